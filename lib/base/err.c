@@ -1,0 +1,68 @@
+/* err.c - errors as values. */
+#include "lib/base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int gt_err_set(struct gt_err *err, int code, const char *format, ...)
+{
+	va_list ap;
+
+	if (!err)
+		return code;
+	err->code = code;
+	err->hint[0] = '\0';
+	va_start(ap, format);
+	vsnprintf(err->text, sizeof(err->text), format, ap);
+	va_end(ap);
+	return code;
+}
+
+int gt_err_sys(struct gt_err *err, const char *format, ...)
+{
+	int saved = errno;
+	va_list ap;
+	size_t used;
+
+	if (!err)
+		return GT_EIO;
+	err->code = saved == ENOMEM ? GT_ENOMEM : GT_EIO;
+	err->hint[0] = '\0';
+	va_start(ap, format);
+	vsnprintf(err->text, sizeof(err->text), format, ap);
+	va_end(ap);
+	used = strlen(err->text);
+	snprintf(err->text + used, sizeof(err->text) - used, ": %s", strerror(saved));
+	return err->code;
+}
+
+int gt_err_hint(struct gt_err *err, const char *format, ...)
+{
+	va_list ap;
+
+	if (!err)
+		return GT_EINVAL;
+	va_start(ap, format);
+	vsnprintf(err->hint, sizeof(err->hint), format, ap);
+	va_end(ap);
+	return err->code;
+}
+
+int gt_err_prefix(struct gt_err *err, const char *format, ...)
+{
+	char old[sizeof(err->text)];
+	va_list ap;
+	size_t used;
+
+	if (!err)
+		return GT_EINVAL;
+	memcpy(old, err->text, sizeof(old));
+	va_start(ap, format);
+	vsnprintf(err->text, sizeof(err->text), format, ap);
+	va_end(ap);
+	used = strlen(err->text);
+	snprintf(err->text + used, sizeof(err->text) - used, ": %s", old);
+	return err->code;
+}

@@ -1,0 +1,47 @@
+/* err.h - errors as values: a code, one line that says what is wrong, one that says what to do. */
+#ifndef GT_BASE_ERR_H
+#define GT_BASE_ERR_H
+
+#include <stddef.h>
+
+/*
+ * Every fallible function returns 0 or one of these and takes `struct gt_err *err` last. The
+ * lowest layer that knows the cause writes the text; layers above pass it on, or add the file's
+ * name once with gt_err_prefix(). Texts are lower case, without a full stop, what is wrong first,
+ * names quoted, numbers given: "tensor 'conv1.weight': 4096 bytes past the end of the file".
+ */
+enum gt_code {
+	GT_OK = 0,
+	GT_EINVAL = -1,   /* an argument or option is wrong */
+	GT_ENOMEM = -2,   /* no memory */
+	GT_EIO = -3,      /* the system refused to read, write or open */
+	GT_EFORMAT = -4,  /* bytes from outside are not what they claim to be */
+	GT_EDEVICE = -5,  /* a device or its library failed */
+	GT_ENOTSUP = -6,  /* well formed, but nothing here can do it */
+	GT_EDIVERGED = -7 /* the loss is no longer finite */
+};
+
+struct gt_err {
+	int code;
+	char text[480];
+	char hint[240];
+};
+
+#define GT_ERR_INIT ((struct gt_err){ 0 })
+
+/* Store code, text; clear the hint. Returns code, so that `return gt_err_set(...)` reads well.
+ * `err` may be NULL where the caller does not want the text. */
+int gt_err_set(struct gt_err *err, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* As gt_err_set(), with ": " and the text of errno (read on entry) at the end. */
+int gt_err_sys(struct gt_err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Say what to do about the error already stored. Returns err->code. */
+int gt_err_hint(struct gt_err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Put "PREFIX: " before the stored text. Returns err->code. */
+int gt_err_prefix(struct gt_err *err, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,157 @@
+/* file.c - whole files. */
+#include "lib/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/base/mem.h"
+
+int gt_map(struct gt_mapping *out, const char *path, struct gt_err *err)
+{
+	struct stat st;
+	void *p;
+	int rc = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	*out = (struct gt_mapping){ 0 };
+	if (fd < 0)
+		return gt_err_sys(err, "cannot open '%s'", path);
+	if (fstat(fd, &st)) {
+		rc = gt_err_sys(err, "cannot examine '%s'", path);
+	} else if (!S_ISREG(st.st_mode)) {
+		rc = gt_err_set(err, GT_EIO, "'%s' is %s, not a file", path,
+		    S_ISDIR(st.st_mode) ? "a directory" : "a device or pipe");
+	} else if (st.st_size > 0) {
+		p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+		if (p == MAP_FAILED)
+			rc = gt_err_sys(err, "cannot map '%s'", path);
+		else
+			*out = (struct gt_mapping){ .data = p, .size = (size_t)st.st_size };
+	}
+	close(fd);
+	return rc;
+}
+
+void gt_unmap(struct gt_mapping *map)
+{
+	if (map->data)
+		munmap((void *)map->data, map->size);
+	*map = (struct gt_mapping){ 0 };
+}
+
+int gt_atomic_open(struct gt_atomic_file *f, const char *path, struct gt_err *err)
+{
+	int fd;
+
+	*f = (struct gt_atomic_file){ 0 };
+	f->path = gt_strdup(path, err);
+	f->temporary = f->path ? gt_asprintf(err, "%s.tmp-XXXXXX", path) : NULL;
+	if (!f->temporary) {
+		gt_atomic_abandon(f);
+		return GT_ENOMEM;
+	}
+	fd = mkostemp(f->temporary, O_CLOEXEC);
+	if (fd < 0) {
+		int rc = gt_err_sys(err, "cannot write '%s'", path);
+
+		free(f->temporary);
+		f->temporary = NULL;
+		gt_atomic_abandon(f);
+		return rc;
+	}
+	fchmod(fd, 0644);
+	f->stream = fdopen(fd, "wb");
+	if (!f->stream) {
+		int rc = gt_err_sys(err, "cannot write '%s'", path);
+
+		close(fd);
+		gt_atomic_abandon(f);
+		return rc;
+	}
+	return 0;
+}
+
+/* A rename is only durable once the folder that holds the name is on disk too. */
+static int sync_folder(const char *path, struct gt_err *err)
+{
+	char *folder = gt_strdup(path, err);
+	char *slash;
+	int fd, rc = 0;
+
+	if (!folder)
+		return GT_ENOMEM;
+	slash = strrchr(folder, '/');
+	if (slash == folder)
+		slash[1] = '\0';
+	else if (slash)
+		*slash = '\0';
+	fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || (fsync(fd) && errno != EINVAL))
+		rc = gt_err_sys(err, "cannot sync the folder of '%s'", path);
+	if (fd >= 0)
+		close(fd);
+	free(folder);
+	return rc;
+}
+
+int gt_atomic_commit(struct gt_atomic_file *f, struct gt_err *err)
+{
+	int rc = 0;
+
+	if (ferror(f->stream) || fflush(f->stream) || fsync(fileno(f->stream)))
+		rc = gt_err_sys(err, "cannot write '%s'", f->path);
+	if (fclose(f->stream) && !rc)
+		rc = gt_err_sys(err, "cannot write '%s'", f->path);
+	f->stream = NULL;
+	if (!rc && rename(f->temporary, f->path))
+		rc = gt_err_sys(err, "cannot rename '%s' to '%s'", f->temporary, f->path);
+	if (!rc) {
+		free(f->temporary);
+		f->temporary = NULL;
+		rc = sync_folder(f->path, err);
+	}
+	gt_atomic_abandon(f);
+	return rc;
+}
+
+void gt_atomic_abandon(struct gt_atomic_file *f)
+{
+	if (f->stream)
+		fclose(f->stream);
+	if (f->temporary)
+		unlink(f->temporary);
+	free(f->temporary);
+	free(f->path);
+	*f = (struct gt_atomic_file){ 0 };
+}
+
+int gt_make_dirs(const char *path, struct gt_err *err)
+{
+	char *copy = gt_strdup(path, err);
+	struct stat st;
+	int rc = 0;
+
+	if (!copy)
+		return GT_ENOMEM;
+	for (char *p = copy + 1; !rc; p++) {
+		char saved = *p;
+
+		if (saved != '/' && saved != '\0')
+			continue;
+		*p = '\0';
+		if (mkdir(copy, 0777) && errno != EEXIST)
+			rc = gt_err_sys(err, "cannot make the directory '%s'", copy);
+		*p = saved;
+		if (saved == '\0')
+			break;
+	}
+	if (!rc && (stat(path, &st) || !S_ISDIR(st.st_mode)))
+		rc = gt_err_set(err, GT_EIO, "'%s' is not a directory", path);
+	free(copy);
+	return rc;
+}

@@ -1,0 +1,37 @@
+/* file.h - whole files: map them to read, write them so that they appear whole or not at all. */
+#ifndef GT_BASE_FILE_H
+#define GT_BASE_FILE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "lib/base/err.h"
+
+/* A file mapped read-only. An empty file has size 0 and data NULL. */
+struct gt_mapping {
+	const unsigned char *data;
+	size_t size;
+};
+
+/* Map `path`; directories and devices are refused. Release with gt_unmap(). */
+int gt_map(struct gt_mapping *out, const char *path, struct gt_err *err);
+void gt_unmap(struct gt_mapping *map);
+
+/*
+ * A file being written under a temporary name in the same folder. gt_atomic_commit() flushes, syncs,
+ * renames over the final name and syncs the folder; gt_atomic_abandon() removes the temporary file.
+ * Either ends it. Every write is checked: a full disk is an error at commit at the latest.
+ */
+struct gt_atomic_file {
+	FILE *stream; /* write here */
+	char *path, *temporary;
+};
+
+int gt_atomic_open(struct gt_atomic_file *f, const char *path, struct gt_err *err);
+int gt_atomic_commit(struct gt_atomic_file *f, struct gt_err *err);
+void gt_atomic_abandon(struct gt_atomic_file *f);
+
+/* Make a directory and its parents; no error if it is there. */
+int gt_make_dirs(const char *path, struct gt_err *err);
+
+#endif

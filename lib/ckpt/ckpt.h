@@ -1,0 +1,159 @@
+/* ckpt.h - checkpoints as trees: read torch files without running them, write what torch.load reads. */
+#ifndef GT_CKPT_CKPT_H
+#define GT_CKPT_CKPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+#include "lib/device/dtype.h"
+
+/*
+ * A checkpoint is a tree of dicts, lists, tuples, scalars, strings and tensors. This module reads and
+ * writes such trees; it knows nothing of models or graphs. Nothing a file says is executed: a
+ * pickle's callables are names to be matched, never called.
+ */
+
+enum gt_tree_kind {
+	GT_TREE_NONE,
+	GT_TREE_BOOL,
+	GT_TREE_INT,
+	GT_TREE_FLOAT,
+	GT_TREE_STRING,
+	GT_TREE_LIST,
+	GT_TREE_TUPLE,
+	GT_TREE_DICT,
+	GT_TREE_TENSOR,
+	GT_TREE_OPAQUE /* an object of a class we do not know: kept, never imported */
+};
+
+enum { GT_TREE_MAX_DIMS = 32 };
+
+struct gt_tree_tensor {
+	enum gt_dtype dtype;
+	int ndim;
+	const int64_t *shape, *stride; /* [ndim], in elements */
+	int64_t offset;                /* of the first element in its storage, in elements */
+	const void *storage;     /* borrowed: from the file's mapping, or the caller's memory */
+	size_t storage_bytes;    /* checked: every element lies inside */
+	const char *storage_key; /* tensors of one key share memory */
+	const char *location;    /* "cpu", "cuda:0": where it was saved from */
+	bool swapped;            /* bytes are of the other endianness */
+	bool requires_grad;
+};
+
+struct gt_tree {
+	enum gt_tree_kind kind;
+	union {
+		bool boolean;
+		int64_t integer;
+		double real;
+		struct {
+			const char *bytes; /* UTF-8, zero-terminated */
+			size_t length;
+		} string;
+		struct { /* list, tuple: key unused. dict: in the file's order */
+			struct gt_tree_item *items;
+			size_t count, capacity;
+		} seq;
+		struct gt_tree_tensor tensor;
+		struct { /* "torch.nn.Linear", its arguments (a tuple) and state (NULL if none) */
+			const char *class_name;
+			struct gt_tree *args, *state;
+		} opaque;
+	};
+};
+
+struct gt_tree_item {
+	const struct gt_tree *key; /* a string or an integer in practice */
+	struct gt_tree *value;
+};
+
+/* ---- reading ---- */
+
+struct gt_ckpt;
+
+/* Open and check a torch file (zip or legacy). The file is mapped: tensors borrow the mapping, and
+ * are valid until gt_ckpt_close(). Errors name the offset or the record that is wrong. */
+int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
+struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt);
+/* "torch-zip" or "torch-legacy". */
+const char *gt_ckpt_format(const struct gt_ckpt *ckpt);
+void gt_ckpt_close(struct gt_ckpt *ckpt);
+
+/* The value under a string or an integer key of a dict, or NULL (also when `dict` is no dict or NULL). */
+const struct gt_tree *gt_tree_get(const struct gt_tree *dict, const char *key);
+const struct gt_tree *gt_tree_get_int(const struct gt_tree *dict, int64_t key);
+
+/* Scalars with conversion between bool, int and float; false, *out untouched, for another kind or NULL.
+ * A 0-dimensional tensor counts as a scalar (torch.optim keeps `step` as one). */
+bool gt_tree_as_int(const struct gt_tree *tree, int64_t *out);
+bool gt_tree_as_float(const struct gt_tree *tree, double *out);
+
+/* Elements of a tensor. */
+int64_t gt_tensor_count(const struct gt_tree_tensor *t);
+
+/* Copy a tensor to contiguous memory dst of gt_tensor_count() elements, following strides, converting
+ * f16, bf16, f32, f64 among each other and integers among each other; GT_ENOTSUP for other pairs. */
+int gt_tensor_read(const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, struct gt_err *err);
+
+/* ---- the state_dict inside ---- */
+
+struct gt_state_entry {
+	const char *name; /* without `module.`, `_orig_mod.` */
+	const struct gt_tree_tensor *tensor;
+};
+
+struct gt_state_dict {
+	struct gt_state_entry *entries; /* in the file's order */
+	size_t count;
+	char note[240]; /* one line: where it was found and what came off; "" if nothing was done */
+	struct gt_arena arena;
+};
+
+/*
+ * Find the state_dict in a tree: the tree itself when its values are tensors, else the value under
+ * `model`, `state_dict`, `model_state_dict`, `net`, `module`, ... (searched in a documented order, nested),
+ * and take the wrappers' prefixes off every key. Two keys that become one are an error.
+ */
+int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err);
+const struct gt_tree_tensor *gt_state_dict_get(const struct gt_state_dict *sd, const char *name);
+void gt_state_dict_release(struct gt_state_dict *sd);
+
+/* ---- building and writing ---- */
+
+/* Trees for writing live in an arena; NULL with err set when it has no memory. Strings are copied,
+ * tensor data is borrowed until the tree is written. shape NULL with ndim 0 is a scalar tensor.
+ * `key` names the storage: pass NULL for one of its own, or the same tensor data twice to share. */
+struct gt_tree *gt_tree_none(struct gt_arena *a, struct gt_err *err);
+struct gt_tree *gt_tree_bool(struct gt_arena *a, bool value, struct gt_err *err);
+struct gt_tree *gt_tree_int(struct gt_arena *a, int64_t value, struct gt_err *err);
+struct gt_tree *gt_tree_float(struct gt_arena *a, double value, struct gt_err *err);
+struct gt_tree *gt_tree_string(struct gt_arena *a, const char *value, struct gt_err *err);
+struct gt_tree *gt_tree_list(struct gt_arena *a, struct gt_err *err);
+struct gt_tree *gt_tree_tuple(struct gt_arena *a, struct gt_err *err);
+struct gt_tree *gt_tree_dict(struct gt_arena *a, struct gt_err *err);
+struct gt_tree *gt_tree_tensor(struct gt_arena *a, enum gt_dtype dtype, int ndim,
+    const int64_t *shape, const void *data, struct gt_err *err);
+
+/* Append to a dict, list or tuple. A NULL `value` passes an earlier failure on (err already set), so that
+ * calls nest: gt_tree_set(d, "lr", gt_tree_float(a, 0.1, err), a, err). */
+int gt_tree_set(struct gt_tree *dict, const char *key, struct gt_tree *value, struct gt_arena *a,
+    struct gt_err *err);
+int gt_tree_set_int(struct gt_tree *dict, int64_t key, struct gt_tree *value, struct gt_arena *a,
+    struct gt_err *err);
+int gt_tree_append(
+    struct gt_tree *seq, struct gt_tree *value, struct gt_arena *a, struct gt_err *err);
+
+/*
+ * Write a tree as torch.save does since 1.6: a zip archive, records stored and aligned to 64 bytes, CRCs,
+ * zip64 where needed, loadable by torch.load(weights_only=True) with every storage on the CPU. Dicts at
+ * any depth become dict (a state_dict is one too; load_state_dict() asks no more). Tensors of the same data
+ * pointer share one storage, as tied weights do. The file appears whole or not at all: temporary
+ * name in the same folder, fsync, rename, fsync of the folder.
+ */
+int gt_torch_save(const char *path, const struct gt_tree *root, struct gt_err *err);
+
+#endif

@@ -1,0 +1,178 @@
+/* data.h - data sets, the sampler that orders them, and the loader that reads ahead. */
+#ifndef GT_DATA_DATA_H
+#define GT_DATA_DATA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/err.h"
+
+/*
+ * This module turns files into samples in host memory. It owns what it opens and knows nothing of
+ * models, graphs or devices: a batch is plain bytes that somebody else copies to a device.
+ */
+
+enum gt_data_kind {
+	GT_DATA_IMAGE,  /* input: uint8 [height, width, channels]; target: int32, the class */
+	GT_DATA_VECTOR, /* input: float32 [features]; target: int32, the class */
+	GT_DATA_TOKENS  /* input: int32 [block]; target: int32 [block], the tokens one further on */
+};
+
+enum { GT_DATA_MAX_CHANNELS = 4, GT_DATA_IGNORE = -100 };
+
+/* What every sample of a data set looks like. */
+struct gt_data_info {
+	enum gt_data_kind kind;
+	int64_t samples;             /* per epoch */
+	int height, width, channels; /* images; 0 otherwise */
+	int features;                /* vectors */
+	int block;                   /* tokens per sample */
+	int classes;                 /* classes, or the size of the vocabulary */
+	size_t input_bytes;          /* of one sample's input */
+	size_t targets;              /* int32 values in one sample's target: 1 or block */
+	float
+	    mean[GT_DATA_MAX_CHANNELS]; /* images: what to take off after the division by 255 ... */
+	float std[GT_DATA_MAX_CHANNELS]; /* ... and to divide by; 0 and 1 unless given or known */
+};
+
+/* What the data set needs to know from outside its own SPEC. Zero means "not known". */
+struct gt_data_request {
+	int block;                   /* tokens: how long a window is (from the model); default 64 */
+	int height, width, channels; /* `random`: the model's input; `images`: default size */
+	int features, classes;       /* `random` */
+	uint64_t seed;               /* the run's seed */
+	const char
+	    *vocab_path; /* tokens: read the vocabulary here if the file exists (else make one) */
+};
+
+struct gt_dataset;
+
+/*
+ * Open KIND:PATH[,key=value...] as CLI.md ("Shared vocabulary") has it: text, mnist, images, csv,
+ * random. Everything is read or indexed here, and every file checked, so that reading a sample
+ * later can only fail on a damaged image.
+ */
+int gt_dataset_open(struct gt_dataset **out, const char *spec,
+    const struct gt_data_request *request, struct gt_err *err);
+
+/*
+ * Divide a data set into what is trained on and what is held out: the last `fraction` for tokens, a
+ * `fraction` drawn by a fixed seed (not the run's) otherwise. Both views share the data set, which
+ * they keep alive; close all three in any order.
+ */
+int gt_dataset_split(struct gt_dataset *whole, double fraction, struct gt_dataset **train,
+    struct gt_dataset **val, struct gt_err *err);
+
+/* Borrowed, valid until the data set is closed. */
+const struct gt_data_info *gt_dataset_info(const struct gt_dataset *data);
+
+/* How samples are drawn: training shifts and augments, evaluation reads what is there. */
+struct gt_draw {
+	bool train;
+	uint64_t seed;
+	uint32_t epoch;
+	unsigned augment; /* GT_AUGMENT_... */
+};
+
+enum {
+	GT_AUGMENT_CROP =
+	    1, /* zero-pad by 4 (by a eighth of the width from 64 pixels on), crop back */
+	GT_AUGMENT_FLIP = 2 /* mirror left to right with probability 1/2 */
+};
+
+/* Parse `crop,flip`, `none` or `` (`--augment LIST`) into GT_AUGMENT_ bits. */
+int gt_augment_parse(unsigned *out, const char *list, struct gt_err *err);
+
+/*
+ * Read sample `index` (0 <= index < samples) into input [input_bytes] and target [targets].
+ * A pure function of (index, draw); safe from several threads at once; allocates nothing that
+ * outlives the call. Tokens in training: windows are `block` apart and shifted by a number drawn
+ * from (seed, epoch), so that an epoch sees each token about once and every epoch cuts elsewhere; in
+ * evaluation the windows tile the text from its first token, the last one padded (input 0, target
+ * GT_DATA_IGNORE), so that every token but the first is predicted exactly once.
+ */
+int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw *draw, void *input,
+    int32_t *target, struct gt_err *err);
+
+/* Tokens: write the vocabulary as JSON ({"level":"char","tokens":["\n"," ",...]} or
+ * {"level":"byte"}) so that generation needs nothing but the run directory. Atomic. */
+int gt_dataset_save_vocab(const struct gt_dataset *data, const char *path, struct gt_err *err);
+
+void gt_dataset_close(struct gt_dataset *data);
+
+/* ---- tokenizer: lib/data/tokenizer.c ---- */
+
+struct gt_tokenizer;
+
+/* Read a vocabulary that gt_dataset_save_vocab() wrote. */
+int gt_tokenizer_open(struct gt_tokenizer **out, const char *path, struct gt_err *err);
+int gt_tokenizer_size(const struct gt_tokenizer *tok);
+/* Text (UTF-8) to ids, yours to free(). An unknown character is an error that names it. */
+int gt_tokenizer_encode(const struct gt_tokenizer *tok, const char *text, size_t length,
+    int32_t **ids, size_t *count, struct gt_err *err);
+/* One id's bytes, borrowed; *length bytes, no terminator promised for byte level. NULL if out of range. */
+const char *gt_tokenizer_text(const struct gt_tokenizer *tok, int32_t id, size_t *length);
+void gt_tokenizer_close(struct gt_tokenizer *tok);
+
+/* ---- sampler: lib/data/sampler.c ---- */
+
+/*
+ * Which samples a rank reads, with torch.utils.data.DistributedSampler's semantics: one permutation
+ * per (seed, epoch), the same on every rank; padded with its own head (pad) or cut (drop_last) to
+ * a multiple of world; rank r takes elements r, r + world, ... . Then batches of `batch`; the last one may be
+ * short unless drop_last. Without shuffle the permutation is the identity.
+ */
+struct gt_sampler {
+	int64_t samples; /* in the data set */
+	uint64_t seed;
+	int rank, world, batch;
+	bool shuffle, drop_last, pad;
+};
+
+/* Samples and batches that one rank draws per epoch. */
+int64_t gt_sampler_rank_samples(const struct gt_sampler *s);
+int64_t gt_sampler_batches(const struct gt_sampler *s);
+
+/* Write the permutation of an epoch: order [samples]. */
+void gt_sampler_permutation(const struct gt_sampler *s, uint32_t epoch, int64_t *order);
+
+/* Fill index[batch] for batch number `step` of the epoch from that permutation; returns how many
+ * (short only in the last batch). */
+int gt_sampler_batch(
+    const struct gt_sampler *s, const int64_t *order, int64_t step, int64_t *index);
+
+/* ---- loader: lib/data/loader.c ---- */
+
+/* A batch in host memory, borrowed until the next gt_loader_next(). */
+struct gt_batch {
+	int count;       /* samples in it, 1..batch */
+	void *input;     /* [count, input_bytes], 64-byte aligned */
+	int32_t *target; /* [count, targets], 64-byte aligned */
+	uint32_t epoch;
+	int64_t step; /* in the epoch */
+};
+
+struct gt_loader_options {
+	struct gt_sampler sampler;
+	struct gt_draw draw;             /* .epoch is set by the loader */
+	int workers;                     /* threads; 0 reads in the caller's */
+	int prefetch;                    /* batches kept ready, at least 1 */
+	int64_t first_epoch, first_step; /* where to begin (resume) */
+	int64_t epochs;                  /* stop after so many epochs counted from 0; 0: never */
+};
+
+struct gt_loader;
+
+/* Start reading ahead. All memory is taken here. The data set must outlive the loader. */
+int gt_loader_open(struct gt_loader **out, struct gt_dataset *data,
+    const struct gt_loader_options *options, struct gt_err *err);
+
+/* The next batch in order, whatever thread read it: 1 with *batch set, 0 at the end, negative on an
+ * error (a damaged image names its file). Allocates nothing. */
+int gt_loader_next(struct gt_loader *loader, const struct gt_batch **batch, struct gt_err *err);
+
+/* Stop the threads and free; safe while they are reading. */
+void gt_loader_close(struct gt_loader *loader);
+
+#endif

@@ -1,0 +1,30 @@
+/* dtype.c - the element types of tensors. */
+#include "lib/device/dtype.h"
+
+static const struct {
+	const char *name;
+	size_t size;
+} dtypes[GT_DTYPE_COUNT] = {
+	[GT_F32] = { "float32", 4 },
+	[GT_F64] = { "float64", 8 },
+	[GT_F16] = { "float16", 2 },
+	[GT_BF16] = { "bfloat16", 2 },
+	[GT_I64] = { "int64", 8 },
+	[GT_I32] = { "int32", 4 },
+	[GT_I16] = { "int16", 2 },
+	[GT_I8] = { "int8", 1 },
+	[GT_U8] = { "uint8", 1 },
+	[GT_BOOL] = { "bool", 1 },
+	[GT_C64] = { "complex64", 8 },
+	[GT_C128] = { "complex128", 16 },
+};
+
+size_t gt_dtype_size(enum gt_dtype dtype)
+{
+	return dtypes[dtype].size;
+}
+
+const char *gt_dtype_name(enum gt_dtype dtype)
+{
+	return dtypes[dtype].name;
+}
