@@ -1,0 +1,31 @@
+/* cpu.h - what the files of the CPU backend share. */
+#ifndef GT_KERNELS_CPU_CPU_H
+#define GT_KERNELS_CPU_CPU_H
+
+#include "lib/device/backend.h"
+#include "lib/graph/kernel.h"
+
+/*
+ * Every file of this folder but backend.c, matmul.c, conv.c and dnnl.c (oneDNN chooses for itself) is compiled once per
+ * instruction set, with GT_ISA_NAME base, avx2 or avx512. It exports one table, GT_ISA(gt_cpu_NAME_kernels), and has
+ * nothing else but statics, so that the same source is the portable reference and the vector code.
+ */
+#define GT_ISA_JOIN(name, isa)  name##_##isa
+#define GT_ISA_JOIN2(name, isa) GT_ISA_JOIN(name, isa)
+#define GT_ISA(name)            GT_ISA_JOIN2(name, GT_ISA_NAME)
+
+/* The tables of one instruction set (table.c), NULL-terminated, and its range kernels (range.c). */
+struct gt_cpu_set {
+	const struct gt_kernel *const *tables;
+	const struct gt_range_kernels *ranges;
+};
+
+extern const struct gt_cpu_set gt_cpu_set_base;
+#if defined(__x86_64__)
+extern const struct gt_cpu_set gt_cpu_set_avx2, gt_cpu_set_avx512;
+#endif
+
+/* oneDNN's rows, the same for all instruction sets (float32), and the plain loops beside them (float64). */
+extern const struct gt_kernel gt_cpu_matmul_kernels[], gt_cpu_conv_kernels[];
+
+#endif

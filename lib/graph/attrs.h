@@ -1,0 +1,71 @@
+/* attrs.h - what an op is told besides its inputs. */
+#ifndef GT_GRAPH_ATTRS_H
+#define GT_GRAPH_ATTRS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/device/layout.h"
+
+enum gt_gelu { GT_GELU_TANH, GT_GELU_ERF };
+
+enum { GT_MAX_CHANNELS = 4, GT_MAX_DIMS = 4 };
+
+/*
+ * One member per family of ops. Always zeroed before it is filled, so that two nodes do the same if
+ * and only if their bytes are the same (the common-subexpression pass compares them so).
+ */
+union gt_attrs {
+	struct {
+		bool trans_a, trans_b;
+	} matmul;
+	struct {
+		int kernel, stride, pad;     /* square */
+		bool relu;                   /* max(0, .) after bias and residual; forward only */
+		int64_t in_height, in_width; /* conv2d_input_grad: what the forward saw */
+	} conv;
+	struct {
+		int kernel, stride, pad;
+		int64_t in_height, in_width; /* gradients */
+	} pool;
+	struct {
+		double eps;
+		double momentum; /* batch norm: weight of the new statistics */
+		bool relu;       /* batch norm: max(0, .) on the way out */
+	} norm;
+	struct {
+		enum gt_gelu kind;
+	} gelu;
+	struct {
+		double p;        /* probability of dropping */
+		uint32_t stream; /* counter word 2 of Philox: distinct per dropout of a model */
+	} dropout;
+	struct {
+		int heads;
+		double p; /* dropout of the attention probabilities */
+		uint32_t stream;
+	} attention;
+	struct {
+		int64_t rows; /* the table's */
+	} embedding;
+	struct {
+		int stride;                  /* takes every stride-th row and column */
+		int64_t front, back;         /* channels of zeros put before and after */
+		int64_t in_height, in_width; /* gradient */
+	} subsample;
+	struct {
+		float mean[GT_MAX_CHANNELS], std[GT_MAX_CHANNELS];
+	} normalize;
+	struct {
+		int ndim;
+		int64_t shape[GT_MAX_DIMS];
+	} reshape;
+	struct {
+		enum gt_layout to;
+	} reorder;
+	struct {
+		double value;
+	} fill;
+};
+
+#endif

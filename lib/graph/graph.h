@@ -1,0 +1,118 @@
+/* graph.h - a model as a graph of values and nodes, and how it is built. */
+#ifndef GT_GRAPH_GRAPH_H
+#define GT_GRAPH_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+#include "lib/device/dtype.h"
+#include "lib/graph/attrs.h"
+#include "lib/graph/kernel.h"
+
+/*
+ * A graph is a list of nodes in an order in which they may run. Models emit the forward part for one
+ * micro-batch on one device; passes (lib/graph/pass.h) read it and rewrite it; lib/graph/plan.h turns it
+ * into a list of kernel calls. A graph owns its values, nodes and strings; it knows no device.
+ */
+
+enum gt_role {
+	GT_INPUT,     /* written by the host before a run */
+	GT_PARAMETER, /* trained; lies in the store */
+	GT_BUFFER,    /* kept but not trained (running statistics); lies in the store */
+	GT_TEMPORARY, /* made by a node, gone when its last reader is done */
+	GT_GRADIENT,  /* of a parameter; lies in the store, beside it */
+	GT_OUTPUT     /* made by a node, read by the host after the run */
+};
+
+/* How a parameter or buffer begins. Element i draws from Philox (seed, GT_RNG_INIT + index, i). */
+enum gt_init_kind { GT_INIT_ZEROS, GT_INIT_ONES, GT_INIT_NORMAL, GT_INIT_UNIFORM };
+
+struct gt_init {
+	enum gt_init_kind kind;
+	double scale; /* standard deviation, or the bound of U(-scale, scale) */
+};
+
+struct gt_value {
+	int id;           /* its index in graph->values */
+	const char *name; /* parameters, buffers: PyTorch's; others: for people, may be NULL */
+	enum gt_dtype dtype;
+	enum gt_layout layout;
+	enum gt_role role;
+	int ndim;
+	int64_t shape[GT_MAX_DIMS];
+	struct gt_node *producer;     /* NULL: an input, parameter or buffer */
+	struct gt_value *gradient_of; /* GT_GRADIENT: the parameter */
+	struct gt_init init;          /* parameters and buffers */
+	bool decay;                   /* parameters: weight decay applies */
+};
+
+struct gt_node {
+	const struct gt_op *op;
+	union gt_attrs attrs;
+	int inputs, outputs;
+	struct gt_value *in[GT_MAX_INPUTS];   /* NULL where an optional one is left out */
+	struct gt_value *out[GT_MAX_OUTPUTS]; /* likewise */
+	const char *scope; /* "layer1.0.conv1": for errors, profiles and the dry run */
+};
+
+struct gt_graph {
+	struct gt_value **values;
+	size_t value_count, value_capacity;
+	struct gt_node **nodes;
+	size_t node_count, node_capacity;
+	struct gt_arena arena;
+	const char *scope;        /* of the nodes being emitted */
+	uint32_t dropout_streams; /* handed out so far */
+	struct gt_err err;        /* of the first call that failed; see gt_graph_status() */
+};
+
+int gt_graph_new(struct gt_graph **out, struct gt_err *err);
+void gt_graph_free(struct gt_graph *g);
+
+/*
+ * Building never needs a check per line: a call that fails stores its error in the graph and returns NULL, a call
+ * handed NULL for a value it needs, or a graph that has failed, does nothing and returns NULL. Ask here once, at the end.
+ */
+int gt_graph_status(const struct gt_graph *g, struct gt_err *err);
+
+/* Set the scope of the nodes emitted next, printf-style. */
+void gt_graph_scope(struct gt_graph *g, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Declare values that come from outside. Order of declaration is the order of the state_dict and of the
+ * optimizer's parameter indices. Names are copied. */
+struct gt_value *gt_input(
+    struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim, const int64_t *shape);
+struct gt_value *gt_parameter(struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim,
+    const int64_t *shape, struct gt_init init, bool decay);
+struct gt_value *gt_buffer(struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim,
+    const int64_t *shape, struct gt_init init);
+
+/* Make a node's value survive the run, so that the host can read it; returns it. */
+struct gt_value *gt_output(struct gt_graph *g, struct gt_value *v, const char *name);
+
+/* The value of that name, or NULL. */
+struct gt_value *gt_graph_find(const struct gt_graph *g, const char *name);
+
+/*
+ * Emit a node: infer the outputs' shapes, append. Returns the node, or NULL with the graph's error set. Op
+ * families wrap this (lib/graph/ops/ops.h); passes use it as it is. in[i] NULL leaves an optional input out.
+ */
+struct gt_node *gt_emit(struct gt_graph *g, const struct gt_op *op, const union gt_attrs *attrs,
+    int inputs, struct gt_value *const *in);
+
+/* Elements and bytes of a value. */
+int64_t gt_value_elements(const struct gt_value *v);
+size_t gt_value_bytes(const struct gt_value *v);
+
+/* Fail the graph: first error stays. Returns NULL, for `return gt_graph_fail(...)`. */
+void *gt_graph_fail(struct gt_graph *g, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The graph as text, one node a line, yours to free(): what tests of passes and --verbose show. */
+char *gt_graph_print(const struct gt_graph *g, struct gt_err *err);
+
+#endif

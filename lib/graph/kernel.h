@@ -1,0 +1,86 @@
+/* kernel.h - what a kernel is and what it is handed: the only header of the library kernels include. */
+#ifndef GT_GRAPH_KERNEL_H
+#define GT_GRAPH_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/err.h"
+#include "lib/device/dtype.h"
+#include "lib/device/layout.h"
+#include "lib/graph/attrs.h"
+
+enum { GT_MAX_INPUTS = 8, GT_MAX_OUTPUTS = 4 };
+
+/* A value as a kernel sees it. Contiguous in its layout; data is aligned to 64 bytes. */
+struct gt_tensor {
+	bool present; /* false: an optional input or output that this node does without */
+	enum gt_dtype dtype;
+	enum gt_layout layout;
+	int ndim;
+	int64_t shape[GT_MAX_DIMS]; /* logical, whatever the layout: [N, C, H, W] for images */
+	void *data;                 /* NULL until the plan is bound to memory */
+};
+
+/* Elements of a tensor. */
+static inline int64_t gt_tensor_elements(const struct gt_tensor *t)
+{
+	int64_t n = 1;
+
+	for (int i = 0; i < t->ndim; i++)
+		n *= t->shape[i];
+	return n;
+}
+
+/* The last dimension, and the product of all others: how row-wise kernels see a tensor of any rank.
+ * A scalar is one row of one element. */
+static inline int64_t gt_tensor_last(const struct gt_tensor *t)
+{
+	return t->ndim ? t->shape[t->ndim - 1] : 1;
+}
+
+static inline int64_t gt_tensor_rows(const struct gt_tensor *t)
+{
+	int64_t n = 1;
+
+	for (int i = 0; i + 1 < t->ndim; i++)
+		n *= t->shape[i];
+	return n;
+}
+
+/* One node of the plan, bound to memory. An op's inputs, outputs and formula stand with its row in
+ * lib/graph/ops/. An output may share memory with an input only where the op's row says so. */
+struct gt_call {
+	union gt_attrs attrs;
+	int inputs, outputs;
+	struct gt_tensor in[GT_MAX_INPUTS], out[GT_MAX_OUTPUTS];
+	size_t workspace_bytes; /* set by prepare(): scratch memory wanted during run() */
+	void *workspace;        /* aligned to 64 bytes; contents undefined */
+	void *state;            /* prepare()'s own: algorithms, library objects, packed weights */
+};
+
+struct gt_kernel {
+	const char *op;      /* the op's name */
+	enum gt_dtype dtype; /* of the first present floating-point input or output */
+	/* Optional: may this row take the call? The first row of the table that can, does. */
+	bool (*accepts)(const struct gt_call *call);
+	/* Optional, once at plan time: choose algorithms, create state, ask for workspace. data is NULL. */
+	int (*prepare)(struct gt_call *call, struct gt_err *err);
+	/* Optional, whenever the data pointers have changed, before the next run(). */
+	int (*bind)(struct gt_call *call, struct gt_err *err);
+	/* In the loop: nothing but work; allocates nothing. */
+	int (*run)(struct gt_call *call, struct gt_err *err);
+	/* Optional: free state. */
+	void (*release)(struct gt_call *call);
+};
+
+/*
+ * The `rng` input of ops that draw: int64 [4] on the device, written before every step. Element e of
+ * sample i of this batch draws from Philox at key seed, counter words 0 and 1
+ * (first + i * stride) * (elements per sample) + e, word 2 the attribute `stream`, word 3 step; so that no result depends on
+ * how many ranks, threads or micro-batches share the work. A sample is one index of the first dimension.
+ */
+enum gt_rng_field { GT_RNG_SEED, GT_RNG_STEP, GT_RNG_FIRST, GT_RNG_STRIDE, GT_RNG_FIELDS };
+
+#endif

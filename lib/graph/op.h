@@ -1,0 +1,49 @@
+/* op.h - an op: a row with its shape rule, its gradient and its cost. Knows no device. */
+#ifndef GT_GRAPH_OP_H
+#define GT_GRAPH_OP_H
+
+#include "lib/graph/graph.h"
+
+struct gt_cost {
+	double flops; /* a multiply-add counts as two */
+	double bytes_read, bytes_written;
+};
+
+struct gt_op {
+	const char *name;
+	int min_inputs, max_inputs; /* inputs beyond min may be left out (NULL) */
+	int outputs;
+
+	/*
+	 * Check the inputs and fill dtype, ndim and shape of node->out[] (zeroed values; set out[i] to NULL
+	 * for an output that this node does without). Errors name the shapes.
+	 */
+	int (*infer)(struct gt_node *node, struct gt_err *err);
+
+	/*
+	 * Emit nodes that compute d_in[i], the gradient of the loss by in[i], from d_out[i], that by out[i]
+	 * (NULL where nobody asked). wanted[i] tells which inputs need one; leave the others NULL. NULL here:
+	 * the op has no gradient, and asking for it is an error.
+	 */
+	void (*grad)(struct gt_graph *g, struct gt_node *node, struct gt_value *const *d_out,
+	    const bool *wanted, struct gt_value **d_in);
+
+	/* FLOPs; bytes are those of the inputs and outputs. NULL: one FLOP per element of out[0]. */
+	double (*flops)(const struct gt_node *node);
+
+	/* out[0] may share the memory of in[i] for each bit i: same bytes, and element e of the output
+	 * depends on no later element of that input than e (or the kernel sees to it). */
+	unsigned inplace;
+	/* Inputs that the node changes, a bit each (running statistics): it stays although nobody reads it. */
+	unsigned writes;
+	/* out[0] is in[0] seen with another shape: no kernel, no copy. */
+	bool view;
+};
+
+/* All ops, NULL-terminated. */
+extern const struct gt_op *const gt_ops[];
+
+/* What a node costs. */
+void gt_node_cost(const struct gt_node *node, struct gt_cost *cost);
+
+#endif
