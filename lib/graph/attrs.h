@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/device/dtype.h"
 #include "lib/device/layout.h"
 
 enum gt_gelu { GT_GELU_TANH, GT_GELU_ERF };
@@ -65,6 +66,9 @@ union gt_attrs {
 	} reorder;
 	struct {
 		double value;
+		enum gt_dtype dtype;
+		int ndim;
+		int64_t shape[GT_MAX_DIMS];
 	} fill;
 };
 

@@ -38,6 +38,11 @@ struct gt_op {
 	unsigned writes;
 	/* out[0] is in[0] seen with another shape: no kernel, no copy. */
 	bool view;
+	/* Inputs and outputs that are images, a bit each: where they have four dimensions they take the layout
+	 * that the backend wants of images. The others are row-major. */
+	unsigned image_in, image_out;
+	/* Element by element: outputs have the layout of the inputs, which agree, whatever it is. */
+	bool elementwise;
 };
 
 /* All ops, NULL-terminated. */

@@ -1,0 +1,306 @@
+/* graph.c - values, nodes and the builder. */
+#include "lib/graph/graph.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/graph/op.h"
+
+int gt_graph_new(struct gt_graph **out, struct gt_err *err)
+{
+	struct gt_graph *g = gt_calloc(1, sizeof(*g), err);
+
+	*out = g;
+	if (!g)
+		return GT_ENOMEM;
+	g->scope = "";
+	return 0;
+}
+
+void gt_graph_free(struct gt_graph *g)
+{
+	if (!g)
+		return;
+	free(g->values);
+	free(g->nodes);
+	gt_arena_release(&g->arena);
+	free(g);
+}
+
+int gt_graph_status(const struct gt_graph *g, struct gt_err *err)
+{
+	if (g->err.code && err)
+		*err = g->err;
+	return g->err.code;
+}
+
+void *gt_graph_fail(struct gt_graph *g, int code, const char *format, ...)
+{
+	va_list ap;
+
+	if (g->err.code)
+		return NULL;
+	g->err.code = code;
+	va_start(ap, format);
+	vsnprintf(g->err.text, sizeof(g->err.text), format, ap);
+	va_end(ap);
+	if (*g->scope)
+		gt_err_prefix(&g->err, "%s", g->scope);
+	return NULL;
+}
+
+void gt_graph_scope(struct gt_graph *g, const char *format, ...)
+{
+	char text[128];
+	const char *copy;
+	va_list ap;
+
+	if (g->err.code)
+		return;
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	copy = gt_arena_strdup(&g->arena, text, &g->err);
+	if (copy)
+		g->scope = copy;
+}
+
+static struct gt_value *value_new(struct gt_graph *g, enum gt_role role)
+{
+	struct gt_value *v;
+
+	if (gt_grow(&g->values, g->value_count, &g->value_capacity, sizeof(*g->values), &g->err))
+		return NULL;
+	v = gt_arena_alloc(&g->arena, sizeof(*v), &g->err);
+	if (!v)
+		return NULL;
+	v->id = (int)g->value_count;
+	v->role = role;
+	g->values[g->value_count++] = v;
+	return v;
+}
+
+/* Dimensions come from options and files: their product must fit, with room for 16-byte elements. */
+static bool shape_is_sane(int ndim, const int64_t *shape)
+{
+	int64_t n = 16;
+
+	if (ndim < 0 || ndim > GT_MAX_DIMS)
+		return false;
+	for (int i = 0; i < ndim; i++)
+		if (shape[i] < 1 || __builtin_mul_overflow(n, shape[i], &n))
+			return false;
+	return true;
+}
+
+static struct gt_value *declare(struct gt_graph *g, enum gt_role role, const char *name,
+    enum gt_dtype dtype, int ndim, const int64_t *shape)
+{
+	struct gt_value *v;
+
+	if (g->err.code)
+		return NULL;
+	if (!shape_is_sane(ndim, shape))
+		return gt_graph_fail(
+		    g, GT_EINVAL, "'%s': a dimension is not positive or too large", name);
+	if (gt_graph_find(g, name))
+		return gt_graph_fail(g, GT_EINVAL, "'%s' is declared twice", name);
+	v = value_new(g, role);
+	if (!v)
+		return NULL;
+	v->name = gt_arena_strdup(&g->arena, name, &g->err);
+	v->dtype = dtype;
+	v->ndim = ndim;
+	for (int i = 0; i < ndim; i++)
+		v->shape[i] = shape[i];
+	return v->name ? v : NULL;
+}
+
+struct gt_value *gt_input(
+    struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim, const int64_t *shape)
+{
+	return declare(g, GT_INPUT, name, dtype, ndim, shape);
+}
+
+struct gt_value *gt_parameter(struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim,
+    const int64_t *shape, struct gt_init init, bool decay)
+{
+	struct gt_value *v = declare(g, GT_PARAMETER, name, dtype, ndim, shape);
+
+	if (v) {
+		v->init = init;
+		v->decay = decay;
+	}
+	return v;
+}
+
+struct gt_value *gt_buffer(struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim,
+    const int64_t *shape, struct gt_init init)
+{
+	struct gt_value *v = declare(g, GT_BUFFER, name, dtype, ndim, shape);
+
+	if (v)
+		v->init = init;
+	return v;
+}
+
+struct gt_value *gt_output(struct gt_graph *g, struct gt_value *v, const char *name)
+{
+	if (g->err.code || !v)
+		return NULL;
+	if (!v->producer || v->role != GT_TEMPORARY)
+		return gt_graph_fail(
+		    g, GT_EINVAL, "output '%s': not a value that a node makes", name);
+	v->role = GT_OUTPUT;
+	v->name = gt_arena_strdup(&g->arena, name, &g->err);
+	return v->name ? v : NULL;
+}
+
+struct gt_value *gt_graph_find(const struct gt_graph *g, const char *name)
+{
+	for (size_t i = 0; i < g->value_count; i++)
+		if (g->values[i]->name && !strcmp(g->values[i]->name, name))
+			return g->values[i];
+	return NULL;
+}
+
+static bool inputs_given(
+    struct gt_graph *g, const struct gt_op *op, int inputs, struct gt_value *const *in)
+{
+	if (inputs < op->min_inputs || inputs > op->max_inputs) {
+		gt_graph_fail(g, GT_EINVAL, "%s: %d inputs, %d to %d wanted", op->name, inputs,
+		    op->min_inputs, op->max_inputs);
+		return false;
+	}
+	for (int i = 0; i < op->min_inputs; i++) {
+		if (!in[i]) {
+			gt_graph_fail(g, GT_EINVAL, "%s: input %d is missing", op->name, i);
+			return false;
+		}
+	}
+	return true;
+}
+
+struct gt_node *gt_emit(struct gt_graph *g, const struct gt_op *op, const union gt_attrs *attrs,
+    int inputs, struct gt_value *const *in)
+{
+	struct gt_err why = GT_ERR_INIT;
+	struct gt_node *n;
+
+	if (g->err.code || !inputs_given(g, op, inputs, in))
+		return NULL;
+	if (gt_grow(&g->nodes, g->node_count, &g->node_capacity, sizeof(*g->nodes), &g->err))
+		return NULL;
+	n = gt_arena_alloc(&g->arena, sizeof(*n), &g->err);
+	if (!n)
+		return NULL;
+	n->op = op;
+	if (attrs)
+		n->attrs = *attrs;
+	n->scope = g->scope;
+	n->inputs = op->max_inputs;
+	n->outputs = op->outputs;
+	for (int i = 0; i < inputs; i++)
+		n->in[i] = in[i];
+	for (int i = 0; i < op->outputs; i++) {
+		n->out[i] = value_new(g, GT_TEMPORARY);
+		if (!n->out[i])
+			return NULL;
+		n->out[i]->producer = n;
+	}
+	if (op->infer(n, &why))
+		return gt_graph_fail(g, why.code, "%s: %s", op->name, why.text);
+	for (int i = 0; i < op->outputs; i++)
+		if (n->out[i] && !shape_is_sane(n->out[i]->ndim, n->out[i]->shape))
+			return gt_graph_fail(
+			    g, GT_EINVAL, "%s: output %d would be empty or too large", op->name, i);
+	g->nodes[g->node_count++] = n;
+	return n;
+}
+
+int64_t gt_value_elements(const struct gt_value *v)
+{
+	int64_t n = 1;
+
+	for (int i = 0; i < v->ndim; i++)
+		n *= v->shape[i];
+	return n;
+}
+
+size_t gt_value_bytes(const struct gt_value *v)
+{
+	return (size_t)gt_value_elements(v) * gt_dtype_size(v->dtype);
+}
+
+static void print_value(FILE *f, const struct gt_value *v)
+{
+	static const char *const roles[] = {
+		[GT_INPUT] = "input ",
+		[GT_PARAMETER] = "",
+		[GT_BUFFER] = "buffer ",
+		[GT_TEMPORARY] = "",
+		[GT_GRADIENT] = "gradient ",
+		[GT_OUTPUT] = "output ",
+	};
+
+	if (!v) {
+		fputs("-", f);
+		return;
+	}
+	fputs(roles[v->role], f);
+	if (v->name)
+		fprintf(f, "%s", v->name);
+	else if (v->gradient_of)
+		fprintf(f, "of %s", v->gradient_of->name);
+	else
+		fprintf(f, "%%%d", v->id);
+}
+
+static void print_shape(FILE *f, const struct gt_value *v)
+{
+	fprintf(f, " %s[", gt_dtype_name(v->dtype));
+	for (int i = 0; i < v->ndim; i++)
+		fprintf(f, "%s%lld", i ? "," : "", (long long)v->shape[i]);
+	fputs(v->layout == GT_CHANNELS_LAST ? "] channels-last" : "]", f);
+}
+
+static void print_node(FILE *f, const struct gt_node *n)
+{
+	for (int i = 0, shown = 0; i < n->outputs; i++) {
+		if (!n->out[i])
+			continue;
+		fputs(shown++ ? ", " : "", f);
+		print_value(f, n->out[i]);
+		print_shape(f, n->out[i]);
+	}
+	fprintf(f, "%s%s(", n->outputs ? " = " : "", n->op->name);
+	for (int i = 0; i < n->inputs; i++) {
+		if (!n->in[i] && i >= n->op->min_inputs)
+			continue;
+		fputs(i ? ", " : "", f);
+		print_value(f, n->in[i]);
+	}
+	fprintf(f, ")%s%s\n", *n->scope ? "  # " : "", n->scope);
+}
+
+char *gt_graph_print(const struct gt_graph *g, struct gt_err *err)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f) {
+		gt_err_sys(err, "cannot print the graph");
+		return NULL;
+	}
+	for (size_t i = 0; i < g->node_count; i++)
+		print_node(f, g->nodes[i]);
+	if (fclose(f)) {
+		gt_err_sys(err, "cannot print the graph");
+		free(text);
+		return NULL;
+	}
+	return text;
+}

@@ -1,0 +1,75 @@
+/* memory.c - greedy offsets for blocks with lifetimes. */
+#include "lib/graph/memory.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "lib/base/mem.h"
+
+enum { ALIGN_BYTES = 64 };
+
+static int larger_first(const void *x, const void *y)
+{
+	const struct gt_lifetime *a = *(struct gt_lifetime *const *)x;
+	const struct gt_lifetime *b = *(struct gt_lifetime *const *)y;
+
+	if (a->bytes != b->bytes)
+		return a->bytes < b->bytes ? 1 : -1;
+	return a->first != b->first ? (a->first < b->first ? -1 : 1) : (a < b ? -1 : a > b);
+}
+
+static bool overlap_in_time(const struct gt_lifetime *a, const struct gt_lifetime *b)
+{
+	return a->first <= b->last && b->first <= a->last;
+}
+
+/* placed[0..count) is sorted by offset: walk the gaps between those alive together with b. */
+static size_t lowest_fit(
+    struct gt_lifetime *const *placed, size_t count, const struct gt_lifetime *b)
+{
+	size_t end = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct gt_lifetime *p = placed[i];
+
+		if (!overlap_in_time(p, b))
+			continue;
+		if (p->offset >= end + b->bytes)
+			break;
+		if (p->offset + p->bytes > end)
+			end = p->offset + p->bytes;
+	}
+	return end;
+}
+
+int gt_memory_plan(struct gt_lifetime *blocks, size_t count, size_t *total, struct gt_err *err)
+{
+	struct gt_lifetime **order = gt_calloc(count, sizeof(*order), err);
+	struct gt_lifetime **placed = gt_calloc(count, sizeof(*placed), err);
+
+	*total = 0;
+	if (!order || !placed) {
+		free(order);
+		free(placed);
+		return GT_ENOMEM;
+	}
+	for (size_t i = 0; i < count; i++) {
+		blocks[i].bytes = (blocks[i].bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+		order[i] = &blocks[i];
+	}
+	qsort(order, count, sizeof(*order), larger_first);
+	for (size_t i = 0; i < count; i++) {
+		struct gt_lifetime *b = order[i];
+		size_t at = i;
+
+		b->offset = lowest_fit(placed, i, b);
+		if (b->offset + b->bytes > *total)
+			*total = b->offset + b->bytes;
+		for (; at > 0 && placed[at - 1]->offset > b->offset; at--)
+			placed[at] = placed[at - 1];
+		placed[at] = b;
+	}
+	free(order);
+	free(placed);
+	return 0;
+}

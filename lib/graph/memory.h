@@ -1,0 +1,24 @@
+/* memory.h - liveness and offsets: which temporaries may share which bytes. */
+#ifndef GT_GRAPH_MEMORY_H
+#define GT_GRAPH_MEMORY_H
+
+#include <stddef.h>
+
+#include "lib/base/err.h"
+
+/* A block of memory wanted from step `first` to step `last`, both included. */
+struct gt_lifetime {
+	size_t bytes;
+	int first, last;
+	size_t offset; /* found by gt_memory_plan() */
+};
+
+/*
+ * Give every block an offset, a multiple of 64, so that no two blocks that live at the same time overlap; *total is
+ * the memory that all of them need. Greedy by size: the largest first, each at the lowest offset where it
+ * fits. Source: Pisarchyk and Lee, "Efficient memory management for deep neural net inference",
+ * arXiv 2001.03288 ("greedy by size for offset calculation").
+ */
+int gt_memory_plan(struct gt_lifetime *blocks, size_t count, size_t *total, struct gt_err *err);
+
+#endif

@@ -1,0 +1,62 @@
+/* op.c - the table of ops, and what a node costs. */
+#include "lib/graph/op.h"
+
+#include "lib/graph/ops/ops.h"
+
+const struct gt_op *const gt_ops[] = {
+	&gt_op_matmul,
+	&gt_op_bias_grad,
+	&gt_op_conv2d,
+	&gt_op_conv2d_input_grad,
+	&gt_op_conv2d_weight_grad,
+	&gt_op_layer_norm,
+	&gt_op_layer_norm_grad,
+	&gt_op_batch_norm,
+	&gt_op_batch_norm_grad,
+	&gt_op_batch_norm_eval,
+	&gt_op_batch_norm_fold,
+	&gt_op_add,
+	&gt_op_relu,
+	&gt_op_relu_grad,
+	&gt_op_gelu,
+	&gt_op_gelu_grad,
+	&gt_op_dropout,
+	&gt_op_fill,
+	&gt_op_copy,
+	&gt_op_accumulate,
+	&gt_op_reshape,
+	&gt_op_reorder,
+	&gt_op_subsample,
+	&gt_op_subsample_grad,
+	&gt_op_image_normalize,
+	&gt_op_max_pool2d,
+	&gt_op_max_pool2d_grad,
+	&gt_op_avg_pool2d,
+	&gt_op_avg_pool2d_grad,
+	&gt_op_embedding,
+	&gt_op_embedding_grad,
+	&gt_op_position_grad,
+	&gt_op_attention,
+	&gt_op_attention_grad,
+	&gt_op_cross_entropy,
+	&gt_op_cross_entropy_grad,
+	&gt_op_classify_stats,
+	NULL,
+};
+
+void gt_node_cost(const struct gt_node *n, struct gt_cost *cost)
+{
+	*cost = (struct gt_cost){ 0 };
+	if (n->op->view)
+		return;
+	for (int i = 0; i < n->inputs; i++)
+		if (n->in[i])
+			cost->bytes_read += (double)gt_value_bytes(n->in[i]);
+	for (int i = 0; i < n->outputs; i++)
+		if (n->out[i])
+			cost->bytes_written += (double)gt_value_bytes(n->out[i]);
+	if (n->op->flops)
+		cost->flops = n->op->flops(n);
+	else if (n->outputs && n->out[0])
+		cost->flops = (double)gt_value_elements(n->out[0]);
+}

@@ -1,0 +1,92 @@
+/* attention.c - causal self-attention. */
+#include "lib/graph/ops/infer.h"
+#include "lib/graph/ops/ops.h"
+
+static int attention_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *qkv = n->in[0];
+	int heads = n->attrs.attention.heads;
+	double p = n->attrs.attention.p;
+	int64_t width;
+
+	if (gt_infer_float(qkv, "the projections", 3, err))
+		return err->code;
+	width = qkv->shape[2] / 3;
+	if (heads < 1 || qkv->shape[2] % 3 || width % heads)
+		return gt_err_set(err, GT_EINVAL, "a width of %lld does not divide into %d heads",
+		    (long long)width, heads);
+	if (!(p >= 0 && p < 1) || (p > 0 && !n->in[1]))
+		return gt_err_set(
+		    err, GT_EINVAL, "a dropout of %g is not in [0, 1), or has no rng", p);
+	gt_infer_like(n->out[0], qkv);
+	n->out[0]->shape[2] = width;
+	gt_infer_shape(
+	    n->out[1], qkv->dtype, 3, (int64_t[]){ qkv->shape[0], heads, qkv->shape[1] });
+	return gt_infer_vector(n->in[1], "rng", GT_I64, GT_RNG_FIELDS, err);
+}
+
+static void attention_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	if (wanted[0])
+		d_in[0] = gt_emit1(g, &gt_op_attention_grad, &n->attrs, 5,
+		    (struct gt_value *[]){ d_out[0], n->in[0], n->out[0], n->out[1], n->in[1] });
+}
+
+/* Two products of T x T / 2 x width in the forward, five in the backward (one recomputes the scores). */
+static double attention_products(const struct gt_value *y, double products)
+{
+	double t = (double)y->shape[1];
+
+	return products * 2.0 * (double)y->shape[0] * t * (t + 1) / 2 * (double)y->shape[2];
+}
+
+static double attention_flops(const struct gt_node *n)
+{
+	return attention_products(n->out[0], 2);
+}
+
+static double attention_grad_flops(const struct gt_node *n)
+{
+	return attention_products(n->in[0], 5);
+}
+
+const struct gt_op gt_op_attention = {
+	.name = "attention",
+	.min_inputs = 1,
+	.max_inputs = 2,
+	.outputs = 2,
+	.infer = attention_infer,
+	.grad = attention_grad,
+	.flops = attention_flops,
+};
+
+struct gt_value *gt_attention(
+    struct gt_graph *g, struct gt_value *qkv, struct gt_value *rng, int heads, double p)
+{
+	union gt_attrs attrs = { 0 };
+
+	attrs.attention.heads = heads;
+	attrs.attention.p = p;
+	if (p > 0)
+		attrs.attention.stream = g->dropout_streams++;
+	return gt_emit1(
+	    g, &gt_op_attention, &attrs, 2, (struct gt_value *[]){ qkv, p > 0 ? rng : NULL });
+}
+
+static int attention_grad_infer(struct gt_node *n, struct gt_err *err)
+{
+	if (gt_infer_same(n->in[2], n->in[0], "the gradient", err))
+		return err->code;
+	gt_infer_like(n->out[0], n->in[1]);
+	return 0;
+}
+
+const struct gt_op gt_op_attention_grad = {
+	.name = "attention_grad",
+	.min_inputs = 4,
+	.max_inputs = 5,
+	.outputs = 1,
+	.infer = attention_grad_infer,
+	.flops = attention_grad_flops,
+};

@@ -1,0 +1,143 @@
+/* conv.c - two-dimensional convolution and its gradients. */
+#include "lib/graph/ops/infer.h"
+#include "lib/graph/ops/ops.h"
+
+static int64_t conv_extent(const struct gt_node *n, int64_t in)
+{
+	int64_t padded = in + 2 * n->attrs.conv.pad - n->attrs.conv.kernel;
+
+	return padded < 0 ? 0 : padded / n->attrs.conv.stride + 1;
+}
+
+static int conv2d_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *x = n->in[0], *w = n->in[1];
+	struct gt_value *y = n->out[0];
+
+	if (gt_infer_float(x, "the input", 4, err) || gt_infer_float(w, "the weight", 4, err))
+		return err->code;
+	if (n->attrs.conv.stride < 1 || n->attrs.conv.pad < 0)
+		return gt_err_set(err, GT_EINVAL, "stride %d, padding %d", n->attrs.conv.stride,
+		    n->attrs.conv.pad);
+	if (w->shape[1] != x->shape[1] || w->shape[2] != w->shape[3])
+		return gt_err_set(err, GT_EINVAL, "weight %s does not fit input %s",
+		    gt_shape_text(w).s, gt_shape_text(x).s);
+	n->attrs.conv.kernel = (int)w->shape[2];
+	n->attrs.conv.in_height = x->shape[2];
+	n->attrs.conv.in_width = x->shape[3];
+	gt_infer_like(y, x);
+	y->shape[1] = w->shape[0];
+	y->shape[2] = conv_extent(n, x->shape[2]);
+	y->shape[3] = conv_extent(n, x->shape[3]);
+	if (gt_infer_vector(n->in[2], "the bias", x->dtype, w->shape[0], err))
+		return err->code;
+	return n->in[3] ? gt_infer_same(y, n->in[3], "the residual", err) : 0;
+}
+
+/* 2 x multiply-adds: each output element takes C k k of them. The same for all three ops. */
+static double conv_flops(const struct gt_value *w, const struct gt_value *y)
+{
+	return 2.0 * (double)gt_value_elements(y) * (double)gt_value_elements(w) /
+	       (double)w->shape[0];
+}
+
+static double conv2d_flops(const struct gt_node *n)
+{
+	return conv_flops(n->in[1], n->out[0]);
+}
+
+static void conv2d_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	struct gt_value *x = n->in[0], *w = n->in[1], *dy = d_out[0];
+
+	if (n->attrs.conv.relu || n->in[3]) {
+		gt_graph_fail(g, GT_ENOTSUP, "a fused convolution has no gradient");
+		return;
+	}
+	if (wanted[0])
+		d_in[0] = gt_emit1(
+		    g, &gt_op_conv2d_input_grad, &n->attrs, 2, (struct gt_value *[]){ dy, w });
+	if (wanted[1])
+		d_in[1] = gt_emit1(
+		    g, &gt_op_conv2d_weight_grad, &n->attrs, 2, (struct gt_value *[]){ x, dy });
+	if (wanted[2])
+		d_in[2] = gt_bias_grad(g, dy);
+}
+
+const struct gt_op gt_op_conv2d = {
+	.name = "conv2d",
+	.min_inputs = 2,
+	.max_inputs = 4,
+	.outputs = 1,
+	.infer = conv2d_infer,
+	.grad = conv2d_grad,
+	.flops = conv2d_flops,
+	.inplace = 1u << 3,
+	.image_in = 1u << 0 | 1u << 3,
+	.image_out = 1u << 0,
+};
+
+struct gt_value *gt_conv2d(struct gt_graph *g, struct gt_value *x, struct gt_value *w,
+    struct gt_value *bias, int stride, int pad)
+{
+	union gt_attrs attrs = { 0 };
+
+	attrs.conv.stride = stride;
+	attrs.conv.pad = pad;
+	return gt_emit1(g, &gt_op_conv2d, &attrs, 3, (struct gt_value *[]){ x, w, bias });
+}
+
+static int conv2d_input_grad_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *dy = n->in[0], *w = n->in[1];
+
+	if (gt_infer_float(dy, "the gradient", 4, err) || gt_infer_float(w, "the weight", 4, err))
+		return err->code;
+	gt_infer_shape(n->out[0], dy->dtype, 4,
+	    (int64_t[]){
+	        dy->shape[0], w->shape[1], n->attrs.conv.in_height, n->attrs.conv.in_width });
+	return 0;
+}
+
+static double conv2d_input_grad_flops(const struct gt_node *n)
+{
+	return conv_flops(n->in[1], n->in[0]);
+}
+
+const struct gt_op gt_op_conv2d_input_grad = {
+	.name = "conv2d_input_grad",
+	.min_inputs = 2,
+	.max_inputs = 2,
+	.outputs = 1,
+	.infer = conv2d_input_grad_infer,
+	.flops = conv2d_input_grad_flops,
+	.image_in = 1u << 0,
+	.image_out = 1u << 0,
+};
+
+static int conv2d_weight_grad_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *x = n->in[0], *dy = n->in[1];
+	int k = n->attrs.conv.kernel;
+
+	if (gt_infer_float(x, "the input", 4, err) || gt_infer_float(dy, "the gradient", 4, err))
+		return err->code;
+	gt_infer_shape(n->out[0], x->dtype, 4, (int64_t[]){ dy->shape[1], x->shape[1], k, k });
+	return 0;
+}
+
+static double conv2d_weight_grad_flops(const struct gt_node *n)
+{
+	return conv_flops(n->out[0], n->in[1]);
+}
+
+const struct gt_op gt_op_conv2d_weight_grad = {
+	.name = "conv2d_weight_grad",
+	.min_inputs = 2,
+	.max_inputs = 2,
+	.outputs = 1,
+	.infer = conv2d_weight_grad_infer,
+	.flops = conv2d_weight_grad_flops,
+	.image_in = 1u << 0 | 1u << 1,
+};

@@ -1,0 +1,238 @@
+/* elementwise.c - sums, activations, dropout, and the small change. */
+#include "lib/graph/ops/infer.h"
+#include "lib/graph/ops/ops.h"
+
+static int unary_infer(struct gt_node *n, struct gt_err *err)
+{
+	if (gt_infer_float(n->in[0], "the input", n->in[0]->ndim, err))
+		return err->code;
+	gt_infer_like(n->out[0], n->in[0]);
+	return 0;
+}
+
+static int binary_infer(struct gt_node *n, struct gt_err *err)
+{
+	if (unary_infer(n, err))
+		return err->code;
+	return gt_infer_same(n->in[0], n->in[1], "the second input", err);
+}
+
+static void add_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	(void)g;
+	(void)n;
+	for (int i = 0; i < 2; i++)
+		d_in[i] = wanted[i] ? d_out[0] : NULL;
+}
+
+const struct gt_op gt_op_add = {
+	.name = "add",
+	.min_inputs = 2,
+	.max_inputs = 2,
+	.outputs = 1,
+	.infer = binary_infer,
+	.grad = add_grad,
+	.inplace = 3,
+	.elementwise = true,
+};
+
+struct gt_value *gt_add(struct gt_graph *g, struct gt_value *a, struct gt_value *b)
+{
+	return gt_emit1(g, &gt_op_add, NULL, 2, (struct gt_value *[]){ a, b });
+}
+
+static void relu_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	if (wanted[0])
+		d_in[0] = gt_emit1(
+		    g, &gt_op_relu_grad, NULL, 2, (struct gt_value *[]){ d_out[0], n->out[0] });
+}
+
+const struct gt_op gt_op_relu = {
+	.name = "relu",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = unary_infer,
+	.grad = relu_grad,
+	.inplace = 1,
+	.elementwise = true,
+};
+
+const struct gt_op gt_op_relu_grad = {
+	.name = "relu_grad",
+	.min_inputs = 2,
+	.max_inputs = 2,
+	.outputs = 1,
+	.infer = binary_infer,
+	.inplace = 1,
+	.elementwise = true,
+};
+
+struct gt_value *gt_relu(struct gt_graph *g, struct gt_value *x)
+{
+	return gt_emit1(g, &gt_op_relu, NULL, 1, &x);
+}
+
+static void gelu_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	if (wanted[0])
+		d_in[0] = gt_emit1(
+		    g, &gt_op_gelu_grad, &n->attrs, 2, (struct gt_value *[]){ d_out[0], n->in[0] });
+}
+
+static double gelu_flops(const struct gt_node *n)
+{
+	return 12.0 * (double)gt_value_elements(n->out[0]);
+}
+
+const struct gt_op gt_op_gelu = {
+	.name = "gelu",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = unary_infer,
+	.grad = gelu_grad,
+	.flops = gelu_flops,
+	.elementwise = true,
+};
+
+const struct gt_op gt_op_gelu_grad = {
+	.name = "gelu_grad",
+	.min_inputs = 2,
+	.max_inputs = 2,
+	.outputs = 1,
+	.infer = binary_infer,
+	.flops = gelu_flops,
+	.inplace = 1,
+	.elementwise = true,
+};
+
+struct gt_value *gt_gelu(struct gt_graph *g, struct gt_value *x, enum gt_gelu kind)
+{
+	union gt_attrs attrs = { 0 };
+
+	attrs.gelu.kind = kind;
+	return gt_emit1(g, &gt_op_gelu, &attrs, 1, &x);
+}
+
+static int dropout_infer(struct gt_node *n, struct gt_err *err)
+{
+	double p = n->attrs.dropout.p;
+
+	if (unary_infer(n, err))
+		return err->code;
+	if (!(p >= 0 && p < 1))
+		return gt_err_set(err, GT_EINVAL, "a probability of %g is not in [0, 1)", p);
+	return gt_infer_vector(n->in[1], "rng", GT_I64, GT_RNG_FIELDS, err);
+}
+
+static void dropout_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	if (wanted[0])
+		d_in[0] = gt_emit1(
+		    g, &gt_op_dropout, &n->attrs, 2, (struct gt_value *[]){ d_out[0], n->in[1] });
+}
+
+const struct gt_op gt_op_dropout = {
+	.name = "dropout",
+	.min_inputs = 2,
+	.max_inputs = 2,
+	.outputs = 1,
+	.infer = dropout_infer,
+	.grad = dropout_grad,
+	.inplace = 1,
+	.elementwise = true,
+};
+
+struct gt_value *gt_dropout(struct gt_graph *g, struct gt_value *x, struct gt_value *rng, double p)
+{
+	union gt_attrs attrs = { 0 };
+
+	if (p == 0)
+		return x;
+	attrs.dropout.p = p;
+	attrs.dropout.stream = g->dropout_streams++;
+	return gt_emit1(g, &gt_op_dropout, &attrs, 2, (struct gt_value *[]){ x, rng });
+}
+
+static int fill_infer(struct gt_node *n, struct gt_err *err)
+{
+	(void)err;
+	gt_infer_shape(n->out[0], n->attrs.fill.dtype, n->attrs.fill.ndim, n->attrs.fill.shape);
+	return 0;
+}
+
+const struct gt_op gt_op_fill = {
+	.name = "fill",
+	.min_inputs = 0,
+	.max_inputs = 0,
+	.outputs = 1,
+	.infer = fill_infer,
+};
+
+struct gt_value *gt_fill(
+    struct gt_graph *g, enum gt_dtype dtype, int ndim, const int64_t *shape, double value)
+{
+	union gt_attrs attrs = { 0 };
+
+	attrs.fill.value = value;
+	attrs.fill.dtype = dtype;
+	attrs.fill.ndim = ndim;
+	for (int i = 0; i < ndim; i++)
+		attrs.fill.shape[i] = shape[i];
+	return gt_emit1(g, &gt_op_fill, &attrs, 0, NULL);
+}
+
+static void copy_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	(void)g;
+	(void)n;
+	d_in[0] = wanted[0] ? d_out[0] : NULL;
+}
+
+const struct gt_op gt_op_copy = {
+	.name = "copy",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = unary_infer,
+	.grad = copy_grad,
+	.elementwise = true,
+};
+
+struct gt_value *gt_copy(struct gt_graph *g, struct gt_value *x)
+{
+	return gt_emit1(g, &gt_op_copy, NULL, 1, &x);
+}
+
+static int accumulate_infer(struct gt_node *n, struct gt_err *err)
+{
+	return gt_infer_same(n->in[0], n->in[1], "what is added", err);
+}
+
+static double accumulate_flops(const struct gt_node *n)
+{
+	return (double)gt_value_elements(n->in[0]);
+}
+
+const struct gt_op gt_op_accumulate = {
+	.name = "accumulate",
+	.min_inputs = 2,
+	.max_inputs = 2,
+	.outputs = 0,
+	.infer = accumulate_infer,
+	.flops = accumulate_flops,
+	.writes = 1,
+	.elementwise = true,
+};
+
+void gt_accumulate(struct gt_graph *g, struct gt_value *acc, struct gt_value *x)
+{
+	gt_emit(g, &gt_op_accumulate, NULL, 2, (struct gt_value *[]){ acc, x });
+}

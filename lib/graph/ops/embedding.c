@@ -1,0 +1,98 @@
+/* embedding.c - rows of a table, and positions. */
+#include "lib/graph/ops/infer.h"
+#include "lib/graph/ops/ops.h"
+
+static int embedding_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *table = n->in[0], *ids = n->in[1], *position = n->in[2];
+
+	if (gt_infer_float(table, "the table", 2, err))
+		return err->code;
+	if (ids->dtype != GT_I32 || ids->ndim != 2)
+		return gt_err_set(err, GT_EINVAL, "ids are int32 [B, T]");
+	if (position &&
+	    (gt_infer_float(position, "the positions", 2, err) ||
+	        position->shape[1] != table->shape[1] || position->shape[0] < ids->shape[1]))
+		return gt_err_set(err, GT_EINVAL,
+		    "positions %s do not reach %lld tokens of width %lld",
+		    gt_shape_text(position).s, (long long)ids->shape[1],
+		    (long long)table->shape[1]);
+	gt_infer_shape(n->out[0], table->dtype, 3,
+	    (int64_t[]){ ids->shape[0], ids->shape[1], table->shape[1] });
+	return 0;
+}
+
+static void embedding_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	union gt_attrs attrs = { 0 };
+
+	if (wanted[0]) {
+		attrs.embedding.rows = n->in[0]->shape[0];
+		d_in[0] = gt_emit1(g, &gt_op_embedding_grad, &attrs, 2,
+		    (struct gt_value *[]){ d_out[0], n->in[1] });
+	}
+	if (wanted[2]) {
+		attrs.embedding.rows = n->in[2]->shape[0];
+		d_in[2] = gt_emit1(g, &gt_op_position_grad, &attrs, 1, d_out);
+	}
+}
+
+const struct gt_op gt_op_embedding = {
+	.name = "embedding",
+	.min_inputs = 2,
+	.max_inputs = 3,
+	.outputs = 1,
+	.infer = embedding_infer,
+	.grad = embedding_grad,
+};
+
+struct gt_value *gt_embedding(
+    struct gt_graph *g, struct gt_value *table, struct gt_value *ids, struct gt_value *position)
+{
+	return gt_emit1(
+	    g, &gt_op_embedding, NULL, 3, (struct gt_value *[]){ table, ids, position });
+}
+
+/* Both gradients: rows given by the attribute, width by dy. */
+static int table_grad_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *dy = n->in[0];
+
+	if (gt_infer_float(dy, "the gradient", 3, err))
+		return err->code;
+	gt_infer_shape(
+	    n->out[0], dy->dtype, 2, (int64_t[]){ n->attrs.embedding.rows, dy->shape[2] });
+	return 0;
+}
+
+static int embedding_grad_infer(struct gt_node *n, struct gt_err *err)
+{
+	if (table_grad_infer(n, err))
+		return err->code;
+	return n->in[2] ? gt_infer_same(n->out[0], n->in[2], "what is added to", err) : 0;
+}
+
+static double table_grad_flops(const struct gt_node *n)
+{
+	return (double)gt_value_elements(n->in[0]);
+}
+
+const struct gt_op gt_op_embedding_grad = {
+	.name = "embedding_grad",
+	.min_inputs = 2,
+	.max_inputs = 3,
+	.outputs = 1,
+	.infer = embedding_grad_infer,
+	.flops = table_grad_flops,
+	.inplace = 1u << 2,
+};
+
+const struct gt_op gt_op_position_grad = {
+	.name = "position_grad",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = table_grad_infer,
+	.flops = table_grad_flops,
+};

@@ -1,0 +1,83 @@
+/* infer.c - the steps that shape rules share. */
+#include "lib/graph/ops/infer.h"
+
+#include <stdio.h>
+
+struct gt_shape_text gt_shape_text(const struct gt_value *v)
+{
+	struct gt_shape_text t;
+	size_t used = (size_t)snprintf(t.s, sizeof(t.s), "[");
+
+	for (int i = 0; i < v->ndim && used < sizeof(t.s); i++)
+		used += (size_t)snprintf(t.s + used, sizeof(t.s) - used, "%s%lld", i ? ", " : "",
+		    (long long)v->shape[i]);
+	if (used < sizeof(t.s))
+		snprintf(t.s + used, sizeof(t.s) - used, "]");
+	return t;
+}
+
+void gt_infer_shape(struct gt_value *out, enum gt_dtype dtype, int ndim, const int64_t *shape)
+{
+	out->dtype = dtype;
+	out->ndim = ndim;
+	for (int i = 0; i < ndim; i++)
+		out->shape[i] = shape[i];
+}
+
+void gt_infer_like(struct gt_value *out, const struct gt_value *v)
+{
+	gt_infer_shape(out, v->dtype, v->ndim, v->shape);
+}
+
+int64_t gt_value_last(const struct gt_value *v)
+{
+	return v->ndim ? v->shape[v->ndim - 1] : 1;
+}
+
+int64_t gt_value_rows(const struct gt_value *v)
+{
+	return gt_value_elements(v) / gt_value_last(v);
+}
+
+int gt_infer_float(const struct gt_value *v, const char *what, int ndim, struct gt_err *err)
+{
+	if (v->dtype != GT_F32 && v->dtype != GT_F64)
+		return gt_err_set(
+		    err, GT_EINVAL, "%s is %s, not floating point", what, gt_dtype_name(v->dtype));
+	if (ndim < 0 ? v->ndim < 1 : v->ndim != ndim)
+		return gt_err_set(err, GT_EINVAL, "%s has shape %s, %d dimensions wanted", what,
+		    gt_shape_text(v).s, ndim < 0 ? 1 : ndim);
+	return 0;
+}
+
+int gt_infer_vector(
+    const struct gt_value *v, const char *what, enum gt_dtype dtype, int64_t n, struct gt_err *err)
+{
+	if (v && (v->dtype != dtype || v->ndim != 1 || v->shape[0] != n))
+		return gt_err_set(err, GT_EINVAL, "%s is %s %s, %s [%lld] wanted", what,
+		    gt_dtype_name(v->dtype), gt_shape_text(v).s, gt_dtype_name(dtype),
+		    (long long)n);
+	return 0;
+}
+
+int gt_infer_same(
+    const struct gt_value *a, const struct gt_value *b, const char *what, struct gt_err *err)
+{
+	bool same = a->dtype == b->dtype && a->ndim == b->ndim;
+
+	for (int i = 0; same && i < a->ndim; i++)
+		same = a->shape[i] == b->shape[i];
+	if (!same)
+		return gt_err_set(err, GT_EINVAL, "%s is %s %s, %s %s wanted", what,
+		    gt_dtype_name(b->dtype), gt_shape_text(b).s, gt_dtype_name(a->dtype),
+		    gt_shape_text(a).s);
+	return 0;
+}
+
+struct gt_value *gt_emit1(struct gt_graph *g, const struct gt_op *op, const union gt_attrs *attrs,
+    int inputs, struct gt_value *const *in)
+{
+	struct gt_node *n = gt_emit(g, op, attrs, inputs, in);
+
+	return n ? n->out[0] : NULL;
+}

@@ -1,0 +1,40 @@
+/* infer.h - the steps that shape rules share. */
+#ifndef GT_GRAPH_OPS_INFER_H
+#define GT_GRAPH_OPS_INFER_H
+
+#include "lib/graph/op.h"
+
+/* A shape as text, "[12, 64, 128]", for error messages. */
+struct gt_shape_text {
+	char s[96];
+};
+
+struct gt_shape_text gt_shape_text(const struct gt_value *v);
+
+/* out takes dtype and shape of v. */
+void gt_infer_like(struct gt_value *out, const struct gt_value *v);
+
+/* out is of this dtype and shape. */
+void gt_infer_shape(struct gt_value *out, enum gt_dtype dtype, int ndim, const int64_t *shape);
+
+/* Elements of all dimensions but the last. */
+int64_t gt_value_rows(const struct gt_value *v);
+/* The last dimension; 1 for a scalar. */
+int64_t gt_value_last(const struct gt_value *v);
+
+/* v is floating point and has `ndim` dimensions (-1: at least one); `what` names it in the error. */
+int gt_infer_float(const struct gt_value *v, const char *what, int ndim, struct gt_err *err);
+
+/* v has this dtype and one dimension of n; NULL is fine. */
+int gt_infer_vector(
+    const struct gt_value *v, const char *what, enum gt_dtype dtype, int64_t n, struct gt_err *err);
+
+/* a and b have the same dtype and shape. */
+int gt_infer_same(
+    const struct gt_value *a, const struct gt_value *b, const char *what, struct gt_err *err);
+
+/* gt_emit(), returning out[0]. */
+struct gt_value *gt_emit1(struct gt_graph *g, const struct gt_op *op, const union gt_attrs *attrs,
+    int inputs, struct gt_value *const *in);
+
+#endif

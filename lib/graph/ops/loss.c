@@ -1,0 +1,112 @@
+/* loss.c - cross-entropy and what evaluation counts. */
+#include "lib/graph/ops/infer.h"
+#include "lib/graph/ops/ops.h"
+
+static int targets_fit(
+    const struct gt_value *logits, const struct gt_value *target, struct gt_err *err)
+{
+	if (gt_infer_float(logits, "the logits", -1, err))
+		return err->code;
+	if (target->dtype != GT_I32 || gt_value_elements(target) != gt_value_rows(logits))
+		return gt_err_set(err, GT_EINVAL, "targets %s %s for logits %s",
+		    gt_dtype_name(target->dtype), gt_shape_text(target).s, gt_shape_text(logits).s);
+	return 0;
+}
+
+static int cross_entropy_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *logits = n->in[0], *weight = n->in[2];
+	int64_t rows;
+
+	if (targets_fit(logits, n->in[1], err))
+		return err->code;
+	if (weight->dtype != logits->dtype || weight->ndim != 0)
+		return gt_err_set(err, GT_EINVAL, "the weight is not a scalar of the logits' type");
+	rows = gt_value_rows(logits);
+	gt_infer_shape(n->out[0], logits->dtype, 0, NULL);
+	gt_infer_shape(n->out[1], logits->dtype, 1, &rows);
+	return 0;
+}
+
+static void cross_entropy_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	struct gt_value *in[] = { d_out[0], n->in[0], n->in[1], n->out[1], n->in[2] };
+
+	if (wanted[0])
+		d_in[0] = gt_emit1(g, &gt_op_cross_entropy_grad, NULL, 5, in);
+}
+
+static double cross_entropy_flops(const struct gt_node *n)
+{
+	return 3.0 * (double)gt_value_elements(n->in[0]);
+}
+
+const struct gt_op gt_op_cross_entropy = {
+	.name = "cross_entropy",
+	.min_inputs = 3,
+	.max_inputs = 3,
+	.outputs = 2,
+	.infer = cross_entropy_infer,
+	.grad = cross_entropy_grad,
+	.flops = cross_entropy_flops,
+};
+
+struct gt_value *gt_cross_entropy(
+    struct gt_graph *g, struct gt_value *logits, struct gt_value *target, struct gt_value *weight)
+{
+	return gt_emit1(
+	    g, &gt_op_cross_entropy, NULL, 3, (struct gt_value *[]){ logits, target, weight });
+}
+
+static int cross_entropy_grad_infer(struct gt_node *n, struct gt_err *err)
+{
+	(void)err;
+	gt_infer_like(n->out[0], n->in[1]);
+	return 0;
+}
+
+static double cross_entropy_grad_flops(const struct gt_node *n)
+{
+	return 3.0 * (double)gt_value_elements(n->out[0]);
+}
+
+const struct gt_op gt_op_cross_entropy_grad = {
+	.name = "cross_entropy_grad",
+	.min_inputs = 5,
+	.max_inputs = 5,
+	.outputs = 1,
+	.infer = cross_entropy_grad_infer,
+	.flops = cross_entropy_grad_flops,
+	.inplace = 1u << 1,
+};
+
+static int classify_stats_infer(struct gt_node *n, struct gt_err *err)
+{
+	static const int64_t four = 4;
+
+	if (targets_fit(n->in[0], n->in[1], err))
+		return err->code;
+	gt_infer_shape(n->out[0], GT_F64, 1, &four);
+	return 0;
+}
+
+static double classify_stats_flops(const struct gt_node *n)
+{
+	return 4.0 * (double)gt_value_elements(n->in[0]);
+}
+
+const struct gt_op gt_op_classify_stats = {
+	.name = "classify_stats",
+	.min_inputs = 2,
+	.max_inputs = 2,
+	.outputs = 1,
+	.infer = classify_stats_infer,
+	.flops = classify_stats_flops,
+};
+
+struct gt_value *gt_classify_stats(
+    struct gt_graph *g, struct gt_value *logits, struct gt_value *target)
+{
+	return gt_emit1(g, &gt_op_classify_stats, NULL, 2, (struct gt_value *[]){ logits, target });
+}

@@ -1,0 +1,120 @@
+/* matmul.c - matrix products and the gradient of a bias. */
+#include "lib/graph/ops/infer.h"
+#include "lib/graph/ops/ops.h"
+
+static int matmul_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *a = n->in[0], *b = n->in[1];
+	bool ta = n->attrs.matmul.trans_a, tb = n->attrs.matmul.trans_b;
+	struct gt_value *y = n->out[0];
+	int64_t k_a, k_b, columns;
+
+	if (gt_infer_float(a, "the left side", -1, err) ||
+	    gt_infer_float(b, "the right side", -1, err))
+		return err->code;
+	if (ta && tb)
+		return gt_err_set(err, GT_EINVAL, "both sides transposed");
+	k_a = ta ? gt_value_rows(a) : gt_value_last(a);
+	k_b = tb ? gt_value_last(b) : gt_value_rows(b);
+	columns = tb ? gt_value_rows(b) : gt_value_last(b);
+	if (k_a != k_b || a->dtype != b->dtype)
+		return gt_err_set(err, GT_EINVAL, "%s%s and %s%s do not multiply",
+		    gt_shape_text(a).s, ta ? " transposed" : "", gt_shape_text(b).s,
+		    tb ? " transposed" : "");
+	gt_infer_like(y, a);
+	if (ta) {
+		y->ndim = 2;
+		y->shape[0] = gt_value_last(a);
+	}
+	y->shape[y->ndim - 1] = columns;
+	return gt_infer_vector(n->in[2], "the bias", a->dtype, columns, err);
+}
+
+static double matmul_flops(const struct gt_node *n)
+{
+	const struct gt_value *a = n->in[0];
+	int64_t k = n->attrs.matmul.trans_a ? gt_value_rows(a) : gt_value_last(a);
+
+	return 2.0 * (double)gt_value_elements(n->out[0]) * (double)k;
+}
+
+/* What multiplies to a gradient has its elements; the leading dimensions may differ. */
+static struct gt_value *shaped_like(
+    struct gt_graph *g, struct gt_value *v, const struct gt_value *like)
+{
+	struct gt_err ignored;
+
+	if (!v || !gt_infer_same(like, v, "", &ignored))
+		return v;
+	return gt_reshape(g, v, like->ndim, like->shape);
+}
+
+static void matmul_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	struct gt_value *a = n->in[0], *b = n->in[1], *dy = d_out[0];
+	bool ta = n->attrs.matmul.trans_a, tb = n->attrs.matmul.trans_b;
+
+	if (wanted[0])
+		d_in[0] = ta ? gt_matmul(g, b, dy, NULL, false, true)
+		             : gt_matmul(g, dy, b, NULL, false, !tb);
+	if (wanted[1])
+		d_in[1] = ta   ? gt_matmul(g, a, dy, NULL, false, false)
+		          : tb ? gt_matmul(g, dy, a, NULL, true, false)
+		               : gt_matmul(g, a, dy, NULL, true, false);
+	d_in[0] = shaped_like(g, d_in[0], a);
+	d_in[1] = shaped_like(g, d_in[1], b);
+	if (wanted[2])
+		d_in[2] = gt_bias_grad(g, dy);
+}
+
+const struct gt_op gt_op_matmul = {
+	.name = "matmul",
+	.min_inputs = 2,
+	.max_inputs = 3,
+	.outputs = 1,
+	.infer = matmul_infer,
+	.grad = matmul_grad,
+	.flops = matmul_flops,
+};
+
+struct gt_value *gt_matmul(struct gt_graph *g, struct gt_value *a, struct gt_value *b,
+    struct gt_value *bias, bool trans_a, bool trans_b)
+{
+	union gt_attrs attrs = { 0 };
+
+	attrs.matmul.trans_a = trans_a;
+	attrs.matmul.trans_b = trans_b;
+	return gt_emit1(g, &gt_op_matmul, &attrs, 3, (struct gt_value *[]){ a, b, bias });
+}
+
+static int bias_grad_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *dy = n->in[0];
+	int64_t channels = dy->ndim == 4 ? dy->shape[1] : gt_value_last(dy);
+
+	if (gt_infer_float(dy, "the gradient", -1, err))
+		return err->code;
+	gt_infer_shape(n->out[0], dy->dtype, 1, &channels);
+	return 0;
+}
+
+static double bias_grad_flops(const struct gt_node *n)
+{
+	return (double)gt_value_elements(n->in[0]);
+}
+
+const struct gt_op gt_op_bias_grad = {
+	.name = "bias_grad",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = bias_grad_infer,
+	.flops = bias_grad_flops,
+	.image_in = 1u << 0,
+};
+
+struct gt_value *gt_bias_grad(struct gt_graph *g, struct gt_value *dy)
+{
+	return gt_emit1(g, &gt_op_bias_grad, NULL, 1, &dy);
+}

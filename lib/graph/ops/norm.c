@@ -1,0 +1,217 @@
+/* norm.c - layer and batch normalisation. */
+#include "lib/graph/ops/infer.h"
+#include "lib/graph/ops/ops.h"
+
+/* ---- layer norm ---- */
+
+static int layer_norm_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *x = n->in[0];
+	int64_t rows, width;
+
+	if (gt_infer_float(x, "the input", -1, err))
+		return err->code;
+	rows = gt_value_rows(x);
+	width = gt_value_last(x);
+	gt_infer_like(n->out[0], x);
+	gt_infer_shape(n->out[1], x->dtype, 1, &rows);
+	gt_infer_shape(n->out[2], x->dtype, 1, &rows);
+	if (gt_infer_vector(n->in[1], "the weight", x->dtype, width, err))
+		return err->code;
+	return gt_infer_vector(n->in[2], "the bias", x->dtype, width, err);
+}
+
+static void layer_norm_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	struct gt_value *in[] = { d_out[0], n->in[0], n->in[1], n->out[1], n->out[2], n->in[2] };
+	struct gt_node *grad = gt_emit(g, &gt_op_layer_norm_grad, &n->attrs, 6, in);
+
+	for (int i = 0; grad && i < 3; i++)
+		d_in[i] = wanted[i] ? grad->out[i] : NULL;
+}
+
+static double norm_flops(const struct gt_node *n)
+{
+	return 8.0 * (double)gt_value_elements(n->out[0]);
+}
+
+const struct gt_op gt_op_layer_norm = {
+	.name = "layer_norm",
+	.min_inputs = 2,
+	.max_inputs = 3,
+	.outputs = 3,
+	.infer = layer_norm_infer,
+	.grad = layer_norm_grad,
+	.flops = norm_flops,
+};
+
+struct gt_value *gt_layer_norm(struct gt_graph *g, struct gt_value *x, struct gt_value *weight,
+    struct gt_value *bias, double eps)
+{
+	union gt_attrs attrs = { 0 };
+
+	attrs.norm.eps = eps;
+	return gt_emit1(g, &gt_op_layer_norm, &attrs, 3, (struct gt_value *[]){ x, weight, bias });
+}
+
+static int layer_norm_grad_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *x = n->in[1], *weight = n->in[2];
+
+	if (gt_infer_same(x, n->in[0], "the gradient", err))
+		return err->code;
+	gt_infer_like(n->out[0], x);
+	gt_infer_like(n->out[1], weight);
+	if (n->in[5])
+		gt_infer_like(n->out[2], weight);
+	else
+		n->out[2] = NULL;
+	return 0;
+}
+
+const struct gt_op gt_op_layer_norm_grad = {
+	.name = "layer_norm_grad",
+	.min_inputs = 5,
+	.max_inputs = 6,
+	.outputs = 3,
+	.infer = layer_norm_grad_infer,
+	.flops = norm_flops,
+};
+
+/* ---- batch norm ---- */
+
+/* Inputs 1 to `last` are vectors of the input's channels. */
+static int channel_vectors(
+    const struct gt_node *n, const struct gt_value *x, int last, struct gt_err *err)
+{
+	for (int i = 1; i <= last; i++)
+		if (gt_infer_vector(n->in[i], "a vector of channels", x->dtype, x->shape[1], err))
+			return err->code;
+	return 0;
+}
+
+static int batch_norm_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *x = n->in[0];
+
+	if (gt_infer_float(x, "the input", 4, err) || channel_vectors(n, x, 4, err))
+		return err->code;
+	if (n->in[5]->dtype != GT_I64 || n->in[5]->ndim != 0)
+		return gt_err_set(err, GT_EINVAL, "num_batches_tracked is not an int64 scalar");
+	gt_infer_like(n->out[0], x);
+	gt_infer_shape(n->out[1], x->dtype, 1, &x->shape[1]);
+	gt_infer_shape(n->out[2], x->dtype, 1, &x->shape[1]);
+	return 0;
+}
+
+static void batch_norm_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	struct gt_value *in[] = { d_out[0], n->in[0], n->in[1], n->out[1], n->out[2],
+		n->attrs.norm.relu ? n->out[0] : NULL };
+	struct gt_node *grad = gt_emit(g, &gt_op_batch_norm_grad, &n->attrs, 6, in);
+
+	for (int i = 0; grad && i < 3; i++)
+		d_in[i] = wanted[i] ? grad->out[i] : NULL;
+}
+
+const struct gt_op gt_op_batch_norm = {
+	.name = "batch_norm",
+	.min_inputs = 6,
+	.max_inputs = 6,
+	.outputs = 3,
+	.infer = batch_norm_infer,
+	.grad = batch_norm_grad,
+	.flops = norm_flops,
+	.writes = 1u << 3 | 1u << 4 | 1u << 5,
+	.image_in = 1u << 0,
+	.image_out = 1u << 0,
+};
+
+struct gt_value *gt_batch_norm(struct gt_graph *g, struct gt_value *x, struct gt_value *weight,
+    struct gt_value *bias, struct gt_value *running_mean, struct gt_value *running_var,
+    struct gt_value *num_batches_tracked, double eps, double momentum)
+{
+	struct gt_value *in[] = { x, weight, bias, running_mean, running_var, num_batches_tracked };
+	union gt_attrs attrs = { 0 };
+
+	attrs.norm.eps = eps;
+	attrs.norm.momentum = momentum;
+	return gt_emit1(g, &gt_op_batch_norm, &attrs, 6, in);
+}
+
+static int batch_norm_grad_infer(struct gt_node *n, struct gt_err *err)
+{
+	if (gt_infer_same(n->in[1], n->in[0], "the gradient", err))
+		return err->code;
+	gt_infer_like(n->out[0], n->in[1]);
+	gt_infer_like(n->out[1], n->in[2]);
+	gt_infer_like(n->out[2], n->in[2]);
+	return 0;
+}
+
+const struct gt_op gt_op_batch_norm_grad = {
+	.name = "batch_norm_grad",
+	.min_inputs = 5,
+	.max_inputs = 6,
+	.outputs = 3,
+	.infer = batch_norm_grad_infer,
+	.flops = norm_flops,
+	.inplace = 1u << 0,
+	.image_in = 1u << 0 | 1u << 1 | 1u << 5,
+	.image_out = 1u << 0,
+};
+
+static int batch_norm_eval_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *x = n->in[0];
+
+	if (gt_infer_float(x, "the input", 4, err) || channel_vectors(n, x, 4, err))
+		return err->code;
+	gt_infer_like(n->out[0], x);
+	return 0;
+}
+
+const struct gt_op gt_op_batch_norm_eval = {
+	.name = "batch_norm_eval",
+	.min_inputs = 5,
+	.max_inputs = 5,
+	.outputs = 1,
+	.infer = batch_norm_eval_infer,
+	.inplace = 1u << 0,
+	.image_in = 1u << 0,
+	.image_out = 1u << 0,
+};
+
+struct gt_value *gt_batch_norm_eval(struct gt_graph *g, struct gt_value *x, struct gt_value *weight,
+    struct gt_value *bias, struct gt_value *running_mean, struct gt_value *running_var, double eps)
+{
+	struct gt_value *in[] = { x, weight, bias, running_mean, running_var };
+	union gt_attrs attrs = { 0 };
+
+	attrs.norm.eps = eps;
+	return gt_emit1(g, &gt_op_batch_norm_eval, &attrs, 5, in);
+}
+
+static int batch_norm_fold_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *w = n->in[0];
+
+	if (gt_infer_float(w, "the weight", 4, err))
+		return err->code;
+	for (int i = 1; i <= 5; i++)
+		if (gt_infer_vector(n->in[i], "a vector of channels", w->dtype, w->shape[0], err))
+			return err->code;
+	gt_infer_like(n->out[0], w);
+	gt_infer_shape(n->out[1], w->dtype, 1, w->shape);
+	return 0;
+}
+
+const struct gt_op gt_op_batch_norm_fold = {
+	.name = "batch_norm_fold",
+	.min_inputs = 5,
+	.max_inputs = 6,
+	.outputs = 2,
+	.infer = batch_norm_fold_infer,
+};

@@ -1,0 +1,127 @@
+/* pool.c - maximum and mean over windows. */
+#include "lib/graph/ops/infer.h"
+#include "lib/graph/ops/ops.h"
+
+static int pool_infer(struct gt_node *n, struct gt_err *err)
+{
+	int kernel = n->attrs.pool.kernel, stride = n->attrs.pool.stride, pad = n->attrs.pool.pad;
+	const struct gt_value *x = n->in[0];
+
+	if (gt_infer_float(x, "the input", 4, err))
+		return err->code;
+	if (kernel < 1 || kernel > 15 || stride < 1 || pad < 0 || 2 * pad > kernel)
+		return gt_err_set(
+		    err, GT_EINVAL, "window %d, stride %d, padding %d", kernel, stride, pad);
+	n->attrs.pool.in_height = x->shape[2];
+	n->attrs.pool.in_width = x->shape[3];
+	gt_infer_like(n->out[0], x);
+	for (int i = 2; i < 4; i++) {
+		int64_t room = x->shape[i] + 2 * pad - kernel;
+
+		n->out[0]->shape[i] = room < 0 ? 0 : room / stride + 1;
+	}
+	if (n->outputs > 1)
+		gt_infer_shape(n->out[1], GT_U8, 4, n->out[0]->shape);
+	return 0;
+}
+
+static int pool_grad_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *dy = n->in[0];
+
+	if (gt_infer_float(dy, "the gradient", 4, err))
+		return err->code;
+	gt_infer_like(n->out[0], dy);
+	n->out[0]->shape[2] = n->attrs.pool.in_height;
+	n->out[0]->shape[3] = n->attrs.pool.in_width;
+	return 0;
+}
+
+static double pool_flops(const struct gt_node *n)
+{
+	int k = n->attrs.pool.kernel;
+
+	return (double)k * k * (double)gt_value_elements(n->out[0]);
+}
+
+static struct gt_value *pool(
+    struct gt_graph *g, const struct gt_op *op, struct gt_value *x, int kernel, int stride, int pad)
+{
+	union gt_attrs attrs = { 0 };
+
+	attrs.pool.kernel = kernel;
+	attrs.pool.stride = stride;
+	attrs.pool.pad = pad;
+	return gt_emit1(g, op, &attrs, 1, &x);
+}
+
+static void max_pool2d_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	if (wanted[0])
+		d_in[0] = gt_emit1(g, &gt_op_max_pool2d_grad, &n->attrs, 2,
+		    (struct gt_value *[]){ d_out[0], n->out[1] });
+}
+
+const struct gt_op gt_op_max_pool2d = {
+	.name = "max_pool2d",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 2,
+	.infer = pool_infer,
+	.grad = max_pool2d_grad,
+	.flops = pool_flops,
+	.image_in = 1u << 0,
+	.image_out = 1u << 0 | 1u << 1,
+};
+
+const struct gt_op gt_op_max_pool2d_grad = {
+	.name = "max_pool2d_grad",
+	.min_inputs = 2,
+	.max_inputs = 2,
+	.outputs = 1,
+	.infer = pool_grad_infer,
+	.image_in = 1u << 0 | 1u << 1,
+	.image_out = 1u << 0,
+};
+
+struct gt_value *gt_max_pool2d(
+    struct gt_graph *g, struct gt_value *x, int kernel, int stride, int pad)
+{
+	return pool(g, &gt_op_max_pool2d, x, kernel, stride, pad);
+}
+
+static void avg_pool2d_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	if (wanted[0])
+		d_in[0] = gt_emit1(g, &gt_op_avg_pool2d_grad, &n->attrs, 1, d_out);
+}
+
+const struct gt_op gt_op_avg_pool2d = {
+	.name = "avg_pool2d",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = pool_infer,
+	.grad = avg_pool2d_grad,
+	.flops = pool_flops,
+	.image_in = 1u << 0,
+	.image_out = 1u << 0,
+};
+
+const struct gt_op gt_op_avg_pool2d_grad = {
+	.name = "avg_pool2d_grad",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = pool_grad_infer,
+	.image_in = 1u << 0,
+	.image_out = 1u << 0,
+};
+
+struct gt_value *gt_avg_pool2d(
+    struct gt_graph *g, struct gt_value *x, int kernel, int stride, int pad)
+{
+	return pool(g, &gt_op_avg_pool2d, x, kernel, stride, pad);
+}

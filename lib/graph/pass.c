@@ -1,0 +1,30 @@
+/* pass.c - the list of passes. */
+#include "lib/graph/pass.h"
+
+/* Fusions that a gradient can see through come before it, the others after; clean-up and layouts last. */
+const struct gt_pass *const gt_passes[] = {
+	&gt_pass_fuse_relu,
+	&gt_pass_fold_batch_norm,
+	&gt_pass_backward,
+	&gt_pass_common,
+	&gt_pass_fuse_accumulate,
+	&gt_pass_accumulate,
+	&gt_pass_dead,
+	&gt_pass_layout,
+	NULL,
+};
+
+int gt_passes_run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+{
+	for (int i = 0; gt_passes[i]; i++) {
+		const struct gt_pass *p = gt_passes[i];
+
+		if (p->applies && !p->applies(options))
+			continue;
+		if (p->run(g, options, err))
+			return gt_err_prefix(err, "pass '%s'", p->name);
+		if (gt_graph_status(g, err))
+			return gt_err_prefix(err, "pass '%s'", p->name);
+	}
+	return 0;
+}

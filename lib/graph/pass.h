@@ -1,0 +1,48 @@
+/* pass.h - rewriting a graph: the list of passes, and the steps they share. */
+#ifndef GT_GRAPH_PASS_H
+#define GT_GRAPH_PASS_H
+
+#include "lib/graph/op.h"
+
+/* What the passes are told about the plan to be. */
+struct gt_pass_options {
+	struct gt_value *loss; /* scalar to differentiate; NULL: forward only */
+	bool accumulate; /* gradients add to what the store holds (several micro-batches a step) */
+	enum gt_layout images; /* what the backend wants */
+};
+
+struct gt_pass {
+	const char *name;
+	const char *purpose; /* one line for people */
+	bool (*applies)(const struct gt_pass_options *options);
+	int (*run)(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err);
+};
+
+/* All passes in the order in which they run, NULL-terminated. */
+extern const struct gt_pass *const gt_passes[];
+
+/* Run every pass that applies. */
+int gt_passes_run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err);
+
+/* ---- steps that passes share: rewrite.c ---- */
+
+/* How often each value is read, by value id; yours to free(). Values read by the host (outputs, gradients) count one more. */
+int *gt_count_uses(const struct gt_graph *g, struct gt_err *err);
+
+/* Let every node from `first` on read `to` where it read `from`. */
+void gt_replace_uses(
+    struct gt_graph *g, size_t first, const struct gt_value *from, struct gt_value *to);
+
+/* Take the node at `index` out of the list. */
+void gt_remove_node(struct gt_graph *g, size_t index);
+
+/* Move the last node of the list, just emitted, to `index`; those behind move up. */
+void gt_place_last(struct gt_graph *g, size_t index);
+
+/* Where a node stands in the list. */
+size_t gt_node_index(const struct gt_graph *g, const struct gt_node *n);
+
+extern const struct gt_pass gt_pass_fuse_relu, gt_pass_fold_batch_norm, gt_pass_backward,
+    gt_pass_fuse_accumulate, gt_pass_accumulate, gt_pass_common, gt_pass_dead, gt_pass_layout;
+
+#endif

@@ -1,0 +1,109 @@
+/* backward.c - the gradient pass: reverse-mode differentiation of a scalar by every parameter. */
+#include <stdlib.h>
+
+#include "lib/graph/ops/ops.h"
+#include "lib/graph/pass.h"
+
+/* Values that depend on a parameter, and the gradients gathered so far, by the id of forward values. */
+struct state {
+	bool *depends;
+	struct gt_value **grads;
+};
+
+static bool applies(const struct gt_pass_options *options)
+{
+	return options->loss != NULL;
+}
+
+static void find_dependents(const struct gt_graph *g, bool *depends)
+{
+	for (size_t i = 0; i < g->value_count; i++)
+		depends[i] = g->values[i]->role == GT_PARAMETER;
+	for (size_t i = 0; i < g->node_count; i++) {
+		const struct gt_node *n = g->nodes[i];
+		bool any = false;
+
+		for (int k = 0; k < n->inputs; k++)
+			any = any || (n->in[k] && depends[n->in[k]->id]);
+		for (int k = 0; k < n->outputs; k++)
+			if (n->out[k])
+				depends[n->out[k]->id] = any;
+	}
+}
+
+static int differentiate(struct gt_graph *g, struct gt_node *n, struct state *s, struct gt_err *err)
+{
+	struct gt_value *d_out[GT_MAX_OUTPUTS] = { NULL }, *d_in[GT_MAX_INPUTS] = { NULL };
+	bool wanted[GT_MAX_INPUTS] = { false }, asked = false, any = false;
+
+	for (int k = 0; k < n->outputs; k++) {
+		d_out[k] = n->out[k] ? s->grads[n->out[k]->id] : NULL;
+		asked = asked || d_out[k];
+	}
+	for (int k = 0; k < n->inputs; k++) {
+		wanted[k] = n->in[k] && s->depends[n->in[k]->id];
+		any = any || wanted[k];
+	}
+	if (!asked || !any)
+		return 0;
+	if (!n->op->grad)
+		return gt_err_set(
+		    err, GT_ENOTSUP, "%s: '%s' has no gradient", n->scope, n->op->name);
+	g->scope = n->scope;
+	n->op->grad(g, n, d_out, wanted, d_in);
+	for (int k = 0; k < n->inputs; k++) {
+		struct gt_value **sum;
+
+		if (!wanted[k] || !d_in[k])
+			continue;
+		sum = &s->grads[n->in[k]->id];
+		*sum = *sum ? gt_add(g, *sum, d_in[k]) : d_in[k];
+	}
+	return gt_graph_status(g, err);
+}
+
+/* A parameter's gradient is written where the store keeps it, so it must be a value of its own. */
+static void name_gradient(struct gt_graph *g, struct gt_value *parameter, struct gt_value *grad)
+{
+	if (!grad)
+		grad = gt_fill(g, parameter->dtype, parameter->ndim, parameter->shape, 0);
+	else if (grad->role != GT_TEMPORARY || grad->producer->op->view)
+		grad = gt_copy(g, grad);
+	if (!grad)
+		return;
+	grad->role = GT_GRADIENT;
+	grad->gradient_of = parameter;
+}
+
+static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+{
+	size_t nodes = g->node_count, values = g->value_count;
+	struct state s = { 0 };
+	int rc = GT_ENOMEM;
+
+	if (options->loss->ndim != 0)
+		return gt_err_set(err, GT_EINVAL, "the loss is not a scalar");
+	s.depends = gt_calloc(values, sizeof(*s.depends), err);
+	s.grads = gt_calloc(values, sizeof(*s.grads), err);
+	if (!s.depends || !s.grads)
+		goto out;
+	find_dependents(g, s.depends);
+	s.grads[options->loss->id] = gt_fill(g, options->loss->dtype, 0, NULL, 1);
+	rc = gt_graph_status(g, err);
+	for (size_t i = nodes; !rc && i-- > 0;)
+		rc = differentiate(g, g->nodes[i], &s, err);
+	for (size_t i = 0; !rc && i < values; i++)
+		if (g->values[i]->role == GT_PARAMETER)
+			name_gradient(g, g->values[i], s.grads[i]);
+out:
+	free(s.depends);
+	free(s.grads);
+	return rc;
+}
+
+const struct gt_pass gt_pass_backward = {
+	.name = "backward",
+	.purpose = "emit the gradient of the loss by every parameter",
+	.applies = applies,
+	.run = run,
+};

@@ -1,0 +1,234 @@
+/* fuse.c - fewer trips through memory: relu into normalisation, normalisation into convolution, sums into writers. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/graph/ops/ops.h"
+#include "lib/graph/pass.h"
+
+static bool forward_only(const struct gt_pass_options *options)
+{
+	return !options->loss;
+}
+
+static bool backward_too(const struct gt_pass_options *options)
+{
+	return options->loss;
+}
+
+/* The node that makes v, if it is of this op and only one node reads v, and no host. */
+static struct gt_node *sole_maker(const struct gt_value *v, const struct gt_op *op, const int *uses)
+{
+	if (!v || !v->producer || v->producer->op != op || v->role != GT_TEMPORARY ||
+	    uses[v->id] != 1)
+		return NULL;
+	return v->producer;
+}
+
+/* Let `maker` make what the node at `index` made, and drop that node. */
+static void take_over(struct gt_graph *g, struct gt_node *maker, size_t index)
+{
+	struct gt_value *y = g->nodes[index]->out[0];
+
+	maker->out[0] = y;
+	y->producer = maker;
+	gt_remove_node(g, index);
+}
+
+static int run_fuse_relu(
+    struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+{
+	int *uses = gt_count_uses(g, err);
+
+	(void)options;
+	if (!uses)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < g->node_count; i++) {
+		struct gt_node *norm;
+
+		if (g->nodes[i]->op != &gt_op_relu)
+			continue;
+		norm = sole_maker(g->nodes[i]->in[0], &gt_op_batch_norm, uses);
+		if (!norm)
+			continue;
+		norm->attrs.norm.relu = true;
+		take_over(g, norm, i--);
+	}
+	free(uses);
+	return 0;
+}
+
+const struct gt_pass gt_pass_fuse_relu = {
+	.name = "fuse-relu",
+	.purpose = "let batch normalisation write max(0, .) at once",
+	.run = run_fuse_relu,
+};
+
+/* batch_norm_eval(conv2d(x, w)) is conv2d with another weight and bias. The node becomes that convolution. */
+static int fold_one(struct gt_graph *g, size_t index, const struct gt_node *conv)
+{
+	struct gt_node *norm = g->nodes[index];
+	struct gt_value *in[] = { conv->in[1], norm->in[1], norm->in[2], norm->in[3], norm->in[4],
+		conv->in[2] };
+	struct gt_node *fold;
+
+	g->scope = norm->scope;
+	fold = gt_emit(g, &gt_op_batch_norm_fold, &norm->attrs, 6, in);
+	if (!fold)
+		return g->err.code;
+	gt_place_last(g, index);
+	norm->op = &gt_op_conv2d;
+	norm->attrs = conv->attrs;
+	norm->inputs = gt_op_conv2d.max_inputs;
+	for (int k = 0; k < GT_MAX_INPUTS; k++)
+		norm->in[k] = NULL;
+	norm->in[0] = conv->in[0];
+	norm->in[1] = fold->out[0];
+	norm->in[2] = fold->out[1];
+	return 0;
+}
+
+/* relu(conv2d(...)), and add(conv2d(...), r), are conv2d with an attribute or an input more. */
+static bool absorb(struct gt_graph *g, size_t index, const int *uses)
+{
+	struct gt_node *n = g->nodes[index], *conv;
+
+	if (n->op == &gt_op_relu) {
+		conv = sole_maker(n->in[0], &gt_op_conv2d, uses);
+		if (!conv)
+			return false;
+		conv->attrs.conv.relu = true;
+		take_over(g, conv, index);
+		return true;
+	}
+	for (int k = 0; n->op == &gt_op_add && k < 2; k++) {
+		size_t at;
+
+		conv = sole_maker(n->in[k], &gt_op_conv2d, uses);
+		if (!conv || conv->attrs.conv.relu || conv->in[3] || n->in[0] == n->in[1])
+			continue;
+		/* The convolution moves to where the sum stood: what it adds may be made in between. */
+		conv->in[3] = n->in[1 - k];
+		at = gt_node_index(g, conv);
+		conv->out[0] = n->out[0];
+		conv->out[0]->producer = conv;
+		g->nodes[index] = conv;
+		gt_remove_node(g, at);
+		return true;
+	}
+	return false;
+}
+
+static int run_fold_batch_norm(
+    struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+{
+	int *uses = gt_count_uses(g, err);
+	int rc = 0;
+
+	(void)options;
+	if (!uses)
+		return GT_ENOMEM;
+	for (size_t i = 0; !rc && i < g->node_count; i++) {
+		const struct gt_node *conv;
+
+		if (g->nodes[i]->op != &gt_op_batch_norm_eval)
+			continue;
+		conv = sole_maker(g->nodes[i]->in[0], &gt_op_conv2d, uses);
+		if (conv && !conv->attrs.conv.relu && !conv->in[3])
+			rc = fold_one(g, i, conv);
+	}
+	free(uses);
+	if (rc || gt_pass_dead.run(g, options, err))
+		return gt_graph_status(g, err);
+	uses = gt_count_uses(g, err);
+	if (!uses)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < g->node_count; i++)
+		if (absorb(g, i, uses))
+			i--;
+	free(uses);
+	return 0;
+}
+
+const struct gt_pass gt_pass_fold_batch_norm = {
+	.name = "fold-batch-norm",
+	.purpose = "let convolutions do what follows them: normalise, add, max(0, .)",
+	.applies = forward_only,
+	.run = run_fold_batch_norm,
+};
+
+/* add(x, embedding_grad(dy, ids)) adds a few rows to x: no table of zeros, no sum over all of it. */
+static int run_fuse_accumulate(
+    struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+{
+	int *uses = gt_count_uses(g, err);
+
+	(void)options;
+	if (!uses)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < g->node_count; i++) {
+		struct gt_node *n = g->nodes[i], *rows;
+
+		for (int k = 0; n->op == &gt_op_add && k < 2; k++) {
+			rows = sole_maker(n->in[k], &gt_op_embedding_grad, uses);
+			if (!rows || rows->in[2])
+				continue;
+			n->op = &gt_op_embedding_grad;
+			n->attrs = rows->attrs;
+			n->in[2] = n->in[1 - k];
+			n->in[0] = rows->in[0];
+			n->in[1] = rows->in[1];
+			n->inputs = gt_op_embedding_grad.max_inputs;
+		}
+	}
+	free(uses);
+	return 0;
+}
+
+const struct gt_pass gt_pass_fuse_accumulate = {
+	.name = "fuse-accumulate",
+	.purpose = "add an embedding's gradient to what is there already",
+	.applies = backward_too,
+	.run = run_fuse_accumulate,
+};
+
+static bool accumulates(const struct gt_pass_options *options)
+{
+	return options->loss && options->accumulate;
+}
+
+/* Each gradient becomes a temporary that is added to the store's, which the host clears before a step. */
+static int run_accumulate(
+    struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+{
+	size_t values = g->value_count;
+
+	(void)options;
+	for (size_t i = 0; i < values; i++) {
+		struct gt_value *v = g->values[i], *sum;
+		char name[160];
+
+		if (v->role != GT_GRADIENT)
+			continue;
+		snprintf(name, sizeof(name), "%s.grad", v->gradient_of->name);
+		sum = gt_buffer(g, name, v->dtype, v->ndim, v->shape, v->init);
+		if (!sum)
+			break;
+		sum->role = GT_GRADIENT;
+		sum->gradient_of = v->gradient_of;
+		v->role = GT_TEMPORARY;
+		v->gradient_of = NULL;
+		g->scope = v->producer->scope;
+		gt_accumulate(g, sum, v);
+		if (g->err.code)
+			break;
+		gt_place_last(g, gt_node_index(g, v->producer) + 1);
+	}
+	return gt_graph_status(g, err);
+}
+
+const struct gt_pass gt_pass_accumulate = {
+	.name = "accumulate",
+	.purpose = "add gradients up over the micro-batches of a step",
+	.applies = accumulates,
+	.run = run_accumulate,
+};

@@ -1,0 +1,121 @@
+/* layout.c - give images the layout that the backend wants, reordering where the graph's edge does not. */
+#include <stdlib.h>
+
+#include "lib/graph/ops/ops.h"
+#include "lib/graph/pass.h"
+
+static bool applies(const struct gt_pass_options *options)
+{
+	return options->images != GT_PLAIN;
+}
+
+static bool is_float(const struct gt_value *v)
+{
+	return v->dtype == GT_F32 || v->dtype == GT_F64;
+}
+
+/* One channel, or one pixel: both layouts are the same bytes. */
+static bool layouts_coincide(const struct gt_value *v)
+{
+	return v->shape[1] == 1 || v->shape[2] * v->shape[3] == 1;
+}
+
+/* v in that layout: itself, or reordered by a node placed at *index, which moves on. */
+static struct gt_value *in_layout(
+    struct gt_graph *g, size_t *index, struct gt_value *v, enum gt_layout to)
+{
+	struct gt_value *r;
+
+	if (v->ndim != 4 || v->layout == to || !is_float(v))
+		return v;
+	g->scope = g->nodes[*index]->scope;
+	r = gt_reorder(g, v, to);
+	if (!r)
+		return v;
+	gt_place_last(g, (*index)++);
+	return r;
+}
+
+static void settle_elementwise(
+    struct gt_graph *g, size_t *index, struct gt_node *n, enum gt_layout images)
+{
+	enum gt_layout common = GT_PLAIN;
+
+	for (int k = 0; k < n->inputs; k++)
+		if (n->in[k] && n->in[k]->ndim == 4 && n->in[k]->layout == images)
+			common = images;
+	for (int k = 0; k < n->inputs; k++)
+		if (n->in[k])
+			n->in[k] = in_layout(g, index, n->in[k], common);
+	for (int k = 0; k < n->outputs; k++)
+		if (n->out[k] && n->out[k]->ndim == 4)
+			n->out[k]->layout = common;
+}
+
+/* A view needs row-major bytes, unless layouts are the same thing. */
+static void settle_view(struct gt_graph *g, size_t *index, struct gt_node *n, enum gt_layout images)
+{
+	struct gt_value *x = n->in[0], *y = n->out[0];
+
+	if (x->ndim == 4 && !layouts_coincide(x))
+		n->in[0] = in_layout(g, index, x, GT_PLAIN);
+	if (y->ndim == 4 && layouts_coincide(y))
+		y->layout = images;
+}
+
+static void settle(struct gt_graph *g, size_t *index, struct gt_node *n, enum gt_layout images)
+{
+	for (int k = 0; k < n->inputs; k++)
+		if (n->in[k])
+			n->in[k] = in_layout(
+			    g, index, n->in[k], n->op->image_in >> k & 1 ? images : GT_PLAIN);
+	for (int k = 0; k < n->outputs; k++)
+		if (n->out[k] && n->out[k]->ndim == 4 && n->op->image_out >> k & 1)
+			n->out[k]->layout = images;
+}
+
+/* The host reads row-major: what it reads becomes a reordered copy under the same name. */
+static void settle_outputs(struct gt_graph *g)
+{
+	size_t values = g->value_count;
+
+	for (size_t i = 0; i < values && !g->err.code; i++) {
+		struct gt_value *v = g->values[i], *plain;
+
+		if (v->role != GT_OUTPUT || v->layout == GT_PLAIN || layouts_coincide(v))
+			continue;
+		plain = gt_reorder(g, v, GT_PLAIN);
+		if (!plain)
+			return;
+		plain->role = GT_OUTPUT;
+		plain->name = v->name;
+		v->role = GT_TEMPORARY;
+		v->name = NULL;
+	}
+}
+
+static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+{
+	for (size_t i = 0; i < g->node_count; i++) {
+		struct gt_node *n = g->nodes[i];
+
+		if (n->op == &gt_op_reorder)
+			continue;
+		if (n->op->view)
+			settle_view(g, &i, n, options->images);
+		else if (n->op->elementwise)
+			settle_elementwise(g, &i, n, options->images);
+		else
+			settle(g, &i, n, options->images);
+	}
+	settle_outputs(g);
+	/* A graph that reorders an input for two readers should do it once. */
+	return gt_pass_common.run(g, options, err);
+}
+
+const struct gt_pass gt_pass_layout = {
+	.name = "layout",
+	.purpose = "give images the layout that the backend's kernels want",
+	.applies = applies,
+	.run = run,
+};

@@ -1,0 +1,389 @@
+/* plan.c - from graph to steps, and the loop that runs them. */
+#include "lib/graph/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/graph/memory.h"
+
+/* Where a value lives. Values that are the same bytes (views, in-place outputs) have one home: homes
+ * form chains that end at the value whose `home` is itself. */
+struct place {
+	int home;
+	int first, last; /* steps; of the home, over all values in it */
+	bool in_store;
+	size_t offset; /* of the home, in the arena */
+	char *address; /* in the store */
+};
+
+struct gt_plan {
+	const struct gt_graph *graph;
+	struct gt_store *store;
+	struct gt_step *steps;
+	size_t step_count;
+	struct place *places; /* by value id */
+	size_t arena_bytes, temporary_bytes;
+	char *arena;
+};
+
+static int home_of(const struct gt_plan *p, int id)
+{
+	while (p->places[id].home != id)
+		id = p->places[id].home;
+	return id;
+}
+
+/* ---- where values live ---- */
+
+static int place_in_store(struct gt_plan *p, const struct gt_value *v, struct gt_err *err)
+{
+	const struct gt_value *owner = v->role == GT_GRADIENT ? v->gradient_of : v;
+	const struct gt_slot *slot = gt_store_find(p->store, owner->name);
+	struct place *at = &p->places[v->id];
+
+	if (!slot || slot->count != gt_value_elements(v) || slot->dtype != v->dtype)
+		return gt_err_set(
+		    err, GT_EINVAL, "'%s' is not in the store, or of another shape", owner->name);
+	if (v->role == GT_GRADIENT && !p->store->gradients)
+		return gt_err_set(err, GT_EINVAL, "a store without gradients");
+	at->in_store = true;
+	at->address = v->role == GT_GRADIENT ? gt_store_gradient(p->store, slot)
+	                                     : gt_store_data(p->store, slot);
+	return 0;
+}
+
+/* First and last step of each value by itself. Inputs live from before the first step, outputs to the end. */
+static int find_lifetimes(struct gt_plan *p, struct gt_err *err)
+{
+	const struct gt_graph *g = p->graph;
+	int end = (int)g->node_count;
+
+	for (size_t i = 0; i < g->value_count; i++) {
+		const struct gt_value *v = g->values[i];
+		struct place *at = &p->places[i];
+
+		at->home = (int)i;
+		at->first = v->role == GT_INPUT ? -1 : end;
+		at->last = v->role == GT_OUTPUT ? end : -1;
+		if ((v->role == GT_PARAMETER || v->role == GT_BUFFER || v->role == GT_GRADIENT) &&
+		    place_in_store(p, v, err))
+			return err->code;
+	}
+	for (int i = 0; i < end; i++) {
+		const struct gt_node *n = g->nodes[i];
+
+		for (int k = 0; k < n->outputs; k++) {
+			if (!n->out[k])
+				continue;
+			p->places[n->out[k]->id].first = i;
+			if (p->places[n->out[k]->id].last < i)
+				p->places[n->out[k]->id].last = i;
+		}
+		for (int k = 0; k < n->inputs; k++)
+			if (n->in[k] && p->places[n->in[k]->id].last < i)
+				p->places[n->in[k]->id].last = i;
+	}
+	return 0;
+}
+
+static void join(struct gt_plan *p, int into, int id)
+{
+	struct place *a = &p->places[into], *b = &p->places[id];
+
+	b->home = into;
+	if (b->first < a->first)
+		a->first = b->first;
+	if (b->last > a->last)
+		a->last = b->last;
+}
+
+/* A value another node writes in place, or that the host still reads, can't lend its bytes. */
+static bool may_lend(const struct gt_plan *p, const struct gt_value *v, int home, int step)
+{
+	return v->role == GT_TEMPORARY && !p->places[home].in_store && p->places[home].last == step;
+}
+
+static void share_bytes(struct gt_plan *p, const struct gt_node *n, int step)
+{
+	const struct gt_value *y = n->outputs ? n->out[0] : NULL;
+	const struct gt_value *x;
+	int home;
+
+	if (!y)
+		return;
+	if (n->op->view) {
+		home = home_of(p, n->in[0]->id);
+		if (p->places[y->id]
+		        .in_store) /* a gradient seen in another shape: its maker writes there */
+			join(p, y->id, home);
+		else
+			join(p, home, y->id);
+		return;
+	}
+	for (int k = 0; k < n->inputs; k++) {
+		x = n->in[k];
+		if (!x || !(n->op->inplace >> k & 1) || gt_value_bytes(x) != gt_value_bytes(y))
+			continue;
+		home = home_of(p, x->id);
+		if (!may_lend(p, x, home, step))
+			continue;
+		/* An input read twice by this node must not change under the second reader. */
+		for (int l = 0; l < n->inputs; l++)
+			if (l != k && n->in[l] && home_of(p, n->in[l]->id) == home)
+				return;
+		if (p->places[y->id].in_store)
+			join(p, y->id, home);
+		else
+			join(p, home, y->id);
+		return;
+	}
+}
+
+/* ---- kernels ---- */
+
+static void describe_tensor(struct gt_tensor *t, const struct gt_value *v)
+{
+	if (!v)
+		return;
+	t->present = true;
+	t->dtype = v->dtype;
+	t->layout = v->layout;
+	t->ndim = v->ndim;
+	memcpy(t->shape, v->shape, sizeof(t->shape));
+}
+
+static bool is_float(enum gt_dtype dtype)
+{
+	return dtype == GT_F32 || dtype == GT_F64;
+}
+
+/* The type that decides which kernel: that of the first floating-point input, else output. */
+static enum gt_dtype deciding_dtype(const struct gt_call *call)
+{
+	for (int i = 0; i < call->inputs; i++)
+		if (call->in[i].present && is_float(call->in[i].dtype))
+			return call->in[i].dtype;
+	for (int i = 0; i < call->outputs; i++)
+		if (call->out[i].present && is_float(call->out[i].dtype))
+			return call->out[i].dtype;
+	return GT_F32;
+}
+
+static const struct gt_kernel *find_kernel(
+    const struct gt_backend *backend, const char *op, const struct gt_call *call)
+{
+	const struct gt_kernel *const *tables = backend->kernels();
+	enum gt_dtype dtype = deciding_dtype(call);
+
+	for (; *tables; tables++)
+		for (const struct gt_kernel *k = *tables; k->op; k++)
+			if (k->dtype == dtype && !strcmp(k->op, op) &&
+			    (!k->accepts || k->accepts(call)))
+				return k;
+	return NULL;
+}
+
+static int prepare_step(struct gt_plan *p, int index, struct gt_err *err)
+{
+	struct gt_step *s = &p->steps[p->step_count];
+	const struct gt_node *n = p->graph->nodes[index];
+
+	s->node = n;
+	s->index = index;
+	s->call.attrs = n->attrs;
+	s->call.inputs = n->inputs;
+	s->call.outputs = n->outputs;
+	for (int i = 0; i < n->inputs; i++)
+		describe_tensor(&s->call.in[i], n->in[i]);
+	for (int i = 0; i < n->outputs; i++)
+		describe_tensor(&s->call.out[i], n->out[i]);
+	s->kernel = find_kernel(p->store->backend, n->op->name, &s->call);
+	if (!s->kernel)
+		return gt_err_set(err, GT_ENOTSUP, "%s: no kernel of backend '%s' does '%s' in %s",
+		    n->scope, p->store->backend->name, n->op->name,
+		    gt_dtype_name(deciding_dtype(&s->call)));
+	p->step_count++; /* from here on, freed with the plan */
+	if (s->kernel->prepare && s->kernel->prepare(&s->call, err))
+		return gt_err_prefix(err, "%s: %s", n->scope, n->op->name);
+	return 0;
+}
+
+/* ---- the arena ---- */
+
+/* One block per home in the arena and one per workspace; blocks[i] belongs to home or step owner[i]. */
+static int lay_out(struct gt_plan *p, struct gt_err *err)
+{
+	const struct gt_graph *g = p->graph;
+	size_t count = 0, most = g->value_count + p->step_count;
+	struct gt_lifetime *blocks = gt_calloc(most, sizeof(*blocks), err);
+	size_t **offsets = gt_calloc(most, sizeof(*offsets), err);
+	int rc = GT_ENOMEM;
+
+	if (!blocks || !offsets)
+		goto out;
+	for (size_t i = 0; i < g->value_count; i++) {
+		struct place *at = &p->places[i];
+
+		if (at->home != (int)i || at->in_store || at->first > at->last)
+			continue;
+		blocks[count] =
+		    (struct gt_lifetime){ gt_value_bytes(g->values[i]), at->first, at->last, 0 };
+		offsets[count++] = &at->offset;
+	}
+	for (size_t i = 0; i < p->step_count; i++) {
+		struct gt_step *s = &p->steps[i];
+		size_t bytes = s->call.workspace_bytes;
+
+		if (!bytes)
+			continue;
+		blocks[count] = (struct gt_lifetime){ bytes, s->index, s->index, 0 };
+		offsets[count++] = &s->workspace_offset;
+	}
+	for (size_t i = 0; i < count; i++)
+		p->temporary_bytes += blocks[i].bytes;
+	rc = gt_memory_plan(blocks, count, &p->arena_bytes, err);
+	for (size_t i = 0; !rc && i < count; i++)
+		*offsets[i] = blocks[i].offset;
+out:
+	free(blocks);
+	free(offsets);
+	return rc;
+}
+
+int gt_plan_new(
+    struct gt_plan **out, const struct gt_graph *g, struct gt_store *store, struct gt_err *err)
+{
+	struct gt_plan *p = gt_calloc(1, sizeof(*p), err);
+
+	*out = NULL;
+	if (!p)
+		return GT_ENOMEM;
+	p->graph = g;
+	p->store = store;
+	p->places = gt_calloc(g->value_count, sizeof(*p->places), err);
+	p->steps = gt_calloc(g->node_count, sizeof(*p->steps), err);
+	if (!p->places || !p->steps || find_lifetimes(p, err))
+		goto out;
+	for (size_t i = 0; i < g->node_count; i++) {
+		share_bytes(p, g->nodes[i], (int)i);
+		if (!g->nodes[i]->op->view && prepare_step(p, (int)i, err))
+			goto out;
+	}
+	if (lay_out(p, err))
+		goto out;
+	*out = p;
+	return 0;
+out:
+	gt_plan_free(p);
+	return err ? err->code : GT_ENOMEM;
+}
+
+void gt_plan_free(struct gt_plan *p)
+{
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->step_count; i++)
+		if (p->steps[i].kernel && p->steps[i].kernel->release)
+			p->steps[i].kernel->release(&p->steps[i].call);
+	free(p->steps);
+	free(p->places);
+	free(p);
+}
+
+size_t gt_plan_arena_bytes(const struct gt_plan *p)
+{
+	return p->arena_bytes;
+}
+
+static void *address_of(const struct gt_plan *p, const struct gt_value *v)
+{
+	const struct place *home = &p->places[home_of(p, v->id)];
+
+	return home->in_store ? home->address : p->arena + home->offset;
+}
+
+int gt_plan_bind(struct gt_plan *p, void *arena, struct gt_err *err)
+{
+	p->arena = arena;
+	for (size_t i = 0; i < p->step_count; i++) {
+		struct gt_step *s = &p->steps[i];
+
+		for (int k = 0; k < s->call.inputs; k++)
+			if (s->node->in[k])
+				s->call.in[k].data = address_of(p, s->node->in[k]);
+		for (int k = 0; k < s->call.outputs; k++)
+			if (s->node->out[k])
+				s->call.out[k].data = address_of(p, s->node->out[k]);
+		s->call.workspace = s->call.workspace_bytes ? p->arena + s->workspace_offset : NULL;
+		if (s->kernel->bind && s->kernel->bind(&s->call, err))
+			return gt_err_prefix(err, "%s: %s", s->node->scope, s->node->op->name);
+	}
+	return 0;
+}
+
+int gt_plan_run(struct gt_plan *p, struct gt_err *err)
+{
+	for (size_t i = 0; i < p->step_count; i++) {
+		struct gt_step *s = &p->steps[i];
+
+		if (s->kernel->run(&s->call, err))
+			return gt_err_prefix(err, "%s: %s", s->node->scope, s->node->op->name);
+	}
+	return 0;
+}
+
+int gt_plan_write(
+    struct gt_plan *p, const struct gt_value *v, const void *host, size_t bytes, struct gt_err *err)
+{
+	if (v->role != GT_INPUT || bytes > gt_value_bytes(v))
+		return gt_err_set(
+		    err, GT_EINVAL, "'%s' takes no %zu bytes from the host", v->name, bytes);
+	return p->store->backend->copy_in(p->store->device, address_of(p, v), host, bytes, err);
+}
+
+int gt_plan_read(
+    struct gt_plan *p, const struct gt_value *v, void *host, size_t bytes, struct gt_err *err)
+{
+	if ((v->role != GT_OUTPUT && v->role != GT_GRADIENT) || bytes != gt_value_bytes(v))
+		return gt_err_set(
+		    err, GT_EINVAL, "value %d gives no %zu bytes to the host", v->id, bytes);
+	return p->store->backend->copy_out(p->store->device, host, address_of(p, v), bytes, err);
+}
+
+void gt_plan_summarize(const struct gt_plan *p, struct gt_plan_summary *out)
+{
+	size_t element = gt_dtype_size(p->store->dtype);
+
+	*out = (struct gt_plan_summary){ 0 };
+	out->parameter_bytes = (size_t)p->store->flat_count * element;
+	out->gradient_bytes = p->store->gradients ? out->parameter_bytes : 0;
+	out->buffer_bytes = p->store->buffer_bytes;
+	out->arena_bytes = p->arena_bytes;
+	out->temporary_bytes = p->temporary_bytes;
+	out->steps = (int)p->step_count;
+	for (size_t i = 0; i < p->step_count; i++) {
+		struct gt_cost c;
+
+		gt_node_cost(p->steps[i].node, &c);
+		out->cost.flops += c.flops;
+		out->cost.bytes_read += c.bytes_read;
+		out->cost.bytes_written += c.bytes_written;
+	}
+}
+
+const struct gt_step *gt_plan_steps(const struct gt_plan *p, size_t *count)
+{
+	*count = p->step_count;
+	return p->steps;
+}
+
+bool gt_plan_place(const struct gt_plan *p, const struct gt_value *v, size_t *offset, size_t *bytes)
+{
+	const struct place *home = &p->places[home_of(p, v->id)];
+
+	if (home->in_store)
+		return false;
+	*offset = home->offset;
+	*bytes = gt_value_bytes(v);
+	return true;
+}

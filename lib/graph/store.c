@@ -1,0 +1,226 @@
+/* store.c - flat parameters, gradients and buffers. */
+#include "lib/graph/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/philox.h"
+
+enum { ALIGN_BYTES = 64 };
+
+static int64_t round_up(int64_t n, int64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+size_t gt_slot_bytes(const struct gt_slot *slot)
+{
+	return (size_t)slot->count * gt_dtype_size(slot->dtype);
+}
+
+static int add_slot(struct gt_store *s, const struct gt_value *v, struct gt_err *err)
+{
+	struct gt_slot *slot = &s->slots[s->slot_count];
+
+	slot->name = gt_arena_strdup(&s->arena, v->name, err);
+	if (!slot->name)
+		return GT_ENOMEM;
+	slot->role = v->role;
+	slot->dtype = v->dtype;
+	slot->ndim = v->ndim;
+	memcpy(slot->shape, v->shape, sizeof(slot->shape));
+	slot->init = v->init;
+	slot->decay = v->decay;
+	slot->count = gt_value_elements(v);
+	slot->offset = -1;
+	s->slot_count++;
+	return 0;
+}
+
+static int declare_slots(struct gt_store *s, const struct gt_graph *g, struct gt_err *err)
+{
+	int parameters = 0;
+
+	s->slots = gt_calloc(g->value_count, sizeof(*s->slots), err);
+	if (!s->slots)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < g->value_count; i++) {
+		const struct gt_value *v = g->values[i];
+
+		if (v->role != GT_PARAMETER && v->role != GT_BUFFER)
+			continue;
+		if (add_slot(s, v, err))
+			return GT_ENOMEM;
+		if (v->role == GT_BUFFER)
+			continue;
+		if (parameters && v->dtype != s->dtype)
+			return gt_err_set(err, GT_ENOTSUP, "parameters of several types");
+		s->dtype = v->dtype;
+		s->slots[s->slot_count - 1].index = parameters++;
+		s->parameter_count += gt_value_elements(v);
+	}
+	return 0;
+}
+
+static struct gt_slot *find(const struct gt_store *s, const char *name)
+{
+	for (size_t i = 0; i < s->slot_count; i++)
+		if (!strcmp(s->slots[i].name, name))
+			return &s->slots[i];
+	return NULL;
+}
+
+/* Walk the nodes backwards and place each parameter where its first reader (the last met) is: going from the
+ * back, a parameter is placed when no earlier node reads it. */
+static void place_parameters(struct gt_store *s, const struct gt_graph *g)
+{
+	int64_t unit = (int64_t)(ALIGN_BYTES / gt_dtype_size(s->dtype));
+
+	for (size_t i = g->node_count; i-- > 0;) {
+		const struct gt_node *n = g->nodes[i];
+
+		for (int k = n->inputs; k-- > 0;) {
+			struct gt_slot *slot;
+			bool earlier = false;
+
+			if (!n->in[k] || n->in[k]->role != GT_PARAMETER)
+				continue;
+			for (size_t j = 0; j < i && !earlier; j++)
+				for (int l = 0; l < g->nodes[j]->inputs && !earlier; l++)
+					earlier = g->nodes[j]->in[l] == n->in[k];
+			slot = find(s, n->in[k]->name);
+			if (earlier || slot->offset >= 0)
+				continue;
+			slot->offset = s->flat_count;
+			s->flat_count += round_up(slot->count, unit);
+		}
+	}
+	for (size_t i = 0; i < s->slot_count; i++) { /* declared, never read */
+		struct gt_slot *slot = &s->slots[i];
+
+		if (slot->role != GT_PARAMETER || slot->offset >= 0)
+			continue;
+		slot->offset = s->flat_count;
+		s->flat_count += round_up(slot->count, unit);
+	}
+}
+
+static void place_buffers(struct gt_store *s)
+{
+	for (size_t i = 0; i < s->slot_count; i++) {
+		struct gt_slot *slot = &s->slots[i];
+
+		if (slot->role != GT_BUFFER)
+			continue;
+		slot->offset = (int64_t)s->buffer_bytes;
+		s->buffer_bytes += (size_t)round_up((int64_t)gt_slot_bytes(slot), ALIGN_BYTES);
+	}
+}
+
+int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct gt_backend *backend,
+    int device, bool with_gradients, struct gt_err *err)
+{
+	struct gt_store *s = gt_calloc(1, sizeof(*s), err);
+	size_t bytes;
+
+	*out = NULL;
+	if (!s)
+		return GT_ENOMEM;
+	s->backend = backend;
+	s->device = device;
+	if (declare_slots(s, g, err))
+		goto out;
+	place_parameters(s, g);
+	place_buffers(s);
+	bytes = (size_t)s->flat_count * gt_dtype_size(s->dtype);
+	if (backend->alloc(device, bytes, &s->parameters, err) ||
+	    (with_gradients && backend->alloc(device, bytes, &s->gradients, err)) ||
+	    backend->alloc(device, s->buffer_bytes, &s->buffers, err))
+		goto out;
+	*out = s;
+	return 0;
+out:
+	gt_store_free(s);
+	return err ? err->code : GT_ENOMEM;
+}
+
+void gt_store_free(struct gt_store *s)
+{
+	size_t bytes;
+
+	if (!s)
+		return;
+	bytes = (size_t)s->flat_count * gt_dtype_size(s->dtype);
+	s->backend->free(s->device, s->parameters, bytes);
+	s->backend->free(s->device, s->gradients, bytes);
+	s->backend->free(s->device, s->buffers, s->buffer_bytes);
+	free(s->slots);
+	gt_arena_release(&s->arena);
+	free(s);
+}
+
+const struct gt_slot *gt_store_find(const struct gt_store *s, const char *name)
+{
+	return find(s, name);
+}
+
+void *gt_store_data(const struct gt_store *s, const struct gt_slot *slot)
+{
+	if (slot->role == GT_BUFFER)
+		return (char *)s->buffers + slot->offset;
+	return (char *)s->parameters + (size_t)slot->offset * gt_dtype_size(s->dtype);
+}
+
+void *gt_store_gradient(const struct gt_store *s, const struct gt_slot *slot)
+{
+	return (char *)s->gradients + (size_t)slot->offset * gt_dtype_size(s->dtype);
+}
+
+/* Element i of an initial value. Every draw is a block of its own, so elements don't depend on each other. */
+static double initial(const struct gt_init *init, uint64_t seed, uint32_t stream, int64_t i)
+{
+	const uint32_t counter[4] = { (uint32_t)i, (uint32_t)((uint64_t)i >> 32), stream, 0 };
+	uint32_t w[4];
+
+	if (init->kind == GT_INIT_ZEROS || init->kind == GT_INIT_ONES)
+		return init->kind == GT_INIT_ONES;
+	gt_philox(seed, counter, w);
+	if (init->kind == GT_INIT_NORMAL)
+		return init->scale * gt_philox_normal(w);
+	return init->scale * (2 * gt_philox_double((uint64_t)w[1] << 32 | w[0]) - 1);
+}
+
+static void fill_host(void *host, const struct gt_slot *slot, uint64_t seed)
+{
+	uint32_t stream = GT_RNG_INIT + (uint32_t)slot->index;
+
+#pragma omp parallel for schedule(static)
+	for (int64_t i = 0; i < slot->count; i++) {
+		double x = initial(&slot->init, seed, stream, i);
+
+		if (slot->dtype == GT_F32)
+			((float *)host)[i] = (float)x;
+		else if (slot->dtype == GT_F64)
+			((double *)host)[i] = x;
+		else
+			((int64_t *)host)[i] = (int64_t)x;
+	}
+}
+
+int gt_store_init(struct gt_store *s, uint64_t seed, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < s->slot_count; i++) {
+		const struct gt_slot *slot = &s->slots[i];
+		void *host = gt_calloc((size_t)slot->count, gt_dtype_size(slot->dtype), err);
+
+		if (!host)
+			return GT_ENOMEM;
+		fill_host(host, slot, seed);
+		rc = s->backend->copy_in(
+		    s->device, gt_store_data(s, slot), host, gt_slot_bytes(slot), err);
+		free(host);
+	}
+	return rc;
+}

@@ -1,0 +1,61 @@
+/* store.h - where parameters, gradients and buffers live: flat, in the order of the backward pass. */
+#ifndef GT_GRAPH_STORE_H
+#define GT_GRAPH_STORE_H
+
+#include "lib/device/backend.h"
+#include "lib/graph/graph.h"
+
+/*
+ * Every parameter is a range of one flat buffer, its gradient the same range of another, an optimizer's
+ * state the same range of more. Ranges lie in the order in which the backward pass finishes their gradients
+ * (the reverse of first use), each padded with zeros to 64 bytes; so an update, a norm, an all-reduce bucket or a
+ * broadcast is a range too. Several plans (training, the last short batch, evaluation) share one store.
+ */
+
+struct gt_slot {
+	const char *name;
+	enum gt_role role; /* GT_PARAMETER or GT_BUFFER */
+	enum gt_dtype dtype;
+	int ndim;
+	int64_t shape[GT_MAX_DIMS];
+	struct gt_init init;
+	bool decay;
+	int index;      /* parameters: order of declaration, torch.optim's index */
+	int64_t count;  /* elements */
+	int64_t offset; /* parameters: of the first element, in elements; buffers: in bytes */
+};
+
+struct gt_store {
+	const struct gt_backend *backend;
+	int device;
+	struct gt_slot *slots; /* in the order of declaration */
+	size_t slot_count;
+	enum gt_dtype dtype;     /* of all parameters */
+	int64_t parameter_count; /* elements, without padding */
+	int64_t flat_count;      /* elements, with padding */
+	size_t buffer_bytes;
+	void *parameters; /* device: [flat_count] */
+	void *gradients;  /* device: [flat_count]; NULL in a store for evaluation */
+	void *buffers;    /* device: [buffer_bytes] */
+	struct gt_arena arena;
+};
+
+/* Lay out and allocate what the (forward) graph declares. */
+int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct gt_backend *backend,
+    int device, bool with_gradients, struct gt_err *err);
+void gt_store_free(struct gt_store *store);
+
+/* Give every parameter and buffer its initial value, a pure function of seed, index and element. */
+int gt_store_init(struct gt_store *store, uint64_t seed, struct gt_err *err);
+
+/* The slot of a name, or NULL. */
+const struct gt_slot *gt_store_find(const struct gt_store *store, const char *name);
+
+/* Where a slot's data (or gradient) lies on the device. */
+void *gt_store_data(const struct gt_store *store, const struct gt_slot *slot);
+void *gt_store_gradient(const struct gt_store *store, const struct gt_slot *slot);
+
+/* Bytes of a slot, without padding. */
+size_t gt_slot_bytes(const struct gt_slot *slot);
+
+#endif
