@@ -1,0 +1,59 @@
+/* arch.h - inside the model module: what an architecture is, and the layers they share. */
+#ifndef GT_MODEL_ARCH_H
+#define GT_MODEL_ARCH_H
+
+#include "lib/graph/ops/ops.h"
+#include "lib/model/model.h"
+
+enum { GT_MODEL_MAX_LAYERS = 16 };
+
+/* The keys of all specs; each architecture has its row of defaults and says which it takes. */
+struct gt_arch_config {
+	int sizes[GT_MODEL_MAX_LAYERS], size_count; /* mlp:784,256,10 */
+	int depth;                                  /* CIFAR ResNets: 20, 32, ... */
+	int layers, heads, width, block, vocab;     /* GPTs */
+	double dropout;
+	bool bias;
+	enum gt_gelu gelu;
+};
+
+struct gt_arch {
+	const char *name;
+	const char *summary;
+	const char *keys; /* "layers heads ..."; "" for none, "sizes" for a bare list of numbers */
+	struct gt_arch_config defaults;
+	void (*wishes)(const struct gt_arch_config *c, struct gt_model_input *out);
+	/* From the input to the logits; errors go into the graph. */
+	struct gt_value *(*logits)(struct gt_graph *g, const struct gt_arch_config *c,
+	    const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train);
+	const struct gt_model_alias *aliases; /* may be NULL */
+	double lr_adam, lr_sgd;
+};
+
+/* The rows, NULL-terminated. */
+extern const struct gt_arch *const gt_archs[];
+
+extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arch_resnet32,
+    gt_arch_resnet44, gt_arch_resnet56, gt_arch_resnet110, gt_arch_gpt, gt_arch_gpt2,
+    gt_arch_gpt2_medium, gt_arch_gpt2_large, gt_arch_gpt2_xl;
+
+/* ---- layers.c: each declares its parameters under `name` and emits its node in that scope ---- */
+
+/* U(-1/sqrt(fan_in), 1/sqrt(fan_in)): what torch.nn.Linear and Conv2d start from (kaiming_uniform_ with a = sqrt 5). */
+struct gt_init gt_init_torch(int64_t fan_in);
+/* N(0, 2 / fan_in): torch.nn.init.kaiming_normal_ for rectified units (He et al., ICCV 2015). */
+struct gt_init gt_init_kaiming(int64_t fan_in);
+
+/* torch.nn.Linear: NAME.weight [out, in], NAME.bias [out]. x F32 [..., in] */
+struct gt_value *gt_layer_linear(
+    struct gt_graph *g, const char *name, struct gt_value *x, int64_t out, struct gt_init weight);
+
+/* torch.nn.Conv2d: NAME.weight [out, in, k, k], NAME.bias [out] with `bias`. */
+struct gt_value *gt_layer_conv(struct gt_graph *g, const char *name, struct gt_value *x,
+    int64_t out, int kernel, int stride, int pad, bool bias, struct gt_init weight);
+
+/* torch.nn.BatchNorm2d: NAME.weight, .bias, .running_mean, .running_var, .num_batches_tracked. */
+struct gt_value *gt_layer_batch_norm(
+    struct gt_graph *g, const char *name, struct gt_value *x, bool train);
+
+#endif

@@ -1,0 +1,150 @@
+/* gpt.c - decoder-only transformers with GPT-2's architecture, at any size. */
+#include <math.h>
+#include <stdio.h>
+
+#include "lib/model/arch.h"
+
+/*
+ * Radford et al., "Language models are unsupervised multitask learners", 2019. Parameter names, the layout of weights
+ * ([in, out], Conv1D) and the tied head are those of Hugging Face's GPT2LMHeadModel. Initial values: N(0, 0.02), the
+ * projections back into the residual stream N(0, 0.02 / sqrt(2 layers)), biases zero, as there and in nanoGPT.
+ * Weight decay applies to matrices and embeddings, not to biases and norms, as in nanoGPT.
+ */
+
+static const struct gt_init zeros = { GT_INIT_ZEROS, 0 }, ones = { GT_INIT_ONES, 0 };
+static const double deviation = 0.02, eps = 1e-5;
+
+static void wishes(const struct gt_arch_config *c, struct gt_model_input *out)
+{
+	out->kind = GT_MODEL_TOKENS;
+	out->block = c->block;
+	out->classes = c->vocab;
+}
+
+/* A parameter called BLOCK + leaf. */
+static struct gt_value *parameter(struct gt_graph *g, const char *block, const char *leaf, int ndim,
+    const int64_t *shape, struct gt_init init)
+{
+	char name[128];
+
+	snprintf(name, sizeof(name), "%s%s", block, leaf);
+	return gt_parameter(g, name, GT_F32, ndim, shape, init, ndim > 1);
+}
+
+static struct gt_value *norm(struct gt_graph *g, const struct gt_arch_config *c, const char *block,
+    const char *leaf, struct gt_value *x)
+{
+	const int64_t width = c->width;
+	struct gt_value *weight, *bias = NULL;
+	char name[64];
+
+	gt_graph_scope(g, "%s%s", block, leaf);
+	snprintf(name, sizeof(name), "%s.weight", leaf);
+	weight = parameter(g, block, name, 1, &width, ones);
+	snprintf(name, sizeof(name), "%s.bias", leaf);
+	if (c->bias)
+		bias = parameter(g, block, name, 1, &width, zeros);
+	return gt_layer_norm(g, x, weight, bias, eps);
+}
+
+/* Hugging Face's Conv1D: weight [in, out]. */
+static struct gt_value *project(struct gt_graph *g, const struct gt_arch_config *c,
+    const char *block, const char *leaf, struct gt_value *x, int64_t out, double std)
+{
+	struct gt_value *weight, *bias = NULL;
+	char name[64];
+
+	if (!x)
+		return NULL;
+	gt_graph_scope(g, "%s%s", block, leaf);
+	snprintf(name, sizeof(name), "%s.weight", leaf);
+	weight = parameter(g, block, name, 2, (int64_t[]){ x->shape[2], out },
+	    (struct gt_init){ GT_INIT_NORMAL, std });
+	snprintf(name, sizeof(name), "%s.bias", leaf);
+	if (c->bias)
+		bias = parameter(g, block, name, 1, &out, zeros);
+	return gt_matmul(g, x, weight, bias, false, false);
+}
+
+static struct gt_value *transformer_block(struct gt_graph *g, const struct gt_arch_config *c,
+    int layer, struct gt_value *x, struct gt_value *rng, double dropout)
+{
+	double residual_std = deviation / sqrt(2.0 * c->layers);
+	struct gt_value *y;
+	char block[64];
+
+	snprintf(block, sizeof(block), "transformer.h.%d.", layer);
+	y = norm(g, c, block, "ln_1", x);
+	y = project(g, c, block, "attn.c_attn", y, 3 * (int64_t)c->width, deviation);
+	gt_graph_scope(g, "%sattn", block);
+	y = gt_attention(g, y, rng, c->heads, dropout);
+	y = project(g, c, block, "attn.c_proj", y, c->width, residual_std);
+	x = gt_add(g, gt_dropout(g, y, rng, dropout), x);
+	y = norm(g, c, block, "ln_2", x);
+	y = project(g, c, block, "mlp.c_fc", y, 4 * (int64_t)c->width, deviation);
+	gt_graph_scope(g, "%smlp.act", block);
+	y = gt_gelu(g, y, c->gelu);
+	y = project(g, c, block, "mlp.c_proj", y, c->width, residual_std);
+	return gt_add(g, gt_dropout(g, y, rng, dropout), x);
+}
+
+static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *c,
+    const struct gt_model_input *in, struct gt_value *ids, struct gt_value *rng, bool train)
+{
+	const struct gt_init normal = { GT_INIT_NORMAL, deviation };
+	double dropout = train ? c->dropout : 0;
+	int vocab = c->vocab ? c->vocab : in->classes;
+	struct gt_value *wte, *wpe, *x;
+
+	if (in->kind != GT_MODEL_TOKENS)
+		return gt_graph_fail(g, GT_EINVAL, "a GPT takes text or tokens");
+	if (in->classes > vocab || in->block > c->block)
+		return gt_graph_fail(g, GT_EINVAL,
+		    "%d tokens in windows of %d for a model of %d tokens and %d positions",
+		    in->classes, in->block, vocab, c->block);
+	if (c->width % c->heads)
+		return gt_graph_fail(
+		    g, GT_EINVAL, "width=%d does not divide into heads=%d", c->width, c->heads);
+	gt_graph_scope(g, "transformer.wte");
+	wte = parameter(g, "transformer.wte.", "weight", 2, (int64_t[]){ vocab, c->width }, normal);
+	wpe = parameter(
+	    g, "transformer.wpe.", "weight", 2, (int64_t[]){ c->block, c->width }, normal);
+	x = gt_dropout(g, gt_embedding(g, wte, ids, wpe), rng, dropout);
+	for (int i = 0; i < c->layers; i++)
+		x = transformer_block(g, c, i, x, rng, dropout);
+	x = norm(g, c, "transformer.", "ln_f", x);
+	gt_graph_scope(g, "lm_head");
+	return gt_matmul(g, x, wte, NULL, false, true);
+}
+
+/* The head is the embedding; older files of Hugging Face hold causal masks as buffers. */
+static const struct gt_model_alias aliases[] = {
+	{ "lm_head.weight", "transformer.wte.weight", true },
+	{ "transformer.h.*.attn.bias", NULL, false },
+	{ "transformer.h.*.attn.masked_bias", NULL, false },
+	{ NULL, NULL, false },
+};
+
+#define ROW(ID, NAME, SUMMARY, LAYERS, HEADS, WIDTH, BLOCK, VOCAB, LR)                             \
+	const struct gt_arch gt_arch_##ID = {                                                      \
+		.name = NAME,                                                                      \
+		.summary = SUMMARY,                                                                \
+		.keys = "layers heads width block vocab dropout bias gelu",                        \
+		.defaults = { .layers = (LAYERS),                                                  \
+		    .heads = (HEADS),                                                              \
+		    .width = (WIDTH),                                                              \
+		    .block = (BLOCK),                                                              \
+		    .vocab = (VOCAB),                                                              \
+		    .bias = true },                                                                \
+		.wishes = wishes,                                                                  \
+		.logits = logits,                                                                  \
+		.aliases = aliases,                                                                \
+		.lr_adam = (LR),                                                                   \
+		.lr_sgd = 0.1,                                                                     \
+	}
+
+ROW(gpt, "gpt", "a small GPT, for characters or bytes", 4, 4, 128, 64, 0, 1e-3);
+ROW(gpt2, "gpt2", "GPT-2, 124M parameters", 12, 12, 768, 1024, 50257, 6e-4);
+ROW(gpt2_medium, "gpt2-medium", "GPT-2, 355M parameters", 24, 16, 1024, 1024, 50257, 3e-4);
+ROW(gpt2_large, "gpt2-large", "GPT-2, 774M parameters", 36, 20, 1280, 1024, 50257, 2.5e-4);
+ROW(gpt2_xl, "gpt2-xl", "GPT-2, 1.6B parameters", 48, 25, 1600, 1024, 50257, 2e-4);

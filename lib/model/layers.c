@@ -1,0 +1,85 @@
+/* layers.c - the layers that architectures share, with PyTorch's names and initial values. */
+#include <math.h>
+#include <stdio.h>
+
+#include "lib/model/arch.h"
+
+static const struct gt_init zeros = { GT_INIT_ZEROS, 0 }, ones = { GT_INIT_ONES, 0 };
+
+struct gt_init gt_init_torch(int64_t fan_in)
+{
+	return (struct gt_init){ GT_INIT_UNIFORM, 1 / sqrt((double)fan_in) };
+}
+
+struct gt_init gt_init_kaiming(int64_t fan_in)
+{
+	return (struct gt_init){ GT_INIT_NORMAL, sqrt(2 / (double)fan_in) };
+}
+
+/* PREFIX.LEAF; long enough for any name the architectures make. */
+struct name {
+	char s[128];
+};
+
+static struct name join(const char *prefix, const char *leaf)
+{
+	struct name n;
+
+	snprintf(n.s, sizeof(n.s), "%s.%s", prefix, leaf);
+	return n;
+}
+
+struct gt_value *gt_layer_linear(
+    struct gt_graph *g, const char *name, struct gt_value *x, int64_t out, struct gt_init init)
+{
+	struct gt_value *weight, *bias;
+	int64_t in;
+
+	if (!x)
+		return NULL;
+	in = x->shape[x->ndim - 1];
+	gt_graph_scope(g, "%s", name);
+	weight =
+	    gt_parameter(g, join(name, "weight").s, GT_F32, 2, (int64_t[]){ out, in }, init, true);
+	bias = gt_parameter(g, join(name, "bias").s, GT_F32, 1, &out, gt_init_torch(in), true);
+	return gt_matmul(g, x, weight, bias, false, true);
+}
+
+struct gt_value *gt_layer_conv(struct gt_graph *g, const char *name, struct gt_value *x,
+    int64_t out, int kernel, int stride, int pad, bool with_bias, struct gt_init init)
+{
+	struct gt_value *weight, *bias = NULL;
+	int64_t in;
+
+	if (!x)
+		return NULL;
+	in = x->shape[1];
+	gt_graph_scope(g, "%s", name);
+	weight = gt_parameter(g, join(name, "weight").s, GT_F32, 4,
+	    (int64_t[]){ out, in, kernel, kernel }, init, true);
+	if (with_bias)
+		bias = gt_parameter(g, join(name, "bias").s, GT_F32, 1, &out,
+		    gt_init_torch(in * kernel * kernel), true);
+	return gt_conv2d(g, x, weight, bias, stride, pad);
+}
+
+struct gt_value *gt_layer_batch_norm(
+    struct gt_graph *g, const char *name, struct gt_value *x, bool train)
+{
+	const double eps = 1e-5, momentum = 0.1;
+	struct gt_value *weight, *bias, *mean, *var, *batches;
+	int64_t c;
+
+	if (!x)
+		return NULL;
+	c = x->shape[1];
+	gt_graph_scope(g, "%s", name);
+	weight = gt_parameter(g, join(name, "weight").s, GT_F32, 1, &c, ones, true);
+	bias = gt_parameter(g, join(name, "bias").s, GT_F32, 1, &c, zeros, true);
+	mean = gt_buffer(g, join(name, "running_mean").s, GT_F32, 1, &c, zeros);
+	var = gt_buffer(g, join(name, "running_var").s, GT_F32, 1, &c, ones);
+	batches = gt_buffer(g, join(name, "num_batches_tracked").s, GT_I64, 0, NULL, zeros);
+	if (!train)
+		return gt_batch_norm_eval(g, x, weight, bias, mean, var, eps);
+	return gt_batch_norm(g, x, weight, bias, mean, var, batches, eps, momentum);
+}

@@ -1,0 +1,59 @@
+/* mlp.c - torch.nn.Sequential of Linear and ReLU: 0.weight, 0.bias, 2.weight, ... */
+#include <stdio.h>
+
+#include "lib/model/arch.h"
+
+enum { HIDDEN = 256 };
+
+static void wishes(const struct gt_arch_config *c, struct gt_model_input *out)
+{
+	out->kind = GT_MODEL_VECTOR;
+	out->features = c->size_count ? c->sizes[0] : 784;
+	out->classes = c->size_count ? c->sizes[c->size_count - 1] : 10;
+}
+
+/* Without sizes there is one hidden layer between what the data has and wants. */
+static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *c,
+    const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train)
+{
+	int sizes[GT_MODEL_MAX_LAYERS] = { 0, HIDDEN, in->classes }, count = 3;
+
+	(void)rng;
+	(void)train;
+	if (!x)
+		return NULL;
+	if (in->kind == GT_MODEL_TOKENS)
+		return gt_graph_fail(g, GT_EINVAL, "model 'mlp' does not take text");
+	x = gt_reshape(g, x, 2, (int64_t[]){ x->shape[0], gt_value_elements(x) / x->shape[0] });
+	if (!x)
+		return NULL;
+	sizes[0] = (int)x->shape[1];
+	if (c->size_count) {
+		count = c->size_count;
+		for (int i = 0; i < count; i++)
+			sizes[i] = c->sizes[i];
+	}
+	if (sizes[0] != x->shape[1] || sizes[count - 1] != in->classes)
+		return gt_graph_fail(g, GT_EINVAL,
+		    "model 'mlp' goes from %d to %d, the data has %lld features and %d classes",
+		    sizes[0], sizes[count - 1], (long long)x->shape[1], in->classes);
+	for (int i = 1; i < count; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "%d", 2 * (i - 1));
+		x = gt_layer_linear(g, name, x, sizes[i], gt_init_torch(sizes[i - 1]));
+		if (i + 1 < count)
+			x = gt_relu(g, x);
+	}
+	return x;
+}
+
+const struct gt_arch gt_arch_mlp = {
+	.name = "mlp",
+	.summary = "linear layers with rectified units between them; mlp:784,256,10",
+	.keys = "sizes",
+	.wishes = wishes,
+	.logits = logits,
+	.lr_adam = 1e-3,
+	.lr_sgd = 0.05,
+};

@@ -1,0 +1,280 @@
+/* model.c - the table of architectures, specs, and what surrounds every network. */
+#include "lib/model/model.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/suggest.h"
+#include "lib/model/arch.h"
+
+const struct gt_arch *const gt_archs[] = {
+	&gt_arch_mlp,
+	&gt_arch_lenet,
+	&gt_arch_resnet20,
+	&gt_arch_resnet32,
+	&gt_arch_resnet44,
+	&gt_arch_resnet56,
+	&gt_arch_resnet110,
+	&gt_arch_gpt,
+	&gt_arch_gpt2,
+	&gt_arch_gpt2_medium,
+	&gt_arch_gpt2_large,
+	&gt_arch_gpt2_xl,
+	NULL,
+};
+
+struct gt_model {
+	const struct gt_arch *arch;
+	struct gt_arch_config config;
+};
+
+/* ---- NAME[:key=value,...] ---- */
+
+enum key_type { KEY_INT, KEY_PROBABILITY, KEY_YES_NO, KEY_GELU };
+
+static const struct {
+	const char *name;
+	enum key_type type;
+	size_t offset;
+} keys[] = {
+	{ "layers", KEY_INT, offsetof(struct gt_arch_config, layers) },
+	{ "heads", KEY_INT, offsetof(struct gt_arch_config, heads) },
+	{ "width", KEY_INT, offsetof(struct gt_arch_config, width) },
+	{ "block", KEY_INT, offsetof(struct gt_arch_config, block) },
+	{ "vocab", KEY_INT, offsetof(struct gt_arch_config, vocab) },
+	{ "dropout", KEY_PROBABILITY, offsetof(struct gt_arch_config, dropout) },
+	{ "bias", KEY_YES_NO, offsetof(struct gt_arch_config, bias) },
+	{ "gelu", KEY_GELU, offsetof(struct gt_arch_config, gelu) },
+};
+
+enum { KEYS = sizeof(keys) / sizeof(keys[0]), LARGEST = 1 << 24 };
+
+static bool word_in(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *p = list; (p = strstr(p, word)); p += n)
+		if ((p == list || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\0'))
+			return true;
+	return false;
+}
+
+static bool parse_int(const char *text, int *out)
+{
+	char *end;
+	long n = strtol(text, &end, 10);
+
+	if (end == text || *end || n < 1 || n > LARGEST)
+		return false;
+	*out = (int)n;
+	return true;
+}
+
+static bool parse_value(enum key_type type, const char *text, void *out)
+{
+	char *end;
+	double p;
+
+	switch (type) {
+	case KEY_INT:
+		return parse_int(text, out);
+	case KEY_PROBABILITY:
+		p = strtod(text, &end);
+		if (end == text || *end || !(p >= 0 && p < 1))
+			return false;
+		*(double *)out = p;
+		return true;
+	case KEY_YES_NO:
+		*(bool *)out = !strcmp(text, "yes");
+		return *(bool *)out || !strcmp(text, "no");
+	case KEY_GELU:
+		*(enum gt_gelu *)out = strcmp(text, "erf") ? GT_GELU_TANH : GT_GELU_ERF;
+		return !strcmp(text, "erf") || !strcmp(text, "tanh");
+	}
+	return false;
+}
+
+static int parse_pair(struct gt_model *m, char *pair, struct gt_err *err)
+{
+	char *value = strchr(pair, '=');
+
+	if (value)
+		*value++ = '\0';
+	for (int i = 0; value && i < KEYS; i++) {
+		if (strcmp(keys[i].name, pair) || !word_in(m->arch->keys, pair))
+			continue;
+		if (parse_value(keys[i].type, value, (char *)&m->config + keys[i].offset))
+			return 0;
+		return gt_err_set(err, GT_EINVAL, "model '%s': '%s' is not a value for '%s'",
+		    m->arch->name, value, pair);
+	}
+	gt_err_set(err, GT_EINVAL, "model '%s': unknown setting '%s'", m->arch->name, pair);
+	return gt_err_hint(err, *m->arch->keys ? "it takes: %s" : "it takes none%s", m->arch->keys);
+}
+
+static int parse_size(struct gt_model *m, const char *text, struct gt_err *err)
+{
+	struct gt_arch_config *c = &m->config;
+
+	if (c->size_count == GT_MODEL_MAX_LAYERS)
+		return gt_err_set(err, GT_EINVAL, "model '%s': more than %d sizes", m->arch->name,
+		    GT_MODEL_MAX_LAYERS);
+	if (!parse_int(text, &c->sizes[c->size_count++])) {
+		gt_err_set(err, GT_EINVAL, "model '%s': '%s' is not a size", m->arch->name, text);
+		return gt_err_hint(err, "inputs, hidden layers and classes, as in mlp:784,256,10");
+	}
+	return 0;
+}
+
+static int parse_settings(struct gt_model *m, char *settings, struct gt_err *err)
+{
+	bool sizes = !strcmp(m->arch->keys, "sizes");
+	char *save = NULL;
+
+	for (char *p = strtok_r(settings, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
+		int rc = sizes ? parse_size(m, p, err) : parse_pair(m, p, err);
+
+		if (rc)
+			return rc;
+	}
+	if (sizes && m->config.size_count < 2)
+		return gt_err_set(err, GT_EINVAL, "model '%s': at least two sizes", m->arch->name);
+	return 0;
+}
+
+static const struct gt_arch *find_arch(const char *name, struct gt_err *err)
+{
+	struct gt_suggest near = { .word = name };
+
+	for (int i = 0; gt_archs[i]; i++) {
+		if (!strcmp(gt_archs[i]->name, name))
+			return gt_archs[i];
+		gt_suggest_offer(&near, gt_archs[i]->name);
+	}
+	gt_err_set(err, GT_EINVAL, "unknown model '%s'", name);
+	if (near.best)
+		gt_err_hint(err, "did you mean '%s'?", near.best);
+	else
+		gt_err_hint(err, "models: mlp, lenet, resnet20|32|44|56|110, gpt, "
+		                 "gpt2|gpt2-medium|gpt2-large|gpt2-xl");
+	return NULL;
+}
+
+int gt_model_open(struct gt_model **out, const char *spec, struct gt_err *err)
+{
+	struct gt_model *m = gt_calloc(1, sizeof(*m), err);
+	char *copy = gt_strdup(spec, err);
+	char *settings;
+	int rc = GT_ENOMEM;
+
+	*out = NULL;
+	if (!m || !copy)
+		goto out;
+	settings = strchr(copy, ':');
+	if (settings)
+		*settings++ = '\0';
+	rc = GT_EINVAL;
+	m->arch = find_arch(copy, err);
+	if (!m->arch)
+		goto out;
+	m->config = m->arch->defaults;
+	rc = settings ? parse_settings(m, settings, err) : 0;
+	if (rc)
+		goto out;
+	*out = m;
+	m = NULL;
+out:
+	free(copy);
+	free(m);
+	return rc;
+}
+
+void gt_model_close(struct gt_model *m)
+{
+	free(m);
+}
+
+const char *gt_model_name(const struct gt_model *m)
+{
+	return m->arch->name;
+}
+
+void gt_model_wishes(const struct gt_model *m, struct gt_model_input *out)
+{
+	*out = (struct gt_model_input){ 0 };
+	m->arch->wishes(&m->config, out);
+}
+
+double gt_model_default_lr(const struct gt_model *m, const char *optimizer)
+{
+	return strcmp(optimizer, "sgd") ? m->arch->lr_adam : m->arch->lr_sgd;
+}
+
+const struct gt_model_alias *gt_model_aliases(const struct gt_model *m)
+{
+	static const struct gt_model_alias none[] = { { NULL, NULL, false } };
+
+	return m->arch->aliases ? m->arch->aliases : none;
+}
+
+/* ---- what surrounds every network: input, loss, statistics ---- */
+
+static struct gt_value *declare_input(
+    struct gt_graph *g, const struct gt_model_input *in, int64_t batch)
+{
+	switch (in->kind) {
+	case GT_MODEL_IMAGE:
+		return gt_input(g, "input", GT_U8, 4,
+		    (int64_t[]){ batch, in->height, in->width, in->channels });
+	case GT_MODEL_VECTOR:
+		return gt_input(g, "input", GT_F32, 2, (int64_t[]){ batch, in->features });
+	case GT_MODEL_TOKENS:
+		return gt_input(g, "input", GT_I32, 2, (int64_t[]){ batch, in->block });
+	}
+	return NULL;
+}
+
+static void judge(struct gt_graph *g, enum gt_model_purpose purpose, struct gt_model_io *io)
+{
+	gt_graph_scope(g, "loss");
+	switch (purpose) {
+	case GT_MODEL_TRAIN:
+		io->weight = gt_input(g, "weight", GT_F32, 0, NULL);
+		io->loss =
+		    gt_output(g, gt_cross_entropy(g, io->logits, io->target, io->weight), "loss");
+		break;
+	case GT_MODEL_EVAL:
+		io->stats = gt_output(g, gt_classify_stats(g, io->logits, io->target), "stats");
+		break;
+	case GT_MODEL_GENERATE:
+		gt_output(g, io->logits, "logits");
+		break;
+	}
+}
+
+int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt_model_input *in,
+    int batch, enum gt_model_purpose purpose, struct gt_model_io *io, struct gt_err *err)
+{
+	const int64_t target_shape[] = { batch, in->block }, rng_shape = GT_RNG_FIELDS;
+	bool train = purpose == GT_MODEL_TRAIN;
+	struct gt_value *x;
+
+	*io = (struct gt_model_io){ 0 };
+	x = io->input = declare_input(g, in, batch);
+	if (purpose != GT_MODEL_GENERATE)
+		io->target = gt_input(
+		    g, "target", GT_I32, in->kind == GT_MODEL_TOKENS ? 2 : 1, target_shape);
+	if (train && m->config.dropout > 0)
+		io->rng = gt_input(g, "rng", GT_I64, 1, &rng_shape);
+	if (in->kind == GT_MODEL_IMAGE) {
+		gt_graph_scope(g, "input");
+		x = gt_image_normalize(g, x, in->mean, in->std);
+	}
+	io->logits = m->arch->logits(g, &m->config, in, x, io->rng, train);
+	judge(g, purpose, io);
+	if (!gt_graph_status(g, err))
+		return 0;
+	return err ? err->code : GT_EINVAL;
+}
