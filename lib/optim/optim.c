@@ -1,0 +1,232 @@
+/* optim.c - optimizers over flat ranges. */
+#include "lib/optim/optim.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_STATES = 2 };
+
+/* Neighbouring parameters that are updated alike. */
+struct range {
+	int64_t offset, count;
+	struct gt_update_options update;
+};
+
+struct gt_optim {
+	struct gt_store *store;
+	struct gt_optim_options options;
+	struct range *ranges;
+	size_t range_count;
+	float *states[MAX_STATES];       /* device: [flat_count] */
+	struct gt_step_scalars *scalars; /* device */
+	int64_t steps;
+};
+
+static const struct {
+	const char *name;
+	const char *states[MAX_STATES + 1];
+} kinds[] = {
+	[GT_SGD] = { "sgd", { "momentum_buffer" } },
+	[GT_ADAM] = { "adam", { "exp_avg", "exp_avg_sq" } },
+	[GT_ADAMW] = { "adamw", { "exp_avg", "exp_avg_sq" } },
+};
+
+int gt_optim_kind_parse(const char *name)
+{
+	for (int i = 0; i < (int)(sizeof(kinds) / sizeof(kinds[0])); i++)
+		if (!strcmp(kinds[i].name, name))
+			return i;
+	return -1;
+}
+
+const char *gt_optim_kind_name(enum gt_optim_kind kind)
+{
+	return kinds[kind].name;
+}
+
+/* SGD without momentum keeps nothing. */
+static const char *state_name(const struct gt_optim_options *o, int which)
+{
+	if (o->kind == GT_SGD && o->momentum == 0)
+		return NULL;
+	return which <= MAX_STATES ? kinds[o->kind].states[which] : NULL;
+}
+
+static int by_offset(const void *x, const void *y)
+{
+	const struct gt_slot *a = *(const struct gt_slot *const *)x;
+	const struct gt_slot *b = *(const struct gt_slot *const *)y;
+
+	return a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
+static struct gt_update_options update_options(const struct gt_optim_options *o, bool decay)
+{
+	return (struct gt_update_options){
+		.momentum = (float)o->momentum,
+		.dampening = (float)o->dampening,
+		.nesterov = o->nesterov,
+		.beta1 = (float)o->beta1,
+		.beta2 = (float)o->beta2,
+		.eps = (float)o->eps,
+		.weight_decay = decay ? (float)o->weight_decay : 0,
+		.decoupled = o->kind == GT_ADAMW,
+	};
+}
+
+/* Cut the flat buffer where the rule changes. Padding belongs to the range before it: it is zero and stays so. */
+static int make_ranges(struct gt_optim *o, struct gt_err *err)
+{
+	const struct gt_store *s = o->store;
+	const struct gt_slot **order = gt_calloc(s->slot_count, sizeof(*order), err);
+	size_t count = 0;
+
+	o->ranges = gt_calloc(s->slot_count, sizeof(*o->ranges), err);
+	if (!order || !o->ranges) {
+		free(order);
+		return GT_ENOMEM;
+	}
+	for (size_t i = 0; i < s->slot_count; i++)
+		if (s->slots[i].role == GT_PARAMETER)
+			order[count++] = &s->slots[i];
+	qsort(order, count, sizeof(*order), by_offset);
+	for (size_t i = 0; i < count; i++) {
+		int64_t end = i + 1 < count ? order[i + 1]->offset : s->flat_count;
+		struct range *r = o->range_count ? &o->ranges[o->range_count - 1] : NULL;
+
+		if (!r || order[i]->decay != order[i - 1]->decay) {
+			r = &o->ranges[o->range_count++];
+			r->offset = order[i]->offset;
+			r->update = update_options(&o->options, order[i]->decay);
+		}
+		r->count = end - r->offset;
+	}
+	free(order);
+	return 0;
+}
+
+int gt_optim_new(struct gt_optim **out, struct gt_store *store,
+    const struct gt_optim_options *options, struct gt_err *err)
+{
+	size_t bytes = (size_t)store->flat_count * sizeof(float);
+	struct gt_optim *o = gt_calloc(1, sizeof(*o), err);
+	void *p = NULL;
+
+	*out = NULL;
+	if (!o)
+		return GT_ENOMEM;
+	o->store = store;
+	o->options = *options;
+	if (store->dtype != GT_F32 || !store->gradients) {
+		gt_err_set(
+		    err, GT_ENOTSUP, "optimizers update float32 parameters that have gradients");
+		goto out;
+	}
+	if (options->nesterov && (options->momentum <= 0 || options->dampening != 0)) {
+		gt_err_set(err, GT_EINVAL, "nesterov needs a momentum and no dampening");
+		goto out;
+	}
+	if (make_ranges(o, err))
+		goto out;
+	for (int i = 0; state_name(options, i); i++) {
+		if (store->backend->alloc(store->device, bytes, &p, err))
+			goto out;
+		o->states[i] = p;
+	}
+	if (store->backend->alloc(store->device, sizeof(*o->scalars), &p, err))
+		goto out;
+	o->scalars = p;
+	*out = o;
+	return 0;
+out:
+	gt_optim_free(o);
+	return err ? err->code : GT_EINVAL;
+}
+
+void gt_optim_free(struct gt_optim *o)
+{
+	const struct gt_backend *b;
+
+	if (!o)
+		return;
+	b = o->store->backend;
+	for (int i = 0; i < MAX_STATES; i++)
+		b->free(
+		    o->store->device, o->states[i], (size_t)o->store->flat_count * sizeof(float));
+	b->free(o->store->device, o->scalars, sizeof(*o->scalars));
+	free(o->ranges);
+	free(o);
+}
+
+static struct gt_step_scalars scalars_of(const struct gt_optim *o, double lr)
+{
+	double t = (double)(o->steps + 1);
+
+	return (struct gt_step_scalars){
+		.lr = (float)lr,
+		.bias1 = (float)(1 - pow(o->options.beta1, t)),
+		.bias2_sqrt = (float)sqrt(1 - pow(o->options.beta2, t)),
+		.clip = (float)o->options.clip,
+		.first_step = o->steps == 0,
+	};
+}
+
+int gt_optim_step(struct gt_optim *o, double lr, float *grad_norm, struct gt_err *err)
+{
+	const struct gt_backend *b = o->store->backend;
+	const struct gt_range_kernels *k = b->ranges();
+	struct gt_step_scalars scalars = scalars_of(o, lr);
+	float *p = o->store->parameters;
+	const float *g = o->store->gradients;
+
+	if (b->copy_in(o->store->device, o->scalars, &scalars, sizeof(scalars), err))
+		return err ? err->code : GT_EDEVICE;
+	k->clip(g, o->store->flat_count, o->scalars);
+	for (size_t i = 0; i < o->range_count; i++) {
+		const struct range *r = &o->ranges[i];
+		float *first = o->states[0] ? o->states[0] + r->offset : NULL;
+
+		if (o->options.kind == GT_SGD)
+			k->sgd(
+			    p + r->offset, g + r->offset, first, r->count, &r->update, o->scalars);
+		else
+			k->adam(p + r->offset, g + r->offset, first, o->states[1] + r->offset,
+			    r->count, &r->update, o->scalars);
+	}
+	o->steps++;
+	if (b->copy_out(o->store->device, &scalars, o->scalars, sizeof(scalars), err))
+		return err ? err->code : GT_EDEVICE;
+	if (grad_norm)
+		*grad_norm = scalars.grad_norm;
+	return 0;
+}
+
+void gt_optim_zero_grad(struct gt_optim *o)
+{
+	o->store->backend->ranges()->fill(o->store->gradients, o->store->flat_count, 0);
+}
+
+int64_t gt_optim_steps(const struct gt_optim *o)
+{
+	return o->steps;
+}
+
+void gt_optim_set_steps(struct gt_optim *o, int64_t steps)
+{
+	o->steps = steps;
+}
+
+const char *gt_optim_state(const struct gt_optim *o, int which, float **flat)
+{
+	const char *name = state_name(&o->options, which);
+
+	if (name)
+		*flat = o->states[which];
+	return name;
+}
+
+const struct gt_optim_options *gt_optim_options(const struct gt_optim *o)
+{
+	return &o->options;
+}
