@@ -2,6 +2,7 @@
 #ifndef GT_DEVICE_BACKEND_H
 #define GT_DEVICE_BACKEND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -55,6 +56,7 @@ struct gt_range_kernels {
 
 struct gt_backend {
 	const char *name;            /* "cpu" */
+	bool host_memory;            /* its memory is the host's: read in place between runs */
 	enum gt_layout image_layout; /* what its kernels want of four-dimensional values */
 
 	/* How many devices of this kind there are, and one line on one of them. */

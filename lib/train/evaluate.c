@@ -1,0 +1,64 @@
+/* evaluate.c - evaluation: sums of the whole data set, divided once. */
+#include "lib/train/evaluate.h"
+
+#include <math.h>
+
+enum { LOSS, COUNT, TOP1, TOP5, STATS };
+
+static int add_batch(
+    struct gt_program_pair *pair, const struct gt_batch *batch, double *sums, struct gt_err *err)
+{
+	struct gt_program *p = gt_program_for(pair, batch->count);
+	double stats[STATS];
+	int rc;
+
+	if (!p)
+		return gt_err_set(err, GT_EINVAL, "no plan for a batch of %d", batch->count);
+	rc = gt_program_feed(p, batch, err);
+	if (!rc)
+		rc = gt_plan_run(p->plan, err);
+	if (!rc)
+		rc = gt_plan_read(p->plan, p->io.stats, stats, sizeof(stats), err);
+	for (int i = 0; !rc && i < STATS; i++)
+		sums[i] += stats[i];
+	return rc;
+}
+
+int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch, int workers,
+    struct gt_metrics *out, struct gt_err *err)
+{
+	struct gt_loader_options options = {
+		.sampler = { .samples = gt_dataset_info(data)->samples,
+		    .world = 1,
+		    .batch = batch },
+		.workers = workers,
+		.prefetch = 2,
+		.epochs = 1,
+	};
+	const struct gt_batch *b;
+	struct gt_loader *loader;
+	double sums[STATS] = { 0 };
+	int rc;
+
+	*out = (struct gt_metrics){ 0 };
+	rc = gt_loader_open(&loader, data, &options, err);
+	if (rc)
+		return rc;
+	while ((rc = gt_loader_next(loader, &b, err)) > 0) {
+		rc = add_batch(pair, b, sums, err);
+		if (rc)
+			break;
+	}
+	gt_loader_close(loader);
+	if (rc)
+		return rc;
+	if (sums[COUNT] == 0)
+		return gt_err_set(err, GT_EINVAL, "nothing to evaluate: no targets");
+	out->n = (int64_t)sums[COUNT];
+	out->right = (int64_t)sums[TOP1];
+	out->loss = sums[LOSS] / sums[COUNT];
+	out->top1 = sums[TOP1] / sums[COUNT];
+	out->top5 = sums[TOP5] / sums[COUNT];
+	out->perplexity = exp(out->loss);
+	return 0;
+}

@@ -1,0 +1,19 @@
+/* evaluate.h - measure a model on every sample of a data set, each counted once. */
+#ifndef GT_TRAIN_EVALUATE_H
+#define GT_TRAIN_EVALUATE_H
+
+#include "lib/train/program.h"
+
+struct gt_metrics {
+	double loss;       /* mean cross-entropy, in nats */
+	double top1, top5; /* share of right answers, 0..1 */
+	double perplexity; /* exp(loss) */
+	int64_t n;         /* targets counted: samples, or tokens */
+	int64_t right;     /* top-1 hits */
+};
+
+/* Run the pair (purpose GT_MODEL_EVAL, bound) over the whole data set in order, without augmentation. */
+int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch, int workers,
+    struct gt_metrics *out, struct gt_err *err);
+
+#endif

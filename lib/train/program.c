@@ -1,0 +1,156 @@
+/* program.c - from a model to plans that run. */
+#include "lib/train/program.h"
+
+#include <string.h>
+
+#include "lib/graph/pass.h"
+
+void gt_model_input_of(struct gt_model_input *out, const struct gt_data_info *info)
+{
+	static const enum gt_model_kind kinds[] = {
+		[GT_DATA_IMAGE] = GT_MODEL_IMAGE,
+		[GT_DATA_VECTOR] = GT_MODEL_VECTOR,
+		[GT_DATA_TOKENS] = GT_MODEL_TOKENS,
+	};
+
+	*out = (struct gt_model_input){
+		.kind = kinds[info->kind],
+		.height = info->height,
+		.width = info->width,
+		.channels = info->channels,
+		.features = info->features,
+		.block = info->block,
+		.classes = info->classes,
+	};
+	memcpy(out->mean, info->mean, sizeof(out->mean));
+	memcpy(out->std, info->std, sizeof(out->std));
+}
+
+void gt_data_request_of(struct gt_data_request *out, const struct gt_model *model, uint64_t seed)
+{
+	struct gt_model_input wish;
+
+	gt_model_wishes(model, &wish);
+	*out = (struct gt_data_request){
+		.block = wish.block,
+		.height = wish.height,
+		.width = wish.width,
+		.channels = wish.channels,
+		.features = wish.features,
+		.classes = wish.classes,
+		.seed = seed,
+	};
+}
+
+int gt_program_store(struct gt_store **out, const struct gt_model *model,
+    const struct gt_model_input *in, const struct gt_backend *backend, int device,
+    bool with_gradients, struct gt_err *err)
+{
+	struct gt_graph *g = NULL;
+	struct gt_model_io io;
+	int rc;
+
+	*out = NULL;
+	rc = gt_graph_new(&g, err);
+	if (!rc)
+		rc = gt_model_build(model, g, in, 1, GT_MODEL_TRAIN, &io, err);
+	if (!rc)
+		rc = gt_store_new(out, g, backend, device, with_gradients, err);
+	gt_graph_free(g);
+	return rc;
+}
+
+int gt_program_init(struct gt_program *p, const struct gt_model *model,
+    const struct gt_model_input *in, int batch, enum gt_model_purpose purpose, bool accumulate,
+    struct gt_store *store, struct gt_err *err)
+{
+	struct gt_pass_options options = { .accumulate = accumulate,
+		.images = store->backend->image_layout };
+	int rc;
+
+	*p = (struct gt_program){ .batch = batch };
+	rc = gt_graph_new(&p->graph, err);
+	if (!rc)
+		rc = gt_model_build(model, p->graph, in, batch, purpose, &p->io, err);
+	if (rc)
+		goto out;
+	options.loss = p->io.loss;
+	rc = gt_passes_run(p->graph, &options, err);
+	if (!rc)
+		rc = gt_plan_new(&p->plan, p->graph, store, err);
+	if (rc)
+		goto out;
+	p->input_bytes = gt_value_bytes(p->io.input);
+	p->target_bytes = p->io.target ? gt_value_bytes(p->io.target) : 0;
+	return 0;
+out:
+	gt_program_release(p);
+	return rc;
+}
+
+void gt_program_release(struct gt_program *p)
+{
+	gt_plan_free(p->plan);
+	gt_graph_free(p->graph);
+	*p = (struct gt_program){ 0 };
+}
+
+int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
+{
+	int rc = gt_plan_write(p->plan, p->io.input, batch->input, p->input_bytes, err);
+
+	if (!rc && p->io.target)
+		rc = gt_plan_write(p->plan, p->io.target, batch->target, p->target_bytes, err);
+	return rc;
+}
+
+int gt_program_pair_init(struct gt_program_pair *pair, const struct gt_model *model,
+    const struct gt_model_input *in, int64_t samples, int batch, bool drop_last,
+    enum gt_model_purpose purpose, bool accumulate, struct gt_store *store, struct gt_err *err)
+{
+	int rest = (int)(samples % batch), rc = 0;
+
+	*pair = (struct gt_program_pair){ 0 };
+	if (samples >= batch)
+		rc =
+		    gt_program_init(&pair->full, model, in, batch, purpose, accumulate, store, err);
+	if (!rc && rest && !drop_last)
+		rc = gt_program_init(&pair->tail, model, in, rest, purpose, accumulate, store, err);
+	if (rc)
+		gt_program_pair_release(pair);
+	return rc;
+}
+
+void gt_program_pair_release(struct gt_program_pair *pair)
+{
+	gt_program_release(&pair->full);
+	gt_program_release(&pair->tail);
+}
+
+struct gt_program *gt_program_for(struct gt_program_pair *pair, int count)
+{
+	if (count && pair->full.batch == count)
+		return &pair->full;
+	return count && pair->tail.batch == count ? &pair->tail : NULL;
+}
+
+static size_t arena_of(const struct gt_program *p)
+{
+	return p->plan ? gt_plan_arena_bytes(p->plan) : 0;
+}
+
+size_t gt_program_pair_arena(const struct gt_program_pair *pair)
+{
+	size_t full = arena_of(&pair->full), tail = arena_of(&pair->tail);
+
+	return full > tail ? full : tail;
+}
+
+int gt_program_pair_bind(struct gt_program_pair *pair, void *arena, struct gt_err *err)
+{
+	int rc = pair->full.plan ? gt_plan_bind(pair->full.plan, arena, err) : 0;
+
+	if (!rc && pair->tail.plan)
+		rc = gt_plan_bind(pair->tail.plan, arena, err);
+	return rc;
+}

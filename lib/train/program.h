@@ -1,0 +1,56 @@
+/* program.h - a model made runnable for one batch size and purpose: graph, passes, plan. */
+#ifndef GT_TRAIN_PROGRAM_H
+#define GT_TRAIN_PROGRAM_H
+
+#include "lib/data/data.h"
+#include "lib/graph/plan.h"
+#include "lib/model/model.h"
+
+/* Programs of one model share a store, and an arena since only one runs at a time. */
+struct gt_program {
+	struct gt_graph *graph;
+	struct gt_model_io io;
+	struct gt_plan *plan;
+	int batch;
+	size_t input_bytes, target_bytes; /* of a whole batch */
+};
+
+/* What a data set's samples look like to a model, and what a model asks of a data set. */
+void gt_model_input_of(struct gt_model_input *out, const struct gt_data_info *info);
+void gt_data_request_of(struct gt_data_request *out, const struct gt_model *model, uint64_t seed);
+
+/* The store that programs of this model share, not yet initialised. */
+int gt_program_store(struct gt_store **out, const struct gt_model *model,
+    const struct gt_model_input *in, const struct gt_backend *backend, int device,
+    bool with_gradients, struct gt_err *err);
+
+/* accumulate: gradients add up over several runs (see gt_pass_options). On failure *out holds nothing. */
+int gt_program_init(struct gt_program *out, const struct gt_model *model,
+    const struct gt_model_input *in, int batch, enum gt_model_purpose purpose, bool accumulate,
+    struct gt_store *store, struct gt_err *err);
+void gt_program_release(struct gt_program *p);
+
+/* Hand over a batch of exactly p->batch samples. */
+int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err);
+
+/*
+ * The programs for a number of samples cut into batches: `full` for whole batches, `tail` for the last, short one; either may be
+ * absent (batch 0). A short batch has a plan of its own instead of padding, so that batch statistics are those of real samples.
+ */
+struct gt_program_pair {
+	struct gt_program full, tail;
+};
+
+int gt_program_pair_init(struct gt_program_pair *out, const struct gt_model *model,
+    const struct gt_model_input *in, int64_t samples, int batch, bool drop_last,
+    enum gt_model_purpose purpose, bool accumulate, struct gt_store *store, struct gt_err *err);
+void gt_program_pair_release(struct gt_program_pair *pair);
+
+/* The program for that many samples; NULL if there is none. */
+struct gt_program *gt_program_for(struct gt_program_pair *pair, int count);
+
+/* Bytes of arena that the pair wants; and bind both. */
+size_t gt_program_pair_arena(const struct gt_program_pair *pair);
+int gt_program_pair_bind(struct gt_program_pair *pair, void *arena, struct gt_err *err);
+
+#endif

@@ -1,0 +1,319 @@
+/* weights.c - between a store and a state_dict. */
+#include "lib/train/weights.h"
+
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- names ---- */
+
+/* Does `name` match a pattern with at most one "*" for digits? */
+static bool matches(const char *pattern, const char *name)
+{
+	const char *star = strchr(pattern, '*');
+	size_t before = star ? (size_t)(star - pattern) : strlen(pattern);
+	size_t digits;
+
+	if (!star)
+		return !strcmp(pattern, name);
+	if (strncmp(pattern, name, before))
+		return false;
+	digits = strspn(name + before, "0123456789");
+	return digits > 0 && !strcmp(star + 1, name + before + digits);
+}
+
+static const struct gt_model_alias *alias_of(const struct gt_model *model, const char *name)
+{
+	const struct gt_model_alias *a = gt_model_aliases(model);
+
+	while (a->name && !matches(a->name, name))
+		a++;
+	return a->name ? a : NULL;
+}
+
+/* Put `text` into out, with \0..\9 replaced by what the regex matched in `name`. */
+static void expand(FILE *out, const char *text, const char *name, const regmatch_t *groups)
+{
+	for (const char *p = text; *p; p++) {
+		const regmatch_t *g;
+
+		if (p[0] != '\\' || p[1] < '0' || p[1] > '9') {
+			fputc(*p, out);
+			continue;
+		}
+		g = &groups[*++p - '0'];
+		if (g->rm_so >= 0)
+			fwrite(name + g->rm_so, 1, (size_t)(g->rm_eo - g->rm_so), out);
+	}
+}
+
+/* Apply one REGEX=REPLACEMENT to a name: the first match is replaced. The result is in `a`. */
+static const char *map_name(
+    const char *map, const char *name, struct gt_arena *a, struct gt_err *err)
+{
+	const char *equals = strrchr(map, '=');
+	char *pattern, *text = NULL, why[128];
+	regmatch_t groups[10];
+	size_t size = 0;
+	const char *result = NULL;
+	regex_t regex;
+	FILE *out;
+	int rc;
+
+	if (!equals) {
+		gt_err_set(err, GT_EINVAL, "'%s' is not REGEX=REPLACEMENT", map);
+		return NULL;
+	}
+	pattern = strndup(map, (size_t)(equals - map));
+	if (!pattern) {
+		gt_err_set(err, GT_ENOMEM, "out of memory");
+		return NULL;
+	}
+	rc = regcomp(&regex, pattern, REG_EXTENDED);
+	free(pattern);
+	if (rc) {
+		regerror(rc, &regex, why, sizeof(why));
+		gt_err_set(err, GT_EINVAL, "'%s' is no regular expression: %s", map, why);
+		return NULL;
+	}
+	out = open_memstream(&text, &size);
+	if (!out) {
+		gt_err_sys(err, "cannot map '%s'", name);
+	} else if (regexec(&regex, name, 10, groups, 0)) {
+		fclose(out);
+		result = name;
+	} else {
+		fwrite(name, 1, (size_t)groups[0].rm_so, out);
+		expand(out, equals + 1, name, groups);
+		fputs(name + groups[0].rm_eo, out);
+		if (fclose(out))
+			gt_err_sys(err, "cannot map '%s'", name);
+		else
+			result = gt_arena_strdup(a, text, err);
+	}
+	free(text);
+	regfree(&regex);
+	return result;
+}
+
+static const char *map_all(
+    const char *const *maps, const char *name, struct gt_arena *a, struct gt_err *err)
+{
+	for (; name && maps && *maps; maps++)
+		name = map_name(*maps, name, a, err);
+	return name;
+}
+
+/* ---- loading ---- */
+
+/* Which tensor goes into each slot; NULL: none. */
+struct fit {
+	const struct gt_tree_tensor **tensors; /* [slot_count] */
+};
+
+static int add_name(
+    const char ***list, size_t *count, size_t *capacity, const char *name, struct gt_err *err)
+{
+	if (gt_grow(list, *count + 1, capacity, sizeof(**list), err))
+		return GT_ENOMEM;
+	(*list)[(*count)++] = name;
+	(*list)[*count] = NULL;
+	return 0;
+}
+
+static int check_shape(
+    const struct gt_slot *slot, const struct gt_tree_tensor *t, struct gt_err *err)
+{
+	char have[96] = "", want[96] = "";
+	bool same = t->ndim == slot->ndim;
+
+	for (int i = 0; same && i < t->ndim; i++)
+		same = t->shape[i] == slot->shape[i];
+	if (same)
+		return 0;
+	for (int i = 0; i < t->ndim && strlen(have) < 64; i++)
+		sprintf(have + strlen(have), "%s%lld", i ? ", " : "", (long long)t->shape[i]);
+	for (int i = 0; i < slot->ndim; i++)
+		sprintf(want + strlen(want), "%s%lld", i ? ", " : "", (long long)slot->shape[i]);
+	gt_err_set(err, GT_EFORMAT, "tensor '%s' has shape [%s], the model wants [%s]", slot->name,
+	    have, want);
+	return gt_err_hint(err, "is it a checkpoint of this model, with these settings?");
+}
+
+static int fit_entry(struct gt_store *store, const struct gt_model *model, const char *name,
+    const struct gt_tree_tensor *tensor, struct fit *fit, size_t *capacity,
+    struct gt_weights_report *report, struct gt_err *err)
+{
+	const struct gt_slot *slot = gt_store_find(store, name);
+	const struct gt_model_alias *alias = slot ? NULL : alias_of(model, name);
+
+	if (alias && !alias->own)
+		return 0;
+	if (alias)
+		slot = gt_store_find(store, alias->own);
+	if (!slot)
+		return add_name(
+		    &report->unexpected, &report->unexpected_count, capacity, name, err);
+	if (check_shape(slot, tensor, err))
+		return err ? err->code : GT_EFORMAT;
+	/* A tied value may come under both names; its own wins. */
+	if (!alias || !fit->tensors[slot - store->slots])
+		fit->tensors[slot - store->slots] = tensor;
+	return 0;
+}
+
+static int find_missing(const struct gt_store *store, const struct fit *fit,
+    struct gt_weights_report *report, struct gt_err *err)
+{
+	size_t capacity = 0;
+
+	for (size_t i = 0; i < store->slot_count; i++) {
+		const char *name = store->slots[i].name, *leaf = strrchr(name, '.');
+
+		/* Files older than PyTorch 0.4.1 don't count batches. */
+		if (fit->tensors[i] || (leaf && !strcmp(leaf, ".num_batches_tracked")))
+			continue;
+		if (add_name(&report->missing, &report->missing_count, &capacity, name, err))
+			return GT_ENOMEM;
+	}
+	return 0;
+}
+
+static int complain(const struct gt_weights_report *r, struct gt_err *err)
+{
+	if (r->missing_count)
+		gt_err_set(err, GT_EFORMAT,
+		    "%zu keys are missing, the first is '%s'; %zu unexpected%s%s%s",
+		    r->missing_count, r->missing[0], r->unexpected_count,
+		    r->unexpected_count ? ", the first is '" : "",
+		    r->unexpected_count ? r->unexpected[0] : "", r->unexpected_count ? "'" : "");
+	else
+		gt_err_set(err, GT_EFORMAT, "%zu keys are unexpected, the first is '%s'",
+		    r->unexpected_count, r->unexpected[0]);
+	return gt_err_hint(
+	    err, "--map REGEX=REPLACEMENT renames keys, --strict=no goes on without them");
+}
+
+static int copy_tensor(struct gt_store *store, const struct gt_slot *slot,
+    const struct gt_tree_tensor *t, struct gt_err *err)
+{
+	void *host = gt_calloc((size_t)slot->count, gt_dtype_size(slot->dtype), err);
+	int rc;
+
+	if (!host)
+		return GT_ENOMEM;
+	rc = gt_tensor_read(t, slot->dtype, host, err);
+	if (rc)
+		gt_err_prefix(err, "tensor '%s'", slot->name);
+	else
+		rc = store->backend->copy_in(
+		    store->device, gt_store_data(store, slot), host, gt_slot_bytes(slot), err);
+	free(host);
+	return rc;
+}
+
+int gt_weights_load(struct gt_store *store, const struct gt_model *model,
+    const struct gt_state_dict *sd, const struct gt_weights_options *options,
+    struct gt_weights_report *report, struct gt_err *err)
+{
+	struct fit fit = { 0 };
+	size_t capacity = 0;
+	int rc = 0;
+
+	*report = (struct gt_weights_report){ 0 };
+	snprintf(report->note, sizeof(report->note), "%s", sd->note);
+	fit.tensors = gt_calloc(store->slot_count, sizeof(*fit.tensors), err);
+	if (!fit.tensors)
+		return GT_ENOMEM;
+	for (size_t i = 0; !rc && i < sd->count; i++) {
+		const char *name = map_all(options->maps, sd->entries[i].name, &report->arena, err);
+
+		rc = name ? fit_entry(store, model, name, sd->entries[i].tensor, &fit, &capacity,
+		                report, err)
+		          : (err ? err->code : GT_ENOMEM);
+	}
+	if (!rc)
+		rc = find_missing(store, &fit, report, err);
+	if (!rc && !options->lenient && (report->missing_count || report->unexpected_count))
+		rc = complain(report, err);
+	for (size_t i = 0; !rc && i < store->slot_count; i++)
+		if (fit.tensors[i])
+			rc = copy_tensor(store, &store->slots[i], fit.tensors[i], err);
+	free(fit.tensors);
+	return rc;
+}
+
+void gt_weights_report_release(struct gt_weights_report *report)
+{
+	free(report->missing);
+	free(report->unexpected);
+	gt_arena_release(&report->arena);
+	*report = (struct gt_weights_report){ 0 };
+}
+
+int gt_weights_load_file(struct gt_store *store, const struct gt_model *model, const char *path,
+    const struct gt_weights_options *options, struct gt_weights_report *report, struct gt_err *err)
+{
+	struct gt_state_dict sd = { 0 };
+	struct gt_ckpt *ckpt = NULL;
+	int rc = gt_ckpt_open(&ckpt, path, err);
+
+	*report = (struct gt_weights_report){ 0 };
+	if (rc)
+		return rc;
+	rc = gt_state_dict_find(&sd, gt_ckpt_root(ckpt), err);
+	if (!rc)
+		rc = gt_weights_load(store, model, &sd, options, report, err);
+	if (rc)
+		gt_err_prefix(err, "%s", path);
+	gt_state_dict_release(&sd);
+	gt_ckpt_close(ckpt);
+	return rc;
+}
+
+/* ---- writing ---- */
+
+const void *gt_weights_host(const struct gt_store *store, const void *p, size_t bytes,
+    struct gt_arena *a, struct gt_err *err)
+{
+	void *copy;
+
+	if (store->backend->host_memory)
+		return p;
+	copy = gt_arena_alloc(a, bytes, err);
+	if (copy && store->backend->copy_out(store->device, copy, p, bytes, err))
+		return NULL;
+	return copy;
+}
+
+static struct gt_tree *slot_tensor(const struct gt_store *store, const struct gt_slot *slot,
+    struct gt_arena *a, struct gt_err *err)
+{
+	const void *host =
+	    gt_weights_host(store, gt_store_data(store, slot), gt_slot_bytes(slot), a, err);
+
+	return host ? gt_tree_tensor(a, slot->dtype, slot->ndim, slot->shape, host, err) : NULL;
+}
+
+struct gt_tree *gt_weights_tree(const struct gt_store *store, const struct gt_model *model,
+    struct gt_arena *a, struct gt_err *err)
+{
+	struct gt_tree *dict = gt_tree_dict(a, err);
+
+	if (!dict)
+		return NULL;
+	for (size_t i = 0; i < store->slot_count; i++)
+		if (gt_tree_set(dict, store->slots[i].name,
+		        slot_tensor(store, &store->slots[i], a, err), a, err))
+			return NULL;
+	for (const struct gt_model_alias *alias = gt_model_aliases(model); alias->name; alias++) {
+		const struct gt_tree *own = alias->own ? gt_tree_get(dict, alias->own) : NULL;
+
+		if (!alias->written || !own)
+			continue;
+		if (gt_tree_set(dict, alias->name, (struct gt_tree *)own, a, err))
+			return NULL;
+	}
+	return dict;
+}
