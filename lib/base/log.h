@@ -1,0 +1,34 @@
+/* log.h - lines for the person who watches: an object handed down, never a global. */
+#ifndef GT_BASE_LOG_H
+#define GT_BASE_LOG_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+struct gt_progress;
+
+enum gt_log_level { GT_LOG_QUIET, GT_LOG_NORMAL, GT_LOG_VERBOSE };
+
+/*
+ * Where lines go. Each is written whole, so that threads may share a log; a progress line on the
+ * same terminal is taken away first and comes back with its next update. Formats have no line feed
+ * at their end. A log that cannot be written is not an error: results never go through it.
+ */
+struct gt_log {
+	FILE *stream;
+	enum gt_log_level level;
+	bool color;
+	struct gt_progress *progress; /* drawn on the same stream, or NULL */
+};
+
+/* Always: "warning: ...". */
+void gt_log_warn(struct gt_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Unless quiet: what was done, in a line. */
+void gt_log_info(struct gt_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* With --verbose: how and why. */
+void gt_log_verbose(struct gt_log *log, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

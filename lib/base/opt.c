@@ -1,0 +1,210 @@
+/* opt.c - reading a command line by an option table. */
+#include "lib/base/opt.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/opt_value.h"
+#include "lib/base/suggest.h"
+
+const struct gt_opt *gt_opt_find(const struct gt_opt *table, const char *name, size_t length)
+{
+	for (const struct gt_opt *row = table; row->type != GT_OPT_END; row++)
+		if (row->name && strlen(row->name) == length && !memcmp(row->name, name, length))
+			return row;
+	return NULL;
+}
+
+static const struct gt_opt *find_letter(const struct gt_opt *table, char letter)
+{
+	for (const struct gt_opt *row = table; row->type != GT_OPT_END; row++)
+		if (row->letter && row->letter == letter)
+			return row;
+	return NULL;
+}
+
+bool gt_opt_takes_value(const struct gt_opt *row)
+{
+	return row->type != GT_OPT_FLAG;
+}
+
+enum gt_opt_complete gt_opt_completes(const struct gt_opt *row)
+{
+	return row->type == GT_OPT_CHOICE ? GT_COMPLETE_WORDS : row->complete;
+}
+
+int gt_opts_init(struct gt_opts *opts, const struct gt_opt *table, void *values, struct gt_err *err)
+{
+	size_t rows = 0;
+	int rc;
+
+	*opts = (struct gt_opts){ .table = table, .values = values };
+	while (table[rows].type != GT_OPT_END)
+		rows++;
+	opts->source = gt_calloc(rows, 1, err);
+	if (!opts->source)
+		return GT_ENOMEM;
+	for (const struct gt_opt *row = table; row->type != GT_OPT_END; row++) {
+		if (row->type == GT_OPT_HEADING)
+			continue;
+		rc = gt_opt_set_initial(opts, row, err);
+		if (rc)
+			return gt_err_prefix(err, "default of --%s", row->name);
+	}
+	return 0;
+}
+
+void gt_opts_release(struct gt_opts *opts)
+{
+	free(opts->source);
+	gt_arena_release(&opts->arena);
+	*opts = (struct gt_opts){ 0 };
+}
+
+enum gt_opt_source gt_opts_source(const struct gt_opts *opts, const char *name)
+{
+	const struct gt_opt *row = gt_opt_find(opts->table, name, strlen(name));
+
+	assert(row);
+	return opts->source[row - opts->table];
+}
+
+int gt_opts_require(const struct gt_opts *opts, struct gt_err *err)
+{
+	for (const struct gt_opt *row = opts->table; row->type != GT_OPT_END; row++)
+		if (row->flags & GT_OPT_REQUIRED &&
+		    opts->source[row - opts->table] == GT_OPT_DEFAULT)
+			return gt_err_set(err, GT_EINVAL, "--%s %s is missing", row->name,
+			    row->metavar ? row->metavar : "");
+	return 0;
+}
+
+/* Where the parser stands. */
+struct cursor {
+	int argc, next;
+	char **argv;
+};
+
+static int unknown_option(
+    const struct gt_opts *opts, const char *name, size_t length, struct gt_err *err)
+{
+	char word[64];
+	struct gt_suggest near = { .word = word };
+
+	gt_err_set(err, GT_EINVAL, "unknown option '--%.*s'", (int)length, name);
+	if (length >= sizeof(word))
+		return GT_EINVAL;
+	memcpy(word, name, length);
+	word[length] = '\0';
+	for (const struct gt_opt *row = opts->table; row->type != GT_OPT_END; row++)
+		if (row->name)
+			gt_suggest_offer(&near, row->name);
+	if (near.best)
+		gt_err_hint(err, "did you mean '--%s'?", near.best);
+	return GT_EINVAL;
+}
+
+/* A word that starts like a long option is almost always one, and the value was forgotten. */
+static bool looks_like_option(const char *word)
+{
+	return word[0] == '-' && word[1] == '-' && isalpha((unsigned char)word[2]);
+}
+
+/* Store one option; `value` is what stood in the same word, or NULL. */
+static int set_option(struct gt_opts *opts, const struct gt_opt *row, const char *value,
+    struct cursor *at, struct gt_err *err)
+{
+	unsigned char *source = &opts->source[row - opts->table];
+
+	if (row->type == GT_OPT_FLAG && !value) {
+		*(bool *)gt_opt_field(opts, row) = true;
+		*source = GT_OPT_COMMAND_LINE;
+		return 0;
+	}
+	if (!value && at->next < at->argc && !looks_like_option(at->argv[at->next]))
+		value = at->argv[at->next++];
+	if (!value) {
+		gt_err_set(err, GT_EINVAL, "--%s: needs a value, %s", row->name,
+		    row->metavar ? row->metavar : "as --help says");
+		if (at->next < at->argc)
+			gt_err_hint(err,
+			    "'%s' looks like an option; write '--%s=%s' if it is the value",
+			    at->argv[at->next], row->name, at->argv[at->next]);
+		return GT_EINVAL;
+	}
+	/* The first one given takes the place of what the default listed. */
+	if (row->type == GT_OPT_LIST && *source != GT_OPT_COMMAND_LINE)
+		gt_opt_clear(opts, row);
+	*source = GT_OPT_COMMAND_LINE;
+	if (gt_opt_set_text(opts, row, value, err))
+		return gt_err_prefix(err, "--%s", row->name);
+	return 0;
+}
+
+static int parse_long(struct gt_opts *opts, const char *word, struct cursor *at, struct gt_err *err)
+{
+	size_t length = strcspn(word, "=");
+	const struct gt_opt *row = gt_opt_find(opts->table, word, length);
+
+	if (!row)
+		return unknown_option(opts, word, length, err);
+	return set_option(opts, row, word[length] ? word + length + 1 : NULL, at, err);
+}
+
+/* "-qv", "-ofile": letters that take no value, then perhaps one that does. */
+static int parse_letters(
+    struct gt_opts *opts, const char *letters, struct cursor *at, struct gt_err *err)
+{
+	for (const char *p = letters; *p; p++) {
+		const struct gt_opt *row = find_letter(opts->table, *p);
+		const char *value = NULL;
+		int rc;
+
+		if (!row)
+			return gt_err_set(err, GT_EINVAL, "unknown option '-%c'", *p);
+		if (gt_opt_takes_value(row) && p[1])
+			value = p + 1;
+		rc = set_option(opts, row, value, at, err);
+		if (rc || value)
+			return rc;
+	}
+	return 0;
+}
+
+int gt_opt_check_exclusions(
+    const struct gt_opts *opts, enum gt_opt_source source, struct gt_err *err)
+{
+	for (const struct gt_opt *row = opts->table; row->type != GT_OPT_END; row++)
+		if (row->excludes && opts->source[row - opts->table] == source &&
+		    gt_opts_source(opts, row->excludes) == source)
+			return gt_err_set(err, GT_EINVAL, "--%s and --%s exclude each other",
+			    row->name, row->excludes);
+	return 0;
+}
+
+int gt_opts_parse(struct gt_opts *opts, int argc, char **argv, struct gt_err *err)
+{
+	struct cursor at = { .argc = argc, .next = 1, .argv = argv };
+	bool options = true;
+	int rc = 0;
+
+	opts->operands =
+	    gt_arena_alloc(&opts->arena, (size_t)(argc + 1) * sizeof(*opts->operands), err);
+	if (!opts->operands)
+		return GT_ENOMEM;
+	while (!rc && at.next < argc) {
+		char *word = argv[at.next++];
+
+		if (!options || word[0] != '-' || !word[1])
+			opts->operands[opts->operand_count++] = word;
+		else if (!strcmp(word, "--"))
+			options = false;
+		else if (word[1] == '-')
+			rc = parse_long(opts, word + 2, &at, err);
+		else
+			rc = parse_letters(opts, word + 1, &at, err);
+	}
+	return rc ? rc : gt_opt_check_exclusions(opts, GT_OPT_COMMAND_LINE, err);
+}

@@ -1,0 +1,114 @@
+/* opt.h - options as one table: parsing, help, completion and configuration files all read it. */
+#ifndef GT_BASE_OPT_H
+#define GT_BASE_OPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+
+/*
+ * A command declares its options once, as rows of `struct gt_opt` ended by a row of zeros. Each row
+ * says where in the command's own struct the value goes. From that table come the parser
+ * (`--name value`, `--name=value`, `-x value`, grouped letters, `--`), the text of `--help`, the
+ * completions, and both directions of config.json.
+ */
+
+/* What a value is, and the type of the field it is stored in. */
+enum gt_opt_type {
+	GT_OPT_END = 0,
+	GT_OPT_HEADING,  /* no option: `help` is the title of those that follow */
+	GT_OPT_FLAG,     /* bool: takes no value, being there makes it true */
+	GT_OPT_YESNO,    /* bool: yes or no */
+	GT_OPT_INT,      /* int64_t; 0 without a default */
+	GT_OPT_DOUBLE,   /* double; NaN without a default */
+	GT_OPT_PAIR,     /* double[2]: A,B; NaN without a default */
+	GT_OPT_SIZE,     /* int64_t bytes; takes K, M, G; 0 without a default */
+	GT_OPT_DURATION, /* double seconds; takes s, m, h; NaN without a default */
+	GT_OPT_STRING,   /* const char *; NULL without a default */
+	GT_OPT_CHOICE,   /* int: the index in `words`; -1 without a default */
+	GT_OPT_LIST      /* struct gt_opt_list: may be given several times */
+};
+
+enum gt_opt_complete { GT_COMPLETE_NONE, GT_COMPLETE_FILE, GT_COMPLETE_DIR, GT_COMPLETE_WORDS };
+
+enum {
+	GT_OPT_REQUIRED = 1, /* gt_opts_require() insists on it */
+	GT_OPT_ONCE = 2,     /* concerns this call alone: never in a configuration file */
+	GT_OPT_ABOVE = 4,    /* the value must be above min, not equal to it */
+	GT_OPT_BELOW = 8,    /* the value must be below max, not equal to it */
+	GT_OPT_EMPTY = 16    /* an empty text is a value */
+};
+
+struct gt_opt {
+	const char *name; /* without the dashes */
+	char letter;      /* 'q' for -q, or 0 */
+	enum gt_opt_type type;
+	size_t offset;         /* of the field, in the command's struct */
+	const char *metavar;   /* what help calls the value */
+	const char *help;      /* one line: lower case, no full stop */
+	const char *initial;   /* the default, as one would type it; NULL: none */
+	const char *otherwise; /* the default in words, where `initial` cannot say it */
+	double min, max;       /* of numbers, inclusive; both 0: no limits; max may be INFINITY */
+	const char *const *words;      /* ended by NULL: the choices, or what completion offers */
+	enum gt_opt_complete complete; /* a choice always completes its words */
+	unsigned flags;                /* GT_OPT_... */
+	const char *excludes; /* the option that must not be given beside this one, which names this
+	                         one in turn */
+};
+
+struct gt_opt_list {
+	const char *const *items; /* [count] */
+	size_t count;
+};
+
+/* Where a value came from; later ones win. */
+enum gt_opt_source { GT_OPT_DEFAULT, GT_OPT_CONFIG, GT_OPT_COMMAND_LINE };
+
+/* A table at work on one command's struct. */
+struct gt_opts {
+	const struct gt_opt *table;
+	void *values;
+	unsigned char *source; /* [rows] enum gt_opt_source */
+	char **operands;       /* [operand_count], borrowed from argv: what is no option */
+	int operand_count;
+	struct gt_arena arena; /* copies of strings from configuration files; lists */
+};
+
+/* Set every field to its default. The table and `values` must outlive `opts`. Release it always. */
+int gt_opts_init(
+    struct gt_opts *opts, const struct gt_opt *table, void *values, struct gt_err *err);
+void gt_opts_release(struct gt_opts *opts);
+
+/*
+ * Read a command line; argv[0] is skipped. Strings are borrowed from argv. The last of several
+ * values wins, those of a list add up.
+ *
+ * Errors: GT_EINVAL, text begins with the option ("--batch: '0' is not a number from 1 to 65536"),
+ * the hint names the nearest right word if there is one; GT_ENOMEM. Fields may then be half set.
+ */
+int gt_opts_parse(struct gt_opts *opts, int argc, char **argv, struct gt_err *err);
+
+/* Insist on the options marked GT_OPT_REQUIRED: on the command line or in the configuration file. */
+int gt_opts_require(const struct gt_opts *opts, struct gt_err *err);
+
+/* Where the value of `name` came from. The table must have it. */
+enum gt_opt_source gt_opts_source(const struct gt_opts *opts, const char *name);
+
+/* The row called `name` [length], or NULL. Headings have no name. */
+const struct gt_opt *gt_opt_find(const struct gt_opt *table, const char *name, size_t length);
+
+/* Whether the option is written with a value. */
+bool gt_opt_takes_value(const struct gt_opt *row);
+
+/* What completion offers for the value: a choice its words, others as they say. */
+enum gt_opt_complete gt_opt_completes(const struct gt_opt *row);
+
+/* Write the options as `--help` shows them, at most 80 columns wide, headings in bold if `color`.
+ * The stream keeps its own error state. */
+void gt_opt_print_help(FILE *stream, const struct gt_opt *table, bool color);
+
+#endif

@@ -1,0 +1,84 @@
+/* opt_help.c - an option table as `--help` shows it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/opt.h"
+
+enum { WIDTH = 80, HELP_COLUMN = 28 };
+
+/* "      --lr-schedule constant|step|cosine|wsd"; returns its columns. */
+static int print_left(FILE *stream, const struct gt_opt *row)
+{
+	int columns;
+
+	columns = row->letter ? fprintf(stream, "  -%c, --%s", row->letter, row->name)
+	                      : fprintf(stream, "      --%s", row->name);
+	if (row->type == GT_OPT_CHOICE) {
+		for (size_t i = 0; row->words[i]; i++)
+			columns += fprintf(stream, "%c%s", i ? '|' : ' ', row->words[i]);
+	} else if (row->type == GT_OPT_YESNO) {
+		columns += fprintf(stream, "=yes|no");
+	} else if (gt_opt_takes_value(row)) {
+		columns += fprintf(stream, " %s", row->metavar);
+	}
+	return columns;
+}
+
+/* Write words from `column` on, breaking lines at WIDTH. Returns the column reached. */
+static int print_wrapped(FILE *stream, const char *text, int column)
+{
+	while (*text) {
+		int length = (int)strcspn(text, " ");
+
+		if (column > HELP_COLUMN && column + 1 + length > WIDTH) {
+			fprintf(stream, "\n%*s", HELP_COLUMN, "");
+			column = HELP_COLUMN;
+		}
+		if (column > HELP_COLUMN)
+			column += fprintf(stream, " ");
+		column += fprintf(stream, "%.*s", length, text);
+		text += length;
+		text += strspn(text, " ");
+	}
+	return column;
+}
+
+/* What happens without the option: "(default: 64)". Nothing to say for a flag. */
+static void describe_default(char *out, size_t size, const struct gt_opt *row)
+{
+	const char *value = row->otherwise ? row->otherwise : row->initial;
+
+	if (row->flags & GT_OPT_REQUIRED)
+		snprintf(out, size, "(required)");
+	else if (value)
+		snprintf(out, size, "(default: %s)", value);
+	else
+		*out = '\0';
+}
+
+static void print_row(FILE *stream, const struct gt_opt *row)
+{
+	int column = print_left(stream, row);
+	char ending[160];
+
+	if (column > HELP_COLUMN - 2) {
+		fputc('\n', stream);
+		column = 0;
+	}
+	fprintf(stream, "%*s", HELP_COLUMN - column, "");
+	column = print_wrapped(stream, row->help, HELP_COLUMN);
+	describe_default(ending, sizeof(ending), row);
+	print_wrapped(stream, ending, column);
+	fputc('\n', stream);
+}
+
+void gt_opt_print_help(FILE *stream, const struct gt_opt *table, bool color)
+{
+	for (const struct gt_opt *row = table; row->type != GT_OPT_END; row++) {
+		if (row->type != GT_OPT_HEADING)
+			print_row(stream, row);
+		else
+			fprintf(stream, "%s%s%s:%s\n", row == table ? "" : "\n",
+			    color ? "\033[1m" : "", row->help, color ? "\033[0m" : "");
+	}
+}

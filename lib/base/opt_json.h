@@ -1,0 +1,36 @@
+/* opt_json.h - option tables and JSON: config.json read and written, tables described. */
+#ifndef GT_BASE_OPT_JSON_H
+#define GT_BASE_OPT_JSON_H
+
+#include <jansson.h>
+
+#include "lib/base/opt.h"
+
+/*
+ * The shape of config.json: one object whose keys are option names. Flags and yes/no are true or
+ * false; numbers are numbers; sizes and times are numbers (bytes, seconds) or text with a unit
+ * ("25M", "10m"); choices are their word; pairs and lists are arrays; null is as good as absent. Options
+ * marked GT_OPT_ONCE have no place in it.
+ */
+
+/*
+ * Set options from an object. Call it after gt_opts_parse(): what the command line gave stays, and
+ * so does what an option on the command line excludes. Strings are copied.
+ *
+ * Errors: GT_EINVAL, text begins with the key; GT_ENOMEM.
+ */
+int gt_opts_from_json(struct gt_opts *opts, const json_t *object, struct gt_err *err);
+
+/* The same from a file. Errors: GT_EIO; GT_EFORMAT where it is no JSON object; and the above. All
+ * name the file. */
+int gt_opts_load(struct gt_opts *opts, const char *path, struct gt_err *err);
+
+/* Every option but those marked GT_OPT_ONCE with the value its field has now, in the table's order,
+ * so that gt_opts_from_json() of it gives the same values. NULL with err set without memory. */
+json_t *gt_opts_to_json(const struct gt_opts *opts, struct gt_err *err);
+
+/* A table as an array of objects, one per option: name, letter, type, metavar, default, otherwise,
+ * words, required, help; keys without a value are absent. NULL with err set without memory. */
+json_t *gt_opt_describe(const struct gt_opt *table, struct gt_err *err);
+
+#endif

@@ -1,0 +1,229 @@
+/* opt_value.c - one option's value: from text, checked, into its field. */
+#include "lib/base/opt_value.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/suggest.h"
+#include "lib/base/text.h"
+
+static bool has_limits(const struct gt_opt *row)
+{
+	return row->min != 0 || row->max != 0;
+}
+
+static bool within_limits(const struct gt_opt *row, double value)
+{
+	if (!has_limits(row))
+		return true;
+	if (row->flags & GT_OPT_ABOVE ? value <= row->min : value < row->min)
+		return false;
+	return row->flags & GT_OPT_BELOW ? value < row->max : value <= row->max;
+}
+
+/* " from 1 to 65536", " above 0", " of at least 0", or nothing. */
+static const char *print_limits(char *out, size_t size, const struct gt_opt *row)
+{
+	bool above = row->flags & GT_OPT_ABOVE, below = row->flags & GT_OPT_BELOW;
+
+	if (!has_limits(row))
+		*out = '\0';
+	else if (isinf(row->max))
+		snprintf(out, size, " %s %.15g", above ? "above" : "of at least", row->min);
+	else if (above)
+		snprintf(out, size, " above %.15g and %s %.15g", row->min,
+		    below ? "below" : "at most", row->max);
+	else
+		snprintf(
+		    out, size, " from %.15g to %s%.15g", row->min, below ? "below " : "", row->max);
+	return out;
+}
+
+static int refuse(const struct gt_opt *row, const char *what, const char *text, struct gt_err *err)
+{
+	char limits[80];
+
+	return gt_err_set(err, GT_EINVAL, "'%s' is not %s%s", text, what,
+	    print_limits(limits, sizeof(limits), row));
+}
+
+int gt_opt_set_int(struct gt_opts *opts, const struct gt_opt *row, int64_t value, const char *text,
+    struct gt_err *err)
+{
+	if (!within_limits(row, (double)value))
+		return refuse(row, row->type == GT_OPT_SIZE ? "a size" : "a number", text, err);
+	*(int64_t *)gt_opt_field(opts, row) = value;
+	return 0;
+}
+
+int gt_opt_set_double(struct gt_opts *opts, const struct gt_opt *row, double value,
+    const char *text, struct gt_err *err)
+{
+	if (!within_limits(row, value))
+		return refuse(row, row->type == GT_OPT_DURATION ? "a time in seconds" : "a number",
+		    text, err);
+	*(double *)gt_opt_field(opts, row) = value;
+	return 0;
+}
+
+static int set_pair(
+    struct gt_opts *opts, const struct gt_opt *row, const char *text, struct gt_err *err)
+{
+	double *field = gt_opt_field(opts, row), value[2];
+	const char *comma = strchr(text, ',');
+	char first[40];
+
+	if (!comma || (size_t)(comma - text) >= sizeof(first))
+		return refuse(row, "two numbers A,B, each", text, err);
+	memcpy(first, text, (size_t)(comma - text));
+	first[comma - text] = '\0';
+	if (!gt_text_parse_double(&value[0], first) ||
+	    !gt_text_parse_double(&value[1], comma + 1) || !within_limits(row, value[0]) ||
+	    !within_limits(row, value[1]))
+		return refuse(row, "two numbers A,B, each", text, err);
+	memcpy(field, value, sizeof(value));
+	return 0;
+}
+
+/* "sgd, adam, adamw" */
+static void join_words(char *out, size_t size, const char *const *words)
+{
+	size_t used = 0;
+
+	*out = '\0';
+	for (size_t i = 0; words[i] && used < size; i++)
+		used += (size_t)snprintf(out + used, size - used, "%s%s", i ? ", " : "", words[i]);
+}
+
+static int set_choice(
+    struct gt_opts *opts, const struct gt_opt *row, const char *text, struct gt_err *err)
+{
+	struct gt_suggest near = { .word = text };
+	char all[240];
+
+	for (int i = 0; row->words[i]; i++) {
+		if (!strcmp(row->words[i], text)) {
+			*(int *)gt_opt_field(opts, row) = i;
+			return 0;
+		}
+		gt_suggest_offer(&near, row->words[i]);
+	}
+	join_words(all, sizeof(all), row->words);
+	gt_err_set(err, GT_EINVAL, "'%s' is not one of %s", text, all);
+	if (near.best)
+		gt_err_hint(err, "did you mean '%s'?", near.best);
+	return GT_EINVAL;
+}
+
+static int set_yesno(
+    struct gt_opts *opts, const struct gt_opt *row, const char *text, struct gt_err *err)
+{
+	bool yes = !strcmp(text, "yes");
+
+	if (!yes && strcmp(text, "no"))
+		return gt_err_set(err, GT_EINVAL, "'%s' is neither yes nor no", text);
+	*(bool *)gt_opt_field(opts, row) = yes;
+	return 0;
+}
+
+static int append(
+    struct gt_opts *opts, const struct gt_opt *row, const char *text, struct gt_err *err)
+{
+	struct gt_opt_list *list = gt_opt_field(opts, row);
+	const char **items = gt_arena_alloc(&opts->arena, (list->count + 1) * sizeof(*items), err);
+
+	if (!items)
+		return GT_ENOMEM;
+	if (list->count)
+		memcpy(items, list->items, list->count * sizeof(*items));
+	items[list->count] = text;
+	list->items = items;
+	list->count++;
+	return 0;
+}
+
+int gt_opt_set_text(
+    struct gt_opts *opts, const struct gt_opt *row, const char *text, struct gt_err *err)
+{
+	int64_t integer;
+	double real;
+
+	if (!*text && !(row->flags & GT_OPT_EMPTY))
+		return gt_err_set(err, GT_EINVAL, "the value is empty");
+	switch (row->type) {
+	case GT_OPT_YESNO:
+		return set_yesno(opts, row, text, err);
+	case GT_OPT_INT:
+		if (!gt_text_parse_int(&integer, text))
+			return refuse(row, "a whole number", text, err);
+		return gt_opt_set_int(opts, row, integer, text, err);
+	case GT_OPT_SIZE:
+		if (!gt_text_parse_size(&integer, text))
+			return refuse(row, "a size in bytes, K, M or G", text, err);
+		return gt_opt_set_int(opts, row, integer, text, err);
+	case GT_OPT_DOUBLE:
+		if (!gt_text_parse_double(&real, text))
+			return refuse(row, "a number", text, err);
+		return gt_opt_set_double(opts, row, real, text, err);
+	case GT_OPT_DURATION:
+		if (!gt_text_parse_duration(&real, text))
+			return refuse(row, "a time in s, m or h", text, err);
+		return gt_opt_set_double(opts, row, real, text, err);
+	case GT_OPT_PAIR:
+		return set_pair(opts, row, text, err);
+	case GT_OPT_CHOICE:
+		return set_choice(opts, row, text, err);
+	case GT_OPT_LIST:
+		return append(opts, row, text, err);
+	case GT_OPT_STRING:
+		*(const char **)gt_opt_field(opts, row) = text;
+		return 0;
+	case GT_OPT_FLAG:
+	case GT_OPT_HEADING:
+	case GT_OPT_END:
+		break;
+	}
+	return gt_err_set(err, GT_EINVAL, "takes no value, found '%s'", text);
+}
+
+void gt_opt_clear(struct gt_opts *opts, const struct gt_opt *row)
+{
+	void *field = gt_opt_field(opts, row);
+
+	switch (row->type) {
+	case GT_OPT_FLAG:
+	case GT_OPT_YESNO:
+		*(bool *)field = false;
+		break;
+	case GT_OPT_INT:
+	case GT_OPT_SIZE:
+		*(int64_t *)field = 0;
+		break;
+	case GT_OPT_PAIR:
+		((double *)field)[1] = NAN;
+		/* fall through */
+	case GT_OPT_DOUBLE:
+	case GT_OPT_DURATION:
+		*(double *)field = NAN;
+		break;
+	case GT_OPT_STRING:
+		*(const char **)field = NULL;
+		break;
+	case GT_OPT_CHOICE:
+		*(int *)field = -1;
+		break;
+	case GT_OPT_LIST:
+		*(struct gt_opt_list *)field = (struct gt_opt_list){ 0 };
+		break;
+	case GT_OPT_HEADING:
+	case GT_OPT_END:
+		break;
+	}
+}
+
+int gt_opt_set_initial(struct gt_opts *opts, const struct gt_opt *row, struct gt_err *err)
+{
+	gt_opt_clear(opts, row);
+	return row->initial ? gt_opt_set_text(opts, row, row->initial, err) : 0;
+}

@@ -1,0 +1,55 @@
+/* suggest.c - the nearest right word to a mistyped one. */
+#include "lib/base/suggest.h"
+
+#include <string.h>
+
+enum { LONGEST = 48 }; /* no command or option comes near this */
+
+static int least(int a, int b)
+{
+	return a < b ? a : b;
+}
+
+/* Edits from a [m] to b [n], swaps of neighbours counting as one; m, n <= LONGEST. */
+static int distance(const char *a, size_t m, const char *b, size_t n)
+{
+	int row[3]
+	       [LONGEST + 1]; /* of the table, the last three rows: i - 2, i - 1 and i, rotating */
+	int *before = row[0], *above = row[1], *here = row[2];
+
+	for (size_t j = 0; j <= n; j++)
+		above[j] = (int)j;
+	for (size_t i = 1; i <= m; i++) {
+		int *rotate = before;
+
+		here[0] = (int)i;
+		for (size_t j = 1; j <= n; j++) {
+			int change = above[j - 1] + (a[i - 1] != b[j - 1]);
+
+			here[j] = least(change, least(above[j], here[j - 1]) + 1);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				here[j] = least(here[j], before[j - 2] + 1);
+		}
+		before = above;
+		above = here;
+		here = rotate;
+	}
+	return above[n];
+}
+
+void gt_suggest_offer(struct gt_suggest *near, const char *candidate)
+{
+	size_t m = strlen(near->word), n = strlen(candidate);
+	int far = m < 6 ? 1 : (int)(m / 3);
+	int d;
+
+	if (!m || m > LONGEST || n > LONGEST)
+		return;
+	d = distance(near->word, m, candidate, n);
+	if (m >= 2 && m < n && !strncmp(near->word, candidate, m))
+		d = 1;
+	if (d <= far && (!near->best || d < near->distance)) {
+		near->best = candidate;
+		near->distance = d;
+	}
+}

@@ -1,0 +1,24 @@
+/* suggest.h - the nearest right word to a mistyped one. */
+#ifndef GT_BASE_SUGGEST_H
+#define GT_BASE_SUGGEST_H
+
+/*
+ * Offer the right words one after the other; the best so far is kept, the first of equals. Near
+ * means: at most a third of the letters (at least one) inserted, dropped, changed or swapped with
+ * their neighbour, or `word` is how the right one begins. Words are borrowed; nothing is allocated.
+ *
+ *	struct gt_suggest near = { .word = "trian" };
+ *	gt_suggest_offer(&near, "train");
+ *	if (near.best) ...
+ *
+ * Source: the optimal string alignment distance, Damerau, CACM 7(3), 1964.
+ */
+struct gt_suggest {
+	const char *word;
+	const char *best; /* NULL: nothing near */
+	int distance;     /* of best */
+};
+
+void gt_suggest_offer(struct gt_suggest *near, const char *candidate);
+
+#endif

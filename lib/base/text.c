@@ -1,0 +1,154 @@
+/* text.c - numbers, sizes and times as people type and read them. */
+#include "lib/base/text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool gt_text_parse_int(int64_t *out, const char *s)
+{
+	char *end;
+	long long value;
+
+	/* strtoll() skips blanks first, which would let " 5" pass. */
+	if (!*s || strspn(s, "+-0123456789") != strlen(s))
+		return false;
+	errno = 0;
+	value = strtoll(s, &end, 10);
+	if (errno || end == s || *end)
+		return false;
+	*out = value;
+	return true;
+}
+
+/* Read a decimal number and leave *end behind it; words and hexadecimal are not decimal. */
+static bool parse_decimal(double *out, const char *s, char **end)
+{
+	size_t digits = strspn(s, "+-.0123456789");
+	double value;
+
+	if (!digits || (s[digits] | 0x20) == 'x')
+		return false;
+	errno = 0;
+	value = strtod(s, end);
+	if (*end == s || !isfinite(value))
+		return false;
+	*out = value;
+	return true;
+}
+
+bool gt_text_parse_double(double *out, const char *s)
+{
+	char *end;
+	double value;
+
+	if (!parse_decimal(&value, s, &end) || *end)
+		return false;
+	*out = value;
+	return true;
+}
+
+/* A number that may end in one of the letters of `units`, each worth scale[i]. */
+static bool parse_scaled(double *out, const char *s, const char *units, const double *scale)
+{
+	char *end;
+	const char *unit;
+	double value;
+
+	if (!parse_decimal(&value, s, &end) || signbit(value))
+		return false;
+	if (*end) {
+		unit = strchr(units, *end);
+		if (!unit || end[1])
+			return false;
+		value *= scale[unit - units];
+	}
+	*out = value;
+	return true;
+}
+
+bool gt_text_parse_size(int64_t *out_bytes, const char *s)
+{
+	static const double scale[] = { 0x1p10, 0x1p10, 0x1p20, 0x1p20, 0x1p30, 0x1p30 };
+	double value;
+
+	if (gt_text_parse_int(out_bytes, s)) /* exact beyond 2^53 */
+		return *out_bytes >= 0;
+	if (!parse_scaled(&value, s, "KkMmGg", scale) || value >= 0x1p63 || value != floor(value))
+		return false;
+	*out_bytes = (int64_t)value;
+	return true;
+}
+
+bool gt_text_parse_duration(double *out_seconds, const char *s)
+{
+	static const double scale[] = { 1, 60, 3600 };
+
+	return parse_scaled(out_seconds, s, "smh", scale);
+}
+
+/* Three digits and what they count: 1.25, 17.2, 124. */
+static char *print_scaled(char *out, double value, const char *unit)
+{
+	int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+	char digits[GT_TEXT_SIZE];
+
+	snprintf(digits, sizeof(digits), "%.*f", decimals, value);
+	if (decimals) { /* 1.50 says no more than 1.5 */
+		size_t end = strlen(digits);
+
+		while (digits[end - 1] == '0')
+			end--;
+		if (digits[end - 1] == '.')
+			end--;
+		digits[end] = '\0';
+	}
+	snprintf(out, GT_TEXT_SIZE, "%.20s%s", digits, unit);
+	return out;
+}
+
+char *gt_text_bytes(char out[GT_TEXT_SIZE], uint64_t bytes)
+{
+	static const char *const unit[] = { " B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB" };
+	double value = (double)bytes;
+	size_t i = 0;
+
+	while (value >= (i ? 999.5 : 1024) && i + 1 < sizeof(unit) / sizeof(*unit)) {
+		value /= 1024;
+		i++;
+	}
+	return print_scaled(out, value, unit[i]);
+}
+
+char *gt_text_count(char out[GT_TEXT_SIZE], double count)
+{
+	static const char *const unit[] = { "", "k", "M", "G", "T", "P", "E" };
+	size_t i = 0;
+
+	while (count >= 999.5 && i + 1 < sizeof(unit) / sizeof(*unit)) {
+		count /= 1000;
+		i++;
+	}
+	return print_scaled(out, count, unit[i]);
+}
+
+char *gt_text_duration(char out[GT_TEXT_SIZE], double seconds)
+{
+	long long s;
+
+	if (!(seconds >= 0) || seconds > 1e12) {
+		strcpy(out, "-:--");
+		return out;
+	}
+	s = llround(seconds);
+	if (s >= 86400)
+		snprintf(out, GT_TEXT_SIZE, "%lldd %02lld:%02lld:%02lld", s / 86400, s / 3600 % 24,
+		    s / 60 % 60, s % 60);
+	else if (s >= 3600)
+		snprintf(out, GT_TEXT_SIZE, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+	else
+		snprintf(out, GT_TEXT_SIZE, "%lld:%02lld", s / 60, s % 60);
+	return out;
+}

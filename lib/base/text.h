@@ -1,0 +1,38 @@
+/* text.h - numbers, sizes and times as people type and read them. */
+#ifndef GT_BASE_TEXT_H
+#define GT_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Reading. The whole of `s` must be the value: empty text, blanks, a sign alone, hexadecimal,
+ * "inf", "nan" and anything after the value are refused with false, *out untouched. Overflow too.
+ */
+bool gt_text_parse_int(int64_t *out, const char *s);
+bool gt_text_parse_double(double *out, const char *s);
+
+/* "4096", "64K", "1.5G", in powers of 1024 (K, M, G, either case); never negative. A part of a
+ * byte is refused. */
+bool gt_text_parse_size(int64_t *out_bytes, const char *s);
+
+/* "90", "90s", "1.5m", "2h"; never negative. */
+bool gt_text_parse_duration(double *out_seconds, const char *s);
+
+/*
+ * Writing, at most GT_TEXT_SIZE bytes with the terminator. All return `out`, so that they can
+ * stand in the arguments of a printf, each with a buffer of its own.
+ */
+enum { GT_TEXT_SIZE = 32 };
+
+/* "512 B", "1.5 KiB", "25 MiB": three digits, powers of 1024. */
+char *gt_text_bytes(char out[GT_TEXT_SIZE], uint64_t bytes);
+
+/* "999", "17.2k", "1.25M", "124M": three digits, powers of 1000. */
+char *gt_text_count(char out[GT_TEXT_SIZE], double count);
+
+/* "0:21", "12:05", "1:02:03", "2d 03:04:05": whole seconds; "-:--" when unknown (negative or NaN). */
+char *gt_text_duration(char out[GT_TEXT_SIZE], double seconds);
+
+#endif

@@ -1,0 +1,184 @@
+/* test_text.c - numbers, sizes and times in text; the nearest word. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lib/base/suggest.h"
+#include "lib/base/text.h"
+
+static void ints(void **state)
+{
+	static const struct {
+		const char *text;
+		bool good;
+		int64_t value;
+	} row[] = {
+		{ "0", true, 0 },
+		{ "-7", true, -7 },
+		{ "+7", true, 7 },
+		{ "9223372036854775807", true, INT64_MAX },
+		{ "9223372036854775808", false, 0 },
+		{ "-9223372036854775808", true, INT64_MIN },
+		{ "", false, 0 },
+		{ "-", false, 0 },
+		{ " 5", false, 0 },
+		{ "5 ", false, 0 },
+		{ "5x", false, 0 },
+		{ "0x10", false, 0 },
+		{ "1e3", false, 0 },
+		{ "1.0", false, 0 },
+		{ "--5", false, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
+		int64_t value = 42;
+
+		if (gt_text_parse_int(&value, row[i].text) != row[i].good)
+			fail_msg("'%s' is %s", row[i].text, row[i].good ? "good" : "bad");
+		assert_int_equal(value, row[i].good ? row[i].value : 42);
+	}
+}
+
+static void doubles(void **state)
+{
+	static const char *const bad[] = { "", "-", ".", "inf", "-inf", "nan", "0x1p3", "-0x1",
+		"1e", "1e400", "1,5", " 1", "1 ", "1.5.2", "e5" };
+	static const struct {
+		const char *text;
+		double value;
+	} good[] = { { "0", 0 }, { "1e-3", 1e-3 }, { "-2.5E+2", -250 }, { ".5", .5 }, { "3.", 3 } };
+	double value;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		value = 42;
+		if (gt_text_parse_double(&value, bad[i]))
+			fail_msg("'%s' was taken for %g", bad[i], value);
+		assert_true(value == 42);
+	}
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+		assert_true(gt_text_parse_double(&value, good[i].text));
+		assert_true(value == good[i].value);
+	}
+}
+
+static void sizes(void **state)
+{
+	static const struct {
+		const char *text;
+		int64_t bytes; /* -1: refused */
+	} row[] = { { "0", 0 }, { "4096", 4096 }, { "64K", 65536 }, { "64k", 65536 },
+		{ "25M", 25 << 20 }, { "1.5G", 3ll << 29 },
+		{ "9007199254740993", 9007199254740993 }, { "8589934591G", 8589934591ll << 30 },
+		{ "8589934592G", -1 }, { "0.3K", -1 }, { "-1", -1 }, { "-0.0K", -1 }, { "K", -1 },
+		{ "1T", -1 }, { "1KB", -1 }, { "1 K", -1 }, { "", -1 }, { "0x10K", -1 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
+		int64_t bytes = -1;
+		bool good = gt_text_parse_size(&bytes, row[i].text);
+
+		if (good != (row[i].bytes >= 0) || (good && bytes != row[i].bytes))
+			fail_msg("'%s' gave %d, %lld", row[i].text, good, (long long)bytes);
+	}
+}
+
+static void durations(void **state)
+{
+	static const struct {
+		const char *text;
+		double seconds; /* -1: refused */
+	} row[] = { { "90", 90 }, { "90s", 90 }, { "1.5m", 90 }, { "2h", 7200 }, { "0", 0 },
+		{ "-1s", -1 }, { "1d", -1 }, { "1ms", -1 }, { "m", -1 }, { "", -1 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
+		double seconds = -1;
+
+		gt_text_parse_duration(&seconds, row[i].text);
+		if (seconds != row[i].seconds)
+			fail_msg("'%s' gave %g", row[i].text, seconds);
+	}
+}
+
+static void writing(void **state)
+{
+	char s[GT_TEXT_SIZE];
+
+	(void)state;
+	assert_string_equal(gt_text_bytes(s, 0), "0 B");
+	assert_string_equal(gt_text_bytes(s, 1023), "1023 B");
+	assert_string_equal(gt_text_bytes(s, 1024), "1 KiB");
+	assert_string_equal(gt_text_bytes(s, 1536), "1.5 KiB");
+	assert_string_equal(gt_text_bytes(s, 25u << 20), "25 MiB");
+	assert_string_equal(gt_text_bytes(s, (1u << 20) - 1), "1 MiB");
+	assert_string_equal(gt_text_bytes(s, UINT64_MAX), "16 EiB");
+	assert_string_equal(gt_text_count(s, 0), "0");
+	assert_string_equal(gt_text_count(s, 999), "999");
+	assert_string_equal(gt_text_count(s, 999.7), "1k");
+	assert_string_equal(gt_text_count(s, 17200), "17.2k");
+	assert_string_equal(gt_text_count(s, 1.254e6), "1.25M");
+	assert_string_equal(gt_text_count(s, 124.4e6), "124M");
+	assert_string_equal(gt_text_count(s, 100), "100");
+	assert_string_equal(gt_text_duration(s, 21.4), "0:21");
+	assert_string_equal(gt_text_duration(s, 59.6), "1:00");
+	assert_string_equal(gt_text_duration(s, 725), "12:05");
+	assert_string_equal(gt_text_duration(s, 3723), "1:02:03");
+	assert_string_equal(gt_text_duration(s, 2 * 86400 + 11045), "2d 03:04:05");
+	assert_string_equal(gt_text_duration(s, NAN), "-:--");
+	assert_string_equal(gt_text_duration(s, INFINITY), "-:--");
+	assert_string_equal(gt_text_duration(s, -1), "-:--");
+}
+
+static void nearest_word(void **state)
+{
+	static const char *const words[] = { "train", "eval", "generate", "probe", "batch", "betas",
+		"momentum", "lr-schedule" };
+	static const struct {
+		const char *typed, *best;
+	} row[] = { { "trian", "train" }, { "tran", "train" }, { "traiin", "train" },
+		{ "eavl", "eval" }, { "gen", "generate" }, { "gnerate", "generate" },
+		{ "bacth", "batch" }, { "lr-scheduler", "lr-schedule" },
+		{ "lr_schedule", "lr-schedule" }, { "momemtun", "momentum" }, { "xyz", NULL },
+		{ "", NULL }, { "e", NULL }, { "batch", "batch" } };
+	char longest[200];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
+		struct gt_suggest near = { .word = row[i].typed };
+
+		for (size_t j = 0; j < sizeof(words) / sizeof(*words); j++)
+			gt_suggest_offer(&near, words[j]);
+		if (!row[i].best)
+			assert_null(near.best);
+		else
+			assert_string_equal(near.best, row[i].best);
+	}
+	memset(longest, 'a', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	struct gt_suggest near = { .word = longest };
+
+	gt_suggest_offer(&near, longest);
+	assert_null(near.best);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ints),
+		cmocka_unit_test(doubles),
+		cmocka_unit_test(sizes),
+		cmocka_unit_test(durations),
+		cmocka_unit_test(writing),
+		cmocka_unit_test(nearest_word),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
