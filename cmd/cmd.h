@@ -1,0 +1,117 @@
+/* cmd.h - what the commands share: the table of commands, common options, errors, results. */
+#ifndef GT_CMD_CMD_H
+#define GT_CMD_CMD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "lib/base/err.h"
+#include "lib/base/log.h"
+#include "lib/base/opt.h"
+
+/*
+ * A command is a row in the table of commands.c, one file cmd/NAME.c, a page man/gtrain-NAME.1 and
+ * a test. Its table of options is a function, so that help, completions and the tests can ask for
+ * it without running anything.
+ */
+struct gt_cmd {
+	const char *name;
+	const char *synopsis; /* what follows the name in the line of usage */
+	const char *summary;  /* half a line: lower case, no full stop */
+	int operands;         /* how many words that are no options it takes at most */
+	const struct gt_opt *(*options)(void);
+	int (*run)(int argc, char **argv); /* argv[0] is the name; returns the exit status */
+};
+
+enum { GT_EXIT_DONE = 0, GT_EXIT_FAILED = 1, GT_EXIT_USAGE = 2, GT_CMD_GO = -1 };
+
+/* The table, ended by a row without a name; one of its rows, or NULL. */
+const struct gt_cmd *gt_cmd_table(void);
+const struct gt_cmd *gt_cmd_find(const char *name);
+
+/* The options that every command has. `color` is an index into auto, always, never. */
+enum gt_cmd_color { GT_CMD_COLOR_AUTO, GT_CMD_COLOR_ALWAYS, GT_CMD_COLOR_NEVER };
+
+struct gt_cmd_common {
+	bool json, quiet, verbose, help;
+	int color;
+};
+
+extern const char *const gt_cmd_color_words[];
+
+/* Their rows, to end a table over `cli_type`, which has a member `struct gt_cmd_common common`. */
+/* clang-format off */
+#define GT_CMD_COMMON(cli_type) \
+	{ .type = GT_OPT_HEADING, .help = "Common options" }, \
+	{ "json", 0, GT_OPT_FLAG, offsetof(cli_type, common.json), .flags = GT_OPT_ONCE, \
+	    .help = "write one JSON document to standard output, nothing else" }, \
+	{ "quiet", 'q', GT_OPT_FLAG, offsetof(cli_type, common.quiet), .flags = GT_OPT_ONCE, \
+	    .help = "only warnings and errors on standard error", .excludes = "verbose" }, \
+	{ "verbose", 'v', GT_OPT_FLAG, offsetof(cli_type, common.verbose), .flags = GT_OPT_ONCE, \
+	    .help = "say more on standard error", .excludes = "quiet" }, \
+	{ "color", 0, GT_OPT_CHOICE, offsetof(cli_type, common.color), .flags = GT_OPT_ONCE, \
+	    .words = gt_cmd_color_words, .initial = "auto", \
+	    .help = "colors; auto: on terminals, unless NO_COLOR is set" }, \
+	{ "help", 'h', GT_OPT_FLAG, offsetof(cli_type, common.help), .flags = GT_OPT_ONCE, \
+	    .help = "print this help" }
+/* clang-format on */
+
+/*
+ * What a command works with from gt_cmd_begin() to gt_cmd_end():
+ *
+ *	int gt_cmd_probe(int argc, char **argv)
+ *	{
+ *		struct probe_cli cli;
+ *		struct gt_cmd_env env;
+ *		struct gt_err err = GT_ERR_INIT;
+ *		int status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+ *
+ *		if (status != GT_CMD_GO)
+ *			return status;
+ *		...                              // failing functions store their reason in err
+ *		return gt_cmd_end(&env, &err);
+ *	}
+ */
+struct gt_cmd_env {
+	const struct gt_cmd *cmd;
+	struct gt_opts opts;
+	struct gt_log log; /* standard error, as --quiet, --verbose and --color want it */
+	bool color;        /* whether standard output takes colors */
+};
+
+/*
+ * Find the row of argv[0], set `values` by its table from the command line, and see to --help.
+ * Returns GT_CMD_GO; or an exit status, everything said and released.
+ */
+int gt_cmd_begin(
+    struct gt_cmd_env *env, void *values, struct gt_cmd_common *common, int argc, char **argv);
+
+/* Release, and report `err` if it holds an error. Returns the exit status: GT_EINVAL, whoever found
+ * it, is wrong usage, since in a command arguments come from the command line. */
+int gt_cmd_end(struct gt_cmd_env *env, const struct gt_err *err);
+
+/* "gtrain: error: ..." and the hint to `log`'s stream; the exit status that fits. */
+int gt_cmd_report(const struct gt_log *log, const struct gt_err *err);
+
+/* Make sure that results have arrived: flush and close standard output. A full disk or a closed
+ * pipe turns success into failure. main() calls it once, after any command. */
+int gt_cmd_finish_stdout(int status);
+
+/* Whether a stream takes colors: as asked, or by itself on terminals unless NO_COLOR is set. */
+bool gt_cmd_wants_color(enum gt_cmd_color asked, int fd);
+
+/* "usage: ..." and the options of one command. */
+void gt_cmd_print_help(FILE *stream, const struct gt_cmd *cmd, bool color);
+
+/* The list of commands. */
+void gt_cmd_print_overview(FILE *stream, bool color);
+
+/* completion.c: the completion script for bash, zsh or fish. */
+enum gt_shell { GT_SHELL_NONE = -1, GT_SHELL_BASH, GT_SHELL_ZSH, GT_SHELL_FISH };
+void gt_cmd_print_completion(FILE *stream, enum gt_shell shell);
+
+/* The commands. */
+int gt_cmd_help(int argc, char **argv);
+const struct gt_opt *gt_cmd_help_options(void);
+
+#endif

@@ -1,0 +1,115 @@
+/* common.c - what the commands share: common options, errors, results. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+
+const char *const gt_cmd_color_words[] = { "auto", "always", "never", NULL };
+
+bool gt_cmd_wants_color(enum gt_cmd_color asked, int fd)
+{
+	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	if (asked != GT_CMD_COLOR_AUTO)
+		return asked == GT_CMD_COLOR_ALWAYS;
+	if (no_color && *no_color) /* https://no-color.org: present and not empty */
+		return false;
+	return isatty(fd) && term && strcmp(term, "dumb");
+}
+
+int gt_cmd_report(const struct gt_log *log, const struct gt_err *err)
+{
+	const char *red = log->color ? "\033[31m" : "", *plain = log->color ? "\033[0m" : "";
+
+	fprintf(log->stream, "gtrain: %serror:%s %s\n", red, plain, err->text);
+	if (err->hint[0])
+		fprintf(log->stream, "hint: %s\n", err->hint);
+	return err->code == GT_EINVAL ? GT_EXIT_USAGE : GT_EXIT_FAILED;
+}
+
+static int check_operands(const struct gt_cmd_env *env, struct gt_err *err)
+{
+	if (env->opts.operand_count <= env->cmd->operands)
+		return 0;
+	return gt_err_set(
+	    err, GT_EINVAL, "unexpected argument '%s'", env->opts.operands[env->cmd->operands]);
+}
+
+/* The options may be half read when they are wrong; what was understood of --color counts. */
+static void set_up_log(struct gt_cmd_env *env, struct gt_cmd_common *common)
+{
+	enum gt_cmd_color color = (enum gt_cmd_color)common->color;
+
+	env->color = gt_cmd_wants_color(color, STDOUT_FILENO);
+	env->log = (struct gt_log){
+		.stream = stderr,
+		.level = common->quiet     ? GT_LOG_QUIET
+		         : common->verbose ? GT_LOG_VERBOSE
+		                           : GT_LOG_NORMAL,
+		.color = gt_cmd_wants_color(color, STDERR_FILENO),
+	};
+}
+
+int gt_cmd_begin(
+    struct gt_cmd_env *env, void *values, struct gt_cmd_common *common, int argc, char **argv)
+{
+	struct gt_err err = GT_ERR_INIT;
+	int rc;
+
+	*env = (struct gt_cmd_env){ .cmd = gt_cmd_find(argv[0]), .log = { .stream = stderr } };
+	rc = gt_opts_init(&env->opts, env->cmd->options(), values, &err);
+	if (rc)
+		return gt_cmd_end(env, &err);
+	rc = gt_opts_parse(&env->opts, argc, argv, &err);
+	set_up_log(env, common);
+	if (!rc && common->help) {
+		gt_cmd_print_help(stdout, env->cmd, env->color);
+		gt_opts_release(&env->opts);
+		return GT_EXIT_DONE;
+	}
+	if (!rc)
+		rc = check_operands(env, &err);
+	if (rc && !err.hint[0])
+		gt_err_hint(&err, "'gtrain %s --help' lists the options", env->cmd->name);
+	return rc ? gt_cmd_end(env, &err) : GT_CMD_GO;
+}
+
+int gt_cmd_end(struct gt_cmd_env *env, const struct gt_err *err)
+{
+	gt_opts_release(&env->opts);
+	return err->code ? gt_cmd_report(&env->log, err) : GT_EXIT_DONE;
+}
+
+int gt_cmd_finish_stdout(int status)
+{
+	bool failed = ferror(stdout); /* the reason is no longer known */
+	const char *reason = "";
+
+	if (fclose(stdout)) {
+		failed = true;
+		reason = strerror(errno);
+	}
+	if (!failed || status != GT_EXIT_DONE)
+		return status;
+	fprintf(stderr, "gtrain: error: cannot write to standard output%s%s\n", *reason ? ": " : "",
+	    reason);
+	return GT_EXIT_FAILED;
+}
+
+void gt_cmd_print_help(FILE *stream, const struct gt_cmd *cmd, bool color)
+{
+	fprintf(stream, "usage: gtrain %s %s\n\n%s\n\n", cmd->name, cmd->synopsis, cmd->summary);
+	gt_opt_print_help(stream, cmd->options(), color);
+}
+
+void gt_cmd_print_overview(FILE *stream, bool color)
+{
+	fprintf(stream, "usage: gtrain [--version] [--help] COMMAND [ARGUMENTS]\n\n%sCommands:%s\n",
+	    color ? "\033[1m" : "", color ? "\033[0m" : "");
+	for (const struct gt_cmd *cmd = gt_cmd_table(); cmd->name; cmd++)
+		fprintf(stream, "  %-9s %s\n", cmd->name, cmd->summary);
+	fputs("\n'gtrain help COMMAND' says more about one of them.\n", stream);
+}

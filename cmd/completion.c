@@ -1,0 +1,289 @@
+/* completion.c - completion scripts for bash, zsh and fish, written from the tables of options. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+
+/* Every option of a command; headings have no name. */
+#define FOR_EACH_OPTION(row, cmd)                                                                  \
+	for (const struct gt_opt *row = (cmd)->options(); row->type != GT_OPT_END; row++)          \
+		if (row->name)
+
+#define FOR_EACH_COMMAND(cmd) for (const struct gt_cmd *cmd = gt_cmd_table(); cmd->name; cmd++)
+
+static void print_words(FILE *f, const char *const *words)
+{
+	for (size_t i = 0; words[i]; i++)
+		fprintf(f, "%s%s", i ? " " : "", words[i]);
+}
+
+static void print_commands(FILE *f)
+{
+	FOR_EACH_COMMAND(cmd)
+	{
+		fprintf(f, "%s ", cmd->name);
+	}
+}
+
+/* `help` is the one command whose operands are commands. */
+static bool takes_command(const struct gt_cmd *cmd)
+{
+	return cmd->run == gt_cmd_help;
+}
+
+static const char *const yes_no[] = { "yes", "no", NULL };
+
+static const char *const *value_words(const struct gt_opt *row)
+{
+	if (row->type == GT_OPT_YESNO)
+		return yes_no;
+	return gt_opt_completes(row) == GT_COMPLETE_WORDS ? row->words : NULL;
+}
+
+/* ---- bash ---- */
+
+static const char bash_head[] =
+    "# bash completion for gtrain, printed by 'gtrain help --completion bash'\n"
+    "\n"
+    "_gtrain()\n"
+    "{\n"
+    "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}\n"
+    "\tlocal command=${COMP_WORDS[1]} words=\n"
+    "\n"
+    "\tCOMPREPLY=()\n"
+    "\t# bash splits '--name=value' at the '='\n"
+    "\tif [[ $cur == = ]]; then\n"
+    "\t\tcur=\n"
+    "\telif [[ $prev == = ]]; then\n"
+    "\t\tprev=${COMP_WORDS[COMP_CWORD - 2]}\n"
+    "\tfi\n"
+    "\t((COMP_CWORD == 1)) && command='' prev=''\n"
+    "\tcase $command:$prev in\n";
+
+static const char bash_tail[] = "\t*) return ;;\n"
+                                "\tesac\n"
+                                "\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
+                                "}\n"
+                                "\n"
+                                "complete -F _gtrain gtrain\n";
+
+/* What follows `command:--option)`. */
+static void print_bash_value(FILE *f, const struct gt_opt *row)
+{
+	const char *const *words = value_words(row);
+
+	if (words) {
+		fputs("words='", f);
+		print_words(f, words);
+		fputs("' ;;\n", f);
+	} else if (gt_opt_completes(row) == GT_COMPLETE_NONE) {
+		fputs("return ;;\n", f);
+	} else {
+		fprintf(f,
+		    "\n\t\tcompopt -o filenames\n"
+		    "\t\tmapfile -t COMPREPLY < <(compgen -%c -- \"$cur\")\n"
+		    "\t\treturn\n"
+		    "\t\t;;\n",
+		    gt_opt_completes(row) == GT_COMPLETE_DIR ? 'd' : 'f');
+	}
+}
+
+static void print_bash(FILE *f)
+{
+	fputs(bash_head, f);
+	FOR_EACH_COMMAND(cmd)
+	{
+		FOR_EACH_OPTION(row, cmd)
+		{
+			if (!gt_opt_takes_value(row))
+				continue;
+			fprintf(f, "\t%s:--%s) ", cmd->name, row->name);
+			print_bash_value(f, row);
+		}
+	}
+	fputs("\t:) words='", f);
+	print_commands(f);
+	fputs("--version --help' ;;\n", f);
+	FOR_EACH_COMMAND(cmd)
+	{
+		fprintf(f, "\t%s:*) words='", cmd->name);
+		if (takes_command(cmd))
+			print_commands(f);
+		FOR_EACH_OPTION(row, cmd)
+		{
+			fprintf(f, "--%s ", row->name);
+		}
+		fputs("' ;;\n", f);
+	}
+	fputs(bash_tail, f);
+}
+
+/* ---- zsh ---- */
+
+/* Inside single quotes, with a backslash before what _arguments would read itself. */
+static void print_zsh_text(FILE *f, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\'')
+			fputs("'\\''", f);
+		else
+			fprintf(f, "%s%c", strchr("[]:\\", *text) ? "\\" : "", *text);
+	}
+}
+
+static void print_zsh_value(FILE *f, const struct gt_opt *row)
+{
+	const char *const *words = value_words(row);
+
+	fputc(':', f);
+	print_zsh_text(f, row->metavar ? row->metavar : row->name);
+	if (words) {
+		fputs(":(", f);
+		print_words(f, words);
+		fputc(')', f);
+	} else {
+		fputs(gt_opt_completes(row) == GT_COMPLETE_FILE  ? ":_files"
+		      : gt_opt_completes(row) == GT_COMPLETE_DIR ? ":_files -/"
+		                                                 : ": ",
+		    f);
+	}
+}
+
+static void print_zsh_option(FILE *f, const struct gt_opt *row)
+{
+	const char *equals = gt_opt_takes_value(row) ? "=" : "";
+
+	fputs(" \\\n\t\t\t'", f);
+	if (row->letter)
+		fprintf(f, "(-%c --%s)'{-%c,--%s%s}'", row->letter, row->name, row->letter,
+		    row->name, equals);
+	else
+		fprintf(f, "%s--%s%s", row->type == GT_OPT_LIST ? "*" : "", row->name, equals);
+	fputc('[', f);
+	print_zsh_text(f, row->help);
+	fputc(']', f);
+	if (gt_opt_takes_value(row))
+		print_zsh_value(f, row);
+	fputc('\'', f);
+}
+
+static const char zsh_middle[] = "\t)\n"
+                                 "\tif (( CURRENT == 2 )); then\n"
+                                 "\t\t_describe -t commands command commands\n"
+                                 "\t\tcompadd -- --version --help\n"
+                                 "\t\treturn\n"
+                                 "\tfi\n"
+                                 "\tshift words\n"
+                                 "\t(( CURRENT-- ))\n"
+                                 "\tcase $words[1] in\n";
+
+static void print_zsh(FILE *f)
+{
+	fputs("#compdef gtrain\n"
+	      "# zsh completion for gtrain, printed by 'gtrain help --completion zsh'\n"
+	      "\n"
+	      "_gtrain() {\n"
+	      "\tlocal -a commands=(\n",
+	    f);
+	FOR_EACH_COMMAND(cmd)
+	{
+		fprintf(f, "\t\t'%s:", cmd->name);
+		print_zsh_text(f, cmd->summary);
+		fputs("'\n", f);
+	}
+	fputs(zsh_middle, f);
+	FOR_EACH_COMMAND(cmd)
+	{
+		fprintf(f, "\t(%s)\n\t\t_arguments -s", cmd->name);
+		FOR_EACH_OPTION(row, cmd)
+		{
+			print_zsh_option(f, row);
+		}
+		if (takes_command(cmd))
+			fputs(" \\\n\t\t\t':command: _describe -t commands command commands'", f);
+		fputs("\n\t\t;;\n", f);
+	}
+	fputs("\tesac\n}\n\n_gtrain \"$@\"\n", f);
+}
+
+/* ---- fish ---- */
+
+static void print_fish_text(FILE *f, const char *text)
+{
+	fputc('\'', f);
+	for (; *text; text++)
+		fprintf(f, "%s%c", strchr("'\\", *text) ? "\\" : "", *text);
+	fputc('\'', f);
+}
+
+static void print_fish_option(FILE *f, const struct gt_cmd *cmd, const struct gt_opt *row)
+{
+	const char *const *words = value_words(row);
+
+	fprintf(f, "complete -c gtrain -n '__gtrain_command %s' -l %s", cmd->name, row->name);
+	if (row->letter)
+		fprintf(f, " -s %c", row->letter);
+	if (words) {
+		fputs(" -x -a '", f);
+		print_words(f, words);
+		fputc('\'', f);
+	} else if (gt_opt_takes_value(row)) {
+		fputs(gt_opt_completes(row) == GT_COMPLETE_FILE ? " -r -F"
+		      : gt_opt_completes(row) == GT_COMPLETE_DIR
+		          ? " -x -a '(__fish_complete_directories)'"
+		          : " -x",
+		    f);
+	}
+	fputs(" -d ", f);
+	print_fish_text(f, row->help);
+	fputc('\n', f);
+}
+
+static void print_fish(FILE *f)
+{
+	fputs("# fish completion for gtrain, printed by 'gtrain help --completion fish'\n"
+	      "\n"
+	      "function __gtrain_command\n"
+	      "\tset -l words (commandline -opc)\n"
+	      "\ttest (count $words) -ge 2; and test $words[2] = $argv[1]\n"
+	      "end\n"
+	      "\n"
+	      "function __gtrain_no_command\n"
+	      "\ttest (count (commandline -opc)) -eq 1\n"
+	      "end\n"
+	      "\n"
+	      "complete -c gtrain -f\n"
+	      "complete -c gtrain -n __gtrain_no_command -l version -d 'print the version'\n"
+	      "complete -c gtrain -n __gtrain_no_command -l help -d 'list the commands'\n",
+	    f);
+	FOR_EACH_COMMAND(cmd)
+	{
+		fprintf(f, "complete -c gtrain -n __gtrain_no_command -a %s -d ", cmd->name);
+		print_fish_text(f, cmd->summary);
+		fputc('\n', f);
+	}
+	FOR_EACH_COMMAND(cmd)
+	{
+		fputc('\n', f);
+		if (takes_command(cmd)) {
+			fprintf(f, "complete -c gtrain -n '__gtrain_command %s' -a '", cmd->name);
+			print_commands(f);
+			fputs("'\n", f);
+		}
+		FOR_EACH_OPTION(row, cmd)
+		{
+			print_fish_option(f, cmd, row);
+		}
+	}
+}
+
+void gt_cmd_print_completion(FILE *stream, enum gt_shell shell)
+{
+	static void (*const print[])(FILE *) = {
+		[GT_SHELL_BASH] = print_bash,
+		[GT_SHELL_ZSH] = print_zsh,
+		[GT_SHELL_FISH] = print_fish,
+	};
+
+	print[shell](stream);
+}

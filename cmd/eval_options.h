@@ -1,0 +1,23 @@
+/* eval_options.h - what `gtrain eval` is told. */
+#ifndef GT_CMD_EVAL_OPTIONS_H
+#define GT_CMD_EVAL_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cmd/cmd.h"
+
+struct gt_eval_cli {
+	struct gt_cmd_common common;
+
+	const char *model; /* NULL: what the run directory of `ckpt` says */
+	const char *ckpt, *data, *device;
+	struct gt_opt_list map; /* REGEX=REPLACEMENT, in order */
+	bool strict;
+	int64_t batch, workers;
+	int64_t threads; /* 0: one per core */
+};
+
+const struct gt_opt *gt_cmd_eval_options(void);
+
+#endif

@@ -1,0 +1,70 @@
+/* main.c - gtrain: find the command and run it. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+#include "lib/base/suggest.h"
+
+/* With a standard stream closed, the next file opened would take its number, and error messages
+ * might go into a checkpoint. Something that can only fail takes the place instead. */
+static void keep_standard_streams(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+			_exit(GT_EXIT_FAILED);
+}
+
+static int unknown(const char *word)
+{
+	struct gt_log log = { .stream = stderr,
+		.color = gt_cmd_wants_color(GT_CMD_COLOR_AUTO, STDERR_FILENO) };
+	struct gt_suggest near = { .word = word };
+	struct gt_err err = GT_ERR_INIT;
+
+	if (word[0] == '-') {
+		gt_err_set(&err, GT_EINVAL, "unknown option '%s'", word);
+		gt_suggest_offer(&near, "--version");
+		gt_suggest_offer(&near, "--help");
+	} else {
+		gt_err_set(&err, GT_EINVAL, "'%s' is not a command", word);
+		for (const struct gt_cmd *cmd = gt_cmd_table(); cmd->name; cmd++)
+			gt_suggest_offer(&near, cmd->name);
+	}
+	if (near.best)
+		gt_err_hint(&err, "did you mean '%s'?", near.best);
+	else
+		gt_err_hint(&err, "'gtrain help' lists the commands");
+	return gt_cmd_report(&log, &err);
+}
+
+static int dispatch(int argc, char **argv)
+{
+	const struct gt_cmd *cmd;
+
+	if (argc < 2) {
+		gt_cmd_print_overview(stderr, false);
+		return GT_EXIT_USAGE;
+	}
+	if (!strcmp(argv[1], "--version")) {
+		puts("gtrain " GT_VERSION);
+		return GT_EXIT_DONE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+		gt_cmd_print_overview(stdout, gt_cmd_wants_color(GT_CMD_COLOR_AUTO, STDOUT_FILENO));
+		return GT_EXIT_DONE;
+	}
+	cmd = gt_cmd_find(argv[1]);
+	return cmd ? cmd->run(argc - 1, argv + 1) : unknown(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+	keep_standard_streams();
+	/* A reader that went away is an error like any other, and no reason to lose a training run. */
+	signal(SIGPIPE, SIG_IGN);
+	return gt_cmd_finish_stdout(dispatch(argc, argv));
+}

@@ -1,0 +1,123 @@
+/* train_options.c - what `gtrain train` is told. */
+#include "cmd/train_options.h"
+
+#include <math.h>
+
+#define AT(member) offsetof(struct gt_train_cli, member)
+
+/* In the order of enum gt_cli_optimizer and enum gt_cli_schedule. */
+static const char *const optimizers[] = { "sgd", "adam", "adamw", NULL };
+static const char *const schedules[] = { "constant", "step", "cosine", "wsd", NULL };
+
+static const char *const devices[] = { "cpu", NULL };
+static const char *const augmentations[] = { "none", "crop", "flip", "crop,flip", NULL };
+
+/* clang-format off */
+static const struct gt_opt table[] = {
+	{ .type = GT_OPT_HEADING, .help = "Model and data" },
+	{ "model", 0, GT_OPT_STRING, AT(model), "MODEL", "what to train: NAME[:key=value,...]",
+	    .flags = GT_OPT_REQUIRED },
+	{ "data", 0, GT_OPT_STRING, AT(data), "DATA", "what to train on: KIND:PATH[,key=value...]",
+	    .flags = GT_OPT_REQUIRED },
+	{ "val", 0, GT_OPT_STRING, AT(val), "DATA", "data set to evaluate on while training",
+	    .excludes = "val-split" },
+	{ "val-split", 0, GT_OPT_DOUBLE, AT(val_split), "F",
+	    "hold out this part of the data to evaluate on", .min = 0, .max = 1,
+	    .flags = GT_OPT_ABOVE | GT_OPT_BELOW, .excludes = "val" },
+	{ "init-from", 0, GT_OPT_STRING, AT(init_from), "CKPT",
+	    "start from the weights in a checkpoint", .complete = GT_COMPLETE_FILE },
+
+	{ .type = GT_OPT_HEADING, .help = "How long" },
+	{ "epochs", 0, GT_OPT_INT, AT(epochs), "N", "passes over the data",
+	    .otherwise = "10, unless --steps is given", .min = 1, .max = 1e9, .excludes = "steps" },
+	{ "steps", 0, GT_OPT_INT, AT(steps), "N", "updates of the weights", .min = 1, .max = 1e12,
+	    .excludes = "epochs" },
+	{ "batch", 0, GT_OPT_INT, AT(batch), "N", "samples per device and micro-batch",
+	    .initial = "64", .min = 1, .max = 65536 },
+	{ "accumulate", 0, GT_OPT_INT, AT(accumulate), "N",
+	    "micro-batches whose gradients are averaged into one step", .initial = "1", .min = 1,
+	    .max = 65536 },
+	{ "seed", 0, GT_OPT_INT, AT(seed), "N",
+	    "key of all random numbers: initial weights, order of samples, dropout",
+	    .initial = "0", .max = INFINITY },
+
+	{ .type = GT_OPT_HEADING, .help = "Optimizer" },
+	{ "optimizer", 0, GT_OPT_CHOICE, AT(optimizer), .words = optimizers, .initial = "adamw",
+	    .help = "rule that updates the weights" },
+	{ "lr", 0, GT_OPT_DOUBLE, AT(lr), "X", "learning rate, at its highest",
+	    .otherwise = "by optimizer and model", .max = INFINITY, .flags = GT_OPT_ABOVE },
+	{ "momentum", 0, GT_OPT_DOUBLE, AT(momentum), "X", "momentum of sgd", .initial = "0.9",
+	    .max = 1, .flags = GT_OPT_BELOW },
+	{ "nesterov", 0, GT_OPT_FLAG, AT(nesterov), .help = "Nesterov momentum in sgd" },
+	{ "weight-decay", 0, GT_OPT_DOUBLE, AT(weight_decay), "X",
+	    "weight decay: decoupled in adamw, added to the gradient in sgd and adam",
+	    .otherwise = "by optimizer and model", .max = INFINITY },
+	{ "betas", 0, GT_OPT_PAIR, AT(betas), "A,B",
+	    "decay of the running means of adam and adamw", .initial = "0.9,0.999", .max = 1,
+	    .flags = GT_OPT_BELOW },
+	{ "eps", 0, GT_OPT_DOUBLE, AT(eps), "X", "term that keeps adam and adamw from dividing by 0",
+	    .initial = "1e-8", .max = INFINITY, .flags = GT_OPT_ABOVE },
+	{ "clip", 0, GT_OPT_DOUBLE, AT(clip), "X",
+	    "scale gradients down to this norm; 0: never", .initial = "0", .max = INFINITY },
+
+	{ .type = GT_OPT_HEADING, .help = "Learning rate over time" },
+	{ "lr-schedule", 0, GT_OPT_CHOICE, AT(schedule), .words = schedules, .initial = "cosine",
+	    .help = "how the learning rate falls after the warm-up" },
+	{ "warmup", 0, GT_OPT_INT, AT(warmup), "N", "steps in which it rises from 0",
+	    .otherwise = "100, at most a tenth of the steps", .max = 1e12 },
+	{ "min-lr", 0, GT_OPT_DOUBLE, AT(min_lr), "X", "where cosine and wsd end",
+	    .otherwise = "a tenth of --lr", .max = INFINITY },
+	{ "lr-step", 0, GT_OPT_INT, AT(lr_step), "N",
+	    "step: steps from one fall to the next", .otherwise = "a third of the steps",
+	    .min = 1, .max = 1e12 },
+	{ "lr-gamma", 0, GT_OPT_DOUBLE, AT(lr_gamma), "X", "step: factor at each fall",
+	    .initial = "0.1", .max = 1, .flags = GT_OPT_ABOVE },
+	{ "decay-steps", 0, GT_OPT_INT, AT(decay_steps), "N",
+	    "wsd: steps of the decay at the end", .otherwise = "a fifth of the steps", .min = 1,
+	    .max = 1e12 },
+
+	{ .type = GT_OPT_HEADING, .help = "Machine and loading" },
+	{ "device", 0, GT_OPT_STRING, AT(device), "LIST", "where to train", .initial = "cpu",
+	    .words = devices, .complete = GT_COMPLETE_WORDS },
+	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "threads that compute",
+	    .otherwise = "one per core", .min = 1, .max = 4096 },
+	{ "workers", 0, GT_OPT_INT, AT(workers), "N",
+	    "threads that read data; 0: the training thread does", .initial = "2", .max = 256 },
+	{ "prefetch", 0, GT_OPT_INT, AT(prefetch), "N", "batches kept ready", .initial = "4",
+	    .min = 1, .max = 1024 },
+	{ "drop-last", 0, GT_OPT_FLAG, AT(drop_last),
+	    .help = "leave out the last batch of an epoch if it is short" },
+	{ "augment", 0, GT_OPT_STRING, AT(augment), "LIST",
+	    "how images are varied: crop, flip", .initial = "none", .words = augmentations,
+	    .complete = GT_COMPLETE_WORDS },
+
+	{ .type = GT_OPT_HEADING, .help = "Run directory" },
+	{ "out", 0, GT_OPT_STRING, AT(out), "DIR", "directory of the run",
+	    .otherwise = "runs/MODEL-DATE-TIME", .complete = GT_COMPLETE_DIR,
+	    .flags = GT_OPT_ONCE },
+	{ "config", 0, GT_OPT_STRING, AT(config), "FILE",
+	    "options from a config.json; the command line wins", .complete = GT_COMPLETE_FILE,
+	    .flags = GT_OPT_ONCE },
+	{ "resume", 0, GT_OPT_STRING, AT(resume), "auto|CKPT",
+	    "go on from a checkpoint; auto: the latest in --out, if any",
+	    .complete = GT_COMPLETE_FILE, .flags = GT_OPT_ONCE },
+	{ "save-every", 0, GT_OPT_INT, AT(save_every), "N",
+	    "steps between checkpoints; 0: only at the end", .initial = "1000", .max = 1e12 },
+	{ "keep", 0, GT_OPT_INT, AT(keep), "N", "checkpoints kept; 0: all", .initial = "3",
+	    .max = 1e9 },
+	{ "eval-every", 0, GT_OPT_INT, AT(eval_every), "N",
+	    "steps between evaluations; 0: after each epoch", .initial = "0", .max = 1e12 },
+	{ "log-every", 0, GT_OPT_INT, AT(log_every), "N", "steps between lines of metrics",
+	    .initial = "10", .min = 1, .max = 1e12 },
+	{ "dry-run", 0, GT_OPT_FLAG, AT(dry_run), .help = "print the plan and stop",
+	    .flags = GT_OPT_ONCE },
+
+	GT_CMD_COMMON(struct gt_train_cli),
+	{ 0 }
+};
+/* clang-format on */
+
+const struct gt_opt *gt_cmd_train_options(void)
+{
+	return table;
+}

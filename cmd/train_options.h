@@ -1,0 +1,42 @@
+/* train_options.h - what `gtrain train` is told. */
+#ifndef GT_CMD_TRAIN_OPTIONS_H
+#define GT_CMD_TRAIN_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cmd/cmd.h"
+
+enum gt_cli_optimizer { GT_CLI_SGD, GT_CLI_ADAM, GT_CLI_ADAMW };
+enum gt_cli_schedule { GT_CLI_CONSTANT, GT_CLI_STEP, GT_CLI_COSINE, GT_CLI_WSD };
+
+/*
+ * One member per option, of the type its row says. Where the default is given in words (--lr: "by
+ * optimizer and model"), the member is 0 (integers), NaN (numbers) or NULL (text) until the command
+ * has worked it out and stored it here, so that config.json has it.
+ */
+struct gt_train_cli {
+	struct gt_cmd_common common;
+
+	const char *model, *data, *val, *out, *config, *device, *augment, *init_from, *resume;
+	double val_split;
+	int64_t epochs, steps, batch, accumulate, seed;
+
+	int optimizer; /* enum gt_cli_optimizer */
+	double lr, momentum, weight_decay, betas[2], eps, clip;
+	bool nesterov;
+
+	int schedule; /* enum gt_cli_schedule */
+	int64_t warmup, lr_step, decay_steps;
+	double min_lr, lr_gamma;
+
+	int64_t workers, prefetch, threads;
+	bool drop_last;
+
+	int64_t save_every, keep, eval_every, log_every;
+	bool dry_run;
+};
+
+const struct gt_opt *gt_cmd_train_options(void);
+
+#endif

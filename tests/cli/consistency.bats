@@ -1,0 +1,108 @@
+#!/usr/bin/env bats
+# consistency.bats - help, manual pages and completions name the same options.
+# shellcheck disable=SC2016,SC2154 # inner shells expand; `gtrain` in helpers.bash assigns
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+	load helpers
+}
+
+# `help` has no page of its own: gtrain.1 describes it.
+page() {
+	if [[ $1 == help ]]; then
+		echo "$ROOT/man/gtrain.1"
+	else
+		echo "$ROOT/man/gtrain-$1.1"
+	fi
+}
+
+# The long options in a page's lists, sorted.
+page_options() {
+	sed -n '/^\.It Fl/s/.*Fl -\([a-z0-9-]*\).*/\1/p' "$1" | sort
+}
+
+# Long options and commands that bash offers for the words of a command line.
+bash_offers() {
+	bash -c 'source "$1"; shift
+		COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _gtrain
+		printf "%s\n" "${COMPREPLY[@]}"' - "$BATS_TEST_TMPDIR/gtrain.bash" "$@"
+}
+
+fish_offers() {
+	fish --no-config -c 'source $argv[1]; complete -C $argv[2]' \
+		"$BATS_TEST_TMPDIR/gtrain.fish" "$1" | cut -f1
+}
+
+@test "there is a manual page for each command, without a mark from mandoc" {
+	local command
+	for command in $(commands); do
+		[ -f "$(page "$command")" ]
+		run -0 mandoc -T lint -W warning "$(page "$command")"
+		equal "$output" ""
+	done
+}
+
+@test "each manual page lists the options of --help" {
+	local command
+	for command in $(commands); do
+		equal "$(page_options "$(page "$command")")" "$(help_options "$command")"
+	done
+}
+
+@test "gtrain.1 names every command" {
+	local command
+	for command in $(commands); do
+		grep -qx ".It Cm $command" "$ROOT/man/gtrain.1"
+	done
+}
+
+@test "the bash completion offers the options of --help" {
+	local command
+	"$GTRAIN" help --completion bash >"$BATS_TEST_TMPDIR/gtrain.bash"
+	bash -n "$BATS_TEST_TMPDIR/gtrain.bash"
+	shellcheck -s bash "$BATS_TEST_TMPDIR/gtrain.bash"
+	for command in $(commands); do
+		equal "$(bash_offers gtrain "$command" -- | sed 's/^--//' | sort)" \
+			"$(help_options "$command")"
+		equal "$(bash_offers gtrain "$command" --color = a)" "$(printf 'auto\nalways')"
+		equal "$(bash_offers gtrain "$command" --color '=')" \
+			"$(printf 'auto\nalways\nnever')"
+	done
+	equal "$(bash_offers gtrain '' | grep -v ^-)" "$(commands)"
+	equal "$(bash_offers gtrain help '' | grep -v ^-)" "$(commands)"
+}
+
+@test "the fish completion offers the options of --help" {
+	command -v fish >/dev/null || skip "fish is not here"
+	local command
+	"$GTRAIN" help --completion fish >"$BATS_TEST_TMPDIR/gtrain.fish"
+	fish -n "$BATS_TEST_TMPDIR/gtrain.fish"
+	for command in $(commands); do
+		equal "$(fish_offers "gtrain $command --" | sed 's/^--//; s/=$//' | sort)" \
+			"$(help_options "$command")"
+	done
+	equal "$(fish_offers 'gtrain ' | sort)" "$(commands | sort)"
+	equal "$(fish_offers 'gtrain help --completion ' | sort)" "$(printf 'bash\nfish\nzsh')"
+}
+
+@test "the zsh completion offers the options of --help" {
+	command -v zsh >/dev/null || skip "zsh is not here"
+	local command
+	"$GTRAIN" help --completion zsh >"$BATS_TEST_TMPDIR/_gtrain"
+	zsh -n "$BATS_TEST_TMPDIR/_gtrain"
+	for command in $(commands); do
+		# _arguments stands for itself: print what it is told to offer
+		equal "$(zsh -fc 'words=(gtrain $2 -); CURRENT=3
+			_arguments() { print -rl -- "$@" }
+			source $1' - "$BATS_TEST_TMPDIR/_gtrain" "$command" |
+			sed -nE 's/^(\([^)]*\))?\*?--([a-z0-9-]+)=?\[.*/\2/p' | sort)" \
+			"$(help_options "$command")"
+	done
+}
+
+@test "the completions that are kept are the ones gtrain prints" {
+	diff "$ROOT/completions/gtrain.bash" <("$GTRAIN" help --completion bash)
+	diff "$ROOT/completions/_gtrain" <("$GTRAIN" help --completion zsh)
+	diff "$ROOT/completions/gtrain.fish" <("$GTRAIN" help --completion fish)
+}

@@ -1,0 +1,32 @@
+# helpers.bash - what the tests of the command line share.
+
+GTRAIN=$(realpath "${GTRAIN:-build/gtrain}")
+ROOT=$(realpath "$BATS_TEST_DIRNAME/../..")
+export GTRAIN ROOT LC_ALL=C
+
+# Standard output, standard error and exit status apart: $out, $err, $status.
+# shellcheck disable=SC2034 # the tests read them
+gtrain() {
+	status=0
+	"$GTRAIN" "$@" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || status=$?
+	out=$(<"$BATS_TEST_TMPDIR/out")
+	err=$(<"$BATS_TEST_TMPDIR/err")
+}
+
+# Fail with what was seen unless the two are equal.
+equal() {
+	[[ $1 == "$2" ]] || {
+		printf 'wanted: %s\nfound:  %s\n' "$2" "$1"
+		return 1
+	}
+}
+
+# The names of the commands, from the list that `gtrain help` prints.
+commands() {
+	"$GTRAIN" help | sed -n '/^Commands:/,/^$/s/^  \([a-z][a-z-]*\) .*/\1/p'
+}
+
+# The long options in a command's --help, sorted.
+help_options() {
+	"$GTRAIN" "$1" --help | sed -n 's/^  \(-[a-z], \|    \)--\([a-z0-9-]*\).*/\2/p' | sort
+}
