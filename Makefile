@@ -38,6 +38,7 @@ LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) \
 CMD_OBJ  := $(CMD_SRC:%.c=$(BUILD)/obj/%.o)
 TEST_SRC := $(wildcard tests/unit/test_*.c)
 TEST_BIN := $(TEST_SRC:tests/unit/%.c=$(BUILD)/tests/%)
+TEST_LIB := $(BUILD)/tests/fake/libnvidia-ml.so.1 $(BUILD)/tests/fake/libnvidia-ml-old.so.1
 
 all: $(BUILD)/gtrain   ## build gtrain
 
@@ -51,6 +52,11 @@ $(BUILD)/libgtrain.a: $(LIB_OBJ)
 $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+
+# A pretend NVML, and one so old that it lacks most functions, for tests without a GPU.
+$(TEST_LIB): tests/fake/nvml.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(findstring -old,$@),-DFAKE_NVML_OLD) -fPIC -shared -o $@ $<
 
 define isa_rule
 $(BUILD)/obj/$(1)/%.o: %.c $(BUILD)/flags
@@ -68,7 +74,7 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CC) $(CPPFLAGS) $(CFLAGS)' | cmp -s - $@ || echo '$(CC) $(CPPFLAGS) $(CFLAGS)' >$@
 
-tests: $(TEST_BIN)
+tests: $(TEST_BIN) $(TEST_LIB)
 
 clean:   ## remove everything built
 	rm -rf build

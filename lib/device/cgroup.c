@@ -1,0 +1,110 @@
+/* cgroup.c - how much CPU time and memory the process's control groups grant it. */
+#include "lib/device/cgroup.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/device/sysfs.h"
+
+/* Version 1 writes "no limit" as the largest multiple of a page; nothing real comes near. */
+static const uint64_t no_limit = UINT64_C(1) << 60;
+
+static void tighten_cpus(struct gt_cgroup *out, int64_t quota_us, int64_t period_us)
+{
+	double cpus;
+
+	if (quota_us <= 0 || period_us <= 0)
+		return;
+	cpus = (double)quota_us / (double)period_us;
+	if (out->cpus == 0 || cpus < out->cpus)
+		out->cpus = cpus;
+}
+
+static void tighten_memory(struct gt_cgroup *out, uint64_t bytes)
+{
+	if (bytes < no_limit && (!out->memory_bytes.known || bytes < out->memory_bytes.value))
+		out->memory_bytes = (struct gt_maybe){ true, bytes };
+}
+
+/* The limits that one group's folder holds, whichever version wrote them. */
+static void read_folder(struct gt_cgroup *out, const char *root, const char *folder)
+{
+	int64_t quota, period;
+	uint64_t bytes;
+	char line[128];
+
+	if (gt_sysfs_line(line, sizeof(line), root, "%s/cpu.max", folder) &&
+	    sscanf(line, "%" SCNd64 " %" SCNd64, &quota, &period) == 2)
+		tighten_cpus(out, quota, period);
+	if (gt_sysfs_line(line, sizeof(line), root, "%s/cpu.cfs_quota_us", folder) &&
+	    sscanf(line, "%" SCNd64, &quota) == 1 &&
+	    gt_sysfs_line(line, sizeof(line), root, "%s/cpu.cfs_period_us", folder) &&
+	    sscanf(line, "%" SCNd64, &period) == 1)
+		tighten_cpus(out, quota, period);
+	if ((gt_sysfs_line(line, sizeof(line), root, "%s/memory.max", folder) ||
+	        gt_sysfs_line(line, sizeof(line), root, "%s/memory.limit_in_bytes", folder)) &&
+	    sscanf(line, "%" SCNu64, &bytes) == 1)
+		tighten_memory(out, bytes);
+}
+
+/* Read the group's folder and all above it, up to where the hierarchy is mounted. */
+static void climb(struct gt_cgroup *out, const char *root, const char *mount, const char *path)
+{
+	char folder[GT_SYSFS_LINE];
+	int n = snprintf(
+	    folder, sizeof(folder), "/sys/fs/cgroup%s%s", mount, strstr(path, "/..") ? "" : path);
+	size_t top = strlen("/sys/fs/cgroup") + strlen(mount);
+	char *slash;
+
+	if (n < 0 || (size_t)n >= sizeof(folder))
+		return;
+	for (;;) {
+		read_folder(out, root, folder);
+		slash = strrchr(folder + top, '/');
+		if (!slash)
+			return;
+		*slash = '\0';
+	}
+}
+
+/* A line is ID:CONTROLLERS:PATH, without controllers in version 2. */
+static void read_line(struct gt_cgroup *out, const char *root, char *line)
+{
+	char *controllers = strchr(line, ':'), *path, *name, *rest;
+	char mount[256];
+
+	path = controllers ? strchr(controllers + 1, ':') : NULL;
+	if (!path)
+		return;
+	*path++ = '\0';
+	controllers++;
+	path[strcspn(path, "\n")] = '\0';
+	if (!*controllers) {
+		climb(out, root, "", path);
+		climb(out, root, "/unified", path);
+		return;
+	}
+	/* Mounted under the joint name ("cpu,cpuacct"), mostly with a link from each single one. */
+	snprintf(mount, sizeof(mount), "/%.250s", controllers);
+	climb(out, root, mount, path);
+	for (name = strtok_r(controllers, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+		if (strcmp(name, "cpu") != 0 && strcmp(name, "memory") != 0)
+			continue;
+		snprintf(mount, sizeof(mount), "/%s", name);
+		climb(out, root, mount, path);
+	}
+}
+
+void gt_cgroup_read(struct gt_cgroup *out, const char *root)
+{
+	char line[GT_SYSFS_LINE];
+	FILE *f = gt_sysfs_open(root, "/proc/self/cgroup");
+
+	*out = (struct gt_cgroup){ 0 };
+	if (!f)
+		return;
+	while (fgets(line, sizeof(line), f))
+		read_line(out, root, line);
+	fclose(f);
+}

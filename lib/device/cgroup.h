@@ -1,0 +1,20 @@
+/* cgroup.h - how much CPU time and memory the process's control groups grant it. */
+#ifndef GT_DEVICE_CGROUP_H
+#define GT_DEVICE_CGROUP_H
+
+#include "lib/device/maybe.h"
+
+struct gt_cgroup {
+	double cpus;                  /* CPUs' worth of time; 0: no limit */
+	struct gt_maybe memory_bytes; /* unknown: no limit */
+};
+
+/*
+ * The tightest limits on the way from the group of this process up to the root, of version 1
+ * and version 2 hierarchies, under the folder `root` ("" for the real one). A group outside this
+ * container, whose folder is not there, is passed over.
+ * Source: kernel documentation, admin-guide/cgroup-v1 and cgroup-v2.
+ */
+void gt_cgroup_read(struct gt_cgroup *out, const char *root);
+
+#endif

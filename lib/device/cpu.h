@@ -1,0 +1,59 @@
+/* cpu.h - the CPU as a device: cores, NUMA nodes, vector instructions, caches, memory. */
+#ifndef GT_DEVICE_CPU_H
+#define GT_DEVICE_CPU_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/err.h"
+#include "lib/device/maybe.h"
+
+#define GT_CPU_CACHES_MAX   8
+#define GT_CPU_FEATURES_MAX 32
+
+/* One cache as the first CPU sees it. */
+struct gt_cpu_cache {
+	char name[8]; /* "L1d", "L2" */
+	uint64_t size_bytes;
+	size_t shared_by; /* logical CPUs, 1 = its own */
+};
+
+struct gt_numa_node {
+	int node;
+	size_t cpus;
+	struct gt_maybe memory_bytes;
+};
+
+/* The CPU as a device. Counts are 0 and texts "" where the system does not tell. */
+struct gt_cpu {
+	char model[128];
+	char arch[32];             /* as uname -m has it: "x86_64", "aarch64" */
+	size_t sockets;            /* packages */
+	size_t cores;              /* physical */
+	size_t threads;            /* logical CPUs online */
+	size_t allowed;            /* logical CPUs this process may run on (affinity, cpuset) */
+	double quota;              /* CPUs' worth of time the cgroup grants; 0: no limit */
+	size_t usable;             /* threads worth starting: min(allowed, quota rounded up) */
+	struct gt_numa_node *node; /* [node_count] */
+	size_t node_count;         /* 0 where the kernel has no NUMA support */
+	const char *feature[GT_CPU_FEATURES_MAX]; /* vector instructions, oldest first */
+	size_t feature_count;
+	struct gt_cpu_cache cache[GT_CPU_CACHES_MAX];
+	size_t cache_count;
+	struct gt_maybe memory_total_bytes;
+	struct gt_maybe memory_available_bytes; /* the kernel's estimate, no more than the limit */
+	struct gt_maybe memory_limit_bytes;     /* the cgroup's; unknown: none */
+};
+
+/*
+ * Describe the CPU from /proc and /sys, read under the folder `root` ("" for the real ones), so
+ * that another machine's files can be handed in. What cannot be read stays 0 or unknown.
+ * cgroups of version 1 and 2 are followed up to their root: the tightest limit counts.
+ *
+ * Errors: GT_ENOMEM alone. Release with gt_cpu_release().
+ * Source: kernel documentation, admin-guide/cputopology, cgroup-v1, cgroup-v2.
+ */
+int gt_cpu_read(struct gt_cpu *out, const char *root, struct gt_err *err);
+void gt_cpu_release(struct gt_cpu *cpu);
+
+#endif

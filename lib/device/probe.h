@@ -1,0 +1,58 @@
+/* probe.h - what this machine can compute with: the CPU as a device, the GPUs, the backends. */
+#ifndef GT_DEVICE_PROBE_H
+#define GT_DEVICE_PROBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "lib/base/err.h"
+#include "lib/device/cpu.h"
+#include "lib/device/nvml.h"
+
+/* The libraries the CPU backend computes with. */
+struct gt_cpu_math {
+	char onednn[32];    /* version: "2.6.3" */
+	const char *isa;    /* the widest instructions oneDNN will use here */
+	int openmp_threads; /* that a parallel region would start */
+};
+
+void gt_cpu_math_read(struct gt_cpu_math *out);
+
+/* A backend of this build. `reason` says why it is not available, NULL if it is. */
+struct gt_backend_status {
+	const char *name;
+	bool available;
+	const char *reason;
+};
+
+struct gt_probe {
+	struct gt_cpu cpu;
+	struct gt_cpu_math math;
+	struct gt_gpus gpus;
+	char *visible_devices; /* CUDA_VISIBLE_DEVICES; NULL if unset */
+	size_t visible;        /* GPUs that have a logical number */
+	bool cuda_available;   /* a driver that runs CUDA, and at least one visible GPU */
+	char reason[240];      /* why cuda_available is false, "" if it is true */
+	char note[240];        /* what was odd about CUDA_VISIBLE_DEVICES, "" if nothing */
+	bool order_unsure;     /* cuda:N may be another GPU: see gt_visible_order_unsure() */
+	const struct gt_backend_status *backend; /* [backend_count], borrowed, lives for ever */
+	size_t backend_count;
+};
+
+/* Where to look; all may be NULL. */
+struct gt_probe_options {
+	const char *root;            /* prefix of /proc and /sys; NULL: the real ones */
+	const char *nvml_library;    /* NULL: libnvidia-ml.so.1 */
+	const char *visible_devices; /* value of CUDA_VISIBLE_DEVICES, NULL: unset */
+	const char *device_order;    /* value of CUDA_DEVICE_ORDER, NULL: unset */
+};
+
+/*
+ * Look at everything. A machine without GPUs or driver is an answer, with the reason in words.
+ *
+ * Errors: GT_ENOMEM; *out is then empty. Release with gt_probe_release().
+ */
+int gt_probe_read(struct gt_probe *out, const struct gt_probe_options *options, struct gt_err *err);
+void gt_probe_release(struct gt_probe *probe);
+
+#endif

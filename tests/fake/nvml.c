@@ -1,0 +1,204 @@
+/* nvml.c - a stand-in for libnvidia-ml.so.1 with as many GPUs as the environment asks for.
+ *
+ *   FAKE_NVML_COUNT=N        GPUs (1)
+ *   FAKE_NVML_INIT=S         nvmlInit_v2 answers with status S
+ *   FAKE_NVML_ENUMERATE=S    nvmlDeviceGetCount_v2 answers with status S
+ *   FAKE_NVML_CUDA=S         nvmlSystemGetCudaDriverVersion_v2 answers with status S
+ *   FAKE_NVML_FIGURES=S      every figure of a GPU answers with status S
+ *   FAKE_NVML_LOST=I         GPU I is lost
+ *   FAKE_NVML_MIXED=1        odd GPUs are of another model
+ *   FAKE_NVML_MIG=I          GPU I is split into two instances
+ *
+ * Compiled with FAKE_NVML_OLD it has only the functions without which there is no NVML.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A function of the library: its prototype, then its definition. */
+#define EXPORT(name, ...)                                                                          \
+	int name(__VA_ARGS__);                                                                     \
+	int name(__VA_ARGS__)
+
+enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, GPU_IS_LOST = 15 };
+
+#define GPUS        64
+#define MIG_PER_GPU 2
+
+/* Handles are addresses in here: of the GPU itself, or of an instance of it. */
+struct gpu {
+	char self, instance[MIG_PER_GPU];
+};
+static struct gpu gpus[GPUS];
+
+static int knob(const char *name, int otherwise)
+{
+	const char *value = getenv(name);
+
+	return value ? atoi(value) : otherwise;
+}
+
+EXPORT(nvmlInit_v2, void)
+{
+	return knob("FAKE_NVML_INIT", SUCCESS);
+}
+
+EXPORT(nvmlShutdown, void)
+{
+	return SUCCESS;
+}
+
+EXPORT(nvmlDeviceGetCount_v2, unsigned *count)
+{
+	*count = (unsigned)knob("FAKE_NVML_COUNT", 1);
+	return knob("FAKE_NVML_ENUMERATE", SUCCESS);
+}
+
+EXPORT(nvmlDeviceGetHandleByIndex_v2, unsigned index, void **device)
+{
+	if (index >= (unsigned)knob("FAKE_NVML_COUNT", 1) || index >= GPUS)
+		return INVALID_ARGUMENT;
+	if ((int)index == knob("FAKE_NVML_LOST", -1))
+		return GPU_IS_LOST;
+	*device = &gpus[index].self;
+	return SUCCESS;
+}
+
+#ifndef FAKE_NVML_OLD
+
+static int index_of(const void *device)
+{
+	return (int)(((const char *)device - (const char *)gpus) / (long)sizeof(*gpus));
+}
+
+static int instance_of(const void *device)
+{
+	return (int)(((const char *)device - (const char *)gpus) % (long)sizeof(*gpus)) - 1;
+}
+
+static int answer(char *text, unsigned size, const char *value)
+{
+	if (strlen(value) >= size)
+		return INSUFFICIENT_SIZE;
+	strcpy(text, value);
+	return SUCCESS;
+}
+
+EXPORT(nvmlSystemGetDriverVersion, char *text, unsigned size)
+{
+	return answer(text, size, "580.65.06");
+}
+
+EXPORT(nvmlSystemGetCudaDriverVersion_v2, int *version)
+{
+	*version = 13000;
+	return knob("FAKE_NVML_CUDA", SUCCESS);
+}
+
+EXPORT(nvmlDeviceGetName, void *device, char *text, unsigned size)
+{
+	int other = knob("FAKE_NVML_MIXED", 0) && index_of(device) % 2;
+
+	return answer(text, size, other ? "NVIDIA Fake 50" : "NVIDIA Fake 100");
+}
+
+/* The first digits differ, the rest agree: "GPU-1000000i-...". */
+EXPORT(nvmlDeviceGetUUID, void *device, char *text, unsigned size)
+{
+	char value[64];
+	int instance = instance_of(device);
+
+	if (instance < 0)
+		snprintf(value, sizeof(value), "GPU-1000000%x-0000-4000-8000-000000000000",
+		    (unsigned)index_of(device));
+	else
+		snprintf(value, sizeof(value), "MIG-2000000%x-0000-4000-8000-00000000000%d",
+		    (unsigned)index_of(device), instance);
+	return answer(text, size, value);
+}
+
+struct pci_info {
+	char legacy[16];
+	unsigned int domain, bus, device, ids, subsystem;
+	char bus_id[32];
+};
+
+EXPORT(nvmlDeviceGetPciInfo_v3, void *device, struct pci_info *pci)
+{
+	unsigned bus = 16u * (unsigned)index_of(device) + 1;
+
+	memset(pci, 0, sizeof(*pci));
+	pci->bus = bus;
+	snprintf(pci->legacy, sizeof(pci->legacy), "0000:%02X:00.0", bus & 255);
+	snprintf(pci->bus_id, sizeof(pci->bus_id), "00000000:%02X:00.0", bus & 255);
+	return SUCCESS;
+}
+
+EXPORT(nvmlDeviceGetCudaComputeCapability, void *device, int *major, int *minor)
+{
+	(void)device;
+	*major = 9;
+	*minor = 0;
+	return knob("FAKE_NVML_FIGURES", SUCCESS);
+}
+
+struct memory_info {
+	unsigned long long total, free, used;
+};
+
+EXPORT(nvmlDeviceGetMemoryInfo, void *device, struct memory_info *memory)
+{
+	memory->total = 80ull << 30;
+	memory->used = (unsigned long long)index_of(device) << 30;
+	memory->free = memory->total - memory->used;
+	return knob("FAKE_NVML_FIGURES", SUCCESS);
+}
+
+struct utilization {
+	unsigned int gpu, memory;
+};
+
+EXPORT(nvmlDeviceGetUtilizationRates, void *device, struct utilization *rates)
+{
+	rates->gpu = 10u * (unsigned)index_of(device);
+	rates->memory = 99;
+	return knob("FAKE_NVML_FIGURES", SUCCESS);
+}
+
+EXPORT(nvmlDeviceGetTemperature, void *device, int sensor, unsigned *celsius)
+{
+	if (sensor != 0)
+		return INVALID_ARGUMENT;
+	*celsius = 40u + (unsigned)index_of(device);
+	return knob("FAKE_NVML_FIGURES", SUCCESS);
+}
+
+EXPORT(nvmlDeviceGetPowerUsage, void *device, unsigned *milliwatts)
+{
+	*milliwatts = 70500u + 1000u * (unsigned)index_of(device);
+	return knob("FAKE_NVML_FIGURES", SUCCESS);
+}
+
+EXPORT(nvmlDeviceGetMigMode, void *device, unsigned *current, unsigned *pending)
+{
+	*current = *pending = index_of(device) == knob("FAKE_NVML_MIG", -1);
+	return knob("FAKE_NVML_FIGURES", SUCCESS);
+}
+
+EXPORT(nvmlDeviceGetMaxMigDeviceCount, void *device, unsigned *count)
+{
+	(void)device;
+	*count = 7;
+	return SUCCESS;
+}
+
+/* Instances sit in slots 0 and 3: the slots of a real card may have holes too. */
+EXPORT(nvmlDeviceGetMigDeviceHandleByIndex, void *device, unsigned slot, void **instance)
+{
+	if (slot != 0 && slot != 3)
+		return NOT_FOUND;
+	*instance = &gpus[index_of(device)].instance[slot / 3];
+	return SUCCESS;
+}
+
+#endif
