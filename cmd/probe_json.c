@@ -1,0 +1,237 @@
+/* probe_json.c - the result of gtrain probe as JSON. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/probe_print.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+/* Values below are NULL when there was no memory for them; an object or list that should take one
+ * becomes NULL itself, so that one test at the end is enough. */
+struct member {
+	const char *key;
+	json_t *value; /* taken */
+};
+
+static json_t *object_json(const struct member *members, size_t count)
+{
+	json_t *object = json_object();
+	bool failed = false;
+
+	for (size_t i = 0; i < count; i++)
+		failed |= json_object_set_new(object, members[i].key, members[i].value) != 0;
+	if (!failed)
+		return object;
+	json_decref(object);
+	return NULL;
+}
+
+/* Takes both. */
+static json_t *appended(json_t *list, json_t *value)
+{
+	if (!json_array_append_new(list, value))
+		return list;
+	json_decref(list);
+	return NULL;
+}
+
+/* A text from outside, with whatever is not plain ASCII made a '?'. */
+static json_t *clean_json(const char *text)
+{
+	char *clean = strdup(text);
+	json_t *value;
+
+	if (!clean)
+		return NULL;
+	for (char *p = clean; *p; p++)
+		if (*p < ' ' || *p > '~')
+			*p = '?';
+	value = json_string(clean);
+	free(clean);
+	return value;
+}
+
+/* The same where "" and NULL mean that nothing is known. */
+static json_t *text_json(const char *text)
+{
+	return text && *text ? clean_json(text) : json_null();
+}
+
+static json_t *maybe_json(struct gt_maybe figure)
+{
+	return figure.known ? json_integer((json_int_t)figure.value) : json_null();
+}
+
+static json_t *count_json(size_t count)
+{
+	return count ? json_integer((json_int_t)count) : json_null();
+}
+
+static json_t *gpu_json(const struct gt_gpu *gpu)
+{
+	const struct gt_maybe mw = gpu->power_mw;
+	char device[GT_DEVICE_NAME_SIZE], capability[16];
+	json_t *instances = json_array();
+
+	for (size_t i = 0; i < gpu->mig_count; i++)
+		instances = appended(instances, text_json(gpu->mig_uuid[i]));
+
+	const struct member members[] = {
+		{ "device", text_json(gt_probe_device(device, gpu)) },
+		{ "index", json_integer(gpu->index) },
+		{ "name", text_json(gpu->name) },
+		{ "uuid", text_json(gpu->uuid) },
+		{ "pci_bus_id", text_json(gpu->pci_bus_id) },
+		{ "compute_capability", text_json(gt_probe_capability(capability, gpu)) },
+		{ "memory_total_bytes", maybe_json(gpu->memory_total_bytes) },
+		{ "memory_free_bytes", maybe_json(gpu->memory_free_bytes) },
+		{ "utilization_percent", maybe_json(gpu->utilization_percent) },
+		{ "temperature_c", maybe_json(gpu->temperature_c) },
+		{ "power_w", mw.known ? json_real((double)mw.value / 1000) : json_null() },
+		{ "mig", gpu->mig.known ? json_boolean(gpu->mig.value) : json_null() },
+		{ "mig_uuids", instances },
+		{ "problem", text_json(gpu->problem) },
+	};
+
+	return object_json(members, COUNT(members));
+}
+
+static json_t *gpus_json(const struct gt_gpus *gpus)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < gpus->count; i++)
+		list = appended(list, gpu_json(&gpus->gpu[i]));
+	return list;
+}
+
+static json_t *cuda_json(const struct gt_probe *probe)
+{
+	const char *visible = probe->visible_devices;
+	json_t *notes = json_array();
+	char runtime[32];
+
+	if (probe->note[0])
+		notes = appended(notes, text_json(probe->note));
+	if (probe->order_unsure)
+		notes = appended(notes, text_json(gt_probe_order_note));
+
+	const struct member members[] = {
+		{ "available", json_boolean(probe->cuda_available) },
+		{ "driver", text_json(probe->gpus.driver) },
+		{ "runtime", text_json(gt_probe_runtime(runtime, &probe->gpus)) },
+		{ "reason", text_json(probe->reason) },
+		{ "visible", visible ? clean_json(visible) : json_null() }, /* "" hides all */
+		{ "count", json_integer((json_int_t)probe->visible) },
+		{ "notes", notes },
+	};
+
+	return object_json(members, COUNT(members));
+}
+
+static json_t *numa_json(const struct gt_cpu *cpu)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < cpu->node_count; i++) {
+		const struct member members[] = {
+			{ "node", json_integer(cpu->node[i].node) },
+			{ "cpus", json_integer((json_int_t)cpu->node[i].cpus) },
+			{ "memory_bytes", maybe_json(cpu->node[i].memory_bytes) },
+		};
+
+		list = appended(list, object_json(members, COUNT(members)));
+	}
+	return list;
+}
+
+static json_t *caches_json(const struct gt_cpu *cpu)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < cpu->cache_count; i++) {
+		const struct member members[] = {
+			{ "name", text_json(cpu->cache[i].name) },
+			{ "size_bytes", json_integer((json_int_t)cpu->cache[i].size_bytes) },
+			{ "shared_by", count_json(cpu->cache[i].shared_by) },
+		};
+
+		list = appended(list, object_json(members, COUNT(members)));
+	}
+	return list;
+}
+
+static json_t *math_json(const struct gt_cpu_math *math)
+{
+	const struct member members[] = {
+		{ "onednn", text_json(math->onednn) },
+		{ "isa", text_json(math->isa) },
+		{ "openmp_threads", json_integer(math->openmp_threads) },
+	};
+
+	return object_json(members, COUNT(members));
+}
+
+static json_t *cpu_json(const struct gt_cpu *cpu, const struct gt_cpu_math *math)
+{
+	json_t *vector = json_array();
+
+	for (size_t i = 0; i < cpu->feature_count; i++)
+		vector = appended(vector, text_json(cpu->feature[i]));
+
+	const struct member members[] = {
+		{ "model", text_json(cpu->model) },
+		{ "arch", text_json(cpu->arch) },
+		{ "sockets", count_json(cpu->sockets) },
+		{ "cores", count_json(cpu->cores) },
+		{ "threads", count_json(cpu->threads) },
+		{ "allowed", count_json(cpu->allowed) },
+		{ "quota", cpu->quota > 0 ? json_real(cpu->quota) : json_null() },
+		{ "usable", count_json(cpu->usable) },
+		{ "numa", numa_json(cpu) },
+		{ "vector", vector },
+		{ "caches", caches_json(cpu) },
+		{ "memory_total_bytes", maybe_json(cpu->memory_total_bytes) },
+		{ "memory_available_bytes", maybe_json(cpu->memory_available_bytes) },
+		{ "memory_limit_bytes", maybe_json(cpu->memory_limit_bytes) },
+		{ "math", math_json(math) },
+	};
+
+	return object_json(members, COUNT(members));
+}
+
+static json_t *backends_json(const struct gt_probe *probe)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < probe->backend_count; i++) {
+		const struct member members[] = {
+			{ "name", text_json(probe->backend[i].name) },
+			{ "available", json_boolean(probe->backend[i].available) },
+			{ "reason", text_json(probe->backend[i].reason) },
+		};
+
+		list = appended(list, object_json(members, COUNT(members)));
+	}
+	return list;
+}
+
+int gt_probe_print_json(FILE *out, const struct gt_probe *probe, struct gt_err *err)
+{
+	const struct member members[] = {
+		{ "cuda", cuda_json(probe) },
+		{ "gpus", gpus_json(&probe->gpus) },
+		{ "cpu", cpu_json(&probe->cpu, &probe->math) },
+		{ "backends", backends_json(probe) },
+	};
+	json_t *document = object_json(members, COUNT(members));
+	int rc = 0;
+
+	if (!document)
+		return gt_err_set(err, GT_ENOMEM, "no memory for the list of devices");
+	if (json_dumpf(document, out, JSON_INDENT(2)) || fputc('\n', out) == EOF)
+		rc = gt_err_sys(err, "cannot write the list of devices");
+	json_decref(document);
+	return rc;
+}

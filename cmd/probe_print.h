@@ -1,0 +1,27 @@
+/* probe_print.h - the result of gtrain probe as text and as JSON, and the words both use. */
+#ifndef GT_CMD_PROBE_PRINT_H
+#define GT_CMD_PROBE_PRINT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "lib/base/err.h"
+#include "lib/device/name.h"
+#include "lib/device/probe.h"
+
+/* Two sections, GPUs and CPU, each line a label and what there is to say; headings in bold if
+ * `color`. Errors: GT_ENOMEM; GT_EIO where the stream refuses. */
+int gt_probe_print_text(FILE *out, bool color, const struct gt_probe *probe, struct gt_err *err);
+
+/* One JSON document; unknown is null, never 0. Errors: as above. */
+int gt_probe_print_json(FILE *out, const struct gt_probe *probe, struct gt_err *err);
+
+/* "cuda:1", "9.0", "13.0", written to the buffer; NULL for a hidden GPU or an unknown figure. */
+const char *gt_probe_device(char buffer[GT_DEVICE_NAME_SIZE], const struct gt_gpu *gpu);
+const char *gt_probe_capability(char buffer[16], const struct gt_gpu *gpu);
+const char *gt_probe_runtime(char buffer[32], const struct gt_gpus *gpus);
+
+/* What to say when gt_probe.order_unsure is set. */
+extern const char gt_probe_order_note[];
+
+#endif

@@ -1,0 +1,150 @@
+#!/usr/bin/env bats
+# probe.bats - gtrain probe on this machine and on pretend ones.
+# GTRAIN is the binary, GTRAIN_TESTS the folder with the pretend NVML (made by `make tests`).
+
+setup() {
+	root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+	gtrain=${GTRAIN:-$root/build/gtrain}
+	fake=$(cd "${GTRAIN_TESTS:-$root/build/tests}/fake" && pwd)
+	unset CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER
+	export GTRAIN_NVML=$fake/libnvidia-ml.so.1
+}
+
+# check EXPRESSION: the JSON in $output, as d, makes the Python expression true.
+check() {
+	python3 -c 'import json, sys
+d = json.loads(sys.argv[1])
+if not eval("(" + sys.argv[2] + ")"):
+	sys.exit("not so: " + sys.argv[2] + "\n" + sys.argv[1])' "$output" "$1"
+}
+
+@test "without a driver it says so and succeeds" {
+	GTRAIN_NVML=/nonexistent/libnvidia-ml.so.1 run "$gtrain" probe
+	[ "$status" -eq 0 ]
+	[[ ${lines[0]} == "GPUs "*"none: no NVIDIA driver (/nonexistent/libnvidia-ml.so.1 not found)" ]]
+	[[ $output == *"CPU "* && $output == *"oneDNN "* ]]
+}
+
+@test "without a driver the JSON has the reason" {
+	GTRAIN_NVML=/nonexistent/libnvidia-ml.so.1 run "$gtrain" probe --json
+	[ "$status" -eq 0 ]
+	check 'sorted(d) == ["backends", "cpu", "cuda", "gpus"]'
+	check 'd["cuda"]["available"] is False and "no NVIDIA driver" in d["cuda"]["reason"]'
+	check 'd["cuda"]["driver"] is None and d["cuda"]["runtime"] is None and d["cuda"]["visible"] is None'
+	check 'd["gpus"] == []'
+}
+
+@test "the CPU is what the system says it is" {
+	run "$gtrain" probe --json
+	[ "$status" -eq 0 ]
+	check "d['cpu']['threads'] == $(getconf _NPROCESSORS_ONLN)"
+	check "d['cpu']['allowed'] == $(OMP_NUM_THREADS='' nproc)"
+	check '1 <= d["cpu"]["usable"] <= d["cpu"]["allowed"]'
+	check "d['cpu']['arch'] == '$(uname -m)'"
+	check "d['cpu']['memory_total_bytes'] == 1024 * $(awk '/^MemTotal:/ {print $2}' /proc/meminfo)"
+	check 'd["backends"][0] == {"name": "cpu", "available": True, "reason": None}'
+}
+
+@test "affinity narrows the CPU" {
+	run taskset -c "$(taskset -pc $$ | sed 's/.*: //; s/[,-].*//')" "$gtrain" probe --json
+	[ "$status" -eq 0 ]
+	check 'd["cpu"]["allowed"] == 1 and d["cpu"]["usable"] == 1'
+}
+
+@test "one GPU, every field" {
+	run "$gtrain" probe --json
+	[ "$status" -eq 0 ]
+	check 'd["cuda"] == {"available": True, "driver": "580.65.06", "runtime": "13.0",
+		"reason": None, "visible": None, "count": 1, "notes": []}'
+	check 'd["gpus"] == [{"device": "cuda:0", "index": 0, "name": "NVIDIA Fake 100",
+		"uuid": "GPU-10000000-0000-4000-8000-000000000000",
+		"pci_bus_id": "00000000:01:00.0", "compute_capability": "9.0",
+		"memory_total_bytes": 80 * 2**30, "memory_free_bytes": 80 * 2**30,
+		"utilization_percent": 0, "temperature_c": 40, "power_w": 70.5, "mig": False,
+		"mig_uuids": [], "problem": None}]'
+}
+
+@test "eight GPUs, three visible in an order of their own" {
+	FAKE_NVML_COUNT=8 CUDA_VISIBLE_DEVICES=5,GPU-10000002,0 run "$gtrain" probe --json
+	[ "$status" -eq 0 ]
+	check '[g["device"] for g in d["gpus"]] ==
+		["cuda:2", None, "cuda:1", None, None, "cuda:0", None, None]'
+	check 'd["cuda"]["visible"] == "5,GPU-10000002,0" and d["cuda"]["count"] == 3'
+	FAKE_NVML_COUNT=8 CUDA_VISIBLE_DEVICES=5,GPU-10000002,0 run "$gtrain" probe
+	[ "$status" -eq 0 ]
+	[[ $output == *"8, 3 visible to CUDA"* ]]
+	[ "$(grep -c '^cuda:' <<<"$output")" -eq 3 ]
+	grep -q '^cuda:0 .* 5  NVIDIA Fake 100 ' <<<"$output"
+}
+
+@test "all hidden: GPUs are listed, CUDA is not usable, an empty list is not no list" {
+	CUDA_VISIBLE_DEVICES='' run "$gtrain" probe --json
+	[ "$status" -eq 0 ]
+	check 'd["cuda"]["available"] is False and d["cuda"]["visible"] == ""'
+	check '"hidden" in d["cuda"]["reason"]'
+	check 'len(d["gpus"]) == 1 and d["gpus"][0]["device"] is None'
+}
+
+@test "figures that are not supported are null and '?', not 0" {
+	FAKE_NVML_FIGURES=3 run "$gtrain" probe --json
+	[ "$status" -eq 0 ]
+	check 'all(d["gpus"][0][k] is None for k in ["compute_capability", "memory_total_bytes",
+		"memory_free_bytes", "utilization_percent", "temperature_c", "power_w", "mig"])'
+	check 'd["cuda"]["available"] is True and d["gpus"][0]["name"] == "NVIDIA Fake 100"'
+	FAKE_NVML_FIGURES=3 run "$gtrain" probe
+	grep -Eq '^cuda:0 +0  NVIDIA Fake 100 +\? +\? +\? +\? +\? +\? ' <<<"$output"
+}
+
+@test "an old NVML without most functions still counts the GPUs" {
+	GTRAIN_NVML=$fake/libnvidia-ml-old.so.1 FAKE_NVML_COUNT=2 run "$gtrain" probe --json
+	[ "$status" -eq 0 ]
+	check 'len(d["gpus"]) == 2 and d["gpus"][1]["name"] is None and d["cuda"]["driver"] is None'
+}
+
+@test "each way of having no usable driver has its own reason" {
+	FAKE_NVML_INIT=9 run "$gtrain" probe
+	[ "$status" -eq 0 ]
+	[[ ${lines[0]} == *"installed but not loaded"* ]]
+	FAKE_NVML_INIT=18 run "$gtrain" probe
+	[[ ${lines[0]} == *"differ in version"* ]]
+	FAKE_NVML_INIT=4 run "$gtrain" probe
+	[[ ${lines[0]} == *"no permission"* ]]
+	FAKE_NVML_COUNT=0 run "$gtrain" probe
+	[[ ${lines[0]} == *"finds no GPU"* ]]
+}
+
+@test "GPUs of different models: the order is said to be an assumption" {
+	FAKE_NVML_COUNT=2 FAKE_NVML_MIXED=1 run "$gtrain" probe
+	[[ $output == *"set CUDA_DEVICE_ORDER=PCI_BUS_ID to be sure"* ]]
+	CUDA_DEVICE_ORDER=PCI_BUS_ID FAKE_NVML_COUNT=2 FAKE_NVML_MIXED=1 run "$gtrain" probe
+	[[ $output != *"CUDA_DEVICE_ORDER"* ]]
+	FAKE_NVML_COUNT=2 run "$gtrain" probe
+	[[ $output != *"CUDA_DEVICE_ORDER"* ]]
+}
+
+@test "what the environment holds cannot write to the terminal or break the JSON" {
+	export CUDA_VISIBLE_DEVICES=$'0,\e[31m\xff"'
+	run "$gtrain" probe
+	[ "$status" -eq 0 ]
+	[[ $output != *$'\e'* ]]
+	run "$gtrain" probe --json
+	[ "$status" -eq 0 ]
+	check 'd["cuda"]["visible"] == "0,?[31m?\""'
+}
+
+@test "a result that cannot be written is a failure" {
+	for option in "" --json; do
+		run bash -c '"$0" probe $1 2>&1 >/dev/full' "$gtrain" "$option"
+		[ "$status" -eq 1 ]
+		[[ $output == *"No space left on device"* ]]
+	done
+}
+
+@test "help is a result, a wrong option is wrong usage" {
+	run "$gtrain" probe --help
+	[ "$status" -eq 0 ]
+	[[ $output == *"--json"* ]]
+	run bash -c '"$0" probe --jsn 2>/dev/null' "$gtrain"
+	[ "$status" -eq 2 ]
+	[ -z "$output" ]
+}
