@@ -1,0 +1,32 @@
+/* inside.h - what the files of the training loop share. */
+#ifndef GT_TRAIN_INSIDE_H
+#define GT_TRAIN_INSIDE_H
+
+#include "lib/train/train.h"
+
+struct gt_train {
+	struct gt_train_options o; /* settled */
+	struct gt_model *model;
+	struct gt_dataset *whole, *data,
+	    *val; /* whole: what data and val were split from, or NULL */
+	const struct gt_backend *backend;
+	int device;
+	struct gt_model_input input;
+	struct gt_store *store;
+	struct gt_optim *optim;
+	struct gt_program_pair steps, evals;
+	void *arena;
+	size_t arena_bytes;
+
+	struct gt_sampler sampler;
+	int64_t batches_per_epoch, steps_per_epoch; /* micro-batches; optimizer steps */
+	int64_t step, epoch;                        /* done so far; of the next step */
+	int64_t best_step;
+	double best_score;
+	struct gt_log *log;
+};
+
+/* settle.c: work out what the options leave open, once model and data are known. */
+int gt_train_settle(struct gt_train *t, struct gt_err *err);
+
+#endif

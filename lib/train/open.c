@@ -1,0 +1,199 @@
+/* open.c - everything a run needs, opened in order and closed in reverse. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/train/inside.h"
+#include "lib/train/run_dir.h"
+#include "lib/train/snapshot.h"
+#include "lib/train/weights.h"
+
+static int same_samples(
+    const struct gt_data_info *a, const struct gt_data_info *b, struct gt_err *err)
+{
+	if (a->kind != b->kind || a->input_bytes != b->input_bytes || b->classes > a->classes)
+		return gt_err_set(err, GT_EINVAL,
+		    "--val: its samples (%zu bytes, %d classes) are not those of --data (%zu bytes, %d classes)",
+		    b->input_bytes, b->classes, a->input_bytes, a->classes);
+	return 0;
+}
+
+/* A run directory that has a vocabulary already decides it: its weights belong to these tokens. */
+static int open_data(struct gt_train *t, struct gt_err *err)
+{
+	struct gt_data_request request;
+	char *vocab = NULL;
+	int rc;
+
+	gt_data_request_of(&request, t->model, t->o.seed);
+	if (t->o.out) {
+		vocab = gt_asprintf(err, "%s/vocab.json", t->o.out);
+		if (!vocab)
+			return GT_ENOMEM;
+		request.vocab_path = vocab;
+	}
+	rc = gt_dataset_open(&t->data, t->o.data, &request, err);
+	if (!rc && t->o.val) {
+		rc = gt_dataset_open(&t->val, t->o.val, &request, err);
+		if (!rc)
+			rc = same_samples(gt_dataset_info(t->data), gt_dataset_info(t->val), err);
+	} else if (!rc && t->o.val_split > 0) {
+		t->whole = t->data;
+		t->data = NULL;
+		rc = gt_dataset_split(t->whole, t->o.val_split, &t->data, &t->val, err);
+	}
+	free(vocab);
+	return rc;
+}
+
+static int open_programs(struct gt_train *t, struct gt_err *err)
+{
+	int rc = gt_program_pair_init(&t->steps, t->model, &t->input,
+	    gt_sampler_rank_samples(&t->sampler), t->o.batch, t->o.drop_last, GT_MODEL_TRAIN,
+	    t->o.accumulate > 1, t->store, err);
+
+	if (!rc && t->val)
+		rc = gt_program_pair_init(&t->evals, t->model, &t->input,
+		    gt_dataset_info(t->val)->samples, t->o.batch, false, GT_MODEL_EVAL, false,
+		    t->store, err);
+	if (rc)
+		return rc;
+	t->arena_bytes = gt_program_pair_arena(&t->steps);
+	if (gt_program_pair_arena(&t->evals) > t->arena_bytes)
+		t->arena_bytes = gt_program_pair_arena(&t->evals);
+	return 0;
+}
+
+static int take_memory(struct gt_train *t, struct gt_err *err)
+{
+	int rc = t->backend->alloc(t->device, t->arena_bytes, &t->arena, err);
+
+	if (!rc)
+		rc = gt_program_pair_bind(&t->steps, t->arena, err);
+	if (!rc)
+		rc = gt_program_pair_bind(&t->evals, t->arena, err);
+	if (!rc)
+		rc = gt_optim_new(&t->optim, t->store, &t->o.optim, err);
+	return rc;
+}
+
+static int init_from(struct gt_train *t, struct gt_err *err)
+{
+	const struct gt_weights_options strict = { 0 };
+	struct gt_weights_report report = { 0 };
+	char *file;
+	int rc = gt_run_dir_resolve(&file, NULL, t->o.init_from, err);
+
+	if (rc)
+		return rc;
+	rc = gt_weights_load_file(t->store, t->model, file, &strict, &report, err);
+	if (!rc)
+		gt_log_info(
+		    t->log, "weights from %s%s%s", file, *report.note ? ": " : "", report.note);
+	gt_weights_report_release(&report);
+	free(file);
+	return rc;
+}
+
+/* `auto` without a checkpoint is a fresh start: the same command line begins a run and goes on with it. */
+static int resume(struct gt_train *t, struct gt_err *err)
+{
+	struct gt_snapshot s = { .store = t->store, .model = t->model, .optim = t->optim };
+	char *file = NULL;
+	int rc = strcmp(t->o.resume, "auto") ? gt_run_dir_resolve(&file, NULL, t->o.resume, err)
+	                                     : gt_run_dir_latest(&file, t->o.out, err);
+
+	if (rc || !file)
+		return rc;
+	rc = gt_snapshot_load(&s, file, err);
+	if (!rc) {
+		gt_log_info(t->log, "resuming from %s", file);
+		t->step = s.step;
+		t->best_step = s.best_step;
+		t->best_score = s.best_score;
+	}
+	free(file);
+	return rc;
+}
+
+static int set_weights(struct gt_train *t, struct gt_err *err)
+{
+	int rc = gt_store_init(t->store, t->o.seed, err);
+
+	if (!rc && t->o.init_from)
+		rc = init_from(t, err);
+	if (!rc && t->o.resume)
+		rc = resume(t, err);
+	return rc;
+}
+
+static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
+{
+	int rc = gt_model_open(&t->model, t->o.model, err);
+
+	if (!rc)
+		rc = open_data(t, err);
+	if (rc)
+		return rc;
+	gt_model_input_of(&t->input, gt_dataset_info(t->data));
+	t->sampler = (struct gt_sampler){
+		.samples = gt_dataset_info(t->data)->samples,
+		.seed = t->o.seed,
+		.world = 1,
+		.batch = t->o.batch,
+		.shuffle = true,
+		.drop_last = t->o.drop_last,
+		.pad = true,
+	};
+	rc = gt_train_settle(t, err);
+	if (!rc)
+		rc = gt_program_store(
+		    &t->store, t->model, &t->input, t->backend, t->device, true, err);
+	if (!rc)
+		rc = open_programs(t, err);
+	if (!rc && !dry)
+		rc = take_memory(t, err);
+	if (!rc && !dry)
+		rc = set_weights(t, err);
+	return rc;
+}
+
+int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool dry,
+    struct gt_log *log, struct gt_err *err)
+{
+	struct gt_train *t = gt_calloc(1, sizeof(*t), err);
+	int rc;
+
+	*out = NULL;
+	if (!t)
+		return GT_ENOMEM;
+	t->o = *options;
+	t->log = log;
+	t->backend = &gt_cpu_backend;
+	t->best_step = -1;
+	t->best_score = -INFINITY;
+	rc = open_all(t, dry, err);
+	if (rc) {
+		gt_train_close(t);
+		return rc;
+	}
+	*options = t->o;
+	*out = t;
+	return 0;
+}
+
+void gt_train_close(struct gt_train *t)
+{
+	if (!t)
+		return;
+	gt_program_pair_release(&t->evals);
+	gt_program_pair_release(&t->steps);
+	gt_optim_free(t->optim);
+	t->backend->free(t->device, t->arena, t->arena_bytes);
+	gt_store_free(t->store);
+	gt_dataset_close(t->val);
+	gt_dataset_close(t->data);
+	gt_dataset_close(t->whole);
+	gt_model_close(t->model);
+	free(t);
+}

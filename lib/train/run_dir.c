@@ -1,0 +1,211 @@
+/* run_dir.c - the files of a run. */
+#include "lib/train/run_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/base/file.h"
+#include "lib/base/mem.h"
+
+int gt_run_dir_create(const char *dir, struct gt_err *err)
+{
+	char *checkpoints = gt_asprintf(err, "%s/checkpoints", dir);
+	int rc;
+
+	if (!checkpoints)
+		return GT_ENOMEM;
+	rc = gt_make_dirs(checkpoints, err);
+	if (!rc && access(checkpoints, W_OK))
+		rc = gt_err_sys(err, "cannot write into '%s'", dir);
+	if (rc)
+		gt_err_hint(err, "--out names the directory of the run");
+	free(checkpoints);
+	return rc;
+}
+
+int gt_run_dir_write_config(const char *dir, const json_t *config, struct gt_err *err)
+{
+	char *path = gt_asprintf(err, "%s/config.json", dir);
+	struct gt_atomic_file f;
+	int rc;
+
+	if (!path)
+		return GT_ENOMEM;
+	rc = gt_atomic_open(&f, path, err);
+	if (!rc) {
+		json_dumpf(config, f.stream, JSON_INDENT(2));
+		fputc('\n', f.stream);
+		rc = gt_atomic_commit(&f, err);
+	}
+	free(path);
+	return rc;
+}
+
+char *gt_run_dir_checkpoint(const char *dir, int64_t step, struct gt_err *err)
+{
+	return gt_asprintf(err, "%s/checkpoints/step-%08lld.pth", dir, (long long)step);
+}
+
+/* "step-00001000.pth" to 1000; -1 for any other name. */
+static int64_t step_of(const char *name)
+{
+	long long step;
+	int end = 0;
+
+	if (sscanf(name, "step-%lld.pth%n", &step, &end) != 1 || name[end] != '\0' || step < 0)
+		return -1;
+	return step;
+}
+
+/* "step-00001000.pth.tmp-a1B2c3", "model.pth.tmp-...": what a killed run was writing. */
+static bool is_leftover(const char *name)
+{
+	const char *tmp = strstr(name, ".pth.tmp-");
+
+	return tmp && strlen(tmp) == strlen(".pth.tmp-XXXXXX");
+}
+
+static int descending(const void *x, const void *y)
+{
+	int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+
+	return a < b ? 1 : a > b ? -1 : 0;
+}
+
+/* Steps of all checkpoints, newest first; leftovers are removed on the way if `clean`. */
+static int list_steps(
+    const char *folder, bool clean, int64_t **out, size_t *count, struct gt_err *err)
+{
+	size_t capacity = 0;
+	struct dirent *e;
+	int64_t step;
+	DIR *d = opendir(folder);
+	int rc = 0;
+
+	*out = NULL;
+	*count = 0;
+	if (!d)
+		return errno == ENOENT ? 0 : gt_err_sys(err, "cannot read '%s'", folder);
+	while (!rc && (e = readdir(d))) {
+		if (clean && is_leftover(e->d_name))
+			unlinkat(dirfd(d), e->d_name, 0);
+		step = step_of(e->d_name);
+		if (step < 0)
+			continue;
+		rc = gt_grow(out, *count, &capacity, sizeof(**out), err);
+		if (!rc)
+			(*out)[(*count)++] = step;
+	}
+	closedir(d);
+	if (*count)
+		qsort(*out, *count, sizeof(**out), descending);
+	return rc;
+}
+
+int gt_run_dir_latest(char **out, const char *dir, struct gt_err *err)
+{
+	char *folder = gt_asprintf(err, "%s/checkpoints", dir);
+	int64_t *steps = NULL;
+	size_t count = 0;
+	int rc = GT_ENOMEM;
+
+	*out = NULL;
+	if (folder)
+		rc = list_steps(folder, false, &steps, &count, err);
+	if (!rc && count) {
+		*out = gt_run_dir_checkpoint(dir, steps[0], err);
+		rc = *out ? 0 : GT_ENOMEM;
+	}
+	free(steps);
+	free(folder);
+	return rc;
+}
+
+int gt_run_dir_prune(const char *dir, int64_t keep, struct gt_err *err)
+{
+	char *folder = gt_asprintf(err, "%s/checkpoints", dir);
+	int64_t *steps = NULL;
+	size_t count = 0;
+	int rc = GT_ENOMEM;
+
+	if (folder)
+		rc = list_steps(folder, true, &steps, &count, err);
+	for (size_t i = (size_t)keep; !rc && keep && i < count; i++) {
+		char *path = gt_run_dir_checkpoint(dir, steps[i], err);
+
+		if (!path)
+			rc = GT_ENOMEM;
+		else if (unlink(path) && errno != ENOENT)
+			rc = gt_err_sys(err, "cannot remove '%s'", path);
+		free(path);
+	}
+	free(steps);
+	free(folder);
+	return rc;
+}
+
+/* The directory of a path's last component, or its parent if that is called checkpoints/, if it holds a config.json. */
+static char *run_of(const char *file)
+{
+	char *dir = strdup(file), *slash, *config = NULL;
+
+	for (int up = 0; dir && up < 2; up++) {
+		slash = strrchr(dir, '/');
+		if (slash)
+			*slash = '\0';
+		else
+			strcpy(dir, ".");
+		if (asprintf(&config, "%s/config.json", dir) < 0)
+			break;
+		if (!access(config, R_OK)) {
+			free(config);
+			return dir;
+		}
+		free(config);
+		if (!slash)
+			break;
+	}
+	free(dir);
+	return NULL;
+}
+
+int gt_run_dir_resolve(char **file, char **dir, const char *argument, struct gt_err *err)
+{
+	struct stat st;
+	int rc = 0;
+
+	*file = NULL;
+	if (dir)
+		*dir = NULL;
+	if (stat(argument, &st))
+		return gt_err_sys(err, "cannot open the checkpoint '%s'", argument);
+	if (!S_ISDIR(st.st_mode)) {
+		*file = gt_strdup(argument, err);
+		if (*file && dir)
+			*dir = run_of(argument);
+		return *file ? 0 : GT_ENOMEM;
+	}
+	rc = gt_run_dir_latest(file, argument, err);
+	if (!rc && !*file) {
+		*file = gt_asprintf(err, "%s/model.pth", argument);
+		if (!*file)
+			return GT_ENOMEM;
+		if (access(*file, R_OK)) {
+			rc = gt_err_set(err, GT_EIO, "'%s' holds no checkpoint", argument);
+			gt_err_hint(err, "a run directory has checkpoints/step-N.pth or model.pth");
+			free(*file);
+			*file = NULL;
+		}
+	}
+	if (!rc && dir) {
+		*dir = gt_strdup(argument, err);
+		rc = *dir ? 0 : GT_ENOMEM;
+	}
+	return rc;
+}

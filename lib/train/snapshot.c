@@ -1,0 +1,338 @@
+/* snapshot.c - training checkpoints, written and read. */
+#include "lib/train/snapshot.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/ckpt.h"
+#include "lib/train/weights.h"
+
+/* ---- the order of torch.optim ---- */
+
+/* Parameters in the order of their groups. split: group 0 holds the first `first_count`, those that decay. */
+struct groups {
+	const struct gt_slot **slots;
+	size_t count, first_count;
+};
+
+static int make_groups(struct groups *g, const struct gt_store *store, struct gt_err *err)
+{
+	*g = (struct groups){ 0 };
+	g->slots = gt_calloc(store->slot_count, sizeof(*g->slots), err);
+	if (!g->slots)
+		return GT_ENOMEM;
+	for (int pass = 0; pass < 2; pass++) {
+		for (size_t i = 0; i < store->slot_count; i++) {
+			const struct gt_slot *slot = &store->slots[i];
+
+			if (slot->role == GT_PARAMETER && slot->decay == (pass == 0))
+				g->slots[g->count++] = slot;
+		}
+		if (pass == 0)
+			g->first_count = g->count;
+	}
+	return 0;
+}
+
+/* ---- writing ---- */
+
+struct writer {
+	const struct gt_snapshot *s;
+	struct gt_arena *a;
+	struct gt_err *err;
+	bool failed;
+};
+
+static struct gt_tree *number(struct writer *w, double x)
+{
+	return gt_tree_float(w->a, x, w->err);
+}
+
+static struct gt_tree *integer(struct writer *w, int64_t x)
+{
+	return gt_tree_int(w->a, x, w->err);
+}
+
+static struct gt_tree *boolean(struct writer *w, bool x)
+{
+	return gt_tree_bool(w->a, x, w->err);
+}
+
+static void put(struct writer *w, struct gt_tree *dict, const char *key, struct gt_tree *value)
+{
+	if (!dict || gt_tree_set(dict, key, value, w->a, w->err))
+		w->failed = true;
+}
+
+static struct gt_tree *state_tensor(struct writer *w, const struct gt_slot *slot, const float *flat)
+{
+	const void *host = gt_weights_host(
+	    w->s->store, flat + slot->offset, (size_t)slot->count * sizeof(float), w->a, w->err);
+
+	return host ? gt_tree_tensor(w->a, GT_F32, slot->ndim, slot->shape, host, w->err) : NULL;
+}
+
+/* torch.optim keeps Adam's `step` as a float32 scalar tensor per parameter. */
+static struct gt_tree *step_tensor(struct writer *w)
+{
+	float *steps = gt_arena_alloc(w->a, sizeof(*steps), w->err);
+
+	if (!steps)
+		return NULL;
+	*steps = (float)gt_optim_steps(w->s->optim);
+	return gt_tree_tensor(w->a, GT_F32, 0, NULL, steps, w->err);
+}
+
+static struct gt_tree *parameter_state(struct writer *w, const struct gt_slot *slot)
+{
+	struct gt_tree *state = gt_tree_dict(w->a, w->err);
+	const char *name;
+	float *flat;
+
+	if (gt_optim_options(w->s->optim)->kind != GT_SGD)
+		put(w, state, "step", step_tensor(w));
+	for (int i = 0; (name = gt_optim_state(w->s->optim, i, &flat)); i++)
+		put(w, state, name, state_tensor(w, slot, flat));
+	return state;
+}
+
+static struct gt_tree *param_group(struct writer *w, size_t first, size_t last, bool decay)
+{
+	const struct gt_optim_options *o = gt_optim_options(w->s->optim);
+	struct gt_tree *group = gt_tree_dict(w->a, w->err), *params = gt_tree_list(w->a, w->err);
+	struct gt_tree *betas;
+
+	put(w, group, "lr", number(w, w->s->lr));
+	put(w, group, "weight_decay", number(w, decay ? o->weight_decay : 0));
+	put(w, group, "maximize", boolean(w, false));
+	put(w, group, "foreach", gt_tree_none(w->a, w->err));
+	if (o->kind == GT_SGD) {
+		put(w, group, "momentum", number(w, o->momentum));
+		put(w, group, "dampening", number(w, o->dampening));
+		put(w, group, "nesterov", boolean(w, o->nesterov));
+	} else {
+		betas = gt_tree_tuple(w->a, w->err);
+		if (!betas || gt_tree_append(betas, number(w, o->beta1), w->a, w->err) ||
+		    gt_tree_append(betas, number(w, o->beta2), w->a, w->err))
+			w->failed = true;
+		put(w, group, "betas", betas);
+		put(w, group, "eps", number(w, o->eps));
+		put(w, group, "amsgrad", boolean(w, false));
+		put(w, group, "capturable", boolean(w, false));
+	}
+	for (size_t i = first; i < last; i++)
+		if (!params || gt_tree_append(params, integer(w, (int64_t)i), w->a, w->err))
+			w->failed = true;
+	put(w, group, "params", params);
+	return group;
+}
+
+static struct gt_tree *optimizer_tree(struct writer *w)
+{
+	struct gt_tree *tree = gt_tree_dict(w->a, w->err), *state = gt_tree_dict(w->a, w->err);
+	struct gt_tree *groups = gt_tree_list(w->a, w->err);
+	struct groups g;
+
+	if (!state || !groups || make_groups(&g, w->s->store, w->err)) {
+		w->failed = true;
+		return NULL;
+	}
+	/* Before the first step torch.optim has no state, and SGD without momentum never has. */
+	for (size_t i = 0; gt_optim_steps(w->s->optim) && i < g.count; i++)
+		if (gt_tree_set_int(
+		        state, (int64_t)i, parameter_state(w, g.slots[i]), w->a, w->err))
+			w->failed = true;
+	if (g.first_count &&
+	    gt_tree_append(groups, param_group(w, 0, g.first_count, true), w->a, w->err))
+		w->failed = true;
+	if (g.count > g.first_count &&
+	    gt_tree_append(groups, param_group(w, g.first_count, g.count, false), w->a, w->err))
+		w->failed = true;
+	free(g.slots);
+	put(w, tree, "state", state);
+	put(w, tree, "param_groups", groups);
+	return tree;
+}
+
+static struct gt_tree *json_tree(struct writer *w, const json_t *json);
+
+static struct gt_tree *json_container(struct writer *w, const json_t *json)
+{
+	struct gt_tree *tree;
+	const char *key;
+	json_t *value;
+	size_t i;
+
+	if (json_is_array(json)) {
+		tree = gt_tree_list(w->a, w->err);
+		json_array_foreach(json, i,
+		    value) if (!tree || gt_tree_append(tree, json_tree(w, value), w->a, w->err))
+		    w->failed = true;
+		return tree;
+	}
+	tree = gt_tree_dict(w->a, w->err);
+	json_object_foreach((json_t *)json, key, value) put(w, tree, key, json_tree(w, value));
+	return tree;
+}
+
+static struct gt_tree *json_tree(struct writer *w, const json_t *json)
+{
+	if (json_is_boolean(json))
+		return boolean(w, json_is_true(json));
+	if (json_is_integer(json))
+		return integer(w, json_integer_value(json));
+	if (json_is_real(json))
+		return number(w, json_real_value(json));
+	if (json_is_string(json))
+		return gt_tree_string(w->a, json_string_value(json), w->err);
+	if (json_is_array(json) || json_is_object(json))
+		return json_container(w, json);
+	return gt_tree_none(w->a, w->err);
+}
+
+static struct gt_tree *scheduler_tree(struct writer *w)
+{
+	struct gt_tree *tree = gt_tree_dict(w->a, w->err), *last = gt_tree_list(w->a, w->err);
+
+	if (!last || gt_tree_append(last, number(w, w->s->lr), w->a, w->err))
+		w->failed = true;
+	put(w, tree, "last_epoch", integer(w, w->s->step));
+	put(w, tree, "_last_lr", last);
+	return tree;
+}
+
+static struct gt_tree *best_tree(struct writer *w)
+{
+	struct gt_tree *tree = gt_tree_dict(w->a, w->err);
+
+	put(w, tree, "step", integer(w, w->s->best_step));
+	put(w, tree, "score", number(w, w->s->best_score));
+	return tree;
+}
+
+int gt_snapshot_save(const struct gt_snapshot *s, const char *path, struct gt_err *err)
+{
+	struct gt_arena a = { 0 };
+	struct writer w = { .s = s, .a = &a, .err = err };
+	struct gt_tree *root = gt_tree_dict(&a, err);
+	int rc;
+
+	put(&w, root, "model", gt_weights_tree(s->store, s->model, &a, err));
+	put(&w, root, "optimizer", optimizer_tree(&w));
+	put(&w, root, "lr_scheduler", scheduler_tree(&w));
+	put(&w, root, "scaler", gt_tree_dict(&a, err));
+	put(&w, root, "epoch", integer(&w, s->epoch));
+	put(&w, root, "step", integer(&w, s->step));
+	if (s->best_step >= 0)
+		put(&w, root, "best", best_tree(&w));
+	if (s->config)
+		put(&w, root, "config", json_tree(&w, s->config));
+	rc = w.failed ? (err ? err->code : GT_ENOMEM) : gt_torch_save(path, root, err);
+	gt_arena_release(&a);
+	return rc;
+}
+
+int gt_snapshot_save_model(const struct gt_store *store, const struct gt_model *model,
+    const char *path, struct gt_err *err)
+{
+	struct gt_arena a = { 0 };
+	struct gt_tree *tree = gt_weights_tree(store, model, &a, err);
+	int rc = tree ? gt_torch_save(path, tree, err) : (err ? err->code : GT_ENOMEM);
+
+	gt_arena_release(&a);
+	return rc;
+}
+
+/* ---- reading ---- */
+
+static int load_state(const struct gt_snapshot *s, const struct gt_slot *slot,
+    const struct gt_tree *tensor, const char *name, float *flat, struct gt_err *err)
+{
+	size_t bytes = (size_t)slot->count * sizeof(float);
+	void *host;
+	int rc;
+
+	if (!tensor || tensor->kind != GT_TREE_TENSOR ||
+	    gt_tensor_count(&tensor->tensor) != slot->count)
+		return gt_err_set(err, GT_EFORMAT,
+		    "optimizer state '%s' of '%s' is missing or of another size", name, slot->name);
+	host = gt_calloc(1, bytes, err);
+	if (!host)
+		return GT_ENOMEM;
+	rc = gt_tensor_read(&tensor->tensor, GT_F32, host, err);
+	if (!rc)
+		rc = s->store->backend->copy_in(
+		    s->store->device, flat + slot->offset, host, bytes, err);
+	free(host);
+	return rc;
+}
+
+static int load_optimizer(
+    const struct gt_snapshot *s, const struct gt_tree *optimizer, struct gt_err *err)
+{
+	const struct gt_tree *state = gt_tree_get(optimizer, "state");
+	struct groups g;
+	const char *name;
+	float *flat;
+	int rc = make_groups(&g, s->store, err);
+
+	if (rc)
+		return rc;
+	if (!state || state->kind != GT_TREE_DICT)
+		rc = gt_err_set(err, GT_EFORMAT, "no optimizer state under 'optimizer'");
+	for (size_t i = 0; !rc && s->step > 0 && i < g.count; i++) {
+		const struct gt_tree *one = gt_tree_get_int(state, (int64_t)i);
+
+		for (int k = 0; !rc && (name = gt_optim_state(s->optim, k, &flat)); k++)
+			rc = load_state(s, g.slots[i], gt_tree_get(one, name), name, flat, err);
+	}
+	free(g.slots);
+	return rc;
+}
+
+static int load_position(struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err)
+{
+	const struct gt_tree *best = gt_tree_get(root, "best");
+
+	if (!gt_tree_as_int(gt_tree_get(root, "step"), &s->step) || s->step < 0) {
+		gt_err_set(err, GT_EFORMAT, "no training checkpoint: it has no 'step'");
+		return gt_err_hint(
+		    err, "--init-from starts a new run from a file with weights alone");
+	}
+	gt_tree_as_int(gt_tree_get(root, "epoch"), &s->epoch);
+	s->best_step = -1;
+	s->best_score = -INFINITY;
+	if (gt_tree_as_float(gt_tree_get(best, "score"), &s->best_score))
+		gt_tree_as_int(gt_tree_get(best, "step"), &s->best_step);
+	return 0;
+}
+
+int gt_snapshot_load(struct gt_snapshot *s, const char *path, struct gt_err *err)
+{
+	const struct gt_weights_options strict = { 0 };
+	struct gt_weights_report report = { 0 };
+	struct gt_state_dict sd = { 0 };
+	const struct gt_tree *root;
+	struct gt_ckpt *ckpt;
+	int rc = gt_ckpt_open(&ckpt, path, err);
+
+	if (rc)
+		return rc;
+	root = gt_ckpt_root(ckpt);
+	rc = load_position(s, root, err);
+	if (!rc)
+		rc = gt_state_dict_find(&sd, root, err);
+	if (!rc)
+		rc = gt_weights_load(s->store, s->model, &sd, &strict, &report, err);
+	if (!rc)
+		rc = load_optimizer(s, gt_tree_get(root, "optimizer"), err);
+	if (!rc)
+		gt_optim_set_steps(s->optim, s->step);
+	else
+		gt_err_prefix(err, "%s", path);
+	gt_weights_report_release(&report);
+	gt_state_dict_release(&sd);
+	gt_ckpt_close(ckpt);
+	return rc;
+}

@@ -1,0 +1,38 @@
+/* snapshot.h - a training checkpoint: everything a run needs to go on, in PyTorch's own layout. */
+#ifndef GT_TRAIN_SNAPSHOT_H
+#define GT_TRAIN_SNAPSHOT_H
+
+#include <jansson.h>
+
+#include "lib/model/model.h"
+#include "lib/optim/optim.h"
+
+/*
+ * {"model": state_dict, "optimizer": torch.optim's state_dict, "lr_scheduler": {"last_epoch", "_last_lr"}, "scaler": {}, "epoch", "step", "best":
+ * {"step", "score"}, "config": {...}}
+ *
+ * The optimizer's state_dict has one param_group, or two where the model exempts some parameters from weight decay: first those that
+ * decay, then the others, each in the order of declaration, numbered through: what torch.optim gives for these two groups.
+ */
+struct gt_snapshot {
+	struct gt_store *store;
+	const struct gt_model *model;
+	struct gt_optim *optim;
+	double lr;            /* of the last step */
+	int64_t step, epoch;  /* steps done; the epoch the next step belongs to */
+	int64_t best_step;    /* -1: none yet */
+	double best_score;    /* larger is better */
+	const json_t *config; /* when saving; may be NULL */
+};
+
+int gt_snapshot_save(const struct gt_snapshot *s, const char *path, struct gt_err *err);
+
+/* Fill the store and the optimizer, and step, epoch, best_step, best_score, from a file. Files of PyTorch are read too, where their
+ * groups are the same. On failure the store may be partly overwritten: the run is over. */
+int gt_snapshot_load(struct gt_snapshot *s, const char *path, struct gt_err *err);
+
+/* The bare state_dict, as model.pth and best.pth have it. */
+int gt_snapshot_save_model(const struct gt_store *store, const struct gt_model *model,
+    const char *path, struct gt_err *err);
+
+#endif

@@ -1,0 +1,308 @@
+/* train.c - the training loop. */
+#include "lib/train/train.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "lib/train/inside.h"
+#include "lib/train/run_dir.h"
+#include "lib/train/snapshot.h"
+
+struct loop {
+	struct gt_train *t;
+	struct gt_loader *loader;
+	const json_t *config;
+	const struct gt_observer *observers;
+	int observer_count;
+	double started, train_s;
+	struct gt_train_result *result;
+	int64_t saved_step, evaluated_step;
+};
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+/* ---- observers ---- */
+
+#define TELL(loop, callback, ...)                                                                  \
+	({                                                                                         \
+		int rc_ = 0;                                                                       \
+		for (int i_ = 0; !rc_ && i_ < (loop)->observer_count; i_++) {                      \
+			const struct gt_observer *o_ = &(loop)->observers[i_];                     \
+			if (o_->callback)                                                          \
+				rc_ = o_->callback(o_->self, __VA_ARGS__);                         \
+		}                                                                                  \
+		rc_;                                                                               \
+	})
+
+/* ---- one step ---- */
+
+/* Micro-batches of a step: the last step of an epoch may have fewer. Returns how many samples they hold. */
+static int64_t step_samples(const struct gt_train *t, int64_t step, int64_t *first, int64_t *last)
+{
+	int64_t rank_samples = gt_sampler_rank_samples(&t->sampler);
+	int64_t end;
+
+	*first = step % t->steps_per_epoch * t->o.accumulate;
+	*last = *first + t->o.accumulate;
+	if (*last > t->batches_per_epoch)
+		*last = t->batches_per_epoch;
+	end = *last * t->o.batch;
+	return (end < rank_samples ? end : rank_samples) - *first * t->o.batch;
+}
+
+/* Forward and backward of one micro-batch; its share of the step's mean loss is added to *loss. */
+static int run_micro_batch(
+    struct loop *l, int64_t index, float weight, double *loss, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	const int64_t rng[GT_RNG_FIELDS] = {
+		[GT_RNG_SEED] = (int64_t)t->o.seed,
+		[GT_RNG_STEP] = t->step,
+		[GT_RNG_FIRST] = index * t->o.batch,
+		[GT_RNG_STRIDE] = 1,
+	};
+	const struct gt_batch *batch;
+	struct gt_program *p;
+	float share;
+	int rc = gt_loader_next(l->loader, &batch, err);
+
+	if (rc <= 0)
+		return rc ? rc : gt_err_set(err, GT_EINVAL, "the loader ended early");
+	p = gt_program_for(&t->steps, batch->count);
+	if (!p)
+		return gt_err_set(err, GT_EINVAL, "no plan for a batch of %d", batch->count);
+	rc = gt_program_feed(p, batch, err);
+	if (!rc)
+		rc = gt_plan_write(p->plan, p->io.weight, &weight, sizeof(weight), err);
+	if (!rc && p->io.rng)
+		rc = gt_plan_write(p->plan, p->io.rng, rng, sizeof(rng), err);
+	if (!rc)
+		rc = gt_plan_run(p->plan, err);
+	if (!rc)
+		rc = gt_plan_read(p->plan, p->io.loss, &share, sizeof(share), err);
+	*loss += share;
+	return rc;
+}
+
+static int diverged(const struct gt_train *t, const char *what, double value, struct gt_err *err)
+{
+	gt_err_set(err, GT_EDIVERGED, "%s is %g at step %lld", what, value, (long long)t->step + 1);
+	return gt_err_hint(err,
+	    "a lower --lr, a longer --warmup or --clip 1 keeps it finite; "
+	    "checkpoints in '%s' are as they were",
+	    t->o.out);
+}
+
+static int take_step(struct loop *l, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	const struct gt_data_info *info = gt_dataset_info(t->data);
+	int64_t first, last, samples = step_samples(t, t->step, &first, &last);
+	int64_t targets = samples * (int64_t)info->targets;
+	struct gt_step_report r = { .samples = samples,
+		.tokens = info->kind == GT_DATA_TOKENS ? targets : 0,
+		.epoch = t->step / t->steps_per_epoch,
+		.lr = gt_schedule_lr(&t->o.schedule, t->step) };
+	double began = now();
+	float grad_norm;
+	int rc = 0;
+
+	if (t->o.accumulate > 1)
+		gt_optim_zero_grad(t->optim);
+	for (int64_t i = first; !rc && i < last; i++)
+		rc = run_micro_batch(l, i - first, 1.0f / (float)targets, &r.loss, err);
+	if (rc)
+		return rc;
+	if (!isfinite(r.loss))
+		return diverged(t, "the loss", r.loss, err);
+	rc = gt_optim_step(t->optim, r.lr, &grad_norm, err);
+	if (rc)
+		return rc;
+	if (!isfinite(grad_norm))
+		return diverged(t, "the gradient's norm", grad_norm, err);
+	r.grad_norm = grad_norm;
+	r.step = ++t->step;
+	l->train_s += now() - began;
+	r.train_s = l->train_s;
+	r.time_s = now() - l->started;
+	return TELL(l, step, &r, err);
+}
+
+/* ---- evaluation and saving ---- */
+
+/* Images and vectors are judged by their right answers, text by its loss. */
+static double score_of(const struct gt_train *t, const struct gt_metrics *m)
+{
+	return t->input.kind == GT_MODEL_TOKENS ? -m->loss : m->top1;
+}
+
+static int save_weights(const struct gt_train *t, const char *name, struct gt_err *err)
+{
+	char *path = gt_asprintf(err, "%s/%s", t->o.out, name);
+	int rc = path ? gt_snapshot_save_model(t->store, t->model, path, err) : GT_ENOMEM;
+
+	free(path);
+	return rc;
+}
+
+static int evaluate(struct loop *l, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	struct gt_metrics *m = &l->result->last;
+	struct gt_eval_report r = { .step = t->step, .metrics = m };
+	int rc = gt_evaluate(&t->evals, t->val, t->o.batch, t->o.workers, m, err);
+
+	if (rc)
+		return rc;
+	l->evaluated_step = t->step;
+	l->result->evaluated = true;
+	if (!isfinite(m->loss))
+		return diverged(t, "the validation loss", m->loss, err);
+	if (score_of(t, m) > t->best_score) {
+		t->best_score = score_of(t, m);
+		t->best_step = t->step;
+		r.best = true;
+		rc = save_weights(t, "best.pth", err);
+	}
+	r.time_s = now() - l->started;
+	return rc ? rc : TELL(l, evaluated, &r, err);
+}
+
+static int save(struct loop *l, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	struct gt_snapshot s = {
+		.store = t->store,
+		.model = t->model,
+		.optim = t->optim,
+		.lr = gt_schedule_lr(&t->o.schedule, t->step ? t->step - 1 : 0),
+		.step = t->step,
+		.epoch = t->step / t->steps_per_epoch,
+		.best_step = t->best_step,
+		.best_score = t->best_score,
+		.config = l->config,
+	};
+	char *path = gt_run_dir_checkpoint(t->o.out, t->step, err);
+	int rc = path ? gt_snapshot_save(&s, path, err) : GT_ENOMEM;
+
+	if (!rc)
+		rc = gt_run_dir_prune(t->o.out, t->o.keep, err);
+	if (!rc)
+		rc = TELL(l, saved, t->step, path, err);
+	l->saved_step = t->step;
+	free(path);
+	return rc;
+}
+
+static bool eval_is_due(const struct gt_train *t)
+{
+	int64_t every = t->o.eval_every ? t->o.eval_every : t->steps_per_epoch;
+
+	return t->val && (t->step % every == 0 || t->step == t->o.schedule.total);
+}
+
+static bool save_is_due(const struct gt_train *t)
+{
+	return t->o.save_every && t->step % t->o.save_every == 0;
+}
+
+/* ---- the loop ---- */
+
+static int train_to_the_end(struct loop *l, const volatile sig_atomic_t *stop, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	int rc = 0;
+
+	while (!rc && t->step < t->o.schedule.total && !*stop) {
+		rc = take_step(l, err);
+		if (!rc && eval_is_due(t))
+			rc = evaluate(l, err);
+		if (!rc && save_is_due(t))
+			rc = save(l, err);
+	}
+	if (rc)
+		return rc;
+	/* A run resumed at its end still owes what a kill may have taken. */
+	if (t->step == t->o.schedule.total && t->val && l->evaluated_step != t->step)
+		rc = evaluate(l, err);
+	if (!rc && l->saved_step != t->step)
+		rc = save(l, err);
+	return rc ? rc : save_weights(t, "model.pth", err);
+}
+
+static int open_loader(struct loop *l, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	struct gt_loader_options options = {
+		.sampler = t->sampler,
+		.draw = { .train = true, .seed = t->o.seed, .augment = t->o.augment },
+		.workers = t->o.workers,
+		.prefetch = t->o.prefetch,
+		.first_epoch = t->step / t->steps_per_epoch,
+		.first_step = t->step % t->steps_per_epoch * t->o.accumulate,
+	};
+
+	return gt_loader_open(&l->loader, t->data, &options, err);
+}
+
+/* The files that make the directory a run, before the first step: a resumed run finds them. */
+static int begin_run_dir(const struct loop *l, struct gt_err *err)
+{
+	const struct gt_train *t = l->t;
+	char *vocab;
+	int rc = gt_run_dir_create(t->o.out, err);
+
+	if (!rc)
+		rc = gt_run_dir_write_config(t->o.out, l->config, err);
+	if (rc || t->input.kind != GT_MODEL_TOKENS)
+		return rc;
+	vocab = gt_asprintf(err, "%s/vocab.json", t->o.out);
+	rc = vocab ? gt_dataset_save_vocab(t->data, vocab, err) : GT_ENOMEM;
+	free(vocab);
+	return rc;
+}
+
+int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_observer *observers,
+    int observer_count, const volatile sig_atomic_t *stop, struct gt_train_result *result,
+    struct gt_err *err)
+{
+	struct gt_start_report start = { .dir = t->o.out,
+		.step = t->step,
+		.total = t->o.schedule.total,
+		.tokens = t->input.kind == GT_MODEL_TOKENS };
+	struct loop l = { .t = t,
+		.config = config,
+		.observers = observers,
+		.observer_count = observer_count,
+		.started = now(),
+		.result = result,
+		.saved_step = -1,
+		.evaluated_step = -1 };
+	int rc;
+
+	*result = (struct gt_train_result){ .best_step = -1 };
+	rc = begin_run_dir(&l, err);
+	if (!rc)
+		rc = open_loader(&l, err);
+	if (!rc)
+		rc = TELL(&l, start, &start, err);
+	if (!rc)
+		rc = train_to_the_end(&l, stop, err);
+	for (int i = 0; i < observer_count; i++)
+		if (observers[i].end)
+			observers[i].end(observers[i].self, rc);
+	gt_loader_close(l.loader);
+	result->step = t->step;
+	result->total = t->o.schedule.total;
+	result->stopped = !rc && t->step < t->o.schedule.total;
+	result->best_step = t->best_step;
+	result->train_s = l.train_s;
+	return rc;
+}

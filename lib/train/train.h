@@ -1,0 +1,68 @@
+/* train.h - the training loop: options in, a run directory out. */
+#ifndef GT_TRAIN_TRAIN_H
+#define GT_TRAIN_TRAIN_H
+
+#include <jansson.h>
+#include <signal.h>
+
+#include "lib/optim/optim.h"
+#include "lib/train/observer.h"
+
+/* What a run is. Fields marked * may be left open (NULL, 0, negative or NaN as noted); gt_train_open() settles them. */
+struct gt_train_options {
+	const char *model, *data;
+	const char *val;                /* NULL: none, or by val_split */
+	double val_split;               /* of data, held out; 0 or NaN: none */
+	const char *out;                /* run directory */
+	const char *init_from, *resume; /* NULL: no; resume may be "auto" */
+
+	int64_t epochs, steps; /* * one of them 0; both: 10 epochs */
+	int batch, accumulate;
+	uint64_t seed;
+
+	struct gt_optim_options optim; /* * weight_decay NaN: by optimizer and model */
+	struct gt_schedule
+	    schedule; /* * lr, min_lr NaN; warmup -1; every, decay 0; total is settled here */
+
+	int workers, prefetch;
+	bool drop_last;
+	unsigned augment; /* GT_AUGMENT_ bits */
+
+	int64_t save_every, keep,
+	    eval_every; /* save_every 0: at the end alone; keep 0: all; eval_every 0: each epoch */
+};
+
+struct gt_train;
+
+/*
+ * Open data and model, settle what was left open (in *options too), lay out memory, take it, initialise or load the weights.
+ * `log` hears what was done. With `dry` no memory is taken and no file is written; only gt_train_describe() is then allowed.
+ */
+int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool dry,
+    struct gt_log *log, struct gt_err *err);
+void gt_train_close(struct gt_train *t);
+
+/* The plan as a JSON object: parameters, FLOPs, memory by role, steps; and as text. */
+json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err);
+
+/* How a run ended. */
+struct gt_train_result {
+	bool stopped; /* by a signal, before its end */
+	int64_t step, total;
+	bool evaluated;
+	struct gt_metrics last; /* of the last evaluation */
+	int64_t best_step;      /* -1: never evaluated */
+	double train_s;
+};
+
+/*
+ * Train to the end, or until *stop is set (after the step at hand; a checkpoint is then saved). `config` goes into config.json
+ * and the checkpoints. The loop between evaluations and checkpoints allocates nothing.
+ *
+ * Errors: GT_EDIVERGED when the loss or a gradient is no longer finite; the last checkpoint stays as it was.
+ */
+int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_observer *observers,
+    int observer_count, const volatile sig_atomic_t *stop, struct gt_train_result *result,
+    struct gt_err *err);
+
+#endif

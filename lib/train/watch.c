@@ -1,0 +1,104 @@
+/* watch.c - the observer that tells the person at the terminal. */
+#include "lib/base/text.h"
+#include "lib/train/observer.h"
+
+static int start(void *self, const struct gt_start_report *r, struct gt_err *err)
+{
+	struct gt_watch *w = self;
+
+	(void)err;
+	w->tokens = r->tokens;
+	w->progress->unit = "step";
+	w->progress->total = r->total;
+	gt_progress_start(w->progress, r->step);
+	if (r->step)
+		gt_log_info(w->log, "resuming after step %lld of %lld", (long long)r->step,
+		    (long long)r->total);
+	return 0;
+}
+
+/* Steps of a second give a rate that holds still. */
+static void update_rate(struct gt_watch *w, const struct gt_step_report *r)
+{
+	w->work += w->tokens ? r->tokens : r->samples;
+	if (r->train_s - w->last_s < 1 && w->rate > 0)
+		return;
+	if (r->train_s > w->last_s)
+		w->rate = (double)w->work / (r->train_s - w->last_s);
+	w->last_s = r->train_s;
+	w->work = 0;
+}
+
+static int step(void *self, const struct gt_step_report *r, struct gt_err *err)
+{
+	struct gt_watch *w = self;
+	char detail[96], rate[GT_TEXT_SIZE];
+	bool line;
+
+	(void)err;
+	w->loss_sum += r->loss;
+	w->count++;
+	update_rate(w, r);
+	line = r->step % w->every == 0;
+	if (!line && !w->progress->terminal)
+		return 0;
+	gt_text_count(rate, w->rate);
+	snprintf(detail, sizeof(detail), "loss %.4f lr %.2e %s %s/s",
+	    w->loss_sum / (double)w->count, r->lr, rate, w->tokens ? "tokens" : "samples");
+	if (w->progress->terminal)
+		gt_progress_update(w->progress, r->step, detail);
+	else if (w->log->level >= GT_LOG_NORMAL)
+		gt_progress_print(w->progress, r->step, detail);
+	if (line) {
+		w->loss_sum = 0;
+		w->count = 0;
+	}
+	return 0;
+}
+
+static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *err)
+{
+	const struct gt_metrics *m = r->metrics;
+	struct gt_watch *w = self;
+
+	(void)err;
+	if (w->tokens)
+		gt_log_info(w->log, "step %lld: val loss %.4f, perplexity %.2f over %lld tokens%s",
+		    (long long)r->step, m->loss, m->perplexity, (long long)m->n,
+		    r->best ? " (best)" : "");
+	else
+		gt_log_info(w->log,
+		    "step %lld: val loss %.4f, top-1 %.2f %%, top-5 %.2f %% of %lld%s",
+		    (long long)r->step, m->loss, 100 * m->top1, 100 * m->top5, (long long)m->n,
+		    r->best ? " (best)" : "");
+	return 0;
+}
+
+static int saved(void *self, int64_t at, const char *path, struct gt_err *err)
+{
+	struct gt_watch *w = self;
+
+	(void)err;
+	gt_log_verbose(w->log, "step %lld: saved %s", (long long)at, path);
+	return 0;
+}
+
+static void end(void *self, int err_code)
+{
+	struct gt_watch *w = self;
+
+	(void)err_code;
+	gt_progress_hide(w->progress);
+}
+
+struct gt_observer gt_watch_observer(struct gt_watch *w)
+{
+	return (struct gt_observer){
+		.self = w,
+		.start = start,
+		.step = step,
+		.evaluated = evaluated,
+		.saved = saved,
+		.end = end,
+	};
+}
