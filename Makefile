@@ -1,24 +1,53 @@
-# gtrain - build, test, install.  `make help` lists the targets, config.mak may override the knobs.
+# gtrain - build, test, install.  `make help` lists the targets; config.mak may set the knobs.
 
+# Knobs ---------------------------------------------------------------------------------------
+-include config.mak
 PREFIX   ?= /usr/local
 DESTDIR  ?=
 SANITIZE ?=
-BUILD    ?= build$(if $(SANITIZE),/$(subst $(comma),-,$(SANITIZE)))
-CC       ?= cc
 OPT      ?= -O3 -g
+WERROR   ?= -Werror
+CFLAGS   ?=
+CPPFLAGS ?=
+LDFLAGS  ?=
+PYTHON   ?= /usr/bin/python3
+JOBS     ?= $(shell nproc 2>/dev/null || echo 1)
 comma    := ,
--include config.mak
+BUILD    ?= build$(if $(SANITIZE),/$(subst $(comma),-,$(SANITIZE)))
 
+# gcc's OpenMP runtime is not built for the thread sanitizer: with two threads it reports races
+# that are none, or hangs. clang's tells the sanitizer of its barriers through libarcher, and stands
+# in for gcc's where oneDNN calls that. So SANITIZE=thread means clang, unless CC says otherwise;
+# then OMP_NUM_THREADS=1 is what works.
+ifeq ($(origin CC),default)
+CC := $(if $(findstring thread,$(SANITIZE)),clang,cc)
+endif
+
+# Debian packages; a|b means that either will do ----------------------------------------------
+DEPS_BUILD := gcc make pkg-config|pkgconf zlib1g-dev libjansson-dev libpng-dev \
+              libjpeg-dev|libjpeg62-turbo-dev|libjpeg-turbo8-dev libdnnl-dev
+DEPS_TEST  := libcmocka-dev bats python3-torch python3-numpy jq shellcheck mandoc clang-format \
+              clang-tidy fish zsh
+DEPS_TSAN  := clang libomp-14-dev|libomp-dev
+
+# Flags ---------------------------------------------------------------------------------------
 VERSION  := 0.1.0
-WARN     := -Wall -Wextra -Werror -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla -Wpointer-arith
 PACKAGES := zlib jansson libpng libjpeg
-CPPFLAGS += -I. -D_GNU_SOURCE -DGT_VERSION='"$(VERSION)"'
-CFLAGS   += -std=gnu11 $(OPT) $(WARN) -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off \
-            $(shell pkg-config --cflags $(PACKAGES)) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer)
-LDLIBS   += -ldnnl $(shell pkg-config --libs $(PACKAGES)) -lm -ldl -lpthread
-LDFLAGS  += -fopenmp $(if $(SANITIZE),-fsanitize=$(SANITIZE))
+PKG_FLAGS := $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
+PKG_LIBS  := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null)
 
-# CPU kernels are compiled once per instruction set; the backend picks a table when it starts.
+SAN_FLAGS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer \
+             $(if $(findstring undefined,$(SANITIZE)),-fno-sanitize-recover=undefined))
+GT_WARN   := -Wall -Wextra $(WERROR) -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla \
+             -Wpointer-arith
+GT_CPP    := -I. -D_GNU_SOURCE -DGT_VERSION='"$(VERSION)"' $(PKG_FLAGS) $(CPPFLAGS)
+GT_CFLAGS := -std=gnu11 $(OPT) $(GT_WARN) -fopenmp -fno-math-errno -fno-trapping-math \
+             -ffp-contract=off $(SAN_FLAGS) $(CFLAGS)
+GT_LDFLAGS := -fopenmp $(SAN_FLAGS) $(LDFLAGS)
+GT_LIBS   := -ldnnl $(PKG_LIBS) -lm -ldl -lpthread
+
+# CPU kernels are compiled once per instruction set; the backend picks a table when it starts, so
+# one binary runs everywhere and nothing here needs -march=native.
 ifeq ($(shell uname -m),x86_64)
 ISAS := base avx2 avx512
 else
@@ -29,57 +58,169 @@ ISA_avx2   := -march=x86-64-v3
 ISA_avx512 := -march=x86-64-v4 -mprefer-vector-width=512
 KERNEL_CFLAGS := -ffp-contract=fast
 
+# Sources -------------------------------------------------------------------------------------
 KERNELS_ONCE := $(addprefix kernels/cpu/,backend.c matmul.c conv.c dnnl.c)
 KERNELS_ISA  := $(filter-out $(KERNELS_ONCE),$(wildcard kernels/cpu/*.c))
 LIB_SRC  := $(wildcard lib/*/*.c lib/*/*/*.c) $(wildcard $(KERNELS_ONCE))
 CMD_SRC  := $(wildcard cmd/*.c)
+UNIT_SRC := $(wildcard tests/unit/test_*.c)
+ORACLE_SRC := $(wildcard tests/oracle/*.c)
+FAKE_SRC := $(wildcard tests/fake/nvml.c)
+HEADERS  := $(wildcard lib/*/*.h lib/*/*/*.h)
+
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) \
             $(foreach isa,$(ISAS),$(KERNELS_ISA:%.c=$(BUILD)/obj/$(isa)/%.o))
 CMD_OBJ  := $(CMD_SRC:%.c=$(BUILD)/obj/%.o)
-TEST_SRC := $(wildcard tests/unit/test_*.c)
-TEST_BIN := $(TEST_SRC:tests/unit/%.c=$(BUILD)/tests/%)
-TEST_LIB := $(BUILD)/tests/fake/libnvidia-ml.so.1 $(BUILD)/tests/fake/libnvidia-ml-old.so.1
+TEST_OBJ := $(UNIT_SRC:%.c=$(BUILD)/obj/%.o) $(ORACLE_SRC:%.c=$(BUILD)/obj/%.o)
+UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/tests/%)
+ORACLE_BIN := $(ORACLE_SRC:tests/oracle/%.c=$(BUILD)/tests/%)
+FAKE_SO  := $(FAKE_SRC:tests/fake/nvml.c=$(BUILD)/tests/fake/libnvidia-ml.so.1)
 
-all: $(BUILD)/gtrain   ## build gtrain
+# Building ------------------------------------------------------------------------------------
+all: $(BUILD)/gtrain   ## build build/gtrain (the default)
 
 $(BUILD)/gtrain: $(CMD_OBJ) $(BUILD)/libgtrain.a
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
 
-$(BUILD)/libgtrain.a: $(LIB_OBJ)
+$(BUILD)/libgtrain.a: $(LIB_OBJ) $(BUILD)/sources
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(AR) rcs $@ $(LIB_OBJ)
 
-$(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libgtrain.a
+$(UNIT_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+	$(CC) $(GT_LDFLAGS) -o $@ $^ -lcmocka $(GT_LIBS)
 
-# A pretend NVML, and one so old that it lacks most functions, for tests without a GPU.
-$(TEST_LIB): tests/fake/nvml.c $(BUILD)/flags
+$(ORACLE_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/oracle/%.o $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(if $(findstring -old,$@),-DFAKE_NVML_OLD) -fPIC -shared -o $@ $<
+	$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
+
+# A pretend driver library, for tests of what is opened at run time.
+$(FAKE_SO): $(FAKE_SRC) $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(GT_CPP) -std=gnu11 $(GT_WARN) -O1 -g -fPIC -shared -MMD -MP -MF $(BUILD)/obj/fake.d \
+	    -Wl,-soname,$(@F) -o $@ $<
 
 define isa_rule
 $(BUILD)/obj/$(1)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $$(@D)
-	$(CC) $(CPPFLAGS) -DGT_ISA_NAME=$(1) $(CFLAGS) $(KERNEL_CFLAGS) $(ISA_$(1)) -MMD -MP -c -o $$@ $$<
+	$(CC) $(GT_CPP) -DGT_ISA_NAME=$(1) $(GT_CFLAGS) $(KERNEL_CFLAGS) $(ISA_$(1)) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach isa,$(ISAS),$(eval $(call isa_rule,$(isa))))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(CC) $(GT_CPP) $(GT_CFLAGS) -MMD -MP -c -o $@ $<
 
-# A stamp that changes when the flags do, so that everything is built again.
+# Stamps that change when the flags or the list of sources do, so that what depends on them is
+# built again. $(call stamp,TEXT)
+stamp = mkdir -p $(@D) && { echo '$(subst ','\'',$(1))' | cmp -s - $@ || echo '$(subst ','\'',$(1))' >$@; }
+
 $(BUILD)/flags: FORCE
-	@mkdir -p $(@D)
-	@echo '$(CC) $(CPPFLAGS) $(CFLAGS)' | cmp -s - $@ || echo '$(CC) $(CPPFLAGS) $(CFLAGS)' >$@
+	@pkg-config --exists --print-errors $(PACKAGES) || { \
+	    echo "gtrain needs the libraries $(PACKAGES) and dnnl; \`make deps' installs them" >&2; exit 1; }
+	@$(call stamp,$(CC) $(GT_CPP) $(GT_CFLAGS) $(KERNEL_CFLAGS))
 
-tests: $(TEST_BIN) $(TEST_LIB)
+$(BUILD)/sources: FORCE
+	@$(call stamp,$(LIB_OBJ))
+
+# Setting up ----------------------------------------------------------------------------------
+deps:   ## install the Debian packages that a build needs, those that are missing
+	@sh .ci/deps $(DEPS_BUILD)
+
+deps-test: deps   ## ... and those that the tests need
+	@sh .ci/deps --optional $(DEPS_TEST) $(if $(findstring thread,$(SANITIZE)),$(DEPS_TSAN))
+
+# What needs packages calls make again once they are there: only then is pkg-config's answer right.
+AGAIN = +@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
+
+# Testing -------------------------------------------------------------------------------------
+T       ?=
+REQUIRE ?=
+RUN_TESTS = BUILD='$(BUILD)' T='$(T)' REQUIRE='$(REQUIRE)' SANITIZE='$(SANITIZE)' PYTHON='$(PYTHON)' \
+            JOBS='$(JOBS)' CC='$(CC)' LINT_FLAGS='$(subst ','\'',$(GT_CPP) $(GT_CFLAGS))'
+
+check: deps-test   ## run every test; T=ring only those so named; REQUIRE=torch,data,cuda forbids skips
+	$(AGAIN) check-run
+
+check-run: all tests
+	@$(RUN_TESTS) tests/run
+
+tests: $(UNIT_BIN) $(ORACLE_BIN) $(FAKE_SO)   ## build the test programs
+
+check-valgrind: deps-test   ## run the unit tests under valgrind
+	@sh .ci/deps valgrind
+	$(AGAIN) check-valgrind-run
+
+check-valgrind-run: tests
+	@$(RUN_TESTS) WRAP='valgrind -q --error-exitcode=99 --leak-check=full \
+	    --errors-for-leak-kinds=definite --suppressions=tests/lint/valgrind.supp' tests/run unit
+
+lint: $(BUILD)/libgtrain.a   ## check style, layers, names, scripts and man pages
+	@$(RUN_TESTS) tests/run lint
+
+tidy: $(BUILD)/flags   ## run clang-tidy
+	clang-tidy --quiet $(LIB_SRC) $(CMD_SRC) $(UNIT_SRC) -- $(GT_CPP) -std=gnu11
+
+demo: deps   ## build, then show what gtrain does
+	$(AGAIN) demo-run
+
+demo-run: all
+	@GTRAIN='$(BUILD)/gtrain' sh tests/demo.sh
+
+bench: all   ## measure speed against PyTorch
+	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/bench.py
+
+# Installing ----------------------------------------------------------------------------------
+bindir     := $(PREFIX)/bin
+libdir     := $(PREFIX)/lib
+includedir := $(PREFIX)/include
+mandir     := $(PREFIX)/share/man
+INSTALL    ?= install
+
+# FROM:TO of every file that is installed, without the modes.
+INSTALLED := $(BUILD)/gtrain:$(bindir)/gtrain \
+             $(BUILD)/libgtrain.a:$(libdir)/libgtrain.a \
+             $(BUILD)/gtrain.pc:$(libdir)/pkgconfig/gtrain.pc \
+             $(foreach h,$(HEADERS),$(h):$(includedir)/gtrain/$(h)) \
+             $(foreach m,$(wildcard man/*.1),$(m):$(mandir)/man1/$(notdir $(m))) \
+             $(foreach m,$(wildcard man/*.7),$(m):$(mandir)/man7/$(notdir $(m))) \
+             $(foreach c,$(wildcard completions/gtrain.bash),$(c):$(PREFIX)/share/bash-completion/completions/gtrain) \
+             $(foreach c,$(wildcard completions/_gtrain),$(c):$(PREFIX)/share/zsh/site-functions/_gtrain) \
+             $(foreach c,$(wildcard completions/gtrain.fish),$(c):$(PREFIX)/share/fish/vendor_completions.d/gtrain.fish)
+
+install: all $(BUILD)/gtrain.pc   ## install under DESTDIR/PREFIX
+	@set -e; for pair in $(INSTALLED); do \
+	    from="$${pair%%:*}" to="$(DESTDIR)$${pair#*:}"; mode=644; \
+	    case "$$to" in */bin/*) mode=755 ;; esac; \
+	    echo "install $$to"; $(INSTALL) -D -m $$mode "$$from" "$$to"; done
+
+uninstall:   ## remove what install put there
+	@set -e; for pair in $(INSTALLED); do rm -f "$(DESTDIR)$${pair#*:}"; done
+	@if [ -d "$(DESTDIR)$(includedir)/gtrain" ]; then \
+	    find "$(DESTDIR)$(includedir)/gtrain" -depth -type d -empty -delete; fi
+
+# There is only a static library, so what it needs stands under Libs too.
+$(BUILD)/gtrain.pc: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' \
+	    'Name: gtrain' 'Description: training of neural networks, and checkpoints' \
+	    'Version: $(VERSION)' 'Requires: $(PACKAGES)' 'Cflags: -I$${includedir}/gtrain' \
+	    'Libs: -L$${libdir} -lgtrain -ldnnl -fopenmp -lm -ldl -lpthread' >$@
+
+# Looking around ------------------------------------------------------------------------------
+map:   ## print the index of the code, and its largest files and functions
+	@tests/lint/map
+
+help:   ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
+	@echo "knobs: BUILD CC CFLAGS DESTDIR JOBS OPT PREFIX PYTHON SANITIZE=address,undefined|thread WERROR"
 
 clean:   ## remove everything built
 	rm -rf build
 
 FORCE:
-.PHONY: all tests clean FORCE
+.PHONY: all bench check check-run check-valgrind check-valgrind-run clean demo demo-run deps \
+        deps-test help install lint map tests tidy uninstall FORCE
 .SECONDARY:
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+.DELETE_ON_ERROR:
+-include $(patsubst %.o,%.d,$(LIB_OBJ) $(CMD_OBJ) $(TEST_OBJ)) $(BUILD)/obj/fake.d

@@ -1,0 +1,122 @@
+# tap.awk - turn one test file's TAP into part of the whole: renumbered, named, counted.
+#
+# Variables: job, the name put before each test; rc and ms, its exit status and how long it took;
+# filter, T of make check; required, REQUIRE of it; counts, the file with the counts so far.
+# A file that dies, stops short of its plan or has no plan is itself a failed test.
+
+BEGIN {
+	getline line < counts
+	close(counts)
+	split(line, n, " ")
+	passed = n[1]
+	failed = n[2]
+	skipped = n[3]
+	plan = -1
+	words = split(tolower(required), word, ",")
+}
+
+# Is this skip, by the words of its reason, one that is not allowed here?
+function forbidden(reason,    i)
+{
+	for (i = 1; i <= words; i++)
+		if (word[i] != "" && index(tolower(reason), word[i]))
+			return 1
+	return 0
+}
+
+function point(ok, name, directive)
+{
+	if (filter != "" && !index(job, filter) && !index(name, filter)) {
+		said = ""
+		return
+	}
+	if (directive != "" && forbidden(directive)) {
+		ok = 0
+		name = name " (skipped although required: " directive ")"
+		directive = ""
+	}
+	shown++
+	if (directive != "")
+		skipped++
+	else if (ok)
+		passed++
+	else
+		failed++
+	printf "%s %d - %s: %s%s\n", ok || directive != "" ? "ok" : "not ok", passed + failed + skipped,
+	    job, name, directive != "" ? " # SKIP " directive : ""
+	if (!ok && directive == "")
+		printf "%s", said
+	said = ""
+}
+
+# ok 3 - name; ok 3 name # skip why; not ok 3 # SKIP name (cmocka, which said why before)
+/^(not )?ok( |$)/ {
+	seen++
+	ok = /^ok/
+	rest = $0
+	sub(/^(not )?ok *[0-9]* *-? */, "", rest)
+	directive = ""
+	if (match(rest, /# *[Ss][Kk][Ii][Pp]:? */)) {
+		directive = substr(rest, RSTART + RLENGTH)
+		rest = substr(rest, 1, RSTART - 1)
+		sub(/ +$/, "", rest)
+		if (rest == "") {
+			rest = directive
+			directive = last
+		}
+		if (directive == "")
+			directive = "no reason given"
+	}
+	if (!ok && directive == "")
+		bad++
+	# What follows a failed test belongs to it in bats, what stands before it in cmocka.
+	point(ok, rest, directive)
+	after = !ok && directive == ""
+	last = ""
+	next
+}
+
+/^1\.\.[0-9]+/ {
+	plan = substr($0, 4) + 0
+	if (plan == 0 && match($0, /# *[Ss][Kk][Ii][Pp]:? */)) {
+		seen++
+		plan = 1
+		point(1, "all of it", substr($0, RSTART + RLENGTH))
+	}
+	next
+}
+
+/^(TAP version|# [0-9]+ - SUCCESS|$)/ { next }
+
+{
+	text = $0
+	sub(/^# ?/, "", text)
+	last = text
+	if (after)
+		print "# " text
+	else
+		said = said "# " text "\n"
+	tail = tail "# " text "\n"
+	if (length(tail) > 8000)
+		tail = substr(tail, length(tail) - 6000)
+}
+
+END {
+	why = ""
+	if (rc == 124 || rc == 137)
+		why = "stopped after " int(ms / 1000) " seconds"
+	else if (plan < 0)
+		why = "no plan, exit status " rc
+	else if (seen != plan)
+		why = seen + 0 " of " plan " tests, exit status " rc
+	else if (rc != 0 && !bad)
+		why = "every test passed, yet exit status " rc
+	if (why != "") {
+		said = tail
+		filter = ""
+		point(0, why, "")
+	}
+	if (shown)
+		printf "# %s: %.2f s\n", job, ms / 1000
+	print passed, failed, skipped > counts
+}

@@ -1,0 +1,224 @@
+/* test_file.c - files appear whole or not at all; mapping refuses what is no file. */
+#include "lib/base/file.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* Each test has its own empty folder, which is the current one while it runs. */
+struct place {
+	char folder[64];
+};
+
+static int enter(void **state)
+{
+	struct place *place = calloc(1, sizeof(*place));
+
+	*state = place;
+	if (!place)
+		return -1;
+	strcpy(place->folder, "/tmp/gtrain-test-file-XXXXXX");
+	return mkdtemp(place->folder) ? chdir(place->folder) : -1;
+}
+
+static int leave(void **state)
+{
+	struct place *place = *state;
+	char command[100];
+	int rc;
+
+	snprintf(command, sizeof(command), "rm -rf '%s'", place->folder);
+	rc = chdir("/") || system(command);
+	free(place);
+	return rc;
+}
+
+/* Names in the current folder, without . and .. */
+static int count_names(void)
+{
+	DIR *dir = opendir(".");
+	int n = 0;
+
+	assert_non_null(dir);
+	for (struct dirent *e; (e = readdir(dir));)
+		n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+	closedir(dir);
+	return n;
+}
+
+static void write_plain(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void assert_holds(const char *path, const char *text)
+{
+	struct gt_mapping map;
+
+	assert_int_equal(gt_map(&map, path, NULL), 0);
+	assert_int_equal(map.size, strlen(text));
+	assert_memory_equal(map.data, text, map.size);
+	gt_unmap(&map);
+	assert_null(map.data);
+}
+
+static void commit_replaces_the_file_at_once(void **state)
+{
+	struct gt_atomic_file f;
+	struct stat st;
+
+	(void)state;
+	write_plain("file", "old");
+	assert_int_equal(gt_atomic_open(&f, "file", NULL), 0);
+	assert_true(fputs("new and longer", f.stream) >= 0);
+	assert_int_equal(fflush(f.stream), 0);
+	assert_holds("file", "old");
+	assert_int_equal(gt_atomic_commit(&f, NULL), 0);
+	assert_holds("file", "new and longer");
+	assert_int_equal(stat("file", &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0644);
+	assert_int_equal(count_names(), 1);
+}
+
+static void abandon_leaves_the_old_file(void **state)
+{
+	struct gt_atomic_file f;
+
+	(void)state;
+	write_plain("file", "old");
+	assert_int_equal(gt_atomic_open(&f, "file", NULL), 0);
+	assert_int_equal(count_names(), 2);
+	assert_true(fputs("new", f.stream) >= 0);
+	gt_atomic_abandon(&f);
+	assert_holds("file", "old");
+	assert_int_equal(count_names(), 1);
+	gt_atomic_abandon(&f); /* twice is fine */
+}
+
+/* The limit on a file's size stands in for a full disk. */
+static void a_write_that_fails_leaves_the_old_file(void **state)
+{
+	struct rlimit old, tight;
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_atomic_file f;
+	int rc;
+
+	(void)state;
+	write_plain("file", "old");
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	tight = (struct rlimit){ .rlim_cur = 10000, .rlim_max = old.rlim_max };
+	assert_int_equal(gt_atomic_open(&f, "file", NULL), 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
+	for (int i = 0; i < 50000; i++)
+		putc('x', f.stream);
+	rc = gt_atomic_commit(&f, &err);
+	setrlimit(RLIMIT_FSIZE, &old);
+	assert_int_equal(rc, GT_EIO);
+	assert_non_null(strstr(err.text, "cannot write 'file'"));
+	assert_holds("file", "old");
+	assert_int_equal(count_names(), 1);
+}
+
+static void a_folder_that_cannot_be_written_is_an_error(void **state)
+{
+	/* The last two hold whoever runs this, root too. */
+	static const char *const paths[] = { "missing/file", "plain/file", "/proc/self/file" };
+
+	(void)state;
+	write_plain("plain", "");
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_atomic_file f;
+
+		assert_int_equal(gt_atomic_open(&f, paths[i], &err), GT_EIO);
+		assert_non_null(strstr(err.text, paths[i]));
+		assert_null(f.stream);
+	}
+	assert_int_equal(count_names(), 1);
+}
+
+static void a_folder_in_the_way_is_an_error_at_commit(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_atomic_file f;
+
+	(void)state;
+	assert_int_equal(mkdir("taken", 0777), 0);
+	assert_int_equal(gt_atomic_open(&f, "taken", NULL), 0);
+	assert_int_equal(gt_atomic_commit(&f, &err), GT_EIO);
+	assert_non_null(strstr(err.text, "'taken'"));
+	assert_int_equal(count_names(), 1);
+}
+
+static void map_takes_files_only(void **state)
+{
+	static const struct {
+		const char *path, *text;
+	} cases[] = { { "missing", "cannot open 'missing'" }, { "folder", "is a directory" },
+		{ "/dev/null", "is a device or pipe" } };
+	struct gt_mapping map;
+
+	(void)state;
+	assert_int_equal(mkdir("folder", 0777), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct gt_err err = GT_ERR_INIT;
+
+		assert_int_equal(gt_map(&map, cases[i].path, &err), GT_EIO);
+		assert_non_null(strstr(err.text, cases[i].text));
+		assert_null(map.data);
+		gt_unmap(&map);
+	}
+	write_plain("empty", "");
+	assert_int_equal(gt_map(&map, "empty", NULL), 0);
+	assert_null(map.data);
+	assert_int_equal(map.size, 0);
+	gt_unmap(&map);
+}
+
+static void directories_are_made_with_their_parents(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(gt_make_dirs("a/b/c", NULL), 0);
+	assert_int_equal(gt_make_dirs("a/b/c", NULL), 0);
+	assert_int_equal(gt_make_dirs("a/b//d/", NULL), 0);
+	assert_int_equal(stat("a/b/c", &st), 0);
+	assert_true(S_ISDIR(st.st_mode));
+	write_plain("a/plain", "");
+	assert_int_equal(gt_make_dirs("a/plain", &err), GT_EIO);
+	assert_non_null(strstr(err.text, "is not a directory"));
+	assert_int_equal(gt_make_dirs("a/plain/sub", &err), GT_EIO);
+}
+
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter, leave)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_FOLDER(commit_replaces_the_file_at_once),
+		IN_FOLDER(abandon_leaves_the_old_file),
+		IN_FOLDER(a_write_that_fails_leaves_the_old_file),
+		IN_FOLDER(a_folder_that_cannot_be_written_is_an_error),
+		IN_FOLDER(a_folder_in_the_way_is_an_error_at_commit),
+		IN_FOLDER(map_takes_files_only),
+		IN_FOLDER(directories_are_made_with_their_parents),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
