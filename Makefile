@@ -23,12 +23,12 @@ ifeq ($(origin CC),default)
 CC := $(if $(findstring thread,$(SANITIZE)),clang,cc)
 endif
 
-# Debian packages; a|b means that either will do ----------------------------------------------
-DEPS_BUILD := gcc make pkg-config|pkgconf zlib1g-dev libjansson-dev libpng-dev \
-              libjpeg-dev|libjpeg62-turbo-dev|libjpeg-turbo8-dev libdnnl-dev
+# Debian packages; a/b means that either will do ----------------------------------------------
+DEPS_BUILD := gcc libc6-dev make pkg-config/pkgconf zlib1g-dev libjansson-dev libpng-dev \
+              libjpeg-dev/libjpeg62-turbo-dev/libjpeg-turbo8-dev libdnnl-dev
 DEPS_TEST  := libcmocka-dev bats python3-torch python3-numpy jq shellcheck mandoc clang-format \
               clang-tidy fish zsh
-DEPS_TSAN  := clang libomp-14-dev|libomp-dev
+DEPS_TSAN  := clang libclang-rt-14-dev/libclang-rt-dev libomp-14-dev/libomp-dev
 
 # Flags ---------------------------------------------------------------------------------------
 VERSION  := 0.1.0

@@ -24,11 +24,12 @@ function forbidden(reason,    i)
 	return 0
 }
 
+# Count and print one test; 0 if the filter leaves it out.
 function point(ok, name, directive)
 {
 	if (filter != "" && !index(job, filter) && !index(name, filter)) {
 		said = ""
-		return
+		return 0
 	}
 	if (directive != "" && forbidden(directive)) {
 		ok = 0
@@ -47,6 +48,7 @@ function point(ok, name, directive)
 	if (!ok && directive == "")
 		printf "%s", said
 	said = ""
+	return 1
 }
 
 # ok 3 - name; ok 3 name # skip why; not ok 3 # SKIP name (cmocka, which said why before)
@@ -69,9 +71,8 @@ function point(ok, name, directive)
 	}
 	if (!ok && directive == "")
 		bad++
-	# What follows a failed test belongs to it in bats, what stands before it in cmocka.
-	point(ok, rest, directive)
-	after = !ok && directive == ""
+	# What a test said stands before its line or, for a failed one, after it.
+	after = point(ok, rest, directive) && !ok && directive == ""
 	last = ""
 	next
 }

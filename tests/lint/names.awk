@@ -1,0 +1,52 @@
+# names.awk - what a header of the library adds to the world begins with gt_ or GT_, and its guard
+# is its path: lib/base/err.h has GT_BASE_ERR_H.
+
+function complain(text)
+{
+	print FILENAME ":" FNR ": " text
+	bad = 1
+}
+
+FNR == 1 {
+	guard = FILENAME
+	sub(/^lib\//, "", guard)
+	gsub(/[^A-Za-z0-9]/, "_", guard)
+	guard = "GT_" toupper(guard)
+	seen = 0
+	listing = 0
+}
+
+/^#ifndef/ && !seen {
+	seen = 1
+	if ($2 != guard)
+		complain("the guard is " $2 ", not " guard)
+}
+
+/^#[ \t]*define/ {
+	name = $0
+	sub(/^#[ \t]*define[ \t]+/, "", name)
+	if (name !~ /^(GT_|gt_)/)
+		complain("a macro without GT_: " name)
+}
+
+/^(struct|enum|union)[ \t]+[A-Za-z_]/ && !/[();]/ && $2 !~ /^gt_/ { complain("a type without gt_: " $2) }
+
+/^enum[^;()]*\{/ { listing = 1 }
+
+# Enumerators, one to a line or all on the line of the enum.
+listing {
+	text = $0
+	gsub(/\/\*.*/, "", text)
+	sub(/^enum[^{]*\{/, "", text)
+	if (text ~ /\}/)
+		listing = 0
+	sub(/\}.*/, "", text)
+	n = split(text, part, ",")
+	for (i = 1; i <= n; i++) {
+		gsub(/[ \t]|=.*/, "", part[i])
+		if (part[i] ~ /^[A-Za-z_]+[A-Za-z0-9_]*$/ && part[i] !~ /^GT_/)
+			complain("an enumerator without GT_: " part[i])
+	}
+}
+
+END { exit bad }
