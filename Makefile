@@ -43,7 +43,7 @@ GT_WARN   := -Wall -Wextra $(WERROR) -Wshadow -Wmissing-prototypes -Wstrict-prot
 GT_CPP    := -I. -D_GNU_SOURCE -DGT_VERSION='"$(VERSION)"' $(PKG_FLAGS) $(CPPFLAGS)
 GT_CFLAGS := -std=gnu11 $(OPT) $(GT_WARN) -fopenmp -fno-math-errno -fno-trapping-math \
              -ffp-contract=off $(SAN_FLAGS) $(CFLAGS)
-GT_LDFLAGS := -fopenmp $(SAN_FLAGS) $(LDFLAGS)
+GT_LDFLAGS := -fopenmp -Wl,--as-needed $(SAN_FLAGS) $(LDFLAGS)
 GT_LIBS   := -ldnnl $(PKG_LIBS) -lm -ldl -lpthread
 
 # CPU kernels are compiled once per instruction set; the backend picks a table when it starts, so
@@ -76,40 +76,44 @@ UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/tests/%)
 ORACLE_BIN := $(ORACLE_SRC:tests/oracle/%.c=$(BUILD)/tests/%)
 FAKE_SO  := $(FAKE_SRC:tests/fake/nvml.c=$(BUILD)/tests/fake/libnvidia-ml.so.1)
 
+# One short line per command; make V=1 shows the commands. $(call say,WHAT,FILE)
+V  ?=
+say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
+
 # Building ------------------------------------------------------------------------------------
 all: $(BUILD)/gtrain   ## build build/gtrain (the default)
 
 $(BUILD)/gtrain: $(CMD_OBJ) $(BUILD)/libgtrain.a
-	$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
+	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
 
 $(BUILD)/libgtrain.a: $(LIB_OBJ) $(BUILD)/sources
 	@rm -f $@
-	$(AR) rcs $@ $(LIB_OBJ)
+	$(call say,AR,$@)$(AR) rcs $@ $(LIB_OBJ)
 
 $(UNIT_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
-	$(CC) $(GT_LDFLAGS) -o $@ $^ -lcmocka $(GT_LIBS)
+	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ -lcmocka $(GT_LIBS)
 
 $(ORACLE_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/oracle/%.o $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
-	$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
+	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
 
 # A pretend driver library, for tests of what is opened at run time.
 $(FAKE_SO): $(FAKE_SRC) $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(GT_CPP) -std=gnu11 $(GT_WARN) -O1 -g -fPIC -shared -MMD -MP -MF $(BUILD)/obj/fake.d \
+	$(call say,LINK,$@)$(CC) $(GT_CPP) -std=gnu11 $(GT_WARN) -O1 -g -fPIC -shared -MMD -MP -MF $(BUILD)/obj/fake.d \
 	    -Wl,-soname,$(@F) -o $@ $<
 
 define isa_rule
 $(BUILD)/obj/$(1)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $$(@D)
-	$(CC) $(GT_CPP) -DGT_ISA_NAME=$(1) $(GT_CFLAGS) $(KERNEL_CFLAGS) $(ISA_$(1)) -MMD -MP -c -o $$@ $$<
+	$$(call say,CC,'$$< ($(1))')$(CC) $(GT_CPP) -DGT_ISA_NAME=$(1) $(GT_CFLAGS) $(KERNEL_CFLAGS) $(ISA_$(1)) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach isa,$(ISAS),$(eval $(call isa_rule,$(isa))))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(GT_CPP) $(GT_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)$(CC) $(GT_CPP) $(GT_CFLAGS) -MMD -MP -c -o $@ $<
 
 # Stamps that change when the flags or the list of sources do, so that what depends on them is
 # built again. $(call stamp,TEXT)
@@ -213,7 +217,7 @@ map:   ## print the index of the code, and its largest files and functions
 
 help:   ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
-	@echo "knobs: BUILD CC CFLAGS DESTDIR JOBS OPT PREFIX PYTHON SANITIZE=address,undefined|thread WERROR"
+	@echo "knobs: BUILD CC CFLAGS DESTDIR JOBS OPT PREFIX PYTHON SANITIZE=address,undefined|thread V=1 WERROR"
 
 clean:   ## remove everything built
 	rm -rf build
