@@ -122,7 +122,7 @@ stamp = mkdir -p $(@D) && { echo '$(subst ','\'',$(1))' | cmp -s - $@ || echo '$
 $(BUILD)/flags: FORCE
 	@pkg-config --exists --print-errors $(PACKAGES) || { \
 	    echo "gtrain needs the libraries $(PACKAGES) and dnnl; \`make deps' installs them" >&2; exit 1; }
-	@$(call stamp,$(CC) $(GT_CPP) $(GT_CFLAGS) $(KERNEL_CFLAGS))
+	@$(call stamp,$(CC) $(GT_CPP) $(GT_CFLAGS) $(KERNEL_CFLAGS) $(foreach isa,$(ISAS),$(ISA_$(isa))))
 
 $(BUILD)/sources: FORCE
 	@$(call stamp,$(LIB_OBJ))
