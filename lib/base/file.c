@@ -16,7 +16,7 @@ int gt_map(struct gt_mapping *out, const char *path, struct gt_err *err)
 	struct stat st;
 	void *p;
 	int rc = 0;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not make us wait */
 
 	*out = (struct gt_mapping){ 0 };
 	if (fd < 0)
@@ -44,36 +44,65 @@ void gt_unmap(struct gt_mapping *map)
 	*map = (struct gt_mapping){ 0 };
 }
 
+/* Create PATH.tmp-PID-N, so that the umask counts and no other writer has the name. */
+static int create_temporary(struct gt_atomic_file *f, int *fd, struct gt_err *err)
+{
+	enum { ATTEMPTS = 1000 };
+
+	for (int i = 0; i < ATTEMPTS; i++) {
+		free(f->temporary);
+		f->temporary = gt_asprintf(err, "%s.tmp-%ld-%d", f->path, (long)getpid(), i);
+		if (!f->temporary)
+			return GT_ENOMEM;
+		*fd = open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		if (*fd >= 0)
+			return 0;
+		if (errno != EEXIST)
+			break;
+	}
+	free(f->temporary);
+	f->temporary = NULL; /* not ours to remove */
+	return gt_err_sys(err, "cannot write '%s'", f->path);
+}
+
+/* A file that is replaced keeps its permissions; what is no file is not replaced. */
+static int check_target(const char *path, mode_t *mode, struct gt_err *err)
+{
+	struct stat st;
+
+	*mode = 0;
+	if (stat(path, &st))
+		return 0;
+	if (!S_ISREG(st.st_mode))
+		return gt_err_set(err, GT_EIO, "cannot write '%s': it is %s, not a file", path,
+		    S_ISDIR(st.st_mode) ? "a directory" : "a device or pipe");
+	*mode = st.st_mode & 07777;
+	return 0;
+}
+
 int gt_atomic_open(struct gt_atomic_file *f, const char *path, struct gt_err *err)
 {
-	int fd;
+	mode_t mode;
+	int fd = -1;
+	int rc = check_target(path, &mode, err);
 
 	*f = (struct gt_atomic_file){ 0 };
+	if (rc)
+		return rc;
 	f->path = gt_strdup(path, err);
-	f->temporary = f->path ? gt_asprintf(err, "%s.tmp-XXXXXX", path) : NULL;
-	if (!f->temporary) {
-		gt_atomic_abandon(f);
-		return GT_ENOMEM;
+	rc = f->path ? create_temporary(f, &fd, err) : GT_ENOMEM;
+	if (!rc) {
+		if (mode)
+			fchmod(fd, mode);
+		f->stream = fdopen(fd, "wb");
+		if (!f->stream) {
+			rc = gt_err_sys(err, "cannot write '%s'", path);
+			close(fd);
+		}
 	}
-	fd = mkostemp(f->temporary, O_CLOEXEC);
-	if (fd < 0) {
-		int rc = gt_err_sys(err, "cannot write '%s'", path);
-
-		free(f->temporary);
-		f->temporary = NULL;
+	if (rc)
 		gt_atomic_abandon(f);
-		return rc;
-	}
-	fchmod(fd, 0644);
-	f->stream = fdopen(fd, "wb");
-	if (!f->stream) {
-		int rc = gt_err_sys(err, "cannot write '%s'", path);
-
-		close(fd);
-		gt_atomic_abandon(f);
-		return rc;
-	}
-	return 0;
+	return rc;
 }
 
 /* A rename is only durable once the folder that holds the name is on disk too. */
@@ -138,7 +167,7 @@ int gt_make_dirs(const char *path, struct gt_err *err)
 
 	if (!copy)
 		return GT_ENOMEM;
-	for (char *p = copy + 1; !rc; p++) {
+	for (char *p = copy + 1; *copy && !rc; p++) {
 		char saved = *p;
 
 		if (saved != '/' && saved != '\0')
