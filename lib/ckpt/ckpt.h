@@ -59,9 +59,12 @@ struct gt_tree {
 			size_t count, capacity;
 		} seq;
 		struct gt_tree_tensor tensor;
-		struct { /* "torch.nn.Linear", its arguments (a tuple) and state (NULL if none) */
-			const char *class_name;
-			struct gt_tree *args, *state;
+		struct {                        /* NULL where there is none */
+			const char *class_name; /* "torch.nn.modules.linear.Linear" */
+			struct gt_tree
+			    *args; /* a tuple; NULL: the class itself ("torch.float32") */
+			struct gt_tree *items; /* a dict or list: what a subclass of one holds */
+			struct gt_tree *state; /* the object's attributes, mostly a dict */
 		} opaque;
 	};
 };
@@ -114,9 +117,16 @@ struct gt_state_dict {
 };
 
 /*
- * Find the state_dict in a tree: the tree itself when its values are tensors, else the value under
- * `model`, `state_dict`, `model_state_dict`, `net`, `module`, ... (searched in a documented order, nested),
- * and take the wrappers' prefixes off every key. Two keys that become one are an error.
+ * Find the state_dict in a tree. In this order:
+ *   1. a dict whose values are all tensors (or None) is one;
+ *   2. a dict that has one under a wrapper's key, tried in this order, nested: `model`, `state_dict`,
+ *      `model_state_dict`, `net`, `module`, `network`, `model_state`, `weights`, `params`;
+ *   3. a dict with some tensors is one, and its other values (`_extra_state`) are left out;
+ *   4. a dict with a single dict that is one;
+ *   5. a pickled nn.Module: its `_parameters` and `_buffers`, then those of its `_modules`.
+ * Then take `module.` and `_orig_mod.`, in any order and number, off the front of every key. Two keys that become
+ * one are an error. The note reads "state_dict found under 'state_dict'; 'module.' taken off 65 keys;
+ * saved on cuda:0". The tensors are borrowed from the tree. Errors: GT_EFORMAT with the keys there are.
  */
 int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err);
 const struct gt_tree_tensor *gt_state_dict_get(const struct gt_state_dict *sd, const char *name);

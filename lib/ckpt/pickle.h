@@ -1,0 +1,67 @@
+/* pickle.h - inside ckpt: Python's pickles as trees, read without running anything, and written. */
+#ifndef GT_CKPT_PICKLE_H
+#define GT_CKPT_PICKLE_H
+
+#include <stdio.h>
+
+#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/pickle_ops.h"
+
+/*
+ * A pickle is a program for a small stack machine. Ours knows the opcodes and builds a tree: where
+ * Python would import a class and call it, we keep its name ("module.name") and the arguments.
+ * Source: CPython, Lib/pickletools.py (opcodes of protocols 0 to 5); numbers there are little-endian,
+ * but BINFLOAT.
+ *
+ * Beyond the kinds of ckpt.h, as opaque nodes:
+ *   a global that is only mentioned   its name, args NULL            torch.float32
+ *   bytes                             builtins.bytes, args (string)
+ *   an int beyond 64 bits             builtins.int, args (string that Python's int(s, 0) reads)
+ *   a set                             builtins.set or frozenset, items
+ * Text of Python 2 (a string by the byte) is a string if it is UTF-8, else bytes.
+ */
+
+/* What a file format knows of its globals. Both set *out to NULL for what they do not know. */
+struct gt_pickle_hooks {
+	void *self;
+	/* The global `name` called with `args` (a tuple). Unknown: it becomes an opaque node. */
+	int (*call)(void *self, const char *name, struct gt_tree *args, struct gt_tree **out,
+	    struct gt_err *err);
+	/* The object that the file keeps elsewhere under `id`. Unknown: an error. */
+	int (*persistent)(void *self, struct gt_tree *id, struct gt_tree **out, struct gt_err *err);
+};
+
+/*
+ * Read the pickle at the start of [bytes, bytes + size) into nodes of the arena; *used gets its
+ * length. hooks may be NULL. Values that the pickle mentions twice are shared. The tree has passed
+ * gt_tree_check(). Errors name the byte: "pickle: byte 17: ...".
+ */
+int gt_pickle_read(struct gt_tree **out, struct gt_arena *arena, const unsigned char *bytes,
+    size_t size, size_t *used, const struct gt_pickle_hooks *hooks, struct gt_err *err);
+
+/* Writes one tensor, which pickles leave to the format. */
+struct gt_pickle_writer;
+typedef int gt_pickle_tensor(
+    struct gt_pickle_writer *w, const struct gt_tree_tensor *t, struct gt_err *err);
+
+/* Writing: protocol 2, what PyTorch's restricted unpickler accepts. */
+struct gt_pickle_writer {
+	FILE *stream; /* borrowed; its errors are the caller's to check */
+	void *self;   /* for the tensor function */
+	gt_pickle_tensor *tensor;
+	const char *memo[32]; /* texts and globals already written, "module\nname\n" for a global */
+	int memo_count;
+};
+
+/* Write a tree that has passed gt_tree_check(). GT_ENOTSUP for an opaque object. */
+int gt_pickle_write(struct gt_pickle_writer *w, const struct gt_tree *root, struct gt_err *err);
+
+/* The parts of which a tensor function builds its call. `name` and `text` live as long as w: they are
+ * written once and then referred to. */
+void gt_pickle_put_op(struct gt_pickle_writer *w, enum gt_pickle_op op);
+void gt_pickle_put_int(struct gt_pickle_writer *w, int64_t value);
+void gt_pickle_put_text(struct gt_pickle_writer *w, const char *text, size_t length);
+void gt_pickle_put_global(struct gt_pickle_writer *w, const char *name);
+void gt_pickle_put_word(struct gt_pickle_writer *w, const char *text);
+
+#endif

@@ -1,0 +1,152 @@
+/* pickle_machine.h - inside ckpt: the state of the pickle machine, and what its opcodes are made of. */
+#ifndef GT_CKPT_PICKLE_MACHINE_H
+#define GT_CKPT_PICKLE_MACHINE_H
+
+#include <string.h>
+
+#include "lib/ckpt/bytes.h"
+#include "lib/ckpt/pickle.h"
+#include "lib/ckpt/tree.h"
+
+/* Small functions fail without adding where: gt_pickle_read() puts the byte before their text. */
+
+enum { NAME_MAX_BYTES = 512 }; /* of a line of text */
+
+struct gt_machine {
+	struct gt_arena *arena;
+	const struct gt_pickle_hooks *hooks;
+	const unsigned char *bytes;
+	size_t size, at; /* at: the next byte */
+	struct gt_tree **stack;
+	size_t depth, stack_room;
+	size_t *marks; /* depths of the stack; nothing below the last one can be taken */
+	size_t mark_count, mark_room;
+	struct gt_tree **memo; /* holes are NULL */
+	size_t memo_count, memo_room;
+	bool stopped;
+	struct gt_err *err;
+};
+
+/* A handler takes its operands from the bytes and the stack; `op` tells apart those that share one. */
+typedef int gt_opcode(struct gt_machine *m, unsigned char op);
+
+/* pickle_values.c */
+gt_opcode gt_op_const, gt_op_binint, gt_op_binfloat, gt_op_long, gt_op_text_int, gt_op_text_float,
+    gt_op_unicode, gt_op_bytes, gt_op_string;
+
+/* pickle_containers.c */
+gt_opcode gt_op_empty, gt_op_tuple_n, gt_op_marked_seq, gt_op_append, gt_op_appends, gt_op_setitem,
+    gt_op_setitems, gt_op_dict, gt_op_set;
+
+static inline int fail(struct gt_machine *m, const char *what)
+{
+	gt_err_set(m->err, GT_EFORMAT, "%s", what);
+	return GT_EFORMAT;
+}
+
+static inline int take(struct gt_machine *m, uint64_t length, const unsigned char **p)
+{
+	if (length > m->size - m->at) {
+		gt_err_set(m->err, GT_EFORMAT,
+		    "%llu bytes are announced, %zu are left: the file is cut or damaged",
+		    (unsigned long long)length, m->size - m->at);
+		return GT_EFORMAT;
+	}
+	*p = m->bytes + m->at;
+	m->at += length;
+	return 0;
+}
+
+/* An unsigned number of `width` bytes. */
+static inline int take_number(struct gt_machine *m, size_t width, uint64_t *value)
+{
+	const unsigned char *p;
+	int rc = take(m, width, &p);
+
+	if (!rc)
+		*value = gt_get_le(p, width);
+	return rc;
+}
+
+/* `width` bytes of length, then as many bytes. */
+static inline int take_block(
+    struct gt_machine *m, size_t width, const unsigned char **p, size_t *length)
+{
+	uint64_t n = 0;
+	int rc = take_number(m, width, &n);
+
+	*length = n;
+	return rc ? rc : take(m, n, p);
+}
+
+/* A line of text without its end, copied to `text` of NAME_MAX_BYTES. */
+static inline int take_line(struct gt_machine *m, char *text)
+{
+	const unsigned char *p = m->bytes + m->at;
+	const unsigned char *end = memchr(p, '\n', m->size - m->at);
+	size_t length;
+
+	if (!end)
+		return fail(m, "a line of text does not end");
+	length = (size_t)(end - p);
+	if (length >= NAME_MAX_BYTES || memchr(p, 0, length))
+		return fail(m, "a line of text is too long or holds a zero");
+	memcpy(text, p, length);
+	text[length] = '\0';
+	m->at += length + 1;
+	return 0;
+}
+
+static inline int push(struct gt_machine *m, struct gt_tree *node)
+{
+	if (!node || gt_grow(&m->stack, m->depth, &m->stack_room, sizeof(*m->stack), m->err))
+		return GT_ENOMEM;
+	m->stack[m->depth++] = node;
+	return 0;
+}
+
+static inline size_t last_mark(const struct gt_machine *m)
+{
+	return m->mark_count ? m->marks[m->mark_count - 1] : 0;
+}
+
+static inline int need(struct gt_machine *m, size_t n)
+{
+	if (m->depth - last_mark(m) < n)
+		return fail(m, "the stack has too few values");
+	return 0;
+}
+
+static inline struct gt_tree *top(struct gt_machine *m)
+{
+	return m->stack[m->depth - 1];
+}
+
+/* Close the last mark: *items gets the values above it, which leave the stack but stay in its memory until
+ * the next push. */
+static inline int pop_mark(struct gt_machine *m, struct gt_tree ***items, size_t *n)
+{
+	size_t base = last_mark(m);
+
+	if (!m->mark_count)
+		return fail(m, "no mark on the stack");
+	m->mark_count--;
+	*items = m->stack + base;
+	*n = m->depth - base;
+	m->depth = base;
+	return 0;
+}
+
+/* A tuple or list of values that have just left the stack. */
+static inline int push_seq(
+    struct gt_machine *m, enum gt_tree_kind kind, struct gt_tree **values, size_t n)
+{
+	struct gt_tree *seq = gt_tree_new(m->arena, kind, m->err);
+
+	for (size_t i = 0; seq && i < n; i++)
+		if (gt_tree_push(seq, NULL, values[i], m->arena, m->err))
+			return GT_ENOMEM;
+	return push(m, seq);
+}
+
+#endif

@@ -1,0 +1,383 @@
+/* pickle_read.c - the machine that reads pickles: opcodes in, a tree out, nothing executed. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/ckpt/pickle_machine.h"
+
+enum { MAX_PROTOCOL = 5 };
+
+/* ---- stack and memo ---- */
+
+static int op_mark(struct gt_machine *m, unsigned char op)
+{
+	(void)op;
+	if (gt_grow(&m->marks, m->mark_count, &m->mark_room, sizeof(*m->marks), m->err))
+		return GT_ENOMEM;
+	m->marks[m->mark_count++] = m->depth;
+	return 0;
+}
+
+static int op_pop(struct gt_machine *m, unsigned char op)
+{
+	struct gt_tree **values;
+	size_t n;
+
+	/* POP on a mark takes the mark: protocol 1 does that after a recursive tuple. */
+	if (op == OP_POP_MARK || (m->mark_count && m->depth == last_mark(m)))
+		return pop_mark(m, &values, &n);
+	if (need(m, 1))
+		return GT_EFORMAT;
+	m->depth--;
+	return 0;
+}
+
+static int op_dup(struct gt_machine *m, unsigned char op)
+{
+	(void)op;
+	return need(m, 1) ? GT_EFORMAT : push(m, top(m));
+}
+
+static int take_index(struct gt_machine *m, unsigned char op, uint64_t *index)
+{
+	char text[NAME_MAX_BYTES], *end;
+	int rc;
+
+	if (op != OP_GET && op != OP_PUT)
+		return take_number(m, op == OP_BINGET || op == OP_BINPUT ? 1 : 4, index);
+	rc = take_line(m, text);
+	if (rc)
+		return rc;
+	*index = strtoull(text, &end, 10);
+	return end == text || *end ? fail(m, "text that is no index") : 0;
+}
+
+static int op_get(struct gt_machine *m, unsigned char op)
+{
+	uint64_t index;
+	int rc = take_index(m, op, &index);
+
+	if (rc)
+		return rc;
+	if (index >= m->memo_count || !m->memo[index])
+		return gt_err_set(m->err, GT_EFORMAT, "memo %llu is read before it is written",
+		    (unsigned long long)index);
+	return push(m, m->memo[index]);
+}
+
+/* Indices count up from 0 or 1, and each costs two bytes: one above the byte we are at is a lie, and
+ * refusing it bounds the memo by the size of the file. */
+static int op_put(struct gt_machine *m, unsigned char op)
+{
+	uint64_t index = m->memo_count;
+	int rc = op == OP_MEMOIZE ? 0 : take_index(m, op, &index);
+
+	if (!rc)
+		rc = need(m, 1);
+	if (rc)
+		return rc;
+	if (index > m->at)
+		return gt_err_set(
+		    m->err, GT_EFORMAT, "memo %llu is out of range", (unsigned long long)index);
+	while (m->memo_count <= index) {
+		if (gt_grow(&m->memo, m->memo_count, &m->memo_room, sizeof(*m->memo), m->err))
+			return GT_ENOMEM;
+		m->memo[m->memo_count++] = NULL;
+	}
+	m->memo[index] = top(m);
+	return 0;
+}
+
+/* ---- classes: kept by name ---- */
+
+static int push_global(struct gt_machine *m, const char *module, const char *name)
+{
+	char full[2 * NAME_MAX_BYTES];
+
+	snprintf(full, sizeof(full), "%s.%s", module, name);
+	return push(m, gt_tree_opaque(m->arena, full, m->err));
+}
+
+static int op_global(struct gt_machine *m, unsigned char op)
+{
+	char module[NAME_MAX_BYTES], name[NAME_MAX_BYTES];
+	int rc = take_line(m, module);
+
+	(void)op;
+	if (!rc)
+		rc = take_line(m, name);
+	return rc ? rc : push_global(m, module, name);
+}
+
+static bool is_name(const struct gt_tree *node)
+{
+	return node->kind == GT_TREE_STRING && node->string.length < NAME_MAX_BYTES &&
+	       strlen(node->string.bytes) == node->string.length;
+}
+
+static int op_stack_global(struct gt_machine *m, unsigned char op)
+{
+	struct gt_tree *module, *name;
+	int rc = need(m, 2);
+
+	(void)op;
+	if (rc)
+		return rc;
+	name = m->stack[--m->depth];
+	module = m->stack[--m->depth];
+	if (!is_name(module) || !is_name(name))
+		return fail(m, "a class whose name is no text");
+	return push_global(m, module->string.bytes, name->string.bytes);
+}
+
+/* What `class_name` with `args` makes: the format's own object, or an opaque one. */
+static int call(struct gt_machine *m, const struct gt_tree *class_name, struct gt_tree *args)
+{
+	struct gt_tree *made = NULL;
+	int rc = 0;
+
+	if (class_name->kind != GT_TREE_OPAQUE || class_name->opaque.args)
+		return fail(m, "a call of what is no class");
+	if (args->kind != GT_TREE_TUPLE)
+		return fail(m, "a call whose arguments are no tuple");
+	if (m->hooks && m->hooks->call)
+		rc = m->hooks->call(
+		    m->hooks->self, class_name->opaque.class_name, args, &made, m->err);
+	if (rc)
+		return gt_err_prefix(m->err, "%s", class_name->opaque.class_name);
+	if (made)
+		return push(m, made);
+	made = gt_tree_new(m->arena, GT_TREE_OPAQUE, m->err);
+	if (!made)
+		return GT_ENOMEM;
+	made->opaque.class_name = class_name->opaque.class_name;
+	made->opaque.args = args;
+	return push(m, made);
+}
+
+static int op_call(struct gt_machine *m, unsigned char op)
+{
+	int rc = need(m, 2);
+
+	(void)op;
+	if (rc)
+		return rc;
+	m->depth -= 2;
+	return call(m, m->stack[m->depth], m->stack[m->depth + 1]);
+}
+
+/* Keyword arguments stay visible as the last argument. */
+static int op_newobj_ex(struct gt_machine *m, unsigned char op)
+{
+	struct gt_tree *args;
+	int rc = need(m, 3);
+
+	(void)op;
+	if (rc)
+		return rc;
+	m->depth -= 3;
+	args = m->stack[m->depth + 1];
+	if (args->kind != GT_TREE_TUPLE || m->stack[m->depth + 2]->kind != GT_TREE_DICT)
+		return fail(m, "a call whose arguments are no tuple and dict");
+	if (m->stack[m->depth + 2]->seq.count &&
+	    gt_tree_push(args, NULL, m->stack[m->depth + 2], m->arena, m->err))
+		return GT_ENOMEM;
+	return call(m, m->stack[m->depth], args);
+}
+
+/* Protocols 0 and 1: a class (named in the line, or first above the mark) and arguments up to the mark. */
+static int op_inst(struct gt_machine *m, unsigned char op)
+{
+	struct gt_tree **values, *class_name;
+	size_t n;
+	int rc = op == OP_INST ? op_global(m, op) : 0;
+
+	if (rc)
+		return rc;
+	class_name = op == OP_INST ? m->stack[--m->depth] : NULL;
+	rc = pop_mark(m, &values, &n);
+	if (rc)
+		return rc;
+	if (!class_name) {
+		if (!n)
+			return fail(m, "a call without a class");
+		class_name = *values++;
+		n--;
+	}
+	rc = push_seq(m, GT_TREE_TUPLE, values, n);
+	return rc ? rc : call(m, class_name, m->stack[--m->depth]);
+}
+
+/* The state of an object. Dicts and tensors have attributes (state_dict's `_metadata`) that nothing here
+ * needs; an opaque object keeps its state. */
+static int op_build(struct gt_machine *m, unsigned char op)
+{
+	struct gt_tree *state, *node;
+	int rc = need(m, 2);
+
+	(void)op;
+	if (rc)
+		return rc;
+	state = m->stack[--m->depth];
+	node = top(m);
+	if (node->kind == GT_TREE_OPAQUE && node->opaque.args)
+		node->opaque.state = state;
+	else if (node->kind != GT_TREE_DICT && node->kind != GT_TREE_TENSOR)
+		return fail(m, "a state for what is no object");
+	return 0;
+}
+
+static int op_persistent(struct gt_machine *m, unsigned char op)
+{
+	struct gt_tree *made = NULL;
+	int rc = need(m, 1);
+
+	(void)op;
+	if (rc)
+		return rc;
+	if (m->hooks && m->hooks->persistent)
+		rc = m->hooks->persistent(m->hooks->self, m->stack[--m->depth], &made, m->err);
+	if (!rc && !made)
+		rc = fail(m, "a persistent id of a kind that torch does not write");
+	return rc ? rc : push(m, made);
+}
+
+/* ---- the pickle as a whole ---- */
+
+static int op_proto(struct gt_machine *m, unsigned char op)
+{
+	uint64_t protocol;
+	int rc = take_number(m, 1, &protocol);
+
+	(void)op;
+	if (!rc && protocol > MAX_PROTOCOL)
+		return gt_err_set(m->err, GT_ENOTSUP, "pickle protocol %llu, the last known is %d",
+		    (unsigned long long)protocol, MAX_PROTOCOL);
+	return rc;
+}
+
+static int op_frame(struct gt_machine *m, unsigned char op)
+{
+	uint64_t length;
+	int rc = take_number(m, 8, &length);
+
+	(void)op;
+	if (!rc && length > m->size - m->at)
+		return fail(m, "a frame goes past the end: the file is cut or damaged");
+	return rc;
+}
+
+static int op_stop(struct gt_machine *m, unsigned char op)
+{
+	(void)op;
+	if (m->depth != 1 || m->mark_count)
+		return fail(m, "the pickle ends with other than one value");
+	m->stopped = true;
+	return 0;
+}
+
+static gt_opcode *const opcodes[256] = {
+	[OP_MARK] = op_mark,
+	[OP_STOP] = op_stop,
+	[OP_POP] = op_pop,
+	[OP_POP_MARK] = op_pop,
+	[OP_DUP] = op_dup,
+	[OP_FLOAT] = gt_op_text_float,
+	[OP_INT] = gt_op_text_int,
+	[OP_LONG] = gt_op_text_int,
+	[OP_BININT] = gt_op_binint,
+	[OP_BININT1] = gt_op_binint,
+	[OP_BININT2] = gt_op_binint,
+	[OP_NONE] = gt_op_const,
+	[OP_NEWTRUE] = gt_op_const,
+	[OP_NEWFALSE] = gt_op_const,
+	[OP_LONG1] = gt_op_long,
+	[OP_LONG4] = gt_op_long,
+	[OP_BINFLOAT] = gt_op_binfloat,
+	[OP_BINSTRING] = gt_op_string,
+	[OP_SHORT_BINSTRING] = gt_op_string,
+	[OP_BINUNICODE] = gt_op_unicode,
+	[OP_SHORT_BINUNICODE] = gt_op_unicode,
+	[OP_BINUNICODE8] = gt_op_unicode,
+	[OP_BINBYTES] = gt_op_bytes,
+	[OP_SHORT_BINBYTES] = gt_op_bytes,
+	[OP_BINBYTES8] = gt_op_bytes,
+	[OP_BYTEARRAY8] = gt_op_bytes,
+	[OP_EMPTY_DICT] = gt_op_empty,
+	[OP_EMPTY_LIST] = gt_op_empty,
+	[OP_EMPTY_TUPLE] = gt_op_empty,
+	[OP_TUPLE] = gt_op_marked_seq,
+	[OP_LIST] = gt_op_marked_seq,
+	[OP_TUPLE1] = gt_op_tuple_n,
+	[OP_TUPLE2] = gt_op_tuple_n,
+	[OP_TUPLE3] = gt_op_tuple_n,
+	[OP_DICT] = gt_op_dict,
+	[OP_APPEND] = gt_op_append,
+	[OP_APPENDS] = gt_op_appends,
+	[OP_ADDITEMS] = gt_op_appends,
+	[OP_SETITEM] = gt_op_setitem,
+	[OP_SETITEMS] = gt_op_setitems,
+	[OP_EMPTY_SET] = gt_op_set,
+	[OP_FROZENSET] = gt_op_set,
+	[OP_GET] = op_get,
+	[OP_BINGET] = op_get,
+	[OP_LONG_BINGET] = op_get,
+	[OP_PUT] = op_put,
+	[OP_BINPUT] = op_put,
+	[OP_LONG_BINPUT] = op_put,
+	[OP_MEMOIZE] = op_put,
+	[OP_GLOBAL] = op_global,
+	[OP_STACK_GLOBAL] = op_stack_global,
+	[OP_REDUCE] = op_call,
+	[OP_NEWOBJ] = op_call,
+	[OP_NEWOBJ_EX] = op_newobj_ex,
+	[OP_INST] = op_inst,
+	[OP_OBJ] = op_inst,
+	[OP_BUILD] = op_build,
+	[OP_BINPERSID] = op_persistent,
+	[OP_PROTO] = op_proto,
+	[OP_FRAME] = op_frame,
+};
+
+static int run(struct gt_machine *m)
+{
+	size_t start = 0;
+	int rc = 0;
+
+	while (!rc && !m->stopped) {
+		start = m->at;
+		if (start == m->size)
+			rc = fail(m, "the pickle does not end: the file is cut");
+		else if (!opcodes[m->bytes[start]])
+			rc = gt_err_set(
+			    m->err, GT_EFORMAT, "no known opcode: 0x%02x", m->bytes[start]);
+		else
+			rc = opcodes[m->bytes[m->at++]](m, m->bytes[start]);
+	}
+	if (rc)
+		gt_err_prefix(m->err, "pickle: byte %zu", start);
+	return rc;
+}
+
+int gt_pickle_read(struct gt_tree **out, struct gt_arena *arena, const unsigned char *bytes,
+    size_t size, size_t *used, const struct gt_pickle_hooks *hooks, struct gt_err *err)
+{
+	struct gt_machine m = {
+		.arena = arena, .hooks = hooks, .bytes = bytes, .size = size, .err = err
+	};
+	int rc = run(&m);
+
+	*out = NULL;
+	if (!rc) {
+		*used = m.at;
+		*out = m.stack[0];
+		rc = gt_tree_check(*out, arena, err);
+		if (rc) {
+			*out = NULL;
+			gt_err_prefix(err, "pickle");
+		}
+	}
+	free(m.stack);
+	free(m.marks);
+	free(m.memo);
+	return rc;
+}

@@ -1,0 +1,51 @@
+/* torch.h - inside ckpt: what torch files mean by their classes, storages and tensors. */
+#ifndef GT_CKPT_TORCH_H
+#define GT_CKPT_TORCH_H
+
+#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/pickle.h"
+
+/*
+ * A torch file is a pickle whose tensors are calls of torch._utils._rebuild_*() on storages, which are
+ * persistent ids: ('storage', class, key, location, numel[, view]). The bytes of the storages
+ * stand elsewhere in the file; where, only the zip or the legacy format knows. So reading has two
+ * steps: the pickle gives tensors without memory and the list of storages they ask for; then
+ * the format finds the bytes of each storage, and every tensor is checked against them.
+ * Source: torch/_utils.py, torch/serialization.py, PyTorch 1.13 and 2.4.
+ */
+
+struct gt_torch_storage {
+	const char *key, *location;
+	enum gt_dtype dtype; /* of the class it was saved as; u8 when untyped */
+	uint64_t bytes;      /* that the pickle announces */
+	const void *data;    /* set by the format, `bytes` long, NULL until then */
+	struct gt_torch_storage *next;
+};
+
+struct gt_torch_objects {
+	struct gt_arena *arena;
+	struct gt_torch_storage *storages; /* every key once, in no order */
+	void *by_key;                      /* the same, for tsearch() */
+	struct gt_torch_pending *pending;  /* tensors that wait for memory */
+	struct gt_pickle_hooks hooks;      /* give these to gt_pickle_read() */
+};
+
+void gt_torch_objects_init(struct gt_torch_objects *objects, struct gt_arena *arena);
+
+/* The storage of this key, or NULL. */
+struct gt_torch_storage *gt_torch_storage_get(
+    const struct gt_torch_objects *objects, const char *key);
+
+/* Give every tensor the memory of its storage and check that all elements lie inside. `swapped`: the
+ * bytes are of the other endianness. A storage without data is an error unless it is empty. */
+int gt_torch_objects_finish(struct gt_torch_objects *objects, bool swapped, struct gt_err *err);
+void gt_torch_objects_release(struct gt_torch_objects *objects);
+
+/* The dtype "torch.FloatStorage" or "torch.float32" names; false when it is none we know. */
+bool gt_torch_storage_dtype(const char *class_name, enum gt_dtype *dtype);
+bool gt_torch_dtype(const char *name, enum gt_dtype *dtype);
+
+/* "torch\nFloatStorage\n", as pickles name the storage class of a dtype. */
+const char *gt_torch_storage_global(enum gt_dtype dtype);
+
+#endif

@@ -1,0 +1,147 @@
+/* torch_legacy.c - torch.save before 1.6: five pickles in a row, then the storages. */
+#include <string.h>
+
+#include "lib/ckpt/bytes.h"
+#include "lib/ckpt/format.h"
+#include "lib/ckpt/torch.h"
+#include "lib/ckpt/tree.h"
+
+/*
+ * pickle   0x1950a86a20f9469cfc6c
+ * pickle   1001, the version
+ * pickle   a dict of the writer's C types; its `little_endian` is the writer's, the data is little-endian
+ *          always (torch/csrc/serialization.cpp: THPStorage_writeFileRaw swaps on other hosts)
+ * pickle   the object
+ * pickle   the list of storage keys
+ * then, for each key: int64 count of elements, elements
+ * Source: torch/serialization.py, _legacy_save and _legacy_load.
+ */
+
+#define MAGIC         "0x1950a86a20f9469cfc6c"
+#define MAGIC_DECIMAL "119547037146038801333356"
+
+enum { VERSION = 1001 };
+
+struct reader {
+	struct gt_ckpt *ckpt;
+	struct gt_torch_objects objects;
+	size_t at;
+};
+
+static int next_pickle(
+    struct reader *r, const struct gt_pickle_hooks *hooks, struct gt_tree **out, struct gt_err *err)
+{
+	const struct gt_mapping *map = &r->ckpt->map;
+	size_t used = 0;
+	int rc = gt_pickle_read(
+	    out, &r->ckpt->arena, map->data + r->at, map->size - r->at, &used, hooks, err);
+
+	if (rc)
+		return gt_err_prefix(err, "at byte %zu of the file", r->at);
+	r->at += used;
+	return 0;
+}
+
+/* Any pickle of protocol 2 and up; whether it is torch's is told when it is opened. */
+static bool sniff(const struct gt_mapping *map)
+{
+	return map->size >= 2 && map->data[0] == 0x80 && map->data[1] <= 5;
+}
+
+static bool is_magic(const struct gt_tree *tree)
+{
+	const struct gt_tree *text;
+
+	if (tree->kind != GT_TREE_OPAQUE || strcmp(tree->opaque.class_name, "builtins.int") ||
+	    !tree->opaque.args || !tree->opaque.args->seq.count)
+		return false;
+	text = tree->opaque.args->seq.items[0].value;
+	return gt_tree_is_string(text, MAGIC) || gt_tree_is_string(text, MAGIC_DECIMAL);
+}
+
+static int read_header(struct reader *r, struct gt_err *err)
+{
+	struct gt_tree *magic, *version, *system;
+	int64_t number;
+	int rc = next_pickle(r, NULL, &magic, err);
+
+	if (rc)
+		return rc;
+	if (!is_magic(magic)) {
+		gt_err_set(err, GT_EFORMAT, "a pickle, but not one of torch.save");
+		return gt_err_hint(err, "load it in Python and write it with torch.save");
+	}
+	rc = next_pickle(r, NULL, &version, err);
+	if (rc)
+		return rc;
+	if (!gt_tree_as_int(version, &number) || number != VERSION)
+		return gt_err_set(
+		    err, GT_ENOTSUP, "a legacy torch file of a version other than %d", VERSION);
+	rc = next_pickle(r, NULL, &system, err);
+	if (!rc && system->kind != GT_TREE_DICT)
+		rc = gt_err_set(err, GT_EFORMAT, "the third pickle is no dict of the system");
+	return rc;
+}
+
+static int read_storage(struct reader *r, const struct gt_tree *key, struct gt_err *err)
+{
+	const struct gt_mapping *map = &r->ckpt->map;
+	struct gt_torch_storage *s;
+	uint64_t count, size;
+
+	s = key->kind == GT_TREE_STRING ? gt_torch_storage_get(&r->objects, key->string.bytes)
+	                                : NULL;
+	if (!s)
+		return gt_err_set(err, GT_EFORMAT, "the file lists a storage that nothing uses");
+	if (map->size - r->at < 8)
+		return gt_err_set(err, GT_EFORMAT,
+		    "the file is cut: it ends at byte %zu, before storage '%.80s'", map->size,
+		    s->key);
+	count = gt_get_le(map->data + r->at, 8);
+	r->at += 8;
+	size = gt_dtype_size(s->dtype);
+	if (count > (map->size - r->at) / size)
+		return gt_err_set(err, GT_EFORMAT,
+		    "the file is cut: storage '%.80s' of %llu elements at byte %zu goes past the end "
+		    "at byte %zu",
+		    s->key, (unsigned long long)count, r->at, map->size);
+	if (count < s->bytes / size)
+		return gt_err_set(err, GT_EFORMAT,
+		    "storage '%.80s' needs %llu elements, the file gives %llu", s->key,
+		    (unsigned long long)(s->bytes / size), (unsigned long long)count);
+	s->data = map->data + r->at;
+	s->bytes = count * size;
+	r->at += s->bytes;
+	return 0;
+}
+
+static int read_all(struct reader *r, struct gt_err *err)
+{
+	struct gt_tree *keys;
+	int rc = read_header(r, err);
+
+	if (!rc)
+		rc = next_pickle(r, &r->objects.hooks, &r->ckpt->root, err);
+	if (!rc)
+		rc = next_pickle(r, NULL, &keys, err);
+	if (rc)
+		return rc;
+	if (keys->kind != GT_TREE_LIST)
+		return gt_err_set(err, GT_EFORMAT, "the fifth pickle is no list of storages");
+	for (size_t i = 0; !rc && i < keys->seq.count; i++)
+		rc = read_storage(r, keys->seq.items[i].value, err);
+	return rc ? rc : gt_torch_objects_finish(&r->objects, gt_host_is_big(), err);
+}
+
+static int open_legacy(struct gt_ckpt *ckpt, struct gt_err *err)
+{
+	struct reader r = { .ckpt = ckpt };
+	int rc;
+
+	gt_torch_objects_init(&r.objects, &ckpt->arena);
+	rc = read_all(&r, err);
+	gt_torch_objects_release(&r.objects);
+	return rc;
+}
+
+const struct gt_ckpt_format gt_format_torch_legacy = { "torch-legacy", sniff, open_legacy };

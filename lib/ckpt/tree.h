@@ -1,0 +1,53 @@
+/* tree.h - inside ckpt: making nodes of any kind, and the check every tree passes before use. */
+#ifndef GT_CKPT_TREE_H
+#define GT_CKPT_TREE_H
+
+#include "lib/ckpt/ckpt.h"
+
+/* What a tree may be, so that every walker can recurse and end. */
+enum {
+	GT_TREE_MAX_DEPTH = 128,      /* nested containers: 40 levels of nn.Module are about 120 */
+	GT_TREE_MAX_VISITS = 1 << 24, /* nodes met by a walk that visits shared ones each time */
+};
+
+/* A node of `kind`, everything else zero; NULL with err set when there is no memory. */
+struct gt_tree *gt_tree_new(struct gt_arena *a, enum gt_tree_kind kind, struct gt_err *err);
+
+/* A string node of `length` bytes copied, which may hold zeros. */
+struct gt_tree *gt_tree_bytes(
+    struct gt_arena *a, const void *bytes, size_t length, struct gt_err *err);
+
+/* An opaque node "class_name" (copied) without arguments or state. */
+struct gt_tree *gt_tree_opaque(struct gt_arena *a, const char *class_name, struct gt_err *err);
+
+/* Append to a dict (key not NULL), list or tuple. */
+int gt_tree_push(struct gt_tree *seq, const struct gt_tree *key, struct gt_tree *value,
+    struct gt_arena *a, struct gt_err *err);
+
+/* Whether `node` is a dict, list or tuple: its `seq` may be read. */
+bool gt_tree_is_seq(const struct gt_tree *node);
+
+/* Whether `node` is a string of exactly these bytes. */
+bool gt_tree_is_string(const struct gt_tree *node, const char *text);
+
+/*
+ * Check that a walk of the tree ends: no deeper than GT_TREE_MAX_DEPTH, no more than
+ * GT_TREE_MAX_VISITS nodes when shared ones count each time, no dict with one key twice.
+ * With `a`, a reference to an enclosing object is replaced by an opaque node of class "(cycle)" from it;
+ * without, the tree is not touched and a cycle is an error. Errors: GT_EFORMAT, GT_ENOMEM.
+ */
+int gt_tree_check(struct gt_tree *root, struct gt_arena *a, struct gt_err *err);
+
+/*
+ * Check shape, stride and offset of a tensor against storage_bytes: dimensions not negative, no
+ * overflow in the count or the extent, every element inside. GT_EFORMAT with what is wrong.
+ */
+int gt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err);
+
+/* Set stride to that of contiguous memory (row-major); false when the count overflows. */
+bool gt_tensor_contiguous_stride(int ndim, const int64_t *shape, int64_t *stride);
+
+/* Reverse the bytes of `count` elements in place; complex numbers as two halves each. */
+void gt_tensor_swap(enum gt_dtype dtype, void *elements, size_t count);
+
+#endif

@@ -1,0 +1,129 @@
+/* tree_check.c - the check that lets every walker recurse: depth, size, cycles, double keys. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/tree.h"
+
+struct walk {
+	struct gt_arena *arena; /* NULL: the tree may not be touched */
+	const struct gt_tree *path[GT_TREE_MAX_DEPTH];
+	size_t depth, visits;
+};
+
+static int compare_keys(const void *a, const void *b)
+{
+	const struct gt_tree *x = *(const struct gt_tree *const *)a;
+	const struct gt_tree *y = *(const struct gt_tree *const *)b;
+	int order;
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	if (x->kind == GT_TREE_INT)
+		return (x->integer > y->integer) - (x->integer < y->integer);
+	order = memcmp(x->string.bytes, y->string.bytes,
+	    x->string.length < y->string.length ? x->string.length : y->string.length);
+	return order
+	           ? order
+	           : (x->string.length > y->string.length) - (x->string.length < y->string.length);
+}
+
+static int refuse_double(const struct gt_tree *key, struct gt_err *err)
+{
+	if (key->kind == GT_TREE_INT)
+		return gt_err_set(
+		    err, GT_EFORMAT, "a dict has the key %lld twice", (long long)key->integer);
+	return gt_err_set(err, GT_EFORMAT, "a dict has the key '%.200s' twice", key->string.bytes);
+}
+
+/* Python keeps the last of two equal keys, other readers the first: neither is meant. */
+static int check_keys(const struct gt_tree *dict, struct gt_err *err)
+{
+	const struct gt_tree **keys = gt_calloc(dict->seq.count, sizeof(*keys), err);
+	size_t n = 0;
+	int rc = 0;
+
+	if (!keys)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < dict->seq.count; i++) {
+		const struct gt_tree *key = dict->seq.items[i].key;
+
+		if (key->kind == GT_TREE_STRING || key->kind == GT_TREE_INT)
+			keys[n++] = key;
+	}
+	qsort(keys, n, sizeof(*keys), compare_keys);
+	for (size_t i = 1; i < n && !rc; i++)
+		if (!compare_keys(&keys[i - 1], &keys[i]))
+			rc = refuse_double(keys[i], err);
+	free(keys);
+	return rc;
+}
+
+static int visit(struct walk *w, struct gt_tree *node, struct gt_err *err);
+
+/* Visit a child; one that encloses us is cut off there. */
+static int visit_child(struct walk *w, struct gt_tree **child, struct gt_err *err)
+{
+	for (size_t i = 0; i < w->depth; i++) {
+		if (w->path[i] != *child)
+			continue;
+		if (!w->arena)
+			return gt_err_set(err, GT_EINVAL, "the tree contains itself");
+		*child = gt_tree_opaque(w->arena, "(cycle)", err);
+		return *child ? 0 : GT_ENOMEM;
+	}
+	return visit(w, *child, err);
+}
+
+static int visit_items(struct walk *w, struct gt_tree *node, struct gt_err *err)
+{
+	int rc = node->kind == GT_TREE_DICT ? check_keys(node, err) : 0;
+
+	for (size_t i = 0; !rc && i < node->seq.count; i++) {
+		struct gt_tree_item *item = &node->seq.items[i];
+		struct gt_tree *key = (struct gt_tree *)item->key;
+
+		if (key)
+			rc = visit_child(w, &key, err);
+		if (key != item->key)
+			item->key = key;
+		if (!rc)
+			rc = visit_child(w, &item->value, err);
+	}
+	return rc;
+}
+
+static int visit_opaque(struct walk *w, struct gt_tree *node, struct gt_err *err)
+{
+	struct gt_tree **parts[] = { &node->opaque.args, &node->opaque.items, &node->opaque.state };
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < sizeof(parts) / sizeof(*parts); i++)
+		if (*parts[i])
+			rc = visit_child(w, parts[i], err);
+	return rc;
+}
+
+static int visit(struct walk *w, struct gt_tree *node, struct gt_err *err)
+{
+	int rc = 0;
+
+	if (++w->visits > GT_TREE_MAX_VISITS)
+		return gt_err_set(
+		    err, GT_EFORMAT, "more than %d objects in the tree", GT_TREE_MAX_VISITS);
+	if (!gt_tree_is_seq(node) && node->kind != GT_TREE_OPAQUE)
+		return 0;
+	if (w->depth == GT_TREE_MAX_DEPTH)
+		return gt_err_set(
+		    err, GT_EFORMAT, "objects nested deeper than %d", GT_TREE_MAX_DEPTH);
+	w->path[w->depth++] = node;
+	rc = node->kind == GT_TREE_OPAQUE ? visit_opaque(w, node, err) : visit_items(w, node, err);
+	w->depth--;
+	return rc;
+}
+
+int gt_tree_check(struct gt_tree *root, struct gt_arena *a, struct gt_err *err)
+{
+	struct walk w = { .arena = a };
+
+	return visit(&w, root, err);
+}

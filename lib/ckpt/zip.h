@@ -1,0 +1,75 @@
+/* zip.h - inside ckpt: zip archives, read from a mapping and written as a stream. */
+#ifndef GT_CKPT_ZIP_H
+#define GT_CKPT_ZIP_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+
+/*
+ * Source of the format: PKWARE, "APPNOTE.TXT - .ZIP File Format Specification", 6.3.10, sections 4.3
+ * and 4.5.3 (zip64). Records are stored or deflated; nothing is encrypted, there is one disk.
+ */
+
+/* ---- reading ---- */
+
+struct gt_zip_record {
+	const char *name;      /* zero-terminated, "archive/data/0" */
+	uint16_t method;       /* 0 stored, 8 deflated */
+	uint32_t crc;          /* CRC-32 of the bytes, or 0 for none (see gt_zip_open_record()) */
+	uint64_t packed, size; /* bytes in the file, bytes when unpacked */
+	uint64_t header;       /* offset of the local header */
+};
+
+struct gt_zip {
+	const unsigned char *data; /* the whole file, borrowed */
+	size_t size;
+	struct gt_zip_record *records; /* sorted by name */
+	size_t count;
+	uint64_t unpacked; /* bytes inflated so far */
+};
+
+/* Read the directory of a file in memory; records and names come from the arena.
+ * GT_EFORMAT when there is no end record (a cut file), a number points outside, or two records have one
+ * name. */
+int gt_zip_read(
+    struct gt_zip *out, const void *data, size_t size, struct gt_arena *arena, struct gt_err *err);
+
+/* The record of this name, or NULL. */
+const struct gt_zip_record *gt_zip_find(const struct gt_zip *zip, const char *name);
+
+/*
+ * The bytes of a record, CRC-32 checked: pointing into the file when it is stored, inflated into the
+ * arena when it is deflated. A CRC-32 of 0 counts as not given: PyTorch writes that where it leaves
+ * the sum out (pytorch/pytorch#125184).
+ */
+int gt_zip_open_record(struct gt_zip *zip, const struct gt_zip_record *record,
+    struct gt_arena *arena, const unsigned char **bytes, struct gt_err *err);
+
+/* ---- writing ---- */
+
+enum { GT_ZIP_ALIGN = 64 }; /* as PyTorch: a record can be mapped and used where it lies */
+
+struct gt_zip_written;
+
+struct gt_zip_writer {
+	FILE *stream; /* seekable, at its start; borrowed */
+	uint64_t position;
+	struct gt_zip_written *records;
+	size_t count, capacity;
+	uint64_t left; /* bytes that the open record still lacks */
+};
+
+/* Write archives in this order: begin, write until `size` bytes are there, end, ..., finish. The CRC is
+ * computed as bytes pass and put into the header afterwards. Any error leaves the stream
+ * unusable; gt_zip_release() is due in every case. */
+int gt_zip_begin(struct gt_zip_writer *zip, const char *name, uint64_t size, struct gt_err *err);
+int gt_zip_write(struct gt_zip_writer *zip, const void *bytes, size_t size, struct gt_err *err);
+int gt_zip_end(struct gt_zip_writer *zip, struct gt_err *err);
+int gt_zip_finish(struct gt_zip_writer *zip, struct gt_err *err);
+void gt_zip_release(struct gt_zip_writer *zip);
+
+#endif
