@@ -78,8 +78,14 @@ struct gt_tree_item {
 
 struct gt_ckpt;
 
-/* Open and check a torch file (zip or legacy). The file is mapped: tensors borrow the mapping, and
- * are valid until gt_ckpt_close(). Errors name the offset or the record that is wrong. */
+/*
+ * Open and check a torch file (zip or legacy). The file is mapped: tensors borrow the mapping, and
+ * are valid until gt_ckpt_close(). Of a zip, the CRC-32 of every record that is used is checked here,
+ * which reads the file once; a legacy file has no checksums. The tree is safe to recurse: no deeper than 128, without
+ * cycles (a reference to an enclosing object is an opaque "(cycle)"), no dict has a key twice; parts that the file
+ * mentions twice are shared. Errors name the file, and the byte or the record that is wrong;
+ * GT_EFORMAT for a file that is cut, damaged or no checkpoint, with a hint.
+ */
 int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
 struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt);
 /* "torch-zip" or "torch-legacy". */
@@ -91,7 +97,8 @@ const struct gt_tree *gt_tree_get(const struct gt_tree *dict, const char *key);
 const struct gt_tree *gt_tree_get_int(const struct gt_tree *dict, int64_t key);
 
 /* Scalars with conversion between bool, int and float; false, *out untouched, for another kind or NULL.
- * A 0-dimensional tensor counts as a scalar (torch.optim keeps `step` as one). */
+ * A float is an integer only when it is whole. A 0-dimensional tensor counts as a scalar (torch.optim
+ * keeps `step` as one). */
 bool gt_tree_as_int(const struct gt_tree *tree, int64_t *out);
 bool gt_tree_as_float(const struct gt_tree *tree, double *out);
 
@@ -99,7 +106,8 @@ bool gt_tree_as_float(const struct gt_tree *tree, double *out);
 int64_t gt_tensor_count(const struct gt_tree_tensor *t);
 
 /* Copy a tensor to contiguous memory dst of gt_tensor_count() elements, following strides, converting
- * f16, bf16, f32, f64 among each other and integers among each other; GT_ENOTSUP for other pairs. */
+ * f16, bf16, f32, f64 among each other (rounding once, to nearest even) and integers, bool being 0 and
+ * 1, among each other. GT_ENOTSUP for other pairs, GT_EINVAL for an integer that does not fit. */
 int gt_tensor_read(const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, struct gt_err *err);
 
 /* ---- the state_dict inside ---- */
@@ -161,7 +169,10 @@ int gt_tree_append(
  * Write a tree as torch.save does since 1.6: a zip archive, records stored and aligned to 64 bytes, CRCs,
  * zip64 where needed, loadable by torch.load(weights_only=True) with every storage on the CPU. Dicts at
  * any depth become dict (a state_dict is one too; load_state_dict() asks no more). Tensors of the same data
- * pointer share one storage, as tied weights do. The file appears whole or not at all: temporary
+ * pointer (and dtype) share one storage, as tied weights do. What was read can be written: strides and
+ * sharing stay, requires_grad does not, and opaque objects are refused (GT_ENOTSUP). PyTorch 1.13's
+ * restricted unpickler knows no float outside tensors (its list of opcodes lacks BINFLOAT, later
+ * ones have it): weights_only=True there takes a bare state_dict, not one with an optimizer's settings. The file appears whole or not at all: temporary
  * name in the same folder, fsync, rename, fsync of the folder.
  */
 int gt_torch_save(const char *path, const struct gt_tree *root, struct gt_err *err);

@@ -60,24 +60,31 @@ static struct gt_tree *boxed(
 /* Two's complement of up to INT_MAX_BYTES, least significant byte first, as hexadecimal text. */
 static struct gt_tree *big_int(struct gt_machine *m, const unsigned char *p, size_t n)
 {
-	unsigned char digits[INT_MAX_BYTES];
-	char text[3 + 2 * INT_MAX_BYTES + 1];
+	static const char digit[] = "0123456789abcdef";
+	unsigned char magnitude[INT_MAX_BYTES];
+	char text[3 + 2 * INT_MAX_BYTES], *s = text;
 	bool negative = p[n - 1] & 0x80;
 	unsigned carry = 1;
-	int used = sprintf(text, "%s0x", negative ? "-" : "");
 
 	for (size_t i = 0; i < n; i++) { /* -x is ~x + 1 */
 		unsigned byte = negative ? (unsigned char)~p[i] + carry : p[i];
 
-		digits[i] = (unsigned char)byte;
+		magnitude[i] = (unsigned char)byte;
 		carry = byte >> 8;
 	}
-	while (n > 1 && !digits[n - 1])
+	if (negative)
+		*s++ = '-';
+	*s++ = '0';
+	*s++ = 'x';
+	while (n > 1 && !magnitude[n - 1])
 		n--;
-	used += sprintf(text + used, "%x", digits[--n]);
-	while (n)
-		used += sprintf(text + used, "%02x", digits[--n]);
-	return boxed(m, "builtins.int", text, (size_t)used);
+	if (magnitude[n - 1] < 16)
+		*s++ = digit[magnitude[--n]];
+	while (n--) {
+		*s++ = digit[magnitude[n] >> 4];
+		*s++ = digit[magnitude[n] & 15];
+	}
+	return boxed(m, "builtins.int", text, (size_t)(s - text));
 }
 
 int gt_op_long(struct gt_machine *m, unsigned char op)

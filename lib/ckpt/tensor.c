@@ -60,8 +60,8 @@ int gt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err)
 		return gt_err_set(err, GT_EFORMAT, "a tensor's strides are negative or overflow");
 	if (last >= room)
 		return gt_err_set(err, GT_EFORMAT,
-		    "a tensor of storage '%.80s' needs %lld elements, the storage has %lld",
-		    t->storage_key ? t->storage_key : "", (long long)last + 1, (long long)room);
+		    "a tensor reaches element %lld of storage '%.80s', which has %lld",
+		    (long long)last, t->storage_key ? t->storage_key : "", (long long)room);
 	return 0;
 }
 

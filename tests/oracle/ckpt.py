@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+import zipfile
 
 try:
     import torch
@@ -229,6 +230,31 @@ def real_files(folder):
         yield name + ": note", "" if first == note_of(value, place) else "the note is: " + first
 
 
+def rezipped(folder):
+    """The same records by another writer: deflated, zip64 sizes, another root, the other byte order."""
+    value = {"w": torch.arange(300.0), "h": torch.arange(9, dtype=torch.int16), "b": torch.tensor([True])}
+    swap = {"0": 4, "1": 2, "2": 1}
+    source, path = os.path.join(folder, "torch.pth"), os.path.join(folder, "other.pth")
+    torch.save(value, source)
+    for name, method, root, big in (("deflated", zipfile.ZIP_DEFLATED, "archive", False),
+                                    ("another root", zipfile.ZIP_STORED, "a b.ü", False),
+                                    ("big-endian", zipfile.ZIP_STORED, "archive", True)):
+        with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w", method) as new:
+            for record in old.namelist():
+                data, stem = old.read(record), record.split("/", 1)[1]
+                if big and stem.startswith("data/"):
+                    size = swap[stem[5:]]
+                    data = b"".join(data[i:i + size][::-1] for i in range(0, len(data), size))
+                with new.open(root + "/" + stem, "w", force_zip64=True) as out:
+                    out.write(data)
+            if big:
+                new.writestr(root + "/byteorder", "big")
+        yield "a zip that is " + name, compare_read(path, value, "torch-zip")
+        run("copy", path, source + ".copy")
+        same = list(lines(torch.load(source + ".copy"), None)) == list(lines(value, None))
+        yield "a zip that is %s: written" % name, "" if same else "torch reads other values"
+
+
 def more_than_65535(folder):
     """So many storages that the archive needs zip64's end record."""
     path = os.path.join(folder, "many.pth")
@@ -242,7 +268,7 @@ def main():
         return 0
     failed = count = 0
     with tempfile.TemporaryDirectory() as folder:
-        for part in (cases, whole_model, real_files, more_than_65535):
+        for part in (cases, whole_model, real_files, rezipped, more_than_65535):
             for name, problem in part(folder):
                 count += 1
                 failed += bool(problem)

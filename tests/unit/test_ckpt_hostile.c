@@ -1,0 +1,469 @@
+/* test_ckpt_hostile.c - files that are cut, flipped, forged or something else entirely. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/base/file.h"
+#include "lib/ckpt/bytes.h"
+#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/pickle.h"
+#include "lib/ckpt/zip.h"
+
+#define COUNT(a) (sizeof(a) / sizeof(*(a)))
+
+/* ---- a file in memory, with a path ---- */
+
+struct file {
+	int fd;
+	char path[40];
+	unsigned char *bytes;
+	size_t size;
+};
+
+static void file_new(struct file *f, const void *bytes, size_t size)
+{
+	f->fd = memfd_create("hostile", MFD_CLOEXEC);
+	assert_true(f->fd >= 0);
+	snprintf(f->path, sizeof(f->path), "/proc/self/fd/%d", f->fd);
+	f->bytes = malloc(size ? size : 1);
+	f->size = size;
+	assert_non_null(f->bytes);
+	if (size)
+		memcpy(f->bytes, bytes, size);
+	assert_int_equal(pwrite(f->fd, bytes, size, 0), size);
+}
+
+static void file_free(struct file *f)
+{
+	close(f->fd);
+	free(f->bytes);
+}
+
+/* Every walker after us recurses like this and reads like this. */
+static void walk(const struct gt_tree *t, size_t *visits)
+{
+	unsigned char *data;
+	int64_t n;
+
+	if (++*visits > 100000)
+		return;
+	if (t->kind == GT_TREE_LIST || t->kind == GT_TREE_TUPLE || t->kind == GT_TREE_DICT) {
+		for (size_t i = 0; i < t->seq.count; i++) {
+			if (t->kind == GT_TREE_DICT)
+				walk(t->seq.items[i].key, visits);
+			walk(t->seq.items[i].value, visits);
+		}
+	} else if (t->kind == GT_TREE_OPAQUE) {
+		assert_non_null(t->opaque.class_name);
+		if (t->opaque.args)
+			walk(t->opaque.args, visits);
+		if (t->opaque.items)
+			walk(t->opaque.items, visits);
+		if (t->opaque.state)
+			walk(t->opaque.state, visits);
+	} else if (t->kind == GT_TREE_STRING) {
+		assert_int_equal(t->string.bytes[t->string.length], 0);
+	} else if (t->kind == GT_TREE_TENSOR && gt_tensor_count(&t->tensor) < 1000) {
+		n = gt_tensor_count(&t->tensor);
+		data = malloc((size_t)n * gt_dtype_size(t->tensor.dtype) + 1);
+		assert_int_equal(gt_tensor_read(&t->tensor, t->tensor.dtype, data, NULL), 0);
+		free(data);
+	}
+}
+
+/* Open, walk, search, close: an error with a text, or a tree that holds. Returns gt_ckpt_open()'s code. */
+static int survive(const char *path, struct gt_err *err)
+{
+	struct gt_state_dict sd;
+	struct gt_ckpt *ckpt;
+	size_t visits = 0;
+	int rc = gt_ckpt_open(&ckpt, path, err);
+
+	if (rc) {
+		assert_null(ckpt);
+		assert_true(err->text[0] && err->code == rc);
+		return rc;
+	}
+	walk(gt_ckpt_root(ckpt), &visits);
+	if (!gt_state_dict_find(&sd, gt_ckpt_root(ckpt), NULL))
+		gt_state_dict_release(&sd);
+	gt_ckpt_close(ckpt);
+	return 0;
+}
+
+/* ---- the small files ---- */
+
+static struct gt_tree *small_tree(struct gt_arena *a)
+{
+	static const float w[] = { 1, 2, 3, 4, 5, 6 };
+	static const int64_t steps[] = { 7 }, shape[] = { 2, 3 };
+	struct gt_tree *root = gt_tree_dict(a, NULL), *sd = gt_tree_dict(a, NULL);
+	struct gt_tree *list = gt_tree_list(a, NULL);
+
+	gt_tree_set(sd, "module.w", gt_tree_tensor(a, GT_F32, 2, shape, w, NULL), a, NULL);
+	gt_tree_set(sd, "module.n", gt_tree_tensor(a, GT_I64, 0, NULL, steps, NULL), a, NULL);
+	gt_tree_set(root, "state_dict", sd, a, NULL);
+	gt_tree_append(list, gt_tree_float(a, 0.5, NULL), a, NULL);
+	gt_tree_append(list, gt_tree_int(a, 1ll << 40, NULL), a, NULL);
+	gt_tree_set(root, "list", list, a, NULL);
+	return root;
+}
+
+static void small_zip(struct file *f)
+{
+	char path[] = "/tmp/gtrain-test-XXXXXX";
+	struct gt_arena a = { 0 };
+	struct gt_mapping map;
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(gt_torch_save(path, small_tree(&a), NULL), 0);
+	assert_int_equal(gt_map(&map, path, NULL), 0);
+	file_new(f, map.data, map.size);
+	gt_unmap(&map);
+	unlink(path);
+	gt_arena_release(&a);
+}
+
+/* Set the checksums of a zip's directory to "none", so that flips reach what they protect. */
+static void drop_checksums(struct file *f)
+{
+	for (size_t i = 0; i + 46 < f->size; i++)
+		if (!memcmp(f->bytes + i, "PK\1\2", 4))
+			gt_put_le(f->bytes + i + 16, 0, 4);
+	assert_int_equal(pwrite(f->fd, f->bytes, f->size, 0), f->size);
+}
+
+#define P2 "\x80\x02"
+#define LEGACY_MAGIC                                                                               \
+	P2 "\x8a\x0al\xfc\x9c"                                                                     \
+	   "F\xf9 j\xa8P\x19."
+#define LEGACY_VERSION P2 "M\xe9\x03."
+#define LEGACY_SYSTEM  P2 "}X\x0d\0\0\0little_endian\x88s."
+#define LEGACY_KEYS                                                                                \
+	P2 "](X\1\0\0\0"                                                                           \
+	   "0X\1\0\0\0"                                                                            \
+	   "1e."
+#define LEGACY_FIRST LEGACY_MAGIC LEGACY_VERSION LEGACY_SYSTEM
+
+/* The same object as a legacy file: the pickle is the zip's, the keys are "0" and "1". */
+static void small_legacy(struct file *f)
+{
+	static const unsigned char counts[2][8] = { { 6 }, { 1 } };
+	unsigned char out[4096], *p = out;
+	const unsigned char *pickle, *data;
+	struct gt_arena a = { 0 };
+	struct gt_zip zip;
+	struct file source;
+
+	small_zip(&source);
+	assert_int_equal(gt_zip_read(&zip, source.bytes, source.size, &a, NULL), 0);
+	assert_int_equal(
+	    gt_zip_open_record(&zip, gt_zip_find(&zip, "archive/data.pkl"), &a, &pickle, NULL), 0);
+	p = mempcpy(p, LEGACY_FIRST, sizeof(LEGACY_FIRST) - 1);
+	p = mempcpy(p, pickle, gt_zip_find(&zip, "archive/data.pkl")->size);
+	p = mempcpy(p, LEGACY_KEYS, sizeof(LEGACY_KEYS) - 1);
+	for (int i = 0; i < 2; i++) {
+		const struct gt_zip_record *r =
+		    gt_zip_find(&zip, i ? "archive/data/1" : "archive/data/0");
+
+		assert_int_equal(gt_zip_open_record(&zip, r, &a, &data, NULL), 0);
+		p = mempcpy(p, counts[i], 8);
+		p = mempcpy(p, data, r->size);
+	}
+	file_new(f, out, (size_t)(p - out));
+	file_free(&source);
+	gt_arena_release(&a);
+}
+
+static void (*const small[])(struct file *f) = { small_zip, small_legacy };
+
+/* ---- cut and flipped ---- */
+
+static void test_cut(void **state)
+{
+	struct gt_err err;
+	struct file f;
+
+	(void)state;
+	for (size_t kind = 0; kind < COUNT(small); kind++) {
+		small[kind](&f);
+		assert_int_equal(survive(f.path, &err), 0);
+		for (size_t i = 0; i < 64; i++) {
+			assert_int_equal(ftruncate(f.fd, (off_t)(f.size * i / 64)), 0);
+			assert_int_not_equal(survive(f.path, &err), 0);
+			assert_int_equal(ftruncate(f.fd, (off_t)f.size), 0);
+			assert_int_equal(pwrite(f.fd, f.bytes, f.size, 0), f.size);
+		}
+		file_free(&f);
+	}
+}
+
+static void flip_all(struct file *f, size_t *errors, size_t *trees)
+{
+	struct gt_err err;
+
+	for (size_t i = 0; i < f->size; i++) {
+		for (int bit = 0; bit <= 8; bit++) {
+			unsigned char c = f->bytes[i] ^ (bit == 8 ? 0xff : 1 << bit);
+
+			assert_int_equal(pwrite(f->fd, &c, 1, (off_t)i), 1);
+			++*(survive(f->path, &err) ? errors : trees);
+		}
+		assert_int_equal(pwrite(f->fd, f->bytes + i, 1, (off_t)i), 1);
+	}
+}
+
+static void test_flipped(void **state)
+{
+	struct file f;
+
+	(void)state;
+	for (size_t kind = 0; kind < COUNT(small); kind++) {
+		size_t errors = 0, trees = 0;
+
+		small[kind](&f);
+		drop_checksums(&f);
+		flip_all(&f, &errors, &trees);
+		print_message("%zu flips: %zu errors, %zu trees\n", errors + trees, errors, trees);
+		assert_true(errors && trees);
+		file_free(&f);
+	}
+}
+
+/* With the checksums in place no flip in a record's bytes goes unnoticed. */
+static void test_checksum(void **state)
+{
+	struct gt_arena a = { 0 };
+	const unsigned char *bytes;
+	struct gt_err err;
+	struct gt_zip zip;
+	struct file f;
+
+	(void)state;
+	small_zip(&f);
+	assert_int_equal(gt_zip_read(&zip, f.bytes, f.size, &a, NULL), 0);
+	for (size_t r = 0; r < zip.count; r++) {
+		if (strstr(zip.records[r].name, "version"))
+			continue;
+		assert_int_equal(gt_zip_open_record(&zip, &zip.records[r], &a, &bytes, NULL), 0);
+		for (size_t i = 0; i < zip.records[r].size; i++) {
+			unsigned char c = bytes[i] ^ 0x10;
+
+			assert_int_equal(pwrite(f.fd, &c, 1, bytes - f.bytes + (off_t)i), 1);
+			assert_int_equal(survive(f.path, &err), GT_EFORMAT);
+			assert_non_null(strstr(err.text, "CRC"));
+			assert_int_equal(pwrite(f.fd, bytes + i, 1, bytes - f.bytes + (off_t)i), 1);
+		}
+	}
+	assert_int_equal(survive(f.path, &err), 0);
+	gt_arena_release(&a);
+	file_free(&f);
+}
+
+/* ---- other files ---- */
+
+static void test_accidents(void **state)
+{
+	static const struct {
+		const char *bytes;
+		size_t size;
+		const char *said;
+	} cases[] = {
+#define FILE_OF(s) s, sizeof(s) - 1
+		{ FILE_OF(""), "empty" },
+		{ FILE_OF("version https://git-lfs.github.com/spec/v1\noid sha256:00\n"),
+		    "Git LFS" },
+		{ FILE_OF("\n <!DOCTYPE HTML><html>"), "web page" },
+		{ FILE_OF("\xef\xbb\xbf<HTML>"), "web page" },
+		{ FILE_OF("<?xml version='1.0'?>"), "XML" },
+		{ FILE_OF("PK\3\4 and the rest is missing"), "cut" },
+		{ FILE_OF("\x1f\x8b\x08"), "gzip" },
+		{ FILE_OF("\0\0\0\0\0\0\0\0\0"), "all zeros" },
+		{ FILE_OF("hello"), "not a checkpoint" },
+		{ FILE_OF("\x80"), "not a checkpoint" },
+		{ FILE_OF(P2 "]."), "not one of torch.save" },
+		{ FILE_OF(LEGACY_MAGIC P2 "K\1."), "version" },
+		{ FILE_OF(LEGACY_FIRST), "does not end" },
+		{ FILE_OF("PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), "not a checkpoint" },
+		{ FILE_OF("PK\3\4PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), "data.pkl" },
+	};
+	struct gt_err err;
+	struct file f;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		file_new(&f, cases[i].bytes, cases[i].size);
+		assert_int_not_equal(survive(f.path, &err), 0);
+		if (!strstr(err.text, cases[i].said) || !strstr(err.text, f.path))
+			fail_msg("'%s' does not say '%s'", err.text, cases[i].said);
+		file_free(&f);
+	}
+	assert_int_equal(survive("/nonexistent/file.pth", &err), GT_EIO);
+	assert_int_equal(survive("/tmp", &err), GT_EIO);
+	assert_int_equal(survive("/dev/null", &err), GT_EIO);
+}
+
+/* ---- pickles ---- */
+
+static int read_pickle(const void *bytes, size_t size, struct gt_err *err)
+{
+	struct gt_arena a = { 0 };
+	struct gt_tree *tree;
+	size_t used = 0, visits = 0;
+	int rc = gt_pickle_read(&tree, &a, bytes, size, &used, NULL, err);
+
+	if (!rc)
+		walk(tree, &visits);
+	else
+		assert_null(tree);
+	gt_arena_release(&a);
+	return rc;
+}
+
+static void test_pickles(void **state)
+{
+	static const struct {
+		const char *bytes;
+		size_t size;
+		const char *said; /* NULL: it can be read */
+	} cases[] = {
+		{ FILE_OF(""), "does not end" },
+		{ FILE_OF("."), "other than one value" },
+		{ FILE_OF("NN."), "other than one value" },
+		{ FILE_OF("(N."), "other than one value" },
+		{ FILE_OF("N"), "does not end" },
+		{ FILE_OF("\xff."), "opcode" },
+		{ FILE_OF("S'text'\n."), "opcode" },
+		{ FILE_OF("\x80\x06N."), "protocol 6" },
+		{ FILE_OF("X\xff\xff\xff\xffx."), "4294967295 bytes" },
+		{ FILE_OF("\x8d\xff\xff\xff\xff\xff\xff\xff\xffx."), "18446744073709551615 bytes" },
+		{ FILE_OF("\x8b\xff\xff\xff\xff."), "bytes" },
+		{ FILE_OF("\x95\xff\xff\xff\xff\xff\xff\xff\x7fN."), "frame" },
+		{ FILE_OF("J\1\2"), "4 bytes" },
+		{ FILE_OF("X\2\0\0\0\xc3("
+		          "."),
+		    "UTF-8" },
+		{ FILE_OF("X\3\0\0\0\xed\xa0\x80."), "UTF-8" },
+		{ FILE_OF("h\0."), "memo 0" },
+		{ FILE_OF("Nr\xff\xff\xff\xff."), "memo 4294967295" },
+		{ FILE_OF("Np-1\n."), "memo" },
+		{ FILE_OF("t."), "no mark" },
+		{ FILE_OF("}Ns."), "too few" },
+		{ FILE_OF("}(Nu."), "without a value" },
+		{ FILE_OF("]NNs."), "no dict" },
+		{ FILE_OF("}Na."), "no list" },
+		{ FILE_OF("N}b."), "no object" },
+		{ FILE_OF("N)R."), "no class" },
+		{ FILE_OF("cos\nsystem\nNR."), "no tuple" },
+		{ FILE_OF("cos\nsys"), "does not end" },
+		{ FILE_OF("(N)Q."), "persistent" },
+		{ FILE_OF("I12x\n."), "no integer" },
+		{ FILE_OF("Fx\n."), "no number" },
+		{ FILE_OF("}(K\1NK\1Nu."), "twice" },
+		{ FILE_OF("}(U\1aNU\1aNu."), "'a' twice" },
+		{ FILE_OF("0."), "too few" },
+		{ FILE_OF("N(0."), NULL },
+		{ FILE_OF("cos\nsystem\n(X\4\0\0\0rm -tR."), NULL },
+		{ FILE_OF("(ios\nsystem\n."), NULL },
+		{ FILE_OF("]q\0h\0a."), NULL },    /* a list that contains itself */
+		{ FILE_OF("}q\0h\0h\0s."), NULL }, /* a dict that is its own key and value */
+		{ FILE_OF("cA\nB\n)\x81q\0h\0b."), NULL }, /* an object that is its own state */
+		{ FILE_OF("\x80\x04\x95\1\0\0\0\0\0\0\0\x8f\x94(K\1K\2\x90."), NULL },
+		{ FILE_OF("\x8a\x00."), NULL },
+		{ FILE_OF("L123456789012345678901234567890L\n."), NULL },
+	};
+	struct gt_err err;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		int rc = read_pickle(cases[i].bytes, cases[i].size, &err);
+
+		if (!cases[i].said && rc)
+			fail_msg("case %zu: %s", i, err.text);
+		if (cases[i].said && (!rc || !strstr(err.text, cases[i].said)))
+			fail_msg("case %zu: '%s' does not say '%s'", i, rc ? err.text : "",
+			    cases[i].said);
+	}
+}
+
+static void test_big_ints(void **state)
+{
+	static const struct {
+		const char *bytes;
+		size_t size;
+		const char *text;
+	} cases[] = {
+		{ FILE_OF("\x8a\x09\0\0\0\0\0\0\0\0\1."), "0x10000000000000000" },
+		{ FILE_OF("\x8a\x09\0\0\0\0\0\0\0\0\xff."), "-0x10000000000000000" },
+		{ FILE_OF("\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\xfe."),
+		    "-0x10000000000000001" },
+		{ FILE_OF("\x8a\x09\1\0\0\0\0\0\0\0\x80."), "-0x7fffffffffffffffff" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct gt_arena a = { 0 };
+		struct gt_tree *tree;
+		size_t used;
+
+		assert_int_equal(gt_pickle_read(&tree, &a, (const void *)cases[i].bytes,
+		                     cases[i].size, &used, NULL, NULL),
+		    0);
+		assert_string_equal(tree->opaque.class_name, "builtins.int");
+		assert_string_equal(
+		    tree->opaque.args->seq.items[0].value->string.bytes, cases[i].text);
+		gt_arena_release(&a);
+	}
+}
+
+/* `depth` lists in each other; and lists that hold the one before twice: 2^depth nodes in a few bytes. */
+static void test_bombs(void **state)
+{
+	enum { DEPTH = 100000 };
+	unsigned char *deep = malloc(2 * DEPTH + 2), *wide = malloc(64 * 16), *p;
+	struct gt_err err;
+
+	(void)state;
+	memset(deep, ']', DEPTH);
+	memset(deep + DEPTH, 'a', DEPTH - 1);
+	deep[2 * DEPTH - 1] = '.';
+	assert_int_equal(read_pickle(deep, 2 * DEPTH, &err), GT_EFORMAT);
+	assert_non_null(strstr(err.text, "nested"));
+	p = mempcpy(wide, "]q\0", 3);
+	for (unsigned char i = 1; i < 60; i++) {
+		*p++ = '0';
+		p = mempcpy(
+		    p, (unsigned char[]){ ']', 'q', i, 'h', i - 1, 'a', 'h', i - 1, 'a' }, 9);
+	}
+	*p++ = '.';
+	assert_int_equal(read_pickle(wide, (size_t)(p - wide), &err), GT_EFORMAT);
+	assert_non_null(strstr(err.text, "more than"));
+	free(deep);
+	free(wide);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_flipped),
+		cmocka_unit_test(test_checksum),
+		cmocka_unit_test(test_accidents),
+		cmocka_unit_test(test_pickles),
+		cmocka_unit_test(test_big_ints),
+		cmocka_unit_test(test_bombs),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,184 @@
+/* test_ckpt_state_dict.c - where a state_dict is found, what comes off its keys, what is said. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/ckpt.h"
+
+#define COUNT(a) (sizeof(a) / sizeof(*(a)))
+
+/*
+ * A tree in a line: `name` is a tensor, `name=` an integer, `name?` a None, `name@PLACE` a tensor saved there,
+ * `name{...}` a dict; blanks between them.
+ */
+static struct gt_tree *parse(const char **p, struct gt_arena *a)
+{
+	static const float data[1];
+	struct gt_tree *dict = gt_tree_dict(a, NULL);
+
+	while (**p && **p != '}') {
+		size_t n = strcspn(*p, " {}=?@");
+		char *key = strndup(*p, n);
+		struct gt_tree *value;
+
+		*p += n;
+		if (**p == '{') {
+			++*p;
+			value = parse(p, a);
+			++*p;
+		} else if (**p == '=') {
+			++*p;
+			value = gt_tree_int(a, 1, NULL);
+		} else if (**p == '?') {
+			++*p;
+			value = gt_tree_none(a, NULL);
+		} else {
+			value = gt_tree_tensor(a, GT_F32, 0, NULL, data, NULL);
+			if (**p == '@') {
+				size_t m = strcspn(++*p, " }");
+				char *place = gt_arena_alloc(a, m + 1, NULL);
+
+				memcpy(place, *p, m);
+				value->tensor.location = place;
+				*p += m;
+			}
+		}
+		assert_int_equal(gt_tree_set(dict, key, value, a, NULL), 0);
+		free(key);
+		*p += strspn(*p, " ");
+	}
+	return dict;
+}
+
+static const struct {
+	const char *tree, *names, *note;
+} found[] = {
+	{ "w b", "w b", "" },
+	{ "w b?", "w", "" },
+	{ "w _extra_state=", "w", "" },
+	{ "epoch= state_dict{w}", "w", "state_dict found under 'state_dict'" },
+	{ "model{a} state_dict{b}", "a", "state_dict found under 'model'" },
+	{ "best model_state_dict{w}", "w", "state_dict found under 'model_state_dict'" },
+	{ "state{model{net{w}}}", "w", "state_dict found under 'state.model.net'" },
+	{ "model{epoch=} generator{w} epoch=", "w", "state_dict found under 'generator'" },
+	{ "module.w module.b", "w b", "'module.' taken off 2 keys" },
+	{ "module.w b", "w b", "'module.' taken off 1 key" },
+	{ "_orig_mod.module.w module._orig_mod.module.b", "w b",
+	    "'module.' and '_orig_mod.' taken off 2 keys" },
+	{ "module. w", "module. w", "" },
+	{ "layer.module.w", "layer.module.w", "" },
+	{ "w@cuda:0 b@cuda:0", "w b", "saved on cuda:0" },
+	{ "w@cuda:0 b@cuda:1 c@cpu", "w b c", "saved on cuda:0, cuda:1" },
+	{ "state_dict{module.w@cuda:0}", "w",
+	    "state_dict found under 'state_dict'; 'module.' taken off 1 key; saved on cuda:0" },
+};
+
+static void test_found(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT(found); i++) {
+		struct gt_arena a = { 0 };
+		struct gt_state_dict sd;
+		struct gt_err err = GT_ERR_INIT;
+		const char *p = found[i].tree;
+		char names[200] = "";
+
+		if (gt_state_dict_find(&sd, parse(&p, &a), &err))
+			fail_msg("'%s': %s", found[i].tree, err.text);
+		for (size_t k = 0; k < sd.count; k++) {
+			strcat(strcat(names, k ? " " : ""), sd.entries[k].name);
+			assert_ptr_equal(
+			    gt_state_dict_get(&sd, sd.entries[k].name), sd.entries[k].tensor);
+		}
+		assert_string_equal(names, found[i].names);
+		assert_string_equal(sd.note, found[i].note);
+		assert_null(gt_state_dict_get(&sd, "absent"));
+		gt_state_dict_release(&sd);
+		gt_arena_release(&a);
+	}
+}
+
+static void test_refused(void **state)
+{
+	static const struct {
+		const char *tree, *said;
+	} cases[] = {
+		{ "", "its keys are: none" },
+		{ "epoch= lr=", "'epoch', 'lr'" },
+		{ "generator{w} discriminator{w}", "'generator', 'discriminator'" },
+		{ "module.w w", "two keys become 'w'" },
+		{ "module.w _orig_mod.w", "two keys become 'w'" },
+		{ "a{a{a{a{a{a{a{a{a{w}}}}}}}}}", "'a'" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct gt_arena a = { 0 };
+		struct gt_state_dict sd;
+		struct gt_err err = GT_ERR_INIT;
+		const char *p = cases[i].tree;
+
+		assert_int_equal(gt_state_dict_find(&sd, parse(&p, &a), &err), GT_EFORMAT);
+		if (!strstr(err.text, cases[i].said))
+			fail_msg("'%s' does not say '%s'", err.text, cases[i].said);
+		assert_null(sd.entries);
+		gt_arena_release(&a);
+	}
+}
+
+/* The three files that people use. */
+static void test_real(void **state)
+{
+	static const struct {
+		const char *name, *format, *tensor;
+		int64_t elements;
+	} cases[] = {
+		{ "resnet20-12fca82f.th", "torch-legacy", "layer3.2.conv2.weight", 64 * 64 * 9 },
+		{ "dqn-conv.pth", "torch-zip", NULL, 0 },
+		{ "lpips-alex.pth", "torch-legacy", "lin0.model.1.weight", 64 },
+	};
+	const char *folder = getenv("GTRAIN_TEST_DATA");
+	struct gt_err err = GT_ERR_INIT;
+	char path[512];
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct gt_state_dict sd;
+		struct gt_ckpt *ckpt;
+
+		snprintf(path, sizeof(path), "%s/ckpt/%s", folder ? folder : "../shared/data",
+		    cases[i].name);
+		if (gt_ckpt_open(&ckpt, path, &err)) {
+			print_message("skipped: %s\n", err.text);
+			skip();
+		}
+		assert_string_equal(gt_ckpt_format(ckpt), cases[i].format);
+		assert_int_equal(gt_state_dict_find(&sd, gt_ckpt_root(ckpt), &err), 0);
+		if (cases[i].tensor) {
+			const struct gt_tree_tensor *t = gt_state_dict_get(&sd, cases[i].tensor);
+
+			assert_non_null(t);
+			assert_int_equal(gt_tensor_count(t), cases[i].elements);
+			assert_string_equal(t->location, "cuda:0");
+		}
+		gt_state_dict_release(&sd);
+		gt_ckpt_close(ckpt);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_found),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_real),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,268 @@
+/* test_ckpt_tensor.c - strided reading, conversion and rounding of stored tensors. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/tree.h"
+
+#define COUNT(a) (sizeof(a) / sizeof(*(a)))
+
+static struct gt_tree_tensor scalar(enum gt_dtype dtype, const void *data)
+{
+	return (struct gt_tree_tensor){
+		.dtype = dtype, .storage = data, .storage_bytes = gt_dtype_size(dtype)
+	};
+}
+
+static uint16_t narrow(double value, enum gt_dtype to)
+{
+	struct gt_tree_tensor t = scalar(GT_F64, &value);
+	uint16_t out;
+
+	assert_int_equal(gt_tensor_read(&t, to, &out, NULL), 0);
+	return out;
+}
+
+static double widen(uint16_t bits, enum gt_dtype from)
+{
+	struct gt_tree_tensor t = scalar(from, &bits);
+	double out;
+
+	assert_int_equal(gt_tensor_read(&t, GT_F64, &out, NULL), 0);
+	return out;
+}
+
+/* Every finite value goes there and back; halfway between neighbours goes to the even one, and the
+ * smallest step off halfway to the nearer. Both formats are ordered like their bits. */
+static void check_rounding(enum gt_dtype dtype, uint16_t infinity)
+{
+	for (uint16_t bits = 0; bits < infinity; bits++) {
+		double low = widen(bits, dtype), high = widen(bits + 1, dtype), middle;
+
+		assert_int_equal(narrow(low, dtype), bits);
+		assert_int_equal(narrow(-low, dtype), bits | 0x8000);
+		if (bits + 1 == infinity)
+			high = 2 * low - widen(bits - 1, dtype);
+		middle = low + (high - low) / 2;
+		assert_int_equal(narrow(middle, dtype), bits & 1 ? bits + 1 : bits);
+		assert_int_equal(narrow(nextafter(middle, low), dtype), bits);
+		assert_int_equal(narrow(nextafter(middle, INFINITY), dtype), bits + 1);
+	}
+	assert_int_equal(narrow(INFINITY, dtype), infinity);
+	assert_int_equal(narrow(1e300, dtype), infinity);
+	assert_int_equal(narrow(-1e300, dtype), infinity | 0x8000);
+	assert_true(isnan(widen(narrow(NAN, dtype), dtype)));
+	assert_true(isinf(widen(infinity, dtype)));
+	assert_int_equal(narrow(5e-324, dtype), 0);
+}
+
+static void test_round_f16(void **state)
+{
+	(void)state;
+	check_rounding(GT_F16, 0x7c00);
+}
+
+static void test_round_bf16(void **state)
+{
+	(void)state;
+	check_rounding(GT_BF16, 0x7f80);
+}
+
+static void test_strides(void **state)
+{
+	static const float data[24] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+		17, 18, 19, 20, 21, 22, 23 };
+	static const struct {
+		int ndim;
+		int64_t shape[3], stride[3], offset;
+		double expected[6];
+	} cases[] = {
+		{ 2, { 2, 3 }, { 3, 1 }, 0, { 0, 1, 2, 3, 4, 5 } },
+		{ 2, { 3, 2 }, { 1, 3 }, 1, { 1, 4, 2, 5, 3, 6 } },
+		{ 2, { 2, 3 }, { 0, 1 }, 4, { 4, 5, 6, 4, 5, 6 } },
+		{ 3, { 2, 1, 3 }, { 12, INT64_MAX, 2 }, 0, { 0, 2, 4, 12, 14, 16 } },
+		{ 1, { 6 }, { 1 }, 18, { 18, 19, 20, 21, 22, 23 } },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct gt_tree_tensor t = { .ndim = cases[i].ndim,
+			.shape = cases[i].shape,
+			.stride = cases[i].stride,
+			.offset = cases[i].offset,
+			.storage = data,
+			.storage_bytes = sizeof(data) };
+		double out[6];
+
+		assert_int_equal(gt_tensor_check(&t, NULL), 0);
+		assert_int_equal(gt_tensor_read(&t, GT_F64, out, NULL), 0);
+		assert_memory_equal(out, cases[i].expected, sizeof(out));
+	}
+}
+
+/* More elements than one run of the converter, and strides that are not those of memory. */
+static void test_long(void **state)
+{
+	enum { ROWS = 37, COLUMNS = 41 };
+	static int32_t data[ROWS * COLUMNS];
+	static int64_t out[ROWS * COLUMNS];
+	const int64_t shape[] = { COLUMNS, ROWS }, stride[] = { 1, COLUMNS };
+	struct gt_tree_tensor t = { .dtype = GT_I32,
+		.ndim = 2,
+		.shape = shape,
+		.stride = stride,
+		.storage = data,
+		.storage_bytes = sizeof(data) };
+
+	(void)state;
+	for (int i = 0; i < ROWS * COLUMNS; i++)
+		data[i] = i - 700;
+	assert_int_equal(gt_tensor_read(&t, GT_I64, out, NULL), 0);
+	for (int i = 0; i < ROWS * COLUMNS; i++)
+		assert_int_equal(out[i], i % ROWS * COLUMNS + i / ROWS - 700);
+}
+
+static void test_swapped(void **state)
+{
+	static const unsigned char f32[] = { 0x3f, 0xc0, 0, 0 }, i16[] = { 0x12, 0x34 };
+	static const unsigned char c64[] = { 0x3f, 0x80, 0, 0, 0x40, 0, 0, 0 };
+	struct gt_tree_tensor t = scalar(GT_F32, f32);
+	double real;
+	int64_t integer;
+	float complex[2];
+
+	(void)state;
+	t.swapped = true;
+	assert_int_equal(gt_tensor_read(&t, GT_F64, &real, NULL), 0);
+	assert_true(real == 1.5);
+	t = scalar(GT_I16, i16);
+	t.swapped = true;
+	assert_int_equal(gt_tensor_read(&t, GT_I64, &integer, NULL), 0);
+	assert_int_equal(integer, 0x1234);
+	t = scalar(GT_C64, c64);
+	t.swapped = true;
+	assert_int_equal(gt_tensor_read(&t, GT_C64, complex, NULL), 0);
+	assert_true(complex[0] == 1 && complex[1] == 2);
+}
+
+static void test_integers(void **state)
+{
+	static const struct {
+		enum gt_dtype to;
+		int64_t value;
+		int rc;
+	} cases[] = {
+		{ GT_I32, INT32_MAX, 0 },
+		{ GT_I32, INT32_MIN, 0 },
+		{ GT_I32, (int64_t)INT32_MAX + 1, GT_EINVAL },
+		{ GT_I16, -32769, GT_EINVAL },
+		{ GT_I8, -128, 0 },
+		{ GT_U8, 255, 0 },
+		{ GT_U8, -1, GT_EINVAL },
+		{ GT_U8, 256, GT_EINVAL },
+		{ GT_BOOL, 1, 0 },
+		{ GT_BOOL, 2, GT_EINVAL },
+		{ GT_F32, 1, GT_ENOTSUP },
+		{ GT_C64, 1, GT_ENOTSUP },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct gt_tree_tensor t = scalar(GT_I64, &cases[i].value), back;
+		unsigned char out[16];
+		int64_t again;
+
+		assert_int_equal(gt_tensor_read(&t, cases[i].to, out, NULL), cases[i].rc);
+		if (cases[i].rc)
+			continue;
+		back = scalar(cases[i].to, out);
+		assert_int_equal(gt_tensor_read(&back, GT_I64, &again, NULL), 0);
+		assert_int_equal(again, cases[i].value);
+	}
+}
+
+static void test_check(void **state)
+{
+	static const struct {
+		int ndim;
+		int64_t shape[3], stride[3], offset;
+		int rc;
+	} cases[] = {
+		{ 1, { 4 }, { 1 }, 0, 0 },
+		{ 1, { 5 }, { 1 }, 0, GT_EFORMAT },
+		{ 1, { 4 }, { 1 }, 1, GT_EFORMAT },
+		{ 1, { 2 }, { 3 }, 0, 0 },
+		{ 1, { 2 }, { 4 }, 0, GT_EFORMAT },
+		{ 1, { 2 }, { -1 }, 1, GT_EFORMAT },
+		{ 1, { -1 }, { 1 }, 0, GT_EFORMAT },
+		{ 1, { 1 }, { 1 }, -1, GT_EFORMAT },
+		{ 0, { 0 }, { 0 }, 3, 0 },
+		{ 0, { 0 }, { 0 }, 4, GT_EFORMAT },
+		{ 0, { 0 }, { 0 }, INT64_MAX, GT_EFORMAT },
+		{ 1, { 0 }, { 1 }, 77, 0 },
+		{ 2, { INT64_MAX, 2 }, { 0, 0 }, 0, GT_EFORMAT },
+		{ 2, { INT64_MAX / 8, 1 }, { 0, 0 }, 0, GT_EFORMAT },
+		{ 3, { INT64_MAX, INT64_MAX, 0 }, { 0, 0, 0 }, 0, GT_EFORMAT },
+		{ 2, { 3, 3 }, { INT64_MAX, 1 }, 0, GT_EFORMAT },
+		{ 2, { 2, 2 }, { INT64_MAX, 1 }, 0, GT_EFORMAT },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct gt_tree_tensor t = { .ndim = cases[i].ndim,
+			.shape = cases[i].shape,
+			.stride = cases[i].stride,
+			.offset = cases[i].offset,
+			.storage_bytes = 16 };
+
+		assert_int_equal(gt_tensor_check(&t, NULL), cases[i].rc);
+	}
+}
+
+static void test_scalars(void **state)
+{
+	const float whole = 10, part = 2.5;
+	const int16_t integer = -3;
+	struct gt_tree t = { .kind = GT_TREE_TENSOR, .tensor = scalar(GT_F32, &whole) };
+	int64_t i = 99;
+	double d = 99;
+
+	(void)state;
+	assert_true(gt_tree_as_int(&t, &i) && i == 10);
+	assert_true(gt_tree_as_float(&t, &d) && d == 10);
+	t.tensor = scalar(GT_F32, &part);
+	assert_true(!gt_tree_as_int(&t, &i) && i == 10);
+	assert_true(gt_tree_as_float(&t, &d) && d == 2.5);
+	t.tensor = scalar(GT_I16, &integer);
+	assert_true(gt_tree_as_int(&t, &i) && i == -3);
+	assert_true(gt_tree_as_float(&t, &d) && d == -3);
+	t = (struct gt_tree){ .kind = GT_TREE_FLOAT, .real = 0x1p63 };
+	assert_true(!gt_tree_as_int(&t, &i) && i == -3);
+	t.real = NAN;
+	assert_false(gt_tree_as_int(&t, &i));
+	t = (struct gt_tree){ .kind = GT_TREE_STRING };
+	assert_true(!gt_tree_as_int(&t, &i) && !gt_tree_as_float(&t, &d) && d == -3);
+	assert_true(!gt_tree_as_int(NULL, &i) && !gt_tree_as_float(NULL, &d));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round_f16),
+		cmocka_unit_test(test_round_bf16),
+		cmocka_unit_test(test_strides),
+		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_swapped),
+		cmocka_unit_test(test_integers),
+		cmocka_unit_test(test_check),
+		cmocka_unit_test(test_scalars),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
