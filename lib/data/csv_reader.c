@@ -1,0 +1,164 @@
+/* csv_reader.c - rows of comma-separated fields out of memory. */
+#include "lib/data/csv_reader.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+
+static int put_char(struct gt_csv_reader *r, char c, struct gt_err *err)
+{
+	int rc = gt_grow(&r->text, r->used, &r->capacity, 1, err);
+
+	if (!rc)
+		r->text[r->used++] = c;
+	return rc;
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+static void skip_blanks(struct gt_csv_reader *r)
+{
+	while (r->at < r->end && is_blank(*r->at))
+		r->at++;
+}
+
+/* Where a line ends: the length of its end, 0 elsewhere. */
+static int line_end(const struct gt_csv_reader *r)
+{
+	if (r->at == r->end)
+		return 0;
+	if (*r->at == '\n')
+		return 1;
+	return *r->at == '\r' && (r->at + 1 == r->end || r->at[1] == '\n')
+	           ? 1 + (r->at + 1 < r->end)
+	           : 0;
+}
+
+static bool field_ends(const struct gt_csv_reader *r)
+{
+	return r->at == r->end || *r->at == ',' || line_end(r);
+}
+
+static int read_quoted(struct gt_csv_reader *r, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (r->at++; !rc; r->at++) {
+		if (r->at == r->end) {
+			gt_err_set(err, GT_EFORMAT, "line %ld: a quote is never closed", r->line);
+			return gt_err_hint(err, "a quote inside a quoted field is written twice");
+		}
+		if (*r->at == '"') {
+			if (r->at + 1 == r->end || r->at[1] != '"')
+				break;
+			r->at++;
+		}
+		r->next_line += *r->at == '\n';
+		rc = put_char(r, *r->at, err);
+	}
+	if (rc)
+		return rc;
+	r->at++;
+	skip_blanks(r);
+	if (!field_ends(r))
+		return gt_err_set(err, GT_EFORMAT,
+		    "line %ld: field %zu goes on after its closing quote", r->line, r->count + 1);
+	return 0;
+}
+
+static int read_field(struct gt_csv_reader *r, struct gt_err *err)
+{
+	size_t start = r->used;
+	int rc = gt_grow(&r->offsets, r->count, &r->offset_capacity, sizeof(*r->offsets), err);
+
+	if (rc)
+		return rc;
+	skip_blanks(r);
+	if (r->at < r->end && *r->at == '"') {
+		rc = read_quoted(r, err);
+	} else {
+		for (; !rc && !field_ends(r); r->at++)
+			rc = put_char(r, *r->at, err);
+		while (r->used > start && is_blank(r->text[r->used - 1]))
+			r->used--;
+	}
+	if (!rc && r->used > start && memchr(r->text + start, '\0', r->used - start))
+		rc = gt_err_set(
+		    err, GT_EFORMAT, "line %ld: a zero byte in field %zu", r->line, r->count + 1);
+	if (!rc)
+		rc = put_char(r, '\0', err);
+	if (!rc)
+		r->offsets[r->count++] = start;
+	return rc;
+}
+
+static void skip_empty_lines(struct gt_csv_reader *r)
+{
+	for (;;) {
+		const char *start = r->at;
+
+		skip_blanks(r);
+		if (!line_end(r)) {
+			if (r->at < r->end)
+				r->at = start;
+			return;
+		}
+		r->at += line_end(r);
+		r->next_line++;
+	}
+}
+
+/* The text has stopped moving: offsets become pointers. */
+static int point_at_fields(struct gt_csv_reader *r, struct gt_err *err)
+{
+	if (r->field_capacity < r->count) {
+		char **grown = gt_reallocarray(r->fields, r->count, sizeof(*grown), err);
+
+		if (!grown)
+			return GT_ENOMEM;
+		r->fields = grown;
+		r->field_capacity = r->count;
+	}
+	for (size_t i = 0; i < r->count; i++)
+		r->fields[i] = r->text + r->offsets[i];
+	return 0;
+}
+
+int gt_csv_next_row(struct gt_csv_reader *r, struct gt_err *err)
+{
+	int rc;
+
+	r->count = r->used = 0;
+	skip_empty_lines(r);
+	if (r->at == r->end)
+		return 0;
+	r->line = r->next_line;
+	for (;;) {
+		rc = read_field(r, err);
+		if (rc)
+			return rc;
+		if (r->at == r->end || *r->at != ',')
+			break;
+		r->at++;
+	}
+	if (line_end(r)) {
+		r->at += line_end(r);
+		r->next_line++;
+	}
+	rc = point_at_fields(r, err);
+	return rc ? rc : 1;
+}
+
+void gt_csv_release(struct gt_csv_reader *r)
+{
+	free(r->fields);
+	free(r->offsets);
+	free(r->text);
+	*r = (struct gt_csv_reader){ 0 };
+}

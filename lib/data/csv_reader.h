@@ -1,0 +1,31 @@
+/* csv_reader.h - rows of comma-separated fields out of memory. Private to lib/data. */
+#ifndef GT_DATA_CSV_READER_H
+#define GT_DATA_CSV_READER_H
+
+#include <stddef.h>
+
+#include "lib/base/err.h"
+
+/* Zero it, set at, end and next_line = 1. */
+struct gt_csv_reader {
+	const char *at, *end; /* what is still to be read */
+	long line, next_line; /* where the row in `fields` begins, where the next one does */
+	char **fields;        /* [count], borrowed until the next row is read */
+	size_t count;
+	size_t *offsets; /* of the fields in `text` */
+	size_t offset_capacity, field_capacity;
+	char *text; /* the fields, each with its terminator */
+	size_t used, capacity;
+};
+
+/*
+ * Read the next row that is not blank: 1, 0 at the end, negative on an error (GT_EFORMAT: a quote
+ * that is not closed or stands in the middle of a field, a NUL; names the line). Fields are
+ * divided by commas; spaces around them go; "..." keeps commas, line breaks and spaces, "" in it is a
+ * quote. Lines end in LF or CRLF. Source: RFC 4180, but for the spaces.
+ */
+int gt_csv_next_row(struct gt_csv_reader *r, struct gt_err *err);
+
+void gt_csv_release(struct gt_csv_reader *r);
+
+#endif

@@ -1,0 +1,226 @@
+/* dataset.c - the kinds of data sets, and views that share one. */
+#include "lib/data/data.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+#include "lib/base/philox.h"
+#include "lib/data/source.h"
+
+static const struct kind {
+	const char *name;
+	gt_source_open *open;
+	bool pathless; /* the path may be missing */
+	const char *keys[8];
+} kinds[] = {
+	{ "text", gt_text_open, false, { "level", "tokenizer" } },
+	{ "mnist", gt_mnist_open, false, { "split", "mean", "std" } },
+	{ "images", gt_images_open, false, { "split", "size", "channels", "mean", "std" } },
+	{ "csv", gt_csv_open, false, { "target" } },
+	{ "random", gt_random_open, true, { "samples" } },
+};
+
+enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
+
+/* A view: all of a source, some of its samples, or a stretch of its tokens. */
+struct gt_dataset {
+	struct gt_source *source; /* shared with other views */
+	struct gt_data_info info;
+	struct gt_part part;
+	int64_t *subset; /* [info.samples], ascending; NULL: all of them */
+};
+
+static const struct kind *find_kind(const struct gt_spec *spec, struct gt_err *err)
+{
+	for (int i = 0; i < KINDS; i++)
+		if (!strcmp(kinds[i].name, spec->kind))
+			return &kinds[i];
+	gt_err_set(err, GT_EINVAL, "unknown kind of data '%s'", spec->kind);
+	gt_err_hint(err, "write KIND:PATH with text, mnist, images, csv or random as the kind");
+	return NULL;
+}
+
+static struct gt_dataset *new_view(struct gt_source *source, struct gt_err *err)
+{
+	struct gt_dataset *view = gt_calloc(1, sizeof(*view), err);
+
+	if (!view)
+		return NULL;
+	view->source = source;
+	view->info = source->info;
+	view->part = (struct gt_part){ 0, source->length };
+	atomic_fetch_add(&source->views, 1);
+	return view;
+}
+
+static int open_source(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	const struct kind *kind = find_kind(spec, err);
+	int rc;
+
+	if (!kind)
+		return GT_EINVAL;
+	if (!*spec->path && !kind->pathless) {
+		gt_err_set(err, GT_EINVAL, "data '%s' has no path", spec->kind);
+		return gt_err_hint(err, "write %s:PATH", spec->kind);
+	}
+	rc = gt_spec_check_keys(spec, kind->keys, err);
+	if (!rc)
+		rc = kind->open(out, spec, request, err);
+	if (rc == GT_EIO && err && !err->hint[0])
+		gt_err_hint(err, "data is written KIND:PATH; is the path right?");
+	return rc;
+}
+
+int gt_dataset_open(struct gt_dataset **out, const char *text,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	static const struct gt_data_request nothing_known;
+	struct gt_source *source = NULL;
+	struct gt_spec spec;
+	int rc;
+
+	*out = NULL;
+	rc = gt_spec_parse(&spec, text, err);
+	if (rc)
+		return rc;
+	rc = open_source(&source, &spec, request ? request : &nothing_known, err);
+	if (!rc) {
+		*out = new_view(source, err);
+		if (!*out) {
+			source->ops->close(source);
+			rc = GT_ENOMEM;
+		}
+	}
+	gt_spec_release(&spec);
+	return rc;
+}
+
+/* The first tokens to train on, the last to hold out. */
+static int split_stream(struct gt_dataset *whole, int64_t held, struct gt_dataset *train,
+    struct gt_dataset *val, struct gt_err *err)
+{
+	int64_t kept = whole->part.length - held;
+
+	if (kept <= whole->info.block || held < 2) {
+		gt_err_set(err, GT_EINVAL,
+		    "%lld tokens are too few to hold out %lld and train on blocks of %d",
+		    (long long)whole->part.length, (long long)held, whole->info.block);
+		return gt_err_hint(err, "use a longer text, a shorter block or another fraction");
+	}
+	train->part = (struct gt_part){ whole->part.first, kept };
+	val->part = (struct gt_part){ whole->part.first + kept, held };
+	train->info.samples = whole->source->ops->samples_in(whole->source, kept);
+	val->info.samples = whole->source->ops->samples_in(whole->source, held);
+	return 0;
+}
+
+/* Hold out the samples that come first in a fixed permutation. */
+static int split_samples(struct gt_dataset *whole, int64_t held, struct gt_dataset *train,
+    struct gt_dataset *val, struct gt_err *err)
+{
+	int64_t n = whole->info.samples, taken[2] = { 0, 0 };
+	struct gt_dataset *const views[2] = { train, val };
+	int64_t *order = gt_calloc((size_t)n, sizeof(*order), err);
+	bool *out = gt_calloc((size_t)n, 1, err);
+
+	train->info.samples = n - held;
+	val->info.samples = held;
+	train->subset = gt_calloc((size_t)(n - held), sizeof(int64_t), err);
+	val->subset = gt_calloc((size_t)held, sizeof(int64_t), err);
+	if (!order || !out || !train->subset || !val->subset) {
+		free(order);
+		free(out);
+		return GT_ENOMEM;
+	}
+	gt_permute(order, n, 0, GT_RNG_SPLIT, 0);
+	for (int64_t i = 0; i < held; i++)
+		out[order[i]] = true;
+	for (int64_t i = 0; i < n; i++)
+		views[out[i]]->subset[taken[out[i]]++] = whole->subset ? whole->subset[i] : i;
+	free(order);
+	free(out);
+	return 0;
+}
+
+/* How many of `n` are held out: at least one, and never all. */
+static int count_held(int64_t n, double fraction, int64_t *held, struct gt_err *err)
+{
+	if (!(fraction > 0 && fraction < 1))
+		return gt_err_set(err, GT_EINVAL,
+		    "cannot hold out a fraction of %g: it must lie between 0 and 1", fraction);
+	if (n < 2)
+		return gt_err_set(err, GT_EINVAL, "a single sample cannot be divided");
+	*held = llround((double)n * fraction);
+	*held = *held < 1 ? 1 : *held >= n ? n - 1 : *held;
+	return 0;
+}
+
+int gt_dataset_split(struct gt_dataset *whole, double fraction, struct gt_dataset **train,
+    struct gt_dataset **val, struct gt_err *err)
+{
+	bool stream = whole->source->ops->samples_in != NULL;
+	int64_t held = 0;
+	int rc;
+
+	*train = *val = NULL;
+	rc = count_held(stream ? whole->part.length : whole->info.samples, fraction, &held, err);
+	if (rc)
+		return rc;
+	*train = new_view(whole->source, err);
+	*val = new_view(whole->source, err);
+	if (!*train || !*val)
+		rc = GT_ENOMEM;
+	else if (stream)
+		rc = split_stream(whole, held, *train, *val, err);
+	else
+		rc = split_samples(whole, held, *train, *val, err);
+	if (rc) {
+		gt_dataset_close(*train);
+		gt_dataset_close(*val);
+		*train = *val = NULL;
+	}
+	return rc;
+}
+
+const struct gt_data_info *gt_dataset_info(const struct gt_dataset *data)
+{
+	return &data->info;
+}
+
+int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw *draw, void *input,
+    int32_t *target, struct gt_err *err)
+{
+	struct gt_source *source = data->source;
+	int rc;
+
+	if (index < 0 || index >= data->info.samples)
+		return gt_err_set(err, GT_EINVAL, "sample %lld of a data set of %lld",
+		    (long long)index, (long long)data->info.samples);
+	if (data->subset)
+		index = data->subset[index];
+	rc = source->ops->read(source, &data->part, index, draw, input, target, err);
+	if (!rc && draw->train && draw->augment && data->info.kind == GT_DATA_IMAGE)
+		gt_augment_image(input, &data->info, index, draw);
+	return rc;
+}
+
+int gt_dataset_save_vocab(const struct gt_dataset *data, const char *path, struct gt_err *err)
+{
+	const struct gt_source_ops *ops = data->source->ops;
+
+	return ops->save_vocab ? ops->save_vocab(data->source, path, err) : 0;
+}
+
+void gt_dataset_close(struct gt_dataset *data)
+{
+	if (!data)
+		return;
+	if (atomic_fetch_sub(&data->source->views, 1) == 1)
+		data->source->ops->close(data->source);
+	free(data->subset);
+	free(data);
+}

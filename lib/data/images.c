@@ -1,0 +1,247 @@
+/* images.c - a folder of images for each class, or a tar archive of that. */
+#include "lib/data/images.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "lib/data/source.h"
+#include "lib/data/threads.h"
+
+/* Data sets up to this size are decoded once, when they are opened. */
+enum { CACHE_BYTES = 256 << 20, MAX_SIDE = 4096 };
+
+struct images {
+	struct gt_source source;
+	char *path;
+	struct gt_mapping archive; /* data NULL: a folder */
+	struct gt_list list;
+	struct gt_image_file *files; /* [samples] */
+	bool resize;                 /* to the height and width of the info */
+	uint8_t *cache;              /* [samples, input_bytes]; NULL: decode when read */
+};
+
+/* Call `use` with the bytes of a file; errors get its name. */
+static int with_bytes(const struct images *m, int64_t i,
+    int (*use)(const struct images *, const struct gt_mapping *, void *, struct gt_err *),
+    void *context, struct gt_err *err)
+{
+	const struct gt_listed *file = m->files[i].file;
+	struct gt_mapping map = { .data = file->bytes, .size = file->size };
+	char *path;
+	int rc;
+
+	if (m->archive.data) {
+		rc = use(m, &map, context, err);
+		return rc ? gt_err_prefix(err, "'%s', '%s'", m->path, file->path) : 0;
+	}
+	path = gt_asprintf(err, "%s/%s", m->path, file->path);
+	rc = path ? gt_map(&map, path, err) : GT_ENOMEM;
+	if (!rc) {
+		rc = use(m, &map, context, err);
+		if (rc)
+			gt_err_prefix(err, "'%s'", path);
+		gt_unmap(&map);
+	}
+	free(path);
+	return rc;
+}
+
+static int decode(
+    const struct images *m, const struct gt_mapping *bytes, void *pixels, struct gt_err *err)
+{
+	const struct gt_data_info *info = &m->source.info;
+	struct gt_image image;
+	int rc = gt_image_decode(&image, bytes->data, bytes->size, info->channels, err);
+
+	if (rc)
+		return rc;
+	if (image.height == info->height && image.width == info->width)
+		memcpy(pixels, image.pixels, info->input_bytes);
+	else if (m->resize)
+		rc = gt_image_fit(&image, info->height, info->width, pixels, err);
+	else
+		rc = gt_err_set(err, GT_EFORMAT, "%d x %d pixels, no longer %d x %d", image.width,
+		    image.height, info->width, info->height);
+	free(image.pixels);
+	return rc;
+}
+
+static int read_images(struct gt_source *self, const struct gt_part *part, int64_t index,
+    const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
+{
+	const struct images *m = (const struct images *)self;
+
+	(void)part;
+	(void)draw;
+	*target = m->files[index].class;
+	if (!m->cache)
+		return with_bytes(m, index, decode, input, err);
+	memcpy(input, m->cache + (size_t)index * self->info.input_bytes, self->info.input_bytes);
+	return 0;
+}
+
+static void close_images(struct gt_source *self)
+{
+	struct images *m = (struct images *)self;
+
+	free(m->cache);
+	free(m->files);
+	gt_list_release(&m->list);
+	gt_unmap(&m->archive);
+	free(m->path);
+	free(m);
+}
+
+static const struct gt_source_ops images_ops = { .read = read_images, .close = close_images };
+
+static int probe(
+    const struct images *m, const struct gt_mapping *bytes, void *image, struct gt_err *err)
+{
+	(void)m;
+	return gt_image_probe(image, bytes->data, bytes->size, err);
+}
+
+static int compare_size(void *context, int64_t i, struct gt_err *err)
+{
+	const struct images *m = context;
+	const struct gt_data_info *info = &m->source.info;
+	struct gt_image image;
+	int rc = with_bytes(m, i, probe, &image, err);
+
+	if (rc || (image.height == info->height && image.width == info->width))
+		return rc;
+	gt_err_set(err, GT_EINVAL, "'%s': '%s' has %d x %d pixels, but '%s' %d x %d", m->path,
+	    m->files[0].file->path, info->width, info->height, m->files[i].file->path, image.width,
+	    image.height);
+	return gt_err_hint(err, "give size=N to make them all N x N");
+}
+
+/* All images must be of one size, which becomes the data set's. */
+static int agree_on_size(struct images *m, struct gt_err *err)
+{
+	struct gt_data_info *info = &m->source.info;
+	struct gt_image image;
+	int rc = with_bytes(m, 0, probe, &image, err);
+
+	if (rc)
+		return rc;
+	info->height = image.height;
+	info->width = image.width;
+	return gt_for_each(info->samples, compare_size, m, err);
+}
+
+static int fill_cache(void *context, int64_t i, struct gt_err *err)
+{
+	const struct images *m = context;
+
+	return with_bytes(m, i, decode, m->cache + (size_t)i * m->source.info.input_bytes, err);
+}
+
+/* Decode everything once if it is small; the archive is of no more use then. */
+static int cache_pixels(struct images *m, struct gt_err *err)
+{
+	size_t samples = (size_t)m->source.info.samples;
+	int rc;
+
+	if (m->source.info.input_bytes > CACHE_BYTES / samples)
+		return 0;
+	m->cache = gt_calloc(samples, m->source.info.input_bytes, err);
+	if (!m->cache)
+		return GT_ENOMEM;
+	rc = gt_for_each((int64_t)samples, fill_cache, m, err);
+	gt_unmap(&m->archive);
+	return rc;
+}
+
+static int list_files(struct images *m, const char *split, struct gt_err *err)
+{
+	struct gt_data_info *info = &m->source.info;
+	struct stat st;
+	size_t count;
+	int rc;
+
+	if (!stat(m->path, &st) && S_ISDIR(st.st_mode)) {
+		rc = gt_list_folder(&m->list, m->path, err);
+	} else {
+		rc = gt_map_inflated(&m->archive, m->path, err);
+		if (!rc) {
+			rc = gt_list_tar(&m->list, m->archive.data, m->archive.size, err);
+			if (rc)
+				gt_err_prefix(err, "'%s'", m->path);
+		}
+	}
+	if (rc)
+		return rc;
+	rc = gt_list_images(&m->list, m->path, split, &m->files, &count, &info->classes, err);
+	info->samples = m->source.length = (int64_t)count;
+	return rc;
+}
+
+/* size=N, else what the model takes, else the size that the images have. */
+static int choose_size(struct images *m, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	struct gt_data_info *info = &m->source.info;
+	int64_t size = 0, channels = request->channels == 1 ? 1 : 3;
+	int rc = gt_spec_integer(spec, "size", 1, MAX_SIDE, &size, err);
+
+	if (!rc)
+		rc = gt_spec_integer(spec, "channels", 1, 3, &channels, err);
+	if (!rc && channels == 2)
+		rc = gt_err_set(err, GT_EINVAL, "data option 'channels=2': must be 1 or 3");
+	if (rc)
+		return rc;
+	info->channels = (int)channels;
+	if (size) {
+		info->height = info->width = (int)size;
+	} else if (request->height > 0 && request->width > 0) {
+		info->height = request->height;
+		info->width = request->width;
+	}
+	m->resize = info->height > 0;
+	return m->resize ? 0 : agree_on_size(m, err);
+}
+
+static int load(struct images *m, const struct gt_spec *spec, const struct gt_data_request *request,
+    struct gt_err *err)
+{
+	static const char *const splits[] = { "train", "test", NULL };
+	struct gt_data_info *info = &m->source.info;
+	int split = 2; /* none */
+	int rc = gt_spec_choice(spec, "split", splits, &split, err);
+
+	info->kind = GT_DATA_IMAGE;
+	info->targets = 1;
+	for (int i = 0; i < GT_DATA_MAX_CHANNELS; i++)
+		info->std[i] = 1;
+	if (!rc)
+		rc = list_files(m, splits[split], err);
+	if (!rc)
+		rc = choose_size(m, spec, request, err);
+	if (!rc)
+		rc = gt_spec_normalization(spec, info, err);
+	if (rc)
+		return rc;
+	info->input_bytes = (size_t)info->height * info->width * info->channels;
+	return cache_pixels(m, err);
+}
+
+int gt_images_open(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	struct images *m = gt_calloc(1, sizeof(*m), err);
+	int rc;
+
+	if (!m)
+		return GT_ENOMEM;
+	m->source.ops = &images_ops;
+	m->path = gt_strdup(spec->path, err);
+	rc = m->path ? load(m, spec, request, err) : GT_ENOMEM;
+	if (rc)
+		close_images(&m->source);
+	else
+		*out = &m->source;
+	return rc;
+}

@@ -1,0 +1,89 @@
+/* images.h - lists of image files, decoding, resizing. Private to lib/data. */
+#ifndef GT_DATA_IMAGES_H
+#define GT_DATA_IMAGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/mem.h"
+
+/* ---- images_list.c: what lies below a folder or in an archive ---- */
+
+struct gt_listed {
+	const char *path; /* from the folder or archive down, no leading "./" or "/" */
+	bool folder;
+	const unsigned char *bytes; /* archives: the file's content, borrowed from the archive */
+	size_t size;
+};
+
+/* Zero it to begin with; release with gt_list_release(). */
+struct gt_list {
+	struct gt_arena arena; /* the paths */
+	struct gt_listed *items;
+	size_t count, capacity;
+};
+
+/* Add a file or folder; hidden ones (a part of the path begins with a dot) are left out. */
+int gt_list_add(struct gt_list *list, const struct gt_listed *item, struct gt_err *err);
+
+/* List everything below a folder, following links. */
+int gt_list_folder(struct gt_list *list, const char *path, struct gt_err *err);
+
+void gt_list_release(struct gt_list *list);
+
+/* An image of the data set. */
+struct gt_image_file {
+	const struct gt_listed *file;
+	int32_t class;
+};
+
+/*
+ * Find the images (.jpg, .jpeg, .png) below CLASS/ folders: *images [*count], yours to free(), by
+ * class and then by path; classes are numbered by name. `split` is the sub-folder to take; NULL
+ * takes `train` where there is one that holds class folders. Folders that hold nothing but another
+ * folder of class folders are passed through. `name` is for errors (GT_EINVAL).
+ */
+int gt_list_images(const struct gt_list *list, const char *name, const char *split,
+    struct gt_image_file **images, size_t *count, int *classes, struct gt_err *err);
+
+/* ---- images_tar.c ---- */
+
+/* List a tar archive in memory: ustar, GNU long names, pax paths. The items borrow from `data`.
+ * Errors: GT_EFORMAT (not a tar, bad checksum, cut short), GT_ENOTSUP (sparse files). */
+int gt_list_tar(struct gt_list *list, const unsigned char *data, size_t size, struct gt_err *err);
+
+/* ---- images_decode.c ---- */
+
+enum { GT_IMAGE_MAX_PIXELS = 64 << 20 };
+
+struct gt_image {
+	uint8_t *pixels; /* [height, width, channels], yours to free() */
+	int height, width, channels;
+};
+
+/* Read the size only, from the header: pixels is NULL, channels 0. */
+int gt_image_probe(
+    struct gt_image *out, const unsigned char *data, size_t size, struct gt_err *err);
+
+/*
+ * Decode a JPEG or PNG to `channels` = 1 (grey) or 3 (RGB), with the values that Pillow's
+ * convert("RGB") and convert("L") give: accurate integer DCT, smooth chroma upsampling; alpha is
+ * dropped, 16 bits are cut to 8. Errors: GT_EFORMAT (neither, corrupt, cut short, size and content disagree,
+ * more than GT_IMAGE_MAX_PIXELS), GT_ENOMEM.
+ */
+int gt_image_decode(
+    struct gt_image *out, const unsigned char *data, size_t size, int channels, struct gt_err *err);
+
+/* ---- images_resize.c ---- */
+
+/*
+ * Resize to cover height x width keeping the aspect (the shorter side fits; bilinear with
+ * antialiasing, as Pillow's BILINEAR), then crop the centre: torchvision's Resize(N), CenterCrop(N).
+ *
+ *   pixels [height, width, image->channels]
+ */
+int gt_image_fit(
+    const struct gt_image *image, int height, int width, uint8_t *pixels, struct gt_err *err);
+
+#endif

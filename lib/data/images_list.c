@@ -1,0 +1,346 @@
+/* images_list.c - what lies below a folder, and which of it are images of which class. */
+#include <errno.h>
+#include <fts.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "lib/data/images.h"
+
+static bool is_hidden(const char *path)
+{
+	for (const char *p = path; p; p = strchr(p, '/')) {
+		p += *p == '/';
+		if (*p == '.')
+			return true;
+	}
+	return false;
+}
+
+/* The path without "./", doubled and trailing slashes. */
+static void tidy_path(char *path)
+{
+	char *to = path, *from = path;
+
+	while (*from) {
+		size_t length = strcspn(from, "/");
+
+		if (length && !(length == 1 && *from == '.')) {
+			if (to > path)
+				*to++ = '/';
+			memmove(to, from, length);
+			to += length;
+		}
+		from += length;
+		from += *from == '/';
+	}
+	*to = '\0';
+}
+
+int gt_list_add(struct gt_list *list, const struct gt_listed *item, struct gt_err *err)
+{
+	char *path = gt_arena_strdup(&list->arena, item->path, err);
+	int rc = path ? 0 : GT_ENOMEM;
+
+	if (!rc) {
+		tidy_path(path);
+		if (!*path || is_hidden(path))
+			return 0;
+		rc = gt_grow(&list->items, list->count, &list->capacity, sizeof(*list->items), err);
+	}
+	if (!rc) {
+		list->items[list->count] = *item;
+		list->items[list->count++].path = path;
+	}
+	return rc;
+}
+
+static int add_entry(
+    struct gt_list *list, const FTSENT *entry, size_t root_length, struct gt_err *err)
+{
+	struct gt_listed item = { .path = entry->fts_path + root_length };
+
+	switch (entry->fts_info) {
+	case FTS_D:
+		item.folder = true;
+		return entry->fts_level ? gt_list_add(list, &item, err) : 0;
+	case FTS_F:
+		return gt_list_add(list, &item, err);
+	case FTS_DNR:
+	case FTS_ERR:
+	case FTS_NS:
+		errno = entry->fts_errno;
+		return gt_err_sys(err, "cannot list '%s'", entry->fts_path);
+	case FTS_DC:
+		return gt_err_set(
+		    err, GT_EIO, "'%s' is a link to a folder that holds it", entry->fts_path);
+	default:
+		return 0;
+	}
+}
+
+int gt_list_folder(struct gt_list *list, const char *path, struct gt_err *err)
+{
+	char *root = gt_strdup(path, err);
+	char *const roots[] = { root, NULL };
+	FTSENT *entry;
+	FTS *fts;
+	int rc = 0;
+
+	if (!root)
+		return GT_ENOMEM;
+	fts = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, NULL);
+	if (!fts) {
+		rc = gt_err_sys(err, "cannot list '%s'", path);
+		free(root);
+		return rc;
+	}
+	while (!rc && (errno = 0, entry = fts_read(fts)))
+		rc = add_entry(list, entry, strlen(path), err);
+	if (!rc && errno)
+		rc = gt_err_sys(err, "cannot list '%s'", path);
+	fts_close(fts);
+	free(root);
+	return rc;
+}
+
+void gt_list_release(struct gt_list *list)
+{
+	gt_arena_release(&list->arena);
+	free(list->items);
+	*list = (struct gt_list){ 0 };
+}
+
+static bool is_image(const char *path)
+{
+	static const char *const endings[] = { ".jpg", ".jpeg", ".png" };
+	size_t length = strlen(path);
+
+	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
+		size_t n = strlen(endings[i]);
+
+		if (length > n && !strcasecmp(path + length - n, endings[i]))
+			return true;
+	}
+	return false;
+}
+
+/* What of `path` lies below `root` ("" or ending in a slash); NULL where it is elsewhere. */
+static const char *below(const char *path, const char *root)
+{
+	size_t length = strlen(root);
+
+	return strncmp(path, root, length) ? NULL : path + length;
+}
+
+/* How many images lie directly in root, in folders of it, and deeper. */
+static void count_depths(const struct gt_list *list, const char *root, size_t depths[3])
+{
+	depths[0] = depths[1] = depths[2] = 0;
+	for (size_t i = 0; i < list->count; i++) {
+		const char *rest = below(list->items[i].path, root), *slash;
+
+		if (!rest || list->items[i].folder || !is_image(rest))
+			continue;
+		slash = strchr(rest, '/');
+		depths[!slash ? 0 : !strchr(slash + 1, '/') ? 1 : 2]++;
+	}
+}
+
+/* Whether root has a folder of that name. */
+static bool has_folder(const struct gt_list *list, const char *root, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (size_t i = 0; i < list->count; i++) {
+		const char *rest = below(list->items[i].path, root);
+
+		if (rest && !strncmp(rest, name, length) &&
+		    (rest[length] == '/' || (!rest[length] && list->items[i].folder)))
+			return true;
+	}
+	return false;
+}
+
+/* The name, not terminated, of the one folder that everything in root is in; NULL where there are
+ * more. */
+static const char *only_folder(const struct gt_list *list, const char *root, size_t *length)
+{
+	const char *name = NULL;
+
+	*length = 0;
+	for (size_t i = 0; i < list->count; i++) {
+		const char *rest = below(list->items[i].path, root);
+		size_t n = rest ? strcspn(rest, "/") : 0;
+
+		if (!n || (!list->items[i].folder && !rest[n]))
+			continue;
+		if (name && (n != *length || strncmp(name, rest, n)))
+			return NULL;
+		name = rest;
+		*length = n;
+	}
+	return name;
+}
+
+static char *join(const char *root, const char *name, size_t length, struct gt_err *err)
+{
+	return gt_asprintf(err, "%s%.*s/", root, (int)length, name);
+}
+
+/* Whether root's `train` folder looks like a split rather than a class. */
+static bool has_train_split(const struct gt_list *list, const char *root, struct gt_err *err)
+{
+	char *folder;
+	size_t depths[3] = { 0 };
+
+	if (!has_folder(list, root, "train"))
+		return false;
+	folder = join(root, "train", 5, err);
+	if (folder)
+		count_depths(list, folder, depths);
+	free(folder);
+	return depths[1] > 0 && depths[0] == 0;
+}
+
+/* Which folder the class folders are in, yours to free(); "" or ending in a slash. */
+static int find_root(const struct gt_list *list, const char *name, const char *split, char **root,
+    struct gt_err *err)
+{
+	*root = gt_strdup("", err);
+	while (*root) {
+		size_t length = 0, depths[3];
+		const char *next = NULL;
+		char *deeper;
+
+		count_depths(list, *root, depths);
+		if (split && has_folder(list, *root, split)) {
+			next = split;
+			length = strlen(split);
+		} else if (!split && has_train_split(list, *root, err)) {
+			next = "train";
+			length = 5;
+		} else if (depths[2] && !depths[0] && !depths[1]) {
+			next = only_folder(list, *root, &length);
+		}
+		if (!next)
+			break;
+		deeper = join(*root, next, length, err);
+		free(*root);
+		*root = deeper;
+		if (next == split || (length == 5 && !strncmp(next, "train", 5)))
+			return deeper ? 0 : GT_ENOMEM;
+	}
+	if (!*root)
+		return GT_ENOMEM;
+	if (!split)
+		return 0;
+	gt_err_set(err, GT_EINVAL, "'%s' has no sub-folder '%s'", name, split);
+	return gt_err_hint(err, "leave split=%s away, or name another folder", split);
+}
+
+/* By path, a slash before every other character: folders sort by their whole names. */
+static int compare_paths(const void *a, const void *b)
+{
+	const unsigned char *p = (const unsigned char *)(*(const struct gt_listed *const *)a)->path;
+	const unsigned char *q = (const unsigned char *)(*(const struct gt_listed *const *)b)->path;
+
+	while (*p && *p == *q) {
+		p++;
+		q++;
+	}
+	return (*p == '/' ? 1 : *p ? *p + 1 : 0) - (*q == '/' ? 1 : *q ? *q + 1 : 0);
+}
+
+static int no_images(
+    const char *name, const char *root, const char *class, size_t length, struct gt_err *err)
+{
+	gt_err_set(err, GT_EINVAL, "the class folder '%.*s' in '%s%s%s' has no images", (int)length,
+	    class, name, *root ? "/" : "", root);
+	return gt_err_hint(err, "put .jpg or .png files into it, or remove it");
+}
+
+/* Number the classes of items that are sorted and lie below `root`. */
+static int number_classes(const struct gt_listed *const *sorted, size_t n, const char *name,
+    const char *root, struct gt_image_file *images, size_t *count, int *classes, struct gt_err *err)
+{
+	const char *class = NULL;
+	size_t length = 0, in_class = 0;
+
+	*count = 0;
+	*classes = 0;
+	for (size_t i = 0; i < n; i++) {
+		const char *rest = below(sorted[i]->path, root);
+		size_t head = strcspn(rest, "/");
+
+		if (!rest[head] && !sorted[i]->folder)
+			continue; /* a file beside the class folders */
+		if (!class || head != length || strncmp(rest, class, head)) {
+			if (class && !in_class)
+				return no_images(name, root, class, length, err);
+			class = rest;
+			length = head;
+			in_class = 0;
+			++*classes;
+		}
+		if (!sorted[i]->folder && is_image(rest)) {
+			images[(*count)++] =
+			    (struct gt_image_file){ sorted[i], (int32_t)(*classes - 1) };
+			in_class++;
+		}
+	}
+	return class && !in_class ? no_images(name, root, class, length, err) : 0;
+}
+
+static int no_classes(const char *name, const char *root, bool has_images, struct gt_err *err)
+{
+	gt_err_set(err, GT_EINVAL, "'%s%s%s' has no class folders%s", name, *root ? "/" : "", root,
+	    has_images ? ", only images" : "");
+	return gt_err_hint(err, "images are found as FOLDER/CLASS/NAME.jpg or .png");
+}
+
+static int take_images(const struct gt_list *list, const char *name, const char *root,
+    struct gt_image_file **images, size_t *count, int *classes, struct gt_err *err)
+{
+	const struct gt_listed **sorted = gt_calloc(list->count, sizeof(*sorted), err);
+	size_t n = 0, depths[3];
+	int rc;
+
+	*images = gt_calloc(list->count, sizeof(**images), err);
+	if (!sorted || !*images) {
+		free(sorted);
+		return GT_ENOMEM;
+	}
+	for (size_t i = 0; i < list->count; i++) {
+		const char *rest = below(list->items[i].path, root);
+
+		if (rest && *rest)
+			sorted[n++] = &list->items[i];
+	}
+	qsort(sorted, n, sizeof(*sorted), compare_paths);
+	rc = number_classes(sorted, n, name, root, *images, count, classes, err);
+	free(sorted);
+	count_depths(list, root, depths);
+	if (!rc && *classes == 0)
+		rc = no_classes(name, root, depths[0] > 0, err);
+	return rc;
+}
+
+int gt_list_images(const struct gt_list *list, const char *name, const char *split,
+    struct gt_image_file **images, size_t *count, int *classes, struct gt_err *err)
+{
+	char *root = NULL;
+	int rc = find_root(list, name, split, &root, err);
+
+	*images = NULL;
+	if (!rc)
+		rc = take_images(list, name, root, images, count, classes, err);
+	if (rc) {
+		free(*images);
+		*images = NULL;
+	}
+	free(root);
+	return rc;
+}

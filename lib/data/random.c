@@ -1,0 +1,185 @@
+/* random.c - samples out of nothing, with something in them to learn. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/base/mem.h"
+#include "lib/base/philox.h"
+#include "lib/data/source.h"
+
+/*
+ * Everything is a function of (seed, sample). Vectors: standard normal noise around a corner of the
+ * hypercube [-1, 1]^features that belongs to the class. Images: a pattern of two grey levels that
+ * belongs to the class under noise of half the range. Tokens: each is the one before it plus one,
+ * modulo the vocabulary, but for a quarter that are drawn anew.
+ */
+
+enum { DEFAULT_SAMPLES = 1024 };
+
+/* Word 1 of the counter tells what is drawn; classes' patterns use word 3 = UINT32_MAX, which no
+ * sample has. */
+enum { DRAW_NOISE, DRAW_LABEL };
+
+struct randoms {
+	struct gt_source source;
+	uint64_t seed;
+};
+
+static void draw_block(
+    const struct randoms *r, uint32_t element, uint32_t what, uint32_t sample, uint32_t bits[4])
+{
+	const uint32_t counter[4] = { element, what, GT_RNG_DATA, sample };
+
+	gt_philox(r->seed, counter, bits);
+}
+
+static void read_vector(const struct randoms *r, uint32_t sample, uint32_t label, float *x)
+{
+	uint32_t noise[4], pattern[4];
+
+	for (int i = 0; i < r->source.info.features; i++) {
+		if (i % 128 == 0)
+			draw_block(r, (uint32_t)i / 128, label, UINT32_MAX, pattern);
+		draw_block(r, (uint32_t)i, DRAW_NOISE, sample, noise);
+		x[i] = (float)gt_philox_normal(noise) +
+		       (pattern[i % 128 / 32] >> i % 32 & 1 ? 1.0f : -1.0f);
+	}
+}
+
+static void read_image(const struct randoms *r, uint32_t sample, uint32_t label, uint8_t *x)
+{
+	uint32_t noise[4], pattern[4];
+
+	for (size_t i = 0; i < r->source.info.input_bytes; i++) {
+		if (i % 128 == 0)
+			draw_block(r, (uint32_t)(i / 128), label, UINT32_MAX, pattern);
+		if (i % 16 == 0)
+			draw_block(r, (uint32_t)(i / 16), DRAW_NOISE, sample, noise);
+		x[i] = (uint8_t)(32 + (noise[i % 16 / 4] >> i % 4 * 8 & 0x7F) +
+		                 (pattern[i % 128 / 32] >> i % 32 & 1 ? 64 : 0));
+	}
+}
+
+static void read_tokens(const struct randoms *r, uint32_t sample, int32_t *input, int32_t *target)
+{
+	uint32_t bits[4], classes = (uint32_t)r->source.info.classes, token = 0;
+
+	for (int i = 0; i <= r->source.info.block; i++) {
+		draw_block(r, (uint32_t)i, DRAW_NOISE, sample, bits);
+		if (i == 0 || bits[0] >> 30 == 0)
+			token = (uint32_t)((uint64_t)bits[1] * classes >> 32);
+		else
+			token = token + 1 == classes ? 0 : token + 1;
+		if (i < r->source.info.block)
+			input[i] = (int32_t)token;
+		if (i > 0)
+			target[i - 1] = (int32_t)token;
+	}
+}
+
+static int read_random(struct gt_source *self, const struct gt_part *part, int64_t index,
+    const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
+{
+	const struct randoms *r = (const struct randoms *)self;
+	uint32_t bits[4], label, sample = (uint32_t)index;
+
+	(void)part;
+	(void)draw;
+	(void)err;
+	if (self->info.kind == GT_DATA_TOKENS) {
+		read_tokens(r, sample, input, target);
+		return 0;
+	}
+	draw_block(r, 0, DRAW_LABEL, sample, bits);
+	label = (uint32_t)((uint64_t)bits[0] * (uint32_t)self->info.classes >> 32);
+	if (self->info.kind == GT_DATA_IMAGE)
+		read_image(r, sample, label, input);
+	else
+		read_vector(r, sample, label, input);
+	*target = (int32_t)label;
+	return 0;
+}
+
+static void close_random(struct gt_source *self)
+{
+	free(self);
+}
+
+static const struct gt_source_ops random_ops = { .read = read_random, .close = close_random };
+
+/* INPUTS/CLASSES. */
+static int parse_shape(struct gt_data_info *info, const char *path, struct gt_err *err)
+{
+	char rest;
+
+	if (sscanf(path, "%9d/%9d%c", &info->features, &info->classes, &rest) == 2 &&
+	    info->features > 0 && info->classes > 0)
+		return 0;
+	gt_err_set(
+	    err, GT_EINVAL, "data 'random:%s' is not of the form random:INPUTS/CLASSES", path);
+	return gt_err_hint(
+	    err, "for example random:784/10, or just random for what the model takes");
+}
+
+/* What the model takes. */
+static int take_shape(
+    struct gt_data_info *info, const struct gt_data_request *request, struct gt_err *err)
+{
+	info->classes = request->classes;
+	info->block = request->block;
+	if (!info->block) {
+		info->height = request->height;
+		info->width = request->width;
+		info->channels = request->channels;
+		info->features = info->height ? 0 : request->features;
+	}
+	if (info->classes > 0 && (info->block > 0 || info->features > 0 ||
+	                             (info->height > 0 && info->width > 0 && info->channels > 0 &&
+	                                 info->channels <= GT_DATA_MAX_CHANNELS)))
+		return 0;
+	gt_err_set(err, GT_EINVAL, "the shape of the random data is not known");
+	return gt_err_hint(err, "write random:INPUTS/CLASSES, for example random:784/10");
+}
+
+static void complete(struct gt_data_info *info)
+{
+	info->targets = 1;
+	for (int i = 0; i < GT_DATA_MAX_CHANNELS; i++)
+		info->std[i] = 1;
+	if (info->block) {
+		info->kind = GT_DATA_TOKENS;
+		info->targets = (size_t)info->block;
+		info->input_bytes = info->targets * sizeof(int32_t);
+	} else if (info->features) {
+		info->kind = GT_DATA_VECTOR;
+		info->input_bytes = (size_t)info->features * sizeof(float);
+	} else {
+		info->kind = GT_DATA_IMAGE;
+		info->input_bytes = (size_t)info->height * info->width * info->channels;
+	}
+}
+
+int gt_random_open(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	struct gt_data_info info = { .samples = DEFAULT_SAMPLES };
+	struct randoms *r;
+	int rc;
+
+	rc = gt_spec_integer(spec, "samples", 1, INT_MAX, &info.samples, err);
+	if (!rc)
+		rc = *spec->path ? parse_shape(&info, spec->path, err)
+		                 : take_shape(&info, request, err);
+	if (rc)
+		return rc;
+	r = gt_calloc(1, sizeof(*r), err);
+	if (!r)
+		return GT_ENOMEM;
+	complete(&info);
+	r->source.ops = &random_ops;
+	r->source.info = info;
+	r->source.length = info.samples;
+	r->seed = request->seed;
+	*out = &r->source;
+	return 0;
+}

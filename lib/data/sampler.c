@@ -1,0 +1,55 @@
+/* sampler.c - which samples a rank reads, as torch.utils.data.DistributedSampler has it. */
+#include "lib/base/philox.h"
+#include "lib/data/source.h"
+
+void gt_permute(int64_t *order, int64_t n, uint64_t seed, uint32_t stream, uint32_t step)
+{
+	for (int64_t i = 0; i < n; i++) {
+		uint64_t bits = gt_philox_u64(seed, (uint64_t)i, stream, step);
+		int64_t j = (int64_t)gt_philox_below(bits, (uint64_t)i + 1);
+
+		/* The "inside-out" form: fills and shuffles in one pass. */
+		order[i] = i;
+		order[i] = order[j];
+		order[j] = i;
+	}
+}
+
+int64_t gt_sampler_rank_samples(const struct gt_sampler *s)
+{
+	int64_t whole = s->samples / s->world, rest = s->samples % s->world;
+
+	if (s->drop_last || !rest)
+		return whole;
+	return whole + (s->pad || s->rank < rest);
+}
+
+int64_t gt_sampler_batches(const struct gt_sampler *s)
+{
+	int64_t n = gt_sampler_rank_samples(s);
+
+	return n / s->batch + (!s->drop_last && n % s->batch);
+}
+
+void gt_sampler_permutation(const struct gt_sampler *s, uint32_t epoch, int64_t *order)
+{
+	if (s->shuffle) {
+		gt_permute(order, s->samples, s->seed, GT_RNG_SHUFFLE, epoch);
+		return;
+	}
+	for (int64_t i = 0; i < s->samples; i++)
+		order[i] = i;
+}
+
+int gt_sampler_batch(const struct gt_sampler *s, const int64_t *order, int64_t step, int64_t *index)
+{
+	int64_t first = step * s->batch, left = gt_sampler_rank_samples(s) - first;
+	int count = left < s->batch ? (int)left : s->batch;
+
+	if (step < 0 || step >= gt_sampler_batches(s))
+		return 0;
+	/* Padding repeats the permutation from its head, as often as it takes: hence the modulo. */
+	for (int i = 0; i < count; i++)
+		index[i] = order[(s->rank + (first + i) * s->world) % s->samples];
+	return count;
+}

@@ -1,0 +1,55 @@
+/* source.h - what every kind of data set provides. Private to lib/data. */
+#ifndef GT_DATA_SOURCE_H
+#define GT_DATA_SOURCE_H
+
+#include <stdatomic.h>
+
+#include "lib/base/file.h"
+#include "lib/data/data.h"
+#include "lib/data/spec.h"
+
+struct gt_source;
+
+/* The part of a token stream that a view sees: tokens first .. first + length - 1. */
+struct gt_part {
+	int64_t first, length;
+};
+
+struct gt_source_ops {
+	/* gt_dataset_read() without bounds check and augmentation; `part` matters to streams only. */
+	int (*read)(struct gt_source *self, const struct gt_part *part, int64_t index,
+	    const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err);
+	/* Streams of tokens: the samples in `length` tokens. NULL: a split divides samples. */
+	int64_t (*samples_in)(const struct gt_source *self, int64_t length);
+	/* NULL: has no vocabulary. */
+	int (*save_vocab)(const struct gt_source *self, const char *path, struct gt_err *err);
+	void (*close)(struct gt_source *self);
+};
+
+/* The head of every kind's own struct. Immutable once open but for the count of views. */
+struct gt_source {
+	const struct gt_source_ops *ops;
+	struct gt_data_info info;
+	int64_t length; /* what a split divides: tokens of a stream, samples otherwise */
+	atomic_int views;
+};
+
+typedef int gt_source_open(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err);
+
+gt_source_open gt_text_open, gt_mnist_open, gt_images_open, gt_csv_open, gt_random_open;
+
+/* Crop and mirror one image in place. Drawn from (seed, sample, epoch) alone, so neither workers
+ * nor ranks nor the order of reading matter. */
+void gt_augment_image(
+    uint8_t *pixels, const struct gt_data_info *info, int64_t sample, const struct gt_draw *draw);
+
+/* A permutation of 0 .. n-1 into order [n], by Fisher and Yates from Philox(seed, stream, step). */
+void gt_permute(int64_t *order, int64_t n, uint64_t seed, uint32_t stream, uint32_t step);
+
+/* Map a file; a gzip file is inflated into anonymous memory instead, all of it checked against
+ * its checksum. Either is released with gt_unmap(). Errors: GT_EIO, GT_EFORMAT (truncated, corrupt,
+ * followed by rubbish), GT_ENOMEM. */
+int gt_map_inflated(struct gt_mapping *out, const char *path, struct gt_err *err);
+
+#endif

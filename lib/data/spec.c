@@ -1,0 +1,194 @@
+/* spec.c - KIND:PATH[,key=value...] taken apart. */
+#include "lib/data/spec.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+
+/* Cut `p` at its first bare comma, turning `\,` into a comma; what follows it, or NULL. */
+static char *cut_at_comma(char *p)
+{
+	char *to = p;
+
+	for (; *p && *p != ','; p++) {
+		if (p[0] == '\\' && p[1] == ',')
+			p++;
+		*to++ = *p;
+	}
+	p = *p ? p + 1 : NULL;
+	*to = '\0';
+	return p;
+}
+
+static int parse_option(struct gt_spec *spec, char *option, struct gt_err *err)
+{
+	char *equals = strchr(option, '=');
+
+	if (!equals || equals == option) {
+		gt_err_set(err, GT_EINVAL, "data option '%s' is not of the form key=value", option);
+		return gt_err_hint(err, "a comma inside a path is written '\\,'");
+	}
+	*equals = '\0';
+	if (gt_spec_value(spec, option))
+		return gt_err_set(err, GT_EINVAL, "data option '%s' is given twice", option);
+	if (spec->count == GT_SPEC_MAX_OPTIONS)
+		return gt_err_set(err, GT_EINVAL, "more than %d data options", GT_SPEC_MAX_OPTIONS);
+	spec->keys[spec->count] = option;
+	spec->values[spec->count++] = equals + 1;
+	return 0;
+}
+
+int gt_spec_parse(struct gt_spec *out, const char *text, struct gt_err *err)
+{
+	char *colon, *rest;
+	int rc = 0;
+
+	*out = (struct gt_spec){ 0 };
+	out->buffer = gt_strdup(text, err);
+	if (!out->buffer)
+		return GT_ENOMEM;
+	out->kind = out->buffer;
+	colon = out->buffer + strcspn(out->buffer, ":,");
+	if (*colon == ':') {
+		*colon = '\0';
+		out->path = colon + 1;
+		rest = cut_at_comma(colon + 1);
+	} else {
+		out->path = "";
+		rest = cut_at_comma(out->buffer);
+	}
+	while (rest && !rc) {
+		char *option = rest;
+
+		rest = cut_at_comma(option);
+		rc = parse_option(out, option, err);
+	}
+	if (rc)
+		gt_spec_release(out);
+	return rc;
+}
+
+void gt_spec_release(struct gt_spec *spec)
+{
+	free(spec->buffer);
+	*spec = (struct gt_spec){ 0 };
+}
+
+int gt_spec_check_keys(const struct gt_spec *spec, const char *const *known, struct gt_err *err)
+{
+	char list[160] = "";
+
+	for (int i = 0; i < spec->count; i++) {
+		const char *const *k = known;
+
+		while (*k && strcmp(*k, spec->keys[i]))
+			k++;
+		if (*k)
+			continue;
+		for (k = known; *k; k++) {
+			size_t used = strlen(list);
+
+			snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", *k);
+		}
+		gt_err_set(
+		    err, GT_EINVAL, "unknown option '%s' for '%s' data", spec->keys[i], spec->kind);
+		return gt_err_hint(err, "known options: %s", list);
+	}
+	return 0;
+}
+
+const char *gt_spec_value(const struct gt_spec *spec, const char *key)
+{
+	for (int i = 0; i < spec->count; i++)
+		if (!strcmp(spec->keys[i], key))
+			return spec->values[i];
+	return NULL;
+}
+
+int gt_spec_integer(const struct gt_spec *spec, const char *key, int64_t min, int64_t max,
+    int64_t *out, struct gt_err *err)
+{
+	const char *value = gt_spec_value(spec, key);
+	char *end;
+	long long n;
+
+	if (!value)
+		return 0;
+	errno = 0;
+	n = strtoll(value, &end, 10);
+	if (end == value || *end || errno || n < min || n > max)
+		return gt_err_set(err, GT_EINVAL,
+		    "data option '%s=%s': not a whole number from %lld to %lld", key, value,
+		    (long long)min, (long long)max);
+	*out = n;
+	return 0;
+}
+
+int gt_spec_choice(const struct gt_spec *spec, const char *key, const char *const *names, int *out,
+    struct gt_err *err)
+{
+	const char *value = gt_spec_value(spec, key);
+	char list[120] = "";
+
+	if (!value)
+		return 0;
+	for (int i = 0; names[i]; i++) {
+		size_t used = strlen(list);
+
+		if (!strcmp(names[i], value)) {
+			*out = i;
+			return 0;
+		}
+		snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", names[i]);
+	}
+	gt_err_set(err, GT_EINVAL, "data option '%s=%s': no such choice", key, value);
+	return gt_err_hint(err, "one of: %s", list);
+}
+
+/* Read "a/b/c" into values [count]; a single number stands for all. */
+static int parse_channels(
+    const char *key, const char *text, int count, float *values, struct gt_err *err)
+{
+	const char *p = text;
+	int n = 0;
+
+	for (;;) {
+		char *end;
+		float v = strtof(p, &end);
+
+		if (end == p || !isfinite(v) || (*end && *end != '/') || n == count)
+			break;
+		values[n++] = v;
+		if (!*end) {
+			for (int i = 1; n == 1 && i < count; i++)
+				values[i] = v;
+			if (n == 1 || n == count)
+				return 0;
+			break;
+		}
+		p = end + 1;
+	}
+	gt_err_set(err, GT_EINVAL, "data option '%s=%s': expected %d number%s", key, text, count,
+	    count == 1 ? "" : "s divided by '/', or one for all");
+	return gt_err_hint(err, "one for each channel, on the scale from 0 to 1");
+}
+
+int gt_spec_normalization(const struct gt_spec *spec, struct gt_data_info *info, struct gt_err *err)
+{
+	const char *mean = gt_spec_value(spec, "mean"), *std = gt_spec_value(spec, "std");
+	int rc = 0;
+
+	if (mean)
+		rc = parse_channels("mean", mean, info->channels, info->mean, err);
+	if (std && !rc)
+		rc = parse_channels("std", std, info->channels, info->std, err);
+	for (int i = 0; i < info->channels && !rc; i++)
+		if (info->std[i] <= 0)
+			rc = gt_err_set(
+			    err, GT_EINVAL, "data option 'std=%s': must be above 0", std);
+	return rc;
+}

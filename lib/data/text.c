@@ -1,0 +1,337 @@
+/* text.c - a text as one stream of tokens, cut into windows. */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/base/mem.h"
+#include "lib/base/philox.h"
+#include "lib/data/source.h"
+#include "lib/data/tokenizer.h"
+
+struct text {
+	struct gt_source source;
+	struct gt_tokenizer *tok;
+	int width;    /* bytes that hold one token: 1, 2 or 4 */
+	void *tokens; /* [source.length] */
+};
+
+/* The files of a text while it is being read. */
+struct files {
+	char **paths;
+	struct gt_mapping *maps;
+	size_t count;
+};
+
+static void release_files(struct files *f)
+{
+	for (size_t i = 0; i < f->count; i++) {
+		if (f->maps)
+			gt_unmap(&f->maps[i]);
+		free(f->paths[i]);
+	}
+	free(f->maps);
+	free(f->paths);
+}
+
+static int is_txt(const struct dirent *entry)
+{
+	const char *dot = strrchr(entry->d_name, '.');
+
+	return entry->d_name[0] != '.' && dot && !strcmp(dot, ".txt");
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int list_folder(struct files *f, const char *path, struct gt_err *err)
+{
+	struct dirent **found = NULL;
+	int n = scandir(path, &found, is_txt, by_name), rc = 0;
+
+	if (n < 0)
+		return gt_err_sys(err, "cannot list '%s'", path);
+	if (n == 0) {
+		gt_err_set(err, GT_EINVAL, "the folder '%s' has no .txt files", path);
+		rc = gt_err_hint(err, "put the text into files whose names end in .txt");
+	} else {
+		f->paths = gt_calloc((size_t)n, sizeof(*f->paths), err);
+		rc = f->paths ? 0 : GT_ENOMEM;
+	}
+	for (int i = 0; i < n; i++) {
+		if (!rc) {
+			f->paths[i] = gt_asprintf(err, "%s/%s", path, found[i]->d_name);
+			f->count += f->paths[i] != NULL;
+			rc = f->paths[i] ? 0 : GT_ENOMEM;
+		}
+		free(found[i]);
+	}
+	free(found);
+	return rc;
+}
+
+static int open_files(struct files *f, const char *path, struct gt_err *err)
+{
+	struct stat st;
+	int rc = 0;
+
+	if (!stat(path, &st) && S_ISDIR(st.st_mode)) {
+		rc = list_folder(f, path, err);
+	} else {
+		f->paths = gt_calloc(1, sizeof(*f->paths), err);
+		if (f->paths)
+			f->paths[0] = gt_strdup(path, err);
+		f->count = f->paths && f->paths[0];
+		rc = f->count ? 0 : GT_ENOMEM;
+	}
+	if (!rc) {
+		f->maps = gt_calloc(f->count, sizeof(*f->maps), err);
+		rc = f->maps ? 0 : GT_ENOMEM;
+	}
+	for (size_t i = 0; i < f->count && !rc; i++)
+		rc = gt_map(&f->maps[i], f->paths[i], err);
+	return rc;
+}
+
+/* Count the characters of a file and mark those that occur. */
+static int scan_chars(
+    const struct gt_mapping *map, uint8_t *seen, int64_t *count, struct gt_err *err)
+{
+	for (size_t i = 0; i < map->size;) {
+		uint32_t code = 0;
+		int step = gt_utf8_decode(map->data + i, map->size - i, &code);
+
+		if (!step) {
+			gt_err_set(err, GT_EFORMAT, "not UTF-8 at byte %zu", i);
+			return gt_err_hint(err, "level=byte takes any bytes");
+		}
+		seen[code >> 3] |= (uint8_t)(1u << (code & 7));
+		++*count;
+		i += (size_t)step;
+	}
+	return 0;
+}
+
+/* Count the tokens of all files, and make the vocabulary where none was given. */
+static int measure(struct text *t, const struct files *f, bool bytes, struct gt_err *err)
+{
+	uint8_t *seen;
+	int rc = 0;
+
+	if (bytes) {
+		for (size_t i = 0; i < f->count; i++)
+			t->source.length += (int64_t)f->maps[i].size;
+		return t->tok ? 0 : gt_tokenizer_new_bytes(&t->tok, err);
+	}
+	seen = gt_calloc(GT_CODE_POINTS / 8, 1, err);
+	if (!seen)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < f->count && !rc; i++) {
+		rc = scan_chars(&f->maps[i], seen, &t->source.length, err);
+		if (rc)
+			gt_err_prefix(err, "'%s'", f->paths[i]);
+	}
+	if (!rc && !t->tok)
+		rc = gt_tokenizer_new_chars(&t->tok, seen, err);
+	free(seen);
+	return rc;
+}
+
+static void put_token(struct text *t, int64_t i, int32_t id)
+{
+	if (t->width == 1)
+		((uint8_t *)t->tokens)[i] = (uint8_t)id;
+	else if (t->width == 2)
+		((uint16_t *)t->tokens)[i] = (uint16_t)id;
+	else
+		((int32_t *)t->tokens)[i] = id;
+}
+
+static int32_t get_token(const struct text *t, int64_t i)
+{
+	if (t->width == 1)
+		return ((const uint8_t *)t->tokens)[i];
+	if (t->width == 2)
+		return ((const uint16_t *)t->tokens)[i];
+	return ((const int32_t *)t->tokens)[i];
+}
+
+/* Store the tokens of a file that measure() has found to be well formed. */
+static int encode_file(
+    struct text *t, const struct gt_mapping *map, int64_t *at, struct gt_err *err)
+{
+	bool bytes = gt_tokenizer_is_bytes(t->tok);
+
+	for (size_t i = 0; i < map->size;) {
+		uint32_t code = map->data[i];
+		int step = bytes ? 1 : gt_utf8_decode(map->data + i, map->size - i, &code);
+		int32_t id = gt_tokenizer_id(t->tok, code);
+
+		if (id < 0)
+			return gt_tokenizer_unknown(code, i, err);
+		put_token(t, (*at)++, id);
+		i += (size_t)step;
+	}
+	return 0;
+}
+
+static int encode(struct text *t, const struct files *f, struct gt_err *err)
+{
+	int size = gt_tokenizer_size(t->tok), rc = 0;
+	int64_t at = 0;
+
+	t->width = size <= 1 << 8 ? 1 : size <= 1 << 16 ? 2 : 4;
+	t->tokens = gt_calloc((size_t)t->source.length, (size_t)t->width, err);
+	if (!t->tokens)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < f->count && !rc; i++) {
+		rc = encode_file(t, &f->maps[i], &at, err);
+		if (rc)
+			gt_err_prefix(err, "'%s'", f->paths[i]);
+	}
+	return rc;
+}
+
+/* Windows that predict every token but the first. */
+static int64_t samples_in(const struct gt_source *self, int64_t length)
+{
+	return (length - 1 + self->info.block - 1) / self->info.block;
+}
+
+/*
+ * In training the pairs (token, next token) of the part form a ring, from which window `index`
+ * takes `block` starting at shift + index * block: every pair is a real one, every window is full.
+ */
+static void read_train(const struct text *t, const struct gt_part *part, int64_t index,
+    const struct gt_draw *draw, int32_t *input, int32_t *target)
+{
+	int64_t block = t->source.info.block, pairs = part->length - 1;
+	int64_t shift = (int64_t)gt_philox_below(
+	    gt_philox_u64(draw->seed, 0, GT_RNG_WINDOW, draw->epoch), (uint64_t)block);
+	int64_t at = (shift + index * block) % pairs;
+
+	for (int64_t i = 0; i < block; i++) {
+		input[i] = get_token(t, part->first + at);
+		target[i] = get_token(t, part->first + at + 1);
+		at = at + 1 < pairs ? at + 1 : 0;
+	}
+}
+
+static void read_eval(const struct text *t, const struct gt_part *part, int64_t index,
+    int32_t *input, int32_t *target)
+{
+	int64_t block = t->source.info.block, at = index * block;
+
+	for (int64_t i = 0; i < block; i++, at++) {
+		bool inside = at + 1 < part->length;
+
+		input[i] = inside ? get_token(t, part->first + at) : 0;
+		target[i] = inside ? get_token(t, part->first + at + 1) : GT_DATA_IGNORE;
+	}
+}
+
+static int read_text(struct gt_source *self, const struct gt_part *part, int64_t index,
+    const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
+{
+	const struct text *t = (const struct text *)self;
+
+	(void)err;
+	if (draw->train)
+		read_train(t, part, index, draw, input, target);
+	else
+		read_eval(t, part, index, input, target);
+	return 0;
+}
+
+static int save_text_vocab(const struct gt_source *self, const char *path, struct gt_err *err)
+{
+	return gt_tokenizer_save(((const struct text *)self)->tok, path, err);
+}
+
+static void close_text(struct gt_source *self)
+{
+	struct text *t = (struct text *)self;
+
+	gt_tokenizer_close(t->tok);
+	free(t->tokens);
+	free(t);
+}
+
+static const struct gt_source_ops text_ops = { read_text, samples_in, save_text_vocab, close_text };
+
+/* Settle the level from the options and from the vocabulary where there is one. */
+static int choose_level(struct text *t, const struct gt_spec *spec, const char *vocab_path,
+    bool *bytes, struct gt_err *err)
+{
+	static const char *const levels[] = { "char", "byte", "bpe", NULL };
+	int level = 0, rc = gt_spec_choice(spec, "level", levels, &level, err);
+
+	if (rc)
+		return rc;
+	if (level == 2 || gt_spec_value(spec, "tokenizer")) {
+		gt_err_set(err, GT_ENOTSUP, "text of level bpe is not supported");
+		return gt_err_hint(err, "level=char and level=byte are");
+	}
+	*bytes = level == 1;
+	if (!vocab_path || access(vocab_path, F_OK))
+		return 0;
+	rc = gt_tokenizer_open(&t->tok, vocab_path, err);
+	if (rc)
+		return rc;
+	if (gt_spec_value(spec, "level") && *bytes != gt_tokenizer_is_bytes(t->tok))
+		return gt_err_set(err, GT_EINVAL,
+		    "level=%s, but the vocabulary '%s' is of level %s", levels[level], vocab_path,
+		    *bytes ? "char" : "byte");
+	*bytes = gt_tokenizer_is_bytes(t->tok);
+	return 0;
+}
+
+static int describe(struct text *t, const char *path, int block, struct gt_err *err)
+{
+	struct gt_data_info *info = &t->source.info;
+
+	if (t->source.length <= block) {
+		gt_err_set(err, GT_EINVAL,
+		    "'%s' has %lld tokens, too few for one block of %d and the token after it",
+		    path, (long long)t->source.length, block);
+		return gt_err_hint(err, "use a longer text or a shorter block");
+	}
+	*info = (struct gt_data_info){ .kind = GT_DATA_TOKENS,
+		.block = block,
+		.classes = gt_tokenizer_size(t->tok),
+		.input_bytes = (size_t)block * sizeof(int32_t),
+		.targets = (size_t)block };
+	info->samples = samples_in(&t->source, t->source.length);
+	return 0;
+}
+
+int gt_text_open(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	struct text *t = gt_calloc(1, sizeof(*t), err);
+	struct files files = { 0 };
+	bool bytes = false;
+	int rc;
+
+	if (!t)
+		return GT_ENOMEM;
+	t->source.ops = &text_ops;
+	rc = choose_level(t, spec, request->vocab_path, &bytes, err);
+	if (!rc)
+		rc = open_files(&files, spec->path, err);
+	if (!rc)
+		rc = measure(t, &files, bytes, err);
+	if (!rc)
+		rc = describe(t, spec->path, request->block > 0 ? request->block : 64, err);
+	if (!rc)
+		rc = encode(t, &files, err);
+	release_files(&files);
+	if (rc)
+		close_text(&t->source);
+	else
+		*out = &t->source;
+	return rc;
+}

@@ -1,0 +1,299 @@
+/* tokenizer.c - characters or bytes to ids and back. */
+#include "lib/data/tokenizer.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/file.h"
+#include "lib/base/mem.h"
+
+struct token {
+	unsigned char text[4]; /* UTF-8, or one byte */
+	unsigned char length;
+};
+
+struct gt_tokenizer {
+	bool bytes;
+	int size;
+	struct token *tokens; /* [size] */
+	int32_t *ids;         /* [codes], by code point; -1: none */
+	uint32_t codes;
+};
+
+int gt_utf8_decode(const unsigned char *p, size_t left, uint32_t *code)
+{
+	static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
+	int length = p[0] < 0x80       ? 1
+	             : p[0] >> 5 == 6  ? 2
+	             : p[0] >> 4 == 14 ? 3
+	             : p[0] >> 3 == 30 ? 4
+	                               : 0;
+	uint32_t c;
+
+	if (!length || (size_t)length > left)
+		return 0;
+	c = length == 1 ? p[0] : p[0] & (0x7Fu >> length);
+	for (int i = 1; i < length; i++) {
+		if (p[i] >> 6 != 2)
+			return 0;
+		c = c << 6 | (p[i] & 0x3F);
+	}
+	if (c < least[length] || c >= GT_CODE_POINTS || (c >= 0xD800 && c < 0xE000))
+		return 0;
+	*code = c;
+	return length;
+}
+
+static struct token encode_code(uint32_t c)
+{
+	if (c < 0x80)
+		return (struct token){ { c }, 1 };
+	if (c < 0x800)
+		return (struct token){ { 0xC0 | c >> 6, 0x80 | (c & 0x3F) }, 2 };
+	if (c < 0x10000)
+		return (struct token){
+			{ 0xE0 | c >> 12, 0x80 | (c >> 6 & 0x3F), 0x80 | (c & 0x3F) }, 3
+		};
+	return (struct token){ { 0xF0 | c >> 18, 0x80 | (c >> 12 & 0x3F), 0x80 | (c >> 6 & 0x3F),
+		                   0x80 | (c & 0x3F) },
+		4 };
+}
+
+/* Room for `size` tokens of code points below `codes`. */
+static struct gt_tokenizer *new_tokenizer(int size, uint32_t codes, struct gt_err *err)
+{
+	struct gt_tokenizer *tok = gt_calloc(1, sizeof(*tok), err);
+
+	if (!tok)
+		return NULL;
+	tok->tokens = gt_calloc((size_t)size, sizeof(*tok->tokens), err);
+	tok->ids = tok->tokens ? gt_calloc(codes, sizeof(*tok->ids), err) : NULL;
+	if (!tok->ids) {
+		gt_tokenizer_close(tok);
+		return NULL;
+	}
+	tok->codes = codes;
+	memset(tok->ids, 0xFF, codes * sizeof(*tok->ids));
+	return tok;
+}
+
+/* The caller has seen to it that there is room. */
+static void add_token(struct gt_tokenizer *tok, uint32_t code)
+{
+	tok->ids[code] = tok->size;
+	tok->tokens[tok->size++] = tok->bytes ? (struct token){ { code }, 1 } : encode_code(code);
+}
+
+int gt_tokenizer_new_bytes(struct gt_tokenizer **out, struct gt_err *err)
+{
+	struct gt_tokenizer *tok = *out = new_tokenizer(256, 256, err);
+
+	if (!tok)
+		return GT_ENOMEM;
+	tok->bytes = true;
+	for (uint32_t c = 0; c < 256; c++)
+		add_token(tok, c);
+	return 0;
+}
+
+int gt_tokenizer_new_chars(struct gt_tokenizer **out, const uint8_t *seen, struct gt_err *err)
+{
+	struct gt_tokenizer *tok;
+	uint32_t codes = 0;
+	int size = 0;
+
+	for (uint32_t c = 0; c < GT_CODE_POINTS; c++)
+		if (seen[c >> 3] >> (c & 7) & 1) {
+			size++;
+			codes = c + 1;
+		}
+	tok = *out = new_tokenizer(size, codes, err);
+	if (!tok)
+		return GT_ENOMEM;
+	for (uint32_t c = 0; c < codes; c++)
+		if (seen[c >> 3] >> (c & 7) & 1)
+			add_token(tok, c);
+	return 0;
+}
+
+bool gt_tokenizer_is_bytes(const struct gt_tokenizer *tok)
+{
+	return tok->bytes;
+}
+
+/* Ids are positions in the list, whatever its order. */
+static int read_tokens(struct gt_tokenizer **out, const json_t *list, struct gt_err *err)
+{
+	size_t count = json_array_size(list);
+	struct gt_tokenizer *tok;
+
+	if (!count || count > GT_CODE_POINTS)
+		return gt_err_set(err, GT_EFORMAT,
+		    "\"tokens\" must be a list of 1 to %d characters", GT_CODE_POINTS);
+	tok = *out = new_tokenizer((int)count, GT_CODE_POINTS, err);
+	if (!tok)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		const json_t *item = json_array_get(list, i);
+		size_t length = json_string_length(item);
+		uint32_t code;
+
+		if (!length ||
+		    (size_t)gt_utf8_decode(
+		        (const unsigned char *)json_string_value(item), length, &code) != length)
+			return gt_err_set(err, GT_EFORMAT, "token %zu is not a character", i);
+		if (tok->ids[code] >= 0)
+			return gt_err_set(err, GT_EFORMAT, "tokens %d and %zu are the same",
+			    (int)tok->ids[code], i);
+		add_token(tok, code);
+	}
+	return 0;
+}
+
+static int read_json(struct gt_tokenizer **out, const json_t *json, struct gt_err *err)
+{
+	const char *level = json_string_value(json_object_get(json, "level"));
+
+	if (level && !strcmp(level, "byte"))
+		return gt_tokenizer_new_bytes(out, err);
+	if (level && !strcmp(level, "char"))
+		return read_tokens(out, json_object_get(json, "tokens"), err);
+	return gt_err_set(err, GT_EFORMAT, "\"level\" is neither \"char\" nor \"byte\"");
+}
+
+int gt_tokenizer_open(struct gt_tokenizer **out, const char *path, struct gt_err *err)
+{
+	struct gt_mapping map;
+	json_error_t where;
+	json_t *json;
+	int rc = gt_map(&map, path, err);
+
+	*out = NULL;
+	if (rc)
+		return rc;
+	/* A NUL is a character like any other. */
+	json = json_loadb(map.data ? (const char *)map.data : "", map.size, JSON_ALLOW_NUL, &where);
+	if (json)
+		rc = read_json(out, json, err);
+	else
+		rc = gt_err_set(err, GT_EFORMAT, "line %d: %s", where.line, where.text);
+	json_decref(json);
+	gt_unmap(&map);
+	if (rc) {
+		gt_tokenizer_close(*out);
+		*out = NULL;
+		gt_err_prefix(err, "vocabulary '%s'", path);
+		if (rc == GT_EFORMAT)
+			gt_err_hint(err, "the file was not written by gtrain, or was changed");
+	}
+	return rc;
+}
+
+int gt_tokenizer_size(const struct gt_tokenizer *tok)
+{
+	return tok->size;
+}
+
+int32_t gt_tokenizer_id(const struct gt_tokenizer *tok, uint32_t code)
+{
+	return code < tok->codes ? tok->ids[code] : -1;
+}
+
+int gt_tokenizer_unknown(uint32_t code, size_t offset, struct gt_err *err)
+{
+	struct token t = encode_code(code);
+
+	if (code < 0x20 || code == 0x7F)
+		t.length = 0;
+	gt_err_set(err, GT_EFORMAT,
+	    "the character '%.*s' (U+%04X) at byte %zu is not in the vocabulary", t.length,
+	    (const char *)t.text, (unsigned)code, offset);
+	return gt_err_hint(err, "a vocabulary holds the characters of the text it was made from");
+}
+
+int gt_tokenizer_encode(const struct gt_tokenizer *tok, const char *text, size_t length,
+    int32_t **ids, size_t *count, struct gt_err *err)
+{
+	const unsigned char *bytes = (const unsigned char *)text;
+	int rc = 0;
+
+	*count = 0;
+	*ids = gt_calloc(length, sizeof(**ids), err);
+	if (!*ids)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < length && !rc;) {
+		uint32_t code = bytes[i];
+		int step = tok->bytes ? 1 : gt_utf8_decode(bytes + i, length - i, &code);
+		int32_t id = step ? gt_tokenizer_id(tok, code) : -1;
+
+		if (!step)
+			rc = gt_err_set(err, GT_EFORMAT, "the text is not UTF-8 at byte %zu", i);
+		else if (id < 0)
+			rc = gt_tokenizer_unknown(code, i, err);
+		else
+			(*ids)[(*count)++] = id;
+		i += (size_t)step;
+	}
+	if (rc) {
+		free(*ids);
+		*ids = NULL;
+		*count = 0;
+	}
+	return rc;
+}
+
+const char *gt_tokenizer_text(const struct gt_tokenizer *tok, int32_t id, size_t *length)
+{
+	if (id < 0 || id >= tok->size)
+		return NULL;
+	*length = tok->tokens[id].length;
+	return (const char *)tok->tokens[id].text;
+}
+
+static json_t *to_json(const struct gt_tokenizer *tok)
+{
+	json_t *list, *json = json_pack("{s:s}", "level", tok->bytes ? "byte" : "char");
+
+	if (tok->bytes || !json)
+		return json;
+	list = json_array();
+	if (!list || json_object_set_new(json, "tokens", list))
+		goto failed;
+	for (int i = 0; i < tok->size; i++)
+		if (json_array_append_new(list,
+		        json_stringn((const char *)tok->tokens[i].text, tok->tokens[i].length)))
+			goto failed;
+	return json;
+failed:
+	json_decref(json);
+	return NULL;
+}
+
+int gt_tokenizer_save(const struct gt_tokenizer *tok, const char *path, struct gt_err *err)
+{
+	struct gt_atomic_file file;
+	json_t *json = to_json(tok);
+	int rc;
+
+	if (!json)
+		return gt_err_set(err, GT_ENOMEM, "out of memory: the vocabulary");
+	rc = gt_atomic_open(&file, path, err);
+	if (!rc) {
+		/* A failed write leaves its mark on the stream, which the commit reads. */
+		json_dumpf(json, file.stream, JSON_COMPACT);
+		fputc('\n', file.stream);
+		rc = gt_atomic_commit(&file, err);
+	}
+	json_decref(json);
+	return rc;
+}
+
+void gt_tokenizer_close(struct gt_tokenizer *tok)
+{
+	if (!tok)
+		return;
+	free(tok->tokens);
+	free(tok->ids);
+	free(tok);
+}

@@ -1,0 +1,33 @@
+/* tokenizer.h - how vocabularies are made and written. Private to lib/data. */
+#ifndef GT_DATA_TOKENIZER_H
+#define GT_DATA_TOKENIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/data/data.h"
+
+enum { GT_CODE_POINTS = 0x110000 };
+
+/* Decode one UTF-8 code point (strictly: no surrogates, nothing overlong) from `left` > 0 bytes; its
+ * length, or 0 where the bytes are not UTF-8. */
+int gt_utf8_decode(const unsigned char *p, size_t left, uint32_t *code);
+
+/* The 256 bytes. */
+int gt_tokenizer_new_bytes(struct gt_tokenizer **out, struct gt_err *err);
+
+/* Every code point whose bit is set in seen [GT_CODE_POINTS / 8], in ascending order. */
+int gt_tokenizer_new_chars(struct gt_tokenizer **out, const uint8_t *seen, struct gt_err *err);
+
+bool gt_tokenizer_is_bytes(const struct gt_tokenizer *tok);
+
+/* The id of a code point, or of a byte for a tokenizer of bytes; -1 where it has none. */
+int32_t gt_tokenizer_id(const struct gt_tokenizer *tok, uint32_t code);
+
+/* GT_EFORMAT: the code point at `offset` has no id. Names it. */
+int gt_tokenizer_unknown(uint32_t code, size_t offset, struct gt_err *err);
+
+int gt_tokenizer_save(const struct gt_tokenizer *tok, const char *path, struct gt_err *err);
+
+#endif

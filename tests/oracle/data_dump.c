@@ -1,0 +1,51 @@
+/* data_dump.c - print what a data set gives, for the scripts that compare it with others. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/data/data.h"
+
+static int dump(struct gt_dataset *data, struct gt_err *err)
+{
+	const struct gt_data_info *info = gt_dataset_info(data);
+	const struct gt_draw draw = { 0 };
+	void *input = malloc(info->input_bytes);
+	int32_t *target = malloc(info->targets * sizeof(*target));
+	int rc = 0;
+
+	for (int64_t i = 0; i < info->samples && !rc; i++) {
+		rc = gt_dataset_read(data, i, &draw, input, target, err);
+		if (rc)
+			break;
+		fwrite(input, 1, info->input_bytes, stdout);
+		fwrite(target, sizeof(*target), info->targets, stdout);
+	}
+	free(input);
+	free(target);
+	return rc;
+}
+
+/* data_dump SPEC: the inputs and targets of all samples, one after the other, on standard output;
+ * on standard error a line "kind samples height width channels features block classes". */
+int main(int argc, char **argv)
+{
+	struct gt_data_request request = { 0 };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_dataset *data = NULL;
+	const struct gt_data_info *info;
+	int rc;
+
+	if (argc != 2)
+		return 2;
+	rc = gt_dataset_open(&data, argv[1], &request, &err);
+	if (!rc) {
+		info = gt_dataset_info(data);
+		fprintf(stderr, "%d %lld %d %d %d %d %d %d\n", info->kind, (long long)info->samples,
+		    info->height, info->width, info->channels, info->features, info->block,
+		    info->classes);
+		rc = dump(data, &err);
+	}
+	if (rc)
+		fprintf(stderr, "error: %s\nhint: %s\n", err.text, err.hint);
+	gt_dataset_close(data);
+	return rc || fflush(stdout) ? 1 : 0;
+}
