@@ -31,35 +31,59 @@ struct gt_data_info {
 	int classes;                 /* classes, or the size of the vocabulary */
 	size_t input_bytes;          /* of one sample's input */
 	size_t targets;              /* int32 values in one sample's target: 1 or block */
-	float
-	    mean[GT_DATA_MAX_CHANNELS]; /* images: what to take off after the division by 255 ... */
+	/* Images: what to take off after the division by 255 ... */
+	float mean[GT_DATA_MAX_CHANNELS];
 	float std[GT_DATA_MAX_CHANNELS]; /* ... and to divide by; 0 and 1 unless given or known */
 };
 
 /* What the data set needs to know from outside its own SPEC. Zero means "not known". */
 struct gt_data_request {
-	int block;                   /* tokens: how long a window is (from the model); default 64 */
-	int height, width, channels; /* `random`: the model's input; `images`: default size */
+	int block; /* tokens: how long a window is (from the model); text: default 64 */
+	int height, width, channels; /* `random`: the model's input; `images`: resize to it */
 	int features, classes;       /* `random` */
-	uint64_t seed;               /* the run's seed */
-	const char
-	    *vocab_path; /* tokens: read the vocabulary here if the file exists (else make one) */
+	uint64_t seed;               /* the run's seed: `random` is made from it */
+	/* text: read the vocabulary here if the file exists (else make one). */
+	const char *vocab_path;
 };
 
 struct gt_dataset;
 
 /*
- * Open KIND:PATH[,key=value...] as CLI.md ("Shared vocabulary") has it: text, mnist, images, csv,
- * random. Everything is read or indexed here, and every file checked, so that reading a sample
- * later can only fail on a damaged image.
+ * Open KIND:PATH[,key=value...] as CLI.md ("Shared vocabulary") has it; a comma inside a path is
+ * written `\,`. An unknown kind or key is an error that lists the known ones.
+ *
+ *   text:PATH    a UTF-8 file, or a folder whose .txt files are joined in the order of their names.
+ *                level=char (default; ids by code point) or byte
+ *   mnist:PATH   a folder of idx files, plain or .gz. split=train|test (t10k); default train where
+ *                it is. mean, std: 0.1307 and 0.3081 unless given
+ *   images:PATH  CLASS/NAME.jpg or .png below a folder, a .tar or a .tar.gz; classes are numbered by
+ *                name. split=train|test takes that sub-folder and fails without one; default train
+ *                where there is one. size=N resizes: shorter side to N (bilinear, antialiased), then
+ *                centre crop; else to the request's height and width; else all must be of one
+ *                size. channels=3 (default) or 1. mean=a/b/c, std=a/b/c on the 0..1 scale, one number
+ *                for all channels, or 0 and 1: nothing is known about a folder of images, so
+ *                CIFAR-10 wants mean=0.4914/0.4822/0.4465,std=0.2470/0.2435/0.2616 and ImageNet
+ *                mean=0.485/0.456/0.406,std=0.229/0.224/0.225.
+ *                Up to 256 MiB of pixels are decoded once, here; more are decoded when read
+ *   csv:PATH     numbers and a class in each row, divided by commas; a header line is recognised.
+ *                target=COLUMN by name or number from 0; default the last. Classes are whole
+ *                numbers from 0, or words, which are numbered in sorted order
+ *   random:INPUTS/CLASSES, or random (what the request has: block, height or features)
+ *                samples=N (default 1024). Inputs depend on the class, so there is something to learn
+ *
+ * Everything is read or indexed here and every file checked, so that reading a sample later can
+ * only fail on a damaged image (where images are decoded when read, their headers were checked only
+ * if they had to agree in size). `request` may be NULL: nothing known.
+ * Errors: GT_EINVAL, GT_EIO, GT_EFORMAT, GT_ENOTSUP, GT_ENOMEM.
  */
 int gt_dataset_open(struct gt_dataset **out, const char *spec,
     const struct gt_data_request *request, struct gt_err *err);
 
 /*
- * Divide a data set into what is trained on and what is held out: the last `fraction` for tokens, a
- * `fraction` drawn by a fixed seed (not the run's) otherwise. Both views share the data set, which
- * they keep alive; close all three in any order.
+ * Divide a data set into what is trained on and what is held out: the last `fraction` of a text's
+ * tokens, a `fraction` of the samples drawn by a fixed seed (not the run's) otherwise; at least one
+ * sample either way. Both views share the data set, which they keep alive; close all three in any
+ * order. A view can be divided again.
  */
 int gt_dataset_split(struct gt_dataset *whole, double fraction, struct gt_dataset **train,
     struct gt_dataset **val, struct gt_err *err);
@@ -76,9 +100,11 @@ struct gt_draw {
 };
 
 enum {
-	GT_AUGMENT_CROP =
-	    1, /* zero-pad by 4 (by a eighth of the width from 64 pixels on), crop back */
-	GT_AUGMENT_FLIP = 2 /* mirror left to right with probability 1/2 */
+	/* Zero-pad by 4 pixels (by an eighth of the width from 64 pixels on) and crop back at a
+	 * random place. */
+	GT_AUGMENT_CROP = 1,
+	/* Mirror left to right with probability 1/2. */
+	GT_AUGMENT_FLIP = 2
 };
 
 /* Parse `crop,flip`, `none` or `` (`--augment LIST`) into GT_AUGMENT_ bits. */
@@ -87,16 +113,20 @@ int gt_augment_parse(unsigned *out, const char *list, struct gt_err *err);
 /*
  * Read sample `index` (0 <= index < samples) into input [input_bytes] and target [targets].
  * A pure function of (index, draw); safe from several threads at once; allocates nothing that
- * outlives the call. Tokens in training: windows are `block` apart and shifted by a number drawn
- * from (seed, epoch), so that an epoch sees each token about once and every epoch cuts elsewhere; in
- * evaluation the windows tile the text from its first token, the last one padded (input 0, target
- * GT_DATA_IGNORE), so that every token but the first is predicted exactly once.
+ * outlives the call, and nothing at all but to decode an image. Augmentation is for images.
+ *
+ * Text in training: windows are `block` apart and shifted by a number below `block` drawn from
+ * (seed, epoch), so that an epoch sees each token about once and every epoch cuts elsewhere. The
+ * text is taken for a ring, so every window is full; the one that runs over the end goes on at
+ * the beginning. In evaluation the windows tile the text from its first token, the last one padded
+ * (input 0, target GT_DATA_IGNORE), so that every token but the first is predicted exactly once.
  */
 int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw *draw, void *input,
     int32_t *target, struct gt_err *err);
 
-/* Tokens: write the vocabulary as JSON ({"level":"char","tokens":["\n"," ",...]} or
- * {"level":"byte"}) so that generation needs nothing but the run directory. Atomic. */
+/* Text: write the vocabulary as JSON ({"level":"char","tokens":["\n"," ",...]} or
+ * {"level":"byte"}) so that generation needs nothing but the run directory. Atomic. A data set
+ * that has no vocabulary writes nothing and succeeds. */
 int gt_dataset_save_vocab(const struct gt_dataset *data, const char *path, struct gt_err *err);
 
 void gt_dataset_close(struct gt_dataset *data);
@@ -119,9 +149,10 @@ void gt_tokenizer_close(struct gt_tokenizer *tok);
 
 /*
  * Which samples a rank reads, with torch.utils.data.DistributedSampler's semantics: one permutation
- * per (seed, epoch), the same on every rank; padded with its own head (pad) or cut (drop_last) to
- * a multiple of world; rank r takes elements r, r + world, ... . Then batches of `batch`; the last one may be
- * short unless drop_last. Without shuffle the permutation is the identity.
+ * per (seed, epoch), the same on every rank; cut (drop_last) or else padded with its own head (pad)
+ * to a multiple of world; rank r takes elements r, r + world, ... . Then batches of `batch`; the last
+ * one may be short unless drop_last. Without shuffle the permutation is the identity. With neither
+ * pad nor drop_last ranks may differ by one sample and none counts twice: that is for evaluation.
  */
 struct gt_sampler {
 	int64_t samples; /* in the data set */
@@ -144,7 +175,7 @@ int gt_sampler_batch(
 
 /* ---- loader: lib/data/loader.c ---- */
 
-/* A batch in host memory, borrowed until the next gt_loader_next(). */
+/* A batch in host memory, borrowed until the next gt_loader_next() or gt_loader_close(). */
 struct gt_batch {
 	int count;       /* samples in it, 1..batch */
 	void *input;     /* [count, input_bytes], 64-byte aligned */
@@ -155,21 +186,27 @@ struct gt_batch {
 
 struct gt_loader_options {
 	struct gt_sampler sampler;
-	struct gt_draw draw;             /* .epoch is set by the loader */
-	int workers;                     /* threads; 0 reads in the caller's */
-	int prefetch;                    /* batches kept ready, at least 1 */
+	struct gt_draw draw; /* .epoch is set by the loader */
+	int workers;         /* threads; 0 reads in the caller's */
+	int prefetch;        /* batches kept ready, at least 1; no use without workers */
 	int64_t first_epoch, first_step; /* where to begin (resume) */
 	int64_t epochs;                  /* stop after so many epochs counted from 0; 0: never */
 };
 
 struct gt_loader;
 
-/* Start reading ahead. All memory is taken here. The data set must outlive the loader. */
+/*
+ * Start reading ahead. All memory is taken here: prefetch + 1 batches and two permutations. The data
+ * set must outlive the loader. Worker threads block all signals.
+ * Errors: GT_EINVAL (also: augmenting what is not an image; drop_last with less than one batch),
+ * GT_ENOMEM.
+ */
 int gt_loader_open(struct gt_loader **out, struct gt_dataset *data,
     const struct gt_loader_options *options, struct gt_err *err);
 
 /* The next batch in order, whatever thread read it: 1 with *batch set, 0 at the end, negative on an
- * error (a damaged image names its file). Allocates nothing. */
+ * error (a damaged image names its file), which stands where its batch would have come and is given
+ * again from then on. Allocates nothing. */
 int gt_loader_next(struct gt_loader *loader, const struct gt_batch **batch, struct gt_err *err);
 
 /* Stop the threads and free; safe while they are reading. */
