@@ -48,13 +48,20 @@ static bool is_number(const char *s)
 	return parse_number(s, &value);
 }
 
-/* A header is a first row with a word where the second row has a number. */
+/* A header is a first row without a number where the second row has one, and with a word at least
+ * once. So a first row with one bad field among numbers is an error, not a header. */
 static bool is_header(char **first, char **second, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
-		if (!is_number(first[i]) && is_number(second[i]))
-			return true;
-	return false;
+	bool word = false;
+
+	for (size_t i = 0; i < count; i++) {
+		if (!is_number(second[i]))
+			continue;
+		if (is_number(first[i]))
+			return false;
+		word |= *first[i] != '\0';
+	}
+	return word;
 }
 
 static int copy_row(struct table *t, const struct gt_csv_reader *r, char ***out, struct gt_err *err)

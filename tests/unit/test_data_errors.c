@@ -1,0 +1,257 @@
+/* test_data_errors.c - what is wrong with a data set is said clearly, and what to do about it. */
+#include "tests/unit/data_fixture.h"
+
+struct wrong {
+	const char *spec; /* @ stands for the fixture's folder */
+	int code;
+	const char *text, *hint; /* parts of them; NULL: none wanted */
+};
+
+static struct fixture fixture;
+
+static void put_be32(uint8_t *p, uint32_t n)
+{
+	for (int i = 0; i < 4; i++)
+		p[i] = (uint8_t)(n >> (24 - 8 * i));
+}
+
+/* Write another size into a PNG's header, and its checksum. */
+static void claim_size(uint8_t *png, uint32_t width, uint32_t height)
+{
+	put_be32(png + 16, width);
+	put_be32(png + 20, height);
+	put_be32(png + 29, (uint32_t)crc32(0, png + 12, 17));
+}
+
+static int make_fixture(void **state)
+{
+	static uint8_t bytes[1 << 16];
+	struct fixture *f = &fixture;
+	size_t n;
+
+	(void)state;
+	fixture_open(f);
+	/* text */
+	put_text(f, "short.txt", "hello");
+	put_bytes(f, "latin1.txt", "caf\xE9 au lait", 12);
+	put_text(f, "empty/readme.md", "no text here");
+	put_text(f, "vocab.json", "{\"level\":\"char\",\"tokens\":[\"a\",\"b\"]}");
+	put_text(f, "broken.json", "{\"level\":\"char\",\"tokens\":[\"a\",\"a\"]}");
+	put_text(f, "abc.txt", "abababab\xC3\xA9");
+	/* idx */
+	n = make_idx(bytes, 20, 4);
+	put_bytes(f, "idx/t10k-images-idx3-ubyte", bytes, n);
+	put_bytes(f, "idx-short/t10k-images-idx3-ubyte", bytes, n - 1);
+	put_bytes(f, "idx-label/t10k-images-idx3-ubyte", bytes, n);
+	bytes[3] = 4;
+	put_bytes(f, "idx-magic/t10k-images-idx3-ubyte", bytes, n);
+	bytes[3] = 3;
+	put_gz(f, "idx-gz/t10k-images-idx3-ubyte.gz", bytes, n);
+	cut_file(f, "idx-gz/t10k-images-idx3-ubyte.gz", 9);
+	n = make_idx(bytes, 19, 0);
+	put_bytes(f, "idx/t10k-labels-idx1-ubyte", bytes, n);
+	n = make_idx(bytes, 20, 0);
+	bytes[8 + 3] = 17;
+	put_bytes(f, "idx-label/t10k-labels-idx1-ubyte", bytes, n);
+	/* images */
+	put_png(f, "sizes/a/1.png", 8, 8, 1);
+	put_png(f, "sizes/a/2.png", 8, 8, 1);
+	put_png(f, "sizes/b/3.png", 8, 9, 1);
+	put_png(f, "flat/1.png", 8, 8, 1);
+	put_png(f, "hollow/a/1.png", 8, 8, 1);
+	put_text(f, "hollow/b/notes.txt", "");
+	put_jpeg(f, "cut/a/1.jpg", 64, 64, 100);
+	cut_file(f, "cut/a/1.jpg", 600);
+	n = make_png(bytes, sizeof(bytes), 8, 8, 1);
+	claim_size(bytes, 16, 8);
+	put_bytes(f, "liar/a/1.png", bytes, n);
+	claim_size(bytes, 8, 4);
+	put_bytes(f, "small-liar/a/1.png", bytes, n);
+	claim_size(bytes, 8000, 8000);
+	put_bytes(f, "big-liar/a/1.png", bytes, n);
+	claim_size(bytes, 1 << 20, 8000);
+	put_bytes(f, "huge/a/1.png", bytes, n);
+	put_text(f, "fake/a/1.png", "this is not an image");
+	put_text(f, "not.tar", "this is no archive");
+	memset(bytes, 'x', 2048);
+	put_bytes(f, "noise.tar", bytes, 2048);
+	/* csv */
+	put_text(f, "word.csv", "x,y,class\n1,2,a\n3,oops,b\n");
+	put_text(f, "plain.csv", "1,2,0\n3,oops,1\n");
+	put_text(f, "fields.csv", "1,2,0\n\n1,2\n");
+	put_text(f, "quote.csv", "1,2,\"a\n");
+	put_text(f, "none.csv", "");
+	put_text(f, "mixed.csv", "1,2,0\n1,2,cat\n");
+	put_text(f, "negative.csv", "1,2,0\n1,2,-1\n");
+	put_text(f, "fraction.csv", "1,2,0\n1,2,0.5\n");
+	put_text(f, "first.csv", "1,oops,0\n1,2,1\n");
+	put_text(f, "missing.csv", "1,,0\n1,2,1\n");
+	put_text(f, "nan.csv", "1,2,0\n1,nan,1\n");
+	return 0;
+}
+
+static int remove_fixture(void **state)
+{
+	(void)state;
+	fixture_close(&fixture);
+	return 0;
+}
+
+static const struct wrong wrongs[] = {
+	/* the form of the data's name */
+	{ "imges:@", GT_EINVAL, "unknown kind of data 'imges'",
+	    "text, mnist, images, csv or random" },
+	{ "text", GT_EINVAL, "data 'text' has no path", "text:PATH" },
+	{ "text:", GT_EINVAL, "data 'text' has no path", "text:PATH" },
+	{ "images:@/sizes,siz=8", GT_EINVAL, "unknown option 'siz' for 'images' data",
+	    "split, size, channels, mean, std" },
+	{ "text:@/a,b.txt", GT_EINVAL, "'b.txt' is not of the form key=value", "'\\,'" },
+	{ "text:@/a\\,b.txt", GT_EIO, "cannot open '@/a,b.txt': No such file", "path right" },
+	{ "images:@/sizes,size=8,size=9", GT_EINVAL, "'size' is given twice", NULL },
+	{ "images:@/sizes,size=0", GT_EINVAL, "'size=0': not a whole number from 1 to", NULL },
+	{ "images:@/sizes,size=8,mean=1/2", GT_EINVAL, "'mean=1/2': expected 3 numbers", "0 to 1" },
+	{ "images:@/sizes,size=8,std=0", GT_EINVAL, "'std=0': must be above 0", NULL },
+	{ "images:@/sizes,split=val", GT_EINVAL, "'split=val': no such choice", "train, test" },
+	/* text */
+	{ "text:@/missing.txt", GT_EIO, "cannot open '@/missing.txt': No such file", "path right" },
+	{ "text:@/empty", GT_EINVAL, "'@/empty' has no .txt files", ".txt" },
+	{ "text:@/short.txt", GT_EINVAL, "has 5 tokens, too few for one block of 64",
+	    "shorter block" },
+	{ "text:@/latin1.txt", GT_EFORMAT, "'@/latin1.txt': not UTF-8 at byte 3", "level=byte" },
+	{ "text:@/short.txt,level=bpe", GT_ENOTSUP, "bpe is not supported", "level=char" },
+	{ "text:@/short.txt,tokenizer=x", GT_ENOTSUP, "bpe is not supported", "level=char" },
+	/* mnist */
+	{ "mnist:@/nowhere", GT_EIO, "No such file", "t10k-images-idx3-ubyte" },
+	{ "mnist:@/idx,split=train", GT_EIO, "train-images-idx3-ubyte", "train-labels-idx1-ubyte" },
+	{ "mnist:@/idx", GT_EFORMAT, "20 images, but 19 labels", NULL },
+	{ "mnist:@/idx-label", GT_EFORMAT, "label 17 of sample 3 is not in 0..9", NULL },
+	{ "mnist:@/idx-short", GT_EFORMAT, "319 bytes of values where the header promises 320",
+	    "download it again" },
+	{ "mnist:@/idx-magic", GT_EFORMAT, "magic number 0x00000804 where 0x00000803", "idx file" },
+	{ "mnist:@/idx-gz", GT_EFORMAT, "truncated gzip data", "cut short" },
+	/* images */
+	{ "images:@/nowhere", GT_EIO, "cannot open '@/nowhere': No such file", "path right" },
+	{ "images:@/flat", GT_EINVAL, "'@/flat' has no class folders, only images",
+	    "FOLDER/CLASS" },
+	{ "images:@/idx", GT_EINVAL, "'@/idx' has no class folders", "FOLDER/CLASS" },
+	{ "images:@/hollow", GT_EINVAL, "the class folder 'b' in '@/hollow' has no images",
+	    "remove" },
+	{ "images:@/sizes", GT_EINVAL, "'a/1.png' has 8 x 8 pixels, but 'b/3.png' 8 x 9",
+	    "size=N" },
+	{ "images:@/sizes,size=8,split=test", GT_EINVAL, "has no sub-folder 'test'", "split=test" },
+	{ "images:@/cut", GT_EFORMAT, "'@/cut/a/1.jpg': corrupt JPEG: Premature end", "replace" },
+	{ "images:@/liar", GT_EFORMAT, "'@/liar/a/1.png': corrupt PNG: Not enough image data",
+	    "replace" },
+	{ "images:@/small-liar", GT_EFORMAT, "corrupt PNG: more pixels than its size allows",
+	    NULL },
+	{ "images:@/big-liar", GT_EFORMAT, "8000 x 8000 pixels cannot come out of", "replace" },
+	{ "images:@/huge", GT_EFORMAT, "an image of 1048576 x 8000 pixels", "67108864 pixels" },
+	{ "images:@/fake", GT_EFORMAT, "neither a JPEG nor a PNG", "replace" },
+	{ "images:@/not.tar", GT_EFORMAT, "neither a folder nor a tar archive", ".tar.gz" },
+	{ "images:@/noise.tar", GT_EFORMAT, "neither a folder nor a tar archive", ".tar.gz" },
+	/* csv */
+	{ "csv:@/word.csv", GT_EFORMAT, "line 3, column 'y': 'oops' is not a number",
+	    "target=COLUMN" },
+	{ "csv:@/plain.csv", GT_EFORMAT, "line 2, column 1: 'oops' is not a number",
+	    "target=COLUMN" },
+	{ "csv:@/first.csv", GT_EFORMAT, "line 1, column 1: 'oops' is not a number", NULL },
+	{ "csv:@/missing.csv", GT_EFORMAT, "line 1, column 1: '' is not a number", NULL },
+	{ "csv:@/nan.csv", GT_EFORMAT, "line 2, column 1: 'nan' is not a number", "finite" },
+	{ "csv:@/fields.csv", GT_EFORMAT, "line 3 has 2 fields where the first row has 3",
+	    "commas" },
+	{ "csv:@/quote.csv", GT_EFORMAT, "line 1: a quote is never closed", "twice" },
+	{ "csv:@/none.csv", GT_EFORMAT, "there are no rows", NULL },
+	{ "csv:@/mixed.csv", GT_EFORMAT, "line 2, column 2: the target 'cat' stands among numbers",
+	    "whole numbers" },
+	{ "csv:@/negative.csv", GT_EFORMAT, "target '-1' is out of range", NULL },
+	{ "csv:@/fraction.csv", GT_EFORMAT, "target '0.5' is not a whole number", NULL },
+	{ "csv:@/word.csv,target=z", GT_EINVAL, "there is no column 'z'", "x, y, ... class" },
+	{ "csv:@/plain.csv,target=3", GT_EINVAL, "there is no column '3'", "0 to 2" },
+	/* random */
+	{ "random:12", GT_EINVAL, "'random:12' is not of the form random:INPUTS/CLASSES",
+	    "784/10" },
+	{ "random", GT_EINVAL, "shape of the random data is not known", "random:INPUTS/CLASSES" },
+	{ "random:4/2,samples=0", GT_EINVAL, "not a whole number from 1", NULL },
+};
+
+/* `text` with the fixture's folder for @. */
+static void expand(char *out, size_t room, const char *text)
+{
+	const char *at = strchr(text, '@');
+
+	if (at)
+		snprintf(out, room, "%.*s%s%s", (int)(at - text), text, fixture.folder, at + 1);
+	else
+		snprintf(out, room, "%s", text);
+}
+
+static void test_wrong_data(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrongs) / sizeof(*wrongs); i++) {
+		const struct wrong *w = &wrongs[i];
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_dataset *data;
+		char spec[512], text[512];
+		int rc;
+
+		expand(spec, sizeof(spec), w->spec);
+		expand(text, sizeof(text), w->text);
+		rc = gt_dataset_open(&data, spec, NULL, &err);
+		if (rc != w->code || err.code != w->code || !strstr(err.text, text))
+			fail_msg(
+			    "%s: %d, '%s'\nwanted %d, '%s'", spec, rc, err.text, w->code, text);
+		if (w->hint && !strstr(err.hint, w->hint))
+			fail_msg("%s: hint '%s'\nwanted '%s'", spec, err.hint, w->hint);
+		assert_null(data);
+	}
+}
+
+static void test_wrong_vocabulary(void **state)
+{
+	static const struct {
+		const char *vocab, *options, *text;
+	} cases[] = {
+		{ "vocab.json", "",
+		    "character '\xC3\xA9' (U+00E9) at byte 8 is not in the vocabulary" },
+		{ "vocab.json", ",level=byte", "level=byte, but the vocabulary" },
+		{ "broken.json", "", "broken.json': tokens 0 and 1 are the same" },
+		{ "abc.txt", "", "abc.txt': line 1" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct gt_data_request request = { .block = 4 };
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_dataset *data;
+		char spec[256];
+
+		request.vocab_path = in(&fixture, cases[i].vocab);
+		snprintf(spec, sizeof(spec), "text:%s/abc.txt%s", fixture.folder, cases[i].options);
+		assert_int_not_equal(gt_dataset_open(&data, spec, &request, &err), 0);
+		if (!strstr(err.text, cases[i].text))
+			fail_msg("'%s'\nwanted '%s'", err.text, cases[i].text);
+	}
+}
+
+static void test_wrong_augmentation(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	unsigned bits;
+
+	(void)state;
+	assert_int_equal(gt_augment_parse(&bits, "crop,spin", &err), GT_EINVAL);
+	assert_non_null(strstr(err.text, "unknown augmentation 'spin'"));
+	assert_non_null(strstr(err.hint, "crop, flip, none"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_wrong_data),
+		cmocka_unit_test(test_wrong_vocabulary),
+		cmocka_unit_test(test_wrong_augmentation),
+	};
+
+	return cmocka_run_group_tests(tests, make_fixture, remove_fixture);
+}

@@ -1,0 +1,438 @@
+/* test_data_images.c - folders and archives of images, and what augmentation does to them. */
+#include "tests/unit/data_fixture.h"
+
+static const struct gt_draw eval_draw;
+
+/* ---- an archive in memory ---- */
+
+struct archive {
+	uint8_t bytes[1 << 17];
+	size_t size;
+};
+
+static void add_header(struct archive *a, const char *name, char type, size_t size)
+{
+	uint8_t *h = a->bytes + a->size;
+	unsigned sum = 0;
+
+	assert_true(a->size + 512 + size + 2048 < sizeof(a->bytes));
+	memset(h, 0, 512);
+	memcpy(h, name, strnlen(name, 100));
+	snprintf((char *)h + 124, 12, "%011o", (unsigned)size);
+	memset(h + 148, ' ', 8);
+	h[156] = (uint8_t)type;
+	memcpy(h + 257, "ustar\00000", 8);
+	for (int i = 0; i < 512; i++)
+		sum += h[i];
+	snprintf((char *)h + 148, 8, "%06o", sum);
+	a->size += 512;
+}
+
+static void add_entry(struct archive *a, const char *name, char type, const void *p, size_t size)
+{
+	add_header(a, name, type, size);
+	memset(a->bytes + a->size, 0, (size + 511) / 512 * 512);
+	memcpy(a->bytes + a->size, p, size);
+	a->size += (size + 511) / 512 * 512;
+}
+
+static void add_png(struct archive *a, const char *name, int seed)
+{
+	static uint8_t png[1 << 12];
+
+	add_entry(a, name, '0', png, make_png(png, sizeof(png), 6, 5, seed));
+}
+
+static void add_end(struct archive *a)
+{
+	memset(a->bytes + a->size, 0, 1024);
+	a->size += 1024;
+}
+
+/* ---- reading ---- */
+
+/* Sample i must be the picture `seed` of 6 x 5 pixels and of that class. */
+static void check_sample(struct gt_dataset *data, int64_t i, int seed, int class)
+{
+	uint8_t input[6 * 5 * 3];
+	int32_t target;
+
+	assert_int_equal(gt_dataset_info(data)->input_bytes, sizeof(input));
+	assert_int_equal(gt_dataset_read(data, i, &eval_draw, input, &target, NULL), 0);
+	assert_int_equal(target, class);
+	for (int k = 0; k < (int)sizeof(input); k++)
+		assert_int_equal(input[k], pixel(seed, k));
+}
+
+static void test_folder(void **state)
+{
+	struct gt_dataset *data;
+	const struct gt_data_info *info;
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	put_png(&f, "a-b/1.png", 6, 5, 4);
+	put_png(&f, "a/z.PNG", 6, 5, 3);
+	put_png(&f, "a/deep/1.png", 6, 5, 2);
+	put_png(&f, "a/b.png", 6, 5, 1);
+	put_png(&f, ".hidden/1.png", 6, 5, 9);
+	put_png(&f, "beside.png", 6, 5, 9);
+	put_text(&f, "a/notes.txt", "not an image");
+	data = open_data("images", f.folder, ",mean=0.5,std=0.1/0.2/0.3", NULL);
+	info = gt_dataset_info(data);
+	assert_int_equal(info->kind, GT_DATA_IMAGE);
+	assert_int_equal(info->samples, 4);
+	assert_int_equal(info->classes, 2);
+	assert_int_equal(info->height, 5);
+	assert_int_equal(info->width, 6);
+	assert_int_equal(info->channels, 3);
+	assert_true(info->mean[0] == 0.5f && info->mean[2] == 0.5f && info->std[2] == 0.3f);
+	/* "a" comes before "a-b" as it would not in the order of whole paths. */
+	check_sample(data, 0, 1, 0);
+	check_sample(data, 1, 2, 0);
+	check_sample(data, 2, 3, 0);
+	check_sample(data, 3, 4, 1);
+	gt_dataset_close(data);
+	fixture_close(&f);
+}
+
+static void test_splits(void **state)
+{
+	static const struct {
+		const char *below, *options;
+		int seed;
+	} cases[] = {
+		{ "data", "", 1 },
+		{ "data", ",split=train", 1 },
+		{ "data", ",split=test", 2 },
+		{ "data/test", "", 2 },
+		{ "", ",split=test", 2 }, /* through the folder that holds all */
+		{ "", "", 1 },
+	};
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	put_png(&f, "data/train/a/1.png", 6, 5, 1);
+	put_png(&f, "data/test/a/1.png", 6, 5, 2);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct gt_dataset *data =
+		    open_data("images", in(&f, cases[i].below), cases[i].options, NULL);
+
+		assert_int_equal(gt_dataset_info(data)->samples, 1);
+		check_sample(data, 0, cases[i].seed, 0);
+		gt_dataset_close(data);
+	}
+	fixture_close(&f);
+}
+
+static void test_a_class_may_be_called_train(void **state)
+{
+	struct gt_dataset *data;
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	put_png(&f, "boat/1.png", 6, 5, 1);
+	put_png(&f, "train/1.png", 6, 5, 2);
+	data = open_data("images", f.folder, "", NULL);
+	assert_int_equal(gt_dataset_info(data)->classes, 2);
+	check_sample(data, 1, 2, 1);
+	gt_dataset_close(data);
+	fixture_close(&f);
+}
+
+static void make_archive(struct archive *a)
+{
+	char name[300], record[400];
+	int length;
+
+	a->size = 0;
+	add_entry(a, "./cats/", '5', "", 0);
+	add_png(a, "./cats/1.png", 1);
+	memset(name, 'x', sizeof(name));
+	memcpy(name, "cats/", 5);
+	strcpy(name + 200, ".png");
+	add_entry(a, "././@LongLink", 'L', name, strlen(name) + 1);
+	add_png(a, "cut", 2);
+	strcpy(name + 150, ".png");
+	memcpy(name, "dogs/", 5);
+	length = snprintf(record, sizeof(record), "%zu path=%s\n", strlen(name) + 10, name);
+	assert_int_equal(length, strlen(name) + 10);
+	add_entry(a, "pax", 'x', record, (size_t)length);
+	add_png(a, "cut too", 3);
+	add_entry(a, "dogs/link.png", '2', "", 0);
+	add_entry(a, "g", 'g', "12 foo=bars\n", 12);
+	add_png(a, "dogs/._2.png", 9);
+	add_png(a, "dogs/y.png", 4);
+	add_end(a);
+}
+
+static void check_archive(const char *path)
+{
+	struct gt_dataset *data = open_data("images", path, "", NULL);
+
+	assert_int_equal(gt_dataset_info(data)->samples, 4);
+	assert_int_equal(gt_dataset_info(data)->classes, 2);
+	check_sample(data, 0, 1, 0);
+	check_sample(data, 1, 2, 0);
+	check_sample(data, 2, 3, 1);
+	check_sample(data, 3, 4, 1);
+	gt_dataset_close(data);
+}
+
+static void test_archive(void **state)
+{
+	static struct archive a;
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	make_archive(&a);
+	put_bytes(&f, "t.tar", a.bytes, a.size);
+	check_archive(in(&f, "t.tar"));
+	put_gz(&f, "t.tar.gz", a.bytes, a.size);
+	check_archive(in(&f, "t.tar.gz"));
+	fixture_close(&f);
+}
+
+/* However an archive is cut or changed in a header, it is refused, not misread. */
+static void test_damaged_archive(void **state)
+{
+	static struct archive a;
+	struct fixture f;
+	char spec[600];
+
+	(void)state;
+	fixture_open(&f);
+	snprintf(spec, sizeof(spec), "images:%s", in(&f, "t.tar"));
+	make_archive(&a);
+	for (size_t size = 100; size < a.size - 1024; size += 300) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_dataset *data;
+
+		put_bytes(&f, "t.tar", a.bytes, size);
+		assert_int_equal(gt_dataset_open(&data, spec, NULL, &err), GT_EFORMAT);
+		assert_non_null(
+		    strstr(err.text, size < 512 ? "nor a tar" : "is cut short at byte"));
+	}
+	for (size_t at = 512; at < 1024; at += 7) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_dataset *data;
+
+		a.bytes[at] ^= 0x15;
+		put_bytes(&f, "t.tar", a.bytes, a.size);
+		assert_int_equal(gt_dataset_open(&data, spec, NULL, &err), GT_EFORMAT);
+		assert_non_null(strstr(err.text, "wrong checksum in the tar header at byte 512"));
+		a.bytes[at] ^= 0x15;
+	}
+	fixture_close(&f);
+}
+
+static void test_damaged_gzip(void **state)
+{
+	static struct archive a;
+	struct gt_mapping map;
+	struct fixture f;
+	char spec[600];
+	size_t size;
+
+	(void)state;
+	fixture_open(&f);
+	snprintf(spec, sizeof(spec), "images:%s", in(&f, "t.tar.gz"));
+	make_archive(&a);
+	put_gz(&f, "good.gz", a.bytes, a.size);
+	assert_int_equal(gt_map(&map, in(&f, "good.gz"), NULL), 0);
+	size = map.size;
+	memcpy(a.bytes, map.data, size);
+	gt_unmap(&map);
+	for (size_t cut = 18; cut < size; cut += 97) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_dataset *data;
+
+		put_bytes(&f, "t.tar.gz", a.bytes, cut);
+		assert_int_equal(gt_dataset_open(&data, spec, NULL, &err), GT_EFORMAT);
+		assert_non_null(strstr(err.text, "t.tar.gz': truncated gzip data"));
+	}
+	/* Two members make one file; rubbish after them does not. */
+	memcpy(a.bytes + size, a.bytes, size);
+	a.bytes[size - 5] ^= 1; /* the checksum */
+	put_bytes(&f, "t.tar.gz", a.bytes, size);
+	for (int i = 0; i < 2; i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_dataset *data;
+
+		assert_int_equal(gt_dataset_open(&data, spec, NULL, &err), GT_EFORMAT);
+		assert_non_null(strstr(err.text, i ? "1 bytes of rubbish" : "corrupt gzip data"));
+		a.bytes[size - 5] ^= 1;
+		a.bytes[size] = 'x';
+		put_bytes(&f, "t.tar.gz", a.bytes, size + 1);
+	}
+	fixture_close(&f);
+}
+
+static void test_jpeg_grey_and_size(void **state)
+{
+	const struct gt_data_request request = { .height = 8, .width = 8, .channels = 1 };
+	struct gt_dataset *data;
+	uint8_t input[20 * 20 * 3];
+	struct fixture f;
+	int32_t target;
+
+	(void)state;
+	fixture_open(&f);
+	put_jpeg(&f, "a/1.jpg", 40, 30, 90);
+	data = open_data("images", f.folder, ",size=20", NULL);
+	assert_int_equal(gt_dataset_info(data)->input_bytes, sizeof(input));
+	assert_int_equal(gt_dataset_read(data, 0, &eval_draw, input, &target, NULL), 0);
+	for (int i = 0; i < 20 * 20; i++) {
+		assert_in_range(input[3 * i], 80, 165);
+		assert_in_range(input[3 * i + 2], 70, 110);
+	}
+	gt_dataset_close(data);
+	data = open_data("images", f.folder, "", &request);
+	assert_int_equal(gt_dataset_info(data)->input_bytes, 64);
+	assert_int_equal(gt_dataset_read(data, 0, &eval_draw, input, &target, NULL), 0);
+	for (int i = 0; i < 64; i++)
+		assert_in_range(input[i], 80, 140);
+	gt_dataset_close(data);
+	fixture_close(&f);
+}
+
+/* ---- augmentation ---- */
+
+/* `out` pixel by pixel from `in`, the slow way. */
+static void crop_and_flip(
+    uint8_t *out, const uint8_t *image, int height, int width, int down, int right, bool flip)
+{
+	for (int y = 0; y < height; y++)
+		for (int x = 0; x < width; x++) {
+			int from_y = y + down, from_x = (flip ? width - 1 - x : x) + right;
+			bool inside =
+			    from_y >= 0 && from_y < height && from_x >= 0 && from_x < width;
+
+			for (int c = 0; c < 3; c++)
+				out[(y * width + x) * 3 + c] =
+				    inside ? image[(from_y * width + from_x) * 3 + c] : 0;
+		}
+}
+
+/* Which (down, right, flip) makes `got` of `image`: adds to the counts; fails if none does. */
+static void find_change(
+    const uint8_t *got, const uint8_t *image, int height, int width, int pad, int counts[2][33][33])
+{
+	static uint8_t tried[64 * 64 * 3];
+
+	for (int flip = 0; flip < 2; flip++)
+		for (int down = -pad; down <= pad; down++)
+			for (int right = -pad; right <= pad; right++) {
+				crop_and_flip(tried, image, height, width, down, right, flip);
+				if (!memcmp(tried, got, (size_t)(height * width) * 3)) {
+					counts[flip][down + pad][right + pad]++;
+					return;
+				}
+			}
+	fail_msg("neither cropped nor mirrored");
+}
+
+static void test_augmentation(void **state)
+{
+	static const struct {
+		const char *list;
+		int height, width, pad, flips;
+	} cases[] = { { "crop,flip", 12, 9, 4, 2 }, { "flip", 5, 8, 0, 2 }, { "crop", 3, 2, 4, 1 },
+		{ "none", 5, 4, 0, 1 }, { "", 5, 4, 0, 1 }, { "crop", 10, 64, 8, 1 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		static uint8_t plain[64 * 64 * 3], got[64 * 64 * 3], again[64 * 64 * 3];
+		int height = cases[i].height, width = cases[i].width, pad = cases[i].pad;
+		const struct gt_data_request request = {
+			.height = height, .width = width, .channels = 3, .classes = 2
+		};
+		struct gt_dataset *data = open_data("random", "", ",samples=5", &request);
+		struct gt_draw draw = { .train = true, .seed = 4 };
+		int counts[2][33][33] = { 0 }, kinds = 0;
+		int32_t target;
+
+		assert_int_equal(gt_augment_parse(&draw.augment, cases[i].list, NULL), 0);
+		for (int n = 0; n < 400; n++) {
+			draw.epoch = (uint32_t)n / 5;
+			gt_dataset_read(data, n % 5, &eval_draw, plain, &target, NULL);
+			gt_dataset_read(data, n % 5, &draw, got, &target, NULL);
+			gt_dataset_read(data, n % 5, &draw, again, &target, NULL);
+			assert_memory_equal(got, again, gt_dataset_info(data)->input_bytes);
+			find_change(got, plain, height, width, pad, counts);
+		}
+		for (int k = 0; k < 2 * 33 * 33; k++)
+			kinds += (&counts[0][0][0])[k] > 0;
+		if (width > 2) /* else most crops are empty, hence the same */
+			assert_true(kinds > cases[i].flips * (2 * pad + 1) * (2 * pad + 1) / 2);
+		if (pad == 0)
+			assert_int_equal(kinds, cases[i].flips);
+		gt_dataset_close(data);
+	}
+}
+
+static void test_evaluation_is_not_augmented(void **state)
+{
+	const struct gt_data_request request = {
+		.height = 8, .width = 8, .channels = 3, .classes = 2
+	};
+	struct gt_draw draw = { .seed = 4, .augment = GT_AUGMENT_CROP | GT_AUGMENT_FLIP };
+	struct gt_dataset *data = open_data("random", "", "", &request);
+	uint8_t plain[192], got[192];
+	int32_t target;
+
+	(void)state;
+	for (int i = 0; i < 50; i++) {
+		gt_dataset_read(data, i, &eval_draw, plain, &target, NULL);
+		gt_dataset_read(data, i, &draw, got, &target, NULL);
+		assert_memory_equal(got, plain, sizeof(got));
+	}
+	gt_dataset_close(data);
+}
+
+static void test_real_archive(void **state)
+{
+	struct gt_dataset *data =
+	    open_data("images", real_data("cifar10-jpeg.tar.gz"), ",split=test", NULL);
+	const struct gt_data_info *info = gt_dataset_info(data);
+	int counts[10] = { 0 };
+
+	(void)state;
+	assert_int_equal(info->samples, 10000);
+	assert_int_equal(info->classes, 10);
+	assert_int_equal(info->height, 32);
+	assert_int_equal(info->width, 32);
+	for (int64_t i = 0; i < info->samples; i++) {
+		uint8_t input[3072];
+		int32_t target;
+
+		assert_int_equal(gt_dataset_read(data, i, &eval_draw, input, &target, NULL), 0);
+		assert_in_range(target, 0, 9);
+		counts[target]++;
+	}
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(counts[i], 1000);
+	gt_dataset_close(data);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_folder),
+		cmocka_unit_test(test_splits),
+		cmocka_unit_test(test_a_class_may_be_called_train),
+		cmocka_unit_test(test_archive),
+		cmocka_unit_test(test_damaged_archive),
+		cmocka_unit_test(test_damaged_gzip),
+		cmocka_unit_test(test_jpeg_grey_and_size),
+		cmocka_unit_test(test_augmentation),
+		cmocka_unit_test(test_evaluation_is_not_augmented),
+		cmocka_unit_test(test_real_archive),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
