@@ -1,0 +1,431 @@
+/* conv.c - convolutions and their gradients: oneDNN for float32, plain loops for float64. */
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/dnnl.h"
+
+/*
+ * Activations keep the layout they come in (channels-last is what oneDNN's kernels run at full rate);
+ * weights lie in memory as [O, C, k, k] and are rewritten into the format that oneDNN asks for in every
+ * run, as they change with every step and are small; a weight gradient goes the other way.
+ */
+
+/* The tensors of all three ops in the words of the forward one. */
+struct conv {
+	const char *op;
+	const struct gt_tensor *x, *w, *y;
+	struct gt_dnnl_where x_where, w_where, y_where;
+	int stride, pad;
+};
+
+static struct conv forward_of(const struct gt_call *call)
+{
+	return (struct conv){ "conv2d", &call->in[0], &call->in[1], &call->out[0],
+		{ GT_DNNL_IN, 0 }, { GT_DNNL_IN, 1 }, { GT_DNNL_OUT, 0 }, call->attrs.conv.stride,
+		call->attrs.conv.pad };
+}
+
+static struct conv input_grad_of(const struct gt_call *call)
+{
+	return (struct conv){ "conv2d_input_grad", &call->out[0], &call->in[1], &call->in[0],
+		{ GT_DNNL_OUT, 0 }, { GT_DNNL_IN, 1 }, { GT_DNNL_IN, 0 }, call->attrs.conv.stride,
+		call->attrs.conv.pad };
+}
+
+static struct conv weight_grad_of(const struct gt_call *call)
+{
+	return (struct conv){ "conv2d_weight_grad", &call->in[0], &call->out[0], &call->in[1],
+		{ GT_DNNL_IN, 0 }, { GT_DNNL_OUT, 0 }, { GT_DNNL_IN, 1 }, call->attrs.conv.stride,
+		call->attrs.conv.pad };
+}
+
+static const struct gt_tensor *optional_input(const struct gt_call *call, int i)
+{
+	return i < call->inputs && call->in[i].present ? &call->in[i] : NULL;
+}
+
+/* ---- float32 ---- */
+
+/* Descriptors: `w` leaves the format to oneDNN, `w_plain` is ours. */
+struct conv_descs {
+	dnnl_memory_desc_t x, w, w_plain, y, bias;
+};
+
+static dnnl_status_t describe_tensor(
+    dnnl_memory_desc_t *desc, const struct gt_tensor *t, dnnl_format_tag_t tag)
+{
+	dnnl_dims_t dims;
+
+	for (int i = 0; i < t->ndim; i++)
+		dims[i] = t->shape[i];
+	return dnnl_memory_desc_init_by_tag(desc, t->ndim, dims, dnnl_f32, tag);
+}
+
+static dnnl_format_tag_t tag_of(const struct gt_tensor *t)
+{
+	return t->layout == GT_CHANNELS_LAST ? dnnl_nhwc : dnnl_nchw;
+}
+
+static dnnl_status_t describe(const struct conv *c, struct conv_descs *d)
+{
+	dnnl_status_t rc;
+
+	if ((rc = describe_tensor(&d->x, c->x, tag_of(c->x))) != dnnl_success)
+		return rc;
+	if ((rc = describe_tensor(&d->w, c->w, dnnl_format_tag_any)) != dnnl_success)
+		return rc;
+	if ((rc = describe_tensor(&d->w_plain, c->w, dnnl_oihw)) != dnnl_success)
+		return rc;
+	return describe_tensor(&d->y, c->y, tag_of(c->y));
+}
+
+/* The forward descriptor, which the gradients need as a hint, too. */
+static int forward_desc(struct gt_call *call, const struct conv *c, const struct conv_descs *d,
+    bool bias, dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out, struct gt_err *err)
+{
+	const dnnl_dims_t stride = { c->stride, c->stride }, pad = { c->pad, c->pad };
+	struct gt_dnnl *dnnl = call->state;
+	dnnl_convolution_desc_t conv;
+	dnnl_status_t status = dnnl_convolution_forward_desc_init(&conv, dnnl_forward_training,
+	    dnnl_convolution_direct, &d->x, &d->w, bias ? &d->bias : NULL, &d->y, stride, pad, pad);
+
+	if (status == dnnl_success)
+		status = dnnl_primitive_desc_create(out, &conv, attr, dnnl->engine, NULL);
+	return gt_dnnl_check(status, call, c->op, "do this convolution", err);
+}
+
+static int gradient_desc(struct gt_call *call, const struct conv *c, const struct conv_descs *d,
+    bool of_weights, dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out, struct gt_err *err)
+{
+	const dnnl_dims_t stride = { c->stride, c->stride }, pad = { c->pad, c->pad };
+	struct gt_dnnl *dnnl = call->state;
+	dnnl_primitive_desc_t hint = NULL;
+	dnnl_convolution_desc_t conv;
+	dnnl_status_t status;
+	int rc = forward_desc(call, c, d, false, NULL, &hint, err);
+
+	if (rc < 0)
+		return rc;
+	if (of_weights)
+		status = dnnl_convolution_backward_weights_desc_init(
+		    &conv, dnnl_convolution_direct, &d->x, &d->w, NULL, &d->y, stride, pad, pad);
+	else
+		status = dnnl_convolution_backward_data_desc_init(
+		    &conv, dnnl_convolution_direct, &d->x, &d->w, &d->y, stride, pad, pad);
+	if (status == dnnl_success)
+		status = dnnl_primitive_desc_create(out, &conv, attr, dnnl->engine, hint);
+	rc = gt_dnnl_check(status, call, c->op, "do this gradient", err);
+	dnnl_primitive_desc_destroy(hint);
+	return rc;
+}
+
+/* Which arguments and formats a primitive of the three goes by. */
+struct conv_role {
+	int x, w, y;          /* DNNL_ARG_... */
+	dnnl_query_t weights; /* the format chosen */
+	bool writes_weights;
+};
+
+static const struct conv_role role_forward = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST,
+	dnnl_query_weights_md, false };
+static const struct conv_role role_input_grad = { DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS,
+	DNNL_ARG_DIFF_DST, dnnl_query_weights_md, false };
+static const struct conv_role role_weight_grad = { DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS,
+	DNNL_ARG_DIFF_DST, dnnl_query_diff_weights_md, true };
+
+/* Steps of the call: weights into oneDNN's format, the convolution, a weight gradient out of it. */
+static int add_steps(struct gt_call *call, const struct conv *c, const struct conv_descs *d,
+    const struct conv_role *role, const_dnnl_primitive_desc_t desc, struct gt_err *err)
+{
+	const dnnl_memory_desc_t *w = dnnl_primitive_desc_query_md(desc, role->weights, 0);
+	struct gt_dnnl_where w_where = c->w_where;
+	bool reorder = !dnnl_memory_desc_equal(w, &d->w_plain);
+	struct gt_dnnl_step *step;
+	int rc;
+
+	if (reorder)
+		w_where = gt_dnnl_workspace(call, dnnl_memory_desc_get_size(w));
+	if (reorder && !role->writes_weights) {
+		rc = gt_dnnl_reorder_add(call, &d->w_plain, c->w_where, w, w_where, err);
+		if (rc < 0)
+			return rc;
+	}
+	if ((rc = gt_dnnl_step_add(call, desc, &step, err)) < 0)
+		return rc;
+	if ((rc = gt_dnnl_arg(call, step, role->x, &d->x, c->x_where, err)) < 0)
+		return rc;
+	if ((rc = gt_dnnl_arg(call, step, role->w, w, w_where, err)) < 0)
+		return rc;
+	if ((rc = gt_dnnl_arg(call, step, role->y, &d->y, c->y_where, err)) < 0)
+		return rc;
+	if (optional_input(call, 2)) {
+		const struct gt_dnnl_where bias = { GT_DNNL_IN, 2 };
+
+		if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_BIAS, &d->bias, bias, err)) < 0)
+			return rc;
+	}
+	if (reorder && role->writes_weights)
+		return gt_dnnl_reorder_add(call, w, w_where, &d->w_plain, c->w_where, err);
+	return 0;
+}
+
+/* + residual (which lies in y when the convolution starts), then max(0, .). */
+static int set_post_ops(
+    struct gt_call *call, const struct conv *c, dnnl_primitive_attr_t attr, struct gt_err *err)
+{
+	dnnl_post_ops_t ops = NULL;
+	dnnl_status_t status = dnnl_post_ops_create(&ops);
+
+	if (status == dnnl_success && optional_input(call, 3))
+		status = dnnl_post_ops_append_sum(ops, 1.0f);
+	if (status == dnnl_success && call->attrs.conv.relu)
+		status = dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f);
+	if (status == dnnl_success)
+		status = dnnl_primitive_attr_set_post_ops(attr, ops);
+	dnnl_post_ops_destroy(ops);
+	return gt_dnnl_check(status, call, c->op, "fuse residual and relu", err);
+}
+
+/* prepare() of all three. */
+static int prepare(
+    struct gt_call *call, const struct conv *c, const struct conv_role *role, struct gt_err *err)
+{
+	const struct gt_tensor *bias = optional_input(call, 2);
+	dnnl_primitive_desc_t desc = NULL;
+	dnnl_primitive_attr_t attr = NULL;
+	struct conv_descs d;
+	dnnl_status_t status;
+	int rc;
+
+	if ((rc = gt_dnnl_new(call, c->op, err)) < 0)
+		goto out;
+	status = describe(c, &d);
+	if (status == dnnl_success && bias)
+		status = describe_tensor(&d.bias, bias, dnnl_a);
+	if ((rc = gt_dnnl_check(status, call, c->op, "describe it", err)) < 0)
+		goto out;
+	if ((rc = gt_dnnl_attr(call, c->op, &attr, err)) < 0)
+		goto out;
+	if (role == &role_forward) {
+		if ((rc = set_post_ops(call, c, attr, err)) < 0)
+			goto out;
+		rc = forward_desc(call, c, &d, bias != NULL, attr, &desc, err);
+	} else {
+		rc = gradient_desc(call, c, &d, role->writes_weights, attr, &desc, err);
+	}
+	if (rc == 0)
+		rc = add_steps(call, c, &d, role, desc, err);
+out:
+	dnnl_primitive_desc_destroy(desc);
+	dnnl_primitive_attr_destroy(attr);
+	if (rc < 0)
+		gt_dnnl_release(call);
+	return rc;
+}
+
+static int forward_prepare(struct gt_call *call, struct gt_err *err)
+{
+	struct conv c = forward_of(call);
+
+	return prepare(call, &c, &role_forward, err);
+}
+
+static int input_grad_prepare(struct gt_call *call, struct gt_err *err)
+{
+	struct conv c = input_grad_of(call);
+
+	return prepare(call, &c, &role_input_grad, err);
+}
+
+static int weight_grad_prepare(struct gt_call *call, struct gt_err *err)
+{
+	struct conv c = weight_grad_of(call);
+
+	return prepare(call, &c, &role_weight_grad, err);
+}
+
+static int forward_run(struct gt_call *call, struct gt_err *err)
+{
+	enum { CHUNK = 1 << 16 }; /* floats copied at a time */
+	const struct gt_tensor *residual = optional_input(call, 3);
+	float *y = call->out[0].data;
+	int64_t n = gt_tensor_elements(&call->out[0]);
+
+	if (residual && residual->data != y) {
+		const float *r = residual->data;
+
+#pragma omp parallel for schedule(static)
+		for (int64_t i = 0; i < n; i += CHUNK)
+			memcpy(y + i, r + i, (size_t)(n - i < CHUNK ? n - i : CHUNK) * sizeof(*y));
+	}
+	return gt_dnnl_run(call, err);
+}
+
+/* ---- float64 ---- */
+
+/* Where element [0, c, 0, 0] of a tensor is, and how far apart its neighbours are. */
+struct strides {
+	int64_t image, channel, row, column;
+};
+
+static struct strides strides_of(const struct gt_tensor *t)
+{
+	int64_t c = t->shape[1], h = t->shape[2], w = t->shape[3];
+
+	if (t->layout == GT_CHANNELS_LAST)
+		return (struct strides){ c * h * w, 1, w * c, c };
+	return (struct strides){ c * h * w, h * w, w, 1 };
+}
+
+/* The sum over channels and window that makes y[b, o, i, j] of x and w. */
+static double window_sum(const struct conv *c, int64_t b, int64_t o, int64_t i, int64_t j)
+{
+	struct strides s = strides_of(c->x);
+	int64_t channels = c->w->shape[1], k = c->w->shape[2];
+	const double *x = (const double *)c->x->data + b * s.image;
+	const double *w = (const double *)c->w->data + o * channels * k * k;
+	double sum = 0;
+
+	for (int64_t u = 0; u < k; u++)
+		for (int64_t v = 0; v < k; v++) {
+			int64_t row = i * c->stride + u - c->pad;
+			int64_t column = j * c->stride + v - c->pad;
+
+			if (row < 0 || row >= c->x->shape[2] || column < 0 ||
+			    column >= c->x->shape[3])
+				continue;
+			for (int64_t q = 0; q < channels; q++)
+				sum += x[row * s.row + column * s.column + q * s.channel] *
+				       w[(q * k + u) * k + v];
+		}
+	return sum;
+}
+
+static int forward_f64_run(struct gt_call *call, struct gt_err *err)
+{
+	struct conv c = forward_of(call);
+	struct strides s = strides_of(c.y);
+	const double *bias = optional_input(call, 2) ? call->in[2].data : NULL;
+	const double *residual = optional_input(call, 3) ? call->in[3].data : NULL;
+	const int64_t *n = c.y->shape;
+	double *y = c.y->data;
+
+	(void)err;
+#pragma omp parallel for collapse(3) schedule(static)
+	for (int64_t b = 0; b < n[0]; b++)
+		for (int64_t i = 0; i < n[2]; i++)
+			for (int64_t j = 0; j < n[3]; j++)
+				for (int64_t o = 0; o < n[1]; o++) {
+					int64_t at =
+					    b * s.image + i * s.row + j * s.column + o * s.channel;
+					double sum = window_sum(&c, b, o, i, j);
+
+					if (bias)
+						sum += bias[o];
+					if (residual)
+						sum += residual[at];
+					if (call->attrs.conv.relu && sum < 0)
+						sum = 0;
+					y[at] = sum;
+				}
+	return 0;
+}
+
+/* dx[b, q, row, column]: the sum over all windows that the element is in. */
+static double input_sum(const struct conv *c, int64_t b, int64_t q, int64_t row, int64_t column)
+{
+	struct strides s = strides_of(c->y);
+	int64_t outputs = c->w->shape[0], channels = c->w->shape[1], k = c->w->shape[2];
+	const double *dy = (const double *)c->y->data + b * s.image;
+	const double *w = c->w->data;
+	double sum = 0;
+
+	for (int64_t u = 0; u < k; u++)
+		for (int64_t v = 0; v < k; v++) {
+			int64_t i = row + c->pad - u, j = column + c->pad - v;
+
+			if (i < 0 || j < 0 || i % c->stride || j % c->stride)
+				continue;
+			i /= c->stride;
+			j /= c->stride;
+			if (i >= c->y->shape[2] || j >= c->y->shape[3])
+				continue;
+			for (int64_t o = 0; o < outputs; o++)
+				sum += dy[i * s.row + j * s.column + o * s.channel] *
+				       w[((o * channels + q) * k + u) * k + v];
+		}
+	return sum;
+}
+
+static int input_grad_f64_run(struct gt_call *call, struct gt_err *err)
+{
+	struct conv c = input_grad_of(call);
+	struct strides s = strides_of(c.x);
+	const int64_t *n = c.x->shape;
+	double *dx = c.x->data;
+
+	(void)err;
+#pragma omp parallel for collapse(3) schedule(static)
+	for (int64_t b = 0; b < n[0]; b++)
+		for (int64_t row = 0; row < n[2]; row++)
+			for (int64_t column = 0; column < n[3]; column++)
+				for (int64_t q = 0; q < n[1]; q++)
+					dx[b * s.image + row * s.row + column * s.column +
+					    q * s.channel] = input_sum(&c, b, q, row, column);
+	return 0;
+}
+
+/* dw[o, q, u, v]: the sum over all positions of the window. */
+static double weight_sum(const struct conv *c, int64_t o, int64_t q, int64_t u, int64_t v)
+{
+	struct strides sx = strides_of(c->x), sy = strides_of(c->y);
+	const double *x = (const double *)c->x->data + q * sx.channel;
+	const double *dy = (const double *)c->y->data + o * sy.channel;
+	double sum = 0;
+
+	for (int64_t b = 0; b < c->y->shape[0]; b++)
+		for (int64_t i = 0; i < c->y->shape[2]; i++) {
+			int64_t row = i * c->stride + u - c->pad;
+
+			if (row < 0 || row >= c->x->shape[2])
+				continue;
+			for (int64_t j = 0; j < c->y->shape[3]; j++) {
+				int64_t column = j * c->stride + v - c->pad;
+
+				if (column < 0 || column >= c->x->shape[3])
+					continue;
+				sum += x[b * sx.image + row * sx.row + column * sx.column] *
+				       dy[b * sy.image + i * sy.row + j * sy.column];
+			}
+		}
+	return sum;
+}
+
+static int weight_grad_f64_run(struct gt_call *call, struct gt_err *err)
+{
+	struct conv c = weight_grad_of(call);
+	const int64_t *n = c.w->shape;
+	double *dw = c.w->data;
+
+	(void)err;
+#pragma omp parallel for collapse(4) schedule(static)
+	for (int64_t o = 0; o < n[0]; o++)
+		for (int64_t q = 0; q < n[1]; q++)
+			for (int64_t u = 0; u < n[2]; u++)
+				for (int64_t v = 0; v < n[3]; v++)
+					dw[((o * n[1] + q) * n[2] + u) * n[3] + v] =
+					    weight_sum(&c, o, q, u, v);
+	return 0;
+}
+
+const struct gt_kernel gt_cpu_conv_kernels[] = {
+	{ "conv2d", GT_F32, NULL, forward_prepare, gt_dnnl_bind, forward_run, gt_dnnl_release },
+	{ "conv2d_input_grad", GT_F32, NULL, input_grad_prepare, gt_dnnl_bind, gt_dnnl_run,
+	    gt_dnnl_release },
+	{ "conv2d_weight_grad", GT_F32, NULL, weight_grad_prepare, gt_dnnl_bind, gt_dnnl_run,
+	    gt_dnnl_release },
+	{ "conv2d", GT_F64, .run = forward_f64_run },
+	{ "conv2d_input_grad", GT_F64, .run = input_grad_f64_run },
+	{ "conv2d_weight_grad", GT_F64, .run = weight_grad_f64_run },
+	{ 0 },
+};

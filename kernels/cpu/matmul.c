@@ -1,0 +1,199 @@
+/* matmul.c - matrix products: oneDNN for float32, plain loops for float64. */
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/dnnl.h"
+
+/*
+ * The rule for float32: with a bias and a not transposed, oneDNN's inner product, which adds the bias
+ * while the result is still in registers; everything else, dnnl_sgemm. Both run the same packing
+ * sgemm inside, which reaches the machine's rate on all shapes of GPTs, transposed operands included;
+ * the matmul primitive falls to half of it on wide results and long sums (768 -> 3072 forward, the
+ * gradient of a 50257-row head), so it isn't used.
+ */
+
+struct sizes {
+	int64_t m, n, k;
+};
+
+static struct sizes sizes_of(const struct gt_call *call)
+{
+	const struct gt_tensor *a = &call->in[0], *b = &call->in[1];
+	struct sizes s = { gt_tensor_rows(a), gt_tensor_last(b), gt_tensor_last(a) };
+
+	if (call->attrs.matmul.trans_a) {
+		s.m = gt_tensor_last(a);
+		s.k = gt_tensor_rows(a);
+	}
+	if (call->attrs.matmul.trans_b)
+		s.n = gt_tensor_rows(b);
+	return s;
+}
+
+/* ---- float32 with bias: inner product ---- */
+
+static bool has_bias(const struct gt_call *call)
+{
+	return call->inputs > 2 && call->in[2].present;
+}
+
+static bool is_linear(const struct gt_call *call)
+{
+	return has_bias(call) && !call->attrs.matmul.trans_a;
+}
+
+/* Descriptors of a [m, k], b as oneDNN's weights [n, k], bias [n] and y [m, n]. */
+struct linear_descs {
+	dnnl_memory_desc_t a, b, bias, y;
+};
+
+static int linear_describe(
+    const struct gt_call *call, struct linear_descs *d, dnnl_inner_product_desc_t *ip)
+{
+	struct sizes s = sizes_of(call);
+	const dnnl_dims_t a = { s.m, s.k }, b = { s.n, s.k }, bias = { s.n }, y = { s.m, s.n };
+	dnnl_format_tag_t b_tag = call->attrs.matmul.trans_b ? dnnl_ab : dnnl_ba;
+	dnnl_status_t rc;
+
+	if ((rc = dnnl_memory_desc_init_by_tag(&d->a, 2, a, dnnl_f32, dnnl_ab)) != dnnl_success)
+		return rc;
+	if ((rc = dnnl_memory_desc_init_by_tag(&d->b, 2, b, dnnl_f32, b_tag)) != dnnl_success)
+		return rc;
+	if ((rc = dnnl_memory_desc_init_by_tag(&d->bias, 1, bias, dnnl_f32, dnnl_a)) !=
+	    dnnl_success)
+		return rc;
+	if ((rc = dnnl_memory_desc_init_by_tag(&d->y, 2, y, dnnl_f32, dnnl_ab)) != dnnl_success)
+		return rc;
+	return dnnl_inner_product_forward_desc_init(
+	    ip, dnnl_forward_training, &d->a, &d->b, &d->bias, &d->y);
+}
+
+static int linear_step(struct gt_call *call, const struct linear_descs *d,
+    dnnl_primitive_desc_t desc, struct gt_err *err)
+{
+	const struct gt_dnnl_where a = { GT_DNNL_IN, 0 }, b = { GT_DNNL_IN, 1 },
+	                           bias = { GT_DNNL_IN, 2 }, y = { GT_DNNL_OUT, 0 };
+	struct gt_dnnl_step *step;
+	int rc;
+
+	if ((rc = gt_dnnl_step_add(call, desc, &step, err)) < 0)
+		return rc;
+	if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_SRC, &d->a, a, err)) < 0)
+		return rc;
+	if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_WEIGHTS, &d->b, b, err)) < 0)
+		return rc;
+	if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_BIAS, &d->bias, bias, err)) < 0)
+		return rc;
+	return gt_dnnl_arg(call, step, DNNL_ARG_DST, &d->y, y, err);
+}
+
+static int linear_prepare(struct gt_call *call, struct gt_err *err)
+{
+	struct linear_descs d;
+	dnnl_inner_product_desc_t ip;
+	dnnl_primitive_attr_t attr = NULL;
+	dnnl_primitive_desc_t desc = NULL;
+	struct gt_dnnl *dnnl;
+	int rc;
+
+	if ((rc = gt_dnnl_new(call, "matmul", err)) < 0)
+		return rc;
+	dnnl = call->state;
+	rc = gt_dnnl_check(linear_describe(call, &d, &ip), call, "matmul", "describe it", err);
+	if (rc < 0)
+		goto out;
+	if ((rc = gt_dnnl_attr(call, "matmul", &attr, err)) < 0)
+		goto out;
+	rc = gt_dnnl_check(dnnl_primitive_desc_create(&desc, &ip, attr, dnnl->engine, NULL), call,
+	    "matmul", "do this inner product", err);
+	if (rc == 0)
+		rc = linear_step(call, &d, desc, err);
+out:
+	dnnl_primitive_desc_destroy(desc);
+	dnnl_primitive_attr_destroy(attr);
+	if (rc < 0)
+		gt_dnnl_release(call);
+	return rc;
+}
+
+/* ---- float32: sgemm ---- */
+
+static int sgemm_run(struct gt_call *call, struct gt_err *err)
+{
+	struct sizes s = sizes_of(call);
+	bool trans_a = call->attrs.matmul.trans_a, trans_b = call->attrs.matmul.trans_b;
+	float *y = call->out[0].data;
+	dnnl_status_t status;
+
+	if (has_bias(call))
+		for (int64_t i = 0; i < s.m; i++)
+			memcpy(y + i * s.n, call->in[2].data, (size_t)s.n * sizeof(*y));
+	status = dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', s.m, s.n, s.k, 1.0f,
+	    call->in[0].data, trans_a ? s.m : s.k, call->in[1].data, trans_b ? s.k : s.n,
+	    has_bias(call) ? 1.0f : 0.0f, y, s.n);
+	return gt_dnnl_check(status, call, "matmul", "run sgemm", err);
+}
+
+/* ---- float64 ---- */
+
+enum { K_BLOCK = 64 }; /* rows of b that stay in the cache while rows of y pass by */
+
+/* y[i, :] += sum over k of a[i, k] b[k, :] */
+static void rows_f64(double *y, const double *a, int64_t a_row, int64_t a_col, const double *b,
+    const struct sizes *s)
+{
+	for (int64_t k0 = 0; k0 < s->k; k0 += K_BLOCK) {
+		int64_t k1 = k0 + K_BLOCK < s->k ? k0 + K_BLOCK : s->k;
+
+#pragma omp parallel for schedule(static)
+		for (int64_t i = 0; i < s->m; i++)
+			for (int64_t k = k0; k < k1; k++) {
+				double f = a[i * a_row + k * a_col];
+
+				for (int64_t j = 0; j < s->n; j++)
+					y[i * s->n + j] += f * b[k * s->n + j];
+			}
+	}
+}
+
+/* y[i, j] += sum over k of a[i, k] b[j, k] */
+static void dots_f64(double *y, const double *a, const double *b, const struct sizes *s)
+{
+#pragma omp parallel for schedule(static)
+	for (int64_t i = 0; i < s->m; i++)
+		for (int64_t j = 0; j < s->n; j++) {
+			double sum = 0;
+
+#pragma omp simd reduction(+ : sum)
+			for (int64_t k = 0; k < s->k; k++)
+				sum += a[i * s->k + k] * b[j * s->k + k];
+			y[i * s->n + j] += sum;
+		}
+}
+
+static int matmul_f64_run(struct gt_call *call, struct gt_err *err)
+{
+	struct sizes s = sizes_of(call);
+	const double *a = call->in[0].data, *b = call->in[1].data;
+	const double *bias = has_bias(call) ? call->in[2].data : NULL;
+	double *y = call->out[0].data;
+
+	(void)err;
+	for (int64_t i = 0; i < s.m; i++)
+		for (int64_t j = 0; j < s.n; j++)
+			y[i * s.n + j] = bias ? bias[j] : 0;
+	if (call->attrs.matmul.trans_b)
+		dots_f64(y, a, b, &s);
+	else if (call->attrs.matmul.trans_a)
+		rows_f64(y, a, 1, s.m, b, &s);
+	else
+		rows_f64(y, a, s.k, 1, b, &s);
+	return 0;
+}
+
+const struct gt_kernel gt_cpu_matmul_kernels[] = {
+	{ "matmul", GT_F32, is_linear, linear_prepare, gt_dnnl_bind, gt_dnnl_run, gt_dnnl_release },
+	{ "matmul", GT_F32, .run = sgemm_run },
+	{ "matmul", GT_F64, .run = matmul_f64_run },
+	{ 0 },
+};
