@@ -1,0 +1,157 @@
+/* attention.c - causal self-attention and its gradient, a tile of rows at a time. */
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/vmath_exp.h"
+#include "lib/base/philox.h"
+
+/*
+ * One (sample, head) is one piece of work for one thread, so results don't depend on how many threads there
+ * are. Its q, k and v are copied out of qkv into packed, zero-padded matrices in the thread's workspace; then
+ * a few rows of the score matrix at a time are made, used and forgotten: never T x T numbers. All the
+ * arithmetic is in one routine, multiply(), which the causal bound is given to per block of ROWS rows. The
+ * body is instantiated for float and for double.
+ */
+#if defined(__AVX512F__)
+#define VECTOR_BYTES  64
+#define PANEL_VECTORS 4 /* 4 x 4 or 8 x 2 accumulators of 32 registers */
+#elif defined(__AVX2__)
+#define VECTOR_BYTES  32
+#define PANEL_VECTORS 2 /* 4 x 2 accumulators of 16 registers */
+#else
+#define VECTOR_BYTES  16
+#define PANEL_VECTORS 2
+#endif
+
+enum {
+	ROWS = 8,  /* of a block */
+	TILE = 32, /* rows whose scores the gradient keeps for one update of dk and dv */
+};
+
+static int64_t round_up(int64_t n, int64_t multiple)
+{
+	return (n + multiple - 1) / multiple * multiple;
+}
+
+/* Sizes of a call. Dp, Tp and Tr are D and T padded to vectors, to panels of vectors and to blocks of rows. */
+struct sizes {
+	int64_t B, T, heads, D;
+	int64_t Dp, Tp, Tr;
+	int64_t panel; /* elements of a panel */
+};
+
+static struct sizes sizes_of(const struct gt_call *call, const struct gt_tensor *qkv)
+{
+	int64_t lanes = VECTOR_BYTES / (int64_t)gt_dtype_size(qkv->dtype);
+	struct sizes s = { .B = qkv->shape[0], .T = qkv->shape[1] };
+
+	s.heads = call->attrs.attention.heads;
+	s.D = qkv->shape[2] / 3 / s.heads;
+	s.panel = lanes * PANEL_VECTORS;
+	s.Dp = round_up(s.D, lanes);
+	s.Tr = round_up(s.T, ROWS);
+	s.Tp = round_up(s.Tr, s.panel);
+	return s;
+}
+
+/* ---- dropout of probabilities ---- */
+
+/* What a call draws: element (b, head, i, j) is (first + b * stride) * heads * T * T + (head * T + i) * T + j. */
+struct draw {
+	bool on;
+	uint64_t seed;
+	int64_t first, stride;
+	uint32_t stream, step;
+	uint32_t
+	    threshold; /* dropped: the upper 24 bits below it, which is gt_philox_float() < p */
+	double scale;  /* of what is kept */
+};
+
+static struct draw draw_of(const struct gt_call *call, const struct gt_tensor *rng)
+{
+	double p = call->attrs.attention.p;
+	struct draw d = { .on = rng->present && p > 0 };
+	const int64_t *fields;
+
+	if (!d.on)
+		return d;
+	fields = rng->data;
+	d.seed = (uint64_t)fields[GT_RNG_SEED];
+	d.step = (uint32_t)fields[GT_RNG_STEP];
+	d.first = fields[GT_RNG_FIRST];
+	d.stride = fields[GT_RNG_STRIDE];
+	d.stream = call->attrs.attention.stream;
+	d.threshold = (uint32_t)ceil(p * 0x1p24);
+	d.scale = 1 / (1 - p);
+	return d;
+}
+
+/* Words of room that draw_row() needs for rows of T. */
+static int64_t draw_words(int64_t T)
+{
+	return round_up(T + 3, 64) + 64;
+}
+
+/* The words of elements [c, c + n): returns a pointer into words[draw_words(n)], of which it fills the
+ * blocks that hold them, 16 blocks at a time. */
+static const uint32_t *draw_row(const struct draw *d, uint64_t c, int64_t n, uint32_t *words)
+{
+	enum { BLOCKS = 16 };
+	uint64_t first = c / 4, last = (c + (uint64_t)n - 1) / 4;
+
+	for (uint64_t block = first; block <= last; block += BLOCKS) {
+		uint32_t *to = words + (block - first) * 4;
+
+#pragma omp simd
+		for (uint32_t i = 0; i < BLOCKS; i++) {
+			uint32_t counter[4] = { (uint32_t)(block + i),
+				(uint32_t)((block + i) >> 32), d->stream, d->step };
+			uint32_t out[4];
+
+			gt_philox(d->seed, counter, out);
+			to[4 * i] = out[0];
+			to[4 * i + 1] = out[1];
+			to[4 * i + 2] = out[2];
+			to[4 * i + 3] = out[3];
+		}
+	}
+	return words + c % 4;
+}
+
+static uint64_t draw_element(
+    const struct draw *d, const struct sizes *s, int64_t b, int64_t head, int64_t i)
+{
+	uint64_t sample = (uint64_t)(d->first + b * d->stride);
+
+	return (sample * (uint64_t)s->heads + (uint64_t)head) * (uint64_t)(s->T * s->T) +
+	       (uint64_t)(i * s->T);
+}
+
+/* ---- the two instances ---- */
+
+#define REAL       float
+#define NAME(name) name##_f32
+#define EXP(x)     gt_expf(x)
+#define LOG(x)     logf(x)
+#include "kernels/cpu/attention_body.h"
+#undef REAL
+#undef NAME
+#undef EXP
+#undef LOG
+
+#define REAL       double
+#define NAME(name) name##_f64
+#define EXP(x)     exp(x)
+#define LOG(x)     log(x)
+#include "kernels/cpu/attention_body.h"
+
+const struct gt_kernel GT_ISA(gt_cpu_attention_kernels)[] = {
+	{ "attention", GT_F32, .prepare = forward_prepare_f32, .run = forward_run_f32 },
+	{ "attention_grad", GT_F32, .prepare = gradient_prepare_f32, .run = gradient_run_f32 },
+	{ "attention", GT_F64, .prepare = forward_prepare_f64, .run = forward_run_f64 },
+	{ "attention_grad", GT_F64, .prepare = gradient_prepare_f64, .run = gradient_run_f64 },
+	{ 0 },
+};
