@@ -111,7 +111,12 @@ enum gt_shell { GT_SHELL_NONE = -1, GT_SHELL_BASH, GT_SHELL_ZSH, GT_SHELL_FISH }
 void gt_cmd_print_completion(FILE *stream, enum gt_shell shell);
 
 /* The commands. */
+int gt_cmd_probe(int argc, char **argv);
+int gt_cmd_train(int argc, char **argv);
+int gt_cmd_eval(int argc, char **argv);
+int gt_cmd_generate(int argc, char **argv);
 int gt_cmd_help(int argc, char **argv);
+const struct gt_opt *gt_cmd_probe_options(void);
 const struct gt_opt *gt_cmd_help_options(void);
 
 #endif

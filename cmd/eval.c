@@ -1,0 +1,164 @@
+/* eval.c - gtrain eval: measure a checkpoint on a data set. */
+#include <jansson.h>
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/ckpt_source.h"
+#include "cmd/eval_options.h"
+#include "lib/train/evaluate.h"
+#include "lib/train/weights.h"
+
+/* All that an evaluation holds, so that it is released in one place. */
+struct evaluation {
+	struct gt_ckpt_source source;
+	struct gt_model *model;
+	struct gt_dataset *data;
+	struct gt_store *store;
+	struct gt_program_pair programs;
+	struct gt_weights_report report;
+	const char **maps;
+	void *arena;
+	size_t arena_bytes;
+};
+
+static void release(struct evaluation *e)
+{
+	gt_program_pair_release(&e->programs);
+	gt_cpu_backend.free(0, e->arena, e->arena_bytes);
+	gt_store_free(e->store);
+	gt_dataset_close(e->data);
+	gt_model_close(e->model);
+	gt_weights_report_release(&e->report);
+	gt_ckpt_source_release(&e->source);
+	free(e->maps);
+}
+
+static int open_model_and_data(
+    struct evaluation *e, const struct gt_eval_cli *cli, struct gt_err *err)
+{
+	struct gt_data_request request;
+	const char *model;
+	int rc = gt_ckpt_source_open(&e->source, cli->ckpt, err);
+
+	if (rc)
+		return rc;
+	model = gt_ckpt_source_model(&e->source, cli->model, err);
+	if (!model)
+		return err->code;
+	rc = gt_model_open(&e->model, model, err);
+	if (rc)
+		return rc;
+	gt_data_request_of(&request, e->model, 0);
+	request.vocab_path = e->source.vocab;
+	return gt_dataset_open(&e->data, cli->data, &request, err);
+}
+
+static int build(struct evaluation *e, const struct gt_eval_cli *cli, struct gt_err *err)
+{
+	const struct gt_data_info *info = gt_dataset_info(e->data);
+	struct gt_model_input input;
+	int rc;
+
+	gt_model_input_of(&input, info);
+	rc = gt_program_store(&e->store, e->model, &input, &gt_cpu_backend, 0, false, err);
+	if (!rc)
+		rc = gt_program_pair_init(&e->programs, e->model, &input, info->samples,
+		    (int)cli->batch, false, GT_MODEL_EVAL, false, e->store, err);
+	if (rc)
+		return rc;
+	e->arena_bytes = gt_program_pair_arena(&e->programs);
+	rc = gt_cpu_backend.alloc(0, e->arena_bytes, &e->arena, err);
+	return rc ? rc : gt_program_pair_bind(&e->programs, e->arena, err);
+}
+
+static void list_keys(struct gt_log *log, const char *what, const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		gt_log_warn(log, "%s key '%s'", what, names[i]);
+}
+
+static int load(
+    struct evaluation *e, const struct gt_eval_cli *cli, struct gt_log *log, struct gt_err *err)
+{
+	struct gt_weights_options options = { .lenient = !cli->strict };
+	int rc;
+
+	e->maps = gt_calloc(cli->map.count + 1, sizeof(*e->maps), err);
+	if (!e->maps)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < cli->map.count; i++)
+		e->maps[i] = cli->map.items[i];
+	options.maps = e->maps;
+	/* Keys that stay missing under --strict=no keep their initial values, not zeros. */
+	rc = gt_store_init(e->store, 0, err);
+	if (!rc)
+		rc = gt_weights_load_file(
+		    e->store, e->model, e->source.file, &options, &e->report, err);
+	if (rc)
+		return rc;
+	gt_log_info(log, "%s%s%s", e->source.file, *e->report.note ? ": " : "", e->report.note);
+	list_keys(log, "missing", e->report.missing, e->report.missing_count);
+	list_keys(log, "unexpected", e->report.unexpected, e->report.unexpected_count);
+	return 0;
+}
+
+static int print(
+    const struct gt_eval_cli *cli, const struct gt_metrics *m, bool tokens, struct gt_err *err)
+{
+	json_t *out;
+
+	if (!cli->common.json && tokens)
+		printf("loss %.6f  perplexity %.4f  top-1 %.2f %%  top-5 %.2f %%  tokens %lld\n",
+		    m->loss, m->perplexity, 100 * m->top1, 100 * m->top5, (long long)m->n);
+	else if (!cli->common.json)
+		printf("loss %.6f  top-1 %.2f %% (%lld of %lld)  top-5 %.2f %%\n", m->loss,
+		    100 * m->top1, (long long)m->right, (long long)m->n, 100 * m->top5);
+	if (!cli->common.json)
+		return 0;
+	/* JSON has no infinity: a perplexity beyond a double is null. */
+	out = json_pack("{s:o,s:f,s:f,s:o,s:I}", "loss",
+	    isfinite(m->loss) ? json_real(m->loss) : json_null(), "top1", m->top1, "top5", m->top5,
+	    "perplexity", isfinite(m->perplexity) ? json_real(m->perplexity) : json_null(), "n",
+	    (json_int_t)m->n);
+	if (!out)
+		return gt_err_set(err, GT_ENOMEM, "out of memory");
+	json_dumpf(out, stdout, 0);
+	putchar('\n');
+	json_decref(out);
+	return 0;
+}
+
+int gt_cmd_eval(int argc, char **argv)
+{
+	struct evaluation e = { 0 };
+	struct gt_metrics metrics;
+	struct gt_eval_cli cli;
+	struct gt_cmd_env env;
+	struct gt_err err = GT_ERR_INIT;
+	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+
+	if (status != GT_CMD_GO)
+		return status;
+	rc = gt_opts_require(&env.opts, &err);
+	if (!rc && strcmp(cli.device, "cpu"))
+		rc = gt_err_set(&err, GT_ENOTSUP,
+		    "--device: this build computes on 'cpu' only, not on '%s'", cli.device);
+	if (cli.threads)
+		omp_set_num_threads((int)cli.threads);
+	if (!rc)
+		rc = open_model_and_data(&e, &cli, &err);
+	if (!rc)
+		rc = build(&e, &cli, &err);
+	if (!rc)
+		rc = load(&e, &cli, &env.log, &err);
+	if (!rc)
+		rc = gt_evaluate(
+		    &e.programs, e.data, (int)cli.batch, (int)cli.workers, &metrics, &err);
+	if (!rc)
+		print(&cli, &metrics, gt_dataset_info(e.data)->kind == GT_DATA_TOKENS, &err);
+	release(&e);
+	return gt_cmd_end(&env, &err);
+}

@@ -1,0 +1,170 @@
+/* generate.c - gtrain generate: write text with a language model. */
+#include <jansson.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/ckpt_source.h"
+#include "cmd/generate_options.h"
+#include "lib/train/generate.h"
+#include "lib/train/weights.h"
+
+struct generation {
+	struct gt_ckpt_source source;
+	struct gt_model *model;
+	struct gt_tokenizer *tokenizer;
+	struct gt_store *store;
+	struct gt_program program;
+	struct gt_weights_report report;
+	int32_t *prompt;
+	size_t prompt_count;
+	void *arena;
+	FILE *out; /* where the text goes: standard output, or memory for --json */
+};
+
+static void release(struct generation *g)
+{
+	size_t bytes = g->program.plan ? gt_plan_arena_bytes(g->program.plan) : 0;
+
+	gt_program_release(&g->program);
+	gt_cpu_backend.free(0, g->arena, bytes);
+	gt_store_free(g->store);
+	gt_tokenizer_close(g->tokenizer);
+	gt_model_close(g->model);
+	gt_weights_report_release(&g->report);
+	gt_ckpt_source_release(&g->source);
+	free(g->prompt);
+}
+
+static int open_model_and_prompt(
+    struct generation *g, const struct gt_generate_cli *cli, struct gt_err *err)
+{
+	const char *model, *vocab;
+	int rc = gt_ckpt_source_open(&g->source, cli->ckpt, err);
+
+	if (rc)
+		return rc;
+	model = gt_ckpt_source_model(&g->source, cli->model, err);
+	if (!model)
+		return err->code;
+	vocab = cli->vocab ? cli->vocab : g->source.vocab;
+	if (!vocab) {
+		gt_err_set(err, GT_EINVAL,
+		    "--vocab is missing, and '%s' has no vocab.json beside it", g->source.file);
+		return gt_err_hint(err, "--vocab FILE: the vocab.json of the run that trained it");
+	}
+	rc = gt_model_open(&g->model, model, err);
+	if (!rc)
+		rc = gt_tokenizer_open(&g->tokenizer, vocab, err);
+	if (!rc)
+		rc = gt_tokenizer_encode(g->tokenizer, cli->prompt, strlen(cli->prompt), &g->prompt,
+		    &g->prompt_count, err);
+	return rc;
+}
+
+static int build(struct generation *g, struct gt_err *err)
+{
+	const struct gt_weights_options strict = { 0 };
+	struct gt_model_input input;
+	int rc;
+
+	gt_model_wishes(g->model, &input);
+	if (input.kind != GT_MODEL_TOKENS)
+		return gt_err_set(
+		    err, GT_EINVAL, "model '%s' writes no text", gt_model_name(g->model));
+	input.classes = gt_tokenizer_size(g->tokenizer);
+	rc = gt_program_store(&g->store, g->model, &input, &gt_cpu_backend, 0, false, err);
+	if (!rc)
+		rc = gt_program_init(
+		    &g->program, g->model, &input, 1, GT_MODEL_GENERATE, false, g->store, err);
+	if (!rc)
+		rc = gt_cpu_backend.alloc(0, gt_plan_arena_bytes(g->program.plan), &g->arena, err);
+	if (!rc)
+		rc = gt_plan_bind(g->program.plan, g->arena, err);
+	if (!rc)
+		rc = gt_weights_load_file(
+		    g->store, g->model, g->source.file, &strict, &g->report, err);
+	return rc;
+}
+
+static int emit(void *self, int32_t id, struct gt_err *err)
+{
+	const struct generation *g = self;
+	size_t length;
+	const char *text = gt_tokenizer_text(g->tokenizer, id, &length);
+
+	/* A model may have more tokens than the vocabulary; such a token has no text. */
+	if (text && (fwrite(text, 1, length, g->out) != length || fflush(g->out)))
+		return gt_err_sys(err, "cannot write the text");
+	return 0;
+}
+
+static int write_text(struct generation *g, const struct gt_generate_cli *cli, struct gt_err *err)
+{
+	const struct gt_generate_options options = {
+		.tokens = cli->tokens,
+		.temperature = cli->temperature,
+		.top_k = cli->top_k,
+		.seed = (uint64_t)cli->seed,
+	};
+
+	fputs(cli->prompt, g->out);
+	return gt_generate(&g->program, g->prompt, g->prompt_count, &options, emit, g, err);
+}
+
+static int write_json(struct generation *g, const struct gt_generate_cli *cli, struct gt_err *err)
+{
+	char *text = NULL;
+	size_t size = 0;
+	json_t *out = NULL;
+	int rc;
+
+	g->out = open_memstream(&text, &size);
+	if (!g->out)
+		return gt_err_sys(err, "cannot hold the text");
+	rc = write_text(g, cli, err);
+	if (fclose(g->out) && !rc)
+		rc = gt_err_sys(err, "cannot hold the text");
+	if (!rc) {
+		out =
+		    json_pack("{s:s,s:o}", "prompt", cli->prompt, "text", json_stringn(text, size));
+		if (!out)
+			rc = gt_err_set(
+			    err, GT_EFORMAT, "the text is not UTF-8, JSON cannot hold it");
+	}
+	if (!rc) {
+		json_dumpf(out, stdout, 0);
+		putchar('\n');
+	}
+	json_decref(out);
+	free(text);
+	return rc;
+}
+
+int gt_cmd_generate(int argc, char **argv)
+{
+	struct generation g = { .out = stdout };
+	struct gt_generate_cli cli;
+	struct gt_cmd_env env;
+	struct gt_err err = GT_ERR_INIT;
+	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+
+	if (status != GT_CMD_GO)
+		return status;
+	rc = gt_opts_require(&env.opts, &err);
+	if (cli.threads)
+		omp_set_num_threads((int)cli.threads);
+	if (!rc)
+		rc = open_model_and_prompt(&g, &cli, &err);
+	if (!rc)
+		rc = build(&g, &err);
+	if (!rc && cli.common.json)
+		rc = write_json(&g, &cli, &err);
+	else if (!rc) {
+		rc = write_text(&g, &cli, &err);
+		putchar('\n');
+	}
+	release(&g);
+	return gt_cmd_end(&env, &err);
+}

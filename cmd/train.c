@@ -1,0 +1,243 @@
+/* train.c - gtrain train: train a model. */
+#include <math.h>
+#include <omp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cmd/train_options.h"
+#include "cmd/train_plan.h"
+#include "lib/base/opt_json.h"
+#include "lib/base/text.h"
+#include "lib/train/run_dir.h"
+#include "lib/train/train.h"
+
+/* The one thing a signal handler may touch. */
+static volatile sig_atomic_t stop_asked;
+
+static void ask_to_stop(int signal_number)
+{
+	(void)signal_number;
+	stop_asked = 1;
+}
+
+/* The first signal asks; SA_RESETHAND lets the second one end the process at once. */
+static void catch_signals(void)
+{
+	struct sigaction action = { .sa_handler = ask_to_stop, .sa_flags = (int)SA_RESETHAND };
+
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+/* runs/MODEL-DATE-TIME, in the options' own memory. */
+static const char *default_out(struct gt_cmd_env *env, const char *model, struct gt_err *err)
+{
+	char text[160], stamp[32];
+	time_t now = time(NULL);
+	struct tm tm;
+
+	localtime_r(&now, &tm);
+	strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
+	snprintf(text, sizeof(text), "runs/%.*s-%s", (int)strcspn(model, ":"), model, stamp);
+	return gt_arena_strdup(&env->opts.arena, text, err);
+}
+
+/* A run that goes on is told by its own config.json what it was; the command line may still add. */
+static int load_config(struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
+{
+	char *path = NULL;
+	int rc = 0;
+
+	if (cli->config)
+		return gt_opts_load(&env->opts, cli->config, err);
+	if (!cli->resume || !cli->out)
+		return 0;
+	path = gt_asprintf(err, "%s/config.json", cli->out);
+	if (!path)
+		return GT_ENOMEM;
+	if (!access(path, R_OK))
+		rc = gt_opts_load(&env->opts, path, err);
+	free(path);
+	return rc;
+}
+
+static int check(const struct gt_train_cli *cli, struct gt_err *err)
+{
+	if (strcmp(cli->device, "cpu")) {
+		gt_err_set(err, GT_ENOTSUP,
+		    "--device: this build computes on 'cpu' only, not on '%s'", cli->device);
+		return gt_err_hint(err, "'gtrain probe' lists the devices and backends");
+	}
+	if (cli->resume && !strcmp(cli->resume, "auto") && !cli->out) {
+		gt_err_set(err, GT_EINVAL, "--resume=auto needs --out");
+		return gt_err_hint(err, "--out DIR names the run to go on with");
+	}
+	return 0;
+}
+
+static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
+    const struct gt_train_cli *cli, struct gt_err *err)
+{
+	bool warmup = gt_opts_source(&env->opts, "warmup") != GT_OPT_DEFAULT;
+
+	*o = (struct gt_train_options){
+		.model = cli->model,
+		.data = cli->data,
+		.val = cli->val,
+		.val_split = cli->val_split,
+		.out = cli->out,
+		.init_from = cli->init_from,
+		.resume = cli->resume,
+		.epochs = cli->epochs,
+		.steps = cli->steps,
+		.batch = (int)cli->batch,
+		.accumulate = (int)cli->accumulate,
+		.seed = (uint64_t)cli->seed,
+		.optim = {
+		    .kind = (enum gt_optim_kind)cli->optimizer,
+		    .momentum = cli->momentum,
+		    .nesterov = cli->nesterov,
+		    .beta1 = cli->betas[0],
+		    .beta2 = cli->betas[1],
+		    .eps = cli->eps,
+		    .weight_decay = cli->weight_decay,
+		    .clip = cli->clip,
+		},
+		.schedule = {
+		    .kind = (enum gt_schedule_kind)cli->schedule,
+		    .lr = cli->lr,
+		    .min_lr = cli->min_lr,
+		    .warmup = warmup ? cli->warmup : -1,
+		    .every = cli->lr_step,
+		    .gamma = cli->lr_gamma,
+		    .decay = cli->decay_steps,
+		},
+		.workers = (int)cli->workers,
+		.prefetch = (int)cli->prefetch,
+		.drop_last = cli->drop_last,
+		.save_every = cli->save_every,
+		.keep = cli->keep,
+		.eval_every = cli->eval_every,
+	};
+	return gt_augment_parse(&o->augment, cli->augment, err);
+}
+
+/* What was settled goes back to the options, so that config.json repeats this run whatever defaults become. */
+static void adopt(struct gt_train_cli *cli, const struct gt_train_options *o)
+{
+	cli->epochs = o->steps > 0 ? 0 : o->epochs;
+	cli->steps = o->steps;
+	cli->weight_decay = o->optim.weight_decay;
+	cli->lr = o->schedule.lr;
+	cli->min_lr = o->schedule.min_lr;
+	cli->warmup = o->schedule.warmup;
+	cli->lr_step = o->schedule.every;
+	cli->decay_steps = o->schedule.decay;
+}
+
+static int print_result(
+    const struct gt_train_cli *cli, const struct gt_train_result *r, struct gt_err *err)
+{
+	json_t *out =
+	    json_pack("{s:s,s:I,s:I,s:b,s:f}", "out", cli->out, "step", (json_int_t)r->step,
+	        "steps", (json_int_t)r->total, "stopped", (int)r->stopped, "train_s", r->train_s);
+
+	if (out && r->evaluated)
+		json_object_set_new(out, "val",
+		    json_pack("{s:f,s:f,s:f,s:f,s:I}", "loss", r->last.loss, "top1", r->last.top1,
+		        "top5", r->last.top5, "perplexity", r->last.perplexity, "n",
+		        (json_int_t)r->last.n));
+	if (!out)
+		return gt_err_set(err, GT_ENOMEM, "out of memory");
+	json_dumpf(out, stdout, 0);
+	putchar('\n');
+	json_decref(out);
+	return 0;
+}
+
+static int conclude(struct gt_cmd_env *env, const struct gt_train_cli *cli,
+    const struct gt_train_result *r, struct gt_err *err)
+{
+	char time[GT_TEXT_SIZE];
+
+	gt_text_duration(time, r->train_s);
+	if (r->stopped)
+		gt_log_info(&env->log,
+		    "stopped after step %lld of %lld, saved; go on with: gtrain train --resume auto --out %s",
+		    (long long)r->step, (long long)r->total, cli->out);
+	else
+		gt_log_info(&env->log, "done: %lld steps in %s, run directory %s",
+		    (long long)r->total, time, cli->out);
+	return cli->common.json ? print_result(cli, r, err) : 0;
+}
+
+static int run(
+    struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train *t, struct gt_err *err)
+{
+	struct gt_progress progress = { .stream = stderr,
+		.terminal = isatty(STDERR_FILENO) && env->log.level >= GT_LOG_NORMAL,
+		.color = env->log.color };
+	struct gt_watch watch = {
+		.log = &env->log, .progress = &progress, .every = cli->log_every
+	};
+	struct gt_metrics_writer *writer = NULL;
+	struct gt_train_result result;
+	json_t *config = gt_opts_to_json(&env->opts, err);
+	int rc = config ? gt_metrics_writer_new(&writer, cli->log_every, err) : GT_ENOMEM;
+
+	if (!rc) {
+		const struct gt_observer observers[] = { gt_watch_observer(&watch),
+			gt_metrics_observer(writer) };
+
+		env->log.progress = &progress;
+		catch_signals();
+		rc = gt_train_run(t, config, observers, 2, &stop_asked, &result, err);
+		env->log.progress = NULL;
+	}
+	if (!rc)
+		rc = conclude(env, cli, &result, err);
+	gt_metrics_writer_free(writer);
+	json_decref(config);
+	return rc;
+}
+
+int gt_cmd_train(int argc, char **argv)
+{
+	struct gt_train_options options;
+	struct gt_train *t = NULL;
+	struct gt_train_cli cli;
+	struct gt_cmd_env env;
+	struct gt_err err = GT_ERR_INIT;
+	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+
+	if (status != GT_CMD_GO)
+		return status;
+	rc = load_config(&env, &cli, &err);
+	if (!rc)
+		rc = gt_opts_require(&env.opts, &err);
+	if (!rc)
+		rc = check(&cli, &err);
+	if (!rc && !cli.out) {
+		cli.out = default_out(&env, cli.model, &err);
+		rc = cli.out ? 0 : GT_ENOMEM;
+	}
+	if (!rc)
+		rc = gather(&options, &env, &cli, &err);
+	if (rc)
+		return gt_cmd_end(&env, &err);
+	if (cli.threads)
+		omp_set_num_threads((int)cli.threads);
+	rc = gt_train_open(&t, &options, cli.dry_run, &env.log, &err);
+	if (!rc) {
+		adopt(&cli, &options);
+		rc = cli.dry_run ? gt_cmd_print_plan(t, cli.common.json, &err)
+		                 : run(&env, &cli, t, &err);
+	}
+	gt_train_close(t);
+	return gt_cmd_end(&env, &err);
+}

@@ -1,0 +1,61 @@
+/* train_plan.c - the plan of a run, as text and as JSON. */
+#include "cmd/train_plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/text.h"
+
+static json_int_t field(const json_t *plan, const char *name)
+{
+	return json_integer_value(json_object_get(plan, name));
+}
+
+static void print_bytes(const json_t *memory, const char *name)
+{
+	char size[GT_TEXT_SIZE];
+
+	printf("  %-12s %s\n", name, gt_text_bytes(size, (uint64_t)field(memory, name)));
+}
+
+static void print_text(const json_t *plan)
+{
+	const json_t *memory = json_object_get(plan, "memory_bytes");
+	static const char *const parts[] = { "parameters", "gradients", "optimizer", "buffers",
+		"arena", "total" };
+	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE];
+
+	printf("model          %s, %lld parameters\n",
+	    json_string_value(json_object_get(plan, "model")),
+	    (long long)field(plan, "parameters"));
+	printf("data           %lld samples, %lld steps per epoch\n",
+	    (long long)field(plan, "samples"), (long long)field(plan, "steps_per_epoch"));
+	printf("steps          %lld, of %lld x %lld samples\n", (long long)field(plan, "steps"),
+	    (long long)field(plan, "accumulate"), (long long)field(plan, "batch"));
+	printf("work           %s FLOP per step in %lld kernels per micro-batch\n",
+	    gt_text_count(a, (double)field(plan, "flops_per_step")),
+	    (long long)field(plan, "kernels"));
+	printf("communication  %lld bytes per step\n",
+	    (long long)field(plan, "communicated_bytes_per_step"));
+	printf("memory per device\n");
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		print_bytes(memory, parts[i]);
+	printf("the arena would take %s if temporaries shared no memory\n",
+	    gt_text_bytes(b, (uint64_t)field(plan, "arena_bytes_without_sharing")));
+}
+
+int gt_cmd_print_plan(const struct gt_train *t, bool json, struct gt_err *err)
+{
+	json_t *plan = gt_train_describe(t, err);
+
+	if (!plan)
+		return GT_ENOMEM;
+	if (json) {
+		json_dumpf(plan, stdout, JSON_INDENT(2));
+		putchar('\n');
+	} else {
+		print_text(plan);
+	}
+	json_decref(plan);
+	return 0;
+}

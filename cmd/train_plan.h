@@ -1,0 +1,12 @@
+/* train_plan.h - the plan of a run, for --dry-run. */
+#ifndef GT_CMD_TRAIN_PLAN_H
+#define GT_CMD_TRAIN_PLAN_H
+
+#include <stdbool.h>
+
+#include "lib/train/train.h"
+
+/* Print what the run will take to standard output, as a table or as one JSON document. */
+int gt_cmd_print_plan(const struct gt_train *t, bool json, struct gt_err *err);
+
+#endif
