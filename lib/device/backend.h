@@ -31,7 +31,8 @@ struct gt_step_scalars {
 struct gt_update_options {
 	float momentum, dampening; /* SGD */
 	int nesterov;              /* SGD */
-	float beta1, beta2, eps;   /* Adam, AdamW */
+	double beta1, beta2;       /* Adam, AdamW; double, as 1 - beta has few digits left in float */
+	float eps;                 /* Adam, AdamW */
 	float weight_decay;        /* of this range */
 	int decoupled;             /* AdamW: decay the parameter, not the gradient */
 };

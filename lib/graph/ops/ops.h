@@ -94,7 +94,8 @@ struct gt_value *gt_gelu(struct gt_graph *g, struct gt_value *x, enum gt_gelu ki
 /*
  * dropout: y = x / (1 - p) with probability 1 - p, else 0; may overwrite x. Its gradient is itself on dy.
  *   in   x F [B, ...];  rng I64 [4] (lib/graph/kernel.h)
- * The uniform of element e is word (e mod 4) of the Philox block at floor(e / 4), as gt_philox_float(); it drops where below p.
+ * The uniform of element e of sample i is word (c mod 4) of the Philox block at floor(c / 4), as gt_philox_float(), with
+ * c = (first + i * stride) * (elements per sample) + e, e counted in the order of the dimensions; it drops where below p.
  */
 struct gt_value *gt_dropout(struct gt_graph *g, struct gt_value *x, struct gt_value *rng, double p);
 
