@@ -8,7 +8,9 @@
 /*
  * Every file of this folder but backend.c, matmul.c, conv.c and dnnl.c (oneDNN chooses for itself) is compiled once per
  * instruction set, with GT_ISA_NAME base, avx2 or avx512. It exports one table, GT_ISA(gt_cpu_NAME_kernels), and has
- * nothing else but statics, so that the same source is the portable reference and the vector code.
+ * nothing else but statics, so that the same source is the portable reference and the vector code. Where both types
+ * are served alike, the functions stand in NAME.inc, which NAME.c includes once for float32 and once for float64
+ * (real.h).
  */
 #define GT_ISA_JOIN(name, isa)  name##_##isa
 #define GT_ISA_JOIN2(name, isa) GT_ISA_JOIN(name, isa)
@@ -23,6 +25,16 @@ struct gt_cpu_set {
 extern const struct gt_cpu_set gt_cpu_set_base;
 #if defined(__x86_64__)
 extern const struct gt_cpu_set gt_cpu_set_avx2, gt_cpu_set_avx512;
+#endif
+
+#ifdef GT_ISA_NAME
+/* What table.c puts together. */
+extern const struct gt_kernel GT_ISA(gt_cpu_attention_kernels)[], GT_ISA(gt_cpu_reduce_kernels)[],
+    GT_ISA(gt_cpu_norm_kernels)[], GT_ISA(gt_cpu_batch_norm_kernels)[],
+    GT_ISA(gt_cpu_elementwise_kernels)[], GT_ISA(gt_cpu_dropout_kernels)[],
+    GT_ISA(gt_cpu_shape_kernels)[], GT_ISA(gt_cpu_pool_kernels)[],
+    GT_ISA(gt_cpu_embedding_kernels)[], GT_ISA(gt_cpu_loss_kernels)[];
+extern const struct gt_range_kernels GT_ISA(gt_cpu_ranges);
 #endif
 
 /* oneDNN's rows, the same for all instruction sets (float32), and the plain loops beside them (float64). */

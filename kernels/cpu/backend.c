@@ -1,0 +1,202 @@
+/* backend.c - the CPU as a backend: its memory, its name, and which instruction set it uses. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <omp.h>
+#include <pthread.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "kernels/cpu/cpu.h"
+
+/* One instruction set: when this processor has it, and the kernels made for it. Best last. */
+struct isa {
+	const char *name;
+	bool (*present)(void);
+	const struct gt_cpu_set *set;
+};
+
+static bool base_present(void)
+{
+	return true;
+}
+
+#if defined(__x86_64__)
+/* What x86-64-v3 and x86-64-v4 promise the compiler (System V ABI for AMD64, section 3.1.1). */
+static bool avx2_present(void)
+{
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+	       __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+	       __builtin_cpu_supports("popcnt");
+}
+
+static bool avx512_present(void)
+{
+	return avx2_present() && __builtin_cpu_supports("avx512f") &&
+	       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+	       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+static const struct isa isas[] = {
+	{ "base", base_present, &gt_cpu_set_base },
+#if defined(__x86_64__)
+	{ "avx2", avx2_present, &gt_cpu_set_avx2 },
+	{ "avx512", avx512_present, &gt_cpu_set_avx512 },
+#endif
+};
+
+enum { ISAS = sizeof(isas) / sizeof(isas[0]) };
+
+/* The choice, made once: NULL when GTRAIN_CPU_ISA names no instruction set. */
+static const struct isa *chosen;
+static pthread_once_t chosen_once = PTHREAD_ONCE_INIT;
+
+static void choose(void)
+{
+	const char *cap = getenv("GTRAIN_CPU_ISA");
+	const struct isa *best = NULL;
+
+	for (int i = 0; i < ISAS; i++) {
+		if (isas[i].present())
+			best = &isas[i];
+		if (cap && !strcmp(cap, isas[i].name)) {
+			chosen = best;
+			return;
+		}
+	}
+	chosen = cap ? NULL : best;
+}
+
+static const struct isa *isa_get(void)
+{
+	pthread_once(&chosen_once, choose);
+	return chosen;
+}
+
+static int isa_check(struct gt_err *err)
+{
+	if (isa_get())
+		return 0;
+	gt_err_set(err, GT_EINVAL, "environment variable GTRAIN_CPU_ISA: no instruction set '%s'",
+	    getenv("GTRAIN_CPU_ISA"));
+	return gt_err_hint(err, "set it to base, avx2 or avx512, or unset it");
+}
+
+static int cpu_count(void)
+{
+	return 1;
+}
+
+/* The processor's own name, or "CPU". */
+static void processor_name(char name[49])
+{
+	strcpy(name, "CPU");
+#if defined(__x86_64__)
+	unsigned word[12];
+
+	if ((unsigned)__get_cpuid_max(0x80000000u, NULL) < 0x80000004u)
+		return;
+	for (unsigned i = 0; i < 3; i++)
+		__get_cpuid(0x80000002u + i, &word[4 * i], &word[4 * i + 1], &word[4 * i + 2],
+		    &word[4 * i + 3]);
+	memcpy(name, word, sizeof(word));
+	name[48] = '\0';
+	memmove(name, name + strspn(name, " "), strlen(name + strspn(name, " ")) + 1);
+#endif
+}
+
+static int cpu_describe(int index, char *text, size_t size, struct gt_err *err)
+{
+	char name[49];
+	int rc = isa_check(err), threads = omp_get_max_threads();
+
+	(void)index;
+	if (rc)
+		return rc;
+	processor_name(name);
+	snprintf(text, size, "%s, %d thread%s, %s", name, threads, threads == 1 ? "" : "s",
+	    isa_get()->name);
+	return 0;
+}
+
+/* Large blocks ask for pages of this size. */
+#define HUGE_PAGE ((size_t)2 << 20)
+
+static int cpu_alloc(int index, size_t bytes, void **out, struct gt_err *err)
+{
+	int rc = isa_check(err);
+	void *p;
+
+	(void)index;
+	*out = NULL;
+	if (rc)
+		return rc;
+	p = mmap(
+	    NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED) {
+		gt_err_set(err, GT_ENOMEM, "no memory: %zu bytes asked for", bytes);
+		return gt_err_hint(err, "use a smaller batch, or a smaller model");
+	}
+	if (bytes >= HUGE_PAGE)
+		madvise(p, bytes,
+		    MADV_HUGEPAGE); /* only advice: without it the memory is as good, if slower */
+	*out = p;
+	return 0;
+}
+
+static void cpu_free(int index, void *p, size_t bytes)
+{
+	(void)index;
+	if (p)
+		munmap(p, bytes ? bytes : 1);
+}
+
+static int cpu_copy_in(int index, void *device, const void *host, size_t bytes, struct gt_err *err)
+{
+	(void)index;
+	(void)err;
+	memcpy(device, host, bytes);
+	return 0;
+}
+
+static int cpu_copy_out(int index, void *host, const void *device, size_t bytes, struct gt_err *err)
+{
+	(void)index;
+	(void)err;
+	memcpy(host, device, bytes);
+	return 0;
+}
+
+/* Nobody gets here without memory, so a wrong GTRAIN_CPU_ISA has been reported by then. */
+static const struct gt_cpu_set *set_get(void)
+{
+	return isa_get() ? isa_get()->set : &gt_cpu_set_base;
+}
+
+static const struct gt_kernel *const *cpu_kernels(void)
+{
+	return set_get()->tables;
+}
+
+static const struct gt_range_kernels *cpu_ranges(void)
+{
+	return set_get()->ranges;
+}
+
+const struct gt_backend gt_cpu_backend = {
+	.name = "cpu",
+	.image_layout = GT_CHANNELS_LAST,
+	.count = cpu_count,
+	.describe = cpu_describe,
+	.alloc = cpu_alloc,
+	.free = cpu_free,
+	.copy_in = cpu_copy_in,
+	.copy_out = cpu_copy_out,
+	.kernels = cpu_kernels,
+	.ranges = cpu_ranges,
+};

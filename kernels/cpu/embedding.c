@@ -1,0 +1,34 @@
+/* embedding.c - embedding, its gradient, and that of positions. */
+#include "kernels/cpu/parallel.h"
+
+/* GT_EINVAL, naming the first of ids [B, T] that is outside a table of `rows`. */
+static int check_ids(const struct gt_tensor *ids, int64_t rows, struct gt_err *err)
+{
+	const int32_t *id = ids->data;
+	int64_t n = gt_tensor_elements(ids), last = gt_tensor_last(ids), at = 0;
+	int bad = 0;
+
+#pragma omp simd reduction(| : bad)
+	for (int64_t i = 0; i < n; i++)
+		bad |= (id[i] < 0) | (id[i] >= rows);
+	if (!bad)
+		return 0;
+	while (id[at] >= 0 && id[at] < rows)
+		at++;
+	gt_err_set(err, GT_EINVAL,
+	    "embedding: id %d at [%lld, %lld] is outside the table of %lld rows", (int)id[at],
+	    (long long)(at / last), (long long)(at % last), (long long)rows);
+	return gt_err_hint(err, "the tokens need a model with a larger vocabulary");
+}
+
+#define REAL_BITS 32
+#include "kernels/cpu/embedding.inc"
+#define REAL_BITS 64
+#include "kernels/cpu/embedding.inc"
+
+const struct gt_kernel GT_ISA(gt_cpu_embedding_kernels)[] = {
+	GT_ROWS(embedding),
+	GT_ROWS(embedding_grad),
+	GT_ROWS(position_grad),
+	{ .op = NULL },
+};

@@ -1,0 +1,51 @@
+/* loss.c - cross_entropy, its gradient, and classify_stats. */
+#include "kernels/cpu/parallel.h"
+
+/* GT_EINVAL, naming the first target that is no class; negative ones do not count and may be anything. */
+static int check_targets(const struct gt_tensor *target, int64_t classes, struct gt_err *err)
+{
+	const int32_t *t = target->data;
+	int64_t rows = gt_tensor_elements(target), at = 0;
+	int bad = 0;
+
+#pragma omp simd reduction(| : bad)
+	for (int64_t r = 0; r < rows; r++)
+		bad |= t[r] >= classes;
+	if (!bad)
+		return 0;
+	while (t[at] < classes)
+		at++;
+	gt_err_set(err, GT_EINVAL,
+	    "cross_entropy: target %d of row %lld is not one of %lld classes", (int)t[at],
+	    (long long)at, (long long)classes);
+	return gt_err_hint(err, "the data has more classes or tokens than the model");
+}
+
+/* What a row adds to the sums of classify_stats, in their order. */
+enum { STATS = 4 };
+
+#define REAL_BITS 32
+#include "kernels/cpu/loss.inc"
+#define REAL_BITS 64
+#include "kernels/cpu/loss.inc"
+
+static int cross_entropy_prepare(struct gt_call *call, struct gt_err *err)
+{
+	(void)err;
+	call->workspace_bytes = (size_t)gt_tensor_rows(&call->in[0]) * sizeof(double);
+	return 0;
+}
+
+static int classify_stats_prepare(struct gt_call *call, struct gt_err *err)
+{
+	(void)err;
+	call->workspace_bytes = (size_t)gt_tensor_rows(&call->in[0]) * STATS * sizeof(double);
+	return 0;
+}
+
+const struct gt_kernel GT_ISA(gt_cpu_loss_kernels)[] = {
+	GT_ROWS(cross_entropy, .prepare = cross_entropy_prepare),
+	GT_ROWS(cross_entropy_grad),
+	GT_ROWS(classify_stats, .prepare = classify_stats_prepare),
+	{ .op = NULL },
+};

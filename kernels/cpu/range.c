@@ -1,0 +1,102 @@
+/* range.c - fill, clip, sgd and adam on ranges of the flat float32 buffers. */
+#include <math.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/parallel.h"
+
+static void fill(float *x, int64_t count, float value)
+{
+#pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
+	for (int64_t i = 0; i < count; i++)
+		x[i] = value;
+}
+
+static double sum_of_squares(const float *g, int64_t count)
+{
+	double sum = 0;
+
+#pragma omp simd reduction(+ : sum)
+	for (int64_t i = 0; i < count; i++)
+		sum += (double)g[i] * (double)g[i];
+	return sum;
+}
+
+enum { CLIP_CHUNKS = 256 };
+
+static void clip(const float *g, int64_t count, struct gt_step_scalars *s)
+{
+	int64_t chunk = gt_max(GT_SUM_BLOCK, gt_ceil_div(count, CLIP_CHUNKS));
+	int64_t chunks = gt_ceil_div(count, chunk);
+	double partial[CLIP_CHUNKS], sum = 0, norm, factor;
+
+#pragma omp parallel for schedule(static) if (count >= GT_FORK_MIN)
+	for (int64_t k = 0; k < chunks; k++)
+		partial[k] = sum_of_squares(g + k * chunk, gt_min(chunk, count - k * chunk));
+	for (int64_t k = 0; k < chunks; k++)
+		sum += partial[k];
+	norm = sqrt(sum);
+	factor = s->clip > 0 ? (double)s->clip / (norm + 1e-6) : 1;
+	s->grad_norm = (float)norm;
+	s->grad_factor = factor > 1 ? 1.0f : (float)factor; /* a NaN stays one */
+}
+
+static void sgd_plain(float *p, const float *g, int64_t count, const struct gt_update_options *o,
+    const struct gt_step_scalars *s)
+{
+	float lr = s->lr, factor = s->grad_factor, decay = o->weight_decay;
+
+#pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
+	for (int64_t i = 0; i < count; i++)
+		p[i] -= lr * (g[i] * factor + decay * p[i]);
+}
+
+static void sgd_momentum(float *p, const float *g, float *buf, int64_t count,
+    const struct gt_update_options *o, const struct gt_step_scalars *s)
+{
+	float lr = s->lr, factor = s->grad_factor, decay = o->weight_decay;
+	float momentum = o->momentum, fresh = 1.0f - o->dampening;
+	/* The step is ahead * buffer + (nesterov) the gradient. */
+	float ahead = o->nesterov ? momentum : 1.0f, own = o->nesterov ? 1.0f : 0.0f;
+	bool first = s->first_step != 0;
+
+#pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
+	for (int64_t i = 0; i < count; i++) {
+		float d = g[i] * factor + decay * p[i];
+		float b = first ? d : momentum * buf[i] + fresh * d;
+
+		buf[i] = b;
+		p[i] -= lr * (own * d + ahead * b);
+	}
+}
+
+static void sgd(float *p, const float *g, float *buf, int64_t count,
+    const struct gt_update_options *o, const struct gt_step_scalars *s)
+{
+	if (buf)
+		sgd_momentum(p, g, buf, count, o, s);
+	else
+		sgd_plain(p, g, count, o, s);
+}
+
+static void adam(float *p, const float *g, float *m, float *v, int64_t count,
+    const struct gt_update_options *o, const struct gt_step_scalars *s)
+{
+	float beta1 = (float)o->beta1, fresh1 = (float)(1 - o->beta1);
+	float beta2 = (float)o->beta2, fresh2 = (float)(1 - o->beta2);
+	float step = s->lr / s->bias1, unbias = 1.0f / s->bias2_sqrt, eps = o->eps;
+	float factor = s->grad_factor;
+	/* Decay goes to the parameter (AdamW) or to the gradient (Adam). */
+	float shrink = o->decoupled ? 1.0f - s->lr * o->weight_decay : 1.0f;
+	float decay = o->decoupled ? 0.0f : o->weight_decay;
+
+#pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
+	for (int64_t i = 0; i < count; i++) {
+		float d = g[i] * factor + decay * p[i];
+
+		m[i] = beta1 * m[i] + fresh1 * d;
+		v[i] = beta2 * v[i] + fresh2 * d * d;
+		p[i] = p[i] * shrink - step * (m[i] / (sqrtf(v[i]) * unbias + eps));
+	}
+}
+
+const struct gt_range_kernels GT_ISA(gt_cpu_ranges) = { fill, clip, sgd, adam };

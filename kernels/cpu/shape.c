@@ -1,0 +1,58 @@
+/* shape.c - reorder between layouts, subsample and its gradient, image_normalize. */
+#define REAL_BITS 32
+#include "kernels/cpu/shape.inc"
+#define REAL_BITS 64
+#include "kernels/cpu/shape.inc"
+
+static int image_normalize_prepare(struct gt_call *call, struct gt_err *err)
+{
+	if (call->in[0].shape[3] > GT_MAX_CHANNELS)
+		return gt_err_set(err, GT_ENOTSUP, "image_normalize: %lld channels, at most %d",
+		    (long long)call->in[0].shape[3], GT_MAX_CHANNELS);
+	return 0;
+}
+
+/* What each of the 256 values of a byte becomes, for each channel. */
+static void fill_levels(
+    float levels[GT_MAX_CHANNELS][256], const union gt_attrs *attrs, int64_t channels)
+{
+	for (int64_t c = 0; c < channels; c++)
+		for (int i = 0; i < 256; i++)
+			levels[c][i] = ((float)i / 255.0f - attrs->normalize.mean[c]) /
+			               attrs->normalize.std[c];
+}
+
+static int image_normalize(struct gt_call *call, struct gt_err *err)
+{
+	const int64_t *shape = call->in[0].shape;
+	int64_t channels = shape[3], area = shape[1] * shape[2], batch = shape[0];
+	bool last = call->out[0].layout == GT_CHANNELS_LAST;
+	const uint8_t *x = call->in[0].data;
+	float *y = call->out[0].data, levels[GT_MAX_CHANNELS][256];
+	int64_t pixel_step = last ? channels : 1, channel_step = last ? 1 : area;
+
+	(void)err;
+	fill_levels(levels, &call->attrs, channels);
+#pragma omp parallel for schedule(static) if (batch * area * channels >= GT_FORK_MIN)
+	for (int64_t b = 0; b < batch; b++) {
+		const uint8_t *from = x + b * area * channels;
+		float *to = y + b * area * channels;
+
+		for (int64_t p = 0; p < area; p++)
+			for (int64_t c = 0; c < channels; c++)
+				to[p * pixel_step + c * channel_step] =
+				    levels[c][from[p * channels + c]];
+	}
+	return 0;
+}
+
+const struct gt_kernel GT_ISA(gt_cpu_shape_kernels)[] = {
+	GT_ROWS(reorder),
+	GT_ROWS(subsample, .accepts = gt_accept_channels_last),
+	GT_ROWS(subsample_grad, .accepts = gt_accept_channels_last),
+	{ .op = "image_normalize",
+	    .dtype = GT_F32,
+	    .prepare = image_normalize_prepare,
+	    .run = image_normalize },
+	{ .op = NULL },
+};

@@ -1,0 +1,20 @@
+/* table.c - the kernels of one instruction set, in the order in which they are preferred. */
+#include "kernels/cpu/cpu.h"
+
+static const struct gt_kernel *const tables[] = {
+	gt_cpu_matmul_kernels,
+	gt_cpu_conv_kernels,
+	GT_ISA(gt_cpu_attention_kernels),
+	GT_ISA(gt_cpu_reduce_kernels),
+	GT_ISA(gt_cpu_norm_kernels),
+	GT_ISA(gt_cpu_batch_norm_kernels),
+	GT_ISA(gt_cpu_elementwise_kernels),
+	GT_ISA(gt_cpu_dropout_kernels),
+	GT_ISA(gt_cpu_shape_kernels),
+	GT_ISA(gt_cpu_pool_kernels),
+	GT_ISA(gt_cpu_embedding_kernels),
+	GT_ISA(gt_cpu_loss_kernels),
+	NULL,
+};
+
+const struct gt_cpu_set GT_ISA(gt_cpu_set) = { tables, &GT_ISA(gt_cpu_ranges) };
