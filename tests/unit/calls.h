@@ -1,0 +1,199 @@
+/* calls.h - calls of kernels made by hand: tensors, a row out of a table, prepare to release. For tests. */
+#ifndef GT_TESTS_UNIT_CALLS_H
+#define GT_TESTS_UNIT_CALLS_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <omp.h>
+
+#include "kernels/cpu/cpu.h"
+#include "lib/base/philox.h"
+
+/* The instruction sets of this processor. */
+struct test_set {
+	const char *name;
+	const struct gt_cpu_set *set;
+};
+
+static inline int test_sets(struct test_set out[3])
+{
+	int n = 0;
+
+	out[n++] = (struct test_set){ "base", &gt_cpu_set_base };
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+		out[n++] = (struct test_set){ "avx2", &gt_cpu_set_avx2 };
+	if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+	    __builtin_cpu_supports("avx512bw"))
+		out[n++] = (struct test_set){ "avx512", &gt_cpu_set_avx512 };
+#endif
+	return n;
+}
+
+static inline void *test_alloc(size_t bytes)
+{
+	void *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
+
+	assert_non_null(p);
+	memset(p, 0xa5, bytes); /* a kernel that trusts fresh memory to be zero is found out */
+	return p;
+}
+
+/* A tensor of `ndim` first dimensions of shape; images (ndim 4, floating-point) lie channels-last. */
+static inline struct gt_tensor test_tensor(enum gt_dtype dtype, int ndim, const int64_t *shape)
+{
+	struct gt_tensor t = { .present = true, .dtype = dtype, .ndim = ndim };
+
+	if (ndim == 4)
+		t.layout = GT_CHANNELS_LAST;
+	for (int i = 0; i < ndim; i++)
+		t.shape[i] = shape[i];
+	t.data = test_alloc((size_t)gt_tensor_elements(&t) * gt_dtype_size(dtype));
+	return t;
+}
+
+static inline struct gt_tensor test_tensor1(enum gt_dtype dtype, int64_t n)
+{
+	return test_tensor(dtype, 1, &n);
+}
+
+static inline struct gt_tensor test_tensor2(enum gt_dtype dtype, int64_t a, int64_t b)
+{
+	return test_tensor(dtype, 2, (int64_t[]){ a, b });
+}
+
+static inline struct gt_tensor test_tensor3(enum gt_dtype dtype, int64_t a, int64_t b, int64_t c)
+{
+	return test_tensor(dtype, 3, (int64_t[]){ a, b, c });
+}
+
+static inline struct gt_tensor test_tensor4(
+    enum gt_dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w)
+{
+	return test_tensor(dtype, 4, (int64_t[]){ n, c, h, w });
+}
+
+static inline double test_get(const struct gt_tensor *t, int64_t i)
+{
+	switch (t->dtype) {
+	case GT_F32:
+		return (double)((const float *)t->data)[i];
+	case GT_F64:
+		return ((const double *)t->data)[i];
+	case GT_I64:
+		return (double)((const int64_t *)t->data)[i];
+	case GT_I32:
+		return (double)((const int32_t *)t->data)[i];
+	default:
+		return (double)((const uint8_t *)t->data)[i];
+	}
+}
+
+static inline void test_put(struct gt_tensor *t, int64_t i, double v)
+{
+	switch (t->dtype) {
+	case GT_F32:
+		((float *)t->data)[i] = (float)v;
+		break;
+	case GT_F64:
+		((double *)t->data)[i] = v;
+		break;
+	case GT_I64:
+		((int64_t *)t->data)[i] = (int64_t)v;
+		break;
+	case GT_I32:
+		((int32_t *)t->data)[i] = (int32_t)v;
+		break;
+	default:
+		((uint8_t *)t->data)[i] = (uint8_t)v;
+	}
+}
+
+/* Where [n, c, h, w] lies in memory. */
+static inline int64_t test_at(const struct gt_tensor *t, int64_t n, int64_t c, int64_t h, int64_t w)
+{
+	const int64_t *s = t->shape;
+
+	if (t->layout == GT_CHANNELS_LAST)
+		return ((n * s[2] + h) * s[3] + w) * s[1] + c;
+	return ((n * s[1] + c) * s[2] + h) * s[3] + w;
+}
+
+/* Uniform in [low, high), floats whatever the dtype, so that float32 and float64 start from the same. */
+static inline void test_random(struct gt_tensor *t, uint32_t seed, double low, double high)
+{
+	int64_t n = gt_tensor_elements(t);
+
+	for (int64_t i = 0; i < n; i++) {
+		uint64_t bits = gt_philox_u64(seed, (uint64_t)i, 0, 0);
+
+		test_put(t, i, (double)(float)(low + (high - low) * gt_philox_double(bits)));
+	}
+}
+
+/* Whole numbers in [low, high). */
+static inline void test_random_int(struct gt_tensor *t, uint32_t seed, int64_t low, int64_t high)
+{
+	int64_t n = gt_tensor_elements(t);
+
+	for (int64_t i = 0; i < n; i++)
+		test_put(t, i,
+		    (double)(low + (int64_t)gt_philox_below(gt_philox_u64(seed, (uint64_t)i, 0, 0),
+		                       (uint64_t)(high - low))));
+}
+
+static inline const struct gt_kernel *test_row(
+    const struct gt_cpu_set *set, const char *op, enum gt_dtype dtype, const struct gt_call *call)
+{
+	for (int i = 0; set->tables[i]; i++)
+		for (const struct gt_kernel *k = set->tables[i]; k->op; k++)
+			if (!strcmp(k->op, op) && k->dtype == dtype &&
+			    (!k->accepts || k->accepts(call)))
+				return k;
+	return NULL;
+}
+
+/* prepare, bind, run, release; the code of run. */
+static inline int test_run(const struct gt_cpu_set *set, const char *op, enum gt_dtype dtype,
+    struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_kernel *k = test_row(set, op, dtype, call);
+	int rc;
+
+	if (!k)
+		fail_msg("no kernel for %s %s", op, gt_dtype_name(dtype));
+	rc = k->prepare ? k->prepare(call, err) : 0;
+	if (!rc)
+		call->workspace = test_alloc(call->workspace_bytes);
+	if (!rc && k->bind)
+		rc = k->bind(call, err);
+	if (!rc)
+		rc = k->run(call, err);
+	if (k->release)
+		k->release(call);
+	free(call->workspace);
+	call->workspace = NULL;
+	return rc;
+}
+
+static inline void test_release(struct gt_call *call)
+{
+	for (int i = 0; i < call->outputs; i++) {
+		for (int j = 0; j < call->inputs; j++)
+			if (call->out[i].data == call->in[j].data)
+				call->out[i].data = NULL;
+		free(call->out[i].data);
+	}
+	for (int j = 0; j < call->inputs; j++)
+		free(call->in[j].data);
+}
+
+#endif

@@ -1,0 +1,87 @@
+/* test_cpu_backend.c - the CPU's memory, its description, and the choice of an instruction set. */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/calls.h"
+
+static void test_memory(void **state)
+{
+	static const size_t sizes[] = { 0, 1, 65, (size_t)5 << 20 };
+	const struct gt_backend *b = gt_backend_find("cpu");
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		unsigned char *p, last = 7, back = 0;
+		void *out;
+
+		assert_int_equal(b->alloc(0, sizes[i], &out, &err), 0);
+		p = out;
+		assert_true((uintptr_t)p % 64 == 0);
+		for (size_t k = 0; k < sizes[i]; k++)
+			assert_true(p[k] == 0);
+		if (sizes[i]) {
+			assert_int_equal(b->copy_in(0, p + sizes[i] - 1, &last, 1, &err), 0);
+			assert_int_equal(b->copy_out(0, &back, p + sizes[i] - 1, 1, &err), 0);
+			assert_int_equal(back, 7);
+		}
+		b->free(0, out, sizes[i]);
+	}
+}
+
+static void test_no_memory(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	void *out;
+
+	(void)state;
+	assert_int_equal(gt_cpu_backend.alloc(0, SIZE_MAX / 2, &out, &err), GT_ENOMEM);
+	assert_null(out);
+	assert_non_null(strstr(err.text, "9223372036854775807 bytes"));
+}
+
+/* In a child, as the choice is made once: 0 where the backend took `set`, 1 where not, 2 for an error. */
+static int child_choice(const char *isa, const struct gt_cpu_set *set)
+{
+	pid_t pid = fork();
+	int status = 0;
+
+	if (!pid) {
+		struct gt_err err = GT_ERR_INIT;
+		char text[200];
+		int rc;
+
+		setenv("GTRAIN_CPU_ISA", isa, 1);
+		rc = gt_cpu_backend.describe(0, text, sizeof(text), &err);
+		if (rc)
+			_exit(strstr(err.text, isa) ? 2 : 3);
+		if (!set || gt_cpu_backend.kernels() != set->tables ||
+		    gt_cpu_backend.ranges() != set->ranges)
+			_exit(1);
+		_exit(strstr(text, isa) ? 0 : 1);
+	}
+	assert_true(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void test_choice(void **state)
+{
+	struct test_set set[3];
+	int sets = test_sets(set);
+
+	(void)state;
+	for (int i = 0; i < sets; i++)
+		assert_int_equal(child_choice(set[i].name, set[i].set), 0);
+	assert_int_equal(child_choice("mmx", NULL), 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_choice),
+		cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_no_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
