@@ -190,6 +190,7 @@ static const struct gt_range_kernels *cpu_ranges(void)
 
 const struct gt_backend gt_cpu_backend = {
 	.name = "cpu",
+	.host_memory = true,
 	.image_layout = GT_CHANNELS_LAST,
 	.count = cpu_count,
 	.describe = cpu_describe,
