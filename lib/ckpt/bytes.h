@@ -16,7 +16,7 @@ static inline uint64_t gt_get_le(const unsigned char *p, size_t size)
 	return value;
 }
 
-/* Store the low `size` bytes of a number, least significant first; returns where the next one goes. */
+/* Store a number in `size` bytes, least significant first; returns where the next one goes. */
 static inline unsigned char *gt_put_le(unsigned char *p, uint64_t value, size_t size)
 {
 	for (; size; size--, value >>= 8)

@@ -1,4 +1,4 @@
-/* ckpt.h - checkpoints as trees: read torch files without running them, write what torch.load reads. */
+/* ckpt.h - checkpoints as trees: read torch files without running them, write what torch reads. */
 #ifndef GT_CKPT_CKPT_H
 #define GT_CKPT_CKPT_H
 
@@ -81,10 +81,12 @@ struct gt_ckpt;
 /*
  * Open and check a torch file (zip or legacy). The file is mapped: tensors borrow the mapping, and
  * are valid until gt_ckpt_close(). Of a zip, the CRC-32 of every record that is used is checked here,
- * which reads the file once; a legacy file has no checksums. The tree is safe to recurse: no deeper than 128, without
- * cycles (a reference to an enclosing object is an opaque "(cycle)"), no dict has a key twice; parts that the file
- * mentions twice are shared. Errors name the file, and the byte or the record that is wrong;
- * GT_EFORMAT for a file that is cut, damaged or no checkpoint, with a hint.
+ * which reads the file once; a legacy file has no checksums.
+ *
+ * The tree is safe to recurse: no deeper than 128, without cycles (a reference to an enclosing
+ * object is an opaque "(cycle)"); no dict has a key twice; parts that the file mentions twice are
+ * shared. Errors name the file, and the byte or the record that is wrong: GT_EFORMAT for a file
+ * that is cut, damaged or no checkpoint, with a hint where there is one.
  */
 int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
 struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt);
@@ -92,7 +94,7 @@ struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt);
 const char *gt_ckpt_format(const struct gt_ckpt *ckpt);
 void gt_ckpt_close(struct gt_ckpt *ckpt);
 
-/* The value under a string or an integer key of a dict, or NULL (also when `dict` is no dict or NULL). */
+/* The value under a string or an integer key of a dict, or NULL (also when `dict` is none). */
 const struct gt_tree *gt_tree_get(const struct gt_tree *dict, const char *key);
 const struct gt_tree *gt_tree_get_int(const struct gt_tree *dict, int64_t key);
 
@@ -132,9 +134,10 @@ struct gt_state_dict {
  *   3. a dict with some tensors is one, and its other values (`_extra_state`) are left out;
  *   4. a dict with a single dict that is one;
  *   5. a pickled nn.Module: its `_parameters` and `_buffers`, then those of its `_modules`.
- * Then take `module.` and `_orig_mod.`, in any order and number, off the front of every key. Two keys that become
- * one are an error. The note reads "state_dict found under 'state_dict'; 'module.' taken off 65 keys;
- * saved on cuda:0". The tensors are borrowed from the tree. Errors: GT_EFORMAT with the keys there are.
+ * Then take `module.` and `_orig_mod.`, in any order and number, off the front of every key. Two
+ * keys that become one are an error. The note reads "state_dict found under 'state_dict';
+ * 'module.' taken off 65 keys; saved on cuda:0". The tensors are borrowed from the tree.
+ * Errors: GT_EFORMAT with the keys there are.
  */
 int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err);
 const struct gt_tree_tensor *gt_state_dict_get(const struct gt_state_dict *sd, const char *name);
@@ -166,14 +169,19 @@ int gt_tree_append(
     struct gt_tree *seq, struct gt_tree *value, struct gt_arena *a, struct gt_err *err);
 
 /*
- * Write a tree as torch.save does since 1.6: a zip archive, records stored and aligned to 64 bytes, CRCs,
- * zip64 where needed, loadable by torch.load(weights_only=True) with every storage on the CPU. Dicts at
- * any depth become dict (a state_dict is one too; load_state_dict() asks no more). Tensors of the same data
- * pointer (and dtype) share one storage, as tied weights do. What was read can be written: strides and
- * sharing stay, requires_grad does not, and opaque objects are refused (GT_ENOTSUP). PyTorch 1.13's
- * restricted unpickler knows no float outside tensors (its list of opcodes lacks BINFLOAT, later
- * ones have it): weights_only=True there takes a bare state_dict, not one with an optimizer's settings. The file appears whole or not at all: temporary
- * name in the same folder, fsync, rename, fsync of the folder.
+ * Write a tree as torch.save does since 1.6: a zip archive, records stored and aligned to 64
+ * bytes, CRCs, zip64 where needed, loadable by torch.load(weights_only=True), every storage on the
+ * CPU. Dicts at any depth become dict (a state_dict is one too; load_state_dict() asks no more).
+ * Tensors of the same data pointer and dtype share one storage, as tied weights do. What was read
+ * can be written: strides and sharing stay, requires_grad does not; opaque objects are refused
+ * (GT_ENOTSUP).
+ *
+ * PyTorch 1.13's restricted unpickler knows no float outside tensors (its list of opcodes lacks
+ * BINFLOAT, later ones have it): there, weights_only=True takes a bare state_dict, not a
+ * checkpoint with an optimizer's settings.
+ *
+ * The file appears whole or not at all: temporary name in the same folder, fsync, rename, fsync
+ * of the folder. The bytes depend on the tree alone, not on the clock.
  */
 int gt_torch_save(const char *path, const struct gt_tree *root, struct gt_err *err);
 

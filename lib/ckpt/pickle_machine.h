@@ -1,4 +1,4 @@
-/* pickle_machine.h - inside ckpt: the state of the pickle machine, and what its opcodes are made of. */
+/* pickle_machine.h - inside ckpt: the pickle machine's state, and what its opcodes are made of. */
 #ifndef GT_CKPT_PICKLE_MACHINE_H
 #define GT_CKPT_PICKLE_MACHINE_H
 
@@ -27,7 +27,7 @@ struct gt_machine {
 	struct gt_err *err;
 };
 
-/* A handler takes its operands from the bytes and the stack; `op` tells apart those that share one. */
+/* A handler takes its operands from the bytes and the stack; `op` tells opcodes that share it. */
 typedef int gt_opcode(struct gt_machine *m, unsigned char op);
 
 /* pickle_values.c */
@@ -122,8 +122,8 @@ static inline struct gt_tree *top(struct gt_machine *m)
 	return m->stack[m->depth - 1];
 }
 
-/* Close the last mark: *items gets the values above it, which leave the stack but stay in its memory until
- * the next push. */
+/* Close the last mark: *items gets the values above it, which leave the stack but stay in its
+ * memory until the next push. */
 static inline int pop_mark(struct gt_machine *m, struct gt_tree ***items, size_t *n)
 {
 	size_t base = last_mark(m);

@@ -184,7 +184,7 @@ static int op_newobj_ex(struct gt_machine *m, unsigned char op)
 	return call(m, m->stack[m->depth], args);
 }
 
-/* Protocols 0 and 1: a class (named in the line, or first above the mark) and arguments up to the mark. */
+/* Protocols 0 and 1: a class (in the line, or first above the mark), arguments above the mark. */
 static int op_inst(struct gt_machine *m, unsigned char op)
 {
 	struct gt_tree **values, *class_name;
@@ -207,8 +207,8 @@ static int op_inst(struct gt_machine *m, unsigned char op)
 	return rc ? rc : call(m, class_name, m->stack[--m->depth]);
 }
 
-/* The state of an object. Dicts and tensors have attributes (state_dict's `_metadata`) that nothing here
- * needs; an opaque object keeps its state. */
+/* The state of an object. Dicts and tensors have attributes (state_dict's `_metadata`) that
+ * nothing here needs; an opaque object keeps its state. */
 static int op_build(struct gt_machine *m, unsigned char op)
 {
 	struct gt_tree *state, *node;

@@ -108,8 +108,8 @@ static float bits_float(uint32_t u)
 }
 
 /*
- * A double as the float next to it whose last bit is 1 if anything was lost ("round to odd"): rounding that to a
- * shorter format then gives what one rounding of the double would.
+ * A double as the float next to it whose last bit is 1 if anything was lost ("round to odd"):
+ * rounding that to a shorter format then gives what one rounding of the double would.
  * Source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", IEEE TC 57(4), 2008.
  */
 static float round_to_odd(double d)

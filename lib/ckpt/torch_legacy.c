@@ -9,8 +9,9 @@
 /*
  * pickle   0x1950a86a20f9469cfc6c
  * pickle   1001, the version
- * pickle   a dict of the writer's C types; its `little_endian` is the writer's, the data is little-endian
- *          always (torch/csrc/serialization.cpp: THPStorage_writeFileRaw swaps on other hosts)
+ * pickle   a dict of the writer's C types; its `little_endian` is the writer's, the data is
+ *          little-endian always (THPStorage_writeFileRaw in torch/csrc/serialization.cpp
+ *          swaps on other hosts)
  * pickle   the object
  * pickle   the list of storage keys
  * then, for each key: int64 count of elements, elements

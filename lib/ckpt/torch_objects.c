@@ -73,7 +73,7 @@ bool gt_torch_storage_dtype(const char *class_name, enum gt_dtype *dtype)
 
 /* ---- arguments ---- */
 
-/* The i-th value of a tuple or list, or NULL: a kind check on NULL fails, so that one test serves both. */
+/* The i-th value of a tuple or list, or NULL, which every check of a kind below refuses. */
 static struct gt_tree *arg(const struct gt_tree *args, size_t i)
 {
 	return i < args->seq.count ? args->seq.items[i].value : NULL;

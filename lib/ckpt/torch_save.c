@@ -156,7 +156,7 @@ static int write_record(
 	return rc ? rc : gt_zip_end(&w->zip, err);
 }
 
-/* The pickle is small beside the tensors, and its length must be known first: it goes through memory. */
+/* The pickle is small beside the tensors, and its length comes first: it goes through memory. */
 static int write_pickle(struct writer *w, const struct gt_tree *root, struct gt_err *err)
 {
 	struct gt_pickle_writer pickle = { .self = w, .tensor = put_tensor };

@@ -207,7 +207,7 @@ const struct gt_zip_record *gt_zip_find(const struct gt_zip *zip, const char *na
 
 /* ---- a record's bytes ---- */
 
-/* The local header repeats the name and has extra fields of its own; the sizes of the directory count. */
+/* The local header repeats the name and has its own extra fields; the directory's sizes count. */
 static int locate(const struct gt_zip *zip, const struct gt_zip_record *r,
     const unsigned char **bytes, struct gt_err *err)
 {

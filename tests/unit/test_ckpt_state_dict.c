@@ -14,8 +14,8 @@
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 
 /*
- * A tree in a line: `name` is a tensor, `name=` an integer, `name?` a None, `name@PLACE` a tensor saved there,
- * `name{...}` a dict; blanks between them.
+ * A tree in a line: `name` is a tensor, `name=` an integer, `name?` a None, `name@PLACE` a tensor
+ * saved there, `name{...}` a dict; blanks between them.
  */
 static struct gt_tree *parse(const char **p, struct gt_arena *a)
 {
