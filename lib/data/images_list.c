@@ -205,37 +205,43 @@ static bool has_train_split(const struct gt_list *list, const char *root, struct
 	return depths[1] > 0 && depths[0] == 0;
 }
 
+/* The folder to go down to from root, not terminated, or NULL to stay; *found if it is the split. */
+static const char *next_folder(const struct gt_list *list, const char *root, const char *split,
+    size_t *length, bool *found, struct gt_err *err)
+{
+	size_t depths[3];
+
+	*found = split ? has_folder(list, root, split) : has_train_split(list, root, err);
+	if (*found) {
+		split = split ? split : "train";
+		*length = strlen(split);
+		return split;
+	}
+	count_depths(list, root, depths);
+	return depths[2] && !depths[0] && !depths[1] ? only_folder(list, root, length) : NULL;
+}
+
 /* Which folder the class folders are in, yours to free(); "" or ending in a slash. */
 static int find_root(const struct gt_list *list, const char *name, const char *split, char **root,
     struct gt_err *err)
 {
+	bool found = false;
+
 	*root = gt_strdup("", err);
-	while (*root) {
-		size_t length = 0, depths[3];
-		const char *next = NULL;
+	while (*root && !found) {
+		size_t length = 0;
+		const char *next = next_folder(list, *root, split, &length, &found, err);
 		char *deeper;
 
-		count_depths(list, *root, depths);
-		if (split && has_folder(list, *root, split)) {
-			next = split;
-			length = strlen(split);
-		} else if (!split && has_train_split(list, *root, err)) {
-			next = "train";
-			length = 5;
-		} else if (depths[2] && !depths[0] && !depths[1]) {
-			next = only_folder(list, *root, &length);
-		}
 		if (!next)
 			break;
 		deeper = join(*root, next, length, err);
 		free(*root);
 		*root = deeper;
-		if (next == split || (length == 5 && !strncmp(next, "train", 5)))
-			return deeper ? 0 : GT_ENOMEM;
 	}
 	if (!*root)
 		return GT_ENOMEM;
-	if (!split)
+	if (!split || found)
 		return 0;
 	gt_err_set(err, GT_EINVAL, "'%s' has no sub-folder '%s'", name, split);
 	return gt_err_hint(err, "leave split=%s away, or name another folder", split);

@@ -25,9 +25,14 @@ static void release_filter(struct filter *f)
 	free(f->weights);
 }
 
+static double triangle(double x)
+{
+	return fabs(x) < 1 ? 1 - fabs(x) : 0;
+}
+
 static void weigh(struct filter *f, int i, int input, double centre, double scale)
 {
-	double reach = scale < 1 ? 1 : scale, sum = 0, w[2];
+	double reach = scale < 1 ? 1 : scale, sum = 0;
 	int first = (int)(centre - reach + 0.5), last = (int)(centre + reach + 0.5);
 	int32_t *weights = f->weights + (size_t)i * f->room;
 
@@ -35,17 +40,11 @@ static void weigh(struct filter *f, int i, int input, double centre, double scal
 	last = last > input ? input : last;
 	f->first[i] = first;
 	f->taps[i] = last - first;
-	/* Once for the sum, once to normalise. */
-	for (int pass = 0; pass < 2; pass++)
-		for (int k = 0; k < last - first; k++) {
-			w[0] = fabs((k + first - centre + 0.5) * (1.0 / reach));
-			w[1] = w[0] < 1 ? 1 - w[0] : 0;
-			if (pass == 0)
-				sum += w[1];
-			else
-				weights[k] =
-				    (int32_t)(0.5 + w[1] / sum * (double)(1 << WEIGHT_BITS));
-		}
+	for (int k = first; k < last; k++)
+		sum += triangle((k - centre + 0.5) * (1.0 / reach));
+	for (int k = first; k < last; k++)
+		weights[k - first] = (int32_t)(0.5 + triangle((k - centre + 0.5) * (1.0 / reach)) /
+		                                         sum * (double)(1 << WEIGHT_BITS));
 }
 
 /* Resize `input` pixels to `output`, of which [offset, offset + count) are wanted. */

@@ -22,11 +22,11 @@
 
 #define UNUSED __attribute__((unused))
 
-/* A path in the fixture's folder, in one of a few static buffers that take turns. */
 struct fixture {
 	char folder[64];
 };
 
+/* A path in the fixture's folder, in one of a few static buffers that take turns. */
 UNUSED static const char *in(const struct fixture *f, const char *name)
 {
 	static char paths[8][512];

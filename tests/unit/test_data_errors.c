@@ -23,22 +23,21 @@ static void claim_size(uint8_t *png, uint32_t width, uint32_t height)
 	put_be32(png + 29, (uint32_t)crc32(0, png + 12, 17));
 }
 
-static int make_fixture(void **state)
+static void make_texts(const struct fixture *f)
 {
-	static uint8_t bytes[1 << 16];
-	struct fixture *f = &fixture;
-	size_t n;
-
-	(void)state;
-	fixture_open(f);
-	/* text */
 	put_text(f, "short.txt", "hello");
 	put_bytes(f, "latin1.txt", "caf\xE9 au lait", 12);
 	put_text(f, "empty/readme.md", "no text here");
 	put_text(f, "vocab.json", "{\"level\":\"char\",\"tokens\":[\"a\",\"b\"]}");
 	put_text(f, "broken.json", "{\"level\":\"char\",\"tokens\":[\"a\",\"a\"]}");
 	put_text(f, "abc.txt", "abababab\xC3\xA9");
-	/* idx */
+}
+
+static void make_idx_files(const struct fixture *f)
+{
+	static uint8_t bytes[1 << 16];
+	size_t n;
+
 	n = make_idx(bytes, 20, 4);
 	put_bytes(f, "idx/t10k-images-idx3-ubyte", bytes, n);
 	put_bytes(f, "idx-short/t10k-images-idx3-ubyte", bytes, n - 1);
@@ -53,13 +52,20 @@ static int make_fixture(void **state)
 	n = make_idx(bytes, 20, 0);
 	bytes[8 + 3] = 17;
 	put_bytes(f, "idx-label/t10k-labels-idx1-ubyte", bytes, n);
-	/* images */
+}
+
+static void make_images(const struct fixture *f)
+{
+	static uint8_t bytes[1 << 16];
+	size_t n;
+
 	put_png(f, "sizes/a/1.png", 8, 8, 1);
 	put_png(f, "sizes/a/2.png", 8, 8, 1);
 	put_png(f, "sizes/b/3.png", 8, 9, 1);
 	put_png(f, "flat/1.png", 8, 8, 1);
 	put_png(f, "hollow/a/1.png", 8, 8, 1);
 	put_text(f, "hollow/b/notes.txt", "");
+	put_png(f, "one-split/train/a/1.png", 8, 8, 1);
 	put_jpeg(f, "cut/a/1.jpg", 64, 64, 100);
 	cut_file(f, "cut/a/1.jpg", 600);
 	n = make_png(bytes, sizeof(bytes), 8, 8, 1);
@@ -75,7 +81,10 @@ static int make_fixture(void **state)
 	put_text(f, "not.tar", "this is no archive");
 	memset(bytes, 'x', 2048);
 	put_bytes(f, "noise.tar", bytes, 2048);
-	/* csv */
+}
+
+static void make_tables(const struct fixture *f)
+{
 	put_text(f, "word.csv", "x,y,class\n1,2,a\n3,oops,b\n");
 	put_text(f, "plain.csv", "1,2,0\n3,oops,1\n");
 	put_text(f, "fields.csv", "1,2,0\n\n1,2\n");
@@ -87,6 +96,16 @@ static int make_fixture(void **state)
 	put_text(f, "first.csv", "1,oops,0\n1,2,1\n");
 	put_text(f, "missing.csv", "1,,0\n1,2,1\n");
 	put_text(f, "nan.csv", "1,2,0\n1,nan,1\n");
+}
+
+static int make_fixture(void **state)
+{
+	(void)state;
+	fixture_open(&fixture);
+	make_texts(&fixture);
+	make_idx_files(&fixture);
+	make_images(&fixture);
+	make_tables(&fixture);
 	return 0;
 }
 
@@ -139,6 +158,7 @@ static const struct wrong wrongs[] = {
 	{ "images:@/sizes", GT_EINVAL, "'a/1.png' has 8 x 8 pixels, but 'b/3.png' 8 x 9",
 	    "size=N" },
 	{ "images:@/sizes,size=8,split=test", GT_EINVAL, "has no sub-folder 'test'", "split=test" },
+	{ "images:@/one-split,split=test", GT_EINVAL, "has no sub-folder 'test'", "split=test" },
 	{ "images:@/cut", GT_EFORMAT, "'@/cut/a/1.jpg': corrupt JPEG: Premature end", "replace" },
 	{ "images:@/liar", GT_EFORMAT, "'@/liar/a/1.png': corrupt PNG: Not enough image data",
 	    "replace" },
