@@ -65,6 +65,7 @@ LIB_SRC  := $(wildcard lib/*/*.c lib/*/*/*.c) $(wildcard $(KERNELS_ONCE))
 CMD_SRC  := $(wildcard cmd/*.c)
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 ORACLE_SRC := $(wildcard tests/oracle/*.c)
+BENCH_SRC := $(wildcard tests/bench/*.c)
 FAKE_SRC := $(wildcard tests/fake/nvml.c)
 HEADERS  := $(wildcard lib/*/*.h lib/*/*/*.h)
 
@@ -73,6 +74,7 @@ LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) \
 CMD_OBJ  := $(CMD_SRC:%.c=$(BUILD)/obj/%.o)
 TEST_OBJ := $(UNIT_SRC:%.c=$(BUILD)/obj/%.o) $(ORACLE_SRC:%.c=$(BUILD)/obj/%.o)
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/tests/%)
+BENCH_BIN := $(BENCH_SRC:tests/bench/%.c=$(BUILD)/tests/bench_%)
 ORACLE_BIN := $(ORACLE_SRC:tests/oracle/%.c=$(BUILD)/tests/%)
 FAKE_SO  := $(FAKE_SRC:tests/fake/nvml.c=$(BUILD)/tests/fake/libnvidia-ml.so.1)
 
@@ -95,6 +97,10 @@ $(UNIT_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libgtrain.a
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ -lcmocka $(GT_LIBS)
 
 $(ORACLE_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/oracle/%.o $(BUILD)/libgtrain.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
+
+$(BENCH_BIN): $(BUILD)/tests/bench_%: $(BUILD)/obj/tests/bench/%.o $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
 
@@ -171,7 +177,7 @@ demo: deps   ## build, then show what gtrain does
 demo-run: all
 	@GTRAIN='$(BUILD)/gtrain' sh tests/demo.sh
 
-bench: all   ## measure speed against PyTorch
+bench: all $(BENCH_BIN)   ## measure speed against PyTorch
 	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/bench.py
 
 # Installing ----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/vmath_exp.h"
+#include "kernels/cpu/vmath.h"
 #include "lib/base/philox.h"
 
 /*
@@ -41,6 +41,7 @@ struct sizes {
 	int64_t B, T, heads, D;
 	int64_t Dp, Tp, Tr;
 	int64_t panel; /* elements of a panel */
+	double scale;  /* of scores: 1 / sqrt(D) */
 };
 
 static struct sizes sizes_of(const struct gt_call *call, const struct gt_tensor *qkv)
@@ -50,6 +51,7 @@ static struct sizes sizes_of(const struct gt_call *call, const struct gt_tensor 
 
 	s.heads = call->attrs.attention.heads;
 	s.D = qkv->shape[2] / 3 / s.heads;
+	s.scale = 1 / sqrt((double)s.D);
 	s.panel = lanes * PANEL_VECTORS;
 	s.Dp = round_up(s.D, lanes);
 	s.Tr = round_up(s.T, ROWS);
@@ -100,18 +102,18 @@ static int64_t draw_words(int64_t T)
 static const uint32_t *draw_row(const struct draw *d, uint64_t c, int64_t n, uint32_t *words)
 {
 	enum { BLOCKS = 16 };
-	uint64_t first = c / 4, last = (c + (uint64_t)n - 1) / 4;
+	uint64_t first = c / 4, last = (c + (uint64_t)n - 1) / 4, seed = d->seed;
+	const uint32_t stream = d->stream, step = d->step;
 
 	for (uint64_t block = first; block <= last; block += BLOCKS) {
 		uint32_t *to = words + (block - first) * 4;
 
-#pragma omp simd
 		for (uint32_t i = 0; i < BLOCKS; i++) {
-			uint32_t counter[4] = { (uint32_t)(block + i),
-				(uint32_t)((block + i) >> 32), d->stream, d->step };
+			const uint32_t counter[4] = { (uint32_t)(block + i),
+				(uint32_t)((block + i) >> 32), stream, step };
 			uint32_t out[4];
 
-			gt_philox(d->seed, counter, out);
+			gt_philox(seed, counter, out);
 			to[4 * i] = out[0];
 			to[4 * i + 1] = out[1];
 			to[4 * i + 2] = out[2];
@@ -130,19 +132,35 @@ static uint64_t draw_element(
 	       (uint64_t)(i * s->T);
 }
 
+/*
+ * e^x of x <= 0, NaN for NaN: gt_vexp() without what only other x need. Probabilities that would be subnormal are
+ * zero: they change no sum, and slow the products down.
+ */
+static inline float exp_negative(float x)
+{
+	int32_t n;
+	float e = 1.0f + gt_vexp_reduce(x < -87.0f ? -87.0f : x, &n);
+
+	e *= gt_float_of((int32_t)((uint32_t)(n + 127) << 23));
+	return x < -87.0f ? 0.0f : e;
+}
+
 /* ---- the two instances ---- */
 
 #define REAL       float
+#define INTEGER    int32_t
 #define NAME(name) name##_f32
-#define EXP(x)     gt_expf(x)
-#define LOG(x)     logf(x)
+#define EXP(x)     exp_negative(x)
+#define LOG(x)     gt_vlog(x)
 #include "kernels/cpu/attention_body.h"
 #undef REAL
+#undef INTEGER
 #undef NAME
 #undef EXP
 #undef LOG
 
 #define REAL       double
+#define INTEGER    int64_t
 #define NAME(name) name##_f64
 #define EXP(x)     exp(x)
 #define LOG(x)     log(x)

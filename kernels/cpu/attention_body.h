@@ -1,9 +1,16 @@
-/* attention_body.h - attention for one element type: REAL, NAME(), EXP(), LOG() are given by attention.c. */
+/* attention_body.h - attention for one element type: REAL, INTEGER, NAME(), EXP(), LOG() are given by attention.c. */
 
 enum { NAME(LANES) = VECTOR_BYTES / sizeof(REAL) };
-#define LANES NAME(LANES)
 
-typedef REAL NAME(vector) __attribute__((vector_size(VECTOR_BYTES), may_alias));
+#define LANES  NAME(LANES)
+#define VECTOR NAME(vector)
+#define MASK   NAME(mask)
+#define PANELS struct NAME(panels)
+#define ROOM   struct NAME(room)
+#define HEAD   struct NAME(head)
+
+typedef REAL VECTOR __attribute__((vector_size(VECTOR_BYTES), may_alias));
+typedef INTEGER MASK __attribute__((vector_size(VECTOR_BYTES))); /* of REAL's size */
 
 /* ---- products ---- */
 
@@ -16,17 +23,16 @@ __attribute__((always_inline)) static inline void NAME(block)(int rows, int vect
     const REAL *a, int64_t a_row, int64_t a_col, const REAL *b, int64_t ldb, REAL *c, int64_t ldc,
     bool add)
 {
-	NAME(vector) sum[8][4];
+	VECTOR sum[8][4];
 
 	for (int r = 0; r < rows; r++)
 		for (int v = 0; v < vectors; v++)
-			sum[r][v] =
-			    add ? *(NAME(vector) *)(c + r * ldc + v * LANES) : (NAME(vector)){ 0 };
+			sum[r][v] = add ? *(VECTOR *)(c + r * ldc + v * LANES) : (VECTOR){ 0 };
 	for (int64_t p = 0; p < k; p++) {
-		NAME(vector) x[4];
+		VECTOR x[4];
 
 		for (int v = 0; v < vectors; v++)
-			x[v] = *(const NAME(vector) *)(b + p * ldb + v * LANES);
+			x[v] = *(const VECTOR *)(b + p * ldb + v * LANES);
 		for (int r = 0; r < rows; r++) {
 			REAL f = a[r * a_row + p * a_col];
 
@@ -36,11 +42,20 @@ __attribute__((always_inline)) static inline void NAME(block)(int rows, int vect
 	}
 	for (int r = 0; r < rows; r++)
 		for (int v = 0; v < vectors; v++)
-			*(NAME(vector) *)(c + r * ldc + v * LANES) = sum[r][v];
+			*(VECTOR *)(c + r * ldc + v * LANES) = sum[r][v];
 }
 
-/* A matrix b of any number of rows in panels of `panel` columns: element (p, j) is at
- * data[j / panel * next + p * ld + j % panel]. A row-major matrix is one with next = panel. */
+/* The same for ROWS rows, `rows` at a time. */
+__attribute__((always_inline)) static inline void NAME(blocks)(int rows, int vectors, int64_t k,
+    const REAL *a, int64_t a_row, int64_t a_col, const REAL *b, int64_t ldb, REAL *c, int64_t ldc,
+    bool add)
+{
+	for (int r = 0; r < ROWS; r += rows, a += rows * a_row, c += rows * ldc)
+		NAME(block)(rows, vectors, k, a, a_row, a_col, b, ldb, c, ldc, add);
+}
+
+/* A matrix of any number of rows in panels of PANEL_VECTORS * LANES columns, `next` apart; rows of a panel are `ld`
+ * apart. A row-major matrix is one where a panel starts beside the last. */
 struct NAME(panels) {
 	const REAL *data;
 	int64_t ld, next;
@@ -48,38 +63,27 @@ struct NAME(panels) {
 
 /* c[ROWS, n] = (add ? c : 0) + a[ROWS, k] b[k, n], n a multiple of LANES. */
 static void NAME(multiply)(int64_t n, int64_t k, const REAL *a, int64_t a_row, int64_t a_col,
-    struct NAME(panels) b, REAL *c, int64_t ldc, bool add)
+    const PANELS *b, REAL *c, int64_t ldc, bool add)
 {
-	for (int64_t j = 0; j < n; j += PANEL_VECTORS * LANES) {
-		const REAL *x = b.data + j / (PANEL_VECTORS * LANES) * b.next;
-		int64_t vectors = (n - j) / LANES;
+	const int rows_of_two = PANEL_VECTORS == 4 ? 8 : 4;
+	const REAL *x = b->data;
 
-#if PANEL_VECTORS > 2
-		if (vectors >= 4) {
-			NAME(block)(4, 4, k, a, a_row, a_col, x, b.ld, c + j, ldc, add);
-			NAME(block)
-			(4, 4, k, a + 4 * a_row, a_row, a_col, x, b.ld, c + 4 * ldc + j, ldc, add);
-			continue;
+	for (int64_t left = n / LANES; left > 0; left -= PANEL_VECTORS) {
+		switch (left < PANEL_VECTORS ? left : PANEL_VECTORS) {
+		case 4:
+			NAME(blocks)(4, 4, k, a, a_row, a_col, x, b->ld, c, ldc, add);
+			break;
+		case 3:
+			NAME(blocks)(4, 3, k, a, a_row, a_col, x, b->ld, c, ldc, add);
+			break;
+		case 2:
+			NAME(blocks)(rows_of_two, 2, k, a, a_row, a_col, x, b->ld, c, ldc, add);
+			break;
+		default:
+			NAME(blocks)(8, 1, k, a, a_row, a_col, x, b->ld, c, ldc, add);
 		}
-		if (vectors == 3) {
-			NAME(block)(4, 3, k, a, a_row, a_col, x, b.ld, c + j, ldc, add);
-			NAME(block)
-			(4, 3, k, a + 4 * a_row, a_row, a_col, x, b.ld, c + 4 * ldc + j, ldc, add);
-			continue;
-		}
-		if (vectors == 2) {
-			NAME(block)(8, 2, k, a, a_row, a_col, x, b.ld, c + j, ldc, add);
-			continue;
-		}
-#else
-		if (vectors >= 2) {
-			NAME(block)(4, 2, k, a, a_row, a_col, x, b.ld, c + j, ldc, add);
-			NAME(block)
-			(4, 2, k, a + 4 * a_row, a_row, a_col, x, b.ld, c + 4 * ldc + j, ldc, add);
-			continue;
-		}
-#endif
-		NAME(block)(8, 1, k, a, a_row, a_col, x, b.ld, c + j, ldc, add);
+		x += b->next;
+		c += PANEL_VECTORS * LANES;
 	}
 }
 
@@ -108,11 +112,11 @@ static void *NAME(take)(char *base, size_t *used, int64_t count, size_t size)
 }
 
 /* Lay the room out from base (NULL: only measure). Returns its bytes. */
-static size_t NAME(lay_out)(struct NAME(room) * m, const struct sizes *s, bool gradient, char *base)
+static size_t NAME(lay_out)(ROOM *m, const struct sizes *s, bool gradient, char *base)
 {
 	size_t used = 0, size = sizeof(REAL);
 
-	*m = (struct NAME(room)){ .ld = s->Tp + LANES };
+	*m = (ROOM){ .ld = s->Tp + LANES };
 	m->q = NAME(take)(base, &used, s->Tr * s->Dp, size);
 	m->kt = NAME(take)(base, &used, s->D * s->Tp, size);
 	m->s = NAME(take)(base, &used, (gradient ? TILE : ROWS) * m->ld, size);
@@ -131,18 +135,20 @@ static size_t NAME(lay_out)(struct NAME(room) * m, const struct sizes *s, bool g
 	return used;
 }
 
-/* to[rows][Dp] = factor * from[T][D] (rows ld apart), zero beyond. */
-static void NAME(pack)(
-    REAL *to, int64_t rows, const REAL *from, int64_t ld, const struct sizes *s, REAL factor)
+/* to[rows][Dp] = factor * from[T][D] (rows ld apart), zero from row T on. Columns from D on are not written: they
+ * only make columns that nobody reads. */
+static void NAME(pack)(REAL *restrict to, int64_t rows, const REAL *restrict from, int64_t ld,
+    const struct sizes *s, REAL factor)
 {
-	memset(to, 0, (size_t)(rows * s->Dp) * sizeof(REAL));
+	memset(to + s->T * s->Dp, 0, (size_t)((rows - s->T) * s->Dp) * sizeof(REAL));
 	for (int64_t i = 0; i < s->T; i++)
 		for (int64_t d = 0; d < s->D; d++)
 			to[i * s->Dp + d] = factor * from[i * ld + d];
 }
 
 /* The transpose of from[T][D] (rows ld apart) in panels [Tp / panel][D][panel], zero beyond T. */
-static void NAME(pack_transposed)(REAL *to, const REAL *from, int64_t ld, const struct sizes *s)
+static void NAME(pack_transposed)(
+    REAL *restrict to, const REAL *restrict from, int64_t ld, const struct sizes *s)
 {
 	for (int64_t j0 = 0; j0 < s->Tp; j0 += LANES) {
 		REAL *panel = to + j0 / s->panel * s->panel * s->D + j0 % s->panel;
@@ -163,8 +169,8 @@ static void NAME(pack_transposed)(REAL *to, const REAL *from, int64_t ld, const 
 }
 
 /* to[i][D] (rows ld apart) = factor * from[i][Dp] for i < rows. */
-static void NAME(unpack)(
-    REAL *to, int64_t ld, const REAL *from, int64_t rows, const struct sizes *s, REAL factor)
+static void NAME(unpack)(REAL *restrict to, int64_t ld, const REAL *restrict from, int64_t rows,
+    const struct sizes *s, REAL factor)
 {
 	for (int64_t i = 0; i < rows; i++)
 		for (int64_t d = 0; d < s->D; d++)
@@ -179,47 +185,95 @@ static int64_t NAME(columns)(int64_t i)
 
 /* ---- rows of scores ---- */
 
-/* Mask a row of vectors * LANES scores of which the first `valid` count. */
-static void NAME(mask_row)(REAL *row, int64_t valid, int64_t vectors)
+/* Where c is true (all bits) a, elsewhere b. */
+static inline VECTOR NAME(select)(MASK c, VECTOR a, VECTOR b)
 {
-	for (int64_t j = valid; j < vectors * LANES; j++)
-		row[j] = -(REAL)INFINITY;
+	return (VECTOR)((c & (MASK)a) | (~c & (MASK)b));
 }
 
-/* row = exp(row - largest), in place. Returns the sum and stores the largest. */
-static REAL NAME(exp_row)(REAL *row, int64_t vectors, REAL *largest)
+/* x[l] = the larger of, or the sum of, x[l] and x[l + half]: an operation or two, as half is a constant. */
+__attribute__((always_inline)) static inline void NAME(fold_largest)(REAL *x, int half)
 {
-	REAL lanes[LANES], m = row[0], sum = 0;
+	for (int l = 0; l < half && half < LANES; l++)
+		x[l] = x[l + half] > x[l] ? x[l + half] : x[l];
+}
 
-	memcpy(lanes, row, sizeof(lanes));
-	for (int64_t v = 1; v < vectors; v++)
-		for (int64_t l = 0; l < LANES; l++)
-			lanes[l] = row[v * LANES + l] > lanes[l] ? row[v * LANES + l] : lanes[l];
-	for (int64_t l = 1; l < LANES; l++)
-		m = lanes[l] > m ? lanes[l] : m;
-#pragma omp simd reduction(+ : sum)
-	for (int64_t j = 0; j < vectors * LANES; j++) {
-		row[j] = EXP(row[j] - m);
-		sum += row[j];
+__attribute__((always_inline)) static inline void NAME(fold_sum)(REAL *x, int half)
+{
+	for (int l = 0; l < half && half < LANES; l++)
+		x[l] += x[l + half];
+}
+
+static inline REAL NAME(largest_lane)(VECTOR v)
+{
+	REAL x[LANES];
+
+	memcpy(x, &v, sizeof(x));
+	NAME(fold_largest)(x, 8);
+	NAME(fold_largest)(x, 4);
+	NAME(fold_largest)(x, 2);
+	NAME(fold_largest)(x, 1);
+	return x[0];
+}
+
+static inline REAL NAME(sum_of_lanes)(VECTOR v)
+{
+	REAL x[LANES];
+
+	memcpy(x, &v, sizeof(x));
+	NAME(fold_sum)(x, 8);
+	NAME(fold_sum)(x, 4);
+	NAME(fold_sum)(x, 2);
+	NAME(fold_sum)(x, 1);
+	return x[0];
+}
+
+/* Set a row of vectors to -inf from `valid` on. Returns the largest element. */
+static REAL NAME(mask_row)(REAL *row, int valid, int vectors)
+{
+	VECTOR minus_infinity = -(REAL)INFINITY - (VECTOR){ 0 };
+	VECTOR largest = minus_infinity;
+	MASK left;
+
+	for (int l = 0; l < LANES; l++)
+		left[l] = valid - l;
+	for (int v = 0; v < vectors; v++) {
+		VECTOR *at = (VECTOR *)(row + v * LANES);
+		VECTOR x = NAME(select)(left > 0, *at, minus_infinity);
+
+		*at = x;
+		largest = NAME(select)(x > largest, x, largest);
+		left -= LANES;
 	}
-	*largest = m;
-	return sum;
+	return NAME(largest_lane)(largest);
+}
+
+/* row = exp(row - shift). Returns the sum. */
+static REAL NAME(exp_row)(REAL *row, int vectors, REAL shift)
+{
+	VECTOR sum = { 0 };
+
+	for (int j = 0; j < vectors * LANES; j++)
+		row[j] = EXP(row[j] - shift);
+	for (int v = 0; v < vectors; v++)
+		sum += *(VECTOR *)(row + v * LANES);
+	return NAME(sum_of_lanes)(sum);
 }
 
 /* row *= kept ? scale : 0 */
-static void NAME(drop_row)(
-    REAL *row, int64_t count, const uint32_t *words, uint32_t threshold, REAL scale)
+static void NAME(drop_row)(REAL *restrict row, int64_t count, const uint32_t *restrict words,
+    uint32_t threshold, REAL scale)
 {
 #pragma omp simd
 	for (int64_t j = 0; j < count; j++)
 		row[j] *= words[j] >> 8 < threshold ? 0 : scale;
 }
 
-/* Scores s and gradients dp of what multiplied v: s = p, dp = p (dp - delta), with p = exp(s - lse). */
-static void NAME(gradient_row)(REAL *s, REAL *dp, int64_t vectors, REAL lse, REAL delta)
+/* Masked scores s and gradients dp of what multiplied v: s = p, dp = p (dp - delta), with p = exp(s - lse). */
+static void NAME(gradient_row)(
+    REAL *restrict s, REAL *restrict dp, int vectors, REAL lse, REAL delta)
 {
-#pragma omp simd
-	for (int64_t j = 0; j < vectors * LANES; j++) {
+	for (int j = 0; j < vectors * LANES; j++) {
 		REAL p = EXP(s[j] - lse);
 
 		s[j] = p;
@@ -237,41 +291,44 @@ struct NAME(head) {
 	int64_t b, index;
 };
 
-static void NAME(forward_block)(const struct NAME(head) * h, const struct NAME(room) * m,
-    const struct sizes *s, const struct draw *draw, int64_t i0)
+static void NAME(forward_block)(
+    const HEAD *h, const ROOM *m, const struct sizes *s, const struct draw *draw, int64_t i0)
 {
-	const struct NAME(panels) kt = { m->kt, s->panel, s->panel * s->D };
-	const struct NAME(panels) v = { m->v, s->Dp, s->panel };
+	const PANELS kt = { m->kt, s->panel, s->panel * s->D };
+	const PANELS v = { m->v, s->Dp, s->panel };
 	int64_t n = NAME(columns)(i0), keys = i0 + ROWS < s->T ? i0 + ROWS : s->T;
-	REAL factor[ROWS];
+	REAL largest[ROWS] = { 0 }, sum[ROWS] = { 0 };
+	int vectors = (int)(n / LANES);
 
-	NAME(multiply)(n, s->D, m->q + i0 * s->Dp, s->Dp, 1, kt, m->s, m->ld, false);
+	NAME(multiply)(n, s->D, m->q + i0 * s->Dp, s->Dp, 1, &kt, m->s, m->ld, false);
 	for (int64_t r = 0; i0 + r < keys; r++) {
-		REAL *row = m->s + r * m->ld, largest, sum;
+		REAL *row = m->s + r * m->ld;
 		int64_t i = i0 + r;
 
-		NAME(mask_row)(row, i + 1, n / LANES);
-		sum = NAME(exp_row)(row, n / LANES, &largest);
-		h->lse[i] = largest + LOG(sum);
-		factor[r] = 1 / sum;
+		largest[r] = NAME(mask_row)(row, (int)i + 1, vectors);
+		sum[r] = NAME(exp_row)(row, vectors, largest[r]);
 		if (draw->on) {
 			uint64_t c = draw_element(draw, s, h->b, h->index, i);
+			const uint32_t *words = draw_row(draw, c, i + 1, m->words);
 
-			NAME(drop_row)
-			(row, i + 1, draw_row(draw, c, i + 1, m->words), draw->threshold,
-			    (REAL)draw->scale);
+			NAME(drop_row)(row, i + 1, words, draw->threshold, (REAL)draw->scale);
 		}
 	}
-	NAME(multiply)(s->Dp, keys, m->s, m->ld, 1, v, m->y, s->Dp, false);
-	for (int64_t r = 0; i0 + r < keys; r++)
-		NAME(unpack)
-		(h->y + (i0 + r) * h->narrow, h->narrow, m->y + r * s->Dp, 1, s, factor[r]);
+	for (int r = 0; r < ROWS; r++)
+		largest[r] += LOG(sum[r]);
+	memcpy(h->lse + i0, largest, (size_t)(keys - i0) * sizeof(REAL));
+	NAME(multiply)(s->Dp, keys, m->s, m->ld, 1, &v, m->y, s->Dp, false);
+	for (int64_t r = 0; i0 + r < keys; r++) {
+		REAL *y = h->y + (i0 + r) * h->narrow;
+
+		NAME(unpack)(y, h->narrow, m->y + r * s->Dp, 1, s, 1 / sum[r]);
+	}
 }
 
-static void NAME(forward_head)(const struct NAME(head) * h, const struct NAME(room) * m,
-    const struct sizes *s, const struct draw *draw)
+static void NAME(forward_head)(
+    const HEAD *h, const ROOM *m, const struct sizes *s, const struct draw *draw)
 {
-	NAME(pack)(m->q, s->Tr, h->q, h->wide, s, (REAL)(1 / sqrt((double)s->D)));
+	NAME(pack)(m->q, s->Tr, h->q, h->wide, s, (REAL)s->scale);
 	NAME(pack)(m->v, s->T, h->v, h->wide, s, 1);
 	NAME(pack_transposed)(m->kt, h->k, h->wide, s);
 	for (int64_t i0 = 0; i0 < s->T; i0 += ROWS)
@@ -281,10 +338,10 @@ static void NAME(forward_head)(const struct NAME(head) * h, const struct NAME(ro
 /* ---- gradient ---- */
 
 /* Turn the block's s and dp into dropped probabilities and gradients of scores. */
-static void NAME(gradient_rows)(const struct NAME(head) * h, const struct NAME(room) * m,
-    const struct sizes *s, const struct draw *draw, int64_t i0, REAL *scores, REAL *dp)
+static void NAME(gradient_rows)(const HEAD *h, const ROOM *m, const struct sizes *s,
+    const struct draw *draw, int64_t i0, REAL *scores, REAL *dp)
 {
-	int64_t vectors = NAME(columns)(i0) / LANES;
+	int vectors = (int)(NAME(columns)(i0) / LANES);
 
 	for (int64_t i = i0; i < i0 + ROWS && i < s->T; i++) {
 		REAL *row = scores + (i - i0) * m->ld, *drow = dp + (i - i0) * m->ld;
@@ -301,7 +358,7 @@ static void NAME(gradient_rows)(const struct NAME(head) * h, const struct NAME(r
 			words = draw_row(draw, c, i + 1, m->words);
 			NAME(drop_row)(drow, i + 1, words, draw->threshold, (REAL)draw->scale);
 		}
-		NAME(mask_row)(row, i + 1, vectors);
+		NAME(mask_row)(row, (int)i + 1, vectors);
 		NAME(gradient_row)(row, drow, vectors, h->lse[i], delta);
 		if (words)
 			NAME(drop_row)(row, i + 1, words, draw->threshold, (REAL)draw->scale);
@@ -309,27 +366,38 @@ static void NAME(gradient_rows)(const struct NAME(head) * h, const struct NAME(r
 }
 
 /* One block of a tile: its scores and dp at row r of the tile, its dq. */
-static void NAME(gradient_block)(const struct NAME(head) * h, const struct NAME(room) * m,
-    const struct sizes *s, const struct draw *draw, int64_t i0, int64_t r)
+static void NAME(gradient_block)(const HEAD *h, const ROOM *m, const struct sizes *s,
+    const struct draw *draw, int64_t i0, int64_t r)
 {
-	const struct NAME(panels) kt = { m->kt, s->panel, s->panel * s->D };
-	const struct NAME(panels) vt = { m->vt, s->panel, s->panel * s->D };
-	const struct NAME(panels) k = { m->k, s->Dp, s->panel };
+	const PANELS kt = { m->kt, s->panel, s->panel * s->D };
+	const PANELS vt = { m->vt, s->panel, s->panel * s->D };
+	const PANELS k = { m->k, s->Dp, s->panel };
 	int64_t n = NAME(columns)(i0), keys = i0 + ROWS < s->T ? i0 + ROWS : s->T;
 	REAL *scores = m->s + r * m->ld, *dp = m->dp + r * m->ld;
 
-	NAME(multiply)(n, s->D, m->q + i0 * s->Dp, s->Dp, 1, kt, scores, m->ld, false);
-	NAME(multiply)(n, s->D, m->dy + i0 * s->Dp, s->Dp, 1, vt, dp, m->ld, false);
+	NAME(multiply)(n, s->D, m->q + i0 * s->Dp, s->Dp, 1, &kt, scores, m->ld, false);
+	NAME(multiply)(n, s->D, m->dy + i0 * s->Dp, s->Dp, 1, &vt, dp, m->ld, false);
 	NAME(gradient_rows)(h, m, s, draw, i0, scores, dp);
-	NAME(multiply)(s->Dp, keys, dp, m->ld, 1, k, m->y, s->Dp, false);
-	NAME(unpack)
-	(h->dq + i0 * h->wide, h->wide, m->y, keys - i0, s, (REAL)(1 / sqrt((double)s->D)));
+	NAME(multiply)(s->Dp, keys, dp, m->ld, 1, &k, m->y, s->Dp, false);
+	NAME(unpack)(h->dq + i0 * h->wide, h->wide, m->y, keys - i0, s, (REAL)s->scale);
 }
 
-static void NAME(gradient_head)(const struct NAME(head) * h, const struct NAME(room) * m,
-    const struct sizes *s, const struct draw *draw)
+/* dk += ds^T q and dv += p^T dy of keys [j, j + ROWS) and those rows of the tile [i0, end) that see them. */
+static void NAME(add_to_keys)(
+    const ROOM *m, const struct sizes *s, int64_t i0, int64_t end, int64_t j)
 {
-	NAME(pack)(m->q, s->Tr, h->q, h->wide, s, (REAL)(1 / sqrt((double)s->D)));
+	int64_t i = j > i0 ? j : i0, at = (i - i0) * m->ld + j, n = s->Dp;
+	const PANELS q = { m->q + i * n, n, s->panel };
+	const PANELS dy = { m->dy + i * n, n, s->panel };
+
+	NAME(multiply)(n, end - i, m->dp + at, 1, m->ld, &q, m->dk + j * n, n, true);
+	NAME(multiply)(n, end - i, m->s + at, 1, m->ld, &dy, m->dv + j * n, n, true);
+}
+
+static void NAME(gradient_head)(
+    const HEAD *h, const ROOM *m, const struct sizes *s, const struct draw *draw)
+{
+	NAME(pack)(m->q, s->Tr, h->q, h->wide, s, (REAL)s->scale);
 	NAME(pack)(m->k, s->T, h->k, h->wide, s, 1);
 	NAME(pack)(m->dy, s->Tr, h->dy, h->narrow, s, 1);
 	NAME(pack_transposed)(m->kt, h->k, h->wide, s);
@@ -341,17 +409,8 @@ static void NAME(gradient_head)(const struct NAME(head) * h, const struct NAME(r
 
 		for (int64_t i = i0; i < end; i += ROWS)
 			NAME(gradient_block)(h, m, s, draw, i, i - i0);
-		/* dk += ds^T q and dv += p^T dy, of rows that are not before the keys */
-		for (int64_t j = 0; j < end; j += ROWS) {
-			int64_t i = j > i0 ? j : i0, at = (i - i0) * m->ld + j;
-			struct NAME(panels) q = { m->q + i * s->Dp, s->Dp, s->panel };
-			struct NAME(panels) dy = { m->dy + i * s->Dp, s->Dp, s->panel };
-
-			NAME(multiply)
-			(s->Dp, end - i, m->dp + at, 1, m->ld, q, m->dk + j * s->Dp, s->Dp, true);
-			NAME(multiply)
-			(s->Dp, end - i, m->s + at, 1, m->ld, dy, m->dv + j * s->Dp, s->Dp, true);
-		}
+		for (int64_t j = 0; j < end; j += ROWS)
+			NAME(add_to_keys)(m, s, i0, end, j);
 	}
 	NAME(unpack)(h->dk, h->wide, m->dk, s->T, s, 1);
 	NAME(unpack)(h->dv, h->wide, m->dv, s->T, s, 1);
@@ -362,7 +421,7 @@ static void NAME(gradient_head)(const struct NAME(head) * h, const struct NAME(r
 static int NAME(prepare)(struct gt_call *call, const struct gt_tensor *qkv, bool gradient)
 {
 	struct sizes s = sizes_of(call, qkv);
-	struct NAME(room) room;
+	ROOM room;
 
 	call->workspace_bytes =
 	    (size_t)omp_get_max_threads() * NAME(lay_out)(&room, &s, gradient, NULL);
@@ -381,12 +440,11 @@ static int NAME(gradient_prepare)(struct gt_call *call, struct gt_err *err)
 	return NAME(prepare)(call, &call->in[1], true);
 }
 
-static struct NAME(head)
-    NAME(forward_head_of)(const struct gt_call *call, const struct sizes *s, int64_t work)
+static HEAD NAME(forward_head_of)(const struct gt_call *call, const struct sizes *s, int64_t work)
 {
 	int64_t b = work / s->heads, head = work % s->heads, C = s->heads * s->D;
 	const REAL *qkv = (const REAL *)call->in[0].data + b * s->T * 3 * C + head * s->D;
-	struct NAME(head) h = { .wide = 3 * C, .narrow = C, .b = b, .index = head };
+	HEAD h = { .wide = 3 * C, .narrow = C, .b = b, .index = head };
 
 	h.q = qkv;
 	h.k = qkv + C;
@@ -396,14 +454,13 @@ static struct NAME(head)
 	return h;
 }
 
-static struct NAME(head)
-    NAME(gradient_head_of)(const struct gt_call *call, const struct sizes *s, int64_t work)
+static HEAD NAME(gradient_head_of)(const struct gt_call *call, const struct sizes *s, int64_t work)
 {
 	int64_t b = work / s->heads, head = work % s->heads, C = s->heads * s->D;
 	int64_t wide = b * s->T * 3 * C + head * s->D, narrow = b * s->T * C + head * s->D;
 	const REAL *qkv = (const REAL *)call->in[1].data + wide;
 	REAL *dqkv = (REAL *)call->out[0].data + wide;
-	struct NAME(head) h = { .wide = 3 * C, .narrow = C, .b = b, .index = head };
+	HEAD h = { .wide = 3 * C, .narrow = C, .b = b, .index = head };
 
 	h.q = qkv;
 	h.k = qkv + C;
@@ -421,18 +478,18 @@ static int NAME(forward_run)(struct gt_call *call, struct gt_err *err)
 {
 	struct sizes s = sizes_of(call, &call->in[0]);
 	struct draw draw = draw_of(call, &call->in[1]);
-	struct NAME(room) measured;
+	ROOM measured;
 	size_t bytes = NAME(lay_out)(&measured, &s, false, NULL);
 	int threads = (int)(call->workspace_bytes / bytes);
 
 	(void)err;
 #pragma omp parallel for schedule(static) num_threads(threads)
 	for (int64_t work = 0; work < s.B * s.heads; work++) {
-		struct NAME(head) h = NAME(forward_head_of)(call, &s, work);
-		struct NAME(room) room;
+		HEAD h = NAME(forward_head_of)(call, &s, work);
+		ROOM room;
+		char *workspace = (char *)call->workspace + (size_t)omp_get_thread_num() * bytes;
 
-		NAME(lay_out)
-		(&room, &s, false, (char *)call->workspace + (size_t)omp_get_thread_num() * bytes);
+		NAME(lay_out)(&room, &s, false, workspace);
 		NAME(forward_head)(&h, &room, &s, &draw);
 	}
 	return 0;
@@ -442,21 +499,26 @@ static int NAME(gradient_run)(struct gt_call *call, struct gt_err *err)
 {
 	struct sizes s = sizes_of(call, &call->in[1]);
 	struct draw draw = draw_of(call, &call->in[4]);
-	struct NAME(room) measured;
+	ROOM measured;
 	size_t bytes = NAME(lay_out)(&measured, &s, true, NULL);
 	int threads = (int)(call->workspace_bytes / bytes);
 
 	(void)err;
 #pragma omp parallel for schedule(static) num_threads(threads)
 	for (int64_t work = 0; work < s.B * s.heads; work++) {
-		struct NAME(head) h = NAME(gradient_head_of)(call, &s, work);
-		struct NAME(room) room;
+		HEAD h = NAME(gradient_head_of)(call, &s, work);
+		ROOM room;
+		char *workspace = (char *)call->workspace + (size_t)omp_get_thread_num() * bytes;
 
-		NAME(lay_out)
-		(&room, &s, true, (char *)call->workspace + (size_t)omp_get_thread_num() * bytes);
+		NAME(lay_out)(&room, &s, true, workspace);
 		NAME(gradient_head)(&h, &room, &s, &draw);
 	}
 	return 0;
 }
 
 #undef LANES
+#undef VECTOR
+#undef MASK
+#undef PANELS
+#undef ROOM
+#undef HEAD

@@ -136,7 +136,10 @@ static int sgemm_run(struct gt_call *call, struct gt_err *err)
 
 /* ---- float64 ---- */
 
-enum { K_BLOCK = 64 }; /* rows of b that stay in the cache while rows of y pass by */
+enum {
+	K_BLOCK = 64,      /* rows of b that stay in the cache while rows of y pass by */
+	FORK_MIN = 1 << 17 /* products that are worth a second thread */
+};
 
 /* y[i, :] += sum over k of a[i, k] b[k, :] */
 static void rows_f64(double *y, const double *a, int64_t a_row, int64_t a_col, const double *b,
@@ -145,7 +148,7 @@ static void rows_f64(double *y, const double *a, int64_t a_row, int64_t a_col, c
 	for (int64_t k0 = 0; k0 < s->k; k0 += K_BLOCK) {
 		int64_t k1 = k0 + K_BLOCK < s->k ? k0 + K_BLOCK : s->k;
 
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (s->m * s->n * (k1 - k0) >= FORK_MIN)
 		for (int64_t i = 0; i < s->m; i++)
 			for (int64_t k = k0; k < k1; k++) {
 				double f = a[i * a_row + k * a_col];
@@ -159,7 +162,7 @@ static void rows_f64(double *y, const double *a, int64_t a_row, int64_t a_col, c
 /* y[i, j] += sum over k of a[i, k] b[j, k] */
 static void dots_f64(double *y, const double *a, const double *b, const struct sizes *s)
 {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (s->m * s->n * s->k >= FORK_MIN)
 	for (int64_t i = 0; i < s->m; i++)
 		for (int64_t j = 0; j < s->n; j++) {
 			double sum = 0;

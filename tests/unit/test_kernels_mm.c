@@ -1,4 +1,4 @@
-/* test_kernels_mm.c - matrix products, convolutions and attention: float64 against naive loops, float32 against float64. */
+/* test_kernels_mm.c - matrix products, convolutions and attention against naive loops. */
 #include <math.h>
 #include <omp.h>
 #include <setjmp.h>
@@ -603,7 +603,7 @@ static void attention_naive(const struct gt_call *call, const struct attention_c
 	}
 }
 
-/* Forward and gradient of a case by one table; the caller frees both with call_free(), gradient's outputs and dy too. */
+/* Forward and gradient of a case by one table; free them with attention_free(). */
 static void attention_run(const struct gt_kernel *table, enum gt_dtype dtype,
     const struct attention_case *c, struct gt_call *forward, struct gt_call *gradient)
 {
@@ -663,7 +663,7 @@ static double attention_objective(struct gt_call *call, const struct attention_c
 	return sum;
 }
 
-/* Central differences of the naive forward, dropout included, at 60 elements of each of q, k and v. Step 1e-5: error of
+/* Central differences of the naive forward, dropout included, at some 180 elements of qkv. Step 1e-5: the error of
  * the difference is about 1e-10 of the third derivative and 1e-16 / 1e-5 of rounding. */
 static void test_attention_differences(void **state)
 {
@@ -703,7 +703,8 @@ static void test_attention_differences(void **state)
 		}
 }
 
-/* The share dropped: with v = 1 and q = 0, y_i is kept / (i + 1) / (1 - p), so that the sum of (i + 1) y_i counts what is kept. */
+/* The share dropped: with v = 1 and q = 0, y_i is kept / (i + 1) / (1 - p), so that the sum of (i + 1) y_i
+ * counts what is kept. */
 static void test_attention_dropout_share(void **state)
 {
 	static const struct attention_case c = { 2, 130, 2, 8, 0.25 };

@@ -1,0 +1,335 @@
+/* kernels.c - rates of matrix products, convolutions and attention beside sgemm and copy in the same run. */
+#include <dnnl.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+
+/*
+ * bench_kernels [SECONDS [attention|conv|matmul]]: time given to each row, of which the best run counts; default
+ * 0.2. Threads are OpenMP's (OMP_NUM_THREADS). The last column is the share of dnnl_sgemm's best rate on cubes of
+ * 512 to 2048.
+ */
+extern const struct gt_kernel gt_cpu_attention_kernels_base[];
+#if defined(__x86_64__)
+extern const struct gt_kernel gt_cpu_attention_kernels_avx2[], gt_cpu_attention_kernels_avx512[];
+#endif
+
+static const struct gt_kernel *attention_table(void)
+{
+#if defined(__x86_64__)
+	__builtin_cpu_init();
+	if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+	    __builtin_cpu_supports("avx512bw"))
+		return gt_cpu_attention_kernels_avx512;
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+		return gt_cpu_attention_kernels_avx2;
+#endif
+	return gt_cpu_attention_kernels_base;
+}
+
+static double seconds_per_row = 0.2, sgemm_gflops;
+
+/* 64-byte aligned memory, touched. */
+static void *memory(size_t bytes)
+{
+	float *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
+
+	if (!p) {
+		fprintf(stderr, "no memory for %zu bytes\n", bytes);
+		exit(1);
+	}
+	memset(p, 0, bytes);
+	return p;
+}
+
+static struct gt_tensor tensor(int ndim, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+	struct gt_tensor t = { .present = true, .ndim = ndim, .shape = { a, b, c, d } };
+	float *x;
+
+	t.layout = ndim == 4 ? GT_CHANNELS_LAST : GT_PLAIN;
+	t.data = x = memory((size_t)gt_tensor_elements(&t) * sizeof(float));
+	for (int64_t i = 0; i < gt_tensor_elements(&t); i++)
+		x[i] = (float)(i * 7 % 13 - 6) / 8;
+	return t;
+}
+
+static void check(int rc, const struct gt_err *err)
+{
+	if (rc == 0)
+		return;
+	fprintf(stderr, "%s\n", err->text);
+	exit(1);
+}
+
+static const struct gt_kernel *find(
+    const struct gt_kernel *table, const char *op, const struct gt_call *call)
+{
+	while (strcmp(table->op, op) != 0 || (table->accepts && !table->accepts(call)))
+		table++;
+	return table;
+}
+
+/* Best seconds of a run. */
+static double best_run(const struct gt_kernel *table, const char *op, struct gt_call *call)
+{
+	const struct gt_kernel *k = find(table, op, call);
+	struct gt_err err = GT_ERR_INIT;
+	double best = 1e9, begin;
+
+	call->workspace_bytes = 0;
+	call->state = NULL;
+	if (k->prepare)
+		check(k->prepare(call, &err), &err);
+	call->workspace = memory(call->workspace_bytes);
+	if (k->bind)
+		check(k->bind(call, &err), &err);
+	begin = omp_get_wtime();
+	for (int n = 0; n < 3 || omp_get_wtime() - begin < seconds_per_row; n++) {
+		double t = omp_get_wtime();
+
+		check(k->run(call, &err), &err);
+		t = omp_get_wtime() - t;
+		best = t < best ? t : best;
+	}
+	if (k->release)
+		k->release(call);
+	free(call->workspace);
+	return best;
+}
+
+static void call_free(struct gt_call *call)
+{
+	for (int i = 0; i < call->inputs; i++)
+		free(call->in[i].data);
+	for (int i = 0; i < call->outputs; i++)
+		free(call->out[i].data);
+}
+
+static void print_row(const char *name, double flops, double time)
+{
+	printf("%-52s %9.3f ms %7.1f GFLOP/s  %4.2f\n", name, time * 1e3, flops / time * 1e-9,
+	    flops / time * 1e-9 / sgemm_gflops);
+	fflush(stdout);
+}
+
+static void bench_sgemm(void)
+{
+	for (int64_t n = 512; n <= 2048; n += 512) {
+		float *a = memory((size_t)(n * n) * 4), *b = memory((size_t)(n * n) * 4),
+		      *c = memory((size_t)(n * n) * 4);
+		double best = 1e9, begin = omp_get_wtime(), flops = 2.0 * (double)(n * n * n);
+
+		for (int i = 0; i < 3 || omp_get_wtime() - begin < seconds_per_row; i++) {
+			double t = omp_get_wtime();
+
+			if (dnnl_sgemm('N', 'N', n, n, n, 1, a, n, b, n, 0, c, n) != dnnl_success)
+				exit(1);
+			t = omp_get_wtime() - t;
+			best = t < best ? t : best;
+		}
+		printf("dnnl_sgemm %d cubed: %.1f GFLOP/s\n", (int)n, flops / best * 1e-9);
+		if (flops / best * 1e-9 > sgemm_gflops)
+			sgemm_gflops = flops / best * 1e-9;
+		free(a);
+		free(b);
+		free(c);
+	}
+}
+
+static void bench_copy(void)
+{
+	enum { CHUNK = 1 << 20, CHUNKS = 256 };
+	char *a = memory((size_t)CHUNK * CHUNKS), *b = memory((size_t)CHUNK * CHUNKS);
+	double best = 1e9, begin = omp_get_wtime();
+
+	for (int n = 0; n < 3 || omp_get_wtime() - begin < seconds_per_row; n++) {
+		double t = omp_get_wtime();
+
+#pragma omp parallel for schedule(static)
+		for (int i = 0; i < CHUNKS; i++)
+			memcpy(a + (size_t)i * CHUNK, b + (size_t)i * CHUNK, CHUNK);
+		t = omp_get_wtime() - t;
+		best = t < best ? t : best;
+	}
+	printf("copy of 256 MiB, read + write: %.1f GB/s\n\n", 2.0 * CHUNK * CHUNKS / best * 1e-9);
+	free(a);
+	free(b);
+}
+
+/* ---- matmul ---- */
+
+struct linear {
+	const char *name;
+	int64_t m, k, n;
+	bool trans_b, bias;
+};
+
+static const struct linear linears[] = {
+	{ "nanoGPT qkv", 768, 128, 384, true, false },
+	{ "nanoGPT proj", 768, 128, 128, true, false },
+	{ "nanoGPT fc", 768, 128, 512, true, false },
+	{ "nanoGPT fc2", 768, 512, 128, true, false },
+	{ "nanoGPT head", 768, 128, 65, true, false },
+	{ "gpt2 qkv", 256, 768, 2304, false, true },
+	{ "gpt2 proj", 256, 768, 768, false, true },
+	{ "gpt2 fc", 256, 768, 3072, false, true },
+	{ "gpt2 fc2", 256, 3072, 768, false, true },
+	{ "gpt2 head", 256, 768, 50257, true, false },
+};
+
+static void bench_product(const struct linear *l, const char *what, int64_t m, int64_t n, int64_t k,
+    bool ta, bool tb, bool bias)
+{
+	struct gt_call call = { .inputs = bias ? 3 : 2, .outputs = 1 };
+	char name[80];
+
+	call.attrs.matmul.trans_a = ta;
+	call.attrs.matmul.trans_b = tb;
+	call.in[0] = ta ? tensor(2, k, m, 0, 0) : tensor(2, m, k, 0, 0);
+	call.in[1] = tb ? tensor(2, n, k, 0, 0) : tensor(2, k, n, 0, 0);
+	if (bias)
+		call.in[2] = tensor(1, n, 0, 0, 0);
+	call.out[0] = tensor(2, m, n, 0, 0);
+	snprintf(name, sizeof(name), "%s %s [%d x %d x %d] %s%s%s", l->name, what, (int)m, (int)n,
+	    (int)k, ta ? "T" : "N", tb ? "T" : "N", bias ? " + bias" : "");
+	print_row(
+	    name, 2.0 * (double)(m * n * k), best_run(gt_cpu_matmul_kernels, "matmul", &call));
+	call_free(&call);
+}
+
+static void bench_matmul(void)
+{
+	for (size_t i = 0; i < sizeof(linears) / sizeof(linears[0]); i++) {
+		const struct linear *l = &linears[i];
+
+		bench_product(l, "y", l->m, l->n, l->k, false, l->trans_b, l->bias);
+		bench_product(l, "dx", l->m, l->k, l->n, false, !l->trans_b, false);
+		if (l->trans_b)
+			bench_product(l, "dw", l->n, l->k, l->m, true, false, false);
+		else
+			bench_product(l, "dw", l->k, l->n, l->m, true, false, false);
+	}
+}
+
+/* ---- convolutions ---- */
+
+struct conv {
+	int64_t b, c, size, o;
+	int k, stride, pad;
+};
+
+static const struct conv convs[] = {
+	{ 128, 3, 32, 16, 3, 1, 1 },
+	{ 128, 16, 32, 16, 3, 1, 1 },
+	{ 128, 16, 32, 32, 3, 2, 1 },
+	{ 128, 32, 16, 32, 3, 1, 1 },
+	{ 128, 32, 16, 64, 3, 2, 1 },
+	{ 128, 64, 8, 64, 3, 1, 1 },
+	{ 64, 1, 28, 6, 5, 1, 2 },
+	{ 64, 6, 14, 16, 5, 1, 0 },
+};
+
+static void bench_conv(void)
+{
+	static const char *const ops[] = { "conv2d", "conv2d_input_grad", "conv2d_weight_grad" };
+
+	for (size_t i = 0; i < 3 * sizeof(convs) / sizeof(convs[0]); i++) {
+		const struct conv *c = &convs[i / 3];
+		int64_t out = (c->size + 2 * c->pad - c->k) / c->stride + 1;
+		struct gt_tensor x = tensor(4, c->b, c->c, c->size, c->size);
+		struct gt_tensor w = tensor(4, c->o, c->c, c->k, c->k);
+		struct gt_tensor y = tensor(4, c->b, c->o, out, out);
+		struct gt_call call = { .inputs = 2, .outputs = 1 };
+		char name[80];
+
+		w.layout = GT_PLAIN;
+		call.attrs.conv.kernel = c->k;
+		call.attrs.conv.stride = c->stride;
+		call.attrs.conv.pad = c->pad;
+		call.attrs.conv.in_height = call.attrs.conv.in_width = c->size;
+		call.in[0] = i % 3 == 1 ? y : x;
+		call.in[1] = i % 3 == 2 ? y : w;
+		call.out[0] = i % 3 == 0 ? y : i % 3 == 1 ? x : w;
+		snprintf(name, sizeof(name), "%s %d -> %d, %dx%d, k %d, stride %d", ops[i % 3],
+		    (int)c->c, (int)c->o, (int)c->size, (int)c->size, c->k, c->stride);
+		print_row(name, 2.0 * (double)(c->b * c->o * out * out * c->c * c->k * c->k),
+		    best_run(gt_cpu_conv_kernels, ops[i % 3], &call));
+		call_free(&call);
+	}
+}
+
+/* ---- attention ---- */
+
+struct attention {
+	int64_t b, t, d;
+	int heads;
+	double p;
+};
+
+static const struct attention attentions[] = {
+	{ 12, 64, 32, 4, 0 },
+	{ 4, 64, 64, 12, 0 },
+	{ 8, 256, 64, 6, 0 },
+	{ 8, 256, 64, 6, 0.2 },
+	{ 1, 1024, 64, 12, 0 },
+};
+
+/* Counted: two products forward and five backward over the causal half. */
+static void bench_attention(void)
+{
+	for (size_t i = 0; i < sizeof(attentions) / sizeof(attentions[0]); i++) {
+		const struct attention *a = &attentions[i];
+		const int64_t seed[GT_RNG_FIELDS] = { 1, 2, 0, 1 };
+		struct gt_call f = { .inputs = 2, .outputs = 2 }, g = { .inputs = 5, .outputs = 1 };
+		double product = (double)(a->b * a->heads * a->t * a->t * a->d);
+		char name[80];
+
+		f.attrs.attention.heads = a->heads;
+		f.attrs.attention.p = a->p;
+		g.attrs = f.attrs;
+		f.in[0] = tensor(3, a->b, a->t, 3 * a->heads * a->d, 0);
+		f.in[1] = tensor(1, 2 * GT_RNG_FIELDS, 0, 0, 0);
+		f.in[1].present = a->p > 0;
+		memcpy(f.in[1].data, seed, sizeof(seed));
+		f.out[0] = tensor(3, a->b, a->t, a->heads * a->d, 0);
+		f.out[1] = tensor(3, a->b, a->heads, a->t, 0);
+		g.in[0] = tensor(3, a->b, a->t, a->heads * a->d, 0);
+		g.in[1] = f.in[0];
+		g.in[2] = f.out[0];
+		g.in[3] = f.out[1];
+		g.in[4] = f.in[1];
+		g.out[0] = tensor(3, a->b, a->t, 3 * a->heads * a->d, 0);
+		snprintf(name, sizeof(name), "attention B %d heads %d T %d D %d p %g", (int)a->b,
+		    a->heads, (int)a->t, (int)a->d, a->p);
+		print_row(name, 2 * product, best_run(attention_table(), "attention", &f));
+		snprintf(name, sizeof(name), "attention_grad B %d heads %d T %d D %d p %g",
+		    (int)a->b, a->heads, (int)a->t, (int)a->d, a->p);
+		print_row(name, 5 * product, best_run(attention_table(), "attention_grad", &g));
+		free(g.in[0].data);
+		free(g.out[0].data);
+		call_free(&f);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} parts[] = { { "attention", bench_attention }, { "conv", bench_conv },
+		{ "matmul", bench_matmul } };
+
+	if (argc > 1)
+		seconds_per_row = atof(argv[1]);
+	printf("%d threads\n", omp_get_max_threads());
+	bench_sgemm();
+	bench_copy();
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (argc < 3 || strcmp(argv[2], parts[i].name) == 0)
+			parts[i].run();
+	return 0;
+}
