@@ -55,10 +55,10 @@ GT_VMATH float gt_vexp_reduce(float x, int32_t *n)
 	return r * r * q + r;
 }
 
-/* 2^n for -126 <= n <= 127. */
+/* 2^n for -126 <= n <= 127; some float for any other n. */
 GT_VMATH float gt_power_of_two(int32_t n)
 {
-	return gt_float_of((n + 127) * (1 << 23));
+	return gt_float_of((int32_t)(((uint32_t)n + 127u) << 23));
 }
 
 GT_VMATH float gt_vexp(float x)
@@ -69,8 +69,7 @@ GT_VMATH float gt_vexp(float x)
 	x = x > 89.0f ? 89.0f : x;
 	x = x < -104.0f ? -104.0f : x;
 	r = gt_vexp_reduce(x, &n);
-	n = x == x ? n : 0;
-	/* In two steps, as 2^n itself may be above or below what a float can hold. */
+	/* In two steps, as 2^n itself may be above or below what a float can hold. With a NaN r is one, n anything. */
 	return (1.0f + r) * gt_power_of_two(n >> 1) * gt_power_of_two(n - (n >> 1));
 }
 
@@ -107,7 +106,7 @@ GT_VMATH float gt_vtanh(float x)
 	/* tanh a = (e^2a - 1) / (e^2a + 1), from e^2a - 1 so that small a keep their digits. */
 	a = a > 10.0f ? 10.0f : a;
 	e = gt_vexp_reduce(2.0f * a, &n);
-	scale = gt_power_of_two(x == x ? n : 0);
+	scale = gt_power_of_two(n);
 	e = e * scale + (scale - 1.0f);
 	return copysignf(e / (e + 2.0f), x);
 }

@@ -77,9 +77,9 @@ struct gt_kernel {
 
 /*
  * The `rng` input of ops that draw: int64 [4] on the device, written before every step. Element e of
- * sample i of this batch draws from Philox at key seed, counter words 0 and 1
- * (first + i * stride) * (elements per sample) + e, word 2 the attribute `stream`, word 3 step; so that no result depends on
- * how many ranks, threads or micro-batches share the work. A sample is one index of the first dimension.
+ * sample i of this batch has the number c = (first + i * stride) * (elements per sample) + e and draws word c mod 4 of the
+ * Philox block at key seed, counter words 0 and 1 c / 4, word 2 the attribute `stream`, word 3 step; so that no result
+ * depends on how many ranks, threads or micro-batches share the work. A sample is one index of the first dimension.
  */
 enum gt_rng_field { GT_RNG_SEED, GT_RNG_STEP, GT_RNG_FIRST, GT_RNG_STRIDE, GT_RNG_FIELDS };
 
