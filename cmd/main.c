@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -61,8 +62,23 @@ static int dispatch(int argc, char **argv)
 	return cmd ? cmd->run(argc - 1, argv + 1) : unknown(argv[1]);
 }
 
+/*
+ * OpenMP's threads wait for each other by spinning, about 15 ms by default in GNU's library: good on an idle machine, ruinous
+ * where somebody else wants a core too, since the waiting thread then keeps it from the one waited for. 2000 turns (0.1 ms) reach
+ * from one kernel to the next. The library reads this before main(), hence the second start; whoever has set it is obeyed.
+ */
+static void wait_politely(char **argv)
+{
+	if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
+		return;
+	if (!setenv("GOMP_SPINCOUNT", "2000", 1))
+		execv("/proc/self/exe", argv);
+	/* Without /proc it goes on as it is. */
+}
+
 int main(int argc, char **argv)
 {
+	wait_politely(argv);
 	keep_standard_streams();
 	/* A reader that went away is an error like any other, and no reason to lose a training run. */
 	signal(SIGPIPE, SIG_IGN);
