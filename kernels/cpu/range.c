@@ -11,21 +11,13 @@ static void fill(float *x, int64_t count, float value)
 		x[i] = value;
 }
 
-/* In many sums side by side, as one would wait for its own last addition. */
 static double sum_of_squares(const float *g, int64_t count)
 {
-	enum { LANES = 64 };
-	double lane[LANES] = { 0 }, sum = 0;
-	int64_t i = 0;
+	double sum = 0;
 
-	for (; i + LANES <= count; i += LANES)
-#pragma omp simd
-		for (int l = 0; l < LANES; l++)
-			lane[l] += (double)g[i + l] * (double)g[i + l];
-	for (int l = 0; i < count; i++, l++)
-		lane[l] += (double)g[i] * (double)g[i];
-	for (int l = 0; l < LANES; l++)
-		sum += lane[l];
+#pragma omp simd reduction(+ : sum)
+	for (int64_t i = 0; i < count; i++)
+		sum += (double)g[i] * (double)g[i];
 	return sum;
 }
 
