@@ -40,9 +40,9 @@ enum gt_rng_stream {
 	GT_RNG_SHUFFLE = GT_RNG_BASE, /* the sampler's permutation; word 3 is the epoch */
 	GT_RNG_SPLIT,                 /* which samples are held out; word 3 is 0 */
 	GT_RNG_AUGMENT,               /* crops and flips; words 0, 1 the sample, word 3 the epoch */
-	GT_RNG_DATA,             /* random data sets; word 0 the element, word 1 what, word 3 the sample */
-	GT_RNG_WINDOW,           /* the shift of a text's windows; word 3 the epoch */
-	GT_RNG_GENERATE,         /* sampling of tokens; word 0 the token's position */
+	GT_RNG_DATA,     /* random data sets; word 0 the element, word 1 what, word 3 the sample */
+	GT_RNG_WINDOW,   /* the shift of a text's windows; word 3 the epoch */
+	GT_RNG_GENERATE, /* sampling of tokens; word 0 the token's position */
 	GT_RNG_INIT = 0x50000000 /* + the parameter's index; words 0, 1 the element */
 };
 
@@ -74,14 +74,17 @@ static inline uint64_t gt_philox_below(uint64_t bits, uint64_t n)
 	return (uint64_t)(((unsigned __int128)bits * n) >> 64);
 }
 
-/* A standard normal by Box and Muller (Ann. Math. Stat. 29(2), 1958) from two doubles' worth of
- * bits: four words of one Philox block. */
-static inline double gt_philox_normal(const uint32_t w[4])
+/* Four standard normals from the four words of a block, by Box and Muller (Ann. Math. Stat. 29(2),
+ * 1958). 32 bits a uniform: none lies beyond 6.8 standard deviations. */
+static inline void gt_philox_normals(const uint32_t w[4], float out[4])
 {
-	double u = 1.0 - gt_philox_double((uint64_t)w[1] << 32 | w[0]); /* (0, 1] */
-	double v = gt_philox_double((uint64_t)w[3] << 32 | w[2]);
+	for (int i = 0; i < 4; i += 2) {
+		double radius = sqrt(-2.0 * log(((double)w[i] + 0.5) * 0x1p-32)); /* of (0, 1) */
+		double angle = (double)w[i + 1] * (6.283185307179586 * 0x1p-32);
 
-	return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v);
+		out[i] = (float)(radius * cos(angle));
+		out[i + 1] = (float)(radius * sin(angle));
+	}
 }
 
 #endif

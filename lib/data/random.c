@@ -35,14 +35,17 @@ static void draw_block(
 
 static void read_vector(const struct randoms *r, uint32_t sample, uint32_t label, float *x)
 {
-	uint32_t noise[4], pattern[4];
+	uint32_t bits[4], pattern[4];
+	float noise[4];
 
 	for (int i = 0; i < r->source.info.features; i++) {
 		if (i % 128 == 0)
 			draw_block(r, (uint32_t)i / 128, label, UINT32_MAX, pattern);
-		draw_block(r, (uint32_t)i, DRAW_NOISE, sample, noise);
-		x[i] = (float)gt_philox_normal(noise) +
-		       (pattern[i % 128 / 32] >> i % 32 & 1 ? 1.0f : -1.0f);
+		if (i % 4 == 0) {
+			draw_block(r, (uint32_t)i / 4, DRAW_NOISE, sample, bits);
+			gt_philox_normals(bits, noise);
+		}
+		x[i] = noise[i % 4] + (pattern[i % 128 / 32] >> i % 32 & 1 ? 1.0f : -1.0f);
 	}
 }
 

@@ -27,7 +27,8 @@ enum gt_role {
 	GT_OUTPUT     /* made by a node, read by the host after the run */
 };
 
-/* How a parameter or buffer begins. Element i draws from Philox (seed, GT_RNG_INIT + index, i). */
+/* How a parameter or buffer begins: element i is number i % 4 of the Philox block at counter i / 4,
+ * stream GT_RNG_INIT + the parameter's index, key the run's seed. */
 enum gt_init_kind { GT_INIT_ZEROS, GT_INIT_ONES, GT_INIT_NORMAL, GT_INIT_UNIFORM };
 
 struct gt_init {

@@ -176,34 +176,46 @@ void *gt_store_gradient(const struct gt_store *s, const struct gt_slot *slot)
 	return (char *)s->gradients + (size_t)slot->offset * gt_dtype_size(s->dtype);
 }
 
-/* Element i of an initial value. Every draw is a block of its own, so elements don't depend on each other. */
-static double initial(const struct gt_init *init, uint64_t seed, uint32_t stream, int64_t i)
+/* Elements 4 b to 4 b + 3 come from block b: elements depend on nothing but their place. */
+static void draw_block(
+    const struct gt_init *init, uint64_t seed, uint32_t stream, int64_t block, float out[4])
 {
-	const uint32_t counter[4] = { (uint32_t)i, (uint32_t)((uint64_t)i >> 32), stream, 0 };
+	const uint32_t counter[4] = { (uint32_t)block, (uint32_t)((uint64_t)block >> 32), stream,
+		0 };
 	uint32_t w[4];
 
-	if (init->kind == GT_INIT_ZEROS || init->kind == GT_INIT_ONES)
-		return init->kind == GT_INIT_ONES;
 	gt_philox(seed, counter, w);
 	if (init->kind == GT_INIT_NORMAL)
-		return init->scale * gt_philox_normal(w);
-	return init->scale * (2 * gt_philox_double((uint64_t)w[1] << 32 | w[0]) - 1);
+		gt_philox_normals(w, out);
+	for (int k = 0; k < 4; k++)
+		out[k] = (float)init->scale *
+		         (init->kind == GT_INIT_NORMAL ? out[k] : 2 * gt_philox_float(w[k]) - 1);
+}
+
+static void set_element(void *host, enum gt_dtype dtype, int64_t i, float x)
+{
+	if (dtype == GT_F32)
+		((float *)host)[i] = x;
+	else if (dtype == GT_F64)
+		((double *)host)[i] = x;
+	else
+		((int64_t *)host)[i] = (int64_t)x;
 }
 
 static void fill_host(void *host, const struct gt_slot *slot, uint64_t seed)
 {
 	uint32_t stream = GT_RNG_INIT + (uint32_t)slot->index;
+	bool drawn = slot->init.kind == GT_INIT_NORMAL || slot->init.kind == GT_INIT_UNIFORM;
+	float constant = slot->init.kind == GT_INIT_ONES;
 
 #pragma omp parallel for schedule(static)
-	for (int64_t i = 0; i < slot->count; i++) {
-		double x = initial(&slot->init, seed, stream, i);
+	for (int64_t block = 0; block < (slot->count + 3) / 4; block++) {
+		float x[4] = { constant, constant, constant, constant };
 
-		if (slot->dtype == GT_F32)
-			((float *)host)[i] = (float)x;
-		else if (slot->dtype == GT_F64)
-			((double *)host)[i] = x;
-		else
-			((int64_t *)host)[i] = (int64_t)x;
+		if (drawn)
+			draw_block(&slot->init, seed, stream, block, x);
+		for (int64_t i = 4 * block; i < 4 * block + 4 && i < slot->count; i++)
+			set_element(host, slot->dtype, i, x[i - 4 * block]);
 	}
 }
 
