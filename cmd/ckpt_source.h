@@ -16,7 +16,8 @@ struct gt_ckpt_source {
 int gt_ckpt_source_open(struct gt_ckpt_source *out, const char *argument, struct gt_err *err);
 void gt_ckpt_source_release(struct gt_ckpt_source *s);
 
-/* The model to build: as given, or as the run's configuration says; an error with a hint if neither. */
+/* The model to build: as given, or as the run's configuration says; an error with a hint if
+ * neither. */
 const char *gt_ckpt_source_model(
     const struct gt_ckpt_source *s, const char *given, struct gt_err *err);
 

@@ -63,9 +63,10 @@ static int dispatch(int argc, char **argv)
 }
 
 /*
- * OpenMP's threads wait for each other by spinning, about 15 ms by default in GNU's library: good on an idle machine, ruinous
- * where somebody else wants a core too, since the waiting thread then keeps it from the one waited for. 2000 turns (0.1 ms) reach
- * from one kernel to the next. The library reads this before main(), hence the second start; whoever has set it is obeyed.
+ * OpenMP's threads wait for each other by spinning, about 15 ms by default in GNU's library: good
+ * on an idle machine, ruinous where somebody else wants a core too, since the waiting thread then
+ * keeps it from the one waited for. 2000 turns (0.1 ms) reach from one kernel to the next. The
+ * library reads this before main(), hence the second start; whoever has set it is obeyed.
  */
 static void wait_politely(char **argv)
 {
@@ -80,7 +81,8 @@ int main(int argc, char **argv)
 {
 	wait_politely(argv);
 	keep_standard_streams();
-	/* A reader that went away is an error like any other, and no reason to lose a training run. */
+	/* A reader that went away is an error like any other, and no reason to lose a training
+	 * run. */
 	signal(SIGPIPE, SIG_IGN);
 	return gt_cmd_finish_stdout(dispatch(argc, argv));
 }

@@ -18,11 +18,11 @@ int gt_map(struct gt_mapping *out, const char *path, struct gt_err *err);
 void gt_unmap(struct gt_mapping *map);
 
 /*
- * A file being written under a temporary name in the same folder. gt_atomic_commit() flushes, syncs,
- * renames over the final name and syncs the folder; gt_atomic_abandon() removes the temporary file.
- * Either ends it. Every write is checked: a full disk is an error at commit at the latest.
- * A new file gets the permissions that the umask leaves, a replaced one keeps its own. A path that
- * exists and is no regular file is refused.
+ * A file being written under a temporary name in the same folder. gt_atomic_commit() flushes,
+ * syncs, renames over the final name and syncs the folder; gt_atomic_abandon() removes the
+ * temporary file. Either ends it. Every write is checked: a full disk is an error at commit at the
+ * latest. A new file gets the permissions that the umask leaves, a replaced one keeps its own. A
+ * path that exists and is no regular file is refused.
  */
 struct gt_atomic_file {
 	FILE *stream; /* write here */

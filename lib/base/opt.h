@@ -92,7 +92,8 @@ void gt_opts_release(struct gt_opts *opts);
  */
 int gt_opts_parse(struct gt_opts *opts, int argc, char **argv, struct gt_err *err);
 
-/* Insist on the options marked GT_OPT_REQUIRED: on the command line or in the configuration file. */
+/* Insist on the options marked GT_OPT_REQUIRED: on the command line or in the configuration
+ * file. */
 int gt_opts_require(const struct gt_opts *opts, struct gt_err *err);
 
 /* Where the value of `name` came from. The table must have it. */

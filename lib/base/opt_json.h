@@ -9,8 +9,8 @@
 /*
  * The shape of config.json: one object whose keys are option names. Flags and yes/no are true or
  * false; numbers are numbers; sizes and times are numbers (bytes, seconds) or text with a unit
- * ("25M", "10m"); choices are their word; pairs and lists are arrays; null is as good as absent. Options
- * marked GT_OPT_ONCE have no place in it.
+ * ("25M", "10m"); choices are their word; pairs and lists are arrays; null is as good as absent.
+ * Options marked GT_OPT_ONCE have no place in it.
  */
 
 /*

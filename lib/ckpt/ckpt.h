@@ -11,8 +11,8 @@
 #include "lib/device/dtype.h"
 
 /*
- * A checkpoint is a tree of dicts, lists, tuples, scalars, strings and tensors. This module reads and
- * writes such trees; it knows nothing of models or graphs. Nothing a file says is executed: a
+ * A checkpoint is a tree of dicts, lists, tuples, scalars, strings and tensors. This module reads
+ * and writes such trees; it knows nothing of models or graphs. Nothing a file says is executed: a
  * pickle's callables are names to be matched, never called.
  */
 
@@ -80,8 +80,8 @@ struct gt_ckpt;
 
 /*
  * Open and check a torch file (zip or legacy). The file is mapped: tensors borrow the mapping, and
- * are valid until gt_ckpt_close(). Of a zip, the CRC-32 of every record that is used is checked here,
- * which reads the file once; a legacy file has no checksums.
+ * are valid until gt_ckpt_close(). Of a zip, the CRC-32 of every record that is used is checked
+ * here, which reads the file once; a legacy file has no checksums.
  *
  * The tree is safe to recurse: no deeper than 128, without cycles (a reference to an enclosing
  * object is an opaque "(cycle)"); no dict has a key twice; parts that the file mentions twice are
@@ -98,18 +98,19 @@ void gt_ckpt_close(struct gt_ckpt *ckpt);
 const struct gt_tree *gt_tree_get(const struct gt_tree *dict, const char *key);
 const struct gt_tree *gt_tree_get_int(const struct gt_tree *dict, int64_t key);
 
-/* Scalars with conversion between bool, int and float; false, *out untouched, for another kind or NULL.
- * A float is an integer only when it is whole. A 0-dimensional tensor counts as a scalar (torch.optim
- * keeps `step` as one). */
+/* Scalars with conversion between bool, int and float; false, *out untouched, for another kind or
+ * NULL. A float is an integer only when it is whole. A 0-dimensional tensor counts as a scalar
+ * (torch.optim keeps `step` as one). */
 bool gt_tree_as_int(const struct gt_tree *tree, int64_t *out);
 bool gt_tree_as_float(const struct gt_tree *tree, double *out);
 
 /* Elements of a tensor. */
 int64_t gt_tensor_count(const struct gt_tree_tensor *t);
 
-/* Copy a tensor to contiguous memory dst of gt_tensor_count() elements, following strides, converting
- * f16, bf16, f32, f64 among each other (rounding once, to nearest even) and integers, bool being 0 and
- * 1, among each other. GT_ENOTSUP for other pairs, GT_EINVAL for an integer that does not fit. */
+/* Copy a tensor to contiguous memory dst of gt_tensor_count() elements, following strides,
+ * converting f16, bf16, f32, f64 among each other (rounding once, to nearest even) and integers,
+ * bool being 0 and 1, among each other. GT_ENOTSUP for other pairs, GT_EINVAL for an integer that
+ * does not fit. */
 int gt_tensor_read(const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, struct gt_err *err);
 
 /* ---- the state_dict inside ---- */
@@ -129,8 +130,9 @@ struct gt_state_dict {
 /*
  * Find the state_dict in a tree. In this order:
  *   1. a dict whose values are all tensors (or None) is one;
- *   2. a dict that has one under a wrapper's key, tried in this order, nested: `model`, `state_dict`,
- *      `model_state_dict`, `net`, `module`, `network`, `model_state`, `weights`, `params`;
+ *   2. a dict that has one under a wrapper's key, tried in this order, nested: `model`,
+ *      `state_dict`, `model_state_dict`, `net`, `module`, `network`, `model_state`, `weights`,
+ *      `params`;
  *   3. a dict with some tensors is one, and its other values (`_extra_state`) are left out;
  *   4. a dict with a single dict that is one;
  *   5. a pickled nn.Module: its `_parameters` and `_buffers`, then those of its `_modules`.
@@ -159,8 +161,8 @@ struct gt_tree *gt_tree_dict(struct gt_arena *a, struct gt_err *err);
 struct gt_tree *gt_tree_tensor(struct gt_arena *a, enum gt_dtype dtype, int ndim,
     const int64_t *shape, const void *data, struct gt_err *err);
 
-/* Append to a dict, list or tuple. A NULL `value` passes an earlier failure on (err already set), so that
- * calls nest: gt_tree_set(d, "lr", gt_tree_float(a, 0.1, err), a, err). */
+/* Append to a dict, list or tuple. A NULL `value` passes an earlier failure on (err already set),
+ * so that calls nest: gt_tree_set(d, "lr", gt_tree_float(a, 0.1, err), a, err). */
 int gt_tree_set(struct gt_tree *dict, const char *key, struct gt_tree *value, struct gt_arena *a,
     struct gt_err *err);
 int gt_tree_set_int(struct gt_tree *dict, int64_t key, struct gt_tree *value, struct gt_arena *a,

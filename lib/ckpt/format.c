@@ -10,8 +10,8 @@ static const struct gt_ckpt_format *const formats[] = {
 	&gt_format_torch_legacy,
 };
 
-/* What people find in a .pth that is none: the first bytes (letters of any case, leading blanks skipped
- * where `text`), what it is, what to do. */
+/* What people find in a .pth that is none: the first bytes (letters of any case, leading blanks
+ * skipped where `text`), what it is, what to do. */
 static const struct {
 	const char *start;
 	size_t length;

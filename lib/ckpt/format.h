@@ -1,4 +1,4 @@
-/* format.h - inside ckpt: the kinds of file that can be opened. A new one is one file and one row. */
+/* format.h - inside ckpt: the kinds of file that can be opened: a file and a row each. */
 #ifndef GT_CKPT_FORMAT_H
 #define GT_CKPT_FORMAT_H
 

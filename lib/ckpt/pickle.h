@@ -10,8 +10,8 @@
 /*
  * A pickle is a program for a small stack machine. Ours knows the opcodes and builds a tree: where
  * Python would import a class and call it, we keep its name ("module.name") and the arguments.
- * Source: CPython, Lib/pickletools.py (opcodes of protocols 0 to 5); numbers there are little-endian,
- * but BINFLOAT.
+ * Source: CPython, Lib/pickletools.py (opcodes of protocols 0 to 5); numbers there are
+ * little-endian, but BINFLOAT.
  *
  * Beyond the kinds of ckpt.h, as opaque nodes:
  *   a global that is only mentioned   its name, args NULL            torch.float32
@@ -56,8 +56,8 @@ struct gt_pickle_writer {
 /* Write a tree that has passed gt_tree_check(). GT_ENOTSUP for an opaque object. */
 int gt_pickle_write(struct gt_pickle_writer *w, const struct gt_tree *root, struct gt_err *err);
 
-/* The parts of which a tensor function builds its call. `name` and `text` live as long as w: they are
- * written once and then referred to. */
+/* The parts of which a tensor function builds its call. `name` and `text` live as long as w: they
+ * are written once and then referred to. */
 void gt_pickle_put_op(struct gt_pickle_writer *w, enum gt_pickle_op op);
 void gt_pickle_put_int(struct gt_pickle_writer *w, int64_t value);
 void gt_pickle_put_text(struct gt_pickle_writer *w, const char *text, size_t length);

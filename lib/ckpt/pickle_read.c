@@ -64,8 +64,8 @@ static int op_get(struct gt_machine *m, unsigned char op)
 	return push(m, m->memo[index]);
 }
 
-/* Indices count up from 0 or 1, and each costs two bytes: one above the byte we are at is a lie, and
- * refusing it bounds the memo by the size of the file. */
+/* Indices count up from 0 or 1, and each costs two bytes: one above the byte we are at is a lie,
+ * and refusing it bounds the memo by the size of the file. */
 static int op_put(struct gt_machine *m, unsigned char op)
 {
 	uint64_t index = m->memo_count;

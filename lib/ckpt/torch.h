@@ -6,8 +6,8 @@
 #include "lib/ckpt/pickle.h"
 
 /*
- * A torch file is a pickle whose tensors are calls of torch._utils._rebuild_*() on storages, which are
- * persistent ids: ('storage', class, key, location, numel[, view]). The bytes of the storages
+ * A torch file is a pickle whose tensors are calls of torch._utils._rebuild_*() on storages, which
+ * are persistent ids: ('storage', class, key, location, numel[, view]). The bytes of the storages
  * stand elsewhere in the file; where, only the zip or the legacy format knows. So reading has two
  * steps: the pickle gives tensors without memory and the list of storages they ask for; then
  * the format finds the bytes of each storage, and every tensor is checked against them.
@@ -36,8 +36,8 @@ void gt_torch_objects_init(struct gt_torch_objects *objects, struct gt_arena *ar
 struct gt_torch_storage *gt_torch_storage_get(
     const struct gt_torch_objects *objects, const char *key);
 
-/* Give every tensor the memory of its storage and check that all elements lie inside. `swapped`: the
- * bytes are of the other endianness. A storage without data is an error unless it is empty. */
+/* Give every tensor the memory of its storage and check that all elements lie inside. `swapped`:
+ * the bytes are of the other endianness. A storage without data is an error unless it is empty. */
 int gt_torch_objects_finish(struct gt_torch_objects *objects, bool swapped, struct gt_err *err);
 void gt_torch_objects_release(struct gt_torch_objects *objects);
 

@@ -137,7 +137,8 @@ static int add_storage(struct gt_torch_objects *o, const struct gt_torch_storage
 	return 0;
 }
 
-/* A storage that is mentioned again keeps its type; the larger size counts, and is checked later. */
+/* A storage that is mentioned again keeps its type; the larger size counts, and is checked
+ * later. */
 static int find_storage(struct gt_torch_objects *o, const struct gt_torch_storage *like,
     struct gt_torch_storage **out, struct gt_err *err)
 {
@@ -335,7 +336,8 @@ static int call_rebuild_from_type(struct gt_torch_objects *o, const struct gt_tr
 	if (strcmp(class_name->opaque.class_name, "torch.Tensor") &&
 	    strcmp(class_name->opaque.class_name, "torch.nn.parameter.Parameter"))
 		return 0;
-	/* One level: a function that names itself again would let the file choose our stack's depth. */
+	/* One level: a function that names itself again would let the file choose our stack's
+	 * depth. */
 	if (strstr(arg(args, 0)->opaque.class_name, "_rebuild_from_type"))
 		return 0;
 	return call(o, arg(args, 0)->opaque.class_name, arg(args, 2), out, err);

@@ -77,7 +77,8 @@ static int find_source(
 	return 0;
 }
 
-/* All storages must be known before the first tensor is written: a later one may widen an earlier. */
+/* All storages must be known before the first tensor is written: a later one may widen an
+ * earlier. */
 static int collect(struct writer *w, const struct gt_tree *node, struct gt_err *err)
 {
 	struct source *unused;

@@ -33,8 +33,8 @@ bool gt_tree_is_string(const struct gt_tree *node, const char *text);
 /*
  * Check that a walk of the tree ends: no deeper than GT_TREE_MAX_DEPTH, no more than
  * GT_TREE_MAX_VISITS nodes when shared ones count each time, no dict with one key twice.
- * With `a`, a reference to an enclosing object is replaced by an opaque node of class "(cycle)" from it;
- * without, the tree is not touched and a cycle is an error. Errors: GT_EFORMAT, GT_ENOMEM.
+ * With `a`, a reference to an enclosing object is replaced by an opaque node of class "(cycle)"
+ * from it; without, the tree is not touched and a cycle is an error. Errors: GT_EFORMAT, GT_ENOMEM.
  */
 int gt_tree_check(struct gt_tree *root, struct gt_arena *a, struct gt_err *err);
 

@@ -10,8 +10,8 @@
 #include "lib/base/mem.h"
 
 /*
- * Source of the format: PKWARE, "APPNOTE.TXT - .ZIP File Format Specification", 6.3.10, sections 4.3
- * and 4.5.3 (zip64). Records are stored or deflated; nothing is encrypted, there is one disk.
+ * Source of the format: PKWARE, "APPNOTE.TXT - .ZIP File Format Specification", 6.3.10, sections
+ * 4.3 and 4.5.3 (zip64). Records are stored or deflated; nothing is encrypted, there is one disk.
  */
 
 /* ---- reading ---- */
@@ -33,8 +33,8 @@ struct gt_zip {
 };
 
 /* Read the directory of a file in memory; records and names come from the arena.
- * GT_EFORMAT when there is no end record (a cut file), a number points outside, or two records have one
- * name. */
+ * GT_EFORMAT when there is no end record (a cut file), a number points outside, or two records have
+ * one name. */
 int gt_zip_read(
     struct gt_zip *out, const void *data, size_t size, struct gt_arena *arena, struct gt_err *err);
 
@@ -42,9 +42,9 @@ int gt_zip_read(
 const struct gt_zip_record *gt_zip_find(const struct gt_zip *zip, const char *name);
 
 /*
- * The bytes of a record, CRC-32 checked: pointing into the file when it is stored, inflated into the
- * arena when it is deflated. A CRC-32 of 0 counts as not given: PyTorch writes that where it leaves
- * the sum out (pytorch/pytorch#125184).
+ * The bytes of a record, CRC-32 checked: pointing into the file when it is stored, inflated into
+ * the arena when it is deflated. A CRC-32 of 0 counts as not given: PyTorch writes that where it
+ * leaves the sum out (pytorch/pytorch#125184).
  */
 int gt_zip_open_record(struct gt_zip *zip, const struct gt_zip_record *record,
     struct gt_arena *arena, const unsigned char **bytes, struct gt_err *err);
@@ -63,8 +63,8 @@ struct gt_zip_writer {
 	uint64_t left; /* bytes that the open record still lacks */
 };
 
-/* Write archives in this order: begin, write until `size` bytes are there, end, ..., finish. The CRC is
- * computed as bytes pass and put into the header afterwards. Any error leaves the stream
+/* Write archives in this order: begin, write until `size` bytes are there, end, ..., finish. The
+ * CRC is computed as bytes pass and put into the header afterwards. Any error leaves the stream
  * unusable; gt_zip_release() is due in every case. */
 int gt_zip_begin(struct gt_zip_writer *zip, const char *name, uint64_t size, struct gt_err *err);
 int gt_zip_write(struct gt_zip_writer *zip, const void *bytes, size_t size, struct gt_err *err);

@@ -56,10 +56,10 @@ struct gt_dataset;
  *                level=char (default; ids by code point) or byte
  *   mnist:PATH   a folder of idx files, plain or .gz. split=train|test (t10k); default train where
  *                it is. mean, std: 0.1307 and 0.3081 unless given
- *   images:PATH  CLASS/NAME.jpg or .png below a folder, a .tar or a .tar.gz; classes are numbered by
- *                name. split=train|test takes that sub-folder and fails without one; default train
- *                where there is one. size=N resizes: shorter side to N (bilinear, antialiased), then
- *                centre crop; else to the request's height and width; else all must be of one
+ *   images:PATH  CLASS/NAME.jpg or .png below a folder, a .tar or a .tar.gz; classes are numbered
+ *                by name. split=train|test takes that sub-folder and fails without one;
+ *                default train where there is one. size=N resizes: shorter side to N (bilinear, antialiased),
+ *                then centre crop; else to the request's height and width; else all must be of one
  *                size. channels=3 or 1 (default: 1 where the request has 1, else 3). mean=a/b/c,
  *                std=a/b/c on the 0..1 scale, or one number for all channels; 0 and 1 unless
  *                given: nothing is known about a folder of images, so
@@ -70,7 +70,8 @@ struct gt_dataset;
  *                target=COLUMN by name or number from 0; default the last. Classes are whole
  *                numbers from 0, or words, which are numbered in sorted order
  *   random:INPUTS/CLASSES, or random (what the request has: block, height or features)
- *                samples=N (default 1024). Inputs depend on the class, so there is something to learn
+ *                samples=N (default 1024). Inputs depend on the class, so there is something
+ *                to learn
  *
  * Everything is read or indexed here and every file checked, so that reading a sample later can
  * only fail on a damaged image (where images are decoded when read, their headers were checked only
@@ -142,7 +143,8 @@ int gt_tokenizer_size(const struct gt_tokenizer *tok);
 /* Text (UTF-8) to ids, yours to free(). An unknown character is an error that names it. */
 int gt_tokenizer_encode(const struct gt_tokenizer *tok, const char *text, size_t length,
     int32_t **ids, size_t *count, struct gt_err *err);
-/* One id's bytes, borrowed; *length bytes, no terminator promised for byte level. NULL if out of range. */
+/* One id's bytes, borrowed; *length bytes, no terminator promised for byte level. NULL if out of
+ * range. */
 const char *gt_tokenizer_text(const struct gt_tokenizer *tok, int32_t id, size_t *length);
 void gt_tokenizer_close(struct gt_tokenizer *tok);
 
@@ -151,9 +153,10 @@ void gt_tokenizer_close(struct gt_tokenizer *tok);
 /*
  * Which samples a rank reads, with torch.utils.data.DistributedSampler's semantics: one permutation
  * per (seed, epoch), the same on every rank; cut (drop_last) or else padded with its own head (pad)
- * to a multiple of world; rank r takes elements r, r + world, ... . Then batches of `batch`; the last
- * one may be short unless drop_last. Without shuffle the permutation is the identity. With neither
- * pad nor drop_last ranks may differ by one sample and none counts twice: that is for evaluation.
+ * to a multiple of world; rank r takes elements r, r + world, ... . Then batches of `batch`; the
+ * last one may be short unless drop_last. Without shuffle the permutation is the identity. With
+ * neither pad nor drop_last ranks may differ by one sample and none counts twice: that is for
+ * evaluation.
  */
 struct gt_sampler {
 	int64_t samples; /* in the data set */
@@ -197,8 +200,8 @@ struct gt_loader_options {
 struct gt_loader;
 
 /*
- * Start reading ahead. All memory is taken here: prefetch + 1 batches and two permutations. The data
- * set must outlive the loader. Worker threads block all signals.
+ * Start reading ahead. All memory is taken here: prefetch + 1 batches and two permutations. The
+ * data set must outlive the loader. Worker threads block all signals.
  * Errors: GT_EINVAL (also: augmenting what is not an image; drop_last with less than one batch),
  * GT_ENOMEM.
  */

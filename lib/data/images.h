@@ -69,8 +69,8 @@ int gt_image_probe(
 /*
  * Decode a JPEG or PNG to `channels` = 1 (grey) or 3 (RGB), with the values that Pillow's
  * convert("RGB") and convert("L") give: accurate integer DCT, smooth chroma upsampling; alpha is
- * dropped, 16 bits are cut to 8. Errors: GT_EFORMAT (neither, corrupt, cut short, size and content disagree,
- * more than GT_IMAGE_MAX_PIXELS), GT_ENOMEM.
+ * dropped, 16 bits are cut to 8. Errors: GT_EFORMAT (neither, corrupt, cut short, size and content
+ * disagree, more than GT_IMAGE_MAX_PIXELS), GT_ENOMEM.
  */
 int gt_image_decode(
     struct gt_image *out, const unsigned char *data, size_t size, int channels, struct gt_err *err);
@@ -79,7 +79,8 @@ int gt_image_decode(
 
 /*
  * Resize to cover height x width keeping the aspect (the shorter side fits; bilinear with
- * antialiasing, as Pillow's BILINEAR), then crop the centre: torchvision's Resize(N), CenterCrop(N).
+ * antialiasing, as Pillow's BILINEAR), then crop the centre: torchvision's Resize(N),
+ * CenterCrop(N).
  *
  *   pixels [height, width, image->channels]
  */

@@ -13,8 +13,8 @@
 
 /*
  * Both libraries report errors by calling a function that must not return. All state lives in a
- * struct that belongs to the caller of the function with the setjmp(), so no local variable of it is
- * of interest after a longjmp().
+ * struct that belongs to the caller of the function with the setjmp(), so no local variable of it
+ * is of interest after a longjmp().
  */
 
 enum { MAX_SCANS = 500 };

@@ -205,7 +205,8 @@ static bool has_train_split(const struct gt_list *list, const char *root, struct
 	return depths[1] > 0 && depths[0] == 0;
 }
 
-/* The folder to go down to from root, not terminated, or NULL to stay; *found if it is the split. */
+/* The folder to go down to from root, not terminated, or NULL to stay; *found if it is the
+ * split. */
 static const char *next_folder(const struct gt_list *list, const char *root, const char *split,
     size_t *length, bool *found, struct gt_err *err)
 {

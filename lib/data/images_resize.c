@@ -11,7 +11,8 @@
  */
 enum { WEIGHT_BITS = 22 };
 
-/* The weights of one direction: output i is the sum of weight[i * room + k] * input[first[i] + k]. */
+/* The weights of one direction: output i is the sum of weight[i * room + k] * input[first[i] +
+ * k]. */
 struct filter {
 	int count, room;
 	int *first, *taps; /* [count] */

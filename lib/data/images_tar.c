@@ -4,8 +4,8 @@
 
 #include "lib/data/images.h"
 
-/* Source: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Interchange Format"; GNU tar manual,
- * "Basic Tar Format" (types L, K, S and base-256 numbers). */
+/* Source: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Interchange Format"; GNU tar
+ * manual, "Basic Tar Format" (types L, K, S and base-256 numbers). */
 struct header {
 	char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type;
 	char link_name[100], magic[6], version[2], user[32], group[32], major[8], minor[8];

@@ -6,8 +6,8 @@
 #include "lib/base/mem.h"
 #include "lib/data/source.h"
 
-/* Source of the format: "The MNIST database", LeCun, Cortes, Burges: four bytes of magic (0, 0, type
- * 8 for uint8, number of dimensions), the dimensions as big-endian uint32, the values. */
+/* Source of the format: "The MNIST database", LeCun, Cortes, Burges: four bytes of magic (0, 0,
+ * type 8 for uint8, number of dimensions), the dimensions as big-endian uint32, the values. */
 enum { IMAGES_MAGIC = 0x803, LABELS_MAGIC = 0x801, CLASSES = 10, MAX_SIDE = 4096 };
 
 struct mnist {

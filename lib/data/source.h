@@ -16,7 +16,8 @@ struct gt_part {
 };
 
 struct gt_source_ops {
-	/* gt_dataset_read() without bounds check and augmentation; `part` matters to streams only. */
+	/* gt_dataset_read() without bounds check and augmentation; `part` matters to streams
+	 * only. */
 	int (*read)(struct gt_source *self, const struct gt_part *part, int64_t index,
 	    const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err);
 	/* Streams of tokens: the samples in `length` tokens. NULL: a split divides samples. */

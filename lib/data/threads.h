@@ -13,8 +13,8 @@ int gt_thread_start(pthread_t *thread, void *(*body)(void *), void *context, str
 typedef int gt_each_fn(void *context, int64_t i, struct gt_err *err);
 
 /*
- * Call fn(context, i) for 0 <= i < n on all processors (at most 16 threads), in no particular order.
- * Returns the error of the smallest i that has one, so that the message is the same however
+ * Call fn(context, i) for 0 <= i < n on all processors (at most 16 threads), in no particular
+ * order. Returns the error of the smallest i that has one, so that the message is the same however
  * many threads there are; calls beyond it may be left out. Not OpenMP: a process that has used
  * GNU's run-time cannot fork children that use it.
  */

@@ -12,26 +12,24 @@
 struct gt_kernel; /* lib/graph/kernel.h: devices carry them, graphs look into them */
 
 /*
- * What the host tells the device before every optimizer step and what the device computes for itself.
- * It lies in device memory: the host writes the first fields, no kernel waits for the host.
+ * What the host tells the device before every optimizer step and what the device computes for
+ * itself. It lies in device memory: the host writes the first fields, no kernel waits for the host.
  */
 struct gt_step_scalars {
 	float lr;         /* learning rate of this step */
 	float bias1;      /* Adam: 1 - beta1^t */
 	float bias2_sqrt; /* Adam: sqrt(1 - beta2^t) */
 	float clip;       /* largest norm allowed; 0: no clipping */
-	float
-	    first_step; /* SGD: 1 in the first step, when the momentum buffer starts as the gradient */
-	float grad_norm; /* device: L2 norm of all gradients, before clipping */
-	float
-	    grad_factor; /* device: what gradients are multiplied by, min(1, clip / (norm + 1e-6)) */
+	float first_step; /* SGD: 1 in the first step: the momentum buffer starts as the gradient */
+	float grad_norm;  /* device: L2 norm of all gradients, before clipping */
+	float grad_factor; /* device: multiplies gradients, min(1, clip / (norm + 1e-6)) */
 };
 
 /* Constants of an update, the same in every step. */
 struct gt_update_options {
 	float momentum, dampening; /* SGD */
 	int nesterov;              /* SGD */
-	double beta1, beta2;       /* Adam, AdamW; double, as 1 - beta has few digits left in float */
+	double beta1, beta2;       /* Adam, AdamW; in float 1 - beta has few digits left */
 	float eps;                 /* Adam, AdamW */
 	float weight_decay;        /* of this range */
 	int decoupled;             /* AdamW: decay the parameter, not the gradient */
@@ -46,8 +44,8 @@ struct gt_range_kernels {
 	/* s->grad_norm and s->grad_factor from g[count]; the sum of squares is kept in double.
 	 * Source of the factor: torch.nn.utils.clip_grad_norm_. */
 	void (*clip)(const float *g, int64_t count, struct gt_step_scalars *s);
-	/* p[count] -= lr * step of torch.optim.SGD; buf (NULL without momentum) is momentum_buffer. Gradients are
-	 * multiplied by s->grad_factor first. */
+	/* p[count] -= lr * step of torch.optim.SGD; buf (NULL without momentum) is momentum_buffer.
+	 * Gradients are multiplied by s->grad_factor first. */
 	void (*sgd)(float *p, const float *g, float *buf, int64_t count,
 	    const struct gt_update_options *o, const struct gt_step_scalars *s);
 	/* torch.optim.Adam (o->decoupled 0) or AdamW (1): m is exp_avg, v exp_avg_sq. */
@@ -71,7 +69,8 @@ struct gt_backend {
 	int (*copy_out)(
 	    int index, void *host, const void *device, size_t bytes, struct gt_err *err);
 
-	/* NULL-terminated list of tables, each ended by a row whose op is NULL; earlier rows are preferred. */
+	/* NULL-terminated list of tables, each ended by a row whose op is NULL; earlier rows are
+	 * preferred. */
 	const struct gt_kernel *const *(*kernels)(void);
 	const struct gt_range_kernels *(*ranges)(void);
 };

@@ -53,8 +53,8 @@ struct gt_gpus {
 
 /*
  * Ask NVML about every GPU. `library` is the path or soname to open, NULL or "" for the
- * usual "libnvidia-ml.so.1". No driver, no GPU, a missing function or a refused figure is an answer and
- * not an error: it stands in `state`, `reason`, or in a gt_maybe that is not known.
+ * usual "libnvidia-ml.so.1". No driver, no GPU, a missing function or a refused figure is an answer
+ * and not an error: it stands in `state`, `reason`, or in a gt_maybe that is not known.
  * `logical` is set as if CUDA_VISIBLE_DEVICES were unset.
  *
  * Errors: GT_ENOMEM alone; *out is then empty.

@@ -13,9 +13,10 @@
 #include "lib/graph/kernel.h"
 
 /*
- * A graph is a list of nodes in an order in which they may run. Models emit the forward part for one
- * micro-batch on one device; passes (lib/graph/pass.h) read it and rewrite it; lib/graph/plan.h turns it
- * into a list of kernel calls. A graph owns its values, nodes and strings; it knows no device.
+ * A graph is a list of nodes in an order in which they may run. Models emit the forward part for
+ * one micro-batch on one device; passes (lib/graph/pass.h) read it and rewrite it; lib/graph/plan.h
+ * turns it into a list of kernel calls. A graph owns its values, nodes and strings; it knows no
+ * device.
  */
 
 enum gt_role {
@@ -74,8 +75,9 @@ int gt_graph_new(struct gt_graph **out, struct gt_err *err);
 void gt_graph_free(struct gt_graph *g);
 
 /*
- * Building never needs a check per line: a call that fails stores its error in the graph and returns NULL, a call
- * handed NULL for a value it needs, or a graph that has failed, does nothing and returns NULL. Ask here once, at the end.
+ * Building never needs a check per line: a call that fails stores its error in the graph and
+ * returns NULL, a call handed NULL for a value it needs, or a graph that has failed, does nothing
+ * and returns NULL. Ask here once, at the end.
  */
 int gt_graph_status(const struct gt_graph *g, struct gt_err *err);
 
@@ -83,8 +85,8 @@ int gt_graph_status(const struct gt_graph *g, struct gt_err *err);
 void gt_graph_scope(struct gt_graph *g, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Declare values that come from outside. Order of declaration is the order of the state_dict and of the
- * optimizer's parameter indices. Names are copied. */
+/* Declare values that come from outside. Order of declaration is the order of the state_dict and of
+ * the optimizer's parameter indices. Names are copied. */
 struct gt_value *gt_input(
     struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim, const int64_t *shape);
 struct gt_value *gt_parameter(struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim,
@@ -99,8 +101,9 @@ struct gt_value *gt_output(struct gt_graph *g, struct gt_value *v, const char *n
 struct gt_value *gt_graph_find(const struct gt_graph *g, const char *name);
 
 /*
- * Emit a node: infer the outputs' shapes, append. Returns the node, or NULL with the graph's error set. Op
- * families wrap this (lib/graph/ops/ops.h); passes use it as it is. in[i] NULL leaves an optional input out.
+ * Emit a node: infer the outputs' shapes, append. Returns the node, or NULL with the graph's error
+ * set. Op families wrap this (lib/graph/ops/ops.h); passes use it as it is. in[i] NULL leaves an
+ * optional input out.
  */
 struct gt_node *gt_emit(struct gt_graph *g, const struct gt_op *op, const union gt_attrs *attrs,
     int inputs, struct gt_value *const *in);

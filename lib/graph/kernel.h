@@ -1,4 +1,4 @@
-/* kernel.h - what a kernel is and what it is handed: the only header of the library kernels include. */
+/* kernel.h - what a kernel is and what it is handed: all that kernels see of graphs. */
 #ifndef GT_GRAPH_KERNEL_H
 #define GT_GRAPH_KERNEL_H
 
@@ -65,7 +65,8 @@ struct gt_kernel {
 	enum gt_dtype dtype; /* of the first present floating-point input or output */
 	/* Optional: may this row take the call? The first row of the table that can, does. */
 	bool (*accepts)(const struct gt_call *call);
-	/* Optional, once at plan time: choose algorithms, create state, ask for workspace. data is NULL. */
+	/* Optional, once at plan time: choose algorithms, create state, ask for workspace. data is
+	 * NULL. */
 	int (*prepare)(struct gt_call *call, struct gt_err *err);
 	/* Optional, whenever the data pointers have changed, before the next run(). */
 	int (*bind)(struct gt_call *call, struct gt_err *err);
@@ -76,10 +77,11 @@ struct gt_kernel {
 };
 
 /*
- * The `rng` input of ops that draw: int64 [4] on the device, written before every step. Element e of
- * sample i of this batch has the number c = (first + i * stride) * (elements per sample) + e and draws word c mod 4 of the
- * Philox block at key seed, counter words 0 and 1 c / 4, word 2 the attribute `stream`, word 3 step; so that no result
- * depends on how many ranks, threads or micro-batches share the work. A sample is one index of the first dimension.
+ * The `rng` input of ops that draw: int64 [4] on the device, written before every step. Element e
+ * of sample i of this batch has the number c = (first + i * stride) * (elements per sample) + e and
+ * draws word c mod 4 of the Philox block at key seed, counter words 0 and 1 c / 4, word 2 the
+ * attribute `stream`, word 3 step; so that no result depends on how many ranks, threads or
+ * micro-batches share the work. A sample is one index of the first dimension.
  */
 enum gt_rng_field { GT_RNG_SEED, GT_RNG_STEP, GT_RNG_FIRST, GT_RNG_STRIDE, GT_RNG_FIELDS };
 

@@ -15,33 +15,36 @@ struct gt_op {
 	int outputs;
 
 	/*
-	 * Check the inputs and fill dtype, ndim and shape of node->out[] (zeroed values; set out[i] to NULL
-	 * for an output that this node does without). Errors name the shapes.
+	 * Check the inputs and fill dtype, ndim and shape of node->out[] (zeroed values; set out[i]
+	 * to NULL for an output that this node does without). Errors name the shapes.
 	 */
 	int (*infer)(struct gt_node *node, struct gt_err *err);
 
 	/*
-	 * Emit nodes that compute d_in[i], the gradient of the loss by in[i], from d_out[i], that by out[i]
-	 * (NULL where nobody asked). wanted[i] tells which inputs need one; leave the others NULL. NULL here:
-	 * the op has no gradient, and asking for it is an error.
+	 * Emit nodes that compute d_in[i], the gradient of the loss by in[i], from d_out[i], that
+	 * by out[i] (NULL where nobody asked). wanted[i] tells which inputs need one; leave the
+	 * others NULL. NULL here: the op has no gradient, and asking for it is an error.
 	 */
 	void (*grad)(struct gt_graph *g, struct gt_node *node, struct gt_value *const *d_out,
 	    const bool *wanted, struct gt_value **d_in);
 
-	/* FLOPs; bytes are those of the inputs and outputs. NULL: one FLOP per element of out[0]. */
+	/* FLOPs; bytes are those of the inputs and outputs. NULL: one FLOP per element of
+	 * out[0]. */
 	double (*flops)(const struct gt_node *node);
 
-	/* out[0] may share the memory of in[i] for each bit i: same bytes, and element e of the output
-	 * depends on no later element of that input than e (or the kernel sees to it). */
+	/* out[0] may share the memory of in[i] for each bit i: same bytes, and element e of the
+	 * output depends on no later element of that input than e (or the kernel sees to it). */
 	unsigned inplace;
-	/* Inputs that the node changes, a bit each (running statistics): it stays although nobody reads it. */
+	/* Inputs that the node changes, a bit each (running statistics): it stays although nobody
+	 * reads it. */
 	unsigned writes;
 	/* out[0] is in[0] seen with another shape: no kernel, no copy. */
 	bool view;
-	/* Inputs and outputs that are images, a bit each: where they have four dimensions they take the layout
-	 * that the backend wants of images. The others are row-major. */
+	/* Inputs and outputs that are images, a bit each: where they have four dimensions they take
+	 * the layout that the backend wants of images. The others are row-major. */
 	unsigned image_in, image_out;
-	/* Element by element: outputs have the layout of the inputs, which agree, whatever it is. */
+	/* Element by element: outputs have the layout of the inputs, which agree, whatever it
+	 * is. */
 	bool elementwise;
 };
 

@@ -26,7 +26,8 @@ int gt_passes_run(struct gt_graph *g, const struct gt_pass_options *options, str
 
 /* ---- steps that passes share: rewrite.c ---- */
 
-/* How often each value is read, by value id; yours to free(). Values read by the host (outputs, gradients) count one more. */
+/* How often each value is read, by value id; yours to free(). Values read by the host (outputs,
+ * gradients) count one more. */
 int *gt_count_uses(const struct gt_graph *g, struct gt_err *err);
 
 /* Let every node from `first` on read `to` where it read `from`. */

@@ -8,9 +8,9 @@
 #include "lib/graph/store.h"
 
 /*
- * gt_plan_new() picks a kernel for each node, lets it prepare, and gives every value an offset in one arena
- * from its first writer to its last reader; no memory is taken yet, so a dry run costs none.
- * gt_plan_bind() hands it the arena, which plans that don't run at the same time may share.
+ * gt_plan_new() picks a kernel for each node, lets it prepare, and gives every value an offset in
+ * one arena from its first writer to its last reader; no memory is taken yet, so a dry run costs
+ * none. gt_plan_bind() hands it the arena, which plans that don't run at the same time may share.
  */
 
 struct gt_step {
@@ -33,8 +33,8 @@ struct gt_plan_summary {
 struct gt_plan;
 
 /*
- * Plan a graph on the store's device. The graph and the store must outlive the plan; the graph has been through its
- * passes. Fails when no kernel takes a node, naming node, op and dtype.
+ * Plan a graph on the store's device. The graph and the store must outlive the plan; the graph has
+ * been through its passes. Fails when no kernel takes a node, naming node, op and dtype.
  */
 int gt_plan_new(
     struct gt_plan **out, const struct gt_graph *g, struct gt_store *store, struct gt_err *err);
@@ -49,8 +49,8 @@ int gt_plan_bind(struct gt_plan *plan, void *arena, struct gt_err *err);
 /* Run every step once. Allocates nothing. */
 int gt_plan_run(struct gt_plan *plan, struct gt_err *err);
 
-/* Copy between host memory and a value that the host may touch: an input before, an output or gradient after a run.
- * bytes must be the value's (inputs: at most). */
+/* Copy between host memory and a value that the host may touch: an input before, an output or
+ * gradient after a run. bytes must be the value's (inputs: at most). */
 int gt_plan_write(struct gt_plan *plan, const struct gt_value *v, const void *host, size_t bytes,
     struct gt_err *err);
 int gt_plan_read(
@@ -61,7 +61,8 @@ void gt_plan_summarize(const struct gt_plan *plan, struct gt_plan_summary *out);
 /* The steps in order, for profiles and tests. */
 const struct gt_step *gt_plan_steps(const struct gt_plan *plan, size_t *count);
 
-/* Where a value lies: offset and bytes in the arena, or false if it lies in the store. For tests of the memory plan. */
+/* Where a value lies: offset and bytes in the arena, or false if it lies in the store. For tests of
+ * the memory plan. */
 bool gt_plan_place(
     const struct gt_plan *plan, const struct gt_value *v, size_t *offset, size_t *bytes);
 

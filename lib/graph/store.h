@@ -1,4 +1,4 @@
-/* store.h - where parameters, gradients and buffers live: flat, in the order of the backward pass. */
+/* store.h - where parameters, gradients and buffers live: flat, in the backward pass's order. */
 #ifndef GT_GRAPH_STORE_H
 #define GT_GRAPH_STORE_H
 
@@ -6,10 +6,11 @@
 #include "lib/graph/graph.h"
 
 /*
- * Every parameter is a range of one flat buffer, its gradient the same range of another, an optimizer's
- * state the same range of more. Ranges lie in the order in which the backward pass finishes their gradients
- * (the reverse of first use), each padded with zeros to 64 bytes; so an update, a norm, an all-reduce bucket or a
- * broadcast is a range too. Several plans (training, the last short batch, evaluation) share one store.
+ * Every parameter is a range of one flat buffer, its gradient the same range of another, an
+ * optimizer's state the same range of more. Ranges lie in the order in which the backward pass
+ * finishes their gradients (the reverse of first use), each padded with zeros to 64 bytes; so an
+ * update, a norm, an all-reduce bucket or a broadcast is a range too. Several plans (training, the
+ * last short batch, evaluation) share one store.
  */
 
 struct gt_slot {

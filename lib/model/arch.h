@@ -39,7 +39,8 @@ extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arc
 
 /* ---- layers.c: each declares its parameters under `name` and emits its node in that scope ---- */
 
-/* U(-1/sqrt(fan_in), 1/sqrt(fan_in)): what torch.nn.Linear and Conv2d start from (kaiming_uniform_ with a = sqrt 5). */
+/* U(-1/sqrt(fan_in), 1/sqrt(fan_in)): what torch.nn.Linear and Conv2d start from (kaiming_uniform_
+ * with a = sqrt 5). */
 struct gt_init gt_init_torch(int64_t fan_in);
 /* N(0, 2 / fan_in): torch.nn.init.kaiming_normal_ for rectified units (He et al., ICCV 2015). */
 struct gt_init gt_init_kaiming(int64_t fan_in);

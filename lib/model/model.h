@@ -1,18 +1,19 @@
-/* model.h - architectures by name: from NAME[:key=value,...] to the forward graph of one micro-batch. */
+/* model.h - architectures by name: from NAME[:key=value,...] to a micro-batch's forward graph. */
 #ifndef GT_MODEL_MODEL_H
 #define GT_MODEL_MODEL_H
 
 #include "lib/graph/graph.h"
 
 /*
- * A model here is a description: it emits nodes and declares parameters under the names that the reference
- * PyTorch code gives them, so that files load both ways. It holds no numbers (lib/graph/store.h does) and
- * knows nothing of files, training or devices.
+ * A model here is a description: it emits nodes and declares parameters under the names that the
+ * reference PyTorch code gives them, so that files load both ways. It holds no numbers
+ * (lib/graph/store.h does) and knows nothing of files, training or devices.
  */
 
 enum gt_model_kind { GT_MODEL_IMAGE, GT_MODEL_VECTOR, GT_MODEL_TOKENS };
 
-/* What goes in and how many classes (or tokens) come out: from the data, or the model's own idea where it has one. */
+/* What goes in and how many classes (or tokens) come out: from the data, or the model's own idea
+ * where it has one. */
 struct gt_model_input {
 	enum gt_model_kind kind;
 	int height, width, channels;                       /* images: uint8 [H, W, C] */
@@ -41,30 +42,32 @@ enum gt_model_purpose {
 
 struct gt_model;
 
-/* Parse a spec. An unknown name gets the nearest right one as a hint, an unknown key the list of keys. */
+/* Parse a spec. An unknown name gets the nearest right one as a hint, an unknown key the list of
+ * keys. */
 int gt_model_open(struct gt_model **out, const char *spec, struct gt_err *err);
 void gt_model_close(struct gt_model *m);
 
 const char *gt_model_name(const struct gt_model *m);
 
-/* What the model would like its input to be where the data leaves it open (random data, a text's block). Fields it
- * has no opinion on are 0. */
+/* What the model would like its input to be where the data leaves it open (random data, a text's
+ * block). Fields it has no opinion on are 0. */
 void gt_model_wishes(const struct gt_model *m, struct gt_model_input *out);
 
 /*
- * Emit the forward graph for `batch` samples. Errors say what about the input does not fit. dropout and batch
- * statistics are there only for GT_MODEL_TRAIN.
+ * Emit the forward graph for `batch` samples. Errors say what about the input does not fit. dropout
+ * and batch statistics are there only for GT_MODEL_TRAIN.
  */
 int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt_model_input *in,
     int batch, enum gt_model_purpose purpose, struct gt_model_io *io, struct gt_err *err);
 
-/* A learning rate that trains this model well with AdamW, and whether it wants SGD by its reference recipe. */
+/* A learning rate that trains this model well with AdamW, and whether it wants SGD by its reference
+ * recipe. */
 double gt_model_default_lr(const struct gt_model *m, const char *optimizer);
 
 /*
- * Other names under which a state_dict may hold a value (tied weights, buffers of older code), as files of the reference
- * code have them: pairs of (name, the model's own name), the latter NULL for what may be ignored. `name` may hold
- * one "*" for a layer's number. NULL-terminated.
+ * Other names under which a state_dict may hold a value (tied weights, buffers of older code), as
+ * files of the reference code have them: pairs of (name, the model's own name), the latter NULL for
+ * what may be ignored. `name` may hold one "*" for a layer's number. NULL-terminated.
  */
 struct gt_model_alias {
 	const char *name, *own;

@@ -1,12 +1,13 @@
-/* optim.h - optimizers as updates of flat ranges, learning-rate schedules, clipping by global norm. */
+/* optim.h - optimizers as updates of flat ranges, schedules, clipping by global norm. */
 #ifndef GT_OPTIM_OPTIM_H
 #define GT_OPTIM_OPTIM_H
 
 #include "lib/graph/store.h"
 
 /*
- * This module owns an optimizer's state, flat and laid out like the store's parameters, and decides learning rates. The
- * arithmetic is the backend's (struct gt_range_kernels); the rules are torch.optim's.
+ * This module owns an optimizer's state, flat and laid out like the store's parameters, and decides
+ * learning rates. The arithmetic is the backend's (struct gt_range_kernels); the rules are
+ * torch.optim's.
  */
 
 enum gt_optim_kind { GT_SGD, GT_ADAM, GT_ADAMW };
@@ -33,8 +34,9 @@ int gt_optim_new(struct gt_optim **out, struct gt_store *store,
 void gt_optim_free(struct gt_optim *o);
 
 /*
- * One update of every parameter from the gradients in the store: clip, then the rule, with this learning rate.
- * Allocates nothing. *grad_norm (may be NULL) is the global norm before clipping; it is not finite if a gradient is not.
+ * One update of every parameter from the gradients in the store: clip, then the rule, with this
+ * learning rate. Allocates nothing. *grad_norm (may be NULL) is the global norm before clipping; it
+ * is not finite if a gradient is not.
  */
 int gt_optim_step(struct gt_optim *o, double lr, float *grad_norm, struct gt_err *err);
 
@@ -45,8 +47,9 @@ void gt_optim_zero_grad(struct gt_optim *o);
 int64_t gt_optim_steps(const struct gt_optim *o);
 void gt_optim_set_steps(struct gt_optim *o, int64_t steps);
 
-/* torch.optim's state of one parameter: which = 0, 1, ... gives its name ("momentum_buffer"; "exp_avg", "exp_avg_sq") and
- * device memory [flat_count] in the store's layout; NULL when there is no more. */
+/* torch.optim's state of one parameter: which = 0, 1, ... gives its name ("momentum_buffer";
+ * "exp_avg", "exp_avg_sq") and device memory [flat_count] in the store's layout; NULL when there is
+ * no more. */
 const char *gt_optim_state(const struct gt_optim *o, int which, float **flat);
 
 const struct gt_optim_options *gt_optim_options(const struct gt_optim *o);
@@ -68,9 +71,9 @@ struct gt_schedule {
 int gt_schedule_kind_parse(const char *name);
 
 /*
- * The learning rate of a step (0 <= step), a pure function. cosine: half a cosine from lr at the end of the warm-up to
- * min_lr at `total` (Loshchilov and Hutter, ICLR 2017); wsd: warm-up, constant, then linear to min_lr over the last `decay` steps (Hu et
- * al., arXiv 2404.06395).
+ * The learning rate of a step (0 <= step), a pure function. cosine: half a cosine from lr at the
+ * end of the warm-up to min_lr at `total` (Loshchilov and Hutter, ICLR 2017); wsd: warm-up,
+ * constant, then linear to min_lr over the last `decay` steps (Hu et al., arXiv 2404.06395).
  */
 double gt_schedule_lr(const struct gt_schedule *s, int64_t step);
 

@@ -12,7 +12,8 @@ struct gt_metrics {
 	int64_t right;     /* top-1 hits */
 };
 
-/* Run the pair (purpose GT_MODEL_EVAL, bound) over the whole data set in order, without augmentation. */
+/* Run the pair (purpose GT_MODEL_EVAL, bound) over the whole data set in order, without
+ * augmentation. */
 int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch, int workers,
     struct gt_metrics *out, struct gt_err *err);
 

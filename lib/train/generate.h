@@ -12,9 +12,10 @@ struct gt_generate_options {
 };
 
 /*
- * Go on from prompt [prompt_count] ids, at least one: each new token is drawn from softmax(logits / temperature) over the top k
- * and handed to `emit`, which may fail. The program (GT_MODEL_GENERATE, batch 1, bound) sees the last `block` tokens. The draw
- * of token i is Philox (seed, GT_RNG_GENERATE, i): the same text on every machine that computes the same logits.
+ * Go on from prompt [prompt_count] ids, at least one: each new token is drawn from softmax(logits /
+ * temperature) over the top k and handed to `emit`, which may fail. The program (GT_MODEL_GENERATE,
+ * batch 1, bound) sees the last `block` tokens. The draw of token i is Philox (seed,
+ * GT_RNG_GENERATE, i): the same text on every machine that computes the same logits.
  */
 int gt_generate(struct gt_program *p, const int32_t *prompt, size_t prompt_count,
     const struct gt_generate_options *options,

@@ -24,7 +24,8 @@ int gt_program_store(struct gt_store **out, const struct gt_model *model,
     const struct gt_model_input *in, const struct gt_backend *backend, int device,
     bool with_gradients, struct gt_err *err);
 
-/* accumulate: gradients add up over several runs (see gt_pass_options). On failure *out holds nothing. */
+/* accumulate: gradients add up over several runs (see gt_pass_options). On failure *out holds
+ * nothing. */
 int gt_program_init(struct gt_program *out, const struct gt_model *model,
     const struct gt_model_input *in, int batch, enum gt_model_purpose purpose, bool accumulate,
     struct gt_store *store, struct gt_err *err);
@@ -34,8 +35,9 @@ void gt_program_release(struct gt_program *p);
 int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err);
 
 /*
- * The programs for a number of samples cut into batches: `full` for whole batches, `tail` for the last, short one; either may be
- * absent (batch 0). A short batch has a plan of its own instead of padding, so that batch statistics are those of real samples.
+ * The programs for a number of samples cut into batches: `full` for whole batches, `tail` for the
+ * last, short one; either may be absent (batch 0). A short batch has a plan of its own instead of
+ * padding, so that batch statistics are those of real samples.
  */
 struct gt_program_pair {
 	struct gt_program full, tail;

@@ -19,12 +19,14 @@ char *gt_run_dir_checkpoint(const char *dir, int64_t step, struct gt_err *err);
 /* The checkpoint with the highest step, yours to free(); *out NULL if there is none. */
 int gt_run_dir_latest(char **out, const char *dir, struct gt_err *err);
 
-/* Remove all but the `keep` newest checkpoints, and temporary files that a killed run left; keep 0: all stay. */
+/* Remove all but the `keep` newest checkpoints, and temporary files that a killed run left; keep 0:
+ * all stay. */
 int gt_run_dir_prune(const char *dir, int64_t keep, struct gt_err *err);
 
 /*
- * The file that a checkpoint argument means: itself if it is a file; in a run directory its latest checkpoint, or
- * model.pth where there is none. Yours to free(). *dir (may be NULL) is the run directory it belongs to or NULL, yours too.
+ * The file that a checkpoint argument means: itself if it is a file; in a run directory its latest
+ * checkpoint, or model.pth where there is none. Yours to free(). *dir (may be NULL) is the run
+ * directory it belongs to or NULL, yours too.
  */
 int gt_run_dir_resolve(char **file, char **dir, const char *argument, struct gt_err *err);
 

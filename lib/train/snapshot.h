@@ -8,11 +8,12 @@
 #include "lib/optim/optim.h"
 
 /*
- * {"model": state_dict, "optimizer": torch.optim's state_dict, "lr_scheduler": {"last_epoch", "_last_lr"}, "scaler": {}, "epoch", "step", "best":
- * {"step", "score"}, "config": {...}}
+ * {"model": state_dict, "optimizer": torch.optim's state_dict, "lr_scheduler": {"last_epoch",
+ * "_last_lr"}, "scaler": {}, "epoch", "step", "best": {"step", "score"}, "config": {...}}
  *
- * The optimizer's state_dict has one param_group, or two where the model exempts some parameters from weight decay: first those that
- * decay, then the others, each in the order of declaration, numbered through: what torch.optim gives for these two groups.
+ * The optimizer's state_dict has one param_group, or two where the model exempts some parameters
+ * from weight decay: first those that decay, then the others, each in the order of declaration,
+ * numbered through: what torch.optim gives for these two groups.
  */
 struct gt_snapshot {
 	struct gt_store *store;
@@ -27,8 +28,9 @@ struct gt_snapshot {
 
 int gt_snapshot_save(const struct gt_snapshot *s, const char *path, struct gt_err *err);
 
-/* Fill the store and the optimizer, and step, epoch, best_step, best_score, from a file. Files of PyTorch are read too, where their
- * groups are the same. On failure the store may be partly overwritten: the run is over. */
+/* Fill the store and the optimizer, and step, epoch, best_step, best_score, from a file. Files of
+ * PyTorch are read too, where their groups are the same. On failure the store may be partly
+ * overwritten: the run is over. */
 int gt_snapshot_load(struct gt_snapshot *s, const char *path, struct gt_err *err);
 
 /* The bare state_dict, as model.pth and best.pth have it. */

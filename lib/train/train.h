@@ -8,7 +8,8 @@
 #include "lib/optim/optim.h"
 #include "lib/train/observer.h"
 
-/* What a run is. Fields marked * may be left open (NULL, 0, negative or NaN as noted); gt_train_open() settles them. */
+/* What a run is. Fields marked * may be left open (NULL, 0, negative or NaN as noted);
+ * gt_train_open() settles them. */
 struct gt_train_options {
 	const char *model, *data;
 	const char *val;                /* NULL: none, or by val_split */
@@ -35,8 +36,9 @@ struct gt_train_options {
 struct gt_train;
 
 /*
- * Open data and model, settle what was left open (in *options too), lay out memory, take it, initialise or load the weights.
- * `log` hears what was done. With `dry` no memory is taken and no file is written; only gt_train_describe() is then allowed.
+ * Open data and model, settle what was left open (in *options too), lay out memory, take it,
+ * initialise or load the weights. `log` hears what was done. With `dry` no memory is taken and no
+ * file is written; only gt_train_describe() is then allowed.
  */
 int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool dry,
     struct gt_log *log, struct gt_err *err);
@@ -56,10 +58,12 @@ struct gt_train_result {
 };
 
 /*
- * Train to the end, or until *stop is set (after the step at hand; a checkpoint is then saved). `config` goes into config.json
- * and the checkpoints. The loop between evaluations and checkpoints allocates nothing.
+ * Train to the end, or until *stop is set (after the step at hand; a checkpoint is then saved).
+ * `config` goes into config.json and the checkpoints. The loop between evaluations and checkpoints
+ * allocates nothing.
  *
- * Errors: GT_EDIVERGED when the loss or a gradient is no longer finite; the last checkpoint stays as it was.
+ * Errors: GT_EDIVERGED when the loss or a gradient is no longer finite; the last checkpoint stays
+ *         as it was.
  */
 int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_observer *observers,
     int observer_count, const volatile sig_atomic_t *stop, struct gt_train_result *result,

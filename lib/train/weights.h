@@ -8,8 +8,9 @@
 
 /* How a state_dict is fitted to a model. */
 struct gt_weights_options {
-	const char *const *
-	    maps; /* "REGEX=REPLACEMENT" (POSIX extended, \1..\9), applied in turn to every key; NULL-terminated */
+	/* "REGEX=REPLACEMENT" (POSIX extended, \1..\9), applied in turn to every key;
+	 * NULL-terminated. */
+	const char *const *maps;
 	bool lenient; /* go on when keys are missing or unexpected */
 };
 
@@ -22,8 +23,9 @@ struct gt_weights_report {
 };
 
 /*
- * Copy a state_dict into the store: by name, or by an alias of the model; shapes must agree, types are converted. Nothing
- * is changed unless everything fits. Missing or unexpected keys are an error that names the first few, unless lenient.
+ * Copy a state_dict into the store: by name, or by an alias of the model; shapes must agree, types
+ * are converted. Nothing is changed unless everything fits. Missing or unexpected keys are an error
+ * that names the first few, unless lenient.
  */
 int gt_weights_load(struct gt_store *store, const struct gt_model *model,
     const struct gt_state_dict *sd, const struct gt_weights_options *options,
@@ -34,12 +36,13 @@ void gt_weights_report_release(struct gt_weights_report *report);
 int gt_weights_load_file(struct gt_store *store, const struct gt_model *model, const char *path,
     const struct gt_weights_options *options, struct gt_weights_report *report, struct gt_err *err);
 
-/* The state_dict of a store as a tree in `a`, in the order of declaration, aliases sharing storage. It borrows the store's memory (or a
- * copy of it in `a`, where the device's is not the host's). */
+/* The state_dict of a store as a tree in `a`, in the order of declaration, aliases sharing storage.
+ * It borrows the store's memory (or a copy of it in `a`, where the device's is not the host's). */
 struct gt_tree *gt_weights_tree(const struct gt_store *store, const struct gt_model *model,
     struct gt_arena *a, struct gt_err *err);
 
-/* Host memory that holds `bytes` of the store's device memory at p: p itself, or a copy in `a`. NULL with err set on failure. */
+/* Host memory that holds `bytes` of the store's device memory at p: p itself, or a copy in `a`.
+ * NULL with err set on failure. */
 const void *gt_weights_host(const struct gt_store *store, const void *p, size_t bytes,
     struct gt_arena *a, struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* kernels.c - rates of matrix products, convolutions and attention beside sgemm and copy in the same run. */
+/* kernels.c - rates of products, convolutions and attention beside sgemm and copy. */
 #include <dnnl.h>
 #include <omp.h>
 #include <stdio.h>
@@ -8,9 +8,9 @@
 #include "kernels/cpu/cpu.h"
 
 /*
- * bench_kernels [SECONDS [attention|conv|matmul]]: time given to each row, of which the best run counts; default
- * 0.2. Threads are OpenMP's (OMP_NUM_THREADS). The last column is the share of dnnl_sgemm's best rate on cubes of
- * 512 to 2048.
+ * bench_kernels [SECONDS [attention|conv|matmul]]: time given to each row, of which the best run
+ * counts; default 0.2. Threads are OpenMP's (OMP_NUM_THREADS). The last column is the share of
+ * dnnl_sgemm's best rate on cubes of 512 to 2048.
  */
 extern const struct gt_kernel gt_cpu_attention_kernels_base[];
 #if defined(__x86_64__)

@@ -1,4 +1,4 @@
-/* calls.h - calls of kernels made by hand: tensors, a row out of a table, prepare to release. For tests. */
+/* calls.h - calls of kernels made by hand: tensors, a row out of a table, prepare to release. */
 #ifndef GT_TESTS_UNIT_CALLS_H
 #define GT_TESTS_UNIT_CALLS_H
 
@@ -47,7 +47,8 @@ static inline void *test_alloc(size_t bytes)
 	return p;
 }
 
-/* A tensor of `ndim` first dimensions of shape; images (ndim 4, floating-point) lie channels-last. */
+/* A tensor of `ndim` first dimensions of shape; images (ndim 4, floating-point) lie
+ * channels-last. */
 static inline struct gt_tensor test_tensor(enum gt_dtype dtype, int ndim, const int64_t *shape)
 {
 	struct gt_tensor t = { .present = true, .dtype = dtype, .ndim = ndim };
@@ -127,7 +128,8 @@ static inline int64_t test_at(const struct gt_tensor *t, int64_t n, int64_t c, i
 	return ((n * s[1] + c) * s[2] + h) * s[3] + w;
 }
 
-/* Uniform in [low, high), floats whatever the dtype, so that float32 and float64 start from the same. */
+/* Uniform in [low, high), floats whatever the dtype, so that float32 and float64 start from the
+ * same. */
 static inline void test_random(struct gt_tensor *t, uint32_t seed, double low, double high)
 {
 	int64_t n = gt_tensor_elements(t);

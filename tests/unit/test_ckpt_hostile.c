@@ -80,7 +80,8 @@ static void walk(const struct gt_tree *t, size_t *visits)
 	}
 }
 
-/* Open, walk, search, close: an error with a text, or a tree that holds. Returns gt_ckpt_open()'s code. */
+/* Open, walk, search, close: an error with a text, or a tree that holds. Returns gt_ckpt_open()'s
+ * code. */
 static int survive(const char *path, struct gt_err *err)
 {
 	struct gt_state_dict sd;
@@ -427,7 +428,8 @@ static void test_big_ints(void **state)
 	}
 }
 
-/* `depth` lists in each other; and lists that hold the one before twice: 2^depth nodes in a few bytes. */
+/* `depth` lists in each other; and lists that hold the one before twice: 2^depth nodes in a few
+ * bytes. */
 static void test_bombs(void **state)
 {
 	enum { DEPTH = 100000 };

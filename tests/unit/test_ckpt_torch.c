@@ -1,4 +1,4 @@
-/* test_ckpt_torch.c - what gt_torch_save() writes, gt_ckpt_open() reads; and failures leave nothing. */
+/* test_ckpt_torch.c - gt_ckpt_open() reads what gt_torch_save() writes; failures leave nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -159,7 +159,8 @@ static void test_scalars(void **state)
 	assert_null(gt_tree_get(root, "absent"));
 }
 
-/* A shared tensor is shared again, a second dtype on the same memory is not; empty ones read as empty. */
+/* A shared tensor is shared again, a second dtype on the same memory is not; empty ones read as
+ * empty. */
 static void test_storages(void **state)
 {
 	static const float data[] = { 1, 2, 3, 4 };

@@ -40,7 +40,8 @@ static void test_no_memory(void **state)
 	assert_non_null(strstr(err.text, "9223372036854775807 bytes"));
 }
 
-/* In a child, as the choice is made once: 0 where the backend took `set`, 1 where not, 2 for an error. */
+/* In a child, as the choice is made once: 0 where the backend took `set`, 1 where not, 2 for an
+ * error. */
 static int child_choice(const char *isa, const struct gt_cpu_set *set)
 {
 	pid_t pid = fork();

@@ -153,7 +153,8 @@ static double distance(const struct gt_tensor *a, const struct gt_tensor *b)
 		}                                                                                  \
 	} while (0)
 
-/* Sums of up to 1000 products of numbers below 1: float32 keeps 24 bits, of which a sum loses few. */
+/* Sums of up to 1000 products of numbers below 1: float32 keeps 24 bits, of which a sum loses
+ * few. */
 #define F32_TOLERANCE 3e-6
 #define F64_TOLERANCE 1e-13
 
@@ -266,7 +267,8 @@ static void image_add(struct gt_tensor *t, int64_t b, int64_t c, int64_t i, int6
 	set(t, at, get(t, at) + x);
 }
 
-/* One naive loop nest makes all three: visits every product of the convolution. `target` is 'y', 'x' or 'w'. */
+/* One naive loop nest makes all three: visits every product of the convolution. `target` is 'y',
+ * 'x' or 'w'. */
 static void conv_naive(const struct conv_case *c, char target, struct gt_tensor *x,
     struct gt_tensor *w, struct gt_tensor *y)
 {
@@ -663,8 +665,9 @@ static double attention_objective(struct gt_call *call, const struct attention_c
 	return sum;
 }
 
-/* Central differences of the naive forward, dropout included, at some 180 elements of qkv. Step 1e-5: the error of
- * the difference is about 1e-10 of the third derivative and 1e-16 / 1e-5 of rounding. */
+/* Central differences of the naive forward, dropout included, at some 180 elements of qkv. Step
+ * 1e-5: the error of the difference is about 1e-10 of the third derivative and 1e-16 / 1e-5 of
+ * rounding. */
 static void test_attention_differences(void **state)
 {
 	static const struct attention_case cases[] = { { 2, 5, 2, 3, 0 }, { 1, 19, 2, 8, 0.3 },
@@ -703,8 +706,8 @@ static void test_attention_differences(void **state)
 		}
 }
 
-/* The share dropped: with v = 1 and q = 0, y_i is kept / (i + 1) / (1 - p), so that the sum of (i + 1) y_i
- * counts what is kept. */
+/* The share dropped: with v = 1 and q = 0, y_i is kept / (i + 1) / (1 - p), so that the sum of
+ * (i + 1) y_i counts what is kept. */
 static void test_attention_dropout_share(void **state)
 {
 	static const struct attention_case c = { 2, 130, 2, 8, 0.25 };

@@ -1,19 +1,20 @@
-/* test_kernels_vec.c - every kernel of kernels/cpu/ that is compiled per instruction set, against plain loops in float64. */
+/* test_kernels_vec.c - kernels compiled per instruction set, against plain loops in float64. */
 #include "tests/unit/calls.h"
 
 /* Sizes of a case: rows and columns, or images [B, C, H, W]. */
 typedef const int64_t sizes[4];
 
 /*
- * A case makes a call with its inputs filled, in either type, and knows the answer: `naive` fills the outputs (and
- * inputs that the op changes) of a float64 call with plain loops over logical indices.
+ * A case makes a call with its inputs filled, in either type, and knows the answer: `naive` fills
+ * the outputs (and inputs that the op changes) of a float64 call with plain loops over logical indices.
  */
 struct op_case {
 	const char *op;
 	void (*make)(struct gt_call *c, enum gt_dtype f, sizes d);
 	void (*naive)(struct gt_call *c);
-	/* Of float32, relative to 1 + |value|; 1e-11 in float64. Sums over some 3000 rows of values around 1 end
-	 * near 0 by cancellation; they get 2e-5, about 3e-7 of the root of the sum of squares. */
+	/* Of float32, relative to 1 + |value|; 1e-11 in float64. Sums over some 3000 rows of values
+	 * around 1 end near 0 by cancellation; they get 2e-5, about 3e-7 of the root of the sum of
+	 * squares. */
 	double tolerance;
 	int variant;    /* for make() */
 	int overwrites; /* the input whose memory out[0] may take, plus 1 */

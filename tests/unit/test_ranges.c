@@ -1,4 +1,4 @@
-/* test_ranges.c - the CPU's range kernels (fill, clip, sgd, adam) against the formulas in float64. */
+/* test_ranges.c - the CPU's range kernels (fill, clip, sgd, adam) against float64 formulas. */
 #include "tests/unit/calls.h"
 
 static const int64_t counts[] = { 1, 3, 17, 65, 1000, 100003 };
@@ -11,7 +11,8 @@ struct flat {
 	float *p, *g, *m, *v;
 };
 
-/* Parameters in [-0.5, 0.5); gradients in [0.5, 1.5), so that weight decay cancels no digits that Adam would blow up. */
+/* Parameters in [-0.5, 0.5); gradients in [0.5, 1.5), so that weight decay cancels no digits that
+ * Adam would blow up. */
 static void flat_make(struct flat *f, int64_t n)
 {
 	size_t bytes = (size_t)n * sizeof(float);

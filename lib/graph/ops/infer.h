@@ -22,7 +22,8 @@ int64_t gt_value_rows(const struct gt_value *v);
 /* The last dimension; 1 for a scalar. */
 int64_t gt_value_last(const struct gt_value *v);
 
-/* v is floating point and has `ndim` dimensions (-1: at least one); `what` names it in the error. */
+/* v is floating point and has `ndim` dimensions (-1: at least one); `what` names it in the
+ * error. */
 int gt_infer_float(const struct gt_value *v, const char *what, int ndim, struct gt_err *err);
 
 /* v has this dtype and one dimension of n; NULL is fine. */

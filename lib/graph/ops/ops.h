@@ -5,9 +5,9 @@
 #include "lib/graph/op.h"
 
 /*
- * F stands for float32 or float64, the same for all floating-point values of a node. "..." are any leading
- * dimensions, seen as one. Every op is documented once, here; kernels follow these formulas. Builders return
- * out[0] and follow the NULL rule of graph.h.
+ * F stands for float32 or float64, the same for all floating-point values of a node. "..." are any
+ * leading dimensions, seen as one. Every op is documented once, here; kernels follow these
+ * formulas. Builders return out[0] and follow the NULL rule of graph.h.
  */
 
 /* ---- matmul.c ---- */
@@ -18,8 +18,8 @@
  *        b F [K, N] (leading dimensions seen as one), or [N, K] with trans_b
  *        bias F [N], optional
  *   out  y F [..., N]; with trans_a [M, N]
- * trans_a and trans_b exclude each other. torch.nn.Linear is (x, weight, bias, trans_b), Hugging Face's Conv1D
- * (x, weight, bias).
+ * trans_a and trans_b exclude each other. torch.nn.Linear is (x, weight, bias, trans_b), Hugging
+ * Face's Conv1D (x, weight, bias).
  */
 struct gt_value *gt_matmul(struct gt_graph *g, struct gt_value *a, struct gt_value *b,
     struct gt_value *bias, bool trans_a, bool trans_b);
@@ -31,11 +31,13 @@ struct gt_value *gt_bias_grad(struct gt_graph *g, struct gt_value *dy);
 /* ---- conv.c ---- */
 
 /*
- * conv2d: cross-correlation, as torch.nn.functional.conv2d; then + bias, + residual, max(0, .) if relu.
- *   in   x F [B, C, H, W];  w F [O, C, k, k];  bias F [O], optional;  residual F [B, O, H', W'], optional
+ * conv2d: cross-correlation, as torch.nn.functional.conv2d; then + bias, + residual, max(0, .) if
+ * relu.
+ *   in   x F [B, C, H, W];  w F [O, C, k, k];  bias F [O], optional;  residual F [B, O, H', W'],
+ *        optional
  *   out  y F [B, O, H', W'],  H' = (H + 2 pad - k) / stride + 1
- * residual and relu come from fusion in forward-only graphs and have no gradient. A residual's memory
- * may be overwritten by y.
+ * residual and relu come from fusion in forward-only graphs and have no gradient. A residual's
+ * memory may be overwritten by y.
  * conv2d_input_grad:   in dy, w          out dx F [B, C, in_height, in_width]
  * conv2d_weight_grad:  in x, dy          out dw F [O, C, k, k]
  */
@@ -56,12 +58,16 @@ struct gt_value *gt_layer_norm(struct gt_graph *g, struct gt_value *x, struct gt
     struct gt_value *bias, double eps);
 
 /*
- * batch_norm: over B, H, W for each channel, with the batch's own statistics; updates the running ones.
- *   in   x F [B, C, H, W];  weight, bias F [C];  running_mean, running_var F [C];  num_batches_tracked I64 []
+ * batch_norm: over B, H, W for each channel, with the batch's own statistics; updates the running
+ * ones.
+ *   in   x F [B, C, H, W];  weight, bias F [C];  running_mean, running_var F [C];
+ *        num_batches_tracked I64 []
  *   out  y like x;  mean F [C];  rstd F [C] (of the biased variance)
  *   y = (x - mean) rstd weight + bias, then max(0, .) if attrs.norm.relu (set by a fusion pass)
- *   running = (1 - momentum) running + momentum batch, the variance unbiased (n - 1); num_batches_tracked += 1
- * batch_norm_grad:  in dy, x, weight, mean, rstd, y (optional: present with relu; dy counts where y > 0)
+ *   running = (1 - momentum) running + momentum batch, the variance unbiased (n - 1);
+ *   num_batches_tracked += 1
+ * batch_norm_grad:  in dy, x, weight, mean, rstd, y (optional: present with relu; dy counts where
+ *   y > 0)
  *   out  dx;  dweight F [C];  dbias F [C].   dx may overwrite dy.
  * Source: Ioffe and Szegedy, ICML 2015; torch.nn.BatchNorm2d for the running statistics.
  */
@@ -73,7 +79,8 @@ struct gt_value *gt_batch_norm(struct gt_graph *g, struct gt_value *x, struct gt
  *   in   x, weight, bias, running_mean, running_var     out  y (relu as above; may overwrite x)
  * batch_norm_fold: the convolution that does both (fusion of forward-only graphs).
  *   in   w F [O, C, k, k]; weight, bias, running_mean, running_var F [O]; conv_bias F [O], optional
- *   out  w weight / sqrt(running_var + eps);  bias + (conv_bias - running_mean) weight / sqrt(running_var + eps) */
+ *   out  w weight / sqrt(running_var + eps);  bias +
+ *        (conv_bias - running_mean) weight / sqrt(running_var + eps) */
 struct gt_value *gt_batch_norm_eval(struct gt_graph *g, struct gt_value *x, struct gt_value *weight,
     struct gt_value *bias, struct gt_value *running_mean, struct gt_value *running_var, double eps);
 
@@ -82,24 +89,29 @@ struct gt_value *gt_batch_norm_eval(struct gt_graph *g, struct gt_value *x, stru
 /* add: y = a + b, same shapes; y may overwrite either. */
 struct gt_value *gt_add(struct gt_graph *g, struct gt_value *a, struct gt_value *b);
 
-/* relu: y = max(0, x), NaN stays NaN; may overwrite x.    relu_grad: in dy, y; out dx = dy where y > 0, may overwrite dy. */
+/* relu: y = max(0, x), NaN stays NaN; may overwrite x.
+ * relu_grad: in dy, y; out dx = dy where y > 0, may overwrite dy. */
 struct gt_value *gt_relu(struct gt_graph *g, struct gt_value *x);
 
 /*
  * gelu: y = x/2 (1 + erf(x / sqrt 2)), or with tanh x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
- * gelu_grad: in dy, x; out dx, may overwrite dy.     Source: Hendrycks and Gimpel, arXiv 1606.08415.
+ * gelu_grad: in dy, x; out dx, may overwrite dy.
+ * Source: Hendrycks and Gimpel, arXiv 1606.08415.
  */
 struct gt_value *gt_gelu(struct gt_graph *g, struct gt_value *x, enum gt_gelu kind);
 
 /*
- * dropout: y = x / (1 - p) with probability 1 - p, else 0; may overwrite x. Its gradient is itself on dy.
+ * dropout: y = x / (1 - p) with probability 1 - p, else 0; may overwrite x. Its gradient is itself
+ * on dy.
  *   in   x F [B, ...];  rng I64 [4] (lib/graph/kernel.h)
- * The uniform of element e of sample i is word (c mod 4) of the Philox block at floor(c / 4), as gt_philox_float(), with
- * c = (first + i * stride) * (elements per sample) + e, e counted in the order of the dimensions; it drops where below p.
+ * The uniform of element e of sample i is word (c mod 4) of the Philox block at floor(c / 4), as
+ * gt_philox_float(), with c = (first + i * stride) * (elements per sample) + e, e counted in the
+ * order of the dimensions; it drops where below p.
  */
 struct gt_value *gt_dropout(struct gt_graph *g, struct gt_value *x, struct gt_value *rng, double p);
 
-/* fill: a constant.  out F shape.     copy: y = x.     accumulate: in acc, x; acc += x (written in place), no output. */
+/* fill: a constant.  out F shape.     copy: y = x.
+ * accumulate: in acc, x; acc += x (written in place), no output. */
 struct gt_value *gt_fill(
     struct gt_graph *g, enum gt_dtype dtype, int ndim, const int64_t *shape, double value);
 struct gt_value *gt_copy(struct gt_graph *g, struct gt_value *x);
@@ -107,13 +119,14 @@ void gt_accumulate(struct gt_graph *g, struct gt_value *acc, struct gt_value *x)
 
 /* ---- shape.c ---- */
 
-/* reshape: the same elements in row-major order under another shape: a view. reorder: the same shape in another layout. */
+/* reshape: the same elements in row-major order under another shape: a view.
+ * reorder: the same shape in another layout. */
 struct gt_value *gt_reshape(struct gt_graph *g, struct gt_value *x, int ndim, const int64_t *shape);
 struct gt_value *gt_reorder(struct gt_graph *g, struct gt_value *x, enum gt_layout to);
 
 /*
- * subsample: every stride-th row and column, channels padded with zeros: the parameter-free "option A" shortcut of
- * He et al., CVPR 2016.
+ * subsample: every stride-th row and column, channels padded with zeros: the parameter-free "option
+ * A" shortcut of He et al., CVPR 2016.
  *   in   x F [B, C, H, W]     out  y F [B, front + C + back, ceil(H / stride), ceil(W / stride)]
  * subsample_grad:  in dy     out  dx F [B, C, in_height, in_width], zero where nothing was taken
  */
@@ -128,10 +141,14 @@ struct gt_value *gt_image_normalize(
 /* ---- pool.c ---- */
 
 /*
- * max_pool2d: the largest of each window (padding counts as -inf, NaN wins), as torch.nn.functional.max_pool2d.
- *   in   x F [B, C, H, W]     out  y F [B, C, H', W'];  index U8 like y: which of the window's k*k elements (first among equals)
+ * max_pool2d: the largest of each window (padding counts as -inf, NaN wins), as
+ * torch.nn.functional.max_pool2d.
+ *   in   x F [B, C, H, W]
+ *   out  y F [B, C, H', W'];  index U8 like y: which of the window's k*k elements (first among
+ *        equals)
  * max_pool2d_grad:  in dy, index     out  dx
- * avg_pool2d: the mean of each window, zeros of the padding included (count_include_pad).   avg_pool2d_grad:  in dy   out  dx
+ * avg_pool2d: the mean of each window, zeros of the padding included (count_include_pad).
+ *   avg_pool2d_grad:  in dy   out  dx
  */
 struct gt_value *gt_max_pool2d(
     struct gt_graph *g, struct gt_value *x, int kernel, int stride, int pad);
@@ -141,9 +158,12 @@ struct gt_value *gt_avg_pool2d(
 /* ---- embedding.c ---- */
 
 /*
- * embedding: y[b, t] = table[ids[b, t]] + position[t]; an id outside the table is an error that names it.
- *   in   table F [V, C];  ids I32 [B, T];  position F [P, C], P >= T, optional     out  y F [B, T, C]
- * embedding_grad:  in dy, ids, acc F [V, C] (optional)     out  dtable = acc + the rows of dy added in the order of (b, t); overwrites acc
+ * embedding: y[b, t] = table[ids[b, t]] + position[t]; an id outside the table is an error that
+ * names it.
+ *   in   table F [V, C];  ids I32 [B, T];  position F [P, C], P >= T, optional
+ *   out  y F [B, T, C]
+ * embedding_grad:  in dy, ids, acc F [V, C] (optional)
+ *   out  dtable = acc + the rows of dy added in the order of (b, t); overwrites acc
  * position_grad:   in dy     out  dposition F [rows, C] = sum over b; zero from row T on
  */
 struct gt_value *gt_embedding(
@@ -152,10 +172,13 @@ struct gt_value *gt_embedding(
 /* ---- attention.c ---- */
 
 /*
- * attention: causal scaled dot-product self-attention over packed projections, no T x T matrix kept.
- *   in   qkv F [B, T, 3 C]: q, k, v side by side, each C = heads * D;  rng I64 [4], optional (dropout p > 0)
+ * attention: causal scaled dot-product self-attention over packed projections, no T x T matrix
+ * kept.
+ *   in   qkv F [B, T, 3 C]: q, k, v side by side, each C = heads * D;  rng I64 [4], optional
+ *        (dropout p > 0)
  *   out  y F [B, T, C];  lse F [B, heads, T], log-sum-exp of each row of scores
- *   score[i, j] = q_i . k_j / sqrt(D) for j <= i;  p = softmax(score) (dropped and rescaled);  y_i = sum_j p[i, j] v_j
+ *   score[i, j] = q_i . k_j / sqrt(D) for j <= i;  p = softmax(score) (dropped and rescaled);
+ *   y_i = sum_j p[i, j] v_j
  * attention_grad:  in dy, qkv, y, lse, rng (optional)     out  dqkv
  * Dropout's element of (b, head, i, j) is ((head * T) + i) * T + j of sample b.
  * Source: Dao et al., NeurIPS 2022 (recomputation from lse); GPT-2's packing (c_attn).
@@ -166,18 +189,24 @@ struct gt_value *gt_attention(
 /* ---- loss.c ---- */
 
 /*
- * cross_entropy: loss = weight * sum over rows r with target[r] >= 0 of (lse[r] - logits[r, target[r]]).
- *   in   logits F [..., V];  target I32 [...];  weight F []: 1 / (targets counted in the whole step), so that micro-batches and ranks add up
+ * cross_entropy: loss = weight * sum over rows r with target[r] >= 0 of (lse[r] - logits[r,
+ * target[r]]).
+ *   in   logits F [..., V];  target I32 [...];  weight F []: 1 / (targets counted in the whole
+ *        step), so that micro-batches and ranks add up
  *   out  loss F [];  lse F [rows]
- * Negative targets (torch's ignore_index -100) do not count; a target >= V is an error that names it. The sum is kept in double.
+ * Negative targets (torch's ignore_index -100) do not count; a target >= V is an error that names
+ * it. The sum is kept in double.
  * cross_entropy_grad:  in dloss F [], logits, target, lse, weight
- *   out  dlogits = dloss weight (softmax(logits) - onehot(target)), 0 for rows that do not count; may overwrite logits
+ *   out  dlogits = dloss weight (softmax(logits) - onehot(target)), 0 for rows that do not count;
+ *        may overwrite logits
  */
 struct gt_value *gt_cross_entropy(
     struct gt_graph *g, struct gt_value *logits, struct gt_value *target, struct gt_value *weight);
 
-/* classify_stats: sums over rows with target >= 0.  out F64 [4]: cross-entropy, rows, top-1 hits, top-5 hits. Row r is a top-k hit
- * if fewer than k logits are greater than the target's, or equal to it at a lower index; never with a NaN in the row. */
+/* classify_stats: sums over rows with target >= 0.
+ *   out  F64 [4]: cross-entropy, rows, top-1 hits, top-5 hits
+ * Row r is a top-k hit if fewer than k logits are greater than the target's, or equal
+ * to it at a lower index; never with a NaN in the row. */
 struct gt_value *gt_classify_stats(
     struct gt_graph *g, struct gt_value *logits, struct gt_value *target);
 
