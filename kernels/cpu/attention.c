@@ -9,11 +9,11 @@
 #include "lib/base/philox.h"
 
 /*
- * One (sample, head) is one piece of work for one thread, so results don't depend on how many threads there
- * are. Its q, k and v are copied out of qkv into packed, zero-padded matrices in the thread's workspace; then
- * a few rows of the score matrix at a time are made, used and forgotten: never T x T numbers. All the
- * arithmetic is in one routine, multiply(), which the causal bound is given to per block of ROWS rows. The
- * body is instantiated for float and for double.
+ * One (sample, head) is one piece of work for one thread, so results don't depend on how many
+ * threads there are. Its q, k and v are copied out of qkv into packed, zero-padded matrices in the
+ * thread's workspace; then a few rows of the score matrix at a time are made, used and forgotten:
+ * never T x T numbers. All the arithmetic is in one routine, multiply(), which the causal bound is
+ * given to per block of ROWS rows. The body is instantiated for float and for double.
  */
 #if defined(__AVX512F__)
 #define VECTOR_BYTES  64
@@ -36,7 +36,8 @@ static int64_t round_up(int64_t n, int64_t multiple)
 	return (n + multiple - 1) / multiple * multiple;
 }
 
-/* Sizes of a call. Dp, Tp and Tr are D and T padded to vectors, to panels of vectors and to blocks of rows. */
+/* Sizes of a call. Dp, Tp and Tr are D and T padded to vectors, to panels of vectors and to blocks
+ * of rows. */
 struct sizes {
 	int64_t B, T, heads, D;
 	int64_t Dp, Tp, Tr;
@@ -61,7 +62,8 @@ static struct sizes sizes_of(const struct gt_call *call, const struct gt_tensor 
 
 /* ---- dropout of probabilities ---- */
 
-/* What a call draws: element (b, head, i, j) is (first + b * stride) * heads * T * T + (head * T + i) * T + j. */
+/* What a call draws: element (b, head, i, j) is (first + b * stride) * heads * T * T +
+ * (head * T + i) * T + j. */
 struct draw {
 	bool on;
 	uint64_t seed;
@@ -97,8 +99,8 @@ static int64_t draw_words(int64_t T)
 	return round_up(T + 3, 64) + 64;
 }
 
-/* The words of elements [c, c + n): returns a pointer into words[draw_words(n)], of which it fills the
- * blocks that hold them, 16 blocks at a time. */
+/* The words of elements [c, c + n): returns a pointer into words[draw_words(n)], of which it fills
+ * the blocks that hold them, 16 blocks at a time. */
 static const uint32_t *draw_row(const struct draw *d, uint64_t c, int64_t n, uint32_t *words)
 {
 	enum { BLOCKS = 16 };
@@ -133,8 +135,8 @@ static uint64_t draw_element(
 }
 
 /*
- * e^x of x <= 0, NaN for NaN: gt_vexp() without what only other x need. Probabilities that would be subnormal are
- * zero: they change no sum, and slow the products down.
+ * e^x of x <= 0, NaN for NaN: gt_vexp() without what only other x need. Probabilities that would be
+ * subnormal are zero: they change no sum, and slow the products down.
  */
 static inline float exp_negative(float x)
 {
@@ -152,7 +154,7 @@ static inline float exp_negative(float x)
 #define NAME(name) name##_f32
 #define EXP(x)     exp_negative(x)
 #define LOG(x)     gt_vlog(x)
-#include "kernels/cpu/attention_body.h"
+#include "kernels/cpu/attention.inc"
 #undef REAL
 #undef INTEGER
 #undef NAME
@@ -164,7 +166,7 @@ static inline float exp_negative(float x)
 #define NAME(name) name##_f64
 #define EXP(x)     exp(x)
 #define LOG(x)     log(x)
-#include "kernels/cpu/attention_body.h"
+#include "kernels/cpu/attention.inc"
 
 const struct gt_kernel GT_ISA(gt_cpu_attention_kernels)[] = {
 	{ "attention", GT_F32, .prepare = forward_prepare_f32, .run = forward_run_f32 },

@@ -1,4 +1,4 @@
-/* dnnl.h - a kernel call as a few oneDNN primitives: made at plan time, bound, executed in order. */
+/* dnnl.h - a kernel call as a few oneDNN primitives, made at plan time, executed in order. */
 #ifndef GT_KERNELS_CPU_DNNL_H
 #define GT_KERNELS_CPU_DNNL_H
 
@@ -6,7 +6,8 @@
 
 #include "lib/graph/kernel.h"
 
-/* Where an argument's bytes are: the data of in[at] or out[at], or `at` bytes into the workspace. */
+/* Where an argument's bytes are: the data of in[at] or out[at], or `at` bytes into the
+ * workspace. */
 enum gt_dnnl_place { GT_DNNL_IN, GT_DNNL_OUT, GT_DNNL_WORKSPACE };
 
 struct gt_dnnl_where {
@@ -44,8 +45,9 @@ int gt_dnnl_check(dnnl_status_t status, const struct gt_call *call, const char *
 int gt_dnnl_new(struct gt_call *call, const char *op, struct gt_err *err);
 
 /*
- * Append the primitive of a descriptor (made with user scratchpad), with no arguments but its scratchpad,
- * which is put at the end of call->workspace_bytes. *out is borrowed, for gt_dnnl_arg().
+ * Append the primitive of a descriptor (made with user scratchpad), with no arguments but its
+ * scratchpad, which is put at the end of call->workspace_bytes. *out is borrowed, for
+ * gt_dnnl_arg().
  */
 int gt_dnnl_step_add(struct gt_call *call, const_dnnl_primitive_desc_t desc,
     struct gt_dnnl_step **out, struct gt_err *err);

@@ -1,4 +1,4 @@
-/* dropout.c - dropout, drawn by counting: which elements drop depends on nothing but their place in the batch. */
+/* dropout.c - dropout, drawn by counting: what drops depends on its place in the batch alone. */
 #include <string.h>
 
 #include "kernels/cpu/parallel.h"
@@ -6,9 +6,9 @@
 #include "lib/base/philox.h"
 
 /*
- * Element e of sample i has the number c = (first + i * stride) * (elements per sample) + e and draws word c mod 4 of
- * the Philox block c / 4, whatever the size of a sample. For images e counts in the order of the dimensions
- * [C, H, W], also where the memory is channels-last.
+ * Element e of sample i has the number c = (first + i * stride) * (elements per sample) + e and
+ * draws word c mod 4 of the Philox block c / 4, whatever the size of a sample. For images e counts
+ * in the order of the dimensions [C, H, W], also where the memory is channels-last.
  */
 struct draw {
 	uint64_t key;

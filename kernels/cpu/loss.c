@@ -1,7 +1,8 @@
 /* loss.c - cross_entropy, its gradient, and classify_stats. */
 #include "kernels/cpu/parallel.h"
 
-/* GT_EINVAL, naming the first target that is no class; negative ones do not count and may be anything. */
+/* GT_EINVAL, naming the first target that is no class; negative ones do not count and may be
+ * anything. */
 static int check_targets(const struct gt_tensor *target, int64_t classes, struct gt_err *err)
 {
 	const int32_t *t = target->data;

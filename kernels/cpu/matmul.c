@@ -5,11 +5,11 @@
 #include "kernels/cpu/dnnl.h"
 
 /*
- * The rule for float32: with a bias and a not transposed, oneDNN's inner product, which adds the bias
- * while the result is still in registers; everything else, dnnl_sgemm. Both run the same packing
- * sgemm inside, which reaches the machine's rate on all shapes of GPTs, transposed operands included;
- * the matmul primitive falls to half of it on wide results and long sums (768 -> 3072 forward, the
- * gradient of a 50257-row head), so it isn't used.
+ * The rule for float32: with a bias and a not transposed, oneDNN's inner product, which adds the
+ * bias while the result is still in registers; everything else, dnnl_sgemm. Both run the same
+ * packing sgemm inside, which reaches the machine's rate on all shapes of GPTs, transposed operands
+ * included; the matmul primitive falls to half of it on wide results and long sums (768 -> 3072
+ * forward, the gradient of a 50257-row head), so it isn't used.
  */
 
 struct sizes {

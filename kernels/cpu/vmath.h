@@ -1,4 +1,4 @@
-/* vmath.h - exp, log, tanh and erf in float32, written so that the compiler makes vectors of them. */
+/* vmath.h - exp, log, tanh and erf in float32, written so that compilers make vectors. */
 #ifndef GT_KERNELS_CPU_VMATH_H
 #define GT_KERNELS_CPU_VMATH_H
 
@@ -7,9 +7,10 @@
 #include <string.h>
 
 /*
- * No branch, no table, no call: inside a loop each becomes vector code for whatever instruction set the file is
- * compiled for. Infinities give their limits, NaN gives NaN, exp() reaches down to subnormal results. Errors over
- * the whole range, in units of the last place (measured by tests/unit/test_vmath.c):
+ * No branch, no table, no call: inside a loop each becomes vector code for whatever instruction set
+ * the file is compiled for. Infinities give their limits, NaN gives NaN, exp() reaches down to
+ * subnormal results. Errors over the whole range, in units of the last place (measured by
+ * tests/unit/test_vmath.c):
  *
  *   gt_vexp 1.0    gt_vlog 1.1    gt_vtanh 2.5    gt_verf 1.5
  *
@@ -69,7 +70,8 @@ GT_VMATH float gt_vexp(float x)
 	x = x > 89.0f ? 89.0f : x;
 	x = x < -104.0f ? -104.0f : x;
 	r = gt_vexp_reduce(x, &n);
-	/* In two steps, as 2^n itself may be above or below what a float can hold. With a NaN r is one, n anything. */
+	/* In two steps, as 2^n itself may be above or below what a float can hold. With a NaN r is
+	 * one, n anything. */
 	return (1.0f + r) * gt_power_of_two(n >> 1) * gt_power_of_two(n - (n >> 1));
 }
 
