@@ -17,6 +17,7 @@ enum { GT_MAX_CHANNELS = 4, GT_MAX_DIMS = 4 };
  * and only if their bytes are the same (the common-subexpression pass compares them so).
  */
 union gt_attrs {
+	int64_t all[6]; /* every byte; first, since `= { 0 }` zeroes the first member and no more */
 	struct {
 		bool trans_a, trans_b;
 	} matmul;
@@ -71,5 +72,7 @@ union gt_attrs {
 		int64_t shape[GT_MAX_DIMS];
 	} fill;
 };
+
+_Static_assert(sizeof(union gt_attrs) == 6 * sizeof(int64_t), "gt_attrs.all covers every member");
 
 #endif

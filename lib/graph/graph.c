@@ -153,6 +153,8 @@ struct gt_value *gt_output(struct gt_graph *g, struct gt_value *v, const char *n
 	if (!v->producer || v->role != GT_TEMPORARY)
 		return gt_graph_fail(
 		    g, GT_EINVAL, "output '%s': not a value that a node makes", name);
+	if (gt_graph_find(g, name))
+		return gt_graph_fail(g, GT_EINVAL, "'%s' is declared twice", name);
 	v->role = GT_OUTPUT;
 	v->name = gt_arena_strdup(&g->arena, name, &g->err);
 	return v->name ? v : NULL;
@@ -266,8 +268,11 @@ static void print_shape(FILE *f, const struct gt_value *v)
 	fputs(v->layout == GT_CHANNELS_LAST ? "] channels-last" : "]", f);
 }
 
+/* outputs = op(inputs) attributes  # scope; "-" for an optional value left out before others. */
 static void print_node(FILE *f, const struct gt_node *n)
 {
+	int given = n->inputs;
+
 	for (int i = 0, shown = 0; i < n->outputs; i++) {
 		if (!n->out[i])
 			continue;
@@ -276,13 +281,16 @@ static void print_node(FILE *f, const struct gt_node *n)
 		print_shape(f, n->out[i]);
 	}
 	fprintf(f, "%s%s(", n->outputs ? " = " : "", n->op->name);
-	for (int i = 0; i < n->inputs; i++) {
-		if (!n->in[i] && i >= n->op->min_inputs)
-			continue;
+	while (given > 0 && !n->in[given - 1])
+		given--;
+	for (int i = 0; i < given; i++) {
 		fputs(i ? ", " : "", f);
 		print_value(f, n->in[i]);
 	}
-	fprintf(f, ")%s%s\n", *n->scope ? "  # " : "", n->scope);
+	fputc(')', f);
+	if (n->op->print)
+		n->op->print(n, f);
+	fprintf(f, "%s%s\n", *n->scope ? "  # " : "", n->scope);
 }
 
 char *gt_graph_print(const struct gt_graph *g, struct gt_err *err)

@@ -2,6 +2,8 @@
 #ifndef GT_GRAPH_OP_H
 #define GT_GRAPH_OP_H
 
+#include <stdio.h>
+
 #include "lib/graph/graph.h"
 
 struct gt_cost {
@@ -28,8 +30,10 @@ struct gt_op {
 	void (*grad)(struct gt_graph *g, struct gt_node *node, struct gt_value *const *d_out,
 	    const bool *wanted, struct gt_value **d_in);
 
-	/* FLOPs; bytes are those of the inputs and outputs. NULL: one FLOP per element of
-	 * out[0]. */
+	/* Optional: the attributes that a reader of the graph wants, each after a space: " stride=2 relu". */
+	void (*print)(const struct gt_node *node, FILE *f);
+
+	/* FLOPs; bytes are those of the inputs and outputs. NULL: one FLOP per element of out[0]. */
 	double (*flops)(const struct gt_node *node);
 
 	/* out[0] may share the memory of in[i] for each bit i: same bytes, and element e of the

@@ -51,12 +51,20 @@ static double attention_grad_flops(const struct gt_node *n)
 	return attention_products(n->in[0], 5);
 }
 
+static void attention_print(const struct gt_node *n, FILE *f)
+{
+	fprintf(f, " heads=%d", n->attrs.attention.heads);
+	if (n->attrs.attention.p > 0)
+		fprintf(f, " p=%g stream=%u", n->attrs.attention.p, n->attrs.attention.stream);
+}
+
 const struct gt_op gt_op_attention = {
 	.name = "attention",
 	.min_inputs = 1,
 	.max_inputs = 2,
 	.outputs = 2,
 	.infer = attention_infer,
+	.print = attention_print,
 	.grad = attention_grad,
 	.flops = attention_flops,
 };
@@ -88,5 +96,6 @@ const struct gt_op gt_op_attention_grad = {
 	.max_inputs = 5,
 	.outputs = 1,
 	.infer = attention_grad_infer,
+	.print = attention_print,
 	.flops = attention_grad_flops,
 };

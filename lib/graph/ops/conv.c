@@ -19,9 +19,10 @@ static int conv2d_infer(struct gt_node *n, struct gt_err *err)
 	if (n->attrs.conv.stride < 1 || n->attrs.conv.pad < 0)
 		return gt_err_set(err, GT_EINVAL, "stride %d, padding %d", n->attrs.conv.stride,
 		    n->attrs.conv.pad);
-	if (w->shape[1] != x->shape[1] || w->shape[2] != w->shape[3])
-		return gt_err_set(err, GT_EINVAL, "weight %s does not fit input %s",
-		    gt_shape_text(w).s, gt_shape_text(x).s);
+	if (w->shape[1] != x->shape[1] || w->shape[2] != w->shape[3] || w->dtype != x->dtype)
+		return gt_err_set(err, GT_EINVAL, "weight %s %s does not fit input %s %s",
+		    gt_dtype_name(w->dtype), gt_shape_text(w).s, gt_dtype_name(x->dtype),
+		    gt_shape_text(x).s);
 	n->attrs.conv.kernel = (int)w->shape[2];
 	n->attrs.conv.in_height = x->shape[2];
 	n->attrs.conv.in_width = x->shape[3];
@@ -65,12 +66,19 @@ static void conv2d_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *
 		d_in[2] = gt_bias_grad(g, dy);
 }
 
+static void conv_print(const struct gt_node *n, FILE *f)
+{
+	fprintf(f, " stride=%d pad=%d%s", n->attrs.conv.stride, n->attrs.conv.pad,
+	    n->attrs.conv.relu ? " relu" : "");
+}
+
 const struct gt_op gt_op_conv2d = {
 	.name = "conv2d",
 	.min_inputs = 2,
 	.max_inputs = 4,
 	.outputs = 1,
 	.infer = conv2d_infer,
+	.print = conv_print,
 	.grad = conv2d_grad,
 	.flops = conv2d_flops,
 	.inplace = 1u << 3,
@@ -111,6 +119,7 @@ const struct gt_op gt_op_conv2d_input_grad = {
 	.max_inputs = 2,
 	.outputs = 1,
 	.infer = conv2d_input_grad_infer,
+	.print = conv_print,
 	.flops = conv2d_input_grad_flops,
 	.image_in = 1u << 0,
 	.image_out = 1u << 0,
@@ -138,6 +147,7 @@ const struct gt_op gt_op_conv2d_weight_grad = {
 	.max_inputs = 2,
 	.outputs = 1,
 	.infer = conv2d_weight_grad_infer,
+	.print = conv_print,
 	.flops = conv2d_weight_grad_flops,
 	.image_in = 1u << 0 | 1u << 1,
 };

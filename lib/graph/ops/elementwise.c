@@ -89,12 +89,18 @@ static double gelu_flops(const struct gt_node *n)
 	return 12.0 * (double)gt_value_elements(n->out[0]);
 }
 
+static void gelu_print(const struct gt_node *n, FILE *f)
+{
+	fputs(n->attrs.gelu.kind == GT_GELU_ERF ? " erf" : " tanh", f);
+}
+
 const struct gt_op gt_op_gelu = {
 	.name = "gelu",
 	.min_inputs = 1,
 	.max_inputs = 1,
 	.outputs = 1,
 	.infer = unary_infer,
+	.print = gelu_print,
 	.grad = gelu_grad,
 	.flops = gelu_flops,
 	.elementwise = true,
@@ -106,6 +112,7 @@ const struct gt_op gt_op_gelu_grad = {
 	.max_inputs = 2,
 	.outputs = 1,
 	.infer = binary_infer,
+	.print = gelu_print,
 	.flops = gelu_flops,
 	.inplace = 1,
 	.elementwise = true,
@@ -138,12 +145,18 @@ static void dropout_grad(struct gt_graph *g, struct gt_node *n, struct gt_value 
 		    g, &gt_op_dropout, &n->attrs, 2, (struct gt_value *[]){ d_out[0], n->in[1] });
 }
 
+static void dropout_print(const struct gt_node *n, FILE *f)
+{
+	fprintf(f, " p=%g stream=%u", n->attrs.dropout.p, n->attrs.dropout.stream);
+}
+
 const struct gt_op gt_op_dropout = {
 	.name = "dropout",
 	.min_inputs = 2,
 	.max_inputs = 2,
 	.outputs = 1,
 	.infer = dropout_infer,
+	.print = dropout_print,
 	.grad = dropout_grad,
 	.inplace = 1,
 	.elementwise = true,
@@ -167,12 +180,18 @@ static int fill_infer(struct gt_node *n, struct gt_err *err)
 	return 0;
 }
 
+static void fill_print(const struct gt_node *n, FILE *f)
+{
+	fprintf(f, " %g", n->attrs.fill.value);
+}
+
 const struct gt_op gt_op_fill = {
 	.name = "fill",
 	.min_inputs = 0,
 	.max_inputs = 0,
 	.outputs = 1,
 	.infer = fill_infer,
+	.print = fill_print,
 };
 
 struct gt_value *gt_fill(

@@ -11,11 +11,12 @@ static int embedding_infer(struct gt_node *n, struct gt_err *err)
 	if (ids->dtype != GT_I32 || ids->ndim != 2)
 		return gt_err_set(err, GT_EINVAL, "ids are int32 [B, T]");
 	if (position &&
-	    (gt_infer_float(position, "the positions", 2, err) ||
+	    (gt_infer_float(position, "the positions", 2, err) || position->dtype != table->dtype ||
 	        position->shape[1] != table->shape[1] || position->shape[0] < ids->shape[1]))
 		return gt_err_set(err, GT_EINVAL,
-		    "positions %s do not reach %lld tokens of width %lld",
-		    gt_shape_text(position).s, (long long)ids->shape[1],
+		    "positions %s %s do not reach %lld tokens of %s width %lld",
+		    gt_dtype_name(position->dtype), gt_shape_text(position).s,
+		    (long long)ids->shape[1], gt_dtype_name(table->dtype),
 		    (long long)table->shape[1]);
 	gt_infer_shape(n->out[0], table->dtype, 3,
 	    (int64_t[]){ ids->shape[0], ids->shape[1], table->shape[1] });

@@ -49,6 +49,14 @@ static struct gt_value *shaped_like(
 	return gt_reshape(g, v, like->ndim, like->shape);
 }
 
+/* bias_grad takes four dimensions for an image; here the last one is the channel, always. */
+static struct gt_value *as_rows(struct gt_graph *g, struct gt_value *dy)
+{
+	if (dy->ndim < 4)
+		return dy;
+	return gt_reshape(g, dy, 2, (int64_t[]){ gt_value_rows(dy), gt_value_last(dy) });
+}
+
 static void matmul_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
     const bool *wanted, struct gt_value **d_in)
 {
@@ -65,7 +73,13 @@ static void matmul_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *
 	d_in[0] = shaped_like(g, d_in[0], a);
 	d_in[1] = shaped_like(g, d_in[1], b);
 	if (wanted[2])
-		d_in[2] = gt_bias_grad(g, dy);
+		d_in[2] = gt_bias_grad(g, as_rows(g, dy));
+}
+
+static void matmul_print(const struct gt_node *n, FILE *f)
+{
+	fprintf(f, "%s%s", n->attrs.matmul.trans_a ? " trans_a" : "",
+	    n->attrs.matmul.trans_b ? " trans_b" : "");
 }
 
 const struct gt_op gt_op_matmul = {
@@ -74,6 +88,7 @@ const struct gt_op gt_op_matmul = {
 	.max_inputs = 3,
 	.outputs = 1,
 	.infer = matmul_infer,
+	.print = matmul_print,
 	.grad = matmul_grad,
 	.flops = matmul_flops,
 };

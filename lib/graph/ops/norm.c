@@ -116,12 +116,18 @@ static void batch_norm_grad(struct gt_graph *g, struct gt_node *n, struct gt_val
 		d_in[i] = wanted[i] ? grad->out[i] : NULL;
 }
 
+static void norm_print(const struct gt_node *n, FILE *f)
+{
+	fputs(n->attrs.norm.relu ? " relu" : "", f);
+}
+
 const struct gt_op gt_op_batch_norm = {
 	.name = "batch_norm",
 	.min_inputs = 6,
 	.max_inputs = 6,
 	.outputs = 3,
 	.infer = batch_norm_infer,
+	.print = norm_print,
 	.grad = batch_norm_grad,
 	.flops = norm_flops,
 	.writes = 1u << 3 | 1u << 4 | 1u << 5,
@@ -157,6 +163,7 @@ const struct gt_op gt_op_batch_norm_grad = {
 	.max_inputs = 6,
 	.outputs = 3,
 	.infer = batch_norm_grad_infer,
+	.print = norm_print,
 	.flops = norm_flops,
 	.inplace = 1u << 0,
 	.image_in = 1u << 0 | 1u << 1 | 1u << 5,

@@ -2,6 +2,9 @@
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 
+/* So that the index of an element in its window fits a byte. */
+enum { MAX_POOL_WINDOW = 15 };
+
 static int pool_infer(struct gt_node *n, struct gt_err *err)
 {
 	int kernel = n->attrs.pool.kernel, stride = n->attrs.pool.stride, pad = n->attrs.pool.pad;
@@ -9,9 +12,12 @@ static int pool_infer(struct gt_node *n, struct gt_err *err)
 
 	if (gt_infer_float(x, "the input", 4, err))
 		return err->code;
-	if (kernel < 1 || kernel > 15 || stride < 1 || pad < 0 || 2 * pad > kernel)
+	if (kernel < 1 || stride < 1 || pad < 0 || pad > kernel / 2)
 		return gt_err_set(
 		    err, GT_EINVAL, "window %d, stride %d, padding %d", kernel, stride, pad);
+	if (n->outputs > 1 && kernel > MAX_POOL_WINDOW)
+		return gt_err_set(
+		    err, GT_ENOTSUP, "a window of %d, more than %d", kernel, MAX_POOL_WINDOW);
 	n->attrs.pool.in_height = x->shape[2];
 	n->attrs.pool.in_width = x->shape[3];
 	gt_infer_like(n->out[0], x);
@@ -63,12 +69,19 @@ static void max_pool2d_grad(struct gt_graph *g, struct gt_node *n, struct gt_val
 		    (struct gt_value *[]){ d_out[0], n->out[1] });
 }
 
+static void pool_print(const struct gt_node *n, FILE *f)
+{
+	fprintf(f, " kernel=%d stride=%d pad=%d", n->attrs.pool.kernel, n->attrs.pool.stride,
+	    n->attrs.pool.pad);
+}
+
 const struct gt_op gt_op_max_pool2d = {
 	.name = "max_pool2d",
 	.min_inputs = 1,
 	.max_inputs = 1,
 	.outputs = 2,
 	.infer = pool_infer,
+	.print = pool_print,
 	.grad = max_pool2d_grad,
 	.flops = pool_flops,
 	.image_in = 1u << 0,
@@ -81,6 +94,7 @@ const struct gt_op gt_op_max_pool2d_grad = {
 	.max_inputs = 2,
 	.outputs = 1,
 	.infer = pool_grad_infer,
+	.print = pool_print,
 	.image_in = 1u << 0 | 1u << 1,
 	.image_out = 1u << 0,
 };
@@ -104,6 +118,7 @@ const struct gt_op gt_op_avg_pool2d = {
 	.max_inputs = 1,
 	.outputs = 1,
 	.infer = pool_infer,
+	.print = pool_print,
 	.grad = avg_pool2d_grad,
 	.flops = pool_flops,
 	.image_in = 1u << 0,
@@ -116,6 +131,7 @@ const struct gt_op gt_op_avg_pool2d_grad = {
 	.max_inputs = 1,
 	.outputs = 1,
 	.infer = pool_grad_infer,
+	.print = pool_print,
 	.image_in = 1u << 0,
 	.image_out = 1u << 0,
 };

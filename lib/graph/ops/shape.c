@@ -100,12 +100,19 @@ static void subsample_grad(struct gt_graph *g, struct gt_node *n, struct gt_valu
 		d_in[0] = gt_emit1(g, &gt_op_subsample_grad, &n->attrs, 1, d_out);
 }
 
+static void subsample_print(const struct gt_node *n, FILE *f)
+{
+	fprintf(f, " stride=%d front=%lld back=%lld", n->attrs.subsample.stride,
+	    (long long)n->attrs.subsample.front, (long long)n->attrs.subsample.back);
+}
+
 const struct gt_op gt_op_subsample = {
 	.name = "subsample",
 	.min_inputs = 1,
 	.max_inputs = 1,
 	.outputs = 1,
 	.infer = subsample_infer,
+	.print = subsample_print,
 	.grad = subsample_grad,
 	.image_in = 1u << 0,
 	.image_out = 1u << 0,
@@ -142,6 +149,7 @@ const struct gt_op gt_op_subsample_grad = {
 	.max_inputs = 1,
 	.outputs = 1,
 	.infer = subsample_grad_infer,
+	.print = subsample_print,
 	.image_in = 1u << 0,
 	.image_out = 1u << 0,
 };
