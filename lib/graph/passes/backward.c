@@ -1,6 +1,7 @@
 /* backward.c - the gradient pass: reverse-mode differentiation of a scalar by every parameter. */
 #include <stdlib.h>
 
+#include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
 
@@ -31,6 +32,22 @@ static void find_dependents(const struct gt_graph *g, bool *depends)
 	}
 }
 
+/* Add d, the gradient by input k of n, to what is there. An op that has none for this input must not pass for one
+ * whose gradient is zero. */
+static int gather(struct gt_graph *g, const struct gt_node *n, int k, struct gt_value *d,
+    struct state *s, struct gt_err *err)
+{
+	struct gt_value **sum = &s->grads[n->in[k]->id];
+
+	if (!d)
+		return gt_err_set(err, GT_ENOTSUP, "%s: '%s' has no gradient by its input %d",
+		    n->scope, n->op->name, k);
+	if (gt_infer_same(n->in[k], d, "the gradient", err))
+		return gt_err_prefix(err, "%s: '%s', input %d", n->scope, n->op->name, k);
+	*sum = *sum ? gt_add(g, *sum, d) : d;
+	return 0;
+}
+
 static int differentiate(struct gt_graph *g, struct gt_node *n, struct state *s, struct gt_err *err)
 {
 	struct gt_value *d_out[GT_MAX_OUTPUTS] = { NULL }, *d_in[GT_MAX_INPUTS] = { NULL };
@@ -51,14 +68,11 @@ static int differentiate(struct gt_graph *g, struct gt_node *n, struct state *s,
 		    err, GT_ENOTSUP, "%s: '%s' has no gradient", n->scope, n->op->name);
 	g->scope = n->scope;
 	n->op->grad(g, n, d_out, wanted, d_in);
-	for (int k = 0; k < n->inputs; k++) {
-		struct gt_value **sum;
-
-		if (!wanted[k] || !d_in[k])
-			continue;
-		sum = &s->grads[n->in[k]->id];
-		*sum = *sum ? gt_add(g, *sum, d_in[k]) : d_in[k];
-	}
+	if (gt_graph_status(g, err))
+		return g->err.code;
+	for (int k = 0; k < n->inputs; k++)
+		if (wanted[k] && gather(g, n, k, d_in[k], s, err))
+			return err ? err->code : GT_EINVAL;
 	return gt_graph_status(g, err);
 }
 
