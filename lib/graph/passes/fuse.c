@@ -137,8 +137,11 @@ static int run_fold_batch_norm(
 			rc = fold_one(g, i, conv);
 	}
 	free(uses);
-	if (rc || gt_pass_dead.run(g, options, err))
+	if (rc)
 		return gt_graph_status(g, err);
+	rc = gt_pass_dead.run(g, options, err);
+	if (rc)
+		return rc;
 	uses = gt_count_uses(g, err);
 	if (!uses)
 		return GT_ENOMEM;

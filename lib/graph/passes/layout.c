@@ -41,7 +41,8 @@ static void settle_elementwise(
 {
 	enum gt_layout common = GT_PLAIN;
 
-	for (int k = 0; k < n->inputs; k++)
+	/* What is written in place lies in the store, row-major: a reordered copy would take the write. */
+	for (int k = 0; k < n->inputs && !n->op->writes; k++)
 		if (n->in[k] && n->in[k]->ndim == 4 && n->in[k]->layout == images)
 			common = images;
 	for (int k = 0; k < n->inputs; k++)
@@ -74,7 +75,7 @@ static void settle(struct gt_graph *g, size_t *index, struct gt_node *n, enum gt
 			n->out[k]->layout = images;
 }
 
-/* The host reads row-major: what it reads becomes a reordered copy under the same name. */
+/* The host and the store are row-major: what goes there becomes a reordered copy under the same name. */
 static void settle_outputs(struct gt_graph *g)
 {
 	size_t values = g->value_count;
@@ -82,15 +83,18 @@ static void settle_outputs(struct gt_graph *g)
 	for (size_t i = 0; i < values && !g->err.code; i++) {
 		struct gt_value *v = g->values[i], *plain;
 
-		if (v->role != GT_OUTPUT || v->layout == GT_PLAIN || layouts_coincide(v))
+		if ((v->role != GT_OUTPUT && v->role != GT_GRADIENT) || v->layout == GT_PLAIN ||
+		    layouts_coincide(v))
 			continue;
 		plain = gt_reorder(g, v, GT_PLAIN);
 		if (!plain)
 			return;
-		plain->role = GT_OUTPUT;
+		plain->role = v->role;
 		plain->name = v->name;
+		plain->gradient_of = v->gradient_of;
 		v->role = GT_TEMPORARY;
 		v->name = NULL;
+		v->gradient_of = NULL;
 	}
 }
 
