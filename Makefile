@@ -66,13 +66,15 @@ CMD_SRC  := $(wildcard cmd/*.c)
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 ORACLE_SRC := $(wildcard tests/oracle/*.c)
 BENCH_SRC := $(wildcard tests/bench/*.c)
+SHARED_SRC := $(wildcard tests/common/*.c)
 FAKE_SRC := $(wildcard tests/fake/nvml.c)
 HEADERS  := $(wildcard lib/*/*.h lib/*/*/*.h)
 
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) \
             $(foreach isa,$(ISAS),$(KERNELS_ISA:%.c=$(BUILD)/obj/$(isa)/%.o))
 CMD_OBJ  := $(CMD_SRC:%.c=$(BUILD)/obj/%.o)
-TEST_OBJ := $(UNIT_SRC:%.c=$(BUILD)/obj/%.o) $(ORACLE_SRC:%.c=$(BUILD)/obj/%.o)
+SHARED_OBJ := $(SHARED_SRC:%.c=$(BUILD)/obj/%.o)
+TEST_OBJ := $(UNIT_SRC:%.c=$(BUILD)/obj/%.o) $(ORACLE_SRC:%.c=$(BUILD)/obj/%.o) $(SHARED_OBJ)
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/tests/%)
 BENCH_BIN := $(BENCH_SRC:tests/bench/%.c=$(BUILD)/tests/bench_%)
 ORACLE_BIN := $(ORACLE_SRC:tests/oracle/%.c=$(BUILD)/tests/%)
@@ -92,11 +94,16 @@ $(BUILD)/libgtrain.a: $(LIB_OBJ) $(BUILD)/sources
 	@rm -f $@
 	$(call say,AR,$@)$(AR) rcs $@ $(LIB_OBJ)
 
-$(UNIT_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libgtrain.a
+# What test programs share: an archive, so that each takes only what it uses.
+$(BUILD)/libshared.a: $(SHARED_OBJ) $(BUILD)/sources
+	@rm -f $@
+	$(call say,AR,$@)$(AR) rcs $@ $(SHARED_OBJ)
+
+$(UNIT_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libshared.a $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ -lcmocka $(GT_LIBS)
 
-$(ORACLE_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/oracle/%.o $(BUILD)/libgtrain.a
+$(ORACLE_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/oracle/%.o $(BUILD)/libshared.a $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
 

@@ -1,0 +1,297 @@
+/* op_run.c - a case of the table as graph, passes, store and plan, and numbers in and out. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/philox.h"
+#include "lib/graph/ops/ops.h"
+#include "lib/graph/pass.h"
+#include "tests/common/op_table.h"
+
+/* ---- numbers ---- */
+
+static uint64_t key_of(const struct op_case *c)
+{
+	uint64_t h = 1469598103934665603u; /* FNV-1a */
+
+	for (const char *s = c->op; *s; s++)
+		h = (h ^ (unsigned char)*s) * 1099511628211u;
+	for (const char *s = c->label; *s; s++)
+		h = (h ^ (unsigned char)*s) * 1099511628211u;
+	return h;
+}
+
+static double normal(uint64_t key, uint32_t stream, int64_t i)
+{
+	uint32_t w[4];
+
+	gt_philox(key, (uint32_t[]){ (uint32_t)i, 0, stream, 0 }, w);
+	return (float)gt_philox_normal(w);
+}
+
+/* The numbers 1/8 apart around zero in a random order, none closer to it than 1/16. */
+static void fill_apart(double *x, int64_t n, uint64_t key, uint32_t stream)
+{
+	for (int64_t i = 0; i < n; i++)
+		x[i] = (double)(i - n / 2) / 8 + 1.0 / 16;
+	for (int64_t i = n - 1; i > 0; i--) {
+		int64_t j = (int64_t)gt_philox_below(
+		    gt_philox_u64(key, (uint64_t)i, stream, 0), (uint64_t)i + 1);
+		double t = x[i];
+
+		x[i] = x[j];
+		x[j] = t;
+	}
+}
+
+static double draw(const struct op_arg *a, uint64_t key, uint32_t stream, int64_t i)
+{
+	static const double rng[] = { 1234567, 3, 2, 3 }; /* seed, step, first, stride */
+	uint64_t bits = gt_philox_u64(key, (uint64_t)i, stream, 0);
+
+	switch (a->kind) {
+	case ARG_POSITIVE:
+		return (float)(0.5 + gt_philox_double(bits));
+	case ARG_COUNTER:
+		return 7;
+	case ARG_IDS:
+		return (double)gt_philox_below(bits, (uint64_t)a->limit);
+	case ARG_TARGETS:
+		return i % 5 == 4 ? -100 : (double)gt_philox_below(bits, (uint64_t)a->limit);
+	case ARG_BYTES:
+		return (double)(bits & 255);
+	case ARG_RNG:
+		return rng[i];
+	default:
+		return normal(key, stream, i);
+	}
+}
+
+static double *numbers(const struct op_arg *a, uint64_t key, uint32_t stream, int64_t n)
+{
+	double *x = malloc((size_t)n * sizeof(*x));
+
+	for (int64_t i = 0; x && i < n; i++)
+		x[i] = draw(a, key, stream, i);
+	if (x && a->kind == ARG_APART)
+		fill_apart(x, n, key, stream);
+	return x;
+}
+
+static void to_device_type(void *to, const double *from, int64_t n, enum gt_dtype dtype)
+{
+	for (int64_t i = 0; i < n; i++) {
+		if (dtype == GT_F64)
+			((double *)to)[i] = from[i];
+		else if (dtype == GT_F32)
+			((float *)to)[i] = (float)from[i];
+		else if (dtype == GT_I64)
+			((int64_t *)to)[i] = (int64_t)from[i];
+		else if (dtype == GT_I32)
+			((int32_t *)to)[i] = (int32_t)from[i];
+		else
+			((uint8_t *)to)[i] = (uint8_t)from[i];
+	}
+}
+
+/* ---- the graph ---- */
+
+static enum gt_dtype dtype_of(const struct op_run *r, enum op_arg_kind kind)
+{
+	switch (kind) {
+	case ARG_IDS:
+	case ARG_TARGETS:
+		return GT_I32;
+	case ARG_COUNTER:
+	case ARG_RNG:
+		return GT_I64;
+	case ARG_BYTES:
+		return GT_U8;
+	default:
+		return r->dtype;
+	}
+}
+
+static struct gt_value *declare(struct op_run *r, int i)
+{
+	static const struct gt_init zeros = { GT_INIT_ZEROS, 0 };
+	const struct op_arg *a = &r->c->in[i];
+	enum gt_dtype dtype = dtype_of(r, a->kind);
+	char name[8];
+
+	snprintf(name, sizeof(name), "in%d", i);
+	switch (a->kind) {
+	case ARG_NONE:
+		return NULL;
+	case ARG_REAL:
+	case ARG_APART:
+		return gt_parameter(r->graph, name, dtype, a->ndim, a->shape, zeros, false);
+	case ARG_RUNNING:
+	case ARG_POSITIVE:
+	case ARG_COUNTER:
+		return gt_buffer(r->graph, name, dtype, a->ndim, a->shape, zeros);
+	default:
+		return gt_input(r->graph, name, dtype, a->ndim, a->shape);
+	}
+}
+
+/* out . projection, a scalar. */
+static struct gt_value *project(struct op_run *r, struct gt_value *out)
+{
+	struct gt_value *row;
+	int64_t n;
+
+	if (!out)
+		return NULL;
+	n = gt_value_elements(out);
+	r->projection = gt_input(r->graph, "projection", r->dtype, 2, (int64_t[]){ n, 1 });
+	row = gt_reshape(r->graph, out, 2, (int64_t[]){ 1, n });
+	row = gt_matmul(r->graph, row, r->projection, NULL, false, false);
+	return gt_output(r->graph, gt_reshape(r->graph, row, 0, NULL), "loss");
+}
+
+static struct gt_node *emit(struct op_run *r, unsigned flags)
+{
+	const struct gt_op *op = op_of(r->c);
+	struct gt_value *in[GT_MAX_INPUTS] = { NULL };
+	union gt_attrs attrs = r->c->attrs;
+
+	if (op == &gt_op_fill)
+		attrs.fill.dtype = r->dtype;
+	for (int i = 0; i < op->max_inputs; i++) {
+		in[i] = r->in[i] = declare(r, i);
+		if (in[i] && in[i]->role == GT_PARAMETER && flags & OP_RUN_THROUGH_COPY)
+			in[i] = gt_copy(r->graph, in[i]);
+	}
+	return gt_emit(r->graph, op, &attrs, op->max_inputs, in);
+}
+
+static int build(struct op_run *r, unsigned flags, struct gt_err *err)
+{
+	struct gt_pass_options options = { .accumulate = flags & OP_RUN_ACCUMULATE,
+		.images = gt_cpu_backend.image_layout };
+	struct gt_node *n = emit(r, flags);
+
+	for (int i = 0; n && i < n->outputs; i++) {
+		struct gt_value *v = n->out[i];
+		char name[8];
+
+		snprintf(name, sizeof(name), "out%d", i);
+		if (v && (v->dtype == GT_F32 || v->dtype == GT_F64))
+			gt_output(r->graph, v, name);
+		r->outputs = i + 1;
+	}
+	if (n && op_case_differentiates(r->c))
+		options.loss = project(r, n->out[0]);
+	if (gt_graph_status(r->graph, err))
+		return err->code;
+	return gt_passes_run(r->graph, &options, err);
+}
+
+int op_run_open(struct op_run *r, const struct op_case *c, enum gt_dtype dtype, unsigned flags,
+    struct gt_err *err)
+{
+	uint64_t key = key_of(c);
+	size_t bytes;
+
+	*r = (struct op_run){ .c = c, .dtype = dtype };
+	if (gt_graph_new(&r->graph, err) || build(r, flags, err) ||
+	    gt_store_new(&r->store, r->graph, &gt_cpu_backend, 0, true, err) ||
+	    gt_plan_new(&r->plan, r->graph, r->store, err))
+		goto out;
+	bytes = gt_plan_arena_bytes(r->plan);
+	if (gt_cpu_backend.alloc(0, bytes, &r->arena, err))
+		goto out;
+	memset(r->arena, 0xff, bytes); /* NaN: nothing is read before it is written */
+	if (gt_plan_bind(r->plan, r->arena, err))
+		goto out;
+	for (int i = 0; i < GT_MAX_INPUTS; i++)
+		if (r->in[i])
+			r->host[i] =
+			    numbers(&c->in[i], key, (uint32_t)i, gt_value_elements(r->in[i]));
+	if (r->projection)
+		r->projection_host = numbers(&(struct op_arg){ .kind = ARG_FIXED }, key, 99,
+		    gt_value_elements(r->projection));
+	return 0;
+out:
+	op_run_close(r);
+	return err->code;
+}
+
+void op_run_close(struct op_run *r)
+{
+	if (r->arena)
+		gt_cpu_backend.free(0, r->arena, gt_plan_arena_bytes(r->plan));
+	gt_plan_free(r->plan);
+	gt_store_free(r->store);
+	gt_graph_free(r->graph);
+	for (int i = 0; i < GT_MAX_INPUTS; i++)
+		free(r->host[i]);
+	free(r->projection_host);
+	*r = (struct op_run){ 0 };
+}
+
+/* ---- running ---- */
+
+static int hand_over(
+    struct op_run *r, const struct gt_value *v, const double *host, struct gt_err *err)
+{
+	size_t bytes = gt_value_bytes(v);
+	void *typed = malloc(bytes);
+	int rc;
+
+	if (!typed)
+		return gt_err_set(err, GT_ENOMEM, "no memory");
+	to_device_type(typed, host, gt_value_elements(v), v->dtype);
+	if (v->role == GT_INPUT)
+		rc = gt_plan_write(r->plan, v, typed, bytes, err);
+	else
+		rc = gt_cpu_backend.copy_in(0,
+		    gt_store_data(r->store, gt_store_find(r->store, v->name)), typed, bytes, err);
+	free(typed);
+	return rc;
+}
+
+int op_run_go(struct op_run *r, struct gt_err *err)
+{
+	for (int i = 0; i < GT_MAX_INPUTS; i++)
+		if (r->in[i] && hand_over(r, r->in[i], r->host[i], err))
+			return err->code;
+	if (r->projection && hand_over(r, r->projection, r->projection_host, err))
+		return err->code;
+	return gt_plan_run(r->plan, err);
+}
+
+static double *as_doubles(const void *typed, int64_t n, enum gt_dtype dtype)
+{
+	double *x = malloc((size_t)(n ? n : 1) * sizeof(*x));
+
+	for (int64_t i = 0; x && i < n; i++)
+		x[i] = dtype == GT_F64 ? ((const double *)typed)[i] : ((const float *)typed)[i];
+	return x;
+}
+
+double *op_run_output(struct op_run *r, const char *name, int64_t *count)
+{
+	const struct gt_value *v = gt_graph_find(r->graph, name);
+	struct gt_err err;
+	double *x = NULL;
+	void *typed;
+
+	if (!v || v->role != GT_OUTPUT)
+		return NULL;
+	typed = malloc(gt_value_bytes(v));
+	*count = gt_value_elements(v);
+	if (typed && !gt_plan_read(r->plan, v, typed, gt_value_bytes(v), &err))
+		x = as_doubles(typed, *count, v->dtype);
+	free(typed);
+	return x;
+}
+
+double *op_run_gradient(struct op_run *r, int i, int64_t *count)
+{
+	const struct gt_slot *slot = gt_store_find(r->store, r->in[i]->name);
+
+	*count = slot->count;
+	return as_doubles(gt_store_gradient(r->store, slot), slot->count, slot->dtype);
+}

@@ -1,0 +1,190 @@
+/* op_table.c - the cases: name, shapes, attributes; odd sizes, strides, padding, with and without optional inputs. */
+#include "tests/common/op_table.h"
+
+#include <string.h>
+
+/* clang-format off */
+#define DIMS(...)       (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ }
+#define REAL(...)       { ARG_REAL, DIMS(__VA_ARGS__), 0 }
+#define APART(...)      { ARG_APART, DIMS(__VA_ARGS__), 0 }
+#define FIXED(...)      { ARG_FIXED, DIMS(__VA_ARGS__), 0 }
+#define RUNNING(...)    { ARG_RUNNING, DIMS(__VA_ARGS__), 0 }
+#define POSITIVE(...)   { ARG_POSITIVE, DIMS(__VA_ARGS__), 0 }
+#define BYTES(...)      { ARG_BYTES, DIMS(__VA_ARGS__), 0 }
+#define IDS(n, ...)     { ARG_IDS, DIMS(__VA_ARGS__), n }
+#define TARGETS(n, ...) { ARG_TARGETS, DIMS(__VA_ARGS__), n }
+#define REAL_SCALAR     { ARG_REAL, 0, { 0 }, 0 }
+#define FIXED_SCALAR    { ARG_FIXED, 0, { 0 }, 0 }
+#define COUNTER         { ARG_COUNTER, 0, { 0 }, 0 }
+#define RNG             { ARG_RNG, DIMS(GT_RNG_FIELDS), 0 }
+#define NONE            { ARG_NONE, 0, { 0 }, 0 }
+
+/* Inputs in IN(...), attributes last. */
+#define IN(...)                 { __VA_ARGS__ }
+#define CASE(op, label, in, ...) { op, label, { __VA_ARGS__ }, in }
+
+#define PLAIN       .matmul = { false, false }
+#define NORM(RELU)  .norm = { .eps = 1e-5, .momentum = 0.1, .relu = RELU }
+#define CHANNELS(n) REAL(n), REAL(n), RUNNING(n), POSITIVE(n)
+/* clang-format on */
+
+const struct op_case op_cases[] = {
+	CASE("matmul", "plain", IN(REAL(3, 5), REAL(5, 4)), PLAIN),
+	CASE("matmul", "one by one", IN(REAL(1, 1), REAL(1, 1), REAL(1)), PLAIN),
+	CASE("matmul", "vector", IN(REAL(5), REAL(5, 3), REAL(3)), PLAIN),
+	CASE("matmul", "batch, bias", IN(REAL(2, 3, 5), REAL(5, 7), REAL(7)), PLAIN),
+	CASE("matmul", "image, bias", IN(REAL(2, 3, 2, 5), REAL(5, 4), REAL(4)), PLAIN),
+	CASE("matmul", "right transposed", IN(REAL(3, 5), REAL(4, 5)),
+	    .matmul = { .trans_b = true }),
+	CASE("matmul", "right transposed, bias", IN(REAL(2, 3, 5), REAL(4, 5), REAL(4)),
+	    .matmul = { .trans_b = true }),
+	CASE(
+	    "matmul", "left transposed", IN(REAL(6, 3), REAL(6, 4)), .matmul = { .trans_a = true }),
+	CASE("matmul", "left transposed, batch, bias", IN(REAL(2, 3, 4), REAL(2, 3, 5), REAL(5)),
+	    .matmul = { .trans_a = true }),
+	CASE("matmul", "long", IN(FIXED(7, 131), REAL(131, 3), REAL(3)), PLAIN),
+
+	CASE("conv2d", "3x3", IN(REAL(2, 3, 5, 7), REAL(4, 3, 3, 3)),
+	    .conv = { .stride = 1, .pad = 1 }),
+	CASE("conv2d", "stride", IN(REAL(1, 2, 7, 6), REAL(3, 2, 3, 3), REAL(3)),
+	    .conv = { .stride = 2, .pad = 1 }),
+	CASE("conv2d", "1x1", IN(REAL(2, 3, 5, 4), REAL(2, 3, 1, 1)), .conv = { .stride = 2 }),
+	CASE("conv2d", "5x5", IN(REAL(2, 1, 6, 5), REAL(2, 1, 5, 5), REAL(2)),
+	    .conv = { .stride = 1, .pad = 2 }),
+	CASE(
+	    "conv2d", "left over", IN(REAL(1, 1, 8, 9), REAL(2, 1, 3, 3)), .conv = { .stride = 3 }),
+	CASE("conv2d", "whole image", IN(REAL(2, 2, 4, 4), REAL(3, 2, 4, 4), REAL(3)),
+	    .conv = { .stride = 1 }),
+	CASE("conv2d", "wide", IN(REAL(1, 17, 3, 3), REAL(18, 17, 3, 3), REAL(18)),
+	    .conv = { .stride = 1, .pad = 1 }),
+	CASE("conv2d", "residual, relu",
+	    IN(FIXED(2, 3, 5, 5), FIXED(4, 3, 3, 3), FIXED(4), FIXED(2, 4, 5, 5)),
+	    .conv = { .stride = 1, .pad = 1, .relu = true }),
+	CASE("conv2d", "residual",
+	    IN(FIXED(2, 3, 5, 5), FIXED(4, 3, 3, 3), NONE, FIXED(2, 4, 3, 3)),
+	    .conv = { .stride = 2, .pad = 1 }),
+
+	CASE("bias_grad", "rows", IN(FIXED(7, 5)), PLAIN),
+	CASE("bias_grad", "batch", IN(FIXED(2, 3, 67)), PLAIN),
+	CASE("bias_grad", "image", IN(FIXED(2, 3, 4, 5)), PLAIN),
+
+	CASE("layer_norm", "bias", IN(REAL(3, 8), REAL(8), REAL(8)), NORM(false)),
+	CASE("layer_norm", "no bias", IN(REAL(2, 3, 5), REAL(5)), NORM(false)),
+	CASE("layer_norm", "wide", IN(REAL(2, 67), REAL(67), REAL(67)), NORM(false)),
+	CASE("batch_norm", "small", IN(REAL(4, 3, 2, 3), CHANNELS(3), COUNTER), NORM(false)),
+	CASE("batch_norm", "relu", IN(REAL(3, 4, 3, 3), CHANNELS(4), COUNTER), NORM(true)),
+	CASE("batch_norm", "one image", IN(REAL(1, 2, 5, 3), CHANNELS(2), COUNTER), NORM(false)),
+	CASE("batch_norm", "wide", IN(REAL(3, 67, 1, 1), CHANNELS(67), COUNTER), NORM(false)),
+	CASE("batch_norm_eval", "small",
+	    IN(FIXED(2, 5, 3, 4), FIXED(5), FIXED(5), RUNNING(5), POSITIVE(5)), NORM(false)),
+	CASE("batch_norm_fold", "bias",
+	    IN(FIXED(4, 3, 3, 3), FIXED(4), FIXED(4), RUNNING(4), POSITIVE(4), FIXED(4)),
+	    NORM(false)),
+	CASE("batch_norm_fold", "no bias",
+	    IN(FIXED(5, 2, 1, 1), FIXED(5), FIXED(5), RUNNING(5), POSITIVE(5)), NORM(false)),
+
+	CASE("add", "rows", IN(REAL(3, 5), REAL(3, 5)), PLAIN),
+	CASE("add", "image", IN(REAL(2, 3, 4, 5), REAL(2, 3, 4, 5)), PLAIN),
+	CASE("add", "scalar", IN(REAL_SCALAR, REAL_SCALAR), PLAIN),
+	CASE("relu", "rows", IN(APART(3, 7)), PLAIN),
+	CASE("relu", "image", IN(APART(2, 3, 5, 3)), PLAIN),
+	CASE("gelu", "tanh", IN(REAL(5, 9)), .gelu = { GT_GELU_TANH }),
+	CASE("gelu", "erf", IN(REAL(5, 9)), .gelu = { GT_GELU_ERF }),
+	CASE("dropout", "rows", IN(REAL(4, 7), RNG), .dropout = { .p = 0.5, .stream = 3 }),
+	CASE("dropout", "batch", IN(REAL(3, 2, 5), RNG), .dropout = { .p = 0.1, .stream = 1 }),
+	CASE("dropout", "image", IN(REAL(2, 3, 3, 5), RNG), .dropout = { .p = 0.25 }),
+	CASE("copy", "image", IN(REAL(2, 3, 2, 2)), PLAIN),
+	CASE("fill", "matrix", IN(NONE), .fill = { -2.5, GT_F32, 2, { 3, 5 } }),
+
+	CASE("reshape", "to rows", IN(REAL(2, 3, 4, 2)), .reshape = { 2, { 2, 24 } }),
+	CASE("reshape", "to image", IN(REAL(2, 24)), .reshape = { 4, { 2, 3, 4, 2 } }),
+	CASE("reshape", "pixel", IN(REAL(2, 5, 1, 1)), .reshape = { 2, { 2, 5 } }),
+	CASE("reorder", "channels last", IN(REAL(2, 3, 4, 5)), .reorder = { GT_CHANNELS_LAST }),
+	CASE("subsample", "padded", IN(REAL(2, 3, 5, 4)), .subsample = { 2, 1, 2, 0, 0 }),
+	CASE("subsample", "stride 1", IN(REAL(1, 2, 3, 3)), .subsample = { 1, 1, 1, 0, 0 }),
+	CASE("subsample", "stride 3", IN(REAL(2, 2, 7, 8)), .subsample = { 3, 0, 0, 0, 0 }),
+	CASE("image_normalize", "grey", IN(BYTES(2, 3, 5, 1)),
+	    .normalize = { { 0.1307f }, { 0.3081f } }),
+	CASE("image_normalize", "colour", IN(BYTES(2, 4, 3, 3)),
+	    .normalize = { { 0.5f, 0.25f, 0 }, { 0.5f, 0.2f, 1 } }),
+
+	CASE("max_pool2d", "2x2", IN(APART(2, 3, 4, 6)), .pool = { 2, 2, 0, 0, 0 }),
+	CASE("max_pool2d", "left over", IN(APART(1, 2, 5, 7)), .pool = { 2, 2, 0, 0, 0 }),
+	CASE("max_pool2d", "overlap, padding", IN(APART(2, 2, 7, 5)), .pool = { 3, 2, 1, 0, 0 }),
+	CASE("max_pool2d", "stride 1", IN(APART(1, 3, 4, 4)), .pool = { 3, 1, 1, 0, 0 }),
+	CASE("max_pool2d", "gaps", IN(APART(1, 1, 8, 8)), .pool = { 2, 3, 0, 0, 0 }),
+	CASE("avg_pool2d", "2x2", IN(REAL(2, 3, 4, 6)), .pool = { 2, 2, 0, 0, 0 }),
+	CASE("avg_pool2d", "overlap, padding", IN(REAL(2, 2, 7, 5)), .pool = { 3, 2, 1, 0, 0 }),
+	CASE("avg_pool2d", "whole image", IN(REAL(2, 5, 3, 3)), .pool = { 3, 1, 0, 0, 0 }),
+	CASE("avg_pool2d", "large window", IN(REAL(1, 1, 16, 16)), .pool = { 16, 1, 0, 0, 0 }),
+
+	CASE("embedding", "table", IN(REAL(11, 5), IDS(11, 3, 4)), PLAIN),
+	CASE("embedding", "positions", IN(REAL(3, 7), IDS(3, 2, 6), REAL(6, 7)), PLAIN),
+	CASE("embedding", "more positions", IN(REAL(9, 4), IDS(9, 2, 3), REAL(8, 4)), PLAIN),
+	CASE("embedding_grad", "added", IN(FIXED(2, 5, 3), IDS(4, 2, 5), FIXED(4, 3)),
+	    .embedding = { 4 }),
+
+	CASE("attention", "two heads", IN(REAL(2, 5, 24), NONE), .attention = { 2, 0, 0 }),
+	CASE("attention", "one token", IN(REAL(2, 1, 12), NONE), .attention = { 2, 0, 0 }),
+	CASE("attention", "odd width", IN(REAL(1, 19, 15), NONE), .attention = { 1, 0, 0 }),
+	CASE("attention", "dropout", IN(REAL(2, 7, 18), RNG), .attention = { 3, 0.3, 5 }),
+
+	CASE("cross_entropy", "rows", IN(REAL(7, 5), TARGETS(5, 7), FIXED_SCALAR), PLAIN),
+	CASE("cross_entropy", "batch", IN(REAL(2, 6, 67), TARGETS(67, 2, 6), FIXED_SCALAR), PLAIN),
+	CASE("cross_entropy", "one class", IN(REAL(3, 1), TARGETS(1, 3), FIXED_SCALAR), PLAIN),
+	CASE("classify_stats", "rows", IN(FIXED(23, 9), TARGETS(9, 23)), PLAIN),
+	CASE("classify_stats", "batch", IN(FIXED(3, 7, 70), TARGETS(70, 3, 7)), PLAIN),
+	CASE(NULL, NULL, IN(NONE), PLAIN),
+};
+
+/* Rounding to float32 is 6e-8 of a number; what an op adds to that: */
+const struct op_tolerance op_tolerances[] = {
+	{ "matmul", 1e-6, "sums of up to 131 rounded products" },
+	{ "conv2d", 1e-6, "sums of up to 162 rounded products" },
+	{ "bias_grad", 5e-7, "a sum of 40 numbers" },
+	{ "layer_norm", 1e-6, "statistics of 67 numbers; their difference from the mean cancels" },
+	{ "batch_norm", 2e-6, "as layer_norm; rstd of 3 numbers magnifies their rounding" },
+	{ "batch_norm_eval", 5e-7, "one multiply-add" },
+	{ "batch_norm_fold", 2e-7, "a product, in double inside" },
+	{ "add", 2e-7, "one rounding, and sums of the projection" },
+	{ "relu", 0, "exact" },
+	{ "gelu", 1e-6, "tanh and erf approximated to a few units in the last place" },
+	{ "dropout", 2e-7, "one rounding" },
+	{ "copy", 0, "exact" },
+	{ "fill", 0, "exact" },
+	{ "reshape", 0, "exact" },
+	{ "reorder", 0, "exact" },
+	{ "subsample", 0, "exact" },
+	{ "max_pool2d", 2e-7, "gradients of windows that overlap add up" },
+	{ "avg_pool2d", 5e-7, "sums of up to 256 numbers" },
+	{ "embedding", 5e-7, "one sum; gradients of repeated ids add up" },
+	{ "embedding_grad", 5e-7, "a sum of 10 numbers" },
+	{ "attention", 1e-6, "scores, exponentials and two sums in a row" },
+	{ "cross_entropy", 5e-7, "exponentials of differences from log-sum-exp" },
+	{ "classify_stats", 1e-7, "log-sum-exp; counts are exact" },
+	{ NULL, 0, NULL },
+};
+
+double op_tolerance_f32(const char *op)
+{
+	for (const struct op_tolerance *t = op_tolerances; t->op; t++)
+		if (!strcmp(t->op, op))
+			return t->f32;
+	return 0;
+}
+
+const struct gt_op *op_of(const struct op_case *c)
+{
+	for (int i = 0; gt_ops[i]; i++)
+		if (!strcmp(gt_ops[i]->name, c->op))
+			return gt_ops[i];
+	return NULL;
+}
+
+bool op_case_differentiates(const struct op_case *c)
+{
+	for (int i = 0; i < GT_MAX_INPUTS; i++)
+		if (c->in[i].kind == ARG_REAL || c->in[i].kind == ARG_APART)
+			return true;
+	return false;
+}

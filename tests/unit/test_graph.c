@@ -1,0 +1,278 @@
+/* test_graph.c - building: shapes, errors that stick, names, printing, cost. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka wants these four first */
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/graph/ops/ops.h"
+
+static const struct gt_init zeros = { GT_INIT_ZEROS, 0 };
+
+static struct gt_graph *new_graph(void)
+{
+	struct gt_graph *g;
+
+	assert_int_equal(gt_graph_new(&g, NULL), 0);
+	return g;
+}
+
+static struct gt_value *input(
+    struct gt_graph *g, const char *name, int ndim, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+	return gt_input(g, name, GT_F32, ndim, (int64_t[]){ a, b, c, d });
+}
+
+static void expect_error(struct gt_graph *g, int code, const char *text)
+{
+	struct gt_err err = GT_ERR_INIT;
+
+	assert_int_equal(gt_graph_status(g, &err), code);
+	assert_string_equal(err.text, text);
+	gt_graph_free(g);
+}
+
+static void expect_shape(
+    const struct gt_value *v, int ndim, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+	const int64_t want[] = { a, b, c, d };
+
+	assert_non_null(v);
+	assert_int_equal(v->ndim, ndim);
+	for (int i = 0; i < ndim; i++)
+		assert_int_equal(v->shape[i], want[i]);
+}
+
+static void test_shapes(void **state)
+{
+	struct gt_graph *g = new_graph();
+	struct gt_value *x = input(g, "x", 4, 2, 3, 9, 7), *w = input(g, "w", 4, 5, 3, 3, 3);
+	struct gt_value *a = input(g, "a", 3, 2, 4, 6, 0), *b = input(g, "b", 2, 8, 6, 0, 0);
+
+	(void)state;
+	expect_shape(gt_conv2d(g, x, w, NULL, 2, 1), 4, 2, 5, 5, 4);
+	expect_shape(gt_max_pool2d(g, x, 2, 2, 0), 4, 2, 3, 4, 3);
+	expect_shape(gt_avg_pool2d(g, x, 3, 2, 1), 4, 2, 3, 5, 4);
+	expect_shape(gt_subsample(g, x, 2, 1, 2), 4, 2, 6, 5, 4);
+	expect_shape(gt_matmul(g, a, b, NULL, false, true), 3, 2, 4, 8, 0);
+	expect_shape(gt_matmul(g, a, a, NULL, true, false), 2, 6, 6, 0, 0);
+	expect_shape(gt_reshape(g, x, 2, (int64_t[]){ 18, 21 }), 2, 18, 21, 0, 0);
+	expect_shape(gt_attention(g, a, NULL, 2, 0), 3, 2, 4, 2, 0);
+	expect_shape(gt_fill(g, GT_F64, 0, NULL, 1), 0, 0, 0, 0, 0);
+	assert_int_equal(gt_graph_status(g, NULL), 0);
+	gt_graph_free(g);
+}
+
+/* The first error stays, with its scope; everything after it does nothing. */
+static void test_error_sticks(void **state)
+{
+	struct gt_graph *g = new_graph();
+	struct gt_value *a, *b, *y;
+
+	(void)state;
+	a = input(g, "a", 2, 3, 4, 0, 0);
+	b = input(g, "b", 2, 5, 6, 0, 0);
+	gt_graph_scope(g, "layer%d", 7);
+	y = gt_matmul(g, a, b, NULL, false, false);
+	assert_null(y);
+	gt_graph_scope(g, "later");
+	assert_null(gt_relu(g, y));
+	assert_null(input(g, "c", 1, 2, 0, 0, 0));
+	assert_null(gt_output(g, y, "y"));
+	assert_int_equal(g->node_count, 0);
+	expect_error(g, GT_EINVAL, "layer7: matmul: [3, 4] and [5, 6] do not multiply");
+}
+
+struct bad {
+	const char *text;
+	void (*build)(struct gt_graph *g);
+	int code;
+};
+
+static void bad_dimension(struct gt_graph *g)
+{
+	input(g, "x", 2, 3, 0, 0, 0);
+}
+
+static void bad_product(struct gt_graph *g)
+{
+	input(g, "x", 4, 1 << 20, 1 << 20, 1 << 20, 1);
+}
+
+static void bad_name(struct gt_graph *g)
+{
+	input(g, "x", 1, 3, 0, 0, 0);
+	gt_parameter(g, "x", GT_F32, 0, NULL, zeros, false);
+}
+
+static void bad_output(struct gt_graph *g)
+{
+	gt_output(g, input(g, "x", 1, 3, 0, 0, 0), "y");
+}
+
+static void bad_output_name(struct gt_graph *g)
+{
+	gt_output(g, gt_relu(g, input(g, "x", 1, 3, 0, 0, 0)), "x");
+}
+
+static void bad_missing(struct gt_graph *g)
+{
+	gt_add(g, input(g, "x", 1, 3, 0, 0, 0), NULL);
+}
+
+static void bad_window(struct gt_graph *g)
+{
+	gt_max_pool2d(g, input(g, "x", 4, 1, 1, 2, 2), 3, 1, 0);
+}
+
+static void bad_large_window(struct gt_graph *g)
+{
+	gt_max_pool2d(g, input(g, "x", 4, 1, 1, 20, 20), 16, 1, 0);
+}
+
+static void bad_types(struct gt_graph *g)
+{
+	struct gt_value *w = gt_input(g, "w", GT_F64, 4, (int64_t[]){ 1, 1, 3, 3 });
+
+	gt_conv2d(g, input(g, "x", 4, 1, 1, 5, 5), w, NULL, 1, 0);
+}
+
+static void bad_position_type(struct gt_graph *g)
+{
+	struct gt_value *ids = gt_input(g, "ids", GT_I32, 2, (int64_t[]){ 2, 3 });
+	struct gt_value *position = gt_input(g, "p", GT_F64, 2, (int64_t[]){ 3, 4 });
+
+	gt_embedding(g, input(g, "table", 2, 5, 4, 0, 0), ids, position);
+}
+
+static void bad_integer(struct gt_graph *g)
+{
+	gt_relu(g, gt_input(g, "x", GT_I32, 1, (int64_t[]){ 3 }));
+}
+
+static void bad_heads(struct gt_graph *g)
+{
+	gt_attention(g, input(g, "x", 3, 1, 2, 24, 0), NULL, 3, 0);
+}
+
+static void bad_targets(struct gt_graph *g)
+{
+	struct gt_value *target = gt_input(g, "t", GT_I32, 1, (int64_t[]){ 4 });
+
+	gt_classify_stats(g, input(g, "x", 2, 3, 4, 0, 0), target);
+}
+
+static void bad_dropout(struct gt_graph *g)
+{
+	struct gt_value *rng = gt_input(g, "rng", GT_I64, 1, (int64_t[]){ GT_RNG_FIELDS });
+
+	gt_dropout(g, input(g, "x", 2, 3, 4, 0, 0), rng, 1);
+}
+
+static void test_errors(void **state)
+{
+	static const struct bad cases[] = {
+		{ "'x': a dimension is not positive or too large", bad_dimension, GT_EINVAL },
+		{ "'x': a dimension is not positive or too large", bad_product, GT_EINVAL },
+		{ "'x' is declared twice", bad_name, GT_EINVAL },
+		{ "output 'y': not a value that a node makes", bad_output, GT_EINVAL },
+		{ "'x' is declared twice", bad_output_name, GT_EINVAL },
+		{ "add: input 1 is missing", bad_missing, GT_EINVAL },
+		{ "max_pool2d: output 0 would be empty or too large", bad_window, GT_EINVAL },
+		{ "max_pool2d: a window of 16, more than 15", bad_large_window, GT_ENOTSUP },
+		{ "conv2d: weight float64 [1, 1, 3, 3] does not fit input float32 [1, 1, 5, 5]",
+		    bad_types, GT_EINVAL },
+		{ "embedding: positions float64 [3, 4] do not reach 3 tokens of float32 width 4",
+		    bad_position_type, GT_EINVAL },
+		{ "relu: the input is int32, not floating point", bad_integer, GT_EINVAL },
+		{ "attention: a width of 8 does not divide into 3 heads", bad_heads, GT_EINVAL },
+		{ "classify_stats: targets int32 [4] for logits [3, 4]", bad_targets, GT_EINVAL },
+		{ "dropout: a probability of 1 is not in [0, 1)", bad_dropout, GT_EINVAL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct gt_graph *g = new_graph();
+
+		cases[i].build(g);
+		expect_error(g, cases[i].code, cases[i].text);
+	}
+}
+
+/* Passes compare attributes by their bytes, so nothing of them may be left to chance. */
+static void test_attributes_are_zeroed(void **state)
+{
+	struct gt_graph *g = new_graph();
+	struct gt_value *x = input(g, "x", 4, 1, 1, 4, 4);
+	union gt_attrs want;
+
+	(void)state;
+	gt_max_pool2d(g, x, 2, 1, 0);
+	memset(&want, 0, sizeof(want));
+	want.pool.kernel = 2;
+	want.pool.stride = 1;
+	want.pool.in_height = 4;
+	want.pool.in_width = 4;
+	assert_int_equal(g->node_count, 1);
+	assert_memory_equal(&g->nodes[0]->attrs, &want, sizeof(want));
+	gt_graph_free(g);
+}
+
+static void test_printing(void **state)
+{
+	struct gt_graph *g = new_graph();
+	struct gt_value *x = input(g, "x", 4, 1, 2, 4, 4), *y;
+	char *text;
+
+	(void)state;
+	gt_graph_scope(g, "conv1");
+	y = gt_conv2d(g, x,
+	    gt_parameter(g, "conv1.weight", GT_F32, 4, (int64_t[]){ 3, 2, 3, 3 }, zeros, true),
+	    NULL, 1, 1);
+	gt_graph_scope(g, "%s", "");
+	y = gt_max_pool2d(g, y, 2, 2, 0);
+	gt_output(g, y, "y");
+	text = gt_graph_print(g, NULL);
+	assert_string_equal(text,
+	    "%2 float32[1,3,4,4] = conv2d(input x, conv1.weight) stride=1 pad=1  # conv1\n"
+	    "output y float32[1,3,2,2], %4 uint8[1,3,2,2] = max_pool2d(%2) kernel=2 stride=2 "
+	    "pad=0\n");
+	free(text);
+	gt_graph_free(g);
+}
+
+static void test_cost(void **state)
+{
+	struct gt_graph *g = new_graph();
+	struct gt_cost cost;
+
+	(void)state;
+	gt_matmul(
+	    g, input(g, "a", 2, 3, 4, 0, 0), input(g, "b", 2, 4, 5, 0, 0), NULL, false, false);
+	gt_node_cost(g->nodes[0], &cost);
+	assert_int_equal((int)cost.flops, 2 * 3 * 4 * 5);
+	assert_int_equal((int)cost.bytes_read, 4 * (12 + 20));
+	assert_int_equal((int)cost.bytes_written, 4 * 15);
+	gt_conv2d(g, input(g, "x", 4, 2, 3, 8, 8), input(g, "w", 4, 5, 3, 3, 3), NULL, 1, 1);
+	gt_node_cost(g->nodes[1], &cost);
+	assert_int_equal((int)cost.flops, 2 * (2 * 5 * 8 * 8) * (3 * 3 * 3));
+	assert_int_equal(gt_graph_status(g, NULL), 0);
+	gt_graph_free(g);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_shapes),
+		cmocka_unit_test(test_error_sticks),
+		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_attributes_are_zeroed),
+		cmocka_unit_test(test_printing),
+		cmocka_unit_test(test_cost),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
