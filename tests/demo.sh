@@ -21,7 +21,7 @@ fi
 
 say "1. Train a character GPT on $(wc -c <"$text") bytes of licences"
 set -- --model gpt:layers=3,heads=4,width=128,block=64 --data "text:$text" --val-split 0.1 \
-	--steps 1500 --batch 16 --lr 2e-3 --eval-every 500 --log-every 250 --out "$work/run"
+	--steps 1200 --batch 16 --lr 2e-3 --eval-every 400 --log-every 200 --out "$work/run"
 echo "gtrain train $*"
 "$gtrain" train "$@"
 
