@@ -36,8 +36,8 @@ PACKAGES := zlib jansson libpng libjpeg
 PKG_FLAGS := $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 PKG_LIBS  := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null)
 
-SAN_FLAGS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer \
-             $(if $(findstring undefined,$(SANITIZE)),-fno-sanitize-recover=undefined))
+SAN_FLAGS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all \
+             -fno-omit-frame-pointer)
 GT_WARN   := -Wall -Wextra $(WERROR) -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla \
              -Wpointer-arith
 GT_CPP    := -I. -D_GNU_SOURCE -DGT_VERSION='"$(VERSION)"' $(PKG_FLAGS) $(CPPFLAGS)
@@ -68,7 +68,9 @@ ORACLE_SRC := $(wildcard tests/oracle/*.c)
 BENCH_SRC := $(wildcard tests/bench/*.c)
 SHARED_SRC := $(wildcard tests/common/*.c)
 FAKE_SRC := $(wildcard tests/fake/nvml.c)
-HEADERS  := $(wildcard lib/*/*.h lib/*/*/*.h)
+# Headers that a module keeps to itself are not installed; make lint keeps others from them.
+INTERNAL := $(shell awk '!/^\#/ { print $$1 }' tests/lint/internal.txt)
+HEADERS  := $(filter-out $(INTERNAL),$(wildcard lib/*/*.h lib/*/*/*.h))
 
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) \
             $(foreach isa,$(ISAS),$(KERNELS_ISA:%.c=$(BUILD)/obj/$(isa)/%.o))
@@ -79,6 +81,7 @@ UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/tests/%)
 BENCH_BIN := $(BENCH_SRC:tests/bench/%.c=$(BUILD)/tests/bench_%)
 ORACLE_BIN := $(ORACLE_SRC:tests/oracle/%.c=$(BUILD)/tests/%)
 FAKE_SO  := $(FAKE_SRC:tests/fake/nvml.c=$(BUILD)/tests/fake/libnvidia-ml.so.1)
+FAKE_OLD_SO := $(FAKE_SO:%.so.1=%-old.so.1)
 
 # One short line per command; make V=1 shows the commands. $(call say,WHAT,FILE)
 V  ?=
@@ -111,11 +114,13 @@ $(BENCH_BIN): $(BUILD)/tests/bench_%: $(BUILD)/obj/tests/bench/%.o $(BUILD)/libg
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
 
-# A pretend driver library, for tests of what is opened at run time.
-$(FAKE_SO): $(FAKE_SRC) $(BUILD)/flags
+# Pretend driver libraries, for tests of what is opened at run time: one as of today, and one with
+# the few functions of the oldest.
+$(FAKE_OLD_SO): FAKE_CPP := -DFAKE_NVML_OLD
+$(FAKE_SO) $(FAKE_OLD_SO): $(FAKE_SRC) $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(CC) $(GT_CPP) -std=gnu11 $(GT_WARN) -O1 -g -fPIC -shared -MMD -MP -MF $(BUILD)/obj/fake.d \
-	    -Wl,-soname,$(@F) -o $@ $<
+	$(call say,LINK,$@)$(CC) $(GT_CPP) $(FAKE_CPP) -std=gnu11 $(GT_WARN) -O1 -g -fPIC -shared \
+	    -Wl,-soname,libnvidia-ml.so.1 -o $@ $<
 
 define isa_rule
 $(BUILD)/obj/$(1)/%.o: %.c $(BUILD)/flags
@@ -162,7 +167,7 @@ check: deps-test   ## run every test; T=ring only those so named; REQUIRE=torch,
 check-run: all tests
 	@$(RUN_TESTS) tests/run
 
-tests: $(UNIT_BIN) $(ORACLE_BIN) $(FAKE_SO)   ## build the test programs
+tests: $(UNIT_BIN) $(ORACLE_BIN) $(FAKE_SO) $(FAKE_OLD_SO)   ## build the test programs
 
 check-valgrind: deps-test   ## run the unit tests under valgrind
 	@sh .ci/deps valgrind
@@ -177,6 +182,11 @@ lint: $(BUILD)/libgtrain.a   ## check style, layers, names, scripts and man page
 
 tidy: $(BUILD)/flags   ## run clang-tidy
 	clang-tidy --quiet $(LIB_SRC) $(CMD_SRC) $(UNIT_SRC) -- $(GT_CPP) -std=gnu11
+
+completions: all   ## write completions/ anew from the tables of options
+	$(BUILD)/gtrain help --completion bash >completions/gtrain.bash
+	$(BUILD)/gtrain help --completion zsh >completions/_gtrain
+	$(BUILD)/gtrain help --completion fish >completions/gtrain.fish
 
 demo: deps   ## build, then show what gtrain does
 	$(AGAIN) demo-run
@@ -236,8 +246,8 @@ clean:   ## remove everything built
 	rm -rf build
 
 FORCE:
-.PHONY: all bench check check-run check-valgrind check-valgrind-run clean demo demo-run deps \
+.PHONY: all bench check check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
         deps-test help install lint map tests tidy uninstall FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
--include $(patsubst %.o,%.d,$(LIB_OBJ) $(CMD_OBJ) $(TEST_OBJ)) $(BUILD)/obj/fake.d
+-include $(patsubst %.o,%.d,$(LIB_OBJ) $(CMD_OBJ) $(TEST_OBJ))

@@ -14,10 +14,99 @@ _gtrain()
 	fi
 	((COMP_CWORD == 1)) && command='' prev=''
 	case $command:$prev in
+	probe:--color) words='auto always never' ;;
+	train:--model) return ;;
+	train:--data) return ;;
+	train:--val) return ;;
+	train:--val-split) return ;;
+	train:--init-from) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	train:--epochs) return ;;
+	train:--steps) return ;;
+	train:--batch) return ;;
+	train:--accumulate) return ;;
+	train:--seed) return ;;
+	train:--optimizer) words='sgd adam adamw' ;;
+	train:--lr) return ;;
+	train:--momentum) return ;;
+	train:--weight-decay) return ;;
+	train:--betas) return ;;
+	train:--eps) return ;;
+	train:--clip) return ;;
+	train:--lr-schedule) words='constant step cosine wsd' ;;
+	train:--warmup) return ;;
+	train:--min-lr) return ;;
+	train:--lr-step) return ;;
+	train:--lr-gamma) return ;;
+	train:--decay-steps) return ;;
+	train:--device) words='cpu' ;;
+	train:--threads) return ;;
+	train:--workers) return ;;
+	train:--prefetch) return ;;
+	train:--augment) words='none crop flip crop,flip' ;;
+	train:--out) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+		return
+		;;
+	train:--config) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	train:--resume) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	train:--save-every) return ;;
+	train:--keep) return ;;
+	train:--eval-every) return ;;
+	train:--log-every) return ;;
+	train:--color) words='auto always never' ;;
+	eval:--model) return ;;
+	eval:--ckpt) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	eval:--data) return ;;
+	eval:--map) return ;;
+	eval:--strict) words='yes no' ;;
+	eval:--batch) return ;;
+	eval:--device) words='cpu' ;;
+	eval:--threads) return ;;
+	eval:--workers) return ;;
+	eval:--color) words='auto always never' ;;
+	generate:--ckpt) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	generate:--model) return ;;
+	generate:--vocab) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	generate:--prompt) return ;;
+	generate:--tokens) return ;;
+	generate:--temperature) return ;;
+	generate:--top-k) return ;;
+	generate:--seed) return ;;
+	generate:--threads) return ;;
+	generate:--color) words='auto always never' ;;
 	help:--completion) words='bash zsh fish' ;;
 	help:--color) words='auto always never' ;;
-	:) words='help --version --help' ;;
-	help:*) words='help --completion --json --quiet --verbose --color --help ' ;;
+	:) words='probe train eval generate help --version --help' ;;
+	probe:*) words='--json --quiet --verbose --color --help ' ;;
+	train:*) words='--model --data --val --val-split --init-from --epochs --steps --batch --accumulate --seed --optimizer --lr --momentum --nesterov --weight-decay --betas --eps --clip --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --workers --prefetch --drop-last --augment --out --config --resume --save-every --keep --eval-every --log-every --dry-run --json --quiet --verbose --color --help ' ;;
+	eval:*) words='--model --ckpt --data --map --strict --batch --device --threads --workers --json --quiet --verbose --color --help ' ;;
+	generate:*) words='--ckpt --model --vocab --prompt --tokens --temperature --top-k --seed --threads --json --quiet --verbose --color --help ' ;;
+	help:*) words='probe train eval generate help --completion --json --quiet --verbose --color --help ' ;;
 	*) return ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

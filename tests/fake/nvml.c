@@ -1,5 +1,5 @@
-/* nvml.c - a stand-in for libnvidia-ml.so.1 with as many GPUs as the environment asks for.
- *
+/* nvml.c - a stand-in for libnvidia-ml.so.1 with as many GPUs as the environment asks for. */
+/*
  *   FAKE_NVML_COUNT=N        GPUs (1)
  *   FAKE_NVML_INIT=S         nvmlInit_v2 answers with status S
  *   FAKE_NVML_ENUMERATE=S    nvmlDeviceGetCount_v2 answers with status S
