@@ -151,14 +151,35 @@ static void a_folder_that_cannot_be_written_is_an_error(void **state)
 	assert_int_equal(count_names(), 1);
 }
 
-static void a_folder_in_the_way_is_an_error_at_commit(void **state)
+/* At once, before anybody computes what goes in. */
+static void what_is_no_file_is_not_replaced(void **state)
+{
+	static const struct {
+		const char *path, *text;
+	} cases[] = { { "folder", "'folder': it is a directory" },
+		{ "/dev/null", "'/dev/null': it is a device or pipe" } };
+	struct gt_atomic_file f;
+
+	(void)state;
+	assert_int_equal(mkdir("folder", 0777), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct gt_err err = GT_ERR_INIT;
+
+		assert_int_equal(gt_atomic_open(&f, cases[i].path, &err), GT_EIO);
+		assert_non_null(strstr(err.text, cases[i].text));
+		assert_null(f.stream);
+	}
+	assert_int_equal(count_names(), 1);
+}
+
+static void a_folder_that_comes_in_the_way_is_an_error_at_commit(void **state)
 {
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_atomic_file f;
 
 	(void)state;
-	assert_int_equal(mkdir("taken", 0777), 0);
 	assert_int_equal(gt_atomic_open(&f, "taken", NULL), 0);
+	assert_int_equal(mkdir("taken", 0777), 0);
 	assert_int_equal(gt_atomic_commit(&f, &err), GT_EIO);
 	assert_non_null(strstr(err.text, "'taken'"));
 	assert_int_equal(count_names(), 1);
@@ -215,7 +236,8 @@ int main(void)
 		IN_FOLDER(abandon_leaves_the_old_file),
 		IN_FOLDER(a_write_that_fails_leaves_the_old_file),
 		IN_FOLDER(a_folder_that_cannot_be_written_is_an_error),
-		IN_FOLDER(a_folder_in_the_way_is_an_error_at_commit),
+		IN_FOLDER(what_is_no_file_is_not_replaced),
+		IN_FOLDER(a_folder_that_comes_in_the_way_is_an_error_at_commit),
 		IN_FOLDER(map_takes_files_only),
 		IN_FOLDER(directories_are_made_with_their_parents),
 	};
