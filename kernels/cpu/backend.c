@@ -143,8 +143,8 @@ static int cpu_alloc(int index, size_t bytes, void **out, struct gt_err *err)
 		return gt_err_hint(err, "use a smaller batch, or a smaller model");
 	}
 	if (bytes >= HUGE_PAGE)
-		madvise(p, bytes,
-		    MADV_HUGEPAGE); /* only advice: without it the memory is as good, if slower */
+		/* Only advice: without it the memory is as good, if slower. */
+		madvise(p, bytes, MADV_HUGEPAGE);
 	*out = p;
 	return 0;
 }

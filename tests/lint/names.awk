@@ -1,10 +1,43 @@
 # names.awk - what a header of the library adds to the world begins with gt_ or GT_, and its guard
-# is its path: lib/base/err.h has GT_BASE_ERR_H.
+# is its path: lib/base/err.h has GT_BASE_ERR_H. awk -f names.awk internal.txt HEADER...
+#
+# Macros and enumerators of the headers in internal.txt reach nobody else and may be short.
 
 function complain(text)
 {
 	print FILENAME ":" FNR ": " text
 	bad = 1
+}
+
+FNR == NR {
+	if ($0 !~ /^#/ && NF)
+		internal[$1] = 1
+	next
+}
+
+# Comments go first, those of several lines too; what is left is code.
+{
+	while (1) {
+		if (comment) {
+			if (!(at = index($0, "*/"))) {
+				$0 = ""
+				break
+			}
+			$0 = substr($0, at + 2)
+			comment = 0
+		}
+		if (!(at = index($0, "/*")))
+			break
+		rest = substr($0, at + 2)
+		head = substr($0, 1, at - 1)
+		if (end = index(rest, "*/")) {
+			$0 = head " " substr(rest, end + 2)
+		} else {
+			$0 = head
+			comment = 1
+			break
+		}
+	}
 }
 
 FNR == 1 {
@@ -25,7 +58,7 @@ FNR == 1 {
 /^#[ \t]*define/ {
 	name = $0
 	sub(/^#[ \t]*define[ \t]+/, "", name)
-	if (name !~ /^(GT_|gt_)/)
+	if (name !~ /^(GT_|gt_)/ && !(FILENAME in internal))
 		complain("a macro without GT_: " name)
 }
 
@@ -36,7 +69,6 @@ FNR == 1 {
 # Enumerators, one to a line or all on the line of the enum.
 listing {
 	text = $0
-	gsub(/\/\*.*/, "", text)
 	sub(/^enum[^{]*\{/, "", text)
 	if (text ~ /\}/)
 		listing = 0
@@ -44,7 +76,7 @@ listing {
 	n = split(text, part, ",")
 	for (i = 1; i <= n; i++) {
 		gsub(/[ \t]|=.*/, "", part[i])
-		if (part[i] ~ /^[A-Za-z_]+[A-Za-z0-9_]*$/ && part[i] !~ /^GT_/)
+		if (part[i] ~ /^[A-Za-z_]+[A-Za-z0-9_]*$/ && part[i] !~ /^GT_/ && !(FILENAME in internal))
 			complain("an enumerator without GT_: " part[i])
 	}
 }
