@@ -1,0 +1,277 @@
+/* model_dump.c - train a model for some steps and write down all that PyTorch needs to do the same. */
+
+/*
+ * usage: model_dump FILE.pth MODEL OPTIMIZER LR WEIGHT_DECAY CLIP BATCH STEPS
+ *
+ * FILE.pth holds a dict: state (before), final (after), inputs, targets (lists of batches, used in turn), mean, std (images),
+ * decay (names of decayed parameters), losses, norms (of gradients, before clipping). Data is made up so that it can be learned.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/philox.h"
+#include "lib/optim/optim.h"
+#include "lib/train/program.h"
+#include "lib/train/weights.h"
+
+enum { BATCHES = 5, SEED = 11, NOISE = 48 };
+
+struct run {
+	struct gt_model *model;
+	struct gt_model_input in;
+	struct gt_store *store;
+	struct gt_program program;
+	struct gt_optim *optim;
+	void *arena;
+	struct gt_arena tree;
+	struct gt_tree *root;
+	void *inputs[BATCHES];
+	int32_t *targets[BATCHES];
+	int64_t counted; /* targets in a batch */
+	int steps;
+	double lr;
+};
+
+static uint32_t bits(int stream, int64_t i)
+{
+	return (uint32_t)gt_philox_u64(SEED, (uint64_t)i, GT_RNG_DATA, (uint32_t)stream);
+}
+
+/* ---- made-up data ---- */
+
+/* Images and vectors: a pattern for each class, and noise. */
+static void fill_samples(struct run *r, int batch, int64_t features)
+{
+	for (int64_t i = 0; i < r->program.batch; i++) {
+		int32_t class = (int32_t)(bits(1 + batch, i) % (uint32_t)r->in.classes);
+
+		r->targets[batch][i] = class;
+		for (int64_t k = 0; k < features; k++) {
+			int level = (int)(bits(100 + class, k) % 200);
+			int noise = (int)(bits(200 + batch, i * features + k) % NOISE);
+
+			if (r->in.kind == GT_MODEL_IMAGE)
+				((uint8_t *)r->inputs[batch])[i * features + k] =
+				    (uint8_t)(level + noise);
+			else
+				((float *)r->inputs[batch])[i * features + k] =
+				    (float)(level + noise) / 64 - 2;
+		}
+	}
+}
+
+/* Tokens: each follows from the one before, with a little noise; one target in nine does not count. */
+static void fill_tokens(struct run *r, int batch)
+{
+	int32_t *ids = r->inputs[batch];
+
+	for (int64_t i = 0; i < r->program.batch; i++) {
+		uint32_t token = bits(300 + batch, i);
+
+		for (int64_t t = 0; t < r->in.block; t++) {
+			int64_t at = i * r->in.block + t;
+
+			ids[at] = (int32_t)(token % (uint32_t)r->in.classes);
+			token = (uint32_t)ids[at] * 5 + 1 + bits(400 + batch, at) % 2;
+			r->targets[batch][at] =
+			    at % 9 == 8 ? -100 : (int32_t)(token % (uint32_t)r->in.classes);
+		}
+	}
+}
+
+static int make_data(struct run *r, struct gt_err *err)
+{
+	const struct gt_value *input = r->program.io.input;
+
+	r->counted = 0;
+	for (int b = 0; b < BATCHES; b++) {
+		r->inputs[b] = gt_arena_alloc(&r->tree, r->program.input_bytes, err);
+		r->targets[b] = gt_arena_alloc(&r->tree, r->program.target_bytes, err);
+		if (!r->inputs[b] || !r->targets[b])
+			return err->code;
+		if (r->in.kind == GT_MODEL_TOKENS)
+			fill_tokens(r, b);
+		else
+			fill_samples(r, b, gt_value_elements(input) / input->shape[0]);
+	}
+	for (int64_t i = 0; i < gt_value_elements(r->program.io.target); i++)
+		r->counted += r->targets[0][i] >= 0;
+	return 0;
+}
+
+/* ---- the file ---- */
+
+/* The weights as they are now: copies, since training goes on. */
+static struct gt_tree *weights(struct run *r, struct gt_err *err)
+{
+	struct gt_tree *dict = gt_tree_dict(&r->tree, err);
+
+	for (size_t i = 0; dict && i < r->store->slot_count; i++) {
+		const struct gt_slot *s = &r->store->slots[i];
+		void *copy = gt_arena_alloc(&r->tree, gt_slot_bytes(s), err);
+
+		if (!copy)
+			return NULL;
+		memcpy(copy, gt_store_data(r->store, s), gt_slot_bytes(s));
+		if (gt_tree_set(dict, s->name,
+		        gt_tree_tensor(&r->tree, s->dtype, s->ndim, s->shape, copy, err), &r->tree,
+		        err))
+			return NULL;
+	}
+	return dict;
+}
+
+static struct gt_tree *batches(
+    struct run *r, const struct gt_value *v, void *const *data, struct gt_err *err)
+{
+	struct gt_tree *list = gt_tree_list(&r->tree, err);
+
+	for (int b = 0; list && b < BATCHES; b++)
+		if (gt_tree_append(list,
+		        gt_tree_tensor(&r->tree, v->dtype, v->ndim, v->shape, data[b], err),
+		        &r->tree, err))
+			return NULL;
+	return list;
+}
+
+static struct gt_tree *decayed(struct run *r, struct gt_err *err)
+{
+	struct gt_tree *list = gt_tree_list(&r->tree, err);
+
+	for (size_t i = 0; list && i < r->store->slot_count; i++)
+		if (r->store->slots[i].role == GT_PARAMETER && r->store->slots[i].decay &&
+		    gt_tree_append(list, gt_tree_string(&r->tree, r->store->slots[i].name, err),
+		        &r->tree, err))
+			return NULL;
+	return list;
+}
+
+static struct gt_tree *floats(struct run *r, const float *x, int n, struct gt_err *err)
+{
+	struct gt_tree *list = gt_tree_list(&r->tree, err);
+
+	for (int i = 0; list && i < n; i++)
+		if (gt_tree_append(list, gt_tree_float(&r->tree, x[i], err), &r->tree, err))
+			return NULL;
+	return list;
+}
+
+static int set(struct run *r, const char *key, struct gt_tree *value, struct gt_err *err)
+{
+	return gt_tree_set(r->root, key, value, &r->tree, err);
+}
+
+static int describe(struct run *r, struct gt_err *err)
+{
+	void *const targets[] = { r->targets[0], r->targets[1], r->targets[2], r->targets[3],
+		r->targets[4] };
+
+	r->root = gt_tree_dict(&r->tree, err);
+	if (!r->root || set(r, "state", weights(r, err), err) ||
+	    set(r, "inputs", batches(r, r->program.io.input, r->inputs, err), err) ||
+	    set(r, "targets", batches(r, r->program.io.target, targets, err), err) ||
+	    set(r, "mean", floats(r, r->in.mean, r->in.channels, err), err) ||
+	    set(r, "std", floats(r, r->in.std, r->in.channels, err), err))
+		return err->code;
+	return set(r, "decay", decayed(r, err), err);
+}
+
+/* ---- training ---- */
+
+static int step(struct run *r, int at, float *loss, float *norm, struct gt_err *err)
+{
+	struct gt_program *p = &r->program;
+	const float weight = 1.0f / (float)r->counted;
+
+	if (gt_plan_write(p->plan, p->io.input, r->inputs[at % BATCHES], p->input_bytes, err) ||
+	    gt_plan_write(p->plan, p->io.target, r->targets[at % BATCHES], p->target_bytes, err) ||
+	    gt_plan_write(p->plan, p->io.weight, &weight, sizeof(weight), err) ||
+	    gt_plan_run(p->plan, err) ||
+	    gt_plan_read(p->plan, p->io.loss, loss, sizeof(*loss), err))
+		return err->code;
+	return gt_optim_step(r->optim, r->lr, norm, err);
+}
+
+static int train(struct run *r, struct gt_err *err)
+{
+	float *losses = gt_arena_alloc(&r->tree, (size_t)r->steps * sizeof(*losses), err);
+	float *norms = gt_arena_alloc(&r->tree, (size_t)r->steps * sizeof(*norms), err);
+
+	if (!losses || !norms)
+		return err->code;
+	for (int i = 0; i < r->steps; i++)
+		if (step(r, i, &losses[i], &norms[i], err))
+			return err->code;
+	if (set(r, "losses", floats(r, losses, r->steps, err), err) ||
+	    set(r, "norms", floats(r, norms, r->steps, err), err))
+		return err->code;
+	return set(r, "final", weights(r, err), err);
+}
+
+static int prepare(struct run *r, char **argv, struct gt_err *err)
+{
+	struct gt_optim_options o = { .kind = (enum gt_optim_kind)gt_optim_kind_parse(argv[3]),
+		.momentum = 0.9,
+		.beta1 = 0.9,
+		.beta2 = 0.999,
+		.eps = 1e-8,
+		.weight_decay = atof(argv[5]),
+		.clip = atof(argv[6]) };
+
+	r->lr = atof(argv[4]);
+	r->steps = atoi(argv[8]);
+	if (gt_model_open(&r->model, argv[2], err))
+		return err->code;
+	gt_model_wishes(r->model, &r->in);
+	if (!r->in.classes)
+		r->in.classes = 61; /* a model that leaves its vocabulary to the data */
+	for (int i = 0; i < r->in.channels; i++) {
+		r->in.mean[i] = 0.4f + 0.05f * (float)i;
+		r->in.std[i] = 0.25f;
+	}
+	if (gt_program_store(&r->store, r->model, &r->in, &gt_cpu_backend, 0, true, err) ||
+	    gt_store_init(r->store, SEED, err) ||
+	    gt_program_init(&r->program, r->model, &r->in, atoi(argv[7]), GT_MODEL_TRAIN, false,
+	        r->store, err) ||
+	    gt_cpu_backend.alloc(0, gt_plan_arena_bytes(r->program.plan), &r->arena, err) ||
+	    gt_plan_bind(r->program.plan, r->arena, err) ||
+	    gt_optim_new(&r->optim, r->store, &o, err))
+		return err->code;
+	return make_data(r, err);
+}
+
+static void release(struct run *r)
+{
+	gt_optim_free(r->optim);
+	if (r->arena)
+		gt_cpu_backend.free(0, r->arena, gt_plan_arena_bytes(r->program.plan));
+	gt_program_release(&r->program);
+	gt_store_free(r->store);
+	gt_model_close(r->model);
+	gt_arena_release(&r->tree);
+}
+
+int main(int argc, char **argv)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct run r = { 0 };
+	int rc;
+
+	if (argc != 9) {
+		fprintf(stderr, "usage: model_dump FILE.pth MODEL OPTIMIZER LR WEIGHT_DECAY CLIP "
+		                "BATCH STEPS\n");
+		return 2;
+	}
+	rc = prepare(&r, argv, &err);
+	if (!rc)
+		rc = describe(&r, &err);
+	if (!rc)
+		rc = train(&r, &err);
+	if (!rc)
+		rc = gt_torch_save(argv[1], r.root, &err);
+	if (rc)
+		fprintf(stderr, "model_dump: %s\n", err.text);
+	release(&r);
+	return rc ? 1 : 0;
+}

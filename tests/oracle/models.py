@@ -1,0 +1,269 @@
+"""models.py - gtrain's loss curves beside PyTorch's: same weights, same batches, same optimizer.
+
+Each run trains for 100 steps in float32. Both sides are deterministic. Networks of rectified units are chaotic: a sum
+added up in another order differs in its last bit, and a unit that flips because of it sends two runs apart, the faster the
+larger the steps. The learning rates here train and let 1e-5 mean something. ResNet-20 needs small ones: with SGD at 1e-3
+PyTorch's own float32 curve is 2e-3 off its float64 curve after 100 steps (and 1e-3 off itself with the samples of each batch
+turned round), at 5e-5 3e-6. Adam divides by the size of gradients, so that those which are zero but for rounding (the
+biases of keys) move at random: the bound on final weights is wide.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import torch
+    import torch.nn as nn
+    import torch.nn.functional as F
+except ImportError:
+    print("1..1\nok 1 - models # SKIP torch: not installed for this python")
+    sys.exit(0)
+
+TESTS = os.environ.get("GTRAIN_TESTS", "build/tests")
+STEPS = 100
+
+
+# ---- the reference networks ----
+
+class Linear(nn.Linear):
+    """As nn.Linear; initial values come from the file."""
+
+    def reset_parameters(self):
+        pass
+
+
+def mlp(sizes):
+    layers = []
+    for i, (a, b) in enumerate(zip(sizes, sizes[1:])):
+        layers += [nn.ReLU()] * (i > 0) + [Linear(a, b)]
+    return nn.Sequential(*layers)
+
+
+class LeNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 6, 5, padding=2)
+        self.conv2 = nn.Conv2d(6, 16, 5)
+        self.fc1 = Linear(400, 120)
+        self.fc2 = Linear(120, 84)
+        self.fc3 = Linear(84, 10)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
+        x = F.max_pool2d(F.relu(self.conv2(x)), 2)
+        x = F.relu(self.fc1(x.flatten(1)))
+        return self.fc3(F.relu(self.fc2(x)))
+
+
+class Block(nn.Module):
+    def __init__(self, cin, cout, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(cin, cout, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(cout)
+        self.conv2 = nn.Conv2d(cout, cout, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(cout)
+        self.stride, self.more = stride, cout - cin
+
+    def forward(self, x):
+        y = F.relu(self.bn1(self.conv1(x)))
+        y = self.bn2(self.conv2(y))
+        if self.more:  # option A: every second pixel, zeros for the new channels
+            half = self.more // 2
+            x = F.pad(x[:, :, ::self.stride, ::self.stride], (0, 0, 0, 0, half, self.more - half))
+        return F.relu(y + x)
+
+
+class ResNet(nn.Module):
+    def __init__(self, blocks=3):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(16)
+        widths = [16, 16, 32, 64]
+        for stage in (1, 2, 3):
+            layers = [Block(widths[stage - 1], widths[stage], 1 if stage == 1 else 2)]
+            layers += [Block(widths[stage], widths[stage], 1) for _ in range(blocks - 1)]
+            setattr(self, f"layer{stage}", nn.Sequential(*layers))
+        self.linear = Linear(64, 10)
+
+    def forward(self, x):
+        x = F.relu(self.bn1(self.conv1(x)))
+        x = self.layer3(self.layer2(self.layer1(x)))
+        return self.linear(x.mean((2, 3)))
+
+
+class Conv1D(nn.Module):
+    """Hugging Face's: weight [in, out]."""
+
+    def __init__(self, cin, cout, bias):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(cin, cout))
+        self.bias = nn.Parameter(torch.empty(cout)) if bias else None
+
+    def forward(self, x):
+        y = x @ self.weight
+        return y if self.bias is None else y + self.bias
+
+
+class LayerNorm(nn.Module):
+    def __init__(self, width, bias):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width))
+        self.bias = nn.Parameter(torch.empty(width)) if bias else None
+
+    def forward(self, x):
+        return F.layer_norm(x, x.shape[-1:], self.weight, self.bias, 1e-5)
+
+
+class Attention(nn.Module):
+    def __init__(self, width, heads, bias):
+        super().__init__()
+        self.c_attn = Conv1D(width, 3 * width, bias)
+        self.c_proj = Conv1D(width, width, bias)
+        self.heads = heads
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = (y.view(b, t, self.heads, -1).transpose(1, 2) for y in self.c_attn(x).split(c, 2))
+        score = q @ k.transpose(2, 3) / (c // self.heads) ** 0.5
+        score = score.masked_fill(torch.ones(t, t).triu(1).bool(), float("-inf"))
+        y = score.softmax(3) @ v
+        return self.c_proj(y.transpose(1, 2).reshape(b, t, c))
+
+
+class Layer(nn.Module):
+    def __init__(self, width, heads, bias, gelu):
+        super().__init__()
+        self.ln_1 = LayerNorm(width, bias)
+        self.attn = Attention(width, heads, bias)
+        self.ln_2 = LayerNorm(width, bias)
+        self.mlp = nn.ModuleDict({"c_fc": Conv1D(width, 4 * width, bias),
+                                  "c_proj": Conv1D(4 * width, width, bias)})
+        self.gelu = gelu
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        y = F.gelu(self.mlp["c_fc"](self.ln_2(x)), approximate=self.gelu)
+        return x + self.mlp["c_proj"](y)
+
+
+class GPT(nn.Module):
+    def __init__(self, layers, heads, width, block, vocab, bias=True, gelu="tanh"):
+        super().__init__()
+        self.transformer = nn.ModuleDict({
+            "wte": nn.Embedding(vocab, width), "wpe": nn.Embedding(block, width),
+            "h": nn.ModuleList([Layer(width, heads, bias, gelu) for _ in range(layers)]),
+            "ln_f": LayerNorm(width, bias)})
+
+    def forward(self, ids):
+        t = self.transformer
+        x = t["wte"](ids) + t["wpe"](torch.arange(ids.shape[1]))
+        for layer in t["h"]:
+            x = layer(x)
+        return t["ln_f"](x) @ t["wte"].weight.t()
+
+
+# ---- one run beside the other ----
+
+def prepared(x, run):
+    if x.dtype == torch.uint8:
+        mean, std = torch.tensor(run["mean"]), torch.tensor(run["std"])
+        return ((x.float() / 255 - mean) / std).permute(0, 3, 1, 2).contiguous()
+    return x.long() if x.dtype == torch.int32 else x
+
+
+def optimizer(kind, net, run, lr, decay):
+    named = dict(net.named_parameters())
+    groups = [{"params": [p for n, p in named.items() if n in run["decay"]], "weight_decay": decay},
+              {"params": [p for n, p in named.items() if n not in run["decay"]], "weight_decay": 0}]
+    groups = [g for g in groups if g["params"]]
+    if kind == "sgd":
+        return torch.optim.SGD(groups, lr=lr, momentum=0.9)
+    return {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[kind](groups, lr=lr)
+
+
+def train(net, run, kind, lr, decay, clip):
+    net.load_state_dict(run["state"], strict=True)
+    net.train()
+    opt = optimizer(kind, net, run, lr, decay)
+    losses, norms = [], []
+    for step in range(STEPS):
+        at = step % len(run["inputs"])
+        logits = net(prepared(run["inputs"][at], run))
+        loss = F.cross_entropy(logits.flatten(0, -2), run["targets"][at].long().flatten())
+        opt.zero_grad()
+        loss.backward()
+        norms.append(float(nn.utils.clip_grad_norm_(net.parameters(), clip or float("inf"))))
+        opt.step()
+        losses.append(float(loss.detach()))
+    return losses, norms
+
+
+def worst(ours, theirs):
+    return max(abs(a - b) / abs(b) for a, b in zip(ours, theirs))
+
+
+def farthest(ours, theirs):
+    """The largest difference of a tensor, of its largest element; exact for integers."""
+    far, name = 0.0, ""
+    for key, a in ours.items():
+        b = theirs[key]
+        d = float((a.double() - b.double()).abs().max() / b.double().abs().max().clamp(min=1e-2))
+        if d > far:
+            far, name = d, key
+    return far, name
+
+
+TINY = dict(layers=2, heads=2, width=32, block=16)
+TINY_SPEC = "layers=2,heads=2,width=32,block=16"
+#       model, network, batch, learning rates of sgd and adam
+MODELS = [
+    ("mlp:20,32,32,10", lambda: mlp([20, 32, 32, 10]), 16, 0.01, 1e-3),
+    ("lenet", LeNet, 8, 0.005, 1e-3),
+    ("resnet20", ResNet, 16, 2e-5, 2e-5),
+    (f"gpt:{TINY_SPEC}", lambda: GPT(vocab=61, **TINY), 4, 0.02, 1e-3),
+    (f"gpt:{TINY_SPEC},gelu=erf", lambda: GPT(vocab=61, gelu="none", **TINY), 4, 0.02, 1e-3),
+    (f"gpt:{TINY_SPEC},bias=no", lambda: GPT(vocab=61, bias=False, **TINY), 4, 0.02, 1e-3),
+    (f"gpt2:{TINY_SPEC},vocab=97", lambda: GPT(vocab=97, **TINY), 4, 0.02, 1e-3),
+]
+#             kind, weight decay, clip, bound
+OPTIMIZERS = [("sgd", 5e-4, 0, 1e-5), ("adam", 1e-2, 0, 1e-4), ("adamw", 0.1, 1.0, 1e-4)]
+
+
+def check(number, folder, model, network, batch, kind, lr, decay, clip, bound):
+    path = os.path.join(folder, f"{number}.pth")
+    subprocess.run([os.path.join(TESTS, "model_dump"), path, model, kind, str(lr), str(decay), str(clip),
+                    str(batch), str(STEPS)], check=True)
+    run = torch.load(path)
+    net = network()
+    losses, norms = train(net, run, kind, lr, decay, clip)
+    far = worst(run["losses"], losses)
+    norm = worst(run["norms"], norms)
+    weight, name = farthest(run["final"], net.state_dict())
+    counters = all(torch.equal(v, net.state_dict()[k]) for k, v in run["final"].items() if not v.is_floating_point())
+    learned = sum(losses[-5:]) < 0.9 * sum(losses[:5])  # five batches are used in turn
+    # Gradients' norms and final weights take up what losses do, magnified by the curvature.
+    good = far <= bound and norm <= 100 * bound and weight <= 100 * bound and counters and learned
+    print(f"{'ok' if good else 'not ok'} {number} - {model} {kind}")
+    print(f"# loss {losses[0]:.4f} -> {losses[-1]:.4f}; apart by {far:.1e} (bound {bound:.0e}), "
+          f"norms {norm:.1e}, weights {weight:.1e} ({name})")
+    sys.stdout.flush()
+    return good
+
+
+def main():
+    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    only = sys.argv[1] if len(sys.argv) > 1 else ""  # models.py resnet20: these alone
+    cases = [(m, o) for m in MODELS for o in OPTIMIZERS if only in m[0]]
+    print(f"1..{len(cases)}")
+    good = True
+    with tempfile.TemporaryDirectory() as folder:
+        for number, ((model, network, batch, sgd, adam), (kind, decay, clip, bound)) in enumerate(cases, 1):
+            lr = sgd if kind == "sgd" else adam
+            good &= check(number, folder, model, network, batch, kind, lr, decay, clip, bound)
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()

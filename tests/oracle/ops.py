@@ -1,0 +1,214 @@
+"""ops.py - every case of the op table beside PyTorch in float64: outputs, gradients, running statistics.
+
+gtrain computes in float32 on numbers that float32 holds; the tolerance is that of the table (op_table.c), of the largest
+element of a tensor, doubled for PyTorch's own rounding of nothing: float64's is too small to count, gradients of chains add up.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import torch
+    import torch.nn.functional as F
+except ImportError:
+    print("1..1\nok 1 - ops # SKIP torch: not installed for this python")
+    sys.exit(0)
+
+TESTS = os.environ.get("GTRAIN_TESTS", "build/tests")
+
+
+# ---- Philox4x32-10 (Salmon et al., SC 2011), to know what dropout drops ----
+
+def philox(key, counters):
+    """counters: uint64 [n, 4] of 32-bit words; returns uint64 [n, 4]."""
+    mask = np.uint64(0xFFFFFFFF)
+    c = [counters[:, i].astype(np.uint64) for i in range(4)]
+    k0, k1 = key & 0xFFFFFFFF, key >> 32
+    for _ in range(10):
+        p0, p1 = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
+        c = [(p1 >> np.uint64(32)) ^ c[1] ^ np.uint64(k0), p1 & mask,
+             (p0 >> np.uint64(32)) ^ c[3] ^ np.uint64(k1), p0 & mask]
+        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    return np.stack(c, 1)
+
+
+def kept(rng, stream, p, samples, per_sample):
+    """What dropout multiplies by: [samples, per_sample] of 0 and 1 / (1 - p)."""
+    seed, step, first, stride = (int(x) for x in rng)
+    at = ((first + np.arange(samples)[:, None] * stride) * per_sample + np.arange(per_sample)).reshape(-1)
+    block = at // 4
+    words = philox(seed, np.stack([block & 0xFFFFFFFF, block >> 32, np.full_like(block, stream),
+                                   np.full_like(block, step)], 1))
+    uniform = (words[np.arange(len(at)), at % 4] >> np.uint64(8)).astype(np.float64) * 2.0 ** -24
+    # The probability is compared in float32.
+    return torch.from_numpy((uniform >= np.float32(p)) / (1 - p)).view(samples, per_sample)
+
+
+# ---- the ops; each returns its floating-point outputs ----
+
+def two(x):
+    return x.reshape(-1, x.shape[-1])
+
+
+def matmul(a, b, bias=None, *, trans_a, trans_b):
+    y = two(a).t() @ two(b) if trans_a else a @ (two(b).t() if trans_b else two(b))
+    return [y if bias is None else y + bias]
+
+
+def conv2d(x, w, bias=None, residual=None, *, stride, pad, relu):
+    y = F.conv2d(x, w, bias, stride, pad)
+    y = y if residual is None else y + residual
+    return [y.relu() if relu else y]
+
+
+def bias_grad(dy):
+    return [dy.sum((0, 2, 3)) if dy.dim() == 4 else two(dy).sum(0)]
+
+
+def layer_norm(x, w, b=None, *, eps):
+    rows = two(x)
+    return [F.layer_norm(x, x.shape[-1:], w, b, eps), rows.mean(1),
+            (rows.var(1, unbiased=False) + eps).rsqrt()]
+
+
+def batch_norm(x, w, b, mean, var, count, *, eps, momentum, relu):
+    y = F.batch_norm(x, mean, var, w, b, True, momentum, eps)  # mean and var move
+    count += 1
+    return [y.relu() if relu else y, x.mean((0, 2, 3)), (x.var((0, 2, 3), unbiased=False) + eps).rsqrt()]
+
+
+def batch_norm_eval(x, w, b, mean, var, *, eps):
+    return [F.batch_norm(x, mean, var, w, b, False, 0, eps)]
+
+
+def batch_norm_fold(f, w, b, mean, var, conv_bias=None, *, eps):
+    scale = w / (var + eps).sqrt()
+    before = -mean if conv_bias is None else conv_bias - mean
+    return [f * scale[:, None, None, None], b + before * scale]
+
+
+def dropout(x, rng, *, p, stream):
+    return [x * kept(rng, stream, p, x.shape[0], x.numel() // x.shape[0]).view_as(x)]
+
+
+def attention(qkv, rng=None, *, heads, p, stream):
+    b, t, c = qkv.shape
+    q, k, v = (y.view(b, t, heads, -1).transpose(1, 2) for y in qkv.split(c // 3, 2))
+    score = q @ k.transpose(2, 3) / (c // 3 // heads) ** 0.5
+    score = score.masked_fill(torch.ones(t, t).triu(1).bool(), float("-inf"))
+    weights = score.softmax(3)
+    if rng is not None:
+        weights = weights * kept(rng, stream, p, b, heads * t * t).view(b, heads, t, t)
+    return [(weights @ v).transpose(1, 2).reshape(b, t, c // 3), score.logsumexp(3)]
+
+
+def subsample(x, *, stride, front, back):
+    return [F.pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, front, back))]
+
+
+def embedding(table, ids, position=None):
+    y = F.embedding(ids.long(), table)
+    return [y if position is None else y + position[:ids.shape[1]]]
+
+
+def embedding_grad(dy, ids, acc, *, rows):
+    return [acc.index_add(0, ids.long().flatten(), two(dy))]
+
+
+def cross_entropy(logits, target, weight):
+    rows = two(logits)
+    return [weight * F.cross_entropy(rows, target.long().flatten(), reduction="sum"), rows.logsumexp(1)]
+
+
+def classify_stats(logits, target):
+    rows, target = two(logits), target.long().flatten()
+    rows, target = rows[target >= 0], target[target >= 0]
+    order = rows.argsort(1, descending=True)
+    hits = [float((order[:, :k] == target[:, None]).any(1).sum()) for k in (1, 5)]
+    return [torch.tensor([float(F.cross_entropy(rows, target, reduction="sum")), float(len(rows))] + hits)]
+
+
+def image_normalize(x, *, mean, std):
+    return [((x / 255 - mean.double()) / std.double()).permute(0, 3, 1, 2)]
+
+
+OPS = {
+    "matmul": matmul, "conv2d": conv2d, "bias_grad": bias_grad, "layer_norm": layer_norm,
+    "batch_norm": batch_norm, "batch_norm_eval": batch_norm_eval, "batch_norm_fold": batch_norm_fold,
+    "add": lambda a, b: [a + b], "relu": lambda x: [x.relu()],
+    "gelu": lambda x, *, erf: [F.gelu(x, approximate="none" if erf else "tanh")],
+    "dropout": dropout, "copy": lambda x: [x], "reorder": lambda x: [x], "subsample": subsample,
+    "max_pool2d": lambda x, *, kernel, stride, pad: [F.max_pool2d(x, kernel, stride, pad)],
+    "avg_pool2d": lambda x, *, kernel, stride, pad: [F.avg_pool2d(x, kernel, stride, pad)],
+    "embedding": embedding, "embedding_grad": embedding_grad, "attention": attention,
+    "cross_entropy": cross_entropy, "classify_stats": classify_stats, "image_normalize": image_normalize,
+}
+
+
+def expected(case):
+    """Outputs, gradients and buffers by PyTorch."""
+    inputs = [None if x is None else x.clone() for x in case["in"]]
+    for x, g in zip(inputs, case["grad"]):
+        if g is not None:
+            x.requires_grad_()
+    while inputs and inputs[-1] is None:
+        inputs.pop()
+    if case["op"] == "fill":
+        out = [torch.full(case["out"][0].shape, case["attrs"]["value"])]
+    elif case["op"] == "reshape":
+        out = [inputs[0].reshape(case["out"][0].shape)]
+    else:
+        out = OPS[case["op"]](*inputs, **case["attrs"])
+    if case["projection"] is not None:
+        (out[0].flatten() @ case["projection"].flatten()).backward()
+    return out, [None if x is None else x.grad for x in inputs], inputs
+
+
+def distance(ours, theirs):
+    if ours.shape != theirs.shape:
+        return float("inf")
+    d = (ours.double() - theirs.detach().double()).abs().max()
+    return float(d / theirs.detach().double().abs().max().clamp(min=1e-3))
+
+
+def check(case):
+    """The largest distances, by what they are of."""
+    out, grad, inputs = expected(case)
+    far = {}
+    for i, (a, b) in enumerate(zip(case["out"], out)):
+        if a is not None:
+            far[f"out{i}"] = distance(a, b)
+    for i, g in enumerate(case["grad"]):
+        if g is not None:
+            far[f"grad{i}"] = distance(g, grad[i])
+    for i, b in enumerate(case["buffers"]):
+        if b is not None:
+            far[f"buffer{i}"] = distance(b, inputs[i])
+    return far
+
+
+def main():
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "ops.pth")
+        subprocess.run([os.path.join(TESTS, "ops_dump"), path], check=True)
+        cases = torch.load(path)
+    print(f"1..{len(cases)}")
+    good = True
+    for number, case in enumerate(cases, 1):
+        far = check(case)
+        # image_normalize and running statistics are rounded once or twice, whatever the op.
+        bound = max(case["tolerance"], 2e-7)
+        bad = {k: v for k, v in far.items() if not v <= bound}
+        good &= not bad and bool(far)
+        print(f"{'not ok' if bad or not far else 'ok'} {number} - {case['op']} {case['label']}")
+        for name, value in bad.items():
+            print(f"# {name}: {value:.2e}, bound {bound:.0e}")
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()

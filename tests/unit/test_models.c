@@ -1,0 +1,424 @@
+/* test_models.c - architectures: specs, names, shapes, counts of parameters, initial values. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka wants these four first */
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "lib/graph/store.h"
+#include "lib/model/model.h"
+
+/* The forward graph of a model for what it wishes to see. */
+static struct gt_graph *build(
+    const char *spec, enum gt_model_purpose purpose, int batch, struct gt_model_io *io)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_model_input in;
+	struct gt_model *m;
+	struct gt_graph *g;
+
+	if (gt_model_open(&m, spec, &err))
+		fail_msg("%s: %s", spec, err.text);
+	gt_model_wishes(m, &in);
+	in.classes = in.classes ? in.classes : 65;
+	for (int i = 0; i < in.channels; i++)
+		in.std[i] = 1;
+	assert_int_equal(gt_graph_new(&g, &err), 0);
+	if (gt_model_build(m, g, &in, batch, purpose, io, &err))
+		fail_msg("%s: %s", spec, err.text);
+	gt_model_close(m);
+	return g;
+}
+
+static int64_t count(const struct gt_graph *g, enum gt_role role, int *values)
+{
+	int64_t n = 0;
+
+	*values = 0;
+	for (size_t i = 0; i < g->value_count; i++)
+		if (g->values[i]->role == role) {
+			n += gt_value_elements(g->values[i]);
+			++*values;
+		}
+	return n;
+}
+
+struct size {
+	const char *spec;
+	int64_t parameters;
+	int tensors;
+};
+
+/*
+ * mlp, LeNet: by hand. CIFAR ResNets with the parameter-free shortcut: He et al. 2016, table 6 give 0.27M, 0.46M, 0.66M,
+ * 0.85M, 1.7M; to the digit, 9 n stages of 16, 32, 64 channels by hand. GPT-2: 124,439,808 for the smallest as in Hugging Face's
+ * gpt2 (and 354,823,168; 774,030,080; 1,557,611,200), the head tied.
+ */
+static void test_sizes(void **state)
+{
+	static const struct size sizes[] = {
+		{ "mlp:784,256,10", 784 * 256 + 256 + 256 * 10 + 10, 4 },
+		{ "mlp:5,4", 5 * 4 + 4, 2 },
+		{ "mlp", 784 * 256 + 256 + 256 * 10 + 10, 4 },
+		{ "lenet", 61706, 10 },
+		{ "resnet20", 269722, 2 + 19 * 3 },
+		{ "resnet32", 464154, 2 + 31 * 3 },
+		{ "resnet44", 658586, 2 + 43 * 3 },
+		{ "resnet56", 853018, 2 + 55 * 3 },
+		{ "resnet110", 1727962, 2 + 109 * 3 },
+		{ "gpt", 65 * 128 + 64 * 128 + 4 * (12 * 128 * 128 + 13 * 128) + 2 * 128,
+		    2 + 4 * 12 + 2 },
+		{ "gpt2", 124439808, 2 + 12 * 12 + 2 },
+		{ "gpt2:bias=no", 124439808 - 12 * 11 * 768 - 768, 2 + 12 * 6 + 1 },
+		{ "gpt2-medium", 354823168, 2 + 24 * 12 + 2 },
+		{ "gpt2-large", 774030080, 2 + 36 * 12 + 2 },
+		{ "gpt2-xl", 1557611200, 2 + 48 * 12 + 2 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct gt_model_io io;
+		struct gt_graph *g = build(sizes[i].spec, GT_MODEL_TRAIN, 2, &io);
+		int tensors;
+		int64_t n = count(g, GT_PARAMETER, &tensors);
+
+		if (n != sizes[i].parameters || tensors != sizes[i].tensors)
+			fail_msg("%s: %lld parameters in %d tensors, %lld in %d wanted",
+			    sizes[i].spec, (long long)n, tensors, (long long)sizes[i].parameters,
+			    sizes[i].tensors);
+		gt_graph_free(g);
+	}
+}
+
+/* ---- names ---- */
+
+struct named {
+	const char *spec, *name;
+	enum gt_role role;
+	int ndim;
+	int64_t shape[4];
+	bool decay;
+};
+
+static void test_names(void **state)
+{
+	static const struct named names[] = {
+		{ "mlp:20,30,10", "0.weight", GT_PARAMETER, 2, { 30, 20 }, true },
+		{ "mlp:20,30,10", "2.bias", GT_PARAMETER, 1, { 10 }, true },
+		{ "lenet", "conv1.weight", GT_PARAMETER, 4, { 6, 1, 5, 5 }, true },
+		{ "lenet", "fc1.weight", GT_PARAMETER, 2, { 120, 400 }, true },
+		{ "resnet20", "conv1.weight", GT_PARAMETER, 4, { 16, 3, 3, 3 }, true },
+		{ "resnet20", "layer2.0.conv1.weight", GT_PARAMETER, 4, { 32, 16, 3, 3 }, true },
+		{ "resnet20", "layer3.2.bn2.running_var", GT_BUFFER, 1, { 64 }, false },
+		{ "resnet20", "bn1.num_batches_tracked", GT_BUFFER, 0, { 0 }, false },
+		{ "resnet20", "linear.weight", GT_PARAMETER, 2, { 10, 64 }, true },
+		{ "gpt2", "transformer.wte.weight", GT_PARAMETER, 2, { 50257, 768 }, true },
+		{ "gpt2", "transformer.wpe.weight", GT_PARAMETER, 2, { 1024, 768 }, true },
+		{ "gpt2", "transformer.h.11.attn.c_attn.weight", GT_PARAMETER, 2, { 768, 2304 },
+		    true },
+		{ "gpt2", "transformer.h.0.attn.c_attn.bias", GT_PARAMETER, 1, { 2304 }, false },
+		{ "gpt2", "transformer.h.0.ln_1.weight", GT_PARAMETER, 1, { 768 }, false },
+		{ "gpt2", "transformer.h.3.mlp.c_proj.weight", GT_PARAMETER, 2, { 3072, 768 },
+		    true },
+		{ "gpt2", "transformer.ln_f.bias", GT_PARAMETER, 1, { 768 }, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const struct named *n = &names[i];
+		struct gt_model_io io;
+		struct gt_graph *g = build(n->spec, GT_MODEL_TRAIN, 1, &io);
+		const struct gt_value *v = gt_graph_find(g, n->name);
+
+		if (!v)
+			fail_msg("%s has no '%s'", n->spec, n->name);
+		assert_int_equal(v->role, n->role);
+		assert_int_equal(v->ndim, n->ndim);
+		for (int k = 0; k < n->ndim; k++)
+			assert_int_equal(v->shape[k], n->shape[k]);
+		assert_int_equal(v->decay, n->decay);
+		gt_graph_free(g);
+	}
+}
+
+/* Training and evaluation declare the same names in the same order: they share a store. */
+static void test_purposes_agree(void **state)
+{
+	static const char *const specs[] = { "mlp:4,3", "lenet", "resnet20", "gpt:dropout=0.2" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+		struct gt_model_io a_io, b_io;
+		struct gt_graph *a = build(specs[i], GT_MODEL_TRAIN, 3, &a_io);
+		struct gt_graph *b = build(specs[i], GT_MODEL_EVAL, 5, &b_io);
+		size_t k = 0;
+
+		for (size_t j = 0; j < a->value_count; j++) {
+			if (a->values[j]->role != GT_PARAMETER && a->values[j]->role != GT_BUFFER)
+				continue;
+			while (k < b->value_count && b->values[k]->role != GT_PARAMETER &&
+			       b->values[k]->role != GT_BUFFER)
+				k++;
+			assert_true(k < b->value_count);
+			assert_string_equal(a->values[j]->name, b->values[k++]->name);
+		}
+		assert_non_null(a_io.loss);
+		assert_int_equal(a_io.loss->ndim, 0);
+		assert_null(a_io.stats);
+		assert_non_null(b_io.stats);
+		assert_null(b_io.rng);
+		assert_int_equal(a_io.rng != NULL, !strncmp(specs[i], "gpt", 3));
+		gt_graph_free(a);
+		gt_graph_free(b);
+	}
+}
+
+/* ---- initial values ---- */
+
+struct moments {
+	const char *name;
+	double mean, deviation;
+};
+
+static void expect_moments(const struct gt_store *s, const struct moments *want)
+{
+	const struct gt_slot *slot = gt_store_find(s, want->name);
+	const float *x;
+	double sum = 0, squares = 0, mean, deviation, error;
+
+	assert_non_null(slot);
+	x = gt_store_data(s, slot);
+	for (int64_t i = 0; i < slot->count; i++)
+		sum += x[i];
+	mean = sum / (double)slot->count;
+	for (int64_t i = 0; i < slot->count; i++)
+		squares += (x[i] - mean) * (x[i] - mean);
+	deviation = sqrt(squares / (double)slot->count);
+	error = 4 * want->deviation / sqrt((double)slot->count); /* four standard errors */
+	if (!(fabs(mean - want->mean) <= error) || !(fabs(deviation - want->deviation) <= error))
+		fail_msg("%s: mean %g, deviation %g; %g, %g wanted", want->name, mean, deviation,
+		    want->mean, want->deviation);
+}
+
+static struct gt_store *initialised(const char *spec, uint64_t seed)
+{
+	struct gt_model_io io;
+	struct gt_graph *g = build(spec, GT_MODEL_TRAIN, 1, &io);
+	struct gt_store *s;
+
+	assert_int_equal(gt_store_new(&s, g, &gt_cpu_backend, 0, false, NULL), 0);
+	assert_int_equal(gt_store_init(s, seed, NULL), 0);
+	gt_graph_free(g);
+	return s;
+}
+
+/* Uniform in +-1/sqrt(fan-in) has deviation 1/sqrt(3 fan-in); kaiming_normal_ sqrt(2 / fan-in); GPT-2's are 0.02. */
+static void test_initial_values(void **state)
+{
+	const struct moments lenet[] = {
+		{ "conv2.weight", 0, 1 / sqrt(3.0 * 150) },
+		{ "fc1.weight", 0, 1 / sqrt(3.0 * 400) },
+		{ "fc1.bias", 0, 1 / sqrt(3.0 * 400) },
+	};
+	const struct moments resnet[] = {
+		{ "conv1.weight", 0, sqrt(2.0 / 27) },
+		{ "layer3.1.conv2.weight", 0, sqrt(2.0 / 576) },
+		{ "linear.weight", 0, sqrt(2.0 / 64) },
+		{ "linear.bias", 0, 1 / sqrt(3.0 * 64) },
+		{ "bn1.weight", 1, 0 },
+		{ "bn1.bias", 0, 0 },
+		{ "bn1.running_mean", 0, 0 },
+		{ "bn1.running_var", 1, 0 },
+	};
+	const struct moments gpt[] = {
+		{ "transformer.wte.weight", 0, 0.02 },
+		{ "transformer.wpe.weight", 0, 0.02 },
+		{ "transformer.h.1.attn.c_attn.weight", 0, 0.02 },
+		{ "transformer.h.1.attn.c_proj.weight", 0, 0.02 / sqrt(8) },
+		{ "transformer.h.3.mlp.c_proj.weight", 0, 0.02 / sqrt(8) },
+		{ "transformer.h.0.mlp.c_fc.bias", 0, 0 },
+		{ "transformer.h.0.ln_2.weight", 1, 0 },
+	};
+	struct gt_store *s;
+
+	(void)state;
+	s = initialised("lenet", 5);
+	for (size_t i = 0; i < sizeof(lenet) / sizeof(lenet[0]); i++)
+		expect_moments(s, &lenet[i]);
+	gt_store_free(s);
+	s = initialised("resnet20", 5);
+	for (size_t i = 0; i < sizeof(resnet) / sizeof(resnet[0]); i++)
+		expect_moments(s, &resnet[i]);
+	gt_store_free(s);
+	s = initialised("gpt", 5);
+	for (size_t i = 0; i < sizeof(gpt) / sizeof(gpt[0]); i++)
+		expect_moments(s, &gpt[i]);
+	gt_store_free(s);
+}
+
+static void test_seeds(void **state)
+{
+	struct gt_store *a = initialised("lenet", 1), *b = initialised("lenet", 1),
+	                *c = initialised("lenet", 2);
+	size_t bytes = (size_t)a->flat_count * sizeof(float);
+
+	(void)state;
+	assert_memory_equal(a->parameters, b->parameters, bytes);
+	assert_memory_not_equal(a->parameters, c->parameters, bytes);
+	gt_store_free(a);
+	gt_store_free(b);
+	gt_store_free(c);
+}
+
+/* Ranges of the flat buffer: apart, aligned, in the order of the backward pass (the head first), tied weights last. */
+static void test_store_order(void **state)
+{
+	struct gt_store *s = initialised("gpt", 1);
+	const struct gt_slot *head = gt_store_find(s, "transformer.ln_f.bias");
+	const struct gt_slot *first = gt_store_find(s, "transformer.h.0.ln_1.weight");
+	const struct gt_slot *table = gt_store_find(s, "transformer.wte.weight");
+	int64_t elements = 0;
+
+	(void)state;
+	assert_int_equal(head->offset, 0);
+	assert_true(first->offset > gt_store_find(s, "transformer.h.3.ln_1.weight")->offset);
+	assert_true(table->offset > first->offset);
+	for (size_t i = 0; i < s->slot_count; i++) {
+		const struct gt_slot *a = &s->slots[i];
+
+		assert_int_equal(a->offset % 16, 0);
+		assert_true(a->offset + a->count <= s->flat_count);
+		elements += a->count;
+		for (size_t k = 0; k < i; k++)
+			assert_true(a->offset >= s->slots[k].offset + s->slots[k].count ||
+			            s->slots[k].offset >= a->offset + a->count);
+	}
+	assert_int_equal(elements, s->parameter_count);
+	gt_store_free(s);
+}
+
+/* ---- specs and inputs ---- */
+
+struct bad {
+	const char *spec, *text, *hint;
+};
+
+static void test_bad_specs(void **state)
+{
+	static const struct bad cases[] = {
+		{ "resnet2", "unknown model 'resnet2'", "did you mean 'resnet20'?" },
+		{ "gpt:layer=2", "model 'gpt': unknown setting 'layer'",
+		    "it takes: layers heads width block vocab dropout bias gelu" },
+		{ "lenet:x=1", "model 'lenet': unknown setting 'x'", "it takes none" },
+		{ "gpt:layers=0", "model 'gpt': '0' is not a value for 'layers'", "" },
+		{ "gpt:layers=3x", "model 'gpt': '3x' is not a value for 'layers'", "" },
+		{ "gpt:dropout=1", "model 'gpt': '1' is not a value for 'dropout'", "" },
+		{ "gpt:bias=maybe", "model 'gpt': 'maybe' is not a value for 'bias'", "" },
+		{ "gpt:gelu=", "model 'gpt': '' is not a value for 'gelu'", "" },
+		{ "mlp:5", "model 'mlp': at least two sizes", "" },
+		{ "mlp:5,x", "model 'mlp': 'x' is not a size",
+		    "inputs, hidden layers and classes, as in mlp:784,256,10" },
+		{ "mlp:1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1", "model 'mlp': more than 16 sizes", "" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_model *m;
+
+		assert_int_equal(gt_model_open(&m, cases[i].spec, &err), GT_EINVAL);
+		assert_null(m);
+		assert_string_equal(err.text, cases[i].text);
+		assert_string_equal(err.hint, cases[i].hint);
+	}
+}
+
+static void test_bad_inputs(void **state)
+{
+	static const struct {
+		const char *spec;
+		struct gt_model_input in;
+	} cases[] = {
+		{ "lenet", { .kind = GT_MODEL_TOKENS, .block = 8, .classes = 10 } },
+		{ "lenet", { .kind = GT_MODEL_IMAGE,
+		               .height = 8,
+		               .width = 8,
+		               .channels = 1,
+		               .classes = 10 } },
+		{ "resnet20", { .kind = GT_MODEL_IMAGE,
+		                  .height = 32,
+		                  .width = 16,
+		                  .channels = 3,
+		                  .classes = 10 } },
+		{ "resnet20", { .kind = GT_MODEL_IMAGE,
+		                  .height = 32,
+		                  .width = 32,
+		                  .channels = 9,
+		                  .classes = 10 } },
+		{ "mlp:20,10", { .kind = GT_MODEL_VECTOR, .features = 21, .classes = 10 } },
+		{ "mlp:20,10", { .kind = GT_MODEL_VECTOR, .features = 20, .classes = 11 } },
+		{ "gpt", { .kind = GT_MODEL_VECTOR, .features = 20, .classes = 11 } },
+		{ "gpt:block=8", { .kind = GT_MODEL_TOKENS, .block = 9, .classes = 11 } },
+		{ "gpt:vocab=10", { .kind = GT_MODEL_TOKENS, .block = 9, .classes = 11 } },
+		{ "gpt:width=10,heads=3", { .kind = GT_MODEL_TOKENS, .block = 9, .classes = 11 } },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_model_io io;
+		struct gt_model *m;
+		struct gt_graph *g;
+
+		assert_int_equal(gt_model_open(&m, cases[i].spec, &err), 0);
+		assert_int_equal(gt_graph_new(&g, &err), 0);
+		assert_int_equal(
+		    gt_model_build(m, g, &cases[i].in, 2, GT_MODEL_TRAIN, &io, &err), GT_EINVAL);
+		assert_true(strlen(err.text) > 0);
+		gt_graph_free(g);
+		gt_model_close(m);
+	}
+}
+
+/* Mean pooling takes the whole image, however large. */
+static void test_large_images(void **state)
+{
+	const struct gt_model_input in = { .kind = GT_MODEL_IMAGE,
+		.height = 96,
+		.width = 96,
+		.channels = 3,
+		.std = { 1, 1, 1 },
+		.classes = 10 };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_model_io io;
+	struct gt_model *m;
+	struct gt_graph *g;
+
+	(void)state;
+	assert_int_equal(gt_model_open(&m, "resnet20", &err), 0);
+	assert_int_equal(gt_graph_new(&g, &err), 0);
+	if (gt_model_build(m, g, &in, 2, GT_MODEL_TRAIN, &io, &err))
+		fail_msg("%s", err.text);
+	gt_graph_free(g);
+	gt_model_close(m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_purposes_agree),
+		cmocka_unit_test(test_initial_values),
+		cmocka_unit_test(test_seeds),
+		cmocka_unit_test(test_store_order),
+		cmocka_unit_test(test_bad_specs),
+		cmocka_unit_test(test_bad_inputs),
+		cmocka_unit_test(test_large_images),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

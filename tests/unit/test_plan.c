@@ -1,0 +1,453 @@
+/* test_plan.c - plans of real models: where values live, what a run allocates, what a plan refuses. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka wants these four first */
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/graph/ops/ops.h"
+#include "lib/graph/pass.h"
+#include "lib/train/program.h"
+
+/* ---- who allocates: the C library's functions, counted while `counting` by the image that calls ---- */
+
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t n, size_t size);
+extern void *__libc_realloc(void *old, size_t size);
+extern void *__libc_memalign(size_t align, size_t size);
+
+static volatile bool counting;
+static int ours, theirs;
+static void *own_image;
+
+static void count(void *caller)
+{
+	static __thread bool inside; /* dladdr may allocate, too */
+	Dl_info info;
+
+	if (!counting || inside)
+		return;
+	inside = true;
+	if (dladdr(caller, &info) && info.dli_fbase == own_image)
+		__atomic_add_fetch(&ours, 1, __ATOMIC_RELAXED);
+	else
+		__atomic_add_fetch(&theirs, 1, __ATOMIC_RELAXED);
+	inside = false;
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define INTERPOSED 1
+
+void *malloc(size_t size)
+{
+	count(__builtin_return_address(0));
+	return __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+	count(__builtin_return_address(0));
+	return __libc_calloc(n, size);
+}
+
+void *realloc(void *old, size_t size)
+{
+	count(__builtin_return_address(0));
+	return __libc_realloc(old, size);
+}
+
+void *aligned_alloc(size_t align, size_t size)
+{
+	count(__builtin_return_address(0));
+	return __libc_memalign(align, size);
+}
+
+void *memalign(size_t align, size_t size)
+{
+	count(__builtin_return_address(0));
+	return __libc_memalign(align, size);
+}
+
+int posix_memalign(void **out, size_t align, size_t size)
+{
+	count(__builtin_return_address(0));
+	*out = __libc_memalign(align, size);
+	return *out ? 0 : ENOMEM;
+}
+#else
+#define INTERPOSED 0
+#endif
+
+/* ---- models ---- */
+
+struct subject {
+	const char *spec;
+	int batch;
+};
+
+static const struct subject subjects[] = {
+	{ "mlp:20,32,10", 4 },
+	{ "lenet", 3 },
+	{ "resnet20", 2 },
+	{ "gpt:layers=2,heads=2,width=32,block=8,vocab=50,dropout=0.1", 2 },
+};
+
+enum { SUBJECTS = sizeof(subjects) / sizeof(subjects[0]) };
+
+struct subject_run {
+	struct gt_model *model;
+	struct gt_store *store;
+	struct gt_program program;
+	void *arena;
+	size_t arena_bytes;
+};
+
+static void open_subject(
+    struct subject_run *r, const struct subject *s, enum gt_model_purpose purpose, bool accumulate)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_model_input in;
+
+	*r = (struct subject_run){ 0 };
+	if (gt_model_open(&r->model, s->spec, &err))
+		fail_msg("%s: %s", s->spec, err.text);
+	gt_model_wishes(r->model, &in);
+	for (int i = 0; i < in.channels; i++)
+		in.std[i] = 1;
+	if (gt_program_store(&r->store, r->model, &in, &gt_cpu_backend, 0, true, &err) ||
+	    gt_store_init(r->store, 1, &err) ||
+	    gt_program_init(
+	        &r->program, r->model, &in, s->batch, purpose, accumulate, r->store, &err))
+		fail_msg("%s: %s", s->spec, err.text);
+	r->arena_bytes = gt_plan_arena_bytes(r->program.plan);
+	assert_int_equal(gt_cpu_backend.alloc(0, r->arena_bytes, &r->arena, &err), 0);
+	memset(r->arena, 0xff, r->arena_bytes);
+	assert_int_equal(gt_plan_bind(r->program.plan, r->arena, &err), 0);
+}
+
+static void close_subject(struct subject_run *r)
+{
+	gt_cpu_backend.free(0, r->arena, r->arena_bytes);
+	gt_program_release(&r->program);
+	gt_store_free(r->store);
+	gt_model_close(r->model);
+}
+
+static void write_inputs(struct subject_run *r)
+{
+	const int64_t rng[GT_RNG_FIELDS] = { 7, 1, 0, 1 };
+	struct gt_program *p = &r->program;
+	char *zeros = calloc(1, p->input_bytes + p->target_bytes + 1);
+	const float weight = 0.5f;
+
+	assert_non_null(zeros);
+	assert_int_equal(gt_plan_write(p->plan, p->io.input, zeros, p->input_bytes, NULL), 0);
+	if (p->io.target)
+		assert_int_equal(
+		    gt_plan_write(p->plan, p->io.target, zeros, p->target_bytes, NULL), 0);
+	if (p->io.weight)
+		assert_int_equal(
+		    gt_plan_write(p->plan, p->io.weight, &weight, sizeof(weight), NULL), 0);
+	if (p->io.rng)
+		assert_int_equal(gt_plan_write(p->plan, p->io.rng, rng, sizeof(rng), NULL), 0);
+	free(zeros);
+}
+
+/*
+ * Live values don't overlap. Bytes in the arena belong to who wrote them last: inputs before the first step, others with
+ * the step that makes them. Whoever reads must find them its own, or those of the value it is a view of.
+ */
+static void claim(int *owner, const struct subject_run *r, const struct gt_value *v, int id)
+{
+	size_t at, bytes;
+
+	if (!gt_plan_place(r->program.plan, v, &at, &bytes))
+		return;
+	assert_int_equal(at % 64, 0);
+	assert_true(at + bytes <= r->arena_bytes);
+	for (size_t i = at / 64; i * 64 < at + bytes; i++)
+		owner[i] = id;
+}
+
+static void expect_owner(
+    const int *owner, const struct subject_run *r, const struct gt_value *v, int id)
+{
+	size_t at, bytes;
+
+	if (!gt_plan_place(r->program.plan, v, &at, &bytes))
+		return;
+	for (size_t i = at / 64; i * 64 < at + bytes; i++)
+		if (owner[i] != id)
+			fail_msg("value %d is read when its bytes belong to %d", v->id, owner[i]);
+}
+
+static bool same_place(
+    const struct subject_run *r, const struct gt_value *a, const struct gt_value *b)
+{
+	size_t a_at, b_at, bytes;
+
+	return gt_plan_place(r->program.plan, a, &a_at, &bytes) &&
+	       gt_plan_place(r->program.plan, b, &b_at, &bytes) && a_at == b_at;
+}
+
+/* One node: what it reads is there, what it writes is apart from that, but for out[0] where it works in place, which
+ * is counted. */
+static int check_node(int *owner, int *claims, const struct subject_run *r, const struct gt_node *n)
+{
+	int in_place = 0;
+
+	for (int k = 0; k < n->inputs; k++)
+		if (n->in[k])
+			expect_owner(owner, r, n->in[k], claims[n->in[k]->id]);
+	if (n->op->view)
+		claims[n->out[0]->id] = claims[n->in[0]->id];
+	for (int k = 0; k < n->outputs; k++)
+		if (n->out[k])
+			claim(owner, r, n->out[k], claims[n->out[k]->id]);
+	for (int k = 0; k < n->outputs; k++)
+		if (n->out[k])
+			expect_owner(owner, r, n->out[k], claims[n->out[k]->id]);
+	for (int k = 0; k < n->inputs; k++) {
+		if (!n->in[k])
+			continue;
+		if (n->outputs && n->op->inplace >> k & 1 && same_place(r, n->in[k], n->out[0]))
+			in_place++;
+		else
+			expect_owner(owner, r, n->in[k], claims[n->in[k]->id]);
+	}
+	return in_place;
+}
+
+static void check_places(struct subject_run *r)
+{
+	const struct gt_graph *g = r->program.graph;
+	int *owner = calloc(r->arena_bytes / 64 + 1, sizeof(*owner));
+	int *claims = calloc(g->value_count, sizeof(*claims)), in_place = 0;
+
+	assert_non_null(owner);
+	assert_non_null(claims);
+	for (size_t i = 0; i < g->value_count; i++) {
+		claims[i] = (int)i + 1;
+		if (g->values[i]->role == GT_INPUT)
+			claim(owner, r, g->values[i], claims[i]);
+	}
+	for (size_t i = 0; i < g->node_count; i++)
+		in_place += check_node(owner, claims, r, g->nodes[i]);
+	for (size_t i = 0; i < g->value_count; i++)
+		if (g->values[i]->role == GT_OUTPUT)
+			expect_owner(owner, r, g->values[i], claims[i]);
+	assert_true(in_place > 0); /* there is such work at all */
+	free(owner);
+	free(claims);
+}
+
+static void test_places(void **state)
+{
+	static const enum gt_model_purpose purposes[] = { GT_MODEL_TRAIN, GT_MODEL_EVAL };
+
+	(void)state;
+	for (int i = 0; i < SUBJECTS; i++)
+		for (int k = 0; k < 2; k++) {
+			struct subject_run r;
+
+			open_subject(&r, &subjects[i], purposes[k], i % 2);
+			check_places(&r);
+			close_subject(&r);
+		}
+}
+
+/* Steps' tensors and workspaces lie where the plan says, and workspaces away from what the step touches. */
+static void test_workspaces(void **state)
+{
+	(void)state;
+	for (int i = 0; i < SUBJECTS; i++) {
+		struct subject_run r;
+		const struct gt_step *steps;
+		size_t steps_count;
+
+		open_subject(&r, &subjects[i], GT_MODEL_TRAIN, false);
+		steps = gt_plan_steps(r.program.plan, &steps_count);
+		for (size_t s = 0; s < steps_count; s++) {
+			const struct gt_call *c = &steps[s].call;
+			const char *from = c->workspace, *to = from + c->workspace_bytes;
+
+			assert_true(
+			    !c->workspace_bytes ||
+			    (from >= (char *)r.arena && to <= (char *)r.arena + r.arena_bytes));
+			for (int k = 0; k < c->inputs + c->outputs; k++) {
+				const struct gt_tensor *t =
+				    k < c->inputs ? &c->in[k] : &c->out[k - c->inputs];
+				const char *data = t->data;
+
+				if (!t->present)
+					continue;
+				assert_int_equal((uintptr_t)data % 64, 0);
+				assert_true(
+				    !c->workspace_bytes || data >= to ||
+				    data + gt_tensor_elements(t) * gt_dtype_size(t->dtype) <= from);
+			}
+		}
+		close_subject(&r);
+	}
+}
+
+static void test_summary(void **state)
+{
+	struct gt_plan_summary s;
+	struct subject_run r;
+
+	(void)state;
+	open_subject(&r, &subjects[2], GT_MODEL_TRAIN, false);
+	gt_plan_summarize(r.program.plan, &s);
+	assert_int_equal(s.arena_bytes, r.arena_bytes);
+	assert_true(s.temporary_bytes > s.arena_bytes);
+	assert_int_equal(s.parameter_bytes, (size_t)r.store->flat_count * 4);
+	assert_int_equal(s.gradient_bytes, s.parameter_bytes);
+	/* 40.8 million multiply-adds forward (He et al., table 6 speak of 0.27M parameters), about three times that in all */
+	assert_true(s.cost.flops > 2 * 2 * 40.5e6 * 2.8 && s.cost.flops < 2 * 2 * 40.8e6 * 3.3);
+	close_subject(&r);
+}
+
+/* ---- running ---- */
+
+static void test_run_allocates_nothing(void **state)
+{
+	Dl_info info;
+
+	(void)state;
+	if (!INTERPOSED) {
+		print_message("sanitizer: has its own malloc\n");
+		skip();
+	}
+	assert_true(dladdr((void *)test_run_allocates_nothing, &info));
+	own_image = info.dli_fbase;
+	ours = theirs = 0;
+	counting = true;
+	free(gt_calloc(4, 4, NULL)); /* the counter counts */
+	counting = false;
+	assert_int_equal(ours, 1);
+	for (int i = 0; i < SUBJECTS; i++) {
+		struct subject_run r;
+		int rc = 0, warm = 0;
+
+		open_subject(&r, &subjects[i], GT_MODEL_TRAIN, true);
+		ours = theirs = 0;
+		for (int k = 0; k < 3 && !rc; k++) {
+			write_inputs(&r);
+			counting = true;
+			rc = gt_plan_run(r.program.plan, NULL);
+			counting = false;
+			warm = k ? warm : theirs; /* code that oneDNN makes when first asked */
+		}
+		assert_int_equal(rc, 0);
+		print_message(
+		    "# %s: no allocation of ours; %d of libraries in the first run, %d in two more\n",
+		    subjects[i].spec, warm, theirs - warm);
+		assert_int_equal(ours, 0);
+		close_subject(&r);
+	}
+}
+
+/* The same inputs give the same bits, though temporaries hold what the last run left. */
+static void test_runs_repeat(void **state)
+{
+	(void)state;
+	for (int i = 0; i < SUBJECTS; i++) {
+		struct subject_run r;
+		float first = 0, loss;
+
+		open_subject(&r, &subjects[i], GT_MODEL_TRAIN, false);
+		for (int k = 0; k < 3; k++) {
+			write_inputs(&r);
+			assert_int_equal(gt_plan_run(r.program.plan, NULL), 0);
+			assert_int_equal(gt_plan_read(r.program.plan, r.program.io.loss, &loss,
+			                     sizeof(loss), NULL),
+			    0);
+			first = k ? first : loss;
+			assert_true(loss == first);
+		}
+		close_subject(&r);
+	}
+}
+
+static void test_host_access(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct subject_run r;
+	float x = 0;
+
+	(void)state;
+	open_subject(&r, &subjects[0], GT_MODEL_TRAIN, false);
+	assert_int_equal(
+	    gt_plan_write(r.program.plan, r.program.io.weight, &x, 5, &err), GT_EINVAL);
+	assert_string_equal(err.text, "'weight' takes no 5 bytes from the host");
+	assert_int_equal(gt_plan_read(r.program.plan, r.program.io.logits, &x, 4, &err), GT_EINVAL);
+	assert_int_equal(gt_plan_read(r.program.plan, r.program.io.loss, &x, 3, &err), GT_EINVAL);
+	close_subject(&r);
+}
+
+/* ---- refusals ---- */
+
+static void expect_refusal(struct gt_graph *g, bool with_gradients, const char *text)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_store *store;
+	struct gt_plan *plan;
+
+	assert_int_equal(gt_graph_status(g, &err), 0);
+	assert_int_equal(gt_store_new(&store, g, &gt_cpu_backend, 0, with_gradients, &err), 0);
+	assert_true(gt_plan_new(&plan, g, store, &err) < 0);
+	assert_null(plan);
+	assert_string_equal(err.text, text);
+	gt_store_free(store);
+	gt_graph_free(g);
+}
+
+static void test_refusals(void **state)
+{
+	static const struct gt_init zeros = { GT_INIT_ZEROS, 0 };
+	static const float mean = 0, std = 1;
+	struct gt_value *w;
+	struct gt_graph *g;
+
+	(void)state;
+	assert_int_equal(gt_graph_new(&g, NULL), 0);
+	gt_graph_scope(g, "pool1");
+	gt_output(g,
+	    gt_max_pool2d(g,
+	        gt_image_normalize(
+	            g, gt_input(g, "x", GT_U8, 4, (int64_t[]){ 1, 4, 4, 1 }), &mean, &std),
+	        2, 2, 0),
+	    "y"); /* the layout pass has not run, and pools are made for channels-last */
+	expect_refusal(g, true, "pool1: no kernel of backend 'cpu' does 'max_pool2d' in float32");
+
+	assert_int_equal(gt_graph_new(&g, NULL), 0);
+	w = gt_parameter(g, "w", GT_F32, 1, (int64_t[]){ 3 }, zeros, false);
+	w = gt_relu(g, w);
+	w->role = GT_GRADIENT;
+	w->gradient_of = gt_graph_find(g, "w");
+	expect_refusal(g, false, "a store without gradients");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_workspaces),
+		cmocka_unit_test(test_summary),
+		cmocka_unit_test(test_run_allocates_nothing),
+		cmocka_unit_test(test_runs_repeat),
+		cmocka_unit_test(test_host_access),
+		cmocka_unit_test(test_refusals),
+	};
+
+	omp_set_num_threads(1); /* small models: threads would mostly wait for each other */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
