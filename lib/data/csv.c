@@ -196,11 +196,24 @@ static int compare_words(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* Keep the names of the classes. */
+static int name_classes(struct gt_source *s, char **words, size_t count, struct gt_err *err)
+{
+	s->class_names = gt_arena_alloc(&s->names, count * sizeof(*s->class_names), err);
+	for (size_t i = 0; s->class_names && i < count; i++) {
+		s->class_names[i] = gt_arena_strdup(&s->names, words[i], err);
+		if (!s->class_names[i])
+			return GT_ENOMEM;
+	}
+	return s->class_names ? 0 : GT_ENOMEM;
+}
+
 /* Sorted distinct words become classes 0, 1, ... . */
 static int number_words(struct table *t, struct gt_err *err)
 {
 	char **sorted = gt_calloc(t->rows, sizeof(*sorted), err);
 	size_t classes = 0;
+	int rc;
 
 	if (!sorted)
 		return GT_ENOMEM;
@@ -215,9 +228,10 @@ static int number_words(struct table *t, struct gt_err *err)
 
 		t->csv->targets[i] = (int32_t)(found - sorted);
 	}
-	free(sorted);
 	t->csv->source.info.classes = classes < INT_MAX ? (int)classes : INT_MAX;
-	return 0;
+	rc = name_classes(&t->csv->source, sorted, classes, err);
+	free(sorted);
+	return rc;
 }
 
 static int bad_target(const struct table *t, size_t row, const char *why, struct gt_err *err)
@@ -286,6 +300,7 @@ static void close_csv(struct gt_source *self)
 {
 	struct csv *c = (struct csv *)self;
 
+	gt_arena_release(&c->source.names);
 	free(c->features);
 	free(c->targets);
 	free(c);

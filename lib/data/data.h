@@ -36,6 +36,8 @@ struct gt_data_info {
 	float std[GT_DATA_MAX_CHANNELS]; /* ... and to divide by; 0 and 1 unless given or known */
 };
 
+struct gt_dataset;
+
 /* What the data set needs to know from outside its own SPEC. Zero means "not known". */
 struct gt_data_request {
 	int block; /* tokens: how long a window is (from the model); text: default 64 */
@@ -44,9 +46,10 @@ struct gt_data_request {
 	uint64_t seed;               /* the run's seed: `random` is made from it */
 	/* text: read the vocabulary here if the file exists (else make one). */
 	const char *vocab_path;
+	/* Number tokens, and classes that have names, as this data set does (NULL: anew): what is
+	 * validated on counts as what is trained on. A name that it lacks is an error. */
+	const struct gt_dataset *like;
 };
-
-struct gt_dataset;
 
 /*
  * Open KIND:PATH[,key=value...] as CLI.md ("Shared vocabulary") has it; a comma inside a path is

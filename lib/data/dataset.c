@@ -29,7 +29,8 @@ struct gt_dataset {
 	struct gt_source *source; /* shared with other views */
 	struct gt_data_info info;
 	struct gt_part part;
-	int64_t *subset; /* [info.samples], ascending; NULL: all of them */
+	int64_t *subset;   /* [info.samples], ascending; NULL: all of them */
+	int32_t *renumber; /* [source's classes]: the number a class has here; NULL: its own */
 };
 
 static const struct kind *find_kind(const struct gt_spec *spec, struct gt_err *err)
@@ -75,6 +76,42 @@ static int open_source(struct gt_source **out, const struct gt_spec *spec,
 	return rc;
 }
 
+const struct gt_source *gt_dataset_source(const struct gt_dataset *data)
+{
+	return data->source;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Give every named class the number that its name has in another data set. */
+static int number_like(struct gt_dataset *view, const struct gt_dataset *other, struct gt_err *err)
+{
+	const struct gt_source *mine = view->source, *theirs = other->source;
+	int count = mine->info.classes;
+
+	if (!mine->class_names || !theirs->class_names)
+		return 0;
+	view->renumber = gt_calloc((size_t)count, sizeof(*view->renumber), err);
+	if (!view->renumber)
+		return GT_ENOMEM;
+	for (int i = 0; i < count; i++) {
+		const char **found = bsearch(&mine->class_names[i], theirs->class_names,
+		    (size_t)theirs->info.classes, sizeof(*found), compare_names);
+
+		if (!found) {
+			gt_err_set(err, GT_EINVAL, "class '%s' is not in the data trained on",
+			    mine->class_names[i]);
+			return gt_err_hint(err, "classes are matched by their names");
+		}
+		view->renumber[i] = (int32_t)(found - theirs->class_names);
+	}
+	view->info.classes = theirs->info.classes;
+	return 0;
+}
+
 int gt_dataset_open(struct gt_dataset **out, const char *text,
     const struct gt_data_request *request, struct gt_err *err)
 {
@@ -93,6 +130,13 @@ int gt_dataset_open(struct gt_dataset **out, const char *text,
 		if (!*out) {
 			source->ops->close(source);
 			rc = GT_ENOMEM;
+		}
+	}
+	if (!rc && request && request->like) {
+		rc = number_like(*out, request->like, err);
+		if (rc) {
+			gt_dataset_close(*out);
+			*out = NULL;
 		}
 	}
 	gt_spec_release(&spec);
@@ -203,6 +247,8 @@ int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw
 	if (data->subset)
 		index = data->subset[index];
 	rc = source->ops->read(source, &data->part, index, draw, input, target, err);
+	if (!rc && data->renumber)
+		*target = data->renumber[*target];
 	if (!rc && draw->train && draw->augment && data->info.kind == GT_DATA_IMAGE)
 		gt_augment_image(input, &data->info, index, draw);
 	return rc;
@@ -221,6 +267,7 @@ void gt_dataset_close(struct gt_dataset *data)
 		return;
 	if (atomic_fetch_sub(&data->source->views, 1) == 1)
 		data->source->ops->close(data->source);
+	free(data->renumber);
 	free(data->subset);
 	free(data);
 }

@@ -86,6 +86,7 @@ static void close_images(struct gt_source *self)
 {
 	struct images *m = (struct images *)self;
 
+	gt_arena_release(&m->source.names);
 	free(m->cache);
 	free(m->files);
 	gt_list_release(&m->list);
@@ -155,6 +156,28 @@ static int cache_pixels(struct images *m, struct gt_err *err)
 	return rc;
 }
 
+/* The files come by class, so that each class shows its name first. */
+static int name_classes(struct images *m, struct gt_err *err)
+{
+	struct gt_source *s = &m->source;
+	const char **names =
+	    gt_arena_alloc(&s->names, (size_t)s->info.classes * sizeof(*names), err);
+
+	s->class_names = names;
+	for (int64_t i = 0; names && i < s->info.samples; i++) {
+		const struct gt_image_file *f = &m->files[i];
+		char *name;
+
+		if (names[f->class])
+			continue;
+		names[f->class] = name = gt_arena_alloc(&s->names, f->class_name_length + 1, err);
+		if (!name)
+			return GT_ENOMEM;
+		memcpy(name, f->class_name, f->class_name_length);
+	}
+	return names ? 0 : GT_ENOMEM;
+}
+
 static int list_files(struct images *m, const char *split, struct gt_err *err)
 {
 	struct gt_data_info *info = &m->source.info;
@@ -175,8 +198,10 @@ static int list_files(struct images *m, const char *split, struct gt_err *err)
 	if (rc)
 		return rc;
 	rc = gt_list_images(&m->list, m->path, split, &m->files, &count, &info->classes, err);
+	if (rc)
+		return rc;
 	info->samples = m->source.length = (int64_t)count;
-	return rc;
+	return name_classes(m, err);
 }
 
 /* size=N, else what the model takes, else the size that the images have. */

@@ -36,6 +36,8 @@ void gt_list_release(struct gt_list *list);
 struct gt_image_file {
 	const struct gt_listed *file;
 	int32_t class;
+	const char *class_name; /* [class_name_length], in the file's path */
+	size_t class_name_length;
 };
 
 /*

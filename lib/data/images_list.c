@@ -293,8 +293,8 @@ static int number_classes(const struct gt_listed *const *sorted, size_t n, const
 			++*classes;
 		}
 		if (!sorted[i]->folder && is_image(rest)) {
-			images[(*count)++] =
-			    (struct gt_image_file){ sorted[i], (int32_t)(*classes - 1) };
+			images[(*count)++] = (struct gt_image_file){ sorted[i],
+				(int32_t)(*classes - 1), rest, head };
 			in_class++;
 		}
 	}

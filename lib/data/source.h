@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "lib/base/file.h"
+#include "lib/base/mem.h"
 #include "lib/data/data.h"
 #include "lib/data/spec.h"
 
@@ -32,8 +33,14 @@ struct gt_source {
 	const struct gt_source_ops *ops;
 	struct gt_data_info info;
 	int64_t length; /* what a split divides: tokens of a stream, samples otherwise */
+	const char *
+	    *class_names; /* [info.classes], in ascending order; NULL: classes have numbers alone */
+	struct gt_arena names; /* where they are */
 	atomic_int views;
 };
+
+/* What a view looks at. */
+const struct gt_source *gt_dataset_source(const struct gt_dataset *data);
 
 typedef int gt_source_open(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err);

@@ -263,9 +263,10 @@ static void close_text(struct gt_source *self)
 static const struct gt_source_ops text_ops = { read_text, samples_in, save_text_vocab, close_text };
 
 /* Settle the level from the options and from the vocabulary where there is one. */
-static int choose_level(struct text *t, const struct gt_spec *spec, const char *vocab_path,
-    bool *bytes, struct gt_err *err)
+static int choose_level(struct text *t, const struct gt_spec *spec,
+    const struct gt_data_request *request, bool *bytes, struct gt_err *err)
 {
+	const struct gt_source *like = request->like ? gt_dataset_source(request->like) : NULL;
 	static const char *const levels[] = { "char", "byte", "bpe", NULL };
 	int level = 0, rc = gt_spec_choice(spec, "level", levels, &level, err);
 
@@ -276,15 +277,15 @@ static int choose_level(struct text *t, const struct gt_spec *spec, const char *
 		return gt_err_hint(err, "level=char and level=byte are");
 	}
 	*bytes = level == 1;
-	if (!vocab_path || access(vocab_path, F_OK))
-		return 0;
-	rc = gt_tokenizer_open(&t->tok, vocab_path, err);
-	if (rc)
+	if (like && like->ops == &text_ops)
+		rc = gt_tokenizer_copy(&t->tok, ((const struct text *)like)->tok, err);
+	else if (request->vocab_path && !access(request->vocab_path, F_OK))
+		rc = gt_tokenizer_open(&t->tok, request->vocab_path, err);
+	if (rc || !t->tok)
 		return rc;
 	if (gt_spec_value(spec, "level") && *bytes != gt_tokenizer_is_bytes(t->tok))
-		return gt_err_set(err, GT_EINVAL,
-		    "level=%s, but the vocabulary '%s' is of level %s", levels[level], vocab_path,
-		    *bytes ? "char" : "byte");
+		return gt_err_set(err, GT_EINVAL, "level=%s, but the vocabulary is of level %s",
+		    levels[level], *bytes ? "char" : "byte");
 	*bytes = gt_tokenizer_is_bytes(t->tok);
 	return 0;
 }
@@ -319,7 +320,7 @@ int gt_text_open(struct gt_source **out, const struct gt_spec *spec,
 	if (!t)
 		return GT_ENOMEM;
 	t->source.ops = &text_ops;
-	rc = choose_level(t, spec, request->vocab_path, &bytes, err);
+	rc = choose_level(t, spec, request, &bytes, err);
 	if (!rc)
 		rc = open_files(&files, spec->path, err);
 	if (!rc)

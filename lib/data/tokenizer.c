@@ -117,6 +117,19 @@ int gt_tokenizer_new_chars(struct gt_tokenizer **out, const uint8_t *seen, struc
 	return 0;
 }
 
+int gt_tokenizer_copy(struct gt_tokenizer **out, const struct gt_tokenizer *tok, struct gt_err *err)
+{
+	struct gt_tokenizer *copy = *out = new_tokenizer(tok->size, tok->codes, err);
+
+	if (!copy)
+		return GT_ENOMEM;
+	copy->bytes = tok->bytes;
+	copy->size = tok->size;
+	memcpy(copy->tokens, tok->tokens, (size_t)tok->size * sizeof(*tok->tokens));
+	memcpy(copy->ids, tok->ids, tok->codes * sizeof(*tok->ids));
+	return 0;
+}
+
 bool gt_tokenizer_is_bytes(const struct gt_tokenizer *tok)
 {
 	return tok->bytes;

@@ -20,6 +20,9 @@ int gt_tokenizer_new_bytes(struct gt_tokenizer **out, struct gt_err *err);
 /* Every code point whose bit is set in seen [GT_CODE_POINTS / 8], in ascending order. */
 int gt_tokenizer_new_chars(struct gt_tokenizer **out, const uint8_t *seen, struct gt_err *err);
 
+int gt_tokenizer_copy(
+    struct gt_tokenizer **out, const struct gt_tokenizer *tok, struct gt_err *err);
+
 bool gt_tokenizer_is_bytes(const struct gt_tokenizer *tok);
 
 /* The id of a code point, or of a byte for a tokenizer of bytes; -1 where it has none. */

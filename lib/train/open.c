@@ -11,31 +11,59 @@
 static int same_samples(
     const struct gt_data_info *a, const struct gt_data_info *b, struct gt_err *err)
 {
-	if (a->kind != b->kind || a->input_bytes != b->input_bytes || b->classes > a->classes)
-		return gt_err_set(err, GT_EINVAL,
-		    "--val: its samples (%zu bytes, %d classes) are not those of --data (%zu bytes, %d classes)",
-		    b->input_bytes, b->classes, a->input_bytes, a->classes);
-	return 0;
+	bool same = a->kind == b->kind && a->input_bytes == b->input_bytes &&
+	            a->height == b->height && a->channels == b->channels;
+
+	if (same && b->classes <= a->classes)
+		return 0;
+	return gt_err_set(err, GT_EINVAL,
+	    "--val: its samples (%zu bytes, %d classes) are not those of --data (%zu bytes, %d classes)",
+	    b->input_bytes, b->classes, a->input_bytes, a->classes);
 }
 
-/* A run directory that has a vocabulary already decides it: its weights belong to these tokens. */
+/* Weights belong to their tokens: the vocabulary is that of the run which they come from, if any. */
+static int find_vocab(const struct gt_train *t, char **vocab, struct gt_err *err)
+{
+	bool here = t->o.resume && !strcmp(t->o.resume, "auto");
+	const char *from = t->o.resume && !here ? t->o.resume : t->o.init_from;
+	char *file = NULL, *dir = NULL;
+	int rc = 0;
+
+	*vocab = NULL;
+	if (here) {
+		rc = gt_run_dir_latest(&file, t->o.out, err);
+		dir = file ? gt_strdup(t->o.out, err) : NULL;
+		free(file);
+		file = NULL;
+	}
+	if (!rc && !dir && from)
+		rc = gt_run_dir_resolve(&file, &dir, from, err);
+	if (!rc && dir) {
+		*vocab = gt_asprintf(err, "%s/vocab.json", dir);
+		rc = *vocab ? 0 : GT_ENOMEM;
+	}
+	free(file);
+	free(dir);
+	return rc;
+}
+
 static int open_data(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_data_request request;
-	char *vocab = NULL;
-	int rc;
+	char *vocab;
+	int rc = find_vocab(t, &vocab, err);
 
+	if (rc)
+		return rc;
 	gt_data_request_of(&request, t->model, t->o.seed);
-	if (t->o.out) {
-		vocab = gt_asprintf(err, "%s/vocab.json", t->o.out);
-		if (!vocab)
-			return GT_ENOMEM;
-		request.vocab_path = vocab;
-	}
+	request.vocab_path = vocab;
 	rc = gt_dataset_open(&t->data, t->o.data, &request, err);
 	if (!rc && t->o.val) {
+		request.like = t->data;
 		rc = gt_dataset_open(&t->val, t->o.val, &request, err);
-		if (!rc)
+		if (rc)
+			gt_err_prefix(err, "--val");
+		else
 			rc = same_samples(gt_dataset_info(t->data), gt_dataset_info(t->val), err);
 	} else if (!rc && t->o.val_split > 0) {
 		t->whole = t->data;

@@ -1,0 +1,46 @@
+# runs.bash - small runs for the tests of train, eval and generate.
+
+# One turn of OpenMP's waiting: several test files may run at a time on few cores.
+export GOMP_SPINCOUNT=2000
+# shellcheck disable=SC2034 # the tests read them
+RANDOM_DATA=random:8/3,samples=64 GPT=gpt:layers=1,heads=2,width=16,block=16
+
+# check JSON EXPRESSION: the document, as d, makes the Python expression true.
+check() {
+	python3 -c 'import json, sys
+d = json.loads(sys.argv[1])
+if not eval("(" + sys.argv[2] + ")"):
+	sys.exit("not so: " + sys.argv[2] + "\n" + sys.argv[1])' "$1" "$2"
+}
+
+# lines FILE EXPRESSION: the objects of a .jsonl file, as d, make the Python expression true; t and v
+# are those of training and of validation.
+lines() {
+	python3 -c 'import json, math, sys
+text = open(sys.argv[1]).read()
+assert text.endswith("\n"), "a torn line"
+d = [json.loads(l, parse_constant=lambda x: sys.exit("not JSON: " + x)) for l in text.splitlines()]
+t, v = [[x for x in d if x["split"] == s] for s in ("train", "val")]
+if not eval("(" + sys.argv[2] + ")"):
+	sys.exit("not so: " + sys.argv[2] + "\n" + text)' "$1" "$2"
+}
+
+# rows N STATEMENT: run a Python statement for i from 0 to N - 1.
+rows() {
+	python3 -c "for i in range($1): $2"
+}
+
+# folders N CLASS...: N small grey PNG files of each class below images/, classes of different looks.
+folders() {
+	python3 -c 'import os, struct, sys, zlib
+def chunk(kind, data):
+	return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+for k, name in enumerate(sys.argv[2:]):
+	os.makedirs(f"images/{name}")
+	for i in range(int(sys.argv[1])):
+		rows = b"".join(b"\0" + bytes((80 * k + (x * (k + 1) + y * i + i) % 60) % 256
+			for x in range(12)) for y in range(12))
+		open(f"images/{name}/{i:03}.png", "wb").write(b"\x89PNG\r\n\x1a\n"
+			+ chunk(b"IHDR", struct.pack(">IIBBBBB", 12, 12, 8, 0, 0, 0, 0))
+			+ chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))' "$@"
+}
