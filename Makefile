@@ -82,6 +82,7 @@ BENCH_BIN := $(BENCH_SRC:tests/bench/%.c=$(BUILD)/tests/bench_%)
 ORACLE_BIN := $(ORACLE_SRC:tests/oracle/%.c=$(BUILD)/tests/%)
 FAKE_SO  := $(FAKE_SRC:tests/fake/nvml.c=$(BUILD)/tests/fake/libnvidia-ml.so.1)
 FAKE_OLD_SO := $(FAKE_SO:%.so.1=%-old.so.1)
+COUNT_SO := $(BUILD)/tests/fake/count_allocations.so
 
 # One short line per command; make V=1 shows the commands. $(call say,WHAT,FILE)
 V  ?=
@@ -121,6 +122,11 @@ $(FAKE_SO) $(FAKE_OLD_SO): $(FAKE_SRC) $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(GT_CPP) $(FAKE_CPP) -std=gnu11 $(GT_WARN) -O1 -g -fPIC -shared \
 	    -Wl,-soname,libnvidia-ml.so.1 -o $@ $<
+
+# Preloaded by a test: counts what the program allocates.
+$(COUNT_SO): tests/fake/count_allocations.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) -std=gnu11 $(GT_WARN) -O1 -g -fPIC -shared -o $@ $<
 
 define isa_rule
 $(BUILD)/obj/$(1)/%.o: %.c $(BUILD)/flags
@@ -167,7 +173,7 @@ check: deps-test   ## run every test; T=ring only those so named; REQUIRE=torch,
 check-run: all tests
 	@$(RUN_TESTS) tests/run
 
-tests: $(UNIT_BIN) $(ORACLE_BIN) $(FAKE_SO) $(FAKE_OLD_SO)   ## build the test programs
+tests: $(UNIT_BIN) $(ORACLE_BIN) $(FAKE_SO) $(FAKE_OLD_SO) $(COUNT_SO)   ## build the test programs
 
 check-valgrind: deps-test   ## run the unit tests under valgrind
 	@sh .ci/deps valgrind
