@@ -8,7 +8,7 @@ setup() {
 	if ldd "$GTRAIN" | grep -qE 'asan|tsan' || nm "$GTRAIN" | grep -qE '__asan_init|__tsan_init'; then
 		skip "the sanitizers bring their own allocator"
 	fi
-	cd "$BATS_TEST_TMPDIR"
+	cd "$BATS_TEST_TMPDIR" || return
 }
 
 # How often gtrain asks for memory in a run of $1 steps of the model and data given.
