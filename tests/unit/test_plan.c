@@ -18,14 +18,27 @@
 
 /* ---- who allocates: the C library's functions, counted while `counting` by the image that calls ---- */
 
-extern void *__libc_malloc(size_t size);
-extern void *__libc_calloc(size_t n, size_t size);
-extern void *__libc_realloc(void *old, size_t size);
-extern void *__libc_memalign(size_t align, size_t size);
+/* Sanitizers bring their own. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define INTERPOSED 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define INTERPOSED 0
+#endif
+#endif
+#ifndef INTERPOSED
+#define INTERPOSED 1
+#endif
 
 static volatile bool counting;
 static int ours, theirs;
 static void *own_image;
+
+#if INTERPOSED
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t n, size_t size);
+extern void *__libc_realloc(void *old, size_t size);
+extern void *__libc_memalign(size_t align, size_t size);
 
 static void count(void *caller)
 {
@@ -41,9 +54,6 @@ static void count(void *caller)
 		__atomic_add_fetch(&theirs, 1, __ATOMIC_RELAXED);
 	inside = false;
 }
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define INTERPOSED 1
 
 void *malloc(size_t size)
 {
@@ -81,8 +91,6 @@ int posix_memalign(void **out, size_t align, size_t size)
 	*out = __libc_memalign(align, size);
 	return *out ? 0 : ENOMEM;
 }
-#else
-#define INTERPOSED 0
 #endif
 
 /* ---- models ---- */
