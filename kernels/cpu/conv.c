@@ -170,6 +170,11 @@ static int add_steps(struct gt_call *call, const struct conv *c, const struct co
 	return 0;
 }
 
+/* oneDNN's relu is max(x, 0), which turns NaN into 0 and so hides that a network is broken. With a
+ * slope for negative numbers it compares and multiplies instead, and NaN stays NaN; at this slope
+ * they become no more than 1e-24 of themselves, which no sum in float32 can see. */
+static const float nan_slope = 0x1p-80f;
+
 /* + residual (which lies in y when the convolution starts), then max(0, .). */
 static int set_post_ops(
     struct gt_call *call, const struct conv *c, dnnl_primitive_attr_t attr, struct gt_err *err)
@@ -180,7 +185,8 @@ static int set_post_ops(
 	if (status == dnnl_success && optional_input(call, 3))
 		status = dnnl_post_ops_append_sum(ops, 1.0f);
 	if (status == dnnl_success && call->attrs.conv.relu)
-		status = dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f);
+		status =
+		    dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, nan_slope, 0.0f);
 	if (status == dnnl_success)
 		status = dnnl_primitive_attr_set_post_ops(attr, ops);
 	dnnl_post_ops_destroy(ops);
