@@ -119,7 +119,7 @@ static struct gt_value *declare(struct op_run *r, int i)
 	static const struct gt_init zeros = { GT_INIT_ZEROS, 0 };
 	const struct op_arg *a = &r->c->in[i];
 	enum gt_dtype dtype = dtype_of(r, a->kind);
-	char name[8];
+	char name[16];
 
 	snprintf(name, sizeof(name), "in%d", i);
 	switch (a->kind) {
@@ -176,7 +176,7 @@ static int build(struct op_run *r, unsigned flags, struct gt_err *err)
 
 	for (int i = 0; n && i < n->outputs; i++) {
 		struct gt_value *v = n->out[i];
-		char name[8];
+		char name[16];
 
 		snprintf(name, sizeof(name), "out%d", i);
 		if (v && (v->dtype == GT_F32 || v->dtype == GT_F64))

@@ -271,6 +271,36 @@ static void test_places(void **state)
 		}
 }
 
+/* conv(x) + x: the sum must not overwrite the x that the convolution still reads, though it is the last to read it. */
+static void test_no_place_under_second_reader(void **state)
+{
+	const struct gt_pass_options forward = { .images = gt_cpu_backend.image_layout };
+	const int64_t image[] = { 2, 3, 4, 4 }, filter[] = { 3, 3, 3, 3 };
+	union gt_attrs attrs = { .conv = { .stride = 1, .pad = 1 } };
+	struct gt_value *x, *w, *y;
+	size_t x_at, y_at, bytes;
+	struct gt_store *store;
+	struct gt_plan *plan;
+	struct gt_graph *g;
+
+	(void)state;
+	assert_int_equal(gt_graph_new(&g, NULL), 0);
+	x = gt_max_pool2d(g, gt_input(g, "x", GT_F32, 4, image), 1, 1, 0);
+	w = gt_input(g, "w", GT_F32, 4, filter);
+	y = gt_emit(g, &gt_op_conv2d, &attrs, 4, (struct gt_value *[]){ x, w, NULL, x })->out[0];
+	gt_output(g, gt_avg_pool2d(g, y, 4, 1, 0), "y");
+	assert_int_equal(gt_graph_status(g, NULL), 0);
+	assert_int_equal(gt_passes_run(g, &forward, NULL), 0);
+	assert_int_equal(gt_store_new(&store, g, &gt_cpu_backend, 0, false, NULL), 0);
+	assert_int_equal(gt_plan_new(&plan, g, store, NULL), 0);
+	assert_true(gt_plan_place(plan, x, &x_at, &bytes));
+	assert_true(gt_plan_place(plan, y, &y_at, &bytes));
+	assert_true(x_at >= y_at + bytes || y_at >= x_at + bytes);
+	gt_plan_free(plan);
+	gt_store_free(store);
+	gt_graph_free(g);
+}
+
 /* Steps' tensors and workspaces lie where the plan says, and workspaces away from what the step touches. */
 static void test_workspaces(void **state)
 {
@@ -448,6 +478,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_no_place_under_second_reader),
 		cmocka_unit_test(test_workspaces),
 		cmocka_unit_test(test_summary),
 		cmocka_unit_test(test_run_allocates_nothing),
