@@ -335,7 +335,7 @@ int gt_plan_run(struct gt_plan *p, struct gt_err *err)
 int gt_plan_write(
     struct gt_plan *p, const struct gt_value *v, const void *host, size_t bytes, struct gt_err *err)
 {
-	if (v->role != GT_INPUT || bytes > gt_value_bytes(v))
+	if (!p->arena || v->role != GT_INPUT || bytes > gt_value_bytes(v))
 		return gt_err_set(
 		    err, GT_EINVAL, "'%s' takes no %zu bytes from the host", v->name, bytes);
 	return p->store->backend->copy_in(p->store->device, address_of(p, v), host, bytes, err);
@@ -344,7 +344,8 @@ int gt_plan_write(
 int gt_plan_read(
     struct gt_plan *p, const struct gt_value *v, void *host, size_t bytes, struct gt_err *err)
 {
-	if ((v->role != GT_OUTPUT && v->role != GT_GRADIENT) || bytes != gt_value_bytes(v))
+	if (!p->arena || (v->role != GT_OUTPUT && v->role != GT_GRADIENT) ||
+	    bytes != gt_value_bytes(v))
 		return gt_err_set(
 		    err, GT_EINVAL, "value %d gives no %zu bytes to the host", v->id, bytes);
 	return p->store->backend->copy_out(p->store->device, host, address_of(p, v), bytes, err);

@@ -49,8 +49,11 @@ int gt_plan_bind(struct gt_plan *plan, void *arena, struct gt_err *err);
 /* Run every step once. Allocates nothing. */
 int gt_plan_run(struct gt_plan *plan, struct gt_err *err);
 
-/* Copy between host memory and a value that the host may touch: an input before, an output or
- * gradient after a run. bytes must be the value's (inputs: at most). */
+/*
+ * Copy between host memory and a value that the host may touch: an input before, an output or a
+ * gradient after a run of a bound plan. bytes must be the value's (inputs: at most). An input's
+ * memory is lent on after its last reader: write every input before every run.
+ */
 int gt_plan_write(struct gt_plan *plan, const struct gt_value *v, const void *host, size_t bytes,
     struct gt_err *err);
 int gt_plan_read(

@@ -131,9 +131,9 @@ static int parse_size(struct gt_model *m, const char *text, struct gt_err *err)
 static int parse_settings(struct gt_model *m, char *settings, struct gt_err *err)
 {
 	bool sizes = !strcmp(m->arch->keys, "sizes");
-	char *save = NULL;
+	char *p;
 
-	for (char *p = strtok_r(settings, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
+	while ((p = strsep(&settings, ","))) {
 		int rc = sizes ? parse_size(m, p, err) : parse_pair(m, p, err);
 
 		if (rc)
