@@ -2,7 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/unit/calls.h"
+#include "tests/common/calls.h"
 
 static void test_memory(void **state)
 {
@@ -76,10 +76,30 @@ static void test_choice(void **state)
 	assert_int_equal(child_choice("mmx", NULL), 2);
 }
 
+/* Each table has tests of all its rows, in test_kernels_*.c; a new one is to be tested, then listed. */
+static void test_tables_are_known(void **state)
+{
+	static const char *const first_ops[] = { "matmul", "conv2d", "attention", "bias_grad",
+		"layer_norm", "batch_norm", "add", "dropout", "reorder", "max_pool2d", "embedding",
+		"cross_entropy" };
+	const struct gt_kernel *const *table = gt_cpu_set_base.tables;
+
+	(void)state;
+	for (int i = 0; table[i]; i++) {
+		bool known = false;
+
+		for (size_t j = 0; j < sizeof(first_ops) / sizeof(first_ops[0]); j++)
+			known |= !strcmp(table[i]->op, first_ops[j]);
+		if (!known)
+			fail_msg("the table that begins with '%s' has no tests", table[i]->op);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_choice),
+		cmocka_unit_test(test_tables_are_known),
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_no_memory),
 	};

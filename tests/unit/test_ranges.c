@@ -1,5 +1,5 @@
 /* test_ranges.c - the CPU's range kernels (fill, clip, sgd, adam) against float64 formulas. */
-#include "tests/unit/calls.h"
+#include "tests/common/calls.h"
 
 static const int64_t counts[] = { 1, 3, 17, 65, 1000, 100003 };
 

@@ -1,29 +1,7 @@
-/* calls.h - calls of kernels made by hand: tensors, a row out of a table, prepare to release. */
-#ifndef GT_TESTS_UNIT_CALLS_H
-#define GT_TESTS_UNIT_CALLS_H
+/* calls.c - calls of kernels made by hand. */
+#include "tests/common/calls.h"
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-#include <omp.h>
-
-#include "kernels/cpu/cpu.h"
-#include "lib/base/philox.h"
-
-/* The instruction sets of this processor. */
-struct test_set {
-	const char *name;
-	const struct gt_cpu_set *set;
-};
-
-static inline int test_sets(struct test_set out[3])
+int test_sets(struct test_set out[3])
 {
 	int n = 0;
 
@@ -38,18 +16,17 @@ static inline int test_sets(struct test_set out[3])
 	return n;
 }
 
-static inline void *test_alloc(size_t bytes)
+void *test_alloc(size_t bytes)
 {
 	void *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
 
 	assert_non_null(p);
-	memset(p, 0xa5, bytes); /* a kernel that trusts fresh memory to be zero is found out */
+	/* NaN: whatever a kernel does not write, or takes to be zero, shows. */
+	memset(p, 0xff, bytes);
 	return p;
 }
 
-/* A tensor of `ndim` first dimensions of shape; images (ndim 4, floating-point) lie
- * channels-last. */
-static inline struct gt_tensor test_tensor(enum gt_dtype dtype, int ndim, const int64_t *shape)
+struct gt_tensor test_tensor(enum gt_dtype dtype, int ndim, const int64_t *shape)
 {
 	struct gt_tensor t = { .present = true, .dtype = dtype, .ndim = ndim };
 
@@ -61,28 +38,27 @@ static inline struct gt_tensor test_tensor(enum gt_dtype dtype, int ndim, const 
 	return t;
 }
 
-static inline struct gt_tensor test_tensor1(enum gt_dtype dtype, int64_t n)
+struct gt_tensor test_tensor1(enum gt_dtype dtype, int64_t n)
 {
 	return test_tensor(dtype, 1, &n);
 }
 
-static inline struct gt_tensor test_tensor2(enum gt_dtype dtype, int64_t a, int64_t b)
+struct gt_tensor test_tensor2(enum gt_dtype dtype, int64_t a, int64_t b)
 {
 	return test_tensor(dtype, 2, (int64_t[]){ a, b });
 }
 
-static inline struct gt_tensor test_tensor3(enum gt_dtype dtype, int64_t a, int64_t b, int64_t c)
+struct gt_tensor test_tensor3(enum gt_dtype dtype, int64_t a, int64_t b, int64_t c)
 {
 	return test_tensor(dtype, 3, (int64_t[]){ a, b, c });
 }
 
-static inline struct gt_tensor test_tensor4(
-    enum gt_dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w)
+struct gt_tensor test_tensor4(enum gt_dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w)
 {
 	return test_tensor(dtype, 4, (int64_t[]){ n, c, h, w });
 }
 
-static inline double test_get(const struct gt_tensor *t, int64_t i)
+double test_get(const struct gt_tensor *t, int64_t i)
 {
 	switch (t->dtype) {
 	case GT_F32:
@@ -98,7 +74,7 @@ static inline double test_get(const struct gt_tensor *t, int64_t i)
 	}
 }
 
-static inline void test_put(struct gt_tensor *t, int64_t i, double v)
+void test_put(struct gt_tensor *t, int64_t i, double v)
 {
 	switch (t->dtype) {
 	case GT_F32:
@@ -118,8 +94,7 @@ static inline void test_put(struct gt_tensor *t, int64_t i, double v)
 	}
 }
 
-/* Where [n, c, h, w] lies in memory. */
-static inline int64_t test_at(const struct gt_tensor *t, int64_t n, int64_t c, int64_t h, int64_t w)
+int64_t test_at(const struct gt_tensor *t, int64_t n, int64_t c, int64_t h, int64_t w)
 {
 	const int64_t *s = t->shape;
 
@@ -128,9 +103,7 @@ static inline int64_t test_at(const struct gt_tensor *t, int64_t n, int64_t c, i
 	return ((n * s[1] + c) * s[2] + h) * s[3] + w;
 }
 
-/* Uniform in [low, high), floats whatever the dtype, so that float32 and float64 start from the
- * same. */
-static inline void test_random(struct gt_tensor *t, uint32_t seed, double low, double high)
+void test_random(struct gt_tensor *t, uint32_t seed, double low, double high)
 {
 	int64_t n = gt_tensor_elements(t);
 
@@ -141,8 +114,7 @@ static inline void test_random(struct gt_tensor *t, uint32_t seed, double low, d
 	}
 }
 
-/* Whole numbers in [low, high). */
-static inline void test_random_int(struct gt_tensor *t, uint32_t seed, int64_t low, int64_t high)
+void test_random_int(struct gt_tensor *t, uint32_t seed, int64_t low, int64_t high)
 {
 	int64_t n = gt_tensor_elements(t);
 
@@ -152,7 +124,7 @@ static inline void test_random_int(struct gt_tensor *t, uint32_t seed, int64_t l
 		                       (uint64_t)(high - low))));
 }
 
-static inline const struct gt_kernel *test_row(
+const struct gt_kernel *test_row(
     const struct gt_cpu_set *set, const char *op, enum gt_dtype dtype, const struct gt_call *call)
 {
 	for (int i = 0; set->tables[i]; i++)
@@ -163,8 +135,7 @@ static inline const struct gt_kernel *test_row(
 	return NULL;
 }
 
-/* prepare, bind, run, release; the code of run. */
-static inline int test_run(const struct gt_cpu_set *set, const char *op, enum gt_dtype dtype,
+int test_run(const struct gt_cpu_set *set, const char *op, enum gt_dtype dtype,
     struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_kernel *k = test_row(set, op, dtype, call);
@@ -186,7 +157,7 @@ static inline int test_run(const struct gt_cpu_set *set, const char *op, enum gt
 	return rc;
 }
 
-static inline void test_release(struct gt_call *call)
+void test_release(struct gt_call *call)
 {
 	for (int i = 0; i < call->outputs; i++) {
 		for (int j = 0; j < call->inputs; j++)
@@ -198,4 +169,60 @@ static inline void test_release(struct gt_call *call)
 		free(call->in[j].data);
 }
 
-#endif
+static void check(int rc, const struct gt_err *err)
+{
+	if (rc < 0)
+		fail_msg("%s", err->text);
+}
+
+void test_launch(
+    const struct gt_cpu_set *set, const char *op, enum gt_dtype dtype, struct gt_call *call)
+{
+	const struct gt_kernel *k = test_row(set, op, dtype, call);
+	struct gt_err err = GT_ERR_INIT;
+	void *data[GT_MAX_INPUTS + GT_MAX_OUTPUTS];
+
+	for (int i = 0; i < GT_MAX_INPUTS + GT_MAX_OUTPUTS; i++) {
+		struct gt_tensor *t =
+		    i < GT_MAX_INPUTS ? &call->in[i] : &call->out[i - GT_MAX_INPUTS];
+
+		data[i] = t->data;
+		t->data = NULL;
+	}
+	if (!k)
+		fail_msg("no kernel for %s %s", op, gt_dtype_name(dtype));
+	call->workspace_bytes = 0;
+	call->state = NULL;
+	if (k->prepare)
+		check(k->prepare(call, &err), &err);
+	call->workspace = aligned_alloc(64, (call->workspace_bytes + 127) / 64 * 64);
+	assert_non_null(call->workspace);
+	memset(call->workspace, 0xff, call->workspace_bytes);
+	for (int i = 0; i < GT_MAX_INPUTS + GT_MAX_OUTPUTS; i++)
+		*(i < GT_MAX_INPUTS ? &call->in[i].data : &call->out[i - GT_MAX_INPUTS].data) =
+		    data[i];
+	if (k->bind)
+		check(k->bind(call, &err), &err);
+	for (int twice = 0; twice < 2; twice++)
+		check(k->run(call, &err), &err);
+	if (k->release)
+		k->release(call);
+	free(call->workspace);
+}
+
+double test_distance(const struct gt_tensor *a, const struct gt_tensor *b)
+{
+	double most = 0, largest = 1e-30;
+
+	assert_int_equal(gt_tensor_elements(a), gt_tensor_elements(b));
+	for (int64_t i = 0; i < gt_tensor_elements(a); i++) {
+		double x = test_get(a, i), y = test_get(b, i);
+
+		if (!(fabs(x - y) <= most))
+			most = fabs(x - y);
+		if (most != most)
+			return most;
+		largest = fmax(largest, fabs(y));
+	}
+	return most / largest;
+}

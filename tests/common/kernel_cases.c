@@ -1,0 +1,162 @@
+/* kernel_cases.c - run cases of kernels and compare what comes out with what should. */
+#include "tests/common/kernel_cases.h"
+
+static const int64_t row_sizes[][5] = { { 1, 1 }, { 3, 17 }, { 65, 3 }, { 17, 65 }, { 5, 768 },
+	{ 301, 129 } };
+static const int64_t image_sizes[][5] = { { 2, 1, 2, 3 }, { 1, 3, 5, 7 }, { 2, 17, 4, 3 },
+	{ 3, 65, 3, 5 }, { 5, 16, 25, 27 } };
+static const int64_t token_sizes[][5] = { { 1, 1, 1, 1 }, { 3, 5, 17, 7 }, { 2, 3, 65, 65 },
+	{ 4, 65, 150, 33 } };
+
+static const struct {
+	const int64_t (*sizes)[5];
+	size_t count, nan; /* which is large enough to lose a NaN in */
+} kinds[] = {
+	[KERNEL_ROWS] = { row_sizes, COUNT(row_sizes), 3 },
+	[KERNEL_IMAGES] = { image_sizes, COUNT(image_sizes), 2 },
+	[KERNEL_TOKENS] = { token_sizes, COUNT(token_sizes), 1 },
+};
+
+void kernel_image(
+    struct gt_tensor *t, enum gt_dtype f, kernel_sizes d, uint32_t seed, double low, double high)
+{
+	*t = test_tensor4(f, d[0], d[1], d[2], d[3]);
+	test_random(t, seed, low, high);
+}
+
+void kernel_channels(
+    struct gt_tensor *t, enum gt_dtype f, kernel_sizes d, uint32_t seed, double low, double high)
+{
+	*t = test_tensor1(f, d[1]);
+	test_random(t, seed, low, high);
+}
+
+static void compare(const struct kernel_case *o, const char *set, const struct gt_tensor *got,
+    const struct gt_tensor *want, double tolerance)
+{
+	if (!want->present)
+		return;
+	EACH(i, *want)
+	{
+		double g = test_get(got, i), w = test_get(want, i);
+
+		if (!(fabs(g - w) <= tolerance * (1 + fabs(w))))
+			fail_msg("%s (%d) %s %s, %lld elements: element %lld is %.9g, not %.9g",
+			    o->op, o->variant, set, gt_dtype_name(got->dtype),
+			    (long long)gt_tensor_elements(got), (long long)i, g, w);
+	}
+}
+
+/* Run with some threads and compare all that the op may have written. */
+static void run_and_compare(const struct kernel_case *o, const struct test_set *set,
+    struct gt_call *c, const struct gt_call *want, int threads)
+{
+	enum gt_dtype f = c->outputs ? c->out[0].dtype : c->in[0].dtype;
+	struct gt_err err = GT_ERR_INIT;
+	double tolerance;
+
+	if (!strcmp(o->op, "classify_stats"))
+		f = c->in[0].dtype;
+	tolerance = f == GT_F64 ? 1e-11 : o->tolerance;
+	omp_set_num_threads(threads);
+	if (test_run(set->set, o->op, f, c, &err))
+		fail_msg("%s %s: %s", o->op, set->name, err.text);
+	for (int i = 0; i < c->outputs; i++)
+		compare(o, set->name, &c->out[i], &want->out[i], tolerance);
+	for (int i = 0; i < c->inputs; i++)
+		if (i + 1 != o->overwrites)
+			compare(o, set->name, &c->in[i], &want->in[i], tolerance);
+}
+
+static void same_bits(const struct kernel_case *o, const struct gt_call *a, const struct gt_call *b)
+{
+	for (int i = 0; i < a->outputs; i++)
+		if (a->out[i].present &&
+		    memcmp(a->out[i].data, b->out[i].data,
+		        (size_t)gt_tensor_elements(&a->out[i]) * gt_dtype_size(a->out[i].dtype)))
+			fail_msg("%s: output %d depends on the number of threads", o->op, i);
+}
+
+static void check_case(const struct kernel_case *o, kernel_sizes d)
+{
+	struct test_set set[3];
+	struct gt_call want = { 0 };
+	int sets = test_sets(set);
+
+	o->make(&want, GT_F64, d);
+	o->naive(&want);
+	for (int s = 0; s < sets; s++)
+		for (int type = 0; type < 2; type++) {
+			enum gt_dtype f = type ? GT_F32 : GT_F64;
+			struct gt_call one = { 0 }, two = { 0 };
+
+			o->make(&one, f, d);
+			o->make(&two, f, d);
+			if (o->overwrites) {
+				free(two.out[0].data);
+				two.out[0].data = two.in[o->overwrites - 1].data;
+			}
+			run_and_compare(o, &set[s], &one, &want, 1);
+			run_and_compare(o, &set[s], &two, &want, 2);
+			same_bits(o, &one, &two);
+			test_release(&one);
+			test_release(&two);
+		}
+	test_release(&want);
+}
+
+static void check_nan(const struct kernel_case *o, kernel_sizes d)
+{
+	struct test_set set[3];
+	int sets = test_sets(set);
+
+	for (int k = 0; k < 2 * sets; k++) {
+		struct gt_call c = { 0 };
+		struct gt_err err = GT_ERR_INIT;
+		int seen = 0;
+
+		o->make(&c, k % 2 ? GT_F32 : GT_F64, d);
+		test_put(&c.in[0], 5, NAN);
+		assert_int_equal(test_run(set[k / 2].set, o->op, c.in[0].dtype, &c, &err), 0);
+		EACH(e, c.out[0])
+		seen += isnan(test_get(&c.out[0], e)) != 0;
+		if (!seen)
+			fail_msg("%s (%d) %s loses NaN", o->op, o->variant, set[k / 2].name);
+		test_release(&c);
+	}
+}
+
+void kernel_check(const struct kernel_case *cases, size_t count, enum kernel_kind kind)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = 0; j < kinds[kind].count; j++) {
+			int64_t d[5];
+
+			memcpy(d, kinds[kind].sizes[j], sizeof(d));
+			d[VARIANT] = cases[i].variant;
+			check_case(&cases[i], d);
+			if (cases[i].keeps_nan && j == kinds[kind].nan)
+				check_nan(&cases[i], d);
+		}
+}
+
+static bool stands_in(const struct kernel_case *cases, size_t count, const char *op)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(cases[i].op, op))
+			return true;
+	return false;
+}
+
+void kernel_check_covered(const struct kernel_case *cases, size_t count, const char *also)
+{
+	for (int i = 0; gt_cpu_set_base.tables[i]; i++) {
+		const struct gt_kernel *table = gt_cpu_set_base.tables[i];
+
+		if (!stands_in(cases, count, table->op))
+			continue;
+		for (const struct gt_kernel *k = table; k->op; k++)
+			if (!stands_in(cases, count, k->op) && !(also && !strcmp(also, k->op)))
+				fail_msg("no test of '%s'", k->op);
+	}
+}

@@ -1,0 +1,288 @@
+/* test_kernels_attention.c - causal attention and its gradient against naive loops in float64. */
+#include "tests/common/calls.h"
+
+/* Uniform in [-1, 1). */
+static void fill(struct gt_tensor *t, uint32_t seed)
+{
+	test_random(t, seed, -1, 1);
+}
+
+struct attention_case {
+	int64_t b, t, heads, d;
+	double p;
+};
+
+static const struct attention_case attention_cases[] = { { 2, 1, 1, 8, 0 }, { 1, 2, 3, 33, 0.3 },
+	{ 2, 63, 2, 32, 0 }, { 1, 64, 2, 64, 0.2 }, { 1, 65, 1, 64, 0 }, { 1, 130, 2, 33, 0.1 },
+	{ 3, 17, 1, 3, 0.5 }, { 1, 65, 2, 8, 0.2 }, { 1, 130, 1, 64, 0 }, { 1, 40, 1, 128, 0 } };
+
+static struct gt_tensor rng_tensor(void)
+{
+	struct gt_tensor t = test_tensor1(GT_I64, GT_RNG_FIELDS);
+	static const int64_t fields[] = { 12345, 7, 3, 2 };
+
+	memcpy(t.data, fields, sizeof(fields));
+	return t;
+}
+
+static struct gt_call attention_call(enum gt_dtype dtype, const struct attention_case *c)
+{
+	struct gt_call call = { .inputs = 2, .outputs = 2 };
+
+	call.attrs.attention.heads = (int)c->heads;
+	call.attrs.attention.p = c->p;
+	call.attrs.attention.stream = 9;
+	call.in[0] = test_tensor3(dtype, c->b, c->t, 3 * c->heads * c->d);
+	call.in[1] = rng_tensor();
+	call.in[1].present = c->p > 0;
+	call.out[0] = test_tensor3(dtype, c->b, c->t, c->heads * c->d);
+	call.out[1] = test_tensor3(dtype, c->b, c->heads, c->t);
+	fill(&call.in[0], 1);
+	for (int64_t i = 0; i < gt_tensor_elements(&call.in[0]); i++)
+		test_put(&call.in[0], i, 2 * test_get(&call.in[0], i));
+	return call;
+}
+
+/* The gradient's call for a forward one that has run, in the same memory. */
+static struct gt_call attention_grad_call(const struct gt_call *forward)
+{
+	const struct gt_tensor *y = &forward->out[0], *qkv = &forward->in[0];
+	struct gt_call call = { .attrs = forward->attrs, .inputs = 5, .outputs = 1 };
+
+	call.in[0] = test_tensor3(y->dtype, y->shape[0], y->shape[1], y->shape[2]);
+	fill(&call.in[0], 2);
+	call.in[1] = *qkv;
+	call.in[2] = *y;
+	call.in[3] = forward->out[1];
+	call.in[4] = forward->in[1];
+	call.out[0] = test_tensor3(qkv->dtype, qkv->shape[0], qkv->shape[1], qkv->shape[2]);
+	return call;
+}
+
+/* What dropout multiplies probability (b, head, i, j) by, by the op's definition. */
+static double drop_factor(const struct gt_call *call, const struct attention_case *c, int64_t b,
+    int64_t head, int64_t i, int64_t j)
+{
+	const int64_t *f = call->in[1].data;
+	uint64_t e =
+	    (uint64_t)((f[GT_RNG_FIRST] + b * f[GT_RNG_STRIDE]) * (c->heads * c->t * c->t) +
+	               (head * c->t + i) * c->t + j);
+	const uint32_t counter[4] = { (uint32_t)(e / 4), (uint32_t)(e / 4 >> 32),
+		call->attrs.attention.stream, (uint32_t)f[GT_RNG_STEP] };
+	uint32_t out[4];
+
+	if (c->p == 0)
+		return 1;
+	gt_philox((uint64_t)f[GT_RNG_SEED], counter, out);
+	return gt_philox_float(out[e % 4]) < c->p ? 0 : 1 / (1 - c->p);
+}
+
+static void attention_naive(const struct gt_call *call, const struct attention_case *c,
+    struct gt_tensor *y, struct gt_tensor *lse)
+{
+	int64_t C = c->heads * c->d;
+	double score[256];
+
+	for (int64_t n = 0; n < c->b * c->heads * c->t; n++) {
+		int64_t i = n % c->t, head = n / c->t % c->heads, b = n / c->t / c->heads;
+		int64_t q = (b * c->t + i) * 3 * C + head * c->d;
+		double sum = 0;
+
+		for (int64_t j = 0; j <= i; j++) {
+			int64_t k = (b * c->t + j) * 3 * C + C + head * c->d;
+
+			score[j] = 0;
+			for (int64_t d = 0; d < c->d; d++)
+				score[j] +=
+				    test_get(&call->in[0], q + d) * test_get(&call->in[0], k + d);
+			score[j] /= sqrt((double)c->d);
+			sum += exp(score[j]);
+		}
+		test_put(lse, n, log(sum));
+		for (int64_t d = 0; d < c->d; d++) {
+			double out = 0;
+
+			for (int64_t j = 0; j <= i; j++)
+				out += exp(score[j]) / sum * drop_factor(call, c, b, head, i, j) *
+				       test_get(&call->in[0],
+				           (b * c->t + j) * 3 * C + 2 * C + head * c->d + d);
+			test_put(y, (b * c->t + i) * C + head * c->d + d, out);
+		}
+	}
+}
+
+/* Forward and gradient of a case by one instruction set; free them with attention_free(). */
+static void attention_run(const struct gt_cpu_set *set, enum gt_dtype dtype,
+    const struct attention_case *c, struct gt_call *forward, struct gt_call *gradient)
+{
+	*forward = attention_call(dtype, c);
+	test_launch(set, "attention", dtype, forward);
+	*gradient = attention_grad_call(forward);
+	test_launch(set, "attention_grad", dtype, gradient);
+}
+
+static void attention_free(struct gt_call *forward, struct gt_call *gradient)
+{
+	free(gradient->in[0].data);
+	free(gradient->out[0].data);
+	test_release(forward);
+}
+
+/* Float64 of each set against the naive loops; float32 against float64, forward and gradient. */
+static void test_attention(void **state)
+{
+	struct test_set set[3];
+	int sets = test_sets(set);
+
+	(void)state;
+	for (int s = 0; s < sets; s++)
+		for (size_t n = 0; n < sizeof(attention_cases) / sizeof(attention_cases[0]); n++) {
+			const struct attention_case *c = &attention_cases[n];
+			struct gt_call f64, g64, f32, g32;
+			struct gt_tensor y = test_tensor3(GT_F64, c->b, c->t, c->heads * c->d);
+			struct gt_tensor lse = test_tensor3(GT_F64, c->b, c->heads, c->t);
+
+			attention_run(set[s].set, GT_F64, c, &f64, &g64);
+			attention_run(set[s].set, GT_F32, c, &f32, &g32);
+			attention_naive(&f64, c, &y, &lse);
+			assert_near(
+			    &f64.out[0], &y, 1e-12, "%s f64 y, case %d\n", set[s].name, (int)n);
+			assert_near(
+			    &f64.out[1], &lse, 1e-12, "%s f64 lse, case %d\n", set[s].name, (int)n);
+			assert_near(
+			    &f32.out[0], &y, 3e-6, "%s f32 y, case %d\n", set[s].name, (int)n);
+			assert_near(
+			    &f32.out[1], &lse, 3e-6, "%s f32 lse, case %d\n", set[s].name, (int)n);
+			assert_near(&g32.out[0], &g64.out[0], 1e-5, "%s dqkv, case %d\n",
+			    set[s].name, (int)n);
+			attention_free(&f64, &g64);
+			attention_free(&f32, &g32);
+			free(y.data);
+			free(lse.data);
+		}
+}
+
+/* Sum of dy * y of a forward call. */
+static double attention_objective(struct gt_call *call, const struct attention_case *c,
+    const struct gt_tensor *dy, struct gt_tensor *y, struct gt_tensor *lse)
+{
+	double sum = 0;
+
+	attention_naive(call, c, y, lse);
+	for (int64_t i = 0; i < gt_tensor_elements(y); i++)
+		sum += test_get(y, i) * test_get(dy, i);
+	return sum;
+}
+
+/* Central differences of the naive forward, dropout included, at some 180 elements of qkv. Step
+ * 1e-5: the error of the difference is about 1e-10 of the third derivative and 1e-16 / 1e-5 of
+ * rounding. */
+static void test_attention_differences(void **state)
+{
+	static const struct attention_case cases[] = { { 2, 5, 2, 3, 0 }, { 1, 19, 2, 8, 0.3 },
+		{ 1, 41, 1, 4, 0.1 } };
+	struct test_set set[3];
+	int sets = test_sets(set);
+
+	(void)state;
+	for (int s = 0; s < sets; s++)
+		for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
+			const struct attention_case *c = &cases[n];
+			struct gt_call f, g;
+			struct gt_tensor y = test_tensor3(GT_F64, c->b, c->t, c->heads * c->d);
+			struct gt_tensor lse = test_tensor3(GT_F64, c->b, c->heads, c->t);
+			int64_t count;
+
+			attention_run(set[s].set, GT_F64, c, &f, &g);
+			count = gt_tensor_elements(&f.in[0]);
+			for (int64_t e = 0; e < count; e += count / 180 + 1) {
+				double x = test_get(&f.in[0], e), up, down;
+
+				test_put(&f.in[0], e, x + 1e-5);
+				up = attention_objective(&f, c, &g.in[0], &y, &lse);
+				test_put(&f.in[0], e, x - 1e-5);
+				down = attention_objective(&f, c, &g.in[0], &y, &lse);
+				test_put(&f.in[0], e, x);
+				if (!(fabs((up - down) / 2e-5 - test_get(&g.out[0], e)) < 1e-8))
+					fail_msg(
+					    "%s case %d element %d: %g by differences, %g by the kernel",
+					    set[s].name, (int)n, (int)e, (up - down) / 2e-5,
+					    test_get(&g.out[0], e));
+			}
+			attention_free(&f, &g);
+			free(y.data);
+			free(lse.data);
+		}
+}
+
+/* The share dropped: with v = 1 and q = 0, y_i is kept / (i + 1) / (1 - p), so that the sum of
+ * (i + 1) y_i counts what is kept. */
+static void test_attention_dropout_share(void **state)
+{
+	static const struct attention_case c = { 2, 130, 2, 8, 0.25 };
+	struct gt_call call = attention_call(GT_F32, &c);
+	double kept = 0, all = (double)(c.b * c.heads * c.t * (c.t + 1) / 2);
+	int64_t C = c.heads * c.d;
+
+	(void)state;
+	for (int64_t i = 0; i < gt_tensor_elements(&call.in[0]); i++)
+		test_put(&call.in[0], i, i % (3 * C) >= 2 * C);
+	test_launch(&gt_cpu_set_base, "attention", GT_F32, &call);
+	for (int64_t n = 0; n < c.b * c.t * c.heads; n++)
+		kept +=
+		    test_get(&call.out[0], n * c.d) * (double)(n / c.heads % c.t + 1) * (1 - c.p);
+	/* five standard deviations of a binomial count */
+	assert_true(fabs(kept - all * (1 - c.p)) < 5 * sqrt(all * c.p * (1 - c.p)));
+	test_release(&call);
+}
+
+/* The same bits whatever number of threads. */
+static void test_attention_threads(void **state)
+{
+	static const struct attention_case c = { 3, 65, 3, 32, 0.1 };
+	struct gt_call f[2], g[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		omp_set_num_threads(i ? 3 : 1);
+		attention_run(&gt_cpu_set_base, GT_F32, &c, &f[i], &g[i]);
+	}
+	assert_memory_equal(f[0].out[0].data, f[1].out[0].data,
+	    (size_t)gt_tensor_elements(&f[0].out[0]) * sizeof(float));
+	assert_memory_equal(g[0].out[0].data, g[1].out[0].data,
+	    (size_t)gt_tensor_elements(&g[0].out[0]) * sizeof(float));
+	for (int i = 0; i < 2; i++)
+		attention_free(&f[i], &g[i]);
+}
+
+/* A NaN in a query must show in its row, and only there. */
+static void test_attention_nan(void **state)
+{
+	static const struct attention_case c = { 1, 20, 1, 8, 0 };
+	struct test_set set[3];
+	int sets = test_sets(set);
+
+	(void)state;
+	for (int s = 0; s < sets; s++) {
+		struct gt_call call = attention_call(GT_F32, &c);
+
+		test_put(&call.in[0], 5 * 24, NAN);
+		test_launch(set[s].set, "attention", GT_F32, &call);
+		for (int64_t i = 0; i < c.t; i++)
+			assert_int_equal(isnan(test_get(&call.out[0], i * 8)), i == 5);
+		test_release(&call);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_attention),
+		cmocka_unit_test(test_attention_differences),
+		cmocka_unit_test(test_attention_dropout_share),
+		cmocka_unit_test(test_attention_threads),
+		cmocka_unit_test(test_attention_nan),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,277 @@
+/* test_kernels_conv.c - convolutions and their gradients against naive loops in float64. */
+#include "tests/common/calls.h"
+
+/* Sums of up to 1000 products of numbers below 1: float32 keeps 24 bits, of which a sum loses
+ * few. */
+#define F32_TOLERANCE 3e-6
+#define F64_TOLERANCE 1e-13
+
+/* Uniform in [-1, 1). */
+static void fill(struct gt_tensor *t, uint32_t seed)
+{
+	test_random(t, seed, -1, 1);
+}
+
+/* A weight [O, C, k, k], row-major. */
+static struct gt_tensor weight(enum gt_dtype dtype, int64_t o, int64_t c, int64_t h, int64_t w)
+{
+	struct gt_tensor t = test_tensor4(dtype, o, c, h, w);
+
+	t.layout = GT_PLAIN;
+	return t;
+}
+
+struct conv_case {
+	int64_t b, c, h, w, o;
+	int k, stride, pad;
+};
+
+static const struct conv_case conv_cases[] = {
+	{ 2, 3, 8, 8, 16, 3, 1, 1 },
+	{ 2, 16, 8, 8, 16, 3, 1, 1 },
+	{ 3, 16, 9, 7, 32, 3, 2, 1 },
+	{ 2, 32, 8, 8, 64, 1, 2, 0 },
+	{ 2, 1, 28, 28, 6, 5, 1, 2 },
+	{ 2, 6, 14, 14, 16, 5, 1, 0 },
+	{ 1, 5, 3, 3, 7, 3, 1, 0 },
+	{ 1, 17, 5, 6, 1, 3, 3, 2 },
+	{ 1, 3, 17, 17, 8, 7, 2, 3 },
+};
+
+static int64_t conv_out(int64_t n, const struct conv_case *c)
+{
+	return (n + 2 * c->pad - c->k) / c->stride + 1;
+}
+
+static double image_get(const struct gt_tensor *t, int64_t b, int64_t c, int64_t i, int64_t j)
+{
+	if (i < 0 || j < 0 || i >= t->shape[2] || j >= t->shape[3])
+		return 0;
+	if (t->layout == GT_CHANNELS_LAST)
+		return test_get(t, ((b * t->shape[2] + i) * t->shape[3] + j) * t->shape[1] + c);
+	return test_get(t, ((b * t->shape[1] + c) * t->shape[2] + i) * t->shape[3] + j);
+}
+
+static void image_add(struct gt_tensor *t, int64_t b, int64_t c, int64_t i, int64_t j, double x)
+{
+	int64_t at;
+
+	if (i < 0 || j < 0 || i >= t->shape[2] || j >= t->shape[3])
+		return;
+	if (t->layout == GT_CHANNELS_LAST)
+		at = ((b * t->shape[2] + i) * t->shape[3] + j) * t->shape[1] + c;
+	else
+		at = ((b * t->shape[1] + c) * t->shape[2] + i) * t->shape[3] + j;
+	test_put(t, at, test_get(t, at) + x);
+}
+
+/* One naive loop nest makes all three: visits every product of the convolution. `target` is 'y',
+ * 'x' or 'w'. */
+static void conv_naive(const struct conv_case *c, char target, struct gt_tensor *x,
+    struct gt_tensor *w, struct gt_tensor *y)
+{
+	struct gt_tensor *to = target == 'y' ? y : target == 'x' ? x : w;
+
+	memset(to->data, 0, (size_t)gt_tensor_elements(to) * gt_dtype_size(to->dtype));
+	for (int64_t b = 0; b < c->b; b++)
+		for (int64_t o = 0; o < c->o; o++)
+			for (int64_t p = 0; p < y->shape[2] * y->shape[3]; p++)
+				for (int64_t q = 0; q < c->c * c->k * c->k; q++) {
+					int64_t i = p / y->shape[3], j = p % y->shape[3];
+					int64_t ch = q / c->k / c->k, u = q / c->k % c->k,
+					        v = q % c->k;
+					int64_t row = i * c->stride + u - c->pad,
+					        column = j * c->stride + v - c->pad;
+
+					if (target == 'y')
+						image_add(y, b, o, i, j,
+						    image_get(x, b, ch, row, column) *
+						        image_get(w, o, ch, u, v));
+					else if (target == 'x')
+						image_add(x, b, ch, row, column,
+						    image_get(y, b, o, i, j) *
+						        image_get(w, o, ch, u, v));
+					else
+						image_add(w, o, ch, u, v,
+						    image_get(y, b, o, i, j) *
+						        image_get(x, b, ch, row, column));
+				}
+}
+
+static struct gt_tensor conv_tensor(enum gt_dtype dtype, const struct conv_case *c, char which)
+{
+	if (which == 'x')
+		return test_tensor4(dtype, c->b, c->c, c->h, c->w);
+	if (which == 'w')
+		return weight(dtype, c->o, c->c, c->k, c->k);
+	return test_tensor4(dtype, c->b, c->o, conv_out(c->h, c), conv_out(c->w, c));
+}
+
+static void conv_check(
+    const struct conv_case *c, enum gt_dtype dtype, char target, enum gt_layout layout)
+{
+	static const char *const ops[] = { "conv2d", "conv2d_input_grad", "conv2d_weight_grad" };
+	static const char ins[3][3] = { "xw", "yw", "xy" };
+	int op = target == 'y' ? 0 : target == 'x' ? 1 : 2;
+	struct gt_call call = { .inputs = 2, .outputs = 1 };
+	struct gt_tensor want[3]; /* x, w, y in float64 */
+
+	for (int i = 0; i < 3; i++) {
+		want[i] = conv_tensor(GT_F64, c, "xwy"[i]);
+		if ("xwy"[i] != 'w')
+			want[i].layout = layout;
+		fill(&want[i], (uint32_t) "xwy"[i]);
+	}
+	for (int i = 0; i < 2; i++) {
+		call.in[i] = conv_tensor(dtype, c, ins[op][i]);
+		if (ins[op][i] != 'w')
+			call.in[i].layout = layout;
+		fill(&call.in[i], (uint32_t)ins[op][i]);
+	}
+	call.out[0] = conv_tensor(dtype, c, target);
+	if (target != 'w')
+		call.out[0].layout = layout;
+	call.attrs.conv.kernel = c->k;
+	call.attrs.conv.stride = c->stride;
+	call.attrs.conv.pad = c->pad;
+	call.attrs.conv.in_height = c->h;
+	call.attrs.conv.in_width = c->w;
+	conv_naive(c, target, &want[0], &want[1], &want[2]);
+	test_launch(&gt_cpu_set_base, ops[op], dtype, &call);
+	assert_near(&call.out[0],
+	    &want[target == 'x'   ? 0
+	          : target == 'w' ? 1
+	                          : 2],
+	    dtype == GT_F32 ? F32_TOLERANCE : F64_TOLERANCE, "%s %s case %d layout %d\n", ops[op],
+	    gt_dtype_name(dtype), (int)(c - conv_cases), layout);
+	for (int i = 0; i < 3; i++)
+		free(want[i].data);
+	test_release(&call);
+}
+
+static void test_conv(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(conv_cases) / sizeof(conv_cases[0]); i++)
+		for (int target = 0; target < 3; target++) {
+			conv_check(&conv_cases[i], GT_F64, "yxw"[target], GT_CHANNELS_LAST);
+			conv_check(&conv_cases[i], GT_F32, "yxw"[target], GT_CHANNELS_LAST);
+			if (i < 3) {
+				conv_check(&conv_cases[i], GT_F64, "yxw"[target], GT_PLAIN);
+				conv_check(&conv_cases[i], GT_F32, "yxw"[target], GT_PLAIN);
+			}
+		}
+}
+
+/* Bias, residual (own memory or y's) and relu against a plain convolution in float64. */
+static void fused_check(
+    const struct conv_case *c, enum gt_dtype dtype, bool bias, int residual, bool relu)
+{
+	struct gt_call call = { .inputs = 4, .outputs = 1 };
+	struct gt_tensor x = conv_tensor(GT_F64, c, 'x'), w = conv_tensor(GT_F64, c, 'w');
+	struct gt_tensor want = conv_tensor(GT_F64, c, 'y');
+
+	call.in[0] = conv_tensor(dtype, c, 'x');
+	call.in[1] = conv_tensor(dtype, c, 'w');
+	call.in[2] = test_tensor1(dtype, c->o);
+	call.in[3] = conv_tensor(dtype, c, 'y');
+	call.out[0] = conv_tensor(dtype, c, 'y');
+	fill(&x, 'x');
+	fill(&w, 'w');
+	fill(&call.in[0], 'x');
+	fill(&call.in[1], 'w');
+	fill(&call.in[2], 'b');
+	fill(&call.in[3], 'r');
+	conv_naive(c, 'y', &x, &w, &want);
+	for (int64_t i = 0; i < gt_tensor_elements(&want); i++) {
+		double y = test_get(&want, i) + (bias ? test_get(&call.in[2], i % c->o) : 0) +
+		           (residual ? test_get(&call.in[3], i) : 0);
+
+		test_put(&want, i, relu && y < 0 ? 0 : y);
+	}
+	call.in[2].present = bias;
+	call.in[3].present = residual;
+	call.attrs.conv.kernel = c->k;
+	call.attrs.conv.stride = c->stride;
+	call.attrs.conv.pad = c->pad;
+	call.attrs.conv.relu = relu;
+	test_launch(&gt_cpu_set_base, "conv2d", dtype, &call);
+	assert_near(&call.out[0], &want, dtype == GT_F32 ? F32_TOLERANCE : F64_TOLERANCE,
+	    "fused %s bias %d residual %d relu %d\n", gt_dtype_name(dtype), bias, residual, relu);
+	free(x.data);
+	free(w.data);
+	free(want.data);
+	test_release(&call);
+}
+
+static void test_conv_fused(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 16; i++)
+		for (int c = 1; c < 9; c += 3)
+			fused_check(&conv_cases[c], i & 8 ? GT_F64 : GT_F32, i & 1, i & 2, i & 4);
+}
+
+/* A residual whose memory is y's. */
+static void test_conv_residual_in_place(void **state)
+{
+	static const enum gt_dtype dtypes[] = { GT_F32, GT_F64 };
+
+	(void)state;
+	for (int n = 0; n < 2; n++) {
+		const struct conv_case *c = &conv_cases[1];
+		struct gt_call call = { .inputs = 4, .outputs = 1 };
+		struct gt_tensor own = conv_tensor(dtypes[n], c, 'y');
+		struct gt_err err = GT_ERR_INIT;
+
+		call.in[0] = conv_tensor(dtypes[n], c, 'x');
+		call.in[1] = conv_tensor(dtypes[n], c, 'w');
+		call.in[3] = conv_tensor(dtypes[n], c, 'y');
+		call.out[0] = own;
+		for (int i = 0; i < 4; i++)
+			if (call.in[i].present)
+				fill(&call.in[i], (uint32_t)i);
+		call.attrs.conv.kernel = c->k;
+		call.attrs.conv.stride = c->stride;
+		call.attrs.conv.pad = c->pad;
+		test_launch(&gt_cpu_set_base, "conv2d", dtypes[n], &call);
+		call.out[0].data = call.in[3].data;
+		assert_int_equal(test_run(&gt_cpu_set_base, "conv2d", dtypes[n], &call, &err), 0);
+		assert_memory_equal(own.data, call.out[0].data,
+		    (size_t)gt_tensor_elements(&own) * gt_dtype_size(own.dtype));
+		test_release(&call);
+		free(own.data);
+	}
+}
+
+/* What oneDNN can't do is an error that names the op and the shapes, and leaves nothing behind. */
+static void test_conv_error(void **state)
+{
+	struct gt_call call = { .inputs = 2, .outputs = 1 };
+	struct gt_err err = GT_ERR_INIT;
+
+	(void)state;
+	call.in[0] = test_tensor4(GT_F32, 1, 4, 8, 8);
+	call.in[1] = weight(GT_F32, 4, 5, 3, 3); /* five channels of four */
+	call.out[0] = test_tensor4(GT_F32, 1, 4, 8, 8);
+	call.attrs.conv.kernel = 3;
+	call.attrs.conv.stride = 1;
+	call.attrs.conv.pad = 1;
+	assert_true(gt_cpu_conv_kernels[0].prepare(&call, &err) < 0);
+	assert_non_null(strstr(err.text, "conv2d: "));
+	assert_non_null(strstr(err.text, "[1, 4, 8, 8] x [4, 5, 3, 3] -> [1, 4, 8, 8]"));
+	assert_null(call.state);
+	test_release(&call);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_conv),
+		cmocka_unit_test(test_conv_fused),
+		cmocka_unit_test(test_conv_residual_in_place),
+		cmocka_unit_test(test_conv_error),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,275 @@
+/* test_kernels_image.c - layouts, subsampling and pools of images, against plain loops in float64. */
+#include "tests/common/kernel_cases.h"
+
+static void reorder_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 1;
+	c->outputs = 1;
+	kernel_image(&c->in[0], f, d, 71, -1, 1);
+	c->out[0] = test_tensor4(f, d[0], d[1], d[2], d[3]);
+	c->in[0].layout = d[VARIANT] ? GT_CHANNELS_LAST : GT_PLAIN;
+	c->out[0].layout = d[VARIANT] ? GT_PLAIN : GT_CHANNELS_LAST;
+}
+
+static void reorder_naive(struct gt_call *c)
+{
+	for (int64_t ch = 0; ch < c->in[0].shape[1]; ch++)
+		EACH_PIXEL(c->in[0])
+	test_put(&c->out[0], test_at(&c->out[0], b, ch, h, w),
+	    test_get(&c->in[0], test_at(&c->in[0], b, ch, h, w)));
+}
+
+enum { FRONT = 2, BACK = 3 };
+
+static void subsample_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	int stride = d[VARIANT];
+
+	c->inputs = 1;
+	c->outputs = 1;
+	c->attrs.subsample.stride = stride;
+	c->attrs.subsample.front = FRONT;
+	c->attrs.subsample.back = BACK;
+	c->attrs.subsample.in_height = d[2];
+	c->attrs.subsample.in_width = d[3];
+	kernel_image(&c->in[0], f, d, 81, -1, 1);
+	c->out[0] = test_tensor4(f, d[0], FRONT + d[1] + BACK, (d[2] + stride - 1) / stride,
+	    (d[3] + stride - 1) / stride);
+}
+
+static void subsample_naive(struct gt_call *c)
+{
+	int stride = c->attrs.subsample.stride;
+
+	for (int64_t ch = 0; ch < c->out[0].shape[1]; ch++)
+		EACH_PIXEL(c->out[0])
+		{
+			int64_t from = ch - FRONT;
+			bool inside = from >= 0 && from < c->in[0].shape[1];
+
+			test_put(&c->out[0], test_at(&c->out[0], b, ch, h, w),
+			    inside ? test_get(&c->in[0],
+			                 test_at(&c->in[0], b, from, h * stride, w * stride))
+			           : 0);
+		}
+}
+
+/* Make the gradient's call from the forward's: out[0] of one is in[0] of the other. */
+static void swap_ends(struct gt_call *c, uint32_t seed)
+{
+	struct gt_tensor t = c->in[0];
+
+	c->in[0] = c->out[0];
+	c->out[0] = t;
+	memset(t.data, 0xa5, (size_t)gt_tensor_elements(&t) * gt_dtype_size(t.dtype));
+	test_random(&c->in[0], seed, -1, 1);
+}
+
+static void subsample_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	subsample_make(c, f, d);
+	swap_ends(c, 82);
+}
+
+static void subsample_grad_naive(struct gt_call *c)
+{
+	int stride = c->attrs.subsample.stride;
+
+	for (int64_t ch = 0; ch < c->out[0].shape[1]; ch++)
+		EACH_PIXEL(c->out[0])
+	test_put(&c->out[0], test_at(&c->out[0], b, ch, h, w),
+	    h % stride || w % stride
+	        ? 0
+	        : test_get(&c->in[0], test_at(&c->in[0], b, ch + FRONT, h / stride, w / stride)));
+}
+
+/* ---- pools; variants: kernel, stride, pad as digits ---- */
+
+static void pool_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	int k = d[VARIANT] / 100, stride = d[VARIANT] / 10 % 10, pad = d[VARIANT] % 10;
+	int64_t h = (d[2] + 2 * pad - k) / stride + 1, w = (d[3] + 2 * pad - k) / stride + 1;
+
+	c->inputs = 1;
+	c->outputs = 2;
+	c->attrs.pool.kernel = k;
+	c->attrs.pool.stride = stride;
+	c->attrs.pool.pad = pad;
+	c->attrs.pool.in_height = d[2];
+	c->attrs.pool.in_width = d[3];
+	kernel_image(&c->in[0], f, d, 91, -1, 1);
+	/* Whole numbers, so that windows hold equals. */
+	test_random_int(&c->in[0], 92, -3, 4);
+	c->out[0] = test_tensor4(f, d[0], d[1], h, w);
+	c->out[1] = test_tensor4(GT_U8, d[0], d[1], h, w);
+}
+
+static void avg_pool_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	pool_make(c, f, d);
+	free(c->out[1].data);
+	c->outputs = 1;
+}
+
+/* Tap (i, j) of output (h, w): where in x, or -1 in the padding. */
+static int64_t tap_at(const struct gt_call *c, const struct gt_tensor *x, int64_t b, int64_t ch,
+    int64_t h, int64_t w, int i, int j)
+{
+	int64_t ih = h * c->attrs.pool.stride - c->attrs.pool.pad + i;
+	int64_t iw = w * c->attrs.pool.stride - c->attrs.pool.pad + j;
+
+	if (ih < 0 || iw < 0 || ih >= x->shape[2] || iw >= x->shape[3])
+		return -1;
+	return test_at(x, b, ch, ih, iw);
+}
+
+static void max_pool_naive(struct gt_call *c)
+{
+	int k = c->attrs.pool.kernel;
+
+	for (int64_t ch = 0; ch < c->out[0].shape[1]; ch++)
+		EACH_PIXEL(c->out[0])
+		{
+			int64_t at = test_at(&c->out[0], b, ch, h, w);
+			double best = -INFINITY;
+
+			for (int i = 0; i < k * k; i++) {
+				int64_t from = tap_at(c, &c->in[0], b, ch, h, w, i / k, i % k);
+
+				if (from < 0 || test_get(&c->in[0], from) <= best)
+					continue;
+				best = test_get(&c->in[0], from);
+				test_put(&c->out[1], at, i);
+			}
+			test_put(&c->out[0], at, best);
+		}
+}
+
+static void avg_pool_naive(struct gt_call *c)
+{
+	int k = c->attrs.pool.kernel;
+
+	for (int64_t ch = 0; ch < c->out[0].shape[1]; ch++)
+		EACH_PIXEL(c->out[0])
+		{
+			double sum = 0;
+
+			for (int i = 0; i < k * k; i++) {
+				int64_t from = tap_at(c, &c->in[0], b, ch, h, w, i / k, i % k);
+
+				sum += from < 0 ? 0 : test_get(&c->in[0], from);
+			}
+			test_put(&c->out[0], test_at(&c->out[0], b, ch, h, w), sum / (k * k));
+		}
+}
+
+static void max_pool_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	pool_make(c, f, d);
+	max_pool_naive(c);
+	c->in[1] = c->out[1];
+	swap_ends(c, 93);
+	c->inputs = 2;
+	c->outputs = 1;
+}
+
+static void avg_pool_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	avg_pool_make(c, f, d);
+	swap_ends(c, 93);
+}
+
+static void pool_grad_naive(struct gt_call *c)
+{
+	int k = c->attrs.pool.kernel;
+
+	EACH(i, c->out[0])
+	test_put(&c->out[0], i, 0);
+	for (int64_t ch = 0; ch < c->in[0].shape[1]; ch++)
+		EACH_PIXEL(c->in[0])
+	for (int i = 0; i < k * k; i++) {
+		int64_t to = tap_at(c, &c->out[0], b, ch, h, w, i / k, i % k);
+		int64_t at = test_at(&c->in[0], b, ch, h, w);
+		double share = 1.0 / (k * k);
+
+		if (c->inputs > 1)
+			share = test_get(&c->in[1], at) == i;
+		if (to >= 0)
+			test_put(&c->out[0], to,
+			    test_get(&c->out[0], to) + share * test_get(&c->in[0], at));
+	}
+}
+
+static const struct kernel_case cases[] = {
+	{ "reorder", reorder_make, reorder_naive, 0, 0, 0, false },
+	{ "reorder", reorder_make, reorder_naive, 0, 1, 0, false },
+	{ "subsample", subsample_make, subsample_naive, 0, 1, 0, false },
+	{ "subsample", subsample_make, subsample_naive, 0, 2, 0, false },
+	{ "subsample_grad", subsample_grad_make, subsample_grad_naive, 0, 2, 0, false },
+	{ "subsample_grad", subsample_grad_make, subsample_grad_naive, 0, 3, 0, false },
+	{ "max_pool2d", pool_make, max_pool_naive, 0, 220, 0, true },
+	{ "max_pool2d", pool_make, max_pool_naive, 0, 321, 0, true },
+	{ "max_pool2d_grad", max_pool_grad_make, pool_grad_naive, 1e-6, 220, 0, false },
+	{ "max_pool2d_grad", max_pool_grad_make, pool_grad_naive, 1e-6, 321, 0, false },
+	{ "avg_pool2d", avg_pool_make, avg_pool_naive, 1e-6, 210, 0, true },
+	{ "avg_pool2d", avg_pool_make, avg_pool_naive, 1e-6, 321, 0, true },
+	{ "avg_pool2d_grad", avg_pool_grad_make, pool_grad_naive, 1e-6, 210, 0, false },
+	{ "avg_pool2d_grad", avg_pool_grad_make, pool_grad_naive, 1e-6, 321, 0, false },
+};
+
+static void test_images(void **state)
+{
+	(void)state;
+	kernel_check(cases, COUNT(cases), KERNEL_IMAGES);
+}
+
+static void test_table_is_covered(void **state)
+{
+	(void)state;
+	kernel_check_covered(cases, COUNT(cases), "image_normalize");
+}
+
+static void test_image_normalize(void **state)
+{
+	struct test_set set[3];
+	int sets = test_sets(set);
+
+	(void)state;
+	for (int k = 0; k < 2 * sets; k++) {
+		struct gt_call c = { .inputs = 1, .outputs = 1 };
+		struct gt_err err = GT_ERR_INIT;
+
+		c.in[0] = test_tensor4(GT_U8, 3, 5, 7, 3); /* [B, H, W, C], row-major */
+		c.in[0].layout = GT_PLAIN;
+		test_random_int(&c.in[0], 131, 0, 256);
+		c.out[0] = test_tensor4(GT_F32, 3, 3, 5, 7);
+		c.out[0].layout = k % 2 ? GT_CHANNELS_LAST : GT_PLAIN;
+		for (int ch = 0; ch < 3; ch++) {
+			c.attrs.normalize.mean[ch] = 0.25f + 0.125f * (float)ch;
+			c.attrs.normalize.std[ch] = 0.5f + 0.25f * (float)ch;
+		}
+		assert_int_equal(test_run(set[k / 2].set, "image_normalize", GT_F32, &c, &err), 0);
+		for (int ch = 0; ch < 3; ch++)
+			EACH_PIXEL(c.out[0])
+			{
+				float x = (float)test_get(&c.in[0], ((b * 5 + h) * 7 + w) * 3 + ch);
+				float want = (x / 255.0f - c.attrs.normalize.mean[ch]) /
+				             c.attrs.normalize.std[ch];
+
+				assert_true((float)test_get(&c.out[0],
+				                test_at(&c.out[0], b, ch, h, w)) == want);
+			}
+		test_release(&c);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_images),
+		cmocka_unit_test(test_table_is_covered),
+		cmocka_unit_test(test_image_normalize),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

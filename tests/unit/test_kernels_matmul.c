@@ -1,0 +1,83 @@
+/* test_kernels_matmul.c - matrix products against naive loops in float64. */
+#include "tests/common/calls.h"
+
+/* Sums of up to 1000 products of numbers below 1: float32 keeps 24 bits, of which a sum loses
+ * few. */
+#define F32_TOLERANCE 3e-6
+#define F64_TOLERANCE 1e-13
+
+/* Uniform in [-1, 1). */
+static void fill(struct gt_tensor *t, uint32_t seed)
+{
+	test_random(t, seed, -1, 1);
+}
+
+struct matmul_case {
+	int64_t m, n, k;
+};
+
+static struct gt_call matmul_call(
+    enum gt_dtype dtype, const struct matmul_case *c, bool ta, bool tb, bool bias)
+{
+	struct gt_call call = { .inputs = bias ? 3 : 2, .outputs = 1 };
+
+	call.attrs.matmul.trans_a = ta;
+	call.attrs.matmul.trans_b = tb;
+	call.in[0] = ta ? test_tensor2(dtype, c->k, c->m) : test_tensor3(dtype, 1, c->m, c->k);
+	call.in[1] = tb ? test_tensor2(dtype, c->n, c->k) : test_tensor2(dtype, c->k, c->n);
+	if (bias)
+		call.in[2] = test_tensor1(dtype, c->n);
+	call.out[0] = test_tensor2(dtype, c->m, c->n);
+	for (int i = 0; i < call.inputs; i++)
+		fill(&call.in[i], (uint32_t)i);
+	return call;
+}
+
+static void matmul_naive(
+    const struct gt_call *call, const struct matmul_case *c, struct gt_tensor *y)
+{
+	for (int64_t i = 0; i < c->m; i++)
+		for (int64_t j = 0; j < c->n; j++) {
+			double sum = call->inputs > 2 ? test_get(&call->in[2], j) : 0;
+
+			for (int64_t k = 0; k < c->k; k++)
+				sum +=
+				    test_get(&call->in[0],
+				        call->attrs.matmul.trans_a ? k * c->m + i : i * c->k + k) *
+				    test_get(&call->in[1],
+				        call->attrs.matmul.trans_b ? j * c->k + k : k * c->n + j);
+			test_put(y, i * c->n + j, sum);
+		}
+}
+
+static void test_matmul(void **state)
+{
+	static const struct matmul_case cases[] = { { 1, 1, 1 }, { 3, 17, 65 }, { 17, 3, 1 },
+		{ 65, 65, 3 }, { 1, 65, 17 }, { 65, 1, 130 }, { 48, 64, 32 }, { 96, 65, 128 } };
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]) * 12; n++) {
+		const struct matmul_case *c = &cases[n / 12];
+		enum gt_dtype dtype = n % 2 ? GT_F64 : GT_F32;
+		bool bias = n / 2 % 2, ta = n / 4 % 3 == 1, tb = n / 4 % 3 == 2;
+		struct gt_call call = matmul_call(dtype, c, ta, tb, bias);
+		struct gt_tensor want = test_tensor2(GT_F64, c->m, c->n);
+
+		matmul_naive(&call, c, &want);
+		test_launch(&gt_cpu_set_base, "matmul", dtype, &call);
+		assert_near(&call.out[0], &want, dtype == GT_F32 ? F32_TOLERANCE : F64_TOLERANCE,
+		    "%s m %d n %d k %d ta %d tb %d bias %d\n", gt_dtype_name(dtype), (int)c->m,
+		    (int)c->n, (int)c->k, ta, tb, bias);
+		free(want.data);
+		test_release(&call);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_matmul),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,301 @@
+/* test_kernels_tokens.c - embeddings and losses, against plain loops in float64; ids out of range. */
+#include "tests/common/kernel_cases.h"
+
+/* ---- embedding: tokens [B, T] = [d0, d1], rows of d2, a table of d3 rows ---- */
+
+static void embedding_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 3;
+	c->outputs = 1;
+	c->in[0] = test_tensor2(f, d[3], d[2]);
+	c->in[1] = test_tensor2(GT_I32, d[0], d[1]);
+	c->in[2] = test_tensor2(f, d[1] + 2, d[2]);
+	test_random(&c->in[0], 101, -1, 1);
+	test_random_int(&c->in[1], 102, 0, d[3]);
+	test_random(&c->in[2], 103, -1, 1);
+	c->in[2].present = d[VARIANT] == 0;
+	c->out[0] = test_tensor3(f, d[0], d[1], d[2]);
+}
+
+static void embedding_naive(struct gt_call *c)
+{
+	int64_t n = gt_tensor_last(&c->in[0]), length = gt_tensor_last(&c->in[1]);
+
+	EACH(i, c->out[0])
+	{
+		int64_t id = (int64_t)test_get(&c->in[1], i / n);
+		double position =
+		    c->in[2].present ? test_get(&c->in[2], i / n % length * n + i % n) : 0;
+
+		test_put(&c->out[0], i, test_get(&c->in[0], id * n + i % n) + position);
+	}
+}
+
+static void embedding_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 3;
+	c->outputs = 1;
+	c->attrs.embedding.rows = d[3];
+	c->in[0] = test_tensor3(f, d[0], d[1], d[2]);
+	c->in[1] = test_tensor2(GT_I32, d[0], d[1]);
+	c->in[2] = test_tensor2(f, d[3], d[2]);
+	test_random(&c->in[0], 101, -1, 1);
+	test_random_int(&c->in[1], 102, 0, d[3]);
+	test_random(&c->in[2], 103, -1, 1);
+	c->in[2].present = d[VARIANT] == 0;
+	c->out[0] = test_tensor2(f, d[3], d[2]);
+}
+
+static void embedding_grad_naive(struct gt_call *c)
+{
+	int64_t n = gt_tensor_last(&c->out[0]);
+
+	EACH(i, c->out[0])
+	test_put(&c->out[0], i, c->in[2].present ? test_get(&c->in[2], i) : 0);
+	EACH(i, c->in[0])
+	{
+		int64_t to = (int64_t)test_get(&c->in[1], i / n) * n + i % n;
+
+		test_put(&c->out[0], to, test_get(&c->out[0], to) + test_get(&c->in[0], i));
+	}
+}
+
+static void position_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 1;
+	c->outputs = 1;
+	c->attrs.embedding.rows = d[1] + 2;
+	c->in[0] = test_tensor3(f, d[0], d[1], d[2]);
+	test_random(&c->in[0], 101, -1, 1);
+	c->out[0] = test_tensor2(f, d[1] + 2, d[2]);
+}
+
+static void position_grad_naive(struct gt_call *c)
+{
+	int64_t period = gt_tensor_elements(&c->in[0]) / c->in[0].shape[0];
+
+	EACH(i, c->out[0])
+	test_put(&c->out[0], i, 0);
+	EACH(i, c->in[0])
+	test_put(&c->out[0], i % period, test_get(&c->out[0], i % period) + test_get(&c->in[0], i));
+}
+
+/* ---- loss ---- */
+
+static void targets_make(struct gt_tensor *t, kernel_sizes d)
+{
+	*t = test_tensor1(GT_I32, d[0]);
+	test_random_int(t, 112, 0, d[1]);
+	for (int64_t i = 1; i < d[0]; i += 3)
+		test_put(t, i, -100);
+}
+
+static void scalar(struct gt_tensor *t, enum gt_dtype f, double value)
+{
+	*t = test_tensor(f, 0, NULL);
+	test_put(t, 0, value);
+}
+
+static void cross_entropy_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 3;
+	c->outputs = 2;
+	c->in[0] = test_tensor2(f, d[0], d[1]);
+	test_random(&c->in[0], 111, -5, 5);
+	targets_make(&c->in[1], d);
+	scalar(&c->in[2], f, 0.125);
+	scalar(&c->out[0], f, 0);
+	c->out[1] = test_tensor1(f, d[0]);
+}
+
+static double lse_of(const struct gt_tensor *x, int64_t r)
+{
+	int64_t n = gt_tensor_last(x);
+	double sum = 0;
+
+	for (int64_t j = 0; j < n; j++)
+		sum += exp(test_get(x, r * n + j));
+	return log(sum);
+}
+
+static void cross_entropy_naive(struct gt_call *c)
+{
+	int64_t n = gt_tensor_last(&c->in[0]);
+	double loss = 0;
+
+	EACH(r, c->in[1])
+	{
+		double lse = lse_of(&c->in[0], r);
+		int64_t t = (int64_t)test_get(&c->in[1], r);
+
+		test_put(&c->out[1], r, lse);
+		loss += t < 0 ? 0 : 0.125 * (lse - test_get(&c->in[0], r * n + t));
+	}
+	test_put(&c->out[0], 0, loss);
+}
+
+static void cross_entropy_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 5;
+	c->outputs = 1;
+	scalar(&c->in[0], f, 2);
+	c->in[1] = test_tensor2(f, d[0], d[1]);
+	test_random(&c->in[1], 111, -5, 5);
+	targets_make(&c->in[2], d);
+	c->in[3] = test_tensor1(f, d[0]);
+	for (int64_t r = 0; r < d[0]; r++)
+		test_put(&c->in[3], r, (double)(float)lse_of(&c->in[1], r));
+	scalar(&c->in[4], f, 0.125);
+	c->out[0] = test_tensor2(f, d[0], d[1]);
+}
+
+static void cross_entropy_grad_naive(struct gt_call *c)
+{
+	int64_t n = gt_tensor_last(&c->in[1]);
+
+	EACH(i, c->out[0])
+	{
+		int64_t t = (int64_t)test_get(&c->in[2], i / n);
+		double p = exp(test_get(&c->in[1], i) - test_get(&c->in[3], i / n));
+
+		test_put(&c->out[0], i, t < 0 ? 0 : 2 * 0.125 * (p - (i % n == t)));
+	}
+}
+
+static void classify_stats_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 2;
+	c->outputs = 1;
+	c->in[0] = test_tensor2(f, d[0], d[1]);
+	test_random_int(&c->in[0], 113, -8, 8); /* many equals */
+	targets_make(&c->in[1], d);
+	c->out[0] = test_tensor1(GT_F64, 4);
+}
+
+static void classify_stats_naive(struct gt_call *c)
+{
+	int64_t n = gt_tensor_last(&c->in[0]);
+	double sum[4] = { 0 };
+
+	EACH(r, c->in[1])
+	{
+		int64_t t = (int64_t)test_get(&c->in[1], r), before = 0;
+
+		if (t < 0)
+			continue;
+		for (int64_t j = 0; j < n; j++) {
+			double v = test_get(&c->in[0], r * n + j),
+			       own = test_get(&c->in[0], r * n + t);
+
+			before += v > own || (v == own && j < t);
+		}
+		sum[0] += lse_of(&c->in[0], r) - test_get(&c->in[0], r * n + t);
+		sum[1]++;
+		sum[2] += before < 1;
+		sum[3] += before < 5;
+	}
+	for (int i = 0; i < 4; i++)
+		test_put(&c->out[0], i, sum[i]);
+}
+
+static const struct kernel_case token_cases[] = {
+	{ "embedding", embedding_make, embedding_naive, 1e-6, 0, 0, false },
+	{ "embedding", embedding_make, embedding_naive, 1e-6, 1, 0, false },
+	{ "embedding_grad", embedding_grad_make, embedding_grad_naive, 2e-6, 0, 3, false },
+	{ "embedding_grad", embedding_grad_make, embedding_grad_naive, 2e-6, 1, 0, false },
+	{ "position_grad", position_grad_make, position_grad_naive, 1e-6, 0, 0, false },
+};
+
+static const struct kernel_case loss_cases[] = {
+	{ "cross_entropy", cross_entropy_make, cross_entropy_naive, 1e-6, 0, 0, true },
+	{ "cross_entropy_grad", cross_entropy_grad_make, cross_entropy_grad_naive, 1e-6, 0, 2,
+	    false },
+	{ "classify_stats", classify_stats_make, classify_stats_naive, 1e-6, 0, 0, true },
+};
+
+static void test_embedding(void **state)
+{
+	(void)state;
+	kernel_check(token_cases, COUNT(token_cases), KERNEL_TOKENS);
+}
+
+static void test_loss(void **state)
+{
+	(void)state;
+	kernel_check(loss_cases, COUNT(loss_cases), KERNEL_ROWS);
+}
+
+static void test_tables_are_covered(void **state)
+{
+	(void)state;
+	kernel_check_covered(token_cases, COUNT(token_cases), NULL);
+	kernel_check_covered(loss_cases, COUNT(loss_cases), NULL);
+}
+
+static void test_nan_is_no_hit(void **state)
+{
+	struct gt_call c = { 0 };
+	struct gt_err err = GT_ERR_INIT;
+
+	(void)state;
+	classify_stats_make(&c, GT_F32, (kernel_sizes){ 1, 17 });
+	test_put(&c.in[0], (int64_t)test_get(&c.in[1], 0), 100);
+	test_put(&c.in[0], 16, NAN);
+	test_put(&c.in[1], 0, 3);
+	assert_int_equal(test_run(&gt_cpu_set_base, "classify_stats", GT_F32, &c, &err), 0);
+	assert_true(test_get(&c.out[0], 1) == 1 && test_get(&c.out[0], 2) == 0);
+	assert_true(test_get(&c.out[0], 3) == 0);
+	test_release(&c);
+}
+
+/* Ids and targets from outside are refused by name, before memory is touched. */
+static void test_out_of_range(void **state)
+{
+	static const struct {
+		const char *op;
+		void (*make)(struct gt_call *, enum gt_dtype, kernel_sizes);
+		int input;
+		int64_t at;
+		int32_t value;
+		const char *text;
+	} bad[] = {
+		{ "embedding", embedding_make, 1, 7, 7,
+		    "embedding: id 7 at [1, 2] is outside the table of 7 rows" },
+		{ "embedding", embedding_make, 1, 0, -1,
+		    "embedding: id -1 at [0, 0] is outside the table of 7 rows" },
+		{ "embedding_grad", embedding_grad_make, 1, 14, INT32_MAX,
+		    "embedding: id 2147483647 at [2, 4] is outside the table of 7 rows" },
+		{ "cross_entropy", cross_entropy_make, 1, 2, 5,
+		    "cross_entropy: target 5 of row 2 is not one of 5 classes" },
+		{ "cross_entropy_grad", cross_entropy_grad_make, 2, 0, 99,
+		    "cross_entropy: target 99 of row 0 is not one of 5 classes" },
+		{ "classify_stats", classify_stats_make, 1, 1, 5,
+		    "cross_entropy: target 5 of row 1 is not one of 5 classes" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(bad); i++) {
+		struct gt_call c = { 0 };
+		struct gt_err err = GT_ERR_INIT;
+
+		bad[i].make(&c, GT_F32, (kernel_sizes){ 3, 5, 17, 7 });
+		((int32_t *)c.in[bad[i].input].data)[bad[i].at] = bad[i].value;
+		assert_int_equal(
+		    test_run(&gt_cpu_set_base, bad[i].op, GT_F32, &c, &err), GT_EINVAL);
+		assert_string_equal(err.text, bad[i].text);
+		test_release(&c);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_embedding),
+		cmocka_unit_test(test_loss),
+		cmocka_unit_test(test_tables_are_covered),
+		cmocka_unit_test(test_nan_is_no_hit),
+		cmocka_unit_test(test_out_of_range),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
