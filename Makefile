@@ -124,9 +124,9 @@ $(FAKE_SO) $(FAKE_OLD_SO): $(FAKE_SRC) $(BUILD)/flags
 	    -Wl,-soname,libnvidia-ml.so.1 -o $@ $<
 
 # Preloaded by a test: counts what the program allocates.
-$(COUNT_SO): tests/fake/count_allocations.c $(BUILD)/flags
+$(COUNT_SO): tests/fake/count_allocations.c tests/common/interpose.inc $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(CC) -std=gnu11 $(GT_WARN) -O1 -g -fPIC -shared -o $@ $<
+	$(call say,LINK,$@)$(CC) -I. -std=gnu11 $(GT_WARN) -O1 -g -fPIC -shared -o $@ $<
 
 define isa_rule
 $(BUILD)/obj/$(1)/%.o: %.c $(BUILD)/flags
@@ -149,7 +149,7 @@ $(BUILD)/flags: FORCE
 	@$(call stamp,$(CC) $(GT_CPP) $(GT_CFLAGS) $(KERNEL_CFLAGS) $(foreach isa,$(ISAS),$(ISA_$(isa))))
 
 $(BUILD)/sources: FORCE
-	@$(call stamp,$(LIB_OBJ))
+	@$(call stamp,$(LIB_OBJ) $(SHARED_OBJ))
 
 # Setting up ----------------------------------------------------------------------------------
 deps:   ## install the Debian packages that a build needs, those that are missing

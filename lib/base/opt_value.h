@@ -1,4 +1,4 @@
-/* opt_value.h - inside the option tables: storing one value, checked, in its field. */
+/* opt_value.h - inside base: storing one value, checked, in its field. */
 #ifndef GT_BASE_OPT_VALUE_H
 #define GT_BASE_OPT_VALUE_H
 

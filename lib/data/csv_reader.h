@@ -1,4 +1,4 @@
-/* csv_reader.h - rows of comma-separated fields out of memory. Private to lib/data. */
+/* csv_reader.h - inside data: rows of comma-separated fields out of memory. */
 #ifndef GT_DATA_CSV_READER_H
 #define GT_DATA_CSV_READER_H
 

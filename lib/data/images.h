@@ -1,4 +1,4 @@
-/* images.h - lists of image files, decoding, resizing. Private to lib/data. */
+/* images.h - inside data: lists of image files, decoding, resizing. */
 #ifndef GT_DATA_IMAGES_H
 #define GT_DATA_IMAGES_H
 

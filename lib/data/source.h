@@ -1,4 +1,4 @@
-/* source.h - what every kind of data set provides. Private to lib/data. */
+/* source.h - inside data: what every kind of data set provides. */
 #ifndef GT_DATA_SOURCE_H
 #define GT_DATA_SOURCE_H
 

@@ -1,4 +1,4 @@
-/* spec.h - KIND:PATH[,key=value...] taken apart. Private to lib/data. */
+/* spec.h - inside data: KIND:PATH[,key=value...] taken apart. */
 #ifndef GT_DATA_SPEC_H
 #define GT_DATA_SPEC_H
 

@@ -1,4 +1,4 @@
-/* threads.h - threads for reading data. Private to lib/data. */
+/* threads.h - inside data: threads for reading data. */
 #ifndef GT_DATA_THREADS_H
 #define GT_DATA_THREADS_H
 

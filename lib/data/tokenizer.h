@@ -1,4 +1,4 @@
-/* tokenizer.h - how vocabularies are made and written. Private to lib/data. */
+/* tokenizer.h - inside data: how vocabularies are made and written. */
 #ifndef GT_DATA_TOKENIZER_H
 #define GT_DATA_TOKENIZER_H
 

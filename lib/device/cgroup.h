@@ -1,4 +1,4 @@
-/* cgroup.h - how much CPU time and memory the process's control groups grant it. */
+/* cgroup.h - inside device: how much CPU time and memory the process's control groups grant it. */
 #ifndef GT_DEVICE_CGROUP_H
 #define GT_DEVICE_CGROUP_H
 

@@ -1,4 +1,4 @@
-/* sysfs.h - small files under /proc and /sys, of this machine or of a copy in a folder. */
+/* sysfs.h - inside device: small files under /proc and /sys, or under a copy of them. */
 #ifndef GT_DEVICE_SYSFS_H
 #define GT_DEVICE_SYSFS_H
 

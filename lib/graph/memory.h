@@ -1,4 +1,4 @@
-/* memory.h - liveness and offsets: which temporaries may share which bytes. */
+/* memory.h - inside graph: liveness and offsets: which temporaries may share which bytes. */
 #ifndef GT_GRAPH_MEMORY_H
 #define GT_GRAPH_MEMORY_H
 

@@ -1,4 +1,4 @@
-/* arch.h - inside the model module: what an architecture is, and the layers they share. */
+/* arch.h - inside model: what an architecture is, and the layers they share. */
 #ifndef GT_MODEL_ARCH_H
 #define GT_MODEL_ARCH_H
 

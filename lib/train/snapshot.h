@@ -1,4 +1,4 @@
-/* snapshot.h - a training checkpoint: everything a run needs to go on, in PyTorch's own layout. */
+/* snapshot.h - inside train: everything a run needs to go on, in the layout of PyTorch. */
 #ifndef GT_TRAIN_SNAPSHOT_H
 #define GT_TRAIN_SNAPSHOT_H
 

@@ -5,11 +5,10 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /*
- * Calls whose return address lies in the main program count; those of shared libraries (oneDNN makes a map of arguments
- * in every call, and frees it) do not. The count goes to standard error at exit.
+ * Calls whose return address lies in the main program count; those of shared libraries (oneDNN makes
+ * a map of arguments in every call, and frees it) do not. The count goes to standard error at exit.
  */
 static atomic_long calls;
 static uintptr_t program_start, program_end;
@@ -47,39 +46,4 @@ static void count(const void *caller)
 		atomic_fetch_add(&calls, 1);
 }
 
-/* glibc's own, under their other names: dlsym() would allocate. */
-extern void *__libc_malloc(size_t size);
-extern void *__libc_calloc(size_t n, size_t size);
-extern void *__libc_realloc(void *old, size_t size);
-extern void *__libc_memalign(size_t alignment, size_t size);
-
-void *malloc(size_t size)
-{
-	count(__builtin_return_address(0));
-	return __libc_malloc(size);
-}
-
-void *calloc(size_t n, size_t size)
-{
-	count(__builtin_return_address(0));
-	return __libc_calloc(n, size);
-}
-
-void *realloc(void *old, size_t size)
-{
-	count(__builtin_return_address(0));
-	return __libc_realloc(old, size);
-}
-
-void *aligned_alloc(size_t alignment, size_t size)
-{
-	count(__builtin_return_address(0));
-	return __libc_memalign(alignment, size);
-}
-
-int posix_memalign(void **out, size_t alignment, size_t size)
-{
-	count(__builtin_return_address(0));
-	*out = __libc_memalign(alignment, size);
-	return *out ? 0 : 12;
-}
+#include "tests/common/interpose.inc"

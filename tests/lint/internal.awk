@@ -19,6 +19,15 @@ FNR == NR {
 	next
 }
 
+FNR == 1 && FILENAME ~ /^lib\/.*\.h$/ {
+	split(FILENAME, part, "/")
+	says = index($0, " - inside " part[2] ": ") > 0
+	if (says && !(FILENAME in internal))
+		complain("this header calls itself internal, but internal.txt does not")
+	if (!says && FILENAME in internal)
+		complain("the first line of an internal header says \"inside " part[2] ": ...\"")
+}
+
 /^[ \t]*#[ \t]*include[ \t]*"/ {
 	split($0, part, "\"")
 	if (!(part[2] in internal) || FILENAME ~ /^tests\//)

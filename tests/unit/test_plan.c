@@ -6,8 +6,6 @@
 #include <cmocka.h>
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <malloc.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,12 +33,7 @@ static int ours, theirs;
 static void *own_image;
 
 #if INTERPOSED
-extern void *__libc_malloc(size_t size);
-extern void *__libc_calloc(size_t n, size_t size);
-extern void *__libc_realloc(void *old, size_t size);
-extern void *__libc_memalign(size_t align, size_t size);
-
-static void count(void *caller)
+static void count(const void *caller)
 {
 	static __thread bool inside; /* dladdr may allocate, too */
 	Dl_info info;
@@ -55,42 +48,7 @@ static void count(void *caller)
 	inside = false;
 }
 
-void *malloc(size_t size)
-{
-	count(__builtin_return_address(0));
-	return __libc_malloc(size);
-}
-
-void *calloc(size_t n, size_t size)
-{
-	count(__builtin_return_address(0));
-	return __libc_calloc(n, size);
-}
-
-void *realloc(void *old, size_t size)
-{
-	count(__builtin_return_address(0));
-	return __libc_realloc(old, size);
-}
-
-void *aligned_alloc(size_t align, size_t size)
-{
-	count(__builtin_return_address(0));
-	return __libc_memalign(align, size);
-}
-
-void *memalign(size_t align, size_t size)
-{
-	count(__builtin_return_address(0));
-	return __libc_memalign(align, size);
-}
-
-int posix_memalign(void **out, size_t align, size_t size)
-{
-	count(__builtin_return_address(0));
-	*out = __libc_memalign(align, size);
-	return *out ? 0 : ENOMEM;
-}
+#include "tests/common/interpose.inc"
 #endif
 
 /* ---- models ---- */
