@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # consistency.bats - help, manual pages and completions name the same options.
-# shellcheck disable=SC2016,SC2154 # inner shells expand; `gtrain` in helpers.bash assigns
+# shellcheck disable=SC2016 # inner shells expand
 
 bats_require_minimum_version 1.5.0
 

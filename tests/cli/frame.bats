@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # frame.bats - what every use of gtrain has in common: help, hints, exit statuses.
-# shellcheck disable=SC2016,SC2154 # inner shells expand; `gtrain` in helpers.bash assigns
+# shellcheck disable=SC2016 # inner shells expand
 
 bats_require_minimum_version 1.5.0
 
