@@ -70,7 +70,7 @@ static int run_micro_batch(
 	};
 	const struct gt_batch *batch;
 	struct gt_program *p;
-	float share;
+	float share = 0;
 	int rc = gt_loader_next(l->loader, &batch, err);
 
 	if (rc <= 0)
