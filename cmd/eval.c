@@ -105,6 +105,13 @@ static int load(
 	return 0;
 }
 
+/* How fast it was goes with the progress: results are the same in every run. */
+static void log_speed(struct gt_log *log, const struct gt_metrics *m, const struct gt_data_info *i)
+{
+	gt_log_info(log, "evaluated %lld samples in %.3f s, %.1f samples/s", (long long)i->samples,
+	    m->seconds, (double)i->samples / m->seconds);
+}
+
 static int print(
     const struct gt_eval_cli *cli, const struct gt_metrics *m, bool tokens, struct gt_err *err)
 {
@@ -157,6 +164,8 @@ int gt_cmd_eval(int argc, char **argv)
 	if (!rc)
 		rc = gt_evaluate(
 		    &e.programs, e.data, (int)cli.batch, (int)cli.workers, &metrics, &err);
+	if (!rc)
+		log_speed(&env.log, &metrics, gt_dataset_info(e.data));
 	if (!rc)
 		print(&cli, &metrics, gt_dataset_info(e.data)->kind == GT_DATA_TOKENS, &err);
 	release(&e);

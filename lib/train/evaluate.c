@@ -2,8 +2,17 @@
 #include "lib/train/evaluate.h"
 
 #include <math.h>
+#include <time.h>
 
 enum { LOSS, COUNT, TOP1, TOP5, STATS };
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
 
 static int add_batch(
     struct gt_program_pair *pair, const struct gt_batch *batch, double *sums, struct gt_err *err)
@@ -37,7 +46,7 @@ int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch
 	};
 	const struct gt_batch *b;
 	struct gt_loader *loader;
-	double sums[STATS] = { 0 };
+	double sums[STATS] = { 0 }, began = now();
 	int rc;
 
 	*out = (struct gt_metrics){ 0 };
@@ -60,5 +69,6 @@ int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch
 	out->top1 = sums[TOP1] / sums[COUNT];
 	out->top5 = sums[TOP5] / sums[COUNT];
 	out->perplexity = exp(out->loss);
+	out->seconds = now() - began;
 	return 0;
 }

@@ -10,6 +10,7 @@ struct gt_metrics {
 	double perplexity; /* exp(loss) */
 	int64_t n;         /* targets counted: samples, or tokens */
 	int64_t right;     /* top-1 hits */
+	double seconds;    /* that it took, reading included */
 };
 
 /* Run the pair (purpose GT_MODEL_EVAL, bound) over the whole data set in order, without
