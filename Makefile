@@ -200,8 +200,8 @@ demo: deps   ## build, then show what gtrain does
 demo-run: all
 	@GTRAIN='$(BUILD)/gtrain' sh tests/demo.sh
 
-bench: all $(BENCH_BIN)   ## measure speed against PyTorch
-	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/bench.py
+bench: all $(BENCH_BIN)   ## measure speed beside PyTorch's; BENCH='--quick --check' are its options
+	@GTRAIN='$(BUILD)/gtrain' GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/bench.py $(BENCH)
 
 # Installing ----------------------------------------------------------------------------------
 bindir     := $(PREFIX)/bin
