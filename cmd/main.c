@@ -84,5 +84,7 @@ int main(int argc, char **argv)
 	/* A reader that went away is an error like any other, and no reason to lose a training
 	 * run. */
 	signal(SIGPIPE, SIG_IGN);
+	/* So is a file that may not grow further. */
+	signal(SIGXFSZ, SIG_IGN);
 	return gt_cmd_finish_stdout(dispatch(argc, argv));
 }

@@ -149,9 +149,10 @@ static int print_result(
 
 	if (out && r->evaluated)
 		json_object_set_new(out, "val",
-		    json_pack("{s:f,s:f,s:f,s:f,s:I}", "loss", r->last.loss, "top1", r->last.top1,
-		        "top5", r->last.top5, "perplexity", r->last.perplexity, "n",
-		        (json_int_t)r->last.n));
+		    json_pack("{s:f,s:f,s:f,s:o,s:I}", "loss", r->last.loss, "top1", r->last.top1,
+		        "top5", r->last.top5, "perplexity",
+		        isfinite(r->last.perplexity) ? json_real(r->last.perplexity) : json_null(),
+		        "n", (json_int_t)r->last.n));
 	if (!out)
 		return gt_err_set(err, GT_ENOMEM, "out of memory");
 	json_dumpf(out, stdout, 0);

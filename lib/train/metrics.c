@@ -1,6 +1,7 @@
 /* metrics.c - the observer that writes metrics.jsonl. */
 #include <errno.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,8 @@
 struct gt_metrics_writer {
 	FILE *stream;
 	char *path;
-	int64_t every;
+	int64_t every, total;
+	int64_t evaluated; /* step of the last evaluation written */
 	/* since the last line */
 	double loss_sum, since_s;
 	int64_t steps, samples, tokens;
@@ -22,6 +24,7 @@ int gt_metrics_writer_new(struct gt_metrics_writer **out, int64_t every, struct 
 	if (!*out)
 		return GT_ENOMEM;
 	(*out)->every = every;
+	(*out)->evaluated = -1;
 	return 0;
 }
 
@@ -36,17 +39,21 @@ void gt_metrics_writer_free(struct gt_metrics_writer *w)
 }
 
 /* Is this line whole, and of a step that the resumed run has behind it? */
-static bool line_stays(const char *line, size_t length, int64_t step)
+static bool line_stays(struct gt_metrics_writer *w, const char *line, size_t length, int64_t step)
 {
 	json_t *object = json_loadb(line, length, 0, NULL);
 	const json_t *at = json_object_get(object, "step");
+	const char *split = json_string_value(json_object_get(object, "split"));
 	bool stays = json_is_integer(at) && json_integer_value(at) <= step;
 
+	if (stays && split && !strcmp(split, "val"))
+		w->evaluated = json_integer_value(at);
 	json_decref(object);
 	return stays;
 }
 
-static int keep_lines(const char *path, int64_t step, struct gt_err *err)
+static int keep_lines(
+    struct gt_metrics_writer *w, const char *path, int64_t step, struct gt_err *err)
 {
 	struct gt_atomic_file out;
 	struct gt_mapping map;
@@ -60,7 +67,7 @@ static int keep_lines(const char *path, int64_t step, struct gt_err *err)
 		const unsigned char *feed = memchr(map.data + at, '\n', map.size - at);
 		size_t length = feed ? (size_t)(feed - map.data) + 1 - at : map.size - at;
 
-		if (feed && line_stays((const char *)map.data + at, length, step))
+		if (feed && line_stays(w, (const char *)map.data + at, length, step))
 			fwrite(map.data + at, 1, length, out.stream);
 		at += length;
 	}
@@ -75,13 +82,14 @@ static int start(void *self, const struct gt_start_report *r, struct gt_err *err
 	struct gt_metrics_writer *w = self;
 	FILE *there;
 
+	w->total = r->total;
 	w->path = gt_asprintf(err, "%s/metrics.jsonl", r->dir);
 	if (!w->path)
 		return GT_ENOMEM;
 	there = fopen(w->path, "r");
 	if (there) {
 		fclose(there);
-		if (keep_lines(w->path, r->step, err))
+		if (keep_lines(w, w->path, r->step, err))
 			return err ? err->code : GT_EIO;
 	}
 	w->stream = fopen(w->path, "ae");
@@ -107,7 +115,7 @@ static int step(void *self, const struct gt_step_report *r, struct gt_err *err)
 	w->steps++;
 	w->samples += r->samples;
 	w->tokens += r->tokens;
-	if (r->step % w->every)
+	if (r->step % w->every && r->step != w->total)
 		return 0;
 	seconds = r->train_s - w->since_s;
 	if (!(seconds > 0))
@@ -131,11 +139,19 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 	const struct gt_metrics *m = r->metrics;
 	struct gt_metrics_writer *w = self;
 
+	/* A run resumed at its end evaluates once more. */
+	if (r->step == w->evaluated)
+		return 0;
+	w->evaluated = r->step;
 	fprintf(w->stream,
-	    "{\"split\":\"val\",\"step\":%lld,\"loss\":%.9g,\"top1\":%.9g,\"top5\":%.9g,"
-	    "\"perplexity\":%.9g,\"n\":%lld,\"time_s\":%.3f}",
-	    (long long)r->step, m->loss, m->top1, m->top5, m->perplexity, (long long)m->n,
-	    r->time_s);
+	    "{\"split\":\"val\",\"step\":%lld,\"loss\":%.9g,\"top1\":%.9g,\"top5\":%.9g,",
+	    (long long)r->step, m->loss, m->top1, m->top5);
+	/* JSON has no infinity: a perplexity beyond a double is null. */
+	if (isfinite(m->perplexity))
+		fprintf(w->stream, "\"perplexity\":%.9g", m->perplexity);
+	else
+		fputs("\"perplexity\":null", w->stream);
+	fprintf(w->stream, ",\"n\":%lld,\"time_s\":%.3f}", (long long)m->n, r->time_s);
 	return finish_line(w, err);
 }
 

@@ -123,17 +123,39 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 	return rc;
 }
 
+/* What a run cannot change on its way. Of the options here, those that decide which sample comes when, and what is trained. */
+static json_t *fixed_options(const struct gt_train *t, struct gt_err *err)
+{
+	const struct gt_train_options *o = &t->o;
+	json_t *fixed = json_pack("{s:s,s:s,s:i,s:i,s:I,s:b,s:o}", "model", o->model, "optimizer",
+	    gt_optim_kind_name(o->optim.kind), "batch", o->batch, "accumulate", o->accumulate,
+	    "seed", (json_int_t)o->seed, "drop-last", (int)o->drop_last, "val-split",
+	    o->val_split > 0 ? json_real(o->val_split) : json_null());
+
+	if (!fixed)
+		gt_err_set(err, GT_ENOMEM, "out of memory");
+	return fixed;
+}
+
 /* `auto` without a checkpoint is a fresh start: the same command line begins a run and goes on with it. */
 static int resume(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_snapshot s = { .store = t->store, .model = t->model, .optim = t->optim };
+	json_t *fixed;
 	char *file = NULL;
 	int rc = strcmp(t->o.resume, "auto") ? gt_run_dir_resolve(&file, NULL, t->o.resume, err)
 	                                     : gt_run_dir_latest(&file, t->o.out, err);
 
 	if (rc || !file)
 		return rc;
-	rc = gt_snapshot_load(&s, file, err);
+	s.config = fixed = fixed_options(t, err);
+	rc = fixed ? gt_snapshot_load(&s, file, err) : GT_ENOMEM;
+	json_decref(fixed);
+	if (!rc && s.step > t->o.schedule.total) {
+		rc = gt_err_set(err, GT_EINVAL, "%s is at step %lld, the run ends at %lld", file,
+		    (long long)s.step, (long long)t->o.schedule.total);
+		gt_err_hint(err, "--steps or --epochs beyond that goes on");
+	}
 	if (!rc) {
 		gt_log_info(t->log, "resuming from %s", file);
 		t->step = s.step;

@@ -3,28 +3,75 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
 
-int gt_run_dir_create(const char *dir, struct gt_err *err)
+/* "step-00001000.pth.tmp-4711-0", "config.json.tmp-...": what a killed run was writing. */
+static bool is_leftover(const char *name)
+{
+	const char *tmp = strstr(name, ".tmp-");
+	size_t digits = tmp ? strspn(tmp + 5, "0123456789-") : 0;
+
+	return digits && tmp[5 + digits] == '\0';
+}
+
+/* Only the holder of the lock may do this: nobody else is writing then. */
+static void remove_leftovers(const char *folder)
+{
+	DIR *d = opendir(folder);
+	struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		if (is_leftover(e->d_name))
+			unlinkat(dirfd(d), e->d_name, 0);
+	if (d)
+		closedir(d);
+}
+
+/* The lock goes with the process, however that ends. Where there are no locks (some network file systems) it does without. */
+static int take_lock(const char *dir, int *lock, struct gt_err *err)
+{
+	bool taken;
+
+	*lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (*lock < 0)
+		return gt_err_sys(err, "cannot open '%s'", dir);
+	if (!flock(*lock, LOCK_EX | LOCK_NB))
+		return 0;
+	taken = errno == EWOULDBLOCK;
+	close(*lock);
+	*lock = -1;
+	return taken ? gt_err_set(err, GT_EIO, "another run is writing into '%s'", dir) : 0;
+}
+
+int gt_run_dir_create(const char *dir, int *lock, struct gt_err *err)
 {
 	char *checkpoints = gt_asprintf(err, "%s/checkpoints", dir);
 	int rc;
 
+	*lock = -1;
 	if (!checkpoints)
 		return GT_ENOMEM;
 	rc = gt_make_dirs(checkpoints, err);
 	if (!rc && access(checkpoints, W_OK))
 		rc = gt_err_sys(err, "cannot write into '%s'", dir);
+	if (!rc)
+		rc = take_lock(dir, lock, err);
 	if (rc)
 		gt_err_hint(err, "--out names the directory of the run");
+	if (!rc && *lock >= 0) {
+		remove_leftovers(dir);
+		remove_leftovers(checkpoints);
+	}
 	free(checkpoints);
 	return rc;
 }
@@ -63,14 +110,6 @@ static int64_t step_of(const char *name)
 	return step;
 }
 
-/* "step-00001000.pth.tmp-a1B2c3", "model.pth.tmp-...": what a killed run was writing. */
-static bool is_leftover(const char *name)
-{
-	const char *tmp = strstr(name, ".pth.tmp-");
-
-	return tmp && strlen(tmp) == strlen(".pth.tmp-XXXXXX");
-}
-
 static int descending(const void *x, const void *y)
 {
 	int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
@@ -78,9 +117,8 @@ static int descending(const void *x, const void *y)
 	return a < b ? 1 : a > b ? -1 : 0;
 }
 
-/* Steps of all checkpoints, newest first; leftovers are removed on the way if `clean`. */
-static int list_steps(
-    const char *folder, bool clean, int64_t **out, size_t *count, struct gt_err *err)
+/* Steps of all checkpoints, newest first. */
+static int list_steps(const char *folder, int64_t **out, size_t *count, struct gt_err *err)
 {
 	size_t capacity = 0;
 	struct dirent *e;
@@ -93,8 +131,6 @@ static int list_steps(
 	if (!d)
 		return errno == ENOENT ? 0 : gt_err_sys(err, "cannot read '%s'", folder);
 	while (!rc && (e = readdir(d))) {
-		if (clean && is_leftover(e->d_name))
-			unlinkat(dirfd(d), e->d_name, 0);
 		step = step_of(e->d_name);
 		if (step < 0)
 			continue;
@@ -108,23 +144,31 @@ static int list_steps(
 	return rc;
 }
 
-int gt_run_dir_latest(char **out, const char *dir, struct gt_err *err)
+int gt_run_dir_latest_step(int64_t *step, const char *dir, struct gt_err *err)
 {
 	char *folder = gt_asprintf(err, "%s/checkpoints", dir);
 	int64_t *steps = NULL;
 	size_t count = 0;
 	int rc = GT_ENOMEM;
 
-	*out = NULL;
 	if (folder)
-		rc = list_steps(folder, false, &steps, &count, err);
-	if (!rc && count) {
-		*out = gt_run_dir_checkpoint(dir, steps[0], err);
-		rc = *out ? 0 : GT_ENOMEM;
-	}
+		rc = list_steps(folder, &steps, &count, err);
+	*step = !rc && count ? steps[0] : -1;
 	free(steps);
 	free(folder);
 	return rc;
+}
+
+int gt_run_dir_latest(char **out, const char *dir, struct gt_err *err)
+{
+	int64_t step;
+	int rc = gt_run_dir_latest_step(&step, dir, err);
+
+	*out = NULL;
+	if (rc || step < 0)
+		return rc;
+	*out = gt_run_dir_checkpoint(dir, step, err);
+	return *out ? 0 : GT_ENOMEM;
 }
 
 int gt_run_dir_prune(const char *dir, int64_t keep, struct gt_err *err)
@@ -135,7 +179,7 @@ int gt_run_dir_prune(const char *dir, int64_t keep, struct gt_err *err)
 	int rc = GT_ENOMEM;
 
 	if (folder)
-		rc = list_steps(folder, true, &steps, &count, err);
+		rc = list_steps(folder, &steps, &count, err);
 	for (size_t i = (size_t)keep; !rc && keep && i < count; i++) {
 		char *path = gt_run_dir_checkpoint(dir, steps[i], err);
 

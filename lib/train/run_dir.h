@@ -7,8 +7,12 @@
 
 #include "lib/base/err.h"
 
-/* Make the directory, with checkpoints/ in it. An unwritable one is found here, before any work. */
-int gt_run_dir_create(const char *dir, struct gt_err *err);
+/*
+ * Make the directory, with checkpoints/ in it, and take it: *lock is a descriptor that keeps other processes
+ * out until it is closed, or -1 where the file system knows no locks. Temporary files of killed runs go.
+ * An unwritable directory is found here, before any work.
+ */
+int gt_run_dir_create(const char *dir, int *lock, struct gt_err *err);
 
 /* DIR/config.json, whole or not at all. */
 int gt_run_dir_write_config(const char *dir, const json_t *config, struct gt_err *err);
@@ -19,8 +23,10 @@ char *gt_run_dir_checkpoint(const char *dir, int64_t step, struct gt_err *err);
 /* The checkpoint with the highest step, yours to free(); *out NULL if there is none. */
 int gt_run_dir_latest(char **out, const char *dir, struct gt_err *err);
 
-/* Remove all but the `keep` newest checkpoints, and temporary files that a killed run left; keep 0:
- * all stay. */
+/* Its step; -1 if there is none. */
+int gt_run_dir_latest_step(int64_t *step, const char *dir, struct gt_err *err);
+
+/* Remove all but the `keep` newest checkpoints; keep 0: all stay. */
 int gt_run_dir_prune(const char *dir, int64_t keep, struct gt_err *err);
 
 /*

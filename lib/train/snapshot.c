@@ -246,6 +246,15 @@ int gt_snapshot_save_model(const struct gt_store *store, const struct gt_model *
 
 /* ---- reading ---- */
 
+static bool same_shape(const struct gt_slot *slot, const struct gt_tree_tensor *t)
+{
+	bool same = t->ndim == slot->ndim;
+
+	for (int i = 0; same && i < t->ndim; i++)
+		same = t->shape[i] == slot->shape[i];
+	return same;
+}
+
 static int load_state(const struct gt_snapshot *s, const struct gt_slot *slot,
     const struct gt_tree *tensor, const char *name, float *flat, struct gt_err *err)
 {
@@ -253,10 +262,12 @@ static int load_state(const struct gt_snapshot *s, const struct gt_slot *slot,
 	void *host;
 	int rc;
 
-	if (!tensor || tensor->kind != GT_TREE_TENSOR ||
-	    gt_tensor_count(&tensor->tensor) != slot->count)
-		return gt_err_set(err, GT_EFORMAT,
-		    "optimizer state '%s' of '%s' is missing or of another size", name, slot->name);
+	if (!tensor || tensor->kind != GT_TREE_TENSOR || !same_shape(slot, &tensor->tensor)) {
+		gt_err_set(err, GT_EFORMAT,
+		    "optimizer state '%s' of '%s' is missing or of another shape", name,
+		    slot->name);
+		return gt_err_hint(err, "was it saved with another --optimizer?");
+	}
 	host = gt_calloc(1, bytes, err);
 	if (!host)
 		return GT_ENOMEM;
@@ -268,27 +279,137 @@ static int load_state(const struct gt_snapshot *s, const struct gt_slot *slot,
 	return rc;
 }
 
+/* The parameters that a file's group numbers; NULL where it has none. */
+static const struct gt_tree *group_params(const struct gt_tree *groups, size_t i)
+{
+	const struct gt_tree *params = NULL;
+
+	if (groups && groups->kind == GT_TREE_LIST && i < groups->seq.count)
+		params = gt_tree_get(groups->seq.items[i].value, "params");
+	return params && params->kind == GT_TREE_LIST ? params : NULL;
+}
+
+/* Match the groups of the file with ours: numbers[i] is what the file calls g->slots[i]. */
+static int match_groups(struct groups *g, const struct gt_snapshot *s,
+    const struct gt_tree *optimizer, int64_t *numbers, struct gt_err *err)
+{
+	const struct gt_tree *groups = gt_tree_get(optimizer, "param_groups");
+	const struct gt_tree *first = group_params(groups, 0), *second = group_params(groups, 1);
+	size_t firsts = first ? first->seq.count : 0, seconds = second ? second->seq.count : 0;
+	size_t wanted = g->first_count ? g->first_count : g->count;
+
+	if (firsts == g->count && !second) {
+		/* One group: torch's order is that of declaration. */
+		g->count = 0;
+		for (size_t i = 0; i < s->store->slot_count; i++)
+			if (s->store->slots[i].role == GT_PARAMETER)
+				g->slots[g->count++] = &s->store->slots[i];
+	} else if (firsts != wanted || seconds != g->count - wanted || group_params(groups, 2)) {
+		gt_err_set(err, GT_EFORMAT,
+		    "the optimizer's groups hold %zu and %zu parameters, here they are %zu and %zu",
+		    firsts, seconds, wanted, g->count - wanted);
+		return gt_err_hint(
+		    err, "first those that decay, then the others; or all in one group");
+	}
+	for (size_t i = 0; i < g->count; i++) {
+		const struct gt_tree *list = i < firsts ? first : second;
+
+		if (!gt_tree_as_int(
+		        list->seq.items[i < firsts ? i : i - firsts].value, &numbers[i]))
+			return gt_err_set(
+			    err, GT_EFORMAT, "the optimizer's 'params' are not numbers");
+	}
+	return 0;
+}
+
+/* Adam's own count may lag behind the run's: PyTorch skips steps whose gradients overflow. */
+static int64_t count_steps(const struct gt_snapshot *s, const struct gt_tree *state, int64_t number)
+{
+	int64_t steps;
+
+	if (gt_tree_as_int(gt_tree_get(gt_tree_get_int(state, number), "step"), &steps) &&
+	    steps > 0)
+		return steps;
+	return s->step;
+}
+
 static int load_optimizer(
     const struct gt_snapshot *s, const struct gt_tree *optimizer, struct gt_err *err)
 {
 	const struct gt_tree *state = gt_tree_get(optimizer, "state");
+	int64_t *numbers = gt_calloc(s->store->slot_count, sizeof(*numbers), err);
 	struct groups g;
 	const char *name;
 	float *flat;
 	int rc = make_groups(&g, s->store, err);
 
-	if (rc)
-		return rc;
-	if (!state || state->kind != GT_TREE_DICT)
+	if (!numbers)
+		rc = GT_ENOMEM;
+	if (!rc && (!state || state->kind != GT_TREE_DICT))
 		rc = gt_err_set(err, GT_EFORMAT, "no optimizer state under 'optimizer'");
+	if (!rc)
+		rc = match_groups(&g, s, optimizer, numbers, err);
 	for (size_t i = 0; !rc && s->step > 0 && i < g.count; i++) {
-		const struct gt_tree *one = gt_tree_get_int(state, (int64_t)i);
+		const struct gt_tree *one = gt_tree_get_int(state, numbers[i]);
 
 		for (int k = 0; !rc && (name = gt_optim_state(s->optim, k, &flat)); k++)
 			rc = load_state(s, g.slots[i], gt_tree_get(one, name), name, flat, err);
 	}
+	if (!rc)
+		gt_optim_set_steps(
+		    s->optim, s->step && g.count ? count_steps(s, state, numbers[0]) : s->step);
+	free(numbers);
 	free(g.slots);
 	return rc;
+}
+
+static bool same_option(const json_t *wanted, const struct gt_tree *found)
+{
+	int64_t whole;
+	double real;
+
+	if (json_is_string(wanted))
+		return found->kind == GT_TREE_STRING &&
+		       !strcmp(found->string.bytes, json_string_value(wanted));
+	if (json_is_boolean(wanted))
+		return gt_tree_as_int(found, &whole) && whole == json_is_true(wanted);
+	if (json_is_number(wanted))
+		return gt_tree_as_float(found, &real) && real == json_number_value(wanted);
+	return found->kind == GT_TREE_NONE;
+}
+
+static int64_t samples_per_step(const struct gt_tree *config)
+{
+	int64_t batch = 0, accumulate = 0;
+
+	gt_tree_as_int(gt_tree_get(config, "batch"), &batch);
+	gt_tree_as_int(gt_tree_get(config, "accumulate"), &accumulate);
+	return batch * accumulate;
+}
+
+/* A run that went on with other settings would silently be neither the old one nor a new one. */
+static int check_config(const struct gt_tree *found, const json_t *wanted, struct gt_err *err)
+{
+	int64_t samples = json_integer_value(json_object_get(wanted, "batch")) *
+	                  json_integer_value(json_object_get(wanted, "accumulate"));
+	const char *key;
+	json_t *value;
+
+	if (!found || !wanted)
+		return 0;
+	json_object_foreach((json_t *)wanted, key, value)
+	{
+		const struct gt_tree *theirs = gt_tree_get(found, key);
+		bool product = !strcmp(key, "batch") || !strcmp(key, "accumulate");
+
+		if (!theirs || same_option(value, theirs) ||
+		    (product && samples == samples_per_step(found)))
+			continue;
+		gt_err_set(err, GT_EINVAL, "it was trained with another --%s", key);
+		return gt_err_hint(err,
+		    "leave --%s as it was; --init-from starts a new run from its weights", key);
+	}
+	return 0;
 }
 
 static int load_position(struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err)
@@ -322,14 +443,14 @@ int gt_snapshot_load(struct gt_snapshot *s, const char *path, struct gt_err *err
 	root = gt_ckpt_root(ckpt);
 	rc = load_position(s, root, err);
 	if (!rc)
+		rc = check_config(gt_tree_get(root, "config"), s->config, err);
+	if (!rc)
 		rc = gt_state_dict_find(&sd, root, err);
 	if (!rc)
 		rc = gt_weights_load(s->store, s->model, &sd, &strict, &report, err);
 	if (!rc)
 		rc = load_optimizer(s, gt_tree_get(root, "optimizer"), err);
-	if (!rc)
-		gt_optim_set_steps(s->optim, s->step);
-	else
+	if (rc)
 		gt_err_prefix(err, "%s", path);
 	gt_weights_report_release(&report);
 	gt_state_dict_release(&sd);

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "lib/train/inside.h"
 #include "lib/train/run_dir.h"
@@ -18,6 +19,7 @@ struct loop {
 	double started, train_s;
 	struct gt_train_result *result;
 	int64_t saved_step, evaluated_step;
+	int lock; /* on the run directory; -1: none */
 };
 
 static double now(void)
@@ -252,13 +254,28 @@ static int open_loader(struct loop *l, struct gt_err *err)
 	return gt_loader_open(&l->loader, t->data, &options, err);
 }
 
+/* Checkpoints of a run that went further would be taken for this one's: by pruning, and when it is resumed. */
+static int check_unused(const struct gt_train *t, struct gt_err *err)
+{
+	int64_t latest;
+	int rc = gt_run_dir_latest_step(&latest, t->o.out, err);
+
+	if (rc || latest <= t->step)
+		return rc;
+	gt_err_set(err, GT_EINVAL, "'%s' holds a run that is at step %lld already", t->o.out,
+	    (long long)latest);
+	return gt_err_hint(err, "--resume auto goes on with it; another --out begins anew");
+}
+
 /* The files that make the directory a run, before the first step: a resumed run finds them. */
-static int begin_run_dir(const struct loop *l, struct gt_err *err)
+static int begin_run_dir(struct loop *l, struct gt_err *err)
 {
 	const struct gt_train *t = l->t;
 	char *vocab;
-	int rc = gt_run_dir_create(t->o.out, err);
+	int rc = gt_run_dir_create(t->o.out, &l->lock, err);
 
+	if (!rc)
+		rc = check_unused(t, err);
 	if (!rc)
 		rc = gt_run_dir_write_config(t->o.out, l->config, err);
 	if (rc || t->input.kind != GT_MODEL_TOKENS)
@@ -284,7 +301,8 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 		.started = now(),
 		.result = result,
 		.saved_step = -1,
-		.evaluated_step = -1 };
+		.evaluated_step = -1,
+		.lock = -1 };
 	int rc;
 
 	*result = (struct gt_train_result){ .best_step = -1 };
@@ -299,6 +317,8 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 		if (observers[i].end)
 			observers[i].end(observers[i].self, rc);
 	gt_loader_close(l.loader);
+	if (l.lock >= 0)
+		close(l.lock);
 	result->step = t->step;
 	result->total = t->o.schedule.total;
 	result->stopped = !rc && t->step < t->o.schedule.total;

@@ -39,7 +39,7 @@ static int step(void *self, const struct gt_step_report *r, struct gt_err *err)
 	w->loss_sum += r->loss;
 	w->count++;
 	update_rate(w, r);
-	line = r->step % w->every == 0;
+	line = r->step % w->every == 0 || r->step == w->progress->total;
 	if (!line && !w->progress->terminal)
 		return 0;
 	gt_text_count(rate, w->rate);
