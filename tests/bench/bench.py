@@ -10,8 +10,10 @@ PyTorch is given its best setting: oneDNN's layouts, OpenBLAS told of this proce
 With the reference BLAS, which is what a bare python3-torch computes with, its ratios are no comparison: they are marked,
 and --check does not pass on them. --blas DIR lends it the libblas.so.3 in DIR, nothing installed.
 
-GTRAIN is the program, GTRAIN_TESTS the folder of bench_machine; ATEN_CPU_CAPABILITY, GOMP_SPINCOUNT and the like pass
-through. --check: exit status 1 if a floor is missed or could not be judged.
+Of PyTorch's vector codes (ATEN_CPU_CAPABILITY, unless set) the faster one counts, row by row.
+
+GTRAIN is the program, GTRAIN_TESTS the folder of bench_machine. --check: exit status 1 if a floor is missed or could not
+be judged.
 """
 import argparse
 import json
@@ -157,33 +159,39 @@ class Gtrain:
 # PyTorch -----------------------------------------------------------------------------------------
 
 
-def torch_environment(threads, blas):
+def torch_environment(threads, blas, vectors=""):
     env = {**os.environ, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads),
            # OpenBLAS 0.3.21 does not know processors later than itself, and takes them for a Prescott.
            "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE") or best_coretype(),
            "MALLOC_TRIM_THRESHOLD_": "-1", "MALLOC_TOP_PAD_": str(64 << 20), "MALLOC_MMAP_MAX_": "0",
            "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}
+    if vectors:
+        env["ATEN_CPU_CAPABILITY"] = vectors
     if blas:
         env["LD_LIBRARY_PATH"] = ":".join(filter(None, [blas, os.environ.get("LD_LIBRARY_PATH")]))
     return env
 
 
-def best_coretype():
+def has_instructions(name):
     with open("/proc/cpuinfo", encoding="utf-8") as file:
-        flags = file.read().split()
-    return "SKYLAKEX" if "avx512dq" in flags else "HASWELL" if "avx2" in flags else ""
+        return name in file.read().split()
+
+
+def best_coretype():
+    return "SKYLAKEX" if has_instructions("avx512dq") else "HASWELL" if has_instructions("avx2") else ""
 
 
 class Torch:
     """torch_step.py as a child that steps when asked to."""
 
-    def __init__(self, row, threads, blas):
+    def __init__(self, row, threads, blas, vectors):
         command = [PYTHON_WITH_TORCH, os.path.join(HERE, "torch_step.py"), row.model,
                    str(row.batch), "--optimizer", row.optimizer, "--clip", str(row.clip),
                    "--threads", str(threads)]
         self.process = subprocess.Popen(
             command + ["--eval"] * row.evaluate, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            text=True, env=torch_environment(threads, blas))
+            text=True, env=torch_environment(threads, blas, vectors))
+        self.vectors = vectors or "as it comes"
         self.answer()
 
     def answer(self):
@@ -202,6 +210,22 @@ class Torch:
         self.process.stdin.close()
         self.process.wait()
         self.process.stdout.close()
+
+
+def open_torch(row, args):
+    """With the faster of PyTorch's vector codes: it prefers AVX2, which is best for some networks only."""
+    choices = [os.environ.get("ATEN_CPU_CAPABILITY", "")]
+    if not choices[0] and has_instructions("avx512dq"):
+        choices = ["avx2", "avx512"]
+    best, best_rate = None, 0
+    for vectors in choices:
+        torch = Torch(row, args.threads, args.blas, vectors)
+        rate = torch.measure(args.seconds / 2) if len(choices) > 1 else 1
+        if rate > best_rate:
+            torch, best, best_rate = best, torch, rate
+        if torch:
+            torch.close()
+    return best
 
 
 def find_torch(threads, blas):
@@ -229,7 +253,7 @@ def measure_row(row, args, with_torch):
     with tempfile.TemporaryDirectory(prefix="gtrain-bench-") as folder:
         gtrain = Gtrain(row, args.threads, folder)
         flops = 2 * (row.macs or gtrain.parameters() * row.per_sample) * (1 if row.evaluate else 3)
-        torch = Torch(row, args.threads, args.blas) if with_torch else None
+        torch = open_torch(row, args) if with_torch else None
         try:
             for number in range(args.rounds):
                 print(f"{row.name}: round {number + 1} of {args.rounds}", file=sys.stderr)
@@ -238,7 +262,7 @@ def measure_row(row, args, with_torch):
                 rates = machine(args.threads, args.seconds / 8)
                 rounds.append({
                     "gtrain": rate * row.per_sample, "torch": peer and peer * row.per_sample,
-                    "ratio": peer and rate / peer,
+                    "ratio": peer and rate / peer, "torch_vectors": torch and torch.vectors,
                     "share": flops * rate / (1e9 * rates["sgemm_gflop_s"]), **rates})
         finally:
             if torch:
@@ -301,7 +325,7 @@ def print_table(results, fair):
 def describe_torch(peer):
     if not peer:
         return False, "torch: not there, so there is nothing to compare with"
-    text = f"torch {peer['torch']}, {peer['cpu']}, BLAS {peer['blas'] or 'the reference one'}"
+    text = f"torch {peer['torch']}, BLAS {peer['blas'] or 'the reference one'}"
     if not peer["blas"]:
         text += ("\ntorch computes with the reference BLAS: its ratios, marked !, are no comparison"
                  " (libopenblas0-openmp is a better one; see --blas)")

@@ -22,12 +22,26 @@ from torch import nn
 from torch.nn import functional as F
 
 
+class Conv1D(nn.Module):
+    """A linear layer with GPT-2's weight [in, out]; as fast as nn.Linear or a little faster."""
+
+    def __init__(self, inside, outside, bias):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(inside, outside))
+        self.bias = nn.Parameter(torch.zeros(outside)) if bias else None
+
+    def forward(self, x):
+        rows = x.reshape(-1, x.shape[-1])
+        y = rows @ self.weight if self.bias is None else torch.addmm(self.bias, rows, self.weight)
+        return y.view(*x.shape[:-1], -1)
+
+
 class Attention(nn.Module):
     def __init__(self, width, heads, block, bias, dropout):
         super().__init__()
         self.heads, self.dropout = heads, dropout
-        self.qkv = nn.Linear(width, 3 * width, bias=bias)
-        self.proj = nn.Linear(width, width, bias=bias)
+        self.qkv = Conv1D(width, 3 * width, bias)
+        self.proj = Conv1D(width, width, bias)
         mask = torch.full((block, block), -math.inf).triu(1)
         self.register_buffer("mask", mask, persistent=False)
 
@@ -48,8 +62,8 @@ class Block(nn.Module):
         super().__init__()
         self.norm1, self.norm2 = LayerNorm(width, bias), LayerNorm(width, bias)
         self.attention = Attention(width, heads, block, bias, dropout)
-        self.fc = nn.Linear(width, 4 * width, bias=bias)
-        self.proj = nn.Linear(4 * width, width, bias=bias)
+        self.fc = Conv1D(width, 4 * width, bias)
+        self.proj = Conv1D(4 * width, width, bias)
         self.dropout = dropout
 
     def forward(self, x):
@@ -211,12 +225,10 @@ def evaluation_step(net, batch):
 
 
 def probe():
-    """The version, the vector code and the BLAS in use: None for the reference one."""
+    """The version, and the file of the BLAS in use: None for the reference one."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
         fast = re.search(r"(/\S*(openblas|blis|mkl_core|atlas)\S*)", maps.read())
-    cpu = re.search(r"CPU capability usage: (\S+)", torch.__config__.show())
-    return {"torch": torch.__version__, "cpu": cpu.group(1) if cpu else "",
-            "blas": fast.group(1) if fast else None}
+    return {"torch": torch.__version__, "blas": fast.group(1) if fast else None}
 
 
 def main():
