@@ -149,7 +149,7 @@ static int choose_prefix(const struct gt_spec *spec, const char **prefix, struct
 static int load(struct mnist *m, const struct gt_spec *spec, struct gt_err *err)
 {
 	struct gt_data_info *info = &m->source.info;
-	uint32_t images[3], labels[1];
+	uint32_t images[3] = { 0 }, labels[1] = { 0 };
 	const char *prefix;
 	int rc = choose_prefix(spec, &prefix, err);
 

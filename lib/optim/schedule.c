@@ -37,14 +37,16 @@ static double warmup_stable_decay(const struct gt_schedule *s, int64_t step)
 
 double gt_schedule_lr(const struct gt_schedule *s, int64_t step)
 {
+	int64_t falls;
+
 	if (step < s->warmup)
 		return s->lr * (double)(step + 1) / (double)(s->warmup + 1);
 	switch (s->kind) {
 	case GT_CONSTANT:
 		break;
 	case GT_STEP:
-		return fmax(
-		    s->min_lr, s->lr * pow(s->gamma, (double)((step - s->warmup) / s->every)));
+		falls = (step - s->warmup) / s->every;
+		return fmax(s->min_lr, s->lr * pow(s->gamma, (double)falls));
 	case GT_COSINE:
 		return cosine(s, step);
 	case GT_WSD:

@@ -214,7 +214,7 @@ static void test_refusals(void **state)
 {
 	struct fixture *f = *state;
 	struct gt_tree opaque = { .kind = GT_TREE_OPAQUE, .opaque = { .class_name = "os.system" } };
-	struct gt_tree *list = gt_tree_list(&f->arena, &f->err), *deep = list;
+	struct gt_tree *list = gt_tree_list(&f->arena, &f->err), *deep;
 
 	put(f, "x", &opaque);
 	assert_int_equal(gt_torch_save(f->path, f->root, &f->err), GT_ENOTSUP);

@@ -221,8 +221,8 @@ static void test_attention_dropout_share(void **state)
 {
 	static const struct attention_case c = { 2, 130, 2, 8, 0.25 };
 	struct gt_call call = attention_call(GT_F32, &c);
-	double kept = 0, all = (double)(c.b * c.heads * c.t * (c.t + 1) / 2);
-	int64_t C = c.heads * c.d;
+	int64_t C = c.heads * c.d, pairs = c.b * c.heads * c.t * (c.t + 1) / 2;
+	double kept = 0, all = (double)pairs;
 
 	(void)state;
 	for (int64_t i = 0; i < gt_tensor_elements(&call.in[0]); i++)

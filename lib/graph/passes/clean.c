@@ -21,6 +21,7 @@ static bool is_pure(const struct gt_node *n)
 static bool same_node(const struct gt_node *a, const struct gt_node *b)
 {
 	return a->op == b->op && !memcmp(a->in, b->in, sizeof(a->in)) &&
+	       /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): all bytes are set */
 	       !memcmp(&a->attrs, &b->attrs, sizeof(a->attrs));
 }
 
