@@ -1,38 +1,19 @@
 /* train.c - gtrain train: train a model. */
 #include <math.h>
 #include <omp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/stop.h"
 #include "cmd/train_options.h"
 #include "cmd/train_plan.h"
 #include "lib/base/opt_json.h"
 #include "lib/base/text.h"
 #include "lib/train/run_dir.h"
 #include "lib/train/train.h"
-
-/* The one thing a signal handler may touch. */
-static volatile sig_atomic_t stop_asked;
-
-static void ask_to_stop(int signal_number)
-{
-	(void)signal_number;
-	stop_asked = 1;
-}
-
-/* The first signal asks; SA_RESETHAND lets the second one end the process at once. */
-static void catch_signals(void)
-{
-	struct sigaction action = { .sa_handler = ask_to_stop, .sa_flags = (int)SA_RESETHAND };
-
-	sigemptyset(&action.sa_mask);
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-}
 
 /* runs/MODEL-DATE-TIME, in the options' own memory. */
 static const char *default_out(struct gt_cmd_env *env, const char *model, struct gt_err *err)
@@ -161,24 +142,56 @@ static int print_result(
 	return 0;
 }
 
+/* A word as the shell reads it back. */
+static void print_word(FILE *stream, const char *word)
+{
+	const char *plain =
+	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,=@%";
+
+	if (*word && word[strspn(word, plain)] == '\0') {
+		fputs(word, stream);
+		return;
+	}
+	fputc('\'', stream);
+	for (; *word; word++)
+		*word == '\'' ? fputs("'\\''", stream) : fputc(*word, stream);
+	fputc('\'', stream);
+}
+
+static int say_how_to_resume(struct gt_cmd_env *env, const struct gt_train_cli *cli,
+    const struct gt_train_result *r, struct gt_err *err)
+{
+	char *word = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&word, &size);
+
+	if (!stream)
+		return gt_err_sys(err, "cannot quote '%s'", cli->out);
+	print_word(stream, cli->out);
+	if (!fclose(stream))
+		gt_log_info(&env->log,
+		    "stopped after step %lld of %lld, saved; go on with: gtrain train --resume auto --out %s",
+		    (long long)r->step, (long long)r->total, word);
+	free(word);
+	return 0;
+}
+
 static int conclude(struct gt_cmd_env *env, const struct gt_train_cli *cli,
     const struct gt_train_result *r, struct gt_err *err)
 {
 	char time[GT_TEXT_SIZE];
 
 	gt_text_duration(time, r->train_s);
-	if (r->stopped)
-		gt_log_info(&env->log,
-		    "stopped after step %lld of %lld, saved; go on with: gtrain train --resume auto --out %s",
-		    (long long)r->step, (long long)r->total, cli->out);
-	else
+	if (r->stopped && say_how_to_resume(env, cli, r, err))
+		return err->code;
+	if (!r->stopped)
 		gt_log_info(&env->log, "done: %lld steps in %s, run directory %s",
 		    (long long)r->total, time, cli->out);
 	return cli->common.json ? print_result(cli, r, err) : 0;
 }
 
-static int run(
-    struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train *t, struct gt_err *err)
+static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train *t,
+    struct gt_stop *stop, struct gt_err *err)
 {
 	struct gt_progress progress = { .stream = stderr,
 		.terminal = isatty(STDERR_FILENO) && env->log.level >= GT_LOG_NORMAL,
@@ -196,8 +209,8 @@ static int run(
 			gt_metrics_observer(writer) };
 
 		env->log.progress = &progress;
-		catch_signals();
-		rc = gt_train_run(t, config, observers, 2, &stop_asked, &result, err);
+		stop->polite = true;
+		rc = gt_train_run(t, config, observers, 2, &stop->asked, &result, err);
 		env->log.progress = NULL;
 	}
 	if (!rc)
@@ -207,38 +220,51 @@ static int run(
 	return rc;
 }
 
-int gt_cmd_train(int argc, char **argv)
+/* Settle what to do and do it. */
+static int train(
+    struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_stop *stop, struct gt_err *err)
 {
 	struct gt_train_options options;
 	struct gt_train *t = NULL;
+	int rc = load_config(env, cli, err);
+
+	if (!rc)
+		rc = gt_opts_require(&env->opts, err);
+	if (!rc)
+		rc = check(cli, err);
+	if (!rc && !cli->out) {
+		cli->out = default_out(env, cli->model, err);
+		rc = cli->out ? 0 : GT_ENOMEM;
+	}
+	if (!rc)
+		rc = gather(&options, env, cli, err);
+	if (rc)
+		return rc;
+	if (cli->threads)
+		omp_set_num_threads((int)cli->threads);
+	rc = gt_train_open(&t, &options, cli->dry_run, &env->log, err);
+	if (!rc) {
+		adopt(cli, &options);
+		rc = cli->dry_run ? gt_cmd_print_plan(t, cli->common.json, err)
+		                  : run(env, cli, t, stop, err);
+	}
+	gt_train_close(t);
+	return rc;
+}
+
+int gt_cmd_train(int argc, char **argv)
+{
 	struct gt_train_cli cli;
 	struct gt_cmd_env env;
+	struct gt_stop stop;
 	struct gt_err err = GT_ERR_INIT;
-	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	int status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
 
 	if (status != GT_CMD_GO)
 		return status;
-	rc = load_config(&env, &cli, &err);
-	if (!rc)
-		rc = gt_opts_require(&env.opts, &err);
-	if (!rc)
-		rc = check(&cli, &err);
-	if (!rc && !cli.out) {
-		cli.out = default_out(&env, cli.model, &err);
-		rc = cli.out ? 0 : GT_ENOMEM;
+	if (!gt_stop_listen(&stop, &err)) {
+		train(&env, &cli, &stop, &err);
+		gt_stop_release(&stop);
 	}
-	if (!rc)
-		rc = gather(&options, &env, &cli, &err);
-	if (rc)
-		return gt_cmd_end(&env, &err);
-	if (cli.threads)
-		omp_set_num_threads((int)cli.threads);
-	rc = gt_train_open(&t, &options, cli.dry_run, &env.log, &err);
-	if (!rc) {
-		adopt(&cli, &options);
-		rc = cli.dry_run ? gt_cmd_print_plan(t, cli.common.json, &err)
-		                 : run(&env, &cli, t, &err);
-	}
-	gt_train_close(t);
 	return gt_cmd_end(&env, &err);
 }

@@ -49,7 +49,7 @@ static const struct {
 	{ "gelu", KEY_GELU, offsetof(struct gt_arch_config, gelu) },
 };
 
-enum { KEYS = sizeof(keys) / sizeof(keys[0]), LARGEST = 1 << 24 };
+enum { KEYS = sizeof(keys) / sizeof(keys[0]), LARGEST = 1 << 24, MOST_LAYERS = 1000 };
 
 static bool word_in(const char *list, const char *word)
 {
@@ -105,7 +105,8 @@ static int parse_pair(struct gt_model *m, char *pair, struct gt_err *err)
 	for (int i = 0; value && i < KEYS; i++) {
 		if (strcmp(keys[i].name, pair) || !word_in(m->arch->keys, pair))
 			continue;
-		if (parse_value(keys[i].type, value, (char *)&m->config + keys[i].offset))
+		if (parse_value(keys[i].type, value, (char *)&m->config + keys[i].offset) &&
+		    m->config.layers <= MOST_LAYERS)
 			return 0;
 		return gt_err_set(err, GT_EINVAL, "model '%s': '%s' is not a value for '%s'",
 		    m->arch->name, value, pair);

@@ -19,6 +19,16 @@ static int64_t step_flops(const struct gt_train *t, const struct gt_plan_summary
 	return (int64_t)(full->cost.flops * (double)t->o.accumulate);
 }
 
+uint64_t gt_train_memory_bytes(const struct gt_train *t)
+{
+	const struct gt_program *p = t->steps.full.plan ? &t->steps.full : &t->steps.tail;
+	struct gt_plan_summary s;
+
+	gt_plan_summarize(p->plan, &s);
+	return s.parameter_bytes + s.gradient_bytes + (uint64_t)state_bytes(t) + s.buffer_bytes +
+	       t->arena_bytes;
+}
+
 json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_program *p = t->steps.full.plan ? &t->steps.full : &t->steps.tail;
@@ -35,9 +45,7 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 	    (json_int_t)step_flops(t, &s), "memory_bytes", "parameters",
 	    (json_int_t)s.parameter_bytes, "gradients", (json_int_t)s.gradient_bytes, "optimizer",
 	    (json_int_t)state, "buffers", (json_int_t)s.buffer_bytes, "arena",
-	    (json_int_t)t->arena_bytes, "total",
-	    (json_int_t)(s.parameter_bytes + s.gradient_bytes + (size_t)state + s.buffer_bytes +
-	                 t->arena_bytes),
+	    (json_int_t)t->arena_bytes, "total", (json_int_t)gt_train_memory_bytes(t),
 	    "arena_bytes_without_sharing", (json_int_t)s.temporary_bytes,
 	    "communicated_bytes_per_step", (json_int_t)0);
 	if (!out)

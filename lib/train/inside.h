@@ -29,4 +29,7 @@ struct gt_train {
 /* settle.c: work out what the options leave open, once model and data are known. */
 int gt_train_settle(struct gt_train *t, struct gt_err *err);
 
+/* describe.c: what the run takes, but for its data. */
+uint64_t gt_train_memory_bytes(const struct gt_train *t);
+
 #endif

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/text.h"
+#include "lib/device/cpu.h"
 #include "lib/train/inside.h"
 #include "lib/train/run_dir.h"
 #include "lib/train/snapshot.h"
@@ -90,6 +92,28 @@ static int open_programs(struct gt_train *t, struct gt_err *err)
 	if (gt_program_pair_arena(&t->evals) > t->arena_bytes)
 		t->arena_bytes = gt_program_pair_arena(&t->evals);
 	return 0;
+}
+
+/* The kernel hands out more memory than there is, and kills who uses it: better to hear so before. */
+static int check_memory(const struct gt_train *t, struct gt_err *err)
+{
+	uint64_t wanted = gt_train_memory_bytes(t), there;
+	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE];
+	struct gt_cpu cpu;
+	int rc = gt_cpu_read(&cpu, "", err);
+
+	if (rc)
+		return rc;
+	there = cpu.memory_total_bytes.known ? cpu.memory_total_bytes.value : UINT64_MAX;
+	if (cpu.memory_limit_bytes.known && cpu.memory_limit_bytes.value < there)
+		there = cpu.memory_limit_bytes.value;
+	gt_cpu_release(&cpu);
+	if (wanted <= there)
+		return 0;
+	gt_err_set(err, GT_ENOMEM, "the run needs %s of memory, this machine has %s",
+	    gt_text_bytes(a, wanted), gt_text_bytes(b, there));
+	return gt_err_hint(
+	    err, "use a smaller model, or a smaller --batch with --accumulate; --dry-run tells");
 }
 
 static int take_memory(struct gt_train *t, struct gt_err *err)
@@ -201,6 +225,8 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		    &t->store, t->model, &t->input, t->backend, t->device, true, err);
 	if (!rc)
 		rc = open_programs(t, err);
+	if (!rc && !dry)
+		rc = check_memory(t, err);
 	if (!rc && !dry)
 		rc = take_memory(t, err);
 	if (!rc && !dry)

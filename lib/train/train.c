@@ -89,7 +89,8 @@ static int run_micro_batch(
 		rc = gt_plan_run(p->plan, err);
 	if (!rc)
 		rc = gt_plan_read(p->plan, p->io.loss, &share, sizeof(share), err);
-	*loss += share;
+	if (!rc)
+		*loss += share;
 	return rc;
 }
 
@@ -217,7 +218,7 @@ static bool save_is_due(const struct gt_train *t)
 
 /* ---- the loop ---- */
 
-static int train_to_the_end(struct loop *l, const volatile sig_atomic_t *stop, struct gt_err *err)
+static int train_to_the_end(struct loop *l, const atomic_bool *stop, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
 	int rc = 0;
@@ -287,8 +288,7 @@ static int begin_run_dir(struct loop *l, struct gt_err *err)
 }
 
 int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_observer *observers,
-    int observer_count, const volatile sig_atomic_t *stop, struct gt_train_result *result,
-    struct gt_err *err)
+    int observer_count, const atomic_bool *stop, struct gt_train_result *result, struct gt_err *err)
 {
 	struct gt_start_report start = { .dir = t->o.out,
 		.step = t->step,

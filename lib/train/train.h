@@ -3,7 +3,8 @@
 #define GT_TRAIN_TRAIN_H
 
 #include <jansson.h>
-#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 
 #include "lib/optim/optim.h"
 #include "lib/train/observer.h"
@@ -66,7 +67,7 @@ struct gt_train_result {
  *         as it was.
  */
 int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_observer *observers,
-    int observer_count, const volatile sig_atomic_t *stop, struct gt_train_result *result,
+    int observer_count, const atomic_bool *stop, struct gt_train_result *result,
     struct gt_err *err);
 
 #endif

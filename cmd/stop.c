@@ -1,0 +1,74 @@
+/* stop.c - SIGINT and SIGTERM, heard by a thread of their own. */
+#include "cmd/stop.h"
+
+#include <string.h>
+#include <time.h>
+
+/* What timeout(1) or a shell passes on besides the terminal comes twice, and means once. */
+#define TWICE_S 0.1
+
+static void both(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGTERM);
+}
+
+/* As if there were no gtrain in between: the status says which signal it was. */
+static void end_process(int signal_number, const sigset_t *set)
+{
+	signal(signal_number, SIG_DFL);
+	raise(signal_number);
+	pthread_sigmask(SIG_UNBLOCK, set, NULL);
+}
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+static void *wait_for_signals(void *context)
+{
+	struct gt_stop *s = context;
+	double first = 0;
+	sigset_t set;
+	int signal_number;
+
+	both(&set);
+	for (;;) {
+		if (sigwait(&set, &signal_number))
+			continue;
+		if (!s->polite)
+			end_process(signal_number, &set);
+		if (!atomic_exchange(&s->asked, true))
+			first = now();
+		else if (now() - first > TWICE_S)
+			end_process(signal_number, &set);
+	}
+	return NULL;
+}
+
+int gt_stop_listen(struct gt_stop *s, struct gt_err *err)
+{
+	sigset_t set;
+	int failed;
+
+	*s = (struct gt_stop){ 0 };
+	both(&set);
+	pthread_sigmask(SIG_BLOCK, &set, &s->before);
+	failed = pthread_create(&s->thread, NULL, wait_for_signals, s);
+	if (!failed)
+		return 0;
+	pthread_sigmask(SIG_SETMASK, &s->before, NULL);
+	return gt_err_set(err, GT_ENOMEM, "cannot start a thread: %s", strerror(failed));
+}
+
+void gt_stop_release(struct gt_stop *s)
+{
+	pthread_cancel(s->thread); /* sigwait() can be cancelled */
+	pthread_join(s->thread, NULL);
+	pthread_sigmask(SIG_SETMASK, &s->before, NULL);
+}

@@ -1,0 +1,28 @@
+/* stop.h - SIGINT and SIGTERM, heard by a thread of their own. */
+#ifndef GT_CMD_STOP_H
+#define GT_CMD_STOP_H
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdatomic.h>
+
+#include "lib/base/err.h"
+
+/*
+ * A handler would run on whichever thread computes, and machine code that keeps data below its stack pointer, as
+ * oneDNN 2.6's products do, does not survive that: its heap was seen corrupted. So every thread blocks the two
+ * signals, but for one that waits for them.
+ */
+struct gt_stop {
+	atomic_bool asked;  /* by a first signal while `polite` */
+	atomic_bool polite; /* false: a signal ends the process at once */
+	pthread_t thread;
+	sigset_t before; /* the caller's signal mask */
+};
+
+/* Listen; not yet polite. Call it before any other thread starts: they inherit the mask. */
+int gt_stop_listen(struct gt_stop *s, struct gt_err *err);
+void gt_stop_release(struct gt_stop *s);
+
+#endif
