@@ -7,6 +7,7 @@
 
 #include "cmd/ckpt_source.h"
 #include "cmd/generate_options.h"
+#include "lib/base/text.h"
 #include "lib/train/generate.h"
 #include "lib/train/weights.h"
 
@@ -113,6 +114,31 @@ static int write_text(struct generation *g, const struct gt_generate_cli *cli, s
 	return gt_generate(&g->program, g->prompt, g->prompt_count, &options, emit, g, err);
 }
 
+/* JSON holds Unicode alone; what is none of it, as a model of bytes may write, becomes U+FFFD. */
+static json_t *unicode(const char *text, size_t size)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	char *valid = NULL;
+	size_t valid_size = 0;
+	FILE *stream = open_memstream(&valid, &valid_size);
+	json_t *string = NULL;
+	uint32_t code;
+
+	for (size_t i = 0; stream && i < size;) {
+		int length = gt_text_utf8(p + i, size - i, &code);
+
+		if (length)
+			fwrite(p + i, 1, (size_t)length, stream);
+		else
+			fputs("\xEF\xBF\xBD", stream);
+		i += length ? (size_t)length : 1;
+	}
+	if (stream && !fclose(stream))
+		string = json_stringn(valid, valid_size);
+	free(valid);
+	return string;
+}
+
 static int write_json(struct generation *g, const struct gt_generate_cli *cli, struct gt_err *err)
 {
 	char *text = NULL;
@@ -127,11 +153,10 @@ static int write_json(struct generation *g, const struct gt_generate_cli *cli, s
 	if (fclose(g->out) && !rc)
 		rc = gt_err_sys(err, "cannot hold the text");
 	if (!rc) {
-		out =
-		    json_pack("{s:s,s:o}", "prompt", cli->prompt, "text", json_stringn(text, size));
+		out = json_pack("{s:o,s:o}", "prompt", unicode(cli->prompt, strlen(cli->prompt)),
+		    "text", unicode(text, size));
 		if (!out)
-			rc = gt_err_set(
-			    err, GT_EFORMAT, "the text is not UTF-8, JSON cannot hold it");
+			rc = gt_err_set(err, GT_ENOMEM, "out of memory");
 	}
 	if (!rc) {
 		json_dumpf(out, stdout, 0);

@@ -152,3 +152,27 @@ char *gt_text_duration(char out[GT_TEXT_SIZE], double seconds)
 		snprintf(out, GT_TEXT_SIZE, "%lld:%02lld", s / 60, s % 60);
 	return out;
 }
+
+int gt_text_utf8(const unsigned char *p, size_t left, uint32_t *code)
+{
+	static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
+	int length = p[0] < 0x80       ? 1
+	             : p[0] >> 5 == 6  ? 2
+	             : p[0] >> 4 == 14 ? 3
+	             : p[0] >> 3 == 30 ? 4
+	                               : 0;
+	uint32_t c;
+
+	if (!length || (size_t)length > left)
+		return 0;
+	c = length == 1 ? p[0] : p[0] & (0x7Fu >> length);
+	for (int i = 1; i < length; i++) {
+		if (p[i] >> 6 != 2)
+			return 0;
+		c = c << 6 | (p[i] & 0x3F);
+	}
+	if (c < least[length] || c >= 0x110000 || (c >= 0xD800 && c < 0xE000))
+		return 0;
+	*code = c;
+	return length;
+}

@@ -7,6 +7,7 @@
 
 #include "lib/base/mem.h"
 #include "lib/base/philox.h"
+#include "lib/base/text.h"
 #include "lib/data/source.h"
 #include "lib/data/tokenizer.h"
 
@@ -102,7 +103,7 @@ static int scan_chars(
 {
 	for (size_t i = 0; i < map->size;) {
 		uint32_t code = 0;
-		int step = gt_utf8_decode(map->data + i, map->size - i, &code);
+		int step = gt_text_utf8(map->data + i, map->size - i, &code);
 
 		if (!step) {
 			gt_err_set(err, GT_EFORMAT, "not UTF-8 at byte %zu", i);
@@ -167,7 +168,7 @@ static int encode_file(
 
 	for (size_t i = 0; i < map->size;) {
 		uint32_t code = map->data[i];
-		int step = bytes ? 1 : gt_utf8_decode(map->data + i, map->size - i, &code);
+		int step = bytes ? 1 : gt_text_utf8(map->data + i, map->size - i, &code);
 		int32_t id = gt_tokenizer_id(t->tok, code);
 
 		if (id < 0)

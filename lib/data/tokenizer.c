@@ -7,6 +7,7 @@
 
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
+#include "lib/base/text.h"
 
 struct token {
 	unsigned char text[4]; /* UTF-8, or one byte */
@@ -20,30 +21,6 @@ struct gt_tokenizer {
 	int32_t *ids;         /* [codes], by code point; -1: none */
 	uint32_t codes;
 };
-
-int gt_utf8_decode(const unsigned char *p, size_t left, uint32_t *code)
-{
-	static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
-	int length = p[0] < 0x80       ? 1
-	             : p[0] >> 5 == 6  ? 2
-	             : p[0] >> 4 == 14 ? 3
-	             : p[0] >> 3 == 30 ? 4
-	                               : 0;
-	uint32_t c;
-
-	if (!length || (size_t)length > left)
-		return 0;
-	c = length == 1 ? p[0] : p[0] & (0x7Fu >> length);
-	for (int i = 1; i < length; i++) {
-		if (p[i] >> 6 != 2)
-			return 0;
-		c = c << 6 | (p[i] & 0x3F);
-	}
-	if (c < least[length] || c >= GT_CODE_POINTS || (c >= 0xD800 && c < 0xE000))
-		return 0;
-	*code = c;
-	return length;
-}
 
 static struct token encode_code(uint32_t c)
 {
@@ -152,9 +129,8 @@ static int read_tokens(struct gt_tokenizer **out, const json_t *list, struct gt_
 		size_t length = json_string_length(item);
 		uint32_t code;
 
-		if (!length ||
-		    (size_t)gt_utf8_decode(
-		        (const unsigned char *)json_string_value(item), length, &code) != length)
+		if (!length || (size_t)gt_text_utf8((const unsigned char *)json_string_value(item),
+		                   length, &code) != length)
 			return gt_err_set(err, GT_EFORMAT, "token %zu is not a character", i);
 		if (tok->ids[code] >= 0)
 			return gt_err_set(err, GT_EFORMAT, "tokens %d and %zu are the same",
@@ -237,7 +213,7 @@ int gt_tokenizer_encode(const struct gt_tokenizer *tok, const char *text, size_t
 		return GT_ENOMEM;
 	for (size_t i = 0; i < length && !rc;) {
 		uint32_t code = bytes[i];
-		int step = tok->bytes ? 1 : gt_utf8_decode(bytes + i, length - i, &code);
+		int step = tok->bytes ? 1 : gt_text_utf8(bytes + i, length - i, &code);
 		int32_t id = step ? gt_tokenizer_id(tok, code) : -1;
 
 		if (!step)

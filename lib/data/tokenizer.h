@@ -10,10 +10,6 @@
 
 enum { GT_CODE_POINTS = 0x110000 };
 
-/* Decode one UTF-8 code point (strictly: no surrogates, nothing overlong) from `left` > 0 bytes;
- * its length, or 0 where the bytes are not UTF-8. */
-int gt_utf8_decode(const unsigned char *p, size_t left, uint32_t *code);
-
 /* The 256 bytes. */
 int gt_tokenizer_new_bytes(struct gt_tokenizer **out, struct gt_err *err);
 

@@ -110,6 +110,7 @@ static const char *map_all(
 /* Which tensor goes into each slot; NULL: none. */
 struct fit {
 	const struct gt_tree_tensor **tensors; /* [slot_count] */
+	bool *own;                             /* [slot_count] it came under its own name */
 };
 
 static int add_name(
@@ -147,6 +148,7 @@ static int fit_entry(struct gt_store *store, const struct gt_model *model, const
 {
 	const struct gt_slot *slot = gt_store_find(store, name);
 	const struct gt_model_alias *alias = slot ? NULL : alias_of(model, name);
+	ptrdiff_t place;
 
 	if (alias && !alias->own)
 		return 0;
@@ -155,11 +157,17 @@ static int fit_entry(struct gt_store *store, const struct gt_model *model, const
 	if (!slot)
 		return add_name(
 		    &report->unexpected, &report->unexpected_count, capacity, name, err);
+	place = slot - store->slots;
+	if (!alias && fit->own[place]) {
+		gt_err_set(err, GT_EINVAL, "two keys of the checkpoint are '%s'", slot->name);
+		return gt_err_hint(err, "does a --map match more than it should?");
+	}
 	if (check_shape(slot, tensor, err))
 		return err ? err->code : GT_EFORMAT;
 	/* A tied value may come under both names; its own wins. */
-	if (!alias || !fit->tensors[slot - store->slots])
-		fit->tensors[slot - store->slots] = tensor;
+	if (!alias || !fit->tensors[place])
+		fit->tensors[place] = tensor;
+	fit->own[place] |= !alias;
 	return 0;
 }
 
@@ -224,8 +232,9 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
 	*report = (struct gt_weights_report){ 0 };
 	snprintf(report->note, sizeof(report->note), "%s", sd->note);
 	fit.tensors = gt_calloc(store->slot_count, sizeof(*fit.tensors), err);
-	if (!fit.tensors)
-		return GT_ENOMEM;
+	fit.own = gt_calloc(store->slot_count, sizeof(*fit.own), err);
+	if (!fit.tensors || !fit.own)
+		rc = GT_ENOMEM;
 	for (size_t i = 0; !rc && i < sd->count; i++) {
 		const char *name = map_all(options->maps, sd->entries[i].name, &report->arena, err);
 
@@ -241,6 +250,7 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
 		if (fit.tensors[i])
 			rc = copy_tensor(store, &store->slots[i], fit.tensors[i], err);
 	free(fit.tensors);
+	free(fit.own);
 	return rc;
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # kill.bats - runs that are stopped, killed at any moment, and resumed: the same bits as never stopped.
 
+bats_require_minimum_version 1.5.0
 load helpers
 load runs
 

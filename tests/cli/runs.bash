@@ -1,9 +1,9 @@
 # runs.bash - small runs for the tests of train, eval and generate.
 
 # One turn of OpenMP's waiting: several test files may run at a time on few cores.
-export GOMP_SPINCOUNT=2000
-# shellcheck disable=SC2034 # the tests read them
-RANDOM_DATA=random:8/3,samples=64 GPT=gpt:layers=1,heads=2,width=16,block=16
+export GOMP_SPINCOUNT=2000 RANDOM_DATA=random:8/3,samples=64
+# shellcheck disable=SC2034 # the tests read it
+GPT=gpt:layers=1,heads=2,width=16,block=16
 
 # check JSON EXPRESSION: the document, as d, makes the Python expression true.
 check() {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # train.bats - gtrain train: the run directory, what is said meanwhile, and what the options do.
 
+bats_require_minimum_version 1.5.0
 load helpers
 load runs
 

@@ -1,0 +1,147 @@
+#!/usr/bin/env bats
+# eval.bats - gtrain eval and gtrain generate.
+
+bats_require_minimum_version 1.5.0
+load helpers
+load runs
+
+setup_file() {
+	cd "$BATS_FILE_TMPDIR" || return
+	cat "$ROOT"/LICENSE >text.txt
+	"$GTRAIN" train --model "$GPT" --data text:text.txt --steps 40 --batch 8 --lr 1e-2 --out text -q
+	"$GTRAIN" train --model mlp:8,16,3 --data "$RANDOM_DATA" --batch 8 --steps 30 --out table -q
+}
+
+setup() {
+	cd "$BATS_FILE_TMPDIR" || return
+}
+
+@test "eval prints exactly the promised keys, of a run directory, a checkpoint, a state_dict" {
+	local ckpt
+	for ckpt in table table/checkpoints/step-00000030.pth table/model.pth; do
+		gtrain eval --ckpt $ckpt --data "$RANDOM_DATA" --json
+		equal "$status" 0
+		check "$out" 'list(d) == ["loss", "top1", "top5", "perplexity", "n"] and d["n"] == 64
+			and d["top5"] == 1 and abs(d["perplexity"] - 2.718281828459045 ** d["loss"]) < 1e-6'
+		[ "${first=$out}" = "$out" ]
+	done
+	cp table/model.pth alone.pth
+	gtrain eval --ckpt alone.pth --data "$RANDOM_DATA" --json
+	equal "$status" 2
+	[[ $err == *"--model is missing"*"hint: --model"* ]]
+	gtrain eval --ckpt alone.pth --data "$RANDOM_DATA" --json --model mlp:8,16,3
+	equal "$out" "$first"
+}
+
+@test "the numbers depend neither on the batch nor on the workers; tails count once" {
+	local batch workers wanted
+	for data in text:text.txt "$RANDOM_DATA"; do
+		run=table
+		[[ $data == text* ]] && run=text
+		wanted=
+		for batch in 1 5 64 1000; do
+			for workers in 0 3; do
+				gtrain eval --ckpt $run --data "$data" --batch $batch --workers $workers --json
+				equal "$status" 0
+				: "${wanted:=$out}"
+				check "[$wanted, $out]" 'd[0]["n"] == d[1]["n"] and d[0]["top1"] == d[1]["top1"]
+					and all(abs(d[0][k] - d[1][k]) < 1e-6 * (1 + d[0][k]) for k in d[0])'
+			done
+		done
+	done
+	gtrain eval --ckpt text --data text:text.txt --json
+	check "$out" "d['n'] == $(wc -m <text.txt) - 1"
+}
+
+@test "keys are renamed, listed, or refused" {
+	gtrain eval --ckpt table/model.pth --model mlp:8,16,3 --data "$RANDOM_DATA" --map '^2\.=4.'
+	equal "$status" 1
+	[[ $err == *"2 keys are missing, the first is '2.weight'; 2 unexpected, the first is '4.weight'"*"hint: --map"* ]]
+	gtrain eval --ckpt table/model.pth --data "$RANDOM_DATA" --map '^2\.=4.' --strict=no --json
+	equal "$status" 0
+	[[ $err == *"missing key '2.weight'"*"unexpected key '4.bias'"* ]]
+	gtrain eval --ckpt table/model.pth --data "$RANDOM_DATA" --map '^2\.=4.' --map '^([0-9])=n\1' \
+		--map 'n4=2' --map '^n=' --json
+	equal "$status" 0
+	gtrain eval --ckpt table/model.pth --data "$RANDOM_DATA" --map '(=x'
+	equal "$status" 2
+	[[ $err == *"'(=x' is no regular expression"* ]]
+	gtrain eval --ckpt table/model.pth --data "$RANDOM_DATA" --map 'bias=weight'
+	equal "$status" 2
+	[[ $err == *"two keys of the checkpoint are '0.weight'"* ]]
+	gtrain eval --ckpt table/model.pth --data "$RANDOM_DATA" --model mlp:8,17,3
+	equal "$status" 1
+	[[ $err == *"tensor '0.weight' has shape [16, 8], the model wants [17, 8]"* ]]
+}
+
+@test "what is no checkpoint is refused in a line" {
+	mkdir -p nothing
+	echo '<!DOCTYPE html><html>404</html>' >page.pth
+	head -c 900 table/model.pth >cut.pth
+	: >empty.pth
+	local file
+	for file in nothing page.pth cut.pth empty.pth missing.pth text.txt /dev/null; do
+		gtrain eval --ckpt $file --model mlp:8,16,3 --data "$RANDOM_DATA" --json
+		equal "$status" 1
+		equal "$out" ""
+		[[ $err == "gtrain: error: "*"$file"* ]]
+		(($(wc -l <<<"$err") <= 2))
+	done
+}
+
+@test "the same seed writes the same text, another seed another" {
+	gtrain generate --ckpt text --tokens 60 --seed 5
+	equal "$status" 0
+	local first=$out
+	gtrain generate --ckpt text/model.pth --tokens 60 --seed 5 --threads 1
+	equal "$out" "$first"
+	gtrain generate --ckpt text --tokens 60 --seed 6
+	[ "$out" != "$first" ]
+}
+
+@test "temperature 0 is greedy, and so is top-k 1" {
+	gtrain generate --ckpt text --prompt Permission --tokens 60 --temperature 0
+	equal "$status" 0
+	local first=$out
+	equal ${#out} 70
+	gtrain generate --ckpt text --prompt Permission --tokens 60 --temperature 2 --top-k 1 --seed 9
+	equal "$out" "$first"
+	gtrain generate --ckpt text --prompt Permission --tokens 60 --temperature 1e-300
+	equal "$out" "$first"
+}
+
+@test "a prompt longer than the block goes on from its end" {
+	gtrain generate --ckpt text --prompt "is hereby granted, free of charge" --tokens 30 --temperature 0
+	equal "$status" 0
+	local first=${out: -30}
+	gtrain generate --ckpt text --prompt "d, free of charge" --tokens 30 --temperature 0
+	equal "${out: -30}" "$first"
+}
+
+@test "generate --json, and what it cannot do" {
+	gtrain generate --ckpt text --prompt "Copy" --tokens 20 --json
+	equal "$status" 0
+	check "$out" 'list(d) == ["prompt", "text"] and d["text"].startswith(d["prompt"]) and len(d["text"]) == 24'
+	gtrain generate --ckpt text --prompt "~é" --tokens 20
+	equal "$status" 1
+	equal "$out" ""
+	[[ $err == *"the character '~' (U+007E)"* ]]
+	gtrain generate --ckpt text --prompt "" --tokens 20
+	equal "$status" 2
+	gtrain generate --ckpt table --tokens 5
+	equal "$status" 2
+	run -1 bash -c '"$GTRAIN" generate --ckpt text --tokens 5 2>&1 >/dev/full'
+	equal "$output" "gtrain: error: cannot write the text: No space left on device"
+	run -1 bash -c '"$GTRAIN" generate --ckpt text --tokens 5 --json 2>&1 >/dev/full'
+	run -1 bash -c '"$GTRAIN" eval --ckpt table --data "$RANDOM_DATA" -q 2>&1 >/dev/full'
+	equal "$output" "gtrain: error: cannot write to standard output: No space left on device"
+}
+
+@test "a byte-level model speaks JSON whatever bytes it writes" {
+	head -c 4000 /dev/urandom >bytes
+	gtrain train --model "$GPT" --data text:bytes,level=byte --steps 2 --batch 4 --out bytes-run -q
+	equal "$status" 0
+	gtrain generate --ckpt bytes-run --tokens 64 --temperature 1 --json
+	equal "$status" 0
+	check "$out" 'len(d["text"]) > 20 and "\ufffd" in d["text"]'
+}
