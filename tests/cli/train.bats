@@ -104,3 +104,128 @@ hint: leave ${case% *} as it was; --init-from starts a new run from its weights"
 	equal "$status" 0
 	equal "$(cd run && find . -name '*tmp*')" ./notes.tmp-mine
 }
+
+# ---- the run directory ----
+
+@test "the run directory is as promised, and its config.json repeats the run to the bit" {
+	folders 14 a b
+	gtrain train --model lenet --data images:images,channels=1,size=12 --val-split 0.2 --batch 4 --epochs 3 \
+		--augment flip --log-every 1 --save-every 2 --keep 2 --out run -q
+	equal "$status" 0
+	equal "$out$err" ""
+	equal "$(cd run && find . | sort | xargs)" ". ./best.pth ./checkpoints ./checkpoints/step-00000016.pth ./checkpoints/step-00000018.pth ./config.json ./metrics.jsonl ./model.pth"
+	lines run/metrics.jsonl 'all(list(x) == "split step epoch loss lr grad_norm samples_per_s time_s".split() for x in t)
+		and all(list(x) == "split step loss top1 top5 perplexity n time_s".split() for x in v)
+		and [x["step"] for x in t] == list(range(1, 19)) and [x["epoch"] for x in t] == [0] * 6 + [1] * 6 + [2] * 6
+		and [x["step"] for x in v] == [6, 12, 18] and all(x["n"] == 6 for x in v)'
+	# Every option, and none left open but those that have no value.
+	check "$(<run/config.json)" 'sorted(d) == sorted(set('"$("$GTRAIN" help --json | python3 -c '
+import json, sys
+print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "train" for o in c["options"]])')"') \
+		- {"out", "config", "resume", "dry-run", "help", "json", "quiet", "verbose", "color"})
+		and [k for k in d if d[k] is None and k not in ("val", "init-from", "steps", "threads")] == []'
+	gtrain train --config run/config.json --out again -q
+	equal "$status" 0
+	cmp run/model.pth again/model.pth
+	cmp run/best.pth again/best.pth
+	cmp run/config.json again/config.json
+	gtrain train --config run/config.json --out other --seed 1 --epochs 1 -q
+	run ! cmp -s run/model.pth other/model.pth
+}
+
+@test "text has tokens_per_s, the last step a line, and threads don't change the bits" {
+	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --batch 8 --steps 3 --threads 1 --out one -q
+	equal "$status" 0
+	lines one/metrics.jsonl 'len(d) == 1 and d[0]["step"] == 3
+		and list(d[0]) == "split step epoch loss lr grad_norm samples_per_s tokens_per_s time_s".split()'
+	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --batch 8 --steps 3 --threads 2 --workers 0 --out two -q
+	cmp one/model.pth two/model.pth
+	[ -s one/vocab.json ]
+}
+
+@test "progress is plain lines without a terminal, drawn on one, absent when quiet" {
+	local arguments=(train --model mlp:8,16,3 --data "$RANDOM_DATA" --batch 8 --steps 400)
+	gtrain "${arguments[@]}" --log-every 200 --out plain
+	equal "$out" ""
+	[[ $err == "step 200/400 50% loss "*$'\n'"step 400/400 100% loss "*$'\n'"done: 400 steps in "* ]]
+	[[ $err != *$'\r'* && $err != *$'\033'* ]]
+	gtrain "${arguments[@]}" --val-split 0.1 --json --out json
+	python3 -c 'import json, sys; d = json.loads(sys.argv[1]); assert sorted(d) == ["out", "step", "steps", "stopped", "train_s", "val"]' "$out"
+	equal "$(wc -l <<<"$out")" 1
+	command -v script >/dev/null || skip "script is not here"
+	TERM=xterm run script -qec "'$GTRAIN' ${arguments[*]} --out drawn" /dev/null
+	[[ $output == *$'\r'"step "*$'\033[K'* ]]
+	TERM=xterm run script -qec "'$GTRAIN' ${arguments[*]} --out quiet --quiet" /dev/null
+	equal "$output" ""
+}
+
+@test "a dry run prints the plan and writes nothing" {
+	gtrain train --model mlp:8,16,3 --data "$RANDOM_DATA" --batch 8 --dry-run
+	equal "$status" 0
+	[[ $out == *"195 parameters"*"64 samples, 8 steps per epoch"*"memory per device"* ]]
+	gtrain train --model mlp:8,16,3 --data "$RANDOM_DATA" --batch 8 --dry-run --json --out run
+	check "$out" 'd["parameters"] == 195 and d["steps"] == 80 and d["memory_bytes"]["total"]
+		== sum(d["memory_bytes"][k] for k in d["memory_bytes"] if k != "total")'
+	equal "$(ls -A | grep -v '^out$\|^err$')" ""
+}
+
+# ---- steps and batches ----
+
+@test "accumulation is a larger batch, in the short last step of an epoch too" {
+	# 52 samples: steps of 16, 16, 16 and 4; by eights, the last step has a single short micro-batch.
+	local case common=(train --model mlp:8,16,3 --data random:8/3,samples=52 --epochs 3 --log-every 1 --lr 1e-2 -q)
+	gtrain "${common[@]}" --batch 16 --out whole
+	for case in "8 2" "4 4" "2 8" "6 3"; do
+		gtrain "${common[@]}" --batch "${case% *}" --accumulate "${case#* }" --out "by ${case% *}"
+		equal "$status" 0
+		[ "$case" != "6 3" ] || continue # another size of step
+		python3 - whole "by ${case% *}" <<-'E'
+			import json, sys
+			a, b = ([json.loads(l) for l in open(d + "/metrics.jsonl")] for d in sys.argv[1:])
+			assert len(a) == len(b) == 12
+			for x, y in zip(a, b):
+			    assert abs(x["loss"] - y["loss"]) < 1e-5 and abs(x["grad_norm"] - y["grad_norm"]) < 1e-4, (x, y)
+		E
+	done
+	lines "by 6/metrics.jsonl" 'len(t) == 9' # 9 micro-batches an epoch, the last of 4
+	gtrain "${common[@]}" --batch 16 --drop-last --out dropped
+	lines dropped/metrics.jsonl 'len(t) == 9'
+	gtrain "${common[@]}" --batch 64 --drop-last --out none
+	equal "$status" 2
+	[[ $err == *"52 samples are fewer than one batch of 64"*"hint: "* ]]
+	gtrain "${common[@]}" --batch 64 --out tail
+	lines tail/metrics.jsonl 'len(t) == 3'
+}
+
+@test "learning rates follow their formulas" {
+	local case common=(train --model mlp:8,3 --data "$RANDOM_DATA" --steps 40 --lr 0.1 --log-every 1 -q)
+	local after='[0.1 * (i + 1) / 6 for i in range(5)] +'
+	while IFS='|' read -r case wanted; do
+		rm -rf run
+		# shellcheck disable=SC2086 # words
+		gtrain "${common[@]}" $case --out run
+		equal "$status" 0
+		lines run/metrics.jsonl "all(abs(x['lr'] - y) < 1e-8 for x, y in zip(t, $wanted)) and len(t) == 40"
+	done <<-E
+		--lr-schedule constant --warmup 0|[0.1] * 40
+		--lr-schedule constant --warmup 5|$after [0.1] * 35
+		--lr-schedule step --warmup 5 --lr-step 10 --lr-gamma 0.5 --min-lr 0|$after [0.1 * 0.5 ** (i // 10) for i in range(35)]
+		--lr-schedule cosine --warmup 5 --min-lr 0.02|$after [0.02 + 0.04 * (1 + math.cos(math.pi * i / 35)) for i in range(35)]
+		--lr-schedule wsd --warmup 5 --decay-steps 8 --min-lr 0.02|$after [0.1] * 27 + [0.02 + 0.08 * (8 - i) / 8 for i in range(8)]
+		|[0.1 * (i + 1) / 5 for i in range(4)] + [0.01 + 0.045 * (1 + math.cos(math.pi * i / 36)) for i in range(36)]
+	E
+}
+
+@test "a run starts from the weights of another" {
+	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --batch 8 --steps 90 --lr 1e-2 --out first -q
+	equal "$status" 0
+	local from
+	tail -c 500 "$ROOT"/LICENSE >part.txt # fewer characters: the vocabulary must stay the first one's
+	for from in first first/model.pth first/checkpoints/step-00000090.pth; do
+		rm -rf second
+		gtrain train --model "$GPT" --data text:part.txt --init-from $from --batch 8 --steps 1 --out second
+		equal "$status" 0
+		cmp first/vocab.json second/vocab.json
+		lines second/metrics.jsonl 't[0]["loss"] < 3'
+	done
+}
