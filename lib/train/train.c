@@ -306,9 +306,9 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 	int rc;
 
 	*result = (struct gt_train_result){ .best_step = -1 };
-	rc = begin_run_dir(&l, err);
+	rc = open_loader(&l, err); /* which may refuse options: before anything is written */
 	if (!rc)
-		rc = open_loader(&l, err);
+		rc = begin_run_dir(&l, err);
 	if (!rc)
 		rc = TELL(&l, start, &start, err);
 	if (!rc)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # kill.bats - runs that are stopped, killed at any moment, and resumed: the same bits as never stopped.
+# shellcheck disable=SC2016,SC2054,SC2154 # code for others; commas in options; what helpers set
 
 bats_require_minimum_version 1.5.0
 load helpers

@@ -1,0 +1,154 @@
+#!/usr/bin/env bats
+# bad.bats - what people, files and disks do wrong: a line that says what, a hint, nothing left behind.
+# shellcheck disable=SC2016,SC2054,SC2154 # code for others; commas in options; what helpers set
+
+bats_require_minimum_version 1.5.0
+load helpers
+load runs
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+	mkdir work
+	cd work || return
+}
+
+# Both forms of failure, with the words looked for: refused STATUS PATTERN COMMAND ARGUMENT...
+# One line of error, at most one of hint; no run directory, nothing on standard output.
+refused() {
+	local wanted=$1 pattern=$2
+	shift 2
+	gtrain "$@"
+	echo "gtrain $*" && echo "$err"
+	equal "$status" "$wanted"
+	equal "$out" ""
+	[[ $err == "gtrain: error: "*$pattern* ]]
+	(($(grep -c . <<<"$err") <= 2))
+	[[ $err != *$'\n'* || $err == *$'\n'"hint: "* ]]
+	[ ! -e out ] || {
+		find out
+		return 1
+	}
+}
+
+train=(train --model mlp --steps 2 --batch 4 --out out -q --data)
+
+@test "data that is not there, cut, or lies" {
+	refused 1 "No such file" "${train[@]}" csv:missing.csv
+	refused 1 "No such file" train --model "$GPT" --steps 1 --out out --data text:missing.txt
+	refused 1 "missing" "${train[@]}" images:missing
+	refused 2 "unknown kind of data 'imags'" "${train[@]}" imags:missing
+	refused 2 "unknown kind of data" "${train[@]}" data.csv
+	refused 2 "has no path" "${train[@]}" csv
+	refused 2 "unknown option 'bogus'" "${train[@]}" "csv:x.csv,bogus=1"
+	rows 9 'print(i, "x" if i == 5 else i, i % 2, sep=",")' >word.csv
+	refused 1 "line 6, column 1: 'x' is not a number" "${train[@]}" csv:word.csv
+	: >empty.csv
+	refused 1 "empty.csv" "${train[@]}" csv:empty.csv
+	echo short >short.txt
+	refused 2 "too few for one block of 16" train --model "$GPT" --steps 1 --out out --data text:short.txt
+	mkdir idx
+	python3 -c 'import gzip, struct
+for name, magic, shape in (("images-idx3", 0x803, (50, 6, 6)), ("labels-idx1", 0x801, (50,))):
+	count = 1
+	for n in shape: count *= n
+	head = struct.pack(">I", magic) + b"".join(struct.pack(">I", n) for n in shape)
+	gz = gzip.compress(head + bytes(i * 7 % 10 for i in range(count)))
+	open(f"idx/train-{name}-ubyte.gz", "wb").write(gz[:len(gz) // 2] if "images" in name else gz)'
+	refused 1 "train-images-idx3-ubyte.gz" "${train[@]}" mnist:idx
+	folders 3 a b
+	tar czf images.tar.gz images
+	head -c 400 images.tar.gz >cut.tar.gz
+	refused 1 "cut.tar.gz" "${train[@]}" images:cut.tar.gz
+	mkdir images/none
+	refused 2 "the class folder 'none' in 'images' has no images" "${train[@]}" images:images
+	rmdir images/none
+	# A header that promises 9999x9999 pixels, and one that is cut.
+	python3 -c 'import struct, zlib
+b = bytearray(open("images/a/001.png", "rb").read())
+b[16:24] = struct.pack(">II", 9999, 9999)
+b[29:33] = struct.pack(">I", zlib.crc32(bytes(b[12:29])))
+open("images/a/001.png", "wb").write(b)'
+	refused 1 "001.png" "${train[@]}" images:images,size=12
+	head -c 60 images/b/001.png >images/a/001.png
+	refused 1 "001.png" "${train[@]}" images:images,size=12
+	rm -r images/a
+	refused 2 "classes" "${train[@]}" "$RANDOM_DATA" --val random:9/3
+}
+
+@test "models and settings that make no sense" {
+	local text=text:$ROOT/LICENSE
+	refused 2 "width=30 does not divide into heads=4" train --model gpt:width=30,heads=4 --data "$text" --out out
+	refused 1 "no memory: " train --model gpt:width=1000000 --data "$text" --out out
+	refused 2 "'1000000' is not a value for 'layers'" train --model gpt:layers=1000000 --data "$text" --out out
+	refused 1 "memory" train --model gpt:vocab=16777216,width=4096 --data "$text" --out out
+	refused 2 "unknown model 'gptx'" train --model gptx --data "$text" --out out
+	refused 2 "a GPT takes text" train --model gpt --data "$RANDOM_DATA" --out out
+	refused 2 "does not take text" train --model mlp --data "$text" --out out
+	refused 2 "goes from 9 to 3, the data has 8 features" train --model mlp:9,3 --data "$RANDOM_DATA" --out out
+	refused 1 "--device: this build computes on 'cpu' only" "${train[@]}" "$RANDOM_DATA" --device cuda
+	refused 2 "--min-lr" "${train[@]}" "$RANDOM_DATA" --lr 0.1 --min-lr 1
+	refused 2 "nesterov" "${train[@]}" "$RANDOM_DATA" --optimizer sgd --momentum 0 --nesterov
+	refused 2 "--batch" "${train[@]}" "$RANDOM_DATA" --batch 0
+	refused 2 "only images can be augmented" "${train[@]}" "$RANDOM_DATA" --augment flip
+	refused 2 "--model is" train --data "$RANDOM_DATA" --out out
+	refused 2 "exclude each other" train --model mlp --data "$RANDOM_DATA" --val "$RANDOM_DATA" --val-split 0.1 --out out
+	refused 1 "checkpoint 'nothing'" "${train[@]}" "$RANDOM_DATA" --init-from nothing
+	refused 1 "checkpoint 'nothing'" "${train[@]}" "$RANDOM_DATA" --resume nothing
+	echo '{"lr": 1, "lrr": 2}' >config.json
+	refused 2 "config.json: unknown option 'lrr'" "${train[@]}" "$RANDOM_DATA" --config config.json
+}
+
+@test "a loss that is no longer finite stops the run; checkpoints stay" {
+	gtrain train --model mlp --data "$RANDOM_DATA" --optimizer sgd --lr 1e10 --warmup 0 --steps 50 --save-every 1 --log-every 1 --batch 8 --out run -q
+	equal "$status" 1
+	[[ $err == "gtrain: error: the "*" at step "*"hint: a lower --lr"* ]]
+	[ ! -e run/model.pth ]
+	equal "$(find run -name '*.tmp-*')" ""
+	lines run/metrics.jsonl True
+}
+
+@test "a run directory that cannot be one" {
+	: >file
+	gtrain train --model mlp --data "$RANDOM_DATA" --steps 1 --out file
+	equal "$status" 1
+	[[ $err == *"file"*"hint: --out names"* ]]
+	gtrain train --model mlp --data "$RANDOM_DATA" --steps 1 --out /proc/run
+	equal "$status" 1
+	mkdir -p run/metrics.jsonl
+	gtrain train --model mlp --data "$RANDOM_DATA" --steps 1 --out run
+	equal "$status" 1
+	[[ $err == *"run/metrics.jsonl"* ]]
+	mkdir -p other/model.pth
+	gtrain train --model mlp --data "$RANDOM_DATA" --steps 1 --out other -q
+	equal "$status" 1
+	equal "$err" "gtrain: error: cannot write 'other/model.pth': it is a directory, not a file"
+}
+
+@test "a file that may not grow, and a full disk, are errors that leave nothing half written" {
+	local blocks
+	# In blocks of 1 KiB: the model, the checkpoint, the metrics are what does not fit, in turn.
+	for blocks in 0 1 4 8; do
+		rm -rf run
+		run -1 bash -c 'ulimit -f "$1"; "$GTRAIN" train --model mlp:8,16,3 --data "$RANDOM_DATA" --batch 1 \
+			--epochs 2 --log-every 1 --save-every 8 --out run -q 2>&1 | head -c 900; exit "${PIPESTATUS[0]}"' - $blocks
+		[[ $output == *"File too large"* ]]
+		equal "$(find run -name '*.tmp-*')" ""
+	done
+	for f in run/checkpoints/*.pth; do
+		gtrain eval --ckpt "$f" --data "$RANDOM_DATA"
+		equal "$status" 0
+	done
+	# With room again it goes on; the torn line of metrics goes.
+	gtrain train --resume auto --out run -q
+	equal "$status" 0
+	lines run/metrics.jsonl '[x["step"] for x in t] == list(range(1, 129))'
+	mkdir full
+	mount -t tmpfs -o size=64k none full 2>/dev/null || skip "root: cannot mount a small file system"
+	gtrain train --model mlp:8,256,3 --data "$RANDOM_DATA" --steps 9 --batch 8 --save-every 1 --keep 0 --out full/run -q
+	local left
+	left=$(find full -name '*.tmp-*')
+	umount full
+	equal "$status" 1
+	[[ $err == *"No space left on device"* ]]
+	equal "$left" ""
+}
