@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # bad.bats - what people, files and disks do wrong: a line that says what, a hint, nothing left behind.
-# shellcheck disable=SC2016,SC2054,SC2154 # code for others; commas in options; what helpers set
+# shellcheck disable=SC2016,SC2054,SC2154,SC2012 # code for others; commas in options; what helpers set; ls sorts
 
 bats_require_minimum_version 1.5.0
 load helpers
@@ -90,7 +90,7 @@ open("images/a/001.png", "wb").write(b)'
 	refused 2 "nesterov" "${train[@]}" "$RANDOM_DATA" --optimizer sgd --momentum 0 --nesterov
 	refused 2 "--batch" "${train[@]}" "$RANDOM_DATA" --batch 0
 	refused 2 "only images can be augmented" "${train[@]}" "$RANDOM_DATA" --augment flip
-	refused 2 "--model is" train --data "$RANDOM_DATA" --out out
+	refused 2 "--model MODEL is missing" train --data "$RANDOM_DATA" --out out
 	refused 2 "exclude each other" train --model mlp --data "$RANDOM_DATA" --val "$RANDOM_DATA" --val-split 0.1 --out out
 	refused 1 "checkpoint 'nothing'" "${train[@]}" "$RANDOM_DATA" --init-from nothing
 	refused 1 "checkpoint 'nothing'" "${train[@]}" "$RANDOM_DATA" --resume nothing

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # eval.bats - gtrain eval and gtrain generate.
-# shellcheck disable=SC2016,SC2054,SC2154 # code for others; commas in options; what helpers set
+# shellcheck disable=SC2016,SC2054,SC2154,SC2012 # code for others; commas in options; what helpers set; ls sorts
 
 bats_require_minimum_version 1.5.0
 load helpers

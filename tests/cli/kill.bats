@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # kill.bats - runs that are stopped, killed at any moment, and resumed: the same bits as never stopped.
-# shellcheck disable=SC2016,SC2054,SC2154 # code for others; commas in options; what helpers set
+# shellcheck disable=SC2016,SC2054,SC2154,SC2012 # code for others; commas in options; what helpers set; ls sorts
 
 bats_require_minimum_version 1.5.0
 load helpers
@@ -47,13 +47,13 @@ survive() {
 		start "$@" --out run --resume auto -q
 		((kills < 12)) || break
 		sleep_ms=$((30 + RANDOM % 170))
-		sleep "$(printf '0.%03d' $sleep_ms)"
-		kill -KILL $pid 2>/dev/null || break
-		wait $pid || true
+		sleep "$(printf "0.%03d" "$sleep_ms")"
+		kill -KILL "$pid" 2>/dev/null || break
+		wait "$pid" || true
 		((++kills))
 		readable run/checkpoints/*.pth run/best.pth run/model.pth
 	done
-	wait $pid
+	wait "$pid"
 	echo "killed $kills times"
 	((kills > 0))
 	cmp whole/model.pth run/model.pth
@@ -92,8 +92,8 @@ untimed() {
 		rm -rf "with $signal"
 		start "${options[@]}" --out "with $signal"
 		wait_for "with $signal/metrics.jsonl" '"step":7,'
-		kill -$signal $pid
-		wait $pid
+		kill -"$signal" "$pid"
+		wait "$pid"
 		grep -q "go on with: gtrain train --resume auto --out 'with $signal'" err
 		lines "with $signal/metrics.jsonl" "len(t) < 150"
 		equal "$(ls "with $signal/checkpoints")" "$(printf 'step-%08d.pth' \
@@ -112,11 +112,11 @@ untimed() {
 		--steps 1000 --out run
 	wait_for run/config.json '}' # the step takes very long
 	sleep 0.3
-	kill -INT $pid
+	kill -INT "$pid"
 	sleep 0.3
-	kill -0 $pid
-	kill -INT $pid
-	wait $pid || status=$?
+	kill -0 "$pid"
+	kill -INT "$pid"
+	wait "$pid" || status=$?
 	equal "$status" 130
 }
 

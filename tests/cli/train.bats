@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # train.bats - gtrain train: the run directory, what is said meanwhile, and what the options do.
-# shellcheck disable=SC2016,SC2054,SC2154 # code for others; commas in options; what helpers set
+# shellcheck disable=SC2016,SC2054,SC2154,SC2012 # code for others; commas in options; what helpers set; ls sorts
 
 bats_require_minimum_version 1.5.0
 load helpers
@@ -50,7 +50,7 @@ hint: classes are matched by their names"
 # ---- going on, and not mixing runs ----
 
 @test "a finished run resumed says its result again and changes nothing" {
-	gtrain train --model mlp --data $RANDOM_DATA --batch 8 --steps 12 --val-split 0.2 --out run -q
+	gtrain train --model mlp --data "$RANDOM_DATA" --batch 8 --steps 12 --val-split 0.2 --out run -q
 	equal "$status" 0
 	cp -r run before
 	gtrain train --resume auto --out run --json
@@ -62,9 +62,9 @@ hint: classes are matched by their names"
 }
 
 @test "a directory with checkpoints is no place for another run" {
-	gtrain train --model mlp --data $RANDOM_DATA --batch 8 --steps 4 --out run -q
+	gtrain train --model mlp --data "$RANDOM_DATA" --batch 8 --steps 4 --out run -q
 	equal "$status" 0
-	gtrain train --model mlp --data $RANDOM_DATA --batch 8 --steps 2 --out run
+	gtrain train --model mlp --data "$RANDOM_DATA" --batch 8 --steps 2 --out run
 	equal "$status" 2
 	equal "$err" "gtrain: error: 'run' holds a run that is at step 4 already
 hint: --resume auto goes on with it; another --out begins anew"
@@ -80,7 +80,7 @@ hint: --out names the directory of the run"
 
 @test "what a run cannot change is refused when it is resumed" {
 	local case
-	gtrain train --model mlp:8,9,3 --data $RANDOM_DATA --batch 8 --steps 4 --out run -q
+	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --batch 8 --steps 4 --out run -q
 	equal "$status" 0
 	for case in "--model mlp:8,7,3" "--batch 4" "--seed 1" "--optimizer sgd" --drop-last \
 		"--val-split 0.5" "--accumulate 2"; do
@@ -101,7 +101,7 @@ hint: leave ${case% *} as it was; --init-from starts a new run from its weights"
 @test "temporary files of a killed run go" {
 	mkdir -p run/checkpoints
 	touch run/model.pth.tmp-4711-0 run/checkpoints/step-00000001.pth.tmp-99-12 run/notes.tmp-mine
-	gtrain train --model mlp --data $RANDOM_DATA --steps 1 --out run -q
+	gtrain train --model mlp --data "$RANDOM_DATA" --steps 1 --out run -q
 	equal "$status" 0
 	equal "$(cd run && find . -name '*tmp*')" ./notes.tmp-mine
 }
