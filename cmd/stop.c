@@ -41,6 +41,8 @@ static void *wait_for_signals(void *context)
 	for (;;) {
 		if (sigwait(&set, &signal_number))
 			continue;
+		if (s->ending)
+			return NULL;
 		if (!s->polite)
 			end_process(signal_number, &set);
 		if (!atomic_exchange(&s->asked, true))
@@ -48,7 +50,6 @@ static void *wait_for_signals(void *context)
 		else if (now() - first > TWICE_S)
 			end_process(signal_number, &set);
 	}
-	return NULL;
 }
 
 int gt_stop_listen(struct gt_stop *s, struct gt_err *err)
@@ -68,7 +69,8 @@ int gt_stop_listen(struct gt_stop *s, struct gt_err *err)
 
 void gt_stop_release(struct gt_stop *s)
 {
-	pthread_cancel(s->thread); /* sigwait() can be cancelled */
+	s->ending = true;
+	pthread_kill(s->thread, SIGTERM);
 	pthread_join(s->thread, NULL);
 	pthread_sigmask(SIG_SETMASK, &s->before, NULL);
 }

@@ -10,13 +10,14 @@
 #include "lib/base/err.h"
 
 /*
- * A handler would run on whichever thread computes, and machine code that keeps data below its stack pointer, as
- * oneDNN 2.6's products do, does not survive that: its heap was seen corrupted. So every thread blocks the two
- * signals, but for one that waits for them.
+ * A handler would run on whichever thread computes, and runs stopped inside oneDNN 2.6's products
+ * were seen to end with a corrupted heap. So every thread blocks the two signals, but for one that
+ * waits for them.
  */
 struct gt_stop {
 	atomic_bool asked;  /* by a first signal while `polite` */
 	atomic_bool polite; /* false: a signal ends the process at once */
+	atomic_bool ending; /* the signal that comes next is gt_stop_release()'s own */
 	pthread_t thread;
 	sigset_t before; /* the caller's signal mask */
 };

@@ -126,6 +126,10 @@ open("images/a/001.png", "wb").write(b)'
 
 @test "a file that may not grow, and a full disk, are errors that leave nothing half written" {
 	local blocks
+
+	if ldd "$GTRAIN" | grep -q libomp; then
+		skip "LLVM's OpenMP writes a file of its own before main()"
+	fi
 	# In blocks of 1 KiB: the model, the checkpoint, the metrics are what does not fit, in turn.
 	for blocks in 0 1 4 8; do
 		rm -rf run
