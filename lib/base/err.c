@@ -1,6 +1,7 @@
 /* err.c - errors as values. */
 #include "lib/base/err.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,8 +11,7 @@ int gt_err_set(struct gt_err *err, int code, const char *format, ...)
 {
 	va_list ap;
 
-	if (!err)
-		return code;
+	assert(err);
 	err->code = code;
 	err->hint[0] = '\0';
 	va_start(ap, format);
@@ -26,8 +26,7 @@ int gt_err_sys(struct gt_err *err, const char *format, ...)
 	va_list ap;
 	size_t used;
 
-	if (!err)
-		return GT_EIO;
+	assert(err);
 	err->code = saved == ENOMEM ? GT_ENOMEM : GT_EIO;
 	err->hint[0] = '\0';
 	va_start(ap, format);
@@ -42,8 +41,7 @@ int gt_err_hint(struct gt_err *err, const char *format, ...)
 {
 	va_list ap;
 
-	if (!err)
-		return GT_EINVAL;
+	assert(err);
 	va_start(ap, format);
 	vsnprintf(err->hint, sizeof(err->hint), format, ap);
 	va_end(ap);
@@ -56,8 +54,7 @@ int gt_err_prefix(struct gt_err *err, const char *format, ...)
 	va_list ap;
 	size_t used;
 
-	if (!err)
-		return GT_EINVAL;
+	assert(err);
 	memcpy(old, err->text, sizeof(old));
 	va_start(ap, format);
 	vsnprintf(err->text, sizeof(err->text), format, ap);

@@ -247,8 +247,9 @@ bool gt_tree_as_int(const struct gt_tree *tree, int64_t *out)
 		if (tree->tensor.ndim)
 			return false;
 		if (!is_float(tree->tensor.dtype))
-			return !gt_tensor_read(&tree->tensor, GT_I64, out, NULL);
-		return !gt_tensor_read(&tree->tensor, GT_F64, &real, NULL) && whole(real, out);
+			return !gt_tensor_read(&tree->tensor, GT_I64, out, GT_ERR_IGNORED);
+		return !gt_tensor_read(&tree->tensor, GT_F64, &real, GT_ERR_IGNORED) &&
+		       whole(real, out);
 	default:
 		return false;
 	}
@@ -263,7 +264,8 @@ bool gt_tree_as_float(const struct gt_tree *tree, double *out)
 		return true;
 	}
 	if (tree && tree->kind == GT_TREE_TENSOR && is_float(tree->tensor.dtype))
-		return !tree->tensor.ndim && !gt_tensor_read(&tree->tensor, GT_F64, out, NULL);
+		return !tree->tensor.ndim &&
+		       !gt_tensor_read(&tree->tensor, GT_F64, out, GT_ERR_IGNORED);
 	if (!gt_tree_as_int(tree, &integer))
 		return false;
 	*out = (double)integer;

@@ -275,7 +275,7 @@ int gt_plan_new(
 	return 0;
 out:
 	gt_plan_free(p);
-	return err ? err->code : GT_ENOMEM;
+	return err->code;
 }
 
 void gt_plan_free(struct gt_plan *p)

@@ -141,7 +141,7 @@ int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct g
 	return 0;
 out:
 	gt_store_free(s);
-	return err ? err->code : GT_ENOMEM;
+	return err->code;
 }
 
 void gt_store_free(struct gt_store *s)

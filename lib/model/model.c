@@ -277,5 +277,5 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 	judge(g, purpose, io);
 	if (!gt_graph_status(g, err))
 		return 0;
-	return err ? err->code : GT_EINVAL;
+	return err->code;
 }

@@ -141,7 +141,7 @@ int gt_optim_new(struct gt_optim **out, struct gt_store *store,
 	return 0;
 out:
 	gt_optim_free(o);
-	return err ? err->code : GT_EINVAL;
+	return err->code;
 }
 
 void gt_optim_free(struct gt_optim *o)
@@ -181,7 +181,7 @@ int gt_optim_step(struct gt_optim *o, double lr, float *grad_norm, struct gt_err
 	const float *g = o->store->gradients;
 
 	if (b->copy_in(o->store->device, o->scalars, &scalars, sizeof(scalars), err))
-		return err ? err->code : GT_EDEVICE;
+		return err->code;
 	k->clip(g, o->store->flat_count, o->scalars);
 	for (size_t i = 0; i < o->range_count; i++) {
 		const struct range *r = &o->ranges[i];
@@ -196,7 +196,7 @@ int gt_optim_step(struct gt_optim *o, double lr, float *grad_norm, struct gt_err
 	}
 	o->steps++;
 	if (b->copy_out(o->store->device, &scalars, o->scalars, sizeof(scalars), err))
-		return err ? err->code : GT_EDEVICE;
+		return err->code;
 	if (grad_norm)
 		*grad_norm = scalars.grad_norm;
 	return 0;

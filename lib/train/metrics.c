@@ -90,7 +90,7 @@ static int start(void *self, const struct gt_start_report *r, struct gt_err *err
 	if (there) {
 		fclose(there);
 		if (keep_lines(w, w->path, r->step, err))
-			return err ? err->code : GT_EIO;
+			return err->code;
 	}
 	w->stream = fopen(w->path, "ae");
 	if (!w->stream)

@@ -47,7 +47,7 @@ int gt_train_settle(struct gt_train *t, struct gt_err *err)
 	struct gt_schedule *s = &t->o.schedule;
 
 	if (settle_length(t, err))
-		return err ? err->code : GT_EINVAL;
+		return err->code;
 	if (isnan(s->lr))
 		s->lr = gt_model_default_lr(t->model, gt_optim_kind_name(t->o.optim.kind));
 	if (isnan(s->min_lr))

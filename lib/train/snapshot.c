@@ -228,7 +228,7 @@ int gt_snapshot_save(const struct gt_snapshot *s, const char *path, struct gt_er
 		put(&w, root, "best", best_tree(&w));
 	if (s->config)
 		put(&w, root, "config", json_tree(&w, s->config));
-	rc = w.failed ? (err ? err->code : GT_ENOMEM) : gt_torch_save(path, root, err);
+	rc = w.failed ? err->code : gt_torch_save(path, root, err);
 	gt_arena_release(&a);
 	return rc;
 }
@@ -238,7 +238,7 @@ int gt_snapshot_save_model(const struct gt_store *store, const struct gt_model *
 {
 	struct gt_arena a = { 0 };
 	struct gt_tree *tree = gt_weights_tree(store, model, &a, err);
-	int rc = tree ? gt_torch_save(path, tree, err) : (err ? err->code : GT_ENOMEM);
+	int rc = tree ? gt_torch_save(path, tree, err) : err->code;
 
 	gt_arena_release(&a);
 	return rc;

@@ -163,7 +163,7 @@ static int fit_entry(struct gt_store *store, const struct gt_model *model, const
 		return gt_err_hint(err, "does a --map match more than it should?");
 	}
 	if (check_shape(slot, tensor, err))
-		return err ? err->code : GT_EFORMAT;
+		return err->code;
 	/* A tied value may come under both names; its own wins. */
 	if (!alias || !fit->tensors[place])
 		fit->tensors[place] = tensor;
@@ -240,7 +240,7 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
 
 		rc = name ? fit_entry(store, model, name, sd->entries[i].tensor, &fit, &capacity,
 		                report, err)
-		          : (err ? err->code : GT_ENOMEM);
+		          : err->code;
 	}
 	if (!rc)
 		rc = find_missing(store, &fit, report, err);

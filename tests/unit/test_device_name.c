@@ -101,17 +101,18 @@ static void test_single(void **state)
 	struct gt_device_name name;
 
 	(void)state;
-	assert_int_equal(gt_device_name_parse(&name, "cuda:3", NULL), 0);
+	assert_int_equal(gt_device_name_parse(&name, "cuda:3", GT_ERR_IGNORED), 0);
 	assert_int_equal(name.type, GT_DEVICE_CUDA);
 	assert_int_equal(name.index, 3);
-	assert_int_equal(gt_device_name_parse(&name, "cuda", NULL), 0);
+	assert_int_equal(gt_device_name_parse(&name, "cuda", GT_ERR_IGNORED), 0);
 	assert_int_equal(name.type, GT_DEVICE_CUDA);
 	assert_int_equal(name.index, 0);
-	assert_int_equal(gt_device_name_parse(&name, "cpu", NULL), 0);
+	assert_int_equal(gt_device_name_parse(&name, "cpu", GT_ERR_IGNORED), 0);
 	assert_int_equal(name.type, GT_DEVICE_CPU);
 	assert_int_equal(name.index, 0);
 	for (size_t i = 0; i < COUNT(refused); i++)
-		assert_int_equal(gt_device_name_parse(&name, refused[i], NULL), GT_EINVAL);
+		assert_int_equal(
+		    gt_device_name_parse(&name, refused[i], GT_ERR_IGNORED), GT_EINVAL);
 }
 
 int main(void)

@@ -74,15 +74,6 @@ static void long_texts_are_cut(void **state)
 	assert_int_equal(strlen(err.text), sizeof(err.text) - 1);
 }
 
-static void no_struct_is_fine(void **state)
-{
-	(void)state;
-	assert_int_equal(gt_err_set(NULL, GT_ENOTSUP, "text"), GT_ENOTSUP);
-	assert_true(gt_err_sys(NULL, "text") < 0);
-	assert_true(gt_err_hint(NULL, "text") < 0);
-	assert_true(gt_err_prefix(NULL, "text") < 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -90,7 +81,6 @@ int main(void)
 		cmocka_unit_test(sys_appends_the_system_s_reason),
 		cmocka_unit_test(prefix_goes_before_and_keeps_code_and_hint),
 		cmocka_unit_test(long_texts_are_cut),
-		cmocka_unit_test(no_struct_is_fine),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

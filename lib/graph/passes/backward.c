@@ -72,7 +72,7 @@ static int differentiate(struct gt_graph *g, struct gt_node *n, struct state *s,
 		return g->err.code;
 	for (int k = 0; k < n->inputs; k++)
 		if (wanted[k] && gather(g, n, k, d_in[k], s, err))
-			return err ? err->code : GT_EINVAL;
+			return err->code;
 	return gt_graph_status(g, err);
 }
 
