@@ -65,6 +65,8 @@ static int build(struct evaluation *e, const struct gt_eval_cli *cli, struct gt_
 	gt_model_input_of(&input, info);
 	rc = gt_program_store(&e->store, e->model, &input, &gt_cpu_backend, 0, false, err);
 	if (!rc)
+		rc = gt_store_alloc(e->store, err);
+	if (!rc)
 		rc = gt_program_pair_init(&e->programs, e->model, &input, info->samples,
 		    (int)cli->batch, false, GT_MODEL_EVAL, false, e->store, err);
 	if (rc)

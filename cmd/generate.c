@@ -77,6 +77,8 @@ static int build(struct generation *g, struct gt_err *err)
 	input.classes = gt_tokenizer_size(g->tokenizer);
 	rc = gt_program_store(&g->store, g->model, &input, &gt_cpu_backend, 0, false, err);
 	if (!rc)
+		rc = gt_store_alloc(g->store, err);
+	if (!rc)
 		rc = gt_program_init(
 		    &g->program, g->model, &input, 1, GT_MODEL_GENERATE, false, g->store, err);
 	if (!rc)

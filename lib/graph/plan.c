@@ -12,8 +12,9 @@ struct place {
 	int home;
 	int first, last; /* steps; of the home, over all values in it */
 	bool in_store;
-	size_t offset; /* of the home, in the arena */
-	char *address; /* in the store */
+	size_t offset;              /* of the home, in the arena */
+	const struct gt_slot *slot; /* in the store: whose data, or gradient */
+	bool gradient;
 };
 
 struct gt_plan {
@@ -44,11 +45,11 @@ static int place_in_store(struct gt_plan *p, const struct gt_value *v, struct gt
 	if (!slot || slot->count != gt_value_elements(v) || slot->dtype != v->dtype)
 		return gt_err_set(
 		    err, GT_EINVAL, "'%s' is not in the store, or of another shape", owner->name);
-	if (v->role == GT_GRADIENT && !p->store->gradients)
+	if (v->role == GT_GRADIENT && !p->store->with_gradients)
 		return gt_err_set(err, GT_EINVAL, "a store without gradients");
 	at->in_store = true;
-	at->address = v->role == GT_GRADIENT ? gt_store_gradient(p->store, slot)
-	                                     : gt_store_data(p->store, slot);
+	at->slot = slot;
+	at->gradient = v->role == GT_GRADIENT;
 	return 0;
 }
 
@@ -56,7 +57,7 @@ static int place_in_store(struct gt_plan *p, const struct gt_value *v, struct gt
 static int find_lifetimes(struct gt_plan *p, struct gt_err *err)
 {
 	const struct gt_graph *g = p->graph;
-	int end = (int)g->node_count;
+	int end = (int)g->node_count, rc;
 
 	for (size_t i = 0; i < g->value_count; i++) {
 		const struct gt_value *v = g->values[i];
@@ -66,8 +67,8 @@ static int find_lifetimes(struct gt_plan *p, struct gt_err *err)
 		at->first = v->role == GT_INPUT ? -1 : end;
 		at->last = v->role == GT_OUTPUT ? end : -1;
 		if ((v->role == GT_PARAMETER || v->role == GT_BUFFER || v->role == GT_GRADIENT) &&
-		    place_in_store(p, v, err))
-			return err->code;
+		    (rc = place_in_store(p, v, err)))
+			return rc;
 	}
 	for (int i = 0; i < end; i++) {
 		const struct gt_node *n = g->nodes[i];
@@ -112,12 +113,8 @@ static void share_bytes(struct gt_plan *p, const struct gt_node *n, int step)
 	if (!y)
 		return;
 	if (n->op->view) {
-		home = home_of(p, n->in[0]->id);
-		if (p->places[y->id]
-		        .in_store) /* a gradient seen in another shape: its maker writes there */
-			join(p, y->id, home);
-		else
-			join(p, home, y->id);
+		/* A view in the store does not come up: the backward pass copies into gradients. */
+		join(p, home_of(p, n->in[0]->id), y->id);
 		return;
 	}
 	for (int k = 0; k < n->inputs; k++) {
@@ -299,11 +296,16 @@ static void *address_of(const struct gt_plan *p, const struct gt_value *v)
 {
 	const struct place *home = &p->places[home_of(p, v->id)];
 
-	return home->in_store ? home->address : p->arena + home->offset;
+	if (!home->in_store)
+		return p->arena + home->offset;
+	return home->gradient ? gt_store_gradient(p->store, home->slot)
+	                      : gt_store_data(p->store, home->slot);
 }
 
 int gt_plan_bind(struct gt_plan *p, void *arena, struct gt_err *err)
 {
+	if (!p->store->allocated)
+		return gt_err_set(err, GT_EINVAL, "the store has no memory yet");
 	p->arena = arena;
 	for (size_t i = 0; i < p->step_count; i++) {
 		struct gt_step *s = &p->steps[i];
@@ -357,7 +359,7 @@ void gt_plan_summarize(const struct gt_plan *p, struct gt_plan_summary *out)
 
 	*out = (struct gt_plan_summary){ 0 };
 	out->parameter_bytes = (size_t)p->store->flat_count * element;
-	out->gradient_bytes = p->store->gradients ? out->parameter_bytes : 0;
+	out->gradient_bytes = p->store->with_gradients ? out->parameter_bytes : 0;
 	out->buffer_bytes = p->store->buffer_bytes;
 	out->arena_bytes = p->arena_bytes;
 	out->temporary_bytes = p->temporary_bytes;

@@ -49,6 +49,10 @@ static int declare_slots(struct gt_store *s, const struct gt_graph *g, struct gt
 
 		if (v->role != GT_PARAMETER && v->role != GT_BUFFER)
 			continue;
+		if (v->dtype != GT_F32 && v->dtype != GT_F64 && v->dtype != GT_I64)
+			return gt_err_set(err, GT_ENOTSUP,
+			    "'%s' is %s: a store takes float32, float64 and int64", v->name,
+			    gt_dtype_name(v->dtype));
 		if (add_slot(s, v, err))
 			return GT_ENOMEM;
 		if (v->role == GT_BUFFER)
@@ -121,27 +125,36 @@ int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct g
     int device, bool with_gradients, struct gt_err *err)
 {
 	struct gt_store *s = gt_calloc(1, sizeof(*s), err);
-	size_t bytes;
+	int rc;
 
 	*out = NULL;
 	if (!s)
 		return GT_ENOMEM;
 	s->backend = backend;
 	s->device = device;
-	if (declare_slots(s, g, err))
-		goto out;
+	s->with_gradients = with_gradients;
+	rc = declare_slots(s, g, err);
+	if (rc) {
+		gt_store_free(s);
+		return rc;
+	}
 	place_parameters(s, g);
 	place_buffers(s);
-	bytes = (size_t)s->flat_count * gt_dtype_size(s->dtype);
-	if (backend->alloc(device, bytes, &s->parameters, err) ||
-	    (with_gradients && backend->alloc(device, bytes, &s->gradients, err)) ||
-	    backend->alloc(device, s->buffer_bytes, &s->buffers, err))
-		goto out;
 	*out = s;
 	return 0;
-out:
-	gt_store_free(s);
-	return err->code;
+}
+
+int gt_store_alloc(struct gt_store *s, struct gt_err *err)
+{
+	size_t bytes = (size_t)s->flat_count * gt_dtype_size(s->dtype);
+	int rc = s->backend->alloc(s->device, bytes, &s->parameters, err);
+
+	if (!rc && s->with_gradients)
+		rc = s->backend->alloc(s->device, bytes, &s->gradients, err);
+	if (!rc)
+		rc = s->backend->alloc(s->device, s->buffer_bytes, &s->buffers, err);
+	s->allocated = !rc;
+	return rc;
 }
 
 void gt_store_free(struct gt_store *s)

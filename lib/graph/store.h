@@ -35,16 +35,22 @@ struct gt_store {
 	int64_t parameter_count; /* elements, without padding */
 	int64_t flat_count;      /* elements, with padding */
 	size_t buffer_bytes;
+	bool with_gradients;
+	bool allocated;   /* by gt_store_alloc(); until then there is no memory */
 	void *parameters; /* device: [flat_count] */
-	void *gradients;  /* device: [flat_count]; NULL in a store for evaluation */
+	void *gradients;  /* device: [flat_count], or NULL without gradients */
 	void *buffers;    /* device: [buffer_bytes] */
 	struct gt_arena arena;
 };
 
-/* Lay out and allocate what the (forward) graph declares. */
+/* Lay out what the (forward) graph declares. No device memory is taken yet: plans can be made, and
+ * their cost told, for more than there is. */
 int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct gt_backend *backend,
     int device, bool with_gradients, struct gt_err *err);
 void gt_store_free(struct gt_store *store);
+
+/* Take the device memory, zeroed. */
+int gt_store_alloc(struct gt_store *store, struct gt_err *err);
 
 /* Give every parameter and buffer its initial value, a pure function of seed, index and element. */
 int gt_store_init(struct gt_store *store, uint64_t seed, struct gt_err *err);

@@ -118,8 +118,10 @@ static int check_memory(const struct gt_train *t, struct gt_err *err)
 
 static int take_memory(struct gt_train *t, struct gt_err *err)
 {
-	int rc = t->backend->alloc(t->device, t->arena_bytes, &t->arena, err);
+	int rc = gt_store_alloc(t->store, err);
 
+	if (!rc)
+		rc = t->backend->alloc(t->device, t->arena_bytes, &t->arena, err);
 	if (!rc)
 		rc = gt_program_pair_bind(&t->steps, t->arena, err);
 	if (!rc)

@@ -62,6 +62,7 @@ static void open_all(struct profile *p, struct gt_err *err)
 	gt_model_input_of(&p->input, gt_dataset_info(p->data));
 	check(gt_program_store(&p->store, p->model, &p->input, &gt_cpu_backend, 0, !p->eval, err),
 	    err);
+	check(gt_store_alloc(p->store, err), err);
 	check(gt_program_init(&p->program, p->model, &p->input, p->batch,
 	          p->eval ? GT_MODEL_EVAL : GT_MODEL_TRAIN, false, p->store, err),
 	    err);

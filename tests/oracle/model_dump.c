@@ -231,7 +231,7 @@ static int prepare(struct run *r, char **argv, struct gt_err *err)
 		r->in.std[i] = 0.25f;
 	}
 	if (gt_program_store(&r->store, r->model, &r->in, &gt_cpu_backend, 0, true, err) ||
-	    gt_store_init(r->store, SEED, err) ||
+	    gt_store_alloc(r->store, err) || gt_store_init(r->store, SEED, err) ||
 	    gt_program_init(&r->program, r->model, &r->in, atoi(argv[7]), GT_MODEL_TRAIN, false,
 	        r->store, err) ||
 	    gt_cpu_backend.alloc(0, gt_plan_arena_bytes(r->program.plan), &r->arena, err) ||

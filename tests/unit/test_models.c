@@ -209,8 +209,9 @@ static struct gt_store *initialised(const char *spec, uint64_t seed)
 	struct gt_graph *g = build(spec, GT_MODEL_TRAIN, 1, &io);
 	struct gt_store *s;
 
-	assert_int_equal(gt_store_new(&s, g, &gt_cpu_backend, 0, false, NULL), 0);
-	assert_int_equal(gt_store_init(s, seed, NULL), 0);
+	assert_int_equal(gt_store_new(&s, g, &gt_cpu_backend, 0, false, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_store_alloc(s, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_store_init(s, seed, GT_ERR_IGNORED), 0);
 	gt_graph_free(g);
 	return s;
 }

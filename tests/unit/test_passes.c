@@ -17,7 +17,7 @@ static struct gt_graph *new_graph(void)
 {
 	struct gt_graph *g;
 
-	assert_int_equal(gt_graph_new(&g, NULL), 0);
+	assert_int_equal(gt_graph_new(&g, GT_ERR_IGNORED), 0);
 	return g;
 }
 
