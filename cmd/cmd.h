@@ -64,12 +64,12 @@ extern const char *const gt_cmd_color_words[];
  *		struct probe_cli cli;
  *		struct gt_cmd_env env;
  *		struct gt_err err = GT_ERR_INIT;
- *		int status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+ *		int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
  *
  *		if (status != GT_CMD_GO)
  *			return status;
- *		...                              // failing functions store their reason in err
- *		return gt_cmd_end(&env, &err);
+ *		rc = ...                         // failing functions store their reason in err
+ *		return gt_cmd_end(&env, rc, &err);
  *	}
  */
 struct gt_cmd_env {
@@ -86,9 +86,9 @@ struct gt_cmd_env {
 int gt_cmd_begin(
     struct gt_cmd_env *env, void *values, struct gt_cmd_common *common, int argc, char **argv);
 
-/* Release, and report `err` if it holds an error. Returns the exit status: GT_EINVAL, whoever found
- * it, is wrong usage, since in a command arguments come from the command line. */
-int gt_cmd_end(struct gt_cmd_env *env, const struct gt_err *err);
+/* Release, and report `err` if rc is not 0. Returns the exit status: GT_EINVAL, whoever found it,
+ * is wrong usage, since in a command arguments come from the command line. */
+int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err);
 
 /* "gtrain: error: ..." and the hint to `log`'s stream; the exit status that fits. */
 int gt_cmd_report(const struct gt_log *log, const struct gt_err *err);

@@ -20,13 +20,36 @@ bool gt_cmd_wants_color(enum gt_cmd_color asked, int fd)
 	return isatty(fd) && term && strcmp(term, "dumb");
 }
 
+/* Where the cause had nothing particular to say. */
+static const char *hint_for(int code)
+{
+	switch (code) {
+	case GT_EINVAL:
+		return "'gtrain help COMMAND' and its manual page say what it takes";
+	case GT_ENOMEM:
+		return "a smaller model or --batch needs less";
+	case GT_EIO:
+		return "check the path, who may read and write it, and the room on the disk";
+	case GT_EFORMAT:
+		return "the file is damaged, or not what its place in the command line calls for";
+	case GT_ENOTSUP:
+		return "'gtrain help COMMAND' says what this release does";
+	default:
+		return "'gtrain probe' tells what this machine and build can do";
+	}
+}
+
 int gt_cmd_report(const struct gt_log *log, const struct gt_err *err)
 {
 	const char *red = log->color ? "\033[31m" : "", *plain = log->color ? "\033[0m" : "";
 
-	fprintf(log->stream, "gtrain: %serror:%s %s\n", red, plain, err->text);
-	if (err->hint[0])
-		fprintf(log->stream, "hint: %s\n", err->hint);
+	const char *hint = err->hint[0] ? err->hint : hint_for(err->code);
+
+	fprintf(log->stream, "gtrain: %serror:%s ", red, plain);
+	gt_log_put(log->stream, err->text);
+	fputs("\nhint: ", log->stream);
+	gt_log_put(log->stream, hint);
+	fputc('\n', log->stream);
 	return err->code == GT_EINVAL ? GT_EXIT_USAGE : GT_EXIT_FAILED;
 }
 
@@ -62,7 +85,7 @@ int gt_cmd_begin(
 	*env = (struct gt_cmd_env){ .cmd = gt_cmd_find(argv[0]), .log = { .stream = stderr } };
 	rc = gt_opts_init(&env->opts, env->cmd->options(), values, &err);
 	if (rc)
-		return gt_cmd_end(env, &err);
+		return gt_cmd_end(env, rc, &err);
 	rc = gt_opts_parse(&env->opts, argc, argv, &err);
 	set_up_log(env, common);
 	if (!rc && common->help) {
@@ -74,13 +97,13 @@ int gt_cmd_begin(
 		rc = check_operands(env, &err);
 	if (rc && !err.hint[0])
 		gt_err_hint(&err, "'gtrain %s --help' lists the options", env->cmd->name);
-	return rc ? gt_cmd_end(env, &err) : GT_CMD_GO;
+	return rc ? gt_cmd_end(env, rc, &err) : GT_CMD_GO;
 }
 
-int gt_cmd_end(struct gt_cmd_env *env, const struct gt_err *err)
+int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err)
 {
 	gt_opts_release(&env->opts);
-	return err->code ? gt_cmd_report(&env->log, err) : GT_EXIT_DONE;
+	return rc ? gt_cmd_report(&env->log, err) : GT_EXIT_DONE;
 }
 
 int gt_cmd_finish_stdout(int status)

@@ -169,7 +169,7 @@ int gt_cmd_eval(int argc, char **argv)
 	if (!rc)
 		log_speed(&env.log, &metrics, gt_dataset_info(e.data));
 	if (!rc)
-		print(&cli, &metrics, gt_dataset_info(e.data)->kind == GT_DATA_TOKENS, &err);
+		rc = print(&cli, &metrics, gt_dataset_info(e.data)->kind == GT_DATA_TOKENS, &err);
 	release(&e);
-	return gt_cmd_end(&env, &err);
+	return gt_cmd_end(&env, rc, &err);
 }

@@ -193,5 +193,5 @@ int gt_cmd_generate(int argc, char **argv)
 		putchar('\n');
 	}
 	release(&g);
-	return gt_cmd_end(&env, &err);
+	return gt_cmd_end(&env, rc, &err);
 }

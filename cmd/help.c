@@ -84,19 +84,21 @@ int gt_cmd_help(int argc, char **argv)
 	struct gt_cmd_env env;
 	struct gt_err err = GT_ERR_INIT;
 	const struct gt_cmd *cmd = NULL;
-	int status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	int rc = 0, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
 
 	if (status != GT_CMD_GO)
 		return status;
-	if (env.opts.operand_count && find_command(&cmd, env.opts.operands[0], &err))
-		return gt_cmd_end(&env, &err);
+	if (env.opts.operand_count)
+		rc = find_command(&cmd, env.opts.operands[0], &err);
+	if (rc)
+		return gt_cmd_end(&env, rc, &err);
 	if (cli.shell != GT_SHELL_NONE)
 		gt_cmd_print_completion(stdout, (enum gt_shell)cli.shell);
 	else if (cli.common.json)
-		print_json(cmd, &err);
+		rc = print_json(cmd, &err);
 	else if (cmd)
 		gt_cmd_print_help(stdout, cmd, env.color);
 	else
 		gt_cmd_print_overview(stdout, env.color);
-	return gt_cmd_end(&env, &err);
+	return gt_cmd_end(&env, rc, &err);
 }

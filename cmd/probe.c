@@ -57,16 +57,15 @@ int gt_cmd_probe(int argc, char **argv)
 	struct gt_cmd_env env;
 	struct gt_probe probe;
 	struct gt_err err = GT_ERR_INIT;
-	int status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
 
 	if (status != GT_CMD_GO)
 		return status;
-	if (!gt_probe_read(&probe, &where, &err)) {
-		if (cli.common.json)
-			gt_probe_print_json(stdout, &probe, &err);
-		else
-			gt_probe_print_text(stdout, env.color, &probe, &err);
+	rc = gt_probe_read(&probe, &where, &err);
+	if (!rc) {
+		rc = cli.common.json ? gt_probe_print_json(stdout, &probe, &err)
+		                     : gt_probe_print_text(stdout, env.color, &probe, &err);
 		gt_probe_release(&probe);
 	}
-	return gt_cmd_end(&env, &err);
+	return gt_cmd_end(&env, rc, &err);
 }

@@ -2,7 +2,8 @@
 #include "cmd/stop.h"
 
 #include <string.h>
-#include <time.h>
+
+#include "lib/base/clock.h"
 
 /* What timeout(1) or a shell passes on besides the terminal comes twice, and means once. */
 #define TWICE_S 0.1
@@ -22,14 +23,6 @@ static void end_process(int signal_number, const sigset_t *set)
 	pthread_sigmask(SIG_UNBLOCK, set, NULL);
 }
 
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
-
 static void *wait_for_signals(void *context)
 {
 	struct gt_stop *s = context;
@@ -46,8 +39,8 @@ static void *wait_for_signals(void *context)
 		if (!s->polite)
 			end_process(signal_number, &set);
 		if (!atomic_exchange(&s->asked, true))
-			first = now();
-		else if (now() - first > TWICE_S)
+			first = gt_clock_s();
+		else if (gt_clock_s() - first > TWICE_S)
 			end_process(signal_number, &set);
 	}
 }

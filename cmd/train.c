@@ -258,13 +258,14 @@ int gt_cmd_train(int argc, char **argv)
 	struct gt_cmd_env env;
 	struct gt_stop stop;
 	struct gt_err err = GT_ERR_INIT;
-	int status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
 
 	if (status != GT_CMD_GO)
 		return status;
-	if (!gt_stop_listen(&stop, &err)) {
-		train(&env, &cli, &stop, &err);
+	rc = gt_stop_listen(&stop, &err);
+	if (!rc) {
+		rc = train(&env, &cli, &stop, &err);
 		gt_stop_release(&stop);
 	}
-	return gt_cmd_end(&env, &err);
+	return gt_cmd_end(&env, rc, &err);
 }

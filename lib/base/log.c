@@ -5,15 +5,30 @@
 
 #include "lib/base/progress.h"
 
+void gt_log_put(FILE *stream, const char *text)
+{
+	for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+		if (*p >= 0x20 && *p != 0x7f)
+			fputc(*p, stream);
+		else if (*p == '\n' || *p == '\t')
+			fprintf(stream, "\\%c", *p == '\n' ? 'n' : 't');
+		else
+			fprintf(stream, "\\x%02x", *p);
+	}
+}
+
 /* `before` and `after` enclose the line; they may hold colors. */
 static void write_line(
     struct gt_log *log, const char *before, const char *after, const char *format, va_list ap)
 {
+	char text[1024];
+
+	vsnprintf(text, sizeof(text), format, ap);
 	flockfile(log->stream);
 	if (log->progress)
 		gt_progress_hide(log->progress);
 	fputs(before, log->stream);
-	vfprintf(log->stream, format, ap);
+	gt_log_put(log->stream, text);
 	fprintf(log->stream, "%s\n", after);
 	fflush(log->stream);
 	funlockfile(log->stream);

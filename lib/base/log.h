@@ -21,6 +21,10 @@ struct gt_log {
 	struct gt_progress *progress; /* drawn on the same stream, or NULL */
 };
 
+/* Write text so that a terminal shows it and obeys none of it: control characters, which names in
+ * files and on command lines may hold, come out as \n, \t or \x1b. */
+void gt_log_put(FILE *stream, const char *text);
+
 /* Always: "warning: ...". */
 void gt_log_warn(struct gt_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -4,9 +4,9 @@
 #include <math.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/text.h"
 
 enum { LONGEST = 240, BAR_LEAST = 8, BAR_MOST = 30, WIDTH_UNKNOWN = 80 };
@@ -15,11 +15,8 @@ static const double interval_s = 0.1;
 
 static double system_clock(void *unused)
 {
-	struct timespec t;
-
 	(void)unused;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+	return gt_clock_s();
 }
 
 /* The terminal's columns now: people resize windows. */

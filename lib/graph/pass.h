@@ -11,6 +11,10 @@ struct gt_pass_options {
 	enum gt_layout images; /* what the backend wants */
 };
 
+/*
+ * A pass may put another value behind the name of an output or a gradient: callers that keep
+ * pointers from before look them up again. Clean-up passes may also run from inside another.
+ */
 struct gt_pass {
 	const char *name;
 	const char *purpose; /* one line for people */

@@ -53,6 +53,15 @@ static const char *state_name(const struct gt_optim_options *o, int which)
 	return which <= MAX_STATES ? kinds[o->kind].states[which] : NULL;
 }
 
+int gt_optim_state_count(const struct gt_optim_options *options)
+{
+	int count = 0;
+
+	while (state_name(options, count))
+		count++;
+	return count;
+}
+
 static int by_offset(const void *x, const void *y)
 {
 	const struct gt_slot *a = *(const struct gt_slot *const *)x;

@@ -54,6 +54,9 @@ const char *gt_optim_state(const struct gt_optim *o, int which, float **flat);
 
 const struct gt_optim_options *gt_optim_options(const struct gt_optim *o);
 
+/* How many states an optimizer of these options keeps: flat buffers as large as the parameters'. */
+int gt_optim_state_count(const struct gt_optim_options *options);
+
 /* ---- schedule.c ---- */
 
 enum gt_schedule_kind { GT_CONSTANT, GT_STEP, GT_COSINE, GT_WSD };

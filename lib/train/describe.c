@@ -1,4 +1,5 @@
 /* describe.c - what a run will cost, told before it begins. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "lib/train/inside.h"
@@ -6,17 +7,15 @@
 /* Optimizer state: flat buffers beside the parameters. */
 static int64_t state_bytes(const struct gt_train *t)
 {
-	const struct gt_optim_options *o = &t->o.optim;
 	int64_t flat = t->store->flat_count * (int64_t)sizeof(float);
 
-	if (o->kind != GT_SGD)
-		return 2 * flat;
-	return o->momentum > 0 ? flat : 0;
+	return gt_optim_state_count(&t->o.optim) * flat;
 }
 
-static int64_t step_flops(const struct gt_train *t, const struct gt_plan_summary *full)
+/* Whole numbers as long as JSON's integers reach. */
+static json_int_t step_flops(const struct gt_train *t, const struct gt_plan_summary *full)
 {
-	return (int64_t)(full->cost.flops * (double)t->o.accumulate);
+	return (json_int_t)fmin(full->cost.flops * (double)t->o.accumulate, 9e18);
 }
 
 uint64_t gt_train_memory_bytes(const struct gt_train *t)
@@ -42,12 +41,11 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 	    "batch", t->o.batch, "accumulate", t->o.accumulate, "samples",
 	    (json_int_t)t->sampler.samples, "steps_per_epoch", (json_int_t)t->steps_per_epoch,
 	    "steps", (json_int_t)t->o.schedule.total, "kernels", s.steps, "flops_per_step",
-	    (json_int_t)step_flops(t, &s), "memory_bytes", "parameters",
-	    (json_int_t)s.parameter_bytes, "gradients", (json_int_t)s.gradient_bytes, "optimizer",
-	    (json_int_t)state, "buffers", (json_int_t)s.buffer_bytes, "arena",
-	    (json_int_t)t->arena_bytes, "total", (json_int_t)gt_train_memory_bytes(t),
-	    "arena_bytes_without_sharing", (json_int_t)s.temporary_bytes,
-	    "communicated_bytes_per_step", (json_int_t)0);
+	    step_flops(t, &s), "memory_bytes", "parameters", (json_int_t)s.parameter_bytes,
+	    "gradients", (json_int_t)s.gradient_bytes, "optimizer", (json_int_t)state, "buffers",
+	    (json_int_t)s.buffer_bytes, "arena", (json_int_t)t->arena_bytes, "total",
+	    (json_int_t)gt_train_memory_bytes(t), "arena_bytes_without_sharing",
+	    (json_int_t)s.temporary_bytes, "communicated_bytes_per_step", (json_int_t)0);
 	if (!out)
 		gt_err_set(err, GT_ENOMEM, "out of memory");
 	return out;

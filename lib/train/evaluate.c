@@ -2,17 +2,10 @@
 #include "lib/train/evaluate.h"
 
 #include <math.h>
-#include <time.h>
+
+#include "lib/base/clock.h"
 
 enum { LOSS, COUNT, TOP1, TOP5, STATS };
-
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
 
 static int add_batch(
     struct gt_program_pair *pair, const struct gt_batch *batch, double *sums, struct gt_err *err)
@@ -46,7 +39,7 @@ int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch
 	};
 	const struct gt_batch *b;
 	struct gt_loader *loader;
-	double sums[STATS] = { 0 }, began = now();
+	double sums[STATS] = { 0 }, began = gt_clock_s();
 	int rc;
 
 	*out = (struct gt_metrics){ 0 };
@@ -69,6 +62,6 @@ int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch
 	out->top1 = sums[TOP1] / sums[COUNT];
 	out->top5 = sums[TOP5] / sums[COUNT];
 	out->perplexity = exp(out->loss);
-	out->seconds = now() - began;
+	out->seconds = gt_clock_s() - began;
 	return 0;
 }

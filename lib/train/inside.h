@@ -20,7 +20,7 @@ struct gt_train {
 
 	struct gt_sampler sampler;
 	int64_t batches_per_epoch, steps_per_epoch; /* micro-batches; optimizer steps */
-	int64_t step, epoch;                        /* done so far; of the next step */
+	int64_t step;                               /* done so far */
 	int64_t best_step;
 	double best_score;
 	struct gt_log *log;

@@ -13,6 +13,7 @@ struct gt_metrics_writer {
 	char *path;
 	int64_t every, total;
 	int64_t evaluated; /* step of the last evaluation written */
+	struct gt_step_report latest;
 	/* since the last line */
 	double loss_sum, since_s;
 	int64_t steps, samples, tokens;
@@ -106,18 +107,12 @@ static int finish_line(struct gt_metrics_writer *w, struct gt_err *err)
 	return 0;
 }
 
-static int step(void *self, const struct gt_step_report *r, struct gt_err *err)
+/* The line of the steps since the one before. */
+static int write_line(struct gt_metrics_writer *w, struct gt_err *err)
 {
-	struct gt_metrics_writer *w = self;
-	double seconds;
+	const struct gt_step_report *r = &w->latest;
+	double seconds = r->train_s - w->since_s;
 
-	w->loss_sum += r->loss;
-	w->steps++;
-	w->samples += r->samples;
-	w->tokens += r->tokens;
-	if (r->step % w->every && r->step != w->total)
-		return 0;
-	seconds = r->train_s - w->since_s;
 	if (!(seconds > 0))
 		seconds = 1e-9;
 	fprintf(w->stream,
@@ -132,6 +127,26 @@ static int step(void *self, const struct gt_step_report *r, struct gt_err *err)
 	w->loss_sum = 0;
 	w->steps = w->samples = w->tokens = 0;
 	return finish_line(w, err);
+}
+
+static int step(void *self, const struct gt_step_report *r, struct gt_err *err)
+{
+	struct gt_metrics_writer *w = self;
+
+	w->latest = *r;
+	w->loss_sum += r->loss;
+	w->steps++;
+	w->samples += r->samples;
+	w->tokens += r->tokens;
+	/* The last step's line comes before its evaluation's. */
+	return r->step % w->every == 0 || r->step == w->total ? write_line(w, err) : 0;
+}
+
+static int end(void *self, int rc, struct gt_err *err)
+{
+	struct gt_metrics_writer *w = self;
+
+	return !rc && w->steps ? write_line(w, err) : 0;
 }
 
 static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *err)
@@ -162,5 +177,6 @@ struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w)
 		.start = start,
 		.step = step,
 		.evaluated = evaluated,
+		.end = end,
 	};
 }

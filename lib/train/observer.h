@@ -37,16 +37,17 @@ struct gt_observer {
 	int (*step)(void *self, const struct gt_step_report *r, struct gt_err *err);
 	int (*evaluated)(void *self, const struct gt_eval_report *r, struct gt_err *err);
 	int (*saved)(void *self, int64_t step, const char *path, struct gt_err *err);
-	/* Also after a failure, when err_code is not 0. */
-	void (*end)(void *self, int err_code);
+	/* Whenever start succeeded, last of all; rc is what the run has come to so far. */
+	int (*end)(void *self, int rc, struct gt_err *err);
 };
 
 /* ---- metrics.c: metrics.jsonl in the run directory ---- */
 
 struct gt_metrics_writer;
 
-/* A line every `every` steps and at the end (the loss is the mean since the last one) and one per evaluation. Lines of a resumed run beyond the step it
- * resumes from are dropped first, as is a line torn by a kill. */
+/* A line every `every` steps and after the last (the loss is the mean since the line before) and one
+ * per evaluation. Lines of a resumed run beyond the step it resumes from are dropped first, as is a
+ * line torn by a kill. */
 int gt_metrics_writer_new(struct gt_metrics_writer **out, int64_t every, struct gt_err *err);
 void gt_metrics_writer_free(struct gt_metrics_writer *w);
 struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w);

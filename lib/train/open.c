@@ -35,6 +35,8 @@ static int find_vocab(const struct gt_train *t, char **vocab, struct gt_err *err
 	if (here) {
 		rc = gt_run_dir_latest(&file, t->o.out, err);
 		dir = file ? gt_strdup(t->o.out, err) : NULL;
+		if (!rc && file && !dir)
+			rc = GT_ENOMEM;
 		free(file);
 		file = NULL;
 	}

@@ -60,6 +60,20 @@ int gt_program_store(struct gt_store **out, const struct gt_model *model,
 	return rc;
 }
 
+/* Passes may have put another value behind a public name. */
+static void find_outputs(struct gt_program *p)
+{
+	struct gt_value **values[] = { &p->io.loss, &p->io.stats, &p->io.logits };
+	static const char *const names[] = { "loss", "stats", "logits" };
+
+	for (int i = 0; i < 3; i++) {
+		struct gt_value *v = gt_graph_find(p->graph, names[i]);
+
+		if (v)
+			*values[i] = v;
+	}
+}
+
 int gt_program_init(struct gt_program *p, const struct gt_model *model,
     const struct gt_model_input *in, int batch, enum gt_model_purpose purpose, bool accumulate,
     struct gt_store *store, struct gt_err *err)
@@ -76,6 +90,8 @@ int gt_program_init(struct gt_program *p, const struct gt_model *model,
 		goto out;
 	options.loss = p->io.loss;
 	rc = gt_passes_run(p->graph, &options, err);
+	if (!rc)
+		find_outputs(p);
 	if (!rc)
 		rc = gt_plan_new(&p->plan, p->graph, store, err);
 	if (rc)

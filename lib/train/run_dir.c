@@ -85,8 +85,10 @@ int gt_run_dir_write_config(const char *dir, const json_t *config, struct gt_err
 	if (!path)
 		return GT_ENOMEM;
 	rc = gt_atomic_open(&f, path, err);
-	if (!rc) {
-		json_dumpf(config, f.stream, JSON_INDENT(2));
+	if (!rc && json_dumpf(config, f.stream, JSON_INDENT(2))) {
+		rc = gt_err_sys(err, "cannot write '%s'", path);
+		gt_atomic_abandon(&f);
+	} else if (!rc) {
 		fputc('\n', f.stream);
 		rc = gt_atomic_commit(&f, err);
 	}
@@ -102,12 +104,13 @@ char *gt_run_dir_checkpoint(const char *dir, int64_t step, struct gt_err *err)
 /* "step-00001000.pth" to 1000; -1 for any other name. */
 static int64_t step_of(const char *name)
 {
+	char again[40];
 	long long step;
-	int end = 0;
 
-	if (sscanf(name, "step-%lld.pth%n", &step, &end) != 1 || name[end] != '\0' || step < 0)
+	if (sscanf(name, "step-%lld.pth", &step) != 1 || step < 0)
 		return -1;
-	return step;
+	snprintf(again, sizeof(again), "step-%08lld.pth", step);
+	return strcmp(name, again) ? -1 : step;
 }
 
 static int descending(const void *x, const void *y)
@@ -194,62 +197,103 @@ int gt_run_dir_prune(const char *dir, int64_t keep, struct gt_err *err)
 	return rc;
 }
 
-/* The directory of a path's last component, or its parent if that is called checkpoints/, if it holds a config.json. */
-static char *run_of(const char *file)
+/* Other programs, too, keep a config.json beside their weights: ours says what was trained on what. */
+static bool is_run(const char *dir)
 {
-	char *dir = strdup(file), *slash, *config = NULL;
+	char *path = NULL;
+	json_t *config;
+	bool run;
 
-	for (int up = 0; dir && up < 2; up++) {
-		slash = strrchr(dir, '/');
-		if (slash)
-			*slash = '\0';
-		else
-			strcpy(dir, ".");
-		if (asprintf(&config, "%s/config.json", dir) < 0)
-			break;
-		if (!access(config, R_OK)) {
-			free(config);
-			return dir;
-		}
-		free(config);
-		if (!slash)
-			break;
-	}
-	free(dir);
-	return NULL;
+	if (asprintf(&path, "%s/config.json", dir) < 0)
+		return false;
+	config = json_load_file(path, 0, NULL);
+	run = json_is_string(json_object_get(config, "model")) &&
+	      json_is_string(json_object_get(config, "data"));
+	json_decref(config);
+	free(path);
+	return run;
+}
+
+/* Take the last component off; "." where there was none. */
+static void go_up(char *path)
+{
+	char *slash = strrchr(path, '/');
+
+	if (slash)
+		slash[slash == path] = '\0';
+	else
+		strcpy(path, ".");
+}
+
+/* The run directory that a checkpoint file belongs to: the one it lies in, or the one above if that
+ * is called checkpoints/. *out is NULL if there is none. */
+static int run_of(char **out, const char *file, struct gt_err *err)
+{
+	char *dir = gt_calloc(strlen(file) + 2, 1, err);
+	const char *slash;
+
+	*out = NULL;
+	if (!dir)
+		return GT_ENOMEM;
+	strcpy(dir, file);
+	go_up(dir);
+	slash = strrchr(dir, '/');
+	if (!strcmp(slash ? slash + 1 : dir, "checkpoints"))
+		go_up(dir);
+	if (is_run(dir))
+		*out = dir;
+	else
+		free(dir);
+	return 0;
+}
+
+/* The newest checkpoint of a run directory, else its model.pth. */
+static int newest_of(char **file, const char *dir, struct gt_err *err)
+{
+	int rc = gt_run_dir_latest(file, dir, err);
+
+	if (rc || *file)
+		return rc;
+	*file = gt_asprintf(err, "%s/model.pth", dir);
+	if (!*file)
+		return GT_ENOMEM;
+	if (!access(*file, R_OK))
+		return 0;
+	free(*file);
+	*file = NULL;
+	gt_err_set(err, GT_EIO, "'%s' holds no checkpoint", dir);
+	return gt_err_hint(err, "a run directory has checkpoints/step-N.pth or model.pth");
 }
 
 int gt_run_dir_resolve(char **file, char **dir, const char *argument, struct gt_err *err)
 {
+	char *found = NULL;
 	struct stat st;
-	int rc = 0;
+	int rc;
 
 	*file = NULL;
 	if (dir)
 		*dir = NULL;
 	if (stat(argument, &st))
 		return gt_err_sys(err, "cannot open the checkpoint '%s'", argument);
-	if (!S_ISDIR(st.st_mode)) {
-		*file = gt_strdup(argument, err);
-		if (*file && dir)
-			*dir = run_of(argument);
-		return *file ? 0 : GT_ENOMEM;
+	if (S_ISDIR(st.st_mode)) {
+		rc = newest_of(file, argument, err);
+		found = rc ? NULL : gt_strdup(argument, err);
+		if (!rc && !found)
+			rc = GT_ENOMEM;
+	} else {
+		rc = run_of(&found, argument, err);
+		*file = rc ? NULL : gt_strdup(argument, err);
+		if (!rc && !*file)
+			rc = GT_ENOMEM;
 	}
-	rc = gt_run_dir_latest(file, argument, err);
-	if (!rc && !*file) {
-		*file = gt_asprintf(err, "%s/model.pth", argument);
-		if (!*file)
-			return GT_ENOMEM;
-		if (access(*file, R_OK)) {
-			rc = gt_err_set(err, GT_EIO, "'%s' holds no checkpoint", argument);
-			gt_err_hint(err, "a run directory has checkpoints/step-N.pth or model.pth");
-			free(*file);
-			*file = NULL;
-		}
+	if (rc) {
+		free(*file);
+		*file = NULL;
 	}
-	if (!rc && dir) {
-		*dir = gt_strdup(argument, err);
-		rc = *dir ? 0 : GT_ENOMEM;
-	}
+	if (dir && !rc)
+		*dir = found;
+	else
+		free(found);
 	return rc;
 }

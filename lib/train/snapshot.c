@@ -373,18 +373,23 @@ static bool same_option(const json_t *wanted, const struct gt_tree *found)
 		       !strcmp(found->string.bytes, json_string_value(wanted));
 	if (json_is_boolean(wanted))
 		return gt_tree_as_int(found, &whole) && whole == json_is_true(wanted);
+	if (json_is_integer(wanted)) /* a double does not hold every seed */
+		return gt_tree_as_int(found, &whole) && whole == json_integer_value(wanted);
 	if (json_is_number(wanted))
 		return gt_tree_as_float(found, &real) && real == json_number_value(wanted);
 	return found->kind == GT_TREE_NONE;
 }
 
+/* batch x accumulate, or -1 where the file does not say, or says something that overflows. */
 static int64_t samples_per_step(const struct gt_tree *config)
 {
-	int64_t batch = 0, accumulate = 0;
+	int64_t batch, accumulate, samples;
 
-	gt_tree_as_int(gt_tree_get(config, "batch"), &batch);
-	gt_tree_as_int(gt_tree_get(config, "accumulate"), &accumulate);
-	return batch * accumulate;
+	if (!gt_tree_as_int(gt_tree_get(config, "batch"), &batch) ||
+	    !gt_tree_as_int(gt_tree_get(config, "accumulate"), &accumulate) ||
+	    __builtin_mul_overflow(batch, accumulate, &samples))
+		return -1;
+	return samples;
 }
 
 /* A run that went on with other settings would silently be neither the old one nor a new one. */
@@ -421,7 +426,6 @@ static int load_position(struct gt_snapshot *s, const struct gt_tree *root, stru
 		return gt_err_hint(
 		    err, "--init-from starts a new run from a file with weights alone");
 	}
-	gt_tree_as_int(gt_tree_get(root, "epoch"), &s->epoch);
 	s->best_step = -1;
 	s->best_score = -INFINITY;
 	if (gt_tree_as_float(gt_tree_get(best, "score"), &s->best_score))

@@ -3,9 +3,9 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "lib/base/clock.h"
 #include "lib/train/inside.h"
 #include "lib/train/run_dir.h"
 #include "lib/train/snapshot.h"
@@ -15,20 +15,12 @@ struct loop {
 	struct gt_loader *loader;
 	const json_t *config;
 	const struct gt_observer *observers;
-	int observer_count;
+	int observer_count, started_count;
 	double started, train_s;
 	struct gt_train_result *result;
 	int64_t saved_step, evaluated_step;
 	int lock; /* on the run directory; -1: none */
 };
-
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
 
 /* ---- observers ---- */
 
@@ -42,6 +34,33 @@ static double now(void)
 		}                                                                                  \
 		rc_;                                                                               \
 	})
+
+static int start_observers(struct loop *l, const struct gt_start_report *r, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (; !rc && l->started_count < l->observer_count; l->started_count += !rc) {
+		const struct gt_observer *o = &l->observers[l->started_count];
+
+		rc = o->start ? o->start(o->self, r, err) : 0;
+	}
+	return rc;
+}
+
+/* Every one that started hears of the end; the first failure counts. */
+static int end_observers(struct loop *l, int rc, struct gt_err *err)
+{
+	for (int i = 0; i < l->started_count; i++) {
+		const struct gt_observer *o = &l->observers[i];
+		struct gt_err late = GT_ERR_INIT;
+
+		if (!o->end || !o->end(o->self, rc, &late) || rc)
+			continue;
+		rc = late.code;
+		*err = late;
+	}
+	return rc;
+}
 
 /* ---- one step ---- */
 
@@ -113,7 +132,7 @@ static int take_step(struct loop *l, struct gt_err *err)
 		.tokens = info->kind == GT_DATA_TOKENS ? targets : 0,
 		.epoch = t->step / t->steps_per_epoch,
 		.lr = gt_schedule_lr(&t->o.schedule, t->step) };
-	double began = now();
+	double began = gt_clock_s();
 	float grad_norm;
 	int rc = 0;
 
@@ -132,9 +151,9 @@ static int take_step(struct loop *l, struct gt_err *err)
 		return diverged(t, "the gradient's norm", grad_norm, err);
 	r.grad_norm = grad_norm;
 	r.step = ++t->step;
-	l->train_s += now() - began;
+	l->train_s += gt_clock_s() - began;
 	r.train_s = l->train_s;
-	r.time_s = now() - l->started;
+	r.time_s = gt_clock_s() - l->started;
 	return TELL(l, step, &r, err);
 }
 
@@ -174,7 +193,7 @@ static int evaluate(struct loop *l, struct gt_err *err)
 		r.best = true;
 		rc = save_weights(t, "best.pth", err);
 	}
-	r.time_s = now() - l->started;
+	r.time_s = gt_clock_s() - l->started;
 	return rc ? rc : TELL(l, evaluated, &r, err);
 }
 
@@ -298,7 +317,7 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 		.config = config,
 		.observers = observers,
 		.observer_count = observer_count,
-		.started = now(),
+		.started = gt_clock_s(),
 		.result = result,
 		.saved_step = -1,
 		.evaluated_step = -1,
@@ -310,12 +329,10 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 	if (!rc)
 		rc = begin_run_dir(&l, err);
 	if (!rc)
-		rc = TELL(&l, start, &start, err);
+		rc = start_observers(&l, &start, err);
 	if (!rc)
 		rc = train_to_the_end(&l, stop, err);
-	for (int i = 0; i < observer_count; i++)
-		if (observers[i].end)
-			observers[i].end(observers[i].self, rc);
+	rc = end_observers(&l, rc, err);
 	gt_loader_close(l.loader);
 	if (l.lock >= 0)
 		close(l.lock);

@@ -83,12 +83,14 @@ static int saved(void *self, int64_t at, const char *path, struct gt_err *err)
 	return 0;
 }
 
-static void end(void *self, int err_code)
+static int end(void *self, int rc, struct gt_err *err)
 {
 	struct gt_watch *w = self;
 
-	(void)err_code;
+	(void)rc;
+	(void)err;
 	gt_progress_hide(w->progress);
+	return 0;
 }
 
 struct gt_observer gt_watch_observer(struct gt_watch *w)

@@ -1,10 +1,11 @@
 /* weights.c - between a store and a state_dict. */
 #include "lib/train/weights.h"
 
-#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "lib/train/rename.h"
 
 /* ---- names ---- */
 
@@ -30,79 +31,6 @@ static const struct gt_model_alias *alias_of(const struct gt_model *model, const
 	while (a->name && !matches(a->name, name))
 		a++;
 	return a->name ? a : NULL;
-}
-
-/* Put `text` into out, with \0..\9 replaced by what the regex matched in `name`. */
-static void expand(FILE *out, const char *text, const char *name, const regmatch_t *groups)
-{
-	for (const char *p = text; *p; p++) {
-		const regmatch_t *g;
-
-		if (p[0] != '\\' || p[1] < '0' || p[1] > '9') {
-			fputc(*p, out);
-			continue;
-		}
-		g = &groups[*++p - '0'];
-		if (g->rm_so >= 0)
-			fwrite(name + g->rm_so, 1, (size_t)(g->rm_eo - g->rm_so), out);
-	}
-}
-
-/* Apply one REGEX=REPLACEMENT to a name: the first match is replaced. The result is in `a`. */
-static const char *map_name(
-    const char *map, const char *name, struct gt_arena *a, struct gt_err *err)
-{
-	const char *equals = strrchr(map, '=');
-	char *pattern, *text = NULL, why[128];
-	regmatch_t groups[10];
-	size_t size = 0;
-	const char *result = NULL;
-	regex_t regex;
-	FILE *out;
-	int rc;
-
-	if (!equals) {
-		gt_err_set(err, GT_EINVAL, "'%s' is not REGEX=REPLACEMENT", map);
-		return NULL;
-	}
-	pattern = strndup(map, (size_t)(equals - map));
-	if (!pattern) {
-		gt_err_set(err, GT_ENOMEM, "out of memory");
-		return NULL;
-	}
-	rc = regcomp(&regex, pattern, REG_EXTENDED);
-	free(pattern);
-	if (rc) {
-		regerror(rc, &regex, why, sizeof(why));
-		gt_err_set(err, GT_EINVAL, "'%s' is no regular expression: %s", map, why);
-		return NULL;
-	}
-	out = open_memstream(&text, &size);
-	if (!out) {
-		gt_err_sys(err, "cannot map '%s'", name);
-	} else if (regexec(&regex, name, 10, groups, 0)) {
-		fclose(out);
-		result = name;
-	} else {
-		fwrite(name, 1, (size_t)groups[0].rm_so, out);
-		expand(out, equals + 1, name, groups);
-		fputs(name + groups[0].rm_eo, out);
-		if (fclose(out))
-			gt_err_sys(err, "cannot map '%s'", name);
-		else
-			result = gt_arena_strdup(a, text, err);
-	}
-	free(text);
-	regfree(&regex);
-	return result;
-}
-
-static const char *map_all(
-    const char *const *maps, const char *name, struct gt_arena *a, struct gt_err *err)
-{
-	for (; name && maps && *maps; maps++)
-		name = map_name(*maps, name, a, err);
-	return name;
 }
 
 /* ---- loading ---- */
@@ -225,9 +153,10 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
     const struct gt_state_dict *sd, const struct gt_weights_options *options,
     struct gt_weights_report *report, struct gt_err *err)
 {
+	struct gt_renames renames;
 	struct fit fit = { 0 };
 	size_t capacity = 0;
-	int rc = 0;
+	int rc = gt_renames_init(&renames, options->maps, err);
 
 	*report = (struct gt_weights_report){ 0 };
 	snprintf(report->note, sizeof(report->note), "%s", sd->note);
@@ -236,7 +165,8 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
 	if (!fit.tensors || !fit.own)
 		rc = GT_ENOMEM;
 	for (size_t i = 0; !rc && i < sd->count; i++) {
-		const char *name = map_all(options->maps, sd->entries[i].name, &report->arena, err);
+		const char *name =
+		    gt_renames_apply(&renames, sd->entries[i].name, &report->arena, err);
 
 		rc = name ? fit_entry(store, model, name, sd->entries[i].tensor, &fit, &capacity,
 		                report, err)
@@ -249,6 +179,7 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
 	for (size_t i = 0; !rc && i < store->slot_count; i++)
 		if (fit.tensors[i])
 			rc = copy_tensor(store, &store->slots[i], fit.tensors[i], err);
+	gt_renames_release(&renames);
 	free(fit.tensors);
 	free(fit.own);
 	return rc;

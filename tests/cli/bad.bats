@@ -78,7 +78,7 @@ open("images/a/001.png", "wb").write(b)'
 @test "models and settings that make no sense" {
 	local text=text:$ROOT/LICENSE
 	refused 2 "width=30 does not divide into heads=4" train --model gpt:width=30,heads=4 --data "$text" --out out
-	refused 1 "no memory: " train --model gpt:width=1000000 --data "$text" --out out
+	refused 1 "of memory, this machine has" train --model gpt:width=1000000 --data "$text" --out out
 	refused 2 "'1000000' is not a value for 'layers'" train --model gpt:layers=1000000 --data "$text" --out out
 	refused 1 "memory" train --model gpt:vocab=16777216,width=4096 --data "$text" --out out
 	refused 2 "unknown model 'gptx'" train --model gptx --data "$text" --out out

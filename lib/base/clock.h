@@ -1,0 +1,16 @@
+/* clock.h - seconds that never run backwards. */
+#ifndef GT_BASE_CLOCK_H
+#define GT_BASE_CLOCK_H
+
+#include <time.h>
+
+/* Seconds since some moment in the past, for differences; allocates nothing. */
+static inline double gt_clock_s(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+#endif
