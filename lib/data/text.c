@@ -160,9 +160,18 @@ static int32_t get_token(const struct text *t, int64_t i)
 	return ((const int32_t *)t->tokens)[i];
 }
 
-/* Store the tokens of a file that measure() has found to be well formed. */
+static int changed(const char *path, struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT, "'%s' changed while it was read", path);
+	return gt_err_hint(err, "run again once nobody writes to it");
+}
+
+/*
+ * Store the tokens of a file that measure() has found to be well formed, from *at on. The mapping
+ * shows what others write to the file, so what was measured is checked again.
+ */
 static int encode_file(
-    struct text *t, const struct gt_mapping *map, int64_t *at, struct gt_err *err)
+    struct text *t, const struct gt_mapping *map, const char *path, int64_t *at, struct gt_err *err)
 {
 	bool bytes = gt_tokenizer_is_bytes(t->tok);
 
@@ -171,8 +180,12 @@ static int encode_file(
 		int step = bytes ? 1 : gt_text_utf8(map->data + i, map->size - i, &code);
 		int32_t id = gt_tokenizer_id(t->tok, code);
 
-		if (id < 0)
-			return gt_tokenizer_unknown(code, i, err);
+		if (!step || *at >= t->source.length)
+			return changed(path, err);
+		if (id < 0) {
+			gt_tokenizer_unknown(code, i, err);
+			return gt_err_prefix(err, "'%s'", path);
+		}
 		put_token(t, (*at)++, id);
 		i += (size_t)step;
 	}
@@ -188,11 +201,10 @@ static int encode(struct text *t, const struct files *f, struct gt_err *err)
 	t->tokens = gt_calloc((size_t)t->source.length, (size_t)t->width, err);
 	if (!t->tokens)
 		return GT_ENOMEM;
-	for (size_t i = 0; i < f->count && !rc; i++) {
-		rc = encode_file(t, &f->maps[i], &at, err);
-		if (rc)
-			gt_err_prefix(err, "'%s'", f->paths[i]);
-	}
+	for (size_t i = 0; i < f->count && !rc; i++)
+		rc = encode_file(t, &f->maps[i], f->paths[i], &at, err);
+	if (!rc && at < t->source.length)
+		return changed(f->paths[f->count - 1], err);
 	return rc;
 }
 

@@ -1,6 +1,10 @@
 /* test_data_text.c - tokens, vocabularies and windows. */
 #include "tests/unit/data_fixture.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
 static const struct gt_draw eval_draw;
 
 static void check_ids(const int32_t *got, const int32_t *wanted, size_t n)
@@ -303,6 +307,70 @@ static void test_malformed_utf8_is_refused(void **state)
 	fixture_close(&f);
 }
 
+/* Half a file is rewritten over and over: as many bytes, but twice as many characters. */
+struct rewriter {
+	const char *path;
+	atomic_bool stop;
+};
+
+enum { REWRITTEN = 1 << 16 };
+
+static void *rewrite(void *arg)
+{
+	static char narrow[REWRITTEN], wide[REWRITTEN];
+	struct rewriter *r = arg;
+	FILE *file = fopen(r->path, "r+b");
+
+	memset(narrow, 'a', sizeof(narrow));
+	for (size_t i = 0; i < sizeof(wide); i += 2)
+		memcpy(wide + i, "\xC3\xA9", 2);
+	for (int i = 0; file && !atomic_load(&r->stop); i++) {
+		rewind(file);
+		fwrite(i % 2 ? narrow : wide, 1, REWRITTEN, file);
+		fflush(file);
+	}
+	if (file)
+		fclose(file);
+	return NULL;
+}
+
+static void test_a_text_may_change_while_it_is_read(void **state)
+{
+	static char text[2 * REWRITTEN];
+	struct rewriter r = { .path = NULL };
+	time_t end = time(NULL) + 2;
+	char path[512], spec[600];
+	bool seen = false;
+	pthread_t thread;
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	memset(text, 'a', sizeof(text));
+	memcpy(text + REWRITTEN, "\xC3\xA9", 2); /* both characters are there in any case */
+	put_bytes(&f, "t.txt", text, sizeof(text));
+	snprintf(path, sizeof(path), "%s", in(&f, "t.txt"));
+	snprintf(spec, sizeof(spec), "text:%s", path);
+	r.path = path;
+	assert_int_equal(pthread_create(&thread, NULL, rewrite, &r), 0);
+	while (!seen && time(NULL) < end) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_dataset *data;
+		int rc = gt_dataset_open(&data, spec, NULL, &err);
+
+		assert_true(!rc || rc == GT_EFORMAT);
+		seen = rc && strstr(err.text, "t.txt' changed while it was read");
+		gt_dataset_close(data);
+	}
+	atomic_store(&r.stop, true);
+	pthread_join(thread, NULL);
+	fixture_close(&f);
+	if (!seen) {
+		print_message("skipped: no change fell into a reading\n");
+		skip();
+	}
+}
+
 static void test_tiny_shakespeare(void **state)
 {
 	struct gt_dataset *data = open_data("text", real_data("tinyshakespeare.txt"), "", NULL);
@@ -324,6 +392,7 @@ int main(void)
 		cmocka_unit_test(test_the_vocabulary_survives),
 		cmocka_unit_test(test_the_vocabulary_of_bytes_survives),
 		cmocka_unit_test(test_malformed_utf8_is_refused),
+		cmocka_unit_test(test_a_text_may_change_while_it_is_read),
 		cmocka_unit_test(test_tiny_shakespeare),
 	};
 
