@@ -56,6 +56,24 @@ static struct gt_dataset *new_view(struct gt_source *source, struct gt_err *err)
 	return view;
 }
 
+/* A view of the same source that numbers classes as `whole` does, to be narrowed to a part. */
+static struct gt_dataset *new_part(const struct gt_dataset *whole, struct gt_err *err)
+{
+	size_t count = (size_t)whole->source->info.classes;
+	struct gt_dataset *view = new_view(whole->source, err);
+
+	if (!view || !whole->renumber)
+		return view;
+	view->info.classes = whole->info.classes;
+	view->renumber = gt_calloc(count, sizeof(*view->renumber), err);
+	if (!view->renumber) {
+		gt_dataset_close(view);
+		return NULL;
+	}
+	memcpy(view->renumber, whole->renumber, count * sizeof(*view->renumber));
+	return view;
+}
+
 static int open_source(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
@@ -214,8 +232,8 @@ int gt_dataset_split(struct gt_dataset *whole, double fraction, struct gt_datase
 	rc = count_held(stream ? whole->part.length : whole->info.samples, fraction, &held, err);
 	if (rc)
 		return rc;
-	*train = new_view(whole->source, err);
-	*val = new_view(whole->source, err);
+	*train = new_part(whole, err);
+	*val = new_part(whole, err);
 	if (!*train || !*val)
 		rc = GT_ENOMEM;
 	else if (stream)

@@ -143,6 +143,40 @@ static void test_a_class_may_be_called_train(void **state)
 	fixture_close(&f);
 }
 
+/* A data set with fewer classes than the one trained on has that one's numbers, and so do its parts. */
+static void test_classes_are_numbered_alike(void **state)
+{
+	struct gt_dataset *all, *some, *parts[2];
+	struct gt_data_request request = { 0 };
+	uint8_t input[6 * 5 * 3];
+	struct fixture f;
+	int32_t target;
+
+	(void)state;
+	fixture_open(&f);
+	put_png(&f, "all/ant/1.png", 6, 5, 1);
+	put_png(&f, "all/bee/1.png", 6, 5, 2);
+	put_png(&f, "all/cow/1.png", 6, 5, 3);
+	put_png(&f, "some/cow/1.png", 6, 5, 4);
+	put_png(&f, "some/cow/2.png", 6, 5, 5);
+	all = open_data("images", in(&f, "all"), "", NULL);
+	request.like = all;
+	some = open_data("images", in(&f, "some"), "", &request);
+	assert_int_equal(gt_dataset_info(some)->classes, 3);
+	check_sample(some, 0, 4, 2);
+	assert_int_equal(gt_dataset_split(some, 0.5, &parts[0], &parts[1], NULL), 0);
+	gt_dataset_close(some);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(gt_dataset_info(parts[i])->classes, 3);
+		assert_int_equal(gt_dataset_info(parts[i])->samples, 1);
+		assert_int_equal(gt_dataset_read(parts[i], 0, &eval_draw, input, &target, NULL), 0);
+		assert_int_equal(target, 2);
+		gt_dataset_close(parts[i]);
+	}
+	gt_dataset_close(all);
+	fixture_close(&f);
+}
+
 static void make_archive(struct archive *a)
 {
 	char name[300], record[400];
@@ -425,6 +459,7 @@ int main(void)
 		cmocka_unit_test(test_folder),
 		cmocka_unit_test(test_splits),
 		cmocka_unit_test(test_a_class_may_be_called_train),
+		cmocka_unit_test(test_classes_are_numbered_alike),
 		cmocka_unit_test(test_archive),
 		cmocka_unit_test(test_damaged_archive),
 		cmocka_unit_test(test_damaged_gzip),
