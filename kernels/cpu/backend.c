@@ -52,24 +52,17 @@ static const struct isa isas[] = {
 
 enum { ISAS = sizeof(isas) / sizeof(isas[0]) };
 
-/* The choice, made once: NULL when GTRAIN_CPU_ISA names no instruction set. */
+/* The choice, made once: NULL when GTRAIN_CPU_ISA names none that this processor has. */
 static const struct isa *chosen;
 static pthread_once_t chosen_once = PTHREAD_ONCE_INIT;
 
 static void choose(void)
 {
 	const char *cap = getenv("GTRAIN_CPU_ISA");
-	const struct isa *best = NULL;
 
-	for (int i = 0; i < ISAS; i++) {
-		if (isas[i].present())
-			best = &isas[i];
-		if (cap && !strcmp(cap, isas[i].name)) {
-			chosen = best;
-			return;
-		}
-	}
-	chosen = cap ? NULL : best;
+	for (int i = 0; i < ISAS; i++)
+		if (isas[i].present() && (!cap || !strcmp(cap, isas[i].name)))
+			chosen = &isas[i];
 }
 
 static const struct isa *isa_get(void)
@@ -80,10 +73,18 @@ static const struct isa *isa_get(void)
 
 static int isa_check(struct gt_err *err)
 {
+	const char *cap = getenv("GTRAIN_CPU_ISA");
+
 	if (isa_get())
 		return 0;
+	for (int i = 0; i < ISAS; i++)
+		if (cap && !strcmp(cap, isas[i].name)) {
+			gt_err_set(err, GT_EINVAL,
+			    "environment variable GTRAIN_CPU_ISA: this processor has no %s", cap);
+			return gt_err_hint(err, "unset it for the best that there is");
+		}
 	gt_err_set(err, GT_EINVAL, "environment variable GTRAIN_CPU_ISA: no instruction set '%s'",
-	    getenv("GTRAIN_CPU_ISA"));
+	    cap ? cap : "");
 	return gt_err_hint(err, "set it to base, avx2 or avx512, or unset it");
 }
 
