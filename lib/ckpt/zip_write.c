@@ -52,7 +52,7 @@ static unsigned char *put_common(unsigned char *p, const struct gt_zip_written *
 	return gt_put_le(p, strlen(r->name), 2);
 }
 
-/* The extra fields of a local header at `position`: sizes when they are large, then padding that
+/* The extra fields of the local header at r->header: sizes when they are large, then padding that
  * lets the data start aligned (an unknown field, as PyTorch does it). Returns their bytes. */
 static size_t put_local_extra(unsigned char *extra, const struct gt_zip_written *r)
 {
