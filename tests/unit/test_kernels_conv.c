@@ -212,6 +212,45 @@ static void test_conv_fused(void **state)
 			fused_check(&conv_cases[c], i & 8 ? GT_F64 : GT_F32, i & 1, i & 2, i & 4);
 }
 
+/* A NaN in the image or in the weight reaches what it is part of: max(0, NaN) is NaN. */
+static void test_conv_relu_keeps_nan(void **state)
+{
+	(void)state;
+	for (int n = 0; n < 12; n++) {
+		const struct conv_case *c = &conv_cases[n / 4 + 1];
+		enum gt_dtype dtype = n & 1 ? GT_F64 : GT_F32;
+		struct gt_call call = { .inputs = 2, .outputs = 1 };
+		struct gt_tensor naive[3];
+		int bad = n >> 1 & 1; /* the input that has the NaN */
+
+		for (int i = 0; i < 3; i++)
+			naive[i] = conv_tensor(GT_F64, c, "xwy"[i]);
+		for (int i = 0; i < 2; i++) {
+			call.in[i] = conv_tensor(dtype, c, "xw"[i]);
+			fill(&naive[i], (uint32_t) "xw"[i]);
+			fill(&call.in[i], (uint32_t) "xw"[i]);
+		}
+		/* In w the middle of a filter, which never meets padding: 0 * NaN is a matter of taste. */
+		test_put(&call.in[bad], 4, NAN);
+		test_put(&naive[bad], 4, NAN);
+		call.out[0] = conv_tensor(dtype, c, 'y');
+		call.attrs.conv.kernel = c->k;
+		call.attrs.conv.stride = c->stride;
+		call.attrs.conv.pad = c->pad;
+		call.attrs.conv.relu = true;
+		conv_naive(c, 'y', &naive[0], &naive[1], &naive[2]);
+		test_launch(&gt_cpu_set_base, "conv2d", dtype, &call);
+		for (int64_t i = 0; i < gt_tensor_elements(&naive[2]); i++)
+			if (isnan(test_get(&naive[2], i)) != isnan(test_get(&call.out[0], i)))
+				fail_msg("%s, NaN in %s, case %d: y[%d] is %g for %g",
+				    gt_dtype_name(dtype), bad ? "w" : "x", (int)(c - conv_cases),
+				    (int)i, test_get(&call.out[0], i), test_get(&naive[2], i));
+		for (int i = 0; i < 3; i++)
+			free(naive[i].data);
+		test_release(&call);
+	}
+}
+
 /* A residual whose memory is y's. */
 static void test_conv_residual_in_place(void **state)
 {
@@ -269,6 +308,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_conv),
 		cmocka_unit_test(test_conv_fused),
+		cmocka_unit_test(test_conv_relu_keeps_nan),
 		cmocka_unit_test(test_conv_residual_in_place),
 		cmocka_unit_test(test_conv_error),
 	};
