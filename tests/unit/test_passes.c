@@ -92,6 +92,33 @@ static void test_fuse_relu(void **state)
 	gt_graph_free(g);
 }
 
+/* With running statistics too; where a convolution precedes, it is the one that ends up with both. */
+static void test_fuse_relu_eval(void **state)
+{
+	struct gt_graph *g = new_graph();
+	struct gt_value *x = image(g, "x", 2);
+
+	(void)state;
+	gt_output(g, gt_relu(g, batch_norm(g, x, false)), "y");
+	run(g, &gt_pass_fuse_relu, &forward);
+	run(g, &gt_pass_fold_batch_norm, &forward);
+	expect(g, "output y float32[1,2,4,4] = "
+	          "batch_norm_eval(input x, w, b, buffer m, buffer v) relu\n");
+	gt_graph_free(g);
+
+	g = new_graph();
+	x = gt_conv2d(g, image(g, "x", 2), filter(g, "f", 2, 2), NULL, 1, 1);
+	x = gt_relu(g, batch_norm(g, x, false));
+	gt_output(g, gt_add(g, x, x), "y");
+	run(g, &gt_pass_fuse_relu, &forward);
+	run(g, &gt_pass_fold_batch_norm, &forward);
+	expect(g, "%10 float32[2,2,3,3], %11 float32[2] = "
+	          "batch_norm_fold(f, w, b, buffer m, buffer v)\n"
+	          "%8 float32[1,2,4,4] = conv2d(input x, %10, %11) stride=1 pad=1 relu\n"
+	          "output y float32[1,2,4,4] = add(%8, %8)\n");
+	gt_graph_free(g);
+}
+
 /* Somebody else reads what the relu reads. */
 static void test_fuse_relu_leaves_shared(void **state)
 {
@@ -447,6 +474,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fuse_relu),
+		cmocka_unit_test(test_fuse_relu_eval),
 		cmocka_unit_test(test_fuse_relu_leaves_shared),
 		cmocka_unit_test(test_fold_batch_norm),
 		cmocka_unit_test(test_fold_keeps_order),

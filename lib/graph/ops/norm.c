@@ -186,6 +186,7 @@ const struct gt_op gt_op_batch_norm_eval = {
 	.max_inputs = 5,
 	.outputs = 1,
 	.infer = batch_norm_eval_infer,
+	.print = norm_print,
 	.inplace = 1u << 0,
 	.image_in = 1u << 0,
 	.image_out = 1u << 0,

@@ -49,6 +49,8 @@ static int run_fuse_relu(
 			continue;
 		norm = sole_maker(g->nodes[i]->in[0], &gt_op_batch_norm, uses);
 		if (!norm)
+			norm = sole_maker(g->nodes[i]->in[0], &gt_op_batch_norm_eval, uses);
+		if (!norm)
 			continue;
 		norm->attrs.norm.relu = true;
 		take_over(g, norm, i--);
@@ -63,14 +65,17 @@ const struct gt_pass gt_pass_fuse_relu = {
 	.run = run_fuse_relu,
 };
 
-/* batch_norm_eval(conv2d(x, w)) is conv2d with another weight and bias. The node becomes that convolution. */
+/* batch_norm_eval(conv2d(x, w)) is conv2d with another weight and bias. The node becomes that
+ * convolution, with the relu that it may have taken over. */
 static int fold_one(struct gt_graph *g, size_t index, const struct gt_node *conv)
 {
 	struct gt_node *norm = g->nodes[index];
 	struct gt_value *in[] = { conv->in[1], norm->in[1], norm->in[2], norm->in[3], norm->in[4],
 		conv->in[2] };
+	bool relu = norm->attrs.norm.relu;
 	struct gt_node *fold;
 
+	norm->attrs.norm.relu = false;
 	g->scope = norm->scope;
 	fold = gt_emit(g, &gt_op_batch_norm_fold, &norm->attrs, 6, in);
 	if (!fold)
@@ -78,6 +83,7 @@ static int fold_one(struct gt_graph *g, size_t index, const struct gt_node *conv
 	gt_place_last(g, index);
 	norm->op = &gt_op_conv2d;
 	norm->attrs = conv->attrs;
+	norm->attrs.conv.relu = relu;
 	norm->inputs = gt_op_conv2d.max_inputs;
 	for (int k = 0; k < GT_MAX_INPUTS; k++)
 		norm->in[k] = NULL;
