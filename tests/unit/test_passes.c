@@ -315,6 +315,21 @@ static void test_common_leaves(void **state)
 	gt_graph_free(g);
 }
 
+/* A node without an output that the other has cannot stand for it. */
+static void test_common_compares_outputs(void **state)
+{
+	struct gt_graph *g = new_graph();
+	struct gt_value *x = image(g, "x", 2);
+
+	(void)state;
+	gt_output(g, gt_gelu(g, gt_max_pool2d(g, x, 2, 2, 0), GT_GELU_ERF), "y");
+	gt_output(g, gt_relu(g, gt_max_pool2d(g, x, 2, 2, 0)), "z");
+	g->nodes[0]->out[1] = NULL;
+	run(g, &gt_pass_common, &forward);
+	assert_int_equal(g->node_count, 4);
+	gt_graph_free(g);
+}
+
 static void test_dead(void **state)
 {
 	struct gt_graph *g = new_graph();
@@ -483,6 +498,7 @@ int main(void)
 		cmocka_unit_test(test_backward_refuses),
 		cmocka_unit_test(test_common),
 		cmocka_unit_test(test_common_leaves),
+		cmocka_unit_test(test_common_compares_outputs),
 		cmocka_unit_test(test_dead),
 		cmocka_unit_test(test_fuse_accumulate),
 		cmocka_unit_test(test_accumulate),

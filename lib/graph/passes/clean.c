@@ -18,8 +18,12 @@ static bool is_pure(const struct gt_node *n)
 	return true;
 }
 
+/* An output that one of them lacks could not stand in for the other's. */
 static bool same_node(const struct gt_node *a, const struct gt_node *b)
 {
+	for (int k = 0; k < GT_MAX_OUTPUTS; k++)
+		if (!a->out[k] != !b->out[k])
+			return false;
 	return a->op == b->op && !memcmp(a->in, b->in, sizeof(a->in)) &&
 	       /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): all bytes are set */
 	       !memcmp(&a->attrs, &b->attrs, sizeof(a->attrs));
