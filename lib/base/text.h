@@ -36,8 +36,8 @@ char *gt_text_count(char out[GT_TEXT_SIZE], double count);
  * NaN). */
 char *gt_text_duration(char out[GT_TEXT_SIZE], double seconds);
 
-/* Decode one UTF-8 code point (strictly: no surrogates, nothing overlong) from `left` > 0 bytes; its
- * length, or 0 where the bytes are not UTF-8. */
+/* Decode one UTF-8 code point (strictly: no surrogates, nothing overlong) from `left` > 0 bytes;
+ * its length, or 0 where the bytes are not UTF-8. */
 int gt_text_utf8(const unsigned char *p, size_t left, uint32_t *code);
 
 #endif

@@ -61,12 +61,12 @@ struct gt_data_request {
  *                it is. mean, std: 0.1307 and 0.3081 unless given
  *   images:PATH  CLASS/NAME.jpg or .png below a folder, a .tar or a .tar.gz; classes are numbered
  *                by name. split=train|test takes that sub-folder and fails without one;
- *                default train where there is one. size=N resizes: shorter side to N (bilinear, antialiased),
- *                then centre crop; else to the request's height and width; else all must be of one
- *                size. channels=3 or 1 (default: 1 where the request has 1, else 3). mean=a/b/c,
- *                std=a/b/c on the 0..1 scale, or one number for all channels; 0 and 1 unless
- *                given: nothing is known about a folder of images, so
- *                CIFAR-10 wants mean=0.4914/0.4822/0.4465,std=0.2470/0.2435/0.2616 and ImageNet
+ *                default train where there is one. size=N resizes: shorter side to N (bilinear,
+ *                antialiased), then centre crop; else to the request's height and width; else all
+ *                must be of one size. channels=3 or 1 (default: 1 where the request has 1, else
+ *                3). mean=a/b/c, std=a/b/c on the 0..1 scale, or one number for all channels; 0
+ *                and 1 unless given: nothing is known about a folder of images, so CIFAR-10
+ *                wants mean=0.4914/0.4822/0.4465,std=0.2470/0.2435/0.2616 and ImageNet
  *                mean=0.485/0.456/0.406,std=0.229/0.224/0.225.
  *                Up to 256 MiB of pixels are decoded once, here; more are decoded when read
  *   csv:PATH     numbers and a class in each row, divided by commas; a header line is recognised.

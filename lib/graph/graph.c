@@ -82,7 +82,7 @@ static struct gt_value *value_new(struct gt_graph *g, enum gt_role role)
 	return v;
 }
 
-/* Dimensions come from options and files: their product must fit, with room for 16-byte elements. */
+/* Dimensions come from options and files: their product must fit, for 16-byte elements. */
 static bool shape_is_sane(int ndim, const int64_t *shape)
 {
 	int64_t n = 16;

@@ -30,10 +30,11 @@ struct gt_op {
 	void (*grad)(struct gt_graph *g, struct gt_node *node, struct gt_value *const *d_out,
 	    const bool *wanted, struct gt_value **d_in);
 
-	/* Optional: the attributes that a reader of the graph wants, each after a space: " stride=2 relu". */
+	/* Optional: the attributes that a reader of the graph wants, each after a space:
+	 * " stride=2 relu". */
 	void (*print)(const struct gt_node *node, FILE *f);
 
-	/* FLOPs; bytes are those of the inputs and outputs. NULL: one FLOP per element of out[0]. */
+	/* FLOPs; bytes are those of inputs and outputs. NULL: one FLOP per element of out[0]. */
 	double (*flops)(const struct gt_node *node);
 
 	/* out[0] may share the memory of in[i] for each bit i: same bytes, and element e of the

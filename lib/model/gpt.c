@@ -5,10 +5,11 @@
 #include "lib/model/arch.h"
 
 /*
- * Radford et al., "Language models are unsupervised multitask learners", 2019. Parameter names, the layout of weights
- * ([in, out], Conv1D) and the tied head are those of Hugging Face's GPT2LMHeadModel. Initial values: N(0, 0.02), the
- * projections back into the residual stream N(0, 0.02 / sqrt(2 layers)), biases zero, as there and in nanoGPT.
- * Weight decay applies to matrices and embeddings, not to biases and norms, as in nanoGPT.
+ * Radford et al., "Language models are unsupervised multitask learners", 2019. Parameter names, the
+ * layout of weights ([in, out], Conv1D) and the tied head are those of Hugging Face's
+ * GPT2LMHeadModel. Initial values: N(0, 0.02), the projections back into the residual stream
+ * N(0, 0.02 / sqrt(2 layers)), biases zero, as there and in nanoGPT. Weight decay applies to
+ * matrices and embeddings, not to biases and norms, as in nanoGPT.
  */
 
 static const struct gt_init zeros = { GT_INIT_ZEROS, 0 }, ones = { GT_INIT_ONES, 0 };

@@ -1,8 +1,8 @@
 /* lenet.c - LeNet-5 with rectified units and max pooling: conv1, conv2, fc1, fc2, fc3. */
 #include "lib/model/arch.h"
 
-/* Sizes: LeCun et al., Proc. IEEE 86(11), 1998; layer names and activations as in PyTorch's tutorials. The paper pads
- * 28x28 digits to 32x32; here conv1 does it. */
+/* Sizes: LeCun et al., Proc. IEEE 86(11), 1998; layer names and activations as in PyTorch's
+ * tutorials. The paper pads 28x28 digits to 32x32; here conv1 does it. */
 enum { PAPER_SIZE = 32 };
 
 static void wishes(const struct gt_arch_config *c, struct gt_model_input *out)

@@ -4,9 +4,10 @@
 #include "lib/model/arch.h"
 
 /*
- * He et al., "Deep residual learning", CVPR 2016, section 4.2, with the "option A" shortcut: every second pixel, and
- * zeros for the new channels, half before and half after. Names (conv1, bn1, layer1.0.conv1, ..., linear) and
- * initial values (kaiming_normal_ for all weights) as in Y. Idelbayev's pytorch_resnet_cifar10, whose files load.
+ * He et al., "Deep residual learning", CVPR 2016, section 4.2, with the "option A" shortcut: every
+ * second pixel, and zeros for the new channels, half before and half after. Names (conv1, bn1,
+ * layer1.0.conv1, ..., linear) and initial values (kaiming_normal_ for all weights) as in Y.
+ * Idelbayev's pytorch_resnet_cifar10, whose files load.
  */
 
 static void wishes(const struct gt_arch_config *c, struct gt_model_input *out)

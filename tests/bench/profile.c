@@ -11,9 +11,10 @@
 /*
  * bench_profile [-en] [-o sgd|adam|adamw] MODEL BATCH [STEPS]
  *
- * Runs STEPS (default 20) training steps on random data, timing each kernel by itself, and prints the sum over the nodes
- * of a kind of each node's median time, slowest kind first. -e: evaluation, forward only. -n: a row for each node.
- * GFLOP/s and GB/s come from the ops' own costs; threads are OpenMP's (OMP_NUM_THREADS).
+ * Runs STEPS (default 20) training steps on random data, timing each kernel by itself, and prints
+ * the sum over the nodes of a kind of each node's median time, slowest kind first. -e: evaluation,
+ * forward only. -n: a row for each node. GFLOP/s and GB/s come from the ops' own costs; threads are
+ * OpenMP's (OMP_NUM_THREADS).
  */
 enum { WARMUP = 3, ROWS_MAX = 4096 };
 

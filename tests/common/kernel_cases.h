@@ -1,4 +1,4 @@
-/* kernel_cases.h - a kernel's cases in a table, checked on every instruction set against plain loops. */
+/* kernel_cases.h - cases of kernels, checked on every instruction set against plain loops. */
 #ifndef GT_TESTS_COMMON_KERNEL_CASES_H
 #define GT_TESTS_COMMON_KERNEL_CASES_H
 

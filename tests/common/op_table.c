@@ -1,4 +1,4 @@
-/* op_table.c - the cases: name, shapes, attributes; odd sizes, strides, padding, with and without optional inputs. */
+/* op_table.c - the cases: odd sizes, strides, padding, with and without optional inputs. */
 #include "tests/common/op_table.h"
 
 #include <string.h>

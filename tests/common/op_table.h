@@ -1,10 +1,11 @@
-/* op_table.h - cases of every op, and one op made runnable by the whole machinery: what tests of ops share. */
+/* op_table.h - cases of every op, and one op made runnable: what tests of ops share. */
 #ifndef GT_TESTS_COMMON_OP_TABLE_H
 #define GT_TESTS_COMMON_OP_TABLE_H
 
 #include "lib/graph/plan.h"
 
-/* What an input of a case is, and the numbers in it. All are functions of the case's label and the input's place. */
+/* What an input of a case is, and the numbers in it. All are functions of the case's label and the
+ * input's place. */
 enum op_arg_kind {
 	ARG_NONE,    /* an optional input left out */
 	ARG_REAL,    /* a parameter, N(0, 1): differentiated */
@@ -80,7 +81,7 @@ void op_run_close(struct op_run *r);
 /* Hand over everything in host[] and run. */
 int op_run_go(struct op_run *r, struct gt_err *err);
 
-/* A value that the host may read, as doubles; yours to free(). NULL if there is none of that name. */
+/* A value that the host may read, as doubles; yours to free(). NULL: none has that name. */
 double *op_run_output(struct op_run *r, const char *name, int64_t *count);
 /* The gradient of input i; yours to free(). */
 double *op_run_gradient(struct op_run *r, int i, int64_t *count);

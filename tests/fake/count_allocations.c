@@ -7,8 +7,9 @@
 #include <stdio.h>
 
 /*
- * Calls whose return address lies in the main program count; those of shared libraries (oneDNN makes
- * a map of arguments in every call, and frees it) do not. The count goes to standard error at exit.
+ * Calls whose return address lies in the main program count; those of shared libraries (oneDNN
+ * makes a map of arguments in every call, and frees it) do not. The count goes to standard error at
+ * exit.
  */
 static atomic_long calls;
 static uintptr_t program_start, program_end;

@@ -1,10 +1,11 @@
-/* model_dump.c - train a model for some steps and write down all that PyTorch needs to do the same. */
+/* model_dump.c - train a model for some steps and write down what PyTorch needs to do the same. */
 
 /*
  * usage: model_dump FILE.pth MODEL OPTIMIZER LR WEIGHT_DECAY CLIP BATCH STEPS
  *
- * FILE.pth holds a dict: state (before), final (after), inputs, targets (lists of batches, used in turn), mean, std (images),
- * decay (names of decayed parameters), losses, norms (of gradients, before clipping). Data is made up so that it can be learned.
+ * FILE.pth holds a dict: state (before), final (after), inputs, targets (lists of batches, used in
+ * turn), mean, std (images), decay (names of decayed parameters), losses, norms (of gradients,
+ * before clipping). Data is made up so that it can be learned.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +62,7 @@ static void fill_samples(struct run *r, int batch, int64_t features)
 	}
 }
 
-/* Tokens: each follows from the one before, with a little noise; one target in nine does not count. */
+/* Tokens: each follows from the one before, with a little noise; one target in nine is ignored. */
 static void fill_tokens(struct run *r, int batch)
 {
 	int32_t *ids = r->inputs[batch];

@@ -3,9 +3,9 @@
 /*
  * usage: ops_dump FILE.pth
  *
- * FILE.pth holds a list of dicts: op, label, attrs (a dict), in (tensors or None), out (tensors; None where not floating
- * point), projection and grad (tensors or None), if the case differentiates; buffers (tensors or None: what in[] held
- * that is a buffer, after the run).
+ * FILE.pth holds a list of dicts: op, label, attrs (a dict), in (tensors or None), out (tensors;
+ * None where not floating point), projection and grad (tensors or None), if the case
+ * differentiates; buffers (tensors or None: what in[] held that is a buffer, after the run).
  */
 #include <stdio.h>
 #include <stdlib.h>

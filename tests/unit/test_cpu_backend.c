@@ -79,7 +79,7 @@ static void test_choice(void **state)
 	assert_int_equal(child_choice("mmx", NULL), 2);
 }
 
-/* Each table has tests of all its rows, in test_kernels_*.c; a new one is to be tested, then listed. */
+/* Each table has tests of all its rows, in test_kernels_*.c; test a new one, then list it. */
 static void test_tables_are_known(void **state)
 {
 	static const char *const first_ops[] = { "matmul", "conv2d", "attention", "bias_grad",

@@ -143,7 +143,7 @@ static void test_a_class_may_be_called_train(void **state)
 	fixture_close(&f);
 }
 
-/* A data set with fewer classes than the one trained on has that one's numbers, and so do its parts. */
+/* Data with fewer classes than those trained on has their numbers, and so do its parts. */
 static void test_classes_are_numbered_alike(void **state)
 {
 	struct gt_dataset *all, *some, *parts[2];

@@ -230,7 +230,7 @@ static void test_conv_relu_keeps_nan(void **state)
 			fill(&naive[i], (uint32_t) "xw"[i]);
 			fill(&call.in[i], (uint32_t) "xw"[i]);
 		}
-		/* In w the middle of a filter, which never meets padding: 0 * NaN is a matter of taste. */
+		/* In w the middle of a filter, which meets no padding, multiplied or skipped. */
 		test_put(&call.in[bad], 4, NAN);
 		test_put(&naive[bad], 4, NAN);
 		call.out[0] = conv_tensor(dtype, c, 'y');

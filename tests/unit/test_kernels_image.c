@@ -1,4 +1,4 @@
-/* test_kernels_image.c - layouts, subsampling and pools of images, against plain loops in float64. */
+/* test_kernels_image.c - layouts, subsampling and pools, against plain loops in float64. */
 #include "tests/common/kernel_cases.h"
 
 static void reorder_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)

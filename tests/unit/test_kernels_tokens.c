@@ -1,4 +1,4 @@
-/* test_kernels_tokens.c - embeddings and losses, against plain loops in float64; ids out of range. */
+/* test_kernels_tokens.c - embeddings and losses against plain loops; ids out of range. */
 #include "tests/common/kernel_cases.h"
 
 /* ---- embedding: tokens [B, T] = [d0, d1], rows of d2, a table of d3 rows ---- */

@@ -53,9 +53,10 @@ struct size {
 };
 
 /*
- * mlp, LeNet: by hand. CIFAR ResNets with the parameter-free shortcut: He et al. 2016, table 6 give 0.27M, 0.46M, 0.66M,
- * 0.85M, 1.7M; to the digit, 9 n stages of 16, 32, 64 channels by hand. GPT-2: 124,439,808 for the smallest as in Hugging Face's
- * gpt2 (and 354,823,168; 774,030,080; 1,557,611,200), the head tied.
+ * mlp, LeNet: by hand. CIFAR ResNets with the parameter-free shortcut: He et al. 2016, table 6 give
+ * 0.27M, 0.46M, 0.66M, 0.85M, 1.7M; to the digit, 9 n stages of 16, 32, 64 channels by hand. GPT-2:
+ * 124,439,808 for the smallest as in Hugging Face's gpt2 (and 354,823,168; 774,030,080;
+ * 1,557,611,200), the head tied.
  */
 static void test_sizes(void **state)
 {
@@ -216,7 +217,8 @@ static struct gt_store *initialised(const char *spec, uint64_t seed)
 	return s;
 }
 
-/* Uniform in +-1/sqrt(fan-in) has deviation 1/sqrt(3 fan-in); kaiming_normal_ sqrt(2 / fan-in); GPT-2's are 0.02. */
+/* Uniform in +-1/sqrt(fan-in) has deviation 1/sqrt(3 fan-in); kaiming_normal_ sqrt(2 / fan-in);
+ * GPT-2's are 0.02. */
 static void test_initial_values(void **state)
 {
 	const struct moments lenet[] = {
@@ -274,7 +276,8 @@ static void test_seeds(void **state)
 	gt_store_free(c);
 }
 
-/* Ranges of the flat buffer: apart, aligned, in the order of the backward pass (the head first), tied weights last. */
+/* Ranges of the flat buffer: apart, aligned, in the order of the backward pass (the head first),
+ * tied weights last. */
 static void test_store_order(void **state)
 {
 	struct gt_store *s = initialised("gpt", 1);

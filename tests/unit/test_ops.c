@@ -65,8 +65,8 @@ static double loss_at(struct op_run *r, int input, int64_t element, double x)
 }
 
 /*
- * Central differences: the error is h^2 / 6 times a third derivative, plus rounding, 1e-16 times a loss of
- * some tens over h: 1e-10 for both at h = 1e-5. Bound: 1e-6 of the largest element.
+ * Central differences: the error is h^2 / 6 times a third derivative, plus rounding, 1e-16 times a
+ * loss of some tens over h: 1e-10 for both at h = 1e-5. Bound: 1e-6 of the largest element.
  */
 static void check_gradient(struct op_run *r, int input)
 {

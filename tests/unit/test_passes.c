@@ -92,7 +92,7 @@ static void test_fuse_relu(void **state)
 	gt_graph_free(g);
 }
 
-/* With running statistics too; where a convolution precedes, it is the one that ends up with both. */
+/* With running statistics too; where a convolution precedes, it ends up with both. */
 static void test_fuse_relu_eval(void **state)
 {
 	struct gt_graph *g = new_graph();
@@ -262,7 +262,7 @@ static void test_backward_refuses(void **state)
 	y = gt_reshape(g, y, 2, (int64_t[]){ 4, 8 });
 	expect_refusal(g, loss_of(g, y), "bn: 'batch_norm_eval' has no gradient");
 
-	/* An input that an op does not differentiate is no parameter, or the gradient would be lost. */
+	/* What an op does not differentiate by is no parameter: its gradient would be lost. */
 	g = new_graph();
 	gt_graph_scope(g, "loss");
 	y = gt_cross_entropy(g, matrix(g, "w", 2, 3),

@@ -1,4 +1,4 @@
-/* test_plan.c - plans of real models: where values live, what a run allocates, what a plan refuses. */
+/* test_plan.c - plans of real models: where values live, what runs allocate, what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "lib/graph/pass.h"
 #include "lib/train/program.h"
 
-/* ---- who allocates: the C library's functions, counted while `counting` by the image that calls ---- */
+/* ---- who allocates: the C library's functions, counted by the image that calls ---- */
 
 /* Sanitizers bring their own. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -131,8 +131,9 @@ static void write_inputs(struct subject_run *r)
 }
 
 /*
- * Live values don't overlap. Bytes in the arena belong to who wrote them last: inputs before the first step, others with
- * the step that makes them. Whoever reads must find them its own, or those of the value it is a view of.
+ * Live values don't overlap. Bytes in the arena belong to who wrote them last: inputs before the
+ * first step, others with the step that makes them. Whoever reads must find them its own, or those
+ * of the value it is a view of.
  */
 static void claim(int *owner, const struct subject_run *r, const struct gt_value *v, int id)
 {
@@ -167,8 +168,8 @@ static bool same_place(
 	       gt_plan_place(r->program.plan, b, &b_at, &bytes) && a_at == b_at;
 }
 
-/* One node: what it reads is there, what it writes is apart from that, but for out[0] where it works in place, which
- * is counted. */
+/* One node: what it reads is there, what it writes is apart from that, but for out[0] where it
+ * works in place, which is counted. */
 static int check_node(int *owner, int *claims, const struct subject_run *r, const struct gt_node *n)
 {
 	int in_place = 0;
@@ -233,7 +234,8 @@ static void test_places(void **state)
 		}
 }
 
-/* conv(x) + x: the sum must not overwrite the x that the convolution still reads, though it is the last to read it. */
+/* conv(x) + x: the sum must not overwrite the x that the convolution still reads, though it is the
+ * last to read it. */
 static void test_no_place_under_second_reader(void **state)
 {
 	const struct gt_pass_options forward = { .images = gt_cpu_backend.image_layout };
@@ -263,7 +265,8 @@ static void test_no_place_under_second_reader(void **state)
 	gt_graph_free(g);
 }
 
-/* Steps' tensors and workspaces lie where the plan says, and workspaces away from what the step touches. */
+/* Steps' tensors and workspaces lie where the plan says, and workspaces away from what the step
+ * touches. */
 static void test_workspaces(void **state)
 {
 	(void)state;
@@ -310,7 +313,8 @@ static void test_summary(void **state)
 	assert_true(s.temporary_bytes > s.arena_bytes);
 	assert_int_equal(s.parameter_bytes, (size_t)r.store->flat_count * 4);
 	assert_int_equal(s.gradient_bytes, s.parameter_bytes);
-	/* 40.8 million multiply-adds forward (He et al., table 6 speak of 0.27M parameters), about three times that in all */
+	/* 40.8 million multiply-adds forward (He et al., table 6 speak of 0.27M parameters), about
+	 * three times that in all */
 	assert_true(s.cost.flops > 2 * 2 * 40.5e6 * 2.8 && s.cost.flops < 2 * 2 * 40.8e6 * 3.3);
 	close_subject(&r);
 }

@@ -33,7 +33,7 @@ static void attention_grad(struct gt_graph *g, struct gt_node *n, struct gt_valu
 		    (struct gt_value *[]){ d_out[0], n->in[0], n->out[0], n->out[1], n->in[1] });
 }
 
-/* Two products of T x T / 2 x width in the forward, five in the backward (one recomputes the scores). */
+/* Two products of T x T / 2 x width forward, five backward (one recomputes the scores). */
 static double attention_products(const struct gt_value *y, double products)
 {
 	double t = (double)y->shape[1];

@@ -5,7 +5,7 @@
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
 
-/* Values that depend on a parameter, and the gradients gathered so far, by the id of forward values. */
+/* Values that depend on a parameter, and the gradients gathered so far, by forward values' ids. */
 struct state {
 	bool *depends;
 	struct gt_value **grads;
@@ -32,8 +32,8 @@ static void find_dependents(const struct gt_graph *g, bool *depends)
 	}
 }
 
-/* Add d, the gradient by input k of n, to what is there. An op that has none for this input must not pass for one
- * whose gradient is zero. */
+/* Add d, the gradient by input k of n, to what is there. An op that has none for this input must
+ * not pass for one whose gradient is zero. */
 static int gather(struct gt_graph *g, const struct gt_node *n, int k, struct gt_value *d,
     struct state *s, struct gt_err *err)
 {

@@ -1,4 +1,4 @@
-/* fuse.c - fewer trips through memory: relu into normalisation, normalisation into convolution, sums into writers. */
+/* fuse.c - fewer trips through memory: an op does at once what the ops after it would. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -112,7 +112,7 @@ static bool absorb(struct gt_graph *g, size_t index, const int *uses)
 		conv = sole_maker(n->in[k], &gt_op_conv2d, uses);
 		if (!conv || conv->attrs.conv.relu || conv->in[3] || n->in[0] == n->in[1])
 			continue;
-		/* The convolution moves to where the sum stood: what it adds may be made in between. */
+		/* The convolution moves to where the sum stood: the rest may be made between. */
 		conv->in[3] = n->in[1 - k];
 		at = gt_node_index(g, conv);
 		conv->out[0] = n->out[0];
@@ -165,7 +165,7 @@ const struct gt_pass gt_pass_fold_batch_norm = {
 	.run = run_fold_batch_norm,
 };
 
-/* add(x, embedding_grad(dy, ids)) adds a few rows to x: no table of zeros, no sum over all of it. */
+/* add(x, embedding_grad(dy, ids)) adds a few rows to x: no table of zeros, no sum over it all. */
 static int run_fuse_accumulate(
     struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
@@ -205,7 +205,7 @@ static bool accumulates(const struct gt_pass_options *options)
 	return options->loss && options->accumulate;
 }
 
-/* Each gradient becomes a temporary that is added to the store's, which the host clears before a step. */
+/* Each gradient becomes a temporary, added to the store's, which the host clears before a step. */
 static int run_accumulate(
     struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {

@@ -1,4 +1,4 @@
-/* layout.c - give images the layout that the backend wants, reordering where the graph's edge does not. */
+/* layout.c - images in the layout that the backend wants, reordered at the graph's edges. */
 #include <stdlib.h>
 
 #include "lib/graph/ops/ops.h"
@@ -41,7 +41,7 @@ static void settle_elementwise(
 {
 	enum gt_layout common = GT_PLAIN;
 
-	/* What is written in place lies in the store, row-major: a reordered copy would take the write. */
+	/* What is written in place lies in the store, row-major: a copy would take the write. */
 	for (int k = 0; k < n->inputs && !n->op->writes; k++)
 		if (n->in[k] && n->in[k]->ndim == 4 && n->in[k]->layout == images)
 			common = images;
@@ -75,7 +75,7 @@ static void settle(struct gt_graph *g, size_t *index, struct gt_node *n, enum gt
 			n->out[k]->layout = images;
 }
 
-/* The host and the store are row-major: what goes there becomes a reordered copy under the same name. */
+/* The host and the store are row-major: what goes there becomes a reordered copy of that name. */
 static void settle_outputs(struct gt_graph *g)
 {
 	size_t values = g->value_count;
