@@ -2,6 +2,7 @@
 #ifndef GT_CMD_CMD_H
 #define GT_CMD_CMD_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -22,6 +23,8 @@ struct gt_cmd {
 	const struct gt_opt *(*options)(void);
 	int (*run)(int argc, char **argv); /* argv[0] is the name; returns the exit status */
 };
+
+enum { GT_CMD_MAX_THREADS = 4096 };
 
 enum { GT_EXIT_DONE = 0, GT_EXIT_FAILED = 1, GT_EXIT_USAGE = 2, GT_CMD_GO = -1 };
 
@@ -92,6 +95,16 @@ int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err);
 
 /* "gtrain: error: ..." and the hint to `log`'s stream; the exit status that fits. */
 int gt_cmd_report(const struct gt_log *log, const struct gt_err *err);
+
+/* Compute with so many threads; 0: as OpenMP sees fit, within reason. */
+void gt_cmd_set_threads(int64_t threads);
+
+/* Whether a line may be drawn over and over there: a terminal, and not a dumb one. */
+bool gt_cmd_can_draw(int fd);
+
+/* Print a JSON document and a line feed to standard output, and drop it; NULL is out of memory.
+ * Numbers have the digits that a float32 deserves. */
+int gt_cmd_print_json(json_t *document, size_t flags, struct gt_err *err);
 
 /* Make sure that results have arrived: flush and close standard output. A full disk or a closed
  * pipe turns success into failure. main() calls it once, after any command. */

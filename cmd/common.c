@@ -1,5 +1,6 @@
 /* common.c - what the commands share: common options, errors, results. */
 #include <errno.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,33 @@ int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err)
 {
 	gt_opts_release(&env->opts);
 	return rc ? gt_cmd_report(&env->log, err) : GT_EXIT_DONE;
+}
+
+void gt_cmd_set_threads(int64_t threads)
+{
+	if (threads)
+		omp_set_num_threads((int)threads);
+	else if (omp_get_max_threads() > GT_CMD_MAX_THREADS) /* OMP_NUM_THREADS may say anything */
+		omp_set_num_threads(GT_CMD_MAX_THREADS);
+}
+
+bool gt_cmd_can_draw(int fd)
+{
+	const char *term = getenv("TERM");
+
+	return isatty(fd) && term && strcmp(term, "dumb");
+}
+
+int gt_cmd_print_json(json_t *document, size_t flags, struct gt_err *err)
+{
+	int failed;
+
+	if (!document)
+		return gt_err_set(err, GT_ENOMEM, "out of memory: a JSON document");
+	failed = json_dumpf(document, stdout, flags | JSON_REAL_PRECISION(9));
+	putchar('\n');
+	json_decref(document);
+	return failed ? gt_err_set(err, GT_EIO, "cannot write the JSON document") : 0;
 }
 
 int gt_cmd_finish_stdout(int status)

@@ -1,7 +1,6 @@
 /* eval.c - gtrain eval: measure a checkpoint on a data set. */
 #include <jansson.h>
 #include <math.h>
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +51,7 @@ static int open_model_and_data(
 	if (rc)
 		return rc;
 	gt_data_request_of(&request, e->model, 0);
-	request.vocab_path = e->source.vocab;
+	request.vocab_path = cli->vocab ? cli->vocab : e->source.vocab;
 	return gt_dataset_open(&e->data, cli->data, &request, err);
 }
 
@@ -74,6 +73,24 @@ static int build(struct evaluation *e, const struct gt_eval_cli *cli, struct gt_
 	e->arena_bytes = gt_program_pair_arena(&e->programs);
 	rc = gt_cpu_backend.alloc(0, e->arena_bytes, &e->arena, err);
 	return rc ? rc : gt_program_pair_bind(&e->programs, e->arena, err);
+}
+
+/* What makes numbers mean something else than people may think. */
+static void warn(const struct evaluation *e, const struct gt_eval_cli *cli, struct gt_log *log)
+{
+	const struct gt_data_info *info = gt_dataset_info(e->data);
+	const char *trained = json_string_value(json_object_get(e->source.config, "model"));
+
+	if (info->note)
+		gt_log_warn(log, "--data: %s", info->note);
+	if (trained && cli->model && strcmp(trained, cli->model))
+		gt_log_warn(log, "--model %s: the run was trained as %s", cli->model, trained);
+	if (info->kind == GT_DATA_TOKENS && !e->source.vocab && !cli->vocab &&
+	    !strncmp(cli->data, "text:", 5))
+		gt_log_warn(log,
+		    "no vocab.json lies beside '%s': tokens are numbered by this text "
+		    "alone; --vocab names the vocabulary it was trained with",
+		    e->source.file);
 }
 
 static void list_keys(struct gt_log *log, const char *what, const char *const *names, size_t count)
@@ -101,7 +118,8 @@ static int load(
 		    e->store, e->model, e->source.file, &options, &e->report, err);
 	if (rc)
 		return rc;
-	gt_log_info(log, "%s%s%s", e->source.file, *e->report.note ? ": " : "", e->report.note);
+	if (*e->report.note)
+		gt_log_info(log, "%s: %s", e->source.file, e->report.note);
 	list_keys(log, "missing", e->report.missing, e->report.missing_count);
 	list_keys(log, "unexpected", e->report.unexpected, e->report.unexpected_count);
 	return 0;
@@ -132,12 +150,7 @@ static int print(
 	    isfinite(m->loss) ? json_real(m->loss) : json_null(), "top1", m->top1, "top5", m->top5,
 	    "perplexity", isfinite(m->perplexity) ? json_real(m->perplexity) : json_null(), "n",
 	    (json_int_t)m->n);
-	if (!out)
-		return gt_err_set(err, GT_ENOMEM, "out of memory");
-	json_dumpf(out, stdout, 0);
-	putchar('\n');
-	json_decref(out);
-	return 0;
+	return gt_cmd_print_json(out, 0, err);
 }
 
 int gt_cmd_eval(int argc, char **argv)
@@ -155,10 +168,11 @@ int gt_cmd_eval(int argc, char **argv)
 	if (!rc && strcmp(cli.device, "cpu"))
 		rc = gt_err_set(&err, GT_ENOTSUP,
 		    "--device: this build computes on 'cpu' only, not on '%s'", cli.device);
-	if (cli.threads)
-		omp_set_num_threads((int)cli.threads);
+	gt_cmd_set_threads(cli.threads);
 	if (!rc)
 		rc = open_model_and_data(&e, &cli, &err);
+	if (!rc)
+		warn(&e, &cli, &env.log);
 	if (!rc)
 		rc = build(&e, &cli, &err);
 	if (!rc)
@@ -168,6 +182,9 @@ int gt_cmd_eval(int argc, char **argv)
 		    &e.programs, e.data, (int)cli.batch, (int)cli.workers, &metrics, &err);
 	if (!rc)
 		log_speed(&env.log, &metrics, gt_dataset_info(e.data));
+	if (!rc && !isfinite(metrics.loss))
+		gt_log_warn(
+		    &env.log, "the loss is not finite: the weights or the data hold NaN or Inf");
 	if (!rc)
 		rc = print(&cli, &metrics, gt_dataset_info(e.data)->kind == GT_DATA_TOKENS, &err);
 	release(&e);

@@ -15,6 +15,9 @@ static const struct gt_opt table[] = {
 	    .complete = GT_COMPLETE_FILE, .flags = GT_OPT_REQUIRED },
 	{ "data", 0, GT_OPT_STRING, AT(data), "DATA",
 	    "data set to measure on: KIND:PATH[,key=value...]", .flags = GT_OPT_REQUIRED },
+	{ "vocab", 0, GT_OPT_STRING, AT(vocab), "FILE", "vocabulary that training wrote",
+	    .otherwise = "the one in the run directory of --ckpt",
+	    .complete = GT_COMPLETE_FILE },
 
 	{ .type = GT_OPT_HEADING, .help = "Loading the checkpoint" },
 	{ "map", 0, GT_OPT_LIST, AT(map), "REGEX=REPLACEMENT",

@@ -12,6 +12,7 @@ struct gt_eval_cli {
 
 	const char *model; /* NULL: what the run directory of `ckpt` says */
 	const char *ckpt, *data, *device;
+	const char *vocab;      /* NULL: what lies beside `ckpt` */
 	struct gt_opt_list map; /* REGEX=REPLACEMENT, in order */
 	bool strict;
 	int64_t batch, workers;

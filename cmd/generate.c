@@ -1,6 +1,5 @@
 /* generate.c - gtrain generate: write text with a language model. */
 #include <jansson.h>
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +37,19 @@ static void release(struct generation *g)
 	free(g->prompt);
 }
 
+/* A vocabulary without the line break that the default prompt is: any token will do to start. */
+static int begin_anywhere(struct generation *g, struct gt_generate_cli *cli, struct gt_err *err)
+{
+	g->prompt = gt_calloc(1, sizeof(*g->prompt), err);
+	if (!g->prompt)
+		return GT_ENOMEM;
+	g->prompt_count = 1;
+	cli->prompt = "";
+	return 0;
+}
+
 static int open_model_and_prompt(
-    struct generation *g, const struct gt_generate_cli *cli, struct gt_err *err)
+    struct generation *g, struct gt_generate_cli *cli, bool default_prompt, struct gt_err *err)
 {
 	const char *model, *vocab;
 	int rc = gt_ckpt_source_open(&g->source, cli->ckpt, err);
@@ -61,6 +71,8 @@ static int open_model_and_prompt(
 	if (!rc)
 		rc = gt_tokenizer_encode(g->tokenizer, cli->prompt, strlen(cli->prompt), &g->prompt,
 		    &g->prompt_count, err);
+	if (rc && rc != GT_ENOMEM && default_prompt)
+		rc = begin_anywhere(g, cli, err);
 	return rc;
 }
 
@@ -180,10 +192,10 @@ int gt_cmd_generate(int argc, char **argv)
 	if (status != GT_CMD_GO)
 		return status;
 	rc = gt_opts_require(&env.opts, &err);
-	if (cli.threads)
-		omp_set_num_threads((int)cli.threads);
+	gt_cmd_set_threads(cli.threads);
 	if (!rc)
-		rc = open_model_and_prompt(&g, &cli, &err);
+		rc = open_model_and_prompt(
+		    &g, &cli, gt_opts_source(&env.opts, "prompt") == GT_OPT_DEFAULT, &err);
 	if (!rc)
 		rc = build(&g, &err);
 	if (!rc && cli.common.json)

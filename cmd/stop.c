@@ -38,10 +38,13 @@ static void *wait_for_signals(void *context)
 			return NULL;
 		if (!s->polite)
 			end_process(signal_number, &set);
-		if (!atomic_exchange(&s->asked, true))
+		if (!atomic_exchange(&s->asked, true)) {
 			first = gt_clock_s();
-		else if (gt_clock_s() - first > TWICE_S)
+			gt_log_info(
+			    s->log, "stopping after this step; a second signal stops at once");
+		} else if (gt_clock_s() - first > TWICE_S) {
 			end_process(signal_number, &set);
+		}
 	}
 }
 

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "lib/base/err.h"
+#include "lib/base/log.h"
 
 /*
  * A handler would run on whichever thread computes, and runs stopped inside oneDNN 2.6's products
@@ -17,6 +18,7 @@
 struct gt_stop {
 	atomic_bool asked;  /* by a first signal while `polite` */
 	atomic_bool polite; /* false: a signal ends the process at once */
+	struct gt_log *log; /* hears of the first signal; set before `polite` */
 	atomic_bool ending; /* the signal that comes next is gt_stop_release()'s own */
 	pthread_t thread;
 	sigset_t before; /* the caller's signal mask */

@@ -1,13 +1,14 @@
 /* train.c - gtrain train: train a model. */
 #include <math.h>
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cmd/stop.h"
+#include "cmd/train_check.h"
 #include "cmd/train_options.h"
 #include "cmd/train_plan.h"
 #include "lib/base/opt_json.h"
@@ -15,30 +16,30 @@
 #include "lib/train/run_dir.h"
 #include "lib/train/train.h"
 
-/* runs/MODEL-DATE-TIME, in the options' own memory. */
+/* runs/MODEL-DATE-TIME, with a number if somebody was here in the same second; in the options' own
+ * memory. */
 static const char *default_out(struct gt_cmd_env *env, const char *model, struct gt_err *err)
 {
 	char text[160], stamp[32];
 	time_t now = time(NULL);
 	struct tm tm;
+	int length;
 
 	localtime_r(&now, &tm);
 	strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
-	snprintf(text, sizeof(text), "runs/%.*s-%s", (int)strcspn(model, ":"), model, stamp);
+	length = snprintf(
+	    text, sizeof(text) - 8, "runs/%.*s-%s", (int)strcspn(model, ":"), model, stamp);
+	for (int n = 2; n < 1000 && !access(text, F_OK); n++)
+		sprintf(text + length, "-%d", n);
 	return gt_arena_strdup(&env->opts.arena, text, err);
 }
 
-/* A run that goes on is told by its own config.json what it was; the command line may still add. */
-static int load_config(struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
+/* What the directory's config.json says, where the command line does not. */
+static int load_from(struct gt_cmd_env *env, const char *dir, struct gt_err *err)
 {
-	char *path = NULL;
+	char *path = gt_asprintf(err, "%s/config.json", dir);
 	int rc = 0;
 
-	if (cli->config)
-		return gt_opts_load(&env->opts, cli->config, err);
-	if (!cli->resume || !cli->out)
-		return 0;
-	path = gt_asprintf(err, "%s/config.json", cli->out);
 	if (!path)
 		return GT_ENOMEM;
 	if (!access(path, R_OK))
@@ -47,18 +48,40 @@ static int load_config(struct gt_cmd_env *env, const struct gt_train_cli *cli, s
 	return rc;
 }
 
-static int check(const struct gt_train_cli *cli, struct gt_err *err)
+/* A run that goes on is told by its own config.json what it was; the command line may still add.
+ * --resume DIR is --resume auto --out DIR; --resume FILE begins a run that continues FILE's. */
+static int load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
 {
-	if (strcmp(cli->device, "cpu")) {
-		gt_err_set(err, GT_ENOTSUP,
-		    "--device: this build computes on 'cpu' only, not on '%s'", cli->device);
-		return gt_err_hint(err, "'gtrain probe' lists the devices and backends");
+	char *file = NULL, *dir = NULL;
+	struct stat st;
+	int rc = 0;
+
+	if (cli->config) {
+		rc = gt_opts_load(&env->opts, cli->config, err);
+		if (!rc)
+			gt_cmd_train_reopen(env, cli);
+		return rc;
 	}
-	if (cli->resume && !strcmp(cli->resume, "auto") && !cli->out) {
-		gt_err_set(err, GT_EINVAL, "--resume=auto needs --out");
-		return gt_err_hint(err, "--out DIR names the run to go on with");
+	if (!cli->resume)
+		return 0;
+	if (!cli->out && !stat(cli->resume, &st) && S_ISDIR(st.st_mode)) {
+		cli->out = cli->resume;
+		cli->resume = "auto";
 	}
-	return 0;
+	if (cli->out && !access(cli->out, F_OK))
+		return load_from(env, cli->out, err);
+	if (!strcmp(cli->resume, "auto")) {
+		if (cli->out && !cli->model)
+			rc = gt_err_set(
+			    err, GT_EIO, "there is no run in '%s' to go on with", cli->out);
+		return rc;
+	}
+	rc = gt_run_dir_resolve(&file, &dir, cli->resume, err);
+	if (!rc && dir)
+		rc = load_from(env, dir, err);
+	free(file);
+	free(dir);
+	return rc;
 }
 
 static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
@@ -134,12 +157,7 @@ static int print_result(
 		        "top5", r->last.top5, "perplexity",
 		        isfinite(r->last.perplexity) ? json_real(r->last.perplexity) : json_null(),
 		        "n", (json_int_t)r->last.n));
-	if (!out)
-		return gt_err_set(err, GT_ENOMEM, "out of memory");
-	json_dumpf(out, stdout, 0);
-	putchar('\n');
-	json_decref(out);
-	return 0;
+	return gt_cmd_print_json(out, 0, err);
 }
 
 /* A word as the shell reads it back. */
@@ -194,7 +212,7 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
     struct gt_stop *stop, struct gt_err *err)
 {
 	struct gt_progress progress = { .stream = stderr,
-		.terminal = isatty(STDERR_FILENO) && env->log.level >= GT_LOG_NORMAL,
+		.terminal = gt_cmd_can_draw(STDERR_FILENO) && env->log.level >= GT_LOG_NORMAL,
 		.color = env->log.color };
 	struct gt_watch watch = {
 		.log = &env->log, .progress = &progress, .every = cli->log_every
@@ -209,8 +227,10 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
 			gt_metrics_observer(writer) };
 
 		env->log.progress = &progress;
+		stop->log = &env->log;
 		stop->polite = true;
 		rc = gt_train_run(t, config, observers, 2, &stop->asked, &result, err);
+		stop->polite = false;
 		env->log.progress = NULL;
 	}
 	if (!rc)
@@ -231,7 +251,7 @@ static int train(
 	if (!rc)
 		rc = gt_opts_require(&env->opts, err);
 	if (!rc)
-		rc = check(cli, err);
+		rc = gt_cmd_train_check(env, cli, err);
 	if (!rc && !cli->out) {
 		cli->out = default_out(env, cli->model, err);
 		rc = cli->out ? 0 : GT_ENOMEM;
@@ -240,8 +260,7 @@ static int train(
 		rc = gather(&options, env, cli, err);
 	if (rc)
 		return rc;
-	if (cli->threads)
-		omp_set_num_threads((int)cli->threads);
+	gt_cmd_set_threads(cli->threads);
 	rc = gt_train_open(&t, &options, cli->dry_run, &env->log, err);
 	if (!rc) {
 		adopt(cli, &options);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cmd/cmd.h"
 #include "lib/base/text.h"
 
 static json_int_t field(const json_t *plan, const char *name)
@@ -50,12 +51,9 @@ int gt_cmd_print_plan(const struct gt_train *t, bool json, struct gt_err *err)
 
 	if (!plan)
 		return GT_ENOMEM;
-	if (json) {
-		json_dumpf(plan, stdout, JSON_INDENT(2));
-		putchar('\n');
-	} else {
-		print_text(plan);
-	}
+	if (json)
+		return gt_cmd_print_json(plan, JSON_INDENT(2), err);
+	print_text(plan);
 	json_decref(plan);
 	return 0;
 }

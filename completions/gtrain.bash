@@ -74,6 +74,11 @@ _gtrain()
 		return
 		;;
 	eval:--data) return ;;
+	eval:--vocab) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
 	eval:--map) return ;;
 	eval:--strict) words='yes no' ;;
 	eval:--batch) return ;;
@@ -104,7 +109,7 @@ _gtrain()
 	:) words='probe train eval generate help --version --help' ;;
 	probe:*) words='--json --quiet --verbose --color --help ' ;;
 	train:*) words='--model --data --val --val-split --init-from --epochs --steps --batch --accumulate --seed --optimizer --lr --momentum --nesterov --weight-decay --betas --eps --clip --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --workers --prefetch --drop-last --augment --out --config --resume --save-every --keep --eval-every --log-every --dry-run --json --quiet --verbose --color --help ' ;;
-	eval:*) words='--model --ckpt --data --map --strict --batch --device --threads --workers --json --quiet --verbose --color --help ' ;;
+	eval:*) words='--model --ckpt --data --vocab --map --strict --batch --device --threads --workers --json --quiet --verbose --color --help ' ;;
 	generate:*) words='--ckpt --model --vocab --prompt --tokens --temperature --top-k --seed --threads --json --quiet --verbose --color --help ' ;;
 	help:*) words='probe train eval generate help --completion --json --quiet --verbose --color --help ' ;;
 	*) return ;;

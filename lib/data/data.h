@@ -32,6 +32,7 @@ struct gt_data_info {
 	size_t input_bytes;          /* of one sample's input */
 	size_t targets;              /* int32 values in one sample's target: 1 or block */
 	/* Images: what to take off after the division by 255 ... */
+	const char *note; /* what people should know about how it was opened; NULL: nothing */
 	float mean[GT_DATA_MAX_CHANNELS];
 	float std[GT_DATA_MAX_CHANNELS]; /* ... and to divide by; 0 and 1 unless given or known */
 };

@@ -176,6 +176,8 @@ static int load(struct mnist *m, const struct gt_spec *spec, struct gt_err *err)
 		.mean = { 0.1307f },
 		.std = { 0.3081f } };
 	m->source.length = info->samples;
+	if (!strcmp(prefix, "t10k") && !gt_spec_value(spec, "split"))
+		info->note = "there are no train-* files, so it is the t10k-* files, the test set";
 	return gt_spec_normalization(spec, info, err);
 }
 

@@ -51,6 +51,13 @@ static int find_vocab(const struct gt_train *t, char **vocab, struct gt_err *err
 	return rc;
 }
 
+/* Let people know what a data set has to say about itself. */
+static void tell_note(struct gt_log *log, const char *option, const struct gt_dataset *data)
+{
+	if (data && gt_dataset_info(data)->note)
+		gt_log_warn(log, "%s: %s", option, gt_dataset_info(data)->note);
+}
+
 static int open_data(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_data_request request;
@@ -178,6 +185,9 @@ static int resume(struct gt_train *t, struct gt_err *err)
 		return rc;
 	s.config = fixed = fixed_options(t, err);
 	rc = fixed ? gt_snapshot_load(&s, file, err) : GT_ENOMEM;
+	if (rc == GT_EFORMAT && !strcmp(t->o.resume, "auto"))
+		gt_err_hint(
+		    err, "with this file out of the way, --resume auto takes the one before it");
 	json_decref(fixed);
 	if (!rc && s.step > t->o.schedule.total) {
 		rc = gt_err_set(err, GT_EINVAL, "%s is at step %lld, the run ends at %lld", file,
@@ -213,6 +223,8 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		rc = open_data(t, err);
 	if (rc)
 		return rc;
+	tell_note(t->log, "--data", t->whole ? t->whole : t->data);
+	tell_note(t->log, "--val", t->whole ? NULL : t->val);
 	gt_model_input_of(&t->input, gt_dataset_info(t->data));
 	t->sampler = (struct gt_sampler){
 		.samples = gt_dataset_info(t->data)->samples,

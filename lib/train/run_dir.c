@@ -37,7 +37,8 @@ static void remove_leftovers(const char *folder)
 		closedir(d);
 }
 
-/* The lock goes with the process, however that ends. Where there are no locks (some network file systems) it does without. */
+/* The lock goes with the process, however that ends. Where there are no locks (some network file
+ * systems) it does without. */
 static int take_lock(const char *dir, int *lock, struct gt_err *err)
 {
 	bool taken;
@@ -53,6 +54,35 @@ static int take_lock(const char *dir, int *lock, struct gt_err *err)
 	return taken ? gt_err_set(err, GT_EIO, "another run is writing into '%s'", dir) : 0;
 }
 
+/* Other programs, too, keep a config.json beside their weights: ours says what was trained on what. */
+static bool is_run(const char *dir)
+{
+	char *path = NULL;
+	json_t *config;
+	bool run;
+
+	if (asprintf(&path, "%s/config.json", dir) < 0)
+		return false;
+	config = json_load_file(path, 0, NULL);
+	run = json_is_string(json_object_get(config, "model")) &&
+	      json_is_string(json_object_get(config, "data"));
+	json_decref(config);
+	free(path);
+	return run;
+}
+
+/* A config.json that is not ours would be overwritten. */
+static int check_foreign(const char *dir, struct gt_err *err)
+{
+	char *path = gt_asprintf(err, "%s/config.json", dir);
+	int rc = path ? 0 : GT_ENOMEM;
+
+	if (!rc && !access(path, F_OK) && !is_run(dir))
+		rc = gt_err_set(err, GT_EIO, "'%s' is there already and belongs to no run", path);
+	free(path);
+	return rc;
+}
+
 int gt_run_dir_create(const char *dir, int *lock, struct gt_err *err)
 {
 	char *checkpoints = gt_asprintf(err, "%s/checkpoints", dir);
@@ -61,7 +91,9 @@ int gt_run_dir_create(const char *dir, int *lock, struct gt_err *err)
 	*lock = -1;
 	if (!checkpoints)
 		return GT_ENOMEM;
-	rc = gt_make_dirs(checkpoints, err);
+	rc = check_foreign(dir, err);
+	if (!rc)
+		rc = gt_make_dirs(checkpoints, err);
 	if (!rc && access(checkpoints, W_OK))
 		rc = gt_err_sys(err, "cannot write into '%s'", dir);
 	if (!rc)
@@ -195,23 +227,6 @@ int gt_run_dir_prune(const char *dir, int64_t keep, struct gt_err *err)
 	free(steps);
 	free(folder);
 	return rc;
-}
-
-/* Other programs, too, keep a config.json beside their weights: ours says what was trained on what. */
-static bool is_run(const char *dir)
-{
-	char *path = NULL;
-	json_t *config;
-	bool run;
-
-	if (asprintf(&path, "%s/config.json", dir) < 0)
-		return false;
-	config = json_load_file(path, 0, NULL);
-	run = json_is_string(json_object_get(config, "model")) &&
-	      json_is_string(json_object_get(config, "data"));
-	json_decref(config);
-	free(path);
-	return run;
 }
 
 /* Take the last component off; "." where there was none. */

@@ -11,9 +11,6 @@ static int start(void *self, const struct gt_start_report *r, struct gt_err *err
 	w->progress->unit = "step";
 	w->progress->total = r->total;
 	gt_progress_start(w->progress, r->step);
-	if (r->step)
-		gt_log_info(w->log, "resuming after step %lld of %lld", (long long)r->step,
-		    (long long)r->total);
 	return 0;
 }
 

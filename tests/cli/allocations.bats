@@ -15,7 +15,7 @@ setup() {
 allocations() {
 	local steps=$1
 	shift
-	LD_PRELOAD=$counter "$GTRAIN" train "$@" --steps "$steps" --warmup 3 --lr-step 10 --decay-steps 5 --log-every 1 \
+	LD_PRELOAD=$counter "$GTRAIN" train "$@" --steps "$steps" --warmup 3 --log-every 1 \
 		--save-every 0 --out "run-$steps" 2>err
 	rm -r "run-$steps"
 	sed -n 's/^allocations: //p' err

@@ -132,7 +132,8 @@ setup() {
 	gtrain generate --ckpt table --tokens 5
 	equal "$status" 2
 	run -1 bash -c '"$GTRAIN" generate --ckpt text --tokens 5 2>&1 >/dev/full'
-	equal "$output" "gtrain: error: cannot write the text: No space left on device"
+	equal "$output" "gtrain: error: cannot write the text: No space left on device
+hint: check the path, who may read and write it, and the room on the disk"
 	run -1 bash -c '"$GTRAIN" generate --ckpt text --tokens 5 --json 2>&1 >/dev/full'
 	run -1 bash -c '"$GTRAIN" eval --ckpt table --data "$RANDOM_DATA" -q 2>&1 >/dev/full'
 	equal "$output" "gtrain: error: cannot write to standard output: No space left on device"

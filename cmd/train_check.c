@@ -1,0 +1,77 @@
+/* train_check.c - what options of train ask of each other. */
+#include "cmd/train_check.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool given(const struct gt_cmd_env *env, const char *name)
+{
+	return gt_opts_source(&env->opts, name) == GT_OPT_COMMAND_LINE;
+}
+
+static int check_pairs(
+    const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
+{
+	bool sgd = cli->optimizer == GT_CLI_SGD;
+	const struct {
+		const char *option, *wants;
+		bool there;
+	} pairs[] = {
+		{ "momentum", "--optimizer sgd", sgd },
+		{ "nesterov", "--optimizer sgd", sgd },
+		{ "betas", "--optimizer adam or adamw", !sgd },
+		{ "eps", "--optimizer adam or adamw", !sgd },
+		{ "lr-step", "--lr-schedule step", cli->schedule == GT_CLI_STEP },
+		{ "lr-gamma", "--lr-schedule step", cli->schedule == GT_CLI_STEP },
+		{ "decay-steps", "--lr-schedule wsd", cli->schedule == GT_CLI_WSD },
+		{ "min-lr", "another --lr-schedule", cli->schedule != GT_CLI_CONSTANT },
+		{ "eval-every", "--val or --val-split", cli->val || cli->val_split > 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		if (!given(env, pairs[i].option) || pairs[i].there)
+			continue;
+		gt_err_set(err, GT_EINVAL, "--%s: nothing here makes use of it", pairs[i].option);
+		return gt_err_hint(err, "it goes with %s", pairs[i].wants);
+	}
+	return 0;
+}
+
+int gt_cmd_train_check(
+    const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
+{
+	if (strcmp(cli->device, "cpu")) {
+		gt_err_set(err, GT_ENOTSUP,
+		    "--device: this build computes on 'cpu' only, not on '%s'", cli->device);
+		return gt_err_hint(err, "'gtrain probe' lists the devices and backends");
+	}
+	if (cli->resume && !strcmp(cli->resume, "auto") && !cli->out) {
+		gt_err_set(err, GT_EINVAL, "--resume=auto needs --out");
+		return gt_err_hint(err, "--out DIR names the run to go on with");
+	}
+	if (cli->resume && cli->init_from && given(env, "init-from")) {
+		gt_err_set(err, GT_EINVAL, "--init-from: --resume brings weights of its own");
+		return gt_err_hint(err, "leave one of the two out");
+	}
+	return check_pairs(env, cli, err);
+}
+
+void gt_cmd_train_reopen(const struct gt_cmd_env *env, struct gt_train_cli *cli)
+{
+	bool optimizer = given(env, "optimizer"), lr = optimizer || given(env, "lr");
+	bool length = given(env, "steps") || given(env, "epochs") || given(env, "batch") ||
+	              given(env, "accumulate");
+
+	if (optimizer && !given(env, "lr"))
+		cli->lr = NAN;
+	if (optimizer && !given(env, "weight-decay"))
+		cli->weight_decay = NAN;
+	if (lr && !given(env, "min-lr"))
+		cli->min_lr = NAN;
+	if (length && !given(env, "warmup"))
+		cli->warmup = -1;
+	if (length && !given(env, "lr-step"))
+		cli->lr_step = 0;
+	if (length && !given(env, "decay-steps"))
+		cli->decay_steps = 0;
+}

@@ -1,0 +1,120 @@
+#!/usr/bin/env bats
+# options.bats - what options of train and eval mean together, and what people are told.
+
+load helpers
+load runs
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+	small=(--model "mlp:8,16,3" --data random:8/3 --batch 8)
+}
+
+@test "an option that nothing makes use of is refused, and nothing is written" {
+	while read -r name options; do
+		# shellcheck disable=SC2086 # several words
+		gtrain train "${small[@]}" --steps 2 --out never $options
+		equal "$status" 2
+		[[ $err == "gtrain: error: --$name: nothing here makes use of it"$'\n'"hint: it goes with "* ]]
+		[ ! -e never ]
+	done <<-END
+		momentum --momentum 0.5
+		nesterov --nesterov --optimizer adam
+		betas --betas 0.9,0.99 --optimizer sgd
+		eps --eps 1e-7 --optimizer sgd
+		lr-step --lr-step 5
+		lr-gamma --lr-gamma 0.5 --lr-schedule wsd
+		decay-steps --decay-steps 5
+		min-lr --min-lr 1e-5 --lr-schedule constant
+		eval-every --eval-every 1
+	END
+}
+
+@test "with --config, what is derived from an option follows that option" {
+	gtrain train "${small[@]}" --steps 20 --out a -q
+	equal "$status" 0
+	equal "$(jq -c '[.lr, .["min-lr"], .warmup, .["weight-decay"]]' a/config.json)" '[0.001,0.0001,2,0.01]'
+	gtrain train --config a/config.json --lr 0.1 --out b -q
+	equal "$(jq -c '[.lr, .["min-lr"], .warmup]' b/config.json)" '[0.1,0.01,2]'
+	gtrain train --config a/config.json --optimizer sgd --out c -q
+	equal "$(jq -c '[.lr, .["min-lr"], .["weight-decay"]]' c/config.json)" '[0.05,0.005,0]'
+	gtrain train --config a/config.json --steps 300 --out d -q
+	equal "$(jq -c '[.warmup, .["lr-step"], .["decay-steps"]]' d/config.json)" '[30,100,60]'
+	gtrain train --config a/config.json --lr 1e-6 --min-lr 1e-7 --steps 2 --out e -q
+	equal "$status" 0
+}
+
+@test "--resume DIR goes on with the run in it; a folder without one is told so" {
+	gtrain train "${small[@]}" --steps 4 --out a -q
+	gtrain train --resume a --steps 6
+	equal "$status" 0
+	[[ $err == *"resuming from a/checkpoints/step-00000004.pth"*"done: 6 steps"* ]]
+	gtrain train --resume auto --out nowhere
+	equal "$status" 1
+	[[ $err == "gtrain: error: there is no run in 'nowhere' to go on with"* ]]
+}
+
+@test "a config.json that is somebody else's is neither a run's nor overwritten" {
+	gtrain train "${small[@]}" --steps 1 --out a -q
+	mkdir foreign
+	echo '{"model_type": "gpt2"}' >foreign/config.json
+	echo '{"!": 0}' >foreign/vocab.json
+	cp a/model.pth foreign
+	gtrain eval --ckpt foreign/model.pth --model mlp:8,16,3 --data random:8/3 -q
+	equal "$status" 0
+	gtrain train "${small[@]}" --steps 1 --out foreign
+	equal "$status" 1
+	[[ $err == *"'foreign/config.json' is there already and belongs to no run"* ]]
+	equal "$(<foreign/config.json)" '{"model_type": "gpt2"}'
+}
+
+@test "stray files among the checkpoints don't count as checkpoints" {
+	gtrain train "${small[@]}" --steps 4 --out a -q
+	touch a/checkpoints/step-9.pth a/checkpoints/step-00000099.pth.bak
+	gtrain train --resume auto --out a --steps 5
+	equal "$status" 0
+	[[ $err == *"resuming from a/checkpoints/step-00000004.pth"* ]]
+}
+
+@test "a seed that no double holds must agree on resuming, too" {
+	gtrain train "${small[@]}" --seed 9007199254740992 --steps 2 --out a -q
+	gtrain train --resume auto --out a --seed 9007199254740993 --steps 4
+	equal "$status" 2
+	[[ $err == *"another --seed"* ]]
+}
+
+@test "messages show control characters and don't obey them" {
+	gtrain $'tr\e[31main\nx'
+	equal "$status" 2
+	[[ $err == *'tr\x1b[31main\nx'* && $err != *$'\e'* ]]
+}
+
+@test "a dry run tells the cost of a model that no machine holds" {
+	gtrain train --model gpt:layers=96,width=12288,heads=96,block=64,vocab=50257 --data random --batch 1 --dry-run --json
+	equal "$status" 0
+	[ "$(jq .parameters <<<"$out")" -gt 170000000000 ]
+}
+
+@test "a stopped run's metrics reach to its last step" {
+	"$GTRAIN" train "${small[@]}" --steps 1000000 --log-every 1000000 --save-every 0 --out a 2>err &
+	for ((i = 0; i < 100; i++)); do
+		[ -s a/metrics.jsonl ] || [ -e a/config.json ] && break
+		sleep 0.05
+	done
+	sleep 0.3
+	kill -INT $! 2>/dev/null || true
+	kill -TERM $!
+	wait $!
+	grep -q "stopping after this step" err
+	equal "$(jq -c .step a/metrics.jsonl)" "$(sed -n 's/^stopped after step \([0-9]*\) .*/\1/p' err)"
+}
+
+@test "eval warns of numbers that mean less than they seem to" {
+	gtrain train --model gpt:layers=1,heads=1,width=8,block=8 --data "text:$ROOT/LICENSE" --batch 2 --steps 1 --out t -q
+	cp t/model.pth alone.pth
+	gtrain eval --ckpt alone.pth --model gpt:layers=1,heads=1,width=8,block=8 --data "text:$ROOT/LICENSE" -q
+	[[ $err == "warning: no vocab.json lies beside 'alone.pth'"* ]]
+	gtrain eval --ckpt alone.pth --model gpt:layers=1,heads=1,width=8,block=8 --data "text:$ROOT/LICENSE" --vocab t/vocab.json -q
+	equal "$err" ""
+	gtrain eval --ckpt t --model gpt:layers=1,heads=2,width=8,block=8 --data "text:$ROOT/LICENSE" -q
+	[[ $err == *"the run was trained as gpt:layers=1,heads=1,width=8,block=8"* ]]
+}
