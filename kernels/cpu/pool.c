@@ -25,6 +25,18 @@ static inline struct span cover_of(int64_t i, int k, int stride, int pad, int64_
 	return s;
 }
 
+/*
+ * Few channels do not fill a vector: windows of 2 x 2 side by side, the usual ones, then get loops
+ * over a row of the image, in pieces of so many elements.
+ */
+enum { GT_FEW_CHANNELS = 32, GT_FEW_ELEMENTS = 512 };
+
+static inline bool is_narrow(const struct gt_call *call, int64_t channels)
+{
+	return call->attrs.pool.kernel == 2 && call->attrs.pool.stride == 2 &&
+	       call->attrs.pool.pad == 0 && channels < GT_FEW_CHANNELS;
+}
+
 #define REAL_BITS 32
 #include "kernels/cpu/pool.inc"
 #define REAL_BITS 64

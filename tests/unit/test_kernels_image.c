@@ -208,14 +208,61 @@ static const struct kernel_case cases[] = {
 	{ "subsample_grad", subsample_grad_make, subsample_grad_naive, 0, 2, 0, false },
 	{ "subsample_grad", subsample_grad_make, subsample_grad_naive, 0, 3, 0, false },
 	{ "max_pool2d", pool_make, max_pool_naive, 0, 220, 0, true },
+	{ "max_pool2d", pool_make, max_pool_naive, 0, 210, 0, true },
 	{ "max_pool2d", pool_make, max_pool_naive, 0, 321, 0, true },
 	{ "max_pool2d_grad", max_pool_grad_make, pool_grad_naive, 1e-6, 220, 0, false },
+	{ "max_pool2d_grad", max_pool_grad_make, pool_grad_naive, 1e-6, 210, 0, false },
 	{ "max_pool2d_grad", max_pool_grad_make, pool_grad_naive, 1e-6, 321, 0, false },
 	{ "avg_pool2d", avg_pool_make, avg_pool_naive, 1e-6, 210, 0, true },
 	{ "avg_pool2d", avg_pool_make, avg_pool_naive, 1e-6, 321, 0, true },
 	{ "avg_pool2d_grad", avg_pool_grad_make, pool_grad_naive, 1e-6, 210, 0, false },
 	{ "avg_pool2d_grad", avg_pool_grad_make, pool_grad_naive, 1e-6, 321, 0, false },
 };
+
+/* Copy the first channels of an image into one that has no more. */
+static void take_channels(struct gt_tensor *few, const struct gt_tensor *many)
+{
+	for (int64_t ch = 0; ch < few->shape[1]; ch++)
+		EACH_PIXEL(*few)
+	test_put(few, test_at(few, b, ch, h, w), test_get(many, test_at(many, b, ch, h, w)));
+}
+
+/* Few channels are another loop than many: the same bits, with NaN, infinities and signed zeros. */
+static void test_max_pool_of_few_channels(void **state)
+{
+	static const double odd[] = { NAN, -INFINITY, INFINITY, -0.0, 0.0 };
+	struct test_set set[3];
+	int sets = test_sets(set);
+
+	(void)state;
+	for (int k = 0; k < 4 * sets; k++) {
+		enum gt_dtype f = k & 1 ? GT_F32 : GT_F64;
+		const int64_t variant = k & 2 ? 220 : 210;
+		struct gt_call many = { 0 }, few = { 0 };
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_tensor want;
+
+		pool_make(&many, f, (int64_t[]){ 2, 40, 9, 7, variant });
+		pool_make(&few, f, (int64_t[]){ 2, 5, 9, 7, variant });
+		for (int64_t i = 0; i < gt_tensor_elements(&many.in[0]); i += 1 + i % 4)
+			test_put(&many.in[0], i, odd[i / 3 % 5]);
+		take_channels(&few.in[0], &many.in[0]);
+		assert_int_equal(test_run(set[k / 4].set, "max_pool2d", f, &many, &err), 0);
+		assert_int_equal(test_run(set[k / 4].set, "max_pool2d", f, &few, &err), 0);
+		for (int i = 0; i < 2; i++) {
+			size_t bytes = (size_t)gt_tensor_elements(&few.out[i]) *
+			               gt_dtype_size(few.out[i].dtype);
+
+			want = test_tensor4(
+			    few.out[i].dtype, 2, 5, few.out[i].shape[2], few.out[i].shape[3]);
+			take_channels(&want, &many.out[i]);
+			assert_memory_equal(few.out[i].data, want.data, bytes);
+			free(want.data);
+		}
+		test_release(&many);
+		test_release(&few);
+	}
+}
 
 static void test_images(void **state)
 {
@@ -267,6 +314,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_images),
+		cmocka_unit_test(test_max_pool_of_few_channels),
 		cmocka_unit_test(test_table_is_covered),
 		cmocka_unit_test(test_image_normalize),
 	};
