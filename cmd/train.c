@@ -131,7 +131,8 @@ static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
 	return gt_augment_parse(&o->augment, cli->augment, err);
 }
 
-/* What was settled goes back to the options, so that config.json repeats this run whatever defaults become. */
+/* What was settled goes back to the options, so that config.json repeats this run whatever
+ * defaults become. */
 static void adopt(struct gt_train_cli *cli, const struct gt_train_options *o)
 {
 	cli->epochs = o->steps > 0 ? 0 : o->epochs;

@@ -1,4 +1,4 @@
-/* train_check.h - options of train that would be ignored, and defaults that others carry with them. */
+/* train_check.h - options of train that would be ignored, and defaults that follow others. */
 #ifndef GT_CMD_TRAIN_CHECK_H
 #define GT_CMD_TRAIN_CHECK_H
 

@@ -55,7 +55,7 @@ static const struct gt_opt table[] = {
 	{ "betas", 0, GT_OPT_PAIR, AT(betas), "A,B",
 	    "decay of the running means of adam and adamw", .initial = "0.9,0.999", .max = 1,
 	    .flags = GT_OPT_BELOW },
-	{ "eps", 0, GT_OPT_DOUBLE, AT(eps), "X", "term that keeps adam and adamw from dividing by 0",
+	{ "eps", 0, GT_OPT_DOUBLE, AT(eps), "X", "keeps adam and adamw from dividing by 0",
 	    .initial = "1e-8", .max = INFINITY, .flags = GT_OPT_ABOVE },
 	{ "clip", 0, GT_OPT_DOUBLE, AT(clip), "X",
 	    "scale gradients down to this norm; 0: never", .initial = "0", .max = INFINITY },

@@ -40,7 +40,7 @@ complete -c gtrain -n '__gtrain_command train' -l momentum -x -d 'momentum of sg
 complete -c gtrain -n '__gtrain_command train' -l nesterov -d 'Nesterov momentum in sgd'
 complete -c gtrain -n '__gtrain_command train' -l weight-decay -x -d 'weight decay: decoupled in adamw, added to the gradient in sgd and adam'
 complete -c gtrain -n '__gtrain_command train' -l betas -x -d 'decay of the running means of adam and adamw'
-complete -c gtrain -n '__gtrain_command train' -l eps -x -d 'term that keeps adam and adamw from dividing by 0'
+complete -c gtrain -n '__gtrain_command train' -l eps -x -d 'keeps adam and adamw from dividing by 0'
 complete -c gtrain -n '__gtrain_command train' -l clip -x -d 'scale gradients down to this norm; 0: never'
 complete -c gtrain -n '__gtrain_command train' -l lr-schedule -x -a 'constant step cosine wsd' -d 'how the learning rate falls after the warm-up'
 complete -c gtrain -n '__gtrain_command train' -l warmup -x -d 'steps in which it rises from 0'

@@ -13,7 +13,8 @@ struct gt_kernel; /* lib/graph/kernel.h: devices carry them, graphs look into th
 
 /*
  * What the host tells the device before every optimizer step and what the device computes for
- * itself. It lies in device memory: the host writes the first fields, no kernel waits for the host.
+ * itself ("device"). It lies in device memory: the host writes it whole before the step, and no
+ * kernel waits for the host.
  */
 struct gt_step_scalars {
 	float lr;         /* learning rate of this step */

@@ -1,7 +1,8 @@
 /* pass.c - the list of passes. */
 #include "lib/graph/pass.h"
 
-/* Fusions that a gradient can see through come before it, the others after; clean-up and layouts last. */
+/* Fusions that a gradient can see through come before it, the others after; clean-up and layouts
+ * last. */
 const struct gt_pass *const gt_passes[] = {
 	&gt_pass_fuse_relu,
 	&gt_pass_fold_batch_norm,

@@ -6,8 +6,8 @@
 
 #include "lib/graph/memory.h"
 
-/* Where a value lives. Values that are the same bytes (views, in-place outputs) have one home: homes
- * form chains that end at the value whose `home` is itself. */
+/* Where a value lives. Values that are the same bytes (views, in-place outputs) have one home:
+ * homes form chains that end at the value whose `home` is itself. */
 struct place {
 	int home;
 	int first, last; /* steps; of the home, over all values in it */
@@ -53,7 +53,8 @@ static int place_in_store(struct gt_plan *p, const struct gt_value *v, struct gt
 	return 0;
 }
 
-/* First and last step of each value by itself. Inputs live from before the first step, outputs to the end. */
+/* First and last step of each value by itself. Inputs live from before the first step, outputs
+ * to the end. */
 static int find_lifetimes(struct gt_plan *p, struct gt_err *err)
 {
 	const struct gt_graph *g = p->graph;
@@ -207,7 +208,8 @@ static int prepare_step(struct gt_plan *p, int index, struct gt_err *err)
 
 /* ---- the arena ---- */
 
-/* One block per home in the arena and one per workspace; blocks[i] belongs to home or step owner[i]. */
+/* One block per home in the arena and one per workspace; blocks[i] belongs to home or step
+ * owner[i]. */
 static int lay_out(struct gt_plan *p, struct gt_err *err)
 {
 	const struct gt_graph *g = p->graph;
@@ -337,9 +339,9 @@ int gt_plan_run(struct gt_plan *p, struct gt_err *err)
 int gt_plan_write(
     struct gt_plan *p, const struct gt_value *v, const void *host, size_t bytes, struct gt_err *err)
 {
-	if (!p->arena || v->role != GT_INPUT || bytes > gt_value_bytes(v))
+	if (!p->arena || v->role != GT_INPUT || bytes != gt_value_bytes(v))
 		return gt_err_set(
-		    err, GT_EINVAL, "'%s' takes no %zu bytes from the host", v->name, bytes);
+		    err, GT_EINVAL, "value %d takes no %zu bytes from the host", v->id, bytes);
 	return p->store->backend->copy_in(p->store->device, address_of(p, v), host, bytes, err);
 }
 

@@ -51,7 +51,7 @@ int gt_plan_run(struct gt_plan *plan, struct gt_err *err);
 
 /*
  * Copy between host memory and a value that the host may touch: an input before, an output or a
- * gradient after a run of a bound plan. bytes must be the value's (inputs: at most). An input's
+ * gradient after a run of a bound plan. bytes must be the value's. An input's
  * memory is lent on after its last reader: write every input before every run.
  */
 int gt_plan_write(struct gt_plan *plan, const struct gt_value *v, const void *host, size_t bytes,

@@ -74,8 +74,8 @@ static struct gt_slot *find(const struct gt_store *s, const char *name)
 	return NULL;
 }
 
-/* Walk the nodes backwards and place each parameter where its first reader (the last met) is: going from the
- * back, a parameter is placed when no earlier node reads it. */
+/* Walk the nodes backwards and place each parameter where its first reader (the last met) is:
+ * going from the back, a parameter is placed when no earlier node reads it. */
 static void place_parameters(struct gt_store *s, const struct gt_graph *g)
 {
 	int64_t unit = (int64_t)(ALIGN_BYTES / gt_dtype_size(s->dtype));

@@ -29,9 +29,10 @@ struct gt_model_io {
 	struct gt_value *target; /* int32 [batch] or [batch, block] */
 	struct gt_value *rng;    /* int64 [4], lib/graph/kernel.h; NULL when nothing is drawn */
 	struct gt_value *weight; /* float32 []: 1 / targets counted in the step; training only */
-	struct gt_value *logits; /* float32 [batch, (block,) classes]; generation: output "logits" */
-	struct gt_value *loss;   /* float32 [], training: output "loss" */
-	struct gt_value *stats;  /* float64 [4], evaluation: output "stats" (classify_stats) */
+	struct gt_value
+	    *logits;            /* float32 [batch, (block,) classes]; generation: output "logits" */
+	struct gt_value *loss;  /* float32 [], training: output "loss" */
+	struct gt_value *stats; /* float64 [4], evaluation: output "stats" (classify_stats) */
 };
 
 enum gt_model_purpose {

@@ -84,7 +84,8 @@ static struct gt_update_options update_options(const struct gt_optim_options *o,
 	};
 }
 
-/* Cut the flat buffer where the rule changes. Padding belongs to the range before it: it is zero and stays so. */
+/* Cut the flat buffer where the rule changes. Padding belongs to the range before it: it is zero
+ * and stays so. */
 static int make_ranges(struct gt_optim *o, struct gt_err *err)
 {
 	const struct gt_store *s = o->store;

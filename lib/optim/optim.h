@@ -17,9 +17,8 @@ struct gt_optim_options {
 	double momentum, dampening; /* SGD */
 	bool nesterov;              /* SGD; needs momentum */
 	double beta1, beta2, eps;   /* Adam, AdamW */
-	double
-	    weight_decay; /* for parameters that a model marks (gt_slot.decay); 0 for the others */
-	double clip;      /* largest global norm of the gradients; 0: no clipping */
+	double weight_decay;        /* for what a model marks (gt_slot.decay), 0 for the others */
+	double clip;                /* largest global norm of the gradients; 0: no clipping */
 };
 
 /* "sgd", "adam", "adamw" and back; -1 for another word. */

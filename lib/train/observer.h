@@ -45,9 +45,9 @@ struct gt_observer {
 
 struct gt_metrics_writer;
 
-/* A line every `every` steps and after the last (the loss is the mean since the line before) and one
- * per evaluation. Lines of a resumed run beyond the step it resumes from are dropped first, as is a
- * line torn by a kill. */
+/* A line every `every` steps and after the last (the loss is the mean since the line before) and
+ * one per evaluation. Lines of a resumed run beyond the step it resumes from are dropped first,
+ * as is a line torn by a kill. */
 int gt_metrics_writer_new(struct gt_metrics_writer **out, int64_t every, struct gt_err *err);
 void gt_metrics_writer_free(struct gt_metrics_writer *w);
 struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w);

@@ -23,7 +23,8 @@ static int same_samples(
 	    b->input_bytes, b->classes, a->input_bytes, a->classes);
 }
 
-/* Weights belong to their tokens: the vocabulary is that of the run which they come from, if any. */
+/* Weights belong to their tokens: the vocabulary is that of the run which they come from, if
+ * any. */
 static int find_vocab(const struct gt_train *t, char **vocab, struct gt_err *err)
 {
 	bool here = t->o.resume && !strcmp(t->o.resume, "auto");
@@ -103,7 +104,8 @@ static int open_programs(struct gt_train *t, struct gt_err *err)
 	return 0;
 }
 
-/* The kernel hands out more memory than there is, and kills who uses it: better to hear so before. */
+/* The kernel hands out more memory than there is, and kills who uses it: better to hear so
+ * before. */
 static int check_memory(const struct gt_train *t, struct gt_err *err)
 {
 	uint64_t wanted = gt_train_memory_bytes(t), there;
@@ -158,7 +160,8 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 	return rc;
 }
 
-/* What a run cannot change on its way. Of the options here, those that decide which sample comes when, and what is trained. */
+/* What a run cannot change on its way. Of the options here, those that decide which sample comes
+ * when, and what is trained. */
 static json_t *fixed_options(const struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_train_options *o = &t->o;
@@ -172,7 +175,8 @@ static json_t *fixed_options(const struct gt_train *t, struct gt_err *err)
 	return fixed;
 }
 
-/* `auto` without a checkpoint is a fresh start: the same command line begins a run and goes on with it. */
+/* `auto` without a checkpoint is a fresh start: the same command line begins a run and goes on
+ * with it. */
 static int resume(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_snapshot s = { .store = t->store, .model = t->model, .optim = t->optim };

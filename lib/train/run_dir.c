@@ -54,7 +54,8 @@ static int take_lock(const char *dir, int *lock, struct gt_err *err)
 	return taken ? gt_err_set(err, GT_EIO, "another run is writing into '%s'", dir) : 0;
 }
 
-/* Other programs, too, keep a config.json beside their weights: ours says what was trained on what. */
+/* Other programs, too, keep a config.json beside their weights: ours says what was trained on
+ * what. */
 static bool is_run(const char *dir)
 {
 	char *path = NULL;

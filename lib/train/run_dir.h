@@ -8,9 +8,9 @@
 #include "lib/base/err.h"
 
 /*
- * Make the directory, with checkpoints/ in it, and take it: *lock is a descriptor that keeps other processes
- * out until it is closed, or -1 where the file system knows no locks. Temporary files of killed runs go.
- * An unwritable directory is found here, before any work.
+ * Make the directory, with checkpoints/ in it, and take it: *lock is a descriptor that keeps
+ * other processes out until it is closed, or -1 where the file system knows no locks. Temporary
+ * files of killed runs go. An unwritable directory is found here, before any work.
  */
 int gt_run_dir_create(const char *dir, int *lock, struct gt_err *err);
 

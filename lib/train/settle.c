@@ -6,7 +6,8 @@
 
 enum { DEFAULT_EPOCHS = 10, DEFAULT_WARMUP = 100 };
 
-/* AdamW's customary decay is larger for language models (GPT-3's 0.1) than torch's default 0.01; ResNets with SGD use 1e-4 (He et al.). */
+/* AdamW's customary decay is larger for language models (GPT-3's 0.1) than torch's default 0.01;
+ * ResNets with SGD use 1e-4 (He et al.). */
 static double default_decay(const struct gt_train *t)
 {
 	if (t->o.optim.kind == GT_ADAMW)

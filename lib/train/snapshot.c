@@ -10,7 +10,8 @@
 
 /* ---- the order of torch.optim ---- */
 
-/* Parameters in the order of their groups. split: group 0 holds the first `first_count`, those that decay. */
+/* Parameters in the order of their groups. split: group 0 holds the first `first_count`, those
+ * that decay. */
 struct groups {
 	const struct gt_slot **slots;
 	size_t count, first_count;

@@ -19,20 +19,23 @@ struct gt_snapshot {
 	struct gt_store *store;
 	const struct gt_model *model;
 	struct gt_optim *optim;
-	double lr;           /* of the last step */
-	int64_t step, epoch; /* steps done; the epoch the next step belongs to */
-	int64_t best_step;   /* -1: none yet */
-	double best_score;   /* larger is better */
-	const json_t *
-	    config; /* options of the run: what is saved; when loading, what must be as it was (see there). May be NULL */
+	double lr;         /* of the last step */
+	int64_t step;      /* steps done */
+	int64_t epoch;     /* that the next step belongs to; for saving */
+	int64_t best_step; /* -1: none yet */
+	double best_score; /* larger is better */
+	/* Options of the run: what is saved; when loading, what must be as it was. May be NULL. */
+	const json_t *config;
 };
 
 int gt_snapshot_save(const struct gt_snapshot *s, const char *path, struct gt_err *err);
 
 /*
- * Fill the store and the optimizer, and step, epoch, best_step, best_score, from a file. An option in `config` that the file's config has
- * too must agree (of batch and accumulate, the product). Files of PyTorch are read too: their param_groups must be these groups, or a
- * single one with all parameters in the order of declaration. On failure the store may be partly overwritten: the run is over.
+ * Fill the store and the optimizer, and step, best_step, best_score, from a file. An
+ * option in `config` that the file's config has too must agree (of batch and accumulate, the
+ * product). Files of PyTorch are read too: their param_groups must be these groups, or a single
+ * one with all parameters in the order of declaration. On failure the store may be partly
+ * overwritten: the run is over.
  */
 int gt_snapshot_load(struct gt_snapshot *s, const char *path, struct gt_err *err);
 

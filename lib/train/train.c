@@ -64,7 +64,8 @@ static int end_observers(struct loop *l, int rc, struct gt_err *err)
 
 /* ---- one step ---- */
 
-/* Micro-batches of a step: the last step of an epoch may have fewer. Returns how many samples they hold. */
+/* Micro-batches of a step: the last step of an epoch may have fewer. Returns how many samples
+ * they hold. */
 static int64_t step_samples(const struct gt_train *t, int64_t step, int64_t *first, int64_t *last)
 {
 	int64_t rank_samples = gt_sampler_rank_samples(&t->sampler);
@@ -274,7 +275,8 @@ static int open_loader(struct loop *l, struct gt_err *err)
 	return gt_loader_open(&l->loader, t->data, &options, err);
 }
 
-/* Checkpoints of a run that went further would be taken for this one's: by pruning, and when it is resumed. */
+/* Checkpoints of a run that went further would be taken for this one's: by pruning, and when it
+ * is resumed. */
 static int check_unused(const struct gt_train *t, struct gt_err *err)
 {
 	int64_t latest;

@@ -9,29 +9,32 @@
 #include "lib/optim/optim.h"
 #include "lib/train/observer.h"
 
-/* What a run is. Fields marked * may be left open (NULL, 0, negative or NaN as noted);
- * gt_train_open() settles them. */
+/* What a run is. "Open" says which value leaves a field to gt_train_open(). */
 struct gt_train_options {
 	const char *model, *data;
-	const char *val;                /* NULL: none, or by val_split */
-	double val_split;               /* of data, held out; 0 or NaN: none */
-	const char *out;                /* run directory */
-	const char *init_from, *resume; /* NULL: no; resume may be "auto" */
+	const char *val;       /* NULL: none, or by val_split */
+	double val_split;      /* part of data to hold out; 0 or NaN: none */
+	const char *out;       /* run directory */
+	const char *init_from; /* NULL: no */
+	const char *resume;    /* NULL: no; "auto": the latest in out, if any */
 
-	int64_t epochs, steps; /* * one of them 0; both: 10 epochs */
+	/* Passes over the data, or updates. Open: both 0, for 10 epochs; else one of them is 0. */
+	int64_t epochs, steps;
 	int batch, accumulate;
 	uint64_t seed;
 
-	struct gt_optim_options optim; /* * weight_decay NaN: by optimizer and model */
-	struct gt_schedule
-	    schedule; /* * lr, min_lr NaN; warmup -1; every, decay 0; total is settled here */
+	/* Open: weight_decay NaN, by optimizer and model. */
+	struct gt_optim_options optim;
+	/* Open: lr and min_lr NaN, warmup -1, every and decay 0. total comes from the length. */
+	struct gt_schedule schedule;
 
 	int workers, prefetch;
 	bool drop_last;
 	unsigned augment; /* GT_AUGMENT_ bits */
 
-	int64_t save_every, keep,
-	    eval_every; /* save_every 0: at the end alone; keep 0: all; eval_every 0: each epoch */
+	int64_t save_every; /* steps; 0: at the end alone */
+	int64_t keep;       /* checkpoints; 0: all */
+	int64_t eval_every; /* steps; 0: after each epoch */
 };
 
 struct gt_train;
@@ -45,7 +48,7 @@ int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool 
     struct gt_log *log, struct gt_err *err);
 void gt_train_close(struct gt_train *t);
 
-/* The plan as a JSON object: parameters, FLOPs, memory by role, steps; and as text. */
+/* The plan as a JSON object, yours: parameters, FLOPs, memory by role, steps. */
 json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err);
 
 /* How a run ended. */

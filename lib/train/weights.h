@@ -14,18 +14,18 @@ struct gt_weights_options {
 	bool lenient; /* go on when keys are missing or unexpected */
 };
 
-/* What was found, in lines for people; release with gt_weights_report_release(). */
+/* What was found; release with gt_weights_report_release(). */
 struct gt_weights_report {
 	char note[320];                     /* where the state_dict was found, what came off */
-	const char **missing, **unexpected; /* names; lists NULL-terminated, in the arena */
+	const char **missing, **unexpected; /* names; ended by NULL, or NULL where there are none */
 	size_t missing_count, unexpected_count;
 	struct gt_arena arena;
 };
 
 /*
- * Copy a state_dict into the store: by name, or by an alias of the model; shapes must agree, types
- * are converted. Nothing is changed unless everything fits. Missing or unexpected keys are an error
- * that names the first few, unless lenient.
+ * Copy a state_dict into the store: by name, or by an alias of the model; shapes must agree,
+ * types are converted. Nothing is changed unless every name and shape fits. Missing or
+ * unexpected keys are an error that names the first of each, unless lenient.
  */
 int gt_weights_load(struct gt_store *store, const struct gt_model *model,
     const struct gt_state_dict *sd, const struct gt_weights_options *options,
