@@ -340,8 +340,8 @@ int gt_plan_write(
     struct gt_plan *p, const struct gt_value *v, const void *host, size_t bytes, struct gt_err *err)
 {
 	if (!p->arena || v->role != GT_INPUT || bytes != gt_value_bytes(v))
-		return gt_err_set(
-		    err, GT_EINVAL, "value %d takes no %zu bytes from the host", v->id, bytes);
+		return gt_err_set(err, GT_EINVAL, "'%s' takes no %zu bytes from the host",
+		    v->name ? v->name : "a temporary", bytes);
 	return p->store->backend->copy_in(p->store->device, address_of(p, v), host, bytes, err);
 }
 
