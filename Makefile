@@ -200,6 +200,9 @@ demo: deps   ## build, then show what gtrain does
 demo-run: all
 	@GTRAIN='$(BUILD)/gtrain' sh tests/demo.sh
 
+check-models: tests   ## compare the large models' loss curves with PyTorch's too (half an hour)
+	GTRAIN_TESTS='$(BUILD)/tests' OPENBLAS_CORETYPE=SKYLAKEX $(PYTHON) tests/oracle/models.py --large
+
 bench: all $(BENCH_BIN)   ## measure speed beside PyTorch's; BENCH='--quick --check' are its options
 	@GTRAIN='$(BUILD)/gtrain' GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/bench.py $(BENCH)
 
@@ -252,7 +255,7 @@ clean:   ## remove everything built
 	rm -rf build
 
 FORCE:
-.PHONY: all bench check check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
+.PHONY: all bench check check-models check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
         deps-test help install lint map tests tidy uninstall FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
