@@ -233,7 +233,7 @@ def slow(depth):
 
 
 LARGE = [(f"resnet{6 * n + 2}", lambda n=n: ResNet(n), 16, slow(6 * n + 2), slow(6 * n + 2)) for n in (5, 7, 9, 18)] + [
-    ("gpt2:block=64", lambda: GPT(layers=12, heads=12, width=768, block=64, vocab=50257), 1, 0.01, 1e-4),
+    ("gpt2:block=64", lambda: GPT(layers=12, heads=12, width=768, block=64, vocab=50257), 1, 1e-3, 1e-5),
 ]
 #             kind, weight decay, clip, bound
 OPTIMIZERS = [("sgd", 5e-4, 0, 1e-5), ("adam", 1e-2, 0, 1e-4), ("adamw", 0.1, 1.0, 1e-4)]
