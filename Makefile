@@ -200,7 +200,7 @@ demo: deps   ## build, then show what gtrain does
 demo-run: all
 	@GTRAIN='$(BUILD)/gtrain' sh tests/demo.sh
 
-check-models: tests   ## compare the large models' loss curves with PyTorch's too (half an hour)
+check-models: tests   ## compare the large models' loss curves with PyTorch's too (slow)
 	GTRAIN_TESTS='$(BUILD)/tests' OPENBLAS_CORETYPE=SKYLAKEX $(PYTHON) tests/oracle/models.py --large
 
 bench: all $(BENCH_BIN)   ## measure speed beside PyTorch's; BENCH='--quick --check' are its options
