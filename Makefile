@@ -25,7 +25,7 @@ endif
 
 # Debian packages; a/b means that either will do ----------------------------------------------
 DEPS_BUILD := gcc libc6-dev make pkg-config/pkgconf zlib1g-dev libjansson-dev libpng-dev \
-              libjpeg-dev/libjpeg62-turbo-dev/libjpeg-turbo8-dev libdnnl-dev
+              libjpeg-dev/libjpeg62-turbo-dev/libjpeg-turbo8-dev libdnnl-dev libisal-dev
 DEPS_TEST  := libcmocka-dev bats python3-torch libopenblas0 python3-numpy jq shellcheck mandoc \
               clang-format clang-tidy fish zsh
 DEPS_TSAN  := clang libclang-rt-14-dev/libclang-rt-dev libomp-14-dev/libomp-dev
@@ -33,6 +33,9 @@ DEPS_TSAN  := clang libclang-rt-14-dev/libclang-rt-dev libomp-14-dev/libomp-dev
 # Flags ---------------------------------------------------------------------------------------
 VERSION  := 0.1.0
 PACKAGES := zlib jansson libpng libjpeg
+# Taken where it is there; `make ISAL=0` does without.
+ISAL     ?= $(shell pkg-config --exists libisal 2>/dev/null && echo 1 || echo 0)
+PACKAGES += $(if $(filter 1,$(ISAL)),libisal)
 PKG_FLAGS := $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 PKG_LIBS  := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null)
 
@@ -40,7 +43,8 @@ SAN_FLAGS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all \
              -fno-omit-frame-pointer)
 GT_WARN   := -Wall -Wextra $(WERROR) -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla \
              -Wpointer-arith
-GT_CPP    := -I. -D_GNU_SOURCE -DGT_VERSION='"$(VERSION)"' $(PKG_FLAGS) $(CPPFLAGS)
+GT_CPP    := -I. -D_GNU_SOURCE -DGT_VERSION='"$(VERSION)"' $(PKG_FLAGS) \
+             $(if $(filter 1,$(ISAL)),-DGT_WITH_ISAL) $(CPPFLAGS)
 GT_CFLAGS := -std=gnu11 $(OPT) $(GT_WARN) -fopenmp -fno-math-errno -fno-trapping-math \
              -ffp-contract=off $(SAN_FLAGS) $(CFLAGS)
 GT_LDFLAGS := -fopenmp -Wl,--as-needed $(SAN_FLAGS) $(LDFLAGS)
@@ -201,7 +205,8 @@ demo-run: all
 	@GTRAIN='$(BUILD)/gtrain' sh tests/demo.sh
 
 check-models: tests   ## compare the large models' loss curves with PyTorch's too (slow)
-	GTRAIN_TESTS='$(BUILD)/tests' OPENBLAS_CORETYPE=SKYLAKEX $(PYTHON) tests/oracle/models.py --large
+	GTRAIN_TESTS='$(BUILD)/tests' OPENBLAS_CORETYPE=SKYLAKEX MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=-1 \
+	    $(PYTHON) tests/oracle/models.py --large
 
 bench: all $(BENCH_BIN)   ## measure speed beside PyTorch's; BENCH='--quick --check' are its options
 	@GTRAIN='$(BUILD)/gtrain' GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/bench.py $(BENCH)

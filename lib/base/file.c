@@ -31,17 +31,47 @@ int gt_map(struct gt_mapping *out, const char *path, struct gt_err *err)
 		if (p == MAP_FAILED)
 			rc = gt_err_sys(err, "cannot map '%s'", path);
 		else
-			*out = (struct gt_mapping){ .data = p, .size = (size_t)st.st_size };
+			*out = (struct gt_mapping){ p, (size_t)st.st_size, fd };
 	}
-	close(fd);
+	if (!out->data)
+		close(fd);
 	return rc;
 }
 
 void gt_unmap(struct gt_mapping *map)
 {
-	if (map->data)
+	if (map->data) {
 		munmap((void *)map->data, map->size);
+		close(map->fd);
+	}
 	*map = (struct gt_mapping){ 0 };
+}
+
+int gt_map_peek(
+    const struct gt_mapping *map, uint64_t offset, void *out, size_t size, struct gt_err *err)
+{
+	ssize_t n;
+
+	if (map->fd < 0) {
+		memcpy(out, map->data + offset, size);
+		return 0;
+	}
+	n = pread(map->fd, out, size, (off_t)offset);
+	if (n < 0)
+		return gt_err_sys(
+		    err, "cannot read %zu bytes at byte %llu", size, (unsigned long long)offset);
+	if ((size_t)n < size)
+		return gt_err_set(err, GT_EIO, "the file has become shorter while it is read");
+	return 0;
+}
+
+void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t start = (offset + page - 1) / page * page, end = (offset + size) / page * page;
+
+	if (map->fd >= 0 && end > start)
+		madvise((unsigned char *)map->data + start, end - start, MADV_DONTNEED);
 }
 
 /* Create PATH.tmp-PID-N, so that the umask counts and no other writer has the name. */

@@ -3,6 +3,7 @@
 #define GT_BASE_FILE_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "lib/base/err.h"
@@ -11,11 +12,23 @@
 struct gt_mapping {
 	const unsigned char *data;
 	size_t size;
+	int fd; /* the same file, open; -1: bytes that are in memory anyway */
 };
 
 /* Map `path`; directories and devices are refused. Release with gt_unmap(). */
 int gt_map(struct gt_mapping *out, const char *path, struct gt_err *err);
 void gt_unmap(struct gt_mapping *map);
+
+/*
+ * A look at a few bytes of a large file: through the mapping, each would bring its neighbourhood
+ * into this process's memory. Copies [offset, offset + size), which must lie in the file.
+ */
+int gt_map_peek(
+    const struct gt_mapping *map, uint64_t offset, void *out, size_t size, struct gt_err *err);
+
+/* The bytes [offset, offset + size) will not be needed soon: they leave this process's memory,
+ * though not the system's cache, and can be read again. */
+void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size);
 
 /*
  * A file being written under a temporary name in the same folder. gt_atomic_commit() flushes,

@@ -2,11 +2,13 @@
 #ifndef GT_CKPT_CKPT_H
 #define GT_CKPT_CKPT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "lib/base/err.h"
+#include "lib/base/file.h"
 #include "lib/base/mem.h"
 #include "lib/device/dtype.h"
 
@@ -31,16 +33,30 @@ enum gt_tree_kind {
 
 enum { GT_TREE_MAX_DIMS = 32 };
 
+/* Bytes that one or more tensors look at. */
+struct gt_storage {
+	const void *bytes; /* borrowed: from a file's mapping, or the caller's memory */
+	size_t size_bytes;
+	const char *key;      /* torch's name for it; "" where the format has none */
+	const char *location; /* "cpu", "cuda:0": where it was saved from */
+	bool swapped;         /* bytes are of the other endianness */
+
+	/* Where the bytes stand, for who moves them without looking; map NULL: in memory alone. */
+	const struct gt_mapping *map;
+	uint64_t file_offset;
+
+	bool has_crc; /* the file gives the CRC-32 of the bytes: */
+	uint32_t crc;
+	atomic_bool checked; /* gt_storage_check() has compared them */
+	const char *name;    /* of the record or tensor, for messages */
+};
+
 struct gt_tree_tensor {
 	enum gt_dtype dtype;
 	int ndim;
 	const int64_t *shape, *stride; /* [ndim], in elements */
 	int64_t offset;                /* of the first element in its storage, in elements */
-	const void *storage;     /* borrowed: from the file's mapping, or the caller's memory */
-	size_t storage_bytes;    /* checked: every element lies inside */
-	const char *storage_key; /* tensors of one key share memory */
-	const char *location;    /* "cpu", "cuda:0": where it was saved from */
-	bool swapped;            /* bytes are of the other endianness */
+	struct gt_storage *storage;    /* every element lies inside; shared with others */
 	bool requires_grad;
 };
 
@@ -57,6 +73,8 @@ struct gt_tree {
 		struct { /* list, tuple: key unused. dict: in the file's order */
 			struct gt_tree_item *items;
 			size_t count, capacity;
+			struct gt_tree
+			    *attributes; /* of a dict: `_metadata` of a state_dict; or NULL */
 		} seq;
 		struct gt_tree_tensor tensor;
 		struct {                        /* NULL where there is none */
@@ -72,6 +90,9 @@ struct gt_tree {
 struct gt_tree_item {
 	const struct gt_tree *key; /* a string or an integer in practice */
 	struct gt_tree *value;
+	/* Of what came from a pickle: the byte of the opcode that put key and value there, which is
+	 * where an edit of a string has to be made (see pickle.h). */
+	size_t key_at, value_at;
 };
 
 /* ---- reading ---- */
@@ -79,9 +100,10 @@ struct gt_tree_item {
 struct gt_ckpt;
 
 /*
- * Open and check a torch file (zip or legacy). The file is mapped: tensors borrow the mapping, and
- * are valid until gt_ckpt_close(). Of a zip, the CRC-32 of every record that is used is checked
- * here, which reads the file once; a legacy file has no checksums.
+ * Open a torch file (zip or legacy) and check what describes it: the bytes of tensors are not
+ * touched. The file is mapped: tensors borrow the mapping, and are valid until gt_ckpt_close().
+ * Tensor bytes are checked when they are read, by gt_tensor_read() or gt_storage_check(), where
+ * the file has checksums: a zip has, a legacy file has none.
  *
  * The tree is safe to recurse: no deeper than 128, without cycles (a reference to an enclosing
  * object is an opaque "(cycle)"); no dict has a key twice; parts that the file mentions twice are
@@ -104,13 +126,17 @@ const struct gt_tree *gt_tree_get_int(const struct gt_tree *dict, int64_t key);
 bool gt_tree_as_int(const struct gt_tree *tree, int64_t *out);
 bool gt_tree_as_float(const struct gt_tree *tree, double *out);
 
+/* Compare the bytes with the CRC-32 that the file gives for them; the first call reads them all,
+ * later ones nothing. 0 where there is no CRC. GT_EFORMAT when they differ. Any thread may call. */
+int gt_storage_check(struct gt_storage *storage, struct gt_err *err);
+
 /* Elements of a tensor. */
 int64_t gt_tensor_count(const struct gt_tree_tensor *t);
 
 /* Copy a tensor to contiguous memory dst of gt_tensor_count() elements, following strides,
  * converting f16, bf16, f32, f64 among each other (rounding once, to nearest even) and integers,
  * bool being 0 and 1, among each other. GT_ENOTSUP for other pairs, GT_EINVAL for an integer that
- * does not fit. */
+ * does not fit. The whole storage is checked first. */
 int gt_tensor_read(const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, struct gt_err *err);
 
 /* ---- the state_dict inside ---- */

@@ -21,9 +21,30 @@
  * Text of Python 2 (a string by the byte) is a string if it is UTF-8, else bytes.
  */
 
+/*
+ * Where a pickle's strings stand, for who wants to change some and keep every other byte
+ * (pickle_edit.h). A string is put on the machine's stack where it is written, and again wherever
+ * the memo (or DUP) brings it back: each such opcode is a use, and the items of the tree name the
+ * opcode that they came from (key_at, value_at).
+ */
+struct gt_pickle_use {
+	size_t at, length;            /* of the opcode with its operand, from the pickle's start */
+	const struct gt_tree *string; /* uses of one string have one node; the first writes it */
+};
+
+struct gt_pickle_layout {
+	struct gt_pickle_use *uses; /* by `at` */
+	size_t use_count, use_room;
+	size_t *frames; /* bytes of the FRAME opcodes, whose lengths count what follows */
+	size_t frame_count, frame_room;
+};
+
+void gt_pickle_layout_release(struct gt_pickle_layout *layout);
+
 /* What a file format knows of its globals. Both set *out to NULL for what they do not know. */
 struct gt_pickle_hooks {
 	void *self;
+	struct gt_pickle_layout *layout; /* filled when not NULL */
 	/* The global `name` called with `args` (a tuple). Unknown: it becomes an opaque node. */
 	int (*call)(void *self, const char *name, struct gt_tree *args, struct gt_tree **out,
 	    struct gt_err *err);

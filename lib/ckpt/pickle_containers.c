@@ -55,15 +55,15 @@ static int container(struct gt_machine *m, enum gt_tree_kind kind, struct gt_tre
 
 int gt_op_append(struct gt_machine *m, unsigned char op)
 {
-	struct gt_tree *list, *value;
+	struct gt_tree *list;
 	int rc = need(m, 2);
 
 	(void)op;
 	if (rc)
 		return rc;
-	value = m->stack[--m->depth];
+	m->depth--;
 	rc = container(m, GT_TREE_LIST, &list);
-	return rc ? rc : gt_tree_push(list, NULL, value, m->arena, m->err);
+	return rc ? rc : keep_item(m, list, NULL, m->stack + m->depth);
 }
 
 int gt_op_appends(struct gt_machine *m, unsigned char op)
@@ -76,7 +76,7 @@ int gt_op_appends(struct gt_machine *m, unsigned char op)
 	if (!rc)
 		rc = container(m, GT_TREE_LIST, &list);
 	for (size_t i = 0; !rc && i < n; i++)
-		rc = gt_tree_push(list, NULL, values[i], m->arena, m->err);
+		rc = keep_item(m, list, NULL, values + i);
 	return rc;
 }
 
@@ -85,7 +85,7 @@ static int set_pairs(struct gt_machine *m, struct gt_tree *dict, struct gt_tree 
 	int rc = n % 2 ? fail(m, "a key without a value") : 0;
 
 	for (size_t i = 0; !rc && i < n; i += 2)
-		rc = gt_tree_push(dict, pairs[i], pairs[i + 1], m->arena, m->err);
+		rc = keep_item(m, dict, pairs + i, pairs + i + 1);
 	return rc;
 }
 

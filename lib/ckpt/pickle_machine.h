@@ -17,8 +17,10 @@ struct gt_machine {
 	const struct gt_pickle_hooks *hooks;
 	const unsigned char *bytes;
 	size_t size, at; /* at: the next byte */
+	size_t op_at;    /* of the opcode being done */
 	struct gt_tree **stack;
-	size_t depth, stack_room;
+	size_t *origins; /* [depth], the opcode that pushed each value */
+	size_t depth, stack_room, origin_room;
 	size_t *marks; /* depths of the stack; nothing below the last one can be taken */
 	size_t mark_count, mark_room;
 	struct gt_tree **memo; /* holes are NULL */
@@ -99,8 +101,10 @@ static inline int take_line(struct gt_machine *m, char *text)
 
 static inline int push(struct gt_machine *m, struct gt_tree *node)
 {
-	if (!node || gt_grow(&m->stack, m->depth, &m->stack_room, sizeof(*m->stack), m->err))
+	if (!node || gt_grow(&m->stack, m->depth, &m->stack_room, sizeof(*m->stack), m->err) ||
+	    gt_grow(&m->origins, m->depth, &m->origin_room, sizeof(*m->origins), m->err))
 		return GT_ENOMEM;
+	m->origins[m->depth] = m->op_at;
 	m->stack[m->depth++] = node;
 	return 0;
 }
@@ -137,6 +141,20 @@ static inline int pop_mark(struct gt_machine *m, struct gt_tree ***items, size_t
 	return 0;
 }
 
+/* Append a value that has just left the stack, with its key (NULL for none), to a container. */
+static inline int keep_item(
+    struct gt_machine *m, struct gt_tree *seq, struct gt_tree **key, struct gt_tree **value)
+{
+	struct gt_tree_item *item;
+
+	if (gt_tree_push(seq, key ? *key : NULL, *value, m->arena, m->err))
+		return GT_ENOMEM;
+	item = &seq->seq.items[seq->seq.count - 1];
+	item->key_at = key ? m->origins[key - m->stack] : 0;
+	item->value_at = m->origins[value - m->stack];
+	return 0;
+}
+
 /* A tuple or list of values that have just left the stack. */
 static inline int push_seq(
     struct gt_machine *m, enum gt_tree_kind kind, struct gt_tree **values, size_t n)
@@ -144,7 +162,7 @@ static inline int push_seq(
 	struct gt_tree *seq = gt_tree_new(m->arena, kind, m->err);
 
 	for (size_t i = 0; seq && i < n; i++)
-		if (gt_tree_push(seq, NULL, values[i], m->arena, m->err))
+		if (keep_item(m, seq, NULL, values + i))
 			return GT_ENOMEM;
 	return push(m, seq);
 }

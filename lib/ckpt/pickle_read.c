@@ -207,8 +207,8 @@ static int op_inst(struct gt_machine *m, unsigned char op)
 	return rc ? rc : call(m, class_name, m->stack[--m->depth]);
 }
 
-/* The state of an object. Dicts and tensors have attributes (state_dict's `_metadata`) that
- * nothing here needs; an opaque object keeps its state. */
+/* The state of an object: attributes of a dict (state_dict's `_metadata`) and of an opaque object
+ * are kept; a tensor's mean nothing here. */
 static int op_build(struct gt_machine *m, unsigned char op)
 {
 	struct gt_tree *state, *node;
@@ -221,7 +221,9 @@ static int op_build(struct gt_machine *m, unsigned char op)
 	node = top(m);
 	if (node->kind == GT_TREE_OPAQUE && node->opaque.args)
 		node->opaque.state = state;
-	else if (node->kind != GT_TREE_DICT && node->kind != GT_TREE_TENSOR)
+	else if (node->kind == GT_TREE_DICT)
+		node->seq.attributes = state;
+	else if (node->kind != GT_TREE_TENSOR)
 		return fail(m, "a state for what is no object");
 	return 0;
 }
@@ -338,13 +340,39 @@ static gt_opcode *const opcodes[256] = {
 	[OP_FRAME] = op_frame,
 };
 
+/* Note an opcode that has put a string on the stack, or that is a frame. */
+static int note(struct gt_machine *m, struct gt_pickle_layout *l)
+{
+	bool pushed = m->depth && m->origins[m->depth - 1] == m->op_at;
+
+	if (pushed && top(m)->kind == GT_TREE_STRING) {
+		if (gt_grow(&l->uses, l->use_count, &l->use_room, sizeof(*l->uses), m->err))
+			return GT_ENOMEM;
+		l->uses[l->use_count++] =
+		    (struct gt_pickle_use){ m->op_at, m->at - m->op_at, top(m) };
+	} else if (m->bytes[m->op_at] == OP_FRAME) {
+		if (gt_grow(&l->frames, l->frame_count, &l->frame_room, sizeof(*l->frames), m->err))
+			return GT_ENOMEM;
+		l->frames[l->frame_count++] = m->op_at;
+	}
+	return 0;
+}
+
+void gt_pickle_layout_release(struct gt_pickle_layout *layout)
+{
+	free(layout->uses);
+	free(layout->frames);
+	*layout = (struct gt_pickle_layout){ 0 };
+}
+
 static int run(struct gt_machine *m)
 {
+	struct gt_pickle_layout *layout = m->hooks ? m->hooks->layout : NULL;
 	size_t start = 0;
 	int rc = 0;
 
 	while (!rc && !m->stopped) {
-		start = m->at;
+		start = m->op_at = m->at;
 		if (start == m->size)
 			rc = fail(m, "the pickle does not end: the file is cut");
 		else if (!opcodes[m->bytes[start]])
@@ -352,6 +380,8 @@ static int run(struct gt_machine *m)
 			    m->err, GT_EFORMAT, "no known opcode: 0x%02x", m->bytes[start]);
 		else
 			rc = opcodes[m->bytes[m->at++]](m, m->bytes[start]);
+		if (!rc && layout)
+			rc = note(m, layout);
 	}
 	if (rc)
 		gt_err_prefix(m->err, "pickle: byte %zu", start);
@@ -377,6 +407,7 @@ int gt_pickle_read(struct gt_tree **out, struct gt_arena *arena, const unsigned 
 		}
 	}
 	free(m.stack);
+	free(m.origins);
 	free(m.marks);
 	free(m.memo);
 	return rc;

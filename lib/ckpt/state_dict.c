@@ -294,7 +294,7 @@ static void note_locations(struct gt_state_dict *sd)
 	int n = 0;
 
 	for (size_t i = 0; i < sd->count && n < MAX_LOCATIONS; i++) {
-		const char *location = sd->entries[i].tensor->location;
+		const char *location = sd->entries[i].tensor->storage->location;
 		bool known = !strcmp(location, "cpu");
 
 		for (int k = 0; k < n; k++)

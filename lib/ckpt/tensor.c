@@ -48,7 +48,7 @@ static bool last_index(const struct gt_tree_tensor *t, int64_t *last)
 int gt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err)
 {
 	int64_t unused[GT_TREE_MAX_DIMS], last;
-	int64_t room = (int64_t)(t->storage_bytes / gt_dtype_size(t->dtype));
+	int64_t room = (int64_t)(t->storage->size_bytes / gt_dtype_size(t->dtype));
 
 	if (!gt_tensor_contiguous_stride(t->ndim, t->shape, unused))
 		return gt_err_set(err, GT_EFORMAT, "a tensor's shape is negative or overflows");
@@ -61,7 +61,7 @@ int gt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err)
 	if (last >= room)
 		return gt_err_set(err, GT_EFORMAT,
 		    "a tensor reaches element %lld of storage '%.80s', which has %lld",
-		    (long long)last, t->storage_key ? t->storage_key : "", (long long)room);
+		    (long long)last, t->storage->key, (long long)room);
 	return 0;
 }
 
@@ -339,7 +339,7 @@ static int64_t advance(const struct gt_tree_tensor *t, int64_t *index, int64_t p
 static void gather(
     const struct gt_tree_tensor *t, size_t n, int64_t *index, int64_t *position, unsigned char *out)
 {
-	const unsigned char *storage = t->storage;
+	const unsigned char *storage = t->storage->bytes;
 	size_t size = gt_dtype_size(t->dtype);
 
 	for (size_t i = 0; i < n; i++) {
@@ -362,11 +362,12 @@ static int read_runs(
 
 		if (contiguous)
 			memcpy(packed,
-			    (const unsigned char *)t->storage + ((size_t)t->offset + done) * size,
+			    (const unsigned char *)t->storage->bytes +
+			        ((size_t)t->offset + done) * size,
 			    n * size);
 		else
 			gather(t, n, index, &position, packed);
-		if (t->swapped)
+		if (t->storage->swapped)
 			gt_tensor_swap(t->dtype, packed, n);
 		rc = convert_run(t->dtype, packed, to, dst + done * gt_dtype_size(to), n, err);
 		if (rc)
@@ -380,6 +381,7 @@ int gt_tensor_read(const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, 
 {
 	size_t size = gt_dtype_size(t->dtype);
 	size_t count = (size_t)gt_tensor_count(t);
+	int rc;
 
 	if (t->dtype != to &&
 	    (family_of(t->dtype) != family_of(to) || family_of(to) == FAMILY_COMPLEX))
@@ -387,8 +389,10 @@ int gt_tensor_read(const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, 
 		    gt_dtype_name(t->dtype), gt_dtype_name(to));
 	if (!count)
 		return 0;
-	if (t->dtype == to && !t->swapped && is_contiguous(t)) {
-		memcpy(dst, (const unsigned char *)t->storage + (size_t)t->offset * size,
+	if ((rc = gt_storage_check(t->storage, err)) < 0)
+		return rc;
+	if (t->dtype == to && !t->storage->swapped && is_contiguous(t)) {
+		memcpy(dst, (const unsigned char *)t->storage->bytes + (size_t)t->offset * size,
 		    count * size);
 		return 0;
 	}

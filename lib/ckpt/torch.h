@@ -15,19 +15,27 @@
  */
 
 struct gt_torch_storage {
-	const char *key, *location;
+	struct gt_storage
+	    base; /* key, location from the pickle; bytes by the format, NULL until then */
 	enum gt_dtype dtype; /* of the class it was saved as; u8 when untyped */
 	uint64_t bytes;      /* that the pickle announces */
-	const void *data;    /* set by the format, `bytes` long, NULL until then */
 	struct gt_torch_storage *next;
+};
+
+/* Where a persistent id names the device of its storage (see struct gt_pickle_use). */
+struct gt_torch_location {
+	const struct gt_storage *storage;
+	size_t at;
+	struct gt_torch_location *next;
 };
 
 struct gt_torch_objects {
 	struct gt_arena *arena;
-	struct gt_torch_storage *storages; /* every key once, in no order */
-	void *by_key;                      /* the same, for tsearch() */
-	struct gt_torch_pending *pending;  /* tensors that wait for memory */
-	struct gt_pickle_hooks hooks;      /* give these to gt_pickle_read() */
+	struct gt_torch_storage *storages;   /* every key once, in no order */
+	void *by_key;                        /* the same, for tsearch() */
+	struct gt_torch_pending *pending;    /* tensors that wait for memory */
+	struct gt_torch_location *locations; /* one for each persistent id, last first */
+	struct gt_pickle_hooks hooks;        /* give these to gt_pickle_read() */
 };
 
 void gt_torch_objects_init(struct gt_torch_objects *objects, struct gt_arena *arena);

@@ -88,7 +88,9 @@ static int read_storage(struct reader *r, const struct gt_tree *key, struct gt_e
 {
 	const struct gt_mapping *map = &r->ckpt->map;
 	struct gt_torch_storage *s;
+	unsigned char number[8];
 	uint64_t count, size;
+	int rc;
 
 	s = key->kind == GT_TREE_STRING ? gt_torch_storage_get(&r->objects, key->string.bytes)
 	                                : NULL;
@@ -97,22 +99,26 @@ static int read_storage(struct reader *r, const struct gt_tree *key, struct gt_e
 	if (map->size - r->at < 8)
 		return gt_err_set(err, GT_EFORMAT,
 		    "the file is cut: it ends at byte %zu, before storage '%.80s'", map->size,
-		    s->key);
-	count = gt_get_le(map->data + r->at, 8);
+		    s->base.key);
+	if ((rc = gt_map_peek(map, r->at, number, sizeof(number), err)) < 0)
+		return rc;
+	count = gt_get_le(number, 8);
 	r->at += 8;
 	size = gt_dtype_size(s->dtype);
 	if (count > (map->size - r->at) / size)
 		return gt_err_set(err, GT_EFORMAT,
 		    "the file is cut: storage '%.80s' of %llu elements at byte %zu goes past the end "
 		    "at byte %zu",
-		    s->key, (unsigned long long)count, r->at, map->size);
+		    s->base.key, (unsigned long long)count, r->at, map->size);
 	if (count < s->bytes / size)
 		return gt_err_set(err, GT_EFORMAT,
-		    "storage '%.80s' needs %llu elements, the file gives %llu", s->key,
+		    "storage '%.80s' needs %llu elements, the file gives %llu", s->base.key,
 		    (unsigned long long)(s->bytes / size), (unsigned long long)count);
-	s->data = map->data + r->at;
-	s->bytes = count * size;
-	r->at += s->bytes;
+	s->base.bytes = map->data + r->at;
+	s->base.size_bytes = count * size;
+	s->base.map = map;
+	s->base.file_offset = r->at;
+	r->at += s->base.size_bytes;
 	return 0;
 }
 

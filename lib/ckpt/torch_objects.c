@@ -7,9 +7,9 @@
 #include "lib/ckpt/torch.h"
 #include "lib/ckpt/tree.h"
 
-/* Until the storages have memory, `tensor.storage` is the struct gt_torch_storage. */
+/* Tensors whose storages have no bytes yet; then they can be checked. */
 struct gt_torch_pending {
-	struct gt_tree_tensor *tensor;
+	const struct gt_tree_tensor *tensor;
 	struct gt_torch_pending *next;
 };
 
@@ -108,14 +108,15 @@ static int wrong(struct gt_err *err, const char *what)
 
 static int compare_storages(const void *a, const void *b)
 {
-	return strcmp(
-	    ((const struct gt_torch_storage *)a)->key, ((const struct gt_torch_storage *)b)->key);
+	const struct gt_torch_storage *x = a, *y = b;
+
+	return strcmp(x->base.key, y->base.key);
 }
 
 struct gt_torch_storage *gt_torch_storage_get(
     const struct gt_torch_objects *objects, const char *key)
 {
-	struct gt_torch_storage wanted = { .key = key };
+	struct gt_torch_storage wanted = { .base.key = key };
 	struct gt_torch_storage **found = tfind(&wanted, &objects->by_key, compare_storages);
 
 	return found ? *found : NULL;
@@ -142,12 +143,12 @@ static int add_storage(struct gt_torch_objects *o, const struct gt_torch_storage
 static int find_storage(struct gt_torch_objects *o, const struct gt_torch_storage *like,
     struct gt_torch_storage **out, struct gt_err *err)
 {
-	struct gt_torch_storage *s = gt_torch_storage_get(o, like->key);
+	struct gt_torch_storage *s = gt_torch_storage_get(o, like->base.key);
 
 	if (!s)
 		return add_storage(o, like, out, err);
 	if (gt_dtype_size(s->dtype) != gt_dtype_size(like->dtype))
-		return gt_err_set(err, GT_EFORMAT, "storage '%.80s' is %s and %s", s->key,
+		return gt_err_set(err, GT_EFORMAT, "storage '%.80s' is %s and %s", s->base.key,
 		    gt_dtype_name(s->dtype), gt_dtype_name(like->dtype));
 	if (s->bytes < like->bytes)
 		s->bytes = like->bytes;
@@ -156,7 +157,7 @@ static int find_storage(struct gt_torch_objects *o, const struct gt_torch_storag
 }
 
 /* A tensor node that waits for the memory of `s`, with room for its shape. */
-static struct gt_tree *new_tensor(struct gt_torch_objects *o, const struct gt_torch_storage *s,
+static struct gt_tree *new_tensor(struct gt_torch_objects *o, struct gt_storage *s,
     enum gt_dtype dtype, int ndim, int64_t **dims, struct gt_err *err)
 {
 	struct gt_torch_pending *p = gt_arena_alloc(o->arena, sizeof(*p), err);
@@ -171,8 +172,6 @@ static struct gt_tree *new_tensor(struct gt_torch_objects *o, const struct gt_to
 		.shape = *dims,
 		.stride = *dims + ndim,
 		.storage = s,
-		.storage_key = s->key,
-		.location = s->location,
 	};
 	p->tensor = &node->tensor;
 	p->next = o->pending;
@@ -193,6 +192,18 @@ static int apply_view(
 	return 0;
 }
 
+static int note_location(
+    struct gt_torch_objects *o, const struct gt_storage *storage, size_t at, struct gt_err *err)
+{
+	struct gt_torch_location *l = gt_arena_alloc(o->arena, sizeof(*l), err);
+
+	if (!l)
+		return GT_ENOMEM;
+	*l = (struct gt_torch_location){ storage, at, o->locations };
+	o->locations = l;
+	return 0;
+}
+
 /* A storage by itself is a tensor of one dimension; the rebuild functions look through it. */
 static int storage_tensor(
     struct gt_torch_objects *o, struct gt_tree *id, struct gt_tree **out, struct gt_err *err)
@@ -207,16 +218,18 @@ static int storage_tensor(
 	if (!gt_torch_storage_dtype(arg(id, 1)->opaque.class_name, &like.dtype))
 		return gt_err_set(err, GT_ENOTSUP, "a storage of class '%s' is not known",
 		    arg(id, 1)->opaque.class_name);
-	like.key = arg(id, 2)->string.bytes;
-	like.location = arg(id, 3)->string.bytes;
+	like.base.key = like.base.name = arg(id, 2)->string.bytes;
+	like.base.location = arg(id, 3)->string.bytes;
 	numel = arg(id, 4)->integer;
 	if (__builtin_mul_overflow(
 	        (uint64_t)numel, (uint64_t)gt_dtype_size(like.dtype), &like.bytes))
 		return wrong(err, "a storage's size overflows");
 	rc = find_storage(o, &like, &s, err);
+	if (!rc)
+		rc = note_location(o, &s->base, id->seq.items[3].value_at, err);
 	if (rc)
 		return rc;
-	*out = new_tensor(o, s, like.dtype, 1, &dims, err);
+	*out = new_tensor(o, &s->base, like.dtype, 1, &dims, err);
 	if (!*out)
 		return GT_ENOMEM;
 	rc = apply_view(arg(id, 5), &(*out)->tensor, &numel, err);
@@ -424,14 +437,12 @@ int gt_torch_objects_finish(struct gt_torch_objects *o, bool swapped, struct gt_
 {
 	int rc = 0;
 
+	for (struct gt_torch_storage *s = o->storages; s; s = s->next)
+		if (!s->base.bytes && s->bytes)
+			return gt_err_set(
+			    err, GT_EFORMAT, "storage '%.80s' has no bytes", s->base.key);
 	for (struct gt_torch_pending *p = o->pending; p && !rc; p = p->next) {
-		const struct gt_torch_storage *s = p->tensor->storage;
-
-		if (!s->data && s->bytes)
-			return gt_err_set(err, GT_EFORMAT, "storage '%.80s' has no bytes", s->key);
-		p->tensor->storage = s->data;
-		p->tensor->storage_bytes = s->bytes;
-		p->tensor->swapped = swapped;
+		p->tensor->storage->swapped = swapped;
 		rc = gt_tensor_check(p->tensor, err);
 	}
 	return rc;

@@ -12,10 +12,9 @@
 
 /* What data/KEY will hold: memory that one or more tensors of one dtype look at. */
 struct source {
-	const void *data;
+	struct gt_storage *storage; /* the first that was met with these bytes */
 	size_t bytes;
 	enum gt_dtype dtype;
-	bool swapped;
 	size_t key;
 };
 
@@ -34,11 +33,11 @@ static int compare_sources(const void *a, const void *b)
 {
 	const struct source *x = a, *y = b;
 
-	if (x->data != y->data)
-		return (uintptr_t)x->data < (uintptr_t)y->data ? -1 : 1;
+	if (x->storage->bytes != y->storage->bytes)
+		return (uintptr_t)x->storage->bytes < (uintptr_t)y->storage->bytes ? -1 : 1;
 	if (x->dtype != y->dtype)
 		return x->dtype < y->dtype ? -1 : 1;
-	return (int)x->swapped - (int)y->swapped;
+	return (int)x->storage->swapped - (int)y->storage->swapped;
 }
 
 static int add_source(
@@ -63,7 +62,7 @@ static int add_source(
 static int find_source(
     struct writer *w, const struct gt_tree_tensor *t, struct source **out, struct gt_err *err)
 {
-	struct source like = { t->storage, t->storage_bytes, t->dtype, t->swapped, 0 };
+	struct source like = { t->storage, t->storage->size_bytes, t->dtype, 0 };
 	struct source **found;
 
 	like.bytes -= like.bytes % gt_dtype_size(t->dtype);
@@ -86,7 +85,7 @@ static int collect(struct writer *w, const struct gt_tree *node, struct gt_err *
 
 	if (node->kind == GT_TREE_TENSOR) {
 		rc = gt_tensor_check(&node->tensor, err);
-		if (rc || !node->tensor.storage_bytes)
+		if (rc || !node->tensor.storage->size_bytes)
 			return rc;
 		return find_source(w, &node->tensor, &unused, err);
 	}
@@ -187,7 +186,7 @@ static int write_swapped(struct writer *w, const struct source *s, struct gt_err
 	for (size_t done = 0; !rc && done < s->bytes;) {
 		size_t n = s->bytes - done < sizeof(part) ? s->bytes - done : sizeof(part);
 
-		memcpy(part, (const unsigned char *)s->data + done, n);
+		memcpy(part, (const unsigned char *)s->storage->bytes + done, n);
 		gt_tensor_swap(s->dtype, part, n / gt_dtype_size(s->dtype));
 		rc = gt_zip_write(&w->zip, part, n, err);
 		done += n;
@@ -201,10 +200,12 @@ static int write_source(struct writer *w, const struct source *s, struct gt_err 
 	int rc;
 
 	snprintf(name, sizeof(name), "archive/data/%zu", s->key);
-	rc = gt_zip_begin(&w->zip, name, s->bytes, err);
+	rc = gt_storage_check(s->storage, err);
 	if (!rc)
-		rc = s->swapped ? write_swapped(w, s, err)
-		                : gt_zip_write(&w->zip, s->data, s->bytes, err);
+		rc = gt_zip_begin(&w->zip, name, s->bytes, err);
+	if (!rc)
+		rc = s->storage->swapped ? write_swapped(w, s, err)
+		                         : gt_zip_write(&w->zip, s->storage->bytes, s->bytes, err);
 	return rc ? rc : gt_zip_end(&w->zip, err);
 }
 

@@ -78,24 +78,19 @@ static int open_storage(struct archive *a, struct gt_torch_storage *s, struct gt
 {
 	char name[512];
 	const struct gt_zip_record *r;
-	const unsigned char *bytes;
-	int rc;
 
 	if (!s->bytes)
 		return 0;
-	snprintf(name, sizeof(name), "data/%s", s->key);
+	snprintf(name, sizeof(name), "data/%s", s->base.key);
 	r = find(a, name);
 	if (!r)
-		return gt_err_set(
-		    err, GT_EFORMAT, "storage '%.80s' has no record data/%.80s", s->key, s->key);
+		return gt_err_set(err, GT_EFORMAT, "storage '%.80s' has no record data/%.80s",
+		    s->base.key, s->base.key);
 	if (r->size < s->bytes)
 		return gt_err_set(err, GT_EFORMAT,
-		    "storage '%.80s' needs %llu bytes, its record has %llu", s->key,
+		    "storage '%.80s' needs %llu bytes, its record has %llu", s->base.key,
 		    (unsigned long long)s->bytes, (unsigned long long)r->size);
-	rc = gt_zip_open_record(&a->zip, r, a->arena, &bytes, err);
-	if (!rc)
-		s->data = bytes;
-	return rc;
+	return gt_zip_storage(&a->zip, r, a->arena, &s->base, err);
 }
 
 static int read_pickle(
@@ -119,7 +114,7 @@ static int open_zip(struct gt_ckpt *ckpt, struct gt_err *err)
 	int rc;
 
 	gt_torch_objects_init(&objects, a.arena);
-	rc = gt_zip_read(&a.zip, ckpt->map.data, ckpt->map.size, a.arena, err);
+	rc = gt_zip_read(&a.zip, &ckpt->map, a.arena, err);
 	if (!rc)
 		rc = find_root(&a, err);
 	if (!rc)

@@ -96,9 +96,10 @@ struct gt_tree *gt_tree_tensor(struct gt_arena *a, enum gt_dtype dtype, int ndim
     const int64_t *shape, const void *data, struct gt_err *err)
 {
 	struct gt_tree *node = gt_tree_new(a, GT_TREE_TENSOR, err);
+	struct gt_storage *storage = node ? gt_arena_alloc(a, sizeof(*storage), err) : NULL;
 	int64_t *dims;
 
-	if (!node)
+	if (!storage)
 		return NULL;
 	if (ndim < 0 || ndim > GT_TREE_MAX_DIMS) {
 		gt_err_set(err, GT_EINVAL, "a tensor of %d dimensions: the most is %d", ndim,
@@ -119,11 +120,12 @@ struct gt_tree *gt_tree_tensor(struct gt_arena *a, enum gt_dtype dtype, int ndim
 		.ndim = ndim,
 		.shape = dims,
 		.stride = dims + ndim,
-		.storage = data,
-		.storage_key = "",
-		.location = "cpu",
+		.storage = storage,
 	};
-	node->tensor.storage_bytes = (size_t)gt_tensor_count(&node->tensor) * gt_dtype_size(dtype);
+	storage->bytes = data;
+	storage->size_bytes = (size_t)gt_tensor_count(&node->tensor) * gt_dtype_size(dtype);
+	storage->key = storage->name = "";
+	storage->location = "cpu";
 	return node;
 }
 
@@ -149,7 +151,7 @@ int gt_tree_push(struct gt_tree *seq, const struct gt_tree *key, struct gt_tree 
 		seq->seq.items = items;
 		seq->seq.capacity = capacity;
 	}
-	seq->seq.items[seq->seq.count++] = (struct gt_tree_item){ key, value };
+	seq->seq.items[seq->seq.count++] = (struct gt_tree_item){ .key = key, .value = value };
 	return 0;
 }
 

@@ -89,6 +89,8 @@ static int visit_items(struct walk *w, struct gt_tree *node, struct gt_err *err)
 		if (!rc)
 			rc = visit_child(w, &item->value, err);
 	}
+	if (!rc && node->seq.attributes)
+		rc = visit_child(w, &node->seq.attributes, err);
 	return rc;
 }
 

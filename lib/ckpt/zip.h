@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "lib/base/err.h"
-#include "lib/base/mem.h"
+#include "lib/base/file.h"
+#include "lib/ckpt/ckpt.h"
 
 /*
  * Source of the format: PKWARE, "APPNOTE.TXT - .ZIP File Format Specification", 6.3.10, sections
@@ -25,18 +25,17 @@ struct gt_zip_record {
 };
 
 struct gt_zip {
-	const unsigned char *data; /* the whole file, borrowed */
-	size_t size;
+	const struct gt_mapping *map;  /* the whole file, borrowed */
 	struct gt_zip_record *records; /* sorted by name */
 	size_t count;
 	uint64_t unpacked; /* bytes inflated so far */
 };
 
-/* Read the directory of a file in memory; records and names come from the arena.
+/* Read the directory of a mapped file; records and names come from the arena.
  * GT_EFORMAT when there is no end record (a cut file), a number points outside, or two records have
  * one name. */
 int gt_zip_read(
-    struct gt_zip *out, const void *data, size_t size, struct gt_arena *arena, struct gt_err *err);
+    struct gt_zip *out, const struct gt_mapping *map, struct gt_arena *arena, struct gt_err *err);
 
 /* The record of this name, or NULL. */
 const struct gt_zip_record *gt_zip_find(const struct gt_zip *zip, const char *name);
@@ -48,6 +47,11 @@ const struct gt_zip_record *gt_zip_find(const struct gt_zip *zip, const char *na
  */
 int gt_zip_open_record(struct gt_zip *zip, const struct gt_zip_record *record,
     struct gt_arena *arena, const unsigned char **bytes, struct gt_err *err);
+
+/* The same for a storage, whose bytes are not looked at: gt_storage_check() will compare them.
+ * Sets all but key, location and swapped. */
+int gt_zip_storage(struct gt_zip *zip, const struct gt_zip_record *record, struct gt_arena *arena,
+    struct gt_storage *storage, struct gt_err *err);
 
 /* ---- writing ---- */
 

@@ -52,15 +52,16 @@ static int read_end64(
 
 	if (end_at < LOCATOR_BYTES)
 		return 0;
-	locator = zip->data + end_at - LOCATOR_BYTES;
+	locator = zip->map->data + end_at - LOCATOR_BYTES;
 	if (!has_signature(locator, "\6\7"))
 		return 0;
 	at = gt_get_le(locator + 8, 8);
-	if (!gt_inside(at, END64_BYTES, zip->size) || !has_signature(zip->data + at, "\6\6"))
+	if (!gt_inside(at, END64_BYTES, zip->map->size) ||
+	    !has_signature(zip->map->data + at, "\6\6"))
 		return gt_err_set(err, GT_EFORMAT,
 		    "zip: no zip64 end record at byte %llu where its locator points",
 		    (unsigned long long)at);
-	end64 = zip->data + at;
+	end64 = zip->map->data + at;
 	dir->count = gt_get_le(end64 + 32, 8);
 	dir->bytes = gt_get_le(end64 + 40, 8);
 	dir->offset = gt_get_le(end64 + 48, 8);
@@ -69,22 +70,22 @@ static int read_end64(
 
 static int find_directory(const struct gt_zip *zip, struct directory *dir, struct gt_err *err)
 {
-	const unsigned char *end = find_end(zip->data, zip->size);
+	const unsigned char *end = find_end(zip->map->data, zip->map->size);
 	int rc;
 
 	if (!end) {
 		gt_err_set(err, GT_EFORMAT,
 		    "the file is cut: a zip archive of %zu bytes without its end record",
-		    zip->size);
+		    zip->map->size);
 		return gt_err_hint(err, "copy or download it again, and compare sizes");
 	}
 	dir->count = gt_get_le(end + 10, 2);
 	dir->bytes = gt_get_le(end + 12, 4);
 	dir->offset = gt_get_le(end + 16, 4);
-	rc = read_end64(zip, (size_t)(end - zip->data), dir, err);
+	rc = read_end64(zip, (size_t)(end - zip->map->data), dir, err);
 	if (rc)
 		return rc;
-	if (!gt_inside(dir->offset, dir->bytes, zip->size) ||
+	if (!gt_inside(dir->offset, dir->bytes, zip->map->size) ||
 	    dir->count > dir->bytes / CENTRAL_BYTES)
 		return gt_err_set(err, GT_EFORMAT,
 		    "zip: a directory of %llu records in %llu bytes at byte %llu is not inside "
@@ -178,13 +179,13 @@ static int sort_records(struct gt_zip *zip, struct gt_err *err)
 }
 
 int gt_zip_read(
-    struct gt_zip *out, const void *data, size_t size, struct gt_arena *arena, struct gt_err *err)
+    struct gt_zip *out, const struct gt_mapping *map, struct gt_arena *arena, struct gt_err *err)
 {
 	struct directory dir = { 0 };
 	size_t at, used = 0;
 	int rc;
 
-	*out = (struct gt_zip){ .data = data, .size = size };
+	*out = (struct gt_zip){ .map = map };
 	rc = find_directory(out, &dir, err);
 	if (rc)
 		return rc;
@@ -193,7 +194,7 @@ int gt_zip_read(
 		return GT_ENOMEM;
 	at = dir.offset;
 	for (; !rc && out->count < dir.count; out->count++, at += used)
-		rc = read_entry(&out->records[out->count], out->data + at,
+		rc = read_entry(&out->records[out->count], map->data + at,
 		    dir.offset + dir.bytes - at, &used, arena, err);
 	return rc ? rc : sort_records(out, err);
 }
@@ -208,21 +209,24 @@ const struct gt_zip_record *gt_zip_find(const struct gt_zip *zip, const char *na
 /* ---- a record's bytes ---- */
 
 /* The local header repeats the name and has its own extra fields; the directory's sizes count. */
-static int locate(const struct gt_zip *zip, const struct gt_zip_record *r,
-    const unsigned char **bytes, struct gt_err *err)
+static int locate(
+    const struct gt_zip *zip, const struct gt_zip_record *r, uint64_t *start, struct gt_err *err)
 {
-	const unsigned char *p = zip->data + r->header;
-	uint64_t start;
+	unsigned char header[LOCAL_BYTES] = { 0 };
+	int rc = 0;
 
-	if (!gt_inside(r->header, LOCAL_BYTES, zip->size) || !has_signature(p, "\3\4"))
+	if (gt_inside(r->header, LOCAL_BYTES, zip->map->size))
+		rc = gt_map_peek(zip->map, r->header, header, sizeof(header), err);
+	if (rc)
+		return rc;
+	if (!has_signature(header, "\3\4"))
 		return gt_err_set(err, GT_EFORMAT, "zip: record '%s' has no header at byte %llu",
 		    r->name, (unsigned long long)r->header);
-	start = r->header + LOCAL_BYTES + gt_get_le(p + 26, 2) + gt_get_le(p + 28, 2);
-	if (!gt_inside(start, r->packed, zip->size))
+	*start = r->header + LOCAL_BYTES + gt_get_le(header + 26, 2) + gt_get_le(header + 28, 2);
+	if (!gt_inside(*start, r->packed, zip->map->size))
 		return gt_err_set(err, GT_EFORMAT,
 		    "zip: record '%s' of %llu bytes at byte %llu goes past the end of the file",
-		    r->name, (unsigned long long)r->packed, (unsigned long long)start);
-	*bytes = zip->data + start;
+		    r->name, (unsigned long long)r->packed, (unsigned long long)*start);
 	return 0;
 }
 
@@ -257,7 +261,7 @@ static int unpack(struct gt_zip *zip, const struct gt_zip_record *r, struct gt_a
 	unsigned char *out;
 
 	if (r->size / INFLATE_MAX > r->packed ||
-	    (zip->unpacked += r->size) / INFLATE_MAX > zip->size)
+	    (zip->unpacked += r->size) / INFLATE_MAX > zip->map->size)
 		return gt_err_set(err, GT_EFORMAT,
 		    "zip: record '%s' cannot unpack to %llu bytes from %llu", r->name,
 		    (unsigned long long)r->size, (unsigned long long)r->packed);
@@ -270,26 +274,38 @@ static int unpack(struct gt_zip *zip, const struct gt_zip_record *r, struct gt_a
 	return 0;
 }
 
-int gt_zip_open_record(struct gt_zip *zip, const struct gt_zip_record *r, struct gt_arena *arena,
-    const unsigned char **bytes, struct gt_err *err)
+int gt_zip_storage(struct gt_zip *zip, const struct gt_zip_record *r, struct gt_arena *arena,
+    struct gt_storage *storage, struct gt_err *err)
 {
-	uint32_t crc;
-	int rc = locate(zip, r, bytes, err);
+	const unsigned char *bytes;
+	uint64_t start = 0;
+	int rc = locate(zip, r, &start, err);
 
 	if (rc)
 		return rc;
+	bytes = zip->map->data + start;
 	if (r->method == DEFLATED)
-		rc = unpack(zip, r, arena, bytes, err);
+		rc = unpack(zip, r, arena, &bytes, err);
 	else if (r->method != STORED || r->packed != r->size)
 		rc = gt_err_set(err, r->method ? GT_ENOTSUP : GT_EFORMAT,
 		    "zip: record '%s' is packed by method %u, to %llu of %llu bytes", r->name,
 		    r->method, (unsigned long long)r->packed, (unsigned long long)r->size);
-	if (rc || !r->crc)
-		return rc;
-	crc = (uint32_t)crc32_z(0, *bytes, r->size);
-	if (crc == r->crc)
-		return 0;
-	gt_err_set(err, GT_EFORMAT, "zip: record '%s' is damaged: its CRC-32 is %08x, not %08x",
-	    r->name, crc, r->crc);
-	return gt_err_hint(err, "copy or download the file again");
+	storage->bytes = bytes;
+	storage->size_bytes = r->size;
+	storage->map = r->method == STORED ? zip->map : NULL;
+	storage->file_offset = start;
+	storage->has_crc = r->crc != 0;
+	storage->crc = r->crc;
+	storage->name = r->name;
+	return rc;
+}
+
+int gt_zip_open_record(struct gt_zip *zip, const struct gt_zip_record *r, struct gt_arena *arena,
+    const unsigned char **bytes, struct gt_err *err)
+{
+	struct gt_storage storage = { 0 };
+	int rc = gt_zip_storage(zip, r, arena, &storage, err);
+
+	*bytes = storage.bytes;
+	return rc ? rc : gt_storage_check(&storage, err);
 }

@@ -1,9 +1,9 @@
 /* zip_write.c - a zip archive of stored, aligned records, written as a stream. */
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "lib/ckpt/bytes.h"
+#include "lib/ckpt/crc.h"
 #include "lib/ckpt/zip.h"
 
 enum {
@@ -98,7 +98,7 @@ int gt_zip_begin(struct gt_zip_writer *zip, const char *name, uint64_t size, str
 		rc = put(zip, name, strlen(name), err);
 	if (!rc)
 		rc = put(zip, extra, extra_bytes, err);
-	r->crc = (uint32_t)crc32_z(0, NULL, 0);
+	r->crc = 0;
 	return rc;
 }
 
@@ -114,7 +114,7 @@ int gt_zip_write(struct gt_zip_writer *zip, const void *bytes, size_t size, stru
 	while (size && !rc) { /* in parts, so that the sum reads from the cache */
 		size_t part = size < 256 * 1024 ? size : 256 * 1024;
 
-		r->crc = (uint32_t)crc32_z(r->crc, p, part);
+		r->crc = gt_crc32(r->crc, p, part);
 		rc = put(zip, p, part, err);
 		zip->left -= part;
 		size -= part;

@@ -27,7 +27,7 @@ static int print_tensor(const struct gt_tree_tensor *t, struct gt_err *err)
 	printf("] [");
 	for (int i = 0; i < t->ndim; i++)
 		printf("%s%" PRId64, i ? "," : "", t->stride[i]);
-	printf("] %" PRId64 " %s %d ", t->offset, t->location, t->requires_grad);
+	printf("] %" PRId64 " %s %d ", t->offset, t->storage->location, t->requires_grad);
 	if (!rc)
 		print_hex(data, size);
 	free(data);

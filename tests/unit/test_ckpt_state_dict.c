@@ -45,7 +45,7 @@ static struct gt_tree *parse(const char **p, struct gt_arena *a)
 				char *place = gt_arena_alloc(a, m + 1, NULL);
 
 				memcpy(place, *p, m);
-				value->tensor.location = place;
+				value->tensor.storage->location = place;
 				*p += m;
 			}
 		}
@@ -165,7 +165,7 @@ static void test_real(void **state)
 
 			assert_non_null(t);
 			assert_int_equal(gt_tensor_count(t), cases[i].elements);
-			assert_string_equal(t->location, "cuda:0");
+			assert_string_equal(t->storage->location, "cuda:0");
 		}
 		gt_state_dict_release(&sd);
 		gt_ckpt_close(ckpt);

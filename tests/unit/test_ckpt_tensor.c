@@ -13,16 +13,20 @@
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 
-static struct gt_tree_tensor scalar(enum gt_dtype dtype, const void *data)
+/* A storage that lasts as long as the block it is used in. */
+#define STORAGE(data, size) (&(struct gt_storage){ .bytes = data, .size_bytes = size, .key = "" })
+
+static struct gt_tree_tensor scalar(
+    enum gt_dtype dtype, const void *data, struct gt_storage *storage)
 {
-	return (struct gt_tree_tensor){
-		.dtype = dtype, .storage = data, .storage_bytes = gt_dtype_size(dtype)
-	};
+	*storage = *STORAGE(data, gt_dtype_size(dtype));
+	return (struct gt_tree_tensor){ .dtype = dtype, .storage = storage };
 }
 
 static uint16_t narrow(double value, enum gt_dtype to)
 {
-	struct gt_tree_tensor t = scalar(GT_F64, &value);
+	struct gt_storage s;
+	struct gt_tree_tensor t = scalar(GT_F64, &value, &s);
 	uint16_t out;
 
 	assert_int_equal(gt_tensor_read(&t, to, &out, GT_ERR_IGNORED), 0);
@@ -31,7 +35,8 @@ static uint16_t narrow(double value, enum gt_dtype to)
 
 static double widen(uint16_t bits, enum gt_dtype from)
 {
-	struct gt_tree_tensor t = scalar(from, &bits);
+	struct gt_storage s;
+	struct gt_tree_tensor t = scalar(from, &bits, &s);
 	double out;
 
 	assert_int_equal(gt_tensor_read(&t, GT_F64, &out, GT_ERR_IGNORED), 0);
@@ -96,8 +101,7 @@ static void test_strides(void **state)
 			.shape = cases[i].shape,
 			.stride = cases[i].stride,
 			.offset = cases[i].offset,
-			.storage = data,
-			.storage_bytes = sizeof(data) };
+			.storage = STORAGE(data, sizeof(data)) };
 		double out[6];
 
 		assert_int_equal(gt_tensor_check(&t, GT_ERR_IGNORED), 0);
@@ -117,8 +121,7 @@ static void test_long(void **state)
 		.ndim = 2,
 		.shape = shape,
 		.stride = stride,
-		.storage = data,
-		.storage_bytes = sizeof(data) };
+		.storage = STORAGE(data, sizeof(data)) };
 
 	(void)state;
 	for (int i = 0; i < ROWS * COLUMNS; i++)
@@ -132,21 +135,22 @@ static void test_swapped(void **state)
 {
 	static const unsigned char f32[] = { 0x3f, 0xc0, 0, 0 }, i16[] = { 0x12, 0x34 };
 	static const unsigned char c64[] = { 0x3f, 0x80, 0, 0, 0x40, 0, 0, 0 };
-	struct gt_tree_tensor t = scalar(GT_F32, f32);
+	struct gt_storage s;
+	struct gt_tree_tensor t = scalar(GT_F32, f32, &s);
 	double real;
 	int64_t integer;
 	float complex[2];
 
 	(void)state;
-	t.swapped = true;
+	t.storage->swapped = true;
 	assert_int_equal(gt_tensor_read(&t, GT_F64, &real, GT_ERR_IGNORED), 0);
 	assert_true(real == 1.5);
-	t = scalar(GT_I16, i16);
-	t.swapped = true;
+	t = scalar(GT_I16, i16, &s);
+	t.storage->swapped = true;
 	assert_int_equal(gt_tensor_read(&t, GT_I64, &integer, GT_ERR_IGNORED), 0);
 	assert_int_equal(integer, 0x1234);
-	t = scalar(GT_C64, c64);
-	t.swapped = true;
+	t = scalar(GT_C64, c64, &s);
+	t.storage->swapped = true;
 	assert_int_equal(gt_tensor_read(&t, GT_C64, complex, GT_ERR_IGNORED), 0);
 	assert_true(complex[0] == 1 && complex[1] == 2);
 }
@@ -174,14 +178,15 @@ static void test_integers(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		struct gt_tree_tensor t = scalar(GT_I64, &cases[i].value), back;
+		struct gt_storage s, s2;
+		struct gt_tree_tensor t = scalar(GT_I64, &cases[i].value, &s), back;
 		unsigned char out[16];
 		int64_t again;
 
 		assert_int_equal(gt_tensor_read(&t, cases[i].to, out, GT_ERR_IGNORED), cases[i].rc);
 		if (cases[i].rc)
 			continue;
-		back = scalar(cases[i].to, out);
+		back = scalar(cases[i].to, out, &s2);
 		assert_int_equal(gt_tensor_read(&back, GT_I64, &again, GT_ERR_IGNORED), 0);
 		assert_int_equal(again, cases[i].value);
 	}
@@ -219,7 +224,7 @@ static void test_check(void **state)
 			.shape = cases[i].shape,
 			.stride = cases[i].stride,
 			.offset = cases[i].offset,
-			.storage_bytes = 16 };
+			.storage = STORAGE(NULL, 16) };
 
 		assert_int_equal(gt_tensor_check(&t, GT_ERR_IGNORED), cases[i].rc);
 	}
@@ -229,17 +234,18 @@ static void test_scalars(void **state)
 {
 	const float whole = 10, part = 2.5;
 	const int16_t integer = -3;
-	struct gt_tree t = { .kind = GT_TREE_TENSOR, .tensor = scalar(GT_F32, &whole) };
+	struct gt_storage s;
+	struct gt_tree t = { .kind = GT_TREE_TENSOR, .tensor = scalar(GT_F32, &whole, &s) };
 	int64_t i = 99;
 	double d = 99;
 
 	(void)state;
 	assert_true(gt_tree_as_int(&t, &i) && i == 10);
 	assert_true(gt_tree_as_float(&t, &d) && d == 10);
-	t.tensor = scalar(GT_F32, &part);
+	t.tensor = scalar(GT_F32, &part, &s);
 	assert_true(!gt_tree_as_int(&t, &i) && i == 10);
 	assert_true(gt_tree_as_float(&t, &d) && d == 2.5);
-	t.tensor = scalar(GT_I16, &integer);
+	t.tensor = scalar(GT_I16, &integer, &s);
 	assert_true(gt_tree_as_int(&t, &i) && i == -3);
 	assert_true(gt_tree_as_float(&t, &d) && d == -3);
 	t = (struct gt_tree){ .kind = GT_TREE_FLOAT, .real = 0x1p63 };

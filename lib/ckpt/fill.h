@@ -1,0 +1,34 @@
+/* fill.h - inside ckpt: the bytes of tensors, moved into an output file by several threads. */
+#ifndef GT_CKPT_FILL_H
+#define GT_CKPT_FILL_H
+
+#include "lib/ckpt/ckpt.h"
+
+/*
+ * Every format is written the same way: lay out the file (all sizes are known before a byte is
+ * written), fill the places of the tensors, then write what describes them, now that their CRCs
+ * are known. This is the second step.
+ */
+
+/* One place of the output. Either all elements of a tensor in order, contiguous, little-endian,
+ * converted to `as`; or, where `tensor` is NULL, the first size_bytes of a storage, little-endian
+ * (`as` tells the size of the elements that are swapped). */
+struct gt_fill {
+	uint64_t offset, size_bytes;
+	const struct gt_tree_tensor *tensor;
+	struct gt_storage *storage;
+	enum gt_dtype as;
+	uint32_t crc; /* set: the CRC-32 of the bytes written */
+};
+
+/*
+ * Fill `count` places of the file `fd`. Places don't overlap; gaps are left as they are. Threads
+ * take pieces of a few MiB; what is copied unchanged out of a file goes from page cache to page
+ * cache (copy_file_range), and every storage that is read has its CRC-32 compared on the way.
+ * Memory: a few MiB per thread, whatever the tensors; mapped pages are given back as they are done.
+ * Errors: GT_EFORMAT for a damaged source, GT_EIO, GT_ENOTSUP and GT_EINVAL as gt_tensor_read();
+ * the output then holds anything.
+ */
+int gt_fill(int fd, struct gt_fill *places, size_t count, struct gt_err *err);
+
+#endif

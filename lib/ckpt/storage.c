@@ -1,0 +1,37 @@
+/* storage.c - the bytes behind tensors: checked against the file's checksum when first read. */
+#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/crc.h"
+
+enum { PIECE = 4 << 20 }; /* of a mapping that is in memory at a time */
+
+static uint32_t crc_of(const struct gt_storage *s)
+{
+	const unsigned char *bytes = s->bytes;
+	uint32_t crc = 0;
+
+	for (size_t done = 0; done < s->size_bytes;) {
+		size_t n = s->size_bytes - done < PIECE ? s->size_bytes - done : PIECE;
+
+		crc = gt_crc32(crc, bytes + done, n);
+		if (s->map)
+			gt_map_forget(s->map, s->file_offset + done, n);
+		done += n;
+	}
+	return crc;
+}
+
+int gt_storage_check(struct gt_storage *s, struct gt_err *err)
+{
+	uint32_t crc;
+
+	if (!s->has_crc || atomic_load_explicit(&s->checked, memory_order_relaxed))
+		return 0;
+	crc = crc_of(s);
+	if (crc != s->crc) {
+		gt_err_set(err, GT_EFORMAT, "'%s' is damaged: its CRC-32 is %08x, not %08x",
+		    s->name, crc, s->crc);
+		return gt_err_hint(err, "copy or download the file again");
+	}
+	atomic_store_explicit(&s->checked, true, memory_order_relaxed);
+	return 0;
+}
