@@ -13,7 +13,8 @@
 /*
  * A command is a row in the table of commands.c, one file cmd/NAME.c, a page man/gtrain-NAME.1 and
  * a test. Its table of options is a function, so that help, completions and the tests can ask for
- * it without running anything.
+ * it without running anything. A command of a group has a name of two words, "ckpt ls"; its file
+ * and its page join them, cmd/ckpt_ls.c and man/gtrain-ckpt-ls.1.
  */
 struct gt_cmd {
 	const char *name;
@@ -22,6 +23,14 @@ struct gt_cmd {
 	int operands;         /* how many words that are no options it takes at most */
 	const struct gt_opt *(*options)(void);
 	int (*run)(int argc, char **argv); /* argv[0] is the name; returns the exit status */
+	bool computes;                     /* with the kernels, and so with OpenMP's threads */
+};
+
+enum { GT_CMD_MANY = 1 << 20 }; /* operands */
+
+/* Commands that share their first word. */
+struct gt_cmd_group {
+	const char *name, *summary;
 };
 
 enum { GT_CMD_MAX_THREADS = 4096 };
@@ -31,6 +40,25 @@ enum { GT_EXIT_DONE = 0, GT_EXIT_FAILED = 1, GT_EXIT_USAGE = 2, GT_CMD_GO = -1 }
 /* The table, ended by a row without a name; one of its rows, or NULL. */
 const struct gt_cmd *gt_cmd_table(void);
 const struct gt_cmd *gt_cmd_find(const char *name);
+
+/* The groups, likewise. */
+const struct gt_cmd_group *gt_cmd_groups(void);
+const struct gt_cmd_group *gt_cmd_group_find(const char *name);
+
+/* The word after the group's name when `cmd` is of this group, else NULL. */
+const char *gt_cmd_word_in(const struct gt_cmd *cmd, const struct gt_cmd_group *group);
+
+/* The first word of a command line: a command without a group (*word gets its name), or one of a
+ * group that has not been told yet. For lists: each first word once, NULL in between. */
+const char *gt_cmd_first_word(const struct gt_cmd *cmd, const char **summary);
+
+/*
+ * The command that words of a command line name: one word, two for a group, or another name that a
+ * command has (strip-module for ckpt strip-module). *used gets how many. NULL with err set and a
+ * hint when there is none; *group then is the group whose list would help, or NULL.
+ */
+const struct gt_cmd *gt_cmd_resolve(const struct gt_cmd_group **group, int count,
+    char *const *words, int *used, struct gt_err *err);
 
 /* The options that every command has. `color` is an index into auto, always, never. */
 enum gt_cmd_color { GT_CMD_COLOR_AUTO, GT_CMD_COLOR_ALWAYS, GT_CMD_COLOR_NEVER };
@@ -116,8 +144,9 @@ bool gt_cmd_wants_color(enum gt_cmd_color asked, int fd);
 /* "usage: ..." and the options of one command. */
 void gt_cmd_print_help(FILE *stream, const struct gt_cmd *cmd, bool color);
 
-/* The list of commands. */
+/* The list of commands; of those in a group. */
 void gt_cmd_print_overview(FILE *stream, bool color);
+void gt_cmd_print_group(FILE *stream, const struct gt_cmd_group *group, bool color);
 
 /* completion.c: the completion script for bash, zsh or fish. */
 enum gt_shell { GT_SHELL_NONE = -1, GT_SHELL_BASH, GT_SHELL_ZSH, GT_SHELL_FISH };

@@ -1,25 +1,39 @@
-/* commands.c - the table of commands. */
+/* commands.c - the tables of commands and of their groups. */
+#include <stdio.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
 #include "cmd/eval_options.h"
 #include "cmd/generate_options.h"
 #include "cmd/train_options.h"
+#include "lib/base/suggest.h"
 
 /* In the order of the list that `gtrain help` prints. */
 /* clang-format off */
 static const struct gt_cmd commands[] = {
 	{ "probe", "[OPTIONS]", "list the devices and what they can do", 0,
-	    gt_cmd_probe_options, gt_cmd_probe },
+	    gt_cmd_probe_options, gt_cmd_probe, false },
 	{ "train", "--model MODEL --data DATA [OPTIONS]", "train a model", 0,
-	    gt_cmd_train_options, gt_cmd_train },
+	    gt_cmd_train_options, gt_cmd_train, true },
 	{ "eval", "--ckpt CKPT --data DATA [OPTIONS]", "measure a checkpoint on a data set", 0,
-	    gt_cmd_eval_options, gt_cmd_eval },
+	    gt_cmd_eval_options, gt_cmd_eval, true },
 	{ "generate", "--ckpt CKPT [OPTIONS]", "write text with a language model", 0,
-	    gt_cmd_generate_options, gt_cmd_generate },
-	{ "help", "[OPTIONS] [COMMAND]", "help on a command", 1,
-	    gt_cmd_help_options, gt_cmd_help },
+	    gt_cmd_generate_options, gt_cmd_generate, true },
+	{ "help", "[OPTIONS] [COMMAND]", "help on a command", 2,
+	    gt_cmd_help_options, gt_cmd_help, false },
 	{ 0 }
+};
+
+static const struct gt_cmd_group groups[] = {
+	{ "ckpt", "look into and rewrite checkpoints" },
+	{ 0 }
+};
+
+static const struct {
+	const char *name, *command;
+} other_names[] = {
+	{ "strip-module", "ckpt strip-module" },
+	{ "convert-ckpt", "ckpt convert" },
 };
 /* clang-format on */
 
@@ -34,4 +48,110 @@ const struct gt_cmd *gt_cmd_find(const char *name)
 		if (!strcmp(cmd->name, name))
 			return cmd;
 	return NULL;
+}
+
+const struct gt_cmd_group *gt_cmd_groups(void)
+{
+	return groups;
+}
+
+const struct gt_cmd_group *gt_cmd_group_find(const char *name)
+{
+	for (const struct gt_cmd_group *group = groups; group->name; group++)
+		if (!strcmp(group->name, name))
+			return group;
+	return NULL;
+}
+
+const char *gt_cmd_word_in(const struct gt_cmd *cmd, const struct gt_cmd_group *group)
+{
+	size_t length = strlen(group->name);
+
+	return !strncmp(cmd->name, group->name, length) && cmd->name[length] == ' '
+	           ? cmd->name + length + 1
+	           : NULL;
+}
+
+const char *gt_cmd_first_word(const struct gt_cmd *cmd, const char **summary)
+{
+	for (const struct gt_cmd_group *group = groups; group->name; group++) {
+		if (!gt_cmd_word_in(cmd, group))
+			continue;
+		*summary = group->summary;
+		return cmd == commands || !gt_cmd_word_in(cmd - 1, group) ? group->name : NULL;
+	}
+	*summary = cmd->summary;
+	return cmd->name;
+}
+
+/* ---- words of a command line ---- */
+
+static const struct gt_cmd *refuse(
+    struct gt_suggest *near, const char *list, const char *what, struct gt_err *err)
+{
+	gt_err_set(err, GT_EINVAL, "%s", what);
+	if (near->best)
+		gt_err_hint(err, "did you mean '%s'?", near->best);
+	else
+		gt_err_hint(err, "'%s' lists the commands", list);
+	return NULL;
+}
+
+static const struct gt_cmd *resolve_in(
+    const struct gt_cmd_group *group, const char *word, struct gt_err *err)
+{
+	struct gt_suggest near = { .word = word };
+	char what[128], list[64];
+
+	for (const struct gt_cmd *cmd = commands; cmd->name; cmd++) {
+		const char *name = gt_cmd_word_in(cmd, group);
+
+		if (name && word && !strcmp(name, word))
+			return cmd;
+		if (name && word)
+			gt_suggest_offer(&near, name);
+	}
+	if (word)
+		snprintf(what, sizeof(what), "'%s %.60s' is not a command", group->name, word);
+	else
+		snprintf(what, sizeof(what), "'%s' needs to be told what to do", group->name);
+	snprintf(list, sizeof(list), "gtrain help %s", group->name);
+	return refuse(&near, list, what, err);
+}
+
+static const struct gt_cmd *resolve_one(const char *word, struct gt_err *err)
+{
+	struct gt_suggest near = { .word = word };
+	char what[128];
+
+	for (const struct gt_cmd *cmd = commands; cmd->name; cmd++) {
+		const char *summary, *name = gt_cmd_first_word(cmd, &summary);
+
+		if (name && !strcmp(name, word))
+			return cmd;
+		if (name)
+			gt_suggest_offer(&near, name);
+	}
+	for (size_t i = 0; i < sizeof(other_names) / sizeof(*other_names); i++) {
+		const struct gt_cmd *cmd = gt_cmd_find(other_names[i].command);
+
+		if (cmd && !strcmp(other_names[i].name, word))
+			return cmd;
+		if (cmd)
+			gt_suggest_offer(&near, other_names[i].name);
+	}
+	snprintf(what, sizeof(what), "'%.80s' is not a command", word);
+	return refuse(&near, "gtrain help", what, err);
+}
+
+const struct gt_cmd *gt_cmd_resolve(
+    const struct gt_cmd_group **group, int count, char *const *words, int *used, struct gt_err *err)
+{
+	*group = gt_cmd_group_find(words[0]);
+	if (*group) {
+		*used = 2;
+		return resolve_in(*group, count > 1 ? words[1] : NULL, err);
+	}
+	*used = 1;
+	return resolve_one(words[0], err);
 }

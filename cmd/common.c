@@ -156,11 +156,35 @@ void gt_cmd_print_help(FILE *stream, const struct gt_cmd *cmd, bool color)
 	gt_opt_print_help(stream, cmd->options(), color);
 }
 
+static void print_heading(FILE *stream, bool color)
+{
+	fprintf(stream, "%sCommands:%s\n", color ? "\033[1m" : "", color ? "\033[0m" : "");
+}
+
 void gt_cmd_print_overview(FILE *stream, bool color)
 {
-	fprintf(stream, "usage: gtrain [--version] [--help] COMMAND [ARGUMENTS]\n\n%sCommands:%s\n",
-	    color ? "\033[1m" : "", color ? "\033[0m" : "");
-	for (const struct gt_cmd *cmd = gt_cmd_table(); cmd->name; cmd++)
-		fprintf(stream, "  %-9s %s\n", cmd->name, cmd->summary);
+	const char *name, *summary;
+
+	fputs("usage: gtrain [--version] [--help] COMMAND [ARGUMENTS]\n\n", stream);
+	print_heading(stream, color);
+	for (const struct gt_cmd *cmd = gt_cmd_table(); cmd->name; cmd++) {
+		name = gt_cmd_first_word(cmd, &summary);
+		if (name)
+			fprintf(stream, "  %-9s %s\n", name, summary);
+	}
 	fputs("\n'gtrain help COMMAND' says more about one of them.\n", stream);
+}
+
+void gt_cmd_print_group(FILE *stream, const struct gt_cmd_group *group, bool color)
+{
+	fprintf(
+	    stream, "usage: gtrain %s COMMAND [ARGUMENTS]\n\n%s\n\n", group->name, group->summary);
+	print_heading(stream, color);
+	for (const struct gt_cmd *cmd = gt_cmd_table(); cmd->name; cmd++) {
+		const char *word = gt_cmd_word_in(cmd, group);
+
+		if (word)
+			fprintf(stream, "  %-13s %s\n", word, cmd->summary);
+	}
+	fprintf(stream, "\n'gtrain help %s COMMAND' says more about one of them.\n", group->name);
 }

@@ -17,18 +17,56 @@ static void print_words(FILE *f, const char *const *words)
 		fprintf(f, "%s%s", i ? " " : "", words[i]);
 }
 
-static void print_commands(FILE *f)
+#define FOR_EACH_GROUP(group)                                                                      \
+	for (const struct gt_cmd_group *group = gt_cmd_groups(); group->name; group++)
+
+/* The words that a command line may begin with. */
+static void print_first_words(FILE *f)
+{
+	const char *summary;
+
+	FOR_EACH_COMMAND(cmd)
+	{
+		const char *word = gt_cmd_first_word(cmd, &summary);
+
+		if (word)
+			fprintf(f, "%s ", word);
+	}
+}
+
+/* Those that may follow a group's. */
+static void print_words_of(FILE *f, const struct gt_cmd_group *group)
 {
 	FOR_EACH_COMMAND(cmd)
 	{
-		fprintf(f, "%s ", cmd->name);
+		const char *word = gt_cmd_word_in(cmd, group);
+
+		if (word)
+			fprintf(f, "%s ", word);
 	}
+}
+
+/* A name with its words joined by `joint`. */
+static void print_name(FILE *f, const struct gt_cmd *cmd, const char *joint)
+{
+	const char *space = strchr(cmd->name, ' ');
+
+	if (space)
+		fprintf(f, "%.*s%s%s", (int)(space - cmd->name), cmd->name, joint, space + 1);
+	else
+		fputs(cmd->name, f);
 }
 
 /* `help` is the one command whose operands are commands. */
 static bool takes_command(const struct gt_cmd *cmd)
 {
 	return cmd->run == gt_cmd_help;
+}
+
+/* The operands of all others are files. */
+static bool takes_files(const struct gt_cmd *cmd)
+{
+	return cmd->operands && !takes_command(cmd);
 }
 
 static const char *const yes_no[] = { "yes", "no", NULL };
@@ -57,8 +95,21 @@ static const char bash_head[] =
     "\telif [[ $prev == = ]]; then\n"
     "\t\tprev=${COMP_WORDS[COMP_CWORD - 2]}\n"
     "\tfi\n"
-    "\t((COMP_CWORD == 1)) && command='' prev=''\n"
-    "\tcase $command:$prev in\n";
+    "\t((COMP_CWORD == 1)) && command='' prev=''\n";
+
+/* A group's second word is the rest of the command; until it is there, it is what to offer. */
+static const char bash_group[] = "\tif [[ $command == %s ]]; then\n"
+                                 "\t\tcommand+=-${COMP_WORDS[2]}\n"
+                                 "\t\t((COMP_CWORD == 2)) && command=%s- prev=''\n"
+                                 "\tfi\n";
+
+static const char bash_files[] = "\n"
+                                 "\t\tif [[ $cur != -* ]]; then\n"
+                                 "\t\t\tcompopt -o filenames\n"
+                                 "\t\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
+                                 "\t\t\treturn\n"
+                                 "\t\tfi\n"
+                                 "\t\t";
 
 static const char bash_tail[] = "\t*) return ;;\n"
                                 "\tesac\n"
@@ -88,32 +139,55 @@ static void print_bash_value(FILE *f, const struct gt_opt *row)
 	}
 }
 
+static void print_bash_options(FILE *f, const struct gt_cmd *cmd)
+{
+	fputc('\t', f);
+	print_name(f, cmd, "-");
+	fputs(":*) ", f);
+	if (takes_files(cmd))
+		fputs(bash_files, f);
+	fputs("words='", f);
+	if (takes_command(cmd))
+		print_first_words(f);
+	FOR_EACH_OPTION(row, cmd)
+	{
+		fprintf(f, "--%s ", row->name);
+	}
+	fputs(takes_files(cmd) ? "'\n\t\t;;\n" : "' ;;\n", f);
+}
+
 static void print_bash(FILE *f)
 {
 	fputs(bash_head, f);
+	FOR_EACH_GROUP(group)
+	{
+		fprintf(f, bash_group, group->name, group->name);
+	}
+	fputs("\tcase $command:$prev in\n", f);
 	FOR_EACH_COMMAND(cmd)
 	{
 		FOR_EACH_OPTION(row, cmd)
 		{
 			if (!gt_opt_takes_value(row))
 				continue;
-			fprintf(f, "\t%s:--%s) ", cmd->name, row->name);
+			fputc('\t', f);
+			print_name(f, cmd, "-");
+			fprintf(f, ":--%s) ", row->name);
 			print_bash_value(f, row);
 		}
 	}
 	fputs("\t:) words='", f);
-	print_commands(f);
+	print_first_words(f);
 	fputs("--version --help' ;;\n", f);
+	FOR_EACH_GROUP(group)
+	{
+		fprintf(f, "\t%s-:) words='", group->name);
+		print_words_of(f, group);
+		fputs("--help' ;;\n", f);
+	}
 	FOR_EACH_COMMAND(cmd)
 	{
-		fprintf(f, "\t%s:*) words='", cmd->name);
-		if (takes_command(cmd))
-			print_commands(f);
-		FOR_EACH_OPTION(row, cmd)
-		{
-			fprintf(f, "--%s ", row->name);
-		}
-		fputs("' ;;\n", f);
+		print_bash_options(f, cmd);
 	}
 	fputs(bash_tail, f);
 }
@@ -174,11 +248,57 @@ static const char zsh_middle[] = "\t)\n"
                                  "\t\treturn\n"
                                  "\tfi\n"
                                  "\tshift words\n"
-                                 "\t(( CURRENT-- ))\n"
-                                 "\tcase $words[1] in\n";
+                                 "\t(( CURRENT-- ))\n";
+
+/* A group's second word becomes part of the first. */
+static void print_zsh_group(FILE *f, const struct gt_cmd_group *group)
+{
+	fprintf(f, "\tif [[ $words[1] == %s ]]; then\n", group->name);
+	fputs("\t\tif (( CURRENT == 2 )); then\n"
+	      "\t\t\tcommands=(\n",
+	    f);
+	FOR_EACH_COMMAND(cmd)
+	{
+		const char *word = gt_cmd_word_in(cmd, group);
+
+		if (!word)
+			continue;
+		fprintf(f, "\t\t\t\t'%s:", word);
+		print_zsh_text(f, cmd->summary);
+		fputs("'\n", f);
+	}
+	fprintf(f,
+	    "\t\t\t)\n"
+	    "\t\t\t_describe -t commands command commands\n"
+	    "\t\t\treturn\n"
+	    "\t\tfi\n"
+	    "\t\tshift words\n"
+	    "\t\t(( CURRENT-- ))\n"
+	    "\t\twords[1]=%s-$words[1]\n"
+	    "\tfi\n",
+	    group->name);
+}
+
+static void print_zsh_command(FILE *f, const struct gt_cmd *cmd)
+{
+	fputs("\t(", f);
+	print_name(f, cmd, "-");
+	fputs(")\n\t\t_arguments -s", f);
+	FOR_EACH_OPTION(row, cmd)
+	{
+		print_zsh_option(f, row);
+	}
+	if (takes_command(cmd))
+		fputs(" \\\n\t\t\t':command: _describe -t commands command commands'", f);
+	if (takes_files(cmd))
+		fputs(" \\\n\t\t\t'*:file:_files'", f);
+	fputs("\n\t\t;;\n", f);
+}
 
 static void print_zsh(FILE *f)
 {
+	const char *name, *summary;
+
 	fputs("#compdef gtrain\n"
 	      "# zsh completion for gtrain, printed by 'gtrain help --completion zsh'\n"
 	      "\n"
@@ -187,21 +307,22 @@ static void print_zsh(FILE *f)
 	    f);
 	FOR_EACH_COMMAND(cmd)
 	{
-		fprintf(f, "\t\t'%s:", cmd->name);
-		print_zsh_text(f, cmd->summary);
+		name = gt_cmd_first_word(cmd, &summary);
+		if (!name)
+			continue;
+		fprintf(f, "\t\t'%s:", name);
+		print_zsh_text(f, summary);
 		fputs("'\n", f);
 	}
 	fputs(zsh_middle, f);
+	FOR_EACH_GROUP(group)
+	{
+		print_zsh_group(f, group);
+	}
+	fputs("\tcase $words[1] in\n", f);
 	FOR_EACH_COMMAND(cmd)
 	{
-		fprintf(f, "\t(%s)\n\t\t_arguments -s", cmd->name);
-		FOR_EACH_OPTION(row, cmd)
-		{
-			print_zsh_option(f, row);
-		}
-		if (takes_command(cmd))
-			fputs(" \\\n\t\t\t':command: _describe -t commands command commands'", f);
-		fputs("\n\t\t;;\n", f);
+		print_zsh_command(f, cmd);
 	}
 	fputs("\tesac\n}\n\n_gtrain \"$@\"\n", f);
 }
@@ -239,17 +360,57 @@ static void print_fish_option(FILE *f, const struct gt_cmd *cmd, const struct gt
 	fputc('\n', f);
 }
 
+static void print_fish_group(FILE *f, const struct gt_cmd_group *group)
+{
+	FOR_EACH_COMMAND(cmd)
+	{
+		const char *word = gt_cmd_word_in(cmd, group);
+
+		if (!word)
+			continue;
+		fprintf(
+		    f, "complete -c gtrain -n '__gtrain_group %s' -a %s -d ", group->name, word);
+		print_fish_text(f, cmd->summary);
+		fputc('\n', f);
+	}
+}
+
+static void print_fish_command(FILE *f, const struct gt_cmd *cmd)
+{
+	fputc('\n', f);
+	if (takes_command(cmd)) {
+		fprintf(f, "complete -c gtrain -n '__gtrain_command %s' -a '", cmd->name);
+		print_first_words(f);
+		fputs("'\n", f);
+	}
+	if (takes_files(cmd))
+		fprintf(f, "complete -c gtrain -n '__gtrain_command %s' -F\n", cmd->name);
+	FOR_EACH_OPTION(row, cmd)
+	{
+		print_fish_option(f, cmd, row);
+	}
+}
+
 static void print_fish(FILE *f)
 {
+	const char *name, *summary;
+
 	fputs("# fish completion for gtrain, printed by 'gtrain help --completion fish'\n"
 	      "\n"
+	      "# Whether the command line begins with these words.\n"
 	      "function __gtrain_command\n"
 	      "\tset -l words (commandline -opc)\n"
-	      "\ttest (count $words) -ge 2; and test $words[2] = $argv[1]\n"
+	      "\tset -l last (math (count $argv) + 1)\n"
+	      "\ttest (count $words) -ge $last; and test \"$words[2..$last]\" = \"$argv\"\n"
 	      "end\n"
 	      "\n"
 	      "function __gtrain_no_command\n"
 	      "\ttest (count (commandline -opc)) -eq 1\n"
+	      "end\n"
+	      "\n"
+	      "function __gtrain_group\n"
+	      "\tset -l words (commandline -opc)\n"
+	      "\ttest (count $words) -eq 2; and test $words[2] = $argv[1]\n"
 	      "end\n"
 	      "\n"
 	      "complete -c gtrain -f\n"
@@ -258,22 +419,20 @@ static void print_fish(FILE *f)
 	    f);
 	FOR_EACH_COMMAND(cmd)
 	{
-		fprintf(f, "complete -c gtrain -n __gtrain_no_command -a %s -d ", cmd->name);
-		print_fish_text(f, cmd->summary);
+		name = gt_cmd_first_word(cmd, &summary);
+		if (!name)
+			continue;
+		fprintf(f, "complete -c gtrain -n __gtrain_no_command -a %s -d ", name);
+		print_fish_text(f, summary);
 		fputc('\n', f);
+	}
+	FOR_EACH_GROUP(group)
+	{
+		print_fish_group(f, group);
 	}
 	FOR_EACH_COMMAND(cmd)
 	{
-		fputc('\n', f);
-		if (takes_command(cmd)) {
-			fprintf(f, "complete -c gtrain -n '__gtrain_command %s' -a '", cmd->name);
-			print_commands(f);
-			fputs("'\n", f);
-		}
-		FOR_EACH_OPTION(row, cmd)
-		{
-			print_fish_option(f, cmd, row);
-		}
+		print_fish_command(f, cmd);
 	}
 }
 

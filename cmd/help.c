@@ -4,7 +4,6 @@
 
 #include "cmd/cmd.h"
 #include "lib/base/opt_json.h"
-#include "lib/base/suggest.h"
 
 struct help_cli {
 	struct gt_cmd_common common;
@@ -27,23 +26,6 @@ const struct gt_opt *gt_cmd_help_options(void)
 	return table;
 }
 
-static int find_command(const struct gt_cmd **out, const char *name, struct gt_err *err)
-{
-	struct gt_suggest near = { .word = name };
-
-	*out = gt_cmd_find(name);
-	if (*out)
-		return 0;
-	for (const struct gt_cmd *cmd = gt_cmd_table(); cmd->name; cmd++)
-		gt_suggest_offer(&near, cmd->name);
-	gt_err_set(err, GT_EINVAL, "'%s' is not a command", name);
-	if (near.best)
-		gt_err_hint(err, "did you mean '%s'?", near.best);
-	else
-		gt_err_hint(err, "'gtrain help' lists the commands");
-	return GT_EINVAL;
-}
-
 static json_t *describe_command(const struct gt_cmd *cmd, struct gt_err *err)
 {
 	json_t *options = gt_opt_describe(cmd->options(), err), *object;
@@ -57,15 +39,16 @@ static json_t *describe_command(const struct gt_cmd *cmd, struct gt_err *err)
 	return object;
 }
 
-/* {"version":..,"commands":[..]}: everything, or one command. */
-static int print_json(const struct gt_cmd *only, struct gt_err *err)
+/* {"version":..,"commands":[..]}: everything, one group or one command. */
+static int print_json(
+    const struct gt_cmd *only, const struct gt_cmd_group *group, struct gt_err *err)
 {
 	json_t *list = json_array();
 	json_t *document = json_pack("{ss so}", "version", GT_VERSION, "commands", list);
 	int rc = document ? 0 : gt_err_set(err, GT_ENOMEM, "no memory for the list of commands");
 
 	for (const struct gt_cmd *cmd = gt_cmd_table(); !rc && cmd->name; cmd++) {
-		if (only && cmd != only)
+		if ((only && cmd != only) || (!only && group && !gt_cmd_word_in(cmd, group)))
 			continue;
 		if (json_array_append_new(list, describe_command(cmd, err)))
 			rc = err->code ? err->code : gt_err_set(err, GT_ENOMEM, "no memory");
@@ -84,20 +67,30 @@ int gt_cmd_help(int argc, char **argv)
 	struct gt_cmd_env env;
 	struct gt_err err = GT_ERR_INIT;
 	const struct gt_cmd *cmd = NULL;
-	int rc = 0, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	const struct gt_cmd_group *group = NULL;
+	int used, rc = 0, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
 
 	if (status != GT_CMD_GO)
 		return status;
-	if (env.opts.operand_count)
-		rc = find_command(&cmd, env.opts.operands[0], &err);
-	if (rc)
-		return gt_cmd_end(&env, rc, &err);
+	if (env.opts.operand_count) {
+		cmd =
+		    gt_cmd_resolve(&group, env.opts.operand_count, env.opts.operands, &used, &err);
+		if (!cmd && (!group || env.opts.operand_count > 1))
+			return gt_cmd_end(&env, err.code, &err);
+		if (cmd && used < env.opts.operand_count)
+			rc = gt_err_set(
+			    &err, GT_EINVAL, "unexpected argument '%s'", env.opts.operands[used]);
+		if (rc)
+			return gt_cmd_end(&env, rc, &err);
+	}
 	if (cli.shell != GT_SHELL_NONE)
 		gt_cmd_print_completion(stdout, (enum gt_shell)cli.shell);
 	else if (cli.common.json)
-		rc = print_json(cmd, &err);
+		rc = print_json(cmd, group, &err);
 	else if (cmd)
 		gt_cmd_print_help(stdout, cmd, env.color);
+	else if (group)
+		gt_cmd_print_group(stdout, group, env.color);
 	else
 		gt_cmd_print_overview(stdout, env.color);
 	return gt_cmd_end(&env, rc, &err);

@@ -19,47 +19,26 @@ static void keep_standard_streams(void)
 			_exit(GT_EXIT_FAILED);
 }
 
-static int unknown(const char *word)
+static struct gt_log log_of_main(void)
 {
-	struct gt_log log = { .stream = stderr,
+	return (struct gt_log){ .stream = stderr,
 		.color = gt_cmd_wants_color(GT_CMD_COLOR_AUTO, STDERR_FILENO) };
+}
+
+static int unknown_option(const char *word)
+{
+	struct gt_log log = log_of_main();
 	struct gt_suggest near = { .word = word };
 	struct gt_err err = GT_ERR_INIT;
 
-	if (word[0] == '-') {
-		gt_err_set(&err, GT_EINVAL, "unknown option '%s'", word);
-		gt_suggest_offer(&near, "--version");
-		gt_suggest_offer(&near, "--help");
-	} else {
-		gt_err_set(&err, GT_EINVAL, "'%s' is not a command", word);
-		for (const struct gt_cmd *cmd = gt_cmd_table(); cmd->name; cmd++)
-			gt_suggest_offer(&near, cmd->name);
-	}
+	gt_err_set(&err, GT_EINVAL, "unknown option '%s'", word);
+	gt_suggest_offer(&near, "--version");
+	gt_suggest_offer(&near, "--help");
 	if (near.best)
 		gt_err_hint(&err, "did you mean '%s'?", near.best);
 	else
 		gt_err_hint(&err, "'gtrain help' lists the commands");
 	return gt_cmd_report(&log, &err);
-}
-
-static int dispatch(int argc, char **argv)
-{
-	const struct gt_cmd *cmd;
-
-	if (argc < 2) {
-		gt_cmd_print_overview(stderr, false);
-		return GT_EXIT_USAGE;
-	}
-	if (!strcmp(argv[1], "--version")) {
-		puts("gtrain " GT_VERSION);
-		return GT_EXIT_DONE;
-	}
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
-		gt_cmd_print_overview(stdout, gt_cmd_wants_color(GT_CMD_COLOR_AUTO, STDOUT_FILENO));
-		return GT_EXIT_DONE;
-	}
-	cmd = gt_cmd_find(argv[1]);
-	return cmd ? cmd->run(argc - 1, argv + 1) : unknown(argv[1]);
 }
 
 /*
@@ -77,9 +56,52 @@ static void wait_politely(char **argv)
 	/* Without /proc it goes on as it is. */
 }
 
+static bool is_help(const char *word)
+{
+	return !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
+static int run_command(int argc, char **argv)
+{
+	struct gt_log log = log_of_main();
+	struct gt_err err = GT_ERR_INIT;
+	const struct gt_cmd_group *group;
+	int used;
+	const struct gt_cmd *cmd = gt_cmd_resolve(&group, argc - 1, argv + 1, &used, &err);
+	char **words = argv + used;
+
+	if (group && argc > 2 && is_help(argv[2])) {
+		gt_cmd_print_group(
+		    stdout, group, gt_cmd_wants_color(GT_CMD_COLOR_AUTO, STDOUT_FILENO));
+		return GT_EXIT_DONE;
+	}
+	if (!cmd)
+		return gt_cmd_report(&log, &err);
+	if (cmd->computes)
+		wait_politely(argv);
+	words[0] = (char *)cmd->name;
+	return cmd->run(argc - used, words);
+}
+
+static int dispatch(int argc, char **argv)
+{
+	if (argc < 2) {
+		gt_cmd_print_overview(stderr, false);
+		return GT_EXIT_USAGE;
+	}
+	if (!strcmp(argv[1], "--version")) {
+		puts("gtrain " GT_VERSION);
+		return GT_EXIT_DONE;
+	}
+	if (is_help(argv[1])) {
+		gt_cmd_print_overview(stdout, gt_cmd_wants_color(GT_CMD_COLOR_AUTO, STDOUT_FILENO));
+		return GT_EXIT_DONE;
+	}
+	return argv[1][0] == '-' ? unknown_option(argv[1]) : run_command(argc, argv);
+}
+
 int main(int argc, char **argv)
 {
-	wait_politely(argv);
 	keep_standard_streams();
 	/* A reader that went away is an error like any other, and no reason to lose a training
 	 * run. */

@@ -13,6 +13,10 @@ _gtrain()
 		prev=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
 	((COMP_CWORD == 1)) && command='' prev=''
+	if [[ $command == ckpt ]]; then
+		command+=-${COMP_WORDS[2]}
+		((COMP_CWORD == 2)) && command=ckpt- prev=''
+	fi
 	case $command:$prev in
 	probe:--color) words='auto always never' ;;
 	train:--model) return ;;
@@ -107,6 +111,7 @@ _gtrain()
 	help:--completion) words='bash zsh fish' ;;
 	help:--color) words='auto always never' ;;
 	:) words='probe train eval generate help --version --help' ;;
+	ckpt-:) words='--help' ;;
 	probe:*) words='--json --quiet --verbose --color --help ' ;;
 	train:*) words='--model --data --val --val-split --init-from --epochs --steps --batch --accumulate --seed --optimizer --lr --momentum --nesterov --weight-decay --betas --eps --clip --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --workers --prefetch --drop-last --augment --out --config --resume --save-every --keep --eval-every --log-every --dry-run --json --quiet --verbose --color --help ' ;;
 	eval:*) words='--model --ckpt --data --vocab --map --strict --batch --device --threads --workers --json --quiet --verbose --color --help ' ;;

@@ -1,12 +1,19 @@
 # fish completion for gtrain, printed by 'gtrain help --completion fish'
 
+# Whether the command line begins with these words.
 function __gtrain_command
 	set -l words (commandline -opc)
-	test (count $words) -ge 2; and test $words[2] = $argv[1]
+	set -l last (math (count $argv) + 1)
+	test (count $words) -ge $last; and test "$words[2..$last]" = "$argv"
 end
 
 function __gtrain_no_command
 	test (count (commandline -opc)) -eq 1
+end
+
+function __gtrain_group
+	set -l words (commandline -opc)
+	test (count $words) -eq 2; and test $words[2] = $argv[1]
 end
 
 complete -c gtrain -f

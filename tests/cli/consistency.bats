@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # consistency.bats - help, manual pages and completions name the same options.
-# shellcheck disable=SC2016 # inner shells expand
+# shellcheck disable=SC2016,SC2086 # inner shells expand; a command may be two words
 
 bats_require_minimum_version 1.5.0
 
@@ -13,7 +13,7 @@ page() {
 	if [[ $1 == help ]]; then
 		echo "$ROOT/man/gtrain.1"
 	else
-		echo "$ROOT/man/gtrain-$1.1"
+		echo "$ROOT/man/gtrain-${1// /-}.1"
 	fi
 }
 
@@ -36,25 +36,26 @@ fish_offers() {
 
 @test "there is a manual page for each command, without a mark from mandoc" {
 	local command
-	for command in $(commands); do
+	while read -r command; do
 		[ -f "$(page "$command")" ]
 		run -0 mandoc -T lint -W warning "$(page "$command")"
 		equal "$output" ""
-	done
+	done < <(commands)
 }
 
 @test "each manual page lists the options of --help" {
 	local command
-	for command in $(commands); do
+	while read -r command; do
 		equal "$(page_options "$(page "$command")")" "$(help_options "$command")"
-	done
+	done < <(commands)
 }
 
 @test "gtrain.1 names every command" {
 	local command
-	for command in $(commands); do
-		grep -qx ".It Cm $command" "$ROOT/man/gtrain.1"
-	done
+	while read -r command; do
+		grep -qx ".It Cm ${command% *}" "$ROOT/man/gtrain.1"
+		[[ $command != *' '* ]] || grep -qx ".It Cm ${command#* }" "$ROOT/man/gtrain-${command% *}.1"
+	done < <(commands)
 }
 
 @test "the bash completion offers the options of --help" {
@@ -62,15 +63,16 @@ fish_offers() {
 	"$GTRAIN" help --completion bash >"$BATS_TEST_TMPDIR/gtrain.bash"
 	bash -n "$BATS_TEST_TMPDIR/gtrain.bash"
 	shellcheck -s bash "$BATS_TEST_TMPDIR/gtrain.bash"
-	for command in $(commands); do
-		equal "$(bash_offers gtrain "$command" -- | sed 's/^--//' | sort)" \
+	while read -r command; do
+		equal "$(bash_offers gtrain $command -- | sed 's/^--//' | sort)" \
 			"$(help_options "$command")"
-		equal "$(bash_offers gtrain "$command" --color = a)" "$(printf 'auto\nalways')"
-		equal "$(bash_offers gtrain "$command" --color '=')" \
+		equal "$(bash_offers gtrain $command --color = a)" "$(printf 'auto\nalways')"
+		equal "$(bash_offers gtrain $command --color '=')" \
 			"$(printf 'auto\nalways\nnever')"
-	done
-	equal "$(bash_offers gtrain '' | grep -v ^-)" "$(commands)"
-	equal "$(bash_offers gtrain help '' | grep -v ^-)" "$(commands)"
+	done < <(commands)
+	equal "$(bash_offers gtrain '' | grep -v ^-)" "$(words)"
+	equal "$(bash_offers gtrain help '' | grep -v ^-)" "$(words)"
+	equal "$(bash_offers gtrain ckpt '' | grep -v ^-)" "$(words ckpt)"
 }
 
 @test "the fish completion offers the options of --help" {
@@ -78,11 +80,12 @@ fish_offers() {
 	local command
 	"$GTRAIN" help --completion fish >"$BATS_TEST_TMPDIR/gtrain.fish"
 	fish -n "$BATS_TEST_TMPDIR/gtrain.fish"
-	for command in $(commands); do
+	while read -r command; do
 		equal "$(fish_offers "gtrain $command --" | sed 's/^--//; s/=$//' | sort)" \
 			"$(help_options "$command")"
-	done
-	equal "$(fish_offers 'gtrain ' | sort)" "$(commands | sort)"
+	done < <(commands)
+	equal "$(fish_offers 'gtrain ' | sort)" "$(words | sort)"
+	equal "$(fish_offers 'gtrain ckpt ' | sort)" "$(words ckpt | sort)"
 	equal "$(fish_offers 'gtrain help --completion ' | sort)" "$(printf 'bash\nfish\nzsh')"
 }
 
@@ -91,14 +94,14 @@ fish_offers() {
 	local command
 	"$GTRAIN" help --completion zsh >"$BATS_TEST_TMPDIR/_gtrain"
 	zsh -n "$BATS_TEST_TMPDIR/_gtrain"
-	for command in $(commands); do
+	while read -r command; do
 		# _arguments stands for itself: print what it is told to offer
-		equal "$(zsh -fc 'words=(gtrain $2 -); CURRENT=3
+		equal "$(zsh -fc 'words=(gtrain ${=2} -); CURRENT=$#words
 			_arguments() { print -rl -- "$@" }
 			source $1' - "$BATS_TEST_TMPDIR/_gtrain" "$command" |
 			sed -nE 's/^(\([^)]*\))?\*?--([a-z0-9-]+)=?\[.*/\2/p' | sort)" \
 			"$(help_options "$command")"
-	done
+	done < <(commands)
 }
 
 @test "the completions that are kept are the ones gtrain prints" {

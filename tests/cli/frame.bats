@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # frame.bats - what every use of gtrain has in common: help, hints, exit statuses.
-# shellcheck disable=SC2016 # inner shells expand
+# shellcheck disable=SC2016,SC2086 # inner shells expand; a command may be two words
 
 bats_require_minimum_version 1.5.0
 
@@ -35,16 +35,16 @@ setup() {
 
 @test "help COMMAND is COMMAND --help" {
 	local command
-	for command in $(commands); do
-		gtrain help "$command"
+	while read -r command; do
+		gtrain help $command
 		equal "$status" 0
 		local help=$out
 		[[ $help != *"(null)"* ]]
-		gtrain "$command" --help
+		gtrain $command --help
 		equal "$status" 0
 		equal "$out" "$help"
 		equal "$err" ""
-	done
+	done < <(commands)
 }
 
 @test "a mistyped command gets a hint" {
@@ -92,21 +92,21 @@ hint: did you mean '--quiet'?"
 
 @test "every command refuses a bad option with status 2 and an empty standard output" {
 	local command
-	for command in $(commands); do
-		gtrain "$command" --no-such-option
+	while read -r command; do
+		gtrain $command --no-such-option
 		equal "$status" 2
 		equal "$out" ""
 		equal "${err%%$'\n'*}" "gtrain: error: unknown option '--no-such-option'"
-	done
+	done < <(commands)
 }
 
 @test "results that cannot be written are a failure" {
 	local command
-	for command in $(commands); do
-		run -1 bash -c '"$GTRAIN" "$1" --help 2>&1 >/dev/full' - "$command"
+	while read -r command; do
+		run -1 bash -c '"$GTRAIN" $1 --help 2>&1 >/dev/full' - "$command"
 		equal "$output" \
 			"gtrain: error: cannot write to standard output: No space left on device"
-	done
+	done < <(commands)
 	run -1 bash -c '"$GTRAIN" --version 2>&1 >/dev/full'
 }
 
@@ -153,7 +153,7 @@ hint: did you mean '--quiet'?"
 for c in json.load(sys.stdin)["commands"]:
     print(c["name"], *sorted(o["name"] for o in c["options"]))' <<<"$out")
 	local wanted
-	wanted=$(for c in $(commands); do
+	wanted=$(commands | while read -r c; do
 		# shellcheck disable=SC2046
 		echo "$c" $(help_options "$c")
 	done)

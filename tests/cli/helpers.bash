@@ -21,12 +21,18 @@ equal() {
 	}
 }
 
-# The names of the commands, from the list that `gtrain help` prints.
-commands() {
-	"$GTRAIN" help | sed -n '/^Commands:/,/^$/s/^  \([a-z][a-z-]*\) .*/\1/p'
+# The first words of commands, from the list that `gtrain help` prints; with a group, its words.
+words() {
+	"$GTRAIN" help "$@" | sed -n '/^Commands:/,/^$/s/^  \([a-z][a-z-]*\) .*/\1/p'
 }
 
-# The long options in a command's --help, sorted.
+# The names of the commands, one per line; of two words where they are in a group.
+commands() {
+	"$GTRAIN" help --json | jq -r '.commands[].name'
+}
+
+# The long options in a command's --help, sorted. Its name may be two words.
 help_options() {
-	"$GTRAIN" "$1" --help | sed -n 's/^  \(-[a-z], \|    \)--\([a-z0-9-]*\).*/\2/p' | sort
+	# shellcheck disable=SC2086
+	"$GTRAIN" $1 --help | sed -n 's/^  \(-[a-z], \|    \)--\([a-z0-9-]*\).*/\2/p' | sort
 }
