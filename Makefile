@@ -211,6 +211,9 @@ check-models: tests   ## compare the large models' loss curves with PyTorch's to
 bench: all $(BENCH_BIN)   ## measure speed beside PyTorch's; BENCH='--quick --check' are its options
 	@GTRAIN='$(BUILD)/gtrain' GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/bench.py $(BENCH)
 
+bench-ckpt: all   ## time operations on a 4 GiB checkpoint beside cp and PyTorch (BENCH='--check')
+	@GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/ckpt.py $(BENCH)
+
 # Installing ----------------------------------------------------------------------------------
 bindir     := $(PREFIX)/bin
 libdir     := $(PREFIX)/lib
@@ -260,7 +263,7 @@ clean:   ## remove everything built
 	rm -rf build
 
 FORCE:
-.PHONY: all bench check check-models check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
+.PHONY: all bench bench-ckpt check check-models check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
         deps-test help install lint map tests tidy uninstall FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

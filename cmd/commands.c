@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cmd/bench_options.h"
 #include "cmd/cmd.h"
 #include "cmd/eval_options.h"
 #include "cmd/generate_options.h"
@@ -19,6 +20,8 @@ static const struct gt_cmd commands[] = {
 	    gt_cmd_eval_options, gt_cmd_eval, true },
 	{ "generate", "--ckpt CKPT [OPTIONS]", "write text with a language model", 0,
 	    gt_cmd_generate_options, gt_cmd_generate, true },
+	{ "bench ckpt", "FILE [OPTIONS]", "time operations on a checkpoint beside a copy", 1,
+	    gt_cmd_bench_ckpt_options, gt_cmd_bench_ckpt, false },
 	{ "help", "[OPTIONS] [COMMAND]", "help on a command", 2,
 	    gt_cmd_help_options, gt_cmd_help, false },
 	{ 0 }
@@ -26,6 +29,7 @@ static const struct gt_cmd commands[] = {
 
 static const struct gt_cmd_group groups[] = {
 	{ "ckpt", "look into and rewrite checkpoints" },
+	{ "bench", "measure" },
 	{ 0 }
 };
 

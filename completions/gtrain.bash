@@ -17,6 +17,10 @@ _gtrain()
 		command+=-${COMP_WORDS[2]}
 		((COMP_CWORD == 2)) && command=ckpt- prev=''
 	fi
+	if [[ $command == bench ]]; then
+		command+=-${COMP_WORDS[2]}
+		((COMP_CWORD == 2)) && command=bench- prev=''
+	fi
 	case $command:$prev in
 	probe:--color) words='auto always never' ;;
 	train:--model) return ;;
@@ -108,15 +112,31 @@ _gtrain()
 	generate:--seed) return ;;
 	generate:--threads) return ;;
 	generate:--color) words='auto always never' ;;
+	bench-ckpt:--rounds) return ;;
+	bench-ckpt:--dir) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+		return
+		;;
+	bench-ckpt:--color) words='auto always never' ;;
 	help:--completion) words='bash zsh fish' ;;
 	help:--color) words='auto always never' ;;
-	:) words='probe train eval generate help --version --help' ;;
+	:) words='probe train eval generate bench help --version --help' ;;
 	ckpt-:) words='--help' ;;
+	bench-:) words='ckpt --help' ;;
 	probe:*) words='--json --quiet --verbose --color --help ' ;;
 	train:*) words='--model --data --val --val-split --init-from --epochs --steps --batch --accumulate --seed --optimizer --lr --momentum --nesterov --weight-decay --betas --eps --clip --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --workers --prefetch --drop-last --augment --out --config --resume --save-every --keep --eval-every --log-every --dry-run --json --quiet --verbose --color --help ' ;;
 	eval:*) words='--model --ckpt --data --vocab --map --strict --batch --device --threads --workers --json --quiet --verbose --color --help ' ;;
 	generate:*) words='--ckpt --model --vocab --prompt --tokens --temperature --top-k --seed --threads --json --quiet --verbose --color --help ' ;;
-	help:*) words='probe train eval generate help --completion --json --quiet --verbose --color --help ' ;;
+	bench-ckpt:*) 
+		if [[ $cur != -* ]]; then
+			compopt -o filenames
+			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+			return
+		fi
+		words='--rounds --dir --csv --json --quiet --verbose --color --help '
+		;;
+	help:*) words='probe train eval generate bench help --completion --json --quiet --verbose --color --help ' ;;
 	*) return ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

@@ -23,7 +23,9 @@ complete -c gtrain -n __gtrain_no_command -a probe -d 'list the devices and what
 complete -c gtrain -n __gtrain_no_command -a train -d 'train a model'
 complete -c gtrain -n __gtrain_no_command -a eval -d 'measure a checkpoint on a data set'
 complete -c gtrain -n __gtrain_no_command -a generate -d 'write text with a language model'
+complete -c gtrain -n __gtrain_no_command -a bench -d 'measure'
 complete -c gtrain -n __gtrain_no_command -a help -d 'help on a command'
+complete -c gtrain -n '__gtrain_group bench' -a ckpt -d 'time operations on a checkpoint beside a copy'
 
 complete -c gtrain -n '__gtrain_command probe' -l json -d 'write one JSON document to standard output, nothing else'
 complete -c gtrain -n '__gtrain_command probe' -l quiet -s q -d 'only warnings and errors on standard error'
@@ -106,7 +108,17 @@ complete -c gtrain -n '__gtrain_command generate' -l verbose -s v -d 'say more o
 complete -c gtrain -n '__gtrain_command generate' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
 complete -c gtrain -n '__gtrain_command generate' -l help -s h -d 'print this help'
 
-complete -c gtrain -n '__gtrain_command help' -a 'probe train eval generate help '
+complete -c gtrain -n '__gtrain_command bench ckpt' -F
+complete -c gtrain -n '__gtrain_command bench ckpt' -l rounds -x -d 'times that every operation is run'
+complete -c gtrain -n '__gtrain_command bench ckpt' -l dir -x -a '(__fish_complete_directories)' -d 'folder for the files that are written'
+complete -c gtrain -n '__gtrain_command bench ckpt' -l csv -d 'the table as comma-separated values'
+complete -c gtrain -n '__gtrain_command bench ckpt' -l json -d 'write one JSON document to standard output, nothing else'
+complete -c gtrain -n '__gtrain_command bench ckpt' -l quiet -s q -d 'only warnings and errors on standard error'
+complete -c gtrain -n '__gtrain_command bench ckpt' -l verbose -s v -d 'say more on standard error'
+complete -c gtrain -n '__gtrain_command bench ckpt' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
+complete -c gtrain -n '__gtrain_command bench ckpt' -l help -s h -d 'print this help'
+
+complete -c gtrain -n '__gtrain_command help' -a 'probe train eval generate bench help '
 complete -c gtrain -n '__gtrain_command help' -l completion -x -a 'bash zsh fish' -d 'print the script that completes command lines'
 complete -c gtrain -n '__gtrain_command help' -l json -d 'write one JSON document to standard output, nothing else'
 complete -c gtrain -n '__gtrain_command help' -l quiet -s q -d 'only warnings and errors on standard error'
