@@ -53,7 +53,8 @@ void gt_torch_objects_release(struct gt_torch_objects *objects);
 bool gt_torch_storage_dtype(const char *class_name, enum gt_dtype *dtype);
 bool gt_torch_dtype(const char *name, enum gt_dtype *dtype);
 
-/* "torch\nFloatStorage\n", as pickles name the storage class of a dtype. */
+/* "torch\nFloatStorage\n", as pickles name the storage class of a dtype; NULL where there is none:
+ * such tensors are saved as _rebuild_tensor_v3() of an untyped storage (torch/_tensor.py, 2.4). */
 const char *gt_torch_storage_global(enum gt_dtype dtype);
 
 #endif

@@ -14,7 +14,7 @@ struct gt_torch_pending {
 };
 
 static const struct {
-	const char *global; /* the storage class */
+	const char *global; /* the storage class; NULL: torch stores it untyped */
 	const char *dtype;
 } names[GT_DTYPE_COUNT] = {
 	[GT_F32] = { "torch\nFloatStorage\n", "torch.float32" },
@@ -29,6 +29,11 @@ static const struct {
 	[GT_BOOL] = { "torch\nBoolStorage\n", "torch.bool" },
 	[GT_C64] = { "torch\nComplexFloatStorage\n", "torch.complex64" },
 	[GT_C128] = { "torch\nComplexDoubleStorage\n", "torch.complex128" },
+	[GT_U16] = { NULL, "torch.uint16" },
+	[GT_U32] = { NULL, "torch.uint32" },
+	[GT_U64] = { NULL, "torch.uint64" },
+	[GT_F8_E4M3] = { NULL, "torch.float8_e4m3fn" },
+	[GT_F8_E5M2] = { NULL, "torch.float8_e5m2" },
 };
 
 const char *gt_torch_storage_global(enum gt_dtype dtype)
@@ -61,7 +66,7 @@ bool gt_torch_storage_dtype(const char *class_name, enum gt_dtype *dtype)
 		return true;
 	}
 	for (int i = 0; i < GT_DTYPE_COUNT; i++) {
-		const char *known = names[i].global + strlen("torch\n");
+		const char *known = names[i].global ? names[i].global + strlen("torch\n") : "";
 
 		if (strlen(known) != length + 1 || strncmp(known, name, length))
 			continue;

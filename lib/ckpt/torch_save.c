@@ -107,29 +107,41 @@ static void put_dims(struct gt_pickle_writer *p, const int64_t *dims, int n)
 /* ('storage', class, key, location, count) as a persistent id. */
 static void put_storage(struct gt_pickle_writer *p, const struct source *s)
 {
+	const char *class = gt_torch_storage_global(s->dtype);
 	char key[24];
 
 	snprintf(key, sizeof(key), "%zu", s->key);
 	gt_pickle_put_op(p, OP_MARK);
 	gt_pickle_put_word(p, "storage");
-	gt_pickle_put_global(p, gt_torch_storage_global(s->dtype));
+	gt_pickle_put_global(p, class ? class : "torch.storage\nUntypedStorage\n");
 	gt_pickle_put_text(p, key, strlen(key));
 	gt_pickle_put_word(p, "cpu");
-	gt_pickle_put_int(p, (int64_t)(s->bytes / gt_dtype_size(s->dtype)));
+	gt_pickle_put_int(p, (int64_t)(s->bytes / (class ? gt_dtype_size(s->dtype) : 1)));
 	gt_pickle_put_op(p, OP_TUPLE);
 	gt_pickle_put_op(p, OP_BINPERSID);
 }
 
-/* _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, OrderedDict()). */
+/* "torch\nfloat8_e4m3fn\n": the object that a dtype is. */
+static void put_dtype(struct gt_pickle_writer *p, enum gt_dtype dtype)
+{
+	gt_pickle_put_op(p, OP_GLOBAL);
+	fprintf(p->stream, "torch\n%s\n", gt_dtype_name(dtype));
+}
+
+/* _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, OrderedDict()), or v3 with the
+ * dtype at the end where the storage's class does not tell it. */
 static int put_tensor(
     struct gt_pickle_writer *p, const struct gt_tree_tensor *t, struct gt_err *err)
 {
 	struct source *s;
 	int rc = find_source(p->self, t, &s, err);
+	bool v3;
 
 	if (rc)
 		return rc;
-	gt_pickle_put_global(p, "torch._utils\n_rebuild_tensor_v2\n");
+	v3 = !gt_torch_storage_global(t->dtype);
+	gt_pickle_put_global(
+	    p, v3 ? "torch._utils\n_rebuild_tensor_v3\n" : "torch._utils\n_rebuild_tensor_v2\n");
 	gt_pickle_put_op(p, OP_MARK);
 	put_storage(p, s);
 	gt_pickle_put_int(p, t->offset);
@@ -139,6 +151,8 @@ static int put_tensor(
 	gt_pickle_put_global(p, "collections\nOrderedDict\n");
 	gt_pickle_put_op(p, OP_EMPTY_TUPLE);
 	gt_pickle_put_op(p, OP_REDUCE);
+	if (v3)
+		put_dtype(p, t->dtype);
 	gt_pickle_put_op(p, OP_TUPLE);
 	gt_pickle_put_op(p, OP_REDUCE);
 	return 0;

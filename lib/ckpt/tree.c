@@ -219,11 +219,6 @@ const struct gt_tree *gt_tree_get_int(const struct gt_tree *dict, int64_t key)
 	return NULL;
 }
 
-static bool is_float(enum gt_dtype dtype)
-{
-	return dtype == GT_F16 || dtype == GT_BF16 || dtype == GT_F32 || dtype == GT_F64;
-}
-
 static bool whole(double real, int64_t *out)
 {
 	if (!(real >= -0x1p63 && real < 0x1p63) || real != trunc(real))
@@ -248,7 +243,7 @@ bool gt_tree_as_int(const struct gt_tree *tree, int64_t *out)
 	case GT_TREE_TENSOR:
 		if (tree->tensor.ndim)
 			return false;
-		if (!is_float(tree->tensor.dtype))
+		if (!gt_dtype_is_float(tree->tensor.dtype))
 			return !gt_tensor_read(&tree->tensor, GT_I64, out, GT_ERR_IGNORED);
 		return !gt_tensor_read(&tree->tensor, GT_F64, &real, GT_ERR_IGNORED) &&
 		       whole(real, out);
@@ -265,7 +260,7 @@ bool gt_tree_as_float(const struct gt_tree *tree, double *out)
 		*out = tree->real;
 		return true;
 	}
-	if (tree && tree->kind == GT_TREE_TENSOR && is_float(tree->tensor.dtype))
+	if (tree && tree->kind == GT_TREE_TENSOR && gt_dtype_is_float(tree->tensor.dtype))
 		return !tree->tensor.ndim &&
 		       !gt_tensor_read(&tree->tensor, GT_F64, out, GT_ERR_IGNORED);
 	if (!gt_tree_as_int(tree, &integer))

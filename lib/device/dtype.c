@@ -17,6 +17,11 @@ static const struct {
 	[GT_BOOL] = { "bool", 1 },
 	[GT_C64] = { "complex64", 8 },
 	[GT_C128] = { "complex128", 16 },
+	[GT_U16] = { "uint16", 2 },
+	[GT_U32] = { "uint32", 4 },
+	[GT_U64] = { "uint64", 8 },
+	[GT_F8_E4M3] = { "float8_e4m3fn", 1 },
+	[GT_F8_E5M2] = { "float8_e5m2", 1 },
 };
 
 size_t gt_dtype_size(enum gt_dtype dtype)
@@ -27,4 +32,10 @@ size_t gt_dtype_size(enum gt_dtype dtype)
 const char *gt_dtype_name(enum gt_dtype dtype)
 {
 	return dtypes[dtype].name;
+}
+
+bool gt_dtype_is_float(enum gt_dtype dtype)
+{
+	return dtype == GT_F32 || dtype == GT_F64 || dtype == GT_F16 || dtype == GT_BF16 ||
+	       dtype == GT_F8_E4M3 || dtype == GT_F8_E5M2;
 }

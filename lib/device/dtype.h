@@ -2,6 +2,7 @@
 #ifndef GT_DEVICE_DTYPE_H
 #define GT_DEVICE_DTYPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum gt_dtype {
@@ -17,6 +18,12 @@ enum gt_dtype {
 	GT_BOOL,
 	GT_C64,  /* complex of two f32 */
 	GT_C128, /* complex of two f64 */
+	/* What follows is stored, converted and moved; no kernel computes with it. */
+	GT_U16,
+	GT_U32,
+	GT_U64,
+	GT_F8_E4M3, /* no infinities, one NaN of each sign; the largest is 448 */
+	GT_F8_E5M2, /* as float16 with 2 bits of fraction */
 	GT_DTYPE_COUNT
 };
 
@@ -25,5 +32,8 @@ size_t gt_dtype_size(enum gt_dtype dtype);
 
 /* "float32", as in torch.float32 without the prefix; never NULL. */
 const char *gt_dtype_name(enum gt_dtype dtype);
+
+/* Whether it holds real floating-point numbers, of any width. */
+bool gt_dtype_is_float(enum gt_dtype dtype);
 
 #endif

@@ -27,7 +27,7 @@ static uint16_t narrow(double value, enum gt_dtype to)
 {
 	struct gt_storage s;
 	struct gt_tree_tensor t = scalar(GT_F64, &value, &s);
-	uint16_t out;
+	uint16_t out = 0;
 
 	assert_int_equal(gt_tensor_read(&t, to, &out, GT_ERR_IGNORED), 0);
 	return out;
@@ -36,7 +36,7 @@ static uint16_t narrow(double value, enum gt_dtype to)
 static double widen(uint16_t bits, enum gt_dtype from)
 {
 	struct gt_storage s;
-	struct gt_tree_tensor t = scalar(from, &bits, &s);
+	struct gt_tree_tensor t = scalar(from, &bits, &s); /* one byte: the first */
 	double out;
 
 	assert_int_equal(gt_tensor_read(&t, GT_F64, &out, GT_ERR_IGNORED), 0);
@@ -44,14 +44,17 @@ static double widen(uint16_t bits, enum gt_dtype from)
 }
 
 /* Every finite value goes there and back; halfway between neighbours goes to the even one, and the
- * smallest step off halfway to the nearer. Both formats are ordered like their bits. */
+ * smallest step off halfway to the nearer. The formats are ordered like their bits; after the
+ * largest number comes infinity or, in float8_e4m3fn, NaN. */
 static void check_rounding(enum gt_dtype dtype, uint16_t infinity)
 {
+	uint16_t sign = gt_dtype_size(dtype) == 1 ? 0x80 : 0x8000;
+
 	for (uint16_t bits = 0; bits < infinity; bits++) {
 		double low = widen(bits, dtype), high = widen(bits + 1, dtype), middle;
 
 		assert_int_equal(narrow(low, dtype), bits);
-		assert_int_equal(narrow(-low, dtype), bits | 0x8000);
+		assert_int_equal(narrow(-low, dtype), bits | sign);
 		if (bits + 1 == infinity)
 			high = 2 * low - widen(bits - 1, dtype);
 		middle = low + (high - low) / 2;
@@ -61,9 +64,10 @@ static void check_rounding(enum gt_dtype dtype, uint16_t infinity)
 	}
 	assert_int_equal(narrow(INFINITY, dtype), infinity);
 	assert_int_equal(narrow(1e300, dtype), infinity);
-	assert_int_equal(narrow(-1e300, dtype), infinity | 0x8000);
+	assert_int_equal(narrow(-1e300, dtype), infinity | sign);
 	assert_true(isnan(widen(narrow(NAN, dtype), dtype)));
-	assert_true(isinf(widen(infinity, dtype)));
+	assert_true(
+	    dtype == GT_F8_E4M3 ? isnan(widen(infinity, dtype)) : isinf(widen(infinity, dtype)));
 	assert_int_equal(narrow(5e-324, dtype), 0);
 }
 
@@ -77,6 +81,18 @@ static void test_round_bf16(void **state)
 {
 	(void)state;
 	check_rounding(GT_BF16, 0x7f80);
+}
+
+/* The largest, the smallest normal, the smallest: as the OCP specification lists them. */
+static void test_round_f8(void **state)
+{
+	(void)state;
+	check_rounding(GT_F8_E4M3, 0x7f);
+	check_rounding(GT_F8_E5M2, 0x7c);
+	assert_true(widen(0x7e, GT_F8_E4M3) == 448 && widen(0x7b, GT_F8_E5M2) == 57344);
+	assert_true(widen(0x08, GT_F8_E4M3) == 0x1p-6 && widen(0x04, GT_F8_E5M2) == 0x1p-14);
+	assert_true(widen(0x01, GT_F8_E4M3) == 0x1p-9 && widen(0x01, GT_F8_E5M2) == 0x1p-16);
+	assert_true(isnan(widen(0xff, GT_F8_E4M3)) && isnan(widen(0x7d, GT_F8_E5M2)));
 }
 
 static void test_strides(void **state)
@@ -170,6 +186,12 @@ static void test_integers(void **state)
 		{ GT_U8, 255, 0 },
 		{ GT_U8, -1, GT_EINVAL },
 		{ GT_U8, 256, GT_EINVAL },
+		{ GT_U16, 65535, 0 },
+		{ GT_U16, 65536, GT_EINVAL },
+		{ GT_U32, UINT32_MAX, 0 },
+		{ GT_U32, (int64_t)UINT32_MAX + 1, GT_EINVAL },
+		{ GT_U64, INT64_MAX, 0 },
+		{ GT_U64, -1, GT_EINVAL },
 		{ GT_BOOL, 1, 0 },
 		{ GT_BOOL, 2, GT_EINVAL },
 		{ GT_F32, 1, GT_ENOTSUP },
@@ -190,6 +212,23 @@ static void test_integers(void **state)
 		assert_int_equal(gt_tensor_read(&back, GT_I64, &again, GT_ERR_IGNORED), 0);
 		assert_int_equal(again, cases[i].value);
 	}
+}
+
+/* The half of uint64 that no other integer type has. */
+static void test_large_unsigned(void **state)
+{
+	const uint64_t value = UINT64_MAX - 1;
+	struct gt_storage s;
+	struct gt_tree_tensor t = scalar(GT_U64, &value, &s);
+	struct gt_err err = GT_ERR_INIT;
+	uint64_t same;
+	int64_t out;
+
+	(void)state;
+	assert_int_equal(gt_tensor_read(&t, GT_I64, &out, &err), GT_EINVAL);
+	assert_string_equal(err.text, "the value 18446744073709551614 does not fit int64");
+	assert_int_equal(gt_tensor_read(&t, GT_U64, &same, &err), 0);
+	assert_true(same == value);
 }
 
 static void test_check(void **state)
@@ -262,10 +301,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_f16),
 		cmocka_unit_test(test_round_bf16),
+		cmocka_unit_test(test_round_f8),
 		cmocka_unit_test(test_strides),
 		cmocka_unit_test(test_long),
 		cmocka_unit_test(test_swapped),
 		cmocka_unit_test(test_integers),
+		cmocka_unit_test(test_large_unsigned),
 		cmocka_unit_test(test_check),
 		cmocka_unit_test(test_scalars),
 	};
