@@ -4,19 +4,32 @@
 
 #include "lib/base/file.h"
 #include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/edit.h"
 
 struct gt_ckpt {
 	struct gt_mapping map;
 	struct gt_arena arena; /* the tree, and records that had to be inflated */
 	struct gt_tree *root;
 	const struct gt_ckpt_format *format;
+
+	/* Of torch formats: the pickle that the tree came from, and where in it the devices stand. */
+	const unsigned char *pickle;
+	size_t pickle_bytes;
+	const struct gt_torch_location *locations;
 };
 
-/* A row: `sniff` looks at the first bytes only; `open` fills ckpt->root, and may then refuse. */
+/*
+ * A row: `sniff` looks at the first bytes only; `open` fills ckpt->root, and may then refuse.
+ * `apply` may be NULL; it gets an edit with at least one change, and a target that is not the input
+ * unless in place; the file is as it was when it was opened. It sets the fields of result, all
+ * zero, that apply. What out-of-place edits share is in edit_inside.h.
+ */
 struct gt_ckpt_format {
 	const char *name;
 	bool (*sniff)(const struct gt_mapping *map);
 	int (*open)(struct gt_ckpt *ckpt, struct gt_err *err);
+	int (*apply)(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
+	    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);
 };
 
 extern const struct gt_ckpt_format gt_format_torch_zip, gt_format_torch_legacy;

@@ -127,8 +127,11 @@ static int read_all(struct reader *r, struct gt_err *err)
 	struct gt_tree *keys;
 	int rc = read_header(r, err);
 
+	r->ckpt->pickle = r->ckpt->map.data + r->at;
 	if (!rc)
 		rc = next_pickle(r, &r->objects.hooks, &r->ckpt->root, err);
+	r->ckpt->pickle_bytes = (size_t)(r->ckpt->map.data + r->at - r->ckpt->pickle);
+	r->ckpt->locations = r->objects.locations;
 	if (!rc)
 		rc = next_pickle(r, NULL, &keys, err);
 	if (rc)
@@ -151,4 +154,6 @@ static int open_legacy(struct gt_ckpt *ckpt, struct gt_err *err)
 	return rc;
 }
 
-const struct gt_ckpt_format gt_format_torch_legacy = { "torch-legacy", sniff, open_legacy };
+const struct gt_ckpt_format gt_format_torch_legacy = {
+	.name = "torch-legacy", .sniff = sniff, .open = open_legacy
+};

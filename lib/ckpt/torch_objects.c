@@ -377,10 +377,16 @@ static int call_dict(struct gt_torch_objects *o, const struct gt_tree *args, str
 		return GT_ENOMEM;
 	for (size_t i = 0; pairs && !rc && i < pairs->seq.count; i++) {
 		const struct gt_tree *pair = arg(pairs, i);
+		struct gt_tree_item *item;
 
 		if (!gt_tree_is_seq(pair) || pair->seq.count != 2)
 			return wrong(err, "a dict is made of what are no pairs");
 		rc = gt_tree_push(*out, arg(pair, 0), arg(pair, 1), o->arena, err);
+		item = &(*out)->seq.items[i];
+		if (!rc) {
+			item->key_at = pair->seq.items[0].value_at;
+			item->value_at = pair->seq.items[1].value_at;
+		}
 	}
 	return rc;
 }

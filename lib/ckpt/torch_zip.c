@@ -94,16 +94,16 @@ static int open_storage(struct archive *a, struct gt_torch_storage *s, struct gt
 }
 
 static int read_pickle(
-    struct archive *a, struct gt_torch_objects *objects, struct gt_tree **root, struct gt_err *err)
+    struct archive *a, struct gt_torch_objects *objects, struct gt_ckpt *ckpt, struct gt_err *err)
 {
 	const struct gt_zip_record *r = find(a, "data.pkl");
-	const unsigned char *bytes;
-	size_t used;
-	int rc = gt_zip_open_record(&a->zip, r, a->arena, &bytes, err);
+	int rc = gt_zip_open_record(&a->zip, r, a->arena, &ckpt->pickle, err);
 
-	if (rc)
-		return rc;
-	return gt_pickle_read(root, a->arena, bytes, r->size, &used, &objects->hooks, err);
+	if (!rc)
+		rc = gt_pickle_read(&ckpt->root, a->arena, ckpt->pickle, r->size,
+		    &ckpt->pickle_bytes, &objects->hooks, err);
+	ckpt->locations = objects->locations;
+	return rc;
 }
 
 static int open_zip(struct gt_ckpt *ckpt, struct gt_err *err)
@@ -120,7 +120,7 @@ static int open_zip(struct gt_ckpt *ckpt, struct gt_err *err)
 	if (!rc)
 		rc = read_byteorder(&a, &swapped, err);
 	if (!rc)
-		rc = read_pickle(&a, &objects, &ckpt->root, err);
+		rc = read_pickle(&a, &objects, ckpt, err);
 	for (struct gt_torch_storage *s = objects.storages; s && !rc; s = s->next)
 		rc = open_storage(&a, s, err);
 	if (!rc)
@@ -129,4 +129,6 @@ static int open_zip(struct gt_ckpt *ckpt, struct gt_err *err)
 	return rc;
 }
 
-const struct gt_ckpt_format gt_format_torch_zip = { "torch-zip", sniff, open_zip };
+const struct gt_ckpt_format gt_format_torch_zip = {
+	.name = "torch-zip", .sniff = sniff, .open = open_zip
+};

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/train/rename.h"
+#include "lib/ckpt/rename.h"
 
 /* ---- names ---- */
 

@@ -1,6 +1,6 @@
-/* rename.h - inside train: names rewritten by REGEX=REPLACEMENT. */
-#ifndef GT_TRAIN_RENAME_H
-#define GT_TRAIN_RENAME_H
+/* rename.h - names rewritten by REGEX=REPLACEMENT. */
+#ifndef GT_CKPT_RENAME_H
+#define GT_CKPT_RENAME_H
 
 #include "lib/base/err.h"
 #include "lib/base/mem.h"

@@ -1,5 +1,5 @@
 /* rename.c - names rewritten by regular expressions. */
-#include "lib/train/rename.h"
+#include "lib/ckpt/rename.h"
 
 #include <regex.h>
 #include <stdbool.h>
