@@ -29,6 +29,6 @@ struct gt_fill {
  * Errors: GT_EFORMAT for a damaged source, GT_EIO, GT_ENOTSUP and GT_EINVAL as gt_tensor_read();
  * the output then holds anything.
  */
-int gt_fill(int fd, struct gt_fill *places, size_t count, struct gt_err *err);
+int gt_fill_places(int fd, struct gt_fill *places, size_t count, struct gt_err *err);
 
 #endif

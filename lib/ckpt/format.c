@@ -101,6 +101,14 @@ static int open_mapped(struct gt_ckpt *ckpt, struct gt_err *err)
 	return refuse(&ckpt->map, err);
 }
 
+const struct gt_ckpt_format *gt_ckpt_format_find(const char *name)
+{
+	for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++)
+		if (!strcmp(formats[i]->name, name))
+			return formats[i];
+	return NULL;
+}
+
 int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err)
 {
 	struct gt_ckpt *ckpt = gt_calloc(1, sizeof(*ckpt), err);

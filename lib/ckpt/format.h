@@ -5,6 +5,7 @@
 #include "lib/base/file.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/edit.h"
+#include "lib/ckpt/write.h"
 
 struct gt_ckpt {
 	struct gt_mapping map;
@@ -23,6 +24,7 @@ struct gt_ckpt {
  * `apply` may be NULL; it gets an edit with at least one change, and a target that is not the input
  * unless in place; the file is as it was when it was opened. It sets the fields of result, all
  * zero, that apply. What out-of-place edits share is in edit_inside.h.
+ * `write` is gt_ckpt_write(); NULL where a format is only read.
  */
 struct gt_ckpt_format {
 	const char *name;
@@ -30,7 +32,12 @@ struct gt_ckpt_format {
 	int (*open)(struct gt_ckpt *ckpt, struct gt_err *err);
 	int (*apply)(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 	    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);
+	int (*write)(const char *path, const struct gt_tree *root,
+	    const struct gt_ckpt_write_options *options, struct gt_err *err);
 };
+
+/* The row of this name, or NULL. */
+const struct gt_ckpt_format *gt_ckpt_format_find(const char *name);
 
 extern const struct gt_ckpt_format gt_format_torch_zip, gt_format_torch_legacy;
 

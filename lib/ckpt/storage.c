@@ -1,6 +1,6 @@
 /* storage.c - the bytes behind tensors: checked against the file's checksum when first read. */
-#include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/crc.h"
+#include "lib/ckpt/tree.h"
 
 enum { PIECE = 4 << 20 }; /* of a mapping that is in memory at a time */
 
@@ -20,13 +20,8 @@ static uint32_t crc_of(const struct gt_storage *s)
 	return crc;
 }
 
-int gt_storage_check(struct gt_storage *s, struct gt_err *err)
+int gt_storage_compare(struct gt_storage *s, uint32_t crc, struct gt_err *err)
 {
-	uint32_t crc;
-
-	if (!s->has_crc || atomic_load_explicit(&s->checked, memory_order_relaxed))
-		return 0;
-	crc = crc_of(s);
 	if (crc != s->crc) {
 		gt_err_set(err, GT_EFORMAT, "'%s' is damaged: its CRC-32 is %08x, not %08x",
 		    s->name, crc, s->crc);
@@ -34,4 +29,11 @@ int gt_storage_check(struct gt_storage *s, struct gt_err *err)
 	}
 	atomic_store_explicit(&s->checked, true, memory_order_relaxed);
 	return 0;
+}
+
+int gt_storage_check(struct gt_storage *s, struct gt_err *err)
+{
+	if (!s->has_crc || atomic_load_explicit(&s->checked, memory_order_relaxed))
+		return 0;
+	return gt_storage_compare(s, crc_of(s), err);
 }

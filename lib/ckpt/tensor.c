@@ -2,7 +2,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "lib/ckpt/convert.h"
+#include "lib/ckpt/cast.h"
 #include "lib/ckpt/tree.h"
 
 int64_t gt_tensor_count(const struct gt_tree_tensor *t)
@@ -92,7 +92,7 @@ void gt_tensor_swap(enum gt_dtype dtype, void *elements, size_t count)
 
 /* ---- reading ---- */
 
-static bool is_contiguous(const struct gt_tree_tensor *t)
+bool gt_tensor_is_contiguous(const struct gt_tree_tensor *t)
 {
 	int64_t expected = 1;
 
@@ -104,77 +104,129 @@ static bool is_contiguous(const struct gt_tree_tensor *t)
 	return true;
 }
 
-/* The position of the next element: counts `index` up like an odometer. */
-static int64_t advance(const struct gt_tree_tensor *t, int64_t *index, int64_t position)
+/* Where an odometer over the elements stands: one number per dimension, and what they come to. */
+struct place {
+	int64_t index[GT_TREE_MAX_DIMS], position;
+};
+
+static void seek(const struct gt_tree_tensor *t, int64_t element, struct place *at)
 {
+	at->position = t->offset;
 	for (int i = t->ndim - 1; i >= 0; i--) {
-		if (++index[i] < t->shape[i])
-			return position + t->stride[i];
-		position -= t->stride[i] * (t->shape[i] - 1);
-		index[i] = 0;
+		at->index[i] = element % t->shape[i];
+		at->position += at->index[i] * t->stride[i];
+		element /= t->shape[i];
 	}
-	return position;
 }
 
-/* The next n elements, in order, packed and in the host's byte order. */
-static void gather(
-    const struct gt_tree_tensor *t, size_t n, int64_t *index, int64_t *position, unsigned char *out)
+/* Go to the next element of the dimensions before the last. */
+static void advance(const struct gt_tree_tensor *t, struct place *at)
+{
+	for (int i = t->ndim - 2; i >= 0; i--) {
+		at->position += t->stride[i];
+		if (++at->index[i] < t->shape[i])
+			return;
+		at->position -= t->stride[i] * t->shape[i];
+		at->index[i] = 0;
+	}
+}
+
+static void copy_strided(
+    unsigned char *out, const unsigned char *in, size_t n, size_t size, int64_t stride)
+{
+	size_t step = (size_t)stride * size;
+
+	if (stride == 1) {
+		memcpy(out, in, n * size);
+		return;
+	}
+	switch (size) { /* a copy of known size is one instruction */
+	case 4:
+		for (size_t i = 0; i < n; i++)
+			memcpy(out + i * 4, in + i * step, 4);
+		break;
+	case 2:
+		for (size_t i = 0; i < n; i++)
+			memcpy(out + i * 2, in + i * step, 2);
+		break;
+	default:
+		for (size_t i = 0; i < n; i++)
+			memcpy(out + i * size, in + i * step, size);
+	}
+}
+
+/* The next n elements, in order, packed. */
+static void gather(const struct gt_tree_tensor *t, size_t n, struct place *at, unsigned char *out)
 {
 	const unsigned char *storage = t->storage->bytes;
 	size_t size = gt_dtype_size(t->dtype);
+	int last = t->ndim - 1;
 
-	for (size_t i = 0; i < n; i++) {
-		memcpy(out + i * size, storage + (size_t)*position * size, size);
-		*position = advance(t, index, *position);
+	if (last < 0) {
+		memcpy(out, storage + (size_t)at->position * size, n * size);
+		return;
+	}
+	while (n) {
+		size_t row = (size_t)(t->shape[last] - at->index[last]), run = row < n ? row : n;
+
+		copy_strided(
+		    out, storage + (size_t)at->position * size, run, size, t->stride[last]);
+		out += run * size;
+		n -= run;
+		at->index[last] += (int64_t)run;
+		at->position += (int64_t)run * t->stride[last];
+		if (at->index[last] == t->shape[last]) {
+			at->position -= t->shape[last] * t->stride[last];
+			at->index[last] = 0;
+			advance(t, at);
+		}
 	}
 }
 
-static int read_runs(
-    const struct gt_tree_tensor *t, enum gt_dtype to, unsigned char *dst, struct gt_err *err)
+int gt_tensor_read_range(const struct gt_tree_tensor *t, int64_t first, size_t count,
+    enum gt_dtype to, void *dst, struct gt_err *err)
 {
-	unsigned char packed[GT_CONVERT_RUN * 16];
-	int64_t index[GT_TREE_MAX_DIMS] = { 0 }, position = t->offset;
-	size_t count = (size_t)gt_tensor_count(t), size = gt_dtype_size(t->dtype);
-	bool contiguous = is_contiguous(t);
-	int rc;
+	enum { RUN_BYTES = 8192 };
+	unsigned char packed[RUN_BYTES], *out = dst;
+	size_t size = gt_dtype_size(t->dtype), most = RUN_BYTES / size;
+	bool contiguous = gt_tensor_is_contiguous(t);
+	struct place at;
+	int rc = 0;
 
-	for (size_t done = 0; done < count;) {
-		size_t n = count - done < GT_CONVERT_RUN ? count - done : GT_CONVERT_RUN;
+	if (!count)
+		return 0;
+	if (contiguous)
+		at.position = t->offset + first;
+	else
+		seek(t, first, &at);
+	for (size_t n; !rc && count; count -= n, out += n * gt_dtype_size(to)) {
+		const unsigned char *run = packed;
 
-		if (contiguous)
-			memcpy(packed,
-			    (const unsigned char *)t->storage->bytes +
-			        ((size_t)t->offset + done) * size,
-			    n * size);
-		else
-			gather(t, n, index, &position, packed);
-		if (t->storage->swapped)
+		n = count < most ? count : most;
+		if (contiguous) {
+			run = (const unsigned char *)t->storage->bytes + (size_t)at.position * size;
+			at.position += (int64_t)n;
+		} else {
+			gather(t, n, &at, packed);
+		}
+		if (t->storage->swapped) {
+			if (run != packed)
+				memcpy(packed, run, n * size);
 			gt_tensor_swap(t->dtype, packed, n);
-		rc = gt_convert_run(t->dtype, packed, to, dst + done * gt_dtype_size(to), n, err);
-		if (rc)
-			return rc;
-		done += n;
+			run = packed;
+		}
+		rc = gt_cast(t->dtype, run, to, out, n, err);
 	}
-	return 0;
+	return rc;
 }
 
 int gt_tensor_read(const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, struct gt_err *err)
 {
-	size_t size = gt_dtype_size(t->dtype);
 	size_t count = (size_t)gt_tensor_count(t);
 	int rc;
 
-	if (!gt_convert_is_possible(t->dtype, to))
-		return gt_err_set(err, GT_ENOTSUP, "cannot read a tensor of %s as %s",
-		    gt_dtype_name(t->dtype), gt_dtype_name(to));
-	if (!count)
-		return 0;
-	if ((rc = gt_storage_check(t->storage, err)) < 0)
-		return rc;
-	if (t->dtype == to && !t->storage->swapped && is_contiguous(t)) {
-		memcpy(dst, (const unsigned char *)t->storage->bytes + (size_t)t->offset * size,
-		    count * size);
-		return 0;
-	}
-	return read_runs(t, to, dst, err);
+	if (!gt_cast_knows(t->dtype, to))
+		return gt_cast(t->dtype, NULL, to, dst, 0, err);
+	rc = count ? gt_storage_check(t->storage, err) : 0;
+	return rc ? rc : gt_tensor_read_range(t, 0, count, to, dst, err);
 }

@@ -155,5 +155,7 @@ static int open_legacy(struct gt_ckpt *ckpt, struct gt_err *err)
 }
 
 const struct gt_ckpt_format gt_format_torch_legacy = {
-	.name = "torch-legacy", .sniff = sniff, .open = open_legacy
+	.name = "torch-legacy",
+	.sniff = sniff,
+	.open = open_legacy,
 };

@@ -130,5 +130,7 @@ static int open_zip(struct gt_ckpt *ckpt, struct gt_err *err)
 }
 
 const struct gt_ckpt_format gt_format_torch_zip = {
-	.name = "torch-zip", .sniff = sniff, .open = open_zip
+	.name = "torch-zip",
+	.sniff = sniff,
+	.open = open_zip,
 };

@@ -38,6 +38,9 @@ bool gt_tree_is_string(const struct gt_tree *node, const char *text);
  */
 int gt_tree_check(struct gt_tree *root, struct gt_arena *a, struct gt_err *err);
 
+/* What gt_storage_check() does once it knows the sum: for who has read all bytes anyway. */
+int gt_storage_compare(struct gt_storage *storage, uint32_t crc, struct gt_err *err);
+
 /*
  * Check shape, stride and offset of a tensor against storage_bytes: dimensions not negative, no
  * overflow in the count or the extent, every element inside. GT_EFORMAT with what is wrong.
@@ -46,6 +49,14 @@ int gt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err);
 
 /* Set stride to that of contiguous memory (row-major); false when the count overflows. */
 bool gt_tensor_contiguous_stride(int ndim, const int64_t *shape, int64_t *stride);
+
+/* Whether the elements stand one after the other, in order. */
+bool gt_tensor_is_contiguous(const struct gt_tree_tensor *t);
+
+/* As gt_tensor_read(), but of the `count` elements from `first` on alone, and the storage is not
+ * checked. */
+int gt_tensor_read_range(const struct gt_tree_tensor *t, int64_t first, size_t count,
+    enum gt_dtype to, void *dst, struct gt_err *err);
 
 /* Reverse the bytes of `count` elements in place; complex numbers as two halves each. */
 void gt_tensor_swap(enum gt_dtype dtype, void *elements, size_t count);

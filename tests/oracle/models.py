@@ -183,7 +183,7 @@ def optimizer(kind, net, run, lr, decay):
 
 
 def train(net, run, kind, lr, decay, clip):
-    net.load_state_dict(run["state"], strict=True)
+    net.load_state_dict(run.pop("state"), strict=True)  # of a large model, memory
     net.train()
     opt = optimizer(kind, net, run, lr, decay)
     losses, norms = [], []
@@ -234,6 +234,10 @@ def slow(depth):
 
 LARGE = [(f"resnet{6 * n + 2}", lambda n=n: ResNet(n), 16, slow(6 * n + 2), slow(6 * n + 2)) for n in (5, 7, 9, 18)] + [
     ("gpt2:block=64", lambda: GPT(layers=12, heads=12, width=768, block=64, vocab=50257), 1, 1e-3, 1e-5),
+    ("gpt2-medium:block=16", lambda: GPT(layers=24, heads=16, width=1024, block=16, vocab=50257), 1, 2e-5, 1e-5),
+    # A quarter of gpt2-xl's layers: all of them take 25 GB beside Adam's state, and twice that to compare.
+    ("gpt2-xl:block=16,layers=12", lambda: GPT(layers=12, heads=25, width=1600, block=16, vocab=50257), 1, 2e-5, 1e-5),
+    ("gpt2-large:block=16", lambda: GPT(layers=36, heads=20, width=1280, block=16, vocab=50257), 1, 2e-5, 1e-5),
 ]
 #             kind, weight decay, clip, bound
 OPTIMIZERS = [("sgd", 5e-4, 0, 1e-5), ("adam", 1e-2, 0, 1e-4), ("adamw", 0.1, 1.0, 1e-4)]
@@ -262,11 +266,11 @@ def check(number, folder, model, network, batch, kind, lr, decay, clip, bound, f
 
 def main():
     large = "--large" in sys.argv
-    only = ([a for a in sys.argv[1:] if a != "--large"] or [""])[0]  # models.py resnet20: these alone
+    only = ([a for a in sys.argv[1:] if a != "--large"] or [""])[0]  # models.py "resnet20 sgd": these alone
     if not large:
         torch.set_num_threads(1)
         os.environ["OMP_NUM_THREADS"] = "1"
-    cases = [(m, o) for m in (LARGE if large else MODELS) for o in OPTIMIZERS if only in m[0]]
+    cases = [(m, o) for m in (LARGE if large else MODELS) for o in OPTIMIZERS if only in f"{m[0]} {o[0]}"]
     print(f"1..{len(cases)}")
     good = True
     with tempfile.TemporaryDirectory() as folder:

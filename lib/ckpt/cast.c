@@ -1,8 +1,8 @@
-/* convert.c - elements of one type as elements of another: rounding, ranges. */
+/* cast.c - runs of elements, from one type to another. */
+#include "lib/ckpt/cast.h"
+
 #include <stdint.h>
 #include <string.h>
-
-#include "lib/ckpt/convert.h"
 
 /* ---- rounding ---- */
 
@@ -37,23 +37,49 @@ static float round_to_odd(double d)
 	return bits_float(__builtin_fabs((double)f) < __builtin_fabs(d) ? u + 1 : u - 1);
 }
 
-static uint16_t to_bf16(double d)
+static uint16_t float_to_bf16(float f)
 {
-	uint32_t u = float_bits(round_to_odd(d));
+	uint32_t u = float_bits(f);
+	uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
 
-	if (d != d)
-		return 0x7fc0; /* PyTorch's NaN: c10/util/BFloat16.h */
-	return (uint16_t)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+	return (uint16_t)(f != f ? 0x7fc0 : rounded); /* PyTorch's NaN: c10/util/BFloat16.h */
 }
 
-/* The formats shorter than a float in exponent too. Codes are those of positive numbers. */
+static float bf16_to_float(uint16_t h)
+{
+	return bits_float((uint32_t)h << 16);
+}
+
+/* f16 counts in steps of 2^-24 below 2^-14; adding a power of two rounds to its last place. All
+ * cases are computed and one is taken, so that loops over this become vector code. */
+static uint16_t float_to_f16(float f)
+{
+	uint32_t u = float_bits(f), a = u & 0x7fffffff;
+	uint32_t subnormal = float_bits(bits_float(a) + 0.5f) - float_bits(0.5f);
+	uint32_t h = (a + 0xfff + (a >> 13 & 1) - 0x38000000) >> 13;
+
+	h = a < 0x38800000 ? subnormal : h; /* 2^-14 */
+	h = a >= 0x47800000 ? 0x7c00 : h;   /* 65536 */
+	h = a > 0x7f800000 ? 0x7e00 : h;    /* NaN */
+	return (uint16_t)(h | (u >> 16 & 0x8000));
+}
+
+static float f16_to_float(uint16_t h)
+{
+	uint32_t a = h & 0x7fff, u = (a << 13) + 0x38000000;
+
+	u = a < 0x400 ? float_bits((float)(int32_t)a * 0x1p-24f) : u;
+	u = a >= 0x7c00 ? a << 13 | 0x7f800000 : u;
+	return bits_float(u | (uint32_t)(h & 0x8000) << 16);
+}
+
+/* The float8 formats. Codes are those of positive numbers. */
 struct small {
 	unsigned exponent_bits, fraction_bits;
-	uint16_t over; /* the code past the largest number: infinity, or NaN where there is none */
-	uint16_t nan;  /* PyTorch's */
+	uint8_t over; /* the code past the largest number: infinity, or NaN where there is none */
+	uint8_t nan;  /* PyTorch's */
 };
 
-static const struct small f16 = { 5, 10, 0x7c00, 0x7e00 };
 static const struct small f8_e5m2 = { 5, 2, 0x7c, 0x7f };
 static const struct small f8_e4m3 = { 4, 3, 0x7f, 0x7f };
 
@@ -65,11 +91,11 @@ static uint32_t rebias(const struct small *s)
 
 /* Below its smallest normal number a format counts in equal steps: adding the power of two whose
  * last place, as a float, is that step rounds to it. */
-static uint16_t to_small(const struct small *s, double d)
+static uint8_t to_small(const struct small *s, double d)
 {
 	float f = round_to_odd(d);
 	uint32_t drop = 23 - s->fraction_bits, least = rebias(s) + 1, a = float_bits(f), code;
-	uint16_t sign = (uint16_t)(a >> 31 << (s->exponent_bits + s->fraction_bits));
+	uint8_t sign = (uint8_t)(a >> 31 << (s->exponent_bits + s->fraction_bits));
 
 	a &= 0x7fffffff;
 	if (d != d)
@@ -77,14 +103,14 @@ static uint16_t to_small(const struct small *s, double d)
 	if (a < least << 23) {
 		float magic = bits_float((least + drop) << 23);
 
-		return sign | (uint16_t)(float_bits(bits_float(a) + magic) - float_bits(magic));
+		return sign | (uint8_t)(float_bits(bits_float(a) + magic) - float_bits(magic));
 	}
 	a += (1u << (drop - 1)) - 1 + (a >> drop & 1);
 	code = (a - (rebias(s) << 23)) >> drop;
-	return sign | (uint16_t)(code < s->over ? code : s->over);
+	return sign | (uint8_t)(code < s->over ? code : s->over);
 }
 
-static double from_small(const struct small *s, uint16_t bits)
+static double from_small(const struct small *s, uint8_t bits)
 {
 	uint32_t sign = 1u << (s->exponent_bits + s->fraction_bits), code = bits & (sign - 1);
 	uint32_t drop = 23 - s->fraction_bits;
@@ -100,7 +126,9 @@ static double from_small(const struct small *s, uint16_t bits)
 	return bits & sign ? -magnitude : magnitude;
 }
 
-/* ---- families ---- */
+/* ---- runs of elements: gather, convert, store ---- */
+
+enum { RUN = 512 }; /* elements converted at a time */
 
 enum family { FAMILY_FLOAT, FAMILY_INT, FAMILY_COMPLEX };
 
@@ -110,13 +138,6 @@ static enum family family_of(enum gt_dtype dtype)
 		return FAMILY_FLOAT;
 	return dtype == GT_C64 || dtype == GT_C128 ? FAMILY_COMPLEX : FAMILY_INT;
 }
-
-bool gt_convert_is_possible(enum gt_dtype from, enum gt_dtype to)
-{
-	return from == to || (family_of(from) == family_of(to) && family_of(to) != FAMILY_COMPLEX);
-}
-
-/* ---- runs of elements: load, store ---- */
 
 /* for each i < n: *(TYPE *)p -> out[i]; memcpy, as nothing from a file is aligned */
 #define LOAD_EACH(TYPE, EXPRESSION)                                                                \
@@ -140,9 +161,9 @@ static void load_floats(enum gt_dtype dtype, const void *p, size_t n, double *ou
 	case GT_F64:
 		LOAD_EACH(double, x);
 	case GT_F16:
-		LOAD_EACH(uint16_t, from_small(&f16, x));
+		LOAD_EACH(uint16_t, (double)f16_to_float(x));
 	case GT_BF16:
-		LOAD_EACH(uint16_t, bits_float((uint32_t)x << 16));
+		LOAD_EACH(uint16_t, (double)bf16_to_float(x));
 	case GT_F8_E4M3:
 		LOAD_EACH(uint8_t, from_small(&f8_e4m3, x));
 	case GT_F8_E5M2:
@@ -158,13 +179,13 @@ static void store_floats(enum gt_dtype dtype, void *p, size_t n, const double *i
 	case GT_F64:
 		STORE_EACH(double, in[i]);
 	case GT_F16:
-		STORE_EACH(uint16_t, to_small(&f16, in[i]));
+		STORE_EACH(uint16_t, float_to_f16(round_to_odd(in[i])));
 	case GT_BF16:
-		STORE_EACH(uint16_t, to_bf16(in[i]));
+		STORE_EACH(uint16_t, float_to_bf16(round_to_odd(in[i])));
 	case GT_F8_E4M3:
-		STORE_EACH(uint8_t, (uint8_t)to_small(&f8_e4m3, in[i]));
+		STORE_EACH(uint8_t, to_small(&f8_e4m3, in[i]));
 	case GT_F8_E5M2:
-		STORE_EACH(uint8_t, (uint8_t)to_small(&f8_e5m2, in[i]));
+		STORE_EACH(uint8_t, to_small(&f8_e5m2, in[i]));
 	default:
 		STORE_EACH(float, (float)in[i]);
 	}
@@ -241,25 +262,93 @@ static int check_range(
 	return 0;
 }
 
-int gt_convert_run(
+/* ---- between f32 and the short floats: most of what is ever converted ---- */
+
+#define EACH(FROM, TO, EXPRESSION)                                                                 \
+	for (size_t i = 0; i < n; i++) {                                                           \
+		FROM x;                                                                            \
+		TO y;                                                                              \
+		memcpy(&x, (const unsigned char *)src + i * sizeof(x), sizeof(x));                 \
+		y = (EXPRESSION);                                                                  \
+		memcpy((unsigned char *)dst + i * sizeof(y), &y, sizeof(y));                       \
+	}
+
+typedef void cast_run(const void *restrict src, void *restrict dst, size_t n);
+
+static void f32_to_bf16(const void *restrict src, void *restrict dst, size_t n)
+{
+	EACH(float, uint16_t, float_to_bf16(x))
+}
+
+static void f32_to_f16(const void *restrict src, void *restrict dst, size_t n)
+{
+	EACH(float, uint16_t, float_to_f16(x))
+}
+
+static void bf16_to_f32(const void *restrict src, void *restrict dst, size_t n)
+{
+	EACH(uint16_t, float, bf16_to_float(x))
+}
+
+static void f16_to_f32(const void *restrict src, void *restrict dst, size_t n)
+{
+	EACH(uint16_t, float, f16_to_float(x))
+}
+
+static cast_run *const direct[GT_DTYPE_COUNT][GT_DTYPE_COUNT] = {
+	[GT_F32] = { [GT_BF16] = f32_to_bf16, [GT_F16] = f32_to_f16 },
+	[GT_BF16] = { [GT_F32] = bf16_to_f32 },
+	[GT_F16] = { [GT_F32] = f16_to_f32 },
+};
+
+/* ---- the whole ---- */
+
+bool gt_cast_knows(enum gt_dtype from, enum gt_dtype to)
+{
+	return from == to || (family_of(from) == family_of(to) && family_of(to) != FAMILY_COMPLEX);
+}
+
+/* By way of the widest type, at most RUN elements. */
+static int cast_wide(
     enum gt_dtype from, const void *src, enum gt_dtype to, void *dst, size_t n, struct gt_err *err)
 {
 	union {
-		double real[GT_CONVERT_RUN];
-		int64_t integer[GT_CONVERT_RUN];
+		double real[RUN];
+		int64_t integer[RUN];
 	} run;
-	int rc = 0;
+	int rc;
 
-	if (from == to) {
-		memcpy(dst, src, n * gt_dtype_size(to));
-	} else if (family_of(to) == FAMILY_FLOAT) {
+	if (family_of(to) == FAMILY_FLOAT) {
 		load_floats(from, src, n, run.real);
 		store_floats(to, dst, n, run.real);
-	} else {
-		load_ints(from, src, n, run.integer);
-		rc = check_range(from, to, n, run.integer, err);
-		if (!rc)
-			store_ints(to, dst, n, run.integer);
+		return 0;
 	}
+	load_ints(from, src, n, run.integer);
+	rc = check_range(from, to, n, run.integer, err);
+	if (!rc)
+		store_ints(to, dst, n, run.integer);
+	return rc;
+}
+
+int gt_cast(
+    enum gt_dtype from, const void *src, enum gt_dtype to, void *dst, size_t n, struct gt_err *err)
+{
+	int rc = 0;
+
+	if (!gt_cast_knows(from, to))
+		return gt_err_set(err, GT_ENOTSUP, "cannot read a tensor of %s as %s",
+		    gt_dtype_name(from), gt_dtype_name(to));
+	if (from == to) {
+		memcpy(dst, src, n * gt_dtype_size(to));
+		return 0;
+	}
+	if (direct[from][to]) {
+		direct[from][to](src, dst, n);
+		return 0;
+	}
+	for (size_t done = 0; !rc && done < n; done += RUN)
+		rc = cast_wide(from, (const unsigned char *)src + done * gt_dtype_size(from), to,
+		    (unsigned char *)dst + done * gt_dtype_size(to),
+		    n - done < RUN ? n - done : RUN, err);
 	return rc;
 }

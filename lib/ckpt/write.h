@@ -1,0 +1,27 @@
+/* write.h - checkpoints written: a tree into a file of any format that can be written. */
+#ifndef GT_CKPT_WRITE_H
+#define GT_CKPT_WRITE_H
+
+#include "lib/ckpt/ckpt.h"
+
+struct gt_ckpt_write_options {
+	bool cast; /* floating tensors become `dtype`, rounded once to nearest even */
+	enum gt_dtype dtype;
+	uint64_t shard_bytes; /* at most so many bytes of tensors in a file; 0: one file */
+};
+
+/*
+ * Write a tree to `path`; the file appears whole or not at all, as by gt_torch_save(). `options`
+ * may be NULL. Formats:
+ *   "torch-zip"     what torch.save writes since 1.6     any tree
+ *   "torch-legacy"  what it wrote before                 any tree
+ *   "safetensors"   names and tensors                    a dict of tensors
+ *   "npz"           numpy's arrays                       a dict of tensors
+ * Memory: a few MiB beside the tree, whatever the tensors.
+ * Errors: GT_EINVAL for a format that is none of these, GT_ENOTSUP for a tree or an option that it
+ * has no room for, GT_EFORMAT when the checksum of a tensor's source is wrong, GT_EIO.
+ */
+int gt_ckpt_write(const char *path, const char *format, const struct gt_tree *root,
+    const struct gt_ckpt_write_options *options, struct gt_err *err);
+
+#endif
