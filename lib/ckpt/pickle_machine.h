@@ -135,7 +135,7 @@ static inline int pop_mark(struct gt_machine *m, struct gt_tree ***items, size_t
 	if (!m->mark_count)
 		return fail(m, "no mark on the stack");
 	m->mark_count--;
-	*items = m->stack + base;
+	*items = base ? m->stack + base : m->stack; /* there may be no stack yet */
 	*n = m->depth - base;
 	m->depth = base;
 	return 0;
