@@ -72,6 +72,9 @@ ORACLE_SRC := $(wildcard tests/oracle/*.c)
 BENCH_SRC := $(wildcard tests/bench/*.c)
 SHARED_SRC := $(wildcard tests/common/*.c)
 FAKE_SRC := $(wildcard tests/fake/nvml.c)
+# Those of one target, and what is libFuzzer's, are not in the program that replays their files.
+FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_SRC := $(filter-out tests/fuzz/libfuzzer.c tests/fuzz/zip_mutate.c,$(wildcard tests/fuzz/*.c))
 # Headers that a module keeps to itself are not installed; make lint keeps others from them.
 INTERNAL := $(shell awk '!/^\#/ { print $$1 }' tests/lint/internal.txt)
 HEADERS  := $(filter-out $(INTERNAL),$(wildcard lib/*/*.h lib/*/*/*.h))
@@ -86,6 +89,8 @@ BENCH_BIN := $(BENCH_SRC:tests/bench/%.c=$(BUILD)/tests/bench_%)
 ORACLE_BIN := $(ORACLE_SRC:tests/oracle/%.c=$(BUILD)/tests/%)
 FAKE_SO  := $(FAKE_SRC:tests/fake/nvml.c=$(BUILD)/tests/fake/libnvidia-ml.so.1)
 FAKE_OLD_SO := $(FAKE_SO:%.so.1=%-old.so.1)
+FUZZ_REPLAY := $(BUILD)/tests/fuzz_replay
+FUZZ_OBJ := $(FUZZ_SRC:%.c=$(BUILD)/obj/%.o)
 COUNT_SO := $(BUILD)/tests/fake/count_allocations.so
 
 # One short line per command; make V=1 shows the commands. $(call say,WHAT,FILE)
@@ -112,6 +117,10 @@ $(UNIT_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libshared.a 
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ -lcmocka $(GT_LIBS)
 
 $(ORACLE_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/oracle/%.o $(BUILD)/libshared.a $(BUILD)/libgtrain.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
+
+$(FUZZ_REPLAY): $(FUZZ_OBJ) $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
 
@@ -177,7 +186,7 @@ check: deps-test   ## run every test; T=ring only those so named; REQUIRE=torch,
 check-run: all tests
 	@$(RUN_TESTS) tests/run
 
-tests: $(UNIT_BIN) $(ORACLE_BIN) $(FAKE_SO) $(FAKE_OLD_SO) $(COUNT_SO)   ## build the test programs
+tests: $(UNIT_BIN) $(ORACLE_BIN) $(FUZZ_REPLAY) $(FAKE_SO) $(FAKE_OLD_SO) $(COUNT_SO)   ## build the test programs
 
 check-valgrind: deps-test   ## run the unit tests under valgrind
 	@sh .ci/deps valgrind
@@ -203,6 +212,44 @@ demo: deps   ## build, then show what gtrain does
 
 demo-run: all
 	@GTRAIN='$(BUILD)/gtrain' sh tests/demo.sh
+
+# Fuzzing: clang's libFuzzer on the readers of checkpoints, see tests/fuzz/README.md. The objects are
+# fuzz targets' own: the normal build has no part in it, and what is not ckpt is not compiled.
+FUZZ     ?= pickle
+TIME     ?= 60
+FUZZ_CC  ?= clang
+FUZZ_DIR := build/fuzz
+FUZZ_SAN := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+FUZZ_LIB := $(wildcard lib/base/*.c lib/ckpt/*.c) lib/device/dtype.c
+FUZZ_FLAGS := $(GT_CPP) -std=gnu11 -O1 -g -fsanitize=fuzzer-no-link $(FUZZ_SAN)
+FUZZ_BIN := $(FUZZ_NAMES:%=$(FUZZ_DIR)/fuzz_%)
+FUZZ_LIMITS := -rss_limit_mb=512 -malloc_limit_mb=256 -timeout=10
+
+fuzz: $(FUZZ_BIN)   ## build the fuzz targets into build/fuzz/
+
+$(FUZZ_DIR)/flags: FORCE
+	@$(call stamp,$(FUZZ_CC) $(FUZZ_FLAGS))
+
+$(FUZZ_DIR)/obj/%.o: %.c $(FUZZ_DIR)/flags
+	@mkdir -p $(@D)
+	$(call say,FUZZ,$<)$(FUZZ_CC) $(FUZZ_FLAGS) -MMD -MP -c -o $@ $<
+
+$(FUZZ_DIR)/obj/libfuzzer_%.o: tests/fuzz/libfuzzer.c $(FUZZ_DIR)/flags
+	$(call say,FUZZ,$@)$(FUZZ_CC) $(FUZZ_FLAGS) -DFUZZ_TARGET=fuzz_$* -c -o $@ $<
+
+# Archives of zip are mutated by records too.
+$(filter %_zip %_npz,$(FUZZ_BIN)): $(FUZZ_DIR)/obj/tests/fuzz/zip_mutate.o
+$(FUZZ_BIN): $(FUZZ_DIR)/fuzz_%: $(FUZZ_DIR)/obj/tests/fuzz/fuzz_%.o $(FUZZ_DIR)/obj/libfuzzer_%.o \
+             $(FUZZ_DIR)/obj/tests/fuzz/use.o $(FUZZ_LIB:%.c=$(FUZZ_DIR)/obj/%.o)
+	$(call say,LINK,$@)$(FUZZ_CC) -fsanitize=fuzzer $(FUZZ_SAN) -o $@ $^ $(PKG_LIBS) -lm -lpthread
+
+# What is found lies in build/fuzz/found/; make it small with `build/fuzz/fuzz_X -minimize_crash=1`.
+fuzz-run: fuzz   ## run one of them: FUZZ=pickle|zip|legacy|safetensors|npz TIME=seconds
+	@mkdir -p $(FUZZ_DIR)/corpus/$(FUZZ) $(FUZZ_DIR)/found
+	@$(PYTHON) tests/fuzz/corpus.py $(FUZZ_DIR)/seeds
+	ASAN_OPTIONS=quarantine_size_mb=16 $(FUZZ_DIR)/fuzz_$(FUZZ) $(FUZZ_LIMITS) -max_total_time=$(TIME) -max_len=16384 -print_final_stats=1 \
+	    -dict=tests/fuzz/$(FUZZ).dict -artifact_prefix=$(FUZZ_DIR)/found/$(FUZZ)- \
+	    $(FUZZ_DIR)/corpus/$(FUZZ) $(FUZZ_DIR)/seeds/$(FUZZ) $(wildcard tests/fuzz/regressions/$(FUZZ))
 
 check-models: tests   ## compare the large models' loss curves with PyTorch's too (slow)
 	GTRAIN_TESTS='$(BUILD)/tests' OPENBLAS_CORETYPE=SKYLAKEX MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=-1 \
@@ -264,7 +311,8 @@ clean:   ## remove everything built
 
 FORCE:
 .PHONY: all bench bench-ckpt check check-models check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
-        deps-test help install lint map tests tidy uninstall FORCE
+        deps-test fuzz fuzz-run help install lint map tests tidy uninstall FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
--include $(patsubst %.o,%.d,$(LIB_OBJ) $(CMD_OBJ) $(TEST_OBJ))
+-include $(patsubst %.o,%.d,$(LIB_OBJ) $(CMD_OBJ) $(TEST_OBJ) $(FUZZ_OBJ))
+-include $(wildcard $(addsuffix /*.d,$(addprefix $(FUZZ_DIR)/obj/,lib/base lib/ckpt lib/device tests/fuzz)))

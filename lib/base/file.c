@@ -40,7 +40,7 @@ int gt_map(struct gt_mapping *out, const char *path, struct gt_err *err)
 
 void gt_unmap(struct gt_mapping *map)
 {
-	if (map->data) {
+	if (map->data && map->fd >= 0) {
 		munmap((void *)map->data, map->size);
 		close(map->fd);
 	}

@@ -15,7 +15,8 @@ struct gt_mapping {
 	int fd; /* the same file, open; -1: bytes that are in memory anyway */
 };
 
-/* Map `path`; directories and devices are refused. Release with gt_unmap(). */
+/* Map `path`; directories and devices are refused. Release with gt_unmap(), which leaves bytes that
+ * were in memory anyway alone. */
 int gt_map(struct gt_mapping *out, const char *path, struct gt_err *err);
 void gt_unmap(struct gt_mapping *map);
 

@@ -131,6 +131,24 @@ int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err)
 	return 0;
 }
 
+int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, struct gt_err *err)
+{
+	struct gt_ckpt *ckpt = gt_calloc(1, sizeof(*ckpt), err);
+	int rc;
+
+	*out = NULL;
+	if (!ckpt)
+		return GT_ENOMEM;
+	ckpt->map = (struct gt_mapping){ bytes, size, -1 };
+	rc = open_mapped(ckpt, err);
+	if (rc) {
+		gt_ckpt_close(ckpt);
+		return rc;
+	}
+	*out = ckpt;
+	return 0;
+}
+
 struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt)
 {
 	return ckpt->root;

@@ -1,0 +1,230 @@
+#!/usr/bin/python3
+# corpus.py - small seeds for the fuzz targets: corpus.py FOLDER writes them, corpus.py --replay runs them as tests.
+import collections
+import io
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import tempfile
+import warnings
+import zipfile
+
+try:
+    import numpy
+    import torch
+except ImportError:
+    torch = None
+
+warnings.filterwarnings("ignore")
+
+
+# ---- pickles ----
+
+class Thing:
+    """What is pickled as an object with a state; no reader may want its class."""
+
+    def __init__(self, *args, **kwargs):
+        self.state = [args, kwargs]
+
+
+class WithArguments(Thing):
+    def __getnewargs_ex__(self):
+        return (1, "two"), {"three": 3}
+
+
+def python_values():
+    loop = []
+    loop.append(loop)
+    same = "twice"
+    yield "scalars", [None, True, False, 0, 1, 255, 256, 65536, -1, 2**31, -2**63, 2**63, 2**200, 1.5, float("nan")]
+    yield "text", ["", "a", "key\u00e9\u4e2d\U0001f600", "x" * 300, b"", b"bytes", b"\0\xff", bytearray(b"array")]
+    yield "containers", {"a": [1, (2, (3, 4), (5, 6, 7), (1, 2, 3, 4, 5))], 7: {}, (1,): set([1]), "f": frozenset([2])}
+    yield "ordered", collections.OrderedDict([("module.w", 1), ("module.b", 2)])
+    yield "defaultdict", collections.defaultdict(list, a=[1])
+    yield "loop", loop
+    yield "shared", {same: same, "list": [same, same]}
+    yield "object", Thing(1, key="value")
+    yield "newobj_ex", WithArguments()
+    yield "class", [Thing, len, collections.OrderedDict]
+    yield "many", {"k%d" % i: i for i in range(60)}
+
+
+HAND_MADE = {
+    "global": b"cos\nsystem\n(X\4\0\0\0truetR.",
+    "inst": b"(S'text'\nios\nsystem\n.",
+    "obj": b"(cos\nsystem\nX\4\0\0\0trueo.",
+    "stack_global": b"\x80\4\x8c\2os\x94\x8c\6system\x94\x93\x8c\4true\x85R.",
+    "build": b"\x80\2ccollections\nOrderedDict\n)R}X\1\0\0\0aK\1sb.",
+    "ext": b"\x82\1\x83\1\0\x84\1\0\0\0.",
+    "persid": b"Pid\n.",
+    "buffer": b"\x80\5\x97\x98.",
+    "frame": b"\x80\4\x95\3\0\0\0\0\0\0\0]\x94.",
+    "dup": b"]2a0N.",
+    "pop_mark": b"(NN1N.",
+    "long4": b"\x8b\3\0\0\0\1\2\3.",
+    "unicode8": b"\x8d\1\0\0\0\0\0\0\0a.",
+    "binbytes8": b"\x8e\1\0\0\0\0\0\0\0a.",
+    "text": b"(I1\nI01\nL5L\nF1.5\nS'a'\nVb\ng0\nt.",
+    "storage": b"\x80\2ctorch._utils\n_rebuild_tensor_v2\n((U\7storagectorch\nFloatStorage\nU\0010U\3cpuK\4tQK\0K\2K\2"
+               b"\x86K\2K\1\x86\x89ccollections\nOrderedDict\n)RtR.",
+}
+
+
+def pickles():
+    for name, value in python_values():
+        for protocol in range(6):
+            yield "%s-%d" % (name, protocol), pickle.dumps(value, protocol)
+    yield from HAND_MADE.items()
+    if torch:
+        for name, value in torch_values():
+            with zipfile.ZipFile(io.BytesIO(torch_file(value))) as z:
+                yield "torch-" + name, next(z.read(n) for n in z.namelist() if n.endswith("/data.pkl"))
+
+
+# ---- torch files ----
+
+def torch_values():
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    adam = torch.optim.Adam(net.parameters())
+    net(torch.ones(4, 2)).sum().backward()
+    adam.step()
+    base = torch.arange(12.0)
+    yield "state", net.state_dict()
+    yield "wrapped", {"state_dict": collections.OrderedDict(("module." + k, v) for k, v in net.state_dict().items())}
+    yield "training", {"model": net.state_dict(), "optimizer": adam.state_dict(), "epoch": 3, "best": 0.5}
+    yield "model", net
+    yield "parallel", torch.nn.DataParallel(net)
+    yield "parameter", torch.nn.Parameter(torch.ones(2))
+    yield "views", [base, base[2:5], base.view(3, 4).t(), base[::5], torch.zeros(1).expand(7)]
+    yield "empty", [torch.zeros(0), torch.zeros(3, 0), torch.tensor(5)]
+    yield "dtypes", [torch.zeros(2).to(t) for t in (
+        torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
+        torch.bool, torch.complex64, torch.complex128)]
+    yield "special", [torch.zeros(2, 2).to_sparse(), torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
+                      torch.Size([1, 2]), torch.float32, torch.device("cuda:1")]
+
+
+def torch_file(value, **options):
+    f = io.BytesIO()
+    torch.save(value, f, **options)
+    return f.getvalue()
+
+
+def script_file():
+    f = io.BytesIO()
+    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), f)
+    return f.getvalue()
+
+
+def repacked(data, method, comment=b""):
+    """As zip tools write it: no data descriptors, deflated or not."""
+    f = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(f, "w", method) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+        new.comment = comment
+    return f.getvalue()
+
+
+def zips():
+    with_pickle = io.BytesIO()
+    with zipfile.ZipFile(with_pickle, "w") as z:
+        z.writestr("archive/data.pkl", HAND_MADE["storage"])
+        z.writestr("archive/data/0", struct.pack("<4f", 1, 2, 3, 4))
+        z.writestr("archive/byteorder", "big")
+    yield "plain", with_pickle.getvalue()
+    yield "deflated", repacked(with_pickle.getvalue(), zipfile.ZIP_DEFLATED)
+    yield "comment", repacked(with_pickle.getvalue(), zipfile.ZIP_STORED, b"a comment")
+    if not torch:
+        return
+    for name, value in torch_values():
+        yield name, torch_file(value)
+    yield "script", script_file()
+    yield "script-deflated", repacked(script_file(), zipfile.ZIP_DEFLATED)
+
+
+LEGACY_HEADER = (b"\x80\2\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\2M\xe9\3.\x80\2}(X\20\0\0\0protocol_versionM\xe9\3"
+                 b"X\r\0\0\0little_endian\x88u.")
+
+
+def legacy_files():
+    yield "hand", LEGACY_HEADER + HAND_MADE["storage"] + b"\x80\2]U\0010a." + struct.pack("<q4f", 4, 1, 2, 3, 4)
+    if torch:
+        for name, value in torch_values():
+            yield name, torch_file(value, _use_new_zipfile_serialization=False)
+
+
+# ---- safetensors, npz ----
+
+def safetensors(header, data=b""):
+    text = header if isinstance(header, bytes) else header.encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def safetensors_files():
+    yield "one", safetensors('{"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}', bytes(range(16)))
+    yield "metadata", safetensors('{"__metadata__":{"format":"pt"},"a.b":{"dtype":"BF16","shape":[3],'
+                                  '"data_offsets":[0,6]},"c":{"dtype":"I64","shape":[],"data_offsets":[6,14]}}   ', bytes(14))
+    yield "empty", safetensors('{"e":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}')
+    yield "none", safetensors("{}")
+    yield "escapes", safetensors('{"\\u00e9\\n\\"":{"shape":[1],"data_offsets":[0,1],"dtype":"BOOL"}}', b"\1")
+    for dtype, size in (("F64", 8), ("F16", 2), ("F8_E4M3", 1), ("F8_E5M2", 1), ("I32", 4), ("I16", 2), ("I8", 1)):
+        yield dtype, safetensors('{"t":{"dtype":"%s","shape":[2],"data_offsets":[0,%d]}}' % (dtype, 2 * size), bytes(2 * size))
+
+
+def npz(method, **arrays):
+    f = io.BytesIO()
+    (numpy.savez_compressed if method else numpy.savez)(f, **arrays)
+    return f.getvalue()
+
+
+def npy(array, version=None):
+    f = io.BytesIO()
+    numpy.lib.format.write_array(f, array, version)
+    return f.getvalue()
+
+
+def npz_files():
+    if not torch:
+        return
+    small = {"w": numpy.arange(6, dtype="f4").reshape(2, 3), "b": numpy.arange(3), "f": numpy.asfortranarray(numpy.ones((2, 3)))}
+    yield "stored", npz(0, **small)
+    yield "deflated", npz(1, **small)
+    yield "dtypes", npz(0, **{"d%d" % i: numpy.zeros(2, t) for i, t in enumerate("? i1 u1 <i2 >i4 <f2 >f8 <c8 <c16".split())})
+    yield "scalar", npz(0, s=numpy.float64(3), e=numpy.zeros((0, 4)))
+    yield "npy", npy(numpy.arange(4.0))
+    yield "npy-2", npy(numpy.arange(4.0), (2, 0))
+    yield "npy-3", npy(numpy.arange(4.0), (3, 0))
+    yield "npy-big", npy(numpy.arange(4, dtype=">f4"))
+
+
+TARGETS = {"pickle": pickles, "zip": zips, "legacy": legacy_files, "safetensors": safetensors_files, "npz": npz_files}
+
+
+def write_all(folder):
+    for target, seeds in TARGETS.items():
+        os.makedirs(os.path.join(folder, target), exist_ok=True)
+        for name, data in seeds():
+            with open(os.path.join(folder, target, name), "wb") as f:
+                f.write(data)
+
+
+def replay():
+    program = os.path.join(os.environ.get("GTRAIN_TESTS", "build/tests"), "fuzz_replay")
+    with tempfile.TemporaryDirectory() as folder:
+        write_all(folder)
+        return subprocess.run([program, folder, "tests/fuzz/regressions"]).returncode
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("usage: corpus.py FOLDER | --replay")
+    if torch:
+        torch.manual_seed(1)
+    return replay() if sys.argv[1] == "--replay" else write_all(sys.argv[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

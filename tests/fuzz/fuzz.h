@@ -1,0 +1,34 @@
+/* fuzz.h - what the fuzz targets share: each takes bytes and does what users do with such a file. */
+#ifndef TESTS_FUZZ_FUZZ_H
+#define TESTS_FUZZ_FUZZ_H
+
+#include <stddef.h>
+
+#include "lib/ckpt/ckpt.h"
+
+/*
+ * A target must survive any bytes: no crash, no memory by sizes that the file claims, no time that
+ * grows faster than the file. It aborts where what it read breaks a promise of ckpt.h. The same
+ * functions run under libFuzzer (make fuzz) and, on what was found before, in make check (replay.c).
+ */
+typedef void fuzz_target(const unsigned char *bytes, size_t size);
+
+fuzz_target fuzz_pickle, fuzz_zip, fuzz_legacy;
+
+/* Abort, saying what was broken. */
+#define fuzz_require(condition) ((condition) ? (void)0 : fuzz_abort(__FILE__, __LINE__, #condition))
+_Noreturn void fuzz_abort(const char *file, int line, const char *what);
+
+/* A failure has a negative code and one line of text. */
+void fuzz_check_error(int rc, const struct gt_err *err);
+
+/* Visit the whole tree as every walker of ours does, and read its small tensors. */
+void fuzz_walk(const struct gt_tree *root);
+
+/* Walk, find the state_dict, ask it for each of its names. */
+void fuzz_use(const struct gt_tree *root);
+
+/* Open as a checkpoint of any format, use, close. */
+void fuzz_open(const unsigned char *bytes, size_t size);
+
+#endif
