@@ -17,23 +17,38 @@
 /* ---- reading ---- */
 
 struct gt_zip_record {
-	const char *name;      /* zero-terminated, "archive/data/0" */
-	uint16_t method;       /* 0 stored, 8 deflated */
+	const char *name; /* zero-terminated, "archive/data/0" */
+	uint16_t method;  /* 0 stored, 8 deflated */
+	uint16_t flags;
 	uint32_t crc;          /* CRC-32 of the bytes, or 0 for none (see gt_zip_open_record()) */
 	uint64_t packed, size; /* bytes in the file, bytes when unpacked */
-	uint64_t header;       /* offset of the local header */
+	uint64_t header, data; /* offsets of the local header, and of the bytes */
 };
 
 struct gt_zip {
 	const struct gt_mapping *map;  /* the whole file, borrowed */
-	struct gt_zip_record *records; /* sorted by name */
+	struct gt_zip_record *records; /* sorted by name, capitals as small letters */
 	size_t count;
-	uint64_t unpacked; /* bytes inflated so far */
+	uint64_t unpacked;                        /* bytes inflated so far */
+	uint64_t directory, directory_bytes, end; /* where they start; end: the first end record */
 };
 
-/* Read the directory of a mapped file; records and names come from the arena.
- * GT_EFORMAT when there is no end record (a cut file), a number points outside, or two records have
- * one name. */
+/*
+ * Read the directory of a mapped file; records and names come from the arena. Readers of zip differ
+ * in what they believe where an archive contradicts itself, which is how one can be shown to a
+ * scanner and another to its user. So there is one way to read what this accepts:
+ *   - the file ends with the directory and the end records, nothing between and nothing after (a
+ *     comment may follow, without an end record in it);
+ *   - each record has a local header that says what the directory says: name, method, flags,
+ *     sizes, CRC-32 (a data descriptor's may be left open);
+ *   - no two records overlap, and none overlaps the directory. Bytes between them that belong to
+ *     none are dead, as an edit in place leaves them;
+ *   - names are unique, also when case is ignored, as PyTorch does in looking them up (miniz,
+ *     mz_zip_reader_locate_file() with flags 0), and are plain paths: no control characters, no
+ *     backslash, no drive, no empty, `.` or `..` step.
+ * Costs a read of some 100 bytes for each record. Errors: GT_EFORMAT, which names the byte or the
+ * record; also when there is no end record (a cut file).
+ */
 int gt_zip_read(
     struct gt_zip *out, const struct gt_mapping *map, struct gt_arena *arena, struct gt_err *err);
 
