@@ -8,6 +8,7 @@
 static const struct gt_ckpt_format *const formats[] = {
 	&gt_format_torch_zip,
 	&gt_format_torch_legacy,
+	&gt_format_safetensors,
 };
 
 /* What people find in a .pth that is none: the first bytes (letters of any case, leading blanks

@@ -39,7 +39,8 @@ struct gt_ckpt_format {
 /* The row of this name, or NULL. */
 const struct gt_ckpt_format *gt_ckpt_format_find(const char *name);
 
-extern const struct gt_ckpt_format gt_format_torch_zip, gt_format_torch_legacy;
+extern const struct gt_ckpt_format gt_format_torch_zip, gt_format_torch_legacy,
+    gt_format_safetensors;
 
 /* gt_ckpt_open() on bytes that are in memory, borrowed until gt_ckpt_close(): for tests. */
 int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, struct gt_err *err);
