@@ -26,14 +26,17 @@
  * whoever rewrites the header has to mend the second, or drop both.
  *
  * Tied tensors are stored once. The other names are entries of __metadata__ too: {"lm_head.weight":
- * "wte.weight"}, as the library's save_model() does. gtrain writes that for tensors that are the
- * same in all (the library for views too, which cannot be restored), so that the reader gives both
- * names back where a file has gtrain's digests.
+ * "wte.weight"}, as the library's save_model() does. The library does so for views too, which
+ * cannot be restored from that; gtrain does for tensors that are the same in all, and says so:
+ *
+ *   "gtrain.tied"           "1": the last so many entries of __metadata__ are other names of
+ *                           tensors, and readers that know this give the tensors both
  */
 
 #define GT_ST_METADATA "__metadata__"
 #define GT_ST_TENSORS  "gtrain.crc32.tensors"
 #define GT_ST_HEADER   "gtrain.crc32.header"
+#define GT_ST_TIED     "gtrain.tied"
 #define GT_ST_FORMAT   "format" /* "pt": transformers insists on it */
 
 enum {

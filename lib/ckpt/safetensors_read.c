@@ -6,6 +6,7 @@
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/safetensors.h"
+#include "lib/ckpt/safetensors_write.h"
 #include "lib/ckpt/tree.h"
 
 /* "{" is the first byte of the header; of a header that could be one, the length's last byte is no
@@ -97,7 +98,9 @@ static int check_header(const struct gt_st_header *h, bool *digests, struct gt_e
 		return 0;
 	gt_err_set(
 	    err, GT_EFORMAT, "the header is damaged: its CRC-32 is %08x, not %08x", crc, expected);
-	return gt_err_hint(err, "copy or download the file again");
+	return gt_err_hint(err,
+	    "copy or download the file again, unless another program rewrote it "
+	    "and kept gtrain's entries of __metadata__");
 }
 
 /* The next word of the list goes to a tensor's storage. */
@@ -225,28 +228,66 @@ static int add_tied(
 	return gt_tree_set(b->root, name, node, b->arena, err);
 }
 
-/* Entries of __metadata__: other names of tensors are tensors again, digests have been used, the
- * rest is the attribute "__metadata__" of the root. */
-static int add_metadata(struct builder *b, bool digests, struct gt_err *err)
+/* How many entries at the end of __metadata__ are such names. */
+static int count_ties(const struct gt_st_header *h, size_t *count, struct gt_err *err)
+{
+	const struct gt_st_string *said = gt_st_metadata(h, GT_ST_TIED);
+	char *end;
+
+	*count = 0;
+	if (!said)
+		return 0;
+	*count = strtoul(said->value, &end, 10);
+	if (*end || *count >= h->metadata_count)
+		return damaged(err, "'" GT_ST_TIED "' is no count of the entries after it");
+	return 0;
+}
+
+static int add_ties(struct builder *b, size_t count, struct gt_err *err)
 {
 	const struct gt_st_header *h = b->header;
-	const struct gt_st_tensor **names = index_names(h, err);
-	struct gt_tree *rest = gt_tree_dict(b->arena, err);
-	int rc = names && rest ? 0 : GT_ENOMEM;
+	const struct gt_st_tensor **names = count ? index_names(h, err) : NULL;
+	int rc = count && !names ? GT_ENOMEM : 0;
 
-	for (size_t i = 0; i < h->metadata_count && !rc; i++) {
+	for (size_t i = h->metadata_count - count; i < h->metadata_count && !rc; i++) {
 		const struct gt_st_string *s = &h->metadata[i];
-		const struct gt_st_tensor *kept = NULL;
+		const struct gt_st_tensor *kept = find(names, h->count, s->value);
 
-		if (digests && (!strcmp(s->key, GT_ST_HEADER) || !strcmp(s->key, GT_ST_TENSORS)))
-			continue;
-		if (digests && strcmp(s->key, GT_ST_FORMAT) != 0 && !find(names, h->count, s->key))
-			kept = find(names, h->count, s->value);
-		rc = kept ? add_tied(b, s->key, b->nodes[kept - h->tensors], err)
-		          : gt_tree_set(rest, s->key, gt_tree_string(b->arena, s->value, err),
-		                b->arena, err);
+		if (!kept || find(names, h->count, s->key))
+			rc = gt_err_set(err, GT_EFORMAT,
+			    "__metadata__: '%.120s' is not another name of a tensor '%.120s'",
+			    s->key, s->value);
+		else
+			rc = add_tied(b, s->key, b->nodes[kept - h->tensors], err);
 	}
 	free(names);
+	return rc;
+}
+
+/* Entries of __metadata__: what gtrain added has been used, other names of tensors are tensors
+ * again, the rest is the attribute "__metadata__" of the root. */
+static int add_metadata(struct builder *b, bool digests, struct gt_err *err)
+{
+	static const char *const ours[] = { GT_ST_HEADER, GT_ST_TENSORS, GT_ST_TIED };
+	const struct gt_st_header *h = b->header;
+	struct gt_tree *rest = gt_tree_dict(b->arena, err);
+	size_t ties = 0;
+	int rc = rest ? 0 : GT_ENOMEM;
+
+	if (!rc && digests)
+		rc = count_ties(h, &ties, err);
+	if (!rc)
+		rc = add_ties(b, ties, err);
+	for (size_t i = 0; i < h->metadata_count - ties && !rc; i++) {
+		const struct gt_st_string *s = &h->metadata[i];
+		bool known = false;
+
+		for (size_t k = 0; k < sizeof(ours) / sizeof(*ours); k++)
+			known = known || !strcmp(s->key, ours[k]);
+		if (!digests || !known)
+			rc = gt_tree_set(
+			    rest, s->key, gt_tree_string(b->arena, s->value, err), b->arena, err);
+	}
 	if (rc || !rest->seq.count)
 		return rc;
 	b->root->seq.attributes = gt_tree_dict(b->arena, err);
@@ -272,5 +313,5 @@ static int open_safetensors(struct gt_ckpt *ckpt, struct gt_err *err)
 }
 
 const struct gt_ckpt_format gt_format_safetensors = {
-	.name = "safetensors", .sniff = sniff, .open = open_safetensors
+	.name = "safetensors", .sniff = sniff, .open = open_safetensors, .write = gt_st_write
 };

@@ -1,0 +1,43 @@
+/* safetensors_write.h - inside ckpt: the files that safetensors output consists of. */
+#ifndef GT_CKPT_SAFETENSORS_WRITE_H
+#define GT_CKPT_SAFETENSORS_WRITE_H
+
+#include <jansson.h>
+
+#include "lib/ckpt/flat.h"
+#include "lib/ckpt/safetensors.h"
+
+/* What one file holds. */
+struct gt_st_output {
+	const struct gt_tree *metadata;  /* a dict of strings to keep, or NULL */
+	struct gt_flat_tensor **tensors; /* will be sorted */
+	size_t count;
+	struct gt_flat_tensor **tied; /* other names of tensors: ->kept is in the file */
+	size_t tied_count;
+};
+
+/* The row's `write` (format.h). */
+int gt_st_write(const char *path, const struct gt_tree *root,
+    const struct gt_ckpt_write_options *options, struct gt_err *err);
+
+/* One file, which appears whole or not at all. */
+int gt_st_write_file(const char *path, const struct gt_st_output *output, struct gt_err *err);
+
+/*
+ * Files of at most shard_bytes of tensors each (or one tensor), as Hugging Face splits and names
+ * them: PATH "model.safetensors" gives model-00001-of-00003.safetensors, ..., and, written last,
+ * model.safetensors.index.json, which is what makes them a checkpoint. What fits one file is
+ * written as PATH. Tensors go into shards in the order of the tree.
+ * Source: huggingface_hub, src/huggingface_hub/serialization/_base.py, _torch.py, 0.25.
+ */
+int gt_st_write_shards(
+    const char *path, const struct gt_st_output *output, uint64_t shard_bytes, struct gt_err *err);
+
+/* The index of shards: a weight_map of names of tensors to names of files, borrowed. */
+int gt_st_write_index(
+    const char *path, json_t *weight_map, uint64_t total_bytes, struct gt_err *err);
+
+/* Put the header's own CRC-32 at `digits_at` in its text. */
+void gt_st_seal(char *text, size_t size, size_t digits_at);
+
+#endif
