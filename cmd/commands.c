@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cmd/bench_options.h"
+#include "cmd/ckpt_ls.h"
 #include "cmd/cmd.h"
 #include "cmd/eval_options.h"
 #include "cmd/generate_options.h"
@@ -22,6 +23,8 @@ static const struct gt_cmd commands[] = {
 	    gt_cmd_generate_options, gt_cmd_generate, true },
 	{ "bench ckpt", "FILE [OPTIONS]", "time operations on a checkpoint beside a copy", 1,
 	    gt_cmd_bench_ckpt_options, gt_cmd_bench_ckpt, false },
+	{ "ckpt ls", "FILE [OPTIONS]", "list tensors and other values", 1,
+	    gt_cmd_ckpt_ls_options, gt_cmd_ckpt_ls, false },
 	{ "help", "[OPTIONS] [COMMAND]", "help on a command", 2,
 	    gt_cmd_help_options, gt_cmd_help, false },
 	{ 0 }

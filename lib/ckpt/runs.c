@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "lib/ckpt/tree.h"
+
 enum { FAR_BYTES = 4096 }; /* further apart than this, each element costs a page */
 
 enum gt_run_kind gt_run_kind(enum gt_dtype dtype)
@@ -21,18 +23,6 @@ enum gt_run_kind gt_run_kind(enum gt_dtype dtype)
 	if (!gt_tensor_read(&empty, GT_I64, NULL, GT_ERR_IGNORED))
 		return GT_RUN_INTEGER;
 	return GT_RUN_UNKNOWN;
-}
-
-bool gt_tensor_is_contiguous(const struct gt_tree_tensor *t)
-{
-	int64_t expected = 1;
-
-	for (int i = t->ndim - 1; i >= 0; i--) {
-		if (t->shape[i] != 1 && t->stride[i] != expected)
-			return false;
-		expected *= t->shape[i];
-	}
-	return true;
 }
 
 void gt_runs_begin(struct gt_runs *r, const struct gt_tree_tensor *t, uint64_t first)

@@ -39,9 +39,6 @@ int gt_runs_real(
 int gt_runs_integer(
     const struct gt_runs *r, const void *run, size_t n, int64_t *out, struct gt_err *err);
 
-/* Whether the elements lie one after the other. */
-bool gt_tensor_is_contiguous(const struct gt_tree_tensor *t);
-
 /*
  * The same elements in the order in which they lie in the storage, dimensions of one element or
  * none taken away, neighbours joined; each element that an expanded dimension (stride 0) repeats is

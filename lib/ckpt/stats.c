@@ -8,6 +8,7 @@
 #include "lib/ckpt/crc.h"
 #include "lib/ckpt/crew.h"
 #include "lib/ckpt/runs.h"
+#include "lib/ckpt/tree.h"
 
 enum {
 	PIECE_BYTES = 4 << 20, /* a task, unless there would be too many */

@@ -1,0 +1,16 @@
+/* json_out.h - JSON written as it comes, for documents too long to be built first. */
+#ifndef GT_CMD_JSON_OUT_H
+#define GT_CMD_JSON_OUT_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* A string of `length` bytes in quotes; what is not UTF-8 becomes U+FFFD. */
+void gt_json_string(FILE *out, const char *text, size_t length);
+void gt_json_text(FILE *out, const char *text);
+
+/* The shortest of 15 to 17 digits that reads back as the same double; null where it is not finite,
+ * which JSON cannot say. */
+void gt_json_real(FILE *out, double value);
+
+#endif
