@@ -58,6 +58,8 @@ struct gt_tree_tensor {
 	int64_t offset;                /* of the first element in its storage, in elements */
 	struct gt_storage *storage;    /* every element lies inside; shared with others */
 	bool requires_grad;
+	struct gt_tree *attributes; /* that Python code gave it: a dict, or a tuple of dict and
+	                             * slots; or NULL */
 };
 
 struct gt_tree {
@@ -67,7 +69,8 @@ struct gt_tree {
 		int64_t integer;
 		double real;
 		struct {
-			const char *bytes; /* UTF-8, zero-terminated */
+			const char *bytes; /* UTF-8 (from a pickle perhaps with single
+			                    * surrogates), zero-terminated */
 			size_t length;
 		} string;
 		struct { /* list, tuple: key unused. dict: in the file's order */

@@ -10,7 +10,11 @@
 
 /* Small functions fail without adding where: gt_pickle_read() puts the byte before their text. */
 
-enum { NAME_MAX_BYTES = 512 }; /* of a line of text */
+enum {
+	NAME_MAX_BYTES = 512, /* of a module or class */
+	SMALL_INTS = 256,     /* that all mentions share */
+	MAX_PUSHES = 1 << 24  /* values that come to the stack: bounds memory and time */
+};
 
 struct gt_machine {
 	struct gt_arena *arena;
@@ -25,6 +29,9 @@ struct gt_machine {
 	size_t mark_count, mark_room;
 	struct gt_tree **memo; /* holes are NULL */
 	size_t memo_count, memo_room;
+	size_t pushes, name_bytes;
+	struct gt_tree *none, *truth[2],
+	    *small[SMALL_INTS]; /* made once, as they are never changed */
 	bool stopped;
 	struct gt_err *err;
 };
@@ -33,12 +40,22 @@ struct gt_machine {
 typedef int gt_opcode(struct gt_machine *m, unsigned char op);
 
 /* pickle_values.c */
-gt_opcode gt_op_const, gt_op_binint, gt_op_binfloat, gt_op_long, gt_op_text_int, gt_op_text_float,
-    gt_op_unicode, gt_op_bytes, gt_op_string;
+gt_opcode gt_op_const, gt_op_binint, gt_op_binfloat, gt_op_long, gt_op_text_int, gt_op_text_float;
+
+/* pickle_text.c */
+gt_opcode gt_op_unicode, gt_op_bytes, gt_op_string, gt_op_text_string, gt_op_text_unicode;
 
 /* pickle_containers.c */
 gt_opcode gt_op_empty, gt_op_tuple_n, gt_op_marked_seq, gt_op_append, gt_op_appends, gt_op_setitem,
     gt_op_setitems, gt_op_dict, gt_op_set;
+
+/* pickle_objects.c */
+gt_opcode gt_op_global, gt_op_stack_global, gt_op_call, gt_op_newobj_ex, gt_op_inst, gt_op_build,
+    gt_op_persistent, gt_op_refuse;
+
+/* pickle_python.c: the value that one of Python's own callables makes; *out stays NULL for others. */
+int gt_pickle_builtin(
+    struct gt_machine *m, const char *name, struct gt_tree *args, struct gt_tree **out);
 
 static inline int fail(struct gt_machine *m, const char *what)
 {
@@ -81,21 +98,33 @@ static inline int take_block(
 	return rc ? rc : take(m, n, p);
 }
 
-/* A line of text without its end, copied to `text` of NAME_MAX_BYTES. */
-static inline int take_line(struct gt_machine *m, char *text)
+/* A line, without its end. */
+static inline int take_line(struct gt_machine *m, const unsigned char **p, size_t *length)
 {
-	const unsigned char *p = m->bytes + m->at;
-	const unsigned char *end = memchr(p, '\n', m->size - m->at);
-	size_t length;
+	const unsigned char *start = m->bytes + m->at;
+	const unsigned char *end = memchr(start, '\n', m->size - m->at);
 
 	if (!end)
 		return fail(m, "a line of text does not end");
-	length = (size_t)(end - p);
+	*p = start;
+	*length = (size_t)(end - start);
+	m->at += *length + 1;
+	return 0;
+}
+
+/* A line, copied to `text` of NAME_MAX_BYTES. */
+static inline int take_name(struct gt_machine *m, char *text)
+{
+	const unsigned char *p;
+	size_t length;
+	int rc = take_line(m, &p, &length);
+
+	if (rc)
+		return rc;
 	if (length >= NAME_MAX_BYTES || memchr(p, 0, length))
 		return fail(m, "a line of text is too long or holds a zero");
 	memcpy(text, p, length);
 	text[length] = '\0';
-	m->at += length + 1;
 	return 0;
 }
 
@@ -104,6 +133,8 @@ static inline int push(struct gt_machine *m, struct gt_tree *node)
 	if (!node || gt_grow(&m->stack, m->depth, &m->stack_room, sizeof(*m->stack), m->err) ||
 	    gt_grow(&m->origins, m->depth, &m->origin_room, sizeof(*m->origins), m->err))
 		return GT_ENOMEM;
+	if (++m->pushes > MAX_PUSHES)
+		return fail(m, "more than 16777216 values: no checkpoint has as many");
 	m->origins[m->depth] = m->op_at;
 	m->stack[m->depth++] = node;
 	return 0;
@@ -155,16 +186,49 @@ static inline int keep_item(
 	return 0;
 }
 
-/* A tuple or list of values that have just left the stack. */
+/* A tuple or list of values that have just left the stack; room for them and no more. */
 static inline int push_seq(
     struct gt_machine *m, enum gt_tree_kind kind, struct gt_tree **values, size_t n)
 {
 	struct gt_tree *seq = gt_tree_new(m->arena, kind, m->err);
 
+	if (seq && n) {
+		seq->seq.items = gt_arena_alloc(m->arena, n * sizeof(*seq->seq.items), m->err);
+		seq->seq.capacity = n;
+		if (!seq->seq.items)
+			return GT_ENOMEM;
+	}
 	for (size_t i = 0; seq && i < n; i++)
 		if (keep_item(m, seq, NULL, values + i))
 			return GT_ENOMEM;
 	return push(m, seq);
+}
+
+/* An opaque object of a class and the arguments it was made of. */
+static inline struct gt_tree *object_of(
+    struct gt_machine *m, const struct gt_tree *class_name, struct gt_tree *args)
+{
+	struct gt_tree *node = gt_tree_new(m->arena, GT_TREE_OPAQUE, m->err);
+
+	if (node) {
+		node->opaque.class_name = class_name->opaque.class_name;
+		node->opaque.args = args;
+	}
+	return node;
+}
+
+/* An opaque node with one value as its argument. `class_name` is a constant. */
+static inline struct gt_tree *boxed(
+    struct gt_machine *m, const char *class_name, struct gt_tree *value)
+{
+	struct gt_tree *node = gt_tree_new(m->arena, GT_TREE_OPAQUE, m->err);
+	struct gt_tree *args = node ? gt_tree_tuple(m->arena, m->err) : NULL;
+
+	if (!args || gt_tree_push(args, NULL, value, m->arena, m->err))
+		return NULL;
+	node->opaque.class_name = class_name;
+	node->opaque.args = args;
+	return node;
 }
 
 #endif

@@ -15,10 +15,13 @@ enum gt_pickle_op {
 	OP_LONG = 'L',
 	OP_BININT2 = 'M',
 	OP_NONE = 'N',
+	OP_PERSID = 'P',
 	OP_BINPERSID = 'Q',
 	OP_REDUCE = 'R',
+	OP_STRING = 'S',
 	OP_BINSTRING = 'T',
 	OP_SHORT_BINSTRING = 'U',
+	OP_UNICODE = 'V',
 	OP_BINUNICODE = 'X',
 	OP_APPEND = 'a',
 	OP_BUILD = 'b',
@@ -43,6 +46,9 @@ enum gt_pickle_op {
 	OP_BINFLOAT = 'G',
 	OP_PROTO = 0x80,
 	OP_NEWOBJ = 0x81,
+	OP_EXT1 = 0x82,
+	OP_EXT2 = 0x83,
+	OP_EXT4 = 0x84,
 	OP_TUPLE1 = 0x85,
 	OP_TUPLE2 = 0x86,
 	OP_TUPLE3 = 0x87,
@@ -62,7 +68,9 @@ enum gt_pickle_op {
 	OP_STACK_GLOBAL = 0x93,
 	OP_MEMOIZE = 0x94,
 	OP_FRAME = 0x95,
-	OP_BYTEARRAY8 = 0x96
+	OP_BYTEARRAY8 = 0x96,
+	OP_NEXT_BUFFER = 0x97,
+	OP_READONLY_BUFFER = 0x98
 };
 
 #endif

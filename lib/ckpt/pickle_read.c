@@ -44,7 +44,7 @@ static int take_index(struct gt_machine *m, unsigned char op, uint64_t *index)
 
 	if (op != OP_GET && op != OP_PUT)
 		return take_number(m, op == OP_BINGET || op == OP_BINPUT ? 1 : 4, index);
-	rc = take_line(m, text);
+	rc = take_name(m, text);
 	if (rc)
 		return rc;
 	*index = strtoull(text, &end, 10);
@@ -85,162 +85,6 @@ static int op_put(struct gt_machine *m, unsigned char op)
 	}
 	m->memo[index] = top(m);
 	return 0;
-}
-
-/* ---- classes: kept by name ---- */
-
-static int push_global(struct gt_machine *m, const char *module, const char *name)
-{
-	char full[2 * NAME_MAX_BYTES];
-
-	snprintf(full, sizeof(full), "%s.%s", module, name);
-	return push(m, gt_tree_opaque(m->arena, full, m->err));
-}
-
-static int op_global(struct gt_machine *m, unsigned char op)
-{
-	char module[NAME_MAX_BYTES], name[NAME_MAX_BYTES];
-	int rc = take_line(m, module);
-
-	(void)op;
-	if (!rc)
-		rc = take_line(m, name);
-	return rc ? rc : push_global(m, module, name);
-}
-
-static bool is_name(const struct gt_tree *node)
-{
-	return node->kind == GT_TREE_STRING && node->string.length < NAME_MAX_BYTES &&
-	       strlen(node->string.bytes) == node->string.length;
-}
-
-static int op_stack_global(struct gt_machine *m, unsigned char op)
-{
-	struct gt_tree *module, *name;
-	int rc = need(m, 2);
-
-	(void)op;
-	if (rc)
-		return rc;
-	name = m->stack[--m->depth];
-	module = m->stack[--m->depth];
-	if (!is_name(module) || !is_name(name))
-		return fail(m, "a class whose name is no text");
-	return push_global(m, module->string.bytes, name->string.bytes);
-}
-
-/* What `class_name` with `args` makes: the format's own object, or an opaque one. */
-static int call(struct gt_machine *m, const struct gt_tree *class_name, struct gt_tree *args)
-{
-	struct gt_tree *made = NULL;
-	int rc = 0;
-
-	if (class_name->kind != GT_TREE_OPAQUE || class_name->opaque.args)
-		return fail(m, "a call of what is no class");
-	if (args->kind != GT_TREE_TUPLE)
-		return fail(m, "a call whose arguments are no tuple");
-	if (m->hooks && m->hooks->call)
-		rc = m->hooks->call(
-		    m->hooks->self, class_name->opaque.class_name, args, &made, m->err);
-	if (rc)
-		return gt_err_prefix(m->err, "%s", class_name->opaque.class_name);
-	if (made)
-		return push(m, made);
-	made = gt_tree_new(m->arena, GT_TREE_OPAQUE, m->err);
-	if (!made)
-		return GT_ENOMEM;
-	made->opaque.class_name = class_name->opaque.class_name;
-	made->opaque.args = args;
-	return push(m, made);
-}
-
-static int op_call(struct gt_machine *m, unsigned char op)
-{
-	int rc = need(m, 2);
-
-	(void)op;
-	if (rc)
-		return rc;
-	m->depth -= 2;
-	return call(m, m->stack[m->depth], m->stack[m->depth + 1]);
-}
-
-/* Keyword arguments stay visible as the last argument. */
-static int op_newobj_ex(struct gt_machine *m, unsigned char op)
-{
-	struct gt_tree *args;
-	int rc = need(m, 3);
-
-	(void)op;
-	if (rc)
-		return rc;
-	m->depth -= 3;
-	args = m->stack[m->depth + 1];
-	if (args->kind != GT_TREE_TUPLE || m->stack[m->depth + 2]->kind != GT_TREE_DICT)
-		return fail(m, "a call whose arguments are no tuple and dict");
-	if (m->stack[m->depth + 2]->seq.count &&
-	    gt_tree_push(args, NULL, m->stack[m->depth + 2], m->arena, m->err))
-		return GT_ENOMEM;
-	return call(m, m->stack[m->depth], args);
-}
-
-/* Protocols 0 and 1: a class (in the line, or first above the mark), arguments above the mark. */
-static int op_inst(struct gt_machine *m, unsigned char op)
-{
-	struct gt_tree **values, *class_name;
-	size_t n;
-	int rc = op == OP_INST ? op_global(m, op) : 0;
-
-	if (rc)
-		return rc;
-	class_name = op == OP_INST ? m->stack[--m->depth] : NULL;
-	rc = pop_mark(m, &values, &n);
-	if (rc)
-		return rc;
-	if (!class_name) {
-		if (!n)
-			return fail(m, "a call without a class");
-		class_name = *values++;
-		n--;
-	}
-	rc = push_seq(m, GT_TREE_TUPLE, values, n);
-	return rc ? rc : call(m, class_name, m->stack[--m->depth]);
-}
-
-/* The state of an object: attributes of a dict (state_dict's `_metadata`) and of an opaque object
- * are kept; a tensor's mean nothing here. */
-static int op_build(struct gt_machine *m, unsigned char op)
-{
-	struct gt_tree *state, *node;
-	int rc = need(m, 2);
-
-	(void)op;
-	if (rc)
-		return rc;
-	state = m->stack[--m->depth];
-	node = top(m);
-	if (node->kind == GT_TREE_OPAQUE && node->opaque.args)
-		node->opaque.state = state;
-	else if (node->kind == GT_TREE_DICT)
-		node->seq.attributes = state;
-	else if (node->kind != GT_TREE_TENSOR)
-		return fail(m, "a state for what is no object");
-	return 0;
-}
-
-static int op_persistent(struct gt_machine *m, unsigned char op)
-{
-	struct gt_tree *made = NULL;
-	int rc = need(m, 1);
-
-	(void)op;
-	if (rc)
-		return rc;
-	if (m->hooks && m->hooks->persistent)
-		rc = m->hooks->persistent(m->hooks->self, m->stack[--m->depth], &made, m->err);
-	if (!rc && !made)
-		rc = fail(m, "a persistent id of a kind that torch does not write");
-	return rc ? rc : push(m, made);
 }
 
 /* ---- the pickle as a whole ---- */
@@ -327,15 +171,23 @@ static gt_opcode *const opcodes[256] = {
 	[OP_BINPUT] = op_put,
 	[OP_LONG_BINPUT] = op_put,
 	[OP_MEMOIZE] = op_put,
-	[OP_GLOBAL] = op_global,
-	[OP_STACK_GLOBAL] = op_stack_global,
-	[OP_REDUCE] = op_call,
-	[OP_NEWOBJ] = op_call,
-	[OP_NEWOBJ_EX] = op_newobj_ex,
-	[OP_INST] = op_inst,
-	[OP_OBJ] = op_inst,
-	[OP_BUILD] = op_build,
-	[OP_BINPERSID] = op_persistent,
+	[OP_GLOBAL] = gt_op_global,
+	[OP_STACK_GLOBAL] = gt_op_stack_global,
+	[OP_REDUCE] = gt_op_call,
+	[OP_NEWOBJ] = gt_op_call,
+	[OP_NEWOBJ_EX] = gt_op_newobj_ex,
+	[OP_INST] = gt_op_inst,
+	[OP_OBJ] = gt_op_inst,
+	[OP_BUILD] = gt_op_build,
+	[OP_BINPERSID] = gt_op_persistent,
+	[OP_STRING] = gt_op_text_string,
+	[OP_UNICODE] = gt_op_text_unicode,
+	[OP_PERSID] = gt_op_refuse,
+	[OP_EXT1] = gt_op_refuse,
+	[OP_EXT2] = gt_op_refuse,
+	[OP_EXT4] = gt_op_refuse,
+	[OP_NEXT_BUFFER] = gt_op_refuse,
+	[OP_READONLY_BUFFER] = gt_op_refuse,
 	[OP_PROTO] = op_proto,
 	[OP_FRAME] = op_frame,
 };

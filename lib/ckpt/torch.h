@@ -11,7 +11,10 @@
  * stand elsewhere in the file; where, only the zip or the legacy format knows. So reading has two
  * steps: the pickle gives tensors without memory and the list of storages they ask for; then
  * the format finds the bytes of each storage, and every tensor is checked against them.
- * Source: torch/_utils.py, torch/serialization.py, PyTorch 1.13 and 2.4.
+ * What is no plain tensor (quantised, sparse, nested, on 'meta', of a subclass) is an opaque object of
+ * the function that would rebuild it, with its arguments, in which tensors may be. Storages of
+ * elements that we do not interpret are tensors of the integers of their width.
+ * Source: torch/_utils.py, torch/_tensor.py, torch/serialization.py, PyTorch 1.13 and 2.4 to 2.9.
  */
 
 struct gt_torch_storage {
@@ -31,6 +34,7 @@ struct gt_torch_location {
 
 struct gt_torch_objects {
 	struct gt_arena *arena;
+	size_t tensor_count;
 	struct gt_torch_storage *storages;   /* every key once, in no order */
 	void *by_key;                        /* the same, for tsearch() */
 	struct gt_torch_pending *pending;    /* tensors that wait for memory */
@@ -48,6 +52,26 @@ struct gt_torch_storage *gt_torch_storage_get(
  * the bytes are of the other endianness. A storage without data is an error unless it is empty. */
 int gt_torch_objects_finish(struct gt_torch_objects *objects, bool swapped, struct gt_err *err);
 void gt_torch_objects_release(struct gt_torch_objects *objects);
+
+/* ---- between the files that read them ---- */
+
+/* A node for a tensor in a storage that may not have its bytes yet, with room for its shape and,
+ * behind that, its strides. It is checked by gt_torch_objects_finish(). */
+struct gt_tree *gt_torch_tensor(struct gt_torch_objects *objects, struct gt_storage *storage,
+    enum gt_dtype dtype, int ndim, int64_t **dims, struct gt_err *err);
+
+/* A storage was really on `location`, which the opcode `at` of the pickle names. */
+void gt_torch_relocate(
+    struct gt_torch_objects *objects, struct gt_storage *storage, const char *location, size_t at);
+
+/* What a persistent id stands for: see struct gt_pickle_hooks. */
+int gt_torch_persistent(void *self, struct gt_tree *id, struct gt_tree **out, struct gt_err *err);
+
+/* A tensor from a numpy array inside the pickle: (array, dtype, device, requires_grad). */
+int gt_torch_numpy(struct gt_torch_objects *objects, struct gt_tree *args, struct gt_tree **out,
+    struct gt_err *err);
+
+/* ---- names ---- */
 
 /* The dtype "torch.FloatStorage" or "torch.float32" names; false when it is none we know. */
 bool gt_torch_storage_dtype(const char *class_name, enum gt_dtype *dtype);

@@ -1,11 +1,13 @@
-/* torch_objects.c - the classes a torch pickle calls: storages, tensors, parameters, dicts. */
+/* torch_objects.c - the calls of a torch pickle: tensors, parameters, dicts. */
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/ckpt/args.h"
 #include "lib/ckpt/torch.h"
-#include "lib/ckpt/tree.h"
+
+enum { MAX_TENSORS = 1 << 20 }; /* bounds what a few bytes each can ask for */
 
 /* Tensors whose storages have no bytes yet; then they can be checked. */
 struct gt_torch_pending {
@@ -13,161 +15,23 @@ struct gt_torch_pending {
 	struct gt_torch_pending *next;
 };
 
-static const struct {
-	const char *global; /* the storage class; NULL: torch stores it untyped */
-	const char *dtype;
-} names[GT_DTYPE_COUNT] = {
-	[GT_F32] = { "torch\nFloatStorage\n", "torch.float32" },
-	[GT_F64] = { "torch\nDoubleStorage\n", "torch.float64" },
-	[GT_F16] = { "torch\nHalfStorage\n", "torch.float16" },
-	[GT_BF16] = { "torch\nBFloat16Storage\n", "torch.bfloat16" },
-	[GT_I64] = { "torch\nLongStorage\n", "torch.int64" },
-	[GT_I32] = { "torch\nIntStorage\n", "torch.int32" },
-	[GT_I16] = { "torch\nShortStorage\n", "torch.int16" },
-	[GT_I8] = { "torch\nCharStorage\n", "torch.int8" },
-	[GT_U8] = { "torch\nByteStorage\n", "torch.uint8" },
-	[GT_BOOL] = { "torch\nBoolStorage\n", "torch.bool" },
-	[GT_C64] = { "torch\nComplexFloatStorage\n", "torch.complex64" },
-	[GT_C128] = { "torch\nComplexDoubleStorage\n", "torch.complex128" },
-	[GT_U16] = { NULL, "torch.uint16" },
-	[GT_U32] = { NULL, "torch.uint32" },
-	[GT_U64] = { NULL, "torch.uint64" },
-	[GT_F8_E4M3] = { NULL, "torch.float8_e4m3fn" },
-	[GT_F8_E5M2] = { NULL, "torch.float8_e5m2" },
-};
-
-const char *gt_torch_storage_global(enum gt_dtype dtype)
-{
-	return names[dtype].global;
-}
-
-bool gt_torch_dtype(const char *name, enum gt_dtype *dtype)
-{
-	for (int i = 0; i < GT_DTYPE_COUNT; i++) {
-		if (strcmp(names[i].dtype, name))
-			continue;
-		*dtype = (enum gt_dtype)i;
-		return true;
-	}
-	return false;
-}
-
-/* "torch.cuda.FloatStorage" is a FloatStorage that was on a GPU (before 0.4). */
-bool gt_torch_storage_dtype(const char *class_name, enum gt_dtype *dtype)
-{
-	const char *name = strrchr(class_name, '.');
-	size_t length;
-
-	if (strncmp(class_name, "torch.", 6) || !name)
-		return false;
-	length = strlen(++name);
-	if (!strcmp(name, "UntypedStorage") || !strcmp(name, "_UntypedStorage")) {
-		*dtype = GT_U8;
-		return true;
-	}
-	for (int i = 0; i < GT_DTYPE_COUNT; i++) {
-		const char *known = names[i].global ? names[i].global + strlen("torch\n") : "";
-
-		if (strlen(known) != length + 1 || strncmp(known, name, length))
-			continue;
-		*dtype = (enum gt_dtype)i;
-		return true;
-	}
-	return false;
-}
-
-/* ---- arguments ---- */
-
-/* The i-th value of a tuple or list, or NULL, which every check of a kind below refuses. */
-static struct gt_tree *arg(const struct gt_tree *args, size_t i)
-{
-	return i < args->seq.count ? args->seq.items[i].value : NULL;
-}
-
-static bool is_kind(const struct gt_tree *node, enum gt_tree_kind kind)
-{
-	return node && node->kind == kind;
-}
-
-static bool is_class(const struct gt_tree *node)
-{
-	return is_kind(node, GT_TREE_OPAQUE) && !node->opaque.args;
-}
-
-static bool is_count(const struct gt_tree *node)
-{
-	return is_kind(node, GT_TREE_INT) && node->integer >= 0;
-}
-
-static bool is_text(const struct gt_tree *node)
-{
-	return is_kind(node, GT_TREE_STRING) && strlen(node->string.bytes) == node->string.length;
-}
-
 static int wrong(struct gt_err *err, const char *what)
 {
 	return gt_err_set(err, GT_EFORMAT, "%s", what);
 }
 
-/* ---- storages ---- */
+/* ---- tensors ---- */
 
-static int compare_storages(const void *a, const void *b)
-{
-	const struct gt_torch_storage *x = a, *y = b;
-
-	return strcmp(x->base.key, y->base.key);
-}
-
-struct gt_torch_storage *gt_torch_storage_get(
-    const struct gt_torch_objects *objects, const char *key)
-{
-	struct gt_torch_storage wanted = { .base.key = key };
-	struct gt_torch_storage **found = tfind(&wanted, &objects->by_key, compare_storages);
-
-	return found ? *found : NULL;
-}
-
-static int add_storage(struct gt_torch_objects *o, const struct gt_torch_storage *like,
-    struct gt_torch_storage **out, struct gt_err *err)
-{
-	struct gt_torch_storage *s = gt_arena_alloc(o->arena, sizeof(*s), err);
-
-	if (!s)
-		return GT_ENOMEM;
-	*s = *like;
-	if (!tsearch(s, &o->by_key, compare_storages))
-		return gt_err_set(err, GT_ENOMEM, "out of memory: the index of storages");
-	s->next = o->storages;
-	o->storages = s;
-	*out = s;
-	return 0;
-}
-
-/* A storage that is mentioned again keeps its type; the larger size counts, and is checked
- * later. */
-static int find_storage(struct gt_torch_objects *o, const struct gt_torch_storage *like,
-    struct gt_torch_storage **out, struct gt_err *err)
-{
-	struct gt_torch_storage *s = gt_torch_storage_get(o, like->base.key);
-
-	if (!s)
-		return add_storage(o, like, out, err);
-	if (gt_dtype_size(s->dtype) != gt_dtype_size(like->dtype))
-		return gt_err_set(err, GT_EFORMAT, "storage '%.80s' is %s and %s", s->base.key,
-		    gt_dtype_name(s->dtype), gt_dtype_name(like->dtype));
-	if (s->bytes < like->bytes)
-		s->bytes = like->bytes;
-	*out = s;
-	return 0;
-}
-
-/* A tensor node that waits for the memory of `s`, with room for its shape. */
-static struct gt_tree *new_tensor(struct gt_torch_objects *o, struct gt_storage *s,
+struct gt_tree *gt_torch_tensor(struct gt_torch_objects *o, struct gt_storage *s,
     enum gt_dtype dtype, int ndim, int64_t **dims, struct gt_err *err)
 {
 	struct gt_torch_pending *p = gt_arena_alloc(o->arena, sizeof(*p), err);
 	struct gt_tree *node = gt_tree_new(o->arena, GT_TREE_TENSOR, err);
 
+	if (o->tensor_count++ == MAX_TENSORS) {
+		gt_err_set(err, GT_EFORMAT, "more than %d tensors", MAX_TENSORS);
+		return NULL;
+	}
 	*dims = gt_arena_alloc(o->arena, 2 * (size_t)ndim * sizeof(**dims), err);
 	if (!p || !node || !*dims)
 		return NULL;
@@ -183,79 +47,6 @@ static struct gt_tree *new_tensor(struct gt_torch_objects *o, struct gt_storage 
 	o->pending = p;
 	return node;
 }
-
-/* The view of legacy files: (key, first element, elements) of the storage, or None. */
-static int apply_view(
-    const struct gt_tree *view, struct gt_tree_tensor *t, int64_t *numel, struct gt_err *err)
-{
-	if (!view || view->kind == GT_TREE_NONE)
-		return 0;
-	if (!gt_tree_is_seq(view) || !is_count(arg(view, 1)) || !is_count(arg(view, 2)))
-		return wrong(err, "a storage's view is not (key, offset, size)");
-	t->offset = arg(view, 1)->integer;
-	*numel = arg(view, 2)->integer;
-	return 0;
-}
-
-static int note_location(
-    struct gt_torch_objects *o, const struct gt_storage *storage, size_t at, struct gt_err *err)
-{
-	struct gt_torch_location *l = gt_arena_alloc(o->arena, sizeof(*l), err);
-
-	if (!l)
-		return GT_ENOMEM;
-	*l = (struct gt_torch_location){ storage, at, o->locations };
-	o->locations = l;
-	return 0;
-}
-
-/* A storage by itself is a tensor of one dimension; the rebuild functions look through it. */
-static int storage_tensor(
-    struct gt_torch_objects *o, struct gt_tree *id, struct gt_tree **out, struct gt_err *err)
-{
-	struct gt_torch_storage like = { 0 }, *s = NULL;
-	int64_t *dims, numel;
-	int rc;
-
-	if (!is_class(arg(id, 1)) || !is_text(arg(id, 2)) || !is_text(arg(id, 3)) ||
-	    !is_count(arg(id, 4)))
-		return wrong(err, "a storage is not (class, key, location, count)");
-	if (!gt_torch_storage_dtype(arg(id, 1)->opaque.class_name, &like.dtype))
-		return gt_err_set(err, GT_ENOTSUP, "a storage of class '%s' is not known",
-		    arg(id, 1)->opaque.class_name);
-	like.base.key = like.base.name = arg(id, 2)->string.bytes;
-	like.base.location = arg(id, 3)->string.bytes;
-	numel = arg(id, 4)->integer;
-	if (__builtin_mul_overflow(
-	        (uint64_t)numel, (uint64_t)gt_dtype_size(like.dtype), &like.bytes))
-		return wrong(err, "a storage's size overflows");
-	rc = find_storage(o, &like, &s, err);
-	if (!rc)
-		rc = note_location(o, &s->base, id->seq.items[3].value_at, err);
-	if (rc)
-		return rc;
-	*out = new_tensor(o, &s->base, like.dtype, 1, &dims, err);
-	if (!*out)
-		return GT_ENOMEM;
-	rc = apply_view(arg(id, 5), &(*out)->tensor, &numel, err);
-	dims[0] = numel;
-	dims[1] = 1;
-	return rc;
-}
-
-static int persistent(void *self, struct gt_tree *id, struct gt_tree **out, struct gt_err *err)
-{
-	if (!gt_tree_is_seq(id))
-		return 0;
-	if (gt_tree_is_string(arg(id, 0), "storage"))
-		return storage_tensor(self, id, out, err);
-	/* ('module', class, file, source): a class of a model that was pickled whole */
-	if (gt_tree_is_string(arg(id, 0), "module") && is_class(arg(id, 1)))
-		*out = arg(id, 1);
-	return 0;
-}
-
-/* ---- tensors ---- */
 
 static int copy_dims(const struct gt_tree *from, int64_t *to, struct gt_err *err)
 {
@@ -284,7 +75,7 @@ static int rebuild(struct gt_torch_objects *o, const struct gt_tree *args, const
 	if (ndim != stride->seq.count || ndim > GT_TREE_MAX_DIMS)
 		return gt_err_set(err, GT_EFORMAT, "%zu sizes and %zu strides, at most %d known",
 		    ndim, stride->seq.count, GT_TREE_MAX_DIMS);
-	node = new_tensor(
+	node = gt_torch_tensor(
 	    o, storage->tensor.storage, as ? *as : storage->tensor.dtype, (int)ndim, &dims, err);
 	if (!node)
 		return GT_ENOMEM;
@@ -300,72 +91,128 @@ static int rebuild(struct gt_torch_objects *o, const struct gt_tree *args, const
 	return rc;
 }
 
-static int call_rebuild_tensor(struct gt_torch_objects *o, const struct gt_tree *args,
-    struct gt_tree **out, struct gt_err *err)
+/* Python attributes of a tensor: a dict, or (dict, slots); NULL where there are none. */
+static struct gt_tree *attributes_of(struct gt_tree *state)
 {
+	if (is_kind(state, GT_TREE_DICT))
+		return state->seq.count ? state : NULL;
+	return is_kind(state, GT_TREE_TUPLE) && state->seq.count ? state : NULL;
+}
+
+/* The metadata of 2.x says {"conj": True} or {"neg": True} of a tensor whose values are not what its
+ * storage holds: such a view is named and left alone. */
+static bool is_lazy_view(const struct gt_tree *metadata)
+{
+	for (size_t i = 0; is_kind(metadata, GT_TREE_DICT) && i < metadata->seq.count; i++)
+		if (is_kind(arg(metadata, i), GT_TREE_BOOL) && arg(metadata, i)->boolean)
+			return true;
+	return false;
+}
+
+/* (storage, offset, size, stride[, requires_grad, hooks[, metadata]]) */
+static int call_rebuild_tensor(
+    struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
+{
+	if (is_kind(arg(args, 0), GT_TREE_OPAQUE) || is_lazy_view(arg(args, 6)))
+		return 0;
 	return rebuild(o, args, NULL, out, err);
 }
 
-/* v3, for dtypes without a storage class: (storage, offset, size, stride, grad, hooks, dtype). */
-static int call_rebuild_tensor_v3(struct gt_torch_objects *o, const struct gt_tree *args,
-    struct gt_tree **out, struct gt_err *err)
+/* For dtypes without a storage class: (storage, offset, size, stride, requires_grad, hooks, dtype[,
+ * metadata]). */
+static int call_rebuild_tensor_v3(
+    struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
 {
 	enum gt_dtype dtype;
 
-	if (!is_class(arg(args, 6)) || !gt_torch_dtype(arg(args, 6)->opaque.class_name, &dtype))
+	if (is_kind(arg(args, 0), GT_TREE_OPAQUE) || is_lazy_view(arg(args, 7)) ||
+	    !is_class(arg(args, 6)) || !gt_torch_dtype(arg(args, 6)->opaque.class_name, &dtype))
 		return 0;
 	return rebuild(o, args, &dtype, out, err);
 }
 
-/* (tensor, requires_grad, ...). A node of its own: the tensor may also be in the file as such. */
-static int call_rebuild_parameter(struct gt_torch_objects *o, const struct gt_tree *args,
-    struct gt_tree **out, struct gt_err *err)
+/* (tensor, requires_grad, hooks[, state]). A node of its own: the tensor may also be in the file as
+ * such. */
+static int call_rebuild_parameter(
+    struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
 {
-	const struct gt_tree *data = arg(args, 0);
-	struct gt_tree *node;
-	int64_t *dims;
+	const struct gt_tree *data = arg(args, 0), *grad = arg(args, 1);
 
 	if (!is_kind(data, GT_TREE_TENSOR))
 		return is_kind(data, GT_TREE_OPAQUE) ? 0
 		                                     : wrong(err, "a parameter without a tensor");
-	node =
-	    new_tensor(o, data->tensor.storage, data->tensor.dtype, data->tensor.ndim, &dims, err);
-	if (!node)
+	*out = gt_tree_new(o->arena, GT_TREE_TENSOR, err);
+	if (!*out)
 		return GT_ENOMEM;
-	node->tensor = data->tensor;
-	node->tensor.requires_grad =
-	    is_kind(arg(args, 1), GT_TREE_BOOL) ? arg(args, 1)->boolean : true;
-	*out = node;
+	(*out)->tensor = data->tensor;
+	(*out)->tensor.requires_grad = is_kind(grad, GT_TREE_BOOL) ? grad->boolean : true;
+	(*out)->tensor.attributes = attributes_of(arg(args, 3));
 	return 0;
+}
+
+/* The base of Parameter before 0.4; its state comes later. */
+static int call_variable(
+    struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
+{
+	int rc =
+	    is_kind(arg(args, 0), GT_TREE_TENSOR) ? call_rebuild_parameter(o, args, out, err) : 0;
+
+	if (!rc && *out)
+		(*out)->tensor.requires_grad = false;
+	return rc;
 }
 
 static int call(
     void *self, const char *name, struct gt_tree *args, struct gt_tree **out, struct gt_err *err);
 
-/* (function, class, arguments, state): a tensor with attributes, or of a class of its own. */
-static int call_rebuild_from_type(struct gt_torch_objects *o, const struct gt_tree *args,
-    struct gt_tree **out, struct gt_err *err)
+/* (function, class, arguments, state): a tensor with attributes; of a class of its own, it is named
+ * and left alone. */
+static int call_rebuild_from_type(
+    struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
 {
-	const struct gt_tree *class_name = arg(args, 1);
+	int rc;
 
-	if (!is_class(arg(args, 0)) || !is_class(class_name) ||
+	if (!is_class(arg(args, 0)) || !is_class(arg(args, 1)) ||
 	    !is_kind(arg(args, 2), GT_TREE_TUPLE))
 		return wrong(err, "the arguments are not (function, class, arguments, state)");
-	if (strcmp(class_name->opaque.class_name, "torch.Tensor") &&
-	    strcmp(class_name->opaque.class_name, "torch.nn.parameter.Parameter"))
+	if (!is_class_named(arg(args, 1), "torch.Tensor") &&
+	    !is_class_named(arg(args, 1), "torch.nn.parameter.Parameter"))
 		return 0;
-	/* One level: a function that names itself again would let the file choose our stack's
-	 * depth. */
-	if (strstr(arg(args, 0)->opaque.class_name, "_rebuild_from_type"))
+	/* One level, and functions that make a tensor: the file does not choose our stack's depth. */
+	if (strncmp(arg(args, 0)->opaque.class_name, "torch._utils._rebuild_", 22))
 		return 0;
-	return call(o, arg(args, 0)->opaque.class_name, arg(args, 2), out, err);
+	rc = call(o, arg(args, 0)->opaque.class_name, arg(args, 2), out, err);
+	if (!rc && is_kind(*out, GT_TREE_TENSOR))
+		(*out)->tensor.attributes = attributes_of(arg(args, 3));
+	return rc;
+}
+
+/* (tensor on the CPU, dtype, device, requires_grad): how 2.4 and later write what was on a device
+ * without storages (XLA, HPU). The storage was there, so its device is named where that stands. */
+static int call_rebuild_device_tensor(
+    struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
+{
+	const struct gt_tree *data = arg(args, 0), *dtype = arg(args, 1), *device = arg(args, 2);
+	enum gt_dtype as;
+
+	if (!is_kind(data, GT_TREE_TENSOR) || !is_class(dtype) || !is_text(device) ||
+	    !gt_torch_dtype(dtype->opaque.class_name, &as) || as != data->tensor.dtype)
+		return 0;
+	gt_torch_relocate(
+	    o, data->tensor.storage, device->string.bytes, args->seq.items[2].value_at);
+	return call_rebuild_parameter(o,
+	    &(struct gt_tree){
+	        GT_TREE_TUPLE, .seq = { .items = (struct gt_tree_item[]){ { .value = arg(args, 0) },
+	                                    { .value = arg(args, 3) } },
+	                           .count = args->seq.count > 3 ? 2 : 1 } },
+	    out, err);
 }
 
 /* ---- other classes ---- */
 
 /* OrderedDict() or, by Python 2, OrderedDict([[key, value], ...]). */
-static int call_dict(struct gt_torch_objects *o, const struct gt_tree *args, struct gt_tree **out,
-    struct gt_err *err)
+static int call_dict(
+    struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
 {
 	const struct gt_tree *pairs = arg(args, 0);
 	int rc = 0;
@@ -392,27 +239,28 @@ static int call_dict(struct gt_torch_objects *o, const struct gt_tree *args, str
 }
 
 /* defaultdict(factory): a dict; what missing keys would become is lost. */
-static int call_default_dict(struct gt_torch_objects *o, const struct gt_tree *args,
-    struct gt_tree **out, struct gt_err *err)
+static int call_default_dict(
+    struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
 {
 	(void)args;
 	*out = gt_tree_dict(o->arena, err);
 	return *out ? 0 : GT_ENOMEM;
 }
 
-static int call_size(struct gt_torch_objects *o, const struct gt_tree *args, struct gt_tree **out,
-    struct gt_err *err)
+/* A value wrapped to say its type: torch.Size((2, 3)), build_intlist([1, 2]). */
+static int call_wrapped(
+    struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
 {
 	(void)o;
 	(void)err;
-	if (is_kind(arg(args, 0), GT_TREE_TUPLE))
+	if (arg(args, 0) && gt_tree_is_seq(arg(args, 0)))
 		*out = arg(args, 0);
 	return 0;
 }
 
 static const struct {
 	const char *name;
-	int (*call)(struct gt_torch_objects *o, const struct gt_tree *args, struct gt_tree **out,
+	int (*call)(struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out,
 	    struct gt_err *err);
 } calls[] = {
 	{ "torch._utils._rebuild_tensor_v2", call_rebuild_tensor },
@@ -420,11 +268,23 @@ static const struct {
 	{ "torch._utils._rebuild_tensor_v3", call_rebuild_tensor_v3 },
 	{ "torch._utils._rebuild_parameter", call_rebuild_parameter },
 	{ "torch._utils._rebuild_parameter_with_state", call_rebuild_parameter },
+	{ "torch._utils._rebuild_device_tensor_from_cpu_tensor", call_rebuild_device_tensor },
+	{ "torch._utils._rebuild_device_tensor_from_numpy", gt_torch_numpy },
+	{ "torch._utils._rebuild_xla_tensor", gt_torch_numpy },
 	{ "torch.nn.parameter.Parameter", call_rebuild_parameter },
+	{ "torch.autograd.variable.Variable", call_variable },
 	{ "torch._tensor._rebuild_from_type_v2", call_rebuild_from_type },
+	{ "torch._tensor._rebuild_from_type", call_rebuild_from_type },
+	{ "torch.tensor._rebuild_from_type", call_rebuild_from_type },
 	{ "collections.OrderedDict", call_dict },
 	{ "collections.defaultdict", call_default_dict },
-	{ "torch.Size", call_size },
+	{ "torch.Size", call_wrapped },
+	/* TorchScript's */
+	{ "torch.jit._pickle.build_intlist", call_wrapped },
+	{ "torch.jit._pickle.build_doublelist", call_wrapped },
+	{ "torch.jit._pickle.build_boollist", call_wrapped },
+	{ "torch.jit._pickle.build_tensorlist", call_wrapped },
+	{ "torch.jit._pickle.restore_type_tag", call_wrapped },
 };
 
 static int call(
@@ -441,7 +301,7 @@ static int call(
 void gt_torch_objects_init(struct gt_torch_objects *o, struct gt_arena *arena)
 {
 	*o = (struct gt_torch_objects){ .arena = arena,
-		.hooks = { .self = o, .call = call, .persistent = persistent } };
+		.hooks = { .self = o, .call = call, .persistent = gt_torch_persistent } };
 }
 
 int gt_torch_objects_finish(struct gt_torch_objects *o, bool swapped, struct gt_err *err)

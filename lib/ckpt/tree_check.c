@@ -38,10 +38,13 @@ static int refuse_double(const struct gt_tree *key, struct gt_err *err)
 /* Python keeps the last of two equal keys, other readers the first: neither is meant. */
 static int check_keys(const struct gt_tree *dict, struct gt_err *err)
 {
-	const struct gt_tree **keys = gt_calloc(dict->seq.count, sizeof(*keys), err);
+	const struct gt_tree **keys;
 	size_t n = 0;
 	int rc = 0;
 
+	if (dict->seq.count < 2)
+		return 0;
+	keys = gt_calloc(dict->seq.count, sizeof(*keys), err);
 	if (!keys)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < dict->seq.count; i++) {
@@ -58,12 +61,19 @@ static int check_keys(const struct gt_tree *dict, struct gt_err *err)
 	return rc;
 }
 
+static bool is_leaf(const struct gt_tree *node)
+{
+	if (node->kind == GT_TREE_TENSOR)
+		return !node->tensor.attributes;
+	return !gt_tree_is_seq(node) && node->kind != GT_TREE_OPAQUE;
+}
+
 static int visit(struct walk *w, struct gt_tree *node, struct gt_err *err);
 
 /* Visit a child; one that encloses us is cut off there. */
 static int visit_child(struct walk *w, struct gt_tree **child, struct gt_err *err)
 {
-	for (size_t i = 0; i < w->depth; i++) {
+	for (size_t i = 0; !is_leaf(*child) && i < w->depth; i++) {
 		if (w->path[i] != *child)
 			continue;
 		if (!w->arena)
@@ -112,13 +122,17 @@ static int visit(struct walk *w, struct gt_tree *node, struct gt_err *err)
 	if (++w->visits > GT_TREE_MAX_VISITS)
 		return gt_err_set(
 		    err, GT_EFORMAT, "more than %d objects in the tree", GT_TREE_MAX_VISITS);
-	if (!gt_tree_is_seq(node) && node->kind != GT_TREE_OPAQUE)
+	if (is_leaf(node))
 		return 0;
 	if (w->depth == GT_TREE_MAX_DEPTH)
 		return gt_err_set(
 		    err, GT_EFORMAT, "objects nested deeper than %d", GT_TREE_MAX_DEPTH);
 	w->path[w->depth++] = node;
-	rc = node->kind == GT_TREE_OPAQUE ? visit_opaque(w, node, err) : visit_items(w, node, err);
+	if (node->kind == GT_TREE_TENSOR)
+		rc = visit_child(w, &node->tensor.attributes, err);
+	else
+		rc = node->kind == GT_TREE_OPAQUE ? visit_opaque(w, node, err)
+		                                  : visit_items(w, node, err);
 	w->depth--;
 	return rc;
 }

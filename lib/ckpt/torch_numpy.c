@@ -1,0 +1,132 @@
+/* torch_numpy.c - tensors that torch writes as numpy arrays: those of devices without storages. */
+#include <string.h>
+
+#include "lib/ckpt/args.h"
+#include "lib/ckpt/bytes.h"
+#include "lib/ckpt/torch.h"
+
+/*
+ * PyTorch 1.5 to 2.3 writes a tensor of XLA or HPU as
+ *     _rebuild_device_tensor_from_numpy(array, dtype, device, requires_grad)
+ * and numpy an array as multiarray._reconstruct(ndarray, (0,), b"b") with the state
+ *     (1, shape, dtype, whether in Fortran's order, bytes)
+ * where dtype is numpy.dtype("f4", ...) with the state (3, "<", ...). The bytes stand in the pickle.
+ * Source: numpy/core/src/multiarray/methods.c, array_reduce and array_setstate.
+ */
+
+static const struct {
+	const char *name; /* numpy's */
+	enum gt_dtype dtype;
+} dtypes[] = {
+	{ "f4", GT_F32 },
+	{ "f8", GT_F64 },
+	{ "f2", GT_F16 },
+	{ "i8", GT_I64 },
+	{ "i4", GT_I32 },
+	{ "i2", GT_I16 },
+	{ "i1", GT_I8 },
+	{ "u1", GT_U8 },
+	{ "b1", GT_BOOL },
+	{ "c8", GT_C64 },
+	{ "c16", GT_C128 },
+};
+
+struct array {
+	const struct gt_tree *shape, *bytes;
+	enum gt_dtype dtype;
+	bool fortran, big;
+};
+
+static bool read_dtype(const struct gt_tree *node, struct array *a)
+{
+	const struct gt_tree *state = is_object_of(node, "numpy.dtype") ? node->opaque.state : NULL;
+
+	if (!is_kind(state, GT_TREE_TUPLE))
+		return false;
+	a->big = gt_tree_is_string(arg(state, 1), ">");
+	for (size_t i = 0; i < sizeof(dtypes) / sizeof(*dtypes); i++) {
+		if (!gt_tree_is_string(arg(node->opaque.args, 0), dtypes[i].name))
+			continue;
+		a->dtype = dtypes[i].dtype;
+		return true;
+	}
+	return false;
+}
+
+static bool read_array(const struct gt_tree *node, struct array *a)
+{
+	const struct gt_tree *state;
+
+	if (!is_object_of(node, "numpy.core.multiarray._reconstruct") &&
+	    !is_object_of(node, "numpy._core.multiarray._reconstruct"))
+		return false;
+	state = node->opaque.state;
+	if (!is_kind(state, GT_TREE_TUPLE) || !is_kind(arg(state, 1), GT_TREE_TUPLE) ||
+	    !arg(state, 2) || !is_kind(arg(state, 3), GT_TREE_BOOL) ||
+	    arg(state, 1)->seq.count > GT_TREE_MAX_DIMS)
+		return false;
+	a->shape = arg(state, 1);
+	a->fortran = arg(state, 3)->boolean;
+	/* From protocol 2 of Python 2 the bytes may have come as text. */
+	a->bytes = is_object_of(arg(state, 4), "builtins.bytes")
+	               ? arg(arg(state, 4)->opaque.args, 0)
+	               : arg(state, 4);
+	for (size_t i = 0; i < a->shape->seq.count; i++)
+		if (!is_count(arg(a->shape, i)))
+			return false;
+	return is_kind(a->bytes, GT_TREE_STRING) && read_dtype(arg(state, 2), a);
+}
+
+static bool set_dims(const struct array *a, int ndim, int64_t *dims)
+{
+	int64_t step = 1;
+
+	for (int i = 0; i < ndim; i++)
+		dims[i] = arg(a->shape, (size_t)i)->integer;
+	if (!gt_tensor_contiguous_stride(ndim, dims, dims + ndim))
+		return false;
+	for (int i = 0; a->fortran && i < ndim; i++) {
+		dims[ndim + i] = step;
+		if (dims[i])
+			step *= dims[i]; /* which the check above has found not to overflow */
+	}
+	return true;
+}
+
+int gt_torch_numpy(
+    struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
+{
+	const struct gt_tree *dtype = arg(args, 1), *device = arg(args, 2), *grad = arg(args, 3);
+	struct gt_storage *storage;
+	enum gt_dtype said;
+	struct array a = { 0 };
+	int64_t *dims;
+	int ndim;
+
+	/* bfloat16 comes as float32, which is not what the tensor was: left alone */
+	if (!arg(args, 0) || !read_array(arg(args, 0), &a) || !is_class(dtype) ||
+	    !is_text(device) || !gt_torch_dtype(dtype->opaque.class_name, &said) || said != a.dtype)
+		return 0;
+	ndim = (int)a.shape->seq.count;
+	storage = gt_arena_alloc(o->arena, sizeof(*storage), err);
+	dims = gt_arena_alloc(o->arena, 2 * (size_t)ndim * sizeof(*dims), err);
+	*out = gt_tree_new(o->arena, GT_TREE_TENSOR, err);
+	if (!storage || !dims || !*out)
+		return GT_ENOMEM;
+	if (!set_dims(&a, ndim, dims))
+		return gt_err_set(err, GT_EFORMAT, "an array's shape overflows");
+	storage->bytes = a.bytes->string.bytes;
+	storage->size_bytes = a.bytes->string.length;
+	storage->key = storage->name = "";
+	storage->location = device->string.bytes;
+	storage->swapped = a.big != gt_host_is_big();
+	(*out)->tensor = (struct gt_tree_tensor){
+		.dtype = a.dtype,
+		.ndim = ndim,
+		.shape = dims,
+		.stride = dims + ndim,
+		.storage = storage,
+		.requires_grad = is_kind(grad, GT_TREE_BOOL) && grad->boolean,
+	};
+	return gt_tensor_check(&(*out)->tensor, err);
+}
