@@ -40,27 +40,12 @@ static struct conv weight_grad_of(const struct gt_call *call)
 		call->attrs.conv.pad };
 }
 
-static const struct gt_tensor *optional_input(const struct gt_call *call, int i)
-{
-	return i < call->inputs && call->in[i].present ? &call->in[i] : NULL;
-}
-
 /* ---- float32 ---- */
 
 /* Descriptors: `w` leaves the format to oneDNN, `w_plain` is ours. */
 struct conv_descs {
 	dnnl_memory_desc_t x, w, w_plain, y, bias;
 };
-
-static dnnl_status_t describe_tensor(
-    dnnl_memory_desc_t *desc, const struct gt_tensor *t, dnnl_format_tag_t tag)
-{
-	dnnl_dims_t dims;
-
-	for (int i = 0; i < t->ndim; i++)
-		dims[i] = t->shape[i];
-	return dnnl_memory_desc_init_by_tag(desc, t->ndim, dims, dnnl_f32, tag);
-}
 
 static dnnl_format_tag_t tag_of(const struct gt_tensor *t)
 {
@@ -71,13 +56,13 @@ static dnnl_status_t describe(const struct conv *c, struct conv_descs *d)
 {
 	dnnl_status_t rc;
 
-	if ((rc = describe_tensor(&d->x, c->x, tag_of(c->x))) != dnnl_success)
+	if ((rc = gt_dnnl_describe(&d->x, c->x, tag_of(c->x))) != dnnl_success)
 		return rc;
-	if ((rc = describe_tensor(&d->w, c->w, dnnl_format_tag_any)) != dnnl_success)
+	if ((rc = gt_dnnl_describe(&d->w, c->w, dnnl_format_tag_any)) != dnnl_success)
 		return rc;
-	if ((rc = describe_tensor(&d->w_plain, c->w, dnnl_oihw)) != dnnl_success)
+	if ((rc = gt_dnnl_describe(&d->w_plain, c->w, dnnl_oihw)) != dnnl_success)
 		return rc;
-	return describe_tensor(&d->y, c->y, tag_of(c->y));
+	return gt_dnnl_describe(&d->y, c->y, tag_of(c->y));
 }
 
 /* The forward descriptor, which the gradients need as a hint, too. */
@@ -159,7 +144,7 @@ static int add_steps(struct gt_call *call, const struct conv *c, const struct co
 		return rc;
 	if ((rc = gt_dnnl_arg(call, step, role->y, &d->y, c->y_where, err)) < 0)
 		return rc;
-	if (optional_input(call, 2)) {
+	if (gt_optional_input(call, 2)) {
 		const struct gt_dnnl_where bias = { GT_DNNL_IN, 2 };
 
 		if ((rc = gt_dnnl_arg(call, step, DNNL_ARG_BIAS, &d->bias, bias, err)) < 0)
@@ -182,7 +167,7 @@ static int set_post_ops(
 	dnnl_post_ops_t ops = NULL;
 	dnnl_status_t status = dnnl_post_ops_create(&ops);
 
-	if (status == dnnl_success && optional_input(call, 3))
+	if (status == dnnl_success && gt_optional_input(call, 3))
 		status = dnnl_post_ops_append_sum(ops, 1.0f);
 	if (status == dnnl_success && call->attrs.conv.relu)
 		status =
@@ -197,7 +182,7 @@ static int set_post_ops(
 static int prepare(
     struct gt_call *call, const struct conv *c, const struct conv_role *role, struct gt_err *err)
 {
-	const struct gt_tensor *bias = optional_input(call, 2);
+	const struct gt_tensor *bias = gt_optional_input(call, 2);
 	dnnl_primitive_desc_t desc = NULL;
 	dnnl_primitive_attr_t attr = NULL;
 	struct conv_descs d;
@@ -208,7 +193,7 @@ static int prepare(
 		goto out;
 	status = describe(c, &d);
 	if (status == dnnl_success && bias)
-		status = describe_tensor(&d.bias, bias, dnnl_a);
+		status = gt_dnnl_describe(&d.bias, bias, dnnl_a);
 	if ((rc = gt_dnnl_check(status, call, c->op, "describe it", err)) < 0)
 		goto out;
 	if ((rc = gt_dnnl_attr(call, c->op, &attr, err)) < 0)
@@ -254,7 +239,7 @@ static int weight_grad_prepare(struct gt_call *call, struct gt_err *err)
 static int forward_run(struct gt_call *call, struct gt_err *err)
 {
 	enum { CHUNK = 1 << 16 }; /* floats copied at a time */
-	const struct gt_tensor *residual = optional_input(call, 3);
+	const struct gt_tensor *residual = gt_optional_input(call, 3);
 	float *y = call->out[0].data;
 	int64_t n = gt_tensor_elements(&call->out[0]);
 
@@ -312,8 +297,8 @@ static int forward_f64_run(struct gt_call *call, struct gt_err *err)
 {
 	struct conv c = forward_of(call);
 	struct strides s = strides_of(c.y);
-	const double *bias = optional_input(call, 2) ? call->in[2].data : NULL;
-	const double *residual = optional_input(call, 3) ? call->in[3].data : NULL;
+	const double *bias = gt_optional_input(call, 2) ? call->in[2].data : NULL;
+	const double *residual = gt_optional_input(call, 3) ? call->in[3].data : NULL;
 	const int64_t *n = c.y->shape;
 	double *y = c.y->data;
 

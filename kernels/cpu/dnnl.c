@@ -64,6 +64,16 @@ int gt_dnnl_check(dnnl_status_t status, const struct gt_call *call, const char *
 	    "%s: oneDNN cannot %s: %s (%s)", op, what, status_text(status), shapes);
 }
 
+dnnl_status_t gt_dnnl_describe(
+    dnnl_memory_desc_t *desc, const struct gt_tensor *t, dnnl_format_tag_t tag)
+{
+	dnnl_dims_t dims;
+
+	for (int i = 0; i < t->ndim; i++)
+		dims[i] = t->shape[i];
+	return dnnl_memory_desc_init_by_tag(desc, t->ndim, dims, dnnl_f32, tag);
+}
+
 int gt_dnnl_new(struct gt_call *call, const char *op, struct gt_err *err)
 {
 	struct gt_dnnl *d = gt_calloc(1, sizeof(*d), err);

@@ -41,6 +41,10 @@ struct gt_dnnl {
 int gt_dnnl_check(dnnl_status_t status, const struct gt_call *call, const char *op,
     const char *what, struct gt_err *err);
 
+/* A float32 tensor in a format of oneDNN's. */
+dnnl_status_t gt_dnnl_describe(
+    dnnl_memory_desc_t *desc, const struct gt_tensor *t, dnnl_format_tag_t tag);
+
 /* Make call->state; free with gt_dnnl_release(), also after an error of any function below. */
 int gt_dnnl_new(struct gt_call *call, const char *op, struct gt_err *err);
 

@@ -34,7 +34,7 @@ static struct sizes sizes_of(const struct gt_call *call)
 
 static bool has_bias(const struct gt_call *call)
 {
-	return call->inputs > 2 && call->in[2].present;
+	return gt_optional_input(call, 2);
 }
 
 static bool is_linear(const struct gt_call *call)

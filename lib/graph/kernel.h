@@ -60,6 +60,12 @@ struct gt_call {
 	void *state;            /* prepare()'s own: algorithms, library objects, packed weights */
 };
 
+/* Input i, or NULL where this node does without. */
+static inline const struct gt_tensor *gt_optional_input(const struct gt_call *call, int i)
+{
+	return i < call->inputs && call->in[i].present ? &call->in[i] : NULL;
+}
+
 struct gt_kernel {
 	const char *op;      /* the op's name */
 	enum gt_dtype dtype; /* of the first present floating-point input or output */
