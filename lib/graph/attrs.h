@@ -22,8 +22,9 @@ union gt_attrs {
 		bool trans_a, trans_b;
 	} matmul;
 	struct {
-		int kernel, stride, pad;     /* square */
-		bool relu;                   /* max(0, .) after bias and residual; forward only */
+		int kernel, stride, pad; /* square */
+		bool relu;               /* max(0, .) after bias and residual; forward only */
+		bool relaxed; /* an algorithm that rounds more than a sum will do; forward only */
 		int64_t in_height, in_width; /* conv2d_input_grad: what the forward saw */
 	} conv;
 	struct {

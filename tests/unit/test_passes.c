@@ -177,6 +177,23 @@ static void test_fold_keeps_order(void **state)
 	gt_graph_free(g);
 }
 
+/* ---- relax ---- */
+
+static void test_relax(void **state)
+{
+	struct gt_graph *g = new_graph();
+	struct gt_value *y = gt_conv2d(g, image(g, "x", 2), filter(g, "f", 2, 2), NULL, 1, 1);
+
+	(void)state;
+	gt_output(g, gt_relu(g, y), "y");
+	expect(g, "%2 float32[1,2,4,4] = conv2d(input x, f) stride=1 pad=1\n"
+	          "output y float32[1,2,4,4] = relu(%2)\n");
+	run(g, &gt_pass_relax, &forward);
+	expect(g, "%2 float32[1,2,4,4] = conv2d(input x, f) stride=1 pad=1 relaxed\n"
+	          "output y float32[1,2,4,4] = relu(%2)\n");
+	gt_graph_free(g);
+}
+
 /* ---- backward ---- */
 
 static struct gt_value *loss_of(struct gt_graph *g, struct gt_value *logits)
@@ -466,10 +483,33 @@ static void test_layout_of_gradients(void **state)
 
 /* ---- the list ---- */
 
+/* All passes together: evaluation relaxes its convolutions, training none, nor their gradients. */
+static void test_training_is_not_relaxed(void **state)
+{
+	(void)state;
+	for (int train = 0; train < 2; train++) {
+		struct gt_graph *g = new_graph();
+		struct gt_value *y =
+		    gt_conv2d(g, image(g, "x", 2), filter(g, "f", 2, 2), vector(g, "b", 2), 1, 1);
+		struct gt_value *loss = loss_of(g, gt_reshape(g, y, 2, (int64_t[]){ 1, 32 }));
+		struct gt_pass_options o = { .loss = train ? loss : NULL,
+			.images = GT_CHANNELS_LAST };
+		struct gt_err err = GT_ERR_INIT;
+		char *text;
+
+		assert_int_equal(gt_passes_run(g, &o, &err), 0);
+		text = gt_graph_print(g, NULL);
+		assert_non_null(strstr(text, "conv2d("));
+		assert_int_equal(strstr(text, "relaxed") != NULL, !train);
+		free(text);
+		gt_graph_free(g);
+	}
+}
+
 static void test_list(void **state)
 {
-	static const char *const order[] = { "fuse-relu", "fold-batch-norm", "backward", "common",
-		"fuse-accumulate", "accumulate", "dead", "layout" };
+	static const char *const order[] = { "fuse-relu", "fold-batch-norm", "relax", "backward",
+		"common", "fuse-accumulate", "accumulate", "dead", "layout" };
 	const struct gt_pass_options eval = { 0 };
 	size_t n = 0;
 
@@ -483,6 +523,7 @@ static void test_list(void **state)
 	assert_false(gt_pass_backward.applies(&eval));
 	assert_false(gt_pass_layout.applies(&eval));
 	assert_true(gt_pass_fold_batch_norm.applies(&eval));
+	assert_true(gt_pass_relax.applies(&eval));
 }
 
 int main(void)
@@ -493,6 +534,7 @@ int main(void)
 		cmocka_unit_test(test_fuse_relu_leaves_shared),
 		cmocka_unit_test(test_fold_batch_norm),
 		cmocka_unit_test(test_fold_keeps_order),
+		cmocka_unit_test(test_relax),
 		cmocka_unit_test(test_backward),
 		cmocka_unit_test(test_backward_copies_shared),
 		cmocka_unit_test(test_backward_refuses),
@@ -504,6 +546,7 @@ int main(void)
 		cmocka_unit_test(test_accumulate),
 		cmocka_unit_test(test_layout),
 		cmocka_unit_test(test_layout_of_gradients),
+		cmocka_unit_test(test_training_is_not_relaxed),
 		cmocka_unit_test(test_list),
 	};
 

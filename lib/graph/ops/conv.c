@@ -68,8 +68,8 @@ static void conv2d_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *
 
 static void conv_print(const struct gt_node *n, FILE *f)
 {
-	fprintf(f, " stride=%d pad=%d%s", n->attrs.conv.stride, n->attrs.conv.pad,
-	    n->attrs.conv.relu ? " relu" : "");
+	fprintf(f, " stride=%d pad=%d%s%s", n->attrs.conv.stride, n->attrs.conv.pad,
+	    n->attrs.conv.relu ? " relu" : "", n->attrs.conv.relaxed ? " relaxed" : "");
 }
 
 const struct gt_op gt_op_conv2d = {

@@ -37,7 +37,8 @@ struct gt_value *gt_bias_grad(struct gt_graph *g, struct gt_value *dy);
  *        optional
  *   out  y F [B, O, H', W'],  H' = (H + 2 pad - k) / stride + 1
  * residual and relu come from fusion in forward-only graphs and have no gradient. A residual's
- * memory may be overwritten by y.
+ * memory may be overwritten by y. There a convolution may be relaxed, too: its kernel is free to
+ * take an algorithm that rounds more often than a plain sum.
  * conv2d_input_grad:   in dy, w          out dx F [B, C, in_height, in_width]
  * conv2d_weight_grad:  in x, dy          out dw F [O, C, k, k]
  */

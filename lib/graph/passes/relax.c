@@ -1,0 +1,27 @@
+/* relax.c - where no gradient is wanted, convolutions may round a little worse and be faster. */
+#include "lib/graph/ops/ops.h"
+#include "lib/graph/pass.h"
+
+/* Training has to follow PyTorch's curves to the last digits, and an error in a gradient grows from
+ * step to step; what an evaluation measures, nobody computes with any further. */
+static bool forward_only(const struct gt_pass_options *options)
+{
+	return !options->loss;
+}
+
+static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+{
+	(void)options;
+	(void)err;
+	for (size_t i = 0; i < g->node_count; i++)
+		if (g->nodes[i]->op == &gt_op_conv2d)
+			g->nodes[i]->attrs.conv.relaxed = true;
+	return 0;
+}
+
+const struct gt_pass gt_pass_relax = {
+	.name = "relax",
+	.purpose = "allow convolutions that round differently where no gradient is wanted",
+	.applies = forward_only,
+	.run = run,
+};
