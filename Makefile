@@ -63,7 +63,7 @@ ISA_avx512 := -march=x86-64-v4 -mprefer-vector-width=512
 KERNEL_CFLAGS := -ffp-contract=fast
 
 # Sources -------------------------------------------------------------------------------------
-KERNELS_ONCE := $(addprefix kernels/cpu/,backend.c matmul.c conv.c dnnl.c)
+KERNELS_ONCE := $(addprefix kernels/cpu/,backend.c matmul.c conv.c conv_winograd.c dnnl.c)
 KERNELS_ISA  := $(filter-out $(KERNELS_ONCE),$(wildcard kernels/cpu/*.c))
 LIB_SRC  := $(wildcard lib/*/*.c lib/*/*/*.c) $(wildcard $(KERNELS_ONCE))
 CMD_SRC  := $(wildcard cmd/*.c)

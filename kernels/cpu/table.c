@@ -3,6 +3,7 @@
 
 static const struct gt_kernel *const tables[] = {
 	gt_cpu_matmul_kernels,
+	gt_cpu_conv_winograd_kernels,
 	gt_cpu_conv_kernels,
 	GT_ISA(gt_cpu_attention_kernels),
 	GT_ISA(gt_cpu_reduce_kernels),

@@ -179,6 +179,14 @@ void test_launch(
     const struct gt_cpu_set *set, const char *op, enum gt_dtype dtype, struct gt_call *call)
 {
 	const struct gt_kernel *k = test_row(set, op, dtype, call);
+
+	if (!k)
+		fail_msg("no kernel for %s %s", op, gt_dtype_name(dtype));
+	test_launch_row(k, call);
+}
+
+void test_launch_row(const struct gt_kernel *k, struct gt_call *call)
+{
 	struct gt_err err = GT_ERR_INIT;
 	void *data[GT_MAX_INPUTS + GT_MAX_OUTPUTS];
 
@@ -189,8 +197,6 @@ void test_launch(
 		data[i] = t->data;
 		t->data = NULL;
 	}
-	if (!k)
-		fail_msg("no kernel for %s %s", op, gt_dtype_name(dtype));
 	call->workspace_bytes = 0;
 	call->state = NULL;
 	if (k->prepare)

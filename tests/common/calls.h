@@ -69,6 +69,9 @@ void test_release(struct gt_call *call);
 void test_launch(
     const struct gt_cpu_set *set, const char *op, enum gt_dtype dtype, struct gt_call *call);
 
+/* The same for this row, whether it would accept the call or not. */
+void test_launch_row(const struct gt_kernel *k, struct gt_call *call);
+
 /* Largest difference, as a share of the largest number in b. NaN gives NaN. */
 double test_distance(const struct gt_tensor *a, const struct gt_tensor *b);
 

@@ -283,6 +283,169 @@ static void test_conv_residual_in_place(void **state)
 	}
 }
 
+/* ---- Winograd's algorithm ---- */
+
+/* Its transforms add and subtract numbers several times as large as what comes of them, so some
+ * more of the 24 bits go: 1.6e-6 of the largest output was seen. */
+#define WINOGRAD_TOLERANCE 5e-6
+
+/* Tiles are 4 x 4: whole ones, cut ones, and images smaller than one. */
+static const struct conv_case winograd_cases[] = {
+	{ 3, 64, 8, 8, 64, 3, 1, 1 },
+	{ 1, 64, 8, 8, 128, 3, 1, 1 },
+	{ 3, 80, 7, 7, 64, 3, 1, 1 },
+	{ 1, 64, 14, 14, 64, 3, 1, 1 },
+	{ 3, 64, 5, 18, 80, 3, 1, 1 },
+	{ 1, 64, 3, 2, 64, 3, 1, 1 },
+};
+
+/* A call with all inputs; those of no use are then made absent. */
+static struct gt_call winograd_call(const struct conv_case *c, enum gt_dtype dtype)
+{
+	struct gt_call call = { .inputs = 4, .outputs = 1 };
+
+	call.in[0] = conv_tensor(dtype, c, 'x');
+	call.in[1] = conv_tensor(dtype, c, 'w');
+	call.in[2] = test_tensor1(dtype, c->o);
+	call.in[3] = conv_tensor(dtype, c, 'y');
+	call.out[0] = conv_tensor(dtype, c, 'y');
+	for (int i = 0; i < 4; i++)
+		fill(&call.in[i], (uint32_t)i);
+	call.attrs.conv.kernel = c->k;
+	call.attrs.conv.stride = c->stride;
+	call.attrs.conv.pad = c->pad;
+	call.attrs.conv.relaxed = true;
+	return call;
+}
+
+/* Large enough that only the processor can be a reason against it. */
+static const struct conv_case winograd_large = { 16, 64, 8, 8, 64, 3, 1, 1 };
+
+static void skip_without_winograd(void)
+{
+	struct gt_call call = winograd_call(&winograd_large, GT_F32);
+	bool offered = gt_cpu_conv_winograd_kernels[0].accepts(&call);
+
+	test_release(&call);
+	if (offered)
+		return;
+	print_message("skipped: oneDNN has no Winograd convolution for this processor\n");
+	skip();
+}
+
+/* The row takes calls that are too small to gain, too, when it is asked directly. */
+static void winograd_check(const struct conv_case *c, bool bias, bool residual, bool relu)
+{
+	struct gt_call call = winograd_call(c, GT_F32), want = winograd_call(c, GT_F64);
+
+	call.in[2].present = want.in[2].present = bias;
+	call.in[3].present = want.in[3].present = residual;
+	call.attrs.conv.relu = want.attrs.conv.relu = relu;
+	test_launch(&gt_cpu_set_base, "conv2d", GT_F64, &want);
+	test_launch_row(gt_cpu_conv_winograd_kernels, &call);
+	assert_near(&call.out[0], &want.out[0], WINOGRAD_TOLERANCE,
+	    "Winograd case %d bias %d residual %d relu %d\n", (int)(c - winograd_cases), bias,
+	    residual, relu);
+	test_release(&call);
+	test_release(&want);
+}
+
+static void test_winograd(void **state)
+{
+	(void)state;
+	skip_without_winograd();
+	for (size_t c = 0; c < sizeof(winograd_cases) / sizeof(winograd_cases[0]); c++)
+		for (int i = c ? 6 : 0; i < 8; i++)
+			winograd_check(&winograd_cases[c], i & 1, i & 2, i & 4);
+}
+
+/* y may lie where the residual is. */
+static void test_winograd_in_place(void **state)
+{
+	struct gt_call call, again;
+	struct gt_err err = GT_ERR_INIT;
+
+	(void)state;
+	skip_without_winograd();
+	call = winograd_call(&winograd_large, GT_F32);
+	again = winograd_call(&winograd_large, GT_F32);
+	free(again.out[0].data);
+	again.out[0].data = again.in[3].data;
+	test_launch(&gt_cpu_set_base, "conv2d", GT_F32, &call);
+	assert_int_equal(test_run(&gt_cpu_set_base, "conv2d", GT_F32, &again, &err), 0);
+	assert_memory_equal(again.out[0].data, call.out[0].data,
+	    (size_t)gt_tensor_elements(&call.out[0]) * sizeof(float));
+	test_release(&call);
+	test_release(&again);
+}
+
+/* Whatever sum has a NaN among its inputs is NaN. A tile passes it on to all of its outputs, but no
+ * image to another. */
+static void test_winograd_keeps_nan(void **state)
+{
+	const struct conv_case *c = &winograd_cases[2];
+
+	(void)state;
+	skip_without_winograd();
+	for (int bad = 0; bad < 4; bad++) {
+		struct gt_call call = winograd_call(c, GT_F32), want = winograd_call(c, GT_F64);
+		int64_t n = gt_tensor_elements(&call.out[0]);
+
+		test_put(&call.in[bad], 31, NAN);
+		test_put(&want.in[bad], 31, NAN);
+		call.attrs.conv.relu = want.attrs.conv.relu = true;
+		test_launch(&gt_cpu_set_base, "conv2d", GT_F64, &want);
+		test_launch_row(gt_cpu_conv_winograd_kernels, &call);
+		for (int64_t i = 0; i < n; i++) {
+			bool is = isnan(test_get(&call.out[0], i));
+
+			if (is < isnan(test_get(&want.out[0], i)))
+				fail_msg("NaN in input %d: y[%d] is %g", bad, (int)i,
+				    test_get(&call.out[0], i));
+			if (is && (bad == 0 || bad == 3) && i >= n / c->b)
+				fail_msg("NaN in image 0, input %d: y[%d], too", bad, (int)i);
+		}
+		test_release(&call);
+		test_release(&want);
+	}
+}
+
+/* Which calls it takes: this large one, and none that differs in one of these ways. */
+static void test_winograd_accepts(void **state)
+{
+	static const struct conv_case others[] = {
+		{ 15, 64, 8, 8, 64, 3, 1, 1 },   /* few pixels */
+		{ 16, 48, 8, 8, 64, 3, 1, 1 },   /* few channels */
+		{ 16, 64, 8, 8, 48, 3, 1, 1 },   /* ... out */
+		{ 16, 72, 8, 8, 64, 3, 1, 1 },   /* no whole blocks of channels */
+		{ 16, 64, 8, 8, 72, 3, 1, 1 },   /* ... out */
+		{ 16, 64, 16, 16, 64, 3, 2, 1 }, /* other windows */
+		{ 16, 64, 10, 10, 64, 3, 1, 0 },
+		{ 16, 64, 8, 8, 64, 1, 1, 0 },
+		{ 16, 64, 8, 8, 64, 5, 1, 2 },
+	};
+	const struct gt_kernel *winograd = &gt_cpu_conv_winograd_kernels[0];
+	struct gt_call call;
+
+	(void)state;
+	skip_without_winograd();
+	call = winograd_call(&winograd_large, GT_F32);
+	assert_ptr_equal(test_row(&gt_cpu_set_base, "conv2d", GT_F32, &call), winograd);
+	call.attrs.conv.relaxed = false;
+	assert_ptr_equal(
+	    test_row(&gt_cpu_set_base, "conv2d", GT_F32, &call), &gt_cpu_conv_kernels[0]);
+	call.attrs.conv.relaxed = true;
+	call.in[0].layout = call.in[3].layout = call.out[0].layout = GT_PLAIN;
+	assert_false(winograd->accepts(&call));
+	test_release(&call);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		call = winograd_call(&others[i], GT_F32);
+		if (winograd->accepts(&call))
+			fail_msg("case %d is taken", (int)i);
+		test_release(&call);
+	}
+}
+
 /* What oneDNN can't do is an error that names the op and the shapes, and leaves nothing behind. */
 static void test_conv_error(void **state)
 {
@@ -310,6 +473,10 @@ int main(void)
 		cmocka_unit_test(test_conv_fused),
 		cmocka_unit_test(test_conv_relu_keeps_nan),
 		cmocka_unit_test(test_conv_residual_in_place),
+		cmocka_unit_test(test_winograd),
+		cmocka_unit_test(test_winograd_in_place),
+		cmocka_unit_test(test_winograd_keeps_nan),
+		cmocka_unit_test(test_winograd_accepts),
 		cmocka_unit_test(test_conv_error),
 	};
 
