@@ -103,10 +103,15 @@ struct gt_tree_item {
 struct gt_ckpt;
 
 /*
- * Open a torch file (zip or legacy) and check what describes it: the bytes of tensors are not
- * touched. The file is mapped: tensors borrow the mapping, and are valid until gt_ckpt_close().
- * Tensor bytes are checked when they are read, by gt_tensor_read() or gt_storage_check(), where
- * the file has checksums: a zip has, a legacy file has none.
+ * Open a checkpoint, which is a torch file (zip or legacy), a safetensors file, numpy's arrays (npz
+ * or npy), Hugging Face's index of shards, or a folder with one of the last (see shards.h), and
+ * check what describes it: the bytes of tensors are not touched. The files are mapped: tensors
+ * borrow the mappings, and are valid until gt_ckpt_close(). Tensor bytes are checked when they are
+ * read, by gt_tensor_read() or gt_storage_check(), where the file has checksums: a zip has, and so
+ * has a safetensors file that gtrain wrote; a legacy file has none.
+ *
+ * The root of safetensors and npz is a dict of tensors. Its attribute `__metadata__`, if it has one,
+ * is the dict of strings that a safetensors header holds under that name.
  *
  * The tree is safe to recurse: no deeper than 128, without cycles (a reference to an enclosing
  * object is an opaque "(cycle)"); no dict has a key twice; parts that the file mentions twice are
@@ -115,7 +120,7 @@ struct gt_ckpt;
  */
 int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
 struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt);
-/* "torch-zip" or "torch-legacy". */
+/* "torch-zip", "torch-legacy", "safetensors", "safetensors-shards", "torch-shards", "npz", "npy". */
 const char *gt_ckpt_format(const struct gt_ckpt *ckpt);
 void gt_ckpt_close(struct gt_ckpt *ckpt);
 

@@ -2,13 +2,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "lib/ckpt/format.h"
+#include "lib/ckpt/shards.h"
 
 static const struct gt_ckpt_format *const formats[] = {
 	&gt_format_torch_zip,
 	&gt_format_torch_legacy,
 	&gt_format_safetensors,
+	&gt_format_safetensors_shards,
 };
 
 /* What people find in a .pth that is none: the first bytes (letters of any case, leading blanks
@@ -110,7 +113,7 @@ const struct gt_ckpt_format *gt_ckpt_format_find(const char *name)
 	return NULL;
 }
 
-int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err)
+static int open_file(struct gt_ckpt **out, const char *path, bool is_shard, struct gt_err *err)
 {
 	struct gt_ckpt *ckpt = gt_calloc(1, sizeof(*ckpt), err);
 	int rc;
@@ -118,9 +121,13 @@ int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err)
 	*out = NULL;
 	if (!ckpt)
 		return GT_ENOMEM;
-	rc = gt_map(&ckpt->map, path, err);
+	ckpt->path = gt_arena_strdup(&ckpt->arena, path, err);
+	rc = ckpt->path ? gt_map(&ckpt->map, path, err) : GT_ENOMEM;
 	if (!rc) {
-		rc = open_mapped(ckpt, err);
+		if (is_shard && gt_format_safetensors_shards.sniff(&ckpt->map))
+			rc = gt_err_set(err, GT_EFORMAT, "an index among the shards of an index");
+		else
+			rc = open_mapped(ckpt, err);
 		if (rc)
 			gt_err_prefix(err, "'%s'", path);
 	}
@@ -150,6 +157,27 @@ int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, st
 	return 0;
 }
 
+int gt_ckpt_open_shard(struct gt_ckpt **out, const char *path, struct gt_err *err)
+{
+	return open_file(out, path, true, err);
+}
+
+int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err)
+{
+	struct stat st;
+	char *inside;
+	int rc;
+
+	if (stat(path, &st) || !S_ISDIR(st.st_mode))
+		return open_file(out, path, false, err);
+	*out = NULL;
+	rc = gt_shards_in_folder(&inside, path, err);
+	if (!rc)
+		rc = open_file(out, inside, false, err);
+	free(inside);
+	return rc;
+}
+
 struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt)
 {
 	return ckpt->root;
@@ -164,6 +192,9 @@ void gt_ckpt_close(struct gt_ckpt *ckpt)
 {
 	if (!ckpt)
 		return;
+	for (size_t i = 0; i < ckpt->shard_count; i++)
+		gt_ckpt_close(ckpt->shards[i].ckpt);
+	free(ckpt->shards);
 	gt_arena_release(&ckpt->arena);
 	gt_unmap(&ckpt->map);
 	free(ckpt);

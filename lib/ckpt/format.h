@@ -7,11 +7,21 @@
 #include "lib/ckpt/edit.h"
 #include "lib/ckpt/write.h"
 
+struct gt_ckpt_shard {
+	struct gt_ckpt *ckpt;
+	const char *file; /* its name, without a folder */
+};
+
 struct gt_ckpt {
 	struct gt_mapping map;
 	struct gt_arena arena; /* the tree, and records that had to be inflated */
 	struct gt_tree *root;
 	const struct gt_ckpt_format *format;
+	const char *path; /* of the file; NULL: from memory */
+
+	/* Of an index of shards: the files, open. The tree borrows theirs. */
+	struct gt_ckpt_shard *shards;
+	size_t shard_count;
 
 	/* Of torch formats: the pickle that the tree came from, and where in it the devices stand. */
 	const unsigned char *pickle;
@@ -40,7 +50,10 @@ struct gt_ckpt_format {
 const struct gt_ckpt_format *gt_ckpt_format_find(const char *name);
 
 extern const struct gt_ckpt_format gt_format_torch_zip, gt_format_torch_legacy,
-    gt_format_safetensors;
+    gt_format_safetensors, gt_format_safetensors_shards, gt_format_torch_shards;
+
+/* As gt_ckpt_open(), of one file that is no index of others. */
+int gt_ckpt_open_shard(struct gt_ckpt **out, const char *path, struct gt_err *err);
 
 /* gt_ckpt_open() on bytes that are in memory, borrowed until gt_ckpt_close(): for tests. */
 int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, struct gt_err *err);
