@@ -4,6 +4,7 @@
 
 #include "cmd/bench_options.h"
 #include "cmd/ckpt_ls.h"
+#include "cmd/ckpt_verify.h"
 #include "cmd/cmd.h"
 #include "cmd/eval_options.h"
 #include "cmd/generate_options.h"
@@ -25,6 +26,8 @@ static const struct gt_cmd commands[] = {
 	    gt_cmd_bench_ckpt_options, gt_cmd_bench_ckpt, false },
 	{ "ckpt ls", "FILE [OPTIONS]", "list tensors and other values", 1,
 	    gt_cmd_ckpt_ls_options, gt_cmd_ckpt_ls, false },
+	{ "ckpt verify", "FILE [OPTIONS]", "check structure, checksums, globals, NaN and Inf", 1,
+	    gt_cmd_ckpt_verify_options, gt_cmd_ckpt_verify, false },
 	{ "help", "[OPTIONS] [COMMAND]", "help on a command", 2,
 	    gt_cmd_help_options, gt_cmd_help, false },
 	{ 0 }

@@ -44,10 +44,28 @@ struct gt_pickle_layout {
 
 void gt_pickle_layout_release(struct gt_pickle_layout *layout);
 
+/*
+ * The globals that a pickle names, in its order, once for each opcode that puts one on the stack
+ * and once for each that calls it; whatever way the name took (GLOBAL, INST, STACK_GLOBAL on
+ * strings from the memo). Names are the arena's. What comes before a byte that is no pickle is
+ * there too: Python would have run it.
+ */
+struct gt_pickle_global {
+	const char *name; /* "posix.system" */
+	size_t at;        /* byte of the opcode */
+	bool called;
+};
+
+struct gt_pickle_globals {
+	struct gt_pickle_global *items;
+	size_t count, room;
+};
+
 /* What a file format knows of its globals. Both set *out to NULL for what they do not know. */
 struct gt_pickle_hooks {
 	void *self;
-	struct gt_pickle_layout *layout; /* filled when not NULL */
+	struct gt_pickle_layout *layout;   /* filled when not NULL */
+	struct gt_pickle_globals *globals; /* likewise; release by free(globals->items) */
 	/* The global `name` called with `args` (a tuple). Unknown: it becomes an opaque node. */
 	int (*call)(void *self, const char *name, struct gt_tree *args, struct gt_tree **out,
 	    struct gt_err *err);

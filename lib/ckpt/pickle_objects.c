@@ -14,17 +14,33 @@ static const char *module_today(const char *module)
 	return strcmp(module, "copy_reg") ? module : "copyreg";
 }
 
+static int note_global(struct gt_machine *m, const char *name, bool called)
+{
+	struct gt_pickle_globals *g = m->hooks ? m->hooks->globals : NULL;
+
+	if (!g)
+		return 0;
+	if (gt_grow(&g->items, g->count, &g->room, sizeof(*g->items), m->err))
+		return GT_ENOMEM;
+	g->items[g->count++] = (struct gt_pickle_global){ name, m->op_at, called };
+	return 0;
+}
+
 /* A file can name a class again and again by a few bytes that refer to its memo: what the names
  * take is limited by its size. */
 static int push_global(struct gt_machine *m, const char *module, const char *name)
 {
 	char full[2 * NAME_MAX_BYTES];
 	int n = snprintf(full, sizeof(full), "%s.%s", module_today(module), name);
+	struct gt_tree *node;
 
 	m->name_bytes += (size_t)n;
 	if (m->name_bytes / 16 > m->size + NAME_MAX_BYTES)
 		return fail(m, "the names of classes take more than the file could hold");
-	return push(m, gt_tree_opaque(m->arena, full, m->err));
+	node = gt_tree_opaque(m->arena, full, m->err);
+	if (!node || note_global(m, node->opaque.class_name, false))
+		return GT_ENOMEM;
+	return push(m, node);
 }
 
 int gt_op_global(struct gt_machine *m, unsigned char op)
@@ -83,6 +99,8 @@ static int call(struct gt_machine *m, struct gt_tree *class_name, struct gt_tree
 
 	if (class_name->kind != GT_TREE_OPAQUE)
 		return fail(m, "a call of what is no class");
+	if (note_global(m, class_name->opaque.class_name, true))
+		return GT_ENOMEM;
 	if (args->kind != GT_TREE_TUPLE)
 		return fail(m, "a call whose arguments are no tuple");
 	if (class_name->opaque.args)

@@ -5,7 +5,7 @@
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/torch.h"
-#include "lib/ckpt/zip.h"
+#include "lib/ckpt/zip_layout.h"
 
 /*
  * ROOT/data.pkl       the pickle
@@ -126,7 +126,7 @@ static int open_zip(struct gt_ckpt *ckpt, struct gt_err *err)
 	if (!rc)
 		rc = gt_torch_objects_finish(&objects, swapped, err);
 	gt_torch_objects_release(&objects);
-	return rc;
+	return rc == GT_EFORMAT ? gt_zip_hint_repair(&ckpt->map, err) : rc;
 }
 
 const struct gt_ckpt_format gt_format_torch_zip = {

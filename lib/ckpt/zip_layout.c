@@ -12,7 +12,8 @@ enum {
 	NAME_MAX_BYTES = 65535,
 	FLAG_DESCRIPTOR = 8, /* CRC and sizes follow the bytes */
 	ID_ZIP64 = 1,
-	SCAN_BYTES = 1 << 20
+	SCAN_BYTES = 1 << 20,
+	TAIL_BYTES = 16 << 20 /* an edit appends a pickle and a directory: some MiB at most */
 };
 
 /* What a local header says. */
@@ -194,15 +195,16 @@ static bool is_archive(const struct gt_mapping *map, uint64_t size)
 }
 
 bool gt_zip_earlier(
-    const struct gt_mapping *map, uint64_t below, uint64_t reach, uint64_t *out_size)
+    const struct gt_mapping *map, uint64_t *below, uint64_t reach, uint64_t *out_size)
 {
-	uint64_t lowest = below > reach ? below - reach : 0, held = below;
+	uint64_t lowest = *below > reach ? *below - reach : 0, start = *below, held;
 
 	if (map->size < END_BYTES)
 		return false;
-	if (below > map->size - END_BYTES + 1)
-		below = map->size - END_BYTES + 1;
-	for (uint64_t at = below; at-- > lowest;) {
+	if (start > map->size - END_BYTES + 1)
+		start = map->size - END_BYTES + 1;
+	held = start;
+	for (uint64_t at = start; at-- > lowest;) {
 		const unsigned char *p = map->data + at;
 		uint64_t size;
 
@@ -213,10 +215,22 @@ bool gt_zip_earlier(
 		if (p[0] != 'P' || memcmp(p, "PK\5\6", 4))
 			continue;
 		size = at + END_BYTES + gt_get_le(p + 20, 2);
-		if (size <= map->size && is_archive(map, size)) {
-			*out_size = size;
-			return true;
-		}
+		if (size > map->size || !is_archive(map, size))
+			continue;
+		*out_size = size;
+		*below = at;
+		return true;
 	}
 	return false;
+}
+
+int gt_zip_hint_repair(const struct gt_mapping *map, struct gt_err *err)
+{
+	uint64_t below = map->size, size = map->size;
+
+	while (size == map->size)
+		if (!gt_zip_earlier(map, &below, TAIL_BYTES, &size))
+			return err->code;
+	return gt_err_hint(err,
+	    "an edit of it was interrupted: `gtrain ckpt verify --repair` puts back what was before");
 }

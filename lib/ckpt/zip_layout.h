@@ -7,8 +7,9 @@
 /* A record where it lies: its local header, which repeats the directory's entry, and its bytes. */
 struct gt_zip_place {
 	const struct gt_zip_record *record;
-	uint64_t start, data, end; /* of the header; of the bytes; behind them and their descriptor */
-	char wrong[160];           /* how the header disagrees with the directory; "": it does not */
+	uint64_t start, data,
+	    end;         /* of the header; of the bytes; behind them and their descriptor */
+	char wrong[160]; /* how the header disagrees with the directory; "": it does not */
 };
 
 /*
@@ -26,10 +27,15 @@ int gt_zip_dead_bytes(const struct gt_zip *zip, uint64_t *out, struct gt_err *er
 
 /*
  * Where the file would have to be cut to be the archive that it was before something was appended:
- * the last end record below `below` (at most `reach` bytes away) whose directory can be read.
- * False when there is none. Records are not checked.
+ * the last end record before byte *below (at most `reach` bytes before) whose directory can be
+ * read. *below gets where it stands, to go on from there. False when there is none. Records are not
+ * checked.
  */
 bool gt_zip_earlier(
-    const struct gt_mapping *map, uint64_t below, uint64_t reach, uint64_t *out_size);
+    const struct gt_mapping *map, uint64_t *below, uint64_t reach, uint64_t *out_size);
+
+/* To an error of opening a damaged archive add the hint that it can be mended, if an earlier state
+ * of it stands in its last 16 MiB. Returns err->code. */
+int gt_zip_hint_repair(const struct gt_mapping *map, struct gt_err *err);
 
 #endif

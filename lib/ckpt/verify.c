@@ -1,0 +1,167 @@
+/* verify.c - whether a checkpoint is sound. */
+#include "lib/ckpt/verify.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/format.h"
+#include "lib/ckpt/inventory.h"
+#include "lib/ckpt/stats.h"
+#include "lib/ckpt/verify_inside.h"
+
+enum { LEGACY_PICKLES = 5 };
+
+/* ---- findings ---- */
+
+int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *hint,
+    struct gt_err *err, const char *format, ...)
+{
+	struct gt_finding *f;
+	char text[1024];
+	va_list ap;
+
+	if (gt_grow(&v->findings, v->finding_count, &v->finding_room, sizeof(*f), err))
+		return GT_ENOMEM;
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	f = &v->findings[v->finding_count];
+	*f = (struct gt_finding){ kind, gt_arena_strdup(&v->arena, text, err),
+		gt_arena_strdup(&v->arena, hint, err) };
+	if (!f->text || !f->hint)
+		return GT_ENOMEM;
+	v->finding_count++;
+	v->kinds[kind]++;
+	return 0;
+}
+
+int gt_verify_absorb(struct gt_verify *v, const struct gt_err *found, struct gt_err *err)
+{
+	if (found->code == GT_EFORMAT || found->code == GT_EINVAL)
+		return gt_verify_find(v, GT_FINDING_DAMAGE, found->hint, err, "%s", found->text);
+	if (found->code == GT_ENOTSUP)
+		return gt_verify_find(v, GT_FINDING_NOTE, found->hint, err, "%s", found->text);
+	*err = *found;
+	return found->code;
+}
+
+/* ---- tensors ---- */
+
+static int judge_numbers(struct gt_verify *v, const struct gt_inventory *inventory,
+    const struct gt_stats *stats, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < inventory->tensor_count && !rc; i++) {
+		const struct gt_stats *s = &stats[i];
+
+		if (s->nan || s->inf)
+			rc = gt_verify_find(v, GT_FINDING_NUMBER, "", err,
+			    "tensor '%.200s' holds %llu NaN and %llu Inf among %llu elements",
+			    inventory->tensors[i].key, (unsigned long long)s->nan,
+			    (unsigned long long)s->inf, (unsigned long long)s->count);
+	}
+	return rc;
+}
+
+/* A record whose sum is wrong has been told of: its numbers may still be looked at. */
+static void trust(const struct gt_inventory *inventory)
+{
+	for (size_t i = 0; i < inventory->tensor_count; i++)
+		atomic_store(&inventory->tensors[i].value->tensor.storage->checked, true);
+}
+
+static int check_tensors(
+    struct gt_verify *v, struct gt_ckpt *ckpt, size_t threads, struct gt_err *err)
+{
+	const struct gt_tree_tensor **tensors = NULL;
+	struct gt_inventory inventory = { 0 };
+	struct gt_err found = GT_ERR_INIT;
+	struct gt_stats *stats = NULL;
+	int rc = gt_inventory_make(&inventory, gt_ckpt_root(ckpt), err);
+
+	if (!rc) {
+		tensors = gt_calloc(inventory.tensor_count, sizeof(*tensors), err);
+		stats = gt_calloc(inventory.tensor_count, sizeof(*stats), err);
+		rc = tensors && stats ? 0 : GT_ENOMEM;
+	}
+	for (size_t i = 0; i < inventory.tensor_count && !rc; i++)
+		tensors[i] = &inventory.tensors[i].value->tensor;
+	if (!rc && v->records)
+		trust(&inventory);
+	if (!rc) {
+		v->tensors = inventory.tensor_count;
+		rc = gt_stats_of(stats, tensors, inventory.tensor_count, threads, &found);
+		rc = rc ? gt_verify_absorb(v, &found, err)
+		        : judge_numbers(v, &inventory, stats, err);
+	}
+	free(stats);
+	free(tensors);
+	gt_inventory_release(&inventory);
+	return rc;
+}
+
+/* ---- the whole ---- */
+
+static int read_legacy(struct gt_verify *v, const struct gt_mapping *map, struct gt_err *err)
+{
+	static const char *const names[LEGACY_PICKLES] = { "the first pickle", "the second pickle",
+		"the third pickle", "the fourth pickle", "the fifth pickle" };
+	size_t at = 0, used = 1;
+	int rc = 0;
+
+	for (int i = 0; i < LEGACY_PICKLES && !rc && used && at < map->size; i++) {
+		rc = gt_verify_pickle(v, map->data + at, map->size - at, names[i], &used, err);
+		at += used;
+	}
+	return rc;
+}
+
+static int look(
+    struct gt_verify *v, const struct gt_mapping *map, size_t threads, struct gt_err *err)
+{
+	v->file_bytes = map->size;
+	if (map->size >= 4 && !memcmp(map->data, "PK\3\4", 4))
+		return gt_verify_zip(v, map, threads, err);
+	if (map->size >= 2 && map->data[0] == 0x80 && map->data[1] <= 5)
+		return read_legacy(v, map, err);
+	return 0;
+}
+
+int gt_verify(struct gt_verify *out, const char *path, size_t threads, struct gt_err *err)
+{
+	struct gt_err found = GT_ERR_INIT;
+	struct gt_ckpt *ckpt = NULL;
+	struct gt_mapping map;
+	int rc;
+
+	*out = (struct gt_verify){ .format = "" };
+	rc = gt_map(&map, path, err);
+	if (rc)
+		return rc;
+	rc = gt_ckpt_open(&ckpt, path, &found);
+	rc = rc ? gt_verify_absorb(out, &found, err) : 0;
+	if (ckpt)
+		out->format = gt_ckpt_format(ckpt);
+	if (!rc)
+		rc = look(out, &map, threads, err);
+	if (!rc)
+		rc = gt_verify_globals(out, err);
+	if (!rc && ckpt)
+		rc = check_tensors(out, ckpt, threads, err);
+	gt_ckpt_close(ckpt);
+	gt_unmap(&map);
+	if (rc)
+		gt_verify_release(out);
+	return rc;
+}
+
+void gt_verify_release(struct gt_verify *v)
+{
+	free(v->findings);
+	free(v->globals);
+	gt_arena_release(&v->arena);
+	*v = (struct gt_verify){ .format = "" };
+}

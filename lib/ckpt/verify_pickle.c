@@ -1,0 +1,229 @@
+/* verify_pickle.c - what pickles name, those inside strings of pickles included. */
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/globals.h"
+#include "lib/ckpt/pickle.h"
+#include "lib/ckpt/tree.h"
+#include "lib/ckpt/verify_inside.h"
+
+enum { MAX_NESTING = 4, STRING_MAX_BYTES = 1 << 20, PROTO = 0x80 };
+
+/* A pickle being looked through, and the strings of it that have been. */
+struct scan {
+	struct gt_verify *v;
+	struct gt_arena arena;
+	const char *where;
+	int nesting;
+	void *seen; /* tsearch(): the bytes of strings */
+	struct gt_err *err;
+};
+
+static int scan_pickle(struct gt_verify *v, const unsigned char *bytes, size_t size,
+    const char *where, int nesting, size_t *used, struct gt_err *err);
+
+/* ---- as data alone ---- */
+
+/* What the format keeps elsewhere matters not; a class that comes so is still a class. */
+static int persistent(void *self, struct gt_tree *id, struct gt_tree **out, struct gt_err *err)
+{
+	struct scan *s = self;
+
+	if (gt_tree_is_seq(id) && id->seq.count > 1 &&
+	    id->seq.items[1].value->kind == GT_TREE_OPAQUE &&
+	    gt_tree_is_string(id->seq.items[0].value, "module")) {
+		*out = id->seq.items[1].value;
+		return 0;
+	}
+	*out = gt_tree_opaque(&s->arena, "(elsewhere)", err);
+	if (*out)
+		(*out)->opaque.args = gt_tree_new(&s->arena, GT_TREE_TUPLE, err);
+	return *out && (*out)->opaque.args ? 0 : GT_ENOMEM;
+}
+
+static int keep_globals(struct scan *s, const struct gt_pickle_globals *globals, struct gt_err *err)
+{
+	struct gt_verify *v = s->v;
+
+	for (size_t i = 0; i < globals->count; i++) {
+		const struct gt_pickle_global *g = &globals->items[i];
+		const char *name = gt_arena_strdup(&v->arena, g->name, err);
+		enum gt_global_verdict verdict = gt_global_judge(g->name);
+
+		if (!name || gt_grow(&v->globals, v->global_count, &v->global_room,
+		                 sizeof(*v->globals), err))
+			return GT_ENOMEM;
+		v->globals[v->global_count++] = (struct gt_verify_global){ .name = name,
+			.where = s->where,
+			.at = g->at,
+			.count = !g->called,
+			.called = g->called,
+			.allowed = verdict == GT_GLOBAL_ALLOWED,
+			.dangerous = verdict == GT_GLOBAL_DANGEROUS };
+	}
+	return 0;
+}
+
+/* ---- strings ---- */
+
+static int compare_pointers(const void *a, const void *b)
+{
+	return ((uintptr_t)a > (uintptr_t)b) - ((uintptr_t)a < (uintptr_t)b);
+}
+
+/* Whether these bytes, read as a pickle, would do something: a pickle by its first byte names a
+ * global, others call one. */
+static int scan_string(struct scan *s, const struct gt_tree *node)
+{
+	const unsigned char *bytes = (const unsigned char *)node->string.bytes;
+	size_t size = node->string.length, used;
+	const char *where;
+	struct gt_arena *arena = &s->v->arena;
+
+	if (size < 4 || s->nesting == MAX_NESTING || tfind(bytes, &s->seen, compare_pointers))
+		return 0;
+	if (!tsearch(bytes, &s->seen, compare_pointers))
+		return gt_err_set(s->err, GT_ENOMEM, "out of memory: an index of strings");
+	where = s->where;
+	if (!strstr(where, ", in a string")) {
+		size_t n = strlen(where);
+		char *longer = gt_arena_alloc(arena, n + sizeof(", in a string of it"), s->err);
+
+		if (!longer)
+			return GT_ENOMEM;
+		memcpy(longer, where, n);
+		memcpy(longer + n, ", in a string of it", sizeof(", in a string of it"));
+		where = longer;
+	}
+	return scan_pickle(s->v, bytes, size < STRING_MAX_BYTES ? size : STRING_MAX_BYTES, where,
+	    s->nesting + 1, &used, s->err);
+}
+
+static int walk(struct scan *s, const struct gt_tree *node)
+{
+	const struct gt_tree *parts[3];
+	int rc = 0;
+
+	if (!node)
+		return 0;
+	if (node->kind == GT_TREE_STRING)
+		return scan_string(s, node);
+	if (gt_tree_is_seq(node)) {
+		for (size_t i = 0; i < node->seq.count && !rc; i++) {
+			rc = walk(s, node->seq.items[i].key);
+			if (!rc)
+				rc = walk(s, node->seq.items[i].value);
+		}
+		return rc ? rc : walk(s, node->seq.attributes);
+	}
+	if (node->kind != GT_TREE_OPAQUE)
+		return 0;
+	parts[0] = node->opaque.args;
+	parts[1] = node->opaque.items;
+	parts[2] = node->opaque.state;
+	for (int i = 0; i < 3 && !rc; i++)
+		rc = walk(s, parts[i]);
+	return rc;
+}
+
+static void keep(void *node)
+{
+	(void)node;
+}
+
+/* ---- one pickle ---- */
+
+static bool is_meant(
+    const struct gt_pickle_globals *globals, const unsigned char *bytes, int nesting)
+{
+	bool called = false;
+
+	for (size_t i = 0; i < globals->count; i++)
+		called |= globals->items[i].called;
+	return !nesting || called || (bytes[0] == PROTO && globals->count);
+}
+
+static int scan_pickle(struct gt_verify *v, const unsigned char *bytes, size_t size,
+    const char *where, int nesting, size_t *used, struct gt_err *err)
+{
+	struct gt_pickle_globals globals = { 0 };
+	struct scan s = { .v = v, .where = where, .nesting = nesting, .err = err };
+	struct gt_pickle_hooks hooks = {
+		.self = &s, .globals = &globals, .persistent = persistent
+	};
+	struct gt_tree *root;
+	struct gt_err found = GT_ERR_INIT;
+	int rc = 0;
+
+	*used = 0;
+	if (gt_pickle_read(&root, &s.arena, bytes, size, used, &hooks, &found)) {
+		*used = 0;
+		rc = found.code == GT_ENOMEM ? GT_ENOMEM : 0;
+		if (rc)
+			*err = found;
+	} else {
+		rc = walk(&s, root);
+	}
+	if (!rc && is_meant(&globals, bytes, nesting))
+		rc = keep_globals(&s, &globals, err);
+	tdestroy(s.seen, keep);
+	free(globals.items);
+	gt_arena_release(&s.arena);
+	return rc;
+}
+
+int gt_verify_pickle(struct gt_verify *v, const unsigned char *bytes, size_t size,
+    const char *where, size_t *used, struct gt_err *err)
+{
+	return scan_pickle(v, bytes, size, where, 0, used, err);
+}
+
+/* ---- all of them ---- */
+
+static int compare_globals(const void *a, const void *b)
+{
+	const struct gt_verify_global *x = a, *y = b;
+	int order = strcmp(x->where, y->where);
+
+	order = order ? order : strcmp(x->name, y->name);
+	return order ? order : (x->at > y->at) - (x->at < y->at);
+}
+
+static int tell(struct gt_verify *v, const struct gt_verify_global *g, struct gt_err *err)
+{
+	if (g->dangerous)
+		return gt_verify_find(v, GT_FINDING_GLOBAL,
+		    "do not load this file in Python unless you know why it is there", err,
+		    "%s at byte %zu %s '%s', which can run code or open files", g->where, g->at,
+		    g->called ? "calls" : "names", g->name);
+	return gt_verify_find(v, GT_FINDING_GLOBAL,
+	    "torch.load() would import it: load such files from people you trust alone", err,
+	    "%s at byte %zu %s '%s', which weights_only=True refuses", g->where, g->at,
+	    g->called ? "calls" : "names", g->name);
+}
+
+int gt_verify_globals(struct gt_verify *v, struct gt_err *err)
+{
+	size_t kept = 0;
+	int rc = 0;
+
+	if (v->global_count)
+		qsort(v->globals, v->global_count, sizeof(*v->globals), compare_globals);
+	for (size_t i = 0; i < v->global_count; i++) {
+		struct gt_verify_global *g = &v->globals[i];
+		struct gt_verify_global *last = kept ? &v->globals[kept - 1] : NULL;
+
+		if (last && !strcmp(last->name, g->name) && !strcmp(last->where, g->where)) {
+			last->count += g->count;
+			last->called |= g->called;
+		} else {
+			v->globals[kept++] = *g;
+		}
+	}
+	v->global_count = kept;
+	for (size_t i = 0; i < kept && !rc; i++)
+		if (!v->globals[i].allowed)
+			rc = tell(v, &v->globals[i], err);
+	return rc;
+}

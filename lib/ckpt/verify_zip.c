@@ -1,0 +1,255 @@
+/* verify_zip.c - every record of a zip archive: where it lies, what it says, its checksum. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/crc.h"
+#include "lib/ckpt/crew.h"
+#include "lib/ckpt/verify_inside.h"
+#include "lib/ckpt/zip_layout.h"
+
+/* ---- checksums ---- */
+
+enum { PIECE_BYTES = 4 << 20, FORGET_BYTES = 1 << 20, STORED = 0 };
+
+struct piece {
+	size_t record;
+	uint64_t at, size;
+	uint32_t crc;
+};
+
+struct checker {
+	struct gt_zip *zip;
+	struct gt_arena *arena;
+	struct gt_zip_place *places; /* [zip->count] */
+	struct piece *pieces;
+	size_t count;
+};
+
+static int check_piece(void *self, size_t task, struct gt_err *err)
+{
+	struct checker *c = self;
+	struct piece *p = &c->pieces[task];
+	const struct gt_mapping *map = c->zip->map;
+	uint64_t start = c->places[p->record].data + p->at;
+
+	(void)err;
+	for (uint64_t done = 0; done < p->size;) {
+		size_t n = p->size - done < FORGET_BYTES ? p->size - done : FORGET_BYTES;
+
+		p->crc = gt_crc32(p->crc, map->data + start + done, n);
+		gt_map_forget(map, start + done, n);
+		done += n;
+	}
+	return 0;
+}
+
+/* Records without a CRC (0) and those that have to be unpacked are no work for pieces. */
+static bool has_pieces(const struct gt_zip_record *r)
+{
+	return r->method == STORED && r->crc;
+}
+
+static int plan(struct checker *c, struct gt_err *err)
+{
+	size_t k = 0;
+	int rc = 0;
+
+	c->places = gt_calloc(c->zip->count, sizeof(*c->places), err);
+	if (!c->places)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < c->zip->count && !rc; i++) {
+		const struct gt_zip_record *r = &c->zip->records[i];
+
+		rc = gt_zip_look(c->zip, r, &c->places[i], err);
+		if (has_pieces(r))
+			c->count += (r->packed + PIECE_BYTES - 1) / PIECE_BYTES;
+	}
+	if (!rc)
+		c->pieces = gt_calloc(c->count, sizeof(*c->pieces), err);
+	if (rc || !c->pieces)
+		return rc ? rc : GT_ENOMEM;
+	for (size_t i = 0; i < c->zip->count; i++) {
+		const struct gt_zip_record *r = &c->zip->records[i];
+
+		for (uint64_t at = 0; has_pieces(r) && at < r->packed; at += PIECE_BYTES)
+			c->pieces[k++] = (struct piece){ i, at,
+				r->packed - at < PIECE_BYTES ? r->packed - at : PIECE_BYTES, 0 };
+	}
+	return 0;
+}
+
+static int damaged(
+    const struct gt_zip_record *r, const char *how, bool *bad, size_t i, struct gt_err *err)
+{
+	if (!bad)
+		return gt_err_set(err, GT_EFORMAT, "record '%s' %s", r->name, how);
+	bad[i] = true;
+	return 0;
+}
+
+/* The pieces of record i, the first of which is *k; which moves on. */
+static int join(struct checker *c, size_t i, size_t *k, bool *bad, struct gt_err *err)
+{
+	const struct gt_zip_record *r = &c->zip->records[i];
+	const unsigned char *bytes;
+	uint32_t crc = 0;
+
+	if (r->method != STORED)
+		return gt_zip_open_record(c->zip, r, c->arena, &bytes, err)
+		           ? damaged(r, "does not unpack", bad, i, err)
+		           : 0;
+	for (; *k < c->count && c->pieces[*k].record == i; ++*k)
+		crc = gt_crc32_join(crc, c->pieces[*k].crc, c->pieces[*k].size);
+	if (r->packed != r->size)
+		return damaged(r, "has two sizes", bad, i, err);
+	return r->crc && crc != r->crc ? damaged(r, "differs from its CRC-32", bad, i, err) : 0;
+}
+
+int gt_zip_check_records(struct gt_zip *zip, struct gt_arena *arena, size_t threads, bool *bad,
+    uint64_t *checked_bytes, struct gt_err *err)
+{
+	struct checker c = { .zip = zip, .arena = arena };
+	int rc = plan(&c, err);
+
+	*checked_bytes = 0;
+	if (!rc)
+		rc = gt_crew_run(gt_crew_size(threads), c.count, check_piece, &c, err);
+	for (size_t i = 0, k = 0; i < zip->count && !rc; i++) {
+		rc = join(&c, i, &k, bad, err);
+		*checked_bytes += zip->records[i].crc ? zip->records[i].size : 0;
+	}
+	free(c.pieces);
+	free(c.places);
+	return rc;
+}
+
+/* ---- where records lie ---- */
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct gt_zip_place *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+static int find_overlaps(struct gt_verify *v, const struct gt_zip *zip, struct gt_zip_place *places,
+    size_t count, struct gt_err *err)
+{
+	const struct gt_zip_place *last = NULL;
+	int rc = 0;
+
+	qsort(places, count, sizeof(*places), compare_places);
+	for (size_t i = 0; i < count && !rc; i++) {
+		const struct gt_zip_place *p = &places[i];
+
+		if (last && p->start < last->end)
+			rc = gt_verify_find(v, GT_FINDING_DAMAGE, "", err,
+			    "records '%s' and '%s' overlap at byte %llu", last->record->name,
+			    p->record->name, (unsigned long long)p->start);
+		if (!rc && p->start < zip->directory + zip->directory_bytes &&
+		    p->end > zip->directory)
+			rc = gt_verify_find(v, GT_FINDING_DAMAGE, "", err,
+			    "record '%s' overlaps the directory at byte %llu", p->record->name,
+			    (unsigned long long)zip->directory);
+		if (!last || p->end > last->end)
+			last = p;
+	}
+	return rc;
+}
+
+/* Every local header. *sound tells whether all records can be found at all. */
+static int look_at_places(
+    struct gt_verify *v, const struct gt_zip *zip, bool *sound, struct gt_err *err)
+{
+	struct gt_zip_place *places = gt_calloc(zip->count, sizeof(*places), err);
+	struct gt_err found = GT_ERR_INIT;
+	size_t count = 0;
+	int rc = places ? 0 : GT_ENOMEM;
+
+	for (size_t i = 0; i < zip->count && !rc; i++) {
+		struct gt_zip_place *p = &places[count];
+
+		if (gt_zip_look(zip, &zip->records[i], p, &found)) {
+			*sound = false;
+			rc = gt_verify_absorb(v, &found, err);
+			continue;
+		}
+		count++;
+		if (p->wrong[0])
+			rc = gt_verify_find(v, GT_FINDING_DAMAGE,
+			    "readers that trust one of the two see another file than those that "
+			    "trust the other",
+			    err, "the header of record '%s' disagrees with the directory: %s",
+			    zip->records[i].name, p->wrong);
+	}
+	if (!rc)
+		rc = find_overlaps(v, zip, places, count, err);
+	free(places);
+	return rc;
+}
+
+/* ---- what is in them ---- */
+
+static bool is_pickle(const char *name)
+{
+	size_t n = strlen(name);
+
+	return n > 4 && !strcmp(name + n - 4, ".pkl");
+}
+
+static int read_pickles(struct gt_verify *v, struct gt_zip *zip, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < zip->count && !rc; i++) {
+		const struct gt_zip_record *r = &zip->records[i];
+		struct gt_storage s = { 0 };
+		size_t used;
+
+		/* A wrong checksum is found elsewhere; what it names is told all the same. */
+		if (!is_pickle(r->name) || gt_zip_storage(zip, r, &v->arena, &s, GT_ERR_IGNORED))
+			continue;
+		rc = gt_verify_pickle(v, s.bytes, s.size_bytes, r->name, &used, err);
+	}
+	return rc;
+}
+
+static int check_sums(struct gt_verify *v, struct gt_zip *zip, size_t threads, struct gt_err *err)
+{
+	bool *bad = gt_calloc(zip->count, sizeof(*bad), err);
+	size_t silent = 0;
+	int rc = bad ? gt_zip_check_records(zip, &v->arena, threads, bad, &v->checked_bytes, err)
+	             : GT_ENOMEM;
+
+	for (size_t i = 0; i < zip->count && !rc; i++) {
+		silent += !zip->records[i].crc && zip->records[i].size;
+		if (bad[i])
+			rc = gt_verify_find(v, GT_FINDING_DAMAGE, "copy or download the file again",
+			    err, "record '%s' is damaged: it differs from its CRC-32",
+			    zip->records[i].name);
+	}
+	if (!rc && silent)
+		rc = gt_verify_find(v, GT_FINDING_NOTE, "", err,
+		    "%zu record%s no CRC-32 to compare with", silent,
+		    silent == 1 ? " has" : "s have");
+	free(bad);
+	return rc;
+}
+
+int gt_verify_zip(
+    struct gt_verify *v, const struct gt_mapping *map, size_t threads, struct gt_err *err)
+{
+	struct gt_zip zip;
+	bool sound = true;
+	int rc;
+
+	if (gt_zip_read(&zip, map, &v->arena, GT_ERR_IGNORED))
+		return 0; /* opening the file says why */
+	v->records = zip.count;
+	rc = look_at_places(v, &zip, &sound, err);
+	if (!rc && sound)
+		rc = check_sums(v, &zip, threads, err);
+	if (!rc && sound)
+		rc = gt_zip_dead_bytes(&zip, &v->dead_bytes, err);
+	return rc ? rc : read_pickles(v, &zip, err);
+}
