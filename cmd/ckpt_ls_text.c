@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "cmd/ckpt_ls.h"
+#include "cmd/ckpt_value.h"
 #include "cmd/table_out.h"
 #include "lib/base/text.h"
 
 enum {
-	DIMS_SIZE = 32 * 22,
 	NOTE_SIZE = 1024,
 	VALUE_SIZE = 72,
 	VALUES_SHOWN = 20, /* without --all */
@@ -19,23 +19,13 @@ enum {
 
 /* ---- tensors ---- */
 
-static void print_dims(char out[DIMS_SIZE], const int64_t *dims, int n)
-{
-	size_t at = (size_t)snprintf(out, DIMS_SIZE, "[");
-
-	for (int i = 0; i < n; i++)
-		at += (size_t)snprintf(
-		    out + at, DIMS_SIZE - at, "%s%" PRId64, i ? ", " : "", dims[i]);
-	snprintf(out + at, DIMS_SIZE - at, "]");
-}
-
 /* What is unusual about the way it lies in its storage. */
 static void print_note(
     char out[NOTE_SIZE], const struct gt_inventory *v, const struct gt_inventory_row *row)
 {
 	const struct gt_tree_tensor *t = &row->value->tensor;
 	const struct gt_inventory_row *first = &v->tensors[row->first];
-	char size[GT_TEXT_SIZE], stride[DIMS_SIZE];
+	char size[GT_TEXT_SIZE], stride[GT_CKPT_DIMS_SIZE];
 	size_t at = 0;
 
 	out[0] = '\0';
@@ -50,7 +40,7 @@ static void print_note(
 		    gt_text_bytes(size, t->storage->size_bytes), t->offset);
 	if (row->contiguous)
 		return;
-	print_dims(stride, t->stride, t->ndim);
+	gt_ckpt_print_dims(stride, t->stride, t->ndim);
 	snprintf(out + at, NOTE_SIZE - at, "%sstride %.300s", row->partial ? ", " : "", stride);
 }
 
@@ -78,13 +68,13 @@ static void tensor_row(struct gt_table *table, const struct gt_ckpt_listing *l, 
 {
 	const struct gt_inventory_row *row = &l->inventory.tensors[i];
 	const struct gt_tree_tensor *t = &row->value->tensor;
-	char shape[DIMS_SIZE], bytes[GT_TEXT_SIZE], note[NOTE_SIZE];
+	char shape[GT_CKPT_DIMS_SIZE], bytes[GT_TEXT_SIZE], note[NOTE_SIZE];
 	char stats[STATS_COLUMNS][GT_TEXT_SIZE];
 	const char *cells[GT_TABLE_COLUMNS] = { *row->key ? row->key : "(the file)",
 		gt_dtype_name(t->dtype), shape, t->storage->location, bytes };
 	size_t n = PLAIN_COLUMNS;
 
-	print_dims(shape, t->shape, t->ndim);
+	gt_ckpt_print_dims(shape, t->shape, t->ndim);
 	gt_text_bytes(bytes, row->bytes);
 	print_note(note, &l->inventory, row);
 	if (l->stats) {
@@ -117,67 +107,6 @@ static void print_tensors(FILE *out, const struct gt_ckpt_listing *l)
 
 /* ---- other values ---- */
 
-static size_t print_value(char *out, size_t room, const struct gt_tree *node);
-
-static size_t print_list(char *out, size_t room, const struct gt_tree *node)
-{
-	bool tuple = node->kind == GT_TREE_TUPLE;
-	size_t at = (size_t)snprintf(out, room, tuple ? "(" : "["), i = 0;
-
-	for (; i < node->seq.count && at + 24 < room; i++) {
-		at += (size_t)snprintf(out + at, room - at, i ? ", " : "");
-		at += print_value(out + at, room - at - 20, node->seq.items[i].value);
-	}
-	if (i < node->seq.count)
-		at += (size_t)snprintf(out + at, room - at, ", ... %zu", node->seq.count);
-	at += (size_t)snprintf(out + at, room - at, tuple ? ")" : "]");
-	return at;
-}
-
-/* A string in quotes, cut between characters where it is long. */
-static size_t print_string(char *out, size_t room, const struct gt_tree *node)
-{
-	size_t n = strlen(node->string.bytes), most = room > 8 ? room - 8 : 0;
-
-	if (n <= most)
-		return (size_t)snprintf(out, room, "'%s'", node->string.bytes);
-	while (most && (node->string.bytes[most] & 0xc0) == 0x80)
-		most--;
-	return (size_t)snprintf(out, room, "'%.*s...'", (int)most, node->string.bytes);
-}
-
-/* As Python would show it; returns how many bytes were written. */
-static size_t print_value(char *out, size_t room, const struct gt_tree *node)
-{
-	size_t n;
-
-	switch (node->kind) {
-	case GT_TREE_BOOL:
-		n = (size_t)snprintf(out, room, node->boolean ? "True" : "False");
-		break;
-	case GT_TREE_INT:
-		n = (size_t)snprintf(out, room, "%" PRId64, node->integer);
-		break;
-	case GT_TREE_FLOAT:
-		n = (size_t)snprintf(out, room, "%.9g", node->real);
-		break;
-	case GT_TREE_STRING:
-		n = print_string(out, room, node);
-		break;
-	case GT_TREE_LIST:
-	case GT_TREE_TUPLE:
-		n = print_list(out, room, node);
-		break;
-	case GT_TREE_OPAQUE:
-		n = (size_t)snprintf(out, room, "%s%s", node->opaque.class_name,
-		    node->opaque.args ? " (an object, not loaded)" : "");
-		break;
-	default:
-		n = (size_t)snprintf(out, room, "None");
-	}
-	return n < room ? n : room - 1;
-}
-
 static void print_values(FILE *out, const struct gt_ckpt_listing *l)
 {
 	const struct gt_inventory *v = &l->inventory;
@@ -191,7 +120,7 @@ static void print_values(FILE *out, const struct gt_ckpt_listing *l)
 			const char *key = v->values[i].key;
 			const char *cells[] = { *key ? key : "(the file)", value };
 
-			print_value(value,
+			gt_ckpt_print_value(value,
 			    v->values[i].value->kind == GT_TREE_OPAQUE ? sizeof(value) : VALUE_SIZE,
 			    v->values[i].value);
 			gt_table_row(&table, cells, 2);

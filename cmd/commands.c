@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cmd/bench_options.h"
+#include "cmd/ckpt_diff.h"
 #include "cmd/ckpt_ls.h"
 #include "cmd/ckpt_verify.h"
 #include "cmd/cmd.h"
@@ -28,6 +29,8 @@ static const struct gt_cmd commands[] = {
 	    gt_cmd_ckpt_ls_options, gt_cmd_ckpt_ls, false },
 	{ "ckpt verify", "FILE [OPTIONS]", "check structure, checksums, globals, NaN and Inf", 1,
 	    gt_cmd_ckpt_verify_options, gt_cmd_ckpt_verify, false },
+	{ "ckpt diff", "A B [OPTIONS]", "compare two checkpoints of any formats", 2,
+	    gt_cmd_ckpt_diff_options, gt_cmd_ckpt_diff, false },
 	{ "help", "[OPTIONS] [COMMAND]", "help on a command", 2,
 	    gt_cmd_help_options, gt_cmd_help, false },
 	{ 0 }

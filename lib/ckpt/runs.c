@@ -150,6 +150,28 @@ static void widen_f16(const unsigned char *p, size_t n, double *out)
 	}
 }
 
+/* uint64 goes beyond int64_t and, but for rounding, not beyond a double. */
+static uint64_t load_u64(const struct gt_runs *r, const void *run, size_t i)
+{
+	uint64_t x;
+
+	memcpy(&x, (const unsigned char *)run + 8 * i, 8);
+	return r->t->storage->swapped ? __builtin_bswap64(x) : x;
+}
+
+static int read_integers_as_real(
+    const struct gt_runs *r, const void *run, size_t n, double *out, struct gt_err *err)
+{
+	int64_t whole[GT_RUN];
+	int rc = 0;
+
+	if (r->t->dtype != GT_U64)
+		rc = read_as(r, r->t->dtype, run, n, GT_I64, whole, err);
+	for (size_t i = 0; i < n && !rc; i++)
+		out[i] = r->t->dtype == GT_U64 ? (double)load_u64(r, run, i) : (double)whole[i];
+	return rc;
+}
+
 int gt_runs_real(
     const struct gt_runs *r, const void *run, size_t n, double *out, struct gt_err *err)
 {
@@ -157,6 +179,8 @@ int gt_runs_real(
 
 	if (dtype == GT_C64 || dtype == GT_C128)
 		return read_as(r, dtype == GT_C64 ? GT_F32 : GT_F64, run, 2 * n, GT_F64, out, err);
+	if (gt_run_kind(dtype) == GT_RUN_INTEGER)
+		return read_integers_as_real(r, run, n, out, err);
 	if (r->t->storage->swapped)
 		return read_as(r, dtype, run, n, GT_F64, out, err);
 	switch (dtype) {
@@ -177,7 +201,11 @@ int gt_runs_real(
 int gt_runs_integer(
     const struct gt_runs *r, const void *run, size_t n, int64_t *out, struct gt_err *err)
 {
-	return read_as(r, r->t->dtype, run, n, GT_I64, out, err);
+	if (r->t->dtype != GT_U64)
+		return read_as(r, r->t->dtype, run, n, GT_I64, out, err);
+	for (size_t i = 0; i < n; i++)
+		out[i] = (int64_t)(load_u64(r, run, i) ^ (uint64_t)1 << 63);
+	return 0;
 }
 
 /* ---- storage order ---- */

@@ -32,8 +32,9 @@ void gt_runs_begin(struct gt_runs *r, const struct gt_tree_tensor *t, uint64_t f
  * r->packed, until the next call. NULL with err set when the file cannot be read. */
 const void *gt_runs_next(struct gt_runs *r, size_t n, struct gt_err *err);
 
-/* Turn what gt_runs_next() gave into doubles, for GT_RUN_REAL and GT_RUN_COMPLEX (out has 2 n), or
- * into integers. GT_EINVAL for a uint64 beyond int64_t. */
+/* Turn what gt_runs_next() gave into doubles (of GT_RUN_COMPLEX out gets 2 n, of large integers the
+ * nearest), or that of GT_RUN_INTEGER into integers: of uint64 the value less 2^63, as that fits and
+ * keeps differences. */
 int gt_runs_real(
     const struct gt_runs *r, const void *run, size_t n, double *out, struct gt_err *err);
 int gt_runs_integer(
@@ -47,5 +48,12 @@ int gt_runs_integer(
  */
 void gt_tensor_in_storage_order(struct gt_tree_tensor *out, const struct gt_tree_tensor *t,
     int64_t dims[2 * GT_TREE_MAX_DIMS], uint64_t *repeats);
+
+/*
+ * Compare the storages of tensors with their CRC-32, each once, by threads: before any element is
+ * believed. Tensors marked in skip[count] (NULL: none) are left out. Errors: as gt_storage_check().
+ */
+int gt_storages_check(const struct gt_tree_tensor *const *tensors, const bool *skip, size_t count,
+    size_t threads, struct gt_err *err);
 
 #endif

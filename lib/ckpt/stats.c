@@ -170,24 +170,15 @@ static void add_block(struct moments *sum, double *x, size_t n)
 static int load(const struct job *j, const struct gt_runs *r, const void *run, size_t n, double *x,
     struct gt_err *err)
 {
-	int64_t whole[GT_RUN];
 	double parts[2 * GT_RUN];
 	int rc;
 
-	switch (j->kind) {
-	case GT_RUN_REAL:
+	if (j->kind != GT_RUN_COMPLEX)
 		return gt_runs_real(r, run, n, x, err);
-	case GT_RUN_COMPLEX:
-		rc = gt_runs_real(r, run, n, parts, err);
-		for (size_t i = 0; i < n && !rc; i++)
-			x[i] = hypot(parts[2 * i], parts[2 * i + 1]);
-		return rc;
-	default:
-		rc = gt_runs_integer(r, run, n, whole, err);
-		for (size_t i = 0; i < n && !rc; i++)
-			x[i] = (double)whole[i];
-		return rc;
-	}
+	rc = gt_runs_real(r, run, n, parts, err);
+	for (size_t i = 0; i < n && !rc; i++)
+		x[i] = hypot(parts[2 * i], parts[2 * i + 1]);
+	return rc;
 }
 
 static void forget(const struct job *j, uint64_t first, uint64_t n)
@@ -295,14 +286,6 @@ static int plan(struct survey *v, const struct gt_tree_tensor *const *tensors, s
 	return 0;
 }
 
-/* The storages that no tensor covers wholly, before any of their elements is believed. */
-static int check_storage(void *self, size_t task, struct gt_err *err)
-{
-	const struct job *j = &((struct survey *)self)->jobs[task];
-
-	return j->crc || !j->count ? 0 : gt_storage_check(j->t.storage, err);
-}
-
 static int compare_crc(const struct job *j, uint32_t crc, struct gt_err *err)
 {
 	struct gt_storage *s = j->t.storage;
@@ -349,15 +332,19 @@ int gt_stats_of(struct gt_stats *out, const struct gt_tree_tensor *const *tensor
     size_t threads, struct gt_err *err)
 {
 	struct survey v = { .count = count };
-	int rc = plan(&v, tensors, err);
+	bool *skip = gt_calloc(count, sizeof(*skip), err);
+	int rc = skip ? plan(&v, tensors, err) : GT_ENOMEM;
 
 	threads = gt_crew_size(threads);
+	for (size_t i = 0; i < count && !rc; i++)
+		skip[i] = v.jobs[i].crc || !v.jobs[i].count;
 	if (!rc)
-		rc = gt_crew_run(threads, v.count, check_storage, &v, err);
+		rc = gt_storages_check(tensors, skip, count, threads, err);
 	if (!rc)
 		rc = gt_crew_run(threads, v.piece_count, survey_piece, &v, err);
 	for (size_t i = 0; i < count && !rc; i++)
 		rc = sum_up(&v, i, &out[i], err);
+	free(skip);
 	free(v.pieces);
 	free(v.jobs);
 	return rc;

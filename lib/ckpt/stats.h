@@ -22,7 +22,7 @@ struct gt_stats {
  *
  * Memory: about 1 MiB per thread, whatever the tensors; mapped pages are given back when done.
  * Errors: GT_EFORMAT for a damaged storage; GT_ENOTSUP for a tensor whose strides visit its storage
- * more than a thousand times over; GT_EINVAL for a uint64 above 2^63 - 1.
+ * more than a thousand times over.
  * Source: Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
  * variances", Stanford STAN-CS-79-773, 1979.
  */

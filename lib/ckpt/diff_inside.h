@@ -1,0 +1,18 @@
+/* diff_inside.h - inside ckpt: the two halves of gt_diff_make(), names and numbers. */
+#ifndef GT_CKPT_DIFF_INSIDE_H
+#define GT_CKPT_DIFF_INSIDE_H
+
+#include "lib/ckpt/diff.h"
+
+/*
+ * Compare the elements of rows[count], which have both tensors, of one shape; sets differing,
+ * count, one_nan, max_abs, max_rel. Types that cannot be compared (a complex with a real one) are
+ * left at count 0. Storages are not checked.
+ */
+int gt_diff_numbers(
+    struct gt_diff_row *rows, size_t count, double tolerance, size_t threads, struct gt_err *err);
+
+/* Whether two values that are no tensors are the same. */
+bool gt_diff_same_value(const struct gt_tree *a, const struct gt_tree *b, double tolerance);
+
+#endif
