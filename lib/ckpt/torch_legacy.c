@@ -1,4 +1,5 @@
 /* torch_legacy.c - torch.save before 1.6: five pickles in a row, then the storages. */
+#include <stdio.h>
 #include <string.h>
 
 #include "lib/ckpt/bytes.h"
@@ -43,10 +44,14 @@ static int next_pickle(
 	return 0;
 }
 
-/* Any pickle of protocol 2 and up; whether it is torch's is told when it is opened. */
+/* Any pickle of protocol 2 and up; of 0 and 1 the magic number itself. Whether the former is torch's
+ * is told when it is opened. */
 static bool sniff(const struct gt_mapping *map)
 {
-	return map->size >= 2 && map->data[0] == 0x80 && map->data[1] <= 5;
+	static const char text[] = "L" MAGIC_DECIMAL "L\n.";
+
+	return (map->size >= 2 && map->data[0] == 0x80 && map->data[1] <= 5) ||
+	       (map->size >= sizeof(text) - 1 && !memcmp(map->data, text, sizeof(text) - 1));
 }
 
 static bool is_magic(const struct gt_tree *tree)
@@ -60,6 +65,14 @@ static bool is_magic(const struct gt_tree *tree)
 	return gt_tree_is_string(text, MAGIC) || gt_tree_is_string(text, MAGIC_DECIMAL);
 }
 
+/* A tensor in an ordinary pickle is a torch file of its own inside a byte string. */
+static bool has_tensors(const struct reader *r)
+{
+	static const char loader[] = "_load_from_bytes";
+
+	return memmem(r->ckpt->map.data, r->at, loader, sizeof(loader) - 1);
+}
+
 static int read_header(struct reader *r, struct gt_err *err)
 {
 	struct gt_tree *magic, *version, *system;
@@ -69,7 +82,8 @@ static int read_header(struct reader *r, struct gt_err *err)
 	if (rc)
 		return rc;
 	if (!is_magic(magic)) {
-		gt_err_set(err, GT_EFORMAT, "a pickle, but not one of torch.save");
+		gt_err_set(err, GT_EFORMAT, "a pickle%s, but not one of torch.save",
+		    has_tensors(r) ? " with tensors, by pickle.dump" : "");
 		return gt_err_hint(err, "load it in Python and write it with torch.save");
 	}
 	rc = next_pickle(r, NULL, &version, err);
@@ -84,36 +98,61 @@ static int read_header(struct reader *r, struct gt_err *err)
 	return rc;
 }
 
-static int read_storage(struct reader *r, const struct gt_tree *key, struct gt_err *err)
+static struct gt_torch_storage *storage_of(const struct reader *r, const struct gt_tree *key)
+{
+	return key->kind == GT_TREE_STRING ? gt_torch_storage_get(&r->objects, key->string.bytes)
+	                                   : NULL;
+}
+
+/* The file ends inside the i-th storage: what the pickle says of it and of those that follow tells
+ * how long the file was. */
+static int cut(const struct reader *r, const struct gt_tree *keys, size_t i, struct gt_err *err)
+{
+	uint64_t end = r->at;
+	char missing[64] = "";
+
+	for (size_t k = i; k < keys->seq.count; k++) {
+		const struct gt_torch_storage *s = storage_of(r, keys->seq.items[k].value);
+
+		if (!s || __builtin_add_overflow(end, s->bytes + 8, &end))
+			end = 0;
+	}
+	if (end > r->ckpt->map.size)
+		snprintf(missing, sizeof(missing), ", %llu bytes are missing",
+		    (unsigned long long)(end - r->ckpt->map.size));
+	gt_err_set(err, GT_EFORMAT,
+	    "the file is cut: it ends at byte %zu, in storage '%.80s', the %zu. of %zu%s",
+	    r->ckpt->map.size, storage_of(r, keys->seq.items[i].value)->base.key, i + 1,
+	    keys->seq.count, missing);
+	return gt_err_hint(err, "copy or download it again, and compare sizes");
+}
+
+/* The i-th storage: the count of its elements, then those. */
+static int read_storage(struct reader *r, const struct gt_tree *keys, size_t i, struct gt_err *err)
 {
 	const struct gt_mapping *map = &r->ckpt->map;
-	struct gt_torch_storage *s;
+	struct gt_torch_storage *s = storage_of(r, keys->seq.items[i].value);
 	unsigned char number[8];
 	uint64_t count, size;
 	int rc;
 
-	s = key->kind == GT_TREE_STRING ? gt_torch_storage_get(&r->objects, key->string.bytes)
-	                                : NULL;
 	if (!s)
-		return gt_err_set(err, GT_EFORMAT, "the file lists a storage that nothing uses");
-	if (map->size - r->at < 8)
 		return gt_err_set(err, GT_EFORMAT,
-		    "the file is cut: it ends at byte %zu, before storage '%.80s'", map->size,
-		    s->base.key);
-	if ((rc = gt_map_peek(map, r->at, number, sizeof(number), err)) < 0)
+		    "the file lists a storage that nothing uses, or of a class that is not known");
+	if (map->size - r->at < 8)
+		return cut(r, keys, i, err);
+	rc = gt_map_peek(map, r->at, number, sizeof(number), err);
+	if (rc)
 		return rc;
 	count = gt_get_le(number, 8);
-	r->at += 8;
 	size = gt_dtype_size(s->dtype);
-	if (count > (map->size - r->at) / size)
-		return gt_err_set(err, GT_EFORMAT,
-		    "the file is cut: storage '%.80s' of %llu elements at byte %zu goes past the end "
-		    "at byte %zu",
-		    s->base.key, (unsigned long long)count, r->at, map->size);
 	if (count < s->bytes / size)
 		return gt_err_set(err, GT_EFORMAT,
 		    "storage '%.80s' needs %llu elements, the file gives %llu", s->base.key,
 		    (unsigned long long)(s->bytes / size), (unsigned long long)count);
+	if (count > (map->size - r->at - 8) / size)
+		return cut(r, keys, i, err);
+	r->at += 8;
 	s->base.bytes = map->data + r->at;
 	s->base.size_bytes = count * size;
 	s->base.map = map;
@@ -139,7 +178,7 @@ static int read_all(struct reader *r, struct gt_err *err)
 	if (keys->kind != GT_TREE_LIST)
 		return gt_err_set(err, GT_EFORMAT, "the fifth pickle is no list of storages");
 	for (size_t i = 0; !rc && i < keys->seq.count; i++)
-		rc = read_storage(r, keys->seq.items[i].value, err);
+		rc = read_storage(r, keys, i, err);
 	return rc ? rc : gt_torch_objects_finish(&r->objects, gt_host_is_big(), err);
 }
 

@@ -1,35 +1,66 @@
-/* torch_zip.c - torch.save's zip archives (since 1.6): data.pkl, one record per storage. */
+/* torch_zip.c - torch.save's zip archives (since 1.6), and torch.jit.save's. */
+#include "lib/ckpt/torch_zip.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/ckpt/bytes.h"
-#include "lib/ckpt/format.h"
-#include "lib/ckpt/torch.h"
 #include "lib/ckpt/zip_layout.h"
-
-/*
- * ROOT/data.pkl       the pickle
- * ROOT/data/KEY       the bytes of a storage
- * ROOT/byteorder      "little" or "big"; absent before 2.1: little (or the writer's, untold)
- * ROOT/version        of the format
- * ROOT is one name for all, the file's stem as a rule.
- * Source: torch/serialization.py, caffe2/serialize/inline_container.cc.
- */
-
-struct archive {
-	struct gt_zip zip;
-	const char *root; /* "archive", not zero-terminated */
-	int root_length;
-	struct gt_arena *arena;
-};
 
 static bool sniff(const struct gt_mapping *map)
 {
 	return map->size >= 4 && !memcmp(map->data, "PK\3\4", 4);
 }
 
-/* ROOT is what stands before /data.pkl. */
-static int find_root(struct archive *a, struct gt_err *err)
+/* ---- whose archive it is ---- */
+
+/* What else comes as a zip: how a record's name ends, what it is, what to do. */
+static const struct {
+	const char *ending, *what, *hint;
+} others[] = {
+	{ "/.data/extern_modules", "a package of torch.package", "load it with torch.package" },
+	{ "/model.json", "TorchScript of PyTorch 1.0 to 1.3",
+	    "load it with such a version and save the state_dict" },
+	{ "MAR-INF/MANIFEST.json", "a model archive of TorchServe", "unpack it with unzip" },
+	{ "/archive_format", "a program of torch.export", "save the model's state_dict" },
+	{ "serialized_exported_program.json", "a program of torch.export",
+	    "save the model's state_dict" },
+	{ "model.weights.h5", "a Keras model", "export it as .pth" },
+	{ "Manifest.json", "a Core ML package", "export the model it was made of" },
+};
+
+static const char *const checkpoints[] = { ".pth", ".pt", ".th", ".bin", ".ckpt", ".safetensors",
+	".pth.tar", ".npz" };
+
+static bool ends_with(const char *name, const char *ending)
+{
+	size_t n = strlen(name), m = strlen(ending);
+
+	return n >= m && !strcmp(name + n - m, ending);
+}
+
+static int refuse(const struct gt_zip *zip, struct gt_err *err)
+{
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+		for (size_t k = 0; k < zip->count; k++) {
+			if (!ends_with(zip->records[k].name, others[i].ending))
+				continue;
+			gt_err_set(
+			    err, GT_ENOTSUP, "a zip archive without data.pkl: %s", others[i].what);
+			return gt_err_hint(err, "%s", others[i].hint);
+		}
+	}
+	gt_err_set(err, GT_EFORMAT, "a zip archive, but without data.pkl: not torch's");
+	for (size_t k = 0; k < zip->count; k++)
+		for (size_t i = 0; i < sizeof(checkpoints) / sizeof(*checkpoints); i++)
+			if (ends_with(zip->records[k].name, checkpoints[i]))
+				return gt_err_hint(err, "there is '%.100s' in it: unpack it first",
+				    zip->records[k].name);
+	return gt_err_hint(err, "if a folder of checkpoints was zipped, unpack it first");
+}
+
+/* ROOT is what stands before /data.pkl. Of two, different readers would take different ones. */
+static int find_root(struct gt_torch_archive *a, struct gt_err *err)
 {
 	for (size_t i = 0; i < a->zip.count; i++) {
 		const char *name = a->zip.records[i].name;
@@ -37,16 +68,20 @@ static int find_root(struct archive *a, struct gt_err *err)
 
 		if (!slash || strcmp(slash, "/data.pkl"))
 			continue;
+		if (a->root)
+			return gt_err_set(err, GT_EFORMAT,
+			    "two checkpoints in one archive: '%.*s' and '%.80s'",
+			    a->root_length < 80 ? a->root_length : 80, a->root, name);
 		a->root = name;
 		a->root_length = (int)(slash - name);
-		return 0;
 	}
-	gt_err_set(err, GT_EFORMAT, "a zip archive, but without data.pkl: not torch's");
-	return gt_err_hint(err, "if a folder of checkpoints was zipped, unpack it first");
+	return a->root ? 0 : refuse(&a->zip, err);
 }
 
-/* The record ROOT/NAME, or NULL. */
-static const struct gt_zip_record *find(const struct archive *a, const char *name)
+/* ---- its records ---- */
+
+const struct gt_zip_record *gt_torch_archive_find(
+    const struct gt_torch_archive *a, const char *name)
 {
 	char path[1024];
 	int n = snprintf(path, sizeof(path), "%.*s/%s", a->root_length, a->root, name);
@@ -54,9 +89,9 @@ static const struct gt_zip_record *find(const struct archive *a, const char *nam
 	return n < (int)sizeof(path) ? gt_zip_find(&a->zip, path) : NULL;
 }
 
-static int read_byteorder(struct archive *a, bool *swapped, struct gt_err *err)
+static int read_byteorder(struct gt_torch_archive *a, struct gt_err *err)
 {
-	const struct gt_zip_record *r = find(a, "byteorder");
+	const struct gt_zip_record *r = gt_torch_archive_find(a, "byteorder");
 	const unsigned char *bytes;
 	bool big = false;
 	int rc;
@@ -70,22 +105,23 @@ static int read_byteorder(struct archive *a, bool *swapped, struct gt_err *err)
 			return gt_err_set(err, GT_EFORMAT,
 			    "record '%s' says neither 'little' nor 'big'", r->name);
 	}
-	*swapped = big != gt_host_is_big();
+	a->swapped = big != gt_host_is_big();
 	return 0;
 }
 
-static int open_storage(struct archive *a, struct gt_torch_storage *s, struct gt_err *err)
+static int open_storage(
+    struct gt_torch_archive *a, const char *part, struct gt_torch_storage *s, struct gt_err *err)
 {
 	char name[512];
 	const struct gt_zip_record *r;
 
 	if (!s->bytes)
 		return 0;
-	snprintf(name, sizeof(name), "data/%s", s->base.key);
-	r = find(a, name);
+	snprintf(name, sizeof(name), "%s/%s", part, s->base.key);
+	r = gt_torch_archive_find(a, name);
 	if (!r)
-		return gt_err_set(err, GT_EFORMAT, "storage '%.80s' has no record data/%.80s",
-		    s->base.key, s->base.key);
+		return gt_err_set(err, GT_EFORMAT, "storage '%.80s' has no record %s/%.80s",
+		    s->base.key, part, s->base.key);
 	if (r->size < s->bytes)
 		return gt_err_set(err, GT_EFORMAT,
 		    "storage '%.80s' needs %llu bytes, its record has %llu", s->base.key,
@@ -93,44 +129,74 @@ static int open_storage(struct archive *a, struct gt_torch_storage *s, struct gt
 	return gt_zip_storage(&a->zip, r, a->arena, &s->base, err);
 }
 
-static int read_pickle(
-    struct archive *a, struct gt_torch_objects *objects, struct gt_ckpt *ckpt, struct gt_err *err)
+int gt_torch_archive_read(
+    struct gt_torch_archive *a, const char *part, struct gt_torch_part *out, struct gt_err *err)
 {
-	const struct gt_zip_record *r = find(a, "data.pkl");
-	int rc = gt_zip_open_record(&a->zip, r, a->arena, &ckpt->pickle, err);
+	const struct gt_zip_record *r;
+	struct gt_torch_objects objects;
+	char name[32];
+	int rc;
+
+	snprintf(name, sizeof(name), "%s.pkl", part);
+	r = gt_torch_archive_find(a, name);
+	if (!r)
+		return gt_err_set(err, GT_EFORMAT, "there is no record %s", name);
+	gt_torch_objects_init(&objects, a->arena);
+	rc = gt_zip_open_record(&a->zip, r, a->arena, &out->pickle, err);
+	if (!rc)
+		rc = gt_pickle_read(&out->tree, a->arena, out->pickle, r->size, &out->pickle_bytes,
+		    &objects.hooks, err);
+	for (struct gt_torch_storage *s = objects.storages; s && !rc; s = s->next)
+		rc = open_storage(a, part, s, err);
+	if (!rc)
+		rc = gt_torch_objects_finish(&objects, a->swapped, err);
+	out->locations = objects.locations;
+	gt_torch_objects_release(&objects);
+	return rc;
+}
+
+static int read_archive(struct gt_ckpt *ckpt, struct gt_torch_archive *a,
+    struct gt_torch_part *data, struct gt_err *err)
+{
+	int rc = find_root(a, err);
 
 	if (!rc)
-		rc = gt_pickle_read(&ckpt->root, a->arena, ckpt->pickle, r->size,
-		    &ckpt->pickle_bytes, &objects->hooks, err);
-	ckpt->locations = objects->locations;
+		rc = read_byteorder(a, err);
+	if (!rc)
+		rc = gt_torch_archive_read(a, "data", data, err);
+	if (!rc && gt_torch_archive_find(a, "constants.pkl")) {
+		ckpt->format = &gt_format_torchscript;
+		rc = gt_torchscript_shape(a, data->tree, err);
+	}
 	return rc;
 }
 
 static int open_zip(struct gt_ckpt *ckpt, struct gt_err *err)
 {
-	struct archive a = { .arena = &ckpt->arena };
-	struct gt_torch_objects objects;
-	bool swapped = false;
-	int rc;
+	struct gt_torch_archive a = { .arena = &ckpt->arena };
+	struct gt_torch_part data = { 0 };
+	int rc = gt_zip_read(&a.zip, &ckpt->map, a.arena, err);
 
-	gt_torch_objects_init(&objects, a.arena);
-	rc = gt_zip_read(&a.zip, &ckpt->map, a.arena, err);
+	if (rc == GT_EFORMAT)
+		gt_torch_cut(&ckpt->map, err);
 	if (!rc)
-		rc = find_root(&a, err);
-	if (!rc)
-		rc = read_byteorder(&a, &swapped, err);
-	if (!rc)
-		rc = read_pickle(&a, &objects, ckpt, err);
-	for (struct gt_torch_storage *s = objects.storages; s && !rc; s = s->next)
-		rc = open_storage(&a, s, err);
-	if (!rc)
-		rc = gt_torch_objects_finish(&objects, swapped, err);
-	gt_torch_objects_release(&objects);
-	return rc == GT_EFORMAT ? gt_zip_hint_repair(&ckpt->map, err) : rc;
+		rc = read_archive(ckpt, &a, &data, err);
+	if (rc)
+		return rc == GT_EFORMAT ? gt_zip_hint_repair(&ckpt->map, err) : rc;
+	ckpt->root = data.tree;
+	ckpt->pickle = data.pickle;
+	ckpt->pickle_bytes = data.pickle_bytes;
+	ckpt->locations = data.locations;
+	return 0;
 }
 
 const struct gt_ckpt_format gt_format_torch_zip = {
 	.name = "torch-zip",
 	.sniff = sniff,
 	.open = open_zip,
+};
+
+/* Told from the above when it is open. */
+const struct gt_ckpt_format gt_format_torchscript = {
+	.name = "torchscript", .sniff = sniff, .open = open_zip
 };
