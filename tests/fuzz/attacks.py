@@ -1,0 +1,405 @@
+# attacks.py - known attacks on readers and scanners of checkpoints: a file each, and what has to be said of it.
+#
+# Each function yields (name, bytes, said): `said` is a part of the refusal; or Opens(text), where the file is to be
+# read, nothing of it run, and `text` to be seen in the tree. $CANARY is a file that would appear if anything were run.
+#
+# Sources:
+#   picklescan's advisories: CVE-2025-1716 (pip), -1889 (endings), -1944 (names of headers), -1945 (flags),
+#     -10155, -10156 (CRC-32), -10157 (submodules), and its list of gadgets; modelscan's and fickling's lists
+#   Slaviero, "Sour Pickles", Black Hat USA 2011; Trail of Bits, "Never a dill moment", 2021
+#   PyTorch: GHSA-53q9-r3pm-6pq6 (weights_only), torch/serialization.py, caffe2/serialize/inline_container.cc
+#   Fifield, "A better zip bomb", WOOT 2019; Cox, "Zip files all the way down", 2010
+#   Jana and Shmatikov, "Abusing file processing in malware detectors", S&P 2012 (two readers, one archive)
+#   You et al., "My ZIP isn't your ZIP", USENIX Security 2025
+#   Trail of Bits, "Safetensors security audit", 2023; numpy's CVE-2019-6446 (objects in npy)
+import os
+import struct
+import zlib
+
+from attack_files import (
+    FLOATS, GOOD, LEGACY_HEAD, Record, archive, call, dict_of, end64_record, end_record, entry, glob, legacy, npy, number,
+    numbers, pickled, records, safetensors, storage, tensor, text, torch_zip, tuple_of)
+
+COMMAND = "echo attacked >" + os.environ.get("CANARY", "/tmp/gtrain-attacked")
+
+
+class Opens(str):
+    pass
+
+
+# ---- code in pickles: names are kept, nothing is called ----
+
+def code(module_and_name, *args):
+    return pickled(dict_of(("w", tensor()), ("x", call(module_and_name, *args))))
+
+
+GADGETS = [
+    "os.system", "posix.system", "nt.system", "os.popen", "subprocess.call", "subprocess.Popen", "builtins.eval", "builtins.exec",
+    "builtins.compile", "builtins.getattr", "builtins.__import__", "__builtin__.eval", "__builtin__.apply", "pip.main",
+    "pip._internal.main", "runpy.run_path", "runpy._run_code", "importlib.import_module", "ctypes.CDLL", "webbrowser.open",
+    "operator.attrgetter", "operator.methodcaller", "functools.partial", "pickle.loads", "_pickle.loads", "marshal.loads",
+    "torch.load", "torch.hub.load", "torch.storage._load_from_bytes", "torch.jit._script.unpackage_script_module",
+    "torch._dynamo.guards.GuardBuilder.get", "torch.utils.bottleneck.__main__.run_autograd_prof", "torch.serialization.load",
+    "numpy.testing._private.utils.runstring", "timeit.timeit", "bdb.Bdb.run", "cProfile.runctx", "trace.Trace.run", "code.interact",
+    "doctest.debug_script", "ensurepip._run_pip", "pydoc.pipepager", "idlelib.run.Executive.runcode", "venv.create",
+    "asyncio.unix_events._UnixSubprocessTransport._start", "lib2to3.pgen2.pgen.ParserGenerator.make_label", "logging.config.listen",
+    "test.support.script_helper.assert_python_ok", "distutils.file_util.write_file", "shutil.rmtree", "socket.create_connection",
+]
+
+
+def gadgets():
+    for name in GADGETS:
+        yield name, torch_zip(code(name, text(COMMAND))), Opens("opaque " + name)
+
+
+def ways_to_call():
+    t = tensor()
+    inner = pickled(call("os.system", text(COMMAND)))
+    ways = {
+        "INST": b"(" + text(COMMAND) + b"ios\nsystem\n",
+        "OBJ": b"(" + glob("os.system") + text(COMMAND) + b"o",
+        "NEWOBJ": glob("os.system") + tuple_of(text(COMMAND)) + b"\x81",
+        "NEWOBJ_EX": glob("os.system") + tuple_of(text(COMMAND)) + b"}\x92",
+        "STACK_GLOBAL": text("os") + text("system") + b"\x93" + tuple_of(text(COMMAND)) + b"R",
+        "STACK_GLOBAL of memos": text("os") + b"q\1" + b"0" + text("system") + b"q\2" + b"0h\1h\2\x93" + tuple_of(text(COMMAND)) + b"R",
+        "STACK_GLOBAL, memo overwritten": text("math") + b"q\1" + b"0" + text("os") + b"q\1" + b"0" + text("system") + b"q\2" +
+                                          b"0h\1h\2\x93" + tuple_of(text(COMMAND)) + b"R",
+        "STACK_GLOBAL, DUP": text("os") + b"2" + b"0" + text("system") + b"\x93" + tuple_of(text(COMMAND)) + b"R",
+        "memoized class": glob("os.system") + b"q\1" + b"0h\1" + tuple_of(text(COMMAND)) + b"R",
+    }
+    for name, way in ways.items():
+        yield name, torch_zip(pickled(dict_of(("w", t), ("x", way)))), Opens("opaque os.system")
+    yield "popped again", torch_zip(pickled(call("os.system", text(COMMAND)), b"0", dict_of(("w", t)))), Opens("tensor float32 [4]")
+    yield "in the memo alone", torch_zip(pickled(call("os.system", text(COMMAND)), b"q\1" + b"0", dict_of(("w", t)))), Opens("tensor")
+    yield "__setstate__", torch_zip(pickled(dict_of(("x", call("torch.nn.Module") + dict_of(("__setstate__", glob("os.system"))) + b"b")))), \
+        Opens("opaque torch.nn.Module")
+    yield "nested pickle", torch_zip(code("pickle.loads", b"\x80\4C" + bytes([len(inner)]) + inner)), Opens("opaque pickle.loads")
+    yield "nested torch file", torch_zip(code("torch.storage._load_from_bytes", b"B" + struct.pack("<I", len(GOOD)) + GOOD)), \
+        Opens("opaque torch.storage._load_from_bytes")
+    yield "argument of a tensor", torch_zip(pickled(tensor(of=call("os.system", text(COMMAND))))), "_rebuild_tensor_v2: the arguments"
+    yield "after STOP", torch_zip(GOOD + inner), "follow the pickle"
+    yield "before a broken opcode", torch_zip(pickled(call("os.system", text(COMMAND)), b"\xff")), "byte"
+    yield "called result", torch_zip(pickled(call("builtins.getattr", glob("os.path"), text("x")), tuple_of(text(COMMAND)), b"R")), \
+        "a call of what is no class"
+    yield "extension", torch_zip(pickled(b"\x82\1", tuple_of(text(COMMAND)), b"R")), "0x82"
+    yield "rebuild from type", torch_zip(pickled(call("torch._tensor._rebuild_from_type_v2", glob("os.system"), glob("torch.Tensor"),
+                                                      tuple_of(text(COMMAND)), b"}"))), Opens("opaque torch._tensor._rebuild_from_type_v2")
+
+
+# ---- pickles that lie, or do not end ----
+
+def nested(n, shut):
+    return b"\x80\2" + b"(" * n + shut * n + b"."
+
+
+def sharing(n):
+    return b"\x80\2]q\0" + b"".join(b"0]q" + bytes([i]) + b"h" + bytes([i - 1]) + b"ah" + bytes([i - 1]) + b"a" for i in range(1, n)) + b"."
+
+
+def repeated_dict(entries, times):
+    """OrderedDict of one list of pairs, again and again: each call would copy it."""
+    pairs = b"](" + b"".join(b"M" + struct.pack("<H", i) + b"N\x86" for i in range(entries)) + b"e"
+    return pickled(glob("collections.OrderedDict"), b"q\0", b"0", pairs, b"\x85q\1", b"0](", b"h\0h\1R" * times, b"e")
+
+
+def long_names(times):
+    return pickled(text("m" * 500), b"q\0", b"0", text("n" * 500), b"q\1", b"0](", b"h\0h\1\x93" * times, b"e")
+
+
+def pickles():
+    for cut in range(1, len(GOOD), 9):
+        yield "cut at %d" % cut, torch_zip(GOOD[:cut]), "pickle"
+    yield "empty", torch_zip(b""), "does not end"
+    yield "memo 2^32-1 read", torch_zip(pickled(b"j\xff\xff\xff\xff")), "memo 4294967295"
+    yield "memo 2^32-1 written", torch_zip(pickled(b"Nr\xff\xff\xff\xff")), "memo 4294967295"
+    yield "memo 2^64", torch_zip(pickled(b"Np18446744073709551616\n")), "memo"
+    yield "10^6 marks", torch_zip(nested(10**6, b"")), "pickle"
+    yield "10^6 lists in one", torch_zip(b"\x80\2" + b"]" * 10**6 + b"a" * (10**6 - 1) + b"."), "nested deeper"
+    yield "10^6 tuples in one", torch_zip(b"\x80\2)" + b"\x85" * 10**6 + b"."), "nested deeper"
+    yield "10^6 marked tuples", torch_zip(nested(10**6, b"t")), "pickle"
+    yield "list of itself", torch_zip(pickled(b"]q\0h\0a")), Opens("opaque (cycle)")
+    yield "dict of itself", torch_zip(pickled(b"}q\0" + text("x") + b"h\0s")), Opens("opaque (cycle)")
+    yield "billion laughs", torch_zip(sharing(60)), "more than"
+    yield "10^9 bytes announced", torch_zip(pickled(b"X\0\0\0\x40a")), "announced"
+    yield "2^63 bytes announced", torch_zip(pickled(b"\x8d" + struct.pack("<Q", 2**63) + b"a")), "announced"
+    yield "2^64-1 bytes announced", torch_zip(pickled(b"\x8e" + b"\xff" * 8 + b"a")), "announced"
+    yield "int of 2^31-1 bytes", torch_zip(pickled(b"\x8b\xff\xff\xff\x7f\1")), "announced"
+    yield "int of 10^6 digits", torch_zip(pickled(b"L" + b"9" * 10**6 + b"L\n")), "pickle"
+    yield "int of 10^6 bytes", torch_zip(pickled(b"\x8b" + struct.pack("<I", 10**6) + b"\x7f" * 10**6)), "byte"
+    yield "frame past the end", torch_zip(b"\x80\4\x95" + struct.pack("<Q", 2**40) + b"N."), "frame"
+    yield "frame of 2^64-1", torch_zip(b"\x80\4\x95" + b"\xff" * 8 + b"N."), "frame"
+    yield "line without end", torch_zip(pickled(b"cos\nsystem")), "does not end"
+    yield "name of 10^6 letters", torch_zip(pickled(glob("a." + "b" * 10**6))), "too long"
+    yield "zero in a name", torch_zip(pickled(b"cos\0x\nsystem\n")), "zero"
+    yield "text that is no UTF-8", torch_zip(pickled(text(b"\xff\xfe"))), "UTF-8"
+    yield "key twice", torch_zip(pickled(dict_of(("w", tensor()), ("w", b"N")))), "'w' twice"
+    yield "persistent text", torch_zip(pickled(b"Pstorage\n")), "byte"
+    yield "persistent number", torch_zip(pickled(b"K\1Q")), "persistent id"
+    yield "persistent tuple of nothing", torch_zip(pickled(b")Q")), "persistent id"
+    yield "persistent id short", torch_zip(pickled(tuple_of(text("storage")), b"Q")), "a storage is not"
+    yield "persistent class a text", torch_zip(pickled(tuple_of(text("storage"), text("torch.FloatStorage"), text("0"), text("cpu"),
+                                                                number(4)), b"Q")), "a storage is not"
+    yield "class of storage unknown", torch_zip(pickled(tensor(of=tuple_of(
+        text("storage"), glob("os.system"), text("0"), text("cpu"), number(4)) + b"Q"))), "os.system"
+    yield "one storage, two types", torch_zip(pickled(b"](", tensor(), tensor(of=storage("DoubleStorage")), b"e")), "storage '0' is"
+    yield "dicts of one list", torch_zip(repeated_dict(5000, 60000)), "byte"
+    yield "classes of long names", torch_zip(long_names(300000)), "byte"
+
+
+# ---- tensors that lie ----
+
+def tensors():
+    def case(name, said, **parts):
+        return name, torch_zip(pickled(dict_of(("w", tensor(**parts))))), said
+
+    huge = 2**63 - 1
+    yield case("one beyond its storage", "storage '0'", size=(5,))
+    yield case("offset beyond its storage", "storage '0'", offset=1)
+    yield case("stride beyond its storage", "storage '0'", size=(2, 2), stride=(3, 1))
+    yield case("offset of 2^63-1", "overflow", offset=huge)
+    yield case("offset negative", "byte", offset=-1)
+    yield case("offset of 2^63", "byte", offset=2**63)
+    yield case("offset of 2^64", "byte", offset=2**64)
+    yield case("stride negative", "byte", stride=(-1,))
+    yield case("size negative", "byte", size=(-4,))
+    yield case("size of 2^63", "byte", size=(2**63,))
+    yield case("sizes that overflow", "overflow", size=(2**32, 2**32), stride=(0, 0))
+    yield case("sizes that overflow to 4", "overflow", size=(2**62 + 1, 4), stride=(0, 1))
+    yield case("stride of 2^62", "overflow", size=(4, 4), stride=(2**62, 1))
+    yield case("2^50 times one element", "elements", size=(2**50,), stride=(0,))
+    yield case("100 dimensions", "byte", size=(1,) * 100, stride=(1,) * 100)
+    yield case("10^5 dimensions", "byte", size=(1,) * 10**5, stride=(1,) * 10**5)
+    yield case("sizes and strides of two lengths", "byte", size=(2, 2), stride=(1,))
+    yield case("storage larger than its record", "storage '0'", of=storage(numel=5))
+    yield case("storage of 2^61 doubles", "byte", of=storage("DoubleStorage", numel=2**61))
+    yield case("storage of negative size", "byte", of=storage(numel=-1))
+    yield case("storage that is not there", "data/7", of=storage(key="7"))
+    yield case("storage outside", "data/../version", of=storage(key="../version"))
+    yield case("storage of an absolute name", "'/etc/passwd'", of=storage(key="/etc/passwd"))
+    yield case("storage of a long name", "storage '", of=storage(key="k" * 2000))
+
+
+# ---- zip archives ----
+
+def zip_headers():
+    def lie(name, said, **fields):
+        return name, torch_zip(**fields), said
+
+    yield lie("CRC-32 wrong", "'archive/data/0' is damaged", crc=1)
+    yield "CRC-32 of the pickle wrong", archive([Record("archive/data.pkl", GOOD, crc=1), records()[1]]), "'archive/data.pkl' is damaged"
+    yield "CRC-32 none", archive([Record("archive/data.pkl", GOOD, crc=0), Record("archive/data/0", FLOATS, crc=0)]), Opens("tensor")
+    yield lie("CRC-32 of the header another", "'archive/data/0' at byte 188 has another CRC-32", local={"crc": 1})
+    yield lie("name of the header another", "'archive/data/0' at byte 188 has another name", local={"name": b"archive/data/1"})
+    yield lie("name of the header longer", "'archive/data/0' at byte 188 has another name", local={"name": b"archive/data/0/x"})
+    yield lie("sizes of the header others", "'archive/data/0' at byte 188 has another size", local={"size": 8, "packed": 8})
+    yield lie("sizes of the directory others", "'archive/data/0'", central={"size": 2**31, "packed": 2**31})
+    yield lie("sizes of the header zero", "'archive/data/0' at byte 188 has another size", local={"size": 0, "packed": 0})
+    yield lie("method of the header another", "'archive/data/0' at byte 188 has another method", local={"method": 8})
+    yield lie("method unknown", "method 99", local={"method": 99}, central={"method": 99})
+    yield lie("flags of the header others", "'archive/data/0' at byte 188 has another flags", local={"flags": 1})
+    yield lie("encrypted in the directory", "'archive/data/0' is encrypted", central={"flags": 1})
+    yield lie("encrypted", "'archive/data/0' is encrypted", flags=1)
+    yield lie("header outside", "'archive/data/0' has no header at byte 4294967294", header=2**32 - 2)
+    yield lie("header in the pickle", "'archive/data/0' has no header at byte 60", header=60)
+    yield lie("on another disk", "another disk", central={"disk": 1})
+
+
+def zip_names():
+    def named(name, said, *names):
+        return name, archive(records() + [Record(n, b"x") for n in names]), said
+
+    yield named("name twice", "two records 'archive/data/0'", "archive/data/0")
+    yield named("name twice but for case", "when case is ignored", "ARCHIVE/data/0")
+    yield named("pickle twice but for case", "when case is ignored", "archive/DATA.PKL")
+    yield named("zero in a name", "control character", "archive/data/0\0.txt")
+    yield named("line break in a name", "control character", "archive/x\ny")
+    yield named("escape sequence in a name", "control character", "archive/\x1b[2J")
+    yield named("backslash", "backslash", "archive\\data\\0")
+    yield named("absolute", "step", "/etc/passwd")
+    yield named("outside", "step", "archive/../../etc/passwd")
+    yield named("dot", "step", "archive/./data/0")
+    yield named("empty step", "step", "archive//data/0")
+    yield named("drive", "drive", "C:/x")
+    yield named("empty name", "step", "")
+    yield named("long name", "too long", "archive/" + "x" * 5000)
+    yield named("two roots", "data.pkl", "other/data.pkl")
+    path = b"\1" + struct.pack("<I", zlib.crc32(b"archive/x")) + b"archive/y"
+    yield "name in an extra field", archive(records() + [
+        Record("archive/x", b"x", central={"extra": struct.pack("<HH", 0x7075, len(path)) + path})]), "another name in an extra field"
+
+
+def zip_directory():
+    good, rec = torch_zip(), records()
+    yield "more records than there are", archive(rec, lambda at, n, s, o: end_record(n + 1, s, o)), "byte"
+    yield "fewer records than there are", archive(rec, lambda at, n, s, o: end_record(n - 1, s, o)), "goes on at byte"
+    yield "65535 records", archive(rec, lambda at, n, s, o: end_record(65535, s, o)), "65535 records"
+    yield "count for this disk another", archive(rec, lambda at, n, s, o: end_record(n, s, o, here=1)), "other disks"
+    yield "disk 1", archive(rec, lambda at, n, s, o: end_record(n, s, o, disk=1)), "other disks"
+    yield "directory larger", archive(rec, lambda at, n, s, o: end_record(n, s + 1, o)), "byte"
+    yield "directory earlier", archive(rec, lambda at, n, s, o: end_record(n, s, o - 1)), "byte"
+    yield "directory at 2^32-1", archive(rec, lambda at, n, s, o: end_record(n, s, 2**32 - 1)), "byte 4294967295"
+    yield "gap behind the directory", archive(rec, before_end=b"gap"), "byte"
+    yield "bytes behind the end", archive(rec, tail=b"x"), "does not stand at the end"
+    yield "zip behind the end", good + torch_zip(pickled(b"N")), "byte"
+    yield "end record in the comment", archive(rec, comment=b"PK\5\6" + b"x" * 40), "two end records"
+    yield "zip in the comment", archive(rec, comment=good), "byte"
+    yield "no records", end_record(0, 0, 0), "not a checkpoint"
+    yield "dead bytes between", archive(rec, gap=b"PK\3\4 dead"), Opens("tensor")
+    hidden = Record("archive/data/0", b"other floats 16b")
+    yield "directory in a record", archive([Record("archive/data.pkl", GOOD), Record("archive/data/0", b"x" * 400)],
+                                           lambda at, n, s, o: end_record(n, s, o - 100)), "byte"
+    yield "record in a record", archive([Record("archive/data.pkl", GOOD), Record("archive/data/0", FLOATS, header=0)]), \
+        "another name than the directory"
+    same = records()
+    same.append(Record("archive/data/1", FLOATS, header=188))
+    yield "two names on one record", archive(same), "another name"
+    yield "overlapping records", overlapping(), "overlaps record"
+    yield "entry behind the directory", archive(rec + [hidden], lambda at, n, s, o: end_record(2, s, o)), "goes on at byte"
+
+
+def overlapping():
+    """Fifield's quoted overlap: a record whose bytes begin with the header of the next."""
+    inner = Record("archive/data/1", FLOATS)
+    quoted = b"PK\3\4" + inner.common(inner.local) + inner.local["name"] + inner.packed
+    outer = Record("archive/data/0", quoted)
+    first = Record("archive/data.pkl", GOOD)
+    inner.header = 30 + len("archive/data.pkl") + len(GOOD) + 30 + len("archive/data/0")
+    return archive([first, outer, inner])
+
+
+def zip64():
+    def with64(name, said, end64, end=None):
+        return name, archive(records(), end or (lambda at, n, s, o: end_record(0xffff, 2**32 - 1, 2**32 - 1)), end64), said
+
+    yield with64("as it should be", Opens("tensor"), lambda at, n, s, o: end64_record(at, n, s, o))
+    for value in (2**63, 2**64 - 1, 2**63 - 1):
+        yield with64("offset %d" % value, "byte %d" % value, lambda at, n, s, o, v=value: end64_record(at, n, s, v))
+        yield with64("size %d" % value, "%d bytes" % value, lambda at, n, s, o, v=value: end64_record(at, n, v, o))
+        yield with64("count %d" % value, "%d records" % value, lambda at, n, s, o, v=value: end64_record(at, v, s, o))
+        yield with64("locator %d" % value, "byte %d" % value, lambda at, n, s, o, v=value: end64_record(v, n, s, o))
+    yield with64("locator elsewhere", "no zip64 end record at byte 0", lambda at, n, s, o: end64_record(0, n, s, o))
+    yield with64("record longer", "contradict", lambda at, n, s, o: end64_record(at, n, s, o, length=2**63))
+    yield with64("end records disagree", "contradict", lambda at, n, s, o: end64_record(at, n, s, o), lambda at, n, s, o: end_record(1, s, o))
+    extra = struct.pack("<HHQQ", 1, 16, 2**63, 2**63)
+    ones = {"size": 2**32 - 1, "packed": 2**32 - 1, "extra": extra}
+    yield "record of 2^63", torch_zip(local=ones, central=ones), "'archive/data/0' of 9223372036854775808 bytes"
+    yield "zip64 sizes missing", torch_zip(central={"size": 2**32 - 1, "packed": 2**32 - 1}), "'archive/data/0' are missing"
+    yield "zip64 sizes twice", torch_zip(central={"extra": struct.pack("<HHQ", 1, 8, 16) * 2}), "there twice"
+    yield "extra field too long", torch_zip(central={"extra": b"\1\0\xff\xff"}), "'archive/data/0'"
+
+
+def bombs():
+    zeros = bytes(200 << 20)
+    yield "200 MiB of zeros", archive([Record("archive/data.pkl", zeros, 8)]), "200"
+    yield "200 MiB in a storage", torch_zip(pickled(tensor(of=storage(numel=50 << 20))), zeros, method=8), "'archive/data/0'"
+    one = bytes(20 << 20)
+    many = [Record("archive/data/%d" % i, one, 8) for i in range(12)]
+    every = pickled(b"](", *[tensor(of=storage(key=str(i), numel=5 << 20)) for i in range(12)], b"e")
+    yield "12 times 20 MiB", archive([Record("archive/data.pkl", every)] + many), "'archive/data/"
+    yield "ratio of a million", torch_zip(pickled(tensor()), FLOATS, method=8, central={"size": 2**31}), "'archive/data/0'"
+    yield "inflates to less", archive([Record("archive/data.pkl", GOOD, 8, size=len(GOOD) + 1)]), "'archive/data.pkl'"
+    yield "inflates to more", archive([Record("archive/data.pkl", GOOD, 8, size=len(GOOD) - 1)]), "'archive/data.pkl'"
+    stream = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed = stream.compress(GOOD) + stream.flush() + b"hidden"
+    yield "bytes behind the deflated", archive([Record("archive/data.pkl", GOOD, 8, packed=packed)]), "'archive/data.pkl' does not inflate"
+    yield "no deflate at all", archive([Record("archive/data.pkl", GOOD, 8, packed=b"\xff" * 40)]), "'archive/data.pkl' does not inflate"
+    count = 20000
+    yield "20,000 names on one record", archive([Record("archive/%d" % i, b"x", header=0 if i else None) for i in range(count)]), "another name"
+
+
+# ---- legacy files ----
+
+def legacy_files():
+    yield "as it should be", legacy(), Opens("tensor")
+    yield "magic another", legacy()[:4] + b"x" + legacy()[5:], "not one of torch.save"
+    yield "system no dict", legacy(system=pickled(b"N")), "no dict"
+    yield "keys no list", legacy(listed=pickled(b"N")), "no list"
+    yield "key that is no text", legacy(listed=pickled(b"](K\1e")), "storage"
+    yield "key unknown", legacy(keys=("7",)), "storage"
+    yield "key missing", legacy(keys=(), storages=()), "storage '0' has no bytes"
+    yield "key twice", legacy(keys=("0", "0"), storages=((4, FLOATS), (4, bytes(16)))), "storage '0'"
+    yield "count larger", legacy(storages=((5, FLOATS),)), "byte"
+    yield "count smaller", legacy(storages=((3, FLOATS),)), "storage '0' needs"
+    yield "count of 2^62", legacy(storages=((2**62, FLOATS),)), "byte"
+    yield "count negative", legacy(storages=((-1, FLOATS),)), "byte"
+    yield "storage cut", legacy(storages=((4, FLOATS[:9]),)), "byte"
+    yield "count cut", legacy(storages=())[:-1] + b".\4\0", "byte"
+    view = storage(tail=tuple_of(text("1"), number(2), number(3)))
+    yield "view beyond", legacy(pickled(tensor(size=(3,), of=view))), "storage '0'"
+    yield "view of 2^63-1", legacy(pickled(tensor(size=(1,), of=storage(tail=tuple_of(text("1"), number(2**63 - 1), number(1)))))), "storage '0'"
+    yield "view negative", legacy(pickled(tensor(size=(1,), of=storage(tail=tuple_of(text("1"), number(-1), number(1)))))), "byte"
+    yield "code in the system", legacy(system=pickled(call("os.system", text(COMMAND)))), "no dict"
+    yield "code for the magic", b"\x80\2" + call("os.system", text(COMMAND)) + b".", "not one of torch.save"
+    yield "code in the version", LEGACY_HEAD[:15] + pickled(call("os.system", text(COMMAND))), "version"
+    yield "zip behind it", legacy() + torch_zip(), Opens("tensor")
+
+
+# ---- safetensors and npy ----
+
+def safetensors_files():
+    data = bytes(16)
+    one = "{" + entry() + "}"
+    yield "as it should be", safetensors(one, data), Opens("tensor float32 [4]")
+    for length in (2**63, 2**64 - 1, 2**63 - 1, 2**40, len(one) + 17):
+        yield "header of %d" % length, safetensors(one, data, length), "header"
+    yield "header of 0", safetensors("", data), "header"
+    yield "name twice", safetensors("{" + entry() + "," + entry() + "}", data), "'w'"
+    yield "name twice, escaped", safetensors("{" + entry() + "," + entry("\\u0077") + "}", data), "'w'"
+    yield "key of a tensor twice", safetensors('{"w":{"dtype":"F32","dtype":"F32","shape":[4],"data_offsets":[0,16]}}', data), "'dtype'"
+    yield "overlapping", safetensors("{" + entry() + "," + entry("v", shape="[2]", offsets="[8,16]") + "}", data), "byte"
+    yield "gap", safetensors("{" + entry() + "}", data + b"hidden"), "byte"
+    yield "gap between", safetensors("{" + entry(shape="[1]", offsets="[0,4]") + "," + entry("v", shape="[1]", offsets="[12,16]") + "}", data), "byte"
+    yield "beyond the end", safetensors("{" + entry(shape="[8]", offsets="[0,32]") + "}", data), "'w'"
+    yield "offsets backwards", safetensors("{" + entry(offsets="[16,0]") + "}", data), "'w'"
+    yield "offsets negative", safetensors("{" + entry(offsets="[-16,0]") + "}", data), "byte"
+    yield "offsets of 2^64", safetensors("{" + entry(offsets="[0,18446744073709551616]") + "}", data), "byte"
+    yield "size another", safetensors("{" + entry(shape="[3]") + "}", data), "'w'"
+    yield "shape overflows", safetensors("{" + entry(shape="[4611686018427387904,4]", offsets="[0,0]") + "}"), "'w'"
+    yield "shape overflows to 16", safetensors("{" + entry(shape="[4294967296,4294967297]", offsets="[0,16]") + "}", data), "'w'"
+    yield "shape negative", safetensors("{" + entry(shape="[-4]") + "}", data), "byte"
+    yield "shape a fraction", safetensors("{" + entry(shape="[4.0]") + "}", data), "byte"
+    yield "shape of 1000", safetensors("{" + entry(shape="[" + "1," * 999 + "4]") + "}", data), "'w'"
+    yield "dtype unknown", safetensors("{" + entry(dtype="F1024") + "}", data), "'w'"
+    yield "dtype missing", safetensors('{"w":{"shape":[4],"data_offsets":[0,16]}}', data), "'w'"
+    yield "metadata no texts", safetensors('{"__metadata__":{"a":{"b":1}},' + entry() + "}", data), "byte"
+    yield "10^5 brackets", safetensors('{"w":' + "[" * 10**5 + "]" * 10**5 + "}", data), "byte"
+    yield "10^5 braces", safetensors('{"w":' * 10**5 + "1" + "}" * 10**5, data), "byte"
+    yield "not UTF-8", safetensors(b'{"\xff\xfe":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}', data), "byte"
+    yield "half a surrogate", safetensors("{" + entry("\\ud800") + "}", data), "byte"
+    yield "number of 10^5 digits", safetensors("{" + entry(shape="[" + "9" * 10**5 + "]") + "}", data), "byte"
+    yield "cut in a text", safetensors('{"w', data), "byte"
+    yield "bytes behind the JSON", safetensors(one + "{}", data), "byte"
+    yield "comment", safetensors("/* */" + one, data), "byte"
+
+
+def npy_files():
+    good = "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }"
+    yield "as it should be", npy(good, FLOATS), Opens("tensor float32 [4]")
+    yield "objects", npy(good.replace("<f4", "|O"), pickled(call("os.system", text(COMMAND)))), "object"
+    yield "code for the header", npy("__import__('os').system('%s')" % COMMAND, FLOATS), "header"
+    yield "code in the shape", npy(good.replace("(4,)", "(__import__('os').system('%s'),)" % COMMAND), FLOATS), "header"
+    yield "shape of 2^63", npy(good.replace("(4,)", "(9223372036854775808,)"), FLOATS), "byte"
+    yield "shape overflows", npy(good.replace("(4,)", "(4611686018427387905, 4)"), FLOATS), "overflow"
+    yield "shape negative", npy(good.replace("(4,)", "(-4,)"), FLOATS), "byte"
+    yield "shape beyond the end", npy(good.replace("(4,)", "(5,)"), FLOATS), "byte"
+    yield "shape of 10^4", npy(good.replace("(4,)", "(" + "1," * 10**4 + ")"), FLOATS), "byte"
+    yield "10^4 brackets", npy(good.replace("(4,)", "(" * 10**4 + ")" * 10**4), FLOATS), "byte"
+    yield "header beyond the end", npy(good, FLOATS, 60000), "header"
+    yield "header of 2^32-1", npy(good, FLOATS, 2**32 - 1, 2), "header"
+    yield "version 9", npy(good, FLOATS, version=9), "version"
+    yield "structured", npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (4,), }", FLOATS), "byte"
+    yield "key twice", npy(good.replace("'fortran_order': False", "'shape': (1,)"), FLOATS), "byte"
+
+
+GROUPS = {
+    "gadget": gadgets, "call": ways_to_call, "pickle": pickles, "tensor": tensors, "zip header": zip_headers, "zip name": zip_names,
+    "zip directory": zip_directory, "zip64": zip64, "bomb": bombs, "legacy": legacy_files, "safetensors": safetensors_files,
+    "npy": npy_files,
+}
+
+
+def all_attacks():
+    """(group, name, bytes, said) of them all."""
+    for group, cases in GROUPS.items():
+        for name, data, said in cases():
+            yield group, name, data, said

@@ -1,0 +1,93 @@
+#!/usr/bin/python3
+# ckpt_attacks.py - the collection of attacks (tests/fuzz/attacks.py): each refused with a reason, at bounded cost, nothing run.
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+
+PROGRAM = os.path.join(os.environ.get("GTRAIN_TESTS", "build/tests"), "ckpt_tree")
+SANITIZED = bool(os.environ.get("SANITIZE"))
+MEMORY = 300 << 20  # above what an ordinary file takes
+SECONDS = 10
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fuzz"))
+
+
+def limit(memory):
+    def set_limits():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # nothing may be written
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if memory:
+            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    return set_limits
+
+
+def run(path, memory):
+    return subprocess.run([PROGRAM, "print", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit(memory),
+                          stdin=subprocess.DEVNULL, timeout=6 * SECONDS)
+
+
+def address_space(path):
+    """The least that an ordinary file takes, with its libraries, to 8 MiB."""
+    if SANITIZED:
+        return 0
+    low, high = 0, 4 << 30
+    while high - low > 8 << 20:
+        middle = (low + high) // 2
+        if run(path, middle).returncode:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def judge(done, path, said, opens):
+    """What is wrong with the answer, or None."""
+    error = done.stderr.decode(errors="replace")
+    if done.returncode < 0:
+        return "killed by signal %d" % -done.returncode
+    if opens:
+        if done.returncode:
+            return "not read: " + error
+        return None if said in done.stdout.decode(errors="replace") else "no '%s' in the tree" % said
+    if not done.returncode:
+        return "accepted"
+    reason = error.replace("'%s'" % path, "FILE")
+    if said not in reason:
+        return "'%s' is not said: %s" % (said, reason)
+    return None if re.search(r"\bbytes? \d|'[^']+'|FILE: ", reason) else "names no place: " + reason
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        canary = os.environ["CANARY"] = os.path.join(folder, "canary")
+        import attacks
+        import attack_files
+        path = os.path.join(folder, "attack")
+        with open(path, "wb") as f:
+            f.write(attack_files.torch_zip())
+        base = address_space(path)
+        cases = list(attacks.all_attacks())
+        print("1..%d" % len(cases))
+        for i, (group, name, data, said) in enumerate(cases):
+            with open(path, "wb") as f:
+                f.write(data)
+            try:
+                wrong = judge(run(path, base and base + MEMORY), path, said, isinstance(said, attacks.Opens))
+            except subprocess.TimeoutExpired:
+                wrong = "does not end"
+            if os.path.exists(canary):
+                wrong = "code was run"
+                os.unlink(canary)
+            if os.listdir(folder) != ["attack"] or open(path, "rb").read() != data:
+                wrong = "files were written"
+            print("%sok %d - %s: %s" % ("not " if wrong else "", i + 1, group, name), flush=True)
+            if wrong:
+                print("# " + wrong.strip().replace("\n", "\n# "))
+
+
+if __name__ == "__main__":
+    main()
