@@ -5,6 +5,9 @@
 #include "lib/ckpt/cast.h"
 #include "lib/ckpt/tree.h"
 
+/* Elements that strides of 0 make of fewer: expand() to more is an attack on who writes them out. */
+static const int64_t MAX_REPEATED = (int64_t)1 << 32;
+
 int64_t gt_tensor_count(const struct gt_tree_tensor *t)
 {
 	int64_t count = 1;
@@ -46,19 +49,28 @@ static bool last_index(const struct gt_tree_tensor *t, int64_t *last)
 	return true;
 }
 
+static int wrong(const struct gt_tree_tensor *t, const char *what, struct gt_err *err)
+{
+	return gt_err_set(err, GT_EFORMAT, "a tensor of storage '%.80s' %s", t->storage->key, what);
+}
+
 int gt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err)
 {
 	int64_t unused[GT_TREE_MAX_DIMS], last;
 	int64_t room = (int64_t)(t->storage->size_bytes / gt_dtype_size(t->dtype));
 
 	if (!gt_tensor_contiguous_stride(t->ndim, t->shape, unused))
-		return gt_err_set(err, GT_EFORMAT, "a tensor's shape is negative or overflows");
+		return wrong(t, "has a shape that is negative or overflows", err);
 	if (t->offset < 0)
-		return gt_err_set(err, GT_EFORMAT, "a tensor starts before its storage");
+		return wrong(t, "starts before it", err);
 	if (gt_tensor_count(t) == 0)
 		return 0;
 	if (!last_index(t, &last))
-		return gt_err_set(err, GT_EFORMAT, "a tensor's strides are negative or overflow");
+		return wrong(t, "has strides that are negative or overflow", err);
+	if (gt_tensor_count(t) > MAX_REPEATED && gt_tensor_count(t) > room)
+		return gt_err_set(err, GT_EFORMAT,
+		    "a tensor repeats storage '%.80s' of %lld elements to %lld elements",
+		    t->storage->key, (long long)room, (long long)gt_tensor_count(t));
 	if (last >= room)
 		return gt_err_set(err, GT_EFORMAT,
 		    "a tensor reaches element %lld of storage '%.80s', which has %lld",

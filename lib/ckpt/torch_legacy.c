@@ -139,6 +139,9 @@ static int read_storage(struct reader *r, const struct gt_tree *keys, size_t i, 
 	if (!s)
 		return gt_err_set(err, GT_EFORMAT,
 		    "the file lists a storage that nothing uses, or of a class that is not known");
+	if (s->base.map)
+		return gt_err_set(err, GT_EFORMAT,
+		    "the file lists storage '%.80s' twice, again for byte %zu", s->base.key, r->at);
 	if (map->size - r->at < 8)
 		return cut(r, keys, i, err);
 	rc = gt_map_peek(map, r->at, number, sizeof(number), err);

@@ -166,7 +166,7 @@ def tensors():
     yield case("sizes that overflow", "overflow", size=(2**32, 2**32), stride=(0, 0))
     yield case("sizes that overflow to 4", "overflow", size=(2**62 + 1, 4), stride=(0, 1))
     yield case("stride of 2^62", "overflow", size=(4, 4), stride=(2**62, 1))
-    yield case("2^50 times one element", "elements", size=(2**50,), stride=(0,))
+    yield case("2^50 times one element", "repeats storage '0'", size=(2**50,), stride=(0,))
     yield case("100 dimensions", "byte", size=(1,) * 100, stride=(1,) * 100)
     yield case("10^5 dimensions", "byte", size=(1,) * 10**5, stride=(1,) * 10**5)
     yield case("sizes and strides of two lengths", "byte", size=(2, 2), stride=(1,))
@@ -316,8 +316,8 @@ def legacy_files():
     yield "keys no list", legacy(listed=pickled(b"N")), "no list"
     yield "key that is no text", legacy(listed=pickled(b"](K\1e")), "storage"
     yield "key unknown", legacy(keys=("7",)), "storage"
-    yield "key missing", legacy(keys=(), storages=()), "storage '0' has no bytes"
-    yield "key twice", legacy(keys=("0", "0"), storages=((4, FLOATS), (4, bytes(16)))), "storage '0'"
+    yield "key missing", legacy(keys=(), storages=()), "storage '0'"
+    yield "key twice", legacy(keys=("0", "0"), storages=((4, FLOATS), (4, bytes(16)))), "storage '0' twice"
     yield "count larger", legacy(storages=((5, FLOATS),)), "byte"
     yield "count smaller", legacy(storages=((3, FLOATS),)), "storage '0' needs"
     yield "count of 2^62", legacy(storages=((2**62, FLOATS),)), "byte"

@@ -14,6 +14,8 @@ static const struct {
 	{ "pickle", fuzz_pickle },
 	{ "zip", fuzz_zip },
 	{ "legacy", fuzz_legacy },
+	{ "safetensors", fuzz_safetensors },
+	{ "npz", fuzz_npz },
 };
 
 static int files;
