@@ -85,6 +85,11 @@ void *gt_arena_alloc(struct gt_arena *arena, size_t size, struct gt_err *err)
 		return NULL;
 	}
 	size = (size + 15) & ~(size_t)15;
+	if (arena->limit && (arena->used > arena->limit || size > arena->limit - arena->used)) {
+		gt_err_set(
+		    err, GT_ENOMEM, "more than %zu bytes of memory are asked for", arena->limit);
+		return NULL;
+	}
 	if (!b || b->size - b->used < size) {
 		size_t room = size > BLOCK_BYTES ? size : BLOCK_BYTES;
 
@@ -97,6 +102,7 @@ void *gt_arena_alloc(struct gt_arena *arena, size_t size, struct gt_err *err)
 	}
 	p = b->bytes + b->used;
 	b->used += size;
+	arena->used += size;
 	return p;
 }
 
@@ -116,4 +122,5 @@ void gt_arena_release(struct gt_arena *arena)
 		arena->block = b->next;
 		free(b);
 	}
+	arena->used = 0;
 }

@@ -26,9 +26,12 @@ char *gt_asprintf(struct gt_err *err, const char *format, ...)
  */
 int gt_grow(void *items, size_t count, size_t *capacity, size_t size, struct gt_err *err);
 
-/* An arena: allocations are freed together. A zeroed struct is an empty arena. */
+/* An arena: allocations are freed together. A zeroed struct is an empty arena. Where bytes from
+ * outside ask for memory, `limit` says when they have asked for too much. */
 struct gt_arena {
 	struct gt_arena_block *block;
+	size_t used;  /* bytes given */
+	size_t limit; /* that may be given; 0: no limit */
 };
 
 /* size zeroed bytes aligned to 16, valid until gt_arena_release(); NULL with err set. */

@@ -13,6 +13,7 @@
 enum {
 	NAME_MAX_BYTES = 512, /* of a module or class */
 	SMALL_INTS = 256,     /* that all mentions share */
+	MAX_MARKS = 1 << 10,  /* that are open at a time */
 	MAX_PUSHES = 1 << 24  /* values that come to the stack: bounds memory and time */
 };
 

@@ -4,13 +4,19 @@
 
 #include "lib/ckpt/pickle_machine.h"
 
-enum { MAX_PROTOCOL = 5 };
+enum {
+	MAX_PROTOCOL = 5,
+	MEMORY_ANY = 16 << 20, /* bytes for a pickle of any size, */
+	MEMORY_RATIO = 256     /* and for each of its bytes: a node and its places in two lists */
+};
 
 /* ---- stack and memo ---- */
 
 static int op_mark(struct gt_machine *m, unsigned char op)
 {
 	(void)op;
+	if (m->mark_count == MAX_MARKS)
+		return fail(m, "more than 1024 marks are open");
 	if (gt_grow(&m->marks, m->mark_count, &m->mark_room, sizeof(*m->marks), m->err))
 		return GT_ENOMEM;
 	m->marks[m->mark_count++] = m->depth;
@@ -64,8 +70,8 @@ static int op_get(struct gt_machine *m, unsigned char op)
 	return push(m, m->memo[index]);
 }
 
-/* Indices count up from 0 or 1, and each costs two bytes: one above the byte we are at is a lie,
- * and refusing it bounds the memo by the size of the file. */
+/* Indices count up from 0 or 1, one for each of some values: one above the number of values is a
+ * lie, and refusing it bounds the memo. */
 static int op_put(struct gt_machine *m, unsigned char op)
 {
 	uint64_t index = m->memo_count;
@@ -75,7 +81,7 @@ static int op_put(struct gt_machine *m, unsigned char op)
 		rc = need(m, 1);
 	if (rc)
 		return rc;
-	if (index > m->at)
+	if (index > m->pushes)
 		return gt_err_set(
 		    m->err, GT_EFORMAT, "memo %llu is out of range", (unsigned long long)index);
 	while (m->memo_count <= index) {
@@ -217,13 +223,21 @@ void gt_pickle_layout_release(struct gt_pickle_layout *layout)
 	*layout = (struct gt_pickle_layout){ 0 };
 }
 
+/* What a value takes is a small multiple of what the file spends on it. More is asked for by copies
+ * of copies: a few bytes that call for a list again and again. */
+static void limit_memory(struct gt_machine *m, size_t before)
+{
+	m->arena->limit = before + MEMORY_ANY + MEMORY_RATIO * m->at;
+}
+
 static int run(struct gt_machine *m)
 {
 	struct gt_pickle_layout *layout = m->hooks ? m->hooks->layout : NULL;
-	size_t start = 0;
+	size_t start = 0, before = m->arena->used;
 	int rc = 0;
 
 	while (!rc && !m->stopped) {
+		limit_memory(m, before);
 		start = m->op_at = m->at;
 		if (start == m->size)
 			rc = fail(m, "the pickle does not end: the file is cut");
@@ -246,8 +260,10 @@ int gt_pickle_read(struct gt_tree **out, struct gt_arena *arena, const unsigned 
 	struct gt_machine m = {
 		.arena = arena, .hooks = hooks, .bytes = bytes, .size = size, .err = err
 	};
+	size_t limit = arena->limit;
 	int rc = run(&m);
 
+	arena->limit = limit;
 	*out = NULL;
 	if (!rc) {
 		*used = m.at;

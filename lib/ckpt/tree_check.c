@@ -4,6 +4,8 @@
 
 #include "lib/ckpt/tree.h"
 
+enum { LONG_TEXT = 256 }; /* bytes that count as one more visit: long texts take walkers time too */
+
 struct walk {
 	struct gt_arena *arena; /* NULL: the tree may not be touched */
 	const struct gt_tree *path[GT_TREE_MAX_DEPTH];
@@ -119,7 +121,8 @@ static int visit(struct walk *w, struct gt_tree *node, struct gt_err *err)
 {
 	int rc = 0;
 
-	if (++w->visits > GT_TREE_MAX_VISITS)
+	w->visits += 1 + (node->kind == GT_TREE_STRING ? node->string.length / LONG_TEXT : 0);
+	if (w->visits > GT_TREE_MAX_VISITS)
 		return gt_err_set(
 		    err, GT_EFORMAT, "more than %d objects in the tree", GT_TREE_MAX_VISITS);
 	if (is_leaf(node))
