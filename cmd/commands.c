@@ -4,6 +4,7 @@
 
 #include "cmd/bench_options.h"
 #include "cmd/ckpt_diff.h"
+#include "cmd/ckpt_edit.h"
 #include "cmd/ckpt_ls.h"
 #include "cmd/ckpt_verify.h"
 #include "cmd/cmd.h"
@@ -31,6 +32,17 @@ static const struct gt_cmd commands[] = {
 	    gt_cmd_ckpt_verify_options, gt_cmd_ckpt_verify, false },
 	{ "ckpt diff", "A B [OPTIONS]", "compare two checkpoints of any formats", 2,
 	    gt_cmd_ckpt_diff_options, gt_cmd_ckpt_diff, false },
+	{ "ckpt strip-module", "IN (-o OUT | --in-place) [OPTIONS]",
+	    "take the module. of wrappers off names", 1, gt_cmd_ckpt_strip_module_options,
+	    gt_cmd_ckpt_strip_module, false },
+	{ "ckpt add-module", "IN (-o OUT | --in-place) [OPTIONS]", "put module. before names", 1,
+	    gt_cmd_ckpt_add_module_options, gt_cmd_ckpt_add_module, false },
+	{ "ckpt remap", "IN --map FROM=TO (-o OUT | --in-place) [OPTIONS]",
+	    "change the devices that storages were saved on", 1, gt_cmd_ckpt_remap_options,
+	    gt_cmd_ckpt_remap, false },
+	{ "ckpt rename", "IN --map REGEX=REPLACEMENT (-o OUT | --in-place) [OPTIONS]",
+	    "change names by regular expressions", 1, gt_cmd_ckpt_rename_options,
+	    gt_cmd_ckpt_rename, false },
 	{ "help", "[OPTIONS] [COMMAND]", "help on a command", 2,
 	    gt_cmd_help_options, gt_cmd_help, false },
 	{ 0 }

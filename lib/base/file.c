@@ -162,7 +162,7 @@ int gt_atomic_commit(struct gt_atomic_file *f, struct gt_err *err)
 {
 	int rc = 0;
 
-	if (ferror(f->stream) || fflush(f->stream) || fsync(fileno(f->stream)))
+	if (ferror(f->stream) || fflush(f->stream) || (!f->no_sync && fsync(fileno(f->stream))))
 		rc = gt_err_sys(err, "cannot write '%s'", f->path);
 	if (fclose(f->stream) && !rc)
 		rc = gt_err_sys(err, "cannot write '%s'", f->path);
@@ -172,7 +172,7 @@ int gt_atomic_commit(struct gt_atomic_file *f, struct gt_err *err)
 	if (!rc) {
 		free(f->temporary);
 		f->temporary = NULL;
-		rc = sync_folder(f->path, err);
+		rc = f->no_sync ? 0 : sync_folder(f->path, err);
 	}
 	gt_atomic_abandon(f);
 	return rc;

@@ -2,6 +2,7 @@
 #ifndef GT_BASE_FILE_H
 #define GT_BASE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -39,8 +40,10 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
  * path that exists and is no regular file is refused.
  */
 struct gt_atomic_file {
-	FILE *stream; /* write here */
+	FILE *stream; /* write here, or to its descriptor */
 	char *path, *temporary;
+	bool
+	    no_sync; /* set after opening: the disk may hear of it later, and a power cut lose it */
 };
 
 int gt_atomic_open(struct gt_atomic_file *f, const char *path, struct gt_err *err);

@@ -80,6 +80,7 @@ const char *gt_edit_name(const struct gt_edit *edit, const char *name);
 struct gt_edit_target {
 	const char *input;  /* the path the checkpoint was opened by */
 	const char *output; /* the path of the result, another file; NULL: in place */
+	bool no_sync;       /* leave it to the system when the disk hears of it */
 };
 
 struct gt_edit_result {

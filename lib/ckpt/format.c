@@ -42,6 +42,8 @@ static int open_file(struct gt_ckpt **out, const char *path, bool is_shard, stru
 		return GT_ENOMEM;
 	ckpt->path = gt_arena_strdup(&ckpt->arena, path, err);
 	rc = ckpt->path ? gt_map(&ckpt->map, path, err) : GT_ENOMEM;
+	if (!rc && ckpt->map.data && fstat(ckpt->map.fd, &ckpt->opened))
+		rc = gt_err_sys(err, "cannot examine '%s'", path);
 	if (!rc) {
 		if (is_shard && gt_format_safetensors_shards.sniff(&ckpt->map))
 			rc = gt_err_set(err, GT_EFORMAT, "an index among the shards of an index");

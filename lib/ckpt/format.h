@@ -2,6 +2,8 @@
 #ifndef GT_CKPT_FORMAT_H
 #define GT_CKPT_FORMAT_H
 
+#include <sys/stat.h>
+
 #include "lib/base/file.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/edit.h"
@@ -22,18 +24,19 @@ struct gt_ckpt {
 	/* Of an index of shards: the files, open. The tree borrows theirs. */
 	struct gt_ckpt_shard *shards;
 	size_t shard_count;
+	struct stat opened; /* the file as it was then */
 
 	/* Of torch formats: the pickle that the tree came from, and where in it the devices stand. */
 	const unsigned char *pickle;
 	size_t pickle_bytes;
+	const char *pickle_record; /* its name in a zip */
 	const struct gt_torch_location *locations;
 };
 
 /*
  * A row: `sniff` looks at the first bytes only; `open` fills ckpt->root, and may then refuse.
- * `apply` may be NULL; it gets an edit with at least one change, and a target that is not the input
- * unless in place; the file is as it was when it was opened. It sets the fields of result, all
- * zero, that apply. What out-of-place edits share is in edit_inside.h.
+ * `apply` may be NULL. Its target is not the input unless in place, and then the edit has a change;
+ * `result` is all zero. To write the file itself, open it by gt_edit_open() (edit_inside.h).
  * `write` is gt_ckpt_write(); NULL where a format is only read.
  */
 struct gt_ckpt_format {

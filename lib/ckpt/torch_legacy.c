@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lib/ckpt/bytes.h"
+#include "lib/ckpt/edit_inside.h"
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/torch.h"
 #include "lib/ckpt/tree.h"
@@ -200,4 +201,5 @@ const struct gt_ckpt_format gt_format_torch_legacy = {
 	.name = "torch-legacy",
 	.sniff = sniff,
 	.open = open_legacy,
+	.apply = gt_torch_legacy_apply,
 };

@@ -182,12 +182,21 @@ void gt_torch_relocate(
 static int opaque_storage(
     struct gt_torch_objects *o, const struct gt_tree *id, struct gt_tree **out, struct gt_err *err)
 {
+	struct gt_storage *s;
+
 	*out = gt_tree_new(o->arena, GT_TREE_OPAQUE, err);
 	if (!*out)
 		return GT_ENOMEM;
 	(*out)->opaque.class_name = arg(id, 1)->opaque.class_name;
 	(*out)->opaque.args = (struct gt_tree *)id;
-	return 0;
+	if (gt_tree_is_string(arg(id, 3), "meta"))
+		return 0;
+	s = gt_arena_alloc(o->arena, sizeof(*s), err); /* for its device, which can be changed */
+	if (!s)
+		return GT_ENOMEM;
+	s->key = s->name = arg(id, 2)->string.bytes;
+	s->location = arg(id, 3)->string.bytes;
+	return note_location(o, s, id->seq.items[3].value_at, err);
 }
 
 /* A storage by itself is a tensor of one dimension; the rebuild functions look through it. */

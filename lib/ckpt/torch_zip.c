@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/ckpt/bytes.h"
+#include "lib/ckpt/edit_inside.h"
 #include "lib/ckpt/zip_layout.h"
 
 static bool sniff(const struct gt_mapping *map)
@@ -151,6 +152,7 @@ int gt_torch_archive_read(
 	if (!rc)
 		rc = gt_torch_objects_finish(&objects, a->swapped, err);
 	out->locations = objects.locations;
+	out->record = r->name;
 	gt_torch_objects_release(&objects);
 	return rc;
 }
@@ -187,6 +189,7 @@ static int open_zip(struct gt_ckpt *ckpt, struct gt_err *err)
 	ckpt->pickle = data.pickle;
 	ckpt->pickle_bytes = data.pickle_bytes;
 	ckpt->locations = data.locations;
+	ckpt->pickle_record = data.record;
 	return 0;
 }
 
@@ -194,6 +197,7 @@ const struct gt_ckpt_format gt_format_torch_zip = {
 	.name = "torch-zip",
 	.sniff = sniff,
 	.open = open_zip,
+	.apply = gt_torch_zip_apply,
 };
 
 /* Told from the above when it is open. */

@@ -36,6 +36,7 @@ struct gt_torch_part {
 	struct gt_tree *tree;
 	const unsigned char *pickle; /* borrowed from the archive or the arena */
 	size_t pickle_bytes;
+	const char *record; /* its name */
 	const struct gt_torch_location *locations;
 };
 

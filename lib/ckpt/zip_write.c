@@ -167,45 +167,52 @@ static int put_central(
 	return rc;
 }
 
-static int put_end64(struct gt_zip_writer *zip, uint64_t start, uint64_t bytes, struct gt_err *err)
+static unsigned char *put_end64(unsigned char *p, uint64_t count, uint64_t start, uint64_t bytes)
 {
-	unsigned char end[56 + 20], *p;
-	uint64_t at = zip->position;
-
-	memcpy(end, "PK\6\6", 4);
-	p = gt_put_le(end + 4, 44, 8); /* bytes that follow in this record */
+	memcpy(p, "PK\6\6", 4);
+	p = gt_put_le(p + 4, 44, 8); /* bytes that follow in this record */
 	p = gt_put_le(p, VERSION_ZIP64, 2);
 	p = gt_put_le(p, VERSION_ZIP64, 2);
 	p = gt_put_le(p, 0, 8); /* disks */
-	p = gt_put_le(p, zip->count, 8);
-	p = gt_put_le(p, zip->count, 8);
+	p = gt_put_le(p, count, 8);
+	p = gt_put_le(p, count, 8);
 	p = gt_put_le(p, bytes, 8);
 	p = gt_put_le(p, start, 8);
 	memcpy(p, "PK\6\7", 4);
 	p = gt_put_le(p + 4, 0, 4);
-	p = gt_put_le(p, at, 8);
-	gt_put_le(p, 1, 4);
-	return put(zip, end, sizeof(end), err);
+	p = gt_put_le(p, start + bytes, 8); /* where the record above stands */
+	return gt_put_le(p, 1, 4);
+}
+
+size_t gt_zip_put_end(
+    unsigned char out[GT_ZIP_END_MAX], uint64_t count, uint64_t start, uint64_t bytes)
+{
+	uint64_t count16 = count < 0xffff ? count : 0xffff;
+	unsigned char *p = out;
+
+	if (count >= 0xffff || start + bytes >= UINT32_MAX)
+		p = put_end64(p, count, start, bytes);
+	memcpy(p, "PK\5\6", 4);
+	p = gt_put_le(p + 4, 0, 4); /* disks */
+	p = gt_put_le(p, count16, 2);
+	p = gt_put_le(p, count16, 2);
+	p = gt_put_le(p, or_ones(bytes), 4);
+	p = gt_put_le(p, or_ones(start), 4);
+	p = gt_put_le(p, 0, 2); /* comment */
+	return (size_t)(p - out);
 }
 
 int gt_zip_finish(struct gt_zip_writer *zip, struct gt_err *err)
 {
-	unsigned char end[22] = "PK\5\6", *p;
-	uint64_t start = zip->position, bytes, count = zip->count < 0xffff ? zip->count : 0xffff;
+	unsigned char end[GT_ZIP_END_MAX];
+	uint64_t start = zip->position;
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < zip->count; i++)
 		rc = put_central(zip, &zip->records[i], err);
-	bytes = zip->position - start;
-	if (!rc && (zip->count >= 0xffff || start + bytes >= UINT32_MAX))
-		rc = put_end64(zip, start, bytes, err);
-	p = gt_put_le(end + 4, 0, 4); /* disks */
-	p = gt_put_le(p, count, 2);
-	p = gt_put_le(p, count, 2);
-	p = gt_put_le(p, or_ones(bytes), 4);
-	p = gt_put_le(p, or_ones(start), 4);
-	gt_put_le(p, 0, 2); /* comment */
-	return rc ? rc : put(zip, end, sizeof(end), err);
+	if (rc)
+		return rc;
+	return put(zip, end, gt_zip_put_end(end, zip->count, start, zip->position - start), err);
 }
 
 void gt_zip_release(struct gt_zip_writer *zip)

@@ -1,0 +1,112 @@
+/* copy.c - bytes from file to file. */
+#include "lib/base/copy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "lib/base/mem.h"
+
+enum {
+	PIECE = 128 << 20,     /* copied by one call */
+	BUFFER_BYTES = 1 << 20 /* of the plain loop */
+};
+
+int gt_write_at(int out, uint64_t at, const void *bytes, size_t size, struct gt_err *err)
+{
+	const char *p = bytes;
+
+	while (size) {
+		ssize_t n = pwrite(out, p, size, (off_t)at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return gt_err_sys(err, "cannot write %zu bytes at byte %llu", size,
+			    (unsigned long long)at);
+		p += n;
+		at += (uint64_t)n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+static int ended(uint64_t at, struct gt_err *err)
+{
+	return gt_err_set(err, GT_EIO, "the file ends at byte %llu, which was inside it before",
+	    (unsigned long long)at);
+}
+
+static int copy_plain(
+    int out, uint64_t out_at, int in, uint64_t in_at, uint64_t size, struct gt_err *err)
+{
+	char *buffer = gt_calloc(1, BUFFER_BYTES, err);
+	int rc = buffer ? 0 : GT_ENOMEM;
+
+	while (!rc && size) {
+		ssize_t n =
+		    pread(in, buffer, size < BUFFER_BYTES ? size : BUFFER_BYTES, (off_t)in_at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			rc = gt_err_sys(err, "cannot read at byte %llu", (unsigned long long)in_at);
+		else if (!n)
+			rc = ended(in_at, err);
+		else
+			rc = gt_write_at(out, out_at, buffer, (size_t)n, err);
+		if (rc)
+			break;
+		in_at += (uint64_t)n;
+		out_at += (uint64_t)n;
+		size -= (uint64_t)n;
+	}
+	free(buffer);
+	return rc;
+}
+
+/* What the kernel says when it is the wrong means, not the wrong file. */
+static bool kernel_cannot(int error)
+{
+	return error == EXDEV || error == EINVAL || error == ENOSYS || error == EOPNOTSUPP ||
+	       error == EPERM;
+}
+
+/* Up to the next block, so that what follows can be shared. */
+static uint64_t next_piece(uint64_t out_at, uint64_t in_at, uint64_t size)
+{
+	uint64_t head = (GT_COPY_BLOCK - in_at % GT_COPY_BLOCK) % GT_COPY_BLOCK;
+
+	if (head && out_at % GT_COPY_BLOCK == in_at % GT_COPY_BLOCK)
+		return head < size ? head : size;
+	return size < PIECE ? size : PIECE;
+}
+
+int gt_copy_range(int out, uint64_t out_at, int in, uint64_t in_at, uint64_t size, bool write_back,
+    struct gt_err *err)
+{
+	while (size) {
+		off_t from = (off_t)in_at, to = (off_t)out_at;
+		ssize_t n =
+		    copy_file_range(in, &from, out, &to, next_piece(out_at, in_at, size), 0);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && kernel_cannot(errno))
+			return copy_plain(out, out_at, in, in_at, size, err);
+		if (n < 0)
+			return gt_err_sys(err, "cannot copy %llu bytes from byte %llu",
+			    (unsigned long long)size, (unsigned long long)in_at);
+		if (!n)
+			return ended(in_at, err);
+		if (write_back)
+			sync_file_range(out, (off_t)out_at, n, SYNC_FILE_RANGE_WRITE);
+		in_at += (uint64_t)n;
+		out_at += (uint64_t)n;
+		size -= (uint64_t)n;
+	}
+	return 0;
+}

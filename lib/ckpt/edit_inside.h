@@ -1,0 +1,54 @@
+/* edit_inside.h - inside ckpt: what the parts of an edit share. */
+#ifndef GT_CKPT_EDIT_INSIDE_H
+#define GT_CKPT_EDIT_INSIDE_H
+
+#include "lib/ckpt/format.h"
+#include "lib/ckpt/rename.h"
+
+/* ---- computing (edit.c, edit_names.c, edit_remap.c) ---- */
+
+enum { GT_EDIT_MAX_PREFIXES = 16 };
+
+/* From name to name, as a request says. */
+struct gt_edit_naming {
+	enum gt_edit_kind kind;
+	const char *const *prefixes;
+	bool met[GT_EDIT_MAX_PREFIXES]; /* strip: the prefix came off somewhere */
+	struct gt_renames renames;
+	struct gt_arena *arena;
+};
+
+/* The new name, `name` itself where nothing changes; NULL with err set without memory. */
+const char *gt_edit_rename(struct gt_edit_naming *n, const char *name, struct gt_err *err);
+
+/* Append a change, unless `to` is `from`. */
+int gt_edit_push(struct gt_edit *edit, const struct gt_edit_change *change, struct gt_err *err);
+
+/* Changes of all names that `root` holds; *dicts gets the number of state_dicts. */
+int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_edit_naming *naming,
+    size_t *dicts, struct gt_err *err);
+
+/* Changes of devices by FROM=TO. */
+int gt_edit_locations(
+    struct gt_edit *edit, const struct gt_ckpt *ckpt, const char *const *words, struct gt_err *err);
+
+/* ---- applying ---- */
+
+/*
+ * Open the input to write into it: locked against another edit, and refused (GT_EIO) unless it is
+ * the file that was opened, unchanged. close() *fd.
+ */
+int gt_edit_open(
+    int *fd, const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err);
+
+/* The pickle of a torch file with the changes made; *out is yours to free. */
+int gt_torch_edit_pickle(unsigned char **out, size_t *size, const struct gt_ckpt *ckpt,
+    const struct gt_edit *edit, struct gt_err *err);
+
+/* Rows (format.h). */
+int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
+    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);
+int gt_torch_legacy_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
+    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);
+
+#endif

@@ -1,0 +1,608 @@
+/* edit_names.c - the names in a checkpoint that an edit changes: where they stand, what becomes of them. */
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/text.h"
+#include "lib/ckpt/edit_inside.h"
+#include "lib/ckpt/tree.h"
+
+/* The way from the root, one step per container. */
+struct step {
+	const struct step *up;
+	const struct gt_tree *key; /* NULL: in a list */
+	size_t index;
+};
+
+/* A key of a dict, before and after. */
+struct key {
+	const struct gt_tree_item *item;
+	const char *from, *to;
+	bool used; /* of a module's path: there are names under it */
+};
+
+struct walk {
+	struct gt_edit *edit;
+	struct gt_edit_naming *naming;
+	void *seen;        /* nodes that were walked: what is shared is walked once */
+	bool references;   /* the second walk: optimizers, once all names are known */
+	struct key *names; /* of all state_dicts; sorted by `from` for the second walk */
+	size_t name_count, name_room;
+	size_t dicts, optimizers;
+	const char *model; /* the class of a pickled model */
+};
+
+static bool is_plain(const struct gt_tree *key)
+{
+	return key->kind == GT_TREE_STRING && strlen(key->string.bytes) == key->string.length;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t length = strlen(text), n = strlen(end);
+
+	return length >= n && !strcmp(text + length - n, end);
+}
+
+/* ---- what a dict is ---- */
+
+/* Whether a state_dict has this under a name: a tensor (of a kind we leave alone, perhaps), nothing,
+ * or what a module keeps beside its tensors. */
+static bool is_entry(const struct gt_tree_item *item)
+{
+	const struct gt_tree *value = item->value;
+
+	if (!is_plain(item->key))
+		return false;
+	if (value->kind == GT_TREE_OPAQUE && value->opaque.args)
+		return !strncmp(value->opaque.class_name, "torch._", 7);
+	return value->kind == GT_TREE_TENSOR || value->kind == GT_TREE_NONE ||
+	       ends_with(item->key->string.bytes, "_extra_state");
+}
+
+static const struct gt_tree *metadata(const struct gt_tree *dict)
+{
+	const struct gt_tree *m = gt_tree_get(dict->seq.attributes, "_metadata");
+
+	return m && m->kind == GT_TREE_DICT ? m : NULL;
+}
+
+/* See edit.h. */
+static bool is_state_dict(const struct gt_tree *dict, bool root)
+{
+	size_t tensors = 0, others = 0;
+	bool dotted = false, weight = false;
+
+	for (size_t i = 0; i < dict->seq.count; i++) {
+		const struct gt_tree_item *item = &dict->seq.items[i];
+
+		others += !is_entry(item);
+		if (item->value->kind != GT_TREE_TENSOR || !is_plain(item->key))
+			continue;
+		tensors++;
+		dotted |= strchr(item->key->string.bytes, '.') != NULL;
+		weight |= !strcmp(item->key->string.bytes, "weight");
+	}
+	if (!tensors)
+		return false;
+	if (metadata(dict))
+		return true;
+	return others ? dotted && tensors > others : dotted || weight || root;
+}
+
+static bool is_optimizer(const struct gt_tree *dict)
+{
+	const struct gt_tree *state = gt_tree_get(dict, "state");
+	const struct gt_tree *groups = gt_tree_get(dict, "param_groups");
+
+	return state && state->kind == GT_TREE_DICT && groups && groups->kind == GT_TREE_LIST;
+}
+
+/* ---- changes ---- */
+
+static void put_path(FILE *out, const struct step *step)
+{
+	if (!step || !step->up)
+		return;
+	put_path(out, step->up);
+	if (step->up->up)
+		fputc('.', out);
+	if (step->key && is_plain(step->key))
+		fputs(step->key->string.bytes, out);
+	else if (step->key && step->key->kind == GT_TREE_INT)
+		fprintf(out, "%lld", (long long)step->key->integer);
+	else
+		fprintf(out, "%zu", step->index);
+}
+
+/* "model.state_dict", in the edit's arena. */
+static const char *path_of(struct walk *w, const struct step *step, struct gt_err *err)
+{
+	const char *copy;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (out)
+		put_path(out, step);
+	if (!out || fclose(out)) {
+		free(text);
+		gt_err_set(err, GT_ENOMEM, "out of memory");
+		return NULL;
+	}
+	copy = gt_arena_strdup(&w->edit->arena, text, err);
+	free(text);
+	return copy;
+}
+
+static int compare_from(const void *a, const void *b)
+{
+	return strcmp(((const struct key *)a)->from, ((const struct key *)b)->from);
+}
+
+static int compare_to(const void *a, const void *b)
+{
+	const struct key *x = a, *y = b;
+	int order = strcmp(x->to, y->to);
+
+	return order ? order : (x->item > y->item) - (x->item < y->item);
+}
+
+/* Name the first keys of `sorted` that became one, and how many there are. */
+static int check_collisions(
+    const struct key *sorted, size_t count, const char *where, struct gt_err *err)
+{
+	char list[320] = "";
+	size_t used = 0, collisions = 0;
+
+	for (size_t i = 1; i < count; i++) {
+		const struct key *a = &sorted[i - 1], *b = &sorted[i];
+
+		if (strcmp(a->to, b->to))
+			continue;
+		if (collisions++ < 3 && used < sizeof(list))
+			used += (size_t)snprintf(list + used, sizeof(list) - used,
+			    "%s'%.40s' and '%.40s' become '%.40s'", used ? "; " : "", a->from,
+			    b->from, b->to);
+	}
+	if (!collisions)
+		return 0;
+	gt_err_set(err, GT_EFORMAT, "%zu name%s of %s%.60s%s would be there twice: %s%s",
+	    collisions, collisions == 1 ? "" : "s", *where ? "'" : "the state_dict", where,
+	    *where ? "'" : "", list, collisions > 3 ? "; ..." : "");
+	return gt_err_hint(err, "nothing was written; rename one of each two first");
+}
+
+/* Record what changes among the keys of one dict. `keys` is sorted by `to` afterwards. */
+static int push_keys(struct walk *w, enum gt_edit_what what, const struct step *step,
+    struct key *keys, size_t count, struct gt_err *err)
+{
+	const char *where = NULL;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < count; i++) {
+		struct gt_edit_change c = { .what = what, .from = keys[i].from, .to = keys[i].to };
+
+		if (!strcmp(c.from, c.to))
+			continue;
+		if (!where && !(where = path_of(w, step, err)))
+			return GT_ENOMEM;
+		c.where = where;
+		c.at = keys[i].item->key_at;
+		rc = gt_edit_push(w->edit, &c, err);
+	}
+	if (rc || !where)
+		return rc;
+	w->edit->dicts += what == GT_EDIT_NAME;
+	qsort(keys, count, sizeof(*keys), compare_to);
+	return check_collisions(keys, count, where, err);
+}
+
+/* ---- state_dicts ---- */
+
+static bool is_utf8(const char *text)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	size_t left = strlen(text);
+	uint32_t code;
+
+	while (left) {
+		int n = gt_text_utf8(p, left, &code);
+
+		if (!n)
+			return false;
+		p += n;
+		left -= (size_t)n;
+	}
+	return true;
+}
+
+static int new_name(struct walk *w, struct key *key, struct gt_err *err)
+{
+	key->to = gt_edit_rename(w->naming, key->from, err);
+	if (!key->to)
+		return err->code;
+	if (!*key->to && *key->from)
+		return gt_err_set(
+		    err, GT_EINVAL, "'%.200s' would be left without a name", key->from);
+	if (key->to != key->from && !is_utf8(key->to))
+		return gt_err_set(
+		    err, GT_EINVAL, "'%.200s' would become text that is not UTF-8", key->from);
+	return 0;
+}
+
+/* All plain keys of a dict, as they are. *keys is yours to free. */
+static int list_keys(
+    const struct gt_tree *dict, struct key **keys, size_t *count, struct gt_err *err)
+{
+	*count = 0;
+	*keys = gt_calloc(dict->seq.count, sizeof(**keys), err);
+	if (!*keys)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < dict->seq.count; i++) {
+		const struct gt_tree_item *item = &dict->seq.items[i];
+
+		if (is_plain(item->key))
+			(*keys)[(*count)++] = (struct key){ item, item->key->string.bytes,
+				item->key->string.bytes, false };
+	}
+	return 0;
+}
+
+/* The first of the sorted keys that is not before `from`. */
+static size_t lower_bound(const struct key *sorted, size_t count, const char *from)
+{
+	size_t low = 0;
+
+	while (low < count) {
+		size_t middle = (low + count) / 2;
+
+		if (strcmp(sorted[middle].from, from) < 0)
+			low = middle + 1;
+		else
+			count = middle;
+	}
+	return low;
+}
+
+/* Whether `to` is HEAD.TAIL, or TAIL with an empty head. */
+static bool has_tail(const char *to, const char *tail, size_t *head)
+{
+	size_t n = strlen(to), t = strlen(tail);
+
+	if (n < t || strcmp(to + n - t, tail) || (n > t && to[n - t - 1] != '.'))
+		return false;
+	*head = n > t ? n - t - 1 : 0;
+	return true;
+}
+
+/*
+ * What becomes of the path of a module. A name under it tells: of "module.conv1.weight", renamed to
+ * "conv1.weight", follows that "module.conv1" becomes "conv1". A module without names (a ReLU) is
+ * asked as if it had one; where prefixes come and go, that is enough for all.
+ */
+static int new_path(
+    struct walk *w, struct key *path, const struct key *names, size_t count, struct gt_err *err)
+{
+	size_t n = strlen(path->from), skip = n ? n + 1 : 0, head;
+	char *under = gt_asprintf(err, "%s%s", path->from, n ? ".x" : "x"), *copy;
+	const char *to = under ? gt_edit_rename(w->naming, under, err) : NULL;
+	bool known = to && has_tail(to, "x", &head), sure = w->naming->kind != GT_EDIT_RENAME;
+
+	if (to)
+		under[skip] = '\0';
+	for (size_t i = to ? lower_bound(names, count, under) : count;
+	     i < count && !strncmp(names[i].from, under, skip) && (!sure || !path->used); i++) {
+		path->used = true;
+		if (sure || !has_tail(names[i].to, names[i].from + skip, &head))
+			continue;
+		to = names[i].to;
+		known = sure = true;
+	}
+	copy = known ? gt_arena_strdup(&w->edit->arena, to, err) : NULL;
+	free(under);
+	if (known && copy) {
+		copy[head] = '\0';
+		path->to = copy;
+	}
+	return !to || (known && !copy) ? GT_ENOMEM : 0;
+}
+
+/* Paths that become one: those with names first, the longest first. */
+static int compare_paths(const void *a, const void *b)
+{
+	const struct key *x = a, *y = b;
+	int order = strcmp(x->to, y->to);
+	size_t m = strlen(x->from), n = strlen(y->from);
+
+	if (!order)
+		order = (int)y->used - (int)x->used;
+	return order ? order : (m < n) - (m > n);
+}
+
+static const struct key *who_becomes(const struct key *keys, size_t count, const char *to)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(keys[i].to, to))
+			return &keys[i];
+	return NULL;
+}
+
+/*
+ * Taking "module." off makes "" of "module", and there is a "" already: a wrapper's own entry, for
+ * which nobody will ask any more. It keeps its name, or takes one that comes free.
+ */
+static void move_displaced(struct key *keys, size_t count)
+{
+	size_t first = 0;
+
+	qsort(keys, count, sizeof(*keys), compare_paths);
+	for (size_t i = 1; i < count; i++) {
+		const char *name = keys[i].from;
+		const struct key *other;
+
+		if (strcmp(keys[first].to, keys[i].to)) {
+			first = i;
+			continue;
+		}
+		if (who_becomes(keys, count, name))
+			name = keys[first].from;
+		for (size_t turns = 0;
+		     turns < count && (other = who_becomes(keys, count, name)) != NULL; turns++)
+			name = other->from;
+		keys[i].to = name;
+	}
+}
+
+static int edit_metadata(struct walk *w, const struct step *step, const struct gt_tree *dict,
+    const struct key *names, size_t name_count, struct gt_err *err)
+{
+	const struct gt_tree *paths = metadata(dict);
+	struct key *keys;
+	size_t count;
+	int rc = paths ? list_keys(paths, &keys, &count, err) : 0;
+
+	if (rc || !paths)
+		return rc;
+	for (size_t i = 0; !rc && i < count; i++)
+		rc = new_path(w, &keys[i], names, name_count, err);
+	if (!rc)
+		move_displaced(keys, count);
+	if (!rc)
+		rc = push_keys(w, GT_EDIT_METADATA, step, keys, count, err);
+	free(keys);
+	return rc;
+}
+
+static int keep_names(struct walk *w, const struct key *keys, size_t count, struct gt_err *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (!is_entry(keys[i].item))
+			continue;
+		if (gt_grow(&w->names, w->name_count, &w->name_room, sizeof(*w->names), err))
+			return GT_ENOMEM;
+		w->names[w->name_count++] = keys[i];
+	}
+	return 0;
+}
+
+static int edit_state_dict(
+    struct walk *w, const struct step *step, const struct gt_tree *dict, struct gt_err *err)
+{
+	struct key *keys;
+	size_t count, changed;
+	int rc = list_keys(dict, &keys, &count, err);
+
+	w->dicts++;
+	for (size_t i = 0; !rc && i < count; i++)
+		if (is_entry(keys[i].item))
+			rc = new_name(w, &keys[i], err);
+	if (!rc)
+		rc = keep_names(w, keys, count, err);
+	changed = w->edit->count;
+	if (!rc)
+		rc = push_keys(w, GT_EDIT_NAME, step, keys, count, err);
+	if (!rc && w->edit->count > changed) {
+		qsort(keys, count, sizeof(*keys), compare_from);
+		rc = edit_metadata(w, step, dict, keys, count, err);
+	}
+	free(keys);
+	return rc;
+}
+
+/* ---- optimizers ---- */
+
+static const char *reference(const struct walk *w, const char *name)
+{
+	struct key wanted = { .from = name };
+	const struct key *k =
+	    bsearch(&wanted, w->names, w->name_count, sizeof(wanted), compare_from);
+
+	return k ? k->to : name;
+}
+
+/* The keys of `state`: what stands under them, "exp_avg", is not looked at. */
+static int edit_state(
+    struct walk *w, const struct step *step, const struct gt_tree *state, struct gt_err *err)
+{
+	struct key *keys;
+	size_t count;
+	int rc = list_keys(state, &keys, &count, err);
+
+	for (size_t i = 0; !rc && i < count; i++)
+		keys[i].to = reference(w, keys[i].from);
+	if (!rc)
+		rc = push_keys(w, GT_EDIT_REFERENCE, step, keys, count, err);
+	free(keys);
+	return rc;
+}
+
+static int edit_list(
+    struct walk *w, const struct step *step, const struct gt_tree *list, struct gt_err *err)
+{
+	const char *where = NULL;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < list->seq.count; i++) {
+		const struct gt_tree_item *item = &list->seq.items[i];
+		struct gt_edit_change c = { .what = GT_EDIT_REFERENCE, .at = item->value_at };
+
+		if (!is_plain(item->value))
+			continue;
+		c.from = item->value->string.bytes;
+		c.to = reference(w, c.from);
+		if (!strcmp(c.from, c.to))
+			continue;
+		if (!where && !(where = path_of(w, step, err)))
+			return GT_ENOMEM;
+		c.where = where;
+		rc = gt_edit_push(w->edit, &c, err);
+	}
+	return rc;
+}
+
+/* One of param_groups: {"params": [...], "param_names": [...], "lr": ...}. */
+static int edit_group(
+    struct walk *w, const struct step *up, const struct gt_tree *group, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; group->kind == GT_TREE_DICT && !rc && i < group->seq.count; i++) {
+		const struct gt_tree_item *item = &group->seq.items[i];
+		struct step step = { up, item->key, i };
+
+		if (item->value->kind == GT_TREE_LIST)
+			rc = edit_list(w, &step, item->value, err);
+	}
+	return rc;
+}
+
+static int edit_optimizer(
+    struct walk *w, const struct step *up, const struct gt_tree *dict, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < dict->seq.count; i++) {
+		const struct gt_tree_item *item = &dict->seq.items[i];
+		struct step step = { up, item->key, i };
+
+		if (gt_tree_is_string(item->key, "state"))
+			rc = edit_state(w, &step, item->value, err);
+		for (size_t k = 0; !rc && gt_tree_is_string(item->key, "param_groups") &&
+		                   k < item->value->seq.count;
+		     k++) {
+			struct step inner = { &step, NULL, k };
+
+			rc = edit_group(w, &inner, item->value->seq.items[k].value, err);
+		}
+	}
+	return rc;
+}
+
+/* ---- the walk ---- */
+
+static int compare_nodes(const void *a, const void *b)
+{
+	return ((uintptr_t)a > (uintptr_t)b) - ((uintptr_t)a < (uintptr_t)b);
+}
+
+static int first_time(struct walk *w, const struct gt_tree *node, bool *first, struct gt_err *err)
+{
+	*first = !tfind(node, &w->seen, compare_nodes);
+	if (*first && !tsearch(node, &w->seen, compare_nodes))
+		return gt_err_set(err, GT_ENOMEM, "out of memory");
+	return 0;
+}
+
+static int visit(
+    struct walk *w, const struct step *step, const struct gt_tree *node, struct gt_err *err);
+
+static int visit_items(
+    struct walk *w, const struct step *up, const struct gt_tree *seq, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < seq->seq.count; i++) {
+		const struct gt_tree_item *item = &seq->seq.items[i];
+		struct step step = { up, item->key, i };
+
+		rc = visit(w, &step, item->value, err);
+	}
+	return rc;
+}
+
+/* The tree's depth is limited (tree.h). */
+static int visit(
+    struct walk *w, const struct step *step, const struct gt_tree *node, struct gt_err *err)
+{
+	bool first;
+	int rc;
+
+	if (node->kind == GT_TREE_OPAQUE) {
+		if (!w->model && gt_tree_get(node->opaque.state, "_modules"))
+			w->model = node->opaque.class_name;
+		node = node->opaque.items; /* of a subclass of dict or list */
+	}
+	if (!node || !gt_tree_is_seq(node))
+		return 0;
+	rc = first_time(w, node, &first, err);
+	if (rc || !first)
+		return rc;
+	if (node->kind == GT_TREE_DICT && is_optimizer(node)) {
+		w->optimizers++;
+		return w->references ? edit_optimizer(w, step, node, err) : 0;
+	}
+	if (!w->references && node->kind == GT_TREE_DICT && is_state_dict(node, !step->up))
+		rc = edit_state_dict(w, step, node, err);
+	return rc ? rc : visit_items(w, step, node, err);
+}
+
+static void keep(void *node)
+{
+	(void)node; /* the checkpoint's */
+}
+
+static int walk(struct walk *w, const struct gt_tree *root, struct gt_err *err)
+{
+	struct step top = { 0 };
+	int rc = visit(w, &top, root, err);
+
+	tdestroy(w->seen, keep);
+	w->seen = NULL;
+	return rc;
+}
+
+static int refuse(const struct walk *w, struct gt_err *err)
+{
+	if (w->model) {
+		gt_err_set(err, GT_EFORMAT,
+		    "a whole pickled model ('%.200s'), not a state_dict: the names are in its code",
+		    w->model);
+		return gt_err_hint(err, "`gtrain ckpt convert` writes its weights as a state_dict");
+	}
+	if (w->optimizers) {
+		gt_err_set(err, GT_EFORMAT, "an optimizer's state without a model's state_dict");
+		return gt_err_hint(err, "the weights are in another file of that run");
+	}
+	gt_err_set(err, GT_EFORMAT, "no state_dict in the file: no dict of names and tensors");
+	return gt_err_hint(err, "`gtrain ckpt ls` shows what there is");
+}
+
+int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_edit_naming *naming,
+    size_t *dicts, struct gt_err *err)
+{
+	struct walk w = { .edit = edit, .naming = naming };
+	int rc = walk(&w, root, err);
+
+	if (!rc && !w.dicts)
+		rc = refuse(&w, err);
+	if (!rc && w.optimizers) {
+		qsort(w.names, w.name_count, sizeof(*w.names), compare_from);
+		w.references = true;
+		rc = walk(&w, root, err);
+	}
+	*dicts = w.dicts;
+	free(w.names);
+	return rc;
+}

@@ -1,0 +1,193 @@
+/* torch_edit.c - edits of torch's files: a new pickle, and the legacy format around it. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/base/copy.h"
+#include "lib/base/file.h"
+#include "lib/ckpt/edit_inside.h"
+#include "lib/ckpt/pickle_edit.h"
+#include "lib/ckpt/torch.h"
+#include "lib/ckpt/zip.h"
+
+static int compare_changes(const void *a, const void *b)
+{
+	const struct gt_pickle_change *x = a, *y = b;
+
+	return (x->at > y->at) - (x->at < y->at);
+}
+
+/* By place, each once: a dict's keys or a storage's device may be mentioned twice. */
+static int sort_changes(
+    struct gt_pickle_change **out, size_t *count, const struct gt_edit *edit, struct gt_err *err)
+{
+	struct gt_pickle_change *c = gt_calloc(edit->count, sizeof(*c), err);
+	size_t n = 0;
+
+	*out = c;
+	if (!c)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < edit->count; i++)
+		c[i] = (struct gt_pickle_change){ edit->changes[i].at, edit->changes[i].to };
+	qsort(c, edit->count, sizeof(*c), compare_changes);
+	for (size_t i = 0; i < edit->count; i++) {
+		if (!n || c[n - 1].at != c[i].at)
+			c[n++] = c[i];
+		else if (strcmp(c[n - 1].to, c[i].to))
+			return gt_err_set(err, GT_ENOTSUP,
+			    "pickle: byte %zu: one text would become '%.80s' and '%.80s'", c[i].at,
+			    c[n - 1].to, c[i].to);
+	}
+	*count = n;
+	return 0;
+}
+
+int gt_torch_edit_pickle(unsigned char **out, size_t *size, const struct gt_ckpt *ckpt,
+    const struct gt_edit *edit, struct gt_err *err)
+{
+	struct gt_pickle_layout layout = { 0 };
+	struct gt_pickle_change *changes = NULL;
+	struct gt_torch_objects objects;
+	struct gt_arena arena = { 0 };
+	struct gt_tree *root;
+	size_t used, count = 0;
+	int rc;
+
+	*out = NULL;
+	gt_torch_objects_init(&objects, &arena);
+	objects.hooks.layout = &layout;
+	rc = gt_pickle_read(
+	    &root, &arena, ckpt->pickle, ckpt->pickle_bytes, &used, &objects.hooks, err);
+	if (!rc)
+		rc = sort_changes(&changes, &count, edit, err);
+	if (!rc)
+		rc = gt_pickle_edit(
+		    out, size, ckpt->pickle, ckpt->pickle_bytes, &layout, changes, count, err);
+	free(changes);
+	gt_pickle_layout_release(&layout);
+	gt_torch_objects_release(&objects);
+	gt_arena_release(&arena);
+	return rc;
+}
+
+/* ---- the legacy format ---- */
+
+/* What stands before the pickle, the new one, what stands behind. */
+static int write_legacy(int fd, const struct gt_ckpt *ckpt, const unsigned char *pickle,
+    size_t size, bool sync, struct gt_err *err)
+{
+	uint64_t start = (uint64_t)(ckpt->pickle - ckpt->map.data);
+	uint64_t end = start + ckpt->pickle_bytes;
+	int rc = gt_copy_range(fd, 0, ckpt->map.fd, 0, start, sync, err);
+
+	if (!rc)
+		rc = gt_write_at(fd, start, pickle, size, err);
+	return rc ? rc
+	          : gt_copy_range(
+	                fd, start + size, ckpt->map.fd, end, ckpt->map.size - end, sync, err);
+}
+
+int gt_torch_legacy_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
+    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
+{
+	struct gt_atomic_file file = { 0 };
+	unsigned char *pickle;
+	size_t size;
+	int lock = -1;
+	int rc = gt_torch_edit_pickle(&pickle, &size, ckpt, edit, err);
+
+	if (!rc && !target->output)
+		rc = gt_edit_open(&lock, ckpt, target, err);
+	if (!rc)
+		rc = gt_atomic_open(&file, target->output ? target->output : target->input, err);
+	file.no_sync = target->no_sync;
+	if (!rc)
+		rc = write_legacy(fileno(file.stream), ckpt, pickle, size, !target->no_sync, err);
+	rc = rc ? rc : gt_atomic_commit(&file, err);
+	gt_atomic_abandon(&file);
+	if (lock >= 0)
+		close(lock);
+	free(pickle);
+	if (rc)
+		return gt_err_prefix(err, "'%s'", target->input);
+	result->written_bytes = size;
+	result->moved_bytes = ckpt->map.size - ckpt->pickle_bytes;
+	result->replaced = !target->output;
+	result->why = "the legacy format has no room for a new pickle";
+	return 0;
+}
+
+/* ---- the zip format ---- */
+
+/* The code of a TorchScript archive knows the names and devices of its tensors. */
+static int refuse_code(const struct gt_zip *zip, struct gt_err *err)
+{
+	for (size_t i = 0; i < zip->count; i++) {
+		const char *slash = strchr(zip->records[i].name, '/');
+
+		if (!slash || (strncmp(slash, "/code/", 6) && strcmp(slash, "/constants.pkl")))
+			continue;
+		gt_err_set(
+		    err, GT_ENOTSUP, "a TorchScript archive: its code refers to what is in it");
+		return gt_err_hint(err, "`gtrain ckpt convert` takes its weights out");
+	}
+	return 0;
+}
+
+static int exchange_in_place(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
+    const struct gt_zip *zip, struct gt_zip_exchange *x, struct gt_err *err)
+{
+	int fd;
+	int rc = gt_edit_open(&fd, ckpt, target, err);
+
+	if (rc)
+		return rc;
+	rc = gt_zip_exchange_in_place(fd, zip, x, err);
+	if (close(fd) && !rc)
+		rc = gt_err_sys(err, "cannot write '%s'", target->input);
+	return rc;
+}
+
+static int exchange_copy(const struct gt_edit_target *target, const struct gt_zip *zip,
+    struct gt_zip_exchange *x, struct gt_err *err)
+{
+	struct gt_atomic_file file;
+	int rc = gt_atomic_open(&file, target->output, err);
+
+	file.no_sync = target->no_sync;
+	if (!rc)
+		rc = gt_zip_exchange_copy(fileno(file.stream), zip, x, err);
+	if (!rc)
+		return gt_atomic_commit(&file, err);
+	gt_atomic_abandon(&file);
+	return rc;
+}
+
+int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
+    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
+{
+	struct gt_zip_exchange x = { .name = ckpt->pickle_record, .no_sync = target->no_sync };
+	struct gt_arena arena = { 0 };
+	unsigned char *pickle = NULL;
+	struct gt_zip zip;
+	int rc = gt_zip_read(&zip, &ckpt->map, &arena, err);
+
+	if (!rc)
+		rc = refuse_code(&zip, err);
+	if (!rc)
+		rc = gt_torch_edit_pickle(&pickle, &x.size, ckpt, edit, err);
+	x.bytes = pickle;
+	if (!rc && target->output)
+		rc = exchange_copy(target, &zip, &x, err);
+	else if (!rc)
+		rc = exchange_in_place(ckpt, target, &zip, &x, err);
+	if (rc)
+		gt_err_prefix(err, "'%s'", target->input);
+	result->written_bytes = x.written;
+	result->moved_bytes = x.moved;
+	result->dead_bytes = x.dead;
+	free(pickle);
+	gt_arena_release(&arena);
+	return rc;
+}

@@ -1,0 +1,419 @@
+/* zip_edit.c - one record of a zip archive exchanged, in place or in a copy. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/base/copy.h"
+#include "lib/ckpt/bytes.h"
+#include "lib/ckpt/crc.h"
+#include "lib/ckpt/zip.h"
+
+enum {
+	LOCAL_BYTES = 30,
+	CENTRAL_BYTES = 46,
+	LOCATOR_BYTES = 20,
+	END_BYTES = 22,
+	FIELD_BYTES = 4, /* of an extra field's header */
+	ZIP64_BYTES = FIELD_BYTES + 3 * 8,
+	DESCRIPTOR_BYTES = 24, /* may stand behind a record: sum and sizes */
+	ID_ZIP64 = 1,
+	FLAG_DESCRIPTOR = 8,
+	FLAG_UTF8 = 0x800,
+	VERSION_STORED = 10,
+	VERSION_ZIP64 = 45,
+	DATE_1980 = 1 << 5 | 1,
+};
+
+/* A record, where it is and where it goes: header, name, bytes, descriptor. */
+struct extent {
+	const struct gt_zip_record *record;
+	const unsigned char *entry; /* of the directory */
+	size_t entry_bytes;
+	uint64_t start, end, to;
+};
+
+struct rewrite {
+	const struct gt_zip *zip;
+	struct gt_zip_exchange *x;
+	struct extent *extents;   /* in the directory's order */
+	struct extent **by_place; /* without the one that is exchanged */
+	size_t count, moving;
+	uint64_t live; /* bytes of those */
+	uint32_t crc;  /* of the new record */
+};
+
+/* ---- what there is ---- */
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct extent *x = *(struct extent *const *)a, *y = *(struct extent *const *)b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+static bool is_exchanged(const struct rewrite *r, const struct extent *e)
+{
+	return !strcmp(e->record->name, r->x->name);
+}
+
+/* The entry at p, which the reader has checked. */
+static int read_extent(
+    struct rewrite *r, struct extent *e, const unsigned char *p, struct gt_err *err)
+{
+	size_t length = gt_get_le(p + 28, 2);
+	char *name = strndup((const char *)p + CENTRAL_BYTES, length);
+
+	if (!name)
+		return gt_err_set(err, GT_ENOMEM, "out of memory");
+	*e = (struct extent){ .record = gt_zip_find(r->zip, name), .entry = p };
+	free(name);
+	if (!e->record)
+		return gt_err_set(err, GT_EFORMAT, "zip: the directory has changed");
+	e->entry_bytes = CENTRAL_BYTES + length + gt_get_le(p + 30, 2) + gt_get_le(p + 32, 2);
+	e->start = e->record->header;
+	e->end = e->record->data + e->record->packed;
+	return 0;
+}
+
+/* A descriptor may follow, if nothing else does. */
+static void add_descriptors(struct rewrite *r)
+{
+	for (size_t i = 0; i < r->moving; i++) {
+		struct extent *e = r->by_place[i];
+		uint64_t next = r->zip->directory, room;
+
+		if (i + 1 < r->moving && r->by_place[i + 1]->start < next)
+			next = r->by_place[i + 1]->start;
+		room = next > e->end ? next - e->end : 0;
+		if (e->record->flags & FLAG_DESCRIPTOR)
+			e->end += room < DESCRIPTOR_BYTES ? room : DESCRIPTOR_BYTES;
+		r->live += e->end - e->start;
+	}
+}
+
+static int read_extents(struct rewrite *r, struct gt_err *err)
+{
+	const unsigned char *p = r->zip->map->data + r->zip->directory;
+	int rc = 0;
+
+	r->count = r->zip->count;
+	r->crc = gt_crc32(0, r->x->bytes, r->x->size);
+	r->extents = gt_calloc(r->count, sizeof(*r->extents), err);
+	r->by_place = gt_calloc(r->count, sizeof(*r->by_place), err);
+	if (!r->extents || !r->by_place)
+		return GT_ENOMEM;
+	for (size_t i = 0; !rc && i < r->count; i++) {
+		struct extent *e = &r->extents[i];
+
+		rc = read_extent(r, e, p, err);
+		p += e->entry_bytes;
+		if (!rc && !is_exchanged(r, e))
+			r->by_place[r->moving++] = e;
+	}
+	if (rc)
+		return rc;
+	qsort(r->by_place, r->moving, sizeof(*r->by_place), compare_places);
+	add_descriptors(r);
+	return 0;
+}
+
+static void release(struct rewrite *r)
+{
+	free(r->extents);
+	free(r->by_place);
+}
+
+/* ---- what is written ---- */
+
+static uint64_t or_ones(uint64_t value)
+{
+	return value < UINT32_MAX ? value : UINT32_MAX;
+}
+
+static uint64_t align(uint64_t at)
+{
+	return (at + GT_ZIP_ALIGN - 1) / GT_ZIP_ALIGN * GT_ZIP_ALIGN;
+}
+
+/* Where the bytes of the new record start at the earliest, if its header is at `at`. */
+static uint64_t first_data(const struct rewrite *r, uint64_t at)
+{
+	return align(at + LOCAL_BYTES + strlen(r->x->name) + FIELD_BYTES);
+}
+
+/* The local header of the new record at `at`, padded so that its bytes start at `data`, and they. */
+static void put_record(const struct rewrite *r, unsigned char *out, uint64_t at, uint64_t data)
+{
+	size_t name = strlen(r->x->name), extra = data - at - LOCAL_BYTES - name;
+	unsigned char *p = out;
+
+	memcpy(p, "PK\3\4", 4);
+	p = gt_put_le(p + 4, VERSION_STORED, 2);
+	p = gt_put_le(p, FLAG_UTF8, 2);
+	p = gt_put_le(p, 0, 2 + 2); /* stored, midnight */
+	p = gt_put_le(p, DATE_1980, 2);
+	p = gt_put_le(p, r->crc, 4);
+	p = gt_put_le(p, r->x->size, 4);
+	p = gt_put_le(p, r->x->size, 4);
+	p = gt_put_le(p, name, 2);
+	p = gt_put_le(p, extra, 2);
+	memcpy(p, r->x->name, name);
+	p = gt_put_le(p + name, 'F' | 'B' << 8, 2); /* padding, as PyTorch does it */
+	p = gt_put_le(p, extra - FIELD_BYTES, 2);
+	memset(p, 'Z', extra - FIELD_BYTES);
+	memcpy(out + (data - at), r->x->bytes, r->x->size);
+}
+
+/* Extra fields of an entry, but for that of zip64. */
+static unsigned char *put_other_extra(unsigned char *p, const unsigned char *extra, size_t size)
+{
+	size_t at = 0, length;
+
+	for (; at + FIELD_BYTES <= size; at += length) {
+		length = FIELD_BYTES + gt_get_le(extra + at + 2, 2);
+		if (length > size - at)
+			break;
+		if (gt_get_le(extra + at, 2) == ID_ZIP64)
+			continue;
+		memcpy(p, extra + at, length);
+		p += length;
+	}
+	return p;
+}
+
+static unsigned char *put_zip64(unsigned char *p, const uint64_t fields[3])
+{
+	unsigned char *start = p;
+
+	p += FIELD_BYTES;
+	for (int i = 0; i < 3; i++)
+		if (fields[i] >= UINT32_MAX)
+			p = gt_put_le(p, fields[i], 8);
+	if (p == start + FIELD_BYTES)
+		return start;
+	gt_put_le(start, ID_ZIP64, 2);
+	gt_put_le(start + 2, (uint64_t)(p - start - FIELD_BYTES), 2);
+	return p;
+}
+
+/* An entry of the directory as it was, but for the place, and what the exchanged record changes. */
+static unsigned char *put_entry(const struct rewrite *r, unsigned char *out, const struct extent *e)
+{
+	size_t name = gt_get_le(e->entry + 28, 2), extra = gt_get_le(e->entry + 30, 2);
+	size_t comment = gt_get_le(e->entry + 32, 2);
+	const unsigned char *texts = e->entry + CENTRAL_BYTES;
+	uint64_t fields[3] = { e->record->size, e->record->packed, e->to };
+	unsigned char *p;
+
+	memcpy(out, e->entry, CENTRAL_BYTES + name);
+	if (is_exchanged(r, e)) {
+		fields[0] = fields[1] = r->x->size;
+		gt_put_le(out + 8, FLAG_UTF8, 2);
+		gt_put_le(out + 10, 0, 2 + 2); /* stored, midnight */
+		gt_put_le(out + 14, DATE_1980, 2);
+		gt_put_le(out + 16, r->crc, 4);
+	}
+	p = put_zip64(out + CENTRAL_BYTES + name, fields);
+	if (p > out + CENTRAL_BYTES + name && gt_get_le(out + 6, 2) < VERSION_ZIP64)
+		gt_put_le(out + 6, VERSION_ZIP64, 2);
+	p = put_other_extra(p, texts + name, extra);
+	gt_put_le(out + 20, or_ones(fields[1]), 4);
+	gt_put_le(out + 24, or_ones(fields[0]), 4);
+	gt_put_le(out + 30, (uint64_t)(p - out) - CENTRAL_BYTES - name, 2);
+	gt_put_le(out + 42, or_ones(fields[2]), 4);
+	memcpy(p, texts + name + extra, comment);
+	return p + comment;
+}
+
+/* Of the comment behind the end records, of which zip64 has two more. */
+static size_t comment_bytes(const struct gt_zip *zip)
+{
+	uint64_t at = zip->end;
+
+	if (!memcmp(zip->map->data + at, "PK\6\6", 4))
+		at += 12 + gt_get_le(zip->map->data + at + 4, 8) + LOCATOR_BYTES;
+	return zip->map->size - at - END_BYTES;
+}
+
+/* Room for a directory and what ends it. */
+static size_t directory_room(const struct rewrite *r)
+{
+	size_t room = GT_ZIP_END_MAX + comment_bytes(r->zip);
+
+	for (size_t i = 0; i < r->count; i++)
+		room += r->extents[i].entry_bytes + ZIP64_BYTES;
+	return room;
+}
+
+/* The directory that stands at `at`, and the end record with its comment. Returns their bytes. */
+static size_t put_directory(const struct rewrite *r, unsigned char *out, uint64_t at)
+{
+	size_t comment = comment_bytes(r->zip);
+	unsigned char *p = out;
+
+	for (size_t i = 0; i < r->count; i++)
+		p = put_entry(r, p, &r->extents[i]);
+	p += gt_zip_put_end(p, r->count, at, (uint64_t)(p - out));
+	gt_put_le(p - 2, comment, 2);
+	memcpy(p, r->zip->map->data + r->zip->map->size - comment, comment);
+	return (size_t)(p - out) + comment;
+}
+
+static int check(const struct rewrite *r, struct gt_err *err)
+{
+	if (!gt_zip_find(r->zip, r->x->name))
+		return gt_err_set(err, GT_EINVAL, "zip: there is no record '%s'", r->x->name);
+	if (r->x->size >= UINT32_MAX)
+		return gt_err_set(err, GT_ENOTSUP, "zip: record '%s' would have %zu bytes",
+		    r->x->name, r->x->size);
+	return 0;
+}
+
+/* ---- in place ---- */
+
+/* One write, so that nothing can come between its parts; one cut short is taken back. */
+static int append(
+    int fd, uint64_t at, const void *bytes, size_t size, bool sync, struct gt_err *err)
+{
+	ssize_t n = pwrite(fd, bytes, size, (off_t)at);
+	int rc = 0;
+
+	if (n < 0)
+		rc = gt_err_sys(err, "cannot write %zu bytes at the end", size);
+	else if ((size_t)n < size)
+		rc = gt_err_set(err, GT_EIO,
+		    "cannot write %zu bytes at the end: there was room for %zd", size, n);
+	else if (sync && fsync(fd))
+		return gt_err_sys(err, "cannot sync what was written");
+	if (rc && ftruncate(fd, (off_t)at))
+		gt_err_hint(err, "it could not be cut back to its %llu bytes either",
+		    (unsigned long long)at);
+	return rc;
+}
+
+int gt_zip_exchange_in_place(
+    int fd, const struct gt_zip *zip, struct gt_zip_exchange *x, struct gt_err *err)
+{
+	struct rewrite r = { .zip = zip, .x = x };
+	uint64_t at = zip->map->size, data, directory;
+	unsigned char *out = NULL;
+	int rc = check(&r, err);
+
+	if (!rc)
+		rc = read_extents(&r, err);
+	if (rc)
+		goto out;
+	data = first_data(&r, at);
+	directory = data + x->size;
+	for (size_t i = 0; i < r.count; i++)
+		r.extents[i].to = is_exchanged(&r, &r.extents[i]) ? at : r.extents[i].start;
+	out = gt_calloc(directory - at + directory_room(&r), 1, err);
+	if (!out) {
+		rc = GT_ENOMEM;
+		goto out;
+	}
+	put_record(&r, out, at, data);
+	x->written = directory - at + put_directory(&r, out + (directory - at), directory);
+	x->dead = at - r.live;
+	rc = append(fd, at, out, x->written, !x->no_sync, err);
+out:
+	free(out);
+	release(&r);
+	return rc;
+}
+
+/* ---- in a copy ---- */
+
+/* The next place from `at` on that is where `start` is in its block. */
+static uint64_t same_in_block(uint64_t at, uint64_t start)
+{
+	uint64_t block = GT_COPY_BLOCK;
+
+	return at + (start % block + block - at % block) % block;
+}
+
+/* Records from `first` on that lie together are moved together; returns the number. Gaps of less
+ * than a block are not worth a new place. */
+static size_t next_run(const struct rewrite *r, size_t first, uint64_t *end)
+{
+	size_t i = first + 1;
+
+	*end = r->by_place[first]->end;
+	for (; i < r->moving && r->by_place[i]->start < *end + GT_COPY_BLOCK; i++)
+		if (*end < r->by_place[i]->end)
+			*end = r->by_place[i]->end;
+	return i - first;
+}
+
+/* Give every record its place, from `at` on; *end is where the last one ends. */
+static void place_runs(struct rewrite *r, uint64_t at, uint64_t *end)
+{
+	size_t n;
+
+	for (size_t i = 0; i < r->moving; i += n) {
+		uint64_t start = r->by_place[i]->start, run_end;
+
+		n = next_run(r, i, &run_end);
+		at = same_in_block(at, start);
+		for (size_t k = i; k < i + n; k++)
+			r->by_place[k]->to = at + (r->by_place[k]->start - start);
+		at += run_end - start;
+	}
+	*end = at;
+}
+
+static int copy_runs(const struct rewrite *r, int fd, struct gt_err *err)
+{
+	size_t n;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < r->moving; i += n) {
+		const struct extent *first = r->by_place[i];
+		uint64_t end;
+
+		n = next_run(r, i, &end);
+		rc = gt_copy_range(fd, first->to, r->zip->map->fd, first->start, end - first->start,
+		    !r->x->no_sync, err);
+		r->x->moved += end - first->start;
+	}
+	return rc;
+}
+
+int gt_zip_exchange_copy(
+    int fd, const struct gt_zip *zip, struct gt_zip_exchange *x, struct gt_err *err)
+{
+	struct rewrite r = { .zip = zip, .x = x };
+	unsigned char *head = NULL, *tail = NULL;
+	uint64_t data, end = 0, room;
+	size_t tail_bytes;
+	int rc = check(&r, err);
+
+	if (!rc)
+		rc = read_extents(&r, err);
+	if (rc)
+		goto out;
+	data = first_data(&r, 0);
+	place_runs(&r, data + x->size, &end);
+	room = r.moving ? r.by_place[0]->to - data - x->size : 0;
+	data += room / GT_ZIP_ALIGN * GT_ZIP_ALIGN; /* up to the first run */
+	head = gt_calloc(data + x->size, 1, err);
+	tail = gt_calloc(directory_room(&r), 1, err);
+	if (!head || !tail) {
+		rc = GT_ENOMEM;
+		goto out;
+	}
+	put_record(&r, head, 0, data);
+	tail_bytes = put_directory(&r, tail, end);
+	x->written = data + x->size + tail_bytes;
+	rc = gt_write_at(fd, 0, head, data + x->size, err);
+	if (!rc)
+		rc = copy_runs(&r, fd, err);
+	if (!rc)
+		rc = gt_write_at(fd, end, tail, tail_bytes, err);
+out:
+	free(head);
+	free(tail);
+	release(&r);
+	return rc;
+}

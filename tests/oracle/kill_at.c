@@ -1,0 +1,107 @@
+/* kill_at.c - kill_at FILE N COMMAND ...: run a command, kill it before its N-th system call. */
+#include <errno.h>
+#include <linux/ptrace.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/*
+ * Calls count from the one that first opens FILE, which is number 1: what a program does to get
+ * started touches nothing. Exit status: 0 when it was killed (the number of the system call goes to
+ * standard output), 3 when it ended before by itself with status 0, 1 otherwise.
+ */
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static void start(char **command)
+{
+	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL))
+		die("PTRACE_TRACEME");
+	raise(SIGSTOP);
+	execvp(command[0], command);
+	die(command[0]);
+}
+
+static bool opens(pid_t pid, const struct ptrace_syscall_info *call, const char *file)
+{
+	size_t length = strlen(file) + 1;
+
+	if (call->entry.nr != SYS_openat || length > 4096)
+		return false;
+	for (size_t i = 0; i < length; i += sizeof(long)) {
+		long word;
+
+		errno = 0;
+		word =
+		    ptrace(PTRACE_PEEKDATA, pid, (char *)(uintptr_t)call->entry.args[1] + i, NULL);
+		if (errno)
+			return false;
+		if (memcmp(&word, file + i, length - i < sizeof(word) ? length - i : sizeof(word)))
+			return false;
+	}
+	return true;
+}
+
+/* To the next system call's entry; false when the process has ended. */
+static bool next_call(pid_t pid, struct ptrace_syscall_info *call, int *status)
+{
+	do {
+		int sig = 0;
+
+		do { /* signals go on to the process */
+			if (ptrace(PTRACE_SYSCALL, pid, NULL, (void *)(intptr_t)sig))
+				die("PTRACE_SYSCALL");
+			if (waitpid(pid, status, 0) < 0)
+				die("waitpid");
+			if (!WIFSTOPPED(*status))
+				return false;
+			sig = WSTOPSIG(*status) == SIGTRAP ? 0 : WSTOPSIG(*status);
+		} while (WSTOPSIG(*status) != (SIGTRAP | 0x80));
+		if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, (void *)sizeof(*call), call) < 0)
+			die("PTRACE_GET_SYSCALL_INFO");
+	} while (call->op != PTRACE_SYSCALL_INFO_ENTRY);
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	struct ptrace_syscall_info call;
+	long wanted = argc > 3 ? atol(argv[2]) : 0, count = 0;
+	int status;
+	pid_t pid;
+
+	if (wanted < 1) {
+		fprintf(stderr, "usage: kill_at FILE N COMMAND...\n");
+		return 1;
+	}
+	pid = fork();
+	if (pid < 0)
+		die("fork");
+	if (!pid)
+		start(argv + 3);
+	if (waitpid(pid, &status, 0) < 0 || !WIFSTOPPED(status) ||
+	    ptrace(
+	        PTRACE_SETOPTIONS, pid, NULL, (void *)(PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL)))
+		die("ptrace");
+	while (next_call(pid, &call, &status)) {
+		count += count || opens(pid, &call, argv[1]);
+		if (count < wanted)
+			continue;
+		kill(pid, SIGKILL);
+		waitpid(pid, &status, 0);
+		printf("%llu\n", (unsigned long long)call.entry.nr);
+		return 0;
+	}
+	return WIFEXITED(status) && !WEXITSTATUS(status) ? 3 : 1;
+}
