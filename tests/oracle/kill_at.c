@@ -1,6 +1,5 @@
 /* kill_at.c - kill_at FILE N COMMAND ...: run a command, kill it before its N-th system call. */
 #include <errno.h>
-#include <linux/ptrace.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,7 +32,7 @@ static void start(char **command)
 	die(command[0]);
 }
 
-static bool opens(pid_t pid, const struct ptrace_syscall_info *call, const char *file)
+static bool opens(pid_t pid, const struct __ptrace_syscall_info *call, const char *file)
 {
 	size_t length = strlen(file) + 1;
 
@@ -54,7 +53,7 @@ static bool opens(pid_t pid, const struct ptrace_syscall_info *call, const char 
 }
 
 /* To the next system call's entry; false when the process has ended. */
-static bool next_call(pid_t pid, struct ptrace_syscall_info *call, int *status)
+static bool next_call(pid_t pid, struct __ptrace_syscall_info *call, int *status)
 {
 	do {
 		int sig = 0;
@@ -76,7 +75,7 @@ static bool next_call(pid_t pid, struct ptrace_syscall_info *call, int *status)
 
 int main(int argc, char **argv)
 {
-	struct ptrace_syscall_info call;
+	struct __ptrace_syscall_info call;
 	long wanted = argc > 3 ? atol(argv[2]) : 0, count = 0;
 	int status;
 	pid_t pid;
