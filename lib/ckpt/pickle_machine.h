@@ -21,8 +21,9 @@ struct gt_machine {
 	struct gt_arena *arena;
 	const struct gt_pickle_hooks *hooks;
 	const unsigned char *bytes;
-	size_t size, at; /* at: the next byte */
-	size_t op_at;    /* of the opcode being done */
+	size_t size, at;  /* at: the next byte */
+	size_t op_at;     /* of the opcode being done */
+	size_t frame_end; /* of the frame we are in; 0: in none */
 	struct gt_tree **stack;
 	size_t *origins; /* [depth], the opcode that pushed each value */
 	size_t depth, stack_room, origin_room;

@@ -113,9 +113,29 @@ static int op_frame(struct gt_machine *m, unsigned char op)
 	int rc = take_number(m, 8, &length);
 
 	(void)op;
-	if (!rc && length > m->size - m->at)
+	if (rc)
+		return rc;
+	if (m->frame_end)
+		return fail(m, "a frame inside a frame");
+	if (length > m->size - m->at)
 		return fail(m, "a frame goes past the end: the file is cut or damaged");
-	return rc;
+	m->frame_end = length ? m->at + length : 0;
+	return 0;
+}
+
+/* A frame ends between two opcodes, the last one with the pickle: readers that fetch by frames see
+ * the same opcodes as others. */
+static int check_frame(struct gt_machine *m)
+{
+	if (m->at > m->frame_end)
+		return gt_err_set(
+		    m->err, GT_EFORMAT, "its frame ends within it, at byte %zu", m->frame_end);
+	if (m->stopped && m->at != m->frame_end)
+		return gt_err_set(m->err, GT_EFORMAT,
+		    "the pickle ends before its frame does, at byte %zu", m->frame_end);
+	if (m->at == m->frame_end)
+		m->frame_end = 0;
+	return 0;
 }
 
 static int op_stop(struct gt_machine *m, unsigned char op)
@@ -246,6 +266,8 @@ static int run(struct gt_machine *m)
 			    m->err, GT_EFORMAT, "no known opcode: 0x%02x", m->bytes[start]);
 		else
 			rc = opcodes[m->bytes[m->at++]](m, m->bytes[start]);
+		if (!rc && m->frame_end)
+			rc = check_frame(m);
 		if (!rc && layout)
 			rc = note(m, layout);
 	}

@@ -35,7 +35,7 @@ def code(module_and_name, *args):
 
 GADGETS = [
     "os.system", "posix.system", "nt.system", "os.popen", "subprocess.call", "subprocess.Popen", "builtins.eval", "builtins.exec",
-    "builtins.compile", "builtins.getattr", "builtins.__import__", "__builtin__.eval", "__builtin__.apply", "pip.main",
+    "builtins.compile", "builtins.getattr", "builtins.__import__", "builtins.apply", "pip.main",
     "pip._internal.main", "runpy.run_path", "runpy._run_code", "importlib.import_module", "ctypes.CDLL", "webbrowser.open",
     "operator.attrgetter", "operator.methodcaller", "functools.partial", "pickle.loads", "_pickle.loads", "marshal.loads",
     "torch.load", "torch.hub.load", "torch.storage._load_from_bytes", "torch.jit._script.unpackage_script_module",
@@ -50,6 +50,7 @@ GADGETS = [
 def gadgets():
     for name in GADGETS:
         yield name, torch_zip(code(name, text(COMMAND))), Opens("opaque " + name)
+    yield "__builtin__.eval", torch_zip(code("__builtin__.eval", text(COMMAND))), Opens("opaque builtins.eval")  # Python 2's name
 
 
 def ways_to_call():
@@ -76,12 +77,12 @@ def ways_to_call():
     yield "nested pickle", torch_zip(code("pickle.loads", b"\x80\4C" + bytes([len(inner)]) + inner)), Opens("opaque pickle.loads")
     yield "nested torch file", torch_zip(code("torch.storage._load_from_bytes", b"B" + struct.pack("<I", len(GOOD)) + GOOD)), \
         Opens("opaque torch.storage._load_from_bytes")
-    yield "argument of a tensor", torch_zip(pickled(tensor(of=call("os.system", text(COMMAND))))), "_rebuild_tensor_v2: the arguments"
+    yield "argument of a tensor", torch_zip(pickled(tensor(of=call("os.system", text(COMMAND))))), Opens("opaque torch._utils._rebuild_tensor_v2")
     yield "after STOP", torch_zip(GOOD + inner), "follow the pickle"
     yield "before a broken opcode", torch_zip(pickled(call("os.system", text(COMMAND)), b"\xff")), "byte"
     yield "called result", torch_zip(pickled(call("builtins.getattr", glob("os.path"), text("x")), tuple_of(text(COMMAND)), b"R")), \
-        "a call of what is no class"
-    yield "extension", torch_zip(pickled(b"\x82\1", tuple_of(text(COMMAND)), b"R")), "0x82"
+        Opens("opaque (call)")
+    yield "extension", torch_zip(pickled(b"\x82\1", tuple_of(text(COMMAND)), b"R")), "registry"
     yield "rebuild from type", torch_zip(pickled(call("torch._tensor._rebuild_from_type_v2", glob("os.system"), glob("torch.Tensor"),
                                                       tuple_of(text(COMMAND)), b"}"))), Opens("opaque torch._tensor._rebuild_from_type_v2")
 
@@ -106,6 +107,17 @@ def long_names(times):
     return pickled(text("m" * 500), b"q\0", b"0", text("n" * 500), b"q\1", b"0](", b"h\0h\1\x93" * times, b"e")
 
 
+def repeated_call(function, args, times):
+    return pickled(glob(function), b"q\0", b"0", args, b"q\1", b"0](", b"h\0h\1R" * times, b"e")
+
+
+def repeated_keys(length, levels):
+    """A dict of two keys that differ in their last byte alone, met 2^levels times."""
+    pair = dict_of(("k" * length + "a", b"N"), ("k" * length + "b", b"N"))
+    return b"\x80\2" + pair + b"q\0" + b"".join(
+        b"0]q" + bytes([i]) + b"h" + bytes([i - 1]) + b"ah" + bytes([i - 1]) + b"a" for i in range(1, levels)) + b"."
+
+
 def pickles():
     for cut in range(1, len(GOOD), 9):
         yield "cut at %d" % cut, torch_zip(GOOD[:cut]), "pickle"
@@ -124,10 +136,13 @@ def pickles():
     yield "2^63 bytes announced", torch_zip(pickled(b"\x8d" + struct.pack("<Q", 2**63) + b"a")), "announced"
     yield "2^64-1 bytes announced", torch_zip(pickled(b"\x8e" + b"\xff" * 8 + b"a")), "announced"
     yield "int of 2^31-1 bytes", torch_zip(pickled(b"\x8b\xff\xff\xff\x7f\1")), "announced"
-    yield "int of 10^6 digits", torch_zip(pickled(b"L" + b"9" * 10**6 + b"L\n")), "pickle"
-    yield "int of 10^6 bytes", torch_zip(pickled(b"\x8b" + struct.pack("<I", 10**6) + b"\x7f" * 10**6)), "byte"
+    yield "int of 10^6 digits", torch_zip(pickled(b"L" + b"9" * 10**6 + b"L\n")), Opens("opaque builtins.int")
+    yield "int of 10^6 bytes", torch_zip(pickled(b"\x8b" + struct.pack("<I", 10**6) + b"\x7f" * 10**6)), Opens("opaque builtins.int")
     yield "frame past the end", torch_zip(b"\x80\4\x95" + struct.pack("<Q", 2**40) + b"N."), "frame"
     yield "frame of 2^64-1", torch_zip(b"\x80\4\x95" + b"\xff" * 8 + b"N."), "frame"
+    yield "frame within an opcode", torch_zip(b"\x80\4\x95" + struct.pack("<Q", 3) + text("abc") + b"."), "its frame ends"
+    yield "frame in a frame", torch_zip(b"\x80\4\x95" + struct.pack("<Q", 11) + b"\x95" + struct.pack("<Q", 2) + b"N."), "frame inside"
+    yield "frame longer than the pickle", torch_zip(b"\x80\4\x95" + struct.pack("<Q", 3) + b"N.."), "before its frame"
     yield "line without end", torch_zip(pickled(b"cos\nsystem")), "does not end"
     yield "name of 10^6 letters", torch_zip(pickled(glob("a." + "b" * 10**6))), "too long"
     yield "zero in a name", torch_zip(pickled(b"cos\0x\nsystem\n")), "zero"
@@ -140,10 +155,14 @@ def pickles():
     yield "persistent class a text", torch_zip(pickled(tuple_of(text("storage"), text("torch.FloatStorage"), text("0"), text("cpu"),
                                                                 number(4)), b"Q")), "a storage is not"
     yield "class of storage unknown", torch_zip(pickled(tensor(of=tuple_of(
-        text("storage"), glob("os.system"), text("0"), text("cpu"), number(4)) + b"Q"))), "os.system"
+        text("storage"), glob("os.system"), text("0"), text("cpu"), number(4)) + b"Q"))), \
+        Opens("opaque torch._utils._rebuild_tensor_v2")
     yield "one storage, two types", torch_zip(pickled(b"](", tensor(), tensor(of=storage("DoubleStorage")), b"e")), "storage '0' is"
-    yield "dicts of one list", torch_zip(repeated_dict(5000, 60000)), "byte"
-    yield "classes of long names", torch_zip(long_names(300000)), "byte"
+    yield "dicts of one list", torch_zip(repeated_dict(5000, 60000)), "bytes of memory"
+    yield "classes of long names", torch_zip(long_names(300000)), "names of classes"
+    yield "bytes of one text", torch_zip(repeated_call("_codecs.encode", text("x" * 10**5) + text("latin1") + b"\x86", 10**5)), "bytes of memory"
+    yield "objects of one tuple", torch_zip(repeated_call("copyreg.__newobj__", tuple_of(glob("a.B"), b"N" * 10**5), 10**5)), "bytes of memory"
+    yield "one dict of long keys", torch_zip(repeated_keys(4 * 10**5, 60)), "more than"
 
 
 # ---- tensors that lie ----
@@ -342,26 +361,26 @@ def safetensors_files():
     yield "as it should be", safetensors(one, data), Opens("tensor float32 [4]")
     for length in (2**63, 2**64 - 1, 2**63 - 1, 2**40, len(one) + 17):
         yield "header of %d" % length, safetensors(one, data, length), "header"
-    yield "header of 0", safetensors("", data), "header"
+    yield "header of 0", safetensors("", FLOATS), "first bytes"
     yield "name twice", safetensors("{" + entry() + "," + entry() + "}", data), "'w'"
     yield "name twice, escaped", safetensors("{" + entry() + "," + entry("\\u0077") + "}", data), "'w'"
-    yield "key of a tensor twice", safetensors('{"w":{"dtype":"F32","dtype":"F32","shape":[4],"data_offsets":[0,16]}}', data), "'dtype'"
-    yield "overlapping", safetensors("{" + entry() + "," + entry("v", shape="[2]", offsets="[8,16]") + "}", data), "byte"
-    yield "gap", safetensors("{" + entry() + "}", data + b"hidden"), "byte"
-    yield "gap between", safetensors("{" + entry(shape="[1]", offsets="[0,4]") + "," + entry("v", shape="[1]", offsets="[12,16]") + "}", data), "byte"
-    yield "beyond the end", safetensors("{" + entry(shape="[8]", offsets="[0,32]") + "}", data), "'w'"
+    yield "key of a tensor twice", safetensors('{"w":{"dtype":"F32","dtype":"F32","shape":[4],"data_offsets":[0,16]}}', data), "'w': JSON: duplicate object key"
+    yield "overlapping", safetensors("{" + entry() + "," + entry("v", shape="[2]", offsets="[8,16]") + "}", data), "'v': its bytes 8 to 16 of the data overlap"
+    yield "gap", safetensors("{" + entry() + "}", data + b"hidden"), "6 bytes at the end"
+    yield "gap between", safetensors("{" + entry(shape="[1]", offsets="[0,4]") + "," + entry("v", shape="[1]", offsets="[12,16]") + "}", data), "'v': the bytes 4 to 12"
+    yield "beyond the end", safetensors("{" + entry(shape="[8]", offsets="[0,32]") + "}", data), "16 of its 95 bytes are missing"
     yield "offsets backwards", safetensors("{" + entry(offsets="[16,0]") + "}", data), "'w'"
-    yield "offsets negative", safetensors("{" + entry(offsets="[-16,0]") + "}", data), "byte"
+    yield "offsets negative", safetensors("{" + entry(offsets="[-16,0]") + "}", data), "'w': its data_offsets"
     yield "offsets of 2^64", safetensors("{" + entry(offsets="[0,18446744073709551616]") + "}", data), "byte"
     yield "size another", safetensors("{" + entry(shape="[3]") + "}", data), "'w'"
     yield "shape overflows", safetensors("{" + entry(shape="[4611686018427387904,4]", offsets="[0,0]") + "}"), "'w'"
     yield "shape overflows to 16", safetensors("{" + entry(shape="[4294967296,4294967297]", offsets="[0,16]") + "}", data), "'w'"
-    yield "shape negative", safetensors("{" + entry(shape="[-4]") + "}", data), "byte"
-    yield "shape a fraction", safetensors("{" + entry(shape="[4.0]") + "}", data), "byte"
+    yield "shape negative", safetensors("{" + entry(shape="[-4]") + "}", data), "'w': a size in its shape"
+    yield "shape a fraction", safetensors("{" + entry(shape="[4.0]") + "}", data), "'w': a size in its shape"
     yield "shape of 1000", safetensors("{" + entry(shape="[" + "1," * 999 + "4]") + "}", data), "'w'"
     yield "dtype unknown", safetensors("{" + entry(dtype="F1024") + "}", data), "'w'"
     yield "dtype missing", safetensors('{"w":{"shape":[4],"data_offsets":[0,16]}}', data), "'w'"
-    yield "metadata no texts", safetensors('{"__metadata__":{"a":{"b":1}},' + entry() + "}", data), "byte"
+    yield "metadata no texts", safetensors('{"__metadata__":{"a":{"b":1}},' + entry() + "}", data), "__metadata__: the value of 'a'"
     yield "10^5 brackets", safetensors('{"w":' + "[" * 10**5 + "]" * 10**5 + "}", data), "byte"
     yield "10^5 braces", safetensors('{"w":' * 10**5 + "1" + "}" * 10**5, data), "byte"
     yield "not UTF-8", safetensors(b'{"\xff\xfe":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}', data), "byte"
