@@ -47,8 +47,6 @@ static const struct {
 	{ AT_START, BYTES("Rar!"), "a RAR archive", "unpack it with unrar" },
 	{ AT_START, BYTES("\x89HDF\r\n"), "an HDF5 file (Keras?), not a torch checkpoint",
 	    export_pth },
-	{ AT_START, BYTES("\x93NUMPY"), "a numpy array, not a torch checkpoint",
-	    "save it with torch.save" },
 	{ AT_START, BYTES("GGUF"), "a GGUF model (llama.cpp), not a torch checkpoint",
 	    "take the model it was converted from" },
 	{ AT_START, BYTES("lmgg"), "a GGML model (llama.cpp), not a torch checkpoint",

@@ -7,10 +7,12 @@
 #include "lib/ckpt/shards.h"
 
 static const struct gt_ckpt_format *const formats[] = {
+	&gt_format_npz,
 	&gt_format_torch_zip,
 	&gt_format_torch_legacy,
 	&gt_format_safetensors,
 	&gt_format_safetensors_shards,
+	&gt_format_npy,
 };
 
 static int open_mapped(struct gt_ckpt *ckpt, struct gt_err *err)

@@ -53,7 +53,8 @@ struct gt_ckpt_format {
 const struct gt_ckpt_format *gt_ckpt_format_find(const char *name);
 
 extern const struct gt_ckpt_format gt_format_torch_zip, gt_format_torch_legacy,
-    gt_format_safetensors, gt_format_safetensors_shards, gt_format_torch_shards;
+    gt_format_safetensors, gt_format_safetensors_shards, gt_format_torch_shards, gt_format_npz,
+    gt_format_npy;
 
 /* As gt_ckpt_open(), of one file that is no index of others. */
 int gt_ckpt_open_shard(struct gt_ckpt **out, const char *path, struct gt_err *err);

@@ -1,0 +1,42 @@
+/* npy.h - inside ckpt: the header of numpy's .npy files. */
+#ifndef GT_CKPT_NPY_H
+#define GT_CKPT_NPY_H
+
+#include "lib/ckpt/ckpt.h"
+
+/*
+ * "\x93NUMPY", a version of two bytes, the header's length (2 bytes in version 1, 4 in 2 and 3),
+ * the header, and the elements. The header is a Python dict in ASCII (UTF-8 in version 3), padded
+ * with spaces so that the elements start at a multiple of 64, and ended by a newline:
+ *
+ *   {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
+ *
+ * It is read as this one pattern, with the keys in any order; nothing is evaluated. `descr` is
+ * byte order ('<', '>', '|' or '='), kind and size. Objects ('|O'), structures (a list), strings and
+ * dates are refused by name: those are pickles or no numbers. numpy has no bfloat16 and no float8:
+ * libraries that save them write raw bytes ('|V2', '<V1') which do not say what they are, so these
+ * are refused too, on both sides.
+ * Source: numpy/lib/format.py, "Format Version 1.0" to "3.0", numpy 1.24.
+ */
+struct gt_npy {
+	enum gt_dtype dtype;
+	bool swapped;
+	bool fortran_order; /* the first index is that of neighbours */
+	int ndim;
+	int64_t shape[32];
+	size_t data_at; /* byte of the first element */
+};
+
+enum { GT_NPY_HEADER_MAX = 64 * 1024 };
+
+/* Parse the header at the start of `size` bytes. GT_EFORMAT, GT_ENOTSUP for a descr with no dtype.*/
+int gt_npy_parse(struct gt_npy *out, const void *bytes, size_t size, struct gt_err *err);
+
+/*
+ * A header as numpy writes it, of version 1, for elements in little-endian row-major order.
+ * *header is yours to free(). GT_ENOTSUP for a dtype that numpy has no name for.
+ */
+int gt_npy_format(unsigned char **header, size_t *size, enum gt_dtype dtype, int ndim,
+    const int64_t *shape, struct gt_err *err);
+
+#endif

@@ -1,0 +1,164 @@
+/* test_ckpt_npz.c - numpy's arrays: every rule of the header, archives there and back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "lib/ckpt/format.h"
+#include "lib/ckpt/npy.h"
+#include "lib/ckpt/tree.h"
+#include "lib/ckpt/write.h"
+
+#define COUNT(a) (sizeof(a) / sizeof(*(a)))
+
+/* ---- headers ---- */
+
+/* An array in memory: a header of version `major`, then `data` zeros. */
+static size_t build(unsigned char *out, int major, const char *header, size_t length, size_t data)
+{
+	size_t width = major == 1 ? 2 : 4, n = strlen(header);
+
+	memcpy(out, "\x93NUMPY", 6);
+	out[6] = (unsigned char)major;
+	out[7] = 0;
+	length = length ? length : n;
+	for (size_t i = 0; i < width; i++)
+		out[8 + i] = (unsigned char)(length >> (8 * i));
+	memcpy(out + 8 + width, header, n);
+	memset(out + 8 + width + n, 0, data);
+	return 8 + width + n + data;
+}
+
+#define D(descr, order, shape)                                                                     \
+	"{'descr': '" descr "', 'fortran_order': " order ", 'shape': " shape ", }\n"
+
+static const struct {
+	const char *header;
+	size_t length; /* 0: of the header */
+	size_t data;
+	int major, rc;
+	const char *text;
+} rules[] = {
+	{ D("<f4", "False", "(2, 3)"), 0, 24, 1, 0, NULL },
+	{ D("<f4", "False", "(2, 3)"), 0, 24, 2, 0, NULL },
+	{ D("<f4", "False", "(2, 3)"), 0, 24, 3, 0, NULL },
+	{ D("|b1", "False", "(5,)"), 0, 5, 1, 0, NULL },
+	{ D(">c16", "True", "()"), 0, 16, 1, 0, NULL },
+	{ D("<u8", "False", "(3L, 0L)"), 0, 0, 1, 0, NULL },
+	{ "{\"shape\":(1,),\"fortran_order\":False,\"descr\":\"=i2\"}    ", 0, 2, 1, 0, NULL },
+	/* sizes */
+	{ D("<f4", "False", "(2, 3)"), 0, 23, 1, GT_EFORMAT, "1 of its 24 bytes are missing" },
+	{ D("<f4", "False", "(2, 3)"), 0, 25, 1, GT_EFORMAT, "1 bytes more than its 24" },
+	{ D("<f4", "False", "(2, 3)"), 1000, 24, 1, GT_EFORMAT, "bytes of its header are missing" },
+	{ D("<f4", "False", "(2, 3)"), 70000, 24, 2, GT_EFORMAT, "a header of 70000 bytes" },
+	{ D("<f4", "False", "(9223372036854775807, 2)"), 0, 8, 1, GT_EFORMAT, "overflows" },
+	{ D("<f4", "False", "(9223372036854775808,)"), 0, 8, 1, GT_EFORMAT, "a count below 2^63" },
+	{ D("<f4", "False", "(-1,)"), 0, 8, 1, GT_EFORMAT, "a count" },
+	{ D("<f4", "False", "(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1)"),
+	    0, 4, 1, GT_ENOTSUP, "more than 32 dimensions" },
+	/* types */
+	{ D("|O", "False", "(1,)"), 0, 8, 1, GT_ENOTSUP, "an array of objects ('|O')" },
+	{ D("<V2", "False", "(1,)"), 0, 2, 1, GT_ENOTSUP, "an array of raw bytes ('<V2')" },
+	{ D("<U4", "False", "(1,)"), 0, 16, 1, GT_ENOTSUP, "the dtype '<U4'" },
+	{ D("f4", "False", "(1,)"), 0, 4, 1, GT_ENOTSUP, "the dtype 'f4'" },
+	{ "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", 0, 4, 1, GT_ENOTSUP,
+	    "an array of structures" },
+	/* the dict */
+	{ D("<f4", "0", "(1,)"), 0, 4, 1, GT_EFORMAT, "True or False at byte 44" },
+	{ D("<f4", "False", "[1]"), 0, 4, 1, GT_EFORMAT, "a tuple" },
+	{ D("<f4", "False", "(1)"), 0, 4, 1, GT_EFORMAT, "a tuple" },
+	{ D("<f4", "False", "(1 2)"), 0, 8, 1, GT_EFORMAT, "',' or ')'" },
+	{ "{'descr': '<f4', 'shape': (1,)}", 0, 4, 1, GT_EFORMAT, "lacks descr, fortran_order" },
+	{ "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", 0, 4, 1,
+	    GT_EFORMAT, "the key 'descr' twice" },
+	{ "{'descr': '<f4', 'x': 1, 'fortran_order': False, 'shape': (1,)}", 0, 4, 1, GT_EFORMAT,
+	    "the key 'x'" },
+	{ "{'descr': '<f4' 'fortran_order': False}", 0, 4, 1, GT_EFORMAT, "',' or '}'" },
+	{ "{'descr': '\\x3cf4', 'fortran_order': False, 'shape': (1,)}", 0, 4, 1, GT_EFORMAT,
+	    "a plain string" },
+	{ "{'descr': __import__('os'), 'fortran_order': False, 'shape': (1,)}", 0, 4, 1, GT_EFORMAT,
+	    "something else than a string at byte 20" },
+	{ D("<f4", "False", "(1,)") "x", 0, 4, 1, GT_EFORMAT, "blanks" },
+	{ "{'descr': '<f4", 0, 0, 1, GT_EFORMAT, "the end of a string" },
+	{ "", 0, 0, 1, GT_EFORMAT, "'{'" },
+	{ D("<f4", "False", "(1,)"), 0, 4, 4, GT_ENOTSUP, "version 4.0" },
+};
+
+static void test_rules(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT(rules); i++) {
+		unsigned char bytes[512];
+		size_t size =
+		    build(bytes, rules[i].major, rules[i].header, rules[i].length, rules[i].data);
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_ckpt *ckpt;
+		int rc = gt_ckpt_open_memory(&ckpt, bytes, size, &err);
+
+		if (rc != rules[i].rc || (rc && !strstr(err.text, rules[i].text)))
+			fail_msg("%s: %d '%s'", rules[i].header, rc, err.text);
+		gt_ckpt_close(ckpt);
+	}
+}
+
+/* Big-endian elements, the first index that of neighbours. */
+static void test_order(void **state)
+{
+	static const char header[] = D(">i2", "True", "(2, 3)");
+	static const int64_t expected[] = { 1, 3, 5, 2, 4, 6 };
+	unsigned char bytes[512];
+	size_t size = build(bytes, 1, header, 0, 12);
+	struct gt_err err = GT_ERR_INIT;
+	const struct gt_tree *node;
+	struct gt_ckpt *ckpt;
+	int64_t back[6];
+
+	(void)state;
+	for (size_t i = 0; i < 6; i++)
+		bytes[size - 12 + 2 * i + 1] = (unsigned char)(i + 1);
+	assert_int_equal(gt_ckpt_open_memory(&ckpt, bytes, size, &err), 0);
+	assert_string_equal(gt_ckpt_format(ckpt), "npy");
+	node = gt_tree_get(gt_ckpt_root(ckpt), "arr_0");
+	assert_non_null(node);
+	assert_int_equal(gt_tensor_read(&node->tensor, GT_I64, back, &err), 0);
+	assert_memory_equal(back, expected, sizeof(expected));
+	gt_ckpt_close(ckpt);
+}
+
+/* The very bytes that numpy 1.24 writes for this array. */
+static void test_format(void **state)
+{
+	static const char text[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
+	const int64_t shape[] = { 2, 3 };
+	unsigned char expected[128], *header;
+	size_t size;
+
+	(void)state;
+	memset(expected, ' ', sizeof(expected));
+	memcpy(expected, "\x93NUMPY\1\0v\0", 10);
+	memcpy(expected + 10, text, sizeof(text) - 1);
+	expected[127] = '\n';
+	assert_int_equal(gt_npy_format(&header, &size, GT_F32, 2, shape, GT_ERR_IGNORED), 0);
+	assert_int_equal(size, sizeof(expected));
+	assert_memory_equal(header, expected, size);
+	free(header);
+	assert_int_equal(
+	    gt_npy_format(&header, &size, GT_BF16, 2, shape, GT_ERR_IGNORED), GT_ENOTSUP);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rules),
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_format),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
