@@ -33,15 +33,18 @@ static int refuse(
 	return gt_err_hint(err, "write the state_dict alone, or a .pth");
 }
 
-bool gt_flat_is_text(const struct gt_tree *node)
+bool gt_flat_is_name(const char *text)
 {
-	json_t *string;
+	json_t *string = json_string(text);
 
-	if (node->kind != GT_TREE_STRING || strlen(node->string.bytes) != node->string.length)
-		return false;
-	string = json_string(node->string.bytes);
 	json_decref(string);
 	return string != NULL;
+}
+
+bool gt_flat_is_text(const struct gt_tree *node)
+{
+	return node->kind == GT_TREE_STRING && strlen(node->string.bytes) == node->string.length &&
+	       gt_flat_is_name(node->string.bytes);
 }
 
 static int check_key(const struct gt_tree *key, const char *format, struct gt_err *err)

@@ -89,6 +89,10 @@ int gt_st_open(const struct gt_mapping *map, struct gt_st_header *header, struct
 /* The value of an entry of __metadata__, or NULL. */
 const struct gt_st_string *gt_st_metadata(const struct gt_st_header *header, const char *key);
 
+/* How many entries at the end of __metadata__ are other names of tensors: none unless the file has
+ * digests and GT_ST_TIED is the count of entries after it. */
+size_t gt_st_ties(const struct gt_st_header *header);
+
 /* The CRC-32 of the length and the text, with the digits at `digits_at` in it as zeros. */
 uint32_t gt_st_header_crc(const char *text, size_t size, size_t digits_at);
 

@@ -82,6 +82,18 @@ const struct gt_st_string *gt_st_metadata(const struct gt_st_header *h, const ch
 	return NULL;
 }
 
+size_t gt_st_ties(const struct gt_st_header *h)
+{
+	const struct gt_st_string *said = gt_st_metadata(h, GT_ST_TIED);
+	char *end;
+	size_t count;
+
+	if (!said || !gt_st_metadata(h, GT_ST_HEADER) || !gt_st_metadata(h, GT_ST_TENSORS))
+		return 0;
+	count = strtoul(said->value, &end, 10);
+	return !*end && count == (size_t)(h->metadata + h->metadata_count - said) - 1 ? count : 0;
+}
+
 /* ---- a tensor's entry ---- */
 
 static int refuse(struct gt_err *err, const struct gt_st_tensor *t, const char *what)

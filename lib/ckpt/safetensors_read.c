@@ -6,6 +6,7 @@
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/safetensors.h"
+#include "lib/ckpt/safetensors_edit.h"
 #include "lib/ckpt/safetensors_write.h"
 #include "lib/ckpt/tree.h"
 
@@ -228,21 +229,6 @@ static int add_tied(
 	return gt_tree_set(b->root, name, node, b->arena, err);
 }
 
-/* How many entries at the end of __metadata__ are such names. */
-static int count_ties(const struct gt_st_header *h, size_t *count, struct gt_err *err)
-{
-	const struct gt_st_string *said = gt_st_metadata(h, GT_ST_TIED);
-	char *end;
-
-	*count = 0;
-	if (!said)
-		return 0;
-	*count = strtoul(said->value, &end, 10);
-	if (*end || *count >= h->metadata_count)
-		return damaged(err, "'" GT_ST_TIED "' is no count of the entries after it");
-	return 0;
-}
-
 static int add_ties(struct builder *b, size_t count, struct gt_err *err)
 {
 	const struct gt_st_header *h = b->header;
@@ -271,13 +257,9 @@ static int add_metadata(struct builder *b, bool digests, struct gt_err *err)
 	static const char *const ours[] = { GT_ST_HEADER, GT_ST_TENSORS, GT_ST_TIED };
 	const struct gt_st_header *h = b->header;
 	struct gt_tree *rest = gt_tree_dict(b->arena, err);
-	size_t ties = 0;
-	int rc = rest ? 0 : GT_ENOMEM;
+	size_t ties = gt_st_ties(h);
+	int rc = rest ? add_ties(b, ties, err) : GT_ENOMEM;
 
-	if (!rc && digests)
-		rc = count_ties(h, &ties, err);
-	if (!rc)
-		rc = add_ties(b, ties, err);
 	for (size_t i = 0; i < h->metadata_count - ties && !rc; i++) {
 		const struct gt_st_string *s = &h->metadata[i];
 		bool known = false;
@@ -312,6 +294,8 @@ static int open_safetensors(struct gt_ckpt *ckpt, struct gt_err *err)
 	return rc ? rc : add_metadata(&b, digests, err);
 }
 
-const struct gt_ckpt_format gt_format_safetensors = {
-	.name = "safetensors", .sniff = sniff, .open = open_safetensors, .write = gt_st_write
-};
+const struct gt_ckpt_format gt_format_safetensors = { .name = "safetensors",
+	.sniff = sniff,
+	.open = open_safetensors,
+	.apply = gt_st_apply,
+	.write = gt_st_write };

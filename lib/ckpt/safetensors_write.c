@@ -23,7 +23,7 @@ struct header {
 	size_t digits_at; /* of the header's own CRC-32 */
 };
 
-static void put_string(FILE *out, const char *text)
+void gt_st_put_string(FILE *out, const char *text)
 {
 	json_t *string = json_string(text);
 
@@ -34,9 +34,9 @@ static void put_string(FILE *out, const char *text)
 static void put_entry(FILE *out, const char *key, const char *value)
 {
 	fputc(',', out);
-	put_string(out, key);
+	gt_st_put_string(out, key);
 	fputc(':', out);
-	put_string(out, value);
+	gt_st_put_string(out, value);
 }
 
 static bool is_ours(const char *key)
@@ -83,7 +83,7 @@ static void put_metadata(FILE *out, struct header *h)
 static void put_tensor(FILE *out, const struct gt_flat_tensor *t, const struct gt_fill *place)
 {
 	fputc(',', out);
-	put_string(out, t->name);
+	gt_st_put_string(out, t->name);
 	fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", gt_st_type(t->as));
 	for (int i = 0; i < t->tensor->ndim; i++)
 		fprintf(out, "%s%" PRId64, i ? "," : "", t->tensor->shape[i]);

@@ -3,6 +3,7 @@
 #define GT_CKPT_SAFETENSORS_WRITE_H
 
 #include <jansson.h>
+#include <stdio.h>
 
 #include "lib/ckpt/flat.h"
 #include "lib/ckpt/safetensors.h"
@@ -33,9 +34,17 @@ int gt_st_write_file(const char *path, const struct gt_st_output *output, struct
 int gt_st_write_shards(
     const char *path, const struct gt_st_output *output, uint64_t shard_bytes, struct gt_err *err);
 
+/* What the names of shards start with, "a/model" for "a/model.safetensors" and for
+ * "a/model.safetensors.index.json"; the path of the i-th of `count`. Both are yours to free(). */
+char *gt_st_stem(const char *path, struct gt_err *err);
+char *gt_st_shard_path(const char *stem, size_t i, size_t count, struct gt_err *err);
+
 /* The index of shards: a weight_map of names of tensors to names of files, borrowed. */
 int gt_st_write_index(
     const char *path, json_t *weight_map, uint64_t total_bytes, struct gt_err *err);
+
+/* A string as JSON. It has to be valid UTF-8. */
+void gt_st_put_string(FILE *out, const char *text);
 
 /* Put the header's own CRC-32 at `digits_at` in its text. */
 void gt_st_seal(char *text, size_t size, size_t digits_at);

@@ -6,6 +6,7 @@
 
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/json.h"
+#include "lib/ckpt/safetensors_edit.h"
 #include "lib/ckpt/shards.h"
 #include "lib/ckpt/tree.h"
 
@@ -315,13 +316,14 @@ static int open_index(struct gt_ckpt *ckpt, struct gt_err *err)
 	return rc;
 }
 
-const struct gt_ckpt_format gt_format_safetensors_shards = {
-	.name = "safetensors-shards", .sniff = sniff, .open = open_index
-};
+const struct gt_ckpt_format gt_format_safetensors_shards = { .name = "safetensors-shards",
+	.sniff = sniff,
+	.open = open_index,
+	.apply = gt_st_shards_apply };
 
 /* The same, of files that torch wrote: the row above gives way to it. */
 const struct gt_ckpt_format gt_format_torch_shards = {
-	.name = "torch-shards", .sniff = sniff, .open = open_index
+	.name = "torch-shards", .sniff = sniff, .open = open_index, .apply = gt_st_shards_apply
 };
 
 /* ---- folders ---- */

@@ -22,8 +22,7 @@ static bool ends_with(const char *text, const char *end)
 	return n > k && !strcmp(text + n - k, end);
 }
 
-/* "a/model.safetensors" and "a/model.safetensors.index.json" have the stem "a/model". */
-static char *stem_of(const char *path, struct gt_err *err)
+char *gt_st_stem(const char *path, struct gt_err *err)
 {
 	static const char *const ends[] = { ".index.json", ".safetensors" };
 	char *stem = gt_strdup(path, err);
@@ -32,6 +31,11 @@ static char *stem_of(const char *path, struct gt_err *err)
 		if (ends_with(stem, ends[i]))
 			stem[strlen(stem) - strlen(ends[i])] = '\0';
 	return stem;
+}
+
+char *gt_st_shard_path(const char *stem, size_t i, size_t count, struct gt_err *err)
+{
+	return gt_asprintf(err, "%s-%05zu-of-%05zu.safetensors", stem, i + 1, count);
 }
 
 /* A shard ends before the tensor that would make it too large; one that is too large by itself has
@@ -66,7 +70,7 @@ static int write_shard(
 		.tensors = all->tensors + s->first[i],
 		.count = s->first[i + 1] - s->first[i],
 		.tied = gt_calloc(all->tied_count, sizeof(*all->tied), err) };
-	char *path = gt_asprintf(err, "%s-%05zu-of-%05zu.safetensors", s->stem, i + 1, s->count);
+	char *path = gt_st_shard_path(s->stem, i, s->count, err);
 	const char *name;
 	int rc = path && shard.tied ? 0 : GT_ENOMEM;
 
@@ -127,7 +131,7 @@ static int write_all(struct shards *s, const struct gt_st_output *output, struct
 int gt_st_write_shards(
     const char *path, const struct gt_st_output *output, uint64_t shard_bytes, struct gt_err *err)
 {
-	struct shards s = { .stem = stem_of(path, err), .weight_map = json_object() };
+	struct shards s = { .stem = gt_st_stem(path, err), .weight_map = json_object() };
 	int rc = s.stem && s.weight_map ? split(&s, output, shard_bytes, err) : GT_ENOMEM;
 
 	if (!rc)
