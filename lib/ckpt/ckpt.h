@@ -58,8 +58,18 @@ struct gt_tree_tensor {
 	int64_t offset;                /* of the first element in its storage, in elements */
 	struct gt_storage *storage;    /* every element lies inside; shared with others */
 	bool requires_grad;
+	bool parameter; /* an nn.Parameter */
+	/* "torch.FloatStorage": no tensor, but the storage itself, seen as one of one dimension. */
+	const char *storage_class;
 	struct gt_tree *attributes; /* that Python code gave it: a dict, or a tuple of dict and
 	                             * slots; or NULL */
+};
+
+/* How an opaque object comes to be, before it gets its items and its state. */
+enum gt_tree_made {
+	GT_TREE_CALLED,      /* class(*args); the class may be any callable */
+	GT_TREE_NEW,         /* class.__new__(class, *args) */
+	GT_TREE_NEW_KEYWORDS /* the same, the last of args being a dict of keyword arguments */
 };
 
 struct gt_tree {
@@ -78,6 +88,7 @@ struct gt_tree {
 			size_t count, capacity;
 			struct gt_tree
 			    *attributes; /* of a dict: `_metadata` of a state_dict; or NULL */
+			bool ordered;    /* of a dict: an OrderedDict */
 		} seq;
 		struct gt_tree_tensor tensor;
 		struct {                        /* NULL where there is none */
@@ -86,6 +97,7 @@ struct gt_tree {
 			    *args; /* a tuple; NULL: the class itself ("torch.float32") */
 			struct gt_tree *items; /* a dict or list: what a subclass of one holds */
 			struct gt_tree *state; /* the object's attributes, mostly a dict */
+			enum gt_tree_made made;
 		} opaque;
 	};
 };
@@ -207,10 +219,13 @@ int gt_tree_append(
 /*
  * Write a tree as torch.save does since 1.6: a zip archive, records stored and aligned to 64
  * bytes, CRCs, zip64 where needed, loadable by torch.load(weights_only=True), every storage on the
- * CPU. Dicts at any depth become dict (a state_dict is one too; load_state_dict() asks no more).
- * Tensors of the same data pointer and dtype share one storage, as tied weights do. What was read
- * can be written: strides and sharing stay, requires_grad does not; opaque objects are refused
- * (GT_ENOTSUP).
+ * CPU; with a digest for each tensor (digest.h). Dicts are dict, or OrderedDict where they were
+ * read as that or have attributes. Tensors of the same data pointer and dtype share one storage, as
+ * tied weights do; bytes at the ends of a storage that no tensor looks at are left out.
+ *
+ * What was read can be written: strides, sharing, parameters and objects of classes we do not know
+ * stay as they are, but for a defaultdict, which becomes a dict. GT_ENOTSUP for an object that
+ * contains itself.
  *
  * PyTorch 1.13's restricted unpickler knows no float outside tensors (its list of opcodes lacks
  * BINFLOAT, later ones have it): there, weights_only=True takes a bare state_dict, not a

@@ -2,8 +2,6 @@
 #include "lib/ckpt/fill.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,6 +9,7 @@
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/cast.h"
 #include "lib/ckpt/crc.h"
+#include "lib/ckpt/crew.h"
 #include "lib/ckpt/tree.h"
 
 /*
@@ -21,6 +20,8 @@
 
 enum {
 	PIECE = 4 << 20,       /* bytes of the output, or of a storage that is only read */
+	GATHER = 2 << 20,      /* the same where elements have to be looked for */
+	LITTLE = 32 << 10,     /* read without mapping */
 	STEP = 256 << 10,      /* summed and written while it is in the cache */
 	NEIGHBOURS = 64 << 10, /* what the system maps around a page that is touched */
 	MAX_THREADS = 4
@@ -28,7 +29,8 @@ enum {
 
 enum work {
 	WORK_COPY,    /* bytes as they are */
-	WORK_CONVERT, /* elements, by way of a buffer */
+	WORK_CONVERT, /* elements in a row, by way of a buffer */
+	WORK_GATHER,  /* elements of a strided tensor */
 	WORK_SCAN     /* nothing is written */
 };
 
@@ -55,10 +57,7 @@ struct pool {
 	size_t task_count;
 	struct piece *pieces;
 	size_t piece_count;
-	atomic_size_t next;
-	atomic_bool failed, no_copy; /* no_copy: copy_file_range() has refused these files */
-	pthread_mutex_t lock;
-	struct gt_err *err; /* of the first that failed; under the lock */
+	atomic_bool no_copy; /* copy_file_range() has refused these files */
 };
 
 /* ---- what there is to do ---- */
@@ -82,13 +81,13 @@ static void plan_place(struct task *t, struct gt_fill *place)
 			.storage = storage,
 		};
 	}
-	t->work = WORK_CONVERT;
+	t->work = WORK_GATHER;
 	if (gt_tensor_is_contiguous(&t->view)) {
 		t->start = (uint64_t)t->view.offset * gt_dtype_size(t->view.dtype);
 		t->size = (uint64_t)gt_tensor_count(&t->view) * gt_dtype_size(t->view.dtype);
 		t->whole = !t->start && t->size == storage->size_bytes;
-		if (!storage->swapped && t->view.dtype == place->as)
-			t->work = WORK_COPY;
+		t->work =
+		    !storage->swapped && t->view.dtype == place->as ? WORK_COPY : WORK_CONVERT;
 	}
 }
 
@@ -136,24 +135,32 @@ static uint64_t task_bytes(const struct task *t)
 	return t->work == WORK_SCAN ? t->size : t->place->size_bytes;
 }
 
+static uint64_t piece_bytes(const struct task *t)
+{
+	return t->work == WORK_GATHER ? GATHER : PIECE;
+}
+
 static int plan_pieces(struct pool *p, struct gt_err *err)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < p->task_count; i++) {
-		p->tasks[i].piece_count = (task_bytes(&p->tasks[i]) + PIECE - 1) / PIECE;
-		p->piece_count += p->tasks[i].piece_count;
+		struct task *t = &p->tasks[i];
+
+		t->piece_count = (task_bytes(t) + piece_bytes(t) - 1) / piece_bytes(t);
+		p->piece_count += t->piece_count;
 	}
 	p->pieces = gt_calloc(p->piece_count, sizeof(*p->pieces), err);
 	if (!p->pieces)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < p->task_count; i++) {
-		uint64_t bytes = task_bytes(&p->tasks[i]);
+		struct task *t = &p->tasks[i];
+		uint64_t bytes = task_bytes(t), most = piece_bytes(t);
 
-		for (uint64_t at = 0; at < bytes; at += PIECE)
-			p->pieces[n++] = (struct piece){ .task = &p->tasks[i],
-				.at = at,
-				.size = bytes - at < PIECE ? bytes - at : PIECE };
+		for (uint64_t at = 0; at < bytes; at += most)
+			p->pieces[n++] = (struct piece){
+				.task = t, .at = at, .size = bytes - at < most ? bytes - at : most
+			};
 	}
 	return 0;
 }
@@ -179,25 +186,36 @@ static int plan(struct pool *p, struct gt_fill *places, size_t count, struct gt_
 
 /* ---- one piece ---- */
 
-static int put(int fd, const unsigned char *bytes, size_t size, uint64_t at, struct gt_err *err)
+int gt_fill_write(int fd, const void *bytes, size_t size, uint64_t at, struct gt_err *err)
 {
+	const unsigned char *p = bytes;
+
 	while (size) {
-		ssize_t n = pwrite(fd, bytes, size, (off_t)at);
+		ssize_t n = pwrite(fd, p, size, (off_t)at);
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
 			return gt_err_sys(err, "cannot write %zu bytes at byte %llu", size,
 			    (unsigned long long)at);
-		bytes += n;
+		p += n;
 		size -= (size_t)n;
 		at += (uint64_t)n;
 	}
 	return 0;
 }
 
+/* Write a part of a place, unless it is nowhere. */
+static int put(struct pool *p, const struct gt_fill *place, const void *bytes, size_t size,
+    uint64_t at, struct gt_err *err)
+{
+	if (place->offset == GT_FILL_NOWHERE)
+		return 0;
+	return gt_fill_write(p->fd, bytes, size, place->offset + at, err);
+}
+
 /* From page cache to page cache, or on disk even; true when all of it is done. What is refused,
- * and a source that ends early, is left to put(). */
+ * and a source that ends early, is left to gt_fill_write(). */
 static bool move(
     struct pool *p, const struct gt_storage *s, uint64_t from, uint64_t to, size_t size)
 {
@@ -234,155 +252,175 @@ static void forget(const struct gt_storage *s, uint64_t start, uint64_t size)
 	gt_map_forget(s->map, first, end - first);
 }
 
+/* Small pieces would map more than they read. */
+static int copy_little(struct pool *p, struct piece *piece, struct gt_err *err)
+{
+	const struct task *t = piece->task;
+	unsigned char bytes[LITTLE];
+	int rc = gt_map_peek(t->storage->map, t->storage->file_offset + t->start + piece->at, bytes,
+	    piece->size, err);
+
+	if (rc)
+		return rc;
+	piece->crc = piece->source_crc = gt_crc32(0, bytes, piece->size);
+	return t->place ? put(p, t->place, bytes, piece->size, piece->at, err) : 0;
+}
+
 static int copy_piece(struct pool *p, struct piece *piece, struct gt_err *err)
 {
 	const struct task *t = piece->task;
 	uint64_t from = t->start + piece->at;
 	const unsigned char *bytes = (const unsigned char *)t->storage->bytes + from;
+	bool wanted = t->place && t->place->offset != GT_FILL_NOWHERE;
 	int rc = 0;
 
+	if (piece->size <= LITTLE && t->storage->map)
+		return copy_little(p, piece, err);
 	for (uint64_t done = 0, n; !rc && done < piece->size; done += n) {
+		uint64_t at = piece->at + done;
+
 		n = piece->size - done < STEP ? piece->size - done : STEP;
 		piece->crc = gt_crc32(piece->crc, bytes + done, n);
-		if (t->work == WORK_COPY &&
-		    !move(p, t->storage, from + done, t->place->offset + piece->at + done, n))
-			rc = put(p->fd, bytes + done, n, t->place->offset + piece->at + done, err);
+		if (wanted && !move(p, t->storage, from + done, t->place->offset + at, n))
+			rc = put(p, t->place, bytes + done, n, at, err);
 	}
 	piece->source_crc = piece->crc;
 	forget(t->storage, from, piece->size);
 	return rc;
 }
 
+/* Elements in the host's byte order, as the place wants them. */
+static int put_elements(struct pool *p, struct piece *piece, void *elements, size_t size,
+    uint64_t at, struct gt_err *err)
+{
+	const struct gt_fill *place = piece->task->place;
+
+	if (gt_host_is_big())
+		gt_tensor_swap(place->as, elements, size / gt_dtype_size(place->as));
+	piece->crc = gt_crc32(piece->crc, elements, size);
+	return put(p, place, elements, size, at, err);
+}
+
 /* PIECE and STEP are whole numbers of elements of every size. */
-static int convert_piece(
-    struct pool *p, struct piece *piece, unsigned char *buffer, struct gt_err *err)
+static int convert_piece(struct pool *p, struct piece *piece, struct gt_err *err)
 {
 	const struct task *t = piece->task;
 	size_t to = gt_dtype_size(t->place->as), from = gt_dtype_size(t->view.dtype);
-	int rc = 0;
+	const unsigned char *in = (const unsigned char *)t->storage->bytes + t->start;
+	unsigned char *buffer = gt_calloc(1, STEP, err);
+	int rc = buffer ? 0 : GT_ENOMEM;
 
 	for (uint64_t done = 0, n; !rc && done < piece->size; done += n) {
-		uint64_t first = (piece->at + done) / to;
+		uint64_t at = piece->at + done, first = at / to;
 
 		n = piece->size - done < STEP ? piece->size - done : STEP;
 		if (t->whole)
-			piece->source_crc = gt_crc32(piece->source_crc,
-			    (const unsigned char *)t->storage->bytes + first * from, n / to * from);
+			piece->source_crc =
+			    gt_crc32(piece->source_crc, in + first * from, n / to * from);
 		rc = gt_tensor_read_range(
 		    &t->view, (int64_t)first, n / to, t->place->as, buffer, err);
-		if (rc)
-			break;
-		if (gt_host_is_big())
-			gt_tensor_swap(t->place->as, buffer, n / to);
-		piece->crc = gt_crc32(piece->crc, buffer, n);
-		rc = put(p->fd, buffer, n, t->place->offset + piece->at + done, err);
+		if (!rc)
+			rc = put_elements(p, piece, buffer, n, at, err);
 	}
-	if (gt_tensor_is_contiguous(&t->view))
-		forget(t->storage, t->start + piece->at / to * from, piece->size / to * from);
-	else
-		forget(t->storage, 0, t->storage->size_bytes);
+	free(buffer);
+	forget(t->storage, t->start + piece->at / to * from, piece->size / to * from);
 	return rc;
 }
 
-/* ---- the threads ---- */
-
-static void fail(struct pool *p, const struct gt_err *err)
+/* One range, so that the storage is read in the order that suits it. */
+static int gather_piece(struct pool *p, struct piece *piece, struct gt_err *err)
 {
-	pthread_mutex_lock(&p->lock);
-	if (!atomic_exchange(&p->failed, true))
-		*p->err = *err;
-	pthread_mutex_unlock(&p->lock);
+	const struct task *t = piece->task;
+	enum gt_dtype as = t->place->as;
+	size_t to = gt_dtype_size(as), from = gt_dtype_size(t->view.dtype), n = piece->size / to;
+	unsigned char *packed = gt_calloc(n, from, err);
+	unsigned char *out = as == t->view.dtype ? packed : gt_calloc(n, to, err);
+	int rc = packed && out ? 0 : GT_ENOMEM;
+
+	if (!rc)
+		rc = gt_tensor_read_range(
+		    &t->view, (int64_t)(piece->at / to), n, t->view.dtype, packed, err);
+	if (!rc && out != packed)
+		rc = gt_cast(t->view.dtype, packed, as, out, n, err);
+	if (!rc)
+		rc = put_elements(p, piece, out, piece->size, piece->at, err);
+	if (out != packed)
+		free(out);
+	free(packed);
+	forget(t->storage, 0, t->storage->size_bytes);
+	return rc;
 }
 
-static void *run(void *self)
+static int work(void *self, size_t i, struct gt_err *err)
 {
 	struct pool *p = self;
-	struct gt_err err = GT_ERR_INIT;
-	unsigned char *buffer = NULL;
-	size_t i;
-	int rc = 0;
+	struct piece *piece = &p->pieces[i];
 
-	while (!atomic_load(&p->failed) && (i = atomic_fetch_add(&p->next, 1)) < p->piece_count) {
-		bool convert = p->pieces[i].task->work == WORK_CONVERT;
-
-		if (convert && !buffer)
-			buffer = gt_calloc(1, STEP, &err);
-		if (convert)
-			rc = buffer ? convert_piece(p, &p->pieces[i], buffer, &err) : GT_ENOMEM;
-		else
-			rc = copy_piece(p, &p->pieces[i], &err);
-		if (rc) {
-			fail(p, &err);
-			break;
-		}
+	switch (piece->task->work) {
+	case WORK_CONVERT:
+		return convert_piece(p, piece, err);
+	case WORK_GATHER:
+		return gather_piece(p, piece, err);
+	default:
+		return copy_piece(p, piece, err);
 	}
-	free(buffer);
-	return NULL;
-}
-
-/* The caller's thread is one of them; where the system gives no more, they are fewer. */
-static void run_all(struct pool *p)
-{
-	pthread_t threads[MAX_THREADS - 1];
-	cpu_set_t cpus;
-	size_t want = 1, started = 0;
-
-	if (!sched_getaffinity(0, sizeof(cpus), &cpus))
-		want = (size_t)CPU_COUNT(&cpus);
-	if (want > MAX_THREADS)
-		want = MAX_THREADS;
-	if (want > p->piece_count)
-		want = p->piece_count;
-	while (started + 1 < want && !pthread_create(&threads[started], NULL, run, p))
-		started++;
-	run(p);
-	while (started)
-		pthread_join(threads[--started], NULL);
 }
 
 /* ---- the sums ---- */
 
-static int compare_sum(struct task *t, uint32_t sum, struct gt_err *err)
+/* Join the sums of a task's pieces. */
+static void join(const struct task *t, const struct piece *pieces, uint32_t *crc, uint32_t *source)
 {
-	struct gt_storage *s = t->storage;
+	size_t to = t->work == WORK_CONVERT ? gt_dtype_size(t->place->as) : 1;
+	size_t from = t->work == WORK_CONVERT ? gt_dtype_size(t->view.dtype) : 1;
 
-	if (!t->whole || !wants_check(s))
-		return 0;
-	return gt_storage_compare(s, sum, err);
+	*crc = *source = 0;
+	for (size_t i = 0; i < t->piece_count; i++) {
+		*crc = gt_crc32_join(*crc, pieces[i].crc, pieces[i].size);
+		*source = gt_crc32_join(*source, pieces[i].source_crc, pieces[i].size / to * from);
+	}
 }
 
-static int join(struct pool *p, struct gt_err *err)
+static int finish(struct pool *p, struct gt_err *err)
 {
-	const struct piece *piece = p->pieces;
+	const struct piece *pieces = p->pieces;
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < p->task_count; i++) {
-		struct task *t = &p->tasks[i];
-		size_t to = t->place ? gt_dtype_size(t->place->as) : 1;
-		size_t from = t->work == WORK_CONVERT ? gt_dtype_size(t->view.dtype) : to;
-		uint32_t crc = 0, source_crc = 0;
+		const struct task *t = &p->tasks[i];
+		uint32_t crc, source;
 
-		for (size_t k = 0; k < t->piece_count; k++, piece++) {
-			crc = gt_crc32_join(crc, piece->crc, piece->size);
-			source_crc =
-			    gt_crc32_join(source_crc, piece->source_crc, piece->size / to * from);
-		}
+		join(t, pieces, &crc, &source);
+		pieces += t->piece_count;
 		if (t->place)
 			t->place->crc = crc;
-		rc = compare_sum(t, t->work == WORK_CONVERT ? source_crc : crc, err);
+		if (t->whole && wants_check(t->storage))
+			rc = gt_storage_compare(t->storage, source, err);
 	}
 	return rc;
 }
 
+struct gt_fill gt_fill_sum(const struct gt_tree_tensor *t, enum gt_dtype as)
+{
+	return (struct gt_fill){
+		.offset = GT_FILL_NOWHERE,
+		.size_bytes = (uint64_t)gt_tensor_count(t) * gt_dtype_size(as),
+		.tensor = t,
+		.as = as,
+	};
+}
+
 int gt_fill_places(int fd, struct gt_fill *places, size_t count, struct gt_err *err)
 {
-	struct pool p = { .fd = fd, .lock = PTHREAD_MUTEX_INITIALIZER, .err = err };
+	struct pool p = { .fd = fd };
+	size_t threads = gt_crew_size(0);
 	int rc = plan(&p, places, count, err);
 
-	if (!rc) {
-		run_all(&p);
-		rc = p.failed ? err->code : join(&p, err);
-	}
+	if (!rc)
+		rc = gt_crew_run(
+		    threads < MAX_THREADS ? threads : MAX_THREADS, p.piece_count, work, &p, err);
+	if (!rc)
+		rc = finish(&p, err);
 	free(p.tasks);
 	free(p.pieces);
 	return rc;

@@ -13,6 +13,8 @@
 /* One place of the output. Either all elements of a tensor in order, contiguous, little-endian,
  * converted to `as`; or, where `tensor` is NULL, the first size_bytes of a storage, little-endian
  * (`as` tells the size of the elements that are swapped). */
+#define GT_FILL_NOWHERE UINT64_MAX /* as the offset: nothing is written, the sum is wanted */
+
 struct gt_fill {
 	uint64_t offset, size_bytes;
 	const struct gt_tree_tensor *tensor;
@@ -30,5 +32,11 @@ struct gt_fill {
  * the output then holds anything.
  */
 int gt_fill_places(int fd, struct gt_fill *places, size_t count, struct gt_err *err);
+
+/* A place that is nowhere: the sum of a tensor's elements as `as`. */
+struct gt_fill gt_fill_sum(const struct gt_tree_tensor *tensor, enum gt_dtype as);
+
+/* Write all of `size` bytes at an offset of a file: what is no tensor. GT_EIO. */
+int gt_fill_write(int fd, const void *bytes, size_t size, uint64_t offset, struct gt_err *err);
 
 #endif

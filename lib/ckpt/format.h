@@ -31,6 +31,8 @@ struct gt_ckpt {
 	size_t pickle_bytes;
 	const char *pickle_record; /* its name in a zip */
 	const struct gt_torch_location *locations;
+
+	struct gt_storage *digests; /* the record of digest.h; NULL where there is none */
 };
 
 /*

@@ -86,17 +86,33 @@ struct gt_pickle_writer;
 typedef int gt_pickle_tensor(
     struct gt_pickle_writer *w, const struct gt_tree_tensor *t, struct gt_err *err);
 
-/* Writing: protocol 2, what PyTorch's restricted unpickler accepts. */
+/* Writing: protocol 2, what PyTorch's restricted unpickler accepts. Zeroed but for what is given. */
+enum { GT_PICKLE_NAMES = 48 };
+
 struct gt_pickle_writer {
 	FILE *stream; /* borrowed; its errors are the caller's to check */
 	void *self;   /* for the tensor function */
 	gt_pickle_tensor *tensor;
-	const char *memo[32]; /* texts and globals already written, "module\nname\n" for a global */
-	int memo_count;
+	uint32_t memo_count;
+	int name_count;
+	struct {
+		const char *text; /* already written, "module\nname\n" for a global */
+		uint32_t index;
+	} names[GT_PICKLE_NAMES];
+	void *nodes; /* those that the tree mentions, for tsearch() */
+	struct gt_arena arena;
 };
 
-/* Write a tree that has passed gt_tree_check(). GT_ENOTSUP for an opaque object. */
+/*
+ * Write a tree that has passed gt_tree_check(). A node that the tree mentions twice is one object
+ * for who reads it, too. Opaque objects are written as they came: class, arguments, items, state.
+ * GT_ENOTSUP for what protocol 2 has no room for, and for an object inside itself.
+ */
 int gt_pickle_write(struct gt_pickle_writer *w, const struct gt_tree *root, struct gt_err *err);
+
+/* The same into memory, yours to free(). w->stream need not be set. */
+int gt_pickle_to_memory(struct gt_pickle_writer *w, const struct gt_tree *root, char **bytes,
+    size_t *size, struct gt_err *err);
 
 /* The parts of which a tensor function builds its call. `name` and `text` live as long as w: they
  * are written once and then referred to. */

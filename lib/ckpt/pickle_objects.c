@@ -117,21 +117,34 @@ static int call(struct gt_machine *m, struct gt_tree *class_name, struct gt_tree
 	return push(m, object_of(m, class_name, args));
 }
 
+/* Say how an opaque object came to be, if it is one that these arguments have just made. */
+static void note_new(struct gt_machine *m, const struct gt_tree *args, enum gt_tree_made made)
+{
+	struct gt_tree *node = top(m);
+
+	if (node->kind == GT_TREE_OPAQUE && node->opaque.args == args)
+		node->opaque.made = made;
+}
+
 int gt_op_call(struct gt_machine *m, unsigned char op)
 {
+	struct gt_tree *args;
 	int rc = need(m, 2);
 
-	(void)op;
 	if (rc)
 		return rc;
 	m->depth -= 2;
-	return call(m, m->stack[m->depth], m->stack[m->depth + 1]);
+	args = m->stack[m->depth + 1];
+	rc = call(m, m->stack[m->depth], args);
+	if (!rc && op == OP_NEWOBJ)
+		note_new(m, args, GT_TREE_NEW);
+	return rc;
 }
 
 /* Keyword arguments stay visible as the last argument. */
 int gt_op_newobj_ex(struct gt_machine *m, unsigned char op)
 {
-	struct gt_tree *args;
+	struct gt_tree *args, *keywords;
 	int rc = need(m, 3);
 
 	(void)op;
@@ -139,18 +152,21 @@ int gt_op_newobj_ex(struct gt_machine *m, unsigned char op)
 		return rc;
 	m->depth -= 3;
 	args = m->stack[m->depth + 1];
-	if (args->kind != GT_TREE_TUPLE || m->stack[m->depth + 2]->kind != GT_TREE_DICT)
+	keywords = m->stack[m->depth + 2];
+	if (args->kind != GT_TREE_TUPLE || keywords->kind != GT_TREE_DICT)
 		return fail(m, "a call whose arguments are no tuple and dict");
-	if (m->stack[m->depth + 2]->seq.count &&
-	    gt_tree_push(args, NULL, m->stack[m->depth + 2], m->arena, m->err))
+	if (keywords->seq.count && gt_tree_push(args, NULL, keywords, m->arena, m->err))
 		return GT_ENOMEM;
-	return call(m, m->stack[m->depth], args);
+	rc = call(m, m->stack[m->depth], args);
+	if (!rc)
+		note_new(m, args, keywords->seq.count ? GT_TREE_NEW_KEYWORDS : GT_TREE_NEW);
+	return rc;
 }
 
 /* Protocols 0 and 1: a class (in the line, or first above the mark), arguments above the mark. */
 int gt_op_inst(struct gt_machine *m, unsigned char op)
 {
-	struct gt_tree **values, *class_name;
+	struct gt_tree **values, *class_name, *args;
 	size_t n;
 	int rc = op == OP_INST ? gt_op_global(m, op) : 0;
 
@@ -167,7 +183,13 @@ int gt_op_inst(struct gt_machine *m, unsigned char op)
 		n--;
 	}
 	rc = push_seq(m, GT_TREE_TUPLE, values, n);
-	return rc ? rc : call(m, class_name, m->stack[--m->depth]);
+	if (rc)
+		return rc;
+	args = m->stack[--m->depth];
+	rc = call(m, class_name, args);
+	if (!rc && !n)
+		note_new(m, args, GT_TREE_NEW);
+	return rc;
 }
 
 /* ---- state ---- */

@@ -106,6 +106,7 @@ static int reconstruct(
 	*out = none ? object_of(m, arg(args, 0), none) : NULL;
 	if (!*out)
 		return GT_ENOMEM;
+	(*out)->opaque.made = GT_TREE_NEW;
 	if (state->kind == GT_TREE_DICT || state->kind == GT_TREE_LIST)
 		(*out)->opaque.items = state;
 	else if (state->kind != GT_TREE_NONE)
@@ -135,8 +136,11 @@ static int new_object(
 	if (m->hooks && m->hooks->call)
 		rc = m->hooks->call(
 		    m->hooks->self, arg(args, 0)->opaque.class_name, rest, out, m->err);
-	if (!rc && !*out)
+	if (!rc && !*out) {
 		*out = object_of(m, arg(args, 0), rest);
+		if (*out)
+			(*out)->opaque.made = GT_TREE_NEW;
+	}
 	return rc ? rc : *out ? 0 : GT_ENOMEM;
 }
 

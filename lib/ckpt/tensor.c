@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lib/ckpt/cast.h"
+#include "lib/ckpt/gather.h"
 #include "lib/ckpt/tree.h"
 
 /* Elements that strides of 0 make of fewer: expand() to more is an attack on who writes them out. */
@@ -116,118 +117,42 @@ bool gt_tensor_is_contiguous(const struct gt_tree_tensor *t)
 	return true;
 }
 
-/* Where an odometer over the elements stands: one number per dimension, and what they come to. */
-struct place {
-	int64_t index[GT_TREE_MAX_DIMS], position;
-};
-
-static void seek(const struct gt_tree_tensor *t, int64_t element, struct place *at)
+/* Packed elements, in the byte order of the storage, as `to` in the host's. `in` may be changed. */
+static int finish(const struct gt_tree_tensor *t, void *in, size_t n, enum gt_dtype to, void *out,
+    struct gt_err *err)
 {
-	at->position = t->offset;
-	for (int i = t->ndim - 1; i >= 0; i--) {
-		at->index[i] = element % t->shape[i];
-		at->position += at->index[i] * t->stride[i];
-		element /= t->shape[i];
-	}
-}
-
-/* Go to the next element of the dimensions before the last. */
-static void advance(const struct gt_tree_tensor *t, struct place *at)
-{
-	for (int i = t->ndim - 2; i >= 0; i--) {
-		at->position += t->stride[i];
-		if (++at->index[i] < t->shape[i])
-			return;
-		at->position -= t->stride[i] * t->shape[i];
-		at->index[i] = 0;
-	}
-}
-
-static void copy_strided(
-    unsigned char *out, const unsigned char *in, size_t n, size_t size, int64_t stride)
-{
-	size_t step = (size_t)stride * size;
-
-	if (stride == 1) {
-		memcpy(out, in, n * size);
-		return;
-	}
-	switch (size) { /* a copy of known size is one instruction */
-	case 4:
-		for (size_t i = 0; i < n; i++)
-			memcpy(out + i * 4, in + i * step, 4);
-		break;
-	case 2:
-		for (size_t i = 0; i < n; i++)
-			memcpy(out + i * 2, in + i * step, 2);
-		break;
-	default:
-		for (size_t i = 0; i < n; i++)
-			memcpy(out + i * size, in + i * step, size);
-	}
-}
-
-/* The next n elements, in order, packed. */
-static void gather(const struct gt_tree_tensor *t, size_t n, struct place *at, unsigned char *out)
-{
-	const unsigned char *storage = t->storage->bytes;
-	size_t size = gt_dtype_size(t->dtype);
-	int last = t->ndim - 1;
-
-	if (last < 0) {
-		memcpy(out, storage + (size_t)at->position * size, n * size);
-		return;
-	}
-	while (n) {
-		size_t row = (size_t)(t->shape[last] - at->index[last]), run = row < n ? row : n;
-
-		copy_strided(
-		    out, storage + (size_t)at->position * size, run, size, t->stride[last]);
-		out += run * size;
-		n -= run;
-		at->index[last] += (int64_t)run;
-		at->position += (int64_t)run * t->stride[last];
-		if (at->index[last] == t->shape[last]) {
-			at->position -= t->shape[last] * t->stride[last];
-			at->index[last] = 0;
-			advance(t, at);
-		}
-	}
+	if (t->storage->swapped)
+		gt_tensor_swap(t->dtype, in, n);
+	return in == out ? 0 : gt_cast(t->dtype, in, to, out, n, err);
 }
 
 int gt_tensor_read_range(const struct gt_tree_tensor *t, int64_t first, size_t count,
     enum gt_dtype to, void *dst, struct gt_err *err)
 {
-	enum { RUN_BYTES = 8192 };
+	enum { RUN_BYTES = 16384 };
 	unsigned char packed[RUN_BYTES], *out = dst;
+	const unsigned char *in = (const unsigned char *)t->storage->bytes;
 	size_t size = gt_dtype_size(t->dtype), most = RUN_BYTES / size;
 	bool contiguous = gt_tensor_is_contiguous(t);
-	struct place at;
 	int rc = 0;
 
-	if (!count)
-		return 0;
-	if (contiguous)
-		at.position = t->offset + first;
-	else
-		seek(t, first, &at);
-	for (size_t n; !rc && count; count -= n, out += n * gt_dtype_size(to)) {
-		const unsigned char *run = packed;
-
-		n = count < most ? count : most;
-		if (contiguous) {
-			run = (const unsigned char *)t->storage->bytes + (size_t)at.position * size;
-			at.position += (int64_t)n;
-		} else {
-			gather(t, n, &at, packed);
-		}
-		if (t->storage->swapped) {
-			if (run != packed)
-				memcpy(packed, run, n * size);
-			gt_tensor_swap(t->dtype, packed, n);
-			run = packed;
-		}
-		rc = gt_cast(t->dtype, run, to, out, n, err);
+	if (contiguous) {
+		in += ((size_t)t->offset + (size_t)first) * size;
+		if (!t->storage->swapped)
+			return gt_cast(t->dtype, in, to, dst, count, err);
+	}
+	if (t->dtype == to && !contiguous) { /* the result is where they can be gathered */
+		rc = gt_tensor_gather(t, first, count, dst, err);
+		return rc ? rc : finish(t, dst, count, to, dst, err);
+	}
+	for (size_t done = 0, n; !rc && done < count; done += n) {
+		n = count - done < most ? count - done : most;
+		if (contiguous)
+			memcpy(packed, in + done * size, n * size);
+		else
+			rc = gt_tensor_gather(t, first + (int64_t)done, n, packed, err);
+		if (!rc)
+			rc = finish(t, packed, n, to, out + done * gt_dtype_size(to), err);
 	}
 	return rc;
 }
@@ -239,6 +164,8 @@ int gt_tensor_read(const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, 
 
 	if (!gt_cast_knows(t->dtype, to))
 		return gt_cast(t->dtype, NULL, to, dst, 0, err);
-	rc = count ? gt_storage_check(t->storage, err) : 0;
+	if (!count)
+		return 0;
+	rc = gt_storage_check(t->storage, err);
 	return rc ? rc : gt_tensor_read_range(t, 0, count, to, dst, err);
 }

@@ -6,6 +6,7 @@
 #include "lib/ckpt/edit_inside.h"
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/torch.h"
+#include "lib/ckpt/torch_write.h"
 #include "lib/ckpt/tree.h"
 
 /*
@@ -202,4 +203,5 @@ const struct gt_ckpt_format gt_format_torch_legacy = {
 	.sniff = sniff,
 	.open = open_legacy,
 	.apply = gt_torch_legacy_apply,
+	.write = gt_torch_write_legacy,
 };

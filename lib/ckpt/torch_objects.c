@@ -147,6 +147,7 @@ static int call_rebuild_parameter(
 	(*out)->tensor = data->tensor;
 	(*out)->tensor.requires_grad = is_kind(grad, GT_TREE_BOOL) ? grad->boolean : true;
 	(*out)->tensor.attributes = attributes_of(arg(args, 3));
+	(*out)->tensor.parameter = true;
 	return 0;
 }
 
@@ -158,7 +159,7 @@ static int call_variable(
 	    is_kind(arg(args, 0), GT_TREE_TENSOR) ? call_rebuild_parameter(o, args, out, err) : 0;
 
 	if (!rc && *out)
-		(*out)->tensor.requires_grad = false;
+		(*out)->tensor.requires_grad = (*out)->tensor.parameter = false;
 	return rc;
 }
 
@@ -222,6 +223,7 @@ static int call_dict(
 	*out = gt_tree_dict(o->arena, err);
 	if (!*out)
 		return GT_ENOMEM;
+	(*out)->seq.ordered = true;
 	for (size_t i = 0; pairs && !rc && i < pairs->seq.count; i++) {
 		const struct gt_tree *pair = arg(pairs, i);
 		struct gt_tree_item *item;

@@ -1,271 +1,192 @@
 /* torch_save.c - writing the zip archives that torch.load reads. */
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/file.h"
-#include "lib/ckpt/bytes.h"
-#include "lib/ckpt/torch.h"
+#include "lib/ckpt/digest.h"
+#include "lib/ckpt/torch_write.h"
 #include "lib/ckpt/tree.h"
 #include "lib/ckpt/zip.h"
 
-/* What data/KEY will hold: memory that one or more tensors of one dtype look at. */
-struct source {
-	struct gt_storage *storage; /* the first that was met with these bytes */
-	size_t bytes;
-	enum gt_dtype dtype;
-	size_t key;
-};
+/*
+ * The records, in PyTorch's order (torch/serialization.py, _save(); caffe2/serialize/
+ * inline_container.cc), ours at the end. Of those that newer versions add, `.format_version` is
+ * left out: it lets them compute where records are from what PyTorch's own writer puts between
+ * them, which is not what stands here.
+ */
+enum { DATA_PKL, STORAGE_ALIGNMENT, BYTEORDER, FIRST_STORAGE };
 
-struct writer {
-	struct gt_arena arena;
-	struct source **sources; /* by key */
-	size_t count, capacity;
-	void *by_data; /* the same, for tsearch() */
+struct archive {
+	struct gt_torch_writer tree;
 	struct gt_zip_writer zip;
+	char *pickle;
+	size_t pickle_bytes;
+	struct gt_fill *places; /* of the sources, then of tensors that need a sum of their own */
+	struct gt_digests digests;
+	int fd;
 };
 
-/* ---- storages ---- */
-
-/* Torch allows a storage one dtype: the same memory seen as two is written twice. */
-static int compare_sources(const void *a, const void *b)
+static int add(struct archive *a, const char *name, uint64_t size, struct gt_err *err)
 {
-	const struct source *x = a, *y = b;
+	char path[64];
+	uint64_t unused;
 
-	if (x->storage->bytes != y->storage->bytes)
-		return (uintptr_t)x->storage->bytes < (uintptr_t)y->storage->bytes ? -1 : 1;
-	if (x->dtype != y->dtype)
-		return x->dtype < y->dtype ? -1 : 1;
-	return (int)x->storage->swapped - (int)y->storage->swapped;
+	snprintf(path, sizeof(path), "archive/%s", name);
+	return gt_zip_add(&a->zip, path, size, &unused, err);
 }
 
-static int add_source(
-    struct writer *w, const struct source *like, struct source **out, struct gt_err *err)
+/* All sizes are known: where each record is to be. */
+static int lay_out(struct archive *a, struct gt_err *err)
 {
-	struct source *s = gt_arena_alloc(&w->arena, sizeof(*s), err);
-	int rc =
-	    s ? gt_grow(&w->sources, w->count, &w->capacity, sizeof(*w->sources), err) : GT_ENOMEM;
-
-	if (rc)
-		return rc;
-	*s = *like;
-	s->key = w->count;
-	w->sources[w->count++] = s;
-	/* Empty tensors share nothing, whatever their pointers say. */
-	if (s->bytes && !tsearch(s, &w->by_data, compare_sources))
-		return gt_err_set(err, GT_ENOMEM, "out of memory: the index of storages");
-	*out = s;
-	return 0;
-}
-
-static int find_source(
-    struct writer *w, const struct gt_tree_tensor *t, struct source **out, struct gt_err *err)
-{
-	struct source like = { t->storage, t->storage->size_bytes, t->dtype, 0 };
-	struct source **found;
-
-	like.bytes -= like.bytes % gt_dtype_size(t->dtype);
-	found = like.bytes ? tfind(&like, &w->by_data, compare_sources) : NULL;
-
-	if (!found)
-		return add_source(w, &like, out, err);
-	*out = *found;
-	if ((*out)->bytes < like.bytes)
-		(*out)->bytes = like.bytes;
-	return 0;
-}
-
-/* All storages must be known before the first tensor is written: a later one may widen an
- * earlier. */
-static int collect(struct writer *w, const struct gt_tree *node, struct gt_err *err)
-{
-	struct source *unused;
-	int rc = 0;
-
-	if (node->kind == GT_TREE_TENSOR) {
-		rc = gt_tensor_check(&node->tensor, err);
-		if (rc || !node->tensor.storage->size_bytes)
-			return rc;
-		return find_source(w, &node->tensor, &unused, err);
-	}
-	for (size_t i = 0; gt_tree_is_seq(node) && !rc && i < node->seq.count; i++)
-		rc = collect(w, node->seq.items[i].value, err);
-	return rc;
-}
-
-/* ---- the pickle ---- */
-
-static void put_dims(struct gt_pickle_writer *p, const int64_t *dims, int n)
-{
-	gt_pickle_put_op(p, OP_MARK);
-	for (int i = 0; i < n; i++)
-		gt_pickle_put_int(p, dims[i]);
-	gt_pickle_put_op(p, OP_TUPLE);
-}
-
-/* ('storage', class, key, location, count) as a persistent id. */
-static void put_storage(struct gt_pickle_writer *p, const struct source *s)
-{
-	const char *class = gt_torch_storage_global(s->dtype);
-	char key[24];
-
-	snprintf(key, sizeof(key), "%zu", s->key);
-	gt_pickle_put_op(p, OP_MARK);
-	gt_pickle_put_word(p, "storage");
-	gt_pickle_put_global(p, class ? class : "torch.storage\nUntypedStorage\n");
-	gt_pickle_put_text(p, key, strlen(key));
-	gt_pickle_put_word(p, "cpu");
-	gt_pickle_put_int(p, (int64_t)(s->bytes / (class ? gt_dtype_size(s->dtype) : 1)));
-	gt_pickle_put_op(p, OP_TUPLE);
-	gt_pickle_put_op(p, OP_BINPERSID);
-}
-
-/* "torch\nfloat8_e4m3fn\n": the object that a dtype is. */
-static void put_dtype(struct gt_pickle_writer *p, enum gt_dtype dtype)
-{
-	gt_pickle_put_op(p, OP_GLOBAL);
-	fprintf(p->stream, "torch\n%s\n", gt_dtype_name(dtype));
-}
-
-/* _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, OrderedDict()), or v3 with the
- * dtype at the end where the storage's class does not tell it. */
-static int put_tensor(
-    struct gt_pickle_writer *p, const struct gt_tree_tensor *t, struct gt_err *err)
-{
-	struct source *s;
-	int rc = find_source(p->self, t, &s, err);
-	bool v3;
-
-	if (rc)
-		return rc;
-	v3 = !gt_torch_storage_global(t->dtype);
-	gt_pickle_put_global(
-	    p, v3 ? "torch._utils\n_rebuild_tensor_v3\n" : "torch._utils\n_rebuild_tensor_v2\n");
-	gt_pickle_put_op(p, OP_MARK);
-	put_storage(p, s);
-	gt_pickle_put_int(p, t->offset);
-	put_dims(p, t->shape, t->ndim);
-	put_dims(p, t->stride, t->ndim);
-	gt_pickle_put_op(p, OP_NEWFALSE);
-	gt_pickle_put_global(p, "collections\nOrderedDict\n");
-	gt_pickle_put_op(p, OP_EMPTY_TUPLE);
-	gt_pickle_put_op(p, OP_REDUCE);
-	if (v3)
-		put_dtype(p, t->dtype);
-	gt_pickle_put_op(p, OP_TUPLE);
-	gt_pickle_put_op(p, OP_REDUCE);
-	return 0;
-}
-
-/* ---- the records ---- */
-
-static int write_record(
-    struct writer *w, const char *name, const void *bytes, size_t size, struct gt_err *err)
-{
-	int rc = gt_zip_begin(&w->zip, name, size, err);
-
-	if (!rc)
-		rc = gt_zip_write(&w->zip, bytes, size, err);
-	return rc ? rc : gt_zip_end(&w->zip, err);
-}
-
-/* The pickle is small beside the tensors, and its length comes first: it goes through memory. */
-static int write_pickle(struct writer *w, const struct gt_tree *root, struct gt_err *err)
-{
-	struct gt_pickle_writer pickle = { .self = w, .tensor = put_tensor };
-	char *bytes = NULL;
+	char name[48], *digests = NULL;
 	size_t size = 0;
-	int rc;
+	int rc = add(a, "data.pkl", a->pickle_bytes, err);
 
-	pickle.stream = open_memstream(&bytes, &size);
-	if (!pickle.stream)
-		return gt_err_sys(err, "cannot build the pickle");
-	rc = gt_pickle_write(&pickle, root, err);
-	if (ferror(pickle.stream) && !rc)
-		rc = gt_err_set(err, GT_ENOMEM, "out of memory: the pickle");
-	if (fclose(pickle.stream) && !rc)
-		rc = gt_err_set(err, GT_ENOMEM, "out of memory: the pickle");
 	if (!rc)
-		rc = write_record(w, "archive/data.pkl", bytes, size, err);
-	free(bytes);
-	return rc;
-}
-
-static int write_swapped(struct writer *w, const struct source *s, struct gt_err *err)
-{
-	unsigned char part[4096]; /* whole elements of every dtype */
-	int rc = 0;
-
-	for (size_t done = 0; !rc && done < s->bytes;) {
-		size_t n = s->bytes - done < sizeof(part) ? s->bytes - done : sizeof(part);
-
-		memcpy(part, (const unsigned char *)s->storage->bytes + done, n);
-		gt_tensor_swap(s->dtype, part, n / gt_dtype_size(s->dtype));
-		rc = gt_zip_write(&w->zip, part, n, err);
-		done += n;
+		rc = add(a, ".storage_alignment", strlen("64"), err);
+	if (!rc)
+		rc = add(a, "byteorder", strlen("little"), err);
+	for (size_t i = 0; !rc && i < a->tree.count; i++) {
+		snprintf(name, sizeof(name), "data/%zu", i);
+		rc = add(a, name, gt_torch_source_bytes(a->tree.sources[i]), err);
 	}
+	if (!rc)
+		rc = add(a, "version", strlen("3\n"), err);
+	if (!rc)
+		rc = add(a, ".data/serialization_id", 40, err);
+	if (!rc)
+		rc = gt_digests_print(&a->digests, &digests, &size, err);
+	free(digests);
+	return rc ? rc : add(a, GT_DIGEST_RECORD, size, err);
+}
+
+static bool is_all(const struct gt_torch_source *s, const struct gt_tree_tensor *t)
+{
+	return gt_tensor_is_contiguous(t) && t->offset == s->first &&
+	       gt_tensor_count(t) == s->count;
+}
+
+/* Places for the sources, then for the tensors that need a sum of their own: those that are no
+ * source as a whole. The number is the place of each tensor. */
+static size_t plan_places(struct archive *a, size_t *place_of)
+{
+	size_t count = a->tree.count;
+
+	for (size_t i = 0; i < a->tree.count; i++)
+		a->places[i] = gt_torch_source_place(
+		    a->tree.sources[i], a->zip.records[FIRST_STORAGE + i].data);
+	for (size_t i = 0; i < a->digests.count; i++) {
+		const struct gt_tree_tensor *t = a->digests.entries[i].tensor;
+		const struct gt_torch_source *s = gt_torch_writer_source(&a->tree, t);
+
+		place_of[i] = is_all(s, t) ? s->key : count++;
+		if (place_of[i] >= a->tree.count)
+			a->places[place_of[i]] = gt_fill_sum(t, s->as);
+	}
+	return count;
+}
+
+static int fill(struct archive *a, struct gt_err *err)
+{
+	size_t *place_of = gt_calloc(a->digests.count, sizeof(*place_of), err);
+	int rc;
+
+	a->places = gt_calloc(a->tree.count + a->digests.count, sizeof(*a->places), err);
+	rc = place_of && a->places ? 0 : GT_ENOMEM;
+	if (!rc)
+		rc = gt_fill_places(a->fd, a->places, plan_places(a, place_of), err);
+	for (size_t i = 0; !rc && i < a->tree.count; i++)
+		a->zip.records[FIRST_STORAGE + i].crc = a->places[i].crc;
+	for (size_t i = 0; !rc && i < a->digests.count; i++)
+		a->digests.entries[i].crc = a->places[place_of[i]].crc;
+	free(place_of);
 	return rc;
 }
 
-static int write_source(struct writer *w, const struct source *s, struct gt_err *err)
+/* 40 digits that are the same for the same records: PyTorch's are a hash of their names and one of
+ * their CRCs (inline_container.cc, writeSerializationId()). */
+static void serialization_id(const struct archive *a, size_t records, char out[41])
 {
-	char name[48];
-	int rc;
+	uint64_t names = 0xcbf29ce484222325, sums = names; /* FNV-1a, by words */
 
-	snprintf(name, sizeof(name), "archive/data/%zu", s->key);
-	rc = gt_storage_check(s->storage, err);
-	if (!rc)
-		rc = gt_zip_begin(&w->zip, name, s->bytes, err);
-	if (!rc)
-		rc = s->storage->swapped ? write_swapped(w, s, err)
-		                         : gt_zip_write(&w->zip, s->storage->bytes, s->bytes, err);
-	return rc ? rc : gt_zip_end(&w->zip, err);
+	for (size_t i = 0; i < records; i++) {
+		for (const char *p = a->zip.records[i].name; *p; p++)
+			names = (names ^ (unsigned char)*p) * 0x100000001b3;
+		sums = (sums ^ a->zip.records[i].crc) * 0x100000001b3;
+	}
+	snprintf(out, 41, "%020llu%020llu", (unsigned long long)names, (unsigned long long)sums);
 }
 
-static int write_archive(struct writer *w, const struct gt_tree *root, struct gt_err *err)
+static int put_small(struct archive *a, struct gt_err *err)
 {
-	const char *order = gt_host_is_big() ? "big" : "little";
-	int rc = collect(w, root, err);
+	size_t last = FIRST_STORAGE + a->tree.count;
+	char id[41], *digests = NULL;
+	size_t size;
+	int rc = gt_zip_put(&a->zip, DATA_PKL, a->fd, a->pickle, err);
 
 	if (!rc)
-		rc = write_pickle(w, root, err);
+		rc = gt_zip_put(&a->zip, STORAGE_ALIGNMENT, a->fd, "64", err);
 	if (!rc)
-		rc = write_record(w, "archive/byteorder", order, strlen(order), err);
-	for (size_t i = 0; !rc && i < w->count; i++)
-		rc = write_source(w, w->sources[i], err);
+		rc = gt_zip_put(&a->zip, BYTEORDER, a->fd, "little", err);
 	if (!rc)
-		rc = write_record(w, "archive/version", "3\n", 2, err);
-	return rc ? rc : gt_zip_finish(&w->zip, err);
+		rc = gt_zip_put(&a->zip, last, a->fd, "3\n", err);
+	serialization_id(a, last + 1, id);
+	if (!rc)
+		rc = gt_zip_put(&a->zip, last + 1, a->fd, id, err);
+	if (!rc)
+		rc = gt_digests_print(&a->digests, &digests, &size, err);
+	if (!rc)
+		rc = gt_zip_put(&a->zip, last + 2, a->fd, digests, err);
+	free(digests);
+	return rc;
 }
 
-static void keep(void *node)
+static int write_archive(struct archive *a, struct gt_tree *root, struct gt_err *err)
 {
-	(void)node; /* sources are the arena's */
+	int rc = gt_torch_writer_collect(&a->tree, root, err);
+
+	if (!rc)
+		rc = gt_digests_collect(&a->digests, root, NULL, NULL, err);
+	if (!rc)
+		rc = gt_torch_writer_pickle(&a->tree, root, &a->pickle, &a->pickle_bytes, err);
+	if (!rc)
+		rc = lay_out(a, err);
+	if (!rc)
+		rc = fill(a, err);
+	if (!rc)
+		rc = put_small(a, err);
+	return rc ? rc : gt_zip_finish(&a->zip, a->fd, err);
+}
+
+static void release(struct archive *a)
+{
+	gt_torch_writer_release(&a->tree);
+	gt_zip_release(&a->zip);
+	gt_digests_release(&a->digests);
+	free(a->places);
+	free(a->pickle);
+}
+
+int gt_torch_write_zip(const char *path, const struct gt_tree *root,
+    const struct gt_ckpt_write_options *options, struct gt_err *err)
+{
+	struct archive a = { .tree.options = options };
+	struct gt_atomic_file file;
+	int rc = gt_torch_write_open(&file, path, root, options, err);
+
+	if (rc)
+		return rc;
+	a.fd = fileno(file.stream);
+	/* The walks do not change it: gt_tree_check() could cut cycles, and gets no arena to. */
+	rc = write_archive(&a, (struct gt_tree *)root, err);
+	release(&a);
+	return gt_torch_write_close(&file, path, rc, err);
 }
 
 int gt_torch_save(const char *path, const struct gt_tree *root, struct gt_err *err)
 {
-	struct writer w = { 0 };
-	struct gt_atomic_file file;
-	int rc = root ? gt_tree_check((struct gt_tree *)root, NULL, err)
-	              : (err && err->code ? err->code : GT_ENOMEM);
+	static const struct gt_ckpt_write_options none = { 0 };
 
-	if (!rc)
-		rc = gt_atomic_open(&file, path, err);
-	if (rc)
-		return rc;
-	w.zip.stream = file.stream;
-	rc = write_archive(&w, root, err);
-	if (rc) {
-		gt_atomic_abandon(&file);
-		gt_err_prefix(err, "'%s'", path);
-	} else {
-		rc = gt_atomic_commit(&file, err);
-	}
-	gt_zip_release(&w.zip);
-	tdestroy(w.by_data, keep);
-	free(w.sources);
-	gt_arena_release(&w.arena);
-	return rc;
+	return gt_torch_write_zip(path, root, &none, err);
 }

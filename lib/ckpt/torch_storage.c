@@ -228,6 +228,7 @@ static int storage_tensor(
 	*out = gt_torch_tensor(o, &s->base, like.dtype, 1, &dims, err);
 	if (!*out)
 		return GT_ENOMEM;
+	(*out)->tensor.storage_class = arg(id, 1)->opaque.class_name;
 	rc = apply_view(arg(id, 5), &(*out)->tensor, &numel, err);
 	dims[0] = numel;
 	dims[1] = 1;

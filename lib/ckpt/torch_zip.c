@@ -6,6 +6,8 @@
 
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/edit_inside.h"
+#include "lib/ckpt/digest.h"
+#include "lib/ckpt/torch_write.h"
 #include "lib/ckpt/zip_layout.h"
 
 static bool sniff(const struct gt_mapping *map)
@@ -173,6 +175,19 @@ static int read_archive(struct gt_ckpt *ckpt, struct gt_torch_archive *a,
 	return rc;
 }
 
+/* Only where they are: who wants to compare them reads them. */
+static int find_digests(struct gt_torch_archive *a, struct gt_ckpt *ckpt, struct gt_err *err)
+{
+	const struct gt_zip_record *r = gt_torch_archive_find(a, GT_DIGEST_RECORD);
+
+	if (!r)
+		return 0;
+	ckpt->digests = gt_arena_alloc(a->arena, sizeof(*ckpt->digests), err);
+	if (!ckpt->digests)
+		return GT_ENOMEM;
+	return gt_zip_storage(&a->zip, r, a->arena, ckpt->digests, err);
+}
+
 static int open_zip(struct gt_ckpt *ckpt, struct gt_err *err)
 {
 	struct gt_torch_archive a = { .arena = &ckpt->arena };
@@ -183,6 +198,8 @@ static int open_zip(struct gt_ckpt *ckpt, struct gt_err *err)
 		gt_torch_cut(&ckpt->map, err);
 	if (!rc)
 		rc = read_archive(ckpt, &a, &data, err);
+	if (!rc)
+		rc = find_digests(&a, ckpt, err);
 	if (rc)
 		return rc == GT_EFORMAT ? gt_zip_hint_repair(&ckpt->map, err) : rc;
 	ckpt->root = data.tree;
@@ -198,6 +215,7 @@ const struct gt_ckpt_format gt_format_torch_zip = {
 	.sniff = sniff,
 	.open = open_zip,
 	.apply = gt_torch_zip_apply,
+	.write = gt_torch_write_zip,
 };
 
 /* Told from the above when it is open. */

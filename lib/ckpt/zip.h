@@ -1,4 +1,4 @@
-/* zip.h - inside ckpt: zip archives, read from a mapping and written as a stream. */
+/* zip.h - inside ckpt: zip archives, read from a mapping and written. */
 #ifndef GT_CKPT_ZIP_H
 #define GT_CKPT_ZIP_H
 
@@ -72,23 +72,31 @@ int gt_zip_storage(struct gt_zip *zip, const struct gt_zip_record *record, struc
 
 enum { GT_ZIP_ALIGN = 64 }; /* as PyTorch: a record can be mapped and used where it lies */
 
-struct gt_zip_written;
-
-struct gt_zip_writer {
-	FILE *stream; /* seekable, at its start; borrowed */
-	uint64_t position;
-	struct gt_zip_written *records;
-	size_t count, capacity;
-	uint64_t left; /* bytes that the open record still lacks */
+struct gt_zip_written {
+	char *name;
+	uint64_t size, header, data; /* offsets of the local header and of the bytes */
+	uint32_t crc;                /* of the bytes: set before gt_zip_finish() */
 };
 
-/* Write archives in this order: begin, write until `size` bytes are there, end, ..., finish. The
- * CRC is computed as bytes pass and put into the header afterwards. Any error leaves the stream
- * unusable; gt_zip_release() is due in every case. */
-int gt_zip_begin(struct gt_zip_writer *zip, const char *name, uint64_t size, struct gt_err *err);
-int gt_zip_write(struct gt_zip_writer *zip, const void *bytes, size_t size, struct gt_err *err);
-int gt_zip_end(struct gt_zip_writer *zip, struct gt_err *err);
-int gt_zip_finish(struct gt_zip_writer *zip, struct gt_err *err);
+/* An archive that is being written; zeroed, it is empty. */
+struct gt_zip_writer {
+	struct gt_zip_written *records;
+	size_t count, capacity;
+	uint64_t end; /* of the last record */
+};
+
+/*
+ * Sizes first, bytes in any order, headers last: add all records; write their bytes where
+ * gt_zip_add() says, by gt_zip_put() or otherwise, and set their CRCs; finish.
+ * gt_zip_release() is due in every case.
+ */
+int gt_zip_add(
+    struct gt_zip_writer *zip, const char *name, uint64_t size, uint64_t *data, struct gt_err *err);
+/* Write the bytes of a record, the i-th that was added, and set its CRC. */
+int gt_zip_put(
+    struct gt_zip_writer *zip, size_t record, int fd, const void *bytes, struct gt_err *err);
+/* Write all headers, the directory and the end record. */
+int gt_zip_finish(struct gt_zip_writer *zip, int fd, struct gt_err *err);
 void gt_zip_release(struct gt_zip_writer *zip);
 
 /* The end of an archive whose directory of `count` records is [start, start + bytes), with the

@@ -1,15 +1,17 @@
-/* zip_write.c - a zip archive of stored, aligned records, written as a stream. */
+/* zip_write.c - a zip archive of stored, aligned records: laid out first, described last. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/crc.h"
+#include "lib/ckpt/fill.h"
 #include "lib/ckpt/zip.h"
 
 enum {
 	LOCAL_BYTES = 30,
 	CENTRAL_BYTES = 46,
-	CRC_AT = 14, /* in the local header */
 	ZIP64_BYTES = 4 + 3 * 8,
 	FLAG_UTF8 = 0x800,
 	VERSION_STORED = 10,
@@ -17,21 +19,6 @@ enum {
 	DATE_1980 =
 	    1 << 5 | 1, /* the format's zero: 1 January 1980; files do not depend on the clock */
 };
-
-struct gt_zip_written {
-	char *name;
-	uint64_t size, header;
-	uint32_t crc;
-};
-
-static int put(struct gt_zip_writer *zip, const void *bytes, size_t size, struct gt_err *err)
-{
-	if (fwrite(bytes, 1, size, zip->stream) != size)
-		return gt_err_sys(err, "cannot write %zu bytes at byte %llu", size,
-		    (unsigned long long)zip->position);
-	zip->position += size;
-	return 0;
-}
 
 static uint64_t or_ones(uint64_t value)
 {
@@ -52,13 +39,19 @@ static unsigned char *put_common(unsigned char *p, const struct gt_zip_written *
 	return gt_put_le(p, strlen(r->name), 2);
 }
 
-/* The extra fields of the local header at r->header: sizes when they are large, then padding that
- * lets the data start aligned (an unknown field, as PyTorch does it). Returns their bytes. */
-static size_t put_local_extra(unsigned char *extra, const struct gt_zip_written *r)
+/* Bytes of the extra fields of a local header: sizes when they are large, then padding that lets
+ * the data start aligned (an unknown field, as PyTorch does it). */
+static size_t local_extra_bytes(const struct gt_zip_written *r)
 {
-	uint64_t start = r->header + LOCAL_BYTES + strlen(r->name);
-	unsigned char *p = extra;
-	size_t pad;
+	size_t fixed = (r->size >= UINT32_MAX ? 20 : 0) + 4;
+	uint64_t start = r->header + LOCAL_BYTES + strlen(r->name) + fixed;
+
+	return fixed + (size_t)((GT_ZIP_ALIGN - start % GT_ZIP_ALIGN) % GT_ZIP_ALIGN);
+}
+
+static void put_local_extra(unsigned char *p, const struct gt_zip_written *r, size_t bytes)
+{
+	unsigned char *end = p + bytes;
 
 	if (r->size >= UINT32_MAX) {
 		p = gt_put_le(p, 1, 2);
@@ -66,81 +59,97 @@ static size_t put_local_extra(unsigned char *extra, const struct gt_zip_written 
 		p = gt_put_le(p, r->size, 8);
 		p = gt_put_le(p, r->size, 8);
 	}
-	start += (size_t)(p - extra) + 4;
-	pad = (GT_ZIP_ALIGN - start % GT_ZIP_ALIGN) % GT_ZIP_ALIGN;
 	p = gt_put_le(p, 'F' | 'B' << 8, 2);
-	p = gt_put_le(p, pad, 2);
-	memset(p, 'Z', pad);
-	return (size_t)(p - extra) + pad;
+	p = gt_put_le(p, (size_t)(end - p) - 2, 2);
+	memset(p, 'Z', (size_t)(end - p));
 }
 
-int gt_zip_begin(struct gt_zip_writer *zip, const char *name, uint64_t size, struct gt_err *err)
+int gt_zip_add(
+    struct gt_zip_writer *zip, const char *name, uint64_t size, uint64_t *data, struct gt_err *err)
 {
-	unsigned char header[LOCAL_BYTES] = "PK\3\4", extra[20 + 4 + GT_ZIP_ALIGN], *p;
 	struct gt_zip_written *r;
-	size_t extra_bytes;
-	int rc = gt_grow(&zip->records, zip->count, &zip->capacity, sizeof(*zip->records), err);
 
-	if (rc)
-		return rc;
+	if (strlen(name) > UINT16_MAX)
+		return gt_err_set(err, GT_ENOTSUP, "a record's name of %zu bytes", strlen(name));
+	if (gt_grow(&zip->records, zip->count, &zip->capacity, sizeof(*zip->records), err))
+		return GT_ENOMEM;
 	r = &zip->records[zip->count];
-	*r = (struct gt_zip_written){ .size = size, .header = zip->position };
+	*r = (struct gt_zip_written){ .size = size, .header = zip->end };
 	r->name = gt_strdup(name, err);
 	if (!r->name)
 		return GT_ENOMEM;
 	zip->count++;
-	zip->left = size;
-	extra_bytes = put_local_extra(extra, r);
-	p = put_common(header + 4, r, size >= UINT32_MAX);
-	gt_put_le(p, extra_bytes, 2);
-	rc = put(zip, header, sizeof(header), err);
-	if (!rc)
-		rc = put(zip, name, strlen(name), err);
-	if (!rc)
-		rc = put(zip, extra, extra_bytes, err);
-	r->crc = 0;
+	r->data = r->header + LOCAL_BYTES + strlen(name) + local_extra_bytes(r);
+	zip->end = r->data + size;
+	*data = r->data;
+	return 0;
+}
+
+int gt_zip_put(
+    struct gt_zip_writer *zip, size_t record, int fd, const void *bytes, struct gt_err *err)
+{
+	struct gt_zip_written *r = &zip->records[record];
+
+	r->crc = gt_crc32(0, bytes, r->size);
+	return gt_fill_write(fd, bytes, r->size, r->data, err);
+}
+
+/* ---- what describes the records ---- */
+
+/* Headers and directory go through a buffer: they are many and small. */
+struct sink {
+	int fd;
+	uint64_t at; /* of the buffer's first byte in the file */
+	size_t used;
+	unsigned char bytes[16384];
+};
+
+static int flush(struct sink *s, struct gt_err *err)
+{
+	int rc = gt_fill_write(s->fd, s->bytes, s->used, s->at, err);
+
+	s->at += s->used;
+	s->used = 0;
 	return rc;
 }
 
-int gt_zip_write(struct gt_zip_writer *zip, const void *bytes, size_t size, struct gt_err *err)
+static int put(struct sink *s, const void *bytes, size_t size, struct gt_err *err)
 {
-	struct gt_zip_written *r = &zip->records[zip->count - 1];
 	const unsigned char *p = bytes;
 	int rc = 0;
 
-	if (size > zip->left)
-		return gt_err_set(err, GT_EINVAL, "record '%s' gets more than its %llu bytes",
-		    r->name, (unsigned long long)r->size);
-	while (size && !rc) { /* in parts, so that the sum reads from the cache */
-		size_t part = size < 256 * 1024 ? size : 256 * 1024;
+	while (!rc && size) {
+		size_t room = sizeof(s->bytes) - s->used, n = size < room ? size : room;
 
-		r->crc = gt_crc32(r->crc, p, part);
-		rc = put(zip, p, part, err);
-		zip->left -= part;
-		size -= part;
-		p += part;
+		memcpy(s->bytes + s->used, p, n);
+		s->used += n;
+		p += n;
+		size -= n;
+		if (s->used == sizeof(s->bytes))
+			rc = flush(s, err);
 	}
 	return rc;
 }
 
-int gt_zip_end(struct gt_zip_writer *zip, struct gt_err *err)
+static int put_local(struct sink *s, const struct gt_zip_written *r, struct gt_err *err)
 {
-	struct gt_zip_written *r = &zip->records[zip->count - 1];
-	unsigned char crc[4];
+	unsigned char header[LOCAL_BYTES] = "PK\3\4", extra[20 + 4 + GT_ZIP_ALIGN], *p;
+	size_t bytes = local_extra_bytes(r);
+	int rc;
 
-	if (zip->left)
-		return gt_err_set(err, GT_EINVAL, "record '%s' lacks %llu of its %llu bytes",
-		    r->name, (unsigned long long)zip->left, (unsigned long long)r->size);
-	gt_put_le(crc, r->crc, 4);
-	if (fseeko(zip->stream, (off_t)(r->header + CRC_AT), SEEK_SET) ||
-	    fwrite(crc, 1, sizeof(crc), zip->stream) != sizeof(crc) ||
-	    fseeko(zip->stream, (off_t)zip->position, SEEK_SET))
-		return gt_err_sys(err, "cannot write the header of record '%s'", r->name);
-	return 0;
+	s->at = r->header;
+	p = put_common(header + 4, r, r->size >= UINT32_MAX);
+	gt_put_le(p, bytes, 2);
+	put_local_extra(extra, r, bytes);
+	rc = put(s, header, sizeof(header), err);
+	if (!rc)
+		rc = put(s, r->name, strlen(r->name), err);
+	if (!rc)
+		rc = put(s, extra, bytes, err);
+	return rc ? rc : flush(s, err);
 }
 
-static int put_central(
-    struct gt_zip_writer *zip, const struct gt_zip_written *r, struct gt_err *err)
+static int put_central(struct sink *s, const struct gt_zip_written *r, struct gt_err *err)
 {
 	bool zip64 = r->size >= UINT32_MAX || r->header >= UINT32_MAX;
 	unsigned char entry[CENTRAL_BYTES] = "PK\1\2", extra[ZIP64_BYTES], *p, *x = extra + 4;
@@ -159,11 +168,11 @@ static int put_central(
 	p = gt_put_le(p, zip64 ? (size_t)(x - extra) : 0, 2);
 	p = gt_put_le(p, 0, 2 + 2 + 2 + 4); /* comment, disk, attributes */
 	gt_put_le(p, or_ones(r->header), 4);
-	rc = put(zip, entry, sizeof(entry), err);
+	rc = put(s, entry, sizeof(entry), err);
 	if (!rc)
-		rc = put(zip, r->name, strlen(r->name), err);
+		rc = put(s, r->name, strlen(r->name), err);
 	if (!rc && zip64)
-		rc = put(zip, extra, (size_t)(x - extra), err);
+		rc = put(s, extra, (size_t)(x - extra), err);
 	return rc;
 }
 
@@ -202,17 +211,22 @@ size_t gt_zip_put_end(
 	return (size_t)(p - out);
 }
 
-int gt_zip_finish(struct gt_zip_writer *zip, struct gt_err *err)
+int gt_zip_finish(struct gt_zip_writer *zip, int fd, struct gt_err *err)
 {
+	struct sink s = { .fd = fd };
 	unsigned char end[GT_ZIP_END_MAX];
-	uint64_t start = zip->position;
+	uint64_t bytes;
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < zip->count; i++)
-		rc = put_central(zip, &zip->records[i], err);
-	if (rc)
-		return rc;
-	return put(zip, end, gt_zip_put_end(end, zip->count, start, zip->position - start), err);
+		rc = put_local(&s, &zip->records[i], err);
+	s.at = zip->end;
+	for (size_t i = 0; !rc && i < zip->count; i++)
+		rc = put_central(&s, &zip->records[i], err);
+	bytes = s.at + s.used - zip->end;
+	if (!rc)
+		rc = put(&s, end, gt_zip_put_end(end, zip->count, zip->end, bytes), err);
+	return rc ? rc : flush(&s, err);
 }
 
 void gt_zip_release(struct gt_zip_writer *zip)
@@ -220,6 +234,5 @@ void gt_zip_release(struct gt_zip_writer *zip)
 	for (size_t i = 0; i < zip->count; i++)
 		free(zip->records[i].name);
 	free(zip->records);
-	zip->records = NULL;
-	zip->count = zip->capacity = 0;
+	*zip = (struct gt_zip_writer){ 0 };
 }

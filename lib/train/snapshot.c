@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/digest.h"
 #include "lib/train/weights.h"
 
 /* ---- the order of torch.optim ---- */
@@ -446,7 +447,9 @@ int gt_snapshot_load(struct gt_snapshot *s, const char *path, struct gt_err *err
 	if (rc)
 		return rc;
 	root = gt_ckpt_root(ckpt);
-	rc = load_position(s, root, err);
+	rc = gt_digest_check(ckpt, false, err);
+	if (!rc)
+		rc = load_position(s, root, err);
 	if (!rc)
 		rc = check_config(gt_tree_get(root, "config"), s->config, err);
 	if (!rc)

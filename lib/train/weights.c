@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/ckpt/digest.h"
 #include "lib/ckpt/rename.h"
 
 /* ---- names ---- */
@@ -203,7 +204,9 @@ int gt_weights_load_file(struct gt_store *store, const struct gt_model *model, c
 	*report = (struct gt_weights_report){ 0 };
 	if (rc)
 		return rc;
-	rc = gt_state_dict_find(&sd, gt_ckpt_root(ckpt), err);
+	rc = gt_digest_check(ckpt, false, err);
+	if (!rc)
+		rc = gt_state_dict_find(&sd, gt_ckpt_root(ckpt), err);
 	if (!rc)
 		rc = gt_weights_load(store, model, &sd, options, report, err);
 	if (rc)

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "lib/ckpt/zip.h"
 
@@ -23,45 +25,56 @@ struct change {
 	size_t size;
 };
 
-static int put(struct gt_zip_writer *w, const char *name, const void *bytes, size_t size)
+/* The bytes that record i is to have. */
+static int content(struct gt_zip *zip, size_t i, const struct change *c, struct gt_arena *arena,
+    const unsigned char **bytes, uint64_t *size)
 {
-	return gt_zip_begin(w, name, size, GT_ERR_IGNORED) ||
-	       gt_zip_write(w, bytes, size, GT_ERR_IGNORED) || gt_zip_end(w, GT_ERR_IGNORED);
+	*bytes = c->bytes;
+	*size = i == c->index ? c->size : zip->records[i].size;
+	if (i == c->index)
+		return 0;
+	return gt_zip_open_record(zip, &zip->records[i], arena, bytes, GT_ERR_IGNORED);
 }
 
-static int put_record(struct gt_zip_writer *w, struct gt_zip *zip, size_t i, const struct change *c,
-    struct gt_arena *arena)
+static int pack_into(int fd, struct gt_zip *zip, const struct change *c, struct gt_arena *arena)
 {
-	const struct gt_zip_record *r = &zip->records[i];
+	struct gt_zip_writer w = { 0 };
 	const unsigned char *bytes;
+	uint64_t size, at;
+	int rc = 0;
 
-	if (i == c->index)
-		return put(w, r->name, c->bytes, c->size);
-	if (gt_zip_open_record(zip, r, arena, &bytes, GT_ERR_IGNORED))
-		return -1;
-	return put(w, r->name, bytes, r->size);
+	for (size_t i = 0; !rc && i < zip->count; i++) {
+		rc = content(zip, i, c, arena, &bytes, &size);
+		if (!rc)
+			rc = gt_zip_add(&w, zip->records[i].name, size, &at, GT_ERR_IGNORED);
+		if (!rc)
+			rc = gt_zip_put(&w, i, fd, bytes, GT_ERR_IGNORED);
+	}
+	if (!rc)
+		rc = gt_zip_finish(&w, fd, GT_ERR_IGNORED);
+	gt_zip_release(&w);
+	return rc;
 }
 
 /* The archive anew, with one record changed; NULL when it can't be. */
 static char *pack(struct gt_zip *zip, const struct change *c, struct gt_arena *arena, size_t *size)
 {
-	struct gt_zip_writer w = { 0 };
+	int fd = memfd_create("archive", MFD_CLOEXEC);
 	char *out = NULL;
-	int rc = 0;
+	off_t end;
 
-	w.stream = open_memstream(&out, size);
-	if (!w.stream)
+	if (fd < 0)
 		return NULL;
-	for (size_t i = 0; !rc && i < zip->count; i++)
-		rc = put_record(&w, zip, i, c, arena);
-	if (!rc)
-		rc = gt_zip_finish(&w, GT_ERR_IGNORED);
-	gt_zip_release(&w);
-	fclose(w.stream);
-	if (!rc)
-		return out;
-	free(out);
-	return NULL;
+	end = pack_into(fd, zip, c, arena) ? 0 : lseek(fd, 0, SEEK_END);
+	*size = end > 0 ? (size_t)end : 0;
+	if (*size)
+		out = malloc(*size);
+	if (out && pread(fd, out, *size, 0) != (ssize_t)*size) {
+		free(out);
+		out = NULL;
+	}
+	close(fd);
+	return out;
 }
 
 /* Replace `data` by the archive with record `index` mutated; returns 0 when it can't be. */

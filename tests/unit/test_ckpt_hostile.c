@@ -277,8 +277,8 @@ static void test_checksum(void **state)
 	map = (struct gt_mapping){ f.bytes, f.size, -1 };
 	assert_int_equal(gt_zip_read(&zip, &map, &a, GT_ERR_IGNORED), 0);
 	for (size_t r = 0; r < zip.count; r++) {
-		if (strstr(zip.records[r].name, "version"))
-			continue;
+		if (strstr(zip.records[r].name, "version") || strstr(zip.records[r].name, "/."))
+			continue; /* not read */
 		assert_int_equal(
 		    gt_zip_open_record(&zip, &zip.records[r], &a, &bytes, GT_ERR_IGNORED), 0);
 		for (size_t i = 0; i < zip.records[r].size; i++) {

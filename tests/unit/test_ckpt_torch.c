@@ -213,12 +213,12 @@ static void test_swapped(void **state)
 static void test_refusals(void **state)
 {
 	struct fixture *f = *state;
-	struct gt_tree opaque = { .kind = GT_TREE_OPAQUE, .opaque = { .class_name = "os.system" } };
+	struct gt_tree opaque = { .kind = GT_TREE_OPAQUE, .opaque = { .class_name = "(cycle)" } };
 	struct gt_tree *list = gt_tree_list(&f->arena, &f->err), *deep;
 
 	put(f, "x", &opaque);
 	assert_int_equal(gt_torch_save(f->path, f->root, &f->err), GT_ENOTSUP);
-	assert_non_null(strstr(f->err.text, "os.system"));
+	assert_non_null(strstr(f->err.text, "contains itself"));
 	gt_tree_append(list, list, &f->arena, &f->err);
 	assert_int_equal(gt_torch_save(f->path, list, &f->err), GT_EINVAL);
 	f->root = gt_tree_dict(&f->arena, &f->err);
