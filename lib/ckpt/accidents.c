@@ -160,5 +160,5 @@ int gt_ckpt_refuse(const struct gt_mapping *map, struct gt_err *err)
 		    "the file is all zeros: its writer died before the data reached the disk",
 		    "use an earlier checkpoint");
 	return tell(err, "not a checkpoint: the first bytes are those of no known format",
-	    "torch files (.pth, .pt, .th) can be read");
+	    "torch files (.pth, .pt, .th), safetensors and npz can be read");
 }
