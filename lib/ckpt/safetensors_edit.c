@@ -46,11 +46,8 @@ static int index_changes(struct rewrite *w, const struct gt_edit *edit, struct g
 	for (size_t i = 0; i < edit->count; i++) {
 		const struct gt_edit_change *c = &edit->changes[i];
 
-		if (c->what == GT_EDIT_LOCATION) {
-			gt_err_set(err, GT_ENOTSUP, "safetensors keep no devices");
-			return gt_err_hint(
-			    err, "tensors go where they are wanted when they are loaded");
-		}
+		if (c->what != GT_EDIT_NAME)
+			continue;
 		if (!gt_flat_is_name(c->to) || !strcmp(c->to, GT_ST_METADATA))
 			return gt_err_set(err, GT_EINVAL,
 			    "'%.200s' would become '%.200s', which is no name for a tensor",

@@ -5,7 +5,7 @@
 #include "lib/ckpt/edit.h"
 
 /*
- * Rows' `apply` (format.h). Devices cannot be changed, as there are none (GT_ENOTSUP).
+ * Rows' `apply` (format.h). A remap has nothing to change: these files name no devices.
  *
  * A safetensors file gets a new header. In place, it is written over the old one, in one write,
  * filled up with spaces to the old length; where names have become too long for that, a copy is
