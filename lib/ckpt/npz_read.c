@@ -7,6 +7,7 @@
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/npy.h"
 #include "lib/ckpt/npz.h"
+#include "lib/ckpt/safetensors_edit.h"
 #include "lib/ckpt/tree.h"
 #include "lib/ckpt/zip.h"
 
@@ -167,8 +168,10 @@ static int open_npy(struct gt_ckpt *ckpt, struct gt_err *err)
 	return gt_tree_set(ckpt->root, "arr_0", node, &ckpt->arena, err);
 }
 
-const struct gt_ckpt_format gt_format_npz = {
-	.name = "npz", .sniff = sniff_npz, .open = open_npz, .write = NULL
-};
+const struct gt_ckpt_format gt_format_npz = { .name = "npz",
+	.sniff = sniff_npz,
+	.open = open_npz,
+	.apply = gt_npz_apply,
+	.write = gt_npz_write };
 
 const struct gt_ckpt_format gt_format_npy = { .name = "npy", .sniff = sniff_npy, .open = open_npy };

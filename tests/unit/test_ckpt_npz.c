@@ -152,12 +152,162 @@ static void test_format(void **state)
 	    gt_npy_format(&header, &size, GT_BF16, 2, shape, GT_ERR_IGNORED), GT_ENOTSUP);
 }
 
+/* ---- archives ---- */
+
+struct fixture {
+	char folder[64], path[96];
+	struct gt_arena arena;
+	struct gt_ckpt *ckpt;
+	struct gt_err err;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	strcpy(f->folder, "/tmp/gt_npz_XXXXXX");
+	assert_non_null(mkdtemp(f->folder));
+	snprintf(f->path, sizeof(f->path), "%s/a.npz", f->folder);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	gt_ckpt_close(f->ckpt);
+	gt_arena_release(&f->arena);
+	unlink(f->path);
+	assert_int_equal(rmdir(f->folder), 0);
+	free(f);
+	return 0;
+}
+
+static void put(struct fixture *f, struct gt_tree *root, const char *name, enum gt_dtype dtype,
+    int ndim, const int64_t *shape, const void *data)
+{
+	struct gt_tree *node = gt_tree_tensor(&f->arena, dtype, ndim, shape, data, &f->err);
+
+	assert_int_equal(gt_tree_set(root, name, node, &f->arena, &f->err), 0);
+}
+
+static bool numpy_has(enum gt_dtype dtype)
+{
+	return dtype != GT_BF16 && dtype != GT_F8_E4M3 && dtype != GT_F8_E5M2;
+}
+
+static void test_dtypes(void **state)
+{
+	struct fixture *f = *state;
+	unsigned char data[GT_DTYPE_COUNT][6 * 16], back[6 * 16];
+	const int64_t shape[] = { 2, 3 }, none[] = { 0, 5 };
+	struct gt_tree *root = gt_tree_dict(&f->arena, &f->err);
+	const struct gt_tree *read;
+
+	put(f, root, "a/scalar", GT_BOOL, 0, NULL, "\1");
+	put(f, root, "empty", GT_F64, 2, none, NULL);
+	for (int d = 0; d < GT_DTYPE_COUNT; d++) {
+		for (size_t i = 0; i < sizeof(data[d]); i++)
+			data[d][i] = d == GT_BOOL ? i & 1 : (unsigned char)(i * 7 + (size_t)d);
+		if (numpy_has((enum gt_dtype)d))
+			put(f, root, gt_dtype_name((enum gt_dtype)d), (enum gt_dtype)d, 2, shape,
+			    data[d]);
+	}
+	if (gt_ckpt_write(f->path, "npz", root, NULL, &f->err))
+		fail_msg("%s", f->err.text);
+	if (gt_ckpt_open(&f->ckpt, f->path, &f->err))
+		fail_msg("%s", f->err.text);
+	read = gt_ckpt_root(f->ckpt);
+	assert_string_equal(gt_ckpt_format(f->ckpt), "npz");
+	assert_int_equal(read->seq.count, root->seq.count);
+	for (size_t i = 2; i < read->seq.count; i++) {
+		const struct gt_tree_tensor *t = &read->seq.items[i].value->tensor;
+
+		assert_string_equal(read->seq.items[i].key->string.bytes, gt_dtype_name(t->dtype));
+		assert_memory_equal(t->shape, shape, sizeof(shape));
+		assert_true(t->storage->has_crc);
+		assert_int_equal((uintptr_t)t->storage->bytes % 64, 0);
+		assert_int_equal(gt_tensor_read(t, t->dtype, back, &f->err), 0);
+		assert_memory_equal(back, data[t->dtype], 6 * gt_dtype_size(t->dtype));
+	}
+	assert_int_equal(gt_tree_get(read, "a/scalar")->tensor.ndim, 0);
+	assert_int_equal(gt_tree_get(read, "empty")->tensor.shape[1], 5);
+}
+
+static void test_refused(void **state)
+{
+	static const float data[] = { 1 };
+	static const struct {
+		const char *first, *second;
+		enum gt_dtype dtype;
+		const char *text;
+	} cases[] = {
+		{ "a", "b", GT_BF16, "tensor 'b': numpy has no bfloat16" },
+		{ "w", "W", GT_F32, "are one in a zip archive" },
+		{ "a", "../b", GT_F32, "tensor '../b': a zip archive has no room for this name" },
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct gt_tree *root = gt_tree_dict(&f->arena, &f->err);
+
+		put(f, root, cases[i].first, GT_F32, 0, NULL, data);
+		put(f, root, cases[i].second, cases[i].dtype, 0, NULL, data);
+		assert_int_equal(gt_ckpt_write(f->path, "npz", root, NULL, &f->err), GT_ENOTSUP);
+		if (!strstr(f->err.text, cases[i].text))
+			fail_msg("%s", f->err.text);
+		assert_int_equal(access(f->path, F_OK), -1);
+	}
+}
+
+/* Each bit of the archive: a flip is refused, or changes no name and no value. */
+static void test_flips(void **state)
+{
+	static const float data[] = { 1, 2, 3, 4 };
+	struct fixture *f = *state;
+	struct gt_tree *root = gt_tree_dict(&f->arena, &f->err);
+	const int64_t four[] = { 4 };
+	unsigned char bytes[2048];
+	size_t size;
+	FILE *in;
+
+	put(f, root, "weight", GT_F32, 1, four, data);
+	assert_int_equal(gt_ckpt_write(f->path, "npz", root, NULL, &f->err), 0);
+	in = fopen(f->path, "rb");
+	size = fread(bytes, 1, sizeof(bytes), in);
+	fclose(in);
+	assert_in_range(size, 100, sizeof(bytes) - 1);
+	for (size_t bit = 0; bit < 8 * size; bit++) {
+		struct gt_ckpt *ckpt;
+		float back[16];
+
+		bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+		if (!gt_ckpt_open_memory(&ckpt, bytes, size, GT_ERR_IGNORED)) {
+			const struct gt_tree *read = gt_ckpt_root(ckpt),
+			                     *w = gt_tree_get(read, "weight");
+
+			if (!w || w->tensor.dtype != GT_F32 || gt_tensor_count(&w->tensor) != 4)
+				fail_msg("bit %zu", bit);
+			if (!gt_tensor_read(&w->tensor, GT_F32, back, GT_ERR_IGNORED) &&
+			    memcmp(back, data, sizeof(data)) != 0)
+				fail_msg("bit %zu", bit);
+			gt_ckpt_close(ckpt);
+		}
+		bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rules),
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_format),
+		cmocka_unit_test_setup_teardown(test_dtypes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_flips, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,193 @@
+/* npz_write.c - writing numpy's archives of arrays. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "lib/base/copy.h"
+#include "lib/ckpt/crc.h"
+#include "lib/ckpt/edit_inside.h"
+#include "lib/ckpt/fill.h"
+#include "lib/ckpt/flat.h"
+#include "lib/ckpt/npy.h"
+#include "lib/ckpt/npz.h"
+#include "lib/ckpt/safetensors_edit.h"
+#include "lib/ckpt/tree.h"
+#include "lib/ckpt/zip_check.h"
+
+struct array {
+	unsigned char *header;
+	size_t header_size;
+	uint64_t at; /* of the header in the file */
+};
+
+struct writer {
+	struct gt_flat flat;
+	struct array *arrays;   /* of flat.tensors */
+	struct gt_fill *places; /* the same */
+	struct gt_zip_writer zip;
+};
+
+/* The record of a tensor: its header, then its elements. */
+static int add_array(struct writer *w, size_t i, struct gt_err *err)
+{
+	const struct gt_flat_tensor *t = &w->flat.tensors[i];
+	struct array *a = &w->arrays[i];
+	char *name;
+	int rc = gt_npy_format(
+	    &a->header, &a->header_size, t->as, t->tensor->ndim, t->tensor->shape, err);
+
+	if (rc)
+		return gt_err_prefix(err, "tensor '%.200s'", t->name);
+	name = gt_asprintf(err, "%s.npy", t->name);
+	if (!name)
+		return GT_ENOMEM;
+	if (gt_zip_check_name(name, strlen(name), 0, GT_ERR_IGNORED))
+		rc = gt_err_set(err, GT_ENOTSUP,
+		    "tensor '%.200s': a zip archive has no room for this name", t->name);
+	else
+		rc = gt_zip_add(&w->zip, name, a->header_size + t->size_bytes, &a->at, err);
+	free(name);
+	w->places[i] = (struct gt_fill){
+		.offset = a->at + a->header_size,
+		.size_bytes = t->size_bytes,
+		.tensor = t->tensor,
+		.as = t->as,
+	};
+	return rc;
+}
+
+static int write_archive(struct writer *w, int fd, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < w->flat.count && !rc; i++)
+		rc = add_array(w, i, err);
+	if (!rc)
+		rc = gt_fill_places(fd, w->places, w->flat.count, err);
+	for (size_t i = 0; i < w->flat.count && !rc; i++) {
+		const struct array *a = &w->arrays[i];
+
+		rc = gt_write_at(fd, a->at, a->header, a->header_size, err);
+		w->zip.records[i].crc = gt_crc32_join(gt_crc32(0, a->header, a->header_size),
+		    w->places[i].crc, w->places[i].size_bytes);
+	}
+	return rc ? rc : gt_zip_finish(&w->zip, fd, err);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcasecmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Readers of zip archives look names up without regard to case. */
+static int check_case(const struct gt_flat *flat, struct gt_err *err)
+{
+	const char **names = gt_calloc(flat->count, sizeof(*names), err);
+	int rc = names ? 0 : GT_ENOMEM;
+
+	for (size_t i = 0; names && i < flat->count; i++)
+		names[i] = flat->tensors[i].name;
+	if (names)
+		qsort(names, flat->count, sizeof(*names), compare_names);
+	for (size_t i = 1; !rc && i < flat->count; i++)
+		if (!strcasecmp(names[i - 1], names[i]))
+			rc = gt_err_set(err, GT_ENOTSUP,
+			    "the names '%.120s' and '%.120s' are one in a zip archive",
+			    names[i - 1], names[i]);
+	free(names);
+	return rc;
+}
+
+static int write_file(struct writer *w, const char *path, struct gt_err *err)
+{
+	struct gt_atomic_file file;
+	int rc = gt_atomic_open(&file, path, err);
+
+	if (rc)
+		return rc;
+	rc = write_archive(w, fileno(file.stream), err);
+	if (!rc)
+		return gt_atomic_commit(&file, err);
+	gt_atomic_abandon(&file);
+	return rc;
+}
+
+static void release(struct writer *w)
+{
+	for (size_t i = 0; w->arrays && i < w->flat.count; i++)
+		free(w->arrays[i].header);
+	free(w->arrays);
+	free(w->places);
+	gt_zip_release(&w->zip);
+	gt_flat_release(&w->flat);
+}
+
+int gt_npz_write(const char *path, const struct gt_tree *root,
+    const struct gt_ckpt_write_options *options, struct gt_err *err)
+{
+	struct writer w = { 0 };
+	int rc = gt_tree_check((struct gt_tree *)root, NULL, err);
+
+	if (!rc && options->shard_bytes)
+		rc = gt_err_set(err, GT_ENOTSUP, "npz is one file, without shards");
+	if (!rc)
+		rc = gt_flat_list(&w.flat, root, "npz", options, err);
+	if (!rc)
+		rc = check_case(&w.flat, err);
+	if (!rc) {
+		w.arrays = gt_calloc(w.flat.count, sizeof(*w.arrays), err);
+		w.places = gt_calloc(w.flat.count, sizeof(*w.places), err);
+		rc = w.arrays && w.places ? write_file(&w, path, err) : GT_ENOMEM;
+	}
+	release(&w);
+	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
+}
+
+/* ---- edits ---- */
+
+/* The same tensors under their new names. */
+static int rename_all(struct gt_tree **out, const struct gt_ckpt *ckpt, const struct gt_edit *edit,
+    struct gt_arena *arena, struct gt_err *err)
+{
+	const struct gt_tree *root = ckpt->root;
+	int rc = 0;
+
+	*out = gt_tree_dict(arena, err);
+	if (!*out)
+		return GT_ENOMEM;
+	for (size_t i = 0, next = 0; i < root->seq.count && !rc; i++) {
+		const struct gt_tree_item *item = &root->seq.items[i];
+		const char *name = item->key->string.bytes;
+
+		/* changes are in the tree's order, and there are none but names */
+		if (next < edit->count && !strcmp(edit->changes[next].from, name))
+			name = edit->changes[next++].to;
+		rc = gt_tree_set(*out, name, item->value, arena, err);
+	}
+	return rc;
+}
+
+int gt_npz_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
+    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
+{
+	static const struct gt_ckpt_write_options options = { 0 };
+	struct gt_arena arena = { 0 };
+	struct gt_tree *root;
+	int fd = -1;
+	int rc = target->output ? 0 : gt_edit_open(&fd, ckpt, target, err);
+
+	if (!rc)
+		rc = rename_all(&root, ckpt, edit, &arena, err);
+	if (!rc)
+		rc = gt_npz_write(
+		    target->output ? target->output : target->input, root, &options, err);
+	if (fd >= 0)
+		close(fd);
+	gt_arena_release(&arena);
+	for (size_t i = 0; i < ckpt->root->seq.count; i++)
+		result->moved_bytes += ckpt->root->seq.items[i].value->tensor.storage->size_bytes;
+	result->replaced = !target->output;
+	result->why = "the names of a zip archive's records have no room to change";
+	return rc;
+}
