@@ -1,10 +1,12 @@
-/* ckpt_tree.c - for ckpt.py: print a checkpoint's tree, copy it, print its state_dict. */
+/* ckpt_tree.c - for ckpt.py and safetensors.py: print a checkpoint's tree, copy it, print its
+ * state_dict or write that in another format. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/tree.h"
+#include "lib/ckpt/write.h"
 
 static void print_hex(const void *bytes, size_t size)
 {
@@ -106,14 +108,41 @@ static int print_state(const struct gt_tree *root, struct gt_err *err)
 	return rc;
 }
 
+/* The state_dict as a file of another format, in shards of so many bytes if not 0. */
+static int write_state(const struct gt_tree *root, const char *path, const char *format,
+    uint64_t shard_bytes, struct gt_err *err)
+{
+	const struct gt_ckpt_write_options options = { .shard_bytes = shard_bytes };
+	struct gt_arena arena = { 0 };
+	struct gt_state_dict sd;
+	struct gt_tree *flat = gt_tree_dict(&arena, err);
+	int rc = flat ? gt_state_dict_find(&sd, root, err) : GT_ENOMEM;
+
+	for (size_t i = 0; !rc && i < sd.count; i++) {
+		struct gt_tree *node = gt_tree_new(&arena, GT_TREE_TENSOR, err);
+
+		if (node)
+			node->tensor = *sd.entries[i].tensor;
+		rc = gt_tree_set(flat, sd.entries[i].name, node, &arena, err);
+	}
+	if (!rc)
+		rc = gt_ckpt_write(path, format, flat, &options, err);
+	if (flat)
+		gt_state_dict_release(&sd);
+	gt_arena_release(&arena);
+	return rc;
+}
+
 int main(int argc, char **argv)
 {
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_ckpt *ckpt = NULL;
 	int rc;
 
-	if (argc < 3 || (!strcmp(argv[1], "copy") && argc < 4)) {
-		fprintf(stderr, "usage: ckpt_tree print|state FILE, ckpt_tree copy FILE OUT\n");
+	if (argc < 3 || (!strcmp(argv[1], "copy") && argc < 4) ||
+	    (!strcmp(argv[1], "write") && argc < 5)) {
+		fprintf(stderr, "usage: ckpt_tree print|state FILE, ckpt_tree copy FILE OUT,\n"
+		                "       ckpt_tree write FILE OUT FORMAT [SHARD-BYTES]\n");
 		return 2;
 	}
 	rc = gt_ckpt_open(&ckpt, argv[2], &err);
@@ -122,6 +151,9 @@ int main(int argc, char **argv)
 		rc = print_tree(gt_ckpt_root(ckpt), &err);
 	} else if (!rc && !strcmp(argv[1], "state")) {
 		rc = print_state(gt_ckpt_root(ckpt), &err);
+	} else if (!rc && !strcmp(argv[1], "write")) {
+		rc = write_state(gt_ckpt_root(ckpt), argv[3], argv[4],
+		    argc > 5 ? strtoull(argv[5], NULL, 10) : 0, &err);
 	} else if (!rc) {
 		rc = gt_torch_save(argv[3], gt_ckpt_root(ckpt), &err);
 	}
