@@ -1,7 +1,6 @@
 /* npz_write.c - writing numpy's archives of arrays. */
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "lib/base/copy.h"
@@ -75,30 +74,6 @@ static int write_archive(struct writer *w, int fd, struct gt_err *err)
 	return rc ? rc : gt_zip_finish(&w->zip, fd, err);
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcasecmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Readers of zip archives look names up without regard to case. */
-static int check_case(const struct gt_flat *flat, struct gt_err *err)
-{
-	const char **names = gt_calloc(flat->count, sizeof(*names), err);
-	int rc = names ? 0 : GT_ENOMEM;
-
-	for (size_t i = 0; names && i < flat->count; i++)
-		names[i] = flat->tensors[i].name;
-	if (names)
-		qsort(names, flat->count, sizeof(*names), compare_names);
-	for (size_t i = 1; !rc && i < flat->count; i++)
-		if (!strcasecmp(names[i - 1], names[i]))
-			rc = gt_err_set(err, GT_ENOTSUP,
-			    "the names '%.120s' and '%.120s' are one in a zip archive",
-			    names[i - 1], names[i]);
-	free(names);
-	return rc;
-}
-
 static int write_file(struct writer *w, const char *path, struct gt_err *err)
 {
 	struct gt_atomic_file file;
@@ -133,8 +108,6 @@ int gt_npz_write(const char *path, const struct gt_tree *root,
 		rc = gt_err_set(err, GT_ENOTSUP, "npz is one file, without shards");
 	if (!rc)
 		rc = gt_flat_list(&w.flat, root, "npz", options, err);
-	if (!rc)
-		rc = check_case(&w.flat, err);
 	if (!rc) {
 		w.arrays = gt_calloc(w.flat.count, sizeof(*w.arrays), err);
 		w.places = gt_calloc(w.flat.count, sizeof(*w.places), err);

@@ -44,8 +44,9 @@ struct gt_zip {
  *   - no two records overlap, and none overlaps the directory. Bytes between them that belong to
  *     none are dead, as an edit in place leaves them;
  *   - names are unique, also when case is ignored, as PyTorch does in looking them up (miniz,
- *     mz_zip_reader_locate_file() with flags 0), and are plain paths: no control characters, no
- *     backslash, no drive, no empty, `.` or `..` step.
+ *     mz_zip_reader_locate_file() with flags 0), though not those of arrays (.npy), where numpy
+ *     tells "W" from "w"; and are plain paths: no control characters, no backslash, no drive, no
+ *     empty, `.` or `..` step.
  * Costs a read of some 100 bytes for each record. Errors: GT_EFORMAT, which names the byte or the
  * record; also when there is no end record (a cut file).
  */

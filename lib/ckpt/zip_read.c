@@ -261,18 +261,33 @@ static int compare_folded(const char *a, const char *b)
 
 static int compare_names(const void *a, const void *b)
 {
-	return compare_folded(
-	    ((const struct gt_zip_record *)a)->name, ((const struct gt_zip_record *)b)->name);
+	const char *x = ((const struct gt_zip_record *)a)->name;
+	const char *y = ((const struct gt_zip_record *)b)->name;
+	int order = compare_folded(x, y);
+
+	return order ? order : strcmp(x, y);
+}
+
+static bool is_array(const char *name)
+{
+	size_t length = strlen(name);
+
+	return length >= 4 && !strcmp(name + length - 4, ".npy");
 }
 
 /* Of two records with one name, different readers take different ones. */
+static bool is_one_name(const char *a, const char *b)
+{
+	return !strcmp(a, b) || (!compare_folded(a, b) && !(is_array(a) && is_array(b)));
+}
+
 static int sort_records(struct gt_zip *zip, struct gt_err *err)
 {
 	const struct gt_zip_record *r = zip->records;
 
 	qsort(zip->records, zip->count, sizeof(*zip->records), compare_names);
 	for (size_t i = 1; i < zip->count; i++)
-		if (!compare_names(&r[i - 1], &r[i]))
+		if (is_one_name(r[i - 1].name, r[i].name))
 			return gt_err_set(err, GT_EFORMAT,
 			    "zip: there are two records '%s', at bytes %llu and %llu%s", r[i].name,
 			    (unsigned long long)r[i - 1].header, (unsigned long long)r[i].header,
@@ -321,10 +336,8 @@ int gt_zip_read(
 const struct gt_zip_record *gt_zip_find(const struct gt_zip *zip, const char *name)
 {
 	struct gt_zip_record wanted = { .name = name };
-	const struct gt_zip_record *r =
-	    bsearch(&wanted, zip->records, zip->count, sizeof(wanted), compare_names);
 
-	return r && !strcmp(r->name, name) ? r : NULL;
+	return bsearch(&wanted, zip->records, zip->count, sizeof(wanted), compare_names);
 }
 
 /* ---- a record's bytes ---- */
