@@ -222,7 +222,7 @@ int gt_edit_open(
 	struct stat now;
 	int rc = 0;
 
-	*fd = open(target->input, O_WRONLY | O_CLOEXEC);
+	*fd = open(ckpt->path, O_WRONLY | O_CLOEXEC);
 	if (*fd < 0)
 		return gt_err_sys(err, "cannot write '%s'", target->input);
 	if (flock(*fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
@@ -249,7 +249,7 @@ static int check_target(
 		gt_err_set(err, GT_EINVAL, "'%s' is the input itself", target->output);
 		return gt_err_hint(err, "--in-place changes a file where it lies");
 	}
-	if (stat(target->input, &st))
+	if (stat(ckpt->path, &st))
 		return gt_err_sys(err, "cannot examine '%s'", target->input);
 	return same_state(&st, &ckpt->opened) ? 0 : refuse_changed(target->input, err);
 }
@@ -263,7 +263,7 @@ int gt_edit_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 	if (!result)
 		result = &unused;
 	*result = (struct gt_edit_result){ 0 };
-	if (!ckpt->format->apply)
+	if (!ckpt->format->apply || !ckpt->path)
 		return gt_err_set(err, GT_ENOTSUP, "'%s': a file of format %s cannot be edited",
 		    target->input, ckpt->format->name);
 	rc = check_target(ckpt, target, err);

@@ -19,12 +19,12 @@ struct gt_ckpt {
 	struct gt_arena arena; /* the tree, and records that had to be inflated */
 	struct gt_tree *root;
 	const struct gt_ckpt_format *format;
-	const char *path; /* of the file; NULL: from memory */
+	const char *path;   /* of the file; NULL: from memory */
+	struct stat opened; /* the file as it was then */
 
 	/* Of an index of shards: the files, open. The tree borrows theirs. */
 	struct gt_ckpt_shard *shards;
 	size_t shard_count;
-	struct stat opened; /* the file as it was then */
 
 	/* Of torch formats: the pickle that the tree came from, and where in it the devices stand. */
 	const unsigned char *pickle;

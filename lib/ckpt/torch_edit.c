@@ -94,13 +94,16 @@ int gt_torch_legacy_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit
 	struct gt_atomic_file file = { 0 };
 	unsigned char *pickle;
 	size_t size;
+	char *own = realpath(ckpt->path, NULL); /* a link stays one */
 	int lock = -1;
 	int rc = gt_torch_edit_pickle(&pickle, &size, ckpt, edit, err);
 
+	if (!rc && !own)
+		rc = gt_err_sys(err, "cannot find '%s'", ckpt->path);
 	if (!rc && !target->output)
 		rc = gt_edit_open(&lock, ckpt, target, err);
 	if (!rc)
-		rc = gt_atomic_open(&file, target->output ? target->output : target->input, err);
+		rc = gt_atomic_open(&file, target->output ? target->output : own, err);
 	file.no_sync = target->no_sync;
 	if (!rc)
 		rc = write_legacy(fileno(file.stream), ckpt, pickle, size, !target->no_sync, err);
@@ -109,6 +112,7 @@ int gt_torch_legacy_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit
 	if (lock >= 0)
 		close(lock);
 	free(pickle);
+	free(own);
 	if (rc)
 		return gt_err_prefix(err, "'%s'", target->input);
 	result->written_bytes = size;
