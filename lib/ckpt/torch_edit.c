@@ -6,6 +6,7 @@
 
 #include "lib/base/copy.h"
 #include "lib/base/file.h"
+#include "lib/ckpt/digest.h"
 #include "lib/ckpt/edit_inside.h"
 #include "lib/ckpt/pickle_edit.h"
 #include "lib/ckpt/torch.h"
@@ -41,6 +42,40 @@ static int sort_changes(
 	}
 	*count = n;
 	return 0;
+}
+
+/* The text that a key will have: a change of where it was put, or what it is. */
+struct renames {
+	struct gt_pickle_change *changes;
+	size_t count;
+};
+
+static const char *renamed(void *self, const struct gt_tree *dict, const struct gt_tree_item *item)
+{
+	const struct renames *r = self;
+	struct gt_pickle_change wanted = { .at = item->key_at };
+	const struct gt_pickle_change *c =
+	    bsearch(&wanted, r->changes, r->count, sizeof(wanted), compare_changes);
+
+	(void)dict;
+	return c ? c->to : item->key->string.bytes;
+}
+
+/* The record of digests names tensors, too. NULL when there is none, or names stay. */
+static int edit_digests(char **json, size_t *size, const struct gt_ckpt *ckpt,
+    const struct gt_edit *edit, struct gt_err *err)
+{
+	struct renames r = { 0 };
+	int rc = 0;
+
+	*json = NULL;
+	if (!ckpt->digests || edit->counts[GT_EDIT_LOCATION] == edit->count)
+		return 0;
+	rc = sort_changes(&r.changes, &r.count, edit, err);
+	if (!rc)
+		rc = gt_digest_renamed(json, size, ckpt, renamed, &r, err);
+	free(r.changes);
+	return rc;
 }
 
 int gt_torch_edit_pickle(unsigned char **out, size_t *size, const struct gt_ckpt *ckpt,
@@ -171,17 +206,23 @@ static int exchange_copy(const struct gt_edit_target *target, const struct gt_zi
 int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
 {
-	struct gt_zip_exchange x = { .name = ckpt->pickle_record, .no_sync = target->no_sync };
+	struct gt_zip_exchange x = { .no_sync = target->no_sync };
 	struct gt_arena arena = { 0 };
 	unsigned char *pickle = NULL;
+	char *digests = NULL;
+	size_t size = 0;
 	struct gt_zip zip;
 	int rc = gt_zip_read(&zip, &ckpt->map, &arena, err);
 
 	if (!rc)
 		rc = refuse_code(&zip, err);
 	if (!rc)
-		rc = gt_torch_edit_pickle(&pickle, &x.size, ckpt, edit, err);
-	x.bytes = pickle;
+		rc = gt_torch_edit_pickle(&pickle, &size, ckpt, edit, err);
+	x.records[x.count++] = (struct gt_zip_new){ ckpt->pickle_record, pickle, size };
+	if (!rc)
+		rc = edit_digests(&digests, &size, ckpt, edit, err);
+	if (digests)
+		x.records[x.count++] = (struct gt_zip_new){ ckpt->digests->name, digests, size };
 	if (!rc && target->output)
 		rc = exchange_copy(target, &zip, &x, err);
 	else if (!rc)
@@ -192,6 +233,7 @@ int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 	result->moved_bytes = x.moved;
 	result->dead_bytes = x.dead;
 	free(pickle);
+	free(digests);
 	gt_arena_release(&arena);
 	return rc;
 }

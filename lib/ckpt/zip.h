@@ -106,26 +106,33 @@ enum { GT_ZIP_END_MAX = 56 + 20 + 22 };
 size_t gt_zip_put_end(
     unsigned char out[GT_ZIP_END_MAX], uint64_t count, uint64_t start, uint64_t bytes);
 
-/* ---- exchanging a record ---- */
+/* ---- exchanging records ---- */
 
-struct gt_zip_exchange {
+struct gt_zip_new {
 	const char *name;  /* of a record there is */
 	const void *bytes; /* what it is to hold, stored */
 	size_t size;
+};
+
+enum { GT_ZIP_EXCHANGE_MAX = 2 };
+
+struct gt_zip_exchange {
+	struct gt_zip_new records[GT_ZIP_EXCHANGE_MAX];
+	size_t count;
 	bool no_sync;
 
 	/* Set: bytes that were written, copied, and that nothing refers to in the result. */
 	uint64_t written, moved, dead;
 };
 
-/* Into the archive itself, open as `fd`: the new record, a directory and an end record go behind
- * everything else by one write; before it, and if it is cut short by an error, the archive is what
+/* Into the archive itself, open as `fd`: the new records, a directory and an end record go
+ * behind everything else by one write; before it, and if it is cut short by an error, the archive is what
  * it was. Then fsync, unless no_sync. */
 int gt_zip_exchange_in_place(
     int fd, const struct gt_zip *zip, struct gt_zip_exchange *x, struct gt_err *err);
 
 /*
- * Into the empty file `fd`: the new record first, then the others as they are, header, bytes, sums;
+ * Into the empty file `fd`: the new records first, then the others as they are, header, bytes, sums;
  * what no directory lists is left behind. Their places move by whole blocks (lib/base/copy.h), so
  * that a file system can share them, and every alignment stays.
  */

@@ -1,4 +1,4 @@
-/* zip_edit.c - one record of a zip archive exchanged, in place or in a copy. */
+/* zip_edit.c - records of a zip archive exchanged, in place or in a copy. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,14 +33,20 @@ struct extent {
 	uint64_t start, end, to;
 };
 
+/* A new record: where its header and its bytes go. */
+struct place {
+	uint64_t header, data;
+	uint32_t crc;
+};
+
 struct rewrite {
 	const struct gt_zip *zip;
 	struct gt_zip_exchange *x;
 	struct extent *extents;   /* in the directory's order */
-	struct extent **by_place; /* without the one that is exchanged */
+	struct extent **by_place; /* without those that are exchanged */
 	size_t count, moving;
 	uint64_t live; /* bytes of those */
-	uint32_t crc;  /* of the new record */
+	struct place places[GT_ZIP_EXCHANGE_MAX];
 };
 
 /* ---- what there is ---- */
@@ -52,9 +58,13 @@ static int compare_places(const void *a, const void *b)
 	return (x->start > y->start) - (x->start < y->start);
 }
 
-static bool is_exchanged(const struct rewrite *r, const struct extent *e)
+/* What takes the place of a record: its number among the new ones, or -1. */
+static int exchanged(const struct rewrite *r, const struct extent *e)
 {
-	return !strcmp(e->record->name, r->x->name);
+	for (size_t i = 0; i < r->x->count; i++)
+		if (!strcmp(e->record->name, r->x->records[i].name))
+			return (int)i;
+	return -1;
 }
 
 /* The entry at p, which the reader has checked. */
@@ -98,7 +108,8 @@ static int read_extents(struct rewrite *r, struct gt_err *err)
 	int rc = 0;
 
 	r->count = r->zip->count;
-	r->crc = gt_crc32(0, r->x->bytes, r->x->size);
+	for (size_t i = 0; i < r->x->count; i++)
+		r->places[i].crc = gt_crc32(0, r->x->records[i].bytes, r->x->records[i].size);
 	r->extents = gt_calloc(r->count, sizeof(*r->extents), err);
 	r->by_place = gt_calloc(r->count, sizeof(*r->by_place), err);
 	if (!r->extents || !r->by_place)
@@ -108,7 +119,7 @@ static int read_extents(struct rewrite *r, struct gt_err *err)
 
 		rc = read_extent(r, e, p, err);
 		p += e->entry_bytes;
-		if (!rc && !is_exchanged(r, e))
+		if (!rc && exchanged(r, e) < 0)
 			r->by_place[r->moving++] = e;
 	}
 	if (rc)
@@ -136,16 +147,30 @@ static uint64_t align(uint64_t at)
 	return (at + GT_ZIP_ALIGN - 1) / GT_ZIP_ALIGN * GT_ZIP_ALIGN;
 }
 
-/* Where the bytes of the new record start at the earliest, if its header is at `at`. */
-static uint64_t first_data(const struct rewrite *r, uint64_t at)
+/* Give the new records their places from `at` on, the bytes of the first `shift` later than they
+ * could be; returns where the last one ends. */
+static uint64_t place_new(struct rewrite *r, uint64_t at, uint64_t shift)
 {
-	return align(at + LOCAL_BYTES + strlen(r->x->name) + FIELD_BYTES);
+	for (size_t i = 0; i < r->x->count; i++, shift = 0) {
+		const struct gt_zip_new *n = &r->x->records[i];
+
+		r->places[i].header = at;
+		r->places[i].data = align(at + LOCAL_BYTES + strlen(n->name) + FIELD_BYTES) + shift;
+		at = r->places[i].data + n->size;
+	}
+	for (size_t i = 0; i < r->count; i++) {
+		int n = exchanged(r, &r->extents[i]);
+
+		r->extents[i].to = n < 0 ? r->extents[i].start : r->places[n].header;
+	}
+	return at;
 }
 
-/* The local header of the new record at `at`, padded so that its bytes start at `data`, and they. */
-static void put_record(const struct rewrite *r, unsigned char *out, uint64_t at, uint64_t data)
+/* A local header, padded up to where the bytes start, and they. */
+static void put_record(unsigned char *out, const struct gt_zip_new *n, const struct place *place)
 {
-	size_t name = strlen(r->x->name), extra = data - at - LOCAL_BYTES - name;
+	size_t name = strlen(n->name);
+	size_t extra = place->data - place->header - LOCAL_BYTES - name;
 	unsigned char *p = out;
 
 	memcpy(p, "PK\3\4", 4);
@@ -153,16 +178,24 @@ static void put_record(const struct rewrite *r, unsigned char *out, uint64_t at,
 	p = gt_put_le(p, FLAG_UTF8, 2);
 	p = gt_put_le(p, 0, 2 + 2); /* stored, midnight */
 	p = gt_put_le(p, DATE_1980, 2);
-	p = gt_put_le(p, r->crc, 4);
-	p = gt_put_le(p, r->x->size, 4);
-	p = gt_put_le(p, r->x->size, 4);
+	p = gt_put_le(p, place->crc, 4);
+	p = gt_put_le(p, n->size, 4);
+	p = gt_put_le(p, n->size, 4);
 	p = gt_put_le(p, name, 2);
 	p = gt_put_le(p, extra, 2);
-	memcpy(p, r->x->name, name);
+	memcpy(p, n->name, name);
 	p = gt_put_le(p + name, 'F' | 'B' << 8, 2); /* padding, as PyTorch does it */
 	p = gt_put_le(p, extra - FIELD_BYTES, 2);
 	memset(p, 'Z', extra - FIELD_BYTES);
-	memcpy(out + (data - at), r->x->bytes, r->x->size);
+	if (n->size)
+		memcpy(out + (place->data - place->header), n->bytes, n->size);
+}
+
+static void put_new(const struct rewrite *r, unsigned char *out)
+{
+	for (size_t i = 0; i < r->x->count; i++)
+		put_record(out + (r->places[i].header - r->places[0].header), &r->x->records[i],
+		    &r->places[i]);
 }
 
 /* Extra fields of an entry, but for that of zip64. */
@@ -204,15 +237,16 @@ static unsigned char *put_entry(const struct rewrite *r, unsigned char *out, con
 	size_t comment = gt_get_le(e->entry + 32, 2);
 	const unsigned char *texts = e->entry + CENTRAL_BYTES;
 	uint64_t fields[3] = { e->record->size, e->record->packed, e->to };
+	int n = exchanged(r, e);
 	unsigned char *p;
 
 	memcpy(out, e->entry, CENTRAL_BYTES + name);
-	if (is_exchanged(r, e)) {
-		fields[0] = fields[1] = r->x->size;
+	if (n >= 0) {
+		fields[0] = fields[1] = r->x->records[n].size;
 		gt_put_le(out + 8, FLAG_UTF8, 2);
 		gt_put_le(out + 10, 0, 2 + 2); /* stored, midnight */
 		gt_put_le(out + 14, DATE_1980, 2);
-		gt_put_le(out + 16, r->crc, 4);
+		gt_put_le(out + 16, r->places[n].crc, 4);
 	}
 	p = put_zip64(out + CENTRAL_BYTES + name, fields);
 	if (p > out + CENTRAL_BYTES + name && gt_get_le(out + 6, 2) < VERSION_ZIP64)
@@ -262,11 +296,15 @@ static size_t put_directory(const struct rewrite *r, unsigned char *out, uint64_
 
 static int check(const struct rewrite *r, struct gt_err *err)
 {
-	if (!gt_zip_find(r->zip, r->x->name))
-		return gt_err_set(err, GT_EINVAL, "zip: there is no record '%s'", r->x->name);
-	if (r->x->size >= UINT32_MAX)
-		return gt_err_set(err, GT_ENOTSUP, "zip: record '%s' would have %zu bytes",
-		    r->x->name, r->x->size);
+	for (size_t i = 0; i < r->x->count; i++) {
+		const struct gt_zip_new *n = &r->x->records[i];
+
+		if (!gt_zip_find(r->zip, n->name))
+			return gt_err_set(err, GT_EINVAL, "zip: there is no record '%s'", n->name);
+		if (n->size >= UINT32_MAX)
+			return gt_err_set(err, GT_ENOTSUP, "zip: record '%s' would have %zu bytes",
+			    n->name, n->size);
+	}
 	return 0;
 }
 
@@ -296,7 +334,7 @@ int gt_zip_exchange_in_place(
     int fd, const struct gt_zip *zip, struct gt_zip_exchange *x, struct gt_err *err)
 {
 	struct rewrite r = { .zip = zip, .x = x };
-	uint64_t at = zip->map->size, data, directory;
+	uint64_t at = zip->map->size, directory;
 	unsigned char *out = NULL;
 	int rc = check(&r, err);
 
@@ -304,16 +342,13 @@ int gt_zip_exchange_in_place(
 		rc = read_extents(&r, err);
 	if (rc)
 		goto out;
-	data = first_data(&r, at);
-	directory = data + x->size;
-	for (size_t i = 0; i < r.count; i++)
-		r.extents[i].to = is_exchanged(&r, &r.extents[i]) ? at : r.extents[i].start;
+	directory = place_new(&r, at, 0);
 	out = gt_calloc(directory - at + directory_room(&r), 1, err);
 	if (!out) {
 		rc = GT_ENOMEM;
 		goto out;
 	}
-	put_record(&r, out, at, data);
+	put_new(&r, out);
 	x->written = directory - at + put_directory(&r, out + (directory - at), directory);
 	x->dead = at - r.live;
 	rc = append(fd, at, out, x->written, !x->no_sync, err);
@@ -385,7 +420,7 @@ int gt_zip_exchange_copy(
 {
 	struct rewrite r = { .zip = zip, .x = x };
 	unsigned char *head = NULL, *tail = NULL;
-	uint64_t data, end = 0, room;
+	uint64_t head_bytes, end = 0, room;
 	size_t tail_bytes;
 	int rc = check(&r, err);
 
@@ -393,20 +428,21 @@ int gt_zip_exchange_copy(
 		rc = read_extents(&r, err);
 	if (rc)
 		goto out;
-	data = first_data(&r, 0);
-	place_runs(&r, data + x->size, &end);
-	room = r.moving ? r.by_place[0]->to - data - x->size : 0;
-	data += room / GT_ZIP_ALIGN * GT_ZIP_ALIGN; /* up to the first run */
-	head = gt_calloc(data + x->size, 1, err);
+	head_bytes = place_new(&r, 0, 0);
+	place_runs(&r, head_bytes, &end);
+	room = r.moving ? r.by_place[0]->to - head_bytes : 0; /* up to the first run */
+	head_bytes = place_new(&r, 0, room / GT_ZIP_ALIGN * GT_ZIP_ALIGN);
+	place_runs(&r, head_bytes, &end);
+	head = gt_calloc(head_bytes, 1, err);
 	tail = gt_calloc(directory_room(&r), 1, err);
 	if (!head || !tail) {
 		rc = GT_ENOMEM;
 		goto out;
 	}
-	put_record(&r, head, 0, data);
+	put_new(&r, head);
 	tail_bytes = put_directory(&r, tail, end);
-	x->written = data + x->size + tail_bytes;
-	rc = gt_write_at(fd, 0, head, data + x->size, err);
+	x->written = head_bytes + tail_bytes;
+	rc = gt_write_at(fd, 0, head, head_bytes, err);
 	if (!rc)
 		rc = copy_runs(&r, fd, err);
 	if (!rc)

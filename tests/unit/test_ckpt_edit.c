@@ -16,6 +16,7 @@
 
 #include "lib/base/copy.h"
 #include "lib/ckpt/bytes.h"
+#include "lib/ckpt/digest.h"
 #include "lib/ckpt/edit.h"
 #include "lib/ckpt/pickle_edit.h"
 
@@ -319,6 +320,7 @@ static void computes_and_applies(void **state)
 		gt_edit_release(&f->edit);
 		gt_ckpt_close(f->ckpt);
 		assert_int_equal(gt_ckpt_open(&f->ckpt, in_place ? f->path : f->out, &f->err), 0);
+		assert_int_equal(gt_digest_check(f->ckpt, true, &f->err), 0);
 		model = gt_tree_get(gt_ckpt_root(f->ckpt), "model");
 		for (size_t k = 0; k < COUNT(wanted); k++) {
 			const struct gt_tree *t = gt_tree_get(model, wanted[k]);
