@@ -14,6 +14,7 @@ static const char *module_today(const char *module)
 	return strcmp(module, "copy_reg") ? module : "copyreg";
 }
 
+/* For those who ask what a pickle names. */
 static int note_global(struct gt_machine *m, const char *name, bool called)
 {
 	struct gt_pickle_globals *g = m->hooks ? m->hooks->globals : NULL;
@@ -99,7 +100,7 @@ static int call(struct gt_machine *m, struct gt_tree *class_name, struct gt_tree
 
 	if (class_name->kind != GT_TREE_OPAQUE)
 		return fail(m, "a call of what is no class");
-	if (note_global(m, class_name->opaque.class_name, true))
+	if (!class_name->opaque.args && note_global(m, class_name->opaque.class_name, true))
 		return GT_ENOMEM;
 	if (args->kind != GT_TREE_TUPLE)
 		return fail(m, "a call whose arguments are no tuple");

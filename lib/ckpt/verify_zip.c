@@ -1,4 +1,4 @@
-/* verify_zip.c - every record of a zip archive: where it lies, what it says, its checksum. */
+/* verify_zip.c - every record of a zip archive: its checksum, what its pickles name. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,6 @@ struct piece {
 struct checker {
 	struct gt_zip *zip;
 	struct gt_arena *arena;
-	struct gt_zip_place *places; /* [zip->count] */
 	struct piece *pieces;
 	size_t count;
 };
@@ -30,7 +29,7 @@ static int check_piece(void *self, size_t task, struct gt_err *err)
 	struct checker *c = self;
 	struct piece *p = &c->pieces[task];
 	const struct gt_mapping *map = c->zip->map;
-	uint64_t start = c->places[p->record].data + p->at;
+	uint64_t start = c->zip->records[p->record].data + p->at;
 
 	(void)err;
 	for (uint64_t done = 0; done < p->size;) {
@@ -52,22 +51,13 @@ static bool has_pieces(const struct gt_zip_record *r)
 static int plan(struct checker *c, struct gt_err *err)
 {
 	size_t k = 0;
-	int rc = 0;
 
-	c->places = gt_calloc(c->zip->count, sizeof(*c->places), err);
-	if (!c->places)
+	for (size_t i = 0; i < c->zip->count; i++)
+		if (has_pieces(&c->zip->records[i]))
+			c->count += (c->zip->records[i].packed + PIECE_BYTES - 1) / PIECE_BYTES;
+	c->pieces = gt_calloc(c->count, sizeof(*c->pieces), err);
+	if (!c->pieces)
 		return GT_ENOMEM;
-	for (size_t i = 0; i < c->zip->count && !rc; i++) {
-		const struct gt_zip_record *r = &c->zip->records[i];
-
-		rc = gt_zip_look(c->zip, r, &c->places[i], err);
-		if (has_pieces(r))
-			c->count += (r->packed + PIECE_BYTES - 1) / PIECE_BYTES;
-	}
-	if (!rc)
-		c->pieces = gt_calloc(c->count, sizeof(*c->pieces), err);
-	if (rc || !c->pieces)
-		return rc ? rc : GT_ENOMEM;
 	for (size_t i = 0; i < c->zip->count; i++) {
 		const struct gt_zip_record *r = &c->zip->records[i];
 
@@ -119,82 +109,16 @@ int gt_zip_check_records(struct gt_zip *zip, struct gt_arena *arena, size_t thre
 		*checked_bytes += zip->records[i].crc ? zip->records[i].size : 0;
 	}
 	free(c.pieces);
-	free(c.places);
-	return rc;
-}
-
-/* ---- where records lie ---- */
-
-static int compare_places(const void *a, const void *b)
-{
-	const struct gt_zip_place *x = a, *y = b;
-
-	return (x->start > y->start) - (x->start < y->start);
-}
-
-static int find_overlaps(struct gt_verify *v, const struct gt_zip *zip, struct gt_zip_place *places,
-    size_t count, struct gt_err *err)
-{
-	const struct gt_zip_place *last = NULL;
-	int rc = 0;
-
-	qsort(places, count, sizeof(*places), compare_places);
-	for (size_t i = 0; i < count && !rc; i++) {
-		const struct gt_zip_place *p = &places[i];
-
-		if (last && p->start < last->end)
-			rc = gt_verify_find(v, GT_FINDING_DAMAGE, "", err,
-			    "records '%s' and '%s' overlap at byte %llu", last->record->name,
-			    p->record->name, (unsigned long long)p->start);
-		if (!rc && p->start < zip->directory + zip->directory_bytes &&
-		    p->end > zip->directory)
-			rc = gt_verify_find(v, GT_FINDING_DAMAGE, "", err,
-			    "record '%s' overlaps the directory at byte %llu", p->record->name,
-			    (unsigned long long)zip->directory);
-		if (!last || p->end > last->end)
-			last = p;
-	}
-	return rc;
-}
-
-/* Every local header. *sound tells whether all records can be found at all. */
-static int look_at_places(
-    struct gt_verify *v, const struct gt_zip *zip, bool *sound, struct gt_err *err)
-{
-	struct gt_zip_place *places = gt_calloc(zip->count, sizeof(*places), err);
-	struct gt_err found = GT_ERR_INIT;
-	size_t count = 0;
-	int rc = places ? 0 : GT_ENOMEM;
-
-	for (size_t i = 0; i < zip->count && !rc; i++) {
-		struct gt_zip_place *p = &places[count];
-
-		if (gt_zip_look(zip, &zip->records[i], p, &found)) {
-			*sound = false;
-			rc = gt_verify_absorb(v, &found, err);
-			continue;
-		}
-		count++;
-		if (p->wrong[0])
-			rc = gt_verify_find(v, GT_FINDING_DAMAGE,
-			    "readers that trust one of the two see another file than those that "
-			    "trust the other",
-			    err, "the header of record '%s' disagrees with the directory: %s",
-			    zip->records[i].name, p->wrong);
-	}
-	if (!rc)
-		rc = find_overlaps(v, zip, places, count, err);
-	free(places);
 	return rc;
 }
 
 /* ---- what is in them ---- */
 
-static bool is_pickle(const char *name)
+static bool ends_with(const char *name, const char *end)
 {
-	size_t n = strlen(name);
+	size_t n = strlen(name), m = strlen(end);
 
-	return n > 4 && !strcmp(name + n - 4, ".pkl");
+	return n >= m && !strcmp(name + n - m, end);
 }
 
 static int read_pickles(struct gt_verify *v, struct gt_zip *zip, struct gt_err *err)
@@ -207,9 +131,13 @@ static int read_pickles(struct gt_verify *v, struct gt_zip *zip, struct gt_err *
 		size_t used;
 
 		/* A wrong checksum is found elsewhere; what it names is told all the same. */
-		if (!is_pickle(r->name) || gt_zip_storage(zip, r, &v->arena, &s, GT_ERR_IGNORED))
+		if (!ends_with(r->name, ".pkl") ||
+		    gt_zip_storage(zip, r, &v->arena, &s, GT_ERR_IGNORED))
 			continue;
 		rc = gt_verify_pickle(v, s.bytes, s.size_bytes, r->name, &used, err);
+		if (!rc && !used && !ends_with(r->name, "/data.pkl")) /* told of by opening it */
+			rc = gt_verify_find(v, GT_FINDING_DAMAGE, "", err,
+			    "record '%s' cannot be read as the pickle its name promises", r->name);
 	}
 	return rc;
 }
@@ -240,16 +168,13 @@ int gt_verify_zip(
     struct gt_verify *v, const struct gt_mapping *map, size_t threads, struct gt_err *err)
 {
 	struct gt_zip zip;
-	bool sound = true;
 	int rc;
 
 	if (gt_zip_read(&zip, map, &v->arena, GT_ERR_IGNORED))
 		return 0; /* opening the file says why */
 	v->records = zip.count;
-	rc = look_at_places(v, &zip, &sound, err);
-	if (!rc && sound)
-		rc = check_sums(v, &zip, threads, err);
-	if (!rc && sound)
+	rc = check_sums(v, &zip, threads, err);
+	if (!rc)
 		rc = gt_zip_dead_bytes(&zip, &v->dead_bytes, err);
 	return rc ? rc : read_pickles(v, &zip, err);
 }

@@ -1,4 +1,4 @@
-/* zip_layout.c - what every byte of a zip archive is for. */
+/* zip_layout.c - bytes of a zip archive that nothing needs, and its earlier states. */
 #include "lib/ckpt/zip_layout.h"
 
 #include <stdlib.h>
@@ -7,43 +7,19 @@
 #include "lib/ckpt/bytes.h"
 
 enum {
-	LOCAL_BYTES = 30,
 	END_BYTES = 22,
-	NAME_MAX_BYTES = 65535,
 	FLAG_DESCRIPTOR = 8, /* CRC and sizes follow the bytes */
-	ID_ZIP64 = 1,
 	SCAN_BYTES = 1 << 20,
 	TAIL_BYTES = 16 << 20 /* an edit appends a pickle and a directory: some MiB at most */
 };
 
-/* What a local header says. */
-struct local {
-	unsigned flags, method;
-	uint32_t crc;
-	uint64_t packed, size;
-	size_t name_length, extra_length;
-};
-
-/* The zip64 field of a local header: both sizes, or those that are all ones. */
-static void read_zip64(struct local *l, const unsigned char *extra)
-{
-	for (size_t at = 0, length; at + 4 <= l->extra_length; at += 4 + length) {
-		length = gt_get_le(extra + at + 2, 2);
-		if (length > l->extra_length - at - 4)
-			return;
-		if (gt_get_le(extra + at, 2) != ID_ZIP64)
-			continue;
-		if (l->size == UINT32_MAX && length >= 8)
-			l->size = gt_get_le(extra + at + 4, 8);
-		if (l->packed == UINT32_MAX && length >= 16)
-			l->packed = gt_get_le(extra + at + 12, 8);
-	}
-}
+/* ---- dead bytes ---- */
 
 /* The bytes of the descriptor behind a record: with or without signature, 32 or 64 bits; those of
  * PyTorch have it. 0 where none is recognised. */
-static size_t descriptor(const struct gt_zip *zip, uint64_t at, const struct gt_zip_record *r)
+static size_t descriptor(const struct gt_zip *zip, const struct gt_zip_record *r)
 {
+	uint64_t at = r->data + r->packed;
 	unsigned char p[24] = { 0 };
 	size_t room = zip->map->size - at < sizeof(p) ? zip->map->size - at : sizeof(p), skip;
 
@@ -61,87 +37,6 @@ static size_t descriptor(const struct gt_zip *zip, uint64_t at, const struct gt_
 	return 0;
 }
 
-static void compare(struct gt_zip_place *p, const struct local *l, const unsigned char *name,
-    size_t descriptor_bytes)
-{
-	const struct gt_zip_record *r = p->record;
-
-	/* With a descriptor the header may leave its fields empty. */
-	bool told = !(l->flags & FLAG_DESCRIPTOR) || l->crc || l->size || l->packed;
-
-	if (l->name_length != strlen(r->name) || memcmp(name, r->name, l->name_length))
-		snprintf(p->wrong, sizeof(p->wrong), "its name is '%.*s'",
-		    (int)(l->name_length < 100 ? l->name_length : 100), (const char *)name);
-	else if (l->method != r->method)
-		snprintf(p->wrong, sizeof(p->wrong), "it is packed by method %u, not %u", l->method,
-		    r->method);
-	else if (told && (l->size != r->size || l->packed != r->packed))
-		snprintf(p->wrong, sizeof(p->wrong), "it is %llu bytes long, not %llu",
-		    (unsigned long long)l->size, (unsigned long long)r->size);
-	else if (told && l->crc != r->crc)
-		snprintf(
-		    p->wrong, sizeof(p->wrong), "its CRC-32 is %08x, not %08x", l->crc, r->crc);
-	else if (!told && !descriptor_bytes)
-		snprintf(p->wrong, sizeof(p->wrong),
-		    "sizes and CRC-32 are announced behind the bytes and do not stand there");
-}
-
-static int read_local(const struct gt_zip *zip, const struct gt_zip_record *r, struct local *l,
-    unsigned char *text, struct gt_err *err)
-{
-	unsigned char h[LOCAL_BYTES] = { 0 };
-	int rc = 0;
-
-	if (gt_inside(r->header, LOCAL_BYTES, zip->map->size))
-		rc = gt_map_peek(zip->map, r->header, h, sizeof(h), err);
-	if (rc)
-		return rc;
-	if (memcmp(h, "PK\3\4", 4))
-		return gt_err_set(err, GT_EFORMAT, "zip: record '%s' has no header at byte %llu",
-		    r->name, (unsigned long long)r->header);
-	*l = (struct local){
-		.flags = (unsigned)gt_get_le(h + 6, 2),
-		.method = (unsigned)gt_get_le(h + 8, 2),
-		.crc = (uint32_t)gt_get_le(h + 14, 4),
-		.packed = gt_get_le(h + 18, 4),
-		.size = gt_get_le(h + 22, 4),
-		.name_length = gt_get_le(h + 26, 2),
-		.extra_length = gt_get_le(h + 28, 2),
-	};
-	if (!gt_inside(r->header + LOCAL_BYTES, l->name_length + l->extra_length, zip->map->size))
-		return gt_err_set(
-		    err, GT_EFORMAT, "zip: the header of record '%s' is cut", r->name);
-	return gt_map_peek(
-	    zip->map, r->header + LOCAL_BYTES, text, l->name_length + l->extra_length, err);
-}
-
-int gt_zip_look(const struct gt_zip *zip, const struct gt_zip_record *r, struct gt_zip_place *place,
-    struct gt_err *err)
-{
-	unsigned char text[2 * NAME_MAX_BYTES];
-	struct local l = { 0 };
-	size_t tail = 0;
-	int rc = read_local(zip, r, &l, text, err);
-
-	*place = (struct gt_zip_place){ .record = r, .start = r->header };
-	if (rc)
-		return rc;
-	read_zip64(&l, text + l.name_length);
-	place->data = r->header + LOCAL_BYTES + l.name_length + l.extra_length;
-	if (!gt_inside(place->data, r->packed, zip->map->size))
-		return gt_err_set(err, GT_EFORMAT,
-		    "zip: record '%s' of %llu bytes at byte %llu goes past the end of the file",
-		    r->name, (unsigned long long)r->packed, (unsigned long long)place->data);
-	place->end = place->data + r->packed;
-	if (l.flags & FLAG_DESCRIPTOR)
-		tail = descriptor(zip, place->end, r);
-	place->end += tail;
-	compare(place, &l, text, tail);
-	return 0;
-}
-
-/* ---- dead bytes ---- */
-
 struct span {
 	uint64_t start, end;
 };
@@ -155,29 +50,29 @@ static int compare_spans(const void *a, const void *b)
 
 int gt_zip_dead_bytes(const struct gt_zip *zip, uint64_t *out, struct gt_err *err)
 {
-	size_t count = zip->count + 2;
-	struct span *spans = gt_calloc(count, sizeof(*spans), err);
-	struct gt_zip_place place;
+	struct span *spans = gt_calloc(zip->count, sizeof(*spans), err);
 	uint64_t reached = 0;
-	int rc = 0;
 
 	*out = 0;
 	if (!spans)
 		return GT_ENOMEM;
-	for (size_t i = 0; i < zip->count && !rc; i++) {
-		rc = gt_zip_look(zip, &zip->records[i], &place, err);
-		spans[i] = (struct span){ place.start, place.end };
+	for (size_t i = 0; i < zip->count; i++) {
+		const struct gt_zip_record *r = &zip->records[i];
+
+		spans[i] = (struct span){ r->header, r->data + r->packed };
+		if (r->flags & FLAG_DESCRIPTOR)
+			spans[i].end += descriptor(zip, r);
 	}
-	spans[zip->count] = (struct span){ zip->directory, zip->directory + zip->directory_bytes };
-	spans[zip->count + 1] = (struct span){ zip->end, zip->map->size };
-	qsort(spans, count, sizeof(*spans), compare_spans);
-	for (size_t i = 0; i < count && !rc; i++) {
+	if (zip->count)
+		qsort(spans, zip->count, sizeof(*spans), compare_spans);
+	for (size_t i = 0; i < zip->count; i++) {
 		if (spans[i].start > reached)
 			*out += spans[i].start - reached;
 		reached = spans[i].end > reached ? spans[i].end : reached;
 	}
+	*out += zip->directory > reached ? zip->directory - reached : 0;
 	free(spans);
-	return rc;
+	return 0;
 }
 
 /* ---- an earlier state ---- */

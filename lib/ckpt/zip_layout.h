@@ -1,28 +1,11 @@
-/* zip_layout.h - inside ckpt: what every byte of a zip archive is for, and which are dead. */
+/* zip_layout.h - inside ckpt: bytes of a zip archive that nothing needs, and its earlier states. */
 #ifndef GT_CKPT_ZIP_LAYOUT_H
 #define GT_CKPT_ZIP_LAYOUT_H
 
 #include "lib/ckpt/zip.h"
 
-/* A record where it lies: its local header, which repeats the directory's entry, and its bytes. */
-struct gt_zip_place {
-	const struct gt_zip_record *record;
-	uint64_t start, data,
-	    end;         /* of the header; of the bytes; behind them and their descriptor */
-	char wrong[160]; /* how the header disagrees with the directory; "": it does not */
-};
-
-/*
- * Look at the local header of a record. GT_EFORMAT where there is none or the record goes past the
- * end of the file; disagreement is no error, it goes to place->wrong.
- */
-int gt_zip_look(const struct gt_zip *zip, const struct gt_zip_record *record,
-    struct gt_zip_place *place, struct gt_err *err);
-
-/*
- * Bytes of the file that nothing refers to: what edits in place have left behind. Gaps of less than
- * an alignment between records count too. Errors: as gt_zip_look(), GT_ENOMEM.
- */
+/* Bytes of the file that nothing refers to: what edits in place have left behind. Errors: GT_EIO,
+ * GT_ENOMEM. */
 int gt_zip_dead_bytes(const struct gt_zip *zip, uint64_t *out, struct gt_err *err);
 
 /*
