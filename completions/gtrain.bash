@@ -119,10 +119,17 @@ _gtrain()
 		return
 		;;
 	bench-ckpt:--color) words='auto always never' ;;
+	ckpt-ls:--threads) return ;;
+	ckpt-ls:--color) words='auto always never' ;;
+	ckpt-verify:--threads) return ;;
+	ckpt-verify:--color) words='auto always never' ;;
+	ckpt-diff:--tolerance) return ;;
+	ckpt-diff:--threads) return ;;
+	ckpt-diff:--color) words='auto always never' ;;
 	help:--completion) words='bash zsh fish' ;;
 	help:--color) words='auto always never' ;;
-	:) words='probe train eval generate bench help --version --help' ;;
-	ckpt-:) words='--help' ;;
+	:) words='probe train eval generate bench ckpt help --version --help' ;;
+	ckpt-:) words='ls verify diff --help' ;;
 	bench-:) words='ckpt --help' ;;
 	probe:*) words='--json --quiet --verbose --color --help ' ;;
 	train:*) words='--model --data --val --val-split --init-from --epochs --steps --batch --accumulate --seed --optimizer --lr --momentum --nesterov --weight-decay --betas --eps --clip --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --workers --prefetch --drop-last --augment --out --config --resume --save-every --keep --eval-every --log-every --dry-run --json --quiet --verbose --color --help ' ;;
@@ -136,7 +143,31 @@ _gtrain()
 		fi
 		words='--rounds --dir --csv --json --quiet --verbose --color --help '
 		;;
-	help:*) words='probe train eval generate bench help --completion --json --quiet --verbose --color --help ' ;;
+	ckpt-ls:*) 
+		if [[ $cur != -* ]]; then
+			compopt -o filenames
+			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+			return
+		fi
+		words='--stats --all --threads --json --quiet --verbose --color --help '
+		;;
+	ckpt-verify:*) 
+		if [[ $cur != -* ]]; then
+			compopt -o filenames
+			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+			return
+		fi
+		words='--repair --strict --threads --json --quiet --verbose --color --help '
+		;;
+	ckpt-diff:*) 
+		if [[ $cur != -* ]]; then
+			compopt -o filenames
+			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+			return
+		fi
+		words='--tolerance --state-dict --threads --json --quiet --verbose --color --help '
+		;;
+	help:*) words='probe train eval generate bench ckpt help --completion --json --quiet --verbose --color --help ' ;;
 	*) return ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

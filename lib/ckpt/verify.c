@@ -20,12 +20,15 @@ int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *h
 {
 	struct gt_finding *f;
 	char text[1024];
+	size_t at = 0;
 	va_list ap;
 
+	if (v->shard)
+		at = (size_t)snprintf(text, sizeof(text), "'%.200s': ", v->shard);
 	if (gt_grow(&v->findings, v->finding_count, &v->finding_room, sizeof(*f), err))
 		return GT_ENOMEM;
 	va_start(ap, format);
-	vsnprintf(text, sizeof(text), format, ap);
+	vsnprintf(text + at, sizeof(text) - at, format, ap);
 	va_end(ap);
 	f = &v->findings[v->finding_count];
 	*f = (struct gt_finding){ kind, gt_arena_strdup(&v->arena, text, err),
@@ -73,6 +76,20 @@ static void trust(const struct gt_inventory *inventory)
 		atomic_store(&inventory->tensors[i].value->tensor.storage->checked, true);
 }
 
+/* Bytes that reading the tensors compares with a sum, in formats without records. */
+static uint64_t count_sums(const struct gt_inventory *inventory)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < inventory->tensor_count; i++) {
+		const struct gt_storage *s = inventory->tensors[i].value->tensor.storage;
+
+		if (inventory->tensors[i].first == i && s->has_crc)
+			bytes += s->size_bytes;
+	}
+	return bytes;
+}
+
 static int check_tensors(
     struct gt_verify *v, struct gt_ckpt *ckpt, size_t threads, struct gt_err *err)
 {
@@ -91,6 +108,8 @@ static int check_tensors(
 		tensors[i] = &inventory.tensors[i].value->tensor;
 	if (!rc && v->records)
 		trust(&inventory);
+	else if (!rc)
+		v->checked_bytes = count_sums(&inventory);
 	if (!rc) {
 		v->tensors = inventory.tensor_count;
 		rc = gt_stats_of(stats, tensors, inventory.tensor_count, threads, &found);
@@ -122,7 +141,7 @@ static int read_legacy(struct gt_verify *v, const struct gt_mapping *map, struct
 static int look(
     struct gt_verify *v, const struct gt_mapping *map, size_t threads, struct gt_err *err)
 {
-	v->file_bytes = map->size;
+	v->file_bytes += map->size;
 	if (map->size >= 4 && !memcmp(map->data, "PK\3\4", 4))
 		return gt_verify_zip(v, map, threads, err);
 	if (map->size >= 2 && map->data[0] == 0x80 && map->data[1] <= 5)
@@ -147,6 +166,11 @@ int gt_verify(struct gt_verify *out, const char *path, size_t threads, struct gt
 		out->format = gt_ckpt_format(ckpt);
 	if (!rc)
 		rc = look(out, &map, threads, err);
+	for (size_t i = 0; ckpt && i < ckpt->shard_count && !rc; i++) {
+		out->shard = ckpt->shards[i].file;
+		rc = look(out, &ckpt->shards[i].ckpt->map, threads, err);
+	}
+	out->shard = NULL;
 	if (!rc)
 		rc = gt_verify_globals(out, err);
 	if (!rc && ckpt)

@@ -40,6 +40,7 @@ struct gt_verify {
 	uint64_t checked_bytes; /* compared with a checksum */
 	uint64_t file_bytes, dead_bytes;
 	size_t finding_room, global_room;
+	const char *shard; /* being looked at; NULL: the file itself */
 	struct gt_arena arena;
 };
 

@@ -145,9 +145,12 @@ static int read_pickles(struct gt_verify *v, struct gt_zip *zip, struct gt_err *
 static int check_sums(struct gt_verify *v, struct gt_zip *zip, size_t threads, struct gt_err *err)
 {
 	bool *bad = gt_calloc(zip->count, sizeof(*bad), err);
+	uint64_t checked = 0;
 	size_t silent = 0;
-	int rc = bad ? gt_zip_check_records(zip, &v->arena, threads, bad, &v->checked_bytes, err)
-	             : GT_ENOMEM;
+	int rc =
+	    bad ? gt_zip_check_records(zip, &v->arena, threads, bad, &checked, err) : GT_ENOMEM;
+
+	v->checked_bytes += checked;
 
 	for (size_t i = 0; i < zip->count && !rc; i++) {
 		silent += !zip->records[i].crc && zip->records[i].size;
@@ -168,13 +171,15 @@ int gt_verify_zip(
     struct gt_verify *v, const struct gt_mapping *map, size_t threads, struct gt_err *err)
 {
 	struct gt_zip zip;
+	uint64_t dead = 0;
 	int rc;
 
 	if (gt_zip_read(&zip, map, &v->arena, GT_ERR_IGNORED))
 		return 0; /* opening the file says why */
-	v->records = zip.count;
+	v->records += zip.count;
 	rc = check_sums(v, &zip, threads, err);
 	if (!rc)
-		rc = gt_zip_dead_bytes(&zip, &v->dead_bytes, err);
+		rc = gt_zip_dead_bytes(&zip, &dead, err);
+	v->dead_bytes += dead;
 	return rc ? rc : read_pickles(v, &zip, err);
 }
