@@ -1,0 +1,153 @@
+#!/usr/bin/env bats
+# ckpt_look.bats - gtrain ckpt ls, verify and diff from outside.
+# shellcheck disable=SC2016,SC2054,SC2154 # backticks in hints; commas in options; what helpers set
+
+bats_require_minimum_version 1.5.0
+load helpers
+load runs
+
+setup_file() {
+	cd "$BATS_FILE_TMPDIR" || return
+	"$GTRAIN" train --model mlp:8,16,3 --data "$RANDOM_DATA" --batch 8 --steps 2 --out run -q
+	"$GTRAIN" train --model mlp:8,16,3 --data "$RANDOM_DATA" --batch 8 --steps 3 --out other -q
+}
+
+setup() {
+	cd "$BATS_FILE_TMPDIR" || return
+}
+
+@test "ls prints a table" {
+	gtrain ckpt ls run/model.pth
+	equal "$status" 0
+	equal "$err" ""
+	equal "$out" "torch-zip, $(size_of run/model.pth): 4 tensors of 195 elements, 780 B in 4 storages
+
+key       dtype    shape    device  bytes
+0.weight  float32  [16, 8]  cpu     512 B
+0.bias    float32  [16]     cpu      64 B
+2.weight  float32  [3, 16]  cpu     192 B
+2.bias    float32  [3]      cpu      12 B"
+}
+
+# As ls gives it: two or three digits of KiB.
+size_of() {
+	awk -v n="$(wc -c <"$1")" 'BEGIN { k = n / 1024; s = sprintf(k < 9.995 ? "%.2f" : "%.1f", k)
+		sub(/\.?0+$/, "", s); print s " KiB" }'
+}
+
+@test "ls says what is no tensor, some of it or all" {
+	gtrain ckpt ls run/checkpoints/step-00000002.pth
+	equal "$status" 0
+	[[ $out == *$'\nstep '*'2'* && $out == *"more values; --all shows them" ]]
+	gtrain ckpt ls -a run/checkpoints/step-00000002.pth
+	[[ $out == *$'\nstep '*'2'* && $out != *"--all"* ]]
+}
+
+@test "ls --json is one document, with --stats for each tensor" {
+	gtrain ckpt ls --json --stats run/model.pth
+	equal "$status" 0
+	equal "$(jq -c '[.format, .tensors[0].key, .tensors[0].path, .tensors[0].dtype, .tensors[0].shape,
+		.tensors[0].device, .tensors[0].storage, .tensors[0].offset, .tensors[0].stride, .values]' <<<"$out")" \
+		'["torch-zip","0.weight",["0.weight"],"float32",[16,8],"cpu",0,0,[8,1],{}]'
+	equal "$(jq -c '[.tensors[].stats | .nan + .inf]' <<<"$out")" '[0,0,0,0]'
+	equal "$(jq -c 'all(.tensors[].stats; .min <= .mean and .mean <= .max and .std > 0)' <<<"$out")" true
+	gtrain ckpt ls --json run/checkpoints/step-00000002.pth
+	equal "$(jq .values.step <<<"$out")" 2
+}
+
+@test "ls prints control characters of keys so that no terminal obeys them" {
+	sed 's/2\.weight/2\x1b[1mxx\n/' run/model.pth >raw.pth
+	gtrain ckpt ls raw.pth
+	[[ $err$out != *$'\x1b'* ]]
+}
+
+@test "ls has colors when asked, and not by NO_COLOR" {
+	gtrain ckpt ls --color=always run/model.pth
+	[[ $out == *$'\x1b[1mkey'* ]]
+	NO_COLOR=1 gtrain ckpt ls run/model.pth
+	[[ $out != *$'\x1b'* ]]
+}
+
+@test "each asks for its files, and says which one cannot be read" {
+	local command
+	for command in ls verify diff; do
+		gtrain ckpt $command
+		equal "$status" 2
+		equal "$out" ""
+		[[ $err == *"hint: gtrain ckpt $command "* ]]
+		gtrain ckpt $command missing.pth run/model.pth
+		[[ $err == *"'missing.pth'"* || $err == *"unexpected argument 'run/model.pth'"* ]]
+		equal "$out" ""
+		gtrain ckpt $command --threads 0 run/model.pth run/model.pth
+		equal "$status" 2
+	done
+	gtrain ckpt ls missing.pth
+	equal "$status" 1
+	gtrain ckpt ls run
+	equal "$status" 1
+	[[ $err == *"'run'"* ]]
+}
+
+@test "a full disk is a failure" {
+	local command
+	for command in "ls run/model.pth" "ls --json run/model.pth" "verify run/model.pth" "verify --json run/model.pth" \
+		"diff run/model.pth run/model.pth"; do
+		# shellcheck disable=SC2086
+		run -1 --separate-stderr bash -c '"$GTRAIN" ckpt "$@" >/dev/full' - $command
+		# shellcheck disable=SC2154
+		[[ $stderr == *"cannot write to standard output"* ]]
+	done
+}
+
+@test "diff: 0 for the same, 1 for different, 2 for wrong usage" {
+	gtrain ckpt diff run/model.pth run/model.pth
+	equal "$status" 0
+	equal "$out" "the same: 4 tensors"
+	gtrain ckpt diff run/model.pth other/model.pth
+	equal "$status" 1
+	[[ $out == $'A: run/model.pth\nB: other/model.pth\nnumbers  0.bias '*' differ, by at most '*'4 differences; 4 tensors and 0 other values are in both' ]]
+	gtrain ckpt diff --tolerance 1000 run/model.pth other/model.pth
+	equal "$status" 0
+	gtrain ckpt diff --tolerance nan run/model.pth other/model.pth
+	equal "$status" 2
+	gtrain ckpt diff --json run/model.pth other/model.pth
+	equal "$status" 1
+	equal "$(jq -c '[.same, (.differences | length), .differences[0].kind]' <<<"$out")" '[false,4,"numbers"]'
+}
+
+@test "diff finds the state_dict inside a checkpoint when asked to" {
+	gtrain ckpt diff run/model.pth run/checkpoints/step-00000002.pth
+	equal "$status" 1
+	[[ $err == *"--state-dict compares them so"* ]]
+	gtrain ckpt diff --state-dict run/model.pth run/checkpoints/step-00000002.pth
+	equal "$status" 0
+	[[ $err == *"found under 'model'"* ]]
+}
+
+@test "verify: a sound file, a flipped bit, JSON" {
+	gtrain ckpt verify run/model.pth
+	equal "$status" 0
+	[[ $out == *"4 tensors, "*" records, "*" compared with checksums"*$'\nnothing is wrong' ]]
+	cp run/model.pth flipped.pth
+	printf 'X' | dd of=flipped.pth bs=1 seek=$(($(wc -c <flipped.pth) / 2)) conv=notrunc status=none
+	gtrain ckpt verify flipped.pth
+	equal "$status" 1
+	[[ $out == *"damage: "* ]]
+	gtrain ckpt verify --json flipped.pth
+	equal "$status" 1
+	equal "$(jq -c '[.ok, .findings[0].kind]' <<<"$out")" '[false,"damage"]'
+}
+
+@test "verify --repair leaves a sound file alone, and what cannot be mended" {
+	cp run/model.pth copy.pth
+	gtrain ckpt verify --repair copy.pth
+	equal "$status" 0
+	[[ $err == *"nothing to cut off"* ]]
+	cmp run/model.pth copy.pth
+	head -c 900 run/model.pth >cut.pth
+	cp cut.pth before.pth
+	gtrain ckpt verify --repair cut.pth
+	equal "$status" 1
+	[[ $err == *"no earlier state of the file is sound"* ]]
+	cmp cut.pth before.pth
+}
