@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "lib/ckpt/digest.h"
+
 static int measure(struct gt_ckpt_listing *l, size_t threads, struct gt_err *err)
 {
 	const struct gt_inventory *v = &l->inventory;
@@ -13,7 +15,9 @@ static int measure(struct gt_ckpt_listing *l, size_t threads, struct gt_err *err
 	if (tensors && l->stats) {
 		for (size_t i = 0; i < v->tensor_count; i++)
 			tensors[i] = &v->tensors[i].value->tensor;
-		rc = gt_stats_of(l->stats, tensors, v->tensor_count, threads, err);
+		rc = gt_digest_check(l->ckpt, false, err);
+		if (!rc)
+			rc = gt_stats_of(l->stats, tensors, v->tensor_count, threads, err);
 	}
 	free(tensors);
 	return rc;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/ckpt/diff_inside.h"
+#include "lib/ckpt/digest.h"
 #include "lib/ckpt/runs.h"
 #include "lib/ckpt/tree.h"
 
@@ -227,7 +228,9 @@ static int check_side(
 	for (size_t i = 0; i < s->count; i++)
 		if (s->entries[i].tensor)
 			tensors[n++] = s->entries[i].tensor;
-	rc = gt_storages_check(tensors, NULL, n, threads, err);
+	rc = gt_digest_check(side->ckpt, false, err);
+	if (!rc)
+		rc = gt_storages_check(tensors, NULL, n, threads, err);
 	free(tensors);
 	return rc ? gt_err_prefix(err, "'%s'", side->path) : 0;
 }

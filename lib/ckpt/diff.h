@@ -39,9 +39,8 @@ struct gt_diff {
 
 struct gt_diff_options {
 	double tolerance; /* |a - b| <= tolerance is the same */
-	bool
-	    state_dict; /* compare what gt_state_dict_find() finds, by its names, and nothing else */
-	size_t threads; /* 0: one per processor */
+	bool state_dict;  /* compare what gt_state_dict_find() finds, by its names, nothing else */
+	size_t threads;   /* 0: one per processor */
 };
 
 /* A file that is open, and what messages call it. */
@@ -51,13 +50,14 @@ struct gt_diff_side {
 };
 
 /*
- * Compare two checkpoints by the keys of gt_inventory_make(), tensors and other values. Elements are
- * compared as numbers: 0 is -0, infinity is itself, and NaN is NaN in the same place. Floats of two
- * widths are compared too, integers exactly. All bytes are read, even where two files give one
+ * Compare two checkpoints by the keys of gt_inventory_make(), tensors and other values. Elements
+ * are compared as numbers: 0 is -0, infinity is itself, and NaN is NaN in the same place. Floats of
+ * two widths are compared too, integers exactly. All bytes are read, even where two files give one
  * CRC-32 for them: equal sums are no proof. Checksums are compared first.
  *
  * Memory: about 1 MiB per thread. Errors: GT_EFORMAT for a damaged file, or one without state_dict
- * where that is asked for; GT_ENOMEM.
+ * where that is asked for; GT_ENOTSUP for a tensor whose strides visit its storage more than a
+ * thousand times over; GT_ENOMEM.
  */
 int gt_diff_make(struct gt_diff *out, const struct gt_diff_side *a, const struct gt_diff_side *b,
     const struct gt_diff_options *options, struct gt_err *err);

@@ -6,7 +6,7 @@
 enum gt_global_verdict {
 	GT_GLOBAL_ALLOWED,  /* on its list */
 	GT_GLOBAL_UNLISTED, /* refused there: a class of some model or library */
-	GT_GLOBAL_DANGEROUS /* runs commands or code, opens files or sockets: no checkpoint needs it */
+	GT_GLOBAL_DANGEROUS /* runs commands or code, opens files: no checkpoint needs it */
 };
 
 /* Of "module.name", Python 2's modules included ("__builtin__.set"). */

@@ -45,8 +45,8 @@ struct gt_inventory {
 int gt_inventory_make(struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err);
 void gt_inventory_release(struct gt_inventory *inventory);
 
-/* The bytes of the file, of all shards where it is an index, and those of them that nothing refers to: edits of a zip in place leave
- * the old description behind. Other formats have none. */
+/* The bytes of the file, of all shards where it is an index, and those of them that nothing refers
+ * to: edits of a zip in place leave the old description behind. Other formats have none. */
 int gt_ckpt_room(
     const struct gt_ckpt *ckpt, uint64_t *file_bytes, uint64_t *dead_bytes, struct gt_err *err);
 

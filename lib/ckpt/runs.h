@@ -33,8 +33,8 @@ void gt_runs_begin(struct gt_runs *r, const struct gt_tree_tensor *t, uint64_t f
 const void *gt_runs_next(struct gt_runs *r, size_t n, struct gt_err *err);
 
 /* Turn what gt_runs_next() gave into doubles (of GT_RUN_COMPLEX out gets 2 n, of large integers the
- * nearest), or that of GT_RUN_INTEGER into integers: of uint64 the value less 2^63, as that fits and
- * keeps differences. */
+ * nearest), or that of GT_RUN_INTEGER into integers: of uint64 the value less 2^63, as that fits
+ * and keeps differences. */
 int gt_runs_real(
     const struct gt_runs *r, const void *run, size_t n, double *out, struct gt_err *err);
 int gt_runs_integer(

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "lib/ckpt/bytes.h"
-#include "lib/ckpt/edit_inside.h"
 #include "lib/ckpt/digest.h"
+#include "lib/ckpt/edit_inside.h"
 #include "lib/ckpt/torch_write.h"
 #include "lib/ckpt/zip_layout.h"
 
