@@ -170,18 +170,23 @@ struct gt_state_dict {
 	struct gt_state_entry *entries; /* in the file's order */
 	size_t count;
 	char note[240]; /* one line: where it was found and what came off; "" if nothing was done */
+	const struct gt_state_entry **by_name; /* the entries, sorted */
 	struct gt_arena arena;
 };
 
 /*
  * Find the state_dict in a tree. In this order:
- *   1. a dict whose values are all tensors (or None) is one;
- *   2. a dict that has one under a wrapper's key, tried in this order, nested: `model`,
+ *   1. a pickled nn.Module, or one of TorchScript: what its state_dict() would give;
+ *   2. a dict whose values are all tensors (or None) is one;
+ *   3. a dict that has one under a wrapper's key, tried in this order, nested: `model`,
  *      `state_dict`, `model_state_dict`, `net`, `module`, `network`, `model_state`, `weights`,
- *      `params`;
- *   3. a dict with some tensors is one, and its other values (`_extra_state`) are left out;
- *   4. a dict with a single dict that is one;
- *   5. a pickled nn.Module: its `_parameters` and `_buffers`, then those of its `_modules`.
+ *      `params` and rarer ones; averaged copies (`ema`, `model_ema`, ...) last; the note names
+ *      others that are there;
+ *   4. a dict with some tensors is one, and its other values (`_extra_state`) are left out;
+ *   5. a dict with a single value that has one;
+ *   6. of a tuple or list, such as (model, optimizer), the first that has one.
+ * An optimizer's state is none. Tensors that are not plain ones (quantised, sparse) are left out;
+ * the note counts them.
  * Then take `module.` and `_orig_mod.`, in any order and number, off the front of every key. Two
  * keys that become one are an error. The note reads "state_dict found under 'state_dict';
  * 'module.' taken off 65 keys; saved on cuda:0". The tensors are borrowed from the tree.

@@ -3,11 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ckpt/tree.h"
+#include "lib/ckpt/args.h"
+#include "lib/ckpt/model.h"
 
-/* Where training scripts put it, commonest first. */
+/* Where training scripts put it, commonest first; averaged copies after what they are copies of. */
 static const char *const wrappers[] = { "model", "state_dict", "model_state_dict", "net", "module",
-	"network", "model_state", "weights", "params" };
+	"network", "model_state", "weights", "params", "model_dict", "net_state_dict",
+	"network_state_dict", "model_weights", "ema", "model_ema", "ema_model", "ema_state_dict",
+	"state_dict_ema", "model_state_dict_ema", "params_ema", "ema_params" };
 
 static const char *const prefixes[] = { "module.", "_orig_mod." };
 
@@ -19,16 +22,19 @@ enum {
 };
 
 struct found {
-	const struct gt_tree *node;
+	const struct gt_tree *node, *parent; /* parent: the dict it was found in, or NULL */
 	const char *path[MAX_NESTING];
 	int depth;
 };
 
 /* ---- where it is ---- */
 
-static bool is_plain_key(const struct gt_tree *key)
+/* A dict, or what an object of a class made from dict holds; else NULL. */
+static const struct gt_tree *dict_of(const struct gt_tree *node)
 {
-	return key->kind == GT_TREE_STRING && strlen(key->string.bytes) == key->string.length;
+	if (node->kind == GT_TREE_OPAQUE && node->opaque.items)
+		node = node->opaque.items;
+	return node->kind == GT_TREE_DICT ? node : NULL;
 }
 
 static size_t count_tensors(const struct gt_tree *dict, bool *only)
@@ -38,7 +44,7 @@ static size_t count_tensors(const struct gt_tree *dict, bool *only)
 	*only = true;
 	for (size_t i = 0; i < dict->seq.count; i++) {
 		bool tensor = dict->seq.items[i].value->kind == GT_TREE_TENSOR &&
-		              is_plain_key(dict->seq.items[i].key);
+		              is_text(dict->seq.items[i].key);
 
 		n += tensor;
 		if (!tensor && dict->seq.items[i].value->kind != GT_TREE_NONE)
@@ -47,23 +53,27 @@ static size_t count_tensors(const struct gt_tree *dict, bool *only)
 	return n;
 }
 
-/* The attribute of a pickled object, or NULL. */
-static const struct gt_tree *attribute(const struct gt_tree *object, const char *name)
+/* What torch.optim's state_dict() gives. */
+static bool is_optimizer(const struct gt_tree *dict)
 {
-	return object && object->kind == GT_TREE_OPAQUE ? gt_tree_get(object->opaque.state, name)
-	                                                : NULL;
+	return gt_tree_get(dict, "param_groups") && gt_tree_get(dict, "state");
 }
 
 static bool search(struct found *f, const struct gt_tree *node);
 
-static bool search_under(struct found *f, const char *key, const struct gt_tree *value)
+static bool search_under(
+    struct found *f, const char *key, const struct gt_tree *parent, const struct gt_tree *value)
 {
+	const struct gt_tree *before = f->parent;
+
 	if (!value || f->depth == MAX_NESTING)
 		return false;
 	f->path[f->depth++] = key;
+	f->parent = parent;
 	if (search(f, value))
 		return true;
 	f->depth--;
+	f->parent = before;
 	return false;
 }
 
@@ -74,12 +84,11 @@ static bool search_single(struct found *f, const struct gt_tree *dict)
 	int hits = 0;
 
 	for (size_t i = 0; i < dict->seq.count && hits < 2; i++) {
+		const struct gt_tree_item *item = &dict->seq.items[i];
 		struct found trial = *f;
 
-		if (dict->seq.items[i].value->kind != GT_TREE_DICT ||
-		    !is_plain_key(dict->seq.items[i].key) ||
-		    !search_under(
-		        &trial, dict->seq.items[i].key->string.bytes, dict->seq.items[i].value))
+		if ((!dict_of(item->value) && !gt_model_is(item->value)) || !is_text(item->key) ||
+		    !search_under(&trial, item->key->string.bytes, dict, item->value))
 			continue;
 		one = trial;
 		hits++;
@@ -89,122 +98,89 @@ static bool search_single(struct found *f, const struct gt_tree *dict)
 	return hits == 1;
 }
 
+/* Of (model, optimizer) as a tuple or list, the first. */
+static bool search_seq(struct found *f, const struct gt_tree *seq)
+{
+	static const char *const places[] = { "[0]", "[1]", "[2]", "[3]" };
+
+	for (size_t i = 0; i < seq->seq.count && i < sizeof(places) / sizeof(*places); i++)
+		if (search_under(f, places[i], NULL, seq->seq.items[i].value))
+			return true;
+	return false;
+}
+
 static bool search(struct found *f, const struct gt_tree *node)
 {
+	const struct gt_tree *dict = dict_of(node);
 	size_t tensors;
 	bool only;
 
 	f->node = node;
-	if (attribute(node, "_modules"))
+	if (gt_model_is(node))
 		return true;
-	if (node->kind != GT_TREE_DICT)
+	if (node->kind == GT_TREE_TUPLE || node->kind == GT_TREE_LIST)
+		return search_seq(f, node);
+	if (!dict || is_optimizer(dict))
 		return false;
-	tensors = count_tensors(node, &only);
+	f->node = dict;
+	tensors = count_tensors(dict, &only);
 	if (tensors && only)
 		return true;
 	for (int i = 0; i < COUNT_WRAPPERS; i++)
-		if (search_under(f, wrappers[i], gt_tree_get(node, wrappers[i])))
+		if (search_under(f, wrappers[i], dict, gt_tree_get(dict, wrappers[i])))
 			return true;
-	f->node = node;
-	return tensors || search_single(f, node);
+	f->node = dict;
+	return tensors || search_single(f, dict);
 }
 
-/* Say what is there instead. */
-static int not_found(const struct gt_tree *root, struct gt_err *err)
+/* ---- what is there instead ---- */
+
+static int list_keys(const struct gt_tree *dict, struct gt_err *err)
 {
 	char keys[200] = "";
 	size_t used = 0;
 
-	if (root->kind != GT_TREE_DICT)
-		return gt_err_set(
-		    err, GT_EFORMAT, "no state_dict: the checkpoint is no dict and no model");
-	for (size_t i = 0; i < root->seq.count && used < sizeof(keys) - 40; i++)
-		if (is_plain_key(root->seq.items[i].key))
+	for (size_t i = 0; i < dict->seq.count && used < sizeof(keys) - 40; i++)
+		if (is_text(dict->seq.items[i].key))
 			used += (size_t)snprintf(keys + used, sizeof(keys) - used, "%s'%.30s'",
-			    used ? ", " : "", root->seq.items[i].key->string.bytes);
+			    used ? ", " : "", dict->seq.items[i].key->string.bytes);
 	gt_err_set(err, GT_EFORMAT, "no state_dict in the checkpoint; its keys are: %s",
 	    used ? keys : "none");
 	return gt_err_hint(err, "a state_dict is a dict of names and tensors");
 }
 
-/* ---- its tensors ---- */
-
-static int add(struct gt_state_dict *sd, size_t *capacity, const char *prefix,
-    const struct gt_tree_item *item, struct gt_err *err)
+static const char *optimizer_in(const struct gt_tree *dict)
 {
-	size_t length = strlen(prefix);
-	char *name;
-
-	if (item->value->kind != GT_TREE_TENSOR || !is_plain_key(item->key))
-		return 0;
-	if (gt_grow(&sd->entries, sd->count, capacity, sizeof(*sd->entries), err))
-		return GT_ENOMEM;
-	name = gt_arena_alloc(&sd->arena, length + item->key->string.length + 1, err);
-	if (!name)
-		return GT_ENOMEM;
-	memcpy(name, prefix, length);
-	memcpy(name + length, item->key->string.bytes, item->key->string.length);
-	sd->entries[sd->count++] = (struct gt_state_entry){ name, &item->value->tensor };
-	return 0;
+	for (size_t i = 0; i < dict->seq.count; i++)
+		if (is_optimizer(dict->seq.items[i].value) && is_text(dict->seq.items[i].key))
+			return dict->seq.items[i].key->string.bytes;
+	return NULL;
 }
 
-static int add_all(struct gt_state_dict *sd, size_t *capacity, const char *prefix,
-    const struct gt_tree *dict, const struct gt_tree *except, struct gt_err *err)
+static int not_found(const struct gt_tree *root, struct gt_err *err)
 {
-	int rc = 0;
+	static const char hint[] =
+	    "the model is saved elsewhere, perhaps in a file beside this one";
+	const struct gt_tree *dict = dict_of(root);
 
-	for (size_t i = 0; dict && dict->kind == GT_TREE_DICT && !rc && i < dict->seq.count; i++) {
-		bool skip = false;
-
-		for (size_t k = 0; except && k < except->seq.count; k++)
-			skip |= is_plain_key(dict->seq.items[i].key) &&
-			        gt_tree_is_string(except->seq.items[k].value,
-			            dict->seq.items[i].key->string.bytes);
-		if (!skip)
-			rc = add(sd, capacity, prefix, &dict->seq.items[i], err);
+	if (!dict && root->kind == GT_TREE_OPAQUE)
+		return gt_err_set(err, GT_EFORMAT,
+		    "no state_dict: the checkpoint is an object of class '%.200s', no model of torch.nn",
+		    root->opaque.class_name);
+	if (!dict && root->kind == GT_TREE_TENSOR)
+		return gt_err_set(err, GT_EFORMAT, "no state_dict: the checkpoint is one tensor");
+	if (!dict)
+		return gt_err_set(
+		    err, GT_EFORMAT, "no state_dict: the checkpoint is no dict and no model");
+	if (is_optimizer(dict)) {
+		gt_err_set(
+		    err, GT_EFORMAT, "no state_dict of a model: this is the state of an optimizer");
+		return gt_err_hint(err, hint);
 	}
-	return rc;
-}
-
-/* Buffers that the module keeps out of its state_dict: a set of names, or NULL. */
-static const struct gt_tree *hidden_buffers(const struct gt_tree *module)
-{
-	const struct gt_tree *set = attribute(module, "_non_persistent_buffers_set");
-	const struct gt_tree *names = NULL;
-
-	if (set && set->kind == GT_TREE_OPAQUE && set->opaque.items)
-		names = set->opaque.items;
-	else if (set && set->kind == GT_TREE_OPAQUE && set->opaque.args &&
-	         set->opaque.args->seq.count)
-		names = set->opaque.args->seq.items[0].value; /* set([...]) of protocol 2 */
-	return names && names->kind == GT_TREE_LIST ? names : NULL;
-}
-
-/* In the order of nn.Module.state_dict(). The tree's depth is limited, so is ours. */
-static int add_module(struct gt_state_dict *sd, size_t *capacity, const char *prefix,
-    const struct gt_tree *module, struct gt_err *err)
-{
-	const struct gt_tree *children = attribute(module, "_modules");
-	int rc = add_all(sd, capacity, prefix, attribute(module, "_parameters"), NULL, err);
-
-	if (!rc)
-		rc = add_all(sd, capacity, prefix, attribute(module, "_buffers"),
-		    hidden_buffers(module), err);
-	if (!children || children->kind != GT_TREE_DICT)
-		return rc;
-	for (size_t i = 0; !rc && i < children->seq.count; i++) {
-		const struct gt_tree_item *child = &children->seq.items[i];
-		char *name;
-
-		if (!is_plain_key(child->key))
-			continue;
-		name = gt_asprintf(err, "%s%s.", prefix, child->key->string.bytes);
-		if (!name)
-			return GT_ENOMEM;
-		rc = add_module(sd, capacity, name, child->value, err);
-		free(name);
-	}
-	return rc;
+	list_keys(dict, err);
+	return optimizer_in(dict) ? gt_err_hint(err, "'%.40s' is the state of an optimizer; %s",
+	                                optimizer_in(dict), hint)
+	                          : err->code;
 }
 
 /* ---- its names ---- */
@@ -226,26 +202,26 @@ static const char *strip(const char *name, unsigned *mask)
 
 static int compare_names(const void *a, const void *b)
 {
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
+	const struct gt_state_entry *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
 }
 
-static int refuse_doubles(const struct gt_state_dict *sd, struct gt_err *err)
+/* The entries in order of their names, of which none may be there twice. */
+static int sort_names(struct gt_state_dict *sd, struct gt_err *err)
 {
-	const char **names = gt_calloc(sd->count, sizeof(*names), err);
-	int rc = 0;
-
-	if (!names)
+	sd->by_name = gt_calloc(sd->count, sizeof(*sd->by_name), err);
+	if (!sd->by_name)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < sd->count; i++)
-		names[i] = sd->entries[i].name;
-	qsort(names, sd->count, sizeof(*names), compare_names);
-	for (size_t i = 1; !rc && i < sd->count; i++)
-		if (!strcmp(names[i - 1], names[i]))
-			rc = gt_err_set(err, GT_EFORMAT,
+		sd->by_name[i] = &sd->entries[i];
+	qsort(sd->by_name, sd->count, sizeof(*sd->by_name), compare_names);
+	for (size_t i = 1; i < sd->count; i++)
+		if (!strcmp(sd->by_name[i - 1]->name, sd->by_name[i]->name))
+			return gt_err_set(err, GT_EFORMAT,
 			    "two keys become '%.200s' when 'module.' and '_orig_mod.' are taken off",
-			    names[i]);
-	free(names);
-	return rc;
+			    sd->by_name[i]->name);
+	return 0;
 }
 
 /* ---- the note ---- */
@@ -259,10 +235,12 @@ static void say(struct gt_state_dict *sd, const char *format, const char *text)
 
 static void note_path(struct gt_state_dict *sd, const struct found *f)
 {
-	bool model = f->node->kind == GT_TREE_OPAQUE;
+	bool model = gt_model_is(f->node);
 
 	if (model)
-		say(sd, "%s", "a whole pickled model");
+		say(sd, "%s",
+		    strncmp(f->node->opaque.class_name, "__torch__.", 10) ? "a whole pickled model"
+		                                                          : "a TorchScript model");
 	else if (f->depth)
 		say(sd, "%s", "state_dict");
 	for (int i = 0; i < f->depth; i++) {
@@ -272,6 +250,34 @@ static void note_path(struct gt_state_dict *sd, const struct found *f)
 	}
 	if (f->depth)
 		say(sd, "%s", "'");
+}
+
+/* Other state_dicts beside the one that was taken. */
+static void note_others(struct gt_state_dict *sd, const struct found *f)
+{
+	bool only, named = false;
+
+	for (int i = 0; f->parent && i < COUNT_WRAPPERS; i++) {
+		const struct gt_tree *other = gt_tree_get(f->parent, wrappers[i]);
+		const struct gt_tree *dict = other ? dict_of(other) : NULL;
+
+		if (!other || !strcmp(wrappers[i], f->path[f->depth - 1]) ||
+		    (!gt_model_is(other) && !(dict && count_tensors(dict, &only) && only)))
+			continue;
+		say(sd, named ? ", '%s'" : "; there is also '%s'", wrappers[i]);
+		named = true;
+	}
+}
+
+static void note_left_out(struct gt_state_dict *sd, const struct gt_model_list *list)
+{
+	char count[48];
+
+	if (!list->left_out)
+		return;
+	snprintf(count, sizeof(count), "%s%zu left out (", sd->note[0] ? "; " : "", list->left_out);
+	say(sd, "%s", count);
+	say(sd, "%.60s)", list->left_out_class);
 }
 
 static void note_prefixes(struct gt_state_dict *sd, unsigned mask, size_t keys)
@@ -310,18 +316,17 @@ static void note_locations(struct gt_state_dict *sd)
 
 int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err)
 {
+	struct gt_model_list list = { .sd = out };
 	struct found f = { 0 };
-	size_t capacity = 0, stripped = 0;
+	size_t stripped = 0;
 	unsigned mask = 0;
 	int rc;
 
 	*out = (struct gt_state_dict){ 0 };
 	if (!search(&f, root))
 		return not_found(root, err);
-	if (f.node->kind == GT_TREE_OPAQUE)
-		rc = add_module(out, &capacity, "", f.node, err);
-	else
-		rc = add_all(out, &capacity, "", f.node, NULL, err);
+	rc = gt_model_is(f.node) ? gt_model_add(&list, "", f.node, err)
+	                         : gt_model_add_dict(&list, "", f.node, err);
 	for (size_t i = 0; !rc && i < out->count; i++) {
 		const char *name = strip(out->entries[i].name, &mask);
 
@@ -329,28 +334,34 @@ int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, st
 		out->entries[i].name = name;
 	}
 	if (!rc)
-		rc = refuse_doubles(out, err);
+		rc = sort_names(out, err);
 	if (rc) {
 		gt_state_dict_release(out);
 		return rc;
 	}
 	note_path(out, &f);
+	note_others(out, &f);
 	note_prefixes(out, mask, stripped);
+	note_left_out(out, &list);
 	note_locations(out);
 	return 0;
 }
 
 const struct gt_tree_tensor *gt_state_dict_get(const struct gt_state_dict *sd, const char *name)
 {
-	for (size_t i = 0; i < sd->count; i++)
-		if (!strcmp(sd->entries[i].name, name))
-			return sd->entries[i].tensor;
-	return NULL;
+	struct gt_state_entry wanted = { .name = name };
+	const struct gt_state_entry *key = &wanted, **found;
+
+	found = sd->count
+	            ? bsearch(&key, sd->by_name, sd->count, sizeof(*sd->by_name), compare_names)
+	            : NULL;
+	return found ? (*found)->tensor : NULL;
 }
 
 void gt_state_dict_release(struct gt_state_dict *sd)
 {
 	free(sd->entries);
+	free(sd->by_name);
 	gt_arena_release(&sd->arena);
 	*sd = (struct gt_state_dict){ 0 };
 }

@@ -123,7 +123,7 @@ static int cut(const struct reader *r, const struct gt_tree *keys, size_t i, str
 		snprintf(missing, sizeof(missing), ", %llu bytes are missing",
 		    (unsigned long long)(end - r->ckpt->map.size));
 	gt_err_set(err, GT_EFORMAT,
-	    "the file is cut: it ends at byte %zu, in storage '%.80s', the %zu. of %zu%s",
+	    "the file is cut: it ends at byte %zu, in storage '%.80s', number %zu of %zu%s",
 	    r->ckpt->map.size, storage_of(r, keys->seq.items[i].value)->base.key, i + 1,
 	    keys->seq.count, missing);
 	return gt_err_hint(err, "copy or download it again, and compare sizes");

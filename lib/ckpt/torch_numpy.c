@@ -10,6 +10,7 @@
  *     _rebuild_device_tensor_from_numpy(array, dtype, device, requires_grad)
  * and numpy an array as multiarray._reconstruct(ndarray, (0,), b"b") with the state
  *     (1, shape, dtype, whether in Fortran's order, bytes)
+ * or, in protocol 5, as numeric._frombuffer(bytes, dtype, shape, "C" or "F"),
  * where dtype is numpy.dtype("f4", ...) with the state (3, "<", ...). The bytes stand in the pickle.
  * Source: numpy/core/src/multiarray/methods.c, array_reduce and array_setstate.
  */
@@ -53,28 +54,49 @@ static bool read_dtype(const struct gt_tree *node, struct array *a)
 	return false;
 }
 
-static bool read_array(const struct gt_tree *node, struct array *a)
+/* (1, shape, dtype, fortran, bytes), the state of a reconstructed array */
+static bool read_state(const struct gt_tree *state, struct array *a)
 {
-	const struct gt_tree *state;
-
-	if (!is_object_of(node, "numpy.core.multiarray._reconstruct") &&
-	    !is_object_of(node, "numpy._core.multiarray._reconstruct"))
-		return false;
-	state = node->opaque.state;
-	if (!is_kind(state, GT_TREE_TUPLE) || !is_kind(arg(state, 1), GT_TREE_TUPLE) ||
-	    !arg(state, 2) || !is_kind(arg(state, 3), GT_TREE_BOOL) ||
-	    arg(state, 1)->seq.count > GT_TREE_MAX_DIMS)
+	if (!is_kind(state, GT_TREE_TUPLE) || !arg(state, 2) ||
+	    !is_kind(arg(state, 3), GT_TREE_BOOL))
 		return false;
 	a->shape = arg(state, 1);
 	a->fortran = arg(state, 3)->boolean;
-	/* From protocol 2 of Python 2 the bytes may have come as text. */
-	a->bytes = is_object_of(arg(state, 4), "builtins.bytes")
-	               ? arg(arg(state, 4)->opaque.args, 0)
-	               : arg(state, 4);
+	a->bytes = arg(state, 4);
+	return read_dtype(arg(state, 2), a);
+}
+
+/* (bytes, dtype, shape, order), how protocol 5 writes an array */
+static bool read_buffer(const struct gt_tree *args, struct array *a)
+{
+	if (!arg(args, 1))
+		return false;
+	a->bytes = arg(args, 0);
+	a->shape = arg(args, 2);
+	a->fortran = gt_tree_is_string(arg(args, 3), "F");
+	return read_dtype(arg(args, 1), a);
+}
+
+static bool read_array(const struct gt_tree *node, struct array *a)
+{
+	bool known = false;
+
+	if (is_object_of(node, "numpy.core.multiarray._reconstruct") ||
+	    is_object_of(node, "numpy._core.multiarray._reconstruct"))
+		known = read_state(node->opaque.state, a);
+	else if (is_object_of(node, "numpy.core.numeric._frombuffer") ||
+	         is_object_of(node, "numpy._core.numeric._frombuffer"))
+		known = read_buffer(node->opaque.args, a);
+	if (!known || !is_kind(a->shape, GT_TREE_TUPLE) || a->shape->seq.count > GT_TREE_MAX_DIMS)
+		return false;
 	for (size_t i = 0; i < a->shape->seq.count; i++)
 		if (!is_count(arg(a->shape, i)))
 			return false;
-	return is_kind(a->bytes, GT_TREE_STRING) && read_dtype(arg(state, 2), a);
+	/* From Python 2 the bytes may have come as text. */
+	if (is_object_of(a->bytes, "builtins.bytes") ||
+	    is_object_of(a->bytes, "builtins.bytearray"))
+		a->bytes = arg(a->bytes->opaque.args, 0);
+	return is_kind(a->bytes, GT_TREE_STRING);
 }
 
 static bool set_dims(const struct array *a, int ndim, int64_t *dims)
