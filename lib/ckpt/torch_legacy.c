@@ -92,8 +92,9 @@ static int read_header(struct reader *r, struct gt_err *err)
 	if (rc)
 		return rc;
 	if (!gt_tree_as_int(version, &number) || number != VERSION)
-		return gt_err_set(
-		    err, GT_ENOTSUP, "a legacy torch file of a version other than %d", VERSION);
+		return gt_err_set(err, GT_ENOTSUP,
+		    "a legacy torch file of a version other than %d: the pickle before byte %zu",
+		    VERSION, r->at);
 	rc = next_pickle(r, NULL, &system, err);
 	if (!rc && system->kind != GT_TREE_DICT)
 		rc = gt_err_set(err, GT_EFORMAT, "the third pickle is no dict of the system");
@@ -140,7 +141,9 @@ static int read_storage(struct reader *r, const struct gt_tree *keys, size_t i, 
 
 	if (!s)
 		return gt_err_set(err, GT_EFORMAT,
-		    "the file lists a storage that nothing uses, or of a class that is not known");
+		    "the file lists a storage for byte %zu that nothing uses, or of a class that is "
+		    "not known",
+		    r->at);
 	if (s->base.map)
 		return gt_err_set(err, GT_EFORMAT,
 		    "the file lists storage '%.80s' twice, again for byte %zu", s->base.key, r->at);

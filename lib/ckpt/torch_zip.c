@@ -149,6 +149,9 @@ int gt_torch_archive_read(
 	if (!rc)
 		rc = gt_pickle_read(&out->tree, a->arena, out->pickle, r->size, &out->pickle_bytes,
 		    &objects.hooks, err);
+	if (!rc && out->pickle_bytes != r->size)
+		rc = gt_err_set(err, GT_EFORMAT, "%llu bytes follow the pickle in record '%s'",
+		    (unsigned long long)(r->size - out->pickle_bytes), r->name);
 	for (struct gt_torch_storage *s = objects.storages; s && !rc; s = s->next)
 		rc = open_storage(a, part, s, err);
 	if (!rc)
