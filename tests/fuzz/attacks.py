@@ -24,7 +24,13 @@ COMMAND = "echo attacked >" + os.environ.get("CANARY", "/tmp/gtrain-attacked")
 
 
 class Opens(str):
-    pass
+    names = None  # the global that `gtrain ckpt verify` has to find in it
+
+
+def opens_with(text, name):
+    said = Opens(text)
+    said.names = name
+    return said
 
 
 # ---- code in pickles: names are kept, nothing is called ----
@@ -49,8 +55,8 @@ GADGETS = [
 
 def gadgets():
     for name in GADGETS:
-        yield name, torch_zip(code(name, text(COMMAND))), Opens("opaque " + name)
-    yield "__builtin__.eval", torch_zip(code("__builtin__.eval", text(COMMAND))), Opens("opaque builtins.eval")  # Python 2's name
+        yield name, torch_zip(code(name, text(COMMAND))), opens_with("opaque " + name, name)
+    yield "__builtin__.eval", torch_zip(code("__builtin__.eval", text(COMMAND))), opens_with("opaque builtins.eval", "builtins.eval")  # Python 2's name
 
 
 def ways_to_call():
@@ -69,22 +75,22 @@ def ways_to_call():
         "memoized class": glob("os.system") + b"q\1" + b"0h\1" + tuple_of(text(COMMAND)) + b"R",
     }
     for name, way in ways.items():
-        yield name, torch_zip(pickled(dict_of(("w", t), ("x", way)))), Opens("opaque os.system")
-    yield "popped again", torch_zip(pickled(call("os.system", text(COMMAND)), b"0", dict_of(("w", t)))), Opens("tensor float32 [4]")
-    yield "in the memo alone", torch_zip(pickled(call("os.system", text(COMMAND)), b"q\1" + b"0", dict_of(("w", t)))), Opens("tensor")
+        yield name, torch_zip(pickled(dict_of(("w", t), ("x", way)))), opens_with("opaque os.system", "os.system")
+    yield "popped again", torch_zip(pickled(call("os.system", text(COMMAND)), b"0", dict_of(("w", t)))), opens_with("tensor float32 [4]", "os.system")
+    yield "in the memo alone", torch_zip(pickled(call("os.system", text(COMMAND)), b"q\1" + b"0", dict_of(("w", t)))), opens_with("tensor", "os.system")
     yield "__setstate__", torch_zip(pickled(dict_of(("x", call("torch.nn.Module") + dict_of(("__setstate__", glob("os.system"))) + b"b")))), \
-        Opens("opaque torch.nn.Module")
-    yield "nested pickle", torch_zip(code("pickle.loads", b"\x80\4C" + bytes([len(inner)]) + inner)), Opens("opaque pickle.loads")
+        opens_with("opaque torch.nn.Module", "os.system")
+    yield "nested pickle", torch_zip(code("pickle.loads", b"\x80\4C" + bytes([len(inner)]) + inner)), opens_with("opaque pickle.loads", "os.system")
     yield "nested torch file", torch_zip(code("torch.storage._load_from_bytes", b"B" + struct.pack("<I", len(GOOD)) + GOOD)), \
-        Opens("opaque torch.storage._load_from_bytes")
-    yield "argument of a tensor", torch_zip(pickled(tensor(of=call("os.system", text(COMMAND))))), Opens("opaque torch._utils._rebuild_tensor_v2")
+        opens_with("opaque torch.storage._load_from_bytes", "torch.storage._load_from_bytes")
+    yield "argument of a tensor", torch_zip(pickled(tensor(of=call("os.system", text(COMMAND))))), opens_with("opaque torch._utils._rebuild_tensor_v2", "os.system")
     yield "after STOP", torch_zip(GOOD + inner), "follow the pickle"
     yield "before a broken opcode", torch_zip(pickled(call("os.system", text(COMMAND)), b"\xff")), "byte"
     yield "called result", torch_zip(pickled(call("builtins.getattr", glob("os.path"), text("x")), tuple_of(text(COMMAND)), b"R")), \
-        Opens("opaque (call)")
+        opens_with("opaque (call)", "builtins.getattr")
     yield "extension", torch_zip(pickled(b"\x82\1", tuple_of(text(COMMAND)), b"R")), "registry"
     yield "rebuild from type", torch_zip(pickled(call("torch._tensor._rebuild_from_type_v2", glob("os.system"), glob("torch.Tensor"),
-                                                      tuple_of(text(COMMAND)), b"}"))), Opens("opaque torch._tensor._rebuild_from_type_v2")
+                                                      tuple_of(text(COMMAND)), b"}"))), opens_with("opaque torch._tensor._rebuild_from_type_v2", "os.system")
 
 
 # ---- pickles that lie, or do not end ----

@@ -8,6 +8,7 @@ import sys
 import tempfile
 
 PROGRAM = os.path.join(os.environ.get("GTRAIN_TESTS", "build/tests"), "ckpt_tree")
+GTRAIN = os.environ.get("GTRAIN", "build/gtrain")
 SANITIZED = bool(os.environ.get("SANITIZE"))
 MEMORY = 300 << 20  # above what an ordinary file takes
 SECONDS = 10
@@ -45,6 +46,15 @@ def address_space(path):
     return high
 
 
+def judge_verify(path, name):
+    """`gtrain ckpt verify` has to name the code in a file that can be read, and to fail."""
+    done = subprocess.run([GTRAIN, "ckpt", "verify", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          preexec_fn=limit(0), stdin=subprocess.DEVNULL, timeout=6 * SECONDS)
+    if done.returncode != 1:
+        return "verify ends with %d" % done.returncode
+    return None if "'%s'" % name in done.stdout.decode() else "verify does not name '%s'" % name
+
+
 def judge(done, path, said, opens):
     """What is wrong with the answer, or None."""
     error = done.stderr.decode(errors="replace")
@@ -78,6 +88,8 @@ def main():
                 f.write(data)
             try:
                 wrong = judge(run(path, base and base + MEMORY), path, said, isinstance(said, attacks.Opens))
+                if not wrong and getattr(said, "names", None):
+                    wrong = judge_verify(path, said.names)
             except subprocess.TimeoutExpired:
                 wrong = "does not end"
             if os.path.exists(canary):
