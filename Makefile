@@ -221,6 +221,7 @@ FUZZ_CC  ?= clang
 FUZZ_DIR := build/fuzz
 FUZZ_SAN := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 FUZZ_LIB := $(wildcard lib/base/*.c lib/ckpt/*.c) lib/device/dtype.c
+FUZZ_USE := use commands splice
 FUZZ_FLAGS := $(GT_CPP) -std=gnu11 -O1 -g -fsanitize=fuzzer-no-link $(FUZZ_SAN)
 FUZZ_BIN := $(FUZZ_NAMES:%=$(FUZZ_DIR)/fuzz_%)
 FUZZ_LIMITS := -rss_limit_mb=512 -malloc_limit_mb=256 -timeout=10
@@ -240,7 +241,7 @@ $(FUZZ_DIR)/obj/libfuzzer_%.o: tests/fuzz/libfuzzer.c $(FUZZ_DIR)/flags
 # Archives of zip are mutated by records too.
 $(filter %_zip %_npz,$(FUZZ_BIN)): $(FUZZ_DIR)/obj/tests/fuzz/zip_mutate.o
 $(FUZZ_BIN): $(FUZZ_DIR)/fuzz_%: $(FUZZ_DIR)/obj/tests/fuzz/fuzz_%.o $(FUZZ_DIR)/obj/libfuzzer_%.o \
-             $(FUZZ_DIR)/obj/tests/fuzz/use.o $(FUZZ_LIB:%.c=$(FUZZ_DIR)/obj/%.o)
+             $(FUZZ_USE:%=$(FUZZ_DIR)/obj/tests/fuzz/%.o) $(FUZZ_LIB:%.c=$(FUZZ_DIR)/obj/%.o)
 	$(call say,LINK,$@)$(FUZZ_CC) -fsanitize=fuzzer $(FUZZ_SAN) -o $@ $^ $(PKG_LIBS) -lm -lpthread
 
 # What is found lies in build/fuzz/found/; make it small with `build/fuzz/fuzz_X -minimize_crash=1`.

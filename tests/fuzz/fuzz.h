@@ -28,7 +28,20 @@ void fuzz_walk(const struct gt_tree *root);
 /* Walk, find the state_dict, ask it for each of its names. */
 void fuzz_use(const struct gt_tree *root);
 
-/* Open as a checkpoint of any format, use, close. */
+struct gt_pickle_layout;
+
+/* Edit some keys of the pickle that `root` and `layout` were read from, by torch's hooks, and
+ * compare what is then read with what should be. */
+void fuzz_splice(const struct gt_tree *root, const unsigned char *bytes, size_t size,
+    const struct gt_pickle_layout *layout);
+
+/* List what an open checkpoint holds, with statistics, and compute edits of it. */
+void fuzz_commands(const struct gt_ckpt *ckpt);
+
+/* Verify the bytes as a file. */
+void fuzz_verify(const unsigned char *bytes, size_t size);
+
+/* Open as a checkpoint of any format, use, close; every fourth length is verified too. */
 void fuzz_open(const unsigned char *bytes, size_t size);
 
 #endif

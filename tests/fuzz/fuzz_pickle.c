@@ -161,6 +161,7 @@ static void read_as_torch(const unsigned char *bytes, size_t size)
 		fuzz_check_error(rc, &err);
 	} else {
 		fuzz_use(root);
+		fuzz_splice(root, bytes, used, &layout);
 		write_and_read(root);
 	}
 	gt_torch_objects_release(&objects);

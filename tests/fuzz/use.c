@@ -138,11 +138,14 @@ void fuzz_open(const unsigned char *bytes, size_t size)
 	struct gt_ckpt *ckpt;
 	int rc = gt_ckpt_open_memory(&ckpt, bytes, size, &err);
 
+	if (size % 4 == 0)
+		fuzz_verify(bytes, size);
 	if (rc) {
 		fuzz_require(!ckpt);
 		fuzz_check_error(rc, &err);
 		return;
 	}
 	fuzz_use(gt_ckpt_root(ckpt));
+	fuzz_commands(ckpt);
 	gt_ckpt_close(ckpt);
 }
