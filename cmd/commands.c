@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cmd/bench_options.h"
+#include "cmd/ckpt_convert.h"
 #include "cmd/ckpt_diff.h"
 #include "cmd/ckpt_edit.h"
 #include "cmd/ckpt_ls.h"
@@ -43,6 +44,12 @@ static const struct gt_cmd commands[] = {
 	{ "ckpt rename", "IN --map REGEX=REPLACEMENT (-o OUT | --in-place) [OPTIONS]",
 	    "change names by regular expressions", 1, gt_cmd_ckpt_rename_options,
 	    gt_cmd_ckpt_rename, false },
+	{ "ckpt select", "FILE --path KEY|--keys GLOB -o OUT", "write a part as a file", 1,
+	    gt_cmd_ckpt_select_options, gt_cmd_ckpt_select, false },
+	{ "ckpt convert", "FILE -o OUT [OPTIONS]", "write as another format or other types", 1,
+	    gt_cmd_ckpt_convert_options, gt_cmd_ckpt_convert, false },
+	{ "ckpt merge", "A B ... -o OUT [OPTIONS]", "write the union or the mean of files",
+	    GT_CKPT_MERGE_MAX, gt_cmd_ckpt_merge_options, gt_cmd_ckpt_merge, false },
 	{ "help", "[OPTIONS] [COMMAND]", "help on a command", 2,
 	    gt_cmd_help_options, gt_cmd_help, false },
 	{ 0 }

@@ -169,6 +169,7 @@ struct gt_state_entry {
 struct gt_state_dict {
 	struct gt_state_entry *entries; /* in the file's order */
 	size_t count;
+	const struct gt_tree *node; /* the dict or the module where it was found */
 	char note[240]; /* one line: where it was found and what came off; "" if nothing was done */
 	const struct gt_state_entry **by_name; /* the entries, sorted */
 	struct gt_arena arena;
@@ -193,6 +194,9 @@ struct gt_state_dict {
  * Errors: GT_EFORMAT with the keys there are.
  */
 int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err);
+/* The same with all names as they are in the file: for who rewrites it. */
+int gt_state_dict_find_as_is(
+    struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err);
 const struct gt_tree_tensor *gt_state_dict_get(const struct gt_state_dict *sd, const char *name);
 void gt_state_dict_release(struct gt_state_dict *sd);
 

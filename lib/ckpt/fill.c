@@ -19,11 +19,10 @@
  */
 
 enum {
-	PIECE = 4 << 20,       /* bytes of the output, or of a storage that is only read */
-	GATHER = 2 << 20,      /* the same where elements have to be looked for */
-	LITTLE = 32 << 10,     /* read without mapping */
-	STEP = 256 << 10,      /* summed and written while it is in the cache */
-	NEIGHBOURS = 64 << 10, /* what the system maps around a page that is touched */
+	PIECE = 4 << 20,   /* bytes of the output, or of a storage that is only read */
+	GATHER = 2 << 20,  /* the same where elements have to be looked for */
+	LITTLE = 32 << 10, /* read without mapping */
+	STEP = 256 << 10,  /* summed and written while it is in the cache */
 	MAX_THREADS = 4
 };
 
@@ -237,21 +236,6 @@ static bool move(
 	return true;
 }
 
-/* Give back the pages of [start, start + size) and what came with them. Another thread may be at
- * the edges: it gets them again. */
-static void forget(const struct gt_storage *s, uint64_t start, uint64_t size)
-{
-	uint64_t first, end;
-
-	if (!s->map)
-		return;
-	first = (s->file_offset + start) / NEIGHBOURS * NEIGHBOURS;
-	end = (s->file_offset + start + size + NEIGHBOURS - 1) / NEIGHBOURS * NEIGHBOURS;
-	if (end > s->map->size)
-		end = s->map->size;
-	gt_map_forget(s->map, first, end - first);
-}
-
 /* Small pieces would map more than they read. */
 static int copy_little(struct pool *p, struct piece *piece, struct gt_err *err)
 {
@@ -285,7 +269,7 @@ static int copy_piece(struct pool *p, struct piece *piece, struct gt_err *err)
 			rc = put(p, t->place, bytes + done, n, at, err);
 	}
 	piece->source_crc = piece->crc;
-	forget(t->storage, from, piece->size);
+	gt_storage_forget(t->storage, from, piece->size);
 	return rc;
 }
 
@@ -323,7 +307,7 @@ static int convert_piece(struct pool *p, struct piece *piece, struct gt_err *err
 			rc = put_elements(p, piece, buffer, n, at, err);
 	}
 	free(buffer);
-	forget(t->storage, t->start + piece->at / to * from, piece->size / to * from);
+	gt_storage_forget(t->storage, t->start + piece->at / to * from, piece->size / to * from);
 	return rc;
 }
 
@@ -347,7 +331,7 @@ static int gather_piece(struct pool *p, struct piece *piece, struct gt_err *err)
 	if (out != packed)
 		free(out);
 	free(packed);
-	forget(t->storage, 0, t->storage->size_bytes);
+	gt_storage_forget(t->storage, 0, t->storage->size_bytes);
 	return rc;
 }
 

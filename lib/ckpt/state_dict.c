@@ -314,7 +314,22 @@ static void note_locations(struct gt_state_dict *sd)
 	}
 }
 
-int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err)
+/* Take wrappers off all names; returns of how many, and in `mask` which. */
+static size_t strip_all(struct gt_state_dict *sd, unsigned *mask)
+{
+	size_t stripped = 0;
+
+	for (size_t i = 0; i < sd->count; i++) {
+		const char *name = strip(sd->entries[i].name, mask);
+
+		stripped += name != sd->entries[i].name;
+		sd->entries[i].name = name;
+	}
+	return stripped;
+}
+
+static int find(
+    struct gt_state_dict *out, const struct gt_tree *root, bool as_is, struct gt_err *err)
 {
 	struct gt_model_list list = { .sd = out };
 	struct found f = { 0 };
@@ -325,14 +340,11 @@ int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, st
 	*out = (struct gt_state_dict){ 0 };
 	if (!search(&f, root))
 		return not_found(root, err);
+	out->node = f.node;
 	rc = gt_model_is(f.node) ? gt_model_add(&list, "", f.node, err)
 	                         : gt_model_add_dict(&list, "", f.node, err);
-	for (size_t i = 0; !rc && i < out->count; i++) {
-		const char *name = strip(out->entries[i].name, &mask);
-
-		stripped += name != out->entries[i].name;
-		out->entries[i].name = name;
-	}
+	if (!rc && !as_is)
+		stripped = strip_all(out, &mask);
 	if (!rc)
 		rc = sort_names(out, err);
 	if (rc) {
@@ -345,6 +357,17 @@ int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, st
 	note_left_out(out, &list);
 	note_locations(out);
 	return 0;
+}
+
+int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err)
+{
+	return find(out, root, false, err);
+}
+
+int gt_state_dict_find_as_is(
+    struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err)
+{
+	return find(out, root, true, err);
 }
 
 const struct gt_tree_tensor *gt_state_dict_get(const struct gt_state_dict *sd, const char *name)

@@ -38,6 +38,10 @@ bool gt_tree_is_string(const struct gt_tree *node, const char *text);
  */
 int gt_tree_check(struct gt_tree *root, struct gt_arena *a, struct gt_err *err);
 
+/* Give back the pages of [start, start + size) of a storage and what came with them. Who is at the
+ * edges at the same time gets them again. */
+void gt_storage_forget(const struct gt_storage *storage, uint64_t start, uint64_t size);
+
 /* What gt_storage_check() does once it knows the sum: for who has read all bytes anyway. */
 int gt_storage_compare(struct gt_storage *storage, uint32_t crc, struct gt_err *err);
 

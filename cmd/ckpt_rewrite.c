@@ -1,0 +1,90 @@
+/* ckpt_rewrite.c - what the commands that write a checkpoint share. */
+#include "cmd/ckpt_rewrite.h"
+
+#include <jansson.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "lib/base/text.h"
+#include "lib/ckpt/inventory.h"
+
+const char *const gt_ckpt_dtype_words[] = { "fp32", "fp16", "bf16", NULL };
+
+static const enum gt_dtype dtypes[] = { GT_F32, GT_F16, GT_BF16 };
+
+int gt_ckpt_target_check(const struct gt_ckpt_target_cli *target, const char **format,
+    char *const *inputs, int input_count, struct gt_err *err)
+{
+	const char *to = target->to < 0 ? NULL : gt_convert_words[target->to];
+	struct stat in, out;
+	int rc = gt_convert_format(format, to, target->output, err);
+
+	if (rc || stat(target->output, &out))
+		return rc;
+	for (int i = 0; i < input_count; i++) {
+		if (stat(inputs[i], &in) || in.st_dev != out.st_dev || in.st_ino != out.st_ino)
+			continue;
+		gt_err_set(err, GT_EINVAL, "--output: '%.200s' is the input", target->output);
+		return gt_err_hint(err, "name another file");
+	}
+	return 0;
+}
+
+static void report_text(const char *path, const struct gt_inventory *v, const char *format,
+    struct gt_convert_note *note, struct gt_log *log)
+{
+	char bytes[GT_TEXT_SIZE], *rest;
+	struct stat st;
+
+	for (char *line = strtok_r(note->text, "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest))
+		gt_log_info(log, "%s", line);
+	if (stat(path, &st))
+		gt_log_info(log, "%s: %zu tensors, %s", path, v->tensor_count, format);
+	else
+		gt_log_info(log, "%s: %zu tensors, %s, %s", path, v->tensor_count,
+		    gt_text_bytes(bytes, (uint64_t)st.st_size), format);
+}
+
+static int report_json(const char *path, const struct gt_inventory *v, const char *format,
+    struct gt_convert_note *note, struct gt_err *err)
+{
+	json_t *notes = json_array(), *document;
+	char *rest;
+
+	for (char *line = strtok_r(note->text, "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest))
+		json_array_append_new(notes, json_string(line));
+	document = json_pack("{s:s, s:s, s:I, s:I, s:o}", "output", path, "format", format,
+	    "tensors", (json_int_t)v->tensor_count, "tensor_bytes", (json_int_t)v->storage_bytes,
+	    "notes", notes);
+	return gt_cmd_print_json(document, JSON_COMPACT, err);
+}
+
+int gt_ckpt_target_write(const struct gt_ckpt_target_cli *target, const char *format,
+    struct gt_tree *root, struct gt_convert_note *note, struct gt_cmd_env *env, bool json,
+    struct gt_err *err)
+{
+	const struct gt_ckpt_write_options options = {
+		.cast = target->dtype >= 0,
+		.dtype = target->dtype >= 0 ? dtypes[target->dtype] : GT_F32,
+		.keep_devices = true,
+		.shard_bytes = (uint64_t)target->shard_bytes,
+	};
+	struct gt_inventory inventory = { 0 };
+	struct gt_arena arena = { 0 };
+	struct gt_tree *tree;
+	int rc = gt_convert_tree(&tree, root, format, &arena, note, err);
+
+	if (!rc)
+		rc = gt_ckpt_write(target->output, format, tree, &options, err);
+	if (!rc)
+		rc = gt_inventory_make(&inventory, tree, err);
+	if (!rc && json)
+		rc = report_json(target->output, &inventory, format, note, err);
+	else if (!rc)
+		report_text(target->output, &inventory, format, note, &env->log);
+	gt_inventory_release(&inventory);
+	gt_arena_release(&arena);
+	return rc;
+}

@@ -1,0 +1,45 @@
+/* ckpt_rewrite.h - what the commands that write a checkpoint share: where, as what, the report. */
+#ifndef GT_CMD_CKPT_REWRITE_H
+#define GT_CMD_CKPT_REWRITE_H
+
+#include "cmd/cmd.h"
+#include "lib/ckpt/convert.h"
+
+struct gt_ckpt_target_cli {
+	const char *output;
+	int to, dtype; /* -1: as the ending says, as they are */
+	int64_t shard_bytes;
+};
+
+extern const char *const gt_ckpt_dtype_words[];
+
+/* Rows of a table over `cli_type`, which has a member `struct gt_ckpt_target_cli target`. */
+/* clang-format off */
+#define GT_CKPT_TARGET(cli_type) \
+	{ .type = GT_OPT_HEADING, .help = "What to write" }, \
+	{ "output", 'o', GT_OPT_STRING, offsetof(cli_type, target.output), "FILE", \
+	    "the file to write", .complete = GT_COMPLETE_FILE, .flags = GT_OPT_REQUIRED }, \
+	{ "to", 0, GT_OPT_CHOICE, offsetof(cli_type, target.to), "FORMAT", \
+	    "pth, legacy (before PyTorch 1.6), safetensors, npz", .words = gt_convert_words, \
+	    .otherwise = "what the ending of the file says" }, \
+	{ "dtype", 0, GT_OPT_CHOICE, offsetof(cli_type, target.dtype), "TYPE", \
+	    "the type of floating-point tensors, rounded to nearest even", \
+	    .words = gt_ckpt_dtype_words, .otherwise = "as they are" }, \
+	{ "shard-size", 0, GT_OPT_SIZE, offsetof(cli_type, target.shard_bytes), "SIZE", \
+	    "safetensors: write several files of at most so many bytes of tensors", \
+	    .otherwise = "one file", .min = 1, .max = INFINITY }
+/* clang-format on */
+
+/* What --to or the ending of --output says, and that no input is written over. */
+int gt_ckpt_target_check(const struct gt_ckpt_target_cli *target, const char **format,
+    char *const *inputs, int input_count, struct gt_err *err);
+
+/*
+ * Write the tree as the format takes it, and report: notes and a line to the log, or with `json` a
+ * document to standard output. `note` holds what was said before.
+ */
+int gt_ckpt_target_write(const struct gt_ckpt_target_cli *target, const char *format,
+    struct gt_tree *root, struct gt_convert_note *note, struct gt_cmd_env *env, bool json,
+    struct gt_err *err);
+
+#endif

@@ -1,0 +1,241 @@
+/* convert.c - checkpoints from one format to another, and what a format has no room for. */
+#include "lib/ckpt/convert.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/ckpt/tree.h"
+
+/* ---- formats ---- */
+
+static const struct {
+	const char *word, *format;
+	bool flat; /* names and tensors alone */
+} formats[] = {
+	{ "pth", "torch-zip", false },
+	{ "legacy", "torch-legacy", false },
+	{ "safetensors", "safetensors", true },
+	{ "npz", "npz", true },
+};
+
+const char *const gt_convert_words[] = { "pth", "legacy", "safetensors", "npz", NULL };
+
+static const struct {
+	const char *ending, *word;
+} endings[] = {
+	{ ".pth", "pth" },
+	{ ".pt", "pth" },
+	{ ".th", "pth" },
+	{ ".bin", "pth" },
+	{ ".ckpt", "pth" },
+	{ ".tar", "pth" },
+	{ ".safetensors", "safetensors" },
+	{ ".safetensors.index.json", "safetensors" },
+	{ ".npz", "npz" },
+};
+
+static bool ends_with(const char *text, const char *ending)
+{
+	size_t n = strlen(text), m = strlen(ending);
+
+	return n > m && !strcmp(text + n - m, ending);
+}
+
+int gt_convert_format(const char **format, const char *to, const char *path, struct gt_err *err)
+{
+	for (size_t i = 0; !to && i < sizeof(endings) / sizeof(*endings); i++)
+		if (ends_with(path, endings[i].ending))
+			to = endings[i].word;
+	for (size_t i = 0; to && i < sizeof(formats) / sizeof(*formats); i++) {
+		if (strcmp(formats[i].word, to))
+			continue;
+		*format = formats[i].format;
+		return 0;
+	}
+	if (to)
+		gt_err_set(err, GT_EINVAL, "--to: no format is called '%.40s'", to);
+	else
+		gt_err_set(err, GT_EINVAL, "the ending of '%.200s' names no format", path);
+	return gt_err_hint(err, "--to pth, legacy, safetensors or npz");
+}
+
+static bool is_flat(const char *format)
+{
+	for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++)
+		if (!strcmp(formats[i].format, format))
+			return formats[i].flat;
+	return false;
+}
+
+/* ---- notes ---- */
+
+void gt_convert_say(struct gt_convert_note *note, const char *format, ...)
+{
+	size_t used = strlen(note->text), room = sizeof(note->text) - used;
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(note->text + used, room, format, args);
+	va_end(args);
+	if (n < 0 || (size_t)n + 1 >= room)
+		note->text[used] = '\0';
+	else
+		memcpy(note->text + used + n, "\n", 2);
+}
+
+/* ---- state_dicts ---- */
+
+struct gt_tree *gt_convert_state_dict(
+    const struct gt_state_dict *sd, struct gt_arena *a, struct gt_err *err)
+{
+	struct gt_tree *dict = gt_tree_dict(a, err);
+
+	for (size_t i = 0; dict && i < sd->count; i++) {
+		struct gt_tree *node = gt_tree_new(a, GT_TREE_TENSOR, err);
+
+		if (!node)
+			return NULL;
+		node->tensor = *sd->entries[i].tensor;
+		node->tensor.requires_grad = node->tensor.parameter = false;
+		node->tensor.attributes = NULL;
+		if (gt_tree_set(dict, sd->entries[i].name, node, a, err))
+			return NULL;
+	}
+	if (dict)
+		dict->seq.ordered = true;
+	return dict;
+}
+
+static bool holds(const struct gt_tree *node, const struct gt_tree *wanted)
+{
+	if (node == wanted)
+		return true;
+	if (!gt_tree_is_seq(node))
+		return false;
+	for (size_t i = 0; i < node->seq.count; i++)
+		if (holds(node->seq.items[i].value, wanted))
+			return true;
+	return false;
+}
+
+static size_t name_key(char *out, size_t room, const struct gt_tree *key)
+{
+	int n = 0;
+
+	if (key && key->kind == GT_TREE_STRING)
+		n = snprintf(out, room, "'%.40s'", key->string.bytes);
+	else if (key && key->kind == GT_TREE_INT)
+		n = snprintf(out, room, "%lld", (long long)key->integer);
+	else
+		n = snprintf(out, room, "(other)");
+	return n > 0 && (size_t)n < room ? (size_t)n : 0;
+}
+
+/* What a file of nothing but the state_dict leaves behind: the values beside it, and in it those
+ * that are no tensors. */
+static void say_left(
+    struct gt_convert_note *note, const struct gt_tree *dict, const struct gt_state_dict *sd)
+{
+	enum { NAMED = 6 };
+	char names[300] = "";
+	size_t used = 0, left = 0;
+
+	for (size_t i = 0; dict->kind == GT_TREE_DICT && i < dict->seq.count; i++) {
+		const struct gt_tree_item *item = &dict->seq.items[i];
+
+		if (dict == sd->node ? item->value->kind == GT_TREE_TENSOR
+		                     : holds(item->value, sd->node))
+			continue;
+		if (left++ >= NAMED)
+			continue;
+		if (used)
+			used += (size_t)snprintf(names + used, sizeof(names) - used, ", ");
+		used += name_key(names + used, sizeof(names) - used, item->key);
+	}
+	if (left > NAMED)
+		gt_convert_say(note, "left behind: %s and %zu more", names, left - NAMED);
+	else if (left)
+		gt_convert_say(note, "left behind: %s", names);
+}
+
+static int flatten(struct gt_tree **out, const struct gt_tree *root, struct gt_arena *a,
+    struct gt_convert_note *note, struct gt_err *err)
+{
+	struct gt_state_dict sd;
+	int rc = gt_state_dict_find_as_is(&sd, root, err);
+
+	if (rc) {
+		if (rc == GT_EFORMAT)
+			gt_err_hint(err, "gtrain ckpt select --path KEY takes a part of a file");
+		return rc;
+	}
+	*out = gt_convert_state_dict(&sd, a, err);
+	if (sd.note[0])
+		gt_convert_say(note, "%s", sd.note);
+	if (root != sd.node)
+		say_left(note, root, &sd);
+	say_left(note, sd.node, &sd);
+	gt_state_dict_release(&sd);
+	return *out ? 0 : GT_ENOMEM;
+}
+
+/* ---- modules ---- */
+
+static bool is_module(const struct gt_tree *node)
+{
+	return node->kind == GT_TREE_OPAQUE && gt_tree_get(node->opaque.state, "_modules");
+}
+
+struct rescue {
+	struct gt_arena *arena;
+	size_t modules;
+};
+
+static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err);
+
+static int rescue_items(struct rescue *r, struct gt_tree *seq, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < seq->seq.count; i++)
+		rc = rescue(r, &seq->seq.items[i].value, err);
+	return rc;
+}
+
+/* Put the state_dict in the place of each module. The tree is the caller's own, and a node that it
+ * mentions twice is the same object afterwards only if it is no module. */
+static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err)
+{
+	struct gt_state_dict sd;
+	int rc;
+
+	if (gt_tree_is_seq(*node))
+		return rescue_items(r, *node, err);
+	if (!is_module(*node))
+		return 0;
+	rc = gt_state_dict_find_as_is(&sd, *node, err);
+	if (rc)
+		return rc;
+	*node = gt_convert_state_dict(&sd, r->arena, err);
+	r->modules++;
+	gt_state_dict_release(&sd);
+	return *node ? 0 : GT_ENOMEM;
+}
+
+int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
+    struct gt_arena *a, struct gt_convert_note *note, struct gt_err *err)
+{
+	struct rescue r = { .arena = a };
+	int rc;
+
+	*out = root;
+	if (is_flat(format))
+		return flatten(out, root, a, note, err);
+	rc = rescue(&r, out, err);
+	if (!rc && r.modules)
+		gt_convert_say(note, "%zu pickled model%s became %s state_dict", r.modules,
+		    r.modules == 1 ? "" : "s", r.modules == 1 ? "its" : "their");
+	return rc;
+}

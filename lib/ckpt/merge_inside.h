@@ -1,0 +1,15 @@
+/* merge_inside.h - inside ckpt: what the two ways of merging share. */
+#ifndef GT_CKPT_MERGE_INSIDE_H
+#define GT_CKPT_MERGE_INSIDE_H
+
+#include "lib/ckpt/merge.h"
+
+/* The state_dict of the tree of file `number` (from 0), as a tree in the arena. */
+int gt_merge_part(struct gt_tree **out, const struct gt_tree *root, size_t number,
+    struct gt_arena *arena, struct gt_err *err);
+
+/* Elements [first, first + n) as they are, in the host's byte order; their pages are given back. */
+int gt_merge_take(
+    const struct gt_tree_tensor *t, int64_t first, size_t n, void *out, struct gt_err *err);
+
+#endif

@@ -1,0 +1,321 @@
+/* merge_mean.c - the mean of several state_dicts, tensor by tensor. */
+#include <errno.h>
+#include <fcntl.h>
+#include <search.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/ckpt/cast.h"
+#include "lib/ckpt/crew.h"
+#include "lib/ckpt/fill.h"
+#include "lib/ckpt/merge_inside.h"
+#include "lib/ckpt/tree.h"
+
+enum { PIECE = 64 << 10, ALIGN = 64, MAX_THREADS = 4 };
+
+/* A tensor of the result: where it goes, and what it is the mean of. */
+struct target {
+	struct gt_tree_tensor *result;
+	const struct gt_tree_tensor **from; /* [count] */
+	uint64_t offset;
+	atomic_bool differs; /* integers that are not the same everywhere */
+};
+
+struct piece {
+	struct target *target;
+	int64_t first;
+	size_t count; /* elements */
+};
+
+struct mean {
+	size_t count; /* of checkpoints */
+	struct target *targets;
+	size_t target_count;
+	struct piece *pieces;
+	size_t piece_count;
+	int fd;
+};
+
+/* ---- what belongs together ---- */
+
+static int check_alike(const struct gt_tree_tensor *a, const struct gt_tree_tensor *b,
+    const char *name, size_t file, struct gt_err *err)
+{
+	if (a->dtype != b->dtype)
+		return gt_err_set(err, GT_EINVAL, "'%.200s' is %s in file 1, %s in file %zu", name,
+		    gt_dtype_name(a->dtype), gt_dtype_name(b->dtype), file + 1);
+	if (a->ndim != b->ndim ||
+	    (a->ndim && memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(*a->shape))))
+		return gt_err_set(err, GT_EINVAL,
+		    "'%.200s' has one shape in file 1 and another in file %zu", name, file + 1);
+	return 0;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+	return strcmp(((const struct gt_tree_item *)a)->key->string.bytes,
+	    ((const struct gt_tree_item *)b)->key->string.bytes);
+}
+
+static void keep(void *node)
+{
+	(void)node; /* items are the arena's */
+}
+
+/* Find each tensor of the first state_dict in another one of as many. */
+static int match(struct mean *m, struct gt_tree *const *parts, size_t file, struct gt_err *err)
+{
+	const struct gt_tree *first = parts[0], *other = parts[file];
+	void *index = NULL;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < other->seq.count; i++)
+		if (!tsearch(&other->seq.items[i], &index, compare_keys))
+			rc = gt_err_set(err, GT_ENOMEM, "out of memory: the index of names");
+	for (size_t i = 0; !rc && i < first->seq.count; i++) {
+		const char *name = first->seq.items[i].key->string.bytes;
+		struct gt_tree_item **found = tfind(&first->seq.items[i], &index, compare_keys);
+
+		if (!found) {
+			rc = gt_err_set(err, GT_EINVAL, "'%.200s' is in file 1, not in file %zu",
+			    name, file + 1);
+			break;
+		}
+		m->targets[i].from[file] = &(*found)->value->tensor;
+		rc = check_alike(m->targets[i].from[0], m->targets[i].from[file], name, file, err);
+	}
+	if (!rc && other->seq.count != first->seq.count)
+		rc = gt_err_set(err, GT_EINVAL, "file %zu has %zu tensors, file 1 has %zu",
+		    file + 1, other->seq.count, first->seq.count);
+	tdestroy(index, keep);
+	return rc;
+}
+
+/* The tensors of the result: those of the first, contiguous, one after the other. */
+static int plan(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const *parts,
+    uint64_t *bytes, struct gt_err *err)
+{
+	const struct gt_tree *first = parts[0];
+
+	*bytes = 0;
+	for (size_t i = 0; i < m->target_count; i++) {
+		const struct gt_tree_tensor *t = &first->seq.items[i].value->tensor;
+		struct gt_tree *node =
+		    gt_tree_tensor(&out->arena, t->dtype, t->ndim, t->shape, NULL, err);
+
+		m->targets[i].from =
+		    gt_arena_alloc(&out->arena, m->count * sizeof(*m->targets[i].from), err);
+		if (!node || !m->targets[i].from ||
+		    gt_tree_push(out->root, first->seq.items[i].key, node, &out->arena, err))
+			return err->code;
+		m->targets[i].result = &node->tensor;
+		m->targets[i].from[0] = t;
+		m->targets[i].offset = *bytes;
+		*bytes += (node->tensor.storage->size_bytes + ALIGN - 1) / ALIGN * ALIGN;
+		m->piece_count += ((size_t)gt_tensor_count(t) + PIECE - 1) / PIECE;
+	}
+	return 0;
+}
+
+static int cut(struct mean *m, struct gt_err *err)
+{
+	size_t n = 0;
+
+	m->pieces = gt_calloc(m->piece_count, sizeof(*m->pieces), err);
+	if (!m->pieces)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < m->target_count; i++) {
+		int64_t count = gt_tensor_count(m->targets[i].result);
+
+		for (int64_t at = 0; at < count; at += PIECE)
+			m->pieces[n++] = (struct piece){ &m->targets[i], at,
+				(size_t)(count - at < PIECE ? count - at : PIECE) };
+	}
+	return 0;
+}
+
+/* ---- the mean ---- */
+
+/* What a complex number is made of; other types are made of themselves. */
+static enum gt_dtype part_of(enum gt_dtype dtype)
+{
+	return dtype == GT_C64 ? GT_F32 : dtype == GT_C128 ? GT_F64 : dtype;
+}
+
+static int average(const struct mean *m, const struct piece *p, unsigned char *raw, double *sum,
+    double *value, struct gt_err *err)
+{
+	enum gt_dtype dtype = p->target->result->dtype, part = part_of(dtype);
+	size_t n = p->count * (gt_dtype_size(dtype) / gt_dtype_size(part));
+	int rc = 0;
+
+	memset(sum, 0, n * sizeof(*sum));
+	for (size_t k = 0; !rc && k < m->count; k++) {
+		rc = gt_merge_take(p->target->from[k], p->first, p->count, raw, err);
+		if (!rc)
+			rc = gt_cast(part, raw, GT_F64, value, n, err);
+		for (size_t i = 0; !rc && i < n; i++)
+			sum[i] += value[i];
+	}
+	for (size_t i = 0; i < n; i++)
+		sum[i] /= (double)m->count;
+	return rc ? rc : gt_cast(GT_F64, sum, part, raw, n, err);
+}
+
+/* Of integers the first is taken, and the others are compared. */
+static int agree(const struct mean *m, const struct piece *p, unsigned char *raw,
+    unsigned char *other, struct gt_err *err)
+{
+	size_t bytes = p->count * gt_dtype_size(p->target->result->dtype);
+	int rc = gt_merge_take(p->target->from[0], p->first, p->count, raw, err);
+
+	for (size_t k = 1; !rc && k < m->count; k++) {
+		rc = gt_merge_take(p->target->from[k], p->first, p->count, other, err);
+		if (!rc && memcmp(raw, other, bytes))
+			atomic_store(&p->target->differs, true);
+	}
+	return rc;
+}
+
+static int work(void *self, size_t task, struct gt_err *err)
+{
+	struct mean *m = self;
+	const struct piece *p = &m->pieces[task];
+	enum gt_dtype dtype = p->target->result->dtype;
+	size_t size = gt_dtype_size(dtype);
+	unsigned char *raw = gt_calloc(p->count, size, err);
+	double *sum = gt_calloc(4 * p->count, sizeof(*sum), err); /* complex: two of each */
+	int rc = raw && sum ? 0 : GT_ENOMEM;
+
+	if (!rc && gt_dtype_is_float(part_of(dtype)))
+		rc = average(m, p, raw, sum, sum + 2 * p->count, err);
+	else if (!rc)
+		rc = agree(m, p, raw, (unsigned char *)sum, err);
+	if (!rc)
+		rc = gt_fill_write(m->fd, raw, p->count * size,
+		    p->target->offset + (uint64_t)p->first * size, err);
+	free(raw);
+	free(sum);
+	return rc;
+}
+
+static int compute(struct mean *m, struct gt_err *err)
+{
+	size_t threads = gt_crew_size(0);
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < m->target_count; i++)
+		for (size_t k = 0; !rc && k < m->count; k++)
+			rc = gt_storage_check(m->targets[i].from[k]->storage, err);
+	if (rc)
+		return rc;
+	return gt_crew_run(
+	    threads < MAX_THREADS ? threads : MAX_THREADS, m->piece_count, work, m, err);
+}
+
+/* ---- the file ---- */
+
+static int open_unnamed(int *fd, const char *folder, struct gt_err *err)
+{
+	char *path;
+
+	*fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (*fd >= 0)
+		return 0;
+	path = gt_asprintf(err, "%s/.gtrain-mean-XXXXXX", folder);
+	if (!path)
+		return GT_ENOMEM;
+	*fd = mkostemp(path, O_CLOEXEC); /* file systems without O_TMPFILE */
+	if (*fd >= 0)
+		unlink(path);
+	else
+		gt_err_sys(err, "cannot make a temporary file in '%s'", folder);
+	free(path);
+	return *fd >= 0 ? 0 : GT_EIO;
+}
+
+/* Give the tensors of the result the memory of the file. */
+static int attach(struct mean *m, struct gt_merge_mean *out, uint64_t bytes, struct gt_err *err)
+{
+	void *p = NULL;
+
+	if (ftruncate(m->fd, (off_t)bytes))
+		return gt_err_sys(err, "cannot write the means");
+	if (bytes)
+		p = mmap(NULL, bytes, PROT_READ, MAP_SHARED, m->fd, 0);
+	if (p == MAP_FAILED)
+		return gt_err_sys(err, "cannot map the means");
+	out->map = (struct gt_mapping){ p, bytes, m->fd };
+	for (size_t i = 0; i < m->target_count; i++) {
+		struct gt_storage *s = m->targets[i].result->storage;
+
+		s->bytes = out->map.data + m->targets[i].offset;
+		s->map = &out->map;
+		s->file_offset = m->targets[i].offset;
+	}
+	return 0;
+}
+
+static int fill(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const *parts,
+    const char *folder, struct gt_err *err)
+{
+	uint64_t bytes;
+	int rc;
+
+	m->target_count = parts[0]->seq.count;
+	m->targets = gt_calloc(m->target_count, sizeof(*m->targets), err);
+	rc = m->targets ? plan(m, out, parts, &bytes, err) : GT_ENOMEM;
+	for (size_t k = 1; !rc && k < m->count; k++)
+		rc = match(m, parts, k, err);
+	if (!rc)
+		rc = cut(m, err);
+	if (!rc)
+		rc = open_unnamed(&m->fd, folder, err);
+	if (!rc)
+		rc = compute(m, err);
+	return rc ? rc : attach(m, out, bytes, err);
+}
+
+int gt_merge_average(struct gt_merge_mean *out, struct gt_tree *const *roots, size_t count,
+    const char *folder, struct gt_convert_note *note, struct gt_err *err)
+{
+	struct mean m = { .count = count, .fd = -1 };
+	struct gt_tree **parts = gt_calloc(count, sizeof(struct gt_tree *), err);
+	size_t differ = 0;
+	int rc = parts ? 0 : GT_ENOMEM;
+
+	*out = (struct gt_merge_mean){ 0 };
+	out->root = gt_tree_dict(&out->arena, err);
+	if (!out->root)
+		rc = GT_ENOMEM;
+	for (size_t i = 0; !rc && i < count; i++)
+		rc = gt_merge_part(&parts[i], roots[i], i, &out->arena, err);
+	if (!rc)
+		rc = fill(&m, out, parts, folder, err);
+	if (!rc) {
+		out->root->seq.ordered = true;
+		for (size_t i = 0; i < m.target_count; i++)
+			differ += atomic_load(&m.targets[i].differs);
+		gt_convert_say(note, "mean of %zu checkpoints, %zu tensors", count, m.target_count);
+		if (differ)
+			gt_convert_say(note,
+			    "%zu tensors of integers differ: the first file's were taken", differ);
+	}
+	if (!out->map.data && m.fd >= 0)
+		close(m.fd);
+	free(m.targets);
+	free(m.pieces);
+	free(parts);
+	return rc;
+}
+
+void gt_merge_release(struct gt_merge_mean *mean)
+{
+	gt_unmap(&mean->map);
+	gt_arena_release(&mean->arena);
+	*mean = (struct gt_merge_mean){ 0 };
+}
