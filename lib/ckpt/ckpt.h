@@ -122,8 +122,8 @@ struct gt_ckpt;
  * read, by gt_tensor_read() or gt_storage_check(), where the file has checksums: a zip has, and so
  * has a safetensors file that gtrain wrote; a legacy file has none.
  *
- * The root of safetensors and npz is a dict of tensors. Its attribute `__metadata__`, if it has one,
- * is the dict of strings that a safetensors header holds under that name.
+ * The root of safetensors and npz is a dict of tensors. Its attribute `__metadata__`, if it has
+ * one, is the dict of strings that a safetensors header holds under that name.
  *
  * The tree is safe to recurse: no deeper than 128, without cycles (a reference to an enclosing
  * object is an opaque "(cycle)"); no dict has a key twice; parts that the file mentions twice are
@@ -132,7 +132,8 @@ struct gt_ckpt;
  */
 int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
 struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt);
-/* "torch-zip", "torch-legacy", "safetensors", "safetensors-shards", "torch-shards", "npz", "npy". */
+/* "torch-zip", "torch-legacy", "safetensors", "safetensors-shards", "torch-shards", "npz" or
+ * "npy". */
 const char *gt_ckpt_format(const struct gt_ckpt *ckpt);
 void gt_ckpt_close(struct gt_ckpt *ckpt);
 

@@ -9,8 +9,8 @@ struct gt_flat_tensor {
 	const struct gt_tree_tensor *tensor;
 	enum gt_dtype as;    /* its type in the output */
 	uint64_t size_bytes; /* of its elements there */
-	/* Another that is the same in all, memory, type, shape, and whose name sorts first; NULL where
-	 * this is that one. */
+	/* Another that is the same in all, memory, type, shape, and whose name sorts first; NULL
+	 * where this is that one. */
 	const struct gt_flat_tensor *kept;
 	size_t shard; /* a writer's own: which file it goes to */
 };

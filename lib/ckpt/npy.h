@@ -12,8 +12,8 @@
  *   {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
  *
  * It is read as this one pattern, with the keys in any order; nothing is evaluated. `descr` is
- * byte order ('<', '>', '|' or '='), kind and size. Objects ('|O'), structures (a list), strings and
- * dates are refused by name: those are pickles or no numbers. numpy has no bfloat16 and no float8:
+ * byte order ('<', '>', '|' or '='), kind and size. Objects ('|O'), structures (a list), strings
+ * and dates are refused by name: those are pickles or no numbers. numpy has no bfloat16, no float8:
  * libraries that save them write raw bytes ('|V2', '<V1') which do not say what they are, so these
  * are refused too, on both sides.
  * Source: numpy/lib/format.py, "Format Version 1.0" to "3.0", numpy 1.24.
@@ -29,7 +29,7 @@ struct gt_npy {
 
 enum { GT_NPY_HEADER_MAX = 64 * 1024 };
 
-/* Parse the header at the start of `size` bytes. GT_EFORMAT, GT_ENOTSUP for a descr with no dtype.*/
+/* Parse the header at the start of `size` bytes. GT_EFORMAT; GT_ENOTSUP for no dtype of ours. */
 int gt_npy_parse(struct gt_npy *out, const void *bytes, size_t size, struct gt_err *err);
 
 /*

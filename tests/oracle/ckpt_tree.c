@@ -1,5 +1,4 @@
-/* ckpt_tree.c - for ckpt.py and safetensors.py: print a checkpoint's tree, copy it, print its
- * state_dict or write that in another format. */
+/* ckpt_tree.c - for ckpt.py, safetensors.py: print a checkpoint's tree, copy or convert it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -103,7 +103,8 @@ static const struct {
 } rules[] = {
 	{ "{" F32 "}", 0, 8, 0, NULL },
 	{ "{}", 0, 0, 0, NULL },
-	{ "{\"__metadata__\":{},\"a\" : {\"shape\":[], \"data_offsets\":[0,2],\"dtype\":\"BF16\"} }   ",
+	{ "{\"__metadata__\":{},"
+	  "\"a\" : {\"shape\":[], \"data_offsets\":[0,2],\"dtype\":\"BF16\"} }   ",
 	    0, 2, 0, NULL },
 	{ "{" T("e", "F64", "[3,0]", "[0,0]") "," F32 "," T("z", "I8", "[0]", "[8,8]") "}", 0, 8, 0,
 	    NULL },
@@ -261,9 +262,7 @@ static void test_shapes(void **state)
 {
 	static const float data[] = { 0, 1, 2, 3, 4, 5 };
 	static const float turned[] = { 0, 3, 1, 4, 2, 5 };
-	static const char *const names[] = { "", "a.b.c", "\"quoted\\\"",
-		"gr\xc3\xb6\xc3\x9f"
-		"e",
+	static const char *const names[] = { "", "a.b.c", "\"quoted\\\"", "gr\xc3\xb6\xc3\x9f.x",
 		"tab\there", "\xf0\x9f\x92\xa1" };
 	struct fixture *f = *state;
 	struct gt_tree *root = gt_tree_dict(&f->arena, &f->err), *view;
