@@ -38,10 +38,12 @@ int gt_st_open(const struct gt_mapping *map, struct gt_st_header *header, struct
 		return gt_err_set(err, GT_EFORMAT, "a header of %llu bytes: the most is %d",
 		    (unsigned long long)length, GT_ST_HEADER_MAX);
 	start = GT_ST_LENGTH_BYTES + length;
-	if (start > map->size)
-		return gt_err_set(err, GT_EFORMAT,
+	if (start > map->size) {
+		gt_err_set(err, GT_EFORMAT,
 		    "the file is cut: it ends after %llu bytes, its header after %llu",
 		    (unsigned long long)map->size, (unsigned long long)start);
+		return gt_err_hint(err, "copy or download it again, and compare sizes");
+	}
 	rc = gt_st_parse(
 	    header, arena, (const char *)map->data + GT_ST_LENGTH_BYTES, length, &data_bytes, err);
 	if (rc)
