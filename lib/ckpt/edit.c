@@ -186,17 +186,6 @@ void gt_edit_release(struct gt_edit *edit)
 	*edit = (struct gt_edit){ 0 };
 }
 
-const char *gt_edit_name(const struct gt_edit *edit, const char *name)
-{
-	for (size_t i = 0; i < edit->count; i++) {
-		const struct gt_edit_change *c = &edit->changes[i];
-
-		if (c->what == GT_EDIT_NAME && !*c->where && !strcmp(c->from, name))
-			return c->to;
-	}
-	return name;
-}
-
 /* ---- applying ---- */
 
 static int refuse_changed(const char *path, struct gt_err *err)

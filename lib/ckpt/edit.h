@@ -8,11 +8,14 @@
  * An edit is a list of changes, computed from the tree of an open checkpoint and then applied by
  * its format: gt_edit_compute(), gt_edit_apply(). Nothing but the metadata is written anew.
  *
- * Names are edited in every state_dict of the file, at any depth: a dict with tensors under plain
- * names, other values being None or `_extra_state`, of which one has a dot in a name, is called
- * `weight`, carries `_metadata`, or is the root. (That leaves out {"rng": tensor, "epoch": 3}.) With
- * it go its `_metadata`, whose keys are paths of modules, and, inside an optimizer (a dict with
- * `state` and `param_groups`), dict keys and list elements that equal a name of a state_dict.
+ * Names are edited in every state_dict of the file, at any depth. That is a dict of tensors (and
+ * None, and `_extra_state`) under plain names that carries `_metadata`, or has a name with a dot,
+ * or the name `weight`, or is the root; where other values are mixed in, it has to have
+ * `_metadata`, or a dot and more tensors than others. That leaves out {"rng": tensor, "epoch": 3}.
+ *
+ * With a state_dict goes its `_metadata`, whose keys are paths of modules, and, inside an optimizer
+ * (a dict with `state` and `param_groups`), keys of `state` and elements of a group's lists that
+ * equal a name of a state_dict.
  */
 
 enum gt_edit_kind {
@@ -66,16 +69,12 @@ struct gt_edit {
  *   remap   "cuda:0=cpu"; FROM may be "cuda:*" or "*", and "cuda" is "cuda:0" in both. It needs no
  *           state_dict: every storage counts.
  *
- * Errors: GT_EINVAL for words that are none; GT_EFORMAT where names would collide (the first few and
- * their number), or where there is no state_dict, saying what there is instead.
+ * Errors: GT_EINVAL for words that are none; GT_EFORMAT where names would collide (the first
+ * few and their number), or where there is no state_dict, saying what there is instead.
  */
 int gt_edit_compute(struct gt_edit *out, const struct gt_ckpt *ckpt,
     const struct gt_edit_request *request, struct gt_err *err);
 void gt_edit_release(struct gt_edit *edit);
-
-/* What becomes of a name of the state_dict at the root: the new one, or `name` itself. For formats
- * that are one dict of tensors. */
-const char *gt_edit_name(const struct gt_edit *edit, const char *name);
 
 struct gt_edit_target {
 	const char *input;  /* the path the checkpoint was opened by */

@@ -5,7 +5,7 @@
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/rename.h"
 
-/* ---- computing (edit.c, edit_names.c, edit_remap.c) ---- */
+/* ---- computing (edit.c, edit_names.c, edit_paths.c, edit_remap.c) ---- */
 
 enum { GT_EDIT_MAX_PREFIXES = 16 };
 
@@ -27,6 +27,18 @@ int gt_edit_push(struct gt_edit *edit, const struct gt_edit_change *change, stru
 /* Changes of all names that `root` holds; *dicts gets the number of state_dicts. */
 int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_edit_naming *naming,
     size_t *dicts, struct gt_err *err);
+
+/* A key of a dict, before and after. */
+struct gt_edit_key {
+	const struct gt_tree_item *item;
+	const char *from, *to;
+	bool used; /* of a module's path: there are names under it */
+};
+
+/* Set `to` of module paths, which may lie in naming's arena, and the order of `paths`. `names` are
+ * those of the state_dict, sorted by `from`. No two paths become one. */
+int gt_edit_paths(struct gt_edit_naming *naming, struct gt_edit_key *paths, size_t count,
+    const struct gt_edit_key *names, size_t name_count, struct gt_err *err);
 
 /* Changes of devices by FROM=TO. */
 int gt_edit_locations(

@@ -1,4 +1,4 @@
-/* edit_names.c - the names in a checkpoint that an edit changes: where they stand, what becomes of them. */
+/* edit_names.c - the names in a checkpoint that an edit changes, and where they stand. */
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,19 +15,12 @@ struct step {
 	size_t index;
 };
 
-/* A key of a dict, before and after. */
-struct key {
-	const struct gt_tree_item *item;
-	const char *from, *to;
-	bool used; /* of a module's path: there are names under it */
-};
-
 struct walk {
 	struct gt_edit *edit;
 	struct gt_edit_naming *naming;
-	void *seen;        /* nodes that were walked: what is shared is walked once */
-	bool references;   /* the second walk: optimizers, once all names are known */
-	struct key *names; /* of all state_dicts; sorted by `from` for the second walk */
+	void *seen;                /* nodes that were walked: what is shared is walked once */
+	bool references;           /* the second walk: optimizers, once all names are known */
+	struct gt_edit_key *names; /* of all state_dicts; sorted by `from` for the second walk */
 	size_t name_count, name_room;
 	size_t dicts, optimizers;
 	const char *model; /* the class of a pickled model */
@@ -47,7 +40,7 @@ static bool ends_with(const char *text, const char *end)
 
 /* ---- what a dict is ---- */
 
-/* Whether a state_dict has this under a name: a tensor (of a kind we leave alone, perhaps), nothing,
+/* Whether a state_dict has this under a name: a tensor (perhaps of a kind we leave alone), nothing,
  * or what a module keeps beside its tensors. */
 static bool is_entry(const struct gt_tree_item *item)
 {
@@ -138,12 +131,12 @@ static const char *path_of(struct walk *w, const struct step *step, struct gt_er
 
 static int compare_from(const void *a, const void *b)
 {
-	return strcmp(((const struct key *)a)->from, ((const struct key *)b)->from);
+	return strcmp(((const struct gt_edit_key *)a)->from, ((const struct gt_edit_key *)b)->from);
 }
 
 static int compare_to(const void *a, const void *b)
 {
-	const struct key *x = a, *y = b;
+	const struct gt_edit_key *x = a, *y = b;
 	int order = strcmp(x->to, y->to);
 
 	return order ? order : (x->item > y->item) - (x->item < y->item);
@@ -151,13 +144,13 @@ static int compare_to(const void *a, const void *b)
 
 /* Name the first keys of `sorted` that became one, and how many there are. */
 static int check_collisions(
-    const struct key *sorted, size_t count, const char *where, struct gt_err *err)
+    const struct gt_edit_key *sorted, size_t count, const char *where, struct gt_err *err)
 {
 	char list[320] = "";
 	size_t used = 0, collisions = 0;
 
 	for (size_t i = 1; i < count; i++) {
-		const struct key *a = &sorted[i - 1], *b = &sorted[i];
+		const struct gt_edit_key *a = &sorted[i - 1], *b = &sorted[i];
 
 		if (strcmp(a->to, b->to))
 			continue;
@@ -176,7 +169,7 @@ static int check_collisions(
 
 /* Record what changes among the keys of one dict. `keys` is sorted by `to` afterwards. */
 static int push_keys(struct walk *w, enum gt_edit_what what, const struct step *step,
-    struct key *keys, size_t count, struct gt_err *err)
+    struct gt_edit_key *keys, size_t count, struct gt_err *err)
 {
 	const char *where = NULL;
 	int rc = 0;
@@ -218,7 +211,7 @@ static bool is_utf8(const char *text)
 	return true;
 }
 
-static int new_name(struct walk *w, struct key *key, struct gt_err *err)
+static int new_name(struct walk *w, struct gt_edit_key *key, struct gt_err *err)
 {
 	key->to = gt_edit_rename(w->naming, key->from, err);
 	if (!key->to)
@@ -234,7 +227,7 @@ static int new_name(struct walk *w, struct key *key, struct gt_err *err)
 
 /* All plain keys of a dict, as they are. *keys is yours to free. */
 static int list_keys(
-    const struct gt_tree *dict, struct key **keys, size_t *count, struct gt_err *err)
+    const struct gt_tree *dict, struct gt_edit_key **keys, size_t *count, struct gt_err *err)
 {
 	*count = 0;
 	*keys = gt_calloc(dict->seq.count, sizeof(**keys), err);
@@ -244,138 +237,32 @@ static int list_keys(
 		const struct gt_tree_item *item = &dict->seq.items[i];
 
 		if (is_plain(item->key))
-			(*keys)[(*count)++] = (struct key){ item, item->key->string.bytes,
+			(*keys)[(*count)++] = (struct gt_edit_key){ item, item->key->string.bytes,
 				item->key->string.bytes, false };
 	}
 	return 0;
 }
 
-/* The first of the sorted keys that is not before `from`. */
-static size_t lower_bound(const struct key *sorted, size_t count, const char *from)
-{
-	size_t low = 0;
-
-	while (low < count) {
-		size_t middle = (low + count) / 2;
-
-		if (strcmp(sorted[middle].from, from) < 0)
-			low = middle + 1;
-		else
-			count = middle;
-	}
-	return low;
-}
-
-/* Whether `to` is HEAD.TAIL, or TAIL with an empty head. */
-static bool has_tail(const char *to, const char *tail, size_t *head)
-{
-	size_t n = strlen(to), t = strlen(tail);
-
-	if (n < t || strcmp(to + n - t, tail) || (n > t && to[n - t - 1] != '.'))
-		return false;
-	*head = n > t ? n - t - 1 : 0;
-	return true;
-}
-
-/*
- * What becomes of the path of a module. A name under it tells: of "module.conv1.weight", renamed to
- * "conv1.weight", follows that "module.conv1" becomes "conv1". A module without names (a ReLU) is
- * asked as if it had one; where prefixes come and go, that is enough for all.
- */
-static int new_path(
-    struct walk *w, struct key *path, const struct key *names, size_t count, struct gt_err *err)
-{
-	size_t n = strlen(path->from), skip = n ? n + 1 : 0, head;
-	char *under = gt_asprintf(err, "%s%s", path->from, n ? ".x" : "x"), *copy;
-	const char *to = under ? gt_edit_rename(w->naming, under, err) : NULL;
-	bool known = to && has_tail(to, "x", &head), sure = w->naming->kind != GT_EDIT_RENAME;
-
-	if (to)
-		under[skip] = '\0';
-	for (size_t i = to ? lower_bound(names, count, under) : count;
-	     i < count && !strncmp(names[i].from, under, skip) && (!sure || !path->used); i++) {
-		path->used = true;
-		if (sure || !has_tail(names[i].to, names[i].from + skip, &head))
-			continue;
-		to = names[i].to;
-		known = sure = true;
-	}
-	copy = known ? gt_arena_strdup(&w->edit->arena, to, err) : NULL;
-	free(under);
-	if (known && copy) {
-		copy[head] = '\0';
-		path->to = copy;
-	}
-	return !to || (known && !copy) ? GT_ENOMEM : 0;
-}
-
-/* Paths that become one: those with names first, the longest first. */
-static int compare_paths(const void *a, const void *b)
-{
-	const struct key *x = a, *y = b;
-	int order = strcmp(x->to, y->to);
-	size_t m = strlen(x->from), n = strlen(y->from);
-
-	if (!order)
-		order = (int)y->used - (int)x->used;
-	return order ? order : (m < n) - (m > n);
-}
-
-static const struct key *who_becomes(const struct key *keys, size_t count, const char *to)
-{
-	for (size_t i = 0; i < count; i++)
-		if (!strcmp(keys[i].to, to))
-			return &keys[i];
-	return NULL;
-}
-
-/*
- * Taking "module." off makes "" of "module", and there is a "" already: a wrapper's own entry, for
- * which nobody will ask any more. It keeps its name, or takes one that comes free.
- */
-static void move_displaced(struct key *keys, size_t count)
-{
-	size_t first = 0;
-
-	qsort(keys, count, sizeof(*keys), compare_paths);
-	for (size_t i = 1; i < count; i++) {
-		const char *name = keys[i].from;
-		const struct key *other;
-
-		if (strcmp(keys[first].to, keys[i].to)) {
-			first = i;
-			continue;
-		}
-		if (who_becomes(keys, count, name))
-			name = keys[first].from;
-		for (size_t turns = 0;
-		     turns < count && (other = who_becomes(keys, count, name)) != NULL; turns++)
-			name = other->from;
-		keys[i].to = name;
-	}
-}
-
 static int edit_metadata(struct walk *w, const struct step *step, const struct gt_tree *dict,
-    const struct key *names, size_t name_count, struct gt_err *err)
+    const struct gt_edit_key *names, size_t name_count, struct gt_err *err)
 {
 	const struct gt_tree *paths = metadata(dict);
-	struct key *keys;
+	struct gt_edit_key *keys;
 	size_t count;
 	int rc = paths ? list_keys(paths, &keys, &count, err) : 0;
 
 	if (rc || !paths)
 		return rc;
-	for (size_t i = 0; !rc && i < count; i++)
-		rc = new_path(w, &keys[i], names, name_count, err);
 	if (!rc)
-		move_displaced(keys, count);
+		rc = gt_edit_paths(w->naming, keys, count, names, name_count, err);
 	if (!rc)
 		rc = push_keys(w, GT_EDIT_METADATA, step, keys, count, err);
 	free(keys);
 	return rc;
 }
 
-static int keep_names(struct walk *w, const struct key *keys, size_t count, struct gt_err *err)
+static int keep_names(
+    struct walk *w, const struct gt_edit_key *keys, size_t count, struct gt_err *err)
 {
 	for (size_t i = 0; i < count; i++) {
 		if (!is_entry(keys[i].item))
@@ -390,7 +277,7 @@ static int keep_names(struct walk *w, const struct key *keys, size_t count, stru
 static int edit_state_dict(
     struct walk *w, const struct step *step, const struct gt_tree *dict, struct gt_err *err)
 {
-	struct key *keys;
+	struct gt_edit_key *keys;
 	size_t count, changed;
 	int rc = list_keys(dict, &keys, &count, err);
 
@@ -415,8 +302,8 @@ static int edit_state_dict(
 
 static const char *reference(const struct walk *w, const char *name)
 {
-	struct key wanted = { .from = name };
-	const struct key *k =
+	struct gt_edit_key wanted = { .from = name };
+	const struct gt_edit_key *k =
 	    bsearch(&wanted, w->names, w->name_count, sizeof(wanted), compare_from);
 
 	return k ? k->to : name;
@@ -426,7 +313,7 @@ static const char *reference(const struct walk *w, const char *name)
 static int edit_state(
     struct walk *w, const struct step *step, const struct gt_tree *state, struct gt_err *err)
 {
-	struct key *keys;
+	struct gt_edit_key *keys;
 	size_t count;
 	int rc = list_keys(state, &keys, &count, err);
 

@@ -401,7 +401,7 @@ static void refuses_another_file(void **state)
 	assert_non_null(strstr(f->err.text, "by another process"));
 	assert_int_equal(flock(fd, LOCK_UN), 0);
 
-	/* The same bytes, but somebody has written: a clock may be too coarse to tell it at once. */
+	/* The same bytes, but somebody has written: clocks may be too coarse to tell. */
 	assert_int_equal(futimens(fd, (struct timespec[2]){ { 0, UTIME_OMIT }, { 1, 0 } }), 0);
 	close(fd);
 	assert_int_equal(apply(f, NULL), GT_EIO);

@@ -1,0 +1,123 @@
+/* edit_paths.c - the paths of modules in `_metadata`, as an edit of names changes them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/edit_inside.h"
+
+/* The first of the sorted keys that is not before `from`. */
+static size_t lower_bound(const struct gt_edit_key *sorted, size_t count, const char *from)
+{
+	size_t low = 0;
+
+	while (low < count) {
+		size_t middle = (low + count) / 2;
+
+		if (strcmp(sorted[middle].from, from) < 0)
+			low = middle + 1;
+		else
+			count = middle;
+	}
+	return low;
+}
+
+/* Whether `to` is HEAD.TAIL, or TAIL with an empty head. */
+static bool has_tail(const char *to, const char *tail, size_t *head)
+{
+	size_t n = strlen(to), t = strlen(tail);
+
+	if (n < t || strcmp(to + n - t, tail) || (n > t && to[n - t - 1] != '.'))
+		return false;
+	*head = n > t ? n - t - 1 : 0;
+	return true;
+}
+
+/*
+ * What becomes of the path of a module. A name under it tells: of "module.conv1.weight", renamed to
+ * "conv1.weight", follows that "module.conv1" becomes "conv1". A module without names (a ReLU) is
+ * asked as if it had one; where prefixes come and go, that is enough for all.
+ */
+static int new_path(struct gt_edit_naming *naming, struct gt_edit_key *path,
+    const struct gt_edit_key *names, size_t count, struct gt_err *err)
+{
+	size_t n = strlen(path->from), skip = n ? n + 1 : 0, head;
+	char *under = gt_asprintf(err, "%s%s", path->from, n ? ".x" : "x"), *copy;
+	const char *to = under ? gt_edit_rename(naming, under, err) : NULL;
+	bool known = to && has_tail(to, "x", &head), sure = naming->kind != GT_EDIT_RENAME;
+
+	if (to)
+		under[skip] = '\0';
+	for (size_t i = to ? lower_bound(names, count, under) : count;
+	     i < count && !strncmp(names[i].from, under, skip) && (!sure || !path->used); i++) {
+		path->used = true;
+		if (sure || !has_tail(names[i].to, names[i].from + skip, &head))
+			continue;
+		to = names[i].to;
+		known = sure = true;
+	}
+	copy = known ? gt_arena_strdup(naming->arena, to, err) : NULL;
+	free(under);
+	if (known && copy) {
+		copy[head] = '\0';
+		path->to = copy;
+	}
+	return !to || (known && !copy) ? GT_ENOMEM : 0;
+}
+
+/* Paths that become one: those with names first, the longest first. */
+static int compare_paths(const void *a, const void *b)
+{
+	const struct gt_edit_key *x = a, *y = b;
+	int order = strcmp(x->to, y->to);
+	size_t m = strlen(x->from), n = strlen(y->from);
+
+	if (!order)
+		order = (int)y->used - (int)x->used;
+	return order ? order : (m < n) - (m > n);
+}
+
+static const struct gt_edit_key *who_becomes(
+    const struct gt_edit_key *keys, size_t count, const char *to)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(keys[i].to, to))
+			return &keys[i];
+	return NULL;
+}
+
+/*
+ * Taking "module." off makes "" of "module", and there is a "" already: a wrapper's own entry, for
+ * which nobody will ask any more. It keeps its name, or takes one that comes free.
+ */
+static void move_displaced(struct gt_edit_key *keys, size_t count)
+{
+	size_t first = 0;
+
+	qsort(keys, count, sizeof(*keys), compare_paths);
+	for (size_t i = 1; i < count; i++) {
+		const char *name = keys[i].from;
+		const struct gt_edit_key *other;
+
+		if (strcmp(keys[first].to, keys[i].to)) {
+			first = i;
+			continue;
+		}
+		if (who_becomes(keys, count, name))
+			name = keys[first].from;
+		for (size_t turns = 0;
+		     turns < count && (other = who_becomes(keys, count, name)) != NULL; turns++)
+			name = other->from;
+		keys[i].to = name;
+	}
+}
+
+int gt_edit_paths(struct gt_edit_naming *naming, struct gt_edit_key *paths, size_t count,
+    const struct gt_edit_key *names, size_t name_count, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < count; i++)
+		rc = new_path(naming, &paths[i], names, name_count, err);
+	if (!rc)
+		move_displaced(paths, count);
+	return rc;
+}
