@@ -68,7 +68,8 @@ int gt_map_peek(
 void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t start = (offset + page - 1) / page * page, end = (offset + size) / page * page;
+	/* Whole pages, the one that a piece before has begun included: pieces in a row leave none. */
+	uint64_t start = offset / page * page, end = (offset + size) / page * page;
 
 	if (map->fd >= 0 && end > start)
 		madvise((unsigned char *)map->data + start, end - start, MADV_DONTNEED);
