@@ -26,11 +26,12 @@ static int measure(struct gt_ckpt_listing *l, size_t threads, struct gt_err *err
 static int look(struct gt_ckpt_listing *l, struct gt_ckpt *ckpt, const struct gt_ckpt_ls_cli *cli,
     const char *path, struct gt_err *err)
 {
-	int rc = gt_inventory_make(&l->inventory, gt_ckpt_root(ckpt), err);
+	/* In this order, what the first one needs for a moment serves the second. */
+	int rc = gt_ckpt_room(ckpt, &l->file_bytes, &l->dead_bytes, err);
 
 	l->ckpt = ckpt;
 	if (!rc)
-		rc = gt_ckpt_room(ckpt, &l->file_bytes, &l->dead_bytes, err);
+		rc = gt_inventory_make(&l->inventory, gt_ckpt_root(ckpt), err);
 	if (!rc && cli->stats)
 		rc = measure(l, (size_t)cli->threads, err);
 	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
