@@ -132,8 +132,8 @@ struct gt_ckpt;
  */
 int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
 struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt);
-/* "torch-zip", "torch-legacy", "safetensors", "safetensors-shards", "torch-shards", "npz" or
- * "npy". */
+/* "torch-zip", "torch-legacy", "torchscript", "safetensors", "safetensors-shards", "torch-shards",
+ * "npz", "npy". */
 const char *gt_ckpt_format(const struct gt_ckpt *ckpt);
 void gt_ckpt_close(struct gt_ckpt *ckpt);
 

@@ -30,6 +30,26 @@ int gt_op_marked_seq(struct gt_machine *m, unsigned char op)
 	return rc ? rc : push_seq(m, op == OP_TUPLE ? GT_TREE_TUPLE : GT_TREE_LIST, values, n);
 }
 
+/* Room for n more items at once: picklers write up to a thousand together. */
+static int reserve(struct gt_machine *m, struct gt_tree *seq, size_t n)
+{
+	size_t count = seq->seq.count, capacity = count + n;
+	struct gt_tree_item *items;
+
+	if (capacity <= seq->seq.capacity)
+		return 0;
+	if (count && capacity < 2 * count)
+		capacity = 2 * count;
+	items = gt_arena_alloc(m->arena, capacity * sizeof(*items), m->err);
+	if (!items)
+		return GT_ENOMEM;
+	if (count)
+		memcpy(items, seq->seq.items, count * sizeof(*items));
+	seq->seq.items = items;
+	seq->seq.capacity = capacity;
+	return 0;
+}
+
 /* What takes items at the top of the stack: the container itself, or an opaque one's `items`. */
 static int container(struct gt_machine *m, enum gt_tree_kind kind, struct gt_tree **out)
 {
@@ -75,6 +95,8 @@ int gt_op_appends(struct gt_machine *m, unsigned char op)
 	(void)op;
 	if (!rc)
 		rc = container(m, GT_TREE_LIST, &list);
+	if (!rc)
+		rc = reserve(m, list, n);
 	for (size_t i = 0; !rc && i < n; i++)
 		rc = keep_item(m, list, NULL, values + i);
 	return rc;
@@ -82,7 +104,7 @@ int gt_op_appends(struct gt_machine *m, unsigned char op)
 
 static int set_pairs(struct gt_machine *m, struct gt_tree *dict, struct gt_tree **pairs, size_t n)
 {
-	int rc = n % 2 ? fail(m, "a key without a value") : 0;
+	int rc = n % 2 ? fail(m, "a key without a value") : reserve(m, dict, n / 2);
 
 	for (size_t i = 0; !rc && i < n; i += 2)
 		rc = keep_item(m, dict, pairs + i, pairs + i + 1);

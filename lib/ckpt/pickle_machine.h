@@ -12,7 +12,7 @@
 
 enum {
 	NAME_MAX_BYTES = 512, /* of a module or class */
-	SMALL_INTS = 256,     /* that all mentions share */
+	RECENT_INTS = 512,    /* that later mentions share */
 	MAX_MARKS = 1 << 10,  /* that are open at a time */
 	MAX_PUSHES = 1 << 24  /* values that come to the stack: bounds memory and time */
 };
@@ -33,7 +33,7 @@ struct gt_machine {
 	size_t memo_count, memo_room;
 	size_t pushes, name_bytes;
 	struct gt_tree *none, *truth[2],
-	    *small[SMALL_INTS]; /* made once, as they are never changed */
+	    *recent[RECENT_INTS]; /* shared, as they are never changed */
 	bool stopped;
 	struct gt_err *err;
 };
@@ -55,7 +55,7 @@ gt_opcode gt_op_empty, gt_op_tuple_n, gt_op_marked_seq, gt_op_append, gt_op_appe
 gt_opcode gt_op_global, gt_op_stack_global, gt_op_call, gt_op_newobj_ex, gt_op_inst, gt_op_build,
     gt_op_persistent, gt_op_refuse;
 
-/* pickle_python.c: the value that one of Python's own callables makes; *out stays NULL for others. */
+/* pickle_python.c: the value that one of Python's own callables makes; NULL for others. */
 int gt_pickle_builtin(
     struct gt_machine *m, const char *name, struct gt_tree *args, struct gt_tree **out);
 

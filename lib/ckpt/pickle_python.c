@@ -24,7 +24,7 @@ static int make_set(
 	return (*out)->opaque.args && (*out)->opaque.items ? 0 : GT_ENOMEM;
 }
 
-/* The bytes that text of characters up to U+00FF stands for; NULL, *wide set, when it has others. */
+/* The bytes that text up to U+00FF stands for; NULL, *wide set, when it has others. */
 static struct gt_tree *from_latin1(struct gt_machine *m, const struct gt_tree *text, bool *wide)
 {
 	const unsigned char *p = (const unsigned char *)text->string.bytes;

@@ -6,7 +6,7 @@
 #include "lib/ckpt/pickle_machine.h"
 
 /* A node that is never changed can stand in many places: most values of a checkpoint's pickle are
- * small numbers of shapes and strides. */
+ * numbers of shapes and strides that come again and again. */
 int gt_op_const(struct gt_machine *m, unsigned char op)
 {
 	struct gt_tree **node = op == OP_NONE ? &m->none : &m->truth[op == OP_NEWTRUE];
@@ -19,12 +19,9 @@ int gt_op_const(struct gt_machine *m, unsigned char op)
 
 static int push_int(struct gt_machine *m, int64_t value)
 {
-	struct gt_tree **node;
+	struct gt_tree **node = &m->recent[(uint64_t)value * 0x9e3779b97f4a7c15 >> 55];
 
-	if (value < 0 || value >= SMALL_INTS)
-		return push(m, gt_tree_int(m->arena, value, m->err));
-	node = &m->small[value];
-	if (!*node)
+	if (!*node || (*node)->integer != value)
 		*node = gt_tree_int(m->arena, value, m->err);
 	return push(m, *node);
 }

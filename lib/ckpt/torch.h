@@ -11,8 +11,8 @@
  * stand elsewhere in the file; where, only the zip or the legacy format knows. So reading has two
  * steps: the pickle gives tensors without memory and the list of storages they ask for; then
  * the format finds the bytes of each storage, and every tensor is checked against them.
- * What is no plain tensor (quantised, sparse, nested, on 'meta', of a subclass) is an opaque object of
- * the function that would rebuild it, with its arguments, in which tensors may be. Storages of
+ * What is no plain tensor (quantised, sparse, nested, on 'meta', of a subclass) is an opaque object
+ * of the function that would rebuild it, with its arguments, in which tensors may be. Storages of
  * elements that we do not interpret are tensors of the integers of their width.
  * Source: torch/_utils.py, torch/_tensor.py, torch/serialization.py, PyTorch 1.13 and 2.4 to 2.9.
  */

@@ -46,8 +46,8 @@ static int next_pickle(
 	return 0;
 }
 
-/* Any pickle of protocol 2 and up; of 0 and 1 the magic number itself. Whether the former is torch's
- * is told when it is opened. */
+/* Any pickle of protocol 2 and up; of 0 and 1 the magic number itself. Whether the former is
+ * torch's is told when it is opened. */
 static bool sniff(const struct gt_mapping *map)
 {
 	static const char text[] = "L" MAGIC_DECIMAL "L\n.";

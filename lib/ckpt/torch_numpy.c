@@ -11,7 +11,7 @@
  * and numpy an array as multiarray._reconstruct(ndarray, (0,), b"b") with the state
  *     (1, shape, dtype, whether in Fortran's order, bytes)
  * or, in protocol 5, as numeric._frombuffer(bytes, dtype, shape, "C" or "F"),
- * where dtype is numpy.dtype("f4", ...) with the state (3, "<", ...). The bytes stand in the pickle.
+ * where dtype is numpy.dtype("f4", ...) with the state (3, "<", ...). The bytes stand there.
  * Source: numpy/core/src/multiarray/methods.c, array_reduce and array_setstate.
  */
 

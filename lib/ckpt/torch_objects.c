@@ -99,8 +99,8 @@ static struct gt_tree *attributes_of(struct gt_tree *state)
 	return is_kind(state, GT_TREE_TUPLE) && state->seq.count ? state : NULL;
 }
 
-/* The metadata of 2.x says {"conj": True} or {"neg": True} of a tensor whose values are not what its
- * storage holds: such a view is named and left alone. */
+/* The metadata of 2.x says {"conj": True} or {"neg": True} of a tensor whose values are not what
+ * its storage holds: such a view is named and left alone. */
 static bool is_lazy_view(const struct gt_tree *metadata)
 {
 	for (size_t i = 0; is_kind(metadata, GT_TREE_DICT) && i < metadata->seq.count; i++)
@@ -179,7 +179,7 @@ static int call_rebuild_from_type(
 	if (!is_class_named(arg(args, 1), "torch.Tensor") &&
 	    !is_class_named(arg(args, 1), "torch.nn.parameter.Parameter"))
 		return 0;
-	/* One level, and functions that make a tensor: the file does not choose our stack's depth. */
+	/* One level, of functions that make tensors: the file does not choose our depth. */
 	if (strncmp(arg(args, 0)->opaque.class_name, "torch._utils._rebuild_", 22))
 		return 0;
 	rc = call(o, arg(args, 0)->opaque.class_name, arg(args, 2), out, err);

@@ -355,91 +355,92 @@ static int read_pickle(const void *bytes, size_t size, struct gt_err *err)
 	return rc;
 }
 
+static const struct {
+	const char *bytes;
+	size_t size;
+	const char *said; /* NULL: it can be read */
+} pickles[] = {
+	{ FILE_OF(""), "does not end" },
+	{ FILE_OF("."), "other than one value" },
+	{ FILE_OF("NN."), "other than one value" },
+	{ FILE_OF("(N."), "other than one value" },
+	{ FILE_OF("N"), "does not end" },
+	{ FILE_OF("\xff."), "opcode" },
+	{ FILE_OF("S'text'\n."), NULL },
+	{ FILE_OF("S'text\n."), "quotes" },
+	{ FILE_OF("S'\n."), "quotes" },
+	{ FILE_OF("S\n."), "quotes" },
+	{ FILE_OF("S'\\'\n."), NULL },
+	{ FILE_OF("S'\\x4'\n."), NULL },
+	{ FILE_OF("V\\u00\n."), "no character" },
+	{ FILE_OF("V\\U00110000\n."), "no character" },
+	{ FILE_OF("V\\\n."), NULL },
+	{ FILE_OF("P1\n."), "PERSID" },
+	{ FILE_OF("\x82\1."), "EXT" },
+	{ FILE_OF("\x97."), "NEXT_BUFFER" },
+	{ FILE_OF("(\x98."), "NEXT_BUFFER" },
+	{ FILE_OF("\x80\x06N."), "protocol 6" },
+	{ FILE_OF("X\xff\xff\xff\xffx."), "4294967295 bytes" },
+	{ FILE_OF("\x8d\xff\xff\xff\xff\xff\xff\xff\xffx."), "18446744073709551615 bytes" },
+	{ FILE_OF("\x8b\xff\xff\xff\xff."), "bytes" },
+	{ FILE_OF("\x95\xff\xff\xff\xff\xff\xff\xff\x7fN."), "frame" },
+	{ FILE_OF("J\1\2"), "4 bytes" },
+	{ FILE_OF("X\2\0\0\0\xc3("
+	          "."),
+	    "UTF-8" },
+	{ FILE_OF("X\3\0\0\0\xed\xa0\x80."), NULL }, /* a surrogate, as Python writes it */
+	{ FILE_OF("h\0."), "memo 0" },
+	{ FILE_OF("Nr\xff\xff\xff\xff."), "memo 4294967295" },
+	{ FILE_OF("Np-1\n."), "memo" },
+	{ FILE_OF("t."), "no mark" },
+	{ FILE_OF("}Ns."), "too few" },
+	{ FILE_OF("}(Nu."), "without a value" },
+	{ FILE_OF("]NNs."), "no dict" },
+	{ FILE_OF("}Na."), "no list" },
+	{ FILE_OF("N}b."), "no object" },
+	{ FILE_OF("N)R."), "no class" },
+	{ FILE_OF("cos\nsystem\nNR."), "no tuple" },
+	{ FILE_OF("cos\nsys"), "does not end" },
+	{ FILE_OF("(N)Q."), "persistent" },
+	{ FILE_OF("I12x\n."), "no integer" },
+	{ FILE_OF("Fx\n."), "no number" },
+	{ FILE_OF("}(K\1NK\1Nu."), "twice" },
+	{ FILE_OF("}(U\1aNU\1aNu."), "'a' twice" },
+	{ FILE_OF("0."), "too few" },
+	{ FILE_OF("N(0."), NULL },
+	{ FILE_OF("cos\nsystem\n(X\4\0\0\0rm -tR."), NULL },
+	{ FILE_OF("(ios\nsystem\n."), NULL },
+	{ FILE_OF("]q\0h\0a."), NULL },            /* a list that contains itself */
+	{ FILE_OF("}q\0h\0h\0s."), NULL },         /* a dict that is its own key and value */
+	{ FILE_OF("cA\nB\n)\x81q\0h\0b."), NULL }, /* an object that is its own state */
+	{ FILE_OF("\x80\x04\x95\1\0\0\0\0\0\0\0\x8f\x94(K\1K\2\x90."), NULL },
+	{ FILE_OF("\x8a\x00."), NULL },
+	{ FILE_OF("L123456789012345678901234567890L\n."), NULL },
+	{ FILE_OF("L\n."), "no integer" },
+	{ FILE_OF("L-L\n."), "no integer" },
+	{ FILE_OF("cA\nB\n)R)R."), NULL }, /* what a call made is called */
+	{ FILE_OF("ccopyreg\n_reconstructor\n(cA\nB\ncbuiltins\nobject\nNtR."), NULL },
+	{ FILE_OF("ccopyreg\n_reconstructor\n)R."), NULL },
+	{ FILE_OF("ccopyreg\n__newobj__\n(cA\nB\ntR."), NULL },
+	{ FILE_OF("ccopyreg\n__newobj_ex__\n(cA\nB\nNtR."), NULL },
+	{ FILE_OF("c__builtin__\nset\n((ltR."), NULL },
+	{ FILE_OF("c_codecs\nencode\n(X\2\0\0\0\xc3\xbfX\6\0\0\0latin1tR."), NULL },
+	{ FILE_OF("c_codecs\nencode\n(X\3\0\0\0\xe2\x82\xacX\6\0\0\0latin1tR."), NULL },
+};
+
 static void test_pickles(void **state)
 {
-	static const struct {
-		const char *bytes;
-		size_t size;
-		const char *said; /* NULL: it can be read */
-	} cases[] = {
-		{ FILE_OF(""), "does not end" },
-		{ FILE_OF("."), "other than one value" },
-		{ FILE_OF("NN."), "other than one value" },
-		{ FILE_OF("(N."), "other than one value" },
-		{ FILE_OF("N"), "does not end" },
-		{ FILE_OF("\xff."), "opcode" },
-		{ FILE_OF("S'text'\n."), NULL },
-		{ FILE_OF("S'text\n."), "quotes" },
-		{ FILE_OF("S'\n."), "quotes" },
-		{ FILE_OF("S\n."), "quotes" },
-		{ FILE_OF("S'\\'\n."), NULL },
-		{ FILE_OF("S'\\x4'\n."), NULL },
-		{ FILE_OF("V\\u00\n."), "no character" },
-		{ FILE_OF("V\\U00110000\n."), "no character" },
-		{ FILE_OF("V\\\n."), NULL },
-		{ FILE_OF("P1\n."), "PERSID" },
-		{ FILE_OF("\x82\1."), "EXT" },
-		{ FILE_OF("\x97."), "NEXT_BUFFER" },
-		{ FILE_OF("(\x98."), "NEXT_BUFFER" },
-		{ FILE_OF("\x80\x06N."), "protocol 6" },
-		{ FILE_OF("X\xff\xff\xff\xffx."), "4294967295 bytes" },
-		{ FILE_OF("\x8d\xff\xff\xff\xff\xff\xff\xff\xffx."), "18446744073709551615 bytes" },
-		{ FILE_OF("\x8b\xff\xff\xff\xff."), "bytes" },
-		{ FILE_OF("\x95\xff\xff\xff\xff\xff\xff\xff\x7fN."), "frame" },
-		{ FILE_OF("J\1\2"), "4 bytes" },
-		{ FILE_OF("X\2\0\0\0\xc3("
-		          "."),
-		    "UTF-8" },
-		{ FILE_OF("X\3\0\0\0\xed\xa0\x80."), NULL }, /* a surrogate, as Python writes it */
-		{ FILE_OF("h\0."), "memo 0" },
-		{ FILE_OF("Nr\xff\xff\xff\xff."), "memo 4294967295" },
-		{ FILE_OF("Np-1\n."), "memo" },
-		{ FILE_OF("t."), "no mark" },
-		{ FILE_OF("}Ns."), "too few" },
-		{ FILE_OF("}(Nu."), "without a value" },
-		{ FILE_OF("]NNs."), "no dict" },
-		{ FILE_OF("}Na."), "no list" },
-		{ FILE_OF("N}b."), "no object" },
-		{ FILE_OF("N)R."), "no class" },
-		{ FILE_OF("cos\nsystem\nNR."), "no tuple" },
-		{ FILE_OF("cos\nsys"), "does not end" },
-		{ FILE_OF("(N)Q."), "persistent" },
-		{ FILE_OF("I12x\n."), "no integer" },
-		{ FILE_OF("Fx\n."), "no number" },
-		{ FILE_OF("}(K\1NK\1Nu."), "twice" },
-		{ FILE_OF("}(U\1aNU\1aNu."), "'a' twice" },
-		{ FILE_OF("0."), "too few" },
-		{ FILE_OF("N(0."), NULL },
-		{ FILE_OF("cos\nsystem\n(X\4\0\0\0rm -tR."), NULL },
-		{ FILE_OF("(ios\nsystem\n."), NULL },
-		{ FILE_OF("]q\0h\0a."), NULL },    /* a list that contains itself */
-		{ FILE_OF("}q\0h\0h\0s."), NULL }, /* a dict that is its own key and value */
-		{ FILE_OF("cA\nB\n)\x81q\0h\0b."), NULL }, /* an object that is its own state */
-		{ FILE_OF("\x80\x04\x95\1\0\0\0\0\0\0\0\x8f\x94(K\1K\2\x90."), NULL },
-		{ FILE_OF("\x8a\x00."), NULL },
-		{ FILE_OF("L123456789012345678901234567890L\n."), NULL },
-		{ FILE_OF("L\n."), "no integer" },
-		{ FILE_OF("L-L\n."), "no integer" },
-		{ FILE_OF("cA\nB\n)R)R."), NULL }, /* what a call made is called */
-		{ FILE_OF("ccopyreg\n_reconstructor\n(cA\nB\ncbuiltins\nobject\nNtR."), NULL },
-		{ FILE_OF("ccopyreg\n_reconstructor\n)R."), NULL },
-		{ FILE_OF("ccopyreg\n__newobj__\n(cA\nB\ntR."), NULL },
-		{ FILE_OF("ccopyreg\n__newobj_ex__\n(cA\nB\nNtR."), NULL },
-		{ FILE_OF("c__builtin__\nset\n((ltR."), NULL },
-		{ FILE_OF("c_codecs\nencode\n(X\2\0\0\0\xc3\xbfX\6\0\0\0latin1tR."), NULL },
-		{ FILE_OF("c_codecs\nencode\n(X\3\0\0\0\xe2\x82\xacX\6\0\0\0latin1tR."), NULL },
-	};
 	struct gt_err err;
 
 	(void)state;
-	for (size_t i = 0; i < COUNT(cases); i++) {
-		int rc = read_pickle(cases[i].bytes, cases[i].size, &err);
+	for (size_t i = 0; i < COUNT(pickles); i++) {
+		int rc = read_pickle(pickles[i].bytes, pickles[i].size, &err);
 
-		if (!cases[i].said && rc)
+		if (!pickles[i].said && rc)
 			fail_msg("case %zu: %s", i, err.text);
-		if (cases[i].said && (!rc || !strstr(err.text, cases[i].said)))
+		if (pickles[i].said && (!rc || !strstr(err.text, pickles[i].said)))
 			fail_msg("case %zu: '%s' does not say '%s'", i, rc ? err.text : "",
-			    cases[i].said);
+			    pickles[i].said);
 	}
 }
 
