@@ -129,10 +129,15 @@ static void note_names(struct gt_edit *e, const struct gt_edit_naming *n, size_t
 
 /* ---- computing ---- */
 
+/* A small file can hold one dict under many names, which all want changes. */
+enum { MAX_CHANGES = 1 << 20, MAX_BYTES = 128 << 20 };
+
 int gt_edit_push(struct gt_edit *edit, const struct gt_edit_change *change, struct gt_err *err)
 {
 	if (!strcmp(change->from, change->to))
 		return 0;
+	if (edit->count == MAX_CHANGES)
+		return gt_err_set(err, GT_EFORMAT, "more than %d changes", MAX_CHANGES);
 	if (gt_grow(&edit->changes, edit->count, &edit->capacity, sizeof(*change), err))
 		return GT_ENOMEM;
 	edit->changes[edit->count++] = *change;
@@ -169,7 +174,7 @@ int gt_edit_compute(struct gt_edit *out, const struct gt_ckpt *ckpt,
 {
 	int rc;
 
-	*out = (struct gt_edit){ 0 };
+	*out = (struct gt_edit){ .arena.limit = MAX_BYTES };
 	if (request->kind == GT_EDIT_REMAP)
 		rc = gt_edit_locations(out, ckpt, request->words, err);
 	else

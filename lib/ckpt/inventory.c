@@ -9,7 +9,10 @@
 #include "lib/ckpt/runs.h"
 #include "lib/ckpt/tree.h"
 
-enum { MAX_ROWS = 1 << 20 };
+enum {
+	MAX_ROWS = 1 << 18,
+	MAX_BYTES = 128 << 20 /* of their names: a small file can ask for long ones many times */
+};
 
 struct lister {
 	struct gt_inventory *out;
@@ -263,7 +266,7 @@ int gt_inventory_make(struct gt_inventory *out, const struct gt_tree *root, stru
 	struct lister l = { .out = out, .err = err };
 	int rc;
 
-	*out = (struct gt_inventory){ 0 };
+	*out = (struct gt_inventory){ .arena.limit = MAX_BYTES };
 	rc = list(&l, NULL, root);
 	if (!rc)
 		rc = number_storages(out, err);

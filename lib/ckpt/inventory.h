@@ -40,7 +40,8 @@ struct gt_inventory {
  * List a tree. A pickled nn.Module's tensors get the names that its state_dict() has: the steps
  * through `_modules`, `_parameters` and `_buffers` are left out. The arguments of other objects are
  * under "args". Values are the leaves; lists of nothing but scalars are one value; an object is one
- * value, what it holds is listed too. Errors: GT_EFORMAT for more than a million rows; GT_ENOMEM.
+ * value, what it holds is listed too. Errors: GT_EFORMAT for more than 262144 rows; GT_ENOMEM,
+ * also for names of more than 128 MiB.
  */
 int gt_inventory_make(struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err);
 void gt_inventory_release(struct gt_inventory *inventory);

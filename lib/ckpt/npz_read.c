@@ -79,6 +79,7 @@ static struct gt_tree *make_tensor(
 	if (!node) {
 		if (err->code == GT_EINVAL)
 			err->code = GT_EFORMAT;
+		gt_err_prefix(err, "npy");
 		return NULL;
 	}
 	s = node->tensor.storage;

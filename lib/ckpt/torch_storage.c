@@ -237,7 +237,7 @@ static int storage_tensor(
 
 int gt_torch_persistent(void *self, struct gt_tree *id, struct gt_tree **out, struct gt_err *err)
 {
-	if (!gt_tree_is_seq(id))
+	if (id->kind != GT_TREE_TUPLE) /* as torch.load() asserts */
 		return 0;
 	if (gt_tree_is_string(arg(id, 0), "storage"))
 		return storage_tensor(self, id, out, err);

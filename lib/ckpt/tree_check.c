@@ -72,18 +72,23 @@ static bool is_leaf(const struct gt_tree *node)
 
 static int visit(struct walk *w, struct gt_tree *node, struct gt_err *err);
 
+static bool encloses(const struct walk *w, const struct gt_tree *node)
+{
+	for (size_t i = 0; !is_leaf(node) && i < w->depth; i++)
+		if (w->path[i] == node)
+			return true;
+	return false;
+}
+
 /* Visit a child; one that encloses us is cut off there. */
 static int visit_child(struct walk *w, struct gt_tree **child, struct gt_err *err)
 {
-	for (size_t i = 0; !is_leaf(*child) && i < w->depth; i++) {
-		if (w->path[i] != *child)
-			continue;
-		if (!w->arena)
-			return gt_err_set(err, GT_EINVAL, "the tree contains itself");
-		*child = gt_tree_opaque(w->arena, "(cycle)", err);
-		return *child ? 0 : GT_ENOMEM;
-	}
-	return visit(w, *child, err);
+	if (!encloses(w, *child))
+		return visit(w, *child, err);
+	if (!w->arena)
+		return gt_err_set(err, GT_EINVAL, "the tree contains itself");
+	*child = gt_tree_opaque(w->arena, "(cycle)", err);
+	return *child ? 0 : GT_ENOMEM;
 }
 
 static int visit_items(struct walk *w, struct gt_tree *node, struct gt_err *err)
@@ -106,10 +111,26 @@ static int visit_items(struct walk *w, struct gt_tree *node, struct gt_err *err)
 	return rc;
 }
 
+/* Arguments stay a tuple, items a dict or list, also where they enclose us: others rely on it. */
+static int cut_parts(struct walk *w, struct gt_tree *node, struct gt_err *err)
+{
+	if (node->opaque.args && encloses(w, node->opaque.args)) {
+		struct gt_tree *cycle = gt_tree_opaque(w->arena, "(cycle)", err);
+
+		node->opaque.args = cycle ? gt_tree_tuple(w->arena, err) : NULL;
+		if (!node->opaque.args ||
+		    gt_tree_push(node->opaque.args, NULL, cycle, w->arena, err))
+			return GT_ENOMEM;
+	}
+	if (node->opaque.items && encloses(w, node->opaque.items))
+		node->opaque.items = NULL;
+	return 0;
+}
+
 static int visit_opaque(struct walk *w, struct gt_tree *node, struct gt_err *err)
 {
 	struct gt_tree **parts[] = { &node->opaque.args, &node->opaque.items, &node->opaque.state };
-	int rc = 0;
+	int rc = w->arena ? cut_parts(w, node, err) : 0;
 
 	for (size_t i = 0; !rc && i < sizeof(parts) / sizeof(*parts); i++)
 		if (*parts[i])
