@@ -27,6 +27,10 @@ class Opens(str):
     names = None  # the global that `gtrain ckpt verify` has to find in it
 
 
+class Bounded(str):
+    """Read or refused, by each command: what counts is that it ends, and takes no memory without bound."""
+
+
 def opens_with(text, name):
     said = Opens(text)
     said.names = name
@@ -169,6 +173,29 @@ def pickles():
     yield "bytes of one text", torch_zip(repeated_call("_codecs.encode", text("x" * 10**5) + text("latin1") + b"\x86", 10**5)), "bytes of memory"
     yield "objects of one tuple", torch_zip(repeated_call("copyreg.__newobj__", tuple_of(glob("a.B"), b"N" * 10**5), 10**5)), "bytes of memory"
     yield "one dict of long keys", torch_zip(repeated_keys(4 * 10**5, 60)), "more than"
+
+
+# ---- small files of much ----
+
+def shared_levels(levels, leaf, level):
+    """`leaf`, then levels that hold the one before twice."""
+    return b"\x80\2" + leaf + b"q\0" + b"".join(
+        b"0" + level(b"h" + bytes([i - 1])) + b"q" + bytes([i]) for i in range(1, levels)) + b"."
+
+
+def much():
+    two = lambda name: lambda inner: dict_of((name + "a", inner), (name + "b", inner))  # noqa: E731
+    module = lambda inner: call("torch.nn.Module") + dict_of(  # noqa: E731
+        ("_parameters", b"}"), ("_buffers", b"}"), ("_modules", dict_of(("a", inner), ("b", inner)))) + b"b"
+    leaf = call("torch.nn.Module") + dict_of(("_parameters", dict_of(("w", tensor()))), ("_buffers", b"}"), ("_modules", b"}")) + b"b"
+    names = [("%d" % i, b"h\0") for i in range(10**5)]
+    yield "long name above 10^5 others", torch_zip(pickled(tensor(), b"q\0" + b"0", dict_of(("k" * 10**5, dict_of(*names))))), Bounded()
+    yield "10^5 names of 100 bytes in modules", torch_zip(shared_levels(20, leaf, module)), Bounded()
+    yield "2^19 times one state_dict", torch_zip(shared_levels(20, dict_of(("a.w", tensor()), ("b.w", tensor())), two("n"))), Bounded()
+    yield "2^14 times a state_dict under long names", torch_zip(shared_levels(15, dict_of(("a.w", tensor())), two("x" * 10**4))), Bounded()
+    yield "10^6 values", torch_zip(pickled(b"](" + b"N" * 10**6 + b"e")), Bounded()
+    yield "10^6 empty dicts", torch_zip(pickled(b"](" + b"}" * 10**6 + b"e")), Bounded()
+    yield "2^31 elements of one", torch_zip(pickled(dict_of(("w", tensor(size=(2**31,), stride=(0,)))))), Bounded()
 
 
 # ---- tensors that lie ----
@@ -406,18 +433,18 @@ def npy_files():
     yield "shape of 2^63", npy(good.replace("(4,)", "(9223372036854775808,)"), FLOATS), "byte"
     yield "shape overflows", npy(good.replace("(4,)", "(4611686018427387905, 4)"), FLOATS), "overflow"
     yield "shape negative", npy(good.replace("(4,)", "(-4,)"), FLOATS), "byte"
-    yield "shape beyond the end", npy(good.replace("(4,)", "(5,)"), FLOATS), "byte"
-    yield "shape of 10^4", npy(good.replace("(4,)", "(" + "1," * 10**4 + ")"), FLOATS), "byte"
+    yield "shape beyond the end", npy(good.replace("(4,)", "(5,)"), FLOATS), "npy: 4 of its 20 bytes are missing"
+    yield "shape of 10^4", npy(good.replace("(4,)", "(" + "1," * 10**4 + ")"), FLOATS), "npy: more than 32 dimensions"
     yield "10^4 brackets", npy(good.replace("(4,)", "(" * 10**4 + ")" * 10**4), FLOATS), "byte"
     yield "header beyond the end", npy(good, FLOATS, 60000), "header"
     yield "header of 2^32-1", npy(good, FLOATS, 2**32 - 1, 2), "header"
     yield "version 9", npy(good, FLOATS, version=9), "version"
-    yield "structured", npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (4,), }", FLOATS), "byte"
-    yield "key twice", npy(good.replace("'fortran_order': False", "'shape': (1,)"), FLOATS), "byte"
+    yield "structured", npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (4,), }", FLOATS), "npy: an array of structures"
+    yield "key twice", npy(good.replace("'fortran_order': False", "'shape': (1,)"), FLOATS), "npy: the header has the key 'shape' twice"
 
 
 GROUPS = {
-    "gadget": gadgets, "call": ways_to_call, "pickle": pickles, "tensor": tensors, "zip header": zip_headers, "zip name": zip_names,
+    "gadget": gadgets, "call": ways_to_call, "pickle": pickles, "much": much, "tensor": tensors, "zip header": zip_headers, "zip name": zip_names,
     "zip directory": zip_directory, "zip64": zip64, "bomb": bombs, "legacy": legacy_files, "safetensors": safetensors_files,
     "npy": npy_files,
 }

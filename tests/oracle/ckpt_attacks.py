@@ -12,7 +12,9 @@ GTRAIN = os.environ.get("GTRAIN", "build/gtrain")
 SANITIZED = bool(os.environ.get("SANITIZE"))
 MEMORY = 300 << 20  # above what an ordinary file takes
 SECONDS = 10
-PLACE = r"\bbytes? \d|'[^']+'|\bpickle\b|\bheader\b|\bfirst bytes\b|\bend\b"  # an offset, or the entry by its name
+COMMANDS = [["ls"], ["ls", "--stats"], ["ls", "--json"], ["verify"], ["strip-module", "--dry-run"], ["add-module", "--dry-run"],
+            ["remap", "--map", "cpu=cuda:0", "--dry-run"]]
+PLACE = r"\bbytes? \d|'[^']+'|\bpickle\b|\bheader\b|\bfirst bytes\b|\bend\b|\bnpy: "  # an offset, or the entry by its name
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fuzz"))
 
@@ -27,19 +29,19 @@ def limit(memory):
     return set_limits
 
 
-def run(path, memory):
-    return subprocess.run([PROGRAM, "print", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit(memory),
+def run(path, memory, command=(PROGRAM, "print")):
+    return subprocess.run([*command, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit(memory),
                           stdin=subprocess.DEVNULL, timeout=6 * SECONDS)
 
 
-def address_space(path):
+def address_space(path, command):
     """The least that an ordinary file takes, with its libraries, to 8 MiB."""
     if SANITIZED:
         return 0
     low, high = 0, 4 << 30
     while high - low > 8 << 20:
         middle = (low + high) // 2
-        if run(path, middle).returncode:
+        if run(path, middle, command).returncode:
             low = middle
         else:
             high = middle
@@ -48,11 +50,19 @@ def address_space(path):
 
 def judge_verify(path, name):
     """`gtrain ckpt verify` has to name the code in a file that can be read, and to fail."""
-    done = subprocess.run([GTRAIN, "ckpt", "verify", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          preexec_fn=limit(0), stdin=subprocess.DEVNULL, timeout=6 * SECONDS)
+    done = run(path, 0, (GTRAIN, "ckpt", "verify"))
     if done.returncode != 1:
         return "verify ends with %d" % done.returncode
     return None if "'%s'" % name in done.stdout.decode() else "verify does not name '%s'" % name
+
+
+def judge_commands(path, memory):
+    """Each command ends, in bounded time and memory, with a result or a reason."""
+    for command in COMMANDS:
+        done = run(path, memory, (GTRAIN, "ckpt", *command))
+        if done.returncode not in (0, 1) or b"out of memory" in done.stderr:
+            return "%s ends with %d: %s" % (command[0], done.returncode, done.stderr.decode(errors="replace")[:300])
+    return None
 
 
 def judge(done, path, said, opens):
@@ -80,14 +90,18 @@ def main():
         path = os.path.join(folder, "attack")
         with open(path, "wb") as f:
             f.write(attack_files.torch_zip())
-        base = address_space(path)
+        base = address_space(path, (PROGRAM, "print"))
+        gtrain_base = address_space(path, (GTRAIN, "ckpt", "ls"))
         cases = list(attacks.all_attacks())
         print("1..%d" % len(cases))
         for i, (group, name, data, said) in enumerate(cases):
             with open(path, "wb") as f:
                 f.write(data)
             try:
-                wrong = judge(run(path, base and base + MEMORY), path, said, isinstance(said, attacks.Opens))
+                if isinstance(said, attacks.Bounded):
+                    wrong = judge_commands(path, gtrain_base and gtrain_base + MEMORY)
+                else:
+                    wrong = judge(run(path, base and base + MEMORY), path, said, isinstance(said, attacks.Opens))
                 if not wrong and getattr(said, "names", None):
                     wrong = judge_verify(path, said.names)
             except subprocess.TimeoutExpired:
