@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Names from files go into texts: what would break the line, or move a terminal's cursor, is '?'. */
+/* Names from files go into texts: what breaks a line or moves a terminal's cursor becomes '?'. */
 static void keep_one_line(char *text)
 {
 	for (; *text; text++)

@@ -6,7 +6,7 @@
 #include "lib/ckpt/gather.h"
 #include "lib/ckpt/tree.h"
 
-/* Elements that strides of 0 make of fewer: expand() to more is an attack on who writes them out. */
+/* Elements that strides of 0 make of fewer: more are an attack on who writes them out. */
 static const int64_t MAX_REPEATED = (int64_t)1 << 32;
 
 int64_t gt_tensor_count(const struct gt_tree_tensor *t)

@@ -141,8 +141,8 @@ static int find_directory(const struct gt_zip *zip, struct directory *dir, struc
 	return 0;
 }
 
-/* The extra field `id`: its bytes and their length; NULL where there is none. GT_EFORMAT where it is
- * there twice, or a field goes past the end. */
+/* The extra field `id`: its bytes and their length; NULL where there is none. GT_EFORMAT where it
+ * is there twice, or a field goes past the end. */
 static int find_extra(const unsigned char *extra, size_t size, unsigned id,
     const unsigned char **field, size_t *length)
 {

@@ -1,4 +1,4 @@
-/* fuzz.h - what the fuzz targets share: each takes bytes and does what users do with such a file. */
+/* fuzz.h - what fuzz targets share: each takes bytes and does what users do with such a file. */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
 
@@ -9,7 +9,8 @@
 /*
  * A target must survive any bytes: no crash, no memory by sizes that the file claims, no time that
  * grows faster than the file. It aborts where what it read breaks a promise of ckpt.h. The same
- * functions run under libFuzzer (make fuzz) and, on what was found before, in make check (replay.c).
+ * functions run under libFuzzer (make fuzz) and, on what was found before, in make check
+ * (replay.c).
  */
 typedef void fuzz_target(const unsigned char *bytes, size_t size);
 
