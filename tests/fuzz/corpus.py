@@ -2,6 +2,7 @@
 # corpus.py - small seeds for the fuzz targets: corpus.py FOLDER writes them, corpus.py --replay runs them as tests.
 import collections
 import io
+import itertools
 import os
 import pickle
 import struct
@@ -16,6 +17,10 @@ try:
     import torch
 except ImportError:
     torch = None
+
+import attacks
+
+ATTACK_BYTES = 4096
 
 warnings.filterwarnings("ignore")
 
@@ -200,13 +205,21 @@ def npz_files():
     yield "npy-big", npy(numpy.arange(4, dtype=">f4"))
 
 
+def attack_files(target):
+    """The small ones of the collection of attacks; most are zip archives."""
+    targets = {"legacy": "legacy", "safetensors": "safetensors", "npy": "npz"}
+    for i, (group, _, data, _) in enumerate(attacks.all_attacks()):
+        if targets.get(group, "zip") == target and len(data) <= ATTACK_BYTES:
+            yield "attack-%d" % i, data
+
+
 TARGETS = {"pickle": pickles, "zip": zips, "legacy": legacy_files, "safetensors": safetensors_files, "npz": npz_files}
 
 
 def write_all(folder):
     for target, seeds in TARGETS.items():
         os.makedirs(os.path.join(folder, target), exist_ok=True)
-        for name, data in seeds():
+        for name, data in itertools.chain(seeds(), attack_files(target)):
             with open(os.path.join(folder, target, name), "wb") as f:
                 f.write(data)
 
