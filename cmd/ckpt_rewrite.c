@@ -69,6 +69,7 @@ int gt_ckpt_target_write(const struct gt_ckpt_target_cli *target, const char *fo
 		.cast = target->dtype >= 0,
 		.dtype = target->dtype >= 0 ? dtypes[target->dtype] : GT_F32,
 		.keep_devices = true,
+		.no_sync = !target->sync,
 		.shard_bytes = (uint64_t)target->shard_bytes,
 	};
 	struct gt_inventory inventory = { 0 };

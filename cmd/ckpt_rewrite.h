@@ -9,6 +9,7 @@ struct gt_ckpt_target_cli {
 	const char *output;
 	int to, dtype; /* -1: as the ending says, as they are */
 	int64_t shard_bytes;
+	bool sync;
 };
 
 extern const char *const gt_ckpt_dtype_words[];
@@ -27,7 +28,9 @@ extern const char *const gt_ckpt_dtype_words[];
 	    .words = gt_ckpt_dtype_words, .otherwise = "as they are" }, \
 	{ "shard-size", 0, GT_OPT_SIZE, offsetof(cli_type, target.shard_bytes), "SIZE", \
 	    "safetensors: write several files of at most so many bytes of tensors", \
-	    .otherwise = "one file", .min = 1, .max = INFINITY }
+	    .otherwise = "one file", .min = 1, .max = INFINITY }, \
+	{ "sync", 0, GT_OPT_YESNO, offsetof(cli_type, target.sync), .initial = "yes", \
+	    .help = "no: do not wait until the result is on the disk" }
 /* clang-format on */
 
 /* What --to or the ending of --output says, and that no input is written over. */

@@ -2,7 +2,6 @@
 #include "lib/ckpt/fill.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -56,7 +55,6 @@ struct pool {
 	size_t task_count;
 	struct piece *pieces;
 	size_t piece_count;
-	atomic_bool no_copy; /* copy_file_range() has refused these files */
 };
 
 /* ---- what there is to do ---- */
@@ -213,29 +211,6 @@ static int put(struct pool *p, const struct gt_fill *place, const void *bytes, s
 	return gt_fill_write(p->fd, bytes, size, place->offset + at, err);
 }
 
-/* From page cache to page cache, or on disk even; true when all of it is done. What is refused,
- * and a source that ends early, is left to gt_fill_write(). */
-static bool move(
-    struct pool *p, const struct gt_storage *s, uint64_t from, uint64_t to, size_t size)
-{
-	off_t in = (off_t)(s->file_offset + from), out = (off_t)to;
-
-	if (!s->map || s->map->fd < 0 || atomic_load_explicit(&p->no_copy, memory_order_relaxed))
-		return false;
-	while (size) {
-		ssize_t n = copy_file_range(s->map->fd, &in, p->fd, &out, size, 0);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			atomic_store_explicit(&p->no_copy, true, memory_order_relaxed);
-			return false;
-		}
-		size -= (size_t)n;
-	}
-	return true;
-}
-
 /* Small pieces would map more than they read. */
 static int copy_little(struct pool *p, struct piece *piece, struct gt_err *err)
 {
@@ -255,7 +230,6 @@ static int copy_piece(struct pool *p, struct piece *piece, struct gt_err *err)
 	const struct task *t = piece->task;
 	uint64_t from = t->start + piece->at;
 	const unsigned char *bytes = (const unsigned char *)t->storage->bytes + from;
-	bool wanted = t->place && t->place->offset != GT_FILL_NOWHERE;
 	int rc = 0;
 
 	if (piece->size <= LITTLE && t->storage->map)
@@ -265,7 +239,7 @@ static int copy_piece(struct pool *p, struct piece *piece, struct gt_err *err)
 
 		n = piece->size - done < STEP ? piece->size - done : STEP;
 		piece->crc = gt_crc32(piece->crc, bytes + done, n);
-		if (wanted && !move(p, t->storage, from + done, t->place->offset + at, n))
+		if (t->place)
 			rc = put(p, t->place, bytes + done, n, at, err);
 	}
 	piece->source_crc = piece->crc;

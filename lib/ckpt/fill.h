@@ -25,8 +25,11 @@ struct gt_fill {
 
 /*
  * Fill `count` places of the file `fd`. Places don't overlap; gaps are left as they are. Threads
- * take pieces of a few MiB; what is copied unchanged out of a file goes from page cache to page
- * cache (copy_file_range), and every storage that is read has its CRC-32 compared on the way.
+ * take pieces of a few MiB, and every storage that is read has its CRC-32 compared on the way. What
+ * is copied unchanged out of a file is summed in its mapping, and written from there while it is
+ * in the cache: the processor has to read it anyway, and copy_file_range() would once more (1 GiB
+ * on ext4, 2 threads: 0.8 s against 1.4 s; blocks can't be shared, records of 64 bytes' alignment
+ * rarely being where blocks are).
  * Memory: a few MiB per thread, whatever the tensors; mapped pages are given back as they are done.
  * Errors: GT_EFORMAT for a damaged source, GT_EIO, GT_ENOTSUP and GT_EINVAL as gt_tensor_read();
  * the output then holds anything.

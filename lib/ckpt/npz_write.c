@@ -25,6 +25,7 @@ struct writer {
 	struct array *arrays;   /* of flat.tensors */
 	struct gt_fill *places; /* the same */
 	struct gt_zip_writer zip;
+	bool no_sync;
 };
 
 /* The record of a tensor: its header, then its elements. */
@@ -81,6 +82,7 @@ static int write_file(struct writer *w, const char *path, struct gt_err *err)
 
 	if (rc)
 		return rc;
+	file.no_sync = w->no_sync;
 	rc = write_archive(w, fileno(file.stream), err);
 	if (!rc)
 		return gt_atomic_commit(&file, err);
@@ -101,7 +103,7 @@ static void release(struct writer *w)
 int gt_npz_write(const char *path, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err)
 {
-	struct writer w = { 0 };
+	struct writer w = { .no_sync = options->no_sync };
 	int rc = gt_tree_check((struct gt_tree *)root, NULL, err);
 
 	if (!rc && options->shard_bytes)

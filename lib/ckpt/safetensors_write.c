@@ -193,6 +193,7 @@ int gt_st_write_file(const char *path, const struct gt_st_output *output, struct
 	int rc = places ? gt_atomic_open(&file, path, err) : GT_ENOMEM;
 
 	if (!rc) {
+		file.no_sync = output->no_sync;
 		rc = write_contents(file.stream, &h, places, err);
 		if (rc)
 			gt_atomic_abandon(&file);
@@ -236,7 +237,9 @@ static int write_flat(const char *path, struct gt_flat *flat, const struct gt_tr
     const struct gt_ckpt_write_options *options, struct gt_err *err)
 {
 	struct gt_flat_tensor **list = gt_calloc(2 * flat->count, sizeof(*list), err);
-	struct gt_st_output output = { .metadata = metadata, .tensors = list };
+	struct gt_st_output output = {
+		.metadata = metadata, .tensors = list, .no_sync = options->no_sync
+	};
 	int rc;
 
 	if (!list)

@@ -15,6 +15,7 @@ struct gt_st_output {
 	size_t count;
 	struct gt_flat_tensor **tied; /* other names of tensors: ->kept is in the file */
 	size_t tied_count;
+	bool no_sync; /* as in gt_ckpt_write_options */
 };
 
 /* The row's `write` (format.h). */

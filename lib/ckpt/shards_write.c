@@ -67,6 +67,7 @@ static int write_shard(
     struct shards *s, const struct gt_st_output *all, size_t i, struct gt_err *err)
 {
 	struct gt_st_output shard = { .metadata = all->metadata,
+		.no_sync = all->no_sync,
 		.tensors = all->tensors + s->first[i],
 		.count = s->first[i + 1] - s->first[i],
 		.tied = gt_calloc(all->tied_count, sizeof(*all->tied), err) };

@@ -335,13 +335,17 @@ int gt_torch_writer_pickle(struct gt_torch_writer *w, const struct gt_tree *root
 int gt_torch_write_open(struct gt_atomic_file *file, const char *path, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err)
 {
+	int rc;
+
 	if (!root)
 		return err && err->code ? err->code : GT_ENOMEM;
 	if (options->shard_bytes) {
 		gt_err_set(err, GT_ENOTSUP, "torch files are not cut into shards");
 		return gt_err_hint(err, "safetensors are");
 	}
-	return gt_atomic_open(file, path, err);
+	rc = gt_atomic_open(file, path, err);
+	file->no_sync = options->no_sync;
+	return rc;
 }
 
 int gt_torch_write_close(struct gt_atomic_file *file, const char *path, int rc, struct gt_err *err)
