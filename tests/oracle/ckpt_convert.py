@@ -1,0 +1,323 @@
+#!/usr/bin/python3
+# ckpt_convert.py - gtrain ckpt convert, select and merge beside PyTorch: the same tensors and bits.
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections import OrderedDict
+
+try:
+    import numpy as np
+    import torch
+except ImportError:
+    print("1..0 # SKIP python has no torch")
+    sys.exit(0)
+
+warnings.filterwarnings("ignore")
+GTRAIN = os.environ.get("GTRAIN", "build/gtrain")
+DATA = os.path.join(os.environ.get("GTRAIN_TEST_DATA", "../shared/data"), "ckpt")
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+results = []
+
+
+def check(name, good, why=""):
+    results.append(good)
+    print(f"{'ok' if good else 'not ok'} {len(results)} - {name}")
+    if not good:
+        print(f"# {why}")
+
+
+def gtrain(*words):
+    return subprocess.run([GTRAIN, "ckpt", *words], capture_output=True, text=True)
+
+
+def convert(source, target, *words):
+    done = gtrain("convert", source, "-o", target, *words)
+    return done.stderr.strip() if done.returncode else ""
+
+
+def bits(t):
+    t = t.detach().cpu().contiguous()
+    return t.reshape(-1).view(torch.uint8) if t.numel() and t.dtype != torch.bool else t
+
+
+def equal(a, b):
+    """Whether two trees are the same, tensors bit for bit; NaN equals NaN."""
+    if isinstance(a, torch.Tensor):
+        return (isinstance(b, torch.Tensor) and a.dtype == b.dtype and a.shape == b.shape
+                and torch.equal(bits(a), bits(b)))
+    if isinstance(a, dict):
+        return (isinstance(b, dict) and list(a) == list(b)
+                and all(equal(a[k], b[k]) for k in a))
+    if isinstance(a, (list, tuple)):
+        return type(a) is type(b) and len(a) == len(b) and all(map(equal, a, b))
+    if isinstance(a, float) and a != a:
+        return b != b
+    return type(a) is type(b) and a == b
+
+
+DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16,
+          "BF16": torch.bfloat16, "I64": torch.int64, "I32": torch.int32, "I16": torch.int16,
+          "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool}
+
+
+def read_safetensors(path):
+    """By the format's description: u64 length, JSON, bytes."""
+    raw = open(path, "rb").read()
+    length = struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8:8 + length])
+    meta = header.pop("__metadata__", {})
+    out = {}
+    for name, entry in header.items():
+        first, end = entry["data_offsets"]
+        data = torch.frombuffer(bytearray(raw[8 + length + first:8 + length + end] + b"\0"),
+                                dtype=torch.uint8)[:end - first]
+        out[name] = data.clone().view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    # The library keeps tied weights once, and names the others here.
+    for name, kept in meta.items():
+        if name not in out and kept in out:
+            out[name] = out[kept]
+    return out
+
+
+def samples():
+    torch.manual_seed(7)
+    base = torch.randn(6, 8)
+    tied = torch.randn(5, 3)
+    every = OrderedDict((f"t.{d}".replace("torch.", ""), (torch.randn(3, 4) * 9).to(d)) for d in (
+        *FLOATS, torch.int64, torch.int32, torch.int16, torch.int8, torch.bool))
+    every["t.uint8"] = torch.arange(200, dtype=torch.uint8)
+    views = OrderedDict(row=base[2], column=base[:, 3], flipped=base.t(), step=base[::2, 1::3],
+                        wide=torch.randn(4, 1).expand(4, 5), scalar=torch.tensor(2.5),
+                        empty=torch.empty(0, 4), deep=torch.randn(2, 3, 4, 5).permute(3, 1, 0, 2))
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
+    model[1].register_buffer("hidden", torch.ones(2), persistent=False)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    model(torch.randn(5, 4)).sum().backward()
+    optimizer.step()
+    state = OrderedDict((k, v) for k, v in model.state_dict().items())
+    return {
+        "every type": every,
+        "views": views,
+        "tied": OrderedDict(a=tied, b=tied, c=torch.zeros(2)),
+        "training": {"model": state, "optimizer": optimizer.state_dict(), "epoch": 3,
+                     "big": 1 << 80, "minus": -(1 << 70), "best": float("nan"),
+                     "raw": b"\x00\xffabc", "set": {1, 2}, "name": "\u00fc\u4e2d",
+                     "size": (1, 2.5, None, True), "device": torch.device("cpu"),
+                     "dtype": torch.float16},
+    }, model
+
+
+def flat(tree):
+    return tree.get("model", tree)
+
+
+def test_round_trips(folder, cases):
+    for name, tree in cases.items():
+        for legacy in (False, True):
+            source = os.path.join(folder, "in.pth")
+            torch.save(tree, source, _use_new_zipfile_serialization=not legacy)
+            label = f"{name}, {'legacy' if legacy else 'zip'}"
+            for first, second in (("pth", "legacy"), ("legacy", "pth")):
+                one, two = os.path.join(folder, "one.pth"), os.path.join(folder, "two.pth")
+                why = convert(source, one, "--to", first) or convert(one, two, "--to", second)
+                good = not why and equal(tree, torch.load(one)) and equal(tree, torch.load(two))
+                check(f"{label}: to {first}, then to {second}", good, why)
+            for ending in ("safetensors", "npz"):
+                there, back = os.path.join(folder, f"x.{ending}"), os.path.join(folder, "x.pth")
+                want = flat(tree)
+                if ending == "npz":  # numpy has no bfloat16
+                    want = OrderedDict((k, v) for k, v in want.items()
+                                       if v.dtype != torch.bfloat16)
+                    torch.save(want, source)
+                why = convert(source, there) or convert(there, back)
+                got = torch.load(back) if not why else {}
+                check(f"{label}: to {ending} and back",
+                      not why and equal({k: want[k] for k in sorted(want)},
+                                        {k: got[k] for k in sorted(got)}), why)
+                if why:
+                    continue
+                if ending == "npz":
+                    with np.load(there) as z:
+                        direct = {k: torch.from_numpy(z[k]) for k in z.files}
+                else:
+                    direct = read_safetensors(there)
+                check(f"{label}: {ending} as others read it",
+                      all(equal(want[k], direct[k]) for k in want) and len(want) == len(direct))
+
+
+def test_attributes(folder, model):
+    """What state_dict() adds, parameters, sharing."""
+    source, out = os.path.join(folder, "in.pth"), os.path.join(folder, "out.pth")
+    torch.save(model.state_dict(), source)
+    why = convert(source, out)
+    got = torch.load(out)
+    check("_metadata stays", getattr(got, "_metadata", None) == model.state_dict()._metadata, why)
+    check("weights_only loads", equal(dict(torch.load(out, weights_only=True)),
+                                      dict(model.state_dict())))
+    p = torch.nn.Parameter(torch.randn(3), requires_grad=False)
+    grad = torch.randn(2, requires_grad=True)
+    base = torch.randn(10)
+    torch.save({"p": p, "q": p, "g": grad, "x": base[:6], "y": base[4:], "s": base.storage()},
+               source)
+    why = convert(source, out, "--to", "legacy") or convert(out, source, "--to", "pth")
+    got = torch.load(source)
+    check("parameters", isinstance(got["p"], torch.nn.Parameter) and got["q"] is got["p"]
+          and not got["p"].requires_grad and got["g"].requires_grad, why)
+    got["x"][4] = 77
+    check("views share memory", got["y"][0] == 77 and got["s"][4] == 77)
+
+
+def cast(t, dtype):
+    """What t.to(dtype) gives, but that PyTorch rounds float64 twice, to float32 first."""
+    if t.dtype not in FLOATS:
+        return t
+    near = t.to(dtype)
+    if t.dtype != torch.float64 or dtype == torch.float32:
+        return near
+    codes = near.view(torch.int16)
+    for step in (-1, 1):  # the neighbours, where one is nearer, or as near and even
+        other = (codes + step).view(dtype)
+        gap, now = (other.double() - t).abs(), (codes.view(dtype).double() - t).abs()
+        better = (gap < now) | ((gap == now) & ((codes + step) % 2 == 0))
+        codes = torch.where(better, codes + step, codes)
+    return codes.view(dtype)
+
+
+def test_casts(folder):
+    torch.manual_seed(3)
+    patterns = torch.randint(-(1 << 31), (1 << 31) - 1, (200000,), dtype=torch.int64)
+    any_bits = patterns.to(torch.int32).view(torch.float32)
+    halves = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16)
+    near = torch.randn(100000) * 1e-6
+    tree = OrderedDict(any=any_bits[~any_bits.isnan()], near=near, ties=torch.arange(100000) / 512.,
+                       doubles=torch.randn(50000, dtype=torch.float64) * 300,
+                       half=halves.view(torch.float16), brain=halves.view(torch.bfloat16),
+                       strided=torch.randn(300, 200).t(), step=torch.tensor(5))
+    tree["half"], tree["brain"] = (t[~t.isnan()] for t in (tree["half"], tree["brain"]))
+    source, out = os.path.join(folder, "in.pth"), os.path.join(folder, "out.pth")
+    torch.save(tree, source)
+    for word, dtype in (("fp32", torch.float32), ("fp16", torch.float16),
+                        ("bf16", torch.bfloat16)):
+        for ending in ("pth", "safetensors"):
+            there = os.path.join(folder, f"cast.{ending}")
+            why = convert(source, there, "--dtype", word) or convert(there, out)
+            got = torch.load(out) if not why else {}
+            wrong = [k for k, t in tree.items() if not why and
+                     not equal(cast(t, dtype), got[k])]
+            check(f"{word} in {ending} is .to({dtype})", not why and not wrong, why or wrong)
+
+
+def test_modules(folder, model):
+    source, out = os.path.join(folder, "whole.pth"), os.path.join(folder, "out.pth")
+    cases = {"a model": model, "DataParallel": torch.nn.DataParallel(model)}
+    tied = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+    tied[1].weight = tied[0].weight
+    cases["a tied model"] = tied
+    for name, whole in cases.items():
+        for legacy in (False, True):
+            torch.save(whole, source, _use_new_zipfile_serialization=not legacy)
+            why = convert(source, out)
+            got = torch.load(out, weights_only=True) if not why else {}
+            check(f"{name}{', legacy' if legacy else ''}: its state_dict",
+                  not why and equal(dict(whole.state_dict()), dict(got)), why)
+            if name == "a tied model" and not why:
+                check("tied weights stay tied", got["0.weight"].data_ptr()
+                      == got["1.weight"].data_ptr())
+            why = convert(source, os.path.join(folder, "x.safetensors"))
+            got = read_safetensors(os.path.join(folder, "x.safetensors")) if not why else {}
+            want = whole.state_dict()
+            check(f"{name}: in safetensors", not why and sorted(want) == sorted(got)
+                  and all(equal(want[k], got[k]) for k in want), why)
+
+
+def test_select(folder, cases):
+    source, out = os.path.join(folder, "in.pth"), os.path.join(folder, "out.pth")
+    tree = cases["training"]
+    torch.save(tree, source)
+    done = gtrain("select", source, "--path", "model", "-o", out)
+    check("--path model", done.returncode == 0 and equal(tree["model"], torch.load(out)),
+          done.stderr)
+    done = gtrain("select", source, "--path", "optimizer", "-o", out)
+    check("--path optimizer", done.returncode == 0 and equal(tree["optimizer"], torch.load(out)),
+          done.stderr)
+    done = gtrain("select", source, "--path", "optimizer.param_groups.0", "-o", out)
+    check("--path into a list", done.returncode == 0
+          and equal(tree["optimizer"]["param_groups"][0], torch.load(out)), done.stderr)
+    done = gtrain("select", source, "--keys", "0.*", "--keys", "*.bias", "-o", out)
+    want = {k: v for k, v in tree["model"].items() if k.startswith("0.") or k.endswith(".bias")}
+    check("--keys", done.returncode == 0 and equal(want, dict(torch.load(out))), done.stderr)
+
+
+def test_merge(folder):
+    names = [os.path.join(folder, f"{n}.pth") for n in "abc"]
+    out = os.path.join(folder, "out.pth")
+    torch.manual_seed(11)
+    trees = [OrderedDict(w=torch.randn(300, 500), h=torch.randn(77).half(),
+                         b=torch.randn(9).bfloat16(), t=torch.randn(40, 30).t(),
+                         d=torch.randn(5, dtype=torch.float64),
+                         z=torch.randn(6, dtype=torch.complex64), n=torch.tensor(i),
+                         same=torch.arange(4)) for i in range(3)]
+    for name, tree in zip(names, trees):
+        torch.save(tree, name)
+    done = gtrain("merge", *names, "-o", out, "--average")
+    got = torch.load(out) if not done.returncode else {}
+    check("--average", done.returncode == 0 and sorted(got) == sorted(trees[0]), done.stderr)
+    for key in got:
+        first = trees[0][key]
+        if first.is_floating_point() or first.is_complex():
+            wide = torch.complex128 if first.is_complex() else torch.float64
+            want = (sum(t[key].to(wide) for t in trees) / 3).to(first.dtype)
+        else:
+            want = first
+        check(f"--average: {key}", equal(want, got[key]))
+    check("--average says what it took from the first", "1 tensors of integers differ"
+          in done.stderr, done.stderr)
+    torch.save(OrderedDict(x=torch.ones(3), same=torch.arange(4)), names[1])
+    done = gtrain("merge", *names[:2], "-o", out)
+    want = OrderedDict(trees[0], x=torch.ones(3))
+    check("union", done.returncode == 0 and equal(want, torch.load(out)), done.stderr)
+    torch.save(OrderedDict(w=torch.ones(3)), names[1])
+    done = gtrain("merge", *names[:2], "-o", out)
+    check("union: a name with two contents", done.returncode == 2 and "'w'" in done.stderr)
+
+
+def test_real(folder):
+    if not os.path.isdir(DATA):
+        print(f"ok {len(results) + 1} - real files # SKIP no {DATA}")
+        results.append(True)
+        return
+    for name in sorted(os.listdir(DATA)):
+        source, want = os.path.join(DATA, name), None
+        want = torch.load(source, map_location="cpu")
+        state = want.get("state_dict", want)
+        for to in ("legacy", "pth", "safetensors", "npz"):
+            there, back = os.path.join(folder, f"r.{to}"), os.path.join(folder, "back.pth")
+            why = convert(source, there, "--to", to) or convert(there, back)
+            got = torch.load(back, map_location="cpu") if not why else {}
+            same = (equal(want, got) if to in ("legacy", "pth") else
+                    sorted(state) == sorted(got) and all(equal(state[k].data, got[k])
+                                                         for k in state))
+            check(f"{name}: {to} and back", not why and same, why)
+
+
+def main():
+    print("TAP version 13")
+    with tempfile.TemporaryDirectory() as folder:
+        cases, model = samples()
+        test_round_trips(folder, cases)
+        test_attributes(folder, model)
+        test_casts(folder)
+        test_modules(folder, model)
+        test_select(folder, cases)
+        test_merge(folder)
+        test_real(folder)
+    print(f"1..{len(results)}")
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
