@@ -126,10 +126,74 @@ _gtrain()
 	ckpt-diff:--tolerance) return ;;
 	ckpt-diff:--threads) return ;;
 	ckpt-diff:--color) words='auto always never' ;;
+	ckpt-strip-module:--prefix) return ;;
+	ckpt-strip-module:--output) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	ckpt-strip-module:--sync) words='yes no' ;;
+	ckpt-strip-module:--color) words='auto always never' ;;
+	ckpt-add-module:--prefix) return ;;
+	ckpt-add-module:--output) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	ckpt-add-module:--sync) words='yes no' ;;
+	ckpt-add-module:--color) words='auto always never' ;;
+	ckpt-remap:--map) return ;;
+	ckpt-remap:--output) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	ckpt-remap:--sync) words='yes no' ;;
+	ckpt-remap:--color) words='auto always never' ;;
+	ckpt-rename:--map) return ;;
+	ckpt-rename:--output) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	ckpt-rename:--sync) words='yes no' ;;
+	ckpt-rename:--color) words='auto always never' ;;
+	ckpt-select:--path) return ;;
+	ckpt-select:--keys) return ;;
+	ckpt-select:--output) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	ckpt-select:--to) words='pth legacy safetensors npz' ;;
+	ckpt-select:--dtype) words='fp32 fp16 bf16' ;;
+	ckpt-select:--shard-size) return ;;
+	ckpt-select:--sync) words='yes no' ;;
+	ckpt-select:--color) words='auto always never' ;;
+	ckpt-convert:--output) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	ckpt-convert:--to) words='pth legacy safetensors npz' ;;
+	ckpt-convert:--dtype) words='fp32 fp16 bf16' ;;
+	ckpt-convert:--shard-size) return ;;
+	ckpt-convert:--sync) words='yes no' ;;
+	ckpt-convert:--color) words='auto always never' ;;
+	ckpt-merge:--output) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	ckpt-merge:--to) words='pth legacy safetensors npz' ;;
+	ckpt-merge:--dtype) words='fp32 fp16 bf16' ;;
+	ckpt-merge:--shard-size) return ;;
+	ckpt-merge:--sync) words='yes no' ;;
+	ckpt-merge:--color) words='auto always never' ;;
 	help:--completion) words='bash zsh fish' ;;
 	help:--color) words='auto always never' ;;
 	:) words='probe train eval generate bench ckpt help --version --help' ;;
-	ckpt-:) words='ls verify diff --help' ;;
+	ckpt-:) words='ls verify diff strip-module add-module remap rename select convert merge --help' ;;
 	bench-:) words='ckpt --help' ;;
 	probe:*) words='--json --quiet --verbose --color --help ' ;;
 	train:*) words='--model --data --val --val-split --init-from --epochs --steps --batch --accumulate --seed --optimizer --lr --momentum --nesterov --weight-decay --betas --eps --clip --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --workers --prefetch --drop-last --augment --out --config --resume --save-every --keep --eval-every --log-every --dry-run --json --quiet --verbose --color --help ' ;;
@@ -166,6 +230,62 @@ _gtrain()
 			return
 		fi
 		words='--tolerance --state-dict --threads --json --quiet --verbose --color --help '
+		;;
+	ckpt-strip-module:*) 
+		if [[ $cur != -* ]]; then
+			compopt -o filenames
+			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+			return
+		fi
+		words='--prefix --output --in-place --dry-run --sync --json --quiet --verbose --color --help '
+		;;
+	ckpt-add-module:*) 
+		if [[ $cur != -* ]]; then
+			compopt -o filenames
+			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+			return
+		fi
+		words='--prefix --output --in-place --dry-run --sync --json --quiet --verbose --color --help '
+		;;
+	ckpt-remap:*) 
+		if [[ $cur != -* ]]; then
+			compopt -o filenames
+			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+			return
+		fi
+		words='--map --output --in-place --dry-run --sync --json --quiet --verbose --color --help '
+		;;
+	ckpt-rename:*) 
+		if [[ $cur != -* ]]; then
+			compopt -o filenames
+			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+			return
+		fi
+		words='--map --output --in-place --dry-run --sync --json --quiet --verbose --color --help '
+		;;
+	ckpt-select:*) 
+		if [[ $cur != -* ]]; then
+			compopt -o filenames
+			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+			return
+		fi
+		words='--path --keys --output --to --dtype --shard-size --sync --json --quiet --verbose --color --help '
+		;;
+	ckpt-convert:*) 
+		if [[ $cur != -* ]]; then
+			compopt -o filenames
+			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+			return
+		fi
+		words='--output --to --dtype --shard-size --sync --json --quiet --verbose --color --help '
+		;;
+	ckpt-merge:*) 
+		if [[ $cur != -* ]]; then
+			compopt -o filenames
+			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+			return
+		fi
+		words='--average --output --to --dtype --shard-size --sync --json --quiet --verbose --color --help '
 		;;
 	help:*) words='probe train eval generate bench ckpt help --completion --json --quiet --verbose --color --help ' ;;
 	*) return ;;

@@ -1,0 +1,118 @@
+#!/usr/bin/env bats
+# ckpt_convert.bats - gtrain ckpt convert, select, merge: what they say, write and refuse.
+# shellcheck disable=SC2154 # what helpers set
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+	gtrain train --model mlp:4,3,2 --data random --batch 2 --steps 1 --out run -q
+	equal "$status" 0
+	cp run/model.pth in.pth
+}
+
+keys() {
+	"$GTRAIN" ckpt ls "$1" --json | jq -r '.tensors[].key' | sort
+}
+
+@test "convert goes to every format and back to the same tensors" {
+	for to in pth legacy safetensors npz; do
+		gtrain ckpt convert in.pth --to $to -o there
+		equal "$status" 0
+		equal "$out" ""
+		gtrain ckpt convert there --to pth -o back.pth -q
+		equal "$status" 0
+		equal "$err" ""
+		gtrain ckpt diff in.pth back.pth
+		equal "$status" 0
+		gtrain ckpt verify back.pth
+		equal "$status" 0
+	done
+}
+
+@test "the ending decides, and --json says what was written" {
+	gtrain ckpt convert in.pth -o out.safetensors --json
+	equal "$status" 0
+	equal "$err" ""
+	equal "$(jq -r .format <"$BATS_TEST_TMPDIR/out")" safetensors
+	equal "$(jq .tensors <"$BATS_TEST_TMPDIR/out")" "$(keys in.pth | wc -l)"
+	gtrain ckpt convert in.pth -o out.xyz
+	equal "$status" 2
+	[[ $err == *"the ending of 'out.xyz' names no format"*"--to pth"* ]]
+	[[ ! -e out.xyz ]]
+}
+
+@test "convert refuses what is wrong and leaves nothing" {
+	gtrain ckpt convert -o out.pth
+	equal "$status" 2
+	gtrain ckpt convert in.pth
+	equal "$status" 2
+	gtrain ckpt convert in.pth -o in.pth
+	equal "$status" 2
+	[[ $err == *"is the input"* ]]
+	gtrain ckpt convert absent.pth -o out.pth
+	equal "$status" 1
+	gtrain ckpt convert in.pth -o out.pth --shard-size 1K
+	equal "$status" 1
+	[[ $err == *"not cut into shards"* ]]
+	gtrain ckpt convert in.pth -o out.npz --dtype bf16
+	equal "$status" 1
+	size=$(stat -c %s in.pth)
+	head -c $((size / 2)) in.pth >cut.pth
+	gtrain ckpt convert cut.pth -o out.pth
+	equal "$status" 1
+	equal "$(ls)" "$(printf 'cut.pth\nerr\nin.pth\nout\nrun')"
+}
+
+@test "a flipped bit in the source is found" {
+	gtrain ckpt convert in.pth -o copy.pth -q
+	at=$(grep -abo 'archive/data/0' copy.pth | head -1 | cut -d: -f1)
+	printf '\377' | dd of=copy.pth bs=1 seek=$((at + 70)) conv=notrunc status=none
+	gtrain ckpt convert copy.pth -o out.safetensors
+	equal "$status" 1
+	[[ ! -e out.safetensors ]]
+}
+
+@test "shards hold what one file does" {
+	gtrain ckpt convert in.pth -o out.safetensors --shard-size 64 -q
+	equal "$status" 0
+	equal "$(keys out.safetensors.index.json)" "$(keys in.pth)"
+}
+
+@test "select takes by name and by path" {
+	name=$(keys in.pth | head -1)
+	gtrain ckpt select in.pth --keys "$name" -o out.pth
+	equal "$status" 0
+	equal "$(keys out.pth)" "$name"
+	gtrain ckpt select in.pth --keys 'nothing*' -o out2.pth
+	equal "$status" 2
+	[[ $err == *"no name matches 'nothing*'"* ]]
+	gtrain ckpt select in.pth --path nowhere -o out2.pth
+	equal "$status" 2
+	[[ $err == *"nothing is under 'nowhere'"* ]]
+	gtrain ckpt select in.pth -o out2.pth
+	equal "$status" 2
+	[[ ! -e out2.pth ]]
+}
+
+@test "merge unites, averages, and lists what differs" {
+	gtrain ckpt add-module in.pth -o other.pth -q
+	gtrain ckpt merge in.pth other.pth -o out.pth
+	equal "$status" 0
+	equal "$(keys out.pth)" "$({ keys in.pth; keys other.pth; } | sort)"
+	gtrain ckpt merge in.pth in.pth --average -o mean.pth
+	equal "$status" 0
+	gtrain ckpt diff in.pth mean.pth
+	equal "$status" 0
+	gtrain ckpt merge in.pth other.pth --average -o mean2.pth
+	equal "$status" 2
+	[[ $err == *"is in file 1, not in file 2"* ]]
+	gtrain ckpt convert in.pth --dtype fp16 -o half.pth -q
+	gtrain ckpt merge in.pth half.pth -o out2.pth
+	equal "$status" 2
+	[[ $err == *"with different content"* ]]
+	gtrain ckpt merge in.pth -o out2.pth
+	equal "$status" 2
+	[[ ! -e out2.pth && ! -e mean2.pth ]]
+}
