@@ -68,7 +68,7 @@ int gt_map_peek(
 void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	/* Whole pages, the one that a piece before has begun included: pieces in a row leave none. */
+	/* Whole pages, with the one that a piece before has begun: pieces in a row leave none. */
 	uint64_t start = offset / page * page, end = (offset + size) / page * page;
 
 	if (map->fd >= 0 && end > start)

@@ -26,7 +26,7 @@ struct gt_ckpt {
 	struct gt_ckpt_shard *shards;
 	size_t shard_count;
 
-	/* Of torch formats: the pickle that the tree came from, and where in it the devices stand. */
+	/* Of torch formats: the pickle that the tree came from, and where in it devices stand. */
 	const unsigned char *pickle;
 	size_t pickle_bytes;
 	const char *pickle_record; /* its name in a zip */

@@ -86,7 +86,8 @@ struct gt_pickle_writer;
 typedef int gt_pickle_tensor(
     struct gt_pickle_writer *w, const struct gt_tree_tensor *t, struct gt_err *err);
 
-/* Writing: protocol 2, what PyTorch's restricted unpickler accepts. Zeroed but for what is given. */
+/* Writing: protocol 2, what PyTorch's restricted unpickler accepts. Zeroed but for what is given.
+ */
 enum { GT_PICKLE_NAMES = 48 };
 
 struct gt_pickle_writer {

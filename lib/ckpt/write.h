@@ -8,7 +8,7 @@ struct gt_ckpt_write_options {
 	bool cast; /* floating tensors become `dtype`, rounded once to nearest even */
 	enum gt_dtype dtype;
 	bool keep_devices;    /* torch: name the devices of the storages; else all are on the CPU */
-	bool no_sync; /* leave it to the system when the disk hears of it */
+	bool no_sync;         /* leave it to the system when the disk hears of it */
 	uint64_t shard_bytes; /* at most so many bytes of tensors in a file; 0: one file */
 };
 

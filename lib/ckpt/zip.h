@@ -126,14 +126,14 @@ struct gt_zip_exchange {
 };
 
 /* Into the archive itself, open as `fd`: the new records, a directory and an end record go
- * behind everything else by one write; before it, and if it is cut short by an error, the archive is what
- * it was. Then fsync, unless no_sync. */
+ * behind everything else by one write; before it, and if it is cut short by an error, the archive
+ * is what it was. Then fsync, unless no_sync. */
 int gt_zip_exchange_in_place(
     int fd, const struct gt_zip *zip, struct gt_zip_exchange *x, struct gt_err *err);
 
 /*
- * Into the empty file `fd`: the new records first, then the others as they are, header, bytes, sums;
- * what no directory lists is left behind. Their places move by whole blocks (lib/base/copy.h), so
+ * Into the empty file `fd`: the new records first, then the others as they are, header, bytes,
+ * sums; what no directory lists is left behind. Their places move by whole blocks (lib/base/copy.h), so
  * that a file system can share them, and every alignment stays.
  */
 int gt_zip_exchange_copy(

@@ -1,4 +1,4 @@
-/* ckpt_dump.c - for ckpt_forms.py: everything that was read of a checkpoint, a line for each node. */
+/* ckpt_dump.c - for ckpt_forms.py: all that was read of a checkpoint, a line for each node. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static size_t number_of(struct seen *seen, const struct gt_storage *storage)
 	return seen->count++;
 }
 
-/* dtype, shape, stride, offset, storage's number, location, requires_grad, the elements in order. */
+/* dtype, shape, stride, offset, storage's key, location, requires_grad, the elements. */
 static int print_tensor(struct seen *seen, const struct gt_tree_tensor *t, struct gt_err *err)
 {
 	size_t size = (size_t)gt_tensor_count(t) * gt_dtype_size(t->dtype);
