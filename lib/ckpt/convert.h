@@ -4,8 +4,8 @@
 
 #include "lib/ckpt/write.h"
 
-/* The format that --to or the ending of a path names: pth (.pth .pt .th .bin .ckpt .tar: torch-zip),
- * legacy (torch-legacy), safetensors, npz. GT_EINVAL with those there are. */
+/* The format that --to or the ending of a path names: pth (.pth .pt .th .bin .ckpt .tar), which is
+ * torch-zip, legacy (torch-legacy), safetensors, npz. GT_EINVAL with those there are. */
 int gt_convert_format(const char **format, const char *to, const char *path, struct gt_err *err);
 
 /* The words of --to, ended by NULL. */

@@ -133,8 +133,8 @@ int gt_zip_exchange_in_place(
 
 /*
  * Into the empty file `fd`: the new records first, then the others as they are, header, bytes,
- * sums; what no directory lists is left behind. Their places move by whole blocks (lib/base/copy.h), so
- * that a file system can share them, and every alignment stays.
+ * sums; what no directory lists is left behind. Their places move by whole blocks
+ * (lib/base/copy.h), so that a file system can share them, and every alignment stays.
  */
 int gt_zip_exchange_copy(
     int fd, const struct gt_zip *zip, struct gt_zip_exchange *x, struct gt_err *err);

@@ -86,17 +86,15 @@ def compare_read(path, value, kind, place=None):
 
 
 def compare_copy(path, value, folder, weights_only):
-    """gtrain writes what it read; torch's tree of that must be the first one (on the CPU, without grad)."""
+    """gtrain writes what it read; torch's tree of that must be the first one (on the CPU)."""
     copy = os.path.join(folder, "copy.pth")
     out = run("copy", path, copy)
     if out.returncode:
         return out.stderr
     loaded = torch.load(copy, weights_only=weights_only)
-    detached = torch.load(path, map_location="cpu")
-    for t in tensors(detached):
-        t.requires_grad_(False)
-    problem = first_difference(list(lines(loaded, None)), list(lines(detached, None)))
-    return problem or compare_sharing(loaded, detached)
+    first = torch.load(path, map_location="cpu")
+    problem = first_difference(list(lines(loaded, None)), list(lines(first, None)))
+    return problem or compare_sharing(loaded, first)
 
 
 def tensors(value):

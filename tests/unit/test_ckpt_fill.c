@@ -1,4 +1,4 @@
-/* test_ckpt_fill.c - gt_fill_places(): strides, casts, byte order, sums, threads, damaged sources. */
+/* test_ckpt_fill.c - gt_fill_places(): strides, casts, byte order, sums, threads, damage. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 
-/* Enough for several pieces of every kind of work; and the file a mapping of which is the source. */
+/* Enough for several pieces of every kind of work; and the file whose mapping is the source. */
 enum { ELEMENTS = 3 << 20, BYTES = ELEMENTS * 4, LEAD = 100 };
 
 struct fixture {
