@@ -7,14 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Names from files go into texts: what breaks a line or moves a terminal's cursor becomes '?'. */
-static void keep_one_line(char *text)
-{
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == 0x7f)
-			*text = '?';
-}
-
 int gt_err_set(struct gt_err *err, int code, const char *format, ...)
 {
 	va_list ap;
@@ -25,7 +17,6 @@ int gt_err_set(struct gt_err *err, int code, const char *format, ...)
 	va_start(ap, format);
 	vsnprintf(err->text, sizeof(err->text), format, ap);
 	va_end(ap);
-	keep_one_line(err->text);
 	return code;
 }
 
@@ -43,7 +34,6 @@ int gt_err_sys(struct gt_err *err, const char *format, ...)
 	va_end(ap);
 	used = strlen(err->text);
 	snprintf(err->text + used, sizeof(err->text) - used, ": %s", strerror(saved));
-	keep_one_line(err->text);
 	return err->code;
 }
 
@@ -55,7 +45,6 @@ int gt_err_hint(struct gt_err *err, const char *format, ...)
 	va_start(ap, format);
 	vsnprintf(err->hint, sizeof(err->hint), format, ap);
 	va_end(ap);
-	keep_one_line(err->hint);
 	return err->code;
 }
 
@@ -72,6 +61,5 @@ int gt_err_prefix(struct gt_err *err, const char *format, ...)
 	va_end(ap);
 	used = strlen(err->text);
 	snprintf(err->text + used, sizeof(err->text) - used, ": %s", old);
-	keep_one_line(err->text);
 	return err->code;
 }

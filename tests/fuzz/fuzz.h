@@ -20,7 +20,7 @@ fuzz_target fuzz_pickle, fuzz_zip, fuzz_legacy, fuzz_safetensors, fuzz_npz;
 #define fuzz_require(condition) ((condition) ? (void)0 : fuzz_abort(__FILE__, __LINE__, #condition))
 _Noreturn void fuzz_abort(const char *file, int line, const char *what);
 
-/* A failure has a negative code and one line of text. */
+/* A failure has a negative code and a text. */
 void fuzz_check_error(int rc, const struct gt_err *err);
 
 /* Visit the whole tree as every walker of ours does, and read its small tensors. */

@@ -28,7 +28,7 @@ _Noreturn void fuzz_abort(const char *file, int line, const char *what)
 void fuzz_check_error(int rc, const struct gt_err *err)
 {
 	fuzz_require(rc < 0 && rc == err->code);
-	fuzz_require(err->text[0] && !strchr(err->text, '\n'));
+	fuzz_require(err->text[0]);
 }
 
 /* Both the type it has and one that every element is converted to. */
