@@ -32,8 +32,8 @@ struct gt_err {
 /* For a call whose text nobody will read: a place for it, good until the end of the block. */
 #define GT_ERR_IGNORED (&(struct gt_err){ 0 })
 
-/* Store code, text; clear the hint. Returns code, so that `return gt_err_set(...)` reads well. A name
- * from a file may bring any character: who prints a text escapes them (gt_log_put()).
+/* Store code, text; clear the hint. Returns code, so that `return gt_err_set(...)` reads well. A
+ * name from a file may bring any character: who prints a text escapes them (gt_log_put()).
  * `err` is never NULL, here and everywhere. */
 int gt_err_set(struct gt_err *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
