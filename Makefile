@@ -48,7 +48,8 @@ GT_CPP    := -I. -D_GNU_SOURCE -DGT_VERSION='"$(VERSION)"' $(PKG_FLAGS) \
 GT_CFLAGS := -std=gnu11 $(OPT) $(GT_WARN) -fopenmp -fno-math-errno -fno-trapping-math \
              -ffp-contract=off $(SAN_FLAGS) $(CFLAGS)
 GT_LDFLAGS := -fopenmp -Wl,--as-needed $(SAN_FLAGS) $(LDFLAGS)
-GT_LIBS   := -ldnnl $(PKG_LIBS) -lm -ldl -lpthread
+# oneDNN is opened when the CPU backend needs it (kernels/cpu/dnnl_api.c); a build wants its header.
+GT_LIBS   := $(PKG_LIBS) -lm -ldl -lpthread
 
 # CPU kernels are compiled once per instruction set; the backend picks a table when it starts, so
 # one binary runs everywhere and nothing here needs -march=native.
@@ -63,7 +64,8 @@ ISA_avx512 := -march=x86-64-v4 -mprefer-vector-width=512
 KERNEL_CFLAGS := -ffp-contract=fast
 
 # Sources -------------------------------------------------------------------------------------
-KERNELS_ONCE := $(addprefix kernels/cpu/,backend.c matmul.c conv.c conv_winograd.c dnnl.c)
+KERNELS_ONCE := $(addprefix kernels/cpu/,backend.c math.c matmul.c conv.c conv_winograd.c dnnl.c \
+                dnnl_api.c)
 KERNELS_ISA  := $(filter-out $(KERNELS_ONCE),$(wildcard kernels/cpu/*.c))
 LIB_SRC  := $(wildcard lib/*/*.c lib/*/*/*.c) $(wildcard $(KERNELS_ONCE))
 CMD_SRC  := $(wildcard cmd/*.c)
@@ -124,9 +126,10 @@ $(FUZZ_REPLAY): $(FUZZ_OBJ) $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
 
+# Some measure oneDNN itself.
 $(BENCH_BIN): $(BUILD)/tests/bench_%: $(BUILD)/obj/tests/bench/%.o $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
+	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ -ldnnl $(GT_LIBS)
 
 # Pretend driver libraries, for tests of what is opened at run time: one as of today, and one with
 # the few functions of the oldest.
@@ -297,7 +300,7 @@ $(BUILD)/gtrain.pc: FORCE
 	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' \
 	    'Name: gtrain' 'Description: training of neural networks, and checkpoints' \
 	    'Version: $(VERSION)' 'Requires: $(PACKAGES)' 'Cflags: -I$${includedir}/gtrain' \
-	    'Libs: -L$${libdir} -lgtrain -ldnnl -fopenmp -lm -ldl -lpthread' >$@
+	    'Libs: -L$${libdir} -lgtrain -fopenmp -lm -ldl -lpthread' >$@
 
 # Looking around ------------------------------------------------------------------------------
 map:   ## print the index of the code, and its largest files and functions

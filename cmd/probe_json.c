@@ -205,7 +205,7 @@ static json_t *backends_json(const struct gt_probe *probe)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < probe->backend_count; i++) {
+	for (size_t i = 0; i < GT_PROBE_BACKENDS; i++) {
 		const struct member members[] = {
 			{ "name", text_json(probe->backend[i].name) },
 			{ "available", json_boolean(probe->backend[i].available) },

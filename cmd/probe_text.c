@@ -202,6 +202,16 @@ static void print_memory(FILE *out, const struct gt_cpu *cpu)
 	fputc('\n', out);
 }
 
+static void print_math(FILE *out, const struct gt_cpu_math *math)
+{
+	if (math->onednn[0])
+		fprintf(out, "oneDNN %s (%s)", math->onednn, math->isa);
+	else
+		fputs("no oneDNN", out);
+	fprintf(out, ", OpenMP with %d thread%s\n", math->openmp_threads,
+	    math->openmp_threads == 1 ? "" : "s");
+}
+
 static void print_cpu(FILE *out, bool color, const struct gt_probe *probe)
 {
 	const struct gt_cpu *cpu = &probe->cpu;
@@ -224,14 +234,11 @@ static void print_cpu(FILE *out, bool color, const struct gt_probe *probe)
 	label(out, color, "memory");
 	print_memory(out, cpu);
 	label(out, color, "math");
-	fprintf(out, "oneDNN %s (%s), OpenMP with %d thread%s\n", probe->math.onednn,
-	    probe->math.isa, probe->math.openmp_threads,
-	    probe->math.openmp_threads == 1 ? "" : "s");
+	print_math(out, &probe->math);
 	label(out, color, "backends");
-	for (size_t i = 0; i < probe->backend_count; i++)
+	for (size_t i = 0; i < GT_PROBE_BACKENDS; i++)
 		fprintf(out, "%s%s%s%s", i ? "; " : "", probe->backend[i].name,
-		    probe->backend[i].available ? "" : ": ",
-		    probe->backend[i].available ? "" : probe->backend[i].reason);
+		    probe->backend[i].available ? "" : ": ", probe->backend[i].reason);
 	fputc('\n', out);
 }
 

@@ -72,11 +72,12 @@ static int forward_desc(struct gt_call *call, const struct conv *c, const struct
 	const dnnl_dims_t stride = { c->stride, c->stride }, pad = { c->pad, c->pad };
 	struct gt_dnnl *dnnl = call->state;
 	dnnl_convolution_desc_t conv;
-	dnnl_status_t status = dnnl_convolution_forward_desc_init(&conv, dnnl_forward_training,
-	    dnnl_convolution_direct, &d->x, &d->w, bias ? &d->bias : NULL, &d->y, stride, pad, pad);
+	dnnl_status_t status = gt_dnnl_api->convolution_forward_desc_init(&conv,
+	    dnnl_forward_training, dnnl_convolution_direct, &d->x, &d->w, bias ? &d->bias : NULL,
+	    &d->y, stride, pad, pad);
 
 	if (status == dnnl_success)
-		status = dnnl_primitive_desc_create(out, &conv, attr, dnnl->engine, NULL);
+		status = gt_dnnl_api->primitive_desc_create(out, &conv, attr, dnnl->engine, NULL);
 	return gt_dnnl_check(status, call, c->op, "do this convolution", err);
 }
 
@@ -93,15 +94,15 @@ static int gradient_desc(struct gt_call *call, const struct conv *c, const struc
 	if (rc < 0)
 		return rc;
 	if (of_weights)
-		status = dnnl_convolution_backward_weights_desc_init(
+		status = gt_dnnl_api->convolution_backward_weights_desc_init(
 		    &conv, dnnl_convolution_direct, &d->x, &d->w, NULL, &d->y, stride, pad, pad);
 	else
-		status = dnnl_convolution_backward_data_desc_init(
+		status = gt_dnnl_api->convolution_backward_data_desc_init(
 		    &conv, dnnl_convolution_direct, &d->x, &d->w, &d->y, stride, pad, pad);
 	if (status == dnnl_success)
-		status = dnnl_primitive_desc_create(out, &conv, attr, dnnl->engine, hint);
+		status = gt_dnnl_api->primitive_desc_create(out, &conv, attr, dnnl->engine, hint);
 	rc = gt_dnnl_check(status, call, c->op, "do this gradient", err);
-	dnnl_primitive_desc_destroy(hint);
+	gt_dnnl_api->primitive_desc_destroy(hint);
 	return rc;
 }
 
@@ -123,14 +124,14 @@ static const struct conv_role role_weight_grad = { DNNL_ARG_SRC, DNNL_ARG_DIFF_W
 static int add_steps(struct gt_call *call, const struct conv *c, const struct conv_descs *d,
     const struct conv_role *role, const_dnnl_primitive_desc_t desc, struct gt_err *err)
 {
-	const dnnl_memory_desc_t *w = dnnl_primitive_desc_query_md(desc, role->weights, 0);
+	const dnnl_memory_desc_t *w = gt_dnnl_api->primitive_desc_query_md(desc, role->weights, 0);
 	struct gt_dnnl_where w_where = c->w_where;
-	bool reorder = !dnnl_memory_desc_equal(w, &d->w_plain);
+	bool reorder = !gt_dnnl_api->memory_desc_equal(w, &d->w_plain);
 	struct gt_dnnl_step *step;
 	int rc;
 
 	if (reorder)
-		w_where = gt_dnnl_workspace(call, dnnl_memory_desc_get_size(w));
+		w_where = gt_dnnl_workspace(call, gt_dnnl_api->memory_desc_get_size(w));
 	if (reorder && !role->writes_weights) {
 		rc = gt_dnnl_reorder_add(call, &d->w_plain, c->w_where, w, w_where, err);
 		if (rc < 0)
@@ -165,16 +166,16 @@ static int set_post_ops(
     struct gt_call *call, const struct conv *c, dnnl_primitive_attr_t attr, struct gt_err *err)
 {
 	dnnl_post_ops_t ops = NULL;
-	dnnl_status_t status = dnnl_post_ops_create(&ops);
+	dnnl_status_t status = gt_dnnl_api->post_ops_create(&ops);
 
 	if (status == dnnl_success && gt_optional_input(call, 3))
-		status = dnnl_post_ops_append_sum(ops, 1.0f);
+		status = gt_dnnl_api->post_ops_append_sum(ops, 1.0f);
 	if (status == dnnl_success && call->attrs.conv.relu)
-		status =
-		    dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, nan_slope, 0.0f);
+		status = gt_dnnl_api->post_ops_append_eltwise(
+		    ops, 1.0f, dnnl_eltwise_relu, nan_slope, 0.0f);
 	if (status == dnnl_success)
-		status = dnnl_primitive_attr_set_post_ops(attr, ops);
-	dnnl_post_ops_destroy(ops);
+		status = gt_dnnl_api->primitive_attr_set_post_ops(attr, ops);
+	gt_dnnl_api->post_ops_destroy(ops);
 	return gt_dnnl_check(status, call, c->op, "fuse residual and relu", err);
 }
 
@@ -190,7 +191,7 @@ static int prepare(
 	int rc;
 
 	if ((rc = gt_dnnl_new(call, c->op, err)) < 0)
-		goto out;
+		return rc;
 	status = describe(c, &d);
 	if (status == dnnl_success && bias)
 		status = gt_dnnl_describe(&d.bias, bias, dnnl_a);
@@ -208,8 +209,8 @@ static int prepare(
 	if (rc == 0)
 		rc = add_steps(call, c, &d, role, desc, err);
 out:
-	dnnl_primitive_desc_destroy(desc);
-	dnnl_primitive_attr_destroy(attr);
+	gt_dnnl_api->primitive_desc_destroy(desc);
+	gt_dnnl_api->primitive_attr_destroy(attr);
 	if (rc < 0)
 		gt_dnnl_release(call);
 	return rc;

@@ -6,12 +6,12 @@
 #include "lib/graph/kernel.h"
 
 /*
- * Every file of this folder but backend.c and oneDNN's, which chooses for itself (dnnl.c, matmul.c,
- * conv.c, conv_winograd.c), is compiled once per instruction set, with GT_ISA_NAME base, avx2 or
- * avx512. It exports one table, GT_ISA(gt_cpu_NAME_kernels), and has nothing else but statics, so
- * that the same source is the portable reference and the vector code. Where both types are served
- * alike, the functions stand in NAME.inc, which NAME.c includes once for float32 and once for
- * float64 (real.inc).
+ * Every file of this folder but backend.c, math.c and oneDNN's, which chooses for itself
+ * (dnnl_api.c, dnnl.c, matmul.c, conv.c, conv_winograd.c), is compiled once per instruction set,
+ * with GT_ISA_NAME base, avx2 or avx512. It exports one table, GT_ISA(gt_cpu_NAME_kernels), and has
+ * nothing else but statics, so that the same source is the portable reference and the vector code.
+ * Where both types are served alike, the functions stand in NAME.inc, which NAME.c includes once
+ * for float32 and once for float64 (real.inc).
  */
 #define GT_ISA_JOIN(name, isa)  name##_##isa
 #define GT_ISA_JOIN2(name, isa) GT_ISA_JOIN(name, isa)

@@ -71,24 +71,29 @@ dnnl_status_t gt_dnnl_describe(
 
 	for (int i = 0; i < t->ndim; i++)
 		dims[i] = t->shape[i];
-	return dnnl_memory_desc_init_by_tag(desc, t->ndim, dims, dnnl_f32, tag);
+	return gt_dnnl_api->memory_desc_init_by_tag(desc, t->ndim, dims, dnnl_f32, tag);
 }
 
 int gt_dnnl_new(struct gt_call *call, const char *op, struct gt_err *err)
 {
-	struct gt_dnnl *d = gt_calloc(1, sizeof(*d), err);
-	int rc;
+	struct gt_dnnl *d;
+	int rc = gt_dnnl_api_load(err);
 
+	if (rc < 0)
+		return rc;
+	d = gt_calloc(1, sizeof(*d), err);
 	if (!d)
 		return GT_ENOMEM;
 	d->op = op;
 	call->state = d;
 	rc = gt_dnnl_check(
-	    dnnl_engine_create(&d->engine, dnnl_cpu, 0), call, op, "open the cpu", err);
+	    gt_dnnl_api->engine_create(&d->engine, dnnl_cpu, 0), call, op, "open the cpu", err);
 	if (rc == 0)
 		rc = gt_dnnl_check(
-		    dnnl_stream_create(&d->stream, d->engine, dnnl_stream_default_flags), call, op,
-		    "make a stream", err);
+		    gt_dnnl_api->stream_create(&d->stream, d->engine, dnnl_stream_default_flags),
+		    call, op, "make a stream", err);
+	if (rc < 0)
+		gt_dnnl_release(call);
 	return rc;
 }
 
@@ -103,12 +108,13 @@ struct gt_dnnl_where gt_dnnl_workspace(struct gt_call *call, size_t bytes)
 int gt_dnnl_attr(
     const struct gt_call *call, const char *op, dnnl_primitive_attr_t *out, struct gt_err *err)
 {
-	int rc = gt_dnnl_check(dnnl_primitive_attr_create(out), call, op, "make attributes", err);
+	int rc = gt_dnnl_check(
+	    gt_dnnl_api->primitive_attr_create(out), call, op, "make attributes", err);
 
 	if (rc == 0)
-		rc = gt_dnnl_check(
-		    dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user), call,
-		    op, "take a scratchpad", err);
+		rc = gt_dnnl_check(gt_dnnl_api->primitive_attr_set_scratchpad_mode(
+		                       *out, dnnl_scratchpad_mode_user),
+		    call, op, "take a scratchpad", err);
 	return rc;
 }
 
@@ -118,8 +124,8 @@ int gt_dnnl_arg(struct gt_call *call, struct gt_dnnl_step *step, int arg,
 	struct gt_dnnl *d = call->state;
 	int i = step->args_count;
 	int rc = gt_dnnl_check(
-	    dnnl_memory_create(&step->args[i].memory, desc, d->engine, DNNL_MEMORY_NONE), call,
-	    d->op, "describe its memory", err);
+	    gt_dnnl_api->memory_create(&step->args[i].memory, desc, d->engine, DNNL_MEMORY_NONE),
+	    call, d->op, "describe its memory", err);
 
 	if (rc < 0)
 		return rc;
@@ -135,10 +141,10 @@ int gt_dnnl_step_add(struct gt_call *call, const_dnnl_primitive_desc_t desc,
 	struct gt_dnnl *d = call->state;
 	struct gt_dnnl_step *step = &d->steps[d->steps_count];
 	const dnnl_memory_desc_t *scratch =
-	    dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
-	size_t bytes = dnnl_memory_desc_get_size(scratch);
-	int rc = gt_dnnl_check(
-	    dnnl_primitive_create(&step->primitive, desc), call, d->op, "make its kernel", err);
+	    gt_dnnl_api->primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
+	size_t bytes = gt_dnnl_api->memory_desc_get_size(scratch);
+	int rc = gt_dnnl_check(gt_dnnl_api->primitive_create(&step->primitive, desc), call, d->op,
+	    "make its kernel", err);
 
 	*out = NULL;
 	if (rc < 0)
@@ -164,8 +170,8 @@ int gt_dnnl_reorder_add(struct gt_call *call, const dnnl_memory_desc_t *from,
 	if ((rc = gt_dnnl_attr(call, d->op, &attr, err)) < 0)
 		goto out;
 	rc = gt_dnnl_check(
-	    dnnl_reorder_primitive_desc_create(&desc, from, d->engine, to, d->engine, attr), call,
-	    d->op, "reorder its weights", err);
+	    gt_dnnl_api->reorder_primitive_desc_create(&desc, from, d->engine, to, d->engine, attr),
+	    call, d->op, "reorder its weights", err);
 	if (rc < 0)
 		goto out;
 	if ((rc = gt_dnnl_step_add(call, desc, &step, err)) < 0)
@@ -174,8 +180,8 @@ int gt_dnnl_reorder_add(struct gt_call *call, const dnnl_memory_desc_t *from,
 		goto out;
 	rc = gt_dnnl_arg(call, step, DNNL_ARG_TO, to, to_where, err);
 out:
-	dnnl_primitive_desc_destroy(desc);
-	dnnl_primitive_attr_destroy(attr);
+	gt_dnnl_api->primitive_desc_destroy(desc);
+	gt_dnnl_api->primitive_attr_destroy(attr);
 	return rc;
 }
 
@@ -200,7 +206,7 @@ int gt_dnnl_bind(struct gt_call *call, struct gt_err *err)
 		struct gt_dnnl_step *step = &d->steps[s];
 
 		for (int i = 0; i < step->args_count && rc == 0; i++)
-			rc = gt_dnnl_check(dnnl_memory_set_data_handle(
+			rc = gt_dnnl_check(gt_dnnl_api->memory_set_data_handle(
 			                       step->args[i].memory, data_of(call, step->where[i])),
 			    call, d->op, "bind its memory", err);
 	}
@@ -213,10 +219,10 @@ int gt_dnnl_run(struct gt_call *call, struct gt_err *err)
 	dnnl_status_t status = dnnl_success;
 
 	for (int s = 0; s < d->steps_count && status == dnnl_success; s++)
-		status = dnnl_primitive_execute(
+		status = gt_dnnl_api->primitive_execute(
 		    d->steps[s].primitive, d->stream, d->steps[s].args_count, d->steps[s].args);
 	if (status == dnnl_success)
-		status = dnnl_stream_wait(d->stream);
+		status = gt_dnnl_api->stream_wait(d->stream);
 	return gt_dnnl_check(status, call, d->op, "run", err);
 }
 
@@ -228,11 +234,11 @@ void gt_dnnl_release(struct gt_call *call)
 		return;
 	for (int s = 0; s < d->steps_count; s++) {
 		for (int i = 0; i < d->steps[s].args_count; i++)
-			dnnl_memory_destroy(d->steps[s].args[i].memory);
-		dnnl_primitive_destroy(d->steps[s].primitive);
+			gt_dnnl_api->memory_destroy(d->steps[s].args[i].memory);
+		gt_dnnl_api->primitive_destroy(d->steps[s].primitive);
 	}
-	dnnl_stream_destroy(d->stream);
-	dnnl_engine_destroy(d->engine);
+	gt_dnnl_api->stream_destroy(d->stream);
+	gt_dnnl_api->engine_destroy(d->engine);
 	free(d);
 	call->state = NULL;
 }

@@ -2,8 +2,7 @@
 #ifndef GT_KERNELS_CPU_DNNL_H
 #define GT_KERNELS_CPU_DNNL_H
 
-#include <dnnl.h>
-
+#include "kernels/cpu/dnnl_api.h"
 #include "lib/graph/kernel.h"
 
 /* Where an argument's bytes are: the data of in[at] or out[at], or `at` bytes into the
@@ -45,7 +44,8 @@ int gt_dnnl_check(dnnl_status_t status, const struct gt_call *call, const char *
 dnnl_status_t gt_dnnl_describe(
     dnnl_memory_desc_t *desc, const struct gt_tensor *t, dnnl_format_tag_t tag);
 
-/* Make call->state; free with gt_dnnl_release(), also after an error of any function below. */
+/* Open oneDNN and make call->state, which is NULL after an error; free with gt_dnnl_release(), also
+ * after an error of any function below. */
 int gt_dnnl_new(struct gt_call *call, const char *op, struct gt_err *err);
 
 /*

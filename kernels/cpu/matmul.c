@@ -55,16 +55,19 @@ static int linear_describe(
 	dnnl_format_tag_t b_tag = call->attrs.matmul.trans_b ? dnnl_ab : dnnl_ba;
 	dnnl_status_t rc;
 
-	if ((rc = dnnl_memory_desc_init_by_tag(&d->a, 2, a, dnnl_f32, dnnl_ab)) != dnnl_success)
-		return rc;
-	if ((rc = dnnl_memory_desc_init_by_tag(&d->b, 2, b, dnnl_f32, b_tag)) != dnnl_success)
-		return rc;
-	if ((rc = dnnl_memory_desc_init_by_tag(&d->bias, 1, bias, dnnl_f32, dnnl_a)) !=
+	if ((rc = gt_dnnl_api->memory_desc_init_by_tag(&d->a, 2, a, dnnl_f32, dnnl_ab)) !=
 	    dnnl_success)
 		return rc;
-	if ((rc = dnnl_memory_desc_init_by_tag(&d->y, 2, y, dnnl_f32, dnnl_ab)) != dnnl_success)
+	if ((rc = gt_dnnl_api->memory_desc_init_by_tag(&d->b, 2, b, dnnl_f32, b_tag)) !=
+	    dnnl_success)
 		return rc;
-	return dnnl_inner_product_forward_desc_init(
+	if ((rc = gt_dnnl_api->memory_desc_init_by_tag(&d->bias, 1, bias, dnnl_f32, dnnl_a)) !=
+	    dnnl_success)
+		return rc;
+	if ((rc = gt_dnnl_api->memory_desc_init_by_tag(&d->y, 2, y, dnnl_f32, dnnl_ab)) !=
+	    dnnl_success)
+		return rc;
+	return gt_dnnl_api->inner_product_forward_desc_init(
 	    ip, dnnl_forward_training, &d->a, &d->b, &d->bias, &d->y);
 }
 
@@ -104,19 +107,25 @@ static int linear_prepare(struct gt_call *call, struct gt_err *err)
 		goto out;
 	if ((rc = gt_dnnl_attr(call, "matmul", &attr, err)) < 0)
 		goto out;
-	rc = gt_dnnl_check(dnnl_primitive_desc_create(&desc, &ip, attr, dnnl->engine, NULL), call,
-	    "matmul", "do this inner product", err);
+	rc = gt_dnnl_check(gt_dnnl_api->primitive_desc_create(&desc, &ip, attr, dnnl->engine, NULL),
+	    call, "matmul", "do this inner product", err);
 	if (rc == 0)
 		rc = linear_step(call, &d, desc, err);
 out:
-	dnnl_primitive_desc_destroy(desc);
-	dnnl_primitive_attr_destroy(attr);
+	gt_dnnl_api->primitive_desc_destroy(desc);
+	gt_dnnl_api->primitive_attr_destroy(attr);
 	if (rc < 0)
 		gt_dnnl_release(call);
 	return rc;
 }
 
 /* ---- float32: sgemm ---- */
+
+static int sgemm_prepare(struct gt_call *call, struct gt_err *err)
+{
+	(void)call;
+	return gt_dnnl_api_load(err);
+}
 
 static int sgemm_run(struct gt_call *call, struct gt_err *err)
 {
@@ -128,7 +137,7 @@ static int sgemm_run(struct gt_call *call, struct gt_err *err)
 	if (has_bias(call))
 		for (int64_t i = 0; i < s.m; i++)
 			memcpy(y + i * s.n, call->in[2].data, (size_t)s.n * sizeof(*y));
-	status = dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', s.m, s.n, s.k, 1.0f,
+	status = gt_dnnl_api->sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', s.m, s.n, s.k, 1.0f,
 	    call->in[0].data, trans_a ? s.m : s.k, call->in[1].data, trans_b ? s.k : s.n,
 	    has_bias(call) ? 1.0f : 0.0f, y, s.n);
 	return gt_dnnl_check(status, call, "matmul", "run sgemm", err);
@@ -196,7 +205,7 @@ static int matmul_f64_run(struct gt_call *call, struct gt_err *err)
 
 const struct gt_kernel gt_cpu_matmul_kernels[] = {
 	{ "matmul", GT_F32, is_linear, linear_prepare, gt_dnnl_bind, gt_dnnl_run, gt_dnnl_release },
-	{ "matmul", GT_F32, .run = sgemm_run },
+	{ "matmul", GT_F32, .prepare = sgemm_prepare, .run = sgemm_run },
 	{ "matmul", GT_F64, .run = matmul_f64_run },
 	{ 0 },
 };

@@ -1,8 +1,6 @@
 /* probe.c - everything this machine can compute with, in one struct. */
 #include "lib/device/probe.h"
 
-#include <omp.h>
-#include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,39 +8,14 @@
 #include "lib/base/mem.h"
 #include "lib/device/visible.h"
 
-static const struct gt_backend_status backends[] = {
-	{ "cpu", true, NULL },
-	{ "cuda", false, "this build has no CUDA backend" },
-};
-
-static const struct {
-	dnnl_cpu_isa_t isa;
-	const char *name;
-} isas[] = {
-	{ dnnl_cpu_isa_all, "any" },
-	{ dnnl_cpu_isa_sse41, "SSE4.1" },
-	{ dnnl_cpu_isa_avx, "AVX" },
-	{ dnnl_cpu_isa_avx2, "AVX2" },
-	{ dnnl_cpu_isa_avx2_vnni, "AVX2-VNNI" },
-	{ dnnl_cpu_isa_avx512_mic, "AVX512-MIC" },
-	{ dnnl_cpu_isa_avx512_mic_4ops, "AVX512-MIC-4OPS" },
-	{ dnnl_cpu_isa_avx512_core, "AVX512" },
-	{ dnnl_cpu_isa_avx512_core_vnni, "AVX512-VNNI" },
-	{ dnnl_cpu_isa_avx512_core_bf16, "AVX512-BF16" },
-	{ dnnl_cpu_isa_avx512_core_amx, "AMX" },
-};
-
-void gt_cpu_math_read(struct gt_cpu_math *out)
+static void fill_backends(struct gt_probe *probe)
 {
-	const dnnl_version_t *version = dnnl_version();
-	dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+	struct gt_backend_status *cpu = &probe->backend[0], *cuda = &probe->backend[1];
 
-	*out = (struct gt_cpu_math){ .isa = "unknown", .openmp_threads = omp_get_max_threads() };
-	snprintf(out->onednn, sizeof(out->onednn), "%d.%d.%d", version->major, version->minor,
-	    version->patch);
-	for (size_t i = 0; i < sizeof(isas) / sizeof(*isas); i++)
-		if (isas[i].isa == isa)
-			out->isa = isas[i].name;
+	*cpu = (struct gt_backend_status){ .name = "cpu", .available = !probe->math.reason[0] };
+	memcpy(cpu->reason, probe->math.reason, sizeof(cpu->reason));
+	*cuda = (struct gt_backend_status){ .name = "cuda",
+		.reason = "this build has no CUDA backend" };
 }
 
 static void say(struct gt_probe *probe, const char *reason)
@@ -77,8 +50,7 @@ int gt_probe_read(struct gt_probe *out, const struct gt_probe_options *options, 
 	const char *root = options->root ? options->root : "";
 	int rc;
 
-	*out = (struct gt_probe){ .backend = backends,
-		.backend_count = sizeof(backends) / sizeof(*backends) };
+	*out = (struct gt_probe){ 0 };
 	if (options->visible_devices) {
 		out->visible_devices = gt_strdup(options->visible_devices, err);
 		if (!out->visible_devices)
@@ -92,6 +64,7 @@ int gt_probe_read(struct gt_probe *out, const struct gt_probe_options *options, 
 		return rc;
 	}
 	gt_cpu_math_read(&out->math);
+	fill_backends(out);
 	judge_cuda(out, options);
 	return 0;
 }

@@ -9,20 +9,27 @@
 #include "lib/device/cpu.h"
 #include "lib/device/nvml.h"
 
+/* A text of gt_err's, and its hint in brackets. */
+enum { GT_REASON_SIZE = 728 };
+
 /* The libraries the CPU backend computes with. */
 struct gt_cpu_math {
-	char onednn[32];    /* version: "2.6.3" */
-	const char *isa;    /* the widest instructions oneDNN will use here */
-	int openmp_threads; /* that a parallel region would start */
+	char onednn[32];             /* version: "2.6.3"; "" if it cannot be opened */
+	char reason[GT_REASON_SIZE]; /* why it cannot, and what to do; "" if it can */
+	const char *isa;             /* the widest instructions oneDNN will use, "" if none */
+	int openmp_threads;          /* that a parallel region would start */
 };
 
+/* Opens oneDNN. Part of the CPU backend, as gt_cpu_backend is: kernels/cpu/math.c. */
 void gt_cpu_math_read(struct gt_cpu_math *out);
 
-/* A backend of this build. `reason` says why it is not available, NULL if it is. */
+enum { GT_PROBE_BACKENDS = 2 };
+
+/* A backend of this build. `reason` says why it is not available, "" if it is. */
 struct gt_backend_status {
 	const char *name;
 	bool available;
-	const char *reason;
+	char reason[GT_REASON_SIZE];
 };
 
 struct gt_probe {
@@ -35,8 +42,7 @@ struct gt_probe {
 	char reason[240];      /* why cuda_available is false, "" if it is true */
 	char note[240];        /* what was odd about CUDA_VISIBLE_DEVICES, "" if nothing */
 	bool order_unsure;     /* cuda:N may be another GPU: see gt_visible_order_unsure() */
-	const struct gt_backend_status *backend; /* [backend_count], borrowed, lives for ever */
-	size_t backend_count;
+	struct gt_backend_status backend[GT_PROBE_BACKENDS];
 };
 
 /* Where to look; all may be NULL. */
