@@ -1,4 +1,4 @@
-/* ckpt.h - checkpoints as trees: read torch files without running them, write what torch reads. */
+/* ckpt.h - checkpoints of any format as trees: read without running them, searched, written. */
 #ifndef GT_CKPT_CKPT_H
 #define GT_CKPT_CKPT_H
 
@@ -13,9 +13,11 @@
 #include "lib/device/dtype.h"
 
 /*
- * A checkpoint is a tree of dicts, lists, tuples, scalars, strings and tensors. This module reads
- * and writes such trees; it knows nothing of models or graphs. Nothing a file says is executed: a
- * pickle's callables are names to be matched, never called.
+ * A checkpoint is a tree of dicts, lists, tuples, scalars, strings and tensors, and of objects that
+ * are kept as they are described. This module reads and writes such trees; it knows nothing of
+ * models or graphs. Nothing a file says is executed: a pickle's callables are names to be matched,
+ * never called. What else can be done with a checkpoint has headers of its own: edit.h, convert.h,
+ * select.h, merge.h, inventory.h, stats.h, diff.h, verify.h; write.h writes any format.
  */
 
 enum gt_tree_kind {
@@ -28,7 +30,10 @@ enum gt_tree_kind {
 	GT_TREE_TUPLE,
 	GT_TREE_DICT,
 	GT_TREE_TENSOR,
-	GT_TREE_OPAQUE /* an object of a class we do not know: kept, never imported */
+	/* What is none of the above, by the name of its class, never imported: objects, classes
+	 * and functions themselves, sets, bytes, integers beyond 64 bits, complex numbers, tensors
+	 * that are sparse, quantised or of a subclass, and "(cycle)". */
+	GT_TREE_OPAQUE
 };
 
 enum { GT_TREE_MAX_DIMS = 32 };
@@ -126,9 +131,10 @@ struct gt_ckpt;
  * one, is the dict of strings that a safetensors header holds under that name.
  *
  * The tree is safe to recurse: no deeper than 128, without cycles (a reference to an enclosing
- * object is an opaque "(cycle)"); no dict has a key twice; parts that the file mentions twice are
- * shared. Errors name the file, and the byte or the record that is wrong: GT_EFORMAT for a file
- * that is cut, damaged or no checkpoint, with a hint where there is one.
+ * object is an opaque "(cycle)"); no dict has a string or an integer as a key twice (keys of other
+ * kinds are not compared); parts that the file mentions twice are shared. Errors name the file, and
+ * the byte or the record that is wrong: GT_EFORMAT for a file that is cut, damaged or no
+ * checkpoint, with a hint where there is one.
  */
 int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
 struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt);
@@ -154,16 +160,17 @@ int gt_storage_check(struct gt_storage *storage, struct gt_err *err);
 /* Elements of a tensor. */
 int64_t gt_tensor_count(const struct gt_tree_tensor *t);
 
-/* Copy a tensor to contiguous memory dst of gt_tensor_count() elements, following strides,
- * converting f16, bf16, f32, f64 among each other (rounding once, to nearest even) and integers,
- * bool being 0 and 1, among each other. GT_ENOTSUP for other pairs, GT_EINVAL for an integer that
- * does not fit. The whole storage is checked first. */
+/* Copy a tensor to contiguous memory dst of gt_tensor_count() elements, following strides, in the
+ * host's byte order. Floating-point types, float8 included, are converted among each other, rounded
+ * once, to nearest even; integers, bool being 0 and 1, among each other; a complex type can be had
+ * as itself. GT_ENOTSUP for other pairs, GT_EINVAL for an integer that does not fit. The whole
+ * storage is checked first. */
 int gt_tensor_read(const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, struct gt_err *err);
 
 /* ---- the state_dict inside ---- */
 
 struct gt_state_entry {
-	const char *name; /* without `module.`, `_orig_mod.` */
+	const char *name; /* without `module.`, `_orig_mod.`; of _find_as_is(), with them */
 	const struct gt_tree_tensor *tensor;
 };
 
@@ -186,7 +193,9 @@ struct gt_state_dict {
  *      others that are there;
  *   4. a dict with some tensors is one, and its other values (`_extra_state`) are left out;
  *   5. a dict with a single value that has one;
- *   6. of a tuple or list, such as (model, optimizer), the first that has one.
+ *   6. of the first four items of a tuple or list, such as (model, optimizer), the first that
+ *      has one.
+ * It looks no deeper than eight levels, steps into lists included.
  * An optimizer's state is none. Tensors that are not plain ones (quantised, sparse) are left out;
  * the note counts them.
  * Then take `module.` and `_orig_mod.`, in any order and number, off the front of every key. Two
@@ -195,7 +204,7 @@ struct gt_state_dict {
  * Errors: GT_EFORMAT with the keys there are.
  */
 int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err);
-/* The same with all names as they are in the file: for who rewrites it. */
+/* The same, but names stay as they are in the file: for who rewrites it. */
 int gt_state_dict_find_as_is(
     struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err);
 const struct gt_tree_tensor *gt_state_dict_get(const struct gt_state_dict *sd, const char *name);
@@ -204,8 +213,9 @@ void gt_state_dict_release(struct gt_state_dict *sd);
 /* ---- building and writing ---- */
 
 /* Trees for writing live in an arena; NULL with err set when it has no memory. Strings are copied,
- * tensor data is borrowed until the tree is written. shape NULL with ndim 0 is a scalar tensor.
- * `key` names the storage: pass NULL for one of its own, or the same tensor data twice to share. */
+ * tensor data is borrowed until the tree is written: shape[ndim], contiguous, in the host's byte
+ * order; shape may be NULL where ndim is 0, a scalar tensor. Each tensor has a storage of its own;
+ * those with the same `data` and dtype are written as one. */
 struct gt_tree *gt_tree_none(struct gt_arena *a, struct gt_err *err);
 struct gt_tree *gt_tree_bool(struct gt_arena *a, bool value, struct gt_err *err);
 struct gt_tree *gt_tree_int(struct gt_arena *a, int64_t value, struct gt_err *err);

@@ -91,14 +91,15 @@ struct gt_edit_result {
 };
 
 /*
- * Apply an edit to the file it was computed from; `result` may be NULL. The checkpoint's mapping
- * stays what it was: close it afterwards.
+ * Apply an edit to the file it was computed from; `result` may be NULL. Close the checkpoint
+ * afterwards, and use no more of it: in place, a safetensors header is written over under its
+ * mapping; elsewhere the tree stays that of the old file.
  *
  * Out of place: a temporary file beside `output`, synced, renamed, folder synced; the bytes of
  * tensors go from file to file in the kernel, by reference where the file system shares blocks
  * (XFS, btrfs); checksums stay. In place: only metadata is written. For a zip that is one write at
- * the end of the file, a new pickle and directory, then fsync; where the format leaves no room it
- * is a copy that is renamed over.
+ * the end of the file, a new pickle and directory, then fsync; for safetensors a header padded to
+ * its old length. Where the format leaves no room it is a copy that is renamed over.
  *
  * Errors: GT_EINVAL when output is the input, GT_EIO when the file has changed since it was opened
  * or the system refuses, GT_ENOTSUP where the format cannot be edited.

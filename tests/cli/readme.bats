@@ -18,7 +18,9 @@ load helpers
 		}
 		count=$((count + 1))
 	done < <(sed -n 's/^\$ \(gtrain .*\)/\1/p' "$ROOT/README.md")
-	[ "$count" -ge 6 ]
+	[ "$count" -ge 13 ]
 	[ -s runs/gpl/model.pth ]
 	[ -s runs/gpl/checkpoints/step-00000400.pth ]
+	[ -s gpl.safetensors ]
+	[ -s mean.pth ]
 }
