@@ -16,7 +16,7 @@ static char *folder_of(const char *path, struct gt_err *err)
 
 struct inputs {
 	struct gt_ckpt *ckpts[GT_CKPT_MERGE_MAX];
-	struct gt_tree *roots[GT_CKPT_MERGE_MAX];
+	struct gt_merge_input parts[GT_CKPT_MERGE_MAX];
 	size_t count;
 };
 
@@ -28,7 +28,8 @@ static int open_all(struct inputs *in, const struct gt_cmd_env *env, struct gt_e
 		rc = gt_ckpt_open(&in->ckpts[i], env->opts.operands[i], err);
 		if (rc)
 			break;
-		in->roots[in->count++] = gt_ckpt_root(in->ckpts[i]);
+		in->parts[in->count++] =
+		    (struct gt_merge_input){ gt_ckpt_root(in->ckpts[i]), env->opts.operands[i] };
 	}
 	return rc;
 }
@@ -44,10 +45,10 @@ static int merge_all(const struct inputs *in, const struct gt_ckpt_merge_cli *cl
 	int rc = folder ? 0 : GT_ENOMEM;
 
 	if (!rc && cli->average) {
-		rc = gt_merge_average(&mean, in->roots, in->count, folder, &note, err);
+		rc = gt_merge_average(&mean, in->parts, in->count, folder, &note, err);
 		root = mean.root;
 	} else if (!rc) {
-		rc = gt_merge_union(&root, in->roots, in->count, &arena, &note, err);
+		rc = gt_merge_union(&root, in->parts, in->count, &arena, &note, err);
 	}
 	if (!rc)
 		rc = gt_ckpt_target_write(

@@ -45,12 +45,14 @@ static bool same_number(const struct gt_tree *a, const struct gt_tree *b, double
 	return x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= tolerance;
 }
 
+static bool same_value(const struct gt_tree *a, const struct gt_tree *b, double tolerance);
+
 static bool same_items(const struct gt_tree *a, const struct gt_tree *b, double tolerance)
 {
 	if (a->seq.count != b->seq.count)
 		return false;
 	for (size_t i = 0; i < a->seq.count; i++)
-		if (!gt_diff_same_value(a->seq.items[i].value, b->seq.items[i].value, tolerance))
+		if (!same_value(a->seq.items[i].value, b->seq.items[i].value, tolerance))
 			return false;
 	return true;
 }
@@ -66,7 +68,8 @@ static bool same_object(const struct gt_tree *a, const struct gt_tree *b, double
 	       same_items(x, y, tolerance);
 }
 
-bool gt_diff_same_value(const struct gt_tree *a, const struct gt_tree *b, double tolerance)
+/* Whether two values that are no tensors are the same. */
+static bool same_value(const struct gt_tree *a, const struct gt_tree *b, double tolerance)
 {
 	if (is_number(a) && is_number(b))
 		return same_number(a, b, tolerance);
@@ -189,7 +192,7 @@ static int add_pair(struct gt_diff *d, const struct entry *a, const struct entry
 		    a, b, err);
 	}
 	d->values++;
-	if (!a->tensor && !b->tensor && gt_diff_same_value(a->value, b->value, tolerance))
+	if (!a->tensor && !b->tensor && same_value(a->value, b->value, tolerance))
 		return 0;
 	return add_row(d, GT_DIFF_VALUE, a, b, err);
 }

@@ -1,4 +1,4 @@
-/* diff_inside.h - inside ckpt: the two halves of gt_diff_make(), names and numbers. */
+/* diff_inside.h - inside ckpt: the half of gt_diff_make() that compares numbers. */
 #ifndef GT_CKPT_DIFF_INSIDE_H
 #define GT_CKPT_DIFF_INSIDE_H
 
@@ -11,8 +11,5 @@
  */
 int gt_diff_numbers(
     struct gt_diff_row *rows, size_t count, double tolerance, size_t threads, struct gt_err *err);
-
-/* Whether two values that are no tensors are the same. */
-bool gt_diff_same_value(const struct gt_tree *a, const struct gt_tree *b, double tolerance);
 
 #endif

@@ -192,10 +192,12 @@ static int plan_pair(struct pair *p, const struct gt_diff_row *row, struct gt_er
 	p->same_bits = a->dtype == b->dtype && a->storage->swapped == b->storage->swapped;
 	room = a->storage->size_bytes / gt_dtype_size(a->dtype) +
 	       b->storage->size_bytes / gt_dtype_size(b->dtype);
-	if (p->count / MAX_REVISITS > room)
-		return gt_err_set(err, GT_ENOTSUP,
+	if (p->count / MAX_REVISITS > room) {
+		gt_err_set(err, GT_ENOTSUP,
 		    "tensor '%.200s': its strides visit its storage more than %d times over",
 		    row->key, MAX_REVISITS);
+		return gt_err_hint(err, "save the tensor that this is a view of, or a clone()");
+	}
 	return 0;
 }
 

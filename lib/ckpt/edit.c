@@ -204,6 +204,12 @@ static bool same_file(const struct stat *a, const struct stat *b)
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
+static int refuse_locked(const char *path, struct gt_err *err)
+{
+	gt_err_set(err, GT_EIO, "'%s' is being edited by another process", path);
+	return gt_err_hint(err, "run it again when that one has ended");
+}
+
 static bool same_state(const struct stat *a, const struct stat *b)
 {
 	return same_file(a, b) && a->st_size == b->st_size &&
@@ -220,8 +226,7 @@ int gt_edit_open(
 	if (*fd < 0)
 		return gt_err_sys(err, "cannot write '%s'", target->input);
 	if (flock(*fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-		rc = gt_err_set(
-		    err, GT_EIO, "'%s' is being edited by another process", target->input);
+		rc = refuse_locked(target->input, err);
 	else if (fstat(*fd, &now))
 		rc = gt_err_sys(err, "cannot examine '%s'", target->input);
 	else if (!same_state(&now, &ckpt->opened))
@@ -257,9 +262,11 @@ int gt_edit_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 	if (!result)
 		result = &unused;
 	*result = (struct gt_edit_result){ 0 };
-	if (!ckpt->format->apply || !ckpt->path)
-		return gt_err_set(err, GT_ENOTSUP, "'%s': a file of format %s cannot be edited",
+	if (!ckpt->format->apply || !ckpt->path) {
+		gt_err_set(err, GT_ENOTSUP, "'%s': a file of format %s cannot be edited",
 		    target->input, ckpt->format->name);
+		return gt_err_hint(err, "'gtrain ckpt convert' writes it in a format that can be");
+	}
 	rc = check_target(ckpt, target, err);
 	if (rc || (!target->output && !edit->count))
 		return rc;

@@ -53,10 +53,6 @@ int gt_edit_locations(
 int gt_edit_open(
     int *fd, const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err);
 
-/* The pickle of a torch file with the changes made; *out is yours to free. */
-int gt_torch_edit_pickle(unsigned char **out, size_t *size, const struct gt_ckpt *ckpt,
-    const struct gt_edit *edit, struct gt_err *err);
-
 /* Rows (format.h). */
 int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);

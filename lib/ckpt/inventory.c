@@ -107,8 +107,11 @@ static int add(struct lister *l, const struct gt_path *path, const struct gt_tre
 
 	if (!tensor && l->tensors_only)
 		return 0;
-	if (*count == MAX_ROWS)
-		return gt_err_set(l->err, GT_EFORMAT, "more than %d values in the tree", MAX_ROWS);
+	if (*count == MAX_ROWS) {
+		gt_err_set(l->err, GT_EFORMAT, "more than %d %s in the tree", MAX_ROWS,
+		    tensor ? "tensors" : "values");
+		return gt_err_hint(l->err, "'gtrain ckpt select' takes parts of a checkpoint");
+	}
 	if (gt_grow(
 	        rows, *count, tensor ? &l->tensor_room : &l->value_room, sizeof(**rows), l->err))
 		return GT_ENOMEM;

@@ -105,15 +105,14 @@ static int add(struct merge *m, const struct gt_tree_item *item, struct gt_err *
 	return gt_tree_push(m->root, item->key, item->value, m->arena, err);
 }
 
-/* The state_dict of one tree. */
-int gt_merge_part(struct gt_tree **out, const struct gt_tree *root, size_t number,
-    struct gt_arena *arena, struct gt_err *err)
+int gt_merge_part(struct gt_tree **out, const struct gt_merge_input *input, struct gt_arena *arena,
+    struct gt_err *err)
 {
 	struct gt_state_dict sd;
-	int rc = gt_state_dict_find_as_is(&sd, root, err);
+	int rc = gt_state_dict_find_as_is(&sd, input->root, err);
 
 	if (rc)
-		return gt_err_prefix(err, "file %zu", number + 1);
+		return gt_err_prefix(err, "'%.120s'", input->path);
 	*out = gt_convert_state_dict(&sd, arena, err);
 	gt_state_dict_release(&sd);
 	return *out ? 0 : GT_ENOMEM;
@@ -132,7 +131,7 @@ static int refuse(const struct merge *m, struct gt_err *err)
 	    err, "--average takes the mean; ckpt rename or select make names differ");
 }
 
-int gt_merge_union(struct gt_tree **out, struct gt_tree *const *roots, size_t count,
+int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, size_t count,
     struct gt_arena *arena, struct gt_convert_note *note, struct gt_err *err)
 {
 	struct merge m = { .arena = arena, .root = gt_tree_dict(arena, err) };
@@ -141,7 +140,7 @@ int gt_merge_union(struct gt_tree **out, struct gt_tree *const *roots, size_t co
 	for (size_t i = 0; !rc && i < count; i++) {
 		struct gt_tree *part = NULL;
 
-		rc = gt_merge_part(&part, roots[i], i, arena, err);
+		rc = gt_merge_part(&part, &inputs[i], arena, err);
 		for (size_t k = 0; !rc && k < part->seq.count; k++)
 			rc = add(&m, &part->seq.items[k], err);
 	}

@@ -4,12 +4,17 @@
 
 #include "lib/ckpt/convert.h"
 
+struct gt_merge_input {
+	struct gt_tree *root;
+	const char *path; /* for messages */
+};
+
 /*
  * The union of the state_dicts of `count` trees, in their order, names as they are; in the arena,
  * tensors borrowed. A name that two of them have is taken once if the tensors are the same in type,
  * shape and every byte; else it is an error: GT_EINVAL with the first few and their number.
  */
-int gt_merge_union(struct gt_tree **out, struct gt_tree *const *roots, size_t count,
+int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, size_t count,
     struct gt_arena *arena, struct gt_convert_note *note, struct gt_err *err);
 
 /* The mean of checkpoints, kept in a file without a name until it is released. */
@@ -29,7 +34,7 @@ struct gt_merge_mean {
  * The sums go to an unnamed file in `folder`, of the size of one checkpoint. Memory: a few MiB per
  * thread. Errors: GT_EINVAL, GT_EFORMAT for a damaged source, GT_EIO. Release in every case.
  */
-int gt_merge_average(struct gt_merge_mean *out, struct gt_tree *const *roots, size_t count,
+int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inputs, size_t count,
     const char *folder, struct gt_convert_note *note, struct gt_err *err);
 void gt_merge_release(struct gt_merge_mean *mean);
 

@@ -32,7 +32,8 @@ struct piece {
 };
 
 struct mean {
-	size_t count; /* of checkpoints */
+	const struct gt_merge_input *inputs; /* [count] */
+	size_t count;                        /* of checkpoints */
 	struct target *targets;
 	size_t target_count;
 	struct piece *pieces;
@@ -42,16 +43,29 @@ struct mean {
 
 /* ---- what belongs together ---- */
 
-static int check_alike(const struct gt_tree_tensor *a, const struct gt_tree_tensor *b,
-    const char *name, size_t file, struct gt_err *err)
+static int hint_at_names(struct gt_err *err)
 {
-	if (a->dtype != b->dtype)
-		return gt_err_set(err, GT_EINVAL, "'%.200s' is %s in file 1, %s in file %zu", name,
-		    gt_dtype_name(a->dtype), gt_dtype_name(b->dtype), file + 1);
+	return gt_err_hint(err, "'gtrain ckpt diff' lists what differs; 'gtrain ckpt rename' and "
+	                        "'select' make names agree");
+}
+
+static int check_alike(const struct mean *m, const struct gt_tree_tensor *a,
+    const struct gt_tree_tensor *b, const char *name, size_t file, struct gt_err *err)
+{
+	const char *first = m->inputs[0].path, *other = m->inputs[file].path;
+
+	if (a->dtype != b->dtype) {
+		gt_err_set(err, GT_EINVAL, "'%.120s' is %s in '%.120s', %s in '%.120s'", name,
+		    gt_dtype_name(a->dtype), first, gt_dtype_name(b->dtype), other);
+		return gt_err_hint(err, "'gtrain ckpt convert --dtype' changes the type");
+	}
 	if (a->ndim != b->ndim ||
-	    (a->ndim && memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(*a->shape))))
-		return gt_err_set(err, GT_EINVAL,
-		    "'%.200s' has one shape in file 1 and another in file %zu", name, file + 1);
+	    (a->ndim && memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(*a->shape)))) {
+		gt_err_set(err, GT_EINVAL,
+		    "'%.120s' has one shape in '%.120s' and another in '%.120s'", name, first,
+		    other);
+		return gt_err_hint(err, "'gtrain ckpt diff' prints both; are they of one model?");
+	}
 	return 0;
 }
 
@@ -81,16 +95,20 @@ static int match(struct mean *m, struct gt_tree *const *parts, size_t file, stru
 		struct gt_tree_item **found = tfind(&first->seq.items[i], &index, compare_keys);
 
 		if (!found) {
-			rc = gt_err_set(err, GT_EINVAL, "'%.200s' is in file 1, not in file %zu",
-			    name, file + 1);
+			gt_err_set(err, GT_EINVAL, "'%.120s' is in '%.120s', not in '%.120s'", name,
+			    m->inputs[0].path, m->inputs[file].path);
+			rc = hint_at_names(err);
 			break;
 		}
 		m->targets[i].from[file] = &(*found)->value->tensor;
-		rc = check_alike(m->targets[i].from[0], m->targets[i].from[file], name, file, err);
+		rc = check_alike(
+		    m, m->targets[i].from[0], m->targets[i].from[file], name, file, err);
 	}
-	if (!rc && other->seq.count != first->seq.count)
-		rc = gt_err_set(err, GT_EINVAL, "file %zu has %zu tensors, file 1 has %zu",
-		    file + 1, other->seq.count, first->seq.count);
+	if (!rc && other->seq.count != first->seq.count) {
+		gt_err_set(err, GT_EINVAL, "'%.120s' has %zu tensors, '%.120s' has %zu",
+		    m->inputs[file].path, other->seq.count, m->inputs[0].path, first->seq.count);
+		rc = hint_at_names(err);
+	}
 	tdestroy(index, keep);
 	return rc;
 }
@@ -280,10 +298,10 @@ static int fill(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const
 	return rc ? rc : attach(m, out, bytes, err);
 }
 
-int gt_merge_average(struct gt_merge_mean *out, struct gt_tree *const *roots, size_t count,
+int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inputs, size_t count,
     const char *folder, struct gt_convert_note *note, struct gt_err *err)
 {
-	struct mean m = { .count = count, .fd = -1 };
+	struct mean m = { .inputs = inputs, .count = count, .fd = -1 };
 	struct gt_tree **parts = gt_calloc(count, sizeof(struct gt_tree *), err);
 	size_t differ = 0;
 	int rc = parts ? 0 : GT_ENOMEM;
@@ -293,7 +311,7 @@ int gt_merge_average(struct gt_merge_mean *out, struct gt_tree *const *roots, si
 	if (!out->root)
 		rc = GT_ENOMEM;
 	for (size_t i = 0; !rc && i < count; i++)
-		rc = gt_merge_part(&parts[i], roots[i], i, &out->arena, err);
+		rc = gt_merge_part(&parts[i], &inputs[i], &out->arena, err);
 	if (!rc)
 		rc = fill(&m, out, parts, folder, err);
 	if (!rc) {

@@ -174,8 +174,8 @@ static unsigned char *put_patch(unsigned char *out, const struct patch *p)
 	return out + p->text_length;
 }
 
-/* The bytes that all before `end` grows by. A frame that ends inside an opcode is a liar's: what
- * becomes of it is nobody's concern. */
+/* The bytes that all before `end` grows by. A frame that ends inside an opcode was wrong
+ * before: which of the two ways it is wrong afterwards does not matter. */
 static size_t growth(const struct splice *s, size_t end)
 {
 	size_t low = 0, high = s->count;

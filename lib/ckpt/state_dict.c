@@ -157,21 +157,29 @@ static const char *optimizer_in(const struct gt_tree *dict)
 	return NULL;
 }
 
+/* What is no dict. */
+static int refuse_kind(const struct gt_tree *root, struct gt_err *err)
+{
+	if (root->kind == GT_TREE_OPAQUE)
+		gt_err_set(err, GT_EFORMAT,
+		    "no state_dict: the checkpoint is an object of class '%.200s', no model of torch.nn",
+		    root->opaque.class_name);
+	else if (root->kind == GT_TREE_TENSOR)
+		gt_err_set(err, GT_EFORMAT, "no state_dict: the checkpoint is one tensor");
+	else
+		gt_err_set(
+		    err, GT_EFORMAT, "no state_dict: the checkpoint is no dict and no model");
+	return gt_err_hint(err, "'gtrain ckpt ls' shows what there is");
+}
+
 static int not_found(const struct gt_tree *root, struct gt_err *err)
 {
 	static const char hint[] =
 	    "the model is saved elsewhere, perhaps in a file beside this one";
 	const struct gt_tree *dict = dict_of(root);
 
-	if (!dict && root->kind == GT_TREE_OPAQUE)
-		return gt_err_set(err, GT_EFORMAT,
-		    "no state_dict: the checkpoint is an object of class '%.200s', no model of torch.nn",
-		    root->opaque.class_name);
-	if (!dict && root->kind == GT_TREE_TENSOR)
-		return gt_err_set(err, GT_EFORMAT, "no state_dict: the checkpoint is one tensor");
 	if (!dict)
-		return gt_err_set(
-		    err, GT_EFORMAT, "no state_dict: the checkpoint is no dict and no model");
+		return refuse_kind(root, err);
 	if (is_optimizer(dict)) {
 		gt_err_set(
 		    err, GT_EFORMAT, "no state_dict of a model: this is the state of an optimizer");
@@ -216,11 +224,15 @@ static int sort_names(struct gt_state_dict *sd, struct gt_err *err)
 	for (size_t i = 0; i < sd->count; i++)
 		sd->by_name[i] = &sd->entries[i];
 	qsort(sd->by_name, sd->count, sizeof(*sd->by_name), compare_names);
-	for (size_t i = 1; i < sd->count; i++)
-		if (!strcmp(sd->by_name[i - 1]->name, sd->by_name[i]->name))
-			return gt_err_set(err, GT_EFORMAT,
-			    "two keys become '%.200s' when 'module.' and '_orig_mod.' are taken off",
-			    sd->by_name[i]->name);
+	for (size_t i = 1; i < sd->count; i++) {
+		if (strcmp(sd->by_name[i - 1]->name, sd->by_name[i]->name))
+			continue;
+		gt_err_set(err, GT_EFORMAT,
+		    "two keys become '%.200s' when 'module.' and '_orig_mod.' are taken off",
+		    sd->by_name[i]->name);
+		return gt_err_hint(
+		    err, "'gtrain ckpt rename' or 'select' makes a file with one of them");
+	}
 	return 0;
 }
 

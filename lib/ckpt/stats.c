@@ -241,10 +241,12 @@ static int plan_job(struct job *j, const struct gt_tree_tensor *t, struct gt_err
 	gt_tensor_in_storage_order(&j->t, t, j->dims, &j->repeats);
 	j->count = (uint64_t)gt_tensor_count(&j->t);
 	j->kind = gt_run_kind(t->dtype);
-	if (j->count / MAX_REVISITS > s->size_bytes / size)
-		return gt_err_set(err, GT_ENOTSUP,
+	if (j->count / MAX_REVISITS > s->size_bytes / size) {
+		gt_err_set(err, GT_ENOTSUP,
 		    "a tensor's strides visit storage '%.80s' more than %d times over", s->key,
 		    MAX_REVISITS);
+		return gt_err_hint(err, "save the tensor that this is a view of, or a clone()");
+	}
 	if (j->kind == GT_RUN_UNKNOWN)
 		j->count = 0;
 	j->crc = s->has_crc && !atomic_load(&s->checked) && is_whole_storage(&j->t, j->count);

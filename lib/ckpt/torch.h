@@ -73,8 +73,7 @@ int gt_torch_numpy(struct gt_torch_objects *objects, struct gt_tree *args, struc
 
 /* ---- names ---- */
 
-/* The dtype "torch.FloatStorage" or "torch.float32" names; false when it is none we know. */
-bool gt_torch_storage_dtype(const char *class_name, enum gt_dtype *dtype);
+/* The dtype "torch.float32" names; false when it is none we know. */
 bool gt_torch_dtype(const char *name, enum gt_dtype *dtype);
 
 /* "torch\nFloatStorage\n", as pickles name the storage class of a dtype; NULL where there is none:

@@ -78,7 +78,8 @@ static int edit_digests(char **json, size_t *size, const struct gt_ckpt *ckpt,
 	return rc;
 }
 
-int gt_torch_edit_pickle(unsigned char **out, size_t *size, const struct gt_ckpt *ckpt,
+/* The pickle with the changes made; *out is yours to free. */
+static int edit_pickle(unsigned char **out, size_t *size, const struct gt_ckpt *ckpt,
     const struct gt_edit *edit, struct gt_err *err)
 {
 	struct gt_pickle_layout layout = { 0 };
@@ -131,7 +132,7 @@ int gt_torch_legacy_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit
 	size_t size;
 	char *own = realpath(ckpt->path, NULL); /* a link stays one */
 	int lock = -1;
-	int rc = gt_torch_edit_pickle(&pickle, &size, ckpt, edit, err);
+	int rc = edit_pickle(&pickle, &size, ckpt, edit, err);
 
 	if (!rc && !own)
 		rc = gt_err_sys(err, "cannot find '%s'", ckpt->path);
@@ -217,7 +218,7 @@ int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 	if (!rc)
 		rc = refuse_code(&zip, err);
 	if (!rc)
-		rc = gt_torch_edit_pickle(&pickle, &size, ckpt, edit, err);
+		rc = edit_pickle(&pickle, &size, ckpt, edit, err);
 	x.records[x.count++] = (struct gt_zip_new){ ckpt->pickle_record, pickle, size };
 	if (!rc)
 		rc = edit_digests(&digests, &size, ckpt, edit, err);

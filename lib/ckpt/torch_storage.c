@@ -61,8 +61,9 @@ static const struct {
 	{ "QUInt2x4Storage", GT_U8 },
 };
 
-/* "torch.cuda.FloatStorage" is a FloatStorage that was on a GPU (before 0.4). */
-bool gt_torch_storage_dtype(const char *class_name, enum gt_dtype *dtype)
+/* The dtype "torch.FloatStorage" stands for; false when it is none we know.
+ * "torch.cuda.FloatStorage" is a FloatStorage that was on a GPU (before 0.4). */
+static bool storage_dtype(const char *class_name, enum gt_dtype *dtype)
 {
 	const char *name = strrchr(class_name, '.');
 	size_t length;
@@ -212,7 +213,7 @@ static int storage_tensor(
 		return gt_err_set(
 		    err, GT_EFORMAT, "a storage is not (class, key, location, count)");
 	if (gt_tree_is_string(arg(id, 3), "meta") ||
-	    !gt_torch_storage_dtype(arg(id, 1)->opaque.class_name, &like.dtype))
+	    !storage_dtype(arg(id, 1)->opaque.class_name, &like.dtype))
 		return opaque_storage(o, id, out, err);
 	like.base.key = like.base.name = arg(id, 2)->string.bytes;
 	like.base.location = arg(id, 3)->string.bytes;

@@ -10,8 +10,11 @@ int gt_ckpt_write(const char *path, const char *format, const struct gt_tree *ro
 	const struct gt_ckpt_format *row = gt_ckpt_format_find(format);
 
 	if (!row)
-		return gt_err_set(err, GT_EINVAL, "no format is called '%.80s'", format);
-	if (!row->write)
-		return gt_err_set(err, GT_ENOTSUP, "'%s' can be read, not written", format);
+		gt_err_set(err, GT_EINVAL, "no format is called '%.80s'", format);
+	else if (!row->write)
+		gt_err_set(err, GT_ENOTSUP, "'%.80s' can be read, not written", format);
+	if (!row || !row->write)
+		return gt_err_hint(
+		    err, "torch-zip, torch-legacy, safetensors and npz can be written");
 	return row->write(path, root, options ? options : &none, err);
 }

@@ -107,7 +107,7 @@ keys() {
 	equal "$status" 0
 	gtrain ckpt merge in.pth other.pth --average -o mean2.pth
 	equal "$status" 2
-	[[ $err == *"is in file 1, not in file 2"* ]]
+	[[ $err == *"is in 'in.pth', not in 'other.pth'"* ]]
 	gtrain ckpt convert in.pth --dtype fp16 -o half.pth -q
 	gtrain ckpt merge in.pth half.pth -o out2.pth
 	equal "$status" 2
