@@ -1,10 +1,14 @@
 /* file.c - whole files. */
 #include "lib/base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -75,26 +79,147 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
 		madvise((unsigned char *)map->data + start, end - start, MADV_DONTNEED);
 }
 
+/* ---- temporary names ---- */
+
+/* Those that this process has, for gt_atomic_end(). */
+static struct {
+	pthread_mutex_t lock; /* held while a name comes or goes, or a file changes in place */
+	char **names;
+	size_t count, capacity;
+} temporaries = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void gt_atomic_end(void)
+{
+	pthread_mutex_lock(&temporaries.lock); /* for good */
+	for (size_t i = 0; i < temporaries.count; i++)
+		unlink(temporaries.names[i]);
+}
+
+void gt_atomic_enter(void)
+{
+	pthread_mutex_lock(&temporaries.lock);
+}
+
+void gt_atomic_leave(void)
+{
+	pthread_mutex_unlock(&temporaries.lock);
+}
+
+/* Create a file and note its name, in one step for gt_atomic_end(). -1 with errno set. */
+static int create_noted(char *name, int *rc, struct gt_err *err)
+{
+	int fd = -1;
+
+	pthread_mutex_lock(&temporaries.lock);
+	*rc = gt_grow(
+	    &temporaries.names, temporaries.count, &temporaries.capacity, sizeof(char *), err);
+	if (!*rc)
+		fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd >= 0)
+		temporaries.names[temporaries.count++] = name;
+	pthread_mutex_unlock(&temporaries.lock);
+	return fd;
+}
+
+/* The file loses its temporary name: it is renamed, or, where `to` is NULL, removed. */
+static int drop_name(struct gt_atomic_file *f, const char *to)
+{
+	int failed;
+
+	pthread_mutex_lock(&temporaries.lock);
+	failed = to ? rename(f->temporary, to) : unlink(f->temporary);
+	for (size_t i = 0; i < temporaries.count && !(failed && to); i++) {
+		if (temporaries.names[i] != f->temporary)
+			continue;
+		temporaries.names[i] = temporaries.names[--temporaries.count];
+		free(f->temporary);
+		f->temporary = NULL;
+		break;
+	}
+	pthread_mutex_unlock(&temporaries.lock);
+	return failed;
+}
+
+/* The process in BASE.tmp-PID-N, or 0 for a name that is not exactly so. */
+static pid_t pid_in_name(const char *name, const char *base)
+{
+	static const char mark[] = ".tmp-";
+	size_t length = strlen(base), pid, n;
+
+	if (strncmp(name, base, length) || strncmp(name + length, mark, sizeof(mark) - 1))
+		return 0;
+	name += length + sizeof(mark) - 1;
+	pid = strspn(name, "0123456789");
+	if (!pid || pid > 9 || *name == '0' || name[pid] != '-')
+		return 0;
+	n = strspn(name + pid + 1, "0123456789");
+	return n && n <= 9 && !name[pid + 1 + n] ? (pid_t)strtol(name, NULL, 10) : 0;
+}
+
+/* A process of another machine or container may have a number that nobody has here: it holds the
+ * lock. */
+static void remove_unless_locked(int folder, const char *name)
+{
+	int fd = openat(folder, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0)
+		return;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !flock(fd, LOCK_EX | LOCK_NB))
+		unlinkat(folder, name, 0);
+	close(fd);
+}
+
+/* What processes that are gone have left where this path is written. Best effort. */
+static void remove_stale(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+	char *folder = slash ? strndup(path, (size_t)(base - path)) : strdup(".");
+	DIR *dir = folder ? opendir(folder) : NULL;
+
+	free(folder);
+	if (!dir)
+		return;
+	for (struct dirent *e; (e = readdir(dir));) {
+		pid_t pid = pid_in_name(e->d_name, base);
+
+		if (pid && kill(pid, 0) && errno == ESRCH)
+			remove_unless_locked(dirfd(dir), e->d_name);
+	}
+	closedir(dir);
+}
+
 /* Create PATH.tmp-PID-N, so that the umask counts and no other writer has the name. */
 static int create_temporary(struct gt_atomic_file *f, int *fd, struct gt_err *err)
 {
 	enum { ATTEMPTS = 1000 };
+	int error = EEXIST;
 
+	remove_stale(f->path);
 	for (int i = 0; i < ATTEMPTS; i++) {
-		free(f->temporary);
-		f->temporary = gt_asprintf(err, "%s.tmp-%ld-%d", f->path, (long)getpid(), i);
-		if (!f->temporary)
+		char *name = gt_asprintf(err, "%s.tmp-%ld-%d", f->path, (long)getpid(), i);
+		int rc;
+
+		if (!name)
 			return GT_ENOMEM;
-		*fd = open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-		if (*fd >= 0)
+		*fd = create_noted(name, &rc, err);
+		if (*fd >= 0) {
+			f->temporary = name;
+			flock(*fd, LOCK_EX | LOCK_NB); /* told from a stale one, if it can be */
 			return 0;
-		if (errno != EEXIST)
+		}
+		error = errno;
+		free(name);
+		if (rc)
+			return rc;
+		if (error != EEXIST)
 			break;
 	}
-	free(f->temporary);
-	f->temporary = NULL; /* not ours to remove */
+	errno = error;
 	return gt_err_sys(err, "cannot write '%s'", f->path);
 }
+
+/* ---- files that appear whole ---- */
 
 /* A file that is replaced keeps its permissions; what is no file is not replaced. */
 static int check_target(const char *path, mode_t *mode, struct gt_err *err)
@@ -159,7 +284,7 @@ static int sync_folder(const char *path, struct gt_err *err)
 	return rc;
 }
 
-int gt_atomic_commit(struct gt_atomic_file *f, struct gt_err *err)
+int gt_atomic_finish(struct gt_atomic_file *f, struct gt_err *err)
 {
 	int rc = 0;
 
@@ -168,14 +293,37 @@ int gt_atomic_commit(struct gt_atomic_file *f, struct gt_err *err)
 	if (fclose(f->stream) && !rc)
 		rc = gt_err_sys(err, "cannot write '%s'", f->path);
 	f->stream = NULL;
-	if (!rc && rename(f->temporary, f->path))
+	return rc;
+}
+
+int gt_atomic_commit(struct gt_atomic_file *f, struct gt_err *err)
+{
+	int rc = f->stream ? gt_atomic_finish(f, err) : 0;
+
+	if (!rc && drop_name(f, f->path))
 		rc = gt_err_sys(err, "cannot rename '%s' to '%s'", f->temporary, f->path);
-	if (!rc) {
-		free(f->temporary);
-		f->temporary = NULL;
-		rc = f->no_sync ? 0 : sync_folder(f->path, err);
-	}
+	if (!rc && !f->no_sync)
+		rc = sync_folder(f->path, err);
 	gt_atomic_abandon(f);
+	return rc;
+}
+
+int gt_atomic_commit_all(struct gt_atomic_file *files, size_t count, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < count && !rc; i++)
+		rc = files[i].stream ? gt_atomic_finish(&files[i], err) : 0;
+	for (size_t i = 0; i + 1 < count && !rc; i++)
+		if (drop_name(&files[i], files[i].path))
+			rc = gt_err_sys(
+			    err, "cannot rename '%s' to '%s'", files[i].temporary, files[i].path);
+	if (!rc && count > 1 && !files[0].no_sync)
+		rc = sync_folder(files[0].path, err);
+	if (!rc && count)
+		rc = gt_atomic_commit(&files[count - 1], err);
+	for (size_t i = 0; i < count; i++)
+		gt_atomic_abandon(&files[i]);
 	return rc;
 }
 
@@ -184,11 +332,12 @@ void gt_atomic_abandon(struct gt_atomic_file *f)
 	if (f->stream)
 		fclose(f->stream);
 	if (f->temporary)
-		unlink(f->temporary);
-	free(f->temporary);
+		drop_name(f, NULL);
 	free(f->path);
 	*f = (struct gt_atomic_file){ 0 };
 }
+
+/* ---- folders ---- */
 
 int gt_make_dirs(const char *path, struct gt_err *err)
 {

@@ -33,14 +33,17 @@ int gt_map_peek(
 void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size);
 
 /*
- * A file being written under a temporary name in the same folder. gt_atomic_commit() flushes,
- * syncs, renames over the final name and syncs the folder; gt_atomic_abandon() removes the
- * temporary file. Either ends it. Every write is checked: a full disk is an error at commit at the
- * latest. A new file gets the permissions that the umask leaves, a replaced one keeps its own. A
- * path that exists and is no regular file is refused.
+ * A file being written under a temporary name in the same folder, PATH.tmp-PID-N.
+ * gt_atomic_commit() flushes, syncs, renames over the final name and syncs the folder;
+ * gt_atomic_abandon() removes the temporary file. Either ends it. Every write is checked: a full
+ * disk is an error at commit at the latest. A new file gets the permissions that the umask leaves,
+ * a replaced one keeps its own. A path that exists and is no regular file is refused.
+ *
+ * A process that is killed leaves its temporary files. They are removed when the same path is
+ * opened here again, once no process of that number is there and nobody holds their lock.
  */
 struct gt_atomic_file {
-	FILE *stream; /* write here, or to its descriptor */
+	FILE *stream; /* write here, or to its descriptor; NULL when finished */
 	char *path, *temporary;
 	bool
 	    no_sync; /* set after opening: the disk may hear of it later, and a power cut lose it */
@@ -49,6 +52,27 @@ struct gt_atomic_file {
 int gt_atomic_open(struct gt_atomic_file *f, const char *path, struct gt_err *err);
 int gt_atomic_commit(struct gt_atomic_file *f, struct gt_err *err);
 void gt_atomic_abandon(struct gt_atomic_file *f);
+
+/* The first half of a commit, for one file of several: what is written is flushed, synced and
+ * closed, still under the temporary name, where it can be read. Commit or abandon it then. */
+int gt_atomic_finish(struct gt_atomic_file *f, struct gt_err *err);
+
+/*
+ * Commit files of one folder which belong together: all are finished before the first is renamed,
+ * and the last, the one that names the others, is renamed when the rest is on the disk. An error
+ * before the renames leaves everything as it was. What comes between two renames, a kill or an
+ * error, leaves some files new and others as they were. All are ended.
+ */
+int gt_atomic_commit_all(struct gt_atomic_file *files, size_t count, struct gt_err *err);
+
+/* For who is about to end the process, from any thread, though not from a signal's handler: remove
+ * the temporary files of all that are open. Nothing can be opened, committed or abandoned
+ * afterwards: who tries waits for the end. */
+void gt_atomic_end(void);
+
+/* Between these two gt_atomic_end() waits: for a change in place that is not to be cut in half. */
+void gt_atomic_enter(void);
+void gt_atomic_leave(void);
 
 /* Make a directory and its parents; no error if it is there. */
 int gt_make_dirs(const char *path, struct gt_err *err);

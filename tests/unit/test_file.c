@@ -2,14 +2,17 @@
 #include "lib/base/file.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -185,6 +188,168 @@ static void a_folder_that_comes_in_the_way_is_an_error_at_commit(void **state)
 	assert_int_equal(count_names(), 1);
 }
 
+/* ---- what processes leave ---- */
+
+/* The number of a process that is no more. */
+static int dead_pid(void)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	return pid;
+}
+
+static void what_dead_processes_left_is_removed(void **state)
+{
+	static const char *const kept[] = { "file.tmp-%d", "file.tmp-%d-", "file.tmp-%d-x",
+		"file.tmp-%d-1x", "file.tmp-0%d-0", "file.tmp--%d-0", "file.tmp-x%d-0",
+		"file2.tmp-%d-0", "xfile.tmp-%d-0", "file.tmp-%d-0.pth" };
+	static const char *const folders[] = { "", "./", "sub/" };
+	struct gt_atomic_file f;
+	char name[100];
+
+	(void)state;
+	assert_int_equal(mkdir("sub", 0777), 0);
+	for (size_t i = 0; i < 3; i++) {
+		int pid = dead_pid(), names;
+
+		for (size_t k = 0; k < sizeof(kept) / sizeof(*kept); k++) {
+			snprintf(name, sizeof(name), kept[k], pid);
+			write_plain(name, "");
+		}
+		snprintf(name, sizeof(name), "file.tmp-%d-0", getppid());
+		write_plain(name, "");
+		write_plain("file.tmp-1-0", "");
+		names = count_names();
+		for (int n = 0; n < 3; n++) {
+			snprintf(name, sizeof(name), "%sfile.tmp-%d-%d", folders[i], pid, n);
+			write_plain(name, "");
+		}
+		snprintf(name, sizeof(name), "%sfile", folders[i]);
+		assert_int_equal(gt_atomic_open(&f, name, NULL), 0);
+		gt_atomic_abandon(&f);
+		assert_int_equal(count_names(), names);
+		assert_int_equal(rmdir("sub") || mkdir("sub", 0777), 0); /* it is empty */
+	}
+}
+
+/* A number that is dead here may be alive on another machine. */
+static void what_somebody_locks_is_kept(void **state)
+{
+	struct gt_atomic_file f;
+	char name[100];
+	int fd;
+
+	(void)state;
+	snprintf(name, sizeof(name), "file.tmp-%d-0", dead_pid());
+	write_plain(name, "");
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	assert_int_equal(gt_atomic_open(&f, "file", NULL), 0);
+	assert_int_equal(flock(fileno(f.stream), LOCK_EX | LOCK_NB), 0);
+	assert_int_equal(count_names(), 2);
+	gt_atomic_abandon(&f);
+	close(fd);
+	assert_int_equal(gt_atomic_open(&f, "file", NULL), 0);
+	assert_int_equal(count_names(), 1);
+	gt_atomic_abandon(&f);
+}
+
+static void the_end_leaves_no_temporary_files(void **state)
+{
+	pid_t pid = fork();
+	int status;
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (!pid) {
+		struct gt_atomic_file f[3];
+
+		alarm(10);
+		for (int i = 0; i < 3; i++) {
+			char name[] = { 'a' + (char)i, '\0' };
+
+			if (gt_atomic_open(&f[i], name, NULL) || fputs("x", f[i].stream) < 0)
+				_exit(1);
+		}
+		if (gt_atomic_commit(&f[0], NULL) || gt_atomic_finish(&f[2], NULL))
+			_exit(2);
+		if (count_names() != 3)
+			_exit(3);
+		gt_atomic_end();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(count_names(), 1);
+	assert_holds("a", "x");
+}
+
+/* ---- several files ---- */
+
+static void open_three(struct gt_atomic_file *f)
+{
+	static const char *const names[] = { "a", "b", "index" };
+
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(gt_atomic_open(&f[i], names[i], NULL), 0);
+		assert_true(fputs("new", f[i].stream) >= 0);
+	}
+}
+
+static void several_files_appear_together(void **state)
+{
+	struct gt_atomic_file f[3];
+
+	(void)state;
+	write_plain("b", "old");
+	open_three(f);
+	assert_int_equal(gt_atomic_finish(&f[1], NULL), 0);
+	assert_holds("b", "old");
+	assert_int_equal(gt_atomic_commit_all(f, 3, NULL), 0);
+	assert_holds("a", "new");
+	assert_holds("b", "new");
+	assert_holds("index", "new");
+	assert_int_equal(count_names(), 3);
+}
+
+/* What is written last fails first. */
+static void an_error_in_one_of_several_leaves_all(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_atomic_file f[3];
+
+	(void)state;
+	write_plain("a", "old");
+	open_three(f);
+	close(fileno(f[2].stream));
+	assert_int_equal(gt_atomic_commit_all(f, 3, &err), GT_EIO);
+	assert_non_null(strstr(err.text, "cannot write 'index'"));
+	assert_holds("a", "old");
+	assert_int_equal(count_names(), 1);
+}
+
+/* The window that is left: but the one that names the others stays what it was. */
+static void an_error_between_renames_leaves_the_last(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_atomic_file f[3];
+
+	(void)state;
+	write_plain("index", "old");
+	open_three(f);
+	assert_int_equal(mkdir("b", 0777), 0);
+	assert_int_equal(gt_atomic_commit_all(f, 3, &err), GT_EIO);
+	assert_non_null(strstr(err.text, "to 'b'"));
+	assert_holds("a", "new");
+	assert_holds("index", "old");
+	assert_int_equal(count_names(), 3);
+}
+
 static void map_takes_files_only(void **state)
 {
 	static const struct {
@@ -238,6 +403,12 @@ int main(void)
 		IN_FOLDER(a_folder_that_cannot_be_written_is_an_error),
 		IN_FOLDER(what_is_no_file_is_not_replaced),
 		IN_FOLDER(a_folder_that_comes_in_the_way_is_an_error_at_commit),
+		IN_FOLDER(what_dead_processes_left_is_removed),
+		IN_FOLDER(what_somebody_locks_is_kept),
+		IN_FOLDER(the_end_leaves_no_temporary_files),
+		IN_FOLDER(several_files_appear_together),
+		IN_FOLDER(an_error_in_one_of_several_leaves_all),
+		IN_FOLDER(an_error_between_renames_leaves_the_last),
 		IN_FOLDER(map_takes_files_only),
 		IN_FOLDER(directories_are_made_with_their_parents),
 	};
