@@ -216,25 +216,82 @@ static bool same_state(const struct stat *a, const struct stat *b)
 	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-int gt_edit_open(
-    int *fd, const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err)
+/* File systems that know no locks, some of those of networks, are to be edited all the same. */
+static bool knows_no_locks(int error)
+{
+	return error == ENOLCK || error == ENOSYS || error == EOPNOTSUPP || error == EINVAL;
+}
+
+int gt_edit_lock(
+    int *fd, const char *path, const char *shown, const struct stat *opened, struct gt_err *err)
 {
 	struct stat now;
 	int rc = 0;
 
-	*fd = open(ckpt->path, O_WRONLY | O_CLOEXEC);
+	*fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (*fd < 0)
-		return gt_err_sys(err, "cannot write '%s'", target->input);
-	if (flock(*fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-		rc = refuse_locked(target->input, err);
+		return gt_err_sys(err, "cannot write '%s'", shown);
+	if (flock(*fd, LOCK_EX | LOCK_NB) && !knows_no_locks(errno))
+		rc = errno == EWOULDBLOCK ? refuse_locked(shown, err)
+		                          : gt_err_sys(err, "cannot lock '%s'", shown);
 	else if (fstat(*fd, &now))
-		rc = gt_err_sys(err, "cannot examine '%s'", target->input);
-	else if (!same_state(&now, &ckpt->opened))
-		rc = refuse_changed(target->input, err);
+		rc = gt_err_sys(err, "cannot examine '%s'", shown);
+	else if (!same_state(&now, opened))
+		rc = refuse_changed(shown, err);
 	if (rc) {
 		close(*fd);
 		*fd = -1;
 	}
+	return rc;
+}
+
+int gt_edit_open(
+    int *fd, const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err)
+{
+	return gt_edit_lock(fd, ckpt->path, target->input, &ckpt->opened, err);
+}
+
+int gt_edit_unchanged(const struct gt_ckpt *ckpt, const char *shown, struct gt_err *err)
+{
+	struct stat now;
+
+	if (stat(ckpt->path, &now))
+		return gt_err_sys(err, "cannot examine '%s'", shown);
+	return same_state(&now, &ckpt->opened) ? 0 : refuse_changed(shown, err);
+}
+
+static int write_whole(const char *path, const struct gt_edit_target *target, gt_edit_writer *write,
+    void *self, struct gt_err *err)
+{
+	struct gt_atomic_file file;
+	int rc = gt_atomic_open(&file, path, err);
+
+	if (rc)
+		return rc;
+	file.no_sync = target->no_sync;
+	rc = write(self, fileno(file.stream), err);
+	if (!rc)
+		return gt_atomic_commit(&file, err);
+	gt_atomic_abandon(&file);
+	return rc;
+}
+
+int gt_edit_replace(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
+    gt_edit_writer *write, void *self, struct gt_err *err)
+{
+	char *own;
+	int lock, rc;
+
+	if (target->output)
+		return write_whole(target->output, target, write, self, err);
+	rc = gt_edit_open(&lock, ckpt, target, err);
+	if (rc)
+		return rc;
+	own = realpath(ckpt->path, NULL);
+	rc = own ? write_whole(own, target, write, self, err)
+	         : gt_err_sys(err, "cannot find '%s'", target->input);
+	free(own);
+	close(lock);
 	return rc;
 }
 
@@ -248,9 +305,7 @@ static int check_target(
 		gt_err_set(err, GT_EINVAL, "'%s' is the input itself", target->output);
 		return gt_err_hint(err, "--in-place changes a file where it lies");
 	}
-	if (stat(ckpt->path, &st))
-		return gt_err_sys(err, "cannot examine '%s'", target->input);
-	return same_state(&st, &ckpt->opened) ? 0 : refuse_changed(target->input, err);
+	return gt_edit_unchanged(ckpt, target->input, err);
 }
 
 int gt_edit_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,

@@ -47,11 +47,27 @@ int gt_edit_locations(
 /* ---- applying ---- */
 
 /*
- * Open the input to write into it: locked against another edit, and refused (GT_EIO) unless it is
- * the file that was opened, unchanged. close() *fd.
+ * Open a file to write into it: locked against others who do, as far as its file system knows
+ * locks, and refused (GT_EIO) unless it is still in the state `opened`. `shown` is its name in
+ * messages. close() *fd.
  */
+int gt_edit_lock(
+    int *fd, const char *path, const char *shown, const struct stat *opened, struct gt_err *err);
+
+/* The same for the input of an edit in place. */
 int gt_edit_open(
     int *fd, const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err);
+
+/* GT_EIO unless a file is still what was opened. */
+int gt_edit_unchanged(const struct gt_ckpt *ckpt, const char *shown, struct gt_err *err);
+
+/* Write a file from its start. */
+typedef int gt_edit_writer(void *self, int fd, struct gt_err *err);
+
+/* Have a new file written, which appears whole or not at all: the output, or, in place, one that
+ * takes the place of the input. Where that is a link, it is of the file that the link leads to. */
+int gt_edit_replace(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
+    gt_edit_writer *write, void *self, struct gt_err *err);
 
 /* Rows (format.h). */
 int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,

@@ -25,7 +25,6 @@ struct writer {
 	struct array *arrays;   /* of flat.tensors */
 	struct gt_fill *places; /* the same */
 	struct gt_zip_writer zip;
-	bool no_sync;
 };
 
 /* The record of a tensor: its header, then its elements. */
@@ -57,8 +56,9 @@ static int add_array(struct writer *w, size_t i, struct gt_err *err)
 	return rc;
 }
 
-static int write_archive(struct writer *w, int fd, struct gt_err *err)
+static int write_archive(void *self, int fd, struct gt_err *err)
 {
+	struct writer *w = self;
 	int rc = 0;
 
 	for (size_t i = 0; i < w->flat.count && !rc; i++)
@@ -75,21 +75,6 @@ static int write_archive(struct writer *w, int fd, struct gt_err *err)
 	return rc ? rc : gt_zip_finish(&w->zip, fd, err);
 }
 
-static int write_file(struct writer *w, const char *path, struct gt_err *err)
-{
-	struct gt_atomic_file file;
-	int rc = gt_atomic_open(&file, path, err);
-
-	if (rc)
-		return rc;
-	file.no_sync = w->no_sync;
-	rc = write_archive(w, fileno(file.stream), err);
-	if (!rc)
-		return gt_atomic_commit(&file, err);
-	gt_atomic_abandon(&file);
-	return rc;
-}
-
 static void release(struct writer *w)
 {
 	for (size_t i = 0; w->arrays && i < w->flat.count; i++)
@@ -100,21 +85,31 @@ static void release(struct writer *w)
 	gt_flat_release(&w->flat);
 }
 
-int gt_npz_write(const char *path, const struct gt_tree *root,
+static int prepare(struct writer *w, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err)
 {
-	struct writer w = { .no_sync = options->no_sync };
 	int rc = gt_tree_check((struct gt_tree *)root, NULL, err);
 
 	if (!rc && options->shard_bytes)
 		rc = gt_err_set(err, GT_ENOTSUP, "npz is one file, without shards");
 	if (!rc)
-		rc = gt_flat_list(&w.flat, root, "npz", options, err);
-	if (!rc) {
-		w.arrays = gt_calloc(w.flat.count, sizeof(*w.arrays), err);
-		w.places = gt_calloc(w.flat.count, sizeof(*w.places), err);
-		rc = w.arrays && w.places ? write_file(&w, path, err) : GT_ENOMEM;
-	}
+		rc = gt_flat_list(&w->flat, root, "npz", options, err);
+	if (rc)
+		return rc;
+	w->arrays = gt_calloc(w->flat.count, sizeof(*w->arrays), err);
+	w->places = gt_calloc(w->flat.count, sizeof(*w->places), err);
+	return w->arrays && w->places ? 0 : GT_ENOMEM;
+}
+
+int gt_npz_write(const char *path, const struct gt_tree *root,
+    const struct gt_ckpt_write_options *options, struct gt_err *err)
+{
+	const struct gt_edit_target target = { .output = path, .no_sync = options->no_sync };
+	struct writer w = { 0 };
+	int rc = prepare(&w, root, options, err);
+
+	if (!rc)
+		rc = gt_edit_replace(NULL, &target, write_archive, &w, err);
 	release(&w);
 	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
 }
@@ -148,21 +143,19 @@ int gt_npz_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 {
 	static const struct gt_ckpt_write_options options = { 0 };
 	struct gt_arena arena = { 0 };
+	struct writer w = { 0 };
 	struct gt_tree *root;
-	int fd = -1;
-	int rc = target->output ? 0 : gt_edit_open(&fd, ckpt, target, err);
+	int rc = rename_all(&root, ckpt, edit, &arena, err);
 
 	if (!rc)
-		rc = rename_all(&root, ckpt, edit, &arena, err);
+		rc = prepare(&w, root, &options, err);
 	if (!rc)
-		rc = gt_npz_write(
-		    target->output ? target->output : target->input, root, &options, err);
-	if (fd >= 0)
-		close(fd);
+		rc = gt_edit_replace(ckpt, target, write_archive, &w, err);
+	release(&w);
 	gt_arena_release(&arena);
 	for (size_t i = 0; i < ckpt->root->seq.count; i++)
 		result->moved_bytes += ckpt->root->seq.items[i].value->tensor.storage->size_bytes;
 	result->replaced = !target->output;
 	result->why = "the names of a zip archive's records have no room to change";
-	return rc;
+	return rc ? gt_err_prefix(err, "'%s'", target->input) : 0;
 }

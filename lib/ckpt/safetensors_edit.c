@@ -183,57 +183,115 @@ static int prepare(struct rewrite *w, const struct gt_ckpt *ckpt, const struct g
 
 /* ---- the file ---- */
 
-/* The new header over the old one, which is as long: one write. */
-static int overwrite(int fd, const struct rewrite *w, bool sync, struct gt_err *err)
+/* Put the first `size` bytes of the old header back after an error; say if that fails, too. */
+static int undo(int fd, const void *old, size_t size, struct gt_err *err)
 {
-	int rc = gt_write_at(fd, 0, w->text, w->size, err);
+	if (!gt_write_at(fd, 0, old, size, GT_ERR_IGNORED))
+		return err->code;
+	gt_err_prefix(err, "the header is neither old nor new now, and the file is damaged");
+	return gt_err_hint(err, "take the file from where it came");
+}
 
-	if (!rc && sync && fsync(fd))
-		rc = gt_err_sys(err, "cannot write the header");
+/* The new header over the old one, which is as long: one write, so that a kill finds either. */
+static int overwrite(
+    int fd, const struct rewrite *w, const struct gt_mapping *map, bool sync, struct gt_err *err)
+{
+	char *old = gt_calloc(1, w->size, err); /* the mapping will show the new one */
+	ssize_t n = 0;
+	int rc = old ? gt_map_peek(map, 0, old, w->size, err) : GT_ENOMEM;
+
+	if (!rc) {
+		n = pwrite(fd, w->text, w->size, 0);
+		if (n < 0)
+			rc = gt_err_sys(err, "cannot write the header");
+		else if ((size_t)n < w->size)
+			rc = gt_err_set(err, GT_EIO,
+			    "only %zd of the header's %zu bytes could be written", n, w->size);
+		else if (sync && fsync(fd))
+			rc = gt_err_sys(err, "cannot write the header");
+	}
+	if (rc && n > 0)
+		rc = undo(fd, old, (size_t)n, err);
+	free(old);
 	return rc;
 }
 
-static int write_copy(const struct rewrite *w, const struct gt_ckpt *ckpt,
-    const struct gt_edit_target *target, struct gt_err *err)
+/* From file to file. */
+struct copy {
+	const struct rewrite *rewrite;
+	const struct gt_ckpt *ckpt;
+	bool sync;
+};
+
+static int write_copy(void *self, int fd, struct gt_err *err)
 {
+	const struct copy *c = self;
+	const struct rewrite *w = c->rewrite;
+	const struct gt_mapping *map = &c->ckpt->map;
 	uint64_t start = GT_ST_LENGTH_BYTES + w->header.size;
-	struct gt_atomic_file file;
+	int rc = gt_copy_range(fd, w->size, map->fd, start, map->size - start, c->sync, err);
+
+	return rc ? rc : gt_write_at(fd, 0, w->text, w->size, err);
+}
+
+static void note_copy(
+    struct gt_edit_result *result, const struct rewrite *w, const struct gt_ckpt *ckpt)
+{
+	result->written_bytes = w->size;
+	result->moved_bytes = ckpt->map.size - GT_ST_LENGTH_BYTES - w->header.size;
+}
+
+static int write_in_place(const struct rewrite *w, const struct gt_ckpt *ckpt,
+    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
+{
 	int fd;
-	int rc = gt_atomic_open(&file, target->output ? target->output : target->input, err);
+	int rc = gt_edit_open(&fd, ckpt, target, err);
 
 	if (rc)
 		return rc;
-	file.no_sync = target->no_sync;
-	fd = fileno(file.stream);
-	rc = gt_copy_range(
-	    fd, w->size, ckpt->map.fd, start, ckpt->map.size - start, !target->no_sync, err);
-	if (!rc)
-		rc = gt_write_at(fd, 0, w->text, w->size, err);
-	if (!rc)
-		return gt_atomic_commit(&file, err);
-	gt_atomic_abandon(&file);
+	gt_atomic_enter();
+	rc = overwrite(fd, w, &ckpt->map, !target->no_sync, err);
+	gt_atomic_leave();
+	if (close(fd) && !rc)
+		rc = gt_err_sys(err, "cannot write the header");
+	result->written_bytes = w->size;
 	return rc;
 }
 
 static int write_result(const struct rewrite *w, const struct gt_ckpt *ckpt,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
 {
-	bool fits = w->size == GT_ST_LENGTH_BYTES + w->header.size;
-	int fd = -1;
-	int rc = target->output ? 0 : gt_edit_open(&fd, ckpt, target, err);
+	struct copy copy = { w, ckpt, !target->no_sync };
 
-	if (!rc && fits && !target->output)
-		rc = overwrite(fd, w, !target->no_sync, err);
-	else if (!rc)
-		rc = write_copy(w, ckpt, target, err);
-	if (fd >= 0)
-		close(fd);
-	result->written_bytes = w->size;
-	if (target->output || !fits)
-		result->moved_bytes = ckpt->map.size - GT_ST_LENGTH_BYTES - w->header.size;
-	result->replaced = !target->output && !fits;
+	if (!target->output && w->size == GT_ST_LENGTH_BYTES + w->header.size)
+		return write_in_place(w, ckpt, target, result, err);
+	note_copy(result, w, ckpt);
+	result->replaced = !target->output;
 	result->why = "the header has no room for longer names";
-	return rc;
+	return gt_edit_replace(ckpt, target, write_copy, &copy, err);
+}
+
+static void release(struct rewrite *w, struct gt_arena *arena)
+{
+	free(w->by_name);
+	free(w->patches);
+	free(w->text);
+	gt_arena_release(arena);
+}
+
+int gt_st_edit_copy(struct gt_atomic_file *file, const struct gt_ckpt *ckpt,
+    const struct gt_edit *edit, struct gt_edit_result *result, struct gt_err *err)
+{
+	struct rewrite w = { 0 };
+	struct gt_arena arena = { 0 };
+	struct copy copy = { &w, ckpt, !file->no_sync };
+	int rc = prepare(&w, ckpt, edit, &arena, err);
+
+	if (!rc)
+		rc = write_copy(&copy, fileno(file->stream), err);
+	note_copy(result, &w, ckpt);
+	release(&w, &arena);
+	return rc ? gt_err_prefix(err, "'%s'", ckpt->path) : 0;
 }
 
 int gt_st_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
@@ -245,9 +303,6 @@ int gt_st_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 
 	if (!rc)
 		rc = write_result(&w, ckpt, target, result, err);
-	free(w.by_name);
-	free(w.patches);
-	free(w.text);
-	gt_arena_release(&arena);
+	release(&w, &arena);
 	return rc ? gt_err_prefix(err, "'%s'", target->input) : 0;
 }

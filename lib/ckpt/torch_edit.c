@@ -1,11 +1,9 @@
 /* torch_edit.c - edits of torch's files: a new pickle, and the legacy format around it. */
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "lib/base/copy.h"
-#include "lib/base/file.h"
 #include "lib/ckpt/digest.h"
 #include "lib/ckpt/edit_inside.h"
 #include "lib/ckpt/pickle_edit.h"
@@ -109,49 +107,41 @@ static int edit_pickle(unsigned char **out, size_t *size, const struct gt_ckpt *
 
 /* ---- the legacy format ---- */
 
+struct legacy {
+	const struct gt_ckpt *ckpt;
+	unsigned char *pickle; /* the new one */
+	size_t size;
+	bool sync;
+};
+
 /* What stands before the pickle, the new one, what stands behind. */
-static int write_legacy(int fd, const struct gt_ckpt *ckpt, const unsigned char *pickle,
-    size_t size, bool sync, struct gt_err *err)
+static int write_legacy(void *self, int fd, struct gt_err *err)
 {
+	const struct legacy *l = self;
+	const struct gt_ckpt *ckpt = l->ckpt;
 	uint64_t start = (uint64_t)(ckpt->pickle - ckpt->map.data);
 	uint64_t end = start + ckpt->pickle_bytes;
-	int rc = gt_copy_range(fd, 0, ckpt->map.fd, 0, start, sync, err);
+	int rc = gt_copy_range(fd, 0, ckpt->map.fd, 0, start, l->sync, err);
 
 	if (!rc)
-		rc = gt_write_at(fd, start, pickle, size, err);
+		rc = gt_write_at(fd, start, l->pickle, l->size, err);
 	return rc ? rc
 	          : gt_copy_range(
-	                fd, start + size, ckpt->map.fd, end, ckpt->map.size - end, sync, err);
+	                fd, start + l->size, ckpt->map.fd, end, ckpt->map.size - end, l->sync, err);
 }
 
 int gt_torch_legacy_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
 {
-	struct gt_atomic_file file = { 0 };
-	unsigned char *pickle;
-	size_t size;
-	char *own = realpath(ckpt->path, NULL); /* a link stays one */
-	int lock = -1;
-	int rc = edit_pickle(&pickle, &size, ckpt, edit, err);
+	struct legacy l = { .ckpt = ckpt, .sync = !target->no_sync };
+	int rc = edit_pickle(&l.pickle, &l.size, ckpt, edit, err);
 
-	if (!rc && !own)
-		rc = gt_err_sys(err, "cannot find '%s'", ckpt->path);
-	if (!rc && !target->output)
-		rc = gt_edit_open(&lock, ckpt, target, err);
 	if (!rc)
-		rc = gt_atomic_open(&file, target->output ? target->output : own, err);
-	file.no_sync = target->no_sync;
-	if (!rc)
-		rc = write_legacy(fileno(file.stream), ckpt, pickle, size, !target->no_sync, err);
-	rc = rc ? rc : gt_atomic_commit(&file, err);
-	gt_atomic_abandon(&file);
-	if (lock >= 0)
-		close(lock);
-	free(pickle);
-	free(own);
+		rc = gt_edit_replace(ckpt, target, write_legacy, &l, err);
+	free(l.pickle);
 	if (rc)
 		return gt_err_prefix(err, "'%s'", target->input);
-	result->written_bytes = size;
+	result->written_bytes = l.size;
 	result->moved_bytes = ckpt->map.size - ckpt->pickle_bytes;
 	result->replaced = !target->output;
 	result->why = "the legacy format has no room for a new pickle";
@@ -175,32 +165,29 @@ static int refuse_code(const struct gt_zip *zip, struct gt_err *err)
 	return 0;
 }
 
+struct exchange {
+	const struct gt_zip *zip;
+	struct gt_zip_exchange *what;
+};
+
+static int exchange_copy(void *self, int fd, struct gt_err *err)
+{
+	const struct exchange *x = self;
+
+	return gt_zip_exchange_copy(fd, x->zip, x->what, err);
+}
+
 static int exchange_in_place(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
-    const struct gt_zip *zip, struct gt_zip_exchange *x, struct gt_err *err)
+    const struct exchange *x, struct gt_err *err)
 {
 	int fd;
 	int rc = gt_edit_open(&fd, ckpt, target, err);
 
 	if (rc)
 		return rc;
-	rc = gt_zip_exchange_in_place(fd, zip, x, err);
+	rc = gt_zip_exchange_in_place(fd, x->zip, x->what, err);
 	if (close(fd) && !rc)
 		rc = gt_err_sys(err, "cannot write '%s'", target->input);
-	return rc;
-}
-
-static int exchange_copy(const struct gt_edit_target *target, const struct gt_zip *zip,
-    struct gt_zip_exchange *x, struct gt_err *err)
-{
-	struct gt_atomic_file file;
-	int rc = gt_atomic_open(&file, target->output, err);
-
-	file.no_sync = target->no_sync;
-	if (!rc)
-		rc = gt_zip_exchange_copy(fileno(file.stream), zip, x, err);
-	if (!rc)
-		return gt_atomic_commit(&file, err);
-	gt_atomic_abandon(&file);
 	return rc;
 }
 
@@ -213,6 +200,7 @@ int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 	char *digests = NULL;
 	size_t size = 0;
 	struct gt_zip zip;
+	struct exchange exchange = { &zip, &x };
 	int rc = gt_zip_read(&zip, &ckpt->map, &arena, err);
 
 	if (!rc)
@@ -225,9 +213,9 @@ int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 	if (digests)
 		x.records[x.count++] = (struct gt_zip_new){ ckpt->digests->name, digests, size };
 	if (!rc && target->output)
-		rc = exchange_copy(target, &zip, &x, err);
+		rc = gt_edit_replace(ckpt, target, exchange_copy, &exchange, err);
 	else if (!rc)
-		rc = exchange_in_place(ckpt, target, &zip, &x, err);
+		rc = exchange_in_place(ckpt, target, &exchange, err);
 	if (rc)
 		gt_err_prefix(err, "'%s'", target->input);
 	result->written_bytes = x.written;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "lib/base/copy.h"
+#include "lib/base/file.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/crc.h"
 #include "lib/ckpt/zip.h"
@@ -351,7 +352,9 @@ int gt_zip_exchange_in_place(
 	put_new(&r, out);
 	x->written = directory - at + put_directory(&r, out + (directory - at), directory);
 	x->dead = at - r.live;
+	gt_atomic_enter();
 	rc = append(fd, at, out, x->written, !x->no_sync, err);
+	gt_atomic_leave();
 out:
 	free(out);
 	release(&r);
