@@ -1,9 +1,9 @@
 /* repair.c - a torn edit in place undone: the archive as it was before. */
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/ckpt/edit_inside.h"
 #include "lib/ckpt/verify_inside.h"
 #include "lib/ckpt/zip_layout.h"
 
@@ -52,13 +52,13 @@ static int find_state(
 	return rc;
 }
 
-static int cut(const char *path, uint64_t size, struct gt_err *err)
+static int cut(const char *path, const struct stat *opened, uint64_t size, struct gt_err *err)
 {
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	int rc = 0;
+	int fd;
+	int rc = gt_edit_lock(&fd, path, path, opened, err);
 
-	if (fd < 0)
-		return gt_err_sys(err, "cannot open '%s' for writing", path);
+	if (rc)
+		return rc;
 	if (ftruncate(fd, (off_t)size))
 		rc = gt_err_sys(
 		    err, "cannot cut '%s' to %llu bytes", path, (unsigned long long)size);
@@ -72,6 +72,7 @@ static int cut(const char *path, uint64_t size, struct gt_err *err)
 int gt_repair(struct gt_repair *out, const char *path, struct gt_err *err)
 {
 	struct gt_mapping map;
+	struct stat opened = { 0 };
 	int rc = gt_map(&map, path, err);
 
 	*out = (struct gt_repair){ 0 };
@@ -82,6 +83,8 @@ int gt_repair(struct gt_repair *out, const char *path, struct gt_err *err)
 		rc = gt_err_set(
 		    err, GT_ENOTSUP, "'%s' is no zip archive: only those can be mended", path);
 		gt_err_hint(err, "take the file from where it came");
+	} else if (fstat(map.fd, &opened)) {
+		rc = gt_err_sys(err, "cannot examine '%s'", path);
 	} else {
 		rc = find_state(&map, &out->new_bytes, &out->records, err);
 		if (!rc && !out->new_bytes) {
@@ -92,6 +95,6 @@ int gt_repair(struct gt_repair *out, const char *path, struct gt_err *err)
 	}
 	gt_unmap(&map);
 	if (!rc && out->new_bytes < out->old_bytes)
-		rc = cut(path, out->new_bytes, err);
+		rc = cut(path, &opened, out->new_bytes, err);
 	return rc;
 }
