@@ -185,24 +185,32 @@ static struct gt_fill *lay_out(const struct gt_st_output *o, struct gt_err *err)
 	return places;
 }
 
-int gt_st_write_file(const char *path, const struct gt_st_output *output, struct gt_err *err)
+int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
+    const struct gt_st_output *output, struct gt_err *err)
 {
 	struct gt_fill *places = lay_out(output, err);
 	struct header h = { .output = output, .places = places };
-	struct gt_atomic_file file;
-	int rc = places ? gt_atomic_open(&file, path, err) : GT_ENOMEM;
+	int rc = places ? gt_atomic_open(file, path, err) : GT_ENOMEM;
 
 	if (!rc) {
-		file.no_sync = output->no_sync;
-		rc = write_contents(file.stream, &h, places, err);
+		file->no_sync = output->no_sync;
+		rc = write_contents(file->stream, &h, places, err);
+		if (!rc)
+			rc = gt_atomic_finish(file, err);
 		if (rc)
-			gt_atomic_abandon(&file);
-		else
-			rc = gt_atomic_commit(&file, err);
+			gt_atomic_abandon(file);
 	}
 	free(h.text);
 	free(places);
 	return rc;
+}
+
+int gt_st_write_file(const char *path, const struct gt_st_output *output, struct gt_err *err)
+{
+	struct gt_atomic_file file;
+	int rc = gt_st_write_begin(&file, path, output, err);
+
+	return rc ? rc : gt_atomic_commit(&file, err);
 }
 
 /* ---- the tree ---- */

@@ -25,11 +25,16 @@ int gt_st_write(const char *path, const struct gt_tree *root,
 /* One file, which appears whole or not at all. */
 int gt_st_write_file(const char *path, const struct gt_st_output *output, struct gt_err *err);
 
+/* The same but for the last step: *file is whole, to be committed. */
+int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
+    const struct gt_st_output *output, struct gt_err *err);
+
 /*
  * Files of at most shard_bytes of tensors each (or one tensor), as Hugging Face splits and names
- * them: PATH "model.safetensors" gives model-00001-of-00003.safetensors, ..., and, written last,
- * model.safetensors.index.json, which is what makes them a checkpoint. What fits one file is
- * written as PATH. Tensors go into shards in the order of the tree.
+ * them: PATH "model.safetensors" gives model-00001-of-00003.safetensors, ..., and
+ * model.safetensors.index.json, which is what makes them a checkpoint. All appear when all are
+ * whole, the index last, by gt_atomic_commit_all(). What fits one file is written as PATH. Tensors
+ * go into shards in the order of the tree.
  * Source: huggingface_hub, src/huggingface_hub/serialization/_base.py, _torch.py, 0.25.
  */
 int gt_st_write_shards(
@@ -40,9 +45,24 @@ int gt_st_write_shards(
 char *gt_st_stem(const char *path, struct gt_err *err);
 char *gt_st_shard_path(const char *stem, size_t i, size_t count, struct gt_err *err);
 
-/* The index of shards: a weight_map of names of tensors to names of files, borrowed. */
-int gt_st_write_index(
-    const char *path, json_t *weight_map, uint64_t total_bytes, struct gt_err *err);
+/* Files that belong together: shards, then their index. */
+struct gt_st_files {
+	char *stem; /* of their names */
+	struct gt_atomic_file *files;
+	size_t shard_count;
+	json_t *weight_map; /* names of tensors to names of files */
+	uint64_t total_bytes;
+	bool no_sync;
+};
+
+/* For `shard_count` shards beside `path`; of a file, count its tensors into the index; write the
+ * index and let all appear. Release in any case: what did not appear is removed. */
+int gt_st_files_init(
+    struct gt_st_files *s, const char *path, size_t shard_count, struct gt_err *err);
+int gt_st_files_list(
+    struct gt_st_files *s, const char *name, uint64_t size, const char *path, struct gt_err *err);
+int gt_st_files_commit(struct gt_st_files *s, struct gt_err *err);
+void gt_st_files_release(struct gt_st_files *s);
 
 /* A string as JSON. It has to be valid UTF-8. */
 void gt_st_put_string(FILE *out, const char *text);

@@ -4,19 +4,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "lib/ckpt/format.h"
+#include "lib/ckpt/edit_inside.h"
 #include "lib/ckpt/safetensors_edit.h"
 #include "lib/ckpt/safetensors_write.h"
 #include "lib/ckpt/tree.h"
-
-struct output {
-	const struct gt_ckpt *ckpt;
-	const struct gt_edit *edit;
-	const struct gt_edit_target *target;
-	char *stem;
-	json_t *weight_map;
-	uint64_t total_bytes;
-};
 
 /* No shard may be written over one that is read: others would then be of both states. */
 static int check_overwrite(const struct gt_ckpt *ckpt, const char *path, struct gt_err *err)
@@ -35,41 +26,49 @@ static int check_overwrite(const struct gt_ckpt *ckpt, const char *path, struct 
 	return 0;
 }
 
-/* The names of a shard as they are in the copy at `path`, which has just been written. */
-static int list_names(struct output *o, const char *path, struct gt_err *err)
+/* The names of a shard as they are in its copy, which lies under `temporary` for now. */
+static int list_names(
+    struct gt_st_files *s, const char *temporary, const char *path, struct gt_err *err)
 {
-	const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
 	struct gt_arena arena = { 0 };
 	struct gt_st_header header;
 	struct gt_mapping map;
-	int rc = gt_map(&map, path, err);
+	int rc = gt_map(&map, temporary, err);
 
 	if (rc)
 		return rc;
 	rc = gt_st_open(&map, &header, &arena, err);
 	for (size_t i = 0; !rc && i < header.count; i++) {
-		o->total_bytes += header.tensors[i].end - header.tensors[i].begin;
-		if (json_object_set_new(o->weight_map, header.tensors[i].name, json_string(file)))
-			rc = gt_err_set(err, GT_ENOMEM, "out of memory: the index");
+		const struct gt_st_tensor *t = &header.tensors[i];
+
+		rc = gt_st_files_list(s, t->name, t->end - t->begin, path, err);
 	}
 	gt_arena_release(&arena);
 	gt_unmap(&map);
 	return rc;
 }
 
-static int copy_shard(struct output *o, size_t i, struct gt_edit_result *result, struct gt_err *err)
+static int copy_shard(struct gt_st_files *s, const struct gt_ckpt *ckpt, size_t i,
+    const struct gt_edit *edit, struct gt_edit_result *result, struct gt_err *err)
 {
-	const struct gt_ckpt *shard = o->ckpt->shards[i].ckpt;
-	struct gt_edit_target target = { .input = shard->path, .no_sync = o->target->no_sync };
+	const struct gt_ckpt *shard = ckpt->shards[i].ckpt;
+	struct gt_atomic_file *file = &s->files[i];
 	struct gt_edit_result one = { 0 };
-	char *path = gt_st_shard_path(o->stem, i, o->ckpt->shard_count, err);
-	int rc = path ? check_overwrite(o->ckpt, path, err) : GT_ENOMEM;
+	char *path = gt_st_shard_path(s->stem, i, s->shard_count, err);
+	int rc = path ? check_overwrite(ckpt, path, err) : GT_ENOMEM;
 
-	target.output = path;
 	if (!rc)
-		rc = gt_st_apply(shard, o->edit, &target, &one, err);
+		rc = gt_edit_unchanged(shard, shard->path, err);
 	if (!rc)
-		rc = list_names(o, path, err);
+		rc = gt_atomic_open(file, path, err);
+	if (!rc) {
+		file->no_sync = s->no_sync;
+		rc = gt_st_edit_copy(file, shard, edit, &one, err);
+	}
+	if (!rc)
+		rc = gt_atomic_finish(file, err);
+	if (!rc)
+		rc = list_names(s, file->temporary, path, err);
 	result->written_bytes += one.written_bytes;
 	result->moved_bytes += one.moved_bytes;
 	free(path);
@@ -97,22 +96,16 @@ static int refuse(
 int gt_st_shards_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
 {
-	struct output o = { .ckpt = ckpt, .edit = edit, .target = target };
-	char *path = NULL;
+	struct gt_st_files s = { 0 };
 	int rc = refuse(ckpt, target, err);
 
-	if (rc)
-		return rc;
-	o.stem = gt_st_stem(target->output, err);
-	o.weight_map = json_object();
-	path = o.stem ? gt_asprintf(err, "%s.safetensors.index.json", o.stem) : NULL;
-	rc = path && o.weight_map ? 0 : GT_ENOMEM;
-	for (size_t i = 0; i < ckpt->shard_count && !rc; i++)
-		rc = copy_shard(&o, i, result, err);
 	if (!rc)
-		rc = gt_st_write_index(path, o.weight_map, o.total_bytes, err);
-	json_decref(o.weight_map);
-	free(o.stem);
-	free(path);
+		rc = gt_st_files_init(&s, target->output, ckpt->shard_count, err);
+	s.no_sync = target->no_sync;
+	for (size_t i = 0; i < ckpt->shard_count && !rc; i++)
+		rc = copy_shard(&s, ckpt, i, edit, result, err);
+	if (!rc)
+		rc = gt_st_files_commit(&s, err);
+	gt_st_files_release(&s);
 	return rc;
 }

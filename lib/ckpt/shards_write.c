@@ -7,14 +7,6 @@
 #include "lib/base/file.h"
 #include "lib/ckpt/safetensors_write.h"
 
-struct shards {
-	char *stem;    /* the path without ".safetensors" */
-	size_t *first; /* of the tensors in each shard; [count] is the end */
-	size_t count;
-	json_t *weight_map;
-	uint64_t total_bytes;
-};
-
 static bool ends_with(const char *text, const char *end)
 {
 	size_t n = strlen(text), k = strlen(end);
@@ -38,93 +30,117 @@ char *gt_st_shard_path(const char *stem, size_t i, size_t count, struct gt_err *
 	return gt_asprintf(err, "%s-%05zu-of-%05zu.safetensors", stem, i + 1, count);
 }
 
-/* A shard ends before the tensor that would make it too large; one that is too large by itself has
- * a shard of its own. */
-static int split(struct shards *s, const struct gt_st_output *o, uint64_t most, struct gt_err *err)
+/* ---- files that belong together ---- */
+
+int gt_st_files_init(
+    struct gt_st_files *s, const char *path, size_t shard_count, struct gt_err *err)
 {
-	uint64_t bytes = 0;
-
-	s->first = gt_calloc(o->count + 1, sizeof(*s->first), err);
-	if (!s->first)
+	*s = (struct gt_st_files){ .shard_count = shard_count };
+	s->stem = gt_st_stem(path, err);
+	s->files = s->stem ? gt_calloc(shard_count + 1, sizeof(*s->files), err) : NULL;
+	if (!s->files)
 		return GT_ENOMEM;
-	s->count = 1;
-	for (size_t i = 0; i < o->count; i++) {
-		uint64_t size = o->tensors[i]->size_bytes;
+	s->weight_map = json_object();
+	return s->weight_map ? 0 : gt_err_set(err, GT_ENOMEM, "out of memory: the index");
+}
 
-		if (i > s->first[s->count - 1] && (size > most || bytes > most - size)) {
-			s->first[s->count++] = i;
-			bytes = 0;
-		}
-		o->tensors[i]->shard = s->count - 1;
-		bytes += size;
-		s->total_bytes += size;
-	}
-	s->first[s->count] = o->count;
+int gt_st_files_list(
+    struct gt_st_files *s, const char *name, uint64_t size, const char *path, struct gt_err *err)
+{
+	const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+
+	s->total_bytes += size;
+	if (json_object_set_new(s->weight_map, name, json_string(file)))
+		return gt_err_set(err, GT_ENOMEM, "out of memory: the index");
 	return 0;
 }
 
-static int write_shard(
-    struct shards *s, const struct gt_st_output *all, size_t i, struct gt_err *err)
+static int write_index(struct gt_st_files *s, json_t *index, struct gt_err *err)
 {
-	struct gt_st_output shard = { .metadata = all->metadata,
-		.no_sync = all->no_sync,
-		.tensors = all->tensors + s->first[i],
-		.count = s->first[i + 1] - s->first[i],
-		.tied = gt_calloc(all->tied_count, sizeof(*all->tied), err) };
-	char *path = gt_st_shard_path(s->stem, i, s->count, err);
-	const char *name;
-	int rc = path && shard.tied ? 0 : GT_ENOMEM;
+	struct gt_atomic_file *file = &s->files[s->shard_count];
+	char *path = gt_asprintf(err, "%s.safetensors.index.json", s->stem);
+	int rc = path ? gt_atomic_open(file, path, err) : GT_ENOMEM;
 
 	if (!rc) {
-		name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-		for (size_t k = 0; k < all->tied_count; k++)
-			if (all->tied[k]->kept->shard == i)
-				shard.tied[shard.tied_count++] = all->tied[k];
-		for (size_t k = 0; k < shard.count && !rc; k++)
-			if (json_object_set_new(
-			        s->weight_map, shard.tensors[k]->name, json_string(name)))
-				rc = gt_err_set(err, GT_ENOMEM, "out of memory: the index");
+		file->no_sync = s->no_sync;
+		if (json_dumpf(index, file->stream, JSON_INDENT(2) | JSON_SORT_KEYS) ||
+		    fputc('\n', file->stream) < 0)
+			rc = gt_err_sys(err, "cannot write '%s'", path);
 	}
-	if (!rc)
-		rc = gt_st_write_file(path, &shard, err);
-	free(shard.tied);
 	free(path);
 	return rc;
 }
 
-int gt_st_write_index(
-    const char *path, json_t *weight_map, uint64_t total_bytes, struct gt_err *err)
+int gt_st_files_commit(struct gt_st_files *s, struct gt_err *err)
 {
 	json_t *index = json_pack("{s:{s:I},s:O}", "metadata", "total_size",
-	    (json_int_t)total_bytes, "weight_map", weight_map);
-	struct gt_atomic_file file;
-	int rc;
+	    (json_int_t)s->total_bytes, "weight_map", s->weight_map);
+	int rc = index ? write_index(s, index, err)
+	               : gt_err_set(err, GT_ENOMEM, "out of memory: the index");
 
-	if (!index)
-		return gt_err_set(err, GT_ENOMEM, "out of memory: the index");
-	rc = gt_atomic_open(&file, path, err);
-	if (!rc) {
-		if (json_dumpf(index, file.stream, JSON_INDENT(2) | JSON_SORT_KEYS) ||
-		    fputc('\n', file.stream) < 0)
-			rc = gt_err_sys(err, "cannot write '%s'", path);
-		if (rc)
-			gt_atomic_abandon(&file);
-		else
-			rc = gt_atomic_commit(&file, err);
-	}
 	json_decref(index);
-	return rc;
+	return rc ? rc : gt_atomic_commit_all(s->files, s->shard_count + 1, err);
 }
 
-static int write_all(struct shards *s, const struct gt_st_output *output, struct gt_err *err)
+void gt_st_files_release(struct gt_st_files *s)
 {
-	char *path = gt_asprintf(err, "%s.safetensors.index.json", s->stem);
-	int rc = path ? 0 : GT_ENOMEM;
+	for (size_t i = 0; s->files && i <= s->shard_count; i++)
+		gt_atomic_abandon(&s->files[i]);
+	json_decref(s->weight_map);
+	free(s->files);
+	free(s->stem);
+	*s = (struct gt_st_files){ 0 };
+}
 
-	for (size_t i = 0; i < s->count && !rc; i++)
-		rc = write_shard(s, output, i, err);
+/* ---- a checkpoint cut into shards ---- */
+
+/* A shard ends before the tensor that would make it too large; one that is too large by itself has
+ * a shard of its own. *first gets the first tensor of each, and the end; free() it. */
+static int split(
+    size_t **first, size_t *count, const struct gt_st_output *o, uint64_t most, struct gt_err *err)
+{
+	size_t *at = gt_calloc(o->count + 1, sizeof(*at), err);
+	uint64_t bytes = 0;
+
+	*first = at;
+	if (!at)
+		return GT_ENOMEM;
+	*count = 1;
+	for (size_t i = 0; i < o->count; i++) {
+		uint64_t size = o->tensors[i]->size_bytes;
+
+		if (i > at[*count - 1] && (size > most || bytes > most - size)) {
+			at[(*count)++] = i;
+			bytes = 0;
+		}
+		o->tensors[i]->shard = *count - 1;
+		bytes += size;
+	}
+	at[*count] = o->count;
+	return 0;
+}
+
+/* The tensors from `first` to `end` as the i-th shard. */
+static int write_shard(struct gt_st_files *s, const struct gt_st_output *all, size_t i,
+    size_t first, size_t end, struct gt_err *err)
+{
+	struct gt_st_output shard = { .metadata = all->metadata,
+		.no_sync = all->no_sync,
+		.tensors = all->tensors + first,
+		.count = end - first,
+		.tied = gt_calloc(all->tied_count, sizeof(*all->tied), err) };
+	char *path = gt_st_shard_path(s->stem, i, s->shard_count, err);
+	int rc = path && shard.tied ? 0 : GT_ENOMEM;
+
+	for (size_t k = 0; k < all->tied_count && !rc; k++)
+		if (all->tied[k]->kept->shard == i)
+			shard.tied[shard.tied_count++] = all->tied[k];
+	for (size_t k = 0; k < shard.count && !rc; k++)
+		rc = gt_st_files_list(
+		    s, shard.tensors[k]->name, shard.tensors[k]->size_bytes, path, err);
 	if (!rc)
-		rc = gt_st_write_index(path, s->weight_map, s->total_bytes, err);
+		rc = gt_st_write_begin(&s->files[i], path, &shard, err);
+	free(shard.tied);
 	free(path);
 	return rc;
 }
@@ -132,13 +148,21 @@ static int write_all(struct shards *s, const struct gt_st_output *output, struct
 int gt_st_write_shards(
     const char *path, const struct gt_st_output *output, uint64_t shard_bytes, struct gt_err *err)
 {
-	struct shards s = { .stem = gt_st_stem(path, err), .weight_map = json_object() };
-	int rc = s.stem && s.weight_map ? split(&s, output, shard_bytes, err) : GT_ENOMEM;
+	struct gt_st_files s = { 0 };
+	size_t *first, count;
+	int rc = split(&first, &count, output, shard_bytes, err);
 
-	if (!rc)
-		rc = s.count > 1 ? write_all(&s, output, err) : gt_st_write_file(path, output, err);
-	json_decref(s.weight_map);
-	free(s.first);
-	free(s.stem);
+	if (!rc && count == 1) {
+		rc = gt_st_write_file(path, output, err);
+	} else if (!rc) {
+		rc = gt_st_files_init(&s, path, count, err);
+		s.no_sync = output->no_sync;
+		for (size_t i = 0; i < count && !rc; i++)
+			rc = write_shard(&s, output, i, first[i], first[i + 1], err);
+		if (!rc)
+			rc = gt_st_files_commit(&s, err);
+	}
+	gt_st_files_release(&s);
+	free(first);
 	return rc;
 }

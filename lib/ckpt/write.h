@@ -13,8 +13,11 @@ struct gt_ckpt_write_options {
 };
 
 /*
- * Write a tree to `path`; the file appears whole or not at all, as by gt_torch_save(). `options`
- * may be NULL. Formats:
+ * Write a tree to `path`; the file appears whole or not at all, as by gt_torch_save(). Shards and
+ * their index are several files: none appears unless all are whole and on the disk, but they then
+ * do so one after the other, the index last. A kill (or error) between two of these renames, far
+ * below a second, leaves new shards without an index; over an older checkpoint of as many shards,
+ * its index with shards of both. `options` may be NULL. Formats:
  *   "torch-zip"     what torch.save writes since 1.6     any tree
  *   "torch-legacy"  what it wrote before                 any tree
  *   "safetensors"   names and tensors                    a dict of tensors
