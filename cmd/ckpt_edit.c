@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cmd/stop.h"
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
 #include "lib/ckpt/edit.h"
@@ -45,6 +46,18 @@ static int check_arguments(
 	return 0;
 }
 
+static int apply(struct job *j, struct gt_err *err)
+{
+	struct gt_stop stop;
+	int rc = gt_stop_listen(&stop, err);
+
+	if (rc)
+		return rc;
+	rc = gt_edit_apply(j->ckpt, &j->edit, &j->target, &j->result, err);
+	gt_stop_release(&stop);
+	return rc;
+}
+
 static int compute_and_apply(struct job *j, enum gt_edit_kind kind, struct gt_err *err)
 {
 	struct gt_edit_request request = { .kind = kind };
@@ -64,7 +77,7 @@ static int compute_and_apply(struct job *j, enum gt_edit_kind kind, struct gt_er
 			gt_err_prefix(err, "'%s'", j->target.input);
 	}
 	if (!rc && !j->cli->dry_run)
-		rc = gt_edit_apply(j->ckpt, &j->edit, &j->target, &j->result, err);
+		rc = apply(j, err);
 	j->time_s = gt_clock_s() - start;
 	free(words);
 	return rc;

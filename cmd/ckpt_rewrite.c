@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cmd/stop.h"
 #include "lib/base/text.h"
 #include "lib/ckpt/inventory.h"
 
@@ -61,6 +62,19 @@ static int report_json(const char *path, const struct gt_inventory *v, const cha
 	return gt_cmd_print_json(document, JSON_COMPACT, err);
 }
 
+static int write_out(const char *path, const char *format, const struct gt_tree *tree,
+    const struct gt_ckpt_write_options *options, struct gt_err *err)
+{
+	struct gt_stop stop;
+	int rc = gt_stop_listen(&stop, err);
+
+	if (rc)
+		return rc;
+	rc = gt_ckpt_write(path, format, tree, options, err);
+	gt_stop_release(&stop);
+	return rc;
+}
+
 int gt_ckpt_target_write(const struct gt_ckpt_target_cli *target, const char *format,
     struct gt_tree *root, struct gt_convert_note *note, struct gt_cmd_env *env, bool json,
     struct gt_err *err)
@@ -78,7 +92,7 @@ int gt_ckpt_target_write(const struct gt_ckpt_target_cli *target, const char *fo
 	int rc = gt_convert_tree(&tree, root, format, &arena, note, err);
 
 	if (!rc)
-		rc = gt_ckpt_write(target->output, format, tree, &options, err);
+		rc = write_out(target->output, format, tree, &options, err);
 	if (!rc)
 		rc = gt_inventory_make(&inventory, tree, err);
 	if (!rc && json)

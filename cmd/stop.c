@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/file.h"
 
 /* What timeout(1) or a shell passes on besides the terminal comes twice, and means once. */
 #define TWICE_S 0.1
@@ -15,9 +16,11 @@ static void both(sigset_t *set)
 	sigaddset(set, SIGTERM);
 }
 
-/* As if there were no gtrain in between: the status says which signal it was. */
+/* As if there were no gtrain in between: the status says which signal it was. Files that are being
+ * written leave nothing, one that changes in place is old or new. */
 static void end_process(int signal_number, const sigset_t *set)
 {
+	gt_atomic_end();
 	signal(signal_number, SIG_DFL);
 	raise(signal_number);
 	pthread_sigmask(SIG_UNBLOCK, set, NULL);
