@@ -1,4 +1,4 @@
-/* kill_at.c - kill_at FILE N COMMAND ...: run a command, kill it before its N-th system call. */
+/* kill_at.c - kill_at [-TERM] FILE N COMMAND ...: kill a command before its N-th system call. */
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -14,7 +14,8 @@
 /*
  * Calls count from the one that first opens FILE, which is number 1: what a program does to get
  * started touches nothing. Exit status: 0 when it was killed (the number of the system call goes to
- * standard output), 3 when it ended before by itself with status 0, 1 otherwise.
+ * standard output), 3 when it ended before by itself with status 0, 1 otherwise. With -TERM it gets
+ * SIGTERM instead, and goes on: 0, too, if that ends it, or if it ends by itself with status 0.
  */
 
 static void die(const char *what)
@@ -73,15 +74,35 @@ static bool next_call(pid_t pid, struct __ptrace_syscall_info *call, int *status
 	return true;
 }
 
+static int terminate(pid_t pid)
+{
+	int status;
+
+	if (kill(pid, SIGTERM))
+		die("SIGTERM");
+	/* A thread of it may have heard by now, and ended it. */
+	if (ptrace(PTRACE_DETACH, pid, NULL, NULL) && errno != ESRCH)
+		die("PTRACE_DETACH");
+	if (waitpid(pid, &status, 0) < 0)
+		die("waitpid");
+	if (WIFSIGNALED(status))
+		return WTERMSIG(status) == SIGTERM ? 0 : 1;
+	return WEXITSTATUS(status) ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
+	bool politely = argc > 1 && !strcmp(argv[1], "-TERM");
 	struct __ptrace_syscall_info call;
-	long wanted = argc > 3 ? atol(argv[2]) : 0, count = 0;
+	long wanted, count = 0;
 	int status;
 	pid_t pid;
 
+	argv += politely;
+	argc -= politely;
+	wanted = argc > 3 ? atol(argv[2]) : 0;
 	if (wanted < 1) {
-		fprintf(stderr, "usage: kill_at FILE N COMMAND...\n");
+		fprintf(stderr, "usage: kill_at [-TERM] FILE N COMMAND...\n");
 		return 1;
 	}
 	pid = fork();
@@ -97,9 +118,11 @@ int main(int argc, char **argv)
 		count += count || opens(pid, &call, argv[1]);
 		if (count < wanted)
 			continue;
+		printf("%llu\n", (unsigned long long)call.entry.nr);
+		if (politely)
+			return terminate(pid);
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
-		printf("%llu\n", (unsigned long long)call.entry.nr);
 		return 0;
 	}
 	return WIFEXITED(status) && !WEXITSTATUS(status) ? 3 : 1;
