@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -106,7 +107,7 @@ void gt_atomic_leave(void)
 }
 
 /* Create a file and note its name, in one step for gt_atomic_end(). -1 with errno set. */
-static int create_noted(char *name, int *rc, struct gt_err *err)
+static int create_noted(char *name, mode_t mode, int *rc, struct gt_err *err)
 {
 	int fd = -1;
 
@@ -114,7 +115,7 @@ static int create_noted(char *name, int *rc, struct gt_err *err)
 	*rc = gt_grow(
 	    &temporaries.names, temporaries.count, &temporaries.capacity, sizeof(char *), err);
 	if (!*rc)
-		fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 	if (fd >= 0)
 		temporaries.names[temporaries.count++] = name;
 	pthread_mutex_unlock(&temporaries.lock);
@@ -190,7 +191,7 @@ static void remove_stale(const char *path)
 }
 
 /* Create PATH.tmp-PID-N, so that the umask counts and no other writer has the name. */
-static int create_temporary(struct gt_atomic_file *f, int *fd, struct gt_err *err)
+static int create_temporary(struct gt_atomic_file *f, mode_t mode, int *fd, struct gt_err *err)
 {
 	enum { ATTEMPTS = 1000 };
 	int error = EEXIST;
@@ -202,7 +203,7 @@ static int create_temporary(struct gt_atomic_file *f, int *fd, struct gt_err *er
 
 		if (!name)
 			return GT_ENOMEM;
-		*fd = create_noted(name, &rc, err);
+		*fd = create_noted(name, mode, &rc, err);
 		if (*fd >= 0) {
 			f->temporary = name;
 			flock(*fd, LOCK_EX | LOCK_NB); /* told from a stale one, if it can be */
@@ -221,35 +222,70 @@ static int create_temporary(struct gt_atomic_file *f, int *fd, struct gt_err *er
 
 /* ---- files that appear whole ---- */
 
-/* A file that is replaced keeps its permissions; what is no file is not replaced. */
-static int check_target(const char *path, mode_t *mode, struct gt_err *err)
+/* What a link points to, at its end; there may be nothing yet. *path is replaced. */
+static int follow_links(char **path, struct gt_err *err)
 {
-	struct stat st;
+	enum { LINKS = 40 }; /* as many as the system follows */
+	char target[PATH_MAX];
 
-	*mode = 0;
-	if (stat(path, &st))
-		return 0;
-	if (!S_ISREG(st.st_mode))
+	for (int i = 0; i < LINKS; i++) {
+		const char *slash = strrchr(*path, '/');
+		int folder = slash ? (int)(slash - *path + 1) : 0;
+		ssize_t n = readlink(*path, target, sizeof(target) - 1);
+		char *next;
+
+		if (n < 0)
+			return 0; /* no link, or nothing: opening it will tell */
+		target[n] = '\0';
+		next = gt_asprintf(err, "%.*s%s", *target == '/' ? 0 : folder, *path, target);
+		if (!next)
+			return GT_ENOMEM;
+		free(*path);
+		*path = next;
+	}
+	errno = ELOOP;
+	return gt_err_sys(err, "cannot write '%s'", *path);
+}
+
+/* What is no file is not replaced. *found tells whether something is. */
+static int check_target(const char *path, struct stat *st, bool *found, struct gt_err *err)
+{
+	*found = !stat(path, st);
+	if (*found && !S_ISREG(st->st_mode))
 		return gt_err_set(err, GT_EIO, "cannot write '%s': it is %s, not a file", path,
-		    S_ISDIR(st.st_mode) ? "a directory" : "a device or pipe");
-	*mode = st.st_mode & 07777;
+		    S_ISDIR(st->st_mode) ? "a directory" : "a device or pipe");
 	return 0;
+}
+
+/* A file that is replaced keeps its owner, where the system lets us give files away, its group and
+ * its permissions; those of a program that changes its user only with the owner. */
+static void inherit(int fd, const struct stat *old)
+{
+	mode_t mode = old->st_mode & 07777;
+	struct stat own;
+
+	if (fchown(fd, old->st_uid, old->st_gid) && fchown(fd, (uid_t)-1, old->st_gid))
+		mode &= 0777;
+	if (fstat(fd, &own) || own.st_uid != old->st_uid)
+		mode &= 0777;
+	fchmod(fd, mode);
 }
 
 int gt_atomic_open(struct gt_atomic_file *f, const char *path, struct gt_err *err)
 {
-	mode_t mode;
-	int fd = -1;
-	int rc = check_target(path, &mode, err);
+	struct stat old;
+	bool found = false;
+	int fd = -1, rc;
 
-	*f = (struct gt_atomic_file){ 0 };
-	if (rc)
-		return rc;
-	f->path = gt_strdup(path, err);
-	rc = f->path ? create_temporary(f, &fd, err) : GT_ENOMEM;
+	*f = (struct gt_atomic_file){ .path = gt_strdup(path, err) };
+	rc = f->path ? follow_links(&f->path, err) : GT_ENOMEM;
+	if (!rc)
+		rc = check_target(f->path, &old, &found, err);
+	if (!rc) /* what may not be read by all must not be for a moment */
+		rc = create_temporary(f, found ? 0600 : 0666, &fd, err);
 	if (!rc) {
-		if (mode)
-			fchmod(fd, mode);
+		if (found)
+			inherit(fd, &old);
 		f->stream = fdopen(fd, "wb");
 		if (!f->stream) {
 			rc = gt_err_sys(err, "cannot write '%s'", path);

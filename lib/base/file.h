@@ -36,15 +36,18 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
  * A file being written under a temporary name in the same folder, PATH.tmp-PID-N.
  * gt_atomic_commit() flushes, syncs, renames over the final name and syncs the folder;
  * gt_atomic_abandon() removes the temporary file. Either ends it. Every write is checked: a full
- * disk is an error at commit at the latest. A new file gets the permissions that the umask leaves,
- * a replaced one keeps its own. A path that exists and is no regular file is refused.
+ * disk is an error at commit at the latest. A new file gets the permissions that the umask leaves;
+ * a replaced one keeps its own, its group and, where the system lets this process give files away,
+ * its owner. Other hard links to a replaced file keep the old content. A symbolic link is written
+ * through: it stays, and the file it points to, which need not be there yet, appears beside its
+ * temporary. A path that exists and is no regular file is refused.
  *
  * A process that is killed leaves its temporary files. They are removed when the same path is
  * opened here again, once no process of that number is there and nobody holds their lock.
  */
 struct gt_atomic_file {
-	FILE *stream; /* write here, or to its descriptor; NULL when finished */
-	char *path, *temporary;
+	FILE *stream;           /* write here, or to its descriptor; NULL when finished */
+	char *path, *temporary; /* path: where links lead */
 	bool
 	    no_sync; /* set after opening: the disk may hear of it later, and a power cut lose it */
 };

@@ -111,6 +111,70 @@ static void abandon_leaves_the_old_file(void **state)
 	gt_atomic_abandon(&f); /* twice is fine */
 }
 
+/* As cp and torch.save() write: the link stays, whether there is something at its end or not. */
+static void links_are_written_through(void **state)
+{
+	static const struct {
+		const char *target, *file; /* of the link; where that is */
+	} cases[] = { { "folder/file", "folder/file" }, { "../here", "here" },
+		{ "folder/other", "folder/missing" } };
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(mkdir("folder", 0777), 0);
+	write_plain("folder/file", "old");
+	assert_int_equal(symlink("missing", "folder/other"), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *link = i == 1 ? "folder/link" : "link";
+		struct gt_atomic_file f;
+
+		assert_int_equal(symlink(cases[i].target, link), 0);
+		assert_int_equal(gt_atomic_open(&f, link, NULL), 0);
+		assert_true(fputs("new", f.stream) >= 0);
+		assert_int_equal(gt_atomic_commit(&f, NULL), 0);
+		assert_holds(cases[i].file, "new");
+		assert_int_equal(lstat(link, &st), 0);
+		assert_true(S_ISLNK(st.st_mode));
+		assert_int_equal(unlink(link), 0);
+	}
+	assert_int_equal(lstat("folder/other", &st), 0);
+	assert_true(S_ISLNK(st.st_mode));
+	assert_int_equal(count_names(), 2);
+}
+
+static void a_circle_of_links_is_an_error(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_atomic_file f;
+
+	(void)state;
+	assert_int_equal(symlink("b", "a"), 0);
+	assert_int_equal(symlink("a", "b"), 0);
+	assert_int_equal(gt_atomic_open(&f, "a", &err), GT_EIO);
+	assert_non_null(strstr(err.text, "symbolic links"));
+	assert_int_equal(count_names(), 2);
+}
+
+static void a_replaced_file_keeps_owner_and_mode(void **state)
+{
+	struct gt_atomic_file f;
+	struct stat st;
+
+	(void)state;
+	write_plain("file", "old");
+	assert_int_equal(chmod("file", 0600), 0);
+	if (chown("file", 1000, 1001)) {
+		print_message("only root can give files away\n");
+		skip();
+	}
+	assert_int_equal(gt_atomic_open(&f, "file", NULL), 0);
+	assert_int_equal(gt_atomic_commit(&f, NULL), 0);
+	assert_int_equal(stat("file", &st), 0);
+	assert_int_equal(st.st_uid, 1000);
+	assert_int_equal(st.st_gid, 1001);
+	assert_int_equal(st.st_mode & 07777, 0600);
+}
+
 /* The limit on a file's size stands in for a full disk. */
 static void a_write_that_fails_leaves_the_old_file(void **state)
 {
@@ -399,6 +463,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_FOLDER(commit_replaces_the_file_at_once),
 		IN_FOLDER(abandon_leaves_the_old_file),
+		IN_FOLDER(links_are_written_through),
+		IN_FOLDER(a_circle_of_links_is_an_error),
+		IN_FOLDER(a_replaced_file_keeps_owner_and_mode),
 		IN_FOLDER(a_write_that_fails_leaves_the_old_file),
 		IN_FOLDER(a_folder_that_cannot_be_written_is_an_error),
 		IN_FOLDER(what_is_no_file_is_not_replaced),
