@@ -157,6 +157,10 @@ static void log_result(const struct job *j)
 	if (r->replaced)
 		gt_log_info(
 		    j->log, "%s: a new file has taken the place of '%s'", r->why, j->target.input);
+	if (r->other_links)
+		gt_log_info(j->log, "%llu other hard link%s to it still lead%s to the old file",
+		    (unsigned long long)r->other_links, r->other_links == 1 ? "" : "s",
+		    r->other_links == 1 ? "s" : "");
 	if (r->dead_bytes)
 		gt_log_info(j->log,
 		    "%s of the file are dead now: the next edit with -o, or `gtrain ckpt convert`, "

@@ -326,5 +326,7 @@ int gt_edit_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 	if (rc || (!target->output && !edit->count))
 		return rc;
 	rc = ckpt->format->apply(ckpt, edit, target, result, err);
+	if (result->replaced)
+		result->other_links = ckpt->opened.st_nlink - 1;
 	return rc;
 }

@@ -88,6 +88,7 @@ struct gt_edit_result {
 	uint64_t dead_bytes;    /* of the result that nothing refers to any more */
 	bool replaced;          /* in place, but by a copy that was renamed over the file */
 	const char *why;        /* in words, if so: "the format has no room for a new header" */
+	uint64_t other_links;   /* if so: hard links to the file, which still have the old names */
 };
 
 /*

@@ -149,3 +149,22 @@ hint: --in-place changes a file where it lies"
 	equal "$status" 1
 	equal "$(find . -name '*.tmp-*')" ""
 }
+
+@test "a file replaced in place says that other hard links keep the old one" {
+	gtrain ckpt convert in.pth --to legacy -o old.pth -q
+	equal "$status" 0
+	ln old.pth other.pth
+	gtrain ckpt strip-module old.pth --in-place
+	equal "$status" 0
+	[[ $err == *"1 other hard link to it still leads to the old file"* ]]
+	equal "$(keys old.pth)" "$(keys run/model.pth)"
+	equal "$(keys other.pth)" "$(keys in.pth)"
+}
+
+@test "-o writes through a link" {
+	ln -s there.pth link.pth
+	gtrain ckpt strip-module in.pth -o link.pth -q
+	equal "$status" 0
+	equal "$(readlink link.pth)" there.pth
+	keys there.pth | diff <(keys run/model.pth) -
+}
