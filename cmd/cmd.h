@@ -134,6 +134,10 @@ bool gt_cmd_can_draw(int fd);
  * Numbers have the digits that a float32 deserves. */
 int gt_cmd_print_json(json_t *document, size_t flags, struct gt_err *err);
 
+/* From now on a mapped file that becomes shorter while it is read ends the process with a line of
+ * text and GT_EXIT_FAILED, where it would die by SIGBUS. */
+void gt_cmd_watch_mappings(void);
+
 /* Make sure that results have arrived: flush and close standard output. A full disk or a closed
  * pipe turns success into failure. main() calls it once, after any command. */
 int gt_cmd_finish_stdout(int status);

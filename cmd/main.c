@@ -108,5 +108,6 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	/* So is a file that may not grow further. */
 	signal(SIGXFSZ, SIG_IGN);
+	gt_cmd_watch_mappings();
 	return gt_cmd_finish_stdout(dispatch(argc, argv));
 }

@@ -151,3 +151,21 @@ size_of() {
 	[[ $err == *"no earlier state of the file is sound"* ]]
 	cmp cut.pth before.pth
 }
+
+# 8 GiB of zeros that no disk holds: time enough to cut the file while it is read.
+@test "a file that becomes shorter while it is read is an error with a reason" {
+	cd "$BATS_TEST_TMPDIR" || return
+	head='{"w":{"dtype":"F32","shape":[2147483648],"data_offsets":[0,8589934592]}}'
+	for command in "ls --stats" verify "convert -o out.npz"; do
+		printf '\x48\0\0\0\0\0\0\0%s' "$head" >cut.safetensors
+		truncate -s 8589934672 cut.safetensors
+		# shellcheck disable=SC2086
+		"$GTRAIN" ckpt $command cut.safetensors >out 2>err &
+		until grep -q cut.safetensors "/proc/$!/maps"; do kill -0 $!; done
+		truncate -s 4096 cut.safetensors
+		status=0
+		wait $! || status=$?
+		equal "$status" 1
+		[[ $(<err) == "gtrain: error: "*" shorter while it "*$'\n'"hint: "* ]]
+	done
+}
