@@ -72,12 +72,17 @@ int gt_map_peek(
 
 void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	/* Whole pages, with the one that a piece before has begun: pieces in a row leave none. */
-	uint64_t start = offset / page * page, end = (offset + size) / page * page;
+	/* What Linux maps around a page that is touched: by address, not by offset, 64 KiB, or all
+	 * of a huge page in its cache. */
+	const uintptr_t around = 2 << 20;
+	uintptr_t base = (uintptr_t)map->data, limit = base + map->size;
+	uintptr_t start = (base + offset) / around * around;
+	uintptr_t end = (base + offset + size + around - 1) / around * around;
 
+	start = start < base ? base : start;
+	end = end > limit ? limit : end;
 	if (map->fd >= 0 && end > start)
-		madvise((unsigned char *)map->data + start, end - start, MADV_DONTNEED);
+		madvise((void *)start, end - start, MADV_DONTNEED);
 }
 
 /* ---- temporary names ---- */

@@ -28,8 +28,8 @@ void gt_unmap(struct gt_mapping *map);
 int gt_map_peek(
     const struct gt_mapping *map, uint64_t offset, void *out, size_t size, struct gt_err *err);
 
-/* The bytes [offset, offset + size) will not be needed soon: they leave this process's memory,
- * though not the system's cache, and can be read again. */
+/* The bytes [offset, offset + size) will not be needed soon: they and what the system mapped around
+ * them leave this process's memory, though not the system's cache, and can be read again. */
 void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size);
 
 /*

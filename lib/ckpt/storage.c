@@ -40,14 +40,6 @@ int gt_storage_check(struct gt_storage *s, struct gt_err *err)
 
 void gt_storage_forget(const struct gt_storage *s, uint64_t start, uint64_t size)
 {
-	enum { NEIGHBOURS = 64 << 10 }; /* what the system maps around a page that is touched */
-	uint64_t first, end;
-
-	if (!s->map)
-		return;
-	first = (s->file_offset + start) / NEIGHBOURS * NEIGHBOURS;
-	end = (s->file_offset + start + size + NEIGHBOURS - 1) / NEIGHBOURS * NEIGHBOURS;
-	if (end > s->map->size)
-		end = s->map->size;
-	gt_map_forget(s->map, first, end - first);
+	if (s->map)
+		gt_map_forget(s->map, s->file_offset + start, size);
 }

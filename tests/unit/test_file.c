@@ -439,6 +439,42 @@ static void map_takes_files_only(void **state)
 	gt_unmap(&map);
 }
 
+/* Pages of mapped files that are in this process's memory, in bytes. */
+static long mapped_bytes(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	long all, resident, shared;
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%ld %ld %ld", &all, &resident, &shared), 3);
+	fclose(f);
+	return shared * sysconf(_SC_PAGESIZE);
+}
+
+/* Touching a byte maps its neighbours, too. */
+static void what_is_forgotten_takes_no_memory(void **state)
+{
+	enum { STEP = 300000, SIZE = 100 * STEP, MOST = 4 << 20 };
+	struct gt_mapping map;
+	char *bytes = calloc(1, SIZE);
+	FILE *f = fopen("file", "w");
+	long before;
+	int sum = 0;
+
+	(void)state;
+	assert_true(bytes && f && fwrite(bytes, 1, SIZE, f) == SIZE && !fclose(f));
+	free(bytes);
+	assert_int_equal(gt_map(&map, "file", NULL), 0);
+	before = mapped_bytes();
+	for (uint64_t at = STEP / 2; at < SIZE; at += STEP) {
+		sum += map.data[at];
+		gt_map_forget(&map, at, 1);
+	}
+	assert_int_equal(sum, 0);
+	assert_true(mapped_bytes() - before < MOST);
+	gt_unmap(&map);
+}
+
 static void directories_are_made_with_their_parents(void **state)
 {
 	struct gt_err err = GT_ERR_INIT;
@@ -477,6 +513,7 @@ int main(void)
 		IN_FOLDER(an_error_in_one_of_several_leaves_all),
 		IN_FOLDER(an_error_between_renames_leaves_the_last),
 		IN_FOLDER(map_takes_files_only),
+		IN_FOLDER(what_is_forgotten_takes_no_memory),
 		IN_FOLDER(directories_are_made_with_their_parents),
 	};
 
