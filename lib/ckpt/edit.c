@@ -260,16 +260,25 @@ int gt_edit_unchanged(const struct gt_ckpt *ckpt, const char *shown, struct gt_e
 	return same_state(&now, &ckpt->opened) ? 0 : refuse_changed(shown, err);
 }
 
-static int write_whole(const char *path, const struct gt_edit_target *target, gt_edit_writer *write,
-    void *self, struct gt_err *err)
+/* What failed gets both files' names. If the input is not any more what was opened, the copy is of
+ * nothing that ever was. */
+static int write_whole(const char *path, const struct gt_ckpt *ckpt,
+    const struct gt_edit_target *target, gt_edit_writer *write, void *self, struct gt_err *err)
 {
 	struct gt_atomic_file file;
+	struct stat now;
 	int rc = gt_atomic_open(&file, path, err);
 
 	if (rc)
 		return rc;
 	file.no_sync = target->no_sync;
 	rc = write(self, fileno(file.stream), err);
+	if (rc)
+		gt_err_prefix(err, "copying '%s' to '%s'", target->input, file.path);
+	else if (fstat(ckpt->map.fd, &now))
+		rc = gt_err_sys(err, "cannot examine '%s'", target->input);
+	else if (!same_state(&now, &ckpt->opened))
+		rc = refuse_changed(target->input, err);
 	if (!rc)
 		return gt_atomic_commit(&file, err);
 	gt_atomic_abandon(&file);
@@ -283,12 +292,12 @@ int gt_edit_replace(const struct gt_ckpt *ckpt, const struct gt_edit_target *tar
 	int lock, rc;
 
 	if (target->output)
-		return write_whole(target->output, target, write, self, err);
+		return write_whole(target->output, ckpt, target, write, self, err);
 	rc = gt_edit_open(&lock, ckpt, target, err);
 	if (rc)
 		return rc;
 	own = realpath(ckpt->path, NULL);
-	rc = own ? write_whole(own, target, write, self, err)
+	rc = own ? write_whole(own, ckpt, target, write, self, err)
 	         : gt_err_sys(err, "cannot find '%s'", target->input);
 	free(own);
 	close(lock);

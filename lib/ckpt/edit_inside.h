@@ -2,6 +2,7 @@
 #ifndef GT_CKPT_EDIT_INSIDE_H
 #define GT_CKPT_EDIT_INSIDE_H
 
+#include "lib/base/file.h"
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/rename.h"
 
@@ -65,10 +66,10 @@ int gt_edit_unchanged(const struct gt_ckpt *ckpt, const char *shown, struct gt_e
 typedef int gt_edit_writer(void *self, int fd, struct gt_err *err);
 
 /* Have a new file written, which appears whole or not at all: the output, or, in place, one that
- * takes the place of the input. Where that is a link, it is of the file that the link leads to. */
+ * takes the place of the input. Where that is a link, it is of the file that the link leads to.
+ * GT_EIO if the input is not any more what was opened. Errors name the files. */
 int gt_edit_replace(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
     gt_edit_writer *write, void *self, struct gt_err *err);
-
 /* Rows (format.h). */
 int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);

@@ -149,7 +149,9 @@ int gt_npz_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 
 	if (!rc)
 		rc = prepare(&w, root, &options, err);
-	if (!rc)
+	if (rc)
+		gt_err_prefix(err, "'%s'", target->input);
+	else
 		rc = gt_edit_replace(ckpt, target, write_archive, &w, err);
 	release(&w);
 	gt_arena_release(&arena);
@@ -157,5 +159,5 @@ int gt_npz_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 		result->moved_bytes += ckpt->root->seq.items[i].value->tensor.storage->size_bytes;
 	result->replaced = !target->output;
 	result->why = "the names of a zip archive's records have no room to change";
-	return rc ? gt_err_prefix(err, "'%s'", target->input) : 0;
+	return rc;
 }

@@ -254,6 +254,8 @@ static int write_in_place(const struct rewrite *w, const struct gt_ckpt *ckpt,
 	gt_atomic_leave();
 	if (close(fd) && !rc)
 		rc = gt_err_sys(err, "cannot write the header");
+	if (rc)
+		gt_err_prefix(err, "'%s'", target->input);
 	result->written_bytes = w->size;
 	return rc;
 }
@@ -301,8 +303,10 @@ int gt_st_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 	struct gt_arena arena = { 0 };
 	int rc = prepare(&w, ckpt, edit, &arena, err);
 
-	if (!rc)
+	if (rc)
+		gt_err_prefix(err, "'%s'", target->input);
+	else
 		rc = write_result(&w, ckpt, target, result, err);
 	release(&w, &arena);
-	return rc ? gt_err_prefix(err, "'%s'", target->input) : 0;
+	return rc;
 }

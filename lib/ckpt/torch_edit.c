@@ -136,11 +136,13 @@ int gt_torch_legacy_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit
 	struct legacy l = { .ckpt = ckpt, .sync = !target->no_sync };
 	int rc = edit_pickle(&l.pickle, &l.size, ckpt, edit, err);
 
-	if (!rc)
+	if (rc)
+		gt_err_prefix(err, "'%s'", target->input);
+	else
 		rc = gt_edit_replace(ckpt, target, write_legacy, &l, err);
 	free(l.pickle);
 	if (rc)
-		return gt_err_prefix(err, "'%s'", target->input);
+		return rc;
 	result->written_bytes = l.size;
 	result->moved_bytes = ckpt->map.size - ckpt->pickle_bytes;
 	result->replaced = !target->output;
@@ -186,6 +188,8 @@ static int exchange_in_place(const struct gt_ckpt *ckpt, const struct gt_edit_ta
 	if (rc)
 		return rc;
 	rc = gt_zip_exchange_in_place(fd, x->zip, x->what, err);
+	if (rc)
+		gt_err_prefix(err, "'%s'", target->input);
 	if (close(fd) && !rc)
 		rc = gt_err_sys(err, "cannot write '%s'", target->input);
 	return rc;
@@ -212,12 +216,12 @@ int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 		rc = edit_digests(&digests, &size, ckpt, edit, err);
 	if (digests)
 		x.records[x.count++] = (struct gt_zip_new){ ckpt->digests->name, digests, size };
-	if (!rc && target->output)
-		rc = gt_edit_replace(ckpt, target, exchange_copy, &exchange, err);
-	else if (!rc)
-		rc = exchange_in_place(ckpt, target, &exchange, err);
 	if (rc)
 		gt_err_prefix(err, "'%s'", target->input);
+	else if (target->output)
+		rc = gt_edit_replace(ckpt, target, exchange_copy, &exchange, err);
+	else
+		rc = exchange_in_place(ckpt, target, &exchange, err);
 	result->written_bytes = x.written;
 	result->moved_bytes = x.moved;
 	result->dead_bytes = x.dead;

@@ -168,3 +168,25 @@ hint: --in-place changes a file where it lies"
 	equal "$(readlink link.pth)" there.pth
 	keys there.pth | diff <(keys run/model.pth) -
 }
+
+@test "a full disk is told of the file that is written" {
+	for to in pth legacy safetensors; do
+		gtrain ckpt convert in.pth --to "$to" -o "x.$to" -q
+		equal "$status" 0
+		(
+			ulimit -f 0
+			exec 2>&1
+			"$GTRAIN" ckpt strip-module "x.$to" -o out
+		) | cat >said
+		[[ $(<said) =~ "copying 'x.$to' to 'out': cannot "|"cannot write 'out'" ]]
+		gtrain ckpt strip-module "x.$to" -o none/out
+		[[ $err == "gtrain: error: cannot write 'none/out'"* ]]
+	done
+	equal "$(find . -name '*.tmp-*')" ""
+	(
+		ulimit -f 0
+		exec 2>&1
+		"$GTRAIN" ckpt merge --average in.pth in.pth -o o.pth
+	) | cat >said
+	[[ $(<said) == "gtrain: error: the means, kept in '.' meanwhile: cannot write "* ]]
+}

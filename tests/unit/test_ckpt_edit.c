@@ -18,6 +18,7 @@
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/digest.h"
 #include "lib/ckpt/edit.h"
+#include "lib/ckpt/edit_inside.h"
 #include "lib/ckpt/pickle_edit.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
@@ -410,6 +411,29 @@ static void refuses_another_file(void **state)
 	assert_int_equal(access(f->out, F_OK), -1);
 }
 
+/* Whoever writes into the input while it is copied makes the copy worthless. */
+static void refuses_what_changed_meanwhile(void **state)
+{
+	struct fixture *f = *state;
+	struct gt_edit_target target = { f->path, f->out, .no_sync = true };
+	struct gt_atomic_file file;
+
+	make_file(f, wrapped);
+	for (int round = 0; round < 2; round++) {
+		assert_int_equal(gt_atomic_open(&file, f->out, &f->err), 0);
+		if (round)
+			assert_int_equal(
+			    utimensat(AT_FDCWD, f->path,
+			        (struct timespec[2]){ { 0, UTIME_OMIT }, { 1, 0 } }, 0),
+			    0);
+		assert_int_equal(
+		    gt_edit_close_copy(&file, f->ckpt, &target, 0, &f->err), round ? GT_EIO : 0);
+		assert_int_equal(access(f->out, F_OK), round ? -1 : 0);
+		unlink(f->out);
+	}
+	assert_non_null(strstr(f->err.text, "has changed since it was opened"));
+}
+
 /* ---- bytes from file to file ---- */
 
 static void copies_ranges(void **state)
@@ -451,6 +475,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(computes_and_applies, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(refuses_what_is_wrong, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(refuses_another_file, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(refuses_what_changed_meanwhile, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(copies_ranges, set_up, tear_down),
 	};
 
