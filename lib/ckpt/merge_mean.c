@@ -293,9 +293,12 @@ static int fill(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const
 		rc = cut(m, err);
 	if (!rc)
 		rc = open_unnamed(&m->fd, folder, err);
+	if (rc)
+		return rc;
+	rc = compute(m, err);
 	if (!rc)
-		rc = compute(m, err);
-	return rc ? rc : attach(m, out, bytes, err);
+		rc = attach(m, out, bytes, err);
+	return rc == GT_EIO ? gt_err_prefix(err, "the means, kept in '%s' meanwhile", folder) : rc;
 }
 
 int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inputs, size_t count,
