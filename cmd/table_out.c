@@ -3,18 +3,15 @@
 
 #include "lib/base/log.h"
 
-/* Columns that gt_log_put() will fill: an escape is two or four, a byte that continues a character
- * none. */
+/* Columns that gt_log_put() will fill: an escape has one for each of its characters. */
 static size_t width_of(const char *text)
 {
+	char shown[GT_LOG_CHARACTER];
 	size_t width = 0;
 
-	for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-		if (*p == '\n' || *p == '\t')
-			width += 2;
-		else if (*p < 0x20 || *p == 0x7f)
-			width += 4;
-		else
+	while (*text) {
+		text += gt_log_character(shown, text);
+		for (const char *p = shown; *p; p++)
 			width += (*p & 0xc0) != 0x80;
 	}
 	return width;

@@ -2,18 +2,51 @@
 #include "lib/base/log.h"
 
 #include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
 
 #include "lib/base/progress.h"
+#include "lib/base/text.h"
+
+/* Beyond ASCII, what a terminal obeys: C1 controls, and marks that turn the direction of text, so
+ * that a name reads as another. */
+static bool is_obeyed(uint32_t code)
+{
+	return (code >= 0x80 && code < 0xa0) || code == 0x61c || code == 0x200e || code == 0x200f ||
+	       (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
+int gt_log_character(char out[GT_LOG_CHARACTER], const char *text)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	uint32_t code = *p;
+	int n = 1;
+
+	if (code >= 0x80)
+		n = gt_text_utf8(p, strnlen(text, 4), &code);
+	if (!n) {
+		n = 1;
+		snprintf(out, GT_LOG_CHARACTER, "\\x%02x", *p); /* no character at all */
+	} else if (code == '\n' || code == '\t') {
+		snprintf(out, GT_LOG_CHARACTER, "\\%c", code == '\n' ? 'n' : 't');
+	} else if (code < 0x20 || code == 0x7f) {
+		snprintf(out, GT_LOG_CHARACTER, "\\x%02x", (unsigned)code);
+	} else if (is_obeyed(code)) {
+		snprintf(out, GT_LOG_CHARACTER, "\\u%04x", (unsigned)code);
+	} else {
+		memcpy(out, text, (size_t)n);
+		out[n] = '\0';
+	}
+	return n;
+}
 
 void gt_log_put(FILE *stream, const char *text)
 {
-	for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-		if (*p >= 0x20 && *p != 0x7f)
-			fputc(*p, stream);
-		else if (*p == '\n' || *p == '\t')
-			fprintf(stream, "\\%c", *p == '\n' ? 'n' : 't');
-		else
-			fprintf(stream, "\\x%02x", *p);
+	char shown[GT_LOG_CHARACTER];
+
+	while (*text) {
+		text += gt_log_character(shown, text);
+		fputs(shown, stream);
 	}
 }
 

@@ -21,9 +21,17 @@ struct gt_log {
 	struct gt_progress *progress; /* drawn on the same stream, or NULL */
 };
 
-/* Write text so that a terminal shows it and obeys none of it: control characters, which names in
- * files and on command lines may hold, come out as \n, \t or \x1b. */
+/*
+ * Write text so that a terminal shows it and obeys none of it: control characters and marks of
+ * direction, which names in files and on command lines may hold, come out as \n, \t, \x1b or
+ * \u202e, bytes that are not UTF-8 as \x9b.
+ */
 void gt_log_put(FILE *stream, const char *text);
+
+/* The first character of a text that is not empty, as gt_log_put() shows it; returns how many bytes
+ * of the text it is. */
+enum { GT_LOG_CHARACTER = 16 };
+int gt_log_character(char out[GT_LOG_CHARACTER], const char *text);
 
 /* Always: "warning: ...". */
 void gt_log_warn(struct gt_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
