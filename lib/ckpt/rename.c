@@ -14,6 +14,22 @@ struct gt_rename {
 	const char *replacement; /* in the rule's text */
 };
 
+/* "\\d" is a digit elsewhere; here it would be the letter. Nor is any other class of letters known to
+ * POSIX by a backslash. */
+static int check_escapes(const char *pattern, const char *rule, struct gt_err *err)
+{
+	for (const char *p = strchr(pattern, '\\'); p && p[1]; p = strchr(p + 1, '\\')) {
+		p++;
+		if ((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z')) {
+			gt_err_set(err, GT_EINVAL,
+			    "'%.200s': '\\%c' means nothing in a POSIX expression", rule, *p);
+			return gt_err_hint(
+			    err, "[0-9], [[:alnum:]_] and [[:space:]] stand for \\d, \\w and \\s");
+		}
+	}
+	return 0;
+}
+
 static int compile(struct gt_rename *out, const char *rule, struct gt_err *err)
 {
 	const char *equals = strrchr(rule, '=');
@@ -25,6 +41,11 @@ static int compile(struct gt_rename *out, const char *rule, struct gt_err *err)
 	pattern = strndup(rule, (size_t)(equals - rule));
 	if (!pattern)
 		return gt_err_set(err, GT_ENOMEM, "out of memory");
+	rc = check_escapes(pattern, rule, err);
+	if (rc) {
+		free(pattern);
+		return rc;
+	}
 	rc = regcomp(&out->regex, pattern, REG_EXTENDED);
 	free(pattern);
 	out->replacement = equals + 1;
