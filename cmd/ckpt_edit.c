@@ -154,6 +154,8 @@ static void log_result(const struct job *j)
 	else
 		gt_log_info(
 		    j->log, "%s; %s written in %.0f ms", j->edit.note, written, j->time_s * 1e3);
+	if (j->edit.dicts_note[0])
+		gt_log_info(j->log, "%s", j->edit.dicts_note);
 	if (r->replaced)
 		gt_log_info(
 		    j->log, "%s: a new file has taken the place of '%s'", r->why, j->target.input);

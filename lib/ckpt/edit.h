@@ -11,7 +11,8 @@
  * Names are edited in every state_dict of the file, at any depth. That is a dict of tensors (and
  * None, and `_extra_state`) under plain names that carries `_metadata`, or has a name with a dot,
  * or the name `weight`, or is the root; where other values are mixed in, it has to have
- * `_metadata`, or a dot and more tensors than others. That leaves out {"rng": tensor, "epoch": 3}.
+ * `_metadata`, or a dot and more tensors than others; the root may have any number of numbers and
+ * strings, if most of its tensors have dots. That leaves out {"rng": tensor, "epoch": 3}.
  *
  * With a state_dict goes its `_metadata`, whose keys are paths of modules, and, inside an optimizer
  * (a dict with `state` and `param_groups`), keys of `state` and elements of a group's lists that
@@ -51,8 +52,10 @@ struct gt_edit {
 	                                 * are left out */
 	size_t count;
 	size_t counts[GT_EDIT_WHAT_COUNT];
-	size_t dicts;    /* state_dicts with a change */
-	char note[240];  /* one line: "'module.' taken off 97 names in 2 state_dicts" */
+	size_t dicts;   /* state_dicts with a change */
+	char note[240]; /* one line: "'module.' taken off 97 names in 2 state_dicts" */
+	char dicts_note
+	    [300];       /* another, where it is worth saying: which dicts, and which not; or "" */
 	size_t capacity; /* of changes */
 	struct gt_arena arena;
 };

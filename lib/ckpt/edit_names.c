@@ -15,6 +15,12 @@ struct step {
 	size_t index;
 };
 
+/* Paths of dicts, the first few of them. */
+struct mentions {
+	char text[120];
+	size_t count;
+};
+
 struct walk {
 	struct gt_edit *edit;
 	struct gt_edit_naming *naming;
@@ -23,74 +29,12 @@ struct walk {
 	struct gt_edit_key *names; /* of all state_dicts; sorted by `from` for the second walk */
 	size_t name_count, name_room;
 	size_t dicts, optimizers;
-	const char *model; /* the class of a pickled model */
+	const struct gt_tree *model; /* a pickled one, and where */
+	const char *model_path;
+	struct mentions edited,
+	    skipped;            /* state_dicts with a change; dicts of tensors that are none */
+	const char *in_the_way; /* the first key beside tensors that kept a dict from being one */
 };
-
-static bool is_plain(const struct gt_tree *key)
-{
-	return key->kind == GT_TREE_STRING && strlen(key->string.bytes) == key->string.length;
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-	size_t length = strlen(text), n = strlen(end);
-
-	return length >= n && !strcmp(text + length - n, end);
-}
-
-/* ---- what a dict is ---- */
-
-/* Whether a state_dict has this under a name: a tensor (perhaps of a kind we leave alone), nothing,
- * or what a module keeps beside its tensors. */
-static bool is_entry(const struct gt_tree_item *item)
-{
-	const struct gt_tree *value = item->value;
-
-	if (!is_plain(item->key))
-		return false;
-	if (value->kind == GT_TREE_OPAQUE && value->opaque.args)
-		return !strncmp(value->opaque.class_name, "torch._", 7);
-	return value->kind == GT_TREE_TENSOR || value->kind == GT_TREE_NONE ||
-	       ends_with(item->key->string.bytes, "_extra_state");
-}
-
-static const struct gt_tree *metadata(const struct gt_tree *dict)
-{
-	const struct gt_tree *m = gt_tree_get(dict->seq.attributes, "_metadata");
-
-	return m && m->kind == GT_TREE_DICT ? m : NULL;
-}
-
-/* See edit.h. */
-static bool is_state_dict(const struct gt_tree *dict, bool root)
-{
-	size_t tensors = 0, others = 0;
-	bool dotted = false, weight = false;
-
-	for (size_t i = 0; i < dict->seq.count; i++) {
-		const struct gt_tree_item *item = &dict->seq.items[i];
-
-		others += !is_entry(item);
-		if (item->value->kind != GT_TREE_TENSOR || !is_plain(item->key))
-			continue;
-		tensors++;
-		dotted |= strchr(item->key->string.bytes, '.') != NULL;
-		weight |= !strcmp(item->key->string.bytes, "weight");
-	}
-	if (!tensors)
-		return false;
-	if (metadata(dict))
-		return true;
-	return others ? dotted && tensors > others : dotted || weight || root;
-}
-
-static bool is_optimizer(const struct gt_tree *dict)
-{
-	const struct gt_tree *state = gt_tree_get(dict, "state");
-	const struct gt_tree *groups = gt_tree_get(dict, "param_groups");
-
-	return state && state->kind == GT_TREE_DICT && groups && groups->kind == GT_TREE_LIST;
-}
 
 /* ---- changes ---- */
 
@@ -101,7 +45,7 @@ static void put_path(FILE *out, const struct step *step)
 	put_path(out, step->up);
 	if (step->up->up)
 		fputc('.', out);
-	if (step->key && is_plain(step->key))
+	if (step->key && gt_edit_is_plain(step->key))
 		fputs(step->key->string.bytes, out);
 	else if (step->key && step->key->kind == GT_TREE_INT)
 		fprintf(out, "%lld", (long long)step->key->integer);
@@ -167,6 +111,23 @@ static int check_collisions(
 	return gt_err_hint(err, "nothing was written; rename one of each two first");
 }
 
+static void mention(struct mentions *m, const char *path)
+{
+	enum { NAMED = 4 };
+	size_t used = strlen(m->text);
+
+	if (m->count++ > NAMED)
+		return;
+	snprintf(m->text + used, sizeof(m->text) - used, "%s", used ? ", " : "");
+	used = strlen(m->text);
+	if (m->count > NAMED)
+		snprintf(m->text + used, sizeof(m->text) - used, "...");
+	else if (*path)
+		snprintf(m->text + used, sizeof(m->text) - used, "'%.20s'", path);
+	else
+		snprintf(m->text + used, sizeof(m->text) - used, "the outermost");
+}
+
 /* Record what changes among the keys of one dict. `keys` is sorted by `to` afterwards. */
 static int push_keys(struct walk *w, enum gt_edit_what what, const struct step *step,
     struct gt_edit_key *keys, size_t count, struct gt_err *err)
@@ -188,6 +149,8 @@ static int push_keys(struct walk *w, enum gt_edit_what what, const struct step *
 	if (rc || !where)
 		return rc;
 	w->edit->dicts += what == GT_EDIT_NAME;
+	if (what == GT_EDIT_NAME)
+		mention(&w->edited, where);
 	qsort(keys, count, sizeof(*keys), compare_to);
 	return check_collisions(keys, count, where, err);
 }
@@ -216,12 +179,17 @@ static int new_name(struct walk *w, struct gt_edit_key *key, struct gt_err *err)
 	key->to = gt_edit_rename(w->naming, key->from, err);
 	if (!key->to)
 		return err->code;
-	if (!*key->to && *key->from)
-		return gt_err_set(
-		    err, GT_EINVAL, "'%.200s' would be left without a name", key->from);
-	if (key->to != key->from && !is_utf8(key->to))
-		return gt_err_set(
-		    err, GT_EINVAL, "'%.200s' would become text that is not UTF-8", key->from);
+	if (!*key->to && *key->from) {
+		gt_err_set(err, GT_EFORMAT, "'%.200s' would be left without a name", key->from);
+		return gt_err_hint(err, "nothing was written; match less of it");
+	}
+	if (key->to != key->from && !is_utf8(key->to)) {
+		gt_err_set(
+		    err, GT_EFORMAT, "'%.200s' would become text that is not UTF-8", key->from);
+		return gt_err_hint(err,
+		    "expressions work on bytes: beyond ASCII write (ä|ö), not [äö], and no "
+		    "single dot");
+	}
 	return 0;
 }
 
@@ -236,7 +204,7 @@ static int list_keys(
 	for (size_t i = 0; i < dict->seq.count; i++) {
 		const struct gt_tree_item *item = &dict->seq.items[i];
 
-		if (is_plain(item->key))
+		if (gt_edit_is_plain(item->key))
 			(*keys)[(*count)++] = (struct gt_edit_key){ item, item->key->string.bytes,
 				item->key->string.bytes, false };
 	}
@@ -246,7 +214,7 @@ static int list_keys(
 static int edit_metadata(struct walk *w, const struct step *step, const struct gt_tree *dict,
     const struct gt_edit_key *names, size_t name_count, struct gt_err *err)
 {
-	const struct gt_tree *paths = metadata(dict);
+	const struct gt_tree *paths = gt_edit_metadata(dict);
 	struct gt_edit_key *keys;
 	size_t count;
 	int rc = paths ? list_keys(paths, &keys, &count, err) : 0;
@@ -265,7 +233,7 @@ static int keep_names(
     struct walk *w, const struct gt_edit_key *keys, size_t count, struct gt_err *err)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (!is_entry(keys[i].item))
+		if (!gt_edit_is_entry(keys[i].item))
 			continue;
 		if (gt_grow(&w->names, w->name_count, &w->name_room, sizeof(*w->names), err))
 			return GT_ENOMEM;
@@ -283,7 +251,7 @@ static int edit_state_dict(
 
 	w->dicts++;
 	for (size_t i = 0; !rc && i < count; i++)
-		if (is_entry(keys[i].item))
+		if (gt_edit_is_entry(keys[i].item))
 			rc = new_name(w, &keys[i], err);
 	if (!rc)
 		rc = keep_names(w, keys, count, err);
@@ -335,7 +303,7 @@ static int edit_list(
 		const struct gt_tree_item *item = &list->seq.items[i];
 		struct gt_edit_change c = { .what = GT_EDIT_REFERENCE, .at = item->value_at };
 
-		if (!is_plain(item->value))
+		if (!gt_edit_is_plain(item->value))
 			continue;
 		c.from = item->value->string.bytes;
 		c.to = reference(w, c.from);
@@ -419,6 +387,26 @@ static int visit_items(
 	return rc;
 }
 
+/* A dict of tensors for the greater part that is no state_dict is worth a word. */
+static int visit_dict(
+    struct walk *w, const struct step *step, const struct gt_tree *dict, struct gt_err *err)
+{
+	struct gt_edit_content c = gt_edit_look_at(dict);
+	const char *path;
+
+	if (gt_edit_is_state_dict(dict, &c, !step->up))
+		return edit_state_dict(w, step, dict, err);
+	if (c.tensors && c.others && !w->in_the_way)
+		w->in_the_way = c.other;
+	if (!c.tensors || c.tensors < c.others)
+		return 0;
+	path = path_of(w, step, err);
+	if (!path)
+		return GT_ENOMEM;
+	mention(&w->skipped, path);
+	return 0;
+}
+
 /* The tree's depth is limited (tree.h). */
 static int visit(
     struct walk *w, const struct step *step, const struct gt_tree *node, struct gt_err *err)
@@ -427,8 +415,12 @@ static int visit(
 	int rc;
 
 	if (node->kind == GT_TREE_OPAQUE) {
-		if (!w->model && gt_tree_get(node->opaque.state, "_modules"))
-			w->model = node->opaque.class_name;
+		if (!w->model && gt_tree_get(node->opaque.state, "_modules")) {
+			w->model = node;
+			w->model_path = path_of(w, step, err);
+			if (!w->model_path)
+				return GT_ENOMEM;
+		}
 		node = node->opaque.items; /* of a subclass of dict or list */
 	}
 	if (!node || !gt_tree_is_seq(node))
@@ -436,12 +428,12 @@ static int visit(
 	rc = first_time(w, node, &first, err);
 	if (rc || !first)
 		return rc;
-	if (node->kind == GT_TREE_DICT && is_optimizer(node)) {
+	if (node->kind == GT_TREE_DICT && gt_edit_is_optimizer(node)) {
 		w->optimizers++;
 		return w->references ? edit_optimizer(w, step, node, err) : 0;
 	}
-	if (!w->references && node->kind == GT_TREE_DICT && is_state_dict(node, !step->up))
-		rc = edit_state_dict(w, step, node, err);
+	if (!w->references && node->kind == GT_TREE_DICT)
+		rc = visit_dict(w, step, node, err);
 	return rc ? rc : visit_items(w, step, node, err);
 }
 
@@ -462,10 +454,18 @@ static int walk(struct walk *w, const struct gt_tree *root, struct gt_err *err)
 
 static int refuse(const struct walk *w, struct gt_err *err)
 {
+	if (w->in_the_way) {
+		gt_err_set(err, GT_EFORMAT,
+		    "no state_dict in the file: beside tensors there is '%.100s', which is none",
+		    w->in_the_way);
+		return gt_err_hint(err, "`gtrain ckpt select --keys '*'` takes the tensors alone");
+	}
 	if (w->model) {
 		gt_err_set(err, GT_EFORMAT,
-		    "a whole pickled model ('%.200s'), not a state_dict: the names are in its code",
-		    w->model);
+		    "a whole pickled model ('%.200s')%s%.100s%s, not a state_dict: the names are "
+		    "in its code",
+		    w->model->opaque.class_name, *w->model_path ? " under '" : "", w->model_path,
+		    *w->model_path ? "'" : "");
 		return gt_err_hint(err, "`gtrain ckpt convert` writes its weights as a state_dict");
 	}
 	if (w->optimizers) {
@@ -474,6 +474,20 @@ static int refuse(const struct walk *w, struct gt_err *err)
 	}
 	gt_err_set(err, GT_EFORMAT, "no state_dict in the file: no dict of names and tensors");
 	return gt_err_hint(err, "`gtrain ckpt ls` shows what there is");
+}
+
+/* Which dicts, where that is not plain. */
+static void note_dicts(const struct walk *w)
+{
+	struct gt_edit *e = w->edit;
+
+	if (w->edited.count && (w->edited.count > 1 || w->skipped.count))
+		snprintf(e->dicts_note, sizeof(e->dicts_note), "names changed in %s%s%s",
+		    w->edited.text, w->skipped.count ? "; not taken for state_dicts: " : "",
+		    w->skipped.text);
+	else if (w->skipped.count)
+		snprintf(e->dicts_note, sizeof(e->dicts_note), "not taken for state_dicts: %s",
+		    w->skipped.text);
 }
 
 int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_edit_naming *naming,
@@ -489,6 +503,7 @@ int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_ed
 		w.references = true;
 		rc = walk(&w, root, err);
 	}
+	note_dicts(&w);
 	*dicts = w.dicts;
 	free(w.names);
 	return rc;

@@ -347,9 +347,13 @@ static const struct {
 	{ GT_EDIT_STRIP, { "module" }, GT_EINVAL, "'module' is no prefix of names" },
 	{ GT_EDIT_STRIP, { "" }, GT_EINVAL, "'' is no prefix of names" },
 	{ GT_EDIT_RENAME, { "(" }, GT_EINVAL, "'(' is not REGEX=REPLACEMENT" },
-	{ GT_EDIT_RENAME, { ".*=" }, GT_EINVAL,
+	{ GT_EDIT_RENAME, { "\\d+=y" }, GT_EINVAL,
+	    "'\\d+=y': '\\d' means nothing in a POSIX expression" },
+	{ GT_EDIT_RENAME, { "[\\w.]=y" }, GT_EINVAL,
+	    "'[\\w.]=y': '\\w' means nothing in a POSIX expression" },
+	{ GT_EDIT_RENAME, { ".*=" }, GT_EFORMAT,
 	    "'module.conv.weight' would be left without a name" },
-	{ GT_EDIT_RENAME, { "conv=\xff" }, GT_EINVAL,
+	{ GT_EDIT_RENAME, { "conv=\xff" }, GT_EFORMAT,
 	    "'module.conv.weight' would become text that is not UTF-8" },
 	{ GT_EDIT_RENAME, { "^.*conv.*$=x" }, GT_EFORMAT,
 	    "1 name of 'model' would be there twice: 'module.conv.weight' and 'module.conv.bias' "
@@ -374,6 +378,55 @@ static void refuses_what_is_wrong(void **state)
 		assert_string_equal(f->err.text, refusals[i].text);
 		assert_int_equal(f->edit.count, 0);
 	}
+}
+
+/* {"module.a.weight": tensor, "epoch": 3} is one; {"rng": tensor, "epoch": 3} is none. */
+static void numbers_may_stand_beside_names(void **state)
+{
+	static const struct {
+		const char *name;
+		int rc;
+	} cases[] = { { "module.a.weight", 0 }, { "rng", GT_EFORMAT } };
+	struct fixture *f = *state;
+	int64_t shape = 0;
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct gt_edit_request request = { GT_EDIT_ADD, NULL };
+		struct gt_ckpt ckpt = { .root = gt_tree_dict(&f->arena, &f->err) };
+		struct gt_tree *tensor =
+		    gt_tree_tensor(&f->arena, GT_F32, 1, &shape, NULL, &f->err);
+		struct gt_edit edit;
+
+		gt_tree_set(
+		    ckpt.root, "epoch", gt_tree_int(&f->arena, 3, &f->err), &f->arena, &f->err);
+		gt_tree_set(ckpt.root, cases[i].name, tensor, &f->arena, &f->err);
+		assert_int_equal(gt_edit_compute(&edit, &ckpt, &request, &f->err), cases[i].rc);
+		assert_int_equal(edit.count, cases[i].rc ? 0 : 1);
+		gt_edit_release(&edit);
+	}
+	assert_non_null(strstr(f->err.text, "beside tensors there is 'epoch'"));
+}
+
+/* With several it is worth saying which. */
+static void says_which_dicts(void **state)
+{
+	static const char *const names[] = { "model", "ema", "buffers" };
+	struct fixture *f = *state;
+	struct gt_edit_request request = { GT_EDIT_STRIP, NULL };
+	struct gt_ckpt ckpt = { .root = gt_tree_dict(&f->arena, &f->err) };
+	int64_t shape = 0;
+
+	for (size_t i = 0; i < COUNT(names); i++) {
+		struct gt_tree *dict = gt_tree_dict(&f->arena, &f->err);
+
+		gt_tree_set(dict, i < 2 ? "module.w" : "w",
+		    gt_tree_tensor(&f->arena, GT_F32, 1, &shape, NULL, &f->err), &f->arena,
+		    &f->err);
+		gt_tree_set(ckpt.root, names[i], dict, &f->arena, &f->err);
+	}
+	assert_int_equal(gt_edit_compute(&f->edit, &ckpt, &request, &f->err), 0);
+	assert_string_equal(f->edit.dicts_note,
+	    "names changed in 'model', 'ema'; not taken for state_dicts: 'buffers'");
 }
 
 static int apply(struct fixture *f, const char *out)
@@ -474,6 +527,8 @@ int main(void)
 		cmocka_unit_test(exchanges_at_random),
 		cmocka_unit_test_setup_teardown(computes_and_applies, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(refuses_what_is_wrong, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(numbers_may_stand_beside_names, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(says_which_dicts, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(refuses_another_file, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(refuses_what_changed_meanwhile, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(copies_ranges, set_up, tear_down),
