@@ -1,4 +1,5 @@
 /* bench_ckpt.c - gtrain bench ckpt: how long operations on a checkpoint take, beside a copy. */
+#include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 
 #include "cmd/bench_options.h"
 #include "cmd/bench_run.h"
+#include "cmd/stop.h"
 #include "lib/base/mem.h"
 #include "lib/base/text.h"
 
@@ -59,7 +61,7 @@ struct row {
 	double times[GT_BENCH_MAX_ROUNDS];
 	double time_s; /* the median */
 	uint64_t peak_bytes;
-	const char *failed; /* why there are no times */
+	char failed[GT_BENCH_SAID]; /* why there are no times, or "" */
 };
 
 struct bench {
@@ -68,6 +70,7 @@ struct bench {
 	uint64_t bytes;
 	int rounds;
 	struct row rows[OPERATIONS];
+	struct gt_stop stop;
 };
 
 /* ---- one operation ---- */
@@ -96,7 +99,7 @@ static bool makes_file(const char *word)
 }
 
 static int run_words(struct bench *b, const struct operation *o, char **words,
-    struct gt_bench_sample *sample, const char **failed, struct gt_err *err)
+    struct gt_bench_sample *sample, char failed[GT_BENCH_SAID], struct gt_err *err)
 {
 	const char *made = NULL;
 	int status = 0, rc;
@@ -109,8 +112,12 @@ static int run_words(struct bench *b, const struct operation *o, char **words,
 			made = words[i];
 	}
 	rc = gt_bench_run(sample, &status, words, o->synced ? made : NULL, err);
-	if (status)
-		*failed = "refused";
+	if (status) {
+		if (*sample->said)
+			memcpy(failed, sample->said, GT_BENCH_SAID);
+		else
+			snprintf(failed, GT_BENCH_SAID, "exit status %d", status);
+	}
 	if (made)
 		unlink(made);
 	return rc;
@@ -124,10 +131,10 @@ static int run_operation(struct bench *b, int index, int round, struct gt_err *e
 	char *words[MAX_WORDS + 1] = { NULL };
 	int rc;
 
-	if (row->failed)
+	if (row->failed[0])
 		return 0;
 	if (o->words[0])
-		rc = run_words(b, o, words, &sample, &row->failed, err);
+		rc = run_words(b, o, words, &sample, row->failed, err);
 	else
 		rc = gt_bench_read(&sample, b->in, err);
 	for (int i = 0; i < MAX_WORDS; i++)
@@ -140,14 +147,18 @@ static int run_operation(struct bench *b, int index, int round, struct gt_err *e
 
 /* ---- all of them ---- */
 
+/* On the disk, too: else the first edit in place would bring all of it there. */
 static int make_own(struct bench *b, struct gt_err *err)
 {
 	char *words[] = { "cp", (char *)b->in, b->own, NULL };
-	struct gt_bench_sample unused;
-	int status = 0, rc = gt_bench_run(&unused, &status, words, NULL, err);
+	struct gt_bench_sample sample = { 0 };
+	int status = 0, rc = gt_bench_run(&sample, &status, words, b->own, err);
 
-	if (!rc && status)
-		rc = gt_err_set(err, GT_EIO, "cannot copy '%s' to '%s'", b->in, b->own);
+	if (!rc && status) {
+		rc = gt_err_set(
+		    err, GT_EIO, "cannot copy '%s' to '%s': %s", b->in, b->own, sample.said);
+		gt_err_hint(err, "--dir names another folder for what is written");
+	}
 	return rc;
 }
 
@@ -158,13 +169,31 @@ static int run_rounds(struct bench *b, struct gt_log *log, struct gt_err *err)
 
 	if (!rc)
 		rc = make_own(b, err);
-	for (int round = 0; !rc && round < b->rounds; round++) {
+	for (int round = 0; !rc && !b->stop.asked && round < b->rounds; round++) {
 		gt_log_info(log, "round %d of %d", round + 1, b->rounds);
-		for (int i = 0; !rc && i < OPERATIONS; i++)
+		for (int i = 0; !rc && !b->stop.asked && i < OPERATIONS; i++)
 			rc = run_operation(b, i, round, err);
+	}
+	if (b->stop.asked) {
+		gt_err_set(err, GT_EIO, "stopped by a signal");
+		return gt_err_hint(err, "the files written are removed");
 	}
 	for (int i = 0; i < OPERATIONS; i++)
 		b->rows[i].time_s = gt_bench_median(b->rows[i].times, b->rounds);
+	return rc;
+}
+
+/* The first signal ends the operation under way, which the terminal sends it too, and the rest. */
+static int run_until_stopped(struct bench *b, struct gt_log *log, struct gt_err *err)
+{
+	int rc = gt_stop_listen(&b->stop, err);
+
+	if (rc)
+		return rc;
+	b->stop.log = log;
+	b->stop.polite = true;
+	rc = run_rounds(b, log, err);
+	gt_stop_release(&b->stop);
 	return rc;
 }
 
@@ -194,10 +223,26 @@ static int set_up(struct bench *b, const char *in, const char *dir, struct gt_er
 	return b->self && b->own ? 0 : GT_ENOMEM;
 }
 
+/* All that operations have left, one that was killed its temporary file. */
+static void remove_files(const struct bench *b)
+{
+	const char *slash = strrchr(b->out, '/'), *name = slash ? slash + 1 : b->out;
+	char *folder = slash ? strndup(b->out, (size_t)(name - b->out)) : strdup(".");
+	DIR *dir = folder ? opendir(folder) : NULL;
+
+	for (struct dirent *e; dir && (e = readdir(dir));)
+		if (!strncmp(e->d_name, name, strlen(name)) &&
+		    (!e->d_name[strlen(name)] || e->d_name[strlen(name)] == '.'))
+			unlinkat(dirfd(dir), e->d_name, 0);
+	if (dir)
+		closedir(dir);
+	free(folder);
+}
+
 static void release(struct bench *b)
 {
-	if (b->own)
-		unlink(b->own);
+	if (b->out)
+		remove_files(b);
 	free(b->self);
 	free(b->out);
 	free(b->own);
@@ -214,14 +259,18 @@ static void print_text(const struct bench *b)
 {
 	char size[GT_TEXT_SIZE];
 
-	printf("%s, %s, medians of %d rounds\n", b->in, gt_text_bytes(size, b->bytes), b->rounds);
+	gt_log_put(stdout, b->in);
+	printf(b->rounds == 1 ? ", %s, %d round\n" : ", %s, medians of %d rounds\n",
+	    gt_text_bytes(size, b->bytes), b->rounds);
 	printf("%-25s %10s %8s %10s %10s\n", "operation", "time", "GB/s", "x cp", "memory");
 	for (int i = 0; i < OPERATIONS; i++) {
 		const struct row *row = &b->rows[i];
 
 		printf("%-25s ", operations[i].name);
-		if (row->failed) {
-			printf("%10s\n", row->failed);
+		if (row->failed[0]) {
+			printf("   refused: ");
+			gt_log_put(stdout, row->failed);
+			putchar('\n');
 			continue;
 		}
 		printf("%7.1f ms ", row->time_s * 1e3);
@@ -238,7 +287,7 @@ static void print_csv(const struct bench *b)
 {
 	puts("operation,time_s,bytes_per_s,ratio_to_cp,peak_bytes");
 	for (int i = 0; i < OPERATIONS; i++)
-		if (!b->rows[i].failed)
+		if (!b->rows[i].failed[0])
 			printf("\"%s\",%.6f,%.0f,%.4f,%llu\n", operations[i].name,
 			    b->rows[i].time_s, rate(b, i), b->rows[COPY].time_s / b->rows[i].time_s,
 			    (unsigned long long)b->rows[i].peak_bytes);
@@ -252,12 +301,12 @@ static int print_json(const struct bench *b, struct gt_err *err)
 		const struct row *row = &b->rows[i];
 
 		json_array_append_new(rows,
-		    row->failed ? json_pack("{ss ss}", "operation", operations[i].name, "failed",
-		                      row->failed)
-		                : json_pack("{ss sf sf sf sI}", "operation", operations[i].name,
-		                      "time_s", row->time_s, "bytes_per_s", rate(b, i),
-		                      "ratio_to_cp", b->rows[COPY].time_s / row->time_s,
-		                      "peak_bytes", (json_int_t)row->peak_bytes));
+		    row->failed[0] ? json_pack("{ss ss}", "operation", operations[i].name, "failed",
+		                         row->failed)
+		                   : json_pack("{ss sf sf sf sI}", "operation", operations[i].name,
+		                         "time_s", row->time_s, "bytes_per_s", rate(b, i),
+		                         "ratio_to_cp", b->rows[COPY].time_s / row->time_s,
+		                         "peak_bytes", (json_int_t)row->peak_bytes));
 	}
 	return gt_cmd_print_json(json_pack("{ss sI si so}", "file", b->in, "bytes",
 	                             (json_int_t)b->bytes, "rounds", b->rounds, "rows", rows),
@@ -280,7 +329,7 @@ int gt_cmd_bench_ckpt(int argc, char **argv)
 	else
 		rc = gt_err_set(&err, GT_EINVAL, "FILE is missing");
 	if (!rc)
-		rc = run_rounds(&b, &env.log, &err);
+		rc = run_until_stopped(&b, &env.log, &err);
 	if (!rc && cli.common.json)
 		rc = print_json(&b, &err);
 	else if (!rc && cli.csv)

@@ -7,14 +7,17 @@
 
 #include "lib/base/err.h"
 
+enum { GT_BENCH_SAID = 200 };
+
 struct gt_bench_sample {
 	double time_s;
-	uint64_t peak_bytes; /* the largest resident memory of the process */
+	uint64_t peak_bytes;      /* the largest resident memory of the process */
+	char said[GT_BENCH_SAID]; /* the first line of its standard error */
 };
 
 /*
  * Run `words` (ended by NULL; the first is looked for in PATH, or is a path) with its standard
- * output thrown away. With `synced`, the file of that path is brought to the disk before the clock
+ * output thrown away, and no signal blocked. With `synced`, the file of that path is brought to the disk before the clock
  * stops. *status gets the exit status. Errors: GT_EIO when it cannot be started or dies by a
  * signal.
  */

@@ -22,7 +22,8 @@ setup() {
 @test "bench ckpt names what was refused, in JSON and CSV too" {
 	gtrain bench ckpt "$folder/file" --rounds 1 --json
 	equal "$status" 0
-	equal "$(jq -r '.rows[] | select(.operation == "verify") | .failed' <<<"$out")" refused
+	"$GTRAIN" ckpt strip-module "$folder/file" -o "$folder/out" 2>"$BATS_TEST_TMPDIR/said" || true
+	equal "gtrain: error: $(jq -r '.rows[] | select(.operation == "strip-module") | .failed' <<<"$out")" "$(head -1 "$BATS_TEST_TMPDIR/said")"
 	equal "$(jq '.rows[] | select(.operation == "cp") | .ratio_to_cp == 1' <<<"$out")" true
 	gtrain bench ckpt "$folder/file" --rounds 1 --csv
 	equal "${out%%$'\n'*}" operation,time_s,bytes_per_s,ratio_to_cp,peak_bytes
@@ -38,4 +39,21 @@ setup() {
 	gtrain bench ckpt "$folder"
 	equal "$status" 1
 	[[ $err == *"is not a file"* ]]
+}
+
+@test "bench ckpt says why it cannot write" {
+	gtrain bench ckpt "$folder/file" --dir "$folder/none"
+	equal "$status" 1
+	[[ $err =~ "error: cannot copy '$folder/file' to '$folder/none/".*"No such file or directory" ]]
+}
+
+@test "bench ckpt removes its files when a signal stops it" {
+	"$GTRAIN" bench ckpt "$folder/file" --rounds 50 2>"$BATS_TEST_TMPDIR/said" >&2 &
+	until [[ $(ls "$folder") == *bench* ]]; do kill -0 $!; done
+	kill -TERM $!
+	status=0
+	wait $! || status=$?
+	equal "$status" 1
+	[[ $(<"$BATS_TEST_TMPDIR/said") == *"error: stopped by a signal"* ]]
+	equal "$(ls "$folder")" file
 }
