@@ -10,6 +10,8 @@
 
 const char *const gt_cmd_color_words[] = { "auto", "always", "never", NULL };
 
+enum { HINT = 120 };
+
 bool gt_cmd_wants_color(enum gt_cmd_color asked, int fd)
 {
 	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
@@ -21,12 +23,14 @@ bool gt_cmd_wants_color(enum gt_cmd_color asked, int fd)
 	return isatty(fd) && term && strcmp(term, "dumb");
 }
 
-/* Where the cause had nothing particular to say. */
-static const char *hint_for(int code)
+/* Where the cause had nothing particular to say; `command` is "" where none is known. */
+static const char *hint_for(int code, const char *command, char room[HINT])
 {
 	switch (code) {
 	case GT_EINVAL:
-		return "'gtrain help COMMAND' and its manual page say what it takes";
+		snprintf(
+		    room, HINT, "'gtrain help%s' and its manual page say what it takes", command);
+		return room;
 	case GT_ENOMEM:
 		return "a smaller model or --batch needs less";
 	case GT_EIO:
@@ -34,24 +38,32 @@ static const char *hint_for(int code)
 	case GT_EFORMAT:
 		return "the file is damaged, or not what its place in the command line calls for";
 	case GT_ENOTSUP:
-		return "'gtrain help COMMAND' says what this release does";
+		snprintf(room, HINT, "'gtrain help%s' says what this release does", command);
+		return room;
 	default:
 		return "'gtrain probe' tells what this machine and build can do";
 	}
 }
 
-int gt_cmd_report(const struct gt_log *log, const struct gt_err *err)
+/* `name` is the command's, or NULL. */
+static int report(const struct gt_log *log, const struct gt_err *err, const char *name)
 {
 	const char *red = log->color ? "\033[31m" : "", *plain = log->color ? "\033[0m" : "";
+	char command[32] = "", room[HINT];
 
-	const char *hint = err->hint[0] ? err->hint : hint_for(err->code);
-
+	if (name)
+		snprintf(command, sizeof(command), " %s", name);
 	fprintf(log->stream, "gtrain: %serror:%s ", red, plain);
 	gt_log_put(log->stream, err->text);
 	fputs("\nhint: ", log->stream);
-	gt_log_put(log->stream, hint);
+	gt_log_put(log->stream, err->hint[0] ? err->hint : hint_for(err->code, command, room));
 	fputc('\n', log->stream);
 	return err->code == GT_EINVAL ? GT_EXIT_USAGE : GT_EXIT_FAILED;
+}
+
+int gt_cmd_report(const struct gt_log *log, const struct gt_err *err)
+{
+	return report(log, err, NULL);
 }
 
 static int check_operands(const struct gt_cmd_env *env, struct gt_err *err)
@@ -104,7 +116,7 @@ int gt_cmd_begin(
 int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err)
 {
 	gt_opts_release(&env->opts);
-	return rc ? gt_cmd_report(&env->log, err) : GT_EXIT_DONE;
+	return rc ? report(&env->log, err, env->cmd->name) : GT_EXIT_DONE;
 }
 
 void gt_cmd_set_threads(int64_t threads)
@@ -143,11 +155,11 @@ int gt_cmd_finish_stdout(int status)
 		failed = true;
 		reason = strerror(errno);
 	}
-	if (!failed || status != GT_EXIT_DONE)
+	if (!failed)
 		return status;
 	fprintf(stderr, "gtrain: error: cannot write to standard output%s%s\n", *reason ? ": " : "",
 	    reason);
-	return GT_EXIT_FAILED;
+	return status == GT_EXIT_DONE ? GT_EXIT_FAILED : status;
 }
 
 void gt_cmd_print_help(FILE *stream, const struct gt_cmd *cmd, bool color)
