@@ -9,6 +9,7 @@
 
 static const char *const kinds[] = {
 	[GT_FINDING_DAMAGE] = "damage",
+	[GT_FINDING_UNREAD] = "unread",
 	[GT_FINDING_GLOBAL] = "global",
 	[GT_FINDING_NUMBER] = "number",
 	[GT_FINDING_NOTE] = "note",
@@ -16,8 +17,8 @@ static const char *const kinds[] = {
 
 bool gt_ckpt_verify_fails(const struct gt_verify *v, bool strict)
 {
-	return v->kinds[GT_FINDING_DAMAGE] || v->kinds[GT_FINDING_GLOBAL] ||
-	       (strict && v->kinds[GT_FINDING_NUMBER]);
+	return v->kinds[GT_FINDING_DAMAGE] || v->kinds[GT_FINDING_UNREAD] ||
+	       v->kinds[GT_FINDING_GLOBAL] || (strict && v->kinds[GT_FINDING_NUMBER]);
 }
 
 /* ---- text ---- */
@@ -47,7 +48,7 @@ static void print_globals(FILE *out, const struct gt_verify *v)
 static void print_finding(
     FILE *out, const struct gt_finding *f, const struct gt_finding *next, bool color)
 {
-	bool bad = f->kind == GT_FINDING_DAMAGE || f->kind == GT_FINDING_GLOBAL;
+	bool bad = f->kind != GT_FINDING_NUMBER && f->kind != GT_FINDING_NOTE;
 	const char *on = bad ? "\033[31m" : "\033[33m";
 
 	fprintf(out, "%s%s:%s ", color ? on : "", kinds[f->kind], color ? "\033[0m" : "");

@@ -32,6 +32,8 @@ struct gt_ckpt {
 	const char *pickle_record; /* its name in a zip */
 	const struct gt_torch_location *locations;
 
+	uint64_t tail_bytes; /* of a legacy file: after its last storage, read by nobody */
+
 	struct gt_storage *digests; /* the record of digest.h; NULL where there is none */
 };
 

@@ -17,7 +17,7 @@ enum {
 struct lister {
 	struct gt_inventory *out;
 	size_t tensor_room, value_room;
-	bool tensors_only; /* inside a module's own attributes */
+	bool tensors_only; /* also inside a module's own attributes */
 	struct gt_err *err;
 };
 
@@ -264,9 +264,10 @@ static int number_storages(struct gt_inventory *v, struct gt_err *err)
 	return 0;
 }
 
-int gt_inventory_make(struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err)
+static int make(
+    struct gt_inventory *out, const struct gt_tree *root, bool tensors_only, struct gt_err *err)
 {
-	struct lister l = { .out = out, .err = err };
+	struct lister l = { .out = out, .tensors_only = tensors_only, .err = err };
 	int rc;
 
 	*out = (struct gt_inventory){ .arena.limit = MAX_BYTES };
@@ -276,6 +277,17 @@ int gt_inventory_make(struct gt_inventory *out, const struct gt_tree *root, stru
 	if (rc)
 		gt_inventory_release(out);
 	return rc;
+}
+
+int gt_inventory_make(struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err)
+{
+	return make(out, root, false, err);
+}
+
+int gt_inventory_make_tensors(
+    struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err)
+{
+	return make(out, root, true, err);
 }
 
 void gt_inventory_release(struct gt_inventory *v)

@@ -44,6 +44,9 @@ struct gt_inventory {
  * also for names of more than 128 MiB.
  */
 int gt_inventory_make(struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err);
+/* The same of tensors alone: other values are no rows, and may be as many as they are. */
+int gt_inventory_make_tensors(
+    struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err);
 void gt_inventory_release(struct gt_inventory *inventory);
 
 /* The bytes of the file, of all shards where it is an index, and those of them that nothing refers

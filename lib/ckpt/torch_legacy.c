@@ -187,6 +187,7 @@ static int read_all(struct reader *r, struct gt_err *err)
 		return gt_err_set(err, GT_EFORMAT, "the fifth pickle is no list of storages");
 	for (size_t i = 0; !rc && i < keys->seq.count; i++)
 		rc = read_storage(r, keys, i, err);
+	r->ckpt->tail_bytes = r->ckpt->map.size - r->at;
 	return rc ? rc : gt_torch_objects_finish(&r->objects, gt_host_is_big(), err);
 }
 

@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "lib/ckpt/digest.h"
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/inventory.h"
+#include "lib/ckpt/shards.h"
 #include "lib/ckpt/stats.h"
 #include "lib/ckpt/verify_inside.h"
 
@@ -41,12 +43,13 @@ int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *h
 	return 0;
 }
 
-int gt_verify_absorb(struct gt_verify *v, const struct gt_err *found, struct gt_err *err)
+int gt_verify_absorb(struct gt_verify *v, const struct gt_err *found,
+    enum gt_finding_kind unsupported, struct gt_err *err)
 {
 	if (found->code == GT_EFORMAT || found->code == GT_EINVAL)
 		return gt_verify_find(v, GT_FINDING_DAMAGE, found->hint, err, "%s", found->text);
 	if (found->code == GT_ENOTSUP)
-		return gt_verify_find(v, GT_FINDING_NOTE, found->hint, err, "%s", found->text);
+		return gt_verify_find(v, unsupported, found->hint, err, "%s", found->text);
 	*err = *found;
 	return found->code;
 }
@@ -105,7 +108,9 @@ static int check_digests(struct gt_verify *v, const struct gt_ckpt *ckpt,
 
 		read |= row->partial || !row->contiguous || s->swapped || !s->has_crc;
 	}
-	return gt_digest_check(ckpt, read, &found) ? gt_verify_absorb(v, &found, err) : 0;
+	return gt_digest_check(ckpt, read, &found)
+	           ? gt_verify_absorb(v, &found, GT_FINDING_UNREAD, err)
+	           : 0;
 }
 
 static int check_tensors(
@@ -115,8 +120,11 @@ static int check_tensors(
 	struct gt_inventory inventory = { 0 };
 	struct gt_err found = GT_ERR_INIT;
 	struct gt_stats *stats = NULL;
-	int rc = gt_inventory_make(&inventory, gt_ckpt_root(ckpt), err);
+	int rc = gt_inventory_make_tensors(&inventory, gt_ckpt_root(ckpt), &found);
 
+	if (rc) /* too much to be listed */
+		return gt_verify_find(v, GT_FINDING_UNREAD, found.hint, err,
+		    "the tensors could not be looked at: %s", found.text);
 	if (!rc) {
 		tensors = gt_calloc(inventory.tensor_count, sizeof(*tensors), err);
 		stats = gt_calloc(inventory.tensor_count, sizeof(*stats), err);
@@ -133,7 +141,7 @@ static int check_tensors(
 	if (!rc) {
 		v->tensors = inventory.tensor_count;
 		rc = gt_stats_of(stats, tensors, inventory.tensor_count, threads, &found);
-		rc = rc ? gt_verify_absorb(v, &found, err)
+		rc = rc ? gt_verify_absorb(v, &found, GT_FINDING_NOTE, err)
 		        : judge_numbers(v, &inventory, stats, err);
 	}
 	free(stats);
@@ -169,34 +177,87 @@ static int look(
 	return 0;
 }
 
+/* What is after the last storage of a legacy file: nobody reads it, or somebody else does. */
+static int find_tail(struct gt_verify *v, const struct gt_ckpt *ckpt, struct gt_err *err)
+{
+	enum { END_RECORD = 22 + 65535 }; /* of a zip, with the longest comment */
+	const struct gt_mapping *map = &ckpt->map;
+	size_t tail = (size_t)ckpt->tail_bytes, seen = tail < END_RECORD ? tail : END_RECORD;
+	bool zip;
+
+	if (!tail)
+		return 0;
+	zip = memmem(map->data + map->size - seen, seen, "PK\5\6", 4);
+	return gt_verify_find(v, GT_FINDING_DAMAGE,
+	    zip ? "do not trust it: it is two files, and which one is seen depends on the reader"
+	        : "`gtrain ckpt convert` writes what was read without them",
+	    err, "%zu bytes after the last storage belong to nothing%s", tail,
+	    zip ? ", and are a zip archive that other programs would open instead" : "");
+}
+
+static int look_at_file(
+    struct gt_verify *v, const struct gt_ckpt *ckpt, size_t threads, struct gt_err *err)
+{
+	int rc = look(v, &ckpt->map, threads, err);
+
+	return rc ? rc : find_tail(v, ckpt, err);
+}
+
+static int look_at_all(
+    struct gt_verify *v, struct gt_ckpt *ckpt, size_t threads, struct gt_err *err)
+{
+	int rc;
+
+	v->format = gt_ckpt_format(ckpt);
+	rc = look_at_file(v, ckpt, threads, err);
+	for (size_t i = 0; i < ckpt->shard_count && !rc; i++) {
+		v->shard = ckpt->shards[i].file;
+		rc = look_at_file(v, ckpt->shards[i].ckpt, threads, err);
+	}
+	v->shard = NULL;
+	if (!rc)
+		rc = gt_verify_globals(v, err);
+	return rc ? rc : check_tensors(v, ckpt, threads, err);
+}
+
+/* A file that does not open, which is the first finding: its records and pickles are looked at. */
+static int look_at_unopened(struct gt_verify *v, const char *path, size_t threads,
+    const struct gt_err *found, struct gt_err *err)
+{
+	struct gt_mapping map;
+	int rc = gt_verify_absorb(v, found, GT_FINDING_UNREAD, err);
+
+	if (rc)
+		return rc;
+	rc = gt_map(&map, path, err);
+	if (rc)
+		return rc;
+	rc = look(v, &map, threads, err);
+	if (!rc)
+		rc = gt_verify_globals(v, err);
+	gt_unmap(&map);
+	return rc;
+}
+
 int gt_verify(struct gt_verify *out, const char *path, size_t threads, struct gt_err *err)
 {
 	struct gt_err found = GT_ERR_INIT;
 	struct gt_ckpt *ckpt = NULL;
-	struct gt_mapping map;
-	int rc;
+	char *inside = NULL;
+	struct stat st;
+	int rc = 0;
 
 	*out = (struct gt_verify){ .format = "" };
-	rc = gt_map(&map, path, err);
-	if (rc)
-		return rc;
-	rc = gt_ckpt_open(&ckpt, path, &found);
-	rc = rc ? gt_verify_absorb(out, &found, err) : 0;
-	if (ckpt)
-		out->format = gt_ckpt_format(ckpt);
-	if (!rc)
-		rc = look(out, &map, threads, err);
-	for (size_t i = 0; ckpt && i < ckpt->shard_count && !rc; i++) {
-		out->shard = ckpt->shards[i].file;
-		rc = look(out, &ckpt->shards[i].ckpt->map, threads, err);
+	if (!stat(path, &st) && S_ISDIR(st.st_mode)) {
+		rc = gt_shards_in_folder(&inside, path, err);
+		path = inside;
 	}
-	out->shard = NULL;
-	if (!rc)
-		rc = gt_verify_globals(out, err);
-	if (!rc && ckpt)
-		rc = check_tensors(out, ckpt, threads, err);
+	if (!rc && gt_ckpt_open(&ckpt, path, &found))
+		rc = look_at_unopened(out, path, threads, &found, err);
+	else if (!rc)
+		rc = look_at_all(out, ckpt, threads, err);
 	gt_ckpt_close(ckpt);
-	gt_unmap(&map);
+	free(inside);
 	if (rc)
 		gt_verify_release(out);
 	return rc;

@@ -6,6 +6,7 @@
 
 enum gt_finding_kind {
 	GT_FINDING_DAMAGE, /* bytes are not what the file says they are */
+	GT_FINDING_UNREAD, /* the file, or a part of it, that could not be looked at */
 	GT_FINDING_GLOBAL, /* a pickle names what PyTorch's weights_only=True refuses */
 	GT_FINDING_NUMBER, /* NaN or Inf in a tensor */
 	GT_FINDING_NOTE    /* nothing wrong, worth knowing */
@@ -45,7 +46,7 @@ struct gt_verify {
 };
 
 /*
- * Look at all of a file, as far as it can be read, by `threads` threads (0: one per processor):
+ * Look at all of a file, or of what gt_ckpt_open() opens a folder by, as far as it can be read, by `threads` threads (0: one per processor):
  *   it opens; every record of a zip has its CRC-32, used or not, and a local header that agrees
  *   with the directory, and overlaps no other; tensors have the digests that gtrain gave them; the
  *   globals that any pickle in it names, also one in a string of a pickle (the first MiB of each),

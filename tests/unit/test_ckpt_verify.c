@@ -14,6 +14,7 @@
 #include "lib/ckpt/globals.h"
 #include "lib/ckpt/inventory.h"
 #include "lib/ckpt/verify.h"
+#include "lib/ckpt/write.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
@@ -219,6 +220,104 @@ static void test_no_zip(void **state)
 	assert_int_equal(gt_repair(&repair, torn, &err), GT_EIO);
 }
 
+/* ---- what fails ---- */
+
+/* The number of findings of a kind, of a file that holds these bytes. */
+static size_t findings(const void *bytes, size_t size, enum gt_finding_kind kind)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_verify v;
+	size_t n;
+
+	spill(torn, bytes, size);
+	if (gt_verify(&v, torn, 1, &err))
+		fail_msg("%s", err.text);
+	n = v.kinds[kind];
+	gt_verify_release(&v);
+	return n;
+}
+
+/* A file that is understood and not supported has not been looked at: that is no note. */
+static void test_unsupported_fails(void **state)
+{
+	static const char version_1002[] =
+	    "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\x02M\xea\x03.";
+
+	(void)state;
+	assert_int_equal(findings(version_1002, sizeof(version_1002) - 1, GT_FINDING_UNREAD), 1);
+	assert_int_equal(findings(version_1002, sizeof(version_1002) - 1, GT_FINDING_NOTE), 0);
+}
+
+static void save_legacy(const char *name, struct gt_tree *root)
+{
+	struct gt_err err = GT_ERR_INIT;
+
+	if (gt_ckpt_write(name, "torch-legacy", root, NULL, &err))
+		fail_msg("%s", err.text);
+}
+
+/* A zip appended to a legacy file is what other programs open. */
+static void test_tail_of_legacy(void **state)
+{
+	struct gt_arena a = { 0 };
+	struct gt_err err = GT_ERR_INIT;
+	unsigned char *file, *zip;
+	size_t size, zip_size;
+
+	(void)state;
+	save(path, (const float[]){ 1, 2, 3 }, 3);
+	zip = slurp(path, &zip_size);
+	save_legacy(path, gt_tree_dict(&a, &err));
+	gt_arena_release(&a);
+	file = slurp(path, &size);
+	assert_int_equal(findings(file, size, GT_FINDING_DAMAGE), 0);
+	file = realloc(file, size + zip_size);
+	assert_non_null(file);
+	memcpy(file + size, zip, zip_size);
+	assert_int_equal(findings(file, size + 1, GT_FINDING_DAMAGE), 1);
+	assert_int_equal(findings(file, size + zip_size, GT_FINDING_DAMAGE), 1);
+	free(file);
+	free(zip);
+}
+
+/* Values are not what verify looks at: there may be as many as there are. */
+static void test_many_values(void **state)
+{
+	struct gt_arena a = { 0 };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_tree *root = gt_tree_dict(&a, &err), *one = gt_tree_none(&a, &err);
+	struct gt_verify v;
+
+	(void)state;
+	for (int i = 0; i < 262145; i++)
+		assert_int_equal(gt_tree_set_int(root, i, one, &a, &err), 0);
+	save_legacy(path, root);
+	gt_arena_release(&a);
+	if (gt_verify(&v, path, 1, &err))
+		fail_msg("%s", err.text);
+	assert_int_equal(v.finding_count, 0);
+	gt_verify_release(&v);
+}
+
+/* A folder is opened by what is in it; one without a checkpoint is an error. */
+static void test_folder(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_verify v;
+	char name[96];
+
+	(void)state;
+	snprintf(name, sizeof(name), "%s/pytorch_model.bin", folder);
+	assert_int_equal(gt_verify(&v, folder, 1, &err), GT_EIO);
+	save(name, (const float[]){ 1, 2, 3 }, 3);
+	if (gt_verify(&v, folder, 1, &err))
+		fail_msg("%s", err.text);
+	assert_int_equal(v.tensors, 2);
+	assert_int_equal(v.finding_count, 0);
+	gt_verify_release(&v);
+	unlink(name);
+}
+
 /* ---- dead bytes ---- */
 
 static void test_dead_bytes(void **state)
@@ -282,6 +381,10 @@ int main(void)
 		cmocka_unit_test(test_hint),
 		cmocka_unit_test(test_flipped_bit_is_not_mended),
 		cmocka_unit_test(test_no_zip),
+		cmocka_unit_test(test_unsupported_fails),
+		cmocka_unit_test(test_tail_of_legacy),
+		cmocka_unit_test(test_many_values),
+		cmocka_unit_test(test_folder),
 		cmocka_unit_test(test_dead_bytes),
 		cmocka_unit_test(test_judgement),
 	};
