@@ -59,6 +59,8 @@ static void put_tensor(FILE *out, const struct gt_inventory_row *row, const stru
 	put_dims(out, "stride", t->stride, t->ndim);
 	fprintf(out, ", \"bytes\": %" PRIu64 ", \"storage_bytes\": %zu", row->bytes,
 	    t->storage->size_bytes);
+	if (row->hidden)
+		fputs(", \"persistent\": false", out);
 	fprintf(out, ", \"shared\": %s, \"contiguous\": %s, \"requires_grad\": %s",
 	    row->shared ? "true" : "false", row->contiguous ? "true" : "false",
 	    t->requires_grad ? "true" : "false");

@@ -29,8 +29,12 @@ static void print_note(
 	size_t at = 0;
 
 	out[0] = '\0';
+	if (row->hidden)
+		at = (size_t)snprintf(out, NOTE_SIZE, "not persistent: not in the state_dict%s",
+		    first != row ? "; " : "");
 	if (first != row)
-		at = (size_t)snprintf(out, NOTE_SIZE, "shares the storage of %.150s", first->key);
+		at += (size_t)snprintf(
+		    out + at, NOTE_SIZE - at, "shares the storage of %.150s", first->key);
 	if (at >= NOTE_SIZE || (!row->partial && row->contiguous))
 		return;
 	if (at)

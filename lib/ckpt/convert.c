@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/ckpt/model.h"
 #include "lib/ckpt/tree.h"
 
 /* ---- formats ---- */
@@ -112,6 +113,8 @@ static bool holds(const struct gt_tree *node, const struct gt_tree *wanted)
 {
 	if (node == wanted)
 		return true;
+	if (node->kind == GT_TREE_OPAQUE)
+		return node->opaque.items && holds(node->opaque.items, wanted);
 	if (!gt_tree_is_seq(node))
 		return false;
 	for (size_t i = 0; i < node->seq.count; i++)
@@ -183,14 +186,9 @@ static int flatten(struct gt_tree **out, const struct gt_tree *root, struct gt_a
 
 /* ---- modules ---- */
 
-static bool is_module(const struct gt_tree *node)
-{
-	return node->kind == GT_TREE_OPAQUE && gt_tree_get(node->opaque.state, "_modules");
-}
-
 struct rescue {
 	struct gt_arena *arena;
-	size_t modules;
+	size_t modules, left_out;
 };
 
 static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err);
@@ -204,6 +202,19 @@ static int rescue_items(struct rescue *r, struct gt_tree *seq, struct gt_err *er
 	return rc;
 }
 
+/* What an object was made with, holds and remembers may be, or have, modules. */
+static int rescue_object(struct rescue *r, struct gt_tree *object, struct gt_err *err)
+{
+	struct gt_tree **parts[] = { &object->opaque.args, &object->opaque.items,
+		&object->opaque.state };
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < sizeof(parts) / sizeof(*parts); i++)
+		if (*parts[i])
+			rc = rescue(r, parts[i], err);
+	return rc;
+}
+
 /* Put the state_dict in the place of each module. The tree is the caller's own, and a node that it
  * mentions twice is the same object afterwards only if it is no module. */
 static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err)
@@ -213,13 +224,16 @@ static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err)
 
 	if (gt_tree_is_seq(*node))
 		return rescue_items(r, *node, err);
-	if (!is_module(*node))
+	if ((*node)->kind != GT_TREE_OPAQUE)
 		return 0;
+	if (!gt_model_is(*node))
+		return rescue_object(r, *node, err);
 	rc = gt_state_dict_find_as_is(&sd, *node, err);
 	if (rc)
 		return rc;
 	*node = gt_convert_state_dict(&sd, r->arena, err);
 	r->modules++;
+	r->left_out += sd.left_out;
 	gt_state_dict_release(&sd);
 	return *node ? 0 : GT_ENOMEM;
 }
@@ -237,5 +251,10 @@ int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *form
 	if (!rc && r.modules)
 		gt_convert_say(note, "%zu pickled model%s became %s state_dict", r.modules,
 		    r.modules == 1 ? "" : "s", r.modules == 1 ? "its" : "their");
+	if (!rc && r.left_out)
+		gt_convert_say(note,
+		    "left behind: %zu tensor%s of kinds that no state_dict here can hold, "
+		    "quantised or sparse",
+		    r.left_out, r.left_out == 1 ? "" : "s");
 	return rc;
 }

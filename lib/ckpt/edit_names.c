@@ -6,6 +6,7 @@
 
 #include "lib/base/text.h"
 #include "lib/ckpt/edit_inside.h"
+#include "lib/ckpt/model.h"
 #include "lib/ckpt/tree.h"
 
 /* The way from the root, one step per container. */
@@ -415,7 +416,7 @@ static int visit(
 	int rc;
 
 	if (node->kind == GT_TREE_OPAQUE) {
-		if (!w->model && gt_tree_get(node->opaque.state, "_modules")) {
+		if (!w->model && gt_model_is(node)) {
 			w->model = node;
 			w->model_path = path_of(w, step, err);
 			if (!w->model_path)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/ckpt/model.h"
 #include "lib/ckpt/runs.h"
 #include "lib/ckpt/tree.h"
 
@@ -151,55 +152,98 @@ static int list_seq(struct lister *l, const struct gt_path *path, const struct g
 
 /* ---- objects ---- */
 
-static const char *const module_parts[] = { "_parameters", "_buffers", "_modules" };
-
-/* In the order of state_dict(): a module's parameters, its buffers, its children; then whatever
- * else hangs on it that is a tensor. */
-static int list_module(struct lister *l, const struct gt_path *path, const struct gt_tree *state)
+static bool is_part_name(const struct gt_tree *key)
 {
-	bool before = l->tensors_only;
+	for (int k = 0; k < GT_MODEL_PART_COUNT; k++)
+		if (gt_tree_is_string(key, gt_model_part_name(k)))
+			return true;
+	return false;
+}
+
+/* The buffers of a module; those that state_dict() leaves out are marked. */
+static int list_buffers(struct lister *l, const struct gt_path *path, const struct gt_tree *module)
+{
+	const struct gt_tree *buffers = gt_model_part(module, GT_MODEL_BUFFERS);
 	int rc = 0;
 
-	for (int k = 0; k < 3 && !rc; k++) {
-		const struct gt_tree *part = gt_tree_get(state, module_parts[k]);
+	for (size_t i = 0; buffers && i < buffers->seq.count && !rc; i++) {
+		const struct gt_tree_item *item = &buffers->seq.items[i];
+		const struct gt_path *p = step_key(l, path, item->key);
+		size_t before = l->out->tensor_count;
 
-		l->tensors_only = before || k < 2;
-		if (part && part->kind == GT_TREE_DICT)
-			rc = list_seq(l, path, part);
+		rc = p ? list(l, p, item->value) : GT_ENOMEM;
+		for (size_t k = before; !rc && k < l->out->tensor_count; k++)
+			l->out->tensors[k].hidden = gt_model_hides(module, item->key);
 	}
-	l->tensors_only = true;
-	for (size_t i = 0; i < state->seq.count && !rc; i++) {
-		const struct gt_tree_item *item = &state->seq.items[i];
-		const struct gt_path *p;
-		bool part = false;
+	return rc;
+}
 
-		for (int k = 0; k < 3; k++)
-			part |= gt_tree_is_string(item->key, module_parts[k]);
-		if (part)
+/* Of a module's attributes those that are no parts: tensors may be among them. */
+static int list_rest(struct lister *l, const struct gt_path *path, const struct gt_tree *attributes)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < attributes->seq.count && !rc; i++) {
+		const struct gt_tree_item *item = &attributes->seq.items[i];
+		const struct gt_path *p;
+
+		if (is_part_name(item->key))
 			continue;
 		p = step_key(l, path, item->key);
 		rc = p ? list(l, p, item->value) : GT_ENOMEM;
 	}
+	return rc;
+}
+
+/* In the order of state_dict(): a module's parameters, its buffers, its children; then whatever
+ * else hangs on it that is a tensor. */
+static int list_module(struct lister *l, const struct gt_path *path, const struct gt_tree *module)
+{
+	const struct gt_tree *parameters = gt_model_part(module, GT_MODEL_PARAMETERS);
+	const struct gt_tree *children = gt_model_part(module, GT_MODEL_MODULES), *rest;
+	bool before = l->tensors_only;
+	int rc = 0;
+
+	l->tensors_only = true;
+	if (parameters)
+		rc = list_seq(l, path, parameters);
+	if (!rc)
+		rc = list_buffers(l, path, module);
+	l->tensors_only = before;
+	if (!rc && children)
+		rc = list_seq(l, path, children);
+	l->tensors_only = true;
+	for (size_t i = 0; i < GT_MODEL_MAX_ATTRIBUTES && !rc; i++)
+		if ((rest = gt_model_attributes(module, i)))
+			rc = list_rest(l, path, rest);
 	l->tensors_only = before;
 	return rc;
 }
 
+static int list_args(struct lister *l, const struct gt_path *path, const struct gt_tree *args)
+{
+	const struct gt_path *p;
+
+	if (!args || !args->seq.count || gt_inventory_is_plain(args))
+		return 0;
+	p = step_name(l, path, "args");
+	return p ? list(l, p, args) : GT_ENOMEM;
+}
+
 static int list_object(struct lister *l, const struct gt_path *path, const struct gt_tree *node)
 {
-	const struct gt_tree *state = node->opaque.state, *args = node->opaque.args;
+	const struct gt_tree *state = node->opaque.state;
+	bool module = gt_model_is(node);
 	int rc = add(l, path, node);
 
-	if (!rc && args && args->seq.count && !gt_inventory_is_plain(args)) {
-		const struct gt_path *p = step_name(l, path, "args");
-
-		rc = p ? list(l, p, args) : GT_ENOMEM;
-	}
+	if (!rc && (!module || state)) /* else its attributes are an argument */
+		rc = list_args(l, path, node->opaque.args);
 	if (!rc && node->opaque.items)
 		rc = list(l, path, node->opaque.items);
+	if (!rc && module)
+		return list_module(l, path, node);
 	if (rc || !state)
 		return rc;
-	if (gt_tree_get(state, "_modules") && gt_tree_get(state, "_parameters"))
-		return list_module(l, path, state);
 	if (gt_tree_is_seq(state))
 		return gt_inventory_is_plain(state) ? 0 : list_seq(l, path, state);
 	return list(l, path, state);

@@ -24,6 +24,7 @@ struct gt_inventory_row {
 	bool shared;     /* some other row has the same storage */
 	bool partial;    /* other bytes than this tensor's are in the storage */
 	bool contiguous; /* elements lie one after the other */
+	bool hidden;     /* a buffer that is not persistent: state_dict() leaves it out */
 	uint64_t bytes;  /* of its elements */
 };
 

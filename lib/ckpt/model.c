@@ -8,33 +8,55 @@
 
 /* ---- attributes ---- */
 
-/* An attribute of a pickled object, or NULL. */
-static const struct gt_tree *attribute(const struct gt_tree *object, const char *name)
+struct gt_tree *gt_model_attributes(const struct gt_tree *object, size_t i)
 {
-	const struct gt_tree *state, *found;
+	struct gt_tree *state;
 
 	if (!is_kind(object, GT_TREE_OPAQUE) || !object->opaque.args)
 		return NULL;
 	state = object->opaque.state ? object->opaque.state : arg(object->opaque.args, 0);
-	if (!is_kind(state, GT_TREE_TUPLE))
-		return gt_tree_get(state, name);
-	found = gt_tree_get(arg(state, 0), name);
-	return found ? found : gt_tree_get(arg(state, 1), name);
+	if (is_kind(state, GT_TREE_TUPLE))
+		state = arg(state, i);
+	else if (i)
+		return NULL;
+	return is_kind(state, GT_TREE_DICT) ? state : NULL;
 }
 
-/* A dict of it, which may be of a class made from dict; or NULL. */
-static const struct gt_tree *part(const struct gt_tree *object, const char *name)
+/* An attribute of a pickled object, or NULL. */
+static const struct gt_tree *attribute(const struct gt_tree *object, const char *name)
 {
-	const struct gt_tree *found = attribute(object, name);
+	const struct gt_tree *found = NULL;
+
+	for (size_t i = 0; !found && i < GT_MODEL_MAX_ATTRIBUTES; i++)
+		found = gt_tree_get(gt_model_attributes(object, i), name);
+	return found;
+}
+
+const char *gt_model_part_name(enum gt_model_part which)
+{
+	static const char *const names[] = {
+		[GT_MODEL_PARAMETERS] = "_parameters",
+		[GT_MODEL_BUFFERS] = "_buffers",
+		[GT_MODEL_MODULES] = "_modules",
+	};
+
+	return names[which];
+}
+
+/* The dict may be what an object of a class made from dict holds. */
+struct gt_tree *gt_model_part(const struct gt_tree *object, enum gt_model_part which)
+{
+	const struct gt_tree *found = attribute(object, gt_model_part_name(which));
 
 	if (is_kind(found, GT_TREE_OPAQUE))
 		found = found->opaque.items;
-	return is_kind(found, GT_TREE_DICT) ? found : NULL;
+	return is_kind(found, GT_TREE_DICT) ? (struct gt_tree *)found : NULL;
 }
 
 bool gt_model_is(const struct gt_tree *node)
 {
-	return part(node, "_modules") && (part(node, "_parameters") || part(node, "_buffers"));
+	return gt_model_part(node, GT_MODEL_MODULES) &&
+	       (gt_model_part(node, GT_MODEL_PARAMETERS) || gt_model_part(node, GT_MODEL_BUFFERS));
 }
 
 /* ---- entries ---- */
@@ -70,33 +92,29 @@ static int add(struct gt_model_list *list, const char *prefix, const struct gt_t
 	return 0;
 }
 
-static bool holds(const struct gt_tree *names, const struct gt_tree *name)
+/* The set is an object that holds a list. */
+bool gt_model_hides(const struct gt_tree *module, const struct gt_tree *name)
 {
-	for (size_t i = 0; names && is_text(name) && i < names->seq.count; i++)
+	const struct gt_tree *set = attribute(module, "_non_persistent_buffers_set"), *names;
+
+	names = is_object_of(set, "builtins.set") ? set->opaque.items : NULL;
+	for (size_t i = 0; is_kind(names, GT_TREE_LIST) && is_text(name) && i < names->seq.count;
+	     i++)
 		if (gt_tree_is_string(names->seq.items[i].value, name->string.bytes))
 			return true;
 	return false;
 }
 
+/* `module` is the one whose buffers `dict` has, or NULL. */
 static int add_all(struct gt_model_list *list, const char *prefix, const struct gt_tree *dict,
-    const struct gt_tree *except, struct gt_err *err)
+    const struct gt_tree *module, struct gt_err *err)
 {
 	int rc = 0;
 
 	for (size_t i = 0; dict && !rc && i < dict->seq.count; i++)
-		if (!holds(except, dict->seq.items[i].key))
+		if (!module || !gt_model_hides(module, dict->seq.items[i].key))
 			rc = add(list, prefix, &dict->seq.items[i], err);
 	return rc;
-}
-
-/* Buffers that the module keeps out of its state_dict: a list of names, or NULL. */
-static const struct gt_tree *hidden_buffers(const struct gt_tree *module)
-{
-	const struct gt_tree *set = attribute(module, "_non_persistent_buffers_set");
-
-	return is_object_of(set, "builtins.set") && is_kind(set->opaque.items, GT_TREE_LIST)
-	           ? set->opaque.items
-	           : NULL;
 }
 
 int gt_model_add_dict(
@@ -109,11 +127,11 @@ int gt_model_add_dict(
 int gt_model_add(struct gt_model_list *list, const char *prefix, const struct gt_tree *module,
     struct gt_err *err)
 {
-	const struct gt_tree *children = part(module, "_modules");
-	int rc = add_all(list, prefix, part(module, "_parameters"), NULL, err);
+	const struct gt_tree *children = gt_model_part(module, GT_MODEL_MODULES);
+	int rc = add_all(list, prefix, gt_model_part(module, GT_MODEL_PARAMETERS), NULL, err);
 
 	if (!rc)
-		rc = add_all(list, prefix, part(module, "_buffers"), hidden_buffers(module), err);
+		rc = add_all(list, prefix, gt_model_part(module, GT_MODEL_BUFFERS), module, err);
 	for (size_t i = 0; children && !rc && i < children->seq.count; i++) {
 		const struct gt_tree_item *child = &children->seq.items[i];
 		char *name;

@@ -14,8 +14,23 @@
  * Source: torch/nn/modules/module.py, Module.state_dict(); torch/fx/graph_module.py.
  */
 
-/* Whether an object is a module. */
+/* Whether an object is a module. Nowhere else is this decided. */
 bool gt_model_is(const struct gt_tree *node);
+
+enum gt_model_part { GT_MODEL_PARAMETERS, GT_MODEL_BUFFERS, GT_MODEL_MODULES, GT_MODEL_PART_COUNT };
+
+/* "_parameters". */
+const char *gt_model_part_name(enum gt_model_part which);
+
+/* A part of an object, a dict, or NULL where it has none. */
+struct gt_tree *gt_model_part(const struct gt_tree *object, enum gt_model_part which);
+
+/* The dicts in which an object's attributes stand: the i-th, or NULL. One, with slots two. */
+enum { GT_MODEL_MAX_ATTRIBUTES = 2 };
+struct gt_tree *gt_model_attributes(const struct gt_tree *object, size_t i);
+
+/* Whether a buffer of the module is not persistent: state_dict() leaves it out. */
+bool gt_model_hides(const struct gt_tree *module, const struct gt_tree *name);
 
 struct gt_model_list {
 	struct gt_state_dict *sd; /* entries and arena grow */

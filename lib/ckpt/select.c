@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/ckpt/model.h"
 #include "lib/ckpt/tree.h"
 
 /* ---- by path ---- */
@@ -45,18 +46,24 @@ static struct gt_tree *follow_items(struct gt_tree *seq, const char *path)
 /* Modules keep their parts in dicts of their own. */
 static struct gt_tree *follow_object(struct gt_tree *object, const char *path)
 {
-	static const char *const parts[] = { "_modules", "_parameters", "_buffers" };
 	struct gt_tree *state = object->opaque.state, *found = NULL;
+	bool module = gt_model_is(object);
 
 	if (object->opaque.items)
 		found = follow(object->opaque.items, path);
 	if (!found && state)
 		found = follow(state, path);
-	for (size_t i = 0; !found && i < sizeof(parts) / sizeof(*parts); i++) {
-		const struct gt_tree *part = gt_tree_get(state, parts[i]);
+	for (size_t i = 0; module && !found && i < GT_MODEL_MAX_ATTRIBUTES; i++) {
+		struct gt_tree *attributes = gt_model_attributes(object, i);
+
+		if (attributes)
+			found = follow(attributes, path);
+	}
+	for (int i = GT_MODEL_PART_COUNT - 1; module && !found && i >= 0; i--) {
+		struct gt_tree *part = gt_model_part(object, i);
 
 		if (part)
-			found = follow((struct gt_tree *)part, path);
+			found = follow(part, path);
 	}
 	return found;
 }

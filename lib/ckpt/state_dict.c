@@ -366,6 +366,7 @@ static int find(
 	note_path(out, &f);
 	note_others(out, &f);
 	note_prefixes(out, mask, stripped);
+	out->left_out = list.left_out;
 	note_left_out(out, &list);
 	note_locations(out);
 	return 0;

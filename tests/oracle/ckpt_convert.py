@@ -211,6 +211,66 @@ def test_casts(folder):
             check(f"{word} in {ending} is .to({dtype})", not why and not wrong, why or wrong)
 
 
+class Slotted(torch.nn.Module):
+    """Its state is a tuple: the attributes, the slots."""
+    __slots__ = ("extra",)
+
+    def __init__(self):
+        super().__init__()
+        self.p = torch.nn.Parameter(torch.randn(3))
+        self.inner = torch.nn.Linear(3, 2)
+        self.register_buffer("hidden", torch.ones(2), persistent=False)
+        self.extra = 5
+
+    def __setstate__(self, state):
+        self.__dict__.update(state[0])
+        self.extra = state[1]["extra"]
+
+
+class Holder:
+    def __init__(self, net):
+        self.net = net
+
+
+class Maker(dict):
+    def __reduce__(self):
+        return Maker, (self["net"],)
+
+    def __init__(self, net):
+        super().__init__(net=net)
+
+
+def find_dicts(value):
+    """What torch made of the holders, as far as they hold a dict of weights."""
+    return value.net if isinstance(value, Holder) else value["net"]
+
+
+def test_hidden_modules(folder):
+    """Modules that are recognised and reached wherever they are."""
+    source, out = os.path.join(folder, "whole.pth"), os.path.join(folder, "out.pth")
+    fx = torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()))
+    for name, whole in (("slots", Slotted()), ("torch.fx", fx)):
+        torch.save({"net": whole, "epoch": 3}, source)
+        why = convert(source, out)
+        got = torch.load(out, weights_only=True) if not why else {}
+        check(f"{name}: its state_dict", not why and got["epoch"] == 3
+              and equal(dict(whole.state_dict()), dict(got["net"])), why)
+        done = gtrain("ls", "--json", source)
+        told = [t["key"] for t in json.loads(done.stdout)["tensors"]
+                if t.get("persistent", True)] if not done.returncode else []
+        check(f"{name}: ls names it so", told == [f"net.{k}" for k in whole.state_dict()], told)
+        key = next(iter(whole.state_dict()))
+        done = gtrain("select", source, "--path", f"net.{key}", "-o", out)
+        check(f"{name}: select finds it so", done.returncode == 0
+              and equal(whole.state_dict()[key], torch.load(out).data), done.stderr)
+    for name, holder in (("state", Holder(Slotted())), ("args", Maker(Slotted()))):
+        torch.save({"holder": holder}, source)
+        why = convert(source, out)
+        got = torch.load(out) if not why else {}
+        check(f"a module in the {name} of an object", not why and equal(
+            dict(find_dicts(holder).state_dict()), dict(find_dicts(got["holder"]))), why)
+
+
 def test_modules(folder, model):
     source, out = os.path.join(folder, "whole.pth"), os.path.join(folder, "out.pth")
     cases = {"a model": model, "DataParallel": torch.nn.DataParallel(model)}
@@ -312,6 +372,7 @@ def main():
         test_attributes(folder, model)
         test_casts(folder)
         test_modules(folder, model)
+        test_hidden_modules(folder)
         test_select(folder, cases)
         test_merge(folder)
         test_real(folder)
