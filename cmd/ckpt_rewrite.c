@@ -1,13 +1,14 @@
 /* ckpt_rewrite.c - what the commands that write a checkpoint share. */
 #include "cmd/ckpt_rewrite.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "cmd/stop.h"
 #include "lib/base/text.h"
-#include "lib/ckpt/inventory.h"
+#include "lib/ckpt/tally.h"
 
 const char *const gt_ckpt_dtype_words[] = { "fp32", "fp16", "bf16", NULL };
 
@@ -31,7 +32,7 @@ int gt_ckpt_target_check(const struct gt_ckpt_target_cli *target, const char **f
 	return 0;
 }
 
-static void report_text(const char *path, const struct gt_inventory *v, const char *format,
+static void report_text(const char *path, const struct gt_tally *t, const char *format,
     struct gt_convert_note *note, struct gt_log *log)
 {
 	char bytes[GT_TEXT_SIZE], *rest;
@@ -41,13 +42,13 @@ static void report_text(const char *path, const struct gt_inventory *v, const ch
 	     line = strtok_r(NULL, "\n", &rest))
 		gt_log_info(log, "%s", line);
 	if (stat(path, &st))
-		gt_log_info(log, "%s: %zu tensors, %s", path, v->tensor_count, format);
+		gt_log_info(log, "%s: %" PRIu64 " tensors, %s", path, t->tensors, format);
 	else
-		gt_log_info(log, "%s: %zu tensors, %s, %s", path, v->tensor_count,
+		gt_log_info(log, "%s: %" PRIu64 " tensors, %s, %s", path, t->tensors,
 		    gt_text_bytes(bytes, (uint64_t)st.st_size), format);
 }
 
-static int report_json(const char *path, const struct gt_inventory *v, const char *format,
+static int report_json(const char *path, const struct gt_tally *t, const char *format,
     struct gt_convert_note *note, struct gt_err *err)
 {
 	json_t *notes = json_array(), *document;
@@ -57,7 +58,7 @@ static int report_json(const char *path, const struct gt_inventory *v, const cha
 	     line = strtok_r(NULL, "\n", &rest))
 		json_array_append_new(notes, json_string(line));
 	document = json_pack("{s:s, s:s, s:I, s:I, s:o}", "output", path, "format", format,
-	    "tensors", (json_int_t)v->tensor_count, "tensor_bytes", (json_int_t)v->storage_bytes,
+	    "tensors", (json_int_t)t->tensors, "tensor_bytes", (json_int_t)t->storage_bytes,
 	    "notes", notes);
 	return gt_cmd_print_json(document, JSON_COMPACT, err);
 }
@@ -86,20 +87,19 @@ int gt_ckpt_target_write(const struct gt_ckpt_target_cli *target, const char *fo
 		.no_sync = !target->sync,
 		.shard_bytes = (uint64_t)target->shard_bytes,
 	};
-	struct gt_inventory inventory = { 0 };
+	struct gt_tally tally;
 	struct gt_arena arena = { 0 };
 	struct gt_tree *tree;
 	int rc = gt_convert_tree(&tree, root, format, &arena, note, err);
 
 	if (!rc)
-		rc = write_out(target->output, format, tree, &options, err);
+		rc = gt_tally_make(&tally, tree, err);
 	if (!rc)
-		rc = gt_inventory_make(&inventory, tree, err);
+		rc = write_out(target->output, format, tree, &options, err);
 	if (!rc && json)
-		rc = report_json(target->output, &inventory, format, note, err);
+		rc = report_json(target->output, &tally, format, note, err);
 	else if (!rc)
-		report_text(target->output, &inventory, format, note, &env->log);
-	gt_inventory_release(&inventory);
+		report_text(target->output, &tally, format, note, &env->log);
 	gt_arena_release(&arena);
 	return rc;
 }

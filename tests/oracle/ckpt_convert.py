@@ -294,6 +294,16 @@ def test_modules(folder, model):
                   and all(equal(want[k], got[k]) for k in want), why)
 
 
+def test_many_values(folder):
+    """More values than ls would list."""
+    source, out = os.path.join(folder, "many.pth"), os.path.join(folder, "out.pth")
+    tree = {"w": torch.ones(2), **dict.fromkeys(range(262200), 7)}
+    torch.save(tree, source)
+    done = gtrain("convert", source, "-o", out, "--json")
+    check("many values", done.returncode == 0 and json.loads(done.stdout)["tensors"] == 1
+          and equal(tree, torch.load(out)), done.stderr)
+
+
 def test_select(folder, cases):
     source, out = os.path.join(folder, "in.pth"), os.path.join(folder, "out.pth")
     tree = cases["training"]
@@ -373,6 +383,7 @@ def main():
         test_casts(folder)
         test_modules(folder, model)
         test_hidden_modules(folder)
+        test_many_values(folder)
         test_select(folder, cases)
         test_merge(folder)
         test_real(folder)
