@@ -15,7 +15,7 @@ static int convert(
 	}
 	rc = gt_ckpt_target_check(&cli->target, &format, env->opts.operands, 1, err);
 	if (!rc)
-		rc = gt_ckpt_open(&ckpt, env->opts.operands[0], err);
+		rc = gt_ckpt_input_open(&ckpt, env->opts.operands[0], err);
 	if (!rc)
 		rc = gt_ckpt_target_write(
 		    &cli->target, format, gt_ckpt_root(ckpt), &note, env, cli->common.json, err);

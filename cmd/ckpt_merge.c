@@ -25,7 +25,7 @@ static int open_all(struct inputs *in, const struct gt_cmd_env *env, struct gt_e
 	int rc = 0;
 
 	for (int i = 0; !rc && i < env->opts.operand_count; i++) {
-		rc = gt_ckpt_open(&in->ckpts[i], env->opts.operands[i], err);
+		rc = gt_ckpt_input_open(&in->ckpts[i], env->opts.operands[i], err);
 		if (rc)
 			break;
 		in->parts[in->count++] =
@@ -62,7 +62,7 @@ static int merge_all(const struct inputs *in, const struct gt_ckpt_merge_cli *cl
 int gt_cmd_ckpt_merge(int argc, char **argv)
 {
 	struct gt_ckpt_merge_cli cli;
-	struct inputs in = { .count = 0 };
+	struct inputs in = { 0 };
 	const char *format;
 	struct gt_cmd_env env;
 	struct gt_err err = GT_ERR_INIT;
@@ -82,7 +82,7 @@ int gt_cmd_ckpt_merge(int argc, char **argv)
 		rc = open_all(&in, &env, &err);
 	if (!rc)
 		rc = merge_all(&in, &cli, format, &env, &err);
-	for (size_t i = 0; i < in.count; i++)
+	for (size_t i = 0; i < GT_CKPT_MERGE_MAX; i++)
 		gt_ckpt_close(in.ckpts[i]);
 	return gt_cmd_end(&env, rc, &err);
 }

@@ -8,6 +8,7 @@
 
 #include "cmd/stop.h"
 #include "lib/base/text.h"
+#include "lib/ckpt/digest.h"
 #include "lib/ckpt/tally.h"
 
 const char *const gt_ckpt_dtype_words[] = { "fp32", "fp16", "bf16", NULL };
@@ -30,6 +31,16 @@ int gt_ckpt_target_check(const struct gt_ckpt_target_cli *target, const char **f
 		return gt_err_hint(err, "name another file");
 	}
 	return 0;
+}
+
+int gt_ckpt_input_open(struct gt_ckpt **out, const char *path, struct gt_err *err)
+{
+	int rc = gt_ckpt_open(out, path, err);
+
+	if (rc)
+		return rc;
+	rc = gt_digest_check(*out, true, err);
+	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
 }
 
 static void report_text(const char *path, const struct gt_tally *t, const char *format,

@@ -37,6 +37,10 @@ extern const char *const gt_ckpt_dtype_words[];
 int gt_ckpt_target_check(const struct gt_ckpt_target_cli *target, const char **format,
     char *const *inputs, int input_count, struct gt_err *err);
 
+/* Open an input, yours to close in every case. The digests that it has are compared: what they
+ * disown is not written again under fresh ones. */
+int gt_ckpt_input_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
+
 /*
  * Write the tree as the format takes it, and report: notes and a line to the log, or with `json` a
  * document to standard output. `note` holds what was said before.

@@ -31,7 +31,7 @@ static int select_part(
 	}
 	rc = gt_ckpt_target_check(&cli->target, &format, env->opts.operands, 1, err);
 	if (!rc)
-		rc = gt_ckpt_open(&ckpt, env->opts.operands[0], err);
+		rc = gt_ckpt_input_open(&ckpt, env->opts.operands[0], err);
 	if (!rc) {
 		root = gt_ckpt_root(ckpt);
 		rc = take(&root, cli, &arena, &note, err);

@@ -24,11 +24,12 @@
 #define GT_DIGEST_RECORD ".gtrain/digests"
 
 /*
- * Compare every tensor with its digest; each has to have the other.
- *   read false   with the checksum that the file gives for its bytes anyway, where a tensor spans
- *                its storage: nothing is read (what is read later is compared then)
- *   read true    by reading it
- * 0 for a file without digests. Errors: GT_EFORMAT with the path of the first that differs.
+ * Compare every tensor with its digest; each has to have the other. A tensor that spans its storage
+ * is not read: the digest is compared with the checksum that the file gives for its bytes anyway,
+ * with which they are compared when somebody reads them. Others, views in the main,
+ *   read false   are left out: nothing is read
+ *   read true    are read
+ * So it is in each shard of an index. 0 for a file without digests. Errors: GT_EFORMAT with the path of the first that differs.
  */
 int gt_digest_check(const struct gt_ckpt *ckpt, bool read, struct gt_err *err);
 

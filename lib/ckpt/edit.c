@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "lib/ckpt/digest.h"
 #include "lib/ckpt/edit_inside.h"
 
 static const char *const wrappers[] = { "module.", "_orig_mod.", NULL };
@@ -334,6 +335,10 @@ int gt_edit_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
 	rc = check_target(ckpt, target, err);
 	if (rc || (!target->output && !edit->count))
 		return rc;
+	/* What they disown is not given fresh ones. */
+	rc = gt_digest_check(ckpt, false, err);
+	if (rc)
+		return gt_err_prefix(err, "'%s'", target->input);
 	rc = ckpt->format->apply(ckpt, edit, target, result, err);
 	if (result->replaced)
 		result->other_links = ckpt->opened.st_nlink - 1;

@@ -105,7 +105,8 @@ struct gt_edit_result {
  * the end of the file, a new pickle and directory, then fsync; for safetensors a header padded to
  * its old length. Where the format leaves no room it is a copy that is renamed over.
  *
- * Errors: GT_EINVAL when output is the input, GT_EIO when the file has changed since it was opened
+ * Errors: GT_EINVAL when output is the input, GT_EFORMAT where the digests of the file do not agree
+ * with its checksums, GT_EIO when the file has changed since it was opened
  * or the system refuses, GT_ENOTSUP where the format cannot be edited.
  */
 int gt_edit_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,

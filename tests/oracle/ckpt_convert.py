@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+import zipfile
 from collections import OrderedDict
 
 try:
@@ -304,6 +305,40 @@ def test_many_values(folder):
           and equal(tree, torch.load(out)), done.stderr)
 
 
+def forge(source, target):
+    """Give the storages to each other, or other bytes to the only one; the zip itself is sound."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        data = [n for n in old.namelist() if "/data/" in n]
+        for name in old.namelist():
+            raw = old.read(data[1 - data.index(name)]) if name in data[:2] and data[1:] else old.read(name)
+            new.writestr(name, bytes(reversed(raw)) if data == [name] else raw)
+
+
+def test_forged(folder):
+    """What the digests disown is not written again with fresh ones."""
+    source, forged, good, out = (os.path.join(folder, f"{n}.pth") for n in ("in", "forged", "good", "out"))
+    base = torch.arange(6.0)
+    torch.save({"x": torch.ones(2)}, good)
+    for name, tree in (("exchanged", {"a": torch.ones(3), "b": torch.zeros(3)}),
+                       ("views", {"a": base[:4], "b": base[2:]})):
+        torch.save(tree, source)
+        convert(source, out)
+        forge(out, forged)
+        os.remove(out)
+        for words in (("convert", forged), ("select", forged, "--keys", "a"), ("merge", good, forged),
+                      *((("add-module", forged), ("remap", forged, "--map", "cpu=cuda:0"))
+                        if name == "exchanged" else ())):
+            done = gtrain(*words, "-o", out)
+            check(f"{words[0]}, {name}: refused", done.returncode == 1 and not os.path.exists(out)
+                  and "is not the one that was saved" in done.stderr, done.stderr)
+    torch.save({"a": torch.ones(3), "b": torch.zeros(3)}, source)
+    convert(source, out)
+    forge(out, forged)
+    before = open(forged, "rb").read()
+    done = gtrain("add-module", forged, "--in-place")
+    check("in place: refused", done.returncode == 1 and open(forged, "rb").read() == before, done.stderr)
+
+
 def test_select(folder, cases):
     source, out = os.path.join(folder, "in.pth"), os.path.join(folder, "out.pth")
     tree = cases["training"]
@@ -384,6 +419,7 @@ def main():
         test_modules(folder, model)
         test_hidden_modules(folder)
         test_many_values(folder)
+        test_forged(folder)
         test_select(folder, cases)
         test_merge(folder)
         test_real(folder)
