@@ -4,7 +4,7 @@
 static int convert(
     const struct gt_ckpt_convert_cli *cli, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_convert_note note = { "" };
+	struct gt_note note = { 0 };
 	struct gt_ckpt *ckpt = NULL;
 	const char *format;
 	int rc;
@@ -19,6 +19,7 @@ static int convert(
 	if (!rc)
 		rc = gt_ckpt_target_write(
 		    &cli->target, format, gt_ckpt_root(ckpt), &note, env, cli->common.json, err);
+	gt_note_release(&note);
 	gt_ckpt_close(ckpt);
 	return rc;
 }

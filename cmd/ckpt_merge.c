@@ -37,7 +37,7 @@ static int open_all(struct inputs *in, const struct gt_cmd_env *env, struct gt_e
 static int merge_all(const struct inputs *in, const struct gt_ckpt_merge_cli *cli,
     const char *format, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_convert_note note = { "" };
+	struct gt_note note = { 0 };
 	struct gt_merge_mean mean = { 0 };
 	struct gt_arena arena = { 0 };
 	struct gt_tree *root = NULL;
@@ -53,6 +53,7 @@ static int merge_all(const struct inputs *in, const struct gt_ckpt_merge_cli *cl
 	if (!rc)
 		rc = gt_ckpt_target_write(
 		    &cli->target, format, root, &note, env, cli->common.json, err);
+	gt_note_release(&note);
 	gt_merge_release(&mean);
 	gt_arena_release(&arena);
 	free(folder);

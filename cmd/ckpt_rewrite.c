@@ -3,9 +3,11 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cmd/json_out.h"
 #include "cmd/stop.h"
 #include "lib/base/text.h"
 #include "lib/ckpt/digest.h"
@@ -43,14 +45,18 @@ int gt_ckpt_input_open(struct gt_ckpt **out, const char *path, struct gt_err *er
 	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
 }
 
+static char *first_line(struct gt_note *note, char **rest)
+{
+	return note->text ? strtok_r(note->text, "\n", rest) : NULL;
+}
+
 static void report_text(const char *path, const struct gt_tally *t, const char *format,
-    struct gt_convert_note *note, struct gt_log *log)
+    struct gt_note *note, struct gt_log *log)
 {
 	char bytes[GT_TEXT_SIZE], *rest;
 	struct stat st;
 
-	for (char *line = strtok_r(note->text, "\n", &rest); line;
-	     line = strtok_r(NULL, "\n", &rest))
+	for (char *line = first_line(note, &rest); line; line = strtok_r(NULL, "\n", &rest))
 		gt_log_info(log, "%s", line);
 	if (stat(path, &st))
 		gt_log_info(log, "%s: %" PRIu64 " tensors, %s", path, t->tensors, format);
@@ -59,15 +65,37 @@ static void report_text(const char *path, const struct gt_tally *t, const char *
 		    gt_text_bytes(bytes, (uint64_t)st.st_size), format);
 }
 
+/* Names in a line need not be UTF-8; NULL: out of memory. */
+static json_t *line_json(const char *line)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	json_t *json = NULL;
+
+	if (!out)
+		return NULL;
+	gt_json_text(out, line);
+	if (!fclose(out))
+		json = json_loadb(text, size, JSON_DECODE_ANY, NULL);
+	free(text);
+	return json;
+}
+
 static int report_json(const char *path, const struct gt_tally *t, const char *format,
-    struct gt_convert_note *note, struct gt_err *err)
+    struct gt_note *note, struct gt_err *err)
 {
 	json_t *notes = json_array(), *document;
 	char *rest;
+	int rc = 0;
 
-	for (char *line = strtok_r(note->text, "\n", &rest); line;
-	     line = strtok_r(NULL, "\n", &rest))
-		json_array_append_new(notes, json_string(line));
+	for (char *line = first_line(note, &rest); line; line = strtok_r(NULL, "\n", &rest))
+		if (json_array_append_new(notes, line_json(line)))
+			rc = gt_err_set(err, GT_ENOMEM, "out of memory: the report");
+	if (rc) {
+		json_decref(notes);
+		return rc;
+	}
 	document = json_pack("{s:s, s:s, s:I, s:I, s:o}", "output", path, "format", format,
 	    "tensors", (json_int_t)t->tensors, "tensor_bytes", (json_int_t)t->storage_bytes,
 	    "notes", notes);
@@ -88,7 +116,7 @@ static int write_out(const char *path, const char *format, const struct gt_tree 
 }
 
 int gt_ckpt_target_write(const struct gt_ckpt_target_cli *target, const char *format,
-    struct gt_tree *root, struct gt_convert_note *note, struct gt_cmd_env *env, bool json,
+    struct gt_tree *root, struct gt_note *note, struct gt_cmd_env *env, bool json,
     struct gt_err *err)
 {
 	const struct gt_ckpt_write_options options = {
@@ -103,6 +131,8 @@ int gt_ckpt_target_write(const struct gt_ckpt_target_cli *target, const char *fo
 	struct gt_tree *tree;
 	int rc = gt_convert_tree(&tree, root, format, &arena, note, err);
 
+	if (!rc)
+		rc = gt_note_check(note, err);
 	if (!rc)
 		rc = gt_tally_make(&tally, tree, err);
 	if (!rc)

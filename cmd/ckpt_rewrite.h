@@ -46,7 +46,7 @@ int gt_ckpt_input_open(struct gt_ckpt **out, const char *path, struct gt_err *er
  * document to standard output. `note` holds what was said before.
  */
 int gt_ckpt_target_write(const struct gt_ckpt_target_cli *target, const char *format,
-    struct gt_tree *root, struct gt_convert_note *note, struct gt_cmd_env *env, bool json,
+    struct gt_tree *root, struct gt_note *note, struct gt_cmd_env *env, bool json,
     struct gt_err *err);
 
 #endif

@@ -3,7 +3,7 @@
 #include "lib/ckpt/select.h"
 
 static int take(struct gt_tree **root, const struct gt_ckpt_select_cli *cli, struct gt_arena *arena,
-    struct gt_convert_note *note, struct gt_err *err)
+    struct gt_note *note, struct gt_err *err)
 {
 	int rc = cli->path ? gt_select_path(root, *root, cli->path, err) : 0;
 
@@ -16,7 +16,7 @@ static int take(struct gt_tree **root, const struct gt_ckpt_select_cli *cli, str
 static int select_part(
     const struct gt_ckpt_select_cli *cli, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_convert_note note = { "" };
+	struct gt_note note = { 0 };
 	struct gt_arena arena = { 0 };
 	struct gt_ckpt *ckpt = NULL;
 	struct gt_tree *root;
@@ -39,6 +39,7 @@ static int select_part(
 	if (!rc)
 		rc = gt_ckpt_target_write(
 		    &cli->target, format, root, &note, env, cli->common.json, err);
+	gt_note_release(&note);
 	gt_ckpt_close(ckpt);
 	gt_arena_release(&arena);
 	return rc;

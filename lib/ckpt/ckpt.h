@@ -179,7 +179,7 @@ struct gt_state_dict {
 	size_t count;
 	const struct gt_tree *node; /* the dict or the module where it was found */
 	size_t left_out; /* tensors of kinds that are not interpreted */
-	char note[240]; /* one line: where it was found and what came off; "" if nothing was done */
+	const char *note; /* one line: where it was found and what came off; "" if nothing was done */
 	const struct gt_state_entry **by_name; /* the entries, sorted */
 	struct gt_arena arena;
 };

@@ -1,8 +1,6 @@
 /* convert.c - checkpoints from one format to another, and what a format has no room for. */
 #include "lib/ckpt/convert.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "lib/ckpt/model.h"
@@ -69,23 +67,6 @@ static bool is_flat(const char *format)
 	return false;
 }
 
-/* ---- notes ---- */
-
-void gt_convert_say(struct gt_convert_note *note, const char *format, ...)
-{
-	size_t used = strlen(note->text), room = sizeof(note->text) - used;
-	va_list args;
-	int n;
-
-	va_start(args, format);
-	n = vsnprintf(note->text + used, room, format, args);
-	va_end(args);
-	if (n < 0 || (size_t)n + 1 >= room)
-		note->text[used] = '\0';
-	else
-		memcpy(note->text + used + n, "\n", 2);
-}
-
 /* ---- state_dicts ---- */
 
 struct gt_tree *gt_convert_state_dict(
@@ -123,27 +104,23 @@ static bool holds(const struct gt_tree *node, const struct gt_tree *wanted)
 	return false;
 }
 
-static size_t name_key(char *out, size_t room, const struct gt_tree *key)
+static void name_key(struct gt_note *note, const struct gt_tree *key)
 {
-	int n = 0;
-
 	if (key && key->kind == GT_TREE_STRING)
-		n = snprintf(out, room, "'%.40s'", key->string.bytes);
+		gt_note_add(note, "'%s'", key->string.bytes);
 	else if (key && key->kind == GT_TREE_INT)
-		n = snprintf(out, room, "%lld", (long long)key->integer);
+		gt_note_add(note, "%lld", (long long)key->integer);
 	else
-		n = snprintf(out, room, "(other)");
-	return n > 0 && (size_t)n < room ? (size_t)n : 0;
+		gt_note_add(note, "(other)");
 }
 
 /* What a file of nothing but the state_dict leaves behind: the values beside it, and in it those
  * that are no tensors. */
 static void say_left(
-    struct gt_convert_note *note, const struct gt_tree *dict, const struct gt_state_dict *sd)
+    struct gt_note *note, const struct gt_tree *dict, const struct gt_state_dict *sd)
 {
 	enum { NAMED = 6 };
-	char names[300] = "";
-	size_t used = 0, left = 0;
+	size_t left = 0;
 
 	for (size_t i = 0; dict->kind == GT_TREE_DICT && i < dict->seq.count; i++) {
 		const struct gt_tree_item *item = &dict->seq.items[i];
@@ -153,18 +130,17 @@ static void say_left(
 			continue;
 		if (left++ >= NAMED)
 			continue;
-		if (used)
-			used += (size_t)snprintf(names + used, sizeof(names) - used, ", ");
-		used += name_key(names + used, sizeof(names) - used, item->key);
+		gt_note_add(note, left == 1 ? "left behind: " : ", ");
+		name_key(note, item->key);
 	}
 	if (left > NAMED)
-		gt_convert_say(note, "left behind: %s and %zu more", names, left - NAMED);
-	else if (left)
-		gt_convert_say(note, "left behind: %s", names);
+		gt_note_add(note, " and %zu more", left - NAMED);
+	if (left)
+		gt_note_line(note, "%s", "");
 }
 
 static int flatten(struct gt_tree **out, const struct gt_tree *root, struct gt_arena *a,
-    struct gt_convert_note *note, struct gt_err *err)
+    struct gt_note *note, struct gt_err *err)
 {
 	struct gt_state_dict sd;
 	int rc = gt_state_dict_find_as_is(&sd, root, err);
@@ -176,7 +152,7 @@ static int flatten(struct gt_tree **out, const struct gt_tree *root, struct gt_a
 	}
 	*out = gt_convert_state_dict(&sd, a, err);
 	if (sd.note[0])
-		gt_convert_say(note, "%s", sd.note);
+		gt_note_line(note, "%s", sd.note);
 	if (root != sd.node)
 		say_left(note, root, &sd);
 	say_left(note, sd.node, &sd);
@@ -239,7 +215,7 @@ static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err)
 }
 
 int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
-    struct gt_arena *a, struct gt_convert_note *note, struct gt_err *err)
+    struct gt_arena *a, struct gt_note *note, struct gt_err *err)
 {
 	struct rescue r = { .arena = a };
 	int rc;
@@ -249,10 +225,10 @@ int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *form
 		return flatten(out, root, a, note, err);
 	rc = rescue(&r, out, err);
 	if (!rc && r.modules)
-		gt_convert_say(note, "%zu pickled model%s became %s state_dict", r.modules,
+		gt_note_line(note, "%zu pickled model%s became %s state_dict", r.modules,
 		    r.modules == 1 ? "" : "s", r.modules == 1 ? "its" : "their");
 	if (!rc && r.left_out)
-		gt_convert_say(note,
+		gt_note_line(note,
 		    "left behind: %zu tensor%s of kinds that no state_dict here can hold, "
 		    "quantised or sparse",
 		    r.left_out, r.left_out == 1 ? "" : "s");

@@ -2,6 +2,7 @@
 #ifndef GT_CKPT_CONVERT_H
 #define GT_CKPT_CONVERT_H
 
+#include "lib/ckpt/note.h"
 #include "lib/ckpt/write.h"
 
 /* The format that --to or the ending of a path names: pth (.pth .pt .th .bin .ckpt .tar), which is
@@ -11,12 +12,9 @@ int gt_convert_format(const char **format, const char *to, const char *path, str
 /* The words of --to, ended by NULL. */
 extern const char *const gt_convert_words[];
 
-struct gt_convert_note {
-	char text[400]; /* lines that say what was made or left behind, each ended by '\n'; or "" */
-};
-
 /*
- * The tree that is to be written in `format`, in the arena; tensors are borrowed from `root`.
+ * The tree that is to be written in `format`, in the arena; tensors are borrowed from `root`. The
+ * note gets lines that say what was made or left behind.
  *   torch-zip, torch-legacy   the whole tree; pickled modules, wherever they are, become the
  *                             OrderedDict that their state_dict() would give, so that the file can
  *                             be loaded without their source
@@ -25,14 +23,10 @@ struct gt_convert_note {
  * Errors: GT_EFORMAT where there is no state_dict; GT_ENOMEM.
  */
 int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
-    struct gt_arena *arena, struct gt_convert_note *note, struct gt_err *err);
+    struct gt_arena *arena, struct gt_note *note, struct gt_err *err);
 
 /* A state_dict as a tree: an OrderedDict of tensors, which are no parameters any more. */
 struct gt_tree *gt_convert_state_dict(
     const struct gt_state_dict *sd, struct gt_arena *arena, struct gt_err *err);
-
-/* Add a line to the note. */
-void gt_convert_say(struct gt_convert_note *note, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 
 #endif

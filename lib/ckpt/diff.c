@@ -310,6 +310,12 @@ static int count_agreement(struct gt_diff *d, const struct gt_diff_side *a,
 	return rc == GT_ENOMEM ? rc : 0; /* no state_dict, no hint */
 }
 
+static int keep_note(const char **note, const struct side *s, struct gt_diff *d, struct gt_err *err)
+{
+	*note = gt_arena_strdup(&d->arena, s->dict.note ? s->dict.note : "", err);
+	return *note ? 0 : GT_ENOMEM;
+}
+
 int gt_diff_make(struct gt_diff *out, const struct gt_diff_side *a, const struct gt_diff_side *b,
     const struct gt_diff_options *options, struct gt_err *err)
 {
@@ -328,8 +334,10 @@ int gt_diff_make(struct gt_diff *out, const struct gt_diff_side *a, const struct
 		rc = check_side(&y, b, options->threads, err);
 	if (!rc)
 		rc = compare_tensors(out, options, err);
-	snprintf(out->note[0], sizeof(out->note[0]), "%s", x.dict.note);
-	snprintf(out->note[1], sizeof(out->note[1]), "%s", y.dict.note);
+	if (!rc)
+		rc = keep_note(&out->note[0], &x, out, err);
+	if (!rc)
+		rc = keep_note(&out->note[1], &y, out, err);
 	if (!rc && !options->state_dict && count_only(out))
 		rc = count_agreement(out, a, b, err);
 	release_side(&x);

@@ -30,7 +30,7 @@ struct gt_diff {
 	struct gt_diff_row *rows; /* by key */
 	size_t count;
 	size_t tensors, values; /* that both have */
-	char note[2][240];      /* of state_dicts: where each was found, what came off */
+	const char *note[2];    /* of state_dicts: where each was found, what came off; or "" */
 	size_t agree; /* names both would have with wrappers and prefixes taken off; 0: the
 	                         * rows show no fewer */
 	size_t capacity;

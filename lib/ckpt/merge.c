@@ -132,7 +132,7 @@ static int refuse(const struct merge *m, struct gt_err *err)
 }
 
 int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, size_t count,
-    struct gt_arena *arena, struct gt_convert_note *note, struct gt_err *err)
+    struct gt_arena *arena, struct gt_note *note, struct gt_err *err)
 {
 	struct merge m = { .arena = arena, .root = gt_tree_dict(arena, err) };
 	int rc = m.root ? 0 : GT_ENOMEM;
@@ -151,7 +151,7 @@ int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, si
 		return rc;
 	m.root->seq.ordered = true;
 	*out = m.root;
-	gt_convert_say(note, "%zu tensors; %zu were in several files, the same in each",
+	gt_note_line(note, "%zu tensors; %zu were in several files, the same in each",
 	    m.root->seq.count, m.twice);
 	return 0;
 }

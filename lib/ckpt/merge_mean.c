@@ -302,7 +302,7 @@ static int fill(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const
 }
 
 int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inputs, size_t count,
-    const char *folder, struct gt_convert_note *note, struct gt_err *err)
+    const char *folder, struct gt_note *note, struct gt_err *err)
 {
 	struct mean m = { .inputs = inputs, .count = count, .fd = -1 };
 	struct gt_tree **parts = gt_calloc(count, sizeof(struct gt_tree *), err);
@@ -321,9 +321,9 @@ int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inp
 		out->root->seq.ordered = true;
 		for (size_t i = 0; i < m.target_count; i++)
 			differ += atomic_load(&m.targets[i].differs);
-		gt_convert_say(note, "mean of %zu checkpoints, %zu tensors", count, m.target_count);
+		gt_note_line(note, "mean of %zu checkpoints, %zu tensors", count, m.target_count);
 		if (differ)
-			gt_convert_say(note,
+			gt_note_line(note,
 			    "%zu tensors of integers differ: the first file's were taken", differ);
 	}
 	if (!out->map.data && m.fd >= 0)

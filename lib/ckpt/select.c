@@ -137,7 +137,7 @@ static int filter(
 }
 
 int gt_select_keys(struct gt_tree **out, const struct gt_tree *root, const char *const *patterns,
-    size_t count, struct gt_arena *arena, struct gt_convert_note *note, struct gt_err *err)
+    size_t count, struct gt_arena *arena, struct gt_note *note, struct gt_err *err)
 {
 	struct gt_state_dict sd;
 	size_t all;
@@ -149,8 +149,8 @@ int gt_select_keys(struct gt_tree **out, const struct gt_tree *root, const char 
 	rc = filter(&sd, patterns, count, err);
 	if (!rc) {
 		if (sd.note[0])
-			gt_convert_say(note, "%s", sd.note);
-		gt_convert_say(note, "%zu of %zu tensors selected", sd.count, all);
+			gt_note_line(note, "%s", sd.note);
+		gt_note_line(note, "%zu of %zu tensors selected", sd.count, all);
 		*out = gt_convert_state_dict(&sd, arena, err);
 		rc = *out ? 0 : GT_ENOMEM;
 	}

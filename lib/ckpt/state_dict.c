@@ -5,6 +5,7 @@
 
 #include "lib/ckpt/args.h"
 #include "lib/ckpt/model.h"
+#include "lib/ckpt/note.h"
 
 /* Where training scripts put it, commonest first; averaged copies after what they are copies of. */
 static const char *const wrappers[] = { "model", "state_dict", "model_state_dict", "net", "module",
@@ -238,34 +239,24 @@ static int sort_names(struct gt_state_dict *sd, struct gt_err *err)
 
 /* ---- the note ---- */
 
-static void say(struct gt_state_dict *sd, const char *format, const char *text)
-{
-	size_t used = strlen(sd->note);
-
-	snprintf(sd->note + used, sizeof(sd->note) - used, format, text);
-}
-
-static void note_path(struct gt_state_dict *sd, const struct found *f)
+static void note_path(struct gt_note *note, const struct found *f)
 {
 	bool model = gt_model_is(f->node);
 
 	if (model)
-		say(sd, "%s",
+		gt_note_add(note, "%s",
 		    strncmp(f->node->opaque.class_name, "__torch__.", 10) ? "a whole pickled model"
 		                                                          : "a TorchScript model");
 	else if (f->depth)
-		say(sd, "%s", "state_dict");
-	for (int i = 0; i < f->depth; i++) {
-		say(sd, i ? "%s" : " found under '%s", i ? "." : f->path[i]);
-		if (i)
-			say(sd, "%s", f->path[i]);
-	}
+		gt_note_add(note, "%s", "state_dict");
+	for (int i = 0; i < f->depth; i++)
+		gt_note_add(note, "%s%s", i ? "." : " found under '", f->path[i]);
 	if (f->depth)
-		say(sd, "%s", "'");
+		gt_note_add(note, "%s", "'");
 }
 
 /* Other state_dicts beside the one that was taken. */
-static void note_others(struct gt_state_dict *sd, const struct found *f)
+static void note_others(struct gt_note *note, const struct found *f)
 {
 	bool only, named = false;
 
@@ -276,37 +267,36 @@ static void note_others(struct gt_state_dict *sd, const struct found *f)
 		if (!other || !strcmp(wrappers[i], f->path[f->depth - 1]) ||
 		    (!gt_model_is(other) && !(dict && count_tensors(dict, &only) && only)))
 			continue;
-		say(sd, named ? ", '%s'" : "; there is also '%s'", wrappers[i]);
+		gt_note_add(note, "%s'%s'", named ? ", " : "; there is also ", wrappers[i]);
 		named = true;
 	}
 }
 
-static void note_left_out(struct gt_state_dict *sd, const struct gt_model_list *list)
+/* Between what is said of one thing and of the next. */
+static const char *semicolon(const struct gt_note *note)
 {
-	char count[48];
-
-	if (!list->left_out)
-		return;
-	snprintf(count, sizeof(count), "%s%zu left out (", sd->note[0] ? "; " : "", list->left_out);
-	say(sd, "%s", count);
-	say(sd, "%.60s)", list->left_out_class);
+	return note->length ? "; " : "";
 }
 
-static void note_prefixes(struct gt_state_dict *sd, unsigned mask, size_t keys)
+static void note_left_out(struct gt_note *note, const struct gt_model_list *list)
 {
-	char count[48];
+	if (list->left_out)
+		gt_note_add(note, "%s%zu left out (%s)", semicolon(note), list->left_out,
+		    list->left_out_class);
+}
 
+static void note_prefixes(struct gt_note *note, unsigned mask, size_t keys)
+{
 	if (!keys)
 		return;
-	say(sd, "%s", sd->note[0] ? "; " : "");
+	gt_note_add(note, "%s", semicolon(note));
 	for (int i = 0, named = 0; i < COUNT_PREFIXES; i++)
 		if (mask >> i & 1)
-			say(sd, named++ ? " and '%s'" : "'%s'", prefixes[i]);
-	snprintf(count, sizeof(count), " taken off %zu key%s", keys, keys == 1 ? "" : "s");
-	say(sd, "%s", count);
+			gt_note_add(note, "%s'%s'", named++ ? " and " : "", prefixes[i]);
+	gt_note_add(note, " taken off %zu key%s", keys, keys == 1 ? "" : "s");
 }
 
-static void note_locations(struct gt_state_dict *sd)
+static void note_locations(struct gt_note *note, const struct gt_state_dict *sd)
 {
 	const char *seen[MAX_LOCATIONS];
 	int n = 0;
@@ -320,8 +310,8 @@ static void note_locations(struct gt_state_dict *sd)
 		if (known)
 			continue;
 		if (!n)
-			say(sd, "%ssaved on ", sd->note[0] ? "; " : "");
-		say(sd, n ? ", %.20s" : "%.20s", location);
+			gt_note_add(note, "%ssaved on ", semicolon(note));
+		gt_note_add(note, "%s%s", n ? ", " : "", location);
 		seen[n++] = location;
 	}
 }
@@ -344,6 +334,7 @@ static int find(
     struct gt_state_dict *out, const struct gt_tree *root, bool as_is, struct gt_err *err)
 {
 	struct gt_model_list list = { .sd = out };
+	struct gt_note note = { 0 };
 	struct found f = { 0 };
 	size_t stripped = 0;
 	unsigned mask = 0;
@@ -363,13 +354,18 @@ static int find(
 		gt_state_dict_release(out);
 		return rc;
 	}
-	note_path(out, &f);
-	note_others(out, &f);
-	note_prefixes(out, mask, stripped);
 	out->left_out = list.left_out;
-	note_left_out(out, &list);
-	note_locations(out);
-	return 0;
+	note_path(&note, &f);
+	note_others(&note, &f);
+	note_prefixes(&note, mask, stripped);
+	note_left_out(&note, &list);
+	note_locations(&note, out);
+	out->note = gt_arena_strdup(&out->arena, gt_note_text(&note), err);
+	rc = out->note ? gt_note_check(&note, err) : GT_ENOMEM;
+	gt_note_release(&note);
+	if (rc)
+		gt_state_dict_release(out);
+	return rc;
 }
 
 int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err)

@@ -160,7 +160,9 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
 	int rc = gt_renames_init(&renames, options->maps, err);
 
 	*report = (struct gt_weights_report){ 0 };
-	snprintf(report->note, sizeof(report->note), "%s", sd->note);
+	report->note = gt_arena_strdup(&report->arena, sd->note, err);
+	if (!report->note)
+		rc = GT_ENOMEM;
 	fit.tensors = gt_calloc(store->slot_count, sizeof(*fit.tensors), err);
 	fit.own = gt_calloc(store->slot_count, sizeof(*fit.own), err);
 	if (!fit.tensors || !fit.own)

@@ -305,6 +305,22 @@ def test_many_values(folder):
           and equal(tree, torch.load(out)), done.stderr)
 
 
+def test_long_notes(folder):
+    """Nothing of what there is to say is lost because it is long."""
+    source, out = os.path.join(folder, "long.pth"), os.path.join(folder, "out.safetensors")
+    key = "net" + "x" * 500
+    torch.save({key: {"w": torch.ones(2)}, **{f"{i}" + "y" * 80: i for i in range(5)}, "\u4e2d" * 60: 1}, source)
+    for words in (("convert", source), ("select", source, "--keys", "w"),
+                  ("diff", source, source, "--state-dict")):
+        done = gtrain(*words, *(() if words[0] == "diff" else ("-o", out)))
+        check(f"{words[0]}: a long note is whole", done.returncode == 0
+              and f"'{key}'" in done.stderr
+              and (words[0] != "convert" or "left behind: '0yyy" in done.stderr), done.stderr)
+    done = gtrain("convert", source, "-o", out, "--json")
+    check("and so in JSON", done.returncode == 0
+          and any("\u4e2d" * 60 in n for n in json.loads(done.stdout)["notes"]), done.stderr)
+
+
 def forge(source, target):
     """Give the storages to each other, or other bytes to the only one; the zip itself is sound."""
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
@@ -419,6 +435,7 @@ def main():
         test_modules(folder, model)
         test_hidden_modules(folder)
         test_many_values(folder)
+        test_long_notes(folder)
         test_forged(folder)
         test_select(folder, cases)
         test_merge(folder)
