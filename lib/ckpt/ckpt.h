@@ -153,6 +153,12 @@ const struct gt_tree *gt_tree_get_int(const struct gt_tree *dict, int64_t key);
 bool gt_tree_as_int(const struct gt_tree *tree, int64_t *out);
 bool gt_tree_as_float(const struct gt_tree *tree, double *out);
 
+/* The same for who has to tell a tensor that is damaged from a value that is not there: 1 and *out,
+ * 0 where there is no such value, else an error: GT_EFORMAT for bytes that differ from their
+ * checksum, GT_EIO. */
+int gt_tree_read_int(const struct gt_tree *tree, int64_t *out, struct gt_err *err);
+int gt_tree_read_float(const struct gt_tree *tree, double *out, struct gt_err *err);
+
 /* Compare the bytes with the CRC-32 that the file gives for them; the first call reads them all,
  * later ones nothing. 0 where there is no CRC. GT_EFORMAT when they differ. Any thread may call. */
 int gt_storage_check(struct gt_storage *storage, struct gt_err *err);

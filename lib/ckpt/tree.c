@@ -227,44 +227,64 @@ static bool whole(double real, int64_t *out)
 	return true;
 }
 
-bool gt_tree_as_int(const struct gt_tree *tree, int64_t *out)
+/* The only element of a tensor: 1, or 0 where it is none or of another type, or the damage. */
+static int read_scalar(
+    const struct gt_tree_tensor *t, enum gt_dtype as, void *out, struct gt_err *err)
+{
+	int rc = t->ndim ? GT_ENOTSUP : gt_tensor_read(t, as, out, err);
+
+	if (rc == GT_ENOTSUP || rc == GT_EINVAL)
+		return 0;
+	return rc ? rc : 1;
+}
+
+int gt_tree_read_int(const struct gt_tree *tree, int64_t *out, struct gt_err *err)
 {
 	double real;
+	int rc;
 
 	switch (tree ? tree->kind : GT_TREE_NONE) {
 	case GT_TREE_BOOL:
 		*out = tree->boolean;
-		return true;
+		return 1;
 	case GT_TREE_INT:
 		*out = tree->integer;
-		return true;
+		return 1;
 	case GT_TREE_FLOAT:
 		return whole(tree->real, out);
 	case GT_TREE_TENSOR:
-		if (tree->tensor.ndim)
-			return false;
 		if (!gt_dtype_is_float(tree->tensor.dtype))
-			return !gt_tensor_read(&tree->tensor, GT_I64, out, GT_ERR_IGNORED);
-		return !gt_tensor_read(&tree->tensor, GT_F64, &real, GT_ERR_IGNORED) &&
-		       whole(real, out);
+			return read_scalar(&tree->tensor, GT_I64, out, err);
+		rc = read_scalar(&tree->tensor, GT_F64, &real, err);
+		return rc > 0 ? whole(real, out) : rc;
 	default:
-		return false;
+		return 0;
 	}
+}
+
+int gt_tree_read_float(const struct gt_tree *tree, double *out, struct gt_err *err)
+{
+	int64_t integer;
+	int rc;
+
+	if (tree && tree->kind == GT_TREE_FLOAT) {
+		*out = tree->real;
+		return 1;
+	}
+	if (tree && tree->kind == GT_TREE_TENSOR && gt_dtype_is_float(tree->tensor.dtype))
+		return read_scalar(&tree->tensor, GT_F64, out, err);
+	rc = gt_tree_read_int(tree, &integer, err);
+	if (rc > 0)
+		*out = (double)integer;
+	return rc;
+}
+
+bool gt_tree_as_int(const struct gt_tree *tree, int64_t *out)
+{
+	return gt_tree_read_int(tree, out, GT_ERR_IGNORED) > 0;
 }
 
 bool gt_tree_as_float(const struct gt_tree *tree, double *out)
 {
-	int64_t integer;
-
-	if (tree && tree->kind == GT_TREE_FLOAT) {
-		*out = tree->real;
-		return true;
-	}
-	if (tree && tree->kind == GT_TREE_TENSOR && gt_dtype_is_float(tree->tensor.dtype))
-		return !tree->tensor.ndim &&
-		       !gt_tensor_read(&tree->tensor, GT_F64, out, GT_ERR_IGNORED);
-	if (!gt_tree_as_int(tree, &integer))
-		return false;
-	*out = (double)integer;
-	return true;
+	return gt_tree_read_float(tree, out, GT_ERR_IGNORED) > 0;
 }

@@ -324,15 +324,24 @@ static int match_groups(struct groups *g, const struct gt_snapshot *s,
 	return 0;
 }
 
-/* Adam's own count may lag behind the run's: PyTorch skips steps whose gradients overflow. */
-static int64_t count_steps(const struct gt_snapshot *s, const struct gt_tree *state, int64_t number)
+/* Adam's own count, the first parameter's, may lag behind the run's: PyTorch skips steps whose
+ * gradients overflow. The others' are read to see that they are sound. */
+static int count_steps(const struct gt_snapshot *s, const struct gt_tree *state,
+    const int64_t *numbers, size_t count, int64_t *steps, struct gt_err *err)
 {
-	int64_t steps;
+	*steps = s->step;
+	for (size_t i = 0; s->step && i < count; i++) {
+		const struct gt_tree *one = gt_tree_get_int(state, numbers[i]);
+		int64_t found = 0;
+		int rc = gt_tree_read_int(gt_tree_get(one, "step"), &found, err);
 
-	if (gt_tree_as_int(gt_tree_get(gt_tree_get_int(state, number), "step"), &steps) &&
-	    steps > 0)
-		return steps;
-	return s->step;
+		if (rc < 0)
+			return gt_err_prefix(
+			    err, "optimizer state 'step' of parameter %lld", (long long)numbers[i]);
+		if (!i && found > 0)
+			*steps = found;
+	}
+	return 0;
 }
 
 static int load_optimizer(
@@ -342,6 +351,7 @@ static int load_optimizer(
 	int64_t *numbers = gt_calloc(s->store->slot_count, sizeof(*numbers), err);
 	struct groups g;
 	const char *name;
+	int64_t steps;
 	float *flat;
 	int rc = make_groups(&g, s->store, err);
 
@@ -358,8 +368,9 @@ static int load_optimizer(
 			rc = load_state(s, g.slots[i], gt_tree_get(one, name), name, flat, err);
 	}
 	if (!rc)
-		gt_optim_set_steps(
-		    s->optim, s->step && g.count ? count_steps(s, state, numbers[0]) : s->step);
+		rc = count_steps(s, state, numbers, g.count, &steps, err);
+	if (!rc)
+		gt_optim_set_steps(s->optim, steps);
 	free(numbers);
 	free(g.slots);
 	return rc;
@@ -422,17 +433,21 @@ static int check_config(const struct gt_tree *found, const json_t *wanted, struc
 static int load_position(struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err)
 {
 	const struct gt_tree *best = gt_tree_get(root, "best");
+	int rc = gt_tree_read_int(gt_tree_get(root, "step"), &s->step, err);
 
-	if (!gt_tree_as_int(gt_tree_get(root, "step"), &s->step) || s->step < 0) {
+	if (rc < 0)
+		return gt_err_prefix(err, "'step'");
+	if (!rc || s->step < 0) {
 		gt_err_set(err, GT_EFORMAT, "no training checkpoint: it has no 'step'");
 		return gt_err_hint(
 		    err, "--init-from starts a new run from a file with weights alone");
 	}
 	s->best_step = -1;
 	s->best_score = -INFINITY;
-	if (gt_tree_as_float(gt_tree_get(best, "score"), &s->best_score))
-		gt_tree_as_int(gt_tree_get(best, "step"), &s->best_step);
-	return 0;
+	rc = gt_tree_read_float(gt_tree_get(best, "score"), &s->best_score, err);
+	if (rc > 0)
+		rc = gt_tree_read_int(gt_tree_get(best, "step"), &s->best_step, err);
+	return rc < 0 ? gt_err_prefix(err, "'best'") : 0;
 }
 
 int gt_snapshot_load(struct gt_snapshot *s, const char *path, struct gt_err *err)

@@ -98,6 +98,26 @@ open("images/a/001.png", "wb").write(b)'
 	refused 2 "config.json: unknown option 'lrr'" "${train[@]}" "$RANDOM_DATA" --config config.json
 }
 
+@test "a damaged step of an optimizer is no missing one" {
+	gtrain train --model mlp --data "$RANDOM_DATA" --optimizer adam --steps 2 --save-every 1 --keep 0 --batch 8 --out run -q
+	equal "$status" 0
+	for which in 0 -1; do
+		python3 - "$which" <<-'EOF'
+			import struct, sys, zipfile
+			raw = bytearray(open("run/checkpoints/step-00000001.pth", "rb").read())
+			with zipfile.ZipFile("run/checkpoints/step-00000001.pth") as z:
+			    steps = [i for i in z.infolist() if "/data/" in i.filename and i.file_size == 4
+			             and z.read(i) == struct.pack("<f", 1)]
+			at = steps[int(sys.argv[1])].header_offset
+			raw[at + 30 + sum(struct.unpack("<HH", raw[at + 26:at + 30]))] ^= 1
+			open("damaged.pth", "wb").write(raw)
+		EOF
+		gtrain train --model mlp --data "$RANDOM_DATA" --optimizer adam --steps 2 --batch 8 --out on --resume damaged.pth -q
+		equal "$status" 1
+		[[ $err == *"optimizer state 'step'"*"is damaged"* ]]
+	done
+}
+
 @test "a loss that is no longer finite stops the run; checkpoints stay" {
 	gtrain train --model mlp --data "$RANDOM_DATA" --optimizer sgd --lr 1e10 --warmup 0 --steps 50 --save-every 1 --log-every 1 --batch 8 --out run -q
 	equal "$status" 1

@@ -296,6 +296,34 @@ static void test_scalars(void **state)
 	assert_true(!gt_tree_as_int(NULL, &i) && !gt_tree_as_float(NULL, &d));
 }
 
+/* A damaged scalar is an error to who asks, not a value that is missing. */
+static void test_damaged_scalar(void **state)
+{
+	const float whole = 10;
+	const _Complex float complex = 1;
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_storage s;
+	struct gt_tree t = { .kind = GT_TREE_TENSOR, .tensor = scalar(GT_F32, &whole, &s) };
+	int64_t i = 99;
+	double d = 99;
+
+	(void)state;
+	s.name = "data/0";
+	s.has_crc = true;
+	s.crc = 0xdeadbeef;
+	assert_int_equal(gt_tree_read_int(&t, &i, &err), GT_EFORMAT);
+	assert_non_null(strstr(err.text, "'data/0' is damaged"));
+	assert_int_equal(gt_tree_read_float(&t, &d, &err), GT_EFORMAT);
+	assert_true(!gt_tree_as_int(&t, &i) && !gt_tree_as_float(&t, &d) && i == 99 && d == 99);
+	s.has_crc = false;
+	assert_int_equal(gt_tree_read_int(&t, &i, &err), 1);
+	assert_int_equal(gt_tree_read_float(&t, &d, &err), 1);
+	assert_true(i == 10 && d == 10);
+	t.tensor = scalar(GT_C64, &complex, &s);
+	assert_int_equal(gt_tree_read_int(&t, &i, &err), 0);
+	assert_int_equal(gt_tree_read_int(NULL, &i, &err), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -309,6 +337,7 @@ int main(void)
 		cmocka_unit_test(test_large_unsigned),
 		cmocka_unit_test(test_check),
 		cmocka_unit_test(test_scalars),
+		cmocka_unit_test(test_damaged_scalar),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
