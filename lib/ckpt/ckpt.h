@@ -184,8 +184,8 @@ struct gt_state_dict {
 	struct gt_state_entry *entries; /* in the file's order */
 	size_t count;
 	const struct gt_tree *node; /* the dict or the module where it was found */
-	size_t left_out; /* tensors of kinds that are not interpreted */
-	const char *note; /* one line: where it was found and what came off; "" if nothing was done */
+	size_t left_out;            /* tensors of kinds that are not interpreted */
+	const char *note;           /* one line: where it was found and what came off; or "" */
 	const struct gt_state_entry **by_name; /* the entries, sorted */
 	struct gt_arena arena;
 };

@@ -29,7 +29,8 @@
  * with which they are compared when somebody reads them. Others, views in the main,
  *   read false   are left out: nothing is read
  *   read true    are read
- * So it is in each shard of an index. 0 for a file without digests. Errors: GT_EFORMAT with the path of the first that differs.
+ * So it is in each shard of an index. 0 for a file without digests. Errors: GT_EFORMAT with the
+ * path of the first that differs.
  */
 int gt_digest_check(const struct gt_ckpt *ckpt, bool read, struct gt_err *err);
 

@@ -46,7 +46,8 @@ struct gt_verify {
 };
 
 /*
- * Look at all of a file, or of what gt_ckpt_open() opens a folder by, as far as it can be read, by `threads` threads (0: one per processor):
+ * Look at all of a file, or of what gt_ckpt_open() opens a folder by, as far as it can be read, by
+ * `threads` threads (0: one per processor):
  *   it opens; every record of a zip has its CRC-32, used or not, and a local header that agrees
  *   with the directory, and overlaps no other; tensors have the digests that gtrain gave them; the
  *   globals that any pickle in it names, also one in a string of a pickle (the first MiB of each),
