@@ -92,7 +92,8 @@ typedef int gt_edit_writer(void *self, int fd, struct gt_err *err);
 
 /* Have a new file written, which appears whole or not at all: the output, or, in place, one that
  * takes the place of the input. Where that is a link, it is of the file that the link leads to.
- * GT_EIO if the input is not any more what was opened. Errors name the files. */
+ * GT_EIO if the input is not any more what was opened. Errors name the files. Without an input
+ * (ckpt NULL) they are the writer's own. */
 int gt_edit_replace(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
     gt_edit_writer *write, void *self, struct gt_err *err);
 /* Rows (format.h). */
