@@ -125,7 +125,7 @@ static void keep(void *node)
 
 static int refuse(const struct merge *m, struct gt_err *err)
 {
-	gt_err_set(err, GT_EINVAL, "%zu name%s with different content: %s%s", m->differ,
+	gt_err_set(err, GT_EFORMAT, "%zu name%s with different content: %s%s", m->differ,
 	    m->differ == 1 ? "" : "s", m->list, m->differ > 4 ? ", ..." : "");
 	return gt_err_hint(
 	    err, "--average takes the mean; ckpt rename or select make names differ");

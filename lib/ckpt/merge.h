@@ -12,7 +12,7 @@ struct gt_merge_input {
 /*
  * The union of the state_dicts of `count` trees, in their order, names as they are; in the arena,
  * tensors borrowed. A name that two of them have is taken once if the tensors are the same in type,
- * shape and every byte; else it is an error: GT_EINVAL with the first few and their number.
+ * shape and every byte; else it is an error: GT_EFORMAT with the first few and their number.
  */
 int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, size_t count,
     struct gt_arena *arena, struct gt_note *note, struct gt_err *err);
@@ -26,13 +26,13 @@ struct gt_merge_mean {
 
 /*
  * The mean of the state_dicts of `count` trees, tensor by tensor: all must have the same names, and
- * under each the same type and shape (GT_EINVAL says which has not). Floats and complex numbers are
+ * under each the same type and shape (GT_EFORMAT says which has not). Floats and complex numbers are
  * summed in float64, in the order of the trees, divided, and rounded once to their type. Integers
  * and bools (num_batches_tracked) are the first tree's; the note says of how many the others
  * differ. As torch.optim.swa_utils averages, which copies integers too.
  *
  * The sums go to an unnamed file in `folder`, of the size of one checkpoint. Memory: a few MiB per
- * thread. Errors: GT_EINVAL, GT_EFORMAT for a damaged source, GT_EIO. Release in every case.
+ * thread. Errors: GT_EFORMAT, also for a damaged source, GT_EIO. Release in every case.
  */
 int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inputs, size_t count,
     const char *folder, struct gt_note *note, struct gt_err *err);

@@ -55,13 +55,13 @@ static int check_alike(const struct mean *m, const struct gt_tree_tensor *a,
 	const char *first = m->inputs[0].path, *other = m->inputs[file].path;
 
 	if (a->dtype != b->dtype) {
-		gt_err_set(err, GT_EINVAL, "'%.120s' is %s in '%.120s', %s in '%.120s'", name,
+		gt_err_set(err, GT_EFORMAT, "'%.120s' is %s in '%.120s', %s in '%.120s'", name,
 		    gt_dtype_name(a->dtype), first, gt_dtype_name(b->dtype), other);
 		return gt_err_hint(err, "'gtrain ckpt convert --dtype' changes the type");
 	}
 	if (a->ndim != b->ndim ||
 	    (a->ndim && memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(*a->shape)))) {
-		gt_err_set(err, GT_EINVAL,
+		gt_err_set(err, GT_EFORMAT,
 		    "'%.120s' has one shape in '%.120s' and another in '%.120s'", name, first,
 		    other);
 		return gt_err_hint(err, "'gtrain ckpt diff' prints both; are they of one model?");
@@ -95,7 +95,7 @@ static int match(struct mean *m, struct gt_tree *const *parts, size_t file, stru
 		struct gt_tree_item **found = tfind(&first->seq.items[i], &index, compare_keys);
 
 		if (!found) {
-			gt_err_set(err, GT_EINVAL, "'%.120s' is in '%.120s', not in '%.120s'", name,
+			gt_err_set(err, GT_EFORMAT, "'%.120s' is in '%.120s', not in '%.120s'", name,
 			    m->inputs[0].path, m->inputs[file].path);
 			rc = hint_at_names(err);
 			break;
@@ -105,7 +105,7 @@ static int match(struct mean *m, struct gt_tree *const *parts, size_t file, stru
 		    m, m->targets[i].from[0], m->targets[i].from[file], name, file, err);
 	}
 	if (!rc && other->seq.count != first->seq.count) {
-		gt_err_set(err, GT_EINVAL, "'%.120s' has %zu tensors, '%.120s' has %zu",
+		gt_err_set(err, GT_EFORMAT, "'%.120s' has %zu tensors, '%.120s' has %zu",
 		    m->inputs[file].path, other->seq.count, m->inputs[0].path, first->seq.count);
 		rc = hint_at_names(err);
 	}
