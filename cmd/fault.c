@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "lib/base/file.h"
 
 /*
  * The system has one way to say that a page of a mapping is no longer in its file: SIGBUS to the
@@ -21,6 +22,7 @@ static void end_by_fault(int signal_number, siginfo_t *info, void *context)
 		return;
 	}
 	(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+	gt_atomic_end_by_fault();
 	_exit(GT_EXIT_FAILED);
 }
 

@@ -94,11 +94,29 @@ static struct {
 	size_t count, capacity;
 } temporaries = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+static void remove_all(void)
+{
+	for (size_t i = 0; i < temporaries.count; i++)
+		unlink(temporaries.names[i]);
+}
+
 void gt_atomic_end(void)
 {
 	pthread_mutex_lock(&temporaries.lock); /* for good */
-	for (size_t i = 0; i < temporaries.count; i++)
-		unlink(temporaries.names[i]);
+	remove_all();
+}
+
+void gt_atomic_end_by_fault(void)
+{
+	enum { TURNS = 100, TURN_US = 1000 };
+
+	for (int i = 0; i < TURNS; i++) {
+		if (!pthread_mutex_trylock(&temporaries.lock)) {
+			remove_all();
+			return;
+		}
+		usleep(TURN_US);
+	}
 }
 
 void gt_atomic_enter(void)

@@ -73,6 +73,10 @@ int gt_atomic_commit_all(struct gt_atomic_file *files, size_t count, struct gt_e
  * afterwards: who tries waits for the end. */
 void gt_atomic_end(void);
 
+/* The same for the handler of a signal that a thread has caused by what it did, as SIGBUS. Should
+ * that be between the two below, it gives up after a moment, and the files stay. */
+void gt_atomic_end_by_fault(void);
+
 /* Between these two gt_atomic_end() waits: for a change in place that is not to be cut in half. */
 void gt_atomic_enter(void);
 void gt_atomic_leave(void);

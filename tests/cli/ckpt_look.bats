@@ -167,5 +167,6 @@ size_of() {
 		wait $! || status=$?
 		equal "$status" 1
 		[[ $(<err) == "gtrain: error: "*" shorter while it "*$'\n'"hint: "* ]]
+		equal "$(find . -name 'out*')" ./out
 	done
 }
