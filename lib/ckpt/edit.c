@@ -261,8 +261,8 @@ int gt_edit_unchanged(const struct gt_ckpt *ckpt, const char *shown, struct gt_e
 	return same_state(&now, &ckpt->opened) ? 0 : refuse_changed(shown, err);
 }
 
-/* Of a copy (ckpt not NULL) what failed gets both files' names. If the input is not any more what was opened, the copy is of
- * nothing that ever was. */
+/* What fails in copying `ckpt` gets both files' names; and if that is not any more what was opened,
+ * the copy is of nothing that ever was. */
 static int write_whole(const char *path, const struct gt_ckpt *ckpt,
     const struct gt_edit_target *target, gt_edit_writer *write, void *self, struct gt_err *err)
 {
@@ -274,11 +274,11 @@ static int write_whole(const char *path, const struct gt_ckpt *ckpt,
 		return rc;
 	file.no_sync = target->no_sync;
 	rc = write(self, fileno(file.stream), err);
-	if (rc && ckpt)
+	if (ckpt && rc)
 		gt_err_prefix(err, "copying '%s' to '%s'", target->input, file.path);
-	else if (!rc && ckpt && fstat(ckpt->map.fd, &now))
+	else if (ckpt && fstat(ckpt->map.fd, &now))
 		rc = gt_err_sys(err, "cannot examine '%s'", target->input);
-	else if (!rc && ckpt && !same_state(&now, &ckpt->opened))
+	else if (ckpt && !same_state(&now, &ckpt->opened))
 		rc = refuse_changed(target->input, err);
 	if (!rc)
 		return gt_atomic_commit(&file, err);
