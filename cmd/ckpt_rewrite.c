@@ -50,7 +50,7 @@ static char *first_line(struct gt_note *note, char **rest)
 	return note->text ? strtok_r(note->text, "\n", rest) : NULL;
 }
 
-static void report_text(const char *path, const struct gt_tally *t, const char *format,
+static void report_text(const char *path, bool shards, const struct gt_tally *t, const char *format,
     struct gt_note *note, struct gt_log *log)
 {
 	char bytes[GT_TEXT_SIZE], *rest;
@@ -58,11 +58,12 @@ static void report_text(const char *path, const struct gt_tally *t, const char *
 
 	for (char *line = first_line(note, &rest); line; line = strtok_r(NULL, "\n", &rest))
 		gt_log_info(log, "%s", line);
-	if (stat(path, &st))
-		gt_log_info(log, "%s: %" PRIu64 " tensors, %s", path, t->tensors, format);
+	if (shards || stat(path, &st)) /* the index says nothing of their size */
+		gt_log_info(log, "%s: %" PRIu64 " tensor%s, %s%s", path, t->tensors,
+		    t->tensors == 1 ? "" : "s", shards ? "in shards of " : "", format);
 	else
-		gt_log_info(log, "%s: %" PRIu64 " tensors, %s, %s", path, t->tensors,
-		    gt_text_bytes(bytes, (uint64_t)st.st_size), format);
+		gt_log_info(log, "%s: %" PRIu64 " tensor%s, %s, %s", path, t->tensors,
+		    t->tensors == 1 ? "" : "s", gt_text_bytes(bytes, (uint64_t)st.st_size), format);
 }
 
 /* Names in a line need not be UTF-8; NULL: out of memory. */
@@ -119,7 +120,9 @@ int gt_ckpt_target_write(const struct gt_ckpt_target_cli *target, const char *fo
     struct gt_tree *root, struct gt_note *note, struct gt_cmd_env *env, bool json,
     struct gt_err *err)
 {
+	char *index = NULL;
 	const struct gt_ckpt_write_options options = {
+		.index = &index,
 		.cast = target->dtype >= 0,
 		.dtype = target->dtype >= 0 ? dtypes[target->dtype] : GT_F32,
 		.keep_devices = true,
@@ -138,9 +141,11 @@ int gt_ckpt_target_write(const struct gt_ckpt_target_cli *target, const char *fo
 	if (!rc)
 		rc = write_out(target->output, format, tree, &options, err);
 	if (!rc && json)
-		rc = report_json(target->output, &tally, format, note, err);
+		rc = report_json(index ? index : target->output, &tally, format, note, err);
 	else if (!rc)
-		report_text(target->output, &tally, format, note, &env->log);
+		report_text(
+		    index ? index : target->output, index != NULL, &tally, format, note, &env->log);
+	free(index);
 	gt_arena_release(&arena);
 	return rc;
 }

@@ -151,7 +151,7 @@ int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, si
 		return rc;
 	m.root->seq.ordered = true;
 	*out = m.root;
-	gt_note_line(note, "%zu tensors; %zu were in several files, the same in each",
-	    m.root->seq.count, m.twice);
+	gt_note_line(note, "%zu tensor%s; %zu were in several files, the same in each",
+	    m.root->seq.count, m.root->seq.count == 1 ? "" : "s", m.twice);
 	return 0;
 }

@@ -245,9 +245,10 @@ static int write_flat(const char *path, struct gt_flat *flat, const struct gt_tr
     const struct gt_ckpt_write_options *options, struct gt_err *err)
 {
 	struct gt_flat_tensor **list = gt_calloc(2 * flat->count, sizeof(*list), err);
-	struct gt_st_output output = {
-		.metadata = metadata, .tensors = list, .no_sync = options->no_sync
-	};
+	struct gt_st_output output = { .metadata = metadata,
+		.tensors = list,
+		.no_sync = options->no_sync,
+		.index = options->index };
 	int rc;
 
 	if (!list)

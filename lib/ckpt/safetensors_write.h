@@ -16,6 +16,7 @@ struct gt_st_output {
 	struct gt_flat_tensor **tied; /* other names of tensors: ->kept is in the file */
 	size_t tied_count;
 	bool no_sync; /* as in gt_ckpt_write_options */
+	char **index; /* likewise */
 };
 
 /* The row's `write` (format.h). */

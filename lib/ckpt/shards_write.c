@@ -145,6 +145,15 @@ static int write_shard(struct gt_st_files *s, const struct gt_st_output *all, si
 	return rc;
 }
 
+static int name_index(char **out, const char *path, struct gt_err *err)
+{
+	char *stem = gt_st_stem(path, err);
+
+	*out = stem ? gt_asprintf(err, "%s.safetensors.index.json", stem) : NULL;
+	free(stem);
+	return *out ? 0 : GT_ENOMEM;
+}
+
 int gt_st_write_shards(
     const char *path, const struct gt_st_output *output, uint64_t shard_bytes, struct gt_err *err)
 {
@@ -161,6 +170,8 @@ int gt_st_write_shards(
 			rc = write_shard(&s, output, i, first[i], first[i + 1], err);
 		if (!rc)
 			rc = gt_st_files_commit(&s, err);
+		if (!rc && output->index)
+			rc = name_index(output->index, path, err);
 	}
 	gt_st_files_release(&s);
 	free(first);

@@ -10,6 +10,7 @@ struct gt_ckpt_write_options {
 	bool keep_devices;    /* torch: name the devices of the storages; else all are on the CPU */
 	bool no_sync;         /* leave it to the system when the disk hears of it */
 	uint64_t shard_bytes; /* at most so many bytes of tensors in a file; 0: one file */
+	char **index; /* or NULL: gets the path of the index if there are shards; yours to free */
 };
 
 /*

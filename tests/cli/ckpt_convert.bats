@@ -74,6 +74,16 @@ keys() {
 	[[ ! -e out.safetensors ]]
 }
 
+@test "the report names the index of shards, whatever lies beside it" {
+	head -c 5000 /dev/zero >out.safetensors
+	gtrain ckpt convert in.pth -o out.safetensors --shard-size 64
+	equal "$status" 0
+	[[ $err == *"out.safetensors.index.json: "*" tensors, in shards of safetensors"* ]]
+	[[ $err != *KiB* ]]
+	gtrain ckpt convert in.pth -o out.safetensors --shard-size 64 --json
+	equal "$(jq -r .output <<<"$out")" out.safetensors.index.json
+}
+
 @test "shards hold what one file does" {
 	gtrain ckpt convert in.pth -o out.safetensors --shard-size 64 -q
 	equal "$status" 0
