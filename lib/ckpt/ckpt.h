@@ -72,9 +72,10 @@ struct gt_tree_tensor {
 
 /* How an opaque object comes to be, before it gets its items and its state. */
 enum gt_tree_made {
-	GT_TREE_CALLED,      /* class(*args); the class may be any callable */
-	GT_TREE_NEW,         /* class.__new__(class, *args) */
-	GT_TREE_NEW_KEYWORDS /* the same, the last of args being a dict of keyword arguments */
+	GT_TREE_CALLED,       /* class(*args); the class may be any callable */
+	GT_TREE_NEW,          /* class.__new__(class, *args) */
+	GT_TREE_NEW_KEYWORDS, /* the same, the last of args being a dict of keyword arguments */
+	GT_TREE_STORAGE       /* no call: a storage that was left alone, args being its id */
 };
 
 struct gt_tree {

@@ -86,6 +86,10 @@ struct gt_pickle_writer;
 typedef int gt_pickle_tensor(
     struct gt_pickle_writer *w, const struct gt_tree_tensor *t, struct gt_err *err);
 
+/* Whether this can be a module or a class: not empty and without control characters. A line break
+ * in a name would be an opcode of whoever writes the name as a line (GLOBAL). */
+bool gt_pickle_is_name(const char *text);
+
 /* Writing: protocol 2, what PyTorch's restricted unpickler accepts. Zeroed but for what is given.
  */
 enum { GT_PICKLE_NAMES = 48 };
@@ -122,5 +126,9 @@ void gt_pickle_put_int(struct gt_pickle_writer *w, int64_t value);
 void gt_pickle_put_text(struct gt_pickle_writer *w, const char *text, size_t length);
 void gt_pickle_put_global(struct gt_pickle_writer *w, const char *name);
 void gt_pickle_put_word(struct gt_pickle_writer *w, const char *text);
+
+/* A class as it was read, "module.name", the last dot being the one between: protocol 2 knows no
+ * class inside another. GT_ENOTSUP for what is no such name. */
+int gt_pickle_put_class(struct gt_pickle_writer *w, const char *name, struct gt_err *err);
 
 #endif

@@ -35,6 +35,8 @@ static int push_global(struct gt_machine *m, const char *module, const char *nam
 	int n = snprintf(full, sizeof(full), "%s.%s", module_today(module), name);
 	struct gt_tree *node;
 
+	if (!gt_pickle_is_name(module) || !gt_pickle_is_name(name))
+		return fail(m, "the name of a class is empty or holds a control character");
 	m->name_bytes += (size_t)n;
 	if (m->name_bytes / 16 > m->size + NAME_MAX_BYTES)
 		return fail(m, "the names of classes take more than the file could hold");

@@ -105,6 +105,27 @@ void gt_pickle_put_word(struct gt_pickle_writer *w, const char *text)
 	memorize(w, text);
 }
 
+bool gt_pickle_is_name(const char *text)
+{
+	for (const unsigned char *p = (const unsigned char *)text; *p; p++)
+		if (*p < 0x20 || *p == 0x7f)
+			return false;
+	return *text;
+}
+
+int gt_pickle_put_class(struct gt_pickle_writer *w, const char *name, struct gt_err *err)
+{
+	const char *dot = strrchr(name, '.');
+
+	if (!dot || dot == name || !dot[1] || !gt_pickle_is_name(name))
+		return gt_err_set(
+		    err, GT_ENOTSUP, "an object of class '%.200s' cannot be written", name);
+	gt_pickle_put_op(w, OP_GLOBAL);
+	fwrite(name, 1, (size_t)(dot - name), w->stream);
+	fprintf(w->stream, "\n%s\n", dot + 1);
+	return 0;
+}
+
 /* ---- what the tree mentions more than once ---- */
 
 struct gt_pickle_node {

@@ -122,20 +122,6 @@ static int put_set(struct gt_pickle_writer *w, const char *class_name, const str
 
 /* ---- all others ---- */
 
-/* Torch's and Python's own modules have no dot in the names of classes; of others, the last part
- * is taken for the class: protocol 2 knows no class inside another. */
-static int put_class(struct gt_pickle_writer *w, const char *name, struct gt_err *err)
-{
-	const char *dot = strrchr(name, '.');
-
-	if (!dot || dot == name || !dot[1])
-		return gt_err_set(
-		    err, GT_ENOTSUP, "an object of class '%.200s' cannot be written", name);
-	gt_pickle_put_op(w, OP_GLOBAL);
-	fprintf(w->stream, "%.*s\n%s\n", (int)(dot - name), name, dot + 1);
-	return 0;
-}
-
 /* What comes after the class: arguments, and the call. */
 static int put_call(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err)
 {
@@ -159,7 +145,7 @@ static int put_call(struct gt_pickle_writer *w, const struct gt_tree *node, stru
 
 static int put_object(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err)
 {
-	int rc = put_class(w, node->opaque.class_name, err);
+	int rc = gt_pickle_put_class(w, node->opaque.class_name, err);
 
 	if (!rc && node->opaque.args)
 		rc = put_call(w, node, err);
@@ -184,14 +170,8 @@ static int put_call_of_object(
 	return rc;
 }
 
-/* A storage that the reader left alone, having no bytes: ('storage', class, ...). Its key must not
- * become that of another. */
-static bool is_storage(const struct gt_tree *args)
-{
-	return args && args->seq.count >= 5 && args->seq.items[2].value->kind == GT_TREE_STRING &&
-	       gt_tree_is_string(args->seq.items[0].value, "storage");
-}
-
+/* A storage that the reader left alone, having no bytes: ('storage', class, key, ...). Its key must
+ * not become that of another. */
 static int put_storage(struct gt_pickle_writer *w, const struct gt_tree *id, struct gt_err *err)
 {
 	int rc = 0;
@@ -206,11 +186,17 @@ static int put_storage(struct gt_pickle_writer *w, const struct gt_tree *id, str
 		}
 		gt_pickle_put_op(w, OP_BINUNICODE);
 		gt_pickle_put_number(w, 1 + part->string.length, 4);
-		fprintf(w->stream, "m%s", part->string.bytes);
+		putc('m', w->stream);
+		fwrite(part->string.bytes, 1, part->string.length, w->stream);
 	}
 	gt_pickle_put_op(w, OP_TUPLE);
 	gt_pickle_put_op(w, OP_BINPERSID);
 	return rc;
+}
+
+static bool is_list(const struct gt_tree *items)
+{
+	return items && items->kind == GT_TREE_LIST;
 }
 
 int gt_pickle_put_opaque(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err)
@@ -224,7 +210,7 @@ int gt_pickle_put_opaque(struct gt_pickle_writer *w, const struct gt_tree *node,
 	}
 	if (!strcmp(name, "(call)"))
 		return put_call_of_object(w, node->opaque.args, err);
-	if (is_storage(node->opaque.args))
+	if (node->opaque.made == GT_TREE_STORAGE)
 		return put_storage(w, node->opaque.args, err);
 	if (text && !strcmp(name, "builtins.int"))
 		return put_long(w, text, err);
@@ -232,9 +218,9 @@ int gt_pickle_put_opaque(struct gt_pickle_writer *w, const struct gt_tree *node,
 		return put_bytes(w, "_codecs\nencode\n", "latin1", text, err);
 	if (text && !strcmp(name, "builtins.bytearray"))
 		return put_bytes(w, "builtins\nbytearray\n", "latin-1", text, err);
-	if (node->opaque.items && !strcmp(name, "builtins.set"))
+	if (is_list(node->opaque.items) && !strcmp(name, "builtins.set"))
 		return put_set(w, "builtins\nset\n", node->opaque.items, err);
-	if (node->opaque.items && !strcmp(name, "builtins.frozenset"))
+	if (is_list(node->opaque.items) && !strcmp(name, "builtins.frozenset"))
 		return put_set(w, "builtins\nfrozenset\n", node->opaque.items, err);
 	return put_object(w, node, err);
 }

@@ -6,6 +6,8 @@
 #include "lib/ckpt/args.h"
 #include "lib/ckpt/torch.h"
 
+enum { MAX_WORD = 4096 }; /* bytes of a storage's key, or of the name of its device */
+
 /* ---- classes ---- */
 
 static const struct {
@@ -190,6 +192,7 @@ static int opaque_storage(
 		return GT_ENOMEM;
 	(*out)->opaque.class_name = arg(id, 1)->opaque.class_name;
 	(*out)->opaque.args = (struct gt_tree *)id;
+	(*out)->opaque.made = GT_TREE_STORAGE;
 	if (gt_tree_is_string(arg(id, 3), "meta"))
 		return 0;
 	s = gt_arena_alloc(o->arena, sizeof(*s), err); /* for its device, which can be changed */
@@ -212,6 +215,10 @@ static int storage_tensor(
 	    !is_count(arg(id, 4)))
 		return gt_err_set(
 		    err, GT_EFORMAT, "a storage is not (class, key, location, count)");
+	if (arg(id, 2)->string.length > MAX_WORD || arg(id, 3)->string.length > MAX_WORD)
+		return gt_err_set(err, GT_EFORMAT,
+		    "storage '%.80s': its key or its device is longer than %d bytes",
+		    arg(id, 2)->string.bytes, MAX_WORD);
 	if (gt_tree_is_string(arg(id, 3), "meta") ||
 	    !storage_dtype(arg(id, 1)->opaque.class_name, &like.dtype))
 		return opaque_storage(o, id, out, err);

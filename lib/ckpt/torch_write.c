@@ -187,29 +187,22 @@ static void put_dims(struct gt_pickle_writer *p, const int64_t *dims, int n)
 	gt_pickle_put_op(p, OP_TUPLE);
 }
 
-/* "torch.QInt8Storage" as a global. */
-static void put_class(struct gt_pickle_writer *p, const char *name)
-{
-	const char *dot = strrchr(name, '.');
-
-	gt_pickle_put_op(p, OP_GLOBAL);
-	fprintf(p->stream, "%.*s\n%s\n", (int)(dot - name), name, dot + 1);
-}
-
 /* ('storage', class, key, location, count[, view]) as a persistent id. The class is the one that
  * was read where the tree has the storage itself, unless its type is changed. */
-static void put_storage(struct gt_pickle_writer *p, const struct gt_tree_tensor *t)
+static int put_storage(
+    struct gt_pickle_writer *p, const struct gt_tree_tensor *t, struct gt_err *err)
 {
 	struct gt_torch_writer *w = p->self;
 	const struct gt_torch_source *s = source_of(w, t);
 	const char *class = gt_torch_storage_global(s->as);
 	char key[24];
+	int rc = 0;
 
 	snprintf(key, sizeof(key), "%zu", s->key);
 	gt_pickle_put_op(p, OP_MARK);
 	gt_pickle_put_word(p, "storage");
 	if (t->storage_class && s->as == t->dtype)
-		put_class(p, t->storage_class);
+		rc = gt_pickle_put_class(p, t->storage_class, err);
 	else
 		gt_pickle_put_global(p, class ? class : "torch.storage\nUntypedStorage\n");
 	gt_pickle_put_text(p, key, strlen(key));
@@ -219,6 +212,7 @@ static void put_storage(struct gt_pickle_writer *p, const struct gt_tree_tensor 
 		gt_pickle_put_op(p, OP_NONE);
 	gt_pickle_put_op(p, OP_TUPLE);
 	gt_pickle_put_op(p, OP_BINPERSID);
+	return rc;
 }
 
 static void put_ordered_dict(struct gt_pickle_writer *p)
@@ -243,12 +237,14 @@ static void put_function(struct gt_pickle_writer *p, enum gt_dtype dtype)
 	                            : "torch._utils\n_rebuild_tensor_v3\n");
 }
 
-static void put_arguments(struct gt_pickle_writer *p, const struct gt_tree_tensor *t)
+static int put_arguments(
+    struct gt_pickle_writer *p, const struct gt_tree_tensor *t, struct gt_err *err)
 {
 	const struct gt_torch_source *s = source_of(p->self, t);
+	int rc;
 
 	gt_pickle_put_op(p, OP_MARK);
-	put_storage(p, t);
+	rc = put_storage(p, t, err);
 	gt_pickle_put_int(p, s->count ? t->offset - s->first : 0);
 	put_dims(p, t->shape, t->ndim);
 	put_dims(p, t->stride, t->ndim);
@@ -259,6 +255,7 @@ static void put_arguments(struct gt_pickle_writer *p, const struct gt_tree_tenso
 		fprintf(p->stream, "torch\n%s\n", gt_dtype_name(s->as));
 	}
 	gt_pickle_put_op(p, OP_TUPLE);
+	return rc;
 }
 
 /* A storage that is in the tree by itself can be written only where it is one of the output. */
@@ -271,8 +268,7 @@ static int put_bare_storage(
 		return gt_err_set(err, GT_ENOTSUP,
 		    "a storage that is a part of storage '%.80s' cannot be written",
 		    t->storage->key);
-	put_storage(p, t);
-	return 0;
+	return put_storage(p, t, err);
 }
 
 /* _rebuild_parameter(tensor, requires_grad, OrderedDict()), or _rebuild_parameter_with_state() with
@@ -280,17 +276,17 @@ static int put_bare_storage(
 static int put_parameter(
     struct gt_pickle_writer *p, const struct gt_tree_tensor *t, struct gt_err *err)
 {
-	int rc = 0;
+	int rc;
 
 	gt_pickle_put_global(p, t->attributes ? "torch._utils\n_rebuild_parameter_with_state\n"
 	                                      : "torch._utils\n_rebuild_parameter\n");
 	gt_pickle_put_op(p, OP_MARK);
 	put_function(p, source_of(p->self, t)->as);
-	put_arguments(p, t);
+	rc = put_arguments(p, t, err);
 	gt_pickle_put_op(p, OP_REDUCE);
 	put_bool(p, t->requires_grad);
 	put_ordered_dict(p);
-	if (t->attributes)
+	if (!rc && t->attributes)
 		rc = gt_pickle_put_node(p, t->attributes, err);
 	gt_pickle_put_op(p, OP_TUPLE);
 	gt_pickle_put_op(p, OP_REDUCE);
@@ -300,7 +296,7 @@ static int put_parameter(
 static int put_tensor(
     struct gt_pickle_writer *p, const struct gt_tree_tensor *t, struct gt_err *err)
 {
-	int rc = 0;
+	int rc;
 
 	if (t->storage_class)
 		return put_bare_storage(p, t, err);
@@ -313,9 +309,10 @@ static int put_tensor(
 	put_function(p, source_of(p->self, t)->as);
 	if (t->attributes)
 		gt_pickle_put_global(p, "torch\nTensor\n");
-	put_arguments(p, t);
+	rc = put_arguments(p, t, err);
 	if (t->attributes) {
-		rc = gt_pickle_put_node(p, t->attributes, err);
+		if (!rc)
+			rc = gt_pickle_put_node(p, t->attributes, err);
 		gt_pickle_put_op(p, OP_TUPLE);
 	}
 	gt_pickle_put_op(p, OP_REDUCE);

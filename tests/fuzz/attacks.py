@@ -87,6 +87,16 @@ def ways_to_call():
     yield "nested pickle", torch_zip(code("pickle.loads", b"\x80\4C" + bytes([len(inner)]) + inner)), opens_with("opaque pickle.loads", "os.system")
     yield "nested torch file", torch_zip(code("torch.storage._load_from_bytes", b"B" + struct.pack("<I", len(GOOD)) + GOOD)), \
         opens_with("opaque torch.storage._load_from_bytes", "torch.storage._load_from_bytes")
+    lines = "posix\nsystem\n(S'%s'\ntR0ccollections" % COMMAND
+    yield "line breaks in a class", torch_zip(pickled(text("collections") + text("OrderedDict\nc" + lines + "\nOrderedDict") + b"\x93)R")), "control character"
+    yield "line breaks in a module", torch_zip(pickled(text(lines) + text("OrderedDict") + b"\x93)R")), \
+        "control character"
+    yield "class without a name", torch_zip(pickled(glob("os."), b")R")), "is empty"
+    for name, key in ("no storage", "0"), ("no storage, zero in its key", "0\0" + 100 * "N"):
+        yield name, torch_zip(pickled(dict_of(("w", tensor()), ("x", call("a.B", text("storage"), glob("a.B"), text(key), text("cpu"), number(4)))))), \
+            Opens("opaque a.B")
+    yield "storage of an unknown class", torch_zip(pickled(dict_of(("w", tensor()), ("x", tuple_of(
+        text("storage"), glob("os.system"), text("7"), text("cpu"), number(4)) + b"Q")))), opens_with("opaque os.system", "os.system")
     yield "argument of a tensor", torch_zip(pickled(tensor(of=call("os.system", text(COMMAND))))), opens_with("opaque torch._utils._rebuild_tensor_v2", "os.system")
     yield "after STOP", torch_zip(GOOD + inner), "follow the pickle"
     yield "before a broken opcode", torch_zip(pickled(call("os.system", text(COMMAND)), b"\xff")), "byte"

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # ckpt_attacks.py - the collection of attacks (tests/fuzz/attacks.py): each refused with a reason, at bounded cost, nothing run.
+import json
 import os
 import re
 import resource
@@ -14,14 +15,17 @@ MEMORY = 300 << 20  # above what an ordinary file takes
 SECONDS = 10
 COMMANDS = [["ls"], ["ls", "--stats"], ["ls", "--json"], ["verify"], ["strip-module", "--dry-run"], ["add-module", "--dry-run"],
             ["remap", "--map", "cpu=cuda:0", "--dry-run"]]
+WRITERS = [["convert", "--to", "pth"], ["convert", "--to", "legacy"], ["convert", "--to", "safetensors"], ["convert", "--to", "npz"],
+           ["select", "--keys", "*", "--to", "pth"], ["merge", "--average", "--to", "pth"]]
+OUTPUT = 64 << 20  # bytes that may be written of a small file
 PLACE = r"\bbytes? \d|'[^']+'|\bpickle\b|\bheader\b|\bfirst bytes\b|\bend\b|\bnpy: "  # an offset, or the entry by its name
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fuzz"))
 
 
-def limit(memory):
+def limit(memory, written=0):
     def set_limits():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # nothing may be written
+        resource.setrlimit(resource.RLIMIT_FSIZE, (written, written))
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if memory:
@@ -29,8 +33,8 @@ def limit(memory):
     return set_limits
 
 
-def run(path, memory, command=(PROGRAM, "print")):
-    return subprocess.run([*command, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit(memory),
+def run(path, memory, command=(PROGRAM, "print"), written=0):
+    return subprocess.run([*command, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit(memory, written),
                           stdin=subprocess.DEVNULL, timeout=6 * SECONDS)
 
 
@@ -65,6 +69,49 @@ def judge_commands(path, memory):
     return None
 
 
+def globals_of(path):
+    """The globals that verify lists, without those that PyTorch itself loads; None of what it cannot read."""
+    done = run(path, 0, (GTRAIN, "ckpt", "verify", "--json"))
+    found = json.loads(done.stdout or "{}")
+    return {g["name"] for g in found["globals"] if not g["allowed"]} if found.get("format") else None
+
+
+def judge_output(path, out, known):
+    """What is written can be read, and names nothing that the input did not."""
+    done = run(out, 0, (GTRAIN, "ckpt", "ls"))
+    if done.returncode:
+        return "the output cannot be read: " + done.stderr.decode(errors="replace")
+    if not open(out, "rb").read(8).startswith((b"PK", b"\x80")):
+        return None  # safetensors
+    new = globals_of(out)
+    if new is None or known is None:
+        return "verify cannot read the " + ("output" if new is None else "input")
+    return "new globals: %s" % ", ".join(sorted(new - known)) if new - known else None
+
+
+def judge_writers(path, memory, outputs):
+    """Each command that writes ends, with a sound file or a reason and none; diff, too."""
+    known = globals_of(path)
+    out = os.path.join(outputs, "out")
+    for command in WRITERS + [["diff"]]:
+        words = command[:1] + [path] * (command[0] in ("merge", "diff")) + command[1:]
+        if command[0] != "diff":
+            words += ["--sync=no", "-o", out]
+        done = run(path, memory, (GTRAIN, "ckpt", *words), OUTPUT)
+        wrong = None
+        if done.returncode not in (0, 1) or b"out of memory" in done.stderr:
+            wrong = "ends with %d: %s" % (done.returncode, done.stderr.decode(errors="replace")[:300])
+        elif os.listdir(outputs) != (["out"] if done.returncode == 0 and command[0] != "diff" else []):
+            wrong = "leaves %s after %d" % (os.listdir(outputs), done.returncode)
+        elif os.path.exists(out):
+            wrong = judge_output(path, out, known)
+        for name in os.listdir(outputs):
+            os.unlink(os.path.join(outputs, name))
+        if wrong:
+            return "%s %s" % (" ".join(command), wrong)
+    return None
+
+
 def judge(done, path, said, opens):
     """What is wrong with the answer, or None."""
     error = done.stderr.decode(errors="replace")
@@ -83,7 +130,7 @@ def judge(done, path, said, opens):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as outputs:
         canary = os.environ["CANARY"] = os.path.join(folder, "canary")
         import attacks
         import attack_files
@@ -104,6 +151,8 @@ def main():
                     wrong = judge(run(path, base and base + MEMORY), path, said, isinstance(said, attacks.Opens))
                 if not wrong and getattr(said, "names", None):
                     wrong = judge_verify(path, said.names)
+                if not wrong and isinstance(said, (attacks.Bounded, attacks.Opens)):
+                    wrong = judge_writers(path, gtrain_base and gtrain_base + MEMORY, outputs)
             except subprocess.TimeoutExpired:
                 wrong = "does not end"
             if os.path.exists(canary):

@@ -16,6 +16,7 @@
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/pickle.h"
+#include "lib/ckpt/tree.h"
 #include "lib/ckpt/zip.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
@@ -409,6 +410,13 @@ static const struct {
 	{ FILE_OF("N)R."), "no class" },
 	{ FILE_OF("cos\nsystem\nNR."), "no tuple" },
 	{ FILE_OF("cos\nsys"), "does not end" },
+	{ FILE_OF("c\nsystem\n."), "is empty" },
+	{ FILE_OF("cos\n\n."), "is empty" },
+	{ FILE_OF("cos\tx\nsystem\n."), "control character" },
+	{ FILE_OF("U\2osU\6system\x93."), NULL },
+	{ FILE_OF("U\2osU\6sys\ntm\x93."), "control character" },
+	{ FILE_OF("U\2o\nU\6system\x93."), "control character" },
+	{ FILE_OF("U\2osU\0\x93."), "is empty" },
 	{ FILE_OF("(N)Q."), "persistent" },
 	{ FILE_OF("I12x\n."), "no integer" },
 	{ FILE_OF("Fx\n."), "no number" },
@@ -450,6 +458,40 @@ static void test_pickles(void **state)
 			fail_msg("case %zu: '%s' does not say '%s'", i, rc ? err.text : "",
 			    pickles[i].said);
 	}
+}
+
+/* Names that would be opcodes are not written; what looks like a storage is the call it was. */
+static void test_writing(void **state)
+{
+	static const char *const names[] = { "a\nb.c", "a.b\nc", ".b", "a.", "a" };
+	struct gt_pickle_writer w;
+	struct gt_arena a = { 0 };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_tree *node = gt_tree_opaque(&a, "a.B", &err), *back;
+	size_t size, used;
+	char *bytes;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(names); i++) {
+		w = (struct gt_pickle_writer){ 0 };
+		assert_int_equal(gt_pickle_to_memory(
+		                     &w, gt_tree_opaque(&a, names[i], &err), &bytes, &size, &err),
+		    GT_ENOTSUP);
+	}
+	node->opaque.args = gt_tree_tuple(&a, &err);
+	gt_tree_append(node->opaque.args, gt_tree_string(&a, "storage", &err), &a, &err);
+	gt_tree_append(node->opaque.args, gt_tree_opaque(&a, "a.B", &err), &a, &err);
+	gt_tree_append(node->opaque.args, gt_tree_bytes(&a, "k\0y", 3, &err), &a, &err);
+	gt_tree_append(node->opaque.args, gt_tree_string(&a, "cpu", &err), &a, &err);
+	gt_tree_append(node->opaque.args, gt_tree_int(&a, 1, &err), &a, &err);
+	w = (struct gt_pickle_writer){ 0 };
+	assert_int_equal(gt_pickle_to_memory(&w, node, &bytes, &size, &err), 0);
+	assert_int_equal(
+	    gt_pickle_read(&back, &a, (unsigned char *)bytes, size, &used, NULL, &err), 0);
+	assert_string_equal(back->opaque.class_name, "a.B");
+	assert_int_equal(back->opaque.args->seq.items[2].value->string.length, 3);
+	free(bytes);
+	gt_arena_release(&a);
 }
 
 static void test_big_ints(void **state)
@@ -517,6 +559,7 @@ int main(void)
 		cmocka_unit_test(test_checksum),
 		cmocka_unit_test(test_accidents),
 		cmocka_unit_test(test_pickles),
+		cmocka_unit_test(test_writing),
 		cmocka_unit_test(test_big_ints),
 		cmocka_unit_test(test_bombs),
 	};
