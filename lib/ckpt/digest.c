@@ -1,16 +1,22 @@
 /* digest.c - a checksum per tensor: collected, written, compared. */
 #include "lib/ckpt/digest.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/ckpt/fill.h"
 #include "lib/ckpt/format.h"
+#include "lib/ckpt/json.h"
 #include "lib/ckpt/tree.h"
 
-enum { VERSION = 1, MAX_DIGESTS = 1 << 20, MAX_RECORD_BYTES = 64 << 20 };
+enum {
+	VERSION = 1,
+	MAX_DIGESTS = 1 << 18,
+	MAX_PATH_BYTES = 1 << 17, /* escaped in JSON, six times as many */
+	MAX_PATHS_BYTES = 64 << 20,
+	SUM_LIMIT = 64 /* bytes of JSON of a sum, and of the version */
+};
 
 /* ---- paths ---- */
 
@@ -102,6 +108,7 @@ struct walk {
 	struct path path, renamed;
 	gt_digest_rename *rename; /* NULL: `renamed` is not used */
 	void *self;
+	size_t path_bytes; /* of all tensors: shared ones have many paths */
 };
 
 static int visit(struct walk *w, const struct gt_tree *node, struct gt_err *err);
@@ -194,6 +201,12 @@ static int add(struct walk *w, const struct gt_tree_tensor *t, struct gt_err *er
 
 	if (d->count == MAX_DIGESTS)
 		return gt_err_set(err, GT_ENOTSUP, "more than %d tensors", MAX_DIGESTS);
+	w->path_bytes += w->path.length + w->renamed.length;
+	if (w->path.length > MAX_PATH_BYTES || w->renamed.length > MAX_PATH_BYTES ||
+	    w->path_bytes > MAX_PATHS_BYTES)
+		return gt_err_set(err, GT_ENOTSUP,
+		    "the names of its tensors are longer than %d bytes, or %d MiB together",
+		    MAX_PATH_BYTES, MAX_PATHS_BYTES >> 20);
 	if (gt_grow(&d->entries, d->count, &d->capacity, sizeof(*d->entries), err))
 		return GT_ENOMEM;
 	entry = &d->entries[d->count++];
@@ -290,72 +303,134 @@ int gt_digests_print(const struct gt_digests *d, char **json, size_t *size, stru
 	return 0;
 }
 
-/* The record of an open file; *out is NULL with 0 returned when there is none that we know. */
-static int load(json_t **out, const struct gt_ckpt *ckpt, struct gt_err *err)
+static int wrong_record(const char *what, struct gt_err *err)
 {
-	struct gt_storage *record = ckpt->digests;
-	json_error_t where;
-	int rc;
-
-	*out = NULL;
-	if (!record)
-		return 0;
-	if (record->size_bytes > MAX_RECORD_BYTES)
-		return gt_err_set(err, GT_EFORMAT, "'%s': %zu bytes of digests", record->name,
-		    record->size_bytes);
-	rc = gt_storage_check(record, err);
-	if (rc)
-		return rc;
-	*out = json_loadb(record->bytes, record->size_bytes, JSON_REJECT_DUPLICATES, &where);
-	if (!*out)
-		return gt_err_set(
-		    err, GT_EFORMAT, "'%s': byte %d: %s", record->name, where.position, where.text);
-	if (json_integer_value(json_object_get(*out, "version")) == VERSION)
-		return 0;
-	json_decref(*out);
-	*out = NULL;
-	return 0;
+	return gt_err_set(err, GT_EFORMAT, "it is no list of digests: %s", what);
 }
 
-/* The sums of the record for the entries that the tree has. */
-static int look_up(struct gt_digests *d, const json_t *record, struct gt_err *err)
+/* Enter the record: its first member is the version. *known false: one that we do not know. */
+static int enter(struct gt_json *json, bool *known, struct gt_err *err)
 {
-	const json_t *sums = json_object_get(record, "crc32");
+	size_t at, length;
+	json_t *version = NULL;
+	char *key = NULL;
+	int rc = gt_json_enter(json, err);
 
-	for (size_t i = 0; i < d->count; i++) {
-		const char *sum = json_string_value(json_object_get(sums, d->entries[i].path));
-		char *end;
+	if (!rc)
+		rc = gt_json_key(json, true, &key, &at, &length, err);
+	if (!rc && (!key || strcmp(key, "version")))
+		rc = wrong_record("its first key is not 'version'", err);
+	if (!rc)
+		rc = gt_json_value(json, SUM_LIMIT, &version, err);
+	*known = !rc && json_integer_value(version) == VERSION;
+	json_decref(version);
+	free(key);
+	return rc;
+}
 
-		if (!sum)
-			return gt_err_set(err, GT_EFORMAT,
+static int compare_paths(const void *a, const void *b)
+{
+	return strcmp((*(struct gt_digest *const *)a)->path, (*(struct gt_digest *const *)b)->path);
+}
+
+/* The sum at hand, of the tensor at this path. */
+static int take_sum(struct gt_json *json, struct gt_digest **sorted, size_t count, const char *path,
+    struct gt_err *err)
+{
+	struct gt_digest wanted = { .path = path }, *like = &wanted;
+	struct gt_digest **found =
+	    count ? bsearch(&like, sorted, count, sizeof(*sorted), compare_paths) : NULL;
+	json_t *value;
+	const char *sum;
+	int rc = gt_json_value(json, SUM_LIMIT, &value, err);
+
+	if (rc)
+		return rc;
+	sum = json_is_string(value) ? json_string_value(value) : "";
+	if (!found)
+		rc = gt_err_set(err, GT_EFORMAT,
+		    "it has a digest of '%.200s', which is no tensor: "
+		    "some are missing",
+		    path);
+	else if ((*found)->known)
+		rc = gt_err_set(err, GT_EFORMAT, "tensor '%.200s' has two digests", path);
+	else if (strlen(sum) != 8 || strspn(sum, "0123456789abcdefABCDEF") != 8)
+		rc = gt_err_set(
+		    err, GT_EFORMAT, "the digest of tensor '%.200s' is '%.20s'", path, sum);
+	if (!rc) {
+		(*found)->crc = (uint32_t)strtoul(sum, NULL, 16);
+		(*found)->known = true;
+	}
+	json_decref(value);
+	return rc;
+}
+
+static int take_sums(
+    struct gt_json *json, struct gt_digest **sorted, size_t count, struct gt_err *err)
+{
+	size_t at, length;
+	char *path;
+	int rc = gt_json_enter(json, err);
+
+	for (bool first = true; !rc; first = false) {
+		rc = gt_json_key(json, first, &path, &at, &length, err);
+		if (rc || !path)
+			break;
+		rc = take_sum(json, sorted, count, path, err);
+		free(path);
+	}
+	return rc;
+}
+
+/* The sums of the record, which has been entered; each tensor has one. */
+static int look_up(struct gt_digests *d, struct gt_json *json, struct gt_err *err)
+{
+	struct gt_digest **sorted = gt_calloc(d->count, sizeof(*sorted), err);
+	size_t at, length;
+	char *key = NULL;
+	int rc = sorted ? gt_json_key(json, false, &key, &at, &length, err) : GT_ENOMEM;
+
+	if (!rc && (!key || strcmp(key, "crc32")))
+		rc = wrong_record("its second key is not 'crc32'", err);
+	free(key);
+	for (size_t i = 0; !rc && i < d->count; i++)
+		sorted[i] = &d->entries[i];
+	if (!rc && d->count)
+		qsort(sorted, d->count, sizeof(*sorted), compare_paths);
+	if (!rc)
+		rc = take_sums(json, sorted, d->count, err);
+	free(sorted);
+	for (size_t i = 0; !rc && i < d->count; i++)
+		if (!d->entries[i].known)
+			rc = gt_err_set(err, GT_EFORMAT,
 			    "tensor '%.200s' has no digest: the file was put together from others",
 			    d->entries[i].path);
-		d->entries[i].crc = (uint32_t)strtoul(sum, &end, 16);
-		if (strlen(sum) != 8 || *end)
-			return gt_err_set(err, GT_EFORMAT,
-			    "the digest of tensor '%.200s' is '%.20s'", d->entries[i].path, sum);
-	}
-	if (json_object_size(sums) != d->count)
-		return gt_err_set(err, GT_EFORMAT, "%zu digests for %zu tensors: some are missing",
-		    json_object_size(sums), d->count);
-	return 0;
+	return rc;
 }
 
 /* Tensors of the open file with the sums of its record; *known false when it has none. */
 static int recall(struct gt_digests *d, const struct gt_ckpt *ckpt, gt_digest_rename *rename,
     void *self, bool *known, struct gt_err *err)
 {
-	json_t *record;
-	int rc = load(&record, ckpt, err);
+	struct gt_storage *record = ckpt->digests;
+	struct gt_json json = { 0 };
+	int rc;
 
 	*d = (struct gt_digests){ 0 };
-	*known = record != NULL;
-	if (!rc && record)
+	*known = false;
+	if (!record)
+		return 0;
+	rc = gt_storage_check(record, err);
+	if (rc)
+		return rc;
+	json.text = record->bytes;
+	json.size = record->size_bytes;
+	rc = enter(&json, known, err);
+	if (!rc && *known)
 		rc = gt_digests_collect(d, ckpt->root, rename, self, err);
-	if (!rc && record)
-		rc = look_up(d, record, err);
-	json_decref(record);
-	return rc;
+	if (!rc && *known)
+		rc = look_up(d, &json, err);
+	return rc ? gt_err_prefix(err, "'%s'", record->name) : 0;
 }
 
 int gt_digest_renamed(char **json, size_t *size, const struct gt_ckpt *ckpt,

@@ -19,7 +19,7 @@
  * the i-th item if its key is something else; "(attributes)" of a dict or tensor; "(args)",
  * "(items)" and "(state)" of an opaque object.
  *
- * Readers take version 1 and leave others unchecked.
+ * The version comes first. Readers take version 1 and leave others unchecked.
  */
 #define GT_DIGEST_RECORD ".gtrain/digests"
 
@@ -41,6 +41,7 @@ struct gt_digest {
 	const char *renamed; /* in the tree as it will be: the same, unless edited */
 	const struct gt_tree_tensor *tensor;
 	uint32_t crc;
+	bool known; /* the record that is read has it */
 };
 
 struct gt_digests {
@@ -54,7 +55,8 @@ typedef const char *gt_digest_rename(
     void *self, const struct gt_tree *dict, const struct gt_tree_item *item);
 
 /* List the tensors of a tree that has passed gt_tree_check(); sums are 0. `rename` may be NULL.
- * gt_digests_release() is due in every case. GT_ENOTSUP for more than a million. */
+ * gt_digests_release() is due in every case. GT_ENOTSUP for more than 2^18, and for paths of more than 128 KiB each or
+ * 64 MiB together. */
 int gt_digests_collect(struct gt_digests *out, const struct gt_tree *root, gt_digest_rename *rename,
     void *self, struct gt_err *err);
 void gt_digests_release(struct gt_digests *digests);

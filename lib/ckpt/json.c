@@ -6,7 +6,7 @@
 
 #include "lib/base/mem.h"
 
-enum { KEY_LIMIT = 64 * 1024 };
+enum { KEY_LIMIT = 1 << 20 };
 
 bool gt_json_at_end(struct gt_json *j)
 {

@@ -257,19 +257,17 @@ static int read_string(struct parser *p, struct gt_st_string *s, struct gt_err *
 	json_t *value;
 	int rc;
 
-	gt_json_at_end(&p->json);
+	if (gt_json_at_end(&p->json) || p->json.text[p->json.at] != '"')
+		return gt_err_set(
+		    err, GT_EFORMAT, "__metadata__: the value of '%.200s' is no string", s->key);
 	s->value_at = p->json.at;
 	rc = gt_json_value(&p->json, p->json.size, &value, err);
 	if (rc)
 		return rc;
 	s->value_length = p->json.at - s->value_at;
-	if (!json_is_string(value))
-		rc = gt_err_set(
-		    err, GT_EFORMAT, "__metadata__: the value of '%.200s' is no string", s->key);
-	else if (!(s->value = gt_arena_strdup(p->arena, json_string_value(value), err)))
-		rc = GT_ENOMEM;
+	s->value = gt_arena_strdup(p->arena, json_string_value(value), err);
 	json_decref(value);
-	return rc;
+	return s->value ? 0 : GT_ENOMEM;
 }
 
 static int read_metadata(struct parser *p, struct gt_err *err)
