@@ -8,7 +8,7 @@
 #include "lib/ckpt/runs.h"
 #include "lib/ckpt/tree.h"
 
-enum { PIECE = 1 << 20, FORGET = 1 << 16, MAX_REVISITS = 1024 };
+enum { PIECE = 1 << 20, FORGET = 1 << 16 };
 
 /* What differs, in a piece or in all. */
 struct tally {
@@ -175,10 +175,9 @@ static enum gt_run_kind meet(enum gt_dtype a, enum gt_dtype b)
 }
 
 /* Tensors that lie alike are read as they lie. */
-static int plan_pair(struct pair *p, const struct gt_diff_row *row, struct gt_err *err)
+static void plan_pair(struct pair *p, const struct gt_diff_row *row)
 {
 	const struct gt_tree_tensor *a = row->tensor_a, *b = row->tensor_b;
-	uint64_t room;
 
 	p->a = *a;
 	p->b = *b;
@@ -190,29 +189,42 @@ static int plan_pair(struct pair *p, const struct gt_diff_row *row, struct gt_er
 	p->kind = meet(a->dtype, b->dtype);
 	p->count = p->kind == GT_RUN_UNKNOWN ? 0 : (uint64_t)gt_tensor_count(&p->a);
 	p->same_bits = a->dtype == b->dtype && a->storage->swapped == b->storage->swapped;
-	room = a->storage->size_bytes / gt_dtype_size(a->dtype) +
-	       b->storage->size_bytes / gt_dtype_size(b->dtype);
-	if (p->count / MAX_REVISITS > room) {
-		gt_err_set(err, GT_ENOTSUP,
-		    "tensor '%.200s': its strides visit its storage more than %d times over",
-		    row->key, MAX_REVISITS);
-		return gt_err_hint(err, "save the tensor that this is a view of, or a clone()");
+}
+
+/* See gt_tensor_repeats_too_much(). */
+static int check_repeats(const struct comparison *c, struct gt_err *err)
+{
+	struct gt_tensor_use *uses = gt_calloc(2 * c->count, sizeof(*uses), err);
+	int rc;
+
+	if (!uses)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < c->count; i++) {
+		const struct pair *p = &c->pairs[i];
+
+		uses[2 * i] =
+		    (struct gt_tensor_use){ p->a.storage, p->count * gt_dtype_size(p->a.dtype) };
+		uses[2 * i + 1] =
+		    (struct gt_tensor_use){ p->b.storage, p->count * gt_dtype_size(p->b.dtype) };
 	}
-	return 0;
+	rc = gt_tensor_repeats_too_much(uses, 2 * c->count, err);
+	free(uses);
+	return rc;
 }
 
 static int plan(struct comparison *c, const struct gt_diff_row *rows, struct gt_err *err)
 {
-	int rc = 0;
+	int rc;
 
 	c->pairs = gt_calloc(c->count, sizeof(*c->pairs), err);
 	if (!c->pairs)
 		return GT_ENOMEM;
-	for (size_t i = 0; i < c->count && !rc; i++) {
-		rc = plan_pair(&c->pairs[i], &rows[i], err);
+	for (size_t i = 0; i < c->count; i++) {
+		plan_pair(&c->pairs[i], &rows[i]);
 		c->pairs[i].first_piece = c->piece_count;
 		c->piece_count += (c->pairs[i].count + PIECE - 1) / PIECE;
 	}
+	rc = check_repeats(c, err);
 	if (!rc)
 		c->pieces = gt_calloc(c->piece_count, sizeof(*c->pieces), err);
 	if (rc || !c->pieces)

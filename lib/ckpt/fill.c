@@ -162,10 +162,28 @@ static int plan_pieces(struct pool *p, struct gt_err *err)
 	return 0;
 }
 
-static int plan(struct pool *p, struct gt_fill *places, size_t count, struct gt_err *err)
+static int check_repeats(const struct gt_fill *places, size_t count, struct gt_err *err)
 {
+	struct gt_tensor_use *uses = gt_calloc(count, sizeof(*uses), err);
 	int rc;
 
+	if (!uses)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		uses[i] = (struct gt_tensor_use){ places[i].tensor ? places[i].tensor->storage
+			                                           : places[i].storage,
+			places[i].size_bytes };
+	rc = gt_tensor_repeats_too_much(uses, count, err);
+	free(uses);
+	return rc;
+}
+
+static int plan(struct pool *p, struct gt_fill *places, size_t count, struct gt_err *err)
+{
+	int rc = check_repeats(places, count, err);
+
+	if (rc)
+		return rc;
 	p->tasks = gt_calloc(2 * count, sizeof(*p->tasks), err);
 	if (!p->tasks)
 		return GT_ENOMEM;

@@ -32,7 +32,8 @@ struct gt_fill {
  * rarely being where blocks are).
  * Memory: a few MiB per thread, whatever the tensors; mapped pages are given back as they are done.
  * Errors: GT_EFORMAT for a damaged source, GT_EIO, GT_ENOTSUP and GT_EINVAL as gt_tensor_read();
- * the output then holds anything.
+ * the output then holds anything. GT_ENOTSUP, nothing written yet, where a little is repeated to
+ * very much: see gt_tensor_repeats_too_much().
  */
 int gt_fill_places(int fd, struct gt_fill *places, size_t count, struct gt_err *err);
 

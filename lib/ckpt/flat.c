@@ -134,6 +134,24 @@ static int find_ties(struct gt_flat *flat, struct gt_err *err)
 	return 0;
 }
 
+/* Of all files together, where the output is cut into shards. */
+static int check_repeats(const struct gt_flat *flat, struct gt_err *err)
+{
+	struct gt_tensor_use *uses = gt_calloc(flat->count, sizeof(*uses), err);
+	size_t n = 0;
+	int rc;
+
+	if (!uses)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < flat->count; i++)
+		if (!flat->tensors[i].kept)
+			uses[n++] = (struct gt_tensor_use){ flat->tensors[i].tensor->storage,
+				flat->tensors[i].size_bytes };
+	rc = gt_tensor_repeats_too_much(uses, n, err);
+	free(uses);
+	return rc;
+}
+
 int gt_flat_list(struct gt_flat *out, const struct gt_tree *root, const char *format,
     const struct gt_ckpt_write_options *options, struct gt_err *err)
 {
@@ -150,6 +168,8 @@ int gt_flat_list(struct gt_flat *out, const struct gt_tree *root, const char *fo
 		rc = add(out, &root->seq.items[i], format, options, err);
 	if (!rc)
 		rc = find_ties(out, err);
+	if (!rc)
+		rc = check_repeats(out, err);
 	if (rc)
 		gt_flat_release(out);
 	return rc;

@@ -139,6 +139,27 @@ static int plan(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const
 	return 0;
 }
 
+/* See gt_tensor_repeats_too_much(). */
+static int check_repeats(const struct mean *m, struct gt_err *err)
+{
+	struct gt_tensor_use *uses = gt_calloc(m->target_count * m->count, sizeof(*uses), err);
+	size_t n = 0;
+	int rc;
+
+	if (!uses)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < m->target_count; i++)
+		for (size_t k = 0; k < m->count; k++) {
+			const struct gt_tree_tensor *t = m->targets[i].from[k];
+
+			uses[n++] = (struct gt_tensor_use){ t->storage,
+				(uint64_t)gt_tensor_count(t) * gt_dtype_size(t->dtype) };
+		}
+	rc = gt_tensor_repeats_too_much(uses, n, err);
+	free(uses);
+	return rc;
+}
+
 static int cut(struct mean *m, struct gt_err *err)
 {
 	size_t n = 0;
@@ -289,6 +310,8 @@ static int fill(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const
 	rc = m->targets ? plan(m, out, parts, &bytes, err) : GT_ENOMEM;
 	for (size_t k = 1; !rc && k < m->count; k++)
 		rc = match(m, parts, k, err);
+	if (!rc)
+		rc = check_repeats(m, err);
 	if (!rc)
 		rc = cut(m, err);
 	if (!rc)

@@ -14,7 +14,6 @@ enum {
 	PIECE_BYTES = 4 << 20, /* a task, unless there would be too many */
 	FORGET_BYTES = 1 << 20,
 	MAX_PIECES = 1 << 16,
-	MAX_REVISITS = 1024,
 	LANES = 8 /* sums side by side, for the vector unit */
 };
 
@@ -233,38 +232,47 @@ static bool is_whole_storage(const struct gt_tree_tensor *t, uint64_t count)
 	       count * gt_dtype_size(t->dtype) == t->storage->size_bytes;
 }
 
-static int plan_job(struct job *j, const struct gt_tree_tensor *t, struct gt_err *err)
+static void plan_job(struct job *j, const struct gt_tree_tensor *t)
 {
 	struct gt_storage *s = t->storage;
-	uint64_t size = gt_dtype_size(t->dtype);
 
 	gt_tensor_in_storage_order(&j->t, t, j->dims, &j->repeats);
 	j->count = (uint64_t)gt_tensor_count(&j->t);
 	j->kind = gt_run_kind(t->dtype);
-	if (j->count / MAX_REVISITS > s->size_bytes / size) {
-		gt_err_set(err, GT_ENOTSUP,
-		    "a tensor's strides visit storage '%.80s' more than %d times over", s->key,
-		    MAX_REVISITS);
-		return gt_err_hint(err, "save the tensor that this is a view of, or a clone()");
-	}
 	if (j->kind == GT_RUN_UNKNOWN)
 		j->count = 0;
 	j->crc = s->has_crc && !atomic_load(&s->checked) && is_whole_storage(&j->t, j->count);
-	return 0;
+}
+
+/* See gt_tensor_repeats_too_much(); what a stride of 0 repeats is visited once. */
+static int check_repeats(const struct survey *v, struct gt_err *err)
+{
+	struct gt_tensor_use *uses = gt_calloc(v->count, sizeof(*uses), err);
+	int rc;
+
+	if (!uses)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < v->count; i++)
+		uses[i] = (struct gt_tensor_use){ v->jobs[i].t.storage,
+			v->jobs[i].count * gt_dtype_size(v->jobs[i].t.dtype) };
+	rc = gt_tensor_repeats_too_much(uses, v->count, err);
+	free(uses);
+	return rc;
 }
 
 static int plan(struct survey *v, const struct gt_tree_tensor *const *tensors, struct gt_err *err)
 {
 	uint64_t total = 0, piece_bytes = PIECE_BYTES;
-	int rc = 0;
+	int rc;
 
 	v->jobs = gt_calloc(v->count, sizeof(*v->jobs), err);
 	if (!v->jobs)
 		return GT_ENOMEM;
-	for (size_t i = 0; i < v->count && !rc; i++) {
-		rc = plan_job(&v->jobs[i], tensors[i], err);
+	for (size_t i = 0; i < v->count; i++) {
+		plan_job(&v->jobs[i], tensors[i]);
 		total += v->jobs[i].count * gt_dtype_size(tensors[i]->dtype);
 	}
+	rc = check_repeats(v, err);
 	if (rc)
 		return rc;
 	while (total / piece_bytes > MAX_PIECES)

@@ -1,13 +1,16 @@
 /* tensor.c - the elements of a stored tensor: bounds, strides, byte order. */
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/ckpt/cast.h"
 #include "lib/ckpt/gather.h"
 #include "lib/ckpt/tree.h"
 
-/* Elements that strides of 0 make of fewer: more are an attack on who writes them out. */
+/* Elements that strides of 0 make of fewer. */
 static const int64_t MAX_REPEATED = (int64_t)1 << 32;
+
+enum { REPEATED_FREE = 1 << 30, REPEATED_TIMES = 1024 }; /* see tree.h */
 
 int64_t gt_tensor_count(const struct gt_tree_tensor *t)
 {
@@ -77,6 +80,33 @@ int gt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err)
 		    "a tensor reaches element %lld of storage '%.80s', which has %lld",
 		    (long long)last, t->storage->key, (long long)room);
 	return 0;
+}
+
+static int compare_uses(const void *a, const void *b)
+{
+	const struct gt_tensor_use *x = a, *y = b;
+
+	return ((uintptr_t)x->storage > (uintptr_t)y->storage) -
+	       ((uintptr_t)x->storage < (uintptr_t)y->storage);
+}
+
+int gt_tensor_repeats_too_much(struct gt_tensor_use *uses, size_t count, struct gt_err *err)
+{
+	uint64_t visited = 0, stored = 0;
+
+	if (count)
+		qsort(uses, count, sizeof(*uses), compare_uses);
+	for (size_t i = 0; i < count; i++) {
+		if (__builtin_add_overflow(visited, uses[i].bytes, &visited))
+			visited = UINT64_MAX;
+		if (!i || uses[i - 1].storage != uses[i].storage)
+			stored += uses[i].storage->size_bytes;
+	}
+	if (visited <= REPEATED_FREE || visited / REPEATED_TIMES <= stored)
+		return 0;
+	return gt_err_set(err, GT_ENOTSUP,
+	    "tensors repeat the %llu bytes of their storages to %llu: more than %d times over",
+	    (unsigned long long)stored, (unsigned long long)visited, REPEATED_TIMES);
 }
 
 /* ---- byte order ---- */

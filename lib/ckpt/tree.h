@@ -51,6 +51,20 @@ int gt_storage_compare(struct gt_storage *storage, uint32_t crc, struct gt_err *
  */
 int gt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err);
 
+/* Bytes of elements that are to be visited in a storage. */
+struct gt_tensor_use {
+	const struct gt_storage *storage;
+	uint64_t bytes;
+};
+
+/*
+ * Strides of 0, strides that overlap, and tensors that share a storage make much of a small file.
+ * GT_ENOTSUP when `uses` come to more than 1 GiB and to more than 1024 times the bytes of the
+ * storages, each counted once: nothing that people train does, and who writes or reads so many
+ * elements would fill a disk or never end. Puts `uses` into another order.
+ */
+int gt_tensor_repeats_too_much(struct gt_tensor_use *uses, size_t count, struct gt_err *err);
+
 /* Set stride to that of contiguous memory (row-major); false when the count overflows. */
 bool gt_tensor_contiguous_stride(int ndim, const int64_t *shape, int64_t *stride);
 

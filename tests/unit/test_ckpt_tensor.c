@@ -324,6 +324,38 @@ static void test_damaged_scalar(void **state)
 	assert_int_equal(gt_tree_read_int(NULL, &i, &err), 0);
 }
 
+/* ---- what is repeated ---- */
+
+static void test_repeats(void **state)
+{
+	struct gt_storage small = { .size_bytes = 16 }, large = { .size_bytes = 2 << 20 };
+	const uint64_t gib = 1 << 30;
+	const struct {
+		struct gt_tensor_use uses[3];
+		int expected;
+	} cases[] = {
+		{ { { &small, gib } }, 0 },
+		{ { { &small, gib + 1 } }, GT_ENOTSUP },
+		{ { { &small, gib / 2 }, { &large, 16 }, { &small, gib / 2 } }, 0 },
+		{ { { &large, gib }, { &small, gib }, { &large, 1 } }, 0 },
+		{ { { &large, gib }, { &large, gib }, { &large, 1025 } }, GT_ENOTSUP },
+		{ { { &large, UINT64_MAX }, { &small, 2 }, { &small, 2 } }, GT_ENOTSUP },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct gt_tensor_use uses[3];
+		struct gt_err err = GT_ERR_INIT;
+		size_t n = 0;
+
+		for (size_t k = 0; k < 3; k++)
+			if (cases[i].uses[k].storage)
+				uses[n++] = cases[i].uses[k];
+		assert_int_equal(gt_tensor_repeats_too_much(uses, n, &err), cases[i].expected);
+	}
+	assert_int_equal(gt_tensor_repeats_too_much(NULL, 0, GT_ERR_IGNORED), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,6 +370,7 @@ int main(void)
 		cmocka_unit_test(test_check),
 		cmocka_unit_test(test_scalars),
 		cmocka_unit_test(test_damaged_scalar),
+		cmocka_unit_test(test_repeats),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
