@@ -55,8 +55,8 @@ typedef const char *gt_digest_rename(
     void *self, const struct gt_tree *dict, const struct gt_tree_item *item);
 
 /* List the tensors of a tree that has passed gt_tree_check(); sums are 0. `rename` may be NULL.
- * gt_digests_release() is due in every case. GT_ENOTSUP for more than 2^18, and for paths of more than 128 KiB each or
- * 64 MiB together. */
+ * gt_digests_release() is due in every case. GT_ENOTSUP for more than 2^18, and for paths of more
+ * than 128 KiB each or 64 MiB together: readers would refuse the record. */
 int gt_digests_collect(struct gt_digests *out, const struct gt_tree *root, gt_digest_rename *rename,
     void *self, struct gt_err *err);
 void gt_digests_release(struct gt_digests *digests);
