@@ -1,4 +1,5 @@
 /* edit_paths.c - the paths of modules in `_metadata`, as an edit of names changes them. */
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,39 +76,67 @@ static int compare_paths(const void *a, const void *b)
 	return order ? order : (m < n) - (m > n);
 }
 
-static const struct gt_edit_key *who_becomes(
-    const struct gt_edit_key *keys, size_t count, const char *to)
+static int compare_new(const void *a, const void *b)
 {
-	for (size_t i = 0; i < count; i++)
-		if (!strcmp(keys[i].to, to))
-			return &keys[i];
-	return NULL;
+	return strcmp(((const struct gt_edit_key *)a)->to, ((const struct gt_edit_key *)b)->to);
+}
+
+static const struct gt_edit_key *who_becomes(void *const *taken, const char *to)
+{
+	struct gt_edit_key like = { .to = to }, **found = tfind(&like, taken, compare_new);
+
+	return found ? *found : NULL;
+}
+
+static int take(void **taken, struct gt_edit_key *key, struct gt_err *err)
+{
+	return tsearch(key, taken, compare_new)
+	           ? 0
+	           : gt_err_set(err, GT_ENOMEM, "out of memory: the paths of modules");
+}
+
+static void keep(void *key)
+{
+	(void)key; /* the caller's */
+}
+
+/* The name of a key that cannot have that of `first`. */
+static const char *place_for(void *const *taken, const struct gt_edit_key *key,
+    const struct gt_edit_key *first, size_t count)
+{
+	const char *name = who_becomes(taken, key->from) ? first->from : key->from;
+	const struct gt_edit_key *other;
+
+	for (size_t turns = 0; turns < count && (other = who_becomes(taken, name)) != NULL; turns++)
+		name = other->from;
+	return name;
 }
 
 /*
  * Taking "module." off makes "" of "module", and there is a "" already: a wrapper's own entry, for
  * which nobody will ask any more. It keeps its name, or takes one that comes free.
  */
-static void move_displaced(struct gt_edit_key *keys, size_t count)
+static int move_displaced(struct gt_edit_key *keys, size_t count, struct gt_err *err)
 {
+	void *taken = NULL; /* the new names, each by its first key, for tsearch() */
 	size_t first = 0;
+	int rc = 0;
 
-	qsort(keys, count, sizeof(*keys), compare_paths);
-	for (size_t i = 1; i < count; i++) {
-		const char *name = keys[i].from;
-		const struct gt_edit_key *other;
-
+	if (count)
+		qsort(keys, count, sizeof(*keys), compare_paths);
+	for (size_t i = 0; !rc && i < count; i++)
+		if (!i || strcmp(keys[i - 1].to, keys[i].to))
+			rc = take(&taken, &keys[i], err);
+	for (size_t i = 1; !rc && i < count; i++) {
 		if (strcmp(keys[first].to, keys[i].to)) {
 			first = i;
 			continue;
 		}
-		if (who_becomes(keys, count, name))
-			name = keys[first].from;
-		for (size_t turns = 0;
-		     turns < count && (other = who_becomes(keys, count, name)) != NULL; turns++)
-			name = other->from;
-		keys[i].to = name;
+		keys[i].to = place_for(&taken, &keys[i], &keys[first], count);
+		rc = take(&taken, &keys[i], err);
 	}
+	tdestroy(taken, keep);
+	return rc;
 }
 
 int gt_edit_paths(struct gt_edit_naming *naming, struct gt_edit_key *paths, size_t count,
@@ -117,7 +146,5 @@ int gt_edit_paths(struct gt_edit_naming *naming, struct gt_edit_key *paths, size
 
 	for (size_t i = 0; !rc && i < count; i++)
 		rc = new_path(naming, &paths[i], names, name_count, err);
-	if (!rc)
-		move_displaced(paths, count);
-	return rc;
+	return rc ? rc : move_displaced(paths, count, err);
 }

@@ -164,7 +164,8 @@ static bool is_part_name(const struct gt_tree *key)
 static int list_buffers(struct lister *l, const struct gt_path *path, const struct gt_tree *module)
 {
 	const struct gt_tree *buffers = gt_model_part(module, GT_MODEL_BUFFERS);
-	int rc = 0;
+	struct gt_model_names hidden;
+	int rc = gt_model_hidden(&hidden, module, l->err);
 
 	for (size_t i = 0; buffers && i < buffers->seq.count && !rc; i++) {
 		const struct gt_tree_item *item = &buffers->seq.items[i];
@@ -173,8 +174,9 @@ static int list_buffers(struct lister *l, const struct gt_path *path, const stru
 
 		rc = p ? list(l, p, item->value) : GT_ENOMEM;
 		for (size_t k = before; !rc && k < l->out->tensor_count; k++)
-			l->out->tensors[k].hidden = gt_model_hides(module, item->key);
+			l->out->tensors[k].hidden = gt_model_hides(&hidden, item->key);
 	}
+	free(hidden.items);
 	return rc;
 }
 

@@ -92,27 +92,46 @@ static int add(struct gt_model_list *list, const char *prefix, const struct gt_t
 	return 0;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 /* The set is an object that holds a list. */
-bool gt_model_hides(const struct gt_tree *module, const struct gt_tree *name)
+int gt_model_hidden(struct gt_model_names *out, const struct gt_tree *module, struct gt_err *err)
 {
 	const struct gt_tree *set = attribute(module, "_non_persistent_buffers_set"), *names;
 
+	*out = (struct gt_model_names){ 0 };
 	names = is_object_of(set, "builtins.set") ? set->opaque.items : NULL;
-	for (size_t i = 0; is_kind(names, GT_TREE_LIST) && is_text(name) && i < names->seq.count;
-	     i++)
-		if (gt_tree_is_string(names->seq.items[i].value, name->string.bytes))
-			return true;
-	return false;
+	if (!is_kind(names, GT_TREE_LIST) || !names->seq.count)
+		return 0;
+	out->items = gt_calloc(names->seq.count, sizeof(*out->items), err);
+	if (!out->items)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < names->seq.count; i++)
+		if (is_text(names->seq.items[i].value))
+			out->items[out->count++] = names->seq.items[i].value->string.bytes;
+	qsort(out->items, out->count, sizeof(*out->items), compare_names);
+	return 0;
 }
 
-/* `module` is the one whose buffers `dict` has, or NULL. */
+bool gt_model_hides(const struct gt_model_names *hidden, const struct gt_tree *name)
+{
+	return hidden->count && is_text(name) &&
+	       bsearch(&name->string.bytes, hidden->items, hidden->count, sizeof(*hidden->items),
+	           compare_names);
+}
+
+static const struct gt_model_names nothing;
+
 static int add_all(struct gt_model_list *list, const char *prefix, const struct gt_tree *dict,
-    const struct gt_tree *module, struct gt_err *err)
+    const struct gt_model_names *hidden, struct gt_err *err)
 {
 	int rc = 0;
 
 	for (size_t i = 0; dict && !rc && i < dict->seq.count; i++)
-		if (!module || !gt_model_hides(module, dict->seq.items[i].key))
+		if (!gt_model_hides(hidden, dict->seq.items[i].key))
 			rc = add(list, prefix, &dict->seq.items[i], err);
 	return rc;
 }
@@ -120,7 +139,7 @@ static int add_all(struct gt_model_list *list, const char *prefix, const struct 
 int gt_model_add_dict(
     struct gt_model_list *list, const char *prefix, const struct gt_tree *dict, struct gt_err *err)
 {
-	return add_all(list, prefix, dict, NULL, err);
+	return add_all(list, prefix, dict, &nothing, err);
 }
 
 /* The tree's depth is limited, so is ours. */
@@ -128,10 +147,15 @@ int gt_model_add(struct gt_model_list *list, const char *prefix, const struct gt
     struct gt_err *err)
 {
 	const struct gt_tree *children = gt_model_part(module, GT_MODEL_MODULES);
-	int rc = add_all(list, prefix, gt_model_part(module, GT_MODEL_PARAMETERS), NULL, err);
+	struct gt_model_names hidden;
+	int rc = gt_model_hidden(&hidden, module, err);
 
 	if (!rc)
-		rc = add_all(list, prefix, gt_model_part(module, GT_MODEL_BUFFERS), module, err);
+		rc = add_all(
+		    list, prefix, gt_model_part(module, GT_MODEL_PARAMETERS), &nothing, err);
+	if (!rc)
+		rc = add_all(list, prefix, gt_model_part(module, GT_MODEL_BUFFERS), &hidden, err);
+	free(hidden.items);
 	for (size_t i = 0; children && !rc && i < children->seq.count; i++) {
 		const struct gt_tree_item *child = &children->seq.items[i];
 		char *name;

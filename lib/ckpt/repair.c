@@ -42,10 +42,10 @@ static int find_state(
 {
 	uint64_t below = map->size;
 	bool sound = false;
-	int rc = 0;
+	int tries = GT_ZIP_TRIES, rc = 0;
 
 	*size = 0;
-	while (!rc && !sound && gt_zip_earlier(map, &below, below, size))
+	while (!rc && !sound && gt_zip_earlier(map, &below, below, &tries, size))
 		rc = is_sound(map, *size, records, &sound, err);
 	if (!rc && !sound)
 		*size = 0;

@@ -231,14 +231,34 @@ static int check_types(const struct gt_flat *flat, struct gt_err *err)
 	return 0;
 }
 
+static int compare_keys(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 /* Whether the file's own metadata has the name that a tie would be recorded under: then the tensor
  * is stored a second time. */
-static void untie(struct gt_flat *flat, const struct gt_tree *metadata)
+static int untie(struct gt_flat *flat, const struct gt_tree *metadata, struct gt_err *err)
 {
-	for (size_t i = 0; i < flat->count; i++)
-		if (flat->tensors[i].kept && (is_ours(flat->tensors[i].name) ||
-		                                 gt_tree_get(metadata, flat->tensors[i].name)))
-			flat->tensors[i].kept = NULL;
+	size_t count = metadata ? metadata->seq.count : 0, known = 0;
+	const char **keys = gt_calloc(count, sizeof(*keys), err);
+
+	if (!keys)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		if (gt_flat_is_text(metadata->seq.items[i].key))
+			keys[known++] = metadata->seq.items[i].key->string.bytes;
+	if (known)
+		qsort(keys, known, sizeof(*keys), compare_keys);
+	for (size_t i = 0; i < flat->count; i++) {
+		struct gt_flat_tensor *t = &flat->tensors[i];
+
+		if (t->kept && (is_ours(t->name) || (known && bsearch(&t->name, keys, known,
+		                                                  sizeof(*keys), compare_keys))))
+			t->kept = NULL;
+	}
+	free(keys);
+	return 0;
 }
 
 static int write_flat(const char *path, struct gt_flat *flat, const struct gt_tree *metadata,
@@ -281,8 +301,9 @@ int gt_st_write(const char *path, const struct gt_tree *root,
 		metadata = gt_tree_get(root->seq.attributes, GT_ST_METADATA);
 		if (metadata && metadata->kind != GT_TREE_DICT)
 			metadata = NULL;
-		untie(&flat, metadata);
-		rc = write_flat(path, &flat, metadata, options, err);
+		rc = untie(&flat, metadata, err);
+		if (!rc)
+			rc = write_flat(path, &flat, metadata, options, err);
 	}
 	gt_flat_release(&flat);
 	return rc ? gt_err_prefix(err, "'%s'", path) : 0;

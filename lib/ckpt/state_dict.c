@@ -19,13 +19,15 @@ enum {
 	COUNT_WRAPPERS = sizeof(wrappers) / sizeof(*wrappers),
 	COUNT_PREFIXES = sizeof(prefixes) / sizeof(*prefixes),
 	MAX_NESTING = 8,
-	MAX_LOCATIONS = 3, /* named in the note */
+	MAX_LOCATIONS = 3,  /* named in the note */
+	MAX_ITEMS = 1 << 22 /* looked at: a file may refer to one dict again and again */
 };
 
 struct found {
 	const struct gt_tree *node, *parent; /* parent: the dict it was found in, or NULL */
 	const char *path[MAX_NESTING];
 	int depth;
+	size_t *items; /* looked at so far */
 };
 
 /* ---- where it is ---- */
@@ -122,6 +124,9 @@ static bool search(struct found *f, const struct gt_tree *node)
 	if (node->kind == GT_TREE_TUPLE || node->kind == GT_TREE_LIST)
 		return search_seq(f, node);
 	if (!dict || is_optimizer(dict))
+		return false;
+	*f->items += 1 + dict->seq.count;
+	if (*f->items > MAX_ITEMS)
 		return false;
 	f->node = dict;
 	tensors = count_tensors(dict, &only);
@@ -335,14 +340,18 @@ static int find(
 {
 	struct gt_model_list list = { .sd = out };
 	struct gt_note note = { 0 };
-	struct found f = { 0 };
-	size_t stripped = 0;
+	size_t stripped = 0, items = 0;
+	struct found f = { .items = &items };
 	unsigned mask = 0;
 	int rc;
 
 	*out = (struct gt_state_dict){ 0 };
 	if (!search(&f, root))
-		return not_found(root, err);
+		return items > MAX_ITEMS ? gt_err_set(err, GT_EFORMAT,
+		                               "no state_dict among %d items of dicts: they refer "
+		                               "to one another too often",
+		                               MAX_ITEMS)
+		                         : not_found(root, err);
 	out->node = f.node;
 	rc = gt_model_is(f.node) ? gt_model_add(&list, "", f.node, err)
 	                         : gt_model_add_dict(&list, "", f.node, err);

@@ -90,7 +90,7 @@ static bool is_archive(const struct gt_mapping *map, uint64_t size)
 }
 
 bool gt_zip_earlier(
-    const struct gt_mapping *map, uint64_t *below, uint64_t reach, uint64_t *out_size)
+    const struct gt_mapping *map, uint64_t *below, uint64_t reach, int *tries, uint64_t *out_size)
 {
 	uint64_t lowest = *below > reach ? *below - reach : 0, start = *below, held;
 
@@ -99,7 +99,7 @@ bool gt_zip_earlier(
 	if (start > map->size - END_BYTES + 1)
 		start = map->size - END_BYTES + 1;
 	held = start;
-	for (uint64_t at = start; at-- > lowest;) {
+	for (uint64_t at = start; *tries > 0 && at-- > lowest;) {
 		const unsigned char *p = map->data + at;
 		uint64_t size;
 
@@ -110,7 +110,10 @@ bool gt_zip_earlier(
 		if (p[0] != 'P' || memcmp(p, "PK\5\6", 4))
 			continue;
 		size = at + END_BYTES + gt_get_le(p + 20, 2);
-		if (size > map->size || !is_archive(map, size))
+		if (size > map->size)
+			continue;
+		(*tries)--;
+		if (!is_archive(map, size))
 			continue;
 		*out_size = size;
 		*below = at;
@@ -122,9 +125,10 @@ bool gt_zip_earlier(
 int gt_zip_hint_repair(const struct gt_mapping *map, struct gt_err *err)
 {
 	uint64_t below = map->size, size = map->size;
+	int tries = GT_ZIP_TRIES;
 
 	while (size == map->size)
-		if (!gt_zip_earlier(map, &below, TAIL_BYTES, &size))
+		if (!gt_zip_earlier(map, &below, TAIL_BYTES, &tries, &size))
 			return err->code;
 	return gt_err_hint(err,
 	    "an edit of it was interrupted: `gtrain ckpt verify --repair` puts back what was before");

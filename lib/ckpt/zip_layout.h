@@ -12,10 +12,13 @@ int gt_zip_dead_bytes(const struct gt_zip *zip, uint64_t *out, struct gt_err *er
  * Where the file would have to be cut to be the archive that it was before something was appended:
  * the last end record before byte *below (at most `reach` bytes before) whose directory can be
  * read. *below gets where it stands, to go on from there. False when there is none. Records are not
- * checked.
+ * checked. *tries counts down the end records that are looked into: each may cost a reading of the
+ * whole directory.
  */
+enum { GT_ZIP_TRIES = 16 };
+
 bool gt_zip_earlier(
-    const struct gt_mapping *map, uint64_t *below, uint64_t reach, uint64_t *out_size);
+    const struct gt_mapping *map, uint64_t *below, uint64_t reach, int *tries, uint64_t *out_size);
 
 /* To an error of opening a damaged archive add the hint that it can be mended, if an earlier state
  * of it stands in its last 16 MiB. Returns err->code. */

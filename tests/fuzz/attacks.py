@@ -193,7 +193,53 @@ def shared_levels(levels, leaf, level):
         b"0" + level(b"h" + bytes([i - 1])) + b"q" + bytes([i]) for i in range(1, levels)) + b"."
 
 
+WRAPPERS = ["model", "state_dict", "model_state_dict", "net", "module", "network", "model_state", "weights", "params", "model_dict",
+            "net_state_dict", "network_state_dict", "model_weights", "ema", "model_ema", "ema_model", "ema_state_dict"]
+
+
+def state_dict(items, attributes):
+    """An OrderedDict with attributes."""
+    return call("collections.OrderedDict") + items[1:] + attributes + b"b"
+
+
+def end_records():
+    """A torch file, then end records that each claim the whole directory and all that follows it."""
+    many = records() + [Record("archive/%d" % i, b"") for i in range(20000)]
+    seen = []
+    first = archive(many, lambda at, n, s, o: seen.append((n, s, o)) or end_record(n, s, o))
+    n, s, o = seen[0]
+    return first + b"".join(end_record(n, s + 22 * i, o) for i in range(1, 20000))
+
+
+def lists_of(count):
+    """Pairs that grow with each other: names, and lists that each name is looked for in."""
+    names = ["n%d" % i for i in range(count)]
+    of_one = dict_of(*((name, b"h\0") for name in names))
+    one = tensor() + b"q\0" + b"0"
+    hidden = call("builtins.set", b"](" + b"".join(text("x" + name) for name in names) + b"e")
+    yield "names of buffers", torch_zip(pickled(one, call("torch.nn.Module") + dict_of(
+        ("_parameters", b"}"), ("_buffers", of_one), ("_modules", b"}"), ("_non_persistent_buffers_set", hidden)) + b"b"))
+    source = 'class M(Module):\n  __parameters__ = [%s]\n  __buffers__ = []\n' % "".join('"x%s", ' % name for name in names + [""]).replace('"x"', '"n0"')
+    yield "attributes of a script", archive([
+        Record("archive/data.pkl", pickled(one, glob("__torch__.M") + b")\x81" + of_one + b"b")), Record("archive/data/0", FLOATS),
+        Record("archive/code/__torch__.py", source.encode()), Record("archive/constants.pkl", pickled(b")"))])
+    metadata = dict_of(*(("x" + name, text("x")) for name in names))
+    yield "ties and metadata", torch_zip(pickled(one, state_dict(of_one, dict_of(("__metadata__", metadata)))))
+    paths = dict_of(*((path + name, b"}") for name in names for path in ("", "module.")))
+    yield "paths of modules", torch_zip(pickled(one, state_dict(dict_of(("module.w", b"h\0")), dict_of(("_metadata", paths)))))
+
+
 def much():
+    for name, data in lists_of(60000):
+        yield "60,000 " + name, data, Bounded()
+    yield "20,000 end records of one directory", end_records(), Bounded()
+    yield "wrappers of wrappers", torch_zip(shared_levels(
+        6, b"}", lambda inner: dict_of(*((w, inner) for w in WRAPPERS)))), Bounded()
+    yield "10^4 tensors of 2^20 times one element", torch_zip(pickled(dict_of(
+        *(("%d" % i, tensor(size=(2**20 + i,), stride=(0,))) for i in range(10**4))))), Bounded()
+    yield "metadata of 20 MB that is no text", safetensors('{"__metadata__":{"a":[' + "{}," * 7 * 10**6 + "{}]}}"), Bounded()
+    digests = '{"version": 1, "crc32": {' + ",".join('"/%d":"00000000"' % i for i in range(10**6)) + "}}"
+    yield "10^6 digests of one tensor", archive(records() + [Record("archive/.gtrain/digests", digests.encode())]), Bounded()
     two = lambda name: lambda inner: dict_of((name + "a", inner), (name + "b", inner))  # noqa: E731
     module = lambda inner: call("torch.nn.Module") + dict_of(  # noqa: E731
         ("_parameters", b"}"), ("_buffers", b"}"), ("_modules", dict_of(("a", inner), ("b", inner)))) + b"b"
