@@ -315,6 +315,14 @@ def verify_cases(folder):
     with open(path, "wb") as f:
         f.write(raw[:-30])
     yield verify("a cut file", 1, "damage", "is cut")
+    torch.save({}, path)
+    swap_pickle(path, b"\x80\x02\x82\x01.")
+    yield verify("what cannot be read", 1, "unread", "registry (EXT)", absent=("note", "nothing is wrong"))
+    torch.save(good, path, _use_new_zipfile_serialization=False)
+    yield verify("a legacy file", 0, "nothing is wrong")
+    with open(path, "ab") as f, zipfile.ZipFile(f, "w") as z:
+        z.writestr("archive/data.pkl", b"\x80\x02}.")
+    yield verify("a zip after a legacy file", 1, "damage", "that other programs would open instead")
 
 
 def allowed_cases(folder):
