@@ -147,12 +147,15 @@ static int flatten(struct gt_tree **out, const struct gt_tree *root, struct gt_a
 
 	if (rc) {
 		if (rc == GT_EFORMAT)
-			gt_err_hint(err, "gtrain ckpt select --path KEY takes a part of a file");
+			gt_err_hint(err,
+			    "a .pth takes anything; this format takes a dict of names and "
+			    "tensors, which `gtrain ckpt ls` finds");
 		return rc;
 	}
 	*out = gt_convert_state_dict(&sd, a, err);
 	if (sd.note[0])
-		gt_note_line(note, "%s", sd.note);
+		gt_note_line(
+		    note, "%s%s", strncmp(sd.note, "a ", 2) ? "" : "the weights of ", sd.note);
 	if (root != sd.node)
 		say_left(note, root, &sd);
 	say_left(note, sd.node, &sd);

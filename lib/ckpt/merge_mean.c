@@ -95,8 +95,8 @@ static int match(struct mean *m, struct gt_tree *const *parts, size_t file, stru
 		struct gt_tree_item **found = tfind(&first->seq.items[i], &index, compare_keys);
 
 		if (!found) {
-			gt_err_set(err, GT_EFORMAT, "'%.120s' is in '%.120s', not in '%.120s'", name,
-			    m->inputs[0].path, m->inputs[file].path);
+			gt_err_set(err, GT_EFORMAT, "'%.120s' is in '%.120s', not in '%.120s'",
+			    name, m->inputs[0].path, m->inputs[file].path);
 			rc = hint_at_names(err);
 			break;
 		}
@@ -344,10 +344,12 @@ int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inp
 		out->root->seq.ordered = true;
 		for (size_t i = 0; i < m.target_count; i++)
 			differ += atomic_load(&m.targets[i].differs);
-		gt_note_line(note, "mean of %zu checkpoints, %zu tensors", count, m.target_count);
+		gt_note_line(note, "mean of %zu checkpoints, %zu tensor%s", count, m.target_count,
+		    m.target_count == 1 ? "" : "s");
 		if (differ)
 			gt_note_line(note,
-			    "%zu tensors of integers differ: the first file's were taken", differ);
+			    "%zu tensor%s of integers differ%s: the first file's were taken",
+			    differ, differ == 1 ? "" : "s", differ == 1 ? "s" : "");
 	}
 	if (!out->map.data && m.fd >= 0)
 		close(m.fd);

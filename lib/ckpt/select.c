@@ -150,7 +150,8 @@ int gt_select_keys(struct gt_tree **out, const struct gt_tree *root, const char 
 	if (!rc) {
 		if (sd.note[0])
 			gt_note_line(note, "%s", sd.note);
-		gt_note_line(note, "%zu of %zu tensors selected", sd.count, all);
+		gt_note_line(
+		    note, "%zu of %zu tensor%s selected", sd.count, all, all == 1 ? "" : "s");
 		*out = gt_convert_state_dict(&sd, arena, err);
 		rc = *out ? 0 : GT_ENOMEM;
 	}

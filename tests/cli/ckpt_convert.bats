@@ -126,3 +126,12 @@ keys() {
 	equal "$status" 2
 	[[ ! -e out2.pth && ! -e mean2.pth ]]
 }
+
+@test "one tensor alone goes into a .pth, and the hint says so" {
+	gtrain ckpt select in.pth --path "$(keys in.pth | head -1)" -o one.safetensors
+	equal "$status" 1
+	[[ $err == *"the checkpoint is one tensor"*"a .pth takes anything"* ]]
+	gtrain ckpt select in.pth --path "$(keys in.pth | head -1)" -o one.pth
+	equal "$status" 0
+	[[ $err == *": 1 tensor, "* ]]
+}
