@@ -395,7 +395,7 @@ def test_merge(folder):
         else:
             want = first
         check(f"--average: {key}", equal(want, got[key]))
-    check("--average says what it took from the first", "1 tensors of integers differ"
+    check("--average says what it took from the first", "1 tensor of integers differs"
           in done.stderr, done.stderr)
     torch.save(OrderedDict(x=torch.ones(3), same=torch.arange(4)), names[1])
     done = gtrain("merge", *names[:2], "-o", out)
