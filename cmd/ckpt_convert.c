@@ -4,22 +4,22 @@
 static int convert(
     const struct gt_ckpt_convert_cli *cli, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_note note = { 0 };
 	struct gt_ckpt *ckpt = NULL;
-	const char *format;
+	struct gt_ckpt_rewrite r = {
+		.target = &cli->target, .inputs = &ckpt, .input_count = 1, .json = cli->common.json
+	};
 	int rc;
 
 	if (env->opts.operand_count < 1) {
 		gt_err_set(err, GT_EINVAL, "no file is named");
 		return gt_err_hint(err, "gtrain ckpt convert FILE -o model.safetensors");
 	}
-	rc = gt_ckpt_target_check(&cli->target, &format, env->opts.operands, 1, err);
+	rc = gt_ckpt_target_check(&r, env, err);
 	if (!rc)
 		rc = gt_ckpt_input_open(&ckpt, env->opts.operands[0], err);
 	if (!rc)
-		rc = gt_ckpt_target_write(
-		    &cli->target, format, gt_ckpt_root(ckpt), &note, env, cli->common.json, err);
-	gt_note_release(&note);
+		rc = gt_ckpt_target_write(&r, gt_ckpt_root(ckpt), env, err);
+	gt_note_release(&r.note);
 	gt_ckpt_close(ckpt);
 	return rc;
 }

@@ -35,9 +35,8 @@ static int open_all(struct inputs *in, const struct gt_cmd_env *env, struct gt_e
 }
 
 static int merge_all(const struct inputs *in, const struct gt_ckpt_merge_cli *cli,
-    const char *format, struct gt_cmd_env *env, struct gt_err *err)
+    struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_note note = { 0 };
 	struct gt_merge_mean mean = { 0 };
 	struct gt_arena arena = { 0 };
 	struct gt_tree *root = NULL;
@@ -45,15 +44,13 @@ static int merge_all(const struct inputs *in, const struct gt_ckpt_merge_cli *cl
 	int rc = folder ? 0 : GT_ENOMEM;
 
 	if (!rc && cli->average) {
-		rc = gt_merge_average(&mean, in->parts, in->count, folder, &note, err);
+		rc = gt_merge_average(&mean, in->parts, in->count, folder, &r->note, err);
 		root = mean.root;
 	} else if (!rc) {
-		rc = gt_merge_union(&root, in->parts, in->count, &arena, &note, err);
+		rc = gt_merge_union(&root, in->parts, in->count, &arena, &r->note, err);
 	}
 	if (!rc)
-		rc = gt_ckpt_target_write(
-		    &cli->target, format, root, &note, env, cli->common.json, err);
-	gt_note_release(&note);
+		rc = gt_ckpt_target_write(r, root, env, err);
 	gt_merge_release(&mean);
 	gt_arena_release(&arena);
 	free(folder);
@@ -64,7 +61,7 @@ int gt_cmd_ckpt_merge(int argc, char **argv)
 {
 	struct gt_ckpt_merge_cli cli;
 	struct inputs in = { 0 };
-	const char *format;
+	struct gt_ckpt_rewrite r = { .target = &cli.target, .inputs = in.ckpts };
 	struct gt_cmd_env env;
 	struct gt_err err = GT_ERR_INIT;
 	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
@@ -77,12 +74,14 @@ int gt_cmd_ckpt_merge(int argc, char **argv)
 		gt_err_hint(&err, "gtrain ckpt merge A B ... -o OUT");
 	}
 	if (!rc)
-		rc = gt_ckpt_target_check(
-		    &cli.target, &format, env.opts.operands, env.opts.operand_count, &err);
+		rc = gt_ckpt_target_check(&r, &env, &err);
 	if (!rc)
 		rc = open_all(&in, &env, &err);
+	r.input_count = in.count;
+	r.json = cli.common.json;
 	if (!rc)
-		rc = merge_all(&in, &cli, format, &env, &err);
+		rc = merge_all(&in, &cli, &r, &env, &err);
+	gt_note_release(&r.note);
 	for (size_t i = 0; i < GT_CKPT_MERGE_MAX; i++)
 		gt_ckpt_close(in.ckpts[i]);
 	return gt_cmd_end(&env, rc, &err);

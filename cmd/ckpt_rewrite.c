@@ -3,8 +3,10 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "cmd/json_out.h"
@@ -17,22 +19,59 @@ const char *const gt_ckpt_dtype_words[] = { "fp32", "fp16", "bf16", NULL };
 
 static const enum gt_dtype dtypes[] = { GT_F32, GT_F16, GT_BF16 };
 
-int gt_ckpt_target_check(const struct gt_ckpt_target_cli *target, const char **format,
-    char *const *inputs, int input_count, struct gt_err *err)
+/* Neither one of the operands, which is found before they are read, nor tensors by the name of an
+ * index. */
+static int check_output(
+    const struct gt_ckpt_rewrite *r, const struct gt_cmd_env *env, struct gt_err *err)
 {
-	const char *to = target->to < 0 ? NULL : gt_convert_words[target->to];
+	static const char index[] = ".index.json";
+	const struct gt_ckpt_target_cli *target = r->target;
+	size_t n = strlen(target->output), k = sizeof(index) - 1;
 	struct stat in, out;
-	int rc = gt_convert_format(format, to, target->output, err);
 
-	if (rc || stat(target->output, &out))
-		return rc;
-	for (int i = 0; i < input_count; i++) {
-		if (stat(inputs[i], &in) || in.st_dev != out.st_dev || in.st_ino != out.st_ino)
+	if (n > k && !strcasecmp(target->output + n - k, index) && !target->shard_bytes) {
+		gt_err_set(err, GT_EINVAL,
+		    "--output: '%s' is the ending of an index of shards, and there are none",
+		    index);
+		return gt_err_hint(err, "-o model.safetensors, or --shard-size 5G");
+	}
+	if (stat(target->output, &out))
+		return 0;
+	for (int i = 0; i < env->opts.operand_count; i++) {
+		if (stat(env->opts.operands[i], &in) || in.st_dev != out.st_dev ||
+		    in.st_ino != out.st_ino)
 			continue;
 		gt_err_set(err, GT_EINVAL, "--output: '%.200s' is the input", target->output);
 		return gt_err_hint(err, "name another file");
 	}
 	return 0;
+}
+
+/* --to wins over the ending; who meets the file later may go by that. */
+static void warn_ending(const struct gt_ckpt_rewrite *r, struct gt_log *log)
+{
+	struct gt_err unknown = GT_ERR_INIT;
+	const char *ending;
+
+	if (gt_convert_format(&ending, NULL, r->target->output, &unknown) ||
+	    !strcmp(ending, r->format) ||
+	    (!strncmp(ending, "torch-", 6) && !strncmp(r->format, "torch-", 6)))
+		return;
+	gt_log_warn(log, "'%s' is written as %s: its ending is that of %s", r->target->output,
+	    r->format, ending);
+}
+
+int gt_ckpt_target_check(struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, struct gt_err *err)
+{
+	const struct gt_ckpt_target_cli *target = r->target;
+	const char *to = target->to < 0 ? NULL : gt_convert_words[target->to];
+	int rc = gt_convert_format(&r->format, to, target->output, err);
+
+	if (!rc)
+		rc = check_output(r, env, err);
+	if (!rc && to)
+		warn_ending(r, &env->log);
+	return rc;
 }
 
 int gt_ckpt_input_open(struct gt_ckpt **out, const char *path, struct gt_err *err)
@@ -50,13 +89,16 @@ static char *first_line(struct gt_note *note, char **rest)
 	return note->text ? strtok_r(note->text, "\n", rest) : NULL;
 }
 
-static void report_text(const char *path, bool shards, const struct gt_tally *t, const char *format,
-    struct gt_note *note, struct gt_log *log)
+/* `index` is that of shards, or NULL. */
+static void report_text(
+    struct gt_ckpt_rewrite *r, const char *index, const struct gt_tally *t, struct gt_log *log)
 {
+	const char *path = index ? index : r->target->output, *format = r->format;
+	bool shards = index != NULL;
 	char bytes[GT_TEXT_SIZE], *rest;
 	struct stat st;
 
-	for (char *line = first_line(note, &rest); line; line = strtok_r(NULL, "\n", &rest))
+	for (char *line = first_line(&r->note, &rest); line; line = strtok_r(NULL, "\n", &rest))
 		gt_log_info(log, "%s", line);
 	if (shards || stat(path, &st)) /* the index says nothing of their size */
 		gt_log_info(log, "%s: %" PRIu64 " tensor%s, %s%s", path, t->tensors,
@@ -83,23 +125,23 @@ static json_t *line_json(const char *line)
 	return json;
 }
 
-static int report_json(const char *path, const struct gt_tally *t, const char *format,
-    struct gt_note *note, struct gt_err *err)
+static int report_json(
+    struct gt_ckpt_rewrite *r, const char *index, const struct gt_tally *t, struct gt_err *err)
 {
 	json_t *notes = json_array(), *document;
 	char *rest;
 	int rc = 0;
 
-	for (char *line = first_line(note, &rest); line; line = strtok_r(NULL, "\n", &rest))
+	for (char *line = first_line(&r->note, &rest); line; line = strtok_r(NULL, "\n", &rest))
 		if (json_array_append_new(notes, line_json(line)))
 			rc = gt_err_set(err, GT_ENOMEM, "out of memory: the report");
 	if (rc) {
 		json_decref(notes);
 		return rc;
 	}
-	document = json_pack("{s:s, s:s, s:I, s:I, s:o}", "output", path, "format", format,
-	    "tensors", (json_int_t)t->tensors, "tensor_bytes", (json_int_t)t->storage_bytes,
-	    "notes", notes);
+	document = json_pack("{s:s, s:s, s:I, s:I, s:o}", "output",
+	    index ? index : r->target->output, "format", r->format, "tensors",
+	    (json_int_t)t->tensors, "tensor_bytes", (json_int_t)t->storage_bytes, "notes", notes);
 	return gt_cmd_print_json(document, JSON_COMPACT, err);
 }
 
@@ -116,10 +158,26 @@ static int write_out(const char *path, const char *format, const struct gt_tree 
 	return rc;
 }
 
-int gt_ckpt_target_write(const struct gt_ckpt_target_cli *target, const char *format,
-    struct gt_tree *root, struct gt_note *note, struct gt_cmd_env *env, bool json,
-    struct gt_err *err)
+static void say_losses(
+    struct gt_ckpt_rewrite *r, const struct gt_ckpt_write_losses *losses, struct gt_log *log)
 {
+	char line[160];
+
+	snprintf(line, sizeof(line),
+	    "%llu finite value%s in %zu tensor%s became infinite: %s does not reach so far",
+	    (unsigned long long)losses->values, losses->values == 1 ? "" : "s", losses->tensors,
+	    losses->tensors == 1 ? "" : "s", gt_ckpt_dtype_words[r->target->dtype]);
+	if (r->json)
+		gt_note_line(&r->note, "%s", line);
+	else
+		gt_log_warn(log, "%s", line);
+}
+
+int gt_ckpt_target_write(
+    struct gt_ckpt_rewrite *r, struct gt_tree *root, struct gt_cmd_env *env, struct gt_err *err)
+{
+	const struct gt_ckpt_target_cli *target = r->target;
+	struct gt_ckpt_write_losses losses = { 0 };
 	char *index = NULL;
 	const struct gt_ckpt_write_options options = {
 		.index = &index,
@@ -128,23 +186,27 @@ int gt_ckpt_target_write(const struct gt_ckpt_target_cli *target, const char *fo
 		.keep_devices = true,
 		.no_sync = !target->sync,
 		.shard_bytes = (uint64_t)target->shard_bytes,
+		.inputs = r->inputs,
+		.input_count = r->input_count,
+		.losses = &losses,
 	};
 	struct gt_tally tally;
 	struct gt_arena arena = { 0 };
 	struct gt_tree *tree;
-	int rc = gt_convert_tree(&tree, root, format, &arena, note, err);
+	int rc = gt_convert_tree(&tree, root, r->format, &arena, &r->note, err);
 
 	if (!rc)
-		rc = gt_note_check(note, err);
+		rc = gt_note_check(&r->note, err);
 	if (!rc)
 		rc = gt_tally_make(&tally, tree, err);
 	if (!rc)
-		rc = write_out(target->output, format, tree, &options, err);
-	if (!rc && json)
-		rc = report_json(index ? index : target->output, &tally, format, note, err);
+		rc = write_out(target->output, r->format, tree, &options, err);
+	if (!rc && losses.values)
+		say_losses(r, &losses, &env->log);
+	if (!rc && r->json)
+		rc = report_json(r, index, &tally, err);
 	else if (!rc)
-		report_text(
-		    index ? index : target->output, index != NULL, &tally, format, note, &env->log);
+		report_text(r, index, &tally, &env->log);
 	free(index);
 	gt_arena_release(&arena);
 	return rc;

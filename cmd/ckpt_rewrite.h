@@ -33,20 +33,26 @@ extern const char *const gt_ckpt_dtype_words[];
 	    .help = "no: do not wait until the result is on the disk" }
 /* clang-format on */
 
-/* What --to or the ending of --output says, and that no input is written over. */
-int gt_ckpt_target_check(const struct gt_ckpt_target_cli *target, const char **format,
-    char *const *inputs, int input_count, struct gt_err *err);
+/* A command at work. */
+struct gt_ckpt_rewrite {
+	const struct gt_ckpt_target_cli *target;
+	const char *format;
+	struct gt_ckpt *const *inputs; /* open */
+	size_t input_count;
+	struct gt_note note; /* what was done to the tree */
+	bool json;
+};
 
+/* What --to or the ending of --output says the format is; with a warning where they differ.
+ * GT_EINVAL where the output is one of the operands, or an index of no shards. */
+int gt_ckpt_target_check(struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, struct gt_err *err);
+
+/* Write the tree as the format takes it, and report: notes and a line to the log, or with `json` a
+ * document to standard output. */
+int gt_ckpt_target_write(
+    struct gt_ckpt_rewrite *r, struct gt_tree *root, struct gt_cmd_env *env, struct gt_err *err);
 /* Open an input, yours to close in every case. The digests that it has are compared: what they
  * disown is not written again under fresh ones. */
 int gt_ckpt_input_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
-
-/*
- * Write the tree as the format takes it, and report: notes and a line to the log, or with `json` a
- * document to standard output. `note` holds what was said before.
- */
-int gt_ckpt_target_write(const struct gt_ckpt_target_cli *target, const char *format,
-    struct gt_tree *root, struct gt_note *note, struct gt_cmd_env *env, bool json,
-    struct gt_err *err);
 
 #endif

@@ -16,11 +16,12 @@ static int take(struct gt_tree **root, const struct gt_ckpt_select_cli *cli, str
 static int select_part(
     const struct gt_ckpt_select_cli *cli, struct gt_cmd_env *env, struct gt_err *err)
 {
-	struct gt_note note = { 0 };
 	struct gt_arena arena = { 0 };
 	struct gt_ckpt *ckpt = NULL;
+	struct gt_ckpt_rewrite r = {
+		.target = &cli->target, .inputs = &ckpt, .input_count = 1, .json = cli->common.json
+	};
 	struct gt_tree *root;
-	const char *format;
 	int rc;
 
 	if (env->opts.operand_count < 1 || (!cli->path && !cli->keys.count)) {
@@ -29,17 +30,16 @@ static int select_part(
 		                                : "neither --path nor --keys is given");
 		return gt_err_hint(err, "gtrain ckpt select FILE --path model -o model.pth");
 	}
-	rc = gt_ckpt_target_check(&cli->target, &format, env->opts.operands, 1, err);
+	rc = gt_ckpt_target_check(&r, env, err);
 	if (!rc)
 		rc = gt_ckpt_input_open(&ckpt, env->opts.operands[0], err);
 	if (!rc) {
 		root = gt_ckpt_root(ckpt);
-		rc = take(&root, cli, &arena, &note, err);
+		rc = take(&root, cli, &arena, &r.note, err);
 	}
 	if (!rc)
-		rc = gt_ckpt_target_write(
-		    &cli->target, format, root, &note, env, cli->common.json, err);
-	gt_note_release(&note);
+		rc = gt_ckpt_target_write(&r, root, env, err);
+	gt_note_release(&r.note);
 	gt_ckpt_close(ckpt);
 	gt_arena_release(&arena);
 	return rc;

@@ -352,3 +352,31 @@ int gt_cast(
 		    n - done < RUN ? n - done : RUN, err);
 	return rc;
 }
+
+/* Infinities have all bits of the exponent and no other but the sign. */
+#define INFINITE(type, bits)                                                                       \
+	for (size_t i = 0; i < n; i++) {                                                           \
+		type x;                                                                            \
+		memcpy(&x, (const unsigned char *)elements + i * sizeof(x), sizeof(x));            \
+		found += (type)(x << 1) == (type)((bits) << 1);                                    \
+	}                                                                                          \
+	break
+
+size_t gt_cast_infinite(enum gt_dtype dtype, const void *elements, size_t n)
+{
+	size_t found = 0;
+
+	switch (dtype) {
+	case GT_F16:
+		INFINITE(uint16_t, 0x7c00);
+	case GT_BF16:
+		INFINITE(uint16_t, 0x7f80);
+	case GT_F32:
+		INFINITE(uint32_t, 0x7f800000u);
+	case GT_F64:
+		INFINITE(uint64_t, 0x7ff0000000000000u);
+	default:
+		break;
+	}
+	return found;
+}

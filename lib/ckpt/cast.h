@@ -22,4 +22,7 @@ bool gt_cast_knows(enum gt_dtype from, enum gt_dtype to);
 int gt_cast(
     enum gt_dtype from, const void *src, enum gt_dtype to, void *dst, size_t n, struct gt_err *err);
 
+/* How many of n elements of a floating-point type are infinite; 0 for float8. */
+size_t gt_cast_infinite(enum gt_dtype dtype, const void *elements, size_t n);
+
 #endif

@@ -95,6 +95,9 @@ struct gt_tree {
 			struct gt_tree
 			    *attributes; /* of a dict: `_metadata` of a state_dict; or NULL */
 			bool ordered;    /* of a dict: an OrderedDict */
+			bool is_size;    /* of a tuple: a torch.Size */
+			/* Of a dict: a defaultdict's arguments, a tuple of a class at most; NULL */
+			const struct gt_tree *defaults;
 		} seq;
 		struct gt_tree_tensor tensor;
 		struct {                        /* NULL where there is none */
@@ -252,7 +255,8 @@ int gt_tree_append(
  * tied weights do; bytes at the ends of a storage that no tensor looks at are left out.
  *
  * What was read can be written: strides, sharing, parameters and objects of classes we do not know
- * stay as they are, but for a defaultdict, which becomes a dict. GT_ENOTSUP for an object that
+ * stay as they are, but for a defaultdict whose missing values are made by an object and not by a
+ * class, which becomes a dict. GT_ENOTSUP for an object that
  * contains itself.
  *
  * PyTorch 1.13's restricted unpickler knows no float outside tensors (its list of opcodes lacks

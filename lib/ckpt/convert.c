@@ -2,7 +2,9 @@
 #include "lib/ckpt/convert.h"
 
 #include <string.h>
+#include <strings.h>
 
+#include "lib/ckpt/metadata.h"
 #include "lib/ckpt/model.h"
 #include "lib/ckpt/tree.h"
 
@@ -38,7 +40,7 @@ static bool ends_with(const char *text, const char *ending)
 {
 	size_t n = strlen(text), m = strlen(ending);
 
-	return n > m && !strcmp(text + n - m, ending);
+	return n > m && !strcasecmp(text + n - m, ending);
 }
 
 int gt_convert_format(const char **format, const char *to, const char *path, struct gt_err *err)
@@ -85,8 +87,9 @@ struct gt_tree *gt_convert_state_dict(
 		if (gt_tree_set(dict, sd->entries[i].name, node, a, err))
 			return NULL;
 	}
-	if (dict)
-		dict->seq.ordered = true;
+	if (!dict || gt_metadata_keep(dict, sd, a, err))
+		return NULL;
+	dict->seq.ordered = sd->node->kind != GT_TREE_DICT || sd->node->seq.ordered;
 	return dict;
 }
 
@@ -104,38 +107,66 @@ static bool holds(const struct gt_tree *node, const struct gt_tree *wanted)
 	return false;
 }
 
-static void name_key(struct gt_note *note, const struct gt_tree *key)
+enum { LEFT_NAMED = 6 };
+
+/* What is not taken along, as a line. */
+struct left {
+	struct gt_note *note;
+	const char *path; /* of the file, or NULL */
+	size_t count;
+};
+
+static void leave(struct left *left, const struct gt_tree *key, size_t index)
 {
-	if (key && key->kind == GT_TREE_STRING)
-		gt_note_add(note, "'%s'", key->string.bytes);
-	else if (key && key->kind == GT_TREE_INT)
-		gt_note_add(note, "%lld", (long long)key->integer);
+	if (left->count++ >= LEFT_NAMED)
+		return;
+	if (left->count == 1)
+		gt_note_add(left->note, "%s%sleft behind: ", left->path ? left->path : "",
+		    left->path ? ": " : "");
 	else
-		gt_note_add(note, "(other)");
+		gt_note_add(left->note, ", ");
+	if (!key)
+		gt_note_add(left->note, "[%zu]", index);
+	else if (key->kind == GT_TREE_STRING)
+		gt_note_add(left->note, "'%s'", key->string.bytes);
+	else if (key->kind == GT_TREE_INT)
+		gt_note_add(left->note, "%lld", (long long)key->integer);
+	else
+		gt_note_add(left->note, "(other)");
 }
 
-/* What a file of nothing but the state_dict leaves behind: the values beside it, and in it those
- * that are no tensors. */
-static void say_left(
-    struct gt_note *note, const struct gt_tree *dict, const struct gt_state_dict *sd)
+/* From the root down to the state_dict. */
+static void list_left(struct left *left, const struct gt_tree *node, const struct gt_state_dict *sd)
 {
-	enum { NAMED = 6 };
-	size_t left = 0;
+	const struct gt_tree *next = NULL;
+	bool here;
 
-	for (size_t i = 0; dict->kind == GT_TREE_DICT && i < dict->seq.count; i++) {
-		const struct gt_tree_item *item = &dict->seq.items[i];
+	if (node->kind == GT_TREE_OPAQUE && node->opaque.items)
+		node = node->opaque.items;
+	here = node == sd->node;
+	for (size_t i = 0; gt_tree_is_seq(node) && i < node->seq.count; i++) {
+		const struct gt_tree_item *item = &node->seq.items[i];
+		bool taken = here ? item->value->kind == GT_TREE_TENSOR
+		                  : !next && holds(item->value, sd->node);
 
-		if (dict == sd->node ? item->value->kind == GT_TREE_TENSOR
-		                     : holds(item->value, sd->node))
-			continue;
-		if (left++ >= NAMED)
-			continue;
-		gt_note_add(note, left == 1 ? "left behind: " : ", ");
-		name_key(note, item->key);
+		if (!taken)
+			leave(left, item->key, i);
+		else if (!here)
+			next = item->value;
 	}
-	if (left > NAMED)
-		gt_note_add(note, " and %zu more", left - NAMED);
-	if (left)
+	if (next)
+		list_left(left, next, sd);
+}
+
+void gt_convert_say_left(struct gt_note *note, const char *path, const struct gt_tree *root,
+    const struct gt_state_dict *sd)
+{
+	struct left left = { .note = note, .path = path };
+
+	list_left(&left, root, sd);
+	if (left.count > LEFT_NAMED)
+		gt_note_add(note, " and %zu more", left.count - LEFT_NAMED);
+	if (left.count)
 		gt_note_line(note, "%s", "");
 }
 
@@ -156,18 +187,20 @@ static int flatten(struct gt_tree **out, const struct gt_tree *root, struct gt_a
 	if (sd.note[0])
 		gt_note_line(
 		    note, "%s%s", strncmp(sd.note, "a ", 2) ? "" : "the weights of ", sd.note);
-	if (root != sd.node)
-		say_left(note, root, &sd);
-	say_left(note, sd.node, &sd);
+	gt_convert_say_left(note, NULL, root, &sd);
 	gt_state_dict_release(&sd);
 	return *out ? 0 : GT_ENOMEM;
 }
 
 /* ---- modules ---- */
 
+enum { RESCUE_NAMED = 4 };
+
 struct rescue {
 	struct gt_arena *arena;
 	size_t modules, left_out;
+	char path[120];        /* from the root, dots between; what is longer is left out */
+	struct gt_note *names; /* paths of modules */
 };
 
 static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err);
@@ -176,9 +209,25 @@ static int rescue_items(struct rescue *r, struct gt_tree *seq, struct gt_err *er
 {
 	int rc = 0;
 
-	for (size_t i = 0; !rc && i < seq->seq.count; i++)
+	for (size_t i = 0; !rc && i < seq->seq.count; i++) {
+		const struct gt_tree *key = seq->seq.items[i].key;
+		size_t used = strlen(r->path), room = sizeof(r->path) - used;
+		const char *dot = used ? "." : "";
+
+		if (key && key->kind == GT_TREE_STRING)
+			snprintf(r->path + used, room, "%s%s", dot, key->string.bytes);
+		else
+			snprintf(r->path + used, room, "%s%zu", dot, i);
 		rc = rescue(r, &seq->seq.items[i].value, err);
+		r->path[used] = '\0';
+	}
 	return rc;
+}
+
+static void name_module(struct rescue *r)
+{
+	if (r->modules++ < RESCUE_NAMED && *r->path)
+		gt_note_add(r->names, "%s'%s'", r->modules > 1 ? ", " : ": ", r->path);
 }
 
 /* What an object was made with, holds and remembers may be, or have, modules. */
@@ -211,7 +260,7 @@ static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err)
 	if (rc)
 		return rc;
 	*node = gt_convert_state_dict(&sd, r->arena, err);
-	r->modules++;
+	name_module(r);
 	r->left_out += sd.left_out;
 	gt_state_dict_release(&sd);
 	return *node ? 0 : GT_ENOMEM;
@@ -220,7 +269,8 @@ static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err)
 int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
     struct gt_arena *a, struct gt_note *note, struct gt_err *err)
 {
-	struct rescue r = { .arena = a };
+	struct gt_note names = { 0 };
+	struct rescue r = { .arena = a, .names = &names };
 	int rc;
 
 	*out = root;
@@ -228,12 +278,14 @@ int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *form
 		return flatten(out, root, a, note, err);
 	rc = rescue(&r, out, err);
 	if (!rc && r.modules)
-		gt_note_line(note, "%zu pickled model%s became %s state_dict", r.modules,
-		    r.modules == 1 ? "" : "s", r.modules == 1 ? "its" : "their");
+		gt_note_line(note, "%zu pickled model%s became %s state_dict%s%s", r.modules,
+		    r.modules == 1 ? "" : "s", r.modules == 1 ? "its" : "their",
+		    gt_note_text(&names), r.modules > RESCUE_NAMED ? ", ..." : "");
 	if (!rc && r.left_out)
 		gt_note_line(note,
 		    "left behind: %zu tensor%s of kinds that no state_dict here can hold, "
 		    "quantised or sparse",
 		    r.left_out, r.left_out == 1 ? "" : "s");
+	gt_note_release(&names);
 	return rc;
 }

@@ -6,7 +6,8 @@
 #include "lib/ckpt/write.h"
 
 /* The format that --to or the ending of a path names: pth (.pth .pt .th .bin .ckpt .tar), which is
- * torch-zip, legacy (torch-legacy), safetensors, npz. GT_EINVAL with those there are. */
+ * torch-zip, legacy (torch-legacy), safetensors, npz. Endings are taken in any case. GT_EINVAL
+ * with those there are. */
 int gt_convert_format(const char **format, const char *to, const char *path, struct gt_err *err);
 
 /* The words of --to, ended by NULL. */
@@ -25,8 +26,16 @@ extern const char *const gt_convert_words[];
 int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
     struct gt_arena *arena, struct gt_note *note, struct gt_err *err);
 
-/* A state_dict as a tree: an OrderedDict of tensors, which are no parameters any more. */
+/* A state_dict as a tree: a dict of tensors, which are no parameters any more; an OrderedDict where
+ * it was one, or a module. It has the `_metadata` that belongs to them (metadata.h). */
 struct gt_tree *gt_convert_state_dict(
     const struct gt_state_dict *sd, struct gt_arena *arena, struct gt_err *err);
+
+/*
+ * Say what a state_dict leaves of the tree that it was found in: values beside it, and in it those
+ * that are no tensors. "FILE: left behind: ..."; without the file's name where `path` is NULL.
+ */
+void gt_convert_say_left(struct gt_note *note, const char *path, const struct gt_tree *root,
+    const struct gt_state_dict *sd);
 
 #endif

@@ -47,6 +47,7 @@ struct piece {
 	struct task *task;
 	uint64_t at, size; /* bytes of the output; of the storage in a scan */
 	uint32_t crc, source_crc;
+	uint64_t overflows;
 };
 
 struct pool {
@@ -277,6 +278,32 @@ static int put_elements(struct pool *p, struct piece *piece, void *elements, siz
 	return put(p, place, elements, size, at, err);
 }
 
+/*
+ * Count the finite elements from `first` on that became infinite in `out`. Only where there are
+ * infinities at all is the source read once more.
+ */
+static int count_overflows(
+    struct piece *piece, int64_t first, size_t n, const void *out, struct gt_err *err)
+{
+	enum { RUN = 2048 };
+	const struct task *t = piece->task;
+	enum gt_dtype as = t->place->as;
+	double source[RUN];
+	int rc = 0;
+
+	if (t->view.dtype == as || !gt_dtype_is_float(as) || !gt_cast_infinite(as, out, n))
+		return 0;
+	for (size_t at = 0, m; !rc && at < n; at += m) {
+		m = n - at < RUN ? n - at : RUN;
+		rc = gt_tensor_read_range(&t->view, first + (int64_t)at, m, GT_F64, source, err);
+		piece->overflows +=
+		    gt_cast_infinite(as, (const unsigned char *)out + at * gt_dtype_size(as), m);
+		if (!rc)
+			piece->overflows -= gt_cast_infinite(GT_F64, source, m);
+	}
+	return rc;
+}
+
 /* PIECE and STEP are whole numbers of elements of every size. */
 static int convert_piece(struct pool *p, struct piece *piece, struct gt_err *err)
 {
@@ -295,6 +322,8 @@ static int convert_piece(struct pool *p, struct piece *piece, struct gt_err *err
 			    gt_crc32(piece->source_crc, in + first * from, n / to * from);
 		rc = gt_tensor_read_range(
 		    &t->view, (int64_t)first, n / to, t->place->as, buffer, err);
+		if (!rc)
+			rc = count_overflows(piece, (int64_t)first, n / to, buffer, err);
 		if (!rc)
 			rc = put_elements(p, piece, buffer, n, at, err);
 	}
@@ -318,6 +347,8 @@ static int gather_piece(struct pool *p, struct piece *piece, struct gt_err *err)
 		    &t->view, (int64_t)(piece->at / to), n, t->view.dtype, packed, err);
 	if (!rc && out != packed)
 		rc = gt_cast(t->view.dtype, packed, as, out, n, err);
+	if (!rc && out != packed)
+		rc = count_overflows(piece, (int64_t)(piece->at / to), n, out, err);
 	if (!rc)
 		rc = put_elements(p, piece, out, piece->size, piece->at, err);
 	if (out != packed)
@@ -367,6 +398,8 @@ static int finish(struct pool *p, struct gt_err *err)
 		uint32_t crc, source;
 
 		join(t, pieces, &crc, &source);
+		for (size_t k = 0; t->place && k < t->piece_count; k++)
+			t->place->overflows += pieces[k].overflows;
 		pieces += t->piece_count;
 		if (t->place)
 			t->place->crc = crc;
@@ -374,6 +407,16 @@ static int finish(struct pool *p, struct gt_err *err)
 			rc = gt_storage_compare(t->storage, source, err);
 	}
 	return rc;
+}
+
+void gt_fill_losses(const struct gt_fill *places, size_t count, struct gt_ckpt_write_losses *losses)
+{
+	for (size_t i = 0; losses && i < count; i++) {
+		if (places[i].offset == GT_FILL_NOWHERE || !places[i].overflows)
+			continue;
+		losses->values += places[i].overflows;
+		losses->tensors++;
+	}
 }
 
 struct gt_fill gt_fill_sum(const struct gt_tree_tensor *t, enum gt_dtype as)

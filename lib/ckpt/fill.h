@@ -2,7 +2,7 @@
 #ifndef GT_CKPT_FILL_H
 #define GT_CKPT_FILL_H
 
-#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/write.h"
 
 /*
  * Every format is written the same way: lay out the file (all sizes are known before a byte is
@@ -20,7 +20,8 @@ struct gt_fill {
 	const struct gt_tree_tensor *tensor;
 	struct gt_storage *storage;
 	enum gt_dtype as;
-	uint32_t crc; /* set: the CRC-32 of the bytes written */
+	uint32_t crc;       /* set: the CRC-32 of the bytes written */
+	uint64_t overflows; /* set: finite elements that became infinite */
 };
 
 /*
@@ -36,6 +37,10 @@ struct gt_fill {
  * very much: see gt_tensor_repeats_too_much().
  */
 int gt_fill_places(int fd, struct gt_fill *places, size_t count, struct gt_err *err);
+
+/* Add what was lost in the places that were written; `losses` may be NULL. */
+void gt_fill_losses(
+    const struct gt_fill *places, size_t count, struct gt_ckpt_write_losses *losses);
 
 /* A place that is nowhere: the sum of a tensor's elements as `as`. */
 struct gt_fill gt_fill_sum(const struct gt_tree_tensor *tensor, enum gt_dtype as);

@@ -88,8 +88,7 @@ static uintptr_t address(const struct gt_tree_tensor *t)
 	return (uintptr_t)t->storage->bytes + (uintptr_t)t->offset * gt_dtype_size(t->dtype);
 }
 
-/* 0 for two tensors that are one under two names. */
-static int compare_tensors(const struct gt_tree_tensor *x, const struct gt_tree_tensor *y)
+int gt_flat_compare(const struct gt_tree_tensor *x, const struct gt_tree_tensor *y)
 {
 	size_t dims = (size_t)x->ndim * sizeof(*x->shape);
 	int shapes;
@@ -110,7 +109,7 @@ static int compare_ties(const void *a, const void *b)
 {
 	const struct gt_flat_tensor *x = *(const struct gt_flat_tensor *const *)a;
 	const struct gt_flat_tensor *y = *(const struct gt_flat_tensor *const *)b;
-	int order = compare_tensors(x->tensor, y->tensor);
+	int order = gt_flat_compare(x->tensor, y->tensor);
 
 	return order ? order : strcmp(x->name, y->name);
 }
@@ -128,7 +127,7 @@ static int find_ties(struct gt_flat *flat, struct gt_err *err)
 			sorted[n++] = &flat->tensors[i];
 	qsort(sorted, n, sizeof(*sorted), compare_ties);
 	for (size_t i = 1; i < n; i++)
-		if (!compare_tensors(sorted[i - 1]->tensor, sorted[i]->tensor))
+		if (!gt_flat_compare(sorted[i - 1]->tensor, sorted[i]->tensor))
 			sorted[i]->kept = sorted[i - 1]->kept ? sorted[i - 1]->kept : sorted[i - 1];
 	free(sorted);
 	return 0;

@@ -29,6 +29,9 @@ int gt_flat_list(struct gt_flat *out, const struct gt_tree *root, const char *fo
     const struct gt_ckpt_write_options *options, struct gt_err *err);
 void gt_flat_release(struct gt_flat *flat);
 
+/* An order of tensors: 0 for two that are one under two names. Empty ones share nothing. */
+int gt_flat_compare(const struct gt_tree_tensor *x, const struct gt_tree_tensor *y);
+
 /* Whether a node is a string of valid UTF-8 without zeros; whether a string is valid UTF-8. */
 bool gt_flat_is_text(const struct gt_tree *node);
 bool gt_flat_is_name(const char *text);

@@ -53,6 +53,11 @@ struct gt_ckpt_format {
 	    const struct gt_ckpt_write_options *options, struct gt_err *err);
 };
 
+/* That `path` is none of the files of the options' inputs; GT_EINVAL. For writers that make files
+ * of other names than the one they are given. */
+int gt_ckpt_check_output(
+    const char *path, const struct gt_ckpt_write_options *options, struct gt_err *err);
+
 /* The row of this name, or NULL. */
 const struct gt_ckpt_format *gt_ckpt_format_find(const char *name);
 

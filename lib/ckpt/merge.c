@@ -106,7 +106,7 @@ static int add(struct merge *m, const struct gt_tree_item *item, struct gt_err *
 }
 
 int gt_merge_part(struct gt_tree **out, const struct gt_merge_input *input, struct gt_arena *arena,
-    struct gt_err *err)
+    struct gt_note *note, struct gt_err *err)
 {
 	struct gt_state_dict sd;
 	int rc = gt_state_dict_find_as_is(&sd, input->root, err);
@@ -114,6 +114,7 @@ int gt_merge_part(struct gt_tree **out, const struct gt_merge_input *input, stru
 	if (rc)
 		return gt_err_prefix(err, "'%.120s'", input->path);
 	*out = gt_convert_state_dict(&sd, arena, err);
+	gt_convert_say_left(note, input->path, input->root, &sd);
 	gt_state_dict_release(&sd);
 	return *out ? 0 : GT_ENOMEM;
 }
@@ -140,7 +141,9 @@ int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, si
 	for (size_t i = 0; !rc && i < count; i++) {
 		struct gt_tree *part = NULL;
 
-		rc = gt_merge_part(&part, &inputs[i], arena, err);
+		rc = gt_merge_part(&part, &inputs[i], arena, note, err);
+		if (!rc && !i)
+			m.root->seq.ordered = part->seq.ordered;
 		for (size_t k = 0; !rc && k < part->seq.count; k++)
 			rc = add(&m, &part->seq.items[k], err);
 	}
@@ -149,7 +152,6 @@ int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, si
 		rc = refuse(&m, err);
 	if (rc)
 		return rc;
-	m.root->seq.ordered = true;
 	*out = m.root;
 	gt_note_line(note, "%zu tensor%s; %zu were in several files, the same in each",
 	    m.root->seq.count, m.root->seq.count == 1 ? "" : "s", m.twice);

@@ -12,6 +12,7 @@
 #include "lib/ckpt/cast.h"
 #include "lib/ckpt/crew.h"
 #include "lib/ckpt/fill.h"
+#include "lib/ckpt/flat.h"
 #include "lib/ckpt/merge_inside.h"
 #include "lib/ckpt/tree.h"
 
@@ -22,6 +23,7 @@ struct target {
 	struct gt_tree_tensor *result;
 	const struct gt_tree_tensor **from; /* [count] */
 	uint64_t offset;
+	struct target *tied; /* what this is another name of; else NULL */
 	atomic_bool differs; /* integers that are not the same everywhere */
 };
 
@@ -113,13 +115,12 @@ static int match(struct mean *m, struct gt_tree *const *parts, size_t file, stru
 	return rc;
 }
 
-/* The tensors of the result: those of the first, contiguous, one after the other. */
-static int plan(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const *parts,
-    uint64_t *bytes, struct gt_err *err)
+/* The tensors of the result: those of the first, contiguous. */
+static int plan(
+    struct mean *m, struct gt_merge_mean *out, struct gt_tree *const *parts, struct gt_err *err)
 {
 	const struct gt_tree *first = parts[0];
 
-	*bytes = 0;
 	for (size_t i = 0; i < m->target_count; i++) {
 		const struct gt_tree_tensor *t = &first->seq.items[i].value->tensor;
 		struct gt_tree *node =
@@ -132,9 +133,6 @@ static int plan(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const
 			return err->code;
 		m->targets[i].result = &node->tensor;
 		m->targets[i].from[0] = t;
-		m->targets[i].offset = *bytes;
-		*bytes += (node->tensor.storage->size_bytes + ALIGN - 1) / ALIGN * ALIGN;
-		m->piece_count += ((size_t)gt_tensor_count(t) + PIECE - 1) / PIECE;
 	}
 	return 0;
 }
@@ -160,6 +158,56 @@ static int check_repeats(const struct mean *m, struct gt_err *err)
 	return rc;
 }
 
+/* By what they are in the first file, then in the second, and so on. */
+static int compare_targets(const void *a, const void *b, void *self)
+{
+	const struct target *x = *(struct target *const *)a, *y = *(struct target *const *)b;
+	const struct mean *m = self;
+	int order = 0;
+
+	for (size_t k = 0; !order && k < m->count; k++)
+		order = gt_flat_compare(x->from[k], y->from[k]);
+	return order;
+}
+
+/* Tensors that are one in every file have one mean. */
+static int tie(struct mean *m, struct gt_err *err)
+{
+	struct target **sorted = gt_calloc(m->target_count, sizeof(*sorted), err);
+	size_t n = 0;
+
+	if (!sorted)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < m->target_count; i++)
+		if (gt_tensor_count(m->targets[i].result))
+			sorted[n++] = &m->targets[i];
+	qsort_r(sorted, n, sizeof(*sorted), compare_targets, m);
+	for (size_t i = 1; i < n; i++) {
+		struct target *one = sorted[i - 1]->tied ? sorted[i - 1]->tied : sorted[i - 1];
+
+		if (compare_targets(&one, &sorted[i], m))
+			continue;
+		sorted[i]->tied = one;
+		sorted[i]->result->storage = one->result->storage;
+	}
+	free(sorted);
+	return 0;
+}
+
+/* One after the other in the file. */
+static void place(struct mean *m, uint64_t *bytes)
+{
+	for (size_t i = 0; i < m->target_count; i++) {
+		const struct gt_tree_tensor *t = m->targets[i].result;
+
+		if (m->targets[i].tied)
+			continue;
+		m->targets[i].offset = *bytes;
+		*bytes += (t->storage->size_bytes + ALIGN - 1) / ALIGN * ALIGN;
+		m->piece_count += ((size_t)gt_tensor_count(t) + PIECE - 1) / PIECE;
+	}
+}
+
 static int cut(struct mean *m, struct gt_err *err)
 {
 	size_t n = 0;
@@ -170,7 +218,7 @@ static int cut(struct mean *m, struct gt_err *err)
 	for (size_t i = 0; i < m->target_count; i++) {
 		int64_t count = gt_tensor_count(m->targets[i].result);
 
-		for (int64_t at = 0; at < count; at += PIECE)
+		for (int64_t at = 0; !m->targets[i].tied && at < count; at += PIECE)
 			m->pieces[n++] = (struct piece){ &m->targets[i], at,
 				(size_t)(count - at < PIECE ? count - at : PIECE) };
 	}
@@ -292,6 +340,8 @@ static int attach(struct mean *m, struct gt_merge_mean *out, uint64_t bytes, str
 	for (size_t i = 0; i < m->target_count; i++) {
 		struct gt_storage *s = m->targets[i].result->storage;
 
+		if (m->targets[i].tied)
+			continue;
 		s->bytes = out->map.data + m->targets[i].offset;
 		s->map = &out->map;
 		s->file_offset = m->targets[i].offset;
@@ -302,18 +352,22 @@ static int attach(struct mean *m, struct gt_merge_mean *out, uint64_t bytes, str
 static int fill(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const *parts,
     const char *folder, struct gt_err *err)
 {
-	uint64_t bytes;
+	uint64_t bytes = 0;
 	int rc;
 
 	m->target_count = parts[0]->seq.count;
 	m->targets = gt_calloc(m->target_count, sizeof(*m->targets), err);
-	rc = m->targets ? plan(m, out, parts, &bytes, err) : GT_ENOMEM;
+	rc = m->targets ? plan(m, out, parts, err) : GT_ENOMEM;
 	for (size_t k = 1; !rc && k < m->count; k++)
 		rc = match(m, parts, k, err);
 	if (!rc)
 		rc = check_repeats(m, err);
 	if (!rc)
+		rc = tie(m, err);
+	if (!rc) {
+		place(m, &bytes);
 		rc = cut(m, err);
+	}
 	if (!rc)
 		rc = open_unnamed(&m->fd, folder, err);
 	if (rc)
@@ -337,11 +391,12 @@ int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inp
 	if (!out->root)
 		rc = GT_ENOMEM;
 	for (size_t i = 0; !rc && i < count; i++)
-		rc = gt_merge_part(&parts[i], &inputs[i], &out->arena, err);
+		rc = gt_merge_part(&parts[i], &inputs[i], &out->arena, note, err);
 	if (!rc)
 		rc = fill(&m, out, parts, folder, err);
 	if (!rc) {
-		out->root->seq.ordered = true;
+		out->root->seq.ordered = parts[0]->seq.ordered;
+		out->root->seq.attributes = parts[0]->seq.attributes;
 		for (size_t i = 0; i < m.target_count; i++)
 			differ += atomic_load(&m.targets[i].differs);
 		gt_note_line(note, "mean of %zu checkpoints, %zu tensor%s", count, m.target_count,

@@ -170,3 +170,31 @@ int gt_model_add(struct gt_model_list *list, const char *prefix, const struct gt
 	}
 	return rc;
 }
+
+int gt_model_versions(struct gt_tree *paths, const char *path, const struct gt_tree *module,
+    struct gt_arena *arena, struct gt_err *err)
+{
+	const struct gt_tree *children = gt_model_part(module, GT_MODEL_MODULES);
+	const struct gt_tree *version = attribute(module, "_version");
+	int rc = 0;
+
+	if (is_kind(version, GT_TREE_INT)) {
+		struct gt_tree *about = gt_tree_dict(arena, err);
+
+		rc = about ? gt_tree_set(about, "version", (struct gt_tree *)version, arena, err)
+		           : GT_ENOMEM;
+		if (!rc)
+			rc = gt_tree_set(paths, path, about, arena, err);
+	}
+	for (size_t i = 0; children && !rc && i < children->seq.count; i++) {
+		const struct gt_tree_item *child = &children->seq.items[i];
+		char *name;
+
+		if (!is_text(child->key))
+			continue;
+		name = gt_asprintf(err, "%s%s%s", path, *path ? "." : "", child->key->string.bytes);
+		rc = name ? gt_model_versions(paths, name, child->value, arena, err) : GT_ENOMEM;
+		free(name);
+	}
+	return rc;
+}

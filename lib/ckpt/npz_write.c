@@ -110,6 +110,7 @@ int gt_npz_write(const char *path, const struct gt_tree *root,
 
 	if (!rc)
 		rc = gt_edit_replace(NULL, &target, write_archive, &w, err);
+	gt_fill_losses(w.places, rc ? 0 : w.flat.count, options->losses);
 	release(&w);
 	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
 }

@@ -19,8 +19,8 @@
  *   an int beyond 64 bits             builtins.int, args (string that Python's int(s, 0) reads)
  *   a set                             builtins.set or frozenset, items
  *   a call of what a call made        (call), args (the object, a tuple)
- * also where an earlier protocol writes them as calls. Modules have Python 3's names (builtins,
- * copyreg). None, bools and small ints may be shared nodes.
+ * also where an earlier protocol writes them as calls. Modules builtins and copyreg, and
+ * what is in them, have Python 3's names. None, bools and small ints may be shared nodes.
  * Text of Python 2 (a string by the byte) is a string if it is UTF-8, else bytes.
  */
 

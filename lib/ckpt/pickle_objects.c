@@ -5,13 +5,37 @@
 
 /* ---- classes ---- */
 
-/* Python 2's names of modules that Python 3 renamed; pickles up to protocol 2 have them from both.
- * Source: CPython, Lib/_compat_pickle.py. */
-static const char *module_today(const char *module)
+/*
+ * Python 2's names that Python 3 changed; pickles up to protocol 2 have them from both. Of modules
+ * that we give their new name all names have to be new, or neither Python would know the pair when
+ * it is written again; others Python 3 knows by their old names itself.
+ * Source: CPython, Lib/_compat_pickle.py, NAME_MAPPING and IMPORT_MAPPING.
+ */
+static const struct {
+	const char *module, *name, *new_module, *new_name; /* no name: all others */
+} renamed[] = {
+	{ "__builtin__", "xrange", "builtins", "range" },
+	{ "__builtin__", "reduce", "functools", "reduce" },
+	{ "__builtin__", "intern", "sys", "intern" },
+	{ "__builtin__", "unichr", "builtins", "chr" },
+	{ "__builtin__", "unicode", "builtins", "str" },
+	{ "__builtin__", "basestring", "builtins", "str" },
+	{ "__builtin__", "long", "builtins", "int" },
+	{ "__builtin__", NULL, "builtins", NULL },
+	{ "copy_reg", NULL, "copyreg", NULL },
+};
+
+static void rename_today(const char **module, const char **name)
 {
-	if (!strcmp(module, "__builtin__"))
-		return "builtins";
-	return strcmp(module, "copy_reg") ? module : "copyreg";
+	for (size_t i = 0; i < sizeof(renamed) / sizeof(*renamed); i++) {
+		if (strcmp(*module, renamed[i].module) ||
+		    (renamed[i].name && strcmp(*name, renamed[i].name)))
+			continue;
+		*module = renamed[i].new_module;
+		if (renamed[i].new_name)
+			*name = renamed[i].new_name;
+		return;
+	}
 }
 
 /* For those who ask what a pickle names. */
@@ -32,11 +56,13 @@ static int note_global(struct gt_machine *m, const char *name, bool called)
 static int push_global(struct gt_machine *m, const char *module, const char *name)
 {
 	char full[2 * NAME_MAX_BYTES];
-	int n = snprintf(full, sizeof(full), "%s.%s", module_today(module), name);
 	struct gt_tree *node;
+	int n;
 
 	if (!gt_pickle_is_name(module) || !gt_pickle_is_name(name))
 		return fail(m, "the name of a class is empty or holds a control character");
+	rename_today(&module, &name);
+	n = snprintf(full, sizeof(full), "%s.%s", module, name);
 	m->name_bytes += (size_t)n;
 	if (m->name_bytes / 16 > m->size + NAME_MAX_BYTES)
 		return fail(m, "the names of classes take more than the file could hold");

@@ -229,20 +229,36 @@ static int put_tuple(struct gt_pickle_writer *w, const struct gt_tree *tuple, st
 	return rc;
 }
 
+static int put_size(struct gt_pickle_writer *w, const struct gt_tree *size, struct gt_err *err)
+{
+	int rc;
+
+	gt_pickle_put_global(w, "torch\nSize\n");
+	rc = put_tuple(w, size, err);
+	gt_pickle_put_op(w, OP_TUPLE1);
+	gt_pickle_put_op(w, OP_REDUCE);
+	return rc;
+}
+
 static int put_dict(struct gt_pickle_writer *w, const struct gt_tree *dict, struct gt_err *err)
 {
 	/* Attributes are what a dict proper has no room for. */
 	bool ordered = dict->seq.ordered || dict->seq.attributes;
-	int rc;
+	int rc = 0;
 
-	if (ordered) {
+	if (dict->seq.defaults && !dict->seq.attributes) {
+		gt_pickle_put_global(w, "collections\ndefaultdict\n");
+		rc = put_tuple(w, dict->seq.defaults, err);
+		gt_pickle_put_op(w, OP_REDUCE);
+	} else if (ordered) {
 		gt_pickle_put_global(w, "collections\nOrderedDict\n");
 		gt_pickle_put_op(w, OP_EMPTY_TUPLE);
 		gt_pickle_put_op(w, OP_REDUCE);
 	} else {
 		gt_pickle_put_op(w, OP_EMPTY_DICT);
 	}
-	rc = gt_pickle_put_items(w, dict, err);
+	if (!rc)
+		rc = gt_pickle_put_items(w, dict, err);
 	if (rc || !dict->seq.attributes)
 		return rc;
 	rc = gt_pickle_put_node(w, dict->seq.attributes, err);
@@ -280,7 +296,7 @@ static int put_new(struct gt_pickle_writer *w, const struct gt_tree *node, struc
 		gt_pickle_put_op(w, OP_EMPTY_LIST);
 		return gt_pickle_put_items(w, node, err);
 	case GT_TREE_TUPLE:
-		return put_tuple(w, node, err);
+		return node->seq.is_size ? put_size(w, node, err) : put_tuple(w, node, err);
 	case GT_TREE_DICT:
 		return put_dict(w, node, err);
 	case GT_TREE_TENSOR:

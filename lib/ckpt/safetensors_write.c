@@ -148,6 +148,7 @@ static int write_contents(
 	for (size_t i = 0; i < h->output->count; i++)
 		places[i].offset += start;
 	rc = gt_fill_places(fileno(stream), places, h->output->count, err);
+	gt_fill_losses(places, rc ? 0 : h->output->count, h->output->losses);
 	for (size_t i = 0; i < h->output->count; i++)
 		places[i].offset -= start;
 	if (!rc)
@@ -268,6 +269,7 @@ static int write_flat(const char *path, struct gt_flat *flat, const struct gt_tr
 	struct gt_st_output output = { .metadata = metadata,
 		.tensors = list,
 		.no_sync = options->no_sync,
+		.losses = options->losses,
 		.index = options->index };
 	int rc;
 
@@ -280,7 +282,7 @@ static int write_flat(const char *path, struct gt_flat *flat, const struct gt_tr
 		else
 			output.tensors[output.count++] = &flat->tensors[i];
 	}
-	rc = options->shard_bytes ? gt_st_write_shards(path, &output, options->shard_bytes, err)
+	rc = options->shard_bytes ? gt_st_write_shards(path, &output, options, err)
 	                          : gt_st_write_file(path, &output, err);
 	free(list);
 	return rc;

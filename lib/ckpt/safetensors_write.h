@@ -15,8 +15,9 @@ struct gt_st_output {
 	size_t count;
 	struct gt_flat_tensor **tied; /* other names of tensors: ->kept is in the file */
 	size_t tied_count;
-	bool no_sync; /* as in gt_ckpt_write_options */
-	char **index; /* likewise */
+	bool no_sync;                        /* as in gt_ckpt_write_options, */
+	struct gt_ckpt_write_losses *losses; /* likewise */
+	char **index;                        /* likewise */
 };
 
 /* The row's `write` (format.h). */
@@ -34,12 +35,13 @@ int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
  * Files of at most shard_bytes of tensors each (or one tensor), as Hugging Face splits and names
  * them: PATH "model.safetensors" gives model-00001-of-00003.safetensors, ..., and
  * model.safetensors.index.json, which is what makes them a checkpoint. All appear when all are
- * whole, the index last, by gt_atomic_commit_all(). What fits one file is written as PATH. Tensors
- * go into shards in the order of the tree.
+ * whole, the index last, by gt_atomic_commit_all(). What fits one file is written as PATH, unless
+ * that is the index. No file is written if one of them is an input's. Tensors go into shards in the
+ * order of the tree.
  * Source: huggingface_hub, src/huggingface_hub/serialization/_base.py, _torch.py, 0.25.
  */
-int gt_st_write_shards(
-    const char *path, const struct gt_st_output *output, uint64_t shard_bytes, struct gt_err *err);
+int gt_st_write_shards(const char *path, const struct gt_st_output *output,
+    const struct gt_ckpt_write_options *options, struct gt_err *err);
 
 /* What the names of shards start with, "a/model" for "a/model.safetensors" and for
  * "a/model.safetensors.index.json"; the path of the i-th of `count`. Both are yours to free(). */

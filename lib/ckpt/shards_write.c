@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/base/file.h"
+#include "lib/ckpt/format.h"
 #include "lib/ckpt/safetensors_write.h"
 
 static bool ends_with(const char *text, const char *end)
@@ -126,6 +127,7 @@ static int write_shard(struct gt_st_files *s, const struct gt_st_output *all, si
 {
 	struct gt_st_output shard = { .metadata = all->metadata,
 		.no_sync = all->no_sync,
+		.losses = all->losses,
 		.tensors = all->tensors + first,
 		.count = end - first,
 		.tied = gt_calloc(all->tied_count, sizeof(*all->tied), err) };
@@ -154,18 +156,37 @@ static int name_index(char **out, const char *path, struct gt_err *err)
 	return *out ? 0 : GT_ENOMEM;
 }
 
-int gt_st_write_shards(
-    const char *path, const struct gt_st_output *output, uint64_t shard_bytes, struct gt_err *err)
+/* Before the first is written: else shards of the input would be of both states. */
+static int check_outputs(
+    const struct gt_st_files *s, const struct gt_ckpt_write_options *options, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i <= s->shard_count && !rc; i++) {
+		char *path = i < s->shard_count
+		                 ? gt_st_shard_path(s->stem, i, s->shard_count, err)
+		                 : gt_asprintf(err, "%s.safetensors.index.json", s->stem);
+
+		rc = path ? gt_ckpt_check_output(path, options, err) : GT_ENOMEM;
+		free(path);
+	}
+	return rc;
+}
+
+int gt_st_write_shards(const char *path, const struct gt_st_output *output,
+    const struct gt_ckpt_write_options *options, struct gt_err *err)
 {
 	struct gt_st_files s = { 0 };
 	size_t *first, count;
-	int rc = split(&first, &count, output, shard_bytes, err);
+	int rc = split(&first, &count, output, options->shard_bytes, err);
 
-	if (!rc && count == 1) {
+	if (!rc && count == 1 && !ends_with(path, ".index.json")) {
 		rc = gt_st_write_file(path, output, err);
 	} else if (!rc) {
 		rc = gt_st_files_init(&s, path, count, err);
 		s.no_sync = output->no_sync;
+		if (!rc)
+			rc = check_outputs(&s, options, err);
 		for (size_t i = 0; i < count && !rc; i++)
 			rc = write_shard(&s, output, i, first[i], first[i + 1], err);
 		if (!rc)

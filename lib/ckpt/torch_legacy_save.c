@@ -95,7 +95,10 @@ static int put_storages(struct legacy *l, struct gt_err *err)
 		l->places[i] = gt_torch_source_place(s, l->at);
 		l->at += gt_torch_source_bytes(s);
 	}
-	return rc ? rc : gt_fill_places(l->fd, l->places, l->tree.count, err);
+	if (!rc)
+		rc = gt_fill_places(l->fd, l->places, l->tree.count, err);
+	gt_fill_losses(l->places, rc ? 0 : l->tree.count, l->tree.options->losses);
+	return rc;
 }
 
 static int write_legacy(struct legacy *l, struct gt_tree *root, struct gt_err *err)

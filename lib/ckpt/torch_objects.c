@@ -240,16 +240,49 @@ static int call_dict(
 	return rc;
 }
 
-/* defaultdict(factory): a dict; what missing keys would become is lost. */
+/* defaultdict(factory): a dict, which remembers the factory if it is a class. */
 static int call_default_dict(
     struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
 {
-	(void)args;
+	struct gt_tree *defaults, *class;
+
 	*out = gt_tree_dict(o->arena, err);
-	return *out ? 0 : GT_ENOMEM;
+	if (!*out)
+		return GT_ENOMEM;
+	if (args->seq.count > 1 || (args->seq.count && !is_class(arg(args, 0))))
+		return 0;
+	/* A copy: what the file does to its own objects later must not reach it. */
+	defaults = gt_tree_tuple(o->arena, err);
+	(*out)->seq.defaults = defaults;
+	if (!defaults || !args->seq.count)
+		return defaults ? 0 : GT_ENOMEM;
+	class = gt_tree_new(o->arena, GT_TREE_OPAQUE, err);
+	if (class) {
+		*class = *arg(args, 0);
+		class->opaque.items = class->opaque.state = NULL;
+	}
+	return class ? gt_tree_push(defaults, NULL, class, o->arena, err) : GT_ENOMEM;
 }
 
-/* A value wrapped to say its type: torch.Size((2, 3)), build_intlist([1, 2]). */
+/* torch.Size((2, 3)): a tuple of its own, as the one in it may be elsewhere, too. */
+static int call_size(
+    struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
+{
+	const struct gt_tree *dims = arg(args, 0);
+	int rc = 0;
+
+	if (!is_kind(dims, GT_TREE_TUPLE) && !is_kind(dims, GT_TREE_LIST))
+		return 0;
+	*out = gt_tree_tuple(o->arena, err);
+	for (size_t i = 0; *out && !rc && i < dims->seq.count; i++)
+		rc = gt_tree_push(*out, NULL, arg(dims, i), o->arena, err);
+	if (!*out || rc)
+		return GT_ENOMEM;
+	(*out)->seq.is_size = true;
+	return 0;
+}
+
+/* A value wrapped to say its type: build_intlist([1, 2]). */
 static int call_wrapped(
     struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
 {
@@ -280,7 +313,7 @@ static const struct {
 	{ "torch.tensor._rebuild_from_type", call_rebuild_from_type },
 	{ "collections.OrderedDict", call_dict },
 	{ "collections.defaultdict", call_default_dict },
-	{ "torch.Size", call_wrapped },
+	{ "torch.Size", call_size },
 	/* TorchScript's */
 	{ "torch.jit._pickle.build_intlist", call_wrapped },
 	{ "torch.jit._pickle.build_doublelist", call_wrapped },

@@ -96,6 +96,7 @@ static int fill(struct archive *a, struct gt_err *err)
 	rc = place_of && a->places ? 0 : GT_ENOMEM;
 	if (!rc)
 		rc = gt_fill_places(a->fd, a->places, plan_places(a, place_of), err);
+	gt_fill_losses(a->places, rc ? 0 : a->tree.count, a->tree.options->losses);
 	for (size_t i = 0; !rc && i < a->tree.count; i++)
 		a->zip.records[FIRST_STORAGE + i].crc = a->places[i].crc;
 	for (size_t i = 0; !rc && i < a->digests.count; i++)

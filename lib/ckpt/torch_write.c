@@ -42,9 +42,13 @@ const struct gt_torch_source *gt_torch_writer_source(
 	return source_of(w, t);
 }
 
-static enum gt_dtype cast_of(const struct gt_torch_writer *w, enum gt_dtype dtype)
+/* An optimizer's numbers are no weights: half precision counts steps up to 2048. */
+static enum gt_dtype cast_of(const struct gt_torch_writer *w, const struct gt_tree_tensor *t)
 {
-	return w->options->cast && gt_dtype_is_float(dtype) ? w->options->dtype : dtype;
+	bool number = w->in_optimizer && (w->at_step || !t->ndim);
+
+	return w->options->cast && gt_dtype_is_float(t->dtype) && !number ? w->options->dtype
+	                                                                  : t->dtype;
 }
 
 static int add_source(struct gt_torch_writer *w, const struct gt_tree_tensor *t,
@@ -57,7 +61,7 @@ static int add_source(struct gt_torch_writer *w, const struct gt_tree_tensor *t,
 	*s = (struct gt_torch_source){
 		.storage = storage_of(w, t),
 		.dtype = t->dtype,
-		.as = cast_of(w, t->dtype),
+		.as = cast_of(w, t),
 		.first = gt_tensor_count(t) ? INT64_MAX : 0,
 		.stride = 1,
 		.key = w->count,
@@ -101,9 +105,32 @@ static int collect_opaque(struct gt_torch_writer *w, const struct gt_tree *node,
 	return rc || !node->opaque.state ? rc : collect(w, node->opaque.state, err);
 }
 
+static int collect_items(struct gt_torch_writer *w, const struct gt_tree *seq, struct gt_err *err)
+{
+	bool in_optimizer = w->in_optimizer, at_step = w->at_step;
+	int rc = 0;
+
+	if (gt_tree_get(seq, "param_groups") && gt_tree_get(seq, "state"))
+		w->in_optimizer = true;
+	for (size_t i = 0; !rc && i < seq->seq.count; i++) {
+		const struct gt_tree_item *item = &seq->seq.items[i];
+
+		if (item->key)
+			rc = collect(w, item->key, err);
+		w->at_step = at_step || (item->key && gt_tree_is_string(item->key, "step"));
+		if (!rc)
+			rc = collect(w, item->value, err);
+	}
+	w->at_step = at_step;
+	if (!rc && seq->seq.attributes)
+		rc = collect(w, seq->seq.attributes, err);
+	w->in_optimizer = in_optimizer;
+	return rc;
+}
+
 static int collect(struct gt_torch_writer *w, const struct gt_tree *node, struct gt_err *err)
 {
-	int rc = 0;
+	int rc;
 
 	if (node->kind == GT_TREE_TENSOR) {
 		rc = collect_tensor(w, &node->tensor, err);
@@ -112,15 +139,7 @@ static int collect(struct gt_torch_writer *w, const struct gt_tree *node, struct
 	}
 	if (node->kind == GT_TREE_OPAQUE)
 		return collect_opaque(w, node, err);
-	for (size_t i = 0; gt_tree_is_seq(node) && !rc && i < node->seq.count; i++) {
-		if (node->seq.items[i].key)
-			rc = collect(w, node->seq.items[i].key, err);
-		if (!rc)
-			rc = collect(w, node->seq.items[i].value, err);
-	}
-	if (!rc && gt_tree_is_seq(node) && node->seq.attributes)
-		rc = collect(w, node->seq.attributes, err);
-	return rc;
+	return gt_tree_is_seq(node) ? collect_items(w, node, err) : 0;
 }
 
 int gt_torch_writer_collect(struct gt_torch_writer *w, struct gt_tree *root, struct gt_err *err)

@@ -22,7 +22,8 @@ struct gt_torch_source {
 
 struct gt_torch_writer {
 	const struct gt_ckpt_write_options *options;
-	bool views; /* persistent ids have the sixth part that legacy files want */
+	bool views;                 /* persistent ids have the sixth part that legacy files want */
+	bool in_optimizer, at_step; /* where the walk is */
 	struct gt_torch_source **sources; /* by key */
 	size_t count, capacity;
 	void *by_data; /* the same, for tsearch() */

@@ -1,13 +1,65 @@
 /* write.c - a tree into a file of any format that can be written. */
 #include "lib/ckpt/write.h"
 
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "lib/ckpt/format.h"
+
+/* Of "model-00001-of-00003.safetensors", opened by itself, the index that the others need, too. */
+static bool is_index_of(const struct gt_ckpt *ckpt, const struct stat *st)
+{
+	static const char number[] = "-00000-of-00000.safetensors";
+	size_t length = ckpt->path ? strlen(ckpt->path) : 0, n = sizeof(number) - 1;
+	char path[PATH_MAX];
+	struct stat index;
+
+	if (length < n || length >= sizeof(path) - n)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		char c = ckpt->path[length - n + i];
+
+		if (number[i] == '0' ? c < '0' || c > '9' : c != number[i])
+			return false;
+	}
+	snprintf(path, sizeof(path), "%.*s.safetensors.index.json", (int)(length - n), ckpt->path);
+	return !stat(path, &index) && index.st_dev == st->st_dev && index.st_ino == st->st_ino;
+}
+
+static bool is_file_of(const struct gt_ckpt *ckpt, const struct stat *st)
+{
+	if (ckpt->opened.st_dev == st->st_dev && ckpt->opened.st_ino == st->st_ino)
+		return true;
+	for (size_t i = 0; i < ckpt->shard_count; i++)
+		if (is_file_of(ckpt->shards[i].ckpt, st))
+			return true;
+	return is_index_of(ckpt, st);
+}
+
+int gt_ckpt_check_output(
+    const char *path, const struct gt_ckpt_write_options *options, struct gt_err *err)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return 0;
+	for (size_t i = 0; i < options->input_count; i++) {
+		if (!is_file_of(options->inputs[i], &st))
+			continue;
+		gt_err_set(
+		    err, GT_EINVAL, "'%.200s' would be written over: it is the input's", path);
+		return gt_err_hint(err, "name another file or folder");
+	}
+	return 0;
+}
 
 int gt_ckpt_write(const char *path, const char *format, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err)
 {
 	static const struct gt_ckpt_write_options none = { 0 };
 	const struct gt_ckpt_format *row = gt_ckpt_format_find(format);
+	int rc;
 
 	if (!row)
 		gt_err_set(err, GT_EINVAL, "no format is called '%.80s'", format);
@@ -16,5 +68,8 @@ int gt_ckpt_write(const char *path, const char *format, const struct gt_tree *ro
 	if (!row || !row->write)
 		return gt_err_hint(
 		    err, "torch-zip, torch-legacy, safetensors and npz can be written");
-	return row->write(path, root, options ? options : &none, err);
+	if (!options)
+		options = &none;
+	rc = gt_ckpt_check_output(path, options, err);
+	return rc ? rc : row->write(path, root, options, err);
 }

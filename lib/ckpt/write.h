@@ -4,12 +4,27 @@
 
 #include "lib/ckpt/ckpt.h"
 
+/* Finite values that became infinite when they were cast, and of how many tensors. */
+struct gt_ckpt_write_losses {
+	uint64_t values;
+	size_t tensors;
+};
+
 struct gt_ckpt_write_options {
-	bool cast; /* floating tensors become `dtype`, rounded once to nearest even */
+	/* Floating tensors become `dtype`, rounded once to nearest even; but not an optimizer's
+	 * scalars and its `step`, which PyTorch keeps when it loads an optimizer's state for a
+	 * model in half precision (torch/optim/optimizer.py, load_state_dict()). */
+	bool cast;
 	enum gt_dtype dtype;
 	bool keep_devices;    /* torch: name the devices of the storages; else all are on the CPU */
 	bool no_sync;         /* leave it to the system when the disk hears of it */
 	uint64_t shard_bytes; /* at most so many bytes of tensors in a file; 0: one file */
+
+	/* What the tree was read from: a write over one of these files is refused. */
+	struct gt_ckpt *const *inputs;
+	size_t input_count;
+
+	struct gt_ckpt_write_losses *losses; /* added to; or NULL */
 	char **index; /* or NULL: gets the path of the index if there are shards; yours to free */
 };
 
@@ -24,8 +39,9 @@ struct gt_ckpt_write_options {
  *   "safetensors"   names and tensors                    a dict of tensors
  *   "npz"           numpy's arrays                       a dict of tensors
  * Memory: a few MiB beside the tree, whatever the tensors.
- * Errors: GT_EINVAL for a format that is none of these, GT_ENOTSUP for a tree or an option that it
- * has no room for, GT_EFORMAT when the checksum of a tensor's source is wrong, GT_EIO.
+ * Errors: GT_EINVAL for a format that is none of these or an output that is an input, GT_ENOTSUP
+ * for a tree or an option that it has no room for, GT_EFORMAT when the checksum of a tensor's
+ * source is wrong, GT_EIO.
  */
 int gt_ckpt_write(const char *path, const char *format, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err);

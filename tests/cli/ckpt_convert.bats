@@ -43,6 +43,18 @@ keys() {
 	[[ ! -e out.xyz ]]
 }
 
+@test "an ending may be in capitals, and one that misleads is warned of" {
+	gtrain ckpt convert in.pth -o OUT.PTH -q
+	equal "$status" 0
+	gtrain ckpt convert in.pth -o out.SafeTensors --json
+	equal "$(jq -r .format <"$BATS_TEST_TMPDIR/out")" safetensors
+	gtrain ckpt convert in.pth -o x.safetensors --to pth -q
+	equal "$status" 0
+	[[ $err == *"'x.safetensors' is written as torch-zip: its ending is that of safetensors"* ]]
+	gtrain ckpt convert in.pth -o old.pth --to legacy -q
+	equal "$err" ""
+}
+
 @test "convert refuses what is wrong and leaves nothing" {
 	gtrain ckpt convert -o out.pth
 	equal "$status" 2
@@ -88,6 +100,33 @@ keys() {
 	gtrain ckpt convert in.pth -o out.safetensors --shard-size 64 -q
 	equal "$status" 0
 	equal "$(keys out.safetensors.index.json)" "$(keys in.pth)"
+}
+
+@test "no file of the input is written over, whatever the name of the output" {
+	mkdir sh
+	gtrain ckpt convert in.pth -o sh/model.safetensors --shard-size 64 -q
+	equal "$status" 0
+	sha256sum sh/* >sums
+	first=$(echo sh/model-00001-of-*)
+	set -- "$first" "sh/model.safetensors.index.json" sh
+	for from; do
+		gtrain ckpt convert "$from" -o sh/model.safetensors.index.json --shard-size 64
+		equal "$status" 2
+		gtrain ckpt convert "$from" -o "$first"
+		equal "$status" 2
+	done
+	gtrain ckpt convert sh -o sh/model.safetensors --shard-size 32
+	equal "$status" 2
+	[[ $err == *"would be written over: it is the input's"* ]]
+	gtrain ckpt merge sh in.pth -o "$first"
+	equal "$status" 2
+	gtrain ckpt convert in.pth -o sh/model.safetensors.index.json
+	equal "$status" 2
+	[[ $err == *"'.index.json' is the ending of an index of shards"*"--shard-size"* ]]
+	sha256sum --quiet -c sums
+	gtrain ckpt convert in.pth -o one.safetensors.index.json --shard-size 1G
+	equal "$status" 0
+	equal "$(keys one.safetensors.index.json)" "$(keys in.pth)"
 }
 
 @test "select takes by name and by path" {

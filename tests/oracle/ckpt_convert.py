@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # ckpt_convert.py - gtrain ckpt convert, select and merge beside PyTorch: the same tensors and bits.
+import functools
 import json
 import os
 import struct
@@ -8,7 +9,7 @@ import sys
 import tempfile
 import warnings
 import zipfile
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 
 try:
     import numpy as np
@@ -406,6 +407,149 @@ def test_merge(folder):
     check("union: a name with two contents", done.returncode == 1 and "'w'" in done.stderr)
 
 
+def test_overflow(folder):
+    source, inf = os.path.join(folder, "in.pth"), float("inf")
+    tree = OrderedDict(a=torch.tensor([1e6, inf, -65520.0, 65519.0]), b=torch.ones(3),
+                       c=torch.full((300, 70), -1e9, dtype=torch.float64).t(),
+                       n=torch.tensor([float("nan"), -inf]))
+    torch.save(tree, source)
+    for to in ("pth", "legacy", "safetensors", "npz"):
+        done = gtrain("convert", source, "-o", os.path.join(folder, "x"), "--to", to,
+                      "--dtype", "fp16")
+        check(f"{to}: values that became infinite are counted", done.returncode == 0 and
+              "21002 finite values in 2 tensors became infinite" in done.stderr, done.stderr)
+    done = gtrain("convert", source, "-o", os.path.join(folder, "x.pth"), "--dtype", "bf16")
+    check("none where none did", "finite" not in done.stderr, done.stderr)
+    done = gtrain("convert", source, "-o", os.path.join(folder, "x.pth"), "--dtype", "fp16",
+                  "--json")
+    check("in --json", "21002 finite" in str(json.loads(done.stdout)["notes"]), done.stdout)
+
+
+def test_step_is_no_weight(folder):
+    source, out = os.path.join(folder, "in.pth"), os.path.join(folder, "out.pth")
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    for state in optimizer.state.values():
+        state["step"] = torch.tensor(100001.0)
+    torch.save({"model": dict(model.state_dict(), scale=torch.tensor(2.0)),
+                "optimizer": optimizer.state_dict()}, source)
+    for to in ("pth", "legacy"):
+        why = convert(source, out, "--to", to, "--dtype", "fp16")
+        got = torch.load(out)
+        state = got["optimizer"]["state"][0]
+        check(f"{to}: the optimizer's step stays float32", not why and state["step"].dtype
+              == torch.float32 and state["step"] == 100001 and state["exp_avg"].dtype
+              == torch.float16 and got["model"]["scale"].dtype == torch.float16, why)
+
+
+def test_types_stay(folder):
+    source, out = os.path.join(folder, "in.pth"), os.path.join(folder, "out.pth")
+    counts = defaultdict(int, a=1)
+    tree = {"w": torch.ones(2), "size": torch.ones(2, 3).shape, "none": torch.Size([]),
+            "counts": counts, "again": counts, "lists": defaultdict(list, {1: [2]}),
+            "plain": defaultdict(None, b=2), "tuple": (2, 3), "dict": {}}
+    model = torch.nn.Sequential(torch.nn.Linear(1, 1))
+    for legacy in (False, True):
+        torch.save(tree, source, _use_new_zipfile_serialization=not legacy)
+        for to in ("pth", "legacy"):
+            why = convert(source, out, "--to", to)
+            got = torch.load(out) if not why else {}
+            check(f"types stay, to {to}", not why and equal(tree, got)
+                  and all(type(tree[k]) is type(got[k]) for k in tree)
+                  and got["counts"] is got["again"] and got["counts"]["new"] == 0
+                  and got["plain"].default_factory is None and got["lists"][5] == [], why)
+    torch.save({"net": {"g": model, "d": model}, "epoch": 1, "list": [model]}, source)
+    done = gtrain("convert", source, "-o", out)
+    check("models that become state_dicts are named", done.returncode == 0
+          and "3 pickled models became their state_dict: 'net.g', 'net.d', 'list.0'"
+          in done.stderr, done.stderr)
+
+
+def test_metadata(folder):
+    source, out = os.path.join(folder, "in.pth"), os.path.join(folder, "out.pth")
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU(), torch.nn.Sequential(
+        torch.nn.BatchNorm1d(2)), torch.nn.Linear(2, 2))
+    state = model.state_dict()
+    for tree in (state, {"model": state, "epoch": 1}):
+        torch.save(tree, source)
+        done = gtrain("select", source, "--keys", "*", "-o", out)
+        got = torch.load(out) if not done.returncode else OrderedDict()
+        check("select --keys '*' keeps _metadata", getattr(got, "_metadata", None)
+              == state._metadata, done.stderr)
+    done = gtrain("select", source, "--keys", "2.*", "-o", out)
+    got = torch.load(out) if not done.returncode else OrderedDict()
+    want = {k: v for k, v in state._metadata.items() if k in ("", "2", "2.0")}
+    check("select keeps what belongs to the names", getattr(got, "_metadata", None) == want,
+          done.stderr)
+    done = gtrain("merge", source, source, "--average", "-o", out)
+    check("merge --average keeps _metadata", getattr(torch.load(out), "_metadata", None)
+          == state._metadata, done.stderr)
+    model[2][0]._version = 7
+    torch.save(model, source)
+    why = convert(source, out)
+    check("of a whole model the versions that are in the file", not why and
+          torch.load(out)._metadata == {"2.0": {"version": 7}}, why)
+    fresh = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU(), torch.nn.Sequential(
+        torch.nn.BatchNorm1d(2)), torch.nn.Linear(2, 2))
+    fresh.load_state_dict(torch.load(out), strict=True)
+
+
+def test_merge_keeps_ties(folder):
+    names = [os.path.join(folder, f"{n}.pth") for n in ("one", "two")]
+    out = os.path.join(folder, "out.pth")
+    for split in (False, True):
+        for i, name in enumerate(names):
+            torch.manual_seed(i)
+            w = torch.randn(4, 5)
+            other = torch.randn(4, 5) if split and i else w
+            torch.save({"z": w, "n": torch.arange(3), "a": other, "e": torch.empty(0),
+                        "t": w.t(), "y": w}, name)
+        done = gtrain("merge", *names, "--average", "-o", out)
+        got = torch.load(out) if not done.returncode else {}
+        one, two = (torch.load(n) for n in names)
+        check("--average: a dict stays one", type(got) is dict and list(got) == list(one),
+              done.stderr)
+        check("--average: values" + (", tie in one file only" if split else ""), all(
+            torch.allclose(got[k], ((one[k] + two[k]) / 2).to(one[k].dtype)) for k in one
+            if k != "n"))
+        tied = got["z"].data_ptr() == got["a"].data_ptr()
+        check("--average: what is tied in all files stays so, and nothing else",
+              got["z"].data_ptr() == got["y"].data_ptr() and tied is not split)
+
+
+def test_merge_says_what_it_leaves(folder):
+    names = [os.path.join(folder, f"{n}.pth") for n in ("one", "two")]
+    out = os.path.join(folder, "out.pth")
+    torch.save({"model": {"a.w": torch.ones(2), "a._extra_state": {"k": 1},
+                          "a.s": torch.eye(2).to_sparse()},
+                "optimizer": {"state": {}, "param_groups": []}, "epoch": 3}, names[0])
+    torch.save({"b.w": torch.ones(2), "q": torch.quantize_per_tensor(
+        torch.ones(3), 0.5, 0, torch.qint8)}, names[1])
+    done = gtrain("merge", *names, "-o", out)
+    check("merge names what it leaves of each file", done.returncode == 0
+          and f"{names[0]}: left behind: 'optimizer', 'epoch', 'a._extra_state', 'a.s'"
+          in done.stderr and f"{names[1]}: left behind: 'q'" in done.stderr, done.stderr)
+    done = gtrain("merge", names[0], names[0], "--average", "-o", out, "--json")
+    check("and in --json", done.returncode == 0 and any(
+        "one.pth: left behind" in note for note in json.loads(done.stdout)["notes"]), done.stdout)
+
+
+def test_names_of_python_2(folder):
+    """Protocol 2 writes __builtin__.xrange for range: both halves of such a name are new."""
+    source, out = os.path.join(folder, "in.pth"), os.path.join(folder, "out.pth")
+    tree = {"x.w": torch.ones(1), "o": range(3), "types": [int, str, range, bytes, functools.reduce,
+                                                          sys.intern, chr, complex, object],
+            "zip": zip, "map": map, "error": ValueError, "number": complex(1, 2)}
+    for legacy in (False, True):
+        torch.save(tree, source, _use_new_zipfile_serialization=not legacy)
+        for to in ("pth", "legacy"):
+            why = convert(source, out, "--to", to)
+            check(f"names that Python 2 had otherwise, to {to}", not why
+                  and equal(tree, torch.load(out)), why)
+
+
 def test_real(folder):
     if not os.path.isdir(DATA):
         print(f"ok {len(results) + 1} - real files # SKIP no {DATA}")
@@ -439,6 +583,13 @@ def main():
         test_forged(folder)
         test_select(folder, cases)
         test_merge(folder)
+        test_overflow(folder)
+        test_step_is_no_weight(folder)
+        test_types_stay(folder)
+        test_metadata(folder)
+        test_merge_keeps_ties(folder)
+        test_merge_says_what_it_leaves(folder)
+        test_names_of_python_2(folder)
         test_real(folder)
     print(f"1..{len(results)}")
     return 0 if all(results) else 1

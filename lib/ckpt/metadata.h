@@ -1,0 +1,24 @@
+/* metadata.h - inside ckpt: `_metadata`, what a state_dict says of the modules it comes from. */
+#ifndef GT_CKPT_METADATA_H
+#define GT_CKPT_METADATA_H
+
+#include "lib/ckpt/ckpt.h"
+
+/*
+ * nn.Module.state_dict() gives its dict an attribute, `_metadata`: paths of modules ("" for the
+ * whole, "layer1.0") to {"version": N}, which load_state_dict() hands to each module.
+ * Source: torch/nn/modules/module.py, Module.state_dict().
+ */
+
+/* That of a dict, or NULL. */
+const struct gt_tree *gt_metadata_get(const struct gt_tree *dict);
+
+/*
+ * Give `dict`, which holds the entries of `sd`, what belongs to them: all there is where all
+ * tensors of the state_dict stay, else the paths with names under them. Of a pickled model the
+ * versions that its modules say; a pickle has them only where somebody set them for one object.
+ */
+int gt_metadata_keep(struct gt_tree *dict, const struct gt_state_dict *sd, struct gt_arena *arena,
+    struct gt_err *err);
+
+#endif
