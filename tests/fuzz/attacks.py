@@ -230,8 +230,8 @@ def lists_of(count):
 
 
 def much():
-    for name, data in lists_of(60000):
-        yield "60,000 " + name, data, Bounded()
+    for name, data in lists_of(40000):
+        yield "40,000 " + name, data, Bounded()
     yield "20,000 end records of one directory", end_records(), Bounded()
     yield "wrappers of wrappers", torch_zip(shared_levels(
         6, b"}", lambda inner: dict_of(*((w, inner) for w in WRAPPERS)))), Bounded()
