@@ -17,9 +17,9 @@ struct gt_bench_sample {
 
 /*
  * Run `words` (ended by NULL; the first is looked for in PATH, or is a path) with its standard
- * output thrown away, and no signal blocked. With `synced`, the file of that path is brought to the disk before the clock
- * stops. *status gets the exit status. Errors: GT_EIO when it cannot be started or dies by a
- * signal.
+ * output thrown away, and no signal blocked. With `synced`, the file of that path is brought to the
+ * disk before the clock stops. *status gets the exit status. Errors: GT_EIO when it cannot be
+ * started or dies by a signal.
  */
 int gt_bench_run(struct gt_bench_sample *out, int *status, char *const *words, const char *synced,
     struct gt_err *err);

@@ -27,10 +27,10 @@ struct gt_merge_mean {
 
 /*
  * The mean of the state_dicts of `count` trees, tensor by tensor: all must have the same names, and
- * under each the same type and shape (GT_EFORMAT says which has not). Floats and complex numbers are
- * summed in float64, in the order of the trees, divided, and rounded once to their type. Integers
- * and bools (num_batches_tracked) are the first tree's; the note says of how many the others
- * differ. Tensors that are one under two names in all files are so in the result. As
+ * under each the same type and shape (GT_EFORMAT says which has not). Floats and complex numbers
+ * are summed in float64, in the order of the trees, divided, and rounded once to their type.
+ * Integers and bools (num_batches_tracked) are the first tree's; the note says of how many the
+ * others differ. Tensors that are one under two names in all files are so in the result. As
  * torch.optim.swa_utils averages, which copies integers too.
  *
  * The sums go to an unnamed file in `folder`, of the size of one checkpoint. Memory: a few MiB per

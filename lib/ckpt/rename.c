@@ -14,8 +14,8 @@ struct gt_rename {
 	const char *replacement; /* in the rule's text */
 };
 
-/* "\\d" is a digit elsewhere; here it would be the letter. Nor is any other class of letters known to
- * POSIX by a backslash. */
+/* "\d" is a digit elsewhere; here it would be the letter. Nor does POSIX know any other class of
+ * letters by a backslash. */
 static int check_escapes(const char *pattern, const char *rule, struct gt_err *err)
 {
 	for (const char *p = strchr(pattern, '\\'); p && p[1]; p = strchr(p + 1, '\\')) {

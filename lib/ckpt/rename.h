@@ -13,9 +13,9 @@ struct gt_renames {
 /*
  * Compile rules "REGEX=REPLACEMENT": POSIX extended, cut at the last "="; \0 to \9 in the
  * replacement are what the groups matched. They work on bytes: beyond ASCII a character is several,
- * which a bracket takes apart. A backslash before a letter is refused, since "\d" would be the letter
- * d. The list ends with NULL, or is NULL. Errors: GT_EINVAL
- * names the rule. Release it in any case.
+ * which a bracket takes apart. A backslash before a letter is refused, since "\d" would be the
+ * letter d. The list ends with NULL, or is NULL. Errors: GT_EINVAL names the rule. Release it in
+ * any case.
  */
 int gt_renames_init(struct gt_renames *out, const char *const *rules, struct gt_err *err);
 void gt_renames_release(struct gt_renames *r);
