@@ -117,8 +117,9 @@ struct gt_cmd_env {
 int gt_cmd_begin(
     struct gt_cmd_env *env, void *values, struct gt_cmd_common *common, int argc, char **argv);
 
-/* Release, and report `err` if rc is not 0. Returns the exit status: GT_EINVAL, whoever found it,
- * is wrong usage, since in a command arguments come from the command line. */
+/* Release, and report `err` if rc is not 0, or that results could not be written. Returns the exit
+ * status: GT_EINVAL, whoever found it, is wrong usage, since in a command arguments come from the
+ * command line. */
 int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err);
 
 /* "gtrain: error: ..." and the hint to `log`'s stream; the exit status that fits. */

@@ -113,10 +113,28 @@ int gt_cmd_begin(
 	return rc ? gt_cmd_end(env, rc, &err) : GT_CMD_GO;
 }
 
+/* The reason is the system's for `closing` or flushing; where a line was lost before, it is gone. */
+static bool results_arrive(bool closing)
+{
+	bool lost = ferror(stdout);
+	const char *reason = "";
+
+	if (closing ? fclose(stdout) : fflush(stdout)) {
+		lost = true;
+		reason = strerror(errno);
+	}
+	if (lost)
+		fprintf(stderr, "gtrain: error: cannot write to standard output%s%s\n",
+		    *reason ? ": " : "", reason);
+	return !lost;
+}
+
 int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err)
 {
 	gt_opts_release(&env->opts);
-	return rc ? report(&env->log, err, env->cmd->name) : GT_EXIT_DONE;
+	if (rc)
+		return report(&env->log, err, env->cmd->name);
+	return results_arrive(false) ? GT_EXIT_DONE : GT_EXIT_FAILED;
 }
 
 void gt_cmd_set_threads(int64_t threads)
@@ -148,18 +166,9 @@ int gt_cmd_print_json(json_t *document, size_t flags, struct gt_err *err)
 
 int gt_cmd_finish_stdout(int status)
 {
-	bool failed = ferror(stdout); /* the reason is no longer known */
-	const char *reason = "";
-
-	if (fclose(stdout)) {
-		failed = true;
-		reason = strerror(errno);
-	}
-	if (!failed)
+	if (status != GT_EXIT_DONE) /* for a reason that has been told */
 		return status;
-	fprintf(stderr, "gtrain: error: cannot write to standard output%s%s\n", *reason ? ": " : "",
-	    reason);
-	return status == GT_EXIT_DONE ? GT_EXIT_FAILED : status;
+	return results_arrive(true) ? GT_EXIT_DONE : GT_EXIT_FAILED;
 }
 
 void gt_cmd_print_help(FILE *stream, const struct gt_cmd *cmd, bool color)

@@ -160,6 +160,11 @@ int gt_flat_list(struct gt_flat *out, const struct gt_tree *root, const char *fo
 	if (root->kind != GT_TREE_DICT)
 		return gt_err_set(err, GT_ENOTSUP, "%s holds a dict of tensors: this is %s", format,
 		    kinds[root->kind]);
+	if (root->seq.count > GT_FLAT_MAX) {
+		gt_err_set(err, GT_ENOTSUP, "%zu tensors: %s is written with at most %d",
+		    root->seq.count, format, GT_FLAT_MAX);
+		return gt_err_hint(err, "'gtrain ckpt select' takes parts of a checkpoint");
+	}
 	out->tensors = gt_calloc(root->seq.count, sizeof(*out->tensors), err);
 	if (!out->tensors)
 		return GT_ENOMEM;

@@ -4,6 +4,9 @@
 
 #include "lib/ckpt/write.h"
 
+/* Tensors in one checkpoint. Small files can name one tensor very often. */
+enum { GT_FLAT_MAX = 1 << 18 };
+
 struct gt_flat_tensor {
 	const char *name; /* valid UTF-8 without zeros */
 	const struct gt_tree_tensor *tensor;
@@ -23,7 +26,7 @@ struct gt_flat {
 /*
  * List the tensors of `root`; they and their names are borrowed. GT_ENOTSUP, naming the key and
  * `format`, where the root is no dict or holds something else than tensors, which is what a
- * checkpoint with an optimizer is: the hint says so.
+ * checkpoint with an optimizer is: the hint says so; or where there are more than GT_FLAT_MAX.
  */
 int gt_flat_list(struct gt_flat *out, const struct gt_tree *root, const char *format,
     const struct gt_ckpt_write_options *options, struct gt_err *err);
