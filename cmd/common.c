@@ -113,7 +113,7 @@ int gt_cmd_begin(
 	return rc ? gt_cmd_end(env, rc, &err) : GT_CMD_GO;
 }
 
-/* The reason is the system's for `closing` or flushing; where a line was lost before, it is gone. */
+/* The reason is the system's for closing or flushing; where a line was lost before, it is gone. */
 static bool results_arrive(bool closing)
 {
 	bool lost = ferror(stdout);
