@@ -18,6 +18,8 @@ warnings.filterwarnings("ignore")
 GTRAIN = os.environ.get("GTRAIN", "build/gtrain")
 TESTS = os.environ.get("GTRAIN_TESTS", "build/tests")
 KILL_AT = os.path.join(TESTS, "kill_at")
+# The search for leaks does not work in a program that is traced already.
+TRACED = {**os.environ, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 SAVE = [os.path.join(TESTS, "ckpt_tree"), "copy"]
 SHARDS = ["out-%05d-of-00003.safetensors" % (i + 1) for i in range(3)]
 INDEX = "out.safetensors.index.json"
@@ -161,7 +163,7 @@ def kill_everywhere(case, new, how):
         n += 1
         case.reset()
         killed = subprocess.run([KILL_AT, *how, case.source, str(n), *case.words], stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
+                                stderr=subprocess.PIPE, text=True, env=TRACED)
         problem = case.problem_now(new, not how)
         if problem or killed.returncode not in (0, 3):
             return "%sbefore call %d (%s): %s%s" % (" ".join(how), n, killed.stdout.strip(), problem, killed.stderr), n, seen
