@@ -133,6 +133,7 @@ static int run_operation(struct bench *b, int index, int round, struct gt_err *e
 
 	if (row->failed[0])
 		return 0;
+	sync(); /* what the one before left to be written would be paid for by this one */
 	if (o->words[0])
 		rc = run_words(b, o, words, &sample, row->failed, err);
 	else
