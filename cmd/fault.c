@@ -12,8 +12,7 @@
 static void end_by_fault(int signal_number, siginfo_t *info, void *context)
 {
 	static const char text[] =
-	    "gtrain: error: a file became shorter while it was read\n"
-	    "hint: wait until whoever writes it is done; if nobody does, the disk may be failing\n";
+	    "gtrain: error: " GT_MAP_SHRANK "\nhint: " GT_MAP_SHRANK_HINT "\n";
 
 	(void)context;
 	if (info->si_code != BUS_ADRERR) { /* memory that is broken, a bug of ours: as ever */

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "lib/base/file.h"
 #include "lib/base/mem.h"
 
 enum {
@@ -24,6 +25,8 @@ int gt_write_at(int out, uint64_t at, const void *bytes, size_t size, struct gt_
 
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n < 0 && errno == EFAULT) /* a page of the mapping it comes from */
+			return gt_map_shrank(err);
 		if (n <= 0)
 			return gt_err_sys(err, "cannot write %zu bytes at byte %llu", size,
 			    (unsigned long long)at);
@@ -32,12 +35,6 @@ int gt_write_at(int out, uint64_t at, const void *bytes, size_t size, struct gt_
 		size -= (size_t)n;
 	}
 	return 0;
-}
-
-static int ended(uint64_t at, struct gt_err *err)
-{
-	return gt_err_set(err, GT_EIO, "the file ends at byte %llu, which was inside it before",
-	    (unsigned long long)at);
 }
 
 static int copy_plain(
@@ -55,7 +52,7 @@ static int copy_plain(
 		if (n < 0)
 			rc = gt_err_sys(err, "cannot read at byte %llu", (unsigned long long)in_at);
 		else if (!n)
-			rc = ended(in_at, err);
+			rc = gt_map_shrank(err);
 		else
 			rc = gt_write_at(out, out_at, buffer, (size_t)n, err);
 		if (rc)
@@ -101,7 +98,7 @@ int gt_copy_range(int out, uint64_t out_at, int in, uint64_t in_at, uint64_t siz
 			return gt_err_sys(err, "cannot copy %llu bytes from byte %llu",
 			    (unsigned long long)size, (unsigned long long)in_at);
 		if (!n)
-			return ended(in_at, err);
+			return gt_map_shrank(err);
 		if (write_back)
 			sync_file_range(out, (off_t)out_at, n, SYNC_FILE_RANGE_WRITE);
 		in_at += (uint64_t)n;

@@ -66,8 +66,14 @@ int gt_map_peek(
 		return gt_err_sys(
 		    err, "cannot read %zu bytes at byte %llu", size, (unsigned long long)offset);
 	if ((size_t)n < size)
-		return gt_err_set(err, GT_EIO, "the file has become shorter while it is read");
+		return gt_map_shrank(err);
 	return 0;
+}
+
+int gt_map_shrank(struct gt_err *err)
+{
+	gt_err_set(err, GT_EIO, GT_MAP_SHRANK);
+	return gt_err_hint(err, GT_MAP_SHRANK_HINT);
 }
 
 void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)

@@ -28,6 +28,13 @@ void gt_unmap(struct gt_mapping *map);
 int gt_map_peek(
     const struct gt_mapping *map, uint64_t offset, void *out, size_t size, struct gt_err *err);
 
+/* What is said of a file that somebody cuts off while it is read. A read of the mapping ends the
+ * process (SIGBUS); a system call that reads it fails (EFAULT), and returns this: GT_EIO. */
+#define GT_MAP_SHRANK "a file became shorter while it was read"
+#define GT_MAP_SHRANK_HINT                                                                         \
+	"wait until whoever writes it is done; if nobody does, the disk may be failing"
+int gt_map_shrank(struct gt_err *err);
+
 /* The bytes [offset, offset + size) will not be needed soon: they and what the system mapped around
  * them leave this process's memory, though not the system's cache, and can be read again. */
 void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size);

@@ -166,7 +166,7 @@ size_of() {
 		status=0
 		wait $! || status=$?
 		equal "$status" 1
-		[[ $(<err) == "gtrain: error: "*" shorter while it "*$'\n'"hint: "* ]]
+		[[ $(<err) == "gtrain: error: "*"a file became shorter while it was read"$'\n'"hint: "* ]]
 		equal "$(find . -name 'out*')" ./out
 	done
 }

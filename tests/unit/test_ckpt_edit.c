@@ -516,7 +516,7 @@ static void copies_ranges(void **state)
 		assert_memory_equal(back, data + from, size);
 	}
 	assert_int_equal(gt_copy_range(out, 0, in, 10, SIZE, false, &f->err), GT_EIO);
-	assert_string_equal(f->err.text, "the file ends at byte 12365, which was inside it before");
+	assert_string_equal(f->err.text, GT_MAP_SHRANK);
 	close(in);
 	in = open(f->path, O_WRONLY); /* the kernel refuses, and so does the plain loop */
 	assert_int_equal(gt_copy_range(out, 0, in, 0, 10, false, &f->err), GT_EIO);

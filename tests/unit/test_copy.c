@@ -8,11 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "lib/base/file.h"
 
 enum { BYTES = 3 << 20, PIECES = 64 };
 
@@ -233,7 +236,7 @@ static void says_what_failed(void **state)
 		kernel.error = errors[k];
 		assert_int_equal(
 		    gt_copy_range(f->out, 0, f->in, BYTES - 10, 11, false, &f->err), GT_EIO);
-		assert_non_null(strstr(f->err.text, "the file ends at byte 3145728"));
+		assert_non_null(strstr(f->err.text, GT_MAP_SHRANK));
 	}
 	kernel.error = ENOSPC;
 	assert_int_equal(gt_copy_range(f->out, 0, f->in, 5, 11, false, &f->err), GT_EIO);
@@ -241,6 +244,21 @@ static void says_what_failed(void **state)
 	assert_int_equal(close(closed), 0);
 	assert_int_equal(gt_write_at(closed, 3, "x", 1, &f->err), GT_EIO);
 	assert_non_null(strstr(f->err.text, "cannot write 1 bytes at byte 3"));
+}
+
+/* A write whose bytes are in a mapping meets what the mapping's file has lost. */
+static void says_whose_end_came(void **state)
+{
+	struct fixture *f = *state;
+	const char *bytes = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, f->in, 0);
+
+	assert_true(bytes != MAP_FAILED);
+	assert_int_equal(gt_write_at(f->out, 0, bytes, BYTES, &f->err), 0);
+	assert_int_equal(ftruncate(f->in, 4096), 0);
+	assert_int_equal(gt_write_at(f->out, 0, bytes, BYTES, &f->err), GT_EIO);
+	assert_string_equal(f->err.text, GT_MAP_SHRANK);
+	assert_string_equal(f->err.hint, GT_MAP_SHRANK_HINT);
+	munmap((void *)bytes, BYTES);
 }
 
 int main(void)
@@ -253,6 +271,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(copies_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(copies_holes, setup, teardown),
 		cmocka_unit_test_setup_teardown(says_what_failed, setup, teardown),
+		cmocka_unit_test_setup_teardown(says_whose_end_came, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
