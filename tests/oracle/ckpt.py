@@ -5,7 +5,6 @@ import os
 import struct
 import subprocess
 import sys
-import tempfile
 import warnings
 import zipfile
 
@@ -14,6 +13,9 @@ try:
 except ImportError:
     print("1..0 # SKIP python has no torch")
     sys.exit(0)
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import tap  # noqa: E402
 
 warnings.filterwarnings("ignore")
 PROGRAM = os.path.join(os.environ.get("GTRAIN_TESTS", "build/tests"), "ckpt_tree")
@@ -261,20 +263,7 @@ def more_than_65535(folder):
 
 
 def main():
-    if not os.path.exists(PROGRAM):
-        print("1..0 # SKIP no %s: run make tests" % PROGRAM)
-        return 0
-    failed = count = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for part in (cases, whole_model, real_files, rezipped, more_than_65535):
-            for name, problem in part(folder):
-                count += 1
-                failed += bool(problem)
-                print("%s %d - %s" % ("not ok" if problem else "ok", count, name))
-                if problem:
-                    print("# " + problem.strip().replace("\n", "\n# "))
-    print("1..%d" % count)
-    return 1 if failed else 0
+    return tap.run((cases, whole_model, real_files, rezipped, more_than_65535), PROGRAM)
 
 
 if __name__ == "__main__":

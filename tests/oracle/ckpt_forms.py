@@ -8,7 +8,6 @@ import os
 import struct
 import subprocess
 import sys
-import tempfile
 import warnings
 
 try:
@@ -17,6 +16,9 @@ try:
 except ImportError:
     print("1..0 # SKIP python has no torch")
     sys.exit(0)
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import tap  # noqa: E402
 
 warnings.filterwarnings("ignore")
 PROGRAM = os.path.join(os.environ.get("GTRAIN_TESTS", "build/tests"), "ckpt_dump")
@@ -546,23 +548,7 @@ def layouts(folder):
 
 
 def main(*parts):
-    if not os.path.exists(PROGRAM):
-        print("1..0 # SKIP no %s: run make tests" % PROGRAM)
-        return 0
-    failed = count = 0
-    only = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as folder:
-        for part in parts:
-            if only and part.__name__ not in only:
-                continue
-            for name, problem in part(folder):
-                count += 1
-                failed += bool(problem)
-                print("%s %d - %s" % ("not ok" if problem else "ok", count, name))
-                if problem:
-                    print("# " + problem.strip().replace("\n", "\n# "))
-    print("1..%d" % count)
-    return 1 if failed else 0
+    return tap.run(parts, PROGRAM, sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ import pickle
 import shutil
 import subprocess
 import sys
-import tempfile
 import warnings
 import zipfile
 
@@ -17,6 +16,9 @@ try:
 except ImportError:
     print("1..0 # SKIP python has no torch")
     sys.exit(0)
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import tap  # noqa: E402
 
 warnings.filterwarnings("ignore")
 GTRAIN = os.environ.get("GTRAIN", "build/gtrain")
@@ -340,20 +342,7 @@ def allowed_cases(folder):
 
 
 def main():
-    if not os.path.exists(GTRAIN):
-        print("1..0 # SKIP no %s: run make" % GTRAIN)
-        return 0
-    failed = count = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for part in (ls_cases, thread_cases, diff_cases, verify_cases, allowed_cases):
-            for name, problem in part(folder):
-                count += 1
-                failed += bool(problem)
-                print("%s %d - %s" % ("not ok" if problem else "ok", count, name))
-                if problem:
-                    print("# " + problem.strip().replace("\n", "\n# "))
-    print("1..%d" % count)
-    return 1 if failed else 0
+    return tap.run((ls_cases, thread_cases, diff_cases, verify_cases, allowed_cases), GTRAIN)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ import os
 import struct
 import subprocess
 import sys
-import tempfile
 import zlib
 
 try:
@@ -17,6 +16,9 @@ try:
 except ImportError:
     print("1..0 # SKIP python has no torch or no numpy")
     sys.exit(0)
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import tap  # noqa: E402
 
 TESTS = os.environ.get("GTRAIN_TESTS", "build/tests")
 PROGRAM = os.path.join(TESTS, "ckpt_tree")
@@ -297,20 +299,7 @@ def real_files(folder):
 
 
 def main():
-    if not os.path.exists(PROGRAM):
-        print("1..0 # SKIP no %s: run make tests" % PROGRAM)
-        return 0
-    failed = count = 0
-    for part in (reading, writing, shards, arrays, edits, real_files):
-        with tempfile.TemporaryDirectory() as folder:
-            for name, problem in part(folder):
-                count += 1
-                failed += bool(problem)
-                print("%s %d - %s" % ("not ok" if problem else "ok", count, name))
-                if problem:
-                    print("# " + problem.strip().replace("\n", "\n# "))
-    print("1..%d" % count)
-    return 1 if failed else 0
+    return tap.run((reading, writing, shards, arrays, edits, real_files), PROGRAM)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,26 @@
+"""tap.py - what the oracle tests share: cases that report themselves, printed as TAP."""
+import os
+import tempfile
+
+
+def run(parts, program, only=()):
+    """
+    Run each part (those named in `only`, or all) on a folder of its own, which is removed afterwards. A part yields
+    (name, problem), the problem "" where there is none. Without `program`, skip. Returns the exit status.
+    """
+    if not os.path.exists(program):
+        print("1..0 # SKIP no %s: run make tests" % program)
+        return 0
+    failed = count = 0
+    for part in parts:
+        if only and part.__name__ not in only:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            for name, problem in part(folder):
+                count += 1
+                failed += bool(problem)
+                print("%s %d - %s" % ("not ok" if problem else "ok", count, name))
+                if problem:
+                    print("# " + problem.strip().replace("\n", "\n# "))
+    print("1..%d" % count)
+    return 1 if failed else 0
