@@ -1,21 +1,10 @@
 /* test_ckpt_npz.c - numpy's arrays: every rule of the header, archives there and back. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "tests/unit/ckpt_fixture.h"
 
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/npy.h"
 #include "lib/ckpt/tree.h"
 #include "lib/ckpt/write.h"
-
-#define COUNT(a) (sizeof(a) / sizeof(*(a)))
 
 /* ---- headers ---- */
 
@@ -154,37 +143,6 @@ static void test_format(void **state)
 
 /* ---- archives ---- */
 
-struct fixture {
-	char folder[64], path[96];
-	struct gt_arena arena;
-	struct gt_ckpt *ckpt;
-	struct gt_err err;
-};
-
-static int setup(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	assert_non_null(f);
-	strcpy(f->folder, "/tmp/gt_npz_XXXXXX");
-	assert_non_null(mkdtemp(f->folder));
-	snprintf(f->path, sizeof(f->path), "%s/a.npz", f->folder);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-
-	gt_ckpt_close(f->ckpt);
-	gt_arena_release(&f->arena);
-	unlink(f->path);
-	assert_int_equal(rmdir(f->folder), 0);
-	free(f);
-	return 0;
-}
-
 static void put(struct fixture *f, struct gt_tree *root, const char *name, enum gt_dtype dtype,
     int ndim, const int64_t *shape, const void *data)
 {
@@ -308,9 +266,9 @@ int main(void)
 		cmocka_unit_test(test_rules),
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_format),
-		cmocka_unit_test_setup_teardown(test_dtypes, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_flips, setup, teardown),
+		IN_FOLDER(test_dtypes),
+		IN_FOLDER(test_refused),
+		IN_FOLDER(test_flips),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

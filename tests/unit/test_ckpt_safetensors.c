@@ -1,52 +1,9 @@
 /* test_ckpt_safetensors.c - safetensors: every rule of the format, round trips, flipped bits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "tests/unit/ckpt_fixture.h"
 
 #include "lib/ckpt/safetensors.h"
 #include "lib/ckpt/tree.h"
 #include "lib/ckpt/write.h"
-
-#define COUNT(a) (sizeof(a) / sizeof(*(a)))
-
-struct fixture {
-	char folder[64], path[96];
-	struct gt_arena arena;
-	struct gt_ckpt *ckpt;
-	struct gt_err err;
-};
-
-static int setup(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	assert_non_null(f);
-	strcpy(f->folder, "/tmp/gt_st_XXXXXX");
-	assert_non_null(mkdtemp(f->folder));
-	snprintf(f->path, sizeof(f->path), "%s/model.safetensors", f->folder);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-	char command[128];
-
-	gt_ckpt_close(f->ckpt);
-	gt_arena_release(&f->arena);
-	snprintf(command, sizeof(command), "rm -r %s", f->folder);
-	assert_int_equal(system(command), 0);
-	free(f);
-	return 0;
-}
 
 static void write_bytes(const char *path, const void *bytes, size_t size)
 {
@@ -536,16 +493,16 @@ static void test_cuts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_rules, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_foreign_types, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_dtypes, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_shapes, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_layout, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_ties_and_metadata, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_cast, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_flips, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_cuts, setup, teardown),
+		IN_FOLDER(test_rules),
+		IN_FOLDER(test_foreign_types),
+		IN_FOLDER(test_dtypes),
+		IN_FOLDER(test_shapes),
+		IN_FOLDER(test_layout),
+		IN_FOLDER(test_ties_and_metadata),
+		IN_FOLDER(test_refused),
+		IN_FOLDER(test_cast),
+		IN_FOLDER(test_flips),
+		IN_FOLDER(test_cuts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

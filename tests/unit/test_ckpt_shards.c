@@ -1,61 +1,13 @@
 /* test_ckpt_shards.c - checkpoints in shards, and edits of names where nothing else is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "tests/unit/ckpt_fixture.h"
 
-#include <cmocka.h>
+#include <sys/stat.h>
 
 #include "lib/ckpt/edit.h"
 #include "lib/ckpt/tree.h"
 #include "lib/ckpt/write.h"
 
-#define COUNT(a) (sizeof(a) / sizeof(*(a)))
-
 static const float data[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 };
-
-struct fixture {
-	char folder[64];
-	char path[128]; /* of the last file() */
-	struct gt_arena arena;
-	struct gt_ckpt *ckpt;
-	struct gt_err err;
-};
-
-static int setup(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	assert_non_null(f);
-	strcpy(f->folder, "/tmp/gt_shards_XXXXXX");
-	assert_non_null(mkdtemp(f->folder));
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-	char command[128];
-
-	gt_ckpt_close(f->ckpt);
-	gt_arena_release(&f->arena);
-	snprintf(command, sizeof(command), "rm -r %s", f->folder);
-	assert_int_equal(system(command), 0);
-	free(f);
-	return 0;
-}
-
-static const char *file(struct fixture *f, const char *name)
-{
-	snprintf(f->path, sizeof(f->path), "%s/%s", f->folder, name);
-	return f->path;
-}
 
 /* ---- building and looking ---- */
 
@@ -81,7 +33,7 @@ static void save(struct fixture *f, const char *name, const struct gt_tree *root
 {
 	const struct gt_ckpt_write_options options = { .shard_bytes = shard };
 
-	if (gt_ckpt_write(file(f, name), "safetensors", root, &options, &f->err))
+	if (gt_ckpt_write(ckpt_file(f, name), "safetensors", root, &options, &f->err))
 		fail_msg("%s", f->err.text);
 }
 
@@ -89,7 +41,7 @@ static void put_text(struct fixture *f, const char *name, const char *text)
 {
 	FILE *out;
 
-	unlink(file(f, name));
+	unlink(ckpt_file(f, name));
 	out = fopen(f->path, "w");
 	assert_non_null(out);
 	fputs(text, out);
@@ -103,7 +55,7 @@ static void expect(struct fixture *f, const char *name, const char *prefix, int 
 
 	gt_ckpt_close(f->ckpt);
 	f->ckpt = NULL;
-	if (gt_ckpt_open(&f->ckpt, file(f, name), &f->err))
+	if (gt_ckpt_open(&f->ckpt, ckpt_file(f, name), &f->err))
 		fail_msg("%s", f->err.text);
 	root = gt_ckpt_root(f->ckpt);
 	assert_int_equal(root->seq.count, n);
@@ -124,7 +76,7 @@ static void expect(struct fixture *f, const char *name, const char *prefix, int 
 
 static bool exists(struct fixture *f, const char *name)
 {
-	return !access(file(f, name), F_OK);
+	return !access(ckpt_file(f, name), F_OK);
 }
 
 /* ---- shards ---- */
@@ -142,7 +94,7 @@ static void test_split(void **state)
 	expect(f, "model.safetensors.index.json", "", 5, 4);
 	assert_string_equal(gt_ckpt_format(f->ckpt), "safetensors-shards");
 	expect(f, "", "", 5, 4); /* the folder */
-	in = fopen(file(f, "model.safetensors.index.json"), "r");
+	in = fopen(ckpt_file(f, "model.safetensors.index.json"), "r");
 	assert_non_null(in);
 	assert_true(fread(text, 1, sizeof(text) - 1, in) > 0);
 	fclose(in);
@@ -183,7 +135,7 @@ static void test_tied(void **state)
 	gt_tree_set(root, "zz", root->seq.items[0].value, &f->arena, &f->err);
 	save(f, "model.safetensors", root, 16);
 	assert_int_equal(
-	    gt_ckpt_open(&f->ckpt, file(f, "model.safetensors.index.json"), &f->err), 0);
+	    gt_ckpt_open(&f->ckpt, ckpt_file(f, "model.safetensors.index.json"), &f->err), 0);
 	read = gt_ckpt_root(f->ckpt);
 	assert_int_equal(read->seq.count, 5);
 	assert_ptr_equal(
@@ -235,7 +187,7 @@ static void test_bad_indexes(void **state)
 		int rc;
 
 		put_text(f, "bad.index.json", cases[i].index);
-		rc = gt_ckpt_open(&ckpt, file(f, "bad.index.json"), &err);
+		rc = gt_ckpt_open(&ckpt, ckpt_file(f, "bad.index.json"), &err);
 		if (rc != cases[i].rc || (rc && !strstr(err.text, cases[i].text)))
 			fail_msg("%s: %d '%s'", cases[i].index, rc, err.text);
 		gt_ckpt_close(ckpt);
@@ -247,7 +199,7 @@ static void test_torch_shards(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_int_equal(gt_torch_save(file(f, "pytorch_model-00001-of-00001.bin"),
+	assert_int_equal(gt_torch_save(ckpt_file(f, "pytorch_model-00001-of-00001.bin"),
 	                     tensors(f, "", 2, 4), &f->err),
 	    0);
 	put_text(f, "pytorch_model.bin.index.json",
@@ -308,7 +260,7 @@ static void test_edit_in_place(void **state)
 	off_t size;
 
 	save(f, "m.safetensors", tensors(f, "module.", 3, 4), 0);
-	strcpy(path, file(f, "m.safetensors"));
+	strcpy(path, ckpt_file(f, "m.safetensors"));
 	size = size_of(path);
 	assert_int_equal(edit(f, path, NULL, GT_EDIT_STRIP, NULL, &result), 0);
 	assert_false(result.replaced);
@@ -338,8 +290,8 @@ static void test_edit_copy(void **state)
 	char input[128], output[128];
 
 	save(f, "m.safetensors", tensors(f, "module.", 3, 4), 0);
-	strcpy(input, file(f, "m.safetensors"));
-	strcpy(output, file(f, "out.safetensors"));
+	strcpy(input, ckpt_file(f, "m.safetensors"));
+	strcpy(output, ckpt_file(f, "out.safetensors"));
 	assert_int_equal(edit(f, input, output, GT_EDIT_STRIP, NULL, &result), 0);
 	assert_int_equal(result.moved_bytes, 48);
 	expect(f, "out.safetensors", "", 3, 4);
@@ -367,7 +319,7 @@ static void test_edit_tied(void **state)
 
 	gt_tree_set(root, "module.tied.w", root->seq.items[0].value, &f->arena, &f->err);
 	save(f, "m.safetensors", root, 0);
-	strcpy(path, file(f, "m.safetensors"));
+	strcpy(path, ckpt_file(f, "m.safetensors"));
 	assert_int_equal(edit(f, path, NULL, GT_EDIT_STRIP, NULL, &result), 0);
 	assert_int_equal(gt_ckpt_open(&f->ckpt, path, &f->err), 0);
 	read = gt_ckpt_root(f->ckpt);
@@ -383,15 +335,15 @@ static void test_edit_shards(void **state)
 	char input[128], output[128];
 
 	save(f, "model.safetensors", tensors(f, "module.", 5, 4), 32);
-	strcpy(input, file(f, "model.safetensors.index.json"));
-	strcpy(output, file(f, "clean.safetensors.index.json"));
+	strcpy(input, ckpt_file(f, "model.safetensors.index.json"));
+	strcpy(output, ckpt_file(f, "clean.safetensors.index.json"));
 	assert_int_equal(edit(f, input, output, GT_EDIT_STRIP, NULL, &result), 0);
 	assert_int_equal(result.moved_bytes, 80);
 	expect(f, "clean.safetensors.index.json", "", 5, 4);
 	expect(f, "model.safetensors.index.json", "module.", 5, 4);
 	assert_int_equal(edit(f, input, NULL, GT_EDIT_STRIP, NULL, &result), GT_ENOTSUP);
 	assert_non_null(strstr(f->err.text, "in place"));
-	strcpy(output, file(f, "model.safetensors"));
+	strcpy(output, ckpt_file(f, "model.safetensors"));
 	assert_int_equal(edit(f, input, output, GT_EDIT_STRIP, NULL, &result), GT_EINVAL);
 	assert_non_null(strstr(f->err.text, "written over a shard of the input"));
 	expect(f, "model.safetensors.index.json", "module.", 5, 4);
@@ -400,16 +352,16 @@ static void test_edit_shards(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_split, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_sizes, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_tied, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_bad_indexes, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_torch_shards, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_folders, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_edit_in_place, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_edit_copy, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_edit_tied, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_edit_shards, setup, teardown),
+		IN_FOLDER(test_split),
+		IN_FOLDER(test_sizes),
+		IN_FOLDER(test_tied),
+		IN_FOLDER(test_bad_indexes),
+		IN_FOLDER(test_torch_shards),
+		IN_FOLDER(test_folders),
+		IN_FOLDER(test_edit_in_place),
+		IN_FOLDER(test_edit_copy),
+		IN_FOLDER(test_edit_tied),
+		IN_FOLDER(test_edit_shards),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
