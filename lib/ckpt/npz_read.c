@@ -11,8 +11,6 @@
 #include "lib/ckpt/tree.h"
 #include "lib/ckpt/zip.h"
 
-enum { LOCAL_BYTES = 30 };
-
 static const char ending[] = ".npy";
 
 static bool is_array(const char *name, size_t length)
@@ -27,11 +25,11 @@ static bool sniff_npz(const struct gt_mapping *map)
 {
 	size_t length;
 
-	if (map->size < LOCAL_BYTES || memcmp(map->data, "PK\3\4", 4) != 0)
+	if (map->size < GT_ZIP_LOCAL_BYTES || memcmp(map->data, "PK\3\4", 4) != 0)
 		return false;
 	length = gt_get_le(map->data + 26, 2);
-	return gt_inside(LOCAL_BYTES, length, map->size) &&
-	       is_array((const char *)map->data + LOCAL_BYTES, length);
+	return gt_inside(GT_ZIP_LOCAL_BYTES, length, map->size) &&
+	       is_array((const char *)map->data + GT_ZIP_LOCAL_BYTES, length);
 }
 
 static bool sniff_npy(const struct gt_mapping *map)

@@ -11,11 +11,10 @@
  */
 
 enum {
-	LOCAL_BYTES = 30,
 	DESCRIPTOR_BYTES = 16, /* behind a record: signature, CRC, two sizes; 24 in zip64 */
 	DESCRIPTOR64_BYTES = 24,
-	END_MAX = 22 + 65535, /* of the end record with its comment */
-	FAR = 4096,           /* how far to look for the end of a record of unknown size */
+	END_MAX = GT_ZIP_END_BYTES + GT_ZIP_COMMENT_MAX, /* of the end record with its comment */
+	FAR = 4096, /* how far to look for the end of a record of unknown size */
 };
 
 struct walk {
@@ -95,13 +94,13 @@ static bool read_record(struct walk *w)
 	const unsigned char *header = w->map->data + w->at;
 	uint64_t name_length, start;
 
-	if (!gt_inside(w->at, LOCAL_BYTES, w->map->size))
+	if (!gt_inside(w->at, GT_ZIP_LOCAL_BYTES, w->map->size))
 		return false;
 	name_length = gt_get_le(header + 26, 2);
-	start = w->at + LOCAL_BYTES + name_length + gt_get_le(header + 28, 2);
+	start = w->at + GT_ZIP_LOCAL_BYTES + name_length + gt_get_le(header + 28, 2);
 	if (start >= w->map->size || name_length >= sizeof(w->name))
 		return false;
-	memcpy(w->name, header + LOCAL_BYTES, name_length);
+	memcpy(w->name, header + GT_ZIP_LOCAL_BYTES, name_length);
 	w->name[name_length] = '\0';
 	if (!w->has_pickle && ends_with_pickle(w->name))
 		return !read_pickle(w, start);
@@ -170,8 +169,8 @@ static bool runs_out(struct walk *w)
 			return true;
 		next_record(w);
 	}
-	return w->has_pickle && (w->at + LOCAL_BYTES > w->map->size || has(w, w->at, "\1\2") ||
-	                            has(w, w->at, "\3\4"));
+	return w->has_pickle && (w->at + GT_ZIP_LOCAL_BYTES > w->map->size ||
+	                            has(w, w->at, "\1\2") || has(w, w->at, "\3\4"));
 }
 
 static bool has_end_record(const struct gt_mapping *map)

@@ -14,6 +14,29 @@
  * 4.3 and 4.5.3 (zip64). Records are stored or deflated; nothing is encrypted, there is one disk.
  */
 
+/* The format's own numbers, named once. */
+enum {
+	GT_ZIP_LOCAL_BYTES = 30,   /* of a local header, without name and extra fields */
+	GT_ZIP_CENTRAL_BYTES = 46, /* of an entry of the directory, likewise */
+	GT_ZIP_END_BYTES = 22,     /* of the end record, without comment */
+	GT_ZIP_END64_BYTES = 56,
+	GT_ZIP_LOCATOR_BYTES = 20, /* of what says where the zip64 end record is */
+	GT_ZIP_COMMENT_MAX = 65535,
+	GT_ZIP_ID_ZIP64 = 1,             /* the extra field of 64-bit sizes */
+	GT_ZIP_FLAG_DESCRIPTOR = 1 << 3, /* sizes and CRC-32 stand behind the bytes */
+	GT_ZIP_FLAG_UTF8 = 1 << 11,
+	GT_ZIP_VERSION_STORED = 10, /* needed to extract */
+	GT_ZIP_VERSION_ZIP64 = 45,
+	/* The format's zero, 1 January 1980: files do not depend on the clock. */
+	GT_ZIP_DATE_ZERO = 1 << 5 | 1,
+};
+
+/* A size or place in a field of 32 bits: all ones say that the zip64 field has it. */
+static inline uint64_t gt_zip_or_ones(uint64_t value)
+{
+	return value < UINT32_MAX ? value : UINT32_MAX;
+}
+
 /* ---- reading ---- */
 
 struct gt_zip_record {

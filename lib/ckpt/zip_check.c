@@ -7,11 +7,8 @@
 #include "lib/ckpt/bytes.h"
 
 enum {
-	LOCAL_BYTES = 30,
 	NAME_MAX_BYTES = 1024,
 	EXTRA_BYTES = 64, /* of a local header's extra fields: the sizes of zip64 come first */
-	ID_ZIP64 = 1,
-	FLAG_DESCRIPTOR = 1 << 3,                   /* sizes and CRC-32 stand behind the bytes */
 	FLAGS_ENCRYPTED = 1 << 0 | 1 << 6 | 1 << 13 /* also: strongly, its header masked */
 };
 
@@ -62,7 +59,7 @@ int gt_zip_check_name(const char *name, size_t length, size_t at, struct gt_err 
 /* ---- local headers ---- */
 
 struct local {
-	unsigned char bytes[LOCAL_BYTES + NAME_MAX_BYTES + EXTRA_BYTES];
+	unsigned char bytes[GT_ZIP_LOCAL_BYTES + NAME_MAX_BYTES + EXTRA_BYTES];
 	size_t size; /* of these, as far as the file goes */
 };
 
@@ -81,7 +78,7 @@ static bool read_zip64(const struct local *l, size_t at, uint64_t *size, uint64_
 		length = gt_get_le(p + 2, 2);
 		if (length > room - 4)
 			return false;
-		if (gt_get_le(p, 2) != ID_ZIP64)
+		if (gt_get_le(p, 2) != GT_ZIP_ID_ZIP64)
 			continue;
 		if (length < 16)
 			return false;
@@ -98,10 +95,10 @@ static const char *difference(const struct local *l, const struct gt_zip_record 
 	const unsigned char *h = l->bytes;
 	size_t name_length = gt_get_le(h + 26, 2);
 	uint64_t packed = gt_get_le(h + 18, 4), size = gt_get_le(h + 22, 4);
-	bool open = r->flags & FLAG_DESCRIPTOR;
+	bool open = r->flags & GT_ZIP_FLAG_DESCRIPTOR;
 
-	if (name_length != strlen(r->name) || LOCAL_BYTES + name_length > l->size ||
-	    memcmp(h + LOCAL_BYTES, r->name, name_length))
+	if (name_length != strlen(r->name) || GT_ZIP_LOCAL_BYTES + name_length > l->size ||
+	    memcmp(h + GT_ZIP_LOCAL_BYTES, r->name, name_length))
 		return "name";
 	if (gt_get_le(h + 6, 2) != r->flags)
 		return "flags";
@@ -110,7 +107,7 @@ static const char *difference(const struct local *l, const struct gt_zip_record 
 	if (!is_either(gt_get_le(h + 14, 4), r->crc, open ? 0 : r->crc))
 		return "CRC-32";
 	if ((size == UINT32_MAX || packed == UINT32_MAX) &&
-	    !read_zip64(l, LOCAL_BYTES + name_length, &size, &packed))
+	    !read_zip64(l, GT_ZIP_LOCAL_BYTES + name_length, &size, &packed))
 		return "size";
 	if (!is_either(size, r->size, open ? 0 : r->size) ||
 	    !is_either(packed, r->packed, open ? 0 : r->packed))
@@ -125,10 +122,10 @@ static int check_local(const struct gt_zip *zip, struct gt_zip_record *r, struct
 	struct local l;
 	int rc;
 
-	l.size = LOCAL_BYTES + strlen(r->name) + EXTRA_BYTES;
+	l.size = GT_ZIP_LOCAL_BYTES + strlen(r->name) + EXTRA_BYTES;
 	if (l.size > room)
 		l.size = room;
-	if (l.size < LOCAL_BYTES)
+	if (l.size < GT_ZIP_LOCAL_BYTES)
 		return gt_err_set(err, GT_EFORMAT, "zip: record '%s' has no header at byte %llu",
 		    r->name, (unsigned long long)r->header);
 	rc = gt_map_peek(zip->map, r->header, l.bytes, l.size, err);
@@ -142,7 +139,8 @@ static int check_local(const struct gt_zip *zip, struct gt_zip_record *r, struct
 		return gt_err_set(err, GT_EFORMAT,
 		    "zip: the header of record '%s' at byte %llu has another %s than the directory",
 		    r->name, (unsigned long long)r->header, what);
-	r->data = r->header + LOCAL_BYTES + gt_get_le(l.bytes + 26, 2) + gt_get_le(l.bytes + 28, 2);
+	r->data = r->header + GT_ZIP_LOCAL_BYTES + gt_get_le(l.bytes + 26, 2) +
+	          gt_get_le(l.bytes + 28, 2);
 	if (!gt_inside(r->data, r->packed, zip->directory))
 		return gt_err_set(err, GT_EFORMAT,
 		    "zip: record '%s' of %llu bytes at byte %llu goes past byte %llu, where the "

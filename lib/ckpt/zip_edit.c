@@ -11,19 +11,9 @@
 #include "lib/ckpt/zip.h"
 
 enum {
-	LOCAL_BYTES = 30,
-	CENTRAL_BYTES = 46,
-	LOCATOR_BYTES = 20,
-	END_BYTES = 22,
 	FIELD_BYTES = 4, /* of an extra field's header */
 	ZIP64_BYTES = FIELD_BYTES + 3 * 8,
 	DESCRIPTOR_BYTES = 24, /* may stand behind a record: sum and sizes */
-	ID_ZIP64 = 1,
-	FLAG_DESCRIPTOR = 8,
-	FLAG_UTF8 = 0x800,
-	VERSION_STORED = 10,
-	VERSION_ZIP64 = 45,
-	DATE_1980 = 1 << 5 | 1,
 };
 
 /* A record, where it is and where it goes: header, name, bytes, descriptor. */
@@ -73,7 +63,7 @@ static int read_extent(
     struct rewrite *r, struct extent *e, const unsigned char *p, struct gt_err *err)
 {
 	size_t length = gt_get_le(p + 28, 2);
-	char *name = strndup((const char *)p + CENTRAL_BYTES, length);
+	char *name = strndup((const char *)p + GT_ZIP_CENTRAL_BYTES, length);
 
 	if (!name)
 		return gt_err_set(err, GT_ENOMEM, "out of memory");
@@ -81,7 +71,8 @@ static int read_extent(
 	free(name);
 	if (!e->record)
 		return gt_err_set(err, GT_EFORMAT, "zip: the directory has changed");
-	e->entry_bytes = CENTRAL_BYTES + length + gt_get_le(p + 30, 2) + gt_get_le(p + 32, 2);
+	e->entry_bytes =
+	    GT_ZIP_CENTRAL_BYTES + length + gt_get_le(p + 30, 2) + gt_get_le(p + 32, 2);
 	e->start = e->record->header;
 	e->end = e->record->data + e->record->packed;
 	return 0;
@@ -97,7 +88,7 @@ static void add_descriptors(struct rewrite *r)
 		if (i + 1 < r->moving && r->by_place[i + 1]->start < next)
 			next = r->by_place[i + 1]->start;
 		room = next > e->end ? next - e->end : 0;
-		if (e->record->flags & FLAG_DESCRIPTOR)
+		if (e->record->flags & GT_ZIP_FLAG_DESCRIPTOR)
 			e->end += room < DESCRIPTOR_BYTES ? room : DESCRIPTOR_BYTES;
 		r->live += e->end - e->start;
 	}
@@ -138,11 +129,6 @@ static void release(struct rewrite *r)
 
 /* ---- what is written ---- */
 
-static uint64_t or_ones(uint64_t value)
-{
-	return value < UINT32_MAX ? value : UINT32_MAX;
-}
-
 static uint64_t align(uint64_t at)
 {
 	return (at + GT_ZIP_ALIGN - 1) / GT_ZIP_ALIGN * GT_ZIP_ALIGN;
@@ -156,7 +142,8 @@ static uint64_t place_new(struct rewrite *r, uint64_t at, uint64_t shift)
 		const struct gt_zip_new *n = &r->x->records[i];
 
 		r->places[i].header = at;
-		r->places[i].data = align(at + LOCAL_BYTES + strlen(n->name) + FIELD_BYTES) + shift;
+		r->places[i].data =
+		    align(at + GT_ZIP_LOCAL_BYTES + strlen(n->name) + FIELD_BYTES) + shift;
 		at = r->places[i].data + n->size;
 	}
 	for (size_t i = 0; i < r->count; i++) {
@@ -171,14 +158,14 @@ static uint64_t place_new(struct rewrite *r, uint64_t at, uint64_t shift)
 static void put_record(unsigned char *out, const struct gt_zip_new *n, const struct place *place)
 {
 	size_t name = strlen(n->name);
-	size_t extra = place->data - place->header - LOCAL_BYTES - name;
+	size_t extra = place->data - place->header - GT_ZIP_LOCAL_BYTES - name;
 	unsigned char *p = out;
 
 	memcpy(p, "PK\3\4", 4);
-	p = gt_put_le(p + 4, VERSION_STORED, 2);
-	p = gt_put_le(p, FLAG_UTF8, 2);
+	p = gt_put_le(p + 4, GT_ZIP_VERSION_STORED, 2);
+	p = gt_put_le(p, GT_ZIP_FLAG_UTF8, 2);
 	p = gt_put_le(p, 0, 2 + 2); /* stored, midnight */
-	p = gt_put_le(p, DATE_1980, 2);
+	p = gt_put_le(p, GT_ZIP_DATE_ZERO, 2);
 	p = gt_put_le(p, place->crc, 4);
 	p = gt_put_le(p, n->size, 4);
 	p = gt_put_le(p, n->size, 4);
@@ -208,7 +195,7 @@ static unsigned char *put_other_extra(unsigned char *p, const unsigned char *ext
 		length = FIELD_BYTES + gt_get_le(extra + at + 2, 2);
 		if (length > size - at)
 			break;
-		if (gt_get_le(extra + at, 2) == ID_ZIP64)
+		if (gt_get_le(extra + at, 2) == GT_ZIP_ID_ZIP64)
 			continue;
 		memcpy(p, extra + at, length);
 		p += length;
@@ -226,7 +213,7 @@ static unsigned char *put_zip64(unsigned char *p, const uint64_t fields[3])
 			p = gt_put_le(p, fields[i], 8);
 	if (p == start + FIELD_BYTES)
 		return start;
-	gt_put_le(start, ID_ZIP64, 2);
+	gt_put_le(start, GT_ZIP_ID_ZIP64, 2);
 	gt_put_le(start + 2, (uint64_t)(p - start - FIELD_BYTES), 2);
 	return p;
 }
@@ -236,27 +223,27 @@ static unsigned char *put_entry(const struct rewrite *r, unsigned char *out, con
 {
 	size_t name = gt_get_le(e->entry + 28, 2), extra = gt_get_le(e->entry + 30, 2);
 	size_t comment = gt_get_le(e->entry + 32, 2);
-	const unsigned char *texts = e->entry + CENTRAL_BYTES;
+	const unsigned char *texts = e->entry + GT_ZIP_CENTRAL_BYTES;
 	uint64_t fields[3] = { e->record->size, e->record->packed, e->to };
 	int n = exchanged(r, e);
 	unsigned char *p;
 
-	memcpy(out, e->entry, CENTRAL_BYTES + name);
+	memcpy(out, e->entry, GT_ZIP_CENTRAL_BYTES + name);
 	if (n >= 0) {
 		fields[0] = fields[1] = r->x->records[n].size;
-		gt_put_le(out + 8, FLAG_UTF8, 2);
+		gt_put_le(out + 8, GT_ZIP_FLAG_UTF8, 2);
 		gt_put_le(out + 10, 0, 2 + 2); /* stored, midnight */
-		gt_put_le(out + 14, DATE_1980, 2);
+		gt_put_le(out + 14, GT_ZIP_DATE_ZERO, 2);
 		gt_put_le(out + 16, r->places[n].crc, 4);
 	}
-	p = put_zip64(out + CENTRAL_BYTES + name, fields);
-	if (p > out + CENTRAL_BYTES + name && gt_get_le(out + 6, 2) < VERSION_ZIP64)
-		gt_put_le(out + 6, VERSION_ZIP64, 2);
+	p = put_zip64(out + GT_ZIP_CENTRAL_BYTES + name, fields);
+	if (p > out + GT_ZIP_CENTRAL_BYTES + name && gt_get_le(out + 6, 2) < GT_ZIP_VERSION_ZIP64)
+		gt_put_le(out + 6, GT_ZIP_VERSION_ZIP64, 2);
 	p = put_other_extra(p, texts + name, extra);
-	gt_put_le(out + 20, or_ones(fields[1]), 4);
-	gt_put_le(out + 24, or_ones(fields[0]), 4);
-	gt_put_le(out + 30, (uint64_t)(p - out) - CENTRAL_BYTES - name, 2);
-	gt_put_le(out + 42, or_ones(fields[2]), 4);
+	gt_put_le(out + 20, gt_zip_or_ones(fields[1]), 4);
+	gt_put_le(out + 24, gt_zip_or_ones(fields[0]), 4);
+	gt_put_le(out + 30, (uint64_t)(p - out) - GT_ZIP_CENTRAL_BYTES - name, 2);
+	gt_put_le(out + 42, gt_zip_or_ones(fields[2]), 4);
 	memcpy(p, texts + name + extra, comment);
 	return p + comment;
 }
@@ -267,8 +254,8 @@ static size_t comment_bytes(const struct gt_zip *zip)
 	uint64_t at = zip->end;
 
 	if (!memcmp(zip->map->data + at, "PK\6\6", 4))
-		at += 12 + gt_get_le(zip->map->data + at + 4, 8) + LOCATOR_BYTES;
-	return zip->map->size - at - END_BYTES;
+		at += 12 + gt_get_le(zip->map->data + at + 4, 8) + GT_ZIP_LOCATOR_BYTES;
+	return zip->map->size - at - GT_ZIP_END_BYTES;
 }
 
 /* Room for a directory and what ends it. */

@@ -7,8 +7,6 @@
 #include "lib/ckpt/bytes.h"
 
 enum {
-	END_BYTES = 22,
-	FLAG_DESCRIPTOR = 8, /* CRC and sizes follow the bytes */
 	SCAN_BYTES = 1 << 20,
 	TAIL_BYTES = 16 << 20 /* an edit appends a pickle and a directory: some MiB at most */
 };
@@ -60,7 +58,7 @@ int gt_zip_dead_bytes(const struct gt_zip *zip, uint64_t *out, struct gt_err *er
 		const struct gt_zip_record *r = &zip->records[i];
 
 		spans[i] = (struct span){ r->header, r->data + r->packed };
-		if (r->flags & FLAG_DESCRIPTOR)
+		if (r->flags & GT_ZIP_FLAG_DESCRIPTOR)
 			spans[i].end += descriptor(zip, r);
 	}
 	if (zip->count)
@@ -94,10 +92,10 @@ bool gt_zip_earlier(
 {
 	uint64_t lowest = *below > reach ? *below - reach : 0, start = *below, held;
 
-	if (map->size < END_BYTES)
+	if (map->size < GT_ZIP_END_BYTES)
 		return false;
-	if (start > map->size - END_BYTES + 1)
-		start = map->size - END_BYTES + 1;
+	if (start > map->size - GT_ZIP_END_BYTES + 1)
+		start = map->size - GT_ZIP_END_BYTES + 1;
 	held = start;
 	for (uint64_t at = start; *tries > 0 && at-- > lowest;) {
 		const unsigned char *p = map->data + at;
@@ -109,7 +107,7 @@ bool gt_zip_earlier(
 		}
 		if (p[0] != 'P' || memcmp(p, "PK\5\6", 4))
 			continue;
-		size = at + END_BYTES + gt_get_le(p + 20, 2);
+		size = at + GT_ZIP_END_BYTES + gt_get_le(p + 20, 2);
 		if (size > map->size)
 			continue;
 		(*tries)--;

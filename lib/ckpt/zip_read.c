@@ -7,12 +7,6 @@
 #include "lib/ckpt/zip_check.h"
 
 enum {
-	CENTRAL_BYTES = 46,
-	END_BYTES = 22,
-	LOCATOR_BYTES = 20,
-	END64_BYTES = 56,
-	COMMENT_MAX = 65535, /* may follow the end record */
-	ID_ZIP64 = 1,
 	ID_UNICODE_PATH = 0x7075,
 	STORED = 0,
 	DEFLATED = 8,
@@ -54,12 +48,14 @@ static int no_end(const struct gt_mapping *map, uint64_t seen, struct gt_err *er
 static int find_end(const struct gt_mapping *map, size_t *end, struct gt_err *err)
 {
 	size_t size = map->size, seen = size;
-	size_t first = size > END_BYTES + COMMENT_MAX ? size - END_BYTES - COMMENT_MAX : 0;
+	size_t first = size > GT_ZIP_END_BYTES + GT_ZIP_COMMENT_MAX
+	                   ? size - GT_ZIP_END_BYTES - GT_ZIP_COMMENT_MAX
+	                   : 0;
 
-	for (size_t at = size < END_BYTES ? 0 : size - END_BYTES + 1; at-- > first;) {
+	for (size_t at = size < GT_ZIP_END_BYTES ? 0 : size - GT_ZIP_END_BYTES + 1; at-- > first;) {
 		if (!has_signature(map->data + at, "\5\6"))
 			continue;
-		if (gt_get_le(map->data + at + 20, 2) != size - at - END_BYTES) {
+		if (gt_get_le(map->data + at + 20, 2) != size - at - GT_ZIP_END_BYTES) {
 			seen = seen == size ? at : seen;
 			continue;
 		}
@@ -86,13 +82,13 @@ static int read_end64(
 	const unsigned char *locator, *end64;
 	struct directory large;
 
-	if (end_at < LOCATOR_BYTES)
+	if (end_at < GT_ZIP_LOCATOR_BYTES)
 		return 0;
-	locator = zip->map->data + end_at - LOCATOR_BYTES;
+	locator = zip->map->data + end_at - GT_ZIP_LOCATOR_BYTES;
 	if (!has_signature(locator, "\6\7"))
 		return 0;
 	large.end = gt_get_le(locator + 8, 8);
-	if (!gt_inside(large.end, END64_BYTES, end_at - LOCATOR_BYTES) ||
+	if (!gt_inside(large.end, GT_ZIP_END64_BYTES, end_at - GT_ZIP_LOCATOR_BYTES) ||
 	    !has_signature(zip->map->data + large.end, "\6\6"))
 		return gt_err_set(err, GT_EFORMAT,
 		    "zip: no zip64 end record at byte %llu where its locator points",
@@ -101,7 +97,7 @@ static int read_end64(
 	large.count = gt_get_le(end64 + 32, 8);
 	large.bytes = gt_get_le(end64 + 40, 8);
 	large.offset = gt_get_le(end64 + 48, 8);
-	if (gt_get_le(end64 + 4, 8) != end_at - LOCATOR_BYTES - large.end - 12 ||
+	if (gt_get_le(end64 + 4, 8) != end_at - GT_ZIP_LOCATOR_BYTES - large.end - 12 ||
 	    gt_get_le(end64 + 24, 8) != large.count || !agree(dir->count, 0xffff, large.count) ||
 	    !agree(dir->bytes, UINT32_MAX, large.bytes) ||
 	    !agree(dir->offset, UINT32_MAX, large.offset))
@@ -132,7 +128,7 @@ static int find_directory(const struct gt_zip *zip, struct directory *dir, struc
 	if (rc)
 		return rc;
 	if (!gt_inside(dir->offset, dir->bytes, dir->end) || dir->offset + dir->bytes != dir->end ||
-	    dir->count > dir->bytes / CENTRAL_BYTES)
+	    dir->count > dir->bytes / GT_ZIP_CENTRAL_BYTES)
 		return gt_err_set(err, GT_EFORMAT,
 		    "zip: a directory of %llu records in %llu bytes at byte %llu does not end at "
 		    "byte %llu, where the end record stands",
@@ -170,7 +166,7 @@ static int read_zip64(struct gt_zip_record *r, const unsigned char *extra, size_
 	const unsigned char *p;
 	size_t length = 0;
 
-	if (find_extra(extra, size, ID_ZIP64, &p, &length))
+	if (find_extra(extra, size, GT_ZIP_ID_ZIP64, &p, &length))
 		return GT_EFORMAT;
 	for (size_t i = 0; i < 3; i++) {
 		if (*fields[i] != UINT32_MAX)
@@ -198,7 +194,7 @@ static int check_second_name(const struct gt_zip_record *r, const unsigned char 
 /* What stands in a directory entry beside its name. */
 static int read_fields(struct gt_zip_record *r, const unsigned char *p, struct gt_err *err)
 {
-	const unsigned char *extra = p + CENTRAL_BYTES + gt_get_le(p + 28, 2);
+	const unsigned char *extra = p + GT_ZIP_CENTRAL_BYTES + gt_get_le(p + 28, 2);
 	size_t extra_length = gt_get_le(p + 30, 2);
 
 	r->flags = (uint16_t)gt_get_le(p + 8, 2);
@@ -228,18 +224,18 @@ static int read_entry(const struct gt_zip *zip, struct gt_zip_record *r, size_t 
 	char *name;
 	int rc;
 
-	if (room < CENTRAL_BYTES || !has_signature(p, "\1\2"))
+	if (room < GT_ZIP_CENTRAL_BYTES || !has_signature(p, "\1\2"))
 		return gt_err_set(
 		    err, GT_EFORMAT, "zip: the directory entry at byte %zu is damaged", at);
 	name_length = gt_get_le(p + 28, 2);
-	*used = CENTRAL_BYTES + name_length + gt_get_le(p + 30, 2) + gt_get_le(p + 32, 2);
+	*used = GT_ZIP_CENTRAL_BYTES + name_length + gt_get_le(p + 30, 2) + gt_get_le(p + 32, 2);
 	if (*used > room)
 		return gt_err_set(err, GT_EFORMAT,
 		    "zip: the directory entry at byte %zu is longer than the rest", at);
 	name = gt_arena_alloc(arena, name_length + 1, err);
 	if (!name)
 		return GT_ENOMEM;
-	memcpy(name, p + CENTRAL_BYTES, name_length);
+	memcpy(name, p + GT_ZIP_CENTRAL_BYTES, name_length);
 	rc = gt_zip_check_name(name, name_length, at, err);
 	*r = (struct gt_zip_record){ .name = name };
 	return rc ? rc : read_fields(r, p, err);

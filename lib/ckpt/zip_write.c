@@ -4,38 +4,27 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/copy.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/crc.h"
 #include "lib/ckpt/fill.h"
 #include "lib/ckpt/zip.h"
 
 enum {
-	LOCAL_BYTES = 30,
-	CENTRAL_BYTES = 46,
 	ZIP64_BYTES = 4 + 3 * 8,
-	FLAG_UTF8 = 0x800,
-	VERSION_STORED = 10,
-	VERSION_ZIP64 = 45,
-	DATE_1980 =
-	    1 << 5 | 1, /* the format's zero: 1 January 1980; files do not depend on the clock */
 };
-
-static uint64_t or_ones(uint64_t value)
-{
-	return value < UINT32_MAX ? value : UINT32_MAX;
-}
 
 /* The fields that local header and directory share: from "version needed" to the sizes. */
 static unsigned char *put_common(unsigned char *p, const struct gt_zip_written *r, bool zip64)
 {
-	p = gt_put_le(p, zip64 ? VERSION_ZIP64 : VERSION_STORED, 2);
-	p = gt_put_le(p, FLAG_UTF8, 2);
+	p = gt_put_le(p, zip64 ? GT_ZIP_VERSION_ZIP64 : GT_ZIP_VERSION_STORED, 2);
+	p = gt_put_le(p, GT_ZIP_FLAG_UTF8, 2);
 	p = gt_put_le(p, 0, 2); /* stored */
 	p = gt_put_le(p, 0, 2); /* midnight */
-	p = gt_put_le(p, DATE_1980, 2);
+	p = gt_put_le(p, GT_ZIP_DATE_ZERO, 2);
 	p = gt_put_le(p, r->crc, 4);
-	p = gt_put_le(p, or_ones(r->size), 4);
-	p = gt_put_le(p, or_ones(r->size), 4);
+	p = gt_put_le(p, gt_zip_or_ones(r->size), 4);
+	p = gt_put_le(p, gt_zip_or_ones(r->size), 4);
 	return gt_put_le(p, strlen(r->name), 2);
 }
 
@@ -44,7 +33,7 @@ static unsigned char *put_common(unsigned char *p, const struct gt_zip_written *
 static size_t local_extra_bytes(const struct gt_zip_written *r)
 {
 	size_t fixed = (r->size >= UINT32_MAX ? 20 : 0) + 4;
-	uint64_t start = r->header + LOCAL_BYTES + strlen(r->name) + fixed;
+	uint64_t start = r->header + GT_ZIP_LOCAL_BYTES + strlen(r->name) + fixed;
 
 	return fixed + (size_t)((GT_ZIP_ALIGN - start % GT_ZIP_ALIGN) % GT_ZIP_ALIGN);
 }
@@ -79,7 +68,7 @@ int gt_zip_add(
 	if (!r->name)
 		return GT_ENOMEM;
 	zip->count++;
-	r->data = r->header + LOCAL_BYTES + strlen(name) + local_extra_bytes(r);
+	r->data = r->header + GT_ZIP_LOCAL_BYTES + strlen(name) + local_extra_bytes(r);
 	zip->end = r->data + size;
 	*data = r->data;
 	return 0;
@@ -91,7 +80,7 @@ int gt_zip_put(
 	struct gt_zip_written *r = &zip->records[record];
 
 	r->crc = gt_crc32(0, bytes, r->size);
-	return gt_fill_write(fd, bytes, r->size, r->data, err);
+	return gt_write_at(fd, r->data, bytes, r->size, err);
 }
 
 /* ---- what describes the records ---- */
@@ -106,7 +95,7 @@ struct sink {
 
 static int flush(struct sink *s, struct gt_err *err)
 {
-	int rc = gt_fill_write(s->fd, s->bytes, s->used, s->at, err);
+	int rc = gt_write_at(s->fd, s->at, s->bytes, s->used, err);
 
 	s->at += s->used;
 	s->used = 0;
@@ -133,7 +122,7 @@ static int put(struct sink *s, const void *bytes, size_t size, struct gt_err *er
 
 static int put_local(struct sink *s, const struct gt_zip_written *r, struct gt_err *err)
 {
-	unsigned char header[LOCAL_BYTES] = "PK\3\4", extra[20 + 4 + GT_ZIP_ALIGN], *p;
+	unsigned char header[GT_ZIP_LOCAL_BYTES] = "PK\3\4", extra[20 + 4 + GT_ZIP_ALIGN], *p;
 	size_t bytes = local_extra_bytes(r);
 	int rc;
 
@@ -152,7 +141,8 @@ static int put_local(struct sink *s, const struct gt_zip_written *r, struct gt_e
 static int put_central(struct sink *s, const struct gt_zip_written *r, struct gt_err *err)
 {
 	bool zip64 = r->size >= UINT32_MAX || r->header >= UINT32_MAX;
-	unsigned char entry[CENTRAL_BYTES] = "PK\1\2", extra[ZIP64_BYTES], *p, *x = extra + 4;
+	unsigned char entry[GT_ZIP_CENTRAL_BYTES] = "PK\1\2", extra[ZIP64_BYTES], *p,
+	              *x = extra + 4;
 	int rc;
 
 	if (r->size >= UINT32_MAX) {
@@ -163,11 +153,11 @@ static int put_central(struct sink *s, const struct gt_zip_written *r, struct gt
 		x = gt_put_le(x, r->header, 8);
 	gt_put_le(extra, 1, 2);
 	gt_put_le(extra + 2, (size_t)(x - extra) - 4, 2);
-	p = gt_put_le(entry + 4, VERSION_ZIP64, 2);
+	p = gt_put_le(entry + 4, GT_ZIP_VERSION_ZIP64, 2);
 	p = put_common(p, r, zip64);
 	p = gt_put_le(p, zip64 ? (size_t)(x - extra) : 0, 2);
 	p = gt_put_le(p, 0, 2 + 2 + 2 + 4); /* comment, disk, attributes */
-	gt_put_le(p, or_ones(r->header), 4);
+	gt_put_le(p, gt_zip_or_ones(r->header), 4);
 	rc = put(s, entry, sizeof(entry), err);
 	if (!rc)
 		rc = put(s, r->name, strlen(r->name), err);
@@ -180,8 +170,8 @@ static unsigned char *put_end64(unsigned char *p, uint64_t count, uint64_t start
 {
 	memcpy(p, "PK\6\6", 4);
 	p = gt_put_le(p + 4, 44, 8); /* bytes that follow in this record */
-	p = gt_put_le(p, VERSION_ZIP64, 2);
-	p = gt_put_le(p, VERSION_ZIP64, 2);
+	p = gt_put_le(p, GT_ZIP_VERSION_ZIP64, 2);
+	p = gt_put_le(p, GT_ZIP_VERSION_ZIP64, 2);
 	p = gt_put_le(p, 0, 8); /* disks */
 	p = gt_put_le(p, count, 8);
 	p = gt_put_le(p, count, 8);
@@ -205,8 +195,8 @@ size_t gt_zip_put_end(
 	p = gt_put_le(p + 4, 0, 4); /* disks */
 	p = gt_put_le(p, count16, 2);
 	p = gt_put_le(p, count16, 2);
-	p = gt_put_le(p, or_ones(bytes), 4);
-	p = gt_put_le(p, or_ones(start), 4);
+	p = gt_put_le(p, gt_zip_or_ones(bytes), 4);
+	p = gt_put_le(p, gt_zip_or_ones(start), 4);
 	p = gt_put_le(p, 0, 2); /* comment */
 	return (size_t)(p - out);
 }
