@@ -176,3 +176,10 @@ int gt_text_utf8(const unsigned char *p, size_t left, uint32_t *code)
 	*code = c;
 	return length;
 }
+
+bool gt_text_ends_with(const char *s, const char *ending)
+{
+	size_t n = strlen(s), m = strlen(ending);
+
+	return n >= m && !strcmp(s + n - m, ending);
+}

@@ -36,6 +36,9 @@ char *gt_text_count(char out[GT_TEXT_SIZE], double count);
  * NaN). */
 char *gt_text_duration(char out[GT_TEXT_SIZE], double seconds);
 
+/* Whether the last letters of `s` are `ending`. */
+bool gt_text_ends_with(const char *s, const char *ending);
+
 /* Decode one UTF-8 code point (strictly: no surrogates, nothing overlong) from `left` > 0 bytes;
  * its length, or 0 where the bytes are not UTF-8. */
 int gt_text_utf8(const unsigned char *p, size_t left, uint32_t *code);

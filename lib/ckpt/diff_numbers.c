@@ -115,20 +115,6 @@ static int compare_run(const struct comparison *c, const struct pair *p, const s
 
 /* ---- pieces ---- */
 
-static void forget(const struct gt_tree_tensor *t, uint64_t first, uint64_t n)
-{
-	const struct gt_storage *s = t->storage;
-	uint64_t size = gt_dtype_size(t->dtype);
-
-	if (!s->map)
-		return;
-	if (gt_tensor_is_contiguous(t))
-		gt_map_forget(
-		    s->map, s->file_offset + ((uint64_t)t->offset + first) * size, n * size);
-	else
-		gt_map_forget(s->map, s->file_offset, s->size_bytes);
-}
-
 static int compare_piece(void *self, size_t task, struct gt_err *err)
 {
 	const struct comparison *c = self;
@@ -150,8 +136,8 @@ static int compare_piece(void *self, size_t task, struct gt_err *err)
 		           : err->code;
 		at += n;
 		if (at - held >= FORGET || at == end) {
-			forget(&p->a, held, at - held);
-			forget(&p->b, held, at - held);
+			gt_tensor_forget(&p->a, held, at - held);
+			gt_tensor_forget(&p->b, held, at - held);
 			held = at;
 		}
 	}

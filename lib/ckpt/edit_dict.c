@@ -1,19 +1,13 @@
 /* edit_dict.c - which dicts of a checkpoint hold names of tensors. */
 #include <string.h>
 
+#include "lib/base/text.h"
 #include "lib/ckpt/edit_inside.h"
 #include "lib/ckpt/tree.h"
 
 bool gt_edit_is_plain(const struct gt_tree *key)
 {
 	return key->kind == GT_TREE_STRING && strlen(key->string.bytes) == key->string.length;
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-	size_t length = strlen(text), n = strlen(end);
-
-	return length >= n && !strcmp(text + length - n, end);
 }
 
 bool gt_edit_is_entry(const struct gt_tree_item *item)
@@ -25,7 +19,7 @@ bool gt_edit_is_entry(const struct gt_tree_item *item)
 	if (value->kind == GT_TREE_OPAQUE && value->opaque.args)
 		return !strncmp(value->opaque.class_name, "torch._", 7);
 	return value->kind == GT_TREE_TENSOR || value->kind == GT_TREE_NONE ||
-	       ends_with(item->key->string.bytes, "_extra_state");
+	       gt_text_ends_with(item->key->string.bytes, "_extra_state");
 }
 
 const struct gt_tree *gt_edit_metadata(const struct gt_tree *dict)

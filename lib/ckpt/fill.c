@@ -1,10 +1,10 @@
 /* fill.c - the bytes of tensors, moved into an output file by several threads. */
 #include "lib/ckpt/fill.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "lib/base/copy.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/cast.h"
 #include "lib/ckpt/crc.h"
@@ -202,32 +202,13 @@ static int plan(struct pool *p, struct gt_fill *places, size_t count, struct gt_
 
 /* ---- one piece ---- */
 
-int gt_fill_write(int fd, const void *bytes, size_t size, uint64_t at, struct gt_err *err)
-{
-	const unsigned char *p = bytes;
-
-	while (size) {
-		ssize_t n = pwrite(fd, p, size, (off_t)at);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return gt_err_sys(err, "cannot write %zu bytes at byte %llu", size,
-			    (unsigned long long)at);
-		p += n;
-		size -= (size_t)n;
-		at += (uint64_t)n;
-	}
-	return 0;
-}
-
 /* Write a part of a place, unless it is nowhere. */
 static int put(struct pool *p, const struct gt_fill *place, const void *bytes, size_t size,
     uint64_t at, struct gt_err *err)
 {
 	if (place->offset == GT_FILL_NOWHERE)
 		return 0;
-	return gt_fill_write(p->fd, bytes, size, place->offset + at, err);
+	return gt_write_at(p->fd, place->offset + at, bytes, size, err);
 }
 
 /* Small pieces would map more than they read. */

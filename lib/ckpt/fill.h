@@ -45,7 +45,4 @@ void gt_fill_losses(
 /* A place that is nowhere: the sum of a tensor's elements as `as`. */
 struct gt_fill gt_fill_sum(const struct gt_tree_tensor *tensor, enum gt_dtype as);
 
-/* Write all of `size` bytes at an offset of a file: what is no tensor. GT_EIO. */
-int gt_fill_write(int fd, const void *bytes, size_t size, uint64_t offset, struct gt_err *err);
-
 #endif

@@ -19,14 +19,9 @@ static bool same_layout(const struct gt_tree_tensor *a, const struct gt_tree_ten
 int gt_merge_take(
     const struct gt_tree_tensor *t, int64_t first, size_t n, void *out, struct gt_err *err)
 {
-	size_t size = gt_dtype_size(t->dtype);
 	int rc = gt_tensor_read_range(t, first, n, t->dtype, out, err);
 
-	if (gt_tensor_is_contiguous(t))
-		gt_storage_forget(
-		    t->storage, (uint64_t)(t->offset + first) * size, (uint64_t)n * size);
-	else
-		gt_storage_forget(t->storage, 0, t->storage->size_bytes);
+	gt_tensor_forget(t, (uint64_t)first, n);
 	return rc;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "lib/base/copy.h"
 #include "lib/ckpt/cast.h"
 #include "lib/ckpt/crew.h"
 #include "lib/ckpt/fill.h"
@@ -283,8 +284,8 @@ static int work(void *self, size_t task, struct gt_err *err)
 	else if (!rc)
 		rc = agree(m, p, raw, (unsigned char *)sum, err);
 	if (!rc)
-		rc = gt_fill_write(m->fd, raw, p->count * size,
-		    p->target->offset + (uint64_t)p->first * size, err);
+		rc = gt_write_at(m->fd, p->target->offset + (uint64_t)p->first * size, raw,
+		    p->count * size, err);
 	free(raw);
 	free(sum);
 	return rc;

@@ -8,7 +8,8 @@
 #include "lib/ckpt/model.h"
 #include "lib/ckpt/tree.h"
 
-const struct gt_tree *gt_metadata_get(const struct gt_tree *dict)
+/* That of a dict, or NULL. */
+static const struct gt_tree *metadata_of(const struct gt_tree *dict)
 {
 	const struct gt_tree *m = gt_tree_get(dict->seq.attributes, "_metadata");
 
@@ -81,7 +82,7 @@ int gt_metadata_keep(struct gt_tree *dict, const struct gt_state_dict *sd, struc
 	struct gt_tree *paths;
 	int rc;
 
-	if (sd->node->kind == GT_TREE_DICT && !(from = gt_metadata_get(sd->node)))
+	if (sd->node->kind == GT_TREE_DICT && !(from = metadata_of(sd->node)))
 		return 0;
 	paths = gt_tree_dict(arena, err);
 	if (!paths)

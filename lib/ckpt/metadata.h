@@ -10,9 +10,6 @@
  * Source: torch/nn/modules/module.py, Module.state_dict().
  */
 
-/* That of a dict, or NULL. */
-const struct gt_tree *gt_metadata_get(const struct gt_tree *dict);
-
 /*
  * Give `dict`, which holds the entries of `sd`, what belongs to them: all there is where all
  * tensors of the state_dict stay, else the paths with names under them. Of a pickled model the

@@ -43,9 +43,8 @@ int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
 int gt_st_write_shards(const char *path, const struct gt_st_output *output,
     const struct gt_ckpt_write_options *options, struct gt_err *err);
 
-/* What the names of shards start with, "a/model" for "a/model.safetensors" and for
- * "a/model.safetensors.index.json"; the path of the i-th of `count`. Both are yours to free(). */
-char *gt_st_stem(const char *path, struct gt_err *err);
+/* The path of the i-th of `count` shards, yours to free(). `stem` is "a/model" for
+ * "a/model.safetensors" and for "a/model.safetensors.index.json". */
 char *gt_st_shard_path(const char *stem, size_t i, size_t count, struct gt_err *err);
 
 /* Files that belong together: shards, then their index. */

@@ -15,7 +15,8 @@ static bool ends_with(const char *text, const char *end)
 	return n > k && !strcmp(text + n - k, end);
 }
 
-char *gt_st_stem(const char *path, struct gt_err *err)
+/* What the names of shards start with; yours to free(). */
+static char *stem_of(const char *path, struct gt_err *err)
 {
 	static const char *const ends[] = { ".index.json", ".safetensors" };
 	char *stem = gt_strdup(path, err);
@@ -37,7 +38,7 @@ int gt_st_files_init(
     struct gt_st_files *s, const char *path, size_t shard_count, struct gt_err *err)
 {
 	*s = (struct gt_st_files){ .shard_count = shard_count };
-	s->stem = gt_st_stem(path, err);
+	s->stem = stem_of(path, err);
 	s->files = s->stem ? gt_calloc(shard_count + 1, sizeof(*s->files), err) : NULL;
 	if (!s->files)
 		return GT_ENOMEM;
@@ -149,7 +150,7 @@ static int write_shard(struct gt_st_files *s, const struct gt_st_output *all, si
 
 static int name_index(char **out, const char *path, struct gt_err *err)
 {
-	char *stem = gt_st_stem(path, err);
+	char *stem = stem_of(path, err);
 
 	*out = stem ? gt_asprintf(err, "%s.safetensors.index.json", stem) : NULL;
 	free(stem);

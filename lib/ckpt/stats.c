@@ -180,20 +180,6 @@ static int load(const struct job *j, const struct gt_runs *r, const void *run, s
 	return rc;
 }
 
-static void forget(const struct job *j, uint64_t first, uint64_t n)
-{
-	const struct gt_storage *s = j->t.storage;
-	uint64_t size = gt_dtype_size(j->t.dtype);
-
-	if (!s->map)
-		return;
-	if (gt_tensor_is_contiguous(&j->t))
-		gt_map_forget(
-		    s->map, s->file_offset + ((uint64_t)j->t.offset + first) * size, n * size);
-	else
-		gt_map_forget(s->map, s->file_offset, s->size_bytes);
-}
-
 static int survey_piece(void *self, size_t task, struct gt_err *err)
 {
 	struct survey *v = self;
@@ -217,7 +203,7 @@ static int survey_piece(void *self, size_t task, struct gt_err *err)
 			add_block(&p->sum, x, n);
 		at += n;
 		if ((at - held) * size >= FORGET_BYTES || at == end) {
-			forget(j, held, at - held);
+			gt_tensor_forget(&j->t, held, at - held);
 			held = at;
 		}
 	}
@@ -296,19 +282,6 @@ static int plan(struct survey *v, const struct gt_tree_tensor *const *tensors, s
 	return 0;
 }
 
-static int compare_crc(const struct job *j, uint32_t crc, struct gt_err *err)
-{
-	struct gt_storage *s = j->t.storage;
-
-	if (crc == s->crc) {
-		atomic_store(&s->checked, true);
-		return 0;
-	}
-	gt_err_set(
-	    err, GT_EFORMAT, "'%s' is damaged: its CRC-32 is %08x, not %08x", s->name, crc, s->crc);
-	return gt_err_hint(err, "copy or download the file again");
-}
-
 static int sum_up(const struct survey *v, size_t i, struct gt_stats *out, struct gt_err *err)
 {
 	const struct job *j = &v->jobs[i];
@@ -335,7 +308,7 @@ static int sum_up(const struct survey *v, size_t i, struct gt_stats *out, struct
 	if (sum.n && (double)sum.n * (double)j->repeats > 1)
 		out->std =
 		    sqrt(sum.m2 * (double)j->repeats / ((double)sum.n * (double)j->repeats - 1));
-	return j->crc && j->count ? compare_crc(j, crc, err) : 0;
+	return j->crc && j->count ? gt_storage_compare(j->t.storage, crc, err) : 0;
 }
 
 int gt_stats_of(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/base/file.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/torch_write.h"
@@ -19,7 +20,7 @@ struct legacy {
 
 static int put(struct legacy *l, const void *bytes, size_t size, struct gt_err *err)
 {
-	int rc = gt_fill_write(l->fd, bytes, size, l->at, err);
+	int rc = gt_write_at(l->fd, l->at, bytes, size, err);
 
 	l->at += size;
 	return rc;

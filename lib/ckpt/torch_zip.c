@@ -1,5 +1,6 @@
 /* torch_zip.c - torch.save's zip archives (since 1.6), and torch.jit.save's. */
 #include "lib/ckpt/torch_zip.h"
+#include "lib/base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,18 +36,11 @@ static const struct {
 static const char *const checkpoints[] = { ".pth", ".pt", ".th", ".bin", ".ckpt", ".safetensors",
 	".pth.tar", ".npz" };
 
-static bool ends_with(const char *name, const char *ending)
-{
-	size_t n = strlen(name), m = strlen(ending);
-
-	return n >= m && !strcmp(name + n - m, ending);
-}
-
 static int refuse(const struct gt_zip *zip, struct gt_err *err)
 {
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
 		for (size_t k = 0; k < zip->count; k++) {
-			if (!ends_with(zip->records[k].name, others[i].ending))
+			if (!gt_text_ends_with(zip->records[k].name, others[i].ending))
 				continue;
 			gt_err_set(
 			    err, GT_ENOTSUP, "a zip archive without data.pkl: %s", others[i].what);
@@ -56,7 +50,7 @@ static int refuse(const struct gt_zip *zip, struct gt_err *err)
 	gt_err_set(err, GT_EFORMAT, "a zip archive, but without data.pkl: not torch's");
 	for (size_t k = 0; k < zip->count; k++)
 		for (size_t i = 0; i < sizeof(checkpoints) / sizeof(*checkpoints); i++)
-			if (ends_with(zip->records[k].name, checkpoints[i]))
+			if (gt_text_ends_with(zip->records[k].name, checkpoints[i]))
 				return gt_err_hint(err, "there is '%.100s' in it: unpack it first",
 				    zip->records[k].name);
 	return gt_err_hint(err, "if a folder of checkpoints was zipped, unpack it first");

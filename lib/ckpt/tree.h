@@ -42,6 +42,10 @@ int gt_tree_check(struct gt_tree *root, struct gt_arena *a, struct gt_err *err);
  * edges at the same time gets them again. */
 void gt_storage_forget(const struct gt_storage *storage, uint64_t start, uint64_t size);
 
+/* The same for n elements of a tensor, from the first-th on; of one that is not contiguous, for all
+ * of its storage. */
+void gt_tensor_forget(const struct gt_tree_tensor *t, uint64_t first, uint64_t n);
+
 /* What gt_storage_check() does once it knows the sum: for who has read all bytes anyway. */
 int gt_storage_compare(struct gt_storage *storage, uint32_t crc, struct gt_err *err);
 

@@ -43,8 +43,11 @@ int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *h
 	return 0;
 }
 
-int gt_verify_absorb(struct gt_verify *v, const struct gt_err *found,
-    enum gt_finding_kind unsupported, struct gt_err *err)
+/* An error that is a finding: 0 once it is put down, its code where it is none (GT_EIO, memory).
+ * What is well formed but not supported is one of the kind `unsupported`: whether that fails
+ * depends on what was left undone. */
+static int absorb(struct gt_verify *v, const struct gt_err *found, enum gt_finding_kind unsupported,
+    struct gt_err *err)
 {
 	if (found->code == GT_EFORMAT || found->code == GT_EINVAL)
 		return gt_verify_find(v, GT_FINDING_DAMAGE, found->hint, err, "%s", found->text);
@@ -100,9 +103,7 @@ static int check_digests(struct gt_verify *v, const struct gt_ckpt *ckpt, struct
 {
 	struct gt_err found = GT_ERR_INIT;
 
-	return gt_digest_check(ckpt, true, &found)
-	           ? gt_verify_absorb(v, &found, GT_FINDING_UNREAD, err)
-	           : 0;
+	return gt_digest_check(ckpt, true, &found) ? absorb(v, &found, GT_FINDING_UNREAD, err) : 0;
 }
 
 static int check_tensors(
@@ -133,7 +134,7 @@ static int check_tensors(
 	if (!rc) {
 		v->tensors = inventory.tensor_count;
 		rc = gt_stats_of(stats, tensors, inventory.tensor_count, threads, &found);
-		rc = rc ? gt_verify_absorb(v, &found, GT_FINDING_NOTE, err)
+		rc = rc ? absorb(v, &found, GT_FINDING_NOTE, err)
 		        : judge_numbers(v, &inventory, stats, err);
 	}
 	free(stats);
@@ -217,7 +218,7 @@ static int look_at_unopened(struct gt_verify *v, const char *path, size_t thread
     const struct gt_err *found, struct gt_err *err)
 {
 	struct gt_mapping map;
-	int rc = gt_verify_absorb(v, found, GT_FINDING_UNREAD, err);
+	int rc = absorb(v, found, GT_FINDING_UNREAD, err);
 
 	if (rc)
 		return rc;

@@ -9,12 +9,6 @@
 int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *hint,
     struct gt_err *err, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* An error that is a finding: 0 once it is put down, its code where it is none (GT_EIO, memory).
- * What is well formed but not supported is one of the kind `unsupported`: whether that fails
- * depends on what was left undone. */
-int gt_verify_absorb(struct gt_verify *v, const struct gt_err *found,
-    enum gt_finding_kind unsupported, struct gt_err *err);
-
 /* Note the globals that the pickle at `bytes` names; *used gets its length, 0 when it cannot be
  * read. A pickle that cannot is no finding here: opening the file tells. */
 int gt_verify_pickle(struct gt_verify *v, const unsigned char *bytes, size_t size,

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/text.h"
 #include "lib/ckpt/crc.h"
 #include "lib/ckpt/crew.h"
 #include "lib/ckpt/verify_inside.h"
@@ -114,13 +115,6 @@ int gt_zip_check_records(struct gt_zip *zip, struct gt_arena *arena, size_t thre
 
 /* ---- what is in them ---- */
 
-static bool ends_with(const char *name, const char *end)
-{
-	size_t n = strlen(name), m = strlen(end);
-
-	return n >= m && !strcmp(name + n - m, end);
-}
-
 static int read_pickles(struct gt_verify *v, struct gt_zip *zip, struct gt_err *err)
 {
 	int rc = 0;
@@ -131,11 +125,12 @@ static int read_pickles(struct gt_verify *v, struct gt_zip *zip, struct gt_err *
 		size_t used;
 
 		/* A wrong checksum is found elsewhere; what it names is told all the same. */
-		if (!ends_with(r->name, ".pkl") ||
+		if (!gt_text_ends_with(r->name, ".pkl") ||
 		    gt_zip_storage(zip, r, &v->arena, &s, GT_ERR_IGNORED))
 			continue;
 		rc = gt_verify_pickle(v, s.bytes, s.size_bytes, r->name, &used, err);
-		if (!rc && !used && !ends_with(r->name, "/data.pkl")) /* told of by opening it */
+		if (!rc && !used &&
+		    !gt_text_ends_with(r->name, "/data.pkl")) /* told of by opening it */
 			rc = gt_verify_find(v, GT_FINDING_DAMAGE, "", err,
 			    "record '%s' cannot be read as the pickle its name promises", r->name);
 	}

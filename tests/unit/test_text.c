@@ -169,6 +169,16 @@ static void nearest_word(void **state)
 	assert_null(near.best);
 }
 
+static void endings(void **state)
+{
+	(void)state;
+	assert_true(gt_text_ends_with("a/data.pkl", ".pkl"));
+	assert_true(gt_text_ends_with(".pkl", ".pkl"));
+	assert_true(gt_text_ends_with("a", ""));
+	assert_false(gt_text_ends_with("pkl", ".pkl"));
+	assert_false(gt_text_ends_with("a.pkl2", ".pkl"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +188,7 @@ int main(void)
 		cmocka_unit_test(durations),
 		cmocka_unit_test(writing),
 		cmocka_unit_test(nearest_word),
+		cmocka_unit_test(endings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
