@@ -12,7 +12,7 @@
 #include "lib/base/mem.h"
 
 enum {
-	PIECE = 128 << 20,     /* copied by one call */
+	PIECE = 128 << 20,     /* copied by one call at most */
 	BUFFER_BYTES = 1 << 20 /* of the plain loop */
 };
 
@@ -72,14 +72,19 @@ static bool kernel_cannot(int error)
 	       error == EPERM;
 }
 
-/* Up to the next block, so that what follows can be shared. */
+static uint64_t up_to(uint64_t at, uint64_t multiple)
+{
+	return multiple - at % multiple;
+}
+
+/* Up to the next block, so that what follows can be shared; then up to the next whole piece, as a
+ * kernel that copies works through its cache in larger units than a block. */
 static uint64_t next_piece(uint64_t out_at, uint64_t in_at, uint64_t size)
 {
-	uint64_t head = (GT_COPY_BLOCK - in_at % GT_COPY_BLOCK) % GT_COPY_BLOCK;
+	bool shareable = out_at % GT_COPY_BLOCK == in_at % GT_COPY_BLOCK;
+	uint64_t n = up_to(out_at, shareable && in_at % GT_COPY_BLOCK ? GT_COPY_BLOCK : PIECE);
 
-	if (head && out_at % GT_COPY_BLOCK == in_at % GT_COPY_BLOCK)
-		return head < size ? head : size;
-	return size < PIECE ? size : PIECE;
+	return n < size ? n : size;
 }
 
 int gt_copy_range(int out, uint64_t out_at, int in, uint64_t in_at, uint64_t size, bool write_back,

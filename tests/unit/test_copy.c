@@ -167,6 +167,12 @@ static void asks_for_whole_blocks(void **state)
 	kernel.calls = 0;
 	assert_int_equal(gt_copy_range(f->out, 65, f->in, 64, 10000, false, &f->err), 0);
 	assert_int_equal(kernel.calls, 1);
+	/* and another what stands before a whole piece, 128 MiB */
+	kernel.calls = 0;
+	assert_int_equal(
+	    gt_copy_range(f->out, (128 << 20) - 4096, f->in, 0, 10000, false, &f->err), 0);
+	assert_int_equal(kernel.calls, 2);
+	assert_int_equal(kernel.sizes[0], 4096);
 }
 
 static void goes_on_after_a_short_copy(void **state)
