@@ -103,6 +103,8 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	keep_standard_streams();
+	/* A line is one write: those of several processes do not mix. */
+	setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
 	/* A reader that went away is an error like any other, and no reason to lose a training
 	 * run. */
 	signal(SIGPIPE, SIG_IGN);
