@@ -26,7 +26,7 @@ static int is_sound(
 		torch |= slash && !strcmp(slash, "/data.pkl");
 	}
 	if (!rc)
-		rc = gt_zip_check_records(&zip, &arena, 0, NULL, &checked, &found);
+		rc = gt_zip_check_records(&zip, NULL, &arena, 0, NULL, &checked, &found);
 	*sound = !rc && torch;
 	*records = rc ? 0 : zip.count;
 	gt_arena_release(&arena);

@@ -7,6 +7,7 @@
 
 #include "lib/ckpt/crc.h"
 #include "lib/ckpt/crew.h"
+#include "lib/ckpt/finite.h"
 #include "lib/ckpt/runs.h"
 #include "lib/ckpt/tree.h"
 
@@ -40,6 +41,7 @@ struct piece {
 };
 
 struct survey {
+	bool brief; /* NaN, Inf and sums alone; what else is in moments is then nothing */
 	struct job *jobs;
 	struct piece *pieces;
 	size_t count, piece_count;
@@ -180,6 +182,27 @@ static int load(const struct job *j, const struct gt_runs *r, const void *run, s
 	return rc;
 }
 
+/* Take the next n elements, of `size` bytes each, into the piece. */
+static int take(const struct survey *v, struct piece *p, struct gt_runs *r, size_t n, size_t size,
+    struct gt_err *err)
+{
+	const struct job *j = &v->jobs[p->job];
+	const void *run = gt_runs_next(r, n, err);
+	double x[GT_RUN];
+	int rc;
+
+	if (!run)
+		return err->code;
+	if (j->crc)
+		p->crc = gt_crc32(p->crc, run, n * size);
+	if (v->brief && !j->t.storage->swapped && gt_all_finite(j->t.dtype, run, n))
+		return 0;
+	rc = load(j, r, run, n, x, err);
+	if (!rc)
+		add_block(&p->sum, x, n);
+	return rc;
+}
+
 static int survey_piece(void *self, size_t task, struct gt_err *err)
 {
 	struct survey *v = self;
@@ -187,20 +210,14 @@ static int survey_piece(void *self, size_t task, struct gt_err *err)
 	const struct job *j = &v->jobs[p->job];
 	uint64_t size = gt_dtype_size(j->t.dtype), at = (task - j->first_piece) * j->per_piece;
 	uint64_t end = j->count - at < j->per_piece ? j->count : at + j->per_piece, held = at;
-	double x[GT_RUN];
 	struct gt_runs r;
 	int rc = 0;
 
 	gt_runs_begin(&r, &j->t, at);
 	while (at < end && !rc) {
 		size_t n = end - at < GT_RUN ? (size_t)(end - at) : GT_RUN;
-		const void *run = gt_runs_next(&r, n, err);
 
-		rc = run ? load(j, &r, run, n, x, err) : err->code;
-		if (!rc && j->crc)
-			p->crc = gt_crc32(p->crc, run, n * size);
-		if (!rc)
-			add_block(&p->sum, x, n);
+		rc = take(v, p, &r, n, size, err);
 		at += n;
 		if ((at - held) * size >= FORGET_BYTES || at == end) {
 			gt_tensor_forget(&j->t, held, at - held);
@@ -218,7 +235,7 @@ static bool is_whole_storage(const struct gt_tree_tensor *t, uint64_t count)
 	       count * gt_dtype_size(t->dtype) == t->storage->size_bytes;
 }
 
-static void plan_job(struct job *j, const struct gt_tree_tensor *t)
+static void plan_job(struct job *j, const struct gt_tree_tensor *t, bool brief)
 {
 	struct gt_storage *s = t->storage;
 
@@ -227,7 +244,8 @@ static void plan_job(struct job *j, const struct gt_tree_tensor *t)
 	j->kind = gt_run_kind(t->dtype);
 	if (j->kind == GT_RUN_UNKNOWN)
 		j->count = 0;
-	j->crc = s->has_crc && !atomic_load(&s->checked) && is_whole_storage(&j->t, j->count);
+	j->crc = s->has_crc && (brief || !atomic_load(&s->checked)) &&
+	         is_whole_storage(&j->t, j->count);
 }
 
 /* See gt_tensor_repeats_too_much(); what a stride of 0 repeats is visited once. */
@@ -255,7 +273,7 @@ static int plan(struct survey *v, const struct gt_tree_tensor *const *tensors, s
 	if (!v->jobs)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < v->count; i++) {
-		plan_job(&v->jobs[i], tensors[i]);
+		plan_job(&v->jobs[i], tensors[i], v->brief);
 		total += v->jobs[i].count * gt_dtype_size(tensors[i]->dtype);
 	}
 	rc = check_repeats(v, err);
@@ -282,21 +300,31 @@ static int plan(struct survey *v, const struct gt_tree_tensor *const *tensors, s
 	return 0;
 }
 
-static int sum_up(const struct survey *v, size_t i, struct gt_stats *out, struct gt_err *err)
+/* The pieces of tensor i together. */
+static void join_pieces(const struct survey *v, size_t i, struct moments *sum, uint32_t *crc)
 {
 	const struct job *j = &v->jobs[i];
 	size_t end = i + 1 < v->count ? v->jobs[i + 1].first_piece : v->piece_count;
 	uint64_t size = gt_dtype_size(j->t.dtype), left = j->count;
-	struct moments sum = { 0 };
-	uint32_t crc = 0;
 
+	*sum = (struct moments){ 0 };
+	*crc = 0;
 	for (size_t k = j->first_piece; k < end; k++) {
 		uint64_t n = left < j->per_piece ? left : j->per_piece;
 
-		join(&sum, &v->pieces[k].sum);
-		crc = gt_crc32_join(crc, v->pieces[k].crc, n * size);
+		join(sum, &v->pieces[k].sum);
+		*crc = gt_crc32_join(*crc, v->pieces[k].crc, n * size);
 		left -= n;
 	}
+}
+
+static int sum_up(const struct survey *v, size_t i, struct gt_stats *out, struct gt_err *err)
+{
+	const struct job *j = &v->jobs[i];
+	struct moments sum;
+	uint32_t crc;
+
+	join_pieces(v, i, &sum, &crc);
 	*out = (struct gt_stats){ .count = j->count * j->repeats,
 		.nan = sum.nan * j->repeats,
 		.inf = sum.inf * j->repeats,
@@ -309,6 +337,12 @@ static int sum_up(const struct survey *v, size_t i, struct gt_stats *out, struct
 		out->std =
 		    sqrt(sum.m2 * (double)j->repeats / ((double)sum.n * (double)j->repeats - 1));
 	return j->crc && j->count ? gt_storage_compare(j->t.storage, crc, err) : 0;
+}
+
+static void release(struct survey *v)
+{
+	free(v->pieces);
+	free(v->jobs);
 }
 
 int gt_stats_of(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,
@@ -328,7 +362,27 @@ int gt_stats_of(struct gt_stats *out, const struct gt_tree_tensor *const *tensor
 	for (size_t i = 0; i < count && !rc; i++)
 		rc = sum_up(&v, i, &out[i], err);
 	free(skip);
-	free(v.pieces);
-	free(v.jobs);
+	release(&v);
+	return rc;
+}
+
+int gt_scan_of(struct gt_scan *out, const struct gt_tree_tensor *const *tensors, size_t count,
+    size_t threads, struct gt_err *err)
+{
+	struct survey v = { .count = count, .brief = true };
+	int rc = plan(&v, tensors, err);
+
+	if (!rc)
+		rc = gt_crew_run(gt_crew_size(threads), v.piece_count, survey_piece, &v, err);
+	for (size_t i = 0; i < count && !rc; i++) {
+		const struct job *j = &v.jobs[i];
+		struct moments sum;
+
+		out[i] = (struct gt_scan){ .count = j->count * j->repeats, .summed = j->crc };
+		join_pieces(&v, i, &sum, &out[i].crc);
+		out[i].nan = sum.nan * j->repeats;
+		out[i].inf = sum.inf * j->repeats;
+	}
+	release(&v);
 	return rc;
 }

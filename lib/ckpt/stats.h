@@ -29,4 +29,16 @@ struct gt_stats {
 int gt_stats_of(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,
     size_t threads, struct gt_err *err);
 
+/* What a look at all bytes of a tensor tells at the speed of memory. */
+struct gt_scan {
+	uint64_t count, nan, inf; /* elements: all; of these */
+	bool summed;              /* it is all of its storage, and that has a CRC-32: */
+	uint32_t crc;             /* what the bytes have; storage->crc is what they should */
+};
+
+/* The same as gt_stats_of(), but for these alone, and with nothing compared: damage is the caller's
+ * to find. */
+int gt_scan_of(struct gt_scan *out, const struct gt_tree_tensor *const *tensors, size_t count,
+    size_t threads, struct gt_err *err);
+
 #endif

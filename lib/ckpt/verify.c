@@ -7,11 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "lib/ckpt/digest.h"
 #include "lib/ckpt/format.h"
-#include "lib/ckpt/inventory.h"
 #include "lib/ckpt/shards.h"
-#include "lib/ckpt/stats.h"
 #include "lib/ckpt/verify_inside.h"
 
 enum { LEGACY_PICKLES = 5 };
@@ -43,11 +40,8 @@ int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *h
 	return 0;
 }
 
-/* An error that is a finding: 0 once it is put down, its code where it is none (GT_EIO, memory).
- * What is well formed but not supported is one of the kind `unsupported`: whether that fails
- * depends on what was left undone. */
-static int absorb(struct gt_verify *v, const struct gt_err *found, enum gt_finding_kind unsupported,
-    struct gt_err *err)
+int gt_verify_absorb(struct gt_verify *v, const struct gt_err *found,
+    enum gt_finding_kind unsupported, struct gt_err *err)
 {
 	if (found->code == GT_EFORMAT || found->code == GT_EINVAL)
 		return gt_verify_find(v, GT_FINDING_DAMAGE, found->hint, err, "%s", found->text);
@@ -55,92 +49,6 @@ static int absorb(struct gt_verify *v, const struct gt_err *found, enum gt_findi
 		return gt_verify_find(v, unsupported, found->hint, err, "%s", found->text);
 	*err = *found;
 	return found->code;
-}
-
-/* ---- tensors ---- */
-
-static int judge_numbers(struct gt_verify *v, const struct gt_inventory *inventory,
-    const struct gt_stats *stats, struct gt_err *err)
-{
-	int rc = 0;
-
-	for (size_t i = 0; i < inventory->tensor_count && !rc; i++) {
-		const struct gt_stats *s = &stats[i];
-
-		if (s->nan || s->inf)
-			rc = gt_verify_find(v, GT_FINDING_NUMBER, "", err,
-			    "tensor '%.200s' holds %llu NaN and %llu Inf among %llu elements",
-			    inventory->tensors[i].key, (unsigned long long)s->nan,
-			    (unsigned long long)s->inf, (unsigned long long)s->count);
-	}
-	return rc;
-}
-
-/* A record whose sum is wrong has been told of: its numbers may still be looked at. */
-static void trust(const struct gt_inventory *inventory)
-{
-	for (size_t i = 0; i < inventory->tensor_count; i++)
-		atomic_store(&inventory->tensors[i].value->tensor.storage->checked, true);
-}
-
-/* Bytes that reading the tensors compares with a sum, in formats without records. */
-static uint64_t count_sums(const struct gt_inventory *inventory)
-{
-	uint64_t bytes = 0;
-
-	for (size_t i = 0; i < inventory->tensor_count; i++) {
-		const struct gt_storage *s = inventory->tensors[i].value->tensor.storage;
-
-		if (inventory->tensors[i].first == i && s->has_crc)
-			bytes += s->size_bytes;
-	}
-	return bytes;
-}
-
-/* Digests belong to elements, CRCs of records to storages: where a tensor is a storage, one is as
- * good as the other, and records have been compared. */
-static int check_digests(struct gt_verify *v, const struct gt_ckpt *ckpt, struct gt_err *err)
-{
-	struct gt_err found = GT_ERR_INIT;
-
-	return gt_digest_check(ckpt, true, &found) ? absorb(v, &found, GT_FINDING_UNREAD, err) : 0;
-}
-
-static int check_tensors(
-    struct gt_verify *v, struct gt_ckpt *ckpt, size_t threads, struct gt_err *err)
-{
-	const struct gt_tree_tensor **tensors = NULL;
-	struct gt_inventory inventory = { 0 };
-	struct gt_err found = GT_ERR_INIT;
-	struct gt_stats *stats = NULL;
-	int rc = gt_inventory_make_tensors(&inventory, gt_ckpt_root(ckpt), &found);
-
-	if (rc) /* too much to be listed */
-		return gt_verify_find(v, GT_FINDING_UNREAD, found.hint, err,
-		    "the tensors could not be looked at: %s", found.text);
-	if (!rc) {
-		tensors = gt_calloc(inventory.tensor_count, sizeof(*tensors), err);
-		stats = gt_calloc(inventory.tensor_count, sizeof(*stats), err);
-		rc = tensors && stats ? 0 : GT_ENOMEM;
-	}
-	for (size_t i = 0; i < inventory.tensor_count && !rc; i++)
-		tensors[i] = &inventory.tensors[i].value->tensor;
-	if (!rc && v->records)
-		trust(&inventory);
-	else if (!rc)
-		v->checked_bytes = count_sums(&inventory);
-	if (!rc)
-		rc = check_digests(v, ckpt, err);
-	if (!rc) {
-		v->tensors = inventory.tensor_count;
-		rc = gt_stats_of(stats, tensors, inventory.tensor_count, threads, &found);
-		rc = rc ? absorb(v, &found, GT_FINDING_NOTE, err)
-		        : judge_numbers(v, &inventory, stats, err);
-	}
-	free(stats);
-	free(tensors);
-	gt_inventory_release(&inventory);
-	return rc;
 }
 
 /* ---- the whole ---- */
@@ -159,12 +67,12 @@ static int read_legacy(struct gt_verify *v, const struct gt_mapping *map, struct
 	return rc;
 }
 
-static int look(
-    struct gt_verify *v, const struct gt_mapping *map, size_t threads, struct gt_err *err)
+static int look(struct gt_verify *v, const struct gt_mapping *map,
+    const struct gt_known_sums *known, size_t threads, struct gt_err *err)
 {
 	v->file_bytes += map->size;
 	if (map->size >= 4 && !memcmp(map->data, "PK\3\4", 4))
-		return gt_verify_zip(v, map, threads, err);
+		return gt_verify_zip(v, map, known, threads, err);
 	if (map->size >= 2 && map->data[0] == 0x80 && map->data[1] <= 5)
 		return read_legacy(v, map, err);
 	return 0;
@@ -188,10 +96,10 @@ static int find_tail(struct gt_verify *v, const struct gt_ckpt *ckpt, struct gt_
 	    zip ? ", and are a zip archive that other programs would open instead" : "");
 }
 
-static int look_at_file(
-    struct gt_verify *v, const struct gt_ckpt *ckpt, size_t threads, struct gt_err *err)
+static int look_at_file(struct gt_verify *v, const struct gt_ckpt *ckpt,
+    const struct gt_known_sums *known, size_t threads, struct gt_err *err)
 {
-	int rc = look(v, &ckpt->map, threads, err);
+	int rc = look(v, &ckpt->map, known, threads, err);
 
 	return rc ? rc : find_tail(v, ckpt, err);
 }
@@ -199,18 +107,24 @@ static int look_at_file(
 static int look_at_all(
     struct gt_verify *v, struct gt_ckpt *ckpt, size_t threads, struct gt_err *err)
 {
+	struct gt_verify_tensors tensors;
 	int rc;
 
 	v->format = gt_ckpt_format(ckpt);
-	rc = look_at_file(v, ckpt, threads, err);
+	rc = gt_verify_scan(v, &tensors, ckpt, threads, err);
+	if (!rc)
+		rc = look_at_file(v, ckpt, &tensors.sums, threads, err);
 	for (size_t i = 0; i < ckpt->shard_count && !rc; i++) {
 		v->shard = ckpt->shards[i].file;
-		rc = look_at_file(v, ckpt->shards[i].ckpt, threads, err);
+		rc = look_at_file(v, ckpt->shards[i].ckpt, &tensors.sums, threads, err);
 	}
 	v->shard = NULL;
 	if (!rc)
 		rc = gt_verify_globals(v, err);
-	return rc ? rc : check_tensors(v, ckpt, threads, err);
+	if (!rc)
+		rc = gt_verify_judge(v, &tensors, ckpt, threads, err);
+	gt_verify_tensors_release(&tensors);
+	return rc;
 }
 
 /* A file that does not open, which is the first finding: its records and pickles are looked at. */
@@ -218,14 +132,14 @@ static int look_at_unopened(struct gt_verify *v, const char *path, size_t thread
     const struct gt_err *found, struct gt_err *err)
 {
 	struct gt_mapping map;
-	int rc = absorb(v, found, GT_FINDING_UNREAD, err);
+	int rc = gt_verify_absorb(v, found, GT_FINDING_UNREAD, err);
 
 	if (rc)
 		return rc;
 	rc = gt_map(&map, path, err);
 	if (rc)
 		return rc;
-	rc = look(v, &map, threads, err);
+	rc = look(v, &map, NULL, threads, err);
 	if (!rc)
 		rc = gt_verify_globals(v, err);
 	gt_unmap(&map);

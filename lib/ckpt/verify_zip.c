@@ -20,6 +20,7 @@ struct piece {
 
 struct checker {
 	struct gt_zip *zip;
+	const struct gt_known_sums *known; /* or NULL */
 	struct gt_arena *arena;
 	struct piece *pieces;
 	size_t count;
@@ -43,10 +44,29 @@ static int check_piece(void *self, size_t task, struct gt_err *err)
 	return 0;
 }
 
-/* Records without a CRC (0) and those that have to be unpacked are no work for pieces. */
-static bool has_pieces(const struct gt_zip_record *r)
+static int compare_bytes(const void *a, const void *b)
 {
-	return r->method == STORED && r->crc;
+	const struct gt_known_sum *x = a, *y = b;
+
+	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* The sum of a stored record, where it is known already. */
+static const struct gt_known_sum *find_sum(const struct checker *c, const struct gt_zip_record *r)
+{
+	struct gt_known_sum like = { c->zip->map->data + r->data, r->packed, 0 }, *found;
+
+	if (!c->known || !c->known->count || r->method != STORED)
+		return NULL;
+	found = bsearch(&like, c->known->items, c->known->count, sizeof(like), compare_bytes);
+	return found && found->size == r->packed ? found : NULL;
+}
+
+/* Records without a CRC (0), those that have to be unpacked and those whose sum is known are no
+ * work for pieces. */
+static bool has_pieces(const struct checker *c, const struct gt_zip_record *r)
+{
+	return r->method == STORED && r->crc && !find_sum(c, r);
 }
 
 static int plan(struct checker *c, struct gt_err *err)
@@ -54,7 +74,7 @@ static int plan(struct checker *c, struct gt_err *err)
 	size_t k = 0;
 
 	for (size_t i = 0; i < c->zip->count; i++)
-		if (has_pieces(&c->zip->records[i]))
+		if (has_pieces(c, &c->zip->records[i]))
 			c->count += (c->zip->records[i].packed + PIECE_BYTES - 1) / PIECE_BYTES;
 	c->pieces = gt_calloc(c->count, sizeof(*c->pieces), err);
 	if (!c->pieces)
@@ -62,7 +82,9 @@ static int plan(struct checker *c, struct gt_err *err)
 	for (size_t i = 0; i < c->zip->count; i++) {
 		const struct gt_zip_record *r = &c->zip->records[i];
 
-		for (uint64_t at = 0; has_pieces(r) && at < r->packed; at += PIECE_BYTES)
+		if (!has_pieces(c, r))
+			continue;
+		for (uint64_t at = 0; at < r->packed; at += PIECE_BYTES)
 			c->pieces[k++] = (struct piece){ i, at,
 				r->packed - at < PIECE_BYTES ? r->packed - at : PIECE_BYTES, 0 };
 	}
@@ -82,8 +104,9 @@ static int damaged(
 static int join(struct checker *c, size_t i, size_t *k, bool *bad, struct gt_err *err)
 {
 	const struct gt_zip_record *r = &c->zip->records[i];
+	const struct gt_known_sum *known = find_sum(c, r);
+	uint32_t crc = known ? known->crc : 0;
 	const unsigned char *bytes;
-	uint32_t crc = 0;
 
 	if (r->method != STORED)
 		return gt_zip_open_record(c->zip, r, c->arena, &bytes, err)
@@ -96,10 +119,10 @@ static int join(struct checker *c, size_t i, size_t *k, bool *bad, struct gt_err
 	return r->crc && crc != r->crc ? damaged(r, "differs from its CRC-32", bad, i, err) : 0;
 }
 
-int gt_zip_check_records(struct gt_zip *zip, struct gt_arena *arena, size_t threads, bool *bad,
-    uint64_t *checked_bytes, struct gt_err *err)
+int gt_zip_check_records(struct gt_zip *zip, const struct gt_known_sums *known,
+    struct gt_arena *arena, size_t threads, bool *bad, uint64_t *checked_bytes, struct gt_err *err)
 {
-	struct checker c = { .zip = zip, .arena = arena };
+	struct checker c = { .zip = zip, .known = known, .arena = arena };
 	int rc = plan(&c, err);
 
 	*checked_bytes = 0;
@@ -137,16 +160,17 @@ static int read_pickles(struct gt_verify *v, struct gt_zip *zip, struct gt_err *
 	return rc;
 }
 
-static int check_sums(struct gt_verify *v, struct gt_zip *zip, size_t threads, struct gt_err *err)
+static int check_sums(struct gt_verify *v, struct gt_zip *zip, const struct gt_known_sums *known,
+    size_t threads, struct gt_err *err)
 {
 	bool *bad = gt_calloc(zip->count, sizeof(*bad), err);
 	uint64_t checked = 0;
 	size_t silent = 0;
-	int rc =
-	    bad ? gt_zip_check_records(zip, &v->arena, threads, bad, &checked, err) : GT_ENOMEM;
+	int rc = GT_ENOMEM;
 
+	if (bad)
+		rc = gt_zip_check_records(zip, known, &v->arena, threads, bad, &checked, err);
 	v->checked_bytes += checked;
-
 	for (size_t i = 0; i < zip->count && !rc; i++) {
 		silent += !zip->records[i].crc && zip->records[i].size;
 		if (bad[i])
@@ -162,8 +186,8 @@ static int check_sums(struct gt_verify *v, struct gt_zip *zip, size_t threads, s
 	return rc;
 }
 
-int gt_verify_zip(
-    struct gt_verify *v, const struct gt_mapping *map, size_t threads, struct gt_err *err)
+int gt_verify_zip(struct gt_verify *v, const struct gt_mapping *map,
+    const struct gt_known_sums *known, size_t threads, struct gt_err *err)
 {
 	struct gt_zip zip;
 	uint64_t dead = 0;
@@ -172,7 +196,7 @@ int gt_verify_zip(
 	if (gt_zip_read(&zip, map, &v->arena, GT_ERR_IGNORED))
 		return 0; /* opening the file says why */
 	v->records += zip.count;
-	rc = check_sums(v, &zip, threads, err);
+	rc = check_sums(v, &zip, known, threads, err);
 	if (!rc)
 		rc = gt_zip_dead_bytes(&zip, &dead, err);
 	v->dead_bytes += dead;

@@ -11,6 +11,7 @@
 
 #include "lib/ckpt/crc.h"
 #include "lib/ckpt/crew.h"
+#include "lib/ckpt/finite.h"
 #include "lib/ckpt/runs.h"
 #include "lib/ckpt/stats.h"
 
@@ -255,6 +256,118 @@ static void test_checksum(void **state)
 	}
 }
 
+/* ---- scans ---- */
+
+static bool is_finite(enum gt_dtype dtype, const void *bytes)
+{
+	struct gt_stats s = flat(bytes, dtype, 1);
+
+	return !s.nan && !s.inf;
+}
+
+/* One number among ones, at the start, the end, and where a vector unit is done; all numbers of
+ * 8 and of 16 bits. */
+static void expect_finite(enum gt_dtype dtype, const void *number, const void *one)
+{
+	static const size_t places[] = { 0, 1, 31, 64, 69 };
+	size_t size = gt_dtype_size(dtype);
+	unsigned char x[70 * 16 + 1];
+	bool wanted = is_finite(dtype, number);
+
+	for (size_t k = 0; k < COUNT(places); k++) {
+		for (size_t i = 0; i < 70; i++) /* unaligned, too */
+			memcpy(x + 1 + i * size, i == places[k] ? number : one, size);
+		if (gt_all_finite(dtype, x + 1, 70) != wanted)
+			fail_msg("%s at %zu: not %d", gt_dtype_name(dtype), places[k], wanted);
+		assert_true(gt_all_finite(dtype, x + 1, places[k]));
+	}
+}
+
+static void test_finite(void **state)
+{
+	static const float f32[] = { 0, -0.f, 1, -2, 0x1p-149f, 3.4028235e38f, -3.4028235e38f,
+		INFINITY, -INFINITY, NAN, -NAN };
+	static const double f64[] = { 0, -1, 0x1p-1074, 0x1.fffffffffffffp1023,
+		-0x1.fffffffffffffp1023, INFINITY, -INFINITY, NAN, -NAN };
+	static const int64_t i64[] = { 0, -1, INT64_MIN, INT64_MAX };
+	static const uint64_t one = 0;
+
+	(void)state;
+	for (uint32_t bits = 0; bits < 1 << 16; bits++) {
+		uint16_t half = (uint16_t)bits;
+		uint8_t byte = (uint8_t)bits;
+
+		expect_finite(GT_F16, &half, &one);
+		expect_finite(GT_BF16, &half, &one);
+		if (bits < 1 << 8) {
+			expect_finite(GT_F8_E4M3, &byte, &one);
+			expect_finite(GT_F8_E5M2, &byte, &one);
+			expect_finite(GT_U8, &byte, &one);
+		}
+	}
+	for (size_t i = 0; i < COUNT(f32); i++) {
+		float pair[2][2] = { { 1, f32[i] }, { f32[i], 1 } }, ones[2] = { 1, 1 };
+
+		expect_finite(GT_F32, &f32[i], &one);
+		expect_finite(GT_C64, pair[0], ones);
+		expect_finite(GT_C64, pair[1], ones);
+	}
+	for (size_t i = 0; i < COUNT(f64); i++) {
+		double pair[2][2] = { { 1, f64[i] }, { f64[i], 1 } }, ones[2] = { 1, 1 };
+
+		expect_finite(GT_F64, &f64[i], &one);
+		expect_finite(GT_C128, pair[0], ones);
+		expect_finite(GT_C128, pair[1], ones);
+	}
+	for (size_t i = 0; i < COUNT(i64); i++)
+		expect_finite(GT_I64, &i64[i], &one);
+}
+
+/* A scan counts what the stats count, whatever the type and the layout; it makes the sum of a
+ * storage that one tensor is, and compares nothing. */
+static void test_scan(void **state)
+{
+	static const enum gt_dtype dtypes[] = { GT_F32, GT_F64, GT_F16, GT_BF16, GT_C64, GT_C128,
+		GT_F8_E4M3, GT_F8_E5M2, GT_I32, GT_U8 };
+	enum { ROWS = 70, COLUMNS = 50 };
+	unsigned char x[ROWS * COLUMNS * 16];
+	uint32_t random = 1;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(x); i++)
+		x[i] = (unsigned char)((random = random * 1664525 + 1013904223) >> 24);
+	for (size_t k = 0; k < 4 * COUNT(dtypes); k++) {
+		enum gt_dtype dtype = dtypes[k / 4];
+		bool turned = k & 1, swapped = k & 2;
+		struct gt_storage s = storage_of(x, ROWS * COLUMNS * gt_dtype_size(dtype));
+		int64_t shape[] = { ROWS, COLUMNS / (turned ? 2 : 1) };
+		int64_t stride[] = { turned ? 1 : COLUMNS, turned ? ROWS : 1 };
+		struct gt_tree_tensor t = {
+			.dtype = dtype, .ndim = 2, .shape = shape, .stride = stride, .storage = &s
+		};
+		const struct gt_tree_tensor *both[] = { &t, &t };
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_scan scans[2];
+		struct gt_stats stats;
+
+		s.swapped = swapped;
+		s.has_crc = true;
+		s.crc = 7;
+		assert_int_equal(gt_scan_of(scans, both, 2, 2, &err), 0);
+		s.has_crc = false;
+		assert_int_equal(gt_stats_of(&stats, both, 1, 1, &err), 0);
+		for (size_t i = 0; i < 2; i++) {
+			assert_int_equal(scans[i].count, stats.count);
+			assert_int_equal(scans[i].nan, stats.nan);
+			assert_int_equal(scans[i].inf, stats.inf);
+			assert_int_equal(scans[i].summed, !turned);
+			if (!turned)
+				assert_int_equal(scans[i].crc, gt_crc32(0, x, s.size_bytes));
+		}
+		assert_false(s.checked);
+	}
+}
+
 /* A small file must not keep us busy for ever: 2^40 elements in 4 bytes. */
 static void test_endless_views(void **state)
 {
@@ -329,6 +442,8 @@ int main(void)
 		cmocka_unit_test(test_strides),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_checksum),
+		cmocka_unit_test(test_finite),
+		cmocka_unit_test(test_scan),
 		cmocka_unit_test(test_endless_views),
 		cmocka_unit_test(test_crew),
 	};

@@ -237,6 +237,53 @@ static size_t findings(const void *bytes, size_t size, enum gt_finding_kind kind
 	return n;
 }
 
+static size_t flip_all(unsigned char *bytes, size_t size, const void *pattern, size_t length)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i + length <= size; i++)
+		if (!memcmp(bytes + i, pattern, length)) {
+			bytes[i + length / 2] ^= 1;
+			found++;
+		}
+	return found;
+}
+
+/* Every tensor whose bytes are not what they were is told of, in each format that has sums; the
+ * numbers of damaged ones are looked at all the same. */
+static void test_all_damage_is_found(void **state)
+{
+	static const float weight[] = { 1, 2, 3, 4 }, bias[] = { 5, 6, 7, __builtin_inff() };
+	static const char *const formats[] = { "torch-zip", "safetensors", "npz" };
+	const int64_t count = 4;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(formats); i++) {
+		struct gt_arena a = { 0 };
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_tree *root = gt_tree_dict(&a, &err);
+		unsigned char *bytes;
+		size_t size;
+
+		gt_tree_set(root, "fc.weight", gt_tree_tensor(&a, GT_F32, 1, &count, weight, &err),
+		    &a, &err);
+		gt_tree_set(
+		    root, "fc.bias", gt_tree_tensor(&a, GT_F32, 1, &count, bias, &err), &a, &err);
+		if (gt_ckpt_write(path, formats[i], root, NULL, &err))
+			fail_msg("%s", err.text);
+		gt_arena_release(&a);
+		bytes = slurp(path, &size);
+		assert_int_equal(findings(bytes, size, GT_FINDING_DAMAGE), 0);
+		assert_int_equal(findings(bytes, size, GT_FINDING_NUMBER), 1);
+		assert_int_equal(flip_all(bytes, size, weight, sizeof(weight)), 1);
+		assert_int_equal(findings(bytes, size, GT_FINDING_DAMAGE), 1);
+		assert_int_equal(flip_all(bytes, size, bias, sizeof(bias)), 1);
+		assert_int_equal(findings(bytes, size, GT_FINDING_DAMAGE), 2);
+		assert_int_equal(findings(bytes, size, GT_FINDING_NUMBER), 1);
+		free(bytes);
+	}
+}
+
 /* A file that is understood and not supported has not been looked at: that is no note. */
 static void test_unsupported_fails(void **state)
 {
@@ -381,6 +428,7 @@ int main(void)
 		cmocka_unit_test(test_hint),
 		cmocka_unit_test(test_flipped_bit_is_not_mended),
 		cmocka_unit_test(test_no_zip),
+		cmocka_unit_test(test_all_damage_is_found),
 		cmocka_unit_test(test_unsupported_fails),
 		cmocka_unit_test(test_tail_of_legacy),
 		cmocka_unit_test(test_many_values),
