@@ -2,7 +2,9 @@
 
 Makes a checkpoint of 300 float32 tensors with a `module.` prefix (4 GiB; --size), runs `gtrain bench ckpt` on it, times
 PyTorch's load, strip and save, and, where a file system that shares blocks can be mounted (root, mkfs.xfs), runs the same
-there. --check fails where a floor does not hold. Everything is compared within one run: machines and disks differ.
+there. --check fails where a floor does not hold. Everything is compared within one run: machines and disks differ. So
+are like things: what is on the disk at the end with a copy that is, what is left to the system with `cp` and `torch.save`,
+which leave it, too.
 """
 import argparse
 import json
@@ -19,7 +21,8 @@ TENSORS = 300
 STRIP = """
 import sys, torch
 state = torch.load(sys.argv[1], map_location="cpu")
-torch.save({k[7:] if k.startswith("module.") else k: v for k, v in state.items()}, sys.argv[2])
+with open(sys.argv[2], "wb") as f:
+    torch.save({k[7:] if k.startswith("module.") else k: v for k, v in state.items()}, f)
 """
 
 MAKE = """
@@ -44,6 +47,7 @@ def bench(path, rounds):
 
 def torch_strip(path, folder):
     out = os.path.join(folder, "stripped.pth")
+    os.sync()
     start = time.monotonic()
     python(STRIP, path, out)
     took = time.monotonic() - start
@@ -75,26 +79,27 @@ class Xfs:
 
 def show(rows, title):
     print(f"\n{title}")
-    print(f"{'operation':30} {'time':>12} {'GB/s':>8} {'x cp':>8} {'memory':>10}")
+    print(f"{'operation':30} {'median':>12} {'fastest':>12} {'GB/s':>8} {'x cp':>8} {'memory':>10}")
     for name, row in rows.items():
         if "failed" in row:
             print(f"{name:30} {row['failed']:>12}")
             continue
         memory = f"{row['peak_bytes'] / 2**20:.1f} MiB" if row["peak_bytes"] else ""
-        print(f"{name:30} {row['time_s'] * 1e3:9.1f} ms {row['bytes_per_s'] / 1e9:8.2f} "
+        print(f"{name:30} {row['time_s'] * 1e3:9.1f} ms {row['fastest_s'] * 1e3:9.1f} ms {row['bytes_per_s'] / 1e9:8.2f} "
               f"{row['ratio_to_cp']:8.2f} {memory:>10}")
 
 
 def floors(ext, xfs, torch_s):
-    """(what, value, bound, holds)"""
+    """(what, value, bound, holds): rates of the fastest rounds, times of a few milliseconds by their medians"""
     def ratio(name, base, bound):
-        value = ext[base]["time_s"] / ext[name]["time_s"]
+        value = ext[base]["fastest_s"] / ext[name]["fastest_s"]
         yield f"{name}: x {base}", f"{value:.2f}", f">= {bound}", value >= bound
 
     def at_most(rows, name, key, scale, unit, bound):
         value = rows[name][key] * scale
         yield f"{name}: {unit}", f"{value:.1f}", f"<= {bound}", value <= bound
 
+    yield from ratio("verify", "read", 0.9)
     yield from ratio("strip-module", "cp, synced", 0.9)
     yield from ratio("remap", "cp, synced", 0.9)
     yield from ratio("strip-module, not synced", "cp", 0.9)
@@ -108,8 +113,9 @@ def floors(ext, xfs, torch_s):
     for name, row in ext.items():
         if row.get("peak_bytes") and not name.startswith("cp"):
             yield from at_most(ext, name, "peak_bytes", 2**-20, "MiB", 64)
-    value = torch_s / ext["strip-module"]["time_s"]
-    yield "strip-module: x PyTorch's script", f"{value:.1f}", ">= 5", value >= 5
+    for name in ("strip-module, not synced", "strip-module in place"):
+        value = torch_s / ext[name]["fastest_s"]
+        yield f"{name}: x PyTorch's script", f"{value:.1f}", ">= 5", value >= 5
     if xfs:
         for name in ("strip-module", "remap"):
             value = (xfs[name]["time_s"] - xfs["cp --reflink"]["time_s"]) * 1e3
@@ -119,7 +125,7 @@ def floors(ext, xfs, torch_s):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=float, default=4, metavar="GIB", help="of the checkpoint (4)")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--dir", help="folder to work in: room for four times the size (a temporary one)")
     parser.add_argument("--check", action="store_true", help="fail where a floor does not hold")
     args = parser.parse_args()
@@ -128,7 +134,7 @@ def main():
         path = os.path.join(folder, "model.pth")
         python(MAKE, path, TENSORS, size // TENSORS // 4)
         ext = bench(path, args.rounds)
-        torch_s = sorted(torch_strip(path, folder) for _ in range(args.rounds))[args.rounds // 2]
+        torch_s = min(torch_strip(path, folder) for _ in range(args.rounds))
         xfs, rows = Xfs(folder, size), None
         try:
             if xfs.folder:
@@ -137,8 +143,8 @@ def main():
                 rows = bench(os.path.join(xfs.folder, "model.pth"), args.rounds)
         finally:
             xfs.close()
-    show(ext, f"{args.size:g} GiB, {TENSORS} tensors; medians of {args.rounds}")
-    print(f"{'PyTorch: load, strip, save':30} {torch_s * 1e3:9.1f} ms")
+    show(ext, f"{args.size:g} GiB, {TENSORS} tensors; {args.rounds} rounds")
+    print(f"{'PyTorch: load, strip, save':30} {'':12} {torch_s * 1e3:9.1f} ms")
     if rows:
         show(rows, "the same on XFS")
     else:

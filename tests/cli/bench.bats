@@ -26,7 +26,7 @@ setup() {
 	equal "gtrain: error: $(jq -r '.rows[] | select(.operation == "strip-module") | .failed' <<<"$out")" "$(head -1 "$BATS_TEST_TMPDIR/said")"
 	equal "$(jq '.rows[] | select(.operation == "cp") | .ratio_to_cp == 1' <<<"$out")" true
 	gtrain bench ckpt "$folder/file" --rounds 1 --csv
-	equal "${out%%$'\n'*}" operation,time_s,bytes_per_s,ratio_to_cp,peak_bytes
+	equal "${out%%$'\n'*}" operation,time_s,fastest_s,bytes_per_s,ratio_to_cp,peak_bytes
 }
 
 @test "bench ckpt without a file, with a missing one, with a folder" {
