@@ -244,8 +244,8 @@ static void plan_job(struct job *j, const struct gt_tree_tensor *t, bool brief)
 	j->kind = gt_run_kind(t->dtype);
 	if (j->kind == GT_RUN_UNKNOWN)
 		j->count = 0;
-	j->crc = s->has_crc && (brief || !atomic_load(&s->checked)) &&
-	         is_whole_storage(&j->t, j->count);
+	j->crc =
+	    s->has_crc && (brief || !atomic_load(&s->checked)) && is_whole_storage(&j->t, j->count);
 }
 
 /* See gt_tensor_repeats_too_much(); what a stride of 0 repeats is visited once. */

@@ -49,8 +49,8 @@ void gt_verify_tensors_release(struct gt_verify_tensors *t);
 int gt_verify_judge(struct gt_verify *v, struct gt_verify_tensors *t, const struct gt_ckpt *ckpt,
     size_t threads, struct gt_err *err);
 
-/* The records of a zip: headers, overlaps, checksums (those of `known` are not made again), pickles.
- */
+/* The records of a zip: headers, overlaps, pickles, checksums (those of `known` are not made
+ * again). */
 int gt_verify_zip(struct gt_verify *v, const struct gt_mapping *map,
     const struct gt_known_sums *known, size_t threads, struct gt_err *err);
 

@@ -32,8 +32,8 @@ static int keep_sums(struct gt_verify_tensors *t, struct gt_err *err)
 		const struct gt_storage *s = t->tensors[i]->storage;
 
 		if (t->scans[i].summed)
-			sums->items[sums->count++] = (struct gt_known_sum){ s->bytes,
-				s->size_bytes, t->scans[i].crc };
+			sums->items[sums->count++] =
+			    (struct gt_known_sum){ s->bytes, s->size_bytes, t->scans[i].crc };
 	}
 	if (sums->count)
 		qsort(sums->items, sums->count, sizeof(*sums->items), compare_bytes);
@@ -116,8 +116,7 @@ static int check_digests(struct gt_verify *v, const struct gt_ckpt *ckpt, struct
 	           : 0;
 }
 
-static int judge_numbers(
-    struct gt_verify *v, const struct gt_verify_tensors *t, struct gt_err *err)
+static int judge_numbers(struct gt_verify *v, const struct gt_verify_tensors *t, struct gt_err *err)
 {
 	int rc = 0;
 
