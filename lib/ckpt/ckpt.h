@@ -80,6 +80,7 @@ enum gt_tree_made {
 
 struct gt_tree {
 	enum gt_tree_kind kind;
+	unsigned visits : 24, height : 8; /* gt_tree_check()'s while it is at work; else 0 */
 	union {
 		bool boolean;
 		int64_t integer;

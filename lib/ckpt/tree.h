@@ -6,8 +6,9 @@
 
 /* What a tree may be, so that every walker can recurse and end. */
 enum {
-	GT_TREE_MAX_DEPTH = 128,      /* nested containers: 40 levels of nn.Module are about 120 */
-	GT_TREE_MAX_VISITS = 1 << 24, /* nodes met by a walk that visits shared ones each time */
+	GT_TREE_MAX_DEPTH = 128, /* nested containers: 40 levels of nn.Module are about 120 */
+	/* Nodes met by a walk that visits shared ones each time; gt_tree.visits holds as many. */
+	GT_TREE_MAX_VISITS = (1 << 24) - 1,
 };
 
 /* A node of `kind`, everything else zero; NULL with err set when there is no memory. */

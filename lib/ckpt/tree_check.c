@@ -9,7 +9,8 @@ enum { LONG_TEXT = 256 }; /* bytes that count as one more visit: long texts take
 struct walk {
 	struct gt_arena *arena; /* NULL: the tree may not be touched */
 	const struct gt_tree *path[GT_TREE_MAX_DEPTH];
-	size_t depth, visits;
+	size_t depth, deepest; /* containers around us; the most there were anywhere below */
+	size_t visits;
 };
 
 static int compare_keys(const void *a, const void *b)
@@ -138,32 +139,85 @@ static int visit_opaque(struct walk *w, struct gt_tree *node, struct gt_err *err
 	return rc;
 }
 
-static int visit(struct walk *w, struct gt_tree *node, struct gt_err *err)
+static int count(struct walk *w, size_t visits, size_t depth, struct gt_err *err)
 {
-	int rc = 0;
-
-	w->visits += 1 + (node->kind == GT_TREE_STRING ? node->string.length / LONG_TEXT : 0);
+	w->visits += visits;
 	if (w->visits > GT_TREE_MAX_VISITS)
 		return gt_err_set(
 		    err, GT_EFORMAT, "more than %d objects in the tree", GT_TREE_MAX_VISITS);
-	if (is_leaf(node))
-		return 0;
-	if (w->depth == GT_TREE_MAX_DEPTH)
+	if (depth > GT_TREE_MAX_DEPTH)
 		return gt_err_set(
 		    err, GT_EFORMAT, "objects nested deeper than %d", GT_TREE_MAX_DEPTH);
-	w->path[w->depth++] = node;
+	w->deepest = depth > w->deepest ? depth : w->deepest;
+	return 0;
+}
+
+static int visit_parts(struct walk *w, struct gt_tree *node, struct gt_err *err)
+{
 	if (node->kind == GT_TREE_TENSOR)
-		rc = visit_child(w, &node->tensor.attributes, err);
-	else
-		rc = node->kind == GT_TREE_OPAQUE ? visit_opaque(w, node, err)
-		                                  : visit_items(w, node, err);
+		return visit_child(w, &node->tensor.attributes, err);
+	return node->kind == GT_TREE_OPAQUE ? visit_opaque(w, node, err)
+	                                    : visit_items(w, node, err);
+}
+
+/*
+ * A shared node counts for each of its places, and is walked once: a few hundred bytes can be
+ * lists in lists, twice each, that are 2^24 nodes. One that is done holds nothing that encloses it,
+ * so another place finds no cycle in it either.
+ */
+static int visit(struct walk *w, struct gt_tree *node, struct gt_err *err)
+{
+	size_t before = w->visits, around = w->deepest;
+	int rc;
+
+	if (node->visits)
+		return count(w, node->visits, w->depth + node->height, err);
+	if (is_leaf(node))
+		return count(w,
+		    1 + (node->kind == GT_TREE_STRING ? node->string.length / LONG_TEXT : 0),
+		    w->depth, err);
+	rc = count(w, 1, w->depth + 1, err);
+	if (rc)
+		return rc;
+	node->visits = 1;
+	w->path[w->depth++] = node;
+	w->deepest = w->depth;
+	rc = visit_parts(w, node, err);
 	w->depth--;
+	if (!rc) {
+		node->visits = (unsigned)(w->visits - before) & GT_TREE_MAX_VISITS;
+		node->height = (unsigned)(w->deepest - w->depth) & 0xff;
+	}
+	w->deepest = around > w->deepest ? around : w->deepest;
 	return rc;
+}
+
+/* Take the marks off again; only marked nodes are entered. */
+static void forget(struct gt_tree *node)
+{
+	if (!node || !node->visits)
+		return;
+	node->visits = node->height = 0;
+	if (node->kind == GT_TREE_TENSOR) {
+		forget(node->tensor.attributes);
+	} else if (node->kind == GT_TREE_OPAQUE) {
+		forget(node->opaque.args);
+		forget(node->opaque.items);
+		forget(node->opaque.state);
+	} else {
+		for (size_t i = 0; i < node->seq.count; i++) {
+			forget((struct gt_tree *)node->seq.items[i].key);
+			forget(node->seq.items[i].value);
+		}
+		forget(node->seq.attributes);
+	}
 }
 
 int gt_tree_check(struct gt_tree *root, struct gt_arena *a, struct gt_err *err)
 {
 	struct walk w = { .arena = a };
+	int rc = visit(&w, root, err);
 
-	return visit(&w, root, err);
+	forget(root);
+	return rc;
 }
