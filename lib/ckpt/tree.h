@@ -9,6 +9,9 @@ enum {
 	GT_TREE_MAX_DEPTH = 128, /* nested containers: 40 levels of nn.Module are about 120 */
 	/* Nodes met by a walk that visits shared ones each time; gt_tree.visits holds as many. */
 	GT_TREE_MAX_VISITS = (1 << 24) - 1,
+	/* Of these, what shared containers hold in all their places but the first: work that costs
+	 * no bytes in the file. */
+	GT_TREE_MAX_REPEATS = 1 << 20
 };
 
 /* A node of `kind`, everything else zero; NULL with err set when there is no memory. */
@@ -33,7 +36,8 @@ bool gt_tree_is_string(const struct gt_tree *node, const char *text);
 
 /*
  * Check that a walk of the tree ends: no deeper than GT_TREE_MAX_DEPTH, no more than
- * GT_TREE_MAX_VISITS nodes when shared ones count each time, no dict with one key twice.
+ * GT_TREE_MAX_VISITS nodes when shared ones count each time, no more than GT_TREE_MAX_REPEATS that
+ * have been met before, no dict with one key twice.
  * With `a`, a reference to an enclosing object is replaced by an opaque node of class "(cycle)"
  * from it; without, the tree is not touched and a cycle is an error. Errors: GT_EFORMAT, GT_ENOMEM.
  */

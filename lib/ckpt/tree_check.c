@@ -10,7 +10,7 @@ struct walk {
 	struct gt_arena *arena; /* NULL: the tree may not be touched */
 	const struct gt_tree *path[GT_TREE_MAX_DEPTH];
 	size_t depth, deepest; /* containers around us; the most there were anywhere below */
-	size_t visits;
+	size_t visits, repeats;
 };
 
 static int compare_keys(const void *a, const void *b)
@@ -152,6 +152,17 @@ static int count(struct walk *w, size_t visits, size_t depth, struct gt_err *err
 	return 0;
 }
 
+/* A container that has been walked, in another place. */
+static int count_again(struct walk *w, const struct gt_tree *node, struct gt_err *err)
+{
+	w->repeats += node->visits;
+	if (w->repeats > GT_TREE_MAX_REPEATS)
+		return gt_err_set(err, GT_EFORMAT,
+		    "its shared lists and dicts stand for more than %d objects more than it has",
+		    GT_TREE_MAX_REPEATS);
+	return count(w, node->visits, w->depth + node->height, err);
+}
+
 static int visit_parts(struct walk *w, struct gt_tree *node, struct gt_err *err)
 {
 	if (node->kind == GT_TREE_TENSOR)
@@ -171,7 +182,7 @@ static int visit(struct walk *w, struct gt_tree *node, struct gt_err *err)
 	int rc;
 
 	if (node->visits)
-		return count(w, node->visits, w->depth + node->height, err);
+		return count_again(w, node, err);
 	if (is_leaf(node))
 		return count(w,
 		    1 + (node->kind == GT_TREE_STRING ? node->string.length / LONG_TEXT : 0),
