@@ -227,7 +227,7 @@ FUZZ_LIB := $(wildcard lib/base/*.c lib/ckpt/*.c) lib/device/dtype.c
 FUZZ_USE := use commands splice
 FUZZ_FLAGS := $(GT_CPP) -std=gnu11 -O1 -g -fsanitize=fuzzer-no-link $(FUZZ_SAN)
 FUZZ_BIN := $(FUZZ_NAMES:%=$(FUZZ_DIR)/fuzz_%)
-FUZZ_LIMITS := -rss_limit_mb=512 -malloc_limit_mb=256 -timeout=10
+FUZZ_LIMITS := -rss_limit_mb=512 -malloc_limit_mb=256 -timeout=30
 
 fuzz: $(FUZZ_BIN)   ## build the fuzz targets into build/fuzz/
 

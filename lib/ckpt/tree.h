@@ -11,7 +11,7 @@ enum {
 	GT_TREE_MAX_VISITS = (1 << 24) - 1,
 	/* Of these, what shared containers hold in all their places but the first: work that costs
 	 * no bytes in the file. */
-	GT_TREE_MAX_REPEATS = 1 << 20
+	GT_TREE_MAX_REPEATS = 1 << 18
 };
 
 /* A node of `kind`, everything else zero; NULL with err set when there is no memory. */
