@@ -233,11 +233,11 @@ def slow(depth):
 
 
 LARGE = [(f"resnet{6 * n + 2}", lambda n=n: ResNet(n), 16, slow(6 * n + 2), slow(6 * n + 2)) for n in (5, 7, 9, 18)] + [
-    ("gpt2:block=64", lambda: GPT(layers=12, heads=12, width=768, block=64, vocab=50257), 1, 1e-3, 1e-5),
-    ("gpt2-medium:block=16", lambda: GPT(layers=24, heads=16, width=1024, block=16, vocab=50257), 1, 5e-6, 1e-6),
+    ("gpt2:block=64", lambda: GPT(layers=12, heads=12, width=768, block=64, vocab=50257), 1, 1e-3, 2e-6),
+    ("gpt2-medium:block=16", lambda: GPT(layers=24, heads=16, width=1024, block=16, vocab=50257), 1, 5e-6, 3e-7),
     # Their widths and heads; of their 36 and 48 layers four, for time and memory: all of gpt2-xl takes 25 GB with Adam's state.
-    ("gpt2-large:block=16,layers=4", lambda: GPT(layers=4, heads=20, width=1280, block=16, vocab=50257), 1, 5e-5, 2e-6),
-    ("gpt2-xl:block=16,layers=4", lambda: GPT(layers=4, heads=25, width=1600, block=16, vocab=50257), 1, 5e-5, 2e-6),
+    ("gpt2-large:block=16,layers=4", lambda: GPT(layers=4, heads=20, width=1280, block=16, vocab=50257), 1, 5e-5, 5e-7),
+    ("gpt2-xl:block=16,layers=4", lambda: GPT(layers=4, heads=25, width=1600, block=16, vocab=50257), 1, 5e-5, 5e-7),
 ]
 #             kind, weight decay, clip, bound
 OPTIMIZERS = [("sgd", 5e-4, 0, 1e-5), ("adam", 1e-2, 0, 1e-4), ("adamw", 0.1, 1.0, 1e-4)]
