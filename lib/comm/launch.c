@@ -1,0 +1,63 @@
+/* launch.c - start the ranks of this host, watch them, and leave nothing behind. */
+#include "lib/comm/launch.h"
+
+#include <stdlib.h>
+
+#include "lib/base/file.h"
+#include "lib/base/mem.h"
+#include "lib/comm/launch_inside.h"
+#include "lib/comm/world.h"
+
+static int run_once(struct gt_launch *l, struct gt_err *err)
+{
+	int rc;
+
+	l->first = -1;
+	l->status = 0;
+	l->kill_at = 0;
+	rc = gt_launch_start(l, err);
+	if (!rc)
+		return gt_launch_watch(l, false, err);
+	(void)gt_launch_watch(l, true, GT_ERR_IGNORED);
+	return rc;
+}
+
+/* Whether there is to be another start; says so. */
+static bool again(struct gt_launch *l)
+{
+	const struct gt_launch_options *o = l->options;
+
+	if (l->first < 0 || l->asked || l->restart >= o->max_restarts)
+		return false;
+	l->restart++;
+	gt_log_warn(o->log, "rank %d has failed: all ranks are started again (restart %d of %d)",
+	    l->first, l->restart, o->max_restarts);
+	return true;
+}
+
+int gt_launch(int *status, const struct gt_launch_options *options, struct gt_err *err)
+{
+	struct gt_launch l = { .options = options };
+	int rc;
+
+	*status = 1;
+	if (options->nproc < 1 || options->nproc > GT_WORLD_MAX_RANKS)
+		return gt_err_set(err, GT_EINVAL, "%d ranks: not from 1 to %d", options->nproc,
+		    GT_WORLD_MAX_RANKS);
+	if (options->log_dir && gt_make_dirs(options->log_dir, err))
+		return err->code;
+	l.rank = gt_calloc((size_t)options->nproc, sizeof(*l.rank), err);
+	if (!l.rank)
+		return err->code;
+	rc = gt_launch_take_signals(&l, err);
+	if (!rc) {
+		do
+			rc = run_once(&l, err);
+		while (!rc && again(&l));
+		gt_launch_give_back_signals(&l);
+	}
+	free(l.rank);
+	if (!rc)
+		*status = l.status;
+	return rc;
+}

@@ -1,0 +1,106 @@
+/* launch_lines.c - what ranks write to standard error: to their logs, to ours, line by line. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/comm/launch_inside.h"
+
+/* A log that cannot be written is said once, and the job goes on. */
+static void write_log(struct gt_lines *lines, const char *bytes, size_t size)
+{
+	while (size && lines->to >= 0) {
+		ssize_t n = write(lines->to, bytes, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			gt_log_warn(lines->log, "cannot write a rank's log: %s", strerror(errno));
+			close(lines->to);
+			lines->to = -1;
+			return;
+		}
+		bytes += n;
+		size -= (size_t)n;
+	}
+}
+
+static void show_line(struct gt_log *log, const char *before, const char *line, size_t size)
+{
+	flockfile(log->stream);
+	fputs(before, log->stream);
+	fwrite(line, 1, size, log->stream);
+	fputc('\n', log->stream);
+	fflush(log->stream);
+	funlockfile(log->stream);
+}
+
+static void end_line(struct gt_lines *lines)
+{
+	char *last = lines->last[lines->count++ % LAST_LINES];
+	size_t size = lines->used < LAST_LINE_SIZE ? lines->used : LAST_LINE_SIZE - 1;
+
+	memcpy(last, lines->line, size);
+	last[size] = '\0';
+	if (lines->show)
+		show_line(lines->show, lines->before, lines->line, lines->used);
+	lines->used = 0;
+}
+
+/* A line longer than our room is cut into several. */
+static void take(struct gt_lines *lines, const char *bytes, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		if (bytes[i] != '\n')
+			lines->line[lines->used++] = bytes[i];
+		if (bytes[i] == '\n' || lines->used == LINE_SIZE)
+			end_line(lines);
+	}
+}
+
+void gt_lines_read(struct gt_lines *lines, bool last)
+{
+	char bytes[16384];
+	bool open = lines->from >= 0;
+
+	/* A pipe holds 64 KiB. Who never stops writing must not keep us from the others. */
+	for (int i = 0; open && i < (last ? 8 : 4); i++) {
+		ssize_t n = read(lines->from, bytes, sizeof(bytes));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			break;
+		open = n > 0;
+		if (open) {
+			write_log(lines, bytes, (size_t)n);
+			take(lines, bytes, (size_t)n);
+		}
+	}
+	if (!open || last)
+		gt_lines_close(lines);
+}
+
+void gt_lines_repeat(const struct gt_lines *lines, int rank, struct gt_log *log)
+{
+	size_t first = lines->count > LAST_LINES ? lines->count - LAST_LINES : 0;
+	char before[24];
+
+	snprintf(before, sizeof(before), "rank %d: ", rank);
+	for (size_t i = first; i < lines->count; i++) {
+		const char *line = lines->last[i % LAST_LINES];
+
+		show_line(log, before, line, strlen(line));
+	}
+}
+
+void gt_lines_close(struct gt_lines *lines)
+{
+	if (lines->used)
+		end_line(lines);
+	if (lines->from >= 0)
+		close(lines->from);
+	if (lines->to >= 0)
+		close(lines->to);
+	lines->from = lines->to = -1;
+}

@@ -1,0 +1,581 @@
+/* test_comm_launch.c - jobs of shell scripts that end well, badly or not at all. */
+#include "lib/comm/launch.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "lib/base/clock.h"
+#include "lib/comm/rendezvous.h"
+
+/* A folder of its own for each job: out, err, log/rank-N.log, and whatever scripts write. */
+struct job {
+	char folder[64];
+	pid_t launcher;
+	int report; /* a pipe from the launcher's process */
+	double started_s;
+};
+
+struct outcome {
+	int rc, status;
+	bool childless; /* no process is left that the launcher should have reaped */
+	char text[480];
+};
+
+struct what {
+	int nproc, max_restarts;
+	const char *script; /* for sh, in the job's folder; NULL: this program as a rank */
+	bool no_logs;
+	const char *program; /* in place of sh */
+	const char *log_dir; /* in place of log */
+};
+
+static void rest(double seconds)
+{
+	struct timespec ts = { (time_t)seconds, (long)(1e9 * (seconds - (double)(time_t)seconds)) };
+
+	nanosleep(&ts, NULL);
+}
+
+/* The launcher's process: the signals and children of the test are none of its business. */
+static void launch(const struct what *what, int report)
+{
+	char *shell[] = { (char *)(what->program ? what->program : "/bin/sh"), "-c",
+		(char *)what->script, NULL };
+	char *self[] = { "/proc/self/exe", "rank", NULL };
+	struct gt_log log = { .stream = fopen("err", "w"), .level = GT_LOG_NORMAL };
+	struct gt_launch_options options = { .nproc = what->nproc,
+		.argv = what->script ? shell : self,
+		.log_dir = what->no_logs   ? NULL
+		           : what->log_dir ? what->log_dir
+		                           : "log",
+		.max_restarts = what->max_restarts,
+		.log = &log };
+	struct outcome o = { 0 };
+	struct gt_err err = GT_ERR_INIT;
+	int out = open("out", O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+
+	dup2(out, STDOUT_FILENO);
+	o.rc = gt_launch(&o.status, &options, &err);
+	o.childless = waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
+	strcpy(o.text, err.text);
+	close(out);
+	fclose(log.stream);
+	exit(write(report, &o, sizeof(o)) != sizeof(o));
+}
+
+static struct job begin(const struct what *what)
+{
+	struct job job = { .folder = "/tmp/gtrain-launch-XXXXXX" };
+	int pair[2];
+
+	assert_non_null(mkdtemp(job.folder));
+	assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
+	fflush(NULL);
+	job.started_s = gt_clock_s();
+	job.launcher = fork();
+	if (!job.launcher) {
+		if (chdir(job.folder))
+			exit(1);
+		launch(what, pair[1]);
+	}
+	assert_true(job.launcher > 0);
+	close(pair[1]);
+	job.report = pair[0];
+	return job;
+}
+
+static struct outcome end(const struct job *job)
+{
+	struct outcome o = { .rc = 1 };
+	int status;
+
+	assert_int_equal(read(job->report, &o, sizeof(o)), sizeof(o));
+	close(job->report);
+	assert_int_equal(waitpid(job->launcher, &status, 0), job->launcher);
+	assert_int_equal(status, 0);
+	assert_true(o.childless);
+	return o;
+}
+
+/* What a file of the job's folder holds; NULL if it isn't there. Good until the next call. */
+static const char *text_of(const struct job *job, const char *name)
+{
+	static char text[1 << 17];
+	char path[128];
+	FILE *file;
+	size_t n;
+
+	snprintf(path, sizeof(path), "%s/%s", job->folder, name);
+	file = fopen(path, "re");
+	if (!file)
+		return NULL;
+	n = fread(text, 1, sizeof(text) - 1, file);
+	text[n] = '\0';
+	fclose(file);
+	return text;
+}
+
+static void await_file(const struct job *job, const char *name)
+{
+	for (int i = 0; i < 1000; i++) {
+		const char *text = text_of(job, name);
+
+		if (text && strchr(text, '\n'))
+			return;
+		rest(0.005);
+	}
+	fail_msg("%s/%s does not come", job->folder, name);
+}
+
+static bool runs(int pid)
+{
+	char path[64], state = 'X';
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+		state = 'X';
+	fclose(file);
+	return state != 'Z' && state != 'X'; /* a zombie is somebody else's to reap */
+}
+
+/* None of the processes whose numbers are in the file `pids` is there any more, or soon. */
+static void nothing_is_left(const struct job *job)
+{
+	const char *text = text_of(job, "pids");
+
+	for (const char *p = text ? text : ""; *p;) {
+		char *next;
+		int pid = (int)strtol(p, &next, 10);
+
+		for (int i = 0; i < 400 && runs(pid); i++)
+			rest(0.005);
+		if (runs(pid))
+			fail_msg("process %d is left", pid);
+		p = next + strspn(next, " \n");
+	}
+}
+
+static void clean(const struct job *job)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -rf '%s'", job->folder);
+	assert_int_equal(system(command), 0);
+}
+
+static void expect_text(const struct job *job, const char *name, const char *part, bool there)
+{
+	const char *text = text_of(job, name);
+
+	if ((text && strstr(text, part) != NULL) != there)
+		fail_msg("%s: '%s' is%s there: %s", name, part, there ? " not" : "",
+		    text ? text : "(no file)");
+}
+
+/* Every rank's variables, one line each, in env-N. */
+#define TELL                                                                                       \
+	"echo \"$RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR $GTRAIN_RESTART\" "   \
+	">env-$RANK; echo \"$MASTER_PORT $GTRAIN_SECRET\" >job-$RANK;"
+
+static void ranks_learn_who_they_are(void **state)
+{
+	struct what what = { .nproc = 3,
+		.script = TELL "echo out $RANK; echo err $RANK >&2; cat; "
+		               "if [ $RANK = 0 ]; then test -S /proc/self/fd/$GTRAIN_LISTEN_FD; "
+		               "else test -z \"$GTRAIN_LISTEN_FD\"; fi" };
+	struct job job;
+	struct outcome o;
+	char first[128];
+
+	(void)state;
+	setenv("GTRAIN_LISTEN_FD", "77", 1); /* another job's */
+	setenv("RANK", "9", 1);
+	job = begin(&what);
+	o = end(&job);
+	unsetenv("GTRAIN_LISTEN_FD");
+	unsetenv("RANK");
+	assert_int_equal(o.rc, 0);
+	assert_int_equal(o.status, 0);
+	for (int i = 0; i < 3; i++) {
+		char name[16], line[64];
+
+		snprintf(name, sizeof(name), "env-%d", i);
+		snprintf(line, sizeof(line), "%d 3 %d 3 127.0.0.1 0\n", i, i);
+		assert_string_equal(text_of(&job, name), line);
+		snprintf(name, sizeof(name), "job-%d", i);
+		if (!i)
+			strcpy(first, text_of(&job, name));
+		assert_string_equal(text_of(&job, name), first);
+		snprintf(name, sizeof(name), "log/rank-%d.log", i);
+		snprintf(line, sizeof(line), "err %d\n", i);
+		assert_string_equal(text_of(&job, name), line);
+	}
+	assert_true(atoi(first) > 0);
+	assert_int_equal(strspn(strchr(first, ' ') + 1, "0123456789abcdef"), 64);
+	assert_string_equal(text_of(&job, "out"), "out 0\n");
+	assert_string_equal(text_of(&job, "err"), "err 0\n");
+	clean(&job);
+}
+
+/* Rank 1 of 3 does something bad, or all do something in turn; all leave their numbers, and those
+ * of what they have started. */
+#define OTHERS "echo $$ >>pids; [ $RANK = 1 ] || { sleep 100 & echo $! >>pids; wait; exit 0; };"
+
+static const struct {
+	const char *script;
+	int status;
+	const char *text;  /* in our standard error */
+	double at_least_s; /* it takes; never more than 2 */
+} ends[] = {
+	{ OTHERS "exit 3", 3, "warning: rank 1 exited with status 3\n", 0 },
+	{ OTHERS "kill -SEGV $$", 139, "warning: rank 1 was killed by SIGSEGV", 0 },
+	{ OTHERS "kill -KILL $$", 137, "warning: rank 1 was killed by SIGKILL\n", 0 },
+	{ OTHERS "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i >&2; done; exit 4", 4,
+	    "rank 1: line 3\nrank 1: line 4\n", 0 },
+	{ OTHERS "printf 'no end' >&2; exit 5", 5, "rank 1: no end\n", 0 },
+	{ OTHERS "sleep 100 & echo $! >>pids; exit 6", 6, "status 6", 0 },
+	{ "echo $$ >>pids; [ $RANK = 0 ] && { echo why >&2; exit 7; }; kill -STOP $$", 7,
+	    "why\nwarning: rank 0 exited with status 7\n", 0 },
+	{ "trap '' TERM; echo $$ >>pids; if [ $RANK = 2 ]; then while [ ! -e ready-0 ] || "
+	  "[ ! -e ready-1 ]; do sleep 0.01; done; exit 8; fi; touch ready-$RANK; "
+	  "while :; do sleep 1; done",
+	    8, "rank 2 exited with status 8", 1.4 },
+};
+
+static void one_end_ends_all(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		struct what what = { .nproc = 3, .script = ends[i].script };
+		struct job job = begin(&what);
+		struct outcome o = end(&job);
+		double took_s = gt_clock_s() - job.started_s;
+
+		assert_int_equal(o.rc, 0);
+		if (o.status != ends[i].status)
+			fail_msg("end %zu: status %d", i, o.status);
+		expect_text(&job, "err", ends[i].text, true);
+		expect_text(&job, "err", "line 2\n", false); /* the last ten */
+		if (took_s < ends[i].at_least_s || took_s > ends[i].at_least_s + 2)
+			fail_msg("end %zu: %.2f s", i, took_s);
+		nothing_is_left(&job);
+		clean(&job);
+	}
+}
+
+static void jobs_are_started_again(void **state)
+{
+	static const struct {
+		int max, status;
+		const char *starts;
+	} cases[] = { { 0, 9, "0\n" }, { 1, 9, "0\n1\n" }, { 2, 0, "0\n1\n2\n" },
+		{ 5, 0, "0\n1\n2\n" } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct what what = { .nproc = 2,
+			.max_restarts = cases[i].max,
+			.script =
+			    "echo $$ >>pids; [ $RANK = 0 ] || { [ $GTRAIN_RESTART -ge 2 ] && exit 0; "
+			    "sleep 100; }; echo $GTRAIN_RESTART >>starts; echo $GTRAIN_SECRET >>secrets; "
+			    "[ $GTRAIN_RESTART -ge 2 ] || exit 9" };
+		struct job job = begin(&what);
+		struct outcome o = end(&job);
+		const char *secrets;
+
+		assert_int_equal(o.rc, 0);
+		assert_int_equal(o.status, cases[i].status);
+		assert_string_equal(text_of(&job, "starts"), cases[i].starts);
+		expect_text(
+		    &job, "err", "all ranks are started again (restart 1 of", cases[i].max > 0);
+		secrets = text_of(&job, "secrets");
+		assert_true(!cases[i].max || strncmp(secrets, secrets + 65, 64) != 0);
+		nothing_is_left(&job);
+		clean(&job);
+	}
+}
+
+/* Each rank writes what it hears; a loop, as sh acts on a signal between commands. */
+#define LISTEN                                                                                     \
+	"echo $$ >>pids; for s in INT TERM HUP QUIT USR1; do trap \"echo $s >>heard-$RANK\" $s; "  \
+	"done; trap 'echo $? >/dev/null' EXIT; echo >up-$RANK; "                                   \
+	"until grep -q '[A-Z]' heard-$RANK 2>/dev/null; do sleep 0.01; done; "
+
+static void signals_are_forwarded(void **state)
+{
+	static const struct {
+		int number;
+		const char *name;
+	} signals[] = { { SIGINT, "INT\n" }, { SIGTERM, "TERM\n" }, { SIGHUP, "HUP\n" },
+		{ SIGQUIT, "QUIT\n" }, { SIGUSR1, "USR1\n" } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++) {
+		struct what what = { .nproc = 2, .max_restarts = 3, .script = LISTEN "exit 0" };
+		struct job job = begin(&what);
+
+		await_file(&job, "up-0");
+		await_file(&job, "up-1");
+		kill(job.launcher, signals[i].number);
+		assert_int_equal(end(&job).status, 0);
+		assert_string_equal(text_of(&job, "heard-0"), signals[i].name);
+		assert_string_equal(text_of(&job, "heard-1"), signals[i].name);
+		nothing_is_left(&job);
+		clean(&job);
+	}
+}
+
+/* The first signal has no time limit; after it nothing is started again, whatever the status. */
+static void a_second_signal_kills(void **state)
+{
+	struct what what = { .nproc = 2,
+		.max_restarts = 3,
+		.script = LISTEN "echo >saving-$RANK; while :; do sleep 0.1; done" };
+	struct job job = begin(&what);
+
+	(void)state;
+	await_file(&job, "up-0");
+	await_file(&job, "up-1");
+	kill(job.launcher, SIGTERM);
+	await_file(&job, "saving-0");
+	await_file(&job, "saving-1");
+	kill(job.launcher, SIGTERM);
+	assert_int_equal(end(&job).status, 137);
+	expect_text(&job, "err", "asked a second time", true);
+	expect_text(&job, "err", "started again", false);
+	nothing_is_left(&job);
+	clean(&job);
+}
+
+/* A terminal's ^Z and fg. */
+static void jobs_can_be_paused(void **state)
+{
+	struct what what = { .nproc = 2,
+		.script = "echo $$ >>pids; echo >up-$RANK; until [ -e go ]; do sleep 0.01; done" };
+	struct job job = begin(&what);
+	char path[128];
+	int status;
+
+	(void)state;
+	await_file(&job, "up-0");
+	await_file(&job, "up-1");
+	kill(job.launcher, SIGTSTP);
+	assert_int_equal(waitpid(job.launcher, &status, WUNTRACED), job.launcher);
+	assert_true(WIFSTOPPED(status));
+	for (const char *p = text_of(&job, "pids"); *p; p += strcspn(p, "\n") + 1) {
+		char stat[64], run = '?';
+		FILE *file;
+
+		snprintf(stat, sizeof(stat), "/proc/%d/stat", atoi(p));
+		file = fopen(stat, "re");
+		assert_non_null(file);
+		assert_int_equal(fscanf(file, "%*d (%*[^)]) %c", &run), 1);
+		fclose(file);
+		assert_int_equal(run, 'T');
+	}
+	snprintf(path, sizeof(path), "%s/go", job.folder);
+	close(open(path, O_WRONLY | O_CREAT, 0666));
+	kill(job.launcher, SIGCONT);
+	assert_int_equal(end(&job).status, 0);
+	clean(&job);
+}
+
+static void ranks_die_with_the_launcher(void **state)
+{
+	struct what what = {
+		.nproc = 4,
+		.script =
+		    "trap '' TERM HUP INT; echo $$ >>pids; echo >up-$RANK; while :; do sleep 1; done"
+	};
+	struct job job = begin(&what);
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		char name[8];
+
+		snprintf(name, sizeof(name), "up-%d", i);
+		await_file(&job, name);
+	}
+	kill(job.launcher, SIGKILL);
+	assert_int_equal(waitpid(job.launcher, NULL, 0), job.launcher);
+	close(job.report);
+	nothing_is_left(&job);
+	clean(&job);
+}
+
+static void what_cannot_start_is_said(void **state)
+{
+	static const struct {
+		struct what what;
+		int rc;
+		const char *text;
+	} cases[] = {
+		{ { .nproc = 2, .script = "", .program = "/not/there" }, GT_EIO,
+		    "cannot start rank 0, '/not/there': No such file or directory" },
+		{ { .nproc = 2, .script = "", .log_dir = "/proc/version" }, GT_EIO,
+		    "/proc/version" },
+		{ { .nproc = 2, .script = "", .log_dir = "/proc/self" }, GT_EIO,
+		    "cannot write '/proc/self/rank-0.log'" },
+		{ { .nproc = 0, .script = "" }, GT_EINVAL, "0 ranks: not from 1 to 1024" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct job job = begin(&cases[i].what);
+		struct outcome o = end(&job);
+
+		assert_int_equal(o.rc, cases[i].rc);
+		assert_int_equal(o.status, 1);
+		if (!strstr(o.text, cases[i].text))
+			fail_msg("case %zu: %s", i, o.text);
+		clean(&job);
+	}
+}
+
+static void lines_stay_whole(void **state)
+{
+	struct what what = { .nproc = 4,
+		.no_logs = true,
+		.script =
+		    "for i in 1 2 3 4 5 6 7 8 9; do printf 'a%s' $RANK >&2; printf 'b\\n' >&2; done; "
+		    "printf 'end%s' $RANK >&2" };
+	struct job job = begin(&what);
+	int count[4] = { 0 }, ended = 0;
+	char *text, *line, *save = NULL;
+
+	(void)state;
+	assert_int_equal(end(&job).status, 0);
+	text = (char *)text_of(&job, "err");
+	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		int rank = strstr(line, "rank ") == line ? atoi(line + 5) : 0;
+		char right[32];
+
+		if (rank)
+			assert_true(!strncmp(line + 6, ": ", 2));
+		snprintf(right, sizeof(right), "a%db", rank);
+		count[rank] += !strcmp(rank ? line + 8 : line, right);
+		snprintf(right, sizeof(right), "end%d", rank);
+		ended += !strcmp(rank ? line + 8 : line, right);
+	}
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(count[i], 9);
+	assert_int_equal(ended, 4);
+	clean(&job);
+}
+
+/* 100,000 bytes without a line's end, and a log that is appended to. */
+static void logs_hold_every_byte(void **state)
+{
+	struct what what = { .nproc = 2,
+		.max_restarts = 1,
+		.script = "[ $RANK = 1 ] || exit 0; head -c 50000 /dev/zero | tr '\\0' x >&2; "
+		          "exit $((1 - GTRAIN_RESTART))" };
+	struct job job = begin(&what);
+
+	(void)state;
+	assert_int_equal(end(&job).status, 0);
+	assert_int_equal(strspn(text_of(&job, "log/rank-1.log"), "x"), 100000);
+	assert_int_equal(strlen(text_of(&job, "log/rank-1.log")), 100000);
+	clean(&job);
+}
+
+static void processors_are_shared(void **state)
+{
+	struct what what = { .nproc = 2,
+		.script = "echo \"$OMP_NUM_THREADS $(grep Cpus_allowed_list /proc/self/status | "
+		          "tr -dc '0-9,-')\" >share-$RANK" };
+	cpu_set_t set;
+	int count = sched_getaffinity(0, sizeof(set), &set) ? 0 : CPU_COUNT(&set);
+	char first[128];
+	struct job job;
+
+	(void)state;
+	setenv("OMP_NUM_THREADS", "7", 1);
+	job = begin(&what);
+	assert_int_equal(end(&job).status, 0);
+	strcpy(first, text_of(&job, "share-0"));
+	assert_string_equal(first, text_of(&job, "share-1")); /* hands off */
+	assert_int_equal(atoi(first), 7);
+	clean(&job);
+	unsetenv("OMP_NUM_THREADS");
+	job = begin(&what);
+	assert_int_equal(end(&job).status, 0);
+	strcpy(first, text_of(&job, "share-0"));
+	assert_in_range(atoi(first), 1, count / 2 > 1 ? count / 2 : 1);
+	if (count >= 2)
+		assert_string_not_equal(first, text_of(&job, "share-1"));
+	clean(&job);
+}
+
+/* The whole way: launched, told who they are, met over the inherited socket, exchanged. */
+static void launched_ranks_meet(void **state)
+{
+	struct what what = { .nproc = 3 };
+	struct job job = begin(&what);
+	struct outcome o = end(&job);
+
+	(void)state;
+	if (o.rc || o.status)
+		fail_msg("%d %d: %s", o.rc, o.status, text_of(&job, "err"));
+	assert_string_equal(text_of(&job, "out"), "012");
+	clean(&job);
+}
+
+static int be_a_rank(void)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_rendezvous *r = NULL;
+	struct gt_world world;
+	char all[4] = "", mine;
+
+	if (!gt_world_from_environment(&world, &err) &&
+	    !gt_rendezvous_meet(&r, &world, "version 1\n", 10, &err)) {
+		mine = (char)('0' + world.rank);
+		(void)gt_rendezvous_exchange(r, &mine, 1, all, &err);
+	}
+	gt_rendezvous_leave(r);
+	if (err.code)
+		fprintf(stderr, "%s\n", err.text);
+	printf("%s", all);
+	return err.code || world.source != GT_WORLD_GTRAIN || (!world.rank && !world.listen_fd);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ranks_learn_who_they_are),
+		cmocka_unit_test(one_end_ends_all),
+		cmocka_unit_test(jobs_are_started_again),
+		cmocka_unit_test(signals_are_forwarded),
+		cmocka_unit_test(a_second_signal_kills),
+		cmocka_unit_test(jobs_can_be_paused),
+		cmocka_unit_test(ranks_die_with_the_launcher),
+		cmocka_unit_test(what_cannot_start_is_said),
+		cmocka_unit_test(lines_stay_whole),
+		cmocka_unit_test(logs_hold_every_byte),
+		cmocka_unit_test(processors_are_shared),
+		cmocka_unit_test(launched_ranks_meet),
+	};
+
+	(void)argv;
+	return argc > 1 ? be_a_rank() : cmocka_run_group_tests(tests, NULL, NULL);
+}
