@@ -20,10 +20,10 @@ struct gt_launch_options {
  * gt_world_from_environment() reads all of it. Secret and port are new at each start.
  *
  * Output. Standard input of all is empty. Standard output of rank 0 is ours, that of others is
- * thrown away. Standard error of rank 0 goes to ours and, by whole lines, to its log; that of others
- * to their logs alone, and the last ten lines to ours, after "rank N: ", when the rank is the first
- * to fail. Logs are appended to. Without log_dir all lines come to ours, those of other ranks than 0
- * after "rank N: ".
+ * thrown away. Standard error of rank 0 goes to its log and, by whole lines, to ours; that of
+ * others to their logs alone, and the last ten lines to ours, after "rank N: ", when the rank is
+ * the first to fail. Logs are appended to. Without log_dir all lines come to ours, those of other
+ * ranks than 0 after "rank N: ".
  *
  * Processors. Unless OMP_NUM_THREADS is set, two ranks or more share them: each gets
  * OMP_NUM_THREADS = processors / nproc (1 at least), and if there are as many as ranks, is bound to

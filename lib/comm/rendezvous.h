@@ -19,9 +19,10 @@
  * never sent. That keeps strangers out; it does not encrypt, and does not help against somebody who
  * can alter packets on their way.
  *
- * What strangers do is bounded: how many may wait, for how long, and what they may send. A peer that
- * cannot prove itself is refused and the ranks go on waiting for the right one, so that a rank left
- * over from another job ends no job; a peer that can, and does not fit, ends it for all at once.
+ * What strangers do is bounded: how many may wait, for how long, and what they may send. A peer
+ * that cannot prove itself is refused and the ranks go on waiting for the right one, so that a rank
+ * left over from another job ends no job; a peer that can, and does not fit, ends it for all at
+ * once.
  */
 
 /* Of an agreement, with its zero; of each rank's part of an exchange. */
@@ -35,14 +36,14 @@ struct gt_rendezvous;
  * was called at the latest (a rank that rank 0 has admitted waits a second longer, for its verdict;
  * looking up a name may take the resolver's time). Ranks may come in any order.
  *
- * `agreement` is what must be the same on every rank, one item per line, "KEY VALUE" (version, model,
- * batch): a rank that differs is refused with the key and both values. `world` is not kept. A
- * listening socket that comes with it is taken, and closed.
+ * `agreement` is what must be the same on every rank, one item per line, "KEY VALUE" (version,
+ * model, batch): a rank that differs is refused with the key and both values. `world` is not kept.
+ * A listening socket that comes with it is taken, and closed.
  *
- * Errors: GT_EINVAL for an agreement that differs, a duplicate rank, another world size, on the rank
- * that is refused and on all others; for a wrong secret, another version of the protocol or another
- * restart on the rank that is refused, and on the others once timeout_s is over. GT_EINVAL also where
- * there are several hosts and no secret. GT_EIO for ranks that do not come, naming them.
+ * Errors: GT_EINVAL for an agreement that differs, a duplicate rank, another world size, on the
+ * rank that is refused and on all others; for a wrong secret, another version of the protocol or
+ * another restart on the rank that is refused, and on the others once timeout_s is over. GT_EINVAL
+ * also where there are several hosts and no secret. GT_EIO for ranks that do not come, naming them.
  */
 int gt_rendezvous_meet(struct gt_rendezvous **out, const struct gt_world *world,
     const char *agreement, double timeout_s, struct gt_err *err);

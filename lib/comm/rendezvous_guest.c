@@ -32,7 +32,7 @@ static int strange(const struct call *c, struct gt_err *err)
  * The next message, which has to be of `kind` and `size` bytes. Returns 0, a negative errno of the
  * connection, or 1 with err set: rank 0's error, or not rank 0.
  */
-static int expect(struct call *c, enum wire_kind kind, unsigned char *body, size_t size,
+static int expect(struct call *c, enum gt_wire_kind kind, unsigned char *body, size_t size,
     double deadline, struct gt_err *err)
 {
 	unsigned char head[WIRE_HEAD], error[WIRE_MAX_ERROR];

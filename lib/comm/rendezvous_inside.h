@@ -38,7 +38,7 @@ enum {
 	WIRE_MAX_ERROR = 4 + sizeof(((struct gt_err *)0)->text)
 };
 
-enum wire_kind {
+enum gt_wire_kind {
 	WIRE_CHALLENGE = 1,
 	WIRE_PROOF = 2,
 	WIRE_ADMITTED = 3,
@@ -91,7 +91,7 @@ int gt_wire_wait(int fd, short events, double deadline);
 int gt_wire_left_ms(double deadline);
 
 /* A message of at most WIRE_MAX_ERROR bytes, or an error, at once or not at all. */
-int gt_wire_send_message(int fd, enum wire_kind kind, const void *body, size_t size);
+int gt_wire_send_message(int fd, enum gt_wire_kind kind, const void *body, size_t size);
 void gt_wire_send_error(int fd, const struct gt_err *error);
 
 /* The error in the body of WIRE_ERROR. */
@@ -105,7 +105,7 @@ char *gt_ranks_text(char out[GT_RANKS_TEXT], const bool *set, int size);
 int gt_agreement_compare(const char *ours, const char *theirs, int their_rank, struct gt_err *err);
 
 /* Sockets, close-on-exec and non-blocking: one that listens where rank 0 has to; and, on the
- * others, one that is connected to it, or -1, with errno, after trying all of its addresses once. */
+ * others, one that is connected to it, after trying all of its addresses once. -1 on failure. */
 int gt_rendezvous_listen(int *out, const struct gt_world *world, struct gt_err *err);
 int gt_rendezvous_connect(
     int *out, const struct gt_world *world, double deadline, struct gt_err *err);

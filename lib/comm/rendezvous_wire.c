@@ -129,7 +129,7 @@ int gt_wire_receive(int fd, void *bytes, size_t size, double deadline)
 	return rc;
 }
 
-int gt_wire_send_message(int fd, enum wire_kind kind, const void *body, size_t size)
+int gt_wire_send_message(int fd, enum gt_wire_kind kind, const void *body, size_t size)
 {
 	unsigned char bytes[WIRE_HEAD + WIRE_MAX_ERROR];
 

@@ -45,9 +45,9 @@ struct gt_world {
  * loopback address means one host, any other one rank per host. GTRAIN_SECRET goes with all
  * sources. A batch script of Slurm is no rank: srun's steps are.
  *
- * Sources: torchrun's manual (docs.pytorch.org, elastic/run); Open MPI's (docs.open-mpi.org, tuning
- * apps, environment variables); MPICH's Hydra and Cray PALS for PMI_*; sbatch(1) and srun(1), output
- * environment variables; TensorFlow's guide, distributed training, TF_CONFIG.
+ * Sources: torchrun's manual (docs.pytorch.org, elastic/run); Open MPI's (docs.open-mpi.org,
+ * tuning apps, environment variables); MPICH's Hydra and Cray PALS for PMI_*; sbatch(1) and
+ * srun(1), output environment variables; TensorFlow's guide, distributed training, TF_CONFIG.
  */
 int gt_world_from_environment(struct gt_world *out, struct gt_err *err);
 

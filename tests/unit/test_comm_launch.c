@@ -142,7 +142,8 @@ static void await_file(const struct job *job, const char *name)
 	fail_msg("%s/%s does not come", job->folder, name);
 }
 
-static bool runs(int pid)
+/* 'R', 'S', 'T', ... as the kernel has it; 'X' when it is gone. */
+static char state_of(int pid)
 {
 	char path[64], state = 'X';
 	FILE *file;
@@ -150,11 +151,17 @@ static bool runs(int pid)
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	file = fopen(path, "re");
 	if (!file)
-		return false;
+		return state;
 	if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
 		state = 'X';
 	fclose(file);
-	return state != 'Z' && state != 'X'; /* a zombie is somebody else's to reap */
+	return state;
+}
+
+/* A zombie is somebody else's to reap. */
+static bool runs(int pid)
+{
+	return !strchr("ZX", state_of(pid));
 }
 
 /* None of the processes whose numbers are in the file `pids` is there any more, or soon. */
@@ -382,15 +389,9 @@ static void jobs_can_be_paused(void **state)
 	assert_int_equal(waitpid(job.launcher, &status, WUNTRACED), job.launcher);
 	assert_true(WIFSTOPPED(status));
 	for (const char *p = text_of(&job, "pids"); *p; p += strcspn(p, "\n") + 1) {
-		char stat[64], run = '?';
-		FILE *file;
-
-		snprintf(stat, sizeof(stat), "/proc/%d/stat", atoi(p));
-		file = fopen(stat, "re");
-		assert_non_null(file);
-		assert_int_equal(fscanf(file, "%*d (%*[^)]) %c", &run), 1);
-		fclose(file);
-		assert_int_equal(run, 'T');
+		for (int i = 0; i < 400 && state_of(atoi(p)) != 'T'; i++)
+			rest(0.005);
+		assert_int_equal(state_of(atoi(p)), 'T');
 	}
 	snprintf(path, sizeof(path), "%s/go", job.folder);
 	close(open(path, O_WRONLY | O_CREAT, 0666));
@@ -410,7 +411,7 @@ static void ranks_die_with_the_launcher(void **state)
 
 	(void)state;
 	for (int i = 0; i < 4; i++) {
-		char name[8];
+		char name[16];
 
 		snprintf(name, sizeof(name), "up-%d", i);
 		await_file(&job, name);

@@ -95,7 +95,8 @@ static const struct {
 	{ "TF_CONFIG={\"cluster\":{\"worker\":[\"[::1]:8\",\"[::1]:9\"],\"ps\":[\"p:1\"]},"
 	  "\"task\":{\"type\":\"worker\",\"index\":1}}\0",
 	    GT_WORLD_TF_CONFIG, 1, 2, 1, 2, "::1", 8 },
-	{ "TF_CONFIG={\"cluster\":{\"worker\":[\"a:8\"]},\"task\":{\"type\":\"worker\",\"index\":0}}\0",
+	{ "TF_CONFIG={\"cluster\":{\"worker\":[\"a:8\"]},"
+	  "\"task\":{\"type\":\"worker\",\"index\":0}}\0",
 	    GT_WORLD_TF_CONFIG, 0, 1, 0, 1, "", 0 },
 };
 
