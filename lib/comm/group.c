@@ -1,0 +1,138 @@
+/* group.c - calls of groups: checked here, done by the backend. */
+#include "lib/comm/group.h"
+
+#include <limits.h>
+
+static bool reduces(const struct gt_collective *c)
+{
+	return c->kind == GT_ALL_REDUCE || c->kind == GT_REDUCE_SCATTER;
+}
+
+static bool has_peer(const struct gt_collective *c)
+{
+	return c->kind == GT_BROADCAST || c->kind == GT_SEND || c->kind == GT_RECV;
+}
+
+static bool can_reduce(enum gt_dtype dtype)
+{
+	return dtype == GT_F32 || dtype == GT_F64 || dtype == GT_F16 || dtype == GT_BF16 ||
+	       dtype == GT_I32 || dtype == GT_I64;
+}
+
+static bool needs_in(const struct gt_group *g, const struct gt_collective *c)
+{
+	return c->kind == GT_BROADCAST ? c->peer == g->rank : c->kind != GT_RECV;
+}
+
+static bool misaligned(const void *p, size_t size)
+{
+	return (uintptr_t)p % size;
+}
+
+/* Half of it for complex numbers, whose parts are what is aligned. */
+static size_t alignment(enum gt_dtype dtype)
+{
+	return dtype == GT_C64 || dtype == GT_C128 ? gt_dtype_size(dtype) / 2
+	                                           : gt_dtype_size(dtype);
+}
+
+static int check_buffers(
+    const struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
+{
+	const void *in = needs_in(g, c) ? c->in : c->out;
+	const void *out = c->kind == GT_SEND ? c->in : c->out;
+
+	if (!in || !out)
+		return gt_err_set(err, GT_EINVAL, "a collective without a buffer");
+	if (misaligned(in, alignment(c->dtype)) || misaligned(out, alignment(c->dtype)))
+		return gt_err_set(err, GT_EINVAL, "a collective's buffer is not aligned to its %s",
+		    gt_dtype_name(c->dtype));
+	return 0;
+}
+
+static int check(const struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
+{
+	if ((unsigned)c->kind > GT_BARRIER)
+		return gt_err_set(err, GT_EINVAL, "no collective has the number %d", (int)c->kind);
+	if (c->kind == GT_BARRIER)
+		return 0;
+	if ((unsigned)c->dtype >= GT_DTYPE_COUNT)
+		return gt_err_set(err, GT_EINVAL, "no type has the number %d", (int)c->dtype);
+	if (c->count < 0 ||
+	    (uint64_t)c->count > PTRDIFF_MAX / gt_dtype_size(c->dtype) / (size_t)g->size)
+		return gt_err_set(
+		    err, GT_EINVAL, "a collective of %lld elements", (long long)c->count);
+	if (reduces(c) && !can_reduce(c->dtype))
+		return gt_err_set(err, GT_ENOTSUP, "elements of type %s are not reduced",
+		    gt_dtype_name(c->dtype));
+	if (reduces(c) && (unsigned)c->reduction > GT_MAX)
+		return gt_err_set(
+		    err, GT_EINVAL, "no reduction has the number %d", (int)c->reduction);
+	if (has_peer(c) && (c->peer < 0 || c->peer >= g->size))
+		return gt_err_set(
+		    err, GT_EINVAL, "rank %d is not in a group of %d", c->peer, g->size);
+	if ((c->kind == GT_SEND || c->kind == GT_RECV) && c->peer == g->rank)
+		return gt_err_set(err, GT_EINVAL, "rank %d cannot send to itself", g->rank);
+	return c->count ? check_buffers(g, c, err) : 0;
+}
+
+int gt_group_run(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
+{
+	return check(g, c, err) ? err->code : g->ops->run(g, c, err);
+}
+
+int gt_group_start(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
+{
+	return check(g, c, err) ? err->code : g->ops->start(g, c, err);
+}
+
+int gt_group_wait(struct gt_group *g, struct gt_err *err)
+{
+	return g->ops->wait(g, err);
+}
+
+int gt_group_alloc(struct gt_group *g, size_t bytes, void **out, struct gt_err *err)
+{
+	return g->ops->alloc(g, bytes, out, err);
+}
+
+void gt_group_release(struct gt_group *g, void *memory)
+{
+	if (memory)
+		g->ops->release(g, memory);
+}
+
+int gt_group_split(
+    struct gt_group **out, struct gt_group *g, int color, int key, struct gt_err *err)
+{
+	*out = NULL;
+	return g->ops->split(out, g, color, key, err);
+}
+
+void gt_group_free(struct gt_group *g)
+{
+	if (g)
+		g->ops->free(g);
+}
+
+int gt_all_reduce(struct gt_group *g, void *buffer, int64_t count, enum gt_dtype dtype,
+    enum gt_reduction reduction, struct gt_err *err)
+{
+	struct gt_collective c = { GT_ALL_REDUCE, buffer, buffer, count, dtype, reduction, 0,
+		NULL };
+
+	return gt_group_run(g, &c, err);
+}
+
+int gt_broadcast(struct gt_group *g, void *buffer, int64_t count, enum gt_dtype dtype, int root,
+    struct gt_err *err)
+{
+	struct gt_collective c = { GT_BROADCAST, buffer, buffer, count, dtype, .peer = root };
+
+	return gt_group_run(g, &c, err);
+}
+
+int gt_barrier(struct gt_group *g, struct gt_err *err)
+{
+	return gt_group_run(g, &(struct gt_collective){ .kind = GT_BARRIER }, err);
+}

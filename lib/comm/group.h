@@ -1,0 +1,120 @@
+/* group.h - ranks that compute together: collectives, whole or in the background. */
+#ifndef GT_COMM_GROUP_H
+#define GT_COMM_GROUP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/err.h"
+#include "lib/device/dtype.h"
+
+/*
+ * This module lets ranks find each other, exchange numbers and fail together. It knows nothing of
+ * graphs, models or training. A group is what one rank holds of it: its number, the size, and a
+ * table of functions (`ring` on one host; others have the same interface).
+ *
+ * All ranks of a group call the same collectives in the same order with the same sizes, types and
+ * `what`: a rank that does otherwise is an error on all of them (GT_EINVAL), not a wrong sum. Only
+ * what is sent and received may have two names. Calls on one group come from one thread at a time.
+ *
+ * A peer that does not come in time is GT_EIO: the message names the rank that is late, the
+ * collective (its `what` and its number) and the last one that it took part in. After an error a
+ * group is of no use but to be freed; other ranks get the same error as soon as they look.
+ */
+
+enum gt_reduction {
+	GT_SUM,
+	GT_AVG, /* the sum over the number of ranks */
+	GT_MAX
+};
+
+enum gt_collective_kind {
+	GT_ALL_REDUCE,     /* out[count] = reduction over ranks of in[count] */
+	GT_REDUCE_SCATTER, /* out[count] = part `rank` of the reduction of in[size * count] */
+	GT_ALL_GATHER,     /* out[size * count] = the in[count] of all ranks, in their order */
+	GT_BROADCAST,      /* out[count] = in[count] of rank `peer` (which may have in == out) */
+	GT_SEND,           /* in[count] to rank `peer` */
+	GT_RECV,           /* out[count] from rank `peer` */
+	GT_BARRIER
+};
+
+/*
+ * One call. in == out is a collective in place; for GT_REDUCE_SCATTER and GT_ALL_GATHER, in place
+ * means that the part of count elements is where it belongs in the whole. Otherwise they do not
+ * overlap. `count` is in elements, of the part where there are parts; 0 is fine.
+ *
+ * Reductions take GT_F32, GT_F64, GT_F16, GT_BF16, GT_I32, GT_I64; what only moves, any type. Sums
+ * of F16 and BF16 are made in float32 and rounded once, to nearest even. Every element is summed in
+ * the order of the ranks, from 0 on, whatever the size of the call: so the result is the same bits
+ * on all ranks and in all runs. GT_AVG of integers rounds towards zero; sums of them wrap around; a
+ * NaN on any rank is the GT_MAX. Buffers are aligned to their elements.
+ *
+ * GT_SEND returns when the buffer may be used again. For more than some ten KiB that is when the
+ * peer has begun to receive: two ranks that both first send each other so much wait in vain.
+ */
+struct gt_collective {
+	enum gt_collective_kind kind;
+	const void *in;
+	void *out;
+	int64_t count;
+	enum gt_dtype dtype;
+	enum gt_reduction reduction;
+	int peer;
+	const char *what; /* for messages: "bucket 3"; may be NULL. Not copied */
+};
+
+struct gt_group {
+	const struct gt_group_ops *ops;
+	int rank, size;
+};
+
+/* A backend of groups. Callers use the functions below. */
+struct gt_group_ops {
+	const char *name; /* "ring" */
+	int (*run)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
+	int (*start)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
+	int (*wait)(struct gt_group *g, struct gt_err *err);
+	int (*alloc)(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
+	void (*release)(struct gt_group *g, void *memory);
+	int (*split)(
+	    struct gt_group **out, struct gt_group *g, int color, int key, struct gt_err *err);
+	void (*free)(struct gt_group *g);
+};
+
+/* Do it now, after all that was started. */
+int gt_group_run(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
+
+/*
+ * Do it in the background, after all that was started before; buffers are the group's until
+ * gt_group_wait() returns, which is when all started ones are done. The first error of any is
+ * returned by it. At most GT_GROUP_STARTED may be outstanding (then gt_group_start() waits).
+ */
+enum { GT_GROUP_STARTED = 256 };
+int gt_group_start(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
+int gt_group_wait(struct gt_group *g, struct gt_err *err);
+
+/*
+ * Memory, zeroed, aligned to 64 bytes, that the ranks of the group can reach: collectives on
+ * buffers inside it need no staging. A collective call: all ranks ask for the same size. Release it
+ * by gt_group_release(), a collective call too, or leave it to gt_group_free().
+ */
+int gt_group_alloc(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
+void gt_group_release(struct gt_group *g, void *memory);
+
+/* A collective call: a group of the ranks with this color (negative: none, *out NULL), ordered by
+ * key, then by rank. */
+int gt_group_split(
+    struct gt_group **out, struct gt_group *g, int color, int key, struct gt_err *err);
+
+/* Not a collective call; started collectives are given up. */
+void gt_group_free(struct gt_group *g);
+
+/* ---- short forms ---- */
+
+int gt_all_reduce(struct gt_group *g, void *buffer, int64_t count, enum gt_dtype dtype,
+    enum gt_reduction reduction, struct gt_err *err);
+int gt_broadcast(struct gt_group *g, void *buffer, int64_t count, enum gt_dtype dtype, int root,
+    struct gt_err *err);
+int gt_barrier(struct gt_group *g, struct gt_err *err);
+
+#endif

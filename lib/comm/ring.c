@@ -1,0 +1,266 @@
+/* ring.c - groups on one host: made, split and freed. */
+#include "lib/comm/ring.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/base/mem.h"
+#include "lib/comm/ring_inside.h"
+
+static const double default_timeout_s = 600;
+static const size_t default_piece_bytes = 128 * 1024, least_piece_bytes = 4096;
+static const size_t most_piece_bytes = (size_t)1 << 30;
+
+/* Spinning pays while a wake-up costs more. With more ranks than processors, the one that is waited
+ * for needs the processor. */
+static const double spin_s = 50e-6, yield_s = 50e-6;
+
+static int ring_split(
+    struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err);
+static void ring_free(struct gt_group *group);
+
+static const struct gt_group_ops ops = {
+	.name = "ring",
+	.run = gt_ring_run,
+	.start = gt_ring_start,
+	.wait = gt_ring_wait,
+	.alloc = gt_ring_alloc,
+	.release = gt_ring_release,
+	.split = ring_split,
+	.free = ring_free,
+};
+
+/* ---- a rank's seat ---- */
+
+/* Where the parts of a segment begin; all are whole lines, staging whole pages. */
+struct plan {
+	size_t seats, channels, staging, total, piece_bytes;
+};
+
+static struct plan plan_of(int size, const struct gt_ring_options *options)
+{
+	const size_t n = (size_t)size, page = 4096;
+	struct plan p = { .seats = page, .piece_bytes = default_piece_bytes };
+
+	if (options->staging_bytes)
+		p.piece_bytes = options->staging_bytes / PIECES / LINE * LINE;
+	if (p.piece_bytes < least_piece_bytes)
+		p.piece_bytes = least_piece_bytes;
+	if (p.piece_bytes > most_piece_bytes)
+		p.piece_bytes = most_piece_bytes;
+	p.channels = p.seats + n * sizeof(struct gt_ring_seat);
+	p.staging = (p.channels + n * n * sizeof(struct gt_ring_channel) + page - 1) / page * page;
+	p.total = p.staging + n * PIECES * p.piece_bytes;
+	return p;
+}
+
+static struct gt_ring *new_ring(
+    int rank, int size, bool processes, const struct gt_ring_options *options, struct gt_err *err)
+{
+	struct gt_ring *g = gt_calloc(1, sizeof(*g), err);
+	cpu_set_t set;
+	int cpus;
+
+	if (!g)
+		return NULL;
+	cpus = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
+	g->group = (struct gt_group){ &ops, rank, size };
+	g->processes = processes;
+	g->timeout_s = options->timeout_s > 0 ? options->timeout_s : default_timeout_s;
+	g->spin_s = size <= cpus ? spin_s : 0;
+	g->yield_s = size <= cpus ? 0 : yield_s;
+	for (int r = 0; r < RANKS_MAX; r++)
+		g->pidfds[r] = -1;
+	return g;
+}
+
+static void sit_down(struct gt_ring *g, const struct plan *plan)
+{
+	unsigned char *base = g->share.base;
+
+	g->segment = (void *)base;
+	g->seats = (void *)(base + plan->seats);
+	g->channels = (void *)(base + plan->channels);
+	g->staging = base + plan->staging;
+	g->piece_bytes = plan->piece_bytes;
+}
+
+static int check_size(int size, struct gt_err *err)
+{
+	if (size >= 1 && size <= RANKS_MAX)
+		return 0;
+	return gt_err_set(
+	    err, GT_EINVAL, "a ring of %d ranks: there can be 1 to %d", size, RANKS_MAX);
+}
+
+/* A descriptor of a process becomes readable when it dies, also while its parent has not looked. */
+static void open_pidfds(struct gt_ring *g)
+{
+#ifdef SYS_pidfd_open
+	for (int r = 0; r < g->group.size; r++)
+		if (r != g->group.rank)
+			g->pidfds[r] = (int)syscall(SYS_pidfd_open, g->pids[r], 0);
+#endif
+}
+
+/* `exchange` is among the ranks of the new group. */
+static int make(struct gt_group **out, int rank, int size, bool processes,
+    const struct gt_exchange *exchange, const struct gt_ring_options *options, struct gt_err *err)
+{
+	struct plan plan = plan_of(size, options);
+	struct gt_ring_share share;
+	pid_t pids[RANKS_MAX];
+	struct gt_ring *g;
+
+	*err = GT_ERR_INIT;
+	g = new_ring(rank, size, processes, options, err);
+	if (gt_ring_share_make(&share, plan.total, processes, rank, size, exchange, pids, err)) {
+		free(g);
+		return err->code;
+	}
+	g->share = share;
+	memcpy(g->pids, pids, sizeof(*pids) * (size_t)size);
+	sit_down(g, &plan);
+	if (processes)
+		open_pidfds(g);
+	*out = &g->group;
+	return 0;
+}
+
+int gt_ring_of_processes(struct gt_group **out, int rank, int size,
+    const struct gt_exchange *exchange, const struct gt_ring_options *options, struct gt_err *err)
+{
+	*out = NULL;
+	if (check_size(size, err))
+		return err->code;
+	if (rank < 0 || rank >= size)
+		return gt_err_set(err, GT_EINVAL, "rank %d of %d", rank, size);
+	return make(out, rank, size, true, exchange, options, err);
+}
+
+int gt_ring_of_threads(
+    struct gt_group **groups, int size, const struct gt_ring_options *options, struct gt_err *err)
+{
+	struct gt_ring_share share;
+	struct plan plan;
+
+	if (check_size(size, err))
+		return err->code;
+	memset(groups, 0, sizeof(*groups) * (size_t)size);
+	plan = plan_of(size, options);
+	if (gt_ring_share_threads(&share, plan.total, size, err))
+		return err->code;
+	for (int r = 0; r < size; r++) {
+		struct gt_ring *g = new_ring(r, size, false, options, err);
+
+		if (!g)
+			goto out;
+		g->share = share;
+		sit_down(g, &plan);
+		groups[r] = &g->group;
+	}
+	return 0;
+out:
+	for (int r = 0; r < size; r++) {
+		struct gt_ring_share mine = share;
+
+		gt_ring_share_release(&mine);
+		free(groups[r]);
+		groups[r] = NULL;
+	}
+	return err->code;
+}
+
+/* ---- sub-groups ---- */
+
+/* An exchange among some ranks of a group, as an all-gather of all of them. */
+struct among {
+	struct gt_ring *parent;
+	int members[RANKS_MAX], count; /* ranks of the parent, in the order of the new ones */
+};
+
+static int gather(struct gt_ring *g, const void *mine, size_t bytes, void *all, struct gt_err *err)
+{
+	struct gt_collective c = { GT_ALL_GATHER, mine, all, (int64_t)bytes, GT_U8,
+		.what = "split" };
+
+	return gt_ring_collect(g, &c, err);
+}
+
+static int gather_among(void *self, const void *mine, size_t bytes, void *all, struct gt_err *err)
+{
+	const struct among *a = self;
+	unsigned char *of_parent = gt_calloc((size_t)a->parent->group.size, bytes, err);
+
+	if (!of_parent)
+		return gt_ring_fail(a->parent, err);
+	if (!gather(a->parent, mine, bytes, of_parent, err))
+		for (size_t i = 0; i < (size_t)a->count; i++)
+			memcpy((unsigned char *)all + i * bytes,
+			    of_parent + (size_t)a->members[i] * bytes, bytes);
+	else
+		a = NULL;
+	free(of_parent);
+	return a ? 0 : err->code;
+}
+
+struct choice {
+	int32_t color, key;
+};
+
+/* Those of a color, by key, then by rank: an insertion keeps the order of equals. */
+static void choose(struct among *a, const struct choice *all, int size, int color)
+{
+	a->count = 0;
+	for (int r = 0; r < size; r++) {
+		int i = a->count;
+
+		if (all[r].color != color)
+			continue;
+		for (; i > 0 && all[a->members[i - 1]].key > all[r].key; i--)
+			a->members[i] = a->members[i - 1];
+		a->members[i] = r;
+		a->count++;
+	}
+}
+
+static int ring_split(
+    struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err)
+{
+	struct gt_ring *g = (struct gt_ring *)group;
+	struct gt_ring_options options = { g->timeout_s, g->piece_bytes * PIECES };
+	struct choice mine = { color, key }, all[RANKS_MAX];
+	struct among among = { .parent = g };
+	struct gt_exchange exchange = { gather_among, &among };
+	int rank = 0;
+
+	gt_ring_settle(g);
+	if (gather(g, &mine, sizeof(mine), all, err))
+		return err->code;
+	if (color < 0)
+		return gt_ring_share_watch(&exchange, err);
+	choose(&among, all, group->size, color);
+	while (among.members[rank] != group->rank)
+		rank++;
+	return make(out, rank, among.count, g->processes, &exchange, &options, err);
+}
+
+static void ring_free(struct gt_group *group)
+{
+	struct gt_ring *g = (struct gt_ring *)group;
+
+	gt_ring_queue_free(g);
+	atomic_store(&g->seats[group->rank].left, 1);
+	gt_ring_wake_all(g);
+	for (size_t i = 0; i < g->regions_count; i++)
+		gt_ring_share_release(&g->regions[i].share);
+	free(g->regions);
+	for (int r = 0; r < group->size; r++)
+		if (g->pidfds[r] >= 0)
+			close(g->pidfds[r]);
+	gt_ring_share_release(&g->share);
+	free(g);
+}

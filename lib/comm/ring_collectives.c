@@ -1,0 +1,398 @@
+/* ring_collectives.c - what all ranks do together, through slots, in place, or through staging. */
+#include <string.h>
+
+#include "lib/comm/ring_inside.h"
+
+/*
+ * Ranks meet: each moves its phase on and waits for those of the others. What a rank has written
+ * before a meeting, others read after it. Each collective begins with a meeting at which calls are
+ * compared, and then takes one of three ways, the same on all ranks:
+ *
+ *   small     the data lie in the ranks' seats before they meet; nothing more is needed
+ *   in place  all buffers are in memory that all see: each does its share, then they meet again
+ *   staged    piece by piece through PIECES buffers of each rank, which go around
+ *
+ * A staged piece k is copied in before meeting k and read after it, by all-reduce once more after
+ * meeting k + 1. So its buffer is free after meeting k + 2, before piece k + 3 is copied in.
+ */
+
+/* Move on, and wait for all. */
+static int meet(struct gt_ring *g, struct gt_err *err)
+{
+	const int me = g->group.rank;
+
+	gt_ring_flag_set(&g->seats[me].phase, ++g->phase);
+	for (int r = 0; r < g->group.size; r++)
+		if (r != me && gt_ring_flag_wait(g, &g->seats[r].phase, g->phase, r, err))
+			return err->code;
+	return 0;
+}
+
+struct gt_ring_call gt_ring_call_of(const struct gt_collective *c, uint64_t number)
+{
+	struct gt_ring_call call = { .number = number, .kind = (uint8_t)c->kind };
+
+	if (c->kind != GT_BARRIER) {
+		call.count = c->count;
+		call.dtype = (uint8_t)c->dtype;
+	}
+	if (c->kind == GT_ALL_REDUCE || c->kind == GT_REDUCE_SCATTER)
+		call.reduction = (uint8_t)c->reduction;
+	if (c->kind == GT_BROADCAST)
+		call.peer = c->peer;
+	if (c->what)
+		memccpy(call.what, c->what, '\0', sizeof(call.what) - 1);
+	return call;
+}
+
+/* ---- what a collective moves ---- */
+
+struct work {
+	const struct gt_collective *c;
+	int size, me;
+	size_t element, count, bytes; /* of a part, where there are parts */
+	const unsigned char *in;      /* NULL: this rank gives nothing */
+	unsigned char *out;
+	size_t in_bytes, out_bytes; /* of the whole buffers */
+	unsigned parity;            /* of the call: which of a seat's two it has */
+};
+
+static struct work work_of(const struct gt_ring *g, const struct gt_collective *c)
+{
+	struct work w = { .c = c, .size = g->group.size, .me = g->group.rank };
+	size_t n = (size_t)w.size;
+
+	if (c->kind == GT_BARRIER)
+		return w;
+	w.element = gt_dtype_size(c->dtype);
+	w.count = (size_t)c->count;
+	w.bytes = w.count * w.element;
+	w.in = c->kind == GT_BROADCAST && c->peer != w.me ? NULL : c->in;
+	w.out = c->out;
+	w.in_bytes = c->kind == GT_REDUCE_SCATTER ? n * w.bytes : w.bytes;
+	w.out_bytes = c->kind == GT_ALL_GATHER ? n * w.bytes : w.bytes;
+	return w;
+}
+
+static void copy(void *to, const void *from, size_t bytes)
+{
+	if (to != from && bytes)
+		memcpy(to, from, bytes);
+}
+
+/* A group of one. */
+static void alone(const struct work *w)
+{
+	copy(w->out, w->in, w->bytes);
+}
+
+/* Slice `rank` of m elements, from *from to *to: whole lines, as far as there are any. */
+static void slice(size_t m, int size, int rank, size_t *from, size_t *to)
+{
+	size_t per = (m + (size_t)size - 1) / (size_t)size;
+
+	per = (per + LINE - 1) / LINE * LINE;
+	*from = per * (size_t)rank < m ? per * (size_t)rank : m;
+	*to = m - *from < per ? m : *from + per;
+}
+
+/* ---- the first meeting ---- */
+
+static int compare(struct gt_ring *g, unsigned parity, struct gt_err *err)
+{
+	for (int r = 0; r < g->group.size; r++) {
+		struct gt_ring_call theirs = g->seats[r].posted[parity].call;
+
+		if (!memcmp(&theirs, &g->call, sizeof(theirs)))
+			continue;
+		gt_err_set(err, GT_EINVAL,
+		    "collective number %llu: rank %d calls %s, but rank %d %s",
+		    (unsigned long long)g->number, g->group.rank, gt_ring_call_text(&g->call).s, r,
+		    gt_ring_call_text(&theirs).s);
+		gt_err_hint(err, "all ranks must call the same collectives in the same order");
+		return gt_ring_fail(g, err);
+	}
+	return 0;
+}
+
+static int enter(struct gt_ring *g, struct work *w, struct gt_err *err)
+{
+	struct gt_ring_seat *seat = &g->seats[w->me];
+
+	w->parity = ++g->number % 2;
+	g->call = gt_ring_call_of(w->c, g->number);
+	g->entrance = g->phase + 1;
+	if (gt_ring_check(g, err))
+		return err->code;
+	seat->posted[w->parity].call = g->call;
+	if (w->in_bytes > SMALL_BYTES) {
+		seat->posted[w->parity].in = gt_ring_place_of(g, w->in, w->in ? w->in_bytes : 0);
+		seat->posted[w->parity].out = gt_ring_place_of(g, w->out, w->out_bytes);
+	} else if (w->in) {
+		copy(seat->small[w->parity], w->in, w->in_bytes);
+	}
+	return meet(g, err) ? err->code : compare(g, w->parity, err);
+}
+
+/* ---- the small way ---- */
+
+static void finish_small(struct gt_ring *g, const struct work *w)
+{
+	const void *src[RANKS_MAX];
+	size_t skip = w->c->kind == GT_REDUCE_SCATTER ? (size_t)w->me * w->bytes : 0;
+
+	for (int r = 0; r < w->size; r++)
+		src[r] = g->seats[r].small[w->parity] + skip;
+	switch (w->c->kind) {
+	case GT_ALL_REDUCE:
+	case GT_REDUCE_SCATTER:
+		gt_ring_reduce(
+		    (void *[]){ w->out }, 1, src, w->size, w->count, w->c->dtype, w->c->reduction);
+		break;
+	case GT_ALL_GATHER:
+		for (int r = 0; r < w->size; r++)
+			copy(w->out + (size_t)r * w->bytes, src[r], w->bytes);
+		break;
+	case GT_BROADCAST:
+		copy(w->out, src[w->c->peer], w->bytes);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- in place ---- */
+
+/* Where all ranks' buffers are; whether all are where they can be seen. */
+struct places {
+	unsigned char *in[RANKS_MAX], *out[RANKS_MAX];
+	bool all_in, all_out;
+};
+
+static void find_places(struct places *p, const struct gt_ring *g, const struct work *w)
+{
+	p->all_in = p->all_out = true;
+	for (int r = 0; r < w->size; r++) {
+		const struct gt_ring_seat *seat = &g->seats[r];
+
+		p->in[r] = gt_ring_at(g, r, seat->posted[w->parity].in, w->in_bytes);
+		p->out[r] = gt_ring_at(g, r, seat->posted[w->parity].out, w->out_bytes);
+		p->all_in = p->all_in && p->in[r];
+		p->all_out = p->all_out && p->out[r];
+	}
+}
+
+/* Whether the collective can be done in place, which all ranks find alike. */
+static bool in_place(const struct places *p, const struct work *w)
+{
+	if (w->c->kind == GT_BROADCAST)
+		return p->in[w->c->peer];
+	return p->all_in && (p->all_out || w->c->kind != GT_ALL_REDUCE);
+}
+
+static void all_reduce_in_place(const struct places *p, const struct work *w)
+{
+	const void *src[RANKS_MAX];
+	void *dst[RANKS_MAX];
+	size_t from, to;
+
+	slice(w->count, w->size, w->me, &from, &to);
+	for (int r = 0; r < w->size; r++) {
+		src[r] = p->in[r] + from * w->element;
+		dst[r] = p->out[r] + from * w->element;
+	}
+	gt_ring_reduce(dst, w->size, src, w->size, to - from, w->c->dtype, w->c->reduction);
+}
+
+static int finish_in_place(
+    struct gt_ring *g, const struct places *p, const struct work *w, struct gt_err *err)
+{
+	const void *src[RANKS_MAX];
+
+	switch (w->c->kind) {
+	case GT_ALL_REDUCE:
+		all_reduce_in_place(p, w);
+		break;
+	case GT_REDUCE_SCATTER:
+		for (int r = 0; r < w->size; r++)
+			src[r] = p->in[r] + (size_t)w->me * w->bytes;
+		gt_ring_reduce(
+		    (void *[]){ w->out }, 1, src, w->size, w->count, w->c->dtype, w->c->reduction);
+		break;
+	case GT_ALL_GATHER:
+		for (int i = 0; i < w->size; i++) {
+			int r = (w->me + i) % w->size;
+
+			copy(
+			    w->out + (size_t)r * w->bytes, r == w->me ? w->in : p->in[r], w->bytes);
+		}
+		break;
+	default:
+		copy(w->out, w->in ? w->in : p->in[w->c->peer], w->bytes);
+	}
+	return meet(g, err);
+}
+
+/* ---- staged ---- */
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static void next_piece(struct gt_ring *g)
+{
+	g->piece = (g->piece + 1) % PIECES;
+}
+
+/* From meeting to meeting: reduce this rank's slice of the piece that all have copied in, take what
+ * others have reduced of the one before, copy the next one in. */
+struct piece {
+	size_t at, count, from,
+	    to; /* elements: in the buffer; in the piece, of this rank's slice */
+	uint32_t number;
+};
+
+static struct piece piece_at(const struct gt_ring *g, const struct work *w, size_t at)
+{
+	struct piece p = { .at = at, .number = g->piece };
+
+	p.count = least(g->piece_bytes / w->element, w->count - at);
+	slice(p.count, w->size, w->me, &p.from, &p.to);
+	return p;
+}
+
+/* Its own slice nobody reads before it is reduced. */
+static void all_reduce_copy_in(const struct gt_ring *g, const struct work *w, const struct piece *p)
+{
+	unsigned char *staging = gt_ring_staging(g, w->me, p->number);
+	const unsigned char *in = w->in + p->at * w->element;
+
+	copy(staging, in, p->from * w->element);
+	copy(
+	    staging + p->to * w->element, in + p->to * w->element, (p->count - p->to) * w->element);
+}
+
+static void all_reduce_slice(const struct gt_ring *g, const struct work *w, const struct piece *p)
+{
+	size_t skip = p->from * w->element, whole = (p->at + p->from) * w->element;
+	const void *src[RANKS_MAX];
+	void *dst[2] = { w->out + whole, gt_ring_staging(g, w->me, p->number) + skip };
+
+	for (int r = 0; r < w->size; r++)
+		src[r] = r == w->me ? w->in + whole : gt_ring_staging(g, r, p->number) + skip;
+	gt_ring_reduce(dst, 2, src, w->size, p->to - p->from, w->c->dtype, w->c->reduction);
+}
+
+static void all_reduce_copy_out(
+    const struct gt_ring *g, const struct work *w, const struct piece *p)
+{
+	for (int i = 1; i < w->size; i++) {
+		int r = (w->me + i) % w->size;
+		size_t from, to;
+
+		slice(p->count, w->size, r, &from, &to);
+		copy(w->out + (p->at + from) * w->element,
+		    gt_ring_staging(g, r, p->number) + from * w->element, (to - from) * w->element);
+	}
+}
+
+static int all_reduce_staged(struct gt_ring *g, const struct work *w, struct gt_err *err)
+{
+	struct piece now, before = { 0 };
+
+	for (size_t at = 0; at < w->count || before.count; at += now.count, before = now) {
+		now = piece_at(g, w, at);
+		all_reduce_copy_in(g, w, &now);
+		if (meet(g, err))
+			return err->code;
+		all_reduce_slice(g, w, &now);
+		all_reduce_copy_out(g, w, &before);
+		if (now.count)
+			next_piece(g);
+	}
+	return 0;
+}
+
+static int reduce_scatter_staged(struct gt_ring *g, const struct work *w, struct gt_err *err)
+{
+	const size_t most = g->piece_bytes / w->element / (size_t)w->size, part = most * w->element;
+	const void *src[RANKS_MAX];
+
+	for (size_t at = 0; at < w->count; at += most) {
+		size_t m = least(most, w->count - at), skip = at * w->element;
+
+		for (int r = 0; r < w->size; r++)
+			if (r != w->me)
+				copy(gt_ring_staging(g, w->me, g->piece) + (size_t)r * part,
+				    w->in + (size_t)r * w->bytes + skip, m * w->element);
+		if (meet(g, err))
+			return err->code;
+		for (int r = 0; r < w->size; r++)
+			src[r] = r == w->me
+			             ? w->in + (size_t)r * w->bytes + skip
+			             : gt_ring_staging(g, r, g->piece) + (size_t)w->me * part;
+		gt_ring_reduce(
+		    (void *[]){ w->out + skip }, 1, src, w->size, m, w->c->dtype, w->c->reduction);
+		next_piece(g);
+	}
+	return 0;
+}
+
+/* All-gather and broadcast: those who give anything copy it in, the others copy it out. */
+static int copies_staged(struct gt_ring *g, const struct work *w, struct gt_err *err)
+{
+	const size_t most = g->piece_bytes / w->element * w->element;
+	const bool gather = w->c->kind == GT_ALL_GATHER;
+
+	for (size_t at = 0; at < w->bytes; at += most) {
+		size_t m = least(most, w->bytes - at);
+
+		if (w->in)
+			copy(gt_ring_staging(g, w->me, g->piece), w->in + at, m);
+		if (meet(g, err))
+			return err->code;
+		for (int i = 0; i < w->size; i++) {
+			int r = (w->me + i) % w->size;
+
+			if (gather || r == w->c->peer)
+				copy(w->out + (gather ? (size_t)r * w->bytes : 0) + at,
+				    r == w->me ? w->in + at : gt_ring_staging(g, r, g->piece), m);
+		}
+		next_piece(g);
+	}
+	return 0;
+}
+
+static int finish_staged(struct gt_ring *g, const struct work *w, struct gt_err *err)
+{
+	switch (w->c->kind) {
+	case GT_ALL_REDUCE:
+		return all_reduce_staged(g, w, err);
+	case GT_REDUCE_SCATTER:
+		return reduce_scatter_staged(g, w, err);
+	default:
+		return copies_staged(g, w, err);
+	}
+}
+
+int gt_ring_collect(struct gt_ring *g, const struct gt_collective *c, struct gt_err *err)
+{
+	struct work w = work_of(g, c);
+	struct places places;
+
+	if (w.size == 1) {
+		alone(&w);
+		return 0;
+	}
+	if (enter(g, &w, err))
+		return err->code;
+	if (w.in_bytes <= SMALL_BYTES) {
+		finish_small(g, &w);
+		return 0;
+	}
+	find_places(&places, g, &w);
+	if (in_place(&places, &w))
+		return finish_in_place(g, &places, &w, err);
+	return finish_staged(g, &w, err);
+}

@@ -1,0 +1,208 @@
+/* ring_inside.h - inside comm: the memory that the ranks of a ring share, and what each holds. */
+#ifndef GT_COMM_RING_INSIDE_H
+#define GT_COMM_RING_INSIDE_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "lib/comm/ring.h"
+
+enum {
+	LINE = 64,
+	RANKS_MAX = 64,
+	SMALL_BYTES = 8 * 1024, /* of a rank's contribution, up to which one meeting does it all */
+	PIECES = 3,             /* of a rank's staging area: see ring_collectives.c */
+	CHANNEL_PIECES = 2,     /* ... and of a channel between two ranks */
+	CHANNEL_BYTES = 64 * 1024, /* of one of them */
+	WHAT_BYTES = 40
+};
+
+/* ---- in shared memory ---- */
+
+/* A counter that one rank moves on and others wait for. It may wrap around. */
+struct gt_ring_flag {
+	alignas(LINE) _Atomic uint32_t value;
+	_Atomic uint32_t sleepers;
+};
+
+/* What a rank calls. Ranks compare these, so bytes that mean nothing are zero. */
+struct gt_ring_call {
+	uint64_t number; /* from 1 on, per group; of messages, per pair and direction */
+	int64_t count;
+	uint8_t kind, dtype, reduction, unused;
+	int32_t peer;
+	char what[WHAT_BYTES]; /* cut off if longer; "" for none */
+};
+_Static_assert(sizeof(struct gt_ring_call) == LINE, "one line");
+
+/* Where a rank's buffers are, if they are in memory from gt_group_alloc(). */
+struct gt_ring_place {
+	uint32_t region; /* its number + 1; 0: not there */
+	uint32_t unused;
+	uint64_t offset;
+};
+
+/* A rank's own, written by it alone. What belongs to one call is there twice, for a rank may be in
+ * the next call while another still reads. */
+struct gt_ring_seat {
+	struct gt_ring_flag phase;           /* how many times it has met the others */
+	alignas(LINE) _Atomic uint32_t left; /* gt_group_free() was called */
+	alignas(2 * LINE) struct {
+		struct gt_ring_call call;
+		alignas(LINE) struct gt_ring_place in, out;
+	} posted[2];
+	alignas(LINE) unsigned char small[2][SMALL_BYTES];
+};
+
+/* From one rank to another. */
+struct gt_ring_channel {
+	struct gt_ring_flag filled, taken; /* pieces, moved on by the sender and by the receiver */
+	alignas(LINE) struct gt_ring_call call[CHANNEL_PIECES];
+	alignas(LINE) unsigned char piece[CHANNEL_PIECES][CHANNEL_BYTES];
+};
+
+/* The head of a group's segment; then come seats, channels and staging areas. */
+struct gt_ring_segment {
+	_Atomic uint32_t failed; /* enum gt_ring_failure */
+	int32_t code;
+	char text[sizeof(((struct gt_err *)0)->text)];
+	char hint[sizeof(((struct gt_err *)0)->hint)];
+};
+
+enum gt_ring_failure { FAILURE_NONE, FAILURE_BEING_WRITTEN, FAILURE_WRITTEN };
+
+/* ---- what a rank holds ---- */
+
+/* Memory that several ranks see. Threads count who still does; each process has its mapping. */
+struct gt_ring_share {
+	unsigned char *base;
+	size_t bytes;
+	struct gt_ring_threads_share *threads; /* NULL between processes */
+};
+
+/* Memory from gt_group_alloc(): `bytes` of each rank, one after the other. */
+struct gt_ring_region {
+	struct gt_ring_share share;
+	size_t bytes; /* asked for */
+	size_t part;  /* from one rank's to the next's */
+};
+
+struct gt_ring {
+	struct gt_group group;
+	struct gt_ring_share share;
+	struct gt_ring_segment *segment;
+	struct gt_ring_seat *seats;       /* [size] */
+	struct gt_ring_channel *channels; /* [size of senders][size of receivers] */
+	unsigned char *staging;           /* [size][PIECES][piece_bytes] */
+	size_t piece_bytes;
+	double timeout_s, spin_s, yield_s;
+
+	bool processes;
+	pid_t pids[RANKS_MAX];
+	int pidfds[RANKS_MAX]; /* -1: none */
+
+	uint32_t phase;           /* meetings so far */
+	uint32_t piece;           /* staged pieces so far, modulo PIECES */
+	uint64_t number;          /* collectives so far */
+	struct gt_ring_call call; /* the one that runs */
+	uint32_t entrance;        /* its first meeting */
+	struct {
+		uint32_t pieces;
+		uint64_t messages;
+	} sent[RANKS_MAX], received[RANKS_MAX];
+
+	struct gt_ring_region *regions; /* of bytes 0: free to be used again */
+	size_t regions_count, regions_capacity;
+
+	atomic_bool quit; /* whoever waits gives up */
+	struct gt_ring_queue *queue;
+	bool outstanding; /* something was started since the last wait */
+};
+
+/* Where part `rank` of the ranks' staging is, piece `piece` modulo PIECES. */
+static inline unsigned char *gt_ring_staging(const struct gt_ring *g, int rank, uint32_t piece)
+{
+	return g->staging + ((size_t)rank * PIECES + piece % PIECES) * g->piece_bytes;
+}
+
+/* ---- ring_share.c: memory between ranks ---- */
+
+/*
+ * `bytes` zeroed bytes that all ranks see: rank 0 makes them, the others come by what the exchange
+ * tells of them. All ranks fail together: *err has a code on entry if this rank has failed before,
+ * and takes part only to say so. pids[size], or NULL: the processes of the ranks.
+ */
+int gt_ring_share_make(struct gt_ring_share *out, size_t bytes, bool processes, int rank, int size,
+    const struct gt_exchange *exchange, pid_t *pids, struct gt_err *err);
+
+/* The same for the threads of gt_ring_of_threads(): one call makes it for all. */
+int gt_ring_share_threads(struct gt_ring_share *out, size_t bytes, int size, struct gt_err *err);
+void gt_ring_share_release(struct gt_ring_share *share);
+
+/* What a rank that has no part in it does while others are in gt_ring_share_make(). */
+int gt_ring_share_watch(const struct gt_exchange *exchange, struct gt_err *err);
+
+int gt_ring_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
+void gt_ring_release(struct gt_group *group, void *memory);
+
+/* Where `bytes` at p are in this rank's part of a region, if they are. */
+struct gt_ring_place gt_ring_place_of(const struct gt_ring *g, const void *p, size_t bytes);
+
+/* Rank `rank`'s buffer of `bytes` at a place that it has told; NULL if that is none. */
+unsigned char *gt_ring_at(
+    const struct gt_ring *g, int rank, struct gt_ring_place place, size_t bytes);
+
+/* ---- ring_wait.c: flags, deadlines and failing together ---- */
+
+/* Move the flag on, and wake those who wait. */
+void gt_ring_flag_set(struct gt_ring_flag *f, uint32_t value);
+
+/* Wait until rank `rank` has moved its flag to `value` or past it. */
+int gt_ring_flag_wait(
+    struct gt_ring *g, struct gt_ring_flag *f, uint32_t value, int rank, struct gt_err *err);
+
+/* Tell all ranks to fail with *err, or, if another was first, take its error. Returns err->code. */
+int gt_ring_fail(struct gt_ring *g, struct gt_err *err);
+
+/* 0, or the error that a rank has failed with. */
+int gt_ring_check(struct gt_ring *g, struct gt_err *err);
+
+/* Wake whoever sleeps on any flag, so that it looks around. */
+void gt_ring_wake_all(struct gt_ring *g);
+
+/* "all-reduce 'bucket 3' of 1000 float32, sum" of a call, which may hold anything. */
+struct gt_ring_text {
+	char s[160];
+};
+struct gt_ring_text gt_ring_call_text(const struct gt_ring_call *call);
+
+/* ---- ring_collectives.c, ring_message.c: the calls; ring_queue.c: in the background ---- */
+
+int gt_ring_collect(struct gt_ring *g, const struct gt_collective *c, struct gt_err *err);
+int gt_ring_message(struct gt_ring *g, const struct gt_collective *c, struct gt_err *err);
+
+/* A call as it is posted. */
+struct gt_ring_call gt_ring_call_of(const struct gt_collective *c, uint64_t number);
+
+int gt_ring_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
+int gt_ring_start(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
+int gt_ring_wait(struct gt_group *group, struct gt_err *err);
+
+/* Let what was started come to its end; its errors are for gt_ring_wait(). */
+void gt_ring_settle(struct gt_ring *g);
+void gt_ring_queue_free(struct gt_ring *g);
+
+/* ---- ring_reduce.c: arithmetic ---- */
+
+/*
+ * Reduce src[n][count], in their order, n >= 2, and write the result to each of dst[dsts]. A dst
+ * may be one of the sources; otherwise they do not overlap. All are aligned to their elements.
+ */
+void gt_ring_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t count,
+    enum gt_dtype dtype, enum gt_reduction reduction);
+
+#endif

@@ -1,0 +1,87 @@
+/* ring_message.c - from one rank to another, without the rest. */
+#include <string.h>
+
+#include "lib/comm/ring_inside.h"
+
+/*
+ * A channel for each pair and direction: the sender fills pieces, at most CHANNEL_PIECES of them
+ * before the receiver takes one. Every piece tells what message it is of, and a message is at least
+ * one piece: so short ones are sent without waiting.
+ */
+
+static size_t piece_of(size_t bytes, size_t at)
+{
+	return bytes - at < CHANNEL_BYTES ? bytes - at : CHANNEL_BYTES;
+}
+
+static int send_message(
+    struct gt_ring *g, const struct gt_collective *c, size_t bytes, struct gt_err *err)
+{
+	struct gt_ring_channel *to = &g->channels[g->group.rank * g->group.size + c->peer];
+	uint32_t *pieces = &g->sent[c->peer].pieces;
+	size_t at = 0, n;
+
+	g->call = gt_ring_call_of(c, ++g->sent[c->peer].messages);
+	do {
+		unsigned slot = *pieces % CHANNEL_PIECES;
+
+		n = piece_of(bytes, at);
+		if (gt_ring_flag_wait(g, &to->taken, *pieces + 1 - CHANNEL_PIECES, c->peer, err))
+			return err->code;
+		to->call[slot] = g->call;
+		if (n)
+			memcpy(to->piece[slot], (const unsigned char *)c->in + at, n);
+		gt_ring_flag_set(&to->filled, ++*pieces);
+		at += n;
+	} while (at < bytes);
+	return 0;
+}
+
+static int expect(
+    struct gt_ring *g, const struct gt_ring_call *theirs, int peer, struct gt_err *err)
+{
+	if (theirs->number == g->call.number && theirs->count == g->call.count &&
+	    theirs->dtype == g->call.dtype)
+		return 0;
+	gt_err_set(err, GT_EINVAL, "message number %llu from rank %d to rank %d: %s, but %s",
+	    (unsigned long long)g->call.number, peer, g->group.rank, gt_ring_call_text(theirs).s,
+	    gt_ring_call_text(&g->call).s);
+	gt_err_hint(err, "what is sent and received must match, in number and in size");
+	return gt_ring_fail(g, err);
+}
+
+static int receive_message(
+    struct gt_ring *g, const struct gt_collective *c, size_t bytes, struct gt_err *err)
+{
+	struct gt_ring_channel *from = &g->channels[c->peer * g->group.size + g->group.rank];
+	uint32_t *pieces = &g->received[c->peer].pieces;
+	size_t at = 0, n;
+
+	g->call = gt_ring_call_of(c, ++g->received[c->peer].messages);
+	do {
+		unsigned slot = *pieces % CHANNEL_PIECES;
+		struct gt_ring_call theirs;
+
+		n = piece_of(bytes, at);
+		if (gt_ring_flag_wait(g, &from->filled, *pieces + 1, c->peer, err))
+			return err->code;
+		theirs = from->call[slot];
+		if (expect(g, &theirs, c->peer, err))
+			return err->code;
+		if (n)
+			memcpy((unsigned char *)c->out + at, from->piece[slot], n);
+		gt_ring_flag_set(&from->taken, ++*pieces);
+		at += n;
+	} while (at < bytes);
+	return 0;
+}
+
+int gt_ring_message(struct gt_ring *g, const struct gt_collective *c, struct gt_err *err)
+{
+	size_t bytes = (size_t)c->count * gt_dtype_size(c->dtype);
+
+	if (gt_ring_check(g, err))
+		return err->code;
+	return c->kind == GT_SEND ? send_message(g, c, bytes, err)
+	                          : receive_message(g, c, bytes, err);
+}

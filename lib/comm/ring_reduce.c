@@ -1,0 +1,205 @@
+/* ring_reduce.c - sums, averages and maxima of several buffers. */
+#include <assert.h>
+#include <string.h>
+
+#include "lib/comm/ring_inside.h"
+
+/*
+ * A block of elements goes through an accumulator that stays in the first-level cache: so a result
+ * may be written over one of its sources, to several places, and in another type than that of the
+ * sum.
+ */
+enum { BLOCK_BYTES = 8 * 1024 };
+
+/* ---- half-width floats ---- */
+
+static inline float float_of_bits(uint32_t u)
+{
+	float f;
+
+	memcpy(&f, &u, sizeof(f));
+	return f;
+}
+
+static inline uint32_t bits_of_float(float f)
+{
+	uint32_t u;
+
+	memcpy(&u, &f, sizeof(u));
+	return u;
+}
+
+static inline float widen_bf16(uint16_t h)
+{
+	return float_of_bits((uint32_t)h << 16);
+}
+
+static inline uint16_t narrow_bf16(float f)
+{
+	uint32_t u = bits_of_float(f), rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+
+	return (uint16_t)(f != f ? 0x7fc0 : rounded);
+}
+
+/* As in ckpt/cast.c: all cases are computed and one is taken, so that loops become vector code. */
+static inline float widen_f16(uint16_t h)
+{
+	uint32_t a = h & 0x7fff, u = (a << 13) + 0x38000000;
+
+	u = a < 0x400 ? bits_of_float((float)(int32_t)a * 0x1p-24f) : u;
+	u = a >= 0x7c00 ? a << 13 | 0x7f800000 : u;
+	return float_of_bits(u | (uint32_t)(h & 0x8000) << 16);
+}
+
+static inline uint16_t narrow_f16(float f)
+{
+	uint32_t u = bits_of_float(f), a = u & 0x7fffffff;
+	uint32_t subnormal = bits_of_float(float_of_bits(a) + 0.5f) - bits_of_float(0.5f);
+	uint32_t h = (a + 0xfff + (a >> 13 & 1) - 0x38000000) >> 13;
+
+	h = a < 0x38800000 ? subnormal : h; /* 2^-14 */
+	h = a >= 0x47800000 ? 0x7c00 : h;   /* 65536 */
+	h = a > 0x7f800000 ? 0x7e00 : h;    /* NaN */
+	return (uint16_t)(h | (u >> 16 & 0x8000));
+}
+
+/* ---- the loops of one type ---- */
+
+struct arithmetic {
+	size_t block; /* elements at a time */
+	/* acc = a op b; acc = acc op b */
+	void (*sum_pair)(void *acc, const void *a, const void *b, size_t n);
+	void (*sum)(void *acc, const void *b, size_t n);
+	void (*max_pair)(void *acc, const void *a, const void *b, size_t n);
+	void (*max)(void *acc, const void *b, size_t n);
+	void (*divide)(void *acc, int by, size_t n);
+	void (*store)(void *dst, const void *acc, size_t n);
+};
+
+#define SAME(x)    (x)
+#define ADD(x, y)  ((x) + (y))
+#define MOST(x, y) ((y) > (x) || (y) != (y) ? (y) : (x)) /* a NaN wins */
+
+/* Integers wrap around. */
+#define ADD_I32(x, y) ((int32_t)((uint32_t)(x) + (uint32_t)(y)))
+#define ADD_I64(x, y) ((int64_t)((uint64_t)(x) + (uint64_t)(y)))
+
+/* T is what lies in memory, ACC what is computed with. */
+#define LOOPS_OF(NAME, T, ACC, WIDEN, OP)                                                          \
+	static void NAME##_pair(void *acc, const void *a, const void *b, size_t n)                 \
+	{                                                                                          \
+		ACC *restrict to = acc;                                                            \
+		const T *x = a, *y = b;                                                            \
+                                                                                                   \
+		for (size_t i = 0; i < n; i++)                                                     \
+			to[i] = OP(WIDEN(x[i]), WIDEN(y[i]));                                      \
+	}                                                                                          \
+	static void NAME(void *acc, const void *b, size_t n)                                       \
+	{                                                                                          \
+		ACC *restrict to = acc;                                                            \
+		const T *y = b;                                                                    \
+                                                                                                   \
+		for (size_t i = 0; i < n; i++)                                                     \
+			to[i] = OP(to[i], WIDEN(y[i]));                                            \
+	}
+
+#define STORE_OF(NAME, T, ACC, NARROW)                                                             \
+	static void NAME(void *dst, const void *acc, size_t n)                                     \
+	{                                                                                          \
+		T *restrict to = dst;                                                              \
+		const ACC *from = acc;                                                             \
+                                                                                                   \
+		for (size_t i = 0; i < n; i++)                                                     \
+			to[i] = NARROW(from[i]);                                                   \
+	}
+
+/* A power of two has an exact inverse, and multiplying is faster. */
+#define DIVIDE_FLOAT(NAME, ACC)                                                                    \
+	static void NAME(void *acc, int by, size_t n)                                              \
+	{                                                                                          \
+		ACC *to = acc;                                                                     \
+                                                                                                   \
+		if (by & (by - 1))                                                                 \
+			for (size_t i = 0; i < n; i++)                                             \
+				to[i] /= (ACC)by;                                                  \
+		else                                                                               \
+			for (size_t i = 0; i < n; i++)                                             \
+				to[i] *= 1 / (ACC)by;                                              \
+	}
+
+#define DIVIDE_INT(NAME, ACC)                                                                      \
+	static void NAME(void *acc, int by, size_t n)                                              \
+	{                                                                                          \
+		ACC *to = acc;                                                                     \
+                                                                                                   \
+		for (size_t i = 0; i < n; i++)                                                     \
+			to[i] /= by;                                                               \
+	}
+
+LOOPS_OF(sum_f32, float, float, SAME, ADD)
+LOOPS_OF(max_f32, float, float, SAME, MOST)
+LOOPS_OF(sum_f64, double, double, SAME, ADD)
+LOOPS_OF(max_f64, double, double, SAME, MOST)
+LOOPS_OF(sum_f16, uint16_t, float, widen_f16, ADD)
+LOOPS_OF(max_f16, uint16_t, float, widen_f16, MOST)
+LOOPS_OF(sum_bf16, uint16_t, float, widen_bf16, ADD)
+LOOPS_OF(max_bf16, uint16_t, float, widen_bf16, MOST)
+LOOPS_OF(sum_i32, int32_t, int32_t, SAME, ADD_I32)
+LOOPS_OF(max_i32, int32_t, int32_t, SAME, MOST)
+LOOPS_OF(sum_i64, int64_t, int64_t, SAME, ADD_I64)
+LOOPS_OF(max_i64, int64_t, int64_t, SAME, MOST)
+DIVIDE_FLOAT(divide_f32, float)
+DIVIDE_FLOAT(divide_f64, double)
+DIVIDE_INT(divide_i32, int32_t)
+DIVIDE_INT(divide_i64, int64_t)
+STORE_OF(store_f16, uint16_t, float, narrow_f16)
+STORE_OF(store_bf16, uint16_t, float, narrow_bf16)
+
+static void store_4(void *dst, const void *acc, size_t n)
+{
+	memcpy(dst, acc, 4 * n);
+}
+
+static void store_8(void *dst, const void *acc, size_t n)
+{
+	memcpy(dst, acc, 8 * n);
+}
+
+#define ROW(NAME, ACC, DIVIDE, STORE)                                                              \
+	{                                                                                          \
+		BLOCK_BYTES / sizeof(ACC), sum_##NAME##_pair, sum_##NAME, max_##NAME##_pair,       \
+		    max_##NAME, DIVIDE, STORE                                                      \
+	}
+
+static const struct arithmetic rows[GT_DTYPE_COUNT] = {
+	[GT_F32] = ROW(f32, float, divide_f32, store_4),
+	[GT_F64] = ROW(f64, double, divide_f64, store_8),
+	[GT_F16] = ROW(f16, float, divide_f32, store_f16),
+	[GT_BF16] = ROW(bf16, float, divide_f32, store_bf16),
+	[GT_I32] = ROW(i32, int32_t, divide_i32, store_4),
+	[GT_I64] = ROW(i64, int64_t, divide_i64, store_8),
+};
+
+void gt_ring_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t count,
+    enum gt_dtype dtype, enum gt_reduction reduction)
+{
+	const struct arithmetic *row = &rows[dtype];
+	const size_t size = gt_dtype_size(dtype);
+	alignas(LINE) unsigned char acc[BLOCK_BYTES];
+
+	assert(row->block && n >= 2);
+	for (size_t at = 0; at < count; at += row->block) {
+		size_t m = count - at < row->block ? count - at : row->block, skip = at * size;
+		const unsigned char *a = src[0], *b = src[1];
+
+		(reduction == GT_MAX ? row->max_pair : row->sum_pair)(acc, a + skip, b + skip, m);
+		for (int r = 2; r < n; r++) {
+			b = src[r];
+			(reduction == GT_MAX ? row->max : row->sum)(acc, b + skip, m);
+		}
+		if (reduction == GT_AVG)
+			row->divide(acc, n, m);
+		for (int d = 0; d < dsts; d++)
+			row->store((unsigned char *)dst[d] + skip, acc, m);
+	}
+}

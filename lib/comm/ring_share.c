@@ -1,0 +1,308 @@
+/* ring_share.c - memory that ranks see together: a segment of a group's, and what it gives away. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/base/mem.h"
+#include "lib/comm/ring_inside.h"
+
+enum { HUGE_PAGE = 2 << 20 };
+
+/* Between threads: who still sees it. */
+struct gt_ring_threads_share {
+	atomic_int seers;
+};
+
+/* What a rank tells the others while memory is made. A descriptor's number means nothing to other
+ * processes; /proc/PID/fd/N does, and the rest says whether it is the file that was meant. */
+struct card {
+	int32_t code; /* 0, or why this rank can't */
+	int32_t pid, fd, unused;
+	uint64_t device, inode, bytes;
+	struct gt_ring_threads_share *threads;
+	unsigned char *base;
+};
+
+static int map(struct gt_ring_share *out, size_t bytes, int fd, struct gt_err *err)
+{
+	int flags = fd < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED;
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+
+	if (p == MAP_FAILED)
+		return gt_err_sys(err, "cannot map %zu bytes of shared memory", bytes);
+	madvise(p, bytes, MADV_HUGEPAGE); /* where they are granted */
+	*out = (struct gt_ring_share){ .base = p, .bytes = bytes };
+	return 0;
+}
+
+int gt_ring_share_threads(struct gt_ring_share *out, size_t bytes, int size, struct gt_err *err)
+{
+	struct gt_ring_threads_share *threads = gt_calloc(1, sizeof(*threads), err);
+
+	if (!threads)
+		return err->code;
+	if (map(out, bytes, -1, err)) {
+		free(threads);
+		return err->code;
+	}
+	atomic_init(&threads->seers, size);
+	out->threads = threads;
+	return 0;
+}
+
+void gt_ring_share_release(struct gt_ring_share *share)
+{
+	struct gt_ring_threads_share *threads = share->threads;
+
+	if (share->base && (!threads || atomic_fetch_sub(&threads->seers, 1) == 1)) {
+		munmap(share->base, share->bytes);
+		free(threads);
+	}
+	*share = (struct gt_ring_share){ 0 };
+}
+
+/* ---- between processes ---- */
+
+/* Sealed: nobody can shorten it, which would be a SIGBUS for the others. */
+static int make_file(struct gt_ring_share *out, size_t bytes, int *fd, struct gt_err *err)
+{
+	*fd = memfd_create("gtrain", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (*fd < 0 || ftruncate(*fd, (off_t)bytes) ||
+	    fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		gt_err_sys(err, "cannot make %zu bytes of shared memory", bytes);
+		goto out;
+	}
+	if (!map(out, bytes, *fd, err))
+		return 0;
+out:
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	return err->code;
+}
+
+static int other_size(const struct card *card, size_t bytes, struct gt_err *err)
+{
+	return gt_err_set(err, GT_EINVAL,
+	    "rank 0 shares %llu bytes where %zu are expected: do all ranks ask for the same?",
+	    (unsigned long long)card->bytes, bytes);
+}
+
+static int open_file(
+    struct gt_ring_share *out, const struct card *card, size_t bytes, struct gt_err *err)
+{
+	char path[64];
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", card->pid, card->fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0) {
+		gt_err_sys(err, "cannot open the shared memory of rank 0, '%s'", path);
+		return gt_err_hint(err, "ranks of a ring are processes of one user on one host, "
+		                        "that see each other in /proc");
+	}
+	if (fstat(fd, &st))
+		gt_err_sys(err, "'%s'", path);
+	else if (st.st_dev != card->device || st.st_ino != card->inode)
+		gt_err_set(err, GT_EINVAL,
+		    "'%s' is not the shared memory of rank 0: is it on another host?", path);
+	else if (card->bytes != bytes || (uint64_t)st.st_size != bytes)
+		other_size(card, bytes, err);
+	else
+		map(out, bytes, fd, err);
+	close(fd);
+	return out->base ? 0 : err->code;
+}
+
+static void fill_card(struct card *card, const struct gt_ring_share *share, int fd)
+{
+	struct stat st;
+
+	if (fd >= 0 && !fstat(fd, &st)) {
+		card->device = st.st_dev;
+		card->inode = st.st_ino;
+	}
+	card->fd = fd;
+	card->bytes = share->bytes;
+	card->threads = share->threads;
+	card->base = share->base;
+}
+
+static int attach(struct gt_ring_share *out, const struct card *card, size_t bytes, bool processes,
+    struct gt_err *err)
+{
+	if (processes)
+		return open_file(out, card, bytes, err);
+	*out = (struct gt_ring_share){ card->base, card->bytes, card->threads };
+	return card->bytes == bytes ? 0 : other_size(card, bytes, err);
+}
+
+static int first_code(const struct card *all, int size, struct gt_err *err)
+{
+	for (int r = 0; r < size; r++)
+		if (all[r].code)
+			return gt_err_set(err, all[r].code < 0 ? all[r].code : GT_EIO,
+			    "rank %d cannot share memory", r);
+	return 0;
+}
+
+/*
+ * The first exchange tells where the memory is, the second that all have it, so that rank 0 may
+ * close its descriptor. A rank that fails goes on to say so. An exchange that breaks down between
+ * threads leaves the memory behind: nobody knows who has seen it.
+ */
+int gt_ring_share_make(struct gt_ring_share *out, size_t bytes, bool processes, int rank, int size,
+    const struct gt_exchange *exchange, pid_t *pids, struct gt_err *err)
+{
+	struct card mine = { .code = err->code, .pid = (int32_t)getpid() }, all[RANKS_MAX] = { 0 };
+	struct gt_err theirs = GT_ERR_INIT;
+	int fd = -1, code;
+
+	*out = (struct gt_ring_share){ 0 };
+	if (!mine.code && rank == 0)
+		mine.code = processes ? make_file(out, bytes, &fd, err)
+		                      : gt_ring_share_threads(out, bytes, size, err);
+	fill_card(&mine, out, fd);
+	code = exchange->run(exchange->self, &mine, sizeof(mine), all, &theirs);
+	if (!code && !mine.code && rank != 0 && !all[0].code)
+		mine.code = attach(out, &all[0], bytes, processes, err);
+	for (int r = 0; r < size && pids; r++)
+		pids[r] = all[r].pid;
+	if (!code)
+		code = exchange->run(exchange->self, &mine, sizeof(mine), all, &theirs);
+	if (!code)
+		code = first_code(all, size, &theirs);
+	if (fd >= 0)
+		close(fd);
+	if (!code)
+		return 0;
+	gt_ring_share_release(out);
+	if (!mine.code)
+		*err = theirs;
+	return err->code;
+}
+
+int gt_ring_share_watch(const struct gt_exchange *exchange, struct gt_err *err)
+{
+	struct card mine = { 0 }, all[RANKS_MAX];
+
+	if (exchange->run(exchange->self, &mine, sizeof(mine), all, err))
+		return err->code;
+	return exchange->run(exchange->self, &mine, sizeof(mine), all, err);
+}
+
+/* ---- regions ---- */
+
+static size_t round_up(size_t n, size_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+/* A slot of the table that is free on all ranks: their tables are alike. */
+static struct gt_ring_region *free_region(struct gt_ring *g, struct gt_err *err)
+{
+	for (size_t i = 0; i < g->regions_count; i++)
+		if (!g->regions[i].bytes)
+			return &g->regions[i];
+	if (gt_grow(&g->regions, g->regions_count, &g->regions_capacity, sizeof(*g->regions), err))
+		return NULL;
+	g->regions[g->regions_count] = (struct gt_ring_region){ 0 };
+	return &g->regions[g->regions_count++];
+}
+
+static int gather(void *self, const void *mine, size_t bytes, void *all, struct gt_err *err)
+{
+	struct gt_collective c = { GT_ALL_GATHER, mine, all, (int64_t)bytes, GT_U8,
+		.what = "alloc" };
+
+	return gt_ring_collect(self, &c, err);
+}
+
+/* Its own part, page by page: who touches a page first has it near. */
+static void touch(unsigned char *p, size_t bytes)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+#ifdef MADV_POPULATE_WRITE
+	if (!madvise(p, round_up(bytes, page), MADV_POPULATE_WRITE))
+		return;
+#endif
+	for (size_t i = 0; i < bytes; i += page)
+		((volatile unsigned char *)p)[i] = 0;
+}
+
+int gt_ring_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err)
+{
+	struct gt_ring *g = (struct gt_ring *)group;
+	const struct gt_exchange exchange = { gather, g };
+	size_t want = bytes ? bytes : 1, part;
+	struct gt_ring_region *region;
+	struct gt_ring_share share;
+
+	*out = NULL;
+	*err = GT_ERR_INIT;
+	gt_ring_settle(g);
+	region = free_region(g, err);
+	if (want > SIZE_MAX / 2 / RANKS_MAX - HUGE_PAGE) {
+		gt_err_set(err, GT_ENOMEM, "%zu bytes are more than there can be", bytes);
+		want = 1;
+	}
+	part = round_up(want, want < HUGE_PAGE ? (size_t)sysconf(_SC_PAGESIZE) : HUGE_PAGE);
+	if (gt_ring_share_make(&share, part * (size_t)group->size, g->processes, group->rank,
+	        group->size, &exchange, NULL, err))
+		return err->code;
+	*region = (struct gt_ring_region){ share, want, part };
+	*out = share.base + (size_t)group->rank * part;
+	touch(*out, want);
+	return 0;
+}
+
+void gt_ring_release(struct gt_group *group, void *memory)
+{
+	struct gt_ring *g = (struct gt_ring *)group;
+
+	gt_ring_settle(g);
+	for (size_t i = 0; i < g->regions_count; i++) {
+		struct gt_ring_region *region = &g->regions[i];
+
+		if (!region->bytes ||
+		    region->share.base + (size_t)group->rank * region->part != memory)
+			continue;
+		gt_ring_share_release(&region->share);
+		*region = (struct gt_ring_region){ 0 };
+		return;
+	}
+}
+
+struct gt_ring_place gt_ring_place_of(const struct gt_ring *g, const void *p, size_t bytes)
+{
+	for (size_t i = 0; i < g->regions_count; i++) {
+		const struct gt_ring_region *region = &g->regions[i];
+		uintptr_t base =
+		    (uintptr_t)region->share.base + (size_t)g->group.rank * region->part;
+		uintptr_t offset = (uintptr_t)p - base;
+
+		if (offset < region->bytes && bytes <= region->bytes - offset)
+			return (struct gt_ring_place){ (uint32_t)i + 1, 0, offset };
+	}
+	return (struct gt_ring_place){ 0 };
+}
+
+unsigned char *gt_ring_at(
+    const struct gt_ring *g, int rank, struct gt_ring_place place, size_t bytes)
+{
+	const struct gt_ring_region *region;
+
+	if (!place.region || place.region > g->regions_count)
+		return NULL;
+	region = &g->regions[place.region - 1];
+	if (place.offset >= region->bytes || bytes > region->bytes - place.offset)
+		return NULL;
+	return region->share.base + (size_t)rank * region->part + place.offset;
+}

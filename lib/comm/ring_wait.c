@@ -1,0 +1,293 @@
+/* ring_wait.c - waiting for a rank, for so long, and failing together. */
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+#include "lib/comm/ring_inside.h"
+
+/* How often a sleeper looks whether the rank that it waits for still lives. */
+static const double look_s = 0.1;
+
+enum { SPINS_PER_LOOK = 64 };
+
+/* ---- flags ---- */
+
+static bool reached(const struct gt_ring_flag *f, uint32_t value)
+{
+	return (int32_t)(atomic_load_explicit(&f->value, memory_order_acquire) - value) >= 0;
+}
+
+static void futex_wake(struct gt_ring_flag *f)
+{
+	syscall(SYS_futex, &f->value, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* The order between value and sleepers, here and in doze(), is what no wake-up is lost by. */
+void gt_ring_flag_set(struct gt_ring_flag *f, uint32_t value)
+{
+	atomic_exchange(&f->value, value);
+	if (atomic_load(&f->sleepers))
+		futex_wake(f);
+}
+
+static void doze(struct gt_ring_flag *f, uint32_t value, double seconds)
+{
+	struct timespec ts = { .tv_nsec = (long)(1e9 * seconds) };
+	uint32_t seen;
+
+	atomic_fetch_add(&f->sleepers, 1);
+	seen = atomic_load(&f->value);
+	if ((int32_t)(seen - value) < 0)
+		syscall(SYS_futex, &f->value, FUTEX_WAIT, seen, &ts, NULL, 0);
+	atomic_fetch_sub(&f->sleepers, 1);
+}
+
+void gt_ring_wake_all(struct gt_ring *g)
+{
+	size_t size = (size_t)g->group.size;
+
+	for (size_t r = 0; r < size; r++)
+		futex_wake(&g->seats[r].phase);
+	for (size_t i = 0; i < size * size; i++) {
+		futex_wake(&g->channels[i].filled);
+		futex_wake(&g->channels[i].taken);
+	}
+}
+
+/* ---- failing ---- */
+
+static int take_failure(struct gt_ring *g, struct gt_err *err)
+{
+	struct gt_ring_segment *s = g->segment;
+	double until = gt_clock_s() + 1;
+
+	while (atomic_load(&s->failed) != FAILURE_WRITTEN && gt_clock_s() < until)
+		sched_yield();
+	if (atomic_load(&s->failed) != FAILURE_WRITTEN)
+		return gt_err_set(err, GT_EIO, "another rank has failed and did not say why");
+	gt_err_set(err, s->code < 0 ? s->code : GT_EIO, "%.*s", (int)sizeof(s->text) - 1, s->text);
+	return gt_err_hint(err, "%.*s", (int)sizeof(s->hint) - 1, s->hint);
+}
+
+int gt_ring_fail(struct gt_ring *g, struct gt_err *err)
+{
+	struct gt_ring_segment *s = g->segment;
+	uint32_t none = FAILURE_NONE;
+
+	if (!atomic_compare_exchange_strong(&s->failed, &none, FAILURE_BEING_WRITTEN))
+		return take_failure(g, err);
+	s->code = err->code;
+	memcpy(s->text, err->text, sizeof(s->text));
+	memcpy(s->hint, err->hint, sizeof(s->hint));
+	atomic_store(&s->failed, FAILURE_WRITTEN);
+	gt_ring_wake_all(g);
+	return err->code;
+}
+
+int gt_ring_check(struct gt_ring *g, struct gt_err *err)
+{
+	if (atomic_load_explicit(&g->segment->failed, memory_order_acquire))
+		return take_failure(g, err);
+	return 0;
+}
+
+/* ---- saying so ---- */
+
+static const char *const kinds[] = {
+	[GT_ALL_REDUCE] = "all-reduce",
+	[GT_REDUCE_SCATTER] = "reduce-scatter",
+	[GT_ALL_GATHER] = "all-gather",
+	[GT_BROADCAST] = "broadcast",
+	[GT_SEND] = "send",
+	[GT_RECV] = "recv",
+	[GT_BARRIER] = "barrier",
+};
+
+static const char *const reductions[] = { [GT_SUM] = "sum", [GT_AVG] = "avg", [GT_MAX] = "max" };
+
+static const char *kind_name(uint8_t kind)
+{
+	return kind < sizeof(kinds) / sizeof(*kinds) ? kinds[kind] : "something unknown";
+}
+
+/* "all-reduce 'bucket 3'" */
+static struct gt_ring_text short_text(const struct gt_ring_call *c)
+{
+	struct gt_ring_text t;
+	int quote = c->what[0] ? '\'' : 0;
+
+	if (quote)
+		snprintf(t.s, sizeof(t.s), "%s '%.*s'", kind_name(c->kind), WHAT_BYTES, c->what);
+	else
+		snprintf(t.s, sizeof(t.s), "%s", kind_name(c->kind));
+	return t;
+}
+
+struct gt_ring_text gt_ring_call_text(const struct gt_ring_call *c)
+{
+	struct gt_ring_text t = short_text(c);
+	size_t used = strlen(t.s);
+
+	if (c->kind == GT_BARRIER || c->dtype >= GT_DTYPE_COUNT)
+		return t;
+	used += (size_t)snprintf(t.s + used, sizeof(t.s) - used, " of %lld %s", (long long)c->count,
+	    gt_dtype_name(c->dtype));
+	if ((c->kind == GT_ALL_REDUCE || c->kind == GT_REDUCE_SCATTER) &&
+	    c->reduction < sizeof(reductions) / sizeof(*reductions))
+		snprintf(t.s + used, sizeof(t.s) - used, ", %s", reductions[c->reduction]);
+	else if (c->kind == GT_BROADCAST)
+		snprintf(t.s + used, sizeof(t.s) - used, " from rank %d", c->peer);
+	return t;
+}
+
+/* How far a rank had come: it had begun this collective, or taken part in the one before. Each
+ * begins with a meeting of all, so that nobody can be further back. */
+static int fail_naming(
+    struct gt_ring *g, int rank, const char *verb, const char *before, struct gt_err *err)
+{
+	const struct gt_ring_seat *seat = &g->seats[rank];
+	struct gt_ring_text now = short_text(&g->call);
+	unsigned long long number = g->call.number;
+
+	if (g->call.kind == GT_SEND || g->call.kind == GT_RECV)
+		return gt_err_set(err, GT_EIO,
+		    "rank %d %s %s %s %s rank %d (message %llu between them)", rank, verb, before,
+		    now.s, g->call.kind == GT_SEND ? "of" : "by", g->group.rank, number);
+	if (reached(&seat->phase, g->entrance))
+		return gt_err_set(err, GT_EIO, "rank %d %s in %s (number %llu), which it has begun",
+		    rank, verb, now.s, number);
+	if (number == 1)
+		return gt_err_set(err, GT_EIO,
+		    "rank %d %s %s %s (number 1): it took part in none yet", rank, verb, before,
+		    now.s);
+	return gt_err_set(err, GT_EIO,
+	    "rank %d %s %s %s (number %llu): the last one that it took part in was number %llu, %s",
+	    rank, verb, before, now.s, number, number - 1,
+	    short_text(&seat->posted[(number - 1) % 2].call).s);
+}
+
+/* The state letter of /proc/PID/stat, which follows the name in brackets; 0: unknown. */
+static char process_state(pid_t pid)
+{
+	char path[64], line[512], *p;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	p = fgets(line, sizeof(line), f);
+	fclose(f);
+	p = p ? strrchr(line, ')') : NULL;
+	return p && p[1] == ' ' ? p[2] : 0;
+}
+
+static int fail_late(struct gt_ring *g, int rank, struct gt_err *err)
+{
+	int pid = (int)g->pids[rank];
+
+	fail_naming(g, rank, "is late", "for", err);
+	if (!g->processes)
+		gt_err_hint(err, "after %g s; --timeout sets how long ranks wait", g->timeout_s);
+	else if (process_state(g->pids[rank]) == 'T')
+		gt_err_hint(err, "process %d is stopped; `kill -CONT %d` lets it go on", pid, pid);
+	else
+		gt_err_hint(err,
+		    "look at that rank's log, or at what process %d does; after %g s, which "
+		    "--timeout sets",
+		    pid, g->timeout_s);
+	return gt_ring_fail(g, err);
+}
+
+static int fail_gone(struct gt_ring *g, int rank, const char *verb, struct gt_err *err)
+{
+	fail_naming(g, rank, verb, "before", err);
+	gt_err_hint(err, "look at that rank's log");
+	return gt_ring_fail(g, err);
+}
+
+/* ---- waiting ---- */
+
+static bool process_is_dead(const struct gt_ring *g, int rank)
+{
+	struct pollfd p = { .fd = g->pidfds[rank], .events = POLLIN };
+
+	if (!g->processes)
+		return false;
+	if (p.fd < 0)
+		return kill(g->pids[rank], 0) && errno == ESRCH;
+	return poll(&p, 1, 0) > 0;
+}
+
+/* What ends a wait other than the flag. A rank may have moved its flag and then gone. */
+static int look_around(
+    struct gt_ring *g, struct gt_ring_flag *f, uint32_t value, int rank, struct gt_err *err)
+{
+	if (atomic_load(&g->quit))
+		return gt_err_set(err, GT_EIO, "given up");
+	if (gt_ring_check(g, err))
+		return err->code;
+	if (atomic_load(&g->seats[rank].left) && !reached(f, value))
+		return fail_gone(g, rank, "left the group", err);
+	return 0;
+}
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb");
+#endif
+}
+
+/* Whether it came while spinning, or while others got the processor. */
+static bool spin(const struct gt_ring *g, const struct gt_ring_flag *f, uint32_t value, double from)
+{
+	double now = from;
+
+	while (now < from + g->spin_s) {
+		for (int i = 0; i < SPINS_PER_LOOK; i++) {
+			if (reached(f, value))
+				return true;
+			relax();
+		}
+		now = gt_clock_s();
+	}
+	for (; now < from + g->spin_s + g->yield_s; now = gt_clock_s()) {
+		sched_yield();
+		if (reached(f, value))
+			return true;
+	}
+	return false;
+}
+
+int gt_ring_flag_wait(
+    struct gt_ring *g, struct gt_ring_flag *f, uint32_t value, int rank, struct gt_err *err)
+{
+	double from, left;
+
+	if (reached(f, value))
+		return 0;
+	from = gt_clock_s();
+	if (spin(g, f, value, from))
+		return 0;
+	while (!reached(f, value)) {
+		if (look_around(g, f, value, rank, err))
+			return err->code;
+		left = from + g->timeout_s - gt_clock_s();
+		if (process_is_dead(g, rank) && !reached(f, value))
+			return fail_gone(g, rank, "died", err);
+		if (left <= 0 && !reached(f, value))
+			return fail_late(g, rank, err);
+		doze(f, value, left < look_s ? left > 0 ? left : 0 : look_s);
+	}
+	return 0;
+}

@@ -1,0 +1,180 @@
+/* comm_fixture.h - ranks for tests: threads, or processes that a test forks. */
+#ifndef TESTS_UNIT_COMM_FIXTURE_H
+#define TESTS_UNIT_COMM_FIXTURE_H
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+/* cmocka wants some of these first */
+#include <cmocka.h>
+
+#include "lib/comm/ring.h"
+
+enum { MOST_RANKS = 8, MOST_EXCHANGED = 256 };
+
+/* What ranks, and the test that started them, see together. */
+struct table {
+	pthread_barrier_t barrier;
+	unsigned char exchanged[MOST_RANKS][MOST_EXCHANGED];
+	char said[MOST_RANKS][1024]; /* what went wrong; "" for nothing */
+};
+
+/* A rank's part of a test. It says what is wrong by fail_rank(). */
+struct seat_of {
+	int rank, size;
+	bool processes;
+	struct gt_group *g;
+	struct table *table;
+	const struct gt_ring_options *options;
+	void (*body)(struct seat_of *s);
+	void *arg;
+};
+
+#define fail_rank(s, ...)                                                                          \
+	do {                                                                                       \
+		if (!(s)->table->said[(s)->rank][0])                                               \
+			snprintf((s)->table->said[(s)->rank], sizeof((s)->table->said[0]),         \
+			    __VA_ARGS__);                                                          \
+	} while (0)
+
+#define expect_rank(s, condition)                                                                  \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			fail_rank(s, "line %d: %s", __LINE__, #condition);                         \
+	} while (0)
+
+static inline int exchange_by_table(
+    void *self, const void *mine, size_t bytes, void *all, struct gt_err *err)
+{
+	struct seat_of *s = self;
+
+	if (bytes > MOST_EXCHANGED)
+		return gt_err_set(err, GT_EINVAL, "%zu bytes are too many", bytes);
+	memcpy(s->table->exchanged[s->rank], mine, bytes);
+	pthread_barrier_wait(&s->table->barrier);
+	for (int r = 0; r < s->size; r++)
+		memcpy((char *)all + (size_t)r * bytes, s->table->exchanged[r], bytes);
+	pthread_barrier_wait(&s->table->barrier);
+	return 0;
+}
+
+/* Until all ranks are here, by other means than those that are tested. */
+static inline void rally(struct seat_of *s)
+{
+	pthread_barrier_wait(&s->table->barrier);
+}
+
+static inline struct table *new_table(int size)
+{
+	struct table *t =
+	    mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_barrierattr_t shared;
+
+	assert_ptr_not_equal(t, MAP_FAILED);
+	pthread_barrierattr_init(&shared);
+	pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
+	pthread_barrier_init(&t->barrier, &shared, (unsigned)size);
+	pthread_barrierattr_destroy(&shared);
+	return t;
+}
+
+static inline void *run_thread(void *arg)
+{
+	struct seat_of *s = arg;
+
+	s->body(s);
+	gt_group_free(s->g);
+	return NULL;
+}
+
+static inline void run_threads(struct seat_of *seats, int size)
+{
+	struct gt_group *groups[MOST_RANKS];
+	struct gt_err err = GT_ERR_INIT;
+	pthread_t threads[MOST_RANKS];
+
+	if (gt_ring_of_threads(groups, size, seats[0].options, &err))
+		fail_msg("%s", err.text);
+	for (int r = 0; r < size; r++) {
+		seats[r].g = groups[r];
+		assert_int_equal(pthread_create(&threads[r], NULL, run_thread, &seats[r]), 0);
+	}
+	for (int r = 0; r < size; r++)
+		pthread_join(threads[r], NULL);
+}
+
+static inline void run_process(struct seat_of *s)
+{
+	struct gt_exchange exchange = { exchange_by_table, s };
+	struct gt_err err = GT_ERR_INIT;
+
+	if (gt_ring_of_processes(&s->g, s->rank, s->size, &exchange, s->options, &err))
+		fail_rank(s, "%s", err.text);
+	else
+		s->body(s);
+	gt_group_free(s->g);
+}
+
+static inline void run_processes(struct seat_of *seats, int size)
+{
+	struct table *t = seats[0].table;
+	bool stopped[MOST_RANKS];
+	pid_t pids[MOST_RANKS];
+	int status;
+
+	for (int r = 0; r < size; r++) {
+		pids[r] = fork();
+		assert_true(pids[r] >= 0);
+		if (!pids[r]) {
+			run_process(&seats[r]);
+			_exit(0);
+		}
+	}
+	for (int r = 0; r < size; r++) {
+		waitpid(pids[r], &status, WUNTRACED);
+		stopped[r] = WIFSTOPPED(status);
+		if (!t->said[r][0] && WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+			snprintf(
+			    t->said[r], sizeof(t->said[r]), "died of signal %d", WTERMSIG(status));
+	}
+	for (int r = 0; r < size; r++)
+		if (stopped[r]) {
+			kill(pids[r], SIGKILL);
+			waitpid(pids[r], &status, 0);
+		}
+}
+
+/* Let `size` ranks do `body`; fail if one of them says that something is wrong. */
+static inline void run_ranks(bool processes, int size, const struct gt_ring_options *options,
+    void (*body)(struct seat_of *s), void *arg)
+{
+	struct table *t = new_table(size);
+	struct seat_of seats[MOST_RANKS];
+	char said[sizeof(t->said[0])] = "";
+	int who = 0;
+
+	for (int r = 0; r < size; r++)
+		seats[r] = (struct seat_of){ r, size, processes, NULL, t, options, body, arg };
+	(processes ? run_processes : run_threads)(seats, size);
+	for (int r = size - 1; r >= 0; r--)
+		if (t->said[r][0]) {
+			memcpy(said, t->said[r], sizeof(said));
+			who = r;
+		}
+	pthread_barrier_destroy(&t->barrier);
+	munmap(t, sizeof(*t));
+	if (said[0])
+		fail_msg(
+		    "rank %d of %d %s: %s", who, size, processes ? "processes" : "threads", said);
+}
+
+#endif

@@ -1,0 +1,205 @@
+/* test_comm_group.c - groups: calls in the background, sub-groups, memory, what is refused. */
+#include "tests/unit/comm_fixture.h"
+
+#include <stdint.h>
+
+#include "lib/base/clock.h"
+
+static const struct gt_ring_options options = { .timeout_s = 60, .staging_bytes = 3 * 4096 };
+
+/* ---- in the background ---- */
+
+enum { STARTED = GT_GROUP_STARTED + 50, EACH = 3000 };
+
+static void background_body(struct seat_of *s)
+{
+	float *x = calloc(STARTED, EACH * sizeof(*x)), last = 1;
+	struct gt_err err = GT_ERR_INIT;
+
+	for (size_t i = 0; x && i < (size_t)STARTED * EACH; i++)
+		x[i] = (float)(i / EACH) + (float)s->rank;
+	for (int k = 0; x && k < STARTED; k++) {
+		float *buffer = x + (size_t)k * EACH;
+		struct gt_collective c = { GT_ALL_REDUCE, buffer, buffer, 1 + k % 2 * (EACH - 1),
+			GT_F32, GT_SUM, .what = "a bucket" };
+
+		expect_rank(s, !gt_group_start(s->g, &c, &err));
+	}
+	/* After those that were started, and without a wait. */
+	expect_rank(
+	    s, !gt_all_reduce(s->g, &last, 1, GT_F32, GT_SUM, &err) && last == (float)s->size);
+	expect_rank(s, !gt_group_wait(s->g, &err) && !gt_group_wait(s->g, &err));
+	for (int k = 0; x && k < STARTED; k++) {
+		float want = (float)(k * s->size + s->size * (s->size - 1) / 2);
+
+		expect_rank(s, x[(size_t)k * EACH] == want);
+		expect_rank(
+		    s, x[(size_t)k * EACH + EACH - 1] == (k % 2 ? want : (float)(k + s->rank)));
+	}
+	free(x);
+}
+
+static void test_background(void **state)
+{
+	(void)state;
+	for (int processes = 0; processes < 2; processes++)
+		run_ranks(processes, 3, &options, background_body, NULL);
+	run_ranks(false, 1, &options, background_body, NULL);
+}
+
+/* Freed with something started that cannot end. */
+static void abandon_body(struct seat_of *s)
+{
+	static float x[5000];
+	float y[5000];
+	struct gt_collective c = { GT_ALL_REDUCE, x, y, 5000, .dtype = GT_F32 };
+	struct gt_err err = GT_ERR_INIT;
+	double from = gt_clock_s();
+
+	if (s->rank == 0)
+		expect_rank(s, !gt_group_start(s->g, &c, &err));
+	gt_group_free(s->g);
+	s->g = NULL;
+	expect_rank(s, gt_clock_s() - from < 5);
+}
+
+static void test_free_gives_up(void **state)
+{
+	(void)state;
+	run_ranks(false, 2, &options, abandon_body, NULL);
+	run_ranks(true, 2, &options, abandon_body, NULL);
+}
+
+/* ---- sub-groups ---- */
+
+/* Odd and even ranks apart, in reverse; then those but rank 0. Each has memory of its own. */
+static void split_body(struct seat_of *s)
+{
+	struct gt_group *sub = NULL, *rest = NULL;
+	struct gt_err err = GT_ERR_INIT;
+	int seen[2] = { s->rank, 0 }, all[2 * MOST_RANKS], parity = s->rank % 2;
+	struct gt_collective c = { GT_ALL_GATHER, seen, all, 2, .dtype = GT_I32 };
+	void *memory = NULL;
+	double x = s->rank;
+
+	expect_rank(s, !gt_group_split(&sub, s->g, parity, -s->rank, &err) && sub);
+	expect_rank(
+	    s, !gt_group_split(&rest, s->g, s->rank ? 7 : -1, 0, &err) && !rest == !s->rank);
+	if (sub && !gt_group_run(sub, &c, &err))
+		for (int i = 0; i < sub->size; i++)
+			expect_rank(
+			    s, all[2 * i] % 2 == parity && (!i || all[2 * i] < all[2 * i - 2]));
+	expect_rank(s, sub && sub->size == (s->size + 1 - parity) / 2 && !err.code);
+	expect_rank(s, !sub || !gt_group_alloc(sub, 100000, &memory, &err));
+	if (memory)
+		expect_rank(s, !gt_all_reduce(sub, memory, 12500, GT_F64, GT_SUM, &err));
+	if (rest)
+		expect_rank(s, rest->rank == s->rank - 1 &&
+		                   !gt_all_reduce(rest, &x, 1, GT_F64, GT_SUM, &err) &&
+		                   x == s->size * (s->size - 1) / 2);
+	gt_group_free(rest);
+	expect_rank(s, !gt_barrier(s->g, &err));
+	if (sub)
+		gt_group_release(sub, memory);
+	gt_group_free(sub);
+}
+
+static void test_split(void **state)
+{
+	(void)state;
+	for (int processes = 0; processes < 2; processes++)
+		for (int size = 1; size <= 5; size += 2)
+			run_ranks(processes, size, &options, split_body, NULL);
+}
+
+/* ---- memory ---- */
+
+static void regions_body(struct seat_of *s)
+{
+	static const size_t sizes[] = { 1, 65, 100000, 3 << 20, 0 };
+	struct gt_err err = GT_ERR_INIT;
+	void *p[5];
+
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 5; i++) {
+			unsigned char *m;
+
+			if (gt_group_alloc(s->g, sizes[i], &p[i], &err)) {
+				fail_rank(s, "%s", err.text);
+				return;
+			}
+			m = p[i];
+			expect_rank(s, (uintptr_t)m % 64 == 0);
+			for (size_t k = 0; k < sizes[i]; k++)
+				if (m[k])
+					fail_rank(s, "not zeroed");
+			memset(m, 1, sizes[i]);
+		}
+		for (int i = 0; i < 5; i++)
+			gt_group_release(s->g, p[(i + round) % 5]);
+	}
+	/* More than there can be, and not the same: the group is as before. */
+	expect_rank(s, gt_group_alloc(s->g, SIZE_MAX / 2, &p[0], &err) && !p[0]);
+	expect_rank(s, gt_group_alloc(s->g, s->rank ? 100 : 9000, &p[0], &err) && !p[0]);
+	expect_rank(s, !gt_group_alloc(s->g, 100, &p[0], &err) && p[0]);
+	expect_rank(s, !gt_barrier(s->g, &err));
+	gt_group_release(s->g, p[0]);
+}
+
+static void test_regions(void **state)
+{
+	(void)state;
+	run_ranks(false, 3, &options, regions_body, NULL);
+	run_ranks(true, 3, &options, regions_body, NULL);
+}
+
+/* ---- what is refused ---- */
+
+static void refused_body(struct seat_of *s)
+{
+	static char x[64] __attribute__((aligned(64)));
+	const struct gt_collective bad[] = {
+		{ (enum gt_collective_kind)99, x, x, 1, .dtype = GT_F32 },
+		{ GT_ALL_REDUCE, x, x, -1, .dtype = GT_F32 },
+		{ GT_ALL_REDUCE, x, x, INT64_MAX / 2, .dtype = GT_F32 },
+		{ GT_ALL_REDUCE, x, x, 1, .dtype = GT_DTYPE_COUNT },
+		{ GT_ALL_REDUCE, x, x, 1, .dtype = GT_U8 },
+		{ GT_ALL_REDUCE, x, x, 1, GT_F32, .reduction = (enum gt_reduction)3 },
+		{ GT_ALL_REDUCE, NULL, x, 1, .dtype = GT_F32 },
+		{ GT_ALL_REDUCE, x + 1, x, 1, .dtype = GT_F32 },
+		{ GT_BROADCAST, x, x, 1, GT_F32, .peer = 1 },
+		{ GT_SEND, x, NULL, 1, GT_F32, .peer = 0 },
+		{ GT_RECV, NULL, x, 1, GT_F32, .peer = -1 },
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		struct gt_err err = GT_ERR_INIT;
+
+		expect_rank(s, gt_group_run(s->g, &bad[i], &err) < 0 && err.text[0]);
+		expect_rank(s, gt_group_start(s->g, &bad[i], &err) < 0);
+	}
+}
+
+static void test_refused(void **state)
+{
+	struct gt_group *groups[1];
+	struct gt_err err = GT_ERR_INIT;
+
+	(void)state;
+	run_ranks(false, 1, &options, refused_body, NULL);
+	assert_int_equal(gt_ring_of_threads(groups, 0, &options, &err), GT_EINVAL);
+	assert_int_equal(gt_ring_of_threads(groups, 1000, &options, &err), GT_EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_background),
+		cmocka_unit_test(test_free_gives_up),
+		cmocka_unit_test(test_split),
+		cmocka_unit_test(test_regions),
+		cmocka_unit_test(test_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

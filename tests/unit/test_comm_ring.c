@@ -1,0 +1,420 @@
+/* test_comm_ring.c - what collectives compute, by threads and by processes, from anywhere. */
+#include "tests/unit/comm_fixture.h"
+
+#include <math.h>
+#include <stdint.h>
+
+/* Small staging, so that few elements are many pieces. */
+static const struct gt_ring_options options = { .timeout_s = 60, .staging_bytes = 3 * 4096 };
+
+/* Of a buffer, for the longest case and the most ranks. */
+enum { MOST_COUNT = 20011, MOST_SIZE = 4, MOST_BYTES = MOST_COUNT * MOST_SIZE * 8 };
+
+/* ---- elements ---- */
+
+static double half(uint16_t h, int exponent_bits)
+{
+	int fraction_bits = 15 - exponent_bits, top = (1 << exponent_bits) - 1;
+	int exponent = h >> fraction_bits & top, fraction = h & ((1 << fraction_bits) - 1);
+	int bias = top / 2;
+	double m;
+
+	if (exponent == top)
+		m = fraction ? NAN : INFINITY;
+	else if (exponent)
+		m = ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
+	else
+		m = ldexp(fraction, 1 - bias - fraction_bits);
+	return h >> 15 ? -m : m;
+}
+
+static double get(const void *p, size_t i, enum gt_dtype dtype)
+{
+	switch (dtype) {
+	case GT_F32:
+		return ((const float *)p)[i];
+	case GT_F64:
+		return ((const double *)p)[i];
+	case GT_I32:
+		return ((const int32_t *)p)[i];
+	case GT_I64:
+		return (double)((const int64_t *)p)[i];
+	case GT_F16:
+		return half(((const uint16_t *)p)[i], 5);
+	case GT_BF16:
+		return half(((const uint16_t *)p)[i], 8);
+	default:
+		return ((const uint8_t *)p)[i];
+	}
+}
+
+/* Numbers that all types hold, and whose sums they hold. */
+static void put(void *p, size_t i, enum gt_dtype dtype, int v)
+{
+	static const uint16_t f16[] = { 0, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700 };
+	static const uint16_t bf16[] = { 0, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0,
+		0x40e0 };
+	uint16_t sign = v < 0 ? 0x8000 : 0;
+
+	switch (dtype) {
+	case GT_F32:
+		((float *)p)[i] = (float)v * 0.1f;
+		break;
+	case GT_F64:
+		((double *)p)[i] = v * 0.1;
+		break;
+	case GT_I32:
+		((int32_t *)p)[i] = v;
+		break;
+	case GT_I64:
+		((int64_t *)p)[i] = v * 10000000000;
+		break;
+	case GT_F16:
+		((uint16_t *)p)[i] = f16[abs(v)] | sign;
+		break;
+	case GT_BF16:
+		((uint16_t *)p)[i] = bf16[abs(v)] | sign;
+		break;
+	default:
+		((uint8_t *)p)[i] = (uint8_t)(v + 7);
+	}
+}
+
+static int value(int rank, size_t i, unsigned salt)
+{
+	return (int)((i * 13 + (size_t)rank * 5 + salt + i / 15) % 15) - 7;
+}
+
+/* ---- cases ---- */
+
+struct one_case {
+	enum gt_collective_kind kind;
+	enum gt_dtype dtype;
+	enum gt_reduction reduction;
+	size_t count;
+	int root;
+	bool in_place;
+	unsigned salt;
+};
+
+struct buffers {
+	unsigned char *in, *out, *want, *mine; /* [MOST_BYTES] */
+};
+
+static bool reduces(const struct one_case *c)
+{
+	return c->kind == GT_ALL_REDUCE || c->kind == GT_REDUCE_SCATTER;
+}
+
+static size_t in_count(const struct one_case *c, int size)
+{
+	return c->kind == GT_REDUCE_SCATTER ? c->count * (size_t)size : c->count;
+}
+
+static size_t out_count(const struct one_case *c, int size)
+{
+	return c->kind == GT_ALL_GATHER ? c->count * (size_t)size : c->count;
+}
+
+/* In the order of the ranks, in the precision in which sums are promised. */
+static double reduced(const struct one_case *c, int size, size_t i)
+{
+	unsigned char x[8];
+	double most = -INFINITY, sum = 0;
+	float sum_f32 = 0;
+
+	for (int r = 0; r < size; r++) {
+		double v;
+
+		put(x, 0, c->dtype, value(r, i, c->salt));
+		v = get(x, 0, c->dtype);
+		most = v > most ? v : most;
+		sum = r ? sum + v : v;
+		sum_f32 = r ? sum_f32 + (float)v : (float)v;
+	}
+	if (c->reduction == GT_MAX)
+		return most;
+	if (c->dtype == GT_F32)
+		return c->reduction == GT_SUM ? sum_f32
+		       : (size & (size - 1))  ? sum_f32 / (float)size
+		                              : sum_f32 * (1 / (float)size);
+	if (c->reduction == GT_SUM)
+		return sum;
+	return c->dtype == GT_I32 || c->dtype == GT_I64 ? trunc(sum / size) : sum / size;
+}
+
+/* Half a unit in the last place, where the quotient is not a number of the type. */
+static double allowed(const struct one_case *c, double want)
+{
+	if (c->reduction != GT_AVG)
+		return 0;
+	return fabs(want) * (c->dtype == GT_F16 ? 0x1p-11 : c->dtype == GT_BF16 ? 0x1p-8 : 0);
+}
+
+static double wanted(const struct seat_of *s, const struct one_case *c, size_t i)
+{
+	unsigned char x[8];
+	int from = c->kind == GT_BROADCAST ? c->root : c->count ? (int)(i / c->count) : 0;
+	size_t at = c->kind == GT_BROADCAST || !c->count ? i : i % c->count;
+
+	if (c->kind == GT_ALL_REDUCE)
+		return reduced(c, s->size, i);
+	if (c->kind == GT_REDUCE_SCATTER)
+		return reduced(c, s->size, (size_t)s->rank * c->count + i);
+	put(x, 0, c->dtype, value(from, at, c->salt));
+	return get(x, 0, c->dtype);
+}
+
+static void judge(struct seat_of *s, const struct one_case *c, const unsigned char *out)
+{
+	for (size_t i = 0; i < out_count(c, s->size); i++) {
+		double got = get(out, i, c->dtype), want = wanted(s, c, i);
+
+		if (!(fabs(got - want) <= allowed(c, want))) {
+			fail_rank(s, "kind %d of %zu %s, reduction %d%s: [%zu] is %g, not %g",
+			    c->kind, c->count, gt_dtype_name(c->dtype), c->reduction,
+			    c->in_place ? ", in place" : "", i, got, want);
+			return;
+		}
+	}
+}
+
+static uint64_t hash(const unsigned char *p, size_t n)
+{
+	uint64_t h = 14695981039346656037u;
+
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ p[i]) * 1099511628211u;
+	return h;
+}
+
+static void same_bits(struct seat_of *s, const unsigned char *out, size_t bytes)
+{
+	uint64_t mine = hash(out, bytes), all[MOST_RANKS];
+	struct gt_collective c = { GT_ALL_GATHER, &mine, all, 1, .dtype = GT_U64 };
+	struct gt_err err = GT_ERR_INIT;
+
+	if (gt_group_run(s->g, &c, &err))
+		fail_rank(s, "%s", err.text);
+	for (int r = 0; r < s->size; r++)
+		expect_rank(s, all[r] == mine);
+}
+
+/* In place, a part is where it belongs in the whole. */
+static void do_case(struct seat_of *s, const struct one_case *c, const struct buffers *b)
+{
+	size_t part = c->count * gt_dtype_size(c->dtype), skip = part * (size_t)s->rank;
+	unsigned char *in = b->in, *out = b->out;
+	struct gt_collective call = { c->kind, NULL, NULL, (int64_t)c->count, c->dtype,
+		c->reduction, c->root, "a case" };
+	struct gt_err err = GT_ERR_INIT;
+
+	if (c->in_place)
+		out = c->kind == GT_REDUCE_SCATTER ? in + skip : in;
+	if (c->in_place && c->kind == GT_ALL_GATHER)
+		in += skip;
+	for (size_t i = 0; i < in_count(c, s->size); i++)
+		put(in, i, c->dtype, value(s->rank, i, c->salt));
+	call.in = in;
+	call.out = out;
+	if (gt_group_run(s->g, &call, &err))
+		fail_rank(s, "%s", err.text);
+	judge(s, c, out);
+	if (c->kind == GT_ALL_REDUCE)
+		same_bits(s, out, part);
+}
+
+static void do_cases_of(struct seat_of *s, const struct buffers *b, size_t count, bool all_types)
+{
+	static const enum gt_dtype dtypes[] = { GT_F32, GT_BF16, GT_F16, GT_F64, GT_I32, GT_I64,
+		GT_U8 };
+	static const enum gt_collective_kind kinds[] = { GT_ALL_REDUCE, GT_REDUCE_SCATTER,
+		GT_ALL_GATHER, GT_BROADCAST };
+	unsigned salt = 0;
+
+	for (size_t d = 0; d < (all_types ? sizeof(dtypes) / sizeof(*dtypes) : 2); d++)
+		for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++)
+			for (int reduction = GT_SUM; reduction <= GT_MAX; reduction++)
+				for (int in_place = 0; in_place < 2; in_place++) {
+					struct one_case c = { kinds[k], dtypes[d],
+						(enum gt_reduction)reduction, count,
+						(int)salt % s->size, in_place, ++salt };
+
+					if (reduces(&c) ? c.dtype != GT_U8 : reduction == GT_SUM)
+						do_case(s, &c, b);
+				}
+}
+
+/* Registered or not, and one of each: what one rank has, all have. */
+static void collectives_body(struct seat_of *s)
+{
+	static const size_t small[] = { 0, 1, 3, 1000, 2051 };
+	unsigned char *plain = malloc(2 * MOST_BYTES);
+	struct gt_err err = GT_ERR_INIT;
+	void *region = NULL;
+
+	if (!plain || gt_group_alloc(s->g, 2 * MOST_BYTES, &region, &err))
+		fail_rank(s, "%s", err.text);
+	for (int where = 0; where < 3 && region; where++) {
+		unsigned char *a = where ? region : plain;
+		unsigned char *b = where == 1 ? a : plain;
+		struct buffers buffers = { .in = a, .out = b + MOST_BYTES };
+
+		for (size_t i = 0; i < sizeof(small) / sizeof(*small); i++)
+			do_cases_of(s, &buffers, small[i], true);
+		do_cases_of(s, &buffers, MOST_COUNT, false);
+	}
+	gt_group_release(s->g, region);
+	free(plain);
+}
+
+static void test_collectives(void **state)
+{
+	(void)state;
+	for (int size = 1; size <= MOST_SIZE; size++)
+		for (int processes = 0; processes < 2; processes++)
+			run_ranks(processes, size, &options, collectives_body, NULL);
+}
+
+/* ---- rounding ---- */
+
+/* Of all sums of two halves: the nearest, ties to the even one. */
+static void round_body(struct seat_of *s)
+{
+	const int exponent_bits = *(int *)s->arg;
+	const enum gt_dtype dtype = exponent_bits == 5 ? GT_F16 : GT_BF16;
+	static const uint16_t others[] = { 0x0000, 0x0001, 0x83ff, 0x3c01, 0x3f81, 0x7bff, 0x7f7f,
+		0xfc00 };
+	uint16_t *x = malloc(65536 * sizeof(*x));
+	struct gt_err err = GT_ERR_INIT;
+
+	for (size_t k = 0; x && k < sizeof(others) / sizeof(*others); k++) {
+		for (size_t i = 0; i < 65536; i++)
+			x[i] = s->rank ? others[k] : (uint16_t)i;
+		if (gt_all_reduce(s->g, x, 65536, dtype, GT_SUM, &err))
+			fail_rank(s, "%s", err.text);
+		for (size_t i = 0; i < 65536; i++) {
+			double want =
+			    half((uint16_t)i, exponent_bits) + half(others[k], exponent_bits);
+			double got = half(x[i], exponent_bits);
+			double up = half(x[i] + 1, exponent_bits),
+			       down = half(x[i] - 1, exponent_bits);
+
+			if (isnan(want) || isinf(want)) {
+				expect_rank(s, isnan(want) ? isnan(got) : got == want);
+				continue;
+			}
+			if (isinf(got)) { /* past the largest by half a step or more */
+				expect_rank(s, fabs(want - down) * 2 >=
+				                   fabs(down - half(x[i] - 2, exponent_bits)));
+				continue;
+			}
+			if (got == 0) {
+				expect_rank(s, fabs(want) <= half(1, exponent_bits) / 2);
+				continue;
+			}
+			expect_rank(s, isinf(up) || fabs(got - want) <= fabs(up - want));
+			expect_rank(s, fabs(got - want) <= fabs(down - want));
+			expect_rank(s, fabs(got - want) < fabs(down - want) || !(x[i] & 1));
+			expect_rank(
+			    s, isinf(up) || fabs(got - want) < fabs(up - want) || !(x[i] & 1));
+		}
+	}
+	free(x);
+}
+
+static void test_rounding(void **state)
+{
+	static const struct gt_ring_options defaults = { .timeout_s = 60 };
+	int exponent_bits;
+
+	(void)state;
+	for (exponent_bits = 5; exponent_bits <= 8; exponent_bits += 3)
+		run_ranks(false, 2, &defaults, round_body, &exponent_bits);
+}
+
+/* A NaN of any rank is the maximum. */
+static void nan_body(struct seat_of *s)
+{
+	struct gt_err err = GT_ERR_INIT;
+
+	for (int r = 0; r < s->size; r++) {
+		float x[2] = { s->rank == r ? NAN : 1.0f, (float)s->rank };
+
+		gt_all_reduce(s->g, x, 2, GT_F32, GT_MAX, &err);
+		expect_rank(s, isnan(x[0]) && x[1] == (float)(s->size - 1));
+	}
+}
+
+static void test_maximum_keeps_nan(void **state)
+{
+	(void)state;
+	run_ranks(false, 3, &options, nan_body, NULL);
+}
+
+/* ---- messages ---- */
+
+/* Around, each to the next, in sizes from nothing to several pieces; rank 0 sends first. */
+static void messages_body(struct seat_of *s)
+{
+	static const size_t counts[] = { 0, 1, 1000, 200003, 5 };
+	int next = (s->rank + 1) % s->size, before = (s->rank + s->size - 1) % s->size;
+	unsigned char *in = malloc(200003), *out = malloc(200003);
+	struct gt_err err = GT_ERR_INIT;
+
+	for (size_t k = 0; in && out && k < sizeof(counts) / sizeof(*counts); k++) {
+		int64_t n = (int64_t)counts[k];
+		struct gt_collective send = { GT_SEND, in, NULL, n, GT_U8, .peer = next };
+		struct gt_collective receive = { GT_RECV, NULL, out, n, GT_U8, .peer = before };
+
+		for (size_t i = 0; i < counts[k]; i++)
+			in[i] = (unsigned char)(i * 7 + (size_t)s->rank + k);
+		if (gt_group_run(s->g, s->rank ? &receive : &send, &err) ||
+		    gt_group_run(s->g, s->rank ? &send : &receive, &err))
+			fail_rank(s, "%s", err.text);
+		for (size_t i = 0; i < counts[k]; i++)
+			expect_rank(s, out[i] == (unsigned char)(i * 7 + (size_t)before + k));
+	}
+	free(in);
+	free(out);
+}
+
+static void test_messages(void **state)
+{
+	(void)state;
+	for (int processes = 0; processes < 2; processes++)
+		for (int size = 2; size <= 3; size++)
+			run_ranks(processes, size, &options, messages_body, NULL);
+}
+
+/* The third of three has no part in it. */
+static void pair_body(struct seat_of *s)
+{
+	struct gt_err err = GT_ERR_INIT;
+	float x = (float)s->rank;
+	struct gt_collective c = { s->rank ? GT_RECV : GT_SEND, &x, &x, 1, GT_F32,
+		.peer = 1 - s->rank };
+
+	if (s->rank < 2)
+		expect_rank(s, !gt_group_run(s->g, &c, &err) && x == 0);
+	rally(s);
+}
+
+static void test_messages_leave_others_alone(void **state)
+{
+	(void)state;
+	run_ranks(true, 3, &options, pair_body, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_collectives),
+		cmocka_unit_test(test_rounding),
+		cmocka_unit_test(test_maximum_keeps_nan),
+		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_messages_leave_others_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
