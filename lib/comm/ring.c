@@ -16,7 +16,7 @@ static const size_t most_piece_bytes = (size_t)1 << 30;
 
 /* Spinning pays while a wake-up costs more. With more ranks than processors, the one that is waited
  * for needs the processor. */
-static const double spin_s = 50e-6, yield_s = 50e-6;
+static const double spin_s = 20e-6, yield_s = 100e-6;
 
 static int ring_split(
     struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err);
@@ -61,17 +61,13 @@ static struct gt_ring *new_ring(
     int rank, int size, bool processes, const struct gt_ring_options *options, struct gt_err *err)
 {
 	struct gt_ring *g = gt_calloc(1, sizeof(*g), err);
-	cpu_set_t set;
-	int cpus;
 
 	if (!g)
 		return NULL;
-	cpus = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
 	g->group = (struct gt_group){ &ops, rank, size };
 	g->processes = processes;
 	g->timeout_s = options->timeout_s > 0 ? options->timeout_s : default_timeout_s;
-	g->spin_s = size <= cpus ? spin_s : 0;
-	g->yield_s = size <= cpus ? 0 : yield_s;
+	g->yield_s = yield_s;
 	for (int r = 0; r < RANKS_MAX; r++)
 		g->pidfds[r] = -1;
 	return g;
@@ -86,6 +82,12 @@ static void sit_down(struct gt_ring *g, const struct plan *plan)
 	g->channels = (void *)(base + plan->channels);
 	g->staging = base + plan->staging;
 	g->piece_bytes = plan->piece_bytes;
+}
+
+/* Spinning needs a processor for each rank; each may have one of its own. */
+static void choose_waiting(struct gt_ring *g, const cpu_set_t *cpus)
+{
+	g->spin_s = CPU_COUNT(cpus) >= g->group.size ? spin_s : 0;
 }
 
 static int check_size(int size, struct gt_err *err)
@@ -112,17 +114,18 @@ static int make(struct gt_group **out, int rank, int size, bool processes,
 {
 	struct plan plan = plan_of(size, options);
 	struct gt_ring_share share;
-	pid_t pids[RANKS_MAX];
+	struct gt_ring_peers peers;
 	struct gt_ring *g;
 
 	*err = GT_ERR_INIT;
 	g = new_ring(rank, size, processes, options, err);
-	if (gt_ring_share_make(&share, plan.total, processes, rank, size, exchange, pids, err)) {
+	if (gt_ring_share_make(&share, plan.total, processes, rank, size, exchange, &peers, err)) {
 		free(g);
 		return err->code;
 	}
 	g->share = share;
-	memcpy(g->pids, pids, sizeof(*pids) * (size_t)size);
+	memcpy(g->pids, peers.pids, sizeof(g->pids));
+	choose_waiting(g, &peers.cpus);
 	sit_down(g, &plan);
 	if (processes)
 		open_pidfds(g);
@@ -146,11 +149,14 @@ int gt_ring_of_threads(
 {
 	struct gt_ring_share share;
 	struct plan plan;
+	cpu_set_t cpus;
 
 	if (check_size(size, err))
 		return err->code;
 	memset(groups, 0, sizeof(*groups) * (size_t)size);
 	plan = plan_of(size, options);
+	if (sched_getaffinity(0, sizeof(cpus), &cpus))
+		CPU_ZERO(&cpus);
 	if (gt_ring_share_threads(&share, plan.total, size, err))
 		return err->code;
 	for (int r = 0; r < size; r++) {
@@ -159,6 +165,7 @@ int gt_ring_of_threads(
 		if (!g)
 			goto out;
 		g->share = share;
+		choose_waiting(g, &cpus);
 		sit_down(g, &plan);
 		groups[r] = &g->group;
 	}

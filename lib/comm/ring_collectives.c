@@ -1,4 +1,5 @@
 /* ring_collectives.c - what all ranks do together, through slots, in place, or through staging. */
+#include <sched.h>
 #include <string.h>
 
 #include "lib/comm/ring_inside.h"
@@ -124,6 +125,7 @@ static int enter(struct gt_ring *g, struct work *w, struct gt_err *err)
 	g->entrance = g->phase + 1;
 	if (gt_ring_check(g, err))
 		return err->code;
+	atomic_store_explicit(&seat->cpu, sched_getcpu(), memory_order_relaxed);
 	seat->posted[w->parity].call = g->call;
 	if (w->in_bytes > SMALL_BYTES) {
 		seat->posted[w->parity].in = gt_ring_place_of(g, w->in, w->in ? w->in_bytes : 0);

@@ -2,6 +2,7 @@
 #ifndef GT_COMM_RING_INSIDE_H
 #define GT_COMM_RING_INSIDE_H
 
+#include <sched.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -14,7 +15,7 @@
 enum {
 	LINE = 64,
 	RANKS_MAX = 64,
-	SMALL_BYTES = 8 * 1024, /* of a rank's contribution, up to which one meeting does it all */
+	SMALL_BYTES = 4 * 1024, /* of a rank's contribution, up to which one meeting does it all */
 	PIECES = 3,             /* of a rank's staging area: see ring_collectives.c */
 	CHANNEL_PIECES = 2,     /* ... and of a channel between two ranks */
 	CHANNEL_BYTES = 64 * 1024, /* of one of them */
@@ -51,6 +52,7 @@ struct gt_ring_place {
 struct gt_ring_seat {
 	struct gt_ring_flag phase;           /* how many times it has met the others */
 	alignas(LINE) _Atomic uint32_t left; /* gt_group_free() was called */
+	_Atomic int32_t cpu;                 /* where it last was */
 	alignas(2 * LINE) struct {
 		struct gt_ring_call call;
 		alignas(LINE) struct gt_ring_place in, out;
@@ -134,10 +136,15 @@ static inline unsigned char *gt_ring_staging(const struct gt_ring *g, int rank, 
 /*
  * `bytes` zeroed bytes that all ranks see: rank 0 makes them, the others come by what the exchange
  * tells of them. All ranks fail together: *err has a code on entry if this rank has failed before,
- * and takes part only to say so. pids[size], or NULL: the processes of the ranks.
+ * and takes part only to say so. *peers may be NULL.
  */
+struct gt_ring_peers {
+	pid_t pids[RANKS_MAX];
+	cpu_set_t cpus; /* that at least one of the ranks may use */
+};
+
 int gt_ring_share_make(struct gt_ring_share *out, size_t bytes, bool processes, int rank, int size,
-    const struct gt_exchange *exchange, pid_t *pids, struct gt_err *err);
+    const struct gt_exchange *exchange, struct gt_ring_peers *peers, struct gt_err *err);
 
 /* The same for the threads of gt_ring_of_threads(): one call makes it for all. */
 int gt_ring_share_threads(struct gt_ring_share *out, size_t bytes, int size, struct gt_err *err);

@@ -26,6 +26,7 @@ struct card {
 	uint64_t device, inode, bytes;
 	struct gt_ring_threads_share *threads;
 	unsigned char *base;
+	cpu_set_t cpus;
 };
 
 static int map(struct gt_ring_share *out, size_t bytes, int fd, struct gt_err *err)
@@ -134,6 +135,15 @@ static void fill_card(struct card *card, const struct gt_ring_share *share, int 
 	card->base = share->base;
 }
 
+static void fill_peers(struct gt_ring_peers *peers, const struct card *all, int size)
+{
+	*peers = (struct gt_ring_peers){ 0 };
+	for (int r = 0; r < size; r++) {
+		peers->pids[r] = all[r].pid;
+		CPU_OR(&peers->cpus, &peers->cpus, &all[r].cpus);
+	}
+}
+
 static int attach(struct gt_ring_share *out, const struct card *card, size_t bytes, bool processes,
     struct gt_err *err)
 {
@@ -158,7 +168,7 @@ static int first_code(const struct card *all, int size, struct gt_err *err)
  * threads leaves the memory behind: nobody knows who has seen it.
  */
 int gt_ring_share_make(struct gt_ring_share *out, size_t bytes, bool processes, int rank, int size,
-    const struct gt_exchange *exchange, pid_t *pids, struct gt_err *err)
+    const struct gt_exchange *exchange, struct gt_ring_peers *peers, struct gt_err *err)
 {
 	struct card mine = { .code = err->code, .pid = (int32_t)getpid() }, all[RANKS_MAX] = { 0 };
 	struct gt_err theirs = GT_ERR_INIT;
@@ -169,11 +179,13 @@ int gt_ring_share_make(struct gt_ring_share *out, size_t bytes, bool processes, 
 		mine.code = processes ? make_file(out, bytes, &fd, err)
 		                      : gt_ring_share_threads(out, bytes, size, err);
 	fill_card(&mine, out, fd);
+	if (sched_getaffinity(0, sizeof(mine.cpus), &mine.cpus))
+		CPU_ZERO(&mine.cpus);
 	code = exchange->run(exchange->self, &mine, sizeof(mine), all, &theirs);
 	if (!code && !mine.code && rank != 0 && !all[0].code)
 		mine.code = attach(out, &all[0], bytes, processes, err);
-	for (int r = 0; r < size && pids; r++)
-		pids[r] = all[r].pid;
+	if (peers)
+		fill_peers(peers, all, size);
 	if (!code)
 		code = exchange->run(exchange->self, &mine, sizeof(mine), all, &theirs);
 	if (!code)

@@ -248,12 +248,16 @@ static inline void relax(void)
 #endif
 }
 
-/* Whether it came while spinning, or while others got the processor. */
-static bool spin(const struct gt_ring *g, const struct gt_ring_flag *f, uint32_t value, double from)
+/* Whether it came while spinning, or while others got the processor: which is what to do at once if
+ * that is what the rank needs. */
+static bool spin(
+    const struct gt_ring *g, const struct gt_ring_flag *f, uint32_t value, int rank, double from)
 {
+	bool together =
+	    atomic_load_explicit(&g->seats[rank].cpu, memory_order_relaxed) == sched_getcpu();
 	double now = from;
 
-	while (now < from + g->spin_s) {
+	while (!together && now < from + g->spin_s) {
 		for (int i = 0; i < SPINS_PER_LOOK; i++) {
 			if (reached(f, value))
 				return true;
@@ -277,7 +281,7 @@ int gt_ring_flag_wait(
 	if (reached(f, value))
 		return 0;
 	from = gt_clock_s();
-	if (spin(g, f, value, from))
+	if (spin(g, f, value, rank, from))
 		return 0;
 	while (!reached(f, value)) {
 		if (look_around(g, f, value, rank, err))

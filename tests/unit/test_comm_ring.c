@@ -235,10 +235,10 @@ static void do_cases_of(struct seat_of *s, const struct buffers *b, size_t count
 	for (size_t d = 0; d < (all_types ? sizeof(dtypes) / sizeof(*dtypes) : 2); d++)
 		for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++)
 			for (int reduction = GT_SUM; reduction <= GT_MAX; reduction++)
-				for (int in_place = 0; in_place < 2; in_place++) {
+				for (int in_place = 0; in_place < 2; in_place++, salt++) {
 					struct one_case c = { kinds[k], dtypes[d],
 						(enum gt_reduction)reduction, count,
-						(int)salt % s->size, in_place, ++salt };
+						(int)salt % s->size, in_place, salt };
 
 					if (reduces(&c) ? c.dtype != GT_U8 : reduction == GT_SUM)
 						do_case(s, &c, b);
