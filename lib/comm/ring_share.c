@@ -28,6 +28,7 @@ struct card {
 	unsigned char *base;
 	cpu_set_t cpus;
 };
+_Static_assert(sizeof(struct card) <= 256, "what an exchange takes");
 
 static int map(struct gt_ring_share *out, size_t bytes, int fd, struct gt_err *err)
 {

@@ -15,6 +15,9 @@
 /* How often a sleeper looks whether the rank that it waits for still lives. */
 static const double look_s = 0.1;
 
+/* A sleeper that oversleeps by so much did not run. */
+static const double stopped_s = 0.3;
+
 enum { SPINS_PER_LOOK = 64 };
 
 /* ---- flags ---- */
@@ -273,6 +276,17 @@ static bool spin(
 	return false;
 }
 
+/* Sleep for a while, or less. Returns by how much the deadline moves: if it was much more, this
+ * process was stopped, and so may have been the others, by the same hand. */
+static double nap(struct gt_ring_flag *f, uint32_t value, double left)
+{
+	double seconds = left < look_s ? left > 0 ? left : 0 : look_s, from = gt_clock_s(), took;
+
+	doze(f, value, seconds);
+	took = gt_clock_s() - from;
+	return took > seconds + stopped_s ? took : 0;
+}
+
 int gt_ring_flag_wait(
     struct gt_ring *g, struct gt_ring_flag *f, uint32_t value, int rank, struct gt_err *err)
 {
@@ -291,7 +305,7 @@ int gt_ring_flag_wait(
 			return fail_gone(g, rank, "died", err);
 		if (left <= 0 && !reached(f, value))
 			return fail_late(g, rank, err);
-		doze(f, value, left < look_s ? left > 0 ? left : 0 : look_s);
+		from += nap(f, value, left);
 	}
 	return 0;
 }

@@ -8,7 +8,7 @@
 enum { RANKS = 3, ODD_ONE = 2 };
 
 /* Soon enough to wait for, or so late that what is noticed before it, is noticed otherwise. */
-static const struct gt_ring_options soon = { .timeout_s = 0.3 }, much_later = { .timeout_s = 60 };
+static const struct gt_ring_options soon = { .timeout_s = 0.2 }, much_later = { .timeout_s = 60 };
 
 static const double noticed_s = 10; /* on a busy machine */
 
@@ -218,6 +218,36 @@ static void test_other_waits(void **state)
 	run_ranks(false, 2, &options, background_body, NULL);
 }
 
+/* As by Ctrl-Z and fg: time in which nobody ran is nobody's delay. */
+static void stopped_body(struct seat_of *s)
+{
+	int pid = getpid(), pids[RANKS];
+	struct gt_collective c = { GT_ALL_GATHER, &pid, pids, 1, .dtype = GT_I32 };
+	struct gt_err err = GT_ERR_INIT;
+
+	expect_rank(s, !gt_group_run(s->g, &c, &err));
+	if (s->rank == ODD_ONE && !err.code) {
+		usleep(100000);
+		kill(pids[0], SIGSTOP);
+		kill(pids[1], SIGSTOP);
+		usleep(700000);
+		kill(pids[0], SIGCONT);
+		kill(pids[1], SIGCONT);
+		usleep(100000);
+	}
+	if (gt_barrier(s->g, &err))
+		fail_rank(s, "%s", err.text);
+	rally(s);
+}
+
+static void test_stopped_together(void **state)
+{
+	static const struct gt_ring_options options = { .timeout_s = 0.5 };
+
+	(void)state;
+	run_ranks(true, RANKS, &options, stopped_body, NULL);
+}
+
 /* ---- nothing is left ---- */
 
 static int count_descriptors(void)
@@ -300,6 +330,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_failures_are_named),
 		cmocka_unit_test(test_other_waits),
+		cmocka_unit_test(test_stopped_together),
 		cmocka_unit_test(test_nothing_is_left),
 	};
 

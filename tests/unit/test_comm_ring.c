@@ -8,7 +8,7 @@
 static const struct gt_ring_options options = { .timeout_s = 60, .staging_bytes = 3 * 4096 };
 
 /* Of a buffer, for the longest case and the most ranks. */
-enum { MOST_COUNT = 20011, MOST_SIZE = 4, MOST_BYTES = MOST_COUNT * MOST_SIZE * 8 };
+enum { MOST_COUNT = 9001, MOST_SIZE = 4, MOST_BYTES = MOST_COUNT * MOST_SIZE * 8 };
 
 /* ---- elements ---- */
 
