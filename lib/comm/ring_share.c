@@ -32,7 +32,8 @@ _Static_assert(sizeof(struct card) <= 256, "what an exchange takes");
 
 static int map(struct gt_ring_share *out, size_t bytes, int fd, struct gt_err *err)
 {
-	int flags = fd < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED;
+	/* What threads share need not be shared: huge pages are granted more often then. */
+	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
 
 	if (p == MAP_FAILED)

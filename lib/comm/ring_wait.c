@@ -1,9 +1,7 @@
 /* ring_wait.c - waiting for a rank, for so long, and failing together. */
-#include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -176,7 +174,7 @@ static int fail_naming(
 	    short_text(&seat->posted[(number - 1) % 2].call).s);
 }
 
-/* The state letter of /proc/PID/stat, which follows the name in brackets; 0: unknown. */
+/* The state letter of /proc/PID/stat, which follows the name in brackets; 0: there is none. */
 static char process_state(pid_t pid)
 {
 	char path[64], line[512], *p;
@@ -218,15 +216,18 @@ static int fail_gone(struct gt_ring *g, int rank, const char *verb, struct gt_er
 
 /* ---- waiting ---- */
 
+/* Without a descriptor, by its state: one that its parent has not looked at is a zombie. */
 static bool process_is_dead(const struct gt_ring *g, int rank)
 {
 	struct pollfd p = { .fd = g->pidfds[rank], .events = POLLIN };
+	char state;
 
 	if (!g->processes)
 		return false;
-	if (p.fd < 0)
-		return kill(g->pids[rank], 0) && errno == ESRCH;
-	return poll(&p, 1, 0) > 0;
+	if (p.fd >= 0)
+		return poll(&p, 1, 0) > 0;
+	state = process_state(g->pids[rank]);
+	return !state || state == 'Z' || state == 'X';
 }
 
 /* What ends a wait other than the flag. A rank may have moved its flag and then gone. */

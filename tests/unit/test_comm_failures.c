@@ -276,6 +276,19 @@ static int count_mappings(void)
 	return n;
 }
 
+/* Of this process, all in all. */
+static size_t address_space(void)
+{
+	FILE *f = fopen("/proc/self/statm", "re");
+	size_t pages = 0;
+
+	if (!f || fscanf(f, "%zu", &pages) != 1)
+		pages = 0;
+	if (f)
+		fclose(f);
+	return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 static void use_body(struct seat_of *s)
 {
 	struct gt_group *sub = NULL;
@@ -317,10 +330,15 @@ static void test_nothing_is_left(void **state)
 {
 	static const struct gt_ring_options options = { .timeout_s = 20 };
 	int descriptors = count_descriptors(), mappings = count_mappings();
+	size_t before;
 
 	(void)state;
 	run_ranks(true, 2, &options, leak_body, NULL);
-	run_ranks(false, 2, &options, use_body, NULL);
+	run_ranks(false, 2, &options, use_body, NULL); /* stacks of threads are kept, once there */
+	before = address_space();
+	for (int i = 0; i < 10; i++)
+		run_ranks(false, 2, &options, use_body, NULL);
+	assert_true(address_space() < before + (64 << 20)); /* leaked, it were 100 MiB */
 	assert_int_equal(count_descriptors(), descriptors);
 	assert_int_equal(count_mappings(), mappings);
 }

@@ -98,7 +98,7 @@ struct one_case {
 };
 
 struct buffers {
-	unsigned char *in, *out, *want, *mine; /* [MOST_BYTES] */
+	unsigned char *in, *out; /* [MOST_BYTES] */
 };
 
 static bool reduces(const struct one_case *c)
@@ -248,7 +248,7 @@ static void do_cases_of(struct seat_of *s, const struct buffers *b, size_t count
 /* Registered or not, and one of each: what one rank has, all have. */
 static void collectives_body(struct seat_of *s)
 {
-	static const size_t small[] = { 0, 1, 3, 1000, 2051 };
+	static const size_t small[] = { 0, 1, 3, 500, 1031 };
 	unsigned char *plain = malloc(2 * MOST_BYTES);
 	struct gt_err err = GT_ERR_INIT;
 	void *region = NULL;
@@ -274,6 +274,26 @@ static void test_collectives(void **state)
 	for (int size = 1; size <= MOST_SIZE; size++)
 		for (int processes = 0; processes < 2; processes++)
 			run_ranks(processes, size, &options, collectives_body, NULL);
+}
+
+/* More than there are processors, mostly; few elements, so that it does not take long. */
+static void many_body(struct seat_of *s)
+{
+	unsigned char *plain = malloc(2 * MOST_BYTES);
+	struct buffers buffers = { .in = plain, .out = plain + MOST_BYTES };
+
+	if (plain) {
+		do_cases_of(s, &buffers, 5, false);
+		do_cases_of(s, &buffers, 1031, false);
+	}
+	free(plain);
+}
+
+static void test_many_ranks(void **state)
+{
+	(void)state;
+	for (int size = MOST_SIZE + 1; size <= MOST_RANKS; size++)
+		run_ranks(size % 2, size, &options, many_body, NULL);
 }
 
 /* ---- rounding ---- */
@@ -410,6 +430,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_collectives),
+		cmocka_unit_test(test_many_ranks),
 		cmocka_unit_test(test_rounding),
 		cmocka_unit_test(test_maximum_keeps_nan),
 		cmocka_unit_test(test_messages),
