@@ -26,6 +26,7 @@ struct table {
 	pthread_barrier_t barrier;
 	unsigned char exchanged[MOST_RANKS][MOST_EXCHANGED];
 	char said[MOST_RANKS][1024]; /* what went wrong; "" for nothing */
+	bool stays[MOST_RANKS];      /* stopped, which nobody will undo */
 };
 
 /* A rank's part of a test. It says what is wrong by fail_rank(). */
@@ -71,6 +72,13 @@ static inline int exchange_by_table(
 static inline void rally(struct seat_of *s)
 {
 	pthread_barrier_wait(&s->table->barrier);
+}
+
+/* In a process, until the test is over. */
+static inline void stop_here(struct seat_of *s)
+{
+	s->table->stays[s->rank] = true;
+	raise(SIGSTOP);
 }
 
 static inline struct table *new_table(int size)
@@ -127,7 +135,6 @@ static inline void run_process(struct seat_of *s)
 static inline void run_processes(struct seat_of *seats, int size)
 {
 	struct table *t = seats[0].table;
-	bool stopped[MOST_RANKS];
 	pid_t pids[MOST_RANKS];
 	int status;
 
@@ -140,14 +147,15 @@ static inline void run_processes(struct seat_of *seats, int size)
 		}
 	}
 	for (int r = 0; r < size; r++) {
-		waitpid(pids[r], &status, WUNTRACED);
-		stopped[r] = WIFSTOPPED(status);
+		do
+			waitpid(pids[r], &status, WUNTRACED);
+		while (WIFSTOPPED(status) && !t->stays[r]);
 		if (!t->said[r][0] && WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
 			snprintf(
 			    t->said[r], sizeof(t->said[r]), "died of signal %d", WTERMSIG(status));
 	}
 	for (int r = 0; r < size; r++)
-		if (stopped[r]) {
+		if (t->stays[r]) {
 			kill(pids[r], SIGKILL);
 			waitpid(pids[r], &status, 0);
 		}
@@ -170,7 +178,6 @@ static inline void run_ranks(bool processes, int size, const struct gt_ring_opti
 			memcpy(said, t->said[r], sizeof(said));
 			who = r;
 		}
-	pthread_barrier_destroy(&t->barrier);
 	munmap(t, sizeof(*t));
 	if (said[0])
 		fail_msg(
