@@ -196,13 +196,13 @@ static int fail_late(struct gt_ring *g, int rank, struct gt_err *err)
 
 	fail_naming(g, rank, "is late", "for", err);
 	if (!g->processes)
-		gt_err_hint(err, "after %g s; --timeout sets how long ranks wait", g->timeout_s);
+		gt_err_hint(err, "ranks wait for %g s, which --timeout sets", g->timeout_s);
 	else if (process_state(g->pids[rank]) == 'T')
 		gt_err_hint(err, "process %d is stopped; `kill -CONT %d` lets it go on", pid, pid);
 	else
 		gt_err_hint(err,
-		    "look at that rank's log, or at what process %d does; after %g s, which "
-		    "--timeout sets",
+		    "look at that rank's log, or at what its process %d does; ranks wait for %g s, "
+		    "which --timeout sets",
 		    pid, g->timeout_s);
 	return gt_ring_fail(g, err);
 }
