@@ -11,7 +11,7 @@
 #include "lib/comm/ring_inside.h"
 
 static const double default_timeout_s = 600;
-static const size_t default_piece_bytes = 128 * 1024, least_piece_bytes = 4096;
+static const size_t default_piece_bytes = 64 * 1024, least_piece_bytes = 4096;
 static const size_t most_piece_bytes = (size_t)1 << 30;
 
 /* Spinning pays while a wake-up costs more. With more ranks than processors, the one that is waited
