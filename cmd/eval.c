@@ -66,8 +66,12 @@ static int build(struct evaluation *e, const struct gt_eval_cli *cli, struct gt_
 	if (!rc)
 		rc = gt_store_alloc(e->store, err);
 	if (!rc)
-		rc = gt_program_pair_init(&e->programs, e->model, &input, info->samples,
-		    (int)cli->batch, false, GT_MODEL_EVAL, false, e->store, err);
+		rc = gt_program_pair_init(&e->programs,
+		    &(struct gt_program_options){ .model = e->model,
+		        .input = &input,
+		        .purpose = GT_MODEL_EVAL,
+		        .store = e->store },
+		    info->samples, (int)cli->batch, false, err);
 	if (rc)
 		return rc;
 	e->arena_bytes = gt_program_pair_arena(&e->programs);
@@ -179,7 +183,7 @@ int gt_cmd_eval(int argc, char **argv)
 		rc = load(&e, &cli, &env.log, &err);
 	if (!rc)
 		rc = gt_evaluate(
-		    &e.programs, e.data, (int)cli.batch, (int)cli.workers, &metrics, &err);
+		    &e.programs, e.data, (int)cli.batch, (int)cli.workers, NULL, &metrics, &err);
 	if (!rc)
 		log_speed(&env.log, &metrics, gt_dataset_info(e.data));
 	if (!rc && !isfinite(metrics.loss))

@@ -91,8 +91,12 @@ static int build(struct generation *g, struct gt_err *err)
 	if (!rc)
 		rc = gt_store_alloc(g->store, err);
 	if (!rc)
-		rc = gt_program_init(
-		    &g->program, g->model, &input, 1, GT_MODEL_GENERATE, false, g->store, err);
+		rc = gt_program_init(&g->program,
+		    &(struct gt_program_options){ .model = g->model,
+		        .input = &input,
+		        .purpose = GT_MODEL_GENERATE,
+		        .store = g->store },
+		    1, err);
 	if (!rc)
 		rc = gt_cpu_backend.alloc(0, gt_plan_arena_bytes(g->program.plan), &g->arena, err);
 	if (!rc)

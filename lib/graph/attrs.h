@@ -67,6 +67,9 @@ union gt_attrs {
 		enum gt_layout to;
 	} reorder;
 	struct {
+		int index;
+	} bucket; /* of lib/parallel/ddp.h */
+	struct {
 		double value;
 		enum gt_dtype dtype;
 		int ndim;

@@ -58,6 +58,7 @@ struct gt_call {
 	size_t workspace_bytes; /* set by prepare(): scratch memory wanted during run() */
 	void *workspace;        /* aligned to 64 bytes; contents undefined */
 	void *state;            /* prepare()'s own: algorithms, library objects, packed weights */
+	void *context;          /* what the row's table was given to the plan with, or NULL */
 };
 
 /* Input i, or NULL where this node does without. */

@@ -20,6 +20,7 @@ struct place {
 struct gt_plan {
 	const struct gt_graph *graph;
 	struct gt_store *store;
+	const struct gt_plan_extra *extra; /* while the plan is made */
 	struct gt_step *steps;
 	size_t step_count;
 	struct place *places; /* by value id */
@@ -167,18 +168,30 @@ static enum gt_dtype deciding_dtype(const struct gt_call *call)
 	return GT_F32;
 }
 
-static const struct gt_kernel *find_kernel(
-    const struct gt_backend *backend, const char *op, const struct gt_call *call)
+static const struct gt_kernel *find_row(
+    const struct gt_kernel *table, const char *op, const struct gt_call *call)
 {
-	const struct gt_kernel *const *tables = backend->kernels();
 	enum gt_dtype dtype = deciding_dtype(call);
 
-	for (; *tables; tables++)
-		for (const struct gt_kernel *k = *tables; k->op; k++)
-			if (k->dtype == dtype && !strcmp(k->op, op) &&
-			    (!k->accepts || k->accepts(call)))
-				return k;
+	for (const struct gt_kernel *k = table; k->op; k++)
+		if (k->dtype == dtype && !strcmp(k->op, op) && (!k->accepts || k->accepts(call)))
+			return k;
 	return NULL;
+}
+
+static const struct gt_kernel *find_kernel(
+    const struct gt_plan *p, const char *op, struct gt_call *call)
+{
+	const struct gt_kernel *const *tables = p->store->backend->kernels();
+	const struct gt_kernel *k = p->extra ? find_row(p->extra->kernels, op, call) : NULL;
+
+	if (k) {
+		call->context = p->extra->context;
+		return k;
+	}
+	for (; !k && *tables; tables++)
+		k = find_row(*tables, op, call);
+	return k;
 }
 
 static int prepare_step(struct gt_plan *p, int index, struct gt_err *err)
@@ -195,7 +208,7 @@ static int prepare_step(struct gt_plan *p, int index, struct gt_err *err)
 		describe_tensor(&s->call.in[i], n->in[i]);
 	for (int i = 0; i < n->outputs; i++)
 		describe_tensor(&s->call.out[i], n->out[i]);
-	s->kernel = find_kernel(p->store->backend, n->op->name, &s->call);
+	s->kernel = find_kernel(p, n->op->name, &s->call);
 	if (!s->kernel)
 		return gt_err_set(err, GT_ENOTSUP, "%s: no kernel of backend '%s' does '%s' in %s",
 		    n->scope, p->store->backend->name, n->op->name,
@@ -249,8 +262,8 @@ out:
 	return rc;
 }
 
-int gt_plan_new(
-    struct gt_plan **out, const struct gt_graph *g, struct gt_store *store, struct gt_err *err)
+int gt_plan_new(struct gt_plan **out, const struct gt_graph *g, struct gt_store *store,
+    const struct gt_plan_extra *extra, struct gt_err *err)
 {
 	struct gt_plan *p = gt_calloc(1, sizeof(*p), err);
 
@@ -259,6 +272,7 @@ int gt_plan_new(
 		return GT_ENOMEM;
 	p->graph = g;
 	p->store = store;
+	p->extra = extra;
 	p->places = gt_calloc(g->value_count, sizeof(*p->places), err);
 	p->steps = gt_calloc(g->node_count, sizeof(*p->steps), err);
 	if (!p->places || !p->steps || find_lifetimes(p, err))
@@ -270,6 +284,7 @@ int gt_plan_new(
 	}
 	if (lay_out(p, err))
 		goto out;
+	p->extra = NULL;
 	*out = p;
 	return 0;
 out:

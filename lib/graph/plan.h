@@ -32,12 +32,20 @@ struct gt_plan_summary {
 
 struct gt_plan;
 
+/* Kernels of ops that are no backend's: a table, ended by a row whose op is NULL, and what its rows
+ * find in call->context. */
+struct gt_plan_extra {
+	const struct gt_kernel *kernels;
+	void *context;
+};
+
 /*
  * Plan a graph on the store's device. The graph and the store must outlive the plan; the graph has
- * been through its passes. Fails when no kernel takes a node, naming node, op and dtype.
+ * been through its passes. `extra` (NULL: none) is looked into before the backend's tables. Fails
+ * when no kernel takes a node, naming node, op and dtype.
  */
-int gt_plan_new(
-    struct gt_plan **out, const struct gt_graph *g, struct gt_store *store, struct gt_err *err);
+int gt_plan_new(struct gt_plan **out, const struct gt_graph *g, struct gt_store *store,
+    const struct gt_plan_extra *extra, struct gt_err *err);
 void gt_plan_free(struct gt_plan *plan);
 
 /* How much memory gt_plan_bind() wants. */

@@ -144,12 +144,23 @@ int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct g
 	return 0;
 }
 
+size_t gt_store_flat_bytes(const struct gt_store *s)
+{
+	return (size_t)s->flat_count * gt_dtype_size(s->dtype);
+}
+
+void gt_store_lend_gradients(struct gt_store *s, void *memory)
+{
+	s->gradients = memory;
+	s->lent_gradients = true;
+}
+
 int gt_store_alloc(struct gt_store *s, struct gt_err *err)
 {
-	size_t bytes = (size_t)s->flat_count * gt_dtype_size(s->dtype);
+	size_t bytes = gt_store_flat_bytes(s);
 	int rc = s->backend->alloc(s->device, bytes, &s->parameters, err);
 
-	if (!rc && s->with_gradients)
+	if (!rc && s->with_gradients && !s->lent_gradients)
 		rc = s->backend->alloc(s->device, bytes, &s->gradients, err);
 	if (!rc)
 		rc = s->backend->alloc(s->device, s->buffer_bytes, &s->buffers, err);
@@ -163,9 +174,10 @@ void gt_store_free(struct gt_store *s)
 
 	if (!s)
 		return;
-	bytes = (size_t)s->flat_count * gt_dtype_size(s->dtype);
+	bytes = gt_store_flat_bytes(s);
 	s->backend->free(s->device, s->parameters, bytes);
-	s->backend->free(s->device, s->gradients, bytes);
+	if (!s->lent_gradients)
+		s->backend->free(s->device, s->gradients, bytes);
 	s->backend->free(s->device, s->buffers, s->buffer_bytes);
 	free(s->slots);
 	gt_arena_release(&s->arena);

@@ -39,7 +39,8 @@ struct gt_store {
 	bool allocated;   /* by gt_store_alloc(); until then there is no memory */
 	void *parameters; /* device: [flat_count] */
 	void *gradients;  /* device: [flat_count], or NULL without gradients */
-	void *buffers;    /* device: [buffer_bytes] */
+	bool lent_gradients;
+	void *buffers; /* device: [buffer_bytes] */
 	struct gt_arena arena;
 };
 
@@ -48,6 +49,13 @@ struct gt_store {
 int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct gt_backend *backend,
     int device, bool with_gradients, struct gt_err *err);
 void gt_store_free(struct gt_store *store);
+
+/* Before gt_store_alloc(): use this device memory, zeroed, for the gradients, as others reach it.
+ * It stays the lender's, and outlives the store. */
+void gt_store_lend_gradients(struct gt_store *store, void *memory);
+
+/* Bytes of all parameters, and of all gradients. */
+size_t gt_store_flat_bytes(const struct gt_store *store);
 
 /* Take the device memory, zeroed. */
 int gt_store_alloc(struct gt_store *store, struct gt_err *err);

@@ -18,6 +18,14 @@ static json_int_t step_flops(const struct gt_train *t, const struct gt_plan_summ
 	return (json_int_t)fmin(full->cost.flops * (double)t->o.accumulate, 9e18);
 }
 
+/* What each rank sends, and receives as much: an all-reduce of all gradients, once a step. */
+static json_int_t communicated_bytes(const struct gt_train *t)
+{
+	int64_t n = gt_train_world(t);
+
+	return (json_int_t)gt_store_flat_bytes(t->store) * 2 * (n - 1) / n;
+}
+
 uint64_t gt_train_memory_bytes(const struct gt_train *t)
 {
 	const struct gt_program *p = t->steps.full.plan ? &t->steps.full : &t->steps.tail;
@@ -36,16 +44,18 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 	json_t *out;
 
 	gt_plan_summarize(p->plan, &s);
-	out = json_pack("{s:s,s:I,s:i,s:i,s:I,s:I,s:I,s:i,s:I,s:{s:I,s:I,s:I,s:I,s:I,s:I},s:I,s:I}",
+	out = json_pack(
+	    "{s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:I,s:i,s:I,s:{s:I,s:I,s:I,s:I,s:I,s:I},s:I,s:I}",
 	    "model", gt_model_name(t->model), "parameters", (json_int_t)t->store->parameter_count,
-	    "batch", t->o.batch, "accumulate", t->o.accumulate, "samples",
-	    (json_int_t)t->sampler.samples, "steps_per_epoch", (json_int_t)t->steps_per_epoch,
-	    "steps", (json_int_t)t->o.schedule.total, "kernels", s.steps, "flops_per_step",
-	    step_flops(t, &s), "memory_bytes", "parameters", (json_int_t)s.parameter_bytes,
-	    "gradients", (json_int_t)s.gradient_bytes, "optimizer", (json_int_t)state, "buffers",
-	    (json_int_t)s.buffer_bytes, "arena", (json_int_t)t->arena_bytes, "total",
-	    (json_int_t)gt_train_memory_bytes(t), "arena_bytes_without_sharing",
-	    (json_int_t)s.temporary_bytes, "communicated_bytes_per_step", (json_int_t)0);
+	    "batch", t->o.batch, "accumulate", t->o.accumulate, "ranks", gt_train_world(t),
+	    "samples", (json_int_t)t->sampler.samples, "steps_per_epoch",
+	    (json_int_t)t->steps_per_epoch, "steps", (json_int_t)t->o.schedule.total, "kernels",
+	    s.steps, "flops_per_step", step_flops(t, &s), "memory_bytes", "parameters",
+	    (json_int_t)s.parameter_bytes, "gradients", (json_int_t)s.gradient_bytes, "optimizer",
+	    (json_int_t)state, "buffers", (json_int_t)s.buffer_bytes, "arena",
+	    (json_int_t)t->arena_bytes, "total", (json_int_t)gt_train_memory_bytes(t),
+	    "arena_bytes_without_sharing", (json_int_t)s.temporary_bytes,
+	    "communicated_bytes_per_step", communicated_bytes(t));
 	if (!out)
 		gt_err_set(err, GT_ENOMEM, "out of memory");
 	return out;

@@ -26,24 +26,26 @@ static int add_batch(
 	return rc;
 }
 
-int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch, int workers,
-    struct gt_metrics *out, struct gt_err *err)
+struct gt_sampler gt_eval_sampler(
+    const struct gt_dataset *data, int batch, const struct gt_group *group)
 {
-	struct gt_loader_options options = {
-		.sampler = { .samples = gt_dataset_info(data)->samples,
-		    .world = 1,
-		    .batch = batch },
-		.workers = workers,
-		.prefetch = 2,
-		.epochs = 1,
-	};
+	return (struct gt_sampler){ .samples = gt_dataset_info(data)->samples,
+		.rank = group ? group->rank : 0,
+		.world = group ? group->size : 1,
+		.batch = batch };
+}
+
+/* The sums of this rank's samples. */
+static int add_all(struct gt_program_pair *pair, struct gt_dataset *data,
+    const struct gt_loader_options *options, double *sums, struct gt_err *err)
+{
 	const struct gt_batch *b;
 	struct gt_loader *loader;
-	double sums[STATS] = { 0 }, began = gt_clock_s();
 	int rc;
 
-	*out = (struct gt_metrics){ 0 };
-	rc = gt_loader_open(&loader, data, &options, err);
+	if (!gt_sampler_rank_samples(&options->sampler)) /* more ranks than samples */
+		return 0;
+	rc = gt_loader_open(&loader, data, options, err);
 	if (rc)
 		return rc;
 	while ((rc = gt_loader_next(loader, &b, err)) > 0) {
@@ -52,6 +54,24 @@ int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch
 			break;
 	}
 	gt_loader_close(loader);
+	return rc;
+}
+
+int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch, int workers,
+    struct gt_group *group, struct gt_metrics *out, struct gt_err *err)
+{
+	const struct gt_loader_options options = {
+		.sampler = gt_eval_sampler(data, batch, group),
+		.workers = workers,
+		.prefetch = 2,
+		.epochs = 1,
+	};
+	double sums[STATS] = { 0 }, began = gt_clock_s();
+	int rc = add_all(pair, data, &options, sums, err);
+
+	*out = (struct gt_metrics){ 0 };
+	if (!rc && group)
+		rc = gt_all_reduce(group, sums, STATS, GT_F64, GT_SUM, err);
 	if (rc)
 		return rc;
 	if (sums[COUNT] == 0)

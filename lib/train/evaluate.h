@@ -2,6 +2,7 @@
 #ifndef GT_TRAIN_EVALUATE_H
 #define GT_TRAIN_EVALUATE_H
 
+#include "lib/comm/group.h"
 #include "lib/train/program.h"
 
 struct gt_metrics {
@@ -13,9 +14,14 @@ struct gt_metrics {
 	double seconds;    /* that it took, reading included */
 };
 
-/* Run the pair (purpose GT_MODEL_EVAL, bound) over the whole data set in order, without
- * augmentation. */
+/* Which samples this rank of the group (NULL: one rank) evaluates: every sample belongs to one. */
+struct gt_sampler gt_eval_sampler(
+    const struct gt_dataset *data, int batch, const struct gt_group *group);
+
+/* Run the pair (purpose GT_MODEL_EVAL, made for the sampler's samples, bound) over the whole data
+ * set in order, without augmentation. Sums are added up over the group (NULL: one rank), and all
+ * ranks get the same: a collective call. */
 int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch, int workers,
-    struct gt_metrics *out, struct gt_err *err);
+    struct gt_group *group, struct gt_metrics *out, struct gt_err *err);
 
 #endif

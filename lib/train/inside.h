@@ -13,6 +13,7 @@ struct gt_train {
 	int device;
 	struct gt_model_input input;
 	struct gt_store *store;
+	struct gt_ddp *ddp; /* NULL: one rank */
 	struct gt_optim *optim;
 	struct gt_program_pair steps, evals;
 	void *arena;
@@ -25,6 +26,10 @@ struct gt_train {
 	double best_score;
 	struct gt_log *log;
 };
+
+/* This rank and how many there are. */
+int gt_train_rank(const struct gt_train *t);
+int gt_train_world(const struct gt_train *t);
 
 /* settle.c: work out what the options leave open, once model and data are known. */
 int gt_train_settle(struct gt_train *t, struct gt_err *err);

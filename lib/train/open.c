@@ -5,10 +5,21 @@
 
 #include "lib/base/text.h"
 #include "lib/device/cpu.h"
+#include "lib/train/evaluate.h"
 #include "lib/train/inside.h"
 #include "lib/train/run_dir.h"
 #include "lib/train/snapshot.h"
 #include "lib/train/weights.h"
+
+int gt_train_rank(const struct gt_train *t)
+{
+	return t->o.group ? t->o.group->rank : 0;
+}
+
+int gt_train_world(const struct gt_train *t)
+{
+	return t->o.group ? t->o.group->size : t->o.nproc > 1 ? t->o.nproc : 1;
+}
 
 static int same_samples(
     const struct gt_data_info *a, const struct gt_data_info *b, struct gt_err *err)
@@ -88,14 +99,24 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 
 static int open_programs(struct gt_train *t, struct gt_err *err)
 {
-	int rc = gt_program_pair_init(&t->steps, t->model, &t->input,
-	    gt_sampler_rank_samples(&t->sampler), t->o.batch, t->o.drop_last, GT_MODEL_TRAIN,
-	    t->o.accumulate > 1, t->store, err);
+	struct gt_program_options options = { .model = t->model,
+		.input = &t->input,
+		.purpose = GT_MODEL_TRAIN,
+		.store = t->store,
+		.accumulate = t->o.accumulate > 1,
+		.ddp = t->ddp };
+	struct gt_sampler evaluation;
+	int rc = gt_program_pair_init(&t->steps, &options, gt_sampler_rank_samples(&t->sampler),
+	    t->o.batch, t->o.drop_last, err);
 
-	if (!rc && t->val)
-		rc = gt_program_pair_init(&t->evals, t->model, &t->input,
-		    gt_dataset_info(t->val)->samples, t->o.batch, false, GT_MODEL_EVAL, false,
-		    t->store, err);
+	options.purpose = GT_MODEL_EVAL;
+	options.accumulate = false;
+	options.ddp = NULL;
+	if (!rc && t->val) {
+		evaluation = gt_eval_sampler(t->val, t->o.batch, t->o.group);
+		rc = gt_program_pair_init(&t->evals, &options, gt_sampler_rank_samples(&evaluation),
+		    t->o.batch, false, err);
+	}
 	if (rc)
 		return rc;
 	t->arena_bytes = gt_program_pair_arena(&t->steps);
@@ -108,7 +129,8 @@ static int open_programs(struct gt_train *t, struct gt_err *err)
  * before. */
 static int check_memory(const struct gt_train *t, struct gt_err *err)
 {
-	uint64_t wanted = gt_train_memory_bytes(t), there;
+	/* Ranks share the host. */
+	uint64_t wanted = gt_train_memory_bytes(t) * (uint64_t)gt_train_world(t), there;
 	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE];
 	struct gt_cpu cpu;
 	int rc = gt_cpu_read(&cpu, "", err);
@@ -165,9 +187,10 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 static json_t *fixed_options(const struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_train_options *o = &t->o;
-	json_t *fixed = json_pack("{s:s,s:s,s:i,s:i,s:I,s:b,s:o}", "model", o->model, "optimizer",
-	    gt_optim_kind_name(o->optim.kind), "batch", o->batch, "accumulate", o->accumulate,
-	    "seed", (json_int_t)o->seed, "drop-last", (int)o->drop_last, "val-split",
+	json_t *fixed = json_pack("{s:s,s:s,s:i,s:i,s:i,s:I,s:b,s:o}", "model", o->model,
+	    "optimizer", gt_optim_kind_name(o->optim.kind), "batch", o->batch, "accumulate",
+	    o->accumulate, "nproc", gt_train_world(t), "seed", (json_int_t)o->seed, "drop-last",
+	    (int)o->drop_last, "val-split",
 	    o->val_split > 0 ? json_real(o->val_split) : json_null());
 
 	if (!fixed)
@@ -216,7 +239,7 @@ static int set_weights(struct gt_train *t, struct gt_err *err)
 		rc = init_from(t, err);
 	if (!rc && t->o.resume)
 		rc = resume(t, err);
-	return rc;
+	return rc || !t->ddp ? rc : gt_ddp_broadcast(t->ddp, err);
 }
 
 static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
@@ -233,7 +256,8 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 	t->sampler = (struct gt_sampler){
 		.samples = gt_dataset_info(t->data)->samples,
 		.seed = t->o.seed,
-		.world = 1,
+		.rank = gt_train_rank(t),
+		.world = gt_train_world(t),
 		.batch = t->o.batch,
 		.shuffle = true,
 		.drop_last = t->o.drop_last,
@@ -243,6 +267,8 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 	if (!rc)
 		rc = gt_program_store(
 		    &t->store, t->model, &t->input, t->backend, t->device, true, err);
+	if (!rc && t->o.group)
+		rc = gt_ddp_new(&t->ddp, t->store, t->o.group, t->o.bucket_bytes, err);
 	if (!rc)
 		rc = open_programs(t, err);
 	if (!rc && !dry)
@@ -287,6 +313,7 @@ void gt_train_close(struct gt_train *t)
 	gt_optim_free(t->optim);
 	t->backend->free(t->device, t->arena, t->arena_bytes);
 	gt_store_free(t->store);
+	gt_ddp_free(t->ddp);
 	gt_dataset_close(t->val);
 	gt_dataset_close(t->data);
 	gt_dataset_close(t->whole);

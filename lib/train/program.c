@@ -74,26 +74,28 @@ static void find_outputs(struct gt_program *p)
 	}
 }
 
-int gt_program_init(struct gt_program *p, const struct gt_model *model,
-    const struct gt_model_input *in, int batch, enum gt_model_purpose purpose, bool accumulate,
-    struct gt_store *store, struct gt_err *err)
+int gt_program_init(
+    struct gt_program *p, const struct gt_program_options *o, int batch, struct gt_err *err)
 {
-	struct gt_pass_options options = { .accumulate = accumulate,
-		.images = store->backend->image_layout };
+	struct gt_pass_options passes = { .accumulate = o->accumulate,
+		.images = o->store->backend->image_layout };
 	int rc;
 
 	*p = (struct gt_program){ .batch = batch };
 	rc = gt_graph_new(&p->graph, err);
 	if (!rc)
-		rc = gt_model_build(model, p->graph, in, batch, purpose, &p->io, err);
+		rc = gt_model_build(o->model, p->graph, o->input, batch, o->purpose, &p->io, err);
 	if (rc)
 		goto out;
-	options.loss = p->io.loss;
-	rc = gt_passes_run(p->graph, &options, err);
+	passes.loss = p->io.loss;
+	rc = gt_passes_run(p->graph, &passes, err);
 	if (!rc)
 		find_outputs(p);
+	if (!rc && o->ddp)
+		rc = gt_ddp_insert(o->ddp, p->graph, err);
 	if (!rc)
-		rc = gt_plan_new(&p->plan, p->graph, store, err);
+		rc = gt_plan_new(
+		    &p->plan, p->graph, o->store, o->ddp ? gt_ddp_kernels(o->ddp) : NULL, err);
 	if (rc)
 		goto out;
 	p->input_bytes = gt_value_bytes(p->io.input);
@@ -120,18 +122,16 @@ int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct g
 	return rc;
 }
 
-int gt_program_pair_init(struct gt_program_pair *pair, const struct gt_model *model,
-    const struct gt_model_input *in, int64_t samples, int batch, bool drop_last,
-    enum gt_model_purpose purpose, bool accumulate, struct gt_store *store, struct gt_err *err)
+int gt_program_pair_init(struct gt_program_pair *pair, const struct gt_program_options *options,
+    int64_t samples, int batch, bool drop_last, struct gt_err *err)
 {
 	int rest = (int)(samples % batch), rc = 0;
 
 	*pair = (struct gt_program_pair){ 0 };
 	if (samples >= batch)
-		rc =
-		    gt_program_init(&pair->full, model, in, batch, purpose, accumulate, store, err);
+		rc = gt_program_init(&pair->full, options, batch, err);
 	if (!rc && rest && !drop_last)
-		rc = gt_program_init(&pair->tail, model, in, rest, purpose, accumulate, store, err);
+		rc = gt_program_init(&pair->tail, options, rest, err);
 	if (rc)
 		gt_program_pair_release(pair);
 	return rc;

@@ -5,6 +5,7 @@
 #include "lib/data/data.h"
 #include "lib/graph/plan.h"
 #include "lib/model/model.h"
+#include "lib/parallel/ddp.h"
 
 /* Programs of one model share a store, and an arena since only one runs at a time. */
 struct gt_program {
@@ -24,11 +25,18 @@ int gt_program_store(struct gt_store **out, const struct gt_model *model,
     const struct gt_model_input *in, const struct gt_backend *backend, int device,
     bool with_gradients, struct gt_err *err);
 
-/* accumulate: gradients add up over several runs (see gt_pass_options). On failure *out holds
- * nothing. */
-int gt_program_init(struct gt_program *out, const struct gt_model *model,
-    const struct gt_model_input *in, int batch, enum gt_model_purpose purpose, bool accumulate,
-    struct gt_store *store, struct gt_err *err);
+struct gt_program_options {
+	const struct gt_model *model;
+	const struct gt_model_input *input;
+	enum gt_model_purpose purpose;
+	struct gt_store *store;
+	bool accumulate;    /* gradients add up over several runs (see gt_pass_options) */
+	struct gt_ddp *ddp; /* gradients are added up over ranks, too; NULL: one rank */
+};
+
+/* On failure *out holds nothing. */
+int gt_program_init(struct gt_program *out, const struct gt_program_options *options, int batch,
+    struct gt_err *err);
 void gt_program_release(struct gt_program *p);
 
 /* Hand over a batch of exactly p->batch samples. */
@@ -43,9 +51,8 @@ struct gt_program_pair {
 	struct gt_program full, tail;
 };
 
-int gt_program_pair_init(struct gt_program_pair *out, const struct gt_model *model,
-    const struct gt_model_input *in, int64_t samples, int batch, bool drop_last,
-    enum gt_model_purpose purpose, bool accumulate, struct gt_store *store, struct gt_err *err);
+int gt_program_pair_init(struct gt_program_pair *out, const struct gt_program_options *options,
+    int64_t samples, int batch, bool drop_last, struct gt_err *err);
 void gt_program_pair_release(struct gt_program_pair *pair);
 
 /* The program for that many samples; NULL if there is none. */

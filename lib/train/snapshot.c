@@ -393,35 +393,50 @@ static bool same_option(const json_t *wanted, const struct gt_tree *found)
 	return found->kind == GT_TREE_NONE;
 }
 
-/* batch x accumulate, or -1 where the file does not say, or says something that overflows. */
+/* What makes the global batch: a step takes the same samples whoever shares them out how. */
+static const char *const factors[] = { "batch", "accumulate", "nproc" };
+
+enum { FACTORS = sizeof(factors) / sizeof(*factors) };
+
+static bool is_factor(const char *key)
+{
+	for (int i = 0; i < FACTORS; i++)
+		if (!strcmp(key, factors[i]))
+			return true;
+	return false;
+}
+
+/* The product of them, or -1 where the file says something that overflows. One that is not said,
+ * by a checkpoint from before there were ranks, is 1. */
 static int64_t samples_per_step(const struct gt_tree *config)
 {
-	int64_t batch, accumulate, samples;
+	int64_t samples = 1, factor;
 
-	if (!gt_tree_as_int(gt_tree_get(config, "batch"), &batch) ||
-	    !gt_tree_as_int(gt_tree_get(config, "accumulate"), &accumulate) ||
-	    __builtin_mul_overflow(batch, accumulate, &samples))
-		return -1;
+	for (int i = 0; i < FACTORS; i++)
+		if (gt_tree_as_int(gt_tree_get(config, factors[i]), &factor) &&
+		    __builtin_mul_overflow(samples, factor, &samples))
+			return -1;
 	return samples;
 }
 
 /* A run that went on with other settings would silently be neither the old one nor a new one. */
 static int check_config(const struct gt_tree *found, const json_t *wanted, struct gt_err *err)
 {
-	int64_t samples = json_integer_value(json_object_get(wanted, "batch")) *
-	                  json_integer_value(json_object_get(wanted, "accumulate"));
+	int64_t samples = 1;
 	const char *key;
 	json_t *value;
 
 	if (!found || !wanted)
 		return 0;
+	for (int i = 0; i < FACTORS; i++)
+		samples *= json_integer_value(json_object_get(wanted, factors[i]));
 	json_object_foreach((json_t *)wanted, key, value)
 	{
 		const struct gt_tree *theirs = gt_tree_get(found, key);
-		bool product = !strcmp(key, "batch") || !strcmp(key, "accumulate");
 
-		if (!theirs || same_option(value, theirs) ||
-		    (product && samples == samples_per_step(found)))
+		if (theirs ? same_option(value, theirs) : !is_factor(key))
+			continue;
+		if (is_factor(key) && samples == samples_per_step(found))
 			continue;
 		gt_err_set(err, GT_EINVAL, "it was trained with another --%s", key);
 		return gt_err_hint(err,

@@ -19,7 +19,9 @@ struct loop {
 	double started, train_s;
 	struct gt_train_result *result;
 	int64_t saved_step, evaluated_step;
-	int lock; /* on the run directory; -1: none */
+	int lock;                 /* on the run directory; -1: none */
+	const atomic_bool *asked; /* to stop: this rank */
+	bool stop;                /* as all ranks know */
 };
 
 /* ---- observers ---- */
@@ -87,8 +89,9 @@ static int run_micro_batch(
 	const int64_t rng[GT_RNG_FIELDS] = {
 		[GT_RNG_SEED] = (int64_t)t->o.seed,
 		[GT_RNG_STEP] = t->step,
-		[GT_RNG_FIRST] = index * t->o.batch,
-		[GT_RNG_STRIDE] = 1,
+		/* Samples are counted over all ranks, who take turns. */
+		[GT_RNG_FIRST] = index * t->o.batch * gt_train_world(t) + gt_train_rank(t),
+		[GT_RNG_STRIDE] = gt_train_world(t),
 	};
 	const struct gt_batch *batch;
 	struct gt_program *p;
@@ -123,11 +126,24 @@ static int diverged(const struct gt_train *t, const char *what, double value, st
 	    t->o.out);
 }
 
+/* The loss is that of all ranks; they stop together. */
+static int agree(struct loop *l, double *loss, struct gt_err *err)
+{
+	double both[] = { *loss, *l->asked };
+	struct gt_group *group = l->t->o.group;
+	int rc = group ? gt_all_reduce(group, both, 2, GT_F64, GT_SUM, err) : 0;
+
+	*loss = both[0];
+	l->stop = both[1] > 0;
+	return rc;
+}
+
 static int take_step(struct loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
 	const struct gt_data_info *info = gt_dataset_info(t->data);
-	int64_t first, last, samples = step_samples(t, t->step, &first, &last);
+	int64_t first, last;
+	int64_t samples = step_samples(t, t->step, &first, &last) * gt_train_world(t);
 	int64_t targets = samples * (int64_t)info->targets;
 	struct gt_step_report r = { .samples = samples,
 		.tokens = info->kind == GT_DATA_TOKENS ? targets : 0,
@@ -139,8 +155,13 @@ static int take_step(struct loop *l, struct gt_err *err)
 
 	if (t->o.accumulate > 1)
 		gt_optim_zero_grad(t->optim);
-	for (int64_t i = first; !rc && i < last; i++)
+	for (int64_t i = first; !rc && i < last; i++) {
+		if (t->ddp)
+			gt_ddp_communicate(t->ddp, i + 1 == last);
 		rc = run_micro_batch(l, i - first, 1.0f / (float)targets, &r.loss, err);
+	}
+	if (!rc)
+		rc = agree(l, &r.loss, err);
 	if (rc)
 		return rc;
 	if (!isfinite(r.loss))
@@ -166,11 +187,16 @@ static double score_of(const struct gt_train *t, const struct gt_metrics *m)
 	return t->input.kind == GT_MODEL_TOKENS ? -m->loss : m->top1;
 }
 
+/* Rank 0's to do: all have the same weights. */
 static int save_weights(const struct gt_train *t, const char *name, struct gt_err *err)
 {
-	char *path = gt_asprintf(err, "%s/%s", t->o.out, name);
-	int rc = path ? gt_snapshot_save_model(t->store, t->model, path, err) : GT_ENOMEM;
+	char *path;
+	int rc;
 
+	if (gt_train_rank(t))
+		return 0;
+	path = gt_asprintf(err, "%s/%s", t->o.out, name);
+	rc = path ? gt_snapshot_save_model(t->store, t->model, path, err) : GT_ENOMEM;
 	free(path);
 	return rc;
 }
@@ -180,7 +206,7 @@ static int evaluate(struct loop *l, struct gt_err *err)
 	struct gt_train *t = l->t;
 	struct gt_metrics *m = &l->result->last;
 	struct gt_eval_report r = { .step = t->step, .metrics = m };
-	int rc = gt_evaluate(&t->evals, t->val, t->o.batch, t->o.workers, m, err);
+	int rc = gt_evaluate(&t->evals, t->val, t->o.batch, t->o.workers, t->o.group, m, err);
 
 	if (rc)
 		return rc;
@@ -212,14 +238,18 @@ static int save(struct loop *l, struct gt_err *err)
 		.best_score = t->best_score,
 		.config = l->config,
 	};
-	char *path = gt_run_dir_checkpoint(t->o.out, t->step, err);
-	int rc = path ? gt_snapshot_save(&s, path, err) : GT_ENOMEM;
+	char *path;
+	int rc;
 
+	l->saved_step = t->step;
+	if (gt_train_rank(t))
+		return 0;
+	path = gt_run_dir_checkpoint(t->o.out, t->step, err);
+	rc = path ? gt_snapshot_save(&s, path, err) : GT_ENOMEM;
 	if (!rc)
 		rc = gt_run_dir_prune(t->o.out, t->o.keep, err);
 	if (!rc)
 		rc = TELL(l, saved, t->step, path, err);
-	l->saved_step = t->step;
 	free(path);
 	return rc;
 }
@@ -238,12 +268,13 @@ static bool save_is_due(const struct gt_train *t)
 
 /* ---- the loop ---- */
 
-static int train_to_the_end(struct loop *l, const atomic_bool *stop, struct gt_err *err)
+static int train_to_the_end(struct loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
 	int rc = 0;
 
-	while (!rc && t->step < t->o.schedule.total && !*stop) {
+	l->stop = !t->o.group && *l->asked;
+	while (!rc && t->step < t->o.schedule.total && !l->stop) {
 		rc = take_step(l, err);
 		if (!rc && eval_is_due(t))
 			rc = evaluate(l, err);
@@ -294,8 +325,11 @@ static int begin_run_dir(struct loop *l, struct gt_err *err)
 {
 	const struct gt_train *t = l->t;
 	char *vocab;
-	int rc = gt_run_dir_create(t->o.out, &l->lock, err);
+	int rc;
 
+	if (gt_train_rank(t))
+		return 0;
+	rc = gt_run_dir_create(t->o.out, &l->lock, err);
 	if (!rc)
 		rc = check_unused(t, err);
 	if (!rc)
@@ -323,7 +357,8 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 		.result = result,
 		.saved_step = -1,
 		.evaluated_step = -1,
-		.lock = -1 };
+		.lock = -1,
+		.asked = stop };
 	int rc;
 
 	*result = (struct gt_train_result){ .best_step = -1 };
@@ -333,7 +368,7 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 	if (!rc)
 		rc = start_observers(&l, &start, err);
 	if (!rc)
-		rc = train_to_the_end(&l, stop, err);
+		rc = train_to_the_end(&l, err);
 	rc = end_observers(&l, rc, err);
 	gt_loader_close(l.loader);
 	if (l.lock >= 0)

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "lib/comm/group.h"
 #include "lib/optim/optim.h"
 #include "lib/train/observer.h"
 
@@ -35,6 +36,13 @@ struct gt_train_options {
 	int64_t save_every; /* steps; 0: at the end alone */
 	int64_t keep;       /* checkpoints; 0: all */
 	int64_t eval_every; /* steps; 0: after each epoch */
+
+	/* The ranks that train together, each calling the same functions with the same options;
+	 * `batch` is each one's. Files are written by rank 0. NULL: one rank; or, dry, none yet
+	 * of `nproc`. */
+	struct gt_group *group;
+	int nproc;            /* how many there are; 0 is 1 */
+	int64_t bucket_bytes; /* gradients that are added up over the ranks at once */
 };
 
 struct gt_train;
@@ -64,7 +72,7 @@ struct gt_train_result {
 /*
  * Train to the end, or until *stop is set (after the step at hand; a checkpoint is then saved).
  * `config` goes into config.json and the checkpoints. The loop between evaluations and checkpoints
- * allocates nothing.
+ * allocates nothing. Of several ranks all stop when one is told to, and rank 0 alone has observers.
  *
  * Errors: GT_EDIVERGED when the loss or a gradient is no longer finite; the last checkpoint stays
  *         as it was.

@@ -64,8 +64,12 @@ static void open_all(struct profile *p, struct gt_err *err)
 	check(gt_program_store(&p->store, p->model, &p->input, &gt_cpu_backend, 0, !p->eval, err),
 	    err);
 	check(gt_store_alloc(p->store, err), err);
-	check(gt_program_init(&p->program, p->model, &p->input, p->batch,
-	          p->eval ? GT_MODEL_EVAL : GT_MODEL_TRAIN, false, p->store, err),
+	check(gt_program_init(&p->program,
+	          &(struct gt_program_options){ .model = p->model,
+	              .input = &p->input,
+	              .purpose = p->eval ? GT_MODEL_EVAL : GT_MODEL_TRAIN,
+	              .store = p->store },
+	          p->batch, err),
 	    err);
 	check(gt_cpu_backend.alloc(0, gt_plan_arena_bytes(p->program.plan), &p->arena, err), err);
 	check(gt_plan_bind(p->program.plan, p->arena, err), err);

@@ -199,7 +199,7 @@ int op_run_open(struct op_run *r, const struct op_case *c, enum gt_dtype dtype, 
 	*r = (struct op_run){ .c = c, .dtype = dtype };
 	if (gt_graph_new(&r->graph, err) || build(r, flags, err) ||
 	    gt_store_new(&r->store, r->graph, &gt_cpu_backend, 0, true, err) ||
-	    gt_store_alloc(r->store, err) || gt_plan_new(&r->plan, r->graph, r->store, err))
+	    gt_store_alloc(r->store, err) || gt_plan_new(&r->plan, r->graph, r->store, NULL, err))
 		goto out;
 	bytes = gt_plan_arena_bytes(r->plan);
 	if (gt_cpu_backend.alloc(0, bytes, &r->arena, err))

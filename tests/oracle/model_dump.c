@@ -233,8 +233,12 @@ static int prepare(struct run *r, char **argv, struct gt_err *err)
 	}
 	if (gt_program_store(&r->store, r->model, &r->in, &gt_cpu_backend, 0, true, err) ||
 	    gt_store_alloc(r->store, err) || gt_store_init(r->store, SEED, err) ||
-	    gt_program_init(&r->program, r->model, &r->in, atoi(argv[7]), GT_MODEL_TRAIN, false,
-	        r->store, err) ||
+	    gt_program_init(&r->program,
+	        &(struct gt_program_options){ .model = r->model,
+	            .input = &r->in,
+	            .purpose = GT_MODEL_TRAIN,
+	            .store = r->store },
+	        atoi(argv[7]), err) ||
 	    gt_cpu_backend.alloc(0, gt_plan_arena_bytes(r->program.plan), &r->arena, err) ||
 	    gt_plan_bind(r->program.plan, r->arena, err) ||
 	    gt_optim_new(&r->optim, r->store, &o, err))

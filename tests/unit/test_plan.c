@@ -89,8 +89,13 @@ static void open_subject(
 		in.std[i] = 1;
 	if (gt_program_store(&r->store, r->model, &in, &gt_cpu_backend, 0, true, &err) ||
 	    gt_store_alloc(r->store, &err) || gt_store_init(r->store, 1, &err) ||
-	    gt_program_init(
-	        &r->program, r->model, &in, s->batch, purpose, accumulate, r->store, &err))
+	    gt_program_init(&r->program,
+	        &(struct gt_program_options){ .model = r->model,
+	            .input = &in,
+	            .purpose = purpose,
+	            .store = r->store,
+	            .accumulate = accumulate },
+	        s->batch, &err))
 		fail_msg("%s: %s", s->spec, err.text);
 	r->arena_bytes = gt_plan_arena_bytes(r->program.plan);
 	assert_int_equal(gt_cpu_backend.alloc(0, r->arena_bytes, &r->arena, &err), 0);
@@ -256,7 +261,7 @@ static void test_no_place_under_second_reader(void **state)
 	assert_int_equal(gt_graph_status(g, GT_ERR_IGNORED), 0);
 	assert_int_equal(gt_passes_run(g, &forward, GT_ERR_IGNORED), 0);
 	assert_int_equal(gt_store_new(&store, g, &gt_cpu_backend, 0, false, GT_ERR_IGNORED), 0);
-	assert_int_equal(gt_plan_new(&plan, g, store, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_plan_new(&plan, g, store, NULL, GT_ERR_IGNORED), 0);
 	assert_true(gt_plan_place(plan, x, &x_at, &bytes));
 	assert_true(gt_plan_place(plan, y, &y_at, &bytes));
 	assert_true(x_at >= y_at + bytes || y_at >= x_at + bytes);
@@ -411,7 +416,7 @@ static void expect_refusal(struct gt_graph *g, bool with_gradients, const char *
 
 	assert_int_equal(gt_graph_status(g, &err), 0);
 	assert_int_equal(gt_store_new(&store, g, &gt_cpu_backend, 0, with_gradients, &err), 0);
-	assert_true(gt_plan_new(&plan, g, store, &err) < 0);
+	assert_true(gt_plan_new(&plan, g, store, NULL, &err) < 0);
 	assert_null(plan);
 	assert_string_equal(err.text, text);
 	gt_store_free(store);
