@@ -265,6 +265,9 @@ bench: all $(BENCH_BIN)   ## measure speed beside PyTorch's; BENCH='--quick --ch
 bench-ckpt: all   ## time operations on a 4 GiB checkpoint beside cp and PyTorch (BENCH='--check')
 	@GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/ckpt.py $(BENCH)
 
+bench-allreduce: all   ## time the sum over ranks beside Open MPI and gloo (BENCH='--check')
+	@GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/allreduce.py $(BENCH)
+
 # Installing ----------------------------------------------------------------------------------
 bindir     := $(PREFIX)/bin
 libdir     := $(PREFIX)/lib
@@ -314,7 +317,7 @@ clean:   ## remove everything built
 	rm -rf build
 
 FORCE:
-.PHONY: all bench bench-ckpt check check-models check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
+.PHONY: all bench bench-allreduce bench-ckpt check check-models check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
         deps-test fuzz fuzz-run help install lint map tests tidy uninstall FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

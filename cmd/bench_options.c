@@ -1,9 +1,33 @@
 /* bench_options.c - what `gtrain bench` is told. */
 #include "cmd/bench_options.h"
 
+/* clang-format off */
+#define AT(member) offsetof(struct gt_bench_allreduce_cli, member)
+
+static const struct gt_opt allreduce_table[] = {
+	{ .type = GT_OPT_HEADING, .help = "What to measure" },
+	{ "nproc", 0, GT_OPT_INT, AT(nproc), "N", "ranks, processes of this host",
+	    .initial = "2", .min = 1, .max = 256 },
+	{ "sizes", 0, GT_OPT_STRING, AT(sizes), "FROM..TO", "bytes per rank, doubling",
+	    .initial = "1K..256M" },
+	{ "dtype", 0, GT_OPT_CHOICE, AT(dtype), .help = "type of the elements",
+	    .words = gt_bench_dtypes, .initial = "fp32" },
+	{ "buffers", 0, GT_OPT_CHOICE, AT(buffers), .words = gt_bench_buffers,
+	    .initial = "shared",
+	    .help = "memory that the ranks share, as gradients have, or that of each alone" },
+	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "times that every size is measured",
+	    .initial = "5", .min = 1, .max = GT_BENCH_MAX_ROUNDS },
+	{ "timeout", 0, GT_OPT_DURATION, AT(timeout_s), "TIME",
+	    "a rank that is later than this is lost", .initial = "1m", .min = 0,
+	    .max = 1e6, .flags = GT_OPT_ABOVE },
+	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "the table as comma-separated values" },
+	GT_CMD_COMMON(struct gt_bench_allreduce_cli),
+	{ 0 }
+};
+
+#undef AT
 #define AT(member) offsetof(struct gt_bench_ckpt_cli, member)
 
-/* clang-format off */
 static const struct gt_opt ckpt_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
 	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "times that every operation is run",
@@ -19,4 +43,9 @@ static const struct gt_opt ckpt_table[] = {
 const struct gt_opt *gt_cmd_bench_ckpt_options(void)
 {
 	return ckpt_table;
+}
+
+const struct gt_opt *gt_cmd_bench_allreduce_options(void)
+{
+	return allreduce_table;
 }

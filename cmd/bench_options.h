@@ -13,6 +13,20 @@ struct gt_bench_ckpt_cli {
 	bool csv;
 };
 
+struct gt_bench_allreduce_cli {
+	struct gt_cmd_common common;
+	const char *sizes;
+	int64_t nproc, rounds;
+	int dtype, buffers; /* indices into gt_bench_dtypes, gt_bench_buffers */
+	double timeout_s;
+	bool csv;
+};
+
+extern const char *const gt_bench_dtypes[], *const gt_bench_buffers[];
+
+const struct gt_opt *gt_cmd_bench_allreduce_options(void);
+int gt_cmd_bench_allreduce(int argc, char **argv);
+
 const struct gt_opt *gt_cmd_bench_ckpt_options(void);
 int gt_cmd_bench_ckpt(int argc, char **argv);
 

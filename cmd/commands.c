@@ -25,6 +25,8 @@ static const struct gt_cmd commands[] = {
 	    gt_cmd_eval_options, gt_cmd_eval, true },
 	{ "generate", "--ckpt CKPT [OPTIONS]", "write text with a language model", 0,
 	    gt_cmd_generate_options, gt_cmd_generate, true },
+	{ "bench allreduce", "[OPTIONS]", "time the sum of a buffer over ranks", 0,
+	    gt_cmd_bench_allreduce_options, gt_cmd_bench_allreduce, false },
 	{ "bench ckpt", "FILE [OPTIONS]", "time operations on a checkpoint beside a copy", 1,
 	    gt_cmd_bench_ckpt_options, gt_cmd_bench_ckpt, false },
 	{ "ckpt ls", "FILE [OPTIONS]", "list tensors and other values", 1,

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/ranks.h"
 #include "cmd/stop.h"
 #include "cmd/train_check.h"
 #include "cmd/train_options.h"
@@ -127,6 +128,8 @@ static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
 		.save_every = cli->save_every,
 		.keep = cli->keep,
 		.eval_every = cli->eval_every,
+		.nproc = (int)cli->nproc,
+		.bucket_bytes = cli->bucket_size,
 	};
 	return gt_augment_parse(&o->augment, cli->augment, err);
 }
@@ -209,7 +212,7 @@ static int conclude(struct gt_cmd_env *env, const struct gt_train_cli *cli,
 	return cli->common.json ? print_result(cli, r, err) : 0;
 }
 
-static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train *t,
+static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train *t, bool first,
     struct gt_stop *stop, struct gt_err *err)
 {
 	struct gt_progress progress = { .stream = stderr,
@@ -230,23 +233,110 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
 		env->log.progress = &progress;
 		stop->log = &env->log;
 		stop->polite = true;
-		rc = gt_train_run(t, config, observers, 2, &stop->asked, &result, err);
+		rc = gt_train_run(t, config, observers, first ? 2 : 0, &stop->asked, &result, err);
 		stop->polite = false;
 		env->log.progress = NULL;
 	}
-	if (!rc)
+	if (!rc && first)
 		rc = conclude(env, cli, &result, err);
 	gt_metrics_writer_free(writer);
 	json_decref(config);
 	return rc;
 }
 
-/* Settle what to do and do it. */
-static int train(
-    struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_stop *stop, struct gt_err *err)
+/* ---- ranks ---- */
+
+/* In the options' own memory; NULL without any. */
+static const char *log_dir(struct gt_cmd_env *env, const char *out, struct gt_err *err)
 {
-	struct gt_train_options options;
-	struct gt_train *t = NULL;
+	char *path = gt_asprintf(err, "%s/log", out);
+	const char *kept = path ? gt_arena_strdup(&env->opts.arena, path, err) : NULL;
+
+	free(path);
+	return kept;
+}
+
+/* All options, a line each: ranks that were told different things would train nonsense. */
+static char *agreement_of(const struct gt_cmd_env *env, struct gt_err *err)
+{
+	json_t *options = gt_opts_to_json(&env->opts, err), *value;
+	char *text = NULL;
+	size_t size = 0;
+	const char *key;
+	FILE *stream = options ? open_memstream(&text, &size) : NULL;
+
+	if (!stream) {
+		json_decref(options);
+		gt_err_set(err, GT_ENOMEM, "out of memory");
+		return NULL;
+	}
+	fprintf(stream, "version %s\n", GT_VERSION);
+	json_object_foreach(options, key, value)
+	{
+		fprintf(stream, "%s ", key);
+		json_dumpf(value, stream, JSON_ENCODE_ANY | JSON_COMPACT);
+		putc('\n', stream);
+	}
+	json_decref(options);
+	fclose(stream);
+	return text;
+}
+
+/* Ranks that were started apart found a name for the directory each; that of rank 0 counts. */
+static int share_out(
+    struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_group *group, struct gt_err *err)
+{
+	char out[4096] = "";
+	int rc;
+
+	snprintf(out, sizeof(out), "%s", cli->out);
+	rc = gt_broadcast(group, out, sizeof(out), GT_U8, 0, err);
+	if (rc)
+		return rc;
+	out[sizeof(out) - 1] = '\0';
+	cli->out = gt_arena_strdup(&env->opts.arena, out, err);
+	return cli->out ? 0 : GT_ENOMEM;
+}
+
+/* After a restart by the launcher, the latest checkpoint is where all begin, if there is one. */
+static int resume_restarted(struct gt_train_cli *cli, struct gt_err *err)
+{
+	char *file;
+	int rc = gt_run_dir_latest(&file, cli->out, err);
+
+	if (!rc && file)
+		cli->resume = "auto";
+	free(file);
+	return rc;
+}
+
+static int join(struct gt_comm *comm, const struct gt_world *world, struct gt_cmd_env *env,
+    struct gt_train_cli *cli, struct gt_err *err)
+{
+	char *agreement;
+	int rc;
+
+	cli->nproc = world->size;
+	agreement = agreement_of(env, err);
+	if (!agreement)
+		return GT_ENOMEM;
+	rc = gt_comm_join(comm, world, agreement, cli->timeout_s, err);
+	free(agreement);
+	if (rc)
+		return rc;
+	rc = share_out(env, cli, comm->group, err);
+	if (!rc && world->restart)
+		rc = resume_restarted(cli, err);
+	if (rc)
+		gt_comm_leave(comm);
+	return rc;
+}
+
+/* ---- the command ---- */
+
+/* Settle what to do. */
+static int settle(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
+{
 	int rc = load_config(env, cli, err);
 
 	if (!rc)
@@ -257,18 +347,47 @@ static int train(
 		cli->out = default_out(env, cli->model, err);
 		rc = cli->out ? 0 : GT_ENOMEM;
 	}
-	if (!rc)
-		rc = gather(&options, env, cli, err);
+	return rc;
+}
+
+/* Do it, as one rank of `comm`, or alone. */
+static int train(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct gt_comm *comm,
+    struct gt_stop *stop, struct gt_err *err)
+{
+	struct gt_train_options options;
+	struct gt_train *t = NULL;
+	int rc = gather(&options, env, cli, err);
+
 	if (rc)
 		return rc;
+	options.group = comm->group;
 	gt_cmd_set_threads(cli->threads);
 	rc = gt_train_open(&t, &options, cli->dry_run, &env->log, err);
 	if (!rc) {
 		adopt(cli, &options);
 		rc = cli->dry_run ? gt_cmd_print_plan(t, cli->common.json, err)
-		                  : run(env, cli, t, stop, err);
+		                  : run(env, cli, t, !comm->world.rank, stop, err);
 	}
 	gt_train_close(t);
+	return rc;
+}
+
+static int be_rank(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct gt_world *world,
+    struct gt_err *err)
+{
+	struct gt_comm comm = { 0 };
+	struct gt_stop stop;
+	int rc = gt_stop_listen(&stop, err);
+
+	if (rc)
+		return rc;
+	if (world->size > 1)
+		rc = join(&comm, world, env, cli, err);
+	if (!rc) {
+		rc = train(env, cli, &comm, &stop, err);
+		gt_comm_leave(&comm);
+	}
+	gt_stop_release(&stop);
 	return rc;
 }
 
@@ -276,16 +395,25 @@ int gt_cmd_train(int argc, char **argv)
 {
 	struct gt_train_cli cli;
 	struct gt_cmd_env env;
-	struct gt_stop stop;
+	struct gt_world world;
 	struct gt_err err = GT_ERR_INIT;
-	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	bool launch = false;
+	int rc, launched = GT_EXIT_DONE, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
 
 	if (status != GT_CMD_GO)
 		return status;
-	rc = gt_stop_listen(&stop, &err);
-	if (!rc) {
-		rc = train(&env, &cli, &stop, &err);
-		gt_stop_release(&stop);
-	}
-	return gt_cmd_end(&env, rc, &err);
+	rc = settle(&env, &cli, &err);
+	if (!rc)
+		rc = gt_cmd_find_world(&world, cli.nproc, &launch, &err);
+	if (!rc && launch && !cli.dry_run)
+		rc = gt_cmd_launch(&launched,
+		    &(struct gt_cmd_ranks){ .nproc = cli.nproc,
+		        .max_restarts = (int)cli.max_restarts,
+		        .log_dir = log_dir(&env, cli.out, &err),
+		        .out = cli.out },
+		    &env, argc, argv, &err);
+	else if (!rc)
+		rc = be_rank(&env, &cli, &world, &err);
+	status = gt_cmd_end(&env, rc, &err);
+	return status == GT_EXIT_DONE ? launched : status;
 }

@@ -33,6 +33,9 @@ struct gt_train_cli {
 	int64_t workers, prefetch, threads;
 	bool drop_last;
 
+	int64_t nproc, bucket_size, max_restarts;
+	double timeout_s;
+
 	int64_t save_every, keep, eval_every, log_every;
 	bool dry_run;
 };

@@ -31,8 +31,11 @@ static void print_text(const json_t *plan)
 	    (long long)field(plan, "parameters"));
 	printf("data           %lld samples, %lld steps per epoch\n",
 	    (long long)field(plan, "samples"), (long long)field(plan, "steps_per_epoch"));
-	printf("steps          %lld, of %lld x %lld samples\n", (long long)field(plan, "steps"),
+	printf("steps          %lld, of %lld x %lld samples", (long long)field(plan, "steps"),
 	    (long long)field(plan, "accumulate"), (long long)field(plan, "batch"));
+	if (field(plan, "ranks") > 1)
+		printf(" on each of %lld ranks", (long long)field(plan, "ranks"));
+	putchar('\n');
 	printf("work           %s FLOP per step in %lld kernels per micro-batch\n",
 	    gt_text_count(a, (double)field(plan, "flops_per_step")),
 	    (long long)field(plan, "kernels"));

@@ -55,6 +55,10 @@ _gtrain()
 	train:--workers) return ;;
 	train:--prefetch) return ;;
 	train:--augment) words='none crop flip crop,flip' ;;
+	train:--nproc) return ;;
+	train:--bucket-size) return ;;
+	train:--timeout) return ;;
+	train:--max-restarts) return ;;
 	train:--out) 
 		compopt -o filenames
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
@@ -112,6 +116,13 @@ _gtrain()
 	generate:--seed) return ;;
 	generate:--threads) return ;;
 	generate:--color) words='auto always never' ;;
+	bench-allreduce:--nproc) return ;;
+	bench-allreduce:--sizes) return ;;
+	bench-allreduce:--dtype) words='fp32 fp16 bf16' ;;
+	bench-allreduce:--buffers) words='shared plain' ;;
+	bench-allreduce:--rounds) return ;;
+	bench-allreduce:--timeout) return ;;
+	bench-allreduce:--color) words='auto always never' ;;
 	bench-ckpt:--rounds) return ;;
 	bench-ckpt:--dir) 
 		compopt -o filenames
@@ -194,11 +205,12 @@ _gtrain()
 	help:--color) words='auto always never' ;;
 	:) words='probe train eval generate bench ckpt help --version --help' ;;
 	ckpt-:) words='ls verify diff strip-module add-module remap rename select convert merge --help' ;;
-	bench-:) words='ckpt --help' ;;
+	bench-:) words='allreduce ckpt --help' ;;
 	probe:*) words='--json --quiet --verbose --color --help ' ;;
-	train:*) words='--model --data --val --val-split --init-from --epochs --steps --batch --accumulate --seed --optimizer --lr --momentum --nesterov --weight-decay --betas --eps --clip --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --workers --prefetch --drop-last --augment --out --config --resume --save-every --keep --eval-every --log-every --dry-run --json --quiet --verbose --color --help ' ;;
+	train:*) words='--model --data --val --val-split --init-from --epochs --steps --batch --accumulate --seed --optimizer --lr --momentum --nesterov --weight-decay --betas --eps --clip --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --workers --prefetch --drop-last --augment --nproc --bucket-size --timeout --max-restarts --out --config --resume --save-every --keep --eval-every --log-every --dry-run --json --quiet --verbose --color --help ' ;;
 	eval:*) words='--model --ckpt --data --vocab --map --strict --batch --device --threads --workers --json --quiet --verbose --color --help ' ;;
 	generate:*) words='--ckpt --model --vocab --prompt --tokens --temperature --top-k --seed --threads --json --quiet --verbose --color --help ' ;;
+	bench-allreduce:*) words='--nproc --sizes --dtype --buffers --rounds --timeout --csv --json --quiet --verbose --color --help ' ;;
 	bench-ckpt:*) 
 		if [[ $cur != -* ]]; then
 			compopt -o filenames

@@ -36,6 +36,7 @@ complete -c gtrain -n '__gtrain_group ckpt' -a rename -d 'change names by regula
 complete -c gtrain -n '__gtrain_group ckpt' -a select -d 'write a part as a file'
 complete -c gtrain -n '__gtrain_group ckpt' -a convert -d 'write as another format or other types'
 complete -c gtrain -n '__gtrain_group ckpt' -a merge -d 'write the union or the mean of files'
+complete -c gtrain -n '__gtrain_group bench' -a allreduce -d 'time the sum of a buffer over ranks'
 complete -c gtrain -n '__gtrain_group bench' -a ckpt -d 'time operations on a checkpoint beside a copy'
 
 complete -c gtrain -n '__gtrain_command probe' -l json -d 'write one JSON document to standard output, nothing else'
@@ -74,6 +75,10 @@ complete -c gtrain -n '__gtrain_command train' -l workers -x -d 'threads that re
 complete -c gtrain -n '__gtrain_command train' -l prefetch -x -d 'batches kept ready'
 complete -c gtrain -n '__gtrain_command train' -l drop-last -d 'leave out the last batch of an epoch if it is short'
 complete -c gtrain -n '__gtrain_command train' -l augment -x -a 'none crop flip crop,flip' -d 'how images are varied: crop, flip'
+complete -c gtrain -n '__gtrain_command train' -l nproc -x -d 'processes of this host that train together, each on its part of the data'
+complete -c gtrain -n '__gtrain_command train' -l bucket-size -x -d 'gradients that are added up at once'
+complete -c gtrain -n '__gtrain_command train' -l timeout -x -d 'a rank that is later than this is lost'
+complete -c gtrain -n '__gtrain_command train' -l max-restarts -x -d 'times that all begin again at the last checkpoint when one is lost'
 complete -c gtrain -n '__gtrain_command train' -l out -x -a '(__fish_complete_directories)' -d 'directory of the run'
 complete -c gtrain -n '__gtrain_command train' -l config -r -F -d 'options from a config.json; the command line wins'
 complete -c gtrain -n '__gtrain_command train' -l resume -r -F -d 'go on from a checkpoint; auto: the latest in --out, if any'
@@ -118,6 +123,19 @@ complete -c gtrain -n '__gtrain_command generate' -l quiet -s q -d 'only warning
 complete -c gtrain -n '__gtrain_command generate' -l verbose -s v -d 'say more on standard error'
 complete -c gtrain -n '__gtrain_command generate' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
 complete -c gtrain -n '__gtrain_command generate' -l help -s h -d 'print this help'
+
+complete -c gtrain -n '__gtrain_command bench allreduce' -l nproc -x -d 'ranks, processes of this host'
+complete -c gtrain -n '__gtrain_command bench allreduce' -l sizes -x -d 'bytes per rank, doubling'
+complete -c gtrain -n '__gtrain_command bench allreduce' -l dtype -x -a 'fp32 fp16 bf16' -d 'type of the elements'
+complete -c gtrain -n '__gtrain_command bench allreduce' -l buffers -x -a 'shared plain' -d 'memory that the ranks share, as gradients have, or that of each alone'
+complete -c gtrain -n '__gtrain_command bench allreduce' -l rounds -x -d 'times that every size is measured'
+complete -c gtrain -n '__gtrain_command bench allreduce' -l timeout -x -d 'a rank that is later than this is lost'
+complete -c gtrain -n '__gtrain_command bench allreduce' -l csv -d 'the table as comma-separated values'
+complete -c gtrain -n '__gtrain_command bench allreduce' -l json -d 'write one JSON document to standard output, nothing else'
+complete -c gtrain -n '__gtrain_command bench allreduce' -l quiet -s q -d 'only warnings and errors on standard error'
+complete -c gtrain -n '__gtrain_command bench allreduce' -l verbose -s v -d 'say more on standard error'
+complete -c gtrain -n '__gtrain_command bench allreduce' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
+complete -c gtrain -n '__gtrain_command bench allreduce' -l help -s h -d 'print this help'
 
 complete -c gtrain -n '__gtrain_command bench ckpt' -F
 complete -c gtrain -n '__gtrain_command bench ckpt' -l rounds -x -d 'times that every operation is run'

@@ -57,3 +57,29 @@ setup() {
 	[[ $(<"$BATS_TEST_TMPDIR/said") == *"error: stopped by a signal"* ]]
 	equal "$(ls "$folder")" file
 }
+
+@test "bench allreduce prints nccl-tests' columns, and every sum is right" {
+	for words in "" "--buffers plain" "--dtype bf16" "--nproc 3 --dtype fp16"; do
+		# shellcheck disable=SC2086
+		gtrain bench allreduce --sizes 1K..64K --rounds 1 $words
+		equal "$status" 0
+		[[ $out == *"#wrong"* ]]
+		equal "$(awk '$1 ~ /^[0-9]+$/ && NF == 12 { n++; wrong += $8 + $12 } END { print n, wrong + 0 }' <<<"$out")" "7 0"
+	done
+}
+
+@test "bench allreduce in JSON and CSV, by rank 0 alone" {
+	gtrain bench allreduce --sizes 4K --rounds 1 --json
+	equal "$status" 0
+	equal "$(jq -r '[.ranks, .backend, .rows[0].size, .rows[0].in_place.wrong] | join(" ")' <<<"$out")" "2 ring 4096 0"
+	gtrain bench allreduce --sizes 4K --rounds 1 --csv
+	equal "$(wc -l <<<"$out")" 2
+}
+
+@test "bench allreduce refuses sizes that are none" {
+	for sizes in 0 4 K..1M 1M..1K 1K.. -1; do
+		gtrain bench allreduce --sizes="$sizes"
+		equal "$status" 2
+		[[ $err == *"--sizes: '$sizes'"* ]]
+	done
+}

@@ -1,0 +1,396 @@
+/* bench_allreduce.c - gtrain bench allreduce: how fast ranks add up a buffer, and whether right. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/bench_options.h"
+#include "cmd/bench_run.h"
+#include "cmd/ranks.h"
+#include "lib/base/clock.h"
+#include "lib/base/mem.h"
+#include "lib/base/text.h"
+#include "lib/comm/comm.h"
+
+/*
+ * Columns and their meaning are nccl-tests' (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md):
+ * algbw is bytes over time, busbw algbw times 2 (n - 1) / n, what each rank has to move however it
+ * is done; #wrong counts elements that are not the sum.
+ */
+
+enum { MAX_SIZES = 64, ROUND_MS = 40, MAX_ITERATIONS = 20000 };
+
+/* Of one size, out of place (0) and in place (1). */
+struct row {
+	int64_t bytes, count;
+	struct {
+		double time_s;
+		int64_t wrong;
+	} place[2];
+};
+
+struct bench {
+	struct gt_comm comm;
+	enum gt_dtype dtype;
+	int rounds;
+	bool plain;
+	struct row rows[MAX_SIZES];
+	int row_count;
+	void *in, *out; /* of the largest size */
+};
+
+static const enum gt_dtype dtypes[] = { GT_F32, GT_F16, GT_BF16 };
+
+const char *const gt_bench_dtypes[] = { "fp32", "fp16", "bf16", NULL };
+const char *const gt_bench_buffers[] = { "shared", "plain", NULL };
+
+/* ---- sizes ---- */
+
+/* "1K..256M" by doubling, or one size. */
+static int read_sizes(struct bench *b, const char *text, struct gt_err *err)
+{
+	const char *dots = strstr(text, "..");
+	char first[32];
+	int64_t from, to;
+
+	snprintf(first, sizeof(first), "%.*s", dots ? (int)(dots - text) : 31, text);
+	if (!gt_text_parse_size(&from, first) || !gt_text_parse_size(&to, dots ? dots + 2 : text) ||
+	    from < 8 || to < from || to > (int64_t)1 << 40) {
+		gt_err_set(err, GT_EINVAL,
+		    "--sizes: '%s' is not a size of 8 bytes or more, nor two, FROM..TO", text);
+		return gt_err_hint(err, "as in --sizes 1K..256M");
+	}
+	for (int64_t size = from; size <= to && b->row_count < MAX_SIZES; size *= 2) {
+		int64_t count = size / (int64_t)gt_dtype_size(b->dtype);
+
+		b->rows[b->row_count++] =
+		    (struct row){ .bytes = count * (int64_t)gt_dtype_size(b->dtype),
+			    .count = count };
+	}
+	return 0;
+}
+
+/* ---- what is added up ---- */
+
+/* A whole number below 2048 in half precision: its highest bit is the hidden one of the
+ * fraction. */
+static uint16_t half_of(unsigned n)
+{
+	unsigned exponent = 0;
+
+	if (!n)
+		return 0;
+	while (n >> exponent > 1)
+		exponent++;
+	return (uint16_t)((exponent + 15) << 10 | ((n << 10 >> exponent) & 0x3ff));
+}
+
+/* Its first two bytes in single precision, which must be all that it needs. */
+static uint16_t bfloat_of(unsigned n)
+{
+	float x = (float)n;
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	return (uint16_t)(bits >> 16);
+}
+
+static void put(enum gt_dtype dtype, void *out, int64_t i, unsigned n)
+{
+	if (dtype == GT_F32)
+		((float *)out)[i] = (float)n;
+	else
+		((uint16_t *)out)[i] = dtype == GT_F16 ? half_of(n) : bfloat_of(n);
+}
+
+/* Element i of rank r: small, so that sums of 16 ranks are exact in every type, and different for
+ * neighbours and for ranks. */
+static unsigned number(int64_t i, int rank)
+{
+	return (unsigned)((i + i / 1021) % 7 + rank % 5);
+}
+
+static void fill(const struct bench *b, void *out, int64_t count)
+{
+	for (int64_t i = 0; i < count; i++)
+		put(b->dtype, out, i, number(i, b->comm.world.rank));
+}
+
+static int64_t count_wrong(const struct bench *b, const void *sums, int64_t count)
+{
+	size_t size = gt_dtype_size(b->dtype);
+	int64_t wrong = 0;
+
+	for (int64_t i = 0; i < count; i++) {
+		unsigned char wanted[4];
+		unsigned sum = 0;
+
+		for (int rank = 0; rank < b->comm.world.size; rank++)
+			sum += number(i, rank);
+		put(b->dtype, wanted, 0, sum);
+		wrong += memcmp((const char *)sums + (size_t)i * size, wanted, size) != 0;
+	}
+	return wrong;
+}
+
+/* ---- measuring ---- */
+
+static struct gt_collective sum_of(const struct bench *b, const struct row *row, bool in_place)
+{
+	return (struct gt_collective){ .kind = GT_ALL_REDUCE,
+		.in = in_place ? b->out : b->in,
+		.out = b->out,
+		.count = row->count,
+		.dtype = b->dtype,
+		.reduction = GT_SUM };
+}
+
+static int check(struct bench *b, struct row *row, bool in_place, struct gt_err *err)
+{
+	struct gt_collective c = sum_of(b, row, in_place);
+	int64_t *wrong = &row->place[in_place].wrong;
+	int rc;
+
+	fill(b, (void *)c.in, row->count);
+	rc = gt_group_run(b->comm.group, &c, err);
+	if (rc)
+		return rc;
+	*wrong = count_wrong(b, b->out, row->count);
+	return gt_all_reduce(b->comm.group, wrong, 1, GT_I64, GT_SUM, err);
+}
+
+/* So many calls, from when all ranks are there; the time of one. */
+static int time_calls(struct bench *b, const struct gt_collective *c, int64_t calls, double *each_s,
+    struct gt_err *err)
+{
+	int rc = gt_barrier(b->comm.group, err);
+	double start = gt_clock_s();
+
+	for (int64_t i = 0; !rc && i < calls; i++)
+		rc = gt_group_run(b->comm.group, c, err);
+	*each_s = (gt_clock_s() - start) / (double)calls;
+	return rc;
+}
+
+/* Enough calls to fill a round, the same number on all ranks. */
+static int count_calls(
+    struct bench *b, const struct gt_collective *c, int64_t *calls, struct gt_err *err)
+{
+	double each_s;
+	int rc = time_calls(b, c, 2, &each_s, err); /* and warm up */
+
+	if (!rc)
+		rc = time_calls(b, c, 3, &each_s, err);
+	if (rc)
+		return rc;
+	each_s = each_s > 1e-9 ? each_s : 1e-9;
+	*calls = (int64_t)(ROUND_MS * 1e-3 / each_s) + 1;
+	*calls = *calls < MAX_ITERATIONS ? *calls : MAX_ITERATIONS;
+	return gt_broadcast(b->comm.group, calls, 1, GT_I64, 0, err);
+}
+
+static int measure(struct bench *b, struct row *row, bool in_place, struct gt_err *err)
+{
+	struct gt_collective c = sum_of(b, row, in_place);
+	double times[GT_BENCH_MAX_ROUNDS];
+	int64_t calls;
+	int rc = check(b, row, in_place, err);
+
+	if (rc)
+		return rc;
+	memset((void *)c.in, 0, (size_t)row->bytes); /* sums in place would not stay finite */
+	rc = count_calls(b, &c, &calls, err);
+	for (int i = 0; !rc && i < b->rounds; i++)
+		rc = time_calls(b, &c, calls, &times[i], err);
+	if (!rc)
+		row->place[in_place].time_s = gt_bench_median(times, b->rounds);
+	return rc;
+}
+
+static int take_buffers(struct bench *b, struct gt_err *err)
+{
+	size_t bytes = (size_t)b->rows[b->row_count - 1].bytes;
+	int rc;
+
+	if (b->plain) {
+		b->in = gt_calloc(1, bytes, err);
+		b->out = gt_calloc(1, bytes, err);
+		return b->in && b->out ? 0 : GT_ENOMEM;
+	}
+	rc = gt_group_alloc(b->comm.group, bytes, &b->in, err);
+	return rc ? rc : gt_group_alloc(b->comm.group, bytes, &b->out, err);
+}
+
+static void drop_buffers(struct bench *b)
+{
+	if (b->plain) {
+		free(b->in);
+		free(b->out);
+		return;
+	}
+	gt_group_release(b->comm.group, b->out);
+	gt_group_release(b->comm.group, b->in);
+}
+
+static int run(struct bench *b, struct gt_err *err)
+{
+	int rc = take_buffers(b, err);
+
+	for (int i = 0; !rc && i < b->row_count; i++) {
+		rc = measure(b, &b->rows[i], false, err);
+		if (!rc)
+			rc = measure(b, &b->rows[i], true, err);
+	}
+	if (!rc)
+		drop_buffers(b);
+	return rc;
+}
+
+/* ---- the table ---- */
+
+static double algbw(const struct row *row, int place)
+{
+	return (double)row->bytes / row->place[place].time_s;
+}
+
+static double busbw(const struct bench *b, const struct row *row, int place)
+{
+	double n = b->comm.world.size;
+
+	return algbw(row, place) * 2 * (n - 1) / n;
+}
+
+static double average_busbw(const struct bench *b)
+{
+	double sum = 0;
+
+	for (int i = 0; i < b->row_count; i++)
+		sum += busbw(b, &b->rows[i], 0) + busbw(b, &b->rows[i], 1);
+	return sum / (2 * b->row_count);
+}
+
+static void print_text(const struct bench *b, const char *dtype)
+{
+	printf("%d ranks, %s, %s buffers, medians of %d rounds\n", b->comm.world.size,
+	    b->comm.group->ops->name, gt_bench_buffers[b->plain], b->rounds);
+	printf("%12s %12s %6s %6s   %32s   %32s\n", "", "", "", "", "out of place           ",
+	    "in place             ");
+	printf("%12s %12s %6s %6s   %10s %7s %7s %6s   %10s %7s %7s %6s\n", "size", "count", "type",
+	    "redop", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong");
+	printf("%12s %12s %6s %6s   %10s %7s %7s %6s   %10s %7s %7s %6s\n", "(B)", "(elements)", "",
+	    "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
+	for (int i = 0; i < b->row_count; i++) {
+		const struct row *row = &b->rows[i];
+
+		printf("%12lld %12lld %6s %6s", (long long)row->bytes, (long long)row->count, dtype,
+		    "sum");
+		for (int place = 0; place < 2; place++)
+			printf("   %10.1f %7.2f %7.2f %6lld", row->place[place].time_s * 1e6,
+			    algbw(row, place) / 1e9, busbw(b, row, place) / 1e9,
+			    (long long)row->place[place].wrong);
+		putchar('\n');
+	}
+	printf("average bus bandwidth: %.2f GB/s\n", average_busbw(b) / 1e9);
+}
+
+static void print_csv(const struct bench *b, const char *dtype)
+{
+	puts("size,count,type,redop,time_s,algbw,busbw,wrong,in_place_time_s,in_place_algbw,"
+	     "in_place_busbw,in_place_wrong");
+	for (int i = 0; i < b->row_count; i++) {
+		const struct row *row = &b->rows[i];
+
+		printf("%lld,%lld,%s,sum", (long long)row->bytes, (long long)row->count, dtype);
+		for (int place = 0; place < 2; place++)
+			printf(",%.9f,%.0f,%.0f,%lld", row->place[place].time_s, algbw(row, place),
+			    busbw(b, row, place), (long long)row->place[place].wrong);
+		putchar('\n');
+	}
+}
+
+static json_t *json_of(const struct bench *b, const struct row *row, int place)
+{
+	return json_pack("{sf sf sf sI}", "time_s", row->place[place].time_s, "algbw",
+	    algbw(row, place), "busbw", busbw(b, row, place), "wrong",
+	    (json_int_t)row->place[place].wrong);
+}
+
+static int print_json(const struct bench *b, const char *dtype, struct gt_err *err)
+{
+	json_t *rows = json_array();
+
+	for (int i = 0; i < b->row_count; i++) {
+		const struct row *row = &b->rows[i];
+
+		json_array_append_new(
+		    rows, json_pack("{sI sI so so}", "size", (json_int_t)row->bytes, "count",
+		              (json_int_t)row->count, "out_of_place", json_of(b, row, 0),
+		              "in_place", json_of(b, row, 1)));
+	}
+	return gt_cmd_print_json(
+	    json_pack("{si ss ss ss ss so sf}", "ranks", b->comm.world.size, "backend",
+	        b->comm.group->ops->name, "buffers", gt_bench_buffers[b->plain], "type", dtype,
+	        "redop", "sum", "rows", rows, "average_busbw", average_busbw(b)),
+	    JSON_INDENT(2), err);
+}
+
+static int judge(const struct bench *b, struct gt_err *err)
+{
+	for (int i = 0; i < b->row_count; i++)
+		for (int place = 0; place < 2; place++)
+			if (b->rows[i].place[place].wrong)
+				return gt_err_set(err, GT_EIO,
+				    "%lld of %lld elements (all ranks together) are not the sum",
+				    (long long)b->rows[i].place[place].wrong,
+				    (long long)b->rows[i].count * b->comm.world.size);
+	return 0;
+}
+
+/* Launched ranks have said what there is to say. */
+static int end(struct gt_cmd_env *env, int rc, int status, const struct gt_err *err)
+{
+	int mine = gt_cmd_end(env, rc, err);
+
+	return mine == GT_EXIT_DONE ? status : mine;
+}
+
+int gt_cmd_bench_allreduce(int argc, char **argv)
+{
+	struct bench b = { 0 };
+	struct gt_bench_allreduce_cli cli;
+	struct gt_cmd_env env;
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_world world;
+	bool launch = false;
+	char agreement[128];
+	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+
+	if (status != GT_CMD_GO)
+		return status;
+	b.dtype = dtypes[cli.dtype];
+	b.rounds = (int)cli.rounds;
+	b.plain = cli.buffers == 1;
+	rc = read_sizes(&b, cli.sizes, &err);
+	if (!rc)
+		rc = gt_cmd_find_world(&world, cli.nproc, &launch, &err);
+	if (!rc && launch)
+		rc = gt_cmd_launch(
+		    &status, &(struct gt_cmd_ranks){ .nproc = cli.nproc }, &env, argc, argv, &err);
+	if (rc || launch)
+		return end(&env, rc, status, &err);
+	snprintf(agreement, sizeof(agreement), "version %s\nsizes %.60s\ndtype %s", GT_VERSION,
+	    cli.sizes, gt_bench_dtypes[cli.dtype]);
+	rc = gt_comm_join(&b.comm, &world, agreement, cli.timeout_s, &err);
+	if (rc)
+		return gt_cmd_end(&env, rc, &err);
+	rc = run(&b, &err);
+	if (!rc && !world.rank && cli.common.json)
+		rc = print_json(&b, gt_bench_dtypes[cli.dtype], &err);
+	else if (!rc && !world.rank && cli.csv)
+		print_csv(&b, gt_bench_dtypes[cli.dtype]);
+	else if (!rc && !world.rank)
+		print_text(&b, gt_bench_dtypes[cli.dtype]);
+	if (!rc)
+		rc = judge(&b, &err);
+	gt_comm_leave(&b.comm);
+	return gt_cmd_end(&env, rc, &err);
+}

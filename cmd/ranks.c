@@ -1,0 +1,59 @@
+/* ranks.c - commands that run as several ranks. */
+#include "cmd/ranks.h"
+
+#include <string.h>
+
+#include "lib/base/mem.h"
+
+enum { MORE_WORDS = 6 }; /* the program, a name of two, --out DIR, the end */
+
+/* This program with the words of its command line. */
+static char **words_of(
+    struct gt_arena *arena, const char *out, int argc, char **argv, struct gt_err *err)
+{
+	char **words = gt_arena_alloc(arena, (size_t)(argc + MORE_WORDS) * sizeof(*words), err);
+	char *name = words ? gt_arena_strdup(arena, argv[0], err) : NULL;
+	char *rest;
+	int n = 0;
+
+	if (!name)
+		return NULL;
+	words[n++] = "/proc/self/exe";
+	for (char *word = strtok_r(name, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+		words[n++] = word;
+	if (out) { /* before the rest, in which "--" may end the options */
+		words[n++] = "--out";
+		words[n++] = (char *)out;
+	}
+	for (int i = 1; i < argc; i++)
+		words[n++] = argv[i];
+	words[n] = NULL;
+	return words;
+}
+
+int gt_cmd_find_world(struct gt_world *world, int64_t nproc, bool *launch, struct gt_err *err)
+{
+	int rc = gt_world_from_environment(world, err);
+
+	*launch = !rc && world->source == GT_WORLD_ALONE && nproc > 1;
+	return rc;
+}
+
+int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_env *env, int argc,
+    char **argv, struct gt_err *err)
+{
+	struct gt_launch_options options = { .nproc = (int)ranks->nproc,
+		.log_dir = ranks->log_dir,
+		.max_restarts = ranks->max_restarts,
+		.log = &env->log };
+	struct gt_arena arena = { 0 };
+	int rc = GT_ENOMEM;
+
+	options.argv = words_of(&arena, ranks->out, argc, argv, err);
+	if (options.argv)
+		rc = gt_launch(status, &options, err);
+	if (*status > GT_EXIT_USAGE) /* a rank that was killed has failed */
+		*status = GT_EXIT_FAILED;
+	gt_arena_release(&arena);
+	return rc;
+}

@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+"""ranks.py - training on several ranks: the curve of one rank, that of PyTorch's DDP, whoever is lost on the way (TAP)."""
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import tap  # noqa: E402
+
+try:
+    import numpy as np
+    import torch
+except ImportError:
+    print("1..0 # SKIP python has no torch or no numpy")
+    sys.exit(0)
+
+GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
+TESTS = os.environ.get("GTRAIN_TESTS", "build/tests")
+os.environ["OMP_NUM_THREADS"] = "1"
+TEXT = ("the quick brown fox jumps over the lazy dog, and goes on. " * 30)[:96 * 16 + 1]  # 96 samples
+BATCH = 12  # of all ranks together
+ROWS = 5 * BATCH
+#        model, data: what to train, options
+MODELS = [
+    ("mlp:5,16,3", "csv:{}/table.csv", ["--optimizer", "sgd", "--lr", "0.05"]),
+    ("mlp:5,16,3", "csv:{}/table.csv", ["--optimizer", "adamw", "--lr", "0.005", "--clip", "0.5", "--bucket-size", "1"]),
+    ("lenet", "random:,samples=60", ["--optimizer", "sgd", "--lr", "0.01"]),
+    ("gpt:layers=2,heads=2,width=32,block=16", "text:{}/text.txt", ["--optimizer", "adamw", "--lr", "1e-3"]),
+    ("gpt:layers=2,heads=2,width=32,block=16,dropout=0.2", "text:{}/text.txt", ["--optimizer", "sgd", "--lr", "0.02"]),
+]
+COMMON = ["--steps", "50", "--warmup", "0", "--lr-schedule", "constant", "--log-every", "1", "--drop-last", "--seed", "3", "-q"]
+
+
+def make_data(folder):
+    rng = np.random.default_rng(1)
+    with open(f"{folder}/table.csv", "w") as f:
+        for _ in range(ROWS):
+            f.write(",".join(repr(float(v)) for v in rng.normal(size=5).astype(np.float32)) + f",{rng.integers(3)}\n")
+    with open(f"{folder}/text.txt", "w") as f:
+        f.write(TEXT)
+
+
+def gtrain(*args, status=0):
+    done = subprocess.run([GTRAIN, *map(str, args)], capture_output=True, text=True, timeout=120)
+    if done.returncode != status:
+        raise RuntimeError(f"status {done.returncode}: {done.stderr}")
+    return done.stderr
+
+
+def curve(out, split="train"):
+    with open(f"{out}/metrics.jsonl") as f:
+        return [row for row in map(json.loads, f) if row["split"] == split]
+
+
+def train(folder, name, model, data, nproc, options, batch=BATCH):
+    out = f"{folder}/{name}-{nproc}"
+    gtrain("train", "--model", model, "--data", data.format(folder), "--nproc", nproc, "--batch", batch // nproc,
+           "--out", out, *COMMON, *options)
+    return out
+
+
+def apart(a, b, key="loss"):
+    return max(abs(x[key] - y[key]) / abs(y[key]) for x, y in zip(a, b))
+
+
+def curves(folder):
+    make_data(folder)
+    for i, (model, data, options) in enumerate(MODELS):
+        runs = {n: train(folder, f"m{i}", model, data, n, options) for n in (1, 2, 3, 4)}
+        one = curve(runs[1])
+        for n in (2, 3, 4):
+            many, far = curve(runs[n]), apart(curve(runs[n]), one)
+            keys = list(torch.load(f"{runs[n]}/model.pth"))
+            problem = "" if len(many) == 50 and far <= 1e-6 else f"{len(many)} steps, losses apart by {far:.1e}"
+            if keys != list(torch.load(f"{runs[1]}/model.pth")) or any(k.startswith("module.") for k in keys):
+                problem = f"keys {keys}"
+            yield f"{model} {' '.join(options)}: {n} ranks have the curve of one, 50 steps", problem
+
+
+def accumulation(folder):
+    make_data(folder)
+    model, data, options = MODELS[3]
+    one = curve(train(folder, "one", model, data, 1, options))
+    two = curve(train(folder, "two", model, data, 2, [*options, "--accumulate", "3"], batch=4))
+    far = apart(two, one)
+    yield "2 ranks x 3 micro-batches x 2 samples are a batch of 12", "" if far <= 1e-6 else f"apart by {far:.1e}"
+
+
+def evaluation(folder):
+    """87 samples on 2 and 4 ranks in batches of 5: each counts once."""
+    make_data(folder)
+    options = ["--val", "random:,samples=87", "--optimizer", "sgd", "--lr", "0.01", "--eval-every", "10"]
+    runs = {n: train(folder, "e", "lenet", "random:,samples=60", n, options) for n in (1, 2, 4)}
+    one = curve(runs[1], "val")
+    for n in (2, 4):
+        many = curve(runs[n], "val")
+        good = [r["n"] for r in many] == [87] * 5 and apart(many, one) <= 1e-6 and all(
+            a["top1"] == b["top1"] for a, b in zip(many, one))
+        yield f"validation on {n} ranks is that on one", "" if good else f"{many} {one}"
+
+
+def resuming(folder):
+    """The global order of samples goes on in the middle of an epoch, on other ranks too."""
+    make_data(folder)
+    model, data, options = MODELS[3]
+    whole = curve(train(folder, "whole", model, data, 1, options))
+    args = ["train", "--model", model, "--data", data.format(folder), "--out", f"{folder}/parts", *COMMON, *options]
+    for steps, nproc in ((17, 4), (33, 3), (50, 1)):
+        args[args.index("--steps") + 1] = steps
+        gtrain(*args, "--resume", "auto", "--nproc", nproc, "--batch", BATCH // nproc)
+    far = apart(curve(f"{folder}/parts"), whole)
+    yield "4 ranks, then 3, then 1 go through one curve", "" if far <= 1e-6 else f"apart by {far:.1e}"
+    said = gtrain(*args, "--resume", "auto", "--nproc", 2, "--batch", BATCH, "--steps", 60, status=2)
+    yield "another global batch is refused", "" if "another --" in said else said
+
+
+# ---- PyTorch's DDP
+
+DDP = """
+import os, sys, torch, torch.distributed as dist
+torch.set_num_threads(1)
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+dist.init_process_group("gloo")
+run = torch.load(sys.argv[1])
+net = torch.nn.Sequential(torch.nn.Linear(5, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
+net.load_state_dict(run["state"])
+net = torch.nn.parallel.DistributedDataParallel(net)
+opt = torch.optim.SGD(net.parameters(), lr=run["lr"], momentum=0.9)
+losses = []
+for batches in run["batches"]:
+    index = batches[rank]
+    loss = torch.nn.functional.cross_entropy(net(run["x"][index]), run["y"][index])
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    loss = loss.detach()
+    dist.all_reduce(loss)
+    losses.append(float(loss) / world)
+if rank == 0:
+    torch.save({"losses": losses, "state": net.module.state_dict()}, sys.argv[2])
+"""
+
+
+def sampled(world, batch, epochs):
+    """The indices that each rank draws, step by step."""
+    lines = "".join(f"{ROWS} {world} {rank} {batch} 1 1 1 3 {epoch}\n" for epoch in range(epochs) for rank in range(world))
+    text = subprocess.run([os.path.join(TESTS, "sampler_dump")], input=lines, check=True, capture_output=True, text=True).stdout
+    blocks = [[[int(i) for i in line.split()] for line in block.splitlines()[1:]] for block in text.split("end\n")[:-1]]
+    return [step for epoch in range(epochs) for step in zip(*blocks[epoch * world:(epoch + 1) * world])]
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def torch_ddp(folder):
+    if not torch.distributed.is_available():
+        yield "PyTorch's DDP # SKIP no torch.distributed", ""
+        return
+    make_data(folder)
+    table = np.loadtxt(f"{folder}/table.csv", delimiter=",", dtype=np.float64)
+    torch.manual_seed(5)
+    net = torch.nn.Sequential(torch.nn.Linear(5, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
+    torch.save(net.state_dict(), f"{folder}/init.pth")
+    torch.save({"state": net.state_dict(), "lr": 0.05, "x": torch.tensor(table[:, :5], dtype=torch.float32),
+                "y": torch.tensor(table[:, 5], dtype=torch.int64), "batches": sampled(2, 6, 10)}, f"{folder}/run.pt")
+    env = dict(os.environ, WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+    ranks = [subprocess.Popen([sys.executable, "-c", DDP, f"{folder}/run.pt", f"{folder}/theirs.pt"],
+                              env=dict(env, RANK=str(rank))) for rank in range(2)]
+    if any([rank.wait(60) for rank in ranks]):
+        yield "PyTorch's DDP", "it failed"
+        return
+    out = train(folder, "ours", "mlp:5,16,3", "csv:{}/table.csv", 2,
+                ["--optimizer", "sgd", "--lr", "0.05", "--weight-decay", "0", "--init-from", f"{folder}/init.pth"])
+    theirs, ours = torch.load(f"{folder}/theirs.pt"), torch.load(f"{out}/model.pth")
+    losses = [row["loss"] for row in curve(out)]
+    far = max(abs(a - b) / b for a, b in zip(losses, theirs["losses"]))
+    weights = max(float((ours[k] - v).abs().max()) for k, v in theirs["state"].items())
+    good = len(losses) == len(theirs["losses"]) == 50 and far <= 1e-5 and weights <= 1e-5
+    yield "2 ranks are PyTorch's DDP with gloo: 50 losses, weights", "" if good else f"apart by {far:.1e}, weights {weights:.1e}"
+
+
+# ---- ranks that are lost
+
+def ranks_of(launcher):
+    with open(f"/proc/{launcher}/task/{launcher}/children") as f:
+        return [int(pid) for pid in f.read().split()]
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def begin(folder, name, *more, nproc=3):
+    args = ["train", "--model", "mlp:5,16,3", "--data", f"csv:{folder}/table.csv", "--batch", "4", "--nproc", nproc, "--out",
+            f"{folder}/{name}", "--steps", "1000000", "--save-every", "200", "--log-every", "100", *more]
+    run = subprocess.Popen([GTRAIN, *map(str, args)], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and not os.path.exists(f"{folder}/{name}/checkpoints/step-00000200.pth"):
+        time.sleep(0.01)
+    return run, ranks_of(run.pid)
+
+
+def gone(run, ranks, started, seconds):
+    """Waits for the end; what is wrong with how it came."""
+    run.wait(30)
+    took = time.monotonic() - started
+    left = [pid for pid in ranks if alive(pid)]
+    if left:
+        return f"ranks {left} are left"
+    return "" if took <= seconds else f"it took {took:.1f} s"
+
+
+def losses(folder):
+    make_data(folder)
+    run, ranks = begin(folder, "killed")
+    started = time.monotonic()
+    os.kill(ranks[1], signal.SIGKILL)
+    said = run.stderr.read()
+    problem = gone(run, ranks, started, 3) or ("" if run.returncode == 1 and "rank 1" in said else f"{run.returncode}: {said}")
+    yield "a rank that is killed ends the job, and is named", problem
+
+    run, ranks = begin(folder, "stopped", "--timeout", "2s")
+    started = time.monotonic()
+    os.kill(ranks[2], signal.SIGSTOP)
+    said = run.stderr.read()
+    problem = gone(run, ranks, started, 7) or ("" if run.returncode == 1 and "rank 2 is late" in said else f"{run.returncode}: {said}")
+    yield "a rank that is stopped is named with what it is late for", problem
+
+    run, ranks = begin(folder, "launcher")
+    run.kill()
+    time.sleep(1)
+    left = [pid for pid in ranks if alive(pid)]
+    run.stderr.read()
+    yield "a launcher that is killed takes its ranks along", f"ranks {left} are left" if left else ""
+
+    run, ranks = begin(folder, "asked")
+    started = time.monotonic()
+    run.send_signal(signal.SIGTERM)
+    said = run.stderr.read()
+    problem = gone(run, ranks, started, 5) or ("" if run.returncode == 0 and "go on with" in said else f"{run.returncode}: {said}")
+    yield "SIGTERM to the launcher: the step is finished and saved", problem
+
+    run, ranks = begin(folder, "again", "--max-restarts", "1", "--steps", "600")
+    os.kill(ranks[0], signal.SIGKILL)
+    said = run.stderr.read()
+    run.wait(60)
+    good = run.returncode == 0 and os.path.exists(f"{folder}/again/model.pth") and "resuming from" in said
+    yield "a rank that is killed, and --max-restarts 1: the run goes on", "" if good else f"{run.returncode}: {said}"
+
+
+if __name__ == "__main__":
+    sys.exit(tap.run((curves, accumulation, evaluation, resuming, torch_ddp, losses), GTRAIN, sys.argv[1:]))
