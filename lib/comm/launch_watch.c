@@ -44,13 +44,13 @@ void gt_launch_give_back_signals(struct gt_launch *l)
 	close(l->signals);
 }
 
-/* To every rank that runs, and whatever it has started. A rank is in its own group from before it
- * is another program. */
+/* To every rank that runs, and whatever it has started: a rank leads a group of its own from before
+ * it is another program. Killed it is also by itself, should it have left that group. */
 static void signal_all(const struct gt_launch *l, int number)
 {
 	for (int i = 0; i < l->options->nproc; i++)
-		if (l->rank[i].pid)
-			kill(-l->rank[i].pid, number);
+		if (l->rank[i].pid && (kill(-l->rank[i].pid, number) || number == SIGKILL))
+			kill(l->rank[i].pid, number);
 }
 
 /* SIGCONT, as a rank that is stopped hears nothing else. */

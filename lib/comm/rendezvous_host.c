@@ -40,8 +40,8 @@ struct host {
 	struct pollfd *poll; /* [1 + room]: the listener, guests */
 	size_t count, room;
 	int admitted;
-	char refusal[240]; /* the last one who could not prove itself */
-	uint32_t refused;  /* the rank that it claimed to be */
+	struct gt_err refusal; /* of the last one who could not prove itself */
+	uint32_t refused;      /* the rank that it claimed to be */
 };
 
 static void drop(struct guest *g)
@@ -74,7 +74,8 @@ static int refuse(struct host *h, struct guest *g, const struct gt_err *why)
 {
 	gt_wire_send_error(g->fd, why);
 	shutdown(g->fd, SHUT_WR);
-	snprintf(h->refusal, sizeof(h->refusal), "%.120s (from %s)", why->text, g->name);
+	h->refusal = *why;
+	gt_err_prefix(&h->refusal, "refused %s", g->name);
 	h->refused = g->hello.rank;
 	g->stage = AT_END;
 	return 0;
@@ -157,11 +158,13 @@ static int take_proof(struct host *h, struct guest *g, struct gt_err *err)
 	    hash, "guest", secret, g->hello_bytes, g->nonce, g->proof + GT_SHA256_SIZE, size);
 	if (!gt_sha256_same(hash, g->proof)) {
 		gt_err_set(&why, GT_EINVAL, "rank %u has a wrong secret", g->hello.rank);
+		gt_err_hint(&why, "GTRAIN_SECRET has to be the same for all ranks");
 		return refuse(h, g, &why);
 	}
 	if (g->hello.restart != (uint32_t)h->world->restart) {
 		gt_err_set(&why, GT_EINVAL, "rank %u is of restart %u, rank 0 of restart %d",
 		    g->hello.rank, g->hello.restart, h->world->restart);
+		gt_err_hint(&why, "a process of an earlier start is left over");
 		return refuse(h, g, &why);
 	}
 	if (check_guest(h, g, err)) {
@@ -323,12 +326,13 @@ static int late(const struct host *h, struct gt_err *err)
 
 	for (int rank = 0; rank < h->r->size; rank++) {
 		missing[rank] = rank && !find_rank(h, (uint32_t)rank);
-		refused |= missing[rank] && *h->refusal && h->refused == (uint32_t)rank;
+		refused |= missing[rank] && h->refusal.code && h->refused == (uint32_t)rank;
 	}
 	gt_ranks_text(ranks, missing, h->r->size);
-	if (refused)
-		return gt_err_set(err, GT_EINVAL, "%s did not come within %g s; refused: %s", ranks,
-		    h->r->timeout_s, h->refusal);
+	if (refused) {
+		*err = h->refusal;
+		return gt_err_prefix(err, "%s did not come within %g s", ranks, h->r->timeout_s);
+	}
 	gt_err_set(err, GT_EIO, "%s did not come within %g s", ranks, h->r->timeout_s);
 	return gt_err_hint(err, "see whether they run and can reach %s:%d; --timeout waits longer",
 	    gt_rendezvous_host(h->world), h->world->port);

@@ -24,9 +24,9 @@
  *                                          <--  DATA: number, everybody's bytes
  *
  * A hash is HMAC-SHA256 with the job's secret over "guest" or "host", the hello, the host's nonce
- * and the agreement. Instead of any of its messages the host may send ERROR: a code and a sentence,
- * and then nothing more. All but the hello begin with their kind and the length of what follows;
- * that, the magic and the place of the version stay the same in all versions of the protocol.
+ * and the agreement. Instead of any of its messages the host may send ERROR: a code, a sentence, a
+ * zero, a hint, and then nothing more. All but the hello begin with their kind and the length of
+ * what follows; that, the magic and the place of the version stay the same in all versions.
  */
 enum {
 	WIRE_VERSION = 1,
@@ -35,7 +35,7 @@ enum {
 	WIRE_HEAD = 8,
 	WIRE_NUMBER = 4, /* before the bytes of an exchange */
 	WIRE_MAX_PROOF = GT_SHA256_SIZE + GT_RENDEZVOUS_MAX_AGREEMENT,
-	WIRE_MAX_ERROR = 4 + sizeof(((struct gt_err *)0)->text)
+	WIRE_MAX_ERROR = 4 + sizeof(struct gt_err)
 };
 
 enum gt_wire_kind {

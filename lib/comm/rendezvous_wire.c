@@ -144,21 +144,24 @@ int gt_wire_send_message(int fd, enum gt_wire_kind kind, const void *body, size_
 void gt_wire_send_error(int fd, const struct gt_err *error)
 {
 	unsigned char body[WIRE_MAX_ERROR];
-	size_t size = strlen(error->text);
+	size_t text = strlen(error->text) + 1, hint = strlen(error->hint);
 
 	gt_wire_put(body, (uint32_t)-error->code);
-	memcpy(body + 4, error->text, size);
-	(void)gt_wire_send_message(fd, WIRE_ERROR, body, 4 + size);
+	memcpy(body + 4, error->text, text);
+	memcpy(body + 4 + text, error->hint, hint);
+	(void)gt_wire_send_message(fd, WIRE_ERROR, body, 4 + text + hint);
 }
 
 void gt_wire_read_error(struct gt_err *out, const unsigned char *body, size_t size)
 {
-	uint32_t code = size >= 4 ? gt_wire_get(body) : 0;
-	size_t text = size >= 4 ? size - 4 : 0;
+	uint32_t code = size > 4 ? gt_wire_get(body) : 0;
 	bool known = code >= 1 && code <= (uint32_t)-GT_EDIVERGED;
+	const char *text = (const char *)body + 4;
+	size_t left = size > 4 ? size - 4 : 0, length = strnlen(text, left);
 
-	gt_err_set(out, known ? -(int)code : GT_EIO, "%.*s", (int)text,
-	    text ? (const char *)body + 4 : "");
+	gt_err_set(out, known ? -(int)code : GT_EIO, "%.*s", (int)length, text);
+	if (length + 1 < left)
+		gt_err_hint(out, "%.*s", (int)(left - length - 1), text + length + 1);
 }
 
 char *gt_ranks_text(char out[GT_RANKS_TEXT], const bool *set, int size)

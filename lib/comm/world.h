@@ -42,7 +42,8 @@ struct gt_world {
  * is taken.
  *
  * Local ranks that nobody tells (RANK and WORLD_SIZE alone, as some schedulers set them): a
- * loopback address means one host, any other one rank per host. GTRAIN_SECRET goes with all
+ * loopback address means one host, any other one rank per host; of MPI and of Slurm, no address and
+ * no list of nodes mean one host. GTRAIN_SECRET goes with all
  * sources. A batch script of Slurm is no rank: srun's steps are.
  *
  * Sources: torchrun's manual (docs.pytorch.org, elastic/run); Open MPI's (docs.open-mpi.org,

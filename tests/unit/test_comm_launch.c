@@ -257,7 +257,7 @@ static const struct {
 	{ OTHERS "kill -SEGV $$", 139, "warning: rank 1 was killed by SIGSEGV", 0 },
 	{ OTHERS "kill -KILL $$", 137, "warning: rank 1 was killed by SIGKILL\n", 0 },
 	{ OTHERS "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i >&2; done; exit 4", 4,
-	    "rank 1: line 3\nrank 1: line 4\n", 0 },
+	    "status 4\nrank 1: line 3\nrank 1: line 4\n", 0 },
 	{ OTHERS "printf 'no end' >&2; exit 5", 5, "rank 1: no end\n", 0 },
 	{ OTHERS "sleep 100 & echo $! >>pids; exit 6", 6, "status 6", 0 },
 	{ "echo $$ >>pids; [ $RANK = 0 ] && { echo why >&2; exit 7; }; kill -STOP $$", 7,
@@ -287,6 +287,23 @@ static void one_end_ends_all(void **state)
 		nothing_is_left(&job);
 		clean(&job);
 	}
+}
+
+/* Before they are killed: time to say something, say. */
+static void ranks_are_asked_first(void **state)
+{
+	struct what what = {
+		.nproc = 2,
+		.script =
+		    "if [ $RANK = 1 ]; then until [ -e up ]; do sleep 0.01; done; exit 3; fi; "
+		    "trap 'echo asked >asked; exit 0' TERM; echo >up; while :; do sleep 0.01; done"
+	};
+	struct job job = begin(&what);
+
+	(void)state;
+	assert_int_equal(end(&job).status, 3);
+	expect_text(&job, "asked", "asked\n", true);
+	clean(&job);
 }
 
 static void jobs_are_started_again(void **state)
@@ -565,6 +582,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ranks_learn_who_they_are),
 		cmocka_unit_test(one_end_ends_all),
+		cmocka_unit_test(ranks_are_asked_first),
 		cmocka_unit_test(jobs_are_started_again),
 		cmocka_unit_test(signals_are_forwarded),
 		cmocka_unit_test(a_second_signal_kills),

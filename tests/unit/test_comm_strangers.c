@@ -1,4 +1,5 @@
 /* test_comm_strangers.c - what comes to a meeting, or answers, in place of ranks. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -94,6 +95,34 @@ static void other_versions_are_told(void **state)
 	assert_int_equal(rank[0].rc, GT_EINVAL);
 	assert_non_null(strstr(rank[0].err.text, "speaks version 9"));
 	close(fd);
+}
+
+/* Nobody who has not proved himself makes rank 0 set aside room: it hangs up at once. */
+static void large_claims_are_not_believed(void **state)
+{
+	static const uint32_t sizes[] = { 0, GT_SHA256_SIZE - 1, WIRE_MAX_PROOF, 1u << 31, ~0u };
+	struct gt_hello hello = { WIRE_VERSION, 2, 1, 0, { 1 } };
+	unsigned char bytes[WIRE_HELLO + WIRE_HEAD], answer[WIRE_HEAD + WIRE_NONCE];
+	struct rank rank[2];
+
+	(void)state;
+	ranks_make(rank, 2, AF_INET);
+	ranks_start(rank, 1);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		int fd = ranks_dial(rank[0].world.port);
+		double deadline = gt_clock_s() + 4; /* sooner than it loses patience */
+
+		gt_hello_write(bytes, &hello);
+		gt_wire_put(bytes + WIRE_HELLO, WIRE_PROOF);
+		gt_wire_put(bytes + WIRE_HELLO + 4, sizes[i]);
+		assert_int_equal(gt_wire_send(fd, bytes, sizeof(bytes), deadline), 0);
+		assert_int_equal(gt_wire_receive(fd, answer, sizeof(answer), deadline), 0);
+		assert_int_equal(gt_wire_receive(fd, answer, 1, deadline), -ECONNRESET);
+		close(fd);
+	}
+	ranks_start(rank + 1, 1);
+	ranks_finish(rank, 2);
+	ranks_expect_well(rank, 2);
 }
 
 /* splitmix64, for what need not be good but the same again. */
@@ -199,6 +228,7 @@ int main(void)
 		cmocka_unit_test(other_programs_are_recognised),
 		cmocka_unit_test(impostors_are_found_out),
 		cmocka_unit_test(other_versions_are_told),
+		cmocka_unit_test(large_claims_are_not_believed),
 		cmocka_unit_test(strangers_are_in_nobodys_way),
 		cmocka_unit_test(ranks_survive_any_answer),
 	};
