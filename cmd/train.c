@@ -49,12 +49,20 @@ static int load_from(struct gt_cmd_env *env, const char *dir, struct gt_err *err
 	return rc;
 }
 
+/* Whether both are the same directory. */
+static bool is_same_dir(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return !stat(a, &x) && !stat(b, &y) && S_ISDIR(x.st_mode) && x.st_dev == y.st_dev &&
+	       x.st_ino == y.st_ino;
+}
+
 /* A run that goes on is told by its own config.json what it was; the command line may still add.
  * --resume DIR is --resume auto --out DIR; --resume FILE begins a run that continues FILE's. */
 static int load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
 {
 	char *file = NULL, *dir = NULL;
-	struct stat st;
 	int rc = 0;
 
 	if (cli->config) {
@@ -65,7 +73,7 @@ static int load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, struct 
 	}
 	if (!cli->resume)
 		return 0;
-	if (!cli->out && !stat(cli->resume, &st) && S_ISDIR(st.st_mode)) {
+	if (is_same_dir(cli->resume, cli->out ? cli->out : cli->resume)) {
 		cli->out = cli->resume;
 		cli->resume = "auto";
 	}
@@ -282,6 +290,37 @@ static char *agreement_of(const struct gt_cmd_env *env, struct gt_err *err)
 	return text;
 }
 
+/* A run that has not begun leaves no directory: what its logs say has been shown. */
+static void forget_logs(const char *out, const char *logs, int64_t nproc)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/config.json", out);
+	if (!access(path, F_OK))
+		return;
+	for (int64_t rank = 0; rank < nproc; rank++) {
+		snprintf(path, sizeof(path), "%s/rank-%lld.log", logs, (long long)rank);
+		unlink(path);
+	}
+	if (!rmdir(logs))
+		rmdir(out);
+}
+
+static int launch(int *status, struct gt_cmd_env *env, const struct gt_train_cli *cli, int argc,
+    char **argv, struct gt_err *err)
+{
+	const char *logs = log_dir(env, cli->out, err);
+	const struct gt_cmd_ranks ranks = { .nproc = cli->nproc,
+		.max_restarts = (int)cli->max_restarts,
+		.log_dir = logs,
+		.out = cli->out };
+	int rc = logs ? gt_cmd_launch(status, &ranks, env, argc, argv, err) : GT_ENOMEM;
+
+	if (logs && (rc || *status))
+		forget_logs(cli->out, logs, cli->nproc);
+	return rc;
+}
+
 /* Ranks that were started apart found a name for the directory each; that of rank 0 counts. */
 static int share_out(
     struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_group *group, struct gt_err *err)
@@ -397,21 +436,16 @@ int gt_cmd_train(int argc, char **argv)
 	struct gt_cmd_env env;
 	struct gt_world world;
 	struct gt_err err = GT_ERR_INIT;
-	bool launch = false;
+	bool launches = false;
 	int rc, launched = GT_EXIT_DONE, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
 
 	if (status != GT_CMD_GO)
 		return status;
 	rc = settle(&env, &cli, &err);
 	if (!rc)
-		rc = gt_cmd_find_world(&world, cli.nproc, &launch, &err);
-	if (!rc && launch && !cli.dry_run)
-		rc = gt_cmd_launch(&launched,
-		    &(struct gt_cmd_ranks){ .nproc = cli.nproc,
-		        .max_restarts = (int)cli.max_restarts,
-		        .log_dir = log_dir(&env, cli.out, &err),
-		        .out = cli.out },
-		    &env, argc, argv, &err);
+		rc = gt_cmd_find_world(&world, cli.nproc, &launches, &err);
+	if (!rc && launches && !cli.dry_run)
+		rc = launch(&launched, &env, &cli, argc, argv, &err);
 	else if (!rc)
 		rc = be_rank(&env, &cli, &world, &err);
 	status = gt_cmd_end(&env, rc, &err);

@@ -223,6 +223,10 @@ def gone(run, ranks, started, seconds):
 
 def losses(folder):
     make_data(folder)
+    gtrain("train", "--model", "nonsense", "--data", "random", "--nproc", 2, "--out", f"{folder}/runs/none", status=2)
+    left = os.listdir(f"{folder}/runs")
+    yield "ranks that cannot begin leave no run directory", f"{left} is left" if left else ""
+
     run, ranks = begin(folder, "killed")
     started = time.monotonic()
     os.kill(ranks[1], signal.SIGKILL)
