@@ -118,6 +118,35 @@ def resuming(folder):
     yield "another global batch is refused", "" if "another --" in said else said
 
 
+# ---- other launchers
+
+def environments(port):
+    """What each launcher tells rank i of 2."""
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    workers = {"worker": [f"127.0.0.1:{port}", f"127.0.0.1:{port + 1}"]}
+    yield "torchrun", lambda i: {"RANK": str(i), "WORLD_SIZE": "2", "LOCAL_RANK": str(i), "LOCAL_WORLD_SIZE": "2", **address}
+    yield "mpirun", lambda i: {"OMPI_COMM_WORLD_RANK": str(i), "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": str(i),
+                               "OMPI_COMM_WORLD_LOCAL_SIZE": "2", **address}
+    yield "srun", lambda i: {"SLURM_PROCID": str(i), "SLURM_NTASKS": "2", "SLURM_LOCALID": str(i), "SLURM_STEP_NUM_TASKS": "2",
+                             "SLURM_STEP_NUM_NODES": "1", "SLURM_NTASKS_PER_NODE": "2", **address}
+    yield "TF_CONFIG", lambda i: {"TF_CONFIG": json.dumps({"cluster": workers, "task": {"type": "worker", "index": i}})}
+
+
+def elsewhere(folder):
+    make_data(folder)
+    model, data, options = MODELS[0]
+    one = curve(train(folder, "one", model, data, 1, options))
+    for name in ("torchrun", "mpirun", "srun", "TF_CONFIG"):
+        environment = dict(environments(free_port()))[name]
+        out = f"{folder}/{name}"
+        args = [GTRAIN, "train", "--model", model, "--data", data.format(folder), "--batch", str(BATCH // 2), *COMMON, *options]
+        ranks = [subprocess.Popen([*args, "--out", out], env={**os.environ, **environment(i)}, stderr=subprocess.PIPE, text=True)
+                 for i in range(2)]
+        said = "".join(rank.communicate(timeout=60)[1] for rank in ranks)
+        far = apart(curve(out), one) if not any(rank.returncode for rank in ranks) else None
+        yield f"2 processes of {name} train as one", "" if far is not None and far <= 1e-6 else f"apart by {far}: {said}"
+
+
 # ---- PyTorch's DDP
 
 DDP = """
@@ -264,4 +293,4 @@ def losses(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run((curves, accumulation, evaluation, resuming, torch_ddp, losses), GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run((curves, accumulation, evaluation, resuming, elsewhere, torch_ddp, losses), GTRAIN, sys.argv[1:]))
