@@ -61,7 +61,7 @@ struct gt_watch {
 	struct gt_progress *progress;
 	int64_t every;
 	/* its own */
-	bool tokens;
+	bool tokens, steady;
 	double loss_sum, rate, last_s;
 	int64_t count, work;
 };

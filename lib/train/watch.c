@@ -14,14 +14,17 @@ static int start(void *self, const struct gt_start_report *r, struct gt_err *err
 	return 0;
 }
 
-/* Steps of a second give a rate that holds still. */
+/* Steps of a second give a rate that holds still; before there is one, all there were. */
 static void update_rate(struct gt_watch *w, const struct gt_step_report *r)
 {
+	double elapsed = r->train_s - w->last_s;
+
 	w->work += w->tokens ? r->tokens : r->samples;
-	if (r->train_s - w->last_s < 1 && w->rate > 0)
+	if (elapsed > 0 && (elapsed >= 1 || !w->steady))
+		w->rate = (double)w->work / elapsed;
+	if (elapsed < 1)
 		return;
-	if (r->train_s > w->last_s)
-		w->rate = (double)w->work / (r->train_s - w->last_s);
+	w->steady = true;
 	w->last_s = r->train_s;
 	w->work = 0;
 }

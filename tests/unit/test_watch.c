@@ -1,0 +1,60 @@
+/* test_watch.c - the rate that the person at the terminal is told. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka wants these four first */
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/log.h"
+#include "lib/base/progress.h"
+#include "lib/train/observer.h"
+
+/* Steps of 10 samples that take so long, the first one `first_s`; what the last line says. */
+static void expect_rate(double first_s, double each_s, int steps, const char *rate)
+{
+	struct gt_err err = GT_ERR_INIT;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+	struct gt_log log = { .stream = stream };
+	struct gt_progress progress = { .stream = stream };
+	struct gt_watch watch = { .log = &log, .progress = &progress, .every = steps };
+	struct gt_observer o = gt_watch_observer(&watch);
+	const struct gt_start_report start = { .dir = "run", .total = steps };
+
+	assert_non_null(stream);
+	log.level = GT_LOG_NORMAL;
+	assert_int_equal(o.start(o.self, &start, &err), 0);
+	for (int i = 1; i <= steps; i++) {
+		const struct gt_step_report r = {
+			.step = i, .samples = 10, .train_s = first_s + (i - 1) * each_s
+		};
+
+		assert_int_equal(o.step(o.self, &r, &err), 0);
+	}
+	assert_int_equal(fclose(stream), 0);
+	if (!strstr(text, rate))
+		fail_msg("'%s' is not in '%s'", rate, text);
+	free(text);
+}
+
+static void the_rate_is_that_of_the_last_seconds(void **state)
+{
+	(void)state;
+	expect_rate(0.1, 0.1, 1, " 100 samples/s");
+	expect_rate(0.1, 0.001, 101, " 5.05k samples/s"); /* in less than a second: of all steps */
+	expect_rate(0.5, 0.1, 100, " 100 samples/s");     /* a slow start is soon forgotten */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_rate_is_that_of_the_last_seconds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
