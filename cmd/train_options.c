@@ -102,7 +102,7 @@ static const struct gt_opt table[] = {
 	    .flags = GT_OPT_ABOVE },
 	{ "max-restarts", 0, GT_OPT_INT, AT(max_restarts), "N",
 	    "times that all begin again at the last checkpoint when one is lost",
-	    .initial = "0", .max = 1e6, .flags = GT_OPT_ONCE },
+	    .initial = "0", .max = 1e6 },
 
 	{ .type = GT_OPT_HEADING, .help = "Run directory" },
 	{ "out", 0, GT_OPT_STRING, AT(out), "DIR", "directory of the run",
