@@ -242,7 +242,7 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
 		stop->log = &env->log;
 		stop->polite = true;
 		rc = gt_train_run(t, config, observers, first ? 2 : 0, &stop->asked, &result, err);
-		stop->polite = false;
+		stop->polite = cli->nproc > 1; /* see be_rank() */
 		env->log.progress = NULL;
 	}
 	if (!rc && first)
@@ -425,6 +425,12 @@ static int be_rank(struct gt_cmd_env *env, struct gt_train_cli *cli, const struc
 	if (!rc) {
 		rc = train(env, cli, &comm, &stop, err);
 		gt_comm_leave(&comm);
+	}
+	/* All ranks are sent a signal, and the first one to hear of it tells the others: theirs may
+	 * come when they have done as it asks. */
+	if (world->size > 1) {
+		signal(SIGINT, SIG_IGN);
+		signal(SIGTERM, SIG_IGN);
 	}
 	gt_stop_release(&stop);
 	return rc;
