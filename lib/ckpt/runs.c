@@ -1,6 +1,5 @@
 /* runs.c - the elements of a tensor, some thousand at a time. */
 #include "lib/ckpt/runs.h"
-#include "lib/ckpt/tree.h"
 
 #include <string.h>
 

@@ -31,6 +31,10 @@ struct gt_known_sums {
 	size_t count;
 };
 
+/* That of exactly these bytes, or NULL. `sums` may be NULL: none are known. */
+const struct gt_known_sum *gt_known_sum_find(
+    const struct gt_known_sums *sums, const void *bytes, uint64_t size);
+
 /* All tensors, looked at once. */
 struct gt_verify_tensors {
 	struct gt_inventory inventory;

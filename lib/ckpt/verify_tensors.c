@@ -21,6 +21,16 @@ static int compare_bytes(const void *a, const void *b)
 	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
+const struct gt_known_sum *gt_known_sum_find(
+    const struct gt_known_sums *sums, const void *bytes, uint64_t size)
+{
+	const struct gt_known_sum like = { .bytes = bytes }, *found = NULL;
+
+	if (sums && sums->count)
+		found = bsearch(&like, sums->items, sums->count, sizeof(like), compare_bytes);
+	return found && found->size == size ? found : NULL;
+}
+
 static int keep_sums(struct gt_verify_tensors *t, struct gt_err *err)
 {
 	struct gt_known_sums *sums = &t->sums;

@@ -44,22 +44,12 @@ static int check_piece(void *self, size_t task, struct gt_err *err)
 	return 0;
 }
 
-static int compare_bytes(const void *a, const void *b)
-{
-	const struct gt_known_sum *x = a, *y = b;
-
-	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
-}
-
 /* The sum of a stored record, where it is known already. */
 static const struct gt_known_sum *find_sum(const struct checker *c, const struct gt_zip_record *r)
 {
-	struct gt_known_sum like = { c->zip->map->data + r->data, r->packed, 0 }, *found;
-
-	if (!c->known || !c->known->count || r->method != STORED)
+	if (r->method != STORED)
 		return NULL;
-	found = bsearch(&like, c->known->items, c->known->count, sizeof(like), compare_bytes);
-	return found && found->size == r->packed ? found : NULL;
+	return gt_known_sum_find(c->known, c->zip->map->data + r->data, r->packed);
 }
 
 /* Records without a CRC (0), those that have to be unpacked and those whose sum is known are no
