@@ -62,7 +62,7 @@ static int build(struct evaluation *e, const struct gt_eval_cli *cli, struct gt_
 	int rc;
 
 	gt_model_input_of(&input, info);
-	rc = gt_program_store(&e->store, e->model, &input, &gt_cpu_backend, 0, false, err);
+	rc = gt_program_store(&e->store, e->model, &input, &gt_cpu_backend, 0, false, NULL, err);
 	if (!rc)
 		rc = gt_store_alloc(e->store, err);
 	if (!rc)

@@ -87,7 +87,7 @@ static int build(struct generation *g, struct gt_err *err)
 		return gt_err_set(
 		    err, GT_EINVAL, "model '%s' writes no text", gt_model_name(g->model));
 	input.classes = gt_tokenizer_size(g->tokenizer);
-	rc = gt_program_store(&g->store, g->model, &input, &gt_cpu_backend, 0, false, err);
+	rc = gt_program_store(&g->store, g->model, &input, &gt_cpu_backend, 0, false, NULL, err);
 	if (!rc)
 		rc = gt_store_alloc(g->store, err);
 	if (!rc)

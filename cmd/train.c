@@ -137,7 +137,10 @@ static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
 		.keep = cli->keep,
 		.eval_every = cli->eval_every,
 		.nproc = (int)cli->nproc,
-		.bucket_bytes = cli->bucket_size,
+		.parallel = {
+		    .kind = (enum gt_parallel_kind)cli->parallel,
+		    .bucket_bytes = cli->bucket_size,
+		},
 	};
 	return gt_augment_parse(&o->augment, cli->augment, err);
 }

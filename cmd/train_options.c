@@ -9,6 +9,8 @@
 static const char *const optimizers[] = { "sgd", "adam", "adamw", NULL };
 static const char *const schedules[] = { "constant", "step", "cosine", "wsd", NULL };
 
+static const char *const modes[] = { "ddp", NULL }; /* enum gt_parallel_kind */
+
 static const char *const devices[] = { "cpu", NULL };
 static const char *const augmentations[] = { "none", "crop", "flip", "crop,flip", NULL };
 
@@ -95,6 +97,8 @@ static const struct gt_opt table[] = {
 	{ "nproc", 0, GT_OPT_INT, AT(nproc), "N",
 	    "processes of this host that train together, each on its part of the data",
 	    .initial = "1", .min = 1, .max = 256 },
+	{ "parallel", 0, GT_OPT_CHOICE, AT(parallel), .words = modes, .initial = "ddp",
+	    .help = "how they share the work" },
 	{ "bucket-size", 0, GT_OPT_SIZE, AT(bucket_size), "SIZE",
 	    "gradients that are added up at once", .initial = "25M", .min = 1, .max = INFINITY },
 	{ "timeout", 0, GT_OPT_DURATION, AT(timeout_s), "TIME",

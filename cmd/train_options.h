@@ -33,6 +33,7 @@ struct gt_train_cli {
 	int64_t workers, prefetch, threads;
 	bool drop_last;
 
+	int parallel; /* enum gt_parallel_kind */
 	int64_t nproc, bucket_size, max_restarts;
 	double timeout_s;
 

@@ -70,6 +70,9 @@ union gt_attrs {
 		int index;
 	} bucket; /* of lib/parallel/ddp.h */
 	struct {
+		int axis; /* enum gt_axis of lib/parallel/parallel.h */
+	} collective;
+	struct {
 		double value;
 		enum gt_dtype dtype;
 		int ndim;

@@ -179,18 +179,24 @@ static const struct gt_kernel *find_row(
 	return NULL;
 }
 
+static const struct gt_kernel *find_in(
+    const struct gt_kernel *const *tables, const char *op, const struct gt_call *call)
+{
+	const struct gt_kernel *k = NULL;
+
+	for (; !k && *tables; tables++)
+		k = find_row(*tables, op, call);
+	return k;
+}
+
 static const struct gt_kernel *find_kernel(
     const struct gt_plan *p, const char *op, struct gt_call *call)
 {
-	const struct gt_kernel *const *tables = p->store->backend->kernels();
-	const struct gt_kernel *k = p->extra ? find_row(p->extra->kernels, op, call) : NULL;
+	const struct gt_kernel *k = p->extra ? find_in(p->extra->kernels, op, call) : NULL;
 
-	if (k) {
-		call->context = p->extra->context;
-		return k;
-	}
-	for (; !k && *tables; tables++)
-		k = find_row(*tables, op, call);
+	if (!k)
+		return find_in(p->store->backend->kernels(), op, call);
+	call->context = p->extra->context;
 	return k;
 }
 

@@ -32,10 +32,10 @@ struct gt_plan_summary {
 
 struct gt_plan;
 
-/* Kernels of ops that are no backend's: a table, ended by a row whose op is NULL, and what its rows
- * find in call->context. */
+/* Kernels of ops that are no backend's: a NULL-terminated list of tables, each ended by a row whose
+ * op is NULL, and what their rows find in call->context. */
 struct gt_plan_extra {
-	const struct gt_kernel *kernels;
+	const struct gt_kernel *const *kernels;
 	void *context;
 };
 

@@ -13,7 +13,7 @@ struct gt_train {
 	int device;
 	struct gt_model_input input;
 	struct gt_store *store;
-	struct gt_ddp *ddp; /* NULL: one rank */
+	struct gt_parallel *parallel; /* NULL: one rank */
 	struct gt_optim *optim;
 	struct gt_program_pair steps, evals;
 	void *arena;

@@ -104,14 +104,13 @@ static int open_programs(struct gt_train *t, struct gt_err *err)
 		.purpose = GT_MODEL_TRAIN,
 		.store = t->store,
 		.accumulate = t->o.accumulate > 1,
-		.ddp = t->ddp };
+		.parallel = t->parallel };
 	struct gt_sampler evaluation;
 	int rc = gt_program_pair_init(&t->steps, &options, gt_sampler_rank_samples(&t->sampler),
 	    t->o.batch, t->o.drop_last, err);
 
 	options.purpose = GT_MODEL_EVAL;
 	options.accumulate = false;
-	options.ddp = NULL;
 	if (!rc && t->val) {
 		evaluation = gt_eval_sampler(t->val, t->o.batch, t->o.group);
 		rc = gt_program_pair_init(&t->evals, &options, gt_sampler_rank_samples(&evaluation),
@@ -239,7 +238,7 @@ static int set_weights(struct gt_train *t, struct gt_err *err)
 		rc = init_from(t, err);
 	if (!rc && t->o.resume)
 		rc = resume(t, err);
-	return rc || !t->ddp ? rc : gt_ddp_broadcast(t->ddp, err);
+	return rc || !t->parallel ? rc : gt_parallel_begin(t->parallel, err);
 }
 
 static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
@@ -264,11 +263,11 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		.pad = true,
 	};
 	rc = gt_train_settle(t, err);
+	if (!rc && t->o.group)
+		rc = gt_parallel_new(&t->parallel, &t->o.parallel, t->o.group, err);
 	if (!rc)
 		rc = gt_program_store(
-		    &t->store, t->model, &t->input, t->backend, t->device, true, err);
-	if (!rc && t->o.group)
-		rc = gt_ddp_new(&t->ddp, t->store, t->o.group, t->o.bucket_bytes, err);
+		    &t->store, t->model, &t->input, t->backend, t->device, true, t->parallel, err);
 	if (!rc)
 		rc = open_programs(t, err);
 	if (!rc && !dry)
@@ -313,7 +312,7 @@ void gt_train_close(struct gt_train *t)
 	gt_optim_free(t->optim);
 	t->backend->free(t->device, t->arena, t->arena_bytes);
 	gt_store_free(t->store);
-	gt_ddp_free(t->ddp);
+	gt_parallel_free(t->parallel);
 	gt_dataset_close(t->val);
 	gt_dataset_close(t->data);
 	gt_dataset_close(t->whole);

@@ -44,7 +44,7 @@ void gt_data_request_of(struct gt_data_request *out, const struct gt_model *mode
 
 int gt_program_store(struct gt_store **out, const struct gt_model *model,
     const struct gt_model_input *in, const struct gt_backend *backend, int device,
-    bool with_gradients, struct gt_err *err)
+    bool with_gradients, struct gt_parallel *parallel, struct gt_err *err)
 {
 	struct gt_graph *g = NULL;
 	struct gt_model_io io;
@@ -54,8 +54,12 @@ int gt_program_store(struct gt_store **out, const struct gt_model *model,
 	rc = gt_graph_new(&g, err);
 	if (!rc)
 		rc = gt_model_build(model, g, in, 1, GT_MODEL_TRAIN, &io, err);
+	if (!rc && parallel)
+		rc = gt_parallel_rewrite(parallel, g, err);
 	if (!rc)
 		rc = gt_store_new(out, g, backend, device, with_gradients, err);
+	if (!rc && parallel)
+		rc = gt_parallel_attach(parallel, *out, err);
 	gt_graph_free(g);
 	return rc;
 }
@@ -85,17 +89,19 @@ int gt_program_init(
 	rc = gt_graph_new(&p->graph, err);
 	if (!rc)
 		rc = gt_model_build(o->model, p->graph, o->input, batch, o->purpose, &p->io, err);
+	if (!rc && o->parallel)
+		rc = gt_parallel_rewrite(o->parallel, p->graph, err);
 	if (rc)
 		goto out;
 	passes.loss = p->io.loss;
 	rc = gt_passes_run(p->graph, &passes, err);
 	if (!rc)
 		find_outputs(p);
-	if (!rc && o->ddp)
-		rc = gt_ddp_insert(o->ddp, p->graph, err);
+	if (!rc && o->parallel && o->purpose == GT_MODEL_TRAIN)
+		rc = gt_parallel_insert(o->parallel, p->graph, err);
 	if (!rc)
-		rc = gt_plan_new(
-		    &p->plan, p->graph, o->store, o->ddp ? gt_ddp_kernels(o->ddp) : NULL, err);
+		rc = gt_plan_new(&p->plan, p->graph, o->store,
+		    o->parallel ? gt_parallel_kernels(o->parallel) : NULL, err);
 	if (rc)
 		goto out;
 	p->input_bytes = gt_value_bytes(p->io.input);

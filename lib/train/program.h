@@ -5,7 +5,7 @@
 #include "lib/data/data.h"
 #include "lib/graph/plan.h"
 #include "lib/model/model.h"
-#include "lib/parallel/ddp.h"
+#include "lib/parallel/parallel.h"
 
 /* Programs of one model share a store, and an arena since only one runs at a time. */
 struct gt_program {
@@ -20,18 +20,18 @@ struct gt_program {
 void gt_model_input_of(struct gt_model_input *out, const struct gt_data_info *info);
 void gt_data_request_of(struct gt_data_request *out, const struct gt_model *model, uint64_t seed);
 
-/* The store that programs of this model share, not yet initialised. */
+/* The store that programs of this model share, not yet initialised. `parallel` may be NULL. */
 int gt_program_store(struct gt_store **out, const struct gt_model *model,
     const struct gt_model_input *in, const struct gt_backend *backend, int device,
-    bool with_gradients, struct gt_err *err);
+    bool with_gradients, struct gt_parallel *parallel, struct gt_err *err);
 
 struct gt_program_options {
 	const struct gt_model *model;
 	const struct gt_model_input *input;
 	enum gt_model_purpose purpose;
 	struct gt_store *store;
-	bool accumulate;    /* gradients add up over several runs (see gt_pass_options) */
-	struct gt_ddp *ddp; /* gradients are added up over ranks, too; NULL: one rank */
+	bool accumulate;              /* gradients add up over several runs (see gt_pass_options) */
+	struct gt_parallel *parallel; /* how ranks share the work; NULL: one rank */
 };
 
 /* On failure *out holds nothing. */

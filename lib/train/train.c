@@ -156,8 +156,8 @@ static int take_step(struct loop *l, struct gt_err *err)
 	if (t->o.accumulate > 1)
 		gt_optim_zero_grad(t->optim);
 	for (int64_t i = first; !rc && i < last; i++) {
-		if (t->ddp)
-			gt_ddp_communicate(t->ddp, i + 1 == last);
+		if (t->parallel)
+			gt_parallel_communicate(t->parallel, i + 1 == last);
 		rc = run_micro_batch(l, i - first, 1.0f / (float)targets, &r.loss, err);
 	}
 	if (!rc)
@@ -166,7 +166,8 @@ static int take_step(struct loop *l, struct gt_err *err)
 		return rc;
 	if (!isfinite(r.loss))
 		return diverged(t, "the loss", r.loss, err);
-	rc = gt_optim_step(t->optim, r.lr, &grad_norm, err);
+	rc = t->parallel ? gt_parallel_update(t->parallel, t->optim, r.lr, &grad_norm, err)
+	                 : gt_optim_step(t->optim, r.lr, &grad_norm, err);
 	if (rc)
 		return rc;
 	if (!isfinite(grad_norm))

@@ -8,6 +8,7 @@
 
 #include "lib/comm/group.h"
 #include "lib/optim/optim.h"
+#include "lib/parallel/parallel.h"
 #include "lib/train/observer.h"
 
 /* What a run is. "Open" says which value leaves a field to gt_train_open(). */
@@ -41,8 +42,8 @@ struct gt_train_options {
 	 * `batch` is each one's. Files are written by rank 0. NULL: one rank; or, dry, none yet
 	 * of `nproc`. */
 	struct gt_group *group;
-	int nproc;            /* how many there are; 0 is 1 */
-	int64_t bucket_bytes; /* gradients that are added up over the ranks at once */
+	int nproc; /* how many there are; 0 is 1 */
+	struct gt_parallel_options parallel;
 };
 
 struct gt_train;

@@ -61,7 +61,8 @@ static void open_all(struct profile *p, struct gt_err *err)
 	snprintf(data, sizeof(data), "random:,samples=%d", p->batch);
 	check(gt_dataset_open(&p->data, data, &request, err), err);
 	gt_model_input_of(&p->input, gt_dataset_info(p->data));
-	check(gt_program_store(&p->store, p->model, &p->input, &gt_cpu_backend, 0, !p->eval, err),
+	check(gt_program_store(
+	          &p->store, p->model, &p->input, &gt_cpu_backend, 0, !p->eval, NULL, err),
 	    err);
 	check(gt_store_alloc(p->store, err), err);
 	check(gt_program_init(&p->program,

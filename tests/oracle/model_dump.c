@@ -231,7 +231,7 @@ static int prepare(struct run *r, char **argv, struct gt_err *err)
 		r->in.mean[i] = 0.4f + 0.05f * (float)i;
 		r->in.std[i] = 0.25f;
 	}
-	if (gt_program_store(&r->store, r->model, &r->in, &gt_cpu_backend, 0, true, err) ||
+	if (gt_program_store(&r->store, r->model, &r->in, &gt_cpu_backend, 0, true, NULL, err) ||
 	    gt_store_alloc(r->store, err) || gt_store_init(r->store, SEED, err) ||
 	    gt_program_init(&r->program,
 	        &(struct gt_program_options){ .model = r->model,

@@ -32,7 +32,7 @@ struct rank {
 	struct gt_model *model;
 	struct gt_model_input in;
 	struct gt_store *store;
-	struct gt_ddp *ddp;
+	struct gt_parallel *parallel;
 	struct gt_program program;
 	void *arena;
 	struct gt_err err;
@@ -40,6 +40,8 @@ struct rank {
 
 static int open_rank(struct rank *r)
 {
+	const struct gt_parallel_options options = { .kind = GT_PARALLEL_DDP,
+		.bucket_bytes = r->bucket_bytes };
 	int batch = r->group ? SAMPLES : SAMPLES * RANKS, rc;
 	struct gt_err *err = &r->err;
 
@@ -49,16 +51,18 @@ static int open_rank(struct rank *r)
 	gt_model_wishes(r->model, &r->in);
 	for (int i = 0; i < r->in.channels; i++)
 		r->in.std[i] = 1;
-	rc = gt_program_store(&r->store, r->model, &r->in, &gt_cpu_backend, 0, true, err);
-	if (!rc && r->group)
-		rc = gt_ddp_new(&r->ddp, r->store, r->group, r->bucket_bytes, err);
+	if (r->group)
+		rc = gt_parallel_new(&r->parallel, &options, r->group, err);
+	if (!rc)
+		rc = gt_program_store(
+		    &r->store, r->model, &r->in, &gt_cpu_backend, 0, true, r->parallel, err);
 	if (!rc)
 		rc = gt_store_alloc(r->store, err);
 	/* Rank 0 alone has the right weights to begin with. */
 	if (!rc)
 		rc = gt_store_init(r->store, r->group && r->group->rank ? 99 : 1, err);
-	if (!rc && r->ddp)
-		rc = gt_ddp_broadcast(r->ddp, err);
+	if (!rc && r->parallel)
+		rc = gt_parallel_begin(r->parallel, err);
 	if (!rc)
 		rc = gt_program_init(&r->program,
 		    &(struct gt_program_options){ .model = r->model,
@@ -66,7 +70,7 @@ static int open_rank(struct rank *r)
 		        .purpose = GT_MODEL_TRAIN,
 		        .store = r->store,
 		        .accumulate = r->accumulate,
-		        .ddp = r->ddp },
+		        .parallel = r->parallel },
 		    batch, err);
 	if (!rc)
 		rc = gt_cpu_backend.alloc(0, gt_plan_arena_bytes(r->program.plan), &r->arena, err);
@@ -80,7 +84,7 @@ static void close_rank(struct rank *r)
 	gt_program_release(&r->program);
 	gt_cpu_backend.free(0, r->arena, bytes);
 	gt_store_free(r->store);
-	gt_ddp_free(r->ddp);
+	gt_parallel_free(r->parallel);
 	gt_model_close(r->model);
 }
 
@@ -215,7 +219,7 @@ static void buckets_cover_the_gradients(void **state)
 			assert_int_equal(gt_ring_of_threads(&r.group, 1, &patience, &r.err), 0);
 			if (open_rank(&r))
 				fail_msg("%s", r.err.text);
-			n = gt_ddp_buckets(r.ddp, &first, &count);
+			n = gt_ddp_buckets(r.parallel, &first, &count);
 			for (size_t b = 0; b < n; b++) {
 				assert_int_equal(first[b], at);
 				assert_true(count[b] > 0);
@@ -276,25 +280,25 @@ static void expect_nodes_in_place(bool accumulate)
 	if (open_rank(&r))
 		fail_msg("%s", r.err.text);
 	g = r.program.graph;
-	n = gt_ddp_buckets(r.ddp, &first, &count);
+	n = gt_ddp_buckets(r.parallel, &first, &count);
 	for (size_t i = 0; i < g->node_count; i++) {
 		const struct gt_node *node = g->nodes[i];
 		int b = node->attrs.bucket.index;
 
-		if (strcmp(node->op->name, "all_reduce"))
+		if (strcmp(node->op->name, "all_reduce_start"))
 			continue;
 		found++;
 		assert_true(i > end_of_bucket(&r, first[b], count[b]));
 		/* nothing but other buckets' nodes between the two */
 		for (size_t k = end_of_bucket(&r, first[b], count[b]) + 1; k < i; k++)
-			assert_string_equal(g->nodes[k]->op->name, "all_reduce");
+			assert_string_equal(g->nodes[k]->op->name, "all_reduce_start");
 		before_last_work += i + 2 < g->node_count;
 	}
 	assert_int_equal(found, n);
 	assert_true(n > 3 && before_last_work > 2);
 	assert_string_equal(g->nodes[g->node_count - 1]->op->name, "all_reduce_wait");
 	text = gt_graph_print(g, &r.err);
-	assert_non_null(strstr(text, "all_reduce"));
+	assert_non_null(strstr(text, "all_reduce_start"));
 	assert_non_null(strstr(text, " bucket=0"));
 	free(text);
 	close_rank(&r);

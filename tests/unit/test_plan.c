@@ -87,7 +87,7 @@ static void open_subject(
 	gt_model_wishes(r->model, &in);
 	for (int i = 0; i < in.channels; i++)
 		in.std[i] = 1;
-	if (gt_program_store(&r->store, r->model, &in, &gt_cpu_backend, 0, true, &err) ||
+	if (gt_program_store(&r->store, r->model, &in, &gt_cpu_backend, 0, true, NULL, &err) ||
 	    gt_store_alloc(r->store, &err) || gt_store_init(r->store, 1, &err) ||
 	    gt_program_init(&r->program,
 	        &(struct gt_program_options){ .model = r->model,

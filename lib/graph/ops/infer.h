@@ -1,4 +1,4 @@
-/* infer.h - inside graph: the steps that shape rules share. */
+/* infer.h - the steps that shape rules share. */
 #ifndef GT_GRAPH_OPS_INFER_H
 #define GT_GRAPH_OPS_INFER_H
 

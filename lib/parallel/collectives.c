@@ -1,0 +1,60 @@
+/* collectives.c - collectives as nodes of a graph. */
+#include "lib/parallel/collectives.h"
+
+#include "lib/graph/ops/infer.h"
+#include "lib/parallel/modes.h"
+
+static int infer_same(struct gt_node *n, struct gt_err *err)
+{
+	(void)err;
+	gt_infer_like(n->out[0], n->in[0]);
+	return 0;
+}
+
+static void print_axis(const struct gt_node *n, FILE *f)
+{
+	static const char *const names[] = { [GT_AXIS_DATA] = "data" };
+
+	fprintf(f, " axis=%s", names[n->attrs.collective.axis]);
+}
+
+static const struct gt_op op_all_reduce = {
+	.name = "all_reduce",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = infer_same,
+	.print = print_axis,
+	.inplace = 1u << 0,
+	.elementwise = true,
+};
+
+struct gt_value *gt_sum_over(struct gt_graph *g, struct gt_value *x, enum gt_axis axis)
+{
+	union gt_attrs attrs = { 0 };
+	struct gt_node *n;
+
+	attrs.collective.axis = (int)axis;
+	n = x ? gt_emit(g, &op_all_reduce, &attrs, 1, &x) : NULL;
+	return n ? n->out[0] : NULL;
+}
+
+static int run_all_reduce(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	const struct gt_collective c = { .kind = GT_ALL_REDUCE,
+		.in = call->in[0].data,
+		.out = call->out[0].data,
+		.count = gt_tensor_elements(&call->in[0]),
+		.dtype = call->in[0].dtype,
+		.reduction = GT_SUM,
+		.what = "all_reduce" };
+
+	return gt_group_run(p->axes[call->attrs.collective.axis], &c, err);
+}
+
+const struct gt_kernel gt_collective_kernels[] = {
+	{ .op = "all_reduce", .dtype = GT_F32, .run = run_all_reduce },
+	{ .op = "all_reduce", .dtype = GT_F64, .run = run_all_reduce },
+	{ .op = NULL },
+};

@@ -1,0 +1,36 @@
+/* modes.h - inside parallel: the table of modes, and what their functions are handed. */
+#ifndef GT_PARALLEL_MODES_H
+#define GT_PARALLEL_MODES_H
+
+#include "lib/parallel/parallel.h"
+
+struct gt_parallel {
+	const struct gt_parallel_mode *mode;
+	struct gt_parallel_options o;
+	struct gt_group *world;
+	struct gt_group *axes[GT_AXES];
+	struct gt_store *store;
+	bool communicates;
+	void *state; /* the mode's own */
+	struct gt_plan_extra extra;
+};
+
+/* Functions as in parallel.h; NULL: nothing to be done. Kernels find the struct gt_parallel in
+ * call->context. */
+struct gt_parallel_mode {
+	const char *name;
+	int (*rewrite)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
+	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
+	int (*insert)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
+	int (*begin)(struct gt_parallel *p, struct gt_err *err);
+	int (*update)(struct gt_parallel *p, struct gt_optim *optim, double lr, float *grad_norm,
+	    struct gt_err *err);
+	void (*release)(struct gt_parallel *p); /* its state, which may be NULL */
+};
+
+extern const struct gt_parallel_mode gt_parallel_ddp;
+
+/* The kernels of all passes, ended by a row whose op is NULL. */
+extern const struct gt_kernel gt_collective_kernels[], gt_ddp_kernels[];
+
+#endif
