@@ -191,6 +191,11 @@ check-run: all tests
 
 tests: $(UNIT_BIN) $(ORACLE_BIN) $(FUZZ_REPLAY) $(FAKE_SO) $(FAKE_OLD_SO) $(COUNT_SO)   ## build the test programs
 
+ROUNDS ?= 100
+
+check-chaos: all   ## kill, stop and slow ranks at random while they train, ROUNDS=100 times
+	GTRAIN=$(BUILD)/gtrain $(PYTHON) tests/chaos/chaos.py $(ROUNDS) $(SEED)
+
 check-valgrind: deps-test   ## run the unit tests under valgrind
 	@sh .ci/deps valgrind
 	$(AGAIN) check-valgrind-run
@@ -317,7 +322,7 @@ clean:   ## remove everything built
 	rm -rf build
 
 FORCE:
-.PHONY: all bench bench-allreduce bench-ckpt check check-models check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
+.PHONY: all bench bench-allreduce bench-ckpt check check-chaos check-models check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
         deps-test fuzz fuzz-run help install lint map tests tidy uninstall FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
