@@ -142,6 +142,8 @@ static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
 		    .bucket_bytes = cli->bucket_size,
 		},
 	};
+	if (cli->profile && gt_profile_parse(&o->profile, cli->profile, err))
+		return err->code;
 	return gt_augment_parse(&o->augment, cli->augment, err);
 }
 
@@ -172,6 +174,11 @@ static int print_result(
 		        "top5", r->last.top5, "perplexity",
 		        isfinite(r->last.perplexity) ? json_real(r->last.perplexity) : json_null(),
 		        "n", (json_int_t)r->last.n));
+	if (out && r->profile.last)
+		json_object_set_new(out, "profile",
+		    json_pack("{s:I,s:I,s:f,s:f,s:f}", "first", (json_int_t)r->profile.first,
+		        "last", (json_int_t)r->profile.last, "step_s", r->profile.step_s,
+		        "collectives_s", r->profile.collectives_s, "hidden", r->profile.hidden));
 	return gt_cmd_print_json(out, 0, err);
 }
 

@@ -126,6 +126,8 @@ static const struct gt_opt table[] = {
 	    "steps between evaluations; 0: after each epoch", .initial = "0", .max = 1e12 },
 	{ "log-every", 0, GT_OPT_INT, AT(log_every), "N", "steps between lines of metrics",
 	    .initial = "10", .min = 1, .max = 1e12 },
+	{ "profile", 0, GT_OPT_STRING, AT(profile), "wait=N,warmup=N,active=N",
+	    "record where the time of some steps goes", .flags = GT_OPT_ONCE },
 	{ "dry-run", 0, GT_OPT_FLAG, AT(dry_run), .help = "print the plan and stop",
 	    .flags = GT_OPT_ONCE },
 

@@ -37,6 +37,7 @@ struct gt_train_cli {
 	int64_t nproc, bucket_size, max_restarts;
 	double timeout_s;
 
+	const char *profile;
 	int64_t save_every, keep, eval_every, log_every;
 	bool dry_run;
 };

@@ -87,6 +87,7 @@ complete -c gtrain -n '__gtrain_command train' -l save-every -x -d 'steps betwee
 complete -c gtrain -n '__gtrain_command train' -l keep -x -d 'checkpoints kept; 0: all'
 complete -c gtrain -n '__gtrain_command train' -l eval-every -x -d 'steps between evaluations; 0: after each epoch'
 complete -c gtrain -n '__gtrain_command train' -l log-every -x -d 'steps between lines of metrics'
+complete -c gtrain -n '__gtrain_command train' -l profile -x -d 'record where the time of some steps goes'
 complete -c gtrain -n '__gtrain_command train' -l dry-run -d 'print the plan and stop'
 complete -c gtrain -n '__gtrain_command train' -l json -d 'write one JSON document to standard output, nothing else'
 complete -c gtrain -n '__gtrain_command train' -l quiet -s q -d 'only warnings and errors on standard error'

@@ -4,6 +4,11 @@
 
 #include <time.h>
 
+/* When something was done, by this clock. */
+struct gt_span {
+	double began, ended;
+};
+
 /* Seconds since some moment in the past, for differences; allocates nothing. */
 static inline double gt_clock_s(void)
 {

@@ -118,8 +118,12 @@ void gt_group_free(struct gt_group *g)
 int gt_all_reduce(struct gt_group *g, void *buffer, int64_t count, enum gt_dtype dtype,
     enum gt_reduction reduction, struct gt_err *err)
 {
-	struct gt_collective c = { GT_ALL_REDUCE, buffer, buffer, count, dtype, reduction, 0,
-		NULL };
+	struct gt_collective c = { .kind = GT_ALL_REDUCE,
+		.in = buffer,
+		.out = buffer,
+		.count = count,
+		.dtype = dtype,
+		.reduction = reduction };
 
 	return gt_group_run(g, &c, err);
 }
@@ -127,7 +131,12 @@ int gt_all_reduce(struct gt_group *g, void *buffer, int64_t count, enum gt_dtype
 int gt_broadcast(struct gt_group *g, void *buffer, int64_t count, enum gt_dtype dtype, int root,
     struct gt_err *err)
 {
-	struct gt_collective c = { GT_BROADCAST, buffer, buffer, count, dtype, .peer = root };
+	struct gt_collective c = { .kind = GT_BROADCAST,
+		.in = buffer,
+		.out = buffer,
+		.count = count,
+		.dtype = dtype,
+		.peer = root };
 
 	return gt_group_run(g, &c, err);
 }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/err.h"
 #include "lib/device/dtype.h"
 
@@ -60,7 +61,8 @@ struct gt_collective {
 	enum gt_dtype dtype;
 	enum gt_reduction reduction;
 	int peer;
-	const char *what; /* for messages: "bucket 3"; may be NULL. Not copied */
+	const char *what;     /* for messages: "bucket 3"; may be NULL. Not copied */
+	struct gt_span *span; /* tells when it was run; may be NULL */
 };
 
 struct gt_group {

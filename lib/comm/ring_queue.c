@@ -21,9 +21,15 @@ struct gt_ring_queue {
 
 static int do_it(struct gt_ring *g, const struct gt_collective *c, struct gt_err *err)
 {
-	if (c->kind == GT_SEND || c->kind == GT_RECV)
-		return gt_ring_message(g, c, err);
-	return gt_ring_collect(g, c, err);
+	int rc;
+
+	if (c->span)
+		c->span->began = gt_clock_s();
+	rc = c->kind == GT_SEND || c->kind == GT_RECV ? gt_ring_message(g, c, err)
+	                                              : gt_ring_collect(g, c, err);
+	if (c->span)
+		c->span->ended = gt_clock_s();
+	return rc;
 }
 
 static void *toil(void *arg)

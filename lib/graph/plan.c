@@ -23,7 +23,8 @@ struct gt_plan {
 	const struct gt_plan_extra *extra; /* while the plan is made */
 	struct gt_step *steps;
 	size_t step_count;
-	struct place *places; /* by value id */
+	struct gt_span *spans; /* of the steps, while somebody watches */
+	struct place *places;  /* by value id */
 	size_t arena_bytes, temporary_bytes;
 	char *arena;
 };
@@ -351,10 +352,19 @@ int gt_plan_run(struct gt_plan *p, struct gt_err *err)
 	for (size_t i = 0; i < p->step_count; i++) {
 		struct gt_step *s = &p->steps[i];
 
+		if (p->spans)
+			p->spans[i].began = gt_clock_s();
 		if (s->kernel->run(&s->call, err))
 			return gt_err_prefix(err, "%s: %s", s->node->scope, s->node->op->name);
+		if (p->spans)
+			p->spans[i].ended = gt_clock_s();
 	}
 	return 0;
+}
+
+void gt_plan_watch(struct gt_plan *p, struct gt_span *spans)
+{
+	p->spans = spans;
 }
 
 int gt_plan_write(

@@ -2,6 +2,7 @@
 #ifndef GT_GRAPH_PLAN_H
 #define GT_GRAPH_PLAN_H
 
+#include "lib/base/clock.h"
 #include "lib/device/backend.h"
 #include "lib/graph/graph.h"
 #include "lib/graph/op.h"
@@ -68,6 +69,9 @@ int gt_plan_read(
     struct gt_plan *plan, const struct gt_value *v, void *host, size_t bytes, struct gt_err *err);
 
 void gt_plan_summarize(const struct gt_plan *plan, struct gt_plan_summary *out);
+
+/* Note when each step is run, from now on, in spans[steps]; NULL: no more. */
+void gt_plan_watch(struct gt_plan *plan, struct gt_span *spans);
 
 /* The steps in order, for profiles and tests. */
 const struct gt_step *gt_plan_steps(const struct gt_plan *plan, size_t *count);

@@ -32,7 +32,8 @@ static int run_start(struct gt_call *call, struct gt_err *err)
 		.count = d->count[i],
 		.dtype = p->store->dtype,
 		.reduction = GT_SUM,
-		.what = d->name[i] };
+		.what = d->name[i],
+		.span = &p->events[i].span };
 
 	return p->communicates ? gt_group_start(p->axes[GT_AXIS_DATA], &c, err) : 0;
 }
@@ -46,7 +47,7 @@ static int run_wait(struct gt_call *call, struct gt_err *err)
 
 const struct gt_kernel gt_ddp_kernels[] = {
 	{ .op = "all_reduce_start", .dtype = GT_F32, .run = run_start },
-	{ .op = "all_reduce_wait", .dtype = GT_F32, .run = run_wait },
+	{ .op = GT_PARALLEL_WAIT, .dtype = GT_F32, .run = run_wait },
 	{ .op = NULL },
 };
 
@@ -74,7 +75,7 @@ static const struct gt_op op_start = {
 	.name = "all_reduce_start", .infer = infer_nothing, .flops = no_flops, .print = print_bucket
 };
 static const struct gt_op op_wait = {
-	.name = "all_reduce_wait", .infer = infer_nothing, .flops = no_flops
+	.name = GT_PARALLEL_WAIT, .infer = infer_nothing, .flops = no_flops
 };
 
 /* The bucket of an element. */
@@ -176,6 +177,19 @@ static int cut(struct ddp *d, const struct gt_store *s, int64_t bucket_bytes, st
 	return 0;
 }
 
+static int list_events(struct gt_parallel *p, struct gt_err *err)
+{
+	const struct ddp *d = p->state;
+
+	p->events = gt_calloc(d->bucket_count, sizeof(*p->events), err);
+	if (!p->events)
+		return GT_ENOMEM;
+	p->event_count = d->bucket_count;
+	for (size_t i = 0; i < d->bucket_count; i++)
+		p->events[i].what = d->name[i];
+	return 0;
+}
+
 static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
 {
 	struct ddp *d = gt_calloc(1, sizeof(*d), err);
@@ -185,6 +199,8 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 		return GT_ENOMEM;
 	p->state = d;
 	rc = cut(d, store, p->o.bucket_bytes, err);
+	if (!rc)
+		rc = list_events(p, err);
 	if (!rc)
 		rc = gt_group_alloc(p->world, gt_store_flat_bytes(store), &d->gradients, err);
 	if (!rc)

@@ -11,6 +11,8 @@ struct gt_parallel {
 	struct gt_group *axes[GT_AXES];
 	struct gt_store *store;
 	bool communicates;
+	struct gt_parallel_event *events; /* [event_count], the mode's; NULL: none */
+	size_t event_count;
 	void *state; /* the mode's own */
 	struct gt_plan_extra extra;
 };

@@ -49,6 +49,7 @@ void gt_parallel_free(struct gt_parallel *p)
 		return;
 	if (p->mode->release)
 		p->mode->release(p);
+	free(p->events);
 	free(p);
 }
 
@@ -93,4 +94,10 @@ int gt_parallel_update(
 {
 	return p->mode->update ? p->mode->update(p, optim, lr, grad_norm, err)
 	                       : gt_optim_step(optim, lr, grad_norm, err);
+}
+
+const struct gt_parallel_event *gt_parallel_events(const struct gt_parallel *p, size_t *count)
+{
+	*count = p->communicates ? p->event_count : 0;
+	return p->events;
 }

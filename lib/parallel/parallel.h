@@ -77,4 +77,18 @@ void gt_parallel_communicate(struct gt_parallel *p, bool on);
 int gt_parallel_update(
     struct gt_parallel *p, struct gt_optim *optim, double lr, float *grad_norm, struct gt_err *err);
 
+/* ---- for profiles ---- */
+
+/* The op that waits for what was started in the background. */
+#define GT_PARALLEL_WAIT "all_reduce_wait"
+
+/* What was done in the background by the last run of a plan. */
+struct gt_parallel_event {
+	const char *what; /* "bucket 3" */
+	struct gt_span span;
+};
+
+/* [*count], of which a run that did not communicate has none. */
+const struct gt_parallel_event *gt_parallel_events(const struct gt_parallel *p, size_t *count);
+
 #endif

@@ -18,6 +18,8 @@ struct loop {
 	int observer_count, started_count;
 	double started, train_s;
 	struct gt_train_result *result;
+	struct gt_profile *profile; /* NULL: none is asked for */
+	int64_t first_step;
 	int64_t saved_step, evaluated_step;
 	int lock;                 /* on the run directory; -1: none */
 	const atomic_bool *asked; /* to stop: this rank */
@@ -95,9 +97,11 @@ static int run_micro_batch(
 	};
 	const struct gt_batch *batch;
 	struct gt_program *p;
+	double began = gt_clock_s();
 	float share = 0;
 	int rc = gt_loader_next(l->loader, &batch, err);
 
+	gt_profile_note(l->profile, "wait for data", began);
 	if (rc <= 0)
 		return rc ? rc : gt_err_set(err, GT_EINVAL, "the loader ended early");
 	p = gt_program_for(&t->steps, batch->count);
@@ -108,8 +112,10 @@ static int run_micro_batch(
 		rc = gt_plan_write(p->plan, p->io.weight, &weight, sizeof(weight), err);
 	if (!rc && p->io.rng)
 		rc = gt_plan_write(p->plan, p->io.rng, rng, sizeof(rng), err);
+	gt_profile_plan(l->profile, p->plan);
 	if (!rc)
 		rc = gt_plan_run(p->plan, err);
+	gt_profile_plan_done(l->profile, p->plan, t->parallel);
 	if (!rc)
 		rc = gt_plan_read(p->plan, p->io.loss, &share, sizeof(share), err);
 	if (!rc)
@@ -131,10 +137,23 @@ static int agree(struct loop *l, double *loss, struct gt_err *err)
 {
 	double both[] = { *loss, *l->asked };
 	struct gt_group *group = l->t->o.group;
+	double began = gt_clock_s();
 	int rc = group ? gt_all_reduce(group, both, 2, GT_F64, GT_SUM, err) : 0;
 
+	gt_profile_note(l->profile, "agree", began);
 	*loss = both[0];
 	l->stop = both[1] > 0;
+	return rc;
+}
+
+static int update(struct loop *l, double lr, float *grad_norm, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	double began = gt_clock_s();
+	int rc = t->parallel ? gt_parallel_update(t->parallel, t->optim, lr, grad_norm, err)
+	                     : gt_optim_step(t->optim, lr, grad_norm, err);
+
+	gt_profile_note(l->profile, "optimizer", began);
 	return rc;
 }
 
@@ -153,6 +172,7 @@ static int take_step(struct loop *l, struct gt_err *err)
 	float grad_norm;
 	int rc = 0;
 
+	gt_profile_step(l->profile, t->step - l->first_step, t->step + 1);
 	if (t->o.accumulate > 1)
 		gt_optim_zero_grad(t->optim);
 	for (int64_t i = first; !rc && i < last; i++) {
@@ -166,8 +186,7 @@ static int take_step(struct loop *l, struct gt_err *err)
 		return rc;
 	if (!isfinite(r.loss))
 		return diverged(t, "the loss", r.loss, err);
-	rc = t->parallel ? gt_parallel_update(t->parallel, t->optim, r.lr, &grad_norm, err)
-	                 : gt_optim_step(t->optim, r.lr, &grad_norm, err);
+	rc = update(l, r.lr, &grad_norm, err);
 	if (rc)
 		return rc;
 	if (!isfinite(grad_norm))
@@ -177,7 +196,9 @@ static int take_step(struct loop *l, struct gt_err *err)
 	l->train_s += gt_clock_s() - began;
 	r.train_s = l->train_s;
 	r.time_s = gt_clock_s() - l->started;
-	return TELL(l, step, &r, err);
+	rc = gt_profile_step_done(
+	    l->profile, t->o.out, gt_train_rank(t), t->log, &l->result->profile, err);
+	return rc ? rc : TELL(l, step, &r, err);
 }
 
 /* ---- evaluation and saving ---- */
@@ -292,6 +313,30 @@ static int train_to_the_end(struct loop *l, struct gt_err *err)
 	return rc ? rc : save_weights(t, "model.pth", err);
 }
 
+enum { NOTES_PER_BATCH = 1, NOTES_PER_STEP = 3 };
+
+/* Of a step as large as they come. */
+static int open_profile(struct loop *l, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	const struct gt_program_pair *pair = &t->steps;
+	size_t most = 0, count;
+
+	if (!t->o.profile.active)
+		return 0;
+	for (int i = 0; i < 2; i++) {
+		const struct gt_program *p = i ? &pair->tail : &pair->full;
+
+		if (p->plan && gt_plan_steps(p->plan, &count) && count > most)
+			most = count;
+	}
+	count = 0;
+	if (t->parallel)
+		gt_parallel_events(t->parallel, &count);
+	return gt_profile_new(&l->profile, &t->o.profile,
+	    (size_t)t->o.accumulate * (most + count + NOTES_PER_BATCH) + NOTES_PER_STEP, err);
+}
+
 static int open_loader(struct loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
@@ -359,7 +404,8 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 		.saved_step = -1,
 		.evaluated_step = -1,
 		.lock = -1,
-		.asked = stop };
+		.asked = stop,
+		.first_step = t->step };
 	int rc;
 
 	*result = (struct gt_train_result){ .best_step = -1 };
@@ -367,11 +413,17 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 	if (!rc)
 		rc = begin_run_dir(&l, err);
 	if (!rc)
+		rc = open_profile(&l, err);
+	if (!rc)
 		rc = start_observers(&l, &start, err);
 	if (!rc)
 		rc = train_to_the_end(&l, err);
+	if (!rc)
+		rc = gt_profile_end(
+		    l.profile, t->o.out, gt_train_rank(t), t->log, &result->profile, err);
 	rc = end_observers(&l, rc, err);
 	gt_loader_close(l.loader);
+	gt_profile_free(l.profile);
 	if (l.lock >= 0)
 		close(l.lock);
 	result->step = t->step;

@@ -10,6 +10,7 @@
 #include "lib/optim/optim.h"
 #include "lib/parallel/parallel.h"
 #include "lib/train/observer.h"
+#include "lib/train/profile.h"
 
 /* What a run is. "Open" says which value leaves a field to gt_train_open(). */
 struct gt_train_options {
@@ -44,6 +45,8 @@ struct gt_train_options {
 	struct gt_group *group;
 	int nproc; /* how many there are; 0 is 1 */
 	struct gt_parallel_options parallel;
+
+	struct gt_profile_options profile;
 };
 
 struct gt_train;
@@ -68,6 +71,7 @@ struct gt_train_result {
 	struct gt_metrics last; /* of the last evaluation */
 	int64_t best_step;      /* -1: never evaluated */
 	double train_s;
+	struct gt_profile_summary profile;
 };
 
 /*

@@ -123,7 +123,7 @@ hint: leave ${case% *} as it was; --init-from starts a new run from its weights"
 	check "$(<run/config.json)" 'sorted(d) == sorted(set('"$("$GTRAIN" help --json | python3 -c '
 import json, sys
 print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "train" for o in c["options"]])')"') \
-		- {"out", "config", "resume", "dry-run", "help", "json", "quiet", "verbose", "color"})
+		- {"out", "config", "resume", "profile", "dry-run", "help", "json", "quiet", "verbose", "color"})
 		and [k for k in d if d[k] is None and k not in ("val", "init-from", "steps", "threads")] == []'
 	gtrain train --config run/config.json --out again -q
 	equal "$status" 0
@@ -158,6 +158,35 @@ print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "trai
 	[[ $output == *$'\r'"step "*$'\033[K'* ]]
 	TERM=xterm run script -qec "'$GTRAIN' ${arguments[*]} --out quiet --quiet" /dev/null
 	equal "$output" ""
+}
+
+@test "a profile has every kernel of its steps, on every rank" {
+	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --nproc 2 --batch 4 --steps 8 --threads 1 \
+		--profile wait=2,active=3 --out run --json -q
+	equal "$status" 0
+	check "$out" 'd["profile"]["first"] == 4 and d["profile"]["last"] == 6 and
+		0 <= d["profile"]["hidden"] <= 1 and
+		0 < d["profile"]["collectives_s"] and 0 < d["profile"]["step_s"]'
+	for rank in 0 1; do
+		check "$(cat "run/trace/rank-$rank.json")" 'all(e["pid"] == '"$rank"' for e in d["traceEvents"]) and
+			[sum(e["name"] == n for e in d["traceEvents"]) for n in
+				("step", "optimizer", "embedding", "all_reduce_wait", "bucket 0")] == [3] * 5 and
+			all(e["dur"] >= 0 for e in d["traceEvents"] if e["ph"] == "X")'
+	done
+	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --batch 4 --steps 4 --profile wait=0,warmup=3 --out short --json
+	equal "$status" 0 # three steps are asked for, one is left
+	check "$out" 'd["profile"]["first"] == d["profile"]["last"] == 4 and d["profile"]["collectives_s"] == 0'
+	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --batch 4 --steps 2 --profile active=1 --out none --json
+	equal "$status" 0
+	check "$out" '"profile" not in d'
+	[[ $err == *"--profile: the run was over before the first step to be recorded, number 3"* ]]
+	[ ! -e none/trace ]
+	for bad in active=0 wait=-1 steps=3 wait=1,,active=2 wait=x; do
+		gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --steps 2 --profile "$bad" --out bad
+		equal "$status" 2
+		[[ $err == *"--profile: "*"is not as wait=1,warmup=1,active=3"* ]]
+	done
+	[ ! -e bad ]
 }
 
 @test "a dry run prints the plan and writes nothing" {
