@@ -45,10 +45,13 @@ enum gt_collective_kind {
  * overlap. `count` is in elements, of the part where there are parts; 0 is fine.
  *
  * Reductions take GT_F32, GT_F64, GT_F16, GT_BF16, GT_I32, GT_I64; what only moves, any type. Sums
- * of F16 and BF16 are made in float32 and rounded once, to nearest even. Every element is summed in
- * the order of the ranks, from 0 on, whatever the size of the call: so the result is the same bits
- * on all ranks and in all runs. GT_AVG of integers rounds towards zero; sums of them wrap around; a
- * NaN on any rank is the GT_MAX. Buffers are aligned to their elements.
+ * of F16 and BF16 are made in float32 and rounded once, to nearest even. Every element is summed as
+ * a tree over the ranks, neighbours first: the sum of n is that of the first 2^k < n, 2^k as large
+ * as can be, plus that of the rest; ((0 + 1) + (2 + 3)) + (4 + 5) for six. So the result is the
+ * same bits on all ranks and in all runs, whatever the size of the call; and a rank that has summed
+ * up a power of two of parts in this way stands for that many ranks with one part each.
+ * GT_AVG of integers rounds towards zero; sums of them wrap around; a NaN on any rank is the
+ * GT_MAX. Buffers are aligned to their elements.
  *
  * GT_SEND returns when the buffer may be used again. For more than some ten KiB that is when the
  * peer has begun to receive: two ranks that both first send each other so much wait in vain.

@@ -206,7 +206,7 @@ void gt_ring_queue_free(struct gt_ring *g);
 /* ---- ring_reduce.c: arithmetic ---- */
 
 /*
- * Reduce src[n][count], in their order, n >= 2, and write the result to each of dst[dsts]. A dst
+ * Reduce src[n][count], as a tree, n >= 2, and write the result to each of dst[dsts]. A dst
  * may be one of the sources; otherwise they do not overlap. All are aligned to their elements.
  */
 void gt_ring_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t count,

@@ -7,9 +7,9 @@
 /*
  * A block of elements goes through an accumulator that stays in the first-level cache: so a result
  * may be written over one of its sources, to several places, and in another type than that of the
- * sum.
+ * sum. A tree of n sources has one accumulator per level.
  */
-enum { BLOCK_BYTES = 8 * 1024 };
+enum { BLOCK_BYTES = 8 * 1024, LEVELS_MAX = 6 }; /* 2^LEVELS_MAX: RANKS_MAX */
 
 /* ---- half-width floats ---- */
 
@@ -74,6 +74,14 @@ struct arithmetic {
 	void (*max)(void *acc, const void *b, size_t n);
 	void (*divide)(void *acc, int by, size_t n);
 	void (*store)(void *dst, const void *acc, size_t n);
+	enum gt_dtype wide; /* the type of an accumulator */
+};
+
+/* What of a row one reduction takes: acc = a op b; acc = acc op b; and that of two accumulators. */
+struct reduction {
+	void (*pair)(void *acc, const void *a, const void *b, size_t n);
+	void (*next)(void *acc, const void *b, size_t n);
+	void (*join)(void *acc, const void *b, size_t n);
 };
 
 #define SAME(x)    (x)
@@ -165,41 +173,69 @@ static void store_8(void *dst, const void *acc, size_t n)
 	memcpy(dst, acc, 8 * n);
 }
 
-#define ROW(NAME, ACC, DIVIDE, STORE)                                                              \
+#define ROW(NAME, ACC, DIVIDE, STORE, WIDE)                                                        \
 	{                                                                                          \
 		BLOCK_BYTES / sizeof(ACC), sum_##NAME##_pair, sum_##NAME, max_##NAME##_pair,       \
-		    max_##NAME, DIVIDE, STORE                                                      \
+		    max_##NAME, DIVIDE, STORE, WIDE                                                \
 	}
 
 static const struct arithmetic rows[GT_DTYPE_COUNT] = {
-	[GT_F32] = ROW(f32, float, divide_f32, store_4),
-	[GT_F64] = ROW(f64, double, divide_f64, store_8),
-	[GT_F16] = ROW(f16, float, divide_f32, store_f16),
-	[GT_BF16] = ROW(bf16, float, divide_f32, store_bf16),
-	[GT_I32] = ROW(i32, int32_t, divide_i32, store_4),
-	[GT_I64] = ROW(i64, int64_t, divide_i64, store_8),
+	[GT_F32] = ROW(f32, float, divide_f32, store_4, GT_F32),
+	[GT_F64] = ROW(f64, double, divide_f64, store_8, GT_F64),
+	[GT_F16] = ROW(f16, float, divide_f32, store_f16, GT_F32),
+	[GT_BF16] = ROW(bf16, float, divide_f32, store_bf16, GT_F32),
+	[GT_I32] = ROW(i32, int32_t, divide_i32, store_4, GT_I32),
+	[GT_I64] = ROW(i64, int64_t, divide_i64, store_8, GT_I64),
 };
+
+/* The largest power of two below n, n >= 2. */
+static int left_of(int n)
+{
+	int left = 1;
+
+	while (2 * left < n)
+		left *= 2;
+	return left;
+}
+
+/* A block of src[n], n >= 2, in a tree: to acc[0], by way of those behind it. */
+static void reduce_tree(const struct reduction *r, unsigned char (*acc)[BLOCK_BYTES],
+    const void *const *src, int n, size_t skip, size_t m)
+{
+	int left = left_of(n);
+
+	if (n == 2) {
+		r->pair(acc[0], (const unsigned char *)src[0] + skip,
+		    (const unsigned char *)src[1] + skip, m);
+		return;
+	}
+	reduce_tree(r, acc, src, left, skip, m);
+	if (n - left == 1) {
+		r->next(acc[0], (const unsigned char *)src[left] + skip, m);
+		return;
+	}
+	reduce_tree(r, acc + 1, src + left, n - left, skip, m);
+	r->join(acc[0], acc[1], m);
+}
 
 void gt_ring_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t count,
     enum gt_dtype dtype, enum gt_reduction reduction)
 {
-	const struct arithmetic *row = &rows[dtype];
+	const struct arithmetic *row = &rows[dtype], *wide = &rows[row->wide];
+	const struct reduction r = reduction == GT_MAX
+	                               ? (struct reduction){ row->max_pair, row->max, wide->max }
+	                               : (struct reduction){ row->sum_pair, row->sum, wide->sum };
 	const size_t size = gt_dtype_size(dtype);
-	alignas(LINE) unsigned char acc[BLOCK_BYTES];
+	alignas(LINE) unsigned char acc[LEVELS_MAX][BLOCK_BYTES];
 
-	assert(row->block && n >= 2);
+	assert(row->block && n >= 2 && n <= RANKS_MAX);
 	for (size_t at = 0; at < count; at += row->block) {
 		size_t m = count - at < row->block ? count - at : row->block, skip = at * size;
-		const unsigned char *a = src[0], *b = src[1];
 
-		(reduction == GT_MAX ? row->max_pair : row->sum_pair)(acc, a + skip, b + skip, m);
-		for (int r = 2; r < n; r++) {
-			b = src[r];
-			(reduction == GT_MAX ? row->max : row->sum)(acc, b + skip, m);
-		}
+		reduce_tree(&r, acc, src, n, skip, m);
 		if (reduction == GT_AVG)
-			row->divide(acc, n, m);
+			row->divide(acc[0], n, m);
 		for (int d = 0; d < dsts; d++)
-			row->store((unsigned char *)dst[d] + skip, acc, m);
+			row->store((unsigned char *)dst[d] + skip, acc[0], m);
 	}
 }

@@ -116,12 +116,41 @@ static size_t out_count(const struct one_case *c, int size)
 	return c->kind == GT_ALL_GATHER ? c->count * (size_t)size : c->count;
 }
 
-/* In the order of the ranks, in the precision in which sums are promised. */
+/* Of the ranks from `first` on, n of them, as group.h has it: in float32, and in float64. */
+static float tree_f32(const struct one_case *c, int first, int n, size_t i)
+{
+	unsigned char x[8];
+	int left = 1;
+
+	if (n == 1) {
+		put(x, 0, c->dtype, value(first, i, c->salt));
+		return (float)get(x, 0, c->dtype);
+	}
+	while (2 * left < n)
+		left *= 2;
+	return tree_f32(c, first, left, i) + tree_f32(c, first + left, n - left, i);
+}
+
+static double tree_f64(const struct one_case *c, int first, int n, size_t i)
+{
+	unsigned char x[8];
+	int left = 1;
+
+	if (n == 1) {
+		put(x, 0, c->dtype, value(first, i, c->salt));
+		return get(x, 0, c->dtype);
+	}
+	while (2 * left < n)
+		left *= 2;
+	return tree_f64(c, first, left, i) + tree_f64(c, first + left, n - left, i);
+}
+
+/* In the precision in which sums are promised. */
 static double reduced(const struct one_case *c, int size, size_t i)
 {
 	unsigned char x[8];
-	double most = -INFINITY, sum = 0;
-	float sum_f32 = 0;
+	double most = -INFINITY, sum = tree_f64(c, 0, size, i);
+	float sum_f32 = tree_f32(c, 0, size, i);
 
 	for (int r = 0; r < size; r++) {
 		double v;
@@ -129,8 +158,6 @@ static double reduced(const struct one_case *c, int size, size_t i)
 		put(x, 0, c->dtype, value(r, i, c->salt));
 		v = get(x, 0, c->dtype);
 		most = v > most ? v : most;
-		sum = r ? sum + v : v;
-		sum_f32 = r ? sum_f32 + (float)v : (float)v;
 	}
 	if (c->reduction == GT_MAX)
 		return most;
