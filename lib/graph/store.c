@@ -227,7 +227,7 @@ static void set_element(void *host, enum gt_dtype dtype, int64_t i, float x)
 		((int64_t *)host)[i] = (int64_t)x;
 }
 
-static void fill_host(void *host, const struct gt_slot *slot, uint64_t seed)
+void gt_slot_init(const struct gt_slot *slot, uint64_t seed, void *host)
 {
 	uint32_t stream = GT_RNG_INIT + (uint32_t)slot->index;
 	bool drawn = slot->init.kind == GT_INIT_NORMAL || slot->init.kind == GT_INIT_UNIFORM;
@@ -254,7 +254,7 @@ int gt_store_init(struct gt_store *s, uint64_t seed, struct gt_err *err)
 
 		if (!host)
 			return GT_ENOMEM;
-		fill_host(host, slot, seed);
+		gt_slot_init(slot, seed, host);
 		rc = s->backend->copy_in(
 		    s->device, gt_store_data(s, slot), host, gt_slot_bytes(slot), err);
 		free(host);

@@ -63,6 +63,9 @@ int gt_store_alloc(struct gt_store *store, struct gt_err *err);
 /* Give every parameter and buffer its initial value, a pure function of seed, index and element. */
 int gt_store_init(struct gt_store *store, uint64_t seed, struct gt_err *err);
 
+/* The same values of one slot, whole, in host memory [slot->count]. */
+void gt_slot_init(const struct gt_slot *slot, uint64_t seed, void *host);
+
 /* The slot of a name, or NULL. */
 const struct gt_slot *gt_store_find(const struct gt_store *store, const char *name);
 

@@ -24,6 +24,13 @@ struct gt_parallel_mode {
 	int (*rewrite)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 	int (*insert)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
+	bool (*in_parts)(
+	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
+	/* For what is in parts; both, where in_parts() is there. */
+	int (*collect)(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
+	    const void *held, void *whole, struct gt_err *err);
+	int (*deal)(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
+	    void *held, const void *whole, struct gt_err *err);
 	int (*begin)(struct gt_parallel *p, struct gt_err *err);
 	int (*update)(struct gt_parallel *p, struct gt_optim *optim, double lr, float *grad_norm,
 	    struct gt_err *err);

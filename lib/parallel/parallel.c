@@ -58,6 +58,11 @@ struct gt_group *gt_parallel_axis(const struct gt_parallel *p, enum gt_axis axis
 	return p->axes[axis];
 }
 
+int gt_parallel_rank(const struct gt_parallel *p)
+{
+	return p->world->rank;
+}
+
 int gt_parallel_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
 	return p->mode->rewrite ? p->mode->rewrite(p, g, err) : 0;
@@ -77,6 +82,65 @@ int gt_parallel_insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err 
 const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p)
 {
 	return &p->extra;
+}
+
+/* ---- what ranks hold in parts ---- */
+
+bool gt_parallel_in_parts(
+    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
+{
+	return p && p->mode->in_parts && p->mode->in_parts(p, slot, what);
+}
+
+/* Where a slot lies in flat memory: buffers' offsets are in bytes. */
+static char *place_of(const void *held, const struct gt_slot *slot)
+{
+	size_t unit = slot->role == GT_BUFFER ? 1 : gt_dtype_size(slot->dtype);
+
+	return (char *)held + (size_t)slot->offset * unit;
+}
+
+int gt_parallel_collect(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
+    const void *held, void *whole, struct gt_err *err)
+{
+	const struct gt_store *s = p->store;
+
+	if (gt_parallel_in_parts(p, slot, what))
+		return p->mode->collect(p, slot, what, held, whole, err);
+	if (p->world->rank)
+		return 0;
+	return s->backend->copy_out(
+	    s->device, whole, place_of(held, slot), gt_slot_bytes(slot), err);
+}
+
+int gt_parallel_deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
+    void *held, const void *whole, struct gt_err *err)
+{
+	const struct gt_store *s = p->store;
+
+	if (gt_parallel_in_parts(p, slot, what))
+		return p->mode->deal(p, slot, what, held, whole, err);
+	return s->backend->copy_in(
+	    s->device, place_of(held, slot), whole, gt_slot_bytes(slot), err);
+}
+
+int gt_parallel_init(struct gt_parallel *p, uint64_t seed, struct gt_err *err)
+{
+	const struct gt_store *s = p->store;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < s->slot_count; i++) {
+		const struct gt_slot *slot = &s->slots[i];
+		void *whole = gt_calloc((size_t)slot->count, gt_dtype_size(slot->dtype), err);
+
+		if (!whole)
+			return GT_ENOMEM;
+		gt_slot_init(slot, seed, whole);
+		rc = gt_parallel_deal(p, slot, GT_HELD_DATA,
+		    slot->role == GT_BUFFER ? s->buffers : s->parameters, whole, err);
+		free(whole);
+	}
+	return rc;
 }
 
 int gt_parallel_begin(struct gt_parallel *p, struct gt_err *err)

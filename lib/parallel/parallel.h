@@ -53,6 +53,9 @@ void gt_parallel_free(struct gt_parallel *p);
 /* The ranks of an axis; a group of one where there is none. */
 struct gt_group *gt_parallel_axis(const struct gt_parallel *p, enum gt_axis axis);
 
+/* This rank's number in the world: that of rank 0 writes files. */
+int gt_parallel_rank(const struct gt_parallel *p);
+
 /* A forward graph, before any other pass: for the store's layout and for every program. */
 int gt_parallel_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 
@@ -64,6 +67,37 @@ int gt_parallel_insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err 
 
 /* The kernels of the nodes that these passes make, for gt_plan_new(). */
 const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p);
+
+/*
+ * What the ranks hold of a slot: its data (parameters, buffers), and what an optimizer keeps for
+ * it. The store's slots describe whole tensors; a rank may hold some elements of them, and where
+ * these lie in its memory is the mode's affair.
+ */
+enum gt_held { GT_HELD_DATA, GT_HELD_STATE };
+
+/* Whether rank 0 of the world lacks elements of it; the same answer on all ranks. `p` may be NULL,
+ * for one rank: no. */
+bool gt_parallel_in_parts(
+    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
+
+/*
+ * The whole of a slot in host memory on rank 0 of the world, from the parts that ranks hold.
+ *
+ *   held   device: the flat memory of such things on this rank: the store's parameters or buffers,
+ *          a state of the optimizer's
+ *   whole  host: [slot->count]; on other ranks NULL
+ *
+ * A collective call of all ranks.
+ */
+int gt_parallel_collect(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
+    const void *held, void *whole, struct gt_err *err);
+
+/* The other way: what this rank holds, from a whole that it has read. No collective call. */
+int gt_parallel_deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
+    void *held, const void *whole, struct gt_err *err);
+
+/* gt_store_init() of what this rank holds. */
+int gt_parallel_init(struct gt_parallel *p, uint64_t seed, struct gt_err *err);
 
 /* Weights are there, on rank 0 at least: make those of all ranks agree. A collective call. */
 int gt_parallel_begin(struct gt_parallel *p, struct gt_err *err);

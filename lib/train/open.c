@@ -165,7 +165,7 @@ static int take_memory(struct gt_train *t, struct gt_err *err)
 
 static int init_from(struct gt_train *t, struct gt_err *err)
 {
-	const struct gt_weights_options strict = { 0 };
+	const struct gt_weights_options strict = { .parallel = t->parallel };
 	struct gt_weights_report report = { 0 };
 	char *file;
 	int rc = gt_run_dir_resolve(&file, NULL, t->o.init_from, err);
@@ -201,7 +201,9 @@ static json_t *fixed_options(const struct gt_train *t, struct gt_err *err)
  * with it. */
 static int resume(struct gt_train *t, struct gt_err *err)
 {
-	struct gt_snapshot s = { .store = t->store, .model = t->model, .optim = t->optim };
+	struct gt_snapshot s = {
+		.store = t->store, .model = t->model, .optim = t->optim, .parallel = t->parallel
+	};
 	json_t *fixed;
 	char *file = NULL;
 	int rc = strcmp(t->o.resume, "auto") ? gt_run_dir_resolve(&file, NULL, t->o.resume, err)
@@ -232,7 +234,8 @@ static int resume(struct gt_train *t, struct gt_err *err)
 
 static int set_weights(struct gt_train *t, struct gt_err *err)
 {
-	int rc = gt_store_init(t->store, t->o.seed, err);
+	int rc = t->parallel ? gt_parallel_init(t->parallel, t->o.seed, err)
+	                     : gt_store_init(t->store, t->o.seed, err);
 
 	if (!rc && t->o.init_from)
 		rc = init_from(t, err);

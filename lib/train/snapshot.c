@@ -41,6 +41,7 @@ static int make_groups(struct groups *g, const struct gt_store *store, struct gt
 
 struct writer {
 	const struct gt_snapshot *s;
+	const struct gt_whole *whole;
 	struct gt_arena *a;
 	struct gt_err *err;
 	bool failed;
@@ -67,11 +68,14 @@ static void put(struct writer *w, struct gt_tree *dict, const char *key, struct 
 		w->failed = true;
 }
 
-static struct gt_tree *state_tensor(struct writer *w, const struct gt_slot *slot, const float *flat)
+static struct gt_tree *state_tensor(
+    struct writer *w, const struct gt_slot *slot, int which, const float *flat)
 {
-	const void *host = gt_weights_host(
-	    w->s->store, flat + slot->offset, (size_t)slot->count * sizeof(float), w->a, w->err);
+	const void *host = gt_whole_find(w->whole, slot, which);
 
+	if (!host)
+		host = gt_weights_host(w->s->store, flat + slot->offset,
+		    (size_t)slot->count * sizeof(float), w->a, w->err);
 	return host ? gt_tree_tensor(w->a, GT_F32, slot->ndim, slot->shape, host, w->err) : NULL;
 }
 
@@ -95,7 +99,7 @@ static struct gt_tree *parameter_state(struct writer *w, const struct gt_slot *s
 	if (gt_optim_options(w->s->optim)->kind != GT_SGD)
 		put(w, state, "step", step_tensor(w));
 	for (int i = 0; (name = gt_optim_state(w->s->optim, i, &flat)); i++)
-		put(w, state, name, state_tensor(w, slot, flat));
+		put(w, state, name, state_tensor(w, slot, i, flat));
 	return state;
 }
 
@@ -213,14 +217,15 @@ static struct gt_tree *best_tree(struct writer *w)
 	return tree;
 }
 
-int gt_snapshot_save(const struct gt_snapshot *s, const char *path, struct gt_err *err)
+static int write_all(
+    const struct gt_snapshot *s, const struct gt_whole *whole, const char *path, struct gt_err *err)
 {
 	struct gt_arena a = { 0 };
-	struct writer w = { .s = s, .a = &a, .err = err };
+	struct writer w = { .s = s, .whole = whole, .a = &a, .err = err };
 	struct gt_tree *root = gt_tree_dict(&a, err);
 	int rc;
 
-	put(&w, root, "model", gt_weights_tree(s->store, s->model, &a, err));
+	put(&w, root, "model", gt_weights_tree(s->store, whole, s->model, &a, err));
 	put(&w, root, "optimizer", optimizer_tree(&w));
 	put(&w, root, "lr_scheduler", scheduler_tree(&w));
 	put(&w, root, "scaler", gt_tree_dict(&a, err));
@@ -235,14 +240,42 @@ int gt_snapshot_save(const struct gt_snapshot *s, const char *path, struct gt_er
 	return rc;
 }
 
-int gt_snapshot_save_model(const struct gt_store *store, const struct gt_model *model,
-    const char *path, struct gt_err *err)
+static bool writes_files(const struct gt_parallel *p)
+{
+	return !p || !gt_parallel_rank(p);
+}
+
+int gt_snapshot_save(const struct gt_snapshot *s, const char *path, struct gt_err *err)
+{
+	struct gt_whole whole;
+	int rc = gt_whole_collect(&whole, s->parallel, s->store, s->optim, err);
+
+	if (!rc && writes_files(s->parallel))
+		rc = write_all(s, &whole, path, err);
+	gt_whole_release(&whole);
+	return rc;
+}
+
+static int write_model(const struct gt_store *store, const struct gt_whole *whole,
+    const struct gt_model *model, const char *path, struct gt_err *err)
 {
 	struct gt_arena a = { 0 };
-	struct gt_tree *tree = gt_weights_tree(store, model, &a, err);
+	struct gt_tree *tree = gt_weights_tree(store, whole, model, &a, err);
 	int rc = tree ? gt_torch_save(path, tree, err) : err->code;
 
 	gt_arena_release(&a);
+	return rc;
+}
+
+int gt_snapshot_save_model(const struct gt_store *store, struct gt_parallel *parallel,
+    const struct gt_model *model, const char *path, struct gt_err *err)
+{
+	struct gt_whole whole;
+	int rc = gt_whole_collect(&whole, parallel, store, NULL, err);
+
+	if (!rc && writes_files(parallel))
+		rc = write_model(store, &whole, model, path, err);
+	gt_whole_release(&whole);
 	return rc;
 }
 
@@ -274,7 +307,9 @@ static int load_state(const struct gt_snapshot *s, const struct gt_slot *slot,
 	if (!host)
 		return GT_ENOMEM;
 	rc = gt_tensor_read(&tensor->tensor, GT_F32, host, err);
-	if (!rc)
+	if (!rc && s->parallel)
+		rc = gt_parallel_deal(s->parallel, slot, GT_HELD_STATE, flat, host, err);
+	else if (!rc)
 		rc = s->store->backend->copy_in(
 		    s->store->device, flat + slot->offset, host, bytes, err);
 	free(host);
@@ -467,7 +502,7 @@ static int load_position(struct gt_snapshot *s, const struct gt_tree *root, stru
 
 int gt_snapshot_load(struct gt_snapshot *s, const char *path, struct gt_err *err)
 {
-	const struct gt_weights_options strict = { 0 };
+	const struct gt_weights_options strict = { .parallel = s->parallel };
 	struct gt_weights_report report = { 0 };
 	struct gt_state_dict sd = { 0 };
 	const struct gt_tree *root;

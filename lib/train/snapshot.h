@@ -6,6 +6,7 @@
 
 #include "lib/model/model.h"
 #include "lib/optim/optim.h"
+#include "lib/train/whole.h"
 
 /*
  * {"model": state_dict, "optimizer": torch.optim's state_dict, "lr_scheduler": {"last_epoch",
@@ -19,15 +20,18 @@ struct gt_snapshot {
 	struct gt_store *store;
 	const struct gt_model *model;
 	struct gt_optim *optim;
-	double lr;         /* of the last step */
-	int64_t step;      /* steps done */
-	int64_t epoch;     /* that the next step belongs to; for saving */
-	int64_t best_step; /* -1: none yet */
-	double best_score; /* larger is better */
+	struct gt_parallel *parallel; /* whose ranks may hold parts; NULL: one rank */
+	double lr;                    /* of the last step */
+	int64_t step;                 /* steps done */
+	int64_t epoch;                /* that the next step belongs to; for saving */
+	int64_t best_step;            /* -1: none yet */
+	double best_score;            /* larger is better */
 	/* Options of the run: what is saved; when loading, what must be as it was. May be NULL. */
 	const json_t *config;
 };
 
+/* A collective call of the ranks of s->parallel: rank 0 writes what they hold; others need no
+ * path. */
 int gt_snapshot_save(const struct gt_snapshot *s, const char *path, struct gt_err *err);
 
 /*
@@ -39,8 +43,8 @@ int gt_snapshot_save(const struct gt_snapshot *s, const char *path, struct gt_er
  */
 int gt_snapshot_load(struct gt_snapshot *s, const char *path, struct gt_err *err);
 
-/* The bare state_dict, as model.pth and best.pth have it. */
-int gt_snapshot_save_model(const struct gt_store *store, const struct gt_model *model,
-    const char *path, struct gt_err *err);
+/* The bare state_dict, as model.pth and best.pth have it. A collective call likewise. */
+int gt_snapshot_save_model(const struct gt_store *store, struct gt_parallel *parallel,
+    const struct gt_model *model, const char *path, struct gt_err *err);
 
 #endif

@@ -209,16 +209,13 @@ static double score_of(const struct gt_train *t, const struct gt_metrics *m)
 	return t->input.kind == GT_MODEL_TOKENS ? -m->loss : m->top1;
 }
 
-/* Rank 0's to do: all have the same weights. */
+/* Rank 0 writes; the others hand it what it lacks. */
 static int save_weights(const struct gt_train *t, const char *name, struct gt_err *err)
 {
-	char *path;
-	int rc;
+	char *path = gt_asprintf(err, "%s/%s", t->o.out, name);
+	int rc =
+	    path ? gt_snapshot_save_model(t->store, t->parallel, t->model, path, err) : GT_ENOMEM;
 
-	if (gt_train_rank(t))
-		return 0;
-	path = gt_asprintf(err, "%s/%s", t->o.out, name);
-	rc = path ? gt_snapshot_save_model(t->store, t->model, path, err) : GT_ENOMEM;
 	free(path);
 	return rc;
 }
@@ -253,6 +250,7 @@ static int save(struct loop *l, struct gt_err *err)
 		.store = t->store,
 		.model = t->model,
 		.optim = t->optim,
+		.parallel = t->parallel,
 		.lr = gt_schedule_lr(&t->o.schedule, t->step ? t->step - 1 : 0),
 		.step = t->step,
 		.epoch = t->step / t->steps_per_epoch,
@@ -264,13 +262,11 @@ static int save(struct loop *l, struct gt_err *err)
 	int rc;
 
 	l->saved_step = t->step;
-	if (gt_train_rank(t))
-		return 0;
 	path = gt_run_dir_checkpoint(t->o.out, t->step, err);
 	rc = path ? gt_snapshot_save(&s, path, err) : GT_ENOMEM;
-	if (!rc)
+	if (!rc && !gt_train_rank(t))
 		rc = gt_run_dir_prune(t->o.out, t->o.keep, err);
-	if (!rc)
+	if (!rc && !gt_train_rank(t))
 		rc = TELL(l, saved, t->step, path, err);
 	free(path);
 	return rc;

@@ -7,6 +7,7 @@
 
 #include "lib/ckpt/digest.h"
 #include "lib/ckpt/rename.h"
+#include "lib/train/whole.h"
 
 /* ---- names ---- */
 
@@ -132,8 +133,8 @@ static int complain(const struct gt_weights_report *r, struct gt_err *err)
 	    err, "--map REGEX=REPLACEMENT renames keys, --strict=no goes on without them");
 }
 
-static int copy_tensor(struct gt_store *store, const struct gt_slot *slot,
-    const struct gt_tree_tensor *t, struct gt_err *err)
+static int copy_tensor(struct gt_store *store, struct gt_parallel *parallel,
+    const struct gt_slot *slot, const struct gt_tree_tensor *t, struct gt_err *err)
 {
 	void *host = gt_calloc((size_t)slot->count, gt_dtype_size(slot->dtype), err);
 	int rc;
@@ -143,6 +144,9 @@ static int copy_tensor(struct gt_store *store, const struct gt_slot *slot,
 	rc = gt_tensor_read(t, slot->dtype, host, err);
 	if (rc)
 		gt_err_prefix(err, "tensor '%s'", slot->name);
+	else if (parallel)
+		rc = gt_parallel_deal(parallel, slot, GT_HELD_DATA,
+		    slot->role == GT_BUFFER ? store->buffers : store->parameters, host, err);
 	else
 		rc = store->backend->copy_in(
 		    store->device, gt_store_data(store, slot), host, gt_slot_bytes(slot), err);
@@ -181,7 +185,8 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
 		rc = complain(report, err);
 	for (size_t i = 0; !rc && i < store->slot_count; i++)
 		if (fit.tensors[i])
-			rc = copy_tensor(store, &store->slots[i], fit.tensors[i], err);
+			rc = copy_tensor(
+			    store, options->parallel, &store->slots[i], fit.tensors[i], err);
 	gt_renames_release(&renames);
 	free(fit.tensors);
 	free(fit.own);
@@ -233,17 +238,19 @@ const void *gt_weights_host(const struct gt_store *store, const void *p, size_t 
 	return copy;
 }
 
-static struct gt_tree *slot_tensor(const struct gt_store *store, const struct gt_slot *slot,
-    struct gt_arena *a, struct gt_err *err)
+static struct gt_tree *slot_tensor(const struct gt_store *store, const struct gt_whole *whole,
+    const struct gt_slot *slot, struct gt_arena *a, struct gt_err *err)
 {
-	const void *host =
-	    gt_weights_host(store, gt_store_data(store, slot), gt_slot_bytes(slot), a, err);
+	const void *host = gt_whole_find(whole, slot, -1);
 
+	if (!host)
+		host =
+		    gt_weights_host(store, gt_store_data(store, slot), gt_slot_bytes(slot), a, err);
 	return host ? gt_tree_tensor(a, slot->dtype, slot->ndim, slot->shape, host, err) : NULL;
 }
 
-struct gt_tree *gt_weights_tree(const struct gt_store *store, const struct gt_model *model,
-    struct gt_arena *a, struct gt_err *err)
+struct gt_tree *gt_weights_tree(const struct gt_store *store, const struct gt_whole *whole,
+    const struct gt_model *model, struct gt_arena *a, struct gt_err *err)
 {
 	struct gt_tree *dict = gt_tree_dict(a, err);
 
@@ -251,7 +258,7 @@ struct gt_tree *gt_weights_tree(const struct gt_store *store, const struct gt_mo
 		return NULL;
 	for (size_t i = 0; i < store->slot_count; i++)
 		if (gt_tree_set(dict, store->slots[i].name,
-		        slot_tensor(store, &store->slots[i], a, err), a, err))
+		        slot_tensor(store, whole, &store->slots[i], a, err), a, err))
 			return NULL;
 	for (const struct gt_model_alias *alias = gt_model_aliases(model); alias->name; alias++) {
 		const struct gt_tree *own = alias->own ? gt_tree_get(dict, alias->own) : NULL;

@@ -5,13 +5,17 @@
 #include "lib/ckpt/ckpt.h"
 #include "lib/graph/store.h"
 #include "lib/model/model.h"
+#include "lib/parallel/parallel.h"
+
+struct gt_whole; /* whole.h */
 
 /* How a state_dict is fitted to a model. */
 struct gt_weights_options {
 	/* "REGEX=REPLACEMENT" (POSIX extended, \1..\9), applied in turn to every key;
 	 * NULL-terminated. */
 	const char *const *maps;
-	bool lenient; /* go on when keys are missing or unexpected */
+	bool lenient;                 /* go on when keys are missing or unexpected */
+	struct gt_parallel *parallel; /* whose ranks may hold parts; NULL: one rank */
 };
 
 /* What was found; release with gt_weights_report_release(). */
@@ -37,9 +41,10 @@ int gt_weights_load_file(struct gt_store *store, const struct gt_model *model, c
     const struct gt_weights_options *options, struct gt_weights_report *report, struct gt_err *err);
 
 /* The state_dict of a store as a tree in `a`, in the order of declaration, aliases sharing storage.
- * It borrows the store's memory (or a copy of it in `a`, where the device's is not the host's). */
-struct gt_tree *gt_weights_tree(const struct gt_store *store, const struct gt_model *model,
-    struct gt_arena *a, struct gt_err *err);
+ * It borrows the store's memory (or a copy of it in `a`, where the device's is not the host's), or
+ * that of `whole` (NULL: nothing) for what is held in parts. */
+struct gt_tree *gt_weights_tree(const struct gt_store *store, const struct gt_whole *whole,
+    const struct gt_model *model, struct gt_arena *a, struct gt_err *err);
 
 /* Host memory that holds `bytes` of the store's device memory at p: p itself, or a copy in `a`.
  * NULL with err set on failure. */

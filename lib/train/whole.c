@@ -1,0 +1,65 @@
+/* whole.c - tensors that ranks hold in parts, made whole for a file. */
+#include "lib/train/whole.h"
+
+#include <stdlib.h>
+
+static int collect_one(struct gt_whole *w, struct gt_parallel *p, size_t slot_index, int which,
+    const void *held, struct gt_err *err)
+{
+	const struct gt_slot *slot = &w->store->slots[slot_index];
+	enum gt_held what = which < 0 ? GT_HELD_DATA : GT_HELD_STATE;
+	void **whole = &w->tensors[(size_t)(which + 1) * w->store->slot_count + slot_index];
+
+	if (!gt_parallel_in_parts(p, slot, what))
+		return 0;
+	if (!gt_parallel_rank(p)) {
+		*whole = gt_calloc((size_t)slot->count, gt_dtype_size(slot->dtype), err);
+		if (!*whole)
+			return GT_ENOMEM;
+	}
+	return gt_parallel_collect(p, slot, what, held, *whole, err);
+}
+
+int gt_whole_collect(struct gt_whole *out, struct gt_parallel *parallel,
+    const struct gt_store *store, const struct gt_optim *optim, struct gt_err *err)
+{
+	float *flat;
+	int rc = 0;
+
+	*out = (struct gt_whole){ .store = store };
+	if (!parallel)
+		return 0;
+	while (optim && gt_optim_state(optim, out->states, &flat))
+		out->states++;
+	out->tensors =
+	    gt_calloc((size_t)(1 + out->states) * store->slot_count, sizeof(*out->tensors), err);
+	if (!out->tensors)
+		return GT_ENOMEM;
+	for (size_t i = 0; !rc && i < store->slot_count; i++) {
+		bool buffer = store->slots[i].role == GT_BUFFER;
+
+		rc = collect_one(
+		    out, parallel, i, -1, buffer ? store->buffers : store->parameters, err);
+		for (int which = 0; !rc && !buffer && which < out->states; which++) {
+			gt_optim_state(optim, which, &flat);
+			rc = collect_one(out, parallel, i, which, flat, err);
+		}
+	}
+	return rc;
+}
+
+void gt_whole_release(struct gt_whole *w)
+{
+	for (size_t i = 0; w->tensors && i < (size_t)(1 + w->states) * w->store->slot_count; i++)
+		free(w->tensors[i]);
+	free(w->tensors);
+	*w = (struct gt_whole){ 0 };
+}
+
+const void *gt_whole_find(const struct gt_whole *w, const struct gt_slot *slot, int which)
+{
+	if (!w || !w->tensors || which >= w->states)
+		return NULL;
+	return w->tensors[(size_t)(which + 1) * w->store->slot_count +
+	                  (size_t)(slot - w->store->slots)];
+}
