@@ -5,12 +5,13 @@
 
 static bool reduces(const struct gt_collective *c)
 {
-	return c->kind == GT_ALL_REDUCE || c->kind == GT_REDUCE_SCATTER;
+	return c->kind == GT_ALL_REDUCE || c->kind == GT_REDUCE || c->kind == GT_REDUCE_SCATTER;
 }
 
 static bool has_peer(const struct gt_collective *c)
 {
-	return c->kind == GT_BROADCAST || c->kind == GT_SEND || c->kind == GT_RECV;
+	return c->kind == GT_REDUCE || c->kind == GT_BROADCAST || c->kind == GT_SEND ||
+	       c->kind == GT_RECV;
 }
 
 static bool can_reduce(enum gt_dtype dtype)
@@ -22,6 +23,11 @@ static bool can_reduce(enum gt_dtype dtype)
 static bool needs_in(const struct gt_group *g, const struct gt_collective *c)
 {
 	return c->kind == GT_BROADCAST ? c->peer == g->rank : c->kind != GT_RECV;
+}
+
+static bool needs_out(const struct gt_group *g, const struct gt_collective *c)
+{
+	return c->kind == GT_REDUCE ? c->peer == g->rank : c->kind != GT_SEND;
 }
 
 static bool misaligned(const void *p, size_t size)
@@ -40,7 +46,7 @@ static int check_buffers(
     const struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
 {
 	const void *in = needs_in(g, c) ? c->in : c->out;
-	const void *out = c->kind == GT_SEND ? c->in : c->out;
+	const void *out = needs_out(g, c) ? c->out : c->in;
 
 	if (!in || !out)
 		return gt_err_set(err, GT_EINVAL, "a collective without a buffer");

@@ -31,6 +31,7 @@ enum gt_reduction {
 
 enum gt_collective_kind {
 	GT_ALL_REDUCE,     /* out[count] = reduction over ranks of in[count] */
+	GT_REDUCE,         /* the same on rank `peer` alone; the others' out is left alone */
 	GT_REDUCE_SCATTER, /* out[count] = part `rank` of the reduction of in[size * count] */
 	GT_ALL_GATHER,     /* out[size * count] = the in[count] of all ranks, in their order */
 	GT_BROADCAST,      /* out[count] = in[count] of rank `peer` (which may have in == out) */

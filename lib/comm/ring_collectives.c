@@ -37,9 +37,9 @@ struct gt_ring_call gt_ring_call_of(const struct gt_collective *c, uint64_t numb
 		call.count = c->count;
 		call.dtype = (uint8_t)c->dtype;
 	}
-	if (c->kind == GT_ALL_REDUCE || c->kind == GT_REDUCE_SCATTER)
+	if (c->kind == GT_ALL_REDUCE || c->kind == GT_REDUCE || c->kind == GT_REDUCE_SCATTER)
 		call.reduction = (uint8_t)c->reduction;
-	if (c->kind == GT_BROADCAST)
+	if (c->kind == GT_BROADCAST || c->kind == GT_REDUCE)
 		call.peer = c->peer;
 	if (c->what)
 		memccpy(call.what, c->what, '\0', sizeof(call.what) - 1);
@@ -53,9 +53,9 @@ struct work {
 	int size, me;
 	size_t element, count, bytes; /* of a part, where there are parts */
 	const unsigned char *in;      /* NULL: this rank gives nothing */
-	unsigned char *out;
-	size_t in_bytes, out_bytes; /* of the whole buffers */
-	unsigned parity;            /* of the call: which of a seat's two it has */
+	unsigned char *out;           /* NULL: it gets nothing */
+	size_t in_bytes, out_bytes;   /* of the whole buffers */
+	unsigned parity;              /* of the call: which of a seat's two it has */
 };
 
 static struct work work_of(const struct gt_ring *g, const struct gt_collective *c)
@@ -69,7 +69,7 @@ static struct work work_of(const struct gt_ring *g, const struct gt_collective *
 	w.count = (size_t)c->count;
 	w.bytes = w.count * w.element;
 	w.in = c->kind == GT_BROADCAST && c->peer != w.me ? NULL : c->in;
-	w.out = c->out;
+	w.out = c->kind == GT_REDUCE && c->peer != w.me ? NULL : c->out;
 	w.in_bytes = c->kind == GT_REDUCE_SCATTER ? n * w.bytes : w.bytes;
 	w.out_bytes = c->kind == GT_ALL_GATHER ? n * w.bytes : w.bytes;
 	return w;
@@ -129,7 +129,8 @@ static int enter(struct gt_ring *g, struct work *w, struct gt_err *err)
 	seat->posted[w->parity].call = g->call;
 	if (w->in_bytes > SMALL_BYTES) {
 		seat->posted[w->parity].in = gt_ring_place_of(g, w->in, w->in ? w->in_bytes : 0);
-		seat->posted[w->parity].out = gt_ring_place_of(g, w->out, w->out_bytes);
+		seat->posted[w->parity].out =
+		    gt_ring_place_of(g, w->out, w->out ? w->out_bytes : 0);
 	} else if (w->in) {
 		copy(seat->small[w->parity], w->in, w->in_bytes);
 	}
@@ -147,7 +148,10 @@ static void finish_small(struct gt_ring *g, const struct work *w)
 		src[r] = g->seats[r].small[w->parity] + skip;
 	switch (w->c->kind) {
 	case GT_ALL_REDUCE:
+	case GT_REDUCE:
 	case GT_REDUCE_SCATTER:
+		if (!w->out)
+			break;
 		gt_ring_reduce(
 		    (void *[]){ w->out }, 1, src, w->size, w->count, w->c->dtype, w->c->reduction);
 		break;
@@ -189,21 +193,26 @@ static bool in_place(const struct places *p, const struct work *w)
 {
 	if (w->c->kind == GT_BROADCAST)
 		return p->in[w->c->peer];
+	if (w->c->kind == GT_REDUCE)
+		return p->all_in && p->out[w->c->peer];
 	return p->all_in && (p->all_out || w->c->kind != GT_ALL_REDUCE);
 }
 
-static void all_reduce_in_place(const struct places *p, const struct work *w)
+/* To all, or to one. */
+static void reduce_in_place(const struct places *p, const struct work *w)
 {
 	const void *src[RANKS_MAX];
 	void *dst[RANKS_MAX];
 	size_t from, to;
+	int dsts = 0;
 
 	slice(w->count, w->size, w->me, &from, &to);
 	for (int r = 0; r < w->size; r++) {
 		src[r] = p->in[r] + from * w->element;
-		dst[r] = p->out[r] + from * w->element;
+		if (w->c->kind == GT_ALL_REDUCE || r == w->c->peer)
+			dst[dsts++] = p->out[r] + from * w->element;
 	}
-	gt_ring_reduce(dst, w->size, src, w->size, to - from, w->c->dtype, w->c->reduction);
+	gt_ring_reduce(dst, dsts, src, w->size, to - from, w->c->dtype, w->c->reduction);
 }
 
 static int finish_in_place(
@@ -213,7 +222,8 @@ static int finish_in_place(
 
 	switch (w->c->kind) {
 	case GT_ALL_REDUCE:
-		all_reduce_in_place(p, w);
+	case GT_REDUCE:
+		reduce_in_place(p, w);
 		break;
 	case GT_REDUCE_SCATTER:
 		for (int r = 0; r < w->size; r++)
@@ -279,17 +289,20 @@ static void all_reduce_slice(const struct gt_ring *g, const struct work *w, cons
 {
 	size_t skip = p->from * w->element, whole = (p->at + p->from) * w->element;
 	const void *src[RANKS_MAX];
-	void *dst[2] = { w->out + whole, gt_ring_staging(g, w->me, p->number) + skip };
+	void *dst[2] = { gt_ring_staging(g, w->me, p->number) + skip };
+	int dsts = 1;
 
 	for (int r = 0; r < w->size; r++)
 		src[r] = r == w->me ? w->in + whole : gt_ring_staging(g, r, p->number) + skip;
-	gt_ring_reduce(dst, 2, src, w->size, p->to - p->from, w->c->dtype, w->c->reduction);
+	if (w->out)
+		dst[dsts++] = w->out + whole;
+	gt_ring_reduce(dst, dsts, src, w->size, p->to - p->from, w->c->dtype, w->c->reduction);
 }
 
 static void all_reduce_copy_out(
     const struct gt_ring *g, const struct work *w, const struct piece *p)
 {
-	for (int i = 1; i < w->size; i++) {
+	for (int i = 1; w->out && i < w->size; i++) {
 		int r = (w->me + i) % w->size;
 		size_t from, to;
 
@@ -370,6 +383,7 @@ static int finish_staged(struct gt_ring *g, const struct work *w, struct gt_err 
 {
 	switch (w->c->kind) {
 	case GT_ALL_REDUCE:
+	case GT_REDUCE:
 		return all_reduce_staged(g, w, err);
 	case GT_REDUCE_SCATTER:
 		return reduce_scatter_staged(g, w, err);

@@ -105,6 +105,7 @@ static const char *const kinds[] = {
 	[GT_ALL_REDUCE] = "all-reduce",
 	[GT_REDUCE_SCATTER] = "reduce-scatter",
 	[GT_ALL_GATHER] = "all-gather",
+	[GT_REDUCE] = "reduce",
 	[GT_BROADCAST] = "broadcast",
 	[GT_SEND] = "send",
 	[GT_RECV] = "recv",

@@ -103,7 +103,7 @@ struct buffers {
 
 static bool reduces(const struct one_case *c)
 {
-	return c->kind == GT_ALL_REDUCE || c->kind == GT_REDUCE_SCATTER;
+	return c->kind == GT_ALL_REDUCE || c->kind == GT_REDUCE || c->kind == GT_REDUCE_SCATTER;
 }
 
 static size_t in_count(const struct one_case *c, int size)
@@ -184,8 +184,10 @@ static double wanted(const struct seat_of *s, const struct one_case *c, size_t i
 	int from = c->kind == GT_BROADCAST ? c->root : c->count ? (int)(i / c->count) : 0;
 	size_t at = c->kind == GT_BROADCAST || !c->count ? i : i % c->count;
 
-	if (c->kind == GT_ALL_REDUCE)
+	if (c->kind == GT_ALL_REDUCE || (c->kind == GT_REDUCE && s->rank == c->root))
 		return reduced(c, s->size, i);
+	if (c->kind == GT_REDUCE) /* left alone */
+		from = s->rank;
 	if (c->kind == GT_REDUCE_SCATTER)
 		return reduced(c, s->size, (size_t)s->rank * c->count + i);
 	put(x, 0, c->dtype, value(from, at, c->salt));
@@ -242,6 +244,8 @@ static void do_case(struct seat_of *s, const struct one_case *c, const struct bu
 		in += skip;
 	for (size_t i = 0; i < in_count(c, s->size); i++)
 		put(in, i, c->dtype, value(s->rank, i, c->salt));
+	if (c->kind == GT_REDUCE && !c->in_place)
+		memcpy(out, in, part);
 	call.in = in;
 	call.out = out;
 	if (gt_group_run(s->g, &call, &err))
@@ -255,8 +259,8 @@ static void do_cases_of(struct seat_of *s, const struct buffers *b, size_t count
 {
 	static const enum gt_dtype dtypes[] = { GT_F32, GT_BF16, GT_F16, GT_F64, GT_I32, GT_I64,
 		GT_U8 };
-	static const enum gt_collective_kind kinds[] = { GT_ALL_REDUCE, GT_REDUCE_SCATTER,
-		GT_ALL_GATHER, GT_BROADCAST };
+	static const enum gt_collective_kind kinds[] = { GT_ALL_REDUCE, GT_REDUCE,
+		GT_REDUCE_SCATTER, GT_ALL_GATHER, GT_BROADCAST };
 	unsigned salt = 0;
 
 	for (size_t d = 0; d < (all_types ? sizeof(dtypes) / sizeof(*dtypes) : 2); d++)

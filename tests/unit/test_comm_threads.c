@@ -1,0 +1,103 @@
+/* test_comm_threads.c - ranks as threads: all run, and the error that came first is told. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka wants these three first */
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/comm/threads.h"
+
+static const struct gt_ring_options patience = { .timeout_s = 60 };
+
+struct scene {
+	pthread_t caller;
+	int wrong; /* this rank fails; -1: none, -2: all do */
+	atomic_int ended;
+};
+
+static int play(void *self, struct gt_group *group, struct gt_err *err)
+{
+	struct scene *s = self;
+	int64_t sum = group->rank;
+	int rc = 0;
+
+	if (!group->rank && !pthread_equal(pthread_self(), s->caller))
+		return gt_err_set(err, GT_EINVAL, "rank 0 is on another thread");
+	for (int i = 0; !rc && i < 10; i++) {
+		if (s->wrong == -2 || (i == 5 && s->wrong == group->rank))
+			rc = gt_err_set(err, GT_EFORMAT, "a shark");
+		sum = group->rank;
+		if (!rc)
+			rc = gt_all_reduce(group, &sum, 1, GT_I64, GT_SUM, err);
+		if (!rc && sum != group->size * (group->size - 1) / 2)
+			rc = gt_err_set(err, GT_EINVAL, "the sum is %lld", (long long)sum);
+	}
+	atomic_fetch_add(&s->ended, 1);
+	return rc;
+}
+
+static void all_ranks_run(void **state)
+{
+	(void)state;
+	for (int size = 1; size <= 8; size++) {
+		struct scene s = { .caller = pthread_self(), .wrong = -1 };
+		struct gt_err err = GT_ERR_INIT;
+
+		if (gt_threads_run(size, &patience, play, &s, &err))
+			fail_msg("%d ranks: %s", size, err.text);
+		assert_int_equal(s.ended, size);
+	}
+}
+
+/* And nobody is left waiting. */
+static void the_first_error_is_told(void **state)
+{
+	(void)state;
+	for (int wrong = 0; wrong < 4; wrong++) {
+		struct scene s = { .caller = pthread_self(), .wrong = wrong };
+		struct gt_err err = GT_ERR_INIT;
+		char want[32];
+
+		snprintf(want, sizeof(want), "rank %d: a shark", wrong);
+		assert_int_equal(gt_threads_run(4, &patience, play, &s, &err), GT_EFORMAT);
+		assert_string_equal(err.text, wrong ? want : "a shark");
+		assert_int_equal(s.ended, 4);
+	}
+}
+
+static void what_all_say_is_told_once(void **state)
+{
+	struct scene s = { .caller = pthread_self(), .wrong = -2 };
+	struct gt_err err = GT_ERR_INIT;
+
+	(void)state;
+	assert_int_equal(gt_threads_run(3, &patience, play, &s, &err), GT_EFORMAT);
+	assert_string_equal(err.text, "a shark");
+}
+
+static void too_many_are_refused(void **state)
+{
+	struct scene s = { .caller = pthread_self(), .wrong = -1 };
+	struct gt_err err = GT_ERR_INIT;
+
+	(void)state;
+	assert_int_equal(gt_threads_run(1000, &patience, play, &s, &err), GT_EINVAL);
+	assert_int_equal(s.ended, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_ranks_run),
+		cmocka_unit_test(the_first_error_is_told),
+		cmocka_unit_test(what_all_say_is_told_once),
+		cmocka_unit_test(too_many_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
