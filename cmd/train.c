@@ -12,6 +12,7 @@
 #include "cmd/train_check.h"
 #include "cmd/train_options.h"
 #include "cmd/train_plan.h"
+#include "cmd/train_threads.h"
 #include "lib/base/opt_json.h"
 #include "lib/base/text.h"
 #include "lib/train/run_dir.h"
@@ -252,7 +253,7 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
 		stop->log = &env->log;
 		stop->polite = true;
 		rc = gt_train_run(t, config, observers, first ? 2 : 0, &stop->asked, &result, err);
-		stop->polite = cli->nproc > 1; /* see be_rank() */
+		stop->polite = cli->nproc > 1 && !gt_cmd_is_threads(cli); /* see be_rank() */
 		env->log.progress = NULL;
 	}
 	if (!rc && first)
@@ -421,6 +422,40 @@ static int train(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct 
 	return rc;
 }
 
+/* What rank 0 needs where the others are threads. */
+struct leader {
+	struct gt_cmd_env *env;
+	struct gt_train_cli *cli;
+	struct gt_stop *stop;
+};
+
+static int lead(void *self, struct gt_group *group, struct gt_err *err)
+{
+	const struct leader *l = self;
+	const struct gt_comm comm = { .world = { .size = group->size }, .group = group };
+
+	return train(l->env, l->cli, &comm, l->stop, err);
+}
+
+static int be_threads(struct gt_cmd_env *env, struct gt_train_cli *cli,
+    const struct gt_world *world, struct gt_err *err)
+{
+	struct gt_stop stop;
+	struct leader leader = { env, cli, &stop };
+	struct gt_cmd_threads job = {
+		.cli = cli, .stop = &stop.asked, .lead = lead, .self = &leader
+	};
+	int rc = gather(&job.options, env, cli, err);
+
+	if (!rc)
+		rc = gt_stop_listen(&stop, err);
+	if (rc)
+		return rc;
+	rc = gt_cmd_train_threads(&job, world, err);
+	gt_stop_release(&stop);
+	return rc;
+}
+
 static int be_rank(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct gt_world *world,
     struct gt_err *err)
 {
@@ -460,7 +495,9 @@ int gt_cmd_train(int argc, char **argv)
 	rc = settle(&env, &cli, &err);
 	if (!rc)
 		rc = gt_cmd_find_world(&world, cli.nproc, &launches, &err);
-	if (!rc && launches && !cli.dry_run)
+	if (!rc && gt_cmd_is_threads(&cli))
+		rc = be_threads(&env, &cli, &world, &err);
+	else if (!rc && launches && !cli.dry_run)
 		rc = launch(&launched, &env, &cli, argc, argv, &err);
 	else if (!rc)
 		rc = be_rank(&env, &cli, &world, &err);

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "lib/parallel/parallel.h"
+
 static bool given(const struct gt_cmd_env *env, const char *name)
 {
 	return gt_opts_source(&env->opts, name) == GT_OPT_COMMAND_LINE;
@@ -13,6 +15,7 @@ static int check_pairs(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
 {
 	bool sgd = cli->optimizer == GT_CLI_SGD;
+	bool threads = gt_parallel_is_threads((enum gt_parallel_kind)cli->parallel);
 	const struct {
 		const char *option, *wants;
 		bool there;
@@ -25,6 +28,7 @@ static int check_pairs(
 		{ "lr-gamma", "--lr-schedule step", cli->schedule == GT_CLI_STEP },
 		{ "decay-steps", "--lr-schedule wsd", cli->schedule == GT_CLI_WSD },
 		{ "min-lr", "another --lr-schedule", cli->schedule != GT_CLI_CONSTANT },
+		{ "max-restarts", "a --parallel mode of processes", !threads },
 		{ "eval-every", "--val or --val-split", cli->val || cli->val_split > 0 },
 	};
 

@@ -9,7 +9,7 @@
 static const char *const optimizers[] = { "sgd", "adam", "adamw", NULL };
 static const char *const schedules[] = { "constant", "step", "cosine", "wsd", NULL };
 
-static const char *const modes[] = { "ddp", NULL }; /* enum gt_parallel_kind */
+static const char *const modes[] = { "ddp", "mirrored", NULL }; /* enum gt_parallel_kind */
 
 static const char *const devices[] = { "cpu", NULL };
 static const char *const augmentations[] = { "none", "crop", "flip", "crop,flip", NULL };
@@ -95,7 +95,7 @@ static const struct gt_opt table[] = {
 
 	{ .type = GT_OPT_HEADING, .help = "Ranks" },
 	{ "nproc", 0, GT_OPT_INT, AT(nproc), "N",
-	    "processes of this host that train together, each on its part of the data",
+	    "processes, or threads, that train together, each on its part of the data",
 	    .initial = "1", .min = 1, .max = 256 },
 	{ "parallel", 0, GT_OPT_CHOICE, AT(parallel), .words = modes, .initial = "ddp",
 	    .help = "how they share the work" },

@@ -240,6 +240,16 @@ const struct gt_parallel_mode gt_parallel_ddp = {
 	.release = release,
 };
 
+/* tf.distribute.MirroredStrategy. */
+const struct gt_parallel_mode gt_parallel_mirrored = {
+	.name = "mirrored",
+	.threads = true,
+	.attach = attach,
+	.insert = insert,
+	.begin = begin,
+	.release = release,
+};
+
 size_t gt_ddp_buckets(const struct gt_parallel *p, const int64_t **first, const int64_t **count)
 {
 	const struct ddp *d = p->state;

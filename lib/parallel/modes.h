@@ -21,6 +21,7 @@ struct gt_parallel {
  * call->context. */
 struct gt_parallel_mode {
 	const char *name;
+	bool threads; /* ranks are threads of one process */
 	int (*rewrite)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 	int (*insert)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
@@ -37,7 +38,7 @@ struct gt_parallel_mode {
 	void (*release)(struct gt_parallel *p); /* its state, which may be NULL */
 };
 
-extern const struct gt_parallel_mode gt_parallel_ddp;
+extern const struct gt_parallel_mode gt_parallel_ddp, gt_parallel_mirrored;
 
 /* The kernels of all passes, ended by a row whose op is NULL. */
 extern const struct gt_kernel gt_collective_kernels[], gt_ddp_kernels[];

@@ -8,6 +8,7 @@
 
 static const struct gt_parallel_mode *const modes[] = {
 	[GT_PARALLEL_DDP] = &gt_parallel_ddp,
+	[GT_PARALLEL_MIRRORED] = &gt_parallel_mirrored,
 };
 
 static const struct gt_kernel *const kernels[] = { gt_collective_kernels, gt_ddp_kernels, NULL };
@@ -23,6 +24,11 @@ int gt_parallel_kind_parse(const char *name)
 const char *gt_parallel_kind_name(enum gt_parallel_kind kind)
 {
 	return modes[kind]->name;
+}
+
+bool gt_parallel_is_threads(enum gt_parallel_kind kind)
+{
+	return modes[kind]->threads;
 }
 
 int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *options,

@@ -19,12 +19,16 @@
  */
 
 enum gt_parallel_kind {
-	GT_PARALLEL_DDP /* every rank holds all weights; gradients are added up */
+	GT_PARALLEL_DDP,     /* every rank holds all weights; gradients are added up */
+	GT_PARALLEL_MIRRORED /* the same, with ranks that are threads of one process */
 };
 
 /* "ddp" and back; -1 for another word. */
 int gt_parallel_kind_parse(const char *name);
 const char *gt_parallel_kind_name(enum gt_parallel_kind kind);
+
+/* Whether ranks are threads of one process (comm/threads.h), and not processes. */
+bool gt_parallel_is_threads(enum gt_parallel_kind kind);
 
 struct gt_parallel_options {
 	enum gt_parallel_kind kind;

@@ -1,0 +1,86 @@
+/* train_threads.c - training on ranks that are threads of this process. */
+#include "cmd/train_threads.h"
+
+#include <stdlib.h>
+
+#include "lib/device/cpu.h"
+
+struct job {
+	const struct gt_cmd_threads *of;
+	int64_t threads; /* of each rank's own; 0: as OpenMP sees fit */
+};
+
+bool gt_cmd_is_threads(const struct gt_train_cli *cli)
+{
+	return gt_parallel_is_threads((enum gt_parallel_kind)cli->parallel);
+}
+
+static int check_world(
+    const struct gt_cmd_threads *of, const struct gt_world *world, struct gt_err *err)
+{
+	const char *mode = gt_parallel_kind_name((enum gt_parallel_kind)of->cli->parallel);
+
+	if (world->size == 1)
+		return 0;
+	gt_err_set(err, GT_EINVAL,
+	    "--parallel %s: its ranks are threads of one process, but %s has started %d processes",
+	    mode, gt_world_source_name(world->source), world->size);
+	return gt_err_hint(
+	    err, "take --parallel ddp, or start gtrain by itself with --nproc %d", world->size);
+}
+
+/* OpenMP's number of threads belongs to the thread that asks for them. */
+static int divide_processors(int64_t *threads, const struct gt_train_cli *cli, struct gt_err *err)
+{
+	struct gt_cpu cpu;
+
+	*threads = cli->threads;
+	if (cli->threads || getenv("OMP_NUM_THREADS"))
+		return 0;
+	if (gt_cpu_read(&cpu, "", err))
+		return err->code;
+	*threads = (int64_t)cpu.usable / cli->nproc;
+	if (*threads < 1)
+		*threads = 1;
+	gt_cpu_release(&cpu);
+	return 0;
+}
+
+/* What rank 0 says is said for all. */
+static int follow(const struct gt_cmd_threads *of, struct gt_group *group, struct gt_err *err)
+{
+	struct gt_train_options options = of->options;
+	struct gt_log silent = { .stream = fopen("/dev/null", "we"), .level = GT_LOG_QUIET };
+	struct gt_train_result result;
+	struct gt_train *t = NULL;
+	int rc;
+
+	if (!silent.stream)
+		return gt_err_sys(err, "cannot open '/dev/null'");
+	options.group = group;
+	rc = gt_train_open(&t, &options, of->cli->dry_run, &silent, err);
+	if (!rc && !of->cli->dry_run)
+		rc = gt_train_run(t, NULL, NULL, 0, of->stop, &result, err);
+	gt_train_close(t);
+	fclose(silent.stream);
+	return rc;
+}
+
+static int be_one(void *self, struct gt_group *group, struct gt_err *err)
+{
+	const struct job *job = self;
+
+	gt_cmd_set_threads(job->threads);
+	return group->rank ? follow(job->of, group, err) : job->of->lead(job->of->self, group, err);
+}
+
+int gt_cmd_train_threads(
+    const struct gt_cmd_threads *of, const struct gt_world *world, struct gt_err *err)
+{
+	const struct gt_ring_options options = { .timeout_s = of->cli->timeout_s };
+	struct job job = { .of = of };
+
+	if (check_world(of, world, err) || divide_processors(&job.threads, of->cli, err))
+		return err->code;
+	return gt_threads_run((int)of->cli->nproc, &options, be_one, &job, err);
+}

@@ -1,0 +1,26 @@
+/* train_threads.h - training on ranks that are threads of this process. */
+#ifndef GT_CMD_TRAIN_THREADS_H
+#define GT_CMD_TRAIN_THREADS_H
+
+#include "cmd/train_options.h"
+#include "lib/comm/threads.h"
+#include "lib/comm/world.h"
+#include "lib/train/train.h"
+
+/* Whether the ranks of this command line are threads. */
+bool gt_cmd_is_threads(const struct gt_train_cli *cli);
+
+struct gt_cmd_threads {
+	const struct gt_train_cli *cli;
+	struct gt_train_options options; /* of the other ranks, but for the group */
+	const atomic_bool *stop;
+	gt_thread_fn *lead; /* what rank 0 does: it alone prints, draws and writes files */
+	void *self;         /* its first argument */
+};
+
+/* Train on --nproc ranks, one being this thread; the processors are divided among them. `world`
+ * is who started us: a launcher of several processes is refused. */
+int gt_cmd_train_threads(
+    const struct gt_cmd_threads *job, const struct gt_world *world, struct gt_err *err);
+
+#endif
