@@ -1,4 +1,4 @@
-/* range.c - fill, clip, sgd and adam on ranges of the flat float32 buffers. */
+/* range.c - fill, add, norm, clip, sgd and adam on ranges of the flat float32 buffers. */
 #include <math.h>
 
 #include "kernels/cpu/cpu.h"
@@ -11,6 +11,13 @@ static void fill(float *x, int64_t count, float value)
 		x[i] = value;
 }
 
+static void add(float *x, const float *y, int64_t count)
+{
+#pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
+	for (int64_t i = 0; i < count; i++)
+		x[i] += y[i];
+}
+
 static double sum_of_squares(const float *g, int64_t count)
 {
 	double sum = 0;
@@ -21,21 +28,27 @@ static double sum_of_squares(const float *g, int64_t count)
 	return sum;
 }
 
-enum { CLIP_CHUNKS = 256 };
+enum { NORM_CHUNKS = 256 };
 
-static void clip(const float *g, int64_t count, struct gt_step_scalars *s)
+static void squares(const float *g, int64_t count, struct gt_step_scalars *s)
 {
-	int64_t chunk = gt_max(GT_SUM_BLOCK, gt_ceil_div(count, CLIP_CHUNKS));
+	int64_t chunk = gt_max(GT_SUM_BLOCK, gt_ceil_div(count, NORM_CHUNKS));
 	int64_t chunks = gt_ceil_div(count, chunk);
-	double partial[CLIP_CHUNKS], sum = 0, norm, factor;
+	double partial[NORM_CHUNKS], sum = 0;
 
 #pragma omp parallel for schedule(static) if (count >= GT_FORK_MIN)
 	for (int64_t k = 0; k < chunks; k++)
 		partial[k] = sum_of_squares(g + k * chunk, gt_min(chunk, count - k * chunk));
 	for (int64_t k = 0; k < chunks; k++)
 		sum += partial[k];
-	norm = sqrt(sum);
-	factor = s->clip > 0 ? (double)s->clip / (norm + 1e-6) : 1;
+	s->squares += sum;
+}
+
+static void clip(struct gt_step_scalars *s)
+{
+	double norm = sqrt(s->squares);
+	double factor = s->clip > 0 ? (double)s->clip / (norm + 1e-6) : 1;
+
 	s->grad_norm = (float)norm;
 	s->grad_factor = factor > 1 ? 1.0f : (float)factor; /* a NaN stays one */
 }
@@ -99,4 +112,4 @@ static void adam(float *p, const float *g, float *m, float *v, int64_t count,
 	}
 }
 
-const struct gt_range_kernels GT_ISA(gt_cpu_ranges) = { fill, clip, sgd, adam };
+const struct gt_range_kernels GT_ISA(gt_cpu_ranges) = { fill, add, squares, clip, sgd, adam };

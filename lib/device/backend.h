@@ -24,6 +24,7 @@ struct gt_step_scalars {
 	float first_step; /* SGD: 1 in the first step: the momentum buffer starts as the gradient */
 	float grad_norm;  /* device: L2 norm of all gradients, before clipping */
 	float grad_factor; /* device: multiplies gradients, min(1, clip / (norm + 1e-6)) */
+	double squares;    /* device: the sum of the squares of all gradients; 0 at first */
 };
 
 /* Constants of an update, the same in every step. */
@@ -42,9 +43,13 @@ struct gt_update_options {
  */
 struct gt_range_kernels {
 	void (*fill)(float *x, int64_t count, float value);
-	/* s->grad_norm and s->grad_factor from g[count]; the sum of squares is kept in double.
-	 * Source of the factor: torch.nn.utils.clip_grad_norm_. */
-	void (*clip)(const float *g, int64_t count, struct gt_step_scalars *s);
+	/* x[count] += y[count] */
+	void (*add)(float *x, const float *y, int64_t count);
+	/* s->squares += the sum of the squares of g[count], in double. */
+	void (*squares)(const float *g, int64_t count, struct gt_step_scalars *s);
+	/* s->grad_norm and s->grad_factor from s->squares. Source of the factor:
+	 * torch.nn.utils.clip_grad_norm_. */
+	void (*clip)(struct gt_step_scalars *s);
 	/* p[count] -= lr * step of torch.optim.SGD; buf (NULL without momentum) is momentum_buffer.
 	 * Gradients are multiplied by s->grad_factor first. */
 	void (*sgd)(float *p, const float *g, float *buf, int64_t count,

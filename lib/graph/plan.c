@@ -388,11 +388,9 @@ int gt_plan_read(
 
 void gt_plan_summarize(const struct gt_plan *p, struct gt_plan_summary *out)
 {
-	size_t element = gt_dtype_size(p->store->dtype);
-
 	*out = (struct gt_plan_summary){ 0 };
-	out->parameter_bytes = (size_t)p->store->flat_count * element;
-	out->gradient_bytes = p->store->with_gradients ? out->parameter_bytes : 0;
+	out->parameter_bytes = gt_store_parameter_bytes(p->store);
+	out->gradient_bytes = gt_store_gradient_bytes(p->store);
 	out->buffer_bytes = p->store->buffer_bytes;
 	out->arena_bytes = p->arena_bytes;
 	out->temporary_bytes = p->temporary_bytes;

@@ -149,6 +149,40 @@ size_t gt_store_flat_bytes(const struct gt_store *s)
 	return (size_t)s->flat_count * gt_dtype_size(s->dtype);
 }
 
+int64_t gt_store_updated(const struct gt_store *s)
+{
+	return s->parts ? s->part_elements : s->flat_count;
+}
+
+static size_t held_bytes(const struct gt_store *s, bool in_parts)
+{
+	return (size_t)(in_parts ? s->part_elements : s->flat_count) * gt_dtype_size(s->dtype);
+}
+
+size_t gt_store_parameter_bytes(const struct gt_store *s)
+{
+	return held_bytes(s, s->parameters_in_parts);
+}
+
+size_t gt_store_gradient_bytes(const struct gt_store *s)
+{
+	return s->with_gradients ? held_bytes(s, s->gradients_in_parts) : 0;
+}
+
+void gt_store_pad(struct gt_store *s, int64_t from, int64_t count)
+{
+	for (size_t i = 0; i < s->slot_count; i++)
+		if (s->slots[i].role == GT_PARAMETER && s->slots[i].offset >= from)
+			s->slots[i].offset += count;
+	s->flat_count += count;
+}
+
+void gt_store_lend_parameters(struct gt_store *s, void *memory)
+{
+	s->parameters = memory;
+	s->lent_parameters = true;
+}
+
 void gt_store_lend_gradients(struct gt_store *s, void *memory)
 {
 	s->gradients = memory;
@@ -157,11 +191,12 @@ void gt_store_lend_gradients(struct gt_store *s, void *memory)
 
 int gt_store_alloc(struct gt_store *s, struct gt_err *err)
 {
-	size_t bytes = gt_store_flat_bytes(s);
-	int rc = s->backend->alloc(s->device, bytes, &s->parameters, err);
+	int rc = 0;
 
+	if (!s->lent_parameters)
+		rc = s->backend->alloc(s->device, gt_store_parameter_bytes(s), &s->parameters, err);
 	if (!rc && s->with_gradients && !s->lent_gradients)
-		rc = s->backend->alloc(s->device, bytes, &s->gradients, err);
+		rc = s->backend->alloc(s->device, gt_store_gradient_bytes(s), &s->gradients, err);
 	if (!rc)
 		rc = s->backend->alloc(s->device, s->buffer_bytes, &s->buffers, err);
 	s->allocated = !rc;
@@ -170,14 +205,12 @@ int gt_store_alloc(struct gt_store *s, struct gt_err *err)
 
 void gt_store_free(struct gt_store *s)
 {
-	size_t bytes;
-
 	if (!s)
 		return;
-	bytes = gt_store_flat_bytes(s);
-	s->backend->free(s->device, s->parameters, bytes);
+	if (!s->lent_parameters)
+		s->backend->free(s->device, s->parameters, gt_store_parameter_bytes(s));
 	if (!s->lent_gradients)
-		s->backend->free(s->device, s->gradients, bytes);
+		s->backend->free(s->device, s->gradients, gt_store_gradient_bytes(s));
 	s->backend->free(s->device, s->buffers, s->buffer_bytes);
 	free(s->slots);
 	gt_arena_release(&s->arena);

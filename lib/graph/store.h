@@ -26,6 +26,12 @@ struct gt_slot {
 	int64_t offset; /* parameters: of the first element, in elements; buffers: in bytes */
 };
 
+/* Elements of the flat layout that this process updates: [offset, offset + count), which are
+ * [at, at + count) of memory that holds such parts alone. */
+struct gt_part {
+	int64_t offset, count, at;
+};
+
 struct gt_store {
 	const struct gt_backend *backend;
 	int device;
@@ -35,11 +41,17 @@ struct gt_store {
 	int64_t parameter_count; /* elements, without padding */
 	int64_t flat_count;      /* elements, with padding */
 	size_t buffer_bytes;
+	/* In the order of their offsets, borrowed; NULL: all of it. Optimizer state is there for
+	 * these parts, and gradients and parameters may be for these alone. */
+	const struct gt_part *parts;
+	size_t part_count;
+	int64_t part_elements; /* of all parts */
+	bool gradients_in_parts, parameters_in_parts;
 	bool with_gradients;
 	bool allocated;   /* by gt_store_alloc(); until then there is no memory */
-	void *parameters; /* device: [flat_count] */
-	void *gradients;  /* device: [flat_count], or NULL without gradients */
-	bool lent_gradients;
+	void *parameters; /* device: [flat_count], or [part_elements] */
+	void *gradients;  /* device: likewise, or NULL without gradients */
+	bool lent_gradients, lent_parameters;
 	void *buffers; /* device: [buffer_bytes] */
 	struct gt_arena arena;
 };
@@ -50,12 +62,22 @@ int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct g
     int device, bool with_gradients, struct gt_err *err);
 void gt_store_free(struct gt_store *store);
 
-/* Before gt_store_alloc(): use this device memory, zeroed, for the gradients, as others reach it.
- * It stays the lender's, and outlives the store. */
+/* Before gt_store_alloc(): use this device memory, zeroed, for gradients or parameters, as others
+ * reach it. It stays the lender's, and outlives the store. */
 void gt_store_lend_gradients(struct gt_store *store, void *memory);
+void gt_store_lend_parameters(struct gt_store *store, void *memory);
 
-/* Bytes of all parameters, and of all gradients. */
+/* Before gt_store_alloc(), and before plans: move the parameters from offset `from` on back by
+ * `count` elements, a multiple of 64 bytes. */
+void gt_store_pad(struct gt_store *store, int64_t from, int64_t count);
+
+/* Bytes of all parameters, and of all gradients: by the layout, and what is held of them. */
 size_t gt_store_flat_bytes(const struct gt_store *store);
+size_t gt_store_parameter_bytes(const struct gt_store *store);
+size_t gt_store_gradient_bytes(const struct gt_store *store);
+
+/* Elements that are this process's to update: an optimizer's state has so many. */
+int64_t gt_store_updated(const struct gt_store *store);
 
 /* Take the device memory, zeroed. */
 int gt_store_alloc(struct gt_store *store, struct gt_err *err);

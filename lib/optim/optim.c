@@ -7,9 +7,10 @@
 
 enum { MAX_STATES = 2 };
 
-/* Neighbouring parameters that are updated alike. */
+/* Neighbouring parameters that are updated alike. The first element has another place in memory
+ * that holds parts alone. */
 struct range {
-	int64_t offset, count;
+	int64_t offset, at, count;
 	struct gt_update_options update;
 };
 
@@ -18,7 +19,7 @@ struct gt_optim {
 	struct gt_optim_options options;
 	struct range *ranges;
 	size_t range_count;
-	float *states[MAX_STATES];       /* device: [flat_count] */
+	float *states[MAX_STATES];       /* device: [gt_store_updated()] */
 	struct gt_step_scalars *scalars; /* device */
 	int64_t steps;
 };
@@ -116,10 +117,34 @@ static int make_ranges(struct gt_optim *o, struct gt_err *err)
 	return 0;
 }
 
+/* Of the ranges what is this process's to update. */
+static int keep_parts(struct gt_optim *o, struct gt_err *err)
+{
+	const struct gt_store *s = o->store;
+	struct range *all = o->ranges;
+	size_t all_count = o->range_count;
+
+	o->ranges = gt_calloc(all_count + s->part_count, sizeof(*o->ranges), err);
+	o->range_count = 0;
+	for (size_t i = 0, k = 0; o->ranges && i < all_count && k < s->part_count;) {
+		const struct gt_part *part = &s->parts[k];
+		int64_t first = all[i].offset > part->offset ? all[i].offset : part->offset;
+		int64_t end = all[i].offset + all[i].count, part_end = part->offset + part->count;
+		int64_t count = (end < part_end ? end : part_end) - first;
+
+		if (count > 0)
+			o->ranges[o->range_count++] = (struct range){ first,
+				part->at + first - part->offset, count, all[i].update };
+		end <= part_end ? i++ : k++;
+	}
+	free(all);
+	return o->ranges ? 0 : GT_ENOMEM;
+}
+
 int gt_optim_new(struct gt_optim **out, struct gt_store *store,
     const struct gt_optim_options *options, struct gt_err *err)
 {
-	size_t bytes = (size_t)store->flat_count * sizeof(float);
+	size_t bytes = (size_t)gt_store_updated(store) * sizeof(float);
 	struct gt_optim *o = gt_calloc(1, sizeof(*o), err);
 	void *p = NULL;
 
@@ -137,7 +162,7 @@ int gt_optim_new(struct gt_optim **out, struct gt_store *store,
 		gt_err_set(err, GT_EINVAL, "nesterov needs a momentum and no dampening");
 		goto out;
 	}
-	if (make_ranges(o, err))
+	if (make_ranges(o, err) || (store->parts && keep_parts(o, err)))
 		goto out;
 	for (int i = 0; state_name(options, i); i++) {
 		if (store->backend->alloc(store->device, bytes, &p, err))
@@ -162,8 +187,8 @@ void gt_optim_free(struct gt_optim *o)
 		return;
 	b = o->store->backend;
 	for (int i = 0; i < MAX_STATES; i++)
-		b->free(
-		    o->store->device, o->states[i], (size_t)o->store->flat_count * sizeof(float));
+		b->free(o->store->device, o->states[i],
+		    (size_t)gt_store_updated(o->store) * sizeof(float));
 	b->free(o->store->device, o->scalars, sizeof(*o->scalars));
 	free(o->ranges);
 	free(o);
@@ -182,28 +207,48 @@ static struct gt_step_scalars scalars_of(const struct gt_optim *o, double lr)
 	};
 }
 
-int gt_optim_step(struct gt_optim *o, double lr, float *grad_norm, struct gt_err *err)
+static void add_squares(const struct gt_optim *o)
+{
+	const struct gt_range_kernels *k = o->store->backend->ranges();
+	const struct gt_store *s = o->store;
+	const float *g = s->gradients;
+
+	if (!s->parts || s->gradients_in_parts)
+		k->squares(g, gt_store_updated(s), o->scalars);
+	for (size_t i = 0; s->parts && !s->gradients_in_parts && i < s->part_count; i++)
+		k->squares(g + s->parts[i].offset, s->parts[i].count, o->scalars);
+}
+
+static void update(const struct gt_optim *o, const struct range *r)
+{
+	const struct gt_range_kernels *k = o->store->backend->ranges();
+	const struct gt_store *s = o->store;
+	float *p = (float *)s->parameters + (s->parameters_in_parts ? r->at : r->offset);
+	const float *g = (float *)s->gradients + (s->gradients_in_parts ? r->at : r->offset);
+	int64_t at = s->parts ? r->at : r->offset;
+	float *first = o->states[0] ? o->states[0] + at : NULL;
+
+	if (o->options.kind == GT_SGD)
+		k->sgd(p, g, first, r->count, &r->update, o->scalars);
+	else
+		k->adam(p, g, first, o->states[1] + at, r->count, &r->update, o->scalars);
+}
+
+int gt_optim_step_with(struct gt_optim *o, double lr,
+    int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, float *grad_norm,
+    struct gt_err *err)
 {
 	const struct gt_backend *b = o->store->backend;
-	const struct gt_range_kernels *k = b->ranges();
 	struct gt_step_scalars scalars = scalars_of(o, lr);
-	float *p = o->store->parameters;
-	const float *g = o->store->gradients;
 
 	if (b->copy_in(o->store->device, o->scalars, &scalars, sizeof(scalars), err))
 		return err->code;
-	k->clip(g, o->store->flat_count, o->scalars);
-	for (size_t i = 0; i < o->range_count; i++) {
-		const struct range *r = &o->ranges[i];
-		float *first = o->states[0] ? o->states[0] + r->offset : NULL;
-
-		if (o->options.kind == GT_SGD)
-			k->sgd(
-			    p + r->offset, g + r->offset, first, r->count, &r->update, o->scalars);
-		else
-			k->adam(p + r->offset, g + r->offset, first, o->states[1] + r->offset,
-			    r->count, &r->update, o->scalars);
-	}
+	add_squares(o);
+	if (add_up && add_up(self, &o->scalars->squares, err))
+		return err->code;
+	b->ranges()->clip(o->scalars);
+	for (size_t i = 0; i < o->range_count; i++)
+		update(o, &o->ranges[i]);
 	o->steps++;
 	if (b->copy_out(o->store->device, &scalars, o->scalars, sizeof(scalars), err))
 		return err->code;
@@ -212,9 +257,17 @@ int gt_optim_step(struct gt_optim *o, double lr, float *grad_norm, struct gt_err
 	return 0;
 }
 
+int gt_optim_step(struct gt_optim *o, double lr, float *grad_norm, struct gt_err *err)
+{
+	return gt_optim_step_with(o, lr, NULL, NULL, grad_norm, err);
+}
+
 void gt_optim_zero_grad(struct gt_optim *o)
 {
-	o->store->backend->ranges()->fill(o->store->gradients, o->store->flat_count, 0);
+	const struct gt_store *s = o->store;
+
+	s->backend->ranges()->fill(
+	    s->gradients, (int64_t)(gt_store_gradient_bytes(s) / sizeof(float)), 0);
 }
 
 int64_t gt_optim_steps(const struct gt_optim *o)

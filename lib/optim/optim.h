@@ -39,6 +39,15 @@ void gt_optim_free(struct gt_optim *o);
  */
 int gt_optim_step(struct gt_optim *o, double lr, float *grad_norm, struct gt_err *err);
 
+/*
+ * The same where several processes update parts of the same parameters (gt_store.parts): before
+ * the norm is taken, add_up() makes *squares, the sum of the squares of this process's gradients,
+ * in device memory, that of all. Its errors are handed on.
+ */
+int gt_optim_step_with(struct gt_optim *o, double lr,
+    int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, float *grad_norm,
+    struct gt_err *err);
+
 /* Set all gradients to zero (before the first micro-batch of an accumulated step). */
 void gt_optim_zero_grad(struct gt_optim *o);
 
@@ -47,13 +56,13 @@ int64_t gt_optim_steps(const struct gt_optim *o);
 void gt_optim_set_steps(struct gt_optim *o, int64_t steps);
 
 /* torch.optim's state of one parameter: which = 0, 1, ... gives its name ("momentum_buffer";
- * "exp_avg", "exp_avg_sq") and device memory [flat_count] in the store's layout; NULL when there is
- * no more. */
+ * "exp_avg", "exp_avg_sq") and device memory [gt_store_updated()] in the store's layout, or that of
+ * its parts; NULL when there is no more. */
 const char *gt_optim_state(const struct gt_optim *o, int which, float **flat);
 
 const struct gt_optim_options *gt_optim_options(const struct gt_optim *o);
 
-/* How many states an optimizer of these options keeps: flat buffers as large as the parameters'. */
+/* How many states an optimizer of these options keeps: each [gt_store_updated()] float32. */
 int gt_optim_state_count(const struct gt_optim_options *options);
 
 /* ---- schedule.c ---- */

@@ -1,4 +1,4 @@
-/* test_ranges.c - the CPU's range kernels (fill, clip, sgd, adam) against float64 formulas. */
+/* test_ranges.c - the CPU's range kernels (updates, sums, norms) against float64 formulas. */
 #include "tests/common/calls.h"
 
 static const int64_t counts[] = { 1, 3, 17, 65, 1000, 100003 };
@@ -176,18 +176,20 @@ static void test_clip(void **state)
 			for (int64_t e = 0; e < counts[k]; e++)
 				sum += (double)f.g[e] * (double)f.g[e];
 			factor = 0.75 / (sqrt(sum) + 1e-6);
-			set[i].set->ranges->clip(f.g, counts[k], &s);
+			set[i].set->ranges->squares(f.g, counts[k], &s);
+			set[i].set->ranges->clip(&s);
 			close_to("norm", s.grad_norm, sqrt(sum), 0);
 			close_to("factor", s.grad_factor, factor < 1 ? factor : 1, 0);
 			s.clip = 0;
-			set[i].set->ranges->clip(f.g, counts[k], &s);
+			set[i].set->ranges->clip(&s);
 			assert_true(s.grad_factor == 1.0f);
 		}
 	f.g[77] = NAN;
 	for (int i = 0; i < sets; i++) {
 		struct gt_step_scalars s = { .clip = 0.75f };
 
-		set[i].set->ranges->clip(f.g, MAX, &s);
+		set[i].set->ranges->squares(f.g, MAX, &s);
+		set[i].set->ranges->clip(&s);
 		assert_true(isnan(s.grad_norm) && isnan(s.grad_factor));
 	}
 	flat_free(&f);
@@ -205,6 +207,10 @@ static void test_fill(void **state)
 		set[i].set->ranges->fill(x, 65, 2.5f);
 		for (int e = 0; e < 65; e++)
 			assert_true(x[e] == 2.5f);
+		assert_true(x[65] == 7);
+		set[i].set->ranges->add(x, x, 65);
+		for (int e = 0; e < 65; e++)
+			assert_true(x[e] == 5.0f);
 		assert_true(x[65] == 7);
 	}
 }
@@ -227,7 +233,8 @@ static void test_threads(void **state)
 				.lr = 0.1f, .clip = 0.5f, .bias1 = 0.1f, .bias2_sqrt = 0.03f
 			};
 			flat_make(&f[t], MAX);
-			k->clip(f[t].g, MAX, &s[t]);
+			k->squares(f[t].g, MAX, &s[t]);
+			k->clip(&s[t]);
 			k->sgd(f[t].p, f[t].g, f[t].m, MAX, &sgd_options[4], &s[t]);
 			k->adam(f[t].p, f[t].g, f[t].m, f[t].v, MAX, &adam_options[2], &s[t]);
 		}
