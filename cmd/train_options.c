@@ -9,7 +9,7 @@
 static const char *const optimizers[] = { "sgd", "adam", "adamw", NULL };
 static const char *const schedules[] = { "constant", "step", "cosine", "wsd", NULL };
 
-static const char *const modes[] = { "ddp", "mirrored", NULL }; /* enum gt_parallel_kind */
+static const char *const modes[] = { "ddp", "mirrored", "zero1", NULL }; /* enum gt_parallel_kind */
 
 static const char *const devices[] = { "cpu", NULL };
 static const char *const augmentations[] = { "none", "crop", "flip", "crop,flip", NULL };

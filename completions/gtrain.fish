@@ -76,7 +76,7 @@ complete -c gtrain -n '__gtrain_command train' -l prefetch -x -d 'batches kept r
 complete -c gtrain -n '__gtrain_command train' -l drop-last -d 'leave out the last batch of an epoch if it is short'
 complete -c gtrain -n '__gtrain_command train' -l augment -x -a 'none crop flip crop,flip' -d 'how images are varied: crop, flip'
 complete -c gtrain -n '__gtrain_command train' -l nproc -x -d 'processes, or threads, that train together, each on its part of the data'
-complete -c gtrain -n '__gtrain_command train' -l parallel -x -a 'ddp mirrored' -d 'how they share the work'
+complete -c gtrain -n '__gtrain_command train' -l parallel -x -a 'ddp mirrored zero1' -d 'how they share the work'
 complete -c gtrain -n '__gtrain_command train' -l bucket-size -x -d 'gradients that are added up at once'
 complete -c gtrain -n '__gtrain_command train' -l timeout -x -d 'a rank that is later than this is lost'
 complete -c gtrain -n '__gtrain_command train' -l max-restarts -x -d 'times that all begin again at the last checkpoint when one is lost'

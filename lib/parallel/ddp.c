@@ -3,19 +3,15 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "lib/graph/op.h"
 #include "lib/graph/pass.h"
+#include "lib/parallel/buckets.h"
 #include "lib/parallel/modes.h"
 
-enum { FIRST_BUCKET = 1 << 20, NAME_BYTES = 32 };
-
 struct ddp {
-	void *gradients;        /* in memory of the group's */
-	int64_t *first, *count; /* of the buckets, in elements */
-	char (*name)[NAME_BYTES];
-	size_t bucket_count;
+	void *gradients; /* in memory of the group's */
+	struct gt_buckets buckets;
 };
 
 /* ---- kernels ---- */
@@ -25,14 +21,15 @@ static int run_start(struct gt_call *call, struct gt_err *err)
 	const struct gt_parallel *p = call->context;
 	const struct ddp *d = p->state;
 	int i = call->attrs.bucket.index;
-	char *bucket = (char *)d->gradients + (size_t)d->first[i] * gt_dtype_size(p->store->dtype);
+	char *bucket =
+	    (char *)d->gradients + (size_t)d->buckets.first[i] * gt_dtype_size(p->store->dtype);
 	const struct gt_collective c = { .kind = GT_ALL_REDUCE,
 		.in = bucket,
 		.out = bucket,
-		.count = d->count[i],
+		.count = d->buckets.count[i],
 		.dtype = p->store->dtype,
 		.reduction = GT_SUM,
-		.what = d->name[i],
+		.what = d->buckets.name[i],
 		.span = &p->events[i].span };
 
 	return p->communicates ? gt_group_start(p->axes[GT_AXIS_DATA], &c, err) : 0;
@@ -47,7 +44,7 @@ static int run_wait(struct gt_call *call, struct gt_err *err)
 
 const struct gt_kernel gt_ddp_kernels[] = {
 	{ .op = "all_reduce_start", .dtype = GT_F32, .run = run_start },
-	{ .op = GT_PARALLEL_WAIT, .dtype = GT_F32, .run = run_wait },
+	{ .op = "all_reduce_wait", .dtype = GT_F32, .run = run_wait },
 	{ .op = NULL },
 };
 
@@ -75,56 +72,23 @@ static const struct gt_op op_start = {
 	.name = "all_reduce_start", .infer = infer_nothing, .flops = no_flops, .print = print_bucket
 };
 static const struct gt_op op_wait = {
-	.name = GT_PARALLEL_WAIT, .infer = infer_nothing, .flops = no_flops
+	.name = "all_reduce_wait", .infer = infer_nothing, .flops = no_flops
 };
-
-/* The bucket of an element. */
-static size_t bucket_of(const struct ddp *d, int64_t offset)
-{
-	size_t i = 0;
-
-	while (i + 1 < d->bucket_count && offset >= d->first[i + 1])
-		i++;
-	return i;
-}
-
-static void note_end(const struct gt_parallel *p, const struct gt_value *v, size_t at, size_t *end)
-{
-	if (v && v->role == GT_GRADIENT)
-		end[bucket_of(p->state, gt_store_find(p->store, v->gradient_of->name)->offset)] =
-		    at;
-}
-
-/* Behind which node each bucket is whole: [bucket_count], 0 for one that no node writes. Where
- * micro-batches add up, nodes write what is an input of theirs. */
-static void find_ends(const struct gt_parallel *p, const struct gt_graph *g, size_t *end)
-{
-	for (size_t i = 0; i < g->node_count; i++) {
-		const struct gt_node *n = g->nodes[i];
-
-		for (int k = 0; k < n->outputs; k++)
-			note_end(p, n->out[k], i + 1, end);
-		for (int k = 0; k < n->inputs; k++)
-			if (n->op->writes >> k & 1)
-				note_end(p, n->in[k], i + 1, end);
-	}
-}
 
 static int insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
 	const struct ddp *d = p->state;
-	size_t *end = gt_calloc(d->bucket_count, sizeof(*end), err), last = g->node_count;
+	size_t *end = gt_buckets_ends(&d->buckets, p->store, g, err), last = g->node_count;
 	union gt_attrs attrs = { 0 };
 
 	if (!end)
 		return GT_ENOMEM;
-	find_ends(p, g, end);
 	gt_graph_scope(g, "ddp");
 	gt_emit(g, &op_wait, NULL, 0, NULL);
 	/* From the end on, so that places stay what they are. A node per place holds several
 	 * buckets back, in the order of their numbers, which is the same on all ranks. */
 	for (size_t at = last + 1; at-- > 0;) {
-		for (size_t i = d->bucket_count; i-- > 0;) {
+		for (size_t i = d->buckets.size; i-- > 0;) {
 			attrs.bucket.index = (int)i;
 			if (end[i] == at && gt_emit(g, &op_start, &attrs, 0, NULL))
 				gt_place_last(g, at);
@@ -134,61 +98,7 @@ static int insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 	return gt_graph_status(g, err);
 }
 
-/* ---- buckets ---- */
-
-static int by_offset(const void *a, const void *b)
-{
-	const int64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-/* Buckets begin where a parameter does. */
-static int cut(struct ddp *d, const struct gt_store *s, int64_t bucket_bytes, struct gt_err *err)
-{
-	int64_t *starts = gt_calloc(s->slot_count, sizeof(*starts), err);
-	int64_t size = (int64_t)gt_dtype_size(s->dtype), most;
-	size_t n = 0;
-
-	d->first = gt_calloc(s->slot_count, sizeof(*d->first), err);
-	d->count = gt_calloc(s->slot_count, sizeof(*d->count), err);
-	d->name = gt_calloc(s->slot_count, sizeof(*d->name), err);
-	if (!starts || !d->first || !d->count || !d->name) {
-		free(starts);
-		return GT_ENOMEM;
-	}
-	for (size_t i = 0; i < s->slot_count; i++)
-		if (s->slots[i].role == GT_PARAMETER)
-			starts[n++] = s->slots[i].offset;
-	qsort(starts, n, sizeof(*starts), by_offset);
-	most = bucket_bytes < FIRST_BUCKET ? bucket_bytes : FIRST_BUCKET;
-	for (size_t i = 0; i < n; i++) {
-		int64_t next = i + 1 < n ? starts[i + 1] : s->flat_count, *count;
-
-		if (!d->bucket_count || d->count[d->bucket_count - 1] * size >=
-		                            (d->bucket_count == 1 ? most : bucket_bytes))
-			d->first[d->bucket_count++] = starts[i];
-		count = &d->count[d->bucket_count - 1];
-		*count = next - d->first[d->bucket_count - 1];
-	}
-	for (size_t i = 0; i < d->bucket_count; i++)
-		snprintf(d->name[i], NAME_BYTES, "bucket %zu", i);
-	free(starts);
-	return 0;
-}
-
-static int list_events(struct gt_parallel *p, struct gt_err *err)
-{
-	const struct ddp *d = p->state;
-
-	p->events = gt_calloc(d->bucket_count, sizeof(*p->events), err);
-	if (!p->events)
-		return GT_ENOMEM;
-	p->event_count = d->bucket_count;
-	for (size_t i = 0; i < d->bucket_count; i++)
-		p->events[i].what = d->name[i];
-	return 0;
-}
+/* ---- the mode ---- */
 
 static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
 {
@@ -198,9 +108,11 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 	if (!d)
 		return GT_ENOMEM;
 	p->state = d;
-	rc = cut(d, store, p->o.bucket_bytes, err);
+	rc = gt_buckets_cut(&d->buckets, store, p->o.bucket_bytes, err);
+	if (p->dry)
+		return rc;
 	if (!rc)
-		rc = list_events(p, err);
+		rc = gt_buckets_events(p, &d->buckets, err);
 	if (!rc)
 		rc = gt_group_alloc(p->world, gt_store_flat_bytes(store), &d->gradients, err);
 	if (!rc)
@@ -216,9 +128,7 @@ static void release(struct gt_parallel *p)
 		return;
 	if (d->gradients)
 		gt_group_release(p->world, d->gradients);
-	free(d->first);
-	free(d->count);
-	free(d->name);
+	gt_buckets_release(&d->buckets);
 	free(d);
 }
 
@@ -232,11 +142,19 @@ static int begin(struct gt_parallel *p, struct gt_err *err)
 	return rc ? rc : gt_broadcast(group, s->buffers, (int64_t)s->buffer_bytes, GT_U8, 0, err);
 }
 
+/* An all-reduce of all gradients, once a step. */
+static int64_t sent(const struct gt_parallel *p, int micro_batches)
+{
+	(void)micro_batches;
+	return 2 * gt_parallel_share(p);
+}
+
 const struct gt_parallel_mode gt_parallel_ddp = {
 	.name = "ddp",
 	.attach = attach,
 	.insert = insert,
 	.begin = begin,
+	.sent = sent,
 	.release = release,
 };
 
@@ -254,7 +172,7 @@ size_t gt_ddp_buckets(const struct gt_parallel *p, const int64_t **first, const 
 {
 	const struct ddp *d = p->state;
 
-	*first = d->first;
-	*count = d->count;
-	return d->bucket_count;
+	*first = d->buckets.first;
+	*count = d->buckets.count;
+	return d->buckets.size;
 }

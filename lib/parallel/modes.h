@@ -8,6 +8,8 @@ struct gt_parallel {
 	const struct gt_parallel_mode *mode;
 	struct gt_parallel_options o;
 	struct gt_group *world;
+	bool dry;               /* the world is `nobody`: take no memory of it, call nothing */
+	struct gt_group nobody; /* rank 0 of as many as there will be */
 	struct gt_group *axes[GT_AXES];
 	struct gt_store *store;
 	bool communicates;
@@ -35,12 +37,16 @@ struct gt_parallel_mode {
 	int (*begin)(struct gt_parallel *p, struct gt_err *err);
 	int (*update)(struct gt_parallel *p, struct gt_optim *optim, double lr, float *grad_norm,
 	    struct gt_err *err);
+	int64_t (*sent)(const struct gt_parallel *p, int micro_batches); /* bytes, in a step */
 	void (*release)(struct gt_parallel *p); /* its state, which may be NULL */
 };
 
-extern const struct gt_parallel_mode gt_parallel_ddp, gt_parallel_mirrored;
+extern const struct gt_parallel_mode gt_parallel_ddp, gt_parallel_mirrored, gt_parallel_zero1;
+
+/* What a rank sends in a reduce-scatter, or an all-gather, of all gradients. */
+int64_t gt_parallel_share(const struct gt_parallel *p);
 
 /* The kernels of all passes, ended by a row whose op is NULL. */
-extern const struct gt_kernel gt_collective_kernels[], gt_ddp_kernels[];
+extern const struct gt_kernel gt_collective_kernels[], gt_ddp_kernels[], gt_zero_kernels[];
 
 #endif

@@ -9,9 +9,11 @@
 static const struct gt_parallel_mode *const modes[] = {
 	[GT_PARALLEL_DDP] = &gt_parallel_ddp,
 	[GT_PARALLEL_MIRRORED] = &gt_parallel_mirrored,
+	[GT_PARALLEL_ZERO1] = &gt_parallel_zero1,
 };
 
-static const struct gt_kernel *const kernels[] = { gt_collective_kernels, gt_ddp_kernels, NULL };
+static const struct gt_kernel *const kernels[] = { gt_collective_kernels, gt_ddp_kernels,
+	gt_zero_kernels, NULL };
 
 int gt_parallel_kind_parse(const char *name)
 {
@@ -41,8 +43,10 @@ int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *
 		return GT_ENOMEM;
 	p->mode = modes[options->kind];
 	p->o = *options;
-	p->world = world;
-	p->axes[GT_AXIS_DATA] = world;
+	p->dry = !world;
+	p->nobody.size = options->ranks;
+	p->world = world ? world : &p->nobody;
+	p->axes[GT_AXIS_DATA] = p->world;
 	p->communicates = true;
 	p->extra = (struct gt_plan_extra){ kernels, p };
 	*out = p;
@@ -152,6 +156,18 @@ int gt_parallel_init(struct gt_parallel *p, uint64_t seed, struct gt_err *err)
 int gt_parallel_begin(struct gt_parallel *p, struct gt_err *err)
 {
 	return p->mode->begin ? p->mode->begin(p, err) : 0;
+}
+
+int64_t gt_parallel_share(const struct gt_parallel *p)
+{
+	int64_t n = p->axes[GT_AXIS_DATA]->size;
+
+	return (int64_t)gt_store_flat_bytes(p->store) * (n - 1) / n;
+}
+
+int64_t gt_parallel_sent(const struct gt_parallel *p, int micro_batches)
+{
+	return p->mode->sent ? p->mode->sent(p, micro_batches) : 0;
 }
 
 void gt_parallel_communicate(struct gt_parallel *p, bool on)

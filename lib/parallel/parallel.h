@@ -19,8 +19,9 @@
  */
 
 enum gt_parallel_kind {
-	GT_PARALLEL_DDP,     /* every rank holds all weights; gradients are added up */
-	GT_PARALLEL_MIRRORED /* the same, with ranks that are threads of one process */
+	GT_PARALLEL_DDP,      /* every rank holds all weights; gradients are added up */
+	GT_PARALLEL_MIRRORED, /* the same, with ranks that are threads of one process */
+	GT_PARALLEL_ZERO1     /* as ddp, but a rank updates a part of the weights: zero.h */
 };
 
 /* "ddp" and back; -1 for another word. */
@@ -33,6 +34,7 @@ bool gt_parallel_is_threads(enum gt_parallel_kind kind);
 struct gt_parallel_options {
 	enum gt_parallel_kind kind;
 	int64_t bucket_bytes; /* gradients that are added up at once */
+	int ranks;            /* of a dry run, which has no world */
 };
 
 /* The ways in which ranks differ: those of one axis differ in that alone. */
@@ -44,7 +46,8 @@ enum gt_axis {
 struct gt_parallel;
 
 /*
- * One rank's part in a mode, for the ranks of `world`, which outlives it. A collective call. After
+ * One rank's part in a mode, for the ranks of `world`, which outlives it; NULL: a dry run of
+ * options->ranks, whose plans are made but never run. A collective call. After
  * it come, in this order: gt_parallel_rewrite() for a graph, a store made of that graph,
  * gt_parallel_attach(), memory for the store, programs.
  */
@@ -110,6 +113,9 @@ int gt_parallel_begin(struct gt_parallel *p, struct gt_err *err);
  * several micro-batches that make a step, only the last one's are. */
 void gt_parallel_communicate(struct gt_parallel *p, bool on);
 
+/* Bytes that a rank sends, and receives as many, in a step of so many micro-batches. */
+int64_t gt_parallel_sent(const struct gt_parallel *p, int micro_batches);
+
 /* One update of the weights, once all gradients are there: gt_optim_step() or what the mode does
  * in its place. A collective call. */
 int gt_parallel_update(
@@ -117,8 +123,8 @@ int gt_parallel_update(
 
 /* ---- for profiles ---- */
 
-/* The op that waits for what was started in the background. */
-#define GT_PARALLEL_WAIT "all_reduce_wait"
+/* Ops that wait for what was started in the background have names that end so. */
+#define GT_PARALLEL_WAIT "_wait"
 
 /* What was done in the background by the last run of a plan. */
 struct gt_parallel_event {

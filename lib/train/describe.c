@@ -7,7 +7,7 @@
 /* Optimizer state: flat buffers beside the parameters. */
 static int64_t state_bytes(const struct gt_train *t)
 {
-	int64_t flat = t->store->flat_count * (int64_t)sizeof(float);
+	int64_t flat = gt_store_updated(t->store) * (int64_t)sizeof(float);
 
 	return gt_optim_state_count(&t->o.optim) * flat;
 }
@@ -18,12 +18,10 @@ static json_int_t step_flops(const struct gt_train *t, const struct gt_plan_summ
 	return (json_int_t)fmin(full->cost.flops * (double)t->o.accumulate, 9e18);
 }
 
-/* What each rank sends, and receives as much: an all-reduce of all gradients, once a step. */
+/* What each rank sends, and receives as much. */
 static json_int_t communicated_bytes(const struct gt_train *t)
 {
-	int64_t n = gt_train_world(t);
-
-	return (json_int_t)gt_store_flat_bytes(t->store) * 2 * (n - 1) / n;
+	return t->parallel ? (json_int_t)gt_parallel_sent(t->parallel, t->o.accumulate) : 0;
 }
 
 uint64_t gt_train_memory_bytes(const struct gt_train *t)

@@ -266,7 +266,8 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		.pad = true,
 	};
 	rc = gt_train_settle(t, err);
-	if (!rc && t->o.group)
+	t->o.parallel.ranks = gt_train_world(t);
+	if (!rc && (t->o.group || t->o.nproc > 1))
 		rc = gt_parallel_new(&t->parallel, &t->o.parallel, t->o.group, err);
 	if (!rc)
 		rc = gt_program_store(

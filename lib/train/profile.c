@@ -197,7 +197,7 @@ static double waited_for(const struct gt_profile *p, const struct event *e)
 		const struct event *w = &p->events[i];
 		double from, to;
 
-		if (w->lane != LANE_PLAN || strcmp(w->name, GT_PARALLEL_WAIT))
+		if (w->lane != LANE_PLAN || !gt_text_ends_with(w->name, GT_PARALLEL_WAIT))
 			continue;
 		from = e->span.began > w->span.began ? e->span.began : w->span.began;
 		to = e->span.ended < w->span.ended ? e->span.ended : w->span.ended;

@@ -1,0 +1,34 @@
+/* buckets.h - inside parallel: the flat gradient buffer cut into ranges that travel at once. */
+#ifndef GT_PARALLEL_BUCKETS_H
+#define GT_PARALLEL_BUCKETS_H
+
+#include "lib/parallel/modes.h"
+
+enum { GT_BUCKET_NAME = 32 };
+
+/* Ranges [first[i], first[i] + count[i]) in elements, in the order of the backward pass, without
+ * gaps. Each begins where a parameter does. */
+struct gt_buckets {
+	int64_t *first, *count;
+	char (*name)[GT_BUCKET_NAME]; /* "bucket 3", for messages */
+	size_t size;
+};
+
+/* Of about `bytes` each, the first of a MiB at most so that it starts early. Release in any
+ * case. */
+int gt_buckets_cut(
+    struct gt_buckets *out, const struct gt_store *store, int64_t bytes, struct gt_err *err);
+void gt_buckets_release(struct gt_buckets *b);
+
+/* The bucket of an element. */
+size_t gt_buckets_find(const struct gt_buckets *b, int64_t offset);
+
+/* Of a graph that has been through its passes: behind which node each bucket's gradients are whole,
+ * [b->size], 0 for a bucket that no node writes; yours to free(). */
+size_t *gt_buckets_ends(const struct gt_buckets *b, const struct gt_store *store,
+    const struct gt_graph *g, struct gt_err *err);
+
+/* Make the list of p->events: a bucket each. */
+int gt_buckets_events(struct gt_parallel *p, const struct gt_buckets *b, struct gt_err *err);
+
+#endif

@@ -1,0 +1,231 @@
+/* zero.c - data parallelism whose ranks divide what ddp has on each: who owns what, and updates. */
+#include "lib/parallel/zero.h"
+
+#include <stdlib.h>
+
+enum { UNIT = 16 }; /* elements: parts begin where vectors of any kernel may */
+
+/* ---- parts ---- */
+
+/* Make every bucket a multiple of the number of ranks, and of the unit. */
+static void pad(struct gt_buckets *b, struct gt_store *s, int ranks)
+{
+	for (size_t i = 0; i < b->size; i++) {
+		int64_t step = (int64_t)UNIT * ranks, rest = b->count[i] % step;
+		int64_t more = rest ? step - rest : 0;
+
+		gt_store_pad(s, b->first[i] + b->count[i], more);
+		b->count[i] += more;
+		for (size_t k = i + 1; k < b->size; k++)
+			b->first[k] += more;
+	}
+}
+
+static int divide(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
+{
+	const struct gt_group *group = p->axes[GT_AXIS_DATA];
+	struct gt_zero *z = p->state;
+	int rc = gt_buckets_cut(&z->buckets, s, p->o.bucket_bytes, err);
+
+	if (rc)
+		return rc;
+	z->parts = gt_calloc(z->buckets.size, sizeof(*z->parts), err);
+	if (!z->parts)
+		return GT_ENOMEM;
+	pad(&z->buckets, s, group->size);
+	for (size_t i = 0; i < z->buckets.size; i++) {
+		int64_t count = z->buckets.count[i] / group->size;
+
+		z->parts[i] = (struct gt_part){ z->buckets.first[i] + group->rank * count, count,
+			s->part_elements };
+		s->part_elements += count;
+	}
+	s->parts = z->parts;
+	s->part_count = z->buckets.size;
+	return 0;
+}
+
+static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
+{
+	struct gt_zero *z = gt_calloc(1, sizeof(*z), err);
+	int rc;
+
+	if (!z)
+		return GT_ENOMEM;
+	p->state = z;
+	z->stage = 1 + (int)p->o.kind - (int)GT_PARALLEL_ZERO1;
+	rc = divide(p, store, err);
+	if (rc || p->dry)
+		return rc;
+	rc = gt_buckets_events(p, &z->buckets, err);
+	if (!rc)
+		rc = gt_group_alloc(p->world, gt_store_parameter_bytes(store), &z->parameters, err);
+	if (rc)
+		return rc;
+	gt_store_lend_parameters(store, z->parameters);
+	rc = gt_group_alloc(p->world, gt_store_gradient_bytes(store), &z->gradients, err);
+	if (!rc)
+		gt_store_lend_gradients(store, z->gradients);
+	return rc;
+}
+
+static void release(struct gt_parallel *p)
+{
+	struct gt_zero *z = p->state;
+
+	if (!z)
+		return;
+	if (z->gradients)
+		gt_group_release(p->world, z->gradients);
+	if (z->parameters)
+		gt_group_release(p->world, z->parameters);
+	gt_buckets_release(&z->buckets);
+	free(z->parts);
+	free(z);
+}
+
+/* ---- whole tensors for files ---- */
+
+static bool in_parts(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
+{
+	return slot->role == GT_PARAMETER &&
+	       (what == GT_HELD_STATE || p->store->parameters_in_parts);
+}
+
+/* What rank `rank` holds of a slot: elements [*first, *first + *count) of it, which lie at *at of
+ * its parts. A slot is in one bucket. */
+static void held_by(const struct gt_parallel *p, const struct gt_slot *slot, int rank,
+    int64_t *first, int64_t *count, int64_t *at)
+{
+	const struct gt_zero *z = p->state;
+	size_t i = gt_buckets_find(&z->buckets, slot->offset);
+	int64_t start = z->buckets.first[i] + rank * z->parts[i].count;
+	int64_t end = start + z->parts[i].count;
+	int64_t slot_end = slot->offset + slot->count;
+	int64_t from = slot->offset > start ? slot->offset : start;
+	int64_t to = slot_end < end ? slot_end : end;
+
+	*first = from - slot->offset;
+	*count = to > from ? to - from : 0;
+	*at = z->parts[i].at + from - start;
+}
+
+static int deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, void *held,
+    const void *whole, struct gt_err *err)
+{
+	const struct gt_store *s = p->store;
+	size_t size = gt_dtype_size(s->dtype);
+	int64_t first, count, at;
+
+	(void)what;
+	held_by(p, slot, p->world->rank, &first, &count, &at);
+	if (!count)
+		return 0;
+	return s->backend->copy_in(s->device, (char *)held + (size_t)at * size,
+	    (const char *)whole + (size_t)first * size, (size_t)count * size, err);
+}
+
+/* Rank by rank to rank 0. */
+static int collect(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
+    const void *held, void *whole, struct gt_err *err)
+{
+	const struct gt_store *s = p->store;
+	struct gt_group *group = p->axes[GT_AXIS_DATA];
+	size_t size = gt_dtype_size(s->dtype);
+	int rc = 0;
+
+	(void)what;
+	for (int rank = 0; !rc && rank < group->size; rank++) {
+		struct gt_collective c = {
+			.dtype = s->dtype, .peer = rank ? rank : 0, .what = slot->name
+		};
+		int64_t first, at;
+
+		held_by(p, slot, rank, &first, &c.count, &at);
+		if (!c.count || (group->rank && group->rank != rank))
+			continue;
+		c.in = (const char *)held + (size_t)at * size;
+		c.out = whole ? (char *)whole + (size_t)first * size : NULL;
+		c.kind = group->rank ? GT_SEND : GT_RECV;
+		c.peer = group->rank ? 0 : rank;
+		rc = rank ? gt_group_run(group, &c, err)
+		          : s->backend->copy_out(
+		                s->device, c.out, c.in, (size_t)c.count * size, err);
+	}
+	return rc;
+}
+
+/* ---- the run ---- */
+
+/* Parameters and buffers of rank 0 to all ranks. */
+static int begin(struct gt_parallel *p, struct gt_err *err)
+{
+	struct gt_store *s = p->store;
+	struct gt_group *group = p->axes[GT_AXIS_DATA];
+	int rc = gt_broadcast(group, s->parameters, s->flat_count, s->dtype, 0, err);
+
+	return rc ? rc : gt_broadcast(group, s->buffers, (int64_t)s->buffer_bytes, GT_U8, 0, err);
+}
+
+static int add_up(void *self, double *squares, struct gt_err *err)
+{
+	const struct gt_parallel *p = self;
+	const struct gt_collective c = { .kind = GT_ALL_REDUCE,
+		.in = squares,
+		.out = squares,
+		.count = 1,
+		.dtype = GT_F64,
+		.reduction = GT_SUM,
+		.what = "norm" };
+
+	return gt_group_run(p->axes[GT_AXIS_DATA], &c, err);
+}
+
+/* Each rank's part of every bucket to all, in place. */
+static int gather_parameters(struct gt_parallel *p, struct gt_err *err)
+{
+	const struct gt_zero *z = p->state;
+	struct gt_group *group = p->axes[GT_AXIS_DATA];
+	size_t size = gt_dtype_size(p->store->dtype);
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < z->buckets.size; i++) {
+		char *parameters = p->store->parameters;
+		const struct gt_collective c = { .kind = GT_ALL_GATHER,
+			.in = parameters + (size_t)z->parts[i].offset * size,
+			.out = parameters + (size_t)z->buckets.first[i] * size,
+			.count = z->parts[i].count,
+			.dtype = p->store->dtype,
+			.what = z->buckets.name[i] };
+
+		rc = gt_group_start(group, &c, err);
+	}
+	return rc ? rc : gt_group_wait(group, err);
+}
+
+static int update(
+    struct gt_parallel *p, struct gt_optim *optim, double lr, float *grad_norm, struct gt_err *err)
+{
+	int rc = gt_optim_step_with(optim, lr, add_up, p, grad_norm, err);
+
+	return rc ? rc : gather_parameters(p, err);
+}
+
+static int64_t sent(const struct gt_parallel *p, int micro_batches)
+{
+	(void)micro_batches;
+	return 2 * gt_parallel_share(p);
+}
+
+const struct gt_parallel_mode gt_parallel_zero1 = {
+	.name = "zero1",
+	.attach = attach,
+	.insert = gt_zero_insert,
+	.in_parts = in_parts,
+	.collect = collect,
+	.deal = deal,
+	.begin = begin,
+	.update = update,
+	.sent = sent,
+	.release = release,
+};

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""zero.py - ranks that divide optimizer state, gradients and weights: one rank's curve, whole checkpoints, memory (TAP)."""
+import glob
+import json
+import subprocess
+import sys
+
+import ranks
+from ranks import BATCH, COMMON, GTRAIN, apart, curve, gtrain, make_data, tap, torch, train
+
+ZERO = ("zero1",)
+RUNS = [
+    ("mlp:5,16,3", "csv:{}/table.csv", ["--optimizer", "sgd", "--lr", "0.05"]),
+    ("mlp:5,16,3", "csv:{}/table.csv", ["--optimizer", "adamw", "--lr", "0.005", "--clip", "0.5", "--bucket-size", "1"]),
+    ("lenet", "random:,samples=60", ["--optimizer", "sgd", "--lr", "0.01", "--clip", "0.2", "--bucket-size", "20K"]),
+    ("gpt:layers=2,heads=2,width=32,block=16", "text:{}/text.txt",
+     ["--optimizer", "adamw", "--lr", "1e-3", "--clip", "1", "--bucket-size", "10K"]),
+]
+GPT = RUNS[3]
+
+
+def curves(folder):
+    make_data(folder)
+    for i, (model, data, options) in enumerate(RUNS):
+        one = curve(train(folder, f"m{i}", model, data, 1, options))
+        for mode in ZERO:
+            far = {}
+            for n in (2, 3, 4):
+                many = curve(train(folder, f"m{i}-{mode}", model, data, n, [*options, "--parallel", mode]))
+                far[n] = apart(many, one) if len(many) == len(one) == 50 else 1
+                norms = apart(many, one, "grad_norm")  # of float32, and differences of larger numbers
+                far[n] = far[n] if norms <= 1e-5 else max(far[n], norms)
+            yield f"{mode} {model} {' '.join(options)}: 2, 3, 4 ranks have the curve of one", "" if max(far.values()) <= 1e-6 else f"{far}"
+
+
+def accumulation(folder):
+    make_data(folder)
+    model, data, options = GPT
+    one = curve(train(folder, "one", model, data, 1, options))
+    for mode in ZERO:
+        two = curve(train(folder, mode, model, data, 3, [*options, "--accumulate", "2", "--parallel", mode], batch=BATCH // 2))
+        far = apart(two, one)
+        yield f"{mode}: 3 ranks x 2 micro-batches x 2 samples are a batch of 12", "" if far <= 1e-6 else f"apart by {far:.1e}"
+
+
+def evaluation(folder):
+    """87 and 3 samples on 2 and 4 ranks in batches of 5: ranks have unequal numbers of batches, or none."""
+    make_data(folder)
+    options = ["--optimizer", "sgd", "--lr", "0.01", "--eval-every", "10"]
+    for samples in (87, 3):
+        val = ["--val", f"random:,samples={samples}", *options]
+        one = curve(train(folder, f"e{samples}", "lenet", "random:,samples=60", 1, val), "val")
+        for mode in ZERO:
+            for n in (2, 4):
+                many = curve(train(folder, f"e{samples}-{mode}", "lenet", "random:,samples=60", n, [*val, "--parallel", mode]), "val")
+                good = [r["n"] for r in many] == [samples] * 5 and apart(many, one) <= 1e-6
+                yield f"{mode}: validation of {samples} samples on {n} ranks is that on one", "" if good else f"{many} {one}"
+
+
+def same(a, b):
+    """Largest relative difference of two trees of tensors and numbers."""
+    if isinstance(a, dict):
+        return max([1 if list(a) != list(b) else 0, *(same(a[k], b[k]) for k in a)])
+    if isinstance(a, (list, tuple)):
+        return max([1 if len(a) != len(b) else 0, *(same(x, y) for x, y in zip(a, b))])
+    if isinstance(a, torch.Tensor):
+        return 1 if a.shape != b.shape else float((a.double() - b.double()).abs().max() / (b.double().abs().max() + 1e-30))
+    return 0 if a == b or a is b else 1
+
+
+def checkpoints(folder):
+    """A checkpoint of 4 ranks is that of ddp, and loads into PyTorch's optimizer; runs go on in other modes."""
+    make_data(folder)
+    model, data, options = GPT
+    whole = curve(train(folder, "whole", model, data, 1, options))
+    one = train(folder, "c", model, data, 1, [*options, "--steps", "5"])
+    theirs = torch.load(glob.glob(f"{train(folder, 'd', model, data, 4, [*options, '--steps', '5'])}/checkpoints/*5.pth")[0])
+    for mode in ZERO:
+        ours_dir = train(folder, f"c-{mode}", model, data, 4, [*options, "--steps", "5", "--parallel", mode])
+        ours = torch.load(glob.glob(f"{ours_dir}/checkpoints/*5.pth")[0])
+        far = max(same(ours["model"], theirs["model"]), same(ours["optimizer"], theirs["optimizer"]),
+                  same(torch.load(f"{ours_dir}/model.pth"), theirs["model"]))
+        groups = [[torch.nn.Parameter(torch.zeros_like(ours["optimizer"]["state"][i]["exp_avg"])) for i in group["params"]]
+                  for group in ours["optimizer"]["param_groups"]]
+        adamw = torch.optim.AdamW([{"params": group} for group in groups])
+        adamw.load_state_dict(ours["optimizer"])
+        kept = sum(float(s["exp_avg_sq"].sum()) > 0 for s in adamw.state.values())
+        yield (f"{mode}: a checkpoint of 4 ranks is that of ddp, and PyTorch's AdamW takes it",
+               "" if far < 1e-6 and kept == len(theirs["optimizer"]["state"]) else f"apart by {far:.1e}, {kept} states")
+        args = ["train", "--model", model, "--data", data.format(folder), "--out", f"{folder}/parts-{mode}", *COMMON, *options]
+        for steps, nproc, parallel in ((17, 4, mode), (28, 2, "ddp"), (39, 3, mode), (44, 2, mode), (50, 1, "ddp")):
+            args[args.index("--steps") + 1] = steps
+            gtrain(*args, "--resume", "auto", "--nproc", nproc, "--batch", BATCH // nproc, "--parallel", parallel)
+        far = apart(curve(f"{folder}/parts-{mode}"), whole)
+        yield (f"{mode}: 4 ranks, 2 of ddp, 3, 2, and 1 go through one curve", "" if far <= 1e-6 else f"apart by {far:.1e}")
+        init = train(folder, f"init-{mode}", model, data, 3, [*options, "--parallel", mode, "--init-from", f"{one}/model.pth"])
+        init_one = train(folder, "init-one", model, data, 1, [*options, "--init-from", f"{one}/model.pth"])
+        far = apart(curve(init), curve(init_one))
+        yield f"{mode}: 3 ranks begin from a file as one does", "" if far <= 1e-6 else f"apart by {far:.1e}"
+
+
+def dry(folder, nproc, mode):
+    make_data(folder)
+    model, data, _ = GPT
+    text = subprocess.run([GTRAIN, "train", "--model", model, "--data", data.format(folder), "--nproc", str(nproc), "--parallel", mode,
+                           "--batch", "3", "--bucket-size", "10K", "--dry-run", "--json"], check=True, capture_output=True, text=True)
+    return json.loads(text.stdout)
+
+
+def memory(folder):
+    one = dry(folder, 1, "ddp")["memory_bytes"]
+    for mode in ZERO:
+        stage = int(mode[-1])
+        for n in (2, 4):
+            said = dry(folder, n, mode)
+            for i, what in enumerate(("optimizer", "gradients", "parameters")):
+                ratio = said["memory_bytes"][what] / one[what] * (n if i < stage else 1)
+                yield f"{mode} on {n} ranks: {what} {'/ ' + str(n) if i < stage else 'whole'}", "" if 1 <= ratio < 1.02 else f"x {ratio}"
+            ddp, ratio = dry(folder, n, "ddp"), 1.5 if stage == 3 else 1
+            off = said["communicated_bytes_per_step"] / ddp["communicated_bytes_per_step"] / ratio
+            yield f"{mode} on {n} ranks sends {ratio} times what ddp does", "" if 1 <= off < 1.02 else f"x {off}"
+
+
+if __name__ == "__main__":
+    sys.exit(tap.run((curves, accumulation, evaluation, checkpoints, memory), ranks.GTRAIN, sys.argv[1:]))
