@@ -141,6 +141,9 @@ static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
 		.parallel = {
 		    .kind = (enum gt_parallel_kind)cli->parallel,
 		    .bucket_bytes = cli->bucket_size,
+		    .stages = (int)cli->pipeline_parallel,
+		    .chunks = (int)cli->chunks,
+		    .schedule = (enum gt_pipeline_schedule)cli->pipeline,
 		},
 	};
 	if (cli->profile && gt_profile_parse(&o->profile, cli->profile, err))

@@ -29,6 +29,8 @@ static int check_pairs(
 		{ "decay-steps", "--lr-schedule wsd", cli->schedule == GT_CLI_WSD },
 		{ "min-lr", "another --lr-schedule", cli->schedule != GT_CLI_CONSTANT },
 		{ "max-restarts", "a --parallel mode of processes", !threads },
+		{ "chunks", "--pipeline-parallel", cli->pipeline_parallel > 1 },
+		{ "schedule", "--pipeline-parallel", cli->pipeline_parallel > 1 },
 		{ "eval-every", "--val or --val-split", cli->val || cli->val_split > 0 },
 	};
 

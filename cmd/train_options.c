@@ -10,6 +10,7 @@ static const char *const optimizers[] = { "sgd", "adam", "adamw", NULL };
 static const char *const schedules[] = { "constant", "step", "cosine", "wsd", NULL };
 
 static const char *const modes[] = { "ddp", "mirrored", "zero1", NULL }; /* enum gt_parallel_kind */
+static const char *const pipelines[] = { "gpipe", "1f1b", NULL }; /* enum gt_pipeline_schedule */
 
 static const char *const devices[] = { "cpu", NULL };
 static const char *const augmentations[] = { "none", "crop", "flip", "crop,flip", NULL };
@@ -101,6 +102,14 @@ static const struct gt_opt table[] = {
 	    .help = "how they share the work" },
 	{ "bucket-size", 0, GT_OPT_SIZE, AT(bucket_size), "SIZE",
 	    "gradients that are added up at once", .initial = "25M", .min = 1, .max = INFINITY },
+	{ "pipeline-parallel", 0, GT_OPT_INT, AT(pipeline_parallel), "N",
+	    "stages that the model is cut into, each held by other ranks", .initial = "1",
+	    .min = 1, .max = 256 },
+	{ "chunks", 0, GT_OPT_INT, AT(chunks), "N",
+	    "parts of a batch that go through the stages one after the other",
+	    .otherwise = "as many as stages", .min = 1, .max = 65536 },
+	{ "schedule", 0, GT_OPT_CHOICE, AT(pipeline), .words = pipelines, .initial = "1f1b",
+	    .help = "order in which a stage goes through the chunks" },
 	{ "timeout", 0, GT_OPT_DURATION, AT(timeout_s), "TIME",
 	    "a rank that is later than this is lost", .initial = "10m", .max = 1e6,
 	    .flags = GT_OPT_ABOVE },

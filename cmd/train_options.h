@@ -35,6 +35,8 @@ struct gt_train_cli {
 
 	int parallel; /* enum gt_parallel_kind */
 	int64_t nproc, bucket_size, max_restarts;
+	int64_t pipeline_parallel, chunks;
+	int pipeline; /* enum gt_pipeline_schedule */
 	double timeout_s;
 
 	const char *profile;

@@ -73,6 +73,13 @@ union gt_attrs {
 		int axis; /* enum gt_axis of lib/parallel/parallel.h */
 	} collective;
 	struct {
+		enum gt_dtype dtype;
+		int ndim; /* -1: none */
+		int64_t shape[GT_MAX_DIMS];
+		int link;  /* enum gt_pipe_link of lib/parallel/pipeline_inside.h */
+		bool wait; /* pipe_send: return when it is done */
+	} pipe;
+	struct {
 		double value;
 		enum gt_dtype dtype;
 		int ndim;

@@ -49,6 +49,7 @@ struct gt_value {
 	struct gt_value *gradient_of; /* GT_GRADIENT: the parameter */
 	struct gt_init init;          /* parameters and buffers */
 	bool decay;                   /* parameters: weight decay applies */
+	bool elsewhere; /* parameters and buffers: other ranks hold it; no node here reads it */
 };
 
 struct gt_node {

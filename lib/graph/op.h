@@ -43,6 +43,9 @@ struct gt_op {
 	/* Inputs that the node changes, a bit each (running statistics): it stays although nobody
 	 * reads it. */
 	unsigned writes;
+	/* It deals with other ranks: it stays although nobody reads it, no two are the same, and
+	 * what it makes depends on parameters, of theirs. */
+	bool remote;
 	/* out[0] is in[0] seen with another shape: no kernel, no copy. */
 	bool view;
 	/* Inputs and outputs that are images, a bit each: where they have four dimensions they take

@@ -31,6 +31,7 @@ static int add_slot(struct gt_store *s, const struct gt_value *v, struct gt_err 
 	memcpy(slot->shape, v->shape, sizeof(slot->shape));
 	slot->init = v->init;
 	slot->decay = v->decay;
+	slot->elsewhere = v->elsewhere;
 	slot->count = gt_value_elements(v);
 	slot->offset = -1;
 	s->slot_count++;
@@ -102,7 +103,7 @@ static void place_parameters(struct gt_store *s, const struct gt_graph *g)
 	for (size_t i = 0; i < s->slot_count; i++) { /* declared, never read */
 		struct gt_slot *slot = &s->slots[i];
 
-		if (slot->role != GT_PARAMETER || slot->offset >= 0)
+		if (slot->role != GT_PARAMETER || slot->elsewhere || slot->offset >= 0)
 			continue;
 		slot->offset = s->flat_count;
 		s->flat_count += round_up(slot->count, unit);
@@ -114,7 +115,7 @@ static void place_buffers(struct gt_store *s)
 	for (size_t i = 0; i < s->slot_count; i++) {
 		struct gt_slot *slot = &s->slots[i];
 
-		if (slot->role != GT_BUFFER)
+		if (slot->role != GT_BUFFER || slot->elsewhere)
 			continue;
 		slot->offset = (int64_t)s->buffer_bytes;
 		s->buffer_bytes += (size_t)round_up((int64_t)gt_slot_bytes(slot), ALIGN_BYTES);
@@ -283,8 +284,11 @@ int gt_store_init(struct gt_store *s, uint64_t seed, struct gt_err *err)
 
 	for (size_t i = 0; !rc && i < s->slot_count; i++) {
 		const struct gt_slot *slot = &s->slots[i];
-		void *host = gt_calloc((size_t)slot->count, gt_dtype_size(slot->dtype), err);
+		void *host;
 
+		if (slot->elsewhere)
+			continue;
+		host = gt_calloc((size_t)slot->count, gt_dtype_size(slot->dtype), err);
 		if (!host)
 			return GT_ENOMEM;
 		gt_slot_init(slot, seed, host);

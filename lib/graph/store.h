@@ -21,6 +21,7 @@ struct gt_slot {
 	int64_t shape[GT_MAX_DIMS];
 	struct gt_init init;
 	bool decay;
+	bool elsewhere; /* other ranks hold it: it has no place here */
 	int index;      /* parameters: order of declaration, torch.optim's index */
 	int64_t count;  /* elements */
 	int64_t offset; /* parameters: of the first element, in elements; buffers: in bytes */
@@ -56,8 +57,8 @@ struct gt_store {
 	struct gt_arena arena;
 };
 
-/* Lay out what the (forward) graph declares. No device memory is taken yet: plans can be made, and
- * their cost told, for more than there is. */
+/* Lay out what the (forward) graph declares; what is elsewhere has a slot, but no memory. No device
+ * memory is taken yet: plans can be made, and their cost told, for more than there is. */
 int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct gt_backend *backend,
     int device, bool with_gradients, struct gt_err *err);
 void gt_store_free(struct gt_store *store);

@@ -99,7 +99,7 @@ static int make_ranges(struct gt_optim *o, struct gt_err *err)
 		return GT_ENOMEM;
 	}
 	for (size_t i = 0; i < s->slot_count; i++)
-		if (s->slots[i].role == GT_PARAMETER)
+		if (s->slots[i].role == GT_PARAMETER && !s->slots[i].elsewhere)
 			order[count++] = &s->slots[i];
 	qsort(order, count, sizeof(*order), by_offset);
 	for (size_t i = 0; i < count; i++) {

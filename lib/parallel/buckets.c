@@ -31,7 +31,7 @@ int gt_buckets_cut(
 		return GT_ENOMEM;
 	}
 	for (size_t i = 0; i < s->slot_count; i++)
-		if (s->slots[i].role == GT_PARAMETER)
+		if (s->slots[i].role == GT_PARAMETER && !s->slots[i].elsewhere)
 			starts[n++] = s->slots[i].offset;
 	qsort(starts, n, sizeof(*starts), by_offset);
 	most = bytes < FIRST_BUCKET ? bytes : FIRST_BUCKET;

@@ -13,7 +13,9 @@ static int infer_same(struct gt_node *n, struct gt_err *err)
 
 static void print_axis(const struct gt_node *n, FILE *f)
 {
-	static const char *const names[] = { [GT_AXIS_DATA] = "data" };
+	static const char *const names[] = {
+		[GT_AXIS_DATA] = "data", [GT_AXIS_PIPELINE] = "pipeline"
+	};
 
 	fprintf(f, " axis=%s", names[n->attrs.collective.axis]);
 }

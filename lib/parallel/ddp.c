@@ -114,7 +114,8 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 	if (!rc)
 		rc = gt_buckets_events(p, &d->buckets, err);
 	if (!rc)
-		rc = gt_group_alloc(p->world, gt_store_flat_bytes(store), &d->gradients, err);
+		rc = gt_group_alloc(
+		    p->axes[GT_AXIS_DATA], gt_store_flat_bytes(store), &d->gradients, err);
 	if (!rc)
 		gt_store_lend_gradients(store, d->gradients);
 	return rc;
@@ -127,7 +128,7 @@ static void release(struct gt_parallel *p)
 	if (!d)
 		return;
 	if (d->gradients)
-		gt_group_release(p->world, d->gradients);
+		gt_group_release(p->axes[GT_AXIS_DATA], d->gradients);
 	gt_buckets_release(&d->buckets);
 	free(d);
 }

@@ -4,6 +4,8 @@
 
 #include "lib/parallel/parallel.h"
 
+struct gt_pipeline; /* pipeline_inside.h */
+
 struct gt_parallel {
 	const struct gt_parallel_mode *mode;
 	struct gt_parallel_options o;
@@ -11,11 +13,13 @@ struct gt_parallel {
 	bool dry;               /* the world is `nobody`: take no memory of it, call nothing */
 	struct gt_group nobody; /* rank 0 of as many as there will be */
 	struct gt_group *axes[GT_AXES];
+	struct gt_group seats[GT_AXES]; /* stand for groups that are not there */
 	struct gt_store *store;
 	bool communicates;
 	struct gt_parallel_event *events; /* [event_count], the mode's; NULL: none */
 	size_t event_count;
-	void *state; /* the mode's own */
+	void *state;                  /* the mode's own */
+	struct gt_pipeline *pipeline; /* NULL: none */
 	struct gt_plan_extra extra;
 };
 
@@ -47,6 +51,7 @@ extern const struct gt_parallel_mode gt_parallel_ddp, gt_parallel_mirrored, gt_p
 int64_t gt_parallel_share(const struct gt_parallel *p);
 
 /* The kernels of all passes, ended by a row whose op is NULL. */
-extern const struct gt_kernel gt_collective_kernels[], gt_ddp_kernels[], gt_zero_kernels[];
+extern const struct gt_kernel gt_collective_kernels[], gt_ddp_kernels[], gt_zero_kernels[],
+    gt_pipeline_kernels[];
 
 #endif

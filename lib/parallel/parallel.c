@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/parallel/modes.h"
+#include "lib/parallel/pipeline_inside.h"
 
 static const struct gt_parallel_mode *const modes[] = {
 	[GT_PARALLEL_DDP] = &gt_parallel_ddp,
@@ -13,7 +14,7 @@ static const struct gt_parallel_mode *const modes[] = {
 };
 
 static const struct gt_kernel *const kernels[] = { gt_collective_kernels, gt_ddp_kernels,
-	gt_zero_kernels, NULL };
+	gt_zero_kernels, gt_pipeline_kernels, NULL };
 
 int gt_parallel_kind_parse(const char *name)
 {
@@ -33,10 +34,33 @@ bool gt_parallel_is_threads(enum gt_parallel_kind kind)
 	return modes[kind]->threads;
 }
 
+int gt_parallel_check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
+{
+	if (o->stages <= 1)
+		return 0;
+	if (o->kind != GT_PARALLEL_DDP) {
+		gt_err_set(err, GT_EINVAL, "--pipeline-parallel: not with --parallel %s",
+		    gt_parallel_kind_name(o->kind));
+		return gt_err_hint(err, "it goes with --parallel ddp");
+	}
+	if (ranks % o->stages) {
+		gt_err_set(err, GT_EINVAL, "--pipeline-parallel: %d stages do not divide %d rank%s",
+		    o->stages, ranks, ranks == 1 ? "" : "s");
+		return gt_err_hint(err, "--nproc %d has a rank for each stage", o->stages);
+	}
+	if (o->chunks && batch % o->chunks) {
+		gt_err_set(
+		    err, GT_EINVAL, "--chunks: %d do not divide --batch %d", o->chunks, batch);
+		return gt_err_hint(err, "chunks are parts of a batch, of the same size");
+	}
+	return 0;
+}
+
 int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *options,
     struct gt_group *world, struct gt_err *err)
 {
 	struct gt_parallel *p = gt_calloc(1, sizeof(*p), err);
+	int rc;
 
 	*out = NULL;
 	if (!p)
@@ -45,10 +69,16 @@ int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *
 	p->o = *options;
 	p->dry = !world;
 	p->nobody.size = options->ranks;
+	p->nobody.rank = options->rank;
 	p->world = world ? world : &p->nobody;
 	p->axes[GT_AXIS_DATA] = p->world;
 	p->communicates = true;
 	p->extra = (struct gt_plan_extra){ kernels, p };
+	rc = options->stages > 1 ? gt_pipeline_new(p, err) : 0;
+	if (rc) {
+		gt_parallel_free(p);
+		return rc;
+	}
 	*out = p;
 	return 0;
 }
@@ -60,6 +90,7 @@ void gt_parallel_free(struct gt_parallel *p)
 	if (p->mode->release)
 		p->mode->release(p);
 	free(p->events);
+	gt_pipeline_free(p);
 	free(p);
 }
 
@@ -75,18 +106,41 @@ int gt_parallel_rank(const struct gt_parallel *p)
 
 int gt_parallel_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
-	return p->mode->rewrite ? p->mode->rewrite(p, g, err) : 0;
+	int rc = p->pipeline ? gt_pipeline_rewrite(p, g, err) : 0;
+
+	return rc || !p->mode->rewrite ? rc : p->mode->rewrite(p, g, err);
 }
 
 int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
 {
+	int rc;
+
 	p->store = store;
-	return p->mode->attach ? p->mode->attach(p, store, err) : 0;
+	rc = p->pipeline ? gt_pipeline_attach(p, err) : 0;
+	return rc || !p->mode->attach ? rc : p->mode->attach(p, store, err);
 }
 
-int gt_parallel_insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+int gt_parallel_chunks(const struct gt_parallel *p, int batch)
 {
-	return p->mode->insert ? p->mode->insert(p, g, err) : 0;
+	int chunks = !p || !p->pipeline ? 1 : p->o.chunks ? p->o.chunks : p->o.stages;
+
+	if (chunks > batch)
+		chunks = batch;
+	while (batch % chunks)
+		chunks--;
+	return chunks;
+}
+
+/* Gradients of a stage are added up over ranks when all chunks have added theirs. */
+int gt_parallel_insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
+{
+	int rc = p->pipeline ? gt_pipeline_chunk(g, p->pipeline, p->o.schedule, chunks, err) : 0;
+
+	if (!rc && p->mode->insert)
+		rc = p->mode->insert(p, g, err);
+	if (!rc && p->pipeline && p->pipeline->tied_count)
+		gt_pipeline_emit_tied(g);
+	return rc ? rc : gt_graph_status(g, err);
 }
 
 const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p)
@@ -99,6 +153,8 @@ const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p)
 bool gt_parallel_in_parts(
     const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
 {
+	if (p && p->pipeline)
+		return gt_pipeline_in_parts(p, slot);
 	return p && p->mode->in_parts && p->mode->in_parts(p, slot, what);
 }
 
@@ -115,6 +171,8 @@ int gt_parallel_collect(struct gt_parallel *p, const struct gt_slot *slot, enum 
 {
 	const struct gt_store *s = p->store;
 
+	if (p->pipeline && gt_pipeline_in_parts(p, slot))
+		return gt_pipeline_collect(p, slot, place_of(held, slot), whole, err);
 	if (gt_parallel_in_parts(p, slot, what))
 		return p->mode->collect(p, slot, what, held, whole, err);
 	if (p->world->rank)
@@ -128,7 +186,9 @@ int gt_parallel_deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_
 {
 	const struct gt_store *s = p->store;
 
-	if (gt_parallel_in_parts(p, slot, what))
+	if (slot->elsewhere)
+		return 0;
+	if (!p->pipeline && gt_parallel_in_parts(p, slot, what))
 		return p->mode->deal(p, slot, what, held, whole, err);
 	return s->backend->copy_in(
 	    s->device, place_of(held, slot), whole, gt_slot_bytes(slot), err);
@@ -167,7 +227,9 @@ int64_t gt_parallel_share(const struct gt_parallel *p)
 
 int64_t gt_parallel_sent(const struct gt_parallel *p, int micro_batches)
 {
-	return p->mode->sent ? p->mode->sent(p, micro_batches) : 0;
+	int64_t bytes = p->pipeline ? gt_pipeline_sent(p, micro_batches) : 0;
+
+	return bytes + (p->mode->sent ? p->mode->sent(p, micro_batches) : 0);
 }
 
 void gt_parallel_communicate(struct gt_parallel *p, bool on)
@@ -178,6 +240,8 @@ void gt_parallel_communicate(struct gt_parallel *p, bool on)
 int gt_parallel_update(
     struct gt_parallel *p, struct gt_optim *optim, double lr, float *grad_norm, struct gt_err *err)
 {
+	if (p->pipeline)
+		return gt_optim_step_with(optim, lr, gt_pipeline_add_up, p, grad_norm, err);
 	return p->mode->update ? p->mode->update(p, optim, lr, grad_norm, err)
 	                       : gt_optim_step(optim, lr, grad_norm, err);
 }

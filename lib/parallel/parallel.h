@@ -31,19 +31,30 @@ const char *gt_parallel_kind_name(enum gt_parallel_kind kind);
 /* Whether ranks are threads of one process (comm/threads.h), and not processes. */
 bool gt_parallel_is_threads(enum gt_parallel_kind kind);
 
+enum gt_pipeline_schedule { GT_PIPELINE_GPIPE, GT_PIPELINE_1F1B };
+
 struct gt_parallel_options {
 	enum gt_parallel_kind kind;
 	int64_t bucket_bytes; /* gradients that are added up at once */
-	int ranks;            /* of a dry run, which has no world */
+	int ranks, rank;      /* of a dry run, which has no world */
+	int stages;           /* of a pipeline; 0 or 1: none. They divide the ranks */
+	int chunks;           /* parts that a batch goes through it in; 0: as many as stages */
+	enum gt_pipeline_schedule schedule;
 };
 
 /* The ways in which ranks differ: those of one axis differ in that alone. */
 enum gt_axis {
-	GT_AXIS_DATA, /* in the samples they read */
+	GT_AXIS_DATA,     /* in the samples they read */
+	GT_AXIS_PIPELINE, /* in the part of the model they hold */
 	GT_AXES
 };
 
 struct gt_parallel;
+
+/* Whether so many ranks can share batches of `batch` samples in that way; GT_EINVAL tells why
+ * not. */
+int gt_parallel_check(
+    const struct gt_parallel_options *options, int ranks, int batch, struct gt_err *err);
 
 /*
  * One rank's part in a mode, for the ranks of `world`, which outlives it; NULL: a dry run of
@@ -57,7 +68,8 @@ int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *
 /* Free the store first. */
 void gt_parallel_free(struct gt_parallel *p);
 
-/* The ranks of an axis; a group of one where there is none. */
+/* The ranks of an axis; NULL where there is none. All that differ in nothing else have consecutive
+ * numbers in the world, and the next ones are of the next stage. */
 struct gt_group *gt_parallel_axis(const struct gt_parallel *p, enum gt_axis axis);
 
 /* This rank's number in the world: that of rank 0 writes files. */
@@ -69,8 +81,17 @@ int gt_parallel_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err
 /* Of a store that has no memory yet: take memory for gradients that the ranks can reach. */
 int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 
-/* A graph with a backward pass, after all other passes: its gradients are all there. */
-int gt_parallel_insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
+/* How many chunks a batch goes through the pipeline in: as many as were asked for, or, of a batch
+ * that this does not divide (a short last one), the largest number below that does. `p` may be
+ * NULL, for one rank: 1. */
+int gt_parallel_chunks(const struct gt_parallel *p, int batch);
+
+/*
+ * A graph with a backward pass, after all other passes: its gradients are all there. It is of one
+ * of `chunks` parts of a batch; what comes out takes all of them, with copies of its inputs and
+ * outputs (replicate.h).
+ */
+int gt_parallel_insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err);
 
 /* The kernels of the nodes that these passes make, for gt_plan_new(). */
 const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p);

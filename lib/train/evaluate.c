@@ -26,12 +26,11 @@ static int add_batch(
 	return rc;
 }
 
-struct gt_sampler gt_eval_sampler(
-    const struct gt_dataset *data, int batch, const struct gt_group *group)
+struct gt_sampler gt_eval_sampler(const struct gt_dataset *data, int batch, int rank, int world)
 {
 	return (struct gt_sampler){ .samples = gt_dataset_info(data)->samples,
-		.rank = group ? group->rank : 0,
-		.world = group ? group->size : 1,
+		.rank = rank,
+		.world = world,
 		.batch = batch };
 }
 
@@ -58,10 +57,11 @@ static int add_all(struct gt_program_pair *pair, struct gt_dataset *data,
 }
 
 int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch, int workers,
-    struct gt_group *group, struct gt_metrics *out, struct gt_err *err)
+    const struct gt_eval_ranks *ranks, struct gt_metrics *out, struct gt_err *err)
 {
 	const struct gt_loader_options options = {
-		.sampler = gt_eval_sampler(data, batch, group),
+		.sampler =
+		    gt_eval_sampler(data, batch, ranks ? ranks->rank : 0, ranks ? ranks->world : 1),
 		.workers = workers,
 		.prefetch = 2,
 		.epochs = 1,
@@ -70,8 +70,8 @@ int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch
 	int rc = add_all(pair, data, &options, sums, err);
 
 	*out = (struct gt_metrics){ 0 };
-	if (!rc && group)
-		rc = gt_all_reduce(group, sums, STATS, GT_F64, GT_SUM, err);
+	if (!rc && ranks && ranks->group)
+		rc = gt_all_reduce(ranks->group, sums, STATS, GT_F64, GT_SUM, err);
 	if (rc)
 		return rc;
 	if (sums[COUNT] == 0)

@@ -31,6 +31,14 @@ struct gt_train {
 int gt_train_rank(const struct gt_train *t);
 int gt_train_world(const struct gt_train *t);
 
+/* Its number among those that read other samples, and how many these are: the others hold parts of
+ * the model. */
+int gt_train_data_rank(const struct gt_train *t);
+int gt_train_data_world(const struct gt_train *t);
+
+/* Whether a step's gradients come in several parts, to be cleared before it. */
+bool gt_train_adds_up(const struct gt_train *t);
+
 /* settle.c: work out what the options leave open, once model and data are known. */
 int gt_train_settle(struct gt_train *t, struct gt_err *err);
 

@@ -21,6 +21,21 @@ int gt_train_world(const struct gt_train *t)
 	return t->o.group ? t->o.group->size : t->o.nproc > 1 ? t->o.nproc : 1;
 }
 
+int gt_train_data_rank(const struct gt_train *t)
+{
+	return gt_train_rank(t) % gt_train_data_world(t);
+}
+
+int gt_train_data_world(const struct gt_train *t)
+{
+	return gt_train_world(t) / (t->o.parallel.stages > 1 ? t->o.parallel.stages : 1);
+}
+
+bool gt_train_adds_up(const struct gt_train *t)
+{
+	return t->o.accumulate > 1 || gt_parallel_chunks(t->parallel, t->o.batch) > 1;
+}
+
 static int same_samples(
     const struct gt_data_info *a, const struct gt_data_info *b, struct gt_err *err)
 {
@@ -103,7 +118,7 @@ static int open_programs(struct gt_train *t, struct gt_err *err)
 		.input = &t->input,
 		.purpose = GT_MODEL_TRAIN,
 		.store = t->store,
-		.accumulate = t->o.accumulate > 1,
+		.accumulate = gt_train_adds_up(t),
 		.parallel = t->parallel };
 	struct gt_sampler evaluation;
 	int rc = gt_program_pair_init(&t->steps, &options, gt_sampler_rank_samples(&t->sampler),
@@ -112,7 +127,8 @@ static int open_programs(struct gt_train *t, struct gt_err *err)
 	options.purpose = GT_MODEL_EVAL;
 	options.accumulate = false;
 	if (!rc && t->val) {
-		evaluation = gt_eval_sampler(t->val, t->o.batch, t->o.group);
+		evaluation = gt_eval_sampler(
+		    t->val, t->o.batch, gt_train_data_rank(t), gt_train_data_world(t));
 		rc = gt_program_pair_init(&t->evals, &options, gt_sampler_rank_samples(&evaluation),
 		    t->o.batch, false, err);
 	}
@@ -188,8 +204,8 @@ static json_t *fixed_options(const struct gt_train *t, struct gt_err *err)
 	const struct gt_train_options *o = &t->o;
 	json_t *fixed = json_pack("{s:s,s:s,s:i,s:i,s:i,s:I,s:b,s:o}", "model", o->model,
 	    "optimizer", gt_optim_kind_name(o->optim.kind), "batch", o->batch, "accumulate",
-	    o->accumulate, "nproc", gt_train_world(t), "seed", (json_int_t)o->seed, "drop-last",
-	    (int)o->drop_last, "val-split",
+	    o->accumulate, "nproc", gt_train_data_world(t), "seed", (json_int_t)o->seed,
+	    "drop-last", (int)o->drop_last, "val-split",
 	    o->val_split > 0 ? json_real(o->val_split) : json_null());
 
 	if (!fixed)
@@ -246,8 +262,10 @@ static int set_weights(struct gt_train *t, struct gt_err *err)
 
 static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 {
-	int rc = gt_model_open(&t->model, t->o.model, err);
+	int rc = gt_parallel_check(&t->o.parallel, gt_train_world(t), t->o.batch, err);
 
+	if (!rc)
+		rc = gt_model_open(&t->model, t->o.model, err);
 	if (!rc)
 		rc = open_data(t, err);
 	if (rc)
@@ -258,8 +276,8 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 	t->sampler = (struct gt_sampler){
 		.samples = gt_dataset_info(t->data)->samples,
 		.seed = t->o.seed,
-		.rank = gt_train_rank(t),
-		.world = gt_train_world(t),
+		.rank = gt_train_data_rank(t),
+		.world = gt_train_data_world(t),
 		.batch = t->o.batch,
 		.shuffle = true,
 		.drop_last = t->o.drop_last,

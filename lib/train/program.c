@@ -1,9 +1,11 @@
 /* program.c - from a model to plans that run. */
 #include "lib/train/program.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/graph/pass.h"
+#include "lib/parallel/replicate.h"
 
 void gt_model_input_of(struct gt_model_input *out, const struct gt_data_info *info)
 {
@@ -78,34 +80,61 @@ static void find_outputs(struct gt_program *p)
 	}
 }
 
+static int find_chunks(struct gt_program *p, struct gt_err *err)
+{
+	p->others = gt_calloc((size_t)p->chunks, sizeof(*p->others), err);
+	if (!p->others)
+		return GT_ENOMEM;
+	for (int i = 1; i < p->chunks; i++)
+		p->others[i - 1] = (struct gt_model_io){
+			.input = gt_replica_of(p->graph, p->io.input, i),
+			.target = gt_replica_of(p->graph, p->io.target, i),
+			.rng = gt_replica_of(p->graph, p->io.rng, i),
+			.weight = gt_replica_of(p->graph, p->io.weight, i),
+			.loss = gt_replica_of(p->graph, p->io.loss, i),
+		};
+	return 0;
+}
+
+static const struct gt_model_io *chunk_io(const struct gt_program *p, int chunk)
+{
+	return chunk ? &p->others[chunk - 1] : &p->io;
+}
+
 int gt_program_init(
     struct gt_program *p, const struct gt_program_options *o, int batch, struct gt_err *err)
 {
 	struct gt_pass_options passes = { .accumulate = o->accumulate,
 		.images = o->store->backend->image_layout };
+	bool train = o->purpose == GT_MODEL_TRAIN;
 	int rc;
 
-	*p = (struct gt_program){ .batch = batch };
+	*p = (struct gt_program){ .batch = batch,
+		.chunks = train ? gt_parallel_chunks(o->parallel, batch) : 1 };
 	rc = gt_graph_new(&p->graph, err);
 	if (!rc)
-		rc = gt_model_build(o->model, p->graph, o->input, batch, o->purpose, &p->io, err);
+		rc = gt_model_build(
+		    o->model, p->graph, o->input, batch / p->chunks, o->purpose, &p->io, err);
 	if (!rc && o->parallel)
 		rc = gt_parallel_rewrite(o->parallel, p->graph, err);
 	if (rc)
 		goto out;
+	find_outputs(p);
 	passes.loss = p->io.loss;
 	rc = gt_passes_run(p->graph, &passes, err);
 	if (!rc)
 		find_outputs(p);
-	if (!rc && o->parallel && o->purpose == GT_MODEL_TRAIN)
-		rc = gt_parallel_insert(o->parallel, p->graph, err);
+	if (!rc && o->parallel && train)
+		rc = gt_parallel_insert(o->parallel, p->graph, p->chunks, err);
+	if (!rc)
+		rc = find_chunks(p, err);
 	if (!rc)
 		rc = gt_plan_new(&p->plan, p->graph, o->store,
 		    o->parallel ? gt_parallel_kernels(o->parallel) : NULL, err);
 	if (rc)
 		goto out;
-	p->input_bytes = gt_value_bytes(p->io.input);
-	p->target_bytes = p->io.target ? gt_value_bytes(p->io.target) : 0;
+	p->input_bytes = gt_value_bytes(p->io.input) * (size_t)p->chunks;
+	p->target_bytes = p->io.target ? gt_value_bytes(p->io.target) * (size_t)p->chunks : 0;
 	return 0;
 out:
 	gt_program_release(p);
@@ -116,15 +145,56 @@ void gt_program_release(struct gt_program *p)
 {
 	gt_plan_free(p->plan);
 	gt_graph_free(p->graph);
+	free(p->others);
 	*p = (struct gt_program){ 0 };
 }
 
 int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
 {
-	int rc = gt_plan_write(p->plan, p->io.input, batch->input, p->input_bytes, err);
+	size_t input = p->input_bytes / (size_t)p->chunks;
+	size_t target = p->target_bytes / (size_t)p->chunks;
+	int rc = 0;
 
-	if (!rc && p->io.target)
-		rc = gt_plan_write(p->plan, p->io.target, batch->target, p->target_bytes, err);
+	for (int i = 0; !rc && i < p->chunks; i++) {
+		const struct gt_model_io *io = chunk_io(p, i);
+
+		rc = gt_plan_write(
+		    p->plan, io->input, (const char *)batch->input + (size_t)i * input, input, err);
+		if (!rc && io->target)
+			rc = gt_plan_write(p->plan, io->target,
+			    (const char *)batch->target + (size_t)i * target, target, err);
+	}
+	return rc;
+}
+
+int gt_program_set(
+    struct gt_program *p, float weight, const int64_t rng[GT_RNG_FIELDS], struct gt_err *err)
+{
+	int64_t mine[GT_RNG_FIELDS];
+	int rc = 0;
+
+	memcpy(mine, rng, sizeof(mine));
+	for (int i = 0; !rc && i < p->chunks; i++) {
+		const struct gt_model_io *io = chunk_io(p, i);
+
+		rc = gt_plan_write(p->plan, io->weight, &weight, sizeof(weight), err);
+		if (!rc && io->rng)
+			rc = gt_plan_write(p->plan, io->rng, mine, sizeof(mine), err);
+		mine[GT_RNG_FIRST] += p->batch / p->chunks * rng[GT_RNG_STRIDE];
+	}
+	return rc;
+}
+
+int gt_program_loss(struct gt_program *p, float *loss, struct gt_err *err)
+{
+	float part;
+	int rc = 0;
+
+	*loss = 0;
+	for (int i = 0; !rc && i < p->chunks; i++) {
+		rc = gt_plan_read(p->plan, chunk_io(p, i)->loss, &part, sizeof(part), err);
+		*loss += rc ? 0 : part;
+	}
 	return rc;
 }
 

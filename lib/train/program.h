@@ -13,6 +13,8 @@ struct gt_program {
 	struct gt_model_io io;
 	struct gt_plan *plan;
 	int batch;
+	int chunks;                 /* that it is cut into: io is the first one's (replicate.h) */
+	struct gt_model_io *others; /* [chunks - 1] */
 	size_t input_bytes, target_bytes; /* of a whole batch */
 };
 
@@ -41,6 +43,14 @@ void gt_program_release(struct gt_program *p);
 
 /* Hand over a batch of exactly p->batch samples. */
 int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err);
+
+/* For training, before each run: what a target's loss counts, and where random numbers begin, for
+ * the batch's first sample. */
+int gt_program_set(
+    struct gt_program *p, float weight, const int64_t rng[GT_RNG_FIELDS], struct gt_err *err);
+
+/* The batch's loss, after a run. */
+int gt_program_loss(struct gt_program *p, float *loss, struct gt_err *err);
 
 /*
  * The programs for a number of samples cut into batches: `full` for whole batches, `tail` for the

@@ -445,12 +445,14 @@ static bool is_factor(const char *key)
  * by a checkpoint from before there were ranks, is 1. */
 static int64_t samples_per_step(const struct gt_tree *config)
 {
-	int64_t samples = 1, factor;
+	int64_t samples = 1, factor, stages;
 
 	for (int i = 0; i < FACTORS; i++)
 		if (gt_tree_as_int(gt_tree_get(config, factors[i]), &factor) &&
 		    __builtin_mul_overflow(samples, factor, &samples))
 			return -1;
+	if (gt_tree_as_int(gt_tree_get(config, "pipeline-parallel"), &stages) && stages > 1)
+		samples /= stages; /* ranks of one pipeline take the same samples */
 	return samples;
 }
 
@@ -477,7 +479,11 @@ static int check_config(const struct gt_tree *found, const json_t *wanted, struc
 		return gt_err_hint(err,
 		    "leave --%s as it was; --init-from starts a new run from its weights", key);
 	}
-	return 0;
+	if (samples == samples_per_step(found))
+		return 0;
+	gt_err_set(err, GT_EINVAL, "it was trained with another --pipeline-parallel");
+	return gt_err_hint(
+	    err, "--nproc over --pipeline-parallel, times --batch and --accumulate, must stay");
 }
 
 static int load_position(struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err)

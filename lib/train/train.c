@@ -92,8 +92,9 @@ static int run_micro_batch(
 		[GT_RNG_SEED] = (int64_t)t->o.seed,
 		[GT_RNG_STEP] = t->step,
 		/* Samples are counted over all ranks, who take turns. */
-		[GT_RNG_FIRST] = index * t->o.batch * gt_train_world(t) + gt_train_rank(t),
-		[GT_RNG_STRIDE] = gt_train_world(t),
+		[GT_RNG_FIRST] =
+		    index * t->o.batch * gt_train_data_world(t) + gt_train_data_rank(t),
+		[GT_RNG_STRIDE] = gt_train_data_world(t),
 	};
 	const struct gt_batch *batch;
 	struct gt_program *p;
@@ -109,15 +110,13 @@ static int run_micro_batch(
 		return gt_err_set(err, GT_EINVAL, "no plan for a batch of %d", batch->count);
 	rc = gt_program_feed(p, batch, err);
 	if (!rc)
-		rc = gt_plan_write(p->plan, p->io.weight, &weight, sizeof(weight), err);
-	if (!rc && p->io.rng)
-		rc = gt_plan_write(p->plan, p->io.rng, rng, sizeof(rng), err);
+		rc = gt_program_set(p, weight, rng, err);
 	gt_profile_plan(l->profile, p->plan);
 	if (!rc)
 		rc = gt_plan_run(p->plan, err);
 	gt_profile_plan_done(l->profile, p->plan, t->parallel);
 	if (!rc)
-		rc = gt_plan_read(p->plan, p->io.loss, &share, sizeof(share), err);
+		rc = gt_program_loss(p, &share, err);
 	if (!rc)
 		*loss += share;
 	return rc;
@@ -132,7 +131,7 @@ static int diverged(const struct gt_train *t, const char *what, double value, st
 	    t->o.out);
 }
 
-/* The loss is that of all ranks; they stop together. */
+/* The loss is that of all ranks, and zero on stages that don't make it; they stop together. */
 static int agree(struct loop *l, double *loss, struct gt_err *err)
 {
 	double both[] = { *loss, *l->asked };
@@ -162,7 +161,7 @@ static int take_step(struct loop *l, struct gt_err *err)
 	struct gt_train *t = l->t;
 	const struct gt_data_info *info = gt_dataset_info(t->data);
 	int64_t first, last;
-	int64_t samples = step_samples(t, t->step, &first, &last) * gt_train_world(t);
+	int64_t samples = step_samples(t, t->step, &first, &last) * gt_train_data_world(t);
 	int64_t targets = samples * (int64_t)info->targets;
 	struct gt_step_report r = { .samples = samples,
 		.tokens = info->kind == GT_DATA_TOKENS ? targets : 0,
@@ -173,7 +172,7 @@ static int take_step(struct loop *l, struct gt_err *err)
 	int rc = 0;
 
 	gt_profile_step(l->profile, t->step - l->first_step, t->step + 1);
-	if (t->o.accumulate > 1)
+	if (gt_train_adds_up(t))
 		gt_optim_zero_grad(t->optim);
 	for (int64_t i = first; !rc && i < last; i++) {
 		if (t->parallel)
@@ -225,7 +224,9 @@ static int evaluate(struct loop *l, struct gt_err *err)
 	struct gt_train *t = l->t;
 	struct gt_metrics *m = &l->result->last;
 	struct gt_eval_report r = { .step = t->step, .metrics = m };
-	int rc = gt_evaluate(&t->evals, t->val, t->o.batch, t->o.workers, t->o.group, m, err);
+	const struct gt_eval_ranks ranks = { gt_train_data_rank(t), gt_train_data_world(t),
+		t->o.group };
+	int rc = gt_evaluate(&t->evals, t->val, t->o.batch, t->o.workers, &ranks, m, err);
 
 	if (rc)
 		return rc;

@@ -22,7 +22,7 @@ static void find_dependents(const struct gt_graph *g, bool *depends)
 		depends[i] = g->values[i]->role == GT_PARAMETER;
 	for (size_t i = 0; i < g->node_count; i++) {
 		const struct gt_node *n = g->nodes[i];
-		bool any = false;
+		bool any = n->op->remote;
 
 		for (int k = 0; k < n->inputs; k++)
 			any = any || (n->in[k] && depends[n->in[k]->id]);
@@ -51,7 +51,7 @@ static int gather(struct gt_graph *g, const struct gt_node *n, int k, struct gt_
 static int differentiate(struct gt_graph *g, struct gt_node *n, struct state *s, struct gt_err *err)
 {
 	struct gt_value *d_out[GT_MAX_OUTPUTS] = { NULL }, *d_in[GT_MAX_INPUTS] = { NULL };
-	bool wanted[GT_MAX_INPUTS] = { false }, asked = false, any = false;
+	bool wanted[GT_MAX_INPUTS] = { false }, asked = false, any = n->op->remote;
 
 	for (int k = 0; k < n->outputs; k++) {
 		d_out[k] = n->out[k] ? s->grads[n->out[k]->id] : NULL;
@@ -107,7 +107,7 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 	for (size_t i = nodes; !rc && i-- > 0;)
 		rc = differentiate(g, g->nodes[i], &s, err);
 	for (size_t i = 0; !rc && i < values; i++)
-		if (g->values[i]->role == GT_PARAMETER)
+		if (g->values[i]->role == GT_PARAMETER && !g->values[i]->elsewhere)
 			name_gradient(g, g->values[i], s.grads[i]);
 out:
 	free(s.depends);

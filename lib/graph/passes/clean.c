@@ -7,7 +7,7 @@
 /* A node may stand for another only if nothing outside the graph tells them apart. */
 static bool is_pure(const struct gt_node *n)
 {
-	if (n->op->writes)
+	if (n->op->writes || n->op->remote)
 		return false;
 	for (int k = 0; k < n->inputs; k++)
 		if (n->in[k] && (n->in[k]->role == GT_BUFFER || n->in[k]->role == GT_GRADIENT))
@@ -60,7 +60,7 @@ const struct gt_pass gt_pass_common = {
 
 static bool is_alive(const struct gt_node *n, const bool *read)
 {
-	if (n->op->writes)
+	if (n->op->writes || n->op->remote)
 		return true;
 	for (int k = 0; k < n->outputs; k++)
 		if (n->out[k] && (read[n->out[k]->id] || n->out[k]->role != GT_TEMPORARY))

@@ -1,0 +1,282 @@
+/* pipeline.c - one rank's part of a pipeline: its stage, its neighbours, what it holds. */
+#include "lib/parallel/pipeline.h"
+
+#include <stdlib.h>
+
+#include "lib/parallel/pipeline_inside.h"
+
+/* ---- groups ---- */
+
+/* Pairs of neighbours whose lower one has an even number, then the others: a rank is in one of each
+ * at most. */
+static int open_links(struct gt_pipeline *l, struct gt_group *stages, struct gt_err *err)
+{
+	static const enum gt_pipe_link low[] = { GT_PIPE_TO_NEXT, GT_PIPE_FROM_NEXT },
+	                               high[] = { GT_PIPE_FROM_BEFORE, GT_PIPE_TO_BEFORE };
+	int rc = 0;
+
+	for (int way = 0; !rc && way < 2; way++) {
+		for (int odd = 0; !rc && odd < 2; odd++) {
+			int pair = (l->stage - odd) / 2;
+			bool is_low = l->stage % 2 == odd;
+			bool alone = l->stage < odd || (is_low && l->stage + 1 == l->stages);
+
+			rc = gt_group_split(&l->links[is_low ? low[way] : high[way]], stages,
+			    alone ? -1 : pair, l->stage, err);
+		}
+	}
+	return rc;
+}
+
+/* Of groups that are not there yet. */
+static void take_seats(struct gt_parallel *p, int width)
+{
+	p->seats[GT_AXIS_PIPELINE] =
+	    (struct gt_group){ .rank = p->world->rank / width, .size = p->o.stages };
+	p->seats[GT_AXIS_DATA] = (struct gt_group){ .rank = p->world->rank % width, .size = width };
+	p->axes[GT_AXIS_PIPELINE] = &p->seats[GT_AXIS_PIPELINE];
+	p->axes[GT_AXIS_DATA] = &p->seats[GT_AXIS_DATA];
+}
+
+int gt_pipeline_new(struct gt_parallel *p, struct gt_err *err)
+{
+	struct gt_pipeline *l = gt_calloc(1, sizeof(*l), err);
+	struct gt_group *world = p->world;
+	int width = world->size / p->o.stages, rc;
+
+	if (!l)
+		return GT_ENOMEM;
+	p->pipeline = l;
+	l->stages = p->o.stages;
+	l->stage = world->rank / width;
+	if (p->dry) {
+		take_seats(p, width);
+		return 0;
+	}
+	rc = gt_group_split(
+	    &p->axes[GT_AXIS_PIPELINE], world, world->rank % width, world->rank, err);
+	if (!rc)
+		rc = gt_group_split(&p->axes[GT_AXIS_DATA], world, l->stage, world->rank, err);
+	return rc ? rc : open_links(l, p->axes[GT_AXIS_PIPELINE], err);
+}
+
+void gt_pipeline_free(struct gt_parallel *p)
+{
+	struct gt_pipeline *l = p->pipeline;
+
+	if (!l)
+		return;
+	if (l->scalars)
+		l->backend->free(l->device, l->scalars, sizeof(*l->scalars));
+	for (size_t i = 0; i < l->tied_count; i++)
+		gt_group_free(l->tied[i].group);
+	for (int i = 0; i < GT_PIPE_LINKS; i++)
+		gt_group_free(l->links[i]);
+	for (int i = 0; i < GT_AXES; i++)
+		if (p->axes[i] != &p->seats[i] && p->axes[i] != p->world)
+			gt_group_free(p->axes[i]);
+	gt_pipeline_cut_release(&l->cut);
+	free(l->holds);
+	free(l->tied);
+	free(l);
+}
+
+/* ---- stages ---- */
+
+static bool is_kept(const struct gt_value *v)
+{
+	return v->role == GT_PARAMETER || v->role == GT_BUFFER;
+}
+
+/* Which stages read each parameter and buffer. */
+static int find_holders(struct gt_pipeline *l, const struct gt_graph *g, struct gt_err *err)
+{
+	size_t slots = 0, first, last;
+
+	for (size_t i = 0; i < g->value_count; i++)
+		slots += is_kept(g->values[i]);
+	l->holds = gt_calloc(slots * (size_t)l->stages, sizeof(*l->holds), err);
+	if (!l->holds)
+		return GT_ENOMEM;
+	for (int stage = 0; stage < l->stages; stage++) {
+		size_t slot = 0;
+
+		if (gt_pipeline_begin(&first, &l->cut, g, stage, err) ||
+		    gt_pipeline_begin(&last, &l->cut, g, stage + 1, err))
+			return err->code;
+		for (size_t i = 0; i < g->value_count; i++)
+			if (is_kept(g->values[i]))
+				l->holds[slot++ * (size_t)l->stages + (size_t)stage] =
+				    gt_pipeline_reads(g, first, last, g->values[i]);
+	}
+	return 0;
+}
+
+int gt_pipeline_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+{
+	struct gt_pipeline *l = p->pipeline;
+	int rc = 0;
+
+	if (!l->cut.stages) {
+		rc = gt_pipeline_cut(&l->cut, g, l->stages, err);
+		if (!rc)
+			rc = find_holders(l, g, err);
+	}
+	return rc ? rc : gt_pipeline_keep_stage(&l->cut, l->stage, g, err);
+}
+
+const struct gt_pipeline_cut *gt_pipeline_stages(const struct gt_parallel *p)
+{
+	return &p->pipeline->cut;
+}
+
+/* ---- what a stage holds ---- */
+
+static const bool *holders_of(const struct gt_parallel *p, const struct gt_slot *slot)
+{
+	return p->pipeline->holds + (slot - p->store->slots) * p->pipeline->stages;
+}
+
+/* The first stage that holds it; the first one of all, what nobody reads. */
+static int owner_of(const struct gt_parallel *p, const struct gt_slot *slot)
+{
+	const bool *holds = holders_of(p, slot);
+
+	for (int stage = 0; stage < p->pipeline->stages; stage++)
+		if (holds[stage])
+			return stage;
+	return 0;
+}
+
+static int add_tied(struct gt_parallel *p, const struct gt_slot *slot, struct gt_err *err)
+{
+	struct gt_pipeline *l = p->pipeline;
+	bool mine = holders_of(p, slot)[l->stage];
+	struct gt_group *group = NULL;
+	int rc = p->dry ? 0
+	                : gt_group_split(
+	                      &group, p->axes[GT_AXIS_PIPELINE], mine ? 0 : -1, l->stage, err);
+
+	if (!rc && mine)
+		l->tied[l->tied_count++] = (struct gt_pipeline_tied){ slot, group };
+	return rc;
+}
+
+int gt_pipeline_attach(struct gt_parallel *p, struct gt_err *err)
+{
+	struct gt_pipeline *l = p->pipeline;
+	const struct gt_store *s = p->store;
+	void *scalars;
+	int rc;
+
+	l->backend = s->backend;
+	l->device = s->device;
+	rc = s->backend->alloc(s->device, sizeof(*l->scalars), &scalars, err);
+	if (rc)
+		return rc;
+	l->scalars = scalars;
+	l->tied = gt_calloc(s->slot_count, sizeof(*l->tied), err);
+	if (!l->tied)
+		return GT_ENOMEM;
+	for (size_t i = 0; !rc && i < s->slot_count; i++) {
+		const bool *holds = holders_of(p, &s->slots[i]);
+		int count = 0;
+
+		for (int stage = 0; stage < l->stages; stage++)
+			count += holds[stage];
+		if (count > 1 && s->slots[i].role == GT_PARAMETER)
+			rc = add_tied(p, &s->slots[i], err);
+	}
+	return rc;
+}
+
+bool gt_pipeline_in_parts(const struct gt_parallel *p, const struct gt_slot *slot)
+{
+	return owner_of(p, slot) != 0;
+}
+
+/* The rank of the owner's stage that has rank 0's number among the samples sends it. */
+int gt_pipeline_collect(struct gt_parallel *p, const struct gt_slot *slot, const void *held,
+    void *whole, struct gt_err *err)
+{
+	int owner = owner_of(p, slot) * p->axes[GT_AXIS_DATA]->size;
+	struct gt_collective c = { .kind = GT_RECV,
+		.out = whole,
+		.count = slot->count,
+		.dtype = slot->dtype,
+		.peer = owner,
+		.what = slot->name };
+	void *copy;
+	int rc;
+
+	if (!p->world->rank)
+		return gt_group_run(p->world, &c, err);
+	if (p->world->rank != owner)
+		return 0;
+	copy = gt_calloc(1, gt_slot_bytes(slot), err);
+	if (!copy)
+		return GT_ENOMEM;
+	rc = p->store->backend->copy_out(p->store->device, copy, held, gt_slot_bytes(slot), err);
+	c = (struct gt_collective){ .kind = GT_SEND,
+		.in = copy,
+		.count = slot->count,
+		.dtype = slot->dtype,
+		.what = slot->name };
+	if (!rc)
+		rc = gt_group_run(p->world, &c, err);
+	free(copy);
+	return rc;
+}
+
+int64_t gt_pipeline_sent(const struct gt_parallel *p, int micro_batches)
+{
+	const struct gt_pipeline *l = p->pipeline;
+	int64_t bytes = l->sent_bytes * micro_batches;
+
+	for (size_t i = 0; i < l->tied_count; i++) {
+		const bool *holds = holders_of(p, l->tied[i].slot);
+		int64_t n = 0;
+
+		for (int stage = 0; stage < l->stages; stage++)
+			n += holds[stage];
+		bytes += 2 * (int64_t)gt_slot_bytes(l->tied[i].slot) * (n - 1) / n;
+	}
+	return bytes;
+}
+
+/* ---- the norm ---- */
+
+/* What this stage holds and a lower one counts. */
+static int squares_of_others(const struct gt_parallel *p, double *squares, struct gt_err *err)
+{
+	const struct gt_pipeline *l = p->pipeline;
+	const struct gt_backend *b = p->store->backend;
+	struct gt_step_scalars none = { 0 };
+	int device = p->store->device;
+
+	*squares = 0;
+	if (!l->tied_count)
+		return 0;
+	if (b->copy_in(device, l->scalars, &none, sizeof(none), err))
+		return err->code;
+	for (size_t i = 0; i < l->tied_count; i++)
+		if (l->tied[i].group->rank)
+			b->ranges()->squares(gt_store_gradient(p->store, l->tied[i].slot),
+			    l->tied[i].slot->count, l->scalars);
+	return b->copy_out(device, squares, &l->scalars->squares, sizeof(*squares), err);
+}
+
+int gt_pipeline_add_up(void *self, double *squares, struct gt_err *err)
+{
+	struct gt_parallel *p = self;
+	const struct gt_backend *b = p->store->backend;
+	double sum, others;
+	int rc = squares_of_others(p, &others, err);
+
+	if (!rc)
+		rc = b->copy_out(p->store->device, &sum, squares, sizeof(sum), err);
+	sum -= others;
+	if (!rc)
+		rc = gt_all_reduce(p->axes[GT_AXIS_PIPELINE], &sum, 1, GT_F64, GT_SUM, err);
+	return rc ? rc : b->copy_in(p->store->device, squares, &sum, sizeof(sum), err);
+}

@@ -1,0 +1,97 @@
+/* pipeline_inside.h - inside parallel: what the files of the pipeline share. */
+#ifndef GT_PARALLEL_PIPELINE_INSIDE_H
+#define GT_PARALLEL_PIPELINE_INSIDE_H
+
+#include "lib/parallel/modes.h"
+#include "lib/parallel/pipeline.h"
+
+/* Ways to the neighbours, a group of two each, so that what waits on one holds up no other. */
+enum gt_pipe_link {
+	GT_PIPE_FROM_BEFORE, /* values */
+	GT_PIPE_TO_NEXT,
+	GT_PIPE_FROM_NEXT, /* their gradients */
+	GT_PIPE_TO_BEFORE,
+	GT_PIPE_LINKS
+};
+
+/* A parameter of several stages, this one among them. */
+struct gt_pipeline_tied {
+	const struct gt_slot *slot;
+	struct gt_group *group; /* of the stages that hold it; its rank 0 counts the squares */
+};
+
+struct gt_pipeline {
+	int stages, stage;
+	struct gt_pipeline_cut cut; /* made for the first graph that comes */
+	struct gt_group *links[GT_PIPE_LINKS];
+	bool *holds; /* [slots of the store][stages], in the order of declaration */
+	size_t held; /* how many slots that was made for */
+	struct gt_pipeline_tied *tied;
+	size_t tied_count;
+	struct gt_step_scalars *scalars;  /* device: for squares that another stage counts */
+	int64_t sent_bytes;               /* to neighbours, in a run of the largest graph */
+	const struct gt_backend *backend; /* of the store, which is freed first */
+	int device;
+};
+
+/* ---- pipeline_cut.c ---- */
+
+/* Before which node of any graph of the model stage `stage` begins; node_count for one more than
+ * there are. */
+int gt_pipeline_begin(size_t *out, const struct gt_pipeline_cut *cut, const struct gt_graph *g,
+    int stage, struct gt_err *err);
+
+/* The one computed value that goes across the place before that node. */
+struct gt_value *gt_pipeline_crossing(const struct gt_graph *g, size_t before, struct gt_err *err);
+
+/* Whether nodes [first, last) read v. */
+bool gt_pipeline_reads(
+    const struct gt_graph *g, size_t first, size_t last, const struct gt_value *v);
+
+/* ---- pipeline_stage.c ---- */
+
+/* Leave of a forward graph what stage `stage` does. */
+int gt_pipeline_keep_stage(
+    const struct gt_pipeline_cut *cut, int stage, struct gt_graph *g, struct gt_err *err);
+
+/* Copies for chunks, in the order of the schedule, of a graph with its backward pass. */
+int gt_pipeline_chunk(struct gt_graph *g, struct gt_pipeline *l, enum gt_pipeline_schedule schedule,
+    int chunks, struct gt_err *err);
+
+/* Behind all other nodes, one that adds up the gradients of tied parameters. */
+void gt_pipeline_emit_tied(struct gt_graph *g);
+
+/* ---- pipeline_ops.c ---- */
+
+/* Of a value like this; sent, it yields a token like that (NULL: none), which is zero. */
+struct gt_value *gt_pipe_recv(
+    struct gt_graph *g, const struct gt_value *like, enum gt_pipe_link link);
+struct gt_node *gt_pipe_send(
+    struct gt_graph *g, struct gt_value *x, const struct gt_value *token, enum gt_pipe_link link);
+
+/* Wait until x, the last thing sent over the link, has been sent. */
+struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, enum gt_pipe_link link);
+
+bool gt_is_pipe_send(const struct gt_node *n);
+
+/* ---- pipeline.c ---- */
+
+/* Called where parallel.h's functions are. */
+int gt_pipeline_new(struct gt_parallel *p, struct gt_err *err);
+int gt_pipeline_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
+int gt_pipeline_attach(struct gt_parallel *p, struct gt_err *err);
+void gt_pipeline_free(struct gt_parallel *p);
+
+/* The sum of the squares of all stages' gradients, from this one's; for gt_optim_step_with(), with
+ * the struct gt_parallel. */
+int gt_pipeline_add_up(void *self, double *squares, struct gt_err *err);
+
+/* Bytes that this rank sends in a step of so many micro-batches. */
+int64_t gt_pipeline_sent(const struct gt_parallel *p, int micro_batches);
+
+/* `held`: where this rank's copy of the slot lies, if it has one. */
+bool gt_pipeline_in_parts(const struct gt_parallel *p, const struct gt_slot *slot);
+int gt_pipeline_collect(struct gt_parallel *p, const struct gt_slot *slot, const void *held,
+    void *whole, struct gt_err *err);
+
+#endif

@@ -1,0 +1,244 @@
+/* pipeline_ops.c - values on their way from stage to stage, as nodes. */
+#include <string.h>
+
+#include "lib/graph/ops/infer.h"
+#include "lib/parallel/pipeline_inside.h"
+
+/*
+ * Why nothing here waits for ever. A send ends when the neighbour receives; it is waited for just
+ * before the next one over the same link, or at the end. By the orders of gt_pipeline_order(), a
+ * stage p that is about to send chunk c + 1 forward has received all gradients that p + 1 makes
+ * before it goes forward with chunk c: p goes forward once more than p + 1 before its first
+ * backward pass, and then both alternate (in GPipe there are none so early). So p + 1 is about to
+ * receive chunk c, or has done so. Likewise, when p is about to send the gradient of one chunk
+ * back, p - 1 has sent all that comes before its receipt of the last one. What is left are waits to
+ * receive, which follow the values and their gradients, and these depend on each other in no
+ * circle. Links of their own keep one direction from holding up the other.
+ */
+
+static const char *const names[] = { [GT_PIPE_FROM_BEFORE] = "from-before",
+	[GT_PIPE_TO_NEXT] = "to-next",
+	[GT_PIPE_FROM_NEXT] = "from-next",
+	[GT_PIPE_TO_BEFORE] = "to-before" };
+
+/* Both ends give a message the same name. */
+static const char *what_of(int link)
+{
+	return link == GT_PIPE_FROM_BEFORE || link == GT_PIPE_TO_NEXT ? "values of a stage"
+	                                                              : "gradients of a stage";
+}
+
+static int infer_pipe(struct gt_node *n, struct gt_err *err)
+{
+	(void)err;
+	if (n->attrs.pipe.ndim < 0)
+		n->out[0] = NULL;
+	else
+		gt_infer_shape(
+		    n->out[0], n->attrs.pipe.dtype, n->attrs.pipe.ndim, n->attrs.pipe.shape);
+	return 0;
+}
+
+static int infer_nothing(struct gt_node *n, struct gt_err *err)
+{
+	(void)n;
+	(void)err;
+	return 0;
+}
+
+static void print_link(const struct gt_node *n, FILE *f)
+{
+	fprintf(f, " %s", names[n->attrs.pipe.link]);
+}
+
+static double no_flops(const struct gt_node *n)
+{
+	(void)n;
+	return 0;
+}
+
+/* The gradient of what was sent comes back; that of the token, which stands for a loss that is not
+ * here, says nothing. */
+static void grad_send(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	(void)d_out;
+	if (wanted[0])
+		d_in[0] = gt_pipe_recv(g, n->in[0], GT_PIPE_FROM_NEXT);
+}
+
+static void grad_recv(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	(void)n;
+	(void)wanted;
+	(void)d_in;
+	gt_pipe_send(g, d_out[0], NULL, GT_PIPE_TO_BEFORE);
+}
+
+static const struct gt_op op_send = {
+	.name = "pipe_send",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = infer_pipe,
+	.grad = grad_send,
+	.print = print_link,
+	.flops = no_flops,
+	.image_in = 1u << 0,
+	.remote = true,
+};
+
+static const struct gt_op op_recv = {
+	.name = "pipe_recv",
+	.outputs = 1,
+	.infer = infer_pipe,
+	.grad = grad_recv,
+	.print = print_link,
+	.flops = no_flops,
+	.image_out = 1u << 0,
+	.remote = true,
+};
+
+static const struct gt_op op_wait = {
+	.name = "pipe_wait",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.infer = infer_nothing,
+	.print = print_link,
+	.flops = no_flops,
+	.remote = true,
+};
+
+static void describe(union gt_attrs *attrs, const struct gt_value *like, enum gt_pipe_link link)
+{
+	*attrs = (union gt_attrs){ 0 };
+	attrs->pipe.link = (int)link;
+	attrs->pipe.ndim = -1;
+	if (!like)
+		return;
+	attrs->pipe.dtype = like->dtype;
+	attrs->pipe.ndim = like->ndim;
+	memcpy(attrs->pipe.shape, like->shape, sizeof(attrs->pipe.shape));
+}
+
+struct gt_value *gt_pipe_recv(
+    struct gt_graph *g, const struct gt_value *like, enum gt_pipe_link link)
+{
+	union gt_attrs attrs;
+
+	describe(&attrs, like, link);
+	return gt_emit1(g, &op_recv, &attrs, 0, NULL);
+}
+
+/* Until somebody sees to it that x stays what it is meanwhile, the node waits by itself. */
+struct gt_node *gt_pipe_send(
+    struct gt_graph *g, struct gt_value *x, const struct gt_value *token, enum gt_pipe_link link)
+{
+	union gt_attrs attrs;
+
+	describe(&attrs, token, link);
+	attrs.pipe.wait = true;
+	return gt_emit(g, &op_send, &attrs, 1, &x);
+}
+
+struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, enum gt_pipe_link link)
+{
+	union gt_attrs attrs;
+
+	describe(&attrs, NULL, link);
+	return gt_emit(g, &op_wait, &attrs, 1, &x);
+}
+
+bool gt_is_pipe_send(const struct gt_node *n)
+{
+	return n->op == &op_send;
+}
+
+/* ---- kernels ---- */
+
+static struct gt_group *group_of(const struct gt_call *call)
+{
+	const struct gt_parallel *p = call->context;
+
+	return p->pipeline->links[call->attrs.pipe.link];
+}
+
+static int run_send(struct gt_call *call, struct gt_err *err)
+{
+	struct gt_group *group = group_of(call);
+	const struct gt_collective c = { .kind = GT_SEND,
+		.in = call->in[0].data,
+		.count = gt_tensor_elements(&call->in[0]),
+		.dtype = call->in[0].dtype,
+		.peer = 1 - group->rank,
+		.what = what_of(call->attrs.pipe.link) };
+
+	if (call->out[0].present)
+		memset(call->out[0].data, 0,
+		    (size_t)gt_tensor_elements(&call->out[0]) * gt_dtype_size(call->out[0].dtype));
+	return call->attrs.pipe.wait ? gt_group_run(group, &c, err)
+	                             : gt_group_start(group, &c, err);
+}
+
+static int run_recv(struct gt_call *call, struct gt_err *err)
+{
+	struct gt_group *group = group_of(call);
+	const struct gt_collective c = { .kind = GT_RECV,
+		.out = call->out[0].data,
+		.count = gt_tensor_elements(&call->out[0]),
+		.dtype = call->out[0].dtype,
+		.peer = 1 - group->rank,
+		.what = what_of(call->attrs.pipe.link) };
+
+	return gt_group_run(group, &c, err);
+}
+
+static int run_wait(struct gt_call *call, struct gt_err *err)
+{
+	return gt_group_wait(group_of(call), err);
+}
+
+/* The gradients of tied parameters, summed over the stages that hold them. */
+static int run_tied(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	const struct gt_pipeline *l = p->pipeline;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && p->communicates && i < l->tied_count; i++) {
+		const struct gt_slot *slot = l->tied[i].slot;
+		void *gradient = gt_store_gradient(p->store, slot);
+		const struct gt_collective c = { .kind = GT_ALL_REDUCE,
+			.in = gradient,
+			.out = gradient,
+			.count = slot->count,
+			.dtype = slot->dtype,
+			.reduction = GT_SUM,
+			.what = slot->name };
+
+		rc = gt_group_run(l->tied[i].group, &c, err);
+	}
+	return rc;
+}
+
+static const struct gt_op op_tied = {
+	.name = "pipe_tied", .infer = infer_nothing, .flops = no_flops, .remote = true
+};
+
+void gt_pipeline_emit_tied(struct gt_graph *g)
+{
+	gt_graph_scope(g, "pipeline");
+	gt_emit(g, &op_tied, NULL, 0, NULL);
+}
+
+const struct gt_kernel gt_pipeline_kernels[] = {
+	{ .op = "pipe_send", .dtype = GT_F32, .run = run_send },
+	{ .op = "pipe_send", .dtype = GT_F64, .run = run_send },
+	{ .op = "pipe_recv", .dtype = GT_F32, .run = run_recv },
+	{ .op = "pipe_recv", .dtype = GT_F64, .run = run_recv },
+	{ .op = "pipe_wait", .dtype = GT_F32, .run = run_wait },
+	{ .op = "pipe_wait", .dtype = GT_F64, .run = run_wait },
+	{ .op = "pipe_tied", .dtype = GT_F32, .run = run_tied },
+	{ .op = NULL },
+};
