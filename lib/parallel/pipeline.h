@@ -32,9 +32,10 @@ struct gt_pipeline_task {
 /*
  * What stage `stage` of `stages` does for `chunks` chunks: tasks[2 * chunks], in order.
  *
- * GPipe: all chunks forward, then all backward, the last one first. 1F1B: as many forward as there
- * are stages behind, then one forward, one backward in turn; so no more chunks are under way than
- * stages, whatever their number.
+ * GPipe: all chunks forward, then all backward. 1F1B: as many forward as there are stages behind,
+ * then one forward, one backward in turn; so no more chunks are under way than stages, whatever
+ * their number. Both go backward with the first chunk first (in the GPipe paper it is the last one,
+ * which takes as long): gradients are then added up in the order of one rank that accumulates.
  */
 void gt_pipeline_order(struct gt_pipeline_task *tasks, enum gt_pipeline_schedule schedule,
     int stages, int stage, int chunks);

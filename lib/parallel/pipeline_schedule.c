@@ -5,7 +5,7 @@ static void gpipe(struct gt_pipeline_task *tasks, int chunks)
 {
 	for (int i = 0; i < chunks; i++) {
 		tasks[i] = (struct gt_pipeline_task){ i, false };
-		tasks[2 * chunks - 1 - i] = (struct gt_pipeline_task){ i, true };
+		tasks[chunks + i] = (struct gt_pipeline_task){ i, true };
 	}
 }
 

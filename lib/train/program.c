@@ -185,7 +185,7 @@ int gt_program_set(
 	return rc;
 }
 
-int gt_program_loss(struct gt_program *p, float *loss, struct gt_err *err)
+int gt_program_loss(struct gt_program *p, double *loss, struct gt_err *err)
 {
 	float part;
 	int rc = 0;

@@ -50,7 +50,7 @@ int gt_program_set(
     struct gt_program *p, float weight, const int64_t rng[GT_RNG_FIELDS], struct gt_err *err);
 
 /* The batch's loss, after a run. */
-int gt_program_loss(struct gt_program *p, float *loss, struct gt_err *err);
+int gt_program_loss(struct gt_program *p, double *loss, struct gt_err *err);
 
 /*
  * The programs for a number of samples cut into batches: `full` for whole batches, `tail` for the

@@ -98,8 +98,7 @@ static int run_micro_batch(
 	};
 	const struct gt_batch *batch;
 	struct gt_program *p;
-	double began = gt_clock_s();
-	float share = 0;
+	double began = gt_clock_s(), share = 0;
 	int rc = gt_loader_next(l->loader, &batch, err);
 
 	gt_profile_note(l->profile, "wait for data", began);
