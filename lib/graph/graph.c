@@ -271,16 +271,16 @@ static void print_shape(FILE *f, const struct gt_value *v)
 /* outputs = op(inputs) attributes  # scope; "-" for an optional value left out before others. */
 static void print_node(FILE *f, const struct gt_node *n)
 {
-	int given = n->inputs;
+	int given = n->inputs, shown = 0;
 
-	for (int i = 0, shown = 0; i < n->outputs; i++) {
+	for (int i = 0; i < n->outputs; i++) {
 		if (!n->out[i])
 			continue;
 		fputs(shown++ ? ", " : "", f);
 		print_value(f, n->out[i]);
 		print_shape(f, n->out[i]);
 	}
-	fprintf(f, "%s%s(", n->outputs ? " = " : "", n->op->name);
+	fprintf(f, "%s%s(", shown ? " = " : "", n->op->name);
 	while (given > 0 && !n->in[given - 1])
 		given--;
 	for (int i = 0; i < given; i++) {
