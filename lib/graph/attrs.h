@@ -68,7 +68,8 @@ union gt_attrs {
 	} reorder;
 	struct {
 		int index;
-	} bucket; /* of lib/parallel/ddp.h */
+		int64_t count; /* elements, where the node makes room for them */
+	} bucket;              /* of lib/parallel/buckets.h */
 	struct {
 		int axis; /* enum gt_axis of lib/parallel/parallel.h */
 	} collective;

@@ -160,6 +160,34 @@ struct gt_value *gt_output(struct gt_graph *g, struct gt_value *v, const char *n
 	return v->name ? v : NULL;
 }
 
+struct gt_value *gt_room(struct gt_graph *g, enum gt_dtype dtype, int64_t count)
+{
+	struct gt_value *v = g->err.code ? NULL : value_new(g, GT_TEMPORARY);
+
+	if (!v)
+		return NULL;
+	v->dtype = dtype;
+	v->ndim = 1;
+	v->shape[0] = count;
+	return v;
+}
+
+struct gt_value *gt_piece(
+    struct gt_graph *g, struct gt_value *room, int64_t first, const struct gt_value *like)
+{
+	struct gt_value *v = g->err.code || !room ? NULL : value_new(g, GT_TEMPORARY);
+
+	if (!v)
+		return NULL;
+	v->dtype = like->dtype;
+	v->layout = like->layout;
+	v->ndim = like->ndim;
+	memcpy(v->shape, like->shape, sizeof(v->shape));
+	v->within = room;
+	v->within_first = first;
+	return v;
+}
+
 struct gt_value *gt_graph_find(const struct gt_graph *g, const char *name)
 {
 	for (size_t i = 0; i < g->value_count; i++)

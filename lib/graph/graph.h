@@ -50,6 +50,10 @@ struct gt_value {
 	struct gt_init init;          /* parameters and buffers */
 	bool decay;                   /* parameters: weight decay applies */
 	bool elsewhere; /* parameters and buffers: other ranks hold it; no node here reads it */
+	/* Not NULL: it lies in that temporary, from element within_first on, and not where its role
+	 * would put it. What is written to one is there in the other. */
+	struct gt_value *within;
+	int64_t within_first;
 };
 
 struct gt_node {
@@ -97,6 +101,15 @@ struct gt_value *gt_buffer(struct gt_graph *g, const char *name, enum gt_dtype d
 
 /* Make a node's value survive the run, so that the host can read it; returns it. */
 struct gt_value *gt_output(struct gt_graph *g, struct gt_value *v, const char *name);
+
+/*
+ * For passes that lay out memory: a temporary of so many elements that no node need make, there as
+ * long as a node reads it, or makes or reads what lies within; and elements of it, from `first` on,
+ * seen as a temporary of the type and shape of `like`.
+ */
+struct gt_value *gt_room(struct gt_graph *g, enum gt_dtype dtype, int64_t count);
+struct gt_value *gt_piece(
+    struct gt_graph *g, struct gt_value *room, int64_t first, const struct gt_value *like);
 
 /* The value of that name, or NULL. */
 struct gt_value *gt_graph_find(const struct gt_graph *g, const char *name);

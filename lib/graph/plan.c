@@ -6,12 +6,14 @@
 
 #include "lib/graph/memory.h"
 
-/* Where a value lives. Values that are the same bytes (views, in-place outputs) have one home:
- * homes form chains that end at the value whose `home` is itself. */
+/* Where a value lives. Values that are the same bytes (views, in-place outputs), or lie within
+ * another, have one home: homes form chains that end at the value whose `home` is itself. */
 struct place {
 	int home;
+	size_t shift;    /* bytes from where `home` begins */
 	int first, last; /* steps; of the home, over all values in it */
 	bool in_store;
+	bool room;                  /* others lie within */
 	size_t offset;              /* of the home, in the arena */
 	const struct gt_slot *slot; /* in the store: whose data, or gradient */
 	bool gradient;
@@ -36,6 +38,16 @@ static int home_of(const struct gt_plan *p, int id)
 	return id;
 }
 
+/* Bytes from where the home of a value begins. */
+static size_t shift_of(const struct gt_plan *p, int id)
+{
+	size_t shift = 0;
+
+	for (; p->places[id].home != id; id = p->places[id].home)
+		shift += p->places[id].shift;
+	return shift;
+}
+
 /* ---- where values live ---- */
 
 static int place_in_store(struct gt_plan *p, const struct gt_value *v, struct gt_err *err)
@@ -55,6 +67,31 @@ static int place_in_store(struct gt_plan *p, const struct gt_value *v, struct gt
 	return 0;
 }
 
+/* Let `into`, and what it lies in, live as long as the home `id` does. */
+static void join(struct gt_plan *p, int into, int id)
+{
+	struct place *a = &p->places[home_of(p, into)], *b = &p->places[id];
+
+	b->home = into;
+	if (b->first < a->first)
+		a->first = b->first;
+	if (b->last > a->last)
+		a->last = b->last;
+}
+
+static void join_rooms(struct gt_plan *p)
+{
+	for (size_t i = 0; i < p->graph->value_count; i++) {
+		const struct gt_value *v = p->graph->values[i];
+
+		if (!v->within)
+			continue;
+		join(p, v->within->id, v->id);
+		p->places[i].shift = (size_t)v->within_first * gt_dtype_size(v->dtype);
+		p->places[v->within->id].room = true;
+	}
+}
+
 /* First and last step of each value by itself. Inputs live from before the first step, outputs
  * to the end. */
 static int find_lifetimes(struct gt_plan *p, struct gt_err *err)
@@ -70,7 +107,7 @@ static int find_lifetimes(struct gt_plan *p, struct gt_err *err)
 		at->first = v->role == GT_INPUT ? -1 : end;
 		at->last = v->role == GT_OUTPUT ? end : -1;
 		if ((v->role == GT_PARAMETER || v->role == GT_BUFFER || v->role == GT_GRADIENT) &&
-		    (rc = place_in_store(p, v, err)))
+		    !v->within && (rc = place_in_store(p, v, err)))
 			return rc;
 	}
 	for (int i = 0; i < end; i++) {
@@ -87,24 +124,17 @@ static int find_lifetimes(struct gt_plan *p, struct gt_err *err)
 			if (n->in[k] && p->places[n->in[k]->id].last < i)
 				p->places[n->in[k]->id].last = i;
 	}
+	join_rooms(p);
 	return 0;
 }
 
-static void join(struct gt_plan *p, int into, int id)
-{
-	struct place *a = &p->places[into], *b = &p->places[id];
-
-	b->home = into;
-	if (b->first < a->first)
-		a->first = b->first;
-	if (b->last > a->last)
-		a->last = b->last;
-}
-
-/* A value another node writes in place, or that the host still reads, can't lend its bytes. */
+/* A value another node writes in place, or that the host still reads, can't lend its bytes; nor
+ * can one whose neighbours in a room are still there. */
 static bool may_lend(const struct gt_plan *p, const struct gt_value *v, int home, int step)
 {
-	return v->role == GT_TEMPORARY && !p->places[home].in_store && p->places[home].last == step;
+	const struct place *at = &p->places[home];
+
+	return v->role == GT_TEMPORARY && !at->in_store && !at->room && at->last == step;
 }
 
 static void share_bytes(struct gt_plan *p, const struct gt_node *n, int step)
@@ -117,7 +147,7 @@ static void share_bytes(struct gt_plan *p, const struct gt_node *n, int step)
 		return;
 	if (n->op->view) {
 		/* A view in the store does not come up: the backward pass copies into gradients. */
-		join(p, home_of(p, n->in[0]->id), y->id);
+		join(p, n->in[0]->id, y->id);
 		return;
 	}
 	for (int k = 0; k < n->inputs; k++) {
@@ -131,7 +161,7 @@ static void share_bytes(struct gt_plan *p, const struct gt_node *n, int step)
 		for (int l = 0; l < n->inputs; l++)
 			if (l != k && n->in[l] && home_of(p, n->in[l]->id) == home)
 				return;
-		if (p->places[y->id].in_store)
+		if (p->places[y->id].in_store || y->within)
 			join(p, y->id, home);
 		else
 			join(p, home, y->id);
@@ -321,7 +351,7 @@ static void *address_of(const struct gt_plan *p, const struct gt_value *v)
 	const struct place *home = &p->places[home_of(p, v->id)];
 
 	if (!home->in_store)
-		return p->arena + home->offset;
+		return p->arena + home->offset + shift_of(p, v->id);
 	return home->gradient ? gt_store_gradient(p->store, home->slot)
 	                      : gt_store_data(p->store, home->slot);
 }
@@ -417,7 +447,7 @@ bool gt_plan_place(const struct gt_plan *p, const struct gt_value *v, size_t *of
 
 	if (home->in_store)
 		return false;
-	*offset = home->offset;
+	*offset = home->offset + shift_of(p, v->id);
 	*bytes = gt_value_bytes(v);
 	return true;
 }
