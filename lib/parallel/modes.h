@@ -28,9 +28,11 @@ struct gt_parallel {
 struct gt_parallel_mode {
 	const char *name;
 	bool threads; /* ranks are threads of one process */
+	bool adds;    /* see gt_parallel_adds() */
 	int (*rewrite)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 	int (*insert)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
+	int (*insert_forward)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	bool (*in_parts)(
 	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 	/* For what is in parts; both, where in_parts() is there. */
@@ -45,7 +47,8 @@ struct gt_parallel_mode {
 	void (*release)(struct gt_parallel *p); /* its state, which may be NULL */
 };
 
-extern const struct gt_parallel_mode gt_parallel_ddp, gt_parallel_mirrored, gt_parallel_zero1;
+extern const struct gt_parallel_mode gt_parallel_ddp, gt_parallel_mirrored, gt_parallel_zero1,
+    gt_parallel_zero2, gt_parallel_zero3;
 
 /* What a rank sends in a reduce-scatter, or an all-gather, of all gradients. */
 int64_t gt_parallel_share(const struct gt_parallel *p);

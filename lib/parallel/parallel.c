@@ -11,6 +11,8 @@ static const struct gt_parallel_mode *const modes[] = {
 	[GT_PARALLEL_DDP] = &gt_parallel_ddp,
 	[GT_PARALLEL_MIRRORED] = &gt_parallel_mirrored,
 	[GT_PARALLEL_ZERO1] = &gt_parallel_zero1,
+	[GT_PARALLEL_ZERO2] = &gt_parallel_zero2,
+	[GT_PARALLEL_ZERO3] = &gt_parallel_zero3,
 };
 
 static const struct gt_kernel *const kernels[] = { gt_collective_kernels, gt_ddp_kernels,
@@ -141,6 +143,21 @@ int gt_parallel_insert(struct gt_parallel *p, struct gt_graph *g, int chunks, st
 	if (!rc && p->pipeline && p->pipeline->tied_count)
 		gt_pipeline_emit_tied(g);
 	return rc ? rc : gt_graph_status(g, err);
+}
+
+int gt_parallel_insert_forward(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+{
+	return p->mode->insert_forward ? p->mode->insert_forward(p, g, err) : 0;
+}
+
+bool gt_parallel_forward_together(const struct gt_parallel *p)
+{
+	return p && p->mode->insert_forward;
+}
+
+bool gt_parallel_adds(const struct gt_parallel *p)
+{
+	return p && p->mode->adds;
 }
 
 const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p)

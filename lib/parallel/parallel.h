@@ -21,7 +21,9 @@
 enum gt_parallel_kind {
 	GT_PARALLEL_DDP,      /* every rank holds all weights; gradients are added up */
 	GT_PARALLEL_MIRRORED, /* the same, with ranks that are threads of one process */
-	GT_PARALLEL_ZERO1     /* as ddp, but a rank updates a part of the weights: zero.h */
+	GT_PARALLEL_ZERO1,    /* as ddp, but a rank updates a part of the weights: zero.h */
+	GT_PARALLEL_ZERO2,    /* and keeps gradients of that alone */
+	GT_PARALLEL_ZERO3     /* and holds that alone */
 };
 
 /* "ddp" and back; -1 for another word. */
@@ -92,6 +94,17 @@ int gt_parallel_chunks(const struct gt_parallel *p, int batch);
  * outputs (replicate.h).
  */
 int gt_parallel_insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err);
+
+/* A graph without one, likewise. */
+int gt_parallel_insert_forward(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
+
+/* Whether a forward pass is a collective call: ranks evaluate equal numbers of batches. `p` may be
+ * NULL: no. */
+bool gt_parallel_forward_together(const struct gt_parallel *p);
+
+/* Whether the mode adds up the gradients of micro-batches: its graphs are those without
+ * accumulation. `p` may be NULL: no. */
+bool gt_parallel_adds(const struct gt_parallel *p);
 
 /* The kernels of the nodes that these passes make, for gt_plan_new(). */
 const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p);

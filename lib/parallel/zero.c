@@ -45,6 +45,54 @@ static int divide(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 	return 0;
 }
 
+static int by_offset(const void *x, const void *y)
+{
+	const struct gt_part *a = x, *b = y;
+
+	return (a->offset > b->offset) - (a->offset < b->offset);
+}
+
+/* What follows each parameter, up to the next. */
+static int find_gaps(struct gt_zero *z, const struct gt_store *s, struct gt_err *err)
+{
+	struct gt_part *gaps = gt_calloc(s->slot_count + 1, sizeof(*gaps), err);
+	size_t count = 0;
+
+	z->gaps = gaps;
+	if (!gaps)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < s->slot_count; i++)
+		if (s->slots[i].role == GT_PARAMETER)
+			gaps[count++] =
+			    (struct gt_part){ s->slots[i].offset, s->slots[i].count, 0 };
+	qsort(gaps, count, sizeof(*gaps), by_offset);
+	for (size_t i = 0; i < count; i++) {
+		int64_t end = gaps[i].offset + gaps[i].count;
+		int64_t next = i + 1 < count ? gaps[i + 1].offset : s->flat_count;
+
+		if (next > end)
+			gaps[z->gap_count++] = (struct gt_part){ end, next - end, 0 };
+	}
+	return 0;
+}
+
+/* Of what is communicated where it lies. */
+static int take_memory(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
+{
+	struct gt_zero *z = p->state;
+	int rc = gt_group_alloc(p->world, gt_store_parameter_bytes(s), &z->parameters, err);
+
+	if (rc)
+		return rc;
+	gt_store_lend_parameters(s, z->parameters);
+	if (z->stage > 1)
+		return 0;
+	rc = gt_group_alloc(p->world, gt_store_gradient_bytes(s), &z->gradients, err);
+	if (!rc)
+		gt_store_lend_gradients(s, z->gradients);
+	return rc;
+}
+
 static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
 {
 	struct gt_zero *z = gt_calloc(1, sizeof(*z), err);
@@ -55,18 +103,13 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 	p->state = z;
 	z->stage = 1 + (int)p->o.kind - (int)GT_PARALLEL_ZERO1;
 	rc = divide(p, store, err);
-	if (rc || p->dry)
-		return rc;
-	rc = gt_buckets_events(p, &z->buckets, err);
 	if (!rc)
-		rc = gt_group_alloc(p->world, gt_store_parameter_bytes(store), &z->parameters, err);
-	if (rc)
-		return rc;
-	gt_store_lend_parameters(store, z->parameters);
-	rc = gt_group_alloc(p->world, gt_store_gradient_bytes(store), &z->gradients, err);
+		rc = find_gaps(z, store, err);
 	if (!rc)
-		gt_store_lend_gradients(store, z->gradients);
-	return rc;
+		rc = gt_buckets_events(p, &z->buckets, err);
+	store->gradients_in_parts = z->stage > 1;
+	store->parameters_in_parts = z->stage > 2;
+	return rc || p->dry ? rc : take_memory(p, store, err);
 }
 
 static void release(struct gt_parallel *p)
@@ -81,6 +124,7 @@ static void release(struct gt_parallel *p)
 		gt_group_release(p->world, z->parameters);
 	gt_buckets_release(&z->buckets);
 	free(z->parts);
+	free(z->gaps);
 	free(z);
 }
 
@@ -157,13 +201,16 @@ static int collect(struct gt_parallel *p, const struct gt_slot *slot, enum gt_he
 
 /* ---- the run ---- */
 
-/* Parameters and buffers of rank 0 to all ranks. */
+/* Parameters and buffers of rank 0 to all ranks. Parts of parameters all ranks took from the same
+ * file, or drew. */
 static int begin(struct gt_parallel *p, struct gt_err *err)
 {
 	struct gt_store *s = p->store;
 	struct gt_group *group = p->axes[GT_AXIS_DATA];
-	int rc = gt_broadcast(group, s->parameters, s->flat_count, s->dtype, 0, err);
+	int rc = 0;
 
+	if (!s->parameters_in_parts)
+		rc = gt_broadcast(group, s->parameters, s->flat_count, s->dtype, 0, err);
 	return rc ? rc : gt_broadcast(group, s->buffers, (int64_t)s->buffer_bytes, GT_U8, 0, err);
 }
 
@@ -208,19 +255,60 @@ static int update(
 {
 	int rc = gt_optim_step_with(optim, lr, add_up, p, grad_norm, err);
 
-	return rc ? rc : gather_parameters(p, err);
+	/* Micro-batches are added to zero. */
+	if (!rc && p->store->gradients_in_parts)
+		gt_optim_zero_grad(optim);
+	return rc || p->store->parameters_in_parts ? rc : gather_parameters(p, err);
 }
 
+/* Gradients go out once, or for each micro-batch; parameters come back once, or whenever they are
+ * needed. */
 static int64_t sent(const struct gt_parallel *p, int micro_batches)
 {
-	(void)micro_batches;
-	return 2 * gt_parallel_share(p);
+	const struct gt_zero *z = p->state;
+	int64_t n = p->axes[GT_AXIS_DATA]->size, reduced = gt_parallel_share(p), gathered = reduced;
+
+	if (z->stage > 1)
+		reduced *= micro_batches;
+	if (z->stage > 2)
+		gathered = z->gathered / n * (n - 1) * micro_batches *
+		           (int64_t)gt_dtype_size(p->store->dtype);
+	return reduced + gathered;
 }
 
 const struct gt_parallel_mode gt_parallel_zero1 = {
 	.name = "zero1",
 	.attach = attach,
 	.insert = gt_zero_insert,
+	.in_parts = in_parts,
+	.collect = collect,
+	.deal = deal,
+	.begin = begin,
+	.update = update,
+	.sent = sent,
+	.release = release,
+};
+
+const struct gt_parallel_mode gt_parallel_zero2 = {
+	.name = "zero2",
+	.adds = true,
+	.attach = attach,
+	.insert = gt_zero_insert,
+	.in_parts = in_parts,
+	.collect = collect,
+	.deal = deal,
+	.begin = begin,
+	.update = update,
+	.sent = sent,
+	.release = release,
+};
+
+const struct gt_parallel_mode gt_parallel_zero3 = {
+	.name = "zero3",
+	.adds = true,
+	.attach = attach,
+	.insert = gt_zero_insert,
+	.insert_forward = gt_zero_insert_forward,
 	.in_parts = in_parts,
 	.collect = collect,
 	.deal = deal,

@@ -13,6 +13,12 @@
  *   zero1  Gradients are whole. A bucket is reduce-scattered in the background as soon as it is
  *          full; after the update the parameters are all-gathered. That is as many bytes as ddp's
  *          all-reduce, whose two halves these are.
+ *   zero2  A rank keeps gradients of what it owns. Those of a bucket are made in a temporary of
+ *          the plan's arena, which lives until it is reduced: while one bucket travels, the next is
+ *          made. Each micro-batch is reduced, and added to what the rank keeps.
+ *   zero3  Parameters, too: a bucket is gathered into a temporary before its first reader, dies
+ *          behind the last, and is gathered again for the backward pass; while nodes work on one,
+ *          the next travels. A forward pass is a collective call, then.
  *
  * Source: Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter
  * models", SC 2020 (arXiv 1910.02054).
@@ -20,11 +26,17 @@
 struct gt_zero {
 	int stage;
 	struct gt_buckets buckets;
-	struct gt_part *parts;        /* [buckets.size] this rank's */
+	struct gt_part *parts; /* [buckets.size] this rank's */
+	struct gt_part *gaps;  /* what is between parameters, in any order */
+	size_t gap_count;
+	float *travelling;            /* room of the bucket that is being reduced, or NULL */
+	int bucket;                   /* its number */
+	int64_t gathered;             /* elements of the buckets that a run of the plan gathers */
 	void *gradients, *parameters; /* the store's, in memory of the group's; NULL: its own */
 };
 
-/* The mode's insert(): zero_nodes.c. */
+/* The mode's insert() and insert_forward(): zero_nodes.c. */
 int gt_zero_insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
+int gt_zero_insert_forward(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 
 #endif

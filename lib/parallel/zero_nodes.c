@@ -1,4 +1,4 @@
-/* zero_nodes.c - the nodes that reduce gradients to the ranks that own them. */
+/* zero_nodes.c - nodes that reduce gradients to their owners, and gather parameters from them. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,44 +8,122 @@
 
 /* ---- kernels ---- */
 
-static int run_start(struct gt_call *call, struct gt_err *err)
+static float *at(void *flat, int64_t offset)
 {
-	const struct gt_parallel *p = call->context;
+	return (float *)flat + offset;
+}
+
+/* What is between parameters is no gradient, and has no node that writes it. */
+static void clear_gaps(const struct gt_parallel *p, int bucket, float *room)
+{
 	const struct gt_zero *z = p->state;
-	int i = call->attrs.bucket.index;
-	size_t size = gt_dtype_size(p->store->dtype);
-	char *gradients = p->store->gradients;
+	int64_t first = z->buckets.first[bucket], end = first + z->buckets.count[bucket];
+
+	for (size_t i = 0; i < z->gap_count; i++)
+		if (z->gaps[i].offset >= first && z->gaps[i].offset < end)
+			p->store->backend->ranges()->fill(
+			    room + z->gaps[i].offset - first, z->gaps[i].count, 0);
+}
+
+/* Wait for what was started; this rank's part of the bucket that travelled is added to the
+ * store's. */
+static int finish(struct gt_parallel *p, struct gt_err *err)
+{
+	struct gt_zero *z = p->state;
+	const struct gt_group *group = p->axes[GT_AXIS_DATA];
+	int rc = gt_group_wait(p->axes[GT_AXIS_DATA], err);
+
+	if (!rc && z->travelling) {
+		const struct gt_part *part = &z->parts[z->bucket];
+
+		p->store->backend->ranges()->add(at(p->store->gradients, part->at),
+		    z->travelling + group->rank * part->count, part->count);
+	}
+	z->travelling = NULL;
+	return rc;
+}
+
+static int run_reduce_start(struct gt_call *call, struct gt_err *err)
+{
+	struct gt_parallel *p = call->context;
+	struct gt_zero *z = p->state;
+	int i = call->attrs.bucket.index, rank = p->axes[GT_AXIS_DATA]->rank;
+	float *room =
+	    z->stage == 1 ? at(p->store->gradients, z->buckets.first[i]) : call->in[0].data;
 	const struct gt_collective c = { .kind = GT_REDUCE_SCATTER,
-		.in = gradients + (size_t)z->buckets.first[i] * size,
-		.out = gradients + (size_t)z->parts[i].offset * size,
+		.in = room,
+		.out = room + rank * z->parts[i].count,
 		.count = z->parts[i].count,
 		.dtype = p->store->dtype,
 		.reduction = GT_SUM,
 		.what = z->buckets.name[i],
 		.span = &p->events[i].span };
 
-	return p->communicates ? gt_group_start(p->axes[GT_AXIS_DATA], &c, err) : 0;
+	if (z->stage == 1)
+		return p->communicates ? gt_group_start(p->axes[GT_AXIS_DATA], &c, err) : 0;
+	if (finish(p, err))
+		return err->code;
+	clear_gaps(p, i, room);
+	z->travelling = room;
+	z->bucket = i;
+	return gt_group_start(p->axes[GT_AXIS_DATA], &c, err);
 }
 
-static int run_wait(struct gt_call *call, struct gt_err *err)
+static int run_reduce_wait(struct gt_call *call, struct gt_err *err)
+{
+	struct gt_parallel *p = call->context;
+	const struct gt_zero *z = p->state;
+
+	return z->stage > 1 || p->communicates ? finish(p, err) : 0;
+}
+
+static int run_gather_start(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	const struct gt_zero *z = p->state;
+	int i = call->attrs.bucket.index;
+	const struct gt_collective c = { .kind = GT_ALL_GATHER,
+		.in = at(p->store->parameters, z->parts[i].at),
+		.out = call->out[0].data,
+		.count = z->parts[i].count,
+		.dtype = p->store->dtype,
+		.what = z->buckets.name[i] };
+
+	return gt_group_start(p->axes[GT_AXIS_DATA], &c, err);
+}
+
+static int run_gather_wait(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
 
-	return p->communicates ? gt_group_wait(p->axes[GT_AXIS_DATA], err) : 0;
+	return gt_group_wait(p->axes[GT_AXIS_DATA], err);
 }
 
 const struct gt_kernel gt_zero_kernels[] = {
-	{ .op = "reduce_scatter_start", .dtype = GT_F32, .run = run_start },
-	{ .op = "reduce_scatter_wait", .dtype = GT_F32, .run = run_wait },
+	{ .op = "reduce_scatter_start", .dtype = GT_F32, .run = run_reduce_start },
+	{ .op = "reduce_scatter_wait", .dtype = GT_F32, .run = run_reduce_wait },
+	{ .op = "all_gather_start", .dtype = GT_F32, .run = run_gather_start },
+	{ .op = "all_gather_wait", .dtype = GT_F32, .run = run_gather_wait },
 	{ .op = NULL },
 };
 
-/* ---- nodes ---- */
+/* ---- ops ---- */
 
 static int infer_nothing(struct gt_node *node, struct gt_err *err)
 {
 	(void)node;
 	(void)err;
+	return 0;
+}
+
+static int infer_room(struct gt_node *node, struct gt_err *err)
+{
+	struct gt_value *v = node->out[0];
+
+	(void)err;
+	v->dtype = GT_F32;
+	v->ndim = 1;
+	v->shape[0] = node->attrs.bucket.count;
 	return 0;
 }
 
@@ -60,33 +138,304 @@ static void print_bucket(const struct gt_node *node, FILE *f)
 	fprintf(f, " bucket=%d", node->attrs.bucket.index);
 }
 
-static const struct gt_op op_start = { .name = "reduce_scatter_start",
+/* Inputs: the bucket's room, and that of the bucket which travels until now, lest it be lent. None
+ * where gradients lie in the store. */
+static const struct gt_op op_reduce_start = { .name = "reduce_scatter_start",
+	.max_inputs = 2,
 	.infer = infer_nothing,
 	.flops = no_flops,
 	.print = print_bucket };
-static const struct gt_op op_wait = {
-	.name = "reduce_scatter_wait", .infer = infer_nothing, .flops = no_flops
+static const struct gt_op op_reduce_wait = {
+	.name = "reduce_scatter_wait", .max_inputs = 1, .infer = infer_nothing, .flops = no_flops
+};
+static const struct gt_op op_gather_start = { .name = "all_gather_start",
+	.outputs = 1,
+	.infer = infer_room,
+	.flops = no_flops,
+	.print = print_bucket };
+static const struct gt_op op_gather_wait = { .name = "all_gather_wait",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.infer = infer_nothing,
+	.flops = no_flops,
+	.print = print_bucket };
+
+/* ---- where nodes go ---- */
+
+/* Nodes to come before the node that is at `at` now, in the order in which they run. */
+struct order {
+	const struct gt_op *op;
+	size_t at;
+	int bucket;
+	struct gt_value *in[2], *out; /* out: what the node makes in place of a value of its own */
 };
 
-/* As ddp does it: from the end on, so that places stay what they are, and in the order of their
- * numbers where several buckets are full behind one node. */
-int gt_zero_insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+struct orders {
+	struct order *list;
+	size_t count;
+};
+
+static void add_order(struct orders *all, struct order one)
+{
+	size_t i = all->count++;
+
+	for (; i > 0 && all->list[i - 1].at > one.at; i--)
+		all->list[i] = all->list[i - 1];
+	all->list[i] = one;
+}
+
+/* From the end on, so that places stay what they are. */
+static void emit_orders(const struct gt_zero *z, const struct orders *all, struct gt_graph *g)
+{
+	gt_graph_scope(g, "zero");
+	for (size_t i = all->count; i-- > 0;) {
+		const struct order *o = &all->list[i];
+		union gt_attrs attrs = { 0 };
+		struct gt_node *n;
+
+		attrs.bucket.index = o->bucket;
+		attrs.bucket.count = z->buckets.count[o->bucket];
+		n = gt_emit(g, o->op, &attrs, o->op->max_inputs, o->in);
+		if (!n)
+			return;
+		if (o->out) {
+			n->out[0] = o->out;
+			o->out->producer = n;
+		}
+		gt_place_last(g, o->at);
+	}
+}
+
+/* ---- gradients ---- */
+
+/* Rooms for the buckets' gradients, [buckets.size], and each gradient in its place. */
+static void make_rooms(const struct gt_parallel *p, struct gt_graph *g, struct gt_value **rooms)
+{
+	const struct gt_zero *z = p->state;
+	size_t values = g->value_count;
+
+	for (size_t i = 0; i < z->buckets.size; i++)
+		rooms[i] = gt_room(g, p->store->dtype, z->buckets.count[i]);
+	for (size_t i = 0; i < values; i++) {
+		struct gt_value *v = g->values[i];
+		const struct gt_slot *slot;
+		size_t bucket;
+
+		if (v->role != GT_GRADIENT)
+			continue;
+		slot = gt_store_find(p->store, v->gradient_of->name);
+		bucket = gt_buckets_find(&z->buckets, slot->offset);
+		v->within = rooms[bucket];
+		v->within_first = slot->offset - z->buckets.first[bucket];
+	}
+}
+
+/* A bucket is reduced as soon as it is full; where several are full behind one node, in the order
+ * of their numbers. All ranks have the same graph, and so the same order. */
+static int order_reduces(
+    struct gt_parallel *p, struct gt_graph *g, struct orders *all, struct gt_err *err)
 {
 	const struct gt_zero *z = p->state;
 	size_t *end = gt_buckets_ends(&z->buckets, p->store, g, err), last = g->node_count;
-	union gt_attrs attrs = { 0 };
+	struct gt_value **rooms = gt_calloc(z->buckets.size, sizeof(*rooms), err);
+	struct gt_value *before = NULL;
 
-	if (!end)
+	if (!end || !rooms) {
+		free(end);
+		free(rooms);
 		return GT_ENOMEM;
-	gt_graph_scope(g, "zero");
-	gt_emit(g, &op_wait, NULL, 0, NULL);
-	for (size_t at = last + 1; at-- > 0;) {
-		for (size_t i = z->buckets.size; i-- > 0;) {
-			attrs.bucket.index = (int)i;
-			if (end[i] == at && gt_emit(g, &op_start, &attrs, 0, NULL))
-				gt_place_last(g, at);
+	}
+	if (z->stage > 1)
+		make_rooms(p, g, rooms);
+	for (size_t place = 0; place <= last; place++) {
+		for (size_t i = 0; i < z->buckets.size; i++) {
+			if (end[i] != place)
+				continue;
+			add_order(all, (struct order){ .op = &op_reduce_start,
+			                   .at = place,
+			                   .bucket = (int)i,
+			                   .in = { rooms[i], before } });
+			before = rooms[i];
 		}
 	}
+	add_order(all, (struct order){ .op = &op_reduce_wait, .at = last, .in = { before } });
 	free(end);
-	return gt_graph_status(g, err);
+	free(rooms);
+	return 0;
+}
+
+/* ---- parameters ---- */
+
+/* A time in which a bucket's parameters are there: from node `first` to `last`. */
+struct visit {
+	size_t first, last;
+	int bucket;
+	struct gt_value *room;
+};
+
+static int by_first(const void *x, const void *y)
+{
+	const struct visit *a = x, *b = y;
+
+	if (a->first != b->first)
+		return a->first < b->first ? -1 : 1;
+	return a->bucket - b->bucket;
+}
+
+static const struct gt_slot *slot_read(
+    const struct gt_parallel *p, const struct gt_node *n, int k, int *bucket)
+{
+	const struct gt_zero *z = p->state;
+	const struct gt_slot *slot;
+
+	if (!n->in[k] || n->in[k]->role != GT_PARAMETER)
+		return NULL;
+	slot = gt_store_find(p->store, n->in[k]->name);
+	*bucket = (int)gt_buckets_find(&z->buckets, slot->offset);
+	return slot;
+}
+
+/* Of the nodes [from, to): one visit for each bucket that they read. Returns how many. */
+static size_t find_visits(const struct gt_parallel *p, const struct gt_graph *g, size_t from,
+    size_t to, struct visit *visits)
+{
+	size_t count = 0;
+
+	for (size_t i = from; i < to; i++) {
+		const struct gt_node *n = g->nodes[i];
+
+		for (int k = 0; k < n->inputs; k++) {
+			int bucket;
+			size_t v = 0;
+
+			if (!slot_read(p, n, k, &bucket))
+				continue;
+			while (v < count && visits[v].bucket != bucket)
+				v++;
+			if (v == count)
+				visits[count++] = (struct visit){ i, i, bucket, NULL };
+			visits[v].last = i;
+		}
+	}
+	return count;
+}
+
+/* Nodes read parameters where the visit has them. */
+static void move_in(const struct gt_parallel *p, struct gt_graph *g, const struct visit *visit)
+{
+	const struct gt_zero *z = p->state;
+
+	for (size_t i = visit->first; i <= visit->last; i++) {
+		struct gt_node *n = g->nodes[i];
+
+		for (int k = 0; k < n->inputs; k++) {
+			int bucket;
+			const struct gt_slot *slot = slot_read(p, n, k, &bucket);
+			struct gt_value *was = n->in[k], *piece;
+
+			if (!slot || bucket != visit->bucket)
+				continue;
+			piece =
+			    gt_piece(g, visit->room, slot->offset - z->buckets.first[bucket], was);
+			for (size_t j = i; piece && j <= visit->last; j++)
+				for (int l = 0; l < g->nodes[j]->inputs; l++)
+					if (g->nodes[j]->in[l] == was)
+						g->nodes[j]->in[l] = piece;
+		}
+	}
+}
+
+/* The end of the forward part: the loss is made there. */
+static size_t end_of_forward(const struct gt_graph *g)
+{
+	const struct gt_value *loss = gt_graph_find(g, "loss");
+
+	return loss && loss->producer ? gt_node_index(g, loss->producer) + 1 : g->node_count;
+}
+
+/* What the forward part has to the end, the backward part may begin with: then it stays. */
+static bool stays(struct visit *visits, size_t forward, size_t count)
+{
+	for (size_t i = 0; forward < count && i < forward; i++) {
+		if (visits[i].bucket != visits[forward].bucket ||
+		    visits[i].last < visits[forward - 1].first)
+			continue;
+		visits[i].last = visits[forward].last;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Each bucket is gathered before its first reader in the forward part, and again in the backward
+ * part, which is behind node `end`. A gather begins when the bucket before is there, and goes on
+ * while nodes work on that.
+ */
+static int order_gathers(
+    struct gt_parallel *p, struct gt_graph *g, size_t end, struct orders *all, struct gt_err *err)
+{
+	struct gt_zero *z = p->state;
+	struct visit *visits = gt_calloc(2 * z->buckets.size, sizeof(*visits), err);
+	size_t count, forward;
+
+	if (!visits)
+		return GT_ENOMEM;
+	forward = count = find_visits(p, g, 0, end, visits);
+	qsort(visits, count, sizeof(*visits), by_first);
+	count += find_visits(p, g, end, g->node_count, visits + count);
+	qsort(visits + forward, count - forward, sizeof(*visits), by_first);
+	if (stays(visits, forward, count)) {
+		count--;
+		for (size_t i = forward; i < count; i++)
+			visits[i] = visits[i + 1];
+	}
+	z->gathered = 0;
+	for (size_t i = 0; i < count; i++) {
+		struct visit *v = &visits[i];
+
+		v->room = gt_room(g, p->store->dtype, z->buckets.count[v->bucket]);
+		move_in(p, g, v);
+		add_order(all, (struct order){ .op = &op_gather_start,
+		                   .at = visits[i ? i - 1 : 0].first,
+		                   .bucket = v->bucket,
+		                   .out = v->room });
+		add_order(all, (struct order){ .op = &op_gather_wait,
+		                   .at = v->first,
+		                   .bucket = v->bucket,
+		                   .in = { v->room } });
+		z->gathered += z->buckets.count[v->bucket];
+	}
+	free(visits);
+	return 0;
+}
+
+/* ---- the pass ---- */
+
+static int insert(struct gt_parallel *p, struct gt_graph *g, bool backward, struct gt_err *err)
+{
+	const struct gt_zero *z = p->state;
+	struct orders all = { 0 };
+	int rc = 0;
+
+	all.list = gt_calloc(5 * z->buckets.size + 1, sizeof(*all.list), err);
+	if (!all.list)
+		return GT_ENOMEM;
+	if (backward)
+		rc = order_reduces(p, g, &all, err);
+	if (!rc && z->stage > 2)
+		rc = order_gathers(p, g, backward ? end_of_forward(g) : g->node_count, &all, err);
+	if (!rc)
+		emit_orders(z, &all, g);
+	free(all.list);
+	return rc ? rc : gt_graph_status(g, err);
+}
+
+int gt_zero_insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+{
+	return insert(p, g, true, err);
+}
+
+int gt_zero_insert_forward(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+{
+	return insert(p, g, false, err);
 }

@@ -104,7 +104,8 @@ static const struct gt_model_io *chunk_io(const struct gt_program *p, int chunk)
 int gt_program_init(
     struct gt_program *p, const struct gt_program_options *o, int batch, struct gt_err *err)
 {
-	struct gt_pass_options passes = { .accumulate = o->accumulate,
+	struct gt_pass_options passes = { .accumulate =
+		                              o->accumulate && !gt_parallel_adds(o->parallel),
 		.images = o->store->backend->image_layout };
 	bool train = o->purpose == GT_MODEL_TRAIN;
 	int rc;
@@ -124,8 +125,9 @@ int gt_program_init(
 	rc = gt_passes_run(p->graph, &passes, err);
 	if (!rc)
 		find_outputs(p);
-	if (!rc && o->parallel && train)
-		rc = gt_parallel_insert(o->parallel, p->graph, p->chunks, err);
+	if (!rc && o->parallel)
+		rc = train ? gt_parallel_insert(o->parallel, p->graph, p->chunks, err)
+		           : gt_parallel_insert_forward(o->parallel, p->graph, err);
 	if (!rc)
 		rc = find_chunks(p, err);
 	if (!rc)
@@ -203,7 +205,10 @@ int gt_program_pair_init(struct gt_program_pair *pair, const struct gt_program_o
 {
 	int rest = (int)(samples % batch), rc = 0;
 
-	*pair = (struct gt_program_pair){ 0 };
+	*pair =
+	    (struct gt_program_pair){ .together = gt_parallel_forward_together(options->parallel) };
+	if (pair->together && !samples)
+		rest = 1; /* for the batches of others */
 	if (samples >= batch)
 		rc = gt_program_init(&pair->full, options, batch, err);
 	if (!rc && rest && !drop_last)

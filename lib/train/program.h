@@ -59,6 +59,7 @@ int gt_program_loss(struct gt_program *p, double *loss, struct gt_err *err);
  */
 struct gt_program_pair {
 	struct gt_program full, tail;
+	bool together; /* each run is a collective call; then one of them is there in any case */
 };
 
 int gt_program_pair_init(struct gt_program_pair *out, const struct gt_program_options *options,

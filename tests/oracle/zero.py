@@ -8,7 +8,7 @@ import sys
 import ranks
 from ranks import BATCH, COMMON, GTRAIN, apart, curve, gtrain, make_data, tap, torch, train
 
-ZERO = ("zero1",)
+ZERO = ("zero1", "zero2", "zero3")
 RUNS = [
     ("mlp:5,16,3", "csv:{}/table.csv", ["--optimizer", "sgd", "--lr", "0.05"]),
     ("mlp:5,16,3", "csv:{}/table.csv", ["--optimizer", "adamw", "--lr", "0.005", "--clip", "0.5", "--bucket-size", "1"]),
@@ -75,6 +75,7 @@ def checkpoints(folder):
     whole = curve(train(folder, "whole", model, data, 1, options))
     one = train(folder, "c", model, data, 1, [*options, "--steps", "5"])
     theirs = torch.load(glob.glob(f"{train(folder, 'd', model, data, 4, [*options, '--steps', '5'])}/checkpoints/*5.pth")[0])
+    init_one = train(folder, "init-one", model, data, 1, [*options, "--init-from", f"{one}/model.pth"])
     for mode in ZERO:
         ours_dir = train(folder, f"c-{mode}", model, data, 4, [*options, "--steps", "5", "--parallel", mode])
         ours = torch.load(glob.glob(f"{ours_dir}/checkpoints/*5.pth")[0])
@@ -94,7 +95,6 @@ def checkpoints(folder):
         far = apart(curve(f"{folder}/parts-{mode}"), whole)
         yield (f"{mode}: 4 ranks, 2 of ddp, 3, 2, and 1 go through one curve", "" if far <= 1e-6 else f"apart by {far:.1e}")
         init = train(folder, f"init-{mode}", model, data, 3, [*options, "--parallel", mode, "--init-from", f"{one}/model.pth"])
-        init_one = train(folder, "init-one", model, data, 1, [*options, "--init-from", f"{one}/model.pth"])
         far = apart(curve(init), curve(init_one))
         yield f"{mode}: 3 ranks begin from a file as one does", "" if far <= 1e-6 else f"apart by {far:.1e}"
 
@@ -116,9 +116,9 @@ def memory(folder):
             for i, what in enumerate(("optimizer", "gradients", "parameters")):
                 ratio = said["memory_bytes"][what] / one[what] * (n if i < stage else 1)
                 yield f"{mode} on {n} ranks: {what} {'/ ' + str(n) if i < stage else 'whole'}", "" if 1 <= ratio < 1.02 else f"x {ratio}"
-            ddp, ratio = dry(folder, n, "ddp"), 1.5 if stage == 3 else 1
-            off = said["communicated_bytes_per_step"] / ddp["communicated_bytes_per_step"] / ratio
-            yield f"{mode} on {n} ranks sends {ratio} times what ddp does", "" if 1 <= off < 1.02 else f"x {off}"
+            ratio = said["communicated_bytes_per_step"] / dry(folder, n, "ddp")["communicated_bytes_per_step"]
+            good = 1.3 < ratio < 1.5 if stage == 3 else 1 <= ratio < 1.02  # what the forward pass ends with stays
+            yield f"{mode} on {n} ranks sends {'up to 1.5 times ' if stage == 3 else ''}what ddp does", "" if good else f"x {ratio}"
 
 
 if __name__ == "__main__":

@@ -290,7 +290,8 @@ static void compare_with_one(enum gt_parallel_kind kind, const char *spec,
 	close_rank(&one);
 }
 
-static const enum gt_parallel_kind kinds[] = { GT_PARALLEL_ZERO1 };
+static const enum gt_parallel_kind kinds[] = { GT_PARALLEL_ZERO1, GT_PARALLEL_ZERO2,
+	GT_PARALLEL_ZERO3 };
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 
@@ -356,12 +357,63 @@ static void every_element_has_one_owner(void **state)
 	}
 }
 
+/* Bytes of arena that a dry run of 4 ranks plans for a step, and what it holds of each kind. */
+static size_t dry_arena(enum gt_parallel_kind kind, struct gt_plan_summary *s)
+{
+	struct rank r = { .spec = "mlp:256,256,256,256,256,256,256,256,256,10" };
+	const struct gt_parallel_options options = {
+		.kind = kind, .bucket_bytes = 256 * 256 * 4, .ranks = 4
+	};
+	size_t bytes = 0;
+
+	assert_int_equal(gt_model_open(&r.model, r.spec, &r.err), 0);
+	gt_model_wishes(r.model, &r.in);
+	assert_int_equal(gt_parallel_new(&r.parallel, &options, NULL, &r.err), 0);
+	assert_int_equal(gt_program_store(&r.store, r.model, &r.in, &gt_cpu_backend, 0, true,
+	                     r.parallel, &r.err),
+	    0);
+	if (gt_program_init(&r.program,
+	        &(struct gt_program_options){ .model = r.model,
+	            .input = &r.in,
+	            .purpose = GT_MODEL_TRAIN,
+	            .store = r.store,
+	            .parallel = r.parallel },
+	        1, &r.err))
+		fail_msg("%s", r.err.text);
+	gt_plan_summarize(r.program.plan, s);
+	bytes = gt_plan_arena_bytes(r.program.plan);
+	close_rank(&r);
+	return bytes;
+}
+
+/* Nine layers, a bucket each: no more than two buckets of gradients are there at once, one that
+ * travels and one that is made, and two of parameters, one that is read and one that travels. */
+static void buckets_die(void **state)
+{
+	const size_t bucket =
+	    (256 * 256 + 256 + 11 * 256) * 4; /* the largest: the last layer too */
+	struct gt_plan_summary ddp, two, three;
+	size_t plain = dry_arena(GT_PARALLEL_DDP, &ddp);
+	size_t arena2 = dry_arena(GT_PARALLEL_ZERO2, &two);
+	size_t arena3 = dry_arena(GT_PARALLEL_ZERO3, &three);
+
+	(void)state;
+	assert_true(plain < bucket);
+	assert_true(arena2 > bucket && arena2 <= plain + 2 * bucket);
+	assert_true(arena3 > arena2 && arena3 <= plain + 4 * bucket);
+	assert_true(two.gradient_bytes * 4 < ddp.gradient_bytes * 1.01);
+	assert_true(three.parameter_bytes * 4 < ddp.parameter_bytes * 1.01);
+	assert_true(two.parameter_bytes >= ddp.parameter_bytes);
+	assert_true(two.parameter_bytes < ddp.parameter_bytes * 1.01); /* padding */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ranks_update_as_one),
 		cmocka_unit_test(micro_batches_add_up),
 		cmocka_unit_test(every_element_has_one_owner),
+		cmocka_unit_test(buckets_die),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
