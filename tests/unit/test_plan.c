@@ -270,6 +270,59 @@ static void test_no_place_under_second_reader(void **state)
 	gt_graph_free(g);
 }
 
+/* Two values made in a room, read as pieces of it: the room is there from the first of them to the
+ * last reader, who does not take its bytes over. */
+static void test_rooms(void **state)
+{
+	enum { N = 16 };
+	const int64_t shape[] = { N };
+	float x[N], y[N], z[N];
+	struct gt_value *in, *room, *twice, *same, *y_value, *z_value;
+	size_t room_at, twice_at, same_at, y_at, room_bytes, bytes;
+	struct gt_store *store;
+	struct gt_plan *plan;
+	struct gt_graph *g;
+	void *arena;
+
+	(void)state;
+	assert_int_equal(gt_graph_new(&g, GT_ERR_IGNORED), 0);
+	in = gt_input(g, "x", GT_F32, 1, shape);
+	room = gt_room(g, GT_F32, 2 * N);
+	twice = gt_add(g, in, in);
+	same = gt_copy(g, in);
+	twice->within = same->within = room;
+	same->within_first = N;
+	z_value = gt_output(g, gt_relu(g, gt_piece(g, room, 0, twice)), "z");
+	y_value = gt_output(g, gt_relu(g, gt_piece(g, room, N, same)), "y");
+	assert_int_equal(gt_graph_status(g, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_store_new(&store, g, &gt_cpu_backend, 0, false, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_plan_new(&plan, g, store, NULL, GT_ERR_IGNORED), 0);
+	assert_true(gt_plan_place(plan, room, &room_at, &room_bytes));
+	assert_true(gt_plan_place(plan, twice, &twice_at, &bytes));
+	assert_true(gt_plan_place(plan, same, &same_at, &bytes));
+	assert_true(gt_plan_place(plan, y_value, &y_at, &bytes));
+	assert_int_equal(room_bytes, 2 * N * 4);
+	assert_int_equal(twice_at, room_at);
+	assert_int_equal(same_at, room_at + N * 4);
+	assert_true(y_at >= room_at + room_bytes || y_at + bytes <= room_at);
+	assert_int_equal(gt_store_alloc(store, GT_ERR_IGNORED), 0);
+	assert_int_equal(
+	    gt_cpu_backend.alloc(0, gt_plan_arena_bytes(plan), &arena, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_plan_bind(plan, arena, GT_ERR_IGNORED), 0);
+	for (int i = 0; i < N; i++)
+		x[i] = (float)i;
+	assert_int_equal(gt_plan_write(plan, in, x, sizeof(x), GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_plan_run(plan, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_plan_read(plan, y_value, y, sizeof(y), GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_plan_read(plan, z_value, z, sizeof(z), GT_ERR_IGNORED), 0);
+	for (int i = 0; i < N; i++)
+		assert_true(y[i] == x[i] && z[i] == 2 * x[i]);
+	gt_cpu_backend.free(0, arena, gt_plan_arena_bytes(plan));
+	gt_plan_free(plan);
+	gt_store_free(store);
+	gt_graph_free(g);
+}
+
 /* Steps' tensors and workspaces lie where the plan says, and workspaces away from what the step
  * touches. */
 static void test_workspaces(void **state)
@@ -454,6 +507,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_no_place_under_second_reader),
+		cmocka_unit_test(test_rooms),
 		cmocka_unit_test(test_workspaces),
 		cmocka_unit_test(test_summary),
 		cmocka_unit_test(test_run_allocates_nothing),
