@@ -116,8 +116,8 @@ const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p);
  */
 enum gt_held { GT_HELD_DATA, GT_HELD_STATE };
 
-/* Whether rank 0 of the world lacks elements of it; the same answer on all ranks. `p` may be NULL,
- * for one rank: no. */
+/* Whether rank 0 of the world may lack elements of it; the same answer on all ranks. `p` may be
+ * NULL, for one rank: no. */
 bool gt_parallel_in_parts(
     const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 
@@ -144,7 +144,8 @@ int gt_parallel_init(struct gt_parallel *p, uint64_t seed, struct gt_err *err);
 int gt_parallel_begin(struct gt_parallel *p, struct gt_err *err);
 
 /* Whether gradients of the runs from now on are added up over ranks, as they are at first: of
- * several micro-batches that make a step, only the last one's are. */
+ * several micro-batches that make a step, only the last one's are. Modes that add them up
+ * themselves do so in every run. */
 void gt_parallel_communicate(struct gt_parallel *p, bool on);
 
 /* Bytes that a rank sends, and receives as many, in a step of so many micro-batches. */
