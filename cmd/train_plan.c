@@ -19,6 +19,27 @@ static void print_bytes(const json_t *memory, const char *name)
 	printf("  %-12s %s\n", name, gt_text_bytes(size, (uint64_t)field(memory, name)));
 }
 
+static void print_stages(const json_t *plan)
+{
+	const json_t *stages = json_object_get(plan, "stages"), *stage;
+	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE];
+	size_t i;
+
+	if (stages)
+		printf("pipeline       %zu stages, %lld chunks\n", json_array_size(stages),
+		    (long long)field(plan, "chunks"));
+	json_array_foreach(stages, i, stage)
+	{
+		printf(
+		    "  stage %-6zu %4.1f %% of the work, %lld parameters from %s on, %s, %s sent per step\n",
+		    i, 100 * json_real_value(json_object_get(stage, "work")),
+		    (long long)field(stage, "parameters"),
+		    json_string_value(json_object_get(stage, "first")),
+		    gt_text_bytes(a, (uint64_t)field(stage, "memory_bytes")),
+		    gt_text_bytes(b, (uint64_t)field(stage, "communicated_bytes_per_step")));
+	}
+}
+
 static void print_text(const json_t *plan)
 {
 	const json_t *memory = json_object_get(plan, "memory_bytes");
@@ -35,13 +56,17 @@ static void print_text(const json_t *plan)
 	    (long long)field(plan, "accumulate"), (long long)field(plan, "batch"));
 	if (field(plan, "ranks") > 1)
 		printf(" on each of %lld ranks", (long long)field(plan, "ranks"));
+	if (json_object_get(plan, "stages"))
+		printf(", %zu of which are stages of one model",
+		    json_array_size(json_object_get(plan, "stages")));
 	putchar('\n');
 	printf("work           %s FLOP per step in %lld kernels per micro-batch\n",
 	    gt_text_count(a, (double)field(plan, "flops_per_step")),
 	    (long long)field(plan, "kernels"));
 	printf("communication  %lld bytes per step\n",
 	    (long long)field(plan, "communicated_bytes_per_step"));
-	printf("memory per device\n");
+	print_stages(plan);
+	printf("memory per device%s\n", json_object_get(plan, "stages") ? ", of stage 0" : "");
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		print_bytes(memory, parts[i]);
 	printf("the arena would take %s if temporaries shared no memory\n",

@@ -34,6 +34,19 @@ uint64_t gt_train_memory_bytes(const struct gt_train *t)
 	       t->arena_bytes;
 }
 
+/* What is told of one rank is told of the first stage; or NULL, and `plan` is freed. */
+static json_t *add_stages(json_t *plan, const struct gt_train *t, struct gt_err *err)
+{
+	json_t *stages = gt_train_describe_stages(t, err);
+
+	if (stages && !json_object_set_new(plan, "stages", stages) &&
+	    !json_object_set_new(
+	        plan, "chunks", json_integer(gt_parallel_chunks(t->parallel, t->o.batch))))
+		return plan;
+	json_decref(plan);
+	return NULL;
+}
+
 json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_program *p = t->steps.full.plan ? &t->steps.full : &t->steps.tail;
@@ -56,5 +69,5 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 	    "communicated_bytes_per_step", communicated_bytes(t));
 	if (!out)
 		gt_err_set(err, GT_ENOMEM, "out of memory");
-	return out;
+	return out && t->o.parallel.stages > 1 ? add_stages(out, t, err) : out;
 }

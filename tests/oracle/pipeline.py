@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """pipeline.py - models cut into stages: one rank's curve, evaluation and files, whatever the stages, chunks and schedule (TAP)."""
+import json
+import subprocess
 import sys
 
+import ranks
 from ranks import BATCH, COMMON, GTRAIN, apart, curve, gtrain, make_data, tap, torch
 
+WORDS = len(set(ranks.TEXT))
 GPT = "gpt:layers=2,heads=2,width=32,block=16"
 #        model, data: what to train, options
 RUNS = [
@@ -128,6 +132,27 @@ def resuming(folder):
     yield "half the global batch is refused", "" if "another --" in said else said
 
 
+def plans(folder):
+    """A dry run tells what each stage does, takes and sends."""
+    make_data(folder)
+    told = {}
+    for schedule in ("gpipe", "1f1b"):
+        done = subprocess.run([GTRAIN, "train", "--model", GPT, "--data", f"text:{folder}/text.txt", "--batch", "12", "--nproc", "4", "--json",
+                               "--dry-run", *map(str, pipeline(2, 12, schedule))], capture_output=True, text=True, check=True)
+        told[schedule] = json.loads(done.stdout)
+    stages = told["1f1b"]["stages"]
+    held = sum(s["parameters"] for s in stages) - told["1f1b"]["parameters"]
+    good = len(stages) == 2 and abs(sum(s["work"] for s in stages) - 1) < 1e-6 and all(0.4 < s["work"] < 0.6 for s in stages)
+    yield "a dry run tells the stages' work, and the embedding is held twice", "" if good and held == WORDS * 32 else f"{held} {stages}"
+    sent = 12 * 16 * 32 * 4  # a value of [12, 16, 32], forward or back
+    tied = WORDS * 32 * 4
+    gradients = [stage["parameters"] * 4 for stage in stages]
+    wrong = [s["communicated_bytes_per_step"] for s, g in zip(stages, gradients) if s["communicated_bytes_per_step"] != sent + tied + g]
+    yield "and what they send: values, the gradient of the embedding, those that 2 ranks share", f"{wrong}" if wrong else ""
+    a, b = (told[schedule]["stages"][0]["arena_bytes"] for schedule in ("1f1b", "gpipe"))
+    yield "1f1b keeps 2 of 12 chunks where gpipe keeps all", "" if a * 2 < b else f"{a} {b}"
+
+
 def refusals(folder):
     make_data(folder)
     for options, problem in (
@@ -144,4 +169,4 @@ def refusals(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run((curves, batch_statistics, short_batches, accumulation, evaluation, resuming, refusals), GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run((curves, batch_statistics, short_batches, accumulation, evaluation, resuming, plans, refusals), GTRAIN, sys.argv[1:]))
