@@ -9,6 +9,7 @@ static const struct gt_kernel *const tables[] = {
 	GT_ISA(gt_cpu_reduce_kernels),
 	GT_ISA(gt_cpu_norm_kernels),
 	GT_ISA(gt_cpu_batch_norm_kernels),
+	GT_ISA(gt_cpu_batch_norm_sync_kernels),
 	GT_ISA(gt_cpu_elementwise_kernels),
 	GT_ISA(gt_cpu_dropout_kernels),
 	GT_ISA(gt_cpu_shape_kernels),

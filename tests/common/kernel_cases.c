@@ -51,13 +51,11 @@ static void compare(const struct kernel_case *o, const char *set, const struct g
 static void run_and_compare(const struct kernel_case *o, const struct test_set *set,
     struct gt_call *c, const struct gt_call *want, int threads)
 {
-	enum gt_dtype f = c->outputs ? c->out[0].dtype : c->in[0].dtype;
+	bool is_real = c->in[0].dtype == GT_F32 || c->in[0].dtype == GT_F64;
+	enum gt_dtype f = is_real || !c->outputs ? c->in[0].dtype : c->out[0].dtype;
+	double tolerance = f == GT_F64 ? 1e-11 : o->tolerance;
 	struct gt_err err = GT_ERR_INIT;
-	double tolerance;
 
-	if (!strcmp(o->op, "classify_stats"))
-		f = c->in[0].dtype;
-	tolerance = f == GT_F64 ? 1e-11 : o->tolerance;
 	omp_set_num_threads(threads);
 	if (test_run(set->set, o->op, f, c, &err))
 		fail_msg("%s %s: %s", o->op, set->name, err.text);

@@ -46,6 +46,19 @@ static void fill_apart(double *x, int64_t n, uint64_t key, uint32_t stream)
 	}
 }
 
+/* Element i of what ranks exchange of a batch normalisation: so many values, means, squares. */
+static double draw_sums(const struct op_arg *a, uint64_t key, uint32_t stream, int64_t i)
+{
+	int64_t wide = a->shape[a->ndim - 1], at = i % wide;
+	double count = (double)(6 + 5 * (i / wide));
+
+	if (!at)
+		return count;
+	if (at <= wide / 2)
+		return normal(key, stream, i);
+	return count * (0.5 + gt_philox_double(gt_philox_u64(key, (uint64_t)i, stream, 0)));
+}
+
 static double draw(const struct op_arg *a, uint64_t key, uint32_t stream, int64_t i)
 {
 	static const double rng[] = { 1234567, 3, 2, 3 }; /* seed, step, first, stride */
@@ -56,6 +69,8 @@ static double draw(const struct op_arg *a, uint64_t key, uint32_t stream, int64_
 		return (float)(0.5 + gt_philox_double(bits));
 	case ARG_COUNTER:
 		return 7;
+	case ARG_SUMS:
+		return draw_sums(a, key, stream, i);
 	case ARG_IDS:
 		return (double)gt_philox_below(bits, (uint64_t)a->limit);
 	case ARG_TARGETS:
@@ -109,6 +124,8 @@ static enum gt_dtype dtype_of(const struct op_run *r, enum op_arg_kind kind)
 		return GT_I64;
 	case ARG_BYTES:
 		return GT_U8;
+	case ARG_SUMS:
+		return GT_F64;
 	default:
 		return r->dtype;
 	}

@@ -16,6 +16,7 @@
 #define REAL_SCALAR     { ARG_REAL, 0, { 0 }, 0 }
 #define FIXED_SCALAR    { ARG_FIXED, 0, { 0 }, 0 }
 #define COUNTER         { ARG_COUNTER, 0, { 0 }, 0 }
+#define SUMS(...)       { ARG_SUMS, DIMS(__VA_ARGS__), 0 }
 #define RNG             { ARG_RNG, DIMS(GT_RNG_FIELDS), 0 }
 #define NONE            { ARG_NONE, 0, { 0 }, 0 }
 
@@ -83,6 +84,30 @@ const struct op_case op_cases[] = {
 	CASE("batch_norm_fold", "no bias",
 	    IN(FIXED(5, 2, 1, 1), FIXED(5), FIXED(5), RUNNING(5), POSITIVE(5)), NORM(false)),
 
+	CASE("batch_norm_moments", "small", IN(FIXED(4, 3, 2, 3)), NORM(false)),
+	CASE("batch_norm_moments", "wide", IN(FIXED(2, 67, 3, 1)), NORM(false)),
+	CASE("batch_norm_moments", "one value", IN(FIXED(1, 2, 1, 1)), NORM(false)),
+	CASE("batch_norm_combine", "one rank", IN(RUNNING(4), POSITIVE(4), COUNTER, SUMS(1, 9)),
+	    NORM(false)),
+	CASE("batch_norm_combine", "three ranks",
+	    IN(RUNNING(67), POSITIVE(67), COUNTER, SUMS(3, 135)), NORM(false)),
+	CASE("batch_norm_apply", "small",
+	    IN(FIXED(4, 3, 2, 3), FIXED(3), FIXED(3), FIXED(3), FIXED(3)), NORM(false)),
+	CASE("batch_norm_apply", "relu",
+	    IN(FIXED(2, 5, 3, 3), FIXED(5), FIXED(5), FIXED(5), FIXED(5)), NORM(true)),
+	CASE("batch_norm_grad_sums", "small",
+	    IN(FIXED(4, 3, 2, 3), FIXED(4, 3, 2, 3), FIXED(3), FIXED(3)), NORM(false)),
+	CASE("batch_norm_grad_sums", "relu",
+	    IN(FIXED(2, 67, 3, 1), FIXED(2, 67, 3, 1), FIXED(67), FIXED(67), FIXED(2, 67, 3, 1)),
+	    NORM(true)),
+	CASE("batch_norm_grad_apply", "small",
+	    IN(FIXED(4, 3, 2, 3), FIXED(4, 3, 2, 3), FIXED(3), FIXED(3), FIXED(3), SUMS(7)),
+	    NORM(false)),
+	CASE("batch_norm_grad_apply", "relu",
+	    IN(FIXED(3, 4, 3, 2), FIXED(3, 4, 3, 2), FIXED(4), FIXED(4), FIXED(4), SUMS(9),
+	        FIXED(3, 4, 3, 2)),
+	    NORM(true)),
+
 	CASE("add", "rows", IN(REAL(3, 5), REAL(3, 5)), PLAIN),
 	CASE("add", "image", IN(REAL(2, 3, 4, 5), REAL(2, 3, 4, 5)), PLAIN),
 	CASE("add", "scalar", IN(REAL_SCALAR, REAL_SCALAR), PLAIN),
@@ -146,6 +171,11 @@ const struct op_tolerance op_tolerances[] = {
 	{ "batch_norm", 2e-6, "as layer_norm; rstd of 3 numbers magnifies their rounding" },
 	{ "batch_norm_eval", 5e-7, "one multiply-add" },
 	{ "batch_norm_fold", 2e-7, "a product, in double inside" },
+	{ "batch_norm_moments", 1e-6, "as layer_norm" },
+	{ "batch_norm_combine", 2e-7, "one rounding, in double inside" },
+	{ "batch_norm_apply", 5e-7, "one multiply-add" },
+	{ "batch_norm_grad_sums", 1e-6, "sums of up to 24 numbers" },
+	{ "batch_norm_grad_apply", 5e-7, "two multiply-adds" },
 	{ "add", 2e-7, "one rounding, and sums of the projection" },
 	{ "relu", 0, "exact" },
 	{ "gelu", 1e-6, "tanh and erf approximated to a few units in the last place" },

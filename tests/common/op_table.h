@@ -14,10 +14,12 @@ enum op_arg_kind {
 	ARG_RUNNING, /* a buffer, N(0, 1): running means */
 	ARG_POSITIVE, /* a buffer in (0.5, 1.5): running variances */
 	ARG_COUNTER,  /* a buffer, int64 */
-	ARG_IDS,      /* int32 below `limit` */
-	ARG_TARGETS,  /* likewise, every fifth -100 */
-	ARG_BYTES,    /* uint8 */
-	ARG_RNG       /* int64 [4]: seed, step, first, stride */
+	ARG_SUMS,    /* float64 in any case, last dimension 1 + 2 C: a count, N(0, 1), above half of
+	             the count */
+	ARG_IDS,     /* int32 below `limit` */
+	ARG_TARGETS, /* likewise, every fifth -100 */
+	ARG_BYTES,   /* uint8 */
+	ARG_RNG      /* int64 [4]: seed, step, first, stride */
 };
 
 struct op_arg {

@@ -89,6 +89,43 @@ def batch_norm_fold(f, w, b, mean, var, conv_bias=None, *, eps):
     return [f * scale[:, None, None, None], b + before * scale]
 
 
+def channels(v):
+    return v[:, None, None]
+
+
+def batch_norm_moments(x):
+    mean = x.mean((0, 2, 3))
+    square = ((x - channels(mean)) ** 2).sum((0, 2, 3))
+    return [torch.cat([torch.tensor([float(x.numel() // len(mean))]), mean, square])]
+
+
+def batch_norm_combine(running_mean, running_var, tracked, moments, *, eps, momentum):
+    n, mean, square = moments[:, :1], *moments[:, 1:].chunk(2, 1)
+    every, total = n.sum(), (n * mean).sum(0) / n.sum()
+    squares = (square + n * (mean - total) ** 2).sum(0)
+    running_mean.lerp_(total, momentum)
+    running_var.lerp_(squares / (every - 1), momentum)
+    tracked += 1
+    return [total, (squares / every + eps).rsqrt()]
+
+
+def batch_norm_apply(x, w, b, mean, rstd, *, relu):
+    y = (x - channels(mean)) * channels(rstd * w) + channels(b)
+    return [y.relu() if relu else y]
+
+
+def batch_norm_grad_sums(dy, x, mean, rstd, y=None):
+    dy = dy if y is None else dy * (y > 0)
+    total, dot = dy.sum((0, 2, 3)), (dy * (x - channels(mean))).sum((0, 2, 3))
+    return [torch.cat([torch.tensor([float(x.numel() // len(mean))]), total, dot]), dot * rstd, total]
+
+
+def batch_norm_grad_apply(dy, x, w, mean, rstd, sums, y=None):
+    dy = dy if y is None else dy * (y > 0)
+    total, dot = (channels(v) for v in (sums[1:] / sums[0]).chunk(2))
+    return [channels(w * rstd) * (dy - total - (x - channels(mean)) * channels(rstd ** 2) * dot)]
+
+
 def dropout(x, rng, *, p, stream):
     return [x * kept(rng, stream, p, x.shape[0], x.numel() // x.shape[0]).view_as(x)]
 
@@ -137,6 +174,8 @@ def image_normalize(x, *, mean, std):
 OPS = {
     "matmul": matmul, "conv2d": conv2d, "bias_grad": bias_grad, "layer_norm": layer_norm,
     "batch_norm": batch_norm, "batch_norm_eval": batch_norm_eval, "batch_norm_fold": batch_norm_fold,
+    "batch_norm_moments": batch_norm_moments, "batch_norm_combine": batch_norm_combine, "batch_norm_apply": batch_norm_apply,
+    "batch_norm_grad_sums": batch_norm_grad_sums, "batch_norm_grad_apply": batch_norm_grad_apply,
     "add": lambda a, b: [a + b], "relu": lambda x: [x.relu()],
     "gelu": lambda x, *, erf: [F.gelu(x, approximate="none" if erf else "tanh")],
     "dropout": dropout, "copy": lambda x: [x], "reorder": lambda x: [x], "subsample": subsample,

@@ -85,6 +85,29 @@ struct gt_value *gt_batch_norm(struct gt_graph *g, struct gt_value *x, struct gt
 struct gt_value *gt_batch_norm_eval(struct gt_graph *g, struct gt_value *x, struct gt_value *weight,
     struct gt_value *bias, struct gt_value *running_mean, struct gt_value *running_var, double eps);
 
+/* ---- norm_sync.c ---- */
+
+/*
+ * batch_norm and batch_norm_grad cut in two, where what ranks know of the batch is put together
+ * (lib/parallel/sync_bn.h). n is how many values a channel has: B H W, on one rank or on all.
+ *
+ * batch_norm_moments:     in x
+ *   out  F64 [1 + 2 C]: n, means [C], sums of squared deviations from them [C]
+ * batch_norm_combine:     in running_mean, running_var, num_batches_tracked (all three updated, as
+ *                            batch_norm does), moments F64 [R, 1 + 2 C]
+ *   out  mean F [C];  rstd F [C], over the n of all R rows
+ * batch_norm_apply:       in x, weight, bias, mean, rstd     out y (relu as above)
+ * batch_norm_grad_sums:   in dy, x, mean, rstd, y (optional, as above)
+ *   out  sums F64 [1 + 2 C]: n, sums of dy [C], of dy (x - mean) [C];  dweight, dbias F [C] of
+ *        these samples
+ * batch_norm_grad_apply:  in dy, x, weight, mean, rstd, sums F64 [1 + 2 C], y (optional)
+ *   out  dx = weight rstd (dy - sum(dy) / n - (x - mean) rstd^2 sum(dy (x - mean)) / n); may
+ *        overwrite dy
+ * They have no gradient: a graph has them only when it has its backward pass.
+ * Sources: Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing
+ * sample variances", 1979, for the sums; torch.nn.SyncBatchNorm.
+ */
+
 /* ---- elementwise.c ---- */
 
 /* add: y = a + b, same shapes; y may overwrite either. */
@@ -221,5 +244,7 @@ extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_con
     gt_op_avg_pool2d_grad, gt_op_embedding, gt_op_embedding_grad, gt_op_position_grad,
     gt_op_attention, gt_op_attention_grad, gt_op_cross_entropy, gt_op_cross_entropy_grad,
     gt_op_classify_stats;
+extern const struct gt_op gt_op_batch_norm_moments, gt_op_batch_norm_combine,
+    gt_op_batch_norm_apply, gt_op_batch_norm_grad_sums, gt_op_batch_norm_grad_apply;
 
 #endif

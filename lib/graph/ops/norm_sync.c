@@ -1,0 +1,144 @@
+/* norm_sync.c - batch normalisation cut where ranks put together what they know of a batch. */
+#include "lib/graph/ops/infer.h"
+#include "lib/graph/ops/ops.h"
+
+/* v is the count and two vectors of c channels, after `ndim` - 1 leading dimensions. */
+static int check_sums(const struct gt_value *v, int ndim, int64_t c, struct gt_err *err)
+{
+	if (v->dtype != GT_F64 || v->ndim != ndim || v->shape[ndim - 1] != 1 + 2 * c)
+		return gt_err_set(err, GT_EINVAL, "the sums are %s %s, float64 [%s%lld] wanted",
+		    gt_dtype_name(v->dtype), gt_shape_text(v).s, ndim > 1 ? "R, " : "",
+		    (long long)(1 + 2 * c));
+	return 0;
+}
+
+/* Inputs `first` to `last` are vectors of the channels of x. */
+static int check_channels(
+    const struct gt_node *n, const struct gt_value *x, int first, int last, struct gt_err *err)
+{
+	for (int i = first; i <= last; i++)
+		if (gt_infer_vector(n->in[i], "a vector of channels", x->dtype, x->shape[1], err))
+			return err->code;
+	return 0;
+}
+
+static void print_relu(const struct gt_node *n, FILE *f)
+{
+	fputs(n->attrs.norm.relu ? " relu" : "", f);
+}
+
+static double four_flops(const struct gt_node *n)
+{
+	return 4.0 * (double)gt_value_elements(n->in[0]);
+}
+
+static int moments_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *x = n->in[0];
+
+	if (gt_infer_float(x, "the input", 4, err))
+		return err->code;
+	gt_infer_shape(n->out[0], GT_F64, 1, (int64_t[]){ 1 + 2 * x->shape[1] });
+	return 0;
+}
+
+const struct gt_op gt_op_batch_norm_moments = {
+	.name = "batch_norm_moments",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = moments_infer,
+	.flops = four_flops,
+	.image_in = 1u << 0,
+};
+
+static int combine_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *mean = n->in[0];
+
+	if (gt_infer_float(mean, "the running mean", 1, err) ||
+	    gt_infer_vector(n->in[1], "the running variance", mean->dtype, mean->shape[0], err))
+		return err->code;
+	if (n->in[2]->dtype != GT_I64 || n->in[2]->ndim != 0)
+		return gt_err_set(err, GT_EINVAL, "num_batches_tracked is not an int64 scalar");
+	gt_infer_like(n->out[0], mean);
+	gt_infer_like(n->out[1], mean);
+	return check_sums(n->in[3], 2, mean->shape[0], err);
+}
+
+const struct gt_op gt_op_batch_norm_combine = {
+	.name = "batch_norm_combine",
+	.min_inputs = 4,
+	.max_inputs = 4,
+	.outputs = 2,
+	.infer = combine_infer,
+	.writes = 1u << 0 | 1u << 1 | 1u << 2,
+};
+
+static int apply_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *x = n->in[0];
+
+	if (gt_infer_float(x, "the input", 4, err) || check_channels(n, x, 1, 4, err))
+		return err->code;
+	gt_infer_like(n->out[0], x);
+	return 0;
+}
+
+const struct gt_op gt_op_batch_norm_apply = {
+	.name = "batch_norm_apply",
+	.min_inputs = 5,
+	.max_inputs = 5,
+	.outputs = 1,
+	.infer = apply_infer,
+	.print = print_relu,
+	.flops = four_flops,
+	.image_in = 1u << 0,
+	.image_out = 1u << 0,
+};
+
+static int grad_sums_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *x = n->in[1];
+
+	if (gt_infer_same(x, n->in[0], "the gradient", err) || check_channels(n, x, 2, 3, err))
+		return err->code;
+	gt_infer_shape(n->out[0], GT_F64, 1, (int64_t[]){ 1 + 2 * x->shape[1] });
+	gt_infer_like(n->out[1], n->in[2]);
+	gt_infer_like(n->out[2], n->in[2]);
+	return 0;
+}
+
+const struct gt_op gt_op_batch_norm_grad_sums = {
+	.name = "batch_norm_grad_sums",
+	.min_inputs = 4,
+	.max_inputs = 5,
+	.outputs = 3,
+	.infer = grad_sums_infer,
+	.print = print_relu,
+	.flops = four_flops,
+	.image_in = 1u << 0 | 1u << 1 | 1u << 4,
+};
+
+static int grad_apply_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *x = n->in[1];
+
+	if (gt_infer_same(x, n->in[0], "the gradient", err) || check_channels(n, x, 2, 4, err))
+		return err->code;
+	gt_infer_like(n->out[0], x);
+	return check_sums(n->in[5], 1, x->shape[1], err);
+}
+
+const struct gt_op gt_op_batch_norm_grad_apply = {
+	.name = "batch_norm_grad_apply",
+	.min_inputs = 6,
+	.max_inputs = 7,
+	.outputs = 1,
+	.infer = grad_apply_infer,
+	.print = print_relu,
+	.flops = four_flops,
+	.inplace = 1u << 0,
+	.image_in = 1u << 0 | 1u << 1 | 1u << 6,
+	.image_out = 1u << 0,
+};
