@@ -144,6 +144,7 @@ static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
 		    .stages = (int)cli->pipeline_parallel,
 		    .chunks = (int)cli->chunks,
 		    .schedule = (enum gt_pipeline_schedule)cli->pipeline,
+		    .sync_bn = cli->sync_bn,
 		},
 	};
 	if (cli->profile && gt_profile_parse(&o->profile, cli->profile, err))

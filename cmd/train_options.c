@@ -111,6 +111,8 @@ static const struct gt_opt table[] = {
 	    .otherwise = "as many as stages", .min = 1, .max = 65536 },
 	{ "schedule", 0, GT_OPT_CHOICE, AT(pipeline), .words = pipelines, .initial = "1f1b",
 	    .help = "order in which a stage goes through the chunks" },
+	{ "sync-bn", 0, GT_OPT_FLAG, AT(sync_bn),
+	    .help = "batch normalisation over the samples of all ranks" },
 	{ "timeout", 0, GT_OPT_DURATION, AT(timeout_s), "TIME",
 	    "a rank that is later than this is lost", .initial = "10m", .max = 1e6,
 	    .flags = GT_OPT_ABOVE },

@@ -34,6 +34,7 @@ struct gt_train_cli {
 	bool drop_last;
 
 	int parallel; /* enum gt_parallel_kind */
+	bool sync_bn;
 	int64_t nproc, bucket_size, max_restarts;
 	int64_t pipeline_parallel, chunks;
 	int pipeline; /* enum gt_pipeline_schedule */

@@ -71,7 +71,8 @@ union gt_attrs {
 		int64_t count; /* elements, where the node makes room for them */
 	} bucket;              /* of lib/parallel/buckets.h */
 	struct {
-		int axis; /* enum gt_axis of lib/parallel/parallel.h */
+		int axis;  /* enum gt_axis of lib/parallel/parallel.h */
+		int ranks; /* all_gather: of the axis */
 	} collective;
 	struct {
 		enum gt_dtype dtype;

@@ -41,6 +41,39 @@ struct gt_value *gt_sum_over(struct gt_graph *g, struct gt_value *x, enum gt_axi
 	return n ? n->out[0] : NULL;
 }
 
+static int infer_gather(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *x = n->in[0];
+
+	if (x->ndim != 1)
+		return gt_err_set(
+		    err, GT_EINVAL, "all_gather: %s is no vector", gt_shape_text(x).s);
+	gt_infer_shape(
+	    n->out[0], x->dtype, 2, (int64_t[]){ n->attrs.collective.ranks, x->shape[0] });
+	return 0;
+}
+
+static const struct gt_op op_all_gather = {
+	.name = "all_gather",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = infer_gather,
+	.print = print_axis,
+};
+
+struct gt_value *gt_gather_over(
+    struct gt_graph *g, struct gt_value *x, enum gt_axis axis, int ranks)
+{
+	union gt_attrs attrs = { 0 };
+	struct gt_node *n;
+
+	attrs.collective.axis = (int)axis;
+	attrs.collective.ranks = ranks;
+	n = x ? gt_emit(g, &op_all_gather, &attrs, 1, &x) : NULL;
+	return n ? n->out[0] : NULL;
+}
+
 static int run_all_reduce(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
@@ -55,8 +88,23 @@ static int run_all_reduce(struct gt_call *call, struct gt_err *err)
 	return gt_group_run(p->axes[call->attrs.collective.axis], &c, err);
 }
 
+static int run_all_gather(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	const struct gt_collective c = { .kind = GT_ALL_GATHER,
+		.in = call->in[0].data,
+		.out = call->out[0].data,
+		.count = gt_tensor_elements(&call->in[0]),
+		.dtype = call->in[0].dtype,
+		.what = "all_gather" };
+
+	return gt_group_run(p->axes[call->attrs.collective.axis], &c, err);
+}
+
 const struct gt_kernel gt_collective_kernels[] = {
 	{ .op = "all_reduce", .dtype = GT_F32, .run = run_all_reduce },
 	{ .op = "all_reduce", .dtype = GT_F64, .run = run_all_reduce },
+	{ .op = "all_gather", .dtype = GT_F32, .run = run_all_gather },
+	{ .op = "all_gather", .dtype = GT_F64, .run = run_all_gather },
 	{ .op = NULL },
 };

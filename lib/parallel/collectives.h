@@ -11,4 +11,11 @@
  */
 struct gt_value *gt_sum_over(struct gt_graph *g, struct gt_value *x, enum gt_axis axis);
 
+/*
+ * The vectors of all ranks of an axis, in their order: y [ranks, n] of x [n], the same n on all.
+ * As gt_sum_over() otherwise; `ranks` is the axis's size.
+ */
+struct gt_value *gt_gather_over(
+    struct gt_graph *g, struct gt_value *x, enum gt_axis axis, int ranks);
+
 #endif

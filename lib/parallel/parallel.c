@@ -6,6 +6,7 @@
 
 #include "lib/parallel/modes.h"
 #include "lib/parallel/pipeline_inside.h"
+#include "lib/parallel/sync_bn.h"
 
 static const struct gt_parallel_mode *const modes[] = {
 	[GT_PARALLEL_DDP] = &gt_parallel_ddp,
@@ -136,8 +137,10 @@ int gt_parallel_chunks(const struct gt_parallel *p, int batch)
 /* Gradients of a stage are added up over ranks when all chunks have added theirs. */
 int gt_parallel_insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {
-	int rc = p->pipeline ? gt_pipeline_chunk(g, p->pipeline, p->o.schedule, chunks, err) : 0;
+	int rc = p->o.sync_bn ? gt_sync_bn(g, p->axes[GT_AXIS_DATA]->size, err) : 0;
 
+	if (!rc && p->pipeline)
+		rc = gt_pipeline_chunk(g, p->pipeline, p->o.schedule, chunks, err);
 	if (!rc && p->mode->insert)
 		rc = p->mode->insert(p, g, err);
 	if (!rc && p->pipeline && p->pipeline->tied_count)

@@ -42,6 +42,7 @@ struct gt_parallel_options {
 	int stages;           /* of a pipeline; 0 or 1: none. They divide the ranks */
 	int chunks;           /* parts that a batch goes through it in; 0: as many as stages */
 	enum gt_pipeline_schedule schedule;
+	bool sync_bn;         /* batch normalisation over all ranks' samples (sync_bn.h) */
 };
 
 /* The ways in which ranks differ: those of one axis differ in that alone. */

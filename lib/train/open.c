@@ -290,6 +290,8 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 	if (!rc)
 		rc = gt_program_store(
 		    &t->store, t->model, &t->input, t->backend, t->device, true, t->parallel, err);
+	if (!rc && t->o.parallel.sync_bn && !t->store->buffer_bytes)
+		gt_log_warn(t->log, "--sync-bn: this model has no batch normalisation");
 	if (!rc)
 		rc = open_programs(t, err);
 	if (!rc && !dry)
