@@ -145,6 +145,8 @@ static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
 		    .chunks = (int)cli->chunks,
 		    .schedule = (enum gt_pipeline_schedule)cli->pipeline,
 		    .sync_bn = cli->sync_bn,
+		    .own_buffers = !cli->broadcast_buffers,
+		    .check_every = cli->check_replicas,
 		},
 	};
 	if (cli->profile && gt_profile_parse(&o->profile, cli->profile, err))

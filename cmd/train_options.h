@@ -34,7 +34,8 @@ struct gt_train_cli {
 	bool drop_last;
 
 	int parallel; /* enum gt_parallel_kind */
-	bool sync_bn;
+	bool sync_bn, broadcast_buffers;
+	int64_t check_replicas;
 	int64_t nproc, bucket_size, max_restarts;
 	int64_t pipeline_parallel, chunks;
 	int pipeline; /* enum gt_pipeline_schedule */

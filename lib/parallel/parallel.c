@@ -94,6 +94,7 @@ void gt_parallel_free(struct gt_parallel *p)
 		p->mode->release(p);
 	free(p->events);
 	gt_pipeline_free(p);
+	free(p->sums);
 	free(p);
 }
 
@@ -250,6 +251,16 @@ int64_t gt_parallel_sent(const struct gt_parallel *p, int micro_batches)
 	int64_t bytes = p->pipeline ? gt_pipeline_sent(p, micro_batches) : 0;
 
 	return bytes + (p->mode->sent ? p->mode->sent(p, micro_batches) : 0);
+}
+
+int gt_parallel_share_buffers(struct gt_parallel *p, struct gt_err *err)
+{
+	struct gt_store *s = p->store;
+
+	if (p->o.own_buffers || p->o.sync_bn || !s->buffer_bytes)
+		return 0;
+	return gt_broadcast(
+	    p->axes[GT_AXIS_DATA], s->buffers, (int64_t)s->buffer_bytes, GT_U8, 0, err);
 }
 
 void gt_parallel_communicate(struct gt_parallel *p, bool on)

@@ -43,6 +43,9 @@ struct gt_parallel_options {
 	int chunks;           /* parts that a batch goes through it in; 0: as many as stages */
 	enum gt_pipeline_schedule schedule;
 	bool sync_bn;         /* batch normalisation over all ranks' samples (sync_bn.h) */
+	bool own_buffers;     /* every rank keeps its own running statistics */
+	int64_t
+	    check_every; /* steps from one comparison of the ranks' weights to the next; 0: none */
 };
 
 /* The ways in which ranks differ: those of one axis differ in that alone. */
@@ -143,6 +146,24 @@ int gt_parallel_init(struct gt_parallel *p, uint64_t seed, struct gt_err *err);
 
 /* Weights are there, on rank 0 at least: make those of all ranks agree. A collective call. */
 int gt_parallel_begin(struct gt_parallel *p, struct gt_err *err);
+
+/*
+ * Before a step's first micro-batch, and before an evaluation: let all ranks have the buffers
+ * (running statistics) of rank 0, unless each keeps its own or they are the same anyway. A
+ * collective call. Source: torch.nn.parallel.DistributedDataParallel's broadcast_buffers.
+ */
+int gt_parallel_share_buffers(struct gt_parallel *p, struct gt_err *err);
+
+/*
+ * After the update of a step, counted from 1: see whether all ranks still have the same parameters
+ * (and buffers, where statistics are over all ranks), by a sum of each tensor. A collective call
+ * every check_every steps, otherwise nothing.
+ *
+ * Errors: GT_EDEVICE on all ranks, with the rank that differs, the step, and the tensor that
+ *         differs first in the order of the state_dict. What most ranks have is right; where no
+ *         more than half agree, what rank 0 has.
+ */
+int gt_parallel_check(struct gt_parallel *p, int64_t step, struct gt_err *err);
 
 /* Whether gradients of the runs from now on are added up over ranks, as they are at first: of
  * several micro-batches that make a step, only the last one's are. Modes that add them up

@@ -173,6 +173,8 @@ static int take_step(struct loop *l, struct gt_err *err)
 	gt_profile_step(l->profile, t->step - l->first_step, t->step + 1);
 	if (gt_train_adds_up(t))
 		gt_optim_zero_grad(t->optim);
+	if (t->parallel)
+		rc = gt_parallel_share_buffers(t->parallel, err);
 	for (int64_t i = first; !rc && i < last; i++) {
 		if (t->parallel)
 			gt_parallel_communicate(t->parallel, i + 1 == last);
@@ -189,6 +191,9 @@ static int take_step(struct loop *l, struct gt_err *err)
 		return rc;
 	if (!isfinite(grad_norm))
 		return diverged(t, "the gradient's norm", grad_norm, err);
+	rc = t->parallel ? gt_parallel_check(t->parallel, t->step + 1, err) : 0;
+	if (rc)
+		return rc;
 	r.grad_norm = grad_norm;
 	r.step = ++t->step;
 	l->train_s += gt_clock_s() - began;
@@ -225,8 +230,10 @@ static int evaluate(struct loop *l, struct gt_err *err)
 	struct gt_eval_report r = { .step = t->step, .metrics = m };
 	const struct gt_eval_ranks ranks = { gt_train_data_rank(t), gt_train_data_world(t),
 		t->o.group };
-	int rc = gt_evaluate(&t->evals, t->val, t->o.batch, t->o.workers, &ranks, m, err);
+	int rc = t->parallel ? gt_parallel_share_buffers(t->parallel, err) : 0;
 
+	if (!rc)
+		rc = gt_evaluate(&t->evals, t->val, t->o.batch, t->o.workers, &ranks, m, err);
 	if (rc)
 		return rc;
 	l->evaluated_step = t->step;

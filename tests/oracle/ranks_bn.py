@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """ranks_bn.py - batch normalisation on several ranks: over all samples as one rank and PyTorch do it, or rank by rank (TAP)."""
+import json
 import os
 import struct
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
@@ -107,6 +109,21 @@ def synchronized(folder):
     yield "micro-batches have statistics of their own", "" if far <= 1e-6 else f"apart by {far:.1e}"
 
 
+def own_statistics(folder):
+    """Without --sync-bn: all evaluate with the running statistics of rank 0, which are saved, or each with its own."""
+    val = "random:,samples=36"
+    options = ["--val", val, "--eval-every", "25", "--check-replicas", "1", "--seed", "0"]  # the seed of eval
+    shared = train(folder, "shared", 3, *options)
+    own = train(folder, "own", 3, *options, "--broadcast-buffers=no")
+    saved = [torch.load(f"{out}/model.pth") for out in (shared, own)]
+    yield "either way those of rank 0 are saved", "" if all(torch.equal(v, saved[1][k]) for k, v in saved[0].items()) else "no"
+    alone = json.loads(subprocess.run([GTRAIN, "eval", "--ckpt", f"{shared}/model.pth", "--model", "resnet20", "--data", val, "--json"],
+                                      check=True, capture_output=True, text=True).stdout)["loss"]
+    far = [abs(curve(out, "val")[-1]["loss"] - alone) / alone for out in (shared, own)]
+    yield "3 ranks evaluate what is saved", "" if far[0] <= 1e-6 else f"apart by {far[0]:.1e}"
+    yield "with --broadcast-buffers=no each evaluates its own", "" if far[1] >= 1e-4 else f"apart by {far[1]:.1e}"
+
+
 def pytorch(folder):
     images, labels = make_data(folder)
     torch.save(network().state_dict(), f"{folder}/init.pth")
@@ -119,4 +136,4 @@ def pytorch(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run((synchronized, pytorch), GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run((synchronized, own_statistics, pytorch), GTRAIN, sys.argv[1:]))
