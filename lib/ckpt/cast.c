@@ -4,23 +4,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "lib/base/half.h"
+
 /* ---- rounding ---- */
-
-static uint32_t float_bits(float f)
-{
-	uint32_t u;
-
-	memcpy(&u, &f, sizeof(u));
-	return u;
-}
-
-static float bits_float(uint32_t u)
-{
-	float f;
-
-	memcpy(&f, &u, sizeof(f));
-	return f;
-}
 
 /*
  * A double as the float next to it whose last bit is 1 if anything was lost ("round to odd"):
@@ -30,47 +16,11 @@ static float bits_float(uint32_t u)
 static float round_to_odd(double d)
 {
 	float f = (float)d;
-	uint32_t u = float_bits(f);
+	uint32_t u = gt_float_bits(f);
 
 	if (d != d || (double)f == d || (u & 1))
 		return f;
-	return bits_float(__builtin_fabs((double)f) < __builtin_fabs(d) ? u + 1 : u - 1);
-}
-
-static uint16_t float_to_bf16(float f)
-{
-	uint32_t u = float_bits(f);
-	uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-
-	return (uint16_t)(f != f ? 0x7fc0 : rounded); /* PyTorch's NaN: c10/util/BFloat16.h */
-}
-
-static float bf16_to_float(uint16_t h)
-{
-	return bits_float((uint32_t)h << 16);
-}
-
-/* f16 counts in steps of 2^-24 below 2^-14; adding a power of two rounds to its last place. All
- * cases are computed and one is taken, so that loops over this become vector code. */
-static uint16_t float_to_f16(float f)
-{
-	uint32_t u = float_bits(f), a = u & 0x7fffffff;
-	uint32_t subnormal = float_bits(bits_float(a) + 0.5f) - float_bits(0.5f);
-	uint32_t h = (a + 0xfff + (a >> 13 & 1) - 0x38000000) >> 13;
-
-	h = a < 0x38800000 ? subnormal : h; /* 2^-14 */
-	h = a >= 0x47800000 ? 0x7c00 : h;   /* 65536 */
-	h = a > 0x7f800000 ? 0x7e00 : h;    /* NaN */
-	return (uint16_t)(h | (u >> 16 & 0x8000));
-}
-
-static float f16_to_float(uint16_t h)
-{
-	uint32_t a = h & 0x7fff, u = (a << 13) + 0x38000000;
-
-	u = a < 0x400 ? float_bits((float)(int32_t)a * 0x1p-24f) : u;
-	u = a >= 0x7c00 ? a << 13 | 0x7f800000 : u;
-	return bits_float(u | (uint32_t)(h & 0x8000) << 16);
+	return gt_float_of_bits(__builtin_fabs((double)f) < __builtin_fabs(d) ? u + 1 : u - 1);
 }
 
 /* The float8 formats. Codes are those of positive numbers. */
@@ -94,16 +44,17 @@ static uint32_t rebias(const struct small *s)
 static uint8_t to_small(const struct small *s, double d)
 {
 	float f = round_to_odd(d);
-	uint32_t drop = 23 - s->fraction_bits, least = rebias(s) + 1, a = float_bits(f), code;
+	uint32_t drop = 23 - s->fraction_bits, least = rebias(s) + 1, a = gt_float_bits(f), code;
 	uint8_t sign = (uint8_t)(a >> 31 << (s->exponent_bits + s->fraction_bits));
 
 	a &= 0x7fffffff;
 	if (d != d)
 		return sign | s->nan;
 	if (a < least << 23) {
-		float magic = bits_float((least + drop) << 23);
+		float magic = gt_float_of_bits((least + drop) << 23);
 
-		return sign | (uint8_t)(float_bits(bits_float(a) + magic) - float_bits(magic));
+		return sign |
+		       (uint8_t)(gt_float_bits(gt_float_of_bits(a) + magic) - gt_float_bits(magic));
 	}
 	a += (1u << (drop - 1)) - 1 + (a >> drop & 1);
 	code = (a - (rebias(s) << 23)) >> drop;
@@ -120,9 +71,10 @@ static double from_small(const struct small *s, uint8_t bits)
 		magnitude =
 		    code == s->over && s->over != s->nan ? __builtin_inf() : __builtin_nan("");
 	else if (code >> s->fraction_bits)
-		magnitude = bits_float((code << drop) + (rebias(s) << 23));
+		magnitude = gt_float_of_bits((code << drop) + (rebias(s) << 23));
 	else
-		magnitude = code * (double)bits_float((rebias(s) + 1 - s->fraction_bits) << 23);
+		magnitude =
+		    code * (double)gt_float_of_bits((rebias(s) + 1 - s->fraction_bits) << 23);
 	return bits & sign ? -magnitude : magnitude;
 }
 
@@ -161,9 +113,9 @@ static void load_floats(enum gt_dtype dtype, const void *p, size_t n, double *ou
 	case GT_F64:
 		LOAD_EACH(double, x);
 	case GT_F16:
-		LOAD_EACH(uint16_t, (double)f16_to_float(x));
+		LOAD_EACH(uint16_t, (double)gt_float_of_f16(x));
 	case GT_BF16:
-		LOAD_EACH(uint16_t, (double)bf16_to_float(x));
+		LOAD_EACH(uint16_t, (double)gt_float_of_bf16(x));
 	case GT_F8_E4M3:
 		LOAD_EACH(uint8_t, from_small(&f8_e4m3, x));
 	case GT_F8_E5M2:
@@ -179,9 +131,9 @@ static void store_floats(enum gt_dtype dtype, void *p, size_t n, const double *i
 	case GT_F64:
 		STORE_EACH(double, in[i]);
 	case GT_F16:
-		STORE_EACH(uint16_t, float_to_f16(round_to_odd(in[i])));
+		STORE_EACH(uint16_t, gt_f16_of_float(round_to_odd(in[i])));
 	case GT_BF16:
-		STORE_EACH(uint16_t, float_to_bf16(round_to_odd(in[i])));
+		STORE_EACH(uint16_t, gt_bf16_of_float(round_to_odd(in[i])));
 	case GT_F8_E4M3:
 		STORE_EACH(uint8_t, to_small(&f8_e4m3, in[i]));
 	case GT_F8_E5M2:
@@ -277,22 +229,22 @@ typedef void cast_run(const void *restrict src, void *restrict dst, size_t n);
 
 static void f32_to_bf16(const void *restrict src, void *restrict dst, size_t n)
 {
-	EACH(float, uint16_t, float_to_bf16(x))
+	EACH(float, uint16_t, gt_bf16_of_float(x))
 }
 
 static void f32_to_f16(const void *restrict src, void *restrict dst, size_t n)
 {
-	EACH(float, uint16_t, float_to_f16(x))
+	EACH(float, uint16_t, gt_f16_of_float(x))
 }
 
 static void bf16_to_f32(const void *restrict src, void *restrict dst, size_t n)
 {
-	EACH(uint16_t, float, bf16_to_float(x))
+	EACH(uint16_t, float, gt_float_of_bf16(x))
 }
 
 static void f16_to_f32(const void *restrict src, void *restrict dst, size_t n)
 {
-	EACH(uint16_t, float, f16_to_float(x))
+	EACH(uint16_t, float, gt_float_of_f16(x))
 }
 
 static cast_run *const direct[GT_DTYPE_COUNT][GT_DTYPE_COUNT] = {

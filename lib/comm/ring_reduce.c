@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "lib/base/half.h"
 #include "lib/comm/ring_inside.h"
 
 /*
@@ -10,58 +11,6 @@
  * sum. A tree of n sources has one accumulator per level.
  */
 enum { BLOCK_BYTES = 8 * 1024, LEVELS_MAX = 6 }; /* 2^LEVELS_MAX: RANKS_MAX */
-
-/* ---- half-width floats ---- */
-
-static inline float float_of_bits(uint32_t u)
-{
-	float f;
-
-	memcpy(&f, &u, sizeof(f));
-	return f;
-}
-
-static inline uint32_t bits_of_float(float f)
-{
-	uint32_t u;
-
-	memcpy(&u, &f, sizeof(u));
-	return u;
-}
-
-static inline float widen_bf16(uint16_t h)
-{
-	return float_of_bits((uint32_t)h << 16);
-}
-
-static inline uint16_t narrow_bf16(float f)
-{
-	uint32_t u = bits_of_float(f), rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
-
-	return (uint16_t)(f != f ? 0x7fc0 : rounded);
-}
-
-/* As in ckpt/cast.c: all cases are computed and one is taken, so that loops become vector code. */
-static inline float widen_f16(uint16_t h)
-{
-	uint32_t a = h & 0x7fff, u = (a << 13) + 0x38000000;
-
-	u = a < 0x400 ? bits_of_float((float)(int32_t)a * 0x1p-24f) : u;
-	u = a >= 0x7c00 ? a << 13 | 0x7f800000 : u;
-	return float_of_bits(u | (uint32_t)(h & 0x8000) << 16);
-}
-
-static inline uint16_t narrow_f16(float f)
-{
-	uint32_t u = bits_of_float(f), a = u & 0x7fffffff;
-	uint32_t subnormal = bits_of_float(float_of_bits(a) + 0.5f) - bits_of_float(0.5f);
-	uint32_t h = (a + 0xfff + (a >> 13 & 1) - 0x38000000) >> 13;
-
-	h = a < 0x38800000 ? subnormal : h; /* 2^-14 */
-	h = a >= 0x47800000 ? 0x7c00 : h;   /* 65536 */
-	h = a > 0x7f800000 ? 0x7e00 : h;    /* NaN */
-	return (uint16_t)(h | (u >> 16 & 0x8000));
-}
 
 /* ---- the loops of one type ---- */
 
@@ -148,10 +97,10 @@ LOOPS_OF(sum_f32, float, float, SAME, ADD)
 LOOPS_OF(max_f32, float, float, SAME, MOST)
 LOOPS_OF(sum_f64, double, double, SAME, ADD)
 LOOPS_OF(max_f64, double, double, SAME, MOST)
-LOOPS_OF(sum_f16, uint16_t, float, widen_f16, ADD)
-LOOPS_OF(max_f16, uint16_t, float, widen_f16, MOST)
-LOOPS_OF(sum_bf16, uint16_t, float, widen_bf16, ADD)
-LOOPS_OF(max_bf16, uint16_t, float, widen_bf16, MOST)
+LOOPS_OF(sum_f16, uint16_t, float, gt_float_of_f16, ADD)
+LOOPS_OF(max_f16, uint16_t, float, gt_float_of_f16, MOST)
+LOOPS_OF(sum_bf16, uint16_t, float, gt_float_of_bf16, ADD)
+LOOPS_OF(max_bf16, uint16_t, float, gt_float_of_bf16, MOST)
 LOOPS_OF(sum_i32, int32_t, int32_t, SAME, ADD_I32)
 LOOPS_OF(max_i32, int32_t, int32_t, SAME, MOST)
 LOOPS_OF(sum_i64, int64_t, int64_t, SAME, ADD_I64)
@@ -160,8 +109,8 @@ DIVIDE_FLOAT(divide_f32, float)
 DIVIDE_FLOAT(divide_f64, double)
 DIVIDE_INT(divide_i32, int32_t)
 DIVIDE_INT(divide_i64, int64_t)
-STORE_OF(store_f16, uint16_t, float, narrow_f16)
-STORE_OF(store_bf16, uint16_t, float, narrow_bf16)
+STORE_OF(store_f16, uint16_t, float, gt_f16_of_float)
+STORE_OF(store_bf16, uint16_t, float, gt_bf16_of_float)
 
 static void store_4(void *dst, const void *acc, size_t n)
 {

@@ -1,0 +1,66 @@
+/* half.h - IEEE half precision and bfloat16, from and to float. */
+#ifndef GT_BASE_HALF_H
+#define GT_BASE_HALF_H
+
+#include <stdint.h>
+#include <string.h>
+
+/*
+ * Both formats fit 16 bits: f16 has 5 bits of exponent and 10 of fraction (numbers to 65504, steps
+ * of 2^-24 near 0), bf16 the upper half of a float's. Floats are rounded once, to nearest even;
+ * past the largest number lies infinity, and a NaN becomes PyTorch's (c10/util/BFloat16.h,
+ * Half.h). All cases are computed and one is taken, so that loops over these become vector code.
+ */
+
+static inline uint32_t gt_float_bits(float f)
+{
+	uint32_t u;
+
+	memcpy(&u, &f, sizeof(u));
+	return u;
+}
+
+static inline float gt_float_of_bits(uint32_t u)
+{
+	float f;
+
+	memcpy(&f, &u, sizeof(f));
+	return f;
+}
+
+static inline uint16_t gt_bf16_of_float(float f)
+{
+	uint32_t u = gt_float_bits(f);
+	uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+
+	return (uint16_t)(f != f ? 0x7fc0 : rounded);
+}
+
+static inline float gt_float_of_bf16(uint16_t h)
+{
+	return gt_float_of_bits((uint32_t)h << 16);
+}
+
+/* f16 counts in steps of 2^-24 below 2^-14; adding a power of two rounds to its last place. */
+static inline uint16_t gt_f16_of_float(float f)
+{
+	uint32_t u = gt_float_bits(f), a = u & 0x7fffffff;
+	uint32_t subnormal = gt_float_bits(gt_float_of_bits(a) + 0.5f) - gt_float_bits(0.5f);
+	uint32_t h = (a + 0xfff + (a >> 13 & 1) - 0x38000000) >> 13;
+
+	h = a < 0x38800000 ? subnormal : h; /* 2^-14 */
+	h = a >= 0x47800000 ? 0x7c00 : h;   /* 65536 */
+	h = a > 0x7f800000 ? 0x7e00 : h;    /* NaN */
+	return (uint16_t)(h | (u >> 16 & 0x8000));
+}
+
+static inline float gt_float_of_f16(uint16_t h)
+{
+	uint32_t a = h & 0x7fff, u = (a << 13) + 0x38000000;
+
+	u = a < 0x400 ? gt_float_bits((float)(int32_t)a * 0x1p-24f) : u;
+	u = a >= 0x7c00 ? a << 13 | 0x7f800000 : u;
+	return gt_float_of_bits(u | (uint32_t)(h & 0x8000) << 16);
+}
+
+#endif
