@@ -13,6 +13,8 @@ static const char *const schedules[] = { "constant", "step", "cosine", "wsd", NU
 static const char *const modes[] = { "ddp", "mirrored", "zero1", "zero2", "zero3", NULL };
 static const char *const pipelines[] = { "gpipe", "1f1b", NULL }; /* enum gt_pipeline_schedule */
 
+static const char *const compressions[] = { "none", "fp16", "bf16", NULL }; /* gt_compress */
+
 static const char *const devices[] = { "cpu", NULL };
 static const char *const augmentations[] = { "none", "crop", "flip", "crop,flip", NULL };
 
@@ -111,6 +113,8 @@ static const struct gt_opt table[] = {
 	    .otherwise = "as many as stages", .min = 1, .max = 65536 },
 	{ "schedule", 0, GT_OPT_CHOICE, AT(pipeline), .words = pipelines, .initial = "1f1b",
 	    .help = "order in which a stage goes through the chunks" },
+	{ "compress", 0, GT_OPT_CHOICE, AT(compress), .words = compressions, .initial = "none",
+	    .help = "what gradients are rounded to when they are sent" },
 	{ "sync-bn", 0, GT_OPT_FLAG, AT(sync_bn),
 	    .help = "batch normalisation over the samples of all ranks" },
 	{ "broadcast-buffers", 0, GT_OPT_YESNO, AT(broadcast_buffers), .initial = "yes",

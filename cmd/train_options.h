@@ -35,6 +35,7 @@ struct gt_train_cli {
 
 	int parallel; /* enum gt_parallel_kind */
 	bool sync_bn, broadcast_buffers;
+	int compress; /* enum gt_compress */
 	int64_t check_replicas;
 	int64_t nproc, bucket_size, max_restarts;
 	int64_t pipeline_parallel, chunks;

@@ -1,8 +1,9 @@
-/* range.c - fill, add, norm, clip, sgd and adam on ranges of the flat float32 buffers. */
+/* range.c - fill, add, norm, clip, sgd, adam, narrow and widen on ranges of the flat buffers. */
 #include <math.h>
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/parallel.h"
+#include "lib/base/half.h"
 
 static void fill(float *x, int64_t count, float value)
 {
@@ -112,4 +113,31 @@ static void adam(float *p, const float *g, float *m, float *v, int64_t count,
 	}
 }
 
-const struct gt_range_kernels GT_ISA(gt_cpu_ranges) = { fill, add, squares, clip, sgd, adam };
+static void narrow(uint16_t *half, const float *x, int64_t count, enum gt_dtype dtype)
+{
+	if (dtype == GT_F16) {
+#pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
+		for (int64_t i = 0; i < count; i++)
+			half[i] = gt_f16_of_float(x[i]);
+		return;
+	}
+#pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
+	for (int64_t i = 0; i < count; i++)
+		half[i] = gt_bf16_of_float(x[i]);
+}
+
+static void widen(float *x, const uint16_t *half, int64_t count, enum gt_dtype dtype)
+{
+	if (dtype == GT_F16) {
+#pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
+		for (int64_t i = 0; i < count; i++)
+			x[i] = gt_float_of_f16(half[i]);
+		return;
+	}
+#pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
+	for (int64_t i = 0; i < count; i++)
+		x[i] = gt_float_of_bf16(half[i]);
+}
+
+const struct gt_range_kernels GT_ISA(
+    gt_cpu_ranges) = { fill, add, squares, clip, sgd, adam, narrow, widen };

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "lib/base/err.h"
+#include "lib/device/dtype.h"
 #include "lib/device/layout.h"
 
 struct gt_kernel; /* lib/graph/kernel.h: devices carry them, graphs look into them */
@@ -57,6 +58,10 @@ struct gt_range_kernels {
 	/* torch.optim.Adam (o->decoupled 0) or AdamW (1): m is exp_avg, v exp_avg_sq. */
 	void (*adam)(float *p, const float *g, float *m, float *v, int64_t count,
 	    const struct gt_update_options *o, const struct gt_step_scalars *s);
+	/* half[count], of type GT_F16 or GT_BF16, from x[count], rounded to nearest even, and x
+	 * from half (lib/base/half.h). */
+	void (*narrow)(uint16_t *half, const float *x, int64_t count, enum gt_dtype dtype);
+	void (*widen)(float *x, const uint16_t *half, int64_t count, enum gt_dtype dtype);
 };
 
 struct gt_backend {

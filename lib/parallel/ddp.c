@@ -11,7 +11,12 @@
 
 struct ddp {
 	void *gradients; /* in memory of the group's */
+	uint16_t *sent;  /* likewise, the same elements as they are sent; or NULL */
 	struct gt_buckets buckets;
+};
+
+static const enum gt_dtype sent_as[GT_COMPRESS_KINDS] = {
+	[GT_COMPRESS_NONE] = GT_F32, [GT_COMPRESS_FP16] = GT_F16, [GT_COMPRESS_BF16] = GT_BF16
 };
 
 /* ---- kernels ---- */
@@ -23,7 +28,7 @@ static int run_start(struct gt_call *call, struct gt_err *err)
 	int i = call->attrs.bucket.index;
 	char *bucket =
 	    (char *)d->gradients + (size_t)d->buckets.first[i] * gt_dtype_size(p->store->dtype);
-	const struct gt_collective c = { .kind = GT_ALL_REDUCE,
+	struct gt_collective c = { .kind = GT_ALL_REDUCE,
 		.in = bucket,
 		.out = bucket,
 		.count = d->buckets.count[i],
@@ -32,14 +37,26 @@ static int run_start(struct gt_call *call, struct gt_err *err)
 		.what = d->buckets.name[i],
 		.span = &p->events[i].span };
 
-	return p->communicates ? gt_group_start(p->axes[GT_AXIS_DATA], &c, err) : 0;
+	if (!p->communicates)
+		return 0;
+	if (d->sent) {
+		c.dtype = sent_as[p->o.compress];
+		c.in = c.out = d->sent + d->buckets.first[i];
+		p->store->backend->ranges()->narrow(c.out, (float *)bucket, c.count, c.dtype);
+	}
+	return gt_group_start(p->axes[GT_AXIS_DATA], &c, err);
 }
 
 static int run_wait(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
+	const struct ddp *d = p->state;
+	int rc = p->communicates ? gt_group_wait(p->axes[GT_AXIS_DATA], err) : 0;
 
-	return p->communicates ? gt_group_wait(p->axes[GT_AXIS_DATA], err) : 0;
+	if (!rc && p->communicates && d->sent)
+		p->store->backend->ranges()->widen(
+		    d->gradients, d->sent, p->store->flat_count, sent_as[p->o.compress]);
+	return rc;
 }
 
 const struct gt_kernel gt_ddp_kernels[] = {
@@ -100,6 +117,21 @@ static int insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 
 /* ---- the mode ---- */
 
+static int alloc_sent(
+    struct gt_parallel *p, struct ddp *d, const struct gt_store *store, struct gt_err *err)
+{
+	void *sent = NULL;
+	int rc;
+
+	if (store->dtype != GT_F32)
+		return gt_err_set(err, GT_ENOTSUP, "--compress: gradients are %s, not float32",
+		    gt_dtype_name(store->dtype));
+	rc = gt_group_alloc(
+	    p->axes[GT_AXIS_DATA], (size_t)store->flat_count * sizeof(*d->sent), &sent, err);
+	d->sent = sent;
+	return rc;
+}
+
 static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
 {
 	struct ddp *d = gt_calloc(1, sizeof(*d), err);
@@ -118,6 +150,8 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 		    p->axes[GT_AXIS_DATA], gt_store_flat_bytes(store), &d->gradients, err);
 	if (!rc)
 		gt_store_lend_gradients(store, d->gradients);
+	if (!rc && p->o.compress)
+		rc = alloc_sent(p, d, store, err);
 	return rc;
 }
 
@@ -129,6 +163,8 @@ static void release(struct gt_parallel *p)
 		return;
 	if (d->gradients)
 		gt_group_release(p->axes[GT_AXIS_DATA], d->gradients);
+	if (d->sent)
+		gt_group_release(p->axes[GT_AXIS_DATA], d->sent);
 	gt_buckets_release(&d->buckets);
 	free(d);
 }
@@ -147,11 +183,12 @@ static int begin(struct gt_parallel *p, struct gt_err *err)
 static int64_t sent(const struct gt_parallel *p, int micro_batches)
 {
 	(void)micro_batches;
-	return 2 * gt_parallel_share(p);
+	return 2 * gt_parallel_share(p) / (p->o.compress ? 2 : 1);
 }
 
 const struct gt_parallel_mode gt_parallel_ddp = {
 	.name = "ddp",
+	.compresses = true,
 	.attach = attach,
 	.insert = insert,
 	.begin = begin,

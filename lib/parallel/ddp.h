@@ -12,6 +12,15 @@
  * gradient of the mean over the global batch, however the batch is divided.
  * Source of the scheme: Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel
  * Training", VLDB 2020.
+ *
+ * With compression a bucket is rounded to half precision or bfloat16, summed over ranks in float32,
+ * rounded once more, and converted back: per element an error of at most half a unit in the last
+ * place of each rank's gradient and of the sum. PyTorch's fp16_compress_hook and bf16_compress_hook
+ * divide by the number of ranks after the first rounding, since their gradients are of each rank's
+ * mean. Ours have been divided already, by the loss's weight: so the same sum with one rounding
+ * less, and no overflow where the mean has none. What overflows is infinite, and so is then the
+ * gradients' norm, by which the training loop knows.
+ * Source: torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py.
  */
 
 /* Ranges [first[i], first[i] + count[i]) in elements; for descriptions and tests. */

@@ -28,8 +28,9 @@ struct gt_parallel {
  * call->context. */
 struct gt_parallel_mode {
 	const char *name;
-	bool threads; /* ranks are threads of one process */
-	bool adds;    /* see gt_parallel_adds() */
+	bool threads;    /* ranks are threads of one process */
+	bool adds;       /* see gt_parallel_adds() */
+	bool compresses; /* sends gradients as o.compress says */
 	int (*rewrite)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 	int (*insert)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);

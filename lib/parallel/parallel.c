@@ -68,6 +68,12 @@ int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *
 	*out = NULL;
 	if (!p)
 		return GT_ENOMEM;
+	if (options->compress && !modes[options->kind]->compresses) {
+		gt_err_set(err, GT_EINVAL, "--compress: --parallel %s sends gradients as they are",
+		    modes[options->kind]->name);
+		free(p);
+		return gt_err_hint(err, "leave it out, or take --parallel ddp");
+	}
 	p->mode = modes[options->kind];
 	p->o = *options;
 	p->dry = !world;

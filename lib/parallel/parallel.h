@@ -35,6 +35,14 @@ bool gt_parallel_is_threads(enum gt_parallel_kind kind);
 
 enum gt_pipeline_schedule { GT_PIPELINE_GPIPE, GT_PIPELINE_1F1B };
 
+/* What gradients are sent as. */
+enum gt_compress {
+	GT_COMPRESS_NONE,
+	GT_COMPRESS_FP16, /* those above 65504 become infinite, those below 3e-8 zero */
+	GT_COMPRESS_BF16, /* any size, 8 bits of fraction */
+	GT_COMPRESS_KINDS
+};
+
 struct gt_parallel_options {
 	enum gt_parallel_kind kind;
 	int64_t bucket_bytes; /* gradients that are added up at once */
@@ -42,8 +50,9 @@ struct gt_parallel_options {
 	int stages;           /* of a pipeline; 0 or 1: none. They divide the ranks */
 	int chunks;           /* parts that a batch goes through it in; 0: as many as stages */
 	enum gt_pipeline_schedule schedule;
-	bool sync_bn;         /* batch normalisation over all ranks' samples (sync_bn.h) */
-	bool own_buffers;     /* every rank keeps its own running statistics */
+	enum gt_compress compress;
+	bool sync_bn;     /* batch normalisation over all ranks' samples (sync_bn.h) */
+	bool own_buffers; /* every rank keeps its own running statistics */
 	int64_t
 	    check_every; /* steps from one comparison of the ranks' weights to the next; 0: none */
 };

@@ -24,14 +24,22 @@ static json_int_t communicated_bytes(const struct gt_train *t)
 	return t->parallel ? (json_int_t)gt_parallel_sent(t->parallel, t->o.accumulate) : 0;
 }
 
+/* Gradients as they are, and beside them as they are sent. */
+static uint64_t gradient_bytes(const struct gt_train *t, const struct gt_plan_summary *s)
+{
+	bool beside = t->o.parallel.compress && gt_train_world(t) > 1;
+
+	return s->gradient_bytes + (beside ? s->gradient_bytes / 2 : 0);
+}
+
 uint64_t gt_train_memory_bytes(const struct gt_train *t)
 {
 	const struct gt_program *p = t->steps.full.plan ? &t->steps.full : &t->steps.tail;
 	struct gt_plan_summary s;
 
 	gt_plan_summarize(p->plan, &s);
-	return s.parameter_bytes + s.gradient_bytes + (uint64_t)state_bytes(t) + s.buffer_bytes +
-	       t->arena_bytes;
+	return s.parameter_bytes + gradient_bytes(t, &s) + (uint64_t)state_bytes(t) +
+	       s.buffer_bytes + t->arena_bytes;
 }
 
 /* What is told of one rank is told of the first stage; or NULL, and `plan` is freed. */
@@ -62,8 +70,8 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 	    "samples", (json_int_t)t->sampler.samples, "steps_per_epoch",
 	    (json_int_t)t->steps_per_epoch, "steps", (json_int_t)t->o.schedule.total, "kernels",
 	    s.steps, "flops_per_step", step_flops(t, &s), "memory_bytes", "parameters",
-	    (json_int_t)s.parameter_bytes, "gradients", (json_int_t)s.gradient_bytes, "optimizer",
-	    (json_int_t)state, "buffers", (json_int_t)s.buffer_bytes, "arena",
+	    (json_int_t)s.parameter_bytes, "gradients", (json_int_t)gradient_bytes(t, &s),
+	    "optimizer", (json_int_t)state, "buffers", (json_int_t)s.buffer_bytes, "arena",
 	    (json_int_t)t->arena_bytes, "total", (json_int_t)gt_train_memory_bytes(t),
 	    "arena_bytes_without_sharing", (json_int_t)s.temporary_bytes,
 	    "communicated_bytes_per_step", communicated_bytes(t));

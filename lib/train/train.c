@@ -124,6 +124,11 @@ static int run_micro_batch(
 static int diverged(const struct gt_train *t, const char *what, double value, struct gt_err *err)
 {
 	gt_err_set(err, GT_EDIVERGED, "%s is %g at step %lld", what, value, (long long)t->step + 1);
+	if (t->parallel && t->o.parallel.compress == GT_COMPRESS_FP16)
+		return gt_err_hint(err,
+		    "--compress fp16 makes gradients above 65504 infinite, bf16 and none do not; else "
+		    "a lower --lr or a longer --warmup; checkpoints in '%s' are as they were",
+		    t->o.out);
 	return gt_err_hint(err,
 	    "a lower --lr, a longer --warmup or --clip 1 keeps it finite; "
 	    "checkpoints in '%s' are as they were",
