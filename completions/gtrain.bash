@@ -61,6 +61,9 @@ _gtrain()
 	train:--pipeline-parallel) return ;;
 	train:--chunks) return ;;
 	train:--schedule) words='gpipe 1f1b' ;;
+	train:--compress) words='none fp16 bf16' ;;
+	train:--broadcast-buffers) words='yes no' ;;
+	train:--check-replicas) return ;;
 	train:--timeout) return ;;
 	train:--max-restarts) return ;;
 	train:--out) 
@@ -212,7 +215,7 @@ _gtrain()
 	ckpt-:) words='ls verify diff strip-module add-module remap rename select convert merge --help' ;;
 	bench-:) words='allreduce ckpt --help' ;;
 	probe:*) words='--json --quiet --verbose --color --help ' ;;
-	train:*) words='--model --data --val --val-split --init-from --epochs --steps --batch --accumulate --seed --optimizer --lr --momentum --nesterov --weight-decay --betas --eps --clip --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --workers --prefetch --drop-last --augment --nproc --parallel --bucket-size --pipeline-parallel --chunks --schedule --timeout --max-restarts --out --config --resume --save-every --keep --eval-every --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
+	train:*) words='--model --data --val --val-split --init-from --epochs --steps --batch --accumulate --seed --optimizer --lr --momentum --nesterov --weight-decay --betas --eps --clip --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --workers --prefetch --drop-last --augment --nproc --parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --out --config --resume --save-every --keep --eval-every --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
 	eval:*) words='--model --ckpt --data --vocab --map --strict --batch --device --threads --workers --json --quiet --verbose --color --help ' ;;
 	generate:*) words='--ckpt --model --vocab --prompt --tokens --temperature --top-k --seed --threads --json --quiet --verbose --color --help ' ;;
 	bench-allreduce:*) words='--nproc --sizes --dtype --buffers --rounds --timeout --csv --json --quiet --verbose --color --help ' ;;

@@ -189,6 +189,7 @@ static int64_t sent(const struct gt_parallel *p, int micro_batches)
 const struct gt_parallel_mode gt_parallel_ddp = {
 	.name = "ddp",
 	.compresses = true,
+	.replicates = true,
 	.attach = attach,
 	.insert = insert,
 	.begin = begin,

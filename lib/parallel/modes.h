@@ -31,6 +31,7 @@ struct gt_parallel_mode {
 	bool threads;    /* ranks are threads of one process */
 	bool adds;       /* see gt_parallel_adds() */
 	bool compresses; /* sends gradients as o.compress says */
+	bool replicates; /* after an update, ranks of GT_AXIS_DATA hold the same parameters */
 	int (*rewrite)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 	int (*insert)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);

@@ -37,8 +37,25 @@ bool gt_parallel_is_threads(enum gt_parallel_kind kind)
 	return modes[kind]->threads;
 }
 
+static int check_options(
+    const struct gt_parallel_mode *mode, const struct gt_parallel_options *o, struct gt_err *err)
+{
+	if (o->compress && !mode->compresses)
+		gt_err_set(err, GT_EINVAL, "--compress: --parallel %s sends gradients as they are",
+		    mode->name);
+	else if (o->check_every && !mode->replicates)
+		gt_err_set(err, GT_EINVAL,
+		    "--check-replicas: with --parallel %s ranks hold different weights",
+		    mode->name);
+	else
+		return 0;
+	return gt_err_hint(err, "leave it out, or take --parallel ddp");
+}
+
 int gt_parallel_check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
 {
+	if (check_options(modes[o->kind], o, err))
+		return err->code;
 	if (o->stages <= 1)
 		return 0;
 	if (o->kind != GT_PARALLEL_DDP) {
@@ -68,12 +85,6 @@ int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *
 	*out = NULL;
 	if (!p)
 		return GT_ENOMEM;
-	if (options->compress && !modes[options->kind]->compresses) {
-		gt_err_set(err, GT_EINVAL, "--compress: --parallel %s sends gradients as they are",
-		    modes[options->kind]->name);
-		free(p);
-		return gt_err_hint(err, "leave it out, or take --parallel ddp");
-	}
 	p->mode = modes[options->kind];
 	p->o = *options;
 	p->dry = !world;

@@ -51,10 +51,9 @@ struct gt_parallel_options {
 	int chunks;           /* parts that a batch goes through it in; 0: as many as stages */
 	enum gt_pipeline_schedule schedule;
 	enum gt_compress compress;
-	bool sync_bn;     /* batch normalisation over all ranks' samples (sync_bn.h) */
-	bool own_buffers; /* every rank keeps its own running statistics */
-	int64_t
-	    check_every; /* steps from one comparison of the ranks' weights to the next; 0: none */
+	bool sync_bn;        /* batch normalisation over all ranks' samples (sync_bn.h) */
+	bool own_buffers;    /* every rank keeps its own running statistics */
+	int64_t check_every; /* steps between comparisons of the ranks' weights; 0: none */
 };
 
 /* The ways in which ranks differ: those of one axis differ in that alone. */
@@ -172,7 +171,7 @@ int gt_parallel_share_buffers(struct gt_parallel *p, struct gt_err *err);
  *         differs first in the order of the state_dict. What most ranks have is right; where no
  *         more than half agree, what rank 0 has.
  */
-int gt_parallel_check(struct gt_parallel *p, int64_t step, struct gt_err *err);
+int gt_parallel_check_replicas(struct gt_parallel *p, int64_t step, struct gt_err *err);
 
 /* Whether gradients of the runs from now on are added up over ranks, as they are at first: of
  * several micro-batches that make a step, only the last one's are. Modes that add them up

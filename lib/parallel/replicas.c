@@ -11,7 +11,7 @@ enum { PIECE = 1 << 16, LIST_BYTES = 256 };
 /* Of what ranks that had the same gradients have in common. */
 static bool is_compared(const struct gt_parallel *p, const struct gt_slot *slot)
 {
-	return slot->role == GT_PARAMETER || p->o.sync_bn;
+	return !slot->elsewhere && (slot->role == GT_PARAMETER || p->o.sync_bn);
 }
 
 static int sum_slot(
@@ -88,7 +88,7 @@ static int judge(
 	    "program; --resume goes on from before");
 }
 
-int gt_parallel_check(struct gt_parallel *p, int64_t step, struct gt_err *err)
+int gt_parallel_check_replicas(struct gt_parallel *p, int64_t step, struct gt_err *err)
 {
 	struct gt_group *group = p->axes[GT_AXIS_DATA];
 	size_t slots = p->store->slot_count;

@@ -196,7 +196,7 @@ static int take_step(struct loop *l, struct gt_err *err)
 		return rc;
 	if (!isfinite(grad_norm))
 		return diverged(t, "the gradient's norm", grad_norm, err);
-	rc = t->parallel ? gt_parallel_check(t->parallel, t->step + 1, err) : 0;
+	rc = t->parallel ? gt_parallel_check_replicas(t->parallel, t->step + 1, err) : 0;
 	if (rc)
 		return rc;
 	r.grad_norm = grad_norm;

@@ -39,7 +39,7 @@ static int three_steps(struct model_rank *r)
 		if (step == 2 && fault.ranks >> r->group->rank & 1)
 			flip(r);
 		if (!rc)
-			rc = gt_parallel_check(r->parallel, step, &r->err);
+			rc = gt_parallel_check_replicas(r->parallel, step, &r->err);
 		if (rc && step < 3)
 			gt_err_set(&r->err, GT_EINVAL, "too early");
 	}
