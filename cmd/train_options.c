@@ -10,7 +10,7 @@ static const char *const optimizers[] = { "sgd", "adam", "adamw", NULL };
 static const char *const schedules[] = { "constant", "step", "cosine", "wsd", NULL };
 
 /* enum gt_parallel_kind */
-static const char *const modes[] = { "ddp", "mirrored", "zero1", "zero2", "zero3", NULL };
+static const char *const modes[] = { "ddp", "mirrored", "dp", "zero1", "zero2", "zero3", NULL };
 static const char *const pipelines[] = { "gpipe", "1f1b", NULL }; /* enum gt_pipeline_schedule */
 
 static const char *const compressions[] = { "none", "fp16", "bf16", NULL }; /* gt_compress */

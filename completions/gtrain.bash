@@ -56,7 +56,7 @@ _gtrain()
 	train:--prefetch) return ;;
 	train:--augment) words='none crop flip crop,flip' ;;
 	train:--nproc) return ;;
-	train:--parallel) words='ddp mirrored zero1 zero2 zero3' ;;
+	train:--parallel) words='ddp mirrored dp zero1 zero2 zero3' ;;
 	train:--bucket-size) return ;;
 	train:--pipeline-parallel) return ;;
 	train:--chunks) return ;;

@@ -82,6 +82,11 @@ union gt_attrs {
 		bool wait; /* pipe_send: return when it is done */
 	} pipe;
 	struct {
+		enum gt_dtype dtype; /* scatter: of the output, with its shape */
+		int ndim;
+		int64_t shape[GT_MAX_DIMS]; /* gather: [0] alone, the rows of all ranks */
+	} scatter;                          /* of lib/parallel/scatter.h */
+	struct {
 		double value;
 		enum gt_dtype dtype;
 		int ndim;

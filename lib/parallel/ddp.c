@@ -7,6 +7,7 @@
 #include "lib/graph/op.h"
 #include "lib/graph/pass.h"
 #include "lib/parallel/buckets.h"
+#include "lib/parallel/dp.h"
 #include "lib/parallel/modes.h"
 
 struct ddp {
@@ -28,7 +29,7 @@ static int run_start(struct gt_call *call, struct gt_err *err)
 	int i = call->attrs.bucket.index;
 	char *bucket =
 	    (char *)d->gradients + (size_t)d->buckets.first[i] * gt_dtype_size(p->store->dtype);
-	struct gt_collective c = { .kind = GT_ALL_REDUCE,
+	struct gt_collective c = { .kind = p->mode->main ? GT_REDUCE : GT_ALL_REDUCE,
 		.in = bucket,
 		.out = bucket,
 		.count = d->buckets.count[i],
@@ -62,6 +63,8 @@ static int run_wait(struct gt_call *call, struct gt_err *err)
 const struct gt_kernel gt_ddp_kernels[] = {
 	{ .op = "all_reduce_start", .dtype = GT_F32, .run = run_start },
 	{ .op = "all_reduce_wait", .dtype = GT_F32, .run = run_wait },
+	{ .op = "reduce_start", .dtype = GT_F32, .run = run_start },
+	{ .op = "reduce_wait", .dtype = GT_F32, .run = run_wait },
 	{ .op = NULL },
 };
 
@@ -91,23 +94,33 @@ static const struct gt_op op_start = {
 static const struct gt_op op_wait = {
 	.name = "all_reduce_wait", .infer = infer_nothing, .flops = no_flops
 };
+static const struct gt_op op_reduce_start = {
+	.name = "reduce_start", .infer = infer_nothing, .flops = no_flops, .print = print_bucket
+};
+static const struct gt_op op_reduce_wait = {
+	.name = "reduce_wait", .infer = infer_nothing, .flops = no_flops
+};
 
 static int insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
 	const struct ddp *d = p->state;
 	size_t *end = gt_buckets_ends(&d->buckets, p->store, g, err), last = g->node_count;
+	const struct gt_op *start = p->mode->main ? &op_reduce_start : &op_start;
 	union gt_attrs attrs = { 0 };
 
 	if (!end)
 		return GT_ENOMEM;
+	/* A rank without samples makes its gradients in another order, but starts alike. */
+	for (size_t i = 1; p->mode->main && i < d->buckets.size; i++)
+		end[i] = end[i] > end[i - 1] ? end[i] : end[i - 1];
 	gt_graph_scope(g, "ddp");
-	gt_emit(g, &op_wait, NULL, 0, NULL);
+	gt_emit(g, p->mode->main ? &op_reduce_wait : &op_wait, NULL, 0, NULL);
 	/* From the end on, so that places stay what they are. A node per place holds several
 	 * buckets back, in the order of their numbers, which is the same on all ranks. */
 	for (size_t at = last + 1; at-- > 0;) {
 		for (size_t i = d->buckets.size; i-- > 0;) {
 			attrs.bucket.index = (int)i;
-			if (end[i] == at && gt_emit(g, &op_start, &attrs, 0, NULL))
+			if (end[i] == at && gt_emit(g, start, &attrs, 0, NULL))
 				gt_place_last(g, at);
 		}
 	}
@@ -201,9 +214,27 @@ const struct gt_parallel_mode gt_parallel_ddp = {
 const struct gt_parallel_mode gt_parallel_mirrored = {
 	.name = "mirrored",
 	.threads = true,
+	.compresses = true,
+	.replicates = true,
 	.attach = attach,
 	.insert = insert,
 	.begin = begin,
+	.sent = sent,
+	.release = release,
+};
+
+/* torch.nn.DataParallel: dp.h. */
+const struct gt_parallel_mode gt_parallel_dp = {
+	.name = "dp",
+	.threads = true,
+	.main = true,
+	.part = gt_dp_part,
+	.scatter = gt_dp_scatter,
+	.attach = attach,
+	.insert = insert,
+	.begin = begin,
+	.refresh = gt_dp_refresh,
+	.update = gt_dp_update,
 	.release = release,
 };
 

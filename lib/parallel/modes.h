@@ -16,6 +16,7 @@ struct gt_parallel {
 	struct gt_group seats[GT_AXES]; /* stand for groups that are not there */
 	struct gt_store *store;
 	bool communicates;
+	bool stale; /* rank 0's weights have changed since the others got them */
 	struct gt_parallel_event *events; /* [event_count], the mode's; NULL: none */
 	size_t event_count;
 	void *state;                  /* the mode's own */
@@ -32,7 +33,10 @@ struct gt_parallel_mode {
 	bool adds;       /* see gt_parallel_adds() */
 	bool compresses; /* sends gradients as o.compress says */
 	bool replicates; /* after an update, ranks of GT_AXIS_DATA hold the same parameters */
+	bool main;       /* rank 0 has the samples, and gradients are added up there alone */
 	int (*rewrite)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
+	void (*part)(const struct gt_parallel *p, int samples, int *first, int *count);
+	int (*scatter)(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err);
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 	int (*insert)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	int (*insert_forward)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
@@ -44,20 +48,21 @@ struct gt_parallel_mode {
 	int (*deal)(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
 	    void *held, const void *whole, struct gt_err *err);
 	int (*begin)(struct gt_parallel *p, struct gt_err *err);
+	int (*refresh)(struct gt_parallel *p, struct gt_err *err);
 	int (*update)(struct gt_parallel *p, struct gt_optim *optim, double lr, float *grad_norm,
 	    struct gt_err *err);
 	int64_t (*sent)(const struct gt_parallel *p, int micro_batches); /* bytes, in a step */
 	void (*release)(struct gt_parallel *p); /* its state, which may be NULL */
 };
 
-extern const struct gt_parallel_mode gt_parallel_ddp, gt_parallel_mirrored, gt_parallel_zero1,
-    gt_parallel_zero2, gt_parallel_zero3;
+extern const struct gt_parallel_mode gt_parallel_ddp, gt_parallel_mirrored, gt_parallel_dp,
+    gt_parallel_zero1, gt_parallel_zero2, gt_parallel_zero3;
 
 /* What a rank sends in a reduce-scatter, or an all-gather, of all gradients. */
 int64_t gt_parallel_share(const struct gt_parallel *p);
 
 /* The kernels of all passes, ended by a row whose op is NULL. */
-extern const struct gt_kernel gt_collective_kernels[], gt_ddp_kernels[], gt_zero_kernels[],
-    gt_pipeline_kernels[];
+extern const struct gt_kernel gt_collective_kernels[], gt_ddp_kernels[], gt_scatter_kernels[],
+    gt_zero_kernels[], gt_pipeline_kernels[];
 
 #endif

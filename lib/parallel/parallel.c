@@ -11,13 +11,14 @@
 static const struct gt_parallel_mode *const modes[] = {
 	[GT_PARALLEL_DDP] = &gt_parallel_ddp,
 	[GT_PARALLEL_MIRRORED] = &gt_parallel_mirrored,
+	[GT_PARALLEL_DP] = &gt_parallel_dp,
 	[GT_PARALLEL_ZERO1] = &gt_parallel_zero1,
 	[GT_PARALLEL_ZERO2] = &gt_parallel_zero2,
 	[GT_PARALLEL_ZERO3] = &gt_parallel_zero3,
 };
 
 static const struct gt_kernel *const kernels[] = { gt_collective_kernels, gt_ddp_kernels,
-	gt_zero_kernels, gt_pipeline_kernels, NULL };
+	gt_scatter_kernels, gt_zero_kernels, gt_pipeline_kernels, NULL };
 
 int gt_parallel_kind_parse(const char *name)
 {
@@ -35,6 +36,11 @@ const char *gt_parallel_kind_name(enum gt_parallel_kind kind)
 bool gt_parallel_is_threads(enum gt_parallel_kind kind)
 {
 	return modes[kind]->threads;
+}
+
+bool gt_parallel_reads_on_one(enum gt_parallel_kind kind)
+{
+	return modes[kind]->main;
 }
 
 static int check_options(
@@ -130,6 +136,19 @@ int gt_parallel_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err
 	int rc = p->pipeline ? gt_pipeline_rewrite(p, g, err) : 0;
 
 	return rc || !p->mode->rewrite ? rc : p->mode->rewrite(p, g, err);
+}
+
+void gt_parallel_part(const struct gt_parallel *p, int samples, int *first, int *count)
+{
+	*first = 0;
+	*count = samples;
+	if (p->mode->part)
+		p->mode->part(p, samples, first, count);
+}
+
+int gt_parallel_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err)
+{
+	return p->mode->scatter ? p->mode->scatter(p, g, samples, err) : 0;
 }
 
 int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
@@ -283,6 +302,11 @@ int gt_parallel_share_buffers(struct gt_parallel *p, struct gt_err *err)
 void gt_parallel_communicate(struct gt_parallel *p, bool on)
 {
 	p->communicates = on;
+}
+
+int gt_parallel_refresh(struct gt_parallel *p, struct gt_err *err)
+{
+	return p->mode->refresh ? p->mode->refresh(p, err) : 0;
 }
 
 int gt_parallel_update(

@@ -21,6 +21,7 @@
 enum gt_parallel_kind {
 	GT_PARALLEL_DDP,      /* every rank holds all weights; gradients are added up */
 	GT_PARALLEL_MIRRORED, /* the same, with ranks that are threads of one process */
+	GT_PARALLEL_DP,       /* threads; rank 0 reads, holds the weights and updates them: dp.h */
 	GT_PARALLEL_ZERO1,    /* as ddp, but a rank updates a part of the weights: zero.h */
 	GT_PARALLEL_ZERO2,    /* and keeps gradients of that alone */
 	GT_PARALLEL_ZERO3     /* and holds that alone */
@@ -32,6 +33,9 @@ const char *gt_parallel_kind_name(enum gt_parallel_kind kind);
 
 /* Whether ranks are threads of one process (comm/threads.h), and not processes. */
 bool gt_parallel_is_threads(enum gt_parallel_kind kind);
+
+/* Whether rank 0 reads the samples of all: batches are then those of all ranks together. */
+bool gt_parallel_reads_on_one(enum gt_parallel_kind kind);
 
 enum gt_pipeline_schedule { GT_PIPELINE_GPIPE, GT_PIPELINE_1F1B };
 
@@ -91,6 +95,14 @@ int gt_parallel_rank(const struct gt_parallel *p);
 
 /* A forward graph, before any other pass: for the store's layout and for every program. */
 int gt_parallel_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
+
+/* Of a training micro-batch of so many samples, as the ranks of a data axis read them, those that
+ * this rank's model sees: [*first, *first + *count). All, unless rank 0 reads for others. */
+void gt_parallel_part(const struct gt_parallel *p, int samples, int *first, int *count);
+
+/* A forward graph to train with, after gt_parallel_rewrite(), of a model for as many samples as
+ * gt_parallel_part() says, or one where there are none: make it a part of one for `samples`. */
+int gt_parallel_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err);
 
 /* Of a store that has no memory yet: take memory for gradients that the ranks can reach. */
 int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
@@ -177,6 +189,10 @@ int gt_parallel_check_replicas(struct gt_parallel *p, int64_t step, struct gt_er
  * several micro-batches that make a step, only the last one's are. Modes that add them up
  * themselves do so in every run. */
 void gt_parallel_communicate(struct gt_parallel *p, bool on);
+
+/* Weights and buffers are about to be read outside of a step, by an evaluation: make those of all
+ * ranks what they should be. A collective call. */
+int gt_parallel_refresh(struct gt_parallel *p, struct gt_err *err);
 
 /* Bytes that a rank sends, and receives as many, in a step of so many micro-batches. */
 int64_t gt_parallel_sent(const struct gt_parallel *p, int micro_batches);

@@ -18,9 +18,22 @@ static json_int_t step_flops(const struct gt_train *t, const struct gt_plan_summ
 	return (json_int_t)fmin(full->cost.flops * (double)t->o.accumulate, 9e18);
 }
 
-/* What each rank sends, and receives as much. */
-static json_int_t communicated_bytes(const struct gt_train *t)
+/* What rank 0 sends to all others: weights, their samples, the gradient of their outputs. It
+ * receives as much, less the samples. */
+static json_int_t dealt_bytes(const struct gt_train *t, const struct gt_program *p)
 {
+	int64_t n = gt_train_world(t), weights = (int64_t)gt_store_flat_bytes(t->store);
+	int64_t samples = (int64_t)p->input_bytes / n,
+	        outputs = (int64_t)gt_value_bytes(p->io.logits);
+
+	return (json_int_t)((weights + t->o.accumulate * (samples + outputs)) * (n - 1));
+}
+
+/* What each rank sends, and receives as much. */
+static json_int_t communicated_bytes(const struct gt_train *t, const struct gt_program *p)
+{
+	if (t->o.group && gt_parallel_reads_on_one(t->o.parallel.kind))
+		return dealt_bytes(t, p);
 	return t->parallel ? (json_int_t)gt_parallel_sent(t->parallel, t->o.accumulate) : 0;
 }
 
@@ -74,7 +87,7 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 	    "optimizer", (json_int_t)state, "buffers", (json_int_t)s.buffer_bytes, "arena",
 	    (json_int_t)t->arena_bytes, "total", (json_int_t)gt_train_memory_bytes(t),
 	    "arena_bytes_without_sharing", (json_int_t)s.temporary_bytes,
-	    "communicated_bytes_per_step", communicated_bytes(t));
+	    "communicated_bytes_per_step", communicated_bytes(t, p));
 	if (!out)
 		gt_err_set(err, GT_ENOMEM, "out of memory");
 	return out && t->o.parallel.stages > 1 ? add_stages(out, t, err) : out;

@@ -122,7 +122,7 @@ static int open_programs(struct gt_train *t, struct gt_err *err)
 		.parallel = t->parallel };
 	struct gt_sampler evaluation;
 	int rc = gt_program_pair_init(&t->steps, &options, gt_sampler_rank_samples(&t->sampler),
-	    t->o.batch, t->o.drop_last, err);
+	    t->sampler.batch, t->o.drop_last, err);
 
 	options.purpose = GT_MODEL_EVAL;
 	options.accumulate = false;
@@ -283,6 +283,11 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		.drop_last = t->o.drop_last,
 		.pad = true,
 	};
+	if (t->o.group && gt_parallel_reads_on_one(t->o.parallel.kind)) {
+		t->sampler.rank = 0;
+		t->sampler.world = 1;
+		t->sampler.batch = t->o.batch * gt_train_world(t);
+	}
 	rc = gt_train_settle(t, err);
 	t->o.parallel.ranks = gt_train_world(t);
 	if (!rc && (t->o.group || t->o.nproc > 1))

@@ -66,12 +66,17 @@ int gt_program_store(struct gt_store **out, const struct gt_model *model,
 	return rc;
 }
 
-/* Passes may have put another value behind a public name. */
-static void find_outputs(struct gt_program *p)
+/* Passes may have put another value behind a public name; that of an input may be gone, where other
+ * ranks see to it. */
+static void find_io(struct gt_program *p)
 {
+	struct gt_value **inputs[] = { &p->io.input, &p->io.target, &p->io.rng, &p->io.weight };
+	static const char *const input_names[] = { "input", "target", "rng", "weight" };
 	struct gt_value **values[] = { &p->io.loss, &p->io.stats, &p->io.logits };
 	static const char *const names[] = { "loss", "stats", "logits" };
 
+	for (int i = 0; i < 4; i++)
+		*inputs[i] = gt_graph_find(p->graph, input_names[i]);
 	for (int i = 0; i < 3; i++) {
 		struct gt_value *v = gt_graph_find(p->graph, names[i]);
 
@@ -108,23 +113,27 @@ int gt_program_init(
 		                              o->accumulate && !gt_parallel_adds(o->parallel),
 		.images = o->store->backend->image_layout };
 	bool train = o->purpose == GT_MODEL_TRAIN;
-	int rc;
+	int first, mine = batch, rc;
 
 	*p = (struct gt_program){ .batch = batch,
 		.chunks = train ? gt_parallel_chunks(o->parallel, batch) : 1 };
+	if (train && o->parallel)
+		gt_parallel_part(o->parallel, batch, &first, &mine);
 	rc = gt_graph_new(&p->graph, err);
 	if (!rc)
-		rc = gt_model_build(
-		    o->model, p->graph, o->input, batch / p->chunks, o->purpose, &p->io, err);
+		rc = gt_model_build(o->model, p->graph, o->input, mine ? mine / p->chunks : 1,
+		    o->purpose, &p->io, err);
 	if (!rc && o->parallel)
 		rc = gt_parallel_rewrite(o->parallel, p->graph, err);
+	if (!rc && train && o->parallel)
+		rc = gt_parallel_scatter(o->parallel, p->graph, batch, err);
 	if (rc)
 		goto out;
-	find_outputs(p);
+	find_io(p);
 	passes.loss = p->io.loss;
 	rc = gt_passes_run(p->graph, &passes, err);
 	if (!rc)
-		find_outputs(p);
+		find_io(p);
 	if (!rc && o->parallel)
 		rc = train ? gt_parallel_insert(o->parallel, p->graph, p->chunks, err)
 		           : gt_parallel_insert_forward(o->parallel, p->graph, err);
@@ -135,7 +144,7 @@ int gt_program_init(
 		    o->parallel ? gt_parallel_kernels(o->parallel) : NULL, err);
 	if (rc)
 		goto out;
-	p->input_bytes = gt_value_bytes(p->io.input) * (size_t)p->chunks;
+	p->input_bytes = p->io.input ? gt_value_bytes(p->io.input) * (size_t)p->chunks : 0;
 	p->target_bytes = p->io.target ? gt_value_bytes(p->io.target) * (size_t)p->chunks : 0;
 	return 0;
 out:
@@ -160,8 +169,9 @@ int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct g
 	for (int i = 0; !rc && i < p->chunks; i++) {
 		const struct gt_model_io *io = chunk_io(p, i);
 
-		rc = gt_plan_write(
-		    p->plan, io->input, (const char *)batch->input + (size_t)i * input, input, err);
+		if (io->input)
+			rc = gt_plan_write(p->plan, io->input,
+			    (const char *)batch->input + (size_t)i * input, input, err);
 		if (!rc && io->target)
 			rc = gt_plan_write(p->plan, io->target,
 			    (const char *)batch->target + (size_t)i * target, target, err);
@@ -179,7 +189,8 @@ int gt_program_set(
 	for (int i = 0; !rc && i < p->chunks; i++) {
 		const struct gt_model_io *io = chunk_io(p, i);
 
-		rc = gt_plan_write(p->plan, io->weight, &weight, sizeof(weight), err);
+		if (io->weight)
+			rc = gt_plan_write(p->plan, io->weight, &weight, sizeof(weight), err);
 		if (!rc && io->rng)
 			rc = gt_plan_write(p->plan, io->rng, mine, sizeof(mine), err);
 		mine[GT_RNG_FIRST] += p->batch / p->chunks * rng[GT_RNG_STRIDE];

@@ -12,9 +12,9 @@ struct gt_program {
 	struct gt_graph *graph;
 	struct gt_model_io io;
 	struct gt_plan *plan;
-	int batch;
-	int chunks;                 /* that it is cut into: io is the first one's (replicate.h) */
-	struct gt_model_io *others; /* [chunks - 1] */
+	int batch;  /* as it is read: of all ranks together, where one reads for all */
+	int chunks; /* that it is cut into: io is the first one's (replicate.h) */
+	struct gt_model_io *others;       /* [chunks - 1] */
 	size_t input_bytes, target_bytes; /* of a whole batch */
 };
 
@@ -41,7 +41,7 @@ int gt_program_init(struct gt_program *out, const struct gt_program_options *opt
     struct gt_err *err);
 void gt_program_release(struct gt_program *p);
 
-/* Hand over a batch of exactly p->batch samples. */
+/* Hand over a batch of exactly p->batch samples: what of it this rank's plan has inputs for. */
 int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err);
 
 /* For training, before each run: what a target's loss counts, and where random numbers begin, for

@@ -79,41 +79,64 @@ static int64_t step_samples(const struct gt_train *t, int64_t step, int64_t *fir
 	*last = *first + t->o.accumulate;
 	if (*last > t->batches_per_epoch)
 		*last = t->batches_per_epoch;
-	end = *last * t->o.batch;
-	return (end < rank_samples ? end : rank_samples) - *first * t->o.batch;
+	end = *last * t->sampler.batch;
+	return (end < rank_samples ? end : rank_samples) - *first * t->sampler.batch;
 }
 
-/* Forward and backward of one micro-batch; its share of the step's mean loss is added to *loss. */
-static int run_micro_batch(
-    struct loop *l, int64_t index, float weight, double *loss, struct gt_err *err)
+/* The program of the epoch's micro-batch `number`, fed. Where another rank reads for this one, how
+ * many samples come is known all the same. */
+static int feed_micro_batch(
+    struct gt_program **p, struct loop *l, int64_t number, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
-	const int64_t rng[GT_RNG_FIELDS] = {
-		[GT_RNG_SEED] = (int64_t)t->o.seed,
-		[GT_RNG_STEP] = t->step,
-		/* Samples are counted over all ranks, who take turns. */
-		[GT_RNG_FIRST] =
-		    index * t->o.batch * gt_train_data_world(t) + gt_train_data_rank(t),
-		[GT_RNG_STRIDE] = gt_train_data_world(t),
-	};
-	const struct gt_batch *batch;
-	struct gt_program *p;
-	double began = gt_clock_s(), share = 0;
-	int rc = gt_loader_next(l->loader, &batch, err);
+	int64_t left = gt_sampler_rank_samples(&t->sampler) - number * t->sampler.batch;
+	struct gt_batch unread = { .count =
+		                       (int)(left < t->sampler.batch ? left : t->sampler.batch) };
+	const struct gt_batch *batch = &unread;
+	double began = gt_clock_s();
+	int rc = l->loader ? gt_loader_next(l->loader, &batch, err) : 1;
 
 	gt_profile_note(l->profile, "wait for data", began);
 	if (rc <= 0)
 		return rc ? rc : gt_err_set(err, GT_EINVAL, "the loader ended early");
-	p = gt_program_for(&t->steps, batch->count);
-	if (!p)
+	*p = gt_program_for(&t->steps, batch->count);
+	if (!*p)
 		return gt_err_set(err, GT_EINVAL, "no plan for a batch of %d", batch->count);
-	rc = gt_program_feed(p, batch, err);
-	if (!rc)
-		rc = gt_program_set(p, weight, rng, err);
+	return gt_program_feed(*p, batch, err);
+}
+
+/* Where in the step the samples are that this rank's model sees. They are counted over all ranks,
+ * who take turns, or as rank 0 has dealt them out. */
+static void count_samples(int64_t *rng, const struct gt_train *t, int64_t index, int samples)
+{
+	int first = 0;
+
+	if (t->parallel)
+		gt_parallel_part(t->parallel, samples, &first, &samples);
+	rng[GT_RNG_SEED] = (int64_t)t->o.seed;
+	rng[GT_RNG_STEP] = t->step;
+	rng[GT_RNG_FIRST] = (index * t->sampler.batch + first) * t->sampler.world + t->sampler.rank;
+	rng[GT_RNG_STRIDE] = t->sampler.world;
+}
+
+/* Forward and backward of the epoch's micro-batch `number`, the step's `index`; its share of the
+ * step's mean loss is added to *loss. */
+static int run_micro_batch(
+    struct loop *l, int64_t number, int64_t index, float weight, double *loss, struct gt_err *err)
+{
+	int64_t rng[GT_RNG_FIELDS];
+	struct gt_program *p = NULL;
+	double share = 0;
+	int rc = feed_micro_batch(&p, l, number, err);
+
+	if (rc)
+		return rc;
+	count_samples(rng, l->t, index, p->batch);
+	rc = gt_program_set(p, weight, rng, err);
 	gt_profile_plan(l->profile, p->plan);
 	if (!rc)
 		rc = gt_plan_run(p->plan, err);
-	gt_profile_plan_done(l->profile, p->plan, t->parallel);
+	gt_profile_plan_done(l->profile, p->plan, l->t->parallel);
 	if (!rc)
 		rc = gt_program_loss(p, &share, err);
 	if (!rc)
@@ -165,7 +188,7 @@ static int take_step(struct loop *l, struct gt_err *err)
 	struct gt_train *t = l->t;
 	const struct gt_data_info *info = gt_dataset_info(t->data);
 	int64_t first, last;
-	int64_t samples = step_samples(t, t->step, &first, &last) * gt_train_data_world(t);
+	int64_t samples = step_samples(t, t->step, &first, &last) * t->sampler.world;
 	int64_t targets = samples * (int64_t)info->targets;
 	struct gt_step_report r = { .samples = samples,
 		.tokens = info->kind == GT_DATA_TOKENS ? targets : 0,
@@ -183,7 +206,7 @@ static int take_step(struct loop *l, struct gt_err *err)
 	for (int64_t i = first; !rc && i < last; i++) {
 		if (t->parallel)
 			gt_parallel_communicate(t->parallel, i + 1 == last);
-		rc = run_micro_batch(l, i - first, 1.0f / (float)targets, &r.loss, err);
+		rc = run_micro_batch(l, i, i - first, 1.0f / (float)targets, &r.loss, err);
 	}
 	if (!rc)
 		rc = agree(l, &r.loss, err);
@@ -235,7 +258,10 @@ static int evaluate(struct loop *l, struct gt_err *err)
 	struct gt_eval_report r = { .step = t->step, .metrics = m };
 	const struct gt_eval_ranks ranks = { gt_train_data_rank(t), gt_train_data_world(t),
 		t->o.group };
-	int rc = t->parallel ? gt_parallel_share_buffers(t->parallel, err) : 0;
+	int rc = t->parallel ? gt_parallel_refresh(t->parallel, err) : 0;
+
+	if (!rc && t->parallel)
+		rc = gt_parallel_share_buffers(t->parallel, err);
 
 	if (!rc)
 		rc = gt_evaluate(&t->evals, t->val, t->o.batch, t->o.workers, &ranks, m, err);
@@ -357,6 +383,9 @@ static int open_loader(struct loop *l, struct gt_err *err)
 		.first_step = t->step % t->steps_per_epoch * t->o.accumulate,
 	};
 
+	/* Somebody else reads. */
+	if (gt_train_rank(t) && gt_parallel_reads_on_one(t->o.parallel.kind))
+		return 0;
 	return gt_loader_open(&l->loader, t->data, &options, err);
 }
 

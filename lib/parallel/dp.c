@@ -1,0 +1,128 @@
+/* dp.c - data parallelism around one rank that holds the weights. */
+#include "lib/parallel/dp.h"
+
+#include "lib/graph/ops/ops.h"
+#include "lib/graph/pass.h"
+#include "lib/parallel/scatter.h"
+
+/* ---- who has which samples ---- */
+
+void gt_dp_part_of(const struct gt_group *group, int rank, int samples, int *first, int *count)
+{
+	int most = (samples + group->size - 1) / group->size, left;
+
+	*first = rank * most < samples ? rank * most : samples;
+	left = samples - *first;
+	*count = left < most ? left : most;
+}
+
+void gt_dp_part(const struct gt_parallel *p, int samples, int *first, int *count)
+{
+	const struct gt_group *group = p->axes[GT_AXIS_DATA];
+
+	gt_dp_part_of(group, group->rank, samples, first, count);
+}
+
+/* ---- the pass ---- */
+
+/* The host has no business with it here. */
+static void forget(struct gt_value *v)
+{
+	if (!v)
+		return;
+	v->name = NULL;
+	v->role = GT_TEMPORARY;
+}
+
+/* The samples come from rank 0, whose input has those of all. */
+static void scatter_input(struct gt_graph *g, bool main, int samples)
+{
+	struct gt_value *mine = gt_graph_find(g, "input"), *all = NULL, *y;
+	int64_t shape[GT_MAX_DIMS] = { samples };
+
+	for (int i = 1; i < mine->ndim; i++)
+		shape[i] = mine->shape[i];
+	forget(mine);
+	if (main)
+		all = gt_input(g, "input", mine->dtype, mine->ndim, shape);
+	y = gt_scatter(g, all, mine);
+	if (!y)
+		return;
+	gt_replace_uses(g, 0, mine, y);
+	gt_place_last(g, 0);
+}
+
+/* The loss over the logits of all on rank 0; a token of its own on the others. */
+static void gather_logits(struct gt_graph *g, struct gt_value *logits, bool main, int samples)
+{
+	struct gt_value *target = gt_graph_find(g, "target"), *loss;
+
+	loss = gt_gather(g, logits, main ? samples : 0);
+	if (main) {
+		target->shape[0] = samples;
+		loss = gt_cross_entropy(g, loss, target, gt_graph_find(g, "weight"));
+	} else {
+		forget(target);
+		forget(gt_graph_find(g, "weight"));
+	}
+	gt_output(g, loss, "loss");
+}
+
+/* No samples: the backward pass makes gradients of 0 for a loss that depends on nothing. */
+static void do_nothing(struct gt_graph *g)
+{
+	static const char *const inputs[] = { "input", "target", "weight", "rng" };
+
+	for (size_t i = 0; i < sizeof(inputs) / sizeof(*inputs); i++)
+		forget(gt_graph_find(g, inputs[i]));
+	while (g->node_count)
+		gt_remove_node(g, g->node_count - 1);
+	gt_output(g, gt_fill(g, GT_F32, 0, NULL, 0), "loss");
+}
+
+int gt_dp_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err)
+{
+	struct gt_value *loss = gt_graph_find(g, "loss"), *logits;
+	bool main = !p->axes[GT_AXIS_DATA]->rank;
+	int first, count;
+
+	if (!loss || loss->producer->op != &gt_op_cross_entropy)
+		return gt_err_set(
+		    err, GT_ENOTSUP, "dp: the loss is not the cross-entropy of some logits");
+	logits = loss->producer->in[0];
+	gt_remove_node(g, gt_node_index(g, loss->producer));
+	forget(loss);
+	gt_dp_part(p, samples, &first, &count);
+	gt_graph_scope(g, "dp");
+	if (count) {
+		scatter_input(g, main, samples);
+		gather_logits(g, logits, main, samples);
+	} else {
+		do_nothing(g);
+	}
+	gt_broadcast_weights(g);
+	if (!gt_graph_status(g, err))
+		gt_place_last(g, 0);
+	return gt_graph_status(g, err);
+}
+
+/* ---- weights ---- */
+
+/* What evaluations read: running statistics, too, which each rank has of its own samples. */
+int gt_dp_refresh(struct gt_parallel *p, struct gt_err *err)
+{
+	int rc = p->stale ? p->mode->begin(p, err)
+	                  : gt_broadcast(p->axes[GT_AXIS_DATA], p->store->buffers,
+	                        (int64_t)p->store->buffer_bytes, GT_U8, 0, err);
+
+	p->stale = false;
+	return rc;
+}
+
+int gt_dp_update(
+    struct gt_parallel *p, struct gt_optim *optim, double lr, float *grad_norm, struct gt_err *err)
+{
+	*grad_norm = 0;
+	p->stale = true;
+	return p->axes[GT_AXIS_DATA]->rank ? 0 : gt_optim_step(optim, lr, grad_norm, err);
+}

@@ -1,0 +1,201 @@
+/* scatter.c - samples dealt out by rank 0, and what they gave collected there. */
+#include "lib/parallel/scatter.h"
+
+#include <string.h>
+
+#include "lib/graph/op.h"
+#include "lib/graph/ops/infer.h"
+#include "lib/parallel/dp.h"
+
+/* A bit of no input: so the passes keep the node, and take no two for the same. */
+#define OTHERS_READ_IT (1u << GT_MAX_INPUTS)
+
+/* ---- ops ---- */
+
+static int infer_scatter(struct gt_node *n, struct gt_err *err)
+{
+	(void)err;
+	gt_infer_shape(
+	    n->out[0], n->attrs.scatter.dtype, n->attrs.scatter.ndim, n->attrs.scatter.shape);
+	return 0;
+}
+
+static int infer_gather(struct gt_node *n, struct gt_err *err)
+{
+	int64_t rows = n->attrs.scatter.shape[0];
+
+	(void)err;
+	if (rows) {
+		gt_infer_like(n->out[0], n->in[0]);
+		n->out[0]->shape[0] = rows;
+	} else {
+		gt_infer_shape(n->out[0], GT_F32, 0, NULL);
+	}
+	return 0;
+}
+
+static double no_flops(const struct gt_node *n)
+{
+	(void)n;
+	return 0;
+}
+
+static void grad_gather(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	(void)wanted;
+	d_in[0] = gt_scatter(g, d_out[0], n->in[0]);
+}
+
+static const struct gt_op op_scatter = {
+	.name = "scatter",
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = infer_scatter,
+	.flops = no_flops,
+	.writes = OTHERS_READ_IT,
+};
+
+static const struct gt_op op_gather = {
+	.name = "gather",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = infer_gather,
+	.grad = grad_gather,
+	.flops = no_flops,
+	.writes = OTHERS_READ_IT,
+};
+
+static int infer_nothing(struct gt_node *n, struct gt_err *err)
+{
+	(void)n;
+	(void)err;
+	return 0;
+}
+
+static const struct gt_op op_broadcast_weights = {
+	.name = "broadcast_weights",
+	.infer = infer_nothing,
+	.flops = no_flops,
+	.writes = OTHERS_READ_IT,
+};
+
+struct gt_value *gt_scatter(struct gt_graph *g, struct gt_value *x, const struct gt_value *like)
+{
+	union gt_attrs attrs = { 0 };
+	struct gt_node *n;
+
+	attrs.scatter.dtype = like->dtype;
+	attrs.scatter.ndim = like->ndim;
+	memcpy(attrs.scatter.shape, like->shape, (size_t)like->ndim * sizeof(*like->shape));
+	n = gt_emit(g, &op_scatter, &attrs, x ? 1 : 0, &x);
+	return n ? n->out[0] : NULL;
+}
+
+struct gt_value *gt_gather(struct gt_graph *g, struct gt_value *x, int64_t rows)
+{
+	union gt_attrs attrs = { 0 };
+	struct gt_node *n;
+
+	attrs.scatter.shape[0] = rows;
+	n = x ? gt_emit(g, &op_gather, &attrs, 1, &x) : NULL;
+	return n ? n->out[0] : NULL;
+}
+
+void gt_broadcast_weights(struct gt_graph *g)
+{
+	gt_emit(g, &op_broadcast_weights, NULL, 0, NULL);
+}
+
+/* ---- kernels ---- */
+
+static size_t row_bytes(const struct gt_tensor *t)
+{
+	return (size_t)(gt_tensor_elements(t) / t->shape[0]) * gt_dtype_size(t->dtype);
+}
+
+/* Bytes between rank 0 and another. */
+static int move(struct gt_group *group, enum gt_collective_kind kind, void *data, size_t bytes,
+    int peer, const char *what, struct gt_err *err)
+{
+	const struct gt_collective c = { .kind = kind,
+		.in = data,
+		.out = data,
+		.count = (int64_t)bytes,
+		.dtype = GT_U8,
+		.peer = peer,
+		.what = what };
+
+	return gt_group_run(group, &c, err);
+}
+
+/* Between rank 0's `whole` and its own part, and those of all others. */
+static int move_parts(const struct gt_parallel *p, enum gt_collective_kind kind,
+    const struct gt_tensor *whole, const char *what, struct gt_err *err)
+{
+	struct gt_group *group = p->axes[GT_AXIS_DATA];
+	size_t row = row_bytes(whole);
+	int rc = 0;
+
+	for (int rank = 1; !rc && rank < group->size; rank++) {
+		int first, count;
+
+		gt_dp_part_of(group, rank, (int)whole->shape[0], &first, &count);
+		if (count)
+			rc = move(group, kind, (char *)whole->data + (size_t)first * row,
+			    (size_t)count * row, rank, what, err);
+	}
+	return rc;
+}
+
+static int run_scatter(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	struct gt_group *group = p->axes[GT_AXIS_DATA];
+	const struct gt_tensor *y = &call->out[0];
+	size_t bytes = (size_t)gt_tensor_elements(y) * gt_dtype_size(y->dtype);
+
+	if (group->rank)
+		return move(group, GT_RECV, y->data, bytes, 0, "scatter", err);
+	memcpy(y->data, call->in[0].data, bytes);
+	return move_parts(p, GT_SEND, &call->in[0], "scatter", err);
+}
+
+static int run_gather(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	struct gt_group *group = p->axes[GT_AXIS_DATA];
+	const struct gt_tensor *x = &call->in[0];
+	size_t bytes = (size_t)gt_tensor_elements(x) * gt_dtype_size(x->dtype);
+
+	if (group->rank) {
+		*(float *)call->out[0].data = 0;
+		return move(group, GT_SEND, x->data, bytes, 0, "gather", err);
+	}
+	memcpy(call->out[0].data, x->data, bytes);
+	return move_parts(p, GT_RECV, &call->out[0], "gather", err);
+}
+
+static int run_broadcast_weights(struct gt_call *call, struct gt_err *err)
+{
+	struct gt_parallel *p = call->context;
+	const struct gt_collective c = { .kind = GT_BROADCAST,
+		.in = p->store->parameters,
+		.out = p->store->parameters,
+		.count = p->store->flat_count,
+		.dtype = p->store->dtype,
+		.what = "weights" };
+
+	if (!p->stale)
+		return 0;
+	p->stale = false;
+	return gt_group_run(p->axes[GT_AXIS_DATA], &c, err);
+}
+
+const struct gt_kernel gt_scatter_kernels[] = {
+	{ .op = "scatter", .dtype = GT_F32, .run = run_scatter },
+	{ .op = "gather", .dtype = GT_F32, .run = run_gather },
+	{ .op = "broadcast_weights", .dtype = GT_F32, .run = run_broadcast_weights },
+	{ .op = NULL },
+};
