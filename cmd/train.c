@@ -13,6 +13,7 @@
 #include "cmd/train_options.h"
 #include "cmd/train_plan.h"
 #include "cmd/train_threads.h"
+#include "cmd/train_verify.h"
 #include "lib/base/opt_json.h"
 #include "lib/base/text.h"
 #include "lib/train/run_dir.h"
@@ -488,6 +489,14 @@ static int be_rank(struct gt_cmd_env *env, struct gt_train_cli *cli, const struc
 	return rc;
 }
 
+static int verify(const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
+{
+	struct gt_train_options options;
+	int rc = gather(&options, env, cli, err);
+
+	return rc ? rc : gt_cmd_train_verify(cli, &options, err);
+}
+
 int gt_cmd_train(int argc, char **argv)
 {
 	struct gt_train_cli cli;
@@ -502,7 +511,9 @@ int gt_cmd_train(int argc, char **argv)
 	rc = settle(&env, &cli, &err);
 	if (!rc)
 		rc = gt_cmd_find_world(&world, cli.nproc, &launches, &err);
-	if (!rc && gt_cmd_is_threads(&cli))
+	if (!rc && cli.verify_parallel)
+		rc = verify(&env, &cli, &err);
+	else if (!rc && gt_cmd_is_threads(&cli))
 		rc = be_threads(&env, &cli, &world, &err);
 	else if (!rc && launches && !cli.dry_run)
 		rc = launch(&launched, &env, &cli, argc, argv, &err);

@@ -129,6 +129,10 @@ static const struct gt_opt table[] = {
 	    "times that all begin again at the last checkpoint when one is lost",
 	    .initial = "0", .max = 1e6 },
 
+	{ "verify-parallel", 0, GT_OPT_FLAG, AT(verify_parallel),
+	    .help = "compare each way to share the work with one rank, and stop",
+	    .flags = GT_OPT_ONCE },
+
 	{ .type = GT_OPT_HEADING, .help = "Run directory" },
 	{ "out", 0, GT_OPT_STRING, AT(out), "DIR", "directory of the run",
 	    .otherwise = "runs/MODEL-DATE-TIME", .complete = GT_COMPLETE_DIR,

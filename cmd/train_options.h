@@ -41,6 +41,7 @@ struct gt_train_cli {
 	int64_t pipeline_parallel, chunks;
 	int pipeline; /* enum gt_pipeline_schedule */
 	double timeout_s;
+	bool verify_parallel;
 
 	const char *profile;
 	int64_t save_every, keep, eval_every, log_every;

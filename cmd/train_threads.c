@@ -29,17 +29,16 @@ static int check_world(
 	    err, "take --parallel ddp, or start gtrain by itself with --nproc %d", world->size);
 }
 
-/* OpenMP's number of threads belongs to the thread that asks for them. */
-static int divide_processors(int64_t *threads, const struct gt_train_cli *cli, struct gt_err *err)
+int gt_cmd_divide_processors(int64_t *threads, int64_t asked, int64_t ranks, struct gt_err *err)
 {
 	struct gt_cpu cpu;
 
-	*threads = cli->threads;
-	if (cli->threads || getenv("OMP_NUM_THREADS"))
+	*threads = asked;
+	if (asked || getenv("OMP_NUM_THREADS"))
 		return 0;
 	if (gt_cpu_read(&cpu, "", err))
 		return err->code;
-	*threads = (int64_t)cpu.usable / cli->nproc;
+	*threads = (int64_t)cpu.usable / ranks;
 	if (*threads < 1)
 		*threads = 1;
 	gt_cpu_release(&cpu);
@@ -80,7 +79,8 @@ int gt_cmd_train_threads(
 	const struct gt_ring_options options = { .timeout_s = of->cli->timeout_s };
 	struct job job = { .of = of };
 
-	if (check_world(of, world, err) || divide_processors(&job.threads, of->cli, err))
+	if (check_world(of, world, err) ||
+	    gt_cmd_divide_processors(&job.threads, of->cli->threads, of->cli->nproc, err))
 		return err->code;
 	return gt_threads_run((int)of->cli->nproc, &options, be_one, &job, err);
 }

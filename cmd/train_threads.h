@@ -18,6 +18,10 @@ struct gt_cmd_threads {
 	void *self;         /* its first argument */
 };
 
+/* How many threads each of `ranks` has to compute with, 0: as OpenMP sees fit. `asked` is
+ * --threads. OpenMP's number belongs to the thread that sets it. */
+int gt_cmd_divide_processors(int64_t *threads, int64_t asked, int64_t ranks, struct gt_err *err);
+
 /* Train on --nproc ranks, one being this thread; the processors are divided among them. `world`
  * is who started us: a launcher of several processes is refused. */
 int gt_cmd_train_threads(

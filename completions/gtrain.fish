@@ -87,6 +87,7 @@ complete -c gtrain -n '__gtrain_command train' -l broadcast-buffers -x -a 'yes n
 complete -c gtrain -n '__gtrain_command train' -l check-replicas -x -d 'steps between comparisons of the ranks\' weights; 0: never'
 complete -c gtrain -n '__gtrain_command train' -l timeout -x -d 'a rank that is later than this is lost'
 complete -c gtrain -n '__gtrain_command train' -l max-restarts -x -d 'times that all begin again at the last checkpoint when one is lost'
+complete -c gtrain -n '__gtrain_command train' -l verify-parallel -d 'compare each way to share the work with one rank, and stop'
 complete -c gtrain -n '__gtrain_command train' -l out -x -a '(__fish_complete_directories)' -d 'directory of the run'
 complete -c gtrain -n '__gtrain_command train' -l config -r -F -d 'options from a config.json; the command line wins'
 complete -c gtrain -n '__gtrain_command train' -l resume -r -F -d 'go on from a checkpoint; auto: the latest in --out, if any'

@@ -163,7 +163,7 @@ void gt_tokenizer_close(struct gt_tokenizer *tok);
  * evaluation.
  */
 struct gt_sampler {
-	int64_t samples; /* in the data set */
+	int64_t samples; /* in the data set; fewer: its first ones alone */
 	uint64_t seed;
 	int rank, world, batch;
 	bool shuffle, drop_last, pad;

@@ -218,8 +218,8 @@ static int check_options(
 {
 	const struct gt_sampler *s = &o->sampler;
 
-	if (s->samples != info->samples || s->world < 1 || s->rank < 0 || s->rank >= s->world ||
-	    s->batch < 1)
+	if (s->samples < 1 || s->samples > info->samples || s->world < 1 || s->rank < 0 ||
+	    s->rank >= s->world || s->batch < 1)
 		return gt_err_set(err, GT_EINVAL,
 		    "loader: %lld samples of %lld, rank %d of %d, batches of %d",
 		    (long long)s->samples, (long long)info->samples, s->rank, s->world, s->batch);

@@ -262,6 +262,7 @@ static int set_weights(struct gt_train *t, struct gt_err *err)
 
 static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 {
+	int64_t samples;
 	int rc = gt_parallel_check(&t->o.parallel, gt_train_world(t), t->o.batch, err);
 
 	if (!rc)
@@ -273,8 +274,9 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 	tell_note(t->log, "--data", t->whole ? t->whole : t->data);
 	tell_note(t->log, "--val", t->whole ? NULL : t->val);
 	gt_model_input_of(&t->input, gt_dataset_info(t->data));
+	samples = gt_dataset_info(t->data)->samples;
 	t->sampler = (struct gt_sampler){
-		.samples = gt_dataset_info(t->data)->samples,
+		.samples = t->o.samples && t->o.samples < samples ? t->o.samples : samples,
 		.seed = t->o.seed,
 		.rank = gt_train_data_rank(t),
 		.world = gt_train_data_world(t),

@@ -155,7 +155,7 @@ static int diverged(const struct gt_train *t, const char *what, double value, st
 	return gt_err_hint(err,
 	    "a lower --lr, a longer --warmup or --clip 1 keeps it finite; "
 	    "checkpoints in '%s' are as they were",
-	    t->o.out);
+	    t->o.out ? t->o.out : "the run directory");
 }
 
 /* The loss is that of all ranks, and zero on stages that don't make it; they stop together. */
@@ -243,9 +243,13 @@ static double score_of(const struct gt_train *t, const struct gt_metrics *m)
 /* Rank 0 writes; the others hand it what it lacks. */
 static int save_weights(const struct gt_train *t, const char *name, struct gt_err *err)
 {
-	char *path = gt_asprintf(err, "%s/%s", t->o.out, name);
-	int rc =
-	    path ? gt_snapshot_save_model(t->store, t->parallel, t->model, path, err) : GT_ENOMEM;
+	char *path;
+	int rc;
+
+	if (!t->o.out)
+		return 0;
+	path = gt_asprintf(err, "%s/%s", t->o.out, name);
+	rc = path ? gt_snapshot_save_model(t->store, t->parallel, t->model, path, err) : GT_ENOMEM;
 
 	free(path);
 	return rc;
@@ -300,6 +304,8 @@ static int save(struct loop *l, struct gt_err *err)
 	int rc;
 
 	l->saved_step = t->step;
+	if (!t->o.out)
+		return 0;
 	path = gt_run_dir_checkpoint(t->o.out, t->step, err);
 	rc = path ? gt_snapshot_save(&s, path, err) : GT_ENOMEM;
 	if (!rc && !gt_train_rank(t))
@@ -410,7 +416,7 @@ static int begin_run_dir(struct loop *l, struct gt_err *err)
 	char *vocab;
 	int rc;
 
-	if (gt_train_rank(t))
+	if (!t->o.out || gt_train_rank(t))
 		return 0;
 	rc = gt_run_dir_create(t->o.out, &l->lock, err);
 	if (!rc)

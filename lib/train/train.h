@@ -17,7 +17,8 @@ struct gt_train_options {
 	const char *model, *data;
 	const char *val;       /* NULL: none, or by val_split */
 	double val_split;      /* part of data to hold out; 0 or NaN: none */
-	const char *out;       /* run directory */
+	int64_t samples;       /* of data: use the first so many alone; 0: all */
+	const char *out;       /* run directory; NULL: write no files */
 	const char *init_from; /* NULL: no */
 	const char *resume;    /* NULL: no; "auto": the latest in out, if any */
 

@@ -289,7 +289,8 @@ static void test_wrong_options(void **state)
 		assert_null(loader);                                                               \
 		assert_non_null(strstr(err.text, part));                                           \
 	} while (0)
-	REFUSE(o.sampler.samples = 5, "5 samples of 103");
+	REFUSE(o.sampler.samples = 104, "104 samples of 103");
+	REFUSE(o.sampler.samples = 0, "0 samples of 103");
 	REFUSE(o.sampler.rank = 1, "rank 1 of 1");
 	REFUSE(o.sampler.batch = 0, "batches of 0");
 	REFUSE(o.workers = -1, "-1 workers: must be 0 to 256");

@@ -1,0 +1,118 @@
+/* train_verify.c - gtrain train --verify-parallel: modes side by side with one rank. */
+#include "cmd/train_verify.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "cmd/table_out.h"
+#include "cmd/train_threads.h"
+#include "lib/train/verify.h"
+
+enum { FEWEST_RANKS = 2, COLUMNS = 7, CELL = 24 };
+
+static void print_row(struct gt_table *table, const struct gt_verify_row *row)
+{
+	char cells[5][CELL];
+	const char *all[COLUMNS] = { row->mode, cells[0], cells[1], cells[2], cells[3], cells[4],
+		row->good ? "same" : "differs" };
+
+	snprintf(cells[0], CELL, "%d", row->ranks);
+	snprintf(cells[1], CELL, "%lld", (long long)row->last_batch);
+	snprintf(cells[2], CELL, "%.1e", row->loss);
+	snprintf(cells[3], CELL, "%.1e", row->gradient);
+	snprintf(cells[4], CELL, "%.1e", row->weight);
+	gt_table_row(table, all, COLUMNS);
+}
+
+static void print_table(const struct gt_verify_row *rows, int count)
+{
+	static const char *const head[COLUMNS] = { "mode", "ranks", "last batch", "loss",
+		"gradient", "weight", "" };
+	struct gt_table table = {
+		.out = stdout, .measuring = true, .right = { false, true, true, true, true, true }
+	};
+
+	for (int round = 0; round < 2; round++, table.measuring = false) {
+		gt_table_row(&table, head, COLUMNS);
+		for (int i = 0; i < count; i++)
+			print_row(&table, &rows[i]);
+	}
+	printf("largest relative differences from one rank over %d steps; bounds: %g, %g, %g\n",
+	    GT_VERIFY_STEPS, GT_VERIFY_LOSS, GT_VERIFY_GRADIENT, GT_VERIFY_WEIGHT);
+}
+
+/* JSON has no word for what is no number. */
+static json_t *number(double x)
+{
+	return isfinite(x) ? json_real(x) : json_null();
+}
+
+static int print_json(const struct gt_verify_row *rows, int count, struct gt_err *err)
+{
+	json_t *modes = json_array();
+
+	for (int i = 0; i < count; i++) {
+		const struct gt_verify_row *r = &rows[i];
+
+		json_array_append_new(
+		    modes, json_pack("{s:s,s:i,s:I,s:o,s:o,s:o,s:b,s:s,s:s,s:I}", "mode", r->mode,
+		               "ranks", r->ranks, "last_batch", (json_int_t)r->last_batch, "loss",
+		               number(r->loss), "gradient", number(r->gradient), "weight",
+		               number(r->weight), "same", (int)r->good, "first", r->what, "tensor",
+		               r->tensor, "step", (json_int_t)r->step));
+	}
+	return gt_cmd_print_json(
+	    json_pack("{s:i,s:o}", "steps", GT_VERIFY_STEPS, "modes", modes), 0, err);
+}
+
+static int judge(const struct gt_verify_row *rows, int count, struct gt_err *err)
+{
+	for (int i = 0; i < count; i++) {
+		const struct gt_verify_row *r = &rows[i];
+		const char *of = *r->tensor ? " of '" : "", *end = *r->tensor ? "'" : "";
+
+		if (r->good)
+			continue;
+		gt_err_set(err, GT_EDIVERGED,
+		    "%s on %d ranks is not one rank: the %s%s%s%s differs by %.1e at step %lld",
+		    r->mode, r->ranks, r->what, of, r->tensor, end, r->far, (long long)r->step);
+		return gt_err_hint(
+		    err, "this is a mistake of gtrain's, not yours; please report it");
+	}
+	return 0;
+}
+
+static void enter(void *self, struct gt_group *group)
+{
+	const int64_t *threads = self;
+
+	(void)group;
+	gt_cmd_set_threads(*threads);
+}
+
+int gt_cmd_train_verify(
+    const struct gt_train_cli *cli, const struct gt_train_options *options, struct gt_err *err)
+{
+	struct gt_verify_row *rows = gt_calloc((size_t)gt_verify_count(), sizeof(*rows), err);
+	int64_t threads;
+	struct gt_verify_options o = { .train = options,
+		.ranks = (int)cli->nproc < FEWEST_RANKS ? FEWEST_RANKS : (int)cli->nproc,
+		.ring = { .timeout_s = cli->timeout_s },
+		.enter = enter,
+		.self = &threads };
+	int count = gt_verify_count(), rc;
+
+	rc = rows ? 0 : GT_ENOMEM;
+	if (!rc)
+		rc = gt_cmd_divide_processors(&threads, cli->threads, o.ranks, err);
+	if (!rc)
+		rc = gt_verify_parallel(rows, &o, err);
+	if (!rc && cli->common.json)
+		rc = print_json(rows, count, err);
+	else if (!rc)
+		print_table(rows, count);
+	if (!rc)
+		rc = judge(rows, count, err);
+	free(rows);
+	return rc;
+}

@@ -1,0 +1,72 @@
+#!/usr/bin/env bats
+# threads.bats - gtrain train on ranks that are threads, and --verify-parallel: what is refused, what is said.
+# shellcheck disable=SC2012,SC2034,SC2054,SC2154 # ls counts; what helpers set; commas in options
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+export OMP_NUM_THREADS=1
+MLP=(--model mlp:5,16,3 --data random:5/3,samples=100)
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+}
+
+@test "launchers that start processes are refused, with what to do" {
+	export RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29999
+	for mode in mirrored dp; do
+		gtrain train "${MLP[@]}" --parallel $mode --out run
+		equal "$status" 2
+		equal "$err" "gtrain: error: --parallel $mode: its ranks are threads of one process, but torchrun has started 2 processes
+hint: take --parallel ddp, or start gtrain by itself with --nproc 2"
+	done
+	[ ! -e run ]
+}
+
+@test "threads are not restarted" {
+	gtrain train "${MLP[@]}" --parallel dp --nproc 2 --max-restarts 1 --out run
+	equal "$status" 2
+	[[ $err == *"--max-restarts: nothing here makes use of it"* ]]
+}
+
+@test "one rank of mirrored and dp is a rank like any other" {
+	for mode in ddp mirrored dp; do
+		gtrain train "${MLP[@]}" --parallel $mode --steps 7 --batch 30 --out $mode --json
+		equal "$status" 0
+	done
+	cmp ddp/model.pth mirrored/model.pth
+	cmp ddp/model.pth dp/model.pth
+}
+
+@test "a dry run tells of dp what rank 0 sends, and writes nothing" {
+	gtrain train "${MLP[@]}" --parallel dp --nproc 3 --batch 4 --dry-run --json
+	equal "$status" 0
+	# weights: 5 x 16 + 16 + 16 x 3 + 3, each padded to 16 numbers; 4 inputs of 5 and 4 outputs of 3
+	jq -e '.communicated_bytes_per_step == 2 * 4 * (80 + 16 + 48 + 16 + 4 * 5 + 4 * 3)' <<<"$out"
+	jq -e '.ranks == 3' <<<"$out"
+	[ ! -e runs ]
+}
+
+@test "--verify-parallel: a table, all modes are one rank" {
+	gtrain train "${MLP[@]}" --batch 6 --nproc 3 --verify-parallel
+	equal "$status" 0
+	[[ $out == "mode "*"ranks  last batch "* ]]
+	for mode in accumulate ddp mirrored dp; do
+		grep -q "^$mode .* same$" <<<"$out"
+	done
+	equal "$err" ""
+	[ ! -e runs ]
+}
+
+@test "--verify-parallel --json" {
+	gtrain train "${MLP[@]}" --batch 6 --verify-parallel --json
+	equal "$status" 0
+	jq -e '.steps == 5 and all(.modes[]; .same and .loss <= 1e-6)' <<<"$out"
+	jq -e '[.modes[] | select(.mode == "dp")][0] | .ranks == 2 and .last_batch == 7' <<<"$out"
+}
+
+@test "--verify-parallel refuses batch normalisation" {
+	gtrain train --model resnet20 --data random: --verify-parallel
+	equal "$status" 1
+	[[ $err == *"resnet20 has batch normalisation"* ]]
+}
