@@ -45,8 +45,8 @@ int gt_train_settle(struct gt_train *t, struct gt_err *err);
 /* describe.c: what the run takes, but for its data. */
 uint64_t gt_train_memory_bytes(const struct gt_train *t);
 
-/* describe_stages.c: a JSON array, yours: of each stage of the pipeline the parameter that it begins
- * with, its share of the work, what it holds, takes and sends. */
+/* describe_stages.c: a JSON array, yours: of each stage of the pipeline the parameter that it
+ * begins with, its share of the work, what it holds, takes and sends. */
 json_t *gt_train_describe_stages(const struct gt_train *t, struct gt_err *err);
 
 #endif

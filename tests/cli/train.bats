@@ -123,7 +123,7 @@ hint: leave ${case% *} as it was; --init-from starts a new run from its weights"
 	check "$(<run/config.json)" 'sorted(d) == sorted(set('"$("$GTRAIN" help --json | python3 -c '
 import json, sys
 print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "train" for o in c["options"]])')"') \
-		- {"out", "config", "resume", "profile", "dry-run", "help", "json", "quiet", "verbose", "color"})
+		- {"out", "config", "resume", "profile", "dry-run", "verify-parallel", "help", "json", "quiet", "verbose", "color"})
 		and [k for k in d if d[k] is None and k not in ("val", "init-from", "steps", "threads")] == []'
 	gtrain train --config run/config.json --out again -q
 	equal "$status" 0
