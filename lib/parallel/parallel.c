@@ -153,9 +153,15 @@ int gt_parallel_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, 
 
 int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
 {
+	size_t rows = 1 + (size_t)p->axes[GT_AXIS_DATA]->size;
 	int rc;
 
 	p->store = store;
+	if (p->o.check_every) {
+		p->sums = gt_calloc(rows * store->slot_count, sizeof(*p->sums), err);
+		if (!p->sums)
+			return GT_ENOMEM;
+	}
 	rc = p->pipeline ? gt_pipeline_attach(p, err) : 0;
 	return rc || !p->mode->attach ? rc : p->mode->attach(p, store, err);
 }

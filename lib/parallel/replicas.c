@@ -100,10 +100,6 @@ int gt_parallel_check_replicas(struct gt_parallel *p, int64_t step, struct gt_er
 
 	if (!p->o.check_every || step % p->o.check_every || group->size < 2)
 		return 0;
-	if (!p->sums)
-		p->sums = gt_calloc(slots * (size_t)(1 + group->size), sizeof(*p->sums), err);
-	if (!p->sums)
-		return GT_ENOMEM;
 	for (size_t i = 0; !rc && i < slots; i++)
 		if (is_compared(p, &p->store->slots[i]))
 			rc = sum_slot(p, &p->store->slots[i], &p->sums[i], err);
