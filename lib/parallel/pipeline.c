@@ -270,7 +270,7 @@ int gt_pipeline_add_up(void *self, double *squares, struct gt_err *err)
 {
 	struct gt_parallel *p = self;
 	const struct gt_backend *b = p->store->backend;
-	double sum, others;
+	double sum = 0, others;
 	int rc = squares_of_others(p, &others, err);
 
 	if (!rc)
