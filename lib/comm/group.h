@@ -108,7 +108,8 @@ int gt_group_alloc(struct gt_group *g, size_t bytes, void **out, struct gt_err *
 void gt_group_release(struct gt_group *g, void *memory);
 
 /* A collective call: a group of the ranks with this color (negative: none, *out NULL), ordered by
- * key, then by rank. */
+ * key, then by rank. Messages go on calling them by their numbers in the group that is split (or
+ * that it was split from). */
 int gt_group_split(
     struct gt_group **out, struct gt_group *g, int color, int key, struct gt_err *err);
 

@@ -68,8 +68,10 @@ static struct gt_ring *new_ring(
 	g->processes = processes;
 	g->timeout_s = options->timeout_s > 0 ? options->timeout_s : default_timeout_s;
 	g->yield_s = yield_s;
-	for (int r = 0; r < RANKS_MAX; r++)
+	for (int r = 0; r < RANKS_MAX; r++) {
 		g->pidfds[r] = -1;
+		g->names[r] = r;
+	}
 	return g;
 }
 
@@ -252,7 +254,11 @@ static int ring_split(
 	choose(&among, all, group->size, color);
 	while (among.members[rank] != group->rank)
 		rank++;
-	return make(out, rank, among.count, g->processes, &exchange, &options, err);
+	if (make(out, rank, among.count, g->processes, &exchange, &options, err))
+		return err->code;
+	for (int r = 0; r < among.count; r++)
+		((struct gt_ring *)*out)->names[r] = g->names[among.members[r]];
+	return 0;
 }
 
 static void ring_free(struct gt_group *group)

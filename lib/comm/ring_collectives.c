@@ -108,8 +108,8 @@ static int compare(struct gt_ring *g, unsigned parity, struct gt_err *err)
 			continue;
 		gt_err_set(err, GT_EINVAL,
 		    "collective number %llu: rank %d calls %s, but rank %d %s",
-		    (unsigned long long)g->number, g->group.rank, gt_ring_call_text(&g->call).s, r,
-		    gt_ring_call_text(&theirs).s);
+		    (unsigned long long)g->number, g->names[g->group.rank],
+		    gt_ring_call_text(&g->call).s, g->names[r], gt_ring_call_text(&theirs).s);
 		gt_err_hint(err, "all ranks must call the same collectives in the same order");
 		return gt_ring_fail(g, err);
 	}

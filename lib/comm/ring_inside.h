@@ -106,6 +106,7 @@ struct gt_ring {
 	bool processes;
 	pid_t pids[RANKS_MAX];
 	int pidfds[RANKS_MAX]; /* -1: none */
+	int names[RANKS_MAX];  /* in messages: numbers in the group that was split first */
 
 	uint32_t phase;           /* meetings so far */
 	uint32_t piece;           /* staged pieces so far, modulo PIECES */

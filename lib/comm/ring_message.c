@@ -44,8 +44,8 @@ static int expect(
 	    theirs->dtype == g->call.dtype)
 		return 0;
 	gt_err_set(err, GT_EINVAL, "message number %llu from rank %d to rank %d: %s, but %s",
-	    (unsigned long long)g->call.number, peer, g->group.rank, gt_ring_call_text(theirs).s,
-	    gt_ring_call_text(&g->call).s);
+	    (unsigned long long)g->call.number, g->names[peer], g->names[g->group.rank],
+	    gt_ring_call_text(theirs).s, gt_ring_call_text(&g->call).s);
 	gt_err_hint(err, "what is sent and received must match, in number and in size");
 	return gt_ring_fail(g, err);
 }

@@ -155,23 +155,24 @@ static int fail_naming(
     struct gt_ring *g, int rank, const char *verb, const char *before, struct gt_err *err)
 {
 	const struct gt_ring_seat *seat = &g->seats[rank];
+	int name = g->names[rank];
 	struct gt_ring_text now = short_text(&g->call);
 	unsigned long long number = g->call.number;
 
 	if (g->call.kind == GT_SEND || g->call.kind == GT_RECV)
 		return gt_err_set(err, GT_EIO,
-		    "rank %d %s %s %s %s rank %d (message %llu between them)", rank, verb, before,
-		    now.s, g->call.kind == GT_SEND ? "of" : "by", g->group.rank, number);
+		    "rank %d %s %s %s %s rank %d (message %llu between them)", name, verb, before,
+		    now.s, g->call.kind == GT_SEND ? "of" : "by", g->names[g->group.rank], number);
 	if (reached(&seat->phase, g->entrance))
 		return gt_err_set(err, GT_EIO, "rank %d %s in %s (number %llu), which it has begun",
-		    rank, verb, now.s, number);
+		    name, verb, now.s, number);
 	if (number == 1)
 		return gt_err_set(err, GT_EIO,
-		    "rank %d %s %s %s (number 1): it took part in none yet", rank, verb, before,
+		    "rank %d %s %s %s (number 1): it took part in none yet", name, verb, before,
 		    now.s);
 	return gt_err_set(err, GT_EIO,
 	    "rank %d %s %s %s (number %llu): the last one that it took part in was number %llu, %s",
-	    rank, verb, before, now.s, number, number - 1,
+	    name, verb, before, now.s, number, number - 1,
 	    short_text(&seat->posted[(number - 1) % 2].call).s);
 }
 

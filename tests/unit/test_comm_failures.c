@@ -181,6 +181,27 @@ static void message_body(struct seat_of *s)
 	rally(s);
 }
 
+/* Ranks of a part are called what they are in the whole. */
+static void part_body(struct seat_of *s)
+{
+	struct gt_err err = GT_ERR_INIT;
+	float x = 0;
+	struct gt_collective c = { GT_RECV, NULL, &x, 1, .dtype = GT_F32, .peer = 1,
+		.what = "activations" };
+	struct gt_group *half, *again;
+
+	expect_rank(s, !gt_group_split(&half, s->g, s->rank / 2, s->rank, &err));
+	expect_rank(s, !gt_group_split(&again, half, 0, s->rank, &err));
+	if (s->rank == 2) {
+		expect_rank(s, gt_group_run(again, &c, &err) == GT_EIO);
+		expect_rank(s, !strcmp(err.text, "rank 3 is late for recv 'activations' by rank 2 "
+		                                 "(message 1 between them)"));
+	}
+	rally(s);
+	gt_group_free(again);
+	gt_group_free(half);
+}
+
 static void message_size_body(struct seat_of *s)
 {
 	struct gt_err err = GT_ERR_INIT;
@@ -210,10 +231,13 @@ static void background_body(struct seat_of *s)
 static void test_other_waits(void **state)
 {
 	static const struct gt_ring_options options = { .timeout_s = 0.05 };
+	static const struct gt_ring_options patient = { .timeout_s =
+		                                            1 }; /* parts are made in time */
 
 	(void)state;
 	run_ranks(true, 2, &options, first_body, NULL);
 	run_ranks(false, 2, &options, message_body, NULL);
+	run_ranks(true, 4, &patient, part_body, NULL);
 	run_ranks(true, 2, &options, message_size_body, NULL);
 	run_ranks(false, 2, &options, background_body, NULL);
 }
