@@ -70,6 +70,22 @@ def batch_statistics(folder):
         yield f"resnet20: {stages} stages, {schedule}, are one rank with --accumulate", "" if same and not differ else f"{same} {differ[:3]}"
 
 
+def together(folder):
+    """2 stages x 2 ranks, with what ranks of one stage do among themselves."""
+    make_data(folder)
+    model, data, options = RUNS[2]
+    one = train(folder, "one", model, data, 1, BATCH, options)
+    out = train(folder, "checked", model, data, 4, BATCH // 2, [*options, *pipeline(2, 3), "--check-replicas", 1])
+    far = off(out, one)
+    yield "weights of 2 stages x 2 ranks are compared, stage by stage", "" if far <= 1e-6 else f"apart by {far:.1e}"
+    # A chunk of 2 samples on each of 2 ranks is a micro-batch of 4. Later steps make more of the rounding.
+    options = ["--optimizer", "sgd", "--lr", "0.02", "--steps", 3]
+    one = train(folder, "four", "resnet20", "random:,samples=24", 1, 4, [*options, "--accumulate", 3])
+    out = train(folder, "bn", "resnet20", "random:,samples=24", 4, 6, [*options, *pipeline(2, 3), "--sync-bn", "--check-replicas", 1])
+    far = apart(curve(out), curve(one)) if len(curve(out)) == 3 else 1
+    yield "resnet20, 2 stages x 2 ranks: --sync-bn has the statistics of all samples of a chunk", "" if far <= 1e-6 else f"apart by {far:.1e}"
+
+
 def short_batches(folder):
     """96 samples in batches of 14: the last has 12, which 7 chunks do not divide, but 6."""
     make_data(folder)
@@ -169,4 +185,4 @@ def refusals(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run((curves, batch_statistics, short_batches, accumulation, evaluation, resuming, plans, refusals), GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run((curves, batch_statistics, together, short_batches, accumulation, evaluation, resuming, plans, refusals), GTRAIN, sys.argv[1:]))
