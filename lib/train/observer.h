@@ -34,6 +34,8 @@ struct gt_eval_report {
 struct gt_observer {
 	void *self;
 	int (*start)(void *self, const struct gt_start_report *r, struct gt_err *err);
+	/* Gradients are added up, and step `step` is about to be taken with them. */
+	int (*gradients)(void *self, int64_t step, struct gt_err *err);
 	int (*step)(void *self, const struct gt_step_report *r, struct gt_err *err);
 	int (*evaluated)(void *self, const struct gt_eval_report *r, struct gt_err *err);
 	int (*saved)(void *self, int64_t step, const char *path, struct gt_err *err);

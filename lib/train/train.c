@@ -214,7 +214,9 @@ static int take_step(struct loop *l, struct gt_err *err)
 		return rc;
 	if (!isfinite(r.loss))
 		return diverged(t, "the loss", r.loss, err);
-	rc = update(l, r.lr, &grad_norm, err);
+	rc = TELL(l, gradients, t->step + 1, err);
+	if (!rc)
+		rc = update(l, r.lr, &grad_norm, err);
 	if (rc)
 		return rc;
 	if (!isfinite(grad_norm))

@@ -13,13 +13,19 @@
 static const struct mode {
 	const char *name;
 	enum gt_parallel_kind kind;
-	bool ranks;  /* several; else one that takes their micro-batches one after the other */
+	enum { ONE, ALL, STAGES } ranks;
 	bool uneven; /* ranks may have different numbers of samples */
 } modes[] = {
-	{ "accumulate", GT_PARALLEL_DDP, false, false },
-	{ "ddp", GT_PARALLEL_DDP, true, false },
-	{ "mirrored", GT_PARALLEL_MIRRORED, true, false },
-	{ "dp", GT_PARALLEL_DP, true, true },
+	/* One that takes their micro-batches one after the other. */
+	{ "accumulate", GT_PARALLEL_DDP, ONE, false },
+	{ "ddp", GT_PARALLEL_DDP, ALL, false },
+	{ "mirrored", GT_PARALLEL_MIRRORED, ALL, false },
+	{ "zero1", GT_PARALLEL_ZERO1, ALL, false },
+	{ "zero2", GT_PARALLEL_ZERO2, ALL, false },
+	{ "zero3", GT_PARALLEL_ZERO3, ALL, false },
+	/* Two, as any model has as many stages; each with all samples. */
+	{ "pipeline", GT_PARALLEL_DDP, STAGES, true },
+	{ "dp", GT_PARALLEL_DP, ALL, true },
 };
 
 int gt_verify_count(void)
@@ -85,10 +91,13 @@ static int begin_trace(struct trace *r, const struct gt_train *t, struct gt_err 
 
 /* ---- comparing ---- */
 
+/* Of one rank: all of them collect, rank 0 compares. */
 struct watcher {
 	const struct gt_train *t;
 	struct trace *trace;
 	struct gt_verify_row *row; /* NULL: the trace is being made */
+	float *held;               /* gradients as an optimizer's state lies on this rank */
+	float *whole;              /* room for one tensor */
 };
 
 /* NaN is worse than anything. */
@@ -135,33 +144,71 @@ static double ratio(double far, double of)
 	return far == 0 ? 0 : far / of;
 }
 
-static int compare_tensors(const struct watcher *w, int64_t step, struct gt_err *err)
+static void judge_gradient(
+    const struct watcher *w, const struct tensor *tensor, double all, int64_t step)
+{
+	const float *b = w->trace->gradients + (step - 1) * w->trace->flat + tensor->offset;
+	double scale = fmax(largest(b, tensor->count), all / 100);
+	double far = largest_difference(w->whole, b, tensor->count);
+
+	judge(w->row, &w->row->gradient, ratio(far, scale), GT_VERIFY_GRADIENT, "gradient",
+	    tensor->name, step);
+}
+
+static void judge_weight(
+    const struct watcher *w, const struct tensor *tensor, double change, int64_t step)
+{
+	const float *b = w->trace->weights + step * w->trace->flat + tensor->offset;
+	double far = largest_difference(w->whole, b, tensor->count);
+
+	judge(w->row, &w->row->weight, ratio(far, change), GT_VERIFY_WEIGHT, "weight", tensor->name,
+	    step);
+}
+
+/* Where a rank answers for a part of the gradients, the others of them are no sums. */
+static void hold_gradients(const struct watcher *w)
+{
+	const struct gt_store *s = w->t->store;
+	const float *from = s->gradients;
+
+	if (!s->part_count || s->gradients_in_parts)
+		memcpy(w->held, from, gt_store_gradient_bytes(s));
+	for (size_t i = 0; !s->gradients_in_parts && i < s->part_count; i++)
+		memcpy(w->held + s->parts[i].at, from + s->parts[i].offset,
+		    (size_t)s->parts[i].count * sizeof(float));
+}
+
+/* On rank 0, the whole of a tensor; a collective call. */
+static int collect(const struct watcher *w, const struct gt_slot *slot, enum gt_held what,
+    const void *held, struct gt_err *err)
+{
+	if (w->t->parallel)
+		return gt_parallel_collect(
+		    w->t->parallel, slot, what, held, gt_train_rank(w->t) ? NULL : w->whole, err);
+	memcpy(w->whole, (const float *)held + slot->offset, gt_slot_bytes(slot));
+	return 0;
+}
+
+/* Tensor by tensor, the whole of it. */
+static int compare(const struct watcher *w, enum gt_held what, const void *held, double scale,
+    void (*judge_one)(const struct watcher *, const struct tensor *, double, int64_t), int64_t step,
+    struct gt_err *err)
 {
 	const struct trace *r = w->trace;
-	const struct gt_store *s = w->t->store;
-	const float *gradients = r->gradients + (step - 1) * r->flat;
-	const float *weights = r->weights + step * r->flat;
-	double all = largest(gradients, r->flat);
-	double change = largest_difference(weights, r->weights, r->flat);
+	int rc = 0;
 
-	for (size_t i = 0; i < r->count; i++) {
+	for (size_t i = 0; !rc && i < r->count; i++) {
 		const struct tensor *tensor = &r->tensors[i];
-		const struct gt_slot *slot = gt_store_find(s, tensor->name);
-		const float *b = gradients + tensor->offset;
-		double far, scale = fmax(largest(b, tensor->count), all / 100);
+		const struct gt_slot *slot = gt_store_find(w->t->store, tensor->name);
 
 		if (!slot || slot->count != tensor->count)
-			return gt_err_set(err, GT_EINVAL, "%s: '%s' is not what it is on one rank",
-			    w->row->mode, tensor->name);
-		far = largest_difference(gt_store_gradient(s, slot), b, tensor->count);
-		judge(w->row, &w->row->gradient, ratio(far, scale), GT_VERIFY_GRADIENT, "gradient",
-		    tensor->name, step);
-		far = largest_difference(
-		    gt_store_data(s, slot), weights + tensor->offset, tensor->count);
-		judge(w->row, &w->row->weight, ratio(far, change), GT_VERIFY_WEIGHT, "weight",
-		    tensor->name, step);
+			return gt_err_set(
+			    err, GT_EINVAL, "'%s' is not what it is on one rank", tensor->name);
+		rc = collect(w, slot, what, held, err);
+		if (!rc && !gt_train_rank(w->t))
+			judge_one(w, tensor, scale, step);
 	}
-	return 0;
+	return rc;
 }
 
 static int start(void *self, const struct gt_start_report *report, struct gt_err *err)
@@ -172,23 +219,40 @@ static int start(void *self, const struct gt_start_report *report, struct gt_err
 	return w->row ? 0 : begin_trace(w->trace, w->t, err);
 }
 
+static int gradients(void *self, int64_t n, struct gt_err *err)
+{
+	const struct watcher *w = self;
+	const struct gt_store *s = w->t->store;
+	struct trace *r = w->trace;
+	float *mine = r->gradients + (n - 1) * r->flat;
+
+	if (!w->row) {
+		memcpy(mine, s->gradients, gt_store_flat_bytes(s));
+		return 0;
+	}
+	hold_gradients(w);
+	return compare(w, GT_HELD_STATE, w->held, largest(mine, r->flat), judge_gradient, n, err);
+}
+
 static int step(void *self, const struct gt_step_report *report, struct gt_err *err)
 {
 	const struct watcher *w = self;
 	const struct gt_store *s = w->t->store;
 	struct trace *r = w->trace;
 	int64_t n = report->step;
+	float *mine = r->weights + n * r->flat;
+	double loss = r->loss[n - 1];
 
 	if (!w->row) {
 		r->loss[n - 1] = report->loss;
-		memcpy(r->gradients + (n - 1) * r->flat, s->gradients, gt_store_flat_bytes(s));
-		memcpy(r->weights + n * r->flat, s->parameters, gt_store_flat_bytes(s));
+		memcpy(mine, s->parameters, gt_store_flat_bytes(s));
 		return 0;
 	}
-	judge(w->row, &w->row->loss,
-	    ratio(fabs(report->loss - r->loss[n - 1]), fabs(r->loss[n - 1])), GT_VERIFY_LOSS,
-	    "loss", "", n);
-	return compare_tensors(w, n, err);
+	if (!gt_train_rank(w->t))
+		judge(w->row, &w->row->loss, ratio(fabs(report->loss - loss), fabs(loss)),
+		    GT_VERIFY_LOSS, "loss", "", n);
+	return compare(w, GT_HELD_DATA, s->parameters,
+	    largest_difference(mine, r->weights, r->flat), judge_weight, n, err);
 }
 
 /* ---- runs ---- */
@@ -201,14 +265,34 @@ struct job {
 	struct gt_log silent;
 };
 
+static int watch(const struct job *job, struct gt_train *t, struct gt_err *err)
+{
+	size_t flat = (size_t)(t->store->flat_count + job->trace->flat); /* padded, or a stage */
+	struct watcher watcher = { .t = t,
+		.trace = job->trace,
+		.row = job->row,
+		.held = job->row ? gt_calloc(flat, sizeof(float), err) : NULL,
+		.whole = job->row ? gt_calloc(flat, sizeof(float), err) : NULL };
+	const struct gt_observer observer = {
+		.self = &watcher, .start = start, .gradients = gradients, .step = step
+	};
+	const atomic_bool never = false;
+	struct gt_train_result result;
+	int rc = GT_ENOMEM;
+
+	if (!job->row || (watcher.held && watcher.whole))
+		rc = gt_train_run(t, NULL, &observer, 1, &never, &result, err);
+	free(watcher.held);
+	free(watcher.whole);
+	return rc;
+}
+
 /* As a rank of the group, or alone. */
 static int be_rank(void *self, struct gt_group *group, struct gt_err *err)
 {
 	const struct job *job = self;
 	struct gt_train_options options = job->options;
 	struct gt_log silent = job->silent;
-	const atomic_bool never = false;
-	struct gt_train_result result;
 	struct gt_train *t;
 	int rc;
 
@@ -217,12 +301,7 @@ static int be_rank(void *self, struct gt_group *group, struct gt_err *err)
 	options.group = group;
 	rc = gt_train_open(&t, &options, false, &silent, err);
 	if (!rc) {
-		struct watcher watcher = { t, job->trace, job->row };
-		const struct gt_observer observer = {
-			.self = &watcher, .start = start, .step = step
-		};
-
-		rc = gt_train_run(t, NULL, &observer, !gt_train_rank(t), &never, &result, err);
+		rc = watch(job, t, err);
 		gt_train_close(t);
 	}
 	return rc;
@@ -250,6 +329,8 @@ static struct gt_train_options options_of(const struct gt_verify_options *o, int
 	t.schedule.warmup = 0;
 	t.optim.eps = fmax(t.optim.eps, GT_VERIFY_EPS);
 	t.nproc = 1;
+	t.parallel = (struct gt_parallel_options){ .bucket_bytes = t.parallel.bucket_bytes };
+	t.profile = (struct gt_profile_options){ 0 };
 	return t;
 }
 
@@ -273,11 +354,15 @@ static int run_mode(const struct mode *mode, struct job *job, struct gt_verify_r
 
 	job->options = options_of(job->o, samples);
 	job->options.parallel.kind = mode->kind;
-	if (!mode->ranks)
+	if (mode->ranks == ONE)
 		job->options.accumulate *= job->o->ranks;
+	if (mode->ranks == STAGES) {
+		job->options.batch *= job->o->ranks;
+		job->options.parallel.stages = row->ranks;
+	}
 	job->row = row;
-	rc = gt_threads_run(mode->ranks ? job->o->ranks : 1, &job->o->ring,
-	    mode->ranks ? be_rank : alone, job, err);
+	rc = gt_threads_run(
+	    row->ranks, &job->o->ring, mode->ranks == ONE ? alone : be_rank, job, err);
 	return rc ? gt_err_prefix(err, "%s", mode->name) : 0;
 }
 
@@ -336,7 +421,9 @@ int gt_verify_parallel(
 
 		rows[i] = (struct gt_verify_row){
 			.mode = mode->name,
-			.ranks = mode->ranks ? o->ranks : 1,
+			.ranks = mode->ranks == ONE   ? 1
+			         : mode->ranks == ALL ? o->ranks
+			                              : 2,
 			.last_batch = samples % whole ? samples % whole : whole,
 			.good = true,
 			.what = "",

@@ -51,7 +51,7 @@ hint: take --parallel ddp, or start gtrain by itself with --nproc 2"
 	gtrain train "${MLP[@]}" --batch 6 --nproc 3 --verify-parallel
 	equal "$status" 0
 	[[ $out == "mode "*"ranks  last batch "* ]]
-	for mode in accumulate ddp mirrored dp; do
+	for mode in accumulate ddp mirrored zero1 zero2 zero3 pipeline dp; do
 		grep -q "^$mode .* same$" <<<"$out"
 	done
 	equal "$err" ""

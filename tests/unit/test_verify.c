@@ -62,6 +62,11 @@ static int start_twice(struct gt_group *g, const struct gt_collective *c, struct
 	return rc || strcmp(c->what, "bucket 0") ? rc : real.start(g, c, err);
 }
 
+static int start_ungathered(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
+{
+	return c->kind == GT_ALL_GATHER ? 0 : real.start(g, c, err);
+}
+
 /* Rank 1 gets samples that begin one too early. */
 static int run_shifted(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
 {
@@ -112,9 +117,10 @@ static const struct fault {
 	int64_t step;      /* at which it is seen */
 } faults[] = {
 	{ "none", NULL, NULL, "", 0 },
-	{ "a missing scale", NULL, start_unscaled, " ddp mirrored dp ", 1 },
-	{ "a wrong part of a bucket", NULL, start_half, " ddp mirrored dp ", 1 },
-	{ "a bucket reduced twice", NULL, start_twice, " ddp mirrored dp ", 1 },
+	{ "a missing scale", NULL, start_unscaled, " ddp mirrored zero1 dp ", 1 },
+	{ "a wrong part of a bucket", NULL, start_half, " ddp mirrored zero1 dp ", 1 },
+	{ "a bucket reduced twice", NULL, start_twice, " ddp mirrored zero1 dp ", 1 },
+	{ "weights that are not handed on", NULL, start_ungathered, " zero1 ", 1 },
 	{ "a wrong shard of the samples", run_shifted, NULL, " dp ", 1 },
 	{ "old weights", run_stale, NULL, " dp ", 2 },
 	{ "a mean of means", run_counting, start_mean_of_means, " dp ", 3 },
@@ -220,7 +226,7 @@ static void last_batches_are_uneven(void **state)
 }
 
 /* Modes that these faults know. */
-static const char *const known = " accumulate ddp mirrored dp ";
+static const char *const known = " accumulate ddp mirrored zero1 pipeline dp ";
 
 static bool is_in(const char *modes, const char *mode)
 {
@@ -247,7 +253,8 @@ static void mistakes_are_seen(void **state)
 				continue;
 			assert_int_equal(r->step, faults[i].step);
 			assert_true(*r->tensor || !strcmp(r->what, "loss"));
-			assert_true(r->gradient > GT_VERIFY_GRADIENT || r->loss > GT_VERIFY_LOSS);
+			assert_true(r->gradient > GT_VERIFY_GRADIENT || r->loss > GT_VERIFY_LOSS ||
+			            r->weight > GT_VERIFY_WEIGHT);
 		}
 	}
 }
