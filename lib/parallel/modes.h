@@ -21,7 +21,7 @@ struct gt_parallel {
 	size_t event_count;
 	void *state;                  /* the mode's own */
 	struct gt_pipeline *pipeline; /* NULL: none */
-	uint32_t *sums; /* replicas.c: of this rank's tensors, then of all ranks' */
+	uint32_t *sums;               /* replicas.c: of this rank's tensors, then of all ranks' */
 	struct gt_plan_extra extra;
 };
 

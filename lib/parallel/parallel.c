@@ -53,6 +53,12 @@ static int check_options(
 		gt_err_set(err, GT_EINVAL,
 		    "--check-replicas: with --parallel %s ranks hold different weights",
 		    mode->name);
+	else if (o->sync_bn && mode->main)
+		gt_err_set(err, GT_EINVAL,
+		    "--sync-bn: with --parallel %s a rank may have no samples", mode->name);
+	else if (o->own_buffers && mode->main)
+		gt_err_set(err, GT_EINVAL,
+		    "--broadcast-buffers=no: with --parallel %s rank 0's are kept", mode->name);
 	else
 		return 0;
 	return gt_err_hint(err, "leave it out, or take --parallel ddp");
@@ -299,7 +305,8 @@ int gt_parallel_share_buffers(struct gt_parallel *p, struct gt_err *err)
 {
 	struct gt_store *s = p->store;
 
-	if (p->o.own_buffers || p->o.sync_bn || !s->buffer_bytes)
+	/* Nobody else's are used where rank 0 has the weights: gt_parallel_refresh(). */
+	if (p->mode->main || p->o.own_buffers || p->o.sync_bn || !s->buffer_bytes)
 		return 0;
 	return gt_broadcast(
 	    p->axes[GT_AXIS_DATA], s->buffers, (int64_t)s->buffer_bytes, GT_U8, 0, err);

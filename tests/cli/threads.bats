@@ -29,6 +29,15 @@ hint: take --parallel ddp, or start gtrain by itself with --nproc 2"
 	[[ $err == *"--max-restarts: nothing here makes use of it"* ]]
 }
 
+@test "dp refuses what has no sense where rank 0 has the weights" {
+	for option in --sync-bn --broadcast-buffers=no --check-replicas=5 --compress=bf16; do
+		gtrain train --model resnet20 --data random: --parallel dp --nproc 2 "$option" --out run
+		equal "$status" 2
+		[[ $err == *"${option%=*}"*"--parallel dp"*"hint: "* ]]
+	done
+	[ ! -e run ]
+}
+
 @test "one rank of mirrored and dp is a rank like any other" {
 	for mode in ddp mirrored dp; do
 		gtrain train "${MLP[@]}" --parallel $mode --steps 7 --batch 30 --out $mode --json
