@@ -18,15 +18,18 @@ static const size_t most_piece_bytes = (size_t)1 << 30;
  * for needs the processor. */
 static const double spin_s = 20e-6, yield_s = 100e-6;
 
+static int ring_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
+static int ring_start(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
+static int ring_wait(struct gt_group *group, struct gt_err *err);
 static int ring_split(
     struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err);
 static void ring_free(struct gt_group *group);
 
 static const struct gt_group_ops ops = {
 	.name = "ring",
-	.run = gt_ring_run,
-	.start = gt_ring_start,
-	.wait = gt_ring_wait,
+	.run = ring_run,
+	.start = ring_start,
+	.wait = ring_wait,
 	.alloc = gt_ring_alloc,
 	.release = gt_ring_release,
 	.split = ring_split,
@@ -34,6 +37,15 @@ static const struct gt_group_ops ops = {
 };
 
 /* ---- a rank's seat ---- */
+
+static int do_it(void *self, const struct gt_collective *c, struct gt_err *err)
+{
+	struct gt_ring *g = self;
+
+	if (c->kind == GT_SEND || c->kind == GT_RECV)
+		return gt_ring_message(g, c, err);
+	return gt_ring_collect(g, c, err);
+}
 
 /* Where the parts of a segment begin; all are whole lines, staging whole pages. */
 struct plan {
@@ -68,6 +80,7 @@ static struct gt_ring *new_ring(
 	g->processes = processes;
 	g->timeout_s = options->timeout_s > 0 ? options->timeout_s : default_timeout_s;
 	g->yield_s = yield_s;
+	g->queue = (struct gt_queue){ .run = do_it, .self = g };
 	for (int r = 0; r < RANKS_MAX; r++) {
 		g->pidfds[r] = -1;
 		g->names[r] = r;
@@ -216,42 +229,22 @@ static int gather_among(void *self, const void *mine, size_t bytes, void *all, s
 	return a ? 0 : err->code;
 }
 
-struct choice {
-	int32_t color, key;
-};
-
-/* Those of a color, by key, then by rank: an insertion keeps the order of equals. */
-static void choose(struct among *a, const struct choice *all, int size, int color)
-{
-	a->count = 0;
-	for (int r = 0; r < size; r++) {
-		int i = a->count;
-
-		if (all[r].color != color)
-			continue;
-		for (; i > 0 && all[a->members[i - 1]].key > all[r].key; i--)
-			a->members[i] = a->members[i - 1];
-		a->members[i] = r;
-		a->count++;
-	}
-}
-
 static int ring_split(
     struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err)
 {
 	struct gt_ring *g = (struct gt_ring *)group;
 	struct gt_ring_options options = { g->timeout_s, g->piece_bytes * PIECES };
-	struct choice mine = { color, key }, all[RANKS_MAX];
+	struct gt_choice mine = { color, key }, all[RANKS_MAX];
 	struct among among = { .parent = g };
 	struct gt_exchange exchange = { gather_among, &among };
 	int rank = 0;
 
-	gt_ring_settle(g);
+	gt_queue_settle(&g->queue);
 	if (gather(g, &mine, sizeof(mine), all, err))
 		return err->code;
 	if (color < 0)
 		return gt_ring_share_watch(&exchange, err);
-	choose(&among, all, group->size, color);
+	among.count = gt_choose(among.members, all, group->size, color);
 	while (among.members[rank] != group->rank)
 		rank++;
 	if (make(out, rank, among.count, g->processes, &exchange, &options, err))
@@ -261,11 +254,28 @@ static int ring_split(
 	return 0;
 }
 
+static int ring_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
+{
+	return gt_queue_run(&((struct gt_ring *)group)->queue, c, err);
+}
+
+static int ring_start(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
+{
+	return gt_queue_start(&((struct gt_ring *)group)->queue, c, err);
+}
+
+static int ring_wait(struct gt_group *group, struct gt_err *err)
+{
+	return gt_queue_wait(&((struct gt_ring *)group)->queue, err);
+}
+
 static void ring_free(struct gt_group *group)
 {
 	struct gt_ring *g = (struct gt_ring *)group;
 
-	gt_ring_queue_free(g);
+	atomic_store(&g->quit, true);
+	gt_ring_wake_all(g);
+	gt_queue_free(&g->queue);
 	atomic_store(&g->seats[group->rank].left, 1);
 	gt_ring_wake_all(g);
 	for (size_t i = 0; i < g->regions_count; i++)

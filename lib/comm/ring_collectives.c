@@ -29,23 +29,6 @@ static int meet(struct gt_ring *g, struct gt_err *err)
 	return 0;
 }
 
-struct gt_ring_call gt_ring_call_of(const struct gt_collective *c, uint64_t number)
-{
-	struct gt_ring_call call = { .number = number, .kind = (uint8_t)c->kind };
-
-	if (c->kind != GT_BARRIER) {
-		call.count = c->count;
-		call.dtype = (uint8_t)c->dtype;
-	}
-	if (c->kind == GT_ALL_REDUCE || c->kind == GT_REDUCE || c->kind == GT_REDUCE_SCATTER)
-		call.reduction = (uint8_t)c->reduction;
-	if (c->kind == GT_BROADCAST || c->kind == GT_REDUCE)
-		call.peer = c->peer;
-	if (c->what)
-		memccpy(call.what, c->what, '\0', sizeof(call.what) - 1);
-	return call;
-}
-
 /* ---- what a collective moves ---- */
 
 struct work {
@@ -87,29 +70,19 @@ static void alone(const struct work *w)
 	copy(w->out, w->in, w->bytes);
 }
 
-/* Slice `rank` of m elements, from *from to *to: whole lines, as far as there are any. */
-static void slice(size_t m, int size, int rank, size_t *from, size_t *to)
-{
-	size_t per = (m + (size_t)size - 1) / (size_t)size;
-
-	per = (per + LINE - 1) / LINE * LINE;
-	*from = per * (size_t)rank < m ? per * (size_t)rank : m;
-	*to = m - *from < per ? m : *from + per;
-}
-
 /* ---- the first meeting ---- */
 
 static int compare(struct gt_ring *g, unsigned parity, struct gt_err *err)
 {
 	for (int r = 0; r < g->group.size; r++) {
-		struct gt_ring_call theirs = g->seats[r].posted[parity].call;
+		struct gt_call theirs = g->seats[r].posted[parity].call;
 
 		if (!memcmp(&theirs, &g->call, sizeof(theirs)))
 			continue;
 		gt_err_set(err, GT_EINVAL,
 		    "collective number %llu: rank %d calls %s, but rank %d %s",
 		    (unsigned long long)g->number, g->names[g->group.rank],
-		    gt_ring_call_text(&g->call).s, g->names[r], gt_ring_call_text(&theirs).s);
+		    gt_call_text(&g->call).s, g->names[r], gt_call_text(&theirs).s);
 		gt_err_hint(err, "all ranks must call the same collectives in the same order");
 		return gt_ring_fail(g, err);
 	}
@@ -121,7 +94,7 @@ static int enter(struct gt_ring *g, struct work *w, struct gt_err *err)
 	struct gt_ring_seat *seat = &g->seats[w->me];
 
 	w->parity = ++g->number % 2;
-	g->call = gt_ring_call_of(w->c, g->number);
+	g->call = gt_call_of(w->c, g->number);
 	g->entrance = g->phase + 1;
 	if (gt_ring_check(g, err))
 		return err->code;
@@ -152,7 +125,7 @@ static void finish_small(struct gt_ring *g, const struct work *w)
 	case GT_REDUCE_SCATTER:
 		if (!w->out)
 			break;
-		gt_ring_reduce(
+		gt_reduce(
 		    (void *[]){ w->out }, 1, src, w->size, w->count, w->c->dtype, w->c->reduction);
 		break;
 	case GT_ALL_GATHER:
@@ -177,7 +150,7 @@ struct places {
 
 static void find_places(struct places *p, const struct gt_ring *g, const struct work *w)
 {
-	p->all_in = p->all_out = true;
+	*p = (struct places){ .all_in = true, .all_out = true };
 	for (int r = 0; r < w->size; r++) {
 		const struct gt_ring_seat *seat = &g->seats[r];
 
@@ -206,13 +179,13 @@ static void reduce_in_place(const struct places *p, const struct work *w)
 	size_t from, to;
 	int dsts = 0;
 
-	slice(w->count, w->size, w->me, &from, &to);
+	gt_slice(w->count, w->size, w->me, &from, &to);
 	for (int r = 0; r < w->size; r++) {
 		src[r] = p->in[r] + from * w->element;
 		if (w->c->kind == GT_ALL_REDUCE || r == w->c->peer)
 			dst[dsts++] = p->out[r] + from * w->element;
 	}
-	gt_ring_reduce(dst, dsts, src, w->size, to - from, w->c->dtype, w->c->reduction);
+	gt_reduce(dst, dsts, src, w->size, to - from, w->c->dtype, w->c->reduction);
 }
 
 static int finish_in_place(
@@ -228,7 +201,7 @@ static int finish_in_place(
 	case GT_REDUCE_SCATTER:
 		for (int r = 0; r < w->size; r++)
 			src[r] = p->in[r] + (size_t)w->me * w->bytes;
-		gt_ring_reduce(
+		gt_reduce(
 		    (void *[]){ w->out }, 1, src, w->size, w->count, w->c->dtype, w->c->reduction);
 		break;
 	case GT_ALL_GATHER:
@@ -270,7 +243,7 @@ static struct piece piece_at(const struct gt_ring *g, const struct work *w, size
 	struct piece p = { .at = at, .number = g->piece };
 
 	p.count = least(g->piece_bytes / w->element, w->count - at);
-	slice(p.count, w->size, w->me, &p.from, &p.to);
+	gt_slice(p.count, w->size, w->me, &p.from, &p.to);
 	return p;
 }
 
@@ -296,7 +269,7 @@ static void all_reduce_slice(const struct gt_ring *g, const struct work *w, cons
 		src[r] = r == w->me ? w->in + whole : gt_ring_staging(g, r, p->number) + skip;
 	if (w->out)
 		dst[dsts++] = w->out + whole;
-	gt_ring_reduce(dst, dsts, src, w->size, p->to - p->from, w->c->dtype, w->c->reduction);
+	gt_reduce(dst, dsts, src, w->size, p->to - p->from, w->c->dtype, w->c->reduction);
 }
 
 static void all_reduce_copy_out(
@@ -306,7 +279,7 @@ static void all_reduce_copy_out(
 		int r = (w->me + i) % w->size;
 		size_t from, to;
 
-		slice(p->count, w->size, r, &from, &to);
+		gt_slice(p->count, w->size, r, &from, &to);
 		copy(w->out + (p->at + from) * w->element,
 		    gt_ring_staging(g, r, p->number) + from * w->element, (to - from) * w->element);
 	}
@@ -347,7 +320,7 @@ static int reduce_scatter_staged(struct gt_ring *g, const struct work *w, struct
 			src[r] = r == w->me
 			             ? w->in + (size_t)r * w->bytes + skip
 			             : gt_ring_staging(g, r, g->piece) + (size_t)w->me * part;
-		gt_ring_reduce(
+		gt_reduce(
 		    (void *[]){ w->out + skip }, 1, src, w->size, m, w->c->dtype, w->c->reduction);
 		next_piece(g);
 	}

@@ -10,16 +10,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "lib/comm/group_inside.h"
 #include "lib/comm/ring.h"
 
 enum {
-	LINE = 64,
 	RANKS_MAX = 64,
 	SMALL_BYTES = 4 * 1024, /* of a rank's contribution, up to which one meeting does it all */
 	PIECES = 3,             /* of a rank's staging area: see ring_collectives.c */
 	CHANNEL_PIECES = 2,     /* ... and of a channel between two ranks */
-	CHANNEL_BYTES = 64 * 1024, /* of one of them */
-	WHAT_BYTES = 40
+	CHANNEL_BYTES = 64 * 1024 /* of one of them */
 };
 
 /* ---- in shared memory ---- */
@@ -29,16 +28,6 @@ struct gt_ring_flag {
 	alignas(LINE) _Atomic uint32_t value;
 	_Atomic uint32_t sleepers;
 };
-
-/* What a rank calls. Ranks compare these, so bytes that mean nothing are zero. */
-struct gt_ring_call {
-	uint64_t number; /* from 1 on, per group; of messages, per pair and direction */
-	int64_t count;
-	uint8_t kind, dtype, reduction, unused;
-	int32_t peer;
-	char what[WHAT_BYTES]; /* cut off if longer; "" for none */
-};
-_Static_assert(sizeof(struct gt_ring_call) == LINE, "one line");
 
 /* Where a rank's buffers are, if they are in memory from gt_group_alloc(). */
 struct gt_ring_place {
@@ -54,7 +43,7 @@ struct gt_ring_seat {
 	alignas(LINE) _Atomic uint32_t left; /* gt_group_free() was called */
 	_Atomic int32_t cpu;                 /* where it last was */
 	alignas(2 * LINE) struct {
-		struct gt_ring_call call;
+		struct gt_call call;
 		alignas(LINE) struct gt_ring_place in, out;
 	} posted[2];
 	alignas(LINE) unsigned char small[2][SMALL_BYTES];
@@ -63,7 +52,7 @@ struct gt_ring_seat {
 /* From one rank to another. */
 struct gt_ring_channel {
 	struct gt_ring_flag filled, taken; /* pieces, moved on by the sender and by the receiver */
-	alignas(LINE) struct gt_ring_call call[CHANNEL_PIECES];
+	alignas(LINE) struct gt_call call[CHANNEL_PIECES];
 	alignas(LINE) unsigned char piece[CHANNEL_PIECES][CHANNEL_BYTES];
 };
 
@@ -108,11 +97,11 @@ struct gt_ring {
 	int pidfds[RANKS_MAX]; /* -1: none */
 	int names[RANKS_MAX];  /* in messages: numbers in the group that was split first */
 
-	uint32_t phase;           /* meetings so far */
-	uint32_t piece;           /* staged pieces so far, modulo PIECES */
-	uint64_t number;          /* collectives so far */
-	struct gt_ring_call call; /* the one that runs */
-	uint32_t entrance;        /* its first meeting */
+	uint32_t phase;      /* meetings so far */
+	uint32_t piece;      /* staged pieces so far, modulo PIECES */
+	uint64_t number;     /* collectives so far */
+	struct gt_call call; /* the one that runs */
+	uint32_t entrance;   /* its first meeting */
 	struct {
 		uint32_t pieces;
 		uint64_t messages;
@@ -122,8 +111,7 @@ struct gt_ring {
 	size_t regions_count, regions_capacity;
 
 	atomic_bool quit; /* whoever waits gives up */
-	struct gt_ring_queue *queue;
-	bool outstanding; /* something was started since the last wait */
+	struct gt_queue queue;
 };
 
 /* Where part `rank` of the ranks' staging is, piece `piece` modulo PIECES. */
@@ -182,35 +170,9 @@ int gt_ring_check(struct gt_ring *g, struct gt_err *err);
 /* Wake whoever sleeps on any flag, so that it looks around. */
 void gt_ring_wake_all(struct gt_ring *g);
 
-/* "all-reduce 'bucket 3' of 1000 float32, sum" of a call, which may hold anything. */
-struct gt_ring_text {
-	char s[160];
-};
-struct gt_ring_text gt_ring_call_text(const struct gt_ring_call *call);
-
-/* ---- ring_collectives.c, ring_message.c: the calls; ring_queue.c: in the background ---- */
+/* ---- ring_collectives.c, ring_message.c: the calls ---- */
 
 int gt_ring_collect(struct gt_ring *g, const struct gt_collective *c, struct gt_err *err);
 int gt_ring_message(struct gt_ring *g, const struct gt_collective *c, struct gt_err *err);
-
-/* A call as it is posted. */
-struct gt_ring_call gt_ring_call_of(const struct gt_collective *c, uint64_t number);
-
-int gt_ring_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
-int gt_ring_start(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
-int gt_ring_wait(struct gt_group *group, struct gt_err *err);
-
-/* Let what was started come to its end; its errors are for gt_ring_wait(). */
-void gt_ring_settle(struct gt_ring *g);
-void gt_ring_queue_free(struct gt_ring *g);
-
-/* ---- ring_reduce.c: arithmetic ---- */
-
-/*
- * Reduce src[n][count], as a tree, n >= 2, and write the result to each of dst[dsts]. A dst
- * may be one of the sources; otherwise they do not overlap. All are aligned to their elements.
- */
-void gt_ring_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t count,
-    enum gt_dtype dtype, enum gt_reduction reduction);
 
 #endif

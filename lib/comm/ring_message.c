@@ -21,7 +21,7 @@ static int send_message(
 	uint32_t *pieces = &g->sent[c->peer].pieces;
 	size_t at = 0, n;
 
-	g->call = gt_ring_call_of(c, ++g->sent[c->peer].messages);
+	g->call = gt_call_of(c, ++g->sent[c->peer].messages);
 	do {
 		unsigned slot = *pieces % CHANNEL_PIECES;
 
@@ -37,15 +37,14 @@ static int send_message(
 	return 0;
 }
 
-static int expect(
-    struct gt_ring *g, const struct gt_ring_call *theirs, int peer, struct gt_err *err)
+static int expect(struct gt_ring *g, const struct gt_call *theirs, int peer, struct gt_err *err)
 {
 	if (theirs->number == g->call.number && theirs->count == g->call.count &&
 	    theirs->dtype == g->call.dtype)
 		return 0;
 	gt_err_set(err, GT_EINVAL, "message number %llu from rank %d to rank %d: %s, but %s",
 	    (unsigned long long)g->call.number, g->names[peer], g->names[g->group.rank],
-	    gt_ring_call_text(theirs).s, gt_ring_call_text(&g->call).s);
+	    gt_call_text(theirs).s, gt_call_text(&g->call).s);
 	gt_err_hint(err, "what is sent and received must match, in number and in size");
 	return gt_ring_fail(g, err);
 }
@@ -57,10 +56,10 @@ static int receive_message(
 	uint32_t *pieces = &g->received[c->peer].pieces;
 	size_t at = 0, n;
 
-	g->call = gt_ring_call_of(c, ++g->received[c->peer].messages);
+	g->call = gt_call_of(c, ++g->received[c->peer].messages);
 	do {
 		unsigned slot = *pieces % CHANNEL_PIECES;
-		struct gt_ring_call theirs;
+		struct gt_call theirs;
 
 		n = piece_of(bytes, at);
 		if (gt_ring_flag_wait(g, &from->filled, *pieces + 1, c->peer, err))

@@ -261,7 +261,7 @@ int gt_ring_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_er
 
 	*out = NULL;
 	*err = GT_ERR_INIT;
-	gt_ring_settle(g);
+	gt_queue_settle(&g->queue);
 	region = free_region(g, err);
 	if (want > SIZE_MAX / 2 / RANKS_MAX - HUGE_PAGE) {
 		gt_err_set(err, GT_ENOMEM, "%zu bytes are more than there can be", bytes);
@@ -281,7 +281,7 @@ void gt_ring_release(struct gt_group *group, void *memory)
 {
 	struct gt_ring *g = (struct gt_ring *)group;
 
-	gt_ring_settle(g);
+	gt_queue_settle(&g->queue);
 	for (size_t i = 0; i < g->regions_count; i++) {
 		struct gt_ring_region *region = &g->regions[i];
 

@@ -101,54 +101,6 @@ int gt_ring_check(struct gt_ring *g, struct gt_err *err)
 
 /* ---- saying so ---- */
 
-static const char *const kinds[] = {
-	[GT_ALL_REDUCE] = "all-reduce",
-	[GT_REDUCE_SCATTER] = "reduce-scatter",
-	[GT_ALL_GATHER] = "all-gather",
-	[GT_REDUCE] = "reduce",
-	[GT_BROADCAST] = "broadcast",
-	[GT_SEND] = "send",
-	[GT_RECV] = "recv",
-	[GT_BARRIER] = "barrier",
-};
-
-static const char *const reductions[] = { [GT_SUM] = "sum", [GT_AVG] = "avg", [GT_MAX] = "max" };
-
-static const char *kind_name(uint8_t kind)
-{
-	return kind < sizeof(kinds) / sizeof(*kinds) ? kinds[kind] : "something unknown";
-}
-
-/* "all-reduce 'bucket 3'" */
-static struct gt_ring_text short_text(const struct gt_ring_call *c)
-{
-	struct gt_ring_text t;
-	int quote = c->what[0] ? '\'' : 0;
-
-	if (quote)
-		snprintf(t.s, sizeof(t.s), "%s '%.*s'", kind_name(c->kind), WHAT_BYTES, c->what);
-	else
-		snprintf(t.s, sizeof(t.s), "%s", kind_name(c->kind));
-	return t;
-}
-
-struct gt_ring_text gt_ring_call_text(const struct gt_ring_call *c)
-{
-	struct gt_ring_text t = short_text(c);
-	size_t used = strlen(t.s);
-
-	if (c->kind == GT_BARRIER || c->dtype >= GT_DTYPE_COUNT)
-		return t;
-	used += (size_t)snprintf(t.s + used, sizeof(t.s) - used, " of %lld %s", (long long)c->count,
-	    gt_dtype_name(c->dtype));
-	if ((c->kind == GT_ALL_REDUCE || c->kind == GT_REDUCE_SCATTER) &&
-	    c->reduction < sizeof(reductions) / sizeof(*reductions))
-		snprintf(t.s + used, sizeof(t.s) - used, ", %s", reductions[c->reduction]);
-	else if (c->kind == GT_BROADCAST)
-		snprintf(t.s + used, sizeof(t.s) - used, " from rank %d", c->peer);
-	return t;
-}
-
 /* How far a rank had come: it had begun this collective, or taken part in the one before. Each
  * begins with a meeting of all, so that nobody can be further back. */
 static int fail_naming(
@@ -156,7 +108,7 @@ static int fail_naming(
 {
 	const struct gt_ring_seat *seat = &g->seats[rank];
 	int name = g->names[rank];
-	struct gt_ring_text now = short_text(&g->call);
+	struct gt_text now = gt_call_short(&g->call);
 	unsigned long long number = g->call.number;
 
 	if (g->call.kind == GT_SEND || g->call.kind == GT_RECV)
@@ -173,7 +125,7 @@ static int fail_naming(
 	return gt_err_set(err, GT_EIO,
 	    "rank %d %s %s %s (number %llu): the last one that it took part in was number %llu, %s",
 	    name, verb, before, now.s, number, number - 1,
-	    short_text(&seat->posted[(number - 1) % 2].call).s);
+	    gt_call_short(&seat->posted[(number - 1) % 2].call).s);
 }
 
 /* The state letter of /proc/PID/stat, which follows the name in brackets; 0: there is none. */

@@ -1,16 +1,19 @@
-/* ring_reduce.c - sums, averages and maxima of several buffers. */
+/* group_reduce.c - sums, averages and maxima of several buffers. */
 #include <assert.h>
+#include <stdalign.h>
 #include <string.h>
 
 #include "lib/base/half.h"
-#include "lib/comm/ring_inside.h"
+#include "lib/comm/group_inside.h"
+#include "lib/comm/world.h"
 
 /*
  * A block of elements goes through an accumulator that stays in the first-level cache: so a result
  * may be written over one of its sources, to several places, and in another type than that of the
  * sum. A tree of n sources has one accumulator per level.
  */
-enum { BLOCK_BYTES = 8 * 1024, LEVELS_MAX = 6 }; /* 2^LEVELS_MAX: RANKS_MAX */
+enum { BLOCK_BYTES = 8 * 1024, LEVELS_MAX = 10 };
+_Static_assert(1 << LEVELS_MAX >= GT_WORLD_MAX_RANKS, "a tree of all ranks");
 
 /* ---- the loops of one type ---- */
 
@@ -167,7 +170,7 @@ static void reduce_tree(const struct reduction *r, unsigned char (*acc)[BLOCK_BY
 	r->join(acc[0], acc[1], m);
 }
 
-void gt_ring_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t count,
+void gt_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t count,
     enum gt_dtype dtype, enum gt_reduction reduction)
 {
 	const struct arithmetic *row = &rows[dtype], *wide = &rows[row->wide];
@@ -177,7 +180,7 @@ void gt_ring_reduce(void *const *dst, int dsts, const void *const *src, int n, s
 	const size_t size = gt_dtype_size(dtype);
 	alignas(LINE) unsigned char acc[LEVELS_MAX][BLOCK_BYTES];
 
-	assert(row->block && n >= 2 && n <= RANKS_MAX);
+	assert(row->block && n >= 2 && n <= 1 << LEVELS_MAX);
 	for (size_t at = 0; at < count; at += row->block) {
 		size_t m = count - at < row->block ? count - at : row->block, skip = at * size;
 

@@ -1,0 +1,99 @@
+/* group_call.c - what backends of groups share: calls that ranks compare and name, shares. */
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/comm/group_inside.h"
+
+struct gt_call gt_call_of(const struct gt_collective *c, uint64_t number)
+{
+	struct gt_call call = { .number = number, .kind = (uint8_t)c->kind };
+
+	if (c->kind != GT_BARRIER) {
+		call.count = c->count;
+		call.dtype = (uint8_t)c->dtype;
+	}
+	if (c->kind == GT_ALL_REDUCE || c->kind == GT_REDUCE || c->kind == GT_REDUCE_SCATTER)
+		call.reduction = (uint8_t)c->reduction;
+	if (c->kind == GT_BROADCAST || c->kind == GT_REDUCE)
+		call.peer = c->peer;
+	if (c->what)
+		memccpy(call.what, c->what, '\0', sizeof(call.what) - 1);
+	return call;
+}
+
+void gt_slice(size_t m, int size, int rank, size_t *from, size_t *to)
+{
+	size_t per = (m + (size_t)size - 1) / (size_t)size;
+
+	per = (per + LINE - 1) / LINE * LINE;
+	*from = per * (size_t)rank < m ? per * (size_t)rank : m;
+	*to = m - *from < per ? m : *from + per;
+}
+
+/* An insertion keeps the order of equals. */
+int gt_choose(int *members, const struct gt_choice *all, int size, int color)
+{
+	int count = 0;
+
+	for (int r = 0; r < size; r++) {
+		int i = count;
+
+		if (all[r].color != color)
+			continue;
+		for (; i > 0 && all[members[i - 1]].key > all[r].key; i--)
+			members[i] = members[i - 1];
+		members[i] = r;
+		count++;
+	}
+	return count;
+}
+
+/* ---- in words ---- */
+
+static const char *const kinds[] = {
+	[GT_ALL_REDUCE] = "all-reduce",
+	[GT_REDUCE_SCATTER] = "reduce-scatter",
+	[GT_ALL_GATHER] = "all-gather",
+	[GT_REDUCE] = "reduce",
+	[GT_BROADCAST] = "broadcast",
+	[GT_SEND] = "send",
+	[GT_RECV] = "recv",
+	[GT_BARRIER] = "barrier",
+};
+
+static const char *const reductions[] = { [GT_SUM] = "sum", [GT_AVG] = "avg", [GT_MAX] = "max" };
+
+static const char *kind_name(uint8_t kind)
+{
+	return kind < sizeof(kinds) / sizeof(*kinds) ? kinds[kind] : "something unknown";
+}
+
+/* "all-reduce 'bucket 3'" */
+struct gt_text gt_call_short(const struct gt_call *c)
+{
+	struct gt_text t;
+	int quote = c->what[0] ? '\'' : 0;
+
+	if (quote)
+		snprintf(t.s, sizeof(t.s), "%s '%.*s'", kind_name(c->kind), WHAT_BYTES, c->what);
+	else
+		snprintf(t.s, sizeof(t.s), "%s", kind_name(c->kind));
+	return t;
+}
+
+struct gt_text gt_call_text(const struct gt_call *c)
+{
+	struct gt_text t = gt_call_short(c);
+	size_t used = strlen(t.s);
+
+	if (c->kind == GT_BARRIER || c->dtype >= GT_DTYPE_COUNT)
+		return t;
+	used += (size_t)snprintf(t.s + used, sizeof(t.s) - used, " of %lld %s", (long long)c->count,
+	    gt_dtype_name(c->dtype));
+	if ((c->kind == GT_ALL_REDUCE || c->kind == GT_REDUCE_SCATTER) &&
+	    c->reduction < sizeof(reductions) / sizeof(*reductions))
+		snprintf(t.s + used, sizeof(t.s) - used, ", %s", reductions[c->reduction]);
+	else if (c->kind == GT_BROADCAST || c->kind == GT_REDUCE)
+		snprintf(t.s + used, sizeof(t.s) - used, " from rank %d", c->peer);
+	return t;
+}

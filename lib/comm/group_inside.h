@@ -1,0 +1,81 @@
+/* group_inside.h - inside comm: what backends of groups share. */
+#ifndef GT_COMM_GROUP_INSIDE_H
+#define GT_COMM_GROUP_INSIDE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/comm/group.h"
+
+enum { LINE = 64, WHAT_BYTES = 40 };
+
+/* ---- group_call.c ---- */
+
+/* What a rank calls. Ranks compare these, so bytes that mean nothing are zero. */
+struct gt_call {
+	uint64_t number; /* from 1 on, per group; of messages, per pair and direction */
+	int64_t count;
+	uint8_t kind, dtype, reduction, unused;
+	int32_t peer;
+	char what[WHAT_BYTES]; /* cut off if longer; "" for none */
+};
+_Static_assert(sizeof(struct gt_call) == LINE, "one line");
+
+struct gt_call gt_call_of(const struct gt_collective *c, uint64_t number);
+
+/* "all-reduce 'bucket 3'", and "all-reduce 'bucket 3' of 1000 float32, sum", of a call that may
+ * hold anything. */
+struct gt_text {
+	char s[160];
+};
+struct gt_text gt_call_short(const struct gt_call *call);
+struct gt_text gt_call_text(const struct gt_call *call);
+
+/* Slice `rank` of m elements, from *from to *to: whole lines, as far as there are any. */
+void gt_slice(size_t m, int size, int rank, size_t *from, size_t *to);
+
+/* What a rank says to gt_group_split(); and the ranks that say `color`, in their new order:
+ * members[size]. Returns how many. */
+struct gt_choice {
+	int32_t color, key;
+};
+int gt_choose(int *members, const struct gt_choice *all, int size, int color);
+
+/* ---- group_reduce.c: arithmetic ---- */
+
+/*
+ * Reduce src[n][count], as a tree, n >= 2, and write the result to each of dst[dsts]. A dst
+ * may be one of the sources; otherwise they do not overlap. All are aligned to their elements.
+ */
+void gt_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t count,
+    enum gt_dtype dtype, enum gt_reduction reduction);
+
+/* ---- group_queue.c: collectives in the background ---- */
+
+/* A thread of a group's that takes them one after the other; it starts with the first of them. Of
+ * these functions one is called at a time. */
+struct gt_queue {
+	int (*run)(void *self, const struct gt_collective *c, struct gt_err *err);
+	void *self;
+	bool outstanding; /* something was started since the last wait */
+	struct gt_queue_thread *thread;
+};
+
+/* Now, after all that was started. */
+int gt_queue_run(struct gt_queue *q, const struct gt_collective *c, struct gt_err *err);
+
+int gt_queue_start(struct gt_queue *q, const struct gt_collective *c, struct gt_err *err);
+
+/* Let what was started come to its end; its errors are for gt_queue_wait(). */
+void gt_queue_settle(struct gt_queue *q);
+
+/* The same, and the first error of any, then and ever after. */
+int gt_queue_wait(struct gt_queue *q, struct gt_err *err);
+
+/* Give up what has not begun, and wait for what has: its `run` is to find out by itself that it is
+ * over. */
+void gt_queue_free(struct gt_queue *q);
+
+#endif

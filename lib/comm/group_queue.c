@@ -1,0 +1,154 @@
+/* group_queue.c - collectives in the background: a thread that takes them from a queue. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+#include "lib/comm/group_inside.h"
+
+struct gt_queue_thread {
+	struct gt_queue *queue;
+	pthread_t thread;
+	pthread_mutex_t lock; /* of what follows */
+	pthread_cond_t more, less;
+	struct gt_collective items[GT_GROUP_STARTED];
+	size_t first, count; /* the first one, while it runs, counts */
+	bool stop;
+	struct gt_err err; /* the first there was */
+};
+
+static int do_it(const struct gt_queue *q, const struct gt_collective *c, struct gt_err *err)
+{
+	int rc;
+
+	if (c->span)
+		c->span->began = gt_clock_s();
+	rc = q->run(q->self, c, err);
+	if (c->span)
+		c->span->ended = gt_clock_s();
+	return rc;
+}
+
+static void *toil(void *arg)
+{
+	struct gt_queue_thread *t = arg;
+	struct gt_err err = GT_ERR_INIT;
+
+	pthread_mutex_lock(&t->lock);
+	for (;;) {
+		while (!t->count && !t->stop)
+			pthread_cond_wait(&t->more, &t->lock);
+		if (t->stop)
+			break;
+		if (!t->err.code) {
+			pthread_mutex_unlock(&t->lock);
+			do_it(t->queue, &t->items[t->first], &err);
+			pthread_mutex_lock(&t->lock);
+			t->err = err;
+		}
+		t->first = (t->first + 1) % GT_GROUP_STARTED;
+		t->count--;
+		pthread_cond_signal(&t->less);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return NULL;
+}
+
+/* Signals are for the threads that were there before. */
+static int start_thread(struct gt_queue_thread *t)
+{
+	sigset_t all, before;
+	int e;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	e = pthread_create(&t->thread, NULL, toil, t);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return e;
+}
+
+static int make_thread(struct gt_queue *q, struct gt_err *err)
+{
+	struct gt_queue_thread *t = gt_calloc(1, sizeof(*t), err);
+	int e;
+
+	if (!t)
+		return err->code;
+	t->queue = q;
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->more, NULL);
+	pthread_cond_init(&t->less, NULL);
+	e = start_thread(t);
+	if (e) {
+		free(t);
+		errno = e;
+		return gt_err_sys(err, "cannot start a thread for collectives");
+	}
+	q->thread = t;
+	return 0;
+}
+
+int gt_queue_start(struct gt_queue *q, const struct gt_collective *c, struct gt_err *err)
+{
+	struct gt_queue_thread *t;
+
+	if (!q->thread && make_thread(q, err))
+		return err->code;
+	t = q->thread;
+	pthread_mutex_lock(&t->lock);
+	while (t->count == GT_GROUP_STARTED)
+		pthread_cond_wait(&t->less, &t->lock);
+	t->items[(t->first + t->count++) % GT_GROUP_STARTED] = *c;
+	pthread_cond_signal(&t->more);
+	pthread_mutex_unlock(&t->lock);
+	q->outstanding = true;
+	return 0;
+}
+
+void gt_queue_settle(struct gt_queue *q)
+{
+	struct gt_queue_thread *t = q->thread;
+
+	if (!q->outstanding)
+		return;
+	pthread_mutex_lock(&t->lock);
+	while (t->count)
+		pthread_cond_wait(&t->less, &t->lock);
+	pthread_mutex_unlock(&t->lock);
+	q->outstanding = false;
+}
+
+int gt_queue_run(struct gt_queue *q, const struct gt_collective *c, struct gt_err *err)
+{
+	gt_queue_settle(q);
+	return do_it(q, c, err);
+}
+
+int gt_queue_wait(struct gt_queue *q, struct gt_err *err)
+{
+	gt_queue_settle(q);
+	if (!q->thread || !q->thread->err.code)
+		return 0;
+	*err = q->thread->err;
+	return err->code;
+}
+
+void gt_queue_free(struct gt_queue *q)
+{
+	struct gt_queue_thread *t = q->thread;
+
+	if (!t)
+		return;
+	pthread_mutex_lock(&t->lock);
+	t->stop = true;
+	pthread_cond_signal(&t->more);
+	pthread_mutex_unlock(&t->lock);
+	pthread_join(t->thread, NULL);
+	pthread_cond_destroy(&t->less);
+	pthread_cond_destroy(&t->more);
+	pthread_mutex_destroy(&t->lock);
+	free(t);
+	q->thread = NULL;
+}
