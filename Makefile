@@ -27,7 +27,7 @@ endif
 DEPS_BUILD := gcc libc6-dev make pkg-config/pkgconf zlib1g-dev libjansson-dev libpng-dev \
               libjpeg-dev/libjpeg62-turbo-dev/libjpeg-turbo8-dev libdnnl-dev libisal-dev
 DEPS_TEST  := libcmocka-dev bats python3-torch libopenblas0 python3-numpy jq shellcheck mandoc \
-              clang-format clang-tidy fish zsh
+              clang-format clang-tidy fish zsh libopenmpi-dev openmpi-bin iproute2
 DEPS_TSAN  := clang libclang-rt-14-dev/libclang-rt-dev libomp-14-dev/libomp-dev
 
 # Flags ---------------------------------------------------------------------------------------
@@ -36,6 +36,10 @@ PACKAGES := zlib jansson libpng libjpeg
 # Taken where it is there; `make ISAL=0` does without.
 ISAL     ?= $(shell pkg-config --exists libisal 2>/dev/null && echo 1 || echo 0)
 PACKAGES += $(if $(filter 1,$(ISAL)),libisal)
+# For ranks on several hosts; the program itself does without. `make MPI=1` insists, MPI=0 leaves it.
+MPI      ?= auto
+MPICC    ?= mpicc
+WITH_MPI := $(if $(filter auto,$(MPI)),$(shell command -v $(MPICC) >/dev/null 2>&1 && echo 1),$(MPI))
 PKG_FLAGS := $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 PKG_LIBS  := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null)
 
@@ -67,7 +71,9 @@ KERNEL_CFLAGS := -ffp-contract=fast
 KERNELS_ONCE := $(addprefix kernels/cpu/,backend.c math.c matmul.c conv.c conv_winograd.c dnnl.c \
                 dnnl_api.c)
 KERNELS_ISA  := $(filter-out $(KERNELS_ONCE),$(wildcard kernels/cpu/*.c))
-LIB_SRC  := $(wildcard lib/*/*.c lib/*/*/*.c) $(wildcard $(KERNELS_ONCE))
+# What mpicc compiles into a library of its own, see lib/comm/mpi/calls.h.
+MPI_SRC  := lib/comm/mpi/calls.c
+LIB_SRC  := $(filter-out $(MPI_SRC),$(wildcard lib/*/*.c lib/*/*/*.c)) $(wildcard $(KERNELS_ONCE))
 CMD_SRC  := $(wildcard cmd/*.c)
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 ORACLE_SRC := $(wildcard tests/oracle/*.c)
@@ -89,6 +95,7 @@ TEST_OBJ := $(UNIT_SRC:%.c=$(BUILD)/obj/%.o) $(ORACLE_SRC:%.c=$(BUILD)/obj/%.o) 
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/tests/%)
 BENCH_BIN := $(BENCH_SRC:tests/bench/%.c=$(BUILD)/tests/bench_%)
 ORACLE_BIN := $(ORACLE_SRC:tests/oracle/%.c=$(BUILD)/tests/%)
+MPI_SO   := $(if $(filter 1,$(WITH_MPI)),$(BUILD)/libgtrain-mpi.so)
 FAKE_SO  := $(FAKE_SRC:tests/fake/nvml.c=$(BUILD)/tests/fake/libnvidia-ml.so.1)
 FAKE_OLD_SO := $(FAKE_SO:%.so.1=%-old.so.1)
 FUZZ_REPLAY := $(BUILD)/tests/fuzz_replay
@@ -100,7 +107,7 @@ V  ?=
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
 
 # Building ------------------------------------------------------------------------------------
-all: $(BUILD)/gtrain   ## build build/gtrain (the default)
+all: $(BUILD)/gtrain $(MPI_SO)   ## build build/gtrain (the default)
 
 $(BUILD)/gtrain: $(CMD_OBJ) $(BUILD)/libgtrain.a
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
@@ -108,6 +115,10 @@ $(BUILD)/gtrain: $(CMD_OBJ) $(BUILD)/libgtrain.a
 $(BUILD)/libgtrain.a: $(LIB_OBJ) $(BUILD)/sources
 	@rm -f $@
 	$(call say,AR,$@)$(AR) rcs $@ $(LIB_OBJ)
+
+$(BUILD)/libgtrain-mpi.so: $(MPI_SRC) $(MPI_SRC:.c=.h) $(BUILD)/flags
+	$(call say,MPI,$@)OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC) -I. -D_GNU_SOURCE -std=gnu11 $(GT_WARN) -O2 -g \
+	    -fPIC -shared -fvisibility=hidden $(CFLAGS) -o $@ $< $(LDFLAGS)
 
 # What test programs share: an archive, so that each takes only what it uses.
 $(BUILD)/libshared.a: $(SHARED_OBJ) $(BUILD)/sources
@@ -286,6 +297,7 @@ INSTALL    ?= install
 # FROM:TO of every file that is installed, without the modes.
 INSTALLED := $(BUILD)/gtrain:$(bindir)/gtrain \
              $(BUILD)/libgtrain.a:$(libdir)/libgtrain.a \
+             $(if $(MPI_SO),$(MPI_SO):$(libdir)/gtrain/libgtrain-mpi.so) \
              $(BUILD)/gtrain.pc:$(libdir)/pkgconfig/gtrain.pc \
              $(foreach h,$(HEADERS),$(h):$(includedir)/gtrain/$(h)) \
              $(foreach m,$(wildcard man/*.1),$(m):$(mandir)/man1/$(notdir $(m))) \
@@ -319,7 +331,7 @@ map:   ## print the index of the code, and its largest files and functions
 
 help:   ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
-	@echo "knobs: BUILD CC CFLAGS DESTDIR JOBS OPT PREFIX PYTHON SANITIZE=address,undefined|thread V=1 WERROR"
+	@echo "knobs: BUILD CC CFLAGS DESTDIR JOBS MPI=auto|0|1 MPICC OPT PREFIX PYTHON SANITIZE=address,undefined|thread V=1 WERROR"
 
 clean:   ## remove everything built
 	rm -rf build

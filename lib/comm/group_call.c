@@ -97,3 +97,45 @@ struct gt_text gt_call_text(const struct gt_call *c)
 		snprintf(t.s + used, sizeof(t.s) - used, " from rank %d", c->peer);
 	return t;
 }
+
+int gt_call_differs(struct gt_err *err, int rank, const struct gt_call *mine, int other,
+    const struct gt_call *theirs)
+{
+	gt_err_set(err, GT_EINVAL, "collective number %llu: rank %d calls %s, but rank %d %s",
+	    (unsigned long long)mine->number, rank, gt_call_text(mine).s, other,
+	    gt_call_text(theirs).s);
+	return gt_err_hint(err, "all ranks must call the same collectives in the same order");
+}
+
+int gt_call_unmatched(
+    struct gt_err *err, int from, const struct gt_call *sent, int to, const struct gt_call *wanted)
+{
+	if (sent->number == wanted->number && sent->count == wanted->count &&
+	    sent->dtype == wanted->dtype)
+		return 0;
+	gt_err_set(err, GT_EINVAL, "message number %llu from rank %d to rank %d: %s, but %s",
+	    (unsigned long long)wanted->number, from, to, gt_call_text(sent).s,
+	    gt_call_text(wanted).s);
+	return gt_err_hint(err, "what is sent and received must match, in number and in size");
+}
+
+int gt_call_lost(struct gt_err *err, const struct gt_lost *l)
+{
+	struct gt_text now = gt_call_short(l->call);
+	unsigned long long number = l->call->number;
+
+	if (l->call->kind == GT_SEND || l->call->kind == GT_RECV)
+		return gt_err_set(err, GT_EIO, "%s %s %s %s %s rank %d (message %llu between them)",
+		    l->who, l->verb, l->before, now.s, l->call->kind == GT_SEND ? "of" : "by",
+		    l->by, number);
+	if (l->begun)
+		return gt_err_set(err, GT_EIO, "%s %s in %s (number %llu), which it has begun",
+		    l->who, l->verb, now.s, number);
+	if (!l->last)
+		return gt_err_set(err, GT_EIO,
+		    "%s %s %s %s (number %llu): it took part in none yet", l->who, l->verb,
+		    l->before, now.s, number);
+	return gt_err_set(err, GT_EIO,
+	    "%s %s %s %s (number %llu): the last one that it took part in was number %llu, %s",
+	    l->who, l->verb, l->before, now.s, number, number - 1, gt_call_short(l->last).s);
+}

@@ -33,6 +33,23 @@ struct gt_text {
 struct gt_text gt_call_short(const struct gt_call *call);
 struct gt_text gt_call_text(const struct gt_call *call);
 
+/* GT_EINVAL: two ranks call different things; a message is not what was to come (0: it is). */
+int gt_call_differs(struct gt_err *err, int rank, const struct gt_call *mine, int other,
+    const struct gt_call *theirs);
+int gt_call_unmatched(
+    struct gt_err *err, int from, const struct gt_call *sent, int to, const struct gt_call *wanted);
+
+/* GT_EIO: a rank does not come. "rank 2", "is late", "for": how far it had come follows. It has
+ * begun this collective, or taken part in the one before: each begins with a meeting of all, so
+ * that nobody can be further back. */
+struct gt_lost {
+	const char *who, *verb, *before;
+	int by; /* the rank that says so */
+	bool begun;
+	const struct gt_call *call, *last; /* NULL: this is the first */
+};
+int gt_call_lost(struct gt_err *err, const struct gt_lost *lost);
+
 /* Slice `rank` of m elements, from *from to *to: whole lines, as far as there are any. */
 void gt_slice(size_t m, int size, int rank, size_t *from, size_t *to);
 

@@ -79,11 +79,7 @@ static int compare(struct gt_ring *g, unsigned parity, struct gt_err *err)
 
 		if (!memcmp(&theirs, &g->call, sizeof(theirs)))
 			continue;
-		gt_err_set(err, GT_EINVAL,
-		    "collective number %llu: rank %d calls %s, but rank %d %s",
-		    (unsigned long long)g->number, g->names[g->group.rank],
-		    gt_call_text(&g->call).s, g->names[r], gt_call_text(&theirs).s);
-		gt_err_hint(err, "all ranks must call the same collectives in the same order");
+		gt_call_differs(err, g->names[g->group.rank], &g->call, g->names[r], &theirs);
 		return gt_ring_fail(g, err);
 	}
 	return 0;

@@ -39,13 +39,8 @@ static int send_message(
 
 static int expect(struct gt_ring *g, const struct gt_call *theirs, int peer, struct gt_err *err)
 {
-	if (theirs->number == g->call.number && theirs->count == g->call.count &&
-	    theirs->dtype == g->call.dtype)
+	if (!gt_call_unmatched(err, g->names[peer], theirs, g->names[g->group.rank], &g->call))
 		return 0;
-	gt_err_set(err, GT_EINVAL, "message number %llu from rank %d to rank %d: %s, but %s",
-	    (unsigned long long)g->call.number, g->names[peer], g->names[g->group.rank],
-	    gt_call_text(theirs).s, gt_call_text(&g->call).s);
-	gt_err_hint(err, "what is sent and received must match, in number and in size");
 	return gt_ring_fail(g, err);
 }
 

@@ -107,25 +107,17 @@ static int fail_naming(
     struct gt_ring *g, int rank, const char *verb, const char *before, struct gt_err *err)
 {
 	const struct gt_ring_seat *seat = &g->seats[rank];
-	int name = g->names[rank];
-	struct gt_text now = gt_call_short(&g->call);
-	unsigned long long number = g->call.number;
+	char who[32];
 
-	if (g->call.kind == GT_SEND || g->call.kind == GT_RECV)
-		return gt_err_set(err, GT_EIO,
-		    "rank %d %s %s %s %s rank %d (message %llu between them)", name, verb, before,
-		    now.s, g->call.kind == GT_SEND ? "of" : "by", g->names[g->group.rank], number);
-	if (reached(&seat->phase, g->entrance))
-		return gt_err_set(err, GT_EIO, "rank %d %s in %s (number %llu), which it has begun",
-		    name, verb, now.s, number);
-	if (number == 1)
-		return gt_err_set(err, GT_EIO,
-		    "rank %d %s %s %s (number 1): it took part in none yet", name, verb, before,
-		    now.s);
-	return gt_err_set(err, GT_EIO,
-	    "rank %d %s %s %s (number %llu): the last one that it took part in was number %llu, %s",
-	    name, verb, before, now.s, number, number - 1,
-	    gt_call_short(&seat->posted[(number - 1) % 2].call).s);
+	snprintf(who, sizeof(who), "rank %d", g->names[rank]);
+	return gt_call_lost(
+	    err, &(struct gt_lost){ .who = who,
+	             .verb = verb,
+	             .before = before,
+	             .by = g->names[g->group.rank],
+	             .begun = reached(&seat->phase, g->entrance),
+	             .call = &g->call,
+	             .last = g->number > 1 ? &seat->posted[(g->number - 1) % 2].call : NULL });
 }
 
 /* The state letter of /proc/PID/stat, which follows the name in brackets; 0: there is none. */

@@ -16,7 +16,9 @@
 #include <unistd.h>
 /* cmocka wants some of these first */
 #include <cmocka.h>
+#include <fcntl.h>
 
+#include "lib/comm/mpi.h"
 #include "lib/comm/ring.h"
 
 enum { MOST_RANKS = 8, MOST_EXCHANGED = 256 };
@@ -161,15 +163,105 @@ static inline void run_processes(struct seat_of *seats, int size)
 		}
 }
 
+/*
+ * On MPI, by test_comm_mpi.c: mpirun starts the whole test program several times, and all of them
+ * come to the same tests. Those of so many ranks are done by groups on MPI, whatever they ask for;
+ * the others are left out, as are tests that end processes: those that ask for processes. The table
+ * is in a file that GTRAIN_TEST_TABLE names.
+ */
+struct on_mpi {
+	struct gt_mpi *mpi;
+	struct table *table;
+	int rank, size;
+};
+
+static inline bool tests_mpi(void)
+{
+	return getenv("GTRAIN_TEST_TABLE") != NULL;
+}
+
+static inline struct on_mpi *on_mpi(void)
+{
+	static struct on_mpi self;
+
+	return &self;
+}
+
+static inline void finish_mpi(void)
+{
+	const struct gt_mpi_options options = { .timeout_s = 60 };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_group *g;
+
+	if (gt_mpi_group(&g, on_mpi()->mpi, &options, &err) ||
+	    gt_mpi_finish(on_mpi()->mpi, g, &err)) {
+		fprintf(stderr, "%s\n", err.text);
+		_exit(1);
+	}
+	gt_group_free(g);
+	gt_mpi_free(on_mpi()->mpi);
+}
+
+static inline void begin_mpi(void)
+{
+	struct on_mpi *m = on_mpi();
+	struct gt_err err = GT_ERR_INIT;
+	int fd;
+
+	if (m->mpi)
+		return;
+	fd = open(getenv("GTRAIN_TEST_TABLE"), O_RDWR | O_CLOEXEC);
+	m->table = mmap(NULL, sizeof(*m->table), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(m->table, MAP_FAILED);
+	close(fd);
+	if (gt_mpi_open(&m->mpi, &m->rank, &m->size, &err))
+		fail_msg("%s", err.text);
+	atexit(finish_mpi);
+}
+
+static inline void run_on_mpi(
+    int size, const struct gt_ring_options *options, void (*body)(struct seat_of *s), void *arg)
+{
+	struct on_mpi *m = on_mpi();
+	struct gt_mpi_options o = { options->timeout_s, options->staging_bytes / 3 };
+	struct seat_of s = { m->rank, size, true, NULL, m->table, options, body, arg };
+	struct gt_err err = GT_ERR_INIT;
+	char said[1024] = "";
+
+	if (m->size != size)
+		return;
+	m->table->said[s.rank][0] = '\0';
+	if (gt_mpi_group(&s.g, m->mpi, &o, &err))
+		fail_rank(&s, "%s", err.text);
+	else
+		body(&s);
+	gt_group_free(s.g);
+	rally(&s);
+	for (int r = size - 1; r >= 0; r--)
+		if (m->table->said[r][0])
+			snprintf(said, sizeof(said), "rank %d of %d on MPI: %.900s", r, size,
+			    m->table->said[r]);
+	rally(&s);
+	if (said[0])
+		fail_msg("%s", said);
+}
+
 /* Let `size` ranks do `body`; fail if one of them says that something is wrong. */
 static inline void run_ranks(bool processes, int size, const struct gt_ring_options *options,
     void (*body)(struct seat_of *s), void *arg)
 {
-	struct table *t = new_table(size);
+	struct table *t;
 	struct seat_of seats[MOST_RANKS];
 	char said[sizeof(t->said[0])] = "";
 	int who = 0;
 
+	if (tests_mpi()) {
+		begin_mpi();
+		if (!processes)
+			run_on_mpi(size, options, body, arg);
+		return;
+	}
+	t = new_table(size);
 	for (int r = 0; r < size; r++)
 		seats[r] = (struct seat_of){ r, size, processes, NULL, t, options, body, arg };
 	(processes ? run_processes : run_threads)(seats, size);
