@@ -353,6 +353,38 @@ static int end(struct gt_cmd_env *env, int rc, int status, const struct gt_err *
 	return mine == GT_EXIT_DONE ? status : mine;
 }
 
+/* Join, measure and say. */
+static int be_rank(struct bench *b, const struct gt_bench_allreduce_cli *cli,
+    const struct gt_world *world, const char *command, struct gt_err *err)
+{
+	const char *dtype = gt_bench_dtypes[cli->dtype];
+	char agreement[128];
+	struct gt_comm_options options = { .backend = (enum gt_comm_backend)cli->backend,
+		.agreement = agreement,
+		.timeout_s = cli->timeout_s,
+		.command = command };
+	int rc;
+
+	snprintf(agreement, sizeof(agreement), "version %s\nsizes %.60s\ndtype %s", GT_VERSION,
+	    cli->sizes, dtype);
+	rc = gt_comm_join(&b->comm, world, &options, err);
+	if (rc)
+		return rc;
+	rc = run(b, err);
+	if (!rc && !world->rank && cli->common.json)
+		rc = print_json(b, dtype, err);
+	else if (!rc && !world->rank && cli->csv)
+		print_csv(b, dtype);
+	else if (!rc && !world->rank)
+		print_text(b, dtype);
+	if (!rc)
+		rc = judge(b, err);
+	if (!rc)
+		rc = gt_comm_finish(&b->comm, err);
+	gt_comm_leave(&b->comm);
+	return rc;
+}
+
 int gt_cmd_bench_allreduce(int argc, char **argv)
 {
 	struct bench b = { 0 };
@@ -360,9 +392,9 @@ int gt_cmd_bench_allreduce(int argc, char **argv)
 	struct gt_cmd_env env;
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_world world;
+	char *command = NULL;
 	bool launch = false;
-	char agreement[128];
-	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	int rc, launched = GT_EXIT_DONE, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
 
 	if (status != GT_CMD_GO)
 		return status;
@@ -371,26 +403,16 @@ int gt_cmd_bench_allreduce(int argc, char **argv)
 	b.plain = cli.buffers == 1;
 	rc = read_sizes(&b, cli.sizes, &err);
 	if (!rc)
-		rc = gt_cmd_find_world(&world, cli.nproc, &launch, &err);
-	if (!rc && launch)
-		rc = gt_cmd_launch(
-		    &status, &(struct gt_cmd_ranks){ .nproc = cli.nproc }, &env, argc, argv, &err);
-	if (rc || launch)
-		return end(&env, rc, status, &err);
-	snprintf(agreement, sizeof(agreement), "version %s\nsizes %.60s\ndtype %s", GT_VERSION,
-	    cli.sizes, gt_bench_dtypes[cli.dtype]);
-	rc = gt_comm_join(&b.comm, &world, agreement, cli.timeout_s, &err);
-	if (rc)
-		return gt_cmd_end(&env, rc, &err);
-	rc = run(&b, &err);
-	if (!rc && !world.rank && cli.common.json)
-		rc = print_json(&b, gt_bench_dtypes[cli.dtype], &err);
-	else if (!rc && !world.rank && cli.csv)
-		print_csv(&b, gt_bench_dtypes[cli.dtype]);
-	else if (!rc && !world.rank)
-		print_text(&b, gt_bench_dtypes[cli.dtype]);
+		rc = gt_cmd_command_line(&command, argc, argv, &err);
 	if (!rc)
-		rc = judge(&b, &err);
-	gt_comm_leave(&b.comm);
-	return gt_cmd_end(&env, rc, &err);
+		rc = gt_cmd_find_world(&world, cli.nproc, &launch, &err);
+	if (!rc && launch && cli.backend == GT_COMM_MPI)
+		rc = gt_cmd_refuse_launch(cli.nproc, command, &err);
+	if (!rc && launch)
+		rc = gt_cmd_launch(&launched, &(struct gt_cmd_ranks){ .nproc = cli.nproc }, &env,
+		    argc, argv, &err);
+	else if (!rc)
+		rc = be_rank(&b, &cli, &world, command, &err);
+	free(command);
+	return end(&env, rc, launched, &err);
 }

@@ -1,6 +1,8 @@
 /* bench_options.c - what `gtrain bench` is told. */
 #include "cmd/bench_options.h"
 
+#include "cmd/ranks.h"
+
 /* clang-format off */
 #define AT(member) offsetof(struct gt_bench_allreduce_cli, member)
 
@@ -15,6 +17,8 @@ static const struct gt_opt allreduce_table[] = {
 	{ "buffers", 0, GT_OPT_CHOICE, AT(buffers), .words = gt_bench_buffers,
 	    .initial = "shared",
 	    .help = "memory that the ranks share, as gradients have, or that of each alone" },
+	{ "backend", 0, GT_OPT_CHOICE, AT(backend), .words = gt_cmd_backends, .initial = "auto",
+	    .help = "how ranks reach each other; auto: ring on one host, mpi on several" },
 	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "times that every size is measured",
 	    .initial = "5", .min = 1, .max = GT_BENCH_MAX_ROUNDS },
 	{ "timeout", 0, GT_OPT_DURATION, AT(timeout_s), "TIME",

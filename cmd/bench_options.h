@@ -17,6 +17,7 @@ struct gt_bench_allreduce_cli {
 	struct gt_cmd_common common;
 	const char *sizes;
 	int64_t nproc, rounds;
+	int backend;        /* enum gt_comm_backend */
 	int dtype, buffers; /* indices into gt_bench_dtypes, gt_bench_buffers */
 	double timeout_s;
 	bool csv;

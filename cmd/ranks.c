@@ -1,11 +1,14 @@
 /* ranks.c - commands that run as several ranks. */
 #include "cmd/ranks.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "lib/base/mem.h"
 
 enum { MORE_WORDS = 6 }; /* the program, a name of two, --out DIR, the end */
+
+const char *const gt_cmd_backends[] = { "auto", "ring", "mpi", NULL };
 
 /* This program with the words of its command line. */
 static char **words_of(
@@ -29,6 +32,46 @@ static char **words_of(
 		words[n++] = argv[i];
 	words[n] = NULL;
 	return words;
+}
+
+void gt_cmd_print_word(FILE *stream, const char *word)
+{
+	const char *plain =
+	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,=@%";
+
+	if (*word && word[strspn(word, plain)] == '\0') {
+		fputs(word, stream);
+		return;
+	}
+	fputc('\'', stream);
+	for (; *word; word++)
+		*word == '\'' ? fputs("'\\''", stream) : fputc(*word, stream);
+	fputc('\'', stream);
+}
+
+int gt_cmd_command_line(char **out, int argc, char **argv, struct gt_err *err)
+{
+	size_t size = 0;
+	FILE *stream = open_memstream(out, &size);
+
+	if (!stream)
+		return gt_err_sys(err, "cannot write down the command line");
+	fprintf(stream, "gtrain %s", argv[0]);
+	for (int i = 1; i < argc; i++) {
+		fputc(' ', stream);
+		gt_cmd_print_word(stream, argv[i]);
+	}
+	return fclose(stream) ? gt_err_sys(err, "cannot write down the command line") : 0;
+}
+
+int gt_cmd_refuse_launch(int64_t nproc, const char *command, struct gt_err *err)
+{
+	const struct gt_world world = { .size = (int)nproc, .local_size = (int)nproc };
+	char line[sizeof(err->hint)];
+
+	gt_err_set(err, GT_EINVAL, "--backend mpi: ranks on MPI are started by mpirun");
+	gt_comm_mpirun_line(line, sizeof(line) - 32, &world, command);
+	return gt_err_hint(err, "start them by MPI: %s", line);
 }
 
 int gt_cmd_find_world(struct gt_world *world, int64_t nproc, bool *launch, struct gt_err *err)

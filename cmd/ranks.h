@@ -2,6 +2,8 @@
 #ifndef GT_CMD_RANKS_H
 #define GT_CMD_RANKS_H
 
+#include <stdio.h>
+
 #include "cmd/cmd.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/launch.h"
@@ -12,6 +14,15 @@ struct gt_cmd_ranks {
 	const char *log_dir; /* or NULL */
 	const char *out;     /* what --out is on every rank, as it depends on the clock; or NULL */
 };
+
+extern const char *const gt_cmd_backends[]; /* the words of enum gt_comm_backend */
+
+/* A word as the shell reads it back; the command's words after "gtrain", yours to free(). */
+void gt_cmd_print_word(FILE *stream, const char *word);
+int gt_cmd_command_line(char **out, int argc, char **argv, struct gt_err *err);
+
+/* GT_EINVAL: our launcher starts no ranks for MPI; the hint says what does. */
+int gt_cmd_refuse_launch(int64_t nproc, const char *command, struct gt_err *err);
 
 /* Who this process is. *launch gets whether several ranks are wanted and somebody has to start
  * them: us. */

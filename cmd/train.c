@@ -191,22 +191,6 @@ static int print_result(
 	return gt_cmd_print_json(out, 0, err);
 }
 
-/* A word as the shell reads it back. */
-static void print_word(FILE *stream, const char *word)
-{
-	const char *plain =
-	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,=@%";
-
-	if (*word && word[strspn(word, plain)] == '\0') {
-		fputs(word, stream);
-		return;
-	}
-	fputc('\'', stream);
-	for (; *word; word++)
-		*word == '\'' ? fputs("'\\''", stream) : fputc(*word, stream);
-	fputc('\'', stream);
-}
-
 static int say_how_to_resume(struct gt_cmd_env *env, const struct gt_train_cli *cli,
     const struct gt_train_result *r, struct gt_err *err)
 {
@@ -216,7 +200,7 @@ static int say_how_to_resume(struct gt_cmd_env *env, const struct gt_train_cli *
 
 	if (!stream)
 		return gt_err_sys(err, "cannot quote '%s'", cli->out);
-	print_word(stream, cli->out);
+	gt_cmd_print_word(stream, cli->out);
 	if (!fclose(stream))
 		gt_log_info(&env->log,
 		    "stopped after step %lld of %lld, saved; go on with: gtrain train --resume auto --out %s",
@@ -369,8 +353,11 @@ static int resume_restarted(struct gt_train_cli *cli, struct gt_err *err)
 }
 
 static int join(struct gt_comm *comm, const struct gt_world *world, struct gt_cmd_env *env,
-    struct gt_train_cli *cli, struct gt_err *err)
+    struct gt_train_cli *cli, const char *command, struct gt_err *err)
 {
+	struct gt_comm_options options = { .backend = (enum gt_comm_backend)cli->backend,
+		.timeout_s = cli->timeout_s,
+		.command = command };
 	char *agreement;
 	int rc;
 
@@ -378,7 +365,8 @@ static int join(struct gt_comm *comm, const struct gt_world *world, struct gt_cm
 	agreement = agreement_of(env, err);
 	if (!agreement)
 		return GT_ENOMEM;
-	rc = gt_comm_join(comm, world, agreement, cli->timeout_s, err);
+	options.agreement = agreement;
+	rc = gt_comm_join(comm, world, &options, err);
 	free(agreement);
 	if (rc)
 		return rc;
@@ -465,7 +453,7 @@ static int be_threads(struct gt_cmd_env *env, struct gt_train_cli *cli,
 }
 
 static int be_rank(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct gt_world *world,
-    struct gt_err *err)
+    const char *command, struct gt_err *err)
 {
 	struct gt_comm comm = { 0 };
 	struct gt_stop stop;
@@ -474,9 +462,11 @@ static int be_rank(struct gt_cmd_env *env, struct gt_train_cli *cli, const struc
 	if (rc)
 		return rc;
 	if (world->size > 1)
-		rc = join(&comm, world, env, cli, err);
+		rc = join(&comm, world, env, cli, command, err);
 	if (!rc) {
 		rc = train(env, cli, &comm, &stop, err);
+		if (!rc)
+			rc = gt_comm_finish(&comm, err);
 		gt_comm_leave(&comm);
 	}
 	/* All ranks are sent a signal, and the first one to hear of it tells the others: theirs may
@@ -497,12 +487,26 @@ static int verify(const struct gt_cmd_env *env, const struct gt_train_cli *cli, 
 	return rc ? rc : gt_cmd_train_verify(cli, &options, err);
 }
 
+/* What cannot go by MPI: threads, and ranks that nobody but us starts. */
+static int check_mpi(
+    const struct gt_train_cli *cli, bool launches, const char *command, struct gt_err *err)
+{
+	if (gt_cmd_is_threads(cli) || cli->verify_parallel) {
+		gt_err_set(err, GT_EINVAL, "--backend mpi: threads of one process meet on a ring");
+		return gt_err_hint(err, cli->verify_parallel
+		                            ? "leave out --backend with --verify-parallel"
+		                            : "leave out --backend, or choose another --parallel");
+	}
+	return launches ? gt_cmd_refuse_launch(cli->nproc, command, err) : 0;
+}
+
 int gt_cmd_train(int argc, char **argv)
 {
 	struct gt_train_cli cli;
 	struct gt_cmd_env env;
 	struct gt_world world;
 	struct gt_err err = GT_ERR_INIT;
+	char *command = NULL;
 	bool launches = false;
 	int rc, launched = GT_EXIT_DONE, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
 
@@ -510,7 +514,11 @@ int gt_cmd_train(int argc, char **argv)
 		return status;
 	rc = settle(&env, &cli, &err);
 	if (!rc)
+		rc = gt_cmd_command_line(&command, argc, argv, &err);
+	if (!rc)
 		rc = gt_cmd_find_world(&world, cli.nproc, &launches, &err);
+	if (!rc && cli.backend == GT_COMM_MPI)
+		rc = check_mpi(&cli, launches, command, &err);
 	if (!rc && cli.verify_parallel)
 		rc = verify(&env, &cli, &err);
 	else if (!rc && gt_cmd_is_threads(&cli))
@@ -518,7 +526,8 @@ int gt_cmd_train(int argc, char **argv)
 	else if (!rc && launches && !cli.dry_run)
 		rc = launch(&launched, &env, &cli, argc, argv, &err);
 	else if (!rc)
-		rc = be_rank(&env, &cli, &world, &err);
+		rc = be_rank(&env, &cli, &world, command, &err);
+	free(command);
 	status = gt_cmd_end(&env, rc, &err);
 	return status == GT_EXIT_DONE ? launched : status;
 }

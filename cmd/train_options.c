@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "cmd/ranks.h"
+
 #define AT(member) offsetof(struct gt_train_cli, member)
 
 /* In the order of enum gt_cli_optimizer and enum gt_cli_schedule. */
@@ -103,6 +105,8 @@ static const struct gt_opt table[] = {
 	    .initial = "1", .min = 1, .max = 256 },
 	{ "parallel", 0, GT_OPT_CHOICE, AT(parallel), .words = modes, .initial = "ddp",
 	    .help = "how they share the work" },
+	{ "backend", 0, GT_OPT_CHOICE, AT(backend), .words = gt_cmd_backends, .initial = "auto",
+	    .help = "how they reach each other; auto: ring on one host, mpi on several" },
 	{ "bucket-size", 0, GT_OPT_SIZE, AT(bucket_size), "SIZE",
 	    "gradients that are added up at once", .initial = "25M", .min = 1, .max = INFINITY },
 	{ "pipeline-parallel", 0, GT_OPT_INT, AT(pipeline_parallel), "N",

@@ -37,6 +37,7 @@ struct gt_train_cli {
 	bool sync_bn, broadcast_buffers;
 	int compress; /* enum gt_compress */
 	int64_t check_replicas;
+	int backend; /* enum gt_comm_backend */
 	int64_t nproc, bucket_size, max_restarts;
 	int64_t pipeline_parallel, chunks;
 	int pipeline; /* enum gt_pipeline_schedule */

@@ -24,7 +24,7 @@ enum gt_code {
 struct gt_err {
 	int code;
 	char text[480];
-	char hint[240];
+	char hint[480];
 };
 
 #define GT_ERR_INIT ((struct gt_err){ 0 })

@@ -1,6 +1,12 @@
 /* comm.c - one rank's ties to all the others. */
 #include "lib/comm/comm.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+#include "lib/comm/rendezvous_inside.h"
+
 static int exchange(void *self, const void *mine, size_t bytes, void *all, struct gt_err *err)
 {
 	struct gt_comm *c = self;
@@ -8,35 +14,150 @@ static int exchange(void *self, const void *mine, size_t bytes, void *all, struc
 	return gt_rendezvous_exchange(c->rendezvous, mine, bytes, all, err);
 }
 
-int gt_comm_join(struct gt_comm *c, const struct gt_world *world, const char *agreement,
-    double timeout_s, struct gt_err *err)
+/* ---- ring ---- */
+
+static int join_ring(struct gt_comm *c, const struct gt_comm_options *o, struct gt_err *err)
 {
-	const struct gt_ring_options options = { .timeout_s = timeout_s };
+	const struct gt_ring_options options = { .timeout_s = o->timeout_s };
+	int rc;
+
+	if (c->world.size == 1)
+		return gt_ring_of_threads(&c->group, 1, &options, err);
+	rc = gt_rendezvous_meet(&c->rendezvous, &c->world, o->agreement, o->timeout_s, err);
+	return rc ? rc
+	          : gt_ring_of_processes(
+	                &c->group, c->world.rank, c->world.size, &c->exchange, &options, err);
+}
+
+/* ---- mpi ---- */
+
+/* Of each rank, whether its agreement is rank 0's. */
+struct verdict {
+	int32_t code;
+	char text[sizeof(((struct gt_err *)0)->text)];
+	char hint[sizeof(((struct gt_err *)0)->hint)];
+};
+
+static int exchange_verdicts(struct gt_comm *c, const struct gt_err *mine, struct gt_err *err)
+{
+	struct verdict me = { .code = mine->code };
+	struct verdict *all = gt_calloc((size_t)c->world.size, sizeof(*all), err);
+	struct gt_collective gather = { GT_ALL_GATHER, &me, all, sizeof(me), GT_U8,
+		.what = "agreement" };
+
+	if (!all)
+		return err->code;
+	memcpy(me.text, mine->text, sizeof(me.text));
+	memcpy(me.hint, mine->hint, sizeof(me.hint));
+	gt_group_run(c->group, &gather, err);
+	for (int r = 0; !err->code && r < c->world.size; r++)
+		if (all[r].code) {
+			gt_err_set(err, all[r].code, "%.*s", (int)sizeof(me.text) - 1, all[r].text);
+			gt_err_hint(err, "%.*s", (int)sizeof(me.hint) - 1, all[r].hint);
+		}
+	free(all);
+	return err->code;
+}
+
+static int agree(struct gt_comm *c, const char *mine, struct gt_err *err)
+{
+	char *rank_0s = gt_calloc(1, GT_RENDEZVOUS_MAX_AGREEMENT, err);
+	struct gt_err verdict = GT_ERR_INIT;
+	size_t length = strlen(mine);
+
+	if (!rank_0s)
+		return err->code;
+	if (length < GT_RENDEZVOUS_MAX_AGREEMENT)
+		memcpy(rank_0s, c->world.rank ? "" : mine, c->world.rank ? 1 : length + 1);
+	else
+		gt_err_set(&verdict, GT_EINVAL, "an agreement of %zu bytes", length);
+	if (!gt_broadcast(c->group, rank_0s, GT_RENDEZVOUS_MAX_AGREEMENT, GT_U8, 0, err)) {
+		rank_0s[GT_RENDEZVOUS_MAX_AGREEMENT - 1] = '\0';
+		if (!verdict.code)
+			gt_agreement_compare(rank_0s, mine, c->world.rank, &verdict);
+		exchange_verdicts(c, &verdict, err);
+	}
+	free(rank_0s);
+	return err->code;
+}
+
+/* What started the processes, and what MPI knows of that, may be two things. */
+static int check_numbers(const struct gt_comm *c, int rank, int size,
+    const struct gt_comm_options *o, struct gt_err *err)
+{
+	char line[sizeof(err->hint)];
+
+	if (rank == c->world.rank && size == c->world.size)
+		return 0;
+	gt_err_set(err, GT_EINVAL,
+	    "this is rank %d of %d by the environment (%s), but rank %d of %d by MPI",
+	    c->world.rank, c->world.size, gt_world_source_name(c->world.source), rank, size);
+	gt_comm_mpirun_line(line, sizeof(line) - 32, &c->world, o->command);
+	return gt_err_hint(err, "start all ranks by MPI: %s", line);
+}
+
+static int join_mpi(struct gt_comm *c, const struct gt_comm_options *o, struct gt_err *err)
+{
+	const struct gt_mpi_options options = { .timeout_s = o->timeout_s };
+	int rank, size;
+
+	if (gt_mpi_open(&c->mpi, &rank, &size, err) || check_numbers(c, rank, size, o, err) ||
+	    gt_mpi_group(&c->group, c->mpi, &options, err))
+		return err->code;
+	return agree(c, o->agreement, err);
+}
+
+/* ---- one of them ---- */
+
+static int choose(enum gt_comm_backend *out, const struct gt_world *world,
+    const struct gt_comm_options *o, struct gt_err *err)
+{
+	bool one_host = world->local_size == world->size;
+	char line[sizeof(err->hint)];
+
+	*out = o->backend != GT_COMM_AUTO ? o->backend : one_host ? GT_COMM_RING : GT_COMM_MPI;
+	if (*out == GT_COMM_RING ? one_host
+	                         : o->backend == GT_COMM_MPI || world->source == GT_WORLD_MPI)
+		return 0;
+	if (*out == GT_COMM_RING)
+		gt_err_set(err, GT_EINVAL,
+		    "%d ranks on several hosts (%d on this one): a ring is for those of one host",
+		    world->size, world->local_size);
+	else
+		gt_err_set(err, GT_ENOTSUP,
+		    "%d ranks on several hosts (%d on this one), started by %s: CPU ranks reach "
+		    "other hosts by MPI alone",
+		    world->size, world->local_size, gt_world_source_name(world->source));
+	gt_comm_mpirun_line(line, sizeof(line) - 32, world, o->command);
+	return gt_err_hint(err, "start them by MPI: %s", line);
+}
+
+int gt_comm_join(struct gt_comm *c, const struct gt_world *world,
+    const struct gt_comm_options *options, struct gt_err *err)
+{
+	enum gt_comm_backend backend;
 	int rc;
 
 	*c = (struct gt_comm){ .world = *world, .exchange = { exchange, c } };
-	if (world->size == 1)
-		return gt_ring_of_threads(&c->group, 1, &options, err);
-	if (world->local_size != world->size) {
-		gt_err_set(err, GT_ENOTSUP,
-		    "%d ranks, of which %d are on this host: CPU ranks of "
-		    "several hosts are not supported yet",
-		    world->size, world->local_size);
-		return gt_err_hint(err, "start them all on one host: --nproc %d", world->size);
-	}
-	rc = gt_rendezvous_meet(&c->rendezvous, world, agreement, timeout_s, err);
+	rc = choose(&backend, world, options, err);
 	if (!rc)
-		rc = gt_ring_of_processes(
-		    &c->group, world->rank, world->size, &c->exchange, &options, err);
+		rc = (backend == GT_COMM_MPI ? join_mpi : join_ring)(c, options, err);
 	if (rc)
 		gt_comm_leave(c);
 	return rc;
 }
 
+int gt_comm_finish(struct gt_comm *c, struct gt_err *err)
+{
+	return c->mpi ? gt_mpi_finish(c->mpi, c->group, err) : 0;
+}
+
 void gt_comm_leave(struct gt_comm *c)
 {
 	gt_group_free(c->group);
+	gt_mpi_free(c->mpi);
 	gt_rendezvous_leave(c->rendezvous);
 	c->group = NULL;
+	c->mpi = NULL;
 	c->rendezvous = NULL;
 }

@@ -3,23 +3,47 @@
 #define GT_COMM_COMM_H
 
 #include "lib/comm/group.h"
+#include "lib/comm/mpi.h"
 #include "lib/comm/rendezvous.h"
 #include "lib/comm/ring.h"
+
+enum gt_comm_backend {
+	GT_COMM_AUTO, /* ring where all ranks are on one host, else mpi */
+	GT_COMM_RING,
+	GT_COMM_MPI
+};
+
+struct gt_comm_options {
+	enum gt_comm_backend backend;
+	const char *agreement; /* as for gt_rendezvous_meet() */
+	double timeout_s;
+	const char *command; /* "gtrain train ...", for hints; or NULL */
+};
 
 struct gt_comm {
 	struct gt_world world;
 	struct gt_group *group;           /* of all ranks */
-	struct gt_rendezvous *rendezvous; /* NULL where there is one rank */
+	struct gt_rendezvous *rendezvous; /* NULL where there is one rank, and on MPI */
 	struct gt_exchange exchange;
+	struct gt_mpi *mpi; /* or NULL */
 };
 
 /*
- * Meet the ranks of this world and form the group of all of them: a collective call. `agreement` as
- * for gt_rendezvous_meet(). `out` stays where it is until gt_comm_leave(), which is due after 0
- * alone. Errors: those of the two; GT_ENOTSUP for ranks on several hosts.
+ * Meet the ranks of this world and form the group of all of them: a collective call. `out` stays
+ * where it is until gt_comm_leave(), which is due after 0 alone. Errors: those of rendezvous and
+ * group; GT_ENOTSUP for ranks on several hosts that were not started by mpirun, with the line that
+ * does; GT_EINVAL for a ring on several hosts, and where MPI knows of other ranks than the world.
  */
-int gt_comm_join(struct gt_comm *out, const struct gt_world *world, const char *agreement,
-    double timeout_s, struct gt_err *err);
+int gt_comm_join(struct gt_comm *out, const struct gt_world *world,
+    const struct gt_comm_options *options, struct gt_err *err);
+
+/* All is done and well: a collective call, after which a process may end. After an error it is left
+ * out, as gt_mpi_finish() says. */
+int gt_comm_finish(struct gt_comm *comm, struct gt_err *err);
 void gt_comm_leave(struct gt_comm *comm);
+
+/* The line that starts the ranks of this world by mpirun, its hosts as far as they are known; cut
+ * off between words, with dots, where there is no room for all of the command. */
+void gt_comm_mpirun_line(char *out, size_t room, const struct gt_world *world, const char *command);
 
 #endif

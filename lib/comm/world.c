@@ -185,6 +185,8 @@ static int read_address(struct gt_world *world, const struct gt_world_env *env, 
 		return gt_world_slurm_address(world, env, err);
 	if (world->source != GT_WORLD_TORCHRUN && world->local_size == world->size)
 		return gt_world_set_address(world, "127.0.0.1", 9, "MASTER_ADDR", err);
+	if (world->source == GT_WORLD_MPI)
+		return 0;
 	gt_err_set(err, GT_EINVAL, "MASTER_ADDR is not set");
 	return gt_err_hint(err, "it is the host of rank 0, 127.0.0.1 when all ranks are on one");
 }

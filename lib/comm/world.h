@@ -20,6 +20,7 @@ struct gt_world {
 	int rank, size;             /* among all; size at most GT_WORLD_MAX_RANKS */
 	int local_rank, local_size; /* on this host; local_size < size: there are several hosts */
 	char address[256];          /* of rank 0, a name or a number; "" with one rank */
+	char hosts[256];            /* all, as mpirun's --host takes them: "a:2,b:2"; "": unknown */
 	int port;                   /* 0 with one rank */
 	char secret[65];            /* of the job, or "" */
 	int restart;                /* how often the launcher has started all again */
@@ -33,7 +34,7 @@ struct gt_world {
  *
  * Address and port are those of MASTER_ADDR and MASTER_PORT, and where these are missing:
  *   torchrun  an error, unless there is but one rank
- *   MPI       127.0.0.1 on one host; of several the address has to be given
+ *   MPI       127.0.0.1 on one host; none on several, as MPI knows its own
  *   Slurm     127.0.0.1 on one host, else the first host of the step's or the job's node list
  *   TF_CONFIG its first chief's or worker's, always
  * Without MASTER_PORT, MPI and Slurm take a port from 15000 to 29999, below those that Linux gives

@@ -1,5 +1,6 @@
 /* world_tf_config.c - TF_CONFIG: a cluster's tasks by address, and which of them this one is. */
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,6 +111,48 @@ static int read_hosts(struct gt_world *world, const json_t *cluster, struct gt_e
 	return rc;
 }
 
+/* Whether rank `rank` is the first of its host; and how many there are on that. */
+static bool first_of_host(int *count, const json_t *cluster, int rank, int size)
+{
+	struct place mine, place;
+
+	*count = 0;
+	if (read_place(&mine, task_at(cluster, (size_t)rank), GT_ERR_IGNORED))
+		return false;
+	for (int r = 0; r < size; r++) {
+		if (read_place(&place, task_at(cluster, (size_t)r), GT_ERR_IGNORED) ||
+		    place.length != mine.length || memcmp(place.host, mine.host, mine.length))
+			continue;
+		if (r < rank)
+			return false;
+		++*count;
+	}
+	return true;
+}
+
+/* "a:2,b:1", in the order in which they come first; nothing where there is no room for all, or a
+ * name has a colon. */
+static void list_hosts(struct gt_world *world, const json_t *cluster)
+{
+	size_t n = 0, room = sizeof(world->hosts);
+	struct place place;
+	int count;
+
+	for (int rank = 0; rank < world->size && n < room; rank++) {
+		if (!first_of_host(&count, cluster, rank, world->size) ||
+		    read_place(&place, task_at(cluster, (size_t)rank), GT_ERR_IGNORED))
+			continue;
+		if (memchr(place.host, ':', place.length)) {
+			n = room;
+			break;
+		}
+		n += (size_t)snprintf(world->hosts + n, room - n, "%s%.*s:%d", n ? "," : "",
+		    (int)place.length, place.host, count);
+	}
+	if (n >= room)
+		world->hosts[0] = '\0';
+}
+
 static int read_cluster(struct gt_world *world, const json_t *root, struct gt_err *err)
 {
 	const json_t *cluster = json_object_get(root, "cluster");
@@ -127,7 +170,11 @@ static int read_cluster(struct gt_world *world, const json_t *root, struct gt_er
 	world->source = GT_WORLD_TF_CONFIG;
 	world->size = (int)size;
 	rc = read_rank(world, cluster, json_object_get(root, "task"), err);
-	return rc ? rc : read_hosts(world, cluster, err);
+	if (!rc)
+		rc = read_hosts(world, cluster, err);
+	if (!rc)
+		list_hosts(world, cluster);
+	return rc;
 }
 
 int gt_world_tf_config(struct gt_world *world, const char *text, struct gt_err *err)

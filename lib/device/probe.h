@@ -10,7 +10,7 @@
 #include "lib/device/nvml.h"
 
 /* A text of gt_err's, and its hint in brackets. */
-enum { GT_REASON_SIZE = 728 };
+enum { GT_REASON_SIZE = 968 };
 
 /* The libraries the CPU backend computes with. */
 struct gt_cpu_math {

@@ -26,6 +26,19 @@ setup() {
 	done
 }
 
+@test "the library for MPI is installed where the program looks for it" {
+	[ -e "${BUILD:-build}/libgtrain-mpi.so" ] || skip "mpi: gtrain was built without mpicc"
+	command -v mpirun >/dev/null || skip "mpirun: not installed"
+	"${make_here[@]}" install
+	run -0 --separate-stderr mpirun --allow-run-as-root --oversubscribe -n 2 "$root/opt/gtrain/bin/gtrain" bench allreduce \
+		--backend mpi --sizes 1K --rounds 1
+	[[ $output == "2 ranks, mpi,"* ]]
+	rm "$root/opt/gtrain/lib/gtrain/libgtrain-mpi.so"
+	run ! --separate-stderr mpirun --allow-run-as-root --oversubscribe -n 1 "$root/opt/gtrain/bin/gtrain" bench allreduce \
+		--backend mpi --sizes 1K --rounds 1
+	[[ $stderr == *"there is no libgtrain-mpi.so: this gtrain was built without mpicc"*"hint: install MPI"* ]]
+}
+
 @test "a program builds against the installed library by pkg-config alone, and runs" {
 	"${make_here[@]}" install
 	cat >"$BATS_TEST_TMPDIR/user.c" <<-'END'

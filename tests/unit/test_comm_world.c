@@ -1,5 +1,5 @@
 /* test_comm_world.c - who one is, by the variables of each launcher: a table of environments. */
-#include "lib/comm/world.h"
+#include "lib/comm/comm.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,6 +57,7 @@ static const struct {
 	{ "RANK=2\0WORLD_SIZE=3\0MASTER_ADDR=pod-0\0MASTER_PORT=65535\0", GT_WORLD_TORCHRUN, 2, 3,
 	    0, 1, "pod-0", 65535 },
 
+	{ OMPI, GT_WORLD_MPI, 3, 4, 1, 2, "", 0 },
 	{ OMPI "MASTER_ADDR=fe80::1%eth0\0MASTER_PORT=7\0", GT_WORLD_MPI, 3, 4, 1, 2,
 	    "fe80::1%eth0", 7 },
 	{ "OMPI_COMM_WORLD_RANK=1\0OMPI_COMM_WORLD_SIZE=2\0OMPI_COMM_WORLD_LOCAL_RANK=1\0"
@@ -154,7 +155,6 @@ static const struct {
 	{ "GTRAIN_RESTART=-1\0RANK=0\0WORLD_SIZE=1\0", "GTRAIN_RESTART=-1" },
 	{ "GTRAIN_RESTART=0\0RANK=0\0WORLD_SIZE=1\0GTRAIN_LISTEN_FD=1\0", "GTRAIN_LISTEN_FD=1" },
 
-	{ OMPI, "MASTER_ADDR is not set" },
 	{ "OMPI_COMM_WORLD_RANK=1\0", "OMPI_COMM_WORLD_SIZE is not set" },
 	{ "PMI_RANK=2\0PMI_SIZE=2\0", "PMI_RANK=2: not below PMI_SIZE=2" },
 
@@ -240,6 +240,42 @@ static void a_job_has_its_own_port(void **state)
 	assert_int_not_equal(w[1].port, w[2].port);
 }
 
+/* What is refused on several hosts, mpirun can start. */
+static void mpirun_starts_them_too(void **state)
+{
+	static const struct {
+		const char *env, *line;
+	} lines[] = {
+		{ "", "mpirun -n 1 gtrain x --y 1" },
+		{ TORCH "RANK=0\0LOCAL_RANK=0\0", "mpirun -n 4 --host h:2,HOST2:2 gtrain x --y 1" },
+		{ "RANK=0\0WORLD_SIZE=9\0MASTER_ADDR=h\0MASTER_PORT=1\0",
+		    "mpirun -n 9 --hostfile FILE gtrain x --y 1" },
+		{ OMPI, "mpirun -n 4 --host HOST1:2,HOST2:2 gtrain x --y 1" },
+		{ SLURM "SLURM_TASKS_PER_NODE=2(x2)\0SLURM_JOB_NODELIST=n[1-2]\0",
+		    "mpirun -n 4 gtrain x --y 1" },
+		{ "TF_CONFIG={\"cluster\":{\"chief\":[\"a:1\"],\"worker\":[\"b:2\",\"a:3\"]},"
+		  "\"task\":{\"type\":\"worker\",\"index\":0}}\0",
+		    "mpirun -n 3 --host a:2,b:1 gtrain x --y 1" },
+		{ TF("{\"type\":\"chief\",\"index\":0}"),
+		    "mpirun -n 4 --host a:2,HOST2:2 gtrain x --y 1" },
+	};
+	char line[128];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_world w;
+
+		assert_int_equal(gt_world_from(&w, get, (void *)lines[i].env, &err), 0);
+		gt_comm_mpirun_line(line, sizeof(line), &w, "gtrain x --y 1");
+		assert_string_equal(line, lines[i].line);
+	}
+	/* Too long: words that are whole. */
+	gt_comm_mpirun_line(
+	    line, 30, &(struct gt_world){ .size = 4, .local_size = 4 }, "gtrain train --model a");
+	assert_string_equal(line, "mpirun -n 4 gtrain train ...");
+}
+
 /* The public function asks the real environment. */
 static void the_process_has_an_environment(void **state)
 {
@@ -268,6 +304,7 @@ int main(void)
 		cmocka_unit_test(contradictions_are_named),
 		cmocka_unit_test(launchers_add_restarts_and_a_socket),
 		cmocka_unit_test(a_job_has_its_own_port),
+		cmocka_unit_test(mpirun_starts_them_too),
 		cmocka_unit_test(the_process_has_an_environment),
 	};
 
