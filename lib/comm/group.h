@@ -12,7 +12,7 @@
 /*
  * This module lets ranks find each other, exchange numbers and fail together. It knows nothing of
  * graphs, models or training. A group is what one rank holds of it: its number, the size, and a
- * table of functions (`ring` on one host; others have the same interface).
+ * table of functions (`ring` on one host, `mpi` on several).
  *
  * All ranks of a group call the same collectives in the same order with the same sizes, types and
  * `what`: a rank that does otherwise is an error on all of them (GT_EINVAL), not a wrong sum. Only
@@ -101,8 +101,9 @@ int gt_group_wait(struct gt_group *g, struct gt_err *err);
 
 /*
  * Memory, zeroed, aligned to 64 bytes, that the ranks of the group can reach: collectives on
- * buffers inside it need no staging. A collective call: all ranks ask for the same size. Release it
- * by gt_group_release(), a collective call too, or leave it to gt_group_free().
+ * buffers inside it need no staging; on MPI each rank's is its own. A collective call: all ranks
+ * ask for the same size. Release it by gt_group_release(), a collective call too, or leave it to
+ * gt_group_free().
  */
 int gt_group_alloc(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 void gt_group_release(struct gt_group *g, void *memory);

@@ -66,6 +66,10 @@ static void free_parts(struct gt_mpi_group *g)
 	for (size_t i = 0; i < g->regions_count; i++)
 		free(g->regions[i]);
 	free(g->regions);
+	for (int r = 0; g->mail && r < g->group.size; r++)
+		free(g->mail[r].letter);
+	free(g->mail);
+	free(g->letter);
 	free(g->staging);
 	free(g->flights);
 	free(g->in);
@@ -85,6 +89,7 @@ static int take_parts(struct gt_mpi_group *g, size_t n, struct gt_err *err)
 	    !(g->left = gt_calloc(n, sizeof(*g->left), err)) ||
 	    !(g->out = gt_calloc(n, sizeof(*g->out), err)) ||
 	    !(g->in = gt_calloc(n, sizeof(*g->in), err)) ||
+	    !(g->mail = gt_calloc(n, sizeof(*g->mail), err)) ||
 	    !(g->flights = gt_calloc(2 * n * SETS, sizeof(*g->flights), err)))
 		return err->code;
 	for (size_t s = 0; s < SETS; s++)

@@ -18,7 +18,12 @@
  *   broadcast       slices from the root to all, and from each to all
  *
  * That is n - 1 messages per rank, call and half: as little as can be in bytes and in steps, more
- * messages than a tree has. Waiting polls MPI, at first without a pause, after a while with.
+ * messages than a tree has. Waiting polls MPI, at first without a pause, after a while with. MPI
+ * gets on with its work in these polls alone: what is started in the background has a thread that
+ * does so.
+ *
+ * After an error, what MPI had begun to move gets a fifth of a second to come to its end. What does
+ * not, may still arrive in its buffer when MPI is called: so the process should end soon.
  */
 
 struct gt_mpi; /* MPI in this process, which has it once */

@@ -72,19 +72,19 @@ static int exchange_slips(struct gt_mpi_group *g, const struct work *w, struct g
 	bool holds = w->in && w->bytes <= SLIP_BYTES;
 
 	for (int r = 0; r < w->size; r++) {
-		if (r != w->me &&
-		    gt_mpi_receive(g, SET_MEETING, r, &g->in[r], sizeof(g->in[r]), TAG_SLIP, err))
+		if (r != w->me && gt_mpi_receive(g, &g->sets[SET_MEETING], r, &g->in[r],
+		                      sizeof(g->in[r]), TAG_SLIP, err))
 			return err->code;
 		write_slip(g, w, r);
 	}
 	for (int i = 1; i < w->size; i++) {
 		int r = (w->me + i) % w->size;
 
-		if (gt_mpi_send(g, SET_MEETING, r, &g->out[r],
+		if (gt_mpi_send(g, &g->sets[SET_MEETING], r, &g->out[r],
 		        sizeof(g->call) + (holds ? w->bytes : 0), TAG_SLIP, err))
 			return err->code;
 	}
-	return gt_mpi_await(g, SET_MEETING, err);
+	return gt_mpi_await(g, &g->sets[SET_MEETING], err);
 }
 
 static int meet(struct gt_mpi_group *g, const struct work *w, struct gt_err *err)
@@ -187,7 +187,7 @@ static int send_slices(
     struct gt_mpi_group *g, const struct work *w, const struct piece *p, struct gt_err *err)
 {
 	size_t bytes, mine_bytes, mine = slice_at(w, p, w->me, &mine_bytes);
-	int set = SET_SLICES + p->turn;
+	struct gt_mpi_set *set = &g->sets[SET_SLICES + p->turn];
 
 	if (w->c->kind == GT_BROADCAST && !w->root)
 		return mine_bytes ? gt_mpi_receive(g, set, w->c->peer, w->out + mine, mine_bytes,
@@ -258,7 +258,7 @@ static int send_results(
 	const bool parts = w->c->kind == GT_ALL_GATHER, wants = wants_results(w, w->me);
 	size_t bytes, mine_bytes, mine = slice_at(w, p, w->me, &mine_bytes);
 	const unsigned char *from;
-	int set = SET_RESULTS + p->turn;
+	struct gt_mpi_set *set = &g->sets[SET_RESULTS + p->turn];
 
 	if (w->c->kind == GT_REDUCE_SCATTER)
 		return 0;
@@ -290,14 +290,17 @@ static int finish_large(
 		return err->code;
 	for (; now.count; now = next) {
 		next = piece_at(w, now.at + now.count, most, !now.turn);
-		if (begin_piece(g, w, &next, err) || gt_mpi_await(g, SET_SLICES + now.turn, err))
+		if (begin_piece(g, w, &next, err) ||
+		    gt_mpi_await(g, &g->sets[SET_SLICES + now.turn], err))
 			return err->code;
 		use_slices(g, w, &now, src);
-		if (gt_mpi_await(g, SET_RESULTS + !now.turn, err) || send_results(g, w, &now, err))
+		if (gt_mpi_await(g, &g->sets[SET_RESULTS + !now.turn], err) ||
+		    send_results(g, w, &now, err))
 			return err->code;
 	}
-	return gt_mpi_await(g, SET_RESULTS, err) ? err->code
-	                                         : gt_mpi_await(g, SET_RESULTS + 1, err);
+	return gt_mpi_await(g, &g->sets[SET_RESULTS], err)
+	           ? err->code
+	           : gt_mpi_await(g, &g->sets[SET_RESULTS + 1], err);
 }
 
 int gt_mpi_collect(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err)

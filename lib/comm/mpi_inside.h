@@ -15,7 +15,8 @@ enum {
 	HOST_BYTES = 64,
 	/* Of data on a slip: with the call it stays below what Open MPI sends at once within a
 	 * host (btl_vader_eager_limit, 4 KiB with its own head); between hosts it is 64 KiB. */
-	SLIP_BYTES = 3 * 1024
+	SLIP_BYTES = 3 * 1024,
+	LETTER_BYTES = 16 * 1024 /* of data in a letter, with which a short message is sent */
 };
 
 struct gt_mpi {
@@ -34,7 +35,13 @@ struct gt_mpi_slip {
 	unsigned char data[SLIP_BYTES];
 };
 
-/* To all others, once: that a rank has failed, and how, or that it has left. */
+struct gt_mpi_letter {
+	struct gt_call call;
+	unsigned char data[LETTER_BYTES];
+};
+
+/* To all others, once: that a rank has failed, and how, or that it has left, for which the numbers
+ * are enough. Open MPI sends 200 bytes or so within a host whether the receiver looks or not. */
 struct gt_mpi_notice {
 	int32_t rank, code; /* of the group; 0: it has left */
 	char text[sizeof(((struct gt_err *)0)->text)];
@@ -52,6 +59,13 @@ struct gt_mpi_flight {
 struct gt_mpi_set {
 	struct gt_mpi_flight *flights; /* [2 * size] */
 	int count;
+};
+
+/* The last letter to a rank. It may be on its way until there is another. */
+struct gt_mpi_mail {
+	struct gt_mpi_letter *letter; /* from the first one on */
+	struct gt_mpi_set set;
+	struct gt_mpi_flight flight;
 };
 
 /* Pieces take turns. */
@@ -77,6 +91,8 @@ struct gt_mpi_group {
 	size_t staging_part;
 	struct gt_mpi_flight *flights;
 	struct gt_mpi_set sets[SETS];
+	struct gt_mpi_mail *mail;     /* [size] */
+	struct gt_mpi_letter *letter; /* that comes, from the first one on */
 
 	struct gt_mpi_notice inbox;
 	struct gt_mpi_request inbox_request;
@@ -97,13 +113,13 @@ int gt_mpi_error(struct gt_mpi *mpi, int error, const char *doing, struct gt_err
 /* ---- mpi_wait.c: messages, deadlines and failing together ---- */
 
 /* Start a message; its bytes stay where they are until gt_mpi_await() of the set. */
-int gt_mpi_send(struct gt_mpi_group *g, int set, int peer, const void *p, size_t bytes,
-    enum gt_mpi_tag tag, struct gt_err *err);
-int gt_mpi_receive(struct gt_mpi_group *g, int set, int peer, void *p, size_t bytes,
+int gt_mpi_send(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, const void *p,
+    size_t bytes, enum gt_mpi_tag tag, struct gt_err *err);
+int gt_mpi_receive(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, void *p, size_t bytes,
     enum gt_mpi_tag tag, struct gt_err *err);
 
 /* Wait until all messages of the set have come and gone. */
-int gt_mpi_await(struct gt_mpi_group *g, int set, struct gt_err *err);
+int gt_mpi_await(struct gt_mpi_group *g, struct gt_mpi_set *set, struct gt_err *err);
 
 /* Tell all ranks to fail with *err, or take the error of one that was first. Returns err->code. */
 int gt_mpi_fail(struct gt_mpi_group *g, struct gt_err *err);

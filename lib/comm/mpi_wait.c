@@ -26,9 +26,9 @@ static int tag_of(const struct gt_mpi_group *g, enum gt_mpi_tag tag)
 	return g->context * TAGS + (int)tag;
 }
 
-static struct gt_mpi_flight *new_flight(struct gt_mpi_group *g, int set, int peer, bool receives)
+static struct gt_mpi_flight *new_flight(struct gt_mpi_set *set, int peer, bool receives)
 {
-	struct gt_mpi_flight *f = &g->sets[set].flights[g->sets[set].count++];
+	struct gt_mpi_flight *f = &set->flights[set->count++];
 
 	*f = (struct gt_mpi_flight){ .peer = peer, .receives = receives, .active = true };
 	return f;
@@ -45,19 +45,19 @@ static int refuse(struct gt_mpi_group *g, struct gt_mpi_flight *f, int e, struct
 	return gt_mpi_fail(g, err);
 }
 
-int gt_mpi_send(struct gt_mpi_group *g, int set, int peer, const void *p, size_t bytes,
-    enum gt_mpi_tag tag, struct gt_err *err)
+int gt_mpi_send(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, const void *p,
+    size_t bytes, enum gt_mpi_tag tag, struct gt_err *err)
 {
-	struct gt_mpi_flight *f = new_flight(g, set, peer, false);
+	struct gt_mpi_flight *f = new_flight(set, peer, false);
 	int e = g->mpi->calls->send(&f->request, p, (int)bytes, g->ranks[peer], tag_of(g, tag));
 
 	return e ? refuse(g, f, e, err) : 0;
 }
 
-int gt_mpi_receive(struct gt_mpi_group *g, int set, int peer, void *p, size_t bytes,
+int gt_mpi_receive(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, void *p, size_t bytes,
     enum gt_mpi_tag tag, struct gt_err *err)
 {
-	struct gt_mpi_flight *f = new_flight(g, set, peer, true);
+	struct gt_mpi_flight *f = new_flight(set, peer, true);
 	int e = g->mpi->calls->receive(&f->request, p, (int)bytes, g->ranks[peer], tag_of(g, tag));
 
 	return e ? refuse(g, f, e, err) : 0;
@@ -92,32 +92,49 @@ static struct gt_mpi_flight *look_at(
 }
 
 /* Give up: what MPI has not begun to move is called back; the rest gets a little time to come to
- * its end, as its bytes are the caller's again after this. */
-static void drop(struct gt_mpi_group *g)
+ * its end, as its bytes are the caller's again after this. False: not all did. */
+static bool drop_set(struct gt_mpi_group *g, struct gt_mpi_set *set, double until)
 {
 	const struct gt_mpi_calls *calls = g->mpi->calls;
+	bool all = true;
+
+	for (int i = 0; i < set->count; i++) {
+		struct gt_mpi_flight *f = &set->flights[i];
+		int done = 0;
+
+		if (!f->active)
+			continue;
+		f->active = false;
+		if (f->receives)
+			calls->cancel(&f->request);
+		do
+			if (calls->test(&f->request, &done))
+				break;
+		while (!done && gt_clock_s() < until);
+		if (!done)
+			calls->forget(&f->request);
+		all = all && done;
+	}
+	set->count = 0;
+	return all;
+}
+
+static void drop(struct gt_mpi_group *g)
+{
 	double until = gt_clock_s() + grace_s;
 
-	for (int s = 0; s < SETS; s++) {
-		struct gt_mpi_set *set = &g->sets[s];
+	for (int s = 0; s < SETS; s++)
+		drop_set(g, &g->sets[s], until);
+}
 
-		for (int i = 0; i < set->count; i++) {
-			struct gt_mpi_flight *f = &set->flights[i];
-			int done = 0;
+/* A letter that has not been taken is MPI's, with its memory. */
+static void drop_mail(struct gt_mpi_group *g)
+{
+	double until = gt_clock_s() + grace_s;
 
-			if (!f->active)
-				continue;
-			if (f->receives)
-				calls->cancel(&f->request);
-			do
-				if (calls->test(&f->request, &done))
-					break;
-			while (!done && gt_clock_s() < until);
-			if (!done)
-				calls->forget(&f->request);
-		}
-		set->count = 0;
-	}
+	for (int r = 0; r < g->group.size; r++)
+		if (!drop_set(g, &g->mail[r].set, until))
+			g->mail[r].letter = NULL;
 }
 
 /* ---- notices ---- */
@@ -156,6 +173,7 @@ static void tell(struct gt_mpi_group *g, const struct gt_err *why)
 {
 	const struct gt_mpi_calls *calls = g->mpi->calls;
 	struct gt_mpi_notice *n = gt_calloc(1, sizeof(*n), GT_ERR_IGNORED);
+	size_t bytes = why ? sizeof(*n) : offsetof(struct gt_mpi_notice, text);
 	double until = gt_clock_s() + grace_s;
 	bool all_gone = true;
 
@@ -172,7 +190,7 @@ static void tell(struct gt_mpi_group *g, const struct gt_err *why)
 		int done = 0;
 
 		if (r == g->group.rank || g->left[r] ||
-		    calls->send(&request, n, sizeof(*n), g->ranks[r], tag_of(g, TAG_NOTICE)))
+		    calls->send(&request, n, (int)bytes, g->ranks[r], tag_of(g, TAG_NOTICE)))
 			continue;
 		do
 			if (calls->test(&request, &done))
@@ -215,6 +233,7 @@ void gt_mpi_leave(struct gt_mpi_group *g, bool say_so)
 	if (g->mpi->finished)
 		return;
 	drop(g);
+	drop_mail(g);
 	read_inbox(g);
 	if (say_so && !g->failed.code)
 		tell(g, NULL);
@@ -306,9 +325,8 @@ static int look_around(struct gt_mpi_group *g, struct gt_mpi_set *set,
 	return fail_gone(g, peer, err);
 }
 
-int gt_mpi_await(struct gt_mpi_group *g, int which, struct gt_err *err)
+int gt_mpi_await(struct gt_mpi_group *g, struct gt_mpi_set *set, struct gt_err *err)
 {
-	struct gt_mpi_set *set = &g->sets[which];
 	double from = gt_clock_s(), now = from, since = from;
 
 	for (;;) {

@@ -50,6 +50,8 @@ static void write_table(const char *path, int size)
 	munmap(t, sizeof(*t));
 }
 
+/* MPI leaks, partly by libraries that it has closed, which cannot be told from others. What ranks
+ * print is not in the form that is counted: there are several of each test. */
 static void test_as_other_groups(void **state)
 {
 	char folder[PATH_MAX], table[] = "/tmp/gtrain-test-mpi.XXXXXX", command[2 * PATH_MAX];
@@ -68,6 +70,7 @@ static void test_as_other_groups(void **state)
 
 		write_table(table, runs[i].size);
 		snprintf(command, sizeof(command),
+		    "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 CMOCKA_MESSAGE_OUTPUT=STDOUT "
 		    "mpirun --allow-run-as-root --oversubscribe --bind-to none -n %d '%s/%s' "
 		    "</dev/null 1>&2",
 		    runs[i].size, folder, runs[i].program);

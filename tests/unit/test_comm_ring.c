@@ -438,6 +438,36 @@ static void test_messages(void **state)
 			run_ranks(processes, size, &options, messages_body, NULL);
 }
 
+/* Short ones are sent though nobody looks. */
+static void short_body(struct seat_of *s)
+{
+	static const int sizes[] = { 10, 500, 3500, 10000 };
+	unsigned char in[10000], out[10000] = { 0 };
+	struct gt_err err = GT_ERR_INIT;
+
+	for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
+		struct gt_collective c = { GT_SEND, in, out, sizes[k], GT_U8, .peer = 1 - s->rank };
+
+		memset(in, 100 * (int)k + s->rank, sizeof(in));
+		if (gt_group_run(s->g, &c, &err))
+			fail_rank(s, "%s", err.text);
+		memset(in, 7, sizeof(in));
+		rally(s);
+		c.kind = GT_RECV;
+		if (gt_group_run(s->g, &c, &err))
+			fail_rank(s, "%s", err.text);
+		memset(in, 100 * (int)k + 1 - s->rank, sizeof(in));
+		expect_rank(s, !memcmp(in, out, (size_t)sizes[k]));
+	}
+}
+
+static void test_short_messages_do_not_wait(void **state)
+{
+	(void)state;
+	run_ranks(true, 2, &options, short_body, NULL);
+	run_ranks(false, 2, &options, short_body, NULL);
+}
+
 /* The third of three has no part in it. */
 static void pair_body(struct seat_of *s)
 {
@@ -465,6 +495,7 @@ int main(void)
 		cmocka_unit_test(test_rounding),
 		cmocka_unit_test(test_maximum_keeps_nan),
 		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_short_messages_do_not_wait),
 		cmocka_unit_test(test_messages_leave_others_alone),
 	};
 
