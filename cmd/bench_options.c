@@ -9,7 +9,7 @@
 static const struct gt_opt allreduce_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
 	{ "nproc", 0, GT_OPT_INT, AT(nproc), "N", "ranks, processes of this host",
-	    .initial = "2", .min = 1, .max = 256 },
+	    .initial = "2", .min = 1, .max = GT_RING_MAX_RANKS },
 	{ "sizes", 0, GT_OPT_STRING, AT(sizes), "FROM..TO", "bytes per rank, doubling",
 	    .initial = "1K..256M" },
 	{ "dtype", 0, GT_OPT_CHOICE, AT(dtype), .help = "type of the elements",

@@ -102,7 +102,7 @@ static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "Ranks" },
 	{ "nproc", 0, GT_OPT_INT, AT(nproc), "N",
 	    "processes, or threads, that train together, each on its part of the data",
-	    .initial = "1", .min = 1, .max = 256 },
+	    .initial = "1", .min = 1, .max = GT_RING_MAX_RANKS },
 	{ "parallel", 0, GT_OPT_CHOICE, AT(parallel), .words = modes, .initial = "ddp",
 	    .help = "how they share the work" },
 	{ "backend", 0, GT_OPT_CHOICE, AT(backend), .words = gt_cmd_backends, .initial = "auto",

@@ -28,7 +28,9 @@ struct gt_exchange {
 	void *self;
 };
 
-/* This process's seat in a group of at most 64 processes of one host and user: a collective call.
+enum { GT_RING_MAX_RANKS = 64 };
+
+/* This process's seat in a group of processes of one host and user: a collective call.
  * Memory is a memfd of rank 0's, which no kill leaves behind. */
 int gt_ring_of_processes(struct gt_group **out, int rank, int size,
     const struct gt_exchange *exchange, const struct gt_ring_options *options, struct gt_err *err);

@@ -14,7 +14,7 @@
 #include "lib/comm/ring.h"
 
 enum {
-	RANKS_MAX = 64,
+	RANKS_MAX = GT_RING_MAX_RANKS,
 	SMALL_BYTES = 4 * 1024, /* of a rank's contribution, up to which one meeting does it all */
 	PIECES = 3,             /* of a rank's staging area: see ring_collectives.c */
 	CHANNEL_PIECES = 2,     /* ... and of a channel between two ranks */
