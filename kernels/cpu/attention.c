@@ -63,15 +63,16 @@ static struct sizes sizes_of(const struct gt_call *call, const struct gt_tensor 
 /* ---- dropout of probabilities ---- */
 
 /* What a call draws: element (b, head, i, j) is (first + b * stride) * heads * T * T +
- * (head * T + i) * T + j. */
+ * (head * T + i) * T + j, heads counted in the whole that these may be a part of. */
 struct draw {
 	bool on;
 	uint64_t seed;
 	int64_t first, stride;
 	uint32_t stream, step;
 	uint32_t
-	    threshold; /* dropped: the upper 24 bits below it, which is gt_philox_float() < p */
-	double scale;  /* of what is kept */
+	    threshold;     /* dropped: the upper 24 bits below it, which is gt_philox_float() < p */
+	double scale;      /* of what is kept */
+	int64_t all, head; /* heads of a sample; where the first of these is among them */
 };
 
 static struct draw draw_of(const struct gt_call *call, const struct gt_tensor *rng)
@@ -88,6 +89,9 @@ static struct draw draw_of(const struct gt_call *call, const struct gt_tensor *r
 	d.first = fields[GT_RNG_FIRST];
 	d.stride = fields[GT_RNG_STRIDE];
 	d.stream = call->attrs.attention.stream;
+	d.all = call->attrs.attention.all_heads ? call->attrs.attention.all_heads
+	                                        : call->attrs.attention.heads;
+	d.head = call->attrs.attention.first_head;
 	d.threshold = (uint32_t)ceil(p * 0x1p24);
 	d.scale = 1 / (1 - p);
 	return d;
@@ -130,7 +134,7 @@ static uint64_t draw_element(
 {
 	uint64_t sample = (uint64_t)(d->first + b * d->stride);
 
-	return (sample * (uint64_t)s->heads + (uint64_t)head) * (uint64_t)(s->T * s->T) +
+	return (sample * (uint64_t)d->all + (uint64_t)(d->head + head)) * (uint64_t)(s->T * s->T) +
 	       (uint64_t)(i * s->T);
 }
 

@@ -21,6 +21,12 @@ static int check_ids(const struct gt_tensor *ids, int64_t rows, struct gt_err *e
 	return gt_err_hint(err, "the tokens need a model with a larger vocabulary");
 }
 
+/* Rows of the table that `rows` are a part of. */
+static int64_t whole_of(const struct gt_call *call, int64_t rows)
+{
+	return call->attrs.embedding.whole ? call->attrs.embedding.whole : rows;
+}
+
 #define REAL_BITS 32
 #include "kernels/cpu/embedding.inc"
 #define REAL_BITS 64

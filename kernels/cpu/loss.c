@@ -22,6 +22,12 @@ static int check_targets(const struct gt_tensor *target, int64_t classes, struct
 	return gt_err_hint(err, "the data has more classes or tokens than the model");
 }
 
+/* Classes that the `n` of these logits are a part of. */
+static int64_t whole_of(const struct gt_call *call, int64_t n)
+{
+	return call->attrs.loss.whole ? call->attrs.loss.whole : n;
+}
+
 /* What a row adds to the sums of classify_stats, in their order. */
 enum { STATS = 4 };
 

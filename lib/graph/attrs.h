@@ -47,10 +47,16 @@ union gt_attrs {
 		int heads;
 		double p; /* dropout of the attention probabilities */
 		uint32_t stream;
+		int first_head, all_heads; /* a part: it begins here, of so many; 0, 0: all */
 	} attention;
 	struct {
-		int64_t rows; /* the table's */
+		int64_t rows;         /* the table's; gradients */
+		int64_t first, whole; /* a part: it begins here, of so many; 0, 0: all rows */
 	} embedding;
+	struct {
+		int64_t first, whole; /* likewise, of classes */
+		int axis;             /* of lib/parallel/split_loss.h: enum gt_axis */
+	} loss;
 	struct {
 		int stride;                  /* takes every stride-th row and column */
 		int64_t front, back;         /* channels of zeros put before and after */

@@ -46,6 +46,8 @@ struct gt_op {
 	/* It deals with other ranks: it stays although nobody reads it, no two are the same, and
 	 * what it makes depends on parameters, of theirs. */
 	bool remote;
+	/* Gradients do not pass: its outputs count as constants, whatever it was given. */
+	bool constant;
 	/* out[0] is in[0] seen with another shape: no kernel, no copy. */
 	bool view;
 	/* Inputs and outputs that are images, a bit each: where they have four dimensions they take

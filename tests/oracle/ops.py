@@ -130,14 +130,16 @@ def dropout(x, rng, *, p, stream):
     return [x * kept(rng, stream, p, x.shape[0], x.numel() // x.shape[0]).view_as(x)]
 
 
-def attention(qkv, rng=None, *, heads, p, stream):
+def attention(qkv, rng=None, *, heads, p, stream, first_head, all_heads):
     b, t, c = qkv.shape
     q, k, v = (y.view(b, t, heads, -1).transpose(1, 2) for y in qkv.split(c // 3, 2))
     score = q @ k.transpose(2, 3) / (c // 3 // heads) ** 0.5
     score = score.masked_fill(torch.ones(t, t).triu(1).bool(), float("-inf"))
     weights = score.softmax(3)
     if rng is not None:
-        weights = weights * kept(rng, stream, p, b, heads * t * t).view(b, heads, t, t)
+        every = all_heads or heads
+        drawn = kept(rng, stream, p, b, every * t * t).view(b, every, t, t)
+        weights = weights * drawn[:, first_head:first_head + heads]
     return [(weights @ v).transpose(1, 2).reshape(b, t, c // 3), score.logsumexp(3)]
 
 
@@ -145,17 +147,26 @@ def subsample(x, *, stride, front, back):
     return [F.pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, front, back))]
 
 
-def embedding(table, ids, position=None):
-    y = F.embedding(ids.long(), table)
+def padded(table, first, whole):
+    """A part of a table among zeros; first, whole = 0, 0: it is all of it."""
+    return F.pad(table, (0, 0, first, whole - first - len(table))) if whole else table
+
+
+def embedding(table, ids, position=None, *, first, whole):
+    y = F.embedding(ids.long(), padded(table, first, whole))
     return [y if position is None else y + position[:ids.shape[1]]]
 
 
-def embedding_grad(dy, ids, acc, *, rows):
-    return [acc.index_add(0, ids.long().flatten(), two(dy))]
+def embedding_grad(dy, ids, acc, *, rows, first, whole):
+    return [padded(acc, first, whole).index_add(0, ids.long().flatten(), two(dy))[first:first + rows]]
 
 
-def cross_entropy(logits, target, weight):
+def cross_entropy(logits, target, weight, *, first, whole):
     rows = two(logits)
+    if whole:  # a target in another part has the logit 0
+        target = target.long().flatten()
+        logit = F.pad(rows, (first, whole - first - rows.shape[1])).gather(1, target.clamp(min=0)[:, None])[:, 0]
+        return [weight * (rows.logsumexp(1) - logit)[target >= 0].sum(), rows.logsumexp(1)]
     return [weight * F.cross_entropy(rows, target.long().flatten(), reduction="sum"), rows.logsumexp(1)]
 
 

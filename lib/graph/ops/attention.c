@@ -18,6 +18,11 @@ static int attention_infer(struct gt_node *n, struct gt_err *err)
 	if (!(p >= 0 && p < 1) || (p > 0 && !n->in[1]))
 		return gt_err_set(
 		    err, GT_EINVAL, "a dropout of %g is not in [0, 1), or has no rng", p);
+	if (n->attrs.attention.first_head < 0 ||
+	    (n->attrs.attention.all_heads &&
+	        n->attrs.attention.first_head > n->attrs.attention.all_heads - heads))
+		return gt_err_set(err, GT_EINVAL, "%d heads from %d on are not part of %d", heads,
+		    n->attrs.attention.first_head, n->attrs.attention.all_heads);
 	gt_infer_like(n->out[0], qkv);
 	n->out[0]->shape[2] = width;
 	gt_infer_shape(
@@ -54,6 +59,9 @@ static double attention_grad_flops(const struct gt_node *n)
 static void attention_print(const struct gt_node *n, FILE *f)
 {
 	fprintf(f, " heads=%d", n->attrs.attention.heads);
+	if (n->attrs.attention.all_heads)
+		fprintf(f, " of %d from %d", n->attrs.attention.all_heads,
+		    n->attrs.attention.first_head);
 	if (n->attrs.attention.p > 0)
 		fprintf(f, " p=%g stream=%u", n->attrs.attention.p, n->attrs.attention.stream);
 }

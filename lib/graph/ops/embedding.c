@@ -8,6 +8,9 @@ static int embedding_infer(struct gt_node *n, struct gt_err *err)
 
 	if (gt_infer_float(table, "the table", 2, err))
 		return err->code;
+	if (gt_infer_part(
+	        n->attrs.embedding.first, n->attrs.embedding.whole, table->shape[0], "rows", err))
+		return err->code;
 	if (ids->dtype != GT_I32 || ids->ndim != 2)
 		return gt_err_set(err, GT_EINVAL, "ids are int32 [B, T]");
 	if (position &&
@@ -26,7 +29,7 @@ static int embedding_infer(struct gt_node *n, struct gt_err *err)
 static void embedding_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
     const bool *wanted, struct gt_value **d_in)
 {
-	union gt_attrs attrs = { 0 };
+	union gt_attrs attrs = n->attrs;
 
 	if (wanted[0]) {
 		attrs.embedding.rows = n->in[0]->shape[0];
@@ -34,9 +37,15 @@ static void embedding_grad(struct gt_graph *g, struct gt_node *n, struct gt_valu
 		    (struct gt_value *[]){ d_out[0], n->in[1] });
 	}
 	if (wanted[2]) {
+		attrs = (union gt_attrs){ 0 };
 		attrs.embedding.rows = n->in[2]->shape[0];
 		d_in[2] = gt_emit1(g, &gt_op_position_grad, &attrs, 1, d_out);
 	}
+}
+
+static void embedding_print(const struct gt_node *n, FILE *f)
+{
+	gt_infer_print_part(n->attrs.embedding.first, n->attrs.embedding.whole, f);
 }
 
 const struct gt_op gt_op_embedding = {
@@ -45,6 +54,7 @@ const struct gt_op gt_op_embedding = {
 	.max_inputs = 3,
 	.outputs = 1,
 	.infer = embedding_infer,
+	.print = embedding_print,
 	.grad = embedding_grad,
 };
 
@@ -85,6 +95,7 @@ const struct gt_op gt_op_embedding_grad = {
 	.max_inputs = 3,
 	.outputs = 1,
 	.infer = embedding_grad_infer,
+	.print = embedding_print,
 	.flops = table_grad_flops,
 	.inplace = 1u << 2,
 };

@@ -22,6 +22,9 @@ static int cross_entropy_infer(struct gt_node *n, struct gt_err *err)
 		return err->code;
 	if (weight->dtype != logits->dtype || weight->ndim != 0)
 		return gt_err_set(err, GT_EINVAL, "the weight is not a scalar of the logits' type");
+	if (gt_infer_part(
+	        n->attrs.loss.first, n->attrs.loss.whole, gt_value_last(logits), "classes", err))
+		return err->code;
 	rows = gt_value_rows(logits);
 	gt_infer_shape(n->out[0], logits->dtype, 0, NULL);
 	gt_infer_shape(n->out[1], logits->dtype, 1, &rows);
@@ -34,7 +37,12 @@ static void cross_entropy_grad(struct gt_graph *g, struct gt_node *n, struct gt_
 	struct gt_value *in[] = { d_out[0], n->in[0], n->in[1], n->out[1], n->in[2] };
 
 	if (wanted[0])
-		d_in[0] = gt_emit1(g, &gt_op_cross_entropy_grad, NULL, 5, in);
+		d_in[0] = gt_emit1(g, &gt_op_cross_entropy_grad, &n->attrs, 5, in);
+}
+
+static void cross_entropy_print(const struct gt_node *n, FILE *f)
+{
+	gt_infer_print_part(n->attrs.loss.first, n->attrs.loss.whole, f);
 }
 
 static double cross_entropy_flops(const struct gt_node *n)
@@ -48,6 +56,7 @@ const struct gt_op gt_op_cross_entropy = {
 	.max_inputs = 3,
 	.outputs = 2,
 	.infer = cross_entropy_infer,
+	.print = cross_entropy_print,
 	.grad = cross_entropy_grad,
 	.flops = cross_entropy_flops,
 };
@@ -77,6 +86,7 @@ const struct gt_op gt_op_cross_entropy_grad = {
 	.max_inputs = 5,
 	.outputs = 1,
 	.infer = cross_entropy_grad_infer,
+	.print = cross_entropy_print,
 	.flops = cross_entropy_grad_flops,
 	.inplace = 1u << 1,
 };

@@ -189,6 +189,9 @@ struct gt_value *gt_avg_pool2d(
  * embedding_grad:  in dy, ids, acc F [V, C] (optional)
  *   out  dtable = acc + the rows of dy added in the order of (b, t); overwrites acc
  * position_grad:   in dy     out  dposition F [rows, C] = sum over b; zero from row T on
+ * A part of a table (attrs.embedding.whole > 0) holds the rows from attrs.embedding.first on, of so
+ * many: y is zero, without a position, where the row is in another part. So the sum of the y of all
+ * parts is that of the whole, whose gradients these are: what passes through the sum is in dy.
  */
 struct gt_value *gt_embedding(
     struct gt_graph *g, struct gt_value *table, struct gt_value *ids, struct gt_value *position);
@@ -204,7 +207,9 @@ struct gt_value *gt_embedding(
  *   score[i, j] = q_i . k_j / sqrt(D) for j <= i;  p = softmax(score) (dropped and rescaled);
  *   y_i = sum_j p[i, j] v_j
  * attention_grad:  in dy, qkv, y, lse, rng (optional)     out  dqkv
- * Dropout's element of (b, head, i, j) is ((head * T) + i) * T + j of sample b.
+ * Dropout's element of (b, head, i, j) is ((head * T) + i) * T + j of sample b. Where these heads
+ * are a part of a layer's, attrs.attention.first_head and all_heads say which, and dropout draws
+ * what it draws for them in the whole.
  * Source: Dao et al., NeurIPS 2022 (recomputation from lse); GPT-2's packing (c_attn).
  */
 struct gt_value *gt_attention(
@@ -219,7 +224,8 @@ struct gt_value *gt_attention(
  *        step), so that micro-batches and ranks add up
  *   out  loss F [];  lse F [rows]
  * Negative targets (torch's ignore_index -100) do not count; a target >= V is an error that names
- * it. The sum is kept in double.
+ * it. The sum is kept in double. The logits may be a part of the classes (attrs.loss.whole > 0):
+ * those from attrs.loss.first on, of so many; a target in another part has the logit 0 then.
  * cross_entropy_grad:  in dloss F [], logits, target, lse, weight
  *   out  dlogits = dloss weight (softmax(logits) - onehot(target)), 0 for rows that do not count;
  *        may overwrite logits

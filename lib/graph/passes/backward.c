@@ -28,7 +28,7 @@ static void find_dependents(const struct gt_graph *g, bool *depends)
 			any = any || (n->in[k] && depends[n->in[k]->id]);
 		for (int k = 0; k < n->outputs; k++)
 			if (n->out[k])
-				depends[n->out[k]->id] = any;
+				depends[n->out[k]->id] = any && !n->op->constant;
 	}
 }
 
