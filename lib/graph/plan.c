@@ -56,7 +56,7 @@ static int place_in_store(struct gt_plan *p, const struct gt_value *v, struct gt
 	const struct gt_slot *slot = gt_store_find(p->store, owner->name);
 	struct place *at = &p->places[v->id];
 
-	if (!slot || slot->count != gt_value_elements(v) || slot->dtype != v->dtype)
+	if (!slot || slot->held != gt_value_elements(v) || slot->dtype != v->dtype)
 		return gt_err_set(
 		    err, GT_EINVAL, "'%s' is not in the store, or of another shape", owner->name);
 	if (v->role == GT_GRADIENT && !p->store->with_gradients)

@@ -32,7 +32,7 @@ static int add_slot(struct gt_store *s, const struct gt_value *v, struct gt_err 
 	slot->init = v->init;
 	slot->decay = v->decay;
 	slot->elsewhere = v->elsewhere;
-	slot->count = gt_value_elements(v);
+	slot->count = slot->held = gt_value_elements(v);
 	slot->offset = -1;
 	s->slot_count++;
 	return 0;
@@ -97,7 +97,7 @@ static void place_parameters(struct gt_store *s, const struct gt_graph *g)
 			if (earlier || slot->offset >= 0)
 				continue;
 			slot->offset = s->flat_count;
-			s->flat_count += round_up(slot->count, unit);
+			s->flat_count += round_up(slot->held, unit);
 		}
 	}
 	for (size_t i = 0; i < s->slot_count; i++) { /* declared, never read */
@@ -106,7 +106,7 @@ static void place_parameters(struct gt_store *s, const struct gt_graph *g)
 		if (slot->role != GT_PARAMETER || slot->elsewhere || slot->offset >= 0)
 			continue;
 		slot->offset = s->flat_count;
-		s->flat_count += round_up(slot->count, unit);
+		s->flat_count += round_up(slot->held, unit);
 	}
 }
 
@@ -143,6 +143,19 @@ int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct g
 	place_buffers(s);
 	*out = s;
 	return 0;
+}
+
+void gt_store_part_of(struct gt_store *s, const char *name, const int64_t *shape)
+{
+	struct gt_slot *slot = find(s, name);
+
+	s->parameter_count -= slot->count;
+	slot->count = 1;
+	for (int i = 0; i < slot->ndim; i++) {
+		slot->shape[i] = shape[i];
+		slot->count *= shape[i];
+	}
+	s->parameter_count += slot->count;
 }
 
 size_t gt_store_flat_bytes(const struct gt_store *s)

@@ -23,7 +23,8 @@ struct gt_slot {
 	bool decay;
 	bool elsewhere; /* other ranks hold it: it has no place here */
 	int index;      /* parameters: order of declaration, torch.optim's index */
-	int64_t count;  /* elements */
+	int64_t count;  /* elements, of the whole as is the shape */
+	int64_t held;   /* elements that lie here: count, or those of a part */
 	int64_t offset; /* parameters: of the first element, in elements; buffers: in bytes */
 };
 
@@ -72,6 +73,10 @@ void gt_store_lend_parameters(struct gt_store *store, void *memory);
  * `count` elements, a multiple of 64 bytes. */
 void gt_store_pad(struct gt_store *store, int64_t from, int64_t count);
 
+/* What was laid out under this name is a part of a parameter of this shape, which the slot
+ * describes from now on. */
+void gt_store_part_of(struct gt_store *store, const char *name, const int64_t *shape);
+
 /* Bytes of all parameters, and of all gradients: by the layout, and what is held of them. */
 size_t gt_store_flat_bytes(const struct gt_store *store);
 size_t gt_store_parameter_bytes(const struct gt_store *store);
@@ -83,7 +88,8 @@ int64_t gt_store_updated(const struct gt_store *store);
 /* Take the device memory, zeroed. */
 int gt_store_alloc(struct gt_store *store, struct gt_err *err);
 
-/* Give every parameter and buffer its initial value, a pure function of seed, index and element. */
+/* Give every parameter and buffer its initial value, a pure function of seed, index and element.
+ * There are no parts. */
 int gt_store_init(struct gt_store *store, uint64_t seed, struct gt_err *err);
 
 /* The same values of one slot, whole, in host memory [slot->count]. */
@@ -96,7 +102,7 @@ const struct gt_slot *gt_store_find(const struct gt_store *store, const char *na
 void *gt_store_data(const struct gt_store *store, const struct gt_slot *slot);
 void *gt_store_gradient(const struct gt_store *store, const struct gt_slot *slot);
 
-/* Bytes of a slot, without padding. */
+/* Bytes of a slot, without padding; of the whole. */
 size_t gt_slot_bytes(const struct gt_slot *slot);
 
 #endif
