@@ -149,6 +149,7 @@ static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
 		    .compress = (enum gt_compress)cli->compress,
 		    .own_buffers = !cli->broadcast_buffers,
 		    .check_every = cli->check_replicas,
+		    .tensor = (int)cli->tensor_parallel,
 		},
 	};
 	if (cli->profile && gt_profile_parse(&o->profile, cli->profile, err))

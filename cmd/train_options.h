@@ -39,7 +39,7 @@ struct gt_train_cli {
 	int64_t check_replicas;
 	int backend; /* enum gt_comm_backend */
 	int64_t nproc, bucket_size, max_restarts;
-	int64_t pipeline_parallel, chunks;
+	int64_t tensor_parallel, pipeline_parallel, chunks;
 	int pipeline; /* enum gt_pipeline_schedule */
 	double timeout_s;
 	bool verify_parallel;

@@ -59,6 +59,9 @@ static void print_text(const json_t *plan)
 	if (json_object_get(plan, "stages"))
 		printf(", %zu of which are stages of one model",
 		    json_array_size(json_object_get(plan, "stages")));
+	if (json_object_get(plan, "tensor_parallel"))
+		printf(", %lld of which share each layer and its samples",
+		    (long long)field(plan, "tensor_parallel"));
 	putchar('\n');
 	printf("work           %s FLOP per step in %lld kernels per micro-batch\n",
 	    gt_text_count(a, (double)field(plan, "flops_per_step")),

@@ -13,11 +13,7 @@ static int infer_same(struct gt_node *n, struct gt_err *err)
 
 static void print_axis(const struct gt_node *n, FILE *f)
 {
-	static const char *const names[] = {
-		[GT_AXIS_DATA] = "data", [GT_AXIS_PIPELINE] = "pipeline"
-	};
-
-	fprintf(f, " axis=%s", names[n->attrs.collective.axis]);
+	fprintf(f, " axis=%s", gt_axis_name((enum gt_axis)n->attrs.collective.axis));
 }
 
 static const struct gt_op op_all_reduce = {

@@ -3,6 +3,7 @@
 #define GT_PARALLEL_MODES_H
 
 #include "lib/parallel/parallel.h"
+#include "lib/parallel/split.h"
 
 struct gt_pipeline; /* pipeline_inside.h */
 
@@ -15,6 +16,9 @@ struct gt_parallel {
 	struct gt_group *axes[GT_AXES];
 	struct gt_group seats[GT_AXES]; /* stand for groups that are not there */
 	struct gt_store *store;
+	struct gt_split *splits; /* of the tensor axis */
+	size_t split_count, split_capacity;
+	int64_t tensor_bytes; /* sent on that axis in a run of the largest graph */
 	bool communicates;
 	bool stale; /* rank 0's weights have changed since the others got them */
 	struct gt_parallel_event *events; /* [event_count], the mode's; NULL: none */
@@ -63,6 +67,6 @@ int64_t gt_parallel_share(const struct gt_parallel *p);
 
 /* The kernels of all passes, ended by a row whose op is NULL. */
 extern const struct gt_kernel gt_collective_kernels[], gt_ddp_kernels[], gt_scatter_kernels[],
-    gt_zero_kernels[], gt_pipeline_kernels[];
+    gt_zero_kernels[], gt_pipeline_kernels[], gt_fan_kernels[], gt_split_loss_kernels[];
 
 #endif

@@ -7,6 +7,7 @@
 #include "lib/parallel/modes.h"
 #include "lib/parallel/pipeline_inside.h"
 #include "lib/parallel/sync_bn.h"
+#include "lib/parallel/tensor.h"
 
 static const struct gt_parallel_mode *const modes[] = {
 	[GT_PARALLEL_DDP] = &gt_parallel_ddp,
@@ -18,7 +19,8 @@ static const struct gt_parallel_mode *const modes[] = {
 };
 
 static const struct gt_kernel *const kernels[] = { gt_collective_kernels, gt_ddp_kernels,
-	gt_scatter_kernels, gt_zero_kernels, gt_pipeline_kernels, NULL };
+	gt_scatter_kernels, gt_zero_kernels, gt_pipeline_kernels, gt_fan_kernels,
+	gt_split_loss_kernels, NULL };
 
 int gt_parallel_kind_parse(const char *name)
 {
@@ -64,9 +66,40 @@ static int check_options(
 	return gt_err_hint(err, "leave it out, or take --parallel ddp");
 }
 
+const char *gt_axis_name(enum gt_axis axis)
+{
+	static const char *const names[] = { [GT_AXIS_DATA] = "data",
+		[GT_AXIS_PIPELINE] = "pipeline",
+		[GT_AXIS_TENSOR] = "tensor" };
+
+	return names[axis];
+}
+
+static int check_tensor(const struct gt_parallel_options *o, int ranks, struct gt_err *err)
+{
+	if (ranks % o->tensor) {
+		gt_err_set(err, GT_EINVAL, "--tensor-parallel: %d does not divide %d rank%s",
+		    o->tensor, ranks, ranks == 1 ? "" : "s");
+		return gt_err_hint(err, "--nproc %d, or a multiple of it", o->tensor);
+	}
+	if (o->kind != GT_PARALLEL_DDP) {
+		gt_err_set(err, GT_ENOTSUP, "--tensor-parallel does not go with --parallel %s",
+		    gt_parallel_kind_name(o->kind));
+		return gt_err_hint(err, "--parallel ddp does");
+	}
+	if (o->stages > 1) {
+		gt_err_set(
+		    err, GT_ENOTSUP, "--tensor-parallel does not go with --pipeline-parallel");
+		return gt_err_hint(err, "either goes with ranks that are data parallel");
+	}
+	return 0;
+}
+
 int gt_parallel_check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
 {
 	if (check_options(modes[o->kind], o, err))
+		return err->code;
+	if (o->tensor > 1 && check_tensor(o, ranks, err))
 		return err->code;
 	if (o->stages <= 1)
 		return 0;
@@ -88,6 +121,31 @@ int gt_parallel_check(const struct gt_parallel_options *o, int ranks, int batch,
 	return 0;
 }
 
+/* A group for each row and each column of the grid of ranks. */
+static int split_world(struct gt_parallel *p, int tensor, struct gt_err *err)
+{
+	int rank = p->world->rank, rc;
+
+	p->axes[GT_AXIS_DATA] = p->axes[GT_AXIS_TENSOR] = NULL;
+	rc = gt_group_split(&p->axes[GT_AXIS_DATA], p->world, rank % tensor, rank, err);
+	if (!rc)
+		rc = gt_group_split(&p->axes[GT_AXIS_TENSOR], p->world, rank / tensor, rank, err);
+	return rc;
+}
+
+static int take_seats(struct gt_parallel *p, struct gt_err *err)
+{
+	int tensor = p->o.tensor > 1 ? p->o.tensor : 1, ranks = p->world->size;
+
+	p->seats[GT_AXIS_TENSOR].size = tensor;
+	p->seats[GT_AXIS_DATA].size = ranks / tensor;
+	p->axes[GT_AXIS_TENSOR] = &p->seats[GT_AXIS_TENSOR];
+	p->axes[GT_AXIS_DATA] = tensor > 1 ? &p->seats[GT_AXIS_DATA] : p->world;
+	if (p->o.stages > 1)
+		return gt_pipeline_new(p, err);
+	return tensor == 1 || p->dry ? 0 : split_world(p, tensor, err);
+}
+
 int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *options,
     struct gt_group *world, struct gt_err *err)
 {
@@ -103,10 +161,9 @@ int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *
 	p->nobody.size = options->ranks;
 	p->nobody.rank = options->rank;
 	p->world = world ? world : &p->nobody;
-	p->axes[GT_AXIS_DATA] = p->world;
 	p->communicates = true;
 	p->extra = (struct gt_plan_extra){ kernels, p };
-	rc = options->stages > 1 ? gt_pipeline_new(p, err) : 0;
+	rc = take_seats(p, err);
 	if (rc) {
 		gt_parallel_free(p);
 		return rc;
@@ -122,6 +179,12 @@ void gt_parallel_free(struct gt_parallel *p)
 	if (p->mode->release)
 		p->mode->release(p);
 	free(p->events);
+	for (int i = 0; !p->pipeline && i < GT_AXES; i++)
+		if (p->axes[i] && p->axes[i] != p->world && p->axes[i] != &p->seats[i])
+			gt_group_free(p->axes[i]);
+	for (size_t i = 0; i < p->split_count; i++)
+		free((void *)p->splits[i].name);
+	free(p->splits);
 	gt_pipeline_free(p);
 	free(p->sums);
 	free(p);
@@ -137,10 +200,17 @@ int gt_parallel_rank(const struct gt_parallel *p)
 	return p->world->rank;
 }
 
+int gt_parallel_seat(const struct gt_parallel *p, enum gt_axis axis)
+{
+	return p->axes[axis]->rank;
+}
+
 int gt_parallel_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
 	int rc = p->pipeline ? gt_pipeline_rewrite(p, g, err) : 0;
 
+	if (!rc && p->axes[GT_AXIS_TENSOR]->size > 1)
+		rc = gt_tensor_rewrite(p, g, err);
 	return rc || !p->mode->rewrite ? rc : p->mode->rewrite(p, g, err);
 }
 
@@ -168,6 +238,8 @@ int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_
 		if (!p->sums)
 			return GT_ENOMEM;
 	}
+	for (size_t i = 0; i < p->split_count; i++)
+		gt_store_part_of(store, p->splits[i].name, p->splits[i].shape);
 	rc = p->pipeline ? gt_pipeline_attach(p, err) : 0;
 	return rc || !p->mode->attach ? rc : p->mode->attach(p, store, err);
 }
@@ -186,10 +258,13 @@ int gt_parallel_chunks(const struct gt_parallel *p, int batch)
 /* Gradients of a stage are added up over ranks when all chunks have added theirs. */
 int gt_parallel_insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {
+	int64_t bytes = gt_tensor_sent(p, g);
 	int rc = p->o.sync_bn ? gt_sync_bn(g, p->axes[GT_AXIS_DATA]->size, err) : 0;
 
 	if (!rc && p->pipeline)
 		rc = gt_pipeline_chunk(g, p->pipeline, p->o.schedule, chunks, err);
+	if (bytes > p->tensor_bytes)
+		p->tensor_bytes = bytes;
 	if (!rc && p->mode->insert)
 		rc = p->mode->insert(p, g, err);
 	if (!rc && p->pipeline && p->pipeline->tied_count)
@@ -222,6 +297,8 @@ const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p)
 bool gt_parallel_in_parts(
     const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
 {
+	if (p && gt_tensor_split(p, slot->name))
+		return true;
 	if (p && p->pipeline)
 		return gt_pipeline_in_parts(p, slot);
 	return p && p->mode->in_parts && p->mode->in_parts(p, slot, what);
@@ -239,7 +316,10 @@ int gt_parallel_collect(struct gt_parallel *p, const struct gt_slot *slot, enum 
     const void *held, void *whole, struct gt_err *err)
 {
 	const struct gt_store *s = p->store;
+	const struct gt_split *split = gt_tensor_split(p, slot->name);
 
+	if (split)
+		return gt_tensor_collect(p, split, slot, place_of(held, slot), whole, err);
 	if (p->pipeline && gt_pipeline_in_parts(p, slot))
 		return gt_pipeline_collect(p, slot, place_of(held, slot), whole, err);
 	if (gt_parallel_in_parts(p, slot, what))
@@ -254,7 +334,10 @@ int gt_parallel_deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_
     void *held, const void *whole, struct gt_err *err)
 {
 	const struct gt_store *s = p->store;
+	const struct gt_split *split = gt_tensor_split(p, slot->name);
 
+	if (split)
+		return gt_tensor_deal(p, split, slot, place_of(held, slot), whole, err);
 	if (slot->elsewhere)
 		return 0;
 	if (!p->pipeline && gt_parallel_in_parts(p, slot, what))
@@ -296,8 +379,10 @@ int64_t gt_parallel_share(const struct gt_parallel *p)
 
 int64_t gt_parallel_sent(const struct gt_parallel *p, int micro_batches)
 {
-	int64_t bytes = p->pipeline ? gt_pipeline_sent(p, micro_batches) : 0;
+	int64_t bytes = p->tensor_bytes * micro_batches;
 
+	if (p->pipeline)
+		bytes += gt_pipeline_sent(p, micro_batches);
 	return bytes + (p->mode->sent ? p->mode->sent(p, micro_batches) : 0);
 }
 
@@ -327,8 +412,10 @@ int gt_parallel_update(
 {
 	if (p->pipeline)
 		return gt_optim_step_with(optim, lr, gt_pipeline_add_up, p, grad_norm, err);
-	return p->mode->update ? p->mode->update(p, optim, lr, grad_norm, err)
-	                       : gt_optim_step(optim, lr, grad_norm, err);
+	if (p->mode->update)
+		return p->mode->update(p, optim, lr, grad_norm, err);
+	return p->axes[GT_AXIS_TENSOR]->size > 1 ? gt_tensor_update(p, optim, lr, grad_norm, err)
+	                                         : gt_optim_step(optim, lr, grad_norm, err);
 }
 
 const struct gt_parallel_event *gt_parallel_events(const struct gt_parallel *p, size_t *count)

@@ -58,14 +58,19 @@ struct gt_parallel_options {
 	bool sync_bn;        /* batch normalisation over all ranks' samples (sync_bn.h) */
 	bool own_buffers;    /* every rank keeps its own running statistics */
 	int64_t check_every; /* steps between comparisons of the ranks' weights; 0: none */
+	int tensor;          /* ranks that share each layer; 0 is 1 */
 };
 
 /* The ways in which ranks differ: those of one axis differ in that alone. */
 enum gt_axis {
 	GT_AXIS_DATA,     /* in the samples they read */
 	GT_AXIS_PIPELINE, /* in the part of the model they hold */
+	GT_AXIS_TENSOR,   /* in the part of each layer that they hold: tensor.h */
 	GT_AXES
 };
+
+/* "data", "pipeline", "tensor" */
+const char *gt_axis_name(enum gt_axis axis);
 
 struct gt_parallel;
 
@@ -75,6 +80,10 @@ int gt_parallel_check(
     const struct gt_parallel_options *options, int ranks, int batch, struct gt_err *err);
 
 /*
+ * With tensor parallelism the world is a grid: `tensor` neighbours at a time share each layer, so
+ * rank r has the seat r % tensor on the tensor axis and r / tensor on the data axis. Modes work on
+ * the data axis.
+ *
  * One rank's part in a mode, for the ranks of `world`, which outlives it; NULL: a dry run of
  * options->ranks, whose plans are made but never run. A collective call. After
  * it come, in this order: gt_parallel_rewrite() for a graph, a store made of that graph,
@@ -86,12 +95,16 @@ int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *
 /* Free the store first. */
 void gt_parallel_free(struct gt_parallel *p);
 
-/* The ranks of an axis; NULL where there is none. All that differ in nothing else have consecutive
- * numbers in the world, and the next ones are of the next stage. */
+/* The ranks of an axis; NULL, or a group of one that is never called, where there is none. In a
+ * pipeline, all that differ in nothing else have consecutive numbers in the world, and the next
+ * ones are of the next stage. */
 struct gt_group *gt_parallel_axis(const struct gt_parallel *p, enum gt_axis axis);
 
 /* This rank's number in the world: that of rank 0 writes files. */
 int gt_parallel_rank(const struct gt_parallel *p);
+
+/* This rank's place on an axis, from 0 on. */
+int gt_parallel_seat(const struct gt_parallel *p, enum gt_axis axis);
 
 /* A forward graph, before any other pass: for the store's layout and for every program. */
 int gt_parallel_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);

@@ -19,7 +19,7 @@ static int sum_slot(
 {
 	const struct gt_store *s = p->store;
 	const unsigned char *data = gt_store_data(s, slot);
-	size_t bytes = gt_slot_bytes(slot);
+	size_t bytes = (size_t)slot->held * gt_dtype_size(slot->dtype);
 	unsigned char piece[PIECE];
 	uLong crc = crc32(0, NULL, 0);
 	int rc = 0;

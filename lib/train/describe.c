@@ -90,5 +90,7 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 	    "communicated_bytes_per_step", communicated_bytes(t, p));
 	if (!out)
 		gt_err_set(err, GT_ENOMEM, "out of memory");
+	else if (t->o.parallel.tensor > 1)
+		json_object_set_new(out, "tensor_parallel", json_integer(t->o.parallel.tensor));
 	return out && t->o.parallel.stages > 1 ? add_stages(out, t, err) : out;
 }

@@ -36,6 +36,10 @@ int gt_train_world(const struct gt_train *t);
 int gt_train_data_rank(const struct gt_train *t);
 int gt_train_data_world(const struct gt_train *t);
 
+/* Of which rank sums of samples are added up once: those that read other samples, or of all stages
+ * of a pipeline, where those that have none add zero. NULL: one rank. */
+struct gt_group *gt_train_sum_group(const struct gt_train *t);
+
 /* Whether a step's gradients come in several parts, to be cleared before it. */
 bool gt_train_adds_up(const struct gt_train *t);
 

@@ -21,14 +21,27 @@ int gt_train_world(const struct gt_train *t)
 	return t->o.group ? t->o.group->size : t->o.nproc > 1 ? t->o.nproc : 1;
 }
 
+static int tensor_ranks(const struct gt_train *t)
+{
+	return t->o.parallel.tensor > 1 ? t->o.parallel.tensor : 1;
+}
+
 int gt_train_data_rank(const struct gt_train *t)
 {
-	return gt_train_rank(t) % gt_train_data_world(t);
+	return gt_train_rank(t) / tensor_ranks(t) % gt_train_data_world(t);
 }
 
 int gt_train_data_world(const struct gt_train *t)
 {
-	return gt_train_world(t) / (t->o.parallel.stages > 1 ? t->o.parallel.stages : 1);
+	int stages = t->o.parallel.stages > 1 ? t->o.parallel.stages : 1;
+
+	return gt_train_world(t) / tensor_ranks(t) / stages;
+}
+
+struct gt_group *gt_train_sum_group(const struct gt_train *t)
+{
+	return t->o.group && tensor_ranks(t) > 1 ? gt_parallel_axis(t->parallel, GT_AXIS_DATA)
+	                                         : t->o.group;
 }
 
 bool gt_train_adds_up(const struct gt_train *t)

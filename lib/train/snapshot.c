@@ -445,14 +445,17 @@ static bool is_factor(const char *key)
  * by a checkpoint from before there were ranks, is 1. */
 static int64_t samples_per_step(const struct gt_tree *config)
 {
-	int64_t samples = 1, factor, stages;
+	static const char *const divisors[] = { "pipeline-parallel", "tensor-parallel" };
+	int64_t samples = 1, factor;
 
 	for (int i = 0; i < FACTORS; i++)
 		if (gt_tree_as_int(gt_tree_get(config, factors[i]), &factor) &&
 		    __builtin_mul_overflow(samples, factor, &samples))
 			return -1;
-	if (gt_tree_as_int(gt_tree_get(config, "pipeline-parallel"), &stages) && stages > 1)
-		samples /= stages; /* ranks of one pipeline take the same samples */
+	/* Ranks that share a model take the same samples. */
+	for (int i = 0; i < 2; i++)
+		if (gt_tree_as_int(gt_tree_get(config, divisors[i]), &factor) && factor > 1)
+			samples /= factor;
 	return samples;
 }
 
@@ -481,9 +484,9 @@ static int check_config(const struct gt_tree *found, const json_t *wanted, struc
 	}
 	if (samples == samples_per_step(found))
 		return 0;
-	gt_err_set(err, GT_EINVAL, "it was trained with another --pipeline-parallel");
-	return gt_err_hint(
-	    err, "--nproc over --pipeline-parallel, times --batch and --accumulate, must stay");
+	gt_err_set(err, GT_EINVAL, "it was trained with another global batch");
+	return gt_err_hint(err, "--nproc over --pipeline-parallel and --tensor-parallel, times "
+	                        "--batch and --accumulate, must stay");
 }
 
 static int load_position(struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err)

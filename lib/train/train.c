@@ -158,11 +158,14 @@ static int diverged(const struct gt_train *t, const char *what, double value, st
 	    t->o.out ? t->o.out : "the run directory");
 }
 
-/* The loss is that of all ranks, and zero on stages that don't make it; they stop together. */
+/* The loss is that of all ranks: zero on stages that don't make it, and on all but the first of
+ * those that share layers. They stop together. */
 static int agree(struct loop *l, double *loss, struct gt_err *err)
 {
-	double both[] = { *loss, *l->asked };
-	struct gt_group *group = l->t->o.group;
+	const struct gt_train *t = l->t;
+	bool first = !t->parallel || !gt_parallel_seat(t->parallel, GT_AXIS_TENSOR);
+	double both[] = { first ? *loss : 0, *l->asked };
+	struct gt_group *group = t->o.group;
 	double began = gt_clock_s();
 	int rc = group ? gt_all_reduce(group, both, 2, GT_F64, GT_SUM, err) : 0;
 
@@ -263,7 +266,7 @@ static int evaluate(struct loop *l, struct gt_err *err)
 	struct gt_metrics *m = &l->result->last;
 	struct gt_eval_report r = { .step = t->step, .metrics = m };
 	const struct gt_eval_ranks ranks = { gt_train_data_rank(t), gt_train_data_world(t),
-		t->o.group };
+		gt_train_sum_group(t) };
 	int rc = t->parallel ? gt_parallel_refresh(t->parallel, err) : 0;
 
 	if (!rc && t->parallel)
