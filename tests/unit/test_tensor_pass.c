@@ -1,0 +1,252 @@
+/* test_tensor_pass.c - the graph of a rank with parts of each layer, and how these are cut. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka wants these four first */
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/parallel/split.h"
+#include "lib/train/program.h"
+
+/* The forward graph of rank 0 of `ranks`, which share each layer, as text without scopes. */
+static char *rewritten(const char *spec, enum gt_model_purpose purpose, int ranks)
+{
+	const struct gt_parallel_options options = { .ranks = ranks, .tensor = ranks };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_parallel *p = NULL;
+	struct gt_model_input in;
+	struct gt_model_io io;
+	struct gt_model *model;
+	struct gt_graph *g;
+	char *text;
+
+	assert_int_equal(gt_model_open(&model, spec, &err), 0);
+	gt_model_wishes(model, &in);
+	assert_int_equal(gt_graph_new(&g, &err), 0);
+	assert_int_equal(gt_model_build(model, g, &in, 2, purpose, &io, &err), 0);
+	assert_int_equal(gt_parallel_new(&p, &options, NULL, &err), 0);
+	if (gt_parallel_rewrite(p, g, &err))
+		fail_msg("%s", err.text);
+	for (size_t i = 0; i < g->node_count; i++)
+		g->nodes[i]->scope = "";
+	text = gt_graph_print(g, &err);
+	gt_graph_free(g);
+	gt_parallel_free(p);
+	gt_model_close(model);
+	return text;
+}
+
+static void expect_graph(
+    const char *spec, enum gt_model_purpose purpose, int ranks, const char *text)
+{
+	char *printed = rewritten(spec, purpose, ranks);
+
+	assert_string_equal(printed, text);
+	free(printed);
+}
+
+static void layers_are_cut_in_pairs(void **state)
+{
+	(void)state;
+	expect_graph("mlp:8,6,5", GT_MODEL_TRAIN, 1,
+	    "%2 float32[2,8] = reshape(input input)\n"
+	    "%5 float32[2,6] = matmul(%2, 0.weight, 0.bias) trans_b\n"
+	    "%6 float32[2,6] = relu(%5)\n"
+	    "%9 float32[2,5] = matmul(%6, 2.weight, 2.bias) trans_b\n"
+	    "output loss float32[], %12 float32[2] = cross_entropy(%9, input target, input "
+	    "weight)\n");
+	expect_graph("mlp:8,6,5", GT_MODEL_TRAIN, 2,
+	    "%2 float32[2,8] = reshape(input input)\n"
+	    "%13 float32[2,8] = fan_out(%2) axis=tensor\n"
+	    "%5 float32[2,3] = matmul(%13, 0.weight, 0.bias) trans_b\n"
+	    "%6 float32[2,3] = relu(%5)\n"
+	    "%9 float32[2,5] = matmul(%6, 2.weight) trans_b\n"
+	    "%14 float32[2,5] = fan_in(%9, 2.bias) axis=tensor\n"
+	    "output loss float32[], %12 float32[2] = cross_entropy(%14, input target, input "
+	    "weight)\n");
+}
+
+static void a_gpt_is_cut_by_heads_columns_and_tokens(void **state)
+{
+	(void)state;
+	expect_graph("gpt:layers=1,heads=2,width=4,block=3,vocab=7,dropout=0.5", GT_MODEL_TRAIN, 2,
+	    "%5 float32[2,3,4] = embedding(transformer.wte.weight, input input, "
+	    "transformer.wpe.weight) from 0 of 7\n"
+	    "%45 float32[2,3,4] = fan_in(%5) axis=tensor\n"
+	    "%6 float32[2,3,4] = dropout(%45, input rng) p=0.5 stream=0\n"
+	    "%9 float32[2,3,4], %10 float32[6], %11 float32[6] = layer_norm(%6, "
+	    "transformer.h.0.ln_1.weight, transformer.h.0.ln_1.bias)\n"
+	    "%46 float32[2,3,4] = fan_out(%9) axis=tensor\n"
+	    "%14 float32[2,3,6] = matmul(%46, transformer.h.0.attn.c_attn.weight, "
+	    "transformer.h.0.attn.c_attn.bias)\n"
+	    "%15 float32[2,3,2], %16 float32[2,1,3] = attention(%14, input rng) heads=1 of 2 "
+	    "from 0 p=0.5 stream=1\n"
+	    "%19 float32[2,3,4] = matmul(%15, transformer.h.0.attn.c_proj.weight)\n"
+	    "%47 float32[2,3,4] = fan_in(%19, transformer.h.0.attn.c_proj.bias) axis=tensor\n"
+	    "%20 float32[2,3,4] = dropout(%47, input rng) p=0.5 stream=2\n"
+	    "%21 float32[2,3,4] = add(%20, %6)\n"
+	    "%24 float32[2,3,4], %25 float32[6], %26 float32[6] = layer_norm(%21, "
+	    "transformer.h.0.ln_2.weight, transformer.h.0.ln_2.bias)\n"
+	    "%48 float32[2,3,4] = fan_out(%24) axis=tensor\n"
+	    "%29 float32[2,3,8] = matmul(%48, transformer.h.0.mlp.c_fc.weight, "
+	    "transformer.h.0.mlp.c_fc.bias)\n"
+	    "%30 float32[2,3,8] = gelu(%29) tanh\n"
+	    "%33 float32[2,3,4] = matmul(%30, transformer.h.0.mlp.c_proj.weight)\n"
+	    "%49 float32[2,3,4] = fan_in(%33, transformer.h.0.mlp.c_proj.bias) axis=tensor\n"
+	    "%34 float32[2,3,4] = dropout(%49, input rng) p=0.5 stream=3\n"
+	    "%35 float32[2,3,4] = add(%34, %21)\n"
+	    "%38 float32[2,3,4], %39 float32[6], %40 float32[6] = layer_norm(%35, "
+	    "transformer.ln_f.weight, transformer.ln_f.bias)\n"
+	    "%50 float32[2,3,4] = fan_out(%38) axis=tensor\n"
+	    "%41 float32[2,3,3] = matmul(%50, transformer.wte.weight) trans_b\n"
+	    "%43 float32[], %44 float32[6] = cross_entropy(%41, input target, input weight) "
+	    "from 0 of 7\n"
+	    "%51 float32[6] = lse_over(%44) axis=tensor\n"
+	    "output loss float32[] = cross_entropy_over(%41, input target, %51, input weight) "
+	    "from 0 of 7 axis=tensor\n");
+}
+
+static void evaluation_is_cut_by_tokens(void **state)
+{
+	(void)state;
+	expect_graph("gpt:layers=1,heads=2,width=4,block=3,vocab=7,bias=no", GT_MODEL_EVAL, 2,
+	    "%4 float32[2,3,4] = embedding(transformer.wte.weight, input input, "
+	    "transformer.wpe.weight) from 0 of 7\n"
+	    "%32 float32[2,3,4] = fan_in(%4) axis=tensor\n"
+	    "%6 float32[2,3,4], %7 float32[6], %8 float32[6] = layer_norm(%32, "
+	    "transformer.h.0.ln_1.weight)\n"
+	    "%33 float32[2,3,4] = fan_out(%6) axis=tensor\n"
+	    "%10 float32[2,3,6] = matmul(%33, transformer.h.0.attn.c_attn.weight)\n"
+	    "%11 float32[2,3,2], %12 float32[2,1,3] = attention(%10) heads=1 of 2 from 0\n"
+	    "%14 float32[2,3,4] = matmul(%11, transformer.h.0.attn.c_proj.weight)\n"
+	    "%34 float32[2,3,4] = fan_in(%14) axis=tensor\n"
+	    "%15 float32[2,3,4] = add(%34, %32)\n"
+	    "%17 float32[2,3,4], %18 float32[6], %19 float32[6] = layer_norm(%15, "
+	    "transformer.h.0.ln_2.weight)\n"
+	    "%35 float32[2,3,4] = fan_out(%17) axis=tensor\n"
+	    "%21 float32[2,3,8] = matmul(%35, transformer.h.0.mlp.c_fc.weight)\n"
+	    "%22 float32[2,3,8] = gelu(%21) tanh\n"
+	    "%24 float32[2,3,4] = matmul(%22, transformer.h.0.mlp.c_proj.weight)\n"
+	    "%36 float32[2,3,4] = fan_in(%24) axis=tensor\n"
+	    "%25 float32[2,3,4] = add(%36, %15)\n"
+	    "%27 float32[2,3,4], %28 float32[6], %29 float32[6] = layer_norm(%25, "
+	    "transformer.ln_f.weight)\n"
+	    "%37 float32[2,3,4] = fan_out(%27) axis=tensor\n"
+	    "%30 float32[2,3,3] = matmul(%37, transformer.wte.weight) trans_b\n"
+	    "%38 float32[] = fill() 1\n"
+	    "%39 float32[], %40 float32[6] = cross_entropy(%30, input target, %38) from 0 of 7\n"
+	    "%41 float32[6] = lse_over(%40) axis=tensor\n"
+	    "output stats float64[4] = classify_stats_over(%30, input target, %41) from 0 of 7 "
+	    "axis=tensor\n");
+}
+
+/* The second head of two, of the queries, the keys and the values of two rows. */
+static void parts_are_taken_of_every_block(void **state)
+{
+	const struct gt_split s = {
+		.ndim = 2, .dim = 1, .shape = { 2, 3 * 2 * 2 }, .blocks = 3, .units = 2
+	};
+	const float expected[] = { 2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23 };
+	float whole[24], part[12];
+
+	(void)state;
+	for (int i = 0; i < 24; i++)
+		whole[i] = (float)i;
+	gt_split_take(&s, 1, 2, part, whole, sizeof(*part));
+	assert_memory_equal(part, expected, sizeof(part));
+}
+
+/* Nothing is lost where nothing divides. */
+static void parts_make_up_the_whole(void **state)
+{
+	static const struct gt_split splits[] = {
+		{ .ndim = 1, .dim = 0, .shape = { 13 }, .blocks = 1, .units = 13 },
+		{ .ndim = 2, .dim = 0, .shape = { 7, 3 }, .blocks = 1, .units = 7 },
+		{ .ndim = 2, .dim = 1, .shape = { 2, 3 * 5 * 4 }, .blocks = 3, .units = 5 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(splits) / sizeof(*splits); i++) {
+		for (int parts = 1; parts <= 5; parts++) {
+			const struct gt_split *s = &splits[i];
+			float whole[128], back[128] = { 0 }, part[128];
+			int64_t count = s->shape[0] * (s->ndim > 1 ? s->shape[1] : 1), sum = 0;
+
+			for (int64_t k = 0; k < count; k++)
+				whole[k] = (float)k + 1;
+			for (int r = 0; r < parts; r++) {
+				gt_split_take(s, r, parts, part, whole, sizeof(*part));
+				gt_split_put(s, r, parts, back, part, sizeof(*part));
+				sum += gt_split_count(s, r, parts);
+			}
+			assert_int_equal(sum, count);
+			assert_memory_equal(whole, back, (size_t)count * sizeof(*whole));
+		}
+	}
+}
+
+static void expect_refusal(
+    const char *spec, const struct gt_parallel_options *options, const char *text)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_parallel *p = NULL;
+	struct gt_store *store = NULL;
+	struct gt_model_input in;
+	struct gt_model *model;
+	int rc;
+
+	assert_int_equal(gt_model_open(&model, spec, &err), 0);
+	gt_model_wishes(model, &in);
+	for (int i = 0; i < in.channels; i++)
+		in.std[i] = 1;
+	rc = gt_parallel_check(options, options->ranks, 1, &err);
+	if (!rc)
+		rc = gt_parallel_new(&p, options, NULL, &err);
+	if (!rc)
+		rc = gt_program_store(&store, model, &in, &gt_cpu_backend, 0, true, p, &err);
+	assert_true(rc < 0);
+	assert_string_equal(err.text, text);
+	assert_true(*err.hint);
+	gt_store_free(store);
+	gt_parallel_free(p);
+	gt_model_close(model);
+}
+
+static void what_cannot_be_cut_is_refused(void **state)
+{
+	const struct gt_parallel_options two = { .ranks = 2, .tensor = 2 };
+
+	(void)state;
+	expect_refusal("lenet", &two, "conv1: 'conv2d' is not divided by tensor parallelism");
+	expect_refusal("mlp:5,3", &two, "no layer of this model is divided by tensor parallelism");
+	expect_refusal("mlp:5,2,3", &(struct gt_parallel_options){ .ranks = 3, .tensor = 3 },
+	    "'0.weight' divides into 2 parts at most, not into 3");
+	expect_refusal("gpt:heads=2,vocab=9",
+	    &(struct gt_parallel_options){ .ranks = 4, .tensor = 4 },
+	    "'transformer.h.0.attn.c_attn.weight' divides into 2 parts at most, not into 4");
+	expect_refusal("mlp:5,4,3", &(struct gt_parallel_options){ .ranks = 3, .tensor = 2 },
+	    "--tensor-parallel: 2 does not divide 3 ranks");
+	expect_refusal("mlp:5,4,3",
+	    &(struct gt_parallel_options){ .kind = GT_PARALLEL_ZERO1, .ranks = 2, .tensor = 2 },
+	    "--tensor-parallel does not go with --parallel zero1");
+	expect_refusal("mlp:5,4,3",
+	    &(struct gt_parallel_options){ .ranks = 4, .tensor = 2, .stages = 2 },
+	    "--tensor-parallel does not go with --pipeline-parallel");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(layers_are_cut_in_pairs),
+		cmocka_unit_test(a_gpt_is_cut_by_heads_columns_and_tokens),
+		cmocka_unit_test(evaluation_is_cut_by_tokens),
+		cmocka_unit_test(parts_are_taken_of_every_block),
+		cmocka_unit_test(parts_make_up_the_whole),
+		cmocka_unit_test(what_cannot_be_cut_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
