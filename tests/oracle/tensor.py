@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""tensor.py - ranks that share each layer: one rank's curve and evaluation, whole checkpoints, memory, refusals (TAP)."""
+import glob
+import json
+import subprocess
+import sys
+
+import ranks
+from ranks import BATCH, COMMON, GTRAIN, apart, curve, gtrain, make_data, tap, torch
+
+TEXT, TABLE = "text:{}/text.txt", "csv:{}/table.csv"
+ADAMW = ["--optimizer", "adamw", "--lr", "1e-3", "--clip", "0.5"]
+# The text has 29 characters: neither they nor 31 or 43 tokens divide. GPTs of odd heads share them unequally.
+GPT = ("gpt:layers=2,heads=4,width=32,block=16,vocab=31", TEXT, ADAMW)
+RUNS = [
+    GPT,
+    ("gpt:layers=2,heads=4,width=32,block=16,dropout=0.1", TEXT, ADAMW),
+    ("gpt2:layers=2,heads=5,width=40,block=16,vocab=43,dropout=0.1", TEXT, ADAMW),
+    ("gpt:layers=1,heads=4,width=32,block=16,bias=no", TEXT, ["--optimizer", "sgd", "--lr", "0.05", "--clip", "0.3"]),
+    ("mlp:5,16,3", TABLE, ["--optimizer", "adamw", "--lr", "0.005", "--clip", "0.5"]),
+    ("mlp:5,9,7,3", TABLE, ["--optimizer", "sgd", "--lr", "0.05"]),
+]
+GRIDS = [(2, 2), (4, 4), (4, 2)]  # ranks, of which share each layer
+
+
+def train(folder, name, run, nproc, tensor, *more, batch=BATCH):
+    model, data, options = run
+    out = f"{folder}/{name}-{nproc}-{tensor}"
+    gtrain("train", "--model", model, "--data", data.format(folder), "--nproc", nproc, "--tensor-parallel", tensor,
+           "--batch", batch * tensor // nproc, "--out", out, *COMMON, *options, *more)
+    return out
+
+
+def curves(folder):
+    make_data(folder)
+    for i, run in enumerate(RUNS):
+        one = curve(train(folder, f"m{i}", run, 1, 1))
+        far = {}
+        for nproc, tensor in GRIDS:
+            many = curve(train(folder, f"m{i}", run, nproc, tensor))
+            far[nproc, tensor] = apart(many, one) if len(many) == len(one) == 50 else 1
+            norms = apart(many, one, "grad_norm")  # of float32, and differences of larger numbers
+            far[nproc, tensor] = far[nproc, tensor] if norms <= 1e-5 else max(far[nproc, tensor], norms)
+        yield f"{run[0]} {' '.join(run[2])}: 2, 4 and 2x2 ranks have the curve of one", "" if max(far.values()) <= 1e-6 else f"{far}"
+
+
+def accumulation(folder):
+    make_data(folder)
+    one = curve(train(folder, "one", GPT, 1, 1))
+    far = apart(curve(train(folder, "two", GPT, 4, 2, "--accumulate", "2", batch=BATCH // 2)), one)
+    yield "2x2 ranks with 2 micro-batches of 3 samples are a batch of 12", "" if far <= 1e-6 else f"apart by {far:.1e}"
+
+
+def evaluation(folder):
+    """Batches of 12 and a rest; on the data axis one rank has a batch more than the other."""
+    make_data(folder)
+    with open(f"{folder}/text.txt") as f, open(f"{folder}/val.txt", "w") as g:
+        g.write(f.read()[:16 * 41 + 1])
+    for i, run in enumerate((GPT, RUNS[5])):
+        val = f"{folder}/val.txt" if i == 0 else f"{folder}/table.csv"
+        more = ["--val", f"{'text' if i == 0 else 'csv'}:{val}", "--eval-every", "10"]
+        one = curve(train(folder, f"e{i}", run, 1, 1, *more), "val")
+        for nproc, tensor in GRIDS:
+            many = curve(train(folder, f"e{i}", run, nproc, tensor, *more), "val")
+            good = len(many) == len(one) == 5 and apart(many, one) <= 1e-6
+            good = good and all(a[k] == b[k] for a, b in zip(many, one) for k in ("n", "top1", "top5"))
+            yield f"{run[0]}: validation on {nproc} ranks, {tensor} of which share layers, is that on one", "" if good else f"{many} {one}"
+
+
+def distance(a, b):
+    """Largest difference of two trees of tensors, by the largest element of each."""
+    if isinstance(a, dict):
+        return max([1 if list(a) != list(b) else 0, *(distance(a[k], b[k]) for k in a)])
+    if isinstance(a, torch.Tensor):
+        return 1 if a.shape != b.shape else float((a.double() - b.double()).abs().max() / (b.double().abs().max() + 1e-30))
+    return 0
+
+
+def checkpoints(folder):
+    """Sums round otherwise in parts: after one step weights, and the means that they make, agree to float32's precision. The
+    gradient of keys' biases is rounding alone, which AdamW makes steps of."""
+    make_data(folder)
+    one, parts = (train(folder, "c", GPT, n, n, "--steps", "1") for n in (1, 3))
+    ours, theirs = (torch.load(glob.glob(f"{out}/checkpoints/*1.pth")[0]) for out in (parts, one))
+    for tree in (ours, theirs):
+        for key, bias in tree["model"].items():
+            if key.endswith("c_attn.bias"):
+                bias[32:64] = 0
+        for state in tree["optimizer"]["state"].values():
+            for key in ("exp_avg", "exp_avg_sq"):
+                if state[key].shape == (96,):
+                    state[key][32:64] = 0
+    far = max(distance(ours["model"], theirs["model"]), distance(ours["optimizer"]["state"], theirs["optimizer"]["state"]))
+    yield "a checkpoint of 3 ranks with parts is that of one", "" if far <= 1e-5 else f"apart by {far:.1e}"
+    groups = [[torch.nn.Parameter(torch.zeros_like(ours["optimizer"]["state"][i]["exp_avg"])) for i in group["params"]]
+              for group in ours["optimizer"]["param_groups"]]
+    adamw = torch.optim.AdamW([{"params": group} for group in groups])
+    adamw.load_state_dict(ours["optimizer"])
+    kept = sum(float(s["exp_avg_sq"].sum()) > 0 for s in adamw.state.values())
+    keys = list(torch.load(f"{parts}/model.pth"))
+    yield ("PyTorch's AdamW takes it, and model.pth has the names of one rank's",
+           "" if kept == len(theirs["optimizer"]["state"]) and keys == list(torch.load(f"{one}/model.pth")) else f"{kept} {keys}")
+    whole = curve(train(folder, "whole", GPT, 1, 1))
+    model, data, options = GPT
+    args = ["train", "--model", model, "--data", data.format(folder), "--out", f"{folder}/resumed", *COMMON, *options]
+    for steps, nproc, tensor in ((9, 4, 2), (17, 3, 3), (28, 1, 1), (39, 4, 4), (45, 2, 1), (50, 2, 2)):
+        args[args.index("--steps") + 1] = steps
+        gtrain(*args, "--resume", "auto", "--nproc", nproc, "--tensor-parallel", tensor, "--batch", BATCH * tensor // nproc)
+    far = apart(curve(f"{folder}/resumed"), whole)
+    yield "2x2, 3, 1, 4 ranks, 2 of ddp, and 2 go through one curve", "" if far <= 1e-6 else f"apart by {far:.1e}"
+    more = ["--init-from", f"{parts}/model.pth", "--steps", "10"]
+    far = apart(curve(train(folder, "init", GPT, 2, 2, *more)), curve(train(folder, "init", GPT, 1, 1, *more)))
+    yield "2 ranks begin from a file as one does", "" if far <= 1e-6 else f"apart by {far:.1e}"
+
+
+def dry(*options):
+    done = subprocess.run([GTRAIN, "train", "--model", "gpt2", "--data", "random:,samples=8", "--batch", "1", *options, "--dry-run",
+                           "--json"], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def memory(folder):
+    one = dry()
+    for n in (2, 4):
+        said = dry("--nproc", str(n), "--tensor-parallel", str(n))
+        # norms, positions and half of the biases stay whole
+        for what in ("parameters", "gradients", "optimizer"):
+            ratio = said["memory_bytes"][what] * n / one["memory_bytes"][what]
+            yield f"gpt2 on {n} ranks: {what} / {n}", "" if 1 < ratio < 1.03 else f"x {ratio}"
+        ratio = said["flops_per_step"] * n / one["flops_per_step"]
+        yield f"gpt2 on {n} ranks: work / {n}", "" if 1 <= ratio < 1.01 else f"x {ratio}"
+        # Two sums forward and two backward in each of 12 layers, one of embeddings, one behind the head; and numbers per token.
+        wanted = 2 * (n - 1) / n * 4 * 1024 * (50 * 768 + 4)
+        yield (f"gpt2 on {n} ranks: sums of 50 activations travel",
+               "" if said["parameters"] == one["parameters"] and abs(said["communicated_bytes_per_step"] / wanted - 1) < 1e-3
+               else f"{said['communicated_bytes_per_step']}, not {wanted}")
+
+
+def refusals(folder):
+    make_data(folder)
+    for options, text in (
+            (["--model", "lenet", "--data", "random:,samples=60"], "is not divided by tensor parallelism"),
+            (["--model", GPT[0], "--data", TEXT.format(folder), "--parallel", "zero1"], "--tensor-parallel does not go with"),
+            (["--model", GPT[0], "--data", TEXT.format(folder), "--nproc", "3"], "2 does not divide 3 ranks")):
+        done = subprocess.run([GTRAIN, "train", "--nproc", "2", "--tensor-parallel", "2", "--out", f"{folder}/no", "--steps", "1", *options],
+                              capture_output=True, text=True, timeout=60)
+        yield (f"refused: {' '.join(options[:2] + options[4:])}",
+               "" if done.returncode and text in done.stderr and "hint: " in done.stderr else done.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(tap.run((curves, accumulation, evaluation, checkpoints, memory, refusals), ranks.GTRAIN, sys.argv[1:]))
