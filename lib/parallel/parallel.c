@@ -82,10 +82,10 @@ static int check_tensor(const struct gt_parallel_options *o, int ranks, struct g
 		    o->tensor, ranks, ranks == 1 ? "" : "s");
 		return gt_err_hint(err, "--nproc %d, or a multiple of it", o->tensor);
 	}
-	if (o->kind != GT_PARALLEL_DDP) {
+	if (o->kind != GT_PARALLEL_DDP && o->kind != GT_PARALLEL_MIRRORED) {
 		gt_err_set(err, GT_ENOTSUP, "--tensor-parallel does not go with --parallel %s",
 		    gt_parallel_kind_name(o->kind));
-		return gt_err_hint(err, "--parallel ddp does");
+		return gt_err_hint(err, "ddp and mirrored do");
 	}
 	if (o->stages > 1) {
 		gt_err_set(
