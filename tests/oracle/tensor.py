@@ -44,11 +44,14 @@ def curves(folder):
         yield f"{run[0]} {' '.join(run[2])}: 2, 4 and 2x2 ranks have the curve of one", "" if max(far.values()) <= 1e-6 else f"{far}"
 
 
-def threads(folder):
+def kinds(folder):
     make_data(folder)
     one, many = curve(train(folder, "one", RUNS[1], 1, 1)), curve(train(folder, "threads", RUNS[1], 4, 2, "--parallel", "mirrored"))
     far = apart(many, one)
     yield "2x2 ranks that are threads have the curve of one", "" if len(many) == 50 and far <= 1e-6 else f"apart by {far:.1e}"
+    many = curve(train(folder, "checked", RUNS[1], 4, 2, "--check-replicas", "1"))
+    far = apart(many, one)
+    yield "replicas of parts are the same after every step", "" if len(many) == 50 and far <= 1e-6 else f"apart by {far:.1e}"
 
 
 def accumulation(folder):
@@ -156,4 +159,4 @@ def refusals(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run((curves, threads, accumulation, evaluation, checkpoints, memory, refusals), ranks.GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run((curves, kinds, accumulation, evaluation, checkpoints, memory, refusals), ranks.GTRAIN, sys.argv[1:]))
