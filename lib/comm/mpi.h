@@ -5,15 +5,16 @@
 #include "lib/comm/group.h"
 
 /*
- * MPI carries the bytes; what a collective is, stays group.h's: elements are added here, in the
- * order of the ranks, which MPI_Allreduce does not promise, so that the result has the bits that
- * `ring` has; and ranks that are late or of another opinion are named, where MPI would wait.
+ * MPI carries the bytes; what a collective is, stays group.h's: elements are added here, as a tree
+ * over the ranks, which MPI_Allreduce does not promise, so that the result has the bits that `ring`
+ * has; and ranks that are late or of another opinion are named, where MPI would wait.
  *
  * Every collective begins with a slip from each rank to each: what it calls, and the data as far as
  * they are small (some KiB), which is all then. Of larger ones each rank reduces its slice:
  *
  *   all-reduce      slices to those who reduce them, results to all: each rank sends and receives
  *                   2 (n - 1) / n times the buffer, piece by piece, one ahead of the other
+ *   reduce          the same, with results to one alone
  *   reduce-scatter  the first half of it; all-gather: the second
  *   broadcast       slices from the root to all, and from each to all
  *
