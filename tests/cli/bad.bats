@@ -152,7 +152,7 @@ hint: check the path, who may read and write it, and the room on the disk"
 		skip "LLVM's OpenMP writes a file of its own before main()"
 	fi
 	# In blocks of 1 KiB: the model, the checkpoint, the metrics are what does not fit, in turn.
-	for blocks in 0 1 4 8; do
+	for blocks in 0 1 4 12; do
 		rm -rf run
 		run -1 bash -c 'ulimit -f "$1"; "$GTRAIN" train --model mlp:8,16,3 --data "$RANDOM_DATA" --batch 1 \
 			--epochs 2 --log-every 1 --save-every 8 --out run -q 2>&1 | head -c 900; exit "${PIPESTATUS[0]}"' - $blocks
