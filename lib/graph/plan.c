@@ -120,9 +120,14 @@ static int find_lifetimes(struct gt_plan *p, struct gt_err *err)
 			if (p->places[n->out[k]->id].last < i)
 				p->places[n->out[k]->id].last = i;
 		}
-		for (int k = 0; k < n->inputs; k++)
-			if (n->in[k] && p->places[n->in[k]->id].last < i)
-				p->places[n->in[k]->id].last = i;
+		for (int k = 0; k < n->inputs; k++) {
+			struct place *at = n->in[k] ? &p->places[n->in[k]->id] : NULL;
+
+			if (at && at->last < i)
+				at->last = i;
+			if (at && at->first > i) /* a room that nobody makes */
+				at->first = i;
+		}
 	}
 	join_rooms(p);
 	return 0;

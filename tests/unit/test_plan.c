@@ -323,6 +323,45 @@ static void test_rooms(void **state)
 	gt_graph_free(g);
 }
 
+/* A room that a node reads, or changes, and nobody makes: away from what is there meanwhile. */
+static void test_rooms_of_nobody(void **state)
+{
+	const int64_t two = 2;
+	static const struct gt_init zeros = { GT_INIT_ZEROS, 0 };
+	struct gt_value *x, *y, *w, *b, *room, *other, *count, *image;
+	size_t room_at, other_at, x_at, y_at, room_bytes, x_bytes, y_bytes;
+	struct gt_store *store;
+	struct gt_plan *plan;
+	struct gt_graph *g;
+
+	(void)state;
+	assert_int_equal(gt_graph_new(&g, GT_ERR_IGNORED), 0);
+	x = gt_input(g, "x", GT_F32, 4, (int64_t[]){ 4, 2, 1, 1 });
+	x->layout = GT_CHANNELS_LAST;
+	w = gt_parameter(g, "w", GT_F32, 1, &two, zeros, true);
+	b = gt_parameter(g, "b", GT_F32, 1, &two, zeros, true);
+	count = gt_buffer(g, "n", GT_I64, 0, NULL, zeros);
+	image = gt_relu(g, x);
+	room = gt_room(g, GT_F32, 2);
+	other = gt_room(g, GT_F32, 2);
+	y = gt_batch_norm(g, image, w, b, room, other, count, 1e-5, 0.1);
+	image->layout = y->layout = GT_CHANNELS_LAST;
+	gt_output(g, y, "y");
+	assert_int_equal(gt_graph_status(g, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_store_new(&store, g, &gt_cpu_backend, 0, false, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_plan_new(&plan, g, store, NULL, GT_ERR_IGNORED), 0);
+	assert_true(gt_plan_place(plan, room, &room_at, &room_bytes));
+	assert_true(gt_plan_place(plan, other, &other_at, &room_bytes));
+	assert_true(gt_plan_place(plan, image, &x_at, &x_bytes));
+	assert_true(gt_plan_place(plan, y, &y_at, &y_bytes));
+	assert_true(other_at >= room_at + room_bytes || other_at + room_bytes <= room_at);
+	assert_true(room_at >= x_at + x_bytes || room_at + room_bytes <= x_at);
+	assert_true(room_at >= y_at + y_bytes || room_at + room_bytes <= y_at);
+	gt_plan_free(plan);
+	gt_store_free(store);
+	gt_graph_free(g);
+}
+
 /* Steps' tensors and workspaces lie where the plan says, and workspaces away from what the step
  * touches. */
 static void test_workspaces(void **state)
@@ -508,6 +547,7 @@ int main(void)
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_no_place_under_second_reader),
 		cmocka_unit_test(test_rooms),
+		cmocka_unit_test(test_rooms_of_nobody),
 		cmocka_unit_test(test_workspaces),
 		cmocka_unit_test(test_summary),
 		cmocka_unit_test(test_run_allocates_nothing),
