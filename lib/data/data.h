@@ -161,15 +161,20 @@ void gt_tokenizer_close(struct gt_tokenizer *tok);
  * last one may be short unless drop_last. Without shuffle the permutation is the identity. With
  * neither pad nor drop_last ranks may differ by one sample and none counts twice: that is for
  * evaluation.
+ *
+ * A sampler may draw for several ranks, `rank` .. `rank + hosted - 1` of `world`, with pad or
+ * drop_last: a batch then has as many samples of each, those of `rank` first; `hosted` divides
+ * batch.
  */
 struct gt_sampler {
 	int64_t samples; /* in the data set; fewer: its first ones alone */
 	uint64_t seed;
 	int rank, world, batch;
 	bool shuffle, drop_last, pad;
+	int hosted; /* 0 is 1 */
 };
 
-/* Samples and batches that one rank draws per epoch. */
+/* Samples and batches that it draws per epoch. */
 int64_t gt_sampler_rank_samples(const struct gt_sampler *s);
 int64_t gt_sampler_batches(const struct gt_sampler *s);
 

@@ -15,13 +15,18 @@ void gt_permute(int64_t *order, int64_t n, uint64_t seed, uint32_t stream, uint3
 	}
 }
 
+static int hosted(const struct gt_sampler *s)
+{
+	return s->hosted > 1 ? s->hosted : 1;
+}
+
 int64_t gt_sampler_rank_samples(const struct gt_sampler *s)
 {
 	int64_t whole = s->samples / s->world, rest = s->samples % s->world;
 
 	if (s->drop_last || !rest)
-		return whole;
-	return whole + (s->pad || s->rank < rest);
+		return whole * hosted(s);
+	return (whole + (s->pad || s->rank < rest)) * hosted(s);
 }
 
 int64_t gt_sampler_batches(const struct gt_sampler *s)
@@ -49,7 +54,10 @@ int gt_sampler_batch(const struct gt_sampler *s, const int64_t *order, int64_t s
 	if (step < 0 || step >= gt_sampler_batches(s))
 		return 0;
 	/* Padding repeats the permutation from its head, as often as it takes: hence the modulo. */
-	for (int i = 0; i < count; i++)
-		index[i] = order[(s->rank + (first + i) * s->world) % s->samples];
+	for (int i = 0; i < count; i++) {
+		int rank = s->rank + i / (count / hosted(s)), place = i % (count / hosted(s));
+
+		index[i] = order[(rank + (first / hosted(s) + place) * s->world) % s->samples];
+	}
 	return count;
 }

@@ -1,0 +1,67 @@
+/* test_sampler.c - a sampler for several ranks draws what theirs draw. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka wants these four first */
+#include <cmocka.h>
+
+#include "lib/data/data.h"
+
+enum { MOST = 64 };
+
+/* Batch after batch, rank after rank in each. */
+static void check(int64_t samples, int world, int hosted, int each, bool drop_last)
+{
+	struct gt_sampler s = { .samples = samples,
+		.seed = 5,
+		.world = world,
+		.shuffle = true,
+		.drop_last = drop_last,
+		.pad = true };
+	int64_t order[MOST], all[MOST], one[MOST], batches;
+
+	gt_sampler_permutation(&s, 2, order);
+	s.batch = each;
+	batches = gt_sampler_batches(&s);
+	for (int first = 0; first < world; first += hosted) {
+		struct gt_sampler host = s;
+
+		host.rank = first;
+		host.hosted = hosted;
+		host.batch = each * hosted;
+		assert_int_equal(gt_sampler_batches(&host), batches);
+		assert_int_equal(
+		    gt_sampler_rank_samples(&host), hosted * gt_sampler_rank_samples(&s));
+		for (int64_t step = 0; step < batches; step++) {
+			int count = gt_sampler_batch(&host, order, step, all), at = 0;
+
+			for (s.rank = first; s.rank < first + hosted; s.rank++) {
+				int n = gt_sampler_batch(&s, order, step, one);
+
+				assert_memory_equal(all + at, one, (size_t)n * sizeof(*one));
+				at += n;
+			}
+			assert_int_equal(count, at);
+		}
+		assert_int_equal(gt_sampler_batch(&host, order, batches, all), 0);
+		s.rank = 0;
+	}
+}
+
+static void hosted_ranks(void **state)
+{
+	(void)state;
+	for (int64_t samples = 8; samples <= 53; samples += 5)
+		for (int world = 1; world <= 8; world *= 2)
+			for (int hosted = 1; hosted <= world; hosted *= 2)
+				for (int each = 1; each <= 7; each += 3)
+					for (int drop = 0; drop < 2; drop++)
+						check(samples, world, hosted, each, drop);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(hosted_ranks) };
+
+	return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);
+}
