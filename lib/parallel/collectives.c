@@ -16,7 +16,7 @@ static void print_axis(const struct gt_node *n, FILE *f)
 	fprintf(f, " axis=%s", gt_axis_name((enum gt_axis)n->attrs.collective.axis));
 }
 
-static const struct gt_op op_all_reduce = {
+const struct gt_op gt_op_all_reduce = {
 	.name = "all_reduce",
 	.min_inputs = 1,
 	.max_inputs = 1,
@@ -33,7 +33,7 @@ struct gt_value *gt_sum_over(struct gt_graph *g, struct gt_value *x, enum gt_axi
 	struct gt_node *n;
 
 	attrs.collective.axis = (int)axis;
-	n = x ? gt_emit(g, &op_all_reduce, &attrs, 1, &x) : NULL;
+	n = x ? gt_emit(g, &gt_op_all_reduce, &attrs, 1, &x) : NULL;
 	return n ? n->out[0] : NULL;
 }
 
@@ -49,7 +49,7 @@ static int infer_gather(struct gt_node *n, struct gt_err *err)
 	return 0;
 }
 
-static const struct gt_op op_all_gather = {
+const struct gt_op gt_op_all_gather = {
 	.name = "all_gather",
 	.min_inputs = 1,
 	.max_inputs = 1,
@@ -66,7 +66,7 @@ struct gt_value *gt_gather_over(
 
 	attrs.collective.axis = (int)axis;
 	attrs.collective.ranks = ranks;
-	n = x ? gt_emit(g, &op_all_gather, &attrs, 1, &x) : NULL;
+	n = x ? gt_emit(g, &gt_op_all_gather, &attrs, 1, &x) : NULL;
 	return n ? n->out[0] : NULL;
 }
 

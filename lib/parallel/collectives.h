@@ -18,4 +18,6 @@ struct gt_value *gt_sum_over(struct gt_graph *g, struct gt_value *x, enum gt_axi
 struct gt_value *gt_gather_over(
     struct gt_graph *g, struct gt_value *x, enum gt_axis axis, int ranks);
 
+extern const struct gt_op gt_op_all_reduce, gt_op_all_gather;
+
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/parallel/lockstep.h"
 #include "lib/parallel/modes.h"
 #include "lib/parallel/pipeline_inside.h"
 #include "lib/parallel/sync_bn.h"
@@ -66,6 +67,11 @@ static int check_options(
 	return gt_err_hint(err, "leave it out, or take --parallel ddp");
 }
 
+int gt_parallel_hosted(const struct gt_parallel_options *o, int ranks, int batch)
+{
+	return o->reproducible ? gt_lockstep_ranks((int64_t)ranks * batch) / ranks : 1;
+}
+
 const char *gt_axis_name(enum gt_axis axis)
 {
 	static const char *const names[] = { [GT_AXIS_DATA] = "data",
@@ -99,6 +105,8 @@ int gt_parallel_check(const struct gt_parallel_options *o, int ranks, int batch,
 {
 	if (check_options(modes[o->kind], o, err))
 		return err->code;
+	if (o->reproducible)
+		return gt_lockstep_check(o, ranks, batch, err);
 	if (o->tensor > 1 && check_tensor(o, ranks, err))
 		return err->code;
 	if (o->stages <= 1)
@@ -248,6 +256,8 @@ int gt_parallel_chunks(const struct gt_parallel *p, int batch)
 {
 	int chunks = !p || !p->pipeline ? 1 : p->o.chunks ? p->o.chunks : p->o.stages;
 
+	if (gt_parallel_hosts(p))
+		return p->o.hosted;
 	if (chunks > batch)
 		chunks = batch;
 	while (batch % chunks)
@@ -255,12 +265,20 @@ int gt_parallel_chunks(const struct gt_parallel *p, int batch)
 	return chunks;
 }
 
+bool gt_parallel_hosts(const struct gt_parallel *p)
+{
+	return p && p->o.hosted > 1;
+}
+
 /* Gradients of a stage are added up over ranks when all chunks have added theirs. */
 int gt_parallel_insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {
 	int64_t bytes = gt_tensor_sent(p, g);
-	int rc = p->o.sync_bn ? gt_sync_bn(g, p->axes[GT_AXIS_DATA]->size, err) : 0;
+	int parts = p->axes[GT_AXIS_DATA]->size * (gt_parallel_hosts(p) ? p->o.hosted : 1);
+	int rc = p->o.sync_bn ? gt_sync_bn(g, parts, err) : 0;
 
+	if (!rc && gt_parallel_hosts(p))
+		rc = gt_lockstep(g, chunks, err);
 	if (!rc && p->pipeline)
 		rc = gt_pipeline_chunk(g, p->pipeline, p->o.schedule, chunks, err);
 	if (bytes > p->tensor_bytes)

@@ -57,6 +57,8 @@ struct gt_parallel_options {
 	enum gt_compress compress;
 	bool sync_bn;        /* batch normalisation over all ranks' samples (sync_bn.h) */
 	bool own_buffers;    /* every rank keeps its own running statistics */
+	bool reproducible;   /* the same bits on 1, 2, 4 and 8 ranks: lockstep.h */
+	int hosted;          /* then: gt_parallel_hosted(). 0 is 1 */
 	int64_t check_every; /* steps between comparisons of the ranks' weights; 0: none */
 	int tensor;          /* ranks that share each layer; 0 is 1 */
 };
@@ -73,6 +75,15 @@ enum gt_axis {
 const char *gt_axis_name(enum gt_axis axis);
 
 struct gt_parallel;
+
+/*
+ * How many virtual ranks each of `ranks` ranks stands for, with a batch of so many samples, as
+ * gt_parallel_check() has allowed. Under `reproducible` there are as many of them, whatever the
+ * number of ranks: the largest power of two, at most GT_VIRTUAL_RANKS, that divides the batch of
+ * all. Otherwise 1.
+ */
+enum { GT_VIRTUAL_RANKS = 8 };
+int gt_parallel_hosted(const struct gt_parallel_options *options, int ranks, int batch);
 
 /* Whether so many ranks can share batches of `batch` samples in that way; GT_EINVAL tells why
  * not. */
@@ -120,10 +131,15 @@ int gt_parallel_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, 
 /* Of a store that has no memory yet: take memory for gradients that the ranks can reach. */
 int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 
-/* How many chunks a batch goes through the pipeline in: as many as were asked for, or, of a batch
- * that this does not divide (a short last one), the largest number below that does. `p` may be
- * NULL, for one rank: 1. */
+/* How many parts a batch comes in: one for each rank that is hosted, or the chunks that go through
+ * the pipeline. These are as many as were asked for, or, of a batch that this does not divide (a
+ * short last one), the largest number below that does. `p` may be NULL, for one rank: 1. */
 int gt_parallel_chunks(const struct gt_parallel *p, int batch);
+
+/* Whether these parts are of ranks that it hosts, which take turns at the samples, and the
+ * gradients of each make one sum. Otherwise they follow each other, and gradients add up as those
+ * of micro-batches do. */
+bool gt_parallel_hosts(const struct gt_parallel *p);
 
 /*
  * A graph with a backward pass, after all other passes: its gradients are all there. It is of one

@@ -38,17 +38,13 @@ static bool is_shared(const struct gt_value *v)
 	return v->role == GT_PARAMETER || v->role == GT_BUFFER || v->role == GT_GRADIENT;
 }
 
-/* The value of the copy at hand that stands for v, made when it is first met. */
-static struct gt_value *value_of(struct copies *c, struct gt_value *v, int copy)
+struct gt_value *gt_replica_new(struct gt_graph *g, const struct gt_value *v, int copy)
 {
-	struct gt_graph *g = c->g;
 	struct gt_value *r;
 	char name[NAME_BYTES];
 
-	if (!v || is_shared(v))
-		return v;
-	if (c->values[v->id])
-		return c->values[v->id];
+	if (g->err.code)
+		return NULL;
 	if (gt_grow(&g->values, g->value_count, &g->value_capacity, sizeof(*g->values), &g->err))
 		return NULL;
 	r = gt_arena_alloc(&g->arena, sizeof(*r), &g->err);
@@ -61,8 +57,17 @@ static struct gt_value *value_of(struct copies *c, struct gt_value *v, int copy)
 		r->name = gt_arena_strdup(&g->arena, name, &g->err);
 	}
 	g->values[g->value_count++] = r;
-	c->values[v->id] = r;
 	return r;
+}
+
+/* The value of the copy at hand that stands for v, made when it is first met. */
+static struct gt_value *value_of(struct copies *c, struct gt_value *v, int copy)
+{
+	if (!v || is_shared(v))
+		return v;
+	if (!c->values[v->id])
+		c->values[v->id] = gt_replica_new(c->g, v, copy);
+	return c->values[v->id];
 }
 
 static struct gt_node *copy_node(struct copies *c, const struct gt_node *n, int copy)

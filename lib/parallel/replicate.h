@@ -21,6 +21,9 @@ struct gt_replica_block {
 int gt_replicate(struct gt_graph *g, int copies, const struct gt_replica_block *blocks,
     size_t count, struct gt_err *err);
 
+/* A new value like `v` for that copy, with its name there; NULL, and the graph has failed. */
+struct gt_value *gt_replica_new(struct gt_graph *g, const struct gt_value *v, int copy);
+
 /* The value that stands for `v` in a copy, by its name; NULL for NULL, or if there is none. */
 struct gt_value *gt_replica_of(const struct gt_graph *g, const struct gt_value *v, int copy);
 

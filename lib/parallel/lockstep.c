@@ -1,0 +1,274 @@
+/* lockstep.c - one rank in place of several, with the bits of all. */
+#include "lib/parallel/lockstep.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/graph/ops/ops.h"
+#include "lib/parallel/collectives.h"
+#include "lib/parallel/replicate.h"
+
+/* ---- what goes together ---- */
+
+int gt_lockstep_ranks(int64_t batch)
+{
+	int ranks = 1;
+
+	while (ranks < GT_VIRTUAL_RANKS && batch % (2 * ranks) == 0)
+		ranks *= 2;
+	return ranks;
+}
+
+static int check_ranks(int ranks, int batch, struct gt_err *err)
+{
+	static const char *const lists[] = { "1 rank", "1 or 2 ranks", "1, 2 or 4 ranks",
+		"1, 2, 4 or 8 ranks" };
+	long long all = (long long)ranks * batch;
+	int most = gt_lockstep_ranks(all), list = 0;
+
+	if (most % ranks == 0)
+		return 0;
+	for (int i = most; i > 1; i /= 2)
+		list++;
+	gt_err_set(err, GT_EINVAL,
+	    "--reproducible: %d ranks with --batch %d; it takes %s for a global batch of %lld",
+	    ranks, batch, lists[list], all);
+	return gt_err_hint(
+	    err, "bits are the same on 1, 2, 4 and 8 ranks where these divide the global batch");
+}
+
+int gt_lockstep_check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
+{
+	if (o->kind != GT_PARALLEL_DDP && o->kind != GT_PARALLEL_MIRRORED) {
+		gt_err_set(err, GT_EINVAL, "--reproducible: not with --parallel %s",
+		    gt_parallel_kind_name(o->kind));
+		return gt_err_hint(err, "it goes with --parallel ddp and mirrored");
+	}
+	if (o->stages > 1) {
+		gt_err_set(err, GT_EINVAL, "--reproducible: not with --pipeline-parallel");
+		return gt_err_hint(err, "a pipeline adds up its chunks in an order of its own");
+	}
+	if (o->compress) {
+		gt_err_set(err, GT_EINVAL, "--reproducible: not with --compress");
+		return gt_err_hint(err, "what is rounded when it is sent depends on who sends it");
+	}
+	return check_ranks(ranks, batch, err);
+}
+
+/* ---- the graph of all copies ---- */
+
+struct lockstep {
+	struct gt_graph *g;
+	int copies;
+	size_t value_count;       /* of the graph as it was */
+	bool *once;               /* [value_count]: there is one for all copies */
+	struct gt_value **values; /* [copies * value_count] */
+};
+
+static struct gt_value **copy_of(struct lockstep *l, const struct gt_value *v, int copy)
+{
+	return &l->values[(size_t)copy * l->value_count + (size_t)v->id];
+}
+
+/* A gradient is the sum of those of the copies, copy 0's included. */
+static struct gt_value *own_gradient(struct lockstep *l, const struct gt_value *v)
+{
+	struct gt_value *own = gt_replica_new(l->g, v, 0);
+
+	if (own) {
+		own->role = GT_TEMPORARY;
+		own->gradient_of = NULL;
+		own->name = NULL;
+	}
+	return own;
+}
+
+static struct gt_value *value_of(struct lockstep *l, struct gt_value *v, int copy)
+{
+	struct gt_value **there;
+
+	if (!v || l->once[v->id])
+		return v;
+	there = copy_of(l, v, copy);
+	if (!*there)
+		*there = v->role == GT_GRADIENT ? own_gradient(l, v)
+		         : copy                 ? gt_replica_new(l->g, v, copy)
+		                                : v;
+	return *there;
+}
+
+/* Memory that a copy updates in place of a buffer, and that nobody looks at. */
+static struct gt_value *scratch(struct gt_graph *g, const struct gt_value *buffer)
+{
+	struct gt_value *v = gt_room(g, buffer->dtype, gt_value_elements(buffer));
+
+	if (v) {
+		v->ndim = buffer->ndim;
+		memcpy(v->shape, buffer->shape, sizeof(v->shape));
+	}
+	return v;
+}
+
+static void append(struct gt_graph *g, struct gt_node *n)
+{
+	if (g->err.code ||
+	    gt_grow(&g->nodes, g->node_count, &g->node_capacity, sizeof(*g->nodes), &g->err))
+		return;
+	g->nodes[g->node_count++] = n;
+}
+
+static void append_copy(struct lockstep *l, const struct gt_node *n, int copy)
+{
+	struct gt_node *r = gt_arena_alloc(&l->g->arena, sizeof(*r), &l->g->err);
+
+	if (!r)
+		return;
+	*r = *n;
+	for (int k = 0; k < n->inputs; k++) {
+		bool updated = n->in[k] && n->op->writes >> k & 1 && n->in[k]->role == GT_BUFFER;
+
+		r->in[k] = updated && copy ? scratch(l->g, n->in[k]) : value_of(l, n->in[k], copy);
+	}
+	for (int k = 0; k < n->outputs; k++) {
+		r->out[k] = value_of(l, n->out[k], copy);
+		if (r->out[k])
+			r->out[k]->producer = r;
+	}
+	append(l->g, r);
+}
+
+/* The sum of copies first .. first + count - 1 of v, halves first. */
+static struct gt_value *sum_of(struct lockstep *l, struct gt_value *v, int first, int count)
+{
+	struct gt_value *a, *b, *sum;
+
+	if (count == 1)
+		return value_of(l, v, first);
+	a = sum_of(l, v, first, count / 2);
+	b = sum_of(l, v, first + count / 2, count / 2);
+	sum = gt_add(l->g, a, b);
+	if (sum)
+		sum->layout = v->layout;
+	return sum;
+}
+
+/* The last sum is the gradient itself, where the store keeps it. */
+static void sum_gradient(struct lockstep *l, struct gt_value *v)
+{
+	struct gt_value *sum = sum_of(l, v, 0, l->copies);
+
+	if (!sum)
+		return;
+	v->producer = sum->producer;
+	v->producer->out[0] = v;
+}
+
+/* The copies' vectors side by side: each copy makes its own in its place. */
+static struct gt_value *side_by_side(struct lockstep *l, struct gt_value *v)
+{
+	int64_t elements = gt_value_elements(v);
+	struct gt_value *room = gt_room(l->g, v->dtype, elements * l->copies), *own;
+
+	if (l->once[v->id])
+		return gt_graph_fail(l->g, GT_EINVAL, "ranks in lockstep gather what all have");
+	for (int i = 0; room && i < l->copies; i++) {
+		own = value_of(l, v, i);
+		if (!own)
+			return NULL;
+		own->within = room;
+		own->within_first = i * elements;
+	}
+	return room;
+}
+
+/* Outputs are there once. */
+static void append_once(struct lockstep *l, struct gt_node *n)
+{
+	for (int k = 0; k < n->outputs; k++)
+		if (n->out[k])
+			l->once[n->out[k]->id] = true;
+	append(l->g, n);
+}
+
+/* Whether all copies would do the same. What the host reads, it reads of each. */
+static bool is_once(const struct lockstep *l, const struct gt_node *n)
+{
+	for (int k = 0; k < n->inputs; k++)
+		if (n->in[k] && !l->once[n->in[k]->id])
+			return false;
+	for (int k = 0; k < n->outputs; k++)
+		if (n->out[k] && n->out[k]->role != GT_TEMPORARY)
+			return false;
+	return true;
+}
+
+static void append_all(struct lockstep *l, struct gt_node *n)
+{
+	bool sums = n->op == &gt_op_all_reduce, gathers = n->op == &gt_op_all_gather;
+
+	if (sums || gathers) {
+		n->in[0] = sums ? sum_of(l, n->in[0], 0, l->copies) : side_by_side(l, n->in[0]);
+		append_once(l, n);
+	} else if (is_once(l, n)) {
+		append_once(l, n);
+	} else {
+		for (int i = 0; i < l->copies; i++)
+			append_copy(l, n, i);
+		for (int k = 0; k < n->outputs; k++)
+			if (n->out[k] && n->out[k]->role == GT_GRADIENT)
+				sum_gradient(l, n->out[k]);
+	}
+}
+
+/* Where micro-batches add up, a node changes the gradient that it reads. */
+static int check(const struct gt_graph *g, struct gt_err *err)
+{
+	for (size_t i = 0; i < g->node_count; i++) {
+		const struct gt_node *n = g->nodes[i];
+
+		for (int k = 0; k < n->inputs; k++)
+			if (n->in[k] && n->in[k]->role == GT_GRADIENT && n->op->writes >> k & 1)
+				return gt_err_set(err, GT_EINVAL,
+				    "ranks in lockstep, in a graph whose gradients add up");
+	}
+	return 0;
+}
+
+/* Inputs that no node reads included: the host writes them all. */
+static void begin(struct lockstep *l)
+{
+	for (size_t i = 0; i < l->value_count; i++) {
+		struct gt_value *v = l->g->values[i];
+
+		l->once[i] = v->role == GT_PARAMETER || v->role == GT_BUFFER;
+		for (int copy = 0; v->role == GT_INPUT && copy < l->copies; copy++)
+			value_of(l, v, copy);
+	}
+}
+
+int gt_lockstep(struct gt_graph *g, int copies, struct gt_err *err)
+{
+	struct lockstep l = { .g = g, .copies = copies, .value_count = g->value_count };
+	size_t count = g->node_count;
+	struct gt_node **nodes;
+	int rc = check(g, err);
+
+	if (rc || copies == 1)
+		return rc;
+	nodes = gt_calloc(count, sizeof(struct gt_node *), err);
+	l.once = gt_calloc(l.value_count, sizeof(*l.once), err);
+	l.values = gt_calloc((size_t)copies * l.value_count, sizeof(struct gt_value *), err);
+	rc = nodes && l.once && l.values ? 0 : GT_ENOMEM;
+	if (!rc) {
+		memcpy(nodes, g->nodes, count * sizeof(struct gt_node *));
+		g->node_count = 0;
+		begin(&l);
+		for (size_t i = 0; i < count; i++)
+			append_all(&l, nodes[i]);
+		rc = gt_graph_status(g, err);
+	}
+	free(nodes);
+	free(l.once);
+	free(l.values);
+	return rc;
+}

@@ -1,0 +1,207 @@
+/* test_lockstep.c - ranks hosted by one: the graph, and how many there are. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka wants these four first */
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/graph/ops/ops.h"
+#include "lib/graph/pass.h"
+#include "lib/parallel/lockstep.h"
+#include "lib/parallel/sync_bn.h"
+
+/* x w + b through a batch normalisation, with its gradients. */
+static struct gt_graph *training_graph(bool accumulate)
+{
+	static const struct gt_init zeros = { GT_INIT_ZEROS, 0 };
+	const int64_t two = 2;
+	struct gt_pass_options options = { .accumulate = accumulate, .images = GT_CHANNELS_LAST };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_value *x, *w, *b, *m, *v, *n;
+	struct gt_graph *g;
+
+	assert_int_equal(gt_graph_new(&g, &err), 0);
+	x = gt_input(g, "x", GT_F32, 4, (int64_t[]){ 1, 2, 1, 1 });
+	w = gt_parameter(g, "w", GT_F32, 1, &two, zeros, true);
+	b = gt_parameter(g, "b", GT_F32, 1, &two, zeros, true);
+	m = gt_buffer(g, "m", GT_F32, 1, &two, zeros);
+	v = gt_buffer(g, "v", GT_F32, 1, &two, zeros);
+	n = gt_buffer(g, "n", GT_I64, 0, NULL, zeros);
+	x = gt_batch_norm(g, x, w, b, m, v, n, 1e-5, 0.1);
+	x = gt_matmul(g, gt_reshape(g, x, 2, (int64_t[]){ 1, 2 }),
+	    gt_reshape(g, w, 2, (int64_t[]){ 2, 1 }), NULL, false, false);
+	options.loss = gt_output(g, gt_reshape(g, x, 0, NULL), "loss");
+	if (gt_passes_run(g, &options, &err))
+		fail_msg("%s", err.text);
+	return g;
+}
+
+static void expect(const struct gt_graph *g, const char *want)
+{
+	char *text = gt_graph_print(g, NULL);
+
+	assert_string_equal(text, want);
+	free(text);
+}
+
+/* clang-format off */
+static const char alone[] =
+    "%23 float32[1,2,1,1] channels-last = reorder(input x)\n"
+    "%26 float32[1,2,1,1] channels-last = reorder(input x.1)\n"
+    "%6 float32[1,2,1,1] channels-last, %7 float32[2], %8 float32[2] = batch_norm(%23, "
+    "w, b, buffer m, buffer v, buffer n)\n"
+    "%30 float32[1,2,1,1] channels-last, %31 float32[2], %32 float32[2] = "
+    "batch_norm(%26, w, b, %27, %28, %29)\n"
+    "%9 float32[2,1] = reshape(w)\n"
+    "%10 float32[1,2] = reshape(%6)\n"
+    "%33 float32[1,2] = reshape(%30)\n"
+    "%11 float32[1,1] = matmul(%10, %9)\n"
+    "%34 float32[1,1] = matmul(%33, %9)\n"
+    "output loss float32[] = reshape(%11)\n"
+    "output loss.1 float32[] = reshape(%34)\n"
+    "%13 float32[] = fill() 1\n"
+    "%14 float32[1,1] = reshape(%13)\n"
+    "%15 float32[1,2] = matmul(%14, %9) trans_b\n"
+    "%16 float32[2,1] = matmul(%10, %14) trans_a\n"
+    "%36 float32[2,1] = matmul(%33, %14) trans_a\n"
+    "%17 float32[1,2,1,1] channels-last = reshape(%15)\n"
+    "%18 float32[2] = reshape(%16)\n"
+    "%37 float32[2] = reshape(%36)\n"
+    "%19 float32[1,2,1,1] channels-last, %20 float32[2], %38 float32[2] = "
+    "batch_norm_grad(%17, %23, w, %7, %8)\n"
+    "%39 float32[1,2,1,1] channels-last, %40 float32[2], %41 float32[2] = "
+    "batch_norm_grad(%17, %26, w, %31, %32)\n"
+    "gradient of b float32[2] = add(%38, %41)\n"
+    "%43 float32[2] = add(%18, %20)\n"
+    "%44 float32[2] = add(%37, %40)\n"
+    "gradient of w float32[2] = add(%43, %44)\n";
+static const char together[] =
+    "%23 float32[1,2,1,1] channels-last = reorder(input x)\n"
+    "%34 float32[1,2,1,1] channels-last = reorder(input x.1)\n"
+    "%25 float64[5] = batch_norm_moments(%23)\n"
+    "%35 float64[5] = batch_norm_moments(%34)\n"
+    "%26 float64[4,5] = all_gather(%36) axis=data\n"
+    "%7 float32[2], %8 float32[2] = batch_norm_combine(buffer m, buffer v, buffer n, "
+    "%26)\n"
+    "%6 float32[1,2,1,1] channels-last = batch_norm_apply(%23, w, b, %7, %8)\n"
+    "%37 float32[1,2,1,1] channels-last = batch_norm_apply(%34, w, b, %7, %8)\n"
+    "%9 float32[2,1] = reshape(w)\n"
+    "%10 float32[1,2] = reshape(%6)\n"
+    "%38 float32[1,2] = reshape(%37)\n"
+    "%11 float32[1,1] = matmul(%10, %9)\n"
+    "%39 float32[1,1] = matmul(%38, %9)\n"
+    "output loss float32[] = reshape(%11)\n"
+    "output loss.1 float32[] = reshape(%39)\n"
+    "%13 float32[] = fill() 1\n"
+    "%14 float32[1,1] = reshape(%13)\n"
+    "%15 float32[1,2] = matmul(%14, %9) trans_b\n"
+    "%16 float32[2,1] = matmul(%10, %14) trans_a\n"
+    "%41 float32[2,1] = matmul(%38, %14) trans_a\n"
+    "%17 float32[1,2,1,1] channels-last = reshape(%15)\n"
+    "%18 float32[2] = reshape(%16)\n"
+    "%42 float32[2] = reshape(%41)\n"
+    "%29 float64[5], %20 float32[2], %43 float32[2] = batch_norm_grad_sums(%17, %23, %7, "
+    "%8)\n"
+    "%44 float64[5], %45 float32[2], %46 float32[2] = batch_norm_grad_sums(%17, %34, %7, "
+    "%8)\n"
+    "gradient of b float32[2] = add(%43, %46)\n"
+    "%48 float64[5] = add(%29, %44)\n"
+    "%32 float64[5] = all_reduce(%48) axis=data\n"
+    "%19 float32[1,2,1,1] channels-last = batch_norm_grad_apply(%17, %23, w, %7, %8, "
+    "%32)\n"
+    "%49 float32[1,2,1,1] channels-last = batch_norm_grad_apply(%17, %34, w, %7, %8, "
+    "%32)\n"
+    "%50 float32[2] = add(%18, %20)\n"
+    "%51 float32[2] = add(%42, %45)\n"
+    "gradient of w float32[2] = add(%50, %51)\n";
+/* clang-format on */
+
+static void buffers_are_updated_once(void **state)
+{
+	struct gt_graph *g = training_graph(false);
+	struct gt_err err = GT_ERR_INIT;
+
+	(void)state;
+	assert_int_equal(gt_lockstep(g, 2, &err), 0);
+	expect(g, alone);
+	gt_graph_free(g);
+}
+
+static void collectives_take_all_copies(void **state)
+{
+	struct gt_graph *g = training_graph(false);
+	struct gt_err err = GT_ERR_INIT;
+
+	(void)state;
+	assert_int_equal(gt_sync_bn(g, 4, &err), 0);
+	assert_int_equal(gt_lockstep(g, 2, &err), 0);
+	expect(g, together);
+	gt_graph_free(g);
+}
+
+static void sums_must_be_of_one_run(void **state)
+{
+	struct gt_graph *g = training_graph(true);
+	struct gt_err err = GT_ERR_INIT;
+
+	(void)state;
+	assert_int_equal(gt_lockstep(g, 2, &err), GT_EINVAL);
+	gt_graph_free(g);
+}
+
+/* ---- how many ---- */
+
+static void virtual_ranks(void **state)
+{
+	static const struct {
+		int64_t batch;
+		int ranks;
+	} cases[] = { { 1, 1 }, { 2, 2 }, { 6, 2 }, { 12, 4 }, { 15, 1 }, { 16, 8 }, { 24, 8 },
+		{ 4096, 8 } };
+	struct gt_parallel_options o = { .reproducible = true };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		assert_int_equal(gt_lockstep_ranks(cases[i].batch), cases[i].ranks);
+	assert_int_equal(gt_parallel_hosted(&o, 2, 12), 4);
+	assert_int_equal(gt_parallel_hosted(&o, 4, 6), 2);
+	o.reproducible = false;
+	assert_int_equal(gt_parallel_hosted(&o, 4, 6), 1);
+}
+
+static void refuse(struct gt_parallel_options o, int ranks, int batch, const char *want)
+{
+	struct gt_err err = GT_ERR_INIT;
+
+	o.reproducible = true;
+	assert_int_equal(gt_parallel_check(&o, ranks, batch, &err), GT_EINVAL);
+	if (!strstr(err.text, want) || strncmp(err.text, "--reproducible: ", 16))
+		fail_msg("%s", err.text);
+}
+
+static void what_cannot_be(void **state)
+{
+	(void)state;
+	refuse((struct gt_parallel_options){ 0 }, 3, 4, "takes 1, 2 or 4 ranks");
+	refuse((struct gt_parallel_options){ 0 }, 16, 4, "takes 1, 2, 4 or 8 ranks");
+	refuse((struct gt_parallel_options){ 0 }, 5, 3, "takes 1 rank for a global batch of 15");
+	refuse((struct gt_parallel_options){ .kind = GT_PARALLEL_ZERO2 }, 2, 4, "zero2");
+	refuse((struct gt_parallel_options){ .stages = 2 }, 2, 4, "--pipeline-parallel");
+	refuse((struct gt_parallel_options){ .compress = GT_COMPRESS_BF16 }, 2, 4, "--compress");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(buffers_are_updated_once),
+		cmocka_unit_test(collectives_take_all_copies),
+		cmocka_unit_test(sums_must_be_of_one_run),
+		cmocka_unit_test(virtual_ranks),
+		cmocka_unit_test(what_cannot_be),
+	};
+
+	return cmocka_run_group_tests_name("lockstep", tests, NULL, NULL);
+}
