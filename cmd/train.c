@@ -148,6 +148,7 @@ static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
 		    .sync_bn = cli->sync_bn,
 		    .compress = (enum gt_compress)cli->compress,
 		    .own_buffers = !cli->broadcast_buffers,
+		    .reproducible = cli->reproducible,
 		    .check_every = cli->check_replicas,
 		    .tensor = (int)cli->tensor_parallel,
 		},
@@ -390,6 +391,9 @@ static int settle(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_er
 		rc = gt_opts_require(&env->opts, err);
 	if (!rc)
 		rc = gt_cmd_train_check(env, cli, err);
+	/* Kernels may add up in another order with other numbers of threads. */
+	if (!rc && cli->reproducible && !cli->threads)
+		cli->threads = 1;
 	if (!rc && !cli->out) {
 		cli->out = default_out(env, cli->model, err);
 		rc = cli->out ? 0 : GT_ENOMEM;

@@ -48,6 +48,8 @@ static const struct gt_opt table[] = {
 	{ "seed", 0, GT_OPT_INT, AT(seed), "N",
 	    "key of all random numbers: initial weights, order of samples, dropout",
 	    .initial = "0", .max = INFINITY },
+	{ "reproducible", 0, GT_OPT_FLAG, AT(reproducible),
+	    .help = "the same bits on 1, 2, 4 and 8 ranks", .excludes = "verify-parallel" },
 
 	{ .type = GT_OPT_HEADING, .help = "Optimizer" },
 	{ "optimizer", 0, GT_OPT_CHOICE, AT(optimizer), .words = optimizers, .initial = "adamw",
@@ -88,7 +90,7 @@ static const struct gt_opt table[] = {
 	{ "device", 0, GT_OPT_STRING, AT(device), "LIST", "where to train", .initial = "cpu",
 	    .words = devices, .complete = GT_COMPLETE_WORDS },
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "threads that compute",
-	    .otherwise = "one per core", .min = 1, .max = 4096 },
+	    .otherwise = "one per core; 1 with --reproducible", .min = 1, .max = 4096 },
 	{ "workers", 0, GT_OPT_INT, AT(workers), "N",
 	    "threads that read data; 0: the training thread does", .initial = "2", .max = 256 },
 	{ "prefetch", 0, GT_OPT_INT, AT(prefetch), "N", "batches kept ready", .initial = "4",

@@ -21,6 +21,7 @@ struct gt_train_cli {
 	const char *model, *data, *val, *out, *config, *device, *augment, *init_from, *resume;
 	double val_split;
 	int64_t epochs, steps, batch, accumulate, seed;
+	bool reproducible;
 
 	int optimizer; /* enum gt_cli_optimizer */
 	double lr, momentum, weight_decay, betas[2], eps, clip;

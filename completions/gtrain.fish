@@ -55,6 +55,7 @@ complete -c gtrain -n '__gtrain_command train' -l steps -x -d 'updates of the we
 complete -c gtrain -n '__gtrain_command train' -l batch -x -d 'samples per device and micro-batch'
 complete -c gtrain -n '__gtrain_command train' -l accumulate -x -d 'micro-batches whose gradients are averaged into one step'
 complete -c gtrain -n '__gtrain_command train' -l seed -x -d 'key of all random numbers: initial weights, order of samples, dropout'
+complete -c gtrain -n '__gtrain_command train' -l reproducible -d 'the same bits on 1, 2, 4 and 8 ranks'
 complete -c gtrain -n '__gtrain_command train' -l optimizer -x -a 'sgd adam adamw' -d 'rule that updates the weights'
 complete -c gtrain -n '__gtrain_command train' -l lr -x -d 'learning rate, at its highest'
 complete -c gtrain -n '__gtrain_command train' -l momentum -x -d 'momentum of sgd'

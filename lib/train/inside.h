@@ -14,6 +14,7 @@ struct gt_train {
 	struct gt_model_input input;
 	struct gt_store *store;
 	struct gt_parallel *parallel; /* NULL: one rank */
+	struct gt_group *alone;       /* for it, where there is one rank and no group; or NULL */
 	struct gt_optim *optim;
 	struct gt_program_pair steps, evals;
 	void *arena;
@@ -39,6 +40,9 @@ int gt_train_data_world(const struct gt_train *t);
 /* Of which rank sums of samples are added up once: those that read other samples, or of all stages
  * of a pipeline, where those that have none add zero. NULL: one rank. */
 struct gt_group *gt_train_sum_group(const struct gt_train *t);
+
+/* The ranks that this one stands for: gt_parallel_hosted(). */
+int gt_train_hosted(const struct gt_train *t);
 
 /* Whether a step's gradients come in several parts, to be cleared before it. */
 bool gt_train_adds_up(const struct gt_train *t);

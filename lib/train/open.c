@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/base/text.h"
+#include "lib/comm/ring.h"
 #include "lib/device/cpu.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/inside.h"
@@ -44,9 +45,15 @@ struct gt_group *gt_train_sum_group(const struct gt_train *t)
 	                                         : t->o.group;
 }
 
+int gt_train_hosted(const struct gt_train *t)
+{
+	return t->o.parallel.hosted > 1 ? t->o.parallel.hosted : 1;
+}
+
 bool gt_train_adds_up(const struct gt_train *t)
 {
-	return t->o.accumulate > 1 || gt_parallel_chunks(t->parallel, t->o.batch) > 1;
+	return t->o.accumulate > 1 ||
+	       (gt_parallel_chunks(t->parallel, t->o.batch) > 1 && !gt_parallel_hosts(t->parallel));
 }
 
 static int same_samples(
@@ -215,11 +222,11 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 static json_t *fixed_options(const struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_train_options *o = &t->o;
-	json_t *fixed = json_pack("{s:s,s:s,s:i,s:i,s:i,s:I,s:b,s:o}", "model", o->model,
+	json_t *fixed = json_pack("{s:s,s:s,s:i,s:i,s:i,s:I,s:b,s:b,s:o}", "model", o->model,
 	    "optimizer", gt_optim_kind_name(o->optim.kind), "batch", o->batch, "accumulate",
 	    o->accumulate, "nproc", gt_train_data_world(t), "seed", (json_int_t)o->seed,
-	    "drop-last", (int)o->drop_last, "val-split",
-	    o->val_split > 0 ? json_real(o->val_split) : json_null());
+	    "drop-last", (int)o->drop_last, "reproducible", (int)o->parallel.reproducible,
+	    "val-split", o->val_split > 0 ? json_real(o->val_split) : json_null());
 
 	if (!fixed)
 		gt_err_set(err, GT_ENOMEM, "out of memory");
@@ -273,10 +280,40 @@ static int set_weights(struct gt_train *t, struct gt_err *err)
 	return rc || !t->parallel ? rc : gt_parallel_begin(t->parallel, err);
 }
 
+static int check_ranks(struct gt_train *t, struct gt_err *err)
+{
+	int rc = gt_parallel_check(&t->o.parallel, gt_train_world(t), t->o.batch, err);
+
+	if (rc)
+		return rc;
+	if (t->o.parallel.reproducible && t->o.accumulate > 1) {
+		gt_err_set(
+		    err, GT_EINVAL, "--reproducible: not with --accumulate %d", t->o.accumulate);
+		return gt_err_hint(err, "take a larger --batch instead");
+	}
+	t->o.parallel.hosted = gt_parallel_hosted(&t->o.parallel, gt_train_world(t), t->o.batch);
+	return 0;
+}
+
+/* Ranks or a rank that hosts others: one alone gets a group of its own. */
+static int open_parallel(struct gt_train *t, bool dry, struct gt_err *err)
+{
+	int rc = 0;
+
+	t->o.parallel.ranks = gt_train_world(t);
+	if (!t->o.group && t->o.nproc <= 1 && !t->o.parallel.reproducible)
+		return 0;
+	if (!t->o.group && t->o.nproc <= 1 && !dry)
+		rc = gt_ring_of_threads(&t->alone, 1, &(struct gt_ring_options){ 0 }, err);
+	return rc ? rc
+	          : gt_parallel_new(
+	                &t->parallel, &t->o.parallel, t->alone ? t->alone : t->o.group, err);
+}
+
 static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 {
 	int64_t samples;
-	int rc = gt_parallel_check(&t->o.parallel, gt_train_world(t), t->o.batch, err);
+	int rc = check_ranks(t, err);
 
 	if (!rc)
 		rc = gt_model_open(&t->model, t->o.model, err);
@@ -291,8 +328,9 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 	t->sampler = (struct gt_sampler){
 		.samples = t->o.samples && t->o.samples < samples ? t->o.samples : samples,
 		.seed = t->o.seed,
-		.rank = gt_train_data_rank(t),
-		.world = gt_train_data_world(t),
+		.rank = gt_train_data_rank(t) * gt_train_hosted(t),
+		.world = gt_train_data_world(t) * gt_train_hosted(t),
+		.hosted = gt_train_hosted(t),
 		.batch = t->o.batch,
 		.shuffle = true,
 		.drop_last = t->o.drop_last,
@@ -304,9 +342,8 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		t->sampler.batch = t->o.batch * gt_train_world(t);
 	}
 	rc = gt_train_settle(t, err);
-	t->o.parallel.ranks = gt_train_world(t);
-	if (!rc && (t->o.group || t->o.nproc > 1))
-		rc = gt_parallel_new(&t->parallel, &t->o.parallel, t->o.group, err);
+	if (!rc)
+		rc = open_parallel(t, dry, err);
 	if (!rc)
 		rc = gt_program_store(
 		    &t->store, t->model, &t->input, t->backend, t->device, true, t->parallel, err);
@@ -357,6 +394,7 @@ void gt_train_close(struct gt_train *t)
 	t->backend->free(t->device, t->arena, t->arena_bytes);
 	gt_store_free(t->store);
 	gt_parallel_free(t->parallel);
+	gt_group_free(t->alone);
 	gt_dataset_close(t->val);
 	gt_dataset_close(t->data);
 	gt_dataset_close(t->whole);

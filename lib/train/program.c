@@ -116,7 +116,8 @@ int gt_program_init(
 	int first, mine = batch, rc;
 
 	*p = (struct gt_program){ .batch = batch,
-		.chunks = train ? gt_parallel_chunks(o->parallel, batch) : 1 };
+		.chunks = train ? gt_parallel_chunks(o->parallel, batch) : 1,
+		.turns = train && gt_parallel_hosts(o->parallel) };
 	if (train && o->parallel)
 		gt_parallel_part(o->parallel, batch, &first, &mine);
 	rc = gt_graph_new(&p->graph, err);
@@ -193,22 +194,35 @@ int gt_program_set(
 			rc = gt_plan_write(p->plan, io->weight, &weight, sizeof(weight), err);
 		if (!rc && io->rng)
 			rc = gt_plan_write(p->plan, io->rng, mine, sizeof(mine), err);
-		mine[GT_RNG_FIRST] += p->batch / p->chunks * rng[GT_RNG_STRIDE];
+		mine[GT_RNG_FIRST] += p->turns ? 1 : p->batch / p->chunks * rng[GT_RNG_STRIDE];
 	}
+	return rc;
+}
+
+/* Of so many chunks, summed as ranks sum up (comm/group.h). */
+static int add_losses(struct gt_program *p, int first, int count, double *loss, struct gt_err *err)
+{
+	double rest = 0;
+	float part;
+	int half = 1, rc;
+
+	if (count == 1) {
+		rc = gt_plan_read(p->plan, chunk_io(p, first)->loss, &part, sizeof(part), err);
+		*loss = rc ? 0 : (double)part;
+		return rc;
+	}
+	while (2 * half < count)
+		half *= 2;
+	rc = add_losses(p, first, half, loss, err);
+	if (!rc)
+		rc = add_losses(p, first + half, count - half, &rest, err);
+	*loss += rest;
 	return rc;
 }
 
 int gt_program_loss(struct gt_program *p, double *loss, struct gt_err *err)
 {
-	float part;
-	int rc = 0;
-
-	*loss = 0;
-	for (int i = 0; !rc && i < p->chunks; i++) {
-		rc = gt_plan_read(p->plan, chunk_io(p, i)->loss, &part, sizeof(part), err);
-		*loss += rc ? 0 : part;
-	}
-	return rc;
+	return add_losses(p, 0, p->chunks, loss, err);
 }
 
 int gt_program_pair_init(struct gt_program_pair *pair, const struct gt_program_options *options,

@@ -474,7 +474,8 @@ static int check_config(const struct gt_tree *found, const json_t *wanted, struc
 	{
 		const struct gt_tree *theirs = gt_tree_get(found, key);
 
-		if (theirs ? same_option(value, theirs) : !is_factor(key))
+		/* What an older file does not know of was not asked for. */
+		if (theirs ? same_option(value, theirs) : !is_factor(key) && !json_is_true(value))
 			continue;
 		if (is_factor(key) && samples == samples_per_step(found))
 			continue;

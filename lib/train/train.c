@@ -115,7 +115,9 @@ static void count_samples(int64_t *rng, const struct gt_train *t, int64_t index,
 		gt_parallel_part(t->parallel, samples, &first, &samples);
 	rng[GT_RNG_SEED] = (int64_t)t->o.seed;
 	rng[GT_RNG_STEP] = t->step;
-	rng[GT_RNG_FIRST] = (index * t->sampler.batch + first) * t->sampler.world + t->sampler.rank;
+	rng[GT_RNG_FIRST] =
+	    (index * t->sampler.batch / gt_train_hosted(t) + first) * t->sampler.world +
+	    t->sampler.rank;
 	rng[GT_RNG_STRIDE] = t->sampler.world;
 }
 
@@ -191,7 +193,8 @@ static int take_step(struct loop *l, struct gt_err *err)
 	struct gt_train *t = l->t;
 	const struct gt_data_info *info = gt_dataset_info(t->data);
 	int64_t first, last;
-	int64_t samples = step_samples(t, t->step, &first, &last) * t->sampler.world;
+	int64_t samples =
+	    step_samples(t, t->step, &first, &last) * t->sampler.world / gt_train_hosted(t);
 	int64_t targets = samples * (int64_t)info->targets;
 	struct gt_step_report r = { .samples = samples,
 		.tokens = info->kind == GT_DATA_TOKENS ? targets : 0,

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""reproducible.py - --reproducible: 1, 2, 4 and 8 ranks have the same bits, also one after the other (TAP)."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import tap  # noqa: E402
+
+try:
+    import torch
+except ImportError:
+    print("1..0 # SKIP python has no torch")
+    sys.exit(0)
+
+from ranks import GTRAIN, apart, curve, gtrain, make_data  # noqa: E402
+
+MLP, LENET, GPT = "mlp:5,16,3", "lenet", "gpt:layers=2,heads=2,width=32,block=16,dropout=0.2"
+ADAMW = ["--optimizer", "adamw", "--lr", "2e-3", "--clip", "0.5"]
+#        model, data, global batch, steps, ranks, options: the last batches of an epoch are short, and padded
+MODELS = [
+    (MLP, "csv:{}/table.csv", 16, 40, (1, 2, 4, 8), ADAMW),
+    (MLP, "csv:{}/table.csv", 12, 30, (1, 2, 4), [*ADAMW, "--parallel", "mirrored", "--drop-last"]),
+    (LENET, "random:,samples=53", 16, 30, (1, 2, 4), ADAMW),
+    (GPT, "text:{}/text.txt", 20, 30, (1, 2, 4), [*ADAMW, "--bucket-size", "4K"]),
+    ("resnet20", "random:,samples=29", 8, 6, (1, 2, 4), ["--optimizer", "sgd", "--lr", "0.05", "--sync-bn"]),
+    ("resnet20", "random:,samples=29", 8, 6, (1, 2), ["--optimizer", "sgd", "--lr", "0.05"]),
+]
+SAME = ["--log-every", "1", "--seed", "3", "-q", "--reproducible"]
+
+
+def args(folder, model, data, batch, steps, nproc, options):
+    return ["train", "--model", model, "--data", data.format(folder), "--nproc", nproc, "--batch", batch // nproc, "--steps", steps,
+            *SAME, *options]
+
+
+def losses(out):
+    return [(row["step"], row["loss"], row["grad_norm"]) for row in curve(out)]
+
+
+def differs(a, b):
+    """What of two runs is not the same to the bit; their weights have moved."""
+    if losses(a) != losses(b):
+        return "losses: " + str([(x, y) for x, y in zip(losses(a), losses(b)) if x != y][:1])
+    x, y = torch.load(f"{a}/model.pth"), torch.load(f"{b}/model.pth")
+    if list(x) != list(y):
+        return f"keys {list(y)}"
+    return next((key for key in x if not torch.equal(x[key], y[key])), "")
+
+
+def models(folder):
+    make_data(folder)
+    for i, (model, data, batch, steps, ranks, options) in enumerate(MODELS):
+        for nproc in ranks:
+            gtrain(*args(folder, model, data, batch, steps, nproc, options), "--out", f"{folder}/m{i}-{nproc}")
+        for nproc in ranks[1:]:
+            problem = differs(f"{folder}/m{i}-1", f"{folder}/m{i}-{nproc}")
+            if len(curve(f"{folder}/m{i}-{nproc}")) != steps:
+                problem = "steps are missing"
+            yield f"{model} {' '.join(options)}: {nproc} ranks have the bits of one", problem
+
+
+def the_plain_curve(folder):
+    """Other sums, but of the same: dropout and samples too."""
+    make_data(folder)
+    model, data, batch, steps, _, options = MODELS[3]
+    options = ["--optimizer", "sgd", "--lr", "0.02", "--drop-last"]
+    asked = args(folder, model, data, batch, steps, 2, options)
+    gtrain(*asked, "--out", f"{folder}/reproducible")
+    asked.remove("--reproducible")
+    gtrain(*asked, "--out", f"{folder}/plain")
+    far = apart(curve(f"{folder}/reproducible"), curve(f"{folder}/plain"))
+    yield "the curve is that without --reproducible", "" if far <= 1e-6 else f"apart by {far:.1e}"
+    same = not differs(f"{folder}/reproducible", f"{folder}/plain")
+    yield "and its bits are not, or this test could not fail", "the same" if same else ""
+
+
+def resuming(folder):
+    """In the middle of epochs of 5 steps, on other ranks each time."""
+    make_data(folder)
+    model, data, batch, _, _, options = MODELS[3]
+    gtrain(*args(folder, model, data, batch, 30, 4, options), "--out", f"{folder}/whole")
+    for steps, nproc in ((8, 4), (17, 2), (30, 1)):
+        going = [*options, "--warmup", 3, "--lr-schedule", "constant"]
+        gtrain(*args(folder, model, data, batch, steps, nproc, going), "--out", f"{folder}/parts", "--resume", "auto")
+    gtrain(*args(folder, model, data, batch, 30, 4, going), "--out", f"{folder}/whole2")
+    yield "4 ranks, then 2, then 1 have the bits of one run", differs(f"{folder}/whole2", f"{folder}/parts")
+    asked = args(folder, model, data, batch, 40, 2, options)
+    asked.remove("--reproducible")
+    gtrain(*asked, "--out", f"{folder}/plain")
+    said = gtrain(*args(folder, model, data, batch, 50, 2, options), "--out", f"{folder}/plain", "--resume", "auto", status=2)
+    yield "a run that was not does not become reproducible", "" if "another --reproducible" in said else said
+
+
+def refusals(folder):
+    make_data(folder)
+    for batch, nproc, options, what in (
+            (12, 3, [], "takes 1, 2 or 4 ranks for a global batch of 12"),
+            (10, 5, [], "takes 1 or 2 ranks for a global batch of 10"),
+            (16, 2, ["--accumulate", 2], "not with --accumulate 2"),
+            (16, 2, ["--parallel", "zero1"], "not with --parallel zero1"),
+            (16, 2, ["--parallel", "dp"], "not with --parallel dp"),
+            (16, 2, ["--compress", "bf16"], "not with --compress"),
+            (16, 2, ["--pipeline-parallel", 2], "not with --pipeline-parallel")):
+        asked = args(folder, MLP, "csv:{}/table.csv", batch, 3, nproc, [*options, "--out", f"{folder}/x"])
+        said = gtrain(*asked, status=2)
+        good = what in said and "--reproducible" in said and not os.path.exists(f"{folder}/x/model.pth")
+        yield f"--reproducible refuses {batch} samples on {nproc} ranks {' '.join(map(str, options))}", "" if good else said
+
+
+if __name__ == "__main__":
+    sys.exit(tap.run((models, the_plain_curve, resuming, refusals), GTRAIN, sys.argv[1:]))
