@@ -48,6 +48,10 @@ int gt_lockstep_check(const struct gt_parallel_options *o, int ranks, int batch,
 		gt_err_set(err, GT_EINVAL, "--reproducible: not with --pipeline-parallel");
 		return gt_err_hint(err, "a pipeline adds up its chunks in an order of its own");
 	}
+	if (o->tensor > 1) {
+		gt_err_set(err, GT_EINVAL, "--reproducible: not with --tensor-parallel");
+		return gt_err_hint(err, "what ranks share of a layer is added up in parts");
+	}
 	if (o->compress) {
 		gt_err_set(err, GT_EINVAL, "--reproducible: not with --compress");
 		return gt_err_hint(err, "what is rounded when it is sent depends on who sends it");

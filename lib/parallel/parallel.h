@@ -76,13 +76,14 @@ const char *gt_axis_name(enum gt_axis axis);
 
 struct gt_parallel;
 
+enum { GT_VIRTUAL_RANKS = 8 };
+
 /*
  * How many virtual ranks each of `ranks` ranks stands for, with a batch of so many samples, as
  * gt_parallel_check() has allowed. Under `reproducible` there are as many of them, whatever the
  * number of ranks: the largest power of two, at most GT_VIRTUAL_RANKS, that divides the batch of
  * all. Otherwise 1.
  */
-enum { GT_VIRTUAL_RANKS = 8 };
 int gt_parallel_hosted(const struct gt_parallel_options *options, int ranks, int batch);
 
 /* Whether so many ranks can share batches of `batch` samples in that way; GT_EINVAL tells why

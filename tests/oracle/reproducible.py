@@ -100,6 +100,7 @@ def refusals(folder):
             (16, 2, ["--parallel", "zero1"], "not with --parallel zero1"),
             (16, 2, ["--parallel", "dp"], "not with --parallel dp"),
             (16, 2, ["--compress", "bf16"], "not with --compress"),
+            (16, 2, ["--tensor-parallel", 2], "not with --tensor-parallel"),
             (16, 2, ["--pipeline-parallel", 2], "not with --pipeline-parallel")):
         asked = args(folder, MLP, "csv:{}/table.csv", batch, 3, nproc, [*options, "--out", f"{folder}/x"])
         said = gtrain(*asked, status=2)

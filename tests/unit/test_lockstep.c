@@ -191,6 +191,7 @@ static void what_cannot_be(void **state)
 	refuse((struct gt_parallel_options){ .kind = GT_PARALLEL_ZERO2 }, 2, 4, "zero2");
 	refuse((struct gt_parallel_options){ .stages = 2 }, 2, 4, "--pipeline-parallel");
 	refuse((struct gt_parallel_options){ .compress = GT_COMPRESS_BF16 }, 2, 4, "--compress");
+	refuse((struct gt_parallel_options){ .tensor = 2 }, 2, 4, "--tensor-parallel");
 }
 
 int main(void)
