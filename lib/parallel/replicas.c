@@ -59,6 +59,14 @@ static size_t first_apart(const uint32_t *sums, size_t slots, int r, int referen
 	return i;
 }
 
+/* Rank r of the data axis is which one of all? They differ in their seat on that axis alone. */
+static int world_rank(const struct gt_parallel *p, int r)
+{
+	int apart = p->axes[GT_AXIS_TENSOR]->size; /* tensor ranks are neighbours */
+
+	return p->world->rank + (r - p->axes[GT_AXIS_DATA]->rank) * apart;
+}
+
 static int judge(
     const struct gt_parallel *p, const uint32_t *sums, int64_t step, int ranks, struct gt_err *err)
 {
@@ -72,8 +80,8 @@ static int judge(
 		if (at == slots)
 			continue;
 		if (used < sizeof(list))
-			used += (size_t)snprintf(
-			    list + used, sizeof(list) - used, "%s%d", found ? ", " : "", r);
+			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%d",
+			    found ? ", " : "", world_rank(p, r));
 		found++;
 		first = at < first ? at : first;
 	}
@@ -81,8 +89,8 @@ static int judge(
 		return 0;
 	gt_err_set(err, GT_EDEVICE,
 	    "after step %lld, rank%s %s ha%s other weights than rank %d, first in '%s'",
-	    (long long)step, found > 1 ? "s" : "", list, found > 1 ? "ve" : "s", reference,
-	    p->store->slots[first].name);
+	    (long long)step, found > 1 ? "s" : "", list, found > 1 ? "ve" : "s",
+	    world_rank(p, reference), p->store->slots[first].name);
 	return gt_err_hint(err,
 	    "a machine that computes or remembers wrongly does this, or ranks that are not the same "
 	    "program; --resume goes on from before");

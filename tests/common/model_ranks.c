@@ -58,7 +58,9 @@ static int open_rank(struct model_rank *r)
 	if (!rc)
 		rc = gt_store_alloc(r->store, err);
 	/* Rank 0 alone has the right weights to begin with. */
-	if (!rc)
+	if (!rc && r->options.tensor > 1)
+		rc = gt_parallel_init(r->parallel, 1, err);
+	else if (!rc)
 		rc = gt_store_init(r->store, r->group && r->group->rank ? 99 : 1, err);
 	if (!rc && r->parallel)
 		rc = gt_parallel_begin(r->parallel, err);

@@ -24,7 +24,7 @@ static void flip(struct model_rank *r)
 	const struct gt_slot *slot = gt_store_find(r->store, fault.tensor);
 
 	assert_non_null(slot);
-	((unsigned char *)gt_store_data(r->store, slot))[gt_slot_bytes(slot) - 4] ^= 1;
+	((unsigned char *)gt_store_data(r->store, slot))[(slot->held - 1) * 4] ^= 1;
 }
 
 /* Three steps; the fault comes in the second one, and comparisons after the first and third. */
@@ -104,6 +104,43 @@ static void running_statistics_are_compared_where_they_agree(void **state)
 	expect("resnet20", false, 3, "");
 }
 
+/* Of 4 ranks, two by two. */
+static void expect_grid(int stages, int tensor, int differs, const char *weight, const char *want)
+{
+	const struct model_rank like = { .spec = "mlp:20,32,32,10",
+		.options = { .kind = GT_PARALLEL_DDP,
+		    .bucket_bytes = 1 << 18,
+		    .stages = stages,
+		    .tensor = tensor,
+		    .check_every = 3 },
+		.samples = 12 };
+	struct model_rank ranks[MOST];
+	int told = 0;
+
+	fault.tensor = weight;
+	fault.ranks = 1u << differs;
+	model_ranks_run(ranks, MOST, &like, three_steps);
+	for (int i = 0; i < MOST; i++) {
+		if (ranks[i].err.code) {
+			assert_string_equal(ranks[i].err.text, want);
+			told++;
+		}
+	}
+	assert_int_equal(told, 2); /* those that should have the same */
+	model_ranks_close(ranks, MOST);
+}
+
+static void numbers_are_those_of_all_ranks(void **state)
+{
+	(void)state;
+	expect_grid(2, 0, 3, "4.weight",
+	    "after step 3, rank 3 has other weights than rank 2, first in '4.weight'");
+	expect_grid(0, 2, 3, "0.weight",
+	    "after step 3, rank 3 has other weights than rank 1, first in '0.weight'");
+	expect_grid(0, 2, 2, "0.weight",
+	    "after step 3, rank 2 has other weights than rank 0, first in '0.weight'");
+}
+
 /* ---- buffers ---- */
 
 static int step_and_share(struct model_rank *r)
@@ -146,6 +183,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equal_ranks_are_left_alone),
 		cmocka_unit_test(a_rank_that_differs_is_named),
+		cmocka_unit_test(numbers_are_those_of_all_ranks),
 		cmocka_unit_test(running_statistics_are_compared_where_they_agree),
 		cmocka_unit_test(all_take_the_buffers_of_rank_0),
 	};
