@@ -80,6 +80,26 @@ static void do_nothing(struct gt_graph *g)
 	gt_output(g, gt_fill(g, GT_F32, 0, NULL, 0), "loss");
 }
 
+/* Statistics are over all ranks, and one without samples would not come to them. All ranks find
+ * out, as all have the same plans to make. */
+static int check_statistics(
+    const struct gt_parallel *p, const struct gt_graph *g, int samples, struct gt_err *err)
+{
+	const struct gt_group *group = p->axes[GT_AXIS_DATA];
+	int last = group->size - 1, first, count;
+	bool norm = false;
+
+	for (size_t i = 0; i < g->node_count; i++)
+		norm = norm || g->nodes[i]->op == &gt_op_batch_norm;
+	gt_dp_part_of(group, last, samples, &first, &count);
+	if (!p->o.sync_bn || !norm || count)
+		return 0;
+	gt_err_set(err, GT_EINVAL,
+	    "--sync-bn: a short last batch of %d sample%s leaves rank %d of %d without one",
+	    samples, samples == 1 ? "" : "s", last, group->size);
+	return gt_err_hint(err, "--drop-last leaves short batches out");
+}
+
 int gt_dp_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err)
 {
 	struct gt_value *loss = gt_graph_find(g, "loss"), *logits;
@@ -89,6 +109,8 @@ int gt_dp_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct
 	if (!loss || loss->producer->op != &gt_op_cross_entropy)
 		return gt_err_set(
 		    err, GT_ENOTSUP, "dp: the loss is not the cross-entropy of some logits");
+	if (check_statistics(p, g, samples, err))
+		return err->code;
 	logits = loss->producer->in[0];
 	gt_remove_node(g, gt_node_index(g, loss->producer));
 	forget(loss);

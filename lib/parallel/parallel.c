@@ -56,9 +56,6 @@ static int check_options(
 		gt_err_set(err, GT_EINVAL,
 		    "--check-replicas: with --parallel %s ranks hold different weights",
 		    mode->name);
-	else if (o->sync_bn && mode->main)
-		gt_err_set(err, GT_EINVAL,
-		    "--sync-bn: with --parallel %s a rank may have no samples", mode->name);
 	else if (o->own_buffers && mode->main)
 		gt_err_set(err, GT_EINVAL,
 		    "--broadcast-buffers=no: with --parallel %s rank 0's are kept", mode->name);

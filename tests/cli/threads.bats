@@ -30,12 +30,26 @@ hint: take --parallel ddp, or start gtrain by itself with --nproc 2"
 }
 
 @test "dp refuses what has no sense where rank 0 has the weights" {
-	for option in --sync-bn --broadcast-buffers=no --check-replicas=5 --compress=bf16; do
+	for option in --broadcast-buffers=no --check-replicas=5 --compress=bf16; do
 		gtrain train --model resnet20 --data random: --parallel dp --nproc 2 "$option" --out run
 		equal "$status" 2
 		[[ $err == *"${option%=*}"*"--parallel dp"*"hint: "* ]]
 	done
 	[ ! -e run ]
+}
+
+@test "dp takes --sync-bn, but leaves no rank without samples that others wait for" {
+	RESNET=(--model resnet20 --data random:,samples=9 --parallel dp --nproc 4 --batch 2 --sync-bn)
+	gtrain train "${RESNET[@]}" --out run
+	equal "$status" 2
+	equal "$err" "gtrain: error: --sync-bn: a short last batch of 1 sample leaves rank 3 of 4 without one
+hint: --drop-last leaves short batches out"
+	[ ! -e run ]
+	gtrain train "${RESNET[@]}" --drop-last --steps 2 --out run
+	equal "$status" 0
+	# without statistics to wait for, it may have none
+	gtrain train "${MLP[@]/100/9}" --parallel dp --nproc 4 --batch 2 --sync-bn --steps 2 --out mlp
+	equal "$status" 0
 }
 
 @test "one rank of mirrored and dp is a rank like any other" {
