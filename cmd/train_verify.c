@@ -12,15 +12,21 @@ enum { FEWEST_RANKS = 2, COLUMNS = 7, CELL = 24 };
 
 static void print_row(struct gt_table *table, const struct gt_verify_row *row)
 {
-	char cells[5][CELL];
+	char cells[5][CELL], verdict[GT_VERIFY_WHY + CELL];
 	const char *all[COLUMNS] = { row->mode, cells[0], cells[1], cells[2], cells[3], cells[4],
-		row->good ? "same" : "differs" };
+		verdict };
 
 	snprintf(cells[0], CELL, "%d", row->ranks);
 	snprintf(cells[1], CELL, "%lld", (long long)row->last_batch);
 	snprintf(cells[2], CELL, "%.1e", row->loss);
 	snprintf(cells[3], CELL, "%.1e", row->gradient);
 	snprintf(cells[4], CELL, "%.1e", row->weight);
+	snprintf(verdict, sizeof(verdict), "%s", row->good ? "same" : "differs");
+	if (*row->why) {
+		snprintf(verdict, sizeof(verdict), "not for this model: %s", row->why);
+		for (int i = 1; i < COLUMNS - 1; i++)
+			all[i] = "-";
+	}
 	gt_table_row(table, all, COLUMNS);
 }
 
@@ -38,13 +44,13 @@ static void print_table(const struct gt_verify_row *rows, int count)
 			print_row(&table, &rows[i]);
 	}
 	printf("largest relative differences from one rank over %d steps; bounds: %g, %g, %g\n",
-	    GT_VERIFY_STEPS, GT_VERIFY_LOSS, GT_VERIFY_GRADIENT, GT_VERIFY_WEIGHT);
+	    GT_VERIFY_STEPS, rows->bounds.loss, rows->bounds.gradient, rows->bounds.weight);
 }
 
-/* JSON has no word for what is no number. */
-static json_t *number(double x)
+/* JSON has no word for what is no number; nor is there one where nothing was compared. */
+static json_t *number(const struct gt_verify_row *row, double x)
 {
-	return isfinite(x) ? json_real(x) : json_null();
+	return isfinite(x) && !*row->why ? json_real(x) : json_null();
 }
 
 static int print_json(const struct gt_verify_row *rows, int count, struct gt_err *err)
@@ -55,11 +61,12 @@ static int print_json(const struct gt_verify_row *rows, int count, struct gt_err
 		const struct gt_verify_row *r = &rows[i];
 
 		json_array_append_new(
-		    modes, json_pack("{s:s,s:i,s:I,s:o,s:o,s:o,s:b,s:s,s:s,s:I}", "mode", r->mode,
-		               "ranks", r->ranks, "last_batch", (json_int_t)r->last_batch, "loss",
-		               number(r->loss), "gradient", number(r->gradient), "weight",
-		               number(r->weight), "same", (int)r->good, "first", r->what, "tensor",
-		               r->tensor, "step", (json_int_t)r->step));
+		    modes, json_pack("{s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:s,s:s,s:s,s:I}", "mode",
+		               r->mode, "ranks", r->ranks, "last_batch", (json_int_t)r->last_batch,
+		               "loss", number(r, r->loss), "gradient", number(r, r->gradient),
+		               "weight", number(r, r->weight), "same",
+		               *r->why ? json_null() : json_boolean(r->good), "why_not", r->why,
+		               "first", r->what, "tensor", r->tensor, "step", (json_int_t)r->step));
 	}
 	return gt_cmd_print_json(
 	    json_pack("{s:i,s:o}", "steps", GT_VERIFY_STEPS, "modes", modes), 0, err);

@@ -164,11 +164,12 @@ bool gt_parallel_adds(const struct gt_parallel *p);
 const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p);
 
 /*
- * What the ranks hold of a slot: its data (parameters, buffers), and what an optimizer keeps for
- * it. The store's slots describe whole tensors; a rank may hold some elements of them, and where
- * these lie in its memory is the mode's affair.
+ * What the ranks hold of a slot: its data (parameters, buffers), what an optimizer keeps for it,
+ * and its gradient after a step's last micro-batch, where that is the sum over ranks. The store's
+ * slots describe whole tensors; a rank may hold some elements of them, and where these lie in its
+ * memory is the mode's affair.
  */
-enum gt_held { GT_HELD_DATA, GT_HELD_STATE };
+enum gt_held { GT_HELD_DATA, GT_HELD_STATE, GT_HELD_GRADIENT };
 
 /* Whether rank 0 of the world may lack elements of it; the same answer on all ranks. `p` may be
  * NULL, for one rank: no. */
@@ -178,8 +179,8 @@ bool gt_parallel_in_parts(
 /*
  * The whole of a slot in host memory on rank 0 of the world, from the parts that ranks hold.
  *
- *   held   device: the flat memory of such things on this rank: the store's parameters or buffers,
- *          a state of the optimizer's
+ *   held   device: the flat memory of such things on this rank: the store's parameters, buffers
+ *          or gradients, a state of the optimizer's
  *   whole  host: [slot->count]; on other ranks NULL
  *
  * A collective call of all ranks.

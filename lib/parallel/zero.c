@@ -133,13 +133,14 @@ static void release(struct gt_parallel *p)
 static bool in_parts(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
 {
 	return slot->role == GT_PARAMETER &&
-	       (what == GT_HELD_STATE || p->store->parameters_in_parts);
+	       (what != GT_HELD_DATA || p->store->parameters_in_parts);
 }
 
 /* What rank `rank` holds of a slot: elements [*first, *first + *count) of it, which lie at *at of
- * its parts. A slot is in one bucket. */
-static void held_by(const struct gt_parallel *p, const struct gt_slot *slot, int rank,
-    int64_t *first, int64_t *count, int64_t *at)
+ * its parts; gradients that there is memory for all of, where they would lie in any case. A slot is
+ * in one bucket. */
+static void held_by(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
+    int rank, int64_t *first, int64_t *count, int64_t *at)
 {
 	const struct gt_zero *z = p->state;
 	size_t i = gt_buckets_find(&z->buckets, slot->offset);
@@ -152,6 +153,8 @@ static void held_by(const struct gt_parallel *p, const struct gt_slot *slot, int
 	*first = from - slot->offset;
 	*count = to > from ? to - from : 0;
 	*at = z->parts[i].at + from - start;
+	if (what == GT_HELD_GRADIENT && !p->store->gradients_in_parts)
+		*at = from;
 }
 
 static int deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, void *held,
@@ -161,8 +164,7 @@ static int deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held 
 	size_t size = gt_dtype_size(s->dtype);
 	int64_t first, count, at;
 
-	(void)what;
-	held_by(p, slot, p->world->rank, &first, &count, &at);
+	held_by(p, slot, what, p->world->rank, &first, &count, &at);
 	if (!count)
 		return 0;
 	return s->backend->copy_in(s->device, (char *)held + (size_t)at * size,
@@ -178,14 +180,13 @@ static int collect(struct gt_parallel *p, const struct gt_slot *slot, enum gt_he
 	size_t size = gt_dtype_size(s->dtype);
 	int rc = 0;
 
-	(void)what;
 	for (int rank = 0; !rc && rank < group->size; rank++) {
 		struct gt_collective c = {
 			.dtype = s->dtype, .peer = rank ? rank : 0, .what = slot->name
 		};
 		int64_t first, at;
 
-		held_by(p, slot, rank, &first, &c.count, &at);
+		held_by(p, slot, what, rank, &first, &c.count, &at);
 		if (!c.count || (group->rank && group->rank != rank))
 			continue;
 		c.in = (const char *)held + (size_t)at * size;

@@ -6,26 +6,32 @@
 #include <string.h>
 
 #include "lib/comm/threads.h"
-#include "lib/train/inside.h"
+#include "lib/train/verify_trace.h"
 
 /* ---- modes ---- */
 
 static const struct mode {
 	const char *name;
 	enum gt_parallel_kind kind;
-	enum { ONE, ALL, STAGES } ranks;
-	bool uneven; /* ranks may have different numbers of samples */
+	/* Several ranks; else one that takes their micro-batches one after the other. */
+	bool ranks;
+	bool uneven; /* ranks may have different numbers of samples, or all have the same ones */
+	bool stages; /* ranks hold parts of the model: it may have too few */
+	enum gt_pipeline_schedule schedule;
 } modes[] = {
-	/* One that takes their micro-batches one after the other. */
-	{ "accumulate", GT_PARALLEL_DDP, ONE, false },
-	{ "ddp", GT_PARALLEL_DDP, ALL, false },
-	{ "mirrored", GT_PARALLEL_MIRRORED, ALL, false },
-	{ "zero1", GT_PARALLEL_ZERO1, ALL, false },
-	{ "zero2", GT_PARALLEL_ZERO2, ALL, false },
-	{ "zero3", GT_PARALLEL_ZERO3, ALL, false },
-	/* Two, as any model has as many stages; each with all samples. */
-	{ "pipeline", GT_PARALLEL_DDP, STAGES, true },
-	{ "dp", GT_PARALLEL_DP, ALL, true },
+	{ .name = "accumulate" },
+	{ .name = "ddp", .ranks = true },
+	{ .name = "mirrored", .kind = GT_PARALLEL_MIRRORED, .ranks = true },
+	{ .name = "zero1", .kind = GT_PARALLEL_ZERO1, .ranks = true },
+	{ .name = "zero2", .kind = GT_PARALLEL_ZERO2, .ranks = true },
+	{ .name = "zero3", .kind = GT_PARALLEL_ZERO3, .ranks = true },
+	{ .name = "dp", .kind = GT_PARALLEL_DP, .ranks = true, .uneven = true },
+	{ .name = "gpipe", .ranks = true, .uneven = true, .stages = true },
+	{ .name = "1f1b",
+	    .ranks = true,
+	    .uneven = true,
+	    .stages = true,
+	    .schedule = GT_PIPELINE_1F1B },
 };
 
 int gt_verify_count(void)
@@ -33,258 +39,22 @@ int gt_verify_count(void)
 	return (int)(sizeof(modes) / sizeof(*modes));
 }
 
-/* ---- what one rank did ---- */
-
-struct tensor {
-	char *name;
-	int64_t offset, count;
-};
-
-struct trace {
-	int64_t samples; /* trained on; 0: nothing is recorded */
-	struct tensor *tensors;
-	size_t count;
-	int64_t flat;
-	double loss[GT_VERIFY_STEPS];
-	float *gradients; /* [steps, flat] */
-	float *weights;   /* [steps + 1, flat]: the first ones before any step */
-};
-
-static void release_trace(struct trace *r)
-{
-	for (size_t i = 0; i < r->count; i++)
-		free(r->tensors[i].name);
-	free(r->tensors);
-	free(r->gradients);
-	free(r->weights);
-	*r = (struct trace){ 0 };
-}
-
-static int begin_trace(struct trace *r, const struct gt_train *t, struct gt_err *err)
-{
-	const struct gt_store *s = t->store;
-	size_t flat = (size_t)s->flat_count;
-
-	release_trace(r);
-	r->flat = s->flat_count;
-	r->tensors = gt_calloc(s->slot_count, sizeof(*r->tensors), err);
-	r->gradients = gt_calloc(flat * GT_VERIFY_STEPS, sizeof(float), err);
-	r->weights = gt_calloc(flat * (GT_VERIFY_STEPS + 1), sizeof(float), err);
-	if (!r->tensors || !r->gradients || !r->weights)
-		return GT_ENOMEM;
-	for (size_t i = 0; i < s->slot_count; i++) {
-		struct tensor *tensor = &r->tensors[r->count];
-
-		if (s->slots[i].role != GT_PARAMETER)
-			continue;
-		tensor->name = gt_strdup(s->slots[i].name, err);
-		tensor->offset = s->slots[i].offset;
-		tensor->count = s->slots[i].count;
-		r->count++;
-		if (!tensor->name)
-			return GT_ENOMEM;
-	}
-	memcpy(r->weights, s->parameters, gt_store_flat_bytes(s));
-	r->samples = t->sampler.samples;
-	return 0;
-}
-
-/* ---- comparing ---- */
-
-/* Of one rank: all of them collect, rank 0 compares. */
-struct watcher {
-	const struct gt_train *t;
-	struct trace *trace;
-	struct gt_verify_row *row; /* NULL: the trace is being made */
-	float *held;               /* gradients as an optimizer's state lies on this rank */
-	float *whole;              /* room for one tensor */
-};
-
-/* NaN is worse than anything. */
-static void worsen(double *most, double x)
-{
-	if (!isnan(*most) && !(x <= *most))
-		*most = x;
-}
-
-static double largest(const float *a, int64_t n)
-{
-	double most = 0;
-
-	for (int64_t i = 0; i < n; i++)
-		worsen(&most, fabs((double)a[i]));
-	return most;
-}
-
-static double largest_difference(const float *a, const float *b, int64_t n)
-{
-	double most = 0;
-
-	for (int64_t i = 0; i < n; i++)
-		worsen(&most, fabs((double)a[i] - (double)b[i]));
-	return most;
-}
-
-static void judge(struct gt_verify_row *row, double *most, double far, double bound,
-    const char *what, const char *tensor, int64_t step)
-{
-	worsen(most, far);
-	if (far <= bound || !row->good)
-		return;
-	row->good = false;
-	row->what = what;
-	row->step = step;
-	row->far = far;
-	strncpy(row->tensor, tensor, sizeof(row->tensor) - 1);
-}
-
-/* A difference of 0 is no difference, of whatever. */
-static double ratio(double far, double of)
-{
-	return far == 0 ? 0 : far / of;
-}
-
-static void judge_gradient(
-    const struct watcher *w, const struct tensor *tensor, double all, int64_t step)
-{
-	const float *b = w->trace->gradients + (step - 1) * w->trace->flat + tensor->offset;
-	double scale = fmax(largest(b, tensor->count), all / 100);
-	double far = largest_difference(w->whole, b, tensor->count);
-
-	judge(w->row, &w->row->gradient, ratio(far, scale), GT_VERIFY_GRADIENT, "gradient",
-	    tensor->name, step);
-}
-
-static void judge_weight(
-    const struct watcher *w, const struct tensor *tensor, double change, int64_t step)
-{
-	const float *b = w->trace->weights + step * w->trace->flat + tensor->offset;
-	double far = largest_difference(w->whole, b, tensor->count);
-
-	judge(w->row, &w->row->weight, ratio(far, change), GT_VERIFY_WEIGHT, "weight", tensor->name,
-	    step);
-}
-
-/* Where a rank answers for a part of the gradients, the others of them are no sums. */
-static void hold_gradients(const struct watcher *w)
-{
-	const struct gt_store *s = w->t->store;
-	const float *from = s->gradients;
-
-	if (!s->part_count || s->gradients_in_parts)
-		memcpy(w->held, from, gt_store_gradient_bytes(s));
-	for (size_t i = 0; !s->gradients_in_parts && i < s->part_count; i++)
-		memcpy(w->held + s->parts[i].at, from + s->parts[i].offset,
-		    (size_t)s->parts[i].count * sizeof(float));
-}
-
-/* On rank 0, the whole of a tensor; a collective call. */
-static int collect(const struct watcher *w, const struct gt_slot *slot, enum gt_held what,
-    const void *held, struct gt_err *err)
-{
-	if (w->t->parallel)
-		return gt_parallel_collect(
-		    w->t->parallel, slot, what, held, gt_train_rank(w->t) ? NULL : w->whole, err);
-	memcpy(w->whole, (const float *)held + slot->offset, gt_slot_bytes(slot));
-	return 0;
-}
-
-/* Tensor by tensor, the whole of it. */
-static int compare(const struct watcher *w, enum gt_held what, const void *held, double scale,
-    void (*judge_one)(const struct watcher *, const struct tensor *, double, int64_t), int64_t step,
-    struct gt_err *err)
-{
-	const struct trace *r = w->trace;
-	int rc = 0;
-
-	for (size_t i = 0; !rc && i < r->count; i++) {
-		const struct tensor *tensor = &r->tensors[i];
-		const struct gt_slot *slot = gt_store_find(w->t->store, tensor->name);
-
-		if (!slot || slot->count != tensor->count)
-			return gt_err_set(
-			    err, GT_EINVAL, "'%s' is not what it is on one rank", tensor->name);
-		rc = collect(w, slot, what, held, err);
-		if (!rc && !gt_train_rank(w->t))
-			judge_one(w, tensor, scale, step);
-	}
-	return rc;
-}
-
-static int start(void *self, const struct gt_start_report *report, struct gt_err *err)
-{
-	const struct watcher *w = self;
-
-	(void)report;
-	return w->row ? 0 : begin_trace(w->trace, w->t, err);
-}
-
-static int gradients(void *self, int64_t n, struct gt_err *err)
-{
-	const struct watcher *w = self;
-	const struct gt_store *s = w->t->store;
-	struct trace *r = w->trace;
-	float *mine = r->gradients + (n - 1) * r->flat;
-
-	if (!w->row) {
-		memcpy(mine, s->gradients, gt_store_flat_bytes(s));
-		return 0;
-	}
-	hold_gradients(w);
-	return compare(w, GT_HELD_STATE, w->held, largest(mine, r->flat), judge_gradient, n, err);
-}
-
-static int step(void *self, const struct gt_step_report *report, struct gt_err *err)
-{
-	const struct watcher *w = self;
-	const struct gt_store *s = w->t->store;
-	struct trace *r = w->trace;
-	int64_t n = report->step;
-	float *mine = r->weights + n * r->flat;
-	double loss = r->loss[n - 1];
-
-	if (!w->row) {
-		r->loss[n - 1] = report->loss;
-		memcpy(mine, s->parameters, gt_store_flat_bytes(s));
-		return 0;
-	}
-	if (!gt_train_rank(w->t))
-		judge(w->row, &w->row->loss, ratio(fabs(report->loss - loss), fabs(loss)),
-		    GT_VERIFY_LOSS, "loss", "", n);
-	return compare(w, GT_HELD_DATA, s->parameters,
-	    largest_difference(mine, r->weights, r->flat), judge_weight, n, err);
-}
-
 /* ---- runs ---- */
 
 struct job {
 	const struct gt_verify_options *o;
 	struct gt_train_options options;
-	struct trace *trace;
-	struct gt_verify_row *row;
+	struct gt_trace *trace;
+	struct gt_watcher *watchers; /* [o->ranks] */
+	bool batch_norm;             /* the model has some */
+	int64_t samples;             /* that there are */
 	struct gt_log silent;
 };
 
-static int watch(const struct job *job, struct gt_train *t, struct gt_err *err)
+/* What the others of dp hold is of the step before: nobody reads it. */
+static bool watches(const struct gt_train *t)
 {
-	size_t flat = (size_t)(t->store->flat_count + job->trace->flat); /* padded, or a stage */
-	struct watcher watcher = { .t = t,
-		.trace = job->trace,
-		.row = job->row,
-		.held = job->row ? gt_calloc(flat, sizeof(float), err) : NULL,
-		.whole = job->row ? gt_calloc(flat, sizeof(float), err) : NULL };
-	const struct gt_observer observer = {
-		.self = &watcher, .start = start, .gradients = gradients, .step = step
-	};
-	const atomic_bool never = false;
-	struct gt_train_result result;
-	int rc = GT_ENOMEM;
-
-	if (!job->row || (watcher.held && watcher.whole))
-		rc = gt_train_run(t, NULL, &observer, 1, &never, &result, err);
-	free(watcher.held);
-	free(watcher.whole);
-	return rc;
+	return !gt_train_rank(t) || !gt_parallel_reads_on_one(t->o.parallel.kind);
 }
 
 /* As a rank of the group, or alone. */
@@ -292,7 +62,11 @@ static int be_rank(void *self, struct gt_group *group, struct gt_err *err)
 {
 	const struct job *job = self;
 	struct gt_train_options options = job->options;
+	struct gt_watcher *watcher = &job->watchers[group ? group->rank : 0];
+	const struct gt_observer observer = gt_watcher_observer(watcher);
 	struct gt_log silent = job->silent;
+	const atomic_bool never = false;
+	struct gt_train_result result;
 	struct gt_train *t;
 	int rc;
 
@@ -301,7 +75,8 @@ static int be_rank(void *self, struct gt_group *group, struct gt_err *err)
 	options.group = group;
 	rc = gt_train_open(&t, &options, false, &silent, err);
 	if (!rc) {
-		rc = watch(job, t, err);
+		watcher->t = t;
+		rc = gt_train_run(t, NULL, &observer, watches(t), &never, &result, err);
 		gt_train_close(t);
 	}
 	return rc;
@@ -313,10 +88,27 @@ static int alone(void *self, struct gt_group *group, struct gt_err *err)
 	return be_rank(self, NULL, err);
 }
 
-/* Nothing is written; nothing depends on how long the run is meant to be. */
-static struct gt_train_options options_of(const struct gt_verify_options *o, int64_t samples)
+static struct gt_verify_bounds bounds_of(const struct job *job)
 {
-	struct gt_train_options t = *o->train;
+	if (job->batch_norm)
+		return (struct gt_verify_bounds){ GT_VERIFY_LOSS, GT_VERIFY_NORM_GRADIENT,
+			GT_VERIFY_NORM_WEIGHT };
+	return (struct gt_verify_bounds){ GT_VERIFY_LOSS, GT_VERIFY_GRADIENT, GT_VERIFY_WEIGHT };
+}
+
+static int run(struct job *job, int ranks, bool records, struct gt_err *err)
+{
+	for (int i = 0; i < ranks; i++)
+		job->watchers[i] = (struct gt_watcher){ .trace = job->trace,
+			.records = records,
+			.row = { .good = true, .bounds = bounds_of(job) } };
+	return gt_threads_run(ranks, &job->o->ring, ranks > 1 ? be_rank : alone, job, err);
+}
+
+/* Nothing is written; nothing depends on how long the run is meant to be. */
+static struct gt_train_options options_of(const struct job *job, int64_t samples)
+{
+	struct gt_train_options t = *job->o->train;
 
 	t.out = t.resume = t.val = NULL;
 	t.val_split = 0;
@@ -327,113 +119,181 @@ static struct gt_train_options options_of(const struct gt_verify_options *o, int
 	t.drop_last = false;
 	t.schedule.kind = GT_CONSTANT;
 	t.schedule.warmup = 0;
-	t.optim.eps = fmax(t.optim.eps, GT_VERIFY_EPS);
+	if (job->batch_norm)
+		t.schedule.lr = fmin(t.schedule.lr, GT_VERIFY_NORM_RATE);
+	t.optim.eps = fmax(t.optim.eps, job->batch_norm ? GT_VERIFY_NORM_EPS : GT_VERIFY_EPS);
 	t.nproc = 1;
 	t.parallel = (struct gt_parallel_options){ .bucket_bytes = t.parallel.bucket_bytes };
 	t.profile = (struct gt_profile_options){ 0 };
 	return t;
 }
 
-/* All samples of a step on one rank. */
-static int record(struct trace *trace, struct job *job, int64_t samples, struct gt_err *err)
+static void set_mode(struct job *job, const struct mode *mode, int64_t samples)
 {
+	struct gt_train_options *t = &job->options;
+	int n = job->o->ranks;
+
+	*t = options_of(job, samples);
+	t->parallel.kind = mode->kind;
+	t->parallel.schedule = mode->schedule;
+	if (!mode->ranks)
+		t->accumulate *= n;
+	if (mode->stages) {
+		t->parallel.stages = n;
+		t->batch *= n;
+	} else {
+		t->parallel.sync_bn = job->batch_norm;
+	}
+}
+
+/* All samples of a step on one rank, each micro-batch of all ranks in so many parts. */
+static int record(struct job *job, int64_t samples, int parts, struct gt_err *err)
+{
+	struct gt_trace *trace = job->trace;
 	int rc;
 
-	job->options = options_of(job->o, samples);
-	job->options.batch *= job->o->ranks;
-	job->trace = trace;
-	job->row = NULL;
-	rc = gt_threads_run(1, &job->o->ring, alone, job, err);
+	if (trace->samples == samples && trace->parts == parts)
+		return 0;
+	job->options = options_of(job, samples);
+	job->options.batch *= job->o->ranks / parts;
+	job->options.accumulate *= parts;
+	rc = run(job, 1, true, err);
+	trace->samples = samples;
+	trace->parts = parts;
 	return rc ? gt_err_prefix(err, "one rank") : 0;
 }
 
-static int run_mode(const struct mode *mode, struct job *job, struct gt_verify_row *row,
-    int64_t samples, struct gt_err *err)
+static int run_mode(
+    const struct mode *mode, struct job *job, struct gt_verify_row *row, struct gt_err *err)
 {
-	int rc;
+	int ranks = mode->ranks ? job->o->ranks : 1, rc;
+	size_t place = 0;
 
-	job->options = options_of(job->o, samples);
-	job->options.parallel.kind = mode->kind;
-	if (mode->ranks == ONE)
-		job->options.accumulate *= job->o->ranks;
-	if (mode->ranks == STAGES) {
-		job->options.batch *= job->o->ranks;
-		job->options.parallel.stages = row->ranks;
+	rc = run(job, ranks, false, err);
+	for (int i = 0; i < ranks; i++) {
+		gt_watcher_add(row, &place, &job->watchers[i]);
+		gt_watcher_release(&job->watchers[i]);
 	}
-	job->row = row;
-	rc = gt_threads_run(
-	    row->ranks, &job->o->ring, mode->ranks == ONE ? alone : be_rank, job, err);
 	return rc ? gt_err_prefix(err, "%s", mode->name) : 0;
 }
 
-/* Two steps and a part of one, if there is as much. Where all ranks are to have as many, padding
- * would have to repeat samples that one rank has once. */
-static int64_t choose_samples(
-    const struct gt_verify_options *o, const struct mode *mode, int64_t there)
-{
-	int64_t n = o->ranks, batch = o->train->batch;
-	int64_t all = 2 * n * batch * o->train->accumulate + n * (batch / 2) + mode->uneven;
+/* ---- which samples ---- */
 
-	if (all > there)
-		all = there;
-	return mode->uneven ? all : all - all % n;
+static int64_t last_batch(int64_t samples, int64_t whole)
+{
+	return samples % whole ? samples % whole : whole;
+}
+
+/* Whether each rank of dp has a sample of the last batch. */
+static bool all_have_some(int64_t samples, int64_t ranks, int64_t whole)
+{
+	int64_t last = last_batch(samples, whole), most = (last + ranks - 1) / ranks;
+
+	return most * (ranks - 1) < last;
+}
+
+/* Two steps and a part of one, if there is as much. Where all ranks are to have as many, padding
+ * would have to repeat samples that one rank has once. Of batch normalisation, ranks wait for each
+ * other's statistics, and the chunks of a pipeline have to be the micro-batches of one rank. */
+static int64_t choose_samples(const struct job *job, const struct mode *mode)
+{
+	int64_t n = job->o->ranks, batch = job->o->train->batch, whole = n * batch;
+	int64_t all = 2 * whole * job->o->train->accumulate + n * (batch / 2) + mode->uneven;
+
+	if (all > job->samples)
+		all = job->samples;
+	if (!mode->uneven)
+		return all - all % n;
+	if (job->batch_norm && mode->stages)
+		return all - all % whole;
+	while (job->batch_norm && all > n && !all_have_some(all, n, whole))
+		all--;
+	return all;
+}
+
+/* ---- which modes ---- */
+
+/* Why not goes to the row. */
+static void see_if_fit(struct job *job, const struct mode *mode, struct gt_verify_row *row)
+{
+	struct gt_train_options options = job->options;
+	struct gt_err why = GT_ERR_INIT;
+	struct gt_train *t = NULL;
+
+	if (job->batch_norm && !mode->ranks)
+		gt_err_set(&why, GT_ENOTSUP,
+		    "batch normalisation takes the statistics of each micro-batch");
+	else if (!options.samples)
+		gt_err_set(
+		    &why, GT_ENOTSUP, "there are no %d samples, for a whole batch", options.batch);
+	options.nproc = job->o->ranks;
+	if (!why.code && (mode->stages || job->batch_norm) &&
+	    !gt_train_open(&t, &options, true, &job->silent, &why))
+		gt_train_close(t);
+	if (why.code)
+		snprintf(row->why, sizeof(row->why), "%.*s", (int)sizeof(row->why) - 1, why.text);
 }
 
 /* How many samples there are, and whether this can be done. */
-static int look(int64_t *there, struct job *job, struct gt_err *err)
+static int look(struct job *job, struct gt_err *err)
 {
-	struct gt_train_options options = options_of(job->o, 0);
+	struct gt_train_options options = options_of(job, 0);
 	struct gt_train *t;
 	int rc = gt_train_open(&t, &options, true, &job->silent, err);
 
 	if (rc)
 		return rc;
-	*there = t->sampler.samples;
-	if (*there < job->o->ranks)
+	job->samples = t->sampler.samples;
+	job->batch_norm = t->store->buffer_bytes;
+	if (job->samples < job->o->ranks)
 		rc = gt_err_set(err, GT_EINVAL, "%lld samples are fewer than %d ranks",
-		    (long long)*there, job->o->ranks);
-	if (!rc && t->store->buffer_bytes) {
-		rc = gt_err_set(err, GT_ENOTSUP,
-		    "%s has batch normalisation, whose statistics are those of a rank's own "
-		    "samples: ranks are not as one",
-		    gt_model_name(t->model));
-		gt_err_hint(err, "take a model without");
-	}
+		    (long long)job->samples, job->o->ranks);
 	gt_train_close(t);
 	return rc;
+}
+
+static int fill_row(
+    struct gt_verify_row *row, const struct mode *mode, struct job *job, struct gt_err *err)
+{
+	int64_t samples = choose_samples(job, mode);
+	int n = job->o->ranks, rc;
+
+	*row = (struct gt_verify_row){
+		.mode = mode->name,
+		.ranks = mode->ranks ? n : 1,
+		.last_batch = last_batch(samples, (int64_t)n * job->o->train->batch),
+		.bounds = bounds_of(job),
+		.good = true,
+		.what = "",
+	};
+	set_mode(job, mode, samples);
+	see_if_fit(job, mode, row);
+	if (*row->why)
+		return 0;
+	rc = record(job, samples, job->batch_norm && mode->stages ? n : 1, err);
+	set_mode(job, mode, samples);
+	return rc ? rc : run_mode(mode, job, row, err);
 }
 
 int gt_verify_parallel(
     struct gt_verify_row *rows, const struct gt_verify_options *o, struct gt_err *err)
 {
+	struct gt_trace trace = { 0 };
 	struct job job = { .o = o,
+		.trace = &trace,
+		.watchers = gt_calloc((size_t)o->ranks, sizeof(*job.watchers), err),
 		.silent = { .stream = fopen("/dev/null", "we"), .level = GT_LOG_QUIET } };
-	struct trace trace = { 0 };
-	int64_t there, whole = (int64_t)o->ranks * o->train->batch;
-	int rc;
+	int rc = job.watchers ? 0 : GT_ENOMEM;
 
-	if (!job.silent.stream)
-		return gt_err_sys(err, "cannot open '/dev/null'");
-	rc = look(&there, &job, err);
-	for (int i = 0; !rc && i < gt_verify_count(); i++) {
-		const struct mode *mode = &modes[i];
-		int64_t samples = choose_samples(o, mode, there);
-
-		rows[i] = (struct gt_verify_row){
-			.mode = mode->name,
-			.ranks = mode->ranks == ONE   ? 1
-			         : mode->ranks == ALL ? o->ranks
-			                              : 2,
-			.last_batch = samples % whole ? samples % whole : whole,
-			.good = true,
-			.what = "",
-		};
-		if (trace.samples != samples)
-			rc = record(&trace, &job, samples, err);
-		if (!rc)
-			rc = run_mode(mode, &job, &rows[i], samples, err);
-	}
-	release_trace(&trace);
-	fclose(job.silent.stream);
+	if (!rc && !job.silent.stream)
+		rc = gt_err_sys(err, "cannot open '/dev/null'");
+	if (!rc)
+		rc = look(&job, err);
+	for (int i = 0; !rc && i < gt_verify_count(); i++)
+		rc = fill_row(&rows[i], &modes[i], &job, err);
+	gt_trace_release(&trace);
+	if (job.silent.stream)
+		fclose(job.silent.stream);
+	free(job.watchers);
 	return rc;
 }

@@ -71,10 +71,10 @@ hint: --drop-last leaves short batches out"
 }
 
 @test "--verify-parallel: a table, all modes are one rank" {
-	gtrain train "${MLP[@]}" --batch 6 --nproc 3 --verify-parallel
+	gtrain train --model mlp:5,16,8,3 --data random:5/3,samples=100 --batch 6 --nproc 3 --verify-parallel
 	equal "$status" 0
 	[[ $out == "mode "*"ranks  last batch "* ]]
-	for mode in accumulate ddp mirrored zero1 zero2 zero3 pipeline dp; do
+	for mode in accumulate ddp mirrored zero1 zero2 zero3 dp gpipe 1f1b; do
 		grep -q "^$mode .* same$" <<<"$out"
 	done
 	equal "$err" ""
@@ -88,8 +88,23 @@ hint: --drop-last leaves short batches out"
 	jq -e '[.modes[] | select(.mode == "dp")][0] | .ranks == 2 and .last_batch == 7' <<<"$out"
 }
 
-@test "--verify-parallel refuses batch normalisation" {
-	gtrain train --model resnet20 --data random: --verify-parallel
-	equal "$status" 1
-	[[ $err == *"resnet20 has batch normalisation"* ]]
+@test "--verify-parallel says which modes are not for the model, which is no failure" {
+	gtrain train "${MLP[@]}" --batch 6 --nproc 3 --verify-parallel
+	equal "$status" 0
+	for mode in gpipe 1f1b; do
+		grep -q "^$mode  *-  *-  *-  *-  *-  not for this model: .*3 stages" <<<"$out"
+	done
+	gtrain train "${MLP[@]}" --batch 6 --nproc 3 --verify-parallel --json
+	equal "$status" 0
+	jq -e '[.modes[] | select(.why_not != "") | .mode] == ["gpipe", "1f1b"]' <<<"$out"
+	jq -e 'all(.modes[] | select(.why_not != ""); .same == null and .gradient == null)' <<<"$out"
+}
+
+@test "--verify-parallel of a model with batch normalisation" {
+	gtrain train --model resnet20 --data random:,samples=20 --batch 2 --nproc 2 --verify-parallel
+	equal "$status" 0
+	for mode in ddp mirrored zero1 zero2 zero3 dp gpipe 1f1b; do
+		grep -q "^$mode .* same$" <<<"$out"
+	done
+	grep -q "^accumulate .* not for this model: batch normalisation" <<<"$out"
 }

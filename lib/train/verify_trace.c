@@ -1,0 +1,265 @@
+/* verify_trace.c - what one rank did, and how far ranks of a mode are from it. */
+#include "lib/train/verify_trace.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what one rank did ---- */
+
+void gt_trace_release(struct gt_trace *r)
+{
+	for (size_t i = 0; i < r->count; i++)
+		free(r->tensors[i].name);
+	free(r->tensors);
+	free(r->gradients);
+	free(r->weights);
+	*r = (struct gt_trace){ 0 };
+}
+
+static int begin_trace(struct gt_trace *r, const struct gt_train *t, struct gt_err *err)
+{
+	const struct gt_store *s = t->store;
+	size_t flat = (size_t)s->flat_count;
+
+	gt_trace_release(r);
+	r->flat = s->flat_count;
+	r->tensors = gt_calloc(s->slot_count, sizeof(*r->tensors), err);
+	r->gradients = gt_calloc(flat * GT_VERIFY_STEPS, sizeof(float), err);
+	r->weights = gt_calloc(flat * (GT_VERIFY_STEPS + 1), sizeof(float), err);
+	if (!r->tensors || !r->gradients || !r->weights)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < s->slot_count; i++) {
+		struct gt_trace_tensor *tensor = &r->tensors[r->count];
+
+		if (s->slots[i].role != GT_PARAMETER)
+			continue;
+		tensor->name = gt_strdup(s->slots[i].name, err);
+		tensor->offset = s->slots[i].offset;
+		tensor->count = s->slots[i].count;
+		r->count++;
+		if (!tensor->name)
+			return GT_ENOMEM;
+	}
+	memcpy(r->weights, s->parameters, gt_store_flat_bytes(s));
+	return 0;
+}
+
+/* ---- dealing it out ---- */
+
+/* What is this rank's of a tensor, from the whole: 4 bytes an element. */
+static int deal(const struct gt_watcher *w, size_t tensor, enum gt_held what, void *held,
+    const void *whole, struct gt_err *err)
+{
+	const struct gt_trace_tensor *of = &w->trace->tensors[tensor];
+	const struct gt_slot *slot = gt_store_find(w->t->store, of->name);
+
+	if (!slot || slot->count != of->count || slot->dtype != GT_F32)
+		return gt_err_set(err, GT_EINVAL, "'%s' is not what it is on one rank", of->name);
+	if (w->t->parallel)
+		return gt_parallel_deal(w->t->parallel, slot, what, held, whole, err);
+	memcpy((uint32_t *)held + slot->offset, whole, gt_slot_bytes(slot));
+	return 0;
+}
+
+/* Deal out numbers of tensors, and see where they come to lie. */
+static int find_held(const struct gt_watcher *w, struct gt_watched *x, enum gt_held what,
+    size_t bytes, struct gt_err *err)
+{
+	uint32_t *whole = gt_calloc((size_t)w->trace->flat, sizeof(*whole), err);
+	int rc = whole ? 0 : GT_ENOMEM;
+
+	x->count = (int64_t)(bytes / sizeof(float));
+	x->tensor = gt_calloc((size_t)x->count, sizeof(*x->tensor), err);
+	x->wanted = gt_calloc((size_t)x->count, sizeof(*x->wanted), err);
+	if (!x->tensor || !x->wanted)
+		rc = GT_ENOMEM;
+	for (size_t i = 0; !rc && i < w->trace->count; i++) {
+		for (int64_t k = 0; k < w->trace->tensors[i].count; k++)
+			whole[k] = (uint32_t)i + 1;
+		rc = deal(w, i, what, x->tensor, whole, err);
+	}
+	free(whole);
+	return rc;
+}
+
+static int begin_watch(struct gt_watcher *w, struct gt_err *err)
+{
+	const struct gt_store *s = w->t->store;
+	int rc;
+
+	w->far = gt_calloc(w->trace->count, sizeof(*w->far), err);
+	if (!w->far)
+		return GT_ENOMEM;
+	rc = find_held(w, &w->gradients, GT_HELD_GRADIENT, gt_store_gradient_bytes(s), err);
+	return rc ? rc : find_held(w, &w->weights, GT_HELD_DATA, gt_store_parameter_bytes(s), err);
+}
+
+void gt_watcher_release(struct gt_watcher *w)
+{
+	free(w->gradients.tensor);
+	free(w->gradients.wanted);
+	free(w->weights.tensor);
+	free(w->weights.wanted);
+	free(w->far);
+}
+
+/* ---- comparing ---- */
+
+/* NaN is worse than anything. */
+static void worsen(double *most, double x)
+{
+	if (!isnan(*most) && !(x <= *most))
+		*most = x;
+}
+
+static double largest(const float *a, int64_t n)
+{
+	double most = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		worsen(&most, fabs((double)a[i]));
+	return most;
+}
+
+static double largest_difference(const float *a, const float *b, int64_t n)
+{
+	double most = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		worsen(&most, fabs((double)a[i] - (double)b[i]));
+	return most;
+}
+
+static void judge(struct gt_watcher *w, double *most, double far, double bound, const char *what,
+    const char *tensor, int64_t step, size_t place)
+{
+	struct gt_verify_row *row = &w->row;
+
+	worsen(most, far);
+	if (far <= bound || !row->good)
+		return;
+	row->good = false;
+	row->what = what;
+	row->step = step;
+	row->far = far;
+	strncpy(row->tensor, tensor, sizeof(row->tensor) - 1);
+	w->place = place;
+}
+
+/* A difference of 0 is no difference, of whatever. */
+static double ratio(double far, double of)
+{
+	return far == 0 ? 0 : far / of;
+}
+
+/* The largest difference of each tensor, to w->far, of a whole as the trace has it. */
+static int compare(struct gt_watcher *w, struct gt_watched *x, enum gt_held what, const float *held,
+    const float *whole, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < w->trace->count; i++) {
+		w->far[i] = 0;
+		rc = deal(w, i, what, x->wanted, whole + w->trace->tensors[i].offset, err);
+	}
+	for (int64_t i = 0; !rc && i < x->count; i++)
+		if (x->tensor[i])
+			worsen(&w->far[x->tensor[i] - 1],
+			    fabs((double)held[i] - (double)x->wanted[i]));
+	return rc;
+}
+
+static int compare_gradients(struct gt_watcher *w, int64_t step, struct gt_err *err)
+{
+	const struct gt_trace *r = w->trace;
+	const float *whole = r->gradients + (step - 1) * r->flat;
+	double all = largest(whole, r->flat);
+	int rc = compare(w, &w->gradients, GT_HELD_GRADIENT, w->t->store->gradients, whole, err);
+
+	for (size_t i = 0; !rc && i < r->count; i++) {
+		const struct gt_trace_tensor *tensor = &r->tensors[i];
+		double scale = fmax(largest(whole + tensor->offset, tensor->count), all / 100);
+
+		judge(w, &w->row.gradient, ratio(w->far[i], scale), w->row.bounds.gradient,
+		    "gradient", tensor->name, step, i);
+	}
+	return rc;
+}
+
+static int compare_weights(struct gt_watcher *w, int64_t step, struct gt_err *err)
+{
+	const struct gt_trace *r = w->trace;
+	const float *whole = r->weights + step * r->flat;
+	double change = largest_difference(whole, r->weights, r->flat);
+	int rc = compare(w, &w->weights, GT_HELD_DATA, w->t->store->parameters, whole, err);
+
+	for (size_t i = 0; !rc && i < r->count; i++)
+		judge(w, &w->row.weight, ratio(w->far[i], change), w->row.bounds.weight, "weight",
+		    r->tensors[i].name, step, r->count + 1 + i);
+	return rc;
+}
+
+/* ---- callbacks ---- */
+
+static int start(void *self, const struct gt_start_report *report, struct gt_err *err)
+{
+	struct gt_watcher *w = self;
+
+	(void)report;
+	return w->records ? begin_trace(w->trace, w->t, err) : begin_watch(w, err);
+}
+
+static int gradients(void *self, int64_t n, struct gt_err *err)
+{
+	struct gt_watcher *w = self;
+	const struct gt_store *s = w->t->store;
+
+	if (!w->records)
+		return compare_gradients(w, n, err);
+	memcpy(
+	    w->trace->gradients + (n - 1) * w->trace->flat, s->gradients, gt_store_flat_bytes(s));
+	return 0;
+}
+
+static int step(void *self, const struct gt_step_report *report, struct gt_err *err)
+{
+	struct gt_watcher *w = self;
+	const struct gt_store *s = w->t->store;
+	struct gt_trace *r = w->trace;
+	int64_t n = report->step;
+	double loss = r->loss[n - 1];
+
+	if (!w->records) {
+		judge(w, &w->row.loss, ratio(fabs(report->loss - loss), fabs(loss)),
+		    w->row.bounds.loss, "loss", "", n, r->count);
+		return compare_weights(w, n, err);
+	}
+	r->loss[n - 1] = report->loss;
+	memcpy(r->weights + n * r->flat, s->parameters, gt_store_flat_bytes(s));
+	return 0;
+}
+
+struct gt_observer gt_watcher_observer(struct gt_watcher *w)
+{
+	return (
+	    struct gt_observer){ .self = w, .start = start, .gradients = gradients, .step = step };
+}
+
+void gt_watcher_add(struct gt_verify_row *row, size_t *place, const struct gt_watcher *w)
+{
+	const struct gt_verify_row *r = &w->row;
+
+	worsen(&row->loss, r->loss);
+	worsen(&row->gradient, r->gradient);
+	worsen(&row->weight, r->weight);
+	if (r->good ||
+	    (!row->good && (row->step < r->step || (row->step == r->step && *place <= w->place))))
+		return;
+	row->good = false;
+	row->what = r->what;
+	row->step = r->step;
+	row->far = r->far;
+	memcpy(row->tensor, r->tensor, sizeof(row->tensor));
+	*place = w->place;
+}
