@@ -16,7 +16,8 @@ static const struct mode {
 	/* Several ranks; else one that takes their micro-batches one after the other. */
 	bool ranks;
 	bool uneven; /* ranks may have different numbers of samples, or all have the same ones */
-	bool stages; /* ranks hold parts of the model: it may have too few */
+	/* What ranks hold of the model: it may have too few such parts. */
+	enum { ALL, STAGES, LAYERS } holds;
 	enum gt_pipeline_schedule schedule;
 } modes[] = {
 	{ .name = "accumulate" },
@@ -26,12 +27,13 @@ static const struct mode {
 	{ .name = "zero2", .kind = GT_PARALLEL_ZERO2, .ranks = true },
 	{ .name = "zero3", .kind = GT_PARALLEL_ZERO3, .ranks = true },
 	{ .name = "dp", .kind = GT_PARALLEL_DP, .ranks = true, .uneven = true },
-	{ .name = "gpipe", .ranks = true, .uneven = true, .stages = true },
+	{ .name = "gpipe", .ranks = true, .uneven = true, .holds = STAGES },
 	{ .name = "1f1b",
 	    .ranks = true,
 	    .uneven = true,
-	    .stages = true,
+	    .holds = STAGES,
 	    .schedule = GT_PIPELINE_1F1B },
+	{ .name = "tensor", .ranks = true, .uneven = true, .holds = LAYERS },
 };
 
 int gt_verify_count(void)
@@ -138,12 +140,14 @@ static void set_mode(struct job *job, const struct mode *mode, int64_t samples)
 	t->parallel.schedule = mode->schedule;
 	if (!mode->ranks)
 		t->accumulate *= n;
-	if (mode->stages) {
+	if (mode->holds == STAGES)
 		t->parallel.stages = n;
+	if (mode->holds == LAYERS)
+		t->parallel.tensor = n;
+	if (mode->holds != ALL)
 		t->batch *= n;
-	} else {
+	else
 		t->parallel.sync_bn = job->batch_norm;
-	}
 }
 
 /* All samples of a step on one rank, each micro-batch of all ranks in so many parts. */
@@ -204,7 +208,7 @@ static int64_t choose_samples(const struct job *job, const struct mode *mode)
 		all = job->samples;
 	if (!mode->uneven)
 		return all - all % n;
-	if (job->batch_norm && mode->stages)
+	if (job->batch_norm && mode->holds)
 		return all - all % whole;
 	while (job->batch_norm && all > n && !all_have_some(all, n, whole))
 		all--;
@@ -227,7 +231,7 @@ static void see_if_fit(struct job *job, const struct mode *mode, struct gt_verif
 		gt_err_set(
 		    &why, GT_ENOTSUP, "there are no %d samples, for a whole batch", options.batch);
 	options.nproc = job->o->ranks;
-	if (!why.code && (mode->stages || job->batch_norm) &&
+	if (!why.code && (mode->holds || job->batch_norm) &&
 	    !gt_train_open(&t, &options, true, &job->silent, &why))
 		gt_train_close(t);
 	if (why.code)
@@ -270,7 +274,7 @@ static int fill_row(
 	see_if_fit(job, mode, row);
 	if (*row->why)
 		return 0;
-	rc = record(job, samples, job->batch_norm && mode->stages ? n : 1, err);
+	rc = record(job, samples, job->batch_norm && mode->holds ? n : 1, err);
 	set_mode(job, mode, samples);
 	return rc ? rc : run_mode(mode, job, row, err);
 }

@@ -9,7 +9,8 @@
  * A few steps of one rank, then the same steps in each mode, from the same weights, over the same
  * samples: a small part of the data, so that an epoch ends, with a short batch, while they run.
  * Every rank compares what it holds with its part of what the one rank had: all of it (ddp,
- * mirrored; dp: rank 0), its parts of each bucket (zero1, zero2, zero3), its stage (gpipe, 1f1b).
+ * mirrored; dp: rank 0), its parts of each bucket (zero1, zero2, zero3), its stage (gpipe, 1f1b),
+ * its parts of layers (tensor).
  * At each step are compared
  *
  *   loss      |a - b| / |b|

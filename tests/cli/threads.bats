@@ -74,7 +74,7 @@ hint: --drop-last leaves short batches out"
 	gtrain train --model mlp:5,16,8,3 --data random:5/3,samples=100 --batch 6 --nproc 3 --verify-parallel
 	equal "$status" 0
 	[[ $out == "mode "*"ranks  last batch "* ]]
-	for mode in accumulate ddp mirrored zero1 zero2 zero3 dp gpipe 1f1b; do
+	for mode in accumulate ddp mirrored zero1 zero2 zero3 dp gpipe 1f1b tensor; do
 		grep -q "^$mode .* same$" <<<"$out"
 	done
 	equal "$err" ""

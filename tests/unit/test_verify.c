@@ -145,6 +145,16 @@ static int run_stale(struct gt_group *g, const struct gt_collective *c, struct g
 	return c->what && !strcmp(c->what, "weights") ? 0 : real.run(g, c, err);
 }
 
+/* The last rank counts half of what the ranks have of a layer's output. */
+static int run_half_layer(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
+{
+	int rc = real.run(g, c, err);
+
+	if (!rc && c->what && !strcmp(c->what, "fan_in") && g->rank + 1 == g->size)
+		scale(g, c, 0.5);
+	return rc;
+}
+
 /* A mean of means: the gradient of a rank's own mean, over the number of ranks. It is the right one
  * as long as ranks have as many samples as each other. How many they have is seen from what rank 0
  * deals out, its own part being as large as the first. */
@@ -186,6 +196,7 @@ static const struct fault {
 	{ "a wrong shard of the weights", NULL, start_turned, " zero1 zero2 zero3 ", 1 },
 	{ "a wrong shard of the samples", run_shifted, NULL, " dp ", 1 },
 	{ "a wrong gradient between stages", NULL, start_double, " gpipe 1f1b ", 1 },
+	{ "a wrong sum of a layer", run_half_layer, NULL, " tensor ", 1 },
 	{ "old weights", run_stale, NULL, " dp ", 2 },
 	{ "a mean of means", run_counting, start_mean_of_means, " dp ", 3 },
 };
@@ -287,7 +298,7 @@ static void modes_are_one_rank(void **state)
 {
 	const struct subject subjects[] = {
 		small,
-		{ "mlp:5,3", "random:5/3,samples=100", 2, 3, " gpipe 1f1b " },
+		{ "mlp:5,3", "random:5/3,samples=100", 2, 3, " gpipe 1f1b tensor " },
 		{ "lenet", "random:,samples=100", RANKS, BATCH, " tensor " },
 		{ "gpt:layers=1,heads=3,width=24,block=8,vocab=50,dropout=0.2",
 		    "random:,samples=100", RANKS, BATCH, "" },
@@ -327,7 +338,7 @@ static void last_batches_are_uneven(void **state)
 }
 
 /* Modes that these faults know. */
-static const char *const known = " accumulate ddp mirrored zero1 zero2 zero3 dp gpipe 1f1b ";
+static const char *const known = " accumulate ddp mirrored zero1 zero2 zero3 dp gpipe 1f1b tensor ";
 
 static void mistakes_are_seen(void **state)
 {
