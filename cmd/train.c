@@ -505,6 +505,16 @@ static int check_mpi(
 	return launches ? gt_cmd_refuse_launch(cli->nproc, command, err) : 0;
 }
 
+/* What ranks would refuse, before they are started. */
+static int check_ranks(
+    const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
+{
+	struct gt_train_options options;
+	int rc = gather(&options, env, cli, err);
+
+	return rc ? rc : gt_parallel_check(&options.parallel, (int)cli->nproc, options.batch, err);
+}
+
 int gt_cmd_train(int argc, char **argv)
 {
 	struct gt_train_cli cli;
@@ -524,6 +534,8 @@ int gt_cmd_train(int argc, char **argv)
 		rc = gt_cmd_find_world(&world, cli.nproc, &launches, &err);
 	if (!rc && cli.backend == GT_COMM_MPI)
 		rc = check_mpi(&cli, launches, command, &err);
+	if (!rc && launches)
+		rc = check_ranks(&env, &cli, &err);
 	if (!rc && cli.verify_parallel)
 		rc = verify(&env, &cli, &err);
 	else if (!rc && gt_cmd_is_threads(&cli))

@@ -16,6 +16,8 @@ static int check_pairs(
 {
 	bool sgd = cli->optimizer == GT_CLI_SGD;
 	bool threads = gt_parallel_is_threads((enum gt_parallel_kind)cli->parallel);
+	const char *a_run = "a run, not with --verify-parallel";
+	bool run = !cli->verify_parallel;
 	const struct {
 		const char *option, *wants;
 		bool there;
@@ -31,6 +33,14 @@ static int check_pairs(
 		{ "max-restarts", "a --parallel mode of processes", !threads },
 		{ "chunks", "--pipeline-parallel", cli->pipeline_parallel > 1 },
 		{ "schedule", "--pipeline-parallel", cli->pipeline_parallel > 1 },
+		{ "parallel", a_run, run },
+		{ "tensor-parallel", a_run, run },
+		{ "pipeline-parallel", a_run, run },
+		{ "compress", a_run, run },
+		{ "check-replicas", a_run, run },
+		{ "profile", a_run, run },
+		{ "resume", a_run, run },
+		{ "dry-run", a_run, run },
 		{ "eval-every", "--val or --val-split", cli->val || cli->val_split > 0 },
 	};
 

@@ -44,6 +44,7 @@ struct gt_launch {
 	int alive;                /* ranks */
 	int first, status;        /* the first rank that failed, or -1, and how */
 	int asked;                /* how often we were told to end */
+	double asked_at;          /* the first time */
 	double kill_at;           /* when patience ends; 0: it doesn't */
 	int signals;              /* a signalfd */
 	sigset_t caught, old_mask;

@@ -11,6 +11,9 @@
 #include "lib/base/mem.h"
 #include "lib/comm/launch_inside.h"
 
+/* What timeout(1) or a shell passes on besides the terminal comes twice, and means once. */
+static const double twice_s = 0.1;
+
 /* Between asking and killing: it leaves half a second for the rest. */
 static const double patience_s = 1.5;
 
@@ -77,6 +80,9 @@ static void take_signal(struct gt_launch *l, int number)
 	} else if (number == SIGUSR1 || number == SIGUSR2) {
 		signal_all(l, number);
 	} else if (number != SIGCHLD) {
+		if (l->asked && gt_clock_s() - l->asked_at < twice_s)
+			return;
+		l->asked_at = gt_clock_s();
 		l->asked++;
 		signal_all(l, l->asked > 1 ? SIGKILL : number);
 		if (l->asked > 1)

@@ -86,13 +86,13 @@ static int check_tensor(const struct gt_parallel_options *o, int ranks, struct g
 		return gt_err_hint(err, "--nproc %d, or a multiple of it", o->tensor);
 	}
 	if (o->kind != GT_PARALLEL_DDP && o->kind != GT_PARALLEL_MIRRORED) {
-		gt_err_set(err, GT_ENOTSUP, "--tensor-parallel does not go with --parallel %s",
+		gt_err_set(err, GT_EINVAL, "--tensor-parallel does not go with --parallel %s",
 		    gt_parallel_kind_name(o->kind));
 		return gt_err_hint(err, "ddp and mirrored do");
 	}
 	if (o->stages > 1) {
 		gt_err_set(
-		    err, GT_ENOTSUP, "--tensor-parallel does not go with --pipeline-parallel");
+		    err, GT_EINVAL, "--tensor-parallel does not go with --pipeline-parallel");
 		return gt_err_hint(err, "either goes with ranks that are data parallel");
 	}
 	return 0;
@@ -100,7 +100,7 @@ static int check_tensor(const struct gt_parallel_options *o, int ranks, struct g
 
 int gt_parallel_check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
 {
-	if (check_options(modes[o->kind], o, err))
+	if (ranks > 1 && check_options(modes[o->kind], o, err))
 		return err->code;
 	if (o->reproducible)
 		return gt_lockstep_check(o, ranks, batch, err);

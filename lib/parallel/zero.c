@@ -279,6 +279,7 @@ static int64_t sent(const struct gt_parallel *p, int micro_batches)
 
 const struct gt_parallel_mode gt_parallel_zero1 = {
 	.name = "zero1",
+	.replicates = true,
 	.attach = attach,
 	.insert = gt_zero_insert,
 	.in_parts = in_parts,
@@ -292,6 +293,7 @@ const struct gt_parallel_mode gt_parallel_zero1 = {
 
 const struct gt_parallel_mode gt_parallel_zero2 = {
 	.name = "zero2",
+	.replicates = true,
 	.adds = true,
 	.attach = attach,
 	.insert = gt_zero_insert,

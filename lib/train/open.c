@@ -310,6 +310,18 @@ static int open_parallel(struct gt_train *t, bool dry, struct gt_err *err)
 	                &t->parallel, &t->o.parallel, t->alone ? t->alone : t->o.group, err);
 }
 
+/* The sampler fills up what does not divide. */
+static void tell_padding(const struct gt_train *t)
+{
+	int64_t rest = t->sampler.samples % t->sampler.world;
+
+	if (rest && !t->o.drop_last && !gt_train_rank(t))
+		gt_log_info(t->log,
+		    "%lld samples do not divide among %d ranks: %lld are read twice in each epoch",
+		    (long long)t->sampler.samples, t->sampler.world,
+		    (long long)(t->sampler.world - rest));
+}
+
 static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 {
 	int64_t samples;
@@ -341,6 +353,7 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		t->sampler.world = 1;
 		t->sampler.batch = t->o.batch * gt_train_world(t);
 	}
+	tell_padding(t);
 	rc = gt_train_settle(t, err);
 	if (!rc)
 		rc = open_parallel(t, dry, err);

@@ -38,7 +38,7 @@
  * Behind a normalisation half of the rectified units are near their bend: of a million that a few
  * images have in resnet20, one or the other is 0 in one order of adding up and 1e-7 in another. The
  * loss does not feel that; the gradient does, by that unit's share. On 8 to 12 images one element
- * of conv1's has been seen to be off by 4e-2 and 7e-2 of the largest, while runs without such a
+ * of conv1's has been seen to be off by 4e-2 to 1e-1 of the largest, while runs without such a
  * unit agree to 1e-5. So gradients may be off by more, and nothing is divided by them: eps is 1,
  * updates are as gradients are, and so small that 5 steps lead to few more such units. Weights were
  * then off by 6e-3 of the largest change. The mistakes that tests seed make 0.3 and more.
