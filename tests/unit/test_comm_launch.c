@@ -381,6 +381,7 @@ static void a_second_signal_kills(void **state)
 	kill(job.launcher, SIGTERM);
 	await_file(&job, "saving-0");
 	await_file(&job, "saving-1");
+	rest(0.3); /* what comes at once is the same request */
 	kill(job.launcher, SIGTERM);
 	assert_int_equal(end(&job).status, 137);
 	expect_text(&job, "err", "asked a second time", true);
