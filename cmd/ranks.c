@@ -78,8 +78,7 @@ int gt_cmd_find_world(struct gt_world *world, int64_t nproc, bool *launch, struc
 {
 	int rc = gt_world_from_environment(world, err);
 
-	/* A world of one, as the only task of a batch job is, leaves it to us to start more. */
-	*launch = !rc && nproc > 1 && world->source != GT_WORLD_GTRAIN && world->size == 1;
+	*launch = !rc && world->source == GT_WORLD_ALONE && nproc > 1;
 	return rc;
 }
 

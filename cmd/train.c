@@ -505,6 +505,20 @@ static int check_mpi(
 	return launches ? gt_cmd_refuse_launch(cli->nproc, command, err) : 0;
 }
 
+/* A launcher's world of one, as a batch job's only task is, leaves it to us to start more. */
+static int find_world(
+    struct gt_world *world, struct gt_train_cli *cli, bool *launches, struct gt_err *err)
+{
+	int rc = gt_cmd_find_world(world, cli->nproc, launches, err);
+
+	if (rc || *launches || world->source == GT_WORLD_ALONE || world->size > 1)
+		return rc;
+	if (cli->backend == GT_COMM_MPI)
+		cli->nproc = 1;
+	*launches = cli->nproc > 1;
+	return 0;
+}
+
 /* What ranks would refuse, before they are started. */
 static int check_ranks(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
@@ -531,7 +545,7 @@ int gt_cmd_train(int argc, char **argv)
 	if (!rc)
 		rc = gt_cmd_command_line(&command, argc, argv, &err);
 	if (!rc)
-		rc = gt_cmd_find_world(&world, cli.nproc, &launches, &err);
+		rc = find_world(&world, &cli, &launches, &err);
 	if (!rc && cli.backend == GT_COMM_MPI)
 		rc = check_mpi(&cli, launches, command, &err);
 	if (!rc && launches)

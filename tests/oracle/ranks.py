@@ -145,6 +145,12 @@ def elsewhere(folder):
         said = "".join(rank.communicate(timeout=60)[1] for rank in ranks)
         far = apart(curve(out), one) if not any(rank.returncode for rank in ranks) else None
         yield f"2 processes of {name} train as one", "" if far is not None and far <= 1e-6 else f"apart by {far}: {said}"
+    for alone in ({"RANK": "0", "WORLD_SIZE": "1"}, {"SLURM_PROCID": "0", "SLURM_NTASKS": "1"},
+                  {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}):
+        out = f"{folder}/{'-'.join(alone)}"
+        done = subprocess.run([*args, "--out", out, "--nproc", "2"], env={**os.environ, **alone}, stderr=subprocess.PIPE, text=True)
+        far = None if done.returncode else apart(curve(out), one)
+        yield f"{' '.join(alone)} of one process: --nproc starts the ranks", "" if far is not None and far <= 1e-6 else done.stderr or far
 
 
 # ---- PyTorch's DDP
