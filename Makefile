@@ -26,7 +26,7 @@ endif
 # Debian packages; a/b means that either will do ----------------------------------------------
 DEPS_BUILD := gcc libc6-dev make pkg-config/pkgconf zlib1g-dev libjansson-dev libpng-dev \
               libjpeg-dev/libjpeg62-turbo-dev/libjpeg-turbo8-dev libdnnl-dev libisal-dev
-DEPS_TEST  := libcmocka-dev bats python3-torch libopenblas0 python3-numpy jq shellcheck mandoc \
+DEPS_TEST  := libcmocka-dev bats python3-torch libopenblas0 python3-numpy python3-pil jq shellcheck mandoc \
               clang-format clang-tidy fish zsh libopenmpi-dev openmpi-bin iproute2
 DEPS_TSAN  := clang libclang-rt-14-dev/libclang-rt-dev libomp-14-dev/libomp-dev
 

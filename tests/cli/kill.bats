@@ -48,7 +48,11 @@ survive() {
 		((kills < 12)) || break
 		sleep_ms=$((30 + RANDOM % 170))
 		sleep "$(printf "0.%03d" "$sleep_ms")"
-		kill -KILL "$pid" 2>/dev/null || break
+		if ! kill -KILL "$pid" 2>/dev/null; then
+			((kills == 0)) || break
+			rm -rf run # it was over before anything happened: once more
+			continue
+		fi
 		wait "$pid" || true
 		((++kills))
 		readable run/checkpoints/*.pth run/best.pth run/model.pth
