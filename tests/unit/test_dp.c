@@ -60,7 +60,7 @@ static struct gt_graph *new_graph(int batch)
 	struct gt_model_input in;
 	struct gt_model_io io;
 	struct gt_model *m;
-	struct gt_graph *g;
+	struct gt_graph *g = NULL;
 
 	if (gt_model_open(&m, "mlp:4,2", &err) || gt_graph_new(&g, &err))
 		fail_msg("%s", err.text);
@@ -186,7 +186,7 @@ static void other_losses_are_refused(void **state)
 {
 	struct gt_group *group;
 	struct gt_err err = GT_ERR_INIT;
-	struct gt_graph *g;
+	struct gt_graph *g = NULL;
 	struct gt_parallel *p;
 
 	(void)state;
