@@ -31,8 +31,9 @@ static struct gt_graph *training_graph(bool accumulate)
 	v = gt_buffer(g, "v", GT_F32, 1, &two, zeros);
 	n = gt_buffer(g, "n", GT_I64, 0, NULL, zeros);
 	x = gt_batch_norm(g, x, w, b, m, v, n, 1e-5, 0.1);
-	x = gt_matmul(g, gt_reshape(g, x, 2, (int64_t[]){ 1, 2 }),
-	    gt_reshape(g, w, 2, (int64_t[]){ 2, 1 }), NULL, false, false);
+	w = gt_reshape(g, w, 2, (int64_t[]){ 2, 1 });
+	x = gt_reshape(g, x, 2, (int64_t[]){ 1, 2 });
+	x = gt_matmul(g, x, w, NULL, false, false);
 	options.loss = gt_output(g, gt_reshape(g, x, 0, NULL), "loss");
 	if (gt_passes_run(g, &options, &err))
 		fail_msg("%s", err.text);

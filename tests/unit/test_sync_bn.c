@@ -37,8 +37,9 @@ static struct gt_graph *training_graph(void)
 	n = gt_buffer(g, "n", GT_I64, 0, NULL, zeros);
 	x = gt_conv2d(g, x, f, NULL, 1, 0);
 	x = gt_relu(g, gt_batch_norm(g, x, w, b, m, v, n, 1e-5, 0.1));
-	x = gt_matmul(g, gt_reshape(g, x, 2, (int64_t[]){ 1, 4 }),
-	    gt_input(g, "p", GT_F32, 2, (int64_t[]){ 4, 1 }), NULL, false, false);
+	w = gt_input(g, "p", GT_F32, 2, (int64_t[]){ 4, 1 });
+	x = gt_reshape(g, x, 2, (int64_t[]){ 1, 4 });
+	x = gt_matmul(g, x, w, NULL, false, false);
 	options.loss = gt_output(g, gt_reshape(g, x, 0, NULL), "loss");
 	if (gt_passes_run(g, &options, &err))
 		fail_msg("%s", err.text);
