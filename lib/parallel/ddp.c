@@ -9,6 +9,7 @@
 #include "lib/parallel/buckets.h"
 #include "lib/parallel/dp.h"
 #include "lib/parallel/modes.h"
+#include "lib/parallel/nodes.h"
 
 struct ddp {
 	void *gradients; /* in memory of the group's */
@@ -70,35 +71,19 @@ const struct gt_kernel gt_ddp_kernels[] = {
 
 /* ---- nodes ---- */
 
-static int infer_nothing(struct gt_node *node, struct gt_err *err)
-{
-	(void)node;
-	(void)err;
-	return 0;
-}
-
-static double no_flops(const struct gt_node *node)
-{
-	(void)node;
-	return 0;
-}
-
-static void print_bucket(const struct gt_node *node, FILE *f)
-{
-	fprintf(f, " bucket=%d", node->attrs.bucket.index);
-}
-
-static const struct gt_op op_start = {
-	.name = "all_reduce_start", .infer = infer_nothing, .flops = no_flops, .print = print_bucket
-};
+static const struct gt_op op_start = { .name = "all_reduce_start",
+	.infer = gt_nodes_infer_nothing,
+	.flops = gt_nodes_no_flops,
+	.print = gt_nodes_print_bucket };
 static const struct gt_op op_wait = {
-	.name = "all_reduce_wait", .infer = infer_nothing, .flops = no_flops
+	.name = "all_reduce_wait", .infer = gt_nodes_infer_nothing, .flops = gt_nodes_no_flops
 };
-static const struct gt_op op_reduce_start = {
-	.name = "reduce_start", .infer = infer_nothing, .flops = no_flops, .print = print_bucket
-};
+static const struct gt_op op_reduce_start = { .name = "reduce_start",
+	.infer = gt_nodes_infer_nothing,
+	.flops = gt_nodes_no_flops,
+	.print = gt_nodes_print_bucket };
 static const struct gt_op op_reduce_wait = {
-	.name = "reduce_wait", .infer = infer_nothing, .flops = no_flops
+	.name = "reduce_wait", .infer = gt_nodes_infer_nothing, .flops = gt_nodes_no_flops
 };
 
 static int insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "lib/graph/ops/infer.h"
+#include "lib/parallel/nodes.h"
 #include "lib/parallel/pipeline_inside.h"
 
 /*
@@ -39,22 +40,9 @@ static int infer_pipe(struct gt_node *n, struct gt_err *err)
 	return 0;
 }
 
-static int infer_nothing(struct gt_node *n, struct gt_err *err)
-{
-	(void)n;
-	(void)err;
-	return 0;
-}
-
 static void print_link(const struct gt_node *n, FILE *f)
 {
 	fprintf(f, " %s", names[n->attrs.pipe.link]);
-}
-
-static double no_flops(const struct gt_node *n)
-{
-	(void)n;
-	return 0;
 }
 
 /* The gradient of what was sent comes back; that of the token, which stands for a loss that is not
@@ -84,7 +72,7 @@ static const struct gt_op op_send = {
 	.infer = infer_pipe,
 	.grad = grad_send,
 	.print = print_link,
-	.flops = no_flops,
+	.flops = gt_nodes_no_flops,
 	.image_in = 1u << 0,
 	.remote = true,
 };
@@ -95,7 +83,7 @@ static const struct gt_op op_recv = {
 	.infer = infer_pipe,
 	.grad = grad_recv,
 	.print = print_link,
-	.flops = no_flops,
+	.flops = gt_nodes_no_flops,
 	.image_out = 1u << 0,
 	.remote = true,
 };
@@ -104,9 +92,9 @@ static const struct gt_op op_wait = {
 	.name = "pipe_wait",
 	.min_inputs = 1,
 	.max_inputs = 1,
-	.infer = infer_nothing,
+	.infer = gt_nodes_infer_nothing,
 	.print = print_link,
-	.flops = no_flops,
+	.flops = gt_nodes_no_flops,
 	.remote = true,
 };
 
@@ -222,9 +210,10 @@ static int run_tied(struct gt_call *call, struct gt_err *err)
 	return rc;
 }
 
-static const struct gt_op op_tied = {
-	.name = "pipe_tied", .infer = infer_nothing, .flops = no_flops, .remote = true
-};
+static const struct gt_op op_tied = { .name = "pipe_tied",
+	.infer = gt_nodes_infer_nothing,
+	.flops = gt_nodes_no_flops,
+	.remote = true };
 
 void gt_pipeline_emit_tied(struct gt_graph *g)
 {

@@ -6,6 +6,7 @@
 #include "lib/graph/op.h"
 #include "lib/graph/ops/infer.h"
 #include "lib/parallel/dp.h"
+#include "lib/parallel/nodes.h"
 
 /* A bit of no input: so the passes keep the node, and take no two for the same. */
 #define OTHERS_READ_IT (1u << GT_MAX_INPUTS)
@@ -34,12 +35,6 @@ static int infer_gather(struct gt_node *n, struct gt_err *err)
 	return 0;
 }
 
-static double no_flops(const struct gt_node *n)
-{
-	(void)n;
-	return 0;
-}
-
 static void grad_gather(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
     const bool *wanted, struct gt_value **d_in)
 {
@@ -52,7 +47,7 @@ static const struct gt_op op_scatter = {
 	.max_inputs = 1,
 	.outputs = 1,
 	.infer = infer_scatter,
-	.flops = no_flops,
+	.flops = gt_nodes_no_flops,
 	.writes = OTHERS_READ_IT,
 };
 
@@ -63,21 +58,14 @@ static const struct gt_op op_gather = {
 	.outputs = 1,
 	.infer = infer_gather,
 	.grad = grad_gather,
-	.flops = no_flops,
+	.flops = gt_nodes_no_flops,
 	.writes = OTHERS_READ_IT,
 };
 
-static int infer_nothing(struct gt_node *n, struct gt_err *err)
-{
-	(void)n;
-	(void)err;
-	return 0;
-}
-
 static const struct gt_op op_broadcast_weights = {
 	.name = "broadcast_weights",
-	.infer = infer_nothing,
-	.flops = no_flops,
+	.infer = gt_nodes_infer_nothing,
+	.flops = gt_nodes_no_flops,
 	.writes = OTHERS_READ_IT,
 };
 

@@ -4,6 +4,7 @@
 
 #include "lib/graph/op.h"
 #include "lib/graph/pass.h"
+#include "lib/parallel/nodes.h"
 #include "lib/parallel/zero.h"
 
 /* ---- kernels ---- */
@@ -109,13 +110,6 @@ const struct gt_kernel gt_zero_kernels[] = {
 
 /* ---- ops ---- */
 
-static int infer_nothing(struct gt_node *node, struct gt_err *err)
-{
-	(void)node;
-	(void)err;
-	return 0;
-}
-
 static int infer_room(struct gt_node *node, struct gt_err *err)
 {
 	struct gt_value *v = node->out[0];
@@ -127,38 +121,28 @@ static int infer_room(struct gt_node *node, struct gt_err *err)
 	return 0;
 }
 
-static double no_flops(const struct gt_node *node)
-{
-	(void)node;
-	return 0;
-}
-
-static void print_bucket(const struct gt_node *node, FILE *f)
-{
-	fprintf(f, " bucket=%d", node->attrs.bucket.index);
-}
-
 /* Inputs: the bucket's room, and that of the bucket which travels until now, lest it be lent. None
  * where gradients lie in the store. */
 static const struct gt_op op_reduce_start = { .name = "reduce_scatter_start",
 	.max_inputs = 2,
-	.infer = infer_nothing,
-	.flops = no_flops,
-	.print = print_bucket };
-static const struct gt_op op_reduce_wait = {
-	.name = "reduce_scatter_wait", .max_inputs = 1, .infer = infer_nothing, .flops = no_flops
-};
+	.infer = gt_nodes_infer_nothing,
+	.flops = gt_nodes_no_flops,
+	.print = gt_nodes_print_bucket };
+static const struct gt_op op_reduce_wait = { .name = "reduce_scatter_wait",
+	.max_inputs = 1,
+	.infer = gt_nodes_infer_nothing,
+	.flops = gt_nodes_no_flops };
 static const struct gt_op op_gather_start = { .name = "all_gather_start",
 	.outputs = 1,
 	.infer = infer_room,
-	.flops = no_flops,
-	.print = print_bucket };
+	.flops = gt_nodes_no_flops,
+	.print = gt_nodes_print_bucket };
 static const struct gt_op op_gather_wait = { .name = "all_gather_wait",
 	.min_inputs = 1,
 	.max_inputs = 1,
-	.infer = infer_nothing,
-	.flops = no_flops,
-	.print = print_bucket };
+	.infer = gt_nodes_infer_nothing,
+	.flops = gt_nodes_no_flops,
+	.print = gt_nodes_print_bucket };
 
 /* ---- where nodes go ---- */
 
