@@ -1,5 +1,6 @@
 /* kill_at.c - kill_at [-TERM] FILE N COMMAND ...: kill a command before its N-th system call. */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,6 +17,9 @@
  * started touches nothing. Exit status: 0 when it was killed (the number of the system call goes to
  * standard output), 3 when it ended before by itself with status 0, 1 otherwise. With -TERM it gets
  * SIGTERM instead, and goes on: 0, too, if that ends it, or if it ends by itself with status 0.
+ *
+ * Only the first thread's calls are counted. So the command gets one processor: it then shares its
+ * work with no other thread, and makes the same calls each time.
  */
 
 static void die(const char *what)
@@ -24,8 +28,25 @@ static void die(const char *what)
 	exit(1);
 }
 
+/* The first of the processors that this one may use, alone. */
+static void use_one_processor(void)
+{
+	cpu_set_t all, one;
+	int cpu = 0;
+
+	if (sched_getaffinity(0, sizeof(all), &all))
+		die("sched_getaffinity");
+	while (!CPU_ISSET(cpu, &all))
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	if (sched_setaffinity(0, sizeof(one), &one))
+		die("sched_setaffinity");
+}
+
 static void start(char **command)
 {
+	use_one_processor();
 	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL))
 		die("PTRACE_TRACEME");
 	raise(SIGSTOP);
