@@ -10,9 +10,11 @@
 /*
  * A block of elements goes through an accumulator that stays in the first-level cache: so a result
  * may be written over one of its sources, to several places, and in another type than that of the
- * sum. A tree of n sources has one accumulator per level.
+ * sum. A tree of n sources has one accumulator per level. Blocks are short, so that what is read
+ * is written soon after, and what comes AHEAD of them is fetched meanwhile: that is a page, which a
+ * processor's own prefetching does not cross.
  */
-enum { BLOCK_BYTES = 8 * 1024, LEVELS_MAX = 10 };
+enum { BLOCK_BYTES = 1024, AHEAD_BYTES = 4096, LEVELS_MAX = 10 };
 _Static_assert(1 << LEVELS_MAX >= GT_WORLD_MAX_RANKS, "a tree of all ranks");
 
 /* ---- the loops of one type ---- */
@@ -44,9 +46,18 @@ struct reduction {
 #define ADD_I32(x, y) ((int32_t)((uint32_t)(x) + (uint32_t)(y)))
 #define ADD_I64(x, y) ((int64_t)((uint64_t)(x) + (uint64_t)(y)))
 
+/* The loops for longer vectors, too: which ones, is chosen when the program is loaded, before a
+ * sanitizer is ready (and clang says by other names than these that there is one). */
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&                \
+    !defined(__SANITIZE_THREAD__)
+#define VECTORS __attribute__((target_clones("avx2", "default")))
+#else
+#define VECTORS
+#endif
+
 /* T is what lies in memory, ACC what is computed with. */
 #define LOOPS_OF(NAME, T, ACC, WIDEN, OP)                                                          \
-	static void NAME##_pair(void *acc, const void *a, const void *b, size_t n)                 \
+	VECTORS static void NAME##_pair(void *acc, const void *a, const void *b, size_t n)         \
 	{                                                                                          \
 		ACC *restrict to = acc;                                                            \
 		const T *x = a, *y = b;                                                            \
@@ -54,7 +65,7 @@ struct reduction {
 		for (size_t i = 0; i < n; i++)                                                     \
 			to[i] = OP(WIDEN(x[i]), WIDEN(y[i]));                                      \
 	}                                                                                          \
-	static void NAME(void *acc, const void *b, size_t n)                                       \
+	VECTORS static void NAME(void *acc, const void *b, size_t n)                               \
 	{                                                                                          \
 		ACC *restrict to = acc;                                                            \
 		const T *y = b;                                                                    \
@@ -64,7 +75,7 @@ struct reduction {
 	}
 
 #define STORE_OF(NAME, T, ACC, NARROW)                                                             \
-	static void NAME(void *dst, const void *acc, size_t n)                                     \
+	VECTORS static void NAME(void *dst, const void *acc, size_t n)                             \
 	{                                                                                          \
 		T *restrict to = dst;                                                              \
 		const ACC *from = acc;                                                             \
@@ -75,7 +86,7 @@ struct reduction {
 
 /* A power of two has an exact inverse, and multiplying is faster. */
 #define DIVIDE_FLOAT(NAME, ACC)                                                                    \
-	static void NAME(void *acc, int by, size_t n)                                              \
+	VECTORS static void NAME(void *acc, int by, size_t n)                                      \
 	{                                                                                          \
 		ACC *to = acc;                                                                     \
                                                                                                    \
@@ -88,7 +99,7 @@ struct reduction {
 	}
 
 #define DIVIDE_INT(NAME, ACC)                                                                      \
-	static void NAME(void *acc, int by, size_t n)                                              \
+	VECTORS static void NAME(void *acc, int by, size_t n)                                      \
 	{                                                                                          \
 		ACC *to = acc;                                                                     \
                                                                                                    \
@@ -170,6 +181,16 @@ static void reduce_tree(const struct reduction *r, unsigned char (*acc)[BLOCK_BY
 	r->join(acc[0], acc[1], m);
 }
 
+/* The block at `skip`, as far as there are `bytes`. */
+static void prefetch(const void *const *src, int n, size_t skip, size_t bytes)
+{
+	size_t end = skip + BLOCK_BYTES < bytes ? skip + BLOCK_BYTES : bytes;
+
+	for (int r = 0; r < n; r++)
+		for (size_t i = skip; i < end; i += LINE)
+			__builtin_prefetch((const unsigned char *)src[r] + i);
+}
+
 void gt_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t count,
     enum gt_dtype dtype, enum gt_reduction reduction)
 {
@@ -184,6 +205,7 @@ void gt_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t
 	for (size_t at = 0; at < count; at += row->block) {
 		size_t m = count - at < row->block ? count - at : row->block, skip = at * size;
 
+		prefetch(src, n, skip + AHEAD_BYTES, count * size);
 		reduce_tree(&r, acc, src, n, skip, m);
 		if (reduction == GT_AVG)
 			row->divide(acc[0], n, m);
