@@ -140,6 +140,8 @@ static int make(struct gt_group **out, int rank, int size, bool processes,
 	}
 	g->share = share;
 	memcpy(g->pids, peers.pids, sizeof(g->pids));
+	memcpy(g->all, peers.pids, sizeof(g->all));
+	g->all_count = size;
 	choose_waiting(g, &peers.cpus);
 	sit_down(g, &plan);
 	if (processes)
@@ -237,6 +239,7 @@ static int ring_split(
 	struct gt_choice mine = { color, key }, all[RANKS_MAX];
 	struct among among = { .parent = g };
 	struct gt_exchange exchange = { gather_among, &among };
+	struct gt_ring *part;
 	int rank = 0;
 
 	gt_queue_settle(&g->queue);
@@ -249,8 +252,11 @@ static int ring_split(
 		rank++;
 	if (make(out, rank, among.count, g->processes, &exchange, &options, err))
 		return err->code;
+	part = (struct gt_ring *)*out;
 	for (int r = 0; r < among.count; r++)
-		((struct gt_ring *)*out)->names[r] = g->names[among.members[r]];
+		part->names[r] = g->names[among.members[r]];
+	memcpy(part->all, g->all, sizeof(part->all));
+	part->all_count = g->all_count;
 	return 0;
 }
 

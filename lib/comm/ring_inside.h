@@ -96,6 +96,8 @@ struct gt_ring {
 	pid_t pids[RANKS_MAX];
 	int pidfds[RANKS_MAX]; /* -1: none */
 	int names[RANKS_MAX];  /* in messages: numbers in the group that was split first */
+	pid_t all[RANKS_MAX];  /* the pids of that group, by their names */
+	int all_count;
 
 	uint32_t phase;      /* meetings so far */
 	uint32_t piece;      /* staged pieces so far, modulo PIECES */

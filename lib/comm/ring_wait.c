@@ -136,20 +136,33 @@ static char process_state(pid_t pid)
 	return p && p[1] == ' ' ? p[2] : 0;
 }
 
+/* A rank that is stopped, not only among those of this group: the one that is late here may wait
+ * for it in another. -1: there is none. */
+static int stopped_rank(const struct gt_ring *g)
+{
+	for (int r = 0; r < g->all_count; r++)
+		if (process_state(g->all[r]) == 'T' || process_state(g->all[r]) == 't')
+			return r;
+	return -1;
+}
+
 static int fail_late(struct gt_ring *g, int rank, struct gt_err *err)
 {
-	int pid = (int)g->pids[rank];
+	int stopped = g->processes ? stopped_rank(g) : -1;
 
 	fail_naming(g, rank, "is late", "for", err);
 	if (!g->processes)
 		gt_err_hint(err, "ranks wait for %g s, which --timeout sets", g->timeout_s);
-	else if (process_state(g->pids[rank]) == 'T')
-		gt_err_hint(err, "process %d is stopped; `kill -CONT %d` lets it go on", pid, pid);
+	else if (stopped >= 0)
+		gt_err_hint(err,
+		    "rank %d, process %d, was stopped (by SIGSTOP, or in a debugger), and others "
+		    "wait for it",
+		    stopped, (int)g->all[stopped]);
 	else
 		gt_err_hint(err,
 		    "look at that rank's log, or at what its process %d does; ranks wait for %g s, "
 		    "which --timeout sets",
-		    pid, g->timeout_s);
+		    (int)g->pids[rank], g->timeout_s);
 	return gt_ring_fail(g, err);
 }
 

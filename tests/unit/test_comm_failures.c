@@ -107,10 +107,10 @@ static const struct failing failing[] = {
 	{ "killed", be_killed, false, &much_later,
 	    { "rank 2 died before all-reduce 'second' (number 2)" }, "log" },
 	{ "stopped", be_stopped, false, &soon, { "rank 2 is late for all-reduce 'second'" },
-	    "is stopped; `kill -CONT" },
+	    "rank 2, process " },
 	{ "stopped inside", stop_inside, false, &soon,
 	    { "rank 2 is late in all-reduce 'second' (number 2), which it has begun" },
-	    "kill -CONT" },
+	    "was stopped" },
 	{ "left", leave, true, &much_later, { "rank 2 left the group before all-reduce 'second'" },
 	    "log" },
 };
@@ -202,6 +202,29 @@ static void part_body(struct seat_of *s)
 	gt_group_free(half);
 }
 
+/* Rank 3 is stopped, 2 waits for it in a group without 0, and 0 waits for 2. */
+static void chain_body(struct seat_of *s)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_group *row, *column;
+
+	expect_rank(s, !gt_group_split(&row, s->g, s->rank / 2, s->rank, &err));
+	expect_rank(s, !gt_group_split(&column, s->g, s->rank % 2, s->rank, &err));
+	if (s->rank == 3)
+		stop_here(s);
+	if (s->rank == 2) {
+		usleep(500000);
+		expect_rank(s, gt_barrier(row, &err) == GT_EIO);
+		expect_rank(s, strstr(err.text, "rank 3 is late"));
+	} else if (s->rank == 0) {
+		expect_rank(s, gt_barrier(column, &err) == GT_EIO);
+		expect_rank(s, strstr(err.text, "rank 2 is late"));
+		expect_rank(s, strstr(err.hint, "rank 3, process") && strstr(err.hint, "stopped"));
+	}
+	gt_group_free(column);
+	gt_group_free(row);
+}
+
 static void message_size_body(struct seat_of *s)
 {
 	struct gt_err err = GT_ERR_INIT;
@@ -239,6 +262,7 @@ static void test_other_waits(void **state)
 	run_ranks(false, 2, &options, first_body, NULL);
 	run_ranks(false, 2, &options, message_body, NULL);
 	run_ranks(true, 4, &patient, part_body, NULL);
+	run_ranks(true, 4, &patient, chain_body, NULL);
 	run_ranks(true, 2, &options, message_size_body, NULL);
 	run_ranks(false, 2, &options, message_size_body, NULL);
 	run_ranks(false, 2, &options, background_body, NULL);
