@@ -145,11 +145,15 @@ void gt_cmd_set_threads(int64_t threads)
 		omp_set_num_threads(GT_CMD_MAX_THREADS);
 }
 
-bool gt_cmd_can_draw(int fd)
+bool gt_cmd_can_draw(int *columns)
 {
-	const char *term = getenv("TERM");
+	const char *term = getenv("TERM"), *lent = getenv("GTRAIN_COLUMNS");
 
-	return isatty(fd) && term && strcmp(term, "dumb");
+	*columns = lent ? atoi(lent) : 0;
+	if (*columns > 0)
+		return true;
+	*columns = 0;
+	return isatty(STDERR_FILENO) && term && strcmp(term, "dumb");
 }
 
 int gt_cmd_print_json(json_t *document, size_t flags, struct gt_err *err)

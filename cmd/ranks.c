@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/base/mem.h"
+#include "lib/base/progress.h"
 
 enum { MORE_WORDS = 6 }; /* the program, a name of two, --out DIR, the end */
 
@@ -89,9 +90,12 @@ int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_e
 		.log_dir = ranks->log_dir,
 		.max_restarts = ranks->max_restarts,
 		.log = &env->log };
+	struct gt_progress drawing = { .stream = stderr };
 	struct gt_arena arena = { 0 };
 	int rc = GT_ENOMEM;
 
+	if (gt_cmd_can_draw(&drawing.width))
+		options.columns = gt_progress_columns(&drawing);
 	options.argv = words_of(&arena, ranks->out, argc, argv, err);
 	if (options.argv)
 		rc = gt_launch(status, &options, err);

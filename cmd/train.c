@@ -228,9 +228,7 @@ static int conclude(struct gt_cmd_env *env, const struct gt_train_cli *cli,
 static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train *t, bool first,
     struct gt_stop *stop, struct gt_err *err)
 {
-	struct gt_progress progress = { .stream = stderr,
-		.terminal = gt_cmd_can_draw(STDERR_FILENO) && env->log.level >= GT_LOG_NORMAL,
-		.color = env->log.color };
+	struct gt_progress progress = { .stream = stderr, .color = env->log.color };
 	struct gt_watch watch = {
 		.log = &env->log, .progress = &progress, .every = cli->log_every
 	};
@@ -239,6 +237,7 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
 	json_t *config = gt_opts_to_json(&env->opts, err);
 	int rc = config ? gt_metrics_writer_new(&writer, cli->log_every, err) : GT_ENOMEM;
 
+	progress.terminal = gt_cmd_can_draw(&progress.width) && env->log.level >= GT_LOG_NORMAL;
 	if (!rc) {
 		const struct gt_observer observers[] = { gt_watch_observer(&watch),
 			gt_metrics_observer(writer) };

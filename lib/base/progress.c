@@ -19,8 +19,7 @@ static double system_clock(void *unused)
 	return gt_clock_s();
 }
 
-/* The terminal's columns now: people resize windows. */
-static int columns(const struct gt_progress *p)
+int gt_progress_columns(const struct gt_progress *p)
 {
 	struct winsize size;
 
@@ -92,7 +91,8 @@ static void draw(struct gt_progress *p, int64_t done, const char *detail)
 {
 	char head[LONGEST], tail[LONGEST], bar[BAR_MOST + 1] = "";
 	/* The last column stays free: many terminals would break the line there. */
-	int room = columns(p) - 1, used = print_head(head, sizeof(head), p, done), width;
+	int room = gt_progress_columns(p) - 1, used = print_head(head, sizeof(head), p, done),
+	    width;
 
 	print_tail(tail, sizeof(tail), p, done, detail);
 	width = room - used - (int)strlen(tail);

@@ -43,6 +43,10 @@ void gt_progress_update(struct gt_progress *p, int64_t done, const char *detail)
 /* A line that stays, on a terminal as elsewhere. */
 void gt_progress_print(struct gt_progress *p, int64_t done, const char *detail);
 
+/* How wide the terminal is now, for people resize windows: width, where that is set; 80, where the
+ * stream does not tell. */
+int gt_progress_columns(const struct gt_progress *p);
+
 /* Take the line off the terminal: something else wants to write there. */
 void gt_progress_hide(struct gt_progress *p);
 

@@ -50,12 +50,16 @@ int gt_launch(int *status, const struct gt_launch_options *options, struct gt_er
 	if (!l.rank)
 		return err->code;
 	rc = gt_launch_take_signals(&l, err);
+	l.drawing.stream = options->log->stream;
+	options->log->progress = &l.drawing;
 	if (!rc) {
 		do
 			rc = run_once(&l, err);
 		while (!rc && again(&l));
 		gt_launch_give_back_signals(&l);
 	}
+	gt_progress_hide(&l.drawing);
+	options->log->progress = NULL;
 	free(l.rank);
 	if (!rc)
 		*status = l.status;

@@ -11,6 +11,7 @@ struct gt_launch_options {
 	const char *log_dir; /* rank-N.log of each rank's standard error; NULL: all to ours */
 	int max_restarts;    /* of the whole job, after a rank has failed */
 	struct gt_log *log;  /* our standard error */
+	int columns; /* of the terminal that it is, on which rank 0 may draw; 0: it may not */
 };
 
 /*
@@ -23,7 +24,9 @@ struct gt_launch_options {
  * thrown away. Standard error of rank 0 goes to its log and, by whole lines, to ours; that of
  * others to their logs alone, and the last ten lines to ours, after "rank N: ", when the rank is
  * the first to fail. Logs are appended to. Without log_dir all lines come to ours, those of other
- * ranks than 0 after "rank N: ".
+ * ranks than 0 after "rank N: ". With columns, rank 0 finds them in GTRAIN_COLUMNS and may draw a
+ * line over and over (progress.h): that goes to the terminal as it is, gives way to whole lines,
+ * and is left out of the log.
  *
  * Processors. Unless OMP_NUM_THREADS is set, two ranks or more share them: each gets
  * OMP_NUM_THREADS = processors / nproc (1 at least), and if there are as many as ranks, is bound to

@@ -9,7 +9,8 @@
 
 /* Ours to set, for every rank; what is there of them is another job's. */
 static const char *const names[] = { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-	"MASTER_ADDR", "MASTER_PORT", "GTRAIN_SECRET", "GTRAIN_RESTART", "GTRAIN_LISTEN_FD" };
+	"MASTER_ADDR", "MASTER_PORT", "GTRAIN_SECRET", "GTRAIN_RESTART", "GTRAIN_LISTEN_FD",
+	"GTRAIN_COLUMNS" };
 
 enum { NAMES = sizeof(names) / sizeof(*names), MAX_ADDED = NAMES + 1 };
 
@@ -48,6 +49,8 @@ static void add(char **out, const struct gt_rank_env *r, struct gt_err *err)
 		*out++ = gt_asprintf(err, "GTRAIN_SECRET=%s", r->secret);
 	if (!err->code && !r->rank)
 		*out++ = gt_asprintf(err, "GTRAIN_LISTEN_FD=%d", r->listen_fd);
+	if (!err->code && !r->rank && r->columns)
+		*out++ = gt_asprintf(err, "GTRAIN_COLUMNS=%d", r->columns);
 	if (!err->code && r->threads)
 		*out++ = gt_asprintf(err, "OMP_NUM_THREADS=%d", r->threads);
 }

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "lib/base/progress.h"
 #include "lib/comm/launch.h"
 
 enum { LAST_LINES = 10, LAST_LINE_SIZE = 512, LINE_SIZE = 8192 };
@@ -20,6 +21,8 @@ struct gt_lines {
 	char before[24];      /* of each line shown: "rank 3: " or "" */
 	char line[LINE_SIZE]; /* the line that is not complete yet */
 	size_t used;
+	bool may_draw; /* a line that begins with a carriage return is a drawing .. */
+	bool drawing;  /* .. as is the one that is not complete */
 	char last[LAST_LINES][LAST_LINE_SIZE]; /* a ring, of `count` lines in all */
 	size_t count;
 };
@@ -49,6 +52,7 @@ struct gt_launch {
 	int signals;              /* a signalfd */
 	sigset_t caught, old_mask;
 	struct sigaction old_child;
+	struct gt_progress drawing; /* what rank 0 has drawn: its log takes it away before a line */
 };
 
 /* Take the signals for a file descriptor, and give them back. */
@@ -73,7 +77,7 @@ int gt_launch_share(struct gt_share *share, int nproc, struct gt_err *err);
 
 /* Our environment with a rank's variables in it: yours to free, with all strings, by the next. */
 struct gt_rank_env {
-	int rank, size, port, restart, listen_fd, threads;
+	int rank, size, port, restart, listen_fd, threads, columns;
 	const char *secret;
 };
 char **gt_launch_environment(const struct gt_rank_env *rank, struct gt_err *err);

@@ -28,6 +28,8 @@ static void write_log(struct gt_lines *lines, const char *bytes, size_t size)
 static void show_line(struct gt_log *log, const char *before, const char *line, size_t size)
 {
 	flockfile(log->stream);
+	if (log->progress)
+		gt_progress_hide(log->progress);
 	fputs(before, log->stream);
 	fwrite(line, 1, size, log->stream);
 	fputc('\n', log->stream);
@@ -47,21 +49,68 @@ static void end_line(struct gt_lines *lines)
 	lines->used = 0;
 }
 
-/* A line longer than our room is cut into several. */
+/* What a drawing ends with, and what a line begins with that takes its place. */
+static const char erase[] = "\033[K";
+
+/* A line longer than our room is cut into several, though not in the log. */
+static void take_line(struct gt_lines *lines, bool whole)
+{
+	size_t skip = sizeof(erase) - 1;
+
+	if (lines->drawing && lines->used >= skip && !memcmp(lines->line, erase, skip)) {
+		lines->used -= skip;
+		memmove(lines->line, lines->line + skip, lines->used);
+	}
+	lines->drawing = false;
+	write_log(lines, lines->line, lines->used);
+	if (whole)
+		write_log(lines, "\n", 1);
+	end_line(lines);
+}
+
+/* Whether a carriage return would begin a drawing: not inside of a line. */
+static bool at_drawing(const struct gt_lines *lines)
+{
+	size_t n = sizeof(erase) - 1;
+
+	if (!lines->may_draw || !lines->used)
+		return lines->may_draw;
+	return lines->drawing && lines->used >= n &&
+	       !memcmp(lines->line + lines->used - n, erase, n);
+}
+
 static void take(struct gt_lines *lines, const char *bytes, size_t size)
 {
 	for (size_t i = 0; i < size; i++) {
+		if (bytes[i] == '\r' && at_drawing(lines)) {
+			lines->drawing = true;
+			lines->used = 0;
+			continue;
+		}
 		if (bytes[i] != '\n')
 			lines->line[lines->used++] = bytes[i];
 		if (bytes[i] == '\n' || lines->used == LINE_SIZE)
-			end_line(lines);
+			take_line(lines, bytes[i] == '\n');
 	}
+}
+
+/* What is there of a drawing: it came in one piece (progress.c), but pipes may cut it. */
+static void show_drawing(const struct gt_lines *lines)
+{
+	struct gt_log *log = lines->show;
+
+	flockfile(log->stream);
+	fputc('\r', log->stream);
+	fwrite(lines->line, 1, lines->used, log->stream);
+	fflush(log->stream);
+	log->progress->visible = true;
+	funlockfile(log->stream);
 }
 
 void gt_lines_read(struct gt_lines *lines, bool last)
 {
 	char bytes[16384];
-	bool open = lines->from >= 0;
+	bool open = lines->from >= 0, more = false;
 
 	/* A pipe holds 64 KiB. Who never stops writing must not keep us from the others. */
 	for (int i = 0; open && i < (last ? 8 : 4); i++) {
@@ -72,11 +121,12 @@ void gt_lines_read(struct gt_lines *lines, bool last)
 		if (n < 0 && errno == EAGAIN)
 			break;
 		open = n > 0;
-		if (open) {
-			write_log(lines, bytes, (size_t)n);
+		if (open)
 			take(lines, bytes, (size_t)n);
-		}
+		more = more || open;
 	}
+	if (more && lines->drawing)
+		show_drawing(lines);
 	if (!open || last)
 		gt_lines_close(lines);
 }
@@ -96,8 +146,10 @@ void gt_lines_repeat(const struct gt_lines *lines, int rank, struct gt_log *log)
 
 void gt_lines_close(struct gt_lines *lines)
 {
-	if (lines->used)
-		end_line(lines);
+	if (lines->used && !lines->drawing)
+		take_line(lines, false);
+	lines->drawing = false;
+	lines->used = 0;
 	if (lines->from >= 0)
 		close(lines->from);
 	if (lines->to >= 0)

@@ -124,6 +124,7 @@ static int open_lines(
 	lines->from = lines->to = -1;
 	lines->log = o->log;
 	lines->show = !rank || !o->log_dir ? o->log : NULL;
+	lines->may_draw = !rank && o->columns;
 	if (rank)
 		snprintf(lines->before, sizeof(lines->before), "rank %d: ", rank);
 	if (o->log_dir && open_log(lines, o->log_dir, rank, err))
@@ -171,6 +172,7 @@ static int start_rank(const struct start *s, int rank, struct gt_err *err)
 		.restart = l->restart,
 		.listen_fd = s->listen_fd,
 		.threads = s->share[rank].threads,
+		.columns = l->options->columns,
 		.secret = s->secret };
 	char **env = gt_launch_environment(&variables, err);
 	int error_pipe = -1;
