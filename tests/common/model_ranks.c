@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <omp.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,32 +17,40 @@
 
 enum { MOST_RANKS = 8 };
 
-static int ranks_of(const struct model_rank *r)
+static int seats(const struct model_rank *r)
 {
-	return r->group ? r->group->size : 1;
+	return r->parallel ? gt_parallel_axis(r->parallel, GT_AXIS_DATA)->size : 1;
 }
 
-static int open_program(struct model_rank *r)
+static int seat(const struct model_rank *r)
 {
-	const struct gt_program_options options = { .model = r->model,
-		.input = &r->in,
-		.purpose = GT_MODEL_TRAIN,
-		.store = r->store,
-		.accumulate = r->accumulate,
-		.parallel = r->parallel };
-	const struct gt_optim_options sgd = { .kind = GT_SGD };
-	struct gt_err *err = &r->err;
-	int rc = gt_program_init(&r->program, &options, r->samples / ranks_of(r), err);
-
-	if (!rc)
-		rc = gt_cpu_backend.alloc(0, gt_plan_arena_bytes(r->program.plan), &r->arena, err);
-	if (!rc)
-		rc = gt_plan_bind(r->program.plan, r->arena, err);
-	return rc ? rc : gt_optim_new(&r->optim, r->store, &sgd, err);
+	return r->parallel ? gt_parallel_seat(r->parallel, GT_AXIS_DATA) : 0;
 }
 
-static int open_rank(struct model_rank *r)
+static int micro_batches(const struct model_rank *r)
 {
+	return r->micro_batches ? r->micro_batches : 1;
+}
+
+/* ---- open ---- */
+
+/* Where ranks hold parts, each draws its own. Otherwise rank 0 alone has the right weights to begin
+ * with. */
+static int init_weights(struct model_rank *r)
+{
+	const struct gt_parallel_options *o = &r->options;
+	int rc;
+
+	if (r->parallel && (o->tensor > 1 || o->stages > 1 || o->kind == GT_PARALLEL_ZERO3))
+		rc = gt_parallel_init(r->parallel, 1, &r->err);
+	else
+		rc = gt_store_init(r->store, r->group && r->group->rank ? 99 : 1, &r->err);
+	return rc || !r->parallel ? rc : gt_parallel_begin(r->parallel, &r->err);
+}
+
+static int open_store(struct model_rank *r)
+{
+	static const struct gt_optim_options sgd = { .kind = GT_SGD };
 	struct gt_err *err = &r->err;
 	int rc = gt_model_open(&r->model, r->spec, err);
 
@@ -57,23 +66,38 @@ static int open_rank(struct model_rank *r)
 		    &r->store, r->model, &r->in, &gt_cpu_backend, 0, true, r->parallel, err);
 	if (!rc)
 		rc = gt_store_alloc(r->store, err);
-	/* Rank 0 alone has the right weights to begin with. */
-	if (!rc && r->options.tensor > 1)
-		rc = gt_parallel_init(r->parallel, 1, err);
-	else if (!rc)
-		rc = gt_store_init(r->store, r->group && r->group->rank ? 99 : 1, err);
-	if (!rc && r->parallel)
-		rc = gt_parallel_begin(r->parallel, err);
-	return rc ? rc : open_program(r);
+	if (!rc)
+		rc = init_weights(r);
+	return rc ? rc : gt_optim_new(&r->optim, r->store, r->optimizer ? r->optimizer : &sgd, err);
 }
 
+static int open_program(struct model_rank *r)
+{
+	const struct gt_program_options options = { .model = r->model,
+		.input = &r->in,
+		.purpose = r->evaluates ? GT_MODEL_EVAL : GT_MODEL_TRAIN,
+		.store = r->store,
+		.accumulate = r->accumulate || micro_batches(r) > 1,
+		.parallel = r->parallel };
+	struct gt_err *err = &r->err;
+	int rc =
+	    gt_program_init(&r->program, &options, r->samples / seats(r) / micro_batches(r), err);
+
+	if (!rc)
+		rc = gt_cpu_backend.alloc(0, gt_plan_arena_bytes(r->program.plan), &r->arena, err);
+	return rc ? rc : gt_plan_bind(r->program.plan, r->arena, err);
+}
+
+/* ---- a step ---- */
+
 /* Sample i of the whole batch: small whole numbers, which stand for tokens, bytes and floats; some
- * samples are of larger ones. */
+ * samples are of larger ones, and some targets do not count. */
 static void make_sample(const struct model_rank *r, int i, unsigned char *input, int32_t *target)
 {
-	size_t values = (size_t)gt_value_elements(r->program.io.input) / (size_t)r->program.batch;
-	size_t targets = (size_t)gt_value_elements(r->program.io.target) / (size_t)r->program.batch;
-	enum gt_dtype dtype = r->program.io.input->dtype;
+	const struct gt_program *p = &r->program;
+	enum gt_dtype dtype = p->io.input->dtype;
+	size_t values = p->input_bytes / (size_t)p->batch / gt_dtype_size(dtype);
+	size_t targets = p->target_bytes / (size_t)p->batch / sizeof(*target);
 
 	for (size_t k = 0; k < values; k++) {
 		int x = (int)((k * 7 + (size_t)i * 13 + k * k % 11) % 17);
@@ -81,48 +105,103 @@ static void make_sample(const struct model_rank *r, int i, unsigned char *input,
 		if (dtype == GT_F32)
 			((float *)input)[k] = (float)x / 8 - 1;
 		else if (dtype == GT_I32)
-			((int32_t *)input)[k] = x;
+			((int32_t *)input)[k] = x % r->in.classes;
 		else
 			input[k] = (unsigned char)(x * (4 + i % 3 * 5));
 	}
-	for (size_t k = 0; k < targets; k++)
-		target[k] = (int32_t)((k + (size_t)i * 3) % 10);
+	for (size_t k = 0; k < targets; k++) {
+		int x = (int)k + i * 3;
+
+		target[k] = x % 7 == 5 ? GT_DATA_IGNORE : x % r->in.classes;
+	}
 }
 
-int model_rank_step(struct model_rank *r, float scale)
+/* Of this rank's samples, from `first` of the whole batch on. */
+static int feed(struct model_rank *r, int first)
 {
-	const struct gt_program *p = &r->program;
+	struct gt_program *p = &r->program;
 	unsigned char *input = calloc(1, p->input_bytes);
 	int32_t *target = calloc(1, p->target_bytes);
 	struct gt_batch batch = { .count = p->batch, .input = input, .target = target };
 	size_t one_input = p->input_bytes / (size_t)p->batch;
 	size_t one_target = p->target_bytes / (size_t)p->batch / sizeof(*target);
-	float weight = scale / (float)((size_t)r->samples * one_target);
-	int64_t rng[GT_RNG_FIELDS] = { 0 };
 	int rc;
 
 	for (int i = 0; i < p->batch; i++)
-		make_sample(r, r->group ? i * r->group->size + r->group->rank : i,
-		    input + (size_t)i * one_input, target + (size_t)i * one_target);
-	rc = gt_program_feed(&r->program, &batch, &r->err);
-	if (!rc)
-		rc = gt_plan_write(p->plan, p->io.weight, &weight, sizeof(weight), &r->err);
-	if (!rc && p->io.rng)
-		rc = gt_plan_write(p->plan, p->io.rng, rng, sizeof(rng), &r->err);
-	if (!rc)
-		rc = gt_plan_run(p->plan, &r->err);
+		make_sample(r, first + i * seats(r) + seat(r), input + (size_t)i * one_input,
+		    target + (size_t)i * one_target);
+	rc = gt_program_feed(p, &batch, &r->err);
 	free(input);
 	free(target);
 	return rc;
 }
 
+static int run_program(struct model_rank *r, int first, float scale)
+{
+	struct gt_program *p = &r->program;
+	size_t targets = p->target_bytes / (size_t)p->batch / sizeof(int32_t);
+	const int64_t rng[GT_RNG_FIELDS] = {
+		[GT_RNG_SEED] = 7, [GT_RNG_FIRST] = first + seat(r), [GT_RNG_STRIDE] = seats(r)
+	};
+	double loss = 0;
+	int rc = feed(r, first);
+
+	if (!rc && !r->evaluates)
+		rc = gt_program_set(p, scale / (float)((size_t)r->samples * targets), rng, &r->err);
+	if (!rc)
+		rc = gt_plan_run(p->plan, &r->err);
+	if (!rc && r->evaluates)
+		return gt_plan_read(p->plan, p->io.stats, r->stats, sizeof(r->stats), &r->err);
+	if (!rc)
+		rc = gt_program_loss(p, &loss, &r->err);
+	r->loss += loss;
+	return rc;
+}
+
+int model_rank_step(struct model_rank *r, float scale)
+{
+	int count = micro_batches(r), rc = 0;
+
+	r->loss = 0;
+	if (count > 1)
+		gt_optim_zero_grad(r->optim);
+	for (int i = 0; !rc && i < count; i++) {
+		if (r->parallel && count > 1)
+			gt_parallel_communicate(r->parallel, i + 1 == count);
+		rc = run_program(r, i * r->samples / count, scale);
+	}
+	return rc;
+}
+
 int model_rank_update(struct model_rank *r, double lr)
 {
-	float norm;
-
-	return r->parallel ? gt_parallel_update(r->parallel, r->optim, lr, &norm, &r->err)
-	                   : gt_optim_step(r->optim, lr, &norm, &r->err);
+	return r->parallel ? gt_parallel_update(r->parallel, r->optim, lr, &r->norm, &r->err)
+	                   : gt_optim_step(r->optim, lr, &r->norm, &r->err);
 }
+
+int model_rank_collect(struct model_rank *r, int which, enum gt_held what, const void *flat)
+{
+	const struct gt_store *s = r->store;
+	void **whole = calloc(s->slot_count, sizeof(*whole));
+	int rc = 0;
+
+	r->whole[which] = whole;
+	for (size_t i = 0; !rc && i < s->slot_count; i++) {
+		const struct gt_slot *slot = &s->slots[i];
+
+		if (slot->role != GT_PARAMETER)
+			continue;
+		if (!r->group || !r->group->rank)
+			whole[i] = calloc(1, gt_slot_bytes(slot));
+		if (r->parallel)
+			rc = gt_parallel_collect(r->parallel, slot, what, flat, whole[i], &r->err);
+		else
+			memcpy(whole[i], (const float *)flat + slot->offset, gt_slot_bytes(slot));
+	}
+	return rc;
+}
+
+/* ---- ranks ---- */
 
 struct job {
 	struct model_rank *rank;
@@ -134,8 +213,9 @@ static void *do_job(void *self)
 {
 	struct job *j = self;
 
-	j->opened = !open_rank(j->rank);
-	if (j->opened)
+	omp_set_num_threads(1); /* kernels take memory for each */
+	j->opened = !open_store(j->rank) && !open_program(j->rank);
+	if (j->opened && j->then)
 		j->then(j->rank);
 	return NULL;
 }
@@ -166,11 +246,20 @@ void model_ranks_run(struct model_rank *ranks, int count, const struct model_ran
 			fail_msg("%s, rank %d: %s", like->spec, i, ranks[i].err.text);
 }
 
+static void free_whole(void **tensors, size_t count)
+{
+	for (size_t i = 0; tensors && i < count; i++)
+		free(tensors[i]);
+	free(tensors);
+}
+
 void model_ranks_close(struct model_rank *ranks, int count)
 {
 	for (int i = 0; i < (count ? count : 1); i++) {
 		struct model_rank *r = &ranks[i];
 
+		for (int k = 0; k < MODEL_RANK_WHOLES; k++)
+			free_whole(r->whole[k], r->store->slot_count);
 		gt_optim_free(r->optim);
 		gt_cpu_backend.free(0, r->arena, gt_plan_arena_bytes(r->program.plan));
 		gt_program_release(&r->program);

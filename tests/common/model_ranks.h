@@ -6,33 +6,49 @@
 #include "lib/parallel/parallel.h"
 #include "lib/train/program.h"
 
+/* What a test may have collected of a rank: e.g. gradients, weights, states of an optimizer. */
+enum { MODEL_RANK_WHOLES = 3, MODEL_RANK_STATS = 4 };
+
 /* One rank: what it is told, what it opens, how it ended. */
 struct model_rank {
 	const char *spec;
 	struct gt_parallel_options options;
-	int samples;            /* of the whole batch; a rank's are every ranks-th one */
-	bool accumulate;        /* see struct gt_program_options */
-	struct gt_group *group; /* NULL: one rank alone, with all samples */
+	int samples; /* of a step of all ranks; of n seats of the data axis, s has s, s + n, ... */
+	int micro_batches; /* that these come in; 0 is 1 */
+	bool accumulate;   /* see struct gt_program_options; so it is with several micro-batches */
+	bool evaluates;    /* the program counts, and has no gradients */
+	const struct gt_optim_options *optimizer; /* NULL: plain sgd */
+	struct gt_group *group;                   /* NULL: one rank alone, with all samples */
 	struct gt_model *model;
 	struct gt_model_input in;
 	struct gt_store *store;
 	struct gt_parallel *parallel; /* NULL: alone */
 	struct gt_program program;
-	struct gt_optim *optim; /* plain sgd */
+	struct gt_optim *optim;
 	void *arena;
+	double loss, stats[MODEL_RANK_STATS]; /* of the last step */
+	float norm;                           /* of the gradients, in the last update */
+	void **whole[MODEL_RANK_WHOLES];      /* model_rank_collect() */
 	struct gt_err err;
 };
 
-/* Forward and backward of the whole batch; `scale` multiplies the loss. */
+/* Forward and backward of the whole batch, or forward alone; `scale` multiplies the loss. */
 int model_rank_step(struct model_rank *r, float scale);
 
-/* sgd with this learning rate. */
+/* An update with this learning rate. */
 int model_rank_update(struct model_rank *r, double lr);
 
+/* Let r->whole[which] be the whole of every parameter's share of flat memory, float32
+ * [slot_count][slot->count], NULL for other slots, and for all of them on ranks other than 0. A
+ * collective call. */
+int model_rank_collect(struct model_rank *r, int which, enum gt_held what, const void *flat);
+
 /*
- * Open `count` ranks that are all told what `like` is told, and let each call `then`, in threads of
- * their own. Fails the test if one of them cannot be opened. Weights of rank 0 are those that one
- * rank alone (count 0) has. What `then` returns is an error that r->err tells, the test's to judge.
+ * Open `count` ranks that are all told what `like` is told, and let each call `then`, which may be
+ * NULL, in threads of their own that compute alone. Fails the test if one of them cannot be opened.
+ * Weights are those that one rank alone (count 0) has; where rank 0 is to give them to the others,
+ * it alone has them at first. What `then` returns is an error that r->err tells, the test's to
+ * judge.
  */
 void model_ranks_run(struct model_rank *ranks, int count, const struct model_rank *like,
     int (*then)(struct model_rank *r));

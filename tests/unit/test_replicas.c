@@ -13,7 +13,8 @@ enum { MOST = 4 };
 
 /* ---- checksums ---- */
 
-/* What goes wrong: the last bit of an element of a tensor, on some ranks. */
+/* What goes wrong: a bit of an element of a tensor, on some ranks; one that an average does not
+ * round away. */
 static struct {
 	unsigned ranks; /* a bit each */
 	const char *tensor;
@@ -24,7 +25,7 @@ static void flip(struct model_rank *r)
 	const struct gt_slot *slot = gt_store_find(r->store, fault.tensor);
 
 	assert_non_null(slot);
-	((unsigned char *)gt_store_data(r->store, slot))[(slot->held - 1) * 4] ^= 1;
+	((unsigned char *)gt_store_data(r->store, slot))[(slot->held - 1) * 4 + 1] ^= 1;
 }
 
 /* Three steps; the fault comes in the second one, and comparisons after the first and third. */
@@ -113,7 +114,8 @@ static void expect_grid(int stages, int tensor, int differs, const char *weight,
 		    .stages = stages,
 		    .tensor = tensor,
 		    .check_every = 3 },
-		.samples = 12 };
+		.samples = 12,
+		.accumulate = stages > 1 };
 	struct model_rank ranks[MOST];
 	int told = 0;
 
