@@ -44,7 +44,7 @@ struct gt_op {
 	 * reads it. */
 	unsigned writes;
 	/* It deals with other ranks: it stays although nobody reads it, no two are the same, and
-	 * what it makes depends on parameters, of theirs. */
+	 * what it makes depends on parameters, of theirs (unless it is `constant`). */
 	bool remote;
 	/* Gradients do not pass: its outputs count as constants, whatever it was given. */
 	bool constant;

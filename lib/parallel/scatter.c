@@ -8,9 +8,6 @@
 #include "lib/parallel/dp.h"
 #include "lib/parallel/nodes.h"
 
-/* A bit of no input: so the passes keep the node, and take no two for the same. */
-#define OTHERS_READ_IT (1u << GT_MAX_INPUTS)
-
 /* ---- ops ---- */
 
 static int infer_scatter(struct gt_node *n, struct gt_err *err)
@@ -42,13 +39,15 @@ static void grad_gather(struct gt_graph *g, struct gt_node *n, struct gt_value *
 	d_in[0] = gt_scatter(g, d_out[0], n->in[0]);
 }
 
+/* Samples, or a gradient: neither has one of its own. */
 static const struct gt_op op_scatter = {
 	.name = "scatter",
 	.max_inputs = 1,
 	.outputs = 1,
 	.infer = infer_scatter,
 	.flops = gt_nodes_no_flops,
-	.writes = OTHERS_READ_IT,
+	.remote = true,
+	.constant = true,
 };
 
 static const struct gt_op op_gather = {
@@ -59,14 +58,14 @@ static const struct gt_op op_gather = {
 	.infer = infer_gather,
 	.grad = grad_gather,
 	.flops = gt_nodes_no_flops,
-	.writes = OTHERS_READ_IT,
+	.remote = true,
 };
 
 static const struct gt_op op_broadcast_weights = {
 	.name = "broadcast_weights",
 	.infer = gt_nodes_infer_nothing,
 	.flops = gt_nodes_no_flops,
-	.writes = OTHERS_READ_IT,
+	.remote = true,
 };
 
 struct gt_value *gt_scatter(struct gt_graph *g, struct gt_value *x, const struct gt_value *like)
