@@ -69,6 +69,19 @@ int gt_choose(int *members, const struct gt_choice *all, int size, int color);
 void gt_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t count,
     enum gt_dtype dtype, enum gt_reduction reduction);
 
+/* ---- group_small.c: short data, which every rank has sent to all ---- */
+
+/*
+ * What becomes of them on this rank: out, as in struct gt_collective; NULL where it gets nothing.
+ *
+ *   src[size]  what each rank gives, c->count elements; of a reduce-scatter, to this rank; of a
+ *              broadcast, that of c->peer counts alone
+ */
+void gt_finish_small(const struct gt_collective *c, void *out, const void *const *src, int size);
+
+/* memcpy(), which may be onto itself. */
+void gt_copy_bytes(void *to, const void *from, size_t bytes);
+
 /* ---- group_queue.c: collectives in the background ---- */
 
 /* A thread of a group's that takes them one after the other; it starts with the first of them. Of

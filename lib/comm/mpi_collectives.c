@@ -49,12 +49,6 @@ static bool reduces(const struct work *w)
 	       w->c->kind == GT_REDUCE_SCATTER;
 }
 
-static void copy(void *to, const void *from, size_t bytes)
-{
-	if (to != from && bytes)
-		memcpy(to, from, bytes);
-}
-
 /* ---- the meeting, which is all of a small call ---- */
 
 /* What rank r gets on its slip. */
@@ -64,7 +58,7 @@ static void write_slip(struct gt_mpi_group *g, const struct work *w, int r)
 
 	g->out[r].call = g->call;
 	if (w->in && w->bytes <= SLIP_BYTES)
-		copy(g->out[r].data, w->in + skip, w->bytes);
+		gt_copy_bytes(g->out[r].data, w->in + skip, w->bytes);
 }
 
 static int exchange_slips(struct gt_mpi_group *g, const struct work *w, struct gt_err *err)
@@ -108,25 +102,7 @@ static void finish_small(struct gt_mpi_group *g, const struct work *w, const voi
 {
 	for (int r = 0; r < w->size; r++)
 		src[r] = r == w->me ? g->out[r].data : g->in[r].data;
-	switch (w->c->kind) {
-	case GT_ALL_REDUCE:
-	case GT_REDUCE:
-	case GT_REDUCE_SCATTER:
-		if (!w->out)
-			break;
-		gt_reduce(
-		    (void *[]){ w->out }, 1, src, w->size, w->count, w->c->dtype, w->c->reduction);
-		break;
-	case GT_ALL_GATHER:
-		for (int r = 0; r < w->size; r++)
-			copy(w->out + (size_t)r * w->bytes, src[r], w->bytes);
-		break;
-	case GT_BROADCAST:
-		copy(w->out, src[w->c->peer], w->bytes);
-		break;
-	default:
-		break;
-	}
+	gt_finish_small(w->c, w->out, src, w->size);
 }
 
 /* ---- larger ones ---- */
@@ -232,10 +208,10 @@ static void use_slices(
 
 	if (!reduces(w)) {
 		if (w->root && w->in != w->out)
-			copy(w->out + p->at * w->element, w->in + p->at * w->element,
+			gt_copy_bytes(w->out + p->at * w->element, w->in + p->at * w->element,
 			    p->count * w->element);
 		if (w->c->kind == GT_ALL_GATHER)
-			copy(w->out + (size_t)w->me * w->bytes + at, w->in + at, bytes);
+			gt_copy_bytes(w->out + (size_t)w->me * w->bytes + at, w->in + at, bytes);
 		return;
 	}
 	for (int r = 0; r < w->size; r++)
@@ -310,7 +286,7 @@ int gt_mpi_collect(struct gt_mpi_group *g, const struct gt_collective *c, struct
 	int rc;
 
 	if (w.size == 1) {
-		copy(w.out, w.in, w.bytes);
+		gt_copy_bytes(w.out, w.in, w.bytes);
 		return 0;
 	}
 	src = gt_calloc((size_t)w.size, sizeof(*src), err);

@@ -58,16 +58,10 @@ static struct work work_of(const struct gt_ring *g, const struct gt_collective *
 	return w;
 }
 
-static void copy(void *to, const void *from, size_t bytes)
-{
-	if (to != from && bytes)
-		memcpy(to, from, bytes);
-}
-
 /* A group of one. */
 static void alone(const struct work *w)
 {
-	copy(w->out, w->in, w->bytes);
+	gt_copy_bytes(w->out, w->in, w->bytes);
 }
 
 /* ---- the first meeting ---- */
@@ -101,7 +95,7 @@ static int enter(struct gt_ring *g, struct work *w, struct gt_err *err)
 		seat->posted[w->parity].out =
 		    gt_ring_place_of(g, w->out, w->out ? w->out_bytes : 0);
 	} else if (w->in) {
-		copy(seat->small[w->parity], w->in, w->in_bytes);
+		gt_copy_bytes(seat->small[w->parity], w->in, w->in_bytes);
 	}
 	return meet(g, err) ? err->code : compare(g, w->parity, err);
 }
@@ -115,25 +109,7 @@ static void finish_small(struct gt_ring *g, const struct work *w)
 
 	for (int r = 0; r < w->size; r++)
 		src[r] = g->seats[r].small[w->parity] + skip;
-	switch (w->c->kind) {
-	case GT_ALL_REDUCE:
-	case GT_REDUCE:
-	case GT_REDUCE_SCATTER:
-		if (!w->out)
-			break;
-		gt_reduce(
-		    (void *[]){ w->out }, 1, src, w->size, w->count, w->c->dtype, w->c->reduction);
-		break;
-	case GT_ALL_GATHER:
-		for (int r = 0; r < w->size; r++)
-			copy(w->out + (size_t)r * w->bytes, src[r], w->bytes);
-		break;
-	case GT_BROADCAST:
-		copy(w->out, src[w->c->peer], w->bytes);
-		break;
-	default:
-		break;
-	}
+	gt_finish_small(w->c, w->out, src, w->size);
 }
 
 /* ---- in place ---- */
@@ -204,12 +180,12 @@ static int finish_in_place(
 		for (int i = 0; i < w->size; i++) {
 			int r = (w->me + i) % w->size;
 
-			copy(
+			gt_copy_bytes(
 			    w->out + (size_t)r * w->bytes, r == w->me ? w->in : p->in[r], w->bytes);
 		}
 		break;
 	default:
-		copy(w->out, w->in ? w->in : p->in[w->c->peer], w->bytes);
+		gt_copy_bytes(w->out, w->in ? w->in : p->in[w->c->peer], w->bytes);
 	}
 	return meet(g, err);
 }
@@ -249,8 +225,8 @@ static void all_reduce_copy_in(const struct gt_ring *g, const struct work *w, co
 	unsigned char *staging = gt_ring_staging(g, w->me, p->number);
 	const unsigned char *in = w->in + p->at * w->element;
 
-	copy(staging, in, p->from * w->element);
-	copy(
+	gt_copy_bytes(staging, in, p->from * w->element);
+	gt_copy_bytes(
 	    staging + p->to * w->element, in + p->to * w->element, (p->count - p->to) * w->element);
 }
 
@@ -276,7 +252,7 @@ static void all_reduce_copy_out(
 		size_t from, to;
 
 		gt_slice(p->count, w->size, r, &from, &to);
-		copy(w->out + (p->at + from) * w->element,
+		gt_copy_bytes(w->out + (p->at + from) * w->element,
 		    gt_ring_staging(g, r, p->number) + from * w->element, (to - from) * w->element);
 	}
 }
@@ -308,7 +284,8 @@ static int reduce_scatter_staged(struct gt_ring *g, const struct work *w, struct
 
 		for (int r = 0; r < w->size; r++)
 			if (r != w->me)
-				copy(gt_ring_staging(g, w->me, g->piece) + (size_t)r * part,
+				gt_copy_bytes(
+				    gt_ring_staging(g, w->me, g->piece) + (size_t)r * part,
 				    w->in + (size_t)r * w->bytes + skip, m * w->element);
 		if (meet(g, err))
 			return err->code;
@@ -333,14 +310,14 @@ static int copies_staged(struct gt_ring *g, const struct work *w, struct gt_err 
 		size_t m = least(most, w->bytes - at);
 
 		if (w->in)
-			copy(gt_ring_staging(g, w->me, g->piece), w->in + at, m);
+			gt_copy_bytes(gt_ring_staging(g, w->me, g->piece), w->in + at, m);
 		if (meet(g, err))
 			return err->code;
 		for (int i = 0; i < w->size; i++) {
 			int r = (w->me + i) % w->size;
 
 			if (gather || r == w->c->peer)
-				copy(w->out + (gather ? (size_t)r * w->bytes : 0) + at,
+				gt_copy_bytes(w->out + (gather ? (size_t)r * w->bytes : 0) + at,
 				    r == w->me ? w->in + at : gt_ring_staging(g, r, g->piece), m);
 		}
 		next_piece(g);
