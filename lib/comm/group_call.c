@@ -90,11 +90,13 @@ struct gt_text gt_call_text(const struct gt_call *c)
 		return t;
 	used += (size_t)snprintf(t.s + used, sizeof(t.s) - used, " of %lld %s", (long long)c->count,
 	    gt_dtype_name(c->dtype));
-	if ((c->kind == GT_ALL_REDUCE || c->kind == GT_REDUCE_SCATTER) &&
+	if ((c->kind == GT_ALL_REDUCE || c->kind == GT_REDUCE || c->kind == GT_REDUCE_SCATTER) &&
 	    c->reduction < sizeof(reductions) / sizeof(*reductions))
-		snprintf(t.s + used, sizeof(t.s) - used, ", %s", reductions[c->reduction]);
-	else if (c->kind == GT_BROADCAST || c->kind == GT_REDUCE)
-		snprintf(t.s + used, sizeof(t.s) - used, " from rank %d", c->peer);
+		used += (size_t)snprintf(
+		    t.s + used, sizeof(t.s) - used, ", %s", reductions[c->reduction]);
+	if (c->kind == GT_BROADCAST || c->kind == GT_REDUCE)
+		snprintf(t.s + used, sizeof(t.s) - used, "%s rank %d",
+		    c->kind == GT_REDUCE ? ", to" : " from", c->peer);
 	return t;
 }
 

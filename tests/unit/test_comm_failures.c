@@ -59,6 +59,16 @@ static void count_differently(struct seat_of *s)
 	expect_rank(s, err.code == GT_EINVAL && strstr(err.text, "4999"));
 }
 
+static void reduce_elsewhere(struct seat_of *s)
+{
+	static const float in[5000];
+	struct gt_collective c = { GT_REDUCE, in, NULL, 5000, .dtype = GT_F32, .what = "second" };
+	struct gt_err err = GT_ERR_INIT;
+
+	gt_group_run(s->g, &c, &err);
+	expect_rank(s, err.code == GT_EINVAL && strstr(err.text, "reduce 'second'"));
+}
+
 static void be_killed(struct seat_of *s)
 {
 	(void)s;
@@ -104,6 +114,10 @@ static const struct failing failing[] = {
 	    "same order" },
 	{ "other count", count_differently, true, &much_later,
 	    { "5000 float32", "4999 float32", "rank 2" }, "same order" },
+	{ "other collective", reduce_elsewhere, true, &much_later,
+	    { "all-reduce 'second' of 5000 float32, sum, but rank 2 ",
+	        "reduce 'second' of 5000 float32, sum, to rank 0" },
+	    "same order" },
 	{ "killed", be_killed, false, &much_later,
 	    { "rank 2 died before all-reduce 'second' (number 2)" }, "log" },
 	{ "stopped", be_stopped, false, &soon, { "rank 2 is late for all-reduce 'second'" },
