@@ -96,7 +96,7 @@ static const struct gt_opt table[] = {
 	{ "prefetch", 0, GT_OPT_INT, AT(prefetch), "N", "batches kept ready", .initial = "4",
 	    .min = 1, .max = 1024 },
 	{ "drop-last", 0, GT_OPT_FLAG, AT(drop_last),
-	    .help = "leave out the last batch of an epoch if it is short" },
+	    .help = "leave out the last step of an epoch if it is short" },
 	{ "augment", 0, GT_OPT_STRING, AT(augment), "LIST",
 	    "how images are varied: crop, flip", .initial = "none", .words = augmentations,
 	    .complete = GT_COMPLETE_WORDS },

@@ -74,7 +74,7 @@ complete -c gtrain -n '__gtrain_command train' -l device -x -a 'cpu' -d 'where t
 complete -c gtrain -n '__gtrain_command train' -l threads -x -d 'threads that compute'
 complete -c gtrain -n '__gtrain_command train' -l workers -x -d 'threads that read data; 0: the training thread does'
 complete -c gtrain -n '__gtrain_command train' -l prefetch -x -d 'batches kept ready'
-complete -c gtrain -n '__gtrain_command train' -l drop-last -d 'leave out the last batch of an epoch if it is short'
+complete -c gtrain -n '__gtrain_command train' -l drop-last -d 'leave out the last step of an epoch if it is short'
 complete -c gtrain -n '__gtrain_command train' -l augment -x -a 'none crop flip crop,flip' -d 'how images are varied: crop, flip'
 complete -c gtrain -n '__gtrain_command train' -l nproc -x -d 'processes, or threads, that train together, each on its part of the data'
 complete -c gtrain -n '__gtrain_command train' -l parallel -x -a 'ddp mirrored dp zero1 zero2 zero3' -d 'how they share the work'

@@ -162,6 +162,10 @@ void gt_tokenizer_close(struct gt_tokenizer *tok);
  * neither pad nor drop_last ranks may differ by one sample and none counts twice: that is for
  * evaluation.
  *
+ * Where several batches make a step (gradient accumulation), drop_last also leaves out a step that
+ * has fewer than `per_step` of them: so an epoch has as many steps for all world, batch and
+ * per_step of the same product.
+ *
  * A sampler may draw for several ranks, `rank` .. `rank + hosted - 1` of `world`, with pad or
  * drop_last: a batch then has as many samples of each, those of `rank` first; `hosted` divides
  * batch.
@@ -171,7 +175,7 @@ struct gt_sampler {
 	uint64_t seed;
 	int rank, world, batch;
 	bool shuffle, drop_last, pad;
-	int hosted; /* 0 is 1 */
+	int hosted, per_step; /* 0 is 1 */
 };
 
 /* Samples and batches that it draws per epoch. */

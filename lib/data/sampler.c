@@ -31,9 +31,11 @@ int64_t gt_sampler_rank_samples(const struct gt_sampler *s)
 
 int64_t gt_sampler_batches(const struct gt_sampler *s)
 {
-	int64_t n = gt_sampler_rank_samples(s);
+	int64_t n = gt_sampler_rank_samples(s), whole = n / s->batch;
 
-	return n / s->batch + (!s->drop_last && n % s->batch);
+	if (!s->drop_last)
+		return whole + (n % s->batch != 0);
+	return s->per_step > 1 ? whole - whole % s->per_step : whole;
 }
 
 void gt_sampler_permutation(const struct gt_sampler *s, uint32_t epoch, int64_t *order)

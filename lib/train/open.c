@@ -344,6 +344,7 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		.world = gt_train_data_world(t) * gt_train_hosted(t),
 		.hosted = gt_train_hosted(t),
 		.batch = t->o.batch,
+		.per_step = t->o.accumulate,
 		.shuffle = true,
 		.drop_last = t->o.drop_last,
 		.pad = true,

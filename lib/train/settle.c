@@ -23,9 +23,11 @@ static int settle_length(struct gt_train *t, struct gt_err *err)
 
 	t->batches_per_epoch = gt_sampler_batches(&t->sampler);
 	if (t->batches_per_epoch < 1) {
-		gt_err_set(err, GT_EINVAL, "%lld samples are fewer than one batch of %d",
-		    (long long)t->sampler.samples, o->batch);
-		return gt_err_hint(err, "take a smaller --batch, or leave out --drop-last");
+		gt_err_set(err, GT_EINVAL, "%lld samples are fewer than one step of %lld",
+		    (long long)t->sampler.samples,
+		    (long long)o->batch * o->accumulate * gt_train_data_world(t));
+		return gt_err_hint(
+		    err, "take a smaller --batch or --accumulate, or leave out --drop-last");
 	}
 	t->steps_per_epoch = (t->batches_per_epoch + o->accumulate - 1) / o->accumulate;
 	if (o->steps <= 0 && o->epochs <= 0)

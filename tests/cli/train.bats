@@ -222,7 +222,15 @@ print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "trai
 	lines dropped/metrics.jsonl 'len(t) == 9'
 	gtrain "${common[@]}" --batch 64 --drop-last --out none
 	equal "$status" 2
-	[[ $err == *"52 samples are fewer than one batch of 64"*"hint: "* ]]
+	[[ $err == *"52 samples are fewer than one step of 64"*"hint: "* ]]
+	for case in "8 2" "4 4" "2 8"; do # what is left out is a short step, not a short micro-batch
+		gtrain "${common[@]}" --batch "${case% *}" --accumulate "${case#* }" --drop-last --out "dropped by ${case% *}"
+		equal "$status" 0
+		lines "dropped by ${case% *}/metrics.jsonl" 'len(t) == 9'
+	done
+	gtrain "${common[@]}" --batch 16 --accumulate 4 --drop-last --out none
+	equal "$status" 2
+	[[ $err == *"52 samples are fewer than one step of 64"*"hint: "* ]]
 	gtrain "${common[@]}" --batch 64 --out tail
 	lines tail/metrics.jsonl 'len(t) == 3'
 }

@@ -59,9 +59,38 @@ static void hosted_ranks(void **state)
 						check(samples, world, hosted, each, drop);
 }
 
+/* With drop_last an epoch is as many steps for every way to make up one of 8 samples. */
+static void whole_steps(void **state)
+{
+	(void)state;
+	for (int64_t samples = 8; samples <= 53; samples++)
+		for (int world = 1; world <= 8; world *= 2)
+			for (int batch = 1; batch * world <= 8; batch *= 2) {
+				struct gt_sampler s = { .samples = samples,
+					.world = world,
+					.batch = batch,
+					.per_step = 8 / world / batch,
+					.drop_last = true };
+				int64_t batches = gt_sampler_batches(&s);
+				int64_t order[MOST], index[8];
+
+				gt_sampler_permutation(&s, 0, order);
+				assert_int_equal(batches % s.per_step, 0);
+				assert_int_equal(batches / s.per_step, samples / 8);
+				assert_int_equal(
+				    gt_sampler_batch(&s, order, batches - 1, index), batch);
+				assert_int_equal(gt_sampler_batch(&s, order, batches, index), 0);
+				s.drop_last = false;
+				s.pad = true;
+				assert_int_equal(gt_sampler_batches(&s),
+				    (samples + batch * world - 1) / (batch * world));
+			}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(hosted_ranks) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(hosted_ranks),
+		cmocka_unit_test(whole_steps) };
 
 	return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);
 }
