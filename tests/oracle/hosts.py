@@ -9,11 +9,10 @@ import subprocess
 import sys
 import time
 
-import ranks
-from ranks import BATCH, COMMON, GTRAIN, MODELS, alive, apart, curve, make_data, train
-
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
+from ranks import MODELS, alive  # noqa: E402
+from training import BATCH, COMMON, GTRAIN, apart, curve, make_data, train  # noqa: E402
 
 os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"  # MPI leaks by itself
 ADDRESSES = ("10.99.0.1", "10.99.0.2")
@@ -332,4 +331,4 @@ def refused(folder):
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that namespaces go
-    sys.exit(tap.run((refused, one_host, losses, across, cut), ranks.GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run((refused, one_host, losses, across, cut), GTRAIN, sys.argv[1:]))

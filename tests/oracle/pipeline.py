@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """pipeline.py - models cut into stages: one rank's curve, evaluation and files, whatever the stages, chunks and schedule (TAP)."""
 import json
+import os
 import subprocess
 import sys
 
-import ranks
-from ranks import BATCH, COMMON, GTRAIN, apart, curve, gtrain, make_data, tap, torch
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import tap  # noqa: E402
+from training import BATCH, COMMON, GTRAIN, TEXT, apart, curve, gtrain, make_data, torch  # noqa: E402
 
-WORDS = len(set(ranks.TEXT))
+WORDS = len(set(TEXT))
 GPT = "gpt:layers=2,heads=2,width=32,block=16"
 #        model, data: what to train, options
 RUNS = [

@@ -3,27 +3,15 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
+from training import BATCH, COMMON, GTRAIN, apart, curve, free_port, gtrain, make_data, sampled, torch, train  # noqa: E402
+import numpy as np  # noqa: E402
 
-try:
-    import numpy as np
-    import torch
-except ImportError:
-    print("1..0 # SKIP python has no torch or no numpy")
-    sys.exit(0)
-
-GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
-TESTS = os.environ.get("GTRAIN_TESTS", "build/tests")
-os.environ["OMP_NUM_THREADS"] = "1"
-TEXT = ("the quick brown fox jumps over the lazy dog, and goes on. " * 30)[:96 * 16 + 1]  # 96 samples
-BATCH = 12  # of all ranks together
-ROWS = 5 * BATCH
 #        model, data: what to train, options
 MODELS = [
     ("mlp:5,16,3", "csv:{}/table.csv", ["--optimizer", "sgd", "--lr", "0.05"]),
@@ -32,39 +20,6 @@ MODELS = [
     ("gpt:layers=2,heads=2,width=32,block=16", "text:{}/text.txt", ["--optimizer", "adamw", "--lr", "1e-3"]),
     ("gpt:layers=2,heads=2,width=32,block=16,dropout=0.2", "text:{}/text.txt", ["--optimizer", "sgd", "--lr", "0.02"]),
 ]
-COMMON = ["--steps", "50", "--warmup", "0", "--lr-schedule", "constant", "--log-every", "1", "--drop-last", "--seed", "3", "-q"]
-
-
-def make_data(folder):
-    rng = np.random.default_rng(1)
-    with open(f"{folder}/table.csv", "w") as f:
-        for _ in range(ROWS):
-            f.write(",".join(repr(float(v)) for v in rng.normal(size=5).astype(np.float32)) + f",{rng.integers(3)}\n")
-    with open(f"{folder}/text.txt", "w") as f:
-        f.write(TEXT)
-
-
-def gtrain(*args, status=0):
-    done = subprocess.run([GTRAIN, *map(str, args)], capture_output=True, text=True, timeout=120)
-    if done.returncode != status:
-        raise RuntimeError(f"status {done.returncode}: {done.stderr}")
-    return done.stderr
-
-
-def curve(out, split="train"):
-    with open(f"{out}/metrics.jsonl") as f:
-        return [row for row in map(json.loads, f) if row["split"] == split]
-
-
-def train(folder, name, model, data, nproc, options, batch=BATCH):
-    out = f"{folder}/{name}-{nproc}"
-    gtrain("train", "--model", model, "--data", data.format(folder), "--nproc", nproc, "--batch", batch // nproc,
-           "--out", out, *COMMON, *options)
-    return out
-
-
-def apart(a, b, key="loss"):
-    return max(abs(x[key] - y[key]) / abs(y[key]) for x, y in zip(a, b))
 
 
 def curves(folder):
@@ -178,20 +133,6 @@ for batches in run["batches"]:
 if rank == 0:
     torch.save({"losses": losses, "state": net.module.state_dict()}, sys.argv[2])
 """
-
-
-def sampled(world, batch, epochs):
-    """The indices that each rank draws, step by step."""
-    lines = "".join(f"{ROWS} {world} {rank} {batch} 1 1 1 3 {epoch}\n" for epoch in range(epochs) for rank in range(world))
-    text = subprocess.run([os.path.join(TESTS, "sampler_dump")], input=lines, check=True, capture_output=True, text=True).stdout
-    blocks = [[[int(i) for i in line.split()] for line in block.splitlines()[1:]] for block in text.split("end\n")[:-1]]
-    return [step for epoch in range(epochs) for step in zip(*blocks[epoch * world:(epoch + 1) * world])]
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def torch_ddp(folder):

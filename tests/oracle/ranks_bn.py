@@ -8,16 +8,10 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
-
-try:
-    import numpy as np
-    import torch
-except ImportError:
-    print("1..0 # SKIP python has no torch or no numpy")
-    sys.exit(0)
-
+import training  # noqa: E402
+from training import BATCH, GTRAIN, ROWS, apart, curve, sampled, torch  # noqa: E402
 import models  # noqa: E402
-from ranks import BATCH, COMMON, GTRAIN, ROWS, apart, curve, gtrain, sampled  # noqa: E402
+import numpy as np  # noqa: E402
 
 torch.set_num_threads(1)
 SIDE = 16
@@ -51,10 +45,7 @@ def network():
 
 
 def train(folder, name, nproc, *options, data="random:,samples=60", batch=BATCH):
-    out = f"{folder}/{name}-{nproc}"
-    gtrain("train", "--model", "resnet20", "--data", data, "--nproc", nproc, "--batch", batch // nproc, "--out", out, *COMMON,
-           *SLOW, *options)
-    return out
+    return training.train(folder, name, "resnet20", data, nproc, [*SLOW, *options], batch)
 
 
 def statistics_apart(a, b):

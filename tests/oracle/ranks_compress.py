@@ -8,15 +8,8 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
-
-try:
-    import numpy as np
-    import torch
-except ImportError:
-    print("1..0 # SKIP python has no torch or no numpy")
-    sys.exit(0)
-
-from ranks import BATCH, GTRAIN, ROWS, curve, free_port, gtrain, make_data, sampled, train  # noqa: E402
+from training import BATCH, GTRAIN, ROWS, curve, free_port, gtrain, make_data, sampled, torch, train  # noqa: E402
+import numpy as np  # noqa: E402
 
 SGD = ["--optimizer", "sgd", "--lr", "0.05", "--weight-decay", "0"]
 DDP = """

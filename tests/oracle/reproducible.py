@@ -5,14 +5,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
-
-try:
-    import torch
-except ImportError:
-    print("1..0 # SKIP python has no torch")
-    sys.exit(0)
-
-from ranks import GTRAIN, apart, curve, gtrain, make_data  # noqa: E402
+from training import GTRAIN, apart, curve, gtrain, make_data, torch  # noqa: E402
 
 MLP, LENET, GPT = "mlp:5,16,3", "lenet", "gpt:layers=2,heads=2,width=32,block=16,dropout=0.2"
 ADAMW = ["--optimizer", "adamw", "--lr", "2e-3", "--clip", "0.5"]

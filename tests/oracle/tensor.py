@@ -2,11 +2,14 @@
 """tensor.py - ranks that share each layer: one rank's curve and evaluation, whole checkpoints, memory, refusals (TAP)."""
 import glob
 import json
+import os
 import subprocess
 import sys
 
-import ranks
-from ranks import BATCH, COMMON, GTRAIN, apart, curve, gtrain, make_data, tap, torch
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import tap  # noqa: E402
+from training import BATCH, COMMON, GTRAIN, apart, curve, distance, gtrain, make_data, torch  # noqa: E402
+import training  # noqa: E402
 
 TEXT, TABLE = "text:{}/text.txt", "csv:{}/table.csv"
 ADAMW = ["--optimizer", "adamw", "--lr", "1e-3", "--clip", "0.5"]
@@ -25,10 +28,8 @@ GRIDS = [(2, 2), (4, 4), (4, 2)]  # ranks, of which share each layer
 
 def train(folder, name, run, nproc, tensor, *more, batch=BATCH):
     model, data, options = run
-    out = f"{folder}/{name}-{nproc}-{tensor}"
-    gtrain("train", "--model", model, "--data", data.format(folder), "--nproc", nproc, "--tensor-parallel", tensor,
-           "--batch", batch * tensor // nproc, "--out", out, *COMMON, *options, *more)
-    return out
+    options = [*options, "--tensor-parallel", tensor, *more]
+    return training.train(folder, f"{name}-{tensor}", model, data, nproc, options, batch, tensor)
 
 
 def curves(folder):
@@ -75,15 +76,6 @@ def evaluation(folder):
             good = len(many) == len(one) == 5 and apart(many, one) <= 1e-6
             good = good and all(a[k] == b[k] for a, b in zip(many, one) for k in ("n", "top1", "top5"))
             yield f"{run[0]}: validation on {nproc} ranks, {tensor} of which share layers, is that on one", "" if good else f"{many} {one}"
-
-
-def distance(a, b):
-    """Largest difference of two trees of tensors, by the largest element of each."""
-    if isinstance(a, dict):
-        return max([1 if list(a) != list(b) else 0, *(distance(a[k], b[k]) for k in a)])
-    if isinstance(a, torch.Tensor):
-        return 1 if a.shape != b.shape else float((a.double() - b.double()).abs().max() / (b.double().abs().max() + 1e-30))
-    return 0
 
 
 def checkpoints(folder):
@@ -159,4 +151,4 @@ def refusals(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run((curves, kinds, accumulation, evaluation, checkpoints, memory, refusals), ranks.GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run((curves, kinds, accumulation, evaluation, checkpoints, memory, refusals), GTRAIN, sys.argv[1:]))

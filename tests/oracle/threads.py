@@ -7,10 +7,11 @@ import subprocess
 import sys
 import time
 
-import ranks
-from ranks import apart, curve, gtrain, make_data, tap, torch
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import tap  # noqa: E402
+import training  # noqa: E402
+from training import BATCH, GTRAIN, TEXT, apart, curve, gtrain, make_data, torch  # noqa: E402
 
-BATCH = 12  # of all ranks together
 COMMON = ["--steps", "50", "--warmup", "0", "--lr-schedule", "constant", "--log-every", "1", "--seed", "3", "-q", "--save-every", "0"]
 GPT = "gpt:layers=2,heads=2,width=32,block=16"
 #        model, data (samples do not divide into batches), options
@@ -23,10 +24,7 @@ MODELS = [
 
 
 def train(folder, name, model, data, options, nproc=1, parallel="ddp", batch=BATCH):
-    out = f"{folder}/{name}-{parallel}-{nproc}"
-    gtrain("train", "--model", model, "--data", data, "--parallel", parallel, "--nproc", nproc, "--batch", batch // nproc,
-           "--out", out, *COMMON, *options)
-    return out
+    return training.train(folder, f"{name}-{parallel}", model, data, nproc, [*options, "--parallel", parallel], batch, common=COMMON)
 
 
 def weights_apart(a, b):
@@ -49,7 +47,7 @@ def data_of(folder, spec, samples):
     with open(f"{part}/table.csv", "w") as f:
         f.writelines(rows)
     with open(f"{part}/text.txt", "w") as f:
-        f.write(ranks.TEXT[:samples * 16 + 1])
+        f.write(TEXT[:samples * 16 + 1])
     return spec.format(samples if spec.startswith("random") else part)
 
 
@@ -92,7 +90,7 @@ def evaluation(folder):
         good = sorted(os.listdir(out)) == sorted(os.listdir(one)) and len(os.listdir(f"{out}/checkpoints")) == 1
         yield f"{parallel}: the files of one rank", "" if good else str(os.listdir(out))
     out = train(folder, "b", "resnet20", "random:,samples=30", ["--val", "random:,samples=20", *options[2:], "--seed", "0"], 3, "dp")
-    said = subprocess.run([ranks.GTRAIN, "eval", "--model", "resnet20", "--ckpt", f"{out}/model.pth", "--data",
+    said = subprocess.run([GTRAIN, "eval", "--model", "resnet20", "--ckpt", f"{out}/model.pth", "--data",
                            "random:,samples=20", "--json"], capture_output=True, text=True, check=True).stdout
     loss = json.loads(said)["loss"]
     far = abs(loss - curve(out, "val")[-1]["loss"]) / loss
@@ -117,7 +115,7 @@ def stopping(folder):
         out = f"{folder}/{parallel}"
         args = ["train", "--model", "mlp:5,16,3", "--data", "random:5/3,samples=61", "--batch", "4", "--nproc", "3", "--parallel",
                 parallel, "--out", out, "--save-every", "200", "--log-every", "1000"]
-        run = subprocess.Popen([ranks.GTRAIN, *args, "--steps", "100000000"], stderr=subprocess.PIPE, text=True)
+        run = subprocess.Popen([GTRAIN, *args, "--steps", "100000000"], stderr=subprocess.PIPE, text=True)
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline and not os.path.exists(f"{out}/checkpoints/step-00000200.pth"):
             time.sleep(0.01)
@@ -148,4 +146,4 @@ def errors(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run((curves, accumulation, evaluation, resuming, stopping, errors), ranks.GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run((curves, accumulation, evaluation, resuming, stopping, errors), GTRAIN, sys.argv[1:]))

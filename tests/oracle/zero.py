@@ -2,11 +2,13 @@
 """zero.py - ranks that divide optimizer state, gradients and weights: one rank's curve, whole checkpoints, memory (TAP)."""
 import glob
 import json
+import os
 import subprocess
 import sys
 
-import ranks
-from ranks import BATCH, COMMON, GTRAIN, apart, curve, gtrain, make_data, tap, torch, train
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import tap  # noqa: E402
+from training import BATCH, COMMON, GTRAIN, apart, curve, distance, gtrain, make_data, torch, train  # noqa: E402
 
 ZERO = ("zero1", "zero2", "zero3")
 RUNS = [
@@ -68,20 +70,9 @@ def evaluation(folder):
         for mode in ZERO:
             for n in (2, 4):
                 out = train(folder, f"e{samples}-{mode}", "lenet", "random:,samples=60", n, [*val, "--parallel", mode])
-                many, far = curve(out, "val"), same(torch.load(f"{out}/best.pth"), best)
+                many, far = curve(out, "val"), distance(torch.load(f"{out}/best.pth"), best)
                 good = [r["n"] for r in many] == [samples] * 5 and apart(many, one) <= 1e-6 and far <= 1e-4
                 yield f"{mode}: validation of {samples} samples on {n} ranks is that on one", "" if good else f"{many} {one} {far}"
-
-
-def same(a, b):
-    """Largest relative difference of two trees of tensors and numbers."""
-    if isinstance(a, dict):
-        return max([1 if list(a) != list(b) else 0, *(same(a[k], b[k]) for k in a)])
-    if isinstance(a, (list, tuple)):
-        return max([1 if len(a) != len(b) else 0, *(same(x, y) for x, y in zip(a, b))])
-    if isinstance(a, torch.Tensor):
-        return 1 if a.shape != b.shape else float((a.double() - b.double()).abs().max() / (b.double().abs().max() + 1e-30))
-    return 0 if a == b or a is b else 1
 
 
 def checkpoints(folder):
@@ -95,8 +86,8 @@ def checkpoints(folder):
     for mode in ZERO:
         ours_dir = train(folder, f"c-{mode}", model, data, 4, [*options, "--steps", "5", "--parallel", mode])
         ours = torch.load(glob.glob(f"{ours_dir}/checkpoints/*5.pth")[0])
-        far = max(same(ours["model"], theirs["model"]), same(ours["optimizer"], theirs["optimizer"]),
-                  same(torch.load(f"{ours_dir}/model.pth"), theirs["model"]))
+        far = max(distance(ours["model"], theirs["model"]), distance(ours["optimizer"], theirs["optimizer"]),
+                  distance(torch.load(f"{ours_dir}/model.pth"), theirs["model"]))
         groups = [[torch.nn.Parameter(torch.zeros_like(ours["optimizer"]["state"][i]["exp_avg"])) for i in group["params"]]
                   for group in ours["optimizer"]["param_groups"]]
         adamw = torch.optim.AdamW([{"params": group} for group in groups])
@@ -138,4 +129,4 @@ def memory(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run((curves, accumulation, uneven, evaluation, checkpoints, memory), ranks.GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run((curves, accumulation, uneven, evaluation, checkpoints, memory), GTRAIN, sys.argv[1:]))
