@@ -207,6 +207,9 @@ ROUNDS ?= 100
 check-chaos: all   ## kill, stop and slow ranks at random while they train, ROUNDS=100 times
 	GTRAIN=$(BUILD)/gtrain $(PYTHON) tests/chaos/chaos.py $(ROUNDS) $(SEED)
 
+check-curves: all   ## compare loss curves of all models, parallel modes and ranks with one rank's; T=zero3 some
+	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/curves/curves.py '$(T)'
+
 check-valgrind: deps-test   ## run the unit tests under valgrind
 	@sh .ci/deps valgrind
 	$(AGAIN) check-valgrind-run
@@ -337,7 +340,7 @@ clean:   ## remove everything built
 	rm -rf build
 
 FORCE:
-.PHONY: all bench bench-allreduce bench-ckpt bench-ranks check check-chaos check-models check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
+.PHONY: all bench bench-allreduce bench-ckpt bench-ranks check check-chaos check-curves check-models check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
         deps-test fuzz fuzz-run help install lint map tests tidy uninstall FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
