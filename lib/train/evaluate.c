@@ -3,10 +3,38 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/base/clock.h"
 
 enum { LOSS, COUNT, TOP1, TOP5, STATS };
+
+/* Run a batch as large as p's plan, of the `batch` samples there are and of some that count for
+ * nothing. */
+static int run_padded(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
+{
+	size_t input = p->input_bytes / (size_t)p->batch,
+	       target = p->target_bytes / (size_t)p->batch;
+	struct gt_batch whole = { .count = p->batch };
+	char *memory = gt_calloc(1, p->target_bytes + p->input_bytes, err);
+	size_t count = (size_t)batch->count;
+	int rc;
+
+	if (!memory)
+		return GT_ENOMEM;
+	whole.target = (int32_t *)(void *)memory;
+	whole.input = memory + p->target_bytes;
+	memset(whole.target, -1, p->target_bytes); /* negative: not counted */
+	if (count) {
+		memcpy(whole.input, batch->input, count * input);
+		memcpy(whole.target, batch->target, count * target);
+	}
+	rc = gt_program_feed(p, &whole, err);
+	if (!rc)
+		rc = gt_plan_run(p->plan, err);
+	free(memory);
+	return rc;
+}
 
 static int add_batch(
     struct gt_program_pair *pair, const struct gt_batch *batch, double *sums, struct gt_err *err)
@@ -15,11 +43,16 @@ static int add_batch(
 	double stats[STATS];
 	int rc;
 
-	if (!p)
+	if (p) {
+		rc = gt_program_feed(p, batch, err);
+		if (!rc)
+			rc = gt_plan_run(p->plan, err);
+	} else if (pair->full.batch > batch->count) {
+		p = &pair->full;
+		rc = run_padded(p, batch, err);
+	} else {
 		return gt_err_set(err, GT_EINVAL, "no plan for a batch of %d", batch->count);
-	rc = gt_program_feed(p, batch, err);
-	if (!rc)
-		rc = gt_plan_run(p->plan, err);
+	}
 	if (!rc)
 		rc = gt_plan_read(p->plan, p->io.stats, stats, sizeof(stats), err);
 	for (int i = 0; !rc && i < STATS; i++)
@@ -27,27 +60,14 @@ static int add_batch(
 	return rc;
 }
 
-/* Take part in so many batches of others, with samples that count for nothing. */
+/* Take part in so many batches of others. */
 static int run_idle(struct gt_program_pair *pair, int64_t batches, struct gt_err *err)
 {
 	struct gt_program *p = pair->full.batch ? &pair->full : &pair->tail;
-	struct gt_batch batch = { .count = p->batch };
-	void *zeros;
 	int rc = 0;
 
-	if (batches <= 0)
-		return 0;
-	zeros = gt_calloc(1, p->input_bytes + p->target_bytes, err);
-	if (!zeros)
-		return GT_ENOMEM;
-	batch.input = zeros;
-	batch.target = zeros;
-	for (; !rc && batches > 0; batches--) {
-		rc = gt_program_feed(p, &batch, err);
-		if (!rc)
-			rc = gt_plan_run(p->plan, err);
-	}
-	free(zeros);
+	for (; !rc && batches > 0; batches--)
+		rc = run_padded(p, &(struct gt_batch){ 0 }, err);
 	return rc;
 }
 
@@ -59,7 +79,7 @@ struct gt_sampler gt_eval_sampler(const struct gt_dataset *data, int batch, int 
 		.batch = batch };
 }
 
-/* The sums of this rank's samples. */
+/* The sums of the sampler's samples. */
 static int add_all(struct gt_program_pair *pair, struct gt_dataset *data,
     const struct gt_loader_options *options, double *sums, struct gt_err *err)
 {
@@ -81,24 +101,53 @@ static int add_all(struct gt_program_pair *pair, struct gt_dataset *data,
 	return rc;
 }
 
-int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch, int workers,
-    const struct gt_eval_ranks *ranks, struct gt_metrics *out, struct gt_err *err)
+/* The sums of one rank of the sampler's. */
+static int add_rank(struct gt_program_pair *pair, struct gt_dataset *data, int workers,
+    const struct gt_sampler *sampler, double *sums, struct gt_err *err)
 {
 	const struct gt_loader_options options = {
-		.sampler =
-		    gt_eval_sampler(data, batch, ranks ? ranks->rank : 0, ranks ? ranks->world : 1),
+		.sampler = *sampler,
 		.workers = workers,
 		.prefetch = 2,
 		.epochs = 1,
 	};
-	struct gt_sampler most = options.sampler;
-	double sums[STATS] = { 0 }, began = gt_clock_s();
+	struct gt_sampler most = *sampler;
 	int rc = add_all(pair, data, &options, sums, err);
 
 	most.rank = 0; /* no other has more batches */
 	if (!rc && pair->together)
-		rc = run_idle(
-		    pair, gt_sampler_batches(&most) - gt_sampler_batches(&options.sampler), err);
+		rc = run_idle(pair, gt_sampler_batches(&most) - gt_sampler_batches(sampler), err);
+	return rc;
+}
+
+/* The sums of ranks first .. first + count - 1 of the sampler's, summed as ranks sum up
+ * (comm/group.h); `count` is a power of two. */
+static int add_ranks(struct gt_program_pair *pair, struct gt_dataset *data, int workers,
+    struct gt_sampler sampler, int count, double *sums, struct gt_err *err)
+{
+	double rest[STATS] = { 0 };
+	int rc;
+
+	if (count == 1)
+		return add_rank(pair, data, workers, &sampler, sums, err);
+	rc = add_ranks(pair, data, workers, sampler, count / 2, sums, err);
+	sampler.rank += count / 2;
+	if (!rc)
+		rc = add_ranks(pair, data, workers, sampler, count / 2, rest, err);
+	for (int i = 0; i < STATS; i++)
+		sums[i] += rest[i];
+	return rc;
+}
+
+int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch, int workers,
+    const struct gt_eval_ranks *ranks, struct gt_metrics *out, struct gt_err *err)
+{
+	int hosted = ranks && ranks->hosted > 1 ? ranks->hosted : 1;
+	struct gt_sampler sampler = gt_eval_sampler(
+	    data, batch, ranks ? ranks->rank * hosted : 0, ranks ? ranks->world * hosted : 1);
+	double sums[STATS] = { 0 }, began = gt_clock_s();
+	int rc = add_ranks(pair, data, workers, sampler, hosted, sums, err);
+
 	*out = (struct gt_metrics){ 0 };
 	if (!rc && ranks && ranks->group)
 		rc = gt_all_reduce(ranks->group, sums, STATS, GT_F64, GT_SUM, err);

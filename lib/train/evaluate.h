@@ -22,11 +22,19 @@ struct gt_sampler gt_eval_sampler(const struct gt_dataset *data, int batch, int 
 struct gt_eval_ranks {
 	int rank, world;
 	struct gt_group *group; /* NULL: one rank */
+	int hosted;             /* virtual ranks, a power of two, that each stands for; 0 is 1 */
 };
 
-/* Run the pair (purpose GT_MODEL_EVAL, made for the sampler's samples, bound) over the whole data
- * set in order, without augmentation. Sums are added up over the ranks' group (NULL: one rank), and
- * all get the same: a collective call. */
+/*
+ * Run the pair (purpose GT_MODEL_EVAL, bound) over the whole data set in order, without
+ * augmentation, in batches of `batch`, those of each virtual rank by themselves. A short batch that
+ * the pair has no program for is filled up with samples that count for nothing. Sums are added up
+ * over the hosted ranks and over the ranks' group (NULL: one rank), as gradients are, and all get
+ * the same: a collective call.
+ *
+ * So the bits depend on how many ranks there are, unless these stand for as many virtual ones, with
+ * the same `batch`, and the pair has a program for that alone.
+ */
 int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch, int workers,
     const struct gt_eval_ranks *ranks, struct gt_metrics *out, struct gt_err *err);
 

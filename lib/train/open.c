@@ -132,6 +132,20 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 	return rc;
 }
 
+/* Batches of virtual ranks are of one size: how many samples come last depends on who has them. */
+static int open_evaluation(
+    struct gt_train *t, const struct gt_program_options *options, struct gt_err *err)
+{
+	int batch = t->o.batch / gt_train_hosted(t);
+	struct gt_sampler sampler =
+	    gt_eval_sampler(t->val, batch, gt_train_data_rank(t), gt_train_data_world(t));
+	int64_t samples = gt_sampler_rank_samples(&sampler);
+
+	if (t->o.parallel.reproducible)
+		samples = batch;
+	return gt_program_pair_init(&t->evals, options, samples, batch, false, err);
+}
+
 static int open_programs(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_program_options options = { .model = t->model,
@@ -140,18 +154,13 @@ static int open_programs(struct gt_train *t, struct gt_err *err)
 		.store = t->store,
 		.accumulate = gt_train_adds_up(t),
 		.parallel = t->parallel };
-	struct gt_sampler evaluation;
 	int rc = gt_program_pair_init(&t->steps, &options, gt_sampler_rank_samples(&t->sampler),
 	    t->sampler.batch, t->o.drop_last, err);
 
 	options.purpose = GT_MODEL_EVAL;
 	options.accumulate = false;
-	if (!rc && t->val) {
-		evaluation = gt_eval_sampler(
-		    t->val, t->o.batch, gt_train_data_rank(t), gt_train_data_world(t));
-		rc = gt_program_pair_init(&t->evals, &options, gt_sampler_rank_samples(&evaluation),
-		    t->o.batch, false, err);
-	}
+	if (!rc && t->val)
+		rc = open_evaluation(t, &options, err);
 	if (rc)
 		return rc;
 	t->arena_bytes = gt_program_pair_arena(&t->steps);

@@ -269,14 +269,15 @@ static int evaluate(struct loop *l, struct gt_err *err)
 	struct gt_metrics *m = &l->result->last;
 	struct gt_eval_report r = { .step = t->step, .metrics = m };
 	const struct gt_eval_ranks ranks = { gt_train_data_rank(t), gt_train_data_world(t),
-		gt_train_sum_group(t) };
+		gt_train_sum_group(t), gt_train_hosted(t) };
 	int rc = t->parallel ? gt_parallel_refresh(t->parallel, err) : 0;
 
 	if (!rc && t->parallel)
 		rc = gt_parallel_share_buffers(t->parallel, err);
 
 	if (!rc)
-		rc = gt_evaluate(&t->evals, t->val, t->o.batch, t->o.workers, &ranks, m, err);
+		rc = gt_evaluate(&t->evals, t->val, t->o.batch / gt_train_hosted(t), t->o.workers,
+		    &ranks, m, err);
 	if (rc)
 		return rc;
 	l->evaluated_step = t->step;

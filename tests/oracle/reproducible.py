@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """reproducible.py - --reproducible: 1, 2, 4 and 8 ranks have the same bits, also one after the other (TAP)."""
+import json
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
@@ -50,6 +52,39 @@ def models(folder):
             if len(curve(f"{folder}/m{i}-{nproc}")) != steps:
                 problem = "steps are missing"
             yield f"{model} {' '.join(options)}: {nproc} ranks have the bits of one", problem
+
+
+#      model, data, what to hold out or evaluate, global batch, options: neither ranks nor batches divide what is evaluated
+VALS = [
+    (MLP, "csv:{}/table.csv", ["--val-split", "0.4"], 16, (1, 2, 4, 8), ADAMW),
+    (LENET, "random:,samples=32", ["--val", "random:,samples=87"], 16, (1, 2, 4, 8), ADAMW),
+    (LENET, "random:,samples=32", ["--val", "random:,samples=3"], 16, (1, 2, 4), [*ADAMW, "--parallel", "mirrored"]),
+    (GPT, "text:{}/text.txt", ["--val-split", "0.2"], 12, (1, 2, 4), ADAMW),
+    ("resnet20", "random:,samples=29", ["--val", "random:,samples=30"], 8, (1, 2, 4, 8), ["--optimizer", "sgd", "--lr", "0.05", "--sync-bn"]),
+]
+
+
+def evaluated(out):
+    return [{key: value for key, value in row.items() if key != "time_s"} for row in curve(out, "val")]
+
+
+def evaluation(folder):
+    """Every sample is counted once, and others measure what one rank does, to the last digit. The seed of eval is 0."""
+    make_data(folder)
+    for i, (model, data, val, batch, ranks, options) in enumerate(VALS):
+        for nproc in ranks:
+            gtrain(*args(folder, model, data, batch, 12, nproc, [*options, *val, "--eval-every", 3, "--seed", 0]), "--out", f"{folder}/v{i}-{nproc}")
+        one = evaluated(f"{folder}/v{i}-1")
+        if val[0] == "--val":
+            said = subprocess.run([GTRAIN, "eval", "--model", model, "--ckpt", f"{folder}/v{i}-1/model.pth", "--data", val[1], "--json"],
+                                  capture_output=True, text=True, check=True).stdout
+            alone = json.loads(said)
+            good = len(one) == 4 and all(row["n"] == alone["n"] for row in one) and apart(one[-1:], [alone]) <= 1e-6
+            yield f"{model} {' '.join(val)}: one rank measures what eval does", "" if good else f"{one} {alone}"
+        for nproc in ranks[1:]:
+            many, best = evaluated(f"{folder}/v{i}-{nproc}"), [torch.load(f"{folder}/v{i}-{n}/best.pth") for n in (1, nproc)]
+            problem = "" if all(torch.equal(v, best[1][k]) for k, v in best[0].items()) else "another best.pth"
+            yield f"{model} {' '.join(val)}: {nproc} ranks measure what one does", problem if many == one else f"{many} {one}"
 
 
 def the_plain_curve(folder):
@@ -102,4 +137,4 @@ def refusals(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run((models, the_plain_curve, resuming, refusals), GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run((models, evaluation, the_plain_curve, resuming, refusals), GTRAIN, sys.argv[1:]))
