@@ -31,7 +31,8 @@ struct gt_profile {
 
 /* ---- options ---- */
 
-int gt_profile_parse(struct gt_profile_options *out, const char *text, struct gt_err *err)
+/* One "key=N" at `text`, whose key is not in *seen yet: where it ends, or NULL. */
+static const char *parse_one(struct gt_profile_options *out, const char *text, unsigned *seen)
 {
 	const struct {
 		const char *key;
@@ -39,28 +40,33 @@ int gt_profile_parse(struct gt_profile_options *out, const char *text, struct gt
 	} keys[] = { { "wait=", &out->wait, 0 }, { "warmup=", &out->warmup, 0 },
 		{ "active=", &out->active, 1 } };
 	const size_t count = sizeof(keys) / sizeof(keys[0]);
+	size_t i = 0;
+	long long n;
+	char *end;
+
+	while (i < count && strncmp(text, keys[i].key, strlen(keys[i].key)))
+		i++;
+	if (i == count || *seen >> i & 1)
+		return NULL;
+	*seen |= 1u << i;
+	text += strlen(keys[i].key);
+	n = strtoll(text, &end, 10);
+	*keys[i].value = n;
+	return end == text || n < keys[i].least || n > 1000000 ? NULL : end;
+}
+
+int gt_profile_parse(struct gt_profile_options *out, const char *text, struct gt_err *err)
+{
+	const char *at = text;
+	unsigned seen = 0;
 
 	*out = (struct gt_profile_options){ .wait = 1, .warmup = 1, .active = 3 };
-	while (*text) {
-		size_t i = 0;
-		long long n;
-		char *end;
-
-		while (i < count && strncmp(text, keys[i].key, strlen(keys[i].key)))
-			i++;
-		if (i == count)
-			break;
-		text += strlen(keys[i].key);
-		n = strtoll(text, &end, 10);
-		if (end == text || n < keys[i].least || n > 1000000 || (*end && *end != ','))
-			break;
-		*keys[i].value = n;
-		text = end + (*end == ',');
-		if (!*text)
-			return 0;
-	}
+	for (at = parse_one(out, at, &seen); at && *at == ',';)
+		at = parse_one(out, at + 1, &seen);
+	if (at && !*at)
+		return 0;
 	gt_err_set(err, GT_EINVAL, "--profile: '%s' is not as wait=1,warmup=1,active=3", text);
-	return gt_err_hint(err, "steps from 0 to 1000000, of active at least 1");
+	return gt_err_hint(err, "each once at most: steps from 0 to 1000000, of active at least 1");
 }
 
 /* ---- recording ---- */

@@ -181,7 +181,7 @@ print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "trai
 	check "$out" '"profile" not in d'
 	[[ $err == *"--profile: the run was over before the first step to be recorded, number 3"* ]]
 	[ ! -e none/trace ]
-	for bad in active=0 wait=-1 steps=3 wait=1,,active=2 wait=x; do
+	for bad in wait=1,wait=2 "wait=1," active=0 wait=-1 steps=3 wait=1,,active=2 wait=x; do
 		gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --steps 2 --profile "$bad" --out bad
 		equal "$status" 2
 		[[ $err == *"--profile: "*"is not as wait=1,warmup=1,active=3"* ]]
