@@ -98,16 +98,9 @@ static int check_tensor(const struct gt_parallel_options *o, int ranks, struct g
 	return 0;
 }
 
-int gt_parallel_check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
+static int check_pipeline(
+    const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
 {
-	if (ranks > 1 && check_options(modes[o->kind], o, err))
-		return err->code;
-	if (o->reproducible)
-		return gt_lockstep_check(o, ranks, batch, err);
-	if (o->tensor > 1 && check_tensor(o, ranks, err))
-		return err->code;
-	if (o->stages <= 1)
-		return 0;
 	if (o->kind != GT_PARALLEL_DDP) {
 		gt_err_set(err, GT_EINVAL, "--pipeline-parallel: not with --parallel %s",
 		    gt_parallel_kind_name(o->kind));
@@ -124,6 +117,31 @@ int gt_parallel_check(const struct gt_parallel_options *o, int ranks, int batch,
 		return gt_err_hint(err, "chunks are parts of a batch, of the same size");
 	}
 	return 0;
+}
+
+/* Of a tensor or pipeline that takes all ranks, each has a part of its own. */
+static int check_replicas(const struct gt_parallel_options *o, int ranks, struct gt_err *err)
+{
+	int parts = (o->tensor > 1 ? o->tensor : 1) * (o->stages > 1 ? o->stages : 1);
+
+	if (!o->check_every || parts == 1 || parts < ranks)
+		return 0;
+	gt_err_set(err, GT_EINVAL,
+	    "--check-replicas: no two of %d ranks hold the same part of the model", ranks);
+	return gt_err_hint(err, "--nproc %d has two of each part", 2 * parts);
+}
+
+int gt_parallel_check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
+{
+	if (ranks > 1 && check_options(modes[o->kind], o, err))
+		return err->code;
+	if (o->reproducible)
+		return gt_lockstep_check(o, ranks, batch, err);
+	if (o->tensor > 1 && check_tensor(o, ranks, err))
+		return err->code;
+	if (o->stages > 1 && check_pipeline(o, ranks, batch, err))
+		return err->code;
+	return check_replicas(o, ranks, err);
 }
 
 /* A group for each row and each column of the grid of ranks. */
