@@ -89,7 +89,7 @@ int64_t gt_store_updated(const struct gt_store *store);
 int gt_store_alloc(struct gt_store *store, struct gt_err *err);
 
 /* Give every parameter and buffer its initial value, a pure function of seed, index and element.
- * There are no parts. */
+ * Parameters are not in parts. */
 int gt_store_init(struct gt_store *store, uint64_t seed, struct gt_err *err);
 
 /* The same values of one slot, whole, in host memory [slot->count]. */

@@ -167,16 +167,6 @@ static void release(struct gt_parallel *p)
 	free(d);
 }
 
-/* Parameters and buffers of rank 0 to all ranks. */
-static int begin(struct gt_parallel *p, struct gt_err *err)
-{
-	struct gt_store *s = p->store;
-	struct gt_group *group = p->axes[GT_AXIS_DATA];
-	int rc = gt_broadcast(group, s->parameters, s->flat_count, s->dtype, 0, err);
-
-	return rc ? rc : gt_broadcast(group, s->buffers, (int64_t)s->buffer_bytes, GT_U8, 0, err);
-}
-
 /* An all-reduce of all gradients, once a step. */
 static int64_t sent(const struct gt_parallel *p, int micro_batches)
 {
@@ -184,44 +174,30 @@ static int64_t sent(const struct gt_parallel *p, int micro_batches)
 	return 2 * gt_parallel_share(p) / (p->o.compress ? 2 : 1);
 }
 
+/* What the three have in common. */
+#define DDP .attach = attach, .insert = insert, .release = release
+
 const struct gt_parallel_mode gt_parallel_ddp = {
-	.name = "ddp",
-	.compresses = true,
-	.replicates = true,
-	.attach = attach,
-	.insert = insert,
-	.begin = begin,
-	.sent = sent,
-	.release = release,
+	.name = "ddp", .compresses = true, .replicates = true, .sent = sent, DDP
 };
 
 /* tf.distribute.MirroredStrategy. */
-const struct gt_parallel_mode gt_parallel_mirrored = {
-	.name = "mirrored",
+const struct gt_parallel_mode gt_parallel_mirrored = { .name = "mirrored",
 	.threads = true,
 	.compresses = true,
 	.replicates = true,
-	.attach = attach,
-	.insert = insert,
-	.begin = begin,
 	.sent = sent,
-	.release = release,
-};
+	DDP };
 
 /* torch.nn.DataParallel: dp.h. */
-const struct gt_parallel_mode gt_parallel_dp = {
-	.name = "dp",
+const struct gt_parallel_mode gt_parallel_dp = { .name = "dp",
 	.threads = true,
 	.main = true,
 	.part = gt_dp_part,
 	.scatter = gt_dp_scatter,
-	.attach = attach,
-	.insert = insert,
-	.begin = begin,
 	.refresh = gt_dp_refresh,
 	.update = gt_dp_update,
-	.release = release,
-};
+	DDP };
 
 size_t gt_ddp_buckets(const struct gt_parallel *p, const int64_t **first, const int64_t **count)
 {

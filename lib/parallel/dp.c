@@ -133,7 +133,7 @@ int gt_dp_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct
 /* What evaluations read: running statistics, too, which each rank has of its own samples. */
 int gt_dp_refresh(struct gt_parallel *p, struct gt_err *err)
 {
-	int rc = p->stale ? p->mode->begin(p, err)
+	int rc = p->stale ? gt_parallel_begin(p, err)
 	                  : gt_broadcast(p->axes[GT_AXIS_DATA], p->store->buffers,
 	                        (int64_t)p->store->buffer_bytes, GT_U8, 0, err);
 

@@ -38,7 +38,6 @@ struct gt_parallel_mode {
 	bool compresses; /* sends gradients as o.compress says */
 	bool replicates; /* after an update, ranks of GT_AXIS_DATA hold the same parameters */
 	bool main;       /* rank 0 has the samples, and gradients are added up there alone */
-	int (*rewrite)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	void (*part)(const struct gt_parallel *p, int samples, int *first, int *count);
 	int (*scatter)(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err);
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
@@ -51,7 +50,6 @@ struct gt_parallel_mode {
 	    const void *held, void *whole, struct gt_err *err);
 	int (*deal)(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
 	    void *held, const void *whole, struct gt_err *err);
-	int (*begin)(struct gt_parallel *p, struct gt_err *err);
 	int (*refresh)(struct gt_parallel *p, struct gt_err *err);
 	int (*update)(struct gt_parallel *p, struct gt_optim *optim, double lr, float *grad_norm,
 	    struct gt_err *err);

@@ -234,7 +234,7 @@ int gt_parallel_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err
 
 	if (!rc && p->axes[GT_AXIS_TENSOR]->size > 1)
 		rc = gt_tensor_rewrite(p, g, err);
-	return rc || !p->mode->rewrite ? rc : p->mode->rewrite(p, g, err);
+	return rc;
 }
 
 void gt_parallel_part(const struct gt_parallel *p, int samples, int *first, int *count)
@@ -400,7 +400,14 @@ int gt_parallel_init(struct gt_parallel *p, uint64_t seed, struct gt_err *err)
 
 int gt_parallel_begin(struct gt_parallel *p, struct gt_err *err)
 {
-	return p->mode->begin ? p->mode->begin(p, err) : 0;
+	struct gt_store *s = p->store;
+	struct gt_group *group = p->axes[GT_AXIS_DATA];
+	int rc = 0;
+
+	/* Parts all ranks took from the same file, or drew. */
+	if (!s->parameters_in_parts)
+		rc = gt_broadcast(group, s->parameters, s->flat_count, s->dtype, 0, err);
+	return rc ? rc : gt_broadcast(group, s->buffers, (int64_t)s->buffer_bytes, GT_U8, 0, err);
 }
 
 int64_t gt_parallel_share(const struct gt_parallel *p)

@@ -101,7 +101,7 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 	if (!z)
 		return GT_ENOMEM;
 	p->state = z;
-	z->stage = 1 + (int)p->o.kind - (int)GT_PARALLEL_ZERO1;
+	z->stage = p->mode == &gt_parallel_zero3 ? 3 : p->mode == &gt_parallel_zero2 ? 2 : 1;
 	rc = divide(p, store, err);
 	if (!rc)
 		rc = find_gaps(z, store, err);
@@ -164,7 +164,7 @@ static int deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held 
 	size_t size = gt_dtype_size(s->dtype);
 	int64_t first, count, at;
 
-	held_by(p, slot, what, p->world->rank, &first, &count, &at);
+	held_by(p, slot, what, p->axes[GT_AXIS_DATA]->rank, &first, &count, &at);
 	if (!count)
 		return 0;
 	return s->backend->copy_in(s->device, (char *)held + (size_t)at * size,
@@ -201,19 +201,6 @@ static int collect(struct gt_parallel *p, const struct gt_slot *slot, enum gt_he
 }
 
 /* ---- the run ---- */
-
-/* Parameters and buffers of rank 0 to all ranks. Parts of parameters all ranks took from the same
- * file, or drew. */
-static int begin(struct gt_parallel *p, struct gt_err *err)
-{
-	struct gt_store *s = p->store;
-	struct gt_group *group = p->axes[GT_AXIS_DATA];
-	int rc = 0;
-
-	if (!s->parameters_in_parts)
-		rc = gt_broadcast(group, s->parameters, s->flat_count, s->dtype, 0, err);
-	return rc ? rc : gt_broadcast(group, s->buffers, (int64_t)s->buffer_bytes, GT_U8, 0, err);
-}
 
 static int add_up(void *self, double *squares, struct gt_err *err)
 {
@@ -277,46 +264,17 @@ static int64_t sent(const struct gt_parallel *p, int micro_batches)
 	return reduced + gathered;
 }
 
-const struct gt_parallel_mode gt_parallel_zero1 = {
-	.name = "zero1",
-	.replicates = true,
-	.attach = attach,
-	.insert = gt_zero_insert,
-	.in_parts = in_parts,
-	.collect = collect,
-	.deal = deal,
-	.begin = begin,
-	.update = update,
-	.sent = sent,
-	.release = release,
-};
+/* What the three have in common. */
+#define ZERO                                                                                       \
+	.attach = attach, .insert = gt_zero_insert, .in_parts = in_parts, .collect = collect,      \
+	.deal = deal, .update = update, .sent = sent, .release = release
+
+const struct gt_parallel_mode gt_parallel_zero1 = { .name = "zero1", .replicates = true, ZERO };
 
 const struct gt_parallel_mode gt_parallel_zero2 = {
-	.name = "zero2",
-	.replicates = true,
-	.adds = true,
-	.attach = attach,
-	.insert = gt_zero_insert,
-	.in_parts = in_parts,
-	.collect = collect,
-	.deal = deal,
-	.begin = begin,
-	.update = update,
-	.sent = sent,
-	.release = release,
+	.name = "zero2", .replicates = true, .adds = true, ZERO
 };
 
 const struct gt_parallel_mode gt_parallel_zero3 = {
-	.name = "zero3",
-	.adds = true,
-	.attach = attach,
-	.insert = gt_zero_insert,
-	.insert_forward = gt_zero_insert_forward,
-	.in_parts = in_parts,
-	.collect = collect,
-	.deal = deal,
-	.begin = begin,
-	.update = update,
-	.sent = sent,
-	.release = release,
+	.name = "zero3", .adds = true, .insert_forward = gt_zero_insert_forward, ZERO
 };
