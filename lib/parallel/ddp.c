@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "lib/graph/op.h"
-#include "lib/graph/pass.h"
 #include "lib/parallel/buckets.h"
 #include "lib/parallel/dp.h"
 #include "lib/parallel/modes.h"
@@ -89,28 +88,28 @@ static const struct gt_op op_reduce_wait = {
 static int insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
 	const struct ddp *d = p->state;
-	size_t *end = gt_buckets_ends(&d->buckets, p->store, g, err), last = g->node_count;
-	const struct gt_op *start = p->mode->main ? &op_reduce_start : &op_start;
-	union gt_attrs attrs = { 0 };
+	bool main = p->mode->main;
+	size_t *end = gt_buckets_ends(&d->buckets, p->store, g, err);
+	struct gt_orders all;
+	int rc = gt_orders_init(&all, d->buckets.size + 1, err);
 
-	if (!end)
-		return GT_ENOMEM;
-	/* A rank without samples makes its gradients in another order, but starts alike. */
-	for (size_t i = 1; p->mode->main && i < d->buckets.size; i++)
-		end[i] = end[i] > end[i - 1] ? end[i] : end[i - 1];
+	for (size_t i = 0; !rc && end && i < d->buckets.size; i++) {
+		/* A rank without samples makes its gradients in another order, but starts alike. */
+		if (main && i && end[i] < end[i - 1])
+			end[i] = end[i - 1];
+		gt_orders_add(&all, (struct gt_order){ .op = main ? &op_reduce_start : &op_start,
+		                        .at = end[i],
+		                        .bucket = (int)i });
+	}
 	gt_graph_scope(g, "ddp");
-	gt_emit(g, p->mode->main ? &op_reduce_wait : &op_wait, NULL, 0, NULL);
-	/* From the end on, so that places stay what they are. A node per place holds several
-	 * buckets back, in the order of their numbers, which is the same on all ranks. */
-	for (size_t at = last + 1; at-- > 0;) {
-		for (size_t i = d->buckets.size; i-- > 0;) {
-			attrs.bucket.index = (int)i;
-			if (end[i] == at && gt_emit(g, start, &attrs, 0, NULL))
-				gt_place_last(g, at);
-		}
+	if (!rc && end) {
+		gt_orders_add(&all, (struct gt_order){ .op = main ? &op_reduce_wait : &op_wait,
+		                        .at = g->node_count });
+		gt_orders_emit(&all, &d->buckets, g);
 	}
 	free(end);
-	return gt_graph_status(g, err);
+	gt_orders_release(&all);
+	return rc || !end ? GT_ENOMEM : gt_graph_status(g, err);
 }
 
 /* ---- the mode ---- */

@@ -1,5 +1,9 @@
-/* nodes.c - what ops that move or wait, and compute nothing, share. */
+/* nodes.c - nodes that move buckets or wait, and where they go in a graph. */
 #include "lib/parallel/nodes.h"
+
+#include <stdlib.h>
+
+#include "lib/graph/pass.h"
 
 int gt_nodes_infer_nothing(struct gt_node *node, struct gt_err *err)
 {
@@ -17,4 +21,49 @@ double gt_nodes_no_flops(const struct gt_node *node)
 void gt_nodes_print_bucket(const struct gt_node *node, FILE *f)
 {
 	fprintf(f, " bucket=%d", node->attrs.bucket.index);
+}
+
+/* ---- where they go ---- */
+
+int gt_orders_init(struct gt_orders *orders, size_t most, struct gt_err *err)
+{
+	orders->count = 0;
+	orders->list = gt_calloc(most, sizeof(*orders->list), err);
+	return orders->list ? 0 : GT_ENOMEM;
+}
+
+void gt_orders_release(struct gt_orders *orders)
+{
+	free(orders->list);
+}
+
+void gt_orders_add(struct gt_orders *orders, struct gt_order one)
+{
+	size_t i = orders->count++;
+
+	for (; i > 0 && orders->list[i - 1].at > one.at; i--)
+		orders->list[i] = orders->list[i - 1];
+	orders->list[i] = one;
+}
+
+/* From the end on, so that places stay what they are. */
+void gt_orders_emit(
+    const struct gt_orders *orders, const struct gt_buckets *buckets, struct gt_graph *g)
+{
+	for (size_t i = orders->count; i-- > 0;) {
+		const struct gt_order *o = &orders->list[i];
+		union gt_attrs attrs = { 0 };
+		struct gt_node *n;
+
+		attrs.bucket.index = o->bucket;
+		attrs.bucket.count = buckets->count[o->bucket];
+		n = gt_emit(g, o->op, &attrs, o->op->max_inputs, o->in);
+		if (!n)
+			return;
+		if (o->out) {
+			n->out[0] = o->out;
+			o->out->producer = n;
+		}
+		gt_place_last(g, o->at);
+	}
 }

@@ -1,8 +1,9 @@
-/* nodes.h - inside parallel: what ops that move or wait, and compute nothing, share. */
+/* nodes.h - inside parallel: nodes that move buckets or wait, and where they go in a graph. */
 #ifndef GT_PARALLEL_NODES_H
 #define GT_PARALLEL_NODES_H
 
 #include "lib/graph/op.h"
+#include "lib/parallel/buckets.h"
 
 /* gt_op.infer of an op without outputs; it refuses nothing. */
 int gt_nodes_infer_nothing(struct gt_node *node, struct gt_err *err);
@@ -12,5 +13,32 @@ double gt_nodes_no_flops(const struct gt_node *node);
 
 /* gt_op.print of an op of one bucket (attrs.bucket): " bucket=3". */
 void gt_nodes_print_bucket(const struct gt_node *node, FILE *f);
+
+/* ---- where they go ---- */
+
+/* A node of a bucket (attrs.bucket), to come before the node that is at `at` now, or behind all. */
+struct gt_order {
+	const struct gt_op *op;
+	size_t at;
+	int bucket;
+	struct gt_value *in[2], *out; /* out: what the node makes in place of a value of its own */
+};
+
+/* Nodes of one place run in the order in which they were added: the same on all ranks, which is
+ * what collectives ask for. */
+struct gt_orders {
+	struct gt_order *list;
+	size_t count;
+};
+
+/* For `most` of them; release in any case. */
+int gt_orders_init(struct gt_orders *orders, size_t most, struct gt_err *err);
+void gt_orders_release(struct gt_orders *orders);
+
+void gt_orders_add(struct gt_orders *orders, struct gt_order one);
+
+/* Put all into the graph, in its scope. Errors: the graph's. */
+void gt_orders_emit(
+    const struct gt_orders *orders, const struct gt_buckets *buckets, struct gt_graph *g);
 
 #endif

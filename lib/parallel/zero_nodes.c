@@ -144,52 +144,6 @@ static const struct gt_op op_gather_wait = { .name = "all_gather_wait",
 	.flops = gt_nodes_no_flops,
 	.print = gt_nodes_print_bucket };
 
-/* ---- where nodes go ---- */
-
-/* Nodes to come before the node that is at `at` now, in the order in which they run. */
-struct order {
-	const struct gt_op *op;
-	size_t at;
-	int bucket;
-	struct gt_value *in[2], *out; /* out: what the node makes in place of a value of its own */
-};
-
-struct orders {
-	struct order *list;
-	size_t count;
-};
-
-static void add_order(struct orders *all, struct order one)
-{
-	size_t i = all->count++;
-
-	for (; i > 0 && all->list[i - 1].at > one.at; i--)
-		all->list[i] = all->list[i - 1];
-	all->list[i] = one;
-}
-
-/* From the end on, so that places stay what they are. */
-static void emit_orders(const struct gt_zero *z, const struct orders *all, struct gt_graph *g)
-{
-	gt_graph_scope(g, "zero");
-	for (size_t i = all->count; i-- > 0;) {
-		const struct order *o = &all->list[i];
-		union gt_attrs attrs = { 0 };
-		struct gt_node *n;
-
-		attrs.bucket.index = o->bucket;
-		attrs.bucket.count = z->buckets.count[o->bucket];
-		n = gt_emit(g, o->op, &attrs, o->op->max_inputs, o->in);
-		if (!n)
-			return;
-		if (o->out) {
-			n->out[0] = o->out;
-			o->out->producer = n;
-		}
-		gt_place_last(g, o->at);
-	}
-}
-
 /* ---- gradients ---- */
 
 /* Rooms for the buckets' gradients, [buckets.size], and each gradient in its place. */
@@ -217,7 +171,7 @@ static void make_rooms(const struct gt_parallel *p, struct gt_graph *g, struct g
 /* A bucket is reduced as soon as it is full; where several are full behind one node, in the order
  * of their numbers. All ranks have the same graph, and so the same order. */
 static int order_reduces(
-    struct gt_parallel *p, struct gt_graph *g, struct orders *all, struct gt_err *err)
+    struct gt_parallel *p, struct gt_graph *g, struct gt_orders *all, struct gt_err *err)
 {
 	const struct gt_zero *z = p->state;
 	size_t *end = gt_buckets_ends(&z->buckets, p->store, g, err), last = g->node_count;
@@ -235,14 +189,15 @@ static int order_reduces(
 		for (size_t i = 0; i < z->buckets.size; i++) {
 			if (end[i] != place)
 				continue;
-			add_order(all, (struct order){ .op = &op_reduce_start,
-			                   .at = place,
-			                   .bucket = (int)i,
-			                   .in = { rooms[i], before } });
+			gt_orders_add(all, (struct gt_order){ .op = &op_reduce_start,
+			                       .at = place,
+			                       .bucket = (int)i,
+			                       .in = { rooms[i], before } });
 			before = rooms[i];
 		}
 	}
-	add_order(all, (struct order){ .op = &op_reduce_wait, .at = last, .in = { before } });
+	gt_orders_add(
+	    all, (struct gt_order){ .op = &op_reduce_wait, .at = last, .in = { before } });
 	free(end);
 	free(rooms);
 	return 0;
@@ -355,8 +310,8 @@ static bool stays(struct visit *visits, size_t forward, size_t count)
  * part, which is behind node `end`. A gather begins when the bucket before is there, and goes on
  * while nodes work on that.
  */
-static int order_gathers(
-    struct gt_parallel *p, struct gt_graph *g, size_t end, struct orders *all, struct gt_err *err)
+static int order_gathers(struct gt_parallel *p, struct gt_graph *g, size_t end,
+    struct gt_orders *all, struct gt_err *err)
 {
 	struct gt_zero *z = p->state;
 	struct visit *visits = gt_calloc(2 * z->buckets.size, sizeof(*visits), err);
@@ -379,14 +334,14 @@ static int order_gathers(
 
 		v->room = gt_room(g, p->store->dtype, z->buckets.count[v->bucket]);
 		move_in(p, g, v);
-		add_order(all, (struct order){ .op = &op_gather_start,
-		                   .at = visits[i ? i - 1 : 0].first,
-		                   .bucket = v->bucket,
-		                   .out = v->room });
-		add_order(all, (struct order){ .op = &op_gather_wait,
-		                   .at = v->first,
-		                   .bucket = v->bucket,
-		                   .in = { v->room } });
+		gt_orders_add(all, (struct gt_order){ .op = &op_gather_start,
+		                       .at = visits[i ? i - 1 : 0].first,
+		                       .bucket = v->bucket,
+		                       .out = v->room });
+		gt_orders_add(all, (struct gt_order){ .op = &op_gather_wait,
+		                       .at = v->first,
+		                       .bucket = v->bucket,
+		                       .in = { v->room } });
 		z->gathered += z->buckets.count[v->bucket];
 	}
 	free(visits);
@@ -398,19 +353,17 @@ static int order_gathers(
 static int insert(struct gt_parallel *p, struct gt_graph *g, bool backward, struct gt_err *err)
 {
 	const struct gt_zero *z = p->state;
-	struct orders all = { 0 };
-	int rc = 0;
+	struct gt_orders all;
+	int rc = gt_orders_init(&all, 5 * z->buckets.size + 1, err);
 
-	all.list = gt_calloc(5 * z->buckets.size + 1, sizeof(*all.list), err);
-	if (!all.list)
-		return GT_ENOMEM;
-	if (backward)
+	if (!rc && backward)
 		rc = order_reduces(p, g, &all, err);
 	if (!rc && z->stage > 2)
 		rc = order_gathers(p, g, backward ? end_of_forward(g) : g->node_count, &all, err);
+	gt_graph_scope(g, "zero");
 	if (!rc)
-		emit_orders(z, &all, g);
-	free(all.list);
+		gt_orders_emit(&all, &z->buckets, g);
+	gt_orders_release(&all);
 	return rc ? rc : gt_graph_status(g, err);
 }
 
