@@ -115,7 +115,7 @@ static const struct failing failing[] = {
 	{ "other count", count_differently, true, &much_later,
 	    { "5000 float32", "4999 float32", "rank 2" }, "same order" },
 	{ "other collective", reduce_elsewhere, true, &much_later,
-	    { "all-reduce 'second' of 5000 float32, sum, but rank 2 ",
+	    { "all-reduce 'second' of 5000 float32, sum",
 	        "reduce 'second' of 5000 float32, sum, to rank 0" },
 	    "same order" },
 	{ "killed", be_killed, false, &much_later,
