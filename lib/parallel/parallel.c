@@ -202,13 +202,13 @@ void gt_parallel_free(struct gt_parallel *p)
 	if (p->mode->release)
 		p->mode->release(p);
 	free(p->events);
-	for (int i = 0; !p->pipeline && i < GT_AXES; i++)
-		if (p->axes[i] && p->axes[i] != p->world && p->axes[i] != &p->seats[i])
+	gt_pipeline_free(p);
+	for (int i = 0; i < GT_AXES; i++)
+		if (p->axes[i] != p->world && p->axes[i] != &p->seats[i])
 			gt_group_free(p->axes[i]);
 	for (size_t i = 0; i < p->split_count; i++)
 		free((void *)p->splits[i].name);
 	free(p->splits);
-	gt_pipeline_free(p);
 	free(p->sums);
 	free(p);
 }

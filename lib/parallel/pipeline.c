@@ -72,9 +72,6 @@ void gt_pipeline_free(struct gt_parallel *p)
 		gt_group_free(l->tied[i].group);
 	for (int i = 0; i < GT_PIPE_LINKS; i++)
 		gt_group_free(l->links[i]);
-	for (int i = 0; i < GT_AXES; i++)
-		if (p->axes[i] != &p->seats[i] && p->axes[i] != p->world)
-			gt_group_free(p->axes[i]);
 	gt_pipeline_cut_release(&l->cut);
 	free(l->holds);
 	free(l->tied);
