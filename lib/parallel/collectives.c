@@ -3,6 +3,7 @@
 
 #include "lib/graph/ops/infer.h"
 #include "lib/parallel/modes.h"
+#include "lib/parallel/nodes.h"
 
 static int infer_same(struct gt_node *n, struct gt_err *err)
 {
@@ -11,18 +12,13 @@ static int infer_same(struct gt_node *n, struct gt_err *err)
 	return 0;
 }
 
-static void print_axis(const struct gt_node *n, FILE *f)
-{
-	fprintf(f, " axis=%s", gt_axis_name((enum gt_axis)n->attrs.collective.axis));
-}
-
 const struct gt_op gt_op_all_reduce = {
 	.name = "all_reduce",
 	.min_inputs = 1,
 	.max_inputs = 1,
 	.outputs = 1,
 	.infer = infer_same,
-	.print = print_axis,
+	.print = gt_nodes_print_axis,
 	.inplace = 1u << 0,
 	.elementwise = true,
 };
@@ -55,7 +51,7 @@ const struct gt_op gt_op_all_gather = {
 	.max_inputs = 1,
 	.outputs = 1,
 	.infer = infer_gather,
-	.print = print_axis,
+	.print = gt_nodes_print_axis,
 };
 
 struct gt_value *gt_gather_over(

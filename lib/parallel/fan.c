@@ -5,11 +5,7 @@
 #include "lib/graph/ops/ops.h"
 #include "lib/parallel/collectives.h"
 #include "lib/parallel/modes.h"
-
-static void print_axis(const struct gt_node *n, FILE *f)
-{
-	fprintf(f, " axis=%s", gt_axis_name((enum gt_axis)n->attrs.collective.axis));
-}
+#include "lib/parallel/nodes.h"
 
 static int fan_out_infer(struct gt_node *n, struct gt_err *err)
 {
@@ -32,7 +28,7 @@ static const struct gt_op op_fan_out = {
 	.outputs = 1,
 	.infer = fan_out_infer,
 	.grad = fan_out_grad,
-	.print = print_axis,
+	.print = gt_nodes_print_axis,
 	.view = true,
 };
 
@@ -69,7 +65,7 @@ static const struct gt_op op_fan_in = {
 	.outputs = 1,
 	.infer = fan_in_infer,
 	.grad = fan_in_grad,
-	.print = print_axis,
+	.print = gt_nodes_print_axis,
 	.inplace = 1u << 0,
 };
 

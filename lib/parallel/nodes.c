@@ -1,4 +1,4 @@
-/* nodes.c - nodes that move buckets or wait, and where they go in a graph. */
+/* nodes.c - what nodes of collectives share, and where they go in a graph. */
 #include "lib/parallel/nodes.h"
 
 #include <stdlib.h>
@@ -21,6 +21,11 @@ double gt_nodes_no_flops(const struct gt_node *node)
 void gt_nodes_print_bucket(const struct gt_node *node, FILE *f)
 {
 	fprintf(f, " bucket=%d", node->attrs.bucket.index);
+}
+
+void gt_nodes_print_axis(const struct gt_node *node, FILE *f)
+{
+	fprintf(f, " axis=%s", gt_axis_name((enum gt_axis)node->attrs.collective.axis));
 }
 
 /* ---- where they go ---- */

@@ -1,4 +1,4 @@
-/* nodes.h - inside parallel: nodes that move buckets or wait, and where they go in a graph. */
+/* nodes.h - inside parallel: what nodes of collectives share, and where they go in a graph. */
 #ifndef GT_PARALLEL_NODES_H
 #define GT_PARALLEL_NODES_H
 
@@ -13,6 +13,9 @@ double gt_nodes_no_flops(const struct gt_node *node);
 
 /* gt_op.print of an op of one bucket (attrs.bucket): " bucket=3". */
 void gt_nodes_print_bucket(const struct gt_node *node, FILE *f);
+
+/* Of a collective over an axis (attrs.collective): " axis=data". */
+void gt_nodes_print_axis(const struct gt_node *node, FILE *f);
 
 /* ---- where they go ---- */
 
