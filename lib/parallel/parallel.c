@@ -460,6 +460,6 @@ int gt_parallel_update(
 
 const struct gt_parallel_event *gt_parallel_events(const struct gt_parallel *p, size_t *count)
 {
-	*count = p->communicates ? p->event_count : 0;
+	*count = p->communicates || p->mode->adds ? p->event_count : 0;
 	return p->events;
 }

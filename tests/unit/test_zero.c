@@ -175,6 +175,41 @@ static void every_element_has_one_owner(void **state)
 	}
 }
 
+/* What is done in the background of a run, which profiles tell, is done in runs that do it. */
+static int look_at_events(struct model_rank *r)
+{
+	bool each = gt_parallel_adds(r->parallel);
+	size_t count;
+	int rc;
+
+	gt_parallel_communicate(r->parallel, false);
+	rc = model_rank_step(r, 1);
+	gt_parallel_events(r->parallel, &count);
+	if (!rc && (count > 0) != each)
+		rc = gt_err_set(&r->err, GT_EINVAL, "%zu without communication", count);
+	gt_parallel_communicate(r->parallel, true);
+	gt_parallel_events(r->parallel, &count);
+	if (!rc && !count)
+		rc = gt_err_set(&r->err, GT_EINVAL, "none with it");
+	return rc;
+}
+
+static void events_are_told(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT(kinds); i++) {
+		const struct model_rank like = { .spec = specs[0],
+			.options = { .kind = kinds[i], .bucket_bytes = 4096 },
+			.samples = SAMPLES,
+			.accumulate = true };
+		struct model_rank ranks[2];
+
+		model_ranks_run(ranks, 2, &like, look_at_events);
+		model_ranks_expect_well(ranks, 2);
+		model_ranks_close(ranks, 2);
+	}
+}
+
 /* Bytes of arena that a dry run of 4 ranks plans for a step, and what it holds of each kind. */
 static size_t dry_arena(enum gt_parallel_kind kind, struct gt_plan_summary *s)
 {
@@ -232,6 +267,7 @@ int main(void)
 		cmocka_unit_test(micro_batches_add_up),
 		cmocka_unit_test(every_element_has_one_owner),
 		cmocka_unit_test(buckets_die),
+		cmocka_unit_test(events_are_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
