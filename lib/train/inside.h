@@ -37,8 +37,8 @@ int gt_train_world(const struct gt_train *t);
 int gt_train_data_rank(const struct gt_train *t);
 int gt_train_data_world(const struct gt_train *t);
 
-/* Of which rank sums of samples are added up once: those that read other samples, or of all stages
- * of a pipeline, where those that have none add zero. NULL: one rank. */
+/* Over which ranks sums of samples are added up, each sample once: those that read other samples,
+ * and the stages of a pipeline, of which all but the last add zero. NULL: one rank. */
 struct gt_group *gt_train_sum_group(const struct gt_train *t);
 
 /* The ranks that this one stands for: gt_parallel_hosted(). */

@@ -274,7 +274,6 @@ static int evaluate(struct loop *l, struct gt_err *err)
 
 	if (!rc && t->parallel)
 		rc = gt_parallel_share_buffers(t->parallel, err);
-
 	if (!rc)
 		rc = gt_evaluate(&t->evals, t->val, t->o.batch / gt_train_hosted(t), t->o.workers,
 		    &ranks, m, err);
