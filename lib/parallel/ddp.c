@@ -170,7 +170,7 @@ static void release(struct gt_parallel *p)
 static int64_t sent(const struct gt_parallel *p, int micro_batches)
 {
 	(void)micro_batches;
-	return 2 * gt_parallel_share(p) / (p->o.compress ? 2 : 1);
+	return 2 * gt_parallel_reduce_scatter_bytes(p) / (p->o.compress ? 2 : 1);
 }
 
 /* What the three have in common. */

@@ -61,7 +61,7 @@ extern const struct gt_parallel_mode gt_parallel_ddp, gt_parallel_mirrored, gt_p
     gt_parallel_zero1, gt_parallel_zero2, gt_parallel_zero3;
 
 /* What a rank sends in a reduce-scatter, or an all-gather, of all gradients. */
-int64_t gt_parallel_share(const struct gt_parallel *p);
+int64_t gt_parallel_reduce_scatter_bytes(const struct gt_parallel *p);
 
 /* The kernels of all passes, ended by a row whose op is NULL. */
 extern const struct gt_kernel gt_collective_kernels[], gt_ddp_kernels[], gt_scatter_kernels[],

@@ -410,7 +410,7 @@ int gt_parallel_begin(struct gt_parallel *p, struct gt_err *err)
 	return rc ? rc : gt_broadcast(group, s->buffers, (int64_t)s->buffer_bytes, GT_U8, 0, err);
 }
 
-int64_t gt_parallel_share(const struct gt_parallel *p)
+int64_t gt_parallel_reduce_scatter_bytes(const struct gt_parallel *p)
 {
 	int64_t n = p->axes[GT_AXIS_DATA]->size;
 

@@ -254,7 +254,8 @@ static int update(
 static int64_t sent(const struct gt_parallel *p, int micro_batches)
 {
 	const struct gt_zero *z = p->state;
-	int64_t n = p->axes[GT_AXIS_DATA]->size, reduced = gt_parallel_share(p), gathered = reduced;
+	int64_t n = p->axes[GT_AXIS_DATA]->size, reduced = gt_parallel_reduce_scatter_bytes(p),
+	        gathered = reduced;
 
 	if (z->stage > 1)
 		reduced *= micro_batches;
