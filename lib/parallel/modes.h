@@ -26,6 +26,9 @@ struct gt_parallel {
 	void *state;                  /* the mode's own */
 	struct gt_pipeline *pipeline; /* NULL: none */
 	uint32_t *sums;               /* replicas.c: of this rank's tensors, then of all ranks' */
+	struct gt_step_scalars *scalars;  /* device: gt_parallel_squares_*(); or NULL */
+	const struct gt_backend *backend; /* of the store, which is freed first */
+	int device;
 	struct gt_plan_extra extra;
 };
 
@@ -62,6 +65,12 @@ extern const struct gt_parallel_mode gt_parallel_ddp, gt_parallel_mirrored, gt_p
 
 /* What a rank sends in a reduce-scatter, or an all-gather, of all gradients. */
 int64_t gt_parallel_reduce_scatter_bytes(const struct gt_parallel *p);
+
+/* The sum of the squares of some slots' gradients: begin, add slots, and have it on the host. Where
+ * there are pipelines or parts of layers. */
+int gt_parallel_squares_begin(const struct gt_parallel *p, struct gt_err *err);
+void gt_parallel_squares_add(const struct gt_parallel *p, const struct gt_slot *slot);
+int gt_parallel_squares_end(const struct gt_parallel *p, double *sum, struct gt_err *err);
 
 /* The kernels of all passes, ended by a row whose op is NULL. */
 extern const struct gt_kernel gt_collective_kernels[], gt_ddp_kernels[], gt_scatter_kernels[],

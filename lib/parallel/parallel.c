@@ -209,6 +209,8 @@ void gt_parallel_free(struct gt_parallel *p)
 	for (size_t i = 0; i < p->split_count; i++)
 		free((void *)p->splits[i].name);
 	free(p->splits);
+	if (p->scalars)
+		p->backend->free(p->device, p->scalars, sizeof(*p->scalars));
 	free(p->sums);
 	free(p);
 }
@@ -250,12 +252,26 @@ int gt_parallel_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, 
 	return p->mode->scatter ? p->mode->scatter(p, g, samples, err) : 0;
 }
 
+static int take_scalars(struct gt_parallel *p, struct gt_err *err)
+{
+	void *scalars;
+	int rc = p->backend->alloc(p->device, sizeof(*p->scalars), &scalars, err);
+
+	if (!rc)
+		p->scalars = scalars;
+	return rc;
+}
+
 int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
 {
 	size_t rows = 1 + (size_t)p->axes[GT_AXIS_DATA]->size;
 	int rc;
 
 	p->store = store;
+	p->backend = store->backend;
+	p->device = store->device;
+	if ((p->pipeline || p->split_count) && take_scalars(p, err))
+		return err->code;
 	if (p->o.check_every) {
 		p->sums = gt_calloc(rows * store->slot_count, sizeof(*p->sums), err);
 		if (!p->sums)
@@ -456,6 +472,23 @@ int gt_parallel_update(
 		return p->mode->update(p, optim, lr, grad_norm, err);
 	return p->axes[GT_AXIS_TENSOR]->size > 1 ? gt_tensor_update(p, optim, lr, grad_norm, err)
 	                                         : gt_optim_step(optim, lr, grad_norm, err);
+}
+
+int gt_parallel_squares_begin(const struct gt_parallel *p, struct gt_err *err)
+{
+	static const struct gt_step_scalars none = { 0 };
+
+	return p->backend->copy_in(p->device, p->scalars, &none, sizeof(none), err);
+}
+
+void gt_parallel_squares_add(const struct gt_parallel *p, const struct gt_slot *slot)
+{
+	p->backend->ranges()->squares(gt_store_gradient(p->store, slot), slot->held, p->scalars);
+}
+
+int gt_parallel_squares_end(const struct gt_parallel *p, double *sum, struct gt_err *err)
+{
+	return p->backend->copy_out(p->device, sum, &p->scalars->squares, sizeof(*sum), err);
 }
 
 const struct gt_parallel_event *gt_parallel_events(const struct gt_parallel *p, size_t *count)

@@ -66,8 +66,6 @@ void gt_pipeline_free(struct gt_parallel *p)
 
 	if (!l)
 		return;
-	if (l->scalars)
-		l->backend->free(l->device, l->scalars, sizeof(*l->scalars));
 	for (size_t i = 0; i < l->tied_count; i++)
 		gt_group_free(l->tied[i].group);
 	for (int i = 0; i < GT_PIPE_LINKS; i++)
@@ -163,15 +161,8 @@ int gt_pipeline_attach(struct gt_parallel *p, struct gt_err *err)
 {
 	struct gt_pipeline *l = p->pipeline;
 	const struct gt_store *s = p->store;
-	void *scalars;
-	int rc;
+	int rc = 0;
 
-	l->backend = s->backend;
-	l->device = s->device;
-	rc = s->backend->alloc(s->device, sizeof(*l->scalars), &scalars, err);
-	if (rc)
-		return rc;
-	l->scalars = scalars;
 	l->tied = gt_calloc(s->slot_count, sizeof(*l->tied), err);
 	if (!l->tied)
 		return GT_ENOMEM;
@@ -247,20 +238,12 @@ int64_t gt_pipeline_sent(const struct gt_parallel *p, int micro_batches)
 static int squares_of_others(const struct gt_parallel *p, double *squares, struct gt_err *err)
 {
 	const struct gt_pipeline *l = p->pipeline;
-	const struct gt_backend *b = p->store->backend;
-	struct gt_step_scalars none = { 0 };
-	int device = p->store->device;
+	int rc = gt_parallel_squares_begin(p, err);
 
-	*squares = 0;
-	if (!l->tied_count)
-		return 0;
-	if (b->copy_in(device, l->scalars, &none, sizeof(none), err))
-		return err->code;
-	for (size_t i = 0; i < l->tied_count; i++)
+	for (size_t i = 0; !rc && i < l->tied_count; i++)
 		if (l->tied[i].group->rank)
-			b->ranges()->squares(gt_store_gradient(p->store, l->tied[i].slot),
-			    l->tied[i].slot->count, l->scalars);
-	return b->copy_out(device, squares, &l->scalars->squares, sizeof(*squares), err);
+			gt_parallel_squares_add(p, l->tied[i].slot);
+	return rc ? rc : gt_parallel_squares_end(p, squares, err);
 }
 
 int gt_pipeline_add_up(void *self, double *squares, struct gt_err *err)

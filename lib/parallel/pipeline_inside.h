@@ -28,10 +28,7 @@ struct gt_pipeline {
 	size_t held; /* how many slots that was made for */
 	struct gt_pipeline_tied *tied;
 	size_t tied_count;
-	struct gt_step_scalars *scalars;  /* device: for squares that another stage counts */
-	int64_t sent_bytes;               /* to neighbours, in a run of the largest graph */
-	const struct gt_backend *backend; /* of the store, which is freed first */
-	int device;
+	int64_t sent_bytes; /* to neighbours, in a run of the largest graph */
 };
 
 /* ---- pipeline_cut.c ---- */

@@ -86,21 +86,27 @@ int gt_tensor_deal(struct gt_parallel *p, const struct gt_split *split, const st
 
 /* ---- one step of all ranks ---- */
 
-/* Squares of parts are those of one rank, squares of what all hold are counted by the first. */
+/* Of parts alone. */
+static int squares_of_parts(const struct gt_parallel *p, double *squares, struct gt_err *err)
+{
+	const struct gt_store *s = p->store;
+	double sum = 0;
+	int rc = gt_parallel_squares_begin(p, err);
+
+	for (size_t i = 0; !rc && i < p->split_count; i++)
+		gt_parallel_squares_add(p, gt_store_find(s, p->splits[i].name));
+	if (!rc)
+		rc = gt_parallel_squares_end(p, &sum, err);
+	return rc ? rc : s->backend->copy_in(s->device, squares, &sum, sizeof(sum), err);
+}
+
+/* What all hold is counted by the first. */
 static int add_up(void *self, double *squares, struct gt_err *err)
 {
 	const struct gt_parallel *p = self;
-	const struct gt_store *s = p->store;
-	struct gt_step_scalars parts = { 0 };
+	int rc = p->axes[GT_AXIS_TENSOR]->rank ? squares_of_parts(p, squares, err) : 0;
 
-	for (size_t i = 0; p->axes[GT_AXIS_TENSOR]->rank && i < p->split_count; i++) {
-		const struct gt_slot *slot = gt_store_find(s, p->splits[i].name);
-
-		s->backend->ranges()->squares(gt_store_gradient(s, slot), slot->held, &parts);
-	}
-	if (p->axes[GT_AXIS_TENSOR]->rank)
-		*squares = parts.squares;
-	return gt_all_reduce(p->axes[GT_AXIS_TENSOR], squares, 1, GT_F64, GT_SUM, err);
+	return rc ? rc : gt_all_reduce(p->axes[GT_AXIS_TENSOR], squares, 1, GT_F64, GT_SUM, err);
 }
 
 int gt_tensor_update(
