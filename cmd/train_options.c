@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "cmd/ranks.h"
+#include "lib/parallel/parallel.h"
 
 #define AT(member) offsetof(struct gt_train_cli, member)
 
@@ -11,11 +12,20 @@
 static const char *const optimizers[] = { "sgd", "adam", "adamw", NULL };
 static const char *const schedules[] = { "constant", "step", "cosine", "wsd", NULL };
 
-/* enum gt_parallel_kind */
-static const char *const modes[] = { "ddp", "mirrored", "dp", "zero1", "zero2", "zero3", NULL };
-static const char *const pipelines[] = { "gpipe", "1f1b", NULL }; /* enum gt_pipeline_schedule */
-
-static const char *const compressions[] = { "none", "fp16", "bf16", NULL }; /* gt_compress */
+/* The words that gt_parallel_kind_name() has for them. */
+static const char *const modes[] = { [GT_PARALLEL_DDP] = "ddp",
+	[GT_PARALLEL_MIRRORED] = "mirrored",
+	[GT_PARALLEL_DP] = "dp",
+	[GT_PARALLEL_ZERO1] = "zero1",
+	[GT_PARALLEL_ZERO2] = "zero2",
+	[GT_PARALLEL_ZERO3] = "zero3",
+	NULL };
+static const char *const pipelines[] = {
+	[GT_PIPELINE_GPIPE] = "gpipe", [GT_PIPELINE_1F1B] = "1f1b", NULL
+};
+static const char *const compressions[] = {
+	[GT_COMPRESS_NONE] = "none", [GT_COMPRESS_FP16] = "fp16", [GT_COMPRESS_BF16] = "bf16", NULL
+};
 
 static const char *const devices[] = { "cpu", NULL };
 static const char *const augmentations[] = { "none", "crop", "flip", "crop,flip", NULL };

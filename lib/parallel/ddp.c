@@ -1,7 +1,6 @@
 /* ddp.c - data parallelism: buckets of gradients, and the nodes that add them up over ranks. */
 #include "lib/parallel/ddp.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "lib/graph/op.h"

@@ -2,7 +2,6 @@
 #include "lib/parallel/parallel.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "lib/parallel/lockstep.h"
 #include "lib/parallel/modes.h"
@@ -22,14 +21,6 @@ static const struct gt_parallel_mode *const modes[] = {
 static const struct gt_kernel *const kernels[] = { gt_collective_kernels, gt_ddp_kernels,
 	gt_scatter_kernels, gt_zero_kernels, gt_pipeline_kernels, gt_fan_kernels,
 	gt_split_loss_kernels, NULL };
-
-int gt_parallel_kind_parse(const char *name)
-{
-	for (int i = 0; i < (int)(sizeof(modes) / sizeof(modes[0])); i++)
-		if (!strcmp(modes[i]->name, name))
-			return i;
-	return -1;
-}
 
 const char *gt_parallel_kind_name(enum gt_parallel_kind kind)
 {

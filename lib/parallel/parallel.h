@@ -27,8 +27,7 @@ enum gt_parallel_kind {
 	GT_PARALLEL_ZERO3     /* and holds that alone */
 };
 
-/* "ddp" and back; -1 for another word. */
-int gt_parallel_kind_parse(const char *name);
+/* "ddp": the word for it on the command line. */
 const char *gt_parallel_kind_name(enum gt_parallel_kind kind);
 
 /* Whether ranks are threads of one process (comm/threads.h), and not processes. */

@@ -1,5 +1,4 @@
 /* zero_nodes.c - nodes that reduce gradients to their owners, and gather parameters from them. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "lib/graph/op.h"
