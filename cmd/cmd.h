@@ -128,9 +128,11 @@ int gt_cmd_report(const struct gt_log *log, const struct gt_err *err);
 /* Compute with so many threads; 0: as OpenMP sees fit, within reason. */
 void gt_cmd_set_threads(int64_t threads);
 
-/* Whether a line may be drawn over and over on standard error: a terminal, and not a dumb one.
- * *columns gets 0, or the width of that which the launcher of this rank draws on for it. */
-bool gt_cmd_can_draw(int *columns);
+/* Whether a line may be drawn over and over there: a terminal, and not a dumb one. */
+bool gt_cmd_can_draw(int fd);
+
+/* The width of the terminal on which our launcher draws for us (comm/launch.h), or 0. */
+int gt_cmd_lent_columns(void);
 
 /* Print a JSON document and a line feed to standard output, and drop it; NULL is out of memory.
  * Numbers have the digits that a float32 deserves. */

@@ -10,7 +10,7 @@
 
 const char *const gt_cmd_color_words[] = { "auto", "always", "never", NULL };
 
-enum { HINT = 120 };
+enum { HINT = 120, MOST_COLUMNS = 10000 };
 
 bool gt_cmd_wants_color(enum gt_cmd_color asked, int fd)
 {
@@ -145,15 +145,20 @@ void gt_cmd_set_threads(int64_t threads)
 		omp_set_num_threads(GT_CMD_MAX_THREADS);
 }
 
-bool gt_cmd_can_draw(int *columns)
+bool gt_cmd_can_draw(int fd)
 {
-	const char *term = getenv("TERM"), *lent = getenv("GTRAIN_COLUMNS");
+	const char *term = getenv("TERM");
 
-	*columns = lent ? atoi(lent) : 0;
-	if (*columns > 0)
-		return true;
-	*columns = 0;
-	return isatty(STDERR_FILENO) && term && strcmp(term, "dumb");
+	return isatty(fd) && term && strcmp(term, "dumb");
+}
+
+/* Only a rank 0 that a launcher has started has both. */
+int gt_cmd_lent_columns(void)
+{
+	const char *text = getenv("GTRAIN_LISTEN_FD") ? getenv("GTRAIN_COLUMNS") : NULL;
+	long columns = text ? strtol(text, NULL, 10) : 0;
+
+	return columns > 0 && columns <= MOST_COLUMNS ? (int)columns : 0;
 }
 
 int gt_cmd_print_json(json_t *document, size_t flags, struct gt_err *err)

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/base/mem.h"
 #include "lib/base/progress.h"
@@ -94,7 +95,8 @@ int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_e
 	struct gt_arena arena = { 0 };
 	int rc = GT_ENOMEM;
 
-	if (gt_cmd_can_draw(&drawing.width))
+	/* Results come past us: on a terminal they would meet what we have drawn for rank 0. */
+	if (gt_cmd_can_draw(STDERR_FILENO) && !(ranks->results && isatty(STDOUT_FILENO)))
 		options.columns = gt_progress_columns(&drawing);
 	options.argv = words_of(&arena, ranks->out, argc, argv, err);
 	if (options.argv)

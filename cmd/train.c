@@ -237,7 +237,9 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
 	json_t *config = gt_opts_to_json(&env->opts, err);
 	int rc = config ? gt_metrics_writer_new(&writer, cli->log_every, err) : GT_ENOMEM;
 
-	progress.terminal = gt_cmd_can_draw(&progress.width) && env->log.level >= GT_LOG_NORMAL;
+	progress.lent = gt_cmd_lent_columns();
+	progress.terminal =
+	    (progress.lent || gt_cmd_can_draw(STDERR_FILENO)) && env->log.level >= GT_LOG_NORMAL;
 	if (!rc) {
 		const struct gt_observer observers[] = { gt_watch_observer(&watch),
 			gt_metrics_observer(writer) };
@@ -317,7 +319,8 @@ static int launch(int *status, struct gt_cmd_env *env, const struct gt_train_cli
 	const struct gt_cmd_ranks ranks = { .nproc = cli->nproc,
 		.max_restarts = (int)cli->max_restarts,
 		.log_dir = logs,
-		.out = cli->out };
+		.out = cli->out,
+		.results = cli->common.json };
 	int rc = logs ? gt_cmd_launch(status, &ranks, env, argc, argv, err) : GT_ENOMEM;
 
 	if (logs && (rc || *status))

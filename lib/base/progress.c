@@ -23,8 +23,8 @@ int gt_progress_columns(const struct gt_progress *p)
 {
 	struct winsize size;
 
-	if (p->width > 0)
-		return p->width;
+	if (p->width > 0 || p->lent > 0)
+		return p->width > 0 ? p->width : p->lent;
 	if (ioctl(fileno(p->stream), TIOCGWINSZ, &size) || !size.ws_col)
 		return WIDTH_UNKNOWN;
 	return size.ws_col;
@@ -101,8 +101,8 @@ static void draw(struct gt_progress *p, int64_t done, const char *detail)
 	if (used > room)
 		used = room > 0 ? room : 0;
 	room -= used + (int)strlen(bar);
-	fprintf(p->stream, "\r%.*s%s%s%s%.*s\033[K", used, head, p->color ? "\033[32m" : "", bar,
-	    p->color ? "\033[0m" : "", room > 0 ? room : 0, tail);
+	fprintf(p->stream, "\r%.*s%s%s%s%.*s" GT_PROGRESS_ERASE, used, head,
+	    p->color ? "\033[32m" : "", bar, p->color ? "\033[0m" : "", room > 0 ? room : 0, tail);
 	fflush(p->stream);
 	p->visible = true;
 }
@@ -129,7 +129,10 @@ void gt_progress_print(struct gt_progress *p, int64_t done, const char *detail)
 	print_head(head, sizeof(head), p, done);
 	print_tail(tail, sizeof(tail), p, done, detail);
 	flockfile(p->stream);
-	gt_progress_hide(p);
+	if (p->lent)
+		fputs(GT_PROGRESS_LOGGED, p->stream);
+	else
+		gt_progress_hide(p);
 	fprintf(p->stream, "%s%s\n", head, tail);
 	fflush(p->stream);
 	funlockfile(p->stream);
@@ -139,7 +142,7 @@ void gt_progress_hide(struct gt_progress *p)
 {
 	if (!p->visible)
 		return;
-	fputs("\r\033[K", p->stream);
+	fputs("\r" GT_PROGRESS_ERASE, p->stream);
 	fflush(p->stream);
 	p->visible = false;
 	p->drawn = -INFINITY; /* it comes back with the next update */

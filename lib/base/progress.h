@@ -21,7 +21,8 @@ struct gt_progress {
 	FILE *stream;
 	bool terminal; /* draw; else only gt_progress_print() writes */
 	bool color;
-	int width;        /* columns; 0: ask the terminal before each drawing */
+	int width; /* columns; 0: ask the terminal before each drawing */
+	int lent;  /* columns of a launcher's terminal, which keeps a log (comm/launch.h); 0 */
 	const char *unit; /* "step" */
 	int64_t total;    /* 0: unknown */
 	double (*now)(
@@ -40,11 +41,15 @@ void gt_progress_start(struct gt_progress *p, int64_t done);
 /* Draw if it is time to. `detail` (ASCII, may be "") follows the percentage. */
 void gt_progress_update(struct gt_progress *p, int64_t done, const char *detail);
 
-/* A line that stays, on a terminal as elsewhere. */
+/* A line that stays, on a terminal as elsewhere; where that is lent, in the log alone. */
 void gt_progress_print(struct gt_progress *p, int64_t done, const char *detail);
 
-/* How wide the terminal is now, for people resize windows: width, where that is set; 80, where the
- * stream does not tell. */
+/* What a line begins with that is for a launcher's log alone; and what ends a drawing. */
+#define GT_PROGRESS_LOGGED "\r\033[2K"
+#define GT_PROGRESS_ERASE  "\033[K"
+
+/* How wide the terminal is now, for people resize windows: width or lent, where that is set; 80,
+ * where the stream does not tell. */
 int gt_progress_columns(const struct gt_progress *p);
 
 /* Take the line off the terminal: something else wants to write there. */

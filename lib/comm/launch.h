@@ -25,8 +25,8 @@ struct gt_launch_options {
  * others to their logs alone, and the last ten lines to ours, after "rank N: ", when the rank is
  * the first to fail. Logs are appended to. Without log_dir all lines come to ours, those of other
  * ranks than 0 after "rank N: ". With columns, rank 0 finds them in GTRAIN_COLUMNS and may draw a
- * line over and over (progress.h): that goes to the terminal as it is, gives way to whole lines,
- * and is left out of the log.
+ * line over and over (progress.h): that goes to the terminal, gives way to whole lines, and is left
+ * out of the log, where other lines go that are left out of the terminal.
  *
  * Processors. Unless OMP_NUM_THREADS is set, two ranks or more share them: each gets
  * OMP_NUM_THREADS = processors / nproc (1 at least), and if there are as many as ranks, is bound to

@@ -49,34 +49,51 @@ static void end_line(struct gt_lines *lines)
 	lines->used = 0;
 }
 
-/* What a drawing ends with, and what a line begins with that takes its place. */
-static const char erase[] = "\033[K";
+/* What stands behind a drawing, or took its place: behind the last that ends one. */
+static void cut_drawing(struct gt_lines *lines)
+{
+	const size_t n = sizeof(GT_PROGRESS_ERASE) - 1;
+	size_t end = lines->used;
+
+	while (end >= n && memcmp(lines->line + end - n, GT_PROGRESS_ERASE, n))
+		end--;
+	if (end < n) /* it was not complete */
+		end = lines->used;
+	lines->used -= end;
+	memmove(lines->line, lines->line + end, lines->used);
+}
 
 /* A line longer than our room is cut into several, though not in the log. */
 static void take_line(struct gt_lines *lines, bool whole)
 {
-	size_t skip = sizeof(erase) - 1;
+	const char *logged = GT_PROGRESS_LOGGED;
+	const size_t n = strlen(++logged); /* without the carriage return */
+	struct gt_log *show = lines->show;
 
-	if (lines->drawing && lines->used >= skip && !memcmp(lines->line, erase, skip)) {
-		lines->used -= skip;
-		memmove(lines->line, lines->line + skip, lines->used);
+	if (lines->drawing && lines->used >= n && !memcmp(lines->line, logged, n)) {
+		lines->used -= n;
+		memmove(lines->line, lines->line + n, lines->used);
+		lines->show = NULL;
+	} else if (lines->drawing) {
+		cut_drawing(lines);
 	}
 	lines->drawing = false;
 	write_log(lines, lines->line, lines->used);
 	if (whole)
 		write_log(lines, "\n", 1);
 	end_line(lines);
+	lines->show = show;
 }
 
 /* Whether a carriage return would begin a drawing: not inside of a line. */
 static bool at_drawing(const struct gt_lines *lines)
 {
-	size_t n = sizeof(erase) - 1;
+	size_t n = sizeof(GT_PROGRESS_ERASE) - 1;
 
 	if (!lines->may_draw || !lines->used)
 		return lines->may_draw;
 	return lines->drawing && lines->used >= n &&
-	       !memcmp(lines->line + lines->used - n, erase, n);
+	       !memcmp(lines->line + lines->used - n, GT_PROGRESS_ERASE, n);
 }
 
 static void take(struct gt_lines *lines, const char *bytes, size_t size)
@@ -94,14 +111,19 @@ static void take(struct gt_lines *lines, const char *bytes, size_t size)
 	}
 }
 
-/* What is there of a drawing: it came in one piece (progress.c), but pipes may cut it. */
+/* As much as there is room for now: rank 0 knows how wide the terminal was. What is there of it may
+ * be a part, as pipes may cut it (progress.c writes it in one piece). */
 static void show_drawing(const struct gt_lines *lines)
 {
 	struct gt_log *log = lines->show;
+	size_t room = (size_t)gt_progress_columns(log->progress) - 1;
+	bool fits = lines->used <= room + sizeof(GT_PROGRESS_ERASE) - 1;
 
 	flockfile(log->stream);
 	fputc('\r', log->stream);
-	fwrite(lines->line, 1, lines->used, log->stream);
+	fwrite(lines->line, 1, fits ? lines->used : room, log->stream);
+	if (!fits)
+		fputs("\033[0m" GT_PROGRESS_ERASE, log->stream); /* perhaps there was a color */
 	fflush(log->stream);
 	log->progress->visible = true;
 	funlockfile(log->stream);
@@ -146,10 +168,11 @@ void gt_lines_repeat(const struct gt_lines *lines, int rank, struct gt_log *log)
 
 void gt_lines_close(struct gt_lines *lines)
 {
-	if (lines->used && !lines->drawing)
-		take_line(lines, false);
+	if (lines->drawing)
+		cut_drawing(lines);
 	lines->drawing = false;
-	lines->used = 0;
+	if (lines->used)
+		take_line(lines, false);
 	if (lines->from >= 0)
 		close(lines->from);
 	if (lines->to >= 0)

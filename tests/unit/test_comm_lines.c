@@ -15,6 +15,8 @@
 
 enum { PIECES = 6, TEXT = 400 };
 
+#define FIFTY "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
 static const struct {
 	const char *name;
 	bool may_draw;
@@ -31,6 +33,15 @@ static const struct {
 	    "\rste\r\033[Kdone\nmore\n", "done\nmore\n" },
 	{ "of several only the last is seen", true, { "\ra\033[K\rb\033[K" }, "\rb\033[K\r\033[K",
 	    "" },
+	{ "a line for the log alone", true, { "\ra\033[K", "\r\033[2Kstep 1\n\rb\033[K" },
+	    "\ra\033[K\rb\033[K\r\033[K", "step 1\n" },
+	{ "others' words behind a drawing", true, { "\ra\033[K", "free(): invalid\n", "\rb\033[K" },
+	    "\ra\033[K\r\033[Kfree(): invalid\n\rb\033[K\r\033[K", "free(): invalid\n" },
+	{ "last words behind a drawing", true, { "\ra\033[Kfatal" },
+	    "\ra\033[Kfatal\r\033[Kfatal\n", "fatal" },
+	{ "a drawing that is cut short", true, { "\rab" }, "\rab\r\033[K", "" },
+	{ "a drawing wider than the terminal", true, { "\r" FIFTY FIFTY "\033[K" },
+	    "\r" FIFTY "aaaaaaaaaaaaaaaaaaaaaaaaaaaaa\033[0m\033[K\r\033[K", "" },
 	{ "lines that end as on other systems", true, { "\ra\033[K", "\r\033[Kab\r\n" },
 	    "\ra\033[K\r\033[Kab\r\n", "ab\r\n" },
 };
