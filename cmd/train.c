@@ -228,28 +228,22 @@ static int conclude(struct gt_cmd_env *env, const struct gt_train_cli *cli,
 static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train *t, bool first,
     struct gt_stop *stop, struct gt_err *err)
 {
-	struct gt_progress progress = { .stream = stderr, .color = env->log.color };
 	struct gt_watch watch = {
-		.log = &env->log, .progress = &progress, .every = cli->log_every
+		.log = &env->log, .progress = env->log.progress, .every = cli->log_every
 	};
 	struct gt_metrics_writer *writer = NULL;
 	struct gt_train_result result;
 	json_t *config = gt_opts_to_json(&env->opts, err);
 	int rc = config ? gt_metrics_writer_new(&writer, cli->log_every, err) : GT_ENOMEM;
 
-	progress.lent = gt_cmd_lent_columns();
-	progress.terminal =
-	    (progress.lent || gt_cmd_can_draw(STDERR_FILENO)) && env->log.level >= GT_LOG_NORMAL;
 	if (!rc) {
 		const struct gt_observer observers[] = { gt_watch_observer(&watch),
 			gt_metrics_observer(writer) };
 
-		env->log.progress = &progress;
 		stop->log = &env->log;
 		stop->polite = true;
 		rc = gt_train_run(t, config, observers, first ? 2 : 0, &stop->asked, &result, err);
 		stop->polite = cli->nproc > 1 && !gt_cmd_is_threads(cli); /* see be_rank() */
-		env->log.progress = NULL;
 	}
 	if (!rc && first)
 		rc = conclude(env, cli, &result, err);
@@ -486,6 +480,25 @@ static int be_rank(struct gt_cmd_env *env, struct gt_train_cli *cli, const struc
 	return rc;
 }
 
+/* Whoever listens for signals writes to the log, too: what is drawn there is the log's from before
+ * anybody listens until nobody does any more. */
+static int compute(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct gt_world *world,
+    const char *command, struct gt_err *err)
+{
+	struct gt_progress progress = {
+		.stream = stderr, .color = env->log.color, .lent = gt_cmd_lent_columns()
+	};
+	int rc;
+
+	progress.terminal =
+	    (progress.lent || gt_cmd_can_draw(STDERR_FILENO)) && env->log.level >= GT_LOG_NORMAL;
+	env->log.progress = &progress;
+	rc = gt_cmd_is_threads(cli) ? be_threads(env, cli, world, err)
+	                            : be_rank(env, cli, world, command, err);
+	env->log.progress = NULL;
+	return rc;
+}
+
 static int verify(const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
 {
 	struct gt_train_options options;
@@ -554,12 +567,10 @@ int gt_cmd_train(int argc, char **argv)
 		rc = check_ranks(&env, &cli, &err);
 	if (!rc && cli.verify_parallel)
 		rc = verify(&env, &cli, &err);
-	else if (!rc && gt_cmd_is_threads(&cli))
-		rc = be_threads(&env, &cli, &world, &err);
-	else if (!rc && launches && !cli.dry_run)
+	else if (!rc && launches && !cli.dry_run && !gt_cmd_is_threads(&cli))
 		rc = launch(&launched, &env, &cli, argc, argv, &err);
 	else if (!rc)
-		rc = be_rank(&env, &cli, &world, command, &err);
+		rc = compute(&env, &cli, &world, command, &err);
 	free(command);
 	status = gt_cmd_end(&env, rc, &err);
 	return status == GT_EXIT_DONE ? launched : status;
