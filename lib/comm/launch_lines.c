@@ -37,16 +37,22 @@ static void show_line(struct gt_log *log, const char *before, const char *line, 
 	funlockfile(log->stream);
 }
 
-static void end_line(struct gt_lines *lines)
+static void end_line(struct gt_lines *lines, struct gt_log *show)
 {
 	char *last = lines->last[lines->count++ % LAST_LINES];
 	size_t size = lines->used < LAST_LINE_SIZE ? lines->used : LAST_LINE_SIZE - 1;
 
 	memcpy(last, lines->line, size);
 	last[size] = '\0';
-	if (lines->show)
-		show_line(lines->show, lines->before, lines->line, lines->used);
+	if (show)
+		show_line(show, lines->before, lines->line, lines->used);
 	lines->used = 0;
+}
+
+static void drop_front(struct gt_lines *lines, size_t bytes)
+{
+	lines->used -= bytes;
+	memmove(lines->line, lines->line + bytes, lines->used);
 }
 
 /* What stands behind a drawing, or took its place: behind the last that ends one. */
@@ -57,10 +63,7 @@ static void cut_drawing(struct gt_lines *lines)
 
 	while (end >= n && memcmp(lines->line + end - n, GT_PROGRESS_ERASE, n))
 		end--;
-	if (end < n) /* it was not complete */
-		end = lines->used;
-	lines->used -= end;
-	memmove(lines->line, lines->line + end, lines->used);
+	drop_front(lines, end < n ? lines->used : end); /* < n: it was not complete */
 }
 
 /* A line longer than our room is cut into several, though not in the log. */
@@ -71,9 +74,8 @@ static void take_line(struct gt_lines *lines, bool whole)
 	struct gt_log *show = lines->show;
 
 	if (lines->drawing && lines->used >= n && !memcmp(lines->line, logged, n)) {
-		lines->used -= n;
-		memmove(lines->line, lines->line + n, lines->used);
-		lines->show = NULL;
+		drop_front(lines, n);
+		show = NULL;
 	} else if (lines->drawing) {
 		cut_drawing(lines);
 	}
@@ -81,8 +83,7 @@ static void take_line(struct gt_lines *lines, bool whole)
 	write_log(lines, lines->line, lines->used);
 	if (whole)
 		write_log(lines, "\n", 1);
-	end_line(lines);
-	lines->show = show;
+	end_line(lines, show);
 }
 
 /* Whether a carriage return would begin a drawing: not inside of a line. */
