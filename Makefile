@@ -215,7 +215,7 @@ check-valgrind: deps-test   ## run the unit tests under valgrind
 	$(AGAIN) check-valgrind-run
 
 check-valgrind-run: tests
-	@$(RUN_TESTS) WRAP='valgrind -q --error-exitcode=99 --leak-check=full \
+	@$(RUN_TESTS) TIMEOUT=1200 WRAP='valgrind -q --error-exitcode=99 --leak-check=full \
 	    --errors-for-leak-kinds=definite --suppressions=tests/lint/valgrind.supp' tests/run unit
 
 lint: $(BUILD)/libgtrain.a   ## check style, layers, names, scripts and man pages
