@@ -1,5 +1,6 @@
 /* range.c - fill, add, norm, clip, sgd, adam, narrow and widen on ranges of the flat buffers. */
 #include <math.h>
+#include <string.h>
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/parallel.h"
@@ -31,7 +32,7 @@ static double sum_of_squares(const float *g, int64_t count)
 
 enum { NORM_CHUNKS = 256 };
 
-static void squares(const float *g, int64_t count, struct gt_step_scalars *s)
+static void plain_squares(const float *g, int64_t count, double squares[GT_SQUARES])
 {
 	int64_t chunk = gt_max(GT_SUM_BLOCK, gt_ceil_div(count, NORM_CHUNKS));
 	int64_t chunks = gt_ceil_div(count, chunk);
@@ -42,12 +43,112 @@ static void squares(const float *g, int64_t count, struct gt_step_scalars *s)
 		partial[k] = sum_of_squares(g + k * chunk, gt_min(chunk, count - k * chunk));
 	for (int64_t k = 0; k < chunks; k++)
 		sum += partial[k];
-	s->squares += sum;
+	squares[0] += sum;
+}
+
+/* ---- exact sums of squares ---- */
+
+enum {
+	EXPONENTS = 256, /* of float32, by their bits */
+	DIGIT = 24,      /* bits that one element of a sum stands for */
+	DIGITS = GT_SQUARES - 1,
+	EXACT_BLOCK = 1 << 16, /* squares of integers of 24 bits that 64 bits hold the sum of */
+	LANES = 4              /* sums side by side: the next need not wait for the last */
+};
+
+_Static_assert((2 * (EXPONENTS - 3) + 64 - 1) / DIGIT < DIGITS, "digits for the largest square");
+
+static void square_into(uint64_t *sums, float x)
+{
+	uint32_t bits, exponent, fraction;
+
+	memcpy(&bits, &x, sizeof(bits));
+	exponent = bits >> 23 & 255;
+	fraction = (bits & 0x7fffff) | (exponent ? 0x800000 : 0);
+	sums[exponent] += (uint64_t)fraction * fraction;
+}
+
+/* By exponent, in units that depend on that alone. */
+static void square_block(uint64_t sums[EXPONENTS], const float *g, int64_t count)
+{
+	uint64_t lanes[LANES][EXPONENTS] = { 0 };
+	int64_t i = 0;
+
+	for (; i + LANES <= count; i += LANES)
+		for (int k = 0; k < LANES; k++)
+			square_into(lanes[k], g[i + k]);
+	for (; i < count; i++)
+		square_into(lanes[0], g[i]);
+	for (int e = 0; e < EXPONENTS; e++) {
+		sums[e] = 0;
+		for (int k = 0; k < LANES; k++)
+			sums[e] += lanes[k][e];
+	}
+}
+
+/* The square of an integer with exponent e counts 2^(2 (e - 1) - 298); e = 0 is as 1. */
+static void add_digits(double squares[GT_SQUARES], const uint64_t sums[EXPONENTS - 1])
+{
+	for (int e = 0; e < EXPONENTS - 1; e++) {
+		int place = e ? 2 * (e - 1) : 0;
+		unsigned __int128 sum = (unsigned __int128)sums[e] << place % DIGIT;
+
+		for (double *digit = squares + place / DIGIT; sum; sum >>= DIGIT)
+			*digit++ += (double)(sum & ((1u << DIGIT) - 1));
+	}
+}
+
+static void exact_block(double squares[GT_SQUARES], const float *g, int64_t count)
+{
+	uint64_t sums[EXPONENTS];
+
+	square_block(sums, g, count);
+	add_digits(squares, sums);
+	for (int64_t i = 0; sums[EXPONENTS - 1] && i < count; i++)
+		if (!isfinite(g[i]))
+			squares[DIGITS] += (double)g[i] * (double)g[i];
+}
+
+static void exact_squares(const float *g, int64_t count, double squares[GT_SQUARES])
+{
+#pragma omp parallel if (count >= GT_FORK_MIN)
+	{
+		double mine[GT_SQUARES] = { 0 };
+
+#pragma omp for schedule(static) nowait
+		for (int64_t i = 0; i < count; i += EXACT_BLOCK)
+			exact_block(mine, g + i, gt_min(EXACT_BLOCK, count - i));
+#pragma omp critical
+		for (int k = 0; k < GT_SQUARES; k++)
+			squares[k] += mine[k];
+	}
+}
+
+/* The same sum has the same digits once each is less than 2^DIGIT and hands on the rest. */
+static double exact_total(const double squares[GT_SQUARES])
+{
+	double carry = 0, total = squares[DIGITS];
+
+	for (int i = 0; i < DIGITS; i++) {
+		double digit = squares[i] + carry;
+
+		carry = i + 1 < DIGITS ? floor(ldexp(digit, -DIGIT)) : 0;
+		total += ldexp(digit - ldexp(carry, DIGIT), DIGIT * i - 298);
+	}
+	return total;
+}
+
+static void squares(const float *g, int64_t count, struct gt_step_scalars *s)
+{
+	if (s->exact)
+		exact_squares(g, count, s->squares);
+	else
+		plain_squares(g, count, s->squares);
 }
 
 static void clip(struct gt_step_scalars *s)
 {
-	double norm = sqrt(s->squares);
+	double norm = sqrt(s->exact ? exact_total(s->squares) : s->squares[0]);
 	double factor = s->clip > 0 ? (double)s->clip / (norm + 1e-6) : 1;
 
 	s->grad_norm = (float)norm;

@@ -13,6 +13,17 @@
 struct gt_kernel; /* lib/graph/kernel.h: devices carry them, graphs look into them */
 
 /*
+ * A sum of squares. Exact, it is the same in whatever order, and by however many, it was added up:
+ * element i counts 2^(24 i - 298), is an integer of at most 53 bits, and so adds up without
+ * rounding. (The smallest square is 2^-298; 24 bits are half of the fraction of one.) There is room
+ * for 2^20 sums of 2^16 squares each, or shorter ones. The last element is the sum of what is not
+ * finite. A sum that is not exact is in element 0. Elements of two sums are added, or subtracted,
+ * one by one.
+ * Source of the idea: U. Kulisch's long accumulator ("Computer Arithmetic and Validity", 2008).
+ */
+enum { GT_SQUARES = 25 };
+
+/*
  * What the host tells the device before every optimizer step and what the device computes for
  * itself ("device"). It lies in device memory: the host writes it whole before the step, and no
  * kernel waits for the host.
@@ -24,8 +35,9 @@ struct gt_step_scalars {
 	float clip;       /* largest norm allowed; 0: no clipping */
 	float first_step; /* SGD: 1 in the first step: the momentum buffer starts as the gradient */
 	float grad_norm;  /* device: L2 norm of all gradients, before clipping */
-	float grad_factor; /* device: multiplies gradients, min(1, clip / (norm + 1e-6)) */
-	double squares;    /* device: the sum of the squares of all gradients; 0 at first */
+	float grad_factor;          /* device: multiplies gradients, min(1, clip / (norm + 1e-6)) */
+	bool exact;                 /* how squares are added up */
+	double squares[GT_SQUARES]; /* device: of all gradients; 0 at first */
 };
 
 /* Constants of an update, the same in every step. */
@@ -46,7 +58,7 @@ struct gt_range_kernels {
 	void (*fill)(float *x, int64_t count, float value);
 	/* x[count] += y[count] */
 	void (*add)(float *x, const float *y, int64_t count);
-	/* s->squares += the sum of the squares of g[count], in double. */
+	/* s->squares += the sum of the squares of g[count], in double or exactly. */
 	void (*squares)(const float *g, int64_t count, struct gt_step_scalars *s);
 	/* s->grad_norm and s->grad_factor from s->squares. Source of the factor:
 	 * torch.nn.utils.clip_grad_norm_. */

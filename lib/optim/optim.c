@@ -204,6 +204,7 @@ static struct gt_step_scalars scalars_of(const struct gt_optim *o, double lr)
 		.bias2_sqrt = (float)sqrt(1 - pow(o->options.beta2, t)),
 		.clip = (float)o->options.clip,
 		.first_step = o->steps == 0,
+		.exact = o->options.exact_norm,
 	};
 }
 
@@ -244,7 +245,7 @@ int gt_optim_step_with(struct gt_optim *o, double lr,
 	if (b->copy_in(o->store->device, o->scalars, &scalars, sizeof(scalars), err))
 		return err->code;
 	add_squares(o);
-	if (add_up && add_up(self, &o->scalars->squares, err))
+	if (add_up && add_up(self, o->scalars->squares, err))
 		return err->code;
 	b->ranges()->clip(o->scalars);
 	for (size_t i = 0; i < o->range_count; i++)

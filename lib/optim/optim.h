@@ -19,6 +19,7 @@ struct gt_optim_options {
 	double beta1, beta2, eps;   /* Adam, AdamW */
 	double weight_decay;        /* for what a model marks (gt_slot.decay), 0 for the others */
 	double clip;                /* largest global norm of the gradients; 0: no clipping */
+	bool exact_norm; /* the same bits by however many processes: gt_step_scalars.exact */
 };
 
 /* "sgd", "adam", "adamw" and back; -1 for another word. */
@@ -41,8 +42,8 @@ int gt_optim_step(struct gt_optim *o, double lr, float *grad_norm, struct gt_err
 
 /*
  * The same where several processes update parts of the same parameters (gt_store.parts): before
- * the norm is taken, add_up() makes *squares, the sum of the squares of this process's gradients,
- * in device memory, that of all. Its errors are handed on.
+ * the norm is taken, add_up() makes squares[GT_SQUARES], the sum of the squares of this process's
+ * gradients, in device memory, that of all. Its errors are handed on.
  */
 int gt_optim_step_with(struct gt_optim *o, double lr,
     int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, float *grad_norm,

@@ -70,7 +70,8 @@ int64_t gt_parallel_reduce_scatter_bytes(const struct gt_parallel *p);
  * there are pipelines or parts of layers. */
 int gt_parallel_squares_begin(const struct gt_parallel *p, struct gt_err *err);
 void gt_parallel_squares_add(const struct gt_parallel *p, const struct gt_slot *slot);
-int gt_parallel_squares_end(const struct gt_parallel *p, double *sum, struct gt_err *err);
+int gt_parallel_squares_end(
+    const struct gt_parallel *p, double sum[GT_SQUARES], struct gt_err *err);
 
 /* The kernels of all passes, ended by a row whose op is NULL. */
 extern const struct gt_kernel gt_collective_kernels[], gt_ddp_kernels[], gt_scatter_kernels[],

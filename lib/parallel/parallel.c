@@ -467,7 +467,7 @@ int gt_parallel_update(
 
 int gt_parallel_squares_begin(const struct gt_parallel *p, struct gt_err *err)
 {
-	static const struct gt_step_scalars none = { 0 };
+	const struct gt_step_scalars none = { .exact = p->o.reproducible };
 
 	return p->backend->copy_in(p->device, p->scalars, &none, sizeof(none), err);
 }
@@ -477,9 +477,10 @@ void gt_parallel_squares_add(const struct gt_parallel *p, const struct gt_slot *
 	p->backend->ranges()->squares(gt_store_gradient(p->store, slot), slot->held, p->scalars);
 }
 
-int gt_parallel_squares_end(const struct gt_parallel *p, double *sum, struct gt_err *err)
+int gt_parallel_squares_end(const struct gt_parallel *p, double sum[GT_SQUARES], struct gt_err *err)
 {
-	return p->backend->copy_out(p->device, sum, &p->scalars->squares, sizeof(*sum), err);
+	return p->backend->copy_out(
+	    p->device, sum, p->scalars->squares, sizeof(p->scalars->squares), err);
 }
 
 const struct gt_parallel_event *gt_parallel_events(const struct gt_parallel *p, size_t *count)

@@ -250,13 +250,14 @@ int gt_pipeline_add_up(void *self, double *squares, struct gt_err *err)
 {
 	struct gt_parallel *p = self;
 	const struct gt_backend *b = p->store->backend;
-	double sum = 0, others;
-	int rc = squares_of_others(p, &others, err);
+	double sum[GT_SQUARES], others[GT_SQUARES];
+	int rc = squares_of_others(p, others, err);
 
 	if (!rc)
-		rc = b->copy_out(p->store->device, &sum, squares, sizeof(sum), err);
-	sum -= others;
+		rc = b->copy_out(p->store->device, sum, squares, sizeof(sum), err);
+	for (int i = 0; !rc && i < GT_SQUARES; i++)
+		sum[i] -= others[i];
 	if (!rc)
-		rc = gt_all_reduce(p->axes[GT_AXIS_PIPELINE], &sum, 1, GT_F64, GT_SUM, err);
-	return rc ? rc : b->copy_in(p->store->device, squares, &sum, sizeof(sum), err);
+		rc = gt_all_reduce(p->axes[GT_AXIS_PIPELINE], sum, GT_SQUARES, GT_F64, GT_SUM, err);
+	return rc ? rc : b->copy_in(p->store->device, squares, sum, sizeof(sum), err);
 }

@@ -90,14 +90,14 @@ int gt_tensor_deal(struct gt_parallel *p, const struct gt_split *split, const st
 static int squares_of_parts(const struct gt_parallel *p, double *squares, struct gt_err *err)
 {
 	const struct gt_store *s = p->store;
-	double sum = 0;
+	double sum[GT_SQUARES];
 	int rc = gt_parallel_squares_begin(p, err);
 
 	for (size_t i = 0; !rc && i < p->split_count; i++)
 		gt_parallel_squares_add(p, gt_store_find(s, p->splits[i].name));
 	if (!rc)
-		rc = gt_parallel_squares_end(p, &sum, err);
-	return rc ? rc : s->backend->copy_in(s->device, squares, &sum, sizeof(sum), err);
+		rc = gt_parallel_squares_end(p, sum, err);
+	return rc ? rc : s->backend->copy_in(s->device, squares, sum, sizeof(sum), err);
 }
 
 /* What all hold is counted by the first. */
@@ -106,7 +106,9 @@ static int add_up(void *self, double *squares, struct gt_err *err)
 	const struct gt_parallel *p = self;
 	int rc = p->axes[GT_AXIS_TENSOR]->rank ? squares_of_parts(p, squares, err) : 0;
 
-	return rc ? rc : gt_all_reduce(p->axes[GT_AXIS_TENSOR], squares, 1, GT_F64, GT_SUM, err);
+	return rc ? rc
+	          : gt_all_reduce(
+	                p->axes[GT_AXIS_TENSOR], squares, GT_SQUARES, GT_F64, GT_SUM, err);
 }
 
 int gt_tensor_update(

@@ -208,7 +208,7 @@ static int add_up(void *self, double *squares, struct gt_err *err)
 	const struct gt_collective c = { .kind = GT_ALL_REDUCE,
 		.in = squares,
 		.out = squares,
-		.count = 1,
+		.count = GT_SQUARES,
 		.dtype = GT_F64,
 		.reduction = GT_SUM,
 		.what = "norm" };

@@ -301,6 +301,7 @@ static int check_ranks(struct gt_train *t, struct gt_err *err)
 		return gt_err_hint(err, "take a larger --batch instead");
 	}
 	t->o.parallel.hosted = gt_parallel_hosted(&t->o.parallel, gt_train_world(t), t->o.batch);
+	t->o.optim.exact_norm = t->o.parallel.reproducible;
 	return 0;
 }
 

@@ -1,4 +1,6 @@
 /* test_ranges.c - the CPU's range kernels (updates, sums, norms) against float64 formulas. */
+#include <float.h>
+
 #include "tests/common/calls.h"
 
 static const int64_t counts[] = { 1, 3, 17, 65, 1000, 100003 };
@@ -195,6 +197,139 @@ static void test_clip(void **state)
 	flat_free(&f);
 }
 
+/* Over all exponents, subnormal numbers too; squares of the largest are beyond float32. */
+static void spread(float *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++) {
+		float size = ldexpf(1.0f + (float)(i % 1021) / 1021, (int)(i * 7 % 277) - 149);
+
+		x[i] = i % 3 ? size : -size;
+	}
+}
+
+/* The digits of the sum of n squares in parts of `part` elements, from the last to the first. */
+static struct gt_step_scalars exact_in_parts(
+    const struct gt_range_kernels *k, const float *x, int64_t n, int64_t part)
+{
+	struct gt_step_scalars sum = { .exact = true };
+
+	for (int64_t end = n; end > 0; end -= part) {
+		struct gt_step_scalars s = { .exact = true };
+		int64_t count = end < part ? end : part;
+
+		k->squares(x + end - count, count, &s);
+		for (int i = 0; i < GT_SQUARES; i++)
+			sum.squares[i] += s.squares[i];
+	}
+	k->clip(&sum);
+	return sum;
+}
+
+/* By whatever parts, and to the last digit of a float. */
+static void test_exact_squares(void **state)
+{
+	static const int64_t sizes[] = { 1, 2, 9, 300, 65537, 200000 };
+	static const int64_t parts[] = { 1, 7, 4096, 65536, 70001, 200000 };
+	enum { N = 200000 };
+	struct test_set set[3];
+	int sets = test_sets(set);
+	float *x = test_alloc(N * sizeof(*x));
+
+	(void)state;
+	spread(x, N);
+	for (size_t n = 0; n < COUNT(sizes); n++) {
+		long double want = 0;
+
+		for (int64_t i = 0; i < sizes[n]; i++)
+			want += (long double)x[i] * x[i];
+		for (int i = 0; i < sets; i++) {
+			for (size_t k = 0; k < COUNT(parts); k++) {
+				struct gt_step_scalars s =
+				    exact_in_parts(set[i].set->ranges, x, sizes[n], parts[k]);
+
+				assert_true(s.grad_norm == (float)sqrtl(want));
+			}
+		}
+	}
+	free(x);
+}
+
+/* What is small is still there when what is large is taken away: in float64 it would be gone. */
+static void test_exact_difference(void **state)
+{
+	enum { N = 10000, LARGE = 777 };
+	struct test_set set[3];
+	int sets = test_sets(set);
+	float *x = test_alloc(N * sizeof(*x));
+
+	(void)state;
+	for (int64_t i = 0; i < N; i++)
+		x[i] = (i < LARGE ? 0x1p60f : 0x1p-60f) / (float)(i + 1);
+	for (int i = 0; i < sets; i++) {
+		const struct gt_range_kernels *k = set[i].set->ranges;
+		struct gt_step_scalars large = exact_in_parts(k, x, LARGE, 10);
+		struct gt_step_scalars small = exact_in_parts(k, x + LARGE, N - LARGE, 4000);
+		struct gt_step_scalars all = { .exact = true };
+
+		k->squares(x, N, &all);
+		for (int d = 0; d < GT_SQUARES; d++)
+			all.squares[d] -= large.squares[d];
+		k->clip(&all);
+		assert_true(small.grad_norm > 0 && all.grad_norm == small.grad_norm);
+	}
+	free(x);
+}
+
+/* As many of one exponent as are added up in integers, and the largest there are. */
+static void test_exact_room(void **state)
+{
+	enum { N = 2 * 65536 };
+	const float values[] = { nextafterf(2, 0), FLT_MAX, FLT_MIN, nextafterf(0, 1) };
+	struct test_set set[3];
+	int sets = test_sets(set);
+	float *x = test_alloc(N * sizeof(*x));
+
+	(void)state;
+	for (size_t v = 0; v < COUNT(values); v++) {
+		for (int64_t i = 0; i < N; i++)
+			x[i] = values[v];
+		for (int i = 0; i < sets; i++) {
+			struct gt_step_scalars s = { .exact = true };
+			double want = sqrt(N) * (double)values[v];
+
+			set[i].set->ranges->squares(x, N, &s);
+			set[i].set->ranges->clip(&s);
+			assert_true(
+			    want > FLT_MAX ? isinf(s.grad_norm) : s.grad_norm == (float)want);
+		}
+	}
+	free(x);
+}
+
+static void test_exact_special(void **state)
+{
+	static const struct {
+		float x;
+		bool nan;
+	} cases[] = { { INFINITY, false }, { -INFINITY, false }, { NAN, true } };
+	struct test_set set[3];
+	int sets = test_sets(set);
+	float x[9] = { 0 };
+
+	(void)state;
+	for (int i = 0; i < sets; i++) {
+		struct gt_step_scalars s = exact_in_parts(set[i].set->ranges, x, 9, 9);
+
+		assert_true(s.grad_norm == 0);
+		for (size_t c = 0; c < COUNT(cases); c++) {
+			x[5] = cases[c].x;
+			s = exact_in_parts(set[i].set->ranges, x, 9, 2);
+			assert_true(cases[c].nan ? isnan(s.grad_norm) : isinf(s.grad_norm));
+		}
+		x[5] = 0;
+	}
+}
+
 static void test_fill(void **state)
 {
 	struct test_set set[3];
@@ -216,12 +351,11 @@ static void test_fill(void **state)
 }
 
 /* The same bits with one thread and with two. */
-static void test_threads(void **state)
+static void threads_case(bool exact)
 {
 	struct test_set set[3];
 	int sets = test_sets(set);
 
-	(void)state;
 	for (int i = 0; i < sets; i++) {
 		const struct gt_range_kernels *k = set[i].set->ranges;
 		struct gt_step_scalars s[2];
@@ -229,16 +363,18 @@ static void test_threads(void **state)
 
 		for (int t = 0; t < 2; t++) {
 			omp_set_num_threads(t + 1);
-			s[t] = (struct gt_step_scalars){
-				.lr = 0.1f, .clip = 0.5f, .bias1 = 0.1f, .bias2_sqrt = 0.03f
-			};
+			s[t] = (struct gt_step_scalars){ .lr = 0.1f,
+				.clip = 0.5f,
+				.bias1 = 0.1f,
+				.bias2_sqrt = 0.03f,
+				.exact = exact };
 			flat_make(&f[t], MAX);
 			k->squares(f[t].g, MAX, &s[t]);
 			k->clip(&s[t]);
 			k->sgd(f[t].p, f[t].g, f[t].m, MAX, &sgd_options[4], &s[t]);
 			k->adam(f[t].p, f[t].g, f[t].m, f[t].v, MAX, &adam_options[2], &s[t]);
 		}
-		assert_true(s[0].squares == s[1].squares);
+		assert_memory_equal(s[0].squares, s[1].squares, sizeof(s[0].squares));
 		assert_true(s[0].grad_norm == s[1].grad_norm);
 		assert_true(s[0].grad_factor == s[1].grad_factor);
 		assert_memory_equal(f[0].p, f[1].p, MAX * sizeof(float));
@@ -249,12 +385,23 @@ static void test_threads(void **state)
 	}
 }
 
+static void test_threads(void **state)
+{
+	(void)state;
+	threads_case(false);
+	threads_case(true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sgd),
 		cmocka_unit_test(test_adam),
 		cmocka_unit_test(test_clip),
+		cmocka_unit_test(test_exact_squares),
+		cmocka_unit_test(test_exact_difference),
+		cmocka_unit_test(test_exact_room),
+		cmocka_unit_test(test_exact_special),
 		cmocka_unit_test(test_fill),
 		cmocka_unit_test(test_threads),
 	};
