@@ -63,9 +63,11 @@ static void print_text(const json_t *plan)
 		printf(", %lld of which share each layer and its samples",
 		    (long long)field(plan, "tensor_parallel"));
 	putchar('\n');
-	printf("work           %s FLOP per step in %lld kernels per micro-batch\n",
-	    gt_text_count(a, (double)field(plan, "flops_per_step")),
-	    (long long)field(plan, "kernels"));
+	printf("work           %s FLOP per step in ",
+	    gt_text_count(a, (double)field(plan, "flops_per_step")));
+	if (field(plan, "runs") > 1)
+		printf("%lld x ", (long long)field(plan, "runs"));
+	printf("%lld kernels\n", (long long)field(plan, "kernels"));
 	printf("communication  %lld bytes per step\n",
 	    (long long)field(plan, "communicated_bytes_per_step"));
 	print_stages(plan);

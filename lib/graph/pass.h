@@ -38,6 +38,9 @@ int *gt_count_uses(const struct gt_graph *g, struct gt_err *err);
 void gt_replace_uses(
     struct gt_graph *g, size_t first, const struct gt_value *from, struct gt_value *to);
 
+/* Let the node that makes `made`, its first output, make v instead. */
+void gt_make_instead(struct gt_value *v, const struct gt_value *made);
+
 /* Take the node at `index` out of the list. */
 void gt_remove_node(struct gt_graph *g, size_t index);
 

@@ -402,13 +402,25 @@ void gt_plan_watch(struct gt_plan *p, struct gt_span *spans)
 	p->spans = spans;
 }
 
+int gt_plan_write_part(struct gt_plan *p, const struct gt_value *v, size_t at, const void *host,
+    size_t bytes, struct gt_err *err)
+{
+	size_t whole = gt_value_bytes(v);
+
+	if (!p->arena || v->role != GT_INPUT || at > whole || bytes > whole - at)
+		return gt_err_set(err, GT_EINVAL, "'%s' takes no %zu bytes from the host",
+		    v->name ? v->name : "a temporary", bytes);
+	return p->store->backend->copy_in(
+	    p->store->device, (char *)address_of(p, v) + at, host, bytes, err);
+}
+
 int gt_plan_write(
     struct gt_plan *p, const struct gt_value *v, const void *host, size_t bytes, struct gt_err *err)
 {
-	if (!p->arena || v->role != GT_INPUT || bytes != gt_value_bytes(v))
-		return gt_err_set(err, GT_EINVAL, "'%s' takes no %zu bytes from the host",
-		    v->name ? v->name : "a temporary", bytes);
-	return p->store->backend->copy_in(p->store->device, address_of(p, v), host, bytes, err);
+	if (bytes != gt_value_bytes(v))
+		return gt_err_set(err, GT_EINVAL, "'%s' takes %zu bytes from the host, not %zu",
+		    v->name ? v->name : "a temporary", gt_value_bytes(v), bytes);
+	return gt_plan_write_part(p, v, 0, host, bytes, err);
 }
 
 int gt_plan_read(

@@ -68,6 +68,10 @@ int gt_plan_write(struct gt_plan *plan, const struct gt_value *v, const void *ho
 int gt_plan_read(
     struct gt_plan *plan, const struct gt_value *v, void *host, size_t bytes, struct gt_err *err);
 
+/* A part of an input, from byte `at` on: what no part covers is not written. */
+int gt_plan_write_part(struct gt_plan *plan, const struct gt_value *v, size_t at, const void *host,
+    size_t bytes, struct gt_err *err);
+
 void gt_plan_summarize(const struct gt_plan *plan, struct gt_plan_summary *out);
 
 /* Note when each step is run, from now on, in spans[steps]; NULL: no more. */

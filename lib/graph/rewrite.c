@@ -28,6 +28,12 @@ void gt_replace_uses(
 				g->nodes[i]->in[k] = to;
 }
 
+void gt_make_instead(struct gt_value *v, const struct gt_value *made)
+{
+	v->producer = made->producer;
+	v->producer->out[0] = v;
+}
+
 void gt_remove_node(struct gt_graph *g, size_t index)
 {
 	g->node_count--;

@@ -34,17 +34,17 @@ static void forget(struct gt_value *v)
 	v->role = GT_TEMPORARY;
 }
 
-/* The samples come from rank 0, whose input has those of all. */
-static void scatter_input(struct gt_graph *g, bool main, int samples)
+/* What belongs to the samples comes from rank 0, whose input has that of all. */
+static void scatter_input(struct gt_graph *g, const char *name, bool main, int samples)
 {
-	struct gt_value *mine = gt_graph_find(g, "input"), *all = NULL, *y;
+	struct gt_value *mine = gt_graph_find(g, name), *all = NULL, *y;
 	int64_t shape[GT_MAX_DIMS] = { samples };
 
 	for (int i = 1; i < mine->ndim; i++)
 		shape[i] = mine->shape[i];
 	forget(mine);
 	if (main)
-		all = gt_input(g, "input", mine->dtype, mine->ndim, shape);
+		all = gt_input(g, name, mine->dtype, mine->ndim, shape);
 	y = gt_scatter(g, all, mine);
 	if (!y)
 		return;
@@ -68,13 +68,23 @@ static void gather_logits(struct gt_graph *g, struct gt_value *logits, bool main
 	gt_output(g, loss, "loss");
 }
 
+/* Leave out the loss; its logits. */
+static struct gt_value *take_loss(struct gt_graph *g)
+{
+	struct gt_value *loss = gt_graph_find(g, "loss"), *logits = loss->producer->in[0];
+
+	gt_remove_node(g, gt_node_index(g, loss->producer));
+	forget(loss);
+	return logits;
+}
+
 /* No samples: the backward pass makes gradients of 0 for a loss that depends on nothing. */
 static void do_nothing(struct gt_graph *g)
 {
-	static const char *const inputs[] = { "input", "target", "weight", "rng" };
+	static const char *const names[] = { "input", "target", "weight", "rng", "loss" };
 
-	for (size_t i = 0; i < sizeof(inputs) / sizeof(*inputs); i++)
-		forget(gt_graph_find(g, inputs[i]));
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		forget(gt_graph_find(g, names[i]));
 	while (g->node_count)
 		gt_remove_node(g, g->node_count - 1);
 	gt_output(g, gt_fill(g, GT_F32, 0, NULL, 0), "loss");
@@ -102,22 +112,24 @@ static int check_statistics(
 
 int gt_dp_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err)
 {
-	struct gt_value *loss = gt_graph_find(g, "loss"), *logits;
+	const struct gt_value *loss = gt_graph_find(g, "loss");
 	bool main = !p->axes[GT_AXIS_DATA]->rank;
 	int first, count;
 
-	if (!loss || loss->producer->op != &gt_op_cross_entropy)
+	if (!p->o.reproducible && (!loss || loss->producer->op != &gt_op_cross_entropy))
 		return gt_err_set(
 		    err, GT_ENOTSUP, "dp: the loss is not the cross-entropy of some logits");
 	if (check_statistics(p, g, samples, err))
 		return err->code;
-	logits = loss->producer->in[0];
-	gt_remove_node(g, gt_node_index(g, loss->producer));
-	forget(loss);
 	gt_dp_part(p, samples, &first, &count);
 	gt_graph_scope(g, "dp");
-	if (count) {
-		scatter_input(g, main, samples);
+	if (p->o.reproducible) {
+		scatter_input(g, "target", main, samples);
+		scatter_input(g, "input", main, samples);
+	} else if (count) {
+		struct gt_value *logits = take_loss(g);
+
+		scatter_input(g, "input", main, samples);
 		gather_logits(g, logits, main, samples);
 	} else {
 		do_nothing(g);

@@ -5,58 +5,92 @@
 #include <string.h>
 
 #include "lib/graph/ops/ops.h"
+#include "lib/graph/pass.h"
 #include "lib/parallel/collectives.h"
-#include "lib/parallel/replicate.h"
 
 /* ---- what goes together ---- */
 
-int gt_lockstep_ranks(int64_t batch)
+int64_t gt_lockstep_step(const struct gt_parallel_options *o, int ranks, int batch)
+{
+	return (int64_t)ranks * batch * (o->micro_batches > 1 ? o->micro_batches : 1);
+}
+
+int gt_lockstep_ranks(int64_t samples)
 {
 	int ranks = 1;
 
-	while (ranks < GT_VIRTUAL_RANKS && batch % (2 * ranks) == 0)
+	while (ranks < GT_VIRTUAL_RANKS && samples % (2 * ranks) == 0)
 		ranks *= 2;
 	return ranks;
 }
 
-static int check_ranks(int ranks, int batch, struct gt_err *err)
+static int check_ranks(
+    const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
 {
 	static const char *const lists[] = { "1 rank", "1 or 2 ranks", "1, 2 or 4 ranks",
 		"1, 2, 4 or 8 ranks" };
-	long long all = (long long)ranks * batch;
-	int most = gt_lockstep_ranks(all), list = 0;
+	int64_t samples = gt_lockstep_step(o, ranks, batch);
+	int most = gt_lockstep_ranks(samples), list = 0;
 
 	if (most % ranks == 0)
 		return 0;
 	for (int i = most; i > 1; i /= 2)
 		list++;
 	gt_err_set(err, GT_EINVAL,
-	    "--reproducible: %d ranks with --batch %d; it takes %s for a global batch of %lld",
-	    ranks, batch, lists[list], all);
+	    "--reproducible: %d ranks%s; it takes %s for a global batch of %lld", ranks,
+	    o->tensor > 1 || o->stages > 1 ? " for each part of the model" : "", lists[list],
+	    (long long)samples);
 	return gt_err_hint(
 	    err, "bits are the same on 1, 2, 4 and 8 ranks where these divide the global batch");
 }
 
+/* They are done part by part, one after the other. */
+static int check_micro_batches(
+    const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
+{
+	int64_t samples = gt_lockstep_step(o, ranks, batch);
+	int parts = gt_lockstep_ranks(samples) / ranks;
+
+	if (o->micro_batches <= 1)
+		return 0;
+	if (o->micro_batches > parts) {
+		gt_err_set(err, GT_EINVAL,
+		    "--reproducible: --accumulate %d, where a rank does a step in %d part%s",
+		    o->micro_batches, parts, parts == 1 ? "" : "s");
+		return parts == 1
+		           ? gt_err_hint(err, "a larger --batch instead")
+		           : gt_err_hint(err, "--accumulate %d, with a larger --batch", parts);
+	}
+	if (o->sync_bn) {
+		gt_err_set(
+		    err, GT_EINVAL, "--reproducible: --accumulate does not go with --sync-bn");
+		return gt_err_hint(err, "statistics are those of a whole step: a larger --batch");
+	}
+	if (o->kind == GT_PARALLEL_ZERO3) {
+		gt_err_set(err, GT_EINVAL,
+		    "--reproducible: --accumulate does not go with --parallel zero3");
+		return gt_err_hint(err, "weights would stay gathered: zero2, or a larger --batch");
+	}
+	return 0;
+}
+
 int gt_lockstep_check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
 {
-	if (o->kind != GT_PARALLEL_DDP && o->kind != GT_PARALLEL_MIRRORED) {
-		gt_err_set(err, GT_EINVAL, "--reproducible: not with --parallel %s",
-		    gt_parallel_kind_name(o->kind));
-		return gt_err_hint(err, "it goes with --parallel ddp and mirrored");
-	}
-	if (o->stages > 1) {
-		gt_err_set(err, GT_EINVAL, "--reproducible: not with --pipeline-parallel");
-		return gt_err_hint(err, "a pipeline adds up its chunks in an order of its own");
-	}
-	if (o->tensor > 1) {
-		gt_err_set(err, GT_EINVAL, "--reproducible: not with --tensor-parallel");
-		return gt_err_hint(err, "what ranks share of a layer is added up in parts");
+	if (o->stages > 1 && o->chunks) {
+		gt_err_set(err, GT_EINVAL, "--reproducible: not with --chunks");
+		return gt_err_hint(
+		    err, "the chunks of a pipeline are the parts it cuts a step into");
 	}
 	if (o->compress) {
 		gt_err_set(err, GT_EINVAL, "--reproducible: not with --compress");
 		return gt_err_hint(err, "what is rounded when it is sent depends on who sends it");
 	}
-	return check_ranks(ranks, batch, err);
+	if (o->own_buffers) {
+		gt_err_set(err, GT_EINVAL, "--reproducible: not with --broadcast-buffers=no");
+		return gt_err_hint(err, "each rank would evaluate with statistics of its own");
+	}
+	return check_ranks(o, ranks, batch, err) ? err->code
+	                                         : check_micro_batches(o, ranks, batch, err);
 }
 
 /* ---- the graph of all copies ---- */
@@ -156,15 +190,23 @@ static struct gt_value *sum_of(struct lockstep *l, struct gt_value *v, int first
 	return sum;
 }
 
-/* The last sum is the gradient itself, where the store keeps it. */
-static void sum_gradient(struct lockstep *l, struct gt_value *v)
+/* Copies first .. first + count - 1 have made theirs: add what can be added up by now. A sum stands
+ * in the place of its first copy; the last one is the gradient itself, where the store keeps it. */
+static void sum_gradient(struct lockstep *l, struct gt_value *v, int first, int count)
 {
-	struct gt_value *sum = sum_of(l, v, 0, l->copies);
+	struct gt_value *sum = sum_of(l, v, first, count);
 
-	if (!sum)
+	for (; sum && first & count; count *= 2) {
+		first -= count;
+		sum = gt_add(l->g, *copy_of(l, v, first), sum);
+		if (sum)
+			sum->layout = v->layout;
+	}
+	if (!sum || count < l->copies) {
+		*copy_of(l, v, first) = sum;
 		return;
-	v->producer = sum->producer;
-	v->producer->out[0] = v;
+	}
+	gt_make_instead(v, sum);
 }
 
 /* The copies' vectors side by side: each copy makes its own in its place. */
@@ -194,9 +236,12 @@ static void append_once(struct lockstep *l, struct gt_node *n)
 	append(l->g, n);
 }
 
-/* Whether all copies would do the same. What the host reads, it reads of each. */
+/* Whether all copies would do the same. What the host reads, it reads of each; what another rank
+ * has sent differs. */
 static bool is_once(const struct lockstep *l, const struct gt_node *n)
 {
+	if (n->op->remote && n->outputs)
+		return false;
 	for (int k = 0; k < n->inputs; k++)
 		if (n->in[k] && !l->once[n->in[k]->id])
 			return false;
@@ -206,21 +251,35 @@ static bool is_once(const struct lockstep *l, const struct gt_node *n)
 	return true;
 }
 
-static void append_all(struct lockstep *l, struct gt_node *n)
+/* Over the data axis: all copies take part in one. */
+static void append_collective(struct lockstep *l, struct gt_node *n, int count)
 {
-	bool sums = n->op == &gt_op_all_reduce, gathers = n->op == &gt_op_all_gather;
+	if (count < l->copies) {
+		gt_graph_fail(l->g, GT_EINVAL,
+		    "%s over the data axis, in copies that come one after the other", n->op->name);
+		return;
+	}
+	n->in[0] =
+	    n->op == &gt_op_all_reduce ? sum_of(l, n->in[0], 0, count) : side_by_side(l, n->in[0]);
+	append_once(l, n);
+}
 
-	if (sums || gathers) {
-		n->in[0] = sums ? sum_of(l, n->in[0], 0, l->copies) : side_by_side(l, n->in[0]);
-		append_once(l, n);
+/* The node for copies first .. first + count - 1. */
+static void append_copies(struct lockstep *l, struct gt_node *n, int first, int count)
+{
+	bool collective = n->op == &gt_op_all_reduce || n->op == &gt_op_all_gather;
+
+	if (collective && n->attrs.collective.axis == GT_AXIS_DATA) {
+		append_collective(l, n, count);
 	} else if (is_once(l, n)) {
-		append_once(l, n);
+		if (!first)
+			append_once(l, n);
 	} else {
-		for (int i = 0; i < l->copies; i++)
+		for (int i = first; i < first + count; i++)
 			append_copy(l, n, i);
 		for (int k = 0; k < n->outputs; k++)
 			if (n->out[k] && n->out[k]->role == GT_GRADIENT)
-				sum_gradient(l, n->out[k]);
+				sum_gradient(l, n->out[k], first, count);
 	}
 }
 
@@ -250,7 +309,16 @@ static void begin(struct lockstep *l)
 	}
 }
 
-int gt_lockstep(struct gt_graph *g, int copies, struct gt_err *err)
+static void append_blocks(struct lockstep *l, struct gt_node *const *nodes,
+    const struct gt_replica_block *blocks, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = blocks[i].first; k < blocks[i].last; k++)
+			append_copies(l, nodes[k], blocks[i].copy, 1);
+}
+
+int gt_lockstep(struct gt_graph *g, int copies, const struct gt_replica_block *blocks,
+    size_t block_count, struct gt_err *err)
 {
 	struct lockstep l = { .g = g, .copies = copies, .value_count = g->value_count };
 	size_t count = g->node_count;
@@ -267,12 +335,26 @@ int gt_lockstep(struct gt_graph *g, int copies, struct gt_err *err)
 		memcpy(nodes, g->nodes, count * sizeof(struct gt_node *));
 		g->node_count = 0;
 		begin(&l);
-		for (size_t i = 0; i < count; i++)
-			append_all(&l, nodes[i]);
+		append_blocks(&l, nodes, blocks, block_count);
+		for (size_t i = 0; !block_count && i < count; i++)
+			append_copies(&l, nodes[i], 0, copies);
 		rc = gt_graph_status(g, err);
 	}
 	free(nodes);
 	free(l.once);
 	free(l.values);
+	return rc;
+}
+
+int gt_lockstep_in_turn(struct gt_graph *g, int copies, struct gt_err *err)
+{
+	struct gt_replica_block *blocks = gt_calloc((size_t)copies, sizeof(*blocks), err);
+	int rc = GT_ENOMEM;
+
+	for (int i = 0; blocks && i < copies; i++)
+		blocks[i] = (struct gt_replica_block){ i, 0, g->node_count };
+	if (blocks)
+		rc = gt_lockstep(g, copies, blocks, (size_t)copies, err);
+	free(blocks);
 	return rc;
 }

@@ -19,8 +19,8 @@ static const struct gt_parallel_mode *const modes[] = {
 };
 
 static const struct gt_kernel *const kernels[] = { gt_collective_kernels, gt_ddp_kernels,
-	gt_scatter_kernels, gt_zero_kernels, gt_pipeline_kernels, gt_fan_kernels,
-	gt_split_loss_kernels, NULL };
+	gt_scatter_kernels, gt_zero_kernels, gt_pipeline_kernels, gt_pipeline_tied_kernels,
+	gt_fan_kernels, gt_split_loss_kernels, NULL };
 
 const char *gt_parallel_kind_name(enum gt_parallel_kind kind)
 {
@@ -55,9 +55,17 @@ static int check_options(
 	return gt_err_hint(err, "leave it out, or take --parallel ddp");
 }
 
+/* Ranks that hold one model. */
+static int parts_of(const struct gt_parallel_options *o)
+{
+	return (o->tensor > 1 ? o->tensor : 1) * (o->stages > 1 ? o->stages : 1);
+}
+
 int gt_parallel_hosted(const struct gt_parallel_options *o, int ranks, int batch)
 {
-	return o->reproducible ? gt_lockstep_ranks((int64_t)ranks * batch) / ranks : 1;
+	int width = ranks / parts_of(o);
+
+	return o->reproducible ? gt_lockstep_ranks(gt_lockstep_step(o, width, batch)) / width : 1;
 }
 
 const char *gt_axis_name(enum gt_axis axis)
@@ -102,7 +110,7 @@ static int check_pipeline(
 		    o->stages, ranks, ranks == 1 ? "" : "s");
 		return gt_err_hint(err, "--nproc %d has a rank for each stage", o->stages);
 	}
-	if (o->chunks && batch % o->chunks) {
+	if (o->chunks && !o->reproducible && batch % o->chunks) {
 		gt_err_set(
 		    err, GT_EINVAL, "--chunks: %d do not divide --batch %d", o->chunks, batch);
 		return gt_err_hint(err, "chunks are parts of a batch, of the same size");
@@ -113,7 +121,7 @@ static int check_pipeline(
 /* Of a tensor or pipeline that takes all ranks, each has a part of its own. */
 static int check_replicas(const struct gt_parallel_options *o, int ranks, struct gt_err *err)
 {
-	int parts = (o->tensor > 1 ? o->tensor : 1) * (o->stages > 1 ? o->stages : 1);
+	int parts = parts_of(o);
 
 	if (!o->check_every || parts == 1 || parts < ranks)
 		return 0;
@@ -126,11 +134,11 @@ int gt_parallel_check(const struct gt_parallel_options *o, int ranks, int batch,
 {
 	if (ranks > 1 && check_options(modes[o->kind], o, err))
 		return err->code;
-	if (o->reproducible)
-		return gt_lockstep_check(o, ranks, batch, err);
 	if (o->tensor > 1 && check_tensor(o, ranks, err))
 		return err->code;
 	if (o->stages > 1 && check_pipeline(o, ranks, batch, err))
+		return err->code;
+	if (o->reproducible && gt_lockstep_check(o, ranks / parts_of(o), batch, err))
 		return err->code;
 	return check_replicas(o, ranks, err);
 }
@@ -278,8 +286,8 @@ int gt_parallel_chunks(const struct gt_parallel *p, int batch)
 {
 	int chunks = !p || !p->pipeline ? 1 : p->o.chunks ? p->o.chunks : p->o.stages;
 
-	if (gt_parallel_hosts(p))
-		return p->o.hosted;
+	if (p && p->o.reproducible)
+		return p->o.hosted > 1 ? p->o.hosted : 1;
 	if (chunks > batch)
 		chunks = batch;
 	while (batch % chunks)
@@ -299,10 +307,11 @@ int gt_parallel_insert(struct gt_parallel *p, struct gt_graph *g, int chunks, st
 	int parts = p->axes[GT_AXIS_DATA]->size * (gt_parallel_hosts(p) ? p->o.hosted : 1);
 	int rc = p->o.sync_bn ? gt_sync_bn(g, parts, err) : 0;
 
-	if (!rc && gt_parallel_hosts(p))
-		rc = gt_lockstep(g, chunks, err);
 	if (!rc && p->pipeline)
-		rc = gt_pipeline_chunk(g, p->pipeline, p->o.schedule, chunks, err);
+		rc = gt_pipeline_chunk(p, g, chunks, err);
+	else if (!rc && gt_parallel_hosts(p))
+		rc = p->o.micro_batches > 1 ? gt_lockstep_in_turn(g, chunks, err)
+		                            : gt_lockstep(g, chunks, NULL, 0, err);
 	if (bytes > p->tensor_bytes)
 		p->tensor_bytes = bytes;
 	if (!rc && p->mode->insert)

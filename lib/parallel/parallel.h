@@ -57,7 +57,8 @@ struct gt_parallel_options {
 	bool sync_bn;        /* batch normalisation over all ranks' samples (sync_bn.h) */
 	bool own_buffers;    /* every rank keeps its own running statistics */
 	bool reproducible;   /* the same bits on 1, 2, 4 and 8 ranks: lockstep.h */
-	int hosted;          /* then: gt_parallel_hosted(). 0 is 1 */
+	int micro_batches;   /* of a step: then a run of a plan does them all. 0 is 1 */
+	int hosted;          /* and gt_parallel_hosted(); 0 is 1 */
 	int64_t check_every; /* steps between comparisons of the ranks' weights; 0: none */
 	int tensor;          /* ranks that share each layer; 0 is 1 */
 };
@@ -78,15 +79,15 @@ struct gt_parallel;
 enum { GT_VIRTUAL_RANKS = 8 };
 
 /*
- * How many virtual ranks each of `ranks` ranks stands for, with a batch of so many samples, as
- * gt_parallel_check() has allowed. Under `reproducible` there are as many of them, whatever the
- * number of ranks: the largest power of two, at most GT_VIRTUAL_RANKS, that divides the batch of
- * all. Otherwise 1.
+ * How many virtual ranks each of `ranks` ranks stands for, with micro-batches of so many samples,
+ * as gt_parallel_check() has allowed. Under `reproducible` there are as many of them, whatever the
+ * number of ranks: the largest power of two, at most GT_VIRTUAL_RANKS, that divides the samples of
+ * a step. Otherwise 1.
  */
 int gt_parallel_hosted(const struct gt_parallel_options *options, int ranks, int batch);
 
-/* Whether so many ranks can share batches of `batch` samples in that way; GT_EINVAL tells why
- * not. */
+/* Whether so many ranks can do micro-batches of `batch` samples each in that way; GT_EINVAL tells
+ * why not. */
 int gt_parallel_check(
     const struct gt_parallel_options *options, int ranks, int batch, struct gt_err *err);
 

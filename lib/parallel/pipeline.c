@@ -146,14 +146,19 @@ static int owner_of(const struct gt_parallel *p, const struct gt_slot *slot)
 static int add_tied(struct gt_parallel *p, const struct gt_slot *slot, struct gt_err *err)
 {
 	struct gt_pipeline *l = p->pipeline;
-	bool mine = holders_of(p, slot)[l->stage];
-	struct gt_group *group = NULL;
+	const bool *holds = holders_of(p, slot);
+	bool mine = holds[l->stage];
+	struct gt_pipeline_tied tied = { .slot = slot };
 	int rc = p->dry ? 0
 	                : gt_group_split(
-	                      &group, p->axes[GT_AXIS_PIPELINE], mine ? 0 : -1, l->stage, err);
+	                      &tied.group, p->axes[GT_AXIS_PIPELINE], mine ? 0 : -1, l->stage, err);
 
+	for (int stage = 0; stage < l->stages; stage++) {
+		tied.rank += holds[stage] && stage < l->stage;
+		tied.size += holds[stage];
+	}
 	if (!rc && mine)
-		l->tied[l->tied_count++] = (struct gt_pipeline_tied){ slot, group };
+		l->tied[l->tied_count++] = tied;
 	return rc;
 }
 
@@ -222,12 +227,13 @@ int64_t gt_pipeline_sent(const struct gt_parallel *p, int micro_batches)
 	int64_t bytes = l->sent_bytes * micro_batches;
 
 	for (size_t i = 0; i < l->tied_count; i++) {
-		const bool *holds = holders_of(p, l->tied[i].slot);
-		int64_t n = 0;
+		int64_t n = l->tied[i].size;
 
-		for (int stage = 0; stage < l->stages; stage++)
-			n += holds[stage];
-		bytes += 2 * (int64_t)gt_slot_bytes(l->tied[i].slot) * (n - 1) / n;
+		/* The first one hands the sum to the other, or all add up. */
+		if (p->o.reproducible)
+			bytes += l->tied[i].rank ? 0 : (int64_t)gt_slot_bytes(l->tied[i].slot);
+		else
+			bytes += 2 * (int64_t)gt_slot_bytes(l->tied[i].slot) * (n - 1) / n;
 	}
 	return bytes;
 }
@@ -241,7 +247,7 @@ static int squares_of_others(const struct gt_parallel *p, double *squares, struc
 	int rc = gt_parallel_squares_begin(p, err);
 
 	for (size_t i = 0; !rc && i < l->tied_count; i++)
-		if (l->tied[i].group->rank)
+		if (l->tied[i].rank)
 			gt_parallel_squares_add(p, l->tied[i].slot);
 	return rc ? rc : gt_parallel_squares_end(p, squares, err);
 }

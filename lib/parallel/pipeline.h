@@ -17,7 +17,8 @@
  * on others. Of P stages and C chunks, a share (P - 1) / (C + P - 1) of the time is spent waiting.
  *
  * A parameter that several stages read (an embedding that is the head too) is held by each; their
- * gradients are added up once a step, so that copies stay the same.
+ * gradients are added up once a step, so that copies stay the same. In reproducible training chunks
+ * are ranks in lockstep (lockstep.h), and such gradients go to the first of the stages with each.
  *
  * Sources: GPipe, Huang et al., arXiv 1811.06965; 1F1B, Narayanan et al., arXiv 2006.09503
  * (PipeDream-Flush) and 2104.04473.

@@ -17,7 +17,8 @@ enum gt_pipe_link {
 /* A parameter of several stages, this one among them. */
 struct gt_pipeline_tied {
 	const struct gt_slot *slot;
-	struct gt_group *group; /* of the stages that hold it; its rank 0 counts the squares */
+	int rank, size;         /* this stage's among those that hold it: 0 counts the squares */
+	struct gt_group *group; /* of them */
 };
 
 struct gt_pipeline {
@@ -28,7 +29,7 @@ struct gt_pipeline {
 	size_t held; /* how many slots that was made for */
 	struct gt_pipeline_tied *tied;
 	size_t tied_count;
-	int64_t sent_bytes; /* to neighbours, in a run of the largest graph */
+	int64_t sent_bytes; /* by pipe_send, in a run of the largest graph */
 };
 
 /* ---- pipeline_cut.c ---- */
@@ -52,22 +53,45 @@ int gt_pipeline_keep_stage(
     const struct gt_pipeline_cut *cut, int stage, struct gt_graph *g, struct gt_err *err);
 
 /* Copies for chunks, in the order of the schedule, of a graph with its backward pass. */
-int gt_pipeline_chunk(struct gt_graph *g, struct gt_pipeline *l, enum gt_pipeline_schedule schedule,
-    int chunks, struct gt_err *err);
+int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err);
 
-/* Behind all other nodes, one that adds up the gradients of tied parameters. */
+/* ---- pipeline_tied.c ---- */
+
+/*
+ * What stages make of the gradient of a parameter that they share is added up in the end. Where the
+ * order of sums counts, it is added up on the first of them, chunk by chunk, as one rank does that
+ * has both uses of the parameter in its graph, and in the end the other gets the result.
+ */
+
+/* Of a graph of one chunk with its backward pass, where the order counts: send this stage's part of
+ * such gradients, or receive the others'. */
+int gt_pipeline_tie(const struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
+
+/* Once there are copies: zeros for the gradients that are sent. */
+void gt_pipeline_emit_zeros(const struct gt_parallel *p, struct gt_graph *g);
+
+/* Behind all other nodes: the end. */
 void gt_pipeline_emit_tied(struct gt_graph *g);
 
 /* ---- pipeline_ops.c ---- */
 
+/* A way between two ranks: one of enum gt_pipe_link, or from GT_PIPE_LINKS on that of a tied
+ * parameter, and the rank of its group at the other end. */
+struct gt_pipe_end {
+	int link, peer;
+};
+
+/* The end of a link to a neighbour. */
+struct gt_pipe_end gt_pipe_neighbour(enum gt_pipe_link link);
+
 /* Of a value like this; sent, it yields a token like that (NULL: none), which is zero. */
 struct gt_value *gt_pipe_recv(
-    struct gt_graph *g, const struct gt_value *like, enum gt_pipe_link link);
+    struct gt_graph *g, const struct gt_value *like, struct gt_pipe_end from);
 struct gt_node *gt_pipe_send(
-    struct gt_graph *g, struct gt_value *x, const struct gt_value *token, enum gt_pipe_link link);
+    struct gt_graph *g, struct gt_value *x, const struct gt_value *token, struct gt_pipe_end to);
 
 /* Wait until x, the last thing sent over the link, has been sent. */
-struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, enum gt_pipe_link link);
+struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, int link);
 
 bool gt_is_pipe_send(const struct gt_node *n);
 

@@ -15,6 +15,13 @@
  * back, p - 1 has sent all that comes before its receipt of the last one. What is left are waits to
  * receive, which follow the values and their gradients, and these depend on each other in no
  * circle. Links of their own keep one direction from holding up the other.
+ *
+ * Gradients of tied parameters (pipeline_tied.c) go to the first stage likewise, each as the last
+ * thing of a chunk's backward pass: what the first stage needs to come to receive that of chunk c,
+ * its sender has sent before it waits for that to be received, with chunk c + 1.
+ *
+ * In lockstep (lockstep.h) chunks that go through a stage together send one value after the other,
+ * and all go forward before any goes back: as in GPipe, the next stage is about to receive.
  */
 
 static const char *const names[] = { [GT_PIPE_FROM_BEFORE] = "from-before",
@@ -23,8 +30,13 @@ static const char *const names[] = { [GT_PIPE_FROM_BEFORE] = "from-before",
 	[GT_PIPE_TO_BEFORE] = "to-before" };
 
 /* Both ends give a message the same name. */
-static const char *what_of(int link)
+static const char *what_of(const struct gt_call *call)
 {
+	const struct gt_parallel *p = call->context;
+	int link = call->attrs.pipe.link;
+
+	if (link >= GT_PIPE_LINKS)
+		return p->pipeline->tied[link - GT_PIPE_LINKS].slot->name;
 	return link == GT_PIPE_FROM_BEFORE || link == GT_PIPE_TO_NEXT ? "values of a stage"
 	                                                              : "gradients of a stage";
 }
@@ -42,7 +54,12 @@ static int infer_pipe(struct gt_node *n, struct gt_err *err)
 
 static void print_link(const struct gt_node *n, FILE *f)
 {
-	fprintf(f, " %s", names[n->attrs.pipe.link]);
+	int link = n->attrs.pipe.link;
+
+	if (link < GT_PIPE_LINKS)
+		fprintf(f, " %s", names[link]);
+	else
+		fprintf(f, " tied %d", link - GT_PIPE_LINKS);
 }
 
 /* The gradient of what was sent comes back; that of the token, which stands for a loss that is not
@@ -52,7 +69,7 @@ static void grad_send(struct gt_graph *g, struct gt_node *n, struct gt_value *co
 {
 	(void)d_out;
 	if (wanted[0])
-		d_in[0] = gt_pipe_recv(g, n->in[0], GT_PIPE_FROM_NEXT);
+		d_in[0] = gt_pipe_recv(g, n->in[0], gt_pipe_neighbour(GT_PIPE_FROM_NEXT));
 }
 
 static void grad_recv(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
@@ -61,7 +78,7 @@ static void grad_recv(struct gt_graph *g, struct gt_node *n, struct gt_value *co
 	(void)n;
 	(void)wanted;
 	(void)d_in;
-	gt_pipe_send(g, d_out[0], NULL, GT_PIPE_TO_BEFORE);
+	gt_pipe_send(g, d_out[0], NULL, gt_pipe_neighbour(GT_PIPE_TO_BEFORE));
 }
 
 static const struct gt_op op_send = {
@@ -98,10 +115,18 @@ static const struct gt_op op_wait = {
 	.remote = true,
 };
 
-static void describe(union gt_attrs *attrs, const struct gt_value *like, enum gt_pipe_link link)
+/* The lower stage is rank 0 of a group of two. */
+struct gt_pipe_end gt_pipe_neighbour(enum gt_pipe_link link)
+{
+	return (
+	    struct gt_pipe_end){ (int)link, link == GT_PIPE_TO_NEXT || link == GT_PIPE_FROM_NEXT };
+}
+
+static void describe(union gt_attrs *attrs, const struct gt_value *like, struct gt_pipe_end end)
 {
 	*attrs = (union gt_attrs){ 0 };
-	attrs->pipe.link = (int)link;
+	attrs->pipe.link = (int16_t)end.link;
+	attrs->pipe.peer = (int16_t)end.peer;
 	attrs->pipe.ndim = -1;
 	if (!like)
 		return;
@@ -111,30 +136,30 @@ static void describe(union gt_attrs *attrs, const struct gt_value *like, enum gt
 }
 
 struct gt_value *gt_pipe_recv(
-    struct gt_graph *g, const struct gt_value *like, enum gt_pipe_link link)
+    struct gt_graph *g, const struct gt_value *like, struct gt_pipe_end from)
 {
 	union gt_attrs attrs;
 
-	describe(&attrs, like, link);
+	describe(&attrs, like, from);
 	return gt_emit1(g, &op_recv, &attrs, 0, NULL);
 }
 
 /* Until somebody sees to it that x stays what it is meanwhile, the node waits by itself. */
 struct gt_node *gt_pipe_send(
-    struct gt_graph *g, struct gt_value *x, const struct gt_value *token, enum gt_pipe_link link)
+    struct gt_graph *g, struct gt_value *x, const struct gt_value *token, struct gt_pipe_end to)
 {
 	union gt_attrs attrs;
 
-	describe(&attrs, token, link);
+	describe(&attrs, token, to);
 	attrs.pipe.wait = true;
 	return gt_emit(g, &op_send, &attrs, 1, &x);
 }
 
-struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, enum gt_pipe_link link)
+struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, int link)
 {
 	union gt_attrs attrs;
 
-	describe(&attrs, NULL, link);
+	describe(&attrs, NULL, (struct gt_pipe_end){ link, 0 });
 	return gt_emit(g, &op_wait, &attrs, 1, &x);
 }
 
@@ -148,8 +173,10 @@ bool gt_is_pipe_send(const struct gt_node *n)
 static struct gt_group *group_of(const struct gt_call *call)
 {
 	const struct gt_parallel *p = call->context;
+	const struct gt_pipeline *l = p->pipeline;
+	int link = call->attrs.pipe.link;
 
-	return p->pipeline->links[call->attrs.pipe.link];
+	return link < GT_PIPE_LINKS ? l->links[link] : l->tied[link - GT_PIPE_LINKS].group;
 }
 
 static int run_send(struct gt_call *call, struct gt_err *err)
@@ -159,8 +186,8 @@ static int run_send(struct gt_call *call, struct gt_err *err)
 		.in = call->in[0].data,
 		.count = gt_tensor_elements(&call->in[0]),
 		.dtype = call->in[0].dtype,
-		.peer = 1 - group->rank,
-		.what = what_of(call->attrs.pipe.link) };
+		.peer = call->attrs.pipe.peer,
+		.what = what_of(call) };
 
 	if (call->out[0].present)
 		memset(call->out[0].data, 0,
@@ -176,8 +203,8 @@ static int run_recv(struct gt_call *call, struct gt_err *err)
 		.out = call->out[0].data,
 		.count = gt_tensor_elements(&call->out[0]),
 		.dtype = call->out[0].dtype,
-		.peer = 1 - group->rank,
-		.what = what_of(call->attrs.pipe.link) };
+		.peer = call->attrs.pipe.peer,
+		.what = what_of(call) };
 
 	return gt_group_run(group, &c, err);
 }
@@ -187,40 +214,6 @@ static int run_wait(struct gt_call *call, struct gt_err *err)
 	return gt_group_wait(group_of(call), err);
 }
 
-/* The gradients of tied parameters, summed over the stages that hold them. */
-static int run_tied(struct gt_call *call, struct gt_err *err)
-{
-	const struct gt_parallel *p = call->context;
-	const struct gt_pipeline *l = p->pipeline;
-	int rc = 0;
-
-	for (size_t i = 0; !rc && p->communicates && i < l->tied_count; i++) {
-		const struct gt_slot *slot = l->tied[i].slot;
-		void *gradient = gt_store_gradient(p->store, slot);
-		const struct gt_collective c = { .kind = GT_ALL_REDUCE,
-			.in = gradient,
-			.out = gradient,
-			.count = slot->count,
-			.dtype = slot->dtype,
-			.reduction = GT_SUM,
-			.what = slot->name };
-
-		rc = gt_group_run(l->tied[i].group, &c, err);
-	}
-	return rc;
-}
-
-static const struct gt_op op_tied = { .name = "pipe_tied",
-	.infer = gt_nodes_infer_nothing,
-	.flops = gt_nodes_no_flops,
-	.remote = true };
-
-void gt_pipeline_emit_tied(struct gt_graph *g)
-{
-	gt_graph_scope(g, "pipeline");
-	gt_emit(g, &op_tied, NULL, 0, NULL);
-}
-
 const struct gt_kernel gt_pipeline_kernels[] = {
 	{ .op = "pipe_send", .dtype = GT_F32, .run = run_send },
 	{ .op = "pipe_send", .dtype = GT_F64, .run = run_send },
@@ -228,6 +221,5 @@ const struct gt_kernel gt_pipeline_kernels[] = {
 	{ .op = "pipe_recv", .dtype = GT_F64, .run = run_recv },
 	{ .op = "pipe_wait", .dtype = GT_F32, .run = run_wait },
 	{ .op = "pipe_wait", .dtype = GT_F64, .run = run_wait },
-	{ .op = "pipe_tied", .dtype = GT_F32, .run = run_tied },
 	{ .op = NULL },
 };

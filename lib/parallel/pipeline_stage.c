@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lib/graph/pass.h"
+#include "lib/parallel/lockstep.h"
 #include "lib/parallel/pipeline_inside.h"
 
 /* ---- a stage ---- */
@@ -42,7 +43,7 @@ static void receive(struct gt_graph *g, const struct gt_value *before)
 	struct gt_value *v;
 
 	gt_graph_scope(g, "pipeline");
-	v = gt_pipe_recv(g, before, GT_PIPE_FROM_BEFORE);
+	v = gt_pipe_recv(g, before, gt_pipe_neighbour(GT_PIPE_FROM_BEFORE));
 	if (!v)
 		return;
 	gt_place_last(g, 0);
@@ -55,7 +56,7 @@ static void send(struct gt_graph *g, struct gt_value *v, struct gt_value *result
 	struct gt_node *n;
 
 	gt_graph_scope(g, "pipeline");
-	n = gt_pipe_send(g, v, result, GT_PIPE_TO_NEXT);
+	n = gt_pipe_send(g, v, result, gt_pipe_neighbour(GT_PIPE_TO_NEXT));
 	if (!n)
 		return;
 	n->out[0]->role = GT_OUTPUT;
@@ -97,10 +98,12 @@ int gt_pipeline_keep_stage(
 
 /* ---- chunks ---- */
 
-/* Blocks of the schedule; the forward part ends with the node that makes the loss, or sends. */
-static int arrange(struct gt_graph *g, const struct gt_pipeline *l,
-    enum gt_pipeline_schedule schedule, int chunks, struct gt_err *err)
+/* Blocks of the schedule; the forward part ends with the node that makes the loss, or sends. Chunks
+ * that are ranks in lockstep add up likewise, but those whose statistics are over all ranks have to
+ * go through each stage together. */
+static int arrange(const struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {
+	const struct gt_pipeline *l = p->pipeline;
 	size_t count = 2 * (size_t)chunks;
 	struct gt_pipeline_task *tasks = gt_calloc(count, sizeof(*tasks), err);
 	struct gt_replica_block *blocks = gt_calloc(count, sizeof(*blocks), err);
@@ -110,12 +113,15 @@ static int arrange(struct gt_graph *g, const struct gt_pipeline *l,
 
 	if (!tasks || !blocks)
 		goto out;
-	gt_pipeline_order(tasks, schedule, l->stages, l->stage, chunks);
+	gt_pipeline_order(tasks, p->o.schedule, l->stages, l->stage, chunks);
 	for (size_t i = 0; i < count; i++)
 		blocks[i] = (struct gt_replica_block){ .copy = tasks[i].chunk,
 			.first = tasks[i].backward ? middle : 0,
 			.last = tasks[i].backward ? g->node_count : middle };
-	rc = gt_replicate(g, chunks, blocks, count, err);
+	if (p->o.reproducible)
+		rc = gt_lockstep(g, chunks, blocks, p->o.sync_bn ? 0 : count, err);
+	else
+		rc = gt_replicate(g, chunks, blocks, count, err);
 out:
 	free(tasks);
 	free(blocks);
@@ -123,10 +129,13 @@ out:
 }
 
 /* Sends go on in the background. What is sent must stay until it is: a node behind reads it. */
-static int wait_late(struct gt_graph *g, struct gt_err *err)
+static int wait_late(const struct gt_pipeline *l, struct gt_graph *g, struct gt_err *err)
 {
-	struct gt_value *sent[GT_PIPE_LINKS] = { NULL };
+	int links = GT_PIPE_LINKS + (int)l->tied_count;
+	struct gt_value **sent = gt_calloc((size_t)links, sizeof(*sent), err);
 
+	if (!sent)
+		return GT_ENOMEM;
 	gt_graph_scope(g, "pipeline");
 	for (size_t i = 0; i < g->node_count; i++) {
 		struct gt_node *n = g->nodes[i];
@@ -135,13 +144,14 @@ static int wait_late(struct gt_graph *g, struct gt_err *err)
 		if (!gt_is_pipe_send(n))
 			continue;
 		n->attrs.pipe.wait = false;
-		if (sent[link] && gt_pipe_wait(g, sent[link], (enum gt_pipe_link)link))
+		if (sent[link] && gt_pipe_wait(g, sent[link], link))
 			gt_place_last(g, i++);
 		sent[link] = n->in[0];
 	}
-	for (int link = 0; link < GT_PIPE_LINKS; link++)
+	for (int link = 0; link < links; link++)
 		if (sent[link])
-			gt_pipe_wait(g, sent[link], (enum gt_pipe_link)link);
+			gt_pipe_wait(g, sent[link], link);
+	free(sent);
 	return gt_graph_status(g, err);
 }
 
@@ -155,12 +165,16 @@ static int64_t sent_bytes(const struct gt_graph *g)
 	return bytes;
 }
 
-int gt_pipeline_chunk(struct gt_graph *g, struct gt_pipeline *l, enum gt_pipeline_schedule schedule,
-    int chunks, struct gt_err *err)
+int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {
-	int rc = chunks > 1 ? arrange(g, l, schedule, chunks, err) : 0;
+	struct gt_pipeline *l = p->pipeline;
+	int rc = p->o.reproducible ? gt_pipeline_tie(p, g, err) : 0;
 
+	if (!rc && chunks > 1)
+		rc = arrange(p, g, chunks, err);
+	if (!rc && p->o.reproducible)
+		gt_pipeline_emit_zeros(p, g);
 	if (sent_bytes(g) > l->sent_bytes)
 		l->sent_bytes = sent_bytes(g);
-	return rc ? rc : wait_late(g, err);
+	return rc ? rc : wait_late(l, g, err);
 }

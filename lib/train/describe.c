@@ -15,18 +15,19 @@ static int64_t state_bytes(const struct gt_train *t)
 /* Whole numbers as long as JSON's integers reach. */
 static json_int_t step_flops(const struct gt_train *t, const struct gt_plan_summary *full)
 {
-	return (json_int_t)fmin(full->cost.flops * (double)t->o.accumulate, 9e18);
+	return (json_int_t)fmin(full->cost.flops * (double)t->runs, 9e18);
 }
 
-/* What rank 0 sends to all others: weights, their samples, the gradient of their outputs. It
- * receives as much, less the samples. */
+/* What rank 0 sends to all others: weights, their samples, and the gradient of their outputs, or,
+ * where they make the loss themselves, targets. It receives as much, less samples and targets. */
 static json_int_t dealt_bytes(const struct gt_train *t, const struct gt_program *p)
 {
 	int64_t n = gt_train_world(t), weights = (int64_t)gt_store_flat_bytes(t->store);
-	int64_t samples = (int64_t)p->input_bytes / n,
+	int64_t samples = (int64_t)p->input_bytes / n, targets = (int64_t)p->target_bytes / n,
 	        outputs = (int64_t)gt_value_bytes(p->io.logits);
+	int64_t more = t->o.parallel.reproducible ? targets : outputs;
 
-	return (json_int_t)((weights + t->o.accumulate * (samples + outputs)) * (n - 1));
+	return (json_int_t)((weights + t->runs * (samples + more)) * (n - 1));
 }
 
 /* What each rank sends, and receives as much. */
@@ -34,7 +35,7 @@ static json_int_t communicated_bytes(const struct gt_train *t, const struct gt_p
 {
 	if (t->o.group && gt_parallel_reads_on_one(t->o.parallel.kind))
 		return dealt_bytes(t, p);
-	return t->parallel ? (json_int_t)gt_parallel_sent(t->parallel, t->o.accumulate) : 0;
+	return t->parallel ? (json_int_t)gt_parallel_sent(t->parallel, t->runs) : 0;
 }
 
 /* Gradients as they are, and beside them as they are sent. */
@@ -62,7 +63,7 @@ static json_t *add_stages(json_t *plan, const struct gt_train *t, struct gt_err 
 
 	if (stages && !json_object_set_new(plan, "stages", stages) &&
 	    !json_object_set_new(
-	        plan, "chunks", json_integer(gt_parallel_chunks(t->parallel, t->o.batch))))
+	        plan, "chunks", json_integer(gt_parallel_chunks(t->parallel, t->batch))))
 		return plan;
 	json_decref(plan);
 	return NULL;
@@ -77,17 +78,17 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 
 	gt_plan_summarize(p->plan, &s);
 	out = json_pack(
-	    "{s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:I,s:i,s:I,s:{s:I,s:I,s:I,s:I,s:I,s:I},s:I,s:I}",
+	    "{s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:I,s:i,s:i,s:I,s:{s:I,s:I,s:I,s:I,s:I,s:I},s:I,s:I}",
 	    "model", gt_model_name(t->model), "parameters", (json_int_t)t->store->parameter_count,
 	    "batch", t->o.batch, "accumulate", t->o.accumulate, "ranks", gt_train_world(t),
 	    "samples", (json_int_t)t->sampler.samples, "steps_per_epoch",
-	    (json_int_t)t->steps_per_epoch, "steps", (json_int_t)t->o.schedule.total, "kernels",
-	    s.steps, "flops_per_step", step_flops(t, &s), "memory_bytes", "parameters",
-	    (json_int_t)s.parameter_bytes, "gradients", (json_int_t)gradient_bytes(t, &s),
-	    "optimizer", (json_int_t)state, "buffers", (json_int_t)s.buffer_bytes, "arena",
-	    (json_int_t)t->arena_bytes, "total", (json_int_t)gt_train_memory_bytes(t),
-	    "arena_bytes_without_sharing", (json_int_t)s.temporary_bytes,
-	    "communicated_bytes_per_step", communicated_bytes(t, p));
+	    (json_int_t)t->steps_per_epoch, "steps", (json_int_t)t->o.schedule.total, "runs",
+	    t->runs, "kernels", s.steps, "flops_per_step", step_flops(t, &s), "memory_bytes",
+	    "parameters", (json_int_t)s.parameter_bytes, "gradients",
+	    (json_int_t)gradient_bytes(t, &s), "optimizer", (json_int_t)state, "buffers",
+	    (json_int_t)s.buffer_bytes, "arena", (json_int_t)t->arena_bytes, "total",
+	    (json_int_t)gt_train_memory_bytes(t), "arena_bytes_without_sharing",
+	    (json_int_t)s.temporary_bytes, "communicated_bytes_per_step", communicated_bytes(t, p));
 	if (!out)
 		gt_err_set(err, GT_ENOMEM, "out of memory");
 	else if (t->o.parallel.tensor > 1)

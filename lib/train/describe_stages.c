@@ -30,7 +30,7 @@ static int open_stage(struct stage *s, const struct gt_train *t, int index, stru
 		        .store = s->store,
 		        .accumulate = gt_train_adds_up(t),
 		        .parallel = s->parallel },
-		    samples < t->o.batch ? (int)samples : t->o.batch, err);
+		    samples < t->batch ? (int)samples : t->batch, err);
 	return rc;
 }
 
@@ -61,8 +61,7 @@ static json_t *describe(const struct stage *s, const struct gt_train *t, int ind
 	    (json_int_t)plan.arena_bytes, "memory_bytes",
 	    (json_int_t)(plan.parameter_bytes + plan.gradient_bytes + plan.buffer_bytes +
 	                 plan.arena_bytes + (size_t)state),
-	    "communicated_bytes_per_step",
-	    (json_int_t)gt_parallel_sent(s->parallel, t->o.accumulate));
+	    "communicated_bytes_per_step", (json_int_t)gt_parallel_sent(s->parallel, t->runs));
 }
 
 json_t *gt_train_describe_stages(const struct gt_train *t, struct gt_err *err)

@@ -20,8 +20,11 @@ struct gt_train {
 	void *arena;
 	size_t arena_bytes;
 
+	/* Samples that a run of the plans takes, and runs that make a step: --batch and
+	 * --accumulate, but where the plan of one run does a step's micro-batches. */
+	int batch, runs;
 	struct gt_sampler sampler;
-	int64_t batches_per_epoch, steps_per_epoch; /* micro-batches; optimizer steps */
+	int64_t batches_per_epoch, steps_per_epoch; /* runs of the plans; optimizer steps */
 	int64_t step;                               /* done so far */
 	int64_t best_step;
 	double best_score;

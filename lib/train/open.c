@@ -52,8 +52,8 @@ int gt_train_hosted(const struct gt_train *t)
 
 bool gt_train_adds_up(const struct gt_train *t)
 {
-	return t->o.accumulate > 1 ||
-	       (gt_parallel_chunks(t->parallel, t->o.batch) > 1 && !gt_parallel_hosts(t->parallel));
+	return t->runs > 1 ||
+	       (gt_parallel_chunks(t->parallel, t->batch) > 1 && !gt_parallel_hosts(t->parallel));
 }
 
 static int same_samples(
@@ -136,7 +136,7 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 static int open_evaluation(
     struct gt_train *t, const struct gt_program_options *options, struct gt_err *err)
 {
-	int batch = t->o.batch / gt_train_hosted(t);
+	int batch = t->batch / gt_train_hosted(t);
 	struct gt_sampler sampler =
 	    gt_eval_sampler(t->val, batch, gt_train_data_rank(t), gt_train_data_world(t));
 	int64_t samples = gt_sampler_rank_samples(&sampler);
@@ -289,19 +289,21 @@ static int set_weights(struct gt_train *t, struct gt_err *err)
 	return rc || !t->parallel ? rc : gt_parallel_begin(t->parallel, err);
 }
 
-static int check_ranks(struct gt_train *t, struct gt_err *err)
+/* Where the order of sums counts, it must not depend on what is a run of its own: one does all
+ * micro-batches of a step. */
+static int settle_ranks(struct gt_train *t, struct gt_err *err)
 {
-	int rc = gt_parallel_check(&t->o.parallel, gt_train_world(t), t->o.batch, err);
+	struct gt_parallel_options *o = &t->o.parallel;
+	int ranks = gt_train_world(t), rc;
 
+	o->micro_batches = t->o.accumulate;
+	rc = gt_parallel_check(o, ranks, t->o.batch, err);
 	if (rc)
 		return rc;
-	if (t->o.parallel.reproducible && t->o.accumulate > 1) {
-		gt_err_set(
-		    err, GT_EINVAL, "--reproducible: not with --accumulate %d", t->o.accumulate);
-		return gt_err_hint(err, "take a larger --batch instead");
-	}
-	t->o.parallel.hosted = gt_parallel_hosted(&t->o.parallel, gt_train_world(t), t->o.batch);
-	t->o.optim.exact_norm = t->o.parallel.reproducible;
+	o->hosted = gt_parallel_hosted(o, ranks, t->o.batch);
+	t->o.optim.exact_norm = o->reproducible;
+	t->batch = o->reproducible ? t->o.batch * t->o.accumulate : t->o.batch;
+	t->runs = o->reproducible ? 1 : t->o.accumulate;
 	return 0;
 }
 
@@ -327,15 +329,16 @@ static void tell_padding(const struct gt_train *t)
 
 	if (rest && !t->o.drop_last && !gt_train_rank(t))
 		gt_log_info(t->log,
-		    "%lld samples do not divide among %d ranks: %lld are read twice in each epoch",
+		    "%lld samples do not divide among %d %s: %lld are read twice in each epoch",
 		    (long long)t->sampler.samples, t->sampler.world,
+		    t->o.parallel.reproducible ? "parts" : "ranks",
 		    (long long)(t->sampler.world - rest));
 }
 
 static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 {
 	int64_t samples;
-	int rc = check_ranks(t, err);
+	int rc = settle_ranks(t, err);
 
 	if (!rc)
 		rc = gt_model_open(&t->model, t->o.model, err);
@@ -352,17 +355,18 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		.seed = t->o.seed,
 		.rank = gt_train_data_rank(t) * gt_train_hosted(t),
 		.world = gt_train_data_world(t) * gt_train_hosted(t),
+		.batch = t->batch,
 		.hosted = gt_train_hosted(t),
-		.batch = t->o.batch,
-		.per_step = t->o.accumulate,
+		.per_step = t->runs,
 		.shuffle = true,
 		.drop_last = t->o.drop_last,
 		.pad = true,
 	};
 	if (t->o.group && gt_parallel_reads_on_one(t->o.parallel.kind)) {
 		t->sampler.rank = 0;
-		t->sampler.world = 1;
-		t->sampler.batch = t->o.batch * gt_train_world(t);
+		t->sampler.batch = t->batch * gt_train_world(t);
+		t->sampler.hosted = t->o.parallel.reproducible ? t->sampler.world : 1;
+		t->sampler.world = t->sampler.hosted;
 	}
 	tell_padding(t);
 	rc = gt_train_settle(t, err);

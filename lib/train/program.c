@@ -120,6 +120,7 @@ int gt_program_init(
 		.turns = train && gt_parallel_hosts(o->parallel) };
 	if (train && o->parallel)
 		gt_parallel_part(o->parallel, batch, &first, &mine);
+	p->shares = p->chunks > 1 ? batch / mine : 1;
 	rc = gt_graph_new(&p->graph, err);
 	if (!rc)
 		rc = gt_model_build(o->model, p->graph, o->input, mine ? mine / p->chunks : 1,
@@ -127,7 +128,7 @@ int gt_program_init(
 	if (!rc && o->parallel)
 		rc = gt_parallel_rewrite(o->parallel, p->graph, err);
 	if (!rc && train && o->parallel)
-		rc = gt_parallel_scatter(o->parallel, p->graph, batch, err);
+		rc = gt_parallel_scatter(o->parallel, p->graph, batch / p->chunks, err);
 	if (rc)
 		goto out;
 	find_io(p);
@@ -161,21 +162,29 @@ void gt_program_release(struct gt_program *p)
 	*p = (struct gt_program){ 0 };
 }
 
+/* A chunk's part of a batch, whose inputs have so many bytes: of one share after the other. */
+static int feed_chunk(struct gt_program *p, int chunk, const struct gt_value *v, const void *batch,
+    size_t bytes, struct gt_err *err)
+{
+	size_t piece = bytes / (size_t)(p->chunks * p->shares);
+	int rc = 0;
+
+	for (int i = 0; v && !rc && i < p->shares; i++)
+		rc = gt_plan_write_part(p->plan, v, (size_t)i * piece,
+		    (const char *)batch + (size_t)(i * p->chunks + chunk) * piece, piece, err);
+	return rc;
+}
+
 int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
 {
-	size_t input = p->input_bytes / (size_t)p->chunks;
-	size_t target = p->target_bytes / (size_t)p->chunks;
 	int rc = 0;
 
 	for (int i = 0; !rc && i < p->chunks; i++) {
 		const struct gt_model_io *io = chunk_io(p, i);
 
-		if (io->input)
-			rc = gt_plan_write(p->plan, io->input,
-			    (const char *)batch->input + (size_t)i * input, input, err);
-		if (!rc && io->target)
-			rc = gt_plan_write(p->plan, io->target,
-			    (const char *)batch->target + (size_t)i * target, target, err);
+		rc = feed_chunk(p, i, io->input, batch->input, p->input_bytes, err);
+		if (!rc)
+			rc = feed_chunk(p, i, io->target, batch->target, p->target_bytes, err);
 	}
 	return rc;
 }

@@ -14,6 +14,7 @@ struct gt_program {
 	struct gt_plan *plan;
 	int batch;  /* as it is read: of all ranks together, where one reads for all */
 	int chunks; /* that it is cut into: io is the first one's (replicate.h) */
+	int shares; /* of the ranks that a batch is dealt out to: each is as many chunks */
 	bool turns; /* they are of ranks that take turns at the samples: gt_parallel_hosts() */
 	struct gt_model_io *others;       /* [chunks - 1] */
 	size_t input_bytes, target_bytes; /* of a whole batch */

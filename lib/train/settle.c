@@ -29,7 +29,7 @@ static int settle_length(struct gt_train *t, struct gt_err *err)
 		return gt_err_hint(
 		    err, "take a smaller --batch or --accumulate, or leave out --drop-last");
 	}
-	t->steps_per_epoch = (t->batches_per_epoch + o->accumulate - 1) / o->accumulate;
+	t->steps_per_epoch = (t->batches_per_epoch + t->runs - 1) / t->runs;
 	if (o->steps <= 0 && o->epochs <= 0)
 		o->epochs = DEFAULT_EPOCHS;
 	if (o->steps <= 0 &&

@@ -68,15 +68,15 @@ static int end_observers(struct loop *l, int rc, struct gt_err *err)
 
 /* ---- one step ---- */
 
-/* Micro-batches of a step: the last step of an epoch may have fewer. Returns how many samples
- * they hold. */
+/* The runs of a step: the last step of an epoch may have fewer. Returns how many samples they
+ * take. */
 static int64_t step_samples(const struct gt_train *t, int64_t step, int64_t *first, int64_t *last)
 {
 	int64_t rank_samples = gt_sampler_rank_samples(&t->sampler);
 	int64_t end;
 
-	*first = step % t->steps_per_epoch * t->o.accumulate;
-	*last = *first + t->o.accumulate;
+	*first = step % t->steps_per_epoch * t->runs;
+	*last = *first + t->runs;
 	if (*last > t->batches_per_epoch)
 		*last = t->batches_per_epoch;
 	end = *last * t->sampler.batch;
@@ -106,19 +106,23 @@ static int feed_micro_batch(
 }
 
 /* Where in the step the samples are that this rank's model sees. They are counted over all ranks,
- * who take turns, or as rank 0 has dealt them out. */
+ * who take turns, or as rank 0 has dealt them out: a batch for several ranks has those of one after
+ * those of the other. */
 static void count_samples(int64_t *rng, const struct gt_train *t, int64_t index, int samples)
 {
-	int first = 0;
+	const struct gt_sampler *s = &t->sampler;
+	int each = samples / s->hosted, first = 0, rank = s->rank;
 
 	if (t->parallel)
 		gt_parallel_part(t->parallel, samples, &first, &samples);
+	if (s->hosted > 1) {
+		rank += first / each;
+		first = 0;
+	}
 	rng[GT_RNG_SEED] = (int64_t)t->o.seed;
 	rng[GT_RNG_STEP] = t->step;
-	rng[GT_RNG_FIRST] =
-	    (index * t->sampler.batch / gt_train_hosted(t) + first) * t->sampler.world +
-	    t->sampler.rank;
-	rng[GT_RNG_STRIDE] = t->sampler.world;
+	rng[GT_RNG_FIRST] = (index * s->batch / s->hosted + first) * s->world + rank;
+	rng[GT_RNG_STRIDE] = s->world;
 }
 
 /* Forward and backward of the epoch's micro-batch `number`, the step's `index`; its share of the
@@ -160,16 +164,19 @@ static int diverged(const struct gt_train *t, const char *what, double value, st
 	    t->o.out ? t->o.out : "the run directory");
 }
 
-/* The loss is that of all ranks: zero on stages that don't make it, and on all but the first of
- * those that share layers. They stop together. */
+/* The loss is that of all ranks that read other samples: zero on stages that don't make it, and the
+ * same on those that share layers. They stop together. */
 static int agree(struct loop *l, double *loss, struct gt_err *err)
 {
 	const struct gt_train *t = l->t;
-	bool first = !t->parallel || !gt_parallel_seat(t->parallel, GT_AXIS_TENSOR);
-	double both[] = { first ? *loss : 0, *l->asked };
-	struct gt_group *group = t->o.group;
+	double both[] = { *loss, *l->asked };
+	struct gt_group *group = t->o.group, *sums = gt_train_sum_group(t);
+	bool apart = sums != group;
 	double began = gt_clock_s();
-	int rc = group ? gt_all_reduce(group, both, 2, GT_F64, GT_SUM, err) : 0;
+	int rc = apart ? gt_all_reduce(sums, both, 1, GT_F64, GT_SUM, err) : 0;
+
+	if (!rc && group)
+		rc = gt_all_reduce(group, both + apart, 2 - apart, GT_F64, GT_SUM, err);
 
 	gt_profile_note(l->profile, "agree", began);
 	*loss = both[0];
@@ -194,7 +201,7 @@ static int take_step(struct loop *l, struct gt_err *err)
 	const struct gt_data_info *info = gt_dataset_info(t->data);
 	int64_t first, last;
 	int64_t samples =
-	    step_samples(t, t->step, &first, &last) * t->sampler.world / gt_train_hosted(t);
+	    step_samples(t, t->step, &first, &last) * t->sampler.world / t->sampler.hosted;
 	int64_t targets = samples * (int64_t)info->targets;
 	struct gt_step_report r = { .samples = samples,
 		.tokens = info->kind == GT_DATA_TOKENS ? targets : 0,
@@ -275,8 +282,8 @@ static int evaluate(struct loop *l, struct gt_err *err)
 	if (!rc && t->parallel)
 		rc = gt_parallel_share_buffers(t->parallel, err);
 	if (!rc)
-		rc = gt_evaluate(&t->evals, t->val, t->o.batch / gt_train_hosted(t), t->o.workers,
-		    &ranks, m, err);
+		rc = gt_evaluate(
+		    &t->evals, t->val, t->batch / gt_train_hosted(t), t->o.workers, &ranks, m, err);
 	if (rc)
 		return rc;
 	l->evaluated_step = t->step;
@@ -382,7 +389,7 @@ static int open_profile(struct loop *l, struct gt_err *err)
 	if (t->parallel)
 		gt_parallel_events(t->parallel, &count);
 	return gt_profile_new(&l->profile, &t->o.profile,
-	    (size_t)t->o.accumulate * (most + count + NOTES_PER_BATCH) + NOTES_PER_STEP, err);
+	    (size_t)t->runs * (most + count + NOTES_PER_BATCH) + NOTES_PER_STEP, err);
 }
 
 static int open_loader(struct loop *l, struct gt_err *err)
@@ -394,7 +401,7 @@ static int open_loader(struct loop *l, struct gt_err *err)
 		.workers = t->o.workers,
 		.prefetch = t->o.prefetch,
 		.first_epoch = t->step / t->steps_per_epoch,
-		.first_step = t->step % t->steps_per_epoch * t->o.accumulate,
+		.first_step = t->step % t->steps_per_epoch * t->runs,
 	};
 
 	/* Somebody else reads. */

@@ -3,7 +3,8 @@
 curves.py - every kind of parallel training has the loss curve of one rank, model by model, mode by mode, rank by rank (TAP).
 
 curves.py [FILTER]: with it only the lines that contain it; `make check-curves T=zero3`. 50 steps in float32 with the same batch
-of 12 samples in all: losses at most 1e-6 apart, relatively. With --reproducible 1, 2 and 4 ranks have the same bits.
+of 12 samples in all: losses at most 1e-6 apart, relatively. With --reproducible 1, 2 and 4 ranks of every mode have the bits of one
+rank; of --tensor-parallel, those of as many ranks that share a layer.
 """
 import collections
 import os
@@ -90,10 +91,10 @@ REFUSED = [
     *(("gpt", 4, ["--pipeline-parallel", 2, "--parallel", kind], f"not with --parallel {kind}")
       for kind in ("mirrored", "dp", "zero1", "zero2", "zero3")),
     ("gpt", 3, ["--reproducible"], "takes 1, 2 or 4 ranks"),
-    ("gpt", 2, ["--reproducible", "--accumulate", 2], "not with --accumulate"),
-    ("gpt", 2, ["--reproducible", "--pipeline-parallel", 2], "not with --pipeline-parallel"),
-    ("gpt", 2, ["--reproducible", "--tensor-parallel", 2], "not with --tensor-parallel"),
-    *(("gpt", 2, ["--reproducible", "--parallel", kind], f"not with --parallel {kind}") for kind in ("dp", "zero1", "zero2", "zero3")),
+    ("gpt", 2, ["--reproducible", "--accumulate", 8], "where a rank does a step in 4 parts"),
+    ("gpt", 2, ["--reproducible", "--accumulate", 2, "--parallel", "zero3"], "does not go with --parallel zero3"),
+    ("resnet20", 2, ["--reproducible", "--accumulate", 2, "--sync-bn"], "does not go with --sync-bn"),
+    ("gpt", 2, ["--reproducible", "--pipeline-parallel", 2, "--chunks", 2], "not with --chunks"),
 ]
 
 
@@ -147,18 +148,34 @@ def bits(out):
         return [(row["loss"], row["grad_norm"]) for row in curve(out)], f.read()
 
 
-SEVERAL = [("ddp", 2), ("ddp", 4), ("mirrored", 1), ("mirrored", 2), ("mirrored", 4)]
+# name      ranks    what runs, to the bit as the first one of the same name's beginning (what is before the comma)
+# options   sharing  micro: as in a Mode
+Bits = collections.namedtuple("Bits", "models name ranks options sharing micro", defaults=(1,))
+BITS = [
+    Bits(ALL, "one, 1 rank", 1, [], 1),
+    *(Bits(LAYERED, f"one, {kind}, {count(n, 'rank')}, 2 micro-batches", n, ["--parallel", kind, "--accumulate", 2], 1, 2)
+      for kind in ("ddp", "mirrored", "dp", "zero1", "zero2") for n in (1, 2)),
+    *(Bits(ALL, f"one, {kind}, {count(n, 'rank')}", n, ["--parallel", kind], 1)
+      for kind in ("ddp", "mirrored", "dp", "zero1", "zero2", "zero3") for n in (1, 2, 4) if (kind, n) != ("ddp", 1)),
+    *(Bits(ALL, f"one, pipeline of {stages}, {schedule}, {n} ranks", n, ["--pipeline-parallel", stages, "--schedule", schedule], stages)
+      for stages, n in ((2, 2), (3, 3), (4, 4), (2, 4)) for schedule in ("gpipe", "1f1b")),
+    # A layer's sums are made in as many parts as it has: that, like the model, is part of what is computed.
+    *(Bits(LINEAR, f"tensor of {tensor}, {kind}, {n} ranks", n, ["--parallel", kind, "--tensor-parallel", tensor], tensor)
+      for tensor, ranks in ((2, (2, 4, 8)), (4, (4, 8))) for kind in ("ddp", "mirrored") for n in ranks),
+]
+FIRSTS = {bits_of.name.split(",")[0]: bits_of.name for bits_of in reversed(BITS)}.values()
 
 
-def reproducible_line(model, kind, n):
-    return f"{model}, {kind}, {count(n, 'rank')}, --reproducible: "
+def reproducible_line(model, bits_of):
+    return f"{model}, {bits_of.name}, --reproducible: "
 
 
-def train_reproducibly(folder, model, kind, n):
+def train_reproducibly(folder, model, run):
     spec, data, options = MODELS[model]
     if model == "resnet20":  # any rate will do
         options = ["--optimizer", "sgd", "--lr", "0.05", "--sync-bn"]
-    out = train(folder, f"{model}-{kind}", spec, data, n, [*options, "--parallel", kind, "--reproducible", "--save-every", 0])
+    out = train(folder, f"{model}-{run.name}".replace(" ", "-"), spec, data, run.ranks,
+                [*options, *run.options, "--reproducible", "--save-every", 0], BATCH // run.micro, run.sharing)
     losses, weights = bits(out)
     first, last = first_and_last(curve(out))
     if len(losses) != STEPS or last > 0.99 * first:
@@ -168,18 +185,25 @@ def train_reproducibly(folder, model, kind, n):
 
 def reproducible(folder):
     make_data(folder)
-    for model in ALL:
-        one = None
-        for kind, n in SEVERAL:
-            line = reproducible_line(model, kind, n)
-            if not wanted(line):
+    for model in MODELS:
+        firsts = {}
+        for run in (bits_of for bits_of in BITS if model in bits_of.models):
+            line, kind = reproducible_line(model, run), run.name.split(",")[0]
+            others = [other for other in BITS if other.name.startswith(kind) and model in other.models]
+            if not wanted(*(reproducible_line(model, other) for other in others[1:])):
                 continue
             try:
-                one = one or train_reproducibly(folder, model, "ddp", 1)
-                losses, weights = train_reproducibly(folder, model, kind, n)
-                differ = sum(a != b for a, b in zip(losses, one[0]))
-                yield (f"{line}{STEPS} losses and {len(weights)} bytes of weights are those of one rank of ddp",
-                       "" if (losses, weights) == one else f"{differ} losses differ, weights {'too' if weights != one[1] else 'do not'}")
+                if kind not in firsts:
+                    firsts[kind] = run.name, train_reproducibly(folder, model, run)
+                    continue
+                if not wanted(line):
+                    continue
+                losses, weights = train_reproducibly(folder, model, run)
+                name, (first, first_weights) = firsts[kind]
+                differ = sum(a != b for a, b in zip(losses, first))
+                yield (f"{line}{STEPS} losses and {len(weights)} bytes of weights are those of {name}",
+                       "" if not differ and weights == first_weights else
+                       f"{differ} losses differ, weights {'too' if weights != first_weights else 'do not'}")
             except (RuntimeError, subprocess.TimeoutExpired) as error:
                 yield line + "it failed", str(error)
 
@@ -205,7 +229,7 @@ def refusals(folder):
 def main():
     sys.stdout.reconfigure(line_buffering=True)
     if not wanted(*(f"{model}, {mode.name}: " for mode in MODES for model in mode.models),
-                  *(reproducible_line(model, *several) for model in ALL for several in SEVERAL),
+                  *(reproducible_line(model, bits_of) for bits_of in BITS for model in bits_of.models if bits_of.name not in FIRSTS),
                   *(refused_line(*row) for row in REFUSED)):
         print(f"curves.py: no line contains '{WANTED}'", file=sys.stderr)
         return 1

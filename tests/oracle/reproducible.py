@@ -11,6 +11,8 @@ from training import GTRAIN, apart, curve, gtrain, make_data, torch  # noqa: E40
 
 MLP, LENET, GPT = "mlp:5,16,3", "lenet", "gpt:layers=2,heads=2,width=32,block=16,dropout=0.2"
 ADAMW = ["--optimizer", "adamw", "--lr", "2e-3", "--clip", "0.5"]
+GPT4 = "gpt:layers=4,heads=4,width=16,block=16,dropout=0.2"
+SGD = ["--optimizer", "sgd", "--lr", "0.05"]
 #        model, data, global batch, steps, ranks, options: the last batches of an epoch are short, and padded
 MODELS = [
     (MLP, "csv:{}/table.csv", 16, 40, (1, 2, 4, 8), ADAMW),
@@ -19,6 +21,30 @@ MODELS = [
     (GPT, "text:{}/text.txt", 20, 30, (1, 2, 4), [*ADAMW, "--bucket-size", "4K"]),
     ("resnet20", "random:,samples=29", 8, 6, (1, 2, 4), ["--optimizer", "sgd", "--lr", "0.05", "--sync-bn"]),
     ("resnet20", "random:,samples=29", 8, 6, (1, 2), ["--optimizer", "sgd", "--lr", "0.05"]),
+]
+# The runs of a row have the bits of its first one. Data, global batch: as above; runs: ranks, how many of them see the same samples,
+# options.
+DATA = [(1, 1, []), *((n, 1, ["--parallel", kind]) for kind in ("dp", "zero1", "zero2", "zero3") for n in (1, 2, 4)),
+        (4, 1, ["--parallel", "zero3", "--bucket-size", "2K"])]
+PIPES = [(1, 1, []), *((n, stages, ["--pipeline-parallel", stages, "--schedule", schedule])
+                       for n, stages, schedule in ((2, 2, "gpipe"), (3, 3, "1f1b"), (4, 4, "gpipe"), (4, 2, "1f1b"), (8, 2, "gpipe")))]
+TENSOR = [(n, 2, ["--tensor-parallel", 2, "--parallel", kind]) for n, kind in ((2, "ddp"), (4, "ddp"), (8, "mirrored"))]
+ACCUMULATION = [(1, 1, []), *((n, stages, ["--accumulate", micro, *options]) for n, stages, micro, options in (
+    (1, 1, 2, []), (1, 1, 8, []), (2, 1, 4, []), (4, 1, 2, ["--parallel", "mirrored"]), (2, 1, 2, ["--parallel", "zero2"]),
+    (2, 1, 2, ["--parallel", "dp"]), (4, 2, 2, ["--pipeline-parallel", 2])))]
+MODES = [
+    (MLP, "csv:{}/table.csv", 16, 30, [*ADAMW, "--bucket-size", "1"], [*DATA, *((8, 1, ["--parallel", kind]) for kind in ("dp", "zero2"))]),
+    (LENET, "random:,samples=53", 16, 12, [*SGD, "--threads", "2", "--drop-last"], [(1, 1, []), (2, 1, []), (2, 1, ["--parallel", "zero2"])]),
+    (LENET, "random:,samples=53", 16, 12, [*SGD, "--clip", "0.2"], DATA),
+    (GPT, "text:{}/text.txt", 20, 15, [*ADAMW, "--bucket-size", "4K"], DATA),
+    ("resnet20", "random:,samples=29", 8, 6, [*SGD, "--sync-bn"], DATA),
+    (GPT4, "text:{}/text.txt", 16, 15, ADAMW, PIPES),
+    (LENET, "random:,samples=53", 16, 12, [*SGD, "--clip", "0.2"], PIPES),
+    ("resnet20", "random:,samples=29", 8, 6, [*SGD, "--sync-bn"], PIPES),
+    (GPT, "text:{}/text.txt", 16, 15, ADAMW, TENSOR),
+    ("mlp:5,16,12,16,3", "csv:{}/table.csv", 16, 30, ADAMW, TENSOR),
+    (GPT, "text:{}/text.txt", 16, 15, ADAMW, ACCUMULATION),
+    ("resnet20", "random:,samples=29", 8, 6, SGD, [(1, 1, []), (1, 1, ["--accumulate", 4]), (2, 1, ["--accumulate", 2])]),
 ]
 SAME = ["--log-every", "1", "--seed", "3", "-q", "--reproducible"]
 
@@ -54,13 +80,31 @@ def models(folder):
             yield f"{model} {' '.join(options)}: {nproc} ranks have the bits of one", problem
 
 
-#      model, data, what to hold out or evaluate, global batch, options: neither ranks nor batches divide what is evaluated
+def modes(folder):
+    make_data(folder)
+    for i, (model, data, batch, steps, common, runs) in enumerate(MODES):
+        first = f"{folder}/d{i}-0"
+        for k, (nproc, sharing, options) in enumerate(runs):
+            micro = options[options.index("--accumulate") + 1] if "--accumulate" in options else 1
+            asked = args(folder, model, data, batch * sharing // micro, steps, nproc, [*common, *options])
+            gtrain(*asked, "--save-every", 0, "--out", f"{folder}/d{i}-{k}")
+            if k:
+                problem = "" if len(curve(first)) == steps else "steps are missing"
+                yield (f"{model}: {nproc} ranks {' '.join(map(str, options))} have the bits of {runs[0][0]}",
+                       problem or differs(first, f"{folder}/d{i}-{k}"))
+
+
+#      model, data, what to hold out or evaluate, global batch, options, runs: neither ranks nor batches divide what is evaluated
+RANKS = [(n, 1, []) for n in (1, 2, 4, 8)]
 VALS = [
-    (MLP, "csv:{}/table.csv", ["--val-split", "0.4"], 16, (1, 2, 4, 8), ADAMW),
-    (LENET, "random:,samples=32", ["--val", "random:,samples=87"], 16, (1, 2, 4, 8), ADAMW),
-    (LENET, "random:,samples=32", ["--val", "random:,samples=3"], 16, (1, 2, 4), [*ADAMW, "--parallel", "mirrored"]),
-    (GPT, "text:{}/text.txt", ["--val-split", "0.2"], 12, (1, 2, 4), ADAMW),
-    ("resnet20", "random:,samples=29", ["--val", "random:,samples=30"], 8, (1, 2, 4, 8), ["--optimizer", "sgd", "--lr", "0.05", "--sync-bn"]),
+    (MLP, "csv:{}/table.csv", ["--val-split", "0.4"], 16, ADAMW, RANKS),
+    (LENET, "random:,samples=32", ["--val", "random:,samples=87"], 16, ADAMW,
+     [*RANKS, *((2, 1, ["--parallel", kind]) for kind in ("dp", "zero1", "zero2", "zero3")), (4, 1, ["--parallel", "zero3"]),
+      (4, 2, ["--pipeline-parallel", 2])]),
+    (LENET, "random:,samples=32", ["--val", "random:,samples=3"], 16, ADAMW, [(n, 1, ["--parallel", "mirrored"]) for n in (1, 2, 4)]),
+    (GPT, "text:{}/text.txt", ["--val-split", "0.2"], 12, ADAMW, [*RANKS[:3], (3, 3, ["--pipeline-parallel", 3])]),
+    (GPT, "text:{}/text.txt", ["--val-split", "0.2"], 12, ADAMW, [(n, 2, ["--tensor-parallel", 2]) for n in (2, 4)]),
+    ("resnet20", "random:,samples=29", ["--val", "random:,samples=30"], 8, [*SGD, "--sync-bn"], RANKS),
 ]
 
 
@@ -71,20 +115,23 @@ def evaluated(out):
 def evaluation(folder):
     """Every sample is counted once, and others measure what one rank does, to the last digit. The seed of eval is 0."""
     make_data(folder)
-    for i, (model, data, val, batch, ranks, options) in enumerate(VALS):
-        for nproc in ranks:
-            gtrain(*args(folder, model, data, batch, 12, nproc, [*options, *val, "--eval-every", 3, "--seed", 0]), "--out", f"{folder}/v{i}-{nproc}")
-        one = evaluated(f"{folder}/v{i}-1")
+    for i, (model, data, val, batch, common, runs) in enumerate(VALS):
+        outs = [f"{folder}/v{i}-{k}" for k in range(len(runs))]
+        for (nproc, sharing, options), out in zip(runs, outs):
+            asked = [*common, *options, *val, "--eval-every", 3, "--seed", 0]
+            gtrain(*args(folder, model, data, batch * sharing, 12, nproc, asked), "--out", out)
+        one = evaluated(outs[0])
         if val[0] == "--val":
-            said = subprocess.run([GTRAIN, "eval", "--model", model, "--ckpt", f"{folder}/v{i}-1/model.pth", "--data", val[1], "--json"],
+            said = subprocess.run([GTRAIN, "eval", "--model", model, "--ckpt", f"{outs[0]}/model.pth", "--data", val[1], "--json"],
                                   capture_output=True, text=True, check=True).stdout
             alone = json.loads(said)
             good = len(one) == 4 and all(row["n"] == alone["n"] for row in one) and apart(one[-1:], [alone]) <= 1e-6
             yield f"{model} {' '.join(val)}: one rank measures what eval does", "" if good else f"{one} {alone}"
-        for nproc in ranks[1:]:
-            many, best = evaluated(f"{folder}/v{i}-{nproc}"), [torch.load(f"{folder}/v{i}-{n}/best.pth") for n in (1, nproc)]
+        for (nproc, _, options), out in zip(runs[1:], outs[1:]):
+            many, best = evaluated(out), [torch.load(f"{path}/best.pth") for path in (outs[0], out)]
             problem = "" if all(torch.equal(v, best[1][k]) for k, v in best[0].items()) else "another best.pth"
-            yield f"{model} {' '.join(val)}: {nproc} ranks measure what one does", problem if many == one else f"{many} {one}"
+            name = f"{model} {' '.join(val)}: {nproc} ranks {' '.join(map(str, options))} measure what {runs[0][0]} does"
+            yield name, problem if many == one else f"{many} {one}"
 
 
 def the_plain_curve(folder):
@@ -107,11 +154,16 @@ def resuming(folder):
     make_data(folder)
     model, data, batch, _, _, options = MODELS[3]
     gtrain(*args(folder, model, data, batch, 30, 4, options), "--out", f"{folder}/whole")
-    for steps, nproc in ((8, 4), (17, 2), (30, 1)):
-        going = [*options, "--warmup", 3, "--lr-schedule", "constant"]
-        gtrain(*args(folder, model, data, batch, steps, nproc, going), "--out", f"{folder}/parts", "--resume", "auto")
+    going = [*options, "--warmup", 3, "--lr-schedule", "constant"]
     gtrain(*args(folder, model, data, batch, 30, 4, going), "--out", f"{folder}/whole2")
-    yield "4 ranks, then 2, then 1 have the bits of one run", differs(f"{folder}/whole2", f"{folder}/parts")
+    for name, parts in (
+            ("4 ranks, then 2, then 1", ((8, 4, 1, []), (17, 2, 1, []), (30, 1, 1, []))),
+            ("zero3, then two stages, then two micro-batches",
+             ((8, 4, 1, ["--parallel", "zero3"]), (17, 2, 2, ["--parallel", "ddp", "--pipeline-parallel", 2]), (30, 1, 0.5, ["--pipeline-parallel", 1, "--accumulate", 2])))):
+        out = f"{folder}/{name}".replace(" ", "-")
+        for steps, nproc, share, more in parts:
+            gtrain(*args(folder, model, data, int(batch * share), steps, nproc, [*going, *more]), "--out", out, "--resume", "auto")
+        yield f"{name} have the bits of one run", differs(f"{folder}/whole2", out)
     asked = args(folder, model, data, batch, 40, 2, options)
     asked.remove("--reproducible")
     gtrain(*asked, "--out", f"{folder}/plain")
@@ -124,12 +176,14 @@ def refusals(folder):
     for batch, nproc, options, what in (
             (12, 3, [], "takes 1, 2 or 4 ranks for a global batch of 12"),
             (10, 5, [], "takes 1 or 2 ranks for a global batch of 10"),
-            (16, 2, ["--accumulate", 2], "not with --accumulate 2"),
-            (16, 2, ["--parallel", "zero1"], "not with --parallel zero1"),
-            (16, 2, ["--parallel", "dp"], "not with --parallel dp"),
+            (16, 2, ["--accumulate", 8], "where a rank does a step in 4 parts"),
+            (16, 2, ["--accumulate", 100], "where a rank does a step in 4 parts"),
+            (16, 2, ["--broadcast-buffers=no"], "not with --broadcast-buffers=no"),
+            (16, 2, ["--accumulate", 2, "--parallel", "zero3"], "does not go with --parallel zero3"),
+            (16, 2, ["--accumulate", 2, "--sync-bn"], "does not go with --sync-bn"),
             (16, 2, ["--compress", "bf16"], "not with --compress"),
-            (16, 2, ["--tensor-parallel", 2], "not with --tensor-parallel"),
-            (16, 2, ["--pipeline-parallel", 2], "not with --pipeline-parallel")):
+            (12, 6, ["--tensor-parallel", 2], "3 ranks for each part of the model"),
+            (16, 2, ["--pipeline-parallel", 2, "--chunks", 2], "not with --chunks")):
         asked = args(folder, MLP, "csv:{}/table.csv", batch, 3, nproc, [*options, "--out", f"{folder}/x"])
         said = gtrain(*asked, status=2)
         good = what in said and "--reproducible" in said and not os.path.exists(f"{folder}/x/model.pth")
@@ -137,4 +191,4 @@ def refusals(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run((models, evaluation, the_plain_curve, resuming, refusals), GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run((models, modes, evaluation, the_plain_curve, resuming, refusals), GTRAIN, sys.argv[1:]))

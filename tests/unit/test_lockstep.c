@@ -118,6 +118,24 @@ static const char together[] =
     "%50 float32[2] = add(%18, %20)\n"
     "%51 float32[2] = add(%42, %45)\n"
     "gradient of w float32[2] = add(%50, %51)\n";
+static const char in_order[] =
+    "%2 float32[1,1] = matmul(input x, w)\n"
+    "output loss float32[] = reshape(%2)\n"
+    "%4 float32[] = fill() 1\n"
+    "%5 float32[1,1] = reshape(%4)\n"
+    "%10 float32[2,1] = matmul(input x, %5) trans_a\n"
+    "%11 float32[1,1] = matmul(input x.1, w)\n"
+    "output loss.1 float32[] = reshape(%11)\n"
+    "%13 float32[2,1] = matmul(input x.1, %5) trans_a\n"
+    "%14 float32[2,1] = add(%10, %13)\n"
+    "%15 float32[1,1] = matmul(input x.2, w)\n"
+    "output loss.2 float32[] = reshape(%15)\n"
+    "%17 float32[2,1] = matmul(input x.2, %5) trans_a\n"
+    "%18 float32[1,1] = matmul(input x.3, w)\n"
+    "output loss.3 float32[] = reshape(%18)\n"
+    "%20 float32[2,1] = matmul(input x.3, %5) trans_a\n"
+    "%21 float32[2,1] = add(%17, %20)\n"
+    "gradient of w float32[2,1] = add(%14, %21)\n";
 /* clang-format on */
 
 static void buffers_are_updated_once(void **state)
@@ -126,7 +144,7 @@ static void buffers_are_updated_once(void **state)
 	struct gt_err err = GT_ERR_INIT;
 
 	(void)state;
-	assert_int_equal(gt_lockstep(g, 2, &err), 0);
+	assert_int_equal(gt_lockstep(g, 2, NULL, 0, &err), 0);
 	expect(g, alone);
 	gt_graph_free(g);
 }
@@ -138,7 +156,7 @@ static void collectives_take_all_copies(void **state)
 
 	(void)state;
 	assert_int_equal(gt_sync_bn(g, 4, &err), 0);
-	assert_int_equal(gt_lockstep(g, 2, &err), 0);
+	assert_int_equal(gt_lockstep(g, 2, NULL, 0, &err), 0);
 	expect(g, together);
 	gt_graph_free(g);
 }
@@ -149,7 +167,46 @@ static void sums_must_be_of_one_run(void **state)
 	struct gt_err err = GT_ERR_INIT;
 
 	(void)state;
-	assert_int_equal(gt_lockstep(g, 2, &err), GT_EINVAL);
+	assert_int_equal(gt_lockstep(g, 2, NULL, 0, &err), GT_EINVAL);
+	gt_graph_free(g);
+}
+
+/* A layer's gradients, copy by copy: sums are there as soon as two neighbours are. */
+static void copies_in_an_order(void **state)
+{
+	static const struct gt_init zeros = { GT_INIT_ZEROS, 0 };
+	struct gt_pass_options options = { 0 };
+	struct gt_replica_block blocks[4];
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_value *x, *w;
+	struct gt_graph *g;
+
+	(void)state;
+	assert_int_equal(gt_graph_new(&g, &err), 0);
+	x = gt_input(g, "x", GT_F32, 2, (int64_t[]){ 1, 2 });
+	w = gt_parameter(g, "w", GT_F32, 2, (int64_t[]){ 2, 1 }, zeros, true);
+	x = gt_matmul(g, x, w, NULL, false, false);
+	options.loss = gt_output(g, gt_reshape(g, x, 0, NULL), "loss");
+	assert_int_equal(gt_passes_run(g, &options, &err), 0);
+	for (int i = 0; i < 4; i++)
+		blocks[i] = (struct gt_replica_block){ i, 0, g->node_count };
+	assert_int_equal(gt_lockstep(g, 4, blocks, 4, &err), 0);
+	expect(g, in_order);
+	gt_graph_free(g);
+}
+
+/* Some copies have not come when others would exchange what they have. */
+static void collectives_take_no_order(void **state)
+{
+	struct gt_graph *g = training_graph(false);
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_replica_block blocks[2];
+
+	(void)state;
+	assert_int_equal(gt_sync_bn(g, 4, &err), 0);
+	for (int i = 0; i < 2; i++)
+		blocks[i] = (struct gt_replica_block){ i, 0, g->node_count };
+	assert_int_equal(gt_lockstep(g, 2, blocks, 2, &err), GT_EINVAL);
 	gt_graph_free(g);
 }
 
@@ -168,6 +225,11 @@ static void virtual_ranks(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
 		assert_int_equal(gt_lockstep_ranks(cases[i].batch), cases[i].ranks);
 	assert_int_equal(gt_parallel_hosted(&o, 2, 12), 4);
+	assert_int_equal(gt_parallel_hosted(&o, 4, 6), 2);
+	o.tensor = 2;
+	assert_int_equal(gt_parallel_hosted(&o, 4, 6), 2);
+	o.tensor = 0;
+	o.stages = 4;
 	assert_int_equal(gt_parallel_hosted(&o, 4, 6), 2);
 	o.reproducible = false;
 	assert_int_equal(gt_parallel_hosted(&o, 4, 6), 1);
@@ -189,10 +251,20 @@ static void what_cannot_be(void **state)
 	refuse((struct gt_parallel_options){ 0 }, 3, 4, "takes 1, 2 or 4 ranks");
 	refuse((struct gt_parallel_options){ 0 }, 16, 4, "takes 1, 2, 4 or 8 ranks");
 	refuse((struct gt_parallel_options){ 0 }, 5, 3, "takes 1 rank for a global batch of 15");
-	refuse((struct gt_parallel_options){ .kind = GT_PARALLEL_ZERO2 }, 2, 4, "zero2");
-	refuse((struct gt_parallel_options){ .stages = 2 }, 2, 4, "--pipeline-parallel");
+	refuse((struct gt_parallel_options){ .tensor = 2 }, 6, 4,
+	    "3 ranks for each part of the model; it takes 1, 2 or 4 ranks");
+	refuse((struct gt_parallel_options){ .stages = 2, .chunks = 2 }, 2, 4, "--chunks");
+	refuse((struct gt_parallel_options){ .own_buffers = true }, 2, 4, "--broadcast-buffers");
+	refuse((struct gt_parallel_options){ .micro_batches = 4 }, 4, 16, "in 2 parts");
+	refuse((struct gt_parallel_options){ .micro_batches = 12 }, 1, 1, "in 4 parts");
+	refuse((struct gt_parallel_options){ .micro_batches = 65536 }, 1, 65536, "in 8 parts");
+	refuse((struct gt_parallel_options){ .micro_batches = 12 }, 3, 2,
+	    "takes 1, 2, 4 or 8 ranks for a global batch of 72");
+	refuse(
+	    (struct gt_parallel_options){ .micro_batches = 2, .sync_bn = true }, 2, 4, "--sync-bn");
+	refuse((struct gt_parallel_options){ .micro_batches = 2, .kind = GT_PARALLEL_ZERO3 }, 2, 4,
+	    "zero3");
 	refuse((struct gt_parallel_options){ .compress = GT_COMPRESS_BF16 }, 2, 4, "--compress");
-	refuse((struct gt_parallel_options){ .tensor = 2 }, 2, 4, "--tensor-parallel");
 }
 
 int main(void)
@@ -201,6 +273,8 @@ int main(void)
 		cmocka_unit_test(buffers_are_updated_once),
 		cmocka_unit_test(collectives_take_all_copies),
 		cmocka_unit_test(sums_must_be_of_one_run),
+		cmocka_unit_test(copies_in_an_order),
+		cmocka_unit_test(collectives_take_no_order),
 		cmocka_unit_test(virtual_ranks),
 		cmocka_unit_test(what_cannot_be),
 	};
