@@ -54,7 +54,7 @@ static void expect(const char *spec, bool sync_bn, int count, const char *want)
 		    .bucket_bytes = 1 << 18,
 		    .sync_bn = sync_bn,
 		    .check_every = 3 },
-		.samples = 12 };
+		.samples = 2 * count };
 	struct model_rank ranks[MOST];
 
 	model_ranks_run(ranks, count, &like, three_steps);
@@ -158,7 +158,7 @@ static void share(struct model_rank *ranks, bool own_buffers)
 		.options = { .kind = GT_PARALLEL_DDP,
 		    .bucket_bytes = 1 << 18,
 		    .own_buffers = own_buffers },
-		.samples = 12 };
+		.samples = 4 };
 
 	model_ranks_run(ranks, 2, &like, step_and_share);
 	model_ranks_expect_well(ranks, 2);
