@@ -53,6 +53,7 @@ enum {
 	DIGIT = 24,      /* bits that one element of a sum stands for */
 	DIGITS = GT_SQUARES - 1,
 	EXACT_BLOCK = 1 << 16, /* squares of integers of 24 bits that 64 bits hold the sum of */
+	EXACT_CHUNKS = 64,     /* pieces of work for threads */
 	LANES = 4              /* sums side by side: the next need not wait for the last */
 };
 
@@ -111,17 +112,20 @@ static void exact_block(double squares[GT_SQUARES], const float *g, int64_t coun
 
 static void exact_squares(const float *g, int64_t count, double squares[GT_SQUARES])
 {
-#pragma omp parallel if (count >= GT_FORK_MIN)
-	{
-		double mine[GT_SQUARES] = { 0 };
+	int64_t chunk = gt_max(EXACT_BLOCK, gt_ceil_div(count, EXACT_CHUNKS));
+	int64_t chunks = gt_ceil_div(count, chunk);
+	double partial[EXACT_CHUNKS][GT_SQUARES] = { 0 };
 
-#pragma omp for schedule(static) nowait
-		for (int64_t i = 0; i < count; i += EXACT_BLOCK)
-			exact_block(mine, g + i, gt_min(EXACT_BLOCK, count - i));
-#pragma omp critical
-		for (int k = 0; k < GT_SQUARES; k++)
-			squares[k] += mine[k];
+#pragma omp parallel for schedule(static) if (count >= GT_FORK_MIN)
+	for (int64_t k = 0; k < chunks; k++) {
+		int64_t end = gt_min((k + 1) * chunk, count);
+
+		for (int64_t i = k * chunk; i < end; i += EXACT_BLOCK)
+			exact_block(partial[k], g + i, gt_min(EXACT_BLOCK, end - i));
 	}
+	for (int64_t k = 0; k < chunks; k++)
+		for (int i = 0; i < GT_SQUARES; i++)
+			squares[i] += partial[k][i];
 }
 
 /* The same sum has the same digits once each is less than 2^DIGIT and hands on the rest. */
