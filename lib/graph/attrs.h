@@ -84,8 +84,8 @@ union gt_attrs {
 		enum gt_dtype dtype;
 		int ndim; /* -1: none */
 		int64_t shape[GT_MAX_DIMS];
-		int16_t link, peer; /* struct gt_pipe_end of lib/parallel/pipeline_inside.h */
-		bool wait;          /* pipe_send: return when it is done */
+		int link;  /* of lib/parallel/pipeline_inside.h */
+		bool wait; /* pipe_send: return when it is done */
 	} pipe;
 	struct {
 		enum gt_dtype dtype; /* scatter: of the output, with its shape */

@@ -109,18 +109,6 @@ static struct gt_value **copy_of(struct lockstep *l, const struct gt_value *v, i
 }
 
 /* A gradient is the sum of those of the copies, copy 0's included. */
-static struct gt_value *own_gradient(struct lockstep *l, const struct gt_value *v)
-{
-	struct gt_value *own = gt_replica_new(l->g, v, 0);
-
-	if (own) {
-		own->role = GT_TEMPORARY;
-		own->gradient_of = NULL;
-		own->name = NULL;
-	}
-	return own;
-}
-
 static struct gt_value *value_of(struct lockstep *l, struct gt_value *v, int copy)
 {
 	struct gt_value **there;
@@ -129,7 +117,7 @@ static struct gt_value *value_of(struct lockstep *l, struct gt_value *v, int cop
 		return v;
 	there = copy_of(l, v, copy);
 	if (!*there)
-		*there = v->role == GT_GRADIENT ? own_gradient(l, v)
+		*there = v->role == GT_GRADIENT ? gt_replica_of_gradient(l->g, v)
 		         : copy                 ? gt_replica_new(l->g, v, copy)
 		                                : v;
 	return *there;

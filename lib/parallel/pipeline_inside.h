@@ -75,20 +75,12 @@ void gt_pipeline_emit_tied(struct gt_graph *g);
 
 /* ---- pipeline_ops.c ---- */
 
-/* A way between two ranks: one of enum gt_pipe_link, or from GT_PIPE_LINKS on that of a tied
- * parameter, and the rank of its group at the other end. */
-struct gt_pipe_end {
-	int link, peer;
-};
-
-/* The end of a link to a neighbour. */
-struct gt_pipe_end gt_pipe_neighbour(enum gt_pipe_link link);
-
-/* Of a value like this; sent, it yields a token like that (NULL: none), which is zero. */
-struct gt_value *gt_pipe_recv(
-    struct gt_graph *g, const struct gt_value *like, struct gt_pipe_end from);
+/* A link is one of enum gt_pipe_link, or from GT_PIPE_LINKS on that of a tied parameter which two
+ * stages hold. Of a value like this; sent, it yields a token like that (NULL: none), which is
+ * zero. */
+struct gt_value *gt_pipe_recv(struct gt_graph *g, const struct gt_value *like, int link);
 struct gt_node *gt_pipe_send(
-    struct gt_graph *g, struct gt_value *x, const struct gt_value *token, struct gt_pipe_end to);
+    struct gt_graph *g, struct gt_value *x, const struct gt_value *token, int link);
 
 /* Wait until x, the last thing sent over the link, has been sent. */
 struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, int link);

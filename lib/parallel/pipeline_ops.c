@@ -69,7 +69,7 @@ static void grad_send(struct gt_graph *g, struct gt_node *n, struct gt_value *co
 {
 	(void)d_out;
 	if (wanted[0])
-		d_in[0] = gt_pipe_recv(g, n->in[0], gt_pipe_neighbour(GT_PIPE_FROM_NEXT));
+		d_in[0] = gt_pipe_recv(g, n->in[0], GT_PIPE_FROM_NEXT);
 }
 
 static void grad_recv(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
@@ -78,7 +78,7 @@ static void grad_recv(struct gt_graph *g, struct gt_node *n, struct gt_value *co
 	(void)n;
 	(void)wanted;
 	(void)d_in;
-	gt_pipe_send(g, d_out[0], NULL, gt_pipe_neighbour(GT_PIPE_TO_BEFORE));
+	gt_pipe_send(g, d_out[0], NULL, GT_PIPE_TO_BEFORE);
 }
 
 static const struct gt_op op_send = {
@@ -115,18 +115,10 @@ static const struct gt_op op_wait = {
 	.remote = true,
 };
 
-/* The lower stage is rank 0 of a group of two. */
-struct gt_pipe_end gt_pipe_neighbour(enum gt_pipe_link link)
-{
-	return (
-	    struct gt_pipe_end){ (int)link, link == GT_PIPE_TO_NEXT || link == GT_PIPE_FROM_NEXT };
-}
-
-static void describe(union gt_attrs *attrs, const struct gt_value *like, struct gt_pipe_end end)
+static void describe(union gt_attrs *attrs, const struct gt_value *like, int link)
 {
 	*attrs = (union gt_attrs){ 0 };
-	attrs->pipe.link = (int16_t)end.link;
-	attrs->pipe.peer = (int16_t)end.peer;
+	attrs->pipe.link = link;
 	attrs->pipe.ndim = -1;
 	if (!like)
 		return;
@@ -135,22 +127,21 @@ static void describe(union gt_attrs *attrs, const struct gt_value *like, struct 
 	memcpy(attrs->pipe.shape, like->shape, sizeof(attrs->pipe.shape));
 }
 
-struct gt_value *gt_pipe_recv(
-    struct gt_graph *g, const struct gt_value *like, struct gt_pipe_end from)
+struct gt_value *gt_pipe_recv(struct gt_graph *g, const struct gt_value *like, int link)
 {
 	union gt_attrs attrs;
 
-	describe(&attrs, like, from);
+	describe(&attrs, like, link);
 	return gt_emit1(g, &op_recv, &attrs, 0, NULL);
 }
 
 /* Until somebody sees to it that x stays what it is meanwhile, the node waits by itself. */
 struct gt_node *gt_pipe_send(
-    struct gt_graph *g, struct gt_value *x, const struct gt_value *token, struct gt_pipe_end to)
+    struct gt_graph *g, struct gt_value *x, const struct gt_value *token, int link)
 {
 	union gt_attrs attrs;
 
-	describe(&attrs, token, to);
+	describe(&attrs, token, link);
 	attrs.pipe.wait = true;
 	return gt_emit(g, &op_send, &attrs, 1, &x);
 }
@@ -159,7 +150,7 @@ struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, int link)
 {
 	union gt_attrs attrs;
 
-	describe(&attrs, NULL, (struct gt_pipe_end){ link, 0 });
+	describe(&attrs, NULL, link);
 	return gt_emit(g, &op_wait, &attrs, 1, &x);
 }
 
@@ -186,7 +177,7 @@ static int run_send(struct gt_call *call, struct gt_err *err)
 		.in = call->in[0].data,
 		.count = gt_tensor_elements(&call->in[0]),
 		.dtype = call->in[0].dtype,
-		.peer = call->attrs.pipe.peer,
+		.peer = 1 - group->rank,
 		.what = what_of(call) };
 
 	if (call->out[0].present)
@@ -203,7 +194,7 @@ static int run_recv(struct gt_call *call, struct gt_err *err)
 		.out = call->out[0].data,
 		.count = gt_tensor_elements(&call->out[0]),
 		.dtype = call->out[0].dtype,
-		.peer = call->attrs.pipe.peer,
+		.peer = 1 - group->rank,
 		.what = what_of(call) };
 
 	return gt_group_run(group, &c, err);

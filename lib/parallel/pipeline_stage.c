@@ -43,7 +43,7 @@ static void receive(struct gt_graph *g, const struct gt_value *before)
 	struct gt_value *v;
 
 	gt_graph_scope(g, "pipeline");
-	v = gt_pipe_recv(g, before, gt_pipe_neighbour(GT_PIPE_FROM_BEFORE));
+	v = gt_pipe_recv(g, before, GT_PIPE_FROM_BEFORE);
 	if (!v)
 		return;
 	gt_place_last(g, 0);
@@ -56,7 +56,7 @@ static void send(struct gt_graph *g, struct gt_value *v, struct gt_value *result
 	struct gt_node *n;
 
 	gt_graph_scope(g, "pipeline");
-	n = gt_pipe_send(g, v, result, gt_pipe_neighbour(GT_PIPE_TO_NEXT));
+	n = gt_pipe_send(g, v, result, GT_PIPE_TO_NEXT);
 	if (!n)
 		return;
 	n->out[0]->role = GT_OUTPUT;

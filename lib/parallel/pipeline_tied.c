@@ -21,12 +21,10 @@ static struct gt_value *gradient_of(const struct gt_graph *g, const struct gt_sl
 static struct gt_value *take_aside(struct gt_graph *g, struct gt_value *v)
 {
 	struct gt_node *n = v->producer;
-	struct gt_value *own = gt_replica_new(g, v, 0);
+	struct gt_value *own = gt_replica_of_gradient(g, v);
 
 	if (!own)
 		return NULL;
-	own->role = GT_TEMPORARY;
-	own->gradient_of = NULL;
 	for (int k = 0; k < n->outputs; k++)
 		if (n->out[k] == v)
 			n->out[k] = own;
@@ -35,10 +33,9 @@ static struct gt_value *take_aside(struct gt_graph *g, struct gt_value *v)
 }
 
 /* Behind what this stage makes. */
-static void add_that_of_another(
-    struct gt_graph *g, struct gt_value *v, const struct gt_pipe_end *from)
+static void add_that_of_another(struct gt_graph *g, struct gt_value *v, int link)
 {
-	struct gt_value *own = take_aside(g, v), *other = gt_pipe_recv(g, v, *from), *sum;
+	struct gt_value *own = take_aside(g, v), *other = gt_pipe_recv(g, v, link), *sum;
 	size_t at = other ? gt_node_index(g, own->producer) + 1 : 0;
 
 	if (!other)
@@ -90,9 +87,9 @@ int gt_pipeline_tie(const struct gt_parallel *p, struct gt_graph *g, struct gt_e
 			    "--reproducible: stages of a pipeline use '%s' more than twice",
 			    tied->slot->name);
 		if (tied->rank)
-			gt_pipe_send(g, take_aside(g, v), NULL, (struct gt_pipe_end){ link, 0 });
+			gt_pipe_send(g, take_aside(g, v), NULL, link);
 		else
-			add_that_of_another(g, v, &(struct gt_pipe_end){ link, 1 });
+			add_that_of_another(g, v, link);
 	}
 	return gt_graph_status(g, err) ? err->code : fuse(g, err);
 }

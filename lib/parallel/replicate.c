@@ -60,6 +60,18 @@ struct gt_value *gt_replica_new(struct gt_graph *g, const struct gt_value *v, in
 	return r;
 }
 
+struct gt_value *gt_replica_of_gradient(struct gt_graph *g, const struct gt_value *v)
+{
+	struct gt_value *own = gt_replica_new(g, v, 0);
+
+	if (own) {
+		own->role = GT_TEMPORARY;
+		own->gradient_of = NULL;
+		own->name = NULL;
+	}
+	return own;
+}
+
 /* The value of the copy at hand that stands for v, made when it is first met. */
 static struct gt_value *value_of(struct copies *c, struct gt_value *v, int copy)
 {

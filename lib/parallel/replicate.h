@@ -24,6 +24,9 @@ int gt_replicate(struct gt_graph *g, int copies, const struct gt_replica_block *
 /* A new value like `v` for that copy, with its name there; NULL, and the graph has failed. */
 struct gt_value *gt_replica_new(struct gt_graph *g, const struct gt_value *v, int copy);
 
+/* A temporary like that gradient, for what adds up to it; NULL, and the graph has failed. */
+struct gt_value *gt_replica_of_gradient(struct gt_graph *g, const struct gt_value *v);
+
 /* The value that stands for `v` in a copy, by its name; NULL for NULL, or if there is none. */
 struct gt_value *gt_replica_of(const struct gt_graph *g, const struct gt_value *v, int copy);
 
