@@ -37,7 +37,8 @@ int gt_lockstep_check(
  * order, so its node must have been made for all virtual ranks. Buffers are updated by copy 0
  * alone.
  *
- * Errors: GT_EINVAL for a graph whose gradients add up to what is there.
+ * Errors: GT_EINVAL for a graph whose gradients add up to what is there, and for blocks where there
+ * are collectives over the data axis.
  */
 int gt_lockstep(struct gt_graph *g, int copies, const struct gt_replica_block *blocks, size_t count,
     struct gt_err *err);

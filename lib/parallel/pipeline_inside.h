@@ -64,7 +64,8 @@ int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, str
  */
 
 /* Of a graph of one chunk with its backward pass, where the order counts: send this stage's part of
- * such gradients, or receive the others'. */
+ * such gradients, or receive the others'. GT_ENOTSUP for a parameter that stages use more than
+ * twice, and for several of them with sync_bn. */
 int gt_pipeline_tie(const struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 
 /* Once there are copies: zeros for the gradients that are sent. */

@@ -101,7 +101,6 @@ void gt_pipeline_emit_zeros(const struct gt_parallel *p, struct gt_graph *g)
 	gt_graph_scope(g, "pipeline");
 	for (size_t i = 0; i < l->tied_count; i++) {
 		struct gt_value *v = gradient_of(g, l->tied[i].slot);
-
 		struct gt_value *zero =
 		    v && !v->producer ? gt_fill(g, v->dtype, v->ndim, v->shape, 0) : NULL;
 

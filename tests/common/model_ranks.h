@@ -9,7 +9,8 @@
 /* What a test may have collected of a rank: e.g. gradients, weights, states of an optimizer. */
 enum { MODEL_RANK_WHOLES = 3, MODEL_RANK_STATS = 4 };
 
-/* One rank: what it is told, what it opens, how it ended. */
+/* One rank: what it is told, what it opens, how it ended. Samples are as the model wishes, but for
+ * ResNets images of 8 x 8. */
 struct model_rank {
 	const char *spec;
 	struct gt_parallel_options options;

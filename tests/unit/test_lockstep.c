@@ -176,7 +176,6 @@ static void copies_in_an_order(void **state)
 {
 	static const struct gt_init zeros = { GT_INIT_ZEROS, 0 };
 	struct gt_pass_options options = { 0 };
-	struct gt_replica_block blocks[4];
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_value *x, *w;
 	struct gt_graph *g;
@@ -188,9 +187,7 @@ static void copies_in_an_order(void **state)
 	x = gt_matmul(g, x, w, NULL, false, false);
 	options.loss = gt_output(g, gt_reshape(g, x, 0, NULL), "loss");
 	assert_int_equal(gt_passes_run(g, &options, &err), 0);
-	for (int i = 0; i < 4; i++)
-		blocks[i] = (struct gt_replica_block){ i, 0, g->node_count };
-	assert_int_equal(gt_lockstep(g, 4, blocks, 4, &err), 0);
+	assert_int_equal(gt_lockstep_in_turn(g, 4, &err), 0);
 	expect(g, in_order);
 	gt_graph_free(g);
 }
@@ -200,13 +197,10 @@ static void collectives_take_no_order(void **state)
 {
 	struct gt_graph *g = training_graph(false);
 	struct gt_err err = GT_ERR_INIT;
-	struct gt_replica_block blocks[2];
 
 	(void)state;
 	assert_int_equal(gt_sync_bn(g, 4, &err), 0);
-	for (int i = 0; i < 2; i++)
-		blocks[i] = (struct gt_replica_block){ i, 0, g->node_count };
-	assert_int_equal(gt_lockstep(g, 2, blocks, 2, &err), GT_EINVAL);
+	assert_int_equal(gt_lockstep_in_turn(g, 2, &err), GT_EINVAL);
 	gt_graph_free(g);
 }
 
