@@ -13,6 +13,10 @@
  * sum. A tree of n sources has one accumulator per level. Blocks are short, so that what is read
  * is written soon after, and what comes AHEAD of them is fetched meanwhile: that is a page, which a
  * processor's own prefetching does not cross.
+ *
+ * Two sources need no accumulator where memory holds what is computed with: then two ranks, who
+ * have at most two results, go over a block once. What they write is fetched like what they read,
+ * for else the stores wait for it, and the loads behind them.
  */
 enum { BLOCK_BYTES = 1024, AHEAD_BYTES = 4096, LEVELS_MAX = 10 };
 _Static_assert(1 << LEVELS_MAX >= GT_WORLD_MAX_RANKS, "a tree of all ranks");
@@ -29,13 +33,18 @@ struct arithmetic {
 	void (*divide)(void *acc, int by, size_t n);
 	void (*store)(void *dst, const void *acc, size_t n);
 	enum gt_dtype wide; /* the type of an accumulator */
+	/* to = also = a op b, any of which may be the same; NULL where `wide` is another type */
+	void (*sum_both)(void *to, void *also, const void *a, const void *b, size_t n);
+	void (*max_both)(void *to, void *also, const void *a, const void *b, size_t n);
 };
 
-/* What of a row one reduction takes: acc = a op b; acc = acc op b; and that of two accumulators. */
+/* What of a row one reduction takes: acc = a op b; acc = acc op b; that of two accumulators; to =
+ * also = a op b, or NULL. */
 struct reduction {
 	void (*pair)(void *acc, const void *a, const void *b, size_t n);
 	void (*next)(void *acc, const void *b, size_t n);
 	void (*join)(void *acc, const void *b, size_t n);
+	void (*both)(void *to, void *also, const void *a, const void *b, size_t n);
 };
 
 #define SAME(x)    (x)
@@ -72,6 +81,22 @@ struct reduction {
                                                                                                    \
 		for (size_t i = 0; i < n; i++)                                                     \
 			to[i] = OP(to[i], WIDEN(y[i]));                                            \
+	}
+
+#define BOTH_OF(NAME, T, OP)                                                                       \
+	VECTORS static void NAME##_both(                                                           \
+	    void *to, void *also, const void *a, const void *b, size_t n)                          \
+	{                                                                                          \
+		T *p = to, *q = also;                                                              \
+		const T *x = a, *y = b;                                                            \
+                                                                                                   \
+		_Pragma("omp simd") for (size_t i = 0; i < n; i++)                                 \
+		{                                                                                  \
+			T found = OP(x[i], y[i]);                                                  \
+                                                                                                   \
+			p[i] = found;                                                              \
+			q[i] = found;                                                              \
+		}                                                                                  \
 	}
 
 #define STORE_OF(NAME, T, ACC, NARROW)                                                             \
@@ -119,6 +144,14 @@ LOOPS_OF(sum_i32, int32_t, int32_t, SAME, ADD_I32)
 LOOPS_OF(max_i32, int32_t, int32_t, SAME, MOST)
 LOOPS_OF(sum_i64, int64_t, int64_t, SAME, ADD_I64)
 LOOPS_OF(max_i64, int64_t, int64_t, SAME, MOST)
+BOTH_OF(sum_f32, float, ADD)
+BOTH_OF(max_f32, float, MOST)
+BOTH_OF(sum_f64, double, ADD)
+BOTH_OF(max_f64, double, MOST)
+BOTH_OF(sum_i32, int32_t, ADD_I32)
+BOTH_OF(max_i32, int32_t, MOST)
+BOTH_OF(sum_i64, int64_t, ADD_I64)
+BOTH_OF(max_i64, int64_t, MOST)
 DIVIDE_FLOAT(divide_f32, float)
 DIVIDE_FLOAT(divide_f64, double)
 DIVIDE_INT(divide_i32, int32_t)
@@ -136,19 +169,19 @@ static void store_8(void *dst, const void *acc, size_t n)
 	memcpy(dst, acc, 8 * n);
 }
 
-#define ROW(NAME, ACC, DIVIDE, STORE, WIDE)                                                        \
+#define ROW(NAME, ACC, DIVIDE, STORE, WIDE, SUM_BOTH, MAX_BOTH)                                    \
 	{                                                                                          \
 		BLOCK_BYTES / sizeof(ACC), sum_##NAME##_pair, sum_##NAME, max_##NAME##_pair,       \
-		    max_##NAME, DIVIDE, STORE, WIDE                                                \
+		    max_##NAME, DIVIDE, STORE, WIDE, SUM_BOTH, MAX_BOTH                            \
 	}
 
 static const struct arithmetic rows[GT_DTYPE_COUNT] = {
-	[GT_F32] = ROW(f32, float, divide_f32, store_4, GT_F32),
-	[GT_F64] = ROW(f64, double, divide_f64, store_8, GT_F64),
-	[GT_F16] = ROW(f16, float, divide_f32, store_f16, GT_F32),
-	[GT_BF16] = ROW(bf16, float, divide_f32, store_bf16, GT_F32),
-	[GT_I32] = ROW(i32, int32_t, divide_i32, store_4, GT_I32),
-	[GT_I64] = ROW(i64, int64_t, divide_i64, store_8, GT_I64),
+	[GT_F32] = ROW(f32, float, divide_f32, store_4, GT_F32, sum_f32_both, max_f32_both),
+	[GT_F64] = ROW(f64, double, divide_f64, store_8, GT_F64, sum_f64_both, max_f64_both),
+	[GT_F16] = ROW(f16, float, divide_f32, store_f16, GT_F32, NULL, NULL),
+	[GT_BF16] = ROW(bf16, float, divide_f32, store_bf16, GT_F32, NULL, NULL),
+	[GT_I32] = ROW(i32, int32_t, divide_i32, store_4, GT_I32, sum_i32_both, max_i32_both),
+	[GT_I64] = ROW(i64, int64_t, divide_i64, store_8, GT_I64, sum_i64_both, max_i64_both),
 };
 
 /* The largest power of two below n, n >= 2. */
@@ -181,35 +214,69 @@ static void reduce_tree(const struct reduction *r, unsigned char (*acc)[BLOCK_BY
 	r->join(acc[0], acc[1], m);
 }
 
-/* The block at `skip`, as far as there are `bytes`. */
-static void prefetch(const void *const *src, int n, size_t skip, size_t bytes)
+/* The block at `skip` of all n, as far as there are `bytes`. */
+static void prefetch(const void *const *at, int n, size_t skip, size_t bytes)
 {
 	size_t end = skip + BLOCK_BYTES < bytes ? skip + BLOCK_BYTES : bytes;
 
 	for (int r = 0; r < n; r++)
 		for (size_t i = skip; i < end; i += LINE)
-			__builtin_prefetch((const unsigned char *)src[r] + i);
+			__builtin_prefetch((const unsigned char *)at[r] + i);
+}
+
+static struct reduction reduction_of(const struct arithmetic *row, enum gt_reduction reduction)
+{
+	const struct arithmetic *wide = &rows[row->wide];
+
+	switch (reduction) {
+	case GT_MAX:
+		return (struct reduction){ row->max_pair, row->max, wide->max, row->max_both };
+	case GT_AVG:
+		return (struct reduction){ row->sum_pair, row->sum, wide->sum, NULL };
+	default:
+		return (struct reduction){ row->sum_pair, row->sum, wide->sum, row->sum_both };
+	}
+}
+
+/* The block at `skip` of src[2] to dst[dsts], which is 1 or 2. */
+static void reduce_two(const struct reduction *r, void *const *dst, int dsts,
+    const void *const *src, size_t skip, size_t m)
+{
+	r->both((unsigned char *)dst[0] + skip, (unsigned char *)dst[dsts - 1] + skip,
+	    (const unsigned char *)src[0] + skip, (const unsigned char *)src[1] + skip, m);
+}
+
+/* The same of src[n] to any number, by way of accumulators. */
+static void reduce_block(const struct arithmetic *row, const struct reduction *r, bool average,
+    void *const *dst, int dsts, const void *const *src, int n, size_t skip, size_t m)
+{
+	alignas(LINE) unsigned char acc[LEVELS_MAX][BLOCK_BYTES];
+
+	reduce_tree(r, acc, src, n, skip, m);
+	if (average)
+		row->divide(acc[0], n, m);
+	for (int d = 0; d < dsts; d++)
+		row->store((unsigned char *)dst[d] + skip, acc[0], m);
 }
 
 void gt_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t count,
     enum gt_dtype dtype, enum gt_reduction reduction)
 {
-	const struct arithmetic *row = &rows[dtype], *wide = &rows[row->wide];
-	const struct reduction r = reduction == GT_MAX
-	                               ? (struct reduction){ row->max_pair, row->max, wide->max }
-	                               : (struct reduction){ row->sum_pair, row->sum, wide->sum };
+	const struct arithmetic *row = &rows[dtype];
+	const struct reduction r = reduction_of(row, reduction);
+	const bool two = r.both && n == 2 && (dsts == 1 || dsts == 2);
 	const size_t size = gt_dtype_size(dtype);
-	alignas(LINE) unsigned char acc[LEVELS_MAX][BLOCK_BYTES];
 
 	assert(row->block && n >= 2 && n <= 1 << LEVELS_MAX);
 	for (size_t at = 0; at < count; at += row->block) {
 		size_t m = count - at < row->block ? count - at : row->block, skip = at * size;
 
 		prefetch(src, n, skip + AHEAD_BYTES, count * size);
-		reduce_tree(&r, acc, src, n, skip, m);
-		if (reduction == GT_AVG)
-			row->divide(acc[0], n, m);
-		for (int d = 0; d < dsts; d++)
-			row->store((unsigned char *)dst[d] + skip, acc[0], m);
+		if (two) {
+			prefetch((const void *const *)dst, dsts, skip + AHEAD_BYTES, count * size);
+			reduce_two(&r, dst, dsts, src, skip, m);
+		} else {
+			reduce_block(row, &r, reduction == GT_AVG, dst, dsts, src, n, skip, m);
+		}
 	}
 }
