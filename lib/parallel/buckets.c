@@ -88,13 +88,23 @@ size_t *gt_buckets_ends(const struct gt_buckets *b, const struct gt_store *store
 	return end;
 }
 
-int gt_buckets_events(struct gt_parallel *p, const struct gt_buckets *b, struct gt_err *err)
+int gt_buckets_events(
+    struct gt_parallel *p, const struct gt_buckets *b, int gathers, struct gt_err *err)
 {
-	p->events = gt_calloc(b->size, sizeof(*p->events), err);
+	size_t count = b->size * (size_t)(1 + gathers);
+
+	p->events = gt_calloc(count, sizeof(*p->events), err);
 	if (!p->events)
 		return GT_ENOMEM;
-	p->event_count = b->size;
-	for (size_t i = 0; i < b->size; i++)
-		p->events[i].what = b->name[i];
+	p->event_count = count;
+	for (size_t i = 0; i < count; i++)
+		snprintf(p->events[i].what, sizeof(p->events[i].what), "%s%s",
+		    i < b->size ? "" : "gather of ", b->name[i % b->size]);
 	return 0;
+}
+
+struct gt_span *gt_buckets_gathered(
+    const struct gt_parallel *p, const struct gt_buckets *b, int bucket, int visit)
+{
+	return &p->events[(size_t)(1 + visit) * b->size + (size_t)bucket].span;
 }

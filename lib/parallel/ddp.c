@@ -140,7 +140,7 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 	if (p->dry)
 		return rc;
 	if (!rc)
-		rc = gt_buckets_events(p, &d->buckets, err);
+		rc = gt_buckets_events(p, &d->buckets, 0, err);
 	if (!rc)
 		rc = gt_group_alloc(
 		    p->axes[GT_AXIS_DATA], gt_store_flat_bytes(store), &d->gradients, err);

@@ -494,6 +494,6 @@ int gt_parallel_squares_end(const struct gt_parallel *p, double sum[GT_SQUARES],
 
 const struct gt_parallel_event *gt_parallel_events(const struct gt_parallel *p, size_t *count)
 {
-	*count = p->communicates || p->mode->adds ? p->event_count : 0;
+	*count = p->event_count;
 	return p->events;
 }

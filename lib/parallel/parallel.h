@@ -238,13 +238,13 @@ int gt_parallel_update(
 /* Ops that wait for what was started in the background have names that end so. */
 #define GT_PARALLEL_WAIT "_wait"
 
-/* What was done in the background by the last run of a plan. */
+/* What is done in the background, by runs of plans and updates. */
 struct gt_parallel_event {
-	const char *what; /* "bucket 3" */
-	struct gt_span span;
+	char what[48];       /* "bucket 3" is reduced, "gather of bucket 3" */
+	struct gt_span span; /* the last time; 0 before */
 };
 
-/* [*count], of which a run that did not communicate has none. */
+/* [*count], in no order. */
 const struct gt_parallel_event *gt_parallel_events(const struct gt_parallel *p, size_t *count);
 
 #endif

@@ -106,7 +106,7 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 	if (!rc)
 		rc = find_gaps(z, store, err);
 	if (!rc)
-		rc = gt_buckets_events(p, &z->buckets, err);
+		rc = gt_buckets_events(p, &z->buckets, z->stage > 2 ? 2 : 1, err);
 	store->gradients_in_parts = z->stage > 1;
 	store->parameters_in_parts = z->stage > 2;
 	return rc || p->dry ? rc : take_memory(p, store, err);
@@ -231,7 +231,8 @@ static int gather_parameters(struct gt_parallel *p, struct gt_err *err)
 			.out = parameters + (size_t)z->buckets.first[i] * size,
 			.count = z->parts[i].count,
 			.dtype = p->store->dtype,
-			.what = z->buckets.name[i] };
+			.what = z->buckets.name[i],
+			.span = gt_buckets_gathered(p, &z->buckets, (int)i, 0) };
 
 		rc = gt_group_start(group, &c, err);
 	}

@@ -87,7 +87,8 @@ static int run_gather_start(struct gt_call *call, struct gt_err *err)
 		.out = call->out[0].data,
 		.count = z->parts[i].count,
 		.dtype = p->store->dtype,
-		.what = z->buckets.name[i] };
+		.what = z->buckets.name[i],
+		.span = gt_buckets_gathered(p, &z->buckets, i, call->attrs.bucket.visit) };
 
 	return gt_group_start(p->axes[GT_AXIS_DATA], &c, err);
 }
@@ -336,6 +337,7 @@ static int order_gathers(struct gt_parallel *p, struct gt_graph *g, size_t end,
 		gt_orders_add(all, (struct gt_order){ .op = &op_gather_start,
 		                       .at = visits[i ? i - 1 : 0].first,
 		                       .bucket = v->bucket,
+		                       .visit = i >= forward,
 		                       .out = v->room });
 		gt_orders_add(all, (struct gt_order){ .op = &op_gather_wait,
 		                       .at = v->first,

@@ -25,7 +25,8 @@ struct gt_profile {
 	struct gt_span *spans; /* [span_count], for a plan to fill */
 	size_t span_count;
 	int64_t first, last, left;
-	double began; /* of this step */
+	double began;  /* of this step */
+	double looked; /* when the background was last asked */
 	bool on;
 };
 
@@ -119,7 +120,7 @@ void gt_profile_step(struct gt_profile *p, int64_t index, int64_t number)
 		return;
 	p->first = p->first ? p->first : number;
 	p->last = number;
-	p->began = gt_clock_s();
+	p->began = p->looked = gt_clock_s();
 }
 
 void gt_profile_plan(struct gt_profile *p, struct gt_plan *plan)
@@ -128,10 +129,8 @@ void gt_profile_plan(struct gt_profile *p, struct gt_plan *plan)
 		gt_plan_watch(plan, p->spans);
 }
 
-void gt_profile_plan_done(
-    struct gt_profile *p, struct gt_plan *plan, const struct gt_parallel *parallel)
+void gt_profile_plan_done(struct gt_profile *p, struct gt_plan *plan)
 {
-	const struct gt_parallel_event *events = NULL;
 	const struct gt_step *steps;
 	size_t count;
 
@@ -141,11 +140,20 @@ void gt_profile_plan_done(
 	steps = gt_plan_steps(plan, &count);
 	for (size_t i = 0; i < count && i < p->span_count; i++)
 		add(p, LANE_PLAN, steps[i].node->op->name, steps[i].node->scope, p->spans[i]);
-	count = 0;
-	if (parallel)
-		events = gt_parallel_events(parallel, &count);
+}
+
+void gt_profile_background(struct gt_profile *p, const struct gt_parallel *parallel)
+{
+	const struct gt_parallel_event *events;
+	size_t count;
+
+	if (!p || !p->on || !parallel)
+		return;
+	events = gt_parallel_events(parallel, &count);
 	for (size_t i = 0; i < count; i++)
-		add(p, LANE_BACKGROUND, events[i].what, NULL, events[i].span);
+		if (events[i].span.began >= p->looked)
+			add(p, LANE_BACKGROUND, events[i].what, NULL, events[i].span);
+	p->looked = gt_clock_s();
 }
 
 void gt_profile_note(struct gt_profile *p, const char *name, double began)
@@ -194,27 +202,27 @@ static size_t shares_of(const struct gt_profile *p, struct share *shares)
 	return n;
 }
 
-/* Seconds of this event in which the plan was in a node that waits for the background. */
-static double waited_for(const struct gt_profile *p, const struct event *e)
+/* Seconds of this event in which kernels ran that did not wait for the background. */
+static double hidden_by_kernels(const struct gt_profile *p, const struct event *e)
 {
-	double waited = 0;
+	double hidden = 0;
 
 	for (size_t i = 0; i < p->count; i++) {
-		const struct event *w = &p->events[i];
+		const struct event *k = &p->events[i];
 		double from, to;
 
-		if (w->lane != LANE_PLAN || !gt_text_ends_with(w->name, GT_PARALLEL_WAIT))
+		if (k->lane != LANE_PLAN || gt_text_ends_with(k->name, GT_PARALLEL_WAIT))
 			continue;
-		from = e->span.began > w->span.began ? e->span.began : w->span.began;
-		to = e->span.ended < w->span.ended ? e->span.ended : w->span.ended;
-		waited += to > from ? to - from : 0;
+		from = e->span.began > k->span.began ? e->span.began : k->span.began;
+		to = e->span.ended < k->span.ended ? e->span.ended : k->span.ended;
+		hidden += to > from ? to - from : 0;
 	}
-	return waited;
+	return hidden;
 }
 
 static void sum_up(const struct gt_profile *p, struct gt_profile_summary *s)
 {
-	double n = (double)(p->last - p->first + 1), waited = 0;
+	double n = (double)(p->last - p->first + 1), hidden = 0;
 
 	*s = (struct gt_profile_summary){ .first = p->first, .last = p->last };
 	for (size_t i = 0; i < p->count; i++) {
@@ -222,12 +230,12 @@ static void sum_up(const struct gt_profile *p, struct gt_profile_summary *s)
 
 		if (e->lane == LANE_BACKGROUND) {
 			s->collectives_s += duration(e) / n;
-			waited += waited_for(p, e) / n;
+			hidden += hidden_by_kernels(p, e) / n;
 		} else if (!strcmp(e->name, "step")) {
 			s->step_s += duration(e) / n;
 		}
 	}
-	s->hidden = s->collectives_s > 0 ? 1 - waited / s->collectives_s : 0;
+	s->hidden = s->collectives_s > 0 ? hidden / s->collectives_s : 0;
 }
 
 static int say(const struct gt_profile *p, const struct gt_profile_summary *s, const char *path,
@@ -249,7 +257,7 @@ static int say(const struct gt_profile *p, const struct gt_profile_summary *s, c
 	    (long long)s->last, 1e3 * s->step_s, line);
 	if (s->collectives_s > 0)
 		gt_log_info(log,
-		    "collectives in the background: %.3g ms a step, %.0f %% hidden behind the backward pass",
+		    "collectives in the background: %.3g ms a step, %.0f %% hidden behind kernels",
 		    1e3 * s->collectives_s, 100 * s->hidden);
 	gt_log_info(log, "trace: %s", path);
 	return 0;

@@ -20,7 +20,7 @@ struct gt_profile_summary {
 	int64_t first, last;  /* the steps, numbered from 1; last 0: none was recorded */
 	double step_s;        /* of one, on the mean */
 	double collectives_s; /* collectives in the background, per step */
-	double hidden; /* the part of that in which the plan went on: 1 when it never waited */
+	double hidden;        /* the part of that in which kernels ran: 1 when none waited for it */
 };
 
 struct gt_profile;
@@ -35,11 +35,13 @@ void gt_profile_free(struct gt_profile *p);
 /* A step begins, the first of this run being 0; `number` is its number from 1 on, for people. */
 void gt_profile_step(struct gt_profile *p, int64_t index, int64_t number);
 
-/* Around a run of a plan: each kernel is an event, and what `parallel` (may be NULL) did in the
- * background. */
+/* Around a run of a plan: each kernel is an event. */
 void gt_profile_plan(struct gt_profile *p, struct gt_plan *plan);
-void gt_profile_plan_done(
-    struct gt_profile *p, struct gt_plan *plan, const struct gt_parallel *parallel);
+void gt_profile_plan_done(struct gt_profile *p, struct gt_plan *plan);
+
+/* What `parallel` (may be NULL) has done in the background since the last call, or since the step
+ * began; nothing of it is under way. */
+void gt_profile_background(struct gt_profile *p, const struct gt_parallel *parallel);
 
 /* Anything else that took from `began` (gt_clock_s()) to now. `name` stays where it is. */
 void gt_profile_note(struct gt_profile *p, const char *name, double began);

@@ -142,7 +142,8 @@ static int run_micro_batch(
 	gt_profile_plan(l->profile, p->plan);
 	if (!rc)
 		rc = gt_plan_run(p->plan, err);
-	gt_profile_plan_done(l->profile, p->plan, l->t->parallel);
+	gt_profile_plan_done(l->profile, p->plan);
+	gt_profile_background(l->profile, l->t->parallel);
 	if (!rc)
 		rc = gt_program_loss(p, &share, err);
 	if (!rc)
@@ -192,6 +193,7 @@ static int update(struct loop *l, double lr, float *grad_norm, struct gt_err *er
 	                     : gt_optim_step(t->optim, lr, grad_norm, err);
 
 	gt_profile_note(l->profile, "optimizer", began);
+	gt_profile_background(l->profile, t->parallel);
 	return rc;
 }
 
