@@ -123,10 +123,10 @@ static int check_replicas(const struct gt_parallel_options *o, int ranks, struct
 {
 	int parts = parts_of(o);
 
-	if (!o->check_every || parts == 1 || parts < ranks)
+	if ((!o->check_every && !o->compress) || parts == 1 || parts < ranks)
 		return 0;
-	gt_err_set(err, GT_EINVAL,
-	    "--check-replicas: no two of %d ranks hold the same part of the model", ranks);
+	gt_err_set(err, GT_EINVAL, "%s: no two of %d ranks hold the same part of the model",
+	    o->check_every ? "--check-replicas" : "--compress", ranks);
 	return gt_err_hint(err, "--nproc %d has two of each part", 2 * parts);
 }
 
