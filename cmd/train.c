@@ -149,7 +149,6 @@ static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
 		    .compress = (enum gt_compress)cli->compress,
 		    .own_buffers = !cli->broadcast_buffers,
 		    .reproducible = cli->reproducible,
-		    .micro_batches = (int)cli->accumulate,
 		    .check_every = cli->check_replicas,
 		    .tensor = (int)cli->tensor_parallel,
 		},
@@ -542,7 +541,7 @@ static int check_ranks(
 	struct gt_train_options options;
 	int rc = gather(&options, env, cli, err);
 
-	return rc ? rc : gt_parallel_check(&options.parallel, (int)cli->nproc, options.batch, err);
+	return rc ? rc : gt_train_check_ranks(&options, (int)cli->nproc, err);
 }
 
 int gt_cmd_train(int argc, char **argv)

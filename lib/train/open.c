@@ -289,17 +289,31 @@ static int set_weights(struct gt_train *t, struct gt_err *err)
 	return rc || !t->parallel ? rc : gt_parallel_begin(t->parallel, err);
 }
 
+static struct gt_parallel_options parallel_of(const struct gt_train_options *o)
+{
+	struct gt_parallel_options parallel = o->parallel;
+
+	parallel.micro_batches = o->accumulate;
+	return parallel;
+}
+
+int gt_train_check_ranks(const struct gt_train_options *o, int ranks, struct gt_err *err)
+{
+	const struct gt_parallel_options parallel = parallel_of(o);
+
+	return gt_parallel_check(&parallel, ranks, o->batch, err);
+}
+
 /* Where the order of sums counts, it must not depend on what is a run of its own: one does all
  * micro-batches of a step. */
 static int settle_ranks(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_parallel_options *o = &t->o.parallel;
-	int ranks = gt_train_world(t), rc;
+	int ranks = gt_train_world(t);
 
-	o->micro_batches = t->o.accumulate;
-	rc = gt_parallel_check(o, ranks, t->o.batch, err);
-	if (rc)
-		return rc;
+	if (gt_train_check_ranks(&t->o, ranks, err))
+		return err->code;
+	*o = parallel_of(&t->o);
 	o->hosted = gt_parallel_hosted(o, ranks, t->o.batch);
 	t->o.optim.exact_norm = o->reproducible;
 	t->batch = o->reproducible ? t->o.batch * t->o.accumulate : t->o.batch;

@@ -44,11 +44,15 @@ struct gt_train_options {
 	 * `batch` is each one's. Files are written by rank 0. NULL: one rank; or, dry, none yet
 	 * of `nproc`. */
 	struct gt_group *group;
-	int nproc; /* how many there are; 0 is 1 */
-	struct gt_parallel_options parallel;
+	int nproc;                           /* how many there are; 0 is 1 */
+	struct gt_parallel_options parallel; /* micro_batches: gt_train_open() sets it */
 
 	struct gt_profile_options profile;
 };
+
+/* Whether so many ranks can share the work so, for those who start them: what gt_train_open() then
+ * refuses on each. Errors: GT_EINVAL. */
+int gt_train_check_ranks(const struct gt_train_options *o, int ranks, struct gt_err *err);
 
 struct gt_train;
 
