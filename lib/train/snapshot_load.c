@@ -1,0 +1,275 @@
+/* snapshot_load.c - training checkpoints, read. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/digest.h"
+#include "lib/train/snapshot_inside.h"
+#include "lib/train/weights.h"
+
+/* ---- what the optimizer keeps ---- */
+
+static bool same_shape(const struct gt_slot *slot, const struct gt_tree_tensor *t)
+{
+	bool same = t->ndim == slot->ndim;
+
+	for (int i = 0; same && i < t->ndim; i++)
+		same = t->shape[i] == slot->shape[i];
+	return same;
+}
+
+static int load_state(const struct gt_snapshot *s, const struct gt_slot *slot,
+    const struct gt_tree *tensor, const char *name, float *flat, struct gt_err *err)
+{
+	size_t bytes = (size_t)slot->count * sizeof(float);
+	void *host;
+	int rc;
+
+	if (!tensor || tensor->kind != GT_TREE_TENSOR || !same_shape(slot, &tensor->tensor)) {
+		gt_err_set(err, GT_EFORMAT,
+		    "optimizer state '%s' of '%s' is missing or of another shape", name,
+		    slot->name);
+		return gt_err_hint(err, "was it saved with another --optimizer?");
+	}
+	host = gt_calloc(1, bytes, err);
+	if (!host)
+		return GT_ENOMEM;
+	rc = gt_tensor_read(&tensor->tensor, GT_F32, host, err);
+	if (!rc && s->parallel)
+		rc = gt_parallel_deal(s->parallel, slot, GT_HELD_STATE, flat, host, err);
+	else if (!rc)
+		rc = s->store->backend->copy_in(
+		    s->store->device, flat + slot->offset, host, bytes, err);
+	free(host);
+	return rc;
+}
+
+/* The parameters that a file's group numbers; NULL where it has none. */
+static const struct gt_tree *group_params(const struct gt_tree *groups, size_t i)
+{
+	const struct gt_tree *params = NULL;
+
+	if (groups && groups->kind == GT_TREE_LIST && i < groups->seq.count)
+		params = gt_tree_get(groups->seq.items[i].value, "params");
+	return params && params->kind == GT_TREE_LIST ? params : NULL;
+}
+
+/* Match the groups of the file with ours: numbers[i] is what the file calls g->slots[i]. */
+static int match_groups(struct gt_snapshot_groups *g, const struct gt_snapshot *s,
+    const struct gt_tree *optimizer, int64_t *numbers, struct gt_err *err)
+{
+	const struct gt_tree *groups = gt_tree_get(optimizer, "param_groups");
+	const struct gt_tree *first = group_params(groups, 0), *second = group_params(groups, 1);
+	size_t firsts = first ? first->seq.count : 0, seconds = second ? second->seq.count : 0;
+	size_t wanted = g->first_count ? g->first_count : g->count;
+
+	if (firsts == g->count && !second) {
+		/* One group: torch's order is that of declaration. */
+		g->count = 0;
+		for (size_t i = 0; i < s->store->slot_count; i++)
+			if (s->store->slots[i].role == GT_PARAMETER)
+				g->slots[g->count++] = &s->store->slots[i];
+	} else if (firsts != wanted || seconds != g->count - wanted || group_params(groups, 2)) {
+		gt_err_set(err, GT_EFORMAT,
+		    "the optimizer's groups hold %zu and %zu parameters, here they are %zu and %zu",
+		    firsts, seconds, wanted, g->count - wanted);
+		return gt_err_hint(
+		    err, "first those that decay, then the others; or all in one group");
+	}
+	for (size_t i = 0; i < g->count; i++) {
+		const struct gt_tree *list = i < firsts ? first : second;
+
+		if (!gt_tree_as_int(
+		        list->seq.items[i < firsts ? i : i - firsts].value, &numbers[i]))
+			return gt_err_set(
+			    err, GT_EFORMAT, "the optimizer's 'params' are not numbers");
+	}
+	return 0;
+}
+
+/* Adam's own count, the first parameter's, may lag behind the run's: PyTorch skips steps whose
+ * gradients overflow. The others' are read to see that they are sound. */
+static int count_steps(const struct gt_snapshot *s, const struct gt_tree *state,
+    const int64_t *numbers, size_t count, int64_t *steps, struct gt_err *err)
+{
+	*steps = s->step;
+	for (size_t i = 0; s->step && i < count; i++) {
+		const struct gt_tree *one = gt_tree_get_int(state, numbers[i]);
+		int64_t found = 0;
+		int rc = gt_tree_read_int(gt_tree_get(one, "step"), &found, err);
+
+		if (rc < 0)
+			return gt_err_prefix(
+			    err, "optimizer state 'step' of parameter %lld", (long long)numbers[i]);
+		if (!i && found > 0)
+			*steps = found;
+	}
+	return 0;
+}
+
+static int load_optimizer(
+    const struct gt_snapshot *s, const struct gt_tree *optimizer, struct gt_err *err)
+{
+	const struct gt_tree *state = gt_tree_get(optimizer, "state");
+	int64_t *numbers = gt_calloc(s->store->slot_count, sizeof(*numbers), err);
+	struct gt_snapshot_groups g;
+	const char *name;
+	int64_t steps;
+	float *flat;
+	int rc = gt_snapshot_groups_of(&g, s->store, err);
+
+	if (!numbers)
+		rc = GT_ENOMEM;
+	if (!rc && (!state || state->kind != GT_TREE_DICT))
+		rc = gt_err_set(err, GT_EFORMAT, "no optimizer state under 'optimizer'");
+	if (!rc)
+		rc = match_groups(&g, s, optimizer, numbers, err);
+	for (size_t i = 0; !rc && s->step > 0 && i < g.count; i++) {
+		const struct gt_tree *one = gt_tree_get_int(state, numbers[i]);
+
+		for (int k = 0; !rc && (name = gt_optim_state(s->optim, k, &flat)); k++)
+			rc = load_state(s, g.slots[i], gt_tree_get(one, name), name, flat, err);
+	}
+	if (!rc)
+		rc = count_steps(s, state, numbers, g.count, &steps, err);
+	if (!rc)
+		gt_optim_set_steps(s->optim, steps);
+	free(numbers);
+	free(g.slots);
+	return rc;
+}
+
+/* ---- whether it is the same run ---- */
+
+static bool same_option(const json_t *wanted, const struct gt_tree *found)
+{
+	int64_t whole;
+	double real;
+
+	if (json_is_string(wanted))
+		return found->kind == GT_TREE_STRING &&
+		       !strcmp(found->string.bytes, json_string_value(wanted));
+	if (json_is_boolean(wanted))
+		return gt_tree_as_int(found, &whole) && whole == json_is_true(wanted);
+	if (json_is_integer(wanted)) /* a double does not hold every seed */
+		return gt_tree_as_int(found, &whole) && whole == json_integer_value(wanted);
+	if (json_is_number(wanted))
+		return gt_tree_as_float(found, &real) && real == json_number_value(wanted);
+	return found->kind == GT_TREE_NONE;
+}
+
+/* What makes the global batch: a step takes the same samples whoever shares them out how. */
+static const char *const factors[] = { "batch", "accumulate", "nproc" };
+
+enum { FACTORS = sizeof(factors) / sizeof(*factors) };
+
+static bool is_factor(const char *key)
+{
+	for (int i = 0; i < FACTORS; i++)
+		if (!strcmp(key, factors[i]))
+			return true;
+	return false;
+}
+
+/* The product of them, or -1 where the file says something that overflows. One that is not said,
+ * by a checkpoint from before there were ranks, is 1. */
+static int64_t samples_per_step(const struct gt_tree *config)
+{
+	static const char *const divisors[] = { "pipeline-parallel", "tensor-parallel" };
+	int64_t samples = 1, factor;
+
+	for (int i = 0; i < FACTORS; i++)
+		if (gt_tree_as_int(gt_tree_get(config, factors[i]), &factor) &&
+		    __builtin_mul_overflow(samples, factor, &samples))
+			return -1;
+	/* Ranks that share a model take the same samples. */
+	for (int i = 0; i < 2; i++)
+		if (gt_tree_as_int(gt_tree_get(config, divisors[i]), &factor) && factor > 1)
+			samples /= factor;
+	return samples;
+}
+
+/* A run that went on with other settings would silently be neither the old one nor a new one. */
+static int check_config(const struct gt_tree *found, const json_t *wanted, struct gt_err *err)
+{
+	int64_t samples = 1;
+	const char *key;
+	json_t *value;
+
+	if (!found || !wanted)
+		return 0;
+	for (int i = 0; i < FACTORS; i++)
+		samples *= json_integer_value(json_object_get(wanted, factors[i]));
+	json_object_foreach((json_t *)wanted, key, value)
+	{
+		const struct gt_tree *theirs = gt_tree_get(found, key);
+
+		/* What an older file does not know of was not asked for. */
+		if (theirs ? same_option(value, theirs) : !is_factor(key) && !json_is_true(value))
+			continue;
+		if (is_factor(key) && samples == samples_per_step(found))
+			continue;
+		gt_err_set(err, GT_EINVAL, "it was trained with another --%s", key);
+		return gt_err_hint(err,
+		    "leave --%s as it was; --init-from starts a new run from its weights", key);
+	}
+	if (samples == samples_per_step(found))
+		return 0;
+	gt_err_set(err, GT_EINVAL, "it was trained with another global batch");
+	return gt_err_hint(err, "--nproc over --pipeline-parallel and --tensor-parallel, times "
+	                        "--batch and --accumulate, must stay");
+}
+
+/* ---- the file ---- */
+
+static int load_position(struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err)
+{
+	const struct gt_tree *best = gt_tree_get(root, "best");
+	int rc = gt_tree_read_int(gt_tree_get(root, "step"), &s->step, err);
+
+	if (rc < 0)
+		return gt_err_prefix(err, "'step'");
+	if (!rc || s->step < 0) {
+		gt_err_set(err, GT_EFORMAT, "no training checkpoint: it has no 'step'");
+		return gt_err_hint(
+		    err, "--init-from starts a new run from a file with weights alone");
+	}
+	s->best_step = -1;
+	s->best_score = -INFINITY;
+	rc = gt_tree_read_float(gt_tree_get(best, "score"), &s->best_score, err);
+	if (rc > 0)
+		rc = gt_tree_read_int(gt_tree_get(best, "step"), &s->best_step, err);
+	return rc < 0 ? gt_err_prefix(err, "'best'") : 0;
+}
+
+int gt_snapshot_load(struct gt_snapshot *s, const char *path, struct gt_err *err)
+{
+	const struct gt_weights_options strict = { .parallel = s->parallel };
+	struct gt_weights_report report = { 0 };
+	struct gt_state_dict sd = { 0 };
+	const struct gt_tree *root;
+	struct gt_ckpt *ckpt;
+	int rc = gt_ckpt_open(&ckpt, path, err);
+
+	if (rc)
+		return rc;
+	root = gt_ckpt_root(ckpt);
+	rc = gt_digest_check(ckpt, false, err);
+	if (!rc)
+		rc = load_position(s, root, err);
+	if (!rc)
+		rc = check_config(gt_tree_get(root, "config"), s->config, err);
+	if (!rc)
+		rc = gt_state_dict_find(&sd, root, err);
+	if (!rc)
+		rc = gt_weights_load(s->store, s->model, &sd, &strict, &report, err);
+	if (!rc)
+		rc = load_optimizer(s, gt_tree_get(root, "optimizer"), err);
+	if (rc)
+		gt_err_prefix(err, "%s", path);
+	gt_weights_report_release(&report);
+	gt_state_dict_release(&sd);
+	gt_ckpt_close(ckpt);
+	return rc;
+}
