@@ -35,9 +35,9 @@ struct gt_snapshot {
 int gt_snapshot_save(const struct gt_snapshot *s, const char *path, struct gt_err *err);
 
 /*
- * Fill the store and the optimizer, and step, best_step, best_score, from a file. An
- * option in `config` that the file's config has too must agree (of batch and accumulate, the
- * product). Files of PyTorch are read too: their param_groups must be these groups, or a single
+ * Fill the store and the optimizer, and step, best_step, best_score, from a file. An option in
+ * `config` that the file's config has too must agree; of batch, accumulate and ranks, the samples
+ * of a step. Files of PyTorch are read too: their param_groups must be these groups, or a single
  * one with all parameters in the order of declaration. On failure the store may be partly
  * overwritten: the run is over.
  */

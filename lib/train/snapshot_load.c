@@ -172,8 +172,7 @@ static bool is_factor(const char *key)
 	return false;
 }
 
-/* The product of them, or -1 where the file says something that overflows. One that is not said,
- * by a checkpoint from before there were ranks, is 1. */
+/* The product of them. One that is not said, by a checkpoint from before there were ranks, is 1. */
 static int64_t samples_per_step(const struct gt_tree *config)
 {
 	static const char *const divisors[] = { "pipeline-parallel", "tensor-parallel" };
@@ -182,7 +181,7 @@ static int64_t samples_per_step(const struct gt_tree *config)
 	for (int i = 0; i < FACTORS; i++)
 		if (gt_tree_as_int(gt_tree_get(config, factors[i]), &factor) &&
 		    __builtin_mul_overflow(samples, factor, &samples))
-			return -1;
+			return INT64_MAX;
 	/* Ranks that share a model take the same samples. */
 	for (int i = 0; i < 2; i++)
 		if (gt_tree_as_int(gt_tree_get(config, divisors[i]), &factor) && factor > 1)
@@ -199,26 +198,26 @@ static int check_config(const struct gt_tree *found, const json_t *wanted, struc
 
 	if (!found || !wanted)
 		return 0;
-	for (int i = 0; i < FACTORS; i++)
-		samples *= json_integer_value(json_object_get(wanted, factors[i]));
 	json_object_foreach((json_t *)wanted, key, value)
 	{
 		const struct gt_tree *theirs = gt_tree_get(found, key);
 
 		/* What an older file does not know of was not asked for. */
-		if (theirs ? same_option(value, theirs) : !is_factor(key) && !json_is_true(value))
-			continue;
-		if (is_factor(key) && samples == samples_per_step(found))
+		if (is_factor(key) || (theirs ? same_option(value, theirs) : !json_is_true(value)))
 			continue;
 		gt_err_set(err, GT_EINVAL, "it was trained with another --%s", key);
 		return gt_err_hint(err,
 		    "leave --%s as it was; --init-from starts a new run from its weights", key);
 	}
+	for (int i = 0; i < FACTORS; i++)
+		samples *= json_integer_value(json_object_get(wanted, factors[i]));
 	if (samples == samples_per_step(found))
 		return 0;
-	gt_err_set(err, GT_EINVAL, "it was trained with another global batch");
-	return gt_err_hint(err, "--nproc over --pipeline-parallel and --tensor-parallel, times "
-	                        "--batch and --accumulate, must stay");
+	gt_err_set(err, GT_EINVAL, "it was trained with %lld samples a step, not %lld",
+	    (long long)samples_per_step(found), (long long)samples);
+	return gt_err_hint(err,
+	    "--batch times --accumulate times the ranks that read samples of their "
+	    "own must stay; --init-from starts a new run from its weights");
 }
 
 /* ---- the file ---- */

@@ -82,13 +82,20 @@ hint: --out names the directory of the run"
 	local case
 	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --batch 8 --steps 4 --out run -q
 	equal "$status" 0
-	for case in "--model mlp:8,7,3" "--batch 4" "--seed 1" "--optimizer sgd" --drop-last \
-		"--val-split 0.5" "--accumulate 2"; do
+	for case in "--model mlp:8,7,3" "--seed 1" "--optimizer sgd" --drop-last "--val-split 0.5"; do
 		# shellcheck disable=SC2086 # two words
 		gtrain train --resume auto --out run --steps 6 $case
 		equal "$status" 2
 		equal "${err#*pth: }" "it was trained with another ${case% *}
 hint: leave ${case% *} as it was; --init-from starts a new run from its weights"
+	done
+	for case in "4 --batch 4" "16 --accumulate 2" "12 --batch 2 --accumulate 6"; do
+		# shellcheck disable=SC2086 # words
+		gtrain train --resume auto --out run --steps 6 ${case#* }
+		equal "$status" 2
+		equal "${err#*pth: }" "it was trained with 8 samples a step, not ${case%% *}
+hint: --batch times --accumulate times the ranks that read samples of their own must stay; \
+--init-from starts a new run from its weights"
 	done
 	gtrain train --resume auto --out run --steps 3
 	equal "$status" 2
