@@ -153,6 +153,8 @@ static int run_micro_batch(
 
 static int diverged(const struct gt_train *t, const char *what, double value, struct gt_err *err)
 {
+	if (isnan(value))
+		value = fabs(value); /* whose sign would be printed */
 	gt_err_set(err, GT_EDIVERGED, "%s is %g at step %lld", what, value, (long long)t->step + 1);
 	if (t->parallel && t->o.parallel.compress == GT_COMPRESS_FP16)
 		return gt_err_hint(err,
