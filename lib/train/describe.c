@@ -33,7 +33,7 @@ static json_int_t dealt_bytes(const struct gt_train *t, const struct gt_program 
 /* What each rank sends, and receives as much. */
 static json_int_t communicated_bytes(const struct gt_train *t, const struct gt_program *p)
 {
-	if (t->o.group && gt_parallel_reads_on_one(t->o.parallel.kind))
+	if (gt_train_world(t) > 1 && gt_parallel_reads_on_one(t->o.parallel.kind))
 		return dealt_bytes(t, p);
 	return t->parallel ? (json_int_t)gt_parallel_sent(t->parallel, t->runs) : 0;
 }

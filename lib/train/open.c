@@ -376,7 +376,7 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		.drop_last = t->o.drop_last,
 		.pad = true,
 	};
-	if (t->o.group && gt_parallel_reads_on_one(t->o.parallel.kind)) {
+	if (gt_parallel_reads_on_one(t->o.parallel.kind)) {
 		t->sampler.rank = 0;
 		t->sampler.batch = t->batch * gt_train_world(t);
 		t->sampler.hosted = t->o.parallel.reproducible ? t->sampler.world : 1;
