@@ -59,7 +59,7 @@ static const struct gt_opt table[] = {
 	    "key of all random numbers: initial weights, order of samples, dropout",
 	    .initial = "0", .max = INFINITY },
 	{ "reproducible", 0, GT_OPT_FLAG, AT(reproducible),
-	    .help = "the same bits on 1, 2, 4 and 8 ranks", .excludes = "verify-parallel" },
+	    .help = "the same bits on 1, 2, 4 and 8 ranks" },
 
 	{ .type = GT_OPT_HEADING, .help = "Optimizer" },
 	{ "optimizer", 0, GT_OPT_CHOICE, AT(optimizer), .words = optimizers, .initial = "adamw",

@@ -23,7 +23,7 @@ static void print_row(struct gt_table *table, const struct gt_verify_row *row)
 	snprintf(cells[4], CELL, "%.1e", row->weight);
 	snprintf(verdict, sizeof(verdict), "%s", row->good ? "same" : "differs");
 	if (*row->why) {
-		snprintf(verdict, sizeof(verdict), "not for this model: %s", row->why);
+		snprintf(verdict, sizeof(verdict), "left out: %s", row->why);
 		for (int i = 1; i < COLUMNS - 1; i++)
 			all[i] = "-";
 	}
@@ -43,8 +43,13 @@ static void print_table(const struct gt_verify_row *rows, int count)
 		for (int i = 0; i < count; i++)
 			print_row(&table, &rows[i]);
 	}
-	printf("largest relative differences from one rank over %d steps; bounds: %g, %g, %g\n",
+	printf("largest relative differences from one rank over %d steps; bounds: %g, %g, %g",
 	    GT_VERIFY_STEPS, rows->bounds.loss, rows->bounds.gradient, rows->bounds.weight);
+	for (int i = 1; i < count; i++)
+		if (rows[i].bounds.loss != rows->bounds.loss)
+			printf("; of %s: %g, %g, %g", rows[i].mode, rows[i].bounds.loss,
+			    rows[i].bounds.gradient, rows[i].bounds.weight);
+	putchar('\n');
 }
 
 /* JSON has no word for what is no number; nor is there one where nothing was compared. */

@@ -49,6 +49,7 @@ struct job {
 	struct gt_trace *trace;
 	struct gt_watcher *watchers; /* [o->ranks] */
 	bool batch_norm;             /* the model has some */
+	bool exact;                  /* modes are to have the same bits: --reproducible */
 	int64_t samples;             /* that there are */
 	struct gt_log silent;
 };
@@ -90,20 +91,26 @@ static int alone(void *self, struct gt_group *group, struct gt_err *err)
 	return be_rank(self, NULL, err);
 }
 
-static struct gt_verify_bounds bounds_of(const struct job *job)
+/* Ranks that share layers make other sums of them than one does. */
+static struct gt_verify_bounds bounds_of(const struct job *job, const struct mode *mode)
 {
+	if (job->exact && mode->holds != LAYERS)
+		return (struct gt_verify_bounds){ 0, 0, 0 };
 	if (job->batch_norm)
 		return (struct gt_verify_bounds){ GT_VERIFY_LOSS, GT_VERIFY_NORM_GRADIENT,
 			GT_VERIFY_NORM_WEIGHT };
 	return (struct gt_verify_bounds){ GT_VERIFY_LOSS, GT_VERIFY_GRADIENT, GT_VERIFY_WEIGHT };
 }
 
-static int run(struct job *job, int ranks, bool records, struct gt_err *err)
+/* To record, or to be compared within bounds. */
+static int run(
+    struct job *job, int ranks, const struct gt_verify_bounds *bounds, struct gt_err *err)
 {
 	for (int i = 0; i < ranks; i++)
 		job->watchers[i] = (struct gt_watcher){ .trace = job->trace,
-			.records = records,
-			.row = { .good = true, .bounds = bounds_of(job) } };
+			.records = !bounds,
+			.row = { .good = true,
+			    .bounds = bounds ? *bounds : (struct gt_verify_bounds){ 0 } } };
 	return gt_threads_run(ranks, &job->o->ring, ranks > 1 ? be_rank : alone, job, err);
 }
 
@@ -125,7 +132,8 @@ static struct gt_train_options options_of(const struct job *job, int64_t samples
 		t.schedule.lr = fmin(t.schedule.lr, GT_VERIFY_NORM_RATE);
 	t.optim.eps = fmax(t.optim.eps, job->batch_norm ? GT_VERIFY_NORM_EPS : GT_VERIFY_EPS);
 	t.nproc = 1;
-	t.parallel = (struct gt_parallel_options){ .bucket_bytes = t.parallel.bucket_bytes };
+	t.parallel = (struct gt_parallel_options){ .bucket_bytes = t.parallel.bucket_bytes,
+		.reproducible = job->exact };
 	t.profile = (struct gt_profile_options){ 0 };
 	return t;
 }
@@ -147,7 +155,13 @@ static void set_mode(struct job *job, const struct mode *mode, int64_t samples)
 	if (mode->holds != ALL)
 		t->batch *= n;
 	else
-		t->parallel.sync_bn = job->batch_norm;
+		t->parallel.sync_bn = job->batch_norm && !job->exact;
+}
+
+/* The parts that one rank takes each micro-batch of all ranks in, to be as the mode. */
+static int parts_of(const struct job *job, const struct mode *mode)
+{
+	return job->batch_norm && mode->holds && !job->exact ? job->o->ranks : 1;
 }
 
 /* All samples of a step on one rank, each micro-batch of all ranks in so many parts. */
@@ -161,7 +175,7 @@ static int record(struct job *job, int64_t samples, int parts, struct gt_err *er
 	job->options = options_of(job, samples);
 	job->options.batch *= job->o->ranks / parts;
 	job->options.accumulate *= parts;
-	rc = run(job, 1, true, err);
+	rc = run(job, 1, NULL, err);
 	trace->samples = samples;
 	trace->parts = parts;
 	return rc ? gt_err_prefix(err, "one rank") : 0;
@@ -173,7 +187,7 @@ static int run_mode(
 	int ranks = mode->ranks ? job->o->ranks : 1, rc;
 	size_t place = 0;
 
-	rc = run(job, ranks, false, err);
+	rc = run(job, ranks, &row->bounds, err);
 	for (int i = 0; i < ranks; i++) {
 		gt_watcher_add(row, &place, &job->watchers[i]);
 		gt_watcher_release(&job->watchers[i]);
@@ -196,6 +210,16 @@ static bool all_have_some(int64_t samples, int64_t ranks, int64_t whole)
 	return most * (ranks - 1) < last;
 }
 
+/* The parts that --reproducible cuts a step of all ranks into: each has as many samples, by padding
+ * if need be. */
+static int64_t step_parts(const struct job *job)
+{
+	const struct gt_parallel_options one = { .reproducible = true };
+	const struct gt_train_options *t = job->o->train;
+
+	return gt_parallel_hosted(&one, 1, job->o->ranks * t->batch * t->accumulate);
+}
+
 /* Two steps and a part of one, if there is as much. Where all ranks are to have as many, padding
  * would have to repeat samples that one rank has once. Of batch normalisation, ranks wait for each
  * other's statistics, and the chunks of a pipeline have to be the micro-batches of one rank. */
@@ -206,6 +230,8 @@ static int64_t choose_samples(const struct job *job, const struct mode *mode)
 
 	if (all > job->samples)
 		all = job->samples;
+	if (job->exact)
+		return all - all % step_parts(job);
 	if (!mode->uneven)
 		return all - all % n;
 	if (job->batch_norm && mode->holds)
@@ -224,14 +250,14 @@ static void see_if_fit(struct job *job, const struct mode *mode, struct gt_verif
 	struct gt_err why = GT_ERR_INIT;
 	struct gt_train *t = NULL;
 
-	if (job->batch_norm && !mode->ranks)
+	if (job->batch_norm && !mode->ranks && !job->exact)
 		gt_err_set(&why, GT_ENOTSUP,
 		    "batch normalisation takes the statistics of each micro-batch");
 	else if (!options.samples)
 		gt_err_set(
 		    &why, GT_ENOTSUP, "there are no %d samples, for a whole batch", options.batch);
-	options.nproc = job->o->ranks;
-	if (!why.code && (mode->holds || job->batch_norm) &&
+	options.nproc = mode->ranks ? job->o->ranks : 1;
+	if (!why.code && (mode->holds || job->batch_norm || job->exact) &&
 	    !gt_train_open(&t, &options, true, &job->silent, &why))
 		gt_train_close(t);
 	if (why.code)
@@ -266,7 +292,7 @@ static int fill_row(
 		.mode = mode->name,
 		.ranks = mode->ranks ? n : 1,
 		.last_batch = last_batch(samples, (int64_t)n * job->o->train->batch),
-		.bounds = bounds_of(job),
+		.bounds = bounds_of(job, mode),
 		.good = true,
 		.what = "",
 	};
@@ -274,7 +300,7 @@ static int fill_row(
 	see_if_fit(job, mode, row);
 	if (*row->why)
 		return 0;
-	rc = record(job, samples, job->batch_norm && mode->holds ? n : 1, err);
+	rc = record(job, samples, parts_of(job, mode), err);
 	set_mode(job, mode, samples);
 	return rc ? rc : run_mode(mode, job, row, err);
 }
@@ -285,6 +311,7 @@ int gt_verify_parallel(
 	struct gt_trace trace = { 0 };
 	struct job job = { .o = o,
 		.trace = &trace,
+		.exact = o->train->parallel.reproducible,
 		.watchers = gt_calloc((size_t)o->ranks, sizeof(*job.watchers), err),
 		.silent = { .stream = fopen("/dev/null", "we"), .level = GT_LOG_QUIET } };
 	int rc = job.watchers ? 0 : GT_ENOMEM;

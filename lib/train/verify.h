@@ -31,8 +31,12 @@
 #define GT_VERIFY_EPS      1e-4
 
 /*
- * Batch normalisation is over all ranks' samples here (sync_bn), and a pipeline is compared with
- * one rank that takes its chunks one after the other, over whole batches, as each chunk has
+ * Under train->parallel.reproducible all modes are to have the bits of one rank, and bounds are 0,
+ * but for `tensor`, whose ranks make other sums. Batch statistics are then those of the parts that
+ * it cuts a step into, whatever the mode.
+ *
+ * Else batch normalisation is over all ranks' samples here (sync_bn), and a pipeline is compared
+ * with one rank that takes its chunks one after the other, over whole batches, as each chunk has
  * statistics of its own; accumulation has no one rank that it could be as.
  *
  * Behind a normalisation half of the rectified units are near their bend: of a million that a few
@@ -58,7 +62,8 @@ struct gt_verify_row {
 	const char *mode;
 	int ranks;
 	int64_t last_batch; /* samples of all ranks in the last batch of an epoch */
-	/* Not for this model, and why; then nothing has been compared. Else "". */
+	/* Why it is left out, as what the model cannot be trained in; then nothing has been
+	 * compared. Else "". */
 	char why[GT_VERIFY_WHY];
 	struct gt_verify_bounds bounds;
 	double loss, gradient, weight; /* the largest of any rank */

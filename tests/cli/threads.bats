@@ -88,16 +88,28 @@ hint: --drop-last leaves short batches out"
 	jq -e '[.modes[] | select(.mode == "dp")][0] | .ranks == 2 and .last_batch == 7' <<<"$out"
 }
 
-@test "--verify-parallel says which modes are not for the model, which is no failure" {
+@test "--verify-parallel says which modes are left out, which is no failure" {
 	gtrain train "${MLP[@]}" --batch 6 --nproc 3 --verify-parallel
 	equal "$status" 0
 	for mode in gpipe 1f1b; do
-		grep -q "^$mode  *-  *-  *-  *-  *-  not for this model: .*3 stages" <<<"$out"
+		grep -q "^$mode  *-  *-  *-  *-  *-  left out: .*3 stages" <<<"$out"
 	done
 	gtrain train "${MLP[@]}" --batch 6 --nproc 3 --verify-parallel --json
 	equal "$status" 0
 	jq -e '[.modes[] | select(.why_not != "") | .mode] == ["gpipe", "1f1b"]' <<<"$out"
 	jq -e 'all(.modes[] | select(.why_not != ""); .same == null and .gradient == null)' <<<"$out"
+}
+
+@test "--verify-parallel --reproducible asks for the same bits" {
+	gtrain train "${MLP[@]}" --batch 8 --verify-parallel --reproducible --json
+	equal "$status" 0
+	jq -e 'all(.modes[] | select(.mode != "tensor"); .same and .loss == 0 and .gradient == 0 and .weight == 0)' <<<"$out"
+	gtrain train "${MLP[@]}" --batch 8 --verify-parallel --reproducible
+	equal "$status" 0
+	[[ $out == *"; bounds: 0, 0, 0; of tensor: 1e-06, 0.0001, 0.001" ]]
+	gtrain train "${MLP[@]}" --batch 8 --nproc 3 --verify-parallel --reproducible
+	equal "$status" 2
+	[[ $err == *"--reproducible: 3 ranks; it takes 1, 2, 4 or 8 ranks for a global batch of 24"* ]]
 }
 
 @test "--verify-parallel of a model with batch normalisation" {
@@ -106,5 +118,5 @@ hint: --drop-last leaves short batches out"
 	for mode in ddp mirrored zero1 zero2 zero3 dp gpipe 1f1b; do
 		grep -q "^$mode .* same$" <<<"$out"
 	done
-	grep -q "^accumulate .* not for this model: batch normalisation" <<<"$out"
+	grep -q "^accumulate .* left out: batch normalisation" <<<"$out"
 }

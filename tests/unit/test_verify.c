@@ -180,6 +180,14 @@ static int start_mean_of_means(
 	return real.start(g, c, err);
 }
 
+/* Off by a unit in the last place, which only bits tell. */
+static int start_nudged(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
+{
+	if (is_bucket(c) && g->size > 1 && !g->rank)
+		scale(g, c, 1 + 0x1p-23);
+	return real.start(g, c, err);
+}
+
 /* ---- runs ---- */
 
 static const struct fault {
@@ -231,13 +239,18 @@ struct subject {
 	const char *model, *data;
 	int ranks, batch;
 	const char *unfit; /* modes that are not for it */
+	bool exact;
 };
 
-static const struct subject small = { "mlp:5,16,8,3", "random:5/3,samples=100", RANKS, BATCH, "" };
+static const struct subject small = { "mlp:5,16,8,3", "random:5/3,samples=100", RANKS, BATCH, "",
+	false };
 /* Of the smallest images, as a convolution takes long under valgrind. */
 static struct fixture images;
 static char images_spec[100];
-static const struct subject normal = { "resnet20", images_spec, 2, 4, " accumulate tensor " };
+static const struct subject normal = { "resnet20", images_spec, 2, 4, " accumulate tensor ",
+	false };
+
+static const struct subject exact = { "mlp:5,16,8,3", "random:5/3,samples=100", 2, 8, "", true };
 
 static struct gt_train_options options_of(const struct subject *subject)
 {
@@ -253,7 +266,7 @@ static struct gt_train_options options_of(const struct subject *subject)
 		    .weight_decay = NAN },
 		.schedule = { .lr = NAN, .min_lr = NAN, .warmup = -1 },
 		.prefetch = 1,
-		.parallel = { .bucket_bytes = 64 } };
+		.parallel = { .bucket_bytes = 64, .reproducible = subject->exact } };
 }
 
 static void verify(
@@ -321,11 +334,17 @@ static void modes_are_one_rank(void **state)
 {
 	const struct subject subjects[] = {
 		small,
-		{ "mlp:5,3", "random:5/3,samples=100", 2, 3, " gpipe 1f1b tensor " },
-		{ "lenet", "random:,samples=100", RANKS, BATCH, " tensor " },
+		{ "mlp:5,3", "random:5/3,samples=100", 2, 3, " gpipe 1f1b tensor ", false },
+		{ "lenet", "random:,samples=100", RANKS, BATCH, " tensor ", false },
 		{ "gpt:layers=1,heads=3,width=24,block=8,vocab=50,dropout=0.2",
-		    "random:,samples=100", RANKS, BATCH, "" },
+		    "random:,samples=100", RANKS, BATCH, "", false },
 		normal,
+		exact,
+		{ "mlp:5,16,8,6,3", "random:5/3,samples=100", 4, 4, "", true },
+		{ "lenet", "random:,samples=100", 2, 4, " tensor ", true },
+		{ "gpt:layers=1,heads=2,width=16,block=8,vocab=50,dropout=0.2",
+		    "random:,samples=100", 2, 4, "", true },
+		{ "resnet20", images_spec, 2, 4, " tensor ", true },
 	};
 
 	(void)state;
@@ -406,9 +425,26 @@ static void mistakes_are_seen_with_normalisation(void **state)
 	}
 }
 
+static void the_last_bit_is_seen_where_bits_are_promised(void **state)
+{
+	static const struct fault nudged = { "a last bit", NULL, start_nudged,
+		" ddp mirrored zero1 zero2 zero3 dp ", 1 };
+	struct gt_verify_row rows[MOST_ROWS];
+
+	(void)state;
+	for (int promised = 0; promised < 2; promised++) {
+		verify(rows, promised ? &exact : &small, &nudged);
+		for (int k = 0; k < gt_verify_count(); k++)
+			if (rows[k].good == (promised && is_in(nudged.modes, rows[k].mode)))
+				fail_msg("%s, %d: %s", rows[k].mode, promised,
+				    rows[k].good ? "one rank" : rows[k].what);
+	}
+}
+
 static void fewer_samples_than_ranks_are_refused(void **state)
 {
-	const struct subject few = { "mlp:5,16,8,3", "random:5/3,samples=2", RANKS, BATCH, "" };
+	const struct subject few = { "mlp:5,16,8,3", "random:5/3,samples=2", RANKS, BATCH, "",
+		false };
 	const struct gt_train_options train = options_of(&few);
 	struct gt_verify_options o = { .train = &train, .ranks = RANKS };
 	struct gt_verify_row rows[MOST_ROWS];
@@ -426,6 +462,7 @@ int main(void)
 		cmocka_unit_test(last_batches_are_uneven),
 		cmocka_unit_test(mistakes_are_seen),
 		cmocka_unit_test(mistakes_are_seen_with_normalisation),
+		cmocka_unit_test(the_last_bit_is_seen_where_bits_are_promised),
 		cmocka_unit_test(fewer_samples_than_ranks_are_refused),
 	};
 
