@@ -15,7 +15,7 @@
  *          all-reduce, whose two halves these are.
  *   zero2  A rank keeps gradients of what it owns. Those of a bucket are made in a temporary of
  *          the plan's arena, which lives until it is reduced: while one bucket travels, the next is
- *          made. Each micro-batch is reduced, and added to what the rank keeps.
+ *          made, and waits for it. Each micro-batch is reduced, and added to what the rank keeps.
  *   zero3  Parameters, too: a bucket is gathered into a temporary before its first reader, dies
  *          behind the last, and is gathered again for the backward pass; while nodes work on one,
  *          the next travels. A forward pass is a collective call, then.
@@ -29,8 +29,6 @@ struct gt_zero {
 	struct gt_part *parts; /* [buckets.size] this rank's */
 	struct gt_part *gaps;  /* what is between parameters, in any order */
 	size_t gap_count;
-	float *travelling;            /* room of the bucket that is being reduced, or NULL */
-	int bucket;                   /* its number */
 	int64_t gathered;             /* elements of the buckets that a run of the plan gathers */
 	void *gradients, *parameters; /* the store's, in memory of the group's; NULL: its own */
 };

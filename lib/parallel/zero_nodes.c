@@ -25,28 +25,10 @@ static void clear_gaps(const struct gt_parallel *p, int bucket, float *room)
 			    room + z->gaps[i].offset - first, z->gaps[i].count, 0);
 }
 
-/* Wait for what was started; this rank's part of the bucket that travelled is added to the
- * store's. */
-static int finish(struct gt_parallel *p, struct gt_err *err)
-{
-	struct gt_zero *z = p->state;
-	const struct gt_group *group = p->axes[GT_AXIS_DATA];
-	int rc = gt_group_wait(p->axes[GT_AXIS_DATA], err);
-
-	if (!rc && z->travelling) {
-		const struct gt_part *part = &z->parts[z->bucket];
-
-		p->store->backend->ranges()->add(at(p->store->gradients, part->at),
-		    z->travelling + group->rank * part->count, part->count);
-	}
-	z->travelling = NULL;
-	return rc;
-}
-
 static int run_reduce_start(struct gt_call *call, struct gt_err *err)
 {
-	struct gt_parallel *p = call->context;
-	struct gt_zero *z = p->state;
+	const struct gt_parallel *p = call->context;
+	const struct gt_zero *z = p->state;
 	int i = call->attrs.bucket.index, rank = p->axes[GT_AXIS_DATA]->rank;
 	float *room =
 	    z->stage == 1 ? at(p->store->gradients, z->buckets.first[i]) : call->in[0].data;
@@ -59,22 +41,27 @@ static int run_reduce_start(struct gt_call *call, struct gt_err *err)
 		.what = z->buckets.name[i],
 		.span = &p->events[i].span };
 
-	if (z->stage == 1)
-		return p->communicates ? gt_group_start(p->axes[GT_AXIS_DATA], &c, err) : 0;
-	if (finish(p, err))
-		return err->code;
-	clear_gaps(p, i, room);
-	z->travelling = room;
-	z->bucket = i;
+	if (z->stage == 1 && !p->communicates)
+		return 0;
+	if (z->stage > 1)
+		clear_gaps(p, i, room);
 	return gt_group_start(p->axes[GT_AXIS_DATA], &c, err);
 }
 
+/* Where gradients are in rooms, this rank's part of the one that travelled is added to the
+ * store's. */
 static int run_reduce_wait(struct gt_call *call, struct gt_err *err)
 {
-	struct gt_parallel *p = call->context;
+	const struct gt_parallel *p = call->context;
 	const struct gt_zero *z = p->state;
+	const struct gt_part *part = &z->parts[call->attrs.bucket.index];
+	struct gt_group *group = p->axes[GT_AXIS_DATA];
+	int rc = z->stage > 1 || p->communicates ? gt_group_wait(group, err) : 0;
 
-	return z->stage > 1 || p->communicates ? finish(p, err) : 0;
+	if (!rc && z->stage > 1)
+		p->store->backend->ranges()->add(at(p->store->gradients, part->at),
+		    (const float *)call->in[0].data + group->rank * part->count, part->count);
+	return rc;
 }
 
 static int run_gather_start(struct gt_call *call, struct gt_err *err)
@@ -121,10 +108,9 @@ static int infer_room(struct gt_node *node, struct gt_err *err)
 	return 0;
 }
 
-/* Inputs: the bucket's room, and that of the bucket which travels until now, lest it be lent. None
- * where gradients lie in the store. */
+/* Input: the bucket's room; none where gradients lie in the store. */
 static const struct gt_op op_reduce_start = { .name = "reduce_scatter_start",
-	.max_inputs = 2,
+	.max_inputs = 1,
 	.infer = gt_nodes_infer_nothing,
 	.flops = gt_nodes_no_flops,
 	.print = gt_nodes_print_bucket };
@@ -168,15 +154,23 @@ static void make_rooms(const struct gt_parallel *p, struct gt_graph *g, struct g
 	}
 }
 
+static void order_wait(struct gt_orders *all, size_t place, int bucket, struct gt_value *room)
+{
+	gt_orders_add(
+	    all, (struct gt_order){
+	             .op = &op_reduce_wait, .at = place, .bucket = bucket, .in = { room } });
+}
+
 /* A bucket is reduced as soon as it is full; where several are full behind one node, in the order
- * of their numbers. All ranks have the same graph, and so the same order. */
+ * of their numbers. All ranks have the same graph, and so the same order. One room travels at a
+ * time. */
 static int order_reduces(
     struct gt_parallel *p, struct gt_graph *g, struct gt_orders *all, struct gt_err *err)
 {
 	const struct gt_zero *z = p->state;
 	size_t *end = gt_buckets_ends(&z->buckets, p->store, g, err), last = g->node_count;
 	struct gt_value **rooms = gt_calloc(z->buckets.size, sizeof(*rooms), err);
-	struct gt_value *before = NULL;
+	int before = -1;
 
 	if (!end || !rooms) {
 		free(end);
@@ -189,15 +183,17 @@ static int order_reduces(
 		for (size_t i = 0; i < z->buckets.size; i++) {
 			if (end[i] != place)
 				continue;
+			if (before >= 0 && z->stage > 1)
+				order_wait(all, place, before, rooms[before]);
 			gt_orders_add(all, (struct gt_order){ .op = &op_reduce_start,
 			                       .at = place,
 			                       .bucket = (int)i,
-			                       .in = { rooms[i], before } });
-			before = rooms[i];
+			                       .in = { rooms[i] } });
+			before = (int)i;
 		}
 	}
-	gt_orders_add(
-	    all, (struct gt_order){ .op = &op_reduce_wait, .at = last, .in = { before } });
+	if (before >= 0)
+		order_wait(all, last, before, rooms[before]);
 	free(end);
 	free(rooms);
 	return 0;
@@ -355,7 +351,7 @@ static int insert(struct gt_parallel *p, struct gt_graph *g, bool backward, stru
 {
 	const struct gt_zero *z = p->state;
 	struct gt_orders all;
-	int rc = gt_orders_init(&all, 5 * z->buckets.size + 1, err);
+	int rc = gt_orders_init(&all, 6 * z->buckets.size, err);
 
 	if (!rc && backward)
 		rc = order_reduces(p, g, &all, err);

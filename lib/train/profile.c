@@ -1,6 +1,7 @@
 /* profile.c - where the time of some steps goes: a trace, and its sums. */
 #include "lib/train/profile.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,8 +108,8 @@ void gt_profile_free(struct gt_profile *p)
 static void add(
     struct gt_profile *p, enum lane lane, const char *name, const char *scope, struct gt_span span)
 {
-	if (p->count < p->capacity)
-		p->events[p->count++] = (struct event){ name, scope, span, lane };
+	assert(p->count < p->capacity);
+	p->events[p->count++] = (struct event){ name, scope, span, lane };
 }
 
 void gt_profile_step(struct gt_profile *p, int64_t index, int64_t number)

@@ -20,7 +20,9 @@ struct gt_profile_summary {
 	int64_t first, last;  /* the steps, numbered from 1; last 0: none was recorded */
 	double step_s;        /* of one, on the mean */
 	double collectives_s; /* collectives in the background, per step */
-	double hidden;        /* the part of that in which kernels ran: 1 when none waited for it */
+	/* The part of that beside which kernels ran that did not wait for it: of what follows an
+	 * update, none. A collective in the foreground waits for the background unseen. */
+	double hidden;
 };
 
 struct gt_profile;
@@ -40,7 +42,7 @@ void gt_profile_plan(struct gt_profile *p, struct gt_plan *plan);
 void gt_profile_plan_done(struct gt_profile *p, struct gt_plan *plan);
 
 /* What `parallel` (may be NULL) has done in the background since the last call, or since the step
- * began; nothing of it is under way. */
+ * began; nothing of it is under way. `parallel` outlives p. */
 void gt_profile_background(struct gt_profile *p, const struct gt_parallel *parallel);
 
 /* Anything else that took from `began` (gt_clock_s()) to now. `name` stays where it is. */

@@ -143,7 +143,8 @@ static int run_micro_batch(
 	if (!rc)
 		rc = gt_plan_run(p->plan, err);
 	gt_profile_plan_done(l->profile, p->plan);
-	gt_profile_background(l->profile, l->t->parallel);
+	if (!rc)
+		gt_profile_background(l->profile, l->t->parallel);
 	if (!rc)
 		rc = gt_program_loss(p, &share, err);
 	if (!rc)
@@ -195,7 +196,8 @@ static int update(struct loop *l, double lr, float *grad_norm, struct gt_err *er
 	                     : gt_optim_step(t->optim, lr, grad_norm, err);
 
 	gt_profile_note(l->profile, "optimizer", began);
-	gt_profile_background(l->profile, t->parallel);
+	if (!rc)
+		gt_profile_background(l->profile, t->parallel);
 	return rc;
 }
 
@@ -390,6 +392,7 @@ static int open_profile(struct loop *l, struct gt_err *err)
 			most = count;
 	}
 	count = 0;
+	/* An event is of runs, and then once in each, or of the update. */
 	if (t->parallel)
 		gt_parallel_events(t->parallel, &count);
 	return gt_profile_new(&l->profile, &t->o.profile,
