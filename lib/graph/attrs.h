@@ -74,7 +74,7 @@ union gt_attrs {
 	} reorder;
 	struct {
 		int index;
-		int visit;     /* all_gather_start: 1 for a second one of the bucket */
+		int turn;      /* all_gather_start: 1, or 2 in the backward part */
 		int64_t count; /* elements, where the node makes room for them */
 	} bucket;              /* of lib/parallel/buckets.h */
 	struct {

@@ -1,6 +1,7 @@
 /* buckets.c - the flat gradient buffer cut into ranges that travel at once. */
 #include "lib/parallel/buckets.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -103,8 +104,11 @@ int gt_buckets_events(
 	return 0;
 }
 
-struct gt_span *gt_buckets_gathered(
-    const struct gt_parallel *p, const struct gt_buckets *b, int bucket, int visit)
+struct gt_span *gt_buckets_span(
+    const struct gt_parallel *p, const struct gt_buckets *b, int bucket, int turn)
 {
-	return &p->events[(size_t)(1 + visit) * b->size + (size_t)bucket].span;
+	size_t i = (size_t)turn * b->size + (size_t)bucket;
+
+	assert(i < p->event_count);
+	return &p->events[i].span;
 }

@@ -28,13 +28,13 @@ size_t gt_buckets_find(const struct gt_buckets *b, int64_t offset);
 size_t *gt_buckets_ends(const struct gt_buckets *b, const struct gt_store *store,
     const struct gt_graph *g, struct gt_err *err);
 
-/* Make the list of p->events: each bucket is reduced, event `bucket`, and gathered `gathers` times
- * in a step. */
+/* Make the list of p->events: each bucket is reduced, and gathered up to `gathers` times, in a
+ * step. */
 int gt_buckets_events(
     struct gt_parallel *p, const struct gt_buckets *b, int gathers, struct gt_err *err);
 
-/* Where the time of a gather is kept, `visit` being its number from 0 on. */
-struct gt_span *gt_buckets_gathered(
-    const struct gt_parallel *p, const struct gt_buckets *b, int bucket, int visit);
+/* Where the time is kept in which it is reduced, turn 0, or gathered, turn 1 to `gathers`. */
+struct gt_span *gt_buckets_span(
+    const struct gt_parallel *p, const struct gt_buckets *b, int bucket, int turn);
 
 #endif

@@ -35,7 +35,7 @@ static int run_start(struct gt_call *call, struct gt_err *err)
 		.dtype = p->store->dtype,
 		.reduction = GT_SUM,
 		.what = d->buckets.name[i],
-		.span = &p->events[i].span };
+		.span = gt_buckets_span(p, &d->buckets, i, 0) };
 
 	if (!p->communicates)
 		return 0;

@@ -61,7 +61,7 @@ void gt_orders_emit(
 		struct gt_node *n;
 
 		attrs.bucket.index = o->bucket;
-		attrs.bucket.visit = o->visit;
+		attrs.bucket.turn = o->turn;
 		attrs.bucket.count = buckets->count[o->bucket];
 		n = gt_emit(g, o->op, &attrs, o->op->max_inputs, o->in);
 		if (!n)

@@ -23,7 +23,7 @@ void gt_nodes_print_axis(const struct gt_node *node, FILE *f);
 struct gt_order {
 	const struct gt_op *op;
 	size_t at;
-	int bucket, visit;
+	int bucket, turn;
 	struct gt_value *in[2], *out; /* out: what the node makes in place of a value of its own */
 };
 

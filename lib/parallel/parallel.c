@@ -118,8 +118,9 @@ static int check_pipeline(
 	return 0;
 }
 
-/* Of a tensor or pipeline that takes all ranks, each has a part of its own. */
-static int check_replicas(const struct gt_parallel_options *o, int ranks, struct gt_err *err)
+/* What takes two ranks with the same weights: of a tensor or pipeline that takes all ranks, each
+ * has others. */
+static int check_copies(const struct gt_parallel_options *o, int ranks, struct gt_err *err)
 {
 	int parts = parts_of(o);
 
@@ -140,7 +141,7 @@ int gt_parallel_check(const struct gt_parallel_options *o, int ranks, int batch,
 		return err->code;
 	if (o->reproducible && gt_lockstep_check(o, ranks / parts_of(o), batch, err))
 		return err->code;
-	return check_replicas(o, ranks, err);
+	return check_copies(o, ranks, err);
 }
 
 /* A group for each row and each column of the grid of ranks. */

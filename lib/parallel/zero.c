@@ -232,7 +232,7 @@ static int gather_parameters(struct gt_parallel *p, struct gt_err *err)
 			.count = z->parts[i].count,
 			.dtype = p->store->dtype,
 			.what = z->buckets.name[i],
-			.span = gt_buckets_gathered(p, &z->buckets, (int)i, 0) };
+			.span = gt_buckets_span(p, &z->buckets, (int)i, 1) };
 
 		rc = gt_group_start(group, &c, err);
 	}

@@ -39,7 +39,7 @@ static int run_reduce_start(struct gt_call *call, struct gt_err *err)
 		.dtype = p->store->dtype,
 		.reduction = GT_SUM,
 		.what = z->buckets.name[i],
-		.span = &p->events[i].span };
+		.span = gt_buckets_span(p, &z->buckets, i, 0) };
 
 	if (z->stage == 1 && !p->communicates)
 		return 0;
@@ -75,7 +75,7 @@ static int run_gather_start(struct gt_call *call, struct gt_err *err)
 		.count = z->parts[i].count,
 		.dtype = p->store->dtype,
 		.what = z->buckets.name[i],
-		.span = gt_buckets_gathered(p, &z->buckets, i, call->attrs.bucket.visit) };
+		.span = gt_buckets_span(p, &z->buckets, i, call->attrs.bucket.turn) };
 
 	return gt_group_start(p->axes[GT_AXIS_DATA], &c, err);
 }
@@ -333,7 +333,7 @@ static int order_gathers(struct gt_parallel *p, struct gt_graph *g, size_t end,
 		gt_orders_add(all, (struct gt_order){ .op = &op_gather_start,
 		                       .at = visits[i ? i - 1 : 0].first,
 		                       .bucket = v->bucket,
-		                       .visit = i >= forward,
+		                       .turn = i < forward ? 1 : 2,
 		                       .out = v->room });
 		gt_orders_add(all, (struct gt_order){ .op = &op_gather_wait,
 		                       .at = v->first,

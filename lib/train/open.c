@@ -311,9 +311,9 @@ static int settle_ranks(struct gt_train *t, struct gt_err *err)
 	struct gt_parallel_options *o = &t->o.parallel;
 	int ranks = gt_train_world(t);
 
-	if (gt_train_check_ranks(&t->o, ranks, err))
-		return err->code;
 	*o = parallel_of(&t->o);
+	if (gt_parallel_check(o, ranks, t->o.batch, err))
+		return err->code;
 	o->hosted = gt_parallel_hosted(o, ranks, t->o.batch);
 	t->o.optim.exact_norm = o->reproducible;
 	t->batch = o->reproducible ? t->o.batch * t->o.accumulate : t->o.batch;

@@ -172,17 +172,32 @@ static bool is_factor(const char *key)
 	return false;
 }
 
-/* The product of them. One that is not said, by a checkpoint from before there were ranks, is 1. */
-static int64_t samples_per_step(const struct gt_tree *config)
+/* By one of them; INT64_MAX where that is more. */
+static void multiply(int64_t *samples, int64_t factor)
+{
+	if (__builtin_mul_overflow(*samples, factor, samples))
+		*samples = INT64_MAX;
+}
+
+static int64_t samples_here(const json_t *config)
+{
+	int64_t samples = 1;
+
+	for (int i = 0; i < FACTORS; i++)
+		multiply(&samples, json_integer_value(json_object_get(config, factors[i])));
+	return samples;
+}
+
+/* One that is not said, by a checkpoint from before there were ranks, is 1. Ranks that share a
+ * model take the same samples. */
+static int64_t samples_of_file(const struct gt_tree *config)
 {
 	static const char *const divisors[] = { "pipeline-parallel", "tensor-parallel" };
 	int64_t samples = 1, factor;
 
 	for (int i = 0; i < FACTORS; i++)
-		if (gt_tree_as_int(gt_tree_get(config, factors[i]), &factor) &&
-		    __builtin_mul_overflow(samples, factor, &samples))
-			return INT64_MAX;
-	/* Ranks that share a model take the same samples. */
+		if (gt_tree_as_int(gt_tree_get(config, factors[i]), &factor))
+			multiply(&samples, factor);
 	for (int i = 0; i < 2; i++)
 		if (gt_tree_as_int(gt_tree_get(config, divisors[i]), &factor) && factor > 1)
 			samples /= factor;
@@ -192,7 +207,6 @@ static int64_t samples_per_step(const struct gt_tree *config)
 /* A run that went on with other settings would silently be neither the old one nor a new one. */
 static int check_config(const struct gt_tree *found, const json_t *wanted, struct gt_err *err)
 {
-	int64_t samples = 1;
 	const char *key;
 	json_t *value;
 
@@ -209,12 +223,10 @@ static int check_config(const struct gt_tree *found, const json_t *wanted, struc
 		return gt_err_hint(err,
 		    "leave --%s as it was; --init-from starts a new run from its weights", key);
 	}
-	for (int i = 0; i < FACTORS; i++)
-		samples *= json_integer_value(json_object_get(wanted, factors[i]));
-	if (samples == samples_per_step(found))
+	if (samples_here(wanted) == samples_of_file(found))
 		return 0;
 	gt_err_set(err, GT_EINVAL, "it was trained with %lld samples a step, not %lld",
-	    (long long)samples_per_step(found), (long long)samples);
+	    (long long)samples_of_file(found), (long long)samples_here(wanted));
 	return gt_err_hint(err,
 	    "--batch times --accumulate times the ranks that read samples of their "
 	    "own must stay; --init-from starts a new run from its weights");

@@ -45,13 +45,13 @@ struct gt_train_options {
 	 * of `nproc`. */
 	struct gt_group *group;
 	int nproc;                           /* how many there are; 0 is 1 */
-	struct gt_parallel_options parallel; /* micro_batches: gt_train_open() sets it */
+	struct gt_parallel_options parallel; /* open: ranks, micro_batches, hosted */
 
 	struct gt_profile_options profile;
 };
 
-/* Whether so many ranks can share the work so, for those who start them: what gt_train_open() then
- * refuses on each. Errors: GT_EINVAL. */
+/* Whether so many ranks can share the work so, for those who start them: gt_train_open() refuses
+ * it on each, before anything else. Errors: GT_EINVAL. */
 int gt_train_check_ranks(const struct gt_train_options *o, int ranks, struct gt_err *err);
 
 struct gt_train;

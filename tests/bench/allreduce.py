@@ -112,7 +112,7 @@ def main():
         times = {"gtrain": ours(nproc, sizes), "Open MPI": open_mpi(nproc, sizes), "gloo": gloo(nproc, sizes)}
         times["bare loop"], times["reading"] = bare(nproc, sizes)
         for peer in [name for name, found in times.items() if found is None]:
-            print(f"skipped: {peer} is not installed")
+            print(f"skipped: {peer}: what it takes is not installed")
             del times[peer]
         print(f"\n{nproc} processes, float32, in place")
         print(f"{'size':>12}" + "".join(f" {name + ', us':>14} {'GB/s':>7}" for name in times))

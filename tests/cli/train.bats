@@ -167,6 +167,26 @@ print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "trai
 	equal "$output" ""
 }
 
+@test "what ranks would refuse is refused before they are started" {
+	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --nproc 2 --batch 2 --accumulate 8 --reproducible --out run
+	equal "$status" 2
+	equal "$err" "gtrain: error: --reproducible: --accumulate 8, where a rank does a step in 4 parts
+hint: --accumulate 4, with a larger --batch"
+	[ ! -e run ]
+}
+
+@test "a profile has the reductions of each micro-batch, and the gathers of each step" {
+	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --nproc 2 --batch 4 --accumulate 2 --steps 6 --threads 1 \
+		--parallel zero2 --profile wait=2,active=3 --out run -q
+	equal "$status" 0
+	for rank in 0 1; do
+		# a step at the end of an epoch has fewer micro-batches
+		equal "$(jq -c '[.traceEvents[].name] | [([.[] | select(. == "embedding")] | length) as $runs |
+			$runs > 3, $runs == ([.[] | select(. == "bucket 0")] | length),
+			([.[] | select(. == "gather of bucket 0")] | length)]' "run/trace/rank-$rank.json")" '[true,true,3]'
+	done
+}
+
 @test "a profile has every kernel of its steps, on every rank" {
 	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --nproc 2 --batch 4 --steps 8 --threads 1 \
 		--profile wait=2,active=3 --out run --json -q

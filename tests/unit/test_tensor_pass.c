@@ -244,6 +244,9 @@ static void what_cannot_be_cut_is_refused(void **state)
 	expect_refusal("mlp:5,4,3",
 	    &(struct gt_parallel_options){ .ranks = 2, .tensor = 2, .compress = GT_COMPRESS_BF16 },
 	    "--compress: no two of 2 ranks hold the same part of the model");
+	expect_refusal("mlp:5,4,3",
+	    &(struct gt_parallel_options){ .ranks = 2, .stages = 2, .compress = GT_COMPRESS_FP16 },
+	    "--compress: no two of 2 ranks hold the same part of the model");
 }
 
 int main(void)

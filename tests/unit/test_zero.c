@@ -200,8 +200,8 @@ static int expect_events(struct model_rank *r, double since, int reduced, int ga
 	    &r->err, GT_EINVAL, "%d and %d events, not %d and %d", a, b, reduced, gathered);
 }
 
-/* Six parameters, a bucket each. zero3 gathers two of the three weights again for the backward pass;
- * the last layer's is still there. */
+/* Six parameters, a bucket each. Of three weights zero3 gathers one again for the backward pass,
+ * which does without the first, and finds the last still there. */
 static int look_at_events(struct model_rank *r)
 {
 	bool each = gt_parallel_adds(r->parallel), parts = r->store->parameters_in_parts;
