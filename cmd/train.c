@@ -541,7 +541,12 @@ static int check_ranks(
 	struct gt_train_options options;
 	int rc = gather(&options, env, cli, err);
 
-	return rc ? rc : gt_train_check_ranks(&options, (int)cli->nproc, err);
+	if (!rc)
+		rc = gt_train_check_ranks(&options, (int)cli->nproc, err);
+	/* Before their logs are there. */
+	if (!rc && !cli->dry_run && !cli->verify_parallel)
+		rc = gt_train_check_out(&options, err);
+	return rc;
 }
 
 int gt_cmd_train(int argc, char **argv)

@@ -84,6 +84,22 @@ static int check_foreign(const char *dir, struct gt_err *err)
 	return rc;
 }
 
+static int hint_out(struct gt_err *err)
+{
+	return gt_err_hint(err, "--out names the directory of the run");
+}
+
+int gt_run_dir_check(const char *dir, struct gt_err *err)
+{
+	int lock = -1, rc = check_foreign(dir, err);
+
+	if (!rc && !access(dir, F_OK))
+		rc = take_lock(dir, &lock, err);
+	if (lock >= 0)
+		close(lock);
+	return rc ? hint_out(err) : 0;
+}
+
 int gt_run_dir_create(const char *dir, int *lock, struct gt_err *err)
 {
 	char *checkpoints = gt_asprintf(err, "%s/checkpoints", dir);
@@ -100,7 +116,7 @@ int gt_run_dir_create(const char *dir, int *lock, struct gt_err *err)
 	if (!rc)
 		rc = take_lock(dir, lock, err);
 	if (rc)
-		gt_err_hint(err, "--out names the directory of the run");
+		hint_out(err);
 	if (!rc && *lock >= 0) {
 		remove_leftovers(dir);
 		remove_leftovers(checkpoints);

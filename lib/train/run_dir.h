@@ -14,6 +14,10 @@
  */
 int gt_run_dir_create(const char *dir, int *lock, struct gt_err *err);
 
+/* Whether another process keeps a directory, or has files there that are no run's: what
+ * gt_run_dir_create() refuses too. Changes nothing; a directory that is not there is free. */
+int gt_run_dir_check(const char *dir, struct gt_err *err);
+
 /* DIR/config.json, whole or not at all. */
 int gt_run_dir_write_config(const char *dir, const json_t *config, struct gt_err *err);
 

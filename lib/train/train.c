@@ -419,16 +419,23 @@ static int open_loader(struct loop *l, struct gt_err *err)
 
 /* Checkpoints of a run that went further would be taken for this one's: by pruning, and when it
  * is resumed. */
-static int check_unused(const struct gt_train *t, struct gt_err *err)
+static int check_unused(const char *out, int64_t step, struct gt_err *err)
 {
 	int64_t latest;
-	int rc = gt_run_dir_latest_step(&latest, t->o.out, err);
+	int rc = gt_run_dir_latest_step(&latest, out, err);
 
-	if (rc || latest <= t->step)
+	if (rc || latest <= step)
 		return rc;
-	gt_err_set(err, GT_EINVAL, "'%s' holds a run that is at step %lld already", t->o.out,
+	gt_err_set(err, GT_EINVAL, "'%s' holds a run that is at step %lld already", out,
 	    (long long)latest);
 	return gt_err_hint(err, "--resume auto goes on with it; another --out begins anew");
+}
+
+int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err)
+{
+	int rc = o->out ? gt_run_dir_check(o->out, err) : 0;
+
+	return rc || !o->out || o->resume ? rc : check_unused(o->out, 0, err);
 }
 
 /* The files that make the directory a run, before the first step: a resumed run finds them. */
@@ -442,7 +449,7 @@ static int begin_run_dir(struct loop *l, struct gt_err *err)
 		return 0;
 	rc = gt_run_dir_create(t->o.out, &l->lock, err);
 	if (!rc)
-		rc = check_unused(t, err);
+		rc = check_unused(t->o.out, t->step, err);
 	if (!rc)
 		rc = gt_run_dir_write_config(t->o.out, l->config, err);
 	if (rc || t->input.kind != GT_MODEL_TOKENS)
