@@ -30,7 +30,8 @@ static bool again(struct gt_launch *l)
 	if (l->first < 0 || l->asked || l->restart >= o->max_restarts)
 		return false;
 	l->restart++;
-	gt_log_warn(o->log, "rank %d has failed: all ranks are started again (restart %d of %d)",
+	gt_log_warn(o->log,
+	    "rank %d was the first to end: all ranks are started again (restart %d of %d)",
 	    l->first, l->restart, o->max_restarts);
 	return true;
 }

@@ -160,12 +160,9 @@ static int diverged(const struct gt_train *t, const char *what, double value, st
 	if (t->parallel && t->o.parallel.compress == GT_COMPRESS_FP16)
 		return gt_err_hint(err,
 		    "--compress fp16 makes gradients above 65504 infinite, bf16 and none do not; else "
-		    "a lower --lr or a longer --warmup; checkpoints in '%s' are as they were",
-		    t->o.out);
-	return gt_err_hint(err,
-	    "a lower --lr, a longer --warmup or --clip 1 keeps it finite; "
-	    "checkpoints in '%s' are as they were",
-	    t->o.out ? t->o.out : "the run directory");
+		    "a lower --lr or a longer --warmup; checkpoints are as they were");
+	return gt_err_hint(err, "a lower --lr, a longer --warmup or --clip 1 keeps it finite%s",
+	    t->o.out ? "; checkpoints are as they were" : "");
 }
 
 /* The loss is that of all ranks that read other samples: zero on stages that don't make it, and the
