@@ -94,6 +94,8 @@ int gt_buckets_events(
 {
 	size_t count = b->size * (size_t)(1 + gathers);
 
+	if (p->axes[GT_AXIS_DATA]->size == 1)
+		return 0;
 	p->events = gt_calloc(count, sizeof(*p->events), err);
 	if (!p->events)
 		return GT_ENOMEM;
@@ -109,6 +111,6 @@ struct gt_span *gt_buckets_span(
 {
 	size_t i = (size_t)turn * b->size + (size_t)bucket;
 
-	assert(i < p->event_count);
-	return &p->events[i].span;
+	assert(i < p->event_count || !p->events);
+	return p->events ? &p->events[i].span : NULL;
 }

@@ -29,11 +29,12 @@ size_t *gt_buckets_ends(const struct gt_buckets *b, const struct gt_store *store
     const struct gt_graph *g, struct gt_err *err);
 
 /* Make the list of p->events: each bucket is reduced, and gathered up to `gathers` times, in a
- * step. */
+ * step. None where no rank has other samples. */
 int gt_buckets_events(
     struct gt_parallel *p, const struct gt_buckets *b, int gathers, struct gt_err *err);
 
-/* Where the time is kept in which it is reduced, turn 0, or gathered, turn 1 to `gathers`. */
+/* Where the time is kept in which it is reduced, turn 0, or gathered, turn 1 to `gathers`; NULL
+ * where there are none. */
 struct gt_span *gt_buckets_span(
     const struct gt_parallel *p, const struct gt_buckets *b, int bucket, int turn);
 

@@ -2,6 +2,7 @@
 #include "lib/parallel/parallel.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/parallel/lockstep.h"
 #include "lib/parallel/modes.h"
@@ -491,6 +492,15 @@ int gt_parallel_squares_end(const struct gt_parallel *p, double sum[GT_SQUARES],
 {
 	return p->backend->copy_out(
 	    p->device, sum, p->scalars->squares, sizeof(p->scalars->squares), err);
+}
+
+bool gt_parallel_has_op(const char *name)
+{
+	for (int i = 0; kernels[i]; i++)
+		for (const struct gt_kernel *k = kernels[i]; k->op; k++)
+			if (!strcmp(k->op, name))
+				return true;
+	return false;
 }
 
 const struct gt_parallel_event *gt_parallel_events(const struct gt_parallel *p, size_t *count)

@@ -235,8 +235,9 @@ int gt_parallel_update(
 
 /* ---- for profiles ---- */
 
-/* Ops that wait for what was started in the background have names that end so. */
-#define GT_PARALLEL_WAIT "_wait"
+/* Whether nodes of this op are the ranks' doing: they start, make or wait for what ranks do
+ * together. */
+bool gt_parallel_has_op(const char *name);
 
 /* What is done in the background, by runs of plans and updates. */
 struct gt_parallel_event {

@@ -17,6 +17,7 @@ struct event {
 	const char *name, *scope; /* scope may be NULL */
 	struct gt_span span;
 	enum lane lane;
+	size_t kernels, kernels_end; /* background: the events of the plan that it was beside */
 };
 
 struct gt_profile {
@@ -26,8 +27,9 @@ struct gt_profile {
 	struct gt_span *spans; /* [span_count], for a plan to fill */
 	size_t span_count;
 	int64_t first, last, left;
-	double began;  /* of this step */
-	double looked; /* when the background was last asked */
+	double began;                /* of this step */
+	double looked;               /* when the background was last asked */
+	size_t kernels, kernels_end; /* the events of the plan since then */
 	bool on;
 };
 
@@ -109,7 +111,8 @@ static void add(
     struct gt_profile *p, enum lane lane, const char *name, const char *scope, struct gt_span span)
 {
 	assert(p->count < p->capacity);
-	p->events[p->count++] = (struct event){ name, scope, span, lane };
+	p->events[p->count++] =
+	    (struct event){ name, scope, span, lane, p->kernels, p->kernels_end };
 }
 
 void gt_profile_step(struct gt_profile *p, int64_t index, int64_t number)
@@ -139,8 +142,10 @@ void gt_profile_plan_done(struct gt_profile *p, struct gt_plan *plan)
 		return;
 	gt_plan_watch(plan, NULL);
 	steps = gt_plan_steps(plan, &count);
+	p->kernels = p->count;
 	for (size_t i = 0; i < count && i < p->span_count; i++)
 		add(p, LANE_PLAN, steps[i].node->op->name, steps[i].node->scope, p->spans[i]);
+	p->kernels_end = p->count;
 }
 
 void gt_profile_background(struct gt_profile *p, const struct gt_parallel *parallel)
@@ -155,6 +160,7 @@ void gt_profile_background(struct gt_profile *p, const struct gt_parallel *paral
 		if (events[i].span.began >= p->looked)
 			add(p, LANE_BACKGROUND, events[i].what, NULL, events[i].span);
 	p->looked = gt_clock_s();
+	p->kernels = p->kernels_end = p->count;
 }
 
 void gt_profile_note(struct gt_profile *p, const char *name, double began)
@@ -203,20 +209,35 @@ static size_t shares_of(const struct gt_profile *p, struct share *shares)
 	return n;
 }
 
-/* Seconds of this event in which kernels ran that did not wait for the background. */
+/* The first of the kernels, which are one after the other, that had not ended by then. */
+static size_t first_after(const struct gt_profile *p, size_t from, size_t to, double when)
+{
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+
+		if (p->events[middle].span.ended > when)
+			to = middle;
+		else
+			from = middle + 1;
+	}
+	return from;
+}
+
+/* Seconds of this event in which kernels ran that are not the ranks' doing. */
 static double hidden_by_kernels(const struct gt_profile *p, const struct event *e)
 {
+	size_t i = first_after(p, e->kernels, e->kernels_end, e->span.began);
 	double hidden = 0;
 
-	for (size_t i = 0; i < p->count; i++) {
+	for (; i < e->kernels_end && p->events[i].span.began < e->span.ended; i++) {
 		const struct event *k = &p->events[i];
 		double from, to;
 
-		if (k->lane != LANE_PLAN || gt_text_ends_with(k->name, GT_PARALLEL_WAIT))
+		if (gt_parallel_has_op(k->name))
 			continue;
 		from = e->span.began > k->span.began ? e->span.began : k->span.began;
 		to = e->span.ended < k->span.ended ? e->span.ended : k->span.ended;
-		hidden += to > from ? to - from : 0;
+		hidden += to - from;
 	}
 	return hidden;
 }

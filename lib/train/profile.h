@@ -20,8 +20,8 @@ struct gt_profile_summary {
 	int64_t first, last;  /* the steps, numbered from 1; last 0: none was recorded */
 	double step_s;        /* of one, on the mean */
 	double collectives_s; /* collectives in the background, per step */
-	/* The part of that beside which kernels ran that did not wait for it: of what follows an
-	 * update, none. A collective in the foreground waits for the background unseen. */
+	/* The part of that beside which kernels ran, other than those that start, make or wait for
+	 * collectives: of what follows an update, none. */
 	double hidden;
 };
 

@@ -198,6 +198,24 @@ static int update(struct loop *l, double lr, float *grad_norm, struct gt_err *er
 	return rc;
 }
 
+static int share_buffers(struct loop *l, struct gt_err *err)
+{
+	double began = gt_clock_s();
+	int rc = gt_parallel_share_buffers(l->t->parallel, err);
+
+	gt_profile_note(l->profile, "share buffers", began);
+	return rc;
+}
+
+static int check_replicas(struct loop *l, struct gt_err *err)
+{
+	double began = gt_clock_s();
+	int rc = gt_parallel_check_replicas(l->t->parallel, l->t->step + 1, err);
+
+	gt_profile_note(l->profile, "check replicas", began);
+	return rc;
+}
+
 static int take_step(struct loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
@@ -218,7 +236,7 @@ static int take_step(struct loop *l, struct gt_err *err)
 	if (gt_train_adds_up(t))
 		gt_optim_zero_grad(t->optim);
 	if (t->parallel)
-		rc = gt_parallel_share_buffers(t->parallel, err);
+		rc = share_buffers(l, err);
 	for (int64_t i = first; !rc && i < last; i++) {
 		if (t->parallel)
 			gt_parallel_communicate(t->parallel, i + 1 == last);
@@ -237,7 +255,7 @@ static int take_step(struct loop *l, struct gt_err *err)
 		return rc;
 	if (!isfinite(grad_norm))
 		return diverged(t, "the gradient's norm", grad_norm, err);
-	rc = t->parallel ? gt_parallel_check_replicas(t->parallel, t->step + 1, err) : 0;
+	rc = t->parallel ? check_replicas(l, err) : 0;
 	if (rc)
 		return rc;
 	r.grad_norm = grad_norm;
@@ -371,7 +389,7 @@ static int train_to_the_end(struct loop *l, struct gt_err *err)
 	return rc ? rc : save_weights(t, "model.pth", err);
 }
 
-enum { NOTES_PER_BATCH = 1, NOTES_PER_STEP = 3 };
+enum { NOTES_PER_BATCH = 1, NOTES_PER_STEP = 5 };
 
 /* Of a step as large as they come. */
 static int open_profile(struct loop *l, struct gt_err *err)

@@ -175,16 +175,43 @@ hint: --accumulate 4, with a larger --batch"
 	[ ! -e run ]
 }
 
+@test "ranks that would be refused leave the logs of the run that is there alone" {
+	RUN=(--model mlp:8,9,3 --data "$RANDOM_DATA" --nproc 2 --steps 3 --out run)
+	gtrain train "${RUN[@]}" -q
+	equal "$status" 0
+	gtrain train "${RUN[@]}"
+	equal "$status" 2
+	[[ $err == *"'run' holds a run that is at step 3 already"* ]]
+	exec {lock}<run
+	flock "$lock"
+	gtrain train "${RUN[@]}" --resume auto --steps 6
+	equal "$status" 1
+	[[ $err == *"another run is writing into 'run'"* ]]
+	exec {lock}<&-
+	equal "$(cat run/log/*)" ""
+	gtrain train "${RUN[@]}" --resume auto --steps 6
+	equal "$status" 0
+}
+
 @test "a profile has the reductions of each micro-batch, and the gathers of each step" {
 	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --nproc 2 --batch 4 --accumulate 2 --steps 6 --threads 1 \
-		--parallel zero2 --profile wait=2,active=3 --out run -q
+		--parallel zero2 --profile wait=2,active=3 --out run -q --json
 	equal "$status" 0
+	# of one bucket, all is waited for
+	check "$out" 'd["profile"]["collectives_s"] > 0 and d["profile"]["hidden"] == 0'
 	for rank in 0 1; do
 		# a step at the end of an epoch has fewer micro-batches
 		equal "$(jq -c '[.traceEvents[].name] | [([.[] | select(. == "embedding")] | length) as $runs |
 			$runs > 3, $runs == ([.[] | select(. == "bucket 0")] | length),
 			([.[] | select(. == "gather of bucket 0")] | length)]' "run/trace/rank-$rank.json")" '[true,true,3]'
 	done
+}
+
+@test "a profile knows of no collective where ranks share the model alone" {
+	gtrain train --model "$GPT" --data text:"$ROOT"/LICENSE --nproc 2 --pipeline-parallel 2 --batch 4 --steps 4 \
+		--threads 1 --profile active=2 --out run -q --json
+	equal "$status" 0
+	check "$out" 'd["profile"]["collectives_s"] == 0 and d["profile"]["step_s"] > 0'
 }
 
 @test "a profile has every kernel of its steps, on every rank" {
