@@ -63,7 +63,7 @@ int gt_choose(int *members, const struct gt_choice *all, int size, int color);
 /* ---- group_reduce.c: arithmetic ---- */
 
 /*
- * Reduce src[n][count], as a tree, n >= 2, and write the result to each of dst[dsts]. A dst
+ * Reduce src[n][count], as a tree, n >= 2, and write the result to each of dst[dsts], >= 1. A dst
  * may be one of the sources; otherwise they do not overlap. All are aligned to their elements.
  */
 void gt_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t count,

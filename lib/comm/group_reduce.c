@@ -264,10 +264,10 @@ void gt_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t
 {
 	const struct arithmetic *row = &rows[dtype];
 	const struct reduction r = reduction_of(row, reduction);
-	const bool two = r.both && n == 2 && (dsts == 1 || dsts == 2);
+	const bool two = r.both && n == 2 && dsts <= 2;
 	const size_t size = gt_dtype_size(dtype);
 
-	assert(row->block && n >= 2 && n <= 1 << LEVELS_MAX);
+	assert(row->block && dsts >= 1 && n >= 2 && n <= 1 << LEVELS_MAX);
 	for (size_t at = 0; at < count; at += row->block) {
 		size_t m = count - at < row->block ? count - at : row->block, skip = at * size;
 
