@@ -37,6 +37,7 @@ static int check_pairs(
 		{ "tensor-parallel", a_run, run },
 		{ "pipeline-parallel", a_run, run },
 		{ "compress", a_run, run },
+		{ "broadcast-buffers", a_run, run },
 		{ "check-replicas", a_run, run },
 		{ "profile", a_run, run },
 		{ "resume", a_run, run },

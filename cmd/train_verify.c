@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cmd/table_out.h"
 #include "cmd/train_threads.h"
@@ -46,7 +47,8 @@ static void print_table(const struct gt_verify_row *rows, int count)
 	printf("largest relative differences from one rank over %d steps; bounds: %g, %g, %g",
 	    GT_VERIFY_STEPS, rows->bounds.loss, rows->bounds.gradient, rows->bounds.weight);
 	for (int i = 1; i < count; i++)
-		if (rows[i].bounds.loss != rows->bounds.loss)
+		if (!*rows[i].why &&
+		    memcmp(&rows[i].bounds, &rows->bounds, sizeof(rows->bounds)) != 0)
 			printf("; of %s: %g, %g, %g", rows[i].mode, rows[i].bounds.loss,
 			    rows[i].bounds.gradient, rows[i].bounds.weight);
 	putchar('\n');
@@ -65,13 +67,14 @@ static int print_json(const struct gt_verify_row *rows, int count, struct gt_err
 	for (int i = 0; i < count; i++) {
 		const struct gt_verify_row *r = &rows[i];
 
-		json_array_append_new(
-		    modes, json_pack("{s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:s,s:s,s:s,s:I}", "mode",
-		               r->mode, "ranks", r->ranks, "last_batch", (json_int_t)r->last_batch,
-		               "loss", number(r, r->loss), "gradient", number(r, r->gradient),
-		               "weight", number(r, r->weight), "same",
-		               *r->why ? json_null() : json_boolean(r->good), "why_not", r->why,
-		               "first", r->what, "tensor", r->tensor, "step", (json_int_t)r->step));
+		json_array_append_new(modes,
+		    json_pack("{s:s,s:i,s:I,s:o,s:o,s:o,s:{s:f,s:f,s:f},s:o,s:s,s:s,s:s,s:I}",
+		        "mode", r->mode, "ranks", r->ranks, "last_batch", (json_int_t)r->last_batch,
+		        "loss", number(r, r->loss), "gradient", number(r, r->gradient), "weight",
+		        number(r, r->weight), "bounds", "loss", r->bounds.loss, "gradient",
+		        r->bounds.gradient, "weight", r->bounds.weight, "same",
+		        *r->why ? json_null() : json_boolean(r->good), "why_not", r->why, "first",
+		        r->what, "tensor", r->tensor, "step", (json_int_t)r->step));
 	}
 	return gt_cmd_print_json(
 	    json_pack("{s:i,s:o}", "steps", GT_VERIFY_STEPS, "modes", modes), 0, err);
@@ -79,10 +82,13 @@ static int print_json(const struct gt_verify_row *rows, int count, struct gt_err
 
 static int judge(const struct gt_verify_row *rows, int count, struct gt_err *err)
 {
+	int compared = 0;
+
 	for (int i = 0; i < count; i++) {
 		const struct gt_verify_row *r = &rows[i];
 		const char *of = *r->tensor ? " of '" : "", *end = *r->tensor ? "'" : "";
 
+		compared += !*r->why;
 		if (r->good)
 			continue;
 		gt_err_set(err, GT_EDIVERGED,
@@ -91,7 +97,7 @@ static int judge(const struct gt_verify_row *rows, int count, struct gt_err *err
 		return gt_err_hint(
 		    err, "this is a mistake of gtrain's, not yours; please report it");
 	}
-	return 0;
+	return compared ? 0 : gt_err_set(err, GT_EINVAL, "nothing was compared: %s", rows->why);
 }
 
 static void enter(void *self, struct gt_group *group)
@@ -114,7 +120,7 @@ int gt_cmd_train_verify(
 		.self = &threads };
 	int count = gt_verify_count(), rc;
 
-	rc = rows ? 0 : GT_ENOMEM;
+	rc = rows ? gt_train_check_ranks(options, o.ranks, err) : GT_ENOMEM;
 	if (!rc)
 		rc = gt_cmd_divide_processors(&threads, cli->threads, o.ranks, err);
 	if (!rc)

@@ -128,12 +128,15 @@ static struct gt_train_options options_of(const struct job *job, int64_t samples
 	t.drop_last = false;
 	t.schedule.kind = GT_CONSTANT;
 	t.schedule.warmup = 0;
-	if (job->batch_norm)
+	t.optim.eps = fmax(t.optim.eps, GT_VERIFY_EPS);
+	if (job->batch_norm && !job->exact) {
 		t.schedule.lr = fmin(t.schedule.lr, GT_VERIFY_NORM_RATE);
-	t.optim.eps = fmax(t.optim.eps, job->batch_norm ? GT_VERIFY_NORM_EPS : GT_VERIFY_EPS);
+		t.optim.eps = fmax(t.optim.eps, GT_VERIFY_NORM_EPS);
+	}
 	t.nproc = 1;
 	t.parallel = (struct gt_parallel_options){ .bucket_bytes = t.parallel.bucket_bytes,
-		.reproducible = job->exact };
+		.reproducible = job->exact,
+		.sync_bn = job->exact && t.parallel.sync_bn };
 	t.profile = (struct gt_profile_options){ 0 };
 	return t;
 }
@@ -154,8 +157,8 @@ static void set_mode(struct job *job, const struct mode *mode, int64_t samples)
 		t->parallel.tensor = n;
 	if (mode->holds != ALL)
 		t->batch *= n;
-	else
-		t->parallel.sync_bn = job->batch_norm && !job->exact;
+	else if (!job->exact)
+		t->parallel.sync_bn = job->batch_norm;
 }
 
 /* The parts that one rank takes each micro-batch of all ranks in, to be as the mode. */
@@ -220,14 +223,16 @@ static int64_t step_parts(const struct job *job)
 	return gt_parallel_hosted(&one, 1, job->o->ranks * t->batch * t->accumulate);
 }
 
-/* Two steps and a part of one, if there is as much. Where all ranks are to have as many, padding
- * would have to repeat samples that one rank has once. Of batch normalisation, ranks wait for each
- * other's statistics, and the chunks of a pipeline have to be the micro-batches of one rank. */
+/* Two steps and a part of one, if there is as much, and if a step has more samples than parts.
+ * Where all ranks are to have as many, padding would have to repeat samples that one rank has once.
+ * Of batch normalisation, ranks wait for each other's statistics, and the chunks of a pipeline have
+ * to be the micro-batches of one rank. */
 static int64_t choose_samples(const struct job *job, const struct mode *mode)
 {
 	int64_t n = job->o->ranks, batch = job->o->train->batch, whole = n * batch;
-	int64_t all = 2 * whole * job->o->train->accumulate + n * (batch / 2) + mode->uneven;
+	int64_t all = 2 * whole * job->o->train->accumulate;
 
+	all += job->exact ? step_parts(job) : n * (batch / 2) + mode->uneven;
 	if (all > job->samples)
 		all = job->samples;
 	if (job->exact)
@@ -278,6 +283,9 @@ static int look(struct job *job, struct gt_err *err)
 	if (job->samples < job->o->ranks)
 		rc = gt_err_set(err, GT_EINVAL, "%lld samples are fewer than %d ranks",
 		    (long long)job->samples, job->o->ranks);
+	else if (job->exact && job->samples < step_parts(job))
+		rc = gt_err_set(err, GT_EINVAL, "%lld samples are fewer than %d parts of a step",
+		    (long long)job->samples, (int)step_parts(job));
 	gt_train_close(t);
 	return rc;
 }
@@ -287,11 +295,14 @@ static int fill_row(
 {
 	int64_t samples = choose_samples(job, mode);
 	int n = job->o->ranks, rc;
+	int64_t step = (int64_t)n * job->o->train->batch;
 
+	if (job->exact) /* which a step is done in one with */
+		step *= job->o->train->accumulate;
 	*row = (struct gt_verify_row){
 		.mode = mode->name,
 		.ranks = mode->ranks ? n : 1,
-		.last_batch = last_batch(samples, (int64_t)n * job->o->train->batch),
+		.last_batch = last_batch(samples, step),
 		.bounds = bounds_of(job, mode),
 		.good = true,
 		.what = "",

@@ -110,6 +110,15 @@ hint: --drop-last leaves short batches out"
 	gtrain train "${MLP[@]}" --batch 8 --nproc 3 --verify-parallel --reproducible
 	equal "$status" 2
 	[[ $err == *"--reproducible: 3 ranks; it takes 1, 2, 4 or 8 ranks for a global batch of 24"* ]]
+	gtrain train "${MLP[@]}" --batch 1 --accumulate 8 --verify-parallel --reproducible
+	equal "$status" 2
+	[[ $err == *"--accumulate 8, where a rank does a step in 4 parts"* ]]
+	gtrain train --model mlp:5,9,3 --data random:5/3,samples=5 --batch 4 --verify-parallel --reproducible
+	equal "$status" 2
+	[[ $err == *"5 samples are fewer than 8 parts of a step"* ]]
+	gtrain train "${MLP[@]}" --broadcast-buffers=no --verify-parallel
+	equal "$status" 2
+	[[ $err == *"--broadcast-buffers: nothing here makes use of it"* ]]
 }
 
 @test "--verify-parallel of a model with batch normalisation" {

@@ -240,24 +240,37 @@ struct subject {
 	int ranks, batch;
 	const char *unfit; /* modes that are not for it */
 	bool exact;
+	int accumulate; /* 0 is 1 */
+	bool sync_bn;
 };
 
-static const struct subject small = { "mlp:5,16,8,3", "random:5/3,samples=100", RANKS, BATCH, "",
-	false };
+static const struct subject small = { .model = "mlp:5,16,8,3",
+	.data = "random:5/3,samples=100",
+	.ranks = RANKS,
+	.batch = BATCH,
+	.unfit = "" };
 /* Of the smallest images, as a convolution takes long under valgrind. */
 static struct fixture images;
 static char images_spec[100];
-static const struct subject normal = { "resnet20", images_spec, 2, 4, " accumulate tensor ",
-	false };
+static const struct subject normal = { .model = "resnet20",
+	.data = images_spec,
+	.ranks = 2,
+	.batch = 4,
+	.unfit = " accumulate tensor " };
 
-static const struct subject exact = { "mlp:5,16,8,3", "random:5/3,samples=100", 2, 8, "", true };
+static const struct subject exact = { .model = "mlp:5,16,8,3",
+	.data = "random:5/3,samples=100",
+	.ranks = 2,
+	.batch = 8,
+	.unfit = "",
+	.exact = true };
 
 static struct gt_train_options options_of(const struct subject *subject)
 {
 	return (struct gt_train_options){ .model = subject->model,
 		.data = subject->data,
 		.batch = subject->batch,
-		.accumulate = 1,
+		.accumulate = subject->accumulate ? subject->accumulate : 1,
 		.seed = 3,
 		.optim = { .kind = GT_ADAMW,
 		    .beta1 = 0.9,
@@ -266,7 +279,9 @@ static struct gt_train_options options_of(const struct subject *subject)
 		    .weight_decay = NAN },
 		.schedule = { .lr = NAN, .min_lr = NAN, .warmup = -1 },
 		.prefetch = 1,
-		.parallel = { .bucket_bytes = 64, .reproducible = subject->exact } };
+		.parallel = { .bucket_bytes = 64,
+		    .reproducible = subject->exact,
+		    .sync_bn = subject->sync_bn } };
 }
 
 static void verify(
@@ -334,17 +349,61 @@ static void modes_are_one_rank(void **state)
 {
 	const struct subject subjects[] = {
 		small,
-		{ "mlp:5,3", "random:5/3,samples=100", 2, 3, " gpipe 1f1b tensor ", false },
-		{ "lenet", "random:,samples=100", RANKS, BATCH, " tensor ", false },
-		{ "gpt:layers=1,heads=3,width=24,block=8,vocab=50,dropout=0.2",
-		    "random:,samples=100", RANKS, BATCH, "", false },
+		{ .model = "mlp:5,3",
+		    .data = "random:5/3,samples=100",
+		    .ranks = 2,
+		    .batch = 3,
+		    .unfit = " gpipe 1f1b tensor " },
+		{ .model = "lenet",
+		    .data = "random:,samples=100",
+		    .ranks = RANKS,
+		    .batch = BATCH,
+		    .unfit = " tensor " },
+		{ .model = "gpt:layers=1,heads=3,width=24,block=8,vocab=50,dropout=0.2",
+		    .data = "random:,samples=100",
+		    .ranks = RANKS,
+		    .batch = BATCH,
+		    .unfit = "" },
 		normal,
 		exact,
-		{ "mlp:5,16,8,6,3", "random:5/3,samples=100", 4, 4, "", true },
-		{ "lenet", "random:,samples=100", 2, 4, " tensor ", true },
-		{ "gpt:layers=1,heads=2,width=16,block=8,vocab=50,dropout=0.2",
-		    "random:,samples=100", 2, 4, "", true },
-		{ "resnet20", images_spec, 2, 4, " tensor ", true },
+		{ .model = "mlp:5,16,8,6,3",
+		    .data = "random:5/3,samples=100",
+		    .ranks = 4,
+		    .batch = 4,
+		    .unfit = "",
+		    .exact = true },
+		{ .model = "mlp:5,16,8,3",
+		    .data = "random:5/3,samples=100",
+		    .ranks = 2,
+		    .batch = 3,
+		    .unfit = " zero3 ",
+		    .exact = true,
+		    .accumulate = 4 },
+		{ .model = "lenet",
+		    .data = "random:,samples=100",
+		    .ranks = 2,
+		    .batch = 8,
+		    .unfit = " tensor ",
+		    .exact = true },
+		{ .model = "gpt:layers=1,heads=2,width=16,block=8,vocab=50,dropout=0.2",
+		    .data = "random:,samples=100",
+		    .ranks = 2,
+		    .batch = 8,
+		    .unfit = "",
+		    .exact = true },
+		{ .model = "resnet20",
+		    .data = images_spec,
+		    .ranks = 2,
+		    .batch = 8,
+		    .unfit = " tensor ",
+		    .exact = true },
+		{ .model = "resnet20",
+		    .data = images_spec,
+		    .ranks = 2,
+		    .batch = 4,
+		    .unfit = " accumulate tensor ",
+		    .exact = true,
+		    .sync_bn = true },
 	};
 
 	(void)state;
@@ -377,6 +436,9 @@ static void last_batches_are_uneven(void **state)
 		if (!strcmp(rows[k].mode, "dp"))
 			assert_true(rows[k].last_batch % RANKS);
 	}
+	verify(rows, &exact, &faults[0]);
+	for (int k = 0; k < gt_verify_count(); k++)
+		assert_int_equal(rows[k].last_batch, 8); /* a sample for each part */
 }
 
 /* Modes that these faults know. */
@@ -443,8 +505,11 @@ static void the_last_bit_is_seen_where_bits_are_promised(void **state)
 
 static void fewer_samples_than_ranks_are_refused(void **state)
 {
-	const struct subject few = { "mlp:5,16,8,3", "random:5/3,samples=2", RANKS, BATCH, "",
-		false };
+	const struct subject few = { .model = "mlp:5,16,8,3",
+		.data = "random:5/3,samples=2",
+		.ranks = RANKS,
+		.batch = BATCH,
+		.unfit = "" };
 	const struct gt_train_options train = options_of(&few);
 	struct gt_verify_options o = { .train = &train, .ranks = RANKS };
 	struct gt_verify_row rows[MOST_ROWS];
