@@ -290,13 +290,14 @@ static char *agreement_of(const struct gt_cmd_env *env, struct gt_err *err)
 	return text;
 }
 
-/* A run that has not begun leaves no directory: what its logs say has been shown. */
+/* A run that has not begun leaves no directory, unless another keeps it by now: what its logs say
+ * has been shown. */
 static void forget_logs(const char *out, const char *logs, int64_t nproc)
 {
 	char path[4096];
 
 	snprintf(path, sizeof(path), "%s/config.json", out);
-	if (!access(path, F_OK))
+	if (!access(path, F_OK) || gt_run_dir_check(out, GT_ERR_IGNORED))
 		return;
 	for (int64_t rank = 0; rank < nproc; rank++) {
 		snprintf(path, sizeof(path), "%s/rank-%lld.log", logs, (long long)rank);
@@ -310,6 +311,7 @@ static int launch(int *status, struct gt_cmd_env *env, const struct gt_train_cli
     char **argv, struct gt_err *err)
 {
 	const char *logs = log_dir(env, cli->out, err);
+	bool ours = logs && access(logs, F_OK);
 	const struct gt_cmd_ranks ranks = { .nproc = cli->nproc,
 		.max_restarts = (int)cli->max_restarts,
 		.log_dir = logs,
@@ -317,7 +319,7 @@ static int launch(int *status, struct gt_cmd_env *env, const struct gt_train_cli
 		.results = cli->common.json };
 	int rc = logs ? gt_cmd_launch(status, &ranks, env, argc, argv, err) : GT_ENOMEM;
 
-	if (logs && (rc || *status))
+	if (ours && (rc || *status))
 		forget_logs(cli->out, logs, cli->nproc);
 	return rc;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lib/base/file.h"
@@ -38,17 +39,22 @@ static void remove_leftovers(const char *folder)
 }
 
 /* The lock goes with the process, however that ends. Where there are no locks (some network file
- * systems) it does without. */
+ * systems) it does without. Somebody who only looks has it for a moment. */
 static int take_lock(const char *dir, int *lock, struct gt_err *err)
 {
-	bool taken;
+	const struct timespec moment = { .tv_nsec = 10000000 };
+	bool taken = true;
 
 	*lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (*lock < 0)
 		return gt_err_sys(err, "cannot open '%s'", dir);
-	if (!flock(*lock, LOCK_EX | LOCK_NB))
-		return 0;
-	taken = errno == EWOULDBLOCK;
+	for (int i = 0; taken && i < 5; i++) {
+		if (i)
+			nanosleep(&moment, NULL);
+		if (!flock(*lock, LOCK_EX | LOCK_NB))
+			return 0;
+		taken = errno == EWOULDBLOCK;
+	}
 	close(*lock);
 	*lock = -1;
 	return taken ? gt_err_set(err, GT_EIO, "another run is writing into '%s'", dir) : 0;

@@ -14,8 +14,8 @@
  */
 int gt_run_dir_create(const char *dir, int *lock, struct gt_err *err);
 
-/* Whether another process keeps a directory, or has files there that are no run's: what
- * gt_run_dir_create() refuses too. Changes nothing; a directory that is not there is free. */
+/* Whether another process keeps a directory, or has files there that are no run's: so much of what
+ * gt_run_dir_create() refuses. Makes nothing; a directory that is not there is free. */
 int gt_run_dir_check(const char *dir, struct gt_err *err);
 
 /* DIR/config.json, whole or not at all. */

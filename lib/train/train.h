@@ -54,8 +54,9 @@ struct gt_train_options {
  * it on each, before anything else. Errors: GT_EINVAL. */
 int gt_train_check_ranks(const struct gt_train_options *o, int ranks, struct gt_err *err);
 
-/* Whether a run from the start can write into o->out, for the same: nobody else does, and no run
- * lies there. One that resumes may. Errors: GT_EINVAL, GT_EIO. */
+/* Whether a run can write into o->out, for the same: nobody else does, no other program's files are
+ * there and, unless it resumes, which a checkpoint has to be read for, none of a run that went
+ * further. Errors: GT_EINVAL, GT_EIO. */
 int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err);
 
 struct gt_train;

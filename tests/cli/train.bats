@@ -187,10 +187,23 @@ hint: --accumulate 4, with a larger --batch"
 	gtrain train "${RUN[@]}" --resume auto --steps 6
 	equal "$status" 1
 	[[ $err == *"another run is writing into 'run'"* ]]
+	gtrain train "${RUN[@]}" --dry-run
+	equal "$status" 0
 	exec {lock}<&-
 	equal "$(cat run/log/*)" ""
 	gtrain train "${RUN[@]}" --resume auto --steps 6
 	equal "$status" 0
+}
+
+@test "a run that could not begin takes away what it made, and nothing else" {
+	gtrain train --model mlp:8,9,3 --data csv:missing.csv --nproc 2 --out fresh
+	equal "$status" 1
+	[ ! -e fresh ]
+	mkdir -p mine/log
+	echo precious >mine/log/rank-0.log
+	gtrain train --model mlp:8,9,3 --data csv:missing.csv --nproc 2 --out mine
+	equal "$status" 1
+	[[ $(head -n 1 mine/log/rank-0.log) == precious ]]
 }
 
 @test "a profile has the reductions of each micro-batch, and the gathers of each step" {
