@@ -31,7 +31,7 @@ static bool again(struct gt_launch *l)
 		return false;
 	l->restart++;
 	gt_log_warn(o->log,
-	    "rank %d was the first to end: all ranks are started again (restart %d of %d)",
+	    "rank %d was the first to end badly: all ranks are started again (restart %d of %d)",
 	    l->first, l->restart, o->max_restarts);
 	return true;
 }

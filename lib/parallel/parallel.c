@@ -444,15 +444,19 @@ int64_t gt_parallel_sent(const struct gt_parallel *p, int micro_batches)
 	return bytes + (p->mode->sent ? p->mode->sent(p, micro_batches) : 0);
 }
 
+/* Nobody else's are used where rank 0 has the weights: gt_parallel_refresh(). */
+bool gt_parallel_shares_buffers(const struct gt_parallel *p)
+{
+	return !p->mode->main && !p->o.own_buffers && !p->o.sync_bn && p->store->buffer_bytes;
+}
+
 int gt_parallel_share_buffers(struct gt_parallel *p, struct gt_err *err)
 {
-	struct gt_store *s = p->store;
+	const struct gt_store *s = p->store;
 
-	/* Nobody else's are used where rank 0 has the weights: gt_parallel_refresh(). */
-	if (p->mode->main || p->o.own_buffers || p->o.sync_bn || !s->buffer_bytes)
-		return 0;
-	return gt_broadcast(
-	    p->axes[GT_AXIS_DATA], s->buffers, (int64_t)s->buffer_bytes, GT_U8, 0, err);
+	return gt_parallel_shares_buffers(p) ? gt_broadcast(p->axes[GT_AXIS_DATA], s->buffers,
+	                                           (int64_t)s->buffer_bytes, GT_U8, 0, err)
+	                                     : 0;
 }
 
 void gt_parallel_communicate(struct gt_parallel *p, bool on)

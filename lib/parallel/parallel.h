@@ -204,6 +204,7 @@ int gt_parallel_begin(struct gt_parallel *p, struct gt_err *err);
  * collective call. Source: torch.nn.parallel.DistributedDataParallel's broadcast_buffers.
  */
 int gt_parallel_share_buffers(struct gt_parallel *p, struct gt_err *err);
+bool gt_parallel_shares_buffers(const struct gt_parallel *p); /* whether it does anything */
 
 /*
  * After the update of a step, counted from 1: see whether all ranks still have the same parameters
@@ -215,6 +216,7 @@ int gt_parallel_share_buffers(struct gt_parallel *p, struct gt_err *err);
  *         more than half agree, what rank 0 has.
  */
 int gt_parallel_check_replicas(struct gt_parallel *p, int64_t step, struct gt_err *err);
+bool gt_parallel_checks_replicas(const struct gt_parallel *p, int64_t step); /* likewise */
 
 /* Whether gradients of the runs from now on are added up over ranks, as they are at first: of
  * several micro-batches that make a step, only the last one's are. Modes that add them up

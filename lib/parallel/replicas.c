@@ -96,6 +96,11 @@ static int judge(
 	    "program; --resume goes on from before");
 }
 
+bool gt_parallel_checks_replicas(const struct gt_parallel *p, int64_t step)
+{
+	return p->o.check_every && step % p->o.check_every == 0 && p->axes[GT_AXIS_DATA]->size > 1;
+}
+
 int gt_parallel_check_replicas(struct gt_parallel *p, int64_t step, struct gt_err *err)
 {
 	struct gt_group *group = p->axes[GT_AXIS_DATA];
@@ -106,7 +111,7 @@ int gt_parallel_check_replicas(struct gt_parallel *p, int64_t step, struct gt_er
 		.what = "checksums of weights" };
 	int rc = 0;
 
-	if (!p->o.check_every || step % p->o.check_every || group->size < 2)
+	if (!gt_parallel_checks_replicas(p, step))
 		return 0;
 	for (size_t i = 0; !rc && i < slots; i++)
 		if (is_compared(p, &p->store->slots[i]))

@@ -29,7 +29,7 @@ struct gt_profile {
 	int64_t first, last, left;
 	double began;                /* of this step */
 	double looked;               /* when the background was last asked */
-	size_t kernels, kernels_end; /* the events of the plan since then */
+	size_t kernels, kernels_end; /* the events of the last run of a plan */
 	bool on;
 };
 
@@ -160,7 +160,6 @@ void gt_profile_background(struct gt_profile *p, const struct gt_parallel *paral
 		if (events[i].span.began >= p->looked)
 			add(p, LANE_BACKGROUND, events[i].what, NULL, events[i].span);
 	p->looked = gt_clock_s();
-	p->kernels = p->kernels_end = p->count;
 }
 
 void gt_profile_note(struct gt_profile *p, const char *name, double began)

@@ -172,11 +172,11 @@ static bool is_factor(const char *key)
 	return false;
 }
 
-/* By one of them; INT64_MAX where that is more. */
+/* By one of them; 0 where that is no number of samples. */
 static void multiply(int64_t *samples, int64_t factor)
 {
-	if (__builtin_mul_overflow(*samples, factor, samples))
-		*samples = INT64_MAX;
+	if (factor < 1 || __builtin_mul_overflow(*samples, factor, samples))
+		*samples = 0;
 }
 
 static int64_t samples_here(const json_t *config)
@@ -223,7 +223,7 @@ static int check_config(const struct gt_tree *found, const json_t *wanted, struc
 		return gt_err_hint(err,
 		    "leave --%s as it was; --init-from starts a new run from its weights", key);
 	}
-	if (samples_here(wanted) == samples_of_file(found))
+	if (samples_here(wanted) == samples_of_file(found) && samples_here(wanted))
 		return 0;
 	gt_err_set(err, GT_EINVAL, "it was trained with %lld samples a step, not %lld",
 	    (long long)samples_of_file(found), (long long)samples_here(wanted));

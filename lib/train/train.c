@@ -203,16 +203,19 @@ static int share_buffers(struct loop *l, struct gt_err *err)
 	double began = gt_clock_s();
 	int rc = gt_parallel_share_buffers(l->t->parallel, err);
 
-	gt_profile_note(l->profile, "share buffers", began);
+	if (gt_parallel_shares_buffers(l->t->parallel))
+		gt_profile_note(l->profile, "share buffers", began);
 	return rc;
 }
 
 static int check_replicas(struct loop *l, struct gt_err *err)
 {
+	int64_t step = l->t->step + 1;
 	double began = gt_clock_s();
-	int rc = gt_parallel_check_replicas(l->t->parallel, l->t->step + 1, err);
+	int rc = gt_parallel_check_replicas(l->t->parallel, step, err);
 
-	gt_profile_note(l->profile, "check replicas", began);
+	if (gt_parallel_checks_replicas(l->t->parallel, step))
+		gt_profile_note(l->profile, "check replicas", began);
 	return rc;
 }
 
