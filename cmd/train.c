@@ -546,7 +546,7 @@ static int check_ranks(
 	if (!rc)
 		rc = gt_train_check_ranks(&options, (int)cli->nproc, err);
 	/* Before their logs are there. */
-	if (!rc && !cli->dry_run && !cli->verify_parallel)
+	if (!rc && !cli->dry_run)
 		rc = gt_train_check_out(&options, err);
 	return rc;
 }
@@ -570,7 +570,7 @@ int gt_cmd_train(int argc, char **argv)
 		rc = find_world(&world, &cli, &launches, &err);
 	if (!rc && cli.backend == GT_COMM_MPI)
 		rc = check_mpi(&cli, launches, command, &err);
-	if (!rc && launches)
+	if (!rc && launches && !cli.verify_parallel)
 		rc = check_ranks(&env, &cli, &err);
 	if (!rc && cli.verify_parallel)
 		rc = verify(&env, &cli, &err);

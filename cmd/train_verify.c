@@ -82,13 +82,10 @@ static int print_json(const struct gt_verify_row *rows, int count, struct gt_err
 
 static int judge(const struct gt_verify_row *rows, int count, struct gt_err *err)
 {
-	int compared = 0;
-
 	for (int i = 0; i < count; i++) {
 		const struct gt_verify_row *r = &rows[i];
 		const char *of = *r->tensor ? " of '" : "", *end = *r->tensor ? "'" : "";
 
-		compared += !*r->why;
 		if (r->good)
 			continue;
 		gt_err_set(err, GT_EDIVERGED,
@@ -97,7 +94,7 @@ static int judge(const struct gt_verify_row *rows, int count, struct gt_err *err
 		return gt_err_hint(
 		    err, "this is a mistake of gtrain's, not yours; please report it");
 	}
-	return compared ? 0 : gt_err_set(err, GT_EINVAL, "nothing was compared: %s", rows->why);
+	return 0;
 }
 
 static void enter(void *self, struct gt_group *group)

@@ -63,7 +63,7 @@ void gt_orders_emit(
 		attrs.bucket.index = o->bucket;
 		attrs.bucket.turn = o->turn;
 		attrs.bucket.count = buckets->count[o->bucket];
-		n = gt_emit(g, o->op, &attrs, o->op->max_inputs, o->in);
+		n = gt_emit(g, o->op, &attrs, o->op->max_inputs, &o->in);
 		if (!n)
 			return;
 		if (o->out) {

@@ -19,12 +19,13 @@ void gt_nodes_print_axis(const struct gt_node *node, FILE *f);
 
 /* ---- where they go ---- */
 
-/* A node of a bucket (attrs.bucket), to come before the node that is at `at` now, or behind all. */
+/* A node of a bucket (attrs.bucket has it and its turn), to come before the node that is at `at`
+ * now, or behind all. */
 struct gt_order {
 	const struct gt_op *op;
 	size_t at;
 	int bucket, turn;
-	struct gt_value *in[2], *out; /* out: what the node makes in place of a value of its own */
+	struct gt_value *in, *out; /* or NULL; out: what it makes in place of a value of its own */
 };
 
 /* Nodes of one place run in the order in which they were added: the same on all ranks, which is

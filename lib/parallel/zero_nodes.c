@@ -156,9 +156,8 @@ static void make_rooms(const struct gt_parallel *p, struct gt_graph *g, struct g
 
 static void order_wait(struct gt_orders *all, size_t place, int bucket, struct gt_value *room)
 {
-	gt_orders_add(
-	    all, (struct gt_order){
-	             .op = &op_reduce_wait, .at = place, .bucket = bucket, .in = { room } });
+	gt_orders_add(all,
+	    (struct gt_order){ .op = &op_reduce_wait, .at = place, .bucket = bucket, .in = room });
 }
 
 /* A bucket is reduced as soon as it is full; where several are full behind one node, in the order
@@ -188,7 +187,7 @@ static int order_reduces(
 			gt_orders_add(all, (struct gt_order){ .op = &op_reduce_start,
 			                       .at = place,
 			                       .bucket = (int)i,
-			                       .in = { rooms[i] } });
+			                       .in = rooms[i] });
 			before = (int)i;
 		}
 	}
@@ -338,7 +337,7 @@ static int order_gathers(struct gt_parallel *p, struct gt_graph *g, size_t end,
 		gt_orders_add(all, (struct gt_order){ .op = &op_gather_wait,
 		                       .at = v->first,
 		                       .bucket = v->bucket,
-		                       .in = { v->room } });
+		                       .in = v->room });
 		z->gathered += z->buckets.count[v->bucket];
 	}
 	free(visits);

@@ -11,6 +11,7 @@ struct gt_snapshot_groups {
 	size_t count, first_count;
 };
 
+/* Errors: GT_ENOMEM. */
 int gt_snapshot_groups_of(
     struct gt_snapshot_groups *out, const struct gt_store *store, struct gt_err *err);
 

@@ -207,6 +207,7 @@ static int64_t samples_of_file(const struct gt_tree *config)
 /* A run that went on with other settings would silently be neither the old one nor a new one. */
 static int check_config(const struct gt_tree *found, const json_t *wanted, struct gt_err *err)
 {
+	int64_t here, there;
 	const char *key;
 	json_t *value;
 
@@ -223,10 +224,12 @@ static int check_config(const struct gt_tree *found, const json_t *wanted, struc
 		return gt_err_hint(err,
 		    "leave --%s as it was; --init-from starts a new run from its weights", key);
 	}
-	if (samples_here(wanted) == samples_of_file(found) && samples_here(wanted))
+	here = samples_here(wanted);
+	there = samples_of_file(found);
+	if (here == there && here)
 		return 0;
 	gt_err_set(err, GT_EINVAL, "it was trained with %lld samples a step, not %lld",
-	    (long long)samples_of_file(found), (long long)samples_here(wanted));
+	    (long long)there, (long long)here);
 	return gt_err_hint(err,
 	    "--batch times --accumulate times the ranks that read samples of their "
 	    "own must stay; --init-from starts a new run from its weights");

@@ -48,8 +48,8 @@ struct job {
 	struct gt_train_options options;
 	struct gt_trace *trace;
 	struct gt_watcher *watchers; /* [o->ranks] */
-	bool batch_norm;             /* the model has some */
 	bool exact;                  /* modes are to have the same bits: --reproducible */
+	bool batch_norm;             /* else: the model has some, which is over all ranks */
 	int64_t samples;             /* that there are */
 	struct gt_log silent;
 };
@@ -129,7 +129,7 @@ static struct gt_train_options options_of(const struct job *job, int64_t samples
 	t.schedule.kind = GT_CONSTANT;
 	t.schedule.warmup = 0;
 	t.optim.eps = fmax(t.optim.eps, GT_VERIFY_EPS);
-	if (job->batch_norm && !job->exact) {
+	if (job->batch_norm) {
 		t.schedule.lr = fmin(t.schedule.lr, GT_VERIFY_NORM_RATE);
 		t.optim.eps = fmax(t.optim.eps, GT_VERIFY_NORM_EPS);
 	}
@@ -157,14 +157,14 @@ static void set_mode(struct job *job, const struct mode *mode, int64_t samples)
 		t->parallel.tensor = n;
 	if (mode->holds != ALL)
 		t->batch *= n;
-	else if (!job->exact)
-		t->parallel.sync_bn = job->batch_norm;
+	else
+		t->parallel.sync_bn |= job->batch_norm;
 }
 
 /* The parts that one rank takes each micro-batch of all ranks in, to be as the mode. */
 static int parts_of(const struct job *job, const struct mode *mode)
 {
-	return job->batch_norm && mode->holds && !job->exact ? job->o->ranks : 1;
+	return job->batch_norm && mode->holds ? job->o->ranks : 1;
 }
 
 /* All samples of a step on one rank, each micro-batch of all ranks in so many parts. */
@@ -213,14 +213,24 @@ static bool all_have_some(int64_t samples, int64_t ranks, int64_t whole)
 	return most * (ranks - 1) < last;
 }
 
+/* What all ranks read at once. */
+static int64_t whole_batch(const struct job *job)
+{
+	return (int64_t)job->o->ranks * job->o->train->batch;
+}
+
+static int64_t whole_step(const struct job *job)
+{
+	return whole_batch(job) * job->o->train->accumulate;
+}
+
 /* The parts that --reproducible cuts a step of all ranks into: each has as many samples, by padding
  * if need be. */
 static int64_t step_parts(const struct job *job)
 {
 	const struct gt_parallel_options one = { .reproducible = true };
-	const struct gt_train_options *t = job->o->train;
 
-	return gt_parallel_hosted(&one, 1, job->o->ranks * t->batch * t->accumulate);
+	return gt_parallel_hosted(&one, 1, (int)whole_step(job));
 }
 
 /* Two steps and a part of one, if there is as much, and if a step has more samples than parts.
@@ -229,10 +239,9 @@ static int64_t step_parts(const struct job *job)
  * to be the micro-batches of one rank. */
 static int64_t choose_samples(const struct job *job, const struct mode *mode)
 {
-	int64_t n = job->o->ranks, batch = job->o->train->batch, whole = n * batch;
-	int64_t all = 2 * whole * job->o->train->accumulate;
+	int64_t n = job->o->ranks, whole = whole_batch(job), all = 2 * whole_step(job);
 
-	all += job->exact ? step_parts(job) : n * (batch / 2) + mode->uneven;
+	all += job->exact ? step_parts(job) : n * (job->o->train->batch / 2) + mode->uneven;
 	if (all > job->samples)
 		all = job->samples;
 	if (job->exact)
@@ -255,7 +264,7 @@ static void see_if_fit(struct job *job, const struct mode *mode, struct gt_verif
 	struct gt_err why = GT_ERR_INIT;
 	struct gt_train *t = NULL;
 
-	if (job->batch_norm && !mode->ranks && !job->exact)
+	if (job->batch_norm && !mode->ranks)
 		gt_err_set(&why, GT_ENOTSUP,
 		    "batch normalisation takes the statistics of each micro-batch");
 	else if (!options.samples)
@@ -279,7 +288,7 @@ static int look(struct job *job, struct gt_err *err)
 	if (rc)
 		return rc;
 	job->samples = t->sampler.samples;
-	job->batch_norm = t->store->buffer_bytes;
+	job->batch_norm = t->store->buffer_bytes && !job->exact;
 	if (job->samples < job->o->ranks)
 		rc = gt_err_set(err, GT_EINVAL, "%lld samples are fewer than %d ranks",
 		    (long long)job->samples, job->o->ranks);
@@ -294,15 +303,14 @@ static int fill_row(
     struct gt_verify_row *row, const struct mode *mode, struct job *job, struct gt_err *err)
 {
 	int64_t samples = choose_samples(job, mode);
-	int n = job->o->ranks, rc;
-	int64_t step = (int64_t)n * job->o->train->batch;
+	/* With bits promised, all micro-batches of a step are done at once. */
+	int64_t whole = job->exact ? whole_step(job) : whole_batch(job);
+	int rc;
 
-	if (job->exact) /* which a step is done in one with */
-		step *= job->o->train->accumulate;
 	*row = (struct gt_verify_row){
 		.mode = mode->name,
-		.ranks = mode->ranks ? n : 1,
-		.last_batch = last_batch(samples, step),
+		.ranks = mode->ranks ? job->o->ranks : 1,
+		.last_batch = last_batch(samples, whole),
 		.bounds = bounds_of(job, mode),
 		.good = true,
 		.what = "",
