@@ -18,23 +18,24 @@
 
 int gt_map(struct gt_mapping *out, const char *path, struct gt_err *err)
 {
+	return gt_map_at(out, (struct gt_file_name){ .path = path }, err);
+}
+
+int gt_map_at(struct gt_mapping *out, struct gt_file_name file, struct gt_err *err)
+{
 	struct stat st;
 	void *p;
-	int rc = 0;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not make us wait */
+	int fd, rc = gt_file_open(&fd, file, O_RDONLY, err);
 
 	*out = (struct gt_mapping){ 0 };
-	if (fd < 0)
-		return gt_err_sys(err, "cannot open '%s'", path);
+	if (rc)
+		return rc;
 	if (fstat(fd, &st)) {
-		rc = gt_err_sys(err, "cannot examine '%s'", path);
-	} else if (!S_ISREG(st.st_mode)) {
-		rc = gt_err_set(err, GT_EIO, "'%s' is %s, not a file", path,
-		    S_ISDIR(st.st_mode) ? "a directory" : "a device or pipe");
+		rc = gt_err_sys(err, "cannot examine '%s'", file.path);
 	} else if (st.st_size > 0) {
 		p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 		if (p == MAP_FAILED)
-			rc = gt_err_sys(err, "cannot map '%s'", path);
+			rc = gt_err_sys(err, "cannot map '%s'", file.path);
 		else
 			*out = (struct gt_mapping){ p, (size_t)st.st_size, fd };
 	}
@@ -93,17 +94,22 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
 
 /* ---- temporary names ---- */
 
-/* Those that this process has, for gt_atomic_end(). */
+/* The temporary files of this process, for gt_atomic_end(). */
+struct temporary {
+	int folder;
+	const char *name; /* in `folder`; the end of its owner's path */
+};
+
 static struct {
 	pthread_mutex_t lock; /* held while a name comes or goes, or a file changes in place */
-	char **names;
+	struct temporary *files;
 	size_t count, capacity;
 } temporaries = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void remove_all(void)
 {
 	for (size_t i = 0; i < temporaries.count; i++)
-		unlink(temporaries.names[i]);
+		unlinkat(temporaries.files[i].folder, temporaries.files[i].name, 0);
 }
 
 void gt_atomic_end(void)
@@ -136,32 +142,33 @@ void gt_atomic_leave(void)
 }
 
 /* Create a file and note its name, in one step for gt_atomic_end(). -1 with errno set. */
-static int create_noted(char *name, mode_t mode, int *rc, struct gt_err *err)
+static int create_noted(struct temporary t, mode_t mode, int *rc, struct gt_err *err)
 {
 	int fd = -1;
 
 	pthread_mutex_lock(&temporaries.lock);
-	*rc = gt_grow(
-	    &temporaries.names, temporaries.count, &temporaries.capacity, sizeof(char *), err);
+	*rc = gt_grow(&temporaries.files, temporaries.count, &temporaries.capacity, sizeof(t), err);
 	if (!*rc)
-		fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+		fd = openat(t.folder, t.name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 	if (fd >= 0)
-		temporaries.names[temporaries.count++] = name;
+		temporaries.files[temporaries.count++] = t;
 	pthread_mutex_unlock(&temporaries.lock);
 	return fd;
 }
 
-/* The file loses its temporary name: it is renamed, or, where `to` is NULL, removed. */
-static int drop_name(struct gt_atomic_file *f, const char *to)
+/* The file loses its temporary name: it gets its own, or, unless it is `kept`, is removed. */
+static int drop_name(struct gt_atomic_file *f, bool kept)
 {
+	const char *name = f->temporary + f->name;
 	int failed;
 
 	pthread_mutex_lock(&temporaries.lock);
-	failed = to ? rename(f->temporary, to) : unlink(f->temporary);
-	for (size_t i = 0; i < temporaries.count && !(failed && to); i++) {
-		if (temporaries.names[i] != f->temporary)
+	failed = kept ? renameat(f->folder, name, f->folder, f->path + f->name)
+	              : unlinkat(f->folder, name, 0);
+	for (size_t i = 0; i < temporaries.count && !(failed && kept); i++) {
+		if (temporaries.files[i].name != name)
 			continue;
-		temporaries.names[i] = temporaries.names[--temporaries.count];
+		temporaries.files[i] = temporaries.files[--temporaries.count];
 		free(f->temporary);
 		f->temporary = NULL;
 		break;
@@ -200,16 +207,29 @@ static void remove_unless_locked(int folder, const char *name)
 	close(fd);
 }
 
-/* What processes that are gone have left where this path is written. Best effort. */
-static void remove_stale(const char *path)
+/* The folder that the file is in, or -1 with errno set. */
+static int open_folder_of(const struct gt_atomic_file *f)
 {
-	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-	char *folder = slash ? strndup(path, (size_t)(base - path)) : strdup(".");
-	DIR *dir = folder ? opendir(folder) : NULL;
+	const char *name = f->path + f->name, *slash = strrchr(name, '/');
+	char *folder = slash ? strndup(name, (size_t)(slash - name + 1)) : strdup(".");
+	int fd = folder ? openat(f->folder, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 
 	free(folder);
-	if (!dir)
+	return fd;
+}
+
+/* Remove the temporary files of this path that processes have left which are gone. Best effort. */
+static void remove_stale(const struct gt_atomic_file *f)
+{
+	const char *slash = strrchr(f->path, '/'), *base = slash ? slash + 1 : f->path;
+	int fd = open_folder_of(f);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
 		return;
+	}
 	for (struct dirent *e; (e = readdir(dir));) {
 		pid_t pid = pid_in_name(e->d_name, base);
 
@@ -225,14 +245,14 @@ static int create_temporary(struct gt_atomic_file *f, mode_t mode, int *fd, stru
 	enum { ATTEMPTS = 1000 };
 	int error = EEXIST;
 
-	remove_stale(f->path);
+	remove_stale(f);
 	for (int i = 0; i < ATTEMPTS; i++) {
 		char *name = gt_asprintf(err, "%s.tmp-%ld-%d", f->path, (long)getpid(), i);
 		int rc;
 
 		if (!name)
 			return GT_ENOMEM;
-		*fd = create_noted(name, mode, &rc, err);
+		*fd = create_noted((struct temporary){ f->folder, name + f->name }, mode, &rc, err);
 		if (*fd >= 0) {
 			f->temporary = name;
 			flock(*fd, LOCK_EX | LOCK_NB); /* told from a stale one, if it can be */
@@ -276,16 +296,6 @@ static int follow_links(char **path, struct gt_err *err)
 	return gt_err_sys(err, "cannot write '%s'", *path);
 }
 
-/* What is no file is not replaced. *found tells whether something is. */
-static int check_target(const char *path, struct stat *st, bool *found, struct gt_err *err)
-{
-	*found = !stat(path, st);
-	if (*found && !S_ISREG(st->st_mode))
-		return gt_err_set(err, GT_EIO, "cannot write '%s': it is %s, not a file", path,
-		    S_ISDIR(st->st_mode) ? "a directory" : "a device or pipe");
-	return 0;
-}
-
 /* A file that is replaced keeps its owner, where the system lets us give files away, its group and
  * its permissions; those of a program that changes its user only with the owner. */
 static void inherit(int fd, const struct stat *old)
@@ -302,14 +312,33 @@ static void inherit(int fd, const struct stat *old)
 
 int gt_atomic_open(struct gt_atomic_file *f, const char *path, struct gt_err *err)
 {
+	return gt_atomic_open_at(f, (struct gt_file_name){ .path = path }, err);
+}
+
+/* Note which file it is to be; *old is the one that is there, if any is *found. */
+static int choose_file(struct gt_atomic_file *f, struct gt_file_name file, struct stat *old,
+    bool *found, struct gt_err *err)
+{
+	const char *name;
+	int rc;
+
+	*f = (struct gt_atomic_file){ .path = gt_strdup(file.path, err) };
+	rc = !f->path ? GT_ENOMEM : file.folder ? 0 : follow_links(&f->path, err);
+	if (rc)
+		return rc;
+	file.path = f->path;
+	f->folder = gt_file_at(file, &name);
+	f->name = (size_t)(name - f->path);
+	rc = gt_file_check(file, old, found, err);
+	return rc ? gt_err_prefix(err, "cannot write") : 0;
+}
+
+int gt_atomic_open_at(struct gt_atomic_file *f, struct gt_file_name file, struct gt_err *err)
+{
 	struct stat old;
 	bool found = false;
-	int fd = -1, rc;
+	int fd = -1, rc = choose_file(f, file, &old, &found, err);
 
-	*f = (struct gt_atomic_file){ .path = gt_strdup(path, err) };
-	rc = f->path ? follow_links(&f->path, err) : GT_ENOMEM;
-	if (!rc)
-		rc = check_target(f->path, &old, &found, err);
 	if (!rc) /* what may not be read by all must not be for a moment */
 		rc = create_temporary(f, found ? 0600 : 0666, &fd, err);
 	if (!rc) {
@@ -317,7 +346,7 @@ int gt_atomic_open(struct gt_atomic_file *f, const char *path, struct gt_err *er
 			inherit(fd, &old);
 		f->stream = fdopen(fd, "wb");
 		if (!f->stream) {
-			rc = gt_err_sys(err, "cannot write '%s'", path);
+			rc = gt_err_sys(err, "cannot write '%s'", file.path);
 			close(fd);
 		}
 	}
@@ -327,25 +356,14 @@ int gt_atomic_open(struct gt_atomic_file *f, const char *path, struct gt_err *er
 }
 
 /* A rename is only durable once the folder that holds the name is on disk too. */
-static int sync_folder(const char *path, struct gt_err *err)
+static int sync_folder(const struct gt_atomic_file *f, struct gt_err *err)
 {
-	char *folder = gt_strdup(path, err);
-	char *slash;
-	int fd, rc = 0;
+	int fd = open_folder_of(f), rc = 0;
 
-	if (!folder)
-		return GT_ENOMEM;
-	slash = strrchr(folder, '/');
-	if (slash == folder)
-		slash[1] = '\0';
-	else if (slash)
-		*slash = '\0';
-	fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 || (fsync(fd) && errno != EINVAL))
-		rc = gt_err_sys(err, "cannot sync the folder of '%s'", path);
+		rc = gt_err_sys(err, "cannot sync the folder of '%s'", f->path);
 	if (fd >= 0)
 		close(fd);
-	free(folder);
 	return rc;
 }
 
@@ -365,10 +383,10 @@ int gt_atomic_commit(struct gt_atomic_file *f, struct gt_err *err)
 {
 	int rc = f->stream ? gt_atomic_finish(f, err) : 0;
 
-	if (!rc && drop_name(f, f->path))
+	if (!rc && drop_name(f, true))
 		rc = gt_err_sys(err, "cannot rename '%s' to '%s'", f->temporary, f->path);
 	if (!rc && !f->no_sync)
-		rc = sync_folder(f->path, err);
+		rc = sync_folder(f, err);
 	gt_atomic_abandon(f);
 	return rc;
 }
@@ -380,11 +398,11 @@ int gt_atomic_commit_all(struct gt_atomic_file *files, size_t count, struct gt_e
 	for (size_t i = 0; i < count && !rc; i++)
 		rc = files[i].stream ? gt_atomic_finish(&files[i], err) : 0;
 	for (size_t i = 0; i + 1 < count && !rc; i++)
-		if (drop_name(&files[i], files[i].path))
+		if (drop_name(&files[i], true))
 			rc = gt_err_sys(
 			    err, "cannot rename '%s' to '%s'", files[i].temporary, files[i].path);
 	if (!rc && count > 1 && !files[0].no_sync)
-		rc = sync_folder(files[0].path, err);
+		rc = sync_folder(&files[0], err);
 	if (!rc && count)
 		rc = gt_atomic_commit(&files[count - 1], err);
 	for (size_t i = 0; i < count; i++)
@@ -397,35 +415,7 @@ void gt_atomic_abandon(struct gt_atomic_file *f)
 	if (f->stream)
 		fclose(f->stream);
 	if (f->temporary)
-		drop_name(f, NULL);
+		drop_name(f, false);
 	free(f->path);
 	*f = (struct gt_atomic_file){ 0 };
-}
-
-/* ---- folders ---- */
-
-int gt_make_dirs(const char *path, struct gt_err *err)
-{
-	char *copy = gt_strdup(path, err);
-	struct stat st;
-	int rc = 0;
-
-	if (!copy)
-		return GT_ENOMEM;
-	for (char *p = copy + 1; *copy && !rc; p++) {
-		char saved = *p;
-
-		if (saved != '/' && saved != '\0')
-			continue;
-		*p = '\0';
-		if (mkdir(copy, 0777) && errno != EEXIST)
-			rc = gt_err_sys(err, "cannot make the directory '%s'", copy);
-		*p = saved;
-		if (saved == '\0')
-			break;
-	}
-	if (!rc && (stat(path, &st) || !S_ISDIR(st.st_mode)))
-		rc = gt_err_set(err, GT_EIO, "'%s' is not a directory", path);
-	free(copy);
-	return rc;
 }

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "lib/base/err.h"
+#include "lib/base/folder.h"
 
 /* A file mapped read-only. An empty file has size 0 and data NULL. */
 struct gt_mapping {
@@ -19,6 +19,7 @@ struct gt_mapping {
 /* Map `path`; directories and devices are refused. Release with gt_unmap(), which leaves bytes that
  * were in memory anyway alone. */
 int gt_map(struct gt_mapping *out, const char *path, struct gt_err *err);
+int gt_map_at(struct gt_mapping *out, struct gt_file_name file, struct gt_err *err);
 void gt_unmap(struct gt_mapping *map);
 
 /*
@@ -47,7 +48,8 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
  * a replaced one keeps its own, its group and, where the system lets this process give files away,
  * its owner. Other hard links to a replaced file keep the old content. A symbolic link is written
  * through: it stays, and the file it points to, which need not be there yet, appears beside its
- * temporary. A path that exists and is no regular file is refused.
+ * temporary. A path that exists and is no regular file is refused. gt_atomic_open_at() follows no
+ * link of a file in a folder, which must stay open until the file is committed or abandoned.
  *
  * A process that is killed leaves its temporary files. They are removed when the same path is
  * opened here again, once no process of that number is there and nobody holds their lock.
@@ -55,11 +57,14 @@ void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
 struct gt_atomic_file {
 	FILE *stream;           /* write here, or to its descriptor; NULL when finished */
 	char *path, *temporary; /* path: where links lead */
+	int folder;             /* borrowed, or AT_FDCWD, */
+	size_t name;            /* and where in both paths the name in it begins */
 	bool
 	    no_sync; /* set after opening: the disk may hear of it later, and a power cut lose it */
 };
 
 int gt_atomic_open(struct gt_atomic_file *f, const char *path, struct gt_err *err);
+int gt_atomic_open_at(struct gt_atomic_file *f, struct gt_file_name file, struct gt_err *err);
 int gt_atomic_commit(struct gt_atomic_file *f, struct gt_err *err);
 void gt_atomic_abandon(struct gt_atomic_file *f);
 
@@ -87,8 +92,5 @@ void gt_atomic_end_by_fault(void);
 /* Between these two gt_atomic_end() waits: for a change in place that is not to be cut in half. */
 void gt_atomic_enter(void);
 void gt_atomic_leave(void);
-
-/* Make a directory and its parents; no error if it is there. */
-int gt_make_dirs(const char *path, struct gt_err *err);
 
 #endif

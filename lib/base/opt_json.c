@@ -157,10 +157,15 @@ int gt_opts_from_json(struct gt_opts *opts, const json_t *object, struct gt_err 
 
 int gt_opts_load(struct gt_opts *opts, const char *path, struct gt_err *err)
 {
+	return gt_opts_load_at(opts, (struct gt_file_name){ .path = path }, err);
+}
+
+int gt_opts_load_at(struct gt_opts *opts, struct gt_file_name file, struct gt_err *err)
+{
 	struct gt_mapping map;
 	json_error_t where;
 	json_t *object;
-	int rc = gt_map(&map, path, err);
+	int rc = gt_map_at(&map, file, err);
 
 	if (rc)
 		return rc;
@@ -173,7 +178,7 @@ int gt_opts_load(struct gt_opts *opts, const char *path, struct gt_err *err)
 	else
 		rc = gt_opts_from_json(opts, object, err);
 	if (rc)
-		gt_err_prefix(err, "%s", path);
+		gt_err_prefix(err, "%s", file.path);
 	json_decref(object);
 	gt_unmap(&map);
 	return rc;

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "lib/base/folder.h"
 #include "lib/base/opt.h"
 
 /*
@@ -24,6 +25,7 @@ int gt_opts_from_json(struct gt_opts *opts, const json_t *object, struct gt_err 
 /* The same from a file. Errors: GT_EIO; GT_EFORMAT where it is no JSON object; and the above. All
  * name the file. */
 int gt_opts_load(struct gt_opts *opts, const char *path, struct gt_err *err);
+int gt_opts_load_at(struct gt_opts *opts, struct gt_file_name file, struct gt_err *err);
 
 /* Every option but those marked GT_OPT_ONCE with the value its field has now, in the table's order,
  * so that gt_opts_from_json() of it gives the same values. NULL with err set without memory. */

@@ -223,8 +223,8 @@ static void what_is_no_file_is_not_replaced(void **state)
 {
 	static const struct {
 		const char *path, *text;
-	} cases[] = { { "folder", "'folder': it is a directory" },
-		{ "/dev/null", "'/dev/null': it is a device or pipe" } };
+	} cases[] = { { "folder", "cannot write: 'folder' is a directory, not a regular file" },
+		{ "/dev/null", "cannot write: '/dev/null' is a device or pipe" } };
 	struct gt_atomic_file f;
 
 	(void)state;

@@ -1,0 +1,198 @@
+/* folder.c - folders held open, and files by their names in them. */
+#include "lib/base/folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/base/mem.h"
+
+enum { FOLDER_FLAGS = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
+
+static const char *kind_of(mode_t mode)
+{
+	return S_ISLNK(mode)    ? "a symbolic link"
+	       : S_ISDIR(mode)  ? "a directory"
+	       : S_ISSOCK(mode) ? "a socket"
+	       : S_ISREG(mode)  ? "a file"
+	                        : "a device or pipe";
+}
+
+/* ---- folders ---- */
+
+static int hold(struct gt_folder *out, int fd, char *path)
+{
+	*out = (struct gt_folder){ fd, path };
+	return 0;
+}
+
+int gt_folder_open(struct gt_folder *out, const char *path, struct gt_err *err)
+{
+	char *copy = gt_strdup(path, err);
+	int fd;
+
+	*out = (struct gt_folder){ .fd = -1 };
+	if (!copy)
+		return GT_ENOMEM;
+	fd = open(path, FOLDER_FLAGS);
+	if (fd >= 0)
+		return hold(out, fd, copy);
+	free(copy);
+	return gt_err_sys(err, "cannot open the directory '%s'", path);
+}
+
+/* Open what is there; where that fails, say what it is instead. */
+static int open_in(
+    struct gt_folder *out, const struct gt_folder *parent, const char *name, struct gt_err *err)
+{
+	char *path = gt_folder_path(parent, name, err);
+	struct stat st;
+	int fd, rc;
+
+	if (!path)
+		return GT_ENOMEM;
+	fd = openat(parent->fd, name, FOLDER_FLAGS | O_NOFOLLOW);
+	if (fd >= 0)
+		return hold(out, fd, path);
+	rc = gt_err_sys(err, "cannot open the directory '%s'", path);
+	if (!fstatat(parent->fd, name, &st, AT_SYMLINK_NOFOLLOW) && !S_ISDIR(st.st_mode)) {
+		gt_err_set(err, GT_EIO, "'%s' is %s, not a directory", path, kind_of(st.st_mode));
+		rc = gt_err_hint(err,
+		    "links in '%s' are not followed: put the directory itself there", parent->path);
+	}
+	free(path);
+	return rc;
+}
+
+int gt_folder_open_in(struct gt_folder *out, const struct gt_folder *parent, const char *name,
+    bool make, struct gt_err *err)
+{
+	struct stat st;
+
+	*out = (struct gt_folder){ .fd = -1 };
+	if (make && mkdirat(parent->fd, name, 0777) && errno != EEXIST)
+		return gt_err_sys(err, "cannot make the directory '%s/%s'", parent->path, name);
+	if (!make && fstatat(parent->fd, name, &st, AT_SYMLINK_NOFOLLOW) && errno == ENOENT)
+		return 0;
+	return open_in(out, parent, name, err);
+}
+
+void gt_folder_close(struct gt_folder *folder)
+{
+	if (folder->path)
+		close(folder->fd);
+	free(folder->path);
+	*folder = (struct gt_folder){ .fd = -1 };
+}
+
+DIR *gt_folder_list(const struct gt_folder *folder, struct gt_err *err)
+{
+	int fd = openat(folder->fd, ".", FOLDER_FLAGS); /* with a place in the list of its own */
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (dir)
+		return dir;
+	gt_err_sys(err, "cannot read the directory '%s'", folder->path);
+	if (fd >= 0)
+		close(fd);
+	return NULL;
+}
+
+char *gt_folder_path(const struct gt_folder *folder, const char *name, struct gt_err *err)
+{
+	return gt_asprintf(err, "%s/%s", folder->path, name);
+}
+
+int gt_make_dirs(const char *path, struct gt_err *err)
+{
+	char *copy = gt_strdup(path, err);
+	struct stat st;
+	int rc = 0;
+
+	if (!copy)
+		return GT_ENOMEM;
+	for (char *p = copy + 1; *copy && !rc; p++) {
+		char saved = *p;
+
+		if (saved != '/' && saved != '\0')
+			continue;
+		*p = '\0';
+		if (mkdir(copy, 0777) && errno != EEXIST)
+			rc = gt_err_sys(err, "cannot make the directory '%s'", copy);
+		*p = saved;
+		if (saved == '\0')
+			break;
+	}
+	if (!rc && (stat(path, &st) || !S_ISDIR(st.st_mode)))
+		rc = gt_err_set(err, GT_EIO, "'%s' is not a directory", path);
+	free(copy);
+	return rc;
+}
+
+/* ---- files ---- */
+
+int gt_file_at(struct gt_file_name file, const char **name)
+{
+	*name = file.folder ? file.path + strlen(file.folder->path) + 1 : file.path;
+	return file.folder ? file.folder->fd : AT_FDCWD;
+}
+
+static bool look(struct gt_file_name file, struct stat *st)
+{
+	const char *name;
+	int folder = gt_file_at(file, &name);
+
+	return !fstatat(folder, name, st, file.folder ? AT_SYMLINK_NOFOLLOW : 0);
+}
+
+bool gt_file_exists(struct gt_file_name file)
+{
+	struct stat st;
+
+	return look(file, &st);
+}
+
+static int refuse(struct gt_file_name file, const struct stat *st, struct gt_err *err)
+{
+	gt_err_set(err, GT_EIO, "'%s' is %s, not a regular file", file.path, kind_of(st->st_mode));
+	if (file.folder)
+		gt_err_hint(err,
+		    "only regular files are used in '%s': put the file itself there, or take this away",
+		    file.folder->path);
+	return err->code;
+}
+
+int gt_file_check(struct gt_file_name file, struct stat *st, bool *found, struct gt_err *err)
+{
+	struct stat own;
+
+	st = st ? st : &own;
+	*found = look(file, st);
+	return *found && !S_ISREG(st->st_mode) ? refuse(file, st, err) : 0;
+}
+
+int gt_file_open(int *fd, struct gt_file_name file, int flags, struct gt_err *err)
+{
+	const char *name;
+	int folder = gt_file_at(file, &name), rc = 0;
+	struct stat st;
+
+	*fd = openat(folder, name,
+	    flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (file.folder ? O_NOFOLLOW : 0), 0666);
+	if (*fd < 0) {
+		rc = gt_err_sys(err, "cannot %s '%s'",
+		    (flags & O_ACCMODE) == O_RDONLY ? "open" : "write", file.path);
+		return look(file, &st) && !S_ISREG(st.st_mode) ? refuse(file, &st, err) : rc;
+	}
+	if (fstat(*fd, &st))
+		rc = gt_err_sys(err, "cannot examine '%s'", file.path);
+	else if (!S_ISREG(st.st_mode))
+		rc = refuse(file, &st, err);
+	if (rc) {
+		close(*fd);
+		*fd = -1;
+	}
+	return rc;
+}

@@ -1,0 +1,67 @@
+/* folder.h - folders held open, and files by their names in them. */
+#ifndef GT_BASE_FOLDER_H
+#define GT_BASE_FOLDER_H
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "lib/base/err.h"
+
+/*
+ * A folder that is held open. Its files are opened, renamed and removed relative to the descriptor,
+ * and no symbolic link among them is followed: a folder from a stranger leads to no file outside.
+ */
+struct gt_folder {
+	int fd;     /* where path is not NULL */
+	char *path; /* as it was opened, for messages; NULL: not open */
+};
+
+/* Open a folder by its path, in which links are followed. GT_EIO. */
+int gt_folder_open(struct gt_folder *out, const char *path, struct gt_err *err);
+
+/* Open the folder `name` in `parent`; a link is an error. One that is missing is made, or where
+ * `make` is false leaves *out not open, without an error. GT_EIO. */
+int gt_folder_open_in(struct gt_folder *out, const struct gt_folder *parent, const char *name,
+    bool make, struct gt_err *err);
+
+/* Fine for one that is not open, or all zero. */
+void gt_folder_close(struct gt_folder *folder);
+
+/* A stream of the names in it, yours to closedir(). NULL with err set on failure. */
+DIR *gt_folder_list(const struct gt_folder *folder, struct gt_err *err);
+
+/* FOLDER/NAME, yours to free(): the path of a struct gt_file_name. */
+char *gt_folder_path(const struct gt_folder *folder, const char *name, struct gt_err *err);
+
+/* Make a directory and its parents; no error if it is there. Links are followed. */
+int gt_make_dirs(const char *path, struct gt_err *err);
+
+/*
+ * The name of a file that may or may not be there. With a folder, `path` is what gt_folder_path()
+ * makes, and the file has to be a regular file of this folder: a link is refused. Without one,
+ * links in `path` are followed. Functions that take one keep neither pointer unless they say so.
+ */
+struct gt_file_name {
+	const struct gt_folder *folder; /* or NULL */
+	const char *path;
+};
+
+/* The descriptor and the name for openat() and its like. */
+int gt_file_at(struct gt_file_name file, const char **name);
+
+/* Whether the name is taken. A link in a folder counts, wherever it leads. */
+bool gt_file_exists(struct gt_file_name file);
+
+/* What lies there: *found tells whether anything does. Anything but a regular file is an error,
+ * GT_EIO: a directory, a device, a pipe; in a folder a link, too. *st may be NULL. */
+int gt_file_check(struct gt_file_name file, struct stat *st, bool *found, struct gt_err *err);
+
+/*
+ * Open a regular file with the flags of open(2); a new one gets the permissions that the umask
+ * leaves. What is no regular file is refused as above, and is not waited for: a pipe would block.
+ * *fd is -1 on failure.
+ */
+int gt_file_open(int *fd, struct gt_file_name file, int flags, struct gt_err *err);
+
+#endif

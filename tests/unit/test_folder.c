@@ -1,0 +1,267 @@
+/* test_folder.c - files in an open folder: no link is followed, no pipe is waited for. */
+#include "lib/base/folder.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "lib/base/file.h"
+
+/* Each test works in a folder of its own, which holds the folder `in`, open, and a file outside. */
+struct place {
+	char path[64];
+	struct gt_folder in;
+	struct gt_err err;
+};
+
+static void write_plain(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void assert_holds(const char *path, const char *text)
+{
+	struct gt_mapping map;
+
+	assert_int_equal(gt_map(&map, path, GT_ERR_IGNORED), 0);
+	assert_int_equal(map.size, strlen(text));
+	assert_memory_equal(map.data, text, map.size);
+	gt_unmap(&map);
+}
+
+static int enter(void **state)
+{
+	struct place *p = calloc(1, sizeof(*p));
+
+	*state = p;
+	if (!p)
+		return -1;
+	strcpy(p->path, "/tmp/gtrain-test-folder-XXXXXX");
+	if (!mkdtemp(p->path) || chdir(p->path) || mkdir("in", 0777))
+		return -1;
+	write_plain("outside", "precious");
+	return gt_folder_open(&p->in, "in", &p->err);
+}
+
+static int leave(void **state)
+{
+	struct place *p = *state;
+	char command[100];
+	int rc;
+
+	gt_folder_close(&p->in);
+	gt_folder_close(&p->in); /* twice is fine */
+	snprintf(command, sizeof(command), "rm -rf '%s'", p->path);
+	rc = chdir("/") || system(command);
+	free(p);
+	return rc;
+}
+
+static struct gt_file_name file_in(const struct place *p, const char *path)
+{
+	return (struct gt_file_name){ &p->in, path };
+}
+
+/* ---- what lies in the place of a file ---- */
+
+static int make_link(const char *path)
+{
+	return symlink("../outside", path);
+}
+
+static int make_dangling(const char *path)
+{
+	return symlink("../nothing", path);
+}
+
+static int make_pipe(const char *path)
+{
+	return mkfifo(path, 0666);
+}
+
+static int make_folder(const char *path)
+{
+	return mkdir(path, 0777);
+}
+
+static int make_socket(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), rc;
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	rc = bind(fd, (struct sockaddr *)&address, sizeof(address));
+	close(fd);
+	return rc;
+}
+
+static const struct {
+	int (*make)(const char *path);
+	const char *text;
+	bool followed; /* as a path of the user's, it is read */
+} kinds[] = {
+	{ make_link, "'in/x' is a symbolic link, not a regular file", true },
+	{ make_dangling, "'in/x' is a symbolic link, not a regular file", false },
+	{ make_pipe, "'in/x' is a device or pipe, not a regular file", false },
+	{ make_folder, "'in/x' is a directory, not a regular file", false },
+	{ make_socket, "'in/x' is a socket, not a regular file", false },
+};
+
+static int map_it(struct gt_file_name file, struct gt_err *err)
+{
+	struct gt_mapping map;
+	int rc = gt_map_at(&map, file, err);
+
+	gt_unmap(&map);
+	return rc;
+}
+
+static int replace_it(struct gt_file_name file, struct gt_err *err)
+{
+	struct gt_atomic_file f;
+	int rc = gt_atomic_open_at(&f, file, err);
+
+	gt_atomic_abandon(&f);
+	return rc;
+}
+
+static int append_to_it(struct gt_file_name file, struct gt_err *err)
+{
+	int fd, rc = gt_file_open(&fd, file, O_WRONLY | O_APPEND | O_CREAT, err);
+
+	if (!rc)
+		close(fd);
+	else
+		assert_int_equal(fd, -1);
+	return rc;
+}
+
+static int check_it(struct gt_file_name file, struct gt_err *err)
+{
+	bool found;
+
+	return gt_file_check(file, NULL, &found, err);
+}
+
+static void what_is_no_regular_file_is_refused(void **state)
+{
+	static int (*const uses[])(
+	    struct gt_file_name, struct gt_err *) = { map_it, replace_it, append_to_it, check_it };
+	struct place *p = *state;
+
+	alarm(20); /* a pipe that is waited for ends the test */
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		assert_int_equal(kinds[i].make("in/x"), 0);
+		assert_true(gt_file_exists(file_in(p, "in/x")));
+		for (size_t j = 0; j < sizeof(uses) / sizeof(*uses); j++) {
+			p->err = GT_ERR_INIT;
+			assert_int_equal(uses[j](file_in(p, "in/x"), &p->err), GT_EIO);
+			if (!strstr(p->err.text, kinds[i].text))
+				fail_msg("%zu, %zu: %s", i, j, p->err.text);
+		}
+		assert_int_equal(map_it((struct gt_file_name){ .path = "in/x" }, &p->err),
+		    kinds[i].followed ? 0 : GT_EIO);
+		assert_int_equal(remove("in/x"), 0);
+		assert_holds("outside", "precious");
+		assert_int_not_equal(access("nothing", F_OK), 0);
+	}
+	alarm(0);
+}
+
+static void folders_are_made_and_no_link_to_one_is_followed(void **state)
+{
+	struct place *p = *state;
+	struct gt_folder sub;
+
+	assert_int_equal(gt_folder_open_in(&sub, &p->in, "a", false, &p->err), 0);
+	assert_null(sub.path);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(gt_folder_open_in(&sub, &p->in, "a", true, &p->err), 0);
+		assert_string_equal(sub.path, "in/a");
+		gt_folder_close(&sub);
+	}
+	assert_int_equal(symlink("a", "in/link"), 0);
+	assert_int_equal(symlink("none", "in/dangling"), 0);
+	write_plain("in/file", "");
+	for (int make = 0; make < 2; make++) {
+		assert_int_equal(gt_folder_open_in(&sub, &p->in, "link", make, &p->err), GT_EIO);
+		assert_string_equal(p->err.text, "'in/link' is a symbolic link, not a directory");
+		assert_int_equal(
+		    gt_folder_open_in(&sub, &p->in, "dangling", make, &p->err), GT_EIO);
+		assert_int_equal(gt_folder_open_in(&sub, &p->in, "file", make, &p->err), GT_EIO);
+		assert_string_equal(p->err.text, "'in/file' is a file, not a directory");
+	}
+	assert_int_not_equal(access("in/none", F_OK), 0);
+}
+
+/* ---- a folder that moves ---- */
+
+/* The open folder counts, not the path that it once had. */
+static void files_follow_the_folder(void **state)
+{
+	struct place *p = *state;
+	struct gt_atomic_file f;
+
+	write_plain("in/x", "old");
+	assert_int_equal(gt_atomic_open_at(&f, file_in(p, "in/x"), &p->err), 0);
+	assert_int_equal(rename("in", "moved"), 0);
+	assert_int_equal(mkdir("in", 0777), 0);
+	assert_true(fputs("new", f.stream) >= 0);
+	assert_holds("moved/x", "old");
+	assert_int_equal(gt_atomic_commit(&f, &p->err), 0);
+	assert_holds("moved/x", "new");
+	assert_int_equal(rmdir("in"), 0); /* nothing got there */
+	assert_int_equal(chdir("/"), 0);
+	assert_int_equal(gt_atomic_open_at(&f, file_in(p, "in/x"), &p->err), 0);
+	gt_atomic_abandon(&f);
+	assert_int_equal(chdir(p->path), 0);
+	assert_int_equal(unlink("moved/x"), 0);
+	assert_int_equal(rmdir("moved"), 0);
+}
+
+static void the_end_of_the_process_removes_temporaries_wherever_they_are(void **state)
+{
+	struct place *p = *state;
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		struct gt_atomic_file f;
+
+		if (gt_atomic_open_at(&f, file_in(p, "in/x"), &p->err) ||
+		    access(f.temporary, F_OK) || rename("in", "moved") || chdir("/"))
+			_exit(1);
+		gt_atomic_end();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(rmdir("moved"), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(what_is_no_regular_file_is_refused, enter, leave),
+		cmocka_unit_test_setup_teardown(
+		    folders_are_made_and_no_link_to_one_is_followed, enter, leave),
+		cmocka_unit_test_setup_teardown(files_follow_the_folder, enter, leave),
+		cmocka_unit_test_setup_teardown(
+		    the_end_of_the_process_removes_temporaries_wherever_they_are, enter, leave),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
