@@ -142,6 +142,8 @@ struct gt_ckpt;
  * checkpoint, with a hint where there is one.
  */
 int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
+/* The same of a file, which with a folder must lie in it, as must its shards. */
+int gt_ckpt_open_at(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err);
 struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt);
 /* "torch-zip", "torch-legacy", "torchscript", "safetensors", "safetensors-shards", "torch-shards",
  * "npz", "npy". */
@@ -268,5 +270,6 @@ int gt_tree_append(
  * of the folder. The bytes depend on the tree alone, not on the clock.
  */
 int gt_torch_save(const char *path, const struct gt_tree *root, struct gt_err *err);
+int gt_torch_save_at(struct gt_file_name file, const struct gt_tree *root, struct gt_err *err);
 
 #endif

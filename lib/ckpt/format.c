@@ -34,7 +34,8 @@ const struct gt_ckpt_format *gt_ckpt_format_find(const char *name)
 	return NULL;
 }
 
-static int open_file(struct gt_ckpt **out, const char *path, bool is_shard, struct gt_err *err)
+static int open_file(
+    struct gt_ckpt **out, struct gt_file_name file, bool is_shard, struct gt_err *err)
 {
 	struct gt_ckpt *ckpt = gt_calloc(1, sizeof(*ckpt), err);
 	int rc;
@@ -42,22 +43,24 @@ static int open_file(struct gt_ckpt **out, const char *path, bool is_shard, stru
 	*out = NULL;
 	if (!ckpt)
 		return GT_ENOMEM;
-	ckpt->path = gt_arena_strdup(&ckpt->arena, path, err);
-	rc = ckpt->path ? gt_map(&ckpt->map, path, err) : GT_ENOMEM;
+	ckpt->path = gt_arena_strdup(&ckpt->arena, file.path, err);
+	ckpt->folder = file.folder;
+	rc = ckpt->path ? gt_map_at(&ckpt->map, file, err) : GT_ENOMEM;
 	if (!rc && ckpt->map.data && fstat(ckpt->map.fd, &ckpt->opened))
-		rc = gt_err_sys(err, "cannot examine '%s'", path);
+		rc = gt_err_sys(err, "cannot examine '%s'", file.path);
 	if (!rc) {
 		if (is_shard && gt_format_safetensors_shards.sniff(&ckpt->map))
 			rc = gt_err_set(err, GT_EFORMAT, "an index among the shards of an index");
 		else
 			rc = open_mapped(ckpt, err);
 		if (rc)
-			gt_err_prefix(err, "'%s'", path);
+			gt_err_prefix(err, "'%s'", file.path);
 	}
 	if (rc) {
 		gt_ckpt_close(ckpt);
 		return rc;
 	}
+	ckpt->folder = NULL;
 	*out = ckpt;
 	return 0;
 }
@@ -80,9 +83,14 @@ int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, st
 	return 0;
 }
 
-int gt_ckpt_open_shard(struct gt_ckpt **out, const char *path, struct gt_err *err)
+int gt_ckpt_open_shard(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err)
 {
-	return open_file(out, path, true, err);
+	return open_file(out, file, true, err);
+}
+
+int gt_ckpt_open_at(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err)
+{
+	return open_file(out, file, false, err);
 }
 
 int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err)
@@ -92,11 +100,11 @@ int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err)
 	int rc;
 
 	if (stat(path, &st) || !S_ISDIR(st.st_mode))
-		return open_file(out, path, false, err);
+		return gt_ckpt_open_at(out, (struct gt_file_name){ .path = path }, err);
 	*out = NULL;
 	rc = gt_shards_in_folder(&inside, path, err);
 	if (!rc)
-		rc = open_file(out, inside, false, err);
+		rc = gt_ckpt_open_at(out, (struct gt_file_name){ .path = inside }, err);
 	free(inside);
 	return rc;
 }

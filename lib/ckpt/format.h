@@ -19,8 +19,9 @@ struct gt_ckpt {
 	struct gt_arena arena; /* the tree, and records that had to be inflated */
 	struct gt_tree *root;
 	const struct gt_ckpt_format *format;
-	const char *path;   /* of the file; NULL: from memory */
-	struct stat opened; /* the file as it was then */
+	const char *path;               /* of the file; NULL: from memory */
+	const struct gt_folder *folder; /* that its shards are in too, while it is being opened */
+	struct stat opened;             /* the file as it was then */
 
 	/* Of an index of shards: the files, open. The tree borrows theirs. */
 	struct gt_ckpt_shard *shards;
@@ -65,8 +66,8 @@ extern const struct gt_ckpt_format gt_format_torch_zip, gt_format_torch_legacy,
     gt_format_safetensors, gt_format_safetensors_shards, gt_format_torch_shards, gt_format_npz,
     gt_format_npy;
 
-/* As gt_ckpt_open(), of one file that is no index of others. */
-int gt_ckpt_open_shard(struct gt_ckpt **out, const char *path, struct gt_err *err);
+/* As gt_ckpt_open_at(), of one file that is no index of others. */
+int gt_ckpt_open_shard(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err);
 
 /* gt_ckpt_open() on bytes that are in memory, borrowed until gt_ckpt_close(): for tests. */
 int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, struct gt_err *err);

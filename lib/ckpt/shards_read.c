@@ -164,7 +164,8 @@ static int open_shard(struct gt_ckpt *ckpt, const char *file, struct gt_err *err
 	int folder = slash ? (int)(slash - ckpt->path) + 1 : 0;
 	char *path = gt_asprintf(err, "%.*s%s", folder, ckpt->path, file);
 	struct gt_ckpt *shard;
-	int rc = path ? gt_ckpt_open_shard(&shard, path, err) : GT_ENOMEM;
+	int rc = path ? gt_ckpt_open_shard(&shard, (struct gt_file_name){ ckpt->folder, path }, err)
+	              : GT_ENOMEM;
 
 	if (!rc) {
 		ckpt->shards[ckpt->shard_count++] = (struct gt_ckpt_shard){ shard, file };

@@ -129,7 +129,8 @@ int gt_torch_write_legacy(const char *path, const struct gt_tree *root,
 {
 	struct legacy l = { .tree = { .options = options, .views = true } };
 	struct gt_atomic_file file;
-	int rc = gt_torch_write_open(&file, path, root, options, err);
+	int rc =
+	    gt_torch_write_open(&file, (struct gt_file_name){ .path = path }, root, options, err);
 
 	if (rc)
 		return rc;
@@ -137,5 +138,5 @@ int gt_torch_write_legacy(const char *path, const struct gt_tree *root,
 	rc = write_legacy(&l, (struct gt_tree *)root, err);
 	gt_torch_writer_release(&l.tree);
 	free(l.places);
-	return gt_torch_write_close(&file, path, rc, err);
+	return gt_torch_write_close(&file, rc, err);
 }

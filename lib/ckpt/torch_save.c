@@ -169,12 +169,12 @@ static void release(struct archive *a)
 	free(a->pickle);
 }
 
-int gt_torch_write_zip(const char *path, const struct gt_tree *root,
+static int save(struct gt_file_name name, const struct gt_tree *root,
     const struct gt_ckpt_write_options *options, struct gt_err *err)
 {
 	struct archive a = { .tree.options = options };
 	struct gt_atomic_file file;
-	int rc = gt_torch_write_open(&file, path, root, options, err);
+	int rc = gt_torch_write_open(&file, name, root, options, err);
 
 	if (rc)
 		return rc;
@@ -182,12 +182,23 @@ int gt_torch_write_zip(const char *path, const struct gt_tree *root,
 	/* The walks do not change it: gt_tree_check() could cut cycles, and gets no arena to. */
 	rc = write_archive(&a, (struct gt_tree *)root, err);
 	release(&a);
-	return gt_torch_write_close(&file, path, rc, err);
+	return gt_torch_write_close(&file, rc, err);
+}
+
+int gt_torch_write_zip(const char *path, const struct gt_tree *root,
+    const struct gt_ckpt_write_options *options, struct gt_err *err)
+{
+	return save((struct gt_file_name){ .path = path }, root, options, err);
 }
 
 int gt_torch_save(const char *path, const struct gt_tree *root, struct gt_err *err)
 {
+	return gt_torch_save_at((struct gt_file_name){ .path = path }, root, err);
+}
+
+int gt_torch_save_at(struct gt_file_name file, const struct gt_tree *root, struct gt_err *err)
+{
 	static const struct gt_ckpt_write_options none = { 0 };
 
-	return gt_torch_write_zip(path, root, &none, err);
+	return save(file, root, &none, err);
 }

@@ -348,8 +348,8 @@ int gt_torch_writer_pickle(struct gt_torch_writer *w, const struct gt_tree *root
 
 /* ---- the file ---- */
 
-int gt_torch_write_open(struct gt_atomic_file *file, const char *path, const struct gt_tree *root,
-    const struct gt_ckpt_write_options *options, struct gt_err *err)
+int gt_torch_write_open(struct gt_atomic_file *file, struct gt_file_name name,
+    const struct gt_tree *root, const struct gt_ckpt_write_options *options, struct gt_err *err)
 {
 	int rc;
 
@@ -359,15 +359,16 @@ int gt_torch_write_open(struct gt_atomic_file *file, const char *path, const str
 		gt_err_set(err, GT_ENOTSUP, "torch files are not cut into shards");
 		return gt_err_hint(err, "safetensors are");
 	}
-	rc = gt_atomic_open(file, path, err);
+	rc = gt_atomic_open_at(file, name, err);
 	file->no_sync = options->no_sync;
 	return rc;
 }
 
-int gt_torch_write_close(struct gt_atomic_file *file, const char *path, int rc, struct gt_err *err)
+int gt_torch_write_close(struct gt_atomic_file *file, int rc, struct gt_err *err)
 {
 	if (!rc)
 		return gt_atomic_commit(file, err);
+	gt_err_prefix(err, "'%s'", file->path);
 	gt_atomic_abandon(file);
-	return gt_err_prefix(err, "'%s'", path);
+	return err->code;
 }

@@ -54,9 +54,9 @@ struct gt_fill gt_torch_source_place(const struct gt_torch_source *source, uint6
 
 /* Begin and end the file that is written; close passes `rc` on, with the path if it is an error. A
  * NULL root passes an earlier failure on. */
-int gt_torch_write_open(struct gt_atomic_file *file, const char *path, const struct gt_tree *root,
-    const struct gt_ckpt_write_options *options, struct gt_err *err);
-int gt_torch_write_close(struct gt_atomic_file *file, const char *path, int rc, struct gt_err *err);
+int gt_torch_write_open(struct gt_atomic_file *file, struct gt_file_name name,
+    const struct gt_tree *root, const struct gt_ckpt_write_options *options, struct gt_err *err);
+int gt_torch_write_close(struct gt_atomic_file *file, int rc, struct gt_err *err);
 
 /* gt_torch_save() with options, and its like for legacy files: `write` of the formats' rows. */
 int gt_torch_write_zip(const char *path, const struct gt_tree *root,
