@@ -2,15 +2,14 @@
 #ifndef GT_CMD_CKPT_SOURCE_H
 #define GT_CMD_CKPT_SOURCE_H
 
-#include <jansson.h>
+#include "lib/train/run_source.h"
 
-#include "lib/base/err.h"
-
+/* Not to be copied. */
 struct gt_ckpt_source {
-	char *file;     /* the checkpoint to read */
-	char *dir;      /* its run directory, or NULL */
-	char *vocab;    /* the run's vocabulary, or NULL */
-	json_t *config; /* the run's config.json, or NULL */
+	struct gt_run_source run;  /* owns what follows */
+	const char *file;          /* the path of the checkpoint to read */
+	struct gt_file_name vocab; /* the run's vocabulary; path NULL: there is none */
+	const json_t *config;      /* the run's config.json, or NULL */
 };
 
 int gt_ckpt_source_open(struct gt_ckpt_source *out, const char *argument, struct gt_err *err);

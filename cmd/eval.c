@@ -51,7 +51,7 @@ static int open_model_and_data(
 	if (rc)
 		return rc;
 	gt_data_request_of(&request, e->model, 0);
-	request.vocab_path = cli->vocab ? cli->vocab : e->source.vocab;
+	request.vocab = cli->vocab ? (struct gt_file_name){ .path = cli->vocab } : e->source.vocab;
 	return gt_dataset_open(&e->data, cli->data, &request, err);
 }
 
@@ -89,7 +89,7 @@ static void warn(const struct evaluation *e, const struct gt_eval_cli *cli, stru
 		gt_log_warn(log, "--data: %s", info->note);
 	if (trained && cli->model && strcmp(trained, cli->model))
 		gt_log_warn(log, "--model %s: the run was trained as %s", cli->model, trained);
-	if (info->kind == GT_DATA_TOKENS && !e->source.vocab && !cli->vocab &&
+	if (info->kind == GT_DATA_TOKENS && !e->source.vocab.path && !cli->vocab &&
 	    !strncmp(cli->data, "text:", 5))
 		gt_log_warn(log,
 		    "no vocab.json lies beside '%s': tokens are numbered by this text "
@@ -119,7 +119,7 @@ static int load(
 	rc = gt_store_init(e->store, 0, err);
 	if (!rc)
 		rc = gt_weights_load_file(
-		    e->store, e->model, e->source.file, &options, &e->report, err);
+		    e->store, e->model, e->source.run.file, &options, &e->report, err);
 	if (rc)
 		return rc;
 	if (*e->report.note)

@@ -51,7 +51,8 @@ static int begin_anywhere(struct generation *g, struct gt_generate_cli *cli, str
 static int open_model_and_prompt(
     struct generation *g, struct gt_generate_cli *cli, bool default_prompt, struct gt_err *err)
 {
-	const char *model, *vocab;
+	struct gt_file_name vocab = { .path = cli->vocab };
+	const char *model;
 	int rc = gt_ckpt_source_open(&g->source, cli->ckpt, err);
 
 	if (rc)
@@ -59,8 +60,9 @@ static int open_model_and_prompt(
 	model = gt_ckpt_source_model(&g->source, cli->model, err);
 	if (!model)
 		return err->code;
-	vocab = cli->vocab ? cli->vocab : g->source.vocab;
-	if (!vocab) {
+	if (!vocab.path)
+		vocab = g->source.vocab;
+	if (!vocab.path) {
 		gt_err_set(err, GT_EINVAL,
 		    "--vocab is missing, and '%s' has no vocab.json beside it", g->source.file);
 		return gt_err_hint(err, "--vocab FILE: the vocab.json of the run that trained it");
@@ -103,7 +105,7 @@ static int build(struct generation *g, struct gt_err *err)
 		rc = gt_plan_bind(g->program.plan, g->arena, err);
 	if (!rc)
 		rc = gt_weights_load_file(
-		    g->store, g->model, g->source.file, &strict, &g->report, err);
+		    g->store, g->model, g->source.run.file, &strict, &g->report, err);
 	return rc;
 }
 

@@ -11,9 +11,9 @@
 struct gt_cmd_ranks {
 	int64_t nproc;
 	int max_restarts;
-	const char *log_dir; /* or NULL */
-	const char *out;     /* what --out is on every rank, as it depends on the clock; or NULL */
-	bool results;        /* rank 0 has some for standard output */
+	const struct gt_folder *log_dir; /* or NULL */
+	const char *out; /* what --out is on every rank, as it depends on the clock; or NULL */
+	bool results;    /* rank 0 has some for standard output */
 };
 
 extern const char *const gt_cmd_backends[]; /* the words of enum gt_comm_backend */

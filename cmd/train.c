@@ -1,4 +1,5 @@
 /* train.c - gtrain train: train a model. */
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 #include "cmd/train_verify.h"
 #include "lib/base/opt_json.h"
 #include "lib/base/text.h"
-#include "lib/train/run_dir.h"
+#include "lib/train/run_source.h"
 #include "lib/train/train.h"
 
 /* runs/MODEL-DATE-TIME, with a number if somebody was here in the same second; in the options' own
@@ -40,14 +41,19 @@ static const char *default_out(struct gt_cmd_env *env, const char *model, struct
 /* What the directory's config.json says, where the command line does not. */
 static int load_from(struct gt_cmd_env *env, const char *dir, struct gt_err *err)
 {
-	char *path = gt_asprintf(err, "%s/config.json", dir);
-	int rc = 0;
+	struct gt_folder folder;
+	struct gt_file_name file = { .folder = &folder };
+	char *path = NULL;
+	int rc = gt_folder_open(&folder, dir, err);
 
-	if (!path)
-		return GT_ENOMEM;
-	if (!access(path, R_OK))
-		rc = gt_opts_load(&env->opts, path, err);
+	if (!rc) {
+		file.path = path = gt_folder_path(&folder, "config.json", err);
+		rc = path ? 0 : GT_ENOMEM;
+	}
+	if (!rc && gt_file_exists(file))
+		rc = gt_opts_load_at(&env->opts, file, err);
 	free(path);
+	gt_folder_close(&folder);
 	return rc;
 }
 
@@ -64,7 +70,7 @@ static bool is_same_dir(const char *a, const char *b)
  * --resume DIR is --resume auto --out DIR; --resume FILE begins a run that continues FILE's. */
 static int load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
 {
-	char *file = NULL, *dir = NULL;
+	struct gt_run_source from;
 	int rc = 0;
 
 	if (cli->config) {
@@ -87,11 +93,10 @@ static int load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, struct 
 			    err, GT_EIO, "there is no run in '%s' to go on with", cli->out);
 		return rc;
 	}
-	rc = gt_run_dir_resolve(&file, &dir, cli->resume, err);
-	if (!rc && dir)
-		rc = load_from(env, dir, err);
-	free(file);
-	free(dir);
+	rc = gt_run_source_open(&from, cli->resume, err);
+	if (!rc && from.dir.folder.path)
+		rc = load_from(env, from.dir.folder.path, err);
+	gt_run_source_release(&from);
 	return rc;
 }
 
@@ -254,14 +259,19 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
 
 /* ---- ranks ---- */
 
-/* In the options' own memory; NULL without any. */
-static const char *log_dir(struct gt_cmd_env *env, const char *out, struct gt_err *err)
+/* DIR/log, both made where they are missing; *ours tells whether the latter was. */
+static int open_logs(
+    struct gt_folder *run, struct gt_folder *logs, bool *ours, const char *out, struct gt_err *err)
 {
-	char *path = gt_asprintf(err, "%s/log", out);
-	const char *kept = path ? gt_arena_strdup(&env->opts.arena, path, err) : NULL;
+	struct stat st;
+	int rc = gt_make_dirs(out, err);
 
-	free(path);
-	return kept;
+	if (!rc)
+		rc = gt_folder_open(run, out, err);
+	if (rc)
+		return rc;
+	*ours = fstatat(run->fd, "log", &st, AT_SYMLINK_NOFOLLOW) != 0;
+	return gt_folder_open_in(logs, run, "log", true, err);
 }
 
 /* All options, a line each: ranks that were told different things would train nonsense. */
@@ -292,35 +302,39 @@ static char *agreement_of(const struct gt_cmd_env *env, struct gt_err *err)
 
 /* A run that has not begun leaves no directory, unless another keeps it by now: what its logs say
  * has been shown. */
-static void forget_logs(const char *out, const char *logs, int64_t nproc)
+static void forget_logs(const struct gt_folder *run, const struct gt_folder *logs, int64_t nproc)
 {
-	char path[4096];
+	char name[40];
 
-	snprintf(path, sizeof(path), "%s/config.json", out);
-	if (!access(path, F_OK) || gt_run_dir_check(out, GT_ERR_IGNORED))
+	if (!faccessat(run->fd, "config.json", F_OK, AT_SYMLINK_NOFOLLOW) ||
+	    gt_run_dir_check(run->path, GT_ERR_IGNORED))
 		return;
 	for (int64_t rank = 0; rank < nproc; rank++) {
-		snprintf(path, sizeof(path), "%s/rank-%lld.log", logs, (long long)rank);
-		unlink(path);
+		snprintf(name, sizeof(name), "rank-%lld.log", (long long)rank);
+		unlinkat(logs->fd, name, 0);
 	}
-	if (!rmdir(logs))
-		rmdir(out);
+	if (!unlinkat(run->fd, "log", AT_REMOVEDIR))
+		rmdir(run->path);
 }
 
 static int launch(int *status, struct gt_cmd_env *env, const struct gt_train_cli *cli, int argc,
     char **argv, struct gt_err *err)
 {
-	const char *logs = log_dir(env, cli->out, err);
-	bool ours = logs && access(logs, F_OK);
+	struct gt_folder run = { 0 }, logs = { 0 };
+	bool ours = false;
 	const struct gt_cmd_ranks ranks = { .nproc = cli->nproc,
 		.max_restarts = (int)cli->max_restarts,
-		.log_dir = logs,
+		.log_dir = &logs,
 		.out = cli->out,
 		.results = cli->common.json };
-	int rc = logs ? gt_cmd_launch(status, &ranks, env, argc, argv, err) : GT_ENOMEM;
+	int rc = open_logs(&run, &logs, &ours, cli->out, err);
 
+	if (!rc)
+		rc = gt_cmd_launch(status, &ranks, env, argc, argv, err);
 	if (ours && (rc || *status))
-		forget_logs(cli->out, logs, cli->nproc);
+		forget_logs(&run, &logs, cli->nproc);
+	gt_folder_close(&logs);
+	gt_folder_close(&run);
 	return rc;
 }
 
@@ -343,12 +357,12 @@ static int share_out(
 /* After a restart by the launcher, the latest checkpoint is where all begin, if there is one. */
 static int resume_restarted(struct gt_train_cli *cli, struct gt_err *err)
 {
-	char *file;
-	int rc = gt_run_dir_latest(&file, cli->out, err);
+	struct gt_run_source latest;
+	int rc = gt_run_source_latest(&latest, cli->out, err);
 
-	if (!rc && file)
+	if (!rc && latest.path)
 		cli->resume = "auto";
-	free(file);
+	gt_run_source_release(&latest);
 	return rc;
 }
 

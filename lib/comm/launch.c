@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "lib/base/file.h"
 #include "lib/base/mem.h"
 #include "lib/comm/launch_inside.h"
 #include "lib/comm/world.h"
@@ -45,8 +44,6 @@ int gt_launch(int *status, const struct gt_launch_options *options, struct gt_er
 	if (options->nproc < 1 || options->nproc > GT_WORLD_MAX_RANKS)
 		return gt_err_set(err, GT_EINVAL, "%d ranks: not from 1 to %d", options->nproc,
 		    GT_WORLD_MAX_RANKS);
-	if (options->log_dir && gt_make_dirs(options->log_dir, err))
-		return err->code;
 	l.rank = gt_calloc((size_t)options->nproc, sizeof(*l.rank), err);
 	if (!l.rank)
 		return err->code;

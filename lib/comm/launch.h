@@ -2,15 +2,16 @@
 #ifndef GT_COMM_LAUNCH_H
 #define GT_COMM_LAUNCH_H
 
-#include "lib/base/err.h"
+#include "lib/base/folder.h"
 #include "lib/base/log.h"
 
 struct gt_launch_options {
-	int nproc;           /* 1 to GT_WORLD_MAX_RANKS */
-	char *const *argv;   /* what each rank executes: a path, then arguments; ended by NULL */
-	const char *log_dir; /* rank-N.log of each rank's standard error; NULL: all to ours */
-	int max_restarts;    /* of the whole job, after a rank has failed */
-	struct gt_log *log;  /* our standard error */
+	int nproc;         /* 1 to GT_WORLD_MAX_RANKS */
+	char *const *argv; /* what each rank executes: a path, then arguments; ended by NULL */
+	/* For rank-N.log, each rank's standard error; NULL: all to ours. */
+	const struct gt_folder *log_dir;
+	int max_restarts;   /* of the whole job, after a rank has failed */
+	struct gt_log *log; /* our standard error */
 	int columns; /* of the terminal that it is, on which rank 0 may draw; 0: it may not */
 };
 

@@ -101,13 +101,18 @@ static int await_exec(int report)
 	return n == sizeof(failed) ? failed : 0;
 }
 
-static int open_log(struct gt_lines *lines, const char *folder, int rank, struct gt_err *err)
+static int open_log(
+    struct gt_lines *lines, const struct gt_folder *folder, int rank, struct gt_err *err)
 {
-	char *path = gt_asprintf(err, "%s/rank-%d.log", folder, rank);
+	char *path = gt_asprintf(err, "%s/rank-%d.log", folder->path, rank);
+	const struct gt_file_name file = { folder, path };
+	int fd = -1;
 
-	if (!path)
+	if (!path || gt_file_open(&fd, file, O_WRONLY | O_CREAT | O_APPEND, err)) {
+		free(path);
 		return err->code;
-	lines->to = keep_clear(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+	}
+	lines->to = keep_clear(fd);
 	if (lines->to < 0)
 		gt_err_sys(err, "cannot write '%s'", path);
 	free(path);

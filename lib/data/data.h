@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lib/base/err.h"
+#include "lib/base/folder.h"
 
 /*
  * This module turns files into samples in host memory. It owns what it opens and knows nothing of
@@ -45,8 +45,8 @@ struct gt_data_request {
 	int height, width, channels; /* `random`: the model's input; `images`: resize to it */
 	int features, classes;       /* `random` */
 	uint64_t seed;               /* the run's seed: `random` is made from it */
-	/* text: read the vocabulary here if the file exists (else make one). */
-	const char *vocab_path;
+	/* text: read the vocabulary here if the file exists, else make one; path NULL: none. */
+	struct gt_file_name vocab;
 	/* Number tokens, and classes that have names, as this data set does (NULL: anew): what is
 	 * validated on counts as what is trained on. A name that it lacks is an error. */
 	const struct gt_dataset *like;
@@ -133,7 +133,8 @@ int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw
 /* Text: write the vocabulary as JSON ({"level":"char","tokens":["\n"," ",...]} or
  * {"level":"byte"}) so that generation needs nothing but the run directory. Atomic. A data set
  * that has no vocabulary writes nothing and succeeds. */
-int gt_dataset_save_vocab(const struct gt_dataset *data, const char *path, struct gt_err *err);
+int gt_dataset_save_vocab(
+    const struct gt_dataset *data, struct gt_file_name file, struct gt_err *err);
 
 void gt_dataset_close(struct gt_dataset *data);
 
@@ -142,7 +143,7 @@ void gt_dataset_close(struct gt_dataset *data);
 struct gt_tokenizer;
 
 /* Read a vocabulary that gt_dataset_save_vocab() wrote. */
-int gt_tokenizer_open(struct gt_tokenizer **out, const char *path, struct gt_err *err);
+int gt_tokenizer_open(struct gt_tokenizer **out, struct gt_file_name file, struct gt_err *err);
 int gt_tokenizer_size(const struct gt_tokenizer *tok);
 /* Text (UTF-8) to ids, yours to free(). An unknown character is an error that names it. */
 int gt_tokenizer_encode(const struct gt_tokenizer *tok, const char *text, size_t length,

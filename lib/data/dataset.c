@@ -272,11 +272,12 @@ int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw
 	return rc;
 }
 
-int gt_dataset_save_vocab(const struct gt_dataset *data, const char *path, struct gt_err *err)
+int gt_dataset_save_vocab(
+    const struct gt_dataset *data, struct gt_file_name file, struct gt_err *err)
 {
 	const struct gt_source_ops *ops = data->source->ops;
 
-	return ops->save_vocab ? ops->save_vocab(data->source, path, err) : 0;
+	return ops->save_vocab ? ops->save_vocab(data->source, file, err) : 0;
 }
 
 void gt_dataset_close(struct gt_dataset *data)

@@ -24,7 +24,8 @@ struct gt_source_ops {
 	/* Streams of tokens: the samples in `length` tokens. NULL: a split divides samples. */
 	int64_t (*samples_in)(const struct gt_source *self, int64_t length);
 	/* NULL: has no vocabulary. */
-	int (*save_vocab)(const struct gt_source *self, const char *path, struct gt_err *err);
+	int (*save_vocab)(
+	    const struct gt_source *self, struct gt_file_name file, struct gt_err *err);
 	void (*close)(struct gt_source *self);
 };
 

@@ -259,9 +259,10 @@ static int read_text(struct gt_source *self, const struct gt_part *part, int64_t
 	return 0;
 }
 
-static int save_text_vocab(const struct gt_source *self, const char *path, struct gt_err *err)
+static int save_text_vocab(
+    const struct gt_source *self, struct gt_file_name file, struct gt_err *err)
 {
-	return gt_tokenizer_save(((const struct text *)self)->tok, path, err);
+	return gt_tokenizer_save(((const struct text *)self)->tok, file, err);
 }
 
 static void close_text(struct gt_source *self)
@@ -292,8 +293,8 @@ static int choose_level(struct text *t, const struct gt_spec *spec,
 	*bytes = level == 1;
 	if (like && like->ops == &text_ops)
 		rc = gt_tokenizer_copy(&t->tok, ((const struct text *)like)->tok, err);
-	else if (request->vocab_path && !access(request->vocab_path, F_OK))
-		rc = gt_tokenizer_open(&t->tok, request->vocab_path, err);
+	else if (request->vocab.path && gt_file_exists(request->vocab))
+		rc = gt_tokenizer_open(&t->tok, request->vocab, err);
 	if (rc || !t->tok)
 		return rc;
 	if (gt_spec_value(spec, "level") && *bytes != gt_tokenizer_is_bytes(t->tok))

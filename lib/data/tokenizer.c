@@ -151,12 +151,12 @@ static int read_json(struct gt_tokenizer **out, const json_t *json, struct gt_er
 	return gt_err_set(err, GT_EFORMAT, "\"level\" is neither \"char\" nor \"byte\"");
 }
 
-int gt_tokenizer_open(struct gt_tokenizer **out, const char *path, struct gt_err *err)
+int gt_tokenizer_open(struct gt_tokenizer **out, struct gt_file_name file, struct gt_err *err)
 {
 	struct gt_mapping map;
 	json_error_t where;
 	json_t *json;
-	int rc = gt_map(&map, path, err);
+	int rc = gt_map_at(&map, file, err);
 
 	*out = NULL;
 	if (rc)
@@ -172,7 +172,7 @@ int gt_tokenizer_open(struct gt_tokenizer **out, const char *path, struct gt_err
 	if (rc) {
 		gt_tokenizer_close(*out);
 		*out = NULL;
-		gt_err_prefix(err, "vocabulary '%s'", path);
+		gt_err_prefix(err, "vocabulary '%s'", file.path);
 		if (rc == GT_EFORMAT)
 			gt_err_hint(err, "the file was not written by gtrain, or was changed");
 	}
@@ -259,7 +259,7 @@ failed:
 	return NULL;
 }
 
-int gt_tokenizer_save(const struct gt_tokenizer *tok, const char *path, struct gt_err *err)
+int gt_tokenizer_save(const struct gt_tokenizer *tok, struct gt_file_name name, struct gt_err *err)
 {
 	struct gt_atomic_file file;
 	json_t *json = to_json(tok);
@@ -267,7 +267,7 @@ int gt_tokenizer_save(const struct gt_tokenizer *tok, const char *path, struct g
 
 	if (!json)
 		return gt_err_set(err, GT_ENOMEM, "out of memory: the vocabulary");
-	rc = gt_atomic_open(&file, path, err);
+	rc = gt_atomic_open_at(&file, name, err);
 	if (!rc) {
 		/* A failed write leaves its mark on the stream, which the commit reads. */
 		json_dumpf(json, file.stream, JSON_COMPACT);

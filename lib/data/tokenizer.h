@@ -27,6 +27,6 @@ int32_t gt_tokenizer_id(const struct gt_tokenizer *tok, uint32_t code);
 /* GT_EFORMAT: the code point at `offset` has no id. Names it. */
 int gt_tokenizer_unknown(uint32_t code, size_t offset, struct gt_err *err);
 
-int gt_tokenizer_save(const struct gt_tokenizer *tok, const char *path, struct gt_err *err);
+int gt_tokenizer_save(const struct gt_tokenizer *tok, struct gt_file_name name, struct gt_err *err);
 
 #endif

@@ -1,9 +1,10 @@
 /* metrics.c - the observer that writes metrics.jsonl. */
-#include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/base/file.h"
 #include "lib/train/observer.h"
@@ -39,64 +40,138 @@ void gt_metrics_writer_free(struct gt_metrics_writer *w)
 	free(w);
 }
 
-/* Is this line whole, and of a step that the resumed run has behind it? */
+/* ---- the lines of an earlier run ---- */
+
+static const char line_start[] = "{\"split\":\"";
+
+static const char *const keys[] = { "split", "step", "epoch", "loss", "lr", "grad_norm",
+	"samples_per_s", "tokens_per_s", "top1", "top5", "perplexity", "n", "time_s" };
+
+static bool is_key(const char *name)
+{
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+		if (!strcmp(name, keys[i]))
+			return true;
+	return false;
+}
+
+/* Whether gtrain wrote this object, which then has a step. Others may add lines of their own. */
+static bool is_own(json_t *object)
+{
+	const char *split = json_string_value(json_object_get(object, "split")), *key;
+	json_t *value;
+
+	if (!split || (strcmp(split, "train") && strcmp(split, "val")) ||
+	    !json_is_integer(json_object_get(object, "step")))
+		return false;
+	json_object_foreach(object, key, value) if (!is_key(key)) return false;
+	return true;
+}
+
+/* The beginning of a line of gtrain's, if it is no more than that. */
+static bool is_torn(const char *line, size_t length)
+{
+	size_t shorter = length < sizeof(line_start) - 1 ? length : sizeof(line_start) - 1;
+
+	return line[length - 1] != '\n' && !memcmp(line, line_start, shorter);
+}
+
+/* Does this line stay where the run goes on from `step`? A foreign one does. */
 static bool line_stays(struct gt_metrics_writer *w, const char *line, size_t length, int64_t step)
 {
 	json_t *object = json_loadb(line, length, 0, NULL);
-	const json_t *at = json_object_get(object, "step");
-	const char *split = json_string_value(json_object_get(object, "split"));
-	bool stays = json_is_integer(at) && json_integer_value(at) <= step;
+	bool stays = !is_torn(line, length) || object;
 
-	if (stays && split && !strcmp(split, "val"))
-		w->evaluated = json_integer_value(at);
+	if (object && is_own(object)) {
+		int64_t at = json_integer_value(json_object_get(object, "step"));
+		bool val = !strcmp(json_string_value(json_object_get(object, "split")), "val");
+
+		stays = at <= step;
+		if (stays && val)
+			w->evaluated = at;
+	}
 	json_decref(object);
 	return stays;
 }
 
-static int keep_lines(
-    struct gt_metrics_writer *w, const char *path, int64_t step, struct gt_err *err)
+/* Copy the lines that stay to *out, which is opened when the first one does not. */
+static int copy_lines(struct gt_metrics_writer *w, struct gt_file_name file,
+    const struct gt_mapping *map, int64_t step, struct gt_atomic_file *out, struct gt_err *err)
 {
-	struct gt_atomic_file out;
+	const char *text = (const char *)map->data;
+	int rc = 0;
+
+	for (size_t at = 0, length; !rc && at < map->size; at += length) {
+		const char *feed = memchr(text + at, '\n', map->size - at);
+
+		length = feed ? (size_t)(feed - text) + 1 - at : map->size - at;
+		if (line_stays(w, text + at, length, step)) {
+			if (out->stream)
+				fwrite(text + at, 1, length, out->stream);
+		} else if (!out->stream) {
+			rc = gt_atomic_open_at(out, file, err);
+			if (!rc)
+				fwrite(text, 1, at, out->stream);
+		}
+	}
+	return rc;
+}
+
+/* Drop gtrain's own lines of steps beyond `step`, and the one that a kill tore. */
+static int keep_lines(
+    struct gt_metrics_writer *w, struct gt_file_name file, int64_t step, struct gt_err *err)
+{
+	struct gt_atomic_file out = { 0 };
 	struct gt_mapping map;
-	size_t at = 0;
-	int rc = gt_map(&map, path, err);
+	int rc = gt_map_at(&map, file, err);
 
 	if (rc)
 		return rc;
-	rc = gt_atomic_open(&out, path, err);
-	while (!rc && at < map.size) {
-		const unsigned char *feed = memchr(map.data + at, '\n', map.size - at);
-		size_t length = feed ? (size_t)(feed - map.data) + 1 - at : map.size - at;
-
-		if (feed && line_stays(w, (const char *)map.data + at, length, step))
-			fwrite(map.data + at, 1, length, out.stream);
-		at += length;
-	}
-	if (!rc)
+	rc = copy_lines(w, file, &map, step, &out, err);
+	if (!rc && out.stream)
 		rc = gt_atomic_commit(&out, err);
+	gt_atomic_abandon(&out);
 	gt_unmap(&map);
 	return rc;
+}
+
+/* Our first line begins a line, whatever came before. */
+static int end_last_line(struct gt_metrics_writer *w, int fd, struct gt_err *err)
+{
+	off_t size = lseek(fd, 0, SEEK_END);
+	char last = '\n';
+
+	if (size < 0 || (size > 0 && pread(fd, &last, 1, size - 1) != 1))
+		return gt_err_sys(err, "cannot read '%s'", w->path);
+	if (last != '\n' && write(fd, "\n", 1) != 1)
+		return gt_err_sys(err, "cannot write '%s'", w->path);
+	return 0;
 }
 
 static int start(void *self, const struct gt_start_report *r, struct gt_err *err)
 {
 	struct gt_metrics_writer *w = self;
-	FILE *there;
+	struct gt_file_name file = { .folder = r->dir };
+	int fd, rc = 0;
 
 	w->total = r->total;
-	w->path = gt_asprintf(err, "%s/metrics.jsonl", r->dir);
+	w->path = gt_folder_path(r->dir, "metrics.jsonl", err);
 	if (!w->path)
 		return GT_ENOMEM;
-	there = fopen(w->path, "r");
-	if (there) {
-		fclose(there);
-		if (keep_lines(w, w->path, r->step, err))
-			return err->code;
-	}
-	w->stream = fopen(w->path, "ae");
-	if (!w->stream)
-		return gt_err_sys(err, "cannot write '%s'", w->path);
-	return 0;
+	file.path = w->path;
+	if (gt_file_exists(file))
+		rc = keep_lines(w, file, r->step, err);
+	if (!rc)
+		rc = gt_file_open(&fd, file, O_RDWR | O_APPEND | O_CREAT, err);
+	if (rc)
+		return rc;
+	rc = end_last_line(w, fd, err);
+	w->stream = rc ? NULL : fdopen(fd, "a");
+	if (w->stream)
+		return 0;
+	rc = rc ? rc : gt_err_sys(err, "cannot write '%s'", w->path);
+	close(fd);
+	return rc;
 }
 
 /* A line that cannot be written is a failure: nobody wants a run without its record. */

@@ -2,15 +2,16 @@
 #ifndef GT_TRAIN_OBSERVER_H
 #define GT_TRAIN_OBSERVER_H
 
+#include "lib/base/folder.h"
 #include "lib/base/log.h"
 #include "lib/base/progress.h"
 #include "lib/train/evaluate.h"
 
 /* Where a run stands when it begins. */
 struct gt_start_report {
-	const char *dir;     /* the run directory */
-	int64_t step, total; /* steps done before, steps in all */
-	bool tokens;         /* a language model: rates in tokens, perplexity means something */
+	const struct gt_folder *dir; /* the run directory; not open where no files are written */
+	int64_t step, total;         /* steps done before, steps in all */
+	bool tokens; /* a language model: rates in tokens, perplexity means something */
 };
 
 /* One step of the optimizer, just done. */
@@ -48,8 +49,8 @@ struct gt_observer {
 struct gt_metrics_writer;
 
 /* A line every `every` steps and after the last (the loss is the mean since the line before) and
- * one per evaluation. Lines of a resumed run beyond the step it resumes from are dropped first,
- * as is a line torn by a kill. */
+ * one per evaluation. Before, the lines that gtrain wrote for steps beyond the one which the run
+ * resumes from are dropped, as is a line torn by a kill. Lines of others stay as they are. */
 int gt_metrics_writer_new(struct gt_metrics_writer **out, int64_t every, struct gt_err *err);
 void gt_metrics_writer_free(struct gt_metrics_writer *w);
 struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w);

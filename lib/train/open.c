@@ -8,7 +8,7 @@
 #include "lib/device/cpu.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/inside.h"
-#include "lib/train/run_dir.h"
+#include "lib/train/run_source.h"
 #include "lib/train/snapshot.h"
 #include "lib/train/weights.h"
 
@@ -69,32 +69,21 @@ static int same_samples(
 	    b->input_bytes, b->classes, a->input_bytes, a->classes);
 }
 
+/* Open the checkpoint that --resume goes on from; `auto` without one is a fresh start. */
+static int open_resumed(struct gt_run_source *out, const struct gt_train *t, struct gt_err *err)
+{
+	return strcmp(t->o.resume, "auto") ? gt_run_source_open(out, t->o.resume, err)
+	                                   : gt_run_source_latest(out, t->o.out, err);
+}
+
 /* Weights belong to their tokens: the vocabulary is that of the run which they come from, if
  * any. */
-static int find_vocab(const struct gt_train *t, char **vocab, struct gt_err *err)
+static int find_vocab(struct gt_run_source *from, const struct gt_train *t, struct gt_err *err)
 {
-	bool here = t->o.resume && !strcmp(t->o.resume, "auto");
-	const char *from = t->o.resume && !here ? t->o.resume : t->o.init_from;
-	char *file = NULL, *dir = NULL;
-	int rc = 0;
+	int rc = t->o.resume ? open_resumed(from, t, err) : 0;
 
-	*vocab = NULL;
-	if (here) {
-		rc = gt_run_dir_latest(&file, t->o.out, err);
-		dir = file ? gt_strdup(t->o.out, err) : NULL;
-		if (!rc && file && !dir)
-			rc = GT_ENOMEM;
-		free(file);
-		file = NULL;
-	}
-	if (!rc && !dir && from)
-		rc = gt_run_dir_resolve(&file, &dir, from, err);
-	if (!rc && dir) {
-		*vocab = gt_asprintf(err, "%s/vocab.json", dir);
-		rc = *vocab ? 0 : GT_ENOMEM;
-	}
-	free(file);
-	free(dir);
+	if (!rc && !from->path && t->o.init_from)
+		rc = gt_run_source_open(from, t->o.init_from, err);
 	return rc;
 }
 
@@ -107,15 +96,14 @@ static void tell_note(struct gt_log *log, const char *option, const struct gt_da
 
 static int open_data(struct gt_train *t, struct gt_err *err)
 {
+	struct gt_run_source from = { 0 };
 	struct gt_data_request request;
-	char *vocab;
-	int rc = find_vocab(t, &vocab, err);
+	int rc = find_vocab(&from, t, err);
 
-	if (rc)
-		return rc;
 	gt_data_request_of(&request, t->model, t->o.seed);
-	request.vocab_path = vocab;
-	rc = gt_dataset_open(&t->data, t->o.data, &request, err);
+	request.vocab = gt_run_source_vocab(&from);
+	if (!rc)
+		rc = gt_dataset_open(&t->data, t->o.data, &request, err);
 	if (!rc && t->o.val) {
 		request.like = t->data;
 		rc = gt_dataset_open(&t->val, t->o.val, &request, err);
@@ -128,7 +116,7 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 		t->data = NULL;
 		rc = gt_dataset_split(t->whole, t->o.val_split, &t->data, &t->val, err);
 	}
-	free(vocab);
+	gt_run_source_release(&from);
 	return rc;
 }
 
@@ -212,17 +200,16 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_weights_options strict = { .parallel = t->parallel };
 	struct gt_weights_report report = { 0 };
-	char *file;
-	int rc = gt_run_dir_resolve(&file, NULL, t->o.init_from, err);
+	struct gt_run_source from;
+	int rc = gt_run_source_open(&from, t->o.init_from, err);
 
-	if (rc)
-		return rc;
-	rc = gt_weights_load_file(t->store, t->model, file, &strict, &report, err);
 	if (!rc)
-		gt_log_info(
-		    t->log, "weights from %s%s%s", file, *report.note ? ": " : "", report.note);
+		rc = gt_weights_load_file(t->store, t->model, from.file, &strict, &report, err);
+	if (!rc)
+		gt_log_info(t->log, "weights from %s%s%s", from.path, *report.note ? ": " : "",
+		    report.note);
 	gt_weights_report_release(&report);
-	free(file);
+	gt_run_source_release(&from);
 	return rc;
 }
 
@@ -242,38 +229,43 @@ static json_t *fixed_options(const struct gt_train *t, struct gt_err *err)
 	return fixed;
 }
 
-/* `auto` without a checkpoint is a fresh start: the same command line begins a run and goes on
- * with it. */
-static int resume(struct gt_train *t, struct gt_err *err)
+static int load_snapshot(struct gt_train *t, struct gt_file_name file, struct gt_err *err)
 {
 	struct gt_snapshot s = {
 		.store = t->store, .model = t->model, .optim = t->optim, .parallel = t->parallel
 	};
-	json_t *fixed;
-	char *file = NULL;
-	int rc = strcmp(t->o.resume, "auto") ? gt_run_dir_resolve(&file, NULL, t->o.resume, err)
-	                                     : gt_run_dir_latest(&file, t->o.out, err);
+	json_t *fixed = fixed_options(t, err);
+	int rc;
 
-	if (rc || !file)
-		return rc;
-	s.config = fixed = fixed_options(t, err);
+	s.config = fixed;
 	rc = fixed ? gt_snapshot_load(&s, file, err) : GT_ENOMEM;
+	json_decref(fixed);
 	if (rc == GT_EFORMAT && !strcmp(t->o.resume, "auto"))
 		gt_err_hint(
 		    err, "with this file out of the way, --resume auto takes the one before it");
-	json_decref(fixed);
 	if (!rc && s.step > t->o.schedule.total) {
-		rc = gt_err_set(err, GT_EINVAL, "%s is at step %lld, the run ends at %lld", file,
-		    (long long)s.step, (long long)t->o.schedule.total);
+		rc = gt_err_set(err, GT_EINVAL, "%s is at step %lld, the run ends at %lld",
+		    file.path, (long long)s.step, (long long)t->o.schedule.total);
 		gt_err_hint(err, "--steps or --epochs beyond that goes on");
 	}
 	if (!rc) {
-		gt_log_info(t->log, "resuming from %s", file);
+		gt_log_info(t->log, "resuming from %s", file.path);
 		t->step = s.step;
 		t->best_step = s.best_step;
 		t->best_score = s.best_score;
 	}
-	free(file);
+	return rc;
+}
+
+/* The same command line begins a run and goes on with it. */
+static int resume(struct gt_train *t, struct gt_err *err)
+{
+	struct gt_run_source from;
+	int rc = open_resumed(&from, t, err);
+
+	if (!rc && from.path)
+		rc = load_snapshot(t, from.file, err);
+	gt_run_source_release(&from);
 	return rc;
 }
 
@@ -354,6 +346,8 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 	int64_t samples;
 	int rc = settle_ranks(t, err);
 
+	if (!rc && !dry && t->o.out && !gt_train_rank(t))
+		rc = gt_run_dir_check_files(t->o.out, err);
 	if (!rc)
 		rc = gt_model_open(&t->model, t->o.model, err);
 	if (!rc)

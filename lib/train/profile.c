@@ -326,7 +326,8 @@ static json_t *trace_json(const struct gt_profile *p, int rank)
 	return NULL;
 }
 
-static int write_trace(const struct gt_profile *p, const char *path, int rank, struct gt_err *err)
+static int write_trace(
+    const struct gt_profile *p, struct gt_file_name file, int rank, struct gt_err *err)
 {
 	json_t *json = trace_json(p, rank);
 	struct gt_atomic_file f;
@@ -334,9 +335,9 @@ static int write_trace(const struct gt_profile *p, const char *path, int rank, s
 
 	if (!json)
 		return gt_err_set(err, GT_ENOMEM, "out of memory");
-	rc = gt_atomic_open(&f, path, err);
+	rc = gt_atomic_open_at(&f, file, err);
 	if (!rc && json_dumpf(json, f.stream, JSON_COMPACT | JSON_REAL_PRECISION(15))) {
-		rc = gt_err_sys(err, "cannot write '%s'", path);
+		rc = gt_err_sys(err, "cannot write '%s'", file.path);
 		gt_atomic_abandon(&f);
 	} else if (!rc) {
 		rc = gt_atomic_commit(&f, err);
@@ -345,21 +346,39 @@ static int write_trace(const struct gt_profile *p, const char *path, int rank, s
 	return rc;
 }
 
+/* Only rank 0 holds the run directory, and other hosts may have one of their own. */
+static int open_trace(struct gt_folder *out, const char *dir, struct gt_err *err)
+{
+	struct gt_folder parent = { 0 };
+	int rc = gt_make_dirs(dir, err);
+
+	if (!rc)
+		rc = gt_folder_open(&parent, dir, err);
+	if (!rc)
+		rc = gt_folder_open_in(out, &parent, "trace", true, err);
+	gt_folder_close(&parent);
+	return rc;
+}
+
 static int finish(struct gt_profile *p, const char *dir, int rank, struct gt_log *log,
     struct gt_profile_summary *summary, struct gt_err *err)
 {
-	char *folder = gt_asprintf(err, "%s/trace", dir);
-	char *path = folder ? gt_asprintf(err, "%s/rank-%d.json", folder, rank) : NULL;
-	int rc = path ? gt_make_dirs(folder, err) : GT_ENOMEM;
+	struct gt_folder folder = { 0 };
+	char *path = NULL;
+	int rc = open_trace(&folder, dir, err);
 
 	p->left = 0;
+	if (!rc) {
+		path = gt_asprintf(err, "%s/rank-%d.json", folder.path, rank);
+		rc = path ? 0 : GT_ENOMEM;
+	}
 	if (!rc)
-		rc = write_trace(p, path, rank, err);
+		rc = write_trace(p, (struct gt_file_name){ &folder, path }, rank, err);
 	if (!rc) {
 		sum_up(p, summary);
 		rc = say(p, summary, path, log, err);
 	}
-	free(folder);
+	gt_folder_close(&folder);
 	free(path);
 	return rc;
 }

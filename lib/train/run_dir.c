@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,67 +27,105 @@ static bool is_leftover(const char *name)
 }
 
 /* Only the holder of the lock may do this: nobody else is writing then. */
-static void remove_leftovers(const char *folder)
+static void remove_leftovers(const struct gt_folder *folder)
 {
-	DIR *d = opendir(folder);
+	DIR *d = gt_folder_list(folder, GT_ERR_IGNORED);
 	struct dirent *e;
 
 	while (d && (e = readdir(d)))
 		if (is_leftover(e->d_name))
-			unlinkat(dirfd(d), e->d_name, 0);
+			unlinkat(folder->fd, e->d_name, 0);
 	if (d)
 		closedir(d);
 }
 
 /* The lock goes with the process, however that ends. Where there are no locks (some network file
- * systems) it does without. Somebody who only looks has it for a moment. */
-static int take_lock(const char *dir, int *lock, struct gt_err *err)
+ * systems) it does without, and *taken is false. Somebody who only looks has it for a moment. */
+static int take_lock(const struct gt_folder *folder, bool *taken, struct gt_err *err)
 {
 	const struct timespec moment = { .tv_nsec = 10000000 };
-	bool taken = true;
+	bool held = true;
 
-	*lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (*lock < 0)
-		return gt_err_sys(err, "cannot open '%s'", dir);
-	for (int i = 0; taken && i < 5; i++) {
+	*taken = false;
+	for (int i = 0; held && i < 5; i++) {
 		if (i)
 			nanosleep(&moment, NULL);
-		if (!flock(*lock, LOCK_EX | LOCK_NB))
+		if (!flock(folder->fd, LOCK_EX | LOCK_NB)) {
+			*taken = true;
 			return 0;
-		taken = errno == EWOULDBLOCK;
+		}
+		held = errno == EWOULDBLOCK;
 	}
-	close(*lock);
-	*lock = -1;
-	return taken ? gt_err_set(err, GT_EIO, "another run is writing into '%s'", dir) : 0;
+	return held ? gt_err_set(err, GT_EIO, "another run is writing into '%s'", folder->path) : 0;
 }
 
-/* Other programs, too, keep a config.json beside their weights: ours says what was trained on
- * what. */
-static bool is_run(const char *dir)
-{
-	char *path = NULL;
-	json_t *config;
-	bool run;
+/* ---- checks ---- */
 
-	if (asprintf(&path, "%s/config.json", dir) < 0)
-		return false;
-	config = json_load_file(path, 0, NULL);
-	run = json_is_string(json_object_get(config, "model")) &&
-	      json_is_string(json_object_get(config, "data"));
-	json_decref(config);
+/* The files of a run, by the folders that they are in. */
+static const struct {
+	const char *folder; /* NULL: the run directory itself */
+	const char *names;  /* a pattern of fnmatch() */
+} files[] = {
+	{ NULL, "config.json" },
+	{ NULL, "metrics.jsonl" },
+	{ NULL, "vocab.json" },
+	{ NULL, "model.pth" },
+	{ NULL, "best.pth" },
+	{ "checkpoints", "step-[0-9]*.pth" },
+	{ "log", "rank-[0-9]*.log" },
+	{ "trace", "rank-[0-9]*.json" },
+};
+
+static int check_file(const struct gt_folder *folder, const char *name, struct gt_err *err)
+{
+	char *path = gt_folder_path(folder, name, err);
+	bool found;
+	int rc = path ? gt_file_check((struct gt_file_name){ folder, path }, NULL, &found, err)
+	              : GT_ENOMEM;
+
 	free(path);
-	return run;
+	return rc;
 }
 
-/* A config.json that is not ours would be overwritten. */
-static int check_foreign(const char *dir, struct gt_err *err)
+static int check_names(const struct gt_folder *folder, const char *names, struct gt_err *err)
 {
-	char *path = gt_asprintf(err, "%s/config.json", dir);
-	int rc = path ? 0 : GT_ENOMEM;
+	DIR *d = gt_folder_list(folder, err);
+	struct dirent *e;
+	int rc = d ? 0 : err->code;
 
-	if (!rc && !access(path, F_OK) && !is_run(dir))
-		rc = gt_err_set(err, GT_EIO, "'%s' is there already and belongs to no run", path);
-	free(path);
+	while (!rc && (e = readdir(d)))
+		if (!fnmatch(names, e->d_name, 0))
+			rc = check_file(folder, e->d_name, err);
+	if (d)
+		closedir(d);
+	return rc;
+}
+
+/* A regular file in the place of a folder is a run's mistake only where the run needs the folder:
+ * people do write into DIR/log. */
+static int check_folder(
+    const struct gt_folder *parent, const char *name, const char *names, struct gt_err *err)
+{
+	struct gt_folder folder;
+	struct stat st;
+	int rc;
+
+	if (fstatat(parent->fd, name, &st, AT_SYMLINK_NOFOLLOW) || S_ISREG(st.st_mode))
+		return 0;
+	rc = gt_folder_open_in(&folder, parent, name, false, err);
+	if (!rc)
+		rc = check_names(&folder, names, err);
+	gt_folder_close(&folder);
+	return rc;
+}
+
+static int check_files(const struct gt_folder *dir, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < sizeof(files) / sizeof(*files); i++)
+		rc = files[i].folder ? check_folder(dir, files[i].folder, files[i].names, err)
+		                     : check_file(dir, files[i].names, err);
 	return rc;
 }
 
@@ -95,51 +134,131 @@ static int hint_out(struct gt_err *err)
 	return gt_err_hint(err, "--out names the directory of the run");
 }
 
-int gt_run_dir_check(const char *dir, struct gt_err *err)
+bool gt_run_dir_is_config(const json_t *config)
 {
-	int lock = -1, rc = check_foreign(dir, err);
-
-	if (!rc && !access(dir, F_OK))
-		rc = take_lock(dir, &lock, err);
-	if (lock >= 0)
-		close(lock);
-	return rc ? hint_out(err) : 0;
+	return json_is_string(json_object_get(config, "model")) &&
+	       json_is_string(json_object_get(config, "data"));
 }
 
-int gt_run_dir_create(const char *dir, int *lock, struct gt_err *err)
+/* A config.json that is not ours would be overwritten. */
+static int check_foreign(const struct gt_run_dir *dir, struct gt_err *err)
 {
-	char *checkpoints = gt_asprintf(err, "%s/checkpoints", dir);
-	int rc;
+	char *path = gt_folder_path(&dir->folder, "config.json", err);
+	json_t *config = NULL;
+	int rc = path ? gt_run_dir_read_config(&config, dir, err) : GT_ENOMEM;
 
-	*lock = -1;
-	if (!checkpoints)
-		return GT_ENOMEM;
-	rc = check_foreign(dir, err);
-	if (!rc)
-		rc = gt_make_dirs(checkpoints, err);
-	if (!rc && access(checkpoints, W_OK))
-		rc = gt_err_sys(err, "cannot write into '%s'", dir);
-	if (!rc)
-		rc = take_lock(dir, lock, err);
-	if (rc)
-		hint_out(err);
-	if (!rc && *lock >= 0) {
-		remove_leftovers(dir);
-		remove_leftovers(checkpoints);
+	if (!rc && gt_file_exists((struct gt_file_name){ &dir->folder, path }) &&
+	    !gt_run_dir_is_config(config)) {
+		gt_err_set(err, GT_EIO, "'%s' is there already and belongs to no run", path);
+		rc = hint_out(err);
 	}
-	free(checkpoints);
+	json_decref(config);
+	free(path);
 	return rc;
 }
 
-int gt_run_dir_write_config(const char *dir, const json_t *config, struct gt_err *err)
+/* Open what is there, and find what is no run's. One that is not there is not open afterwards. */
+static int open_checked(struct gt_run_dir *out, const char *path, struct gt_err *err)
 {
-	char *path = gt_asprintf(err, "%s/config.json", dir);
+	struct stat st;
+	int rc;
+
+	*out = (struct gt_run_dir){ 0 };
+	if (stat(path, &st) && errno == ENOENT)
+		return 0;
+	rc = gt_folder_open(&out->folder, path, err);
+	if (rc)
+		return hint_out(err);
+	rc = check_files(&out->folder, err);
+	return rc ? rc : check_foreign(out, err);
+}
+
+int gt_run_dir_check_files(const char *path, struct gt_err *err)
+{
+	struct gt_run_dir dir;
+	int rc = open_checked(&dir, path, err);
+
+	gt_run_dir_close(&dir);
+	return rc;
+}
+
+int gt_run_dir_check(const char *path, struct gt_err *err)
+{
+	struct gt_run_dir dir;
+	bool taken;
+	int rc = open_checked(&dir, path, err);
+
+	if (!rc && dir.folder.path && take_lock(&dir.folder, &taken, err))
+		rc = hint_out(err);
+	gt_run_dir_close(&dir);
+	return rc;
+}
+
+/* ---- open and close ---- */
+
+int gt_run_dir_open(struct gt_run_dir *out, const char *path, struct gt_err *err)
+{
+	int rc;
+
+	*out = (struct gt_run_dir){ 0 };
+	rc = gt_folder_open(&out->folder, path, err);
+	if (!rc)
+		rc = gt_folder_open_in(&out->checkpoints, &out->folder, "checkpoints", false, err);
+	if (rc)
+		gt_run_dir_close(out);
+	return rc;
+}
+
+/* Make what is missing of it. */
+static int make(struct gt_run_dir *dir, const char *path, struct gt_err *err)
+{
+	int rc = 0;
+
+	if (!dir->folder.path) {
+		rc = gt_make_dirs(path, err);
+		if (!rc)
+			rc = gt_folder_open(&dir->folder, path, err);
+	}
+	if (!rc)
+		rc = gt_folder_open_in(&dir->checkpoints, &dir->folder, "checkpoints", true, err);
+	if (!rc && faccessat(dir->checkpoints.fd, ".", W_OK, 0))
+		rc = gt_err_sys(err, "cannot write into '%s'", path);
+	return rc;
+}
+
+int gt_run_dir_create(struct gt_run_dir *out, const char *path, struct gt_err *err)
+{
+	bool taken = false;
+	int rc = open_checked(out, path, err);
+
+	if (!rc && (make(out, path, err) || take_lock(&out->folder, &taken, err)))
+		rc = hint_out(err);
+	if (!rc && taken) {
+		remove_leftovers(&out->folder);
+		remove_leftovers(&out->checkpoints);
+	}
+	if (rc)
+		gt_run_dir_close(out);
+	return rc;
+}
+
+void gt_run_dir_close(struct gt_run_dir *dir)
+{
+	gt_folder_close(&dir->checkpoints);
+	gt_folder_close(&dir->folder);
+}
+
+/* ---- config.json ---- */
+
+int gt_run_dir_write_config(const struct gt_run_dir *dir, const json_t *config, struct gt_err *err)
+{
+	char *path = gt_folder_path(&dir->folder, "config.json", err);
 	struct gt_atomic_file f;
 	int rc;
 
 	if (!path)
 		return GT_ENOMEM;
-	rc = gt_atomic_open(&f, path, err);
+	rc = gt_atomic_open_at(&f, (struct gt_file_name){ &dir->folder, path }, err);
 	if (!rc && json_dumpf(config, f.stream, JSON_INDENT(2))) {
 		rc = gt_err_sys(err, "cannot write '%s'", path);
 		gt_atomic_abandon(&f);
@@ -151,9 +270,28 @@ int gt_run_dir_write_config(const char *dir, const json_t *config, struct gt_err
 	return rc;
 }
 
-char *gt_run_dir_checkpoint(const char *dir, int64_t step, struct gt_err *err)
+int gt_run_dir_read_config(json_t **out, const struct gt_run_dir *dir, struct gt_err *err)
 {
-	return gt_asprintf(err, "%s/checkpoints/step-%08lld.pth", dir, (long long)step);
+	char *path = gt_folder_path(&dir->folder, "config.json", err);
+	const struct gt_file_name file = { &dir->folder, path };
+	struct gt_mapping map = { 0 };
+	int rc = path ? 0 : GT_ENOMEM;
+
+	*out = NULL;
+	if (!rc && gt_file_exists(file))
+		rc = gt_map_at(&map, file, err);
+	if (!rc && map.data)
+		*out = json_loadb((const char *)map.data, map.size, 0, NULL);
+	gt_unmap(&map);
+	free(path);
+	return rc;
+}
+
+/* ---- checkpoints ---- */
+
+char *gt_run_dir_checkpoint(const struct gt_run_dir *dir, int64_t step, struct gt_err *err)
+{
+	return gt_asprintf(err, "%s/step-%08lld.pth", dir->checkpoints.path, (long long)step);
 }
 
 /* "step-00001000.pth" to 1000; -1 for any other name. */
@@ -176,18 +314,22 @@ static int descending(const void *x, const void *y)
 }
 
 /* Steps of all checkpoints, newest first. */
-static int list_steps(const char *folder, int64_t **out, size_t *count, struct gt_err *err)
+static int list_steps(
+    const struct gt_folder *folder, int64_t **out, size_t *count, struct gt_err *err)
 {
 	size_t capacity = 0;
 	struct dirent *e;
 	int64_t step;
-	DIR *d = opendir(folder);
+	DIR *d;
 	int rc = 0;
 
 	*out = NULL;
 	*count = 0;
+	if (!folder->path)
+		return 0;
+	d = gt_folder_list(folder, err);
 	if (!d)
-		return errno == ENOENT ? 0 : gt_err_sys(err, "cannot read '%s'", folder);
+		return err->code;
 	while (!rc && (e = readdir(d))) {
 		step = step_of(e->d_name);
 		if (step < 0)
@@ -202,136 +344,35 @@ static int list_steps(const char *folder, int64_t **out, size_t *count, struct g
 	return rc;
 }
 
-int gt_run_dir_latest_step(int64_t *step, const char *dir, struct gt_err *err)
+int gt_run_dir_latest_step(int64_t *step, const struct gt_run_dir *dir, struct gt_err *err)
 {
-	char *folder = gt_asprintf(err, "%s/checkpoints", dir);
 	int64_t *steps = NULL;
 	size_t count = 0;
-	int rc = GT_ENOMEM;
+	int rc = list_steps(&dir->checkpoints, &steps, &count, err);
 
-	if (folder)
-		rc = list_steps(folder, &steps, &count, err);
 	*step = !rc && count ? steps[0] : -1;
 	free(steps);
-	free(folder);
 	return rc;
 }
 
-int gt_run_dir_latest(char **out, const char *dir, struct gt_err *err)
+int gt_run_dir_prune(const struct gt_run_dir *dir, int64_t keep, struct gt_err *err)
 {
-	int64_t step;
-	int rc = gt_run_dir_latest_step(&step, dir, err);
-
-	*out = NULL;
-	if (rc || step < 0)
-		return rc;
-	*out = gt_run_dir_checkpoint(dir, step, err);
-	return *out ? 0 : GT_ENOMEM;
-}
-
-int gt_run_dir_prune(const char *dir, int64_t keep, struct gt_err *err)
-{
-	char *folder = gt_asprintf(err, "%s/checkpoints", dir);
 	int64_t *steps = NULL;
 	size_t count = 0;
-	int rc = GT_ENOMEM;
+	int rc = list_steps(&dir->checkpoints, &steps, &count, err);
 
-	if (folder)
-		rc = list_steps(folder, &steps, &count, err);
 	for (size_t i = (size_t)keep; !rc && keep && i < count; i++) {
 		char *path = gt_run_dir_checkpoint(dir, steps[i], err);
+		const struct gt_file_name file = { &dir->checkpoints, path };
+		const char *name;
+		int folder = path ? gt_file_at(file, &name) : -1;
 
 		if (!path)
 			rc = GT_ENOMEM;
-		else if (unlink(path) && errno != ENOENT)
+		else if (unlinkat(folder, name, 0) && errno != ENOENT)
 			rc = gt_err_sys(err, "cannot remove '%s'", path);
 		free(path);
 	}
 	free(steps);
-	free(folder);
-	return rc;
-}
-
-/* Take the last component off; "." where there was none. */
-static void go_up(char *path)
-{
-	char *slash = strrchr(path, '/');
-
-	if (slash)
-		slash[slash == path] = '\0';
-	else
-		strcpy(path, ".");
-}
-
-/* The run directory that a checkpoint file belongs to: the one it lies in, or the one above if that
- * is called checkpoints/. *out is NULL if there is none. */
-static int run_of(char **out, const char *file, struct gt_err *err)
-{
-	char *dir = gt_calloc(strlen(file) + 2, 1, err);
-	const char *slash;
-
-	*out = NULL;
-	if (!dir)
-		return GT_ENOMEM;
-	strcpy(dir, file);
-	go_up(dir);
-	slash = strrchr(dir, '/');
-	if (!strcmp(slash ? slash + 1 : dir, "checkpoints"))
-		go_up(dir);
-	if (is_run(dir))
-		*out = dir;
-	else
-		free(dir);
-	return 0;
-}
-
-/* The newest checkpoint of a run directory, else its model.pth. */
-static int newest_of(char **file, const char *dir, struct gt_err *err)
-{
-	int rc = gt_run_dir_latest(file, dir, err);
-
-	if (rc || *file)
-		return rc;
-	*file = gt_asprintf(err, "%s/model.pth", dir);
-	if (!*file)
-		return GT_ENOMEM;
-	if (!access(*file, R_OK))
-		return 0;
-	free(*file);
-	*file = NULL;
-	gt_err_set(err, GT_EIO, "'%s' holds no checkpoint", dir);
-	return gt_err_hint(err, "a run directory has checkpoints/step-N.pth or model.pth");
-}
-
-int gt_run_dir_resolve(char **file, char **dir, const char *argument, struct gt_err *err)
-{
-	char *found = NULL;
-	struct stat st;
-	int rc;
-
-	*file = NULL;
-	if (dir)
-		*dir = NULL;
-	if (stat(argument, &st))
-		return gt_err_sys(err, "cannot open the checkpoint '%s'", argument);
-	if (S_ISDIR(st.st_mode)) {
-		rc = newest_of(file, argument, err);
-		found = rc ? NULL : gt_strdup(argument, err);
-		if (!rc && !found)
-			rc = GT_ENOMEM;
-	} else {
-		rc = run_of(&found, argument, err);
-		*file = rc ? NULL : gt_strdup(argument, err);
-		if (!rc && !*file)
-			rc = GT_ENOMEM;
-	}
-	if (rc) {
-		free(*file);
-		*file = NULL;
-	}
-	if (dir && !rc)
-		*dir = found;
-	else
-		free(found);
 	return rc;
 }

@@ -1,43 +1,61 @@
-/* run_dir.h - the files of a run: where they are, which checkpoint is the latest, which ones go. */
+/* run_dir.h - the files of a run: where they are, and which checkpoints go. */
 #ifndef GT_TRAIN_RUN_DIR_H
 #define GT_TRAIN_RUN_DIR_H
 
 #include <jansson.h>
 #include <stdint.h>
 
-#include "lib/base/err.h"
+#include "lib/base/folder.h"
 
 /*
- * Make the directory, with checkpoints/ in it, and take it: *lock is a descriptor that keeps
- * other processes out until it is closed, or -1 where the file system knows no locks. Temporary
- * files of killed runs go. An unwritable directory is found here, before any work.
+ * A run directory, open. Its path is the user's, and may lead there by symbolic links; its files
+ * and the folders checkpoints/, log/ and trace/ must be no links: all are opened relative to these
+ * descriptors.
  */
-int gt_run_dir_create(const char *dir, int *lock, struct gt_err *err);
+struct gt_run_dir {
+	struct gt_folder folder;      /* holds the lock of the run that writes */
+	struct gt_folder checkpoints; /* not open where there is none */
+};
+
+/* To read. GT_EIO: no directory, or its checkpoints/ is no folder but a link or a file. */
+int gt_run_dir_open(struct gt_run_dir *out, const char *path, struct gt_err *err);
+
+/*
+ * To write: make the directory, with checkpoints/ in it, and take it. Other processes are kept out
+ * until it is closed, unless the file system knows no locks. Temporary files of killed runs go. An
+ * unwritable directory is found here, before any work, as is a link, a pipe, a device or a folder
+ * in the place of a file of a run.
+ */
+int gt_run_dir_create(struct gt_run_dir *out, const char *path, struct gt_err *err);
+
+/* Fine for one that is not open, or all zero. */
+void gt_run_dir_close(struct gt_run_dir *dir);
+
+/* Whether files are there that are no run's, or no regular files: the part of what
+ * gt_run_dir_create() refuses that is known before data are opened. */
+int gt_run_dir_check_files(const char *path, struct gt_err *err);
 
 /* Whether another process keeps a directory, or has files there that are no run's: so much of what
  * gt_run_dir_create() refuses. Makes nothing; a directory that is not there is free. */
-int gt_run_dir_check(const char *dir, struct gt_err *err);
+int gt_run_dir_check(const char *path, struct gt_err *err);
 
 /* DIR/config.json, whole or not at all. */
-int gt_run_dir_write_config(const char *dir, const json_t *config, struct gt_err *err);
+int gt_run_dir_write_config(const struct gt_run_dir *dir, const json_t *config, struct gt_err *err);
 
-/* DIR/checkpoints/step-00001000.pth, yours to free(). */
-char *gt_run_dir_checkpoint(const char *dir, int64_t step, struct gt_err *err);
+/* The same, read: yours to json_decref(). NULL if there is none, or it is no JSON. GT_EIO for a
+ * link or anything else that is no regular file. */
+int gt_run_dir_read_config(json_t **out, const struct gt_run_dir *dir, struct gt_err *err);
 
-/* The checkpoint with the highest step, yours to free(); *out NULL if there is none. */
-int gt_run_dir_latest(char **out, const char *dir, struct gt_err *err);
+/* Whether this is the config.json of a run; other programs, too, keep one beside their weights. */
+bool gt_run_dir_is_config(const json_t *config);
 
-/* Its step; -1 if there is none. */
-int gt_run_dir_latest_step(int64_t *step, const char *dir, struct gt_err *err);
+/* The path DIR/checkpoints/step-00001000.pth of a file in dir->checkpoints, yours to free(). */
+char *gt_run_dir_checkpoint(const struct gt_run_dir *dir, int64_t step, struct gt_err *err);
+
+/* The step of the newest checkpoint; -1 if there is none. */
+int gt_run_dir_latest_step(int64_t *step, const struct gt_run_dir *dir, struct gt_err *err);
 
 /* Remove all but the `keep` newest checkpoints; keep 0: all stay. */
-int gt_run_dir_prune(const char *dir, int64_t keep, struct gt_err *err);
-
-/*
- * The file that a checkpoint argument means: itself if it is a file; in a run directory its latest
- * checkpoint, or model.pth where there is none. Yours to free(). *dir (may be NULL) is the run
- * directory it belongs to or NULL, yours too.
- */
-int gt_run_dir_resolve(char **file, char **dir, const char *argument, struct gt_err *err);
+int gt_run_dir_prune(const struct gt_run_dir *dir, int64_t keep, struct gt_err *err);
 
 #endif

@@ -211,8 +211,8 @@ static struct gt_tree *best_tree(struct writer *w)
 
 /* ---- files ---- */
 
-static int write_all(
-    const struct gt_snapshot *s, const struct gt_whole *whole, const char *path, struct gt_err *err)
+static int write_all(const struct gt_snapshot *s, const struct gt_whole *whole,
+    struct gt_file_name file, struct gt_err *err)
 {
 	struct gt_arena a = { 0 };
 	struct writer w = { .s = s, .whole = whole, .a = &a, .err = err };
@@ -229,7 +229,7 @@ static int write_all(
 		put(&w, root, "best", best_tree(&w));
 	if (s->config)
 		put(&w, root, "config", json_tree(&w, s->config));
-	rc = w.failed ? err->code : gt_torch_save(path, root, err);
+	rc = w.failed ? err->code : gt_torch_save_at(file, root, err);
 	gt_arena_release(&a);
 	return rc;
 }
@@ -239,36 +239,36 @@ static bool writes_files(const struct gt_parallel *p)
 	return !p || !gt_parallel_rank(p);
 }
 
-int gt_snapshot_save(const struct gt_snapshot *s, const char *path, struct gt_err *err)
+int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err)
 {
 	struct gt_whole whole;
 	int rc = gt_whole_collect(&whole, s->parallel, s->store, s->optim, err);
 
 	if (!rc && writes_files(s->parallel))
-		rc = write_all(s, &whole, path, err);
+		rc = write_all(s, &whole, file, err);
 	gt_whole_release(&whole);
 	return rc;
 }
 
 static int write_model(const struct gt_store *store, const struct gt_whole *whole,
-    const struct gt_model *model, const char *path, struct gt_err *err)
+    const struct gt_model *model, struct gt_file_name file, struct gt_err *err)
 {
 	struct gt_arena a = { 0 };
 	struct gt_tree *tree = gt_weights_tree(store, whole, model, &a, err);
-	int rc = tree ? gt_torch_save(path, tree, err) : err->code;
+	int rc = tree ? gt_torch_save_at(file, tree, err) : err->code;
 
 	gt_arena_release(&a);
 	return rc;
 }
 
 int gt_snapshot_save_model(const struct gt_store *store, struct gt_parallel *parallel,
-    const struct gt_model *model, const char *path, struct gt_err *err)
+    const struct gt_model *model, struct gt_file_name file, struct gt_err *err)
 {
 	struct gt_whole whole;
 	int rc = gt_whole_collect(&whole, parallel, store, NULL, err);
 
 	if (!rc && writes_files(parallel))
-		rc = write_model(store, &whole, model, path, err);
+		rc = write_model(store, &whole, model, file, err);
 	gt_whole_release(&whole);
 	return rc;
 }

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "lib/base/folder.h"
 #include "lib/model/model.h"
 #include "lib/optim/optim.h"
 #include "lib/train/whole.h"
@@ -31,8 +32,8 @@ struct gt_snapshot {
 };
 
 /* A collective call of the ranks of s->parallel: rank 0 writes what they hold; others need no
- * path. */
-int gt_snapshot_save(const struct gt_snapshot *s, const char *path, struct gt_err *err);
+ * name. */
+int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err);
 
 /*
  * Fill the store and the optimizer, and step, best_step, best_score, from a file. An option in
@@ -41,10 +42,10 @@ int gt_snapshot_save(const struct gt_snapshot *s, const char *path, struct gt_er
  * one with all parameters in the order of declaration. On failure the store may be partly
  * overwritten: the run is over.
  */
-int gt_snapshot_load(struct gt_snapshot *s, const char *path, struct gt_err *err);
+int gt_snapshot_load(struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err);
 
 /* The bare state_dict, as model.pth and best.pth have it. A collective call likewise. */
 int gt_snapshot_save_model(const struct gt_store *store, struct gt_parallel *parallel,
-    const struct gt_model *model, const char *path, struct gt_err *err);
+    const struct gt_model *model, struct gt_file_name file, struct gt_err *err);
 
 #endif

@@ -257,14 +257,14 @@ static int load_position(struct gt_snapshot *s, const struct gt_tree *root, stru
 	return rc < 0 ? gt_err_prefix(err, "'best'") : 0;
 }
 
-int gt_snapshot_load(struct gt_snapshot *s, const char *path, struct gt_err *err)
+int gt_snapshot_load(struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err)
 {
 	const struct gt_weights_options strict = { .parallel = s->parallel };
 	struct gt_weights_report report = { 0 };
 	struct gt_state_dict sd = { 0 };
 	const struct gt_tree *root;
 	struct gt_ckpt *ckpt;
-	int rc = gt_ckpt_open(&ckpt, path, err);
+	int rc = gt_ckpt_open_at(&ckpt, file, err);
 
 	if (rc)
 		return rc;
@@ -281,7 +281,7 @@ int gt_snapshot_load(struct gt_snapshot *s, const char *path, struct gt_err *err
 	if (!rc)
 		rc = load_optimizer(s, gt_tree_get(root, "optimizer"), err);
 	if (rc)
-		gt_err_prefix(err, "%s", path);
+		gt_err_prefix(err, "%s", file.path);
 	gt_weights_report_release(&report);
 	gt_state_dict_release(&sd);
 	gt_ckpt_close(ckpt);

@@ -21,7 +21,7 @@ struct loop {
 	struct gt_profile *profile; /* NULL: none is asked for */
 	int64_t first_step;
 	int64_t saved_step, evaluated_step;
-	int lock;                 /* on the run directory; -1: none */
+	struct gt_run_dir dir;    /* of rank 0 */
 	const atomic_bool *asked; /* to stop: this rank */
 	bool stop;                /* as all ranks know */
 };
@@ -279,17 +279,26 @@ static double score_of(const struct gt_train *t, const struct gt_metrics *m)
 	return t->input.kind == GT_MODEL_TOKENS ? -m->loss : m->top1;
 }
 
-/* Rank 0 writes; the others hand it what it lacks. */
-static int save_weights(const struct gt_train *t, const char *name, struct gt_err *err)
+static bool writes_files(const struct loop *l)
 {
+	return l->dir.folder.path != NULL;
+}
+
+/* Rank 0 writes; the others hand it what it lacks. */
+static int save_weights(const struct loop *l, const char *name, struct gt_err *err)
+{
+	struct gt_file_name file = { .folder = &l->dir.folder };
+	const struct gt_train *t = l->t;
 	char *path;
 	int rc;
 
 	if (!t->o.out)
 		return 0;
-	path = gt_asprintf(err, "%s/%s", t->o.out, name);
-	rc = path ? gt_snapshot_save_model(t->store, t->parallel, t->model, path, err) : GT_ENOMEM;
-
+	path = writes_files(l) ? gt_folder_path(file.folder, name, err) : NULL;
+	file.path = path;
+	rc = path || !writes_files(l)
+	         ? gt_snapshot_save_model(t->store, t->parallel, t->model, file, err)
+	         : GT_ENOMEM;
 	free(path);
 	return rc;
 }
@@ -318,7 +327,7 @@ static int evaluate(struct loop *l, struct gt_err *err)
 		t->best_score = score_of(t, m);
 		t->best_step = t->step;
 		r.best = true;
-		rc = save_weights(t, "best.pth", err);
+		rc = save_weights(l, "best.pth", err);
 	}
 	r.time_s = gt_clock_s() - l->started;
 	return rc ? rc : TELL(l, evaluated, &r, err);
@@ -339,17 +348,19 @@ static int save(struct loop *l, struct gt_err *err)
 		.best_score = t->best_score,
 		.config = l->config,
 	};
+	struct gt_file_name file = { .folder = &l->dir.checkpoints };
 	char *path;
 	int rc;
 
 	l->saved_step = t->step;
 	if (!t->o.out)
 		return 0;
-	path = gt_run_dir_checkpoint(t->o.out, t->step, err);
-	rc = path ? gt_snapshot_save(&s, path, err) : GT_ENOMEM;
-	if (!rc && !gt_train_rank(t))
-		rc = gt_run_dir_prune(t->o.out, t->o.keep, err);
-	if (!rc && !gt_train_rank(t))
+	path = writes_files(l) ? gt_run_dir_checkpoint(&l->dir, t->step, err) : NULL;
+	file.path = path;
+	rc = path || !writes_files(l) ? gt_snapshot_save(&s, file, err) : GT_ENOMEM;
+	if (!rc && writes_files(l))
+		rc = gt_run_dir_prune(&l->dir, t->o.keep, err);
+	if (!rc && writes_files(l))
 		rc = TELL(l, saved, t->step, path, err);
 	free(path);
 	return rc;
@@ -389,7 +400,7 @@ static int train_to_the_end(struct loop *l, struct gt_err *err)
 		rc = evaluate(l, err);
 	if (!rc && l->saved_step != t->step)
 		rc = save(l, err);
-	return rc ? rc : save_weights(t, "model.pth", err);
+	return rc ? rc : save_weights(l, "model.pth", err);
 }
 
 enum { NOTES_PER_BATCH = 1, NOTES_PER_STEP = 5 };
@@ -437,43 +448,52 @@ static int open_loader(struct loop *l, struct gt_err *err)
 
 /* Checkpoints of a run that went further would be taken for this one's: by pruning, and when it
  * is resumed. */
-static int check_unused(const char *out, int64_t step, struct gt_err *err)
+static int check_unused(const struct gt_run_dir *dir, int64_t step, struct gt_err *err)
 {
 	int64_t latest;
-	int rc = gt_run_dir_latest_step(&latest, out, err);
+	int rc = gt_run_dir_latest_step(&latest, dir, err);
 
 	if (rc || latest <= step)
 		return rc;
-	gt_err_set(err, GT_EINVAL, "'%s' holds a run that is at step %lld already", out,
-	    (long long)latest);
+	gt_err_set(err, GT_EINVAL, "'%s' holds a run that is at step %lld already",
+	    dir->folder.path, (long long)latest);
 	return gt_err_hint(err, "--resume auto goes on with it; another --out begins anew");
 }
 
 int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err)
 {
+	struct gt_run_dir dir;
 	int rc = o->out ? gt_run_dir_check(o->out, err) : 0;
 
-	return rc || !o->out || o->resume ? rc : check_unused(o->out, 0, err);
+	if (rc || !o->out || o->resume || access(o->out, F_OK))
+		return rc;
+	rc = gt_run_dir_open(&dir, o->out, err);
+	if (!rc)
+		rc = check_unused(&dir, 0, err);
+	gt_run_dir_close(&dir);
+	return rc;
 }
 
 /* The files that make the directory a run, before the first step: a resumed run finds them. */
 static int begin_run_dir(struct loop *l, struct gt_err *err)
 {
+	struct gt_file_name file = { .folder = &l->dir.folder };
 	const struct gt_train *t = l->t;
 	char *vocab;
 	int rc;
 
 	if (!t->o.out || gt_train_rank(t))
 		return 0;
-	rc = gt_run_dir_create(t->o.out, &l->lock, err);
+	rc = gt_run_dir_create(&l->dir, t->o.out, err);
 	if (!rc)
-		rc = check_unused(t->o.out, t->step, err);
+		rc = check_unused(&l->dir, t->step, err);
 	if (!rc)
-		rc = gt_run_dir_write_config(t->o.out, l->config, err);
+		rc = gt_run_dir_write_config(&l->dir, l->config, err);
 	if (rc || t->input.kind != GT_MODEL_TOKENS)
 		return rc;
-	vocab = gt_asprintf(err, "%s/vocab.json", t->o.out);
-	rc = vocab ? gt_dataset_save_vocab(t->data, vocab, err) : GT_ENOMEM;
+	vocab = gt_folder_path(&l->dir.folder, "vocab.json", err);
+	file.path = vocab;
+	rc = vocab ? gt_dataset_save_vocab(t->data, file, err) : GT_ENOMEM;
 	free(vocab);
 	return rc;
 }
@@ -481,10 +501,6 @@ static int begin_run_dir(struct loop *l, struct gt_err *err)
 int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_observer *observers,
     int observer_count, const atomic_bool *stop, struct gt_train_result *result, struct gt_err *err)
 {
-	struct gt_start_report start = { .dir = t->o.out,
-		.step = t->step,
-		.total = t->o.schedule.total,
-		.tokens = t->input.kind == GT_MODEL_TOKENS };
 	struct loop l = { .t = t,
 		.config = config,
 		.observers = observers,
@@ -493,9 +509,12 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 		.result = result,
 		.saved_step = -1,
 		.evaluated_step = -1,
-		.lock = -1,
 		.asked = stop,
 		.first_step = t->step };
+	const struct gt_start_report start = { .dir = &l.dir.folder,
+		.step = t->step,
+		.total = t->o.schedule.total,
+		.tokens = t->input.kind == GT_MODEL_TOKENS };
 	int rc;
 
 	*result = (struct gt_train_result){ .best_step = -1 };
@@ -514,8 +533,7 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 	rc = end_observers(&l, rc, err);
 	gt_loader_close(l.loader);
 	gt_profile_free(l.profile);
-	if (l.lock >= 0)
-		close(l.lock);
+	gt_run_dir_close(&l.dir);
 	result->step = t->step;
 	result->total = t->o.schedule.total;
 	result->stopped = !rc && t->step < t->o.schedule.total;

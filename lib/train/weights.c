@@ -201,12 +201,13 @@ void gt_weights_report_release(struct gt_weights_report *report)
 	*report = (struct gt_weights_report){ 0 };
 }
 
-int gt_weights_load_file(struct gt_store *store, const struct gt_model *model, const char *path,
-    const struct gt_weights_options *options, struct gt_weights_report *report, struct gt_err *err)
+int gt_weights_load_file(struct gt_store *store, const struct gt_model *model,
+    struct gt_file_name file, const struct gt_weights_options *options,
+    struct gt_weights_report *report, struct gt_err *err)
 {
 	struct gt_state_dict sd = { 0 };
 	struct gt_ckpt *ckpt = NULL;
-	int rc = gt_ckpt_open(&ckpt, path, err);
+	int rc = gt_ckpt_open_at(&ckpt, file, err);
 
 	*report = (struct gt_weights_report){ 0 };
 	if (rc)
@@ -217,7 +218,7 @@ int gt_weights_load_file(struct gt_store *store, const struct gt_model *model, c
 	if (!rc)
 		rc = gt_weights_load(store, model, &sd, options, report, err);
 	if (rc)
-		gt_err_prefix(err, "%s", path);
+		gt_err_prefix(err, "%s", file.path);
 	gt_state_dict_release(&sd);
 	gt_ckpt_close(ckpt);
 	return rc;

@@ -37,8 +37,9 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
 void gt_weights_report_release(struct gt_weights_report *report);
 
 /* Open a checkpoint file and load the state_dict in it. */
-int gt_weights_load_file(struct gt_store *store, const struct gt_model *model, const char *path,
-    const struct gt_weights_options *options, struct gt_weights_report *report, struct gt_err *err);
+int gt_weights_load_file(struct gt_store *store, const struct gt_model *model,
+    struct gt_file_name file, const struct gt_weights_options *options,
+    struct gt_weights_report *report, struct gt_err *err);
 
 /* The state_dict of a store as a tree in `a`, in the order of declaration, aliases sharing storage.
  * It borrows the store's memory (or a copy of it in `a`, where the device's is not the host's), or

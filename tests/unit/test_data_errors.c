@@ -246,7 +246,7 @@ static void test_wrong_vocabulary(void **state)
 		struct gt_dataset *data;
 		char spec[256];
 
-		request.vocab_path = in(&fixture, cases[i].vocab);
+		request.vocab.path = in(&fixture, cases[i].vocab);
 		snprintf(spec, sizeof(spec), "text:%s/abc.txt%s", fixture.folder, cases[i].options);
 		assert_int_not_equal(gt_dataset_open(&data, spec, &request, &err), 0);
 		if (!strstr(err.text, cases[i].text))

@@ -148,7 +148,9 @@ static void test_random_follows_the_request(void **state)
 			assert_memory_equal(target, again, info->targets * sizeof(*target));
 		}
 		assert_true(different > 40);
-		assert_int_equal(gt_dataset_save_vocab(data, "/nowhere/at/all", NULL), 0);
+		assert_int_equal(gt_dataset_save_vocab(data,
+		                     (struct gt_file_name){ .path = "/nowhere/at/all" }, NULL),
+		    0);
 		gt_dataset_close(data);
 	}
 }

@@ -229,13 +229,17 @@ static void test_the_vocabulary_survives(void **state)
 	put_bytes(&f, "t", "b\n\0\"\xC3\xA9", 6);
 	put_text(&f, "u", "\"\"bb");
 	data = open_data("text", in(&f, "t"), "", &request);
-	assert_int_equal(gt_dataset_save_vocab(data, in(&f, "vocab.json"), &err), 0);
+	assert_int_equal(gt_dataset_save_vocab(
+	                     data, (struct gt_file_name){ .path = in(&f, "vocab.json") }, &err),
+	    0);
 	assert_int_equal(gt_map(&map, in(&f, "vocab.json"), &err), 0);
 	assert_int_equal(
 	    map.size, strlen("{\"level\":\"char\",\"tokens\":[\"\\u0000\",\"\\n\",\"\\\"\","
 	                     "\"b\",\"\xC3\xA9\"]}\n"));
 	gt_unmap(&map);
-	assert_int_equal(gt_tokenizer_open(&tok, in(&f, "vocab.json"), &err), 0);
+	assert_int_equal(
+	    gt_tokenizer_open(&tok, (struct gt_file_name){ .path = in(&f, "vocab.json") }, &err),
+	    0);
 	assert_int_equal(gt_tokenizer_size(tok), 5);
 	check_encode(tok, "b\xC3\xA9\"\n", (int32_t[]){ 3, 4, 2, 1 }, 4);
 	assert_int_equal(gt_tokenizer_encode(tok, "ba", 2, &ids, &n, &err), GT_EFORMAT);
@@ -246,7 +250,7 @@ static void test_the_vocabulary_survives(void **state)
 	assert_null(gt_tokenizer_text(tok, -1, &n));
 	gt_tokenizer_close(tok);
 	/* Another text is read with it. */
-	request.vocab_path = in(&f, "vocab.json");
+	request.vocab.path = in(&f, "vocab.json");
 	again = open_data("text", in(&f, "u"), "", &request);
 	assert_int_equal(gt_dataset_info(again)->classes, 5);
 	gt_dataset_close(again);
@@ -265,9 +269,11 @@ static void test_the_vocabulary_of_bytes_survives(void **state)
 	fixture_open(&f);
 	put_text(&f, "t", "abc");
 	data = open_data("text", in(&f, "t"), ",level=byte", &request);
-	assert_int_equal(gt_dataset_save_vocab(data, in(&f, "v"), NULL), 0);
+	assert_int_equal(
+	    gt_dataset_save_vocab(data, (struct gt_file_name){ .path = in(&f, "v") }, NULL), 0);
 	gt_dataset_close(data);
-	assert_int_equal(gt_tokenizer_open(&tok, in(&f, "v"), NULL), 0);
+	assert_int_equal(
+	    gt_tokenizer_open(&tok, (struct gt_file_name){ .path = in(&f, "v") }, NULL), 0);
 	assert_int_equal(gt_tokenizer_size(tok), 256);
 	check_encode(tok,
 	    "\xC3\xA9"
@@ -275,7 +281,7 @@ static void test_the_vocabulary_of_bytes_survives(void **state)
 	    (int32_t[]){ 0xC3, 0xA9, 'a' }, 3);
 	gt_tokenizer_close(tok);
 	/* The file decides where the options are silent. */
-	request.vocab_path = in(&f, "v");
+	request.vocab.path = in(&f, "v");
 	data = open_data("text", in(&f, "t"), "", &request);
 	assert_int_equal(gt_dataset_info(data)->classes, 256);
 	gt_dataset_close(data);
@@ -292,7 +298,8 @@ static void test_malformed_utf8_is_refused(void **state)
 	(void)state;
 	fixture_open(&f);
 	put_text(&f, "v", "{\"level\":\"char\",\"tokens\":[\"a\"]}");
-	assert_int_equal(gt_tokenizer_open(&tok, in(&f, "v"), NULL), 0);
+	assert_int_equal(
+	    gt_tokenizer_open(&tok, (struct gt_file_name){ .path = in(&f, "v") }, NULL), 0);
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
 		struct gt_err err = GT_ERR_INIT;
 		int32_t *ids;

@@ -24,7 +24,7 @@ static void expect_rate(double first_s, double each_s, int steps, const char *ra
 	struct gt_progress progress = { .stream = stream };
 	struct gt_watch watch = { .log = &log, .progress = &progress, .every = steps };
 	struct gt_observer o = gt_watch_observer(&watch);
-	const struct gt_start_report start = { .dir = "run", .total = steps };
+	const struct gt_start_report start = { .total = steps };
 
 	assert_non_null(stream);
 	log.level = GT_LOG_NORMAL;

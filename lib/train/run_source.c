@@ -1,0 +1,147 @@
+/* run_source.c - which file a checkpoint argument means, and the run that it belongs to. */
+#include "lib/train/run_source.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "lib/base/file.h"
+#include "lib/base/mem.h"
+
+/* Take the last component off; "." where there was none. */
+static void go_up(char *path)
+{
+	char *slash = strrchr(path, '/');
+
+	if (slash)
+		slash[slash == path] = '\0';
+	else
+		strcpy(path, ".");
+}
+
+/* Whether the config.json there is a run's. It may be anybody's yet, so links are followed. */
+static int is_run(bool *out, const char *dir, struct gt_err *err)
+{
+	char *path = gt_asprintf(err, "%s/config.json", dir);
+	struct gt_mapping map = { 0 };
+	json_t *config = NULL;
+
+	if (!path)
+		return GT_ENOMEM;
+	if (!gt_map(&map, path, GT_ERR_IGNORED) && map.data)
+		config = json_loadb((const char *)map.data, map.size, 0, NULL);
+	*out = gt_run_dir_is_config(config);
+	json_decref(config);
+	gt_unmap(&map);
+	free(path);
+	return 0;
+}
+
+/* Open the run directory that a checkpoint file belongs to: the one it lies in, or the one above if
+ * that is called checkpoints/. There may be none. */
+static int open_run_of(struct gt_run_source *s, const char *file, struct gt_err *err)
+{
+	char *dir = gt_calloc(strlen(file) + 2, 1, err);
+	const char *slash;
+	bool run = false;
+	int rc;
+
+	if (!dir)
+		return GT_ENOMEM;
+	strcpy(dir, file);
+	go_up(dir);
+	slash = strrchr(dir, '/');
+	if (!strcmp(slash ? slash + 1 : dir, "checkpoints"))
+		go_up(dir);
+	rc = is_run(&run, dir, err);
+	if (!rc && run)
+		rc = gt_run_dir_open(&s->dir, dir, err);
+	free(dir);
+	return rc;
+}
+
+static int choose(struct gt_run_source *s, const struct gt_folder *folder, char *path)
+{
+	s->path = path;
+	s->file = (struct gt_file_name){ folder, path };
+	return path ? 0 : GT_ENOMEM;
+}
+
+static int choose_latest(struct gt_run_source *s, struct gt_err *err)
+{
+	int64_t step;
+	int rc = gt_run_dir_latest_step(&step, &s->dir, err);
+
+	if (rc || step < 0)
+		return rc;
+	return choose(s, &s->dir.checkpoints, gt_run_dir_checkpoint(&s->dir, step, err));
+}
+
+/* The newest checkpoint of a run directory, else its model.pth. */
+static int choose_newest(struct gt_run_source *s, struct gt_err *err)
+{
+	int rc = choose_latest(s, err);
+
+	if (rc || s->path)
+		return rc;
+	rc = choose(s, &s->dir.folder, gt_folder_path(&s->dir.folder, "model.pth", err));
+	if (rc || gt_file_exists(s->file))
+		return rc;
+	gt_err_set(err, GT_EIO, "'%s' holds no checkpoint", s->dir.folder.path);
+	return gt_err_hint(err, "a run directory has checkpoints/step-N.pth or model.pth");
+}
+
+static int read_run(struct gt_run_source *s, struct gt_err *err)
+{
+	s->vocab = gt_folder_path(&s->dir.folder, "vocab.json", err);
+	return s->vocab ? gt_run_dir_read_config(&s->config, &s->dir, err) : GT_ENOMEM;
+}
+
+int gt_run_source_open(struct gt_run_source *out, const char *argument, struct gt_err *err)
+{
+	struct stat st;
+	int rc;
+
+	*out = (struct gt_run_source){ 0 };
+	if (stat(argument, &st))
+		return gt_err_sys(err, "cannot open the checkpoint '%s'", argument);
+	if (S_ISDIR(st.st_mode)) {
+		rc = gt_run_dir_open(&out->dir, argument, err);
+		if (!rc)
+			rc = choose_newest(out, err);
+	} else {
+		rc = choose(out, NULL, gt_strdup(argument, err));
+		if (!rc)
+			rc = open_run_of(out, argument, err);
+	}
+	return rc || !out->dir.folder.path ? rc : read_run(out, err);
+}
+
+int gt_run_source_latest(struct gt_run_source *out, const char *dir, struct gt_err *err)
+{
+	struct stat st;
+	int rc;
+
+	*out = (struct gt_run_source){ 0 };
+	if (stat(dir, &st) && errno == ENOENT)
+		return 0;
+	rc = gt_run_dir_open(&out->dir, dir, err);
+	if (!rc)
+		rc = choose_latest(out, err);
+	return rc || !out->path ? rc : read_run(out, err);
+}
+
+void gt_run_source_release(struct gt_run_source *source)
+{
+	free(source->path);
+	free(source->vocab);
+	json_decref(source->config);
+	gt_run_dir_close(&source->dir);
+	*source = (struct gt_run_source){ 0 };
+}
+
+struct gt_file_name gt_run_source_vocab(const struct gt_run_source *source)
+{
+	return (struct gt_file_name){ &source->dir.folder, source->vocab };
+}

@@ -1,0 +1,32 @@
+/* run_source.h - which file a checkpoint argument means, and the run that it belongs to. */
+#ifndef GT_TRAIN_RUN_SOURCE_H
+#define GT_TRAIN_RUN_SOURCE_H
+
+#include "lib/train/run_dir.h"
+
+/* Not to be copied: `file` points into it. */
+struct gt_run_source {
+	char *path;               /* of the checkpoint; NULL: there is none */
+	struct gt_file_name file; /* the same, to open */
+	struct gt_run_dir dir;    /* the run directory, not open if it belongs to none */
+	json_t *config;           /* of the run, or NULL */
+	char *vocab;              /* path of the run's vocabulary, which may be missing; or NULL */
+};
+
+/*
+ * Find the checkpoint: `argument` itself if it is a file; in a run directory the latest, or
+ * model.pth where there is none. A file that the user names may be a symbolic link; those found in
+ * a run directory may not. GT_EIO if there is no checkpoint; release it in any case.
+ */
+int gt_run_source_open(struct gt_run_source *out, const char *argument, struct gt_err *err);
+
+/* The latest checkpoint that a run can go on from. A directory that is missing, or has no
+ * checkpoint, is no error: path NULL. */
+int gt_run_source_latest(struct gt_run_source *out, const char *dir, struct gt_err *err);
+
+void gt_run_source_release(struct gt_run_source *source);
+
+/* The run's vocabulary; path NULL if it belongs to no run. */
+struct gt_file_name gt_run_source_vocab(const struct gt_run_source *source);
+
+#endif

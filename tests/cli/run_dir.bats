@@ -1,0 +1,268 @@
+#!/usr/bin/env bats
+# run_dir.bats - a run directory from a stranger: nothing outside is written, nothing hangs, no line is lost.
+# shellcheck disable=SC2154 # what helpers set
+
+bats_require_minimum_version 1.5.0
+load helpers
+load runs
+
+# A finished run of two steps, and files that lie outside of it.
+setup_file() {
+	cd "$BATS_FILE_TMPDIR" || return
+	head -c 2000 "${BATS_TEST_DIRNAME}/../../LICENSE" >text.txt
+	"$(realpath "${GTRAIN:-build/gtrain}")" train --model gpt:layers=1,heads=1,width=8,block=8 \
+		--data text:text.txt --batch 4 --steps 2 --val-split 0.2 --log-every 1 --out base -q
+	mkdir -p base/log base/trace outside/folder
+	touch base/log/rank-0.log base/trace/rank-0.json
+	for name in config.json metrics.jsonl vocab.json model.pth best.pth; do
+		cp base/$name outside/folder/
+	done
+	cp base/checkpoints/*.pth outside/folder/
+	echo precious >outside/folder/rank-0.log
+	cp outside/folder/rank-0.log outside/folder/rank-0.json
+	cp outside/folder/rank-0.log outside/folder/step-00000002.pth.tmp-1-0
+}
+
+setup() {
+	cd "$BATS_FILE_TMPDIR" || return
+	rm -rf run
+}
+
+# plant KIND PATH: put something else in the place of a file or a folder of the run.
+plant() {
+	mkdir -p "$(dirname "$2")"
+	rm -rf "$2"
+	case $1 in
+	link) ln -s "$PWD/outside/folder/$(basename "$2")" "$2" ;;
+	dangling) ln -s "$PWD/outside/none" "$2" ;;
+	fifo) mkfifo "$2" ;;
+	folder) mkdir "$2" ;;
+	socket) python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$2" ;;
+	linked-folder) ln -s "$PWD/outside/folder" "$2" ;;
+	esac
+}
+
+outside() {
+	find outside -printf '%p %y %s\n' | sort
+	find outside -type f -exec cksum {} + | sort
+}
+
+# refused FILE ARGUMENT...: the command says at once, in one line, that FILE is not as it should be.
+refused() {
+	local file=$1
+	shift
+	gtrain_in 10 "$@" || return
+	[[ $status == 1 && $err == "gtrain: error: "*"'$file' is a"*", not a "*$'\nhint: '* &&
+		$(wc -l <<<"$err") == 2 && $(outside) == "$before" ]] && return
+	printf '%s\nstatus %s: %s\n' "$*" "$status" "$err"
+	diff <(echo "$before") <(outside)
+	return 1
+}
+
+# gtrain_in SECONDS ARGUMENT...
+gtrain_in() {
+	local seconds=$1
+	shift
+	status=0
+	timeout -k 1 "$seconds" "$GTRAIN" "$@" >out 2>err || status=$?
+	err=$(<err)
+}
+
+FILES="config.json metrics.jsonl vocab.json model.pth best.pth checkpoints/step-00000002.pth log/rank-0.log trace/rank-0.json"
+KINDS="link dangling fifo folder socket"
+
+@test "a new run refuses what is no regular file in the place of each of its files" {
+	local file kind
+	before=$(outside)
+	for file in $FILES; do
+		for kind in $KINDS; do
+			rm -rf run
+			plant "$kind" "run/$file"
+			refused "run/$file" train --config base/config.json --out run -q
+		done
+	done
+	for file in checkpoints log trace; do
+		for kind in linked-folder dangling fifo socket; do
+			rm -rf run
+			plant $kind run/$file
+			refused run/$file train --config base/config.json --out run -q
+		done
+	done
+}
+
+@test "so does a run that goes on" {
+	local file kind
+	before=$(outside)
+	for file in $FILES; do
+		for kind in $KINDS; do
+			rm -rf run
+			cp -r base run
+			plant "$kind" "run/$file"
+			refused "run/$file" train --resume auto --out run --steps 3 -q
+		done
+	done
+	for file in checkpoints log trace; do
+		rm -rf run
+		cp -r base run
+		plant linked-folder run/$file
+		refused run/$file train --resume auto --out run --steps 3 -q
+		refused run/$file train --resume run --steps 3 --nproc 2 -q
+	done
+}
+
+@test "ranks and profiles write no log and no trace through a link" {
+	local kind
+	before=$(outside)
+	for kind in $KINDS; do
+		rm -rf run
+		plant "$kind" run/log/rank-1.log
+		refused run/log/rank-1.log train --config base/config.json --batch 2 --nproc 2 --out run -q
+		rm -rf run
+		plant "$kind" run/trace/rank-1.json
+		refused run/trace/rank-1.json train --config base/config.json --batch 2 --nproc 2 \
+			--profile active=1,wait=0,warmup=0 --out run -q
+	done
+}
+
+@test "eval, generate and --init-from refuse what they would read" {
+	local file kind
+	before=$(outside)
+	for file in config.json vocab.json checkpoints/step-00000002.pth model.pth; do
+		for kind in $KINDS; do
+			rm -rf run
+			cp -r base run
+			[[ $file != model.pth ]] || rm -r run/checkpoints
+			plant "$kind" "run/$file"
+			refused "run/$file" eval --ckpt run --data text:text.txt -q
+			refused "run/$file" generate --ckpt run --prompt a --tokens 2 -q
+			[[ $kind != fifo ]] || refused "run/$file" train --config base/config.json --init-from run --out new -q
+		done
+	done
+	rm -rf run
+	cp -r base run
+	plant linked-folder run/checkpoints
+	refused run/checkpoints eval --ckpt run --data text:text.txt -q
+	[ ! -e new ]
+}
+
+@test "--out may be a link, a checkpoint that is named too, and files may have other hard links" {
+	mkdir -p real
+	ln -s real run
+	gtrain_in 10 train --config base/config.json --out run -q
+	equal "$status" 0
+	equal "$(readlink run)" real
+	cmp real/model.pth base/model.pth
+	ln -sf real/checkpoints/step-00000002.pth named.pth
+	gtrain_in 10 eval --ckpt named.pth --model gpt:layers=1,heads=1,width=8,block=8 --vocab base/vocab.json \
+		--data text:text.txt -q
+	equal "$status" 0
+	ln real/model.pth other.pth
+	gtrain_in 10 train --resume auto --out run --steps 3 -q
+	equal "$status" 0
+	cmp other.pth base/model.pth
+	rm -r run real
+	# Dangling, it leads to no directory that could be made.
+	ln -s nowhere run
+	gtrain_in 10 train --config base/config.json --out run -q
+	equal "$status" 1
+	[ ! -e nowhere ]
+}
+
+@test "a file that is named beside somebody else's linked config.json is read" {
+	mkdir run
+	cp base/model.pth run/
+	echo '{"architectures": []}' >theirs.json
+	ln -s ../theirs.json run/config.json
+	gtrain_in 10 eval --ckpt run/model.pth --model gpt:layers=1,heads=1,width=8,block=8 --vocab base/vocab.json \
+		--data text:text.txt -q
+	equal "$status" 0
+}
+
+@test "a pipe is refused at once wherever a file is asked for" {
+	local arguments
+	mkfifo -m 600 pipe.$$.pth # a name that no other test has
+	while read -r arguments; do
+		# shellcheck disable=SC2086 # words
+		gtrain_in 10 ${arguments//PIPE/pipe.$$.pth}
+		[[ $status == 1 && $err == *"pipe.$$.pth"*"is a device or pipe"* ]] || {
+			echo "$arguments: $status: $err"
+			return 1
+		}
+	done <<-E
+		train --config PIPE --out new
+		train --model mlp --data csv:PIPE --out new
+		train --model gpt --data text:PIPE --out new
+		train --model lenet --data images:PIPE --out new
+		train --model mlp --data random --init-from PIPE --out new
+		train --model mlp --data random --resume PIPE --out new
+		eval --ckpt PIPE --model mlp --data random
+		eval --ckpt base --vocab PIPE --data text:text.txt
+		generate --ckpt base --vocab PIPE --prompt a
+		ckpt ls PIPE
+		ckpt verify PIPE
+		ckpt diff PIPE PIPE
+		ckpt convert base/model.pth -o PIPE
+	E
+	rm pipe.$$.pth
+	[ ! -e new ]
+}
+
+# ---- metrics.jsonl ----
+
+# own STEP...: lines as gtrain writes them.
+own() {
+	local step
+	for step in "$@"; do
+		printf '{"split":"train","step":%d,"epoch":0,"loss":1,"lr":0.1,"grad_norm":1,"samples_per_s":1,"time_s":0.1}\n' "$step"
+	done
+}
+
+@test "a run that goes on drops its own lines of later steps and a torn one, and nothing else" {
+	local last foreign
+	foreign=$'# by hand\n\n{"step":99,"note":"lr was lowered"}\n{"split":"test","step":99,"loss":1}
+{"split":"train","step":99,"mine":1}\n[1]\n\xff\x01 {"split":"train","step":99}\n'
+	while IFS='|' read -r last kept; do
+		rm -rf run
+		cp -r base run
+		{
+			own 1
+			printf %s "$foreign"
+			own 2 3
+			printf %s "$foreign"
+			own 4 5
+			printf %b "$last"
+		} >run/metrics.jsonl
+		gtrain train --resume auto --out run --steps 3 --save-every 0 -q
+		equal "$status" 0
+		{
+			own 1
+			printf %s "$foreign"
+			own 2
+			printf %s "$foreign"
+			printf %b "$kept"
+		} >wanted
+		cmp -n "$(stat -c %s wanted)" wanted run/metrics.jsonl
+		tail -c +"$(($(stat -c %s wanted) + 1))" run/metrics.jsonl >rest
+		lines rest '[x["step"] for x in t] == [3]'
+	done <<-'E'
+		|
+		{"spl|
+		{"split":"train","step":2,"ep|
+		{"split":"train","step":6,"loss":1}|
+		{"split":"train","step":2,"loss":1}|{"split":"train","step":2,"loss":1}\n
+		a note|a note\n
+		{"mine": 1}|{"mine": 1}\n
+	E
+}
+
+@test "metrics.jsonl is written anew only where a line is dropped" {
+	local inode
+	cp -r base run
+	printf 'a note' >>run/metrics.jsonl
+	inode=$(stat -c %i run/metrics.jsonl)
+	gtrain train --resume auto --out run --steps 3 -q
+	equal "$status" 0
+	equal "$(stat -c %i run/metrics.jsonl)" "$inode"
+	cmp -n "$(stat -c %s base/metrics.jsonl)" base/metrics.jsonl run/metrics.jsonl
+	grep -qx 'a note' run/metrics.jsonl
+}
