@@ -100,7 +100,7 @@ FAKE_SO  := $(FAKE_SRC:tests/fake/nvml.c=$(BUILD)/tests/fake/libnvidia-ml.so.1)
 FAKE_OLD_SO := $(FAKE_SO:%.so.1=%-old.so.1)
 FUZZ_REPLAY := $(BUILD)/tests/fuzz_replay
 FUZZ_OBJ := $(FUZZ_SRC:%.c=$(BUILD)/obj/%.o)
-COUNT_SO := $(BUILD)/tests/fake/count_allocations.so
+PRELOAD_SO := $(BUILD)/tests/fake/count_allocations.so $(BUILD)/tests/fake/slow_lock.so
 
 # One short line per command; make V=1 shows the commands. $(call say,WHAT,FILE)
 V  ?=
@@ -150,8 +150,8 @@ $(FAKE_SO) $(FAKE_OLD_SO): $(FAKE_SRC) $(BUILD)/flags
 	$(call say,LINK,$@)$(CC) $(GT_CPP) $(FAKE_CPP) -std=gnu11 $(GT_WARN) -O1 -g -fPIC -shared \
 	    -Wl,-soname,libnvidia-ml.so.1 -o $@ $<
 
-# Preloaded by a test: counts what the program allocates.
-$(COUNT_SO): tests/fake/count_allocations.c tests/common/interpose.inc $(BUILD)/flags
+# Preloaded by tests: one counts what the program allocates, one waits for ever in flock().
+$(PRELOAD_SO): $(BUILD)/tests/fake/%.so: tests/fake/%.c tests/common/interpose.inc $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) -I. -std=gnu11 $(GT_WARN) -O1 -g -fPIC -shared -o $@ $<
 
@@ -200,7 +200,7 @@ check: deps-test   ## run every test; T=ring only those so named; REQUIRE=torch,
 check-run: all tests
 	@$(RUN_TESTS) tests/run
 
-tests: $(UNIT_BIN) $(ORACLE_BIN) $(FUZZ_REPLAY) $(FAKE_SO) $(FAKE_OLD_SO) $(COUNT_SO)   ## build the test programs
+tests: $(UNIT_BIN) $(ORACLE_BIN) $(FUZZ_REPLAY) $(FAKE_SO) $(FAKE_OLD_SO) $(PRELOAD_SO)   ## build the test programs
 
 ROUNDS ?= 100
 

@@ -66,6 +66,21 @@ int gt_stop_listen(struct gt_stop *s, struct gt_err *err)
 	return gt_err_set(err, GT_ENOMEM, "cannot start a thread: %s", strerror(failed));
 }
 
+static int loop_begins(void *self, const struct gt_start_report *r, struct gt_err *err)
+{
+	struct gt_stop *s = self;
+
+	(void)r;
+	(void)err;
+	s->polite = true;
+	return 0;
+}
+
+struct gt_observer gt_stop_observer(struct gt_stop *s)
+{
+	return (struct gt_observer){ .self = s, .start = loop_begins };
+}
+
 void gt_stop_release(struct gt_stop *s)
 {
 	s->ending = true;

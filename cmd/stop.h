@@ -9,6 +9,7 @@
 
 #include "lib/base/err.h"
 #include "lib/base/log.h"
+#include "lib/train/observer.h"
 
 /*
  * A handler would run on whichever thread computes, and runs stopped inside oneDNN 2.6's products
@@ -28,6 +29,10 @@ struct gt_stop {
 
 /* Listen; not yet polite. Call it before any other thread starts: they inherit the mask. */
 int gt_stop_listen(struct gt_stop *s, struct gt_err *err);
+
+/* Makes it polite when the training loop begins, and no sooner: before that nothing reads
+ * `asked`, and a wait may never end. */
+struct gt_observer gt_stop_observer(struct gt_stop *s);
 void gt_stop_release(struct gt_stop *s);
 
 #endif

@@ -243,11 +243,12 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
 
 	if (!rc) {
 		const struct gt_observer observers[] = { gt_watch_observer(&watch),
-			gt_metrics_observer(writer) };
+			gt_metrics_observer(writer), gt_stop_observer(stop) };
+		const int skipped = first ? 0 : 2;
 
 		stop->log = &env->log;
-		stop->polite = true;
-		rc = gt_train_run(t, config, observers, first ? 2 : 0, &stop->asked, &result, err);
+		rc = gt_train_run(
+		    t, config, observers + skipped, 3 - skipped, &stop->asked, &result, err);
 		stop->polite = cli->nproc > 1 && !gt_cmd_is_threads(cli); /* see be_rank() */
 	}
 	if (!rc && first)

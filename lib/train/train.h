@@ -87,7 +87,8 @@ struct gt_train_result {
 /*
  * Train to the end, or until *stop is set (after the step at hand; a checkpoint is then saved).
  * `config` goes into config.json and the checkpoints. The loop between evaluations and checkpoints
- * allocates nothing. Of several ranks all stop when one is told to, and rank 0 alone has observers.
+ * allocates nothing. Of several ranks all stop when one is told to. Each has observers of its
+ * own; those that write files belong to rank 0.
  *
  * Errors: GT_EDIVERGED when the loss or a gradient is no longer finite; the last checkpoint stays
  *         as it was.

@@ -266,3 +266,34 @@ own() {
 	cmp -n "$(stat -c %s base/metrics.jsonl)" base/metrics.jsonl run/metrics.jsonl
 	grep -qx 'a note' run/metrics.jsonl
 }
+
+# ---- signals ----
+
+@test "the first signal ends a wait before the first step" {
+	local signal pid i slow
+	slow=$(realpath "${GTRAIN_TESTS:-$ROOT/build/tests}")/fake/slow_lock.so
+	if nm "$GTRAIN" | grep -qE '__asan_init|__tsan_init'; then
+		skip "the sanitizers come before what is preloaded"
+	fi
+	for signal in INT TERM; do
+		rm -rf run
+		# a shell starts what it puts in the background with SIGINT ignored
+		LD_PRELOAD=$slow python3 -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])' "$GTRAIN" train --config base/config.json --out run -q 2>err 3>&- &
+		pid=$!
+		for ((i = 0; i < 500; i++)); do
+			grep -qs 'flock waits' err && break
+			sleep 0.02
+		done
+		kill -"$signal" "$pid"
+		for ((i = 0; i < 250; i++)); do
+			kill -0 "$pid" 2>/dev/null || break
+			sleep 0.02
+		done
+		kill -KILL "$pid" 2>/dev/null || true
+		status=0
+		wait "$pid" || status=$?
+		equal "$status" "$((128 + $(kill -l $signal)))"
+	done
+}
