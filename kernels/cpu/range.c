@@ -1,9 +1,10 @@
-/* range.c - fill, add, norm, clip, sgd, adam, narrow and widen on ranges of the flat buffers. */
+/* range.c - fill, add, norm, clip, sgd, adam, narrow, widen and a search on flat buffers. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/parallel.h"
+#include "lib/base/finite.h"
 #include "lib/base/half.h"
 
 static void fill(float *x, int64_t count, float value)
@@ -244,5 +245,30 @@ static void widen(float *x, const uint16_t *half, int64_t count, enum gt_dtype d
 		x[i] = gt_float_of_bf16(half[i]);
 }
 
+static bool all_finite(const char *x, int64_t count, enum gt_dtype dtype)
+{
+	return dtype == GT_F64 ? gt_finite_f64(x, (size_t)count) : gt_finite_f32(x, (size_t)count);
+}
+
+/* Each thread takes blocks in ascending order, so behind a find it has nothing more to look for. */
+static int64_t find_nonfinite(const void *x, int64_t count, enum gt_dtype dtype)
+{
+	int64_t size = dtype == GT_F64 ? sizeof(double) : sizeof(float), first = count;
+	int64_t blocks = dtype == GT_F32 || dtype == GT_F64 ? gt_ceil_div(count, GT_GRAIN) : 0;
+	const char *at = x;
+
+#pragma omp parallel for schedule(static) reduction(min : first) if (count >= GT_FORK_MIN)
+	for (int64_t k = 0; k < blocks; k++) {
+		int64_t i = k * GT_GRAIN, end = gt_min(i + GT_GRAIN, count);
+
+		if (first < i || all_finite(at + i * size, end - i, dtype))
+			continue;
+		while (all_finite(at + i * size, 1, dtype))
+			i++;
+		first = i;
+	}
+	return first < count && blocks ? first : -1;
+}
+
 const struct gt_range_kernels GT_ISA(
-    gt_cpu_ranges) = { fill, add, squares, clip, sgd, adam, narrow, widen };
+    gt_cpu_ranges) = { fill, add, squares, clip, sgd, adam, narrow, widen, find_nonfinite };

@@ -1,4 +1,4 @@
-/* finite.h - inside ckpt: whether numbers are finite, by their bits alone. */
+/* finite.h - inside ckpt: whether elements of any type are finite. */
 #ifndef GT_CKPT_FINITE_H
 #define GT_CKPT_FINITE_H
 

@@ -51,8 +51,8 @@ struct gt_update_options {
 };
 
 /*
- * Work on ranges of the flat buffers: float32, any length, any alignment of 64 bytes. All are
- * deterministic for any number of threads.
+ * Work on ranges of the flat buffers: float32 where no type is named, any length, any alignment of
+ * 64 bytes. All are deterministic for any number of threads.
  */
 struct gt_range_kernels {
 	void (*fill)(float *x, int64_t count, float value);
@@ -74,6 +74,9 @@ struct gt_range_kernels {
 	 * from half (lib/base/half.h). */
 	void (*narrow)(uint16_t *half, const float *x, int64_t count, enum gt_dtype dtype);
 	void (*widen)(float *x, const uint16_t *half, int64_t count, enum gt_dtype dtype);
+	/* The index of the first element of x[count] that is NaN or infinite; -1 where all are
+	 * finite, and for types that are neither GT_F32 nor GT_F64. */
+	int64_t (*find_nonfinite)(const void *x, int64_t count, enum gt_dtype dtype);
 };
 
 struct gt_backend {

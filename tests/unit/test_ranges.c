@@ -350,6 +350,68 @@ static void test_fill(void **state)
 	}
 }
 
+/* ---- numbers that are not finite ---- */
+
+/* By bits, so that no compiler has an opinion on them: first those that are finite. */
+enum { FINITE = 6 };
+static const uint32_t bits32[] = { 0x80000000, 0x00000001, 0x807fffff, 0x00800000, 0x7f7fffff,
+	0xff7fffff, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc00000, 0x7f800001, 0xffffffff };
+static const uint64_t bits64[] = { 0x8000000000000000, 1, 0x800fffffffffffff, 0x0010000000000000,
+	0x7fefffffffffffff, 0xffefffffffffffff, 0x7ff0000000000000, 0xfff0000000000000,
+	0x7ff8000000000000, 0xfff8000000000000, 0x7ff0000000000001, 0xffffffffffffffff };
+
+static void set_bits(void *x, enum gt_dtype dtype, int64_t i, size_t which)
+{
+	if (dtype == GT_F64)
+		memcpy((double *)x + i, &bits64[which], sizeof(double));
+	else
+		memcpy((float *)x + i, &bits32[which], sizeof(float));
+}
+
+/* One at each place that counts, and another one behind it. */
+static void nonfinite_case(
+    const struct gt_range_kernels *k, void *x, int64_t n, enum gt_dtype dtype, size_t which)
+{
+	const int64_t places[] = { 0, n / 3, n / 2 + 1 < n ? n / 2 + 1 : n - 1, n - 1 };
+
+	for (size_t p = 0; p < COUNT(places); p++) {
+		int64_t want = which < FINITE ? -1 : places[p];
+
+		memset(x, 0, (size_t)n * gt_dtype_size(dtype));
+		set_bits(x, dtype, n - 1, which);
+		set_bits(x, dtype, places[p], which);
+		for (int threads = 1; threads <= 2; threads++) {
+			omp_set_num_threads(threads);
+			assert_int_equal(k->find_nonfinite(x, n, dtype), want);
+		}
+		if (places[p] < n - 1)
+			assert_int_equal(k->find_nonfinite(x, places[p], dtype), -1);
+	}
+}
+
+static void test_find_nonfinite(void **state)
+{
+	static const enum gt_dtype dtypes[] = { GT_F32, GT_F64 };
+	struct test_set set[3];
+	int sets = test_sets(set);
+	void *x = test_alloc(MAX * sizeof(double));
+
+	(void)state;
+	for (int i = 0; i < sets; i++) {
+		const struct gt_range_kernels *k = set[i].set->ranges;
+
+		for (size_t t = 0; t < COUNT(dtypes); t++) {
+			assert_int_equal(k->find_nonfinite(x, 0, dtypes[t]), -1);
+			for (size_t n = 0; n < COUNT(counts); n++)
+				for (size_t w = 0; w < COUNT(bits32); w++)
+					nonfinite_case(k, x, counts[n], dtypes[t], w);
+		}
+		memset(x, 0xff, 8 * sizeof(int64_t));
+		assert_int_equal(k->find_nonfinite(x, 8, GT_I64), -1);
+	}
+	free(x);
+}
+
 /* The same bits with one thread and with two. */
 static void threads_case(bool exact)
 {
@@ -403,6 +465,7 @@ int main(void)
 		cmocka_unit_test(test_exact_room),
 		cmocka_unit_test(test_exact_special),
 		cmocka_unit_test(test_fill),
+		cmocka_unit_test(test_find_nonfinite),
 		cmocka_unit_test(test_threads),
 	};
 
