@@ -5,6 +5,7 @@
 
 #include "cmd/bench_options.h"
 #include "cmd/bench_run.h"
+#include "cmd/json_out.h"
 #include "cmd/ranks.h"
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
@@ -249,14 +250,14 @@ static int run(struct bench *b, struct gt_err *err)
 
 static double algbw(const struct row *row, int place)
 {
-	return (double)row->bytes / row->place[place].time_s;
+	return gt_text_real((double)row->bytes / row->place[place].time_s);
 }
 
 static double busbw(const struct bench *b, const struct row *row, int place)
 {
 	double n = b->comm.world.size;
 
-	return algbw(row, place) * 2 * (n - 1) / n;
+	return gt_text_real(algbw(row, place) * 2 * (n - 1) / n);
 }
 
 static double average_busbw(const struct bench *b)
@@ -309,9 +310,9 @@ static void print_csv(const struct bench *b, const char *dtype)
 
 static json_t *json_of(const struct bench *b, const struct row *row, int place)
 {
-	return json_pack("{sf sf sf sI}", "time_s", row->place[place].time_s, "algbw",
-	    algbw(row, place), "busbw", busbw(b, row, place), "wrong",
-	    (json_int_t)row->place[place].wrong);
+	return json_pack("{sf so so sI}", "time_s", row->place[place].time_s, "algbw",
+	    gt_json_number(algbw(row, place)), "busbw", gt_json_number(busbw(b, row, place)),
+	    "wrong", (json_int_t)row->place[place].wrong);
 }
 
 static int print_json(const struct bench *b, const char *dtype, struct gt_err *err)
@@ -327,9 +328,9 @@ static int print_json(const struct bench *b, const char *dtype, struct gt_err *e
 		              "in_place", json_of(b, row, 1)));
 	}
 	return gt_cmd_print_json(
-	    json_pack("{si ss ss ss ss so sf}", "ranks", b->comm.world.size, "backend",
+	    json_pack("{si ss ss ss ss so so}", "ranks", b->comm.world.size, "backend",
 	        b->comm.group->ops->name, "buffers", gt_bench_buffers[b->plain], "type", dtype,
-	        "redop", "sum", "rows", rows, "average_busbw", average_busbw(b)),
+	        "redop", "sum", "rows", rows, "average_busbw", gt_json_number(average_busbw(b))),
 	    JSON_INDENT(2), err);
 }
 

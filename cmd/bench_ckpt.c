@@ -9,6 +9,7 @@
 
 #include "cmd/bench_options.h"
 #include "cmd/bench_run.h"
+#include "cmd/json_out.h"
 #include "cmd/stop.h"
 #include "lib/base/mem.h"
 #include "lib/base/text.h"
@@ -338,10 +339,11 @@ static int print_json(const struct bench *b, struct gt_err *err)
 		json_array_append_new(rows,
 		    row->failed[0] ? json_pack("{ss ss}", "operation", operations[i].name, "failed",
 		                         row->failed)
-		                   : json_pack("{ss sf sf sf sf sI}", "operation",
+		                   : json_pack("{ss sf sf so so sI}", "operation",
 		                         operations[i].name, "time_s", row->time_s, "fastest_s",
-		                         row->fastest_s, "bytes_per_s", rate(b, i), "ratio_to_cp",
-		                         ratio(b, i), "peak_bytes", (json_int_t)row->peak_bytes));
+		                         row->fastest_s, "bytes_per_s", gt_json_number(rate(b, i)),
+		                         "ratio_to_cp", gt_json_number(ratio(b, i)), "peak_bytes",
+		                         (json_int_t)row->peak_bytes));
 	}
 	return gt_cmd_print_json(json_pack("{ss sI si so}", "file", b->in, "bytes",
 	                             (json_int_t)b->bytes, "rounds", b->rounds, "rows", rows),

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cmd/json_out.h"
+#include "lib/base/text.h"
 
 /* ---- text ---- */
 
@@ -57,7 +58,7 @@ size_t gt_ckpt_print_value(char *out, size_t room, const struct gt_tree *node)
 		n = (size_t)snprintf(out, room, "%" PRId64, node->integer);
 		break;
 	case GT_TREE_FLOAT:
-		n = (size_t)snprintf(out, room, "%.9g", node->real);
+		n = (size_t)snprintf(out, room, "%.9g", gt_text_real(node->real));
 		break;
 	case GT_TREE_STRING:
 		n = print_string(out, room, node);
@@ -98,7 +99,7 @@ static void put_key(FILE *out, const struct gt_tree *key)
 		fprintf(out, "\"%" PRId64 "\"", key->integer);
 		break;
 	case GT_TREE_FLOAT:
-		fprintf(out, "\"%.17g\"", key->real);
+		fprintf(out, "\"%.17g\"", gt_text_real(key->real));
 		break;
 	case GT_TREE_BOOL:
 		fputs(key->boolean ? "\"True\"" : "\"False\"", out);

@@ -7,6 +7,8 @@
 
 #include "cmd/ckpt_source.h"
 #include "cmd/eval_options.h"
+#include "cmd/json_out.h"
+#include "lib/base/text.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/weights.h"
 
@@ -139,21 +141,20 @@ static void log_speed(struct gt_log *log, const struct gt_metrics *m, const stru
 static int print(
     const struct gt_eval_cli *cli, const struct gt_metrics *m, bool tokens, struct gt_err *err)
 {
+	double loss = gt_text_real(m->loss), perplexity = gt_text_real(m->perplexity);
 	json_t *out;
 
 	if (!cli->common.json && tokens)
 		printf("loss %.6f  perplexity %.4f  top-1 %.2f %%  top-5 %.2f %%  tokens %lld\n",
-		    m->loss, m->perplexity, 100 * m->top1, 100 * m->top5, (long long)m->n);
+		    loss, perplexity, 100 * m->top1, 100 * m->top5, (long long)m->n);
 	else if (!cli->common.json)
-		printf("loss %.6f  top-1 %.2f %% (%lld of %lld)  top-5 %.2f %%\n", m->loss,
+		printf("loss %.6f  top-1 %.2f %% (%lld of %lld)  top-5 %.2f %%\n", loss,
 		    100 * m->top1, (long long)m->right, (long long)m->n, 100 * m->top5);
 	if (!cli->common.json)
 		return 0;
-	/* JSON has no infinity: a perplexity beyond a double is null. */
-	out = json_pack("{s:o,s:f,s:f,s:o,s:I}", "loss",
-	    isfinite(m->loss) ? json_real(m->loss) : json_null(), "top1", m->top1, "top5", m->top5,
-	    "perplexity", isfinite(m->perplexity) ? json_real(m->perplexity) : json_null(), "n",
-	    (json_int_t)m->n);
+	/* The perplexity of a finite loss may be beyond a double. */
+	out = json_pack("{s:o,s:f,s:f,s:o,s:I}", "loss", gt_json_number(m->loss), "top1", m->top1,
+	    "top5", m->top5, "perplexity", gt_json_number(m->perplexity), "n", (json_int_t)m->n);
 	return gt_cmd_print_json(out, 0, err);
 }
 

@@ -64,3 +64,8 @@ void gt_json_real(FILE *out, double value)
 	if (!strpbrk(text, ".e"))
 		fputs(".0", out);
 }
+
+json_t *gt_json_number(double value)
+{
+	return isfinite(value) ? json_real(value) : json_null();
+}

@@ -1,6 +1,5 @@
 /* train.c - gtrain train: train a model. */
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/json_out.h"
 #include "cmd/ranks.h"
 #include "cmd/stop.h"
 #include "cmd/train_check.h"
@@ -186,10 +186,9 @@ static int print_result(
 
 	if (out && r->evaluated)
 		json_object_set_new(out, "val",
-		    json_pack("{s:f,s:f,s:f,s:o,s:I}", "loss", r->last.loss, "top1", r->last.top1,
-		        "top5", r->last.top5, "perplexity",
-		        isfinite(r->last.perplexity) ? json_real(r->last.perplexity) : json_null(),
-		        "n", (json_int_t)r->last.n));
+		    json_pack("{s:o,s:f,s:f,s:o,s:I}", "loss", gt_json_number(r->last.loss), "top1",
+		        r->last.top1, "top5", r->last.top5, "perplexity",
+		        gt_json_number(r->last.perplexity), "n", (json_int_t)r->last.n));
 	if (out && r->profile.last)
 		json_object_set_new(out, "profile",
 		    json_pack("{s:I,s:I,s:f,s:f,s:f}", "first", (json_int_t)r->profile.first,

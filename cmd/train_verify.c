@@ -1,12 +1,13 @@
 /* train_verify.c - gtrain train --verify-parallel: modes side by side with one rank. */
 #include "cmd/train_verify.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/json_out.h"
 #include "cmd/table_out.h"
 #include "cmd/train_threads.h"
+#include "lib/base/text.h"
 #include "lib/train/verify.h"
 
 enum { FEWEST_RANKS = 2, COLUMNS = 7, CELL = 24 };
@@ -19,9 +20,9 @@ static void print_row(struct gt_table *table, const struct gt_verify_row *row)
 
 	snprintf(cells[0], CELL, "%d", row->ranks);
 	snprintf(cells[1], CELL, "%lld", (long long)row->last_batch);
-	snprintf(cells[2], CELL, "%.1e", row->loss);
-	snprintf(cells[3], CELL, "%.1e", row->gradient);
-	snprintf(cells[4], CELL, "%.1e", row->weight);
+	snprintf(cells[2], CELL, "%.1e", gt_text_real(row->loss));
+	snprintf(cells[3], CELL, "%.1e", gt_text_real(row->gradient));
+	snprintf(cells[4], CELL, "%.1e", gt_text_real(row->weight));
 	snprintf(verdict, sizeof(verdict), "%s", row->good ? "same" : "differs");
 	if (*row->why) {
 		snprintf(verdict, sizeof(verdict), "left out: %s", row->why);
@@ -54,10 +55,10 @@ static void print_table(const struct gt_verify_row *rows, int count)
 	putchar('\n');
 }
 
-/* JSON has no word for what is no number; nor is there one where nothing was compared. */
+/* A mode that was left out has no number. */
 static json_t *number(const struct gt_verify_row *row, double x)
 {
-	return isfinite(x) && !*row->why ? json_real(x) : json_null();
+	return *row->why ? json_null() : gt_json_number(x);
 }
 
 static int print_json(const struct gt_verify_row *rows, int count, struct gt_err *err)
@@ -90,7 +91,8 @@ static int judge(const struct gt_verify_row *rows, int count, struct gt_err *err
 			continue;
 		gt_err_set(err, GT_EDIVERGED,
 		    "%s on %d ranks is not one rank: the %s%s%s%s differs by %.1e at step %lld",
-		    r->mode, r->ranks, r->what, of, r->tensor, end, r->far, (long long)r->step);
+		    r->mode, r->ranks, r->what, of, r->tensor, end, gt_text_real(r->far),
+		    (long long)r->step);
 		return gt_err_hint(
 		    err, "this is a mistake of gtrain's, not yours; please report it");
 	}

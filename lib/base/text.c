@@ -89,13 +89,18 @@ bool gt_text_parse_duration(double *out_seconds, const char *s)
 	return parse_scaled(out_seconds, s, "smh", scale);
 }
 
+double gt_text_real(double value)
+{
+	return isnan(value) ? fabs(value) : value;
+}
+
 /* Three digits and what they count: 1.25, 17.2, 124. */
 static char *print_scaled(char *out, double value, const char *unit)
 {
 	int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
 	char digits[GT_TEXT_SIZE];
 
-	snprintf(digits, sizeof(digits), "%.*f", decimals, value);
+	snprintf(digits, sizeof(digits), "%.*f", decimals, gt_text_real(value));
 	if (decimals) { /* 1.50 says no more than 1.5 */
 		size_t end = strlen(digits);
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/text.h"
 #include "lib/ckpt/model.h"
 #include "lib/ckpt/runs.h"
 #include "lib/ckpt/tree.h"
@@ -59,7 +60,7 @@ static const struct gt_path *step_key(
 	case GT_TREE_BOOL:
 		return step_name(l, parent, key->boolean ? "True" : "False");
 	case GT_TREE_FLOAT:
-		snprintf(text, sizeof(text), "%.17g", key->real);
+		snprintf(text, sizeof(text), "%.17g", gt_text_real(key->real));
 		copy = gt_arena_strdup(&l->out->arena, text, l->err);
 		return copy ? step_name(l, parent, copy) : NULL;
 	default:

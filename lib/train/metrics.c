@@ -182,6 +182,16 @@ static int finish_line(struct gt_metrics_writer *w, struct gt_err *err)
 	return 0;
 }
 
+/* ',"key":value', with so many digits; null where it is not finite, which JSON cannot say. */
+static void put_real(struct gt_metrics_writer *w, const char *key, int digits, double value)
+{
+	fprintf(w->stream, ",\"%s\":", key);
+	if (isfinite(value))
+		fprintf(w->stream, "%.*g", digits, value);
+	else
+		fputs("null", w->stream);
+}
+
 /* The line of the steps since the one before. */
 static int write_line(struct gt_metrics_writer *w, struct gt_err *err)
 {
@@ -190,13 +200,14 @@ static int write_line(struct gt_metrics_writer *w, struct gt_err *err)
 
 	if (!(seconds > 0))
 		seconds = 1e-9;
-	fprintf(w->stream,
-	    "{\"split\":\"train\",\"step\":%lld,\"epoch\":%lld,\"loss\":%.9g,\"lr\":%.9g,"
-	    "\"grad_norm\":%.9g,\"samples_per_s\":%.6g",
-	    (long long)r->step, (long long)r->epoch, w->loss_sum / (double)w->steps, r->lr,
-	    r->grad_norm, (double)w->samples / seconds);
+	fprintf(w->stream, "{\"split\":\"train\",\"step\":%lld,\"epoch\":%lld", (long long)r->step,
+	    (long long)r->epoch);
+	put_real(w, "loss", 9, w->loss_sum / (double)w->steps);
+	put_real(w, "lr", 9, r->lr);
+	put_real(w, "grad_norm", 9, r->grad_norm);
+	put_real(w, "samples_per_s", 6, (double)w->samples / seconds);
 	if (w->tokens)
-		fprintf(w->stream, ",\"tokens_per_s\":%.6g", (double)w->tokens / seconds);
+		put_real(w, "tokens_per_s", 6, (double)w->tokens / seconds);
 	fprintf(w->stream, ",\"time_s\":%.3f}", r->time_s);
 	w->since_s = r->train_s;
 	w->loss_sum = 0;
@@ -233,14 +244,11 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 	if (r->step == w->evaluated)
 		return 0;
 	w->evaluated = r->step;
-	fprintf(w->stream,
-	    "{\"split\":\"val\",\"step\":%lld,\"loss\":%.9g,\"top1\":%.9g,\"top5\":%.9g,",
-	    (long long)r->step, m->loss, m->top1, m->top5);
-	/* JSON has no infinity: a perplexity beyond a double is null. */
-	if (isfinite(m->perplexity))
-		fprintf(w->stream, "\"perplexity\":%.9g", m->perplexity);
-	else
-		fputs("\"perplexity\":null", w->stream);
+	fprintf(w->stream, "{\"split\":\"val\",\"step\":%lld", (long long)r->step);
+	put_real(w, "loss", 9, m->loss);
+	put_real(w, "top1", 9, m->top1);
+	put_real(w, "top5", 9, m->top5);
+	put_real(w, "perplexity", 9, m->perplexity); /* of a finite loss it may be infinite */
 	fprintf(w->stream, ",\"n\":%lld,\"time_s\":%.3f}", (long long)m->n, r->time_s);
 	return finish_line(w, err);
 }

@@ -90,6 +90,23 @@ static void sizes(void **state)
 	}
 }
 
+static void nan_has_no_sign(void **state)
+{
+	static const struct {
+		double value;
+		const char *text;
+	} row[] = { { 1.5, "1.5" }, { -1.5, "-1.5" }, { -0.0, "-0" }, { NAN, "nan" },
+		{ -NAN, "nan" }, { INFINITY, "inf" }, { -INFINITY, "-inf" } };
+	char text[GT_TEXT_SIZE];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
+		snprintf(text, sizeof(text), "%g", gt_text_real(row[i].value));
+		assert_string_equal(text, row[i].text);
+	}
+	assert_string_equal(gt_text_count(text, -NAN), "nan");
+}
+
 static void durations(void **state)
 {
 	static const struct {
@@ -185,6 +202,7 @@ int main(void)
 		cmocka_unit_test(ints),
 		cmocka_unit_test(doubles),
 		cmocka_unit_test(sizes),
+		cmocka_unit_test(nan_has_no_sign),
 		cmocka_unit_test(durations),
 		cmocka_unit_test(writing),
 		cmocka_unit_test(nearest_word),

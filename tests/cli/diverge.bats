@@ -1,0 +1,80 @@
+#!/usr/bin/env bats
+# diverge.bats - weights and results that are not finite.
+# shellcheck disable=SC2016,SC2054,SC2154,SC2086 # code for others; commas in options; what helpers set; words
+
+bats_require_minimum_version 1.5.0
+load helpers
+load runs
+
+# A run of 3 steps with a checkpoint of each, and a model of text.
+setup_file() {
+	cd "$BATS_FILE_TMPDIR" || return
+	"$GTRAIN" train --model mlp:8,16,3 --data "$RANDOM_DATA" --batch 8 --steps 3 --save-every 1 --val-split 0.25 --out good -q
+	"$GTRAIN" train --model "$GPT" --data text:"$ROOT"/LICENSE --batch 2 --steps 1 --out text -q
+}
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+	cp -r "$BATS_FILE_TMPDIR"/{good,text} .
+	modes="--nproc 1
+--reproducible
+--nproc 2
+--nproc 2 --parallel mirrored
+--nproc 2 --parallel dp
+--nproc 2 --parallel zero1
+--nproc 2 --parallel zero2
+--nproc 2 --parallel zero3
+--nproc 2 --parallel zero3 --reproducible
+--nproc 2 --tensor-parallel 2
+--nproc 2 --pipeline-parallel 2"
+	table=(train --model mlp:8,16,3 --data "$RANDOM_DATA" --batch 8 --timeout 20)
+}
+
+# spoil FROM TO KEY VALUE: copy a checkpoint in which the last number of one tensor is this one.
+spoil() {
+	python3 - "$@" <<-'EOF'
+		import json, os, struct, subprocess, sys, zipfile
+		source, target, key, value = sys.argv[1:]
+		listed = json.loads(subprocess.run([os.environ["GTRAIN"], "ckpt", "ls", "--json", source],
+		    check=True, capture_output=True, text=True).stdout)
+		record = "/data/" + next(t["storage_key"] for t in listed["tensors"] if t["key"] == key)
+		with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+		    for name in old.namelist():
+		        data = old.read(name)
+		        if name.endswith(record):
+		            data = data[:-4] + struct.pack("<f", float(value))
+		        if not name.endswith(".gtrain/digests"):
+		            new.writestr(name, data)
+	EOF
+}
+
+# The message of a run that ends with weights which are not finite after so many steps.
+diverged() {
+	equal "$status" 1
+	[[ $err =~ gtrain:\ error:\ the\ parameter\ \'[02]\.(weight|bias)\'\ holds\ (-?inf|nan)\ after\ step\ $1$'\n'"hint: a lower --lr, a longer --warmup or --clip 1 keeps it finite" ]]
+	equal "$(grep -c '^gtrain: error' <<<"$err")" 1
+}
+
+@test "no result is printed as -nan" {
+	local value
+	for value in nan -nan inf; do
+		spoil good/model.pth bad.pth 2.bias $value
+		gtrain eval --ckpt bad.pth --model mlp:8,16,3 --data "$RANDOM_DATA"
+		equal "$status" 0
+		[[ $out == "loss nan "* && $err == *"the loss is not finite"* ]]
+		gtrain eval --ckpt bad.pth --model mlp:8,16,3 --data "$RANDOM_DATA" --json
+		check "$out" 'd["loss"] is None and d["perplexity"] is None'
+	done
+	spoil text/model.pth bad.pth transformer.ln_f.bias -nan
+	gtrain eval --ckpt bad.pth --model "$GPT" --vocab text/vocab.json --data text:"$ROOT"/LICENSE
+	[[ $out == "loss nan  perplexity nan "* ]]
+	# A number that is no tensor's: the learning rate.
+	python3 - <<-'EOF'
+		import struct, zipfile
+		with zipfile.ZipFile("good/checkpoints/step-00000003.pth") as old, zipfile.ZipFile("lr.pth", "w") as new:
+		    for name in old.namelist():
+		        new.writestr(name, old.read(name).replace(b"G" + struct.pack(">d", 0.9), b"G\xff\xf8" + bytes(6)))
+	EOF
+	gtrain ckpt ls lr.pth
+	[[ $out == *nan* && $out != *-nan* ]]
+}
