@@ -75,7 +75,8 @@ int gt_cmd_train_check(
 
 void gt_cmd_train_reopen(const struct gt_cmd_env *env, struct gt_train_cli *cli)
 {
-	bool optimizer = given(env, "optimizer"), lr = optimizer || given(env, "lr");
+	bool optimizer = given(env, "optimizer"),
+	     lr = optimizer || given(env, "lr") || given(env, "lr-schedule");
 	bool length = given(env, "steps") || given(env, "epochs") || given(env, "batch") ||
 	              given(env, "accumulate");
 

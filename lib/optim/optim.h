@@ -72,10 +72,10 @@ enum gt_schedule_kind { GT_CONSTANT, GT_STEP, GT_COSINE, GT_WSD };
 
 struct gt_schedule {
 	enum gt_schedule_kind kind;
-	double lr, min_lr;
-	int64_t warmup; /* steps of linear warm-up: lr (step + 1) / (warmup + 1) */
-	int64_t total;  /* steps of the whole run */
-	int64_t every;  /* step: multiply by gamma every so many steps after the warm-up */
+	double lr, min_lr; /* step: falls no lower than min_lr */
+	int64_t warmup;    /* steps of linear warm-up: lr (step + 1) / (warmup + 1) */
+	int64_t total;     /* steps of the whole run */
+	int64_t every;     /* step: multiply by gamma every so many steps after the warm-up */
 	double gamma;
 	int64_t decay; /* wsd: steps of the linear decay to min_lr at the end */
 };

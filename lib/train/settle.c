@@ -40,9 +40,46 @@ static int settle_length(struct gt_train *t, struct gt_err *err)
 	return 0;
 }
 
+static int64_t at_most(int64_t n, int64_t most)
+{
+	return n < most ? n : most;
+}
+
 static int64_t at_least_one(int64_t n)
 {
 	return n < 1 ? 1 : n;
+}
+
+/* It leaves room for the steps that were asked for behind it. */
+static int64_t default_warmup(const struct gt_schedule *s)
+{
+	int64_t asked = s->kind == GT_WSD ? s->decay : s->kind == GT_STEP ? s->every : 0;
+	int64_t most = asked > 0 && asked <= s->total ? s->total - asked : s->total;
+
+	return at_most(at_most(s->total / 10, DEFAULT_WARMUP), most);
+}
+
+/* Refuse a schedule that does not fit into the run: it would never reach --lr, or never fall. */
+static int check_schedule(const struct gt_schedule *s, struct gt_err *err)
+{
+	long long total = s->total, warmup = s->warmup;
+
+	if (s->kind != GT_CONSTANT && s->min_lr > s->lr)
+		return gt_err_set(err, GT_EINVAL, "--min-lr %g is above --lr %g", s->min_lr, s->lr);
+	if (warmup >= total)
+		gt_err_set(err, GT_EINVAL, "--warmup %lld leaves no step of %lld at the full rate",
+		    warmup, total);
+	else if (s->kind == GT_WSD && s->decay > total - warmup)
+		gt_err_set(err, GT_EINVAL,
+		    "--decay-steps %lld is above the %lld steps that --warmup leaves",
+		    (long long)s->decay, total - warmup);
+	else if (s->kind == GT_STEP && s->every > total - warmup)
+		gt_err_set(err, GT_EINVAL,
+		    "--lr-step %lld is above the %lld steps that --warmup leaves",
+		    (long long)s->every, total - warmup);
+	else
+		return 0;
+	return gt_err_hint(err, "left out, it follows the length of the run");
 }
 
 int gt_train_settle(struct gt_train *t, struct gt_err *err)
@@ -53,17 +90,15 @@ int gt_train_settle(struct gt_train *t, struct gt_err *err)
 		return err->code;
 	if (isnan(s->lr))
 		s->lr = gt_model_default_lr(t->model, gt_optim_kind_name(t->o.optim.kind));
-	if (isnan(s->min_lr))
-		s->min_lr = s->lr / 10;
+	if (isnan(s->min_lr)) /* of step, a limit that the falls do not go below */
+		s->min_lr = s->kind == GT_STEP ? 0 : s->lr / 10;
 	if (s->warmup < 0)
-		s->warmup = s->total / 10 < DEFAULT_WARMUP ? s->total / 10 : DEFAULT_WARMUP;
+		s->warmup = default_warmup(s);
 	if (s->every <= 0)
-		s->every = at_least_one(s->total / 3);
+		s->every = at_least_one(at_most(s->total / 3, s->total - s->warmup));
 	if (s->decay <= 0)
-		s->decay = at_least_one(s->total / 5);
+		s->decay = at_least_one(at_most(s->total / 5, s->total - s->warmup));
 	if (isnan(t->o.optim.weight_decay))
 		t->o.optim.weight_decay = default_decay(t);
-	if (s->min_lr > s->lr)
-		return gt_err_set(err, GT_EINVAL, "--min-lr %g is above --lr %g", s->min_lr, s->lr);
-	return 0;
+	return check_schedule(s, err);
 }

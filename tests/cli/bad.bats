@@ -87,6 +87,10 @@ open("images/a/001.png", "wb").write(b)'
 	refused 2 "goes from 9 to 3, the data has 8 features" train --model mlp:9,3 --data "$RANDOM_DATA" --out out
 	refused 1 "--device: this build computes on 'cpu' only" "${train[@]}" "$RANDOM_DATA" --device cuda
 	refused 2 "--min-lr" "${train[@]}" "$RANDOM_DATA" --lr 0.1 --min-lr 1
+	refused 2 "--warmup 5 leaves no step of 5 at the full rate" "${train[@]}" "$RANDOM_DATA" --steps 5 --warmup 5
+	refused 2 "--decay-steps 6 is above the 5 steps that --warmup leaves" "${train[@]}" "$RANDOM_DATA" --steps 5 --lr-schedule wsd --decay-steps 6
+	refused 2 "--decay-steps 5 is above the 4 steps that --warmup leaves" "${train[@]}" "$RANDOM_DATA" --steps 5 --lr-schedule wsd --decay-steps 5 --warmup 1
+	refused 2 "--lr-step 6 is above the 5 steps that --warmup leaves" "${train[@]}" "$RANDOM_DATA" --steps 5 --lr-schedule step --lr-step 6
 	refused 2 "nesterov" "${train[@]}" "$RANDOM_DATA" --optimizer sgd --momentum 0 --nesterov
 	refused 2 "--batch" "${train[@]}" "$RANDOM_DATA" --batch 0
 	refused 2 "only images can be augmented" "${train[@]}" "$RANDOM_DATA" --augment flip

@@ -39,6 +39,8 @@ setup() {
 	equal "$(jq -c '[.lr, .["min-lr"], .["weight-decay"]]' c/config.json)" '[0.05,0.005,0]'
 	gtrain train --config a/config.json --steps 300 --out d -q
 	equal "$(jq -c '[.warmup, .["lr-step"], .["decay-steps"]]' d/config.json)" '[30,100,60]'
+	gtrain train --config a/config.json --lr-schedule step --out f -q
+	equal "$(jq -c '[.lr, .["min-lr"]]' f/config.json)" '[0.001,0]'
 	gtrain train --config a/config.json --lr 1e-6 --min-lr 1e-7 --steps 2 --out e -q
 	equal "$status" 0
 }

@@ -316,6 +316,8 @@ hint: --accumulate 4, with a larger --batch"
 		--lr-schedule constant --warmup 5|$after [0.1] * 35
 		--lr-schedule step --warmup 5 --lr-step 10 --lr-gamma 0.5 --min-lr 0|$after [0.1 * 0.5 ** (i // 10) for i in range(35)]
 		--lr-schedule cosine --warmup 5 --min-lr 0.02|$after [0.02 + 0.04 * (1 + math.cos(math.pi * i / 35)) for i in range(35)]
+		--lr-schedule step --warmup 5 --lr-step 10|$after [0.1 * 0.1 ** (i // 10) for i in range(35)]
+		--lr-schedule wsd --decay-steps 40 --min-lr 0|[0.1 * (40 - i) / 40 for i in range(40)]
 		--lr-schedule wsd --warmup 5 --decay-steps 8 --min-lr 0.02|$after [0.1] * 27 + [0.02 + 0.08 * (8 - i) / 8 for i in range(8)]
 		|[0.1 * (i + 1) / 5 for i in range(4)] + [0.01 + 0.045 * (1 + math.cos(math.pi * i / 36)) for i in range(36)]
 	E
