@@ -227,6 +227,20 @@ static void test_wrong_data(void **state)
 	}
 }
 
+/* Data as a model of text wants it, without a size of its vocabulary. */
+static void test_random_tokens(void **state)
+{
+	const struct gt_data_request request = { .block = 8 };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_dataset *data;
+
+	(void)state;
+	assert_int_equal(gt_dataset_open(&data, "random", &request, &err), GT_EINVAL);
+	assert_string_equal(err.text, "how many different tokens random data has is not known");
+	assert_string_equal(err.hint, "the model says it, for example gpt:vocab=256");
+	assert_null(data);
+}
+
 static void test_wrong_vocabulary(void **state)
 {
 	static const struct {
@@ -269,6 +283,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_wrong_data),
+		cmocka_unit_test(test_random_tokens),
 		cmocka_unit_test(test_wrong_vocabulary),
 		cmocka_unit_test(test_wrong_augmentation),
 	};
