@@ -13,6 +13,7 @@
 #include "lib/ckpt/cast.h"
 #include "lib/ckpt/crew.h"
 #include "lib/ckpt/fill.h"
+#include "lib/ckpt/finite.h"
 #include "lib/ckpt/flat.h"
 #include "lib/ckpt/merge_inside.h"
 #include "lib/ckpt/tree.h"
@@ -24,8 +25,9 @@ struct target {
 	struct gt_tree_tensor *result;
 	const struct gt_tree_tensor **from; /* [count] */
 	uint64_t offset;
-	struct target *tied; /* what this is another name of; else NULL */
-	atomic_bool differs; /* integers that are not the same everywhere */
+	struct target *tied;   /* what this is another name of; else NULL */
+	atomic_bool differs;   /* integers that are not the same everywhere */
+	atomic_bool nonfinite; /* some of its numbers are NaN or infinite */
 };
 
 struct piece {
@@ -251,7 +253,11 @@ static int average(const struct mean *m, const struct piece *p, unsigned char *r
 	}
 	for (size_t i = 0; i < n; i++)
 		sum[i] /= (double)m->count;
-	return rc ? rc : gt_cast(GT_F64, sum, part, raw, n, err);
+	if (!rc)
+		rc = gt_cast(GT_F64, sum, part, raw, n, err);
+	if (!rc && !gt_all_finite(part, raw, n))
+		atomic_store(&p->target->nonfinite, true);
+	return rc;
 }
 
 /* Of integers the first is taken, and the others are compared. */
@@ -379,12 +385,29 @@ static int fill(struct mean *m, struct gt_merge_mean *out, struct gt_tree *const
 	return rc == GT_EIO ? gt_err_prefix(err, "the means, kept in '%s' meanwhile", folder) : rc;
 }
 
+static void report(const struct mean *m, struct gt_note *note)
+{
+	size_t differ = 0, nonfinite = 0;
+
+	for (size_t i = 0; i < m->target_count; i++) {
+		differ += atomic_load(&m->targets[i].differs);
+		nonfinite += atomic_load(&m->targets[i].nonfinite);
+	}
+	gt_note_line(note, "mean of %zu checkpoints, %zu tensor%s", m->count, m->target_count,
+	    m->target_count == 1 ? "" : "s");
+	if (differ)
+		gt_note_line(note, "%zu tensor%s of integers differ%s: the first file's were taken",
+		    differ, differ == 1 ? "" : "s", differ == 1 ? "s" : "");
+	if (nonfinite)
+		gt_note_line(note, "%zu tensor%s of the mean hold%s NaN or Inf", nonfinite,
+		    nonfinite == 1 ? "" : "s", nonfinite == 1 ? "s" : "");
+}
+
 int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inputs, size_t count,
     const char *folder, struct gt_note *note, struct gt_err *err)
 {
 	struct mean m = { .inputs = inputs, .count = count, .fd = -1 };
 	struct gt_tree **parts = gt_calloc(count, sizeof(struct gt_tree *), err);
-	size_t differ = 0;
 	int rc = parts ? 0 : GT_ENOMEM;
 
 	*out = (struct gt_merge_mean){ 0 };
@@ -398,14 +421,7 @@ int gt_merge_average(struct gt_merge_mean *out, const struct gt_merge_input *inp
 	if (!rc) {
 		out->root->seq.ordered = parts[0]->seq.ordered;
 		out->root->seq.attributes = parts[0]->seq.attributes;
-		for (size_t i = 0; i < m.target_count; i++)
-			differ += atomic_load(&m.targets[i].differs);
-		gt_note_line(note, "mean of %zu checkpoints, %zu tensor%s", count, m.target_count,
-		    m.target_count == 1 ? "" : "s");
-		if (differ)
-			gt_note_line(note,
-			    "%zu tensor%s of integers differ%s: the first file's were taken",
-			    differ, differ == 1 ? "" : "s", differ == 1 ? "s" : "");
+		report(&m, note);
 	}
 	if (!out->map.data && m.fd >= 0)
 		close(m.fd);

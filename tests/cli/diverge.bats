@@ -78,3 +78,12 @@ diverged() {
 	gtrain ckpt ls lr.pth
 	[[ $out == *nan* && $out != *-nan* ]]
 }
+
+@test "the mean of checkpoints says if it is not finite" {
+	spoil good/model.pth bad.pth 2.bias inf
+	gtrain ckpt merge --average good/model.pth bad.pth -o mean.pth
+	equal "$status" 0
+	[[ $err == *"1 tensor of the mean holds NaN or Inf"* ]]
+	gtrain ckpt merge --average good/model.pth good/best.pth -o mean2.pth
+	[[ $err != *"NaN or Inf"* ]]
+}
