@@ -18,7 +18,7 @@ enum gt_code {
 	GT_EFORMAT = -4,  /* bytes from outside are not what they claim to be */
 	GT_EDEVICE = -5,  /* a device or its library failed */
 	GT_ENOTSUP = -6,  /* well formed, but nothing here can do it */
-	GT_EDIVERGED = -7 /* the loss is no longer finite */
+	GT_EDIVERGED = -7 /* a model or its results are not finite */
 };
 
 struct gt_err {

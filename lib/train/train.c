@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/text.h"
+#include "lib/train/finite.h"
 #include "lib/train/inside.h"
 #include "lib/train/run_dir.h"
 #include "lib/train/snapshot.h"
@@ -20,10 +22,10 @@ struct loop {
 	struct gt_train_result *result;
 	struct gt_profile *profile; /* NULL: none is asked for */
 	int64_t first_step;
-	int64_t saved_step, evaluated_step;
-	struct gt_run_dir dir;    /* of rank 0 */
-	const atomic_bool *asked; /* to stop: this rank */
-	bool stop;                /* as all ranks know */
+	int64_t saved_step, evaluated_step, checked_step; /* -1: none */
+	struct gt_run_dir dir;                            /* of rank 0 */
+	const atomic_bool *asked;                         /* to stop: this rank */
+	bool stop;                                        /* as all ranks know */
 };
 
 /* ---- observers ---- */
@@ -152,17 +154,44 @@ static int run_micro_batch(
 	return rc;
 }
 
-static int diverged(const struct gt_train *t, const char *what, double value, struct gt_err *err)
+static int hint_diverged(const struct gt_train *t, struct gt_err *err)
 {
-	if (isnan(value))
-		value = fabs(value); /* whose sign would be printed */
-	gt_err_set(err, GT_EDIVERGED, "%s is %g at step %lld", what, value, (long long)t->step + 1);
 	if (t->parallel && t->o.parallel.compress == GT_COMPRESS_FP16)
 		return gt_err_hint(err,
 		    "--compress fp16 makes gradients above 65504 infinite, bf16 and none do not; else "
 		    "a lower --lr or a longer --warmup; checkpoints are as they were");
 	return gt_err_hint(err, "a lower --lr, a longer --warmup or --clip 1 keeps it finite%s",
 	    t->o.out ? "; checkpoints are as they were" : "");
+}
+
+static int diverged(
+    const struct gt_train *t, const char *what, double value, int64_t step, struct gt_err *err)
+{
+	gt_err_set(
+	    err, GT_EDIVERGED, "%s is %g at step %lld", what, gt_text_real(value), (long long)step);
+	return hint_diverged(t, err);
+}
+
+/* Refuse to evaluate or save a model that is not finite: the loss is computed before the update, so
+ * that of the last step knows nothing of it. A collective call. */
+static int check_finite(struct loop *l, struct gt_err *err)
+{
+	const struct gt_train *t = l->t;
+	char text[GT_NONFINITE_SIZE];
+	struct gt_nonfinite found;
+	int rc = 0;
+
+	if (l->checked_step == t->step)
+		return 0;
+	rc = gt_find_nonfinite(&found, t->store, t->optim, t->o.group, err);
+	if (rc)
+		return rc;
+	l->checked_step = t->step;
+	if (!found.slot)
+		return 0;
+	gt_err_set(err, GT_EDIVERGED, "%s after step %lld", gt_nonfinite_text(text, &found),
+	    (long long)t->step);
+	return hint_diverged(t, err);
 }
 
 /* The loss is that of all ranks that read other samples: zero on stages that don't make it, and the
@@ -250,14 +279,14 @@ static int take_step(struct loop *l, struct gt_err *err)
 	if (rc)
 		return rc;
 	if (!isfinite(r.loss))
-		return diverged(t, "the loss", r.loss, err);
+		return diverged(t, "the loss", r.loss, t->step + 1, err);
 	rc = TELL(l, gradients, t->step + 1, err);
 	if (!rc)
 		rc = update(l, r.lr, &grad_norm, err);
 	if (rc)
 		return rc;
 	if (!isfinite(grad_norm))
-		return diverged(t, "the gradient's norm", grad_norm, err);
+		return diverged(t, "the gradient's norm", grad_norm, t->step + 1, err);
 	rc = t->parallel ? check_replicas(l, err) : 0;
 	if (rc)
 		return rc;
@@ -310,8 +339,10 @@ static int evaluate(struct loop *l, struct gt_err *err)
 	struct gt_eval_report r = { .step = t->step, .metrics = m };
 	const struct gt_eval_ranks ranks = { gt_train_data_rank(t), gt_train_data_world(t),
 		gt_train_sum_group(t), gt_train_hosted(t) };
-	int rc = t->parallel ? gt_parallel_refresh(t->parallel, err) : 0;
+	int rc = check_finite(l, err);
 
+	if (!rc && t->parallel)
+		rc = gt_parallel_refresh(t->parallel, err);
 	if (!rc && t->parallel)
 		rc = gt_parallel_share_buffers(t->parallel, err);
 	if (!rc)
@@ -322,7 +353,7 @@ static int evaluate(struct loop *l, struct gt_err *err)
 	l->evaluated_step = t->step;
 	l->result->evaluated = true;
 	if (!isfinite(m->loss))
-		return diverged(t, "the validation loss", m->loss, err);
+		return diverged(t, "the validation loss", m->loss, t->step, err);
 	if (score_of(t, m) > t->best_score) {
 		t->best_score = score_of(t, m);
 		t->best_step = t->step;
@@ -350,8 +381,10 @@ static int save(struct loop *l, struct gt_err *err)
 	};
 	struct gt_file_name file = { .folder = &l->dir.checkpoints };
 	char *path;
-	int rc;
+	int rc = check_finite(l, err);
 
+	if (rc)
+		return rc;
 	l->saved_step = t->step;
 	if (!t->o.out)
 		return 0;
@@ -509,6 +542,7 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 		.result = result,
 		.saved_step = -1,
 		.evaluated_step = -1,
+		.checked_step = -1,
 		.asked = stop,
 		.first_step = t->step };
 	const struct gt_start_report start = { .dir = &l.dir.folder,

@@ -55,6 +55,56 @@ diverged() {
 	equal "$(grep -c '^gtrain: error' <<<"$err")" 1
 }
 
+@test "weights that are not finite after the only step end the run, in every mode" {
+	local mode
+	while read -r mode; do
+		rm -rf run
+		gtrain "${table[@]}" --optimizer sgd --steps 1 --lr 1e39 --out run -q $mode
+		echo "$mode: $err"
+		diverged 1
+		[ ! -e run/model.pth ]
+		equal "$(ls run/checkpoints)" ""
+		lines run/metrics.jsonl 'len(d) == 1'
+	done <<<"$modes"
+}
+
+# A unit that no sample reaches: its bias has no gradient, and doubles by weight decay.
+@test "a single number that is not finite is found on whichever rank it is" {
+	local mode
+	spoil good/model.pth large.pth 0.bias -3e38
+	while read -r mode; do
+		rm -rf run
+		gtrain "${table[@]}" --init-from large.pth --optimizer sgd --momentum 0 --weight-decay 1 --lr 3 --lr-schedule constant \
+			--warmup 0 --steps 1 --out run -q $mode
+		echo "$mode: $err"
+		diverged 1
+		[[ $err == *"the parameter '0.bias' holds inf after step 1"* ]]
+		equal "$(find run -name '*.pth')" ""
+	done <<<"$modes"
+}
+
+# The square of a gradient of 1e25 is beyond float32, and adam then divides by inf: weights stand still.
+@test "state of the optimizer that is not finite ends the run" {
+	rows 16 'print(f"1e25,{i},{i % 2}")' >large.csv
+	gtrain train --model mlp:2,2 --data csv:large.csv --batch 16 --optimizer adam --steps 1 --out run -q
+	equal "$status" 1
+	[[ $err == "gtrain: error: the optimizer's 'exp_avg_sq' of '0.weight' holds inf after step 1"$'\n'"hint: "* ]]
+	equal "$(find run -name '*.pth')" ""
+}
+
+@test "a run that diverges in its last step leaves what it had before" {
+	local before
+	before=$(cd good && sha256sum best.pth model.pth checkpoints/*)
+	gtrain train --resume good --steps 4 --lr 1e39 -q
+	diverged 4
+	(cd good && sha256sum -c --quiet) <<<"$before"
+	equal "$(ls good/checkpoints)" "$(printf 'step-0000000%d.pth\n' 1 2 3)"
+	equal "$(find good -name '*.tmp-*')" ""
+	gtrain train --resume auto --out good --steps 5 --lr 1e-3
+	equal "$status" 0
+	[[ $err == *"resuming from good/checkpoints/step-00000003.pth"*"done: 5 steps"* ]]
+}
+
 @test "no result is printed as -nan" {
 	local value
 	for value in nan -nan inf; do

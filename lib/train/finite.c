@@ -1,0 +1,148 @@
+/* finite.c - whether the weights of a run, and all else that is saved with them, are finite. */
+#include "lib/train/finite.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "lib/base/text.h"
+
+/*
+ * Ranks agree on the largest of their keys. Each is the negative of 3 times the place of a tensor,
+ * plus the kind of the number, so that the first tensor wins. Places count the data of all slots
+ * first, then the first state of all slots, and so on.
+ */
+enum kind { IS_NAN, IS_INF, IS_MINUS_INF, KINDS };
+
+static const int64_t no_key = INT64_MIN;
+
+static int64_t key_of(int64_t place, double value)
+{
+	enum kind kind = isnan(value) ? IS_NAN : value > 0 ? IS_INF : IS_MINUS_INF;
+
+	return -(place * KINDS + kind);
+}
+
+bool gt_all_finite_host(const void *host, int64_t count, enum gt_dtype dtype, double *value)
+{
+	int64_t i = gt_cpu_backend.ranges()->find_nonfinite(host, count, dtype);
+
+	if (i < 0)
+		return true;
+	*value = gt_text_real(
+	    dtype == GT_F64 ? ((const double *)host)[i] : (double)((const float *)host)[i]);
+	return false;
+}
+
+/* The first number of x[count], in device memory, that is not finite. */
+static int search(int64_t *key, const struct gt_store *s, const char *x, int64_t count,
+    enum gt_dtype dtype, int64_t place, struct gt_err *err)
+{
+	int64_t i = s->backend->ranges()->find_nonfinite(x, count, dtype);
+	size_t size = gt_dtype_size(dtype);
+	double value = 0; /* or a float, at its beginning */
+	int rc;
+
+	if (i < 0)
+		return 0;
+	rc = s->backend->copy_out(s->device, &value, x + (size_t)i * size, size, err);
+	if (!rc && !gt_all_finite_host(&value, 1, dtype, &value))
+		*key = key_of(place, value);
+	return rc;
+}
+
+/* Of memory that is cut as the store's parts are, the elements of one slot. With `packed` the parts
+ * follow each other; else all other elements have room, too. */
+static int search_parts(int64_t *key, const struct gt_store *s, const struct gt_slot *slot,
+    const char *flat, bool packed, int64_t place, struct gt_err *err)
+{
+	size_t size = gt_dtype_size(slot->dtype);
+	int64_t end = slot->offset + slot->held;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && *key == no_key && i < s->part_count; i++) {
+		const struct gt_part *p = &s->parts[i];
+		int64_t from = p->offset > slot->offset ? p->offset : slot->offset;
+		int64_t to = p->offset + p->count < end ? p->offset + p->count : end;
+		int64_t at = packed ? p->at + from - p->offset : from;
+
+		if (to > from)
+			rc = search(
+			    key, s, flat + (size_t)at * size, to - from, slot->dtype, place, err);
+	}
+	return rc;
+}
+
+static int search_parameter(int64_t *key, const struct gt_store *s, const struct gt_slot *slot,
+    const void *flat, bool packed, int64_t place, struct gt_err *err)
+{
+	const char *memory = flat;
+
+	if (s->parts)
+		return search_parts(key, s, slot, memory, packed, place, err);
+	return search(key, s, memory + (size_t)slot->offset * gt_dtype_size(slot->dtype),
+	    slot->held, slot->dtype, place, err);
+}
+
+static int search_data(int64_t *key, const struct gt_store *s, int64_t i, struct gt_err *err)
+{
+	const struct gt_slot *slot = &s->slots[i];
+
+	if (slot->role == GT_BUFFER)
+		return search(key, s, (const char *)s->buffers + slot->offset, slot->held,
+		    slot->dtype, i, err);
+	return search_parameter(key, s, slot, s->parameters, s->parameters_in_parts, i, err);
+}
+
+static int search_here(
+    int64_t *key, const struct gt_store *s, const struct gt_optim *optim, struct gt_err *err)
+{
+	int64_t slots = (int64_t)s->slot_count;
+	float *flat;
+	int rc = 0;
+
+	*key = no_key;
+	for (int64_t i = 0; !rc && *key == no_key && i < slots; i++)
+		if (!s->slots[i].elsewhere)
+			rc = search_data(key, s, i, err);
+	for (int k = 0; optim && gt_optim_state(optim, k, &flat); k++)
+		for (int64_t i = 0; !rc && *key == no_key && i < slots; i++)
+			if (s->slots[i].role == GT_PARAMETER && !s->slots[i].elsewhere)
+				rc = search_parameter(
+				    key, s, &s->slots[i], flat, true, (k + 1) * slots + i, err);
+	return rc;
+}
+
+int gt_find_nonfinite(struct gt_nonfinite *out, const struct gt_store *store,
+    const struct gt_optim *optim, struct gt_group *group, struct gt_err *err)
+{
+	static const double values[] = {
+		[IS_NAN] = NAN, [IS_INF] = INFINITY, [IS_MINUS_INF] = -INFINITY
+	};
+	int64_t slots = (int64_t)store->slot_count, key, place;
+	float *flat;
+	int rc = search_here(&key, store, optim, err);
+
+	*out = (struct gt_nonfinite){ 0 };
+	if (!rc && group)
+		rc = gt_all_reduce(group, &key, 1, GT_I64, GT_MAX, err);
+	if (rc || key == no_key)
+		return rc;
+	place = -key / KINDS;
+	out->slot = &store->slots[place % slots];
+	out->state = place < slots ? NULL : gt_optim_state(optim, (int)(place / slots) - 1, &flat);
+	out->value = values[-key % KINDS];
+	return 0;
+}
+
+char *gt_nonfinite_text(char out[GT_NONFINITE_SIZE], const struct gt_nonfinite *n)
+{
+	double value = gt_text_real(n->value);
+
+	if (n->state)
+		snprintf(out, GT_NONFINITE_SIZE, "the optimizer's '%s' of '%.80s' holds %g",
+		    n->state, n->slot->name, value);
+	else
+		snprintf(out, GT_NONFINITE_SIZE, "the %s '%.80s' holds %g",
+		    n->slot->role == GT_BUFFER ? "buffer" : "parameter", n->slot->name, value);
+	return out;
+}
