@@ -198,7 +198,7 @@ static int take_memory(struct gt_train *t, struct gt_err *err)
 
 static int init_from(struct gt_train *t, struct gt_err *err)
 {
-	const struct gt_weights_options strict = { .parallel = t->parallel };
+	const struct gt_weights_options strict = { .finite = true, .parallel = t->parallel };
 	struct gt_weights_report report = { 0 };
 	struct gt_run_source from;
 	int rc = gt_run_source_open(&from, t->o.init_from, err);

@@ -1,5 +1,6 @@
 /* snapshot_load.c - training checkpoints, read. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ static int load_state(const struct gt_snapshot *s, const struct gt_slot *slot,
     const struct gt_tree *tensor, const char *name, float *flat, struct gt_err *err)
 {
 	size_t bytes = (size_t)slot->count * sizeof(float);
+	char what[64];
 	void *host;
 	int rc;
 
@@ -36,6 +38,10 @@ static int load_state(const struct gt_snapshot *s, const struct gt_slot *slot,
 	if (!host)
 		return GT_ENOMEM;
 	rc = gt_tensor_read(&tensor->tensor, GT_F32, host, err);
+	if (!rc) {
+		snprintf(what, sizeof(what), "optimizer state '%s' of", name);
+		rc = gt_weights_check_finite(slot, what, host, GT_F32, err);
+	}
 	if (!rc && s->parallel)
 		rc = gt_parallel_deal(s->parallel, slot, GT_HELD_STATE, flat, host, err);
 	else if (!rc)
@@ -259,7 +265,7 @@ static int load_position(struct gt_snapshot *s, const struct gt_tree *root, stru
 
 int gt_snapshot_load(struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err)
 {
-	const struct gt_weights_options strict = { .parallel = s->parallel };
+	const struct gt_weights_options strict = { .finite = true, .parallel = s->parallel };
 	struct gt_weights_report report = { 0 };
 	struct gt_state_dict sd = { 0 };
 	const struct gt_tree *root;

@@ -7,6 +7,7 @@
 
 #include "lib/ckpt/digest.h"
 #include "lib/ckpt/rename.h"
+#include "lib/train/finite.h"
 #include "lib/train/whole.h"
 
 /* ---- names ---- */
@@ -133,7 +134,19 @@ static int complain(const struct gt_weights_report *r, struct gt_err *err)
 	    err, "--map REGEX=REPLACEMENT renames keys, --strict=no goes on without them");
 }
 
-static int copy_tensor(struct gt_store *store, struct gt_parallel *parallel,
+int gt_weights_check_finite(const struct gt_slot *slot, const char *what, const void *host,
+    enum gt_dtype dtype, struct gt_err *err)
+{
+	double value;
+
+	if (gt_all_finite_host(host, slot->count, dtype, &value))
+		return 0;
+	gt_err_set(err, GT_EFORMAT, "%s '%s' holds %g", what, slot->name, value);
+	return gt_err_hint(err, "'gtrain ckpt verify' lists the tensors that hold NaN or Inf; an "
+	                        "earlier checkpoint may hold none");
+}
+
+static int copy_tensor(struct gt_store *store, const struct gt_weights_options *o,
     const struct gt_slot *slot, const struct gt_tree_tensor *t, struct gt_err *err)
 {
 	void *host = gt_calloc((size_t)slot->count, gt_dtype_size(slot->dtype), err);
@@ -144,10 +157,12 @@ static int copy_tensor(struct gt_store *store, struct gt_parallel *parallel,
 	rc = gt_tensor_read(t, slot->dtype, host, err);
 	if (rc)
 		gt_err_prefix(err, "tensor '%s'", slot->name);
-	else if (parallel)
-		rc = gt_parallel_deal(parallel, slot, GT_HELD_DATA,
+	else if (o->finite)
+		rc = gt_weights_check_finite(slot, "tensor", host, slot->dtype, err);
+	if (!rc && o->parallel)
+		rc = gt_parallel_deal(o->parallel, slot, GT_HELD_DATA,
 		    slot->role == GT_BUFFER ? store->buffers : store->parameters, host, err);
-	else
+	else if (!rc)
 		rc = store->backend->copy_in(
 		    store->device, gt_store_data(store, slot), host, gt_slot_bytes(slot), err);
 	free(host);
@@ -185,8 +200,7 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
 		rc = complain(report, err);
 	for (size_t i = 0; !rc && i < store->slot_count; i++)
 		if (fit.tensors[i])
-			rc = copy_tensor(
-			    store, options->parallel, &store->slots[i], fit.tensors[i], err);
+			rc = copy_tensor(store, options, &store->slots[i], fit.tensors[i], err);
 	gt_renames_release(&renames);
 	free(fit.tensors);
 	free(fit.own);

@@ -15,6 +15,7 @@ struct gt_weights_options {
 	 * NULL-terminated. */
 	const char *const *maps;
 	bool lenient;                 /* go on when keys are missing or unexpected */
+	bool finite;                  /* refuse tensors that hold NaN or Inf */
 	struct gt_parallel *parallel; /* whose ranks may hold parts; NULL: one rank */
 };
 
@@ -29,12 +30,18 @@ struct gt_weights_report {
 /*
  * Copy a state_dict into the store: by name, or by an alias of the model; shapes must agree,
  * types are converted. Nothing is changed unless every name and shape fits. Missing or
- * unexpected keys are an error that names the first of each, unless lenient.
+ * unexpected keys are an error that names the first of each, unless lenient; a tensor that is not
+ * finite, if asked for, is GT_EFORMAT, and part of the store may then be overwritten.
  */
 int gt_weights_load(struct gt_store *store, const struct gt_model *model,
     const struct gt_state_dict *sd, const struct gt_weights_options *options,
     struct gt_weights_report *report, struct gt_err *err);
 void gt_weights_report_release(struct gt_weights_report *report);
+
+/* What has been read for a slot, [slot->count] of dtype: an error if it is not finite. `what` names
+ * it: "tensor". Errors: GT_EFORMAT. */
+int gt_weights_check_finite(const struct gt_slot *slot, const char *what, const void *host,
+    enum gt_dtype dtype, struct gt_err *err);
 
 /* Open a checkpoint file and load the state_dict in it. */
 int gt_weights_load_file(struct gt_store *store, const struct gt_model *model,

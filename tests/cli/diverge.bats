@@ -105,6 +105,32 @@ diverged() {
 	[[ $err == *"resuming from good/checkpoints/step-00000003.pth"*"done: 5 steps"* ]]
 }
 
+@test "training does not begin from a checkpoint that is not finite" {
+	local value word key at=good/checkpoints/step-00000003.pth
+	while read -r key value word; do
+		spoil $at bad.pth "$key" "$value"
+		gtrain "${table[@]}" --steps 5 --resume bad.pth --val-split 0.25 --out never -q
+		equal "$status" 1
+		[[ $err == "gtrain: error: bad.pth: $word"$'\n'"hint: 'gtrain ckpt verify'"* ]]
+		[ ! -e never ]
+	done <<-END
+		model.2.bias nan tensor '2.bias' holds nan
+		model.0.weight -inf tensor '0.weight' holds -inf
+		optimizer.state.1.exp_avg_sq inf optimizer state 'exp_avg_sq' of '0.bias' holds inf
+	END
+	spoil good/model.pth bad.pth 0.bias inf
+	for mode in "" "--nproc 2 --parallel mirrored"; do
+		gtrain "${table[@]}" --steps 5 --init-from bad.pth --out never -q $mode
+		equal "$status" 1
+		[[ $err == *"gtrain: error: bad.pth: tensor '0.bias' holds inf"* ]]
+	done
+	spoil $at bad.pth model.2.bias nan
+	mv bad.pth $at
+	gtrain train --resume good --steps 5 -q
+	equal "$status" 1
+	[[ $err == *"holds nan"*"hint: with this file out of the way, --resume auto takes the one before it" ]]
+}
+
 @test "no result is printed as -nan" {
 	local value
 	for value in nan -nan inf; do
