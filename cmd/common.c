@@ -40,6 +40,8 @@ static const char *hint_for(int code, const char *command, char room[HINT])
 	case GT_ENOTSUP:
 		snprintf(room, HINT, "'gtrain help%s' says what this release does", command);
 		return room;
+	case GT_EDIVERGED:
+		return "'gtrain ckpt ls --stats' shows the range of each tensor of a checkpoint";
 	default:
 		return "'gtrain probe' tells what this machine and build can do";
 	}

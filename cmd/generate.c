@@ -7,6 +7,7 @@
 #include "cmd/ckpt_source.h"
 #include "cmd/generate_options.h"
 #include "lib/base/text.h"
+#include "lib/train/finite.h"
 #include "lib/train/generate.h"
 #include "lib/train/weights.h"
 
@@ -121,6 +122,18 @@ static int emit(void *self, int32_t id, struct gt_err *err)
 	return 0;
 }
 
+/* Say why logits are not finite, where it is the weights that are not. */
+static int explain(const struct generation *g, struct gt_err *err)
+{
+	char text[GT_NONFINITE_SIZE];
+	struct gt_nonfinite found;
+
+	if (gt_find_nonfinite(&found, g->store, NULL, NULL, GT_ERR_IGNORED) || !found.slot)
+		return err->code;
+	return gt_err_hint(err, "%.120s: %s; an earlier checkpoint may hold none", g->source.file,
+	    gt_nonfinite_text(text, &found));
+}
+
 static int write_text(struct generation *g, const struct gt_generate_cli *cli, struct gt_err *err)
 {
 	const struct gt_generate_options options = {
@@ -129,9 +142,11 @@ static int write_text(struct generation *g, const struct gt_generate_cli *cli, s
 		.top_k = cli->top_k,
 		.seed = (uint64_t)cli->seed,
 	};
+	int rc;
 
 	fputs(cli->prompt, g->out);
-	return gt_generate(&g->program, g->prompt, g->prompt_count, &options, emit, g, err);
+	rc = gt_generate(&g->program, g->prompt, g->prompt_count, &options, emit, g, err);
+	return rc == GT_EDIVERGED ? explain(g, err) : rc;
 }
 
 /* JSON holds Unicode alone; what is none of it, as a model of bytes may write, becomes U+FFFD. */

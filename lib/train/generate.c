@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/base/philox.h"
+#include "lib/train/finite.h"
 
 static int descending(const void *x, const void *y)
 {
@@ -60,6 +61,16 @@ static int32_t draw(const float *logits, float *scratch, int64_t n,
 	return last;
 }
 
+static int run(struct gt_program *p, const int32_t *window, float *logits, struct gt_err *err)
+{
+	int rc = gt_plan_write(p->plan, p->io.input, window, p->input_bytes, err);
+
+	if (!rc)
+		rc = gt_plan_run(p->plan, err);
+	return rc ? rc
+	          : gt_plan_read(p->plan, p->io.logits, logits, gt_value_bytes(p->io.logits), err);
+}
+
 int gt_generate(struct gt_program *p, const int32_t *prompt, size_t prompt_count,
     const struct gt_generate_options *o, int (*emit)(void *self, int32_t id, struct gt_err *err),
     void *self, struct gt_err *err)
@@ -77,14 +88,13 @@ int gt_generate(struct gt_program *p, const int32_t *prompt, size_t prompt_count
 		memcpy(window, prompt + prompt_count - count, (size_t)count * sizeof(*window));
 	for (int64_t i = 0; !rc && i < o->tokens; i++) {
 		const float *row = logits + (count - 1) * vocab;
+		double found;
 		int32_t id;
 
-		rc = gt_plan_write(p->plan, p->io.input, window, p->input_bytes, err);
-		if (!rc)
-			rc = gt_plan_run(p->plan, err);
-		if (!rc)
-			rc = gt_plan_read(
-			    p->plan, p->io.logits, logits, gt_value_bytes(p->io.logits), err);
+		rc = run(p, window, logits, err);
+		if (!rc && !gt_all_finite_host(row, vocab, GT_F32, &found))
+			rc = gt_err_set(err, GT_EDIVERGED, "the logits of token %lld hold %g",
+			    (long long)i + 1, found);
 		if (rc)
 			break;
 		id = o->temperature > 0 ? draw(row, scratch, vocab, o, i) : likeliest(row, vocab);

@@ -16,6 +16,8 @@ struct gt_generate_options {
  * temperature) over the top k and handed to `emit`, which may fail. The program (GT_MODEL_GENERATE,
  * batch 1, bound) sees the last `block` tokens. The draw of token i is Philox (seed,
  * GT_RNG_GENERATE, i): the same text on every machine that computes the same logits.
+ *
+ * Errors: GT_EDIVERGED, with the number of the token, when a logit is NaN or infinite.
  */
 int gt_generate(struct gt_program *p, const int32_t *prompt, size_t prompt_count,
     const struct gt_generate_options *options,

@@ -131,6 +131,25 @@ diverged() {
 	[[ $err == *"holds nan"*"hint: with this file out of the way, --resume auto takes the one before it" ]]
 }
 
+@test "generate stops at logits that are not finite, and says which weights are not" {
+	local vocab=text/vocab.json
+	spoil text/model.pth bad.pth transformer.ln_f.bias nan
+	for json in "" --json; do
+		gtrain generate --ckpt bad.pth --model "$GPT" --vocab $vocab --prompt the --tokens 5 $json
+		equal "$status" 1
+		equal "$err" "gtrain: error: the logits of token 1 hold nan
+hint: bad.pth: the parameter 'transformer.ln_f.bias' holds nan; an earlier checkpoint may hold none"
+	done
+	equal "$out" ""
+	# Finite weights whose product is not.
+	spoil text/model.pth bad.pth transformer.ln_f.bias 3e38
+	spoil bad.pth worse.pth transformer.wte.weight 3e38
+	gtrain generate --ckpt worse.pth --model "$GPT" --vocab $vocab --prompt the --tokens 5
+	equal "$status" 1
+	equal "$err" "gtrain: error: the logits of token 1 hold inf
+hint: 'gtrain ckpt ls --stats' shows the range of each tensor of a checkpoint"
+}
+
 @test "no result is printed as -nan" {
 	local value
 	for value in nan -nan inf; do
