@@ -10,8 +10,6 @@ int gt_ckpt_source_open(struct gt_ckpt_source *s, const char *argument, struct g
 	s->file = s->run.path;
 	s->config = s->run.config;
 	s->vocab = gt_run_source_vocab(&s->run);
-	if (s->vocab.path && !gt_file_exists(s->vocab))
-		s->vocab.path = NULL;
 	return rc;
 }
 

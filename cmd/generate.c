@@ -38,8 +38,9 @@ static void release(struct generation *g)
 	free(g->prompt);
 }
 
-/* A vocabulary without the line break that the default prompt is: any token will do to start. */
-static int begin_anywhere(struct generation *g, struct gt_generate_cli *cli, struct gt_err *err)
+/* Begin with the first token of the vocabulary, which is not printed. */
+static int begin_with_first_token(
+    struct generation *g, struct gt_generate_cli *cli, struct gt_err *err)
 {
 	g->prompt = gt_calloc(1, sizeof(*g->prompt), err);
 	if (!g->prompt)
@@ -47,6 +48,21 @@ static int begin_anywhere(struct generation *g, struct gt_generate_cli *cli, str
 	g->prompt_count = 1;
 	cli->prompt = "";
 	return 0;
+}
+
+/* The default prompt is a line break. A vocabulary may lack it: then any token will do to start. */
+static int encode_prompt(
+    struct generation *g, struct gt_generate_cli *cli, bool default_prompt, struct gt_err *err)
+{
+	struct gt_err unknown = GT_ERR_INIT;
+	int rc = gt_tokenizer_encode(
+	    g->tokenizer, cli->prompt, strlen(cli->prompt), &g->prompt, &g->prompt_count, &unknown);
+
+	if (rc == GT_EFORMAT && default_prompt)
+		return begin_with_first_token(g, cli, err);
+	if (rc)
+		*err = unknown;
+	return rc;
 }
 
 static int open_model_and_prompt(
@@ -71,12 +87,7 @@ static int open_model_and_prompt(
 	rc = gt_model_open(&g->model, model, err);
 	if (!rc)
 		rc = gt_tokenizer_open(&g->tokenizer, vocab, err);
-	if (!rc)
-		rc = gt_tokenizer_encode(g->tokenizer, cli->prompt, strlen(cli->prompt), &g->prompt,
-		    &g->prompt_count, err);
-	if (rc && rc != GT_ENOMEM && default_prompt)
-		rc = begin_anywhere(g, cli, err);
-	return rc;
+	return rc ? rc : encode_prompt(g, cli, default_prompt, err);
 }
 
 static int build(struct generation *g, struct gt_err *err)

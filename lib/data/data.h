@@ -45,7 +45,7 @@ struct gt_data_request {
 	int height, width, channels; /* `random`: the model's input; `images`: resize to it */
 	int features, classes;       /* `random` */
 	uint64_t seed;               /* the run's seed: `random` is made from it */
-	/* text: read the vocabulary here if the file exists, else make one; path NULL: none. */
+	/* text: read the vocabulary from this file; path NULL: make one from the text. */
 	struct gt_file_name vocab;
 	/* Number tokens, and classes that have names, as this data set does (NULL: anew): what is
 	 * validated on counts as what is trained on. A name that it lacks is an error. */

@@ -125,25 +125,38 @@ static void close_mnist(struct gt_source *self)
 
 static const struct gt_source_ops mnist_ops = { .read = read_mnist, .close = close_mnist };
 
+/* Whether a file of the training set is there: the other one alone may be missing. */
+static int find_train(bool *found, const char *folder, struct gt_err *err)
+{
+	static const char *const suffixes[] = { "images-idx3-ubyte", "labels-idx1-ubyte" };
+
+	*found = false;
+	for (int i = 0; i < 2 && !*found; i++) {
+		char *path = find_file(folder, "train", suffixes[i], err);
+
+		if (!path)
+			return GT_ENOMEM;
+		*found = !access(path, F_OK);
+		free(path);
+	}
+	return 0;
+}
+
 /* `train` or `t10k`: as asked for, else train where it is. */
 static int choose_prefix(const struct gt_spec *spec, const char **prefix, struct gt_err *err)
 {
 	static const char *const splits[] = { "train", "test", NULL };
 	static const char *const prefixes[] = { "train", "t10k" };
 	int split = -1, rc = gt_spec_choice(spec, "split", splits, &split, err);
-	char *path;
+	bool train = false;
 
-	if (rc)
-		return rc;
-	if (split < 0) {
-		path = find_file(spec->path, "train", "images-idx3-ubyte", err);
-		if (!path)
-			return GT_ENOMEM;
-		split = access(path, F_OK) != 0;
-		free(path);
+	if (!rc && split < 0) {
+		rc = find_train(&train, spec->path, err);
+		split = !train;
 	}
-	*prefix = prefixes[split];
-	return 0;
+	if (!rc)
+		*prefix = prefixes[split];
+	return rc;
 }
 
 static int load(struct mnist *m, const struct gt_spec *spec, struct gt_err *err)

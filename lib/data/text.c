@@ -293,7 +293,7 @@ static int choose_level(struct text *t, const struct gt_spec *spec,
 	*bytes = level == 1;
 	if (like && like->ops == &text_ops)
 		rc = gt_tokenizer_copy(&t->tok, ((const struct text *)like)->tok, err);
-	else if (request->vocab.path && gt_file_exists(request->vocab))
+	else if (request->vocab.path)
 		rc = gt_tokenizer_open(&t->tok, request->vocab, err);
 	if (rc || !t->tok)
 		return rc;

@@ -95,7 +95,13 @@ static int choose_newest(struct gt_run_source *s, struct gt_err *err)
 static int read_run(struct gt_run_source *s, struct gt_err *err)
 {
 	s->vocab = gt_folder_path(&s->dir.folder, "vocab.json", err);
-	return s->vocab ? gt_run_dir_read_config(&s->config, &s->dir, err) : GT_ENOMEM;
+	if (!s->vocab)
+		return GT_ENOMEM;
+	if (!gt_file_exists(gt_run_source_vocab(s))) {
+		free(s->vocab);
+		s->vocab = NULL;
+	}
+	return gt_run_dir_read_config(&s->config, &s->dir, err);
 }
 
 int gt_run_source_open(struct gt_run_source *out, const char *argument, struct gt_err *err)

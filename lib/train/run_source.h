@@ -10,7 +10,7 @@ struct gt_run_source {
 	struct gt_file_name file; /* the same, to open */
 	struct gt_run_dir dir;    /* the run directory, not open if it belongs to none */
 	json_t *config;           /* of the run, or NULL */
-	char *vocab;              /* path of the run's vocabulary, which may be missing; or NULL */
+	char *vocab;              /* path of the run's vocabulary, or NULL */
 };
 
 /*
@@ -26,7 +26,7 @@ int gt_run_source_latest(struct gt_run_source *out, const char *dir, struct gt_e
 
 void gt_run_source_release(struct gt_run_source *source);
 
-/* The run's vocabulary; path NULL if it belongs to no run. */
+/* The run's vocabulary; path NULL if it has none, or there is no run. */
 struct gt_file_name gt_run_source_vocab(const struct gt_run_source *source);
 
 #endif

@@ -1,0 +1,95 @@
+"""outcome.py - run gtrain with a time limit and judge how it ended: no signal, no sanitizer report, one clear line."""
+import os
+import re
+import resource
+import signal
+import subprocess
+import tempfile
+import time
+
+REPORT = re.compile(r"(==\d+==\s*ERROR: \w+Sanitizer.*|SUMMARY: \w+Sanitizer.*|WARNING: ThreadSanitizer.*|.*: runtime error: .*|.*hard rss limit.*)")
+ERROR = "gtrain: error: "
+TEMPORARY = re.compile(r"\.tmp-[0-9-]+$")
+
+
+class Outcome:
+    """How a command ended. `status` is negative for a signal, None when it ran out of time."""
+
+    def __init__(self, args, status, out, err, seconds, peak_kib):
+        self.args, self.status, self.out, self.err, self.seconds, self.peak_kib = args, status, out, err, seconds, peak_kib
+
+    def lines(self):
+        return self.err.splitlines()
+
+    def errors(self):
+        return [line for line in self.lines() if line.startswith(ERROR)]
+
+
+def limits(file_bytes):
+    def apply():
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if file_bytes:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+    return apply
+
+
+def run(args, timeout=10, cwd=None, env=None, file_bytes=0):
+    """Run a command in a session of its own; at the time limit the whole session is killed. Output goes to files: ranks that
+    outlive their launcher cannot hold up the reader of a pipe."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        start = time.monotonic()
+        process = subprocess.Popen(list(map(str, args)), stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=cwd, env=env,
+                                   start_new_session=True, preexec_fn=limits(file_bytes))
+        status, usage = wait(process, start + timeout)
+        for f in (out, err):
+            f.seek(0)
+        return Outcome(args, status, out.read(), err.read(1 << 20).decode(errors="replace"), time.monotonic() - start,
+                       usage.ru_maxrss if usage else 0)
+
+
+def wait(process, deadline):
+    """The status and the resources used; (None, None) at the deadline."""
+    pause = 0.0005
+    while True:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return process.returncode, usage
+        if time.monotonic() > deadline:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return None, None
+        time.sleep(pause)
+        pause = min(2 * pause, 0.01)
+
+
+def problems(outcome, statuses=(0, 1, 2), findings=False):
+    """The rules for every command, whatever it is given. `findings`: its results may say what is wrong (verify, diff)."""
+    said = REPORT.search(outcome.err)
+    if said:
+        return ["sanitizer: " + said.group(0).strip()]
+    if outcome.status is None:
+        return ["it hangs"]
+    if outcome.status < 0:
+        return ["signal " + signal.Signals(-outcome.status).name]
+    if outcome.status not in statuses:
+        return ["status %d: %s" % (outcome.status, outcome.err[-500:])]
+    errors = len(outcome.errors())
+    if outcome.status == 0 and errors:
+        return ["status 0 with an error: " + outcome.err[-500:]]
+    if outcome.status and not errors and not (findings and outcome.out):
+        return ["status %d without a line that says why: %s" % (outcome.status, outcome.err[-500:])]
+    return []
+
+
+def only_error_and_hints(outcome):
+    """One line of error; hints and warnings beside it; nothing else on standard error."""
+    other = [line for line in outcome.lines() if not line.startswith((ERROR, "hint: ", "warning: "))]
+    if len(outcome.errors()) != 1 or other:
+        return ["standard error is not one line of error with hints: " + outcome.err[-500:]]
+    return []
+
+
+def temporaries(folder):
+    """Files that an atomic write left behind."""
+    return sorted(os.path.join(where, name) for where, _, names in os.walk(folder) for name in names if TEMPORARY.search(name))

@@ -1,0 +1,110 @@
+"""small_files.py - small inputs of every kind that gtrain reads, made without PyTorch."""
+import gzip
+import io
+import os
+import random
+import struct
+import subprocess
+import tarfile
+import zlib
+
+GPT = "gpt:layers=1,width=8,heads=1,block=8"
+TEXT = "the quick brown fox jumps over the lazy dog.\n" * 12
+SIDE = 8
+
+
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(rng, side=SIDE):
+    rows = b"".join(b"\0" + rng.randbytes(3 * side) for _ in range(side))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)) + \
+        chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def jpeg(rng, side=SIDE):
+    """b"" where no library that writes it is installed."""
+    try:
+        from PIL import Image
+    except ImportError:
+        return b""
+    f = io.BytesIO()
+    Image.frombytes("RGB", (side, side), rng.randbytes(3 * side * side)).save(f, "JPEG")
+    return f.getvalue()
+
+
+def idx(magic, shape, rng, top):
+    head = struct.pack(">I", magic) + b"".join(struct.pack(">I", n) for n in shape)
+    count = 1
+    for n in shape:
+        count *= n
+    return head + bytes(rng.randrange(top) for _ in range(count))
+
+
+def write(path, data):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as f:
+        f.write(data.encode() if isinstance(data, str) else data)
+
+
+def images(folder, rng):
+    for label in ("a", "b"):
+        for i in range(4):
+            made = jpeg(rng) if i == 3 else b""
+            write(f"{folder}/{label}/{i}.{'jpg' if made else 'png'}", made or png(rng))
+
+
+def packed(folder, mode):
+    f = io.BytesIO()
+    with tarfile.open(fileobj=f, mode=mode) as tar:
+        for where, _, names in sorted(os.walk(folder)):
+            for name in sorted(names):
+                path = os.path.join(where, name)
+                info = tar.gettarinfo(path, os.path.join("images", os.path.relpath(path, folder)))
+                info.mtime = info.uid = info.gid = 0
+                info.uname = info.gname = ""
+                with open(path, "rb") as g:
+                    tar.addfile(info, g)
+    return f.getvalue()
+
+
+def mnist(folder, rng, ending=""):
+    for part, count in (("train", 12), ("t10k", 4)):
+        for name, magic, shape, top in (("images-idx3", 0x803, (count, SIDE, SIDE), 256), ("labels-idx1", 0x801, (count,), 10)):
+            data = idx(magic, shape, rng, top)
+            write(f"{folder}/{part}-{name}-ubyte{ending}", gzip.compress(data, mtime=0) if ending else data)
+
+
+def make_data(folder, seed=1):
+    """text.txt, texts/, table.csv, mnist/, mnist.gz/, images/, images.tar, images.tar.gz."""
+    rng = random.Random(seed)
+    write(f"{folder}/text.txt", TEXT)
+    write(f"{folder}/texts/a.txt", TEXT)
+    write(f"{folder}/texts/b.txt", TEXT)
+    write(f"{folder}/table.csv", "a,b,c,class\n" + "".join(
+        ",".join("%.3f" % rng.uniform(-1, 1) for _ in range(3)) + ",%s\n" % rng.choice(("x", "y")) for _ in range(24)))
+    mnist(f"{folder}/mnist", rng)
+    mnist(f"{folder}/mnist.gz", rng, ".gz")
+    images(f"{folder}/images", rng)
+    write(f"{folder}/images.tar", packed(f"{folder}/images", "w"))
+    write(f"{folder}/images.tar.gz", gzip.compress(packed(f"{folder}/images", "w"), mtime=0))
+
+
+DATA = {  # what --data is given, by the name of what it reads
+    "text": "text:text.txt", "texts": "text:texts", "csv": "csv:table.csv", "mnist": "mnist:mnist", "mnist.gz": "mnist:mnist.gz",
+    "images": "images:images,size=8", "tar": "images:images.tar,size=8", "tar.gz": "images:images.tar.gz,size=8",
+}
+
+
+def model_for(data):
+    return GPT if data.startswith("text") else "mlp"
+
+
+def train(gtrain, folder, out, data="text:text.txt", *more, steps=3, env=None):
+    """A run directory with a checkpoint per step."""
+    done = subprocess.run([gtrain, "train", "--model", model_for(data), "--data", data, "--steps", str(steps), "--save-every", "1",
+                           "--keep", "0", "--batch", "4", "--threads", "1", "--workers", "1", "-q", "--out", out, *more],
+                          cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise RuntimeError(f"cannot train for the test: {done.stderr}")

@@ -1,0 +1,257 @@
+#!/usr/bin/python3
+# inputs.py - every command with each of its inputs missing, empty, a folder, a FIFO, random bytes, cut in half: status 1 or 2 and one clear line.
+"""
+The commands and their inputs are those that `gtrain help --json` lists: an operand, an option that takes a file, a checkpoint or
+data. A new one fails this test until it has a row. Outputs are in the table too: a folder or a FIFO in their way.
+"""
+import concurrent.futures
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import outcome
+import small_files
+import tap
+
+GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
+SANITIZED = bool(os.environ.get("SANITIZE"))
+LIMIT = 60 if SANITIZED else 10  # seconds
+SEED = 7
+ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
+GPT = small_files.GPT
+ON_GPT = ["--model", GPT, "--data", "text:text.txt", "--threads", "1"]
+TRAIN = ["train", "--steps", "1", "--batch", "4", "--threads", "1", "--workers", "1", "-q", "--out", "out"]
+EVAL = ["eval", "--threads", "1", "--batch", "4", "-q"]
+GENERATE = ["generate", "--tokens", "3", "--threads", "1"]
+
+# Metavars of the options that name a file to read, or something to write; others are values.
+READ = {"CKPT", "auto|CKPT", "DATA", "MODEL", "FILE"}
+WRITTEN = {"DIR", "OUT"}
+VALUES = {"LIST", "TEXT", "PREFIX", "GLOB", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "wait=N,warmup=N,active=N"}
+OPERANDS = {"FILE", "IN", "A", "B"}
+
+
+class Row:
+    """A command with one input to damage. `{}` in `args` is the damaged file; `good` the file that it was; `whole` where it lies,
+    if it is part of a folder that is copied. `fine` are ways that may succeed, `findings` says that results may tell."""
+
+    def __init__(self, command, slot, args, good, whole=None, fine=(), findings=False):
+        self.command, self.slot, self.args, self.good = command, slot, args, good
+        self.whole, self.fine, self.findings = whole, fine, findings
+
+    def name(self):
+        return f"{self.command} {self.slot}" + (f" ({os.path.relpath(self.good, self.whole)})" if self.whole else "")
+
+
+CKPT = "run/model.pth"
+CUT_MAY_DO = ("half",)  # a text or a table that ends early is another one
+FOLDER_MAY_DO = ("folder",)
+ANYTHING_GOES = ("missing", "empty", "folder", "fifo", "random", "half")
+
+
+def checkpoint_rows():
+    writing = ["-o", "written.pth"]
+    edits = {"strip-module": [], "add-module": [], "remap": ["--map", "cpu=cuda:0"], "rename": ["--map", "a=b"]}
+    for word, more in edits.items():
+        yield Row(f"ckpt {word}", "IN", ["ckpt", word, "{}", *more, *writing], CKPT)
+        yield Row(f"ckpt {word}", "IN", ["ckpt", word, "{}", *more, "--in-place"], CKPT)
+        yield Row(f"ckpt {word}", "--output", ["ckpt", word, CKPT, *more, "-o", "{}"], CKPT, fine=ANYTHING_GOES)
+    for word, more in {"select": ["--keys", "*"], "convert": [], "merge": ["--average"]}.items():
+        both = [CKPT] if word == "merge" else []
+        slots = ["A", "B"] if both else ["FILE"]
+        yield Row(f"ckpt {word}", slots[0], ["ckpt", word, "{}", *both, *more, *writing], CKPT)
+        if both:
+            yield Row(f"ckpt {word}", slots[1], ["ckpt", word, CKPT, "{}", *more, *writing], CKPT)
+        yield Row(f"ckpt {word}", "--output", ["ckpt", word, CKPT, *both, *more, "--to", "pth", "-o", "{}"], CKPT, fine=ANYTHING_GOES)
+    for word, findings in {"ls": False, "verify": True}.items():
+        for how in ([], ["--json"]):
+            yield Row(f"ckpt {word}", "FILE", ["ckpt", word, "{}", *how], CKPT, findings=findings)
+    yield Row("ckpt diff", "A", ["ckpt", "diff", "{}", CKPT], CKPT)
+    yield Row("ckpt diff", "B", ["ckpt", "diff", CKPT, "{}"], CKPT)
+    yield Row("bench ckpt", "FILE", ["bench", "ckpt", "{}", "--runs", "1", "--dir", "scratch"], CKPT)
+    yield Row("bench ckpt", "--dir", ["bench", "ckpt", CKPT, "--runs", "1", "--dir", "{}"], CKPT, fine=FOLDER_MAY_DO)
+
+
+def run_rows():
+    """A run directory as --ckpt, --init-from, --resume, with a file of it damaged."""
+    uses = {
+        ("eval", "--ckpt"): [*EVAL, "--ckpt", "copy", "--data", "text:text.txt"],
+        ("generate", "--ckpt"): [*GENERATE, "--ckpt", "copy"],
+        ("train", "--init-from"): [*TRAIN, *ON_GPT, "--init-from", "copy"],
+        ("train", "--resume"): [*TRAIN, "--resume", "copy", "--steps", "4"],
+        ("train", "--out"): ["train", "--resume", "auto", "--out", "copy", "--steps", "4", "-q"],
+    }
+    for (command, slot), args in uses.items():
+        for file in ("config.json", "vocab.json", "checkpoints/step-00000003.pth", "checkpoints", "metrics.jsonl", "model.pth"):
+            fine = ANYTHING_GOES if file in UNUSED[slot] else ("missing",) if file in REPLACED[slot] else ()
+            if (command, file) == ("eval", "vocab.json"):
+                fine = ("missing",)  # with a warning
+            yield Row(command, slot, args, f"run/{file}", whole="run", fine=fine)
+
+
+# Files of a run directory that a command does without, writes anew, or makes up for: the checkpoint before takes the place of the last.
+UNUSED = {
+    "--ckpt": ("metrics.jsonl", "model.pth", "checkpoints"), "--init-from": ("config.json", "metrics.jsonl", "model.pth", "checkpoints"),
+    "--resume": ("metrics.jsonl", "model.pth", "checkpoints"), "--out": ("metrics.jsonl", "model.pth", "checkpoints"),
+}
+LAST = "checkpoints/step-00000003.pth"
+REPLACED = {"--ckpt": (LAST,), "--init-from": (LAST, "vocab.json"), "--resume": (LAST, "vocab.json"), "--out": (LAST, "vocab.json")}
+
+
+def option_rows():
+    yield Row("train", "--init-from", [*TRAIN, *ON_GPT, "--init-from", "{}"], CKPT)
+    yield Row("train", "--resume", [*TRAIN, *ON_GPT, "--resume", "{}"], CKPT)
+    yield Row("train", "--config", [*TRAIN, "--config", "{}"], "run/config.json")
+    yield Row("train", "--out", ["train", *ON_GPT, "--steps", "1", "-q", "--out", "{}"], CKPT, fine=FOLDER_MAY_DO + ("missing",))
+    yield Row("eval", "--ckpt", [*EVAL, *ON_GPT, "--vocab", "run/vocab.json", "--ckpt", "{}"], CKPT)
+    yield Row("generate", "--ckpt", [*GENERATE, "--model", GPT, "--vocab", "run/vocab.json", "--ckpt", "{}"], CKPT)
+    yield Row("eval", "--vocab", [*EVAL, *ON_GPT, "--ckpt", CKPT, "--vocab", "{}"], "run/vocab.json")
+    for prompt in ([], ["--prompt", "a"]):
+        yield Row("generate", "--vocab", [*GENERATE, *prompt, "--model", GPT, "--ckpt", CKPT, "--vocab", "{}"], "run/vocab.json")
+
+
+def data_rows():
+    for kind, spec in small_files.DATA.items():
+        path = spec.split(":")[1].split(",")[0]
+        model = ["--model", small_files.model_for(spec)]
+        fine = CUT_MAY_DO if path in ("text.txt", "table.csv") else ()
+        held = [(path, None)]
+        if os.path.isdir(path):
+            held = [(os.path.join(where, name), path) for where, _, names in os.walk(path) for name in names if "10k" not in name]
+        for good, whole in sorted(held)[::2 if kind == "images" else 1][:4]:
+            if whole:
+                damaged, fine = spec.replace(f":{path}", ":copy"), PART_MAY_DO.get(kind, ())
+            else:
+                damaged = spec.replace(f":{path}", ":{}")
+            yield Row("train", "--data", [*TRAIN, *model, "--data", damaged], good, whole, fine)
+            yield Row("train", "--val", [*TRAIN, *model, "--data", spec, "--val", damaged], good, whole, fine)
+            if kind == "text":
+                yield Row("eval", "--data", [*EVAL, *model, "--ckpt", CKPT, "--data", damaged], good, whole, fine)
+
+
+# A folder without one of its files is another folder, unless the set of files is fixed.
+# What is no file is no image.
+PART_MAY_DO = {"texts": ("missing", "empty", "half"), "images": ("missing", "folder", "fifo")}
+
+
+def wrong_words():
+    """Not files: a name that is none. (command, slot, arguments)"""
+    for slot, command in {"--model": [*TRAIN, "--data", "text:text.txt"], "--data": [*TRAIN, "--model", GPT]}.items():
+        for word in ("nosuch", "nosuch:path", "", ":", ",", "text:", "gpt:layers=x", "mlp:0"):
+            yield "train", slot, [*command, slot, word]
+    for word in ("nosuch", "", "gpt:layers=x"):
+        yield "eval", "--model", [*EVAL, "--data", "text:text.txt", "--ckpt", CKPT, "--model", word]
+        yield "generate", "--model", [*GENERATE, "--vocab", "run/vocab.json", "--ckpt", CKPT, "--model", word]
+
+
+def rows():
+    for part in (checkpoint_rows, option_rows, run_rows, data_rows):
+        yield from part()
+
+
+# ---- ways to damage ----
+
+def damage(way, path, good):
+    """Put at `path` what is left of the file `good`."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.unlink(path)
+    data = b"" if os.path.isdir(good) else open(good, "rb").read()
+    if way == "folder":
+        os.mkdir(path)
+    elif way == "fifo":
+        os.mkfifo(path)
+    elif way != "missing":
+        small_files.write(path, {"empty": b"", "random": random.Random(SEED).randbytes(1000), "half": data[:len(data) // 2]}[way])
+
+
+WAYS = ("missing", "empty", "folder", "fifo", "random", "half")
+# Known to hang until FIFOs among the files of a run directory are refused: (command, slot, file, way).
+TO_BE_MENDED = {
+    ("eval", "--ckpt", "run/config.json", "fifo"), ("generate", "--ckpt", "run/config.json", "fifo"), ("train", "--out", "run/metrics.jsonl", "fifo"),
+}
+
+
+def judge(row, way, folder, number):
+    """Run the command in a folder of its own that shares the good files; "" or the problems."""
+    here = os.path.join(folder, f"case-{number}")
+    os.mkdir(here)
+    for name in os.listdir(folder):
+        if not name.startswith("case-"):
+            os.symlink(os.path.join(folder, name), os.path.join(here, name))
+    if row.whole:
+        shutil.copytree(os.path.join(folder, row.whole), os.path.join(here, "copy"))
+        path = os.path.join(here, "copy", os.path.relpath(row.good, row.whole))
+    else:
+        path = os.path.join(here, "damaged" + os.path.splitext(row.good)[1])
+    damage(way, path, os.path.join(folder, row.good))
+    args = [a.replace("{}", os.path.basename(path)) for a in row.args]
+    done = outcome.run([GTRAIN, *args], LIMIT, here, ENV, file_bytes=64 << 20)
+    found = outcome.problems(done, (0, 1, 2) if way in row.fine else (1, 2), row.findings)
+    if not found and done.status and not (row.findings and done.out):
+        found = outcome.only_error_and_hints(done)
+        if done.out:
+            found.append(f"standard output is not empty: {done.out[:200]!r}")
+    found += [f"left behind: {path}" for path in outcome.temporaries(here)]
+    if found:
+        found.append("command: " + " ".join(args))
+    shutil.rmtree(here)
+    return "\n".join(found)
+
+
+def cases(folder):
+    os.chdir(folder)
+    small_files.make_data(folder)
+    small_files.train(GTRAIN, folder, "run", env=ENV)
+    os.mkdir("scratch")
+    tried = [(row, way, (row.command, row.slot, row.good, way) in TO_BE_MENDED) for row in rows() for way in WAYS]
+    work = [(row, way) for row, way, known in tried if not known]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(lambda case: judge(*case[1], folder, case[0]), enumerate(work)))
+    for row in dict.fromkeys(row for row, _ in work):
+        bad = [f"{way}: {problem}" for (r, way), problem in zip(work, found) if r is row and problem]
+        yield row.name(), "\n".join(bad)
+    for row, way, known in tried:
+        if known:
+            yield f"{row.name()}: {way} # SKIP known to hang", ""
+    for command, slot, args in wrong_words():
+        done = outcome.run([GTRAIN, *args], LIMIT, folder, ENV)
+        yield f"{command} {slot} '{args[-1]}'", "\n".join(outcome.problems(done, (1, 2)) or outcome.only_error_and_hints(done))
+
+
+# ---- nothing is forgotten ----
+
+def inputs_of(command):
+    """The slots of a command, from its table of options; an option of an unknown kind is a problem."""
+    words = command["synopsis"].split("[OPTIONS]")[0].replace("(", " ").split()
+    for i, word in enumerate(words):
+        if word in OPERANDS and not words[i - 1].startswith("-"):
+            yield word, ""
+    for option in command["options"]:
+        metavar = option.get("metavar")
+        if option["type"] in ("string", "list") and metavar not in VALUES:
+            known = metavar in READ | WRITTEN
+            yield "--" + option["name"], "" if known else f"'{metavar}' is not among READ, WRITTEN and VALUES of tests/oracle/inputs.py"
+
+
+def forgotten(folder):
+    os.chdir(folder)
+    small_files.make_data(folder)
+    have = {(row.command, row.slot) for row in rows()} | {(command, slot) for command, slot, _ in wrong_words()}
+    listed = json.loads(subprocess.run([GTRAIN, "help", "--json"], check=True, capture_output=True).stdout)["commands"]
+    names = {c["name"] for c in listed}
+    for command in listed:
+        slots = dict(inputs_of(command))
+        missing = [f"{slot} has no row" for slot in slots if (command["name"], slot) not in have]
+        yield f"all inputs of {command['name']} are tried", "\n".join(missing + [p for p in slots.values() if p])
+    yield "no row is of a command that is gone", "\n".join(c for c, _ in have if c not in names)
+
+
+if __name__ == "__main__":
+    print(f"# seed {SEED}")
+    sys.exit(tap.run([cases, forgotten], GTRAIN, sys.argv[1:]))
