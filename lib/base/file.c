@@ -56,19 +56,40 @@ void gt_unmap(struct gt_mapping *map)
 int gt_map_peek(
     const struct gt_mapping *map, uint64_t offset, void *out, size_t size, struct gt_err *err)
 {
-	ssize_t n;
+	size_t done = 0;
 
 	if (map->fd < 0) {
-		memcpy(out, map->data + offset, size);
+		if (size)
+			memcpy(out, map->data + offset, size);
 		return 0;
 	}
-	n = pread(map->fd, out, size, (off_t)offset);
-	if (n < 0)
-		return gt_err_sys(
-		    err, "cannot read %zu bytes at byte %llu", size, (unsigned long long)offset);
-	if ((size_t)n < size)
-		return gt_map_shrank(err);
+	while (done < size) {
+		ssize_t n = pread(map->fd, (char *)out + done, size - done, (off_t)(offset + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return gt_err_sys(err, "cannot read %zu bytes at byte %llu", size,
+			    (unsigned long long)offset);
+		if (!n)
+			return gt_map_shrank(err);
+		done += (size_t)n;
+	}
 	return 0;
+}
+
+int gt_map_copy(const struct gt_mapping *map, uint64_t offset, size_t size, struct gt_arena *arena,
+    unsigned char **out, struct gt_err *err)
+{
+	int rc;
+
+	*out = gt_arena_alloc(arena, size, err);
+	if (!*out)
+		return GT_ENOMEM;
+	rc = gt_map_peek(map, offset, *out, size, err);
+	if (rc)
+		*out = NULL;
+	return rc;
 }
 
 int gt_map_shrank(struct gt_err *err)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "lib/base/folder.h"
+#include "lib/base/mem.h"
 
 /* A file mapped read-only. An empty file has size 0 and data NULL. */
 struct gt_mapping {
@@ -23,11 +24,18 @@ int gt_map_at(struct gt_mapping *out, struct gt_file_name file, struct gt_err *e
 void gt_unmap(struct gt_mapping *map);
 
 /*
- * A look at a few bytes of a large file: through the mapping, each would bring its neighbourhood
- * into this process's memory. Copies [offset, offset + size), which must lie in the file.
+ * Copy [offset, offset + size) of the file, which must lie within map->size. A mapping shows every
+ * write of another process at once, so a size that was checked in it may be another size when it
+ * is used. Bytes that say where others are, or how many, are copied, checked in the copy and used
+ * from the copy. A copy also leaves their neighbourhood out of this process's memory.
+ * Errors: GT_EIO; gt_map_shrank() where the file has become shorter.
  */
 int gt_map_peek(
     const struct gt_mapping *map, uint64_t offset, void *out, size_t size, struct gt_err *err);
+
+/* The same into memory of the arena; *out is NULL on failure. */
+int gt_map_copy(const struct gt_mapping *map, uint64_t offset, size_t size, struct gt_arena *arena,
+    unsigned char **out, struct gt_err *err);
 
 /* What is said of a file that somebody cuts off while it is read. A read of the mapping ends the
  * process (SIGBUS); a system call that reads it fails (EFAULT), and returns this: GT_EIO. */

@@ -408,29 +408,40 @@ static int look_up(struct gt_digests *d, struct gt_json *json, struct gt_err *er
 	return rc;
 }
 
-/* Tensors of the open file with the sums of its record; *known false when it has none. */
-static int recall(struct gt_digests *d, const struct gt_ckpt *ckpt, gt_digest_rename *rename,
-    void *self, bool *known, struct gt_err *err)
+/* Tensors of the open file with the sums of its record; *known false when that has none. */
+static int recall_from(struct gt_digests *d, const struct gt_storage *record,
+    const struct gt_ckpt *ckpt, gt_digest_rename *rename, void *self, bool *known,
+    struct gt_err *err)
 {
-	struct gt_storage *record = ckpt->digests;
-	struct gt_json json = { 0 };
-	int rc;
+	struct gt_json json = { .text = record->bytes, .size = record->size_bytes };
+	int rc = enter(&json, known, err);
 
-	*d = (struct gt_digests){ 0 };
-	*known = false;
-	if (!record)
-		return 0;
-	rc = gt_storage_check(record, err);
-	if (rc)
-		return rc;
-	json.text = record->bytes;
-	json.size = record->size_bytes;
-	rc = enter(&json, known, err);
 	if (!rc && *known)
 		rc = gt_digests_collect(d, ckpt->root, rename, self, err);
 	if (!rc && *known)
 		rc = look_up(d, &json, err);
 	return rc ? gt_err_prefix(err, "'%s'", record->name) : 0;
+}
+
+static int recall(struct gt_digests *d, const struct gt_ckpt *ckpt, gt_digest_rename *rename,
+    void *self, bool *known, struct gt_err *err)
+{
+	struct gt_arena arena = { 0 };
+	struct gt_storage record;
+	int rc;
+
+	*d = (struct gt_digests){ 0 };
+	*known = false;
+	if (!ckpt->digests)
+		return 0;
+	record = *ckpt->digests;
+	rc = gt_storage_copy(&record, &arena, err);
+	if (!rc)
+		rc = gt_storage_check(&record, err);
+	if (!rc)
+		rc = recall_from(d, &record, ckpt, rename, self, known, err);
+	gt_arena_release(&arena);
+	return rc;
 }
 
 int gt_digest_renamed(char **json, size_t *size, const struct gt_ckpt *ckpt,

@@ -27,9 +27,13 @@ struct gt_ckpt {
 	struct gt_ckpt_shard *shards;
 	size_t shard_count;
 
-	/* Of torch formats: the pickle that the tree came from, and where in it devices stand. */
+	const struct gt_st_header *st_header; /* of safetensors: the header the tree came from */
+
+	/* Of torch formats: a copy of the pickle that the tree came from, and where in it devices
+	 * stand. */
 	const unsigned char *pickle;
 	size_t pickle_bytes;
+	uint64_t pickle_at;        /* its place in a legacy file */
 	const char *pickle_record; /* its name in a zip */
 	const struct gt_torch_location *locations;
 

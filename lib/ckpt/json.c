@@ -80,10 +80,14 @@ int gt_json_key(
 	if (rc)
 		return rc;
 	*length = j->at - *at;
-	*key = gt_strdup(json_string_value(string), err);
+	if (json_is_string(string))
+		*key = gt_strdup(json_string_value(string), err);
+	else
+		rc = gt_err_set(
+		    err, GT_EFORMAT, "JSON: the key at byte %zu is no string", j->base + *at);
 	json_decref(string);
 	if (!*key)
-		return GT_ENOMEM;
+		return rc ? rc : GT_ENOMEM;
 	if (accept(j, ':'))
 		return 0;
 	free(*key);

@@ -233,11 +233,31 @@ static int read_dict(struct reader *r, struct gt_npy *out, struct gt_err *err)
 	return peek(r) || r->at < r->size ? wrong(r, "blanks", err) : 0;
 }
 
-int gt_npy_parse(struct gt_npy *out, const void *bytes, size_t size, struct gt_err *err)
+/* Where the header's text starts, and its length as stated. */
+static size_t text_at(const unsigned char *p)
+{
+	return MAGIC_BYTES + 2 + (p[6] == 1 ? 2 : 4);
+}
+
+static size_t text_bytes(const unsigned char *p)
+{
+	return gt_get_le(p + MAGIC_BYTES + 2, p[6] == 1 ? 2 : 4);
+}
+
+size_t gt_npy_header_bytes(const void *bytes, size_t size)
+{
+	const unsigned char *p = bytes;
+
+	if (size < MAGIC_BYTES + 2 || size < text_at(p) || text_bytes(p) > GT_NPY_HEADER_MAX)
+		return size;
+	return text_at(p) + text_bytes(p);
+}
+
+int gt_npy_parse(
+    struct gt_npy *out, const void *bytes, size_t size, uint64_t file_size, struct gt_err *err)
 {
 	const unsigned char *p = bytes;
 	struct reader r;
-	size_t width;
 
 	*out = (struct gt_npy){ 0 };
 	if (size < MAGIC_BYTES + 2 || memcmp(p, magic, MAGIC_BYTES) != 0)
@@ -245,20 +265,21 @@ int gt_npy_parse(struct gt_npy *out, const void *bytes, size_t size, struct gt_e
 	if (p[6] < 1 || p[6] > 3 || p[7])
 		return gt_err_set(
 		    err, GT_ENOTSUP, "npy: version %d.%d is not 1.0, 2.0 or 3.0", p[6], p[7]);
-	width = p[6] == 1 ? 2 : 4;
-	r = (struct reader){ .base = MAGIC_BYTES + 2 + width };
+	r = (struct reader){ .base = text_at(p) };
 	if (size < r.base)
 		return gt_err_set(
 		    err, GT_EFORMAT, "npy: it is cut within the first %zu bytes", r.base);
 	r.text = (const char *)p + r.base;
-	r.size = gt_get_le(p + MAGIC_BYTES + 2, width);
+	r.size = text_bytes(p);
 	if (r.size > GT_NPY_HEADER_MAX)
 		return gt_err_set(err, GT_EFORMAT, "npy: a header of %zu bytes: the most is %d",
 		    r.size, GT_NPY_HEADER_MAX);
-	if (r.size > size - r.base)
+	if (r.size > file_size - r.base)
 		return gt_err_set(err, GT_EFORMAT,
 		    "npy: it is cut: %zu bytes of its header are missing",
-		    r.size - (size - r.base));
+		    (size_t)(r.size - (file_size - r.base)));
+	if (r.size > size - r.base)
+		return gt_err_set(err, GT_EIO, "npy: its header has changed while it was read");
 	out->data_at = r.base + r.size;
 	return read_dict(&r, out, err);
 }

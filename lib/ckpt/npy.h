@@ -29,8 +29,16 @@ struct gt_npy {
 
 enum { GT_NPY_HEADER_MAX = 64 * 1024 };
 
-/* Parse the header at the start of `size` bytes. GT_EFORMAT; GT_ENOTSUP for no dtype of ours. */
-int gt_npy_parse(struct gt_npy *out, const void *bytes, size_t size, struct gt_err *err);
+enum { GT_NPY_START_BYTES = 12 }; /* magic, version and length, at most */
+
+/* From the first GT_NPY_START_BYTES of a file, or the `size` it has, the bytes up to its elements;
+ * those first ones where they are no start of an array, or state a header above the limit. */
+size_t gt_npy_header_bytes(const void *bytes, size_t size);
+
+/* Parse the header in the `size` bytes that a file of `file_size` starts with: all of it, as far as
+ * the file has it. GT_EFORMAT; GT_ENOTSUP for no dtype of ours. */
+int gt_npy_parse(
+    struct gt_npy *out, const void *bytes, size_t size, uint64_t file_size, struct gt_err *err);
 
 /*
  * A header as numpy writes it, of version 1, for elements in little-endian row-major order.

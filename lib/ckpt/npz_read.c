@@ -51,11 +51,32 @@ static void turn(struct gt_tree_tensor *t, int64_t *stride)
 	t->stride = stride;
 }
 
+/* A record's bytes up to its elements, or as many of them as there are: a copy in the arena, as
+ * whoever writes to the file must not change a header between its check and its use. */
+static int copy_header(struct gt_arena *arena, const struct gt_storage *record, unsigned char **out,
+    size_t *size, struct gt_err *err)
+{
+	unsigned char start[GT_NPY_START_BYTES];
+	size_t has = record->size_bytes < sizeof(start) ? record->size_bytes : sizeof(start);
+	const struct gt_mapping memory = { record->bytes, record->size_bytes, -1 };
+	const struct gt_mapping *map = record->map ? record->map : &memory;
+	uint64_t at = record->map ? record->file_offset : 0;
+	int rc = gt_map_peek(map, at, start, has, err);
+
+	if (rc)
+		return rc;
+	*size = gt_npy_header_bytes(start, has);
+	if (*size > record->size_bytes)
+		*size = record->size_bytes;
+	return gt_map_copy(map, at, *size, arena, out, err);
+}
+
 /* From the sum of a whole record to that of its elements alone: join() is linear in both. A record
  * whose header is damaged gives a wrong sum, so that the header is covered too. */
-static void take_crc(struct gt_storage *data, const struct gt_storage *record, size_t header)
+static void take_crc(struct gt_storage *data, const struct gt_storage *record,
+    const unsigned char *header, size_t size)
 {
-	uint32_t before = gt_crc32(0, record->bytes, header);
+	uint32_t before = gt_crc32(0, header, size);
 
 	data->has_crc = record->has_crc;
 	data->crc = gt_crc32_join(before, 0, data->size_bytes) ^ record->crc;
@@ -65,12 +86,14 @@ static void take_crc(struct gt_storage *data, const struct gt_storage *record, s
 static struct gt_tree *make_tensor(
     struct gt_arena *arena, const struct gt_storage *record, struct gt_err *err)
 {
+	unsigned char *header;
 	struct gt_npy npy;
 	struct gt_tree *node;
 	struct gt_storage *s;
 	size_t has;
 
-	if (gt_npy_parse(&npy, record->bytes, record->size_bytes, err))
+	if (copy_header(arena, record, &header, &has, err) ||
+	    gt_npy_parse(&npy, header, has, record->size_bytes, err))
 		return NULL;
 	node = gt_tree_tensor(arena, npy.dtype, npy.ndim, npy.shape,
 	    (const unsigned char *)record->bytes + npy.data_at, err);
@@ -92,7 +115,7 @@ static struct gt_tree *make_tensor(
 	s->swapped = npy.swapped;
 	s->map = record->map;
 	s->file_offset = record->file_offset + npy.data_at;
-	take_crc(s, record, npy.data_at);
+	take_crc(s, record, header, npy.data_at);
 	if (npy.fortran_order && gt_tensor_count(&node->tensor))
 		turn(&node->tensor, (int64_t *)node->tensor.stride);
 	return node;

@@ -81,6 +81,14 @@ struct gt_pickle_hooks {
 int gt_pickle_read(struct gt_tree **out, struct gt_arena *arena, const unsigned char *bytes,
     size_t size, size_t *used, const struct gt_pickle_hooks *hooks, struct gt_err *err);
 
+/*
+ * The same for the pickle that starts at byte `at` of a file and ends where it says: it is copied
+ * as far as it is read. *copy, unless NULL, gets its bytes, in the arena.
+ */
+int gt_pickle_read_file(struct gt_tree **out, struct gt_arena *arena, const struct gt_mapping *map,
+    uint64_t at, const unsigned char **copy, size_t *used, const struct gt_pickle_hooks *hooks,
+    struct gt_err *err);
+
 /* Writes one tensor, which pickles leave to the format. */
 struct gt_pickle_writer;
 typedef int gt_pickle_tensor(

@@ -21,9 +21,14 @@ struct gt_machine {
 	struct gt_arena *arena;
 	const struct gt_pickle_hooks *hooks;
 	const unsigned char *bytes;
-	size_t size, at;  /* at: the next byte */
-	size_t op_at;     /* of the opcode being done */
-	size_t frame_end; /* of the frame we are in; 0: in none */
+	size_t have, size;            /* bytes there are, and that the pickle may have */
+	const struct gt_mapping *map; /* has those that are not there yet; or NULL */
+	uint64_t map_at;              /* where the pickle starts in it */
+	unsigned char *copy;          /* `bytes`, if they are of a file */
+	size_t at;                    /* the next byte */
+	size_t op_at;                 /* of the opcode being done, */
+	unsigned char op;             /* and it */
+	size_t frame_end;             /* of the frame we are in; 0: in none */
 	struct gt_tree **stack;
 	size_t *origins; /* [depth], the opcode that pushed each value */
 	size_t depth, stack_room, origin_room;
@@ -65,6 +70,10 @@ static inline int fail(struct gt_machine *m, const char *what)
 	return GT_EFORMAT;
 }
 
+/* Copy more of the file: `length` bytes from m->at on, which it has, and perhaps others.
+ * Invalidates m->bytes. (pickle_read.c) */
+int gt_machine_fill(struct gt_machine *m, uint64_t length);
+
 static inline int take(struct gt_machine *m, uint64_t length, const unsigned char **p)
 {
 	if (length > m->size - m->at) {
@@ -72,6 +81,12 @@ static inline int take(struct gt_machine *m, uint64_t length, const unsigned cha
 		    "%llu bytes are announced, %zu are left: the file is cut or damaged",
 		    (unsigned long long)length, m->size - m->at);
 		return GT_EFORMAT;
+	}
+	if (length > m->have - m->at) {
+		int rc = gt_machine_fill(m, length);
+
+		if (rc)
+			return rc;
 	}
 	*p = m->bytes + m->at;
 	m->at += length;
@@ -103,13 +118,21 @@ static inline int take_block(
 /* A line, without its end. */
 static inline int take_line(struct gt_machine *m, const unsigned char **p, size_t *length)
 {
-	const unsigned char *start = m->bytes + m->at;
-	const unsigned char *end = memchr(start, '\n', m->size - m->at);
+	const unsigned char *end;
+	size_t seen = 0;
 
-	if (!end)
-		return fail(m, "a line of text does not end");
-	*p = start;
-	*length = (size_t)(end - start);
+	while (!(end = memchr(m->bytes + m->at + seen, '\n', m->have - m->at - seen))) {
+		int rc;
+
+		seen = m->have - m->at;
+		if (m->have == m->size)
+			return fail(m, "a line of text does not end");
+		rc = gt_machine_fill(m, seen + 1);
+		if (rc)
+			return rc;
+	}
+	*p = m->bytes + m->at;
+	*length = (size_t)(end - *p);
 	m->at += *length + 1;
 	return 0;
 }

@@ -7,7 +7,8 @@
 enum {
 	MAX_PROTOCOL = 5,
 	MEMORY_ANY = 16 << 20, /* bytes for a pickle of any size, */
-	MEMORY_RATIO = 256     /* and for each of its bytes: a node and its places in two lists */
+	MEMORY_RATIO = 256,    /* and for each of its bytes: a node and its places in two lists */
+	FIRST_BYTES = 64 << 10 /* of a file, that are copied at first */
 };
 
 /* ---- stack and memo ---- */
@@ -228,7 +229,7 @@ static int note(struct gt_machine *m, struct gt_pickle_layout *l)
 			return GT_ENOMEM;
 		l->uses[l->use_count++] =
 		    (struct gt_pickle_use){ m->op_at, m->at - m->op_at, top(m) };
-	} else if (m->bytes[m->op_at] == OP_FRAME) {
+	} else if (m->op == OP_FRAME) {
 		if (gt_grow(&l->frames, l->frame_count, &l->frame_room, sizeof(*l->frames), m->err))
 			return GT_ENOMEM;
 		l->frames[l->frame_count++] = m->op_at;
@@ -250,55 +251,123 @@ static void limit_memory(struct gt_machine *m, size_t before)
 	m->arena->limit = before + MEMORY_ANY + MEMORY_RATIO * m->at;
 }
 
+/* What is kept of an operand counts against the limit of memory; so an operand that is larger is
+ * not copied either. */
+int gt_machine_fill(struct gt_machine *m, uint64_t length)
+{
+	size_t left = m->arena->limit > m->arena->used ? m->arena->limit - m->arena->used : 0;
+	size_t size = m->have ? 2 * m->have : FIRST_BYTES;
+	unsigned char *grown;
+	int rc;
+
+	if (m->arena->limit && length > left)
+		return gt_err_set(m->err, GT_ENOMEM, "more than %zu bytes of memory are asked for",
+		    m->arena->limit);
+	if (size < m->at + length)
+		size = m->at + length;
+	if (size > m->size)
+		size = m->size;
+	grown = gt_reallocarray(m->copy, size, 1, m->err);
+	if (!grown)
+		return GT_ENOMEM;
+	m->bytes = m->copy = grown;
+	rc = gt_map_peek(m->map, m->map_at + m->have, grown + m->have, size - m->have, m->err);
+	if (!rc)
+		m->have = size;
+	return rc;
+}
+
+/* The next opcode with its operand. */
+static int step(struct gt_machine *m)
+{
+	const unsigned char *p;
+	int rc;
+
+	if (m->at == m->size)
+		return fail(m, "the pickle does not end: the file is cut");
+	rc = take(m, 1, &p);
+	if (rc)
+		return rc;
+	m->op = *p;
+	if (!opcodes[m->op])
+		return gt_err_set(m->err, GT_EFORMAT, "no known opcode: 0x%02x", m->op);
+	return opcodes[m->op](m, m->op);
+}
+
 static int run(struct gt_machine *m)
 {
 	struct gt_pickle_layout *layout = m->hooks ? m->hooks->layout : NULL;
-	size_t start = 0, before = m->arena->used;
+	size_t before = m->arena->used;
 	int rc = 0;
 
 	while (!rc && !m->stopped) {
 		limit_memory(m, before);
-		start = m->op_at = m->at;
-		if (start == m->size)
-			rc = fail(m, "the pickle does not end: the file is cut");
-		else if (!opcodes[m->bytes[start]])
-			rc = gt_err_set(
-			    m->err, GT_EFORMAT, "no known opcode: 0x%02x", m->bytes[start]);
-		else
-			rc = opcodes[m->bytes[m->at++]](m, m->bytes[start]);
+		m->op_at = m->at;
+		rc = step(m);
 		if (!rc && m->frame_end)
 			rc = check_frame(m);
 		if (!rc && layout)
 			rc = note(m, layout);
 	}
 	if (rc)
-		gt_err_prefix(m->err, "pickle: byte %zu", start);
+		gt_err_prefix(m->err, "pickle: byte %zu", m->op_at);
+	return rc;
+}
+
+/* Run a machine that has its bytes, and release all of it but those. */
+static int read_root(struct gt_machine *m, struct gt_tree **out, size_t *used)
+{
+	size_t limit = m->arena->limit;
+	int rc = run(m);
+
+	m->arena->limit = limit;
+	*out = NULL;
+	if (!rc) {
+		*used = m->at;
+		*out = m->stack[0];
+		rc = gt_tree_check(*out, m->arena, m->err);
+		if (rc) {
+			*out = NULL;
+			gt_err_prefix(m->err, "pickle");
+		}
+	}
+	free(m->stack);
+	free(m->origins);
+	free(m->marks);
+	free(m->memo);
 	return rc;
 }
 
 int gt_pickle_read(struct gt_tree **out, struct gt_arena *arena, const unsigned char *bytes,
     size_t size, size_t *used, const struct gt_pickle_hooks *hooks, struct gt_err *err)
 {
-	struct gt_machine m = {
-		.arena = arena, .hooks = hooks, .bytes = bytes, .size = size, .err = err
-	};
-	size_t limit = arena->limit;
-	int rc = run(&m);
+	struct gt_machine m = { .arena = arena,
+		.hooks = hooks,
+		.bytes = bytes,
+		.have = size,
+		.size = size,
+		.err = err };
 
-	arena->limit = limit;
-	*out = NULL;
-	if (!rc) {
-		*used = m.at;
-		*out = m.stack[0];
-		rc = gt_tree_check(*out, arena, err);
-		if (rc) {
-			*out = NULL;
-			gt_err_prefix(err, "pickle");
-		}
-	}
-	free(m.stack);
-	free(m.origins);
-	free(m.marks);
-	free(m.memo);
-	return rc;
+	return read_root(&m, out, used);
+}
+
+int gt_pickle_read_file(struct gt_tree **out, struct gt_arena *arena, const struct gt_mapping *map,
+    uint64_t at, const unsigned char **copy, size_t *used, const struct gt_pickle_hooks *hooks,
+    struct gt_err *err)
+{
+	struct gt_machine m = { .arena = arena,
+		.hooks = hooks,
+		.size = map->size - at,
+		.map = map,
+		.map_at = at,
+		.err = err };
+	int rc = read_root(&m, out, used);
+	unsigned char *kept = rc || !copy ? NULL : gt_arena_alloc(arena, *used, err);
+
+	if (copy)
+		*copy = kept;
+	if (kept)
+		memcpy(kept, m.copy, *used);
+	free(m.copy);
+	return rc || !copy || kept ? rc : GT_ENOMEM;
 }

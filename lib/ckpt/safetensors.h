@@ -65,7 +65,7 @@ struct gt_st_string {
 };
 
 struct gt_st_header {
-	const char *text; /* borrowed, not zero-terminated */
+	const char *text; /* borrowed, not zero-terminated; of gt_st_open(), the arena's */
 	size_t size;
 	struct gt_st_tensor *tensors; /* in the header's order; GT_ST_METADATA is none */
 	size_t count, capacity;
@@ -82,7 +82,7 @@ struct gt_st_header {
 int gt_st_parse(struct gt_st_header *out, struct gt_arena *arena, const char *text, size_t size,
     uint64_t *data_bytes, struct gt_err *err);
 
-/* The same from a mapped file, whose length is checked first and last. */
+/* The same from a copy of a file's header; the file's length is checked first and last. */
 int gt_st_open(const struct gt_mapping *map, struct gt_st_header *header, struct gt_arena *arena,
     struct gt_err *err);
 

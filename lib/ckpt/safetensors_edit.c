@@ -20,7 +20,7 @@ struct patch {
 };
 
 struct rewrite {
-	struct gt_st_header header;
+	const struct gt_st_header *header;
 	const struct gt_edit_change **by_name; /* changes of names, sorted by `from` */
 	size_t change_count;
 	struct patch *patches; /* by place */
@@ -79,7 +79,7 @@ static int compare_patches(const void *a, const void *b)
 /* Names of tensors, and those of tied tensors, which gtrain keeps at the end of __metadata__. */
 static int find_patches(struct rewrite *w, struct gt_err *err)
 {
-	const struct gt_st_header *h = &w->header;
+	const struct gt_st_header *h = w->header;
 	size_t ties = gt_st_ties(h);
 
 	w->patches = gt_calloc(h->count + 2 * ties, sizeof(*w->patches), err);
@@ -101,8 +101,8 @@ static int find_patches(struct rewrite *w, struct gt_err *err)
 
 static void put_patched(struct rewrite *w, FILE *out, size_t size)
 {
-	const struct gt_st_string *own = gt_st_metadata(&w->header, GT_ST_HEADER);
-	size_t digits = own && gt_st_metadata(&w->header, GT_ST_TENSORS) ? own->value_at + 1 : 0;
+	const struct gt_st_string *own = gt_st_metadata(w->header, GT_ST_HEADER);
+	size_t digits = own && gt_st_metadata(w->header, GT_ST_TENSORS) ? own->value_at + 1 : 0;
 	size_t at = 0;
 
 	for (size_t i = 0; i <= w->patch_count; i++) {
@@ -111,7 +111,7 @@ static void put_patched(struct rewrite *w, FILE *out, size_t size)
 
 		if (digits >= at && digits < end && digits)
 			w->digits_at = (size_t)ftello(out) + (digits - at);
-		fwrite(w->header.text + at, 1, end - at, out);
+		fwrite(w->header->text + at, 1, end - at, out);
 		if (!p)
 			break;
 		gt_st_put_string(out, p->to);
@@ -121,10 +121,10 @@ static void put_patched(struct rewrite *w, FILE *out, size_t size)
 
 static int build_text(struct rewrite *w, struct gt_err *err)
 {
-	size_t size = w->header.size;
+	size_t size = w->header->size;
 	FILE *out;
 
-	while (w->header.text[size - 1] == ' ')
+	while (w->header->text[size - 1] == ' ')
 		size--;
 	out = open_memstream(&w->text, &w->size);
 	if (!out)
@@ -142,7 +142,7 @@ static int build_text(struct rewrite *w, struct gt_err *err)
  * blocks, so that a file system can share them. */
 static size_t new_length(const struct rewrite *w)
 {
-	size_t length = w->header.size;
+	size_t length = w->header->size;
 
 	while (length < w->size)
 		length += GT_COPY_BLOCK;
@@ -167,13 +167,13 @@ static int seal(struct rewrite *w, size_t length, struct gt_err *err)
 	return 0;
 }
 
-static int prepare(struct rewrite *w, const struct gt_ckpt *ckpt, const struct gt_edit *edit,
-    struct gt_arena *arena, struct gt_err *err)
+static int prepare(
+    struct rewrite *w, const struct gt_ckpt *ckpt, const struct gt_edit *edit, struct gt_err *err)
 {
-	int rc = gt_st_open(&ckpt->map, &w->header, arena, err);
+	int rc;
 
-	if (!rc)
-		rc = index_changes(w, edit, err);
+	w->header = ckpt->st_header;
+	rc = index_changes(w, edit, err);
 	if (!rc)
 		rc = find_patches(w, err);
 	if (!rc)
@@ -228,7 +228,7 @@ static int write_copy(void *self, int fd, struct gt_err *err)
 	const struct copy *c = self;
 	const struct rewrite *w = c->rewrite;
 	const struct gt_mapping *map = &c->ckpt->map;
-	uint64_t start = GT_ST_LENGTH_BYTES + w->header.size;
+	uint64_t start = GT_ST_LENGTH_BYTES + w->header->size;
 	int rc = gt_copy_range(fd, w->size, map->fd, start, map->size - start, c->sync, err);
 
 	return rc ? rc : gt_write_at(fd, 0, w->text, w->size, err);
@@ -238,7 +238,7 @@ static void note_copy(
     struct gt_edit_result *result, const struct rewrite *w, const struct gt_ckpt *ckpt)
 {
 	result->written_bytes = w->size;
-	result->moved_bytes = ckpt->map.size - GT_ST_LENGTH_BYTES - w->header.size;
+	result->moved_bytes = ckpt->map.size - GT_ST_LENGTH_BYTES - w->header->size;
 }
 
 static int write_in_place(const struct rewrite *w, const struct gt_ckpt *ckpt,
@@ -265,7 +265,7 @@ static int write_result(const struct rewrite *w, const struct gt_ckpt *ckpt,
 {
 	struct copy copy = { w, ckpt, !target->no_sync };
 
-	if (!target->output && w->size == GT_ST_LENGTH_BYTES + w->header.size)
+	if (!target->output && w->size == GT_ST_LENGTH_BYTES + w->header->size)
 		return write_in_place(w, ckpt, target, result, err);
 	note_copy(result, w, ckpt);
 	result->replaced = !target->output;
@@ -273,26 +273,24 @@ static int write_result(const struct rewrite *w, const struct gt_ckpt *ckpt,
 	return gt_edit_replace(ckpt, target, write_copy, &copy, err);
 }
 
-static void release(struct rewrite *w, struct gt_arena *arena)
+static void release(struct rewrite *w)
 {
 	free(w->by_name);
 	free(w->patches);
 	free(w->text);
-	gt_arena_release(arena);
 }
 
 int gt_st_edit_copy(struct gt_atomic_file *file, const struct gt_ckpt *ckpt,
     const struct gt_edit *edit, struct gt_edit_result *result, struct gt_err *err)
 {
 	struct rewrite w = { 0 };
-	struct gt_arena arena = { 0 };
 	struct copy copy = { &w, ckpt, !file->no_sync };
-	int rc = prepare(&w, ckpt, edit, &arena, err);
+	int rc = prepare(&w, ckpt, edit, err);
 
 	if (!rc)
 		rc = write_copy(&copy, fileno(file->stream), err);
 	note_copy(result, &w, ckpt);
-	release(&w, &arena);
+	release(&w);
 	return rc ? gt_err_prefix(err, "'%s'", ckpt->path) : 0;
 }
 
@@ -300,13 +298,12 @@ int gt_st_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
 {
 	struct rewrite w = { 0 };
-	struct gt_arena arena = { 0 };
-	int rc = prepare(&w, ckpt, edit, &arena, err);
+	int rc = prepare(&w, ckpt, edit, err);
 
 	if (rc)
 		gt_err_prefix(err, "'%s'", target->input);
 	else
 		rc = write_result(&w, ckpt, target, result, err);
-	release(&w, &arena);
+	release(&w);
 	return rc;
 }

@@ -254,20 +254,24 @@ static int next_key(
 
 static int read_string(struct parser *p, struct gt_st_string *s, struct gt_err *err)
 {
-	json_t *value;
-	int rc;
+	json_t *value = NULL;
+	int rc = 0;
 
-	if (gt_json_at_end(&p->json) || p->json.text[p->json.at] != '"')
-		return gt_err_set(
+	/* Another value may be long: it is refused before it is parsed. */
+	if (!gt_json_at_end(&p->json) && p->json.text[p->json.at] == '"') {
+		s->value_at = p->json.at;
+		rc = gt_json_value(&p->json, p->json.size, &value, err);
+	}
+	if (!rc && !json_is_string(value))
+		rc = gt_err_set(
 		    err, GT_EFORMAT, "__metadata__: the value of '%.200s' is no string", s->key);
-	s->value_at = p->json.at;
-	rc = gt_json_value(&p->json, p->json.size, &value, err);
-	if (rc)
-		return rc;
-	s->value_length = p->json.at - s->value_at;
-	s->value = gt_arena_strdup(p->arena, json_string_value(value), err);
+	if (!rc) {
+		s->value_length = p->json.at - s->value_at;
+		s->value = gt_arena_strdup(p->arena, json_string_value(value), err);
+		rc = s->value ? 0 : GT_ENOMEM;
+	}
 	json_decref(value);
-	return s->value ? 0 : GT_ENOMEM;
+	return rc;
 }
 
 static int read_metadata(struct parser *p, struct gt_err *err)

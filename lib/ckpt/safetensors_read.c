@@ -29,11 +29,15 @@ int gt_st_open(const struct gt_mapping *map, struct gt_st_header *header, struct
     struct gt_err *err)
 {
 	uint64_t length, data_bytes = 0, start;
+	unsigned char bytes[GT_ST_LENGTH_BYTES], *text;
 	int rc;
 
 	if (map->size < GT_ST_LENGTH_BYTES)
 		return cut(err, map->size, GT_ST_LENGTH_BYTES, "the header's length among them");
-	length = gt_get_le(map->data, GT_ST_LENGTH_BYTES);
+	rc = gt_map_peek(map, 0, bytes, sizeof(bytes), err);
+	if (rc)
+		return rc;
+	length = gt_get_le(bytes, sizeof(bytes));
 	if (length > GT_ST_HEADER_MAX)
 		return gt_err_set(err, GT_EFORMAT, "a header of %llu bytes: the most is %d",
 		    (unsigned long long)length, GT_ST_HEADER_MAX);
@@ -44,8 +48,9 @@ int gt_st_open(const struct gt_mapping *map, struct gt_st_header *header, struct
 		    (unsigned long long)map->size, (unsigned long long)start);
 		return gt_err_hint(err, "copy or download it again, and compare sizes");
 	}
-	rc = gt_st_parse(
-	    header, arena, (const char *)map->data + GT_ST_LENGTH_BYTES, length, &data_bytes, err);
+	rc = gt_map_copy(map, GT_ST_LENGTH_BYTES, length, arena, &text, err);
+	if (!rc)
+		rc = gt_st_parse(header, arena, (const char *)text, length, &data_bytes, err);
 	if (rc)
 		return rc;
 	if (data_bytes > map->size - start)
@@ -280,15 +285,16 @@ static int add_metadata(struct builder *b, bool digests, struct gt_err *err)
 
 static int open_safetensors(struct gt_ckpt *ckpt, struct gt_err *err)
 {
-	struct gt_st_header header;
-	struct builder b = { .map = &ckpt->map, .header = &header, .arena = &ckpt->arena };
+	struct gt_st_header *header = gt_arena_alloc(&ckpt->arena, sizeof(*header), err);
+	struct builder b = { .map = &ckpt->map, .header = header, .arena = &ckpt->arena };
 	bool digests = false;
-	int rc = gt_st_open(&ckpt->map, &header, &ckpt->arena, err);
+	int rc = header ? gt_st_open(&ckpt->map, header, &ckpt->arena, err) : GT_ENOMEM;
 
 	if (!rc)
-		rc = check_header(&header, &digests, err);
+		rc = check_header(header, &digests, err);
 	if (rc)
 		return rc;
+	ckpt->st_header = header;
 	ckpt->root = b.root = gt_tree_dict(b.arena, err);
 	rc = b.root ? add_tensors(&b, err) : GT_ENOMEM;
 	if (!rc && digests)

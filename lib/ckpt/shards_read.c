@@ -15,6 +15,7 @@ enum {
 	SHARDS_MAX = 1 << 16,
 	VALUE_LIMIT = 1 << 20, /* bytes of JSON of what is no weight_map */
 	SNIFF_BYTES = 64 * 1024,
+	INDEX_MAX_BYTES = 1 << 28,
 };
 
 struct entry {
@@ -108,27 +109,45 @@ static int read_member(
 	return read_weight_map(x, json, err);
 }
 
-static int read_index(struct index *x, struct gt_err *err)
+static int parse_index(struct index *x, struct gt_json *json, struct gt_err *err)
 {
-	struct gt_json json = { .text = (const char *)x->ckpt->map.data,
-		.size = x->ckpt->map.size };
 	bool found = false;
-	int rc = gt_json_enter(&json, err);
+	int rc = gt_json_enter(json, err);
 
 	for (bool first = true; !rc; first = false) {
 		char *key;
 		size_t at, length;
 
-		rc = gt_json_key(&json, first, &key, &at, &length, err);
+		rc = gt_json_key(json, first, &key, &at, &length, err);
 		if (rc || !key)
 			break;
-		rc = read_member(x, &json, key, &found, err);
+		rc = read_member(x, json, key, &found, err);
 		free(key);
 	}
-	if (!rc && !gt_json_at_end(&json))
-		rc = gt_err_set(err, GT_EFORMAT, "JSON: more follows its end at byte %zu", json.at);
+	if (!rc && !gt_json_at_end(json))
+		rc =
+		    gt_err_set(err, GT_EFORMAT, "JSON: more follows its end at byte %zu", json->at);
 	if (!rc && !x->count)
 		rc = gt_err_set(err, GT_EFORMAT, "the index lists no tensors in weight_map");
+	return rc;
+}
+
+static int read_index(struct index *x, struct gt_err *err)
+{
+	const struct gt_mapping *map = &x->ckpt->map;
+	struct gt_arena arena = { 0 };
+	struct gt_json json = { .size = map->size };
+	unsigned char *text;
+	int rc;
+
+	if (map->size > INDEX_MAX_BYTES)
+		return gt_err_set(err, GT_ENOTSUP, "an index of %zu bytes: the most is %d",
+		    map->size, INDEX_MAX_BYTES);
+	rc = gt_map_copy(map, 0, map->size, &arena, &text, err);
+	json.text = (const char *)text;
+	if (!rc)
+		rc = parse_index(x, &json, err);
+	gt_arena_release(&arena);
 	return rc;
 }
 

@@ -20,6 +20,21 @@ static uint32_t crc_of(const struct gt_storage *s)
 	return crc;
 }
 
+int gt_storage_copy(struct gt_storage *s, struct gt_arena *arena, struct gt_err *err)
+{
+	unsigned char *copy;
+	int rc;
+
+	if (!s->map)
+		return 0;
+	rc = gt_map_copy(s->map, s->file_offset, s->size_bytes, arena, &copy, err);
+	if (rc)
+		return rc;
+	s->bytes = copy;
+	s->map = NULL;
+	return 0;
+}
+
 int gt_storage_compare(struct gt_storage *s, uint32_t crc, struct gt_err *err)
 {
 	if (crc != s->crc) {

@@ -40,8 +40,8 @@ static int read_pickle(struct walk *w, uint64_t start)
 {
 	struct gt_tree *unused;
 	size_t slash = strlen(w->name) - strlen("/data.pkl"), used = 0;
-	int rc = gt_pickle_read(&unused, w->objects.arena, w->map->data + start,
-	    w->map->size - start, &used, &w->objects.hooks, GT_ERR_IGNORED);
+	int rc = gt_pickle_read_file(&unused, w->objects.arena, w->map, start, NULL, &used,
+	    &w->objects.hooks, GT_ERR_IGNORED);
 
 	if (rc)
 		return rc;
@@ -91,16 +91,18 @@ static bool ends_with_pickle(const char *name)
 /* The header at w->at: sets name and end. False when that cannot be told. */
 static bool read_record(struct walk *w)
 {
-	const unsigned char *header = w->map->data + w->at;
+	unsigned char header[GT_ZIP_LOCAL_BYTES];
 	uint64_t name_length, start;
 
-	if (!gt_inside(w->at, GT_ZIP_LOCAL_BYTES, w->map->size))
+	if (!gt_inside(w->at, GT_ZIP_LOCAL_BYTES, w->map->size) ||
+	    gt_map_peek(w->map, w->at, header, sizeof(header), GT_ERR_IGNORED))
 		return false;
 	name_length = gt_get_le(header + 26, 2);
 	start = w->at + GT_ZIP_LOCAL_BYTES + name_length + gt_get_le(header + 28, 2);
 	if (start >= w->map->size || name_length >= sizeof(w->name))
 		return false;
-	memcpy(w->name, header + GT_ZIP_LOCAL_BYTES, name_length);
+	if (gt_map_peek(w->map, w->at + GT_ZIP_LOCAL_BYTES, w->name, name_length, GT_ERR_IGNORED))
+		return false;
 	w->name[name_length] = '\0';
 	if (!w->has_pickle && ends_with_pickle(w->name))
 		return !read_pickle(w, start);

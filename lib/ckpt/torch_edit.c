@@ -119,7 +119,7 @@ static int write_legacy(void *self, int fd, struct gt_err *err)
 {
 	const struct legacy *l = self;
 	const struct gt_ckpt *ckpt = l->ckpt;
-	uint64_t start = (uint64_t)(ckpt->pickle - ckpt->map.data);
+	uint64_t start = ckpt->pickle_at;
 	uint64_t end = start + ckpt->pickle_bytes;
 	int rc = gt_copy_range(fd, 0, ckpt->map.fd, 0, start, l->sync, err);
 

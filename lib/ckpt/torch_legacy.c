@@ -32,13 +32,13 @@ struct reader {
 	size_t at;
 };
 
-static int next_pickle(
-    struct reader *r, const struct gt_pickle_hooks *hooks, struct gt_tree **out, struct gt_err *err)
+/* *bytes, unless NULL, gets a copy of the pickle, which ends at r->at then. */
+static int next_pickle(struct reader *r, const struct gt_pickle_hooks *hooks, struct gt_tree **out,
+    const unsigned char **bytes, struct gt_err *err)
 {
-	const struct gt_mapping *map = &r->ckpt->map;
 	size_t used = 0;
-	int rc = gt_pickle_read(
-	    out, &r->ckpt->arena, map->data + r->at, map->size - r->at, &used, hooks, err);
+	int rc = gt_pickle_read_file(
+	    out, &r->ckpt->arena, &r->ckpt->map, r->at, bytes, &used, hooks, err);
 
 	if (rc)
 		return gt_err_prefix(err, "at byte %zu of the file", r->at);
@@ -68,34 +68,35 @@ static bool is_magic(const struct gt_tree *tree)
 }
 
 /* A tensor in an ordinary pickle is a torch file of its own inside a byte string. */
-static bool has_tensors(const struct reader *r)
+static bool has_tensors(const unsigned char *pickle, size_t size)
 {
 	static const char loader[] = "_load_from_bytes";
 
-	return memmem(r->ckpt->map.data, r->at, loader, sizeof(loader) - 1);
+	return memmem(pickle, size, loader, sizeof(loader) - 1);
 }
 
 static int read_header(struct reader *r, struct gt_err *err)
 {
 	struct gt_tree *magic, *version, *system;
+	const unsigned char *first;
 	int64_t number;
-	int rc = next_pickle(r, NULL, &magic, err);
+	int rc = next_pickle(r, NULL, &magic, &first, err);
 
 	if (rc)
 		return rc;
 	if (!is_magic(magic)) {
 		gt_err_set(err, GT_EFORMAT, "a pickle%s, but not one of torch.save",
-		    has_tensors(r) ? " with tensors, by pickle.dump" : "");
+		    has_tensors(first, r->at) ? " with tensors, by pickle.dump" : "");
 		return gt_err_hint(err, "load it in Python and write it with torch.save");
 	}
-	rc = next_pickle(r, NULL, &version, err);
+	rc = next_pickle(r, NULL, &version, NULL, err);
 	if (rc)
 		return rc;
 	if (!gt_tree_as_int(version, &number) || number != VERSION)
 		return gt_err_set(err, GT_ENOTSUP,
 		    "a legacy torch file of a version other than %d: the pickle before byte %zu",
 		    VERSION, r->at);
-	rc = next_pickle(r, NULL, &system, err);
+	rc = next_pickle(r, NULL, &system, NULL, err);
 	if (!rc && system->kind != GT_TREE_DICT)
 		rc = gt_err_set(err, GT_EFORMAT, "the third pickle is no dict of the system");
 	return rc;
@@ -174,13 +175,13 @@ static int read_all(struct reader *r, struct gt_err *err)
 	struct gt_tree *keys;
 	int rc = read_header(r, err);
 
-	r->ckpt->pickle = r->ckpt->map.data + r->at;
+	r->ckpt->pickle_at = r->at;
 	if (!rc)
-		rc = next_pickle(r, &r->objects.hooks, &r->ckpt->root, err);
-	r->ckpt->pickle_bytes = (size_t)(r->ckpt->map.data + r->at - r->ckpt->pickle);
+		rc = next_pickle(r, &r->objects.hooks, &r->ckpt->root, &r->ckpt->pickle, err);
+	r->ckpt->pickle_bytes = (size_t)(r->at - r->ckpt->pickle_at);
 	r->ckpt->locations = r->objects.locations;
 	if (!rc)
-		rc = next_pickle(r, NULL, &keys, err);
+		rc = next_pickle(r, NULL, &keys, NULL, err);
 	if (rc)
 		return rc;
 	if (keys->kind != GT_TREE_LIST)

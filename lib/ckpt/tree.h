@@ -51,6 +51,10 @@ void gt_storage_forget(const struct gt_storage *storage, uint64_t start, uint64_
  * of its storage. */
 void gt_tensor_forget(const struct gt_tree_tensor *t, uint64_t first, uint64_t n);
 
+/* Have `bytes` be a copy of them in the arena, which no other process changes, unless they are in
+ * memory already. For storages that describe others. */
+int gt_storage_copy(struct gt_storage *storage, struct gt_arena *arena, struct gt_err *err);
+
 /* What gt_storage_check() does once it knows the sum: for who has read all bytes anyway. */
 int gt_storage_compare(struct gt_storage *storage, uint32_t crc, struct gt_err *err);
 

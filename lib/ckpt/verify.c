@@ -61,7 +61,7 @@ static int read_legacy(struct gt_verify *v, const struct gt_mapping *map, struct
 	int rc = 0;
 
 	for (int i = 0; i < LEGACY_PICKLES && !rc && used && at < map->size; i++) {
-		rc = gt_verify_pickle(v, map->data + at, map->size - at, names[i], &used, err);
+		rc = gt_verify_pickle_file(v, map, at, names[i], &used, err);
 		at += used;
 	}
 	return rc;

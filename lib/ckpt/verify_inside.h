@@ -16,6 +16,10 @@ int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *h
 int gt_verify_pickle(struct gt_verify *v, const unsigned char *bytes, size_t size,
     const char *where, size_t *used, struct gt_err *err);
 
+/* The same for the pickle at byte `at` of a file. */
+int gt_verify_pickle_file(struct gt_verify *v, const struct gt_mapping *map, uint64_t at,
+    const char *where, size_t *used, struct gt_err *err);
+
 /* Once all pickles are seen: one line for each name, findings for those not allowed. */
 int gt_verify_globals(struct gt_verify *v, struct gt_err *err);
 

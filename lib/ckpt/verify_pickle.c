@@ -20,8 +20,16 @@ struct scan {
 	struct gt_err *err;
 };
 
-static int scan_pickle(struct gt_verify *v, const unsigned char *bytes, size_t size,
-    const char *where, int nesting, size_t *used, struct gt_err *err);
+/* A pickle: in memory, or at byte `at` of a file. */
+struct text {
+	const unsigned char *bytes;
+	size_t size;
+	const struct gt_mapping *map;
+	uint64_t at;
+};
+
+static int scan_pickle(struct gt_verify *v, const struct text *text, const char *where, int nesting,
+    size_t *used, struct gt_err *err);
 
 /* ---- as data alone ---- */
 
@@ -76,14 +84,16 @@ static int compare_pointers(const void *a, const void *b)
  * global, others call one. */
 static int scan_string(struct scan *s, const struct gt_tree *node)
 {
-	const unsigned char *bytes = (const unsigned char *)node->string.bytes;
-	size_t size = node->string.length, used;
+	struct text text = { .bytes = (const unsigned char *)node->string.bytes,
+		.size = node->string.length };
+	size_t used;
 	const char *where;
 	struct gt_arena *arena = &s->v->arena;
 
-	if (size < 4 || s->nesting == MAX_NESTING || tfind(bytes, &s->seen, compare_pointers))
+	if (text.size < 4 || s->nesting == MAX_NESTING ||
+	    tfind(text.bytes, &s->seen, compare_pointers))
 		return 0;
-	if (!tsearch(bytes, &s->seen, compare_pointers))
+	if (!tsearch(text.bytes, &s->seen, compare_pointers))
 		return gt_err_set(s->err, GT_ENOMEM, "out of memory: an index of strings");
 	where = s->where;
 	if (!strstr(where, ", in a string")) {
@@ -96,8 +106,9 @@ static int scan_string(struct scan *s, const struct gt_tree *node)
 		memcpy(longer + n, ", in a string of it", sizeof(", in a string of it"));
 		where = longer;
 	}
-	return scan_pickle(s->v, bytes, size < STRING_MAX_BYTES ? size : STRING_MAX_BYTES, where,
-	    s->nesting + 1, &used, s->err);
+	if (text.size > STRING_MAX_BYTES)
+		text.size = STRING_MAX_BYTES;
+	return scan_pickle(s->v, &text, where, s->nesting + 1, &used, s->err);
 }
 
 static int walk(struct scan *s, const struct gt_tree *node)
@@ -134,18 +145,17 @@ static void keep(void *node)
 
 /* ---- one pickle ---- */
 
-static bool is_meant(
-    const struct gt_pickle_globals *globals, const unsigned char *bytes, int nesting)
+static bool is_meant(const struct gt_pickle_globals *globals, const struct text *text, int nesting)
 {
 	bool called = false;
 
 	for (size_t i = 0; i < globals->count; i++)
 		called |= globals->items[i].called;
-	return !nesting || called || (bytes[0] == PROTO && globals->count);
+	return !nesting || called || (text->bytes[0] == PROTO && globals->count);
 }
 
-static int scan_pickle(struct gt_verify *v, const unsigned char *bytes, size_t size,
-    const char *where, int nesting, size_t *used, struct gt_err *err)
+static int scan_pickle(struct gt_verify *v, const struct text *text, const char *where, int nesting,
+    size_t *used, struct gt_err *err)
 {
 	struct gt_pickle_globals globals = { 0 };
 	struct scan s = { .v = v, .where = where, .nesting = nesting, .err = err };
@@ -154,10 +164,16 @@ static int scan_pickle(struct gt_verify *v, const unsigned char *bytes, size_t s
 	};
 	struct gt_tree *root;
 	struct gt_err found = GT_ERR_INIT;
-	int rc = 0;
+	int failed, rc = 0;
 
 	*used = 0;
-	if (gt_pickle_read(&root, &s.arena, bytes, size, used, &hooks, &found)) {
+	if (text->map)
+		failed = gt_pickle_read_file(
+		    &root, &s.arena, text->map, text->at, NULL, used, &hooks, &found);
+	else
+		failed =
+		    gt_pickle_read(&root, &s.arena, text->bytes, text->size, used, &hooks, &found);
+	if (failed) {
 		*used = 0;
 		rc = found.code == GT_ENOMEM ? GT_ENOMEM : 0;
 		if (rc)
@@ -165,7 +181,7 @@ static int scan_pickle(struct gt_verify *v, const unsigned char *bytes, size_t s
 	} else {
 		rc = walk(&s, root);
 	}
-	if (!rc && is_meant(&globals, bytes, nesting))
+	if (!rc && is_meant(&globals, text, nesting))
 		rc = keep_globals(&s, &globals, err);
 	tdestroy(s.seen, keep);
 	free(globals.items);
@@ -176,7 +192,17 @@ static int scan_pickle(struct gt_verify *v, const unsigned char *bytes, size_t s
 int gt_verify_pickle(struct gt_verify *v, const unsigned char *bytes, size_t size,
     const char *where, size_t *used, struct gt_err *err)
 {
-	return scan_pickle(v, bytes, size, where, 0, used, err);
+	const struct text text = { .bytes = bytes, .size = size };
+
+	return scan_pickle(v, &text, where, 0, used, err);
+}
+
+int gt_verify_pickle_file(struct gt_verify *v, const struct gt_mapping *map, uint64_t at,
+    const char *where, size_t *used, struct gt_err *err)
+{
+	const struct text text = { .map = map, .at = at };
+
+	return scan_pickle(v, &text, where, 0, used, err);
 }
 
 /* ---- all of them ---- */

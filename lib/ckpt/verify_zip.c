@@ -5,6 +5,7 @@
 #include "lib/base/text.h"
 #include "lib/ckpt/crc.h"
 #include "lib/ckpt/crew.h"
+#include "lib/ckpt/tree.h"
 #include "lib/ckpt/verify_inside.h"
 #include "lib/ckpt/zip_layout.h"
 
@@ -139,7 +140,8 @@ static int read_pickles(struct gt_verify *v, struct gt_zip *zip, struct gt_err *
 
 		/* A wrong checksum is found elsewhere; what it names is told all the same. */
 		if (!gt_text_ends_with(r->name, ".pkl") ||
-		    gt_zip_storage(zip, r, &v->arena, &s, GT_ERR_IGNORED))
+		    gt_zip_storage(zip, r, &v->arena, &s, GT_ERR_IGNORED) ||
+		    gt_storage_copy(&s, &v->arena, GT_ERR_IGNORED))
 			continue;
 		rc = gt_verify_pickle(v, s.bytes, s.size_bytes, r->name, &used, err);
 		if (!rc && !used &&

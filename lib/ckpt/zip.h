@@ -46,6 +46,9 @@ struct gt_zip_record {
 	uint32_t crc;          /* CRC-32 of the bytes, or 0 for none (see gt_zip_open_record()) */
 	uint64_t packed, size; /* bytes in the file, bytes when unpacked */
 	uint64_t header, data; /* offsets of the local header, and of the bytes */
+	const unsigned char *entry; /* a copy of the directory's entry, */
+	size_t entry_bytes;         /* with its name, extra fields and comment, */
+	uint64_t entry_at;          /* and its offset */
 };
 
 struct gt_zip {
@@ -54,10 +57,13 @@ struct gt_zip {
 	size_t count;
 	uint64_t unpacked;                        /* bytes inflated so far */
 	uint64_t directory, directory_bytes, end; /* where they start; end: the first end record */
+	const unsigned char *comment;             /* a copy of that behind the end records */
+	size_t comment_bytes;
 };
 
 /*
- * Read the directory of a mapped file; records and names come from the arena. Readers of zip differ
+ * Read the directory of a mapped file, from copies in the arena: nothing that another process
+ * writes to the file meanwhile changes what was checked. Readers of zip differ
  * in what they believe where an archive contradicts itself, which is how one can be shown to a
  * scanner and another to its user. So there is one way to read what this accepts:
  *   - the file ends with the directory and the end records, nothing between and nothing after (a
@@ -80,15 +86,15 @@ int gt_zip_read(
 const struct gt_zip_record *gt_zip_find(const struct gt_zip *zip, const char *name);
 
 /*
- * The bytes of a record, CRC-32 checked: pointing into the file when it is stored, inflated into
- * the arena when it is deflated. A CRC-32 of 0 counts as not given: PyTorch writes that where it
- * leaves the sum out (pytorch/pytorch#125184).
+ * A copy in the arena of a record's bytes, inflated where they are deflated, CRC-32 checked. A
+ * CRC-32 of 0 counts as not given: PyTorch writes that where it leaves the sum out
+ * (pytorch/pytorch#125184).
  */
 int gt_zip_open_record(struct gt_zip *zip, const struct gt_zip_record *record,
     struct gt_arena *arena, const unsigned char **bytes, struct gt_err *err);
 
-/* The same for a storage, whose bytes are not looked at: gt_storage_check() will compare them.
- * Sets all but key, location and swapped. */
+/* The same for a storage, whose bytes stay in the file when they are stored and are not looked at:
+ * gt_storage_check() will compare them. Sets all but key, location and swapped. */
 int gt_zip_storage(struct gt_zip *zip, const struct gt_zip_record *record, struct gt_arena *arena,
     struct gt_storage *storage, struct gt_err *err);
 

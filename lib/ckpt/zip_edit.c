@@ -19,8 +19,6 @@ enum {
 /* A record, where it is and where it goes: header, name, bytes, descriptor. */
 struct extent {
 	const struct gt_zip_record *record;
-	const unsigned char *entry; /* of the directory */
-	size_t entry_bytes;
 	uint64_t start, end, to;
 };
 
@@ -58,26 +56,6 @@ static int exchanged(const struct rewrite *r, const struct extent *e)
 	return -1;
 }
 
-/* The entry at p, which the reader has checked. */
-static int read_extent(
-    struct rewrite *r, struct extent *e, const unsigned char *p, struct gt_err *err)
-{
-	size_t length = gt_get_le(p + 28, 2);
-	char *name = strndup((const char *)p + GT_ZIP_CENTRAL_BYTES, length);
-
-	if (!name)
-		return gt_err_set(err, GT_ENOMEM, "out of memory");
-	*e = (struct extent){ .record = gt_zip_find(r->zip, name), .entry = p };
-	free(name);
-	if (!e->record)
-		return gt_err_set(err, GT_EFORMAT, "zip: the directory has changed");
-	e->entry_bytes =
-	    GT_ZIP_CENTRAL_BYTES + length + gt_get_le(p + 30, 2) + gt_get_le(p + 32, 2);
-	e->start = e->record->header;
-	e->end = e->record->data + e->record->packed;
-	return 0;
-}
-
 /* A descriptor may follow, if nothing else does. */
 static void add_descriptors(struct rewrite *r)
 {
@@ -94,11 +72,16 @@ static void add_descriptors(struct rewrite *r)
 	}
 }
 
+static int compare_entries(const void *a, const void *b)
+{
+	const struct extent *x = a, *y = b;
+
+	return (x->record->entry_at > y->record->entry_at) -
+	       (x->record->entry_at < y->record->entry_at);
+}
+
 static int read_extents(struct rewrite *r, struct gt_err *err)
 {
-	const unsigned char *p = r->zip->map->data + r->zip->directory;
-	int rc = 0;
-
 	r->count = r->zip->count;
 	for (size_t i = 0; i < r->x->count; i++)
 		r->places[i].crc = gt_crc32(0, r->x->records[i].bytes, r->x->records[i].size);
@@ -106,16 +89,17 @@ static int read_extents(struct rewrite *r, struct gt_err *err)
 	r->by_place = gt_calloc(r->count, sizeof(*r->by_place), err);
 	if (!r->extents || !r->by_place)
 		return GT_ENOMEM;
-	for (size_t i = 0; !rc && i < r->count; i++) {
-		struct extent *e = &r->extents[i];
+	for (size_t i = 0; i < r->count; i++) {
+		const struct gt_zip_record *record = &r->zip->records[i];
 
-		rc = read_extent(r, e, p, err);
-		p += e->entry_bytes;
-		if (!rc && exchanged(r, e) < 0)
-			r->by_place[r->moving++] = e;
+		r->extents[i] = (struct extent){ .record = record,
+			.start = record->header,
+			.end = record->data + record->packed };
 	}
-	if (rc)
-		return rc;
+	qsort(r->extents, r->count, sizeof(*r->extents), compare_entries);
+	for (size_t i = 0; i < r->count; i++)
+		if (exchanged(r, &r->extents[i]) < 0)
+			r->by_place[r->moving++] = &r->extents[i];
 	qsort(r->by_place, r->moving, sizeof(*r->by_place), compare_places);
 	add_descriptors(r);
 	return 0;
@@ -221,14 +205,14 @@ static unsigned char *put_zip64(unsigned char *p, const uint64_t fields[3])
 /* An entry of the directory as it was, but for the place, and what the exchanged record changes. */
 static unsigned char *put_entry(const struct rewrite *r, unsigned char *out, const struct extent *e)
 {
-	size_t name = gt_get_le(e->entry + 28, 2), extra = gt_get_le(e->entry + 30, 2);
-	size_t comment = gt_get_le(e->entry + 32, 2);
-	const unsigned char *texts = e->entry + GT_ZIP_CENTRAL_BYTES;
+	const unsigned char *entry = e->record->entry, *texts = entry + GT_ZIP_CENTRAL_BYTES;
+	size_t name = gt_get_le(entry + 28, 2), extra = gt_get_le(entry + 30, 2);
+	size_t comment = gt_get_le(entry + 32, 2);
 	uint64_t fields[3] = { e->record->size, e->record->packed, e->to };
 	int n = exchanged(r, e);
 	unsigned char *p;
 
-	memcpy(out, e->entry, GT_ZIP_CENTRAL_BYTES + name);
+	memcpy(out, entry, GT_ZIP_CENTRAL_BYTES + name);
 	if (n >= 0) {
 		fields[0] = fields[1] = r->x->records[n].size;
 		gt_put_le(out + 8, GT_ZIP_FLAG_UTF8, 2);
@@ -248,37 +232,27 @@ static unsigned char *put_entry(const struct rewrite *r, unsigned char *out, con
 	return p + comment;
 }
 
-/* Of the comment behind the end records, of which zip64 has two more. */
-static size_t comment_bytes(const struct gt_zip *zip)
-{
-	uint64_t at = zip->end;
-
-	if (!memcmp(zip->map->data + at, "PK\6\6", 4))
-		at += 12 + gt_get_le(zip->map->data + at + 4, 8) + GT_ZIP_LOCATOR_BYTES;
-	return zip->map->size - at - GT_ZIP_END_BYTES;
-}
-
 /* Room for a directory and what ends it. */
 static size_t directory_room(const struct rewrite *r)
 {
-	size_t room = GT_ZIP_END_MAX + comment_bytes(r->zip);
+	size_t room = GT_ZIP_END_MAX + r->zip->comment_bytes;
 
 	for (size_t i = 0; i < r->count; i++)
-		room += r->extents[i].entry_bytes + ZIP64_BYTES;
+		room += r->extents[i].record->entry_bytes + ZIP64_BYTES;
 	return room;
 }
 
 /* The directory that stands at `at`, and the end record with its comment. Returns their bytes. */
 static size_t put_directory(const struct rewrite *r, unsigned char *out, uint64_t at)
 {
-	size_t comment = comment_bytes(r->zip);
+	size_t comment = r->zip->comment_bytes;
 	unsigned char *p = out;
 
 	for (size_t i = 0; i < r->count; i++)
 		p = put_entry(r, p, &r->extents[i]);
 	p += gt_zip_put_end(p, r->count, at, (uint64_t)(p - out));
 	gt_put_le(p - 2, comment, 2);
-	memcpy(p, r->zip->map->data + r->zip->map->size - comment, comment);
+	memcpy(p, r->zip->comment, comment);
 	return (size_t)(p - out) + comment;
 }
 

@@ -1,21 +1,14 @@
-/* zip_read.c - the directory and the records of a zip archive in memory. */
+/* zip_read.c - the directory of a zip archive, copied out of the file. */
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/zip_check.h"
 
 enum {
 	ID_UNICODE_PATH = 0x7075,
-	STORED = 0,
-	DEFLATED = 8,
+	WINDOW_BYTES = 256 << 10, /* of the directory: more than its longest entry */
 };
-
-/* Bombs: a record cannot be larger than deflate's largest ratio makes it (zlib's technical details,
- * zlib.net/zlib_tech.html); what is unpacked of one file at all is limited, more generously where
- * the file itself is large. */
-enum { INFLATE_MAX = 1032, UNPACKED_MAX = 128 << 20, UNPACKED_RATIO = 20 };
 
 struct directory {
 	uint64_t offset, bytes, count;
@@ -43,30 +36,44 @@ static int no_end(const struct gt_mapping *map, uint64_t seen, struct gt_err *er
 	                        "place left when it was cut off, `ckpt verify --repair` mends");
 }
 
-/* The end record stands last, but for a comment that says its own length. Where a comment holds
- * an end record too, readers disagree which of them counts. */
-static int find_end(const struct gt_mapping *map, size_t *end, struct gt_err *err)
-{
-	size_t size = map->size, seen = size;
-	size_t first = size > GT_ZIP_END_BYTES + GT_ZIP_COMMENT_MAX
-	                   ? size - GT_ZIP_END_BYTES - GT_ZIP_COMMENT_MAX
-	                   : 0;
+/* The bytes at the end of a file in which an end record may start. */
+struct tail {
+	unsigned char *bytes; /* a copy */
+	size_t at, size;      /* its place in the file */
+};
 
-	for (size_t at = size < GT_ZIP_END_BYTES ? 0 : size - GT_ZIP_END_BYTES + 1; at-- > first;) {
-		if (!has_signature(map->data + at, "\5\6"))
+static int copy_tail(
+    struct tail *tail, const struct gt_mapping *map, struct gt_arena *arena, struct gt_err *err)
+{
+	tail->size = GT_ZIP_END_BYTES + GT_ZIP_COMMENT_MAX;
+	if (tail->size > map->size)
+		tail->size = map->size;
+	tail->at = map->size - tail->size;
+	return gt_map_copy(map, tail->at, tail->size, arena, &tail->bytes, err);
+}
+
+/* The end record stands last, but for a comment that says its own length. Where a comment holds
+ * an end record too, readers disagree which of them counts. *end is its place in the tail. */
+static int find_end(
+    const struct gt_mapping *map, const struct tail *tail, size_t *end, struct gt_err *err)
+{
+	size_t size = tail->size, seen = size;
+
+	for (size_t at = size < GT_ZIP_END_BYTES ? 0 : size - GT_ZIP_END_BYTES + 1; at-- > 0;) {
+		if (!has_signature(tail->bytes + at, "\5\6"))
 			continue;
-		if (gt_get_le(map->data + at + 20, 2) != size - at - GT_ZIP_END_BYTES) {
+		if (gt_get_le(tail->bytes + at + 20, 2) != size - at - GT_ZIP_END_BYTES) {
 			seen = seen == size ? at : seen;
 			continue;
 		}
 		if (seen != size)
 			return gt_err_set(err, GT_EFORMAT,
 			    "zip: two end records, at bytes %zu and %zu: readers would disagree",
-			    at, seen);
+			    tail->at + at, tail->at + seen);
 		*end = at;
 		return 0;
 	}
-	return no_end(map, seen, err);
+	return no_end(map, tail->at + seen, err);
 }
 
 /* What the end record has no room for is all ones there, and only the zip64 end record tells. */
@@ -79,21 +86,25 @@ static bool agree(uint64_t small, uint64_t ones, uint64_t large)
 static int read_end64(
     const struct gt_zip *zip, size_t end_at, struct directory *dir, struct gt_err *err)
 {
-	const unsigned char *locator, *end64;
+	unsigned char locator[GT_ZIP_LOCATOR_BYTES], end64[GT_ZIP_END64_BYTES] = { 0 };
 	struct directory large;
+	int rc;
 
 	if (end_at < GT_ZIP_LOCATOR_BYTES)
 		return 0;
-	locator = zip->map->data + end_at - GT_ZIP_LOCATOR_BYTES;
-	if (!has_signature(locator, "\6\7"))
-		return 0;
+	rc = gt_map_peek(
+	    zip->map, end_at - GT_ZIP_LOCATOR_BYTES, locator, GT_ZIP_LOCATOR_BYTES, err);
+	if (rc || !has_signature(locator, "\6\7"))
+		return rc;
 	large.end = gt_get_le(locator + 8, 8);
-	if (!gt_inside(large.end, GT_ZIP_END64_BYTES, end_at - GT_ZIP_LOCATOR_BYTES) ||
-	    !has_signature(zip->map->data + large.end, "\6\6"))
+	if (gt_inside(large.end, GT_ZIP_END64_BYTES, end_at - GT_ZIP_LOCATOR_BYTES))
+		rc = gt_map_peek(zip->map, large.end, end64, GT_ZIP_END64_BYTES, err);
+	if (rc)
+		return rc;
+	if (!has_signature(end64, "\6\6"))
 		return gt_err_set(err, GT_EFORMAT,
 		    "zip: no zip64 end record at byte %llu where its locator points",
 		    (unsigned long long)large.end);
-	end64 = zip->map->data + large.end;
 	large.count = gt_get_le(end64 + 32, 8);
 	large.bytes = gt_get_le(end64 + 40, 8);
 	large.offset = gt_get_le(end64 + 48, 8);
@@ -108,15 +119,31 @@ static int read_end64(
 	return 0;
 }
 
-static int find_directory(const struct gt_zip *zip, struct directory *dir, struct gt_err *err)
+static int keep_comment(struct gt_zip *zip, const struct tail *tail, size_t end,
+    struct gt_arena *arena, struct gt_err *err)
+{
+	size_t size = tail->size - end - GT_ZIP_END_BYTES;
+	unsigned char *comment = gt_arena_alloc(arena, size, err);
+
+	if (!comment)
+		return GT_ENOMEM;
+	memcpy(comment, tail->bytes + end + GT_ZIP_END_BYTES, size);
+	zip->comment = comment;
+	zip->comment_bytes = size;
+	return 0;
+}
+
+static int read_end(struct gt_zip *zip, const struct tail *tail, struct directory *dir,
+    struct gt_arena *arena, struct gt_err *err)
 {
 	const unsigned char *end;
-	size_t end_at = 0;
-	int rc = find_end(zip->map, &end_at, err);
+	size_t at = 0, end_at;
+	int rc = find_end(zip->map, tail, &at, err);
 
 	if (rc)
 		return rc;
-	end = zip->map->data + end_at;
+	end = tail->bytes + at;
+	end_at = tail->at + at;
 	dir->end = end_at;
 	dir->count = gt_get_le(end + 10, 2);
 	dir->bytes = gt_get_le(end + 12, 4);
@@ -125,6 +152,19 @@ static int find_directory(const struct gt_zip *zip, struct directory *dir, struc
 		return gt_err_set(err, GT_EFORMAT,
 		    "zip: the end record at byte %zu speaks of other disks", end_at);
 	rc = read_end64(zip, end_at, dir, err);
+	return rc ? rc : keep_comment(zip, tail, at, arena, err);
+}
+
+static int find_directory(
+    struct gt_zip *zip, struct directory *dir, struct gt_arena *arena, struct gt_err *err)
+{
+	struct gt_arena scratch = { 0 };
+	struct tail tail;
+	int rc = copy_tail(&tail, zip->map, &scratch, err);
+
+	if (!rc)
+		rc = read_end(zip, &tail, dir, arena, err);
+	gt_arena_release(&scratch);
 	if (rc)
 		return rc;
 	if (!gt_inside(dir->offset, dir->bytes, dir->end) || dir->offset + dir->bytes != dir->end ||
@@ -192,8 +232,9 @@ static int check_second_name(const struct gt_zip_record *r, const unsigned char 
 }
 
 /* What stands in a directory entry beside its name. */
-static int read_fields(struct gt_zip_record *r, const unsigned char *p, struct gt_err *err)
+static int read_fields(struct gt_zip_record *r, struct gt_err *err)
 {
+	const unsigned char *p = r->entry;
 	const unsigned char *extra = p + GT_ZIP_CENTRAL_BYTES + gt_get_le(p + 28, 2);
 	size_t extra_length = gt_get_le(p + 30, 2);
 
@@ -215,30 +256,85 @@ static int read_fields(struct gt_zip_record *r, const unsigned char *p, struct g
 	return 0;
 }
 
-/* One directory entry at byte `at`, with `room` bytes left; its length goes to *used. */
-static int read_entry(const struct gt_zip *zip, struct gt_zip_record *r, size_t at, size_t room,
-    size_t *used, struct gt_arena *arena, struct gt_err *err)
+/*
+ * The directory is copied through a window that moves over it, and each entry into the arena when
+ * it is known to be one: a file cannot ask for memory by stating the size of its directory.
+ */
+struct window {
+	const struct gt_mapping *map;
+	unsigned char *bytes;   /* a copy of [at, at + size) of the file */
+	uint64_t at, size, end; /* end: of the directory */
+};
+
+/* Have the window show `size` bytes at `at`, or as many as the directory has. *bytes, *shown. */
+static int show(struct window *w, uint64_t at, size_t size, const unsigned char **bytes,
+    size_t *shown, struct gt_err *err)
 {
-	const unsigned char *p = zip->map->data + at;
+	int rc = 0;
+
+	if (size > w->end - at)
+		size = w->end - at;
+	if (at < w->at || at + size > w->at + w->size) {
+		w->at = at;
+		w->size = w->end - at < WINDOW_BYTES ? w->end - at : WINDOW_BYTES;
+		rc = gt_map_peek(w->map, at, w->bytes, w->size, err);
+	}
+	*bytes = w->bytes + (at - w->at);
+	*shown = size;
+	return rc;
+}
+
+/* Copy the directory entry at byte `at`. */
+static int copy_entry(struct gt_zip_record *r, struct window *w, uint64_t at,
+    struct gt_arena *arena, struct gt_err *err)
+{
+	const unsigned char *p;
+	unsigned char *entry;
+	size_t shown;
+	int rc = show(w, at, GT_ZIP_CENTRAL_BYTES, &p, &shown, err);
+
+	if (rc)
+		return rc;
+	if (shown < GT_ZIP_CENTRAL_BYTES || !has_signature(p, "\1\2"))
+		return gt_err_set(err, GT_EFORMAT,
+		    "zip: the directory entry at byte %llu is damaged", (unsigned long long)at);
+	*r = (struct gt_zip_record){ .entry_at = at };
+	r->entry_bytes = GT_ZIP_CENTRAL_BYTES + gt_get_le(p + 28, 2) + gt_get_le(p + 30, 2) +
+	                 gt_get_le(p + 32, 2);
+	if (r->entry_bytes > w->end - at)
+		return gt_err_set(err, GT_EFORMAT,
+		    "zip: the directory entry at byte %llu is longer than the rest",
+		    (unsigned long long)at);
+	entry = gt_arena_alloc(arena, r->entry_bytes, err);
+	if (!entry)
+		return GT_ENOMEM;
+	memcpy(entry, p, GT_ZIP_CENTRAL_BYTES); /* with the lengths that the sum is of */
+	r->entry = entry;
+	rc = show(
+	    w, at + GT_ZIP_CENTRAL_BYTES, r->entry_bytes - GT_ZIP_CENTRAL_BYTES, &p, &shown, err);
+	if (!rc)
+		memcpy(entry + GT_ZIP_CENTRAL_BYTES, p, shown);
+	return rc;
+}
+
+/* The directory entry at byte `at`. */
+static int read_entry(struct gt_zip_record *r, struct window *w, uint64_t at,
+    struct gt_arena *arena, struct gt_err *err)
+{
 	size_t name_length;
 	char *name;
-	int rc;
+	int rc = copy_entry(r, w, at, arena, err);
 
-	if (room < GT_ZIP_CENTRAL_BYTES || !has_signature(p, "\1\2"))
-		return gt_err_set(
-		    err, GT_EFORMAT, "zip: the directory entry at byte %zu is damaged", at);
-	name_length = gt_get_le(p + 28, 2);
-	*used = GT_ZIP_CENTRAL_BYTES + name_length + gt_get_le(p + 30, 2) + gt_get_le(p + 32, 2);
-	if (*used > room)
-		return gt_err_set(err, GT_EFORMAT,
-		    "zip: the directory entry at byte %zu is longer than the rest", at);
+	if (rc)
+		return rc;
+	name_length = gt_get_le(r->entry + 28, 2);
 	name = gt_arena_alloc(arena, name_length + 1, err);
 	if (!name)
 		return GT_ENOMEM;
-	memcpy(name, p + GT_ZIP_CENTRAL_BYTES, name_length);
+	memcpy(name, r->entry + GT_ZIP_CENTRAL_BYTES, name_length);
+	r->name = name;
 	rc = gt_zip_check_name(name, name_length, at, err);
-	*r = (struct gt_zip_record){ .name = name };
-	return rc ? rc : read_fields(r, p, err);
+	return rc ? rc : read_fields(r, err);
 }
 
 /* As strcmp(), but A to Z are a to z. */
@@ -295,11 +391,19 @@ static int read_entries(
     struct gt_zip *zip, uint64_t count, struct gt_arena *arena, struct gt_err *err)
 {
 	uint64_t at = zip->directory, end = at + zip->directory_bytes;
-	size_t used = 0;
+	struct window w = { .map = zip->map, .end = end };
 	int rc = 0;
 
-	for (; !rc && zip->count < count; zip->count++, at += used)
-		rc = read_entry(zip, &zip->records[zip->count], at, end - at, &used, arena, err);
+	w.bytes = gt_calloc(1, end - at < WINDOW_BYTES ? end - at : WINDOW_BYTES, err);
+	if (!w.bytes)
+		return GT_ENOMEM;
+	for (; !rc && zip->count < count; zip->count++) {
+		struct gt_zip_record *r = &zip->records[zip->count];
+
+		rc = read_entry(r, &w, at, arena, err);
+		at += rc ? 0 : r->entry_bytes;
+	}
+	free(w.bytes);
 	if (!rc && at != end)
 		return gt_err_set(err, GT_EFORMAT,
 		    "zip: the directory goes on at byte %llu behind the %llu records that it has",
@@ -314,7 +418,7 @@ int gt_zip_read(
 	int rc;
 
 	*out = (struct gt_zip){ .map = map };
-	rc = find_directory(out, &dir, err);
+	rc = find_directory(out, &dir, arena, err);
 	if (rc)
 		return rc;
 	out->records = gt_arena_alloc(arena, dir.count * sizeof(*out->records), err);
@@ -334,88 +438,4 @@ const struct gt_zip_record *gt_zip_find(const struct gt_zip *zip, const char *na
 	struct gt_zip_record wanted = { .name = name };
 
 	return bsearch(&wanted, zip->records, zip->count, sizeof(wanted), compare_names);
-}
-
-/* ---- a record's bytes ---- */
-
-static int inflate_record(
-    const struct gt_zip_record *r, const unsigned char *packed, unsigned char *out)
-{
-	z_stream z = { .next_in = (unsigned char *)packed, .next_out = out };
-	uint64_t in = r->packed, room = r->size;
-	int rc;
-
-	if (inflateInit2(&z, -MAX_WBITS) != Z_OK)
-		return GT_ENOMEM;
-	do { /* zlib counts in 32 bits */
-		uInt in_part = in < UINT32_MAX ? (uInt)in : UINT32_MAX;
-		uInt out_part = room < UINT32_MAX ? (uInt)room : UINT32_MAX;
-
-		z.avail_in = in_part;
-		z.avail_out = out_part;
-		rc = inflate(&z, Z_NO_FLUSH);
-		in -= in_part - z.avail_in;
-		room -= out_part - z.avail_out;
-	} while (rc == Z_OK && (in || room));
-	inflateEnd(&z);
-	return rc == Z_STREAM_END && !room && !in ? 0 : GT_EFORMAT;
-}
-
-static int unpack(struct gt_zip *zip, const struct gt_zip_record *r, struct gt_arena *arena,
-    const unsigned char **bytes, struct gt_err *err)
-{
-	const unsigned char *packed = *bytes;
-	unsigned char *out;
-
-	if (r->size / INFLATE_MAX > r->packed)
-		return gt_err_set(err, GT_EFORMAT,
-		    "zip: record '%s' cannot unpack to %llu bytes from %llu", r->name,
-		    (unsigned long long)r->size, (unsigned long long)r->packed);
-	zip->unpacked += r->size;
-	if (zip->unpacked > UNPACKED_MAX && zip->unpacked / UNPACKED_RATIO > zip->map->size) {
-		gt_err_set(err, GT_EFORMAT,
-		    "zip: with record '%s', %llu bytes would be unpacked from a file of %zu",
-		    r->name, (unsigned long long)zip->unpacked, zip->map->size);
-		return gt_err_hint(
-		    err, "if that is what you want, unpack it and pack it with `zip -0`");
-	}
-	out = gt_arena_alloc(arena, r->size, err);
-	if (!out)
-		return GT_ENOMEM;
-	if (inflate_record(r, packed, out))
-		return gt_err_set(err, GT_EFORMAT, "zip: record '%s' does not inflate", r->name);
-	*bytes = out;
-	return 0;
-}
-
-int gt_zip_storage(struct gt_zip *zip, const struct gt_zip_record *r, struct gt_arena *arena,
-    struct gt_storage *storage, struct gt_err *err)
-{
-	const unsigned char *bytes = zip->map->data + r->data;
-	int rc = 0;
-
-	if (r->method == DEFLATED)
-		rc = unpack(zip, r, arena, &bytes, err);
-	else if (r->method != STORED || r->packed != r->size)
-		rc = gt_err_set(err, r->method ? GT_ENOTSUP : GT_EFORMAT,
-		    "zip: record '%s' is packed by method %u, to %llu of %llu bytes", r->name,
-		    r->method, (unsigned long long)r->packed, (unsigned long long)r->size);
-	storage->bytes = bytes;
-	storage->size_bytes = r->size;
-	storage->map = r->method == STORED ? zip->map : NULL;
-	storage->file_offset = r->data;
-	storage->has_crc = r->crc != 0;
-	storage->crc = r->crc;
-	storage->name = r->name;
-	return rc;
-}
-
-int gt_zip_open_record(struct gt_zip *zip, const struct gt_zip_record *r, struct gt_arena *arena,
-    const unsigned char **bytes, struct gt_err *err)
-{
-	struct gt_storage storage = { 0 };
-	int rc = gt_zip_storage(zip, r, arena, &storage, err);
-
-	*bytes = storage.bytes;
-	return rc ? rc : gt_storage_check(&storage, err);
 }
