@@ -70,7 +70,10 @@ static int compute_and_apply(struct job *j, enum gt_edit_kind kind, struct gt_er
 	for (size_t i = 0; i < j->cli->words.count; i++)
 		words[i] = j->cli->words.items[i];
 	request.words = words;
-	rc = gt_ckpt_open(&j->ckpt, j->target.input, err);
+	if (j->target.output || j->cli->dry_run)
+		rc = gt_ckpt_open(&j->ckpt, j->target.input, err);
+	else
+		rc = gt_edit_open(&j->ckpt, j->target.input, GT_EDIT_WAIT_S, err);
 	if (!rc) {
 		rc = gt_edit_compute(&j->edit, j->ckpt, &request, err);
 		if (rc && rc != GT_EINVAL)

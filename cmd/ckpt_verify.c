@@ -7,7 +7,7 @@ static int mend(struct gt_repair *repair, const char *path, struct gt_log *log, 
 {
 	char cut[GT_TEXT_SIZE];
 	uint64_t bytes;
-	int rc = gt_repair(repair, path, err);
+	int rc = gt_repair(repair, path, GT_REPAIR_WAIT_S, err);
 
 	if (rc)
 		return rc;

@@ -1,16 +1,15 @@
 /* edit.c - edits of names and devices: what is asked for, what was found, who applies it. */
 #include "lib/ckpt/edit.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "lib/ckpt/digest.h"
 #include "lib/ckpt/edit_inside.h"
+#include "lib/ckpt/lock.h"
 
 static const char *const wrappers[] = { "module.", "_orig_mod.", NULL };
 
@@ -205,51 +204,37 @@ static bool same_file(const struct stat *a, const struct stat *b)
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-static int refuse_locked(const char *path, struct gt_err *err)
-{
-	gt_err_set(err, GT_EIO, "'%s' is being edited by another process", path);
-	return gt_err_hint(err, "run it again when that one has ended");
-}
-
 static bool same_state(const struct stat *a, const struct stat *b)
 {
 	return same_file(a, b) && a->st_size == b->st_size &&
 	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* File systems that know no locks, some of those of networks, are to be edited all the same. */
-static bool knows_no_locks(int error)
-{
-	return error == ENOLCK || error == ENOSYS || error == EOPNOTSUPP || error == EINVAL;
-}
-
-int gt_edit_lock(
-    int *fd, const char *path, const char *shown, const struct stat *opened, struct gt_err *err)
+int gt_edit_begin(
+    int *fd, const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err)
 {
 	struct stat now;
 	int rc = 0;
 
-	*fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (*fd < 0)
-		return gt_err_sys(err, "cannot write '%s'", shown);
-	if (flock(*fd, LOCK_EX | LOCK_NB) && !knows_no_locks(errno))
-		rc = errno == EWOULDBLOCK ? refuse_locked(shown, err)
-		                          : gt_err_sys(err, "cannot lock '%s'", shown);
-	else if (fstat(*fd, &now))
-		rc = gt_err_sys(err, "cannot examine '%s'", shown);
-	else if (!same_state(&now, opened))
-		rc = refuse_changed(shown, err);
+	*fd = -1;
+	if (ckpt->locked) {
+		*fd = fcntl(ckpt->lock, F_DUPFD_CLOEXEC, 0);
+		if (*fd < 0)
+			rc = gt_err_sys(err, "cannot write '%s'", target->input);
+	} else {
+		rc = gt_lock_file(fd, ckpt->path, 0, err);
+	}
+	if (rc)
+		return rc;
+	if (fstat(*fd, &now))
+		rc = gt_err_sys(err, "cannot examine '%s'", target->input);
+	else if (!same_state(&now, &ckpt->opened))
+		rc = refuse_changed(target->input, err);
 	if (rc) {
 		close(*fd);
 		*fd = -1;
 	}
 	return rc;
-}
-
-int gt_edit_open(
-    int *fd, const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err)
-{
-	return gt_edit_lock(fd, ckpt->path, target->input, &ckpt->opened, err);
 }
 
 int gt_edit_unchanged(const struct gt_ckpt *ckpt, const char *shown, struct gt_err *err)
@@ -294,7 +279,7 @@ int gt_edit_replace(const struct gt_ckpt *ckpt, const struct gt_edit_target *tar
 
 	if (target->output)
 		return write_whole(target->output, ckpt, target, write, self, err);
-	rc = gt_edit_open(&lock, ckpt, target, err);
+	rc = gt_edit_begin(&lock, ckpt, target, err);
 	if (rc)
 		return rc;
 	own = realpath(ckpt->path, NULL);

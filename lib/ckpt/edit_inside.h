@@ -73,15 +73,11 @@ int gt_edit_locations(
 /* ---- applying ---- */
 
 /*
- * Open a file to write into it: locked against others who do, as far as its file system knows
- * locks, and refused (GT_EIO) unless it is still in the state `opened`. `shown` is its name in
- * messages. close() *fd.
+ * Open the input of an edit in place to write into it: the file that gt_edit_open() has locked, or
+ * one that nobody else has a lock on. Refused (GT_EIO) unless it is still what was opened. close()
+ * *fd.
  */
-int gt_edit_lock(
-    int *fd, const char *path, const char *shown, const struct stat *opened, struct gt_err *err);
-
-/* The same for the input of an edit in place. */
-int gt_edit_open(
+int gt_edit_begin(
     int *fd, const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err);
 
 /* GT_EIO unless a file is still what was opened. */

@@ -2,8 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "lib/ckpt/format.h"
+#include "lib/ckpt/lock.h"
 #include "lib/ckpt/shards.h"
 
 static const struct gt_ckpt_format *const formats[] = {
@@ -34,8 +36,37 @@ const struct gt_ckpt_format *gt_ckpt_format_find(const char *name)
 	return NULL;
 }
 
+/* How a file is opened. */
+struct way {
+	bool is_shard, to_edit;
+	double wait_s; /* for a lock, to edit */
+};
+
+static int map_file(
+    struct gt_ckpt *ckpt, struct gt_file_name file, const struct way *way, struct gt_err *err)
+{
+	struct stat locked;
+	int rc = 0;
+
+	if (way->to_edit) {
+		rc = gt_lock_if_writable(&ckpt->lock, file.path, way->wait_s, err);
+		ckpt->locked = ckpt->lock >= 0;
+	}
+	if (!rc)
+		rc = gt_map_at(&ckpt->map, file, err);
+	if (rc || !ckpt->map.data)
+		return rc;
+	if (fstat(ckpt->map.fd, &ckpt->opened) || (ckpt->locked && fstat(ckpt->lock, &locked)))
+		return gt_err_sys(err, "cannot examine '%s'", file.path);
+	ckpt->opened.st_size = (off_t)ckpt->map.size; /* what is read, whatever it is by now */
+	if (ckpt->locked &&
+	    (locked.st_dev != ckpt->opened.st_dev || locked.st_ino != ckpt->opened.st_ino))
+		return gt_err_set(err, GT_EIO, "'%s' was replaced while it was opened", file.path);
+	return 0;
+}
+
 static int open_file(
-    struct gt_ckpt **out, struct gt_file_name file, bool is_shard, struct gt_err *err)
+    struct gt_ckpt **out, struct gt_file_name file, const struct way *way, struct gt_err *err)
 {
 	struct gt_ckpt *ckpt = gt_calloc(1, sizeof(*ckpt), err);
 	int rc;
@@ -45,11 +76,9 @@ static int open_file(
 		return GT_ENOMEM;
 	ckpt->path = gt_arena_strdup(&ckpt->arena, file.path, err);
 	ckpt->folder = file.folder;
-	rc = ckpt->path ? gt_map_at(&ckpt->map, file, err) : GT_ENOMEM;
-	if (!rc && ckpt->map.data && fstat(ckpt->map.fd, &ckpt->opened))
-		rc = gt_err_sys(err, "cannot examine '%s'", file.path);
+	rc = ckpt->path ? map_file(ckpt, file, way, err) : GT_ENOMEM;
 	if (!rc) {
-		if (is_shard && gt_format_safetensors_shards.sniff(&ckpt->map))
+		if (way->is_shard && gt_format_safetensors_shards.sniff(&ckpt->map))
 			rc = gt_err_set(err, GT_EFORMAT, "an index among the shards of an index");
 		else
 			rc = open_mapped(ckpt, err);
@@ -85,28 +114,40 @@ int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, st
 
 int gt_ckpt_open_shard(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err)
 {
-	return open_file(out, file, true, err);
+	return open_file(out, file, &(struct way){ .is_shard = true }, err);
 }
 
 int gt_ckpt_open_at(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err)
 {
-	return open_file(out, file, false, err);
+	return open_file(out, file, &(struct way){ 0 }, err);
 }
 
-int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err)
+/* A file, or the one that a folder is opened by. */
+static int open_path(
+    struct gt_ckpt **out, const char *path, const struct way *way, struct gt_err *err)
 {
 	struct stat st;
 	char *inside;
 	int rc;
 
 	if (stat(path, &st) || !S_ISDIR(st.st_mode))
-		return gt_ckpt_open_at(out, (struct gt_file_name){ .path = path }, err);
+		return open_file(out, (struct gt_file_name){ .path = path }, way, err);
 	*out = NULL;
 	rc = gt_shards_in_folder(&inside, path, err);
 	if (!rc)
-		rc = gt_ckpt_open_at(out, (struct gt_file_name){ .path = inside }, err);
+		rc = open_file(out, (struct gt_file_name){ .path = inside }, way, err);
 	free(inside);
 	return rc;
+}
+
+int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err)
+{
+	return open_path(out, path, &(struct way){ 0 }, err);
+}
+
+int gt_edit_open(struct gt_ckpt **out, const char *path, double wait_s, struct gt_err *err)
+{
+	return open_path(out, path, &(struct way){ .to_edit = true, .wait_s = wait_s }, err);
 }
 
 struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt)
@@ -128,5 +169,7 @@ void gt_ckpt_close(struct gt_ckpt *ckpt)
 	free(ckpt->shards);
 	gt_arena_release(&ckpt->arena);
 	gt_unmap(&ckpt->map);
+	if (ckpt->locked)
+		close(ckpt->lock);
 	free(ckpt);
 }

@@ -22,6 +22,8 @@ struct gt_ckpt {
 	const char *path;               /* of the file; NULL: from memory */
 	const struct gt_folder *folder; /* that its shards are in too, while it is being opened */
 	struct stat opened;             /* the file as it was then */
+	bool locked;                    /* against other edits, by the open file `lock` */
+	int lock;
 
 	/* Of an index of shards: the files, open. The tree borrows theirs. */
 	struct gt_ckpt_shard *shards;
@@ -45,7 +47,7 @@ struct gt_ckpt {
 /*
  * A row: `sniff` looks at the first bytes only; `open` fills ckpt->root, and may then refuse.
  * `apply` may be NULL. Its target is not the input unless in place, and then the edit has a change;
- * `result` is all zero. To write the file itself, open it by gt_edit_open() (edit_inside.h).
+ * `result` is all zero. To write the file itself, open it by gt_edit_begin() (edit_inside.h).
  * `write` is gt_ckpt_write(); NULL where a format is only read.
  */
 struct gt_ckpt_format {

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/ckpt/edit_inside.h"
+#include "lib/ckpt/lock.h"
 #include "lib/ckpt/verify_inside.h"
 #include "lib/ckpt/zip_layout.h"
 
@@ -52,49 +52,64 @@ static int find_state(
 	return rc;
 }
 
-static int cut(const char *path, const struct stat *opened, uint64_t size, struct gt_err *err)
+/* Cut the file, open as *fd; where it could not be opened to write, trying again tells why. */
+static int cut(
+    int *fd, const char *path, const struct gt_mapping *map, uint64_t size, struct gt_err *err)
 {
-	int fd;
-	int rc = gt_edit_lock(&fd, path, path, opened, err);
+	struct stat locked, opened;
+	int rc = *fd < 0 ? gt_lock_file(fd, path, 0, err) : 0;
 
 	if (rc)
 		return rc;
-	if (ftruncate(fd, (off_t)size))
-		rc = gt_err_sys(
+	if (fstat(*fd, &locked) || fstat(map->fd, &opened))
+		return gt_err_sys(err, "cannot examine '%s'", path);
+	if (locked.st_ino != opened.st_ino || locked.st_dev != opened.st_dev ||
+	    (uint64_t)opened.st_size != map->size)
+		return gt_err_set(err, GT_EIO, "'%s' has changed since it was opened", path);
+	if (ftruncate(*fd, (off_t)size))
+		return gt_err_sys(
 		    err, "cannot cut '%s' to %llu bytes", path, (unsigned long long)size);
-	else if (fsync(fd))
-		rc = gt_err_sys(err, "cannot sync '%s'", path);
-	if (close(fd) && !rc)
-		rc = gt_err_sys(err, "cannot close '%s'", path);
-	return rc;
+	return fsync(fd) ? gt_err_sys(err, "cannot sync '%s'", path) : 0;
 }
 
-int gt_repair(struct gt_repair *out, const char *path, struct gt_err *err)
+/* Of the file that is mapped, and open as *fd. */
+static int repair(struct gt_repair *out, const char *path, const struct gt_mapping *map, int *fd,
+    struct gt_err *err)
+{
+	unsigned char start[4];
+	int rc = map->size < sizeof(start) ? 0 : gt_map_peek(map, 0, start, sizeof(start), err);
+
+	if (rc)
+		return rc;
+	out->old_bytes = map->size;
+	if (map->size < sizeof(start) || memcmp(start, "PK\3\4", 4)) {
+		gt_err_set(
+		    err, GT_ENOTSUP, "'%s' is no zip archive: only those can be mended", path);
+		return gt_err_hint(err, "take the file from where it came");
+	}
+	rc = find_state(map, &out->new_bytes, &out->records, err);
+	if (rc)
+		return rc;
+	if (!out->new_bytes) {
+		gt_err_set(err, GT_EFORMAT, "'%s': no earlier state of the file is sound", path);
+		return gt_err_hint(err, "this was no edit cut short; take another copy");
+	}
+	return out->new_bytes < out->old_bytes ? cut(fd, path, map, out->new_bytes, err) : 0;
+}
+
+int gt_repair(struct gt_repair *out, const char *path, double wait_s, struct gt_err *err)
 {
 	struct gt_mapping map;
-	struct stat opened = { 0 };
-	int rc = gt_map(&map, path, err);
+	int fd, rc = gt_lock_if_writable(&fd, path, wait_s, err);
 
 	*out = (struct gt_repair){ 0 };
 	if (rc)
 		return rc;
-	out->old_bytes = map.size;
-	if (map.size < 4 || memcmp(map.data, "PK\3\4", 4)) {
-		rc = gt_err_set(
-		    err, GT_ENOTSUP, "'%s' is no zip archive: only those can be mended", path);
-		gt_err_hint(err, "take the file from where it came");
-	} else if (fstat(map.fd, &opened)) {
-		rc = gt_err_sys(err, "cannot examine '%s'", path);
-	} else {
-		rc = find_state(&map, &out->new_bytes, &out->records, err);
-		if (!rc && !out->new_bytes) {
-			rc = gt_err_set(
-			    err, GT_EFORMAT, "'%s': no earlier state of the file is sound", path);
-			gt_err_hint(err, "this was no edit cut short; take another copy");
-		}
-	}
+	rc = gt_map(&map, path, err);
+	if (!rc)
+		rc = repair(out, path, &map, &fd, err);
 	gt_unmap(&map);
-	if (!rc && out->new_bytes < out->old_bytes)
-		rc = cut(path, &opened, out->new_bytes, err);
+	if (fd >= 0 && close(fd) && !rc)
+		rc = gt_err_sys(err, "cannot close '%s'", path);
 	return rc;
 }

@@ -245,7 +245,7 @@ static int write_in_place(const struct rewrite *w, const struct gt_ckpt *ckpt,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
 {
 	int fd;
-	int rc = gt_edit_open(&fd, ckpt, target, err);
+	int rc = gt_edit_begin(&fd, ckpt, target, err);
 
 	if (rc)
 		return rc;

@@ -183,7 +183,7 @@ static int exchange_in_place(const struct gt_ckpt *ckpt, const struct gt_edit_ta
     const struct exchange *x, struct gt_err *err)
 {
 	int fd;
-	int rc = gt_edit_open(&fd, ckpt, target, err);
+	int rc = gt_edit_begin(&fd, ckpt, target, err);
 
 	if (rc)
 		return rc;

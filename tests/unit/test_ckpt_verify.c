@@ -110,7 +110,7 @@ static void mend(
 	size_t now_size;
 
 	spill(torn, bytes, size);
-	if (gt_repair(&repair, torn, &err))
+	if (gt_repair(&repair, torn, 0, &err))
 		fail_msg("%zu bytes: %s", size, err.text);
 	assert_int_equal(repair.old_bytes, size);
 	assert_int_equal(repair.new_bytes, length);
@@ -171,7 +171,7 @@ static void test_hint(void **state)
 	spill(torn, bytes, plain_size - 9);
 	assert_int_equal(gt_ckpt_open(&ckpt, torn, &err), GT_EFORMAT);
 	assert_null(strstr(err.hint, "--repair"));
-	assert_int_equal(gt_repair(&repair, torn, &err), GT_EFORMAT);
+	assert_int_equal(gt_repair(&repair, torn, 0, &err), GT_EFORMAT);
 	now = slurp(torn, &now_size);
 	assert_int_equal(now_size, plain_size - 9);
 	free(now);
@@ -202,7 +202,7 @@ static void test_flipped_bit_is_not_mended(void **state)
 			bytes[i + 5] ^= 1;
 	spill(torn, bytes, size - 1);
 	free(bytes);
-	assert_int_equal(gt_repair(&repair, torn, &err), GT_EFORMAT);
+	assert_int_equal(gt_repair(&repair, torn, 0, &err), GT_EFORMAT);
 	assert_non_null(strstr(err.text, "no earlier state"));
 }
 
@@ -213,11 +213,11 @@ static void test_no_zip(void **state)
 
 	(void)state;
 	spill(torn, (const unsigned char *)"text", 4);
-	assert_int_equal(gt_repair(&repair, torn, &err), GT_ENOTSUP);
+	assert_int_equal(gt_repair(&repair, torn, 0, &err), GT_ENOTSUP);
 	spill(torn, (const unsigned char *)"", 0);
-	assert_int_equal(gt_repair(&repair, torn, &err), GT_ENOTSUP);
+	assert_int_equal(gt_repair(&repair, torn, 0, &err), GT_ENOTSUP);
 	unlink(torn);
-	assert_int_equal(gt_repair(&repair, torn, &err), GT_EIO);
+	assert_int_equal(gt_repair(&repair, torn, 0, &err), GT_EIO);
 }
 
 /* ---- what fails ---- */
