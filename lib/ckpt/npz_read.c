@@ -20,11 +20,14 @@ static bool is_array(const char *name, size_t length)
 	return length >= n && !memcmp(name + length - n, ending, n);
 }
 
-/* A zip archive whose first record is an array. */
+/* A zip archive whose first record is an array; or one without records, which is its end record:
+ * numpy writes this of no arrays. */
 static bool sniff_npz(const struct gt_mapping *map)
 {
 	size_t length;
 
+	if (map->size == GT_ZIP_END_BYTES && !memcmp(map->data, "PK\5\6", 4))
+		return true;
 	if (map->size < GT_ZIP_LOCAL_BYTES || memcmp(map->data, "PK\3\4", 4) != 0)
 		return false;
 	length = gt_get_le(map->data + 26, 2);

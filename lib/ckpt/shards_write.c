@@ -97,11 +97,13 @@ void gt_st_files_release(struct gt_st_files *s)
 /* ---- a checkpoint cut into shards ---- */
 
 /* A shard ends before the tensor that would make it too large; one that is too large by itself has
- * a shard of its own. *first gets the first tensor of each, and the end; free() it. */
+ * a shard of its own. No tensors are one shard, which is empty. *first gets the first tensor of
+ * each, and the end; free() it. */
 static int split(
     size_t **first, size_t *count, const struct gt_st_output *o, uint64_t most, struct gt_err *err)
 {
-	size_t *at = gt_calloc(o->count + 1, sizeof(*at), err);
+	size_t shards_max = o->count ? o->count : 1;
+	size_t *at = gt_calloc(shards_max + 1, sizeof(*at), err);
 	uint64_t bytes = 0;
 
 	*first = at;
@@ -179,9 +181,14 @@ int gt_st_write_shards(const char *path, const struct gt_st_output *output,
 {
 	struct gt_st_files s = { 0 };
 	size_t *first, count;
+	bool one = !ends_with(path, ".index.json");
 	int rc = split(&first, &count, output, options->shard_bytes, err);
 
-	if (!rc && count == 1 && !ends_with(path, ".index.json")) {
+	if (!rc && !one && !output->count) {
+		gt_err_set(err, GT_ENOTSUP,
+		    "'%s' would be an index that lists no tensors: there are none", path);
+		rc = gt_err_hint(err, "a file that ends in .safetensors can be without tensors");
+	} else if (!rc && count == 1 && one) {
 		rc = gt_st_write_file(path, output, err);
 	} else if (!rc) {
 		rc = gt_st_files_init(&s, path, count, err);

@@ -351,7 +351,7 @@ def zip_directory():
     yield "zip behind the end", good + torch_zip(pickled(b"N")), "byte"
     yield "end record in the comment", archive(rec, comment=b"PK\5\6" + b"x" * 40), "two end records"
     yield "zip in the comment", archive(rec, comment=good), "byte"
-    yield "no records", end_record(0, 0, 0), "not a checkpoint"
+    yield "no records", end_record(0, 0, 0), Opens("dict")
     yield "dead bytes between", archive(rec, gap=b"PK\3\4 dead"), Opens("tensor")
     hidden = Record("archive/data/0", b"other floats 16b")
     yield "directory in a record", archive([Record("archive/data.pkl", GOOD), Record("archive/data/0", b"x" * 400)],

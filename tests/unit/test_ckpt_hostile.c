@@ -329,7 +329,7 @@ static void test_accidents(void **state)
 		{ FILE_OF(P2 "]."), "not one of torch.save" },
 		{ FILE_OF(LEGACY_MAGIC P2 "K\1."), "version" },
 		{ FILE_OF(LEGACY_FIRST), "does not end" },
-		{ FILE_OF("PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), "not a checkpoint" },
+		{ FILE_OF("PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), "not a checkpoint" },
 		{ FILE_OF("PK\3\4PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\4\0\0\0\0\0"), "data.pkl" },
 	};
 	struct gt_err err;

@@ -120,6 +120,24 @@ static void test_order(void **state)
 	gt_ckpt_close(ckpt);
 }
 
+/* An archive without arrays is an end record; the same bytes before others are no archive. */
+static void test_no_arrays(void **state)
+{
+	unsigned char bytes[24] = "PK\5\6";
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_ckpt *ckpt;
+
+	(void)state;
+	assert_int_equal(gt_ckpt_open_memory(&ckpt, bytes, 22, &err), 0);
+	assert_string_equal(gt_ckpt_format(ckpt), "npz");
+	assert_int_equal(gt_ckpt_root(ckpt)->seq.count, 0);
+	gt_ckpt_close(ckpt);
+	bytes[8] = 1; /* a record, of which there is no room */
+	assert_int_equal(gt_ckpt_open_memory(&ckpt, bytes, 22, &err), GT_EFORMAT);
+	assert_int_equal(gt_ckpt_open_memory(&ckpt, bytes, 24, &err), GT_EFORMAT);
+	assert_non_null(strstr(err.text, "not a checkpoint"));
+}
+
 /* The very bytes that numpy 1.24 writes for this array. */
 static void test_format(void **state)
 {
@@ -265,6 +283,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rules),
 		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_no_arrays),
 		cmocka_unit_test(test_format),
 		IN_FOLDER(test_dtypes),
 		IN_FOLDER(test_refused),

@@ -125,6 +125,25 @@ static void test_sizes(void **state)
 	expect(f, "each.safetensors.index.json", "", 3, 4);
 }
 
+/* No tensors are one file without tensors; an index of none would not open, so none is written.
+ * (In both cases split() once wrote past its array, which only a sanitizer sees here.) */
+static void test_no_tensors(void **state)
+{
+	const struct gt_ckpt_write_options options = { .shard_bytes = 16 };
+	struct fixture *f = *state;
+	struct gt_tree *root = tensors(f, "", 0, 4);
+
+	save(f, "none.safetensors", root, 16);
+	assert_false(exists(f, "none.safetensors.index.json"));
+	expect(f, "none.safetensors", "", 0, 4);
+	assert_int_equal(
+	    gt_ckpt_write(ckpt_file(f, "none.index.json"), "safetensors", root, &options, &f->err),
+	    GT_ENOTSUP);
+	assert_non_null(strstr(f->err.text, "an index that lists no tensors"));
+	assert_false(exists(f, "none.safetensors.index.json"));
+	assert_false(exists(f, "none-00001-of-00001.safetensors"));
+}
+
 /* A tied tensor goes with the one that is kept, wherever it stands. */
 static void test_tied(void **state)
 {
@@ -354,6 +373,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_FOLDER(test_split),
 		IN_FOLDER(test_sizes),
+		IN_FOLDER(test_no_tensors),
 		IN_FOLDER(test_tied),
 		IN_FOLDER(test_bad_indexes),
 		IN_FOLDER(test_torch_shards),
