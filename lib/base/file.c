@@ -98,6 +98,37 @@ int gt_map_shrank(struct gt_err *err)
 	return gt_err_hint(err, GT_MAP_SHRANK_HINT);
 }
 
+uint64_t gt_map_data(const struct gt_mapping *map, uint64_t offset)
+{
+	off_t data = map->fd < 0 ? (off_t)offset : lseek(map->fd, (off_t)offset, SEEK_DATA);
+
+	if (data < 0)
+		return errno == ENXIO ? map->size : offset;
+	return (uint64_t)data < map->size ? (uint64_t)data : map->size;
+}
+
+/* The system finds data in one direction only, so windows of growing size are tried backward, and
+ * those with data in them in smaller ones again. */
+uint64_t gt_map_data_end(const struct gt_mapping *map, uint64_t end)
+{
+	enum { STEP = 1 << 20 };
+	uint64_t step = STEP;
+
+	while (end) {
+		uint64_t start = end > step ? end - step : 0;
+
+		if (gt_map_data(map, start) >= end) {
+			end = start;
+			step *= 2;
+		} else if (step > STEP) {
+			step = STEP;
+		} else {
+			break;
+		}
+	}
+	return end;
+}
+
 void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size)
 {
 	/* What Linux maps around a page that is touched: by address, not by offset, 64 KiB, or all

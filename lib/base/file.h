@@ -44,6 +44,15 @@ int gt_map_copy(const struct gt_mapping *map, uint64_t offset, size_t size, stru
 	"wait until whoever writes it is done; if nobody does, the disk may be failing"
 int gt_map_shrank(struct gt_err *err);
 
+/*
+ * Holes of a file, which a file system stores as no blocks, read as zeros: a look for anything else
+ * may step over them. gt_map_data() is the first byte at or after `offset` that may be in none,
+ * map->size if there is none; gt_map_data_end() is `end`, or less, if a hole ends there. Where the
+ * file system does not say, or the bytes are in memory anyway, nothing is a hole.
+ */
+uint64_t gt_map_data(const struct gt_mapping *map, uint64_t offset);
+uint64_t gt_map_data_end(const struct gt_mapping *map, uint64_t end);
+
 /* The bytes [offset, offset + size) will not be needed soon: they and what the system mapped around
  * them leave this process's memory, though not the system's cache, and can be read again. */
 void gt_map_forget(const struct gt_mapping *map, uint64_t offset, uint64_t size);

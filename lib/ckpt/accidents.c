@@ -13,7 +13,11 @@ enum how {
 	AT_END
 };
 
-enum { TAR_MAGIC_AT = 257 };
+enum {
+	TAR_MAGIC_AT = 257,
+	BLANKS_MAX = 64 * 1024, /* before the text of a web page */
+	LOOK_BYTES = 1 << 20,   /* at each end of a file that may be all zeros */
+};
 
 static const char browser[] =
     "the download went to a page that asks for something; open the address in a browser";
@@ -78,7 +82,7 @@ static size_t leading_blanks(const struct gt_mapping *map)
 	static const char bom[] = "\xef\xbb\xbf";
 	size_t i = map->size >= 3 && !memcmp(map->data, bom, 3) ? 3 : 0;
 
-	while (i < map->size && strchr(" \t\r\n", map->data[i]) && map->data[i])
+	while (i < map->size && i < BLANKS_MAX && strchr(" \t\r\n", map->data[i]) && map->data[i])
 		i++;
 	return i;
 }
@@ -130,9 +134,23 @@ static bool is_onnx(const struct gt_mapping *map)
 	           map->data[2] == 0x42);
 }
 
-static bool all_zero(const struct gt_mapping *map)
+static bool all_zero(const unsigned char *bytes, size_t size)
 {
-	return !map->data[0] && !memcmp(map->data, map->data + 1, map->size - 1);
+	return !size || (!bytes[0] && !memcmp(bytes, bytes + 1, size - 1));
+}
+
+/* Whether the file is zeros at both ends. *whole: whether it is zeros all through, since there is
+ * nothing between but holes. */
+static bool is_zero(const struct gt_mapping *map, bool *whole)
+{
+	size_t start = gt_map_data(map, 0), left = gt_map_data_end(map, map->size);
+
+	left = left > start ? left - start : 0;
+	*whole = left <= 2 * LOOK_BYTES;
+	if (*whole)
+		return all_zero(map->data + start, left);
+	return all_zero(map->data + start, LOOK_BYTES) &&
+	       all_zero(map->data + start + left - LOOK_BYTES, LOOK_BYTES);
 }
 
 static int tell(struct gt_err *err, const char *what, const char *hint)
@@ -143,6 +161,8 @@ static int tell(struct gt_err *err, const char *what, const char *hint)
 
 int gt_ckpt_refuse(const struct gt_mapping *map, struct gt_err *err)
 {
+	bool whole;
+
 	if (!map->size)
 		return tell(err, "the file is empty",
 		    "its writer was stopped or the disk was full; use an earlier one");
@@ -155,9 +175,12 @@ int gt_ckpt_refuse(const struct gt_mapping *map, struct gt_err *err)
 	if (is_onnx(map))
 		return tell(err, "an ONNX model, not a torch checkpoint",
 		    "give it where a model is asked for: --model FILE.onnx");
-	if (all_zero(map))
+	if (is_zero(map, &whole))
 		return tell(err,
-		    "the file is all zeros: its writer died before the data reached the disk",
+		    whole
+		        ? "the file is all zeros: its writer died before the data reached the disk"
+		        : "not a checkpoint: the first and the last MiB are all zeros, the rest was "
+		          "not looked at",
 		    "use an earlier checkpoint");
 	return tell(err, "not a checkpoint: the first bytes are those of no known format",
 	    "torch files (.pth, .pt, .th), safetensors and npz can be read");

@@ -104,6 +104,21 @@ static inline int take_number(struct gt_machine *m, size_t width, uint64_t *valu
 	return rc;
 }
 
+/* How much memory may still be asked for. What does not fit into it is not looked at either. */
+static inline size_t memory_left(const struct gt_machine *m)
+{
+	const struct gt_arena *a = m->arena;
+
+	return !a->limit ? SIZE_MAX : a->limit > a->used ? a->limit - a->used : 0;
+}
+
+static inline int too_much_memory(struct gt_machine *m)
+{
+	gt_err_set(
+	    m->err, GT_EFORMAT, "more than %zu bytes of memory are asked for", m->arena->limit);
+	return GT_EFORMAT;
+}
+
 /* `width` bytes of length, then as many bytes. */
 static inline int take_block(
     struct gt_machine *m, size_t width, const unsigned char **p, size_t *length)
@@ -112,7 +127,9 @@ static inline int take_block(
 	int rc = take_number(m, width, &n);
 
 	*length = n;
-	return rc ? rc : take(m, n, p);
+	if (!rc)
+		rc = take(m, n, p);
+	return !rc && n > memory_left(m) ? too_much_memory(m) : rc;
 }
 
 /* A line, without its end. */

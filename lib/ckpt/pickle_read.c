@@ -255,14 +255,12 @@ static void limit_memory(struct gt_machine *m, size_t before)
  * not copied either. */
 int gt_machine_fill(struct gt_machine *m, uint64_t length)
 {
-	size_t left = m->arena->limit > m->arena->used ? m->arena->limit - m->arena->used : 0;
 	size_t size = m->have ? 2 * m->have : FIRST_BYTES;
 	unsigned char *grown;
 	int rc;
 
-	if (m->arena->limit && length > left)
-		return gt_err_set(m->err, GT_ENOMEM, "more than %zu bytes of memory are asked for",
-		    m->arena->limit);
+	if (length > memory_left(m))
+		return too_much_memory(m);
 	if (size < m->at + length)
 		size = m->at + length;
 	if (size > m->size)

@@ -103,6 +103,10 @@ bool gt_zip_earlier(
 
 		if (held - at >= SCAN_BYTES) {
 			gt_map_forget(map, at + 1, held - at);
+			at = gt_map_data_end(map, at + 1);
+			if (at-- <= lowest)
+				break;
+			p = map->data + at;
 			held = at;
 		}
 		if (p[0] != 'P' || memcmp(p, "PK\5\6", 4))

@@ -156,7 +156,7 @@ def check(words, wanted, folder):
 
 
 def every_command(folder):
-    text('{"a": 0, "b": 1}')(os.path.join(folder, "vocab.json"))
+    text('{"level": "byte"}')(os.path.join(folder, "vocab.json"))
     for name, file, make, kind in FILES:
         path, out = os.path.join(folder, file), os.path.join(folder, "o")
         problems = []

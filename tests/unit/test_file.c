@@ -475,6 +475,32 @@ static void what_is_forgotten_takes_no_memory(void **state)
 	gt_unmap(&map);
 }
 
+/* Bytes that were written are never in a hole, wherever they lie. */
+static void holes_are_between_what_was_written(void **state)
+{
+	enum { MIB = 1 << 20, AT = 200 * MIB + 5000, SIZE = 500 * MIB };
+	struct gt_mapping map;
+	FILE *f = fopen("sparse", "w");
+
+	(void)state;
+	assert_non_null(f);
+	assert_int_equal(fseek(f, AT, SEEK_SET), 0);
+	assert_int_equal(fputc('x', f), 'x');
+	assert_int_equal(fflush(f), 0);
+	assert_int_equal(ftruncate(fileno(f), SIZE), 0);
+	assert_int_equal(fclose(f), 0);
+	assert_int_equal(gt_map(&map, "sparse", NULL), 0);
+	assert_true(gt_map_data(&map, 0) <= AT && gt_map_data(&map, AT) == AT);
+	assert_true(gt_map_data_end(&map, SIZE) > AT && gt_map_data_end(&map, AT + 1) == AT + 1);
+	if (gt_map_data(&map, 0) > 0) { /* else the file system tells of none */
+		assert_true(gt_map_data(&map, 0) > AT - 2 * MIB);
+		assert_true(gt_map_data_end(&map, SIZE) < AT + 2 * MIB);
+		assert_int_equal(gt_map_data(&map, AT + 2 * MIB), SIZE);
+		assert_int_equal(gt_map_data_end(&map, AT - 2 * MIB), 0);
+	}
+	gt_unmap(&map);
+}
+
 static void directories_are_made_with_their_parents(void **state)
 {
 	struct gt_err err = GT_ERR_INIT;
@@ -514,6 +540,7 @@ int main(void)
 		IN_FOLDER(an_error_between_renames_leaves_the_last),
 		IN_FOLDER(map_takes_files_only),
 		IN_FOLDER(what_is_forgotten_takes_no_memory),
+		IN_FOLDER(holes_are_between_what_was_written),
 		IN_FOLDER(directories_are_made_with_their_parents),
 	};
 
