@@ -100,7 +100,7 @@ FAKE_SO  := $(FAKE_SRC:tests/fake/nvml.c=$(BUILD)/tests/fake/libnvidia-ml.so.1)
 FAKE_OLD_SO := $(FAKE_SO:%.so.1=%-old.so.1)
 FUZZ_REPLAY := $(BUILD)/tests/fuzz_replay
 FUZZ_OBJ := $(FUZZ_SRC:%.c=$(BUILD)/obj/%.o)
-PRELOAD_SO := $(BUILD)/tests/fake/count_allocations.so $(BUILD)/tests/fake/slow_lock.so
+PRELOAD_SO := $(addprefix $(BUILD)/tests/fake/,count_allocations.so fail_call.so slow_lock.so)
 
 # One short line per command; make V=1 shows the commands. $(call say,WHAT,FILE)
 V  ?=
@@ -150,7 +150,7 @@ $(FAKE_SO) $(FAKE_OLD_SO): $(FAKE_SRC) $(BUILD)/flags
 	$(call say,LINK,$@)$(CC) $(GT_CPP) $(FAKE_CPP) -std=gnu11 $(GT_WARN) -O1 -g -fPIC -shared \
 	    -Wl,-soname,libnvidia-ml.so.1 -o $@ $<
 
-# Preloaded by tests: one counts what the program allocates, one waits for ever in flock().
+# Preloaded by tests.
 $(PRELOAD_SO): $(BUILD)/tests/fake/%.so: tests/fake/%.c tests/common/interpose.inc $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) -I. -std=gnu11 $(GT_WARN) -O1 -g -fPIC -shared -o $@ $<

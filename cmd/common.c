@@ -23,7 +23,7 @@ bool gt_cmd_wants_color(enum gt_cmd_color asked, int fd)
 	return isatty(fd) && term && strcmp(term, "dumb");
 }
 
-/* Where the cause had nothing particular to say; `command` is "" where none is known. */
+/* Where the cause had nothing particular to say, or NULL; `command` is "" where none is known. */
 static const char *hint_for(int code, const char *command, char room[HINT])
 {
 	switch (code) {
@@ -33,8 +33,8 @@ static const char *hint_for(int code, const char *command, char room[HINT])
 		return room;
 	case GT_ENOMEM:
 		return "a smaller model or --batch needs less";
-	case GT_EIO:
-		return "check the path, who may read and write it, and the room on the disk";
+	case GT_EIO: /* the system's reason has its hint already, if it has one */
+		return NULL;
 	case GT_EFORMAT:
 		return "the file is damaged, or not what its place in the command line calls for";
 	case GT_ENOTSUP:
@@ -52,13 +52,17 @@ static int report(const struct gt_log *log, const struct gt_err *err, const char
 {
 	const char *red = log->color ? "\033[31m" : "", *plain = log->color ? "\033[0m" : "";
 	char command[32] = "", room[HINT];
+	const char *hint;
 
 	if (name)
 		snprintf(command, sizeof(command), " %s", name);
+	hint = err->hint[0] ? err->hint : hint_for(err->code, command, room);
 	fprintf(log->stream, "gtrain: %serror:%s ", red, plain);
 	gt_log_put(log->stream, err->text);
-	fputs("\nhint: ", log->stream);
-	gt_log_put(log->stream, err->hint[0] ? err->hint : hint_for(err->code, command, room));
+	if (hint) {
+		fputs("\nhint: ", log->stream);
+		gt_log_put(log->stream, hint);
+	}
 	fputc('\n', log->stream);
 	return err->code == GT_EINVAL ? GT_EXIT_USAGE : GT_EXIT_FAILED;
 }

@@ -20,6 +20,35 @@ int gt_err_set(struct gt_err *err, int code, const char *format, ...)
 	return code;
 }
 
+/* What to do about an errno whose cause is known by itself, "" for others. */
+static const char *hint_of(int error)
+{
+	switch (error) {
+	case ENOENT:
+	case ENOTDIR:
+	case EACCES:
+	case EROFS:
+	case EISDIR:
+	case ELOOP:
+	case ENAMETOOLONG:
+		return "check the path, and who may read and write it";
+	case EMFILE:
+		return "this process may open no more files: see `ulimit -n`";
+	case ENFILE:
+		return "the system has no more files to open: close other programs";
+	case EFBIG:
+		return "a file may be no larger: see `ulimit -f`, and what the file system allows";
+	case ENOSPC:
+		return "the file system is full: `df` shows its space, `df -i` its files";
+	case EDQUOT:
+		return "your share of the file system is used up: `quota` shows it";
+	case EIO:
+		return "the disk may be failing: the system's log says more";
+	default:
+		return "";
+	}
+}
+
 int gt_err_sys(struct gt_err *err, const char *format, ...)
 {
 	int saved = errno;
@@ -28,7 +57,7 @@ int gt_err_sys(struct gt_err *err, const char *format, ...)
 
 	assert(err);
 	err->code = saved == ENOMEM ? GT_ENOMEM : GT_EIO;
-	err->hint[0] = '\0';
+	snprintf(err->hint, sizeof(err->hint), "%s", hint_of(saved));
 	va_start(ap, format);
 	vsnprintf(err->text, sizeof(err->text), format, ap);
 	va_end(ap);

@@ -38,7 +38,8 @@ struct gt_err {
 int gt_err_set(struct gt_err *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* As gt_err_set(), with ": " and the text of errno (read on entry) at the end. */
+/* As gt_err_set(), with ": " and the text of errno (read on entry) at the end, and a hint where
+ * that errno has one cause: a limit, a full or failing disk, a wrong path. */
 int gt_err_sys(struct gt_err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Say what to do about the error already stored. Returns err->code. */

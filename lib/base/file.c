@@ -431,34 +431,76 @@ int gt_atomic_finish(struct gt_atomic_file *f, struct gt_err *err)
 	return rc;
 }
 
-int gt_atomic_commit(struct gt_atomic_file *f, struct gt_err *err)
+/* An error that came when the change was made: nothing is undone. */
+static int say_in_place(struct gt_err *err)
 {
-	int rc = f->stream ? gt_atomic_finish(f, err) : 0;
+	return gt_err_prefix(
+	    err, "the new content is in place, but it may not survive a power cut");
+}
 
-	if (!rc && drop_name(f, true))
-		rc = gt_err_sys(err, "cannot rename '%s' to '%s'", f->temporary, f->path);
-	if (!rc && !f->no_sync)
-		rc = sync_folder(f, err);
-	gt_atomic_abandon(f);
-	return rc;
+/* An error that came between two renames: the files before it stay. */
+static int say_between(size_t renamed, size_t count, struct gt_err *err)
+{
+	if (!renamed)
+		return err->code;
+	return renamed == 1
+	           ? gt_err_prefix(
+	                 err, "the first of %zu files is new, the others as before", count)
+	           : gt_err_prefix(err, "files 1 to %zu of %zu are new, the others as before",
+	                 renamed, count);
+}
+
+/* Give all files their names, the last when the others are on the disk. */
+static int rename_all(struct gt_atomic_file *files, size_t count, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct gt_atomic_file *f = &files[i];
+
+		if (i > 0 && i + 1 == count && !f->no_sync)
+			rc = sync_folder(f, err);
+		if (!rc && drop_name(f, true))
+			rc = gt_err_sys(err, "cannot rename '%s' to '%s'", f->temporary, f->path);
+		if (rc)
+			return say_between(i, count, err);
+	}
+	return 0;
 }
 
 int gt_atomic_commit_all(struct gt_atomic_file *files, size_t count, struct gt_err *err)
 {
+	const struct gt_atomic_file *last = count ? &files[count - 1] : NULL;
 	int rc = 0;
 
 	for (size_t i = 0; i < count && !rc; i++)
 		rc = files[i].stream ? gt_atomic_finish(&files[i], err) : 0;
-	for (size_t i = 0; i + 1 < count && !rc; i++)
-		if (drop_name(&files[i], true))
-			rc = gt_err_sys(
-			    err, "cannot rename '%s' to '%s'", files[i].temporary, files[i].path);
-	if (!rc && count > 1 && !files[0].no_sync)
-		rc = sync_folder(&files[0], err);
-	if (!rc && count)
-		rc = gt_atomic_commit(&files[count - 1], err);
+	if (!rc)
+		rc = rename_all(files, count, err);
+	if (!rc && last && !last->no_sync && sync_folder(last, err))
+		rc = say_in_place(err);
 	for (size_t i = 0; i < count; i++)
 		gt_atomic_abandon(&files[i]);
+	return rc;
+}
+
+int gt_atomic_commit(struct gt_atomic_file *f, struct gt_err *err)
+{
+	return gt_atomic_commit_all(f, 1, err);
+}
+
+int gt_change_finish(int fd, const char *path, bool no_sync, struct gt_err *err)
+{
+	int rc = 0;
+
+	if (!no_sync && fsync(fd)) {
+		gt_err_sys(err, "cannot sync '%s'", path);
+		rc = say_in_place(err);
+	}
+	if (close(fd) && !rc) {
+		gt_err_sys(err, "cannot close '%s'", path);
+		rc = say_in_place(err);
+	}
 	return rc;
 }
 

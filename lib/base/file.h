@@ -82,6 +82,9 @@ struct gt_atomic_file {
 
 int gt_atomic_open(struct gt_atomic_file *f, const char *path, struct gt_err *err);
 int gt_atomic_open_at(struct gt_atomic_file *f, struct gt_file_name file, struct gt_err *err);
+
+/* An error leaves the file as it was, unless it says "the new content is in place": then only the
+ * folder could not be synced after the rename. */
 int gt_atomic_commit(struct gt_atomic_file *f, struct gt_err *err);
 void gt_atomic_abandon(struct gt_atomic_file *f);
 
@@ -93,9 +96,16 @@ int gt_atomic_finish(struct gt_atomic_file *f, struct gt_err *err);
  * Commit files of one folder which belong together: all are finished before the first is renamed,
  * and the last, the one that names the others, is renamed when the rest is on the disk. An error
  * before the renames leaves everything as it was. What comes between two renames, a kill or an
- * error, leaves some files new and others as they were. All are ended.
+ * error, leaves some files new and others as they were; the error says how many. One after the last
+ * rename says "the new content is in place". All are ended.
  */
 int gt_atomic_commit_all(struct gt_atomic_file *files, size_t count, struct gt_err *err);
+
+/*
+ * End a change in place that was written in full: sync the file, unless `no_sync`, and close it.
+ * The error says that the new content is in place. `path` is for the message.
+ */
+int gt_change_finish(int fd, const char *path, bool no_sync, struct gt_err *err);
 
 /* For who is about to end the process, from any thread, though not from a signal's handler: remove
  * the temporary files of all that are open. Nothing can be opened, committed or abandoned

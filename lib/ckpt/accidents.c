@@ -22,6 +22,10 @@ enum {
 static const char browser[] =
     "the download went to a page that asks for something; open the address in a browser";
 static const char unpack_tar[] = "unpack it with tar and look for the checkpoint in it";
+static const char zeros[] =
+    "the file is all zeros: its writer died before the data reached the disk";
+static const char zero_ends[] =
+    "not a checkpoint: the first and the last MiB are all zeros, the rest was not looked at";
 static const char export_pth[] = "export it as .pth or .safetensors with what wrote it";
 
 static const struct {
@@ -176,12 +180,7 @@ int gt_ckpt_refuse(const struct gt_mapping *map, struct gt_err *err)
 		return tell(err, "an ONNX model, not a torch checkpoint",
 		    "give it where a model is asked for: --model FILE.onnx");
 	if (is_zero(map, &whole))
-		return tell(err,
-		    whole
-		        ? "the file is all zeros: its writer died before the data reached the disk"
-		        : "not a checkpoint: the first and the last MiB are all zeros, the rest was "
-		          "not looked at",
-		    "use an earlier checkpoint");
+		return tell(err, whole ? zeros : zero_ends, "use an earlier checkpoint");
 	return tell(err, "not a checkpoint: the first bytes are those of no known format",
 	    "torch files (.pth, .pt, .th), safetensors and npz can be read");
 }

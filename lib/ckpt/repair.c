@@ -69,7 +69,7 @@ static int cut(
 	if (ftruncate(*fd, (off_t)size))
 		return gt_err_sys(
 		    err, "cannot cut '%s' to %llu bytes", path, (unsigned long long)size);
-	return fsync(fd) ? gt_err_sys(err, "cannot sync '%s'", path) : 0;
+	return 0;
 }
 
 /* Of the file that is mapped, and open as *fd. */
@@ -109,7 +109,9 @@ int gt_repair(struct gt_repair *out, const char *path, double wait_s, struct gt_
 	if (!rc)
 		rc = repair(out, path, &map, &fd, err);
 	gt_unmap(&map);
-	if (fd >= 0 && close(fd) && !rc)
-		rc = gt_err_sys(err, "cannot close '%s'", path);
+	if (!rc && out->new_bytes < out->old_bytes)
+		return gt_change_finish(fd, path, false, err);
+	if (fd >= 0)
+		close(fd);
 	return rc;
 }

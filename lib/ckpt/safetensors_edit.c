@@ -194,7 +194,7 @@ static int undo(int fd, const void *old, size_t size, struct gt_err *err)
 
 /* The new header over the old one, which is as long: one write, so that a kill finds either. */
 static int overwrite(
-    int fd, const struct rewrite *w, const struct gt_mapping *map, bool sync, struct gt_err *err)
+    int fd, const struct rewrite *w, const struct gt_mapping *map, struct gt_err *err)
 {
 	char *old = gt_calloc(1, w->size, err); /* the mapping will show the new one */
 	ssize_t n = 0;
@@ -207,8 +207,6 @@ static int overwrite(
 		else if ((size_t)n < w->size)
 			rc = gt_err_set(err, GT_EIO,
 			    "only %zd of the header's %zu bytes could be written", n, w->size);
-		else if (sync && fsync(fd))
-			rc = gt_err_sys(err, "cannot write the header");
 	}
 	if (rc && n > 0)
 		rc = undo(fd, old, (size_t)n, err);
@@ -250,14 +248,13 @@ static int write_in_place(const struct rewrite *w, const struct gt_ckpt *ckpt,
 	if (rc)
 		return rc;
 	gt_atomic_enter();
-	rc = overwrite(fd, w, &ckpt->map, !target->no_sync, err);
+	rc = overwrite(fd, w, &ckpt->map, err);
 	gt_atomic_leave();
-	if (close(fd) && !rc)
-		rc = gt_err_sys(err, "cannot write the header");
-	if (rc)
-		gt_err_prefix(err, "'%s'", target->input);
 	result->written_bytes = w->size;
-	return rc;
+	if (!rc)
+		return gt_change_finish(fd, target->input, target->no_sync, err);
+	close(fd);
+	return gt_err_prefix(err, "'%s'", target->input);
 }
 
 static int write_result(const struct rewrite *w, const struct gt_ckpt *ckpt,

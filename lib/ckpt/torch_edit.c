@@ -188,11 +188,10 @@ static int exchange_in_place(const struct gt_ckpt *ckpt, const struct gt_edit_ta
 	if (rc)
 		return rc;
 	rc = gt_zip_exchange_in_place(fd, x->zip, x->what, err);
-	if (rc)
-		gt_err_prefix(err, "'%s'", target->input);
-	if (close(fd) && !rc)
-		rc = gt_err_sys(err, "cannot write '%s'", target->input);
-	return rc;
+	if (!rc)
+		return gt_change_finish(fd, target->input, target->no_sync, err);
+	close(fd);
+	return gt_err_prefix(err, "'%s'", target->input);
 }
 
 int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,

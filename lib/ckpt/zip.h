@@ -156,7 +156,7 @@ struct gt_zip_exchange {
 
 /* Into the archive itself, open as `fd`: the new records, a directory and an end record go
  * behind everything else by one write; before it, and if it is cut short by an error, the archive
- * is what it was. Then fsync, unless no_sync. */
+ * is what it was. gt_change_finish() is to follow. */
 int gt_zip_exchange_in_place(
     int fd, const struct gt_zip *zip, struct gt_zip_exchange *x, struct gt_err *err);
 

@@ -273,8 +273,7 @@ static int check(const struct rewrite *r, struct gt_err *err)
 /* ---- in place ---- */
 
 /* One write, so that nothing can come between its parts; one cut short is taken back. */
-static int append(
-    int fd, uint64_t at, const void *bytes, size_t size, bool sync, struct gt_err *err)
+static int append(int fd, uint64_t at, const void *bytes, size_t size, struct gt_err *err)
 {
 	ssize_t n = pwrite(fd, bytes, size, (off_t)at);
 	int rc = 0;
@@ -284,11 +283,11 @@ static int append(
 	else if ((size_t)n < size)
 		rc = gt_err_set(err, GT_EIO,
 		    "cannot write %zu bytes at the end: there was room for %zd", size, n);
-	else if (sync && fsync(fd))
-		return gt_err_sys(err, "cannot sync what was written");
-	if (rc && ftruncate(fd, (off_t)at))
-		gt_err_hint(err, "it could not be cut back to its %llu bytes either",
+	if (n > 0 && rc && ftruncate(fd, (off_t)at)) {
+		gt_err_prefix(err, "the file could not be cut back to its %llu bytes",
 		    (unsigned long long)at);
+		gt_err_hint(err, "`gtrain ckpt verify --repair` cuts it");
+	}
 	return rc;
 }
 
@@ -314,7 +313,7 @@ int gt_zip_exchange_in_place(
 	x->written = directory - at + put_directory(&r, out + (directory - at), directory);
 	x->dead = at - r.live;
 	gt_atomic_enter();
-	rc = append(fd, at, out, x->written, !x->no_sync, err);
+	rc = append(fd, at, out, x->written, err);
 	gt_atomic_leave();
 out:
 	free(out);
