@@ -56,24 +56,21 @@ void gt_unmap(struct gt_mapping *map)
 int gt_map_peek(
     const struct gt_mapping *map, uint64_t offset, void *out, size_t size, struct gt_err *err)
 {
-	size_t done = 0;
-
 	if (map->fd < 0) {
 		if (size)
 			memcpy(out, map->data + offset, size);
 		return 0;
 	}
-	while (done < size) {
+	/* Network and user-space file systems may read less than asked, or be interrupted. */
+	for (size_t done = 0; done < size;) {
 		ssize_t n = pread(map->fd, (char *)out + done, size - done, (off_t)(offset + done));
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
+		if (n < 0 && errno != EINTR)
 			return gt_err_sys(err, "cannot read %zu bytes at byte %llu", size,
 			    (unsigned long long)offset);
-		if (!n)
+		if (n == 0)
 			return gt_map_shrank(err);
-		done += (size_t)n;
+		done += n > 0 ? (size_t)n : 0;
 	}
 	return 0;
 }

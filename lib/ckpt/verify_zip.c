@@ -129,19 +129,34 @@ int gt_zip_check_records(struct gt_zip *zip, const struct gt_known_sums *known,
 
 /* ---- what is in them ---- */
 
+/* Damage that is reported by another check is no error here; a read that failed is one. */
+static int unless_damage(int rc, const struct gt_err *found, struct gt_err *err)
+{
+	if (!rc || rc == GT_EFORMAT || rc == GT_ENOTSUP)
+		return 0;
+	*err = *found;
+	return rc;
+}
+
 static int read_pickles(struct gt_verify *v, struct gt_zip *zip, struct gt_err *err)
 {
 	int rc = 0;
 
 	for (size_t i = 0; i < zip->count && !rc; i++) {
 		const struct gt_zip_record *r = &zip->records[i];
+		struct gt_err found = GT_ERR_INIT;
 		struct gt_storage s = { 0 };
 		size_t used;
+		int unread;
 
+		if (!gt_text_ends_with(r->name, ".pkl"))
+			continue;
 		/* A wrong checksum is found elsewhere; what it names is told all the same. */
-		if (!gt_text_ends_with(r->name, ".pkl") ||
-		    gt_zip_storage(zip, r, &v->arena, &s, GT_ERR_IGNORED) ||
-		    gt_storage_copy(&s, &v->arena, GT_ERR_IGNORED))
+		unread = gt_zip_storage(zip, r, &v->arena, &s, &found);
+		if (!unread)
+			unread = gt_storage_copy(&s, &v->arena, &found);
+		rc = unless_damage(unread, &found, err);
+		if (unread)
 			continue;
 		rc = gt_verify_pickle(v, s.bytes, s.size_bytes, r->name, &used, err);
 		if (!rc && !used &&
@@ -181,12 +196,13 @@ static int check_sums(struct gt_verify *v, struct gt_zip *zip, const struct gt_k
 int gt_verify_zip(struct gt_verify *v, const struct gt_mapping *map,
     const struct gt_known_sums *known, size_t threads, struct gt_err *err)
 {
+	struct gt_err found = GT_ERR_INIT;
 	struct gt_zip zip;
 	uint64_t dead = 0;
-	int rc;
+	int rc = gt_zip_read(&zip, map, &v->arena, &found);
 
-	if (gt_zip_read(&zip, map, &v->arena, GT_ERR_IGNORED))
-		return 0; /* opening the file says why */
+	if (rc)
+		return unless_damage(rc, &found, err); /* opening the file reports damage */
 	v->records += zip.count;
 	rc = check_sums(v, &zip, known, threads, err);
 	if (!rc)

@@ -13,25 +13,28 @@ enum {
 
 /* ---- dead bytes ---- */
 
-/* The bytes of the descriptor behind a record: with or without signature, 32 or 64 bits; those of
+/* The size of the descriptor behind a record: with or without signature, 32 or 64 bits; those of
  * PyTorch have it. 0 where none is recognised. */
-static size_t descriptor(const struct gt_zip *zip, const struct gt_zip_record *r)
+static int descriptor(
+    size_t *size, const struct gt_zip *zip, const struct gt_zip_record *r, struct gt_err *err)
 {
 	uint64_t at = r->data + r->packed;
 	unsigned char p[24] = { 0 };
 	size_t room = zip->map->size - at < sizeof(p) ? zip->map->size - at : sizeof(p), skip;
+	int rc = gt_map_peek(zip->map, at, p, room, err);
 
-	if (gt_map_peek(zip->map, at, p, room, GT_ERR_IGNORED))
-		return 0;
+	*size = 0;
+	if (rc)
+		return rc;
 	skip = !memcmp(p, "PK\7\10", 4) ? 4 : 0;
 	if (gt_get_le(p + skip, 4) != r->crc)
 		return 0;
 	if (room >= skip + 20 && gt_get_le(p + skip + 4, 8) == r->packed &&
 	    gt_get_le(p + skip + 12, 8) == r->size)
-		return skip + 20;
-	if (room >= skip + 12 && gt_get_le(p + skip + 4, 4) == (uint32_t)r->packed &&
-	    gt_get_le(p + skip + 8, 4) == (uint32_t)r->size)
-		return skip + 12;
+		*size = skip + 20;
+	else if (room >= skip + 12 && gt_get_le(p + skip + 4, 4) == (uint32_t)r->packed &&
+	         gt_get_le(p + skip + 8, 4) == (uint32_t)r->size)
+		*size = skip + 12;
 	return 0;
 }
 
@@ -50,16 +53,22 @@ int gt_zip_dead_bytes(const struct gt_zip *zip, uint64_t *out, struct gt_err *er
 {
 	struct span *spans = gt_calloc(zip->count, sizeof(*spans), err);
 	uint64_t reached = 0;
+	int rc = 0;
 
 	*out = 0;
 	if (!spans)
 		return GT_ENOMEM;
-	for (size_t i = 0; i < zip->count; i++) {
+	for (size_t i = 0; i < zip->count && !rc; i++) {
 		const struct gt_zip_record *r = &zip->records[i];
+		size_t behind = 0;
 
-		spans[i] = (struct span){ r->header, r->data + r->packed };
 		if (r->flags & GT_ZIP_FLAG_DESCRIPTOR)
-			spans[i].end += descriptor(zip, r);
+			rc = descriptor(&behind, zip, r, err);
+		spans[i] = (struct span){ r->header, r->data + r->packed + behind };
+	}
+	if (rc) {
+		free(spans);
+		return rc;
 	}
 	if (zip->count)
 		qsort(spans, zip->count, sizeof(*spans), compare_spans);
