@@ -258,6 +258,8 @@ static int load_position(struct gt_snapshot *s, const struct gt_tree *root, stru
 	s->best_step = -1;
 	s->best_score = -INFINITY;
 	rc = gt_tree_read_float(gt_tree_get(best, "score"), &s->best_score, err);
+	if (isnan(s->best_score)) /* no later score would be larger */
+		return gt_err_set(err, GT_EFORMAT, "'best': its score is nan");
 	if (rc > 0)
 		rc = gt_tree_read_int(gt_tree_get(best, "step"), &s->best_step, err);
 	return rc < 0 ? gt_err_prefix(err, "'best'") : 0;

@@ -118,6 +118,17 @@ diverged() {
 		model.0.weight -inf tensor '0.weight' holds -inf
 		optimizer.state.1.exp_avg_sq inf optimizer state 'exp_avg_sq' of '0.bias' holds inf
 	END
+	# No score is larger than NaN: best.pth would never be written again.
+	python3 - $at bad.pth <<-'EOF'
+		import re, sys, zipfile
+		nan = b"\x7f\xf8" + bytes(6)
+		with zipfile.ZipFile(sys.argv[1]) as old, zipfile.ZipFile(sys.argv[2], "w") as new:
+		    for name in old.namelist():
+		        new.writestr(name, re.sub(rb"(score.{0,9}?G).{8}", lambda m: m[1] + nan, old.read(name), flags=re.S))
+	EOF
+	gtrain "${table[@]}" --steps 5 --resume bad.pth --val-split 0.25 --out never -q
+	equal "$status" 1
+	[[ $err == "gtrain: error: bad.pth: 'best': its score is nan"* ]]
 	spoil good/model.pth bad.pth 0.bias inf
 	for mode in "" "--nproc 2 --parallel mirrored"; do
 		gtrain "${table[@]}" --steps 5 --init-from bad.pth --out never -q $mode
