@@ -52,7 +52,7 @@ static int open_model_and_data(
 	rc = gt_model_open(&e->model, model, err);
 	if (rc)
 		return rc;
-	gt_data_request_of(&request, e->model, 0);
+	gt_data_request_of(&request, e->model, 0, 1);
 	request.vocab = cli->vocab ? (struct gt_file_name){ .path = cli->vocab } : e->source.vocab;
 	return gt_dataset_open(&e->data, cli->data, &request, err);
 }

@@ -2,6 +2,7 @@
 #include "lib/base/mem.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,6 +76,23 @@ struct gt_arena_block {
 
 enum { BLOCK_BYTES = 64 * 1024 };
 
+/* A block for `size` bytes or more. A large request has one of its own, behind the first block,
+ * whose rest stays in use. */
+static struct gt_arena_block *add_block(struct gt_arena *arena, size_t size, struct gt_err *err)
+{
+	bool own = size > BLOCK_BYTES / 4;
+	size_t room = own ? size : BLOCK_BYTES;
+	struct gt_arena_block *b = gt_calloc(1, sizeof(*b) + room, err);
+	struct gt_arena_block **link = own && arena->block ? &arena->block->next : &arena->block;
+
+	if (!b)
+		return NULL;
+	b->size = room;
+	b->next = *link;
+	*link = b;
+	return b;
+}
+
 void *gt_arena_alloc(struct gt_arena *arena, size_t size, struct gt_err *err)
 {
 	struct gt_arena_block *b = arena->block;
@@ -90,16 +108,10 @@ void *gt_arena_alloc(struct gt_arena *arena, size_t size, struct gt_err *err)
 		    err, GT_ENOMEM, "more than %zu bytes of memory are asked for", arena->limit);
 		return NULL;
 	}
-	if (!b || b->size - b->used < size) {
-		size_t room = size > BLOCK_BYTES ? size : BLOCK_BYTES;
-
-		b = gt_calloc(1, sizeof(*b) + room, err);
-		if (!b)
-			return NULL;
-		b->size = room;
-		b->next = arena->block;
-		arena->block = b;
-	}
+	if (!b || b->size - b->used < size)
+		b = add_block(arena, size, err);
+	if (!b)
+		return NULL;
 	p = b->bytes + b->used;
 	b->used += size;
 	arena->used += size;

@@ -10,7 +10,7 @@
 #include "lib/data/csv_reader.h"
 #include "lib/data/source.h"
 
-enum { MAX_COLUMNS = 1 << 20, MAX_CLASSES = 1 << 20 };
+enum { MAX_CLASSES = 1 << 20 };
 
 struct csv {
 	struct gt_source source;
@@ -21,6 +21,7 @@ struct csv {
 /* The table while it is being read. */
 struct table {
 	struct csv *csv;
+	const struct gt_data_request *request;
 	struct gt_arena arena;
 	size_t columns, target; /* how many, and which one is the target */
 	char **names;           /* [columns]; NULL: no header */
@@ -132,6 +133,25 @@ static int add_feature(
 	return 0;
 }
 
+/* Room for another row, within the limit: the arrays double, and exist twice while they do. */
+static int grow_table(struct table *t, struct gt_err *err)
+{
+	size_t features = (t->columns - 1) * sizeof(float);
+	size_t row = features + sizeof(*t->words) + sizeof(*t->lines) + sizeof(*t->csv->targets);
+	int rc = 0;
+
+	if (t->rows == t->feature_capacity)
+		rc = gt_data_check_memory(
+		    t->request, 3 * (uint64_t)row * t->rows + t->arena.used, "the table", err);
+	if (!rc)
+		rc = gt_grow(&t->csv->features, t->rows, &t->feature_capacity, features, err);
+	if (!rc)
+		rc = gt_grow(&t->words, t->rows, &t->word_capacity, sizeof(*t->words), err);
+	if (!rc)
+		rc = gt_grow(&t->lines, t->rows, &t->line_capacity, sizeof(*t->lines), err);
+	return rc;
+}
+
 static int add_row(struct table *t, const struct gt_csv_reader *r, struct gt_err *err)
 {
 	size_t features = t->columns - 1, at = t->rows * features;
@@ -142,12 +162,7 @@ static int add_row(struct table *t, const struct gt_csv_reader *r, struct gt_err
 		    r->line, r->count, t->columns);
 		return gt_err_hint(err, "fields are divided by commas; quote those that hold one");
 	}
-	rc = gt_grow(
-	    &t->csv->features, t->rows, &t->feature_capacity, features * sizeof(float), err);
-	if (!rc)
-		rc = gt_grow(&t->words, t->rows, &t->word_capacity, sizeof(*t->words), err);
-	if (!rc)
-		rc = gt_grow(&t->lines, t->rows, &t->line_capacity, sizeof(*t->lines), err);
+	rc = grow_table(t, err);
 	for (size_t i = 0; i < t->columns && !rc; i++)
 		if (i != t->target)
 			rc = add_feature(t, at++, r, i, err);
@@ -171,9 +186,8 @@ static int read_head(struct table *t, struct gt_csv_reader *r, struct gt_err *er
 	if (rc <= 0)
 		return rc ? rc : gt_err_set(err, GT_EFORMAT, "there are no rows");
 	t->columns = r->count;
-	if (t->columns < 2 || t->columns > MAX_COLUMNS) {
-		gt_err_set(err, GT_EFORMAT, "line %ld has %zu field%s", r->line, t->columns,
-		    t->columns == 1 ? "" : "s");
+	if (t->columns < 2) {
+		gt_err_set(err, GT_EFORMAT, "line %ld has 1 field", r->line);
 		return gt_err_hint(
 		    err, "a row needs at least a feature and a class, divided by a comma");
 	}
@@ -208,6 +222,13 @@ static int name_classes(struct gt_source *s, char **words, size_t count, struct 
 	return s->class_names ? 0 : GT_ENOMEM;
 }
 
+static int too_many_classes(size_t classes, struct gt_err *err)
+{
+	gt_err_set(
+	    err, GT_EFORMAT, "%zu different targets, more than %d classes", classes, MAX_CLASSES);
+	return gt_err_hint(err, "target=COLUMN names the column of classes");
+}
+
 /* Sorted distinct words become classes 0, 1, ... . */
 static int number_words(struct table *t, struct gt_err *err)
 {
@@ -228,8 +249,9 @@ static int number_words(struct table *t, struct gt_err *err)
 
 		t->csv->targets[i] = (int32_t)(found - sorted);
 	}
-	t->csv->source.info.classes = classes < INT_MAX ? (int)classes : INT_MAX;
-	rc = name_classes(&t->csv->source, sorted, classes, err);
+	t->csv->source.info.classes = (int)classes;
+	rc = classes > MAX_CLASSES ? too_many_classes(classes, err)
+	                           : name_classes(&t->csv->source, sorted, classes, err);
 	free(sorted);
 	return rc;
 }
@@ -341,14 +363,14 @@ int gt_csv_open(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
 	struct csv *c = gt_calloc(1, sizeof(*c), err);
-	struct table table = { .csv = c };
+	struct table table = { .csv = c, .request = request };
 	struct gt_mapping map;
 	int rc;
 
-	(void)request;
 	if (!c)
 		return GT_ENOMEM;
 	c->source.ops = &csv_ops;
+	table.arena.limit = request->memory_bytes;
 	rc = gt_map(&map, spec->path, err);
 	if (!rc) {
 		rc = read_table(&table, &map, gt_spec_value(spec, "target"), err);

@@ -8,10 +8,20 @@
 
 #include "lib/base/mem.h"
 
+static int too_long(const struct gt_csv_reader *r, int limit, const char *unit, struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT, "line %ld: a row of more than %d %s", r->line, limit, unit);
+	return gt_err_hint(err, "is it a CSV file? a row ends with its line; a quote that is "
+	                        "never closed goes on over lines");
+}
+
 static int put_char(struct gt_csv_reader *r, char c, struct gt_err *err)
 {
-	int rc = gt_grow(&r->text, r->used, &r->capacity, 1, err);
+	int rc;
 
+	if (r->used == GT_CSV_MAX_ROW_BYTES)
+		return too_long(r, GT_CSV_MAX_ROW_BYTES, "bytes", err);
+	rc = gt_grow(&r->text, r->used, &r->capacity, 1, err);
 	if (!rc)
 		r->text[r->used++] = c;
 	return rc;
@@ -75,8 +85,11 @@ static int read_quoted(struct gt_csv_reader *r, struct gt_err *err)
 static int read_field(struct gt_csv_reader *r, struct gt_err *err)
 {
 	size_t start = r->used;
-	int rc = gt_grow(&r->offsets, r->count, &r->offset_capacity, sizeof(*r->offsets), err);
+	int rc;
 
+	if (r->count == GT_CSV_MAX_FIELDS)
+		return too_long(r, GT_CSV_MAX_FIELDS, "fields", err);
+	rc = gt_grow(&r->offsets, r->count, &r->offset_capacity, sizeof(*r->offsets), err);
 	if (rc)
 		return rc;
 	skip_blanks(r);

@@ -45,6 +45,8 @@ struct gt_data_request {
 	int height, width, channels; /* `random`: the model's input; `images`: resize to it */
 	int features, classes;       /* `random` */
 	uint64_t seed;               /* the run's seed: `random` is made from it */
+	/* What the data set may keep in memory; what of a file is mapped does not count. */
+	uint64_t memory_bytes;
 	/* text: read the vocabulary from this file; path NULL: make one from the text. */
 	struct gt_file_name vocab;
 	/* Number tokens, and classes that have names, as this data set does (NULL: anew): what is

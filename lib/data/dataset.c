@@ -7,6 +7,7 @@
 
 #include "lib/base/mem.h"
 #include "lib/base/philox.h"
+#include "lib/base/text.h"
 #include "lib/data/source.h"
 
 static const struct kind {
@@ -92,6 +93,19 @@ static int open_source(struct gt_source **out, const struct gt_spec *spec,
 	if (rc == GT_EIO && err && !err->hint[0])
 		gt_err_hint(err, "data is written KIND:PATH; is the path right?");
 	return rc;
+}
+
+int gt_data_check_memory(
+    const struct gt_data_request *request, uint64_t bytes, const char *what, struct gt_err *err)
+{
+	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE];
+
+	if (!request->memory_bytes || bytes <= request->memory_bytes)
+		return 0;
+	gt_err_set(err, GT_ENOMEM, "%s takes %s of memory, of %s that a data set may take", what,
+	    gt_text_bytes(a, bytes), gt_text_bytes(b, request->memory_bytes));
+	return gt_err_hint(
+	    err, "a data set may take half of the memory there is, shared by the ranks of a run");
 }
 
 const struct gt_source *gt_dataset_source(const struct gt_dataset *data)

@@ -15,7 +15,8 @@ enum { CACHE_BYTES = 256 << 20, MAX_SIDE = 4096 };
 struct images {
 	struct gt_source source;
 	char *path;
-	struct gt_mapping archive; /* data NULL: a folder */
+	bool archived;             /* else a folder */
+	struct gt_stream *archive; /* open while files borrow from it */
 	struct gt_list list;
 	struct gt_image_file *files; /* [samples] */
 	bool resize;                 /* to the height and width of the info */
@@ -32,7 +33,7 @@ static int with_bytes(const struct images *m, int64_t i,
 	char *path;
 	int rc;
 
-	if (m->archive.data) {
+	if (m->archived) {
 		rc = use(m, &map, context, err);
 		return rc ? gt_err_prefix(err, "'%s', '%s'", m->path, file->path) : 0;
 	}
@@ -90,7 +91,7 @@ static void close_images(struct gt_source *self)
 	free(m->cache);
 	free(m->files);
 	gt_list_release(&m->list);
-	gt_unmap(&m->archive);
+	gt_stream_close(m->archive);
 	free(m->path);
 	free(m);
 }
@@ -152,7 +153,9 @@ static int cache_pixels(struct images *m, struct gt_err *err)
 	if (!m->cache)
 		return GT_ENOMEM;
 	rc = gt_for_each((int64_t)samples, fill_cache, m, err);
-	gt_unmap(&m->archive);
+	gt_stream_close(m->archive);
+	m->archive = NULL;
+	gt_arena_release(&m->list.content);
 	return rc;
 }
 
@@ -178,23 +181,35 @@ static int name_classes(struct images *m, struct gt_err *err)
 	return names ? 0 : GT_ENOMEM;
 }
 
-static int list_files(struct images *m, const char *split, struct gt_err *err)
+static int list_archive(struct images *m, struct gt_err *err)
+{
+	int rc = gt_stream_open(&m->archive, m->path, err);
+
+	if (rc)
+		return rc;
+	m->archived = true;
+	rc = gt_list_tar(&m->list, m->archive, err);
+	if (rc)
+		return gt_err_prefix(err, "'%s'", m->path);
+	if (gt_stream_is_packed(m->archive)) {
+		gt_stream_close(m->archive);
+		m->archive = NULL;
+	}
+	return 0;
+}
+
+static int list_files(struct images *m, const char *split, uint64_t limit_bytes, struct gt_err *err)
 {
 	struct gt_data_info *info = &m->source.info;
 	struct stat st;
 	size_t count;
 	int rc;
 
-	if (!stat(m->path, &st) && S_ISDIR(st.st_mode)) {
+	m->list.limit_bytes = limit_bytes;
+	if (!stat(m->path, &st) && S_ISDIR(st.st_mode))
 		rc = gt_list_folder(&m->list, m->path, err);
-	} else {
-		rc = gt_map_inflated(&m->archive, m->path, err);
-		if (!rc) {
-			rc = gt_list_tar(&m->list, m->archive.data, m->archive.size, err);
-			if (rc)
-				gt_err_prefix(err, "'%s'", m->path);
-		}
-	}
+	else
+		rc = list_archive(m, err);
 	if (rc)
 		return rc;
 	rc = gt_list_images(&m->list, m->path, split, &m->files, &count, &info->classes, err);
@@ -242,7 +257,7 @@ static int load(struct images *m, const struct gt_spec *spec, const struct gt_da
 	for (int i = 0; i < GT_DATA_MAX_CHANNELS; i++)
 		info->std[i] = 1;
 	if (!rc)
-		rc = list_files(m, splits[split], err);
+		rc = list_files(m, splits[split], request->memory_bytes, err);
 	if (!rc)
 		rc = choose_size(m, spec, request, err);
 	if (!rc)

@@ -7,25 +7,38 @@
 #include <stdint.h>
 
 #include "lib/base/mem.h"
+#include "lib/data/stream.h"
 
 /* ---- images_list.c: what lies below a folder or in an archive ---- */
 
 struct gt_listed {
 	const char *path; /* from the folder or archive down, no leading "./" or "/" */
 	bool folder;
-	const unsigned char *bytes; /* archives: the file's content, borrowed from the archive */
+	const unsigned char *bytes; /* images in archives: the content, borrowed; else NULL */
 	size_t size;
 };
 
-/* Zero it to begin with; release with gt_list_release(). */
+/* Zero it but for the limit to begin with; release with gt_list_release(). */
 struct gt_list {
-	struct gt_arena arena; /* the paths */
+	struct gt_arena arena;   /* the paths */
+	struct gt_arena content; /* images out of a compressed archive */
 	struct gt_listed *items;
 	size_t count, capacity;
+	uint64_t limit_bytes; /* of memory for all of these; 0: no limit */
 };
 
-/* Add a file or folder; hidden ones (a part of the path begins with a dot) are left out. */
+/* Add a file or folder; hidden ones (a part of the path begins with a dot) are left out.
+ * Errors: GT_ENOMEM, also where the limit is passed. */
 int gt_list_add(struct gt_list *list, const struct gt_listed *item, struct gt_err *err);
+
+/* Take "./", doubled and trailing slashes off a path, in place. */
+void gt_list_tidy_path(char *path);
+
+/* Whether a file of this tidy path is an image, by its ending, and not hidden. */
+bool gt_list_is_image(const char *path);
+
+/* `size` bytes of the list's memory for an image; NULL with err set where that passes the limit. */
+unsigned char *gt_list_alloc(struct gt_list *list, size_t size, struct gt_err *err);
 
 /* List everything below a folder, following links. */
 int gt_list_folder(struct gt_list *list, const char *path, struct gt_err *err);
@@ -51,13 +64,25 @@ int gt_list_images(const struct gt_list *list, const char *name, const char *spl
 
 /* ---- images_tar.c ---- */
 
-/* List a tar archive in memory: ustar, GNU long names, pax paths. The items borrow from `data`.
- * Errors: GT_EFORMAT (not a tar, bad checksum, cut short), GT_ENOTSUP (sparse files). */
-int gt_list_tar(struct gt_list *list, const unsigned char *data, size_t size, struct gt_err *err);
+/*
+ * List a tar archive: ustar, GNU long names, pax paths. In a plain archive the images' bytes are
+ * borrowed from it; out of a compressed one they are copied to the list's memory, those of all
+ * other files are skipped. The archive ends at its end marker; behind it at most 64 MiB of anything
+ * may follow.
+ *
+ * Errors: GT_EFORMAT (not a tar, bad checksum, cut short, an image of more than
+ * GT_IMAGE_MAX_FILE_BYTES in a compressed archive), GT_ENOTSUP (sparse files), GT_ENOMEM (more than
+ * the list's limit).
+ */
+int gt_list_tar(struct gt_list *list, struct gt_stream *archive, struct gt_err *err);
 
 /* ---- images_decode.c ---- */
 
-enum { GT_IMAGE_MAX_PIXELS = 64 << 20 };
+/* The file: 4 bytes for each pixel that an image may have, as if it were not compressed. */
+enum { GT_IMAGE_MAX_PIXELS = 64 << 20, GT_IMAGE_MAX_FILE_BYTES = 4 * GT_IMAGE_MAX_PIXELS };
+
+/* Whether the first bytes of a file are those of a JPEG or a PNG. */
+bool gt_image_is_known(const unsigned char *data, size_t size);
 
 struct gt_image {
 	uint8_t *pixels; /* [height, width, channels], yours to free() */

@@ -28,6 +28,14 @@ static int check_size(uint64_t width, uint64_t height, struct gt_err *err)
 	return gt_err_hint(err, "images have 1 to %d pixels", GT_IMAGE_MAX_PIXELS);
 }
 
+static int impossible(
+    const char *format, const struct gt_image *image, size_t size, struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT, "corrupt %s: %d x %d pixels cannot come out of %zu bytes",
+	    format, image->width, image->height, size);
+	return gt_err_hint(err, "the image is damaged; replace or remove it");
+}
+
 /* Room for height x width pixels of the wanted or of the file's channels, whatever is more. */
 static int alloc_pixels(struct gt_image *image, int native, int wanted, struct gt_err *err)
 {
@@ -109,12 +117,25 @@ static void cmyk_to_rgb(uint8_t *pixels, size_t count)
 		}
 }
 
+/* With Huffman's codes each block of 8 x 8 pixels takes a bit or more of what follows the header: a size beyond
+ * that is a lie, found before any memory is taken for it. The arithmetic coder has no such bound. */
+static int check_jpeg_claim(const struct jpeg *j)
+{
+	uint64_t pixels = (uint64_t)j->d.image_width * j->d.image_height;
+
+	if (j->d.arith_code || pixels / 512 <= j->d.src->bytes_in_buffer)
+		return 0;
+	return impossible("JPEG", j->image, j->d.src->bytes_in_buffer, j->err);
+}
+
 static int decode_jpeg(struct jpeg *j)
 {
 	struct jpeg_decompress_struct *d = &j->d;
 	struct gt_image *image = j->image;
 	int native;
 
+	if (check_jpeg_claim(j))
+		return GT_EFORMAT;
 	native = d->num_components == 1 ? 1 : d->num_components == 4 ? 4 : 3;
 	d->out_color_space = native == 1 ? JCS_GRAYSCALE : native == 4 ? JCS_CMYK : JCS_RGB;
 	d->dct_method = JDCT_ISLOW;
@@ -214,9 +235,7 @@ static int check_claim(const struct png *g, struct gt_err *err)
 
 	if (bytes / 1032 <= g->size)
 		return 0;
-	gt_err_set(err, GT_EFORMAT, "corrupt PNG: %d x %d pixels cannot come out of %zu bytes",
-	    g->image->width, g->image->height, g->size);
-	return gt_err_hint(err, "the image is damaged; replace or remove it");
+	return impossible("PNG", g->image, g->size, err);
 }
 
 static int decode_png(struct png *g)
@@ -251,8 +270,12 @@ static int decode_png(struct png *g)
 
 static int parse_png(struct png *g)
 {
+	static const png_byte useless[] = "tEXt\0zTXt\0iTXt\0iCCP\0sPLT\0eXIf\0hIST";
+
 	if (setjmp(png_jmpbuf(g->p)))
 		return g->rc;
+	/* Texts, profiles and the like may each inflate to megabytes, and are of no use here. */
+	png_set_keep_unknown_chunks(g->p, PNG_HANDLE_CHUNK_NEVER, useless, sizeof(useless) / 5);
 	png_set_user_limits(g->p, GT_IMAGE_MAX_PIXELS, GT_IMAGE_MAX_PIXELS);
 	png_set_read_fn(g->p, g, supply_png);
 	png_read_info(g->p, g->info);
@@ -280,13 +303,28 @@ static int read_png(struct gt_image *image, const unsigned char *data, size_t si
 
 /* ---- both ---- */
 
+static bool is_jpeg(const unsigned char *data, size_t size)
+{
+	return size >= 3 && data[0] == 0xFF && data[1] == 0xD8 && data[2] == 0xFF;
+}
+
+static bool is_png(const unsigned char *data, size_t size)
+{
+	return size >= 8 && !memcmp(data, "\x89PNG\r\n\x1a\n", 8);
+}
+
+bool gt_image_is_known(const unsigned char *data, size_t size)
+{
+	return is_jpeg(data, size) || is_png(data, size);
+}
+
 static int read_image(
     struct gt_image *out, const unsigned char *data, size_t size, int channels, struct gt_err *err)
 {
 	*out = (struct gt_image){ 0 };
-	if (size >= 3 && data[0] == 0xFF && data[1] == 0xD8 && data[2] == 0xFF)
+	if (is_jpeg(data, size))
 		return read_jpeg(out, data, size, channels, err);
-	if (size >= 8 && !memcmp(data, "\x89PNG\r\n\x1a\n", 8))
+	if (is_png(data, size))
 		return read_png(out, data, size, channels, err);
 	gt_err_set(err, GT_EFORMAT, "neither a JPEG nor a PNG");
 	return gt_err_hint(err, "the image is damaged; replace or remove it");

@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "lib/base/text.h"
 #include "lib/data/images.h"
 
 static bool is_hidden(const char *path)
@@ -19,8 +20,7 @@ static bool is_hidden(const char *path)
 	return false;
 }
 
-/* The path without "./", doubled and trailing slashes. */
-static void tidy_path(char *path)
+void gt_list_tidy_path(char *path)
 {
 	char *to = path, *from = path;
 
@@ -39,13 +39,37 @@ static void tidy_path(char *path)
 	*to = '\0';
 }
 
+/* What of the list's memory is given; sorting takes as much again for each item. */
+static int check_limit(const struct gt_list *list, size_t more, struct gt_err *err)
+{
+	uint64_t used = list->arena.used + list->content.used +
+	                list->count * (2 * sizeof(*list->items) + sizeof(struct gt_image_file));
+	char limit[GT_TEXT_SIZE];
+
+	if (!list->limit_bytes || (used <= list->limit_bytes && more <= list->limit_bytes - used))
+		return 0;
+	gt_err_set(err, GT_ENOMEM, "the archive's images and names take more than %s of memory",
+	    gt_text_bytes(limit, list->limit_bytes));
+	return gt_err_hint(
+	    err, "unpack it: a folder, and a .tar that is not compressed, are read where they lie");
+}
+
+unsigned char *gt_list_alloc(struct gt_list *list, size_t size, struct gt_err *err)
+{
+	return check_limit(list, size, err) ? NULL : gt_arena_alloc(&list->content, size, err);
+}
+
 int gt_list_add(struct gt_list *list, const struct gt_listed *item, struct gt_err *err)
 {
-	char *path = gt_arena_strdup(&list->arena, item->path, err);
-	int rc = path ? 0 : GT_ENOMEM;
+	char *path;
+	int rc = check_limit(list, strlen(item->path) + 1, err);
 
+	if (rc)
+		return rc;
+	path = gt_arena_strdup(&list->arena, item->path, err);
+	rc = path ? 0 : GT_ENOMEM;
 	if (!rc) {
-		tidy_path(path);
+		gt_list_tidy_path(path);
 		if (!*path || is_hidden(path))
 			return 0;
 		rc = gt_grow(&list->items, list->count, &list->capacity, sizeof(*list->items), err);
@@ -109,6 +133,7 @@ int gt_list_folder(struct gt_list *list, const char *path, struct gt_err *err)
 void gt_list_release(struct gt_list *list)
 {
 	gt_arena_release(&list->arena);
+	gt_arena_release(&list->content);
 	free(list->items);
 	*list = (struct gt_list){ 0 };
 }
@@ -125,6 +150,11 @@ static bool is_image(const char *path)
 			return true;
 	}
 	return false;
+}
+
+bool gt_list_is_image(const char *path)
+{
+	return is_image(path) && !is_hidden(path);
 }
 
 /* What of `path` lies below `root` ("" or ending in a slash); NULL where it is elsewhere. */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/text.h"
 #include "lib/data/images.h"
 
 /* Source: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Interchange Format"; GNU tar
@@ -14,14 +15,21 @@ struct header {
 
 _Static_assert(sizeof(struct header) == 512, "a tar block");
 
-enum { BLOCK = 512, MAX_META = 1 << 20 };
+/* Headers that say something of the next one: GNU tar writes up to 3 (K, L, x) before a file. */
+enum { BLOCK = 512, MAX_META = 1 << 20, MAX_METAS = 16, MAX_TAIL = 64 << 20, SIGNATURE = 8 };
 
 struct tar {
-	const unsigned char *data;
-	size_t size, at;
+	struct gt_stream *in;
+	struct gt_list *list;
 	char *path;       /* of the next file, from a long name or pax header; NULL: its own */
 	int64_t pax_size; /* of the next file; -1: its own */
+	int metas;        /* headers since the last file */
 };
+
+static unsigned long long at(const struct tar *t)
+{
+	return gt_stream_at(t->in);
+}
 
 /* An octal number, or base 256 where the top bit is set; -1 where it is neither. */
 static int64_t parse_number(const char *field, size_t length)
@@ -67,9 +75,11 @@ static bool is_zero_block(const unsigned char *p)
 	return true;
 }
 
+#define INSIDE "in the middle of a file"
+
 static int cut_short(const struct tar *t, const char *where, struct gt_err *err)
 {
-	gt_err_set(err, GT_EFORMAT, "the archive is cut short at byte %zu, %s", t->size, where);
+	gt_err_set(err, GT_EFORMAT, "the archive is cut short at byte %llu, %s", at(t), where);
 	return gt_err_hint(err, "copy or download it again");
 }
 
@@ -78,6 +88,11 @@ static int set_path(struct tar *t, const char *path, size_t length, struct gt_er
 	free(t->path);
 	t->path = gt_asprintf(err, "%.*s", (int)length, path);
 	return t->path ? 0 : GT_ENOMEM;
+}
+
+static int malformed_pax(const struct tar *t, struct gt_err *err)
+{
+	return gt_err_set(err, GT_EFORMAT, "malformed pax header before byte %llu", at(t));
 }
 
 /* Records "LENGTH KEY=VALUE\n"; LENGTH counts all of itself. */
@@ -94,14 +109,12 @@ static int read_pax(struct tar *t, const char *p, size_t size, struct gt_err *er
 			length = length * 10 + (size_t)(*p - '0');
 		if (length > left || length < (size_t)(p - digits) + 2 || *p != ' ' ||
 		    digits[length - 1] != '\n')
-			return gt_err_set(
-			    err, GT_EFORMAT, "malformed pax header at byte %zu", t->at);
+			return malformed_pax(t, err);
 		p++;
 		left = length - (size_t)(p - digits) - 1; /* without the line's end */
 		equals = memchr(p, '=', left);
 		if (!equals)
-			return gt_err_set(
-			    err, GT_EFORMAT, "malformed pax header at byte %zu", t->at);
+			return malformed_pax(t, err);
 		left -= (size_t)(equals + 1 - p);
 		if (equals - p == 4 && !memcmp(p, "path", 4))
 			rc = set_path(t, equals + 1, left, err);
@@ -114,97 +127,199 @@ static int read_pax(struct tar *t, const char *p, size_t size, struct gt_err *er
 	return 0;
 }
 
-static int add_item(struct tar *t, struct gt_list *list, const struct header *h,
-    const unsigned char *bytes, size_t size, struct gt_err *err)
+/* The path of the file that follows this header, in t->path. */
+static int find_path(struct tar *t, const struct header *h, struct gt_err *err)
 {
-	struct gt_listed item = { .folder = h->type == '5', .bytes = bytes, .size = size };
 	bool has_prefix = !memcmp(h->magic, "ustar", 6) && h->prefix[0];
-	int rc;
 
-	if (!t->path) {
+	if (!t->path)
 		t->path = has_prefix ? gt_asprintf(err, "%.155s/%.100s", h->prefix, h->name)
 		                     : gt_asprintf(err, "%.100s", h->name);
-		if (!t->path)
-			return GT_ENOMEM;
+	if (!t->path)
+		return GT_ENOMEM;
+	gt_list_tidy_path(t->path);
+	return 0;
+}
+
+/* All `size` bytes, or the archive is cut short; NULL skips them. */
+static int read_exactly(
+    struct tar *t, void *out, uint64_t size, const char *where, struct gt_err *err)
+{
+	uint64_t got;
+	int rc = gt_stream_read(t->in, out, size, &got, err);
+
+	return !rc && got < size ? cut_short(t, where, err) : rc;
+}
+
+static int too_large(const char *path, uint64_t size, struct gt_err *err)
+{
+	char there[GT_TEXT_SIZE], most[GT_TEXT_SIZE];
+
+	return gt_err_set(err, GT_EFORMAT, "'%.200s' has %s, more than an image's %s", path,
+	    gt_text_bytes(there, size), gt_text_bytes(most, GT_IMAGE_MAX_FILE_BYTES));
+}
+
+/* Copy an image out of a compressed archive; of a file that only has an image's name, so much as
+ * shows that. */
+static int copy_image(struct tar *t, struct gt_listed *item, uint64_t size, struct gt_err *err)
+{
+	unsigned char head[SIGNATURE], *bytes;
+	uint64_t first = size < SIGNATURE ? size : SIGNATURE;
+	int rc = read_exactly(t, head, first, INSIDE, err);
+
+	if (rc)
+		return rc;
+	if (!gt_image_is_known(head, first)) {
+		rc = read_exactly(t, NULL, size - first, INSIDE, err);
+		size = first;
+	} else if (size > GT_IMAGE_MAX_FILE_BYTES) {
+		rc = too_large(item->path, size, err);
 	}
+	if (rc)
+		return rc;
+	bytes = gt_list_alloc(t->list, size, err);
+	if (!bytes)
+		return GT_ENOMEM;
+	memcpy(bytes, head, first);
+	item->bytes = bytes;
+	item->size = size;
+	return size > first ? read_exactly(t, bytes + first, size - first, INSIDE, err) : 0;
+}
+
+static int read_item(struct tar *t, const struct header *h, uint64_t size, struct gt_err *err)
+{
+	struct gt_listed item = { .folder = h->type == '5' };
+	int rc = find_path(t, h, err);
+
+	if (rc)
+		return rc;
 	item.path = t->path;
-	rc = gt_list_add(list, &item, err);
+	if (item.folder || !gt_list_is_image(item.path)) {
+		rc = read_exactly(t, NULL, size, INSIDE, err);
+	} else if (gt_stream_is_packed(t->in)) {
+		rc = copy_image(t, &item, size, err);
+	} else {
+		item.bytes = gt_stream_borrow(t->in, size);
+		item.size = size;
+	}
+	return rc ? rc : gt_list_add(t->list, &item, err);
+}
+
+/* What was said of one entry does not hold for the next. */
+static void forget_metas(struct tar *t)
+{
 	free(t->path);
 	t->path = NULL;
 	t->pax_size = -1;
+	t->metas = 0;
+}
+
+/* A header that says something of the next one. */
+static int read_meta(struct tar *t, const struct header *h, uint64_t size, struct gt_err *err)
+{
+	char *text;
+	int rc;
+
+	if (++t->metas > MAX_METAS)
+		return gt_err_set(err, GT_EFORMAT,
+		    "more than %d headers for one file before byte %llu", MAX_METAS, at(t));
+	if (h->type != 'L' && h->type != 'x')
+		return read_exactly(t, NULL, size, INSIDE, err);
+	if (size > MAX_META)
+		return gt_err_set(err, GT_EFORMAT, "a header of %llu bytes at byte %llu",
+		    (unsigned long long)size, at(t));
+	text = gt_calloc(size + 1, 1, err);
+	if (!text)
+		return GT_ENOMEM;
+	rc = read_exactly(t, text, size, INSIDE, err);
+	if (!rc)
+		rc = h->type == 'x' ? read_pax(t, text, size, err) : set_path(t, text, size, err);
+	free(text);
 	return rc;
 }
 
 /* What a header of this type asks for; the archive stands behind its content afterwards. */
-static int read_entry(
-    struct tar *t, struct gt_list *list, const struct header *h, struct gt_err *err)
+static int read_entry(struct tar *t, const struct header *h, struct gt_err *err)
 {
 	bool is_file = h->type == '0' || h->type == '\0' || h->type == '7';
 	bool has_data = !h->type || !strchr("123456", h->type);
 	int64_t size =
 	    is_file && t->pax_size >= 0 ? t->pax_size : parse_number(h->size, sizeof(h->size));
-	const unsigned char *bytes = t->data + t->at;
-	int rc = 0;
+	uint64_t padding, got;
+	int rc;
 
 	if (size < 0)
 		return gt_err_set(
-		    err, GT_EFORMAT, "malformed size in the header at byte %zu", t->at - BLOCK);
+		    err, GT_EFORMAT, "malformed size in the header at byte %llu", at(t) - BLOCK);
 	if (!has_data)
 		size = 0;
-	if ((uint64_t)size > t->size - t->at)
-		return cut_short(t, "in the middle of a file", err);
-	if (h->type == 'L' || h->type == 'x') {
-		if (size > MAX_META)
-			return gt_err_set(err, GT_EFORMAT, "a header of %lld bytes at byte %zu",
-			    (long long)size, t->at);
-		rc = h->type == 'x' ? read_pax(t, (const char *)bytes, (size_t)size, err)
-		                    : set_path(t, (const char *)bytes, (size_t)size, err);
-	} else if (h->type == 'S') {
-		rc = gt_err_set(err, GT_ENOTSUP, "a sparse file at byte %zu", t->at);
-	} else if (is_file || h->type == '5') {
-		rc = add_item(t, list, h, bytes, (size_t)size, err);
+	if ((uint64_t)size > gt_stream_most(t->in))
+		return cut_short(t, INSIDE, err);
+	if (h->type == 'S') {
+		rc = gt_err_set(err, GT_ENOTSUP, "a sparse file at byte %llu", at(t));
+	} else if (h->type && strchr("LKxgX", h->type)) {
+		rc = read_meta(t, h, (uint64_t)size, err);
+	} else {
+		rc = is_file || h->type == '5' ? read_item(t, h, (uint64_t)size, err)
+		                               : read_exactly(t, NULL, (uint64_t)size, INSIDE, err);
+		forget_metas(t);
 	}
 	/* The last block may lack its padding only where the end marker is missing too. */
-	size = (size + BLOCK - 1) / BLOCK * BLOCK;
-	t->at = (uint64_t)size > t->size - t->at ? t->size : t->at + (size_t)size;
-	return rc;
+	padding = (uint64_t)(BLOCK - size % BLOCK) % BLOCK;
+	return rc ? rc : gt_stream_read(t->in, NULL, padding, &got, err);
+}
+
+static int not_a_tar(struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT, "neither a folder nor a tar archive");
+	return gt_err_hint(err, "images come as a folder, a .tar or a .tar.gz");
+}
+
+/* The rest of a compressed archive, so that its checksum is compared. tar fills up to 10 KiB. */
+static int read_tail(struct tar *t, struct gt_err *err)
+{
+	uint64_t got = 0;
+	int rc = 0;
+
+	if (gt_stream_is_packed(t->in))
+		rc = gt_stream_read(t->in, NULL, (uint64_t)MAX_TAIL + 1, &got, err);
+	if (rc || got <= MAX_TAIL)
+		return rc;
+	return gt_err_set(
+	    err, GT_EFORMAT, "more than %d bytes follow the end marker of the archive", MAX_TAIL);
 }
 
 /* One header and what follows it: 1 for more, 0 at the end marker. */
-static int read_block(struct tar *t, struct gt_list *list, struct gt_err *err)
+static int read_block(struct tar *t, struct gt_err *err)
 {
+	unsigned long long start = at(t);
 	struct header h;
-	int rc;
+	uint64_t got;
+	int rc = gt_stream_read(t->in, &h, BLOCK, &got, err);
 
-	if (t->size - t->at < BLOCK)
-		return cut_short(t, "before its end marker", err);
-	if (is_zero_block(t->data + t->at))
-		return 0;
-	memcpy(&h, t->data + t->at, BLOCK);
+	if (rc)
+		return rc;
+	if (got < BLOCK)
+		return start ? cut_short(t, "before its end marker", err) : not_a_tar(err);
+	if (is_zero_block((const unsigned char *)&h))
+		return read_tail(t, err);
 	if (!checksum_matches(&h)) {
-		gt_err_set(err, GT_EFORMAT,
-		    t->at ? "wrong checksum in the tar header at byte %zu"
-		          : "neither a folder nor a tar archive",
-		    t->at);
-		return gt_err_hint(err, t->at ? "the archive is damaged; copy or download it again"
-		                              : "images come as a folder, a .tar or a .tar.gz");
+		if (!start)
+			return not_a_tar(err);
+		gt_err_set(err, GT_EFORMAT, "wrong checksum in the tar header at byte %llu", start);
+		return gt_err_hint(err, "the archive is damaged; copy or download it again");
 	}
-	t->at += BLOCK;
-	rc = read_entry(t, list, &h, err);
+	rc = read_entry(t, &h, err);
 	return rc ? rc : 1;
 }
 
-int gt_list_tar(struct gt_list *list, const unsigned char *data, size_t size, struct gt_err *err)
+int gt_list_tar(struct gt_list *list, struct gt_stream *archive, struct gt_err *err)
 {
-	struct tar t = { .data = data, .size = size, .pax_size = -1 };
+	struct tar t = { .in = archive, .list = list, .pax_size = -1 };
 	int rc;
 
-	if (size < BLOCK) {
-		gt_err_set(err, GT_EFORMAT, "neither a folder nor a tar archive");
-		return gt_err_hint(err, "images come as a folder, a .tar or a .tar.gz");
-	}
 	do
-		rc = read_block(&t, list, err);
+		rc = read_block(&t, err);
 	while (rc > 0);
 	free(t.path);
 	return rc;

@@ -1,19 +1,29 @@
 /* mnist.c - images and labels in idx files, as MNIST comes. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "lib/base/mem.h"
 #include "lib/data/source.h"
+#include "lib/data/stream.h"
 
 /* Source of the format: "The MNIST database", LeCun, Cortes, Burges: four bytes of magic (0, 0,
  * type 8 for uint8, number of dimensions), the dimensions as big-endian uint32, the values. */
 enum { IMAGES_MAGIC = 0x803, LABELS_MAGIC = 0x801, CLASSES = 10, MAX_SIDE = 4096 };
 
+#define IMAGES "images-idx3-ubyte"
+#define LABELS "labels-idx1-ubyte"
+
 struct mnist {
 	struct gt_source source;
-	struct gt_mapping images, labels;
-	const uint8_t *pixels, *classes; /* into the mappings */
+	struct idx {
+		struct gt_stream *file;
+		uint8_t *inflated;     /* where it is compressed */
+		const uint8_t *values; /* these, or in the file */
+		uint64_t size;         /* of the values, in bytes */
+		uint32_t dims[3];
+	} images, labels;
 };
 
 static uint32_t read_be32(const unsigned char *p)
@@ -34,70 +44,136 @@ static char *find_file(
 	return path;
 }
 
-/* Check an idx file against its own header; dims [count] come out, *values points behind it. */
-static int check_idx(const struct gt_mapping *map, uint32_t magic, int count, uint32_t *dims,
-    const uint8_t **values, struct gt_err *err)
+/* Read the header: magic number and dims [count], whose product is the size. */
+static int read_header(struct idx *x, uint32_t magic, int count, struct gt_err *err)
 {
-	size_t header = 4 + 4 * (size_t)count;
-	uint64_t wanted = 1;
+	uint8_t header[16];
+	uint64_t size = 4 + 4 * (uint64_t)count, got;
+	int rc = gt_stream_read(x->file, header, size, &got, err);
 
-	if (map->size < header)
-		return gt_err_set(err, GT_EFORMAT, "%zu bytes, shorter than an idx header of %zu",
-		    map->size, header);
-	if (read_be32(map->data) != magic) {
+	if (rc)
+		return rc;
+	if (got < size)
+		return gt_err_set(err, GT_EFORMAT, "%llu bytes, shorter than an idx header of %llu",
+		    (unsigned long long)got, (unsigned long long)size);
+	if (read_be32(header) != magic) {
 		gt_err_set(err, GT_EFORMAT, "magic number 0x%08x where 0x%08x was expected",
-		    read_be32(map->data), magic);
+		    read_be32(header), magic);
 		return gt_err_hint(err, "is it an idx file of uint8 with %d dimension%s?", count,
 		    count == 1 ? "" : "s");
 	}
+	x->size = 1;
 	for (int i = 0; i < count; i++) {
-		dims[i] = read_be32(map->data + 4 + 4 * i);
-		if (!dims[i] || (i > 0 && dims[i] > MAX_SIDE))
+		x->dims[i] = read_be32(header + 4 + 4 * i);
+		if (!x->dims[i] || (i > 0 && x->dims[i] > MAX_SIDE))
 			return gt_err_set(
-			    err, GT_EFORMAT, "dimension %d is %u", i, (unsigned)dims[i]);
-		wanted *= dims[i]; /* at most 2^32 * 2^12 * 2^12 */
+			    err, GT_EFORMAT, "dimension %d is %u", i, (unsigned)x->dims[i]);
+		x->size *= x->dims[i]; /* at most 2^32 * 2^12 * 2^12 */
 	}
-	if (map->size - header != wanted) {
-		gt_err_set(err, GT_EFORMAT, "%zu bytes of values where the header promises %llu",
-		    map->size - header, (unsigned long long)wanted);
-		return gt_err_hint(err, "the file is damaged; copy or download it again");
-	}
-	*values = map->data + header;
 	return 0;
 }
 
-static int open_idx(struct gt_mapping *map, const char *folder, const char *prefix,
-    const char *suffix, uint32_t magic, int count, uint32_t *dims, const uint8_t **values,
+static int wrong_size(const char *there, uint64_t wanted, struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT, "%s bytes of values where the header promises %llu", there,
+	    (unsigned long long)wanted);
+	return gt_err_hint(err, "the file is damaged; copy or download it again");
+}
+
+/* Inflate as many values as the header promises, and not one more. */
+static int inflate_values(struct idx *x, const struct gt_data_request *request, struct gt_err *err)
+{
+	uint64_t start = gt_stream_at(x->file), got, more = 0, most = gt_stream_most(x->file);
+	char there[48];
+	int rc;
+
+	snprintf(there, sizeof(there), "at most %llu", (unsigned long long)most);
+	if (x->size > most)
+		return wrong_size(there, x->size, err);
+	rc = gt_data_check_memory(request, x->size, "the inflated file", err);
+	if (rc)
+		return rc;
+	x->inflated = gt_calloc(x->size, 1, err);
+	if (!x->inflated)
+		return GT_ENOMEM;
+	rc = gt_stream_read(x->file, x->inflated, x->size, &got, err);
+	if (!rc && got == x->size)
+		rc = gt_stream_read(x->file, NULL, 1, &more, err);
+	if (rc)
+		return rc;
+	if (more) {
+		gt_err_set(err, GT_EFORMAT,
+		    "holds more than the %llu bytes that its header promises",
+		    (unsigned long long)(start + x->size));
+		return gt_err_hint(err, "the file is damaged; copy or download it again");
+	}
+	snprintf(there, sizeof(there), "%llu", (unsigned long long)got);
+	return got < x->size ? wrong_size(there, x->size, err) : 0;
+}
+
+static int read_idx(struct idx *x, uint32_t magic, int count, const struct gt_data_request *request,
     struct gt_err *err)
 {
+	uint64_t there;
+	char text[24];
+	int rc = read_header(x, magic, count, err);
+
+	if (rc)
+		return rc;
+	if (gt_stream_is_packed(x->file)) {
+		rc = inflate_values(x, request, err);
+		x->values = x->inflated;
+		return rc;
+	}
+	there = gt_stream_most(x->file);
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)there);
+	if (there != x->size)
+		return wrong_size(text, x->size, err);
+	x->values = gt_stream_borrow(x->file, x->size);
+	return 0;
+}
+
+static int open_idx(struct idx *x, const char *folder, const char *prefix, const char *suffix,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	bool images = !strcmp(suffix, IMAGES);
 	char *path = find_file(folder, prefix, suffix, err);
 	int rc;
 
 	if (!path)
 		return GT_ENOMEM;
-	rc = gt_map_inflated(map, path, err);
+	rc = gt_stream_open(&x->file, path, err);
 	if (!rc) {
-		rc = check_idx(map, magic, count, dims, values, err);
+		rc = images ? read_idx(x, IMAGES_MAGIC, 3, request, err)
+		            : read_idx(x, LABELS_MAGIC, 1, request, err);
 		if (rc)
 			gt_err_prefix(err, "'%s'", path);
 	} else if (rc == GT_EIO) {
 		gt_err_hint(err,
-		    "the folder needs %s-images-idx3-ubyte and %s-labels-idx1-ubyte, or both with .gz",
-		    prefix, prefix);
+		    "the folder needs %s-" IMAGES " and %s-" LABELS ", or both with .gz", prefix,
+		    prefix);
 	}
 	free(path);
 	return rc;
 }
 
-static int check_labels(const struct mnist *m, uint32_t images, uint32_t labels, struct gt_err *err)
+static void close_idx(struct idx *x)
 {
+	gt_stream_close(x->file);
+	free(x->inflated);
+}
+
+static int check_labels(const struct mnist *m, struct gt_err *err)
+{
+	uint32_t images = m->images.dims[0], labels = m->labels.dims[0];
+
 	if (images != labels)
 		return gt_err_set(err, GT_EFORMAT, "%u images, but %u labels", (unsigned)images,
 		    (unsigned)labels);
 	for (uint32_t i = 0; i < labels; i++)
-		if (m->classes[i] >= CLASSES)
+		if (m->labels.values[i] >= CLASSES)
 			return gt_err_set(err, GT_EFORMAT, "label %d of sample %u is not in 0..%d",
-			    m->classes[i], (unsigned)i, CLASSES - 1);
+			    m->labels.values[i], (unsigned)i, CLASSES - 1);
 	return 0;
 }
 
@@ -109,8 +185,9 @@ static int read_mnist(struct gt_source *self, const struct gt_part *part, int64_
 	(void)part;
 	(void)draw;
 	(void)err;
-	memcpy(input, m->pixels + (size_t)index * self->info.input_bytes, self->info.input_bytes);
-	*target = m->classes[index];
+	memcpy(input, m->images.values + (size_t)index * self->info.input_bytes,
+	    self->info.input_bytes);
+	*target = m->labels.values[index];
 	return 0;
 }
 
@@ -118,8 +195,8 @@ static void close_mnist(struct gt_source *self)
 {
 	struct mnist *m = (struct mnist *)self;
 
-	gt_unmap(&m->images);
-	gt_unmap(&m->labels);
+	close_idx(&m->images);
+	close_idx(&m->labels);
 	free(m);
 }
 
@@ -128,7 +205,7 @@ static const struct gt_source_ops mnist_ops = { .read = read_mnist, .close = clo
 /* Whether a file of the training set is there: the other one alone may be missing. */
 static int find_train(bool *found, const char *folder, struct gt_err *err)
 {
-	static const char *const suffixes[] = { "images-idx3-ubyte", "labels-idx1-ubyte" };
+	static const char *const suffixes[] = { IMAGES, LABELS };
 
 	*found = false;
 	for (int i = 0; i < 2 && !*found; i++) {
@@ -159,22 +236,21 @@ static int choose_prefix(const struct gt_spec *spec, const char **prefix, struct
 	return rc;
 }
 
-static int load(struct mnist *m, const struct gt_spec *spec, struct gt_err *err)
+static int load(struct mnist *m, const struct gt_spec *spec, const struct gt_data_request *request,
+    struct gt_err *err)
 {
 	struct gt_data_info *info = &m->source.info;
-	uint32_t images[3] = { 0 }, labels[1] = { 0 };
+	const uint32_t *images = m->images.dims;
 	const char *prefix;
 	int rc = choose_prefix(spec, &prefix, err);
 
 	if (!rc)
-		rc = open_idx(&m->images, spec->path, prefix, "images-idx3-ubyte", IMAGES_MAGIC, 3,
-		    images, &m->pixels, err);
+		rc = open_idx(&m->images, spec->path, prefix, IMAGES, request, err);
 	if (!rc)
-		rc = open_idx(&m->labels, spec->path, prefix, "labels-idx1-ubyte", LABELS_MAGIC, 1,
-		    labels, &m->classes, err);
+		rc = open_idx(&m->labels, spec->path, prefix, LABELS, request, err);
 	if (rc)
 		return rc;
-	rc = check_labels(m, images[0], labels[0], err);
+	rc = check_labels(m, err);
 	if (rc)
 		return gt_err_prefix(err, "'%s', %s files", spec->path, prefix);
 	/* The mean and deviation of the 60,000 training images. */
@@ -200,11 +276,10 @@ int gt_mnist_open(struct gt_source **out, const struct gt_spec *spec,
 	struct mnist *m = gt_calloc(1, sizeof(*m), err);
 	int rc;
 
-	(void)request;
 	if (!m)
 		return GT_ENOMEM;
 	m->source.ops = &mnist_ops;
-	rc = load(m, spec, err);
+	rc = load(m, spec, request, err);
 	if (rc)
 		close_mnist(&m->source);
 	else

@@ -56,9 +56,8 @@ void gt_augment_image(
 /* A permutation of 0 .. n-1 into order [n], by Fisher and Yates from Philox(seed, stream, step). */
 void gt_permute(int64_t *order, int64_t n, uint64_t seed, uint32_t stream, uint32_t step);
 
-/* Map a file; a gzip file is inflated into anonymous memory instead, all of it checked against
- * its checksum. Either is released with gt_unmap(). Errors: GT_EIO, GT_EFORMAT (truncated, corrupt,
- * followed by rubbish), GT_ENOMEM. */
-int gt_map_inflated(struct gt_mapping *out, const char *path, struct gt_err *err);
+/* GT_ENOMEM unless `bytes`, which `what` takes in memory, are within the request's limit. */
+int gt_data_check_memory(
+    const struct gt_data_request *request, uint64_t bytes, const char *what, struct gt_err *err);
 
 #endif

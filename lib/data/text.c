@@ -141,6 +141,18 @@ static int measure(struct text *t, const struct files *f, bool bytes, struct gt_
 	return rc;
 }
 
+/* A character has at most 4 bytes, and a token at least one: what is too much in any case is
+ * refused before all of it is read. */
+static int check_size(
+    const struct files *f, const struct gt_data_request *request, struct gt_err *err)
+{
+	uint64_t size = 0;
+
+	for (size_t i = 0; i < f->count; i++)
+		size += f->maps[i].size / 4;
+	return gt_data_check_memory(request, size, "the text", err);
+}
+
 static void put_token(struct text *t, int64_t i, int32_t id)
 {
 	if (t->width == 1)
@@ -192,12 +204,17 @@ static int encode_file(
 	return 0;
 }
 
-static int encode(struct text *t, const struct files *f, struct gt_err *err)
+static int encode(struct text *t, const struct files *f, const struct gt_data_request *request,
+    struct gt_err *err)
 {
 	int size = gt_tokenizer_size(t->tok), rc = 0;
 	int64_t at = 0;
 
 	t->width = size <= 1 << 8 ? 1 : size <= 1 << 16 ? 2 : 4;
+	rc = gt_data_check_memory(
+	    request, (uint64_t)t->source.length * (uint64_t)t->width, "the text", err);
+	if (rc)
+		return rc;
 	t->tokens = gt_calloc((size_t)t->source.length, (size_t)t->width, err);
 	if (!t->tokens)
 		return GT_ENOMEM;
@@ -338,11 +355,13 @@ int gt_text_open(struct gt_source **out, const struct gt_spec *spec,
 	if (!rc)
 		rc = open_files(&files, spec->path, err);
 	if (!rc)
+		rc = check_size(&files, request, err);
+	if (!rc)
 		rc = measure(t, &files, bytes, err);
 	if (!rc)
 		rc = describe(t, spec->path, request->block > 0 ? request->block : 64, err);
 	if (!rc)
-		rc = encode(t, &files, err);
+		rc = encode(t, &files, request, err);
 	release_files(&files);
 	if (rc)
 		close_text(&t->source);

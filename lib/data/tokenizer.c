@@ -9,6 +9,10 @@
 #include "lib/base/mem.h"
 #include "lib/base/text.h"
 
+/* All characters there are, escaped and divided by commas and spaces, are 17 MiB of JSON; the
+ * parser takes some 20 times the size of a file. */
+enum { MAX_FILE_BYTES = 32 << 20 };
+
 struct token {
 	unsigned char text[4]; /* UTF-8, or one byte */
 	unsigned char length;
@@ -161,6 +165,12 @@ int gt_tokenizer_open(struct gt_tokenizer **out, struct gt_file_name file, struc
 	*out = NULL;
 	if (rc)
 		return rc;
+	if (map.size > MAX_FILE_BYTES) {
+		rc = gt_err_set(err, GT_EFORMAT, "vocabulary '%s': %zu bytes, more than %d",
+		    file.path, map.size, MAX_FILE_BYTES);
+		gt_unmap(&map);
+		return rc;
+	}
 	/* A NUL is a character like any other. */
 	json = json_loadb(map.data ? (const char *)map.data : "", map.size, JSON_ALLOW_NUL, &where);
 	if (json)

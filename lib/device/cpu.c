@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 
 #include "lib/base/mem.h"
@@ -281,4 +282,22 @@ void gt_cpu_release(struct gt_cpu *cpu)
 {
 	free(cpu->node);
 	*cpu = (struct gt_cpu){ 0 };
+}
+
+uint64_t gt_cpu_memory_bytes(void)
+{
+	struct gt_cgroup limits;
+	struct gt_cpu cpu = { 0 };
+	struct rlimit own;
+	uint64_t least = UINT64_MAX;
+
+	read_memory(&cpu, "");
+	gt_cgroup_read(&limits, "");
+	if (cpu.memory_total_bytes.known)
+		least = cpu.memory_total_bytes.value;
+	if (limits.memory_bytes.known && limits.memory_bytes.value < least)
+		least = limits.memory_bytes.value;
+	if (!getrlimit(RLIMIT_AS, &own) && own.rlim_cur != RLIM_INFINITY && own.rlim_cur < least)
+		least = own.rlim_cur;
+	return least;
 }

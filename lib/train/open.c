@@ -100,7 +100,7 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 	struct gt_data_request request;
 	int rc = find_vocab(&from, t, err);
 
-	gt_data_request_of(&request, t->model, t->o.seed);
+	gt_data_request_of(&request, t->model, t->o.seed, gt_train_world(t));
 	request.vocab = gt_run_source_vocab(&from);
 	if (!rc)
 		rc = gt_dataset_open(&t->data, t->o.data, &request, err);
@@ -162,17 +162,10 @@ static int open_programs(struct gt_train *t, struct gt_err *err)
 static int check_memory(const struct gt_train *t, struct gt_err *err)
 {
 	/* Ranks share the host. */
-	uint64_t wanted = gt_train_memory_bytes(t) * (uint64_t)gt_train_world(t), there;
+	uint64_t wanted = gt_train_memory_bytes(t) * (uint64_t)gt_train_world(t);
+	uint64_t there = gt_cpu_memory_bytes();
 	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE];
-	struct gt_cpu cpu;
-	int rc = gt_cpu_read(&cpu, "", err);
 
-	if (rc)
-		return rc;
-	there = cpu.memory_total_bytes.known ? cpu.memory_total_bytes.value : UINT64_MAX;
-	if (cpu.memory_limit_bytes.known && cpu.memory_limit_bytes.value < there)
-		there = cpu.memory_limit_bytes.value;
-	gt_cpu_release(&cpu);
 	if (wanted <= there)
 		return 0;
 	gt_err_set(err, GT_ENOMEM, "the run needs %s of memory, this machine has %s",

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/device/cpu.h"
 #include "lib/graph/pass.h"
 #include "lib/parallel/replicate.h"
 
@@ -28,7 +29,8 @@ void gt_model_input_of(struct gt_model_input *out, const struct gt_data_info *in
 	memcpy(out->std, info->std, sizeof(out->std));
 }
 
-void gt_data_request_of(struct gt_data_request *out, const struct gt_model *model, uint64_t seed)
+void gt_data_request_of(
+    struct gt_data_request *out, const struct gt_model *model, uint64_t seed, int ranks)
 {
 	struct gt_model_input wish;
 
@@ -41,6 +43,7 @@ void gt_data_request_of(struct gt_data_request *out, const struct gt_model *mode
 		.features = wish.features,
 		.classes = wish.classes,
 		.seed = seed,
+		.memory_bytes = gt_cpu_memory_bytes() / 2 / (uint64_t)ranks,
 	};
 }
 

@@ -57,7 +57,7 @@ static void open_all(struct profile *p, struct gt_err *err)
 	char data[64];
 
 	check(gt_model_open(&p->model, p->spec, err), err);
-	gt_data_request_of(&request, p->model, 1);
+	gt_data_request_of(&request, p->model, 1, 1);
 	snprintf(data, sizeof(data), "random:,samples=%d", p->batch);
 	check(gt_dataset_open(&p->data, data, &request, err), err);
 	gt_model_input_of(&p->input, gt_dataset_info(p->data));

@@ -196,6 +196,7 @@ static void make_archive(struct archive *a)
 	assert_int_equal(length, strlen(name) + 10);
 	add_entry(a, "pax", 'x', record, (size_t)length);
 	add_png(a, "cut too", 3);
+	add_entry(a, "././@LongLink", 'L', "of the link", 12);
 	add_entry(a, "dogs/link.png", '2', "", 0);
 	add_entry(a, "g", 'g', "12 foo=bars\n", 12);
 	add_png(a, "dogs/._2.png", 9);
@@ -302,6 +303,45 @@ static void test_damaged_gzip(void **state)
 		a.bytes[size - 5] ^= 1;
 		a.bytes[size] = 'x';
 		put_bytes(&f, "t.tar.gz", a.bytes, size + 1);
+	}
+	fixture_close(&f);
+}
+
+/* Images of a compressed archive, and names of any, are kept in so much memory as is allowed. */
+static void test_memory_of_archive(void **state)
+{
+	static const struct {
+		const char *name;
+		uint64_t memory_bytes;
+		const char *text; /* NULL: it can be read */
+	} cases[] = {
+		{ "t.tar.gz", 64 << 10, NULL },
+		{ "t.tar.gz", 1100, "images and names take more than 1.07 KiB of memory" },
+		{ "t.tar", 1100, NULL },
+		{ "t.tar", 500, "images and names take more than 500 B of memory" },
+	};
+	static struct archive a;
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	make_archive(&a);
+	put_bytes(&f, "t.tar", a.bytes, a.size);
+	put_gz(&f, "t.tar.gz", a.bytes, a.size);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const struct gt_data_request request = { .memory_bytes = cases[i].memory_bytes };
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_dataset *data;
+		char spec[600];
+
+		snprintf(spec, sizeof(spec), "images:%s", in(&f, cases[i].name));
+		assert_int_equal(
+		    gt_dataset_open(&data, spec, &request, &err), cases[i].text ? GT_ENOMEM : 0);
+		if (cases[i].text) {
+			assert_non_null(strstr(err.text, cases[i].text));
+			assert_non_null(strstr(err.hint, "unpack it"));
+		}
+		gt_dataset_close(data);
 	}
 	fixture_close(&f);
 }
@@ -463,6 +503,7 @@ int main(void)
 		cmocka_unit_test(test_archive),
 		cmocka_unit_test(test_damaged_archive),
 		cmocka_unit_test(test_damaged_gzip),
+		cmocka_unit_test(test_memory_of_archive),
 		cmocka_unit_test(test_jpeg_grey_and_size),
 		cmocka_unit_test(test_augmentation),
 		cmocka_unit_test(test_evaluation_is_not_augmented),
