@@ -9,12 +9,14 @@
 #include "cmd/eval_options.h"
 #include "cmd/json_out.h"
 #include "lib/base/text.h"
+#include "lib/train/about.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/weights.h"
 
 /* All that an evaluation holds, so that it is released in one place. */
 struct evaluation {
 	struct gt_ckpt_source source;
+	struct gt_data_description trained_on;
 	struct gt_model *model;
 	struct gt_dataset *data;
 	struct gt_store *store;
@@ -33,6 +35,7 @@ static void release(struct evaluation *e)
 	gt_dataset_close(e->data);
 	gt_model_close(e->model);
 	gt_weights_report_release(&e->report);
+	gt_data_description_release(&e->trained_on);
 	gt_ckpt_source_release(&e->source);
 	free(e->maps);
 }
@@ -50,9 +53,12 @@ static int open_model_and_data(
 	if (!model)
 		return err->code;
 	rc = gt_model_open(&e->model, model, err);
+	if (!rc && gt_about_read(&e->trained_on, e->source.config, err))
+		rc = gt_err_prefix(err, "'%s/config.json'", e->source.run.dir.folder.path);
 	if (rc)
 		return rc;
 	gt_data_request_of(&request, e->model, 0, 1);
+	request.like = &e->trained_on;
 	request.vocab = cli->vocab ? (struct gt_file_name){ .path = cli->vocab } : e->source.vocab;
 	return gt_dataset_open(&e->data, cli->data, &request, err);
 }
@@ -89,6 +95,9 @@ static void warn(const struct evaluation *e, const struct gt_eval_cli *cli, stru
 
 	if (info->note)
 		gt_log_warn(log, "--data: %s", info->note);
+	if (info->adopted)
+		gt_log_info(
+		    log, "--data is read with %s, as the run was trained with", info->adopted);
 	if (trained && cli->model && strcmp(trained, cli->model))
 		gt_log_warn(log, "--model %s: the run was trained as %s", cli->model, trained);
 	if (info->kind == GT_DATA_TOKENS && !e->source.vocab.path && !cli->vocab &&

@@ -210,16 +210,21 @@ static int compare_words(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Keep the names of the classes. */
-static int name_classes(struct gt_source *s, char **words, size_t count, struct gt_err *err)
+/* Names that stay when the table is gone; NULL with err set. */
+static const char *const *keep_names(
+    struct gt_source *s, char **names, size_t count, size_t without, struct gt_err *err)
 {
-	s->class_names = gt_arena_alloc(&s->names, count * sizeof(*s->class_names), err);
-	for (size_t i = 0; s->class_names && i < count; i++) {
-		s->class_names[i] = gt_arena_strdup(&s->names, words[i], err);
-		if (!s->class_names[i])
-			return GT_ENOMEM;
+	const char **kept = gt_arena_alloc(&s->names, (count + 1) * sizeof(*kept), err);
+	size_t n = 0;
+
+	for (size_t i = 0; kept && i < count; i++) {
+		if (i == without)
+			continue;
+		kept[n] = gt_arena_strdup(&s->names, names[i], err);
+		if (!kept[n++])
+			return NULL;
 	}
-	return s->class_names ? 0 : GT_ENOMEM;
+	return kept;
 }
 
 static int too_many_classes(size_t classes, struct gt_err *err)
@@ -250,8 +255,13 @@ static int number_words(struct table *t, struct gt_err *err)
 		t->csv->targets[i] = (int32_t)(found - sorted);
 	}
 	t->csv->source.info.classes = (int)classes;
-	rc = classes > MAX_CLASSES ? too_many_classes(classes, err)
-	                           : name_classes(&t->csv->source, sorted, classes, err);
+	if (classes > MAX_CLASSES) {
+		rc = too_many_classes(classes, err);
+	} else {
+		t->csv->source.class_names =
+		    keep_names(&t->csv->source, sorted, classes, SIZE_MAX, err);
+		rc = t->csv->source.class_names ? 0 : GT_ENOMEM;
+	}
 	free(sorted);
 	return rc;
 }
@@ -322,7 +332,7 @@ static void close_csv(struct gt_source *self)
 {
 	struct csv *c = (struct csv *)self;
 
-	gt_arena_release(&c->source.names);
+	gt_arena_release(&self->names);
 	free(c->features);
 	free(c->targets);
 	free(c);
@@ -349,6 +359,11 @@ static int read_table(
 	gt_csv_release(&r);
 	if (!rc)
 		rc = number_targets(t, err);
+	if (!rc && t->names) {
+		t->csv->source.feature_names =
+		    keep_names(&t->csv->source, t->names, t->columns, t->target, err);
+		rc = t->csv->source.feature_names ? 0 : GT_ENOMEM;
+	}
 	if (rc)
 		return rc;
 	info->kind = GT_DATA_VECTOR;

@@ -32,12 +32,14 @@ struct gt_data_info {
 	size_t input_bytes;          /* of one sample's input */
 	size_t targets;              /* int32 values in one sample's target: 1 or block */
 	/* Images: what to take off after the division by 255 ... */
-	const char *note; /* what people should know about how it was opened; NULL: nothing */
+	const char *note;    /* what people should know about how it was opened; NULL: nothing */
+	const char *adopted; /* what was taken over from the request's `like`; NULL: nothing */
 	float mean[GT_DATA_MAX_CHANNELS];
 	float std[GT_DATA_MAX_CHANNELS]; /* ... and to divide by; 0 and 1 unless given or known */
 };
 
 struct gt_dataset;
+struct gt_data_description;
 
 /* What the data set needs to know from outside its own SPEC. Zero means "not known". */
 struct gt_data_request {
@@ -49,9 +51,12 @@ struct gt_data_request {
 	uint64_t memory_bytes;
 	/* text: read the vocabulary from this file; path NULL: make one from the text. */
 	struct gt_file_name vocab;
-	/* Number tokens, and classes that have names, as this data set does (NULL: anew): what is
-	 * validated on counts as what is trained on. A name that it lacks is an error. */
-	const struct gt_dataset *like;
+	/* Read the data as those so described (NULL: anew): what is validated on as what is trained
+	 * on, what is evaluated on as what the run was trained on. Tokens and classes are numbered
+	 * as there, by their names, of which all count, whether they are there or not; images get
+	 * the size and normalization that are described. What the spec or the files say otherwise,
+	 * and a class that is not there, is an error (description.h). */
+	const struct gt_data_description *like;
 };
 
 /*

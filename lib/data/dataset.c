@@ -30,8 +30,7 @@ struct gt_dataset {
 	struct gt_source *source; /* shared with other views */
 	struct gt_data_info info;
 	struct gt_part part;
-	int64_t *subset;   /* [info.samples], ascending; NULL: all of them */
-	int32_t *renumber; /* [source's classes]: the number a class has here; NULL: its own */
+	int64_t *subset; /* [info.samples], ascending; NULL: all of them */
 };
 
 static const struct kind *find_kind(const struct gt_spec *spec, struct gt_err *err)
@@ -54,24 +53,6 @@ static struct gt_dataset *new_view(struct gt_source *source, struct gt_err *err)
 	view->info = source->info;
 	view->part = (struct gt_part){ 0, source->length };
 	atomic_fetch_add(&source->views, 1);
-	return view;
-}
-
-/* A view of the same source that numbers classes as `whole` does, to be narrowed to a part. */
-static struct gt_dataset *new_part(const struct gt_dataset *whole, struct gt_err *err)
-{
-	size_t count = (size_t)whole->source->info.classes;
-	struct gt_dataset *view = new_view(whole->source, err);
-
-	if (!view || !whole->renumber)
-		return view;
-	view->info.classes = whole->info.classes;
-	view->renumber = gt_calloc(count, sizeof(*view->renumber), err);
-	if (!view->renumber) {
-		gt_dataset_close(view);
-		return NULL;
-	}
-	memcpy(view->renumber, whole->renumber, count * sizeof(*view->renumber));
 	return view;
 }
 
@@ -113,35 +94,35 @@ const struct gt_source *gt_dataset_source(const struct gt_dataset *data)
 	return data->source;
 }
 
-static int compare_names(const void *a, const void *b)
+/* What is described counts for more than what a model wishes for. */
+static struct gt_data_request combine(const struct gt_data_request *request)
 {
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
+	const struct gt_data_description *like = request->like;
+	struct gt_data_request both = *request;
+
+	if (like && like->height && like->width) {
+		both.height = like->height;
+		both.width = like->width;
+	}
+	if (like && like->channels)
+		both.channels = like->channels;
+	return both;
 }
 
-/* Give every named class the number that its name has in another data set. */
-static int number_like(struct gt_dataset *view, const struct gt_dataset *other, struct gt_err *err)
+static int open_like(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
 {
-	const struct gt_source *mine = view->source, *theirs = other->source;
-	int count = mine->info.classes;
+	const struct gt_data_request both = combine(request);
+	int rc = open_source(out, spec, &both, err);
 
-	if (!mine->class_names || !theirs->class_names)
-		return 0;
-	view->renumber = gt_calloc((size_t)count, sizeof(*view->renumber), err);
-	if (!view->renumber)
-		return GT_ENOMEM;
-	for (int i = 0; i < count; i++) {
-		const char **found = bsearch(&mine->class_names[i], theirs->class_names,
-		    (size_t)theirs->info.classes, sizeof(*found), compare_names);
-
-		if (!found) {
-			gt_err_set(err, GT_EINVAL, "class '%s' is not in the data trained on",
-			    mine->class_names[i]);
-			return gt_err_hint(err, "classes are matched by their names");
-		}
-		view->renumber[i] = (int32_t)(found - theirs->class_names);
+	if (rc || !request->like)
+		return rc;
+	rc = gt_source_conform(*out, spec, request, err);
+	if (rc) {
+		(*out)->ops->close(*out);
+		*out = NULL;
 	}
-	view->info.classes = theirs->info.classes;
-	return 0;
+	return rc;
 }
 
 int gt_dataset_open(struct gt_dataset **out, const char *text,
@@ -156,19 +137,12 @@ int gt_dataset_open(struct gt_dataset **out, const char *text,
 	rc = gt_spec_parse(&spec, text, err);
 	if (rc)
 		return rc;
-	rc = open_source(&source, &spec, request ? request : &nothing_known, err);
+	rc = open_like(&source, &spec, request ? request : &nothing_known, err);
 	if (!rc) {
 		*out = new_view(source, err);
 		if (!*out) {
 			source->ops->close(source);
 			rc = GT_ENOMEM;
-		}
-	}
-	if (!rc && request && request->like) {
-		rc = number_like(*out, request->like, err);
-		if (rc) {
-			gt_dataset_close(*out);
-			*out = NULL;
 		}
 	}
 	gt_spec_release(&spec);
@@ -246,8 +220,8 @@ int gt_dataset_split(struct gt_dataset *whole, double fraction, struct gt_datase
 	rc = count_held(stream ? whole->part.length : whole->info.samples, fraction, &held, err);
 	if (rc)
 		return rc;
-	*train = new_part(whole, err);
-	*val = new_part(whole, err);
+	*train = new_view(whole->source, err);
+	*val = new_view(whole->source, err);
 	if (!*train || !*val)
 		rc = GT_ENOMEM;
 	else if (stream)
@@ -279,8 +253,8 @@ int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw
 	if (data->subset)
 		index = data->subset[index];
 	rc = source->ops->read(source, &data->part, index, draw, input, target, err);
-	if (!rc && data->renumber)
-		*target = data->renumber[*target];
+	if (!rc && source->renumber)
+		*target = source->renumber[*target];
 	if (!rc && draw->train && draw->augment && data->info.kind == GT_DATA_IMAGE)
 		gt_augment_image(input, &data->info, index, draw);
 	return rc;
@@ -300,7 +274,6 @@ void gt_dataset_close(struct gt_dataset *data)
 		return;
 	if (atomic_fetch_sub(&data->source->views, 1) == 1)
 		data->source->ops->close(data->source);
-	free(data->renumber);
 	free(data->subset);
 	free(data);
 }

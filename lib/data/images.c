@@ -87,7 +87,7 @@ static void close_images(struct gt_source *self)
 {
 	struct images *m = (struct images *)self;
 
-	gt_arena_release(&m->source.names);
+	gt_arena_release(&self->names);
 	free(m->cache);
 	free(m->files);
 	gt_list_release(&m->list);

@@ -195,6 +195,7 @@ static void close_mnist(struct gt_source *self)
 {
 	struct mnist *m = (struct mnist *)self;
 
+	gt_arena_release(&self->names);
 	close_idx(&m->images);
 	close_idx(&m->labels);
 	free(m);
@@ -253,7 +254,6 @@ static int load(struct mnist *m, const struct gt_spec *spec, const struct gt_dat
 	rc = check_labels(m, err);
 	if (rc)
 		return gt_err_prefix(err, "'%s', %s files", spec->path, prefix);
-	/* The mean and deviation of the 60,000 training images. */
 	*info = (struct gt_data_info){ .kind = GT_DATA_IMAGE,
 		.samples = images[0],
 		.height = (int)images[1],
@@ -262,8 +262,8 @@ static int load(struct mnist *m, const struct gt_spec *spec, const struct gt_dat
 		.classes = CLASSES,
 		.input_bytes = (size_t)images[1] * images[2],
 		.targets = 1,
-		.mean = { 0.1307f },
-		.std = { 0.3081f } };
+		.mean = { GT_MNIST_MEAN },
+		.std = { GT_MNIST_STD } };
 	m->source.length = info->samples;
 	if (!strcmp(prefix, "t10k") && !gt_spec_value(spec, "split"))
 		info->note = "there are no train-* files, so it is the t10k-* files, the test set";

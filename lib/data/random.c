@@ -105,6 +105,7 @@ static int read_random(struct gt_source *self, const struct gt_part *part, int64
 
 static void close_random(struct gt_source *self)
 {
+	gt_arena_release(&self->names);
 	free(self);
 }
 

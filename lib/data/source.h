@@ -7,6 +7,7 @@
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
 #include "lib/data/data.h"
+#include "lib/data/description.h"
 #include "lib/data/spec.h"
 
 struct gt_source;
@@ -34,9 +35,10 @@ struct gt_source {
 	const struct gt_source_ops *ops;
 	struct gt_data_info info;
 	int64_t length; /* what a split divides: tokens of a stream, samples otherwise */
-	const char *
-	    *class_names; /* [info.classes], in ascending order; NULL: classes have numbers alone */
-	struct gt_arena names; /* where they are */
+	const char *const *class_names;   /* [info.classes]; NULL: classes have numbers alone */
+	const char *const *feature_names; /* [info.features]; NULL: columns have no names */
+	int32_t *renumber;     /* what the class is that read() gives; NULL: as it gives it */
+	struct gt_arena names; /* where these are; close() releases it */
 	atomic_int views;
 };
 
@@ -55,6 +57,21 @@ void gt_augment_image(
 
 /* A permutation of 0 .. n-1 into order [n], by Fisher and Yates from Philox(seed, stream, step). */
 void gt_permute(int64_t *order, int64_t n, uint64_t seed, uint32_t stream, uint32_t step);
+
+/* What a text's tokens are numbered by; NULL for other data. */
+const struct gt_tokenizer *gt_text_tokenizer(const struct gt_source *source);
+
+/* How the 60,000 training images of MNIST are normalized. */
+#define GT_MNIST_MEAN 0.1307f
+#define GT_MNIST_STD  0.3081f
+
+/*
+ * conform.c: make a new source what request->like describes, as far as the spec leaves it open:
+ * normalization is taken over, classes get the numbers that their names have there. `request` is
+ * as the caller gave it. Errors: GT_EINVAL, where spec or files say something else; GT_ENOMEM.
+ */
+int gt_source_conform(struct gt_source *s, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err);
 
 /* GT_ENOMEM unless `bytes`, which `what` takes in memory, are within the request's limit. */
 int gt_data_check_memory(

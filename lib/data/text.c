@@ -286,6 +286,7 @@ static void close_text(struct gt_source *self)
 {
 	struct text *t = (struct text *)self;
 
+	gt_arena_release(&self->names);
 	gt_tokenizer_close(t->tok);
 	free(t->tokens);
 	free(t);
@@ -293,11 +294,16 @@ static void close_text(struct gt_source *self)
 
 static const struct gt_source_ops text_ops = { read_text, samples_in, save_text_vocab, close_text };
 
+const struct gt_tokenizer *gt_text_tokenizer(const struct gt_source *source)
+{
+	return source->ops == &text_ops ? ((const struct text *)source)->tok : NULL;
+}
+
 /* Settle the level from the options and from the vocabulary where there is one. */
 static int choose_level(struct text *t, const struct gt_spec *spec,
     const struct gt_data_request *request, bool *bytes, struct gt_err *err)
 {
-	const struct gt_source *like = request->like ? gt_dataset_source(request->like) : NULL;
+	const struct gt_tokenizer *like = request->like ? request->like->tokenizer : NULL;
 	static const char *const levels[] = { "char", "byte", "bpe", NULL };
 	int level = 0, rc = gt_spec_choice(spec, "level", levels, &level, err);
 
@@ -308,8 +314,8 @@ static int choose_level(struct text *t, const struct gt_spec *spec,
 		return gt_err_hint(err, "level=char and level=byte are");
 	}
 	*bytes = level == 1;
-	if (like && like->ops == &text_ops)
-		rc = gt_tokenizer_copy(&t->tok, ((const struct text *)like)->tok, err);
+	if (like)
+		rc = gt_tokenizer_copy(&t->tok, like, err);
 	else if (request->vocab.path)
 		rc = gt_tokenizer_open(&t->tok, request->vocab, err);
 	if (rc || !t->tok)

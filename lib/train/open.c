@@ -6,6 +6,7 @@
 #include "lib/base/text.h"
 #include "lib/comm/ring.h"
 #include "lib/device/cpu.h"
+#include "lib/train/about.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/inside.h"
 #include "lib/train/run_source.h"
@@ -56,19 +57,6 @@ bool gt_train_adds_up(const struct gt_train *t)
 	       (gt_parallel_chunks(t->parallel, t->batch) > 1 && !gt_parallel_hosts(t->parallel));
 }
 
-static int same_samples(
-    const struct gt_data_info *a, const struct gt_data_info *b, struct gt_err *err)
-{
-	bool same = a->kind == b->kind && a->input_bytes == b->input_bytes &&
-	            a->height == b->height && a->channels == b->channels;
-
-	if (same && b->classes <= a->classes)
-		return 0;
-	return gt_err_set(err, GT_EINVAL,
-	    "--val: its samples (%zu bytes, %d classes) are not those of --data (%zu bytes, %d classes)",
-	    b->input_bytes, b->classes, a->input_bytes, a->classes);
-}
-
 /* Open the checkpoint that --resume goes on from; `auto` without one is a fresh start. */
 static int open_resumed(struct gt_run_source *out, const struct gt_train *t, struct gt_err *err)
 {
@@ -76,9 +64,9 @@ static int open_resumed(struct gt_run_source *out, const struct gt_train *t, str
 	                                   : gt_run_source_latest(out, t->o.out, err);
 }
 
-/* Weights belong to their tokens: the vocabulary is that of the run which they come from, if
+/* Weights belong to the data that they were trained on: open the run which they come from, if
  * any. */
-static int find_vocab(struct gt_run_source *from, const struct gt_train *t, struct gt_err *err)
+static int find_origin(struct gt_run_source *from, const struct gt_train *t, struct gt_err *err)
 {
 	int rc = t->o.resume ? open_resumed(from, t, err) : 0;
 
@@ -88,34 +76,51 @@ static int find_vocab(struct gt_run_source *from, const struct gt_train *t, stru
 }
 
 /* Let people know what a data set has to say about itself. */
-static void tell_note(struct gt_log *log, const char *option, const struct gt_dataset *data)
+static void tell_notes(const struct gt_train *t, const char *option, const struct gt_dataset *data)
 {
-	if (data && gt_dataset_info(data)->note)
-		gt_log_warn(log, "%s: %s", option, gt_dataset_info(data)->note);
+	const struct gt_data_info *info = data ? gt_dataset_info(data) : NULL;
+
+	if (info && info->note)
+		gt_log_warn(t->log, "%s: %s", option, info->note);
+	if (info && info->adopted && !gt_train_rank(t))
+		gt_log_info(t->log, "%s is read with %s, as trained with", option, info->adopted);
+}
+
+static int open_val(struct gt_train *t, struct gt_data_request *request, struct gt_err *err)
+{
+	struct gt_data_description trained_on;
+	int rc;
+
+	if (!t->o.val && !(t->o.val_split > 0))
+		return 0;
+	if (t->o.val) {
+		gt_data_describe(&trained_on, t->data);
+		request->like = &trained_on;
+		rc = gt_dataset_open(&t->val, t->o.val, request, err);
+		return rc ? gt_err_prefix(err, "--val") : 0;
+	}
+	t->whole = t->data;
+	t->data = NULL;
+	return gt_dataset_split(t->whole, t->o.val_split, &t->data, &t->val, err);
 }
 
 static int open_data(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_run_source from = { 0 };
+	struct gt_data_description origin = { 0 };
 	struct gt_data_request request;
-	int rc = find_vocab(&from, t, err);
+	int rc = find_origin(&from, t, err);
 
+	if (!rc && gt_about_read(&origin, from.config, err))
+		rc = gt_err_prefix(err, "'%s/config.json'", from.dir.folder.path);
 	gt_data_request_of(&request, t->model, t->o.seed, gt_train_world(t));
 	request.vocab = gt_run_source_vocab(&from);
+	request.like = from.path ? &origin : NULL;
 	if (!rc)
 		rc = gt_dataset_open(&t->data, t->o.data, &request, err);
-	if (!rc && t->o.val) {
-		request.like = t->data;
-		rc = gt_dataset_open(&t->val, t->o.val, &request, err);
-		if (rc)
-			gt_err_prefix(err, "--val");
-		else
-			rc = same_samples(gt_dataset_info(t->data), gt_dataset_info(t->val), err);
-	} else if (!rc && t->o.val_split > 0) {
-		t->whole = t->data;
-		t->data = NULL;
-		rc = gt_dataset_split(t->whole, t->o.val_split, &t->data, &t->val, err);
-	}
+	if (!rc)
+		rc = open_val(t, &request, err);
+	gt_data_description_release(&origin);
 	gt_run_source_release(&from);
 	return rc;
 }
@@ -347,8 +352,8 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		rc = open_data(t, err);
 	if (rc)
 		return rc;
-	tell_note(t->log, "--data", t->whole ? t->whole : t->data);
-	tell_note(t->log, "--val", t->whole ? NULL : t->val);
+	tell_notes(t, "--data", t->whole ? t->whole : t->data);
+	tell_notes(t, "--val", t->whole ? NULL : t->val);
 	gt_model_input_of(&t->input, gt_dataset_info(t->data));
 	samples = gt_dataset_info(t->data)->samples;
 	t->sampler = (struct gt_sampler){

@@ -7,6 +7,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
+#include "lib/train/about.h"
 #include "lib/train/finite.h"
 #include "lib/train/inside.h"
 #include "lib/train/run_dir.h"
@@ -512,16 +513,21 @@ static int begin_run_dir(struct loop *l, struct gt_err *err)
 {
 	struct gt_file_name file = { .folder = &l->dir.folder };
 	const struct gt_train *t = l->t;
+	json_t *config;
 	char *vocab;
 	int rc;
 
 	if (!t->o.out || gt_train_rank(t))
 		return 0;
+	config = gt_about_add(l->config, t->data, err);
+	if (!config)
+		return GT_ENOMEM;
 	rc = gt_run_dir_create(&l->dir, t->o.out, err);
 	if (!rc)
 		rc = check_unused(&l->dir, t->step, err);
 	if (!rc)
-		rc = gt_run_dir_write_config(&l->dir, l->config, err);
+		rc = gt_run_dir_write_config(&l->dir, config, err);
+	json_decref(config);
 	if (rc || t->input.kind != GT_MODEL_TOKENS)
 		return rc;
 	vocab = gt_folder_path(&l->dir.folder, "vocab.json", err);

@@ -86,9 +86,9 @@ struct gt_train_result {
 
 /*
  * Train to the end, or until *stop is set (after the step at hand; a checkpoint is then saved).
- * `config` goes into config.json and the checkpoints. The loop between evaluations and checkpoints
- * allocates nothing. Of several ranks all stop when one is told to. Each has observers of its
- * own; those that write files belong to rank 0.
+ * `config` goes into the checkpoints and, with a description of the data (about.h), into
+ * config.json. The loop between evaluations and checkpoints allocates nothing. Of several ranks all
+ * stop when one is told to. Each has observers of its own; those that write files belong to rank 0.
  *
  * Errors: GT_EDIVERGED, on all ranks, when the loss or a gradient is no longer finite, or a
  *         parameter, a buffer or the optimizer's state before it is evaluated or saved, which

@@ -1,4 +1,5 @@
 /* test_data_images.c - folders and archives of images, and what augmentation does to them. */
+#include "lib/data/description.h"
 #include "tests/unit/data_fixture.h"
 
 static const struct gt_draw eval_draw;
@@ -147,6 +148,7 @@ static void test_a_class_may_be_called_train(void **state)
 static void test_classes_are_numbered_alike(void **state)
 {
 	struct gt_dataset *all, *some, *parts[2];
+	struct gt_data_description like;
 	struct gt_data_request request = { 0 };
 	uint8_t input[6 * 5 * 3];
 	struct fixture f;
@@ -160,7 +162,8 @@ static void test_classes_are_numbered_alike(void **state)
 	put_png(&f, "some/cow/1.png", 6, 5, 4);
 	put_png(&f, "some/cow/2.png", 6, 5, 5);
 	all = open_data("images", in(&f, "all"), "", NULL);
-	request.like = all;
+	gt_data_describe(&like, all);
+	request.like = &like;
 	some = open_data("images", in(&f, "some"), "", &request);
 	assert_int_equal(gt_dataset_info(some)->classes, 3);
 	check_sample(some, 0, 4, 2);

@@ -256,6 +256,7 @@ static void command_line_beats_config(void **state)
 	assert_int_equal(parse(&opts, &v, line, &err), 0);
 	assert_int_equal(configure(&opts,
 	                     "{\"batch\":9,\"model\":\"mlp\",\"map\":[\"a=b\"],\"epochs\":3,"
+	                     "\"about\":{\"data\":{}},"
 	                     "\"lr\":1,\"momentum\":null,\"bucket-size\":\"1M\",\"timeout\":5,"
 	                     "\"flag\":true,\"strict\":false,\"betas\":[0.1,0.2],"
 	                     "\"optimizer\":\"adam\"}",
@@ -305,6 +306,8 @@ static void wrong_config(void **state)
 		{ "{\"map\":[1]}", "'map': must be an array of strings", "" },
 		{ "{\"optimizer\":\"adma\"}", "'optimizer': 'adma' is not one of sgd, adam, adamw",
 		    "did you mean 'adam'?" },
+		{ "{\"about\":\"me\"}", "unknown option 'about'", "" },
+		{ "{\"abot\":{}}", "unknown option 'abot'", "" },
 		{ "{\"steps\":1,\"epochs\":1}", "--steps and --epochs exclude each other", "" },
 		{ "{\"bucket-size\":\"1T\"}",
 		    "'bucket-size': '1T' is not a size in bytes, K, M or G of at least 1", "" },

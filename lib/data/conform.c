@@ -1,0 +1,295 @@
+/* conform.c - a data set read as the one that a model was trained on. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/data/source.h"
+
+static const char *kind_name(enum gt_data_kind kind)
+{
+	return kind == GT_DATA_IMAGE    ? "images"
+	       : kind == GT_DATA_VECTOR ? "rows of numbers"
+	                                : "text";
+}
+
+static int check_kind(
+    const struct gt_data_info *info, const struct gt_data_description *like, struct gt_err *err)
+{
+	if (!like->kind_known || info->kind == like->kind)
+		return 0;
+	return gt_err_set(err, GT_EINVAL, "the data are %s, but the model was trained on %s",
+	    kind_name(info->kind), kind_name(like->kind));
+}
+
+static int check_size(const struct gt_data_info *info, const struct gt_spec *spec,
+    const struct gt_data_description *like, struct gt_err *err)
+{
+	bool given = gt_spec_value(spec, "size") || gt_spec_value(spec, "channels");
+
+	if (info->kind != GT_DATA_IMAGE)
+		return 0;
+	if ((!like->height || info->height == like->height) &&
+	    (!like->width || info->width == like->width) &&
+	    (!like->channels || info->channels == like->channels))
+		return 0;
+	gt_err_set(err, GT_EINVAL,
+	    "images of %d x %d pixels and %d channels, but the model was trained on %d x %d and %d",
+	    info->width, info->height, info->channels, like->height ? like->width : info->width,
+	    like->height ? like->height : info->height,
+	    like->channels ? like->channels : info->channels);
+	return given ? gt_err_hint(err, "leave out size= and channels=: those of the training "
+	                                "are the default")
+	             : err->code;
+}
+
+/* ---- normalization ---- */
+
+static bool same(const float *a, const float *b, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (a[i] != b[i])
+			return false;
+	return true;
+}
+
+/* "0.5/0.4/0.3" into text [size]. */
+static const char *write_numbers(char *text, size_t size, const float *values, int count)
+{
+	size_t used = 0;
+
+	*text = '\0';
+	for (int i = 0; i < count && used < size; i++)
+		used += (size_t)snprintf(
+		    text + used, size - used, "%s%.6g", i ? "/" : "", (double)values[i]);
+	return text;
+}
+
+/* Take mean or std over, or compare those that were given. Adopted ones are told of. */
+static int conform_numbers(float *mine, const float *theirs, int count, const char *key,
+    const struct gt_spec *spec, char *told, size_t told_size, struct gt_err *err)
+{
+	size_t used = strlen(told);
+	char a[80], b[80];
+
+	if (same(mine, theirs, count))
+		return 0;
+	write_numbers(a, sizeof(a), mine, count);
+	write_numbers(b, sizeof(b), theirs, count);
+	if (gt_spec_value(spec, key)) {
+		gt_err_set(
+		    err, GT_EINVAL, "%s=%s, but the model was trained with %s=%s", key, a, key, b);
+		return gt_err_hint(err, "leave out %s=: that of the training is the default", key);
+	}
+	memcpy(mine, theirs, (size_t)count * sizeof(*mine));
+	snprintf(told + used, told_size - used, "%s%s=%s", used ? ", " : "", key, b);
+	return 0;
+}
+
+static int conform_images(struct gt_source *s, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	const struct gt_data_description *like = request->like;
+	struct gt_data_info *info = &s->info;
+	char told[240] = "";
+	int rc = check_size(info, spec, like, err);
+
+	if (info->kind != GT_DATA_IMAGE || rc)
+		return rc;
+	if (like->height && !strcmp(spec->kind, "images") && !gt_spec_value(spec, "size") &&
+	    (request->height != like->height || request->width != like->width))
+		snprintf(told, sizeof(told), "%d x %d pixels", like->width, like->height);
+	if (like->normalization_known)
+		rc = conform_numbers(
+		    info->mean, like->mean, info->channels, "mean", spec, told, sizeof(told), err);
+	if (!rc && like->normalization_known)
+		rc = conform_numbers(
+		    info->std, like->std, info->channels, "std", spec, told, sizeof(told), err);
+	if (rc || !*told)
+		return rc;
+	info->adopted = gt_arena_strdup(&s->names, told, err);
+	return info->adopted ? 0 : GT_ENOMEM;
+}
+
+/* ---- features ---- */
+
+static int check_features(
+    const struct gt_source *s, const struct gt_data_description *like, struct gt_err *err)
+{
+	if (!like->features)
+		return 0;
+	if (s->info.features != like->features)
+		return gt_err_set(err, GT_EINVAL,
+		    "rows of %d features, but the model was trained on %d", s->info.features,
+		    like->features);
+	for (int i = 0; s->feature_names && like->feature_names && i < like->features; i++) {
+		if (!strcmp(s->feature_names[i], like->feature_names[i]))
+			continue;
+		gt_err_set(err, GT_EINVAL,
+		    "feature %d is '%.100s', but the model was trained with '%.100s' there", i,
+		    s->feature_names[i], like->feature_names[i]);
+		return gt_err_hint(err,
+		    "bring the columns into the order of the training data; target=COLUMN "
+		    "names the column of classes");
+	}
+	return 0;
+}
+
+/* ---- classes ---- */
+
+/* Classes without names are called by their numbers. */
+static const char *class_name(const char *const *names, int i, char number[16])
+{
+	if (names)
+		return names[i];
+	snprintf(number, 16, "%d", i);
+	return number;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(**(const char *const *const *)a, **(const char *const *const *)b);
+}
+
+/* Pointers to the names, in ascending order of these; NULL with err set. */
+static const char *const **sort_names(const char *const *names, int count, struct gt_err *err)
+{
+	const char *const **sorted = gt_calloc((size_t)count, sizeof(*sorted), err);
+
+	for (int i = 0; sorted && i < count; i++)
+		sorted[i] = &names[i];
+	if (sorted)
+		qsort(sorted, (size_t)count, sizeof(*sorted), compare_names);
+	return sorted;
+}
+
+/* The number of a class of that name, or -1. */
+static int find_class(
+    const struct gt_data_description *like, const char *const *const *sorted, const char *name)
+{
+	const char *const *key = &name;
+	const char *const *const *found;
+	char number[16];
+	long n;
+
+	if (!sorted) {
+		n = strtol(name, NULL, 10);
+		if (n < 0 || n >= like->classes)
+			return -1;
+		return strcmp(name, class_name(NULL, (int)n, number)) ? -1 : (int)n;
+	}
+	found = bsearch(&key, sorted, (size_t)like->classes, sizeof(*sorted), compare_names);
+	return found ? (int)(*found - like->class_names) : -1;
+}
+
+/* "'a', 'b' and 5 more", of those whose number is -1, or all where there are no numbers. */
+static void list_classes(
+    char *text, size_t size, const char *const *names, const int32_t *numbers, int count)
+{
+	char number[16];
+	size_t used = 0;
+	int more = 0;
+
+	*text = '\0';
+	for (int i = 0; i < count; i++) {
+		const char *name = class_name(names, i, number);
+
+		if (numbers && numbers[i] >= 0)
+			continue;
+		if (more || used + strlen(name) + 24 > size)
+			more++;
+		else
+			used += (size_t)snprintf(
+			    text + used, size - used, "%s'%s'", used ? ", " : "", name);
+	}
+	if (more)
+		snprintf(text + used, size - used, "%s%d more", used ? " and " : "", more);
+}
+
+static int unknown_classes(
+    const struct gt_source *s, const struct gt_data_description *like, struct gt_err *err)
+{
+	char unknown[200], known[200];
+	int count = 0;
+
+	for (int i = 0; i < s->info.classes; i++)
+		count += s->renumber[i] < 0;
+	list_classes(unknown, sizeof(unknown), s->class_names, s->renumber, s->info.classes);
+	list_classes(known, sizeof(known), like->class_names, NULL, like->classes);
+	gt_err_set(err, GT_EINVAL, "%s %s %s not in the data trained on, which has %s",
+	    count == 1 ? "class" : "classes", unknown, count == 1 ? "is" : "are", known);
+	return gt_err_hint(err, "classes are matched by their names");
+}
+
+/* The data set's classes are from now on those of the other, all of them. */
+static int take_names(
+    struct gt_source *s, const struct gt_data_description *like, struct gt_err *err)
+{
+	const char **names = NULL;
+
+	s->info.classes = like->classes;
+	s->class_names = NULL;
+	if (!like->class_names)
+		return 0;
+	names = gt_arena_alloc(&s->names, (size_t)like->classes * sizeof(*names), err);
+	for (int i = 0; names && i < like->classes; i++) {
+		names[i] = gt_arena_strdup(&s->names, like->class_names[i], err);
+		if (!names[i])
+			return GT_ENOMEM;
+	}
+	s->class_names = names;
+	return names ? 0 : GT_ENOMEM;
+}
+
+/* Give every class the number that its name has in the other data set. */
+static int conform_names(
+    struct gt_source *s, const struct gt_data_description *like, struct gt_err *err)
+{
+	const char *const **sorted = NULL;
+	bool unknown = false;
+	char number[16];
+
+	s->renumber =
+	    gt_arena_alloc(&s->names, (size_t)s->info.classes * sizeof(*s->renumber), err);
+	if (like->class_names)
+		sorted = sort_names(like->class_names, like->classes, err);
+	if (!s->renumber || (like->class_names && !sorted)) {
+		free(sorted);
+		return GT_ENOMEM;
+	}
+	for (int i = 0; i < s->info.classes; i++) {
+		s->renumber[i] = find_class(like, sorted, class_name(s->class_names, i, number));
+		unknown |= s->renumber[i] < 0;
+	}
+	free(sorted);
+	return unknown ? unknown_classes(s, like, err) : take_names(s, like, err);
+}
+
+static int conform_classes(
+    struct gt_source *s, const struct gt_data_description *like, struct gt_err *err)
+{
+	bool tokens = s->info.kind == GT_DATA_TOKENS;
+
+	if (!like->classes)
+		return 0;
+	if (s->class_names || like->class_names)
+		return conform_names(s, like, err);
+	if (s->info.classes > like->classes)
+		return gt_err_set(err, GT_EINVAL, "%d %s, but the model was trained on %d",
+		    s->info.classes, tokens ? "different tokens" : "classes", like->classes);
+	s->info.classes = like->classes;
+	return 0;
+}
+
+int gt_source_conform(struct gt_source *s, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	int rc = check_kind(&s->info, request->like, err);
+
+	if (!rc)
+		rc = conform_images(s, spec, request, err);
+	if (!rc)
+		rc = check_features(s, request->like, err);
+	if (!rc)
+		rc = conform_classes(s, request->like, err);
+	return rc;
+}

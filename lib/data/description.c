@@ -1,0 +1,312 @@
+/* description.c - descriptions of data sets, and JSON. */
+#include "lib/data/description.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/data/source.h"
+
+static const char *const kinds[] = {
+	[GT_DATA_IMAGE] = "image",
+	[GT_DATA_VECTOR] = "vector",
+	[GT_DATA_TOKENS] = "tokens",
+};
+
+enum { KINDS = sizeof(kinds) / sizeof(*kinds), MAX_COUNT = 1 << 24 };
+
+void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *data)
+{
+	const struct gt_data_info *info = gt_dataset_info(data);
+	const struct gt_source *source = gt_dataset_source(data);
+
+	*out = (struct gt_data_description){
+		.kind_known = true,
+		.kind = info->kind,
+		.height = info->height,
+		.width = info->width,
+		.channels = info->channels,
+		.normalization_known = info->kind == GT_DATA_IMAGE,
+		.classes = info->classes,
+		.class_names = source->class_names,
+		.features = info->features,
+		.feature_names = source->feature_names,
+		.tokenizer = gt_text_tokenizer(source),
+	};
+	memcpy(out->mean, info->mean, sizeof(out->mean));
+	memcpy(out->std, info->std, sizeof(out->std));
+}
+
+void gt_data_description_release(struct gt_data_description *d)
+{
+	gt_arena_release(&d->arena);
+	*d = (struct gt_data_description){ 0 };
+}
+
+/* ---- writing ---- */
+
+static json_t *name_to_json(const char *name)
+{
+	json_t *json = json_string(name);
+
+	if (json) /* it is UTF-8 */
+		return json;
+	json = json_array();
+	for (const char *p = name; json && *p; p++)
+		if (json_array_append_new(json, json_integer((unsigned char)*p))) {
+			json_decref(json);
+			json = NULL;
+		}
+	return json;
+}
+
+static json_t *names_to_json(const char *const *names, int count)
+{
+	json_t *array = json_array();
+
+	for (int i = 0; array && i < count; i++)
+		if (json_array_append_new(array, name_to_json(names[i]))) {
+			json_decref(array);
+			array = NULL;
+		}
+	return array;
+}
+
+/* The double of the shortest decimal number that is this float: 0.1, not 0.10000000149011612. */
+static double as_written(float x)
+{
+	char text[32];
+
+	for (int digits = 6; digits <= 9; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, (double)x);
+		if (strtof(text, NULL) == x)
+			break;
+	}
+	return strtod(text, NULL);
+}
+
+static json_t *floats_to_json(const float *values, int count)
+{
+	json_t *array = json_array();
+
+	for (int i = 0; array && i < count; i++)
+		if (json_array_append_new(array, json_real(as_written(values[i])))) {
+			json_decref(array);
+			array = NULL;
+		}
+	return array;
+}
+
+json_t *gt_data_description_to_json(const struct gt_data_description *d, struct gt_err *err)
+{
+	json_t *json = json_pack("{s:s,s:i}", "kind", kinds[d->kind], "classes", d->classes);
+	int rc = json ? 0 : -1;
+
+	if (!rc && d->kind == GT_DATA_IMAGE)
+		rc = json_object_set_new(
+		         json, "size", json_pack("[iii]", d->height, d->width, d->channels)) ||
+		     json_object_set_new(json, "mean", floats_to_json(d->mean, d->channels)) ||
+		     json_object_set_new(json, "std", floats_to_json(d->std, d->channels));
+	if (!rc && d->kind == GT_DATA_VECTOR)
+		rc = json_object_set_new(json, "features", json_integer(d->features));
+	if (!rc && d->class_names)
+		rc = json_object_set_new(
+		    json, "class-names", names_to_json(d->class_names, d->classes));
+	if (!rc && d->feature_names)
+		rc = json_object_set_new(
+		    json, "feature-names", names_to_json(d->feature_names, d->features));
+	if (!rc)
+		return json;
+	json_decref(json);
+	gt_err_set(err, GT_ENOMEM, "out of memory: the description of the data");
+	return NULL;
+}
+
+/* ---- reading ---- */
+
+static int malformed(const char *key, const char *wanted, struct gt_err *err)
+{
+	return gt_err_set(err, GT_EFORMAT, "'%s' must be %s", key, wanted);
+}
+
+static int read_count(int *out, const json_t *json, const char *key, struct gt_err *err)
+{
+	json_int_t n = json_integer_value(json);
+
+	if (!json_is_integer(json) || n < 0 || n > MAX_COUNT)
+		return malformed(key, "a count", err);
+	*out = (int)n;
+	return 0;
+}
+
+/* A string, or the bytes of one. */
+static int read_name(const char **out, struct gt_arena *arena, const json_t *json, const char *key,
+    struct gt_err *err)
+{
+	size_t length = json_is_string(json) ? json_string_length(json) : json_array_size(json);
+	char *name = gt_arena_alloc(arena, length + 1, err);
+
+	if (!name)
+		return GT_ENOMEM;
+	if (json_is_string(json))
+		memcpy(name, json_string_value(json), length);
+	for (size_t i = 0; json_is_array(json) && i < length; i++)
+		name[i] = (char)json_integer_value(json_array_get(json, i));
+	if (strlen(name) != length || (!json_is_string(json) && !json_is_array(json)))
+		return malformed(key, "names without zero bytes", err);
+	*out = name;
+	return 0;
+}
+
+static int read_names(const char *const **out, int count, struct gt_arena *arena,
+    const json_t *object, const char *key, struct gt_err *err)
+{
+	const json_t *array = json_object_get(object, key);
+	const char **names;
+	int rc = 0;
+
+	if (!array)
+		return 0;
+	if (!json_is_array(array) || json_array_size(array) != (size_t)count)
+		return malformed(key, "an array with a name for each", err);
+	names = gt_arena_alloc(arena, (size_t)count * sizeof(*names), err);
+	if (!names)
+		return GT_ENOMEM;
+	for (int i = 0; i < count && !rc; i++)
+		rc = read_name(&names[i], arena, json_array_get(array, (size_t)i), key, err);
+	*out = names;
+	return rc;
+}
+
+static int read_floats(
+    float *out, int count, const json_t *object, const char *key, struct gt_err *err)
+{
+	const json_t *array = json_object_get(object, key);
+
+	if (json_array_size(array) != (size_t)count)
+		return malformed(key, "an array with a number for each channel", err);
+	for (int i = 0; i < count; i++) {
+		const json_t *item = json_array_get(array, (size_t)i);
+
+		if (!json_is_number(item) || !isfinite((float)json_number_value(item)))
+			return malformed(key, "an array with a number for each channel", err);
+		out[i] = (float)json_number_value(item);
+	}
+	return 0;
+}
+
+static int read_image(struct gt_data_description *d, const json_t *json, struct gt_err *err)
+{
+	const json_t *size = json_object_get(json, "size");
+	int *const fields[] = { &d->height, &d->width, &d->channels };
+	int rc = json_array_size(size) == 3 ? 0 : malformed("size", "three counts", err);
+
+	for (size_t i = 0; i < 3 && !rc; i++)
+		rc = read_count(fields[i], json_array_get(size, i), "size", err);
+	if (!rc && d->channels > GT_DATA_MAX_CHANNELS)
+		rc = malformed("size", "height, width and at most 4 channels", err);
+	if (!rc)
+		rc = read_floats(d->mean, d->channels, json, "mean", err);
+	if (!rc)
+		rc = read_floats(d->std, d->channels, json, "std", err);
+	d->normalization_known = true;
+	return rc;
+}
+
+static int read_description(struct gt_data_description *d, const json_t *json, struct gt_err *err)
+{
+	const char *kind = json_string_value(json_object_get(json, "kind"));
+	int rc, k = 0;
+
+	while (k < KINDS && kind && strcmp(kind, kinds[k]))
+		k++;
+	if (!kind || k == KINDS)
+		return malformed("kind", "image, vector or tokens", err);
+	d->kind_known = true;
+	d->kind = (enum gt_data_kind)k;
+	rc = read_count(&d->classes, json_object_get(json, "classes"), "classes", err);
+	if (!rc && d->kind == GT_DATA_IMAGE)
+		rc = read_image(d, json, err);
+	if (!rc && d->kind == GT_DATA_VECTOR)
+		rc = read_count(&d->features, json_object_get(json, "features"), "features", err);
+	if (!rc)
+		rc = read_names(&d->class_names, d->classes, &d->arena, json, "class-names", err);
+	if (!rc)
+		rc = read_names(
+		    &d->feature_names, d->features, &d->arena, json, "feature-names", err);
+	return rc;
+}
+
+int gt_data_description_from_json(
+    struct gt_data_description *out, const json_t *json, struct gt_err *err)
+{
+	int rc;
+
+	*out = (struct gt_data_description){ 0 };
+	rc = read_description(out, json, err);
+	if (rc)
+		gt_data_description_release(out);
+	return rc;
+}
+
+/* ---- from words ---- */
+
+/* How many numbers stand in "a/b/c"; 0 for none, or one that counts for all channels. */
+static int count_numbers(const char *text)
+{
+	int n = 1;
+
+	for (const char *p = text; p && *p; p++)
+		n += *p == '/';
+	return n > 1 ? n : 0;
+}
+
+static int read_words(struct gt_data_description *d, const struct gt_spec *spec, struct gt_err *err)
+{
+	bool mnist = !strcmp(spec->kind, "mnist");
+	struct gt_data_info info = { .channels = GT_DATA_MAX_CHANNELS };
+	int64_t size = 0, channels = count_numbers(gt_spec_value(spec, "mean"));
+	int rc;
+
+	if (!mnist && strcmp(spec->kind, "images"))
+		return 0;
+	channels = channels ? channels : count_numbers(gt_spec_value(spec, "std"));
+	rc = gt_spec_integer(spec, "channels", 1, 3, &channels, err);
+	if (!rc)
+		rc = gt_spec_integer(spec, "size", 1, INT_MAX, &size, err);
+	if (rc)
+		return rc;
+	for (int i = 0; i < GT_DATA_MAX_CHANNELS; i++) {
+		info.mean[i] = mnist ? GT_MNIST_MEAN : 0;
+		info.std[i] = mnist ? GT_MNIST_STD : 1;
+	}
+	if (channels > 0 && channels <= GT_DATA_MAX_CHANNELS)
+		info.channels = (int)channels;
+	rc = gt_spec_normalization(spec, &info, err);
+	if (rc)
+		return rc;
+	d->height = d->width = (int)size;
+	d->channels = channels > 0 ? info.channels : 0;
+	d->normalization_known = true;
+	memcpy(d->mean, info.mean, sizeof(d->mean));
+	memcpy(d->std, info.std, sizeof(d->std));
+	return 0;
+}
+
+int gt_data_description_from_spec(
+    struct gt_data_description *out, const char *text, struct gt_err *err)
+{
+	struct gt_spec spec;
+	int rc = gt_spec_parse(&spec, text, err);
+
+	*out = (struct gt_data_description){ 0 };
+	if (!rc) {
+		rc = read_words(out, &spec, err);
+		gt_spec_release(&spec);
+	}
+	if (rc)
+		gt_data_description_release(out);
+	return rc;
+}

@@ -1,0 +1,45 @@
+/* description.h - what a data set is like, so that other data can be read as it was. */
+#ifndef GT_DATA_DESCRIPTION_H
+#define GT_DATA_DESCRIPTION_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "lib/base/mem.h"
+#include "lib/data/data.h"
+
+/* So much of a data set as must be the same in all data that one model reads. Zeroed: nothing is
+ * known. */
+struct gt_data_description {
+	bool kind_known;
+	enum gt_data_kind kind;
+	int height, width, channels; /* images; 0: not known */
+	bool normalization_known;
+	float mean[GT_DATA_MAX_CHANNELS], std[GT_DATA_MAX_CHANNELS];
+	int classes;                          /* or the size of the vocabulary; 0: not known */
+	const char *const *class_names;       /* [classes]; NULL: classes are called 0, 1, ... */
+	int features;                         /* vectors; 0: not known */
+	const char *const *feature_names;     /* [features]; NULL: columns have no names */
+	const struct gt_tokenizer *tokenizer; /* text; NULL: not known here */
+	struct gt_arena arena;                /* what does not belong to a data set */
+};
+
+/* Describe an open data set. Names and tokenizer are borrowed from it: nothing to release. */
+void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *data);
+
+/* The description as a JSON object, yours; a name that is not UTF-8 is an array of its bytes.
+ * The tokenizer is left out: vocab.json has it. Errors: GT_ENOMEM. */
+json_t *gt_data_description_to_json(const struct gt_data_description *d, struct gt_err *err);
+
+/* Read what gt_data_description_to_json() wrote. Errors: GT_EFORMAT, GT_ENOMEM; *out is zeroed. */
+int gt_data_description_from_json(
+    struct gt_data_description *out, const json_t *json, struct gt_err *err);
+
+/* What the words KIND:PATH[,key=value...] say of size and normalization, without a look at the
+ * files. Errors: GT_EINVAL, GT_ENOMEM; *out is zeroed. */
+int gt_data_description_from_spec(
+    struct gt_data_description *out, const char *spec, struct gt_err *err);
+
+void gt_data_description_release(struct gt_data_description *d);
+
+#endif

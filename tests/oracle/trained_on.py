@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""trained_on.py - data is read as that which a run was trained on: classes by name, size, normalization, columns (TAP)."""
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import zlib
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import tap  # noqa: E402
+
+GTRAIN = os.environ.get("GTRAIN", "build/gtrain")
+CLASSES = {"ant": 40, "bee": 120, "cat": 200}
+
+
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(side, values):
+    rows = b"".join(b"\0" + bytes(values[y * side:(y + 1) * side]) for y in range(side))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def pictures(folder, names, side=4):
+    """A folder of images: that of class `names[old]` has the pixels of class `old`."""
+    draw = random.Random(7)
+    for old, grey in CLASSES.items():
+        for i in range(12):
+            values = [grey + draw.randrange(-9, 9) for _ in range(side * side)]
+            if old in names:
+                os.makedirs(os.path.join(folder, names[old]), exist_ok=True)
+                with open(os.path.join(folder, names[old], f"{i}.png"), "wb") as file:
+                    file.write(png(side, values))
+    return folder
+
+
+def table(path, classes, header="x,y,class", swap=False):
+    """Rows around a point of each class, with the classes in this order."""
+    draw = random.Random(3)
+    centre = {"a": (-4, 0), "b": (4, 0), "c": (0, 5), "0": (-4, 0), "1": (4, 0)}
+    with open(path, "w") as file:
+        file.write(header + "\n" if header else "")
+        for name in classes * 20:
+            x, y = (c + draw.gauss(0, 0.3) for c in centre.get(name, (9, 9)))
+            file.write(f"{y},{x},{name}\n" if swap else f"{x},{y},{name}\n")
+    return path
+
+
+def run(*arguments):
+    return subprocess.run([GTRAIN, *arguments], capture_output=True, text=True)
+
+
+def trained(out, model, data, *more):
+    done = run("train", "-q", "--model", model, "--data", data, "--steps", "150", "--batch", "12", "--lr", "0.02",
+               "--out", out, *more)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return out
+
+
+def right(ckpt, data, said=None, least=0.99, most=1.01, model=None):
+    """"" where the share of right answers is so, and standard error has a line with what is to be said, or none."""
+    done = run("eval", "--ckpt", ckpt, "--data", data, "--json", *(["--model", model] if model else []))
+    if done.returncode:
+        return f"exit status {done.returncode}: {done.stderr}"
+    top1 = json.loads(done.stdout)["top1"]
+    told = [line for line in done.stderr.splitlines() if "read with" in line]
+    if not least <= top1 <= most:
+        return f"top-1 is {top1}"
+    if (said is None) != (not told) or (said and said not in told[0]):
+        return f"said {told}, not {said!r}"
+    return ""
+
+
+def refused(text, hint, *arguments):
+    done = run(*arguments)
+    lines = done.stderr.splitlines()
+    if done.returncode not in (1, 2):
+        return f"exit status {done.returncode}: {done.stderr}"
+    if len(lines) > 2 or text not in lines[0] or (hint and (len(lines) < 2 or hint not in lines[1])):
+        return f"said {done.stderr!r}, not {text!r} and {hint!r}"
+    return ""
+
+
+def images(folder):
+    os.chdir(folder)
+    same = {name: name for name in CLASSES}
+    pictures("all", same)
+    pictures("two", {"bee": "bee", "cat": "cat"})
+    pictures("renamed", {"ant": "ant", "bee": "eagle", "cat": "dog"})
+    pictures("swapped", {"ant": "cat", "bee": "bee", "cat": "ant"})
+    pictures("large", same, side=8)
+    trained("run", "mlp:16,8,3", "images:all,channels=1,size=4,mean=0.5,std=0.1", "--val", "images:two")
+    yield "a run validated with fewer classes, size and normalization of --data", ""
+    ev = ("eval", "--ckpt", "run", "--data")
+    told = "mean=0.5, std=0.1"
+    yield "normalization is the run's", right("run", "images:all", told)
+    yield "the same may be given", right("run", "images:all,channels=1,size=4,mean=0.5,std=0.1")
+    yield "a part of it may be given", right("run", "images:all,std=0.1", "mean=0.5")
+    yield "size is the run's", right("run", "images:large", told)
+    yield "a checkpoint of the run", right("run/model.pth", "images:all", told)
+    yield "classes may be missing", right("run", "images:two", told)
+    yield "classes count by their names", right("run", "images:swapped", told, 0.3, 0.4)
+    yield "unknown classes are listed", refused(
+        "classes 'dog', 'eagle' are not in the data trained on, which has 'ant', 'bee', 'cat'", "by their names",
+        *ev, "images:renamed")
+    yield "renamed ones among as many", refused("classes 'dog', 'eagle' are not in", "by their names",
+                                                *ev, "images:renamed,channels=1,mean=0.5,std=0.1")
+    yield "only mean and std are forgotten", right("run", "images:all,channels=1,size=4", told)
+    yield "another mean", refused("mean=0.4, but the model was trained with mean=0.5", "leave out mean=",
+                                  *ev, "images:all,mean=0.4")
+    yield "another std", refused("std=1, but the model was trained with std=0.1", "leave out std=",
+                                 *ev, "images:all,std=1")
+    yield "another size", refused("images of 8 x 8 pixels and 1 channels, but the model was trained on 4 x 4 and 1",
+                                  "leave out size=", *ev, "images:all,size=8")
+    yield "other channels", refused("4 x 4 pixels and 3 channels, but", "leave out size=", *ev, "images:all,channels=3")
+    yield "another kind of data", refused("the data are rows of numbers, but the model was trained on images", "",
+                                          *ev, "random:16/3")
+    go_on = ("train", "-q", "--steps", "160", "--out", "run", "--resume", "auto", "--data")
+    yield "a run does not go on with other classes", refused(
+        "classes 'dog', 'eagle' are not in", "", *go_on, "images:renamed")
+    yield "a run does not go on with another std", refused("std=1, but", "", *go_on, "images:all,std=1")
+    begin = ("train", "-q", "--model", "mlp:16,8,3", "--steps", "1", "--out", "other", "--init-from", "run", "--data")
+    yield "nor does another begin with its weights", refused(
+        "classes 'dog', 'eagle' are not in", "", *begin, "images:renamed")
+    yield "--val has other classes", refused("--val: classes 'dog', 'eagle' are not in", "by their names", *begin,
+                                             "images:all", "--val", "images:renamed")
+    yield "--val is normalized in another way", refused("--val: mean=0, but the model", "", *begin, "images:all",
+                                                        "--val", "images:two,mean=0")
+    done = run("train", "-q", "--config", "run/config.json", "--out", "again", "--steps", "1")
+    yield "config.json is a configuration", done.stderr
+    done = run("train", "-q", "--steps", "160", "--out", "run", "--resume", "auto", "--data", "images:two")
+    yield "a run goes on with fewer classes", done.stderr if done.returncode else right("run", "images:all", told)
+
+
+def outside(folder):
+    """What nothing is known of, or only the words of --data."""
+    os.chdir(folder)
+    pictures("all", {name: name for name in CLASSES})
+    pictures("renamed", {"ant": "x", "bee": "y", "cat": "z"})
+    trained("run", "mlp:16,8,3", "images:all,channels=1,size=4,mean=0.5,std=0.1")
+    shutil.copy("run/model.pth", "alone.pth")
+    model = "mlp:16,8,3"
+    yield "a file outside a run says nothing", right("alone.pth", "images:all,mean=0.5,std=0.1,channels=1", model=model)
+    yield "nor of classes", right("alone.pth", "images:renamed,mean=0.5,std=0.1,channels=1", model=model)
+    with open("run/config.json") as file:
+        config = json.load(file)
+    about = config.pop("about")
+    yield "config.json describes the data", "" if about == {"data": {
+        "kind": "image", "classes": 3, "size": [4, 4, 1], "mean": [0.5], "std": [0.1],
+        "class-names": ["ant", "bee", "cat"]}} else str(about)
+
+    def write(config):
+        with open("run/config.json", "w") as file:
+            json.dump(config, file)
+    write(config)
+    yield "an older run's normalization", right("run", "images:all", "mean=0.5, std=0.1")
+    yield "an older run says nothing of classes", right("run", "images:renamed", "mean=0.5, std=0.1")
+    yield "another size than an older run's", refused("images of 8 x 8 pixels", "leave out size=", "eval", "--ckpt", "run",
+                                                      "--data", "images:all,size=8")
+    for wrong, text in ((dict(about["data"], classes=2), "'class-names' must be"),
+                        (dict(about["data"], kind="x"), "'kind' must be"),
+                        (dict(about["data"], size=[4, -4, 1]), "'size' must be"),
+                        (dict(about["data"], mean=["a"]), "'mean' must be"), ([], "'kind' must be")):
+        write(dict(config, about={"data": wrong}))
+        yield f"a damaged description: {text}", refused(text, "", "eval", "--ckpt", "run", "--data", "images:all")
+    write(dict(config, about=3))
+    yield "what is about a run is an object", refused("unknown option 'about'", "", "train", "--config", "run/config.json")
+    with open(os.path.join(b"all", b"ant", b"0.png"), "rb") as file:
+        bytes_of_one = file.read()
+    os.makedirs(b"all/caf\xe9")
+    with open(b"all/caf\xe9/1.png", "wb") as file:
+        file.write(bytes_of_one)
+    done = run("train", "-q", "--model", "mlp:16,8,4", "--data", "images:all,channels=1", "--steps", "1", "--out", "latin")
+    yield "a class name that is not UTF-8", done.stderr
+    yield "and back", right("latin", "images:all", "4 x 4 pixels", least=0)
+
+
+def tables(folder):
+    os.chdir(folder)
+    table("t.csv", ["a", "b", "c"])
+    trained("run", "mlp:2,8,3", "csv:t.csv", "--val", "csv:" + table("val.csv", ["c", "b"]))
+    ev = ("eval", "--ckpt", "run", "--data")
+    yield "all classes", right("run", "csv:t.csv")
+    yield "classes in another order", right("run", "csv:" + table("o.csv", ["c", "b", "a"]))
+    yield "some classes", right("run", "csv:" + table("s.csv", ["b", "c"]))
+    yield "an unknown class", refused("class 'd' is not in the data trained on, which has 'a', 'b', 'c'", "",
+                                      *ev, "csv:" + table("d.csv", ["a", "d"]))
+    yield "a renamed class among as many", refused("class 'z' is not in the data trained on", "",
+                                                   *ev, "csv:" + table("r.csv", ["z", "b", "c"]))
+    yield "numbers for names", refused("classes '0', '1' are not in", "", *ev, "csv:" + table("n.csv", ["0", "1"]))
+    yield "columns in another order", refused("feature 0 is 'y', but the model was trained with 'x' there", "order",
+                                              *ev, "csv:" + table("x.csv", ["a", "b"], "y,x,class", swap=True))
+    yield "other columns", refused("feature 1 is 'z'", "", *ev, "csv:" + table("z.csv", ["a"], "x,z,class"))
+    yield "no header", right("run", "csv:" + table("h.csv", ["c", "a"], None))
+    with open("wide.csv", "w") as file:
+        file.write("1,2,3,a\n")
+    yield "more columns", refused("rows of 3 features, but the model was trained on 2", "", *ev, "csv:wide.csv")
+    trained("numbers", "mlp:2,8,2", "csv:" + table("m.csv", ["0", "1"]))
+    yield "the highest number may be missing", right("numbers", "csv:" + table("m0.csv", ["0"]))
+    yield "a higher one may not", refused("3 classes, but the model was trained on 2", "",
+                                          "eval", "--ckpt", "numbers", "--data", "csv:" + table("m2.csv", ["0", "2"]))
+
+
+if __name__ == "__main__":
+    GTRAIN = os.path.abspath(GTRAIN)
+    sys.exit(tap.run([images, outside, tables], GTRAIN))
