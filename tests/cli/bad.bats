@@ -72,7 +72,7 @@ open("images/a/001.png", "wb").write(b)'
 	head -c 60 images/b/001.png >images/a/001.png
 	refused 1 "001.png" "${train[@]}" images:images,size=12
 	rm -r images/a
-	refused 2 "classes" "${train[@]}" "$RANDOM_DATA" --val random:9/3
+	refused 2 "--val: rows of 9 features, but the model was trained on 8" "${train[@]}" "$RANDOM_DATA" --val random:9/3
 }
 
 @test "models and settings that make no sense" {
