@@ -12,8 +12,8 @@
  * false; numbers are numbers; sizes and times are numbers (bytes, seconds) or text with a unit
  * ("25M", "10m"); choices are their word; pairs and lists are arrays; null is as good as absent.
  * Options marked GT_OPT_ONCE have no place in it. One key is not an option: GT_OPT_ABOUT holds an
- * object with what the run that wrote the file found out. Reading options leaves it alone; any
- * other unknown key is an error.
+ * object with facts that the run that wrote the file found out. Reading options leaves it alone;
+ * any other unknown key is an error.
  */
 #define GT_OPT_ABOUT "about"
 

@@ -33,7 +33,7 @@ struct gt_data_info {
 	size_t targets;              /* int32 values in one sample's target: 1 or block */
 	/* Images: what to take off after the division by 255 ... */
 	const char *note;    /* what people should know about how it was opened; NULL: nothing */
-	const char *adopted; /* what was taken over from the request's `like`; NULL: nothing */
+	const char *adopted; /* settings taken from the request's `like`, as text; NULL: none */
 	float mean[GT_DATA_MAX_CHANNELS];
 	float std[GT_DATA_MAX_CHANNELS]; /* ... and to divide by; 0 and 1 unless given or known */
 };
@@ -47,15 +47,14 @@ struct gt_data_request {
 	int height, width, channels; /* `random`: the model's input; `images`: resize to it */
 	int features, classes;       /* `random` */
 	uint64_t seed;               /* the run's seed: `random` is made from it */
-	/* What the data set may keep in memory; what of a file is mapped does not count. */
+	/* Limit of the memory that the data set may take; mapped files do not count. */
 	uint64_t memory_bytes;
 	/* text: read the vocabulary from this file; path NULL: make one from the text. */
 	struct gt_file_name vocab;
-	/* Read the data as those so described (NULL: anew): what is validated on as what is trained
-	 * on, what is evaluated on as what the run was trained on. Tokens and classes are numbered
-	 * as there, by their names, of which all count, whether they are there or not; images get
-	 * the size and normalization that are described. What the spec or the files say otherwise,
-	 * and a class that is not there, is an error (description.h). */
+	/* The training data, described (NULL: this data set is read on its own). Tokens and classes
+	 * get the numbers that their names have there; all of those classes count, present or not.
+	 * Images get the size and normalization of the description. A class that is not described,
+	 * and a spec or a file that contradicts the description, are errors (description.h). */
 	const struct gt_data_description *like;
 };
 

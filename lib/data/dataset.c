@@ -94,7 +94,7 @@ const struct gt_source *gt_dataset_source(const struct gt_dataset *data)
 	return data->source;
 }
 
-/* What is described counts for more than what a model wishes for. */
+/* The description wins over the model's wishes. */
 static struct gt_data_request combine(const struct gt_data_request *request)
 {
 	const struct gt_data_description *like = request->like;

@@ -251,7 +251,7 @@ int gt_data_description_from_json(
 	return rc;
 }
 
-/* ---- from words ---- */
+/* ---- reading KIND:PATH,key=value ---- */
 
 /* How many numbers stand in "a/b/c"; 0 for none, or one that counts for all channels. */
 static int count_numbers(const char *text)

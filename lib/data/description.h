@@ -1,4 +1,4 @@
-/* description.h - what a data set is like, so that other data can be read as it was. */
+/* description.h - properties of a data set that other data for the same model must share. */
 #ifndef GT_DATA_DESCRIPTION_H
 #define GT_DATA_DESCRIPTION_H
 
@@ -8,8 +8,7 @@
 #include "lib/base/mem.h"
 #include "lib/data/data.h"
 
-/* So much of a data set as must be the same in all data that one model reads. Zeroed: nothing is
- * known. */
+/* The properties that all data for one model must share. A zeroed struct knows none. */
 struct gt_data_description {
 	bool kind_known;
 	enum gt_data_kind kind;
@@ -21,7 +20,7 @@ struct gt_data_description {
 	int features;                         /* vectors; 0: not known */
 	const char *const *feature_names;     /* [features]; NULL: columns have no names */
 	const struct gt_tokenizer *tokenizer; /* text; NULL: not known here */
-	struct gt_arena arena;                /* what does not belong to a data set */
+	struct gt_arena arena;                /* names that were read from JSON */
 };
 
 /* Describe an open data set. Names and tokenizer are borrowed from it: nothing to release. */
@@ -31,12 +30,13 @@ void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *
  * The tokenizer is left out: vocab.json has it. Errors: GT_ENOMEM. */
 json_t *gt_data_description_to_json(const struct gt_data_description *d, struct gt_err *err);
 
-/* Read what gt_data_description_to_json() wrote. Errors: GT_EFORMAT, GT_ENOMEM; *out is zeroed. */
+/* Read an object that gt_data_description_to_json() wrote. Errors: GT_EFORMAT, GT_ENOMEM; *out is
+ * zeroed. */
 int gt_data_description_from_json(
     struct gt_data_description *out, const json_t *json, struct gt_err *err);
 
-/* What the words KIND:PATH[,key=value...] say of size and normalization, without a look at the
- * files. Errors: GT_EINVAL, GT_ENOMEM; *out is zeroed. */
+/* Read size and normalization from the words KIND:PATH[,key=value...]; no file is opened. Errors:
+ * GT_EINVAL, GT_ENOMEM; *out is zeroed. */
 int gt_data_description_from_spec(
     struct gt_data_description *out, const char *spec, struct gt_err *err);
 

@@ -39,7 +39,7 @@ void gt_list_tidy_path(char *path)
 	*to = '\0';
 }
 
-/* What of the list's memory is given; sorting takes as much again for each item. */
+/* Check the list's memory against its limit; sorting will take as much again for each item. */
 static int check_limit(const struct gt_list *list, size_t more, struct gt_err *err)
 {
 	uint64_t used = list->arena.used + list->content.used +

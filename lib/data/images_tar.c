@@ -15,7 +15,7 @@ struct header {
 
 _Static_assert(sizeof(struct header) == 512, "a tar block");
 
-/* Headers that say something of the next one: GNU tar writes up to 3 (K, L, x) before a file. */
+/* Headers that describe the next one: GNU tar writes up to 3 (K, L, x) before a file. */
 enum { BLOCK = 512, MAX_META = 1 << 20, MAX_METAS = 16, MAX_TAIL = 64 << 20, SIGNATURE = 8 };
 
 struct tar {
@@ -205,7 +205,7 @@ static int read_item(struct tar *t, const struct header *h, uint64_t size, struc
 	return rc ? rc : gt_list_add(t->list, &item, err);
 }
 
-/* What was said of one entry does not hold for the next. */
+/* Long names and pax records belong to one entry only. */
 static void forget_metas(struct tar *t)
 {
 	free(t->path);
@@ -214,7 +214,7 @@ static void forget_metas(struct tar *t)
 	t->metas = 0;
 }
 
-/* A header that says something of the next one. */
+/* Read a header that describes the next one. */
 static int read_meta(struct tar *t, const struct header *h, uint64_t size, struct gt_err *err)
 {
 	char *text;
@@ -238,7 +238,7 @@ static int read_meta(struct tar *t, const struct header *h, uint64_t size, struc
 	return rc;
 }
 
-/* What a header of this type asks for; the archive stands behind its content afterwards. */
+/* Read the entry of this header; the archive stands behind its content afterwards. */
 static int read_entry(struct tar *t, const struct header *h, struct gt_err *err)
 {
 	bool is_file = h->type == '0' || h->type == '\0' || h->type == '7';

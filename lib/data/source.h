@@ -37,7 +37,7 @@ struct gt_source {
 	int64_t length; /* what a split divides: tokens of a stream, samples otherwise */
 	const char *const *class_names;   /* [info.classes]; NULL: classes have numbers alone */
 	const char *const *feature_names; /* [info.features]; NULL: columns have no names */
-	int32_t *renumber;     /* what the class is that read() gives; NULL: as it gives it */
+	int32_t *renumber;     /* number of each class that read() gives; NULL: the same */
 	struct gt_arena names; /* where these are; close() releases it */
 	atomic_int views;
 };
@@ -58,7 +58,7 @@ void gt_augment_image(
 /* A permutation of 0 .. n-1 into order [n], by Fisher and Yates from Philox(seed, stream, step). */
 void gt_permute(int64_t *order, int64_t n, uint64_t seed, uint32_t stream, uint32_t step);
 
-/* What a text's tokens are numbered by; NULL for other data. */
+/* The tokenizer of a text; NULL for other data. */
 const struct gt_tokenizer *gt_text_tokenizer(const struct gt_source *source);
 
 /* How the 60,000 training images of MNIST are normalized. */
@@ -66,14 +66,14 @@ const struct gt_tokenizer *gt_text_tokenizer(const struct gt_source *source);
 #define GT_MNIST_STD  0.3081f
 
 /*
- * conform.c: make a new source what request->like describes, as far as the spec leaves it open:
- * normalization is taken over, classes get the numbers that their names have there. `request` is
- * as the caller gave it. Errors: GT_EINVAL, where spec or files say something else; GT_ENOMEM.
+ * conform.c: adapt a new source to request->like. Normalization is taken from there unless the spec
+ * gives it; classes get the numbers that their names have there. `request` is the caller's.
+ * Errors: GT_EINVAL, where spec or files contradict it; GT_ENOMEM.
  */
 int gt_source_conform(struct gt_source *s, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err);
 
-/* GT_ENOMEM unless `bytes`, which `what` takes in memory, are within the request's limit. */
+/* Check the memory that `what` ("the text") takes against the request's limit: 0 or GT_ENOMEM. */
 int gt_data_check_memory(
     const struct gt_data_request *request, uint64_t bytes, const char *what, struct gt_err *err);
 

@@ -137,7 +137,7 @@ static int inflate_some(
 	return rc == Z_OK ? 0 : corrupt(s, inflated, err);
 }
 
-/* Hand out what the window has. */
+/* Hand out inflated bytes from the window. */
 static uint64_t drain(struct gt_stream *s, unsigned char *out, uint64_t size)
 {
 	size_t n = s->to - s->from;

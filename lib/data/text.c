@@ -141,8 +141,8 @@ static int measure(struct text *t, const struct files *f, bool bytes, struct gt_
 	return rc;
 }
 
-/* A character has at most 4 bytes, and a token at least one: what is too much in any case is
- * refused before all of it is read. */
+/* A character has at most 4 bytes, and a token takes at least one: refuse a text that is too long
+ * in any case before all of it is read. */
 static int check_size(
     const struct files *f, const struct gt_data_request *request, struct gt_err *err)
 {

@@ -57,7 +57,7 @@ int gt_cpu_read(struct gt_cpu *out, const char *root, struct gt_err *err);
 void gt_cpu_release(struct gt_cpu *cpu);
 
 /* The memory that this process may come to have: the machine's, the cgroup's limit or the process's
- * own (RLIMIT_AS), whatever is least; UINT64_MAX where none is known. */
+ * own (RLIMIT_AS), the least of them; UINT64_MAX where none is known. */
 uint64_t gt_cpu_memory_bytes(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* about.c - what config.json says of a run beside its options. */
+/* about.c - facts about a run that config.json keeps beside its options. */
 #include "lib/train/about.h"
 
 #include "lib/base/opt_json.h"

@@ -1,4 +1,4 @@
-/* about.h - what config.json says of a run beside its options. */
+/* about.h - facts about a run that config.json keeps beside its options. */
 #ifndef GT_TRAIN_ABOUT_H
 #define GT_TRAIN_ABOUT_H
 
@@ -6,14 +6,14 @@
 
 #include "lib/data/description.h"
 
-/* A copy of a run's options with what was found out besides, for config.json: under GT_OPT_ABOUT,
- * "data" describes what it is trained on. Yours; NULL with err set. */
+/* A copy of a run's options for config.json, with a description of the training data added as
+ * "data" under GT_OPT_ABOUT. Yours; NULL with err set. */
 json_t *gt_about_add(const json_t *config, const struct gt_dataset *data, struct gt_err *err);
 
 /*
- * What a run's config.json says of the data trained on: its "data" under GT_OPT_ABOUT; of older
- * runs, which lack that, what the words of the option "data" say. `config` may be NULL, for nothing
- * known. Errors: GT_EFORMAT, GT_ENOMEM; *out is zeroed. Release it.
+ * Read the description of the training data from a run's config.json: "data" under GT_OPT_ABOUT;
+ * for older runs, which lack that, size and normalization out of the option "data". A NULL config
+ * describes nothing. Errors: GT_EFORMAT, GT_ENOMEM; *out is zeroed. Release *out.
  */
 int gt_about_read(struct gt_data_description *out, const json_t *config, struct gt_err *err);
 

@@ -20,7 +20,7 @@ struct gt_program {
 	size_t input_bytes, target_bytes; /* of a whole batch */
 };
 
-/* What a data set's samples look like to a model, and what a model asks of a data set, of which
+/* Describe the samples of a data set to a model, and the model's wishes to a data set, of which
  * each of `ranks` opens one: together they take half of the memory at most. */
 void gt_model_input_of(struct gt_model_input *out, const struct gt_data_info *info);
 void gt_data_request_of(
