@@ -207,6 +207,15 @@ ROUNDS ?= 100
 check-chaos: all   ## kill, stop and slow ranks at random while they train, ROUNDS=100 times
 	GTRAIN=$(BUILD)/gtrain $(PYTHON) tests/chaos/chaos.py $(ROUNDS) $(SEED)
 
+# The program with sanitizers reads what is damaged; that without makes files, is killed, and meets failing calls.
+HOSTILE_SAN := address,undefined
+HOSTILE_DIR := build/$(subst $(comma),-,$(HOSTILE_SAN))
+
+check-hostile: all tests   ## run campaigns of damaged files, failing calls, kills, races: TIME=1800 SEED=n JOBS=2 T=faults
+	+@$(MAKE) --no-print-directory SANITIZE=$(HOSTILE_SAN) BUILD=$(HOSTILE_DIR) all
+	$(PYTHON) tests/hostile/run.py --gtrain $(HOSTILE_DIR)/gtrain --plain $(BUILD)/gtrain --tests $(BUILD)/tests \
+	    --time $(TIME) --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(T),--only $(T))
+
 check-curves: all   ## compare loss curves of all models, parallel modes and ranks with one rank's; T=zero3 some
 	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/curves/curves.py '$(T)'
 
@@ -342,7 +351,7 @@ clean:   ## remove everything built
 	rm -rf build
 
 FORCE:
-.PHONY: all bench bench-allreduce bench-ckpt bench-ranks check check-chaos check-curves check-models check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
+.PHONY: all bench bench-allreduce bench-ckpt bench-ranks check check-chaos check-curves check-hostile check-models check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
         deps-test fuzz fuzz-run help install lint map tests tidy uninstall FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -15,10 +15,9 @@ import tempfile
 import time
 
 GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
-ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-SEED = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(1 << 32)
 STEPS, SAVED, TOO_LATE = 600, 50, "too late"
 TIMEOUT = 1  # seconds until a stopped rank is given up
+RESUMED = {"launcher", "ask"}  # it is killed, or asked to end: the run goes on when it is started again
 TEXT = "the quick brown fox jumps over the lazy dog, and goes on. " * 40
 os.environ["OMP_NUM_THREADS"] = "1"
 
@@ -50,7 +49,7 @@ def disturb(rng, run):
     if not ranks:
         return "nothing"
     number = rng.randrange(len(ranks))
-    kind = rng.choice(["kill", "stop", "slow", "kill two", "launcher"])
+    kind = rng.choice(["kill", "stop", "slow", "kill two", "launcher", "ask"])
     if kind == "kill":
         send(ranks[number], signal.SIGKILL)
     elif kind == "kill two":
@@ -64,9 +63,11 @@ def disturb(rng, run):
             time.sleep(rng.uniform(0, 0.05))
             send(ranks[number], signal.SIGCONT)
             time.sleep(rng.uniform(0, 0.02))
+    elif kind == "ask":
+        send(run.pid, signal.SIGTERM)
     else:
         send(run.pid, signal.SIGKILL)
-    return kind if kind == "launcher" else f"{kind} {number}"
+    return kind if kind in RESUMED else f"{kind} {number}"
 
 
 def descendants(mark):
@@ -101,6 +102,16 @@ def listed(folder):
     return [name for name in os.listdir(folder) if name.endswith(".pth")] if os.path.exists(folder) else []
 
 
+def make_undisturbed(folder):
+    """The text, and by the number of ranks the run that nobody disturbs."""
+    with open(f"{folder}/text.txt", "w") as f:
+        f.write(TEXT)
+    undisturbed = {n: f"{folder}/undisturbed-{n}" for n in (2, 3, 4)}
+    for n, out in undisturbed.items():
+        subprocess.run(command(folder, out, n), check=True)
+    return undisturbed
+
+
 def one_round(rng, folder, undisturbed):
     nproc = rng.choice([2, 3, 4])
     out = tempfile.mkdtemp(prefix="round-", dir=folder)
@@ -113,7 +124,9 @@ def one_round(rng, folder, undisturbed):
         done.append(disturb(rng, run) if run.poll() is None else TOO_LATE)
     said = run.communicate(timeout=120)[1]
     problems = leftovers(out, shm)
-    if "launcher" in done and run.returncode:
+    if "ask" in done and "launcher" not in done and run.returncode:
+        problems.append(f"status {run.returncode} when asked to end: {said}")
+    if RESUMED & set(done) and not problems:
         run = subprocess.run([*args, "--resume", "auto"], capture_output=True, text=True, timeout=120)
         said += run.stderr
     if run.returncode:
@@ -124,15 +137,13 @@ def one_round(rng, folder, undisturbed):
 
 
 def main():
-    rng, failed, number = random.Random(SEED), 0, 0
-    print(f"# seed {SEED}\n1..{ROUNDS}")
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(1 << 32)
+    rng, failed, number = random.Random(seed), 0, 0
+    print(f"# seed {seed}\n1..{rounds}")
     with tempfile.TemporaryDirectory() as folder:
-        with open(f"{folder}/text.txt", "w") as f:
-            f.write(TEXT)
-        undisturbed = {n: f"{folder}/undisturbed-{n}" for n in (2, 3, 4)}
-        for n, out in undisturbed.items():
-            subprocess.run(command(folder, out, n), check=True)
-        while number < ROUNDS:
+        undisturbed = make_undisturbed(folder)
+        while number < rounds:
             nproc, done, problems = one_round(rng, folder, undisturbed)
             if not problems and done[0] == TOO_LATE:
                 continue  # the run was over: this round proves nothing

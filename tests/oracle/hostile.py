@@ -1,0 +1,103 @@
+#!/usr/bin/python3
+# hostile.py - the campaigns of tests/hostile: some cases of each, faults at every read, and that they do find what is wrong.
+import os
+import random
+import stat
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(ROOT, "tests", "common"), os.path.join(ROOT, "tests", "hostile")]
+import tap
+
+import campaign
+import faults
+import run as driver
+
+GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
+TESTS = os.path.abspath(os.environ.get("GTRAIN_TESTS", "build/tests"))
+SEED = random.SystemRandom().randrange(1 << 32)
+CASES = {"checkpoints": 30, "data_files": 20, "faults": 40, "races": 2, "run_dirs": 15}  # kills take too long
+FAIL_AT = os.path.join(TESTS, "fail_at")
+
+
+def context_for(gtrain, folder):
+    return campaign.Context(gtrain, gtrain, TESTS, folder, os.path.join(folder, "found"))
+
+
+def some_cases(folder):
+    context = context_for(GTRAIN, folder)
+    for one in driver.campaigns():
+        if one.name in CASES:
+            one.prepare(context)
+            seeds = random.Random(f"{one.name}{SEED}")
+            found = []
+            for _ in range(CASES[one.name]):
+                number = seeds.randrange(1 << 32)
+                problems, commands = one.run_case(context, number)
+                found += [f"--case {one.name}:{number}: {p}: {c}" for p, c in campaign.unknown(one.name, problems)]
+                found += [] if commands else [f"case {number} ran nothing"]
+            yield f"{one.name}: {CASES[one.name]} cases", "\n".join(found)
+
+
+def every_read(folder):
+    """Each read of a checkpoint interrupted, short, failing: the first two change nothing, the last is an error."""
+    context = context_for(GTRAIN, folder)
+    faults.prepare(context)
+    for command in faults.COMMANDS:
+        if command.name not in ("ls", "verify"):
+            continue
+        case = campaign.Case(context, "faults", command.name)
+        counts, _, status, said = faults.reference(case, command)
+        faults.lay_out(case, command)
+        found = []
+        for how in ("EINTR", "short", "EIO"):
+            for number in range(1, counts["pread"] + 1):
+                done = case.run(*command.args, traced=faults.traced(case, "pread", number, how), statuses=(0, 1), findings=True)
+                wanted = 1 if how == "EIO" else status
+                if done.status != wanted or (not done.status and done.out != said):
+                    found.append(f"read {number} {how}: status {done.status}, {done.err}")
+        yield f"{command.name}: each of {counts['pread']} reads interrupted, short, failing", "\n".join(found + [p for p, _ in case.problems])
+
+
+FAKES = {  # what a program may do wrong, as a shell script; and what is to be reported
+    "crashes": ("kill -SEGV $$", "signal SIGSEGV"),
+    "aborts with a report": ("echo '==1==ERROR: AddressSanitizer: heap-buffer-overflow' >&2; exit 1", "sanitizer: "),
+    "hangs": ("sleep 60", "it hangs"),
+    "fails in silence": ("exit 1", "without a line that says why"),
+    "fails with an unknown status": ("echo 'gtrain: error: no' >&2; exit 77", "status 77"),
+    "leaves a temporary file": ("touch \"$PWD/out.pth.tmp-1-0\"; echo 'gtrain: error: no' >&2; exit 1", "left behind"),
+    "says error and succeeds": ("echo 'gtrain: error: no' >&2; exit 0", "status 0 with an error"),
+    "takes much memory": ("exec python3 -c 'import sys; x = b\"x\" * (700 << 20); sys.exit(\"gtrain: error: no\")'", "KiB of memory"),
+}
+
+
+def finds_what_is_wrong(folder):
+    campaign.SECONDS = campaign.SANITIZED_SECONDS = 2
+    for name, (script, said) in FAKES.items():
+        fake = os.path.join(folder, "gtrain-" + name.replace(" ", "-"))
+        with open(fake, "w") as f:
+            f.write(f"#!/bin/sh\n{script}\n")
+        os.chmod(fake, stat.S_IRWXU)
+        context = context_for(GTRAIN, os.path.join(folder, "of-" + name))
+        context.gtrain = fake
+        problems, _ = campaign.Campaign("any", None, lambda case: case.run("ckpt", "ls", "x")).run_case(context, 1)
+        kept = os.path.exists(os.path.join(context.found, "any-1", "commands"))
+        yield f"a program that {name} is reported", "" if kept and any(said in p for p, _ in problems) else f"found {problems}, kept: {kept}"
+    yield "the driver fails where something is found", driver_fails(folder)
+
+
+def driver_fails(folder):
+    with tempfile.TemporaryDirectory() as kept:
+        fake = os.path.join(folder, "gtrain-crashes")
+        done = subprocess.run([sys.executable, os.path.join(ROOT, "tests/hostile/run.py"), "--gtrain", fake, "--plain", GTRAIN, "--tests", TESTS,
+                               "--time", "1", "--seed", "1", "--only", "data_files", "--keep", kept], capture_output=True, text=True)
+        if done.returncode != 1 or "signal SIGSEGV" not in done.stdout or "--case data_files:" not in done.stdout:
+            return f"status {done.returncode}: {done.stdout}{done.stderr}"
+        return "" if os.listdir(kept) else "nothing was kept"
+
+
+if __name__ == "__main__":
+    print(f"# seed {SEED}")
+    sys.exit(tap.run([some_cases, every_read, finds_what_is_wrong], FAIL_AT, sys.argv[1:]))
