@@ -44,12 +44,15 @@ struct fit {
 	bool *own;                             /* [slot_count] it came under its own name */
 };
 
-static int add_name(
-    const char ***list, size_t *count, size_t *capacity, const char *name, struct gt_err *err)
+/* The list outlives the checkpoint that the name comes from, so it gets a copy in `a`. */
+static int add_name(const char ***list, size_t *count, size_t *capacity, const char *name,
+    struct gt_arena *a, struct gt_err *err)
 {
-	if (gt_grow(list, *count + 1, capacity, sizeof(**list), err))
+	const char *copy = gt_arena_strdup(a, name, err);
+
+	if (!copy || gt_grow(list, *count + 1, capacity, sizeof(**list), err))
 		return GT_ENOMEM;
-	(*list)[(*count)++] = name;
+	(*list)[(*count)++] = copy;
 	(*list)[*count] = NULL;
 	return 0;
 }
@@ -86,8 +89,8 @@ static int fit_entry(struct gt_store *store, const struct gt_model *model, const
 	if (alias)
 		slot = gt_store_find(store, alias->own);
 	if (!slot)
-		return add_name(
-		    &report->unexpected, &report->unexpected_count, capacity, name, err);
+		return add_name(&report->unexpected, &report->unexpected_count, capacity, name,
+		    &report->arena, err);
 	place = slot - store->slots;
 	if (!alias && fit->own[place]) {
 		gt_err_set(err, GT_EINVAL, "two keys of the checkpoint are '%s'", slot->name);
@@ -113,7 +116,8 @@ static int find_missing(const struct gt_store *store, const struct fit *fit,
 		/* Files older than PyTorch 0.4.1 don't count batches. */
 		if (fit->tensors[i] || (leaf && !strcmp(leaf, ".num_batches_tracked")))
 			continue;
-		if (add_name(&report->missing, &report->missing_count, &capacity, name, err))
+		if (add_name(&report->missing, &report->missing_count, &capacity, name,
+		        &report->arena, err))
 			return GT_ENOMEM;
 	}
 	return 0;

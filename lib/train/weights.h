@@ -21,8 +21,9 @@ struct gt_weights_options {
 
 /* What was found; release with gt_weights_report_release(). */
 struct gt_weights_report {
-	const char *note;                   /* where the state_dict was found, what came off */
-	const char **missing, **unexpected; /* names; ended by NULL, or NULL where there are none */
+	const char *note; /* where the state_dict was found, what came off */
+	/* Names, in `arena`; ended by NULL, or NULL where there are none. */
+	const char **missing, **unexpected;
 	size_t missing_count, unexpected_count;
 	struct gt_arena arena;
 };

@@ -88,7 +88,8 @@ def leftovers(mark, shm):
     while descendants(mark) and time.monotonic() < deadline:
         time.sleep(0.02)
     problems = [f"processes {descendants(mark)}"] if descendants(mark) else []
-    more = set(os.listdir("/dev/shm")) - shm
+    # Training has no names there; verification, which somebody else may run meanwhile, has.
+    more = {name for name in set(os.listdir("/dev/shm")) - shm if not name.startswith("gtrain-verify-")}
     return problems + ([f"/dev/shm has {sorted(more)}"] if more else [])
 
 
@@ -126,7 +127,7 @@ def one_round(rng, folder, undisturbed):
     problems = leftovers(out, shm)
     if "ask" in done and "launcher" not in done and run.returncode:
         problems.append(f"status {run.returncode} when asked to end: {said}")
-    if RESUMED & set(done) and not problems:
+    if RESUMED & set(done) and (run.returncode == 0 or "launcher" in done):
         run = subprocess.run([*args, "--resume", "auto"], capture_output=True, text=True, timeout=120)
         said += run.stderr
     if run.returncode:

@@ -61,6 +61,11 @@ setup() {
 	gtrain eval --ckpt table/model.pth --data "$RANDOM_DATA" --map '^2\.=4.' --strict=no --json
 	equal "$status" 0
 	[[ $err == *"missing key '2.weight'"*"unexpected key '4.bias'"* ]]
+	# Names that no --map changes, read when the checkpoint is closed.
+	gtrain ckpt rename table/model.pth --map '^2\.=4.' -o renamed.pth -q
+	gtrain eval --ckpt renamed.pth --model mlp:8,16,3 --data "$RANDOM_DATA" --strict=no --json
+	equal "$status" 0
+	[[ $err == *"missing key '2.weight'"*"unexpected key '4.bias'"* ]]
 	gtrain eval --ckpt table/model.pth --data "$RANDOM_DATA" --map '^2\.=4.' --map '^([0-9])=n\1' \
 		--map 'n4=2' --map '^n=' --json
 	equal "$status" 0
