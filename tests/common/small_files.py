@@ -3,6 +3,7 @@ import gzip
 import io
 import os
 import random
+import re
 import struct
 import subprocess
 import tarfile
@@ -102,9 +103,14 @@ def model_for(data):
 
 
 def train(gtrain, folder, out, data="text:text.txt", *more, steps=3, env=None):
-    """A run directory with a checkpoint per step."""
+    """A run directory with a checkpoint per step; the same bytes each time, so measured times are replaced."""
     done = subprocess.run([gtrain, "train", "--model", model_for(data), "--data", data, "--steps", str(steps), "--save-every", "1",
                            "--keep", "0", "--batch", "4", "--threads", "1", "--workers", "1", "-q", "--out", out, *more],
                           cwd=folder, env=env, capture_output=True, text=True, timeout=120)
     if done.returncode:
         raise RuntimeError(f"cannot train for the test: {done.stderr}")
+    with open(f"{folder}/{out}/metrics.jsonl", "r+") as f:
+        text = re.sub(r'("(?:time_s|samples_per_s|[a-z_]*(?:time|per_s)[a-z_]*)": *)[0-9.eE+-]+', r"\g<1>1.5", f.read())
+        f.seek(0)
+        f.truncate()
+        f.write(text)

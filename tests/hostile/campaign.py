@@ -28,6 +28,12 @@ KNOWN = [
 ]
 
 
+def is_sanitized(program):
+    with open(program, "rb") as f:
+        data = f.read()
+    return b"__asan_init" in data or b"__tsan_init" in data
+
+
 class Context:
     """What every case gets. `gtrain` is the program under test; `plain` one without sanitizers; `seeds` the folder of good files."""
 
@@ -35,7 +41,7 @@ class Context:
         self.gtrain, self.plain, self.tests = gtrain, plain, tests
         self.folder, self.found = folder, found
         self.seeds = os.path.join(folder, "seeds")
-        self.sanitized = b"__asan_init" in open(gtrain, "rb").read() if os.path.exists(gtrain) else False
+        self.sanitized = is_sanitized(gtrain)
         self.environment = {
             **os.environ, "OMP_NUM_THREADS": "1", "GOMP_SPINCOUNT": "0", "LC_ALL": "C.UTF-8",
             "ASAN_OPTIONS": "allocator_may_return_null=1:intercept_tls_get_addr=0:max_allocation_size_mb=1024:hard_rss_limit_mb=2048",
@@ -143,13 +149,14 @@ class Counted:
     def prepare(self, context):
         pass
 
-    def run_case(self, context, seed):
-        tried, failures = self.function(context.gtrain, 5, seed)
+    def run_case(self, context, seed, seconds=5):
+        os.environ.update(context.environment)
+        tried, failures = self.function(context.gtrain, seconds, seed)
         return [(str(f), self.name) for f in failures], tried
 
     def run(self, context, seconds, seed, jobs=1):
-        tried, failures = self.function(context.gtrain, seconds, seed)
-        bad = unknown(self.name, [(str(f), self.name) for f in failures])
+        failures, tried = self.run_case(context, seed, seconds)
+        bad = unknown(self.name, failures)
         return {"cases": tried, "commands": tried, "known": len(failures) - len(bad)}, [(seed, *p) for p in bad]
 
 
