@@ -17,6 +17,7 @@ import time
 GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
 STEPS, SAVED, TOO_LATE = 600, 50, "too late"
 TIMEOUT = 1  # seconds until a stopped rank is given up
+LIMIT = 120  # seconds for a run
 RESUMED = {"launcher", "ask"}  # it is killed, or asked to end: the run goes on when it is started again
 TEXT = "the quick brown fox jumps over the lazy dog, and goes on. " * 40
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -123,7 +124,13 @@ def one_round(rng, folder, undisturbed):
         wait_for_step(run, out, step)
         time.sleep(rng.uniform(0, 0.05))
         done.append(disturb(rng, run) if run.poll() is None else TOO_LATE)
-    said = run.communicate(timeout=120)[1]
+    try:
+        said = run.communicate(timeout=LIMIT)[1]
+    except subprocess.TimeoutExpired:
+        for pid in {run.pid, *descendants(out)}:
+            send(pid, signal.SIGKILL)
+        run.wait()
+        return nproc, done, [f"it hangs after: {', '.join(done)}"]
     problems = leftovers(out, shm)
     if "ask" in done and "launcher" not in done and run.returncode:
         problems.append(f"status {run.returncode} when asked to end: {said}")

@@ -24,6 +24,7 @@ KNOWN = [
     ("run_dirs", r"it hangs.*fifo|outside files changed", "links and FIFOs in run directories"),
     ("data_files", r"KiB of memory.*\.gz", "gzip bombs"),
     ("faults", r"(fsync|openat|close) \d+ \w+: .*they are the new ones", "errors after the new file is in place"),
+    ("kills", r"it hangs after: ask, stop", "a rank that is stopped when the others have ended is waited for"),
     ("faults", r"belongs to no run|no config\.json that says it", "a config.json that cannot be read counts as none"),
 ]
 
