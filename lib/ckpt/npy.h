@@ -29,10 +29,8 @@ struct gt_npy {
 
 enum { GT_NPY_HEADER_MAX = 64 * 1024 };
 
-enum { GT_NPY_START_BYTES = 12 }; /* magic, version and length, at most */
-
-/* From the first GT_NPY_START_BYTES of a file, or the `size` it has, the bytes up to its elements;
- * those first ones where they are no start of an array, or state a header above the limit. */
+/* The bytes up to a file's elements, from its first ones, 12 or more unless it has less; `size`
+ * where they are no start of an array, or state a header above the limit. */
 size_t gt_npy_header_bytes(const void *bytes, size_t size);
 
 /* Parse the header in the `size` bytes that a file of `file_size` starts with: all of it, as far as

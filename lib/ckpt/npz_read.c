@@ -13,6 +13,8 @@
 
 static const char ending[] = ".npy";
 
+enum { START_BYTES = 256 }; /* of an array: most headers are shorter */
+
 static bool is_array(const char *name, size_t length)
 {
 	size_t n = sizeof(ending) - 1;
@@ -54,24 +56,28 @@ static void turn(struct gt_tree_tensor *t, int64_t *stride)
 	t->stride = stride;
 }
 
-/* A record's bytes up to its elements, or as many of them as there are: a copy in the arena, as
- * whoever writes to the file must not change a header between its check and its use. */
-static int copy_header(struct gt_arena *arena, const struct gt_storage *record, unsigned char **out,
-    size_t *size, struct gt_err *err)
+/* A record's bytes up to its elements, or as many of them as there are: a copy, as no other process
+ * must change a header between its check and its use. `start` is used if it is large enough. */
+static int copy_header(struct gt_arena *arena, const struct gt_storage *record,
+    unsigned char start[START_BYTES], const unsigned char **out, size_t *size, struct gt_err *err)
 {
-	unsigned char start[GT_NPY_START_BYTES];
-	size_t has = record->size_bytes < sizeof(start) ? record->size_bytes : sizeof(start);
 	const struct gt_mapping memory = { record->bytes, record->size_bytes, -1 };
 	const struct gt_mapping *map = record->map ? record->map : &memory;
+	size_t has = record->size_bytes < START_BYTES ? record->size_bytes : START_BYTES;
 	uint64_t at = record->map ? record->file_offset : 0;
+	unsigned char *copy;
 	int rc = gt_map_peek(map, at, start, has, err);
 
-	if (rc)
+	*out = start;
+	*size = has;
+	if (rc || gt_npy_header_bytes(start, has) <= has || has == record->size_bytes)
 		return rc;
 	*size = gt_npy_header_bytes(start, has);
 	if (*size > record->size_bytes)
 		*size = record->size_bytes;
-	return gt_map_copy(map, at, *size, arena, out, err);
+	rc = gt_map_copy(map, at, *size, arena, &copy, err);
+	*out = copy;
+	return rc;
 }
 
 /* From the sum of a whole record to that of its elements alone: join() is linear in both. A record
@@ -89,13 +95,14 @@ static void take_crc(struct gt_storage *data, const struct gt_storage *record,
 static struct gt_tree *make_tensor(
     struct gt_arena *arena, const struct gt_storage *record, struct gt_err *err)
 {
-	unsigned char *header;
+	unsigned char start[START_BYTES];
+	const unsigned char *header;
 	struct gt_npy npy;
 	struct gt_tree *node;
 	struct gt_storage *s;
 	size_t has;
 
-	if (copy_header(arena, record, &header, &has, err) ||
+	if (copy_header(arena, record, start, &header, &has, err) ||
 	    gt_npy_parse(&npy, header, has, record->size_bytes, err))
 		return NULL;
 	node = gt_tree_tensor(arena, npy.dtype, npy.ndim, npy.shape,

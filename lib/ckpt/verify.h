@@ -67,8 +67,9 @@ struct gt_repair {
  * Put a zip archive back to what it was before an edit in place that was torn: cut what follows the
  * last end record whose directory can be read, whose records agree with their CRC-32, and with
  * which the file opens; then fsync. A sound file is left alone. The file is locked before it is
- * read: another process that edits it is waited for, at most `wait_s` seconds (GT_EIO). Errors: GT_EFORMAT where there is
- * no such state, GT_ENOTSUP for other formats, GT_EIO; the file is then untouched.
+ * read: another process that edits it is waited for, at most `wait_s` seconds (GT_EIO). Errors:
+ * GT_EFORMAT where there is no such state, GT_ENOTSUP for other formats, GT_EIO; the file is then
+ * untouched.
  */
 enum { GT_REPAIR_WAIT_S = 10 };
 int gt_repair(struct gt_repair *out, const char *path, double wait_s, struct gt_err *err);
