@@ -4,6 +4,7 @@ import collections
 import io
 import os
 import pickle
+import random
 import struct
 import subprocess
 import sys
@@ -213,7 +214,24 @@ def write_attacks(folder):
                 write(folder, targets.get(group, "zip"), "attack-%s-%d" % (group, i), data)
 
 
-TARGETS = {"pickle": pickles, "zip": zips, "legacy": legacy_files, "safetensors": safetensors_files, "npz": npz_files}
+RACE_WORKS = 4  # of fuzz_race.c
+
+
+def races():
+    """Files of all formats that change behind a read: the place is a byte of the header or of the end, as chance has it."""
+    chance = random.Random(1)
+    for kind in (zips, legacy_files, safetensors_files, npz_files):
+        for name, data in kind():
+            if len(data) > 1 << 16:
+                continue
+            for work in range(RACE_WORKS):
+                places = [chance.choice((chance.randrange(min(64, len(data))), chance.randrange(len(data)),
+                                         len(data) - 1 - chance.randrange(min(100, len(data))))) for _ in range(4)]
+                flips = b"".join(struct.pack("<BHB", chance.randrange(1, 12), at, 1 << chance.randrange(8)) for at in places)
+                yield "%s-%s-%d" % (kind.__name__, name, work), bytes((work, len(places))) + flips + data
+
+
+TARGETS = {"pickle": pickles, "zip": zips, "legacy": legacy_files, "safetensors": safetensors_files, "npz": npz_files, "race": races}
 
 
 def write(folder, target, name, data):

@@ -16,6 +16,7 @@ static const struct {
 	{ "legacy", fuzz_legacy },
 	{ "safetensors", fuzz_safetensors },
 	{ "npz", fuzz_npz },
+	{ "race", fuzz_race },
 };
 
 static int files;
