@@ -2,8 +2,10 @@
 #include "cmd/train_check.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "lib/optim/optim.h"
 #include "lib/parallel/parallel.h"
 
 static bool given(const struct gt_cmd_env *env, const char *name)
@@ -11,10 +13,36 @@ static bool given(const struct gt_cmd_env *env, const char *name)
 	return gt_opts_source(&env->opts, name) == GT_OPT_COMMAND_LINE;
 }
 
+static int unused(struct gt_err *err, const char *option, const char *wants)
+{
+	gt_err_set(err, GT_EINVAL, "--%s: nothing here makes use of it", option);
+	return gt_err_hint(err, "it goes with %s", wants);
+}
+
+/* Settings of an optimizer with another one. */
+static int check_optimizer(
+    const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
+{
+	const enum gt_optim_kind own = (enum gt_optim_kind)cli->optimizer;
+	char readers[80], wants[100];
+
+	for (int kind = 0; kind < GT_OPTIM_KINDS; kind++) {
+		const char *const *setting = gt_optim_rule((enum gt_optim_kind)kind)->settings;
+
+		for (; *setting; setting++) {
+			if (!given(env, *setting) || gt_optim_reads(own, *setting))
+				continue;
+			gt_optim_readers(readers, sizeof(readers), *setting);
+			snprintf(wants, sizeof(wants), "--optimizer %s", readers);
+			return unused(err, *setting, wants);
+		}
+	}
+	return 0;
+}
+
 static int check_pairs(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
 {
-	bool sgd = cli->optimizer == GT_CLI_SGD;
 	bool threads = gt_parallel_is_threads((enum gt_parallel_kind)cli->parallel);
 	const char *a_run = "a run, not with --verify-parallel";
 	bool run = !cli->verify_parallel;
@@ -22,14 +50,10 @@ static int check_pairs(
 		const char *option, *wants;
 		bool there;
 	} pairs[] = {
-		{ "momentum", "--optimizer sgd", sgd },
-		{ "nesterov", "--optimizer sgd", sgd },
-		{ "betas", "--optimizer adam or adamw", !sgd },
-		{ "eps", "--optimizer adam or adamw", !sgd },
-		{ "lr-step", "--lr-schedule step", cli->schedule == GT_CLI_STEP },
-		{ "lr-gamma", "--lr-schedule step", cli->schedule == GT_CLI_STEP },
-		{ "decay-steps", "--lr-schedule wsd", cli->schedule == GT_CLI_WSD },
-		{ "min-lr", "another --lr-schedule", cli->schedule != GT_CLI_CONSTANT },
+		{ "lr-step", "--lr-schedule step", cli->schedule == GT_STEP },
+		{ "lr-gamma", "--lr-schedule step", cli->schedule == GT_STEP },
+		{ "decay-steps", "--lr-schedule wsd", cli->schedule == GT_WSD },
+		{ "min-lr", "another --lr-schedule", cli->schedule != GT_CONSTANT },
 		{ "max-restarts", "a --parallel mode of processes", !threads },
 		{ "chunks", "--pipeline-parallel", cli->pipeline_parallel > 1 },
 		{ "schedule", "--pipeline-parallel", cli->pipeline_parallel > 1 },
@@ -46,12 +70,10 @@ static int check_pairs(
 	};
 
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-		if (!given(env, pairs[i].option) || pairs[i].there)
-			continue;
-		gt_err_set(err, GT_EINVAL, "--%s: nothing here makes use of it", pairs[i].option);
-		return gt_err_hint(err, "it goes with %s", pairs[i].wants);
+		if (given(env, pairs[i].option) && !pairs[i].there)
+			return unused(err, pairs[i].option, pairs[i].wants);
 	}
-	return 0;
+	return check_optimizer(env, cli, err);
 }
 
 int gt_cmd_train_check(

@@ -4,13 +4,10 @@
 #include <math.h>
 
 #include "cmd/ranks.h"
+#include "lib/optim/optim.h"
 #include "lib/parallel/parallel.h"
 
 #define AT(member) offsetof(struct gt_train_cli, member)
-
-/* In the order of enum gt_cli_optimizer and enum gt_cli_schedule. */
-static const char *const optimizers[] = { "sgd", "adam", "adamw", NULL };
-static const char *const schedules[] = { "constant", "step", "cosine", "wsd", NULL };
 
 /* The words that gt_parallel_kind_name() has for them. */
 static const char *const modes[] = { [GT_PARALLEL_DDP] = "ddp",
@@ -62,7 +59,7 @@ static const struct gt_opt table[] = {
 	    .help = "the same bits on 1, 2, 4 and 8 ranks" },
 
 	{ .type = GT_OPT_HEADING, .help = "Optimizer" },
-	{ "optimizer", 0, GT_OPT_CHOICE, AT(optimizer), .words = optimizers, .initial = "adamw",
+	{ "optimizer", 0, GT_OPT_CHOICE, AT(optimizer), .words = gt_optim_names, .initial = "adamw",
 	    .help = "rule that updates the weights" },
 	{ "lr", 0, GT_OPT_DOUBLE, AT(lr), "X", "learning rate, at its highest",
 	    .otherwise = "by optimizer and model", .max = INFINITY, .flags = GT_OPT_ABOVE },
@@ -81,8 +78,8 @@ static const struct gt_opt table[] = {
 	    "scale gradients down to this norm; 0: never", .initial = "0", .max = INFINITY },
 
 	{ .type = GT_OPT_HEADING, .help = "Learning rate over time" },
-	{ "lr-schedule", 0, GT_OPT_CHOICE, AT(schedule), .words = schedules, .initial = "cosine",
-	    .help = "how the learning rate falls after the warm-up" },
+	{ "lr-schedule", 0, GT_OPT_CHOICE, AT(schedule), .words = gt_schedule_names,
+	    .initial = "cosine", .help = "how the learning rate falls after the warm-up" },
 	{ "warmup", 0, GT_OPT_INT, AT(warmup), "N", "steps in which it rises from 0",
 	    .otherwise = "100, at most a tenth of the steps", .max = 1e12 },
 	{ "min-lr", 0, GT_OPT_DOUBLE, AT(min_lr), "X",

@@ -7,9 +7,6 @@
 
 #include "cmd/cmd.h"
 
-enum gt_cli_optimizer { GT_CLI_SGD, GT_CLI_ADAM, GT_CLI_ADAMW };
-enum gt_cli_schedule { GT_CLI_CONSTANT, GT_CLI_STEP, GT_CLI_COSINE, GT_CLI_WSD };
-
 /*
  * One member per option, of the type its row says. Where the default is given in words (--lr: "by
  * optimizer and model"), the member is 0 (integers), NaN (numbers) or NULL (text) until the command
@@ -23,11 +20,11 @@ struct gt_train_cli {
 	int64_t epochs, steps, batch, accumulate, seed;
 	bool reproducible;
 
-	int optimizer; /* enum gt_cli_optimizer */
+	int optimizer; /* enum gt_optim_kind */
 	double lr, momentum, weight_decay, betas[2], eps, clip;
 	bool nesterov;
 
-	int schedule; /* enum gt_cli_schedule */
+	int schedule; /* enum gt_schedule_kind */
 	int64_t warmup, lr_step, decay_steps;
 	double min_lr, lr_gamma;
 

@@ -208,9 +208,9 @@ void gt_model_wishes(const struct gt_model *m, struct gt_model_input *out)
 	m->arch->wishes(&m->config, out);
 }
 
-double gt_model_default_lr(const struct gt_model *m, const char *optimizer)
+double gt_model_default_lr(const struct gt_model *m, bool adaptive)
 {
-	return strcmp(optimizer, "sgd") ? m->arch->lr_adam : m->arch->lr_sgd;
+	return adaptive ? m->arch->lr_adam : m->arch->lr_sgd;
 }
 
 const struct gt_model_alias *gt_model_aliases(const struct gt_model *m)

@@ -61,9 +61,9 @@ void gt_model_wishes(const struct gt_model *m, struct gt_model_input *out);
 int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt_model_input *in,
     int batch, enum gt_model_purpose purpose, struct gt_model_io *io, struct gt_err *err);
 
-/* A learning rate that trains this model well with AdamW, and whether it wants SGD by its reference
- * recipe. */
-double gt_model_default_lr(const struct gt_model *m, const char *optimizer);
+/* A learning rate that trains this model well: with optimizers whose steps do not grow with the
+ * gradients (AdamW), or with the others (SGD). */
+double gt_model_default_lr(const struct gt_model *m, bool adaptive);
 
 /*
  * Other names under which a state_dict may hold a value (tied weights, buffers of older code), as

@@ -3,9 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-enum { MAX_STATES = 2 };
 
 /* Neighbouring parameters that are updated alike. The first element has another place in memory
  * that holds parts alone. */
@@ -16,42 +13,20 @@ struct range {
 
 struct gt_optim {
 	struct gt_store *store;
+	const struct gt_optim_rule *rule;
 	struct gt_optim_options options;
 	struct range *ranges;
 	size_t range_count;
-	float *states[MAX_STATES];       /* device: [gt_store_updated()] */
+	float *states[GT_OPTIM_STATES];  /* device: [gt_store_updated()] */
 	struct gt_step_scalars *scalars; /* device */
 	int64_t steps;
 };
 
-static const struct {
-	const char *name;
-	const char *states[MAX_STATES + 1];
-} kinds[] = {
-	[GT_SGD] = { "sgd", { "momentum_buffer" } },
-	[GT_ADAM] = { "adam", { "exp_avg", "exp_avg_sq" } },
-	[GT_ADAMW] = { "adamw", { "exp_avg", "exp_avg_sq" } },
-};
-
-int gt_optim_kind_parse(const char *name)
-{
-	for (int i = 0; i < (int)(sizeof(kinds) / sizeof(kinds[0])); i++)
-		if (!strcmp(kinds[i].name, name))
-			return i;
-	return -1;
-}
-
-const char *gt_optim_kind_name(enum gt_optim_kind kind)
-{
-	return kinds[kind].name;
-}
-
-/* SGD without momentum keeps nothing. */
 static const char *state_name(const struct gt_optim_options *o, int which)
 {
-	if (o->kind == GT_SGD && o->momentum == 0)
-		return NULL;
-	return which <= MAX_STATES ? kinds[o->kind].states[which] : NULL;
+	const struct gt_optim_rule *rule = gt_optim_rule(o->kind);
+
+	return rule->keeps_states(o) ? rule->states[which] : NULL;
 }
 
 int gt_optim_state_count(const struct gt_optim_options *options)
@@ -81,7 +56,7 @@ static struct gt_update_options update_options(const struct gt_optim_options *o,
 		.beta2 = o->beta2,
 		.eps = (float)o->eps,
 		.weight_decay = decay ? (float)o->weight_decay : 0,
-		.decoupled = o->kind == GT_ADAMW,
+		.decoupled = gt_optim_rule(o->kind)->decoupled,
 	};
 }
 
@@ -152,6 +127,7 @@ int gt_optim_new(struct gt_optim **out, struct gt_store *store,
 	if (!o)
 		return GT_ENOMEM;
 	o->store = store;
+	o->rule = gt_optim_rule(options->kind);
 	o->options = *options;
 	if (store->dtype != GT_F32 || !store->gradients) {
 		gt_err_set(
@@ -186,7 +162,7 @@ void gt_optim_free(struct gt_optim *o)
 	if (!o)
 		return;
 	b = o->store->backend;
-	for (int i = 0; i < MAX_STATES; i++)
+	for (int i = 0; i < GT_OPTIM_STATES; i++)
 		b->free(o->store->device, o->states[i],
 		    (size_t)gt_store_updated(o->store) * sizeof(float));
 	b->free(o->store->device, o->scalars, sizeof(*o->scalars));
@@ -222,17 +198,17 @@ static void add_squares(const struct gt_optim *o)
 
 static void update(const struct gt_optim *o, const struct range *r)
 {
-	const struct gt_range_kernels *k = o->store->backend->ranges();
 	const struct gt_store *s = o->store;
-	float *p = (float *)s->parameters + (s->parameters_in_parts ? r->at : r->offset);
-	const float *g = (float *)s->gradients + (s->gradients_in_parts ? r->at : r->offset);
-	int64_t at = s->parts ? r->at : r->offset;
-	float *first = o->states[0] ? o->states[0] + at : NULL;
+	const int64_t at = s->parts ? r->at : r->offset;
+	struct gt_optim_range range = {
+		.parameters = (float *)s->parameters + (s->parameters_in_parts ? r->at : r->offset),
+		.gradients = (float *)s->gradients + (s->gradients_in_parts ? r->at : r->offset),
+		.count = r->count,
+	};
 
-	if (o->options.kind == GT_SGD)
-		k->sgd(p, g, first, r->count, &r->update, o->scalars);
-	else
-		k->adam(p, g, first, o->states[1] + at, r->count, &r->update, o->scalars);
+	for (int i = 0; i < GT_OPTIM_STATES; i++)
+		range.states[i] = o->states[i] ? o->states[i] + at : NULL;
+	o->rule->update(s->backend->ranges(), &range, &r->update, o->scalars);
 }
 
 int gt_optim_step_with(struct gt_optim *o, double lr,

@@ -10,7 +10,7 @@
  * torch.optim's.
  */
 
-enum gt_optim_kind { GT_SGD, GT_ADAM, GT_ADAMW };
+enum gt_optim_kind { GT_SGD, GT_ADAM, GT_ADAMW, GT_OPTIM_KINDS };
 
 struct gt_optim_options {
 	enum gt_optim_kind kind;
@@ -22,9 +22,58 @@ struct gt_optim_options {
 	bool exact_norm; /* the same bits by however many processes: gt_step_scalars.exact */
 };
 
-/* "sgd", "adam", "adamw" and back; -1 for another word. */
-int gt_optim_kind_parse(const char *name);
-const char *gt_optim_kind_name(enum gt_optim_kind kind);
+/* ---- rules.c: the optimizers ---- */
+
+/* A member of a parameter group of torch.optim, beside lr, weight_decay and params. */
+struct gt_optim_member {
+	const char *name;
+	enum { GT_MEMBER_NUMBER, GT_MEMBER_PAIR, GT_MEMBER_BOOL, GT_MEMBER_FALSE } type;
+	size_t offset; /* of the value in struct gt_optim_options; a pair is two doubles */
+};
+
+enum { GT_OPTIM_STATES = 2 };
+
+/* The memory that one update reads and writes: ranges [count] of device memory, float32. */
+struct gt_optim_range {
+	float *parameters;
+	const float *gradients;
+	float *states[GT_OPTIM_STATES]; /* as in the rule; NULL: none is kept */
+	int64_t count;
+};
+
+/*
+ * An optimizer: all that differs from one to the next. A new one is a name in gt_optim_names, a
+ * row in rules.c and, if its arithmetic is new, a range kernel.
+ */
+struct gt_optim_rule {
+	const char *const *states;             /* names in torch.optim, NULL at the end */
+	const struct gt_optim_member *members; /* ended by a name that is NULL */
+	const char *const *settings; /* those that this optimizer reads, by their option's name */
+	bool counts_steps;           /* torch.optim keeps a tensor "step" for each parameter */
+	bool adaptive; /* steps do not grow with the gradients: a model's rate for Adam suits it */
+	struct {
+		double tokens, images, other; /* kinds of a model's input */
+	} decay;                              /* default weight decay */
+	/* Whether these options make it keep its states. */
+	bool (*keeps_states)(const struct gt_optim_options *options);
+	/* Update a range once. */
+	void (*update)(const struct gt_range_kernels *kernels, const struct gt_optim_range *range,
+	    const struct gt_update_options *options, const struct gt_step_scalars *scalars);
+	bool decoupled; /* weight decay shrinks the parameter; otherwise it joins the gradient */
+};
+
+/* "sgd", "adam", "adamw", NULL: the number of a name is its enum gt_optim_kind. */
+extern const char *const gt_optim_names[GT_OPTIM_KINDS + 1];
+
+const struct gt_optim_rule *gt_optim_rule(enum gt_optim_kind kind);
+
+/* Whether this optimizer reads a setting: "momentum", "betas". */
+bool gt_optim_reads(enum gt_optim_kind kind, const char *setting);
+
+/* The names of the optimizers that read it, as in "adam or adamw". */
+void gt_optim_readers(char *out, size_t size, const char *setting);
+
+/* ---- optim.c: updates ---- */
 
 struct gt_optim;
 
@@ -68,7 +117,10 @@ int gt_optim_state_count(const struct gt_optim_options *options);
 
 /* ---- schedule.c ---- */
 
-enum gt_schedule_kind { GT_CONSTANT, GT_STEP, GT_COSINE, GT_WSD };
+enum gt_schedule_kind { GT_CONSTANT, GT_STEP, GT_COSINE, GT_WSD, GT_SCHEDULE_KINDS };
+
+/* "constant", "step", "cosine", "wsd", NULL: the number of a name is its enum gt_schedule_kind. */
+extern const char *const gt_schedule_names[GT_SCHEDULE_KINDS + 1];
 
 struct gt_schedule {
 	enum gt_schedule_kind kind;
@@ -79,8 +131,6 @@ struct gt_schedule {
 	double gamma;
 	int64_t decay; /* wsd: steps of the linear decay to min_lr at the end */
 };
-
-int gt_schedule_kind_parse(const char *name);
 
 /*
  * The learning rate of a step (0 <= step), a pure function. cosine: half a cosine from lr at the

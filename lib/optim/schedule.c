@@ -1,18 +1,15 @@
 /* schedule.c - learning rates as a function of the step. */
 #include <math.h>
-#include <string.h>
 
 #include "lib/optim/optim.h"
 
-int gt_schedule_kind_parse(const char *name)
-{
-	static const char *const names[] = { "constant", "step", "cosine", "wsd" };
-
-	for (int i = 0; i < 4; i++)
-		if (!strcmp(names[i], name))
-			return i;
-	return -1;
-}
+const char *const gt_schedule_names[] = {
+	[GT_CONSTANT] = "constant",
+	[GT_STEP] = "step",
+	[GT_COSINE] = "cosine",
+	[GT_WSD] = "wsd",
+	[GT_SCHEDULE_KINDS] = NULL,
+};
 
 static double cosine(const struct gt_schedule *s, int64_t step)
 {
@@ -43,6 +40,7 @@ double gt_schedule_lr(const struct gt_schedule *s, int64_t step)
 		return s->lr * (double)(step + 1) / (double)(s->warmup + 1);
 	switch (s->kind) {
 	case GT_CONSTANT:
+	case GT_SCHEDULE_KINDS:
 		break;
 	case GT_STEP:
 		falls = (step - s->warmup) / s->every;

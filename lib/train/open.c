@@ -217,7 +217,7 @@ static json_t *fixed_options(const struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_train_options *o = &t->o;
 	json_t *fixed = json_pack("{s:s,s:s,s:i,s:i,s:i,s:I,s:b,s:b,s:o}", "model", o->model,
-	    "optimizer", gt_optim_kind_name(o->optim.kind), "batch", o->batch, "accumulate",
+	    "optimizer", gt_optim_names[o->optim.kind], "batch", o->batch, "accumulate",
 	    o->accumulate, "nproc", gt_train_data_world(t), "seed", (json_int_t)o->seed,
 	    "drop-last", (int)o->drop_last, "reproducible", (int)o->parallel.reproducible,
 	    "val-split", o->val_split > 0 ? json_real(o->val_split) : json_null());

@@ -1,20 +1,17 @@
 /* settle.c - options left open, settled by model and data. */
 #include <math.h>
-#include <string.h>
 
 #include "lib/train/inside.h"
 
 enum { DEFAULT_EPOCHS = 10, DEFAULT_WARMUP = 100 };
 
-/* AdamW's customary decay is larger for language models (GPT-3's 0.1) than torch's default 0.01;
- * ResNets with SGD use 1e-4 (He et al.). */
 static double default_decay(const struct gt_train *t)
 {
-	if (t->o.optim.kind == GT_ADAMW)
-		return t->input.kind == GT_MODEL_TOKENS ? 0.1 : 0.01;
-	if (t->o.optim.kind == GT_SGD && t->input.kind == GT_MODEL_IMAGE)
-		return 1e-4;
-	return 0;
+	const struct gt_optim_rule *rule = gt_optim_rule(t->o.optim.kind);
+
+	if (t->input.kind == GT_MODEL_TOKENS)
+		return rule->decay.tokens;
+	return t->input.kind == GT_MODEL_IMAGE ? rule->decay.images : rule->decay.other;
 }
 
 static int settle_length(struct gt_train *t, struct gt_err *err)
@@ -89,7 +86,7 @@ int gt_train_settle(struct gt_train *t, struct gt_err *err)
 	if (settle_length(t, err))
 		return err->code;
 	if (isnan(s->lr))
-		s->lr = gt_model_default_lr(t->model, gt_optim_kind_name(t->o.optim.kind));
+		s->lr = gt_model_default_lr(t->model, gt_optim_rule(t->o.optim.kind)->adaptive);
 	if (isnan(s->min_lr)) /* of step, a limit that the falls do not go below */
 		s->min_lr = s->kind == GT_STEP ? 0 : s->lr / 10;
 	if (s->warmup < 0)

@@ -88,37 +88,48 @@ static struct gt_tree *parameter_state(struct writer *w, const struct gt_slot *s
 	const char *name;
 	float *flat;
 
-	if (gt_optim_options(w->s->optim)->kind != GT_SGD)
+	if (gt_optim_rule(gt_optim_options(w->s->optim)->kind)->counts_steps)
 		put(w, state, "step", step_tensor(w));
 	for (int i = 0; (name = gt_optim_state(w->s->optim, i, &flat)); i++)
 		put(w, state, name, state_tensor(w, slot, i, flat));
 	return state;
 }
 
+static struct gt_tree *member_value(
+    struct writer *w, const struct gt_optim_member *m, const struct gt_optim_options *o)
+{
+	const char *at = (const char *)o + m->offset;
+	const double *numbers = (const double *)(const void *)at;
+	struct gt_tree *pair;
+
+	switch (m->type) {
+	case GT_MEMBER_NUMBER:
+		return number(w, *numbers);
+	case GT_MEMBER_BOOL:
+		return boolean(w, *(const bool *)at);
+	case GT_MEMBER_PAIR:
+		pair = gt_tree_tuple(w->a, w->err);
+		for (int i = 0; i < 2; i++)
+			if (!pair || gt_tree_append(pair, number(w, numbers[i]), w->a, w->err))
+				w->failed = true;
+		return pair;
+	default:
+		return boolean(w, false);
+	}
+}
+
 static struct gt_tree *param_group(struct writer *w, size_t first, size_t last, bool decay)
 {
 	const struct gt_optim_options *o = gt_optim_options(w->s->optim);
+	const struct gt_optim_member *m = gt_optim_rule(o->kind)->members;
 	struct gt_tree *group = gt_tree_dict(w->a, w->err), *params = gt_tree_list(w->a, w->err);
-	struct gt_tree *betas;
 
 	put(w, group, "lr", number(w, w->s->lr));
 	put(w, group, "weight_decay", number(w, decay ? o->weight_decay : 0));
 	put(w, group, "maximize", boolean(w, false));
 	put(w, group, "foreach", gt_tree_none(w->a, w->err));
-	if (o->kind == GT_SGD) {
-		put(w, group, "momentum", number(w, o->momentum));
-		put(w, group, "dampening", number(w, o->dampening));
-		put(w, group, "nesterov", boolean(w, o->nesterov));
-	} else {
-		betas = gt_tree_tuple(w->a, w->err);
-		if (!betas || gt_tree_append(betas, number(w, o->beta1), w->a, w->err) ||
-		    gt_tree_append(betas, number(w, o->beta2), w->a, w->err))
-			w->failed = true;
-		put(w, group, "betas", betas);
-		put(w, group, "eps", number(w, o->eps));
-		put(w, group, "amsgrad", boolean(w, false));
-		put(w, group, "capturable", boolean(w, false));
-	}
+	for (; m->name; m++)
+		put(w, group, m->name, member_value(w, m, o));
 	for (size_t i = first; i < last; i++)
 		if (!params || gt_tree_append(params, integer(w, (int64_t)i), w->a, w->err))
 			w->failed = true;

@@ -191,7 +191,7 @@ static void add(struct row *r, double seconds, double flops, double bytes)
 /* Bytes that clip and update move: the norm reads the gradients once more. */
 static double optimizer_bytes(const struct profile *p)
 {
-	int states = p->options.kind == GT_SGD ? p->options.momentum > 0 : 2;
+	int states = gt_optim_state_count(&p->options);
 
 	return (double)p->store->flat_count * sizeof(float) * (1 + 3 + 2 * states);
 }
@@ -258,7 +258,7 @@ static void print_table(struct profile *p)
 		sum.bytes += rows[i].bytes;
 	}
 	printf("%s, batch %d, %s, %d threads, medians of %d steps\n", p->spec, p->batch,
-	    p->eval ? "evaluation" : gt_optim_kind_name(p->options.kind), omp_get_max_threads(),
+	    p->eval ? "evaluation" : gt_optim_names[p->options.kind], omp_get_max_threads(),
 	    p->steps);
 	printf("%-*s calls    ms/step      %%   GFLOP/s     GB/s\n", width, "op");
 	for (size_t i = 0; i < count; i++)
@@ -289,8 +289,10 @@ int main(int argc, char **argv)
 	int c, kind;
 
 	while ((c = getopt(argc, argv, "eno:")) != -1) {
-		kind = c == 'o' ? gt_optim_kind_parse(optarg) : 0;
-		if (c == '?' || kind < 0)
+		kind = 0;
+		while (c == 'o' && kind < GT_OPTIM_KINDS && strcmp(gt_optim_names[kind], optarg))
+			kind++;
+		if (c == '?' || kind == GT_OPTIM_KINDS)
 			return usage();
 		p.eval |= c == 'e';
 		p.nodes |= c == 'n';

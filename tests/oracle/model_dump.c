@@ -210,9 +210,19 @@ static int train(struct run *r, struct gt_err *err)
 	return set(r, "final", weights(r, err), err);
 }
 
+/* GT_OPTIM_KINDS for a word that names none. */
+static enum gt_optim_kind kind_of(const char *word)
+{
+	int kind = 0;
+
+	while (kind < GT_OPTIM_KINDS && strcmp(gt_optim_names[kind], word))
+		kind++;
+	return (enum gt_optim_kind)kind;
+}
+
 static int prepare(struct run *r, char **argv, struct gt_err *err)
 {
-	struct gt_optim_options o = { .kind = (enum gt_optim_kind)gt_optim_kind_parse(argv[3]),
+	struct gt_optim_options o = { .kind = kind_of(argv[3]),
 		.momentum = 0.9,
 		.beta1 = 0.9,
 		.beta2 = 0.999,
@@ -220,6 +230,8 @@ static int prepare(struct run *r, char **argv, struct gt_err *err)
 		.weight_decay = atof(argv[5]),
 		.clip = atof(argv[6]) };
 
+	if (o.kind == GT_OPTIM_KINDS)
+		return gt_err_set(err, GT_EINVAL, "no optimizer is called '%s'", argv[3]);
 	r->lr = atof(argv[4]);
 	r->steps = atoi(argv[8]);
 	if (gt_model_open(&r->model, argv[2], err))

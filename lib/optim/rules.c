@@ -1,0 +1,117 @@
+/* rules.c - the optimizers: one row each. */
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/optim/optim.h"
+
+const char *const gt_optim_names[] = {
+	[GT_SGD] = "sgd",
+	[GT_ADAM] = "adam",
+	[GT_ADAMW] = "adamw",
+	[GT_OPTIM_KINDS] = NULL,
+};
+
+#define OPTION(member) offsetof(struct gt_optim_options, member)
+
+/* ---- sgd ---- */
+
+static const char *const sgd_states[] = { "momentum_buffer", NULL };
+static const char *const sgd_settings[] = { "momentum", "nesterov", NULL };
+static const struct gt_optim_member sgd_members[] = {
+	{ "momentum", GT_MEMBER_NUMBER, OPTION(momentum) },
+	{ "dampening", GT_MEMBER_NUMBER, OPTION(dampening) },
+	{ "nesterov", GT_MEMBER_BOOL, OPTION(nesterov) },
+	{ NULL },
+};
+
+static bool has_momentum(const struct gt_optim_options *o)
+{
+	return o->momentum != 0;
+}
+
+static void update_sgd(const struct gt_range_kernels *k, const struct gt_optim_range *r,
+    const struct gt_update_options *o, const struct gt_step_scalars *s)
+{
+	k->sgd(r->parameters, r->gradients, r->states[0], r->count, o, s);
+}
+
+/* ---- adam, adamw ---- */
+
+static const char *const adam_states[] = { "exp_avg", "exp_avg_sq", NULL };
+static const char *const adam_settings[] = { "betas", "eps", NULL };
+static const struct gt_optim_member adam_members[] = {
+	{ "betas", GT_MEMBER_PAIR, OPTION(beta1) },
+	{ "eps", GT_MEMBER_NUMBER, OPTION(eps) },
+	{ "amsgrad", GT_MEMBER_FALSE, 0 },
+	{ "capturable", GT_MEMBER_FALSE, 0 },
+	{ NULL },
+};
+_Static_assert(OPTION(beta2) == OPTION(beta1) + sizeof(double), "betas are a pair");
+
+static bool always(const struct gt_optim_options *o)
+{
+	(void)o;
+	return true;
+}
+
+static void update_adam(const struct gt_range_kernels *k, const struct gt_optim_range *r,
+    const struct gt_update_options *o, const struct gt_step_scalars *s)
+{
+	k->adam(r->parameters, r->gradients, r->states[0], r->states[1], r->count, o, s);
+}
+
+/* ---- the table ---- */
+
+/* Weight decay: ResNets with SGD use 1e-4 (He et al.); with AdamW, torch's default is 0.01, and
+ * language models customarily take GPT-3's 0.1. */
+static const struct gt_optim_rule rules[] = {
+	[GT_SGD] = { .states = sgd_states,
+	    .members = sgd_members,
+	    .settings = sgd_settings,
+	    .decay = { .images = 1e-4 },
+	    .keeps_states = has_momentum,
+	    .update = update_sgd },
+	[GT_ADAM] = { .states = adam_states,
+	    .members = adam_members,
+	    .settings = adam_settings,
+	    .counts_steps = true,
+	    .adaptive = true,
+	    .keeps_states = always,
+	    .update = update_adam },
+	[GT_ADAMW] = { .states = adam_states,
+	    .members = adam_members,
+	    .settings = adam_settings,
+	    .counts_steps = true,
+	    .adaptive = true,
+	    .decay = { .tokens = 0.1, .images = 0.01, .other = 0.01 },
+	    .keeps_states = always,
+	    .update = update_adam,
+	    .decoupled = true },
+};
+_Static_assert(sizeof(rules) / sizeof(*rules) == GT_OPTIM_KINDS, "a row for every name");
+
+const struct gt_optim_rule *gt_optim_rule(enum gt_optim_kind kind)
+{
+	return &rules[kind];
+}
+
+bool gt_optim_reads(enum gt_optim_kind kind, const char *setting)
+{
+	const char *const *name = rules[kind].settings;
+
+	while (*name && strcmp(*name, setting))
+		name++;
+	return *name;
+}
+
+void gt_optim_readers(char *out, size_t size, const char *setting)
+{
+	size_t used = 0;
+
+	*out = '\0';
+	for (int kind = 0; kind < GT_OPTIM_KINDS && used < size; kind++)
+		if (gt_optim_reads((enum gt_optim_kind)kind, setting))
+			used += (size_t)snprintf(out + used, size - used, "%s%s",
+			    used ? " or " : "", gt_optim_names[kind]);
+}
