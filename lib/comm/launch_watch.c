@@ -146,6 +146,15 @@ static void take_ends(struct gt_launch *l)
 	ask_to_end(l);
 }
 
+/* Let stopped ranks go on once the job ends: when it was asked to, or when a rank has ended. Nobody
+ * else would wake them, and the launcher waits for all. */
+static void wake_stopped(const struct gt_launch *l)
+{
+	if (l->asked || l->alive < l->options->nproc)
+		signal_all(l, SIGCONT);
+}
+
+/* SIGCHLD tells of ranks that end and of those that are stopped. */
 static void take_signals(struct gt_launch *l)
 {
 	struct signalfd_siginfo info;
@@ -153,6 +162,7 @@ static void take_signals(struct gt_launch *l)
 	while (read(l->signals, &info, sizeof(info)) == sizeof(info))
 		take_signal(l, (int)info.ssi_signo);
 	take_ends(l);
+	wake_stopped(l);
 }
 
 static int left_ms(const struct gt_launch *l)
