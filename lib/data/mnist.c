@@ -184,11 +184,15 @@ static int read_mnist(struct gt_source *self, const struct gt_part *part, int64_
 
 	(void)part;
 	(void)draw;
-	(void)err;
 	memcpy(input, m->images.values + (size_t)index * self->info.input_bytes,
 	    self->info.input_bytes);
+	/* Labels of a plain file are read where it lies, and another program may write to it. */
 	*target = m->labels.values[index];
-	return 0;
+	if (*target < CLASSES)
+		return 0;
+	return gt_err_set(err, GT_EFORMAT,
+	    "the labels changed while they were read: label %d of sample %lld is not in 0..%d",
+	    *target, (long long)index, CLASSES - 1);
 }
 
 static void close_mnist(struct gt_source *self)

@@ -109,6 +109,36 @@ static void test_mnist(void **state)
 	fixture_close(&f);
 }
 
+/* A label that another program changes after it was checked is an error, not a class. */
+static void test_mnist_changed(void **state)
+{
+	uint8_t bytes[1024], input[16];
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_dataset *data;
+	struct fixture f;
+	int32_t target;
+	char path[256];
+	FILE *file;
+
+	(void)state;
+	fixture_open(&f);
+	put_bytes(&f, "train-images-idx3-ubyte", bytes, make_idx(bytes, 20, 4));
+	put_bytes(&f, "train-labels-idx1-ubyte", bytes, make_idx(bytes, 20, 0));
+	data = open_data("mnist", f.folder, "", NULL);
+	assert_int_equal(gt_dataset_read(data, 3, &eval_draw, input, &target, &err), 0);
+	assert_int_equal(target, 3);
+	snprintf(path, sizeof(path), "%s/train-labels-idx1-ubyte", f.folder);
+	file = fopen(path, "r+");
+	assert_non_null(file);
+	assert_int_equal(fseek(file, 8 + 3, SEEK_SET), 0);
+	assert_int_equal(fputc(200, file), 200);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(gt_dataset_read(data, 3, &eval_draw, input, &target, &err), GT_EFORMAT);
+	assert_non_null(strstr(err.text, "label 200 of sample 3"));
+	gt_dataset_close(data);
+	fixture_close(&f);
+}
+
 static void test_random_follows_the_request(void **state)
 {
 	static const struct {
@@ -313,6 +343,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_csv),
 		cmocka_unit_test(test_mnist),
+		cmocka_unit_test(test_mnist_changed),
 		cmocka_unit_test(test_random_follows_the_request),
 		cmocka_unit_test(test_random_can_be_learned),
 		cmocka_unit_test(test_samples_are_divided),
