@@ -147,11 +147,17 @@ static bool look(struct gt_file_name file, struct stat *st)
 	return !fstatat(folder, name, st, file.folder ? AT_SYMLINK_NOFOLLOW : 0);
 }
 
+/* Whether a look that failed with this errno has shown that nothing is there. */
+static bool is_missing(int error)
+{
+	return error == ENOENT || error == ENOTDIR;
+}
+
 bool gt_file_exists(struct gt_file_name file)
 {
 	struct stat st;
 
-	return look(file, &st);
+	return look(file, &st) || !is_missing(errno);
 }
 
 static int refuse(struct gt_file_name file, const struct stat *st, struct gt_err *err)
@@ -170,7 +176,9 @@ int gt_file_check(struct gt_file_name file, struct stat *st, bool *found, struct
 
 	st = st ? st : &own;
 	*found = look(file, st);
-	return *found && !S_ISREG(st->st_mode) ? refuse(file, st, err) : 0;
+	if (!*found)
+		return is_missing(errno) ? 0 : gt_err_sys(err, "cannot examine '%s'", file.path);
+	return S_ISREG(st->st_mode) ? 0 : refuse(file, st, err);
 }
 
 int gt_file_open(int *fd, struct gt_file_name file, int flags, struct gt_err *err)

@@ -50,7 +50,8 @@ struct gt_file_name {
 /* The descriptor and the name for openat() and its like. */
 int gt_file_at(struct gt_file_name file, const char **name);
 
-/* Whether the name is taken. A link in a folder counts, wherever it leads. */
+/* Whether the name is taken, or the system does not tell: opening it will say why. A link in a
+ * folder counts, wherever it leads. */
 bool gt_file_exists(struct gt_file_name file);
 
 /* What lies there: *found tells whether anything does. Anything but a regular file is an error,
