@@ -141,7 +141,7 @@ static int read_index(struct index *x, struct gt_err *err)
 	int rc;
 
 	if (map->size > INDEX_MAX_BYTES)
-		return gt_err_set(err, GT_ENOTSUP, "an index of %zu bytes: the most is %d",
+		return gt_err_set(err, GT_EFORMAT, "an index of %zu bytes: the most is %d",
 		    map->size, INDEX_MAX_BYTES);
 	rc = gt_map_copy(map, 0, map->size, &arena, &text, err);
 	json.text = (const char *)text;
@@ -321,7 +321,7 @@ static int open_index(struct gt_ckpt *ckpt, struct gt_err *err)
 	int rc;
 
 	if (!ckpt->path)
-		return gt_err_set(err, GT_ENOTSUP, "an index of shards, where no file can be one");
+		return gt_err_set(err, GT_EFORMAT, "an index of shards, where no file can be one");
 	rc = read_index(&x, err);
 	if (!rc)
 		rc = open_shards(&x, err);

@@ -69,11 +69,7 @@ static int open_source(struct gt_source **out, const struct gt_spec *spec,
 		return gt_err_hint(err, "write %s:PATH", spec->kind);
 	}
 	rc = gt_spec_check_keys(spec, kind->keys, err);
-	if (!rc)
-		rc = kind->open(out, spec, request, err);
-	if (rc == GT_EIO && err && !err->hint[0])
-		gt_err_hint(err, "data is written KIND:PATH; is the path right?");
-	return rc;
+	return rc ? rc : kind->open(out, spec, request, err);
 }
 
 int gt_data_check_memory(

@@ -36,7 +36,7 @@ setup() {
 	check "$out" 'd["val"]["top1"] == 1 and d["val"]["n"] == 30'
 	gtrain train --model mlp:2,16,3 --data csv:train.csv --val csv:other.csv --steps 1 --out other
 	equal "$status" 2
-	equal "$err" "gtrain: error: --val: class 'z' is not in the data trained on
+	equal "$err" "gtrain: error: --val: class 'z' is not in the data trained on, which has 'a', 'b', 'c'
 hint: classes are matched by their names"
 	folders 20 a b c
 	mkdir val
@@ -126,8 +126,8 @@ hint: --batch times --accumulate times the ranks that read samples of their own 
 		and all(list(x) == "split step loss top1 top5 perplexity n time_s".split() for x in v)
 		and [x["step"] for x in t] == list(range(1, 19)) and [x["epoch"] for x in t] == [0] * 6 + [1] * 6 + [2] * 6
 		and [x["step"] for x in v] == [6, 12, 18] and all(x["n"] == 6 for x in v)'
-	# Every option, and none left open but those that have no value.
-	check "$(<run/config.json)" 'sorted(d) == sorted(set('"$("$GTRAIN" help --json | python3 -c '
+	# Every option, none left open but those that have no value, and a description of the data.
+	check "$(<run/config.json)" 'd.pop("about")["data"]["class-names"] == ["a", "b"] and sorted(d) == sorted(set('"$("$GTRAIN" help --json | python3 -c '
 import json, sys
 print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "train" for o in c["options"]])')"') \
 		- {"out", "config", "resume", "profile", "dry-run", "verify-parallel", "help", "json", "quiet", "verbose", "color"})

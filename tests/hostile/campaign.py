@@ -3,7 +3,6 @@ import concurrent.futures
 import hashlib
 import os
 import random
-import re
 import shutil
 import sys
 import tempfile
@@ -16,17 +15,6 @@ import outcome
 KEPT_BYTES = 64 << 20  # of the files of one finding
 SECONDS, SANITIZED_SECONDS = 10, 30
 MEMORY_KIB, SANITIZED_MEMORY_KIB = 600 << 10, 2 << 20
-
-# Faults that are known and being mended: a finding that matches is counted, and is no failure. (campaign, pattern, reason)
-KNOWN = [
-    ("", r"shards_write\.c", "sharded files without tensors"),
-    ("", r"lib/ckpt/json\.c", "a safetensors header that changes while it is read"),
-    ("run_dirs", r"it hangs.*fifo|outside files changed", "links and FIFOs in run directories"),
-    ("data_files", r"KiB of memory.*\.gz", "gzip bombs"),
-    ("faults", r"(fsync|openat|close) \d+ \w+: .*they are the new ones", "errors after the new file is in place"),
-    ("kills", r"it hangs after: ask, stop", "a rank that is stopped when the others have ended is waited for"),
-    ("faults", r"belongs to no run|no config\.json that says it", "a config.json that cannot be read counts as none"),
-]
 
 
 def is_sanitized(program):
@@ -110,7 +98,7 @@ class Campaign:
             self.one(case)
         except Exception as e:  # a fault of the campaign must not pass for a success
             case.problem(f"the campaign itself failed: {type(e).__name__}: {e}")
-        if unknown(self.name, case.problems):
+        if case.problems:
             keep(case)
         shutil.rmtree(case.folder, ignore_errors=True)
         return case.problems, len(case.commands)
@@ -119,7 +107,7 @@ class Campaign:
         """Cases until the time is over: (counts, findings). A finding is (case's seed, problem, command)."""
         deadline = time.monotonic() + seconds
         seeds = random.Random(f"{self.name}:{seed}")
-        counts, findings = {"cases": 0, "commands": 0, "known": 0}, []
+        counts, findings = {"cases": 0, "commands": 0}, []
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
             running = set()
             while running or time.monotonic() < deadline:
@@ -133,9 +121,7 @@ class Campaign:
                     problems, commands = job.result()
                     counts["cases"] += 1
                     counts["commands"] += commands
-                    bad = unknown(self.name, problems)
-                    counts["known"] += len(problems) - len(bad)
-                    findings += [(job.number, *p) for p in bad]
+                    findings += [(job.number, *p) for p in problems]
         return counts, findings
 
 
@@ -157,13 +143,7 @@ class Counted:
 
     def run(self, context, seconds, seed, jobs=1):
         failures, tried = self.run_case(context, seed, seconds)
-        bad = unknown(self.name, failures)
-        return {"cases": tried, "commands": tried, "known": len(failures) - len(bad)}, [(seed, *p) for p in bad]
-
-
-def unknown(name, problems):
-    return [(text, command) for text, command in problems
-            if not any(campaign in ("", name) and re.search(pattern, f"{text} {command}", re.S) for campaign, pattern, _ in KNOWN)]
+        return {"cases": tried, "commands": tried}, [(seed, *p) for p in failures]
 
 
 def folder_bytes(folder):

@@ -36,7 +36,7 @@ def some_cases(folder):
             for _ in range(CASES[one.name]):
                 number = seeds.randrange(1 << 32)
                 problems, commands = one.run_case(context, number)
-                found += [f"--case {one.name}:{number}: {p}: {c}" for p, c in campaign.unknown(one.name, problems)]
+                found += [f"--case {one.name}:{number}: {p}: {c}" for p, c in problems]
                 found += [] if commands else [f"case {number} ran nothing"]
             yield f"{one.name}: {CASES[one.name]} cases", "\n".join(found)
 

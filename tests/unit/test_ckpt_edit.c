@@ -452,7 +452,7 @@ static void refuses_another_file(void **state)
 	assert_true(fd >= 0);
 	assert_int_equal(flock(fd, LOCK_EX), 0);
 	assert_int_equal(apply(f, NULL), GT_EIO);
-	assert_non_null(strstr(f->err.text, "by another process"));
+	assert_non_null(strstr(f->err.text, "is being edited by process"));
 	assert_int_equal(flock(fd, LOCK_UN), 0);
 
 	/* The same bytes, but somebody has written: clocks may be too coarse to tell. */
