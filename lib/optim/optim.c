@@ -116,6 +116,24 @@ static int keep_parts(struct gt_optim *o, struct gt_err *err)
 	return o->ranges ? 0 : GT_ENOMEM;
 }
 
+/* Updates compute in float32, where a tiny number would become 0: no clipping, or a division by 0. */
+static int check_options(const struct gt_optim_options *o, struct gt_err *err)
+{
+	const struct {
+		const char *name;
+		double value;
+	} positive[] = { { "clip", o->clip }, { "eps", o->eps } };
+
+	if (o->nesterov && (o->momentum <= 0 || o->dampening != 0))
+		return gt_err_set(err, GT_EINVAL, "nesterov needs a momentum and no dampening");
+	for (size_t i = 0; i < sizeof(positive) / sizeof(*positive); i++)
+		if (positive[i].value > 0 && (float)positive[i].value == 0)
+			return gt_err_set(err, GT_EINVAL,
+			    "%s %g is 0 in float32, in which updates compute", positive[i].name,
+			    positive[i].value);
+	return 0;
+}
+
 int gt_optim_new(struct gt_optim **out, struct gt_store *store,
     const struct gt_optim_options *options, struct gt_err *err)
 {
@@ -134,11 +152,8 @@ int gt_optim_new(struct gt_optim **out, struct gt_store *store,
 		    err, GT_ENOTSUP, "optimizers update float32 parameters that have gradients");
 		goto out;
 	}
-	if (options->nesterov && (options->momentum <= 0 || options->dampening != 0)) {
-		gt_err_set(err, GT_EINVAL, "nesterov needs a momentum and no dampening");
-		goto out;
-	}
-	if (make_ranges(o, err) || (store->parts && keep_parts(o, err)))
+	if (check_options(options, err) || make_ranges(o, err) ||
+	    (store->parts && keep_parts(o, err)))
 		goto out;
 	for (int i = 0; state_name(options, i); i++) {
 		if (store->backend->alloc(store->device, bytes, &p, err))

@@ -86,6 +86,8 @@ open("images/a/001.png", "wb").write(b)'
 	refused 2 "does not take text" train --model mlp --data "$text" --out out
 	refused 2 "goes from 9 to 3, the data has 8 features" train --model mlp:9,3 --data "$RANDOM_DATA" --out out
 	refused 1 "--device: this build computes on 'cpu' only" "${train[@]}" "$RANDOM_DATA" --device cuda
+	refused 2 "clip 1e-60 is 0 in float32" "${train[@]}" "$RANDOM_DATA" --clip 1e-60
+	refused 2 "eps 1e-60 is 0 in float32" "${train[@]}" "$RANDOM_DATA" --eps 1e-60
 	refused 2 "--min-lr" "${train[@]}" "$RANDOM_DATA" --lr 0.1 --min-lr 1
 	refused 2 "--warmup 5 leaves no step of 5 at the full rate" "${train[@]}" "$RANDOM_DATA" --steps 5 --warmup 5
 	refused 2 "--decay-steps 6 is above the 5 steps that --warmup leaves" "${train[@]}" "$RANDOM_DATA" --steps 5 --lr-schedule wsd --decay-steps 6
