@@ -56,13 +56,11 @@ static void signal_all(const struct gt_launch *l, int number)
 			kill(l->rank[i].pid, number);
 }
 
-/* SIGCONT, as a rank that is stopped hears nothing else. */
 static void ask_to_end(struct gt_launch *l)
 {
 	if (l->kill_at > 0)
 		return;
 	signal_all(l, SIGTERM);
-	signal_all(l, SIGCONT);
 	l->kill_at = gt_clock_s() + patience_s;
 }
 
@@ -147,11 +145,21 @@ static void take_ends(struct gt_launch *l)
 }
 
 /* Let stopped ranks go on once the job ends: when it was asked to, or when a rank has ended. Nobody
- * else would wake them, and the launcher waits for all. */
+ * else would wake them, and the launcher waits for all. The others get no SIGCONT: it would undo
+ * the stop of a debugger that is just attaching to them. */
 static void wake_stopped(const struct gt_launch *l)
 {
-	if (l->asked || l->alive < l->options->nproc)
-		signal_all(l, SIGCONT);
+	const int look = WSTOPPED | WNOHANG | WNOWAIT;
+
+	if (!l->asked && l->alive == l->options->nproc)
+		return;
+	for (int i = 0; i < l->options->nproc; i++) {
+		pid_t pid = l->rank[i].pid;
+		siginfo_t stop = { 0 };
+
+		if (pid && !waitid(P_PID, (id_t)pid, &stop, look) && stop.si_pid)
+			kill(-pid, SIGCONT);
+	}
 }
 
 /* SIGCHLD tells of ranks that end and of those that are stopped. */
