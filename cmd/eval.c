@@ -97,7 +97,7 @@ static void warn(const struct evaluation *e, const struct gt_eval_cli *cli, stru
 		gt_log_warn(log, "--data: %s", info->note);
 	if (info->adopted)
 		gt_log_info(
-		    log, "--data is read with %s, as the run was trained with", info->adopted);
+		    log, "--data is read with %s, like the run's training data", info->adopted);
 	if (trained && cli->model && strcmp(trained, cli->model))
 		gt_log_warn(log, "--model %s: the run was trained as %s", cli->model, trained);
 	if (info->kind == GT_DATA_TOKENS && !e->source.vocab.path && !cli->vocab &&

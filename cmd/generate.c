@@ -141,7 +141,7 @@ static int explain(const struct generation *g, struct gt_err *err)
 
 	if (gt_find_nonfinite(&found, g->store, NULL, NULL, GT_ERR_IGNORED) || !found.slot)
 		return err->code;
-	return gt_err_hint(err, "%.120s: %s; an earlier checkpoint may hold none", g->source.file,
+	return gt_err_hint(err, "%.120s: %s; try an earlier checkpoint", g->source.file,
 	    gt_nonfinite_text(text, &found));
 }
 

@@ -30,8 +30,8 @@ struct gt_stop {
 /* Listen; not yet polite. Call it before any other thread starts: they inherit the mask. */
 int gt_stop_listen(struct gt_stop *s, struct gt_err *err);
 
-/* Makes it polite when the training loop begins, and no sooner: before that nothing reads
- * `asked`, and a wait may never end. */
+/* Sets `polite` when the training loop begins. Before that nothing reads `asked`, and a wait
+ * may never end, so a signal ends the process. */
 struct gt_observer gt_stop_observer(struct gt_stop *s);
 void gt_stop_release(struct gt_stop *s);
 

@@ -15,8 +15,8 @@ static bool given(const struct gt_cmd_env *env, const char *name)
 
 static int unused(struct gt_err *err, const char *option, const char *wants)
 {
-	gt_err_set(err, GT_EINVAL, "--%s: nothing here makes use of it", option);
-	return gt_err_hint(err, "it goes with %s", wants);
+	gt_err_set(err, GT_EINVAL, "--%s has no effect with these options", option);
+	return gt_err_hint(err, "use it with %s", wants);
 }
 
 /* Settings of an optimizer with another one. */

@@ -83,7 +83,7 @@ static const struct gt_opt table[] = {
 	{ "warmup", 0, GT_OPT_INT, AT(warmup), "N", "steps in which it rises from 0",
 	    .otherwise = "100, at most a tenth of the steps", .max = 1e12 },
 	{ "min-lr", 0, GT_OPT_DOUBLE, AT(min_lr), "X",
-	    "where cosine and wsd end; step falls no lower",
+	    "lowest learning rate after the warm-up",
 	    .otherwise = "a tenth of --lr; 0 with step", .max = INFINITY },
 	{ "lr-step", 0, GT_OPT_INT, AT(lr_step), "N",
 	    "step: steps from one fall to the next", .otherwise = "a third of the steps",

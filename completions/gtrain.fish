@@ -66,7 +66,7 @@ complete -c gtrain -n '__gtrain_command train' -l eps -x -d 'keeps adam and adam
 complete -c gtrain -n '__gtrain_command train' -l clip -x -d 'scale gradients down to this norm; 0: never'
 complete -c gtrain -n '__gtrain_command train' -l lr-schedule -x -a 'constant step cosine wsd' -d 'how the learning rate falls after the warm-up'
 complete -c gtrain -n '__gtrain_command train' -l warmup -x -d 'steps in which it rises from 0'
-complete -c gtrain -n '__gtrain_command train' -l min-lr -x -d 'where cosine and wsd end; step falls no lower'
+complete -c gtrain -n '__gtrain_command train' -l min-lr -x -d 'lowest learning rate after the warm-up'
 complete -c gtrain -n '__gtrain_command train' -l lr-step -x -d 'step: steps from one fall to the next'
 complete -c gtrain -n '__gtrain_command train' -l lr-gamma -x -d 'step: factor at each fall'
 complete -c gtrain -n '__gtrain_command train' -l decay-steps -x -d 'wsd: steps of the decay at the end'

@@ -31,19 +31,19 @@ static const char *hint_of(int error)
 	case EISDIR:
 	case ELOOP:
 	case ENAMETOOLONG:
-		return "check the path, and who may read and write it";
+		return "check the path and the permissions";
 	case EMFILE:
-		return "this process may open no more files: see `ulimit -n`";
+		return "this process has too many files open: see `ulimit -n`";
 	case ENFILE:
-		return "the system has no more files to open: close other programs";
+		return "the system has too many files open: close other programs";
 	case EFBIG:
-		return "a file may be no larger: see `ulimit -f`, and what the file system allows";
+		return "the file would be too large: see `ulimit -f` and the file system's limit";
 	case ENOSPC:
-		return "the file system is full: `df` shows its space, `df -i` its files";
+		return "the file system is full: see `df` for bytes, `df -i` for files";
 	case EDQUOT:
-		return "your share of the file system is used up: `quota` shows it";
+		return "your disk quota is used up: `quota` shows it";
 	case EIO:
-		return "the disk may be failing: the system's log says more";
+		return "the disk may be failing: see the system's log";
 	default:
 		return "";
 	}

@@ -26,8 +26,8 @@ void gt_unmap(struct gt_mapping *map);
 /*
  * Copy [offset, offset + size) of the file, which must lie within map->size. A mapping shows every
  * write of another process at once, so a size that was checked in it may be another size when it
- * is used. Bytes that say where others are, or how many, are copied, checked in the copy and used
- * from the copy. A copy also leaves their neighbourhood out of this process's memory.
+ * is used. So offsets, sizes and counts are copied, checked in the copy and used from the copy.
+ * A copy also keeps the pages around these bytes out of this process's memory.
  * Errors: GT_EIO; gt_map_shrank() where the file has become shorter.
  */
 int gt_map_peek(
@@ -45,10 +45,10 @@ int gt_map_copy(const struct gt_mapping *map, uint64_t offset, size_t size, stru
 int gt_map_shrank(struct gt_err *err);
 
 /*
- * Holes of a file, which a file system stores as no blocks, read as zeros: a look for anything else
- * may step over them. gt_map_data() is the first byte at or after `offset` that may be in none,
- * map->size if there is none; gt_map_data_end() is `end`, or less, if a hole ends there. Where the
- * file system does not say, or the bytes are in memory anyway, nothing is a hole.
+ * A hole is a part of a file without blocks on the disk. It reads as zeros, so a search for other
+ * bytes may skip it. gt_map_data() returns the first byte at or after `offset` that may be outside
+ * all holes, or map->size; gt_map_data_end() returns `end`, or less if a hole ends at `end`. If the
+ * file system reports no holes, or the bytes are in memory anyway, there are none.
  */
 uint64_t gt_map_data(const struct gt_mapping *map, uint64_t offset);
 uint64_t gt_map_data_end(const struct gt_mapping *map, uint64_t end);
@@ -95,9 +95,9 @@ int gt_atomic_finish(struct gt_atomic_file *f, struct gt_err *err);
 /*
  * Commit files of one folder which belong together: all are finished before the first is renamed,
  * and the last, the one that names the others, is renamed when the rest is on the disk. An error
- * before the renames leaves everything as it was. What comes between two renames, a kill or an
- * error, leaves some files new and others as they were; the error says how many. One after the last
- * rename says "the new content is in place". All are ended.
+ * before the renames leaves everything as it was. A kill or an error between two renames
+ * leaves some files new and others as they were; the error says how many. An error after the last
+ * rename says "the new content is in place". Afterwards no file is open.
  */
 int gt_atomic_commit_all(struct gt_atomic_file *files, size_t count, struct gt_err *err);
 

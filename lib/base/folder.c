@@ -59,8 +59,8 @@ static int open_in(
 	rc = gt_err_sys(err, "cannot open the directory '%s'", path);
 	if (!fstatat(parent->fd, name, &st, AT_SYMLINK_NOFOLLOW) && !S_ISDIR(st.st_mode)) {
 		gt_err_set(err, GT_EIO, "'%s' is %s, not a directory", path, kind_of(st.st_mode));
-		rc = gt_err_hint(err,
-		    "links in '%s' are not followed: put the directory itself there", parent->path);
+		rc = gt_err_hint(err, "replace it with a directory; links in '%s' are not followed",
+		    parent->path);
 	}
 	free(path);
 	return rc;
@@ -164,8 +164,7 @@ static int refuse(struct gt_file_name file, const struct stat *st, struct gt_err
 {
 	gt_err_set(err, GT_EIO, "'%s' is %s, not a regular file", file.path, kind_of(st->st_mode));
 	if (file.folder)
-		gt_err_hint(err,
-		    "only regular files are used in '%s': put the file itself there, or take this away",
+		gt_err_hint(err, "files in '%s' must be regular files: replace or remove this one",
 		    file.folder->path);
 	return err->code;
 }

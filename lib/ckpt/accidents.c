@@ -22,10 +22,9 @@ enum {
 static const char browser[] =
     "the download went to a page that asks for something; open the address in a browser";
 static const char unpack_tar[] = "unpack it with tar and look for the checkpoint in it";
-static const char zeros[] =
-    "the file is all zeros: its writer died before the data reached the disk";
+static const char zeros[] = "the file is all zeros: its data probably never reached the disk";
 static const char zero_ends[] =
-    "not a checkpoint: the first and the last MiB are all zeros, the rest was not looked at";
+    "not a checkpoint: the first and the last MiB are all zeros, the rest was not checked";
 static const char export_pth[] = "export it as .pth or .safetensors with what wrote it";
 
 static const struct {

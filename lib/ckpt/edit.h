@@ -61,11 +61,11 @@ struct gt_edit {
 };
 
 /*
- * As gt_ckpt_open(), for an edit in place: the file is locked against others before it is read,
- * until gt_ckpt_close(). Another process that edits it is waited for, at most `wait_s` seconds;
- * then GT_EIO, with its number where the system tells. A file that cannot be written, or on a file
- * system without locks, is opened without one. An edit in place of a file that was opened without
- * it is refused if the file has changed, or is locked.
+ * As gt_ckpt_open(), for an edit in place: lock the file before reading it, until gt_ckpt_close().
+ * Wait at most `wait_s` seconds for another process that edits it, then fail with GT_EIO and its
+ * process id, if known. No lock is taken if the file cannot be written or the file system has no
+ * locks. An edit in place of a file that was opened without a lock is refused if the file has
+ * changed or is locked.
  */
 enum { GT_EDIT_WAIT_S = 10 }; /* long enough for some edits, also of large files that are copied */
 int gt_edit_open(struct gt_ckpt **out, const char *path, double wait_s, struct gt_err *err);

@@ -5,13 +5,12 @@
 #include "lib/base/err.h"
 
 /*
- * Open a file for writing and lock it (flock), for as long as *fd is open: edits in place and
- * repairs do so before they read it, so that each reads what the one before has written. Readers
- * take no lock. While another process holds the lock, it is tried again for `wait_s` seconds; a
- * file that another one has taken the place of meanwhile is opened anew. File systems that know no
- * locks are edited without.
- * Errors: GT_EIO, with *fd -1; when the time is over, with the process that holds the lock, where
- * /proc/locks tells.
+ * Open a file for writing and lock it (flock) for as long as *fd is open. Edits in place and
+ * repairs take the lock before they read the file, so each one reads the result of the one before.
+ * Readers take no lock. If another process holds the lock, try again for `wait_s` seconds. If the
+ * file was replaced meanwhile, open the new one. On file systems without locks, take none.
+ * Errors: GT_EIO, with *fd -1. After `wait_s` the message names the process that holds the lock, if
+ * /proc/locks shows it.
  */
 int gt_lock_file(int *fd, const char *path, double wait_s, struct gt_err *err);
 

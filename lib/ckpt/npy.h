@@ -29,12 +29,12 @@ struct gt_npy {
 
 enum { GT_NPY_HEADER_MAX = 64 * 1024 };
 
-/* The bytes up to a file's elements, from its first ones, 12 or more unless it has less; `size`
- * where they are no start of an array, or state a header above the limit. */
+/* The number of bytes before a file's elements. `bytes` are its first 12 or more, or all it has.
+ * Returns `size` if they do not begin an array, or if its header is above the limit. */
 size_t gt_npy_header_bytes(const void *bytes, size_t size);
 
-/* Parse the header in the `size` bytes that a file of `file_size` starts with: all of it, as far as
- * the file has it. GT_EFORMAT; GT_ENOTSUP for no dtype of ours. */
+/* Parse the header. `bytes` are the first `size` bytes of a file of `file_size` bytes: the whole
+ * header, or all that the file has of it. GT_EFORMAT; GT_ENOTSUP for a dtype we do not support. */
 int gt_npy_parse(
     struct gt_npy *out, const void *bytes, size_t size, uint64_t file_size, struct gt_err *err);
 

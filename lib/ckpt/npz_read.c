@@ -22,8 +22,8 @@ static bool is_array(const char *name, size_t length)
 	return length >= n && !memcmp(name + length - n, ending, n);
 }
 
-/* A zip archive whose first record is an array; or one without records, which is its end record:
- * numpy writes this of no arrays. */
+/* A zip archive whose first record is an array; or one that consists of its end record only:
+ * numpy writes such a file if there are no arrays. */
 static bool sniff_npz(const struct gt_mapping *map)
 {
 	size_t length;

@@ -21,14 +21,14 @@ struct gt_machine {
 	struct gt_arena *arena;
 	const struct gt_pickle_hooks *hooks;
 	const unsigned char *bytes;
-	size_t have, size;            /* bytes there are, and that the pickle may have */
-	const struct gt_mapping *map; /* has those that are not there yet; or NULL */
-	uint64_t map_at;              /* where the pickle starts in it */
-	unsigned char *copy;          /* `bytes`, if they are of a file */
+	size_t have, size;            /* bytes read so far; most bytes of the pickle */
+	const struct gt_mapping *map; /* the file with the other bytes; or NULL */
+	uint64_t map_at;              /* offset of the pickle in the file */
+	unsigned char *copy;          /* `bytes`, if copied from a file */
 	size_t at;                    /* the next byte */
-	size_t op_at;                 /* of the opcode being done, */
-	unsigned char op;             /* and it */
-	size_t frame_end;             /* of the frame we are in; 0: in none */
+	size_t op_at;                 /* offset of the current opcode */
+	unsigned char op;             /* the current opcode */
+	size_t frame_end;             /* end of the current frame; 0: none */
 	struct gt_tree **stack;
 	size_t *origins; /* [depth], the opcode that pushed each value */
 	size_t depth, stack_room, origin_room;

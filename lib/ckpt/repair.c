@@ -72,7 +72,7 @@ static int cut(
 	return 0;
 }
 
-/* Of the file that is mapped, and open as *fd. */
+/* Repair the mapped file, open as *fd or -1. */
 static int repair(struct gt_repair *out, const char *path, const struct gt_mapping *map, int *fd,
     struct gt_err *err)
 {
@@ -84,15 +84,15 @@ static int repair(struct gt_repair *out, const char *path, const struct gt_mappi
 	out->old_bytes = map->size;
 	if (map->size < sizeof(start) || memcmp(start, "PK\3\4", 4)) {
 		gt_err_set(
-		    err, GT_ENOTSUP, "'%s' is no zip archive: only those can be mended", path);
-		return gt_err_hint(err, "take the file from where it came");
+		    err, GT_ENOTSUP, "'%s' is not a zip archive and cannot be repaired", path);
+		return gt_err_hint(err, "copy or download the file again");
 	}
 	rc = find_state(map, &out->new_bytes, &out->records, err);
 	if (rc)
 		return rc;
 	if (!out->new_bytes) {
 		gt_err_set(err, GT_EFORMAT, "'%s': no earlier state of the file is sound", path);
-		return gt_err_hint(err, "this was no edit cut short; take another copy");
+		return gt_err_hint(err, "use another copy of the file");
 	}
 	return out->new_bytes < out->old_bytes ? cut(fd, path, map, out->new_bytes, err) : 0;
 }

@@ -185,9 +185,9 @@ int gt_st_write_shards(const char *path, const struct gt_st_output *output,
 	int rc = split(&first, &count, output, options->shard_bytes, err);
 
 	if (!rc && !one && !output->count) {
-		gt_err_set(err, GT_ENOTSUP,
-		    "'%s' would be an index that lists no tensors: there are none", path);
-		rc = gt_err_hint(err, "a file that ends in .safetensors can be without tensors");
+		gt_err_set(
+		    err, GT_ENOTSUP, "'%s': cannot write an index that lists no tensors", path);
+		rc = gt_err_hint(err, "write to a name that ends in .safetensors instead");
 	} else if (!rc && count == 1 && one) {
 		rc = gt_st_write_file(path, output, err);
 	} else if (!rc) {

@@ -51,7 +51,7 @@ void gt_storage_forget(const struct gt_storage *storage, uint64_t start, uint64_
  * of its storage. */
 void gt_tensor_forget(const struct gt_tree_tensor *t, uint64_t first, uint64_t n);
 
-/* Have `bytes` be a copy of them in the arena, which no other process changes, unless they are in
+/* Copy the storage's bytes into the arena, where no other process changes them, unless they are in
  * memory already. For storages that describe others. */
 int gt_storage_copy(struct gt_storage *storage, struct gt_arena *arena, struct gt_err *err);
 

@@ -93,8 +93,8 @@ const struct gt_zip_record *gt_zip_find(const struct gt_zip *zip, const char *na
 int gt_zip_open_record(struct gt_zip *zip, const struct gt_zip_record *record,
     struct gt_arena *arena, const unsigned char **bytes, struct gt_err *err);
 
-/* The same for a storage, whose bytes stay in the file when they are stored and are not looked at:
- * gt_storage_check() will compare them. Sets all but key, location and swapped. */
+/* The same for a storage. If the record is not deflated, its bytes stay in the file and are not
+ * read: gt_storage_check() will compare them. Sets all but key, location and swapped. */
 int gt_zip_storage(struct gt_zip *zip, const struct gt_zip_record *record, struct gt_arena *arena,
     struct gt_storage *storage, struct gt_err *err);
 

@@ -286,7 +286,7 @@ static int append(int fd, uint64_t at, const void *bytes, size_t size, struct gt
 	if (n > 0 && rc && ftruncate(fd, (off_t)at)) {
 		gt_err_prefix(err, "the file could not be cut back to its %llu bytes",
 		    (unsigned long long)at);
-		gt_err_hint(err, "`gtrain ckpt verify --repair` cuts it");
+		gt_err_hint(err, "run `gtrain ckpt verify --repair` on it");
 	}
 	return rc;
 }

@@ -37,8 +37,8 @@ static int check_size(const struct gt_data_info *info, const struct gt_spec *spe
 	    info->width, info->height, info->channels, like->height ? like->width : info->width,
 	    like->height ? like->height : info->height,
 	    like->channels ? like->channels : info->channels);
-	return given ? gt_err_hint(err, "leave out size= and channels=: those of the training "
-	                                "are the default")
+	return given ? gt_err_hint(err, "leave out size= and channels= to use those of the "
+	                                "training data")
 	             : err->code;
 }
 
@@ -78,7 +78,7 @@ static int conform_numbers(float *mine, const float *theirs, int count, const ch
 	if (gt_spec_value(spec, key)) {
 		gt_err_set(
 		    err, GT_EINVAL, "%s=%s, but the model was trained with %s=%s", key, a, key, b);
-		return gt_err_hint(err, "leave out %s=: that of the training is the default", key);
+		return gt_err_hint(err, "leave out %s= to use that of the training data", key);
 	}
 	memcpy(mine, theirs, (size_t)count * sizeof(*mine));
 	snprintf(told + used, told_size - used, "%s%s=%s", used ? ", " : "", key, b);

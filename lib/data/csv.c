@@ -230,8 +230,8 @@ static const char *const *keep_names(
 static int too_many_classes(size_t classes, struct gt_err *err)
 {
 	gt_err_set(
-	    err, GT_EFORMAT, "%zu different targets, more than %d classes", classes, MAX_CLASSES);
-	return gt_err_hint(err, "target=COLUMN names the column of classes");
+	    err, GT_EFORMAT, "%zu different classes, at most %d are allowed", classes, MAX_CLASSES);
+	return gt_err_hint(err, "select the column of classes with target=COLUMN");
 }
 
 /* Sorted distinct words become classes 0, 1, ... . */

@@ -11,8 +11,7 @@
 static int too_long(const struct gt_csv_reader *r, int limit, const char *unit, struct gt_err *err)
 {
 	gt_err_set(err, GT_EFORMAT, "line %ld: a row of more than %d %s", r->line, limit, unit);
-	return gt_err_hint(err, "is it a CSV file? a row ends with its line; a quote that is "
-	                        "never closed goes on over lines");
+	return gt_err_hint(err, "check that the file is CSV and that every quote is closed");
 }
 
 static int put_char(struct gt_csv_reader *r, char c, struct gt_err *err)

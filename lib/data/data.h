@@ -31,11 +31,11 @@ struct gt_data_info {
 	int classes;                 /* classes, or the size of the vocabulary */
 	size_t input_bytes;          /* of one sample's input */
 	size_t targets;              /* int32 values in one sample's target: 1 or block */
-	/* Images: what to take off after the division by 255 ... */
-	const char *note;    /* what people should know about how it was opened; NULL: nothing */
+	const char *note;            /* a warning about how the data were opened; NULL: none */
 	const char *adopted; /* settings taken from the request's `like`, as text; NULL: none */
+	/* Images: subtracted after the division by 255 ... */
 	float mean[GT_DATA_MAX_CHANNELS];
-	float std[GT_DATA_MAX_CHANNELS]; /* ... and to divide by; 0 and 1 unless given or known */
+	float std[GT_DATA_MAX_CHANNELS]; /* ... and divided by; 0 and 1 unless given or known */
 };
 
 struct gt_dataset;

@@ -79,10 +79,10 @@ int gt_data_check_memory(
 
 	if (!request->memory_bytes || bytes <= request->memory_bytes)
 		return 0;
-	gt_err_set(err, GT_ENOMEM, "%s takes %s of memory, of %s that a data set may take", what,
+	gt_err_set(err, GT_ENOMEM, "%s takes %s of memory, more than the limit of %s", what,
 	    gt_text_bytes(a, bytes), gt_text_bytes(b, request->memory_bytes));
 	return gt_err_hint(
-	    err, "a data set may take half of the memory there is, shared by the ranks of a run");
+	    err, "the limit is half of the usable memory, divided by the number of ranks");
 }
 
 const struct gt_source *gt_dataset_source(const struct gt_dataset *data)

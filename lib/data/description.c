@@ -170,7 +170,7 @@ static int read_names(const char *const **out, int count, struct gt_arena *arena
 	if (!array)
 		return 0;
 	if (!json_is_array(array) || json_array_size(array) != (size_t)count)
-		return malformed(key, "an array with a name for each", err);
+		return malformed(key, "an array of the right number of names", err);
 	names = gt_arena_alloc(arena, (size_t)count * sizeof(*names), err);
 	if (!names)
 		return GT_ENOMEM;

@@ -48,10 +48,10 @@ static int check_limit(const struct gt_list *list, size_t more, struct gt_err *e
 
 	if (!list->limit_bytes || (used <= list->limit_bytes && more <= list->limit_bytes - used))
 		return 0;
-	gt_err_set(err, GT_ENOMEM, "the archive's images and names take more than %s of memory",
+	gt_err_set(err, GT_ENOMEM, "the images and names take more than %s of memory",
 	    gt_text_bytes(limit, list->limit_bytes));
 	return gt_err_hint(
-	    err, "unpack it: a folder, and a .tar that is not compressed, are read where they lie");
+	    err, "unpack a compressed archive: a folder or a plain .tar takes less memory");
 }
 
 unsigned char *gt_list_alloc(struct gt_list *list, size_t size, struct gt_err *err)

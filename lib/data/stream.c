@@ -97,7 +97,7 @@ static int next_member(struct gt_stream *s, struct gt_err *err)
 	if (s->ended)
 		return 0;
 	return gt_err_set(
-	    err, GT_EFORMAT, "%zu bytes of rubbish after the end of the gzip data", packed_left(s));
+	    err, GT_EFORMAT, "%zu extra bytes after the end of the gzip data", packed_left(s));
 }
 
 static int truncated(uint64_t inflated, struct gt_err *err)

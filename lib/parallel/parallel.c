@@ -104,7 +104,7 @@ static int check_pipeline(
 	if (o->kind != GT_PARALLEL_DDP) {
 		gt_err_set(err, GT_EINVAL, "--pipeline-parallel: not with --parallel %s",
 		    gt_parallel_kind_name(o->kind));
-		return gt_err_hint(err, "it goes with --parallel ddp");
+		return gt_err_hint(err, "use it with --parallel ddp");
 	}
 	if (ranks % o->stages) {
 		gt_err_set(err, GT_EINVAL, "--pipeline-parallel: %d stages do not divide %d rank%s",

@@ -50,8 +50,8 @@ static int search(int64_t *key, const struct gt_store *s, const char *x, int64_t
 	return rc;
 }
 
-/* Of memory that is cut as the store's parts are, the elements of one slot. With `packed` the parts
- * follow each other; else all other elements have room, too. */
+/* Search one slot's elements in memory that is divided like the store's parts. With `packed` it
+ * holds these parts only; else it has a place for every element of the store. */
 static int search_parts(int64_t *key, const struct gt_store *s, const struct gt_slot *slot,
     const char *flat, bool packed, int64_t place, struct gt_err *err)
 {

@@ -25,8 +25,8 @@ struct gt_nonfinite {
 int gt_find_nonfinite(struct gt_nonfinite *out, const struct gt_store *store,
     const struct gt_optim *optim, struct gt_group *group, struct gt_err *err);
 
-/* Whether none of host[count] is NaN or infinite, as no integer is. If not, *value is the first
- * that is, a NaN without sign. */
+/* Whether all of host[count] are finite; integers always are. If not, *value is the first NaN or
+ * infinity, a NaN without its sign. */
 bool gt_all_finite_host(const void *host, int64_t count, enum gt_dtype dtype, double *value);
 
 /* Name the tensor: "the parameter 'fc1.weight' holds inf". */

@@ -83,7 +83,7 @@ static void tell_notes(const struct gt_train *t, const char *option, const struc
 	if (info && info->note)
 		gt_log_warn(t->log, "%s: %s", option, info->note);
 	if (info && info->adopted && !gt_train_rank(t))
-		gt_log_info(t->log, "%s is read with %s, as trained with", option, info->adopted);
+		gt_log_info(t->log, "%s is read with %s, as in training", option, info->adopted);
 }
 
 static int open_val(struct gt_train *t, struct gt_data_request *request, struct gt_err *err)

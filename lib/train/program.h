@@ -20,8 +20,8 @@ struct gt_program {
 	size_t input_bytes, target_bytes; /* of a whole batch */
 };
 
-/* Describe the samples of a data set to a model, and the model's wishes to a data set, of which
- * each of `ranks` opens one: together they take half of the memory at most. */
+/* Describe a data set's samples to a model, and a model's input to a data set. Each of `ranks`
+ * opens the data set: together they take half of the memory at most. */
 void gt_model_input_of(struct gt_model_input *out, const struct gt_data_info *info);
 void gt_data_request_of(
     struct gt_data_request *out, const struct gt_model *model, uint64_t seed, int ranks);

@@ -157,7 +157,7 @@ static int check_foreign(const struct gt_run_dir *dir, struct gt_err *err)
 	return rc;
 }
 
-/* Open what is there, and find what is no run's. One that is not there is not open afterwards. */
+/* Open the directory and check its files. If it does not exist, *out is not open: no error. */
 static int open_checked(struct gt_run_dir *out, const char *path, struct gt_err *err)
 {
 	struct stat st;

@@ -21,18 +21,18 @@ struct gt_run_dir {
 int gt_run_dir_open(struct gt_run_dir *out, const char *path, struct gt_err *err);
 
 /*
- * To write: make the directory, with checkpoints/ in it, and take it. Other processes are kept out
- * until it is closed, unless the file system knows no locks. Temporary files of killed runs go. An
- * unwritable directory is found here, before any work, as is a link, a pipe, a device or a folder
- * in the place of a file of a run.
+ * Open for writing: create the directory and checkpoints/ in it, and lock it until it is closed,
+ * unless the file system has no locks. Remove temporary files of killed runs. Refuse, before any
+ * work, an unwritable directory, and a link, a pipe, a device or a folder in the place of a file
+ * of a run.
  */
 int gt_run_dir_create(struct gt_run_dir *out, const char *path, struct gt_err *err);
 
 /* Fine for one that is not open, or all zero. */
 void gt_run_dir_close(struct gt_run_dir *dir);
 
-/* Whether files are there that are no run's, or no regular files: the part of what
- * gt_run_dir_create() refuses that is known before data are opened. */
+/* Make the checks of gt_run_dir_create() that come before data are opened: config.json must be
+ * that of a run, and all files of a run must be regular files. */
 int gt_run_dir_check_files(const char *path, struct gt_err *err);
 
 /* Whether another process keeps a directory, or has files there that are no run's: so much of what

@@ -64,7 +64,7 @@ static int check_schedule(const struct gt_schedule *s, struct gt_err *err)
 	if (s->kind != GT_CONSTANT && s->min_lr > s->lr)
 		return gt_err_set(err, GT_EINVAL, "--min-lr %g is above --lr %g", s->min_lr, s->lr);
 	if (warmup >= total)
-		gt_err_set(err, GT_EINVAL, "--warmup %lld leaves no step of %lld at the full rate",
+		gt_err_set(err, GT_EINVAL, "--warmup %lld leaves none of %lld steps at full rate",
 		    warmup, total);
 	else if (s->kind == GT_WSD && s->decay > total - warmup)
 		gt_err_set(err, GT_EINVAL,
@@ -76,7 +76,7 @@ static int check_schedule(const struct gt_schedule *s, struct gt_err *err)
 		    (long long)s->every, total - warmup);
 	else
 		return 0;
-	return gt_err_hint(err, "left out, it follows the length of the run");
+	return gt_err_hint(err, "without this option, a value that fits the run is used");
 }
 
 int gt_train_settle(struct gt_train *t, struct gt_err *err)

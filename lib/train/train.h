@@ -90,9 +90,9 @@ struct gt_train_result {
  * config.json. The loop between evaluations and checkpoints allocates nothing. Of several ranks all
  * stop when one is told to. Each has observers of its own; those that write files belong to rank 0.
  *
- * Errors: GT_EDIVERGED, on all ranks, when the loss or a gradient is no longer finite, or a
- *         parameter, a buffer or the optimizer's state before it is evaluated or saved, which
- *         the end of the run does in any case; the last checkpoint stays as it was.
+ * Errors: GT_EDIVERGED, on all ranks, when the loss or a gradient is not finite. Parameters,
+ *         buffers and optimizer state are checked before each evaluation and checkpoint, and at
+ *         the end of the run. The last checkpoint stays as it was.
  */
 int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_observer *observers,
     int observer_count, const atomic_bool *stop, struct gt_train_result *result,

@@ -146,8 +146,8 @@ int gt_weights_check_finite(const struct gt_slot *slot, const char *what, const 
 	if (gt_all_finite_host(host, slot->count, dtype, &value))
 		return 0;
 	gt_err_set(err, GT_EFORMAT, "%s '%s' holds %g", what, slot->name, value);
-	return gt_err_hint(err, "'gtrain ckpt verify' lists the tensors that hold NaN or Inf; an "
-	                        "earlier checkpoint may hold none");
+	return gt_err_hint(err, "'gtrain ckpt verify' lists the tensors that hold NaN or Inf; "
+	                        "try an earlier checkpoint");
 }
 
 static int copy_tensor(struct gt_store *store, const struct gt_weights_options *o,

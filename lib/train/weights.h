@@ -39,8 +39,8 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
     struct gt_weights_report *report, struct gt_err *err);
 void gt_weights_report_release(struct gt_weights_report *report);
 
-/* What has been read for a slot, [slot->count] of dtype: an error if it is not finite. `what` names
- * it: "tensor". Errors: GT_EFORMAT. */
+/* Check that the values read for a slot, host [slot->count] of dtype, are finite. The message
+ * begins with `what`: "tensor". Errors: GT_EFORMAT. */
 int gt_weights_check_finite(const struct gt_slot *slot, const char *what, const void *host,
     enum gt_dtype dtype, struct gt_err *err);
 

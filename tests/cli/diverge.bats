@@ -149,7 +149,7 @@ diverged() {
 		gtrain generate --ckpt bad.pth --model "$GPT" --vocab $vocab --prompt the --tokens 5 $json
 		equal "$status" 1
 		equal "$err" "gtrain: error: the logits of token 1 hold nan
-hint: bad.pth: the parameter 'transformer.ln_f.bias' holds nan; an earlier checkpoint may hold none"
+hint: bad.pth: the parameter 'transformer.ln_f.bias' holds nan; try an earlier checkpoint"
 	done
 	equal "$out" ""
 	# Finite weights whose product is not.

@@ -14,7 +14,7 @@ setup() {
 		# shellcheck disable=SC2086 # several words
 		gtrain train "${small[@]}" --steps 2 --out never $options
 		equal "$status" 2
-		[[ $err == "gtrain: error: --$name: nothing here makes use of it"$'\n'"hint: it goes with "* ]]
+		[[ $err == "gtrain: error: --$name has no effect with these options"$'\n'"hint: use it with "* ]]
 		[ ! -e never ]
 	done <<-END
 		momentum --momentum 0.5

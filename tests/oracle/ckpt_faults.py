@@ -130,7 +130,7 @@ def both_fail(folder):
     path, before = os.path.join(folder, "a.pth"), contents(folder)["a.pth"]
     r = run(EDIT % "a.pth", folder, "pwrite:1:SHORT,ftruncate:1:EIO")
     problem = "" if "could not be cut back to its %d bytes: cannot write" % len(before) in r.stderr else r.stderr
-    if "hint: `gtrain ckpt verify --repair` cuts it" not in r.stderr or r.returncode != 1:
+    if "hint: run `gtrain ckpt verify --repair` on it" not in r.stderr or r.returncode != 1:
         problem = r.stderr
     if not open(path, "rb").read().startswith(before) or os.path.getsize(path) == len(before):
         problem = "half of the edit is not there"

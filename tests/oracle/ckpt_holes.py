@@ -28,7 +28,7 @@ def safetensors(text, length):
 CUT = "the file is cut: a zip archive of 1099511627776 bytes without its end record"
 MEMORY = "bytes of memory are asked for"
 INDEX = "an index of 1099511627776 bytes: the most is 268435456"
-HALF_ZERO = "not a checkpoint: the first and the last MiB are all zeros, the rest was not looked at"
+HALF_ZERO = "not a checkpoint: the first and the last MiB are all zeros, the rest was not checked"
 PYTHON_2 = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.\x80\x02}."  # the first pickles of torch.save
 FILES = (
     ("nothing", TIB, {}, "the file is all zeros"),
@@ -93,7 +93,7 @@ def check(line, places, said):
     if status != 1 or "Sanitizer" in text or "runtime error" in text:
         return "%s: status %d\n%s" % (line, status, text), False
     if "--repair" in line:
-        said = ": no earlier state of the file is sound" if "sound" in text else "is no zip archive: only those"
+        said = ": no earlier state of the file is sound" if "sound" in text else "is not a zip archive and cannot"
     return "" if said in text else "%s: does not say '%s'\n%s" % (line, said, text), False
 
 

@@ -237,8 +237,8 @@ static void test_random_tokens(void **state)
 
 	(void)state;
 	assert_int_equal(gt_dataset_open(&data, "random", &request, &err), GT_EINVAL);
-	assert_string_equal(err.text, "how many different tokens random data has is not known");
-	assert_string_equal(err.hint, "the model says it, for example gpt:vocab=256");
+	assert_string_equal(err.text, "the vocabulary size of the random data is not known");
+	assert_string_equal(err.hint, "set it in --model, for example gpt:vocab=256");
 	assert_null(data);
 }
 
