@@ -424,6 +424,7 @@ static int train(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct 
 	if (rc)
 		return rc;
 	options.group = comm->group;
+	options.host_ranks = comm->world.local_size;
 	gt_cmd_set_threads(cli->threads);
 	rc = gt_train_open(&t, &options, cli->dry_run, &env->log, err);
 	if (!rc) {

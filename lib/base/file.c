@@ -27,7 +27,7 @@ int gt_map_at(struct gt_mapping *out, struct gt_file_name file, struct gt_err *e
 	void *p;
 	int fd, rc = gt_file_open(&fd, file, O_RDONLY, err);
 
-	*out = (struct gt_mapping){ 0 };
+	*out = (struct gt_mapping){ .fd = -1 };
 	if (rc)
 		return rc;
 	if (fstat(fd, &st)) {
@@ -418,10 +418,13 @@ static int sync_folder(const struct gt_atomic_file *f, struct gt_err *err)
 
 int gt_atomic_finish(struct gt_atomic_file *f, struct gt_err *err)
 {
+	bool failed = ferror(f->stream); /* errno is of a later call by now */
 	int rc = 0;
 
-	if (ferror(f->stream) || fflush(f->stream) || (!f->no_sync && fsync(fileno(f->stream))))
+	if (fflush(f->stream) || (!f->no_sync && fsync(fileno(f->stream))))
 		rc = gt_err_sys(err, "cannot write '%s'", f->path);
+	else if (failed)
+		rc = gt_err_set(err, GT_EIO, "cannot write '%s': a write failed", f->path);
 	if (fclose(f->stream) && !rc)
 		rc = gt_err_sys(err, "cannot write '%s'", f->path);
 	f->stream = NULL;

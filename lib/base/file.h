@@ -10,7 +10,7 @@
 #include "lib/base/folder.h"
 #include "lib/base/mem.h"
 
-/* A file mapped read-only. An empty file has size 0 and data NULL. */
+/* A file mapped read-only. An empty file has size 0, data NULL and fd -1. */
 struct gt_mapping {
 	const unsigned char *data;
 	size_t size;

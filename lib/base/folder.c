@@ -100,6 +100,16 @@ DIR *gt_folder_list(const struct gt_folder *folder, struct gt_err *err)
 	return NULL;
 }
 
+int gt_folder_next(const char **name, const struct gt_folder *folder, DIR *dir, struct gt_err *err)
+{
+	struct dirent *e;
+
+	errno = 0;
+	e = readdir(dir);
+	*name = e ? e->d_name : NULL;
+	return e || !errno ? 0 : gt_err_sys(err, "cannot read the directory '%s'", folder->path);
+}
+
 char *gt_folder_path(const struct gt_folder *folder, const char *name, struct gt_err *err)
 {
 	return gt_asprintf(err, "%s/%s", folder->path, name);
@@ -160,7 +170,7 @@ bool gt_file_exists(struct gt_file_name file)
 	return look(file, &st) || !is_missing(errno);
 }
 
-static int refuse(struct gt_file_name file, const struct stat *st, struct gt_err *err)
+static int not_regular(struct gt_file_name file, const struct stat *st, struct gt_err *err)
 {
 	gt_err_set(err, GT_EIO, "'%s' is %s, not a regular file", file.path, kind_of(st->st_mode));
 	if (file.folder)
@@ -177,7 +187,7 @@ int gt_file_check(struct gt_file_name file, struct stat *st, bool *found, struct
 	*found = look(file, st);
 	if (!*found)
 		return is_missing(errno) ? 0 : gt_err_sys(err, "cannot examine '%s'", file.path);
-	return S_ISREG(st->st_mode) ? 0 : refuse(file, st, err);
+	return S_ISREG(st->st_mode) ? 0 : not_regular(file, st, err);
 }
 
 int gt_file_open(int *fd, struct gt_file_name file, int flags, struct gt_err *err)
@@ -191,12 +201,12 @@ int gt_file_open(int *fd, struct gt_file_name file, int flags, struct gt_err *er
 	if (*fd < 0) {
 		rc = gt_err_sys(err, "cannot %s '%s'",
 		    (flags & O_ACCMODE) == O_RDONLY ? "open" : "write", file.path);
-		return look(file, &st) && !S_ISREG(st.st_mode) ? refuse(file, &st, err) : rc;
+		return look(file, &st) && !S_ISREG(st.st_mode) ? not_regular(file, &st, err) : rc;
 	}
 	if (fstat(*fd, &st))
 		rc = gt_err_sys(err, "cannot examine '%s'", file.path);
 	else if (!S_ISREG(st.st_mode))
-		rc = refuse(file, &st, err);
+		rc = not_regular(file, &st, err);
 	if (rc) {
 		close(*fd);
 		*fd = -1;

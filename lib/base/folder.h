@@ -31,6 +31,10 @@ void gt_folder_close(struct gt_folder *folder);
 /* A stream of the names in it, yours to closedir(). NULL with err set on failure. */
 DIR *gt_folder_list(const struct gt_folder *folder, struct gt_err *err);
 
+/* The next name of that stream, good until the call after it; NULL at the end. GT_EIO where the
+ * folder cannot be read to its end. */
+int gt_folder_next(const char **name, const struct gt_folder *folder, DIR *dir, struct gt_err *err);
+
 /* FOLDER/NAME, yours to free(): the path of a struct gt_file_name. */
 char *gt_folder_path(const struct gt_folder *folder, const char *name, struct gt_err *err);
 

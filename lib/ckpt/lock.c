@@ -39,7 +39,7 @@ static long holder(const struct stat *st)
 	return found;
 }
 
-static int refuse(int fd, const char *path, struct gt_err *err)
+static int name_holder(int fd, const char *path, struct gt_err *err)
 {
 	struct stat st;
 	long pid = fstat(fd, &st) ? 0 : holder(&st);
@@ -82,8 +82,10 @@ int gt_lock_file(int *fd, const char *path, double wait_s, struct gt_err *err)
 			return 0;
 		if (!locked && errno != EWOULDBLOCK && errno != EINTR)
 			rc = gt_err_sys(err, "cannot lock '%s'", path);
+		else if (gt_clock_s() >= end && locked)
+			rc = gt_err_set(err, GT_EIO, "'%s' was replaced while it was opened", path);
 		else if (gt_clock_s() >= end)
-			rc = refuse(*fd, path, err);
+			rc = name_holder(*fd, path, err);
 		close(*fd);
 		*fd = -1;
 		if (rc)

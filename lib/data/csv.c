@@ -138,11 +138,9 @@ static int grow_table(struct table *t, struct gt_err *err)
 {
 	size_t features = (t->columns - 1) * sizeof(float);
 	size_t row = features + sizeof(*t->words) + sizeof(*t->lines) + sizeof(*t->csv->targets);
-	int rc = 0;
+	int rc = gt_data_check_memory(
+	    t->request, 3 * (uint64_t)row * t->rows + t->arena.used, "the table", err);
 
-	if (t->rows == t->feature_capacity)
-		rc = gt_data_check_memory(
-		    t->request, 3 * (uint64_t)row * t->rows + t->arena.used, "the table", err);
 	if (!rc)
 		rc = gt_grow(&t->csv->features, t->rows, &t->feature_capacity, features, err);
 	if (!rc)
@@ -385,7 +383,6 @@ int gt_csv_open(struct gt_source **out, const struct gt_spec *spec,
 	if (!c)
 		return GT_ENOMEM;
 	c->source.ops = &csv_ops;
-	table.arena.limit = request->memory_bytes;
 	rc = gt_map(&map, spec->path, err);
 	if (!rc) {
 		rc = read_table(&table, &map, gt_spec_value(spec, "target"), err);

@@ -19,7 +19,7 @@ enum gt_data_kind {
 	GT_DATA_TOKENS  /* input: int32 [block]; target: int32 [block], the tokens one further on */
 };
 
-enum { GT_DATA_MAX_CHANNELS = 4, GT_DATA_IGNORE = -100 };
+enum { GT_DATA_MAX_CHANNELS = 4, GT_DATA_MAX_SIDE = 4096, GT_DATA_IGNORE = -100 };
 
 /* What every sample of a data set looks like. */
 struct gt_data_info {

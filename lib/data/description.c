@@ -205,12 +205,17 @@ static int read_image(struct gt_data_description *d, const json_t *json, struct 
 
 	for (size_t i = 0; i < 3 && !rc; i++)
 		rc = read_count(fields[i], json_array_get(size, i), "size", err);
-	if (!rc && d->channels > GT_DATA_MAX_CHANNELS)
-		rc = malformed("size", "height, width and at most 4 channels", err);
+	if (!rc && (d->channels > GT_DATA_MAX_CHANNELS || d->height > GT_DATA_MAX_SIDE ||
+	               d->width > GT_DATA_MAX_SIDE))
+		rc =
+		    malformed("size", "height and width of at most 4096, and 1 to 4 channels", err);
 	if (!rc)
 		rc = read_floats(d->mean, d->channels, json, "mean", err);
 	if (!rc)
 		rc = read_floats(d->std, d->channels, json, "std", err);
+	for (int i = 0; i < d->channels && !rc; i++)
+		if (d->std[i] <= 0)
+			rc = malformed("std", "above 0", err);
 	d->normalization_known = true;
 	return rc;
 }

@@ -10,7 +10,7 @@
 #include "lib/data/threads.h"
 
 /* Data sets up to this size are decoded once, when they are opened. */
-enum { CACHE_BYTES = 256 << 20, MAX_SIDE = 4096 };
+enum { CACHE_BYTES = 256 << 20 };
 
 struct images {
 	struct gt_source source;
@@ -225,7 +225,7 @@ static int choose_size(struct images *m, const struct gt_spec *spec,
 {
 	struct gt_data_info *info = &m->source.info;
 	int64_t size = 0, channels = request->channels == 1 ? 1 : 3;
-	int rc = gt_spec_integer(spec, "size", 1, MAX_SIDE, &size, err);
+	int rc = gt_spec_integer(spec, "size", 1, GT_DATA_MAX_SIDE, &size, err);
 
 	if (!rc)
 		rc = gt_spec_integer(spec, "channels", 1, 3, &channels, err);

@@ -1,4 +1,4 @@
-/* images_tar.c - the files in a tar archive that lies in memory. */
+/* images_tar.c - the files in a tar archive, read as a stream. */
 #include <stdlib.h>
 #include <string.h>
 

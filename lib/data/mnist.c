@@ -10,7 +10,7 @@
 
 /* Source of the format: "The MNIST database", LeCun, Cortes, Burges: four bytes of magic (0, 0,
  * type 8 for uint8, number of dimensions), the dimensions as big-endian uint32, the values. */
-enum { IMAGES_MAGIC = 0x803, LABELS_MAGIC = 0x801, CLASSES = 10, MAX_SIDE = 4096 };
+enum { IMAGES_MAGIC = 0x803, LABELS_MAGIC = 0x801, CLASSES = 10 };
 
 #define IMAGES "images-idx3-ubyte"
 #define LABELS "labels-idx1-ubyte"
@@ -65,7 +65,7 @@ static int read_header(struct idx *x, uint32_t magic, int count, struct gt_err *
 	x->size = 1;
 	for (int i = 0; i < count; i++) {
 		x->dims[i] = read_be32(header + 4 + 4 * i);
-		if (!x->dims[i] || (i > 0 && x->dims[i] > MAX_SIDE))
+		if (!x->dims[i] || (i > 0 && x->dims[i] > GT_DATA_MAX_SIDE))
 			return gt_err_set(
 			    err, GT_EFORMAT, "dimension %d is %u", i, (unsigned)x->dims[i]);
 		x->size *= x->dims[i]; /* at most 2^32 * 2^12 * 2^12 */

@@ -13,7 +13,7 @@
  */
 enum kind { IS_NAN, IS_INF, IS_MINUS_INF, KINDS };
 
-static const int64_t no_key = INT64_MIN;
+static const int64_t no_key = INT64_MIN, failed_key = INT64_MAX;
 
 static int64_t key_of(int64_t place, double value)
 {
@@ -123,10 +123,15 @@ int gt_find_nonfinite(struct gt_nonfinite *out, const struct gt_store *store,
 	int rc = search_here(&key, store, optim, err);
 
 	*out = (struct gt_nonfinite){ 0 };
-	if (!rc && group)
-		rc = gt_all_reduce(group, &key, 1, GT_I64, GT_MAX, err);
-	if (rc || key == no_key)
-		return rc;
+	if (rc)
+		key = failed_key; /* the others must not wait for this rank */
+	if (group && gt_all_reduce(group, &key, 1, GT_I64, GT_MAX, rc ? GT_ERR_IGNORED : err))
+		return err->code;
+	if (key == failed_key)
+		return rc ? rc
+		          : gt_err_set(err, GT_EDEVICE, "another rank cannot read its weights");
+	if (key == no_key)
+		return 0;
 	place = -key / KINDS;
 	out->slot = &store->slots[place % slots];
 	out->state = place < slots ? NULL : gt_optim_state(optim, (int)(place / slots) - 1, &flat);

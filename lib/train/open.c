@@ -23,6 +23,11 @@ int gt_train_world(const struct gt_train *t)
 	return t->o.group ? t->o.group->size : t->o.nproc > 1 ? t->o.nproc : 1;
 }
 
+int gt_train_host_ranks(const struct gt_train *t)
+{
+	return t->o.host_ranks ? t->o.host_ranks : gt_train_world(t);
+}
+
 static int tensor_ranks(const struct gt_train *t)
 {
 	return t->o.parallel.tensor > 1 ? t->o.parallel.tensor : 1;
@@ -113,7 +118,7 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 
 	if (!rc && gt_about_read(&origin, from.config, err))
 		rc = gt_err_prefix(err, "'%s/config.json'", from.dir.folder.path);
-	gt_data_request_of(&request, t->model, t->o.seed, gt_train_world(t));
+	gt_data_request_of(&request, t->model, t->o.seed, gt_train_host_ranks(t));
 	request.vocab = gt_run_source_vocab(&from);
 	request.like = from.path ? &origin : NULL;
 	if (!rc)
@@ -166,8 +171,7 @@ static int open_programs(struct gt_train *t, struct gt_err *err)
  * before. */
 static int check_memory(const struct gt_train *t, struct gt_err *err)
 {
-	/* Ranks share the host. */
-	uint64_t wanted = gt_train_memory_bytes(t) * (uint64_t)gt_train_world(t);
+	uint64_t wanted = gt_train_memory_bytes(t) * (uint64_t)gt_train_host_ranks(t);
 	uint64_t there = gt_cpu_memory_bytes();
 	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE];
 

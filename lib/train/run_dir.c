@@ -20,10 +20,12 @@
 /* "step-00001000.pth.tmp-4711-0", "config.json.tmp-...": what a killed run was writing. */
 static bool is_leftover(const char *name)
 {
+	static const char digits[] = "0123456789";
 	const char *tmp = strstr(name, ".tmp-");
-	size_t digits = tmp ? strspn(tmp + 5, "0123456789-") : 0;
+	size_t pid = tmp ? strspn(tmp + 5, digits) : 0;
+	size_t number = pid && tmp[5 + pid] == '-' ? strspn(tmp + 6 + pid, digits) : 0;
 
-	return digits && tmp[5 + digits] == '\0';
+	return number && !tmp[6 + pid + number];
 }
 
 /* Only the holder of the lock may do this: nobody else is writing then. */
@@ -90,12 +92,15 @@ static int check_file(const struct gt_folder *folder, const char *name, struct g
 static int check_names(const struct gt_folder *folder, const char *names, struct gt_err *err)
 {
 	DIR *d = gt_folder_list(folder, err);
-	struct dirent *e;
-	int rc = d ? 0 : err->code;
+	const char *name = NULL;
+	int rc = d ? gt_folder_next(&name, folder, d, err) : err->code;
 
-	while (!rc && (e = readdir(d)))
-		if (!fnmatch(names, e->d_name, 0))
-			rc = check_file(folder, e->d_name, err);
+	while (!rc && name) {
+		if (!fnmatch(names, name, 0))
+			rc = check_file(folder, name, err);
+		if (!rc)
+			rc = gt_folder_next(&name, folder, d, err);
+	}
 	if (d)
 		closedir(d);
 	return rc;
@@ -318,10 +323,10 @@ static int list_steps(
     const struct gt_folder *folder, int64_t **out, size_t *count, struct gt_err *err)
 {
 	size_t capacity = 0;
-	struct dirent *e;
+	const char *name;
 	int64_t step;
 	DIR *d;
-	int rc = 0;
+	int rc;
 
 	*out = NULL;
 	*count = 0;
@@ -330,13 +335,17 @@ static int list_steps(
 	d = gt_folder_list(folder, err);
 	if (!d)
 		return err->code;
-	while (!rc && (e = readdir(d))) {
-		step = step_of(e->d_name);
+	for (;;) {
+		rc = gt_folder_next(&name, folder, d, err);
+		if (rc || !name)
+			break;
+		step = step_of(name);
 		if (step < 0)
 			continue;
 		rc = gt_grow(out, *count, &capacity, sizeof(**out), err);
-		if (!rc)
-			(*out)[(*count)++] = step;
+		if (rc)
+			break;
+		(*out)[(*count)++] = step;
 	}
 	closedir(d);
 	if (*count)

@@ -45,6 +45,7 @@ struct gt_train_options {
 	 * of `nproc`. */
 	struct gt_group *group;
 	int nproc;                           /* how many there are; 0 is 1 */
+	int host_ranks;                      /* how many of them share this host's memory; 0: all */
 	struct gt_parallel_options parallel; /* open: ranks, micro_batches, hosted */
 
 	struct gt_profile_options profile;
