@@ -53,6 +53,13 @@ struct gt_torch_storage *gt_torch_storage_get(
 int gt_torch_objects_finish(struct gt_torch_objects *objects, bool swapped, struct gt_err *err);
 void gt_torch_objects_release(struct gt_torch_objects *objects);
 
+/*
+ * Whether a file begins like a pickle of protocol 2 and up, torch's or another one. The length of a
+ * safetensors header may begin with the same two bytes: it ends in zeros, and a "{" follows it,
+ * where no pickle has them.
+ */
+bool gt_torch_begins_pickle(const struct gt_mapping *map);
+
 /* ---- between the files that read them ---- */
 
 /* A node for a tensor in a storage that may not have its bytes yet, with room for its shape and,

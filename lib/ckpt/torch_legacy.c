@@ -46,13 +46,21 @@ static int next_pickle(struct reader *r, const struct gt_pickle_hooks *hooks, st
 	return 0;
 }
 
+bool gt_torch_begins_pickle(const struct gt_mapping *map)
+{
+	const unsigned char *p = map->data;
+	bool is_length = map->size > 8 && !memcmp(p + 4, "\0\0\0\0{", 5);
+
+	return map->size >= 2 && p[0] == 0x80 && p[1] <= 5 && !is_length;
+}
+
 /* Any pickle of protocol 2 and up; of 0 and 1 the magic number itself. Whether the former is
  * torch's is told when it is opened. */
 static bool sniff(const struct gt_mapping *map)
 {
 	static const char text[] = "L" MAGIC_DECIMAL "L\n.";
 
-	return (map->size >= 2 && map->data[0] == 0x80 && map->data[1] <= 5) ||
+	return gt_torch_begins_pickle(map) ||
 	       (map->size >= sizeof(text) - 1 && !memcmp(map->data, text, sizeof(text) - 1));
 }
 

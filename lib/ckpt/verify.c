@@ -9,6 +9,7 @@
 
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/shards.h"
+#include "lib/ckpt/torch.h"
 #include "lib/ckpt/verify_inside.h"
 
 enum { LEGACY_PICKLES = 5 };
@@ -73,7 +74,7 @@ static int look(struct gt_verify *v, const struct gt_mapping *map,
 	v->file_bytes += map->size;
 	if (map->size >= 4 && !memcmp(map->data, "PK\3\4", 4))
 		return gt_verify_zip(v, map, known, threads, err);
-	if (map->size >= 2 && map->data[0] == 0x80 && map->data[1] <= 5)
+	if (gt_torch_begins_pickle(map))
 		return read_legacy(v, map, err);
 	return 0;
 }

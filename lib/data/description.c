@@ -152,8 +152,13 @@ static int read_name(const char **out, struct gt_arena *arena, const json_t *jso
 		return GT_ENOMEM;
 	if (json_is_string(json))
 		memcpy(name, json_string_value(json), length);
-	for (size_t i = 0; json_is_array(json) && i < length; i++)
-		name[i] = (char)json_integer_value(json_array_get(json, i));
+	for (size_t i = 0; json_is_array(json) && i < length; i++) {
+		json_int_t byte = json_integer_value(json_array_get(json, i));
+
+		if (byte < 1 || byte > 255)
+			return malformed(key, "names of bytes from 1 to 255", err);
+		name[i] = (char)byte;
+	}
 	if (strlen(name) != length || (!json_is_string(json) && !json_is_array(json)))
 		return malformed(key, "names without zero bytes", err);
 	*out = name;

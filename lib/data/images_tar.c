@@ -1,4 +1,5 @@
 /* images_tar.c - the files in a tar archive, read as a stream. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,6 +86,9 @@ static int cut_short(const struct tar *t, const char *where, struct gt_err *err)
 
 static int set_path(struct tar *t, const char *path, size_t length, struct gt_err *err)
 {
+	if (length > PATH_MAX)
+		return gt_err_set(err, GT_EFORMAT,
+		    "a name of %zu bytes before byte %llu, at most %d", length, at(t), PATH_MAX);
 	free(t->path);
 	t->path = gt_asprintf(err, "%.*s", (int)length, path);
 	return t->path ? 0 : GT_ENOMEM;

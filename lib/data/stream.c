@@ -8,7 +8,7 @@
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
 
-enum { CHUNK_BYTES = 1 << 30, WINDOW_BYTES = 1 << 16, INFLATE_MAX = 1032 };
+enum { CHUNK_BYTES = 1 << 30, WINDOW_BYTES = 1 << 16, INFLATE_MAX = 1032, MAX_ZEROS = 64 << 20 };
 
 struct gt_stream {
 	struct gt_mapping file;
@@ -88,10 +88,11 @@ uint64_t gt_stream_most(const struct gt_stream *s)
 static int next_member(struct gt_stream *s, struct gt_err *err)
 {
 	const unsigned char *p = s->z.next_in, *end = s->file.data + s->file.size;
+	size_t left = (size_t)(end - p);
 
-	if (is_gzip(p, (size_t)(end - p)) && inflateReset(&s->z) == Z_OK)
+	if (is_gzip(p, left) && inflateReset(&s->z) == Z_OK)
 		return 0;
-	while (p < end && !*p)
+	while (left <= MAX_ZEROS && p < end && !*p)
 		p++;
 	s->ended = p == end;
 	if (s->ended)

@@ -116,7 +116,7 @@ static int keep_parts(struct gt_optim *o, struct gt_err *err)
 	return o->ranges ? 0 : GT_ENOMEM;
 }
 
-/* Updates compute in float32, where a tiny number would become 0: no clipping, or a division by 0. */
+/* Updates compute in float32, in which a tiny number is 0: no clipping, or a division by 0. */
 static int check_options(const struct gt_optim_options *o, struct gt_err *err)
 {
 	const struct {

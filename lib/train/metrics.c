@@ -42,6 +42,8 @@ void gt_metrics_writer_free(struct gt_metrics_writer *w)
 
 /* ---- the lines of an earlier run ---- */
 
+enum { LINE_MAX_BYTES = 1 << 20 };
+
 static const char line_start[] = "{\"split\":\"";
 
 static const char *const keys[] = { "split", "step", "epoch", "loss", "lr", "grad_norm",
@@ -102,9 +104,17 @@ static int copy_lines(struct gt_metrics_writer *w, struct gt_file_name file,
 	int rc = 0;
 
 	for (size_t at = 0, length; !rc && at < map->size; at += length) {
-		const char *feed = memchr(text + at, '\n', map->size - at);
+		size_t left = map->size - at;
+		const char *feed =
+		    memchr(text + at, '\n', left < LINE_MAX_BYTES ? left : LINE_MAX_BYTES);
 
-		length = feed ? (size_t)(feed - text) + 1 - at : map->size - at;
+		if (!feed && left > LINE_MAX_BYTES) {
+			gt_err_set(err, GT_EFORMAT,
+			    "'%s': the line at byte %zu has more than %d bytes", file.path, at,
+			    LINE_MAX_BYTES);
+			return gt_err_hint(err, "this is not a file of metrics: move it away");
+		}
+		length = feed ? (size_t)(feed - text) + 1 - at : left;
 		if (line_stays(w, text + at, length, step)) {
 			if (out->stream)
 				fwrite(text + at, 1, length, out->stream);

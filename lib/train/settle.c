@@ -76,7 +76,9 @@ static int check_schedule(const struct gt_schedule *s, struct gt_err *err)
 		    (long long)s->every, total - warmup);
 	else
 		return 0;
-	return gt_err_hint(err, "without this option, a value that fits the run is used");
+	return gt_err_hint(err,
+	    "give a smaller number; where the option is left out, its value comes from "
+	    "the config.json of the run that goes on, or from the run's length");
 }
 
 int gt_train_settle(struct gt_train *t, struct gt_err *err)

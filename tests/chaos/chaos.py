@@ -18,7 +18,8 @@ GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
 STEPS, SAVED, TOO_LATE = 600, 50, "too late"
 TIMEOUT = 1  # seconds until a stopped rank is given up
 LIMIT = 120  # seconds for a run
-RESUMED = {"launcher", "ask"}  # it is killed, or asked to end: the run goes on when it is started again
+EARLY = "ask early"  # before its ranks are all in the training loop: then a signal ends it at once
+RESUMED = {"launcher", "ask", EARLY}  # it is killed, or asked to end: the run goes on when it is started again
 TEXT = "the quick brown fox jumps over the lazy dog, and goes on. " * 40
 os.environ["OMP_NUM_THREADS"] = "1"
 
@@ -123,7 +124,10 @@ def one_round(rng, folder, undisturbed):
     for step in sorted(rng.choices(range(0, STEPS, SAVED), k=rng.choice([1, 1, 2]))):
         wait_for_step(run, out, step)
         time.sleep(rng.uniform(0, 0.05))
+        begun = bool(listed(f"{out}/checkpoints"))
         done.append(disturb(rng, run) if run.poll() is None else TOO_LATE)
+        if done[-1] == "ask" and not begun:
+            done[-1] = EARLY
     try:
         said = run.communicate(timeout=LIMIT)[1]
     except subprocess.TimeoutExpired:
@@ -134,7 +138,7 @@ def one_round(rng, folder, undisturbed):
     problems = leftovers(out, shm)
     if "ask" in done and "launcher" not in done and run.returncode:
         problems.append(f"status {run.returncode} when asked to end: {said}")
-    if RESUMED & set(done) and (run.returncode == 0 or "launcher" in done):
+    if RESUMED & set(done) and (run.returncode == 0 or {"launcher", EARLY} & set(done)):
         run = subprocess.run([*args, "--resume", "auto"], capture_output=True, text=True, timeout=120)
         said += run.stderr
     if run.returncode:

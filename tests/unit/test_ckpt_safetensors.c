@@ -30,6 +30,30 @@ static void write_raw(const char *path, const char *header, uint64_t length, siz
 	free(bytes);
 }
 
+/* Lengths whose first two bytes are those of a pickle: 0x80 and a protocol. */
+static void test_lengths_like_pickles(void **state)
+{
+	static const char header[] =
+	    "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}";
+	struct fixture *f = *state;
+	char text[66688 + 1];
+
+	for (int protocol = 0; protocol <= 6; protocol++)
+		for (int high = 0; high <= 1; high++) {
+			int length = 0x80 + 256 * protocol + 65536 * high;
+			struct gt_ckpt *ckpt;
+
+			if (length >= (int)sizeof(text))
+				continue;
+			snprintf(text, sizeof(text), "%-*s", length, header);
+			write_raw(f->path, text, 0, 8);
+			if (gt_ckpt_open(&ckpt, f->path, &f->err))
+				fail_msg("a header of %d bytes: %s", length, f->err.text);
+			assert_string_equal(gt_ckpt_format(ckpt), "safetensors");
+			gt_ckpt_close(ckpt);
+		}
+}
+
 static const struct gt_tree *open_again(struct fixture *f)
 {
 	gt_ckpt_close(f->ckpt);
@@ -494,6 +518,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_FOLDER(test_rules),
+		IN_FOLDER(test_lengths_like_pickles),
 		IN_FOLDER(test_foreign_types),
 		IN_FOLDER(test_dtypes),
 		IN_FOLDER(test_shapes),
