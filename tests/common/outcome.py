@@ -1,7 +1,6 @@
 """outcome.py - run gtrain with a time limit and judge how it ended: no signal, no sanitizer report, one clear line."""
 import os
 import re
-import resource
 import signal
 import subprocess
 import tempfile
@@ -25,42 +24,58 @@ class Outcome:
         return [line for line in self.lines() if line.startswith(ERROR)]
 
 
-def limits(file_bytes):
-    def apply():
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if file_bytes:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
-    return apply
+class Running:
+    """A command that was started, in a session of its own. Output goes to files: ranks that outlive their launcher cannot hold up
+    the reader of a pipe. With `with`, nothing of the session is left running at the end."""
+
+    def __init__(self, args, cwd=None, env=None, file_bytes=0):
+        self.args, self.start = args, time.monotonic()
+        self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        # prlimit becomes the command; a preexec_fn may deadlock where other threads run.
+        limits = ["prlimit", "--core=0", *([f"--fsize={file_bytes}"] if file_bytes else []), "--"]
+        self.process = subprocess.Popen([*limits, *map(str, args)], stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err, cwd=cwd,
+                                        env=env, start_new_session=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+        self.out.close()
+        self.err.close()
+
+    def kill(self):
+        if self.process.returncode is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def finish(self, timeout):
+        """How the command ended; `timeout` seconds after its start the whole session is killed."""
+        status, usage = self.wait(self.start + timeout)
+        for f in (self.out, self.err):
+            f.seek(0)
+        return Outcome(self.args, status, self.out.read(), self.err.read(1 << 20).decode(errors="replace"), time.monotonic() - self.start,
+                       usage.ru_maxrss if usage else 0)
+
+    def wait(self, deadline):
+        """The status and the resources used; (None, None) at the deadline."""
+        pause = 0.0005
+        while True:
+            pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
+            if pid:
+                self.process.returncode = os.waitstatus_to_exitcode(status)
+                return self.process.returncode, usage
+            if time.monotonic() > deadline:
+                self.kill()
+                return None, None
+            time.sleep(pause)
+            pause = min(2 * pause, 0.01)
 
 
 def run(args, timeout=10, cwd=None, env=None, file_bytes=0):
-    """Run a command in a session of its own; at the time limit the whole session is killed. Output goes to files: ranks that
-    outlive their launcher cannot hold up the reader of a pipe."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        start = time.monotonic()
-        process = subprocess.Popen(list(map(str, args)), stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=cwd, env=env,
-                                   start_new_session=True, preexec_fn=limits(file_bytes))
-        status, usage = wait(process, start + timeout)
-        for f in (out, err):
-            f.seek(0)
-        return Outcome(args, status, out.read(), err.read(1 << 20).decode(errors="replace"), time.monotonic() - start,
-                       usage.ru_maxrss if usage else 0)
-
-
-def wait(process, deadline):
-    """The status and the resources used; (None, None) at the deadline."""
-    pause = 0.0005
-    while True:
-        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-        if pid:
-            process.returncode = os.waitstatus_to_exitcode(status)
-            return process.returncode, usage
-        if time.monotonic() > deadline:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            return None, None
-        time.sleep(pause)
-        pause = min(2 * pause, 0.01)
+    """Run a command to its end, or to the time limit."""
+    with Running(args, cwd, env, file_bytes) as command:
+        return command.finish(timeout)
 
 
 def problems(outcome, statuses=(0, 1, 2), findings=False):

@@ -88,6 +88,14 @@ def finds_what_is_wrong(folder):
     yield "the driver fails where something is found", driver_fails(folder)
 
 
+def limits_hold(folder):
+    """A command has its limits from its first instruction on, and is reported under its own name."""
+    args = ["sh", "-c", "ulimit -c; ulimit -f; head -c 4096 /dev/zero >large"]
+    done = campaign.outcome.run(args, 60, folder, file_bytes=2048)
+    fine = done.args == args and done.out.split()[0] == b"0" and done.status and os.path.getsize(os.path.join(folder, "large")) == 2048
+    yield "a command has its limits", "" if fine else f"{done.args}: status {done.status}, {done.out}, {done.err}"
+
+
 def driver_fails(folder):
     with tempfile.TemporaryDirectory() as kept:
         fake = os.path.join(folder, "gtrain-crashes")
@@ -100,4 +108,4 @@ def driver_fails(folder):
 
 if __name__ == "__main__":
     print(f"# seed {SEED}")
-    sys.exit(tap.run([some_cases, every_read, finds_what_is_wrong], FAIL_AT, sys.argv[1:]))
+    sys.exit(tap.run([some_cases, every_read, finds_what_is_wrong, limits_hold], FAIL_AT, sys.argv[1:]))
