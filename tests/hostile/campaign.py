@@ -38,6 +38,12 @@ class Context:
         }
         os.makedirs(self.seeds, exist_ok=True)
 
+    def limits(self, program=None):
+        """The seconds and the KiB of memory that one command may take."""
+        if self.sanitized and program in (None, self.gtrain):
+            return SANITIZED_SECONDS, SANITIZED_MEMORY_KIB
+        return SECONDS, MEMORY_KIB
+
 
 class Case:
     """One case: a seed, a folder to work in, the commands it ran, the problems it found."""
@@ -51,30 +57,39 @@ class Case:
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def run(self, *args, program=None, traced=(), timeout=None, statuses=(0, 1, 2), findings=False):
-        """Run gtrain in the case's folder and judge how it ended."""
-        context = self.context
-        program = program or context.gtrain
-        sanitized = context.sanitized and program == context.gtrain
-        environment = context.environment
+    def start(self, *args, program=None, traced=()):
+        """Start gtrain in the case's folder; judge() takes what its finish() returns."""
+        environment = self.context.environment
         if traced:  # the search for leaks does not work in a program that is traced already
             environment = {**environment, "ASAN_OPTIONS": environment["ASAN_OPTIONS"] + ":detect_leaks=0"}
-        done = outcome.run([*traced, program, *args], timeout or (SANITIZED_SECONDS if sanitized else SECONDS), self.folder,
-                           environment, file_bytes=256 << 20)
         self.commands.append(" ".join(map(str, args)))
+        return outcome.Running([*traced, program or self.context.gtrain, *args], self.folder, environment, file_bytes=256 << 20)
+
+    def judge(self, done, command, program=None, statuses=(0, 1, 2), findings=False):
+        """Report what is wrong with how a command ended."""
         for problem in outcome.problems(done, statuses, findings):
-            self.problem(problem)
-        if done.peak_kib > (SANITIZED_MEMORY_KIB if sanitized else MEMORY_KIB):
-            self.problem(f"{done.peak_kib} KiB of memory")
-        for path in outcome.temporaries(self.folder) if done.status in (0, 1, 2) else ():
-            if path in self.planted:
-                continue
-            self.problem(f"left behind: {os.path.relpath(path, self.folder)}")
-            os.unlink(path)
+            self.problem(problem, command)
+        if done.peak_kib > self.context.limits(program)[1]:
+            self.problem(f"{done.peak_kib} KiB of memory", command)
+
+    def run(self, *args, program=None, traced=(), timeout=None, statuses=(0, 1, 2), findings=False):
+        """Run gtrain in the case's folder and judge how it ended."""
+        with self.start(*args, program=program, traced=traced) as command:
+            done = command.finish(timeout or self.context.limits(program)[0])
+        self.judge(done, self.commands[-1], program, statuses, findings)
+        if done.status in (0, 1, 2):
+            self.find_temporaries()
         return done
 
-    def problem(self, text):
-        self.problems.append((text, self.commands[-1] if self.commands else ""))
+    def find_temporaries(self):
+        """Report, and remove, files that no command that runs still needs."""
+        for path in outcome.temporaries(self.folder):
+            if path not in self.planted:
+                self.problem(f"left behind: {os.path.relpath(path, self.folder)}")
+                os.unlink(path)
+
+    def problem(self, text, command=None):
+        self.problems.append((text, command or (self.commands[-1] if self.commands else "")))
 
     def digest(self, name):
         """Of a file's bytes; None where there is none."""
@@ -123,27 +138,6 @@ class Campaign:
                     counts["commands"] += commands
                     findings += [(job.number, *p) for p in problems]
         return counts, findings
-
-
-class Counted:
-    """A campaign given as a function: run(gtrain, seconds, seed) -> (tried, failures)."""
-
-    share = 1
-
-    def __init__(self, name, function):
-        self.name, self.function = name, function
-
-    def prepare(self, context):
-        pass
-
-    def run_case(self, context, seed, seconds=5):
-        os.environ.update(context.environment)
-        tried, failures = self.function(context.gtrain, seconds, seed)
-        return [(str(f), self.name) for f in failures], tried
-
-    def run(self, context, seconds, seed, jobs=1):
-        failures, tried = self.run_case(context, seed, seconds)
-        return {"cases": tried, "commands": tried}, [(seed, *p) for p in failures]
 
 
 def folder_bytes(folder):

@@ -13,6 +13,7 @@ import tap
 
 import campaign
 import faults
+import races
 import run as driver
 
 GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
@@ -96,6 +97,23 @@ def limits_hold(folder):
     yield "a command has its limits", "" if fine else f"{done.args}: status {done.status}, {done.out}, {done.err}"
 
 
+def no_race_outlives_its_case(folder):
+    """A command of a race that hangs ends the case, and with it the commands beside it."""
+    fake, pids = os.path.join(folder, "gtrain-hangs"), os.path.join(folder, "pids")
+    with open(fake, "w") as f:
+        f.write(f"#!/bin/sh\necho $$ >> {pids}\nsleep 60\n")
+    os.chmod(fake, stat.S_IRWXU)
+    context = campaign.Context(fake, GTRAIN, TESTS, folder, os.path.join(folder, "found"))
+    context.limits = lambda program=None: (1, 1 << 20)
+    races.prepare(context)
+    problems, _ = races.CAMPAIGN.run_case(context, 1)
+    with open(pids) as f:
+        started = [int(pid) for pid in f]
+    alive = [pid for pid in started if os.path.exists(f"/proc/{pid}")]
+    fine = len(started) >= 2 and [text for text, _ in problems] == ["it hangs"] and not alive
+    yield "a race that hangs leaves no process", "" if fine else f"{started} were started, {alive} are left: {problems}"
+
+
 def driver_fails(folder):
     with tempfile.TemporaryDirectory() as kept:
         fake = os.path.join(folder, "gtrain-crashes")
@@ -108,4 +126,4 @@ def driver_fails(folder):
 
 if __name__ == "__main__":
     print(f"# seed {SEED}")
-    sys.exit(tap.run([some_cases, every_read, finds_what_is_wrong, limits_hold], FAIL_AT, sys.argv[1:]))
+    sys.exit(tap.run([some_cases, every_read, finds_what_is_wrong, limits_hold, no_race_outlives_its_case], FAIL_AT, sys.argv[1:]))
