@@ -18,7 +18,7 @@ import run as driver
 
 GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
 TESTS = os.path.abspath(os.environ.get("GTRAIN_TESTS", "build/tests"))
-SEED = random.SystemRandom().randrange(1 << 32)
+SEED = int(os.environ.get("SEED") or 1)
 CASES = {"checkpoints": 30, "data_files": 20, "faults": 40, "races": 2, "run_dirs": 15}  # kills take too long
 FAIL_AT = os.path.join(TESTS, "fail_at")
 
