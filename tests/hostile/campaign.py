@@ -101,10 +101,11 @@ class Case:
 
 
 class Campaign:
-    """`prepare(context)` makes the good files once; `case(case)` is one case. `share` weighs its part of the time."""
+    """`prepare(context)` makes the good files once; `case(case)` is one case. `share` weighs its part of the time.
+    `missing(context)` says why the campaign cannot run on this machine; "" where it can."""
 
-    def __init__(self, name, prepare, case, share=1):
-        self.name, self.prepare, self.one, self.share = name, prepare, case, share
+    def __init__(self, name, prepare, case, share=1, missing=lambda context: ""):
+        self.name, self.prepare, self.one, self.share, self.missing = name, prepare, case, share, missing
 
     def run_case(self, context, seed):
         """(problems, commands run) of one case. What it worked on is kept where it found something."""

@@ -1,6 +1,7 @@
 """faults.py - system calls that fail, one at a time: the file is the old or the new one, one line says why, nothing is left."""
 import os
 import shutil
+import tempfile
 import threading
 
 import campaign
@@ -130,4 +131,15 @@ def check_target(case, command, where, done, before, wanted):
                     case.run("ckpt", "verify", os.path.join(where_, name), program=case.context.plain, statuses=(0,))
 
 
-CAMPAIGN = campaign.Campaign("faults", prepare, case, share=2)
+def missing(context):
+    """Make one call of another program fail: not every processor or container lets fail_at do so."""
+    with tempfile.TemporaryDirectory(dir=context.folder) as folder:
+        path = os.path.join(folder, "file")
+        small_files.write(path, "text")
+        probe = campaign.outcome.run([os.path.join(context.tests, "fail_at"), folder, "openat", 1, "EIO", "cat", path], 30)
+    if probe.status == 1 and "fail_at: " not in probe.err:
+        return ""
+    return f"ptrace: no system call can be made to fail: {probe.err.strip() or f'status {probe.status}'}"
+
+
+CAMPAIGN = campaign.Campaign("faults", prepare, case, share=2, missing=missing)

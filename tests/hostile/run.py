@@ -84,6 +84,16 @@ def repeat(chosen, context, options):
     return found
 
 
+def runnable(chosen, context):
+    """Those that can run on this machine; the others say why not."""
+    for one in chosen:
+        missing = one.missing(context)
+        if missing:
+            print(f"{one.name:12} skipped: {missing}")
+        else:
+            yield one
+
+
 def main():
     options = parse()
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
@@ -96,8 +106,9 @@ def main():
     try:
         context = campaign.Context(options.gtrain, options.plain, options.tests, folder, options.keep)
         if options.case:
-            return 1 if repeat(every, context, options) else 0
+            return 1 if repeat(list(runnable(every, context)), context, options) else 0
         print(f"seed {seed}, {options.time:g} s, {'with' if context.sanitized else 'without'} sanitizers: {options.gtrain}")
+        chosen = list(runnable(chosen, context))
         for one in chosen:
             one.prepare(context)
         whole, found = sum(c.share for c in chosen), 0
