@@ -255,6 +255,25 @@ own() {
 	E
 }
 
+@test "a run that goes on recognises every line that it wrote itself" {
+	local model data keys
+	folders 10 a b
+	while read -r model data keys; do
+		rm -rf run
+		gtrain train --model "$model" --data "$data" --val-split 0.2 --batch 4 --steps 4 --save-every 2 \
+			--log-every 1 --eval-every 1 --out run -q
+		equal "$status" 0
+		rm run/checkpoints/step-00000004.pth
+		gtrain train --resume auto --out run -q
+		equal "$status" 0
+		lines run/metrics.jsonl '[x["step"] for x in t] == [x["step"] for x in v] == [1, 2, 3, 4]
+			and all(len(x) == '"$keys"' for x in t)'
+	done <<-'E'
+		gpt:layers=1,heads=1,width=8,block=8 text:text.txt 9
+		lenet images:images,channels=1,size=12 8
+	E
+}
+
 @test "metrics.jsonl is written anew only where a line is dropped" {
 	local inode
 	cp -r base run
