@@ -80,8 +80,8 @@ static int find_origin(struct gt_run_source *from, const struct gt_train *t, str
 	return rc;
 }
 
-/* Let people know what a data set has to say about itself. */
-static void tell_notes(const struct gt_train *t, const char *option, const struct gt_dataset *data)
+/* Log the notes of a data set about itself. */
+static void log_notes(const struct gt_train *t, const char *option, const struct gt_dataset *data)
 {
 	const struct gt_data_info *info = data ? gt_dataset_info(data) : NULL;
 
@@ -356,8 +356,8 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		rc = open_data(t, err);
 	if (rc)
 		return rc;
-	tell_notes(t, "--data", t->whole ? t->whole : t->data);
-	tell_notes(t, "--val", t->whole ? NULL : t->val);
+	log_notes(t, "--data", t->whole ? t->whole : t->data);
+	log_notes(t, "--val", t->whole ? NULL : t->val);
 	gt_model_input_of(&t->input, gt_dataset_info(t->data));
 	samples = gt_dataset_info(t->data)->samples;
 	t->sampler = (struct gt_sampler){
