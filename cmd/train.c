@@ -241,13 +241,13 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
 	int rc = config ? gt_metrics_writer_new(&writer, cli->log_every, err) : GT_ENOMEM;
 
 	if (!rc) {
-		const struct gt_observer observers[] = { gt_watch_observer(&watch),
-			gt_metrics_observer(writer), gt_stop_observer(stop) };
-		const int skipped = first ? 0 : 2;
+		enum { ON_EVERY_RANK = 1, ON_THE_FIRST = 3 };
+		const struct gt_observer observers[ON_THE_FIRST] = { gt_stop_observer(stop),
+			gt_watch_observer(&watch), gt_metrics_observer(writer) };
 
 		stop->log = &env->log;
-		rc = gt_train_run(
-		    t, config, observers + skipped, 3 - skipped, &stop->asked, &result, err);
+		rc = gt_train_run(t, config, observers, first ? ON_THE_FIRST : ON_EVERY_RANK,
+		    &stop->asked, &result, err);
 		stop->polite = cli->nproc > 1 && !gt_cmd_is_threads(cli); /* see be_rank() */
 	}
 	if (!rc && first)
