@@ -170,13 +170,14 @@ static int refuse_code(const struct gt_zip *zip, struct gt_err *err)
 struct exchange {
 	const struct gt_zip *zip;
 	struct gt_zip_exchange *what;
+	bool write_back;
 };
 
 static int exchange_copy(void *self, int fd, struct gt_err *err)
 {
 	const struct exchange *x = self;
 
-	return gt_zip_exchange_copy(fd, x->zip, x->what, err);
+	return gt_zip_exchange_copy(fd, x->zip, x->what, x->write_back, err);
 }
 
 static int exchange_in_place(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
@@ -197,13 +198,13 @@ static int exchange_in_place(const struct gt_ckpt *ckpt, const struct gt_edit_ta
 int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
     const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
 {
-	struct gt_zip_exchange x = { .no_sync = target->no_sync };
+	struct gt_zip_exchange x = { 0 };
 	struct gt_arena arena = { 0 };
 	unsigned char *pickle = NULL;
 	char *digests = NULL;
 	size_t size = 0;
 	struct gt_zip zip;
-	struct exchange exchange = { &zip, &x };
+	struct exchange exchange = { &zip, &x, !target->no_sync };
 	int rc = gt_zip_read(&zip, &ckpt->map, &arena, err);
 
 	if (!rc)

@@ -148,7 +148,6 @@ enum { GT_ZIP_EXCHANGE_MAX = 2 };
 struct gt_zip_exchange {
 	struct gt_zip_new records[GT_ZIP_EXCHANGE_MAX];
 	size_t count;
-	bool no_sync;
 
 	/* Set: bytes that were written, copied, and that nothing refers to in the result. */
 	uint64_t written, moved, dead;
@@ -163,9 +162,10 @@ int gt_zip_exchange_in_place(
 /*
  * Into the empty file `fd`: the new records first, then the others as they are, header, bytes,
  * sums; what no directory lists is left behind. Their places move by whole blocks
- * (lib/base/copy.h), so that a file system can share them, and every alignment stays.
+ * (lib/base/copy.h), so that a file system can share them, and every alignment stays. With
+ * `write_back` the disk is set to work as the copy goes on: an fsync() is to follow.
  */
-int gt_zip_exchange_copy(
-    int fd, const struct gt_zip *zip, struct gt_zip_exchange *x, struct gt_err *err);
+int gt_zip_exchange_copy(int fd, const struct gt_zip *zip, struct gt_zip_exchange *x,
+    bool write_back, struct gt_err *err);
 
 #endif

@@ -361,7 +361,7 @@ static void place_runs(struct rewrite *r, uint64_t at, uint64_t *end)
 	*end = at;
 }
 
-static int copy_runs(const struct rewrite *r, int fd, struct gt_err *err)
+static int copy_runs(const struct rewrite *r, int fd, bool write_back, struct gt_err *err)
 {
 	size_t n;
 	int rc = 0;
@@ -372,14 +372,14 @@ static int copy_runs(const struct rewrite *r, int fd, struct gt_err *err)
 
 		n = next_run(r, i, &end);
 		rc = gt_copy_range(fd, first->to, r->zip->map->fd, first->start, end - first->start,
-		    !r->x->no_sync, err);
+		    write_back, err);
 		r->x->moved += end - first->start;
 	}
 	return rc;
 }
 
-int gt_zip_exchange_copy(
-    int fd, const struct gt_zip *zip, struct gt_zip_exchange *x, struct gt_err *err)
+int gt_zip_exchange_copy(int fd, const struct gt_zip *zip, struct gt_zip_exchange *x,
+    bool write_back, struct gt_err *err)
 {
 	struct rewrite r = { .zip = zip, .x = x };
 	unsigned char *head = NULL, *tail = NULL;
@@ -407,7 +407,7 @@ int gt_zip_exchange_copy(
 	x->written = head_bytes + tail_bytes;
 	rc = gt_write_at(fd, 0, head, head_bytes, err);
 	if (!rc)
-		rc = copy_runs(&r, fd, err);
+		rc = copy_runs(&r, fd, write_back, err);
 	if (!rc)
 		rc = gt_write_at(fd, end, tail, tail_bytes, err);
 out:
