@@ -269,7 +269,6 @@ int gt_tree_append(
  * The file appears whole or not at all: temporary name in the same folder, fsync, rename, fsync
  * of the folder. The bytes depend on the tree alone, not on the clock.
  */
-int gt_torch_save(const char *path, const struct gt_tree *root, struct gt_err *err);
-int gt_torch_save_at(struct gt_file_name file, const struct gt_tree *root, struct gt_err *err);
+int gt_torch_save(struct gt_file_name file, const struct gt_tree *root, struct gt_err *err);
 
 #endif

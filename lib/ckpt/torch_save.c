@@ -191,12 +191,7 @@ int gt_torch_write_zip(const char *path, const struct gt_tree *root,
 	return save((struct gt_file_name){ .path = path }, root, options, err);
 }
 
-int gt_torch_save(const char *path, const struct gt_tree *root, struct gt_err *err)
-{
-	return gt_torch_save_at((struct gt_file_name){ .path = path }, root, err);
-}
-
-int gt_torch_save_at(struct gt_file_name file, const struct gt_tree *root, struct gt_err *err)
+int gt_torch_save(struct gt_file_name file, const struct gt_tree *root, struct gt_err *err)
 {
 	static const struct gt_ckpt_write_options none = { 0 };
 

@@ -240,7 +240,7 @@ static int write_all(const struct gt_snapshot *s, const struct gt_whole *whole,
 		put(&w, root, "best", best_tree(&w));
 	if (s->config)
 		put(&w, root, "config", json_tree(&w, s->config));
-	rc = w.failed ? err->code : gt_torch_save_at(file, root, err);
+	rc = w.failed ? err->code : gt_torch_save(file, root, err);
 	gt_arena_release(&a);
 	return rc;
 }
@@ -266,7 +266,7 @@ static int write_model(const struct gt_store *store, const struct gt_whole *whol
 {
 	struct gt_arena a = { 0 };
 	struct gt_tree *tree = gt_weights_tree(store, whole, model, &a, err);
-	int rc = tree ? gt_torch_save_at(file, tree, err) : err->code;
+	int rc = tree ? gt_torch_save(file, tree, err) : err->code;
 
 	gt_arena_release(&a);
 	return rc;

@@ -154,7 +154,8 @@ int main(int argc, char **argv)
 		rc = write_state(gt_ckpt_root(ckpt), argv[3], argv[4],
 		    argc > 5 ? strtoull(argv[5], NULL, 10) : 0, &err);
 	} else if (!rc) {
-		rc = gt_torch_save(argv[3], gt_ckpt_root(ckpt), &err);
+		rc = gt_torch_save(
+		    (struct gt_file_name){ .path = argv[3] }, gt_ckpt_root(ckpt), &err);
 	}
 	gt_ckpt_close(ckpt);
 	if (!rc && !fflush(stdout) && !ferror(stdout))

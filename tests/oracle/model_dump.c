@@ -286,7 +286,7 @@ int main(int argc, char **argv)
 	if (!rc)
 		rc = train(&r, &err);
 	if (!rc)
-		rc = gt_torch_save(argv[1], r.root, &err);
+		rc = gt_torch_save((struct gt_file_name){ .path = argv[1] }, r.root, &err);
 	if (rc)
 		fprintf(stderr, "model_dump: %s\n", err.text);
 	release(&r);

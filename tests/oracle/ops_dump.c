@@ -262,7 +262,7 @@ int main(int argc, char **argv)
 	for (const struct op_case *c = op_cases; c->op && !rc; c++)
 		rc = add_case(&d, list, c, &d.err);
 	if (!rc)
-		rc = gt_torch_save(argv[1], list, &d.err);
+		rc = gt_torch_save((struct gt_file_name){ .path = argv[1] }, list, &d.err);
 	if (rc)
 		fprintf(stderr, "ops_dump: %s\n", d.err.text);
 	gt_arena_release(&d.arena);

@@ -264,7 +264,7 @@ static void make_file(struct fixture *f, const char *const *names)
 		    0);
 	gt_tree_set(root, "model", model, &f->arena, &f->err);
 	gt_tree_set(root, "step", gt_tree_int(&f->arena, 3, &f->err), &f->arena, &f->err);
-	assert_int_equal(gt_torch_save(f->path, root, &f->err), 0);
+	assert_int_equal(gt_torch_save((struct gt_file_name){ .path = f->path }, root, &f->err), 0);
 	assert_int_equal(gt_ckpt_open(&f->ckpt, f->path, &f->err), 0);
 }
 

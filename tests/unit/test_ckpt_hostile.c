@@ -144,7 +144,9 @@ static void small_zip(struct file *f)
 
 	assert_true(fd >= 0);
 	close(fd);
-	assert_int_equal(gt_torch_save(path, small_tree(&a), GT_ERR_IGNORED), 0);
+	assert_int_equal(
+	    gt_torch_save((struct gt_file_name){ .path = path }, small_tree(&a), GT_ERR_IGNORED),
+	    0);
 	assert_int_equal(gt_map(&map, path, GT_ERR_IGNORED), 0);
 	file_new(f, map.data, map.size);
 	gt_unmap(&map);

@@ -218,8 +218,10 @@ static void test_torch_shards(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_int_equal(gt_torch_save(ckpt_file(f, "pytorch_model-00001-of-00001.bin"),
-	                     tensors(f, "", 2, 4), &f->err),
+	assert_int_equal(
+	    gt_torch_save(
+	        (struct gt_file_name){ .path = ckpt_file(f, "pytorch_model-00001-of-00001.bin") },
+	        tensors(f, "", 2, 4), &f->err),
 	    0);
 	put_text(f, "pytorch_model.bin.index.json",
 	    MAP("\"a.w\":\"pytorch_model-00001-of-00001.bin\",\"b.w\":\"pytorch_model-00001-of-"

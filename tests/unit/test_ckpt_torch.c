@@ -64,10 +64,15 @@ static void put(struct fixture *f, const char *key, struct gt_tree *value)
 	assert_int_equal(gt_tree_set(f->root, key, value, &f->arena, &f->err), 0);
 }
 
+static int save(const char *path, const struct gt_tree *root, struct gt_err *err)
+{
+	return gt_torch_save((struct gt_file_name){ .path = path }, root, err);
+}
+
 /* Write the root, read it back. */
 static const struct gt_tree *round_trip(struct fixture *f)
 {
-	if (gt_torch_save(f->path, f->root, &f->err) || gt_ckpt_open(&f->ckpt, f->path, &f->err))
+	if (save(f->path, f->root, &f->err) || gt_ckpt_open(&f->ckpt, f->path, &f->err))
 		fail_msg("%s", f->err.text);
 	assert_string_equal(gt_ckpt_format(f->ckpt), "torch-zip");
 	return gt_ckpt_root(f->ckpt);
@@ -217,24 +222,24 @@ static void test_refusals(void **state)
 	struct gt_tree *list = gt_tree_list(&f->arena, &f->err), *deep;
 
 	put(f, "x", &opaque);
-	assert_int_equal(gt_torch_save(f->path, f->root, &f->err), GT_ENOTSUP);
+	assert_int_equal(save(f->path, f->root, &f->err), GT_ENOTSUP);
 	assert_non_null(strstr(f->err.text, "contains itself"));
 	gt_tree_append(list, list, &f->arena, &f->err);
-	assert_int_equal(gt_torch_save(f->path, list, &f->err), GT_EINVAL);
+	assert_int_equal(save(f->path, list, &f->err), GT_EINVAL);
 	f->root = gt_tree_dict(&f->arena, &f->err);
 	put(f, "x", gt_tree_none(&f->arena, &f->err));
 	put(f, "x", gt_tree_none(&f->arena, &f->err));
-	assert_int_not_equal(gt_torch_save(f->path, f->root, &f->err), 0);
+	assert_int_not_equal(save(f->path, f->root, &f->err), 0);
 	deep = gt_tree_list(&f->arena, &f->err);
 	for (int i = 0; i < 1000; i++) {
 		list = gt_tree_list(&f->arena, &f->err);
 		gt_tree_append(list, deep, &f->arena, &f->err);
 		deep = list;
 	}
-	assert_int_not_equal(gt_torch_save(f->path, deep, &f->err), 0);
-	assert_int_not_equal(gt_torch_save(f->path, NULL, NULL), 0);
-	assert_int_not_equal(gt_torch_save("/dev/null", f->root, &f->err), 0);
-	assert_int_not_equal(gt_torch_save(f->folder, f->root, &f->err), 0);
+	assert_int_not_equal(save(f->path, deep, &f->err), 0);
+	assert_int_not_equal(save(f->path, NULL, NULL), 0);
+	assert_int_not_equal(save("/dev/null", f->root, &f->err), 0);
+	assert_int_not_equal(save(f->folder, f->root, &f->err), 0);
 	assert_int_equal(files_in(f->folder), 0);
 }
 
@@ -269,7 +274,7 @@ static void test_full_disk(void **state)
 
 		limit = (struct rlimit){ at, old.rlim_max };
 		assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-		rc = gt_torch_save(f->path, f->root, &f->err);
+		rc = save(f->path, f->root, &f->err);
 		assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 		assert_int_equal(rc, GT_EIO);
 		assert_non_null(strstr(f->err.text, "too large"));
@@ -291,7 +296,7 @@ static void test_permissions(void **state)
 	assert_int_equal(stat(f->path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0640);
 	assert_int_equal(chmod(f->path, 0600), 0);
-	assert_int_equal(gt_torch_save(f->path, f->root, &f->err), 0);
+	assert_int_equal(save(f->path, f->root, &f->err), 0);
 	assert_int_equal(stat(f->path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
 }
@@ -306,9 +311,9 @@ static void test_reproducible(void **state)
 
 	put(f, "x", gt_tree_tensor(&f->arena, GT_F32, 1, &two, x, &f->err));
 	put(f, "y", gt_tree_tensor(&f->arena, GT_F32, 1, &two, y, &f->err));
-	assert_int_equal(gt_torch_save(f->path, f->root, &f->err), 0);
+	assert_int_equal(save(f->path, f->root, &f->err), 0);
 	assert_int_equal(gt_map(&first, f->path, &f->err), 0);
-	assert_int_equal(gt_torch_save(f->path, f->root, &f->err), 0);
+	assert_int_equal(save(f->path, f->root, &f->err), 0);
 	assert_int_equal(gt_map(&second, f->path, &f->err), 0);
 	assert_int_equal(first.size, second.size);
 	assert_memory_equal(first.data, second.data, first.size);

@@ -56,7 +56,7 @@ static void save(const char *name, const float *values, int64_t count)
 	gt_tree_set(
 	    root, "fc.weight", gt_tree_tensor(&a, GT_F32, 1, &count, values, &err), &a, &err);
 	gt_tree_set(root, "fc.bias", gt_tree_tensor(&a, GT_F32, 1, &count, values, &err), &a, &err);
-	if (gt_torch_save(name, root, &err))
+	if (gt_torch_save((struct gt_file_name){ .path = name }, root, &err))
 		fail_msg("%s", err.text);
 	gt_arena_release(&a);
 }
