@@ -134,6 +134,13 @@ bool gt_cmd_can_draw(int fd);
 /* The width of the terminal on which our launcher draws for us (comm/launch.h), or 0. */
 int gt_cmd_lent_columns(void);
 
+struct gt_run_source; /* lib/train/run_source.h */
+
+/* The model of a checkpoint: `given`, or the one in the config.json of its run, borrowed. NULL with
+ * err set and a hint if there is neither. */
+const char *gt_cmd_source_model(
+    const struct gt_run_source *source, const char *given, struct gt_err *err);
+
 /* Print a JSON document and a line feed to standard output, and drop it; NULL is out of memory.
  * Numbers have the digits that a float32 deserves. */
 int gt_cmd_print_json(json_t *document, size_t flags, struct gt_err *err);

@@ -5,17 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/ckpt_source.h"
 #include "cmd/eval_options.h"
 #include "cmd/json_out.h"
 #include "lib/base/text.h"
 #include "lib/train/about.h"
 #include "lib/train/evaluate.h"
+#include "lib/train/run_source.h"
 #include "lib/train/weights.h"
 
 /* All that an evaluation holds, so that it is released in one place. */
 struct evaluation {
-	struct gt_ckpt_source source;
+	struct gt_run_source source;
 	struct gt_data_description trained_on;
 	struct gt_model *model;
 	struct gt_dataset *data;
@@ -36,7 +36,7 @@ static void release(struct evaluation *e)
 	gt_model_close(e->model);
 	gt_weights_report_release(&e->report);
 	gt_data_description_release(&e->trained_on);
-	gt_ckpt_source_release(&e->source);
+	gt_run_source_release(&e->source);
 	free(e->maps);
 }
 
@@ -45,21 +45,22 @@ static int open_model_and_data(
 {
 	struct gt_data_request request;
 	const char *model;
-	int rc = gt_ckpt_source_open(&e->source, cli->ckpt, err);
+	int rc = gt_run_source_open(&e->source, cli->ckpt, err);
 
 	if (rc)
 		return rc;
-	model = gt_ckpt_source_model(&e->source, cli->model, err);
+	model = gt_cmd_source_model(&e->source, cli->model, err);
 	if (!model)
 		return err->code;
 	rc = gt_model_open(&e->model, model, err);
 	if (!rc && gt_about_read(&e->trained_on, e->source.config, err))
-		rc = gt_err_prefix(err, "'%s/config.json'", e->source.run.dir.folder.path);
+		rc = gt_err_prefix(err, "'%s/config.json'", e->source.dir.folder.path);
 	if (rc)
 		return rc;
 	gt_data_request_of(&request, e->model, 0, 1);
 	request.like = &e->trained_on;
-	request.vocab = cli->vocab ? (struct gt_file_name){ .path = cli->vocab } : e->source.vocab;
+	request.vocab = cli->vocab ? (struct gt_file_name){ .path = cli->vocab }
+	                           : gt_run_source_vocab(&e->source);
 	return gt_dataset_open(&e->data, cli->data, &request, err);
 }
 
@@ -100,12 +101,12 @@ static void warn(const struct evaluation *e, const struct gt_eval_cli *cli, stru
 		    log, "--data is read with %s, like the run's training data", info->adopted);
 	if (trained && cli->model && strcmp(trained, cli->model))
 		gt_log_warn(log, "--model %s: the run was trained as %s", cli->model, trained);
-	if (info->kind == GT_DATA_TOKENS && !e->source.vocab.path && !cli->vocab &&
+	if (info->kind == GT_DATA_TOKENS && !e->source.vocab && !cli->vocab &&
 	    !strncmp(cli->data, "text:", 5))
 		gt_log_warn(log,
 		    "no vocab.json lies beside '%s': tokens are numbered by this text "
 		    "alone; --vocab names the vocabulary it was trained with",
-		    e->source.file);
+		    e->source.path);
 }
 
 static void list_keys(struct gt_log *log, const char *what, const char *const *names, size_t count)
@@ -130,11 +131,11 @@ static int load(
 	rc = gt_store_init(e->store, 0, err);
 	if (!rc)
 		rc = gt_weights_load_file(
-		    e->store, e->model, e->source.run.file, &options, &e->report, err);
+		    e->store, e->model, e->source.file, &options, &e->report, err);
 	if (rc)
 		return rc;
 	if (*e->report.note)
-		gt_log_info(log, "%s: %s", e->source.file, e->report.note);
+		gt_log_info(log, "%s: %s", e->source.path, e->report.note);
 	list_keys(log, "missing", e->report.missing, e->report.missing_count);
 	list_keys(log, "unexpected", e->report.unexpected, e->report.unexpected_count);
 	return 0;

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/ckpt_source.h"
 #include "cmd/generate_options.h"
 #include "lib/base/text.h"
 #include "lib/train/finite.h"
 #include "lib/train/generate.h"
+#include "lib/train/run_source.h"
 #include "lib/train/weights.h"
 
 struct generation {
-	struct gt_ckpt_source source;
+	struct gt_run_source source;
 	struct gt_model *model;
 	struct gt_tokenizer *tokenizer;
 	struct gt_store *store;
@@ -34,7 +34,7 @@ static void release(struct generation *g)
 	gt_tokenizer_close(g->tokenizer);
 	gt_model_close(g->model);
 	gt_weights_report_release(&g->report);
-	gt_ckpt_source_release(&g->source);
+	gt_run_source_release(&g->source);
 	free(g->prompt);
 }
 
@@ -70,18 +70,18 @@ static int open_model_and_prompt(
 {
 	struct gt_file_name vocab = { .path = cli->vocab };
 	const char *model;
-	int rc = gt_ckpt_source_open(&g->source, cli->ckpt, err);
+	int rc = gt_run_source_open(&g->source, cli->ckpt, err);
 
 	if (rc)
 		return rc;
-	model = gt_ckpt_source_model(&g->source, cli->model, err);
+	model = gt_cmd_source_model(&g->source, cli->model, err);
 	if (!model)
 		return err->code;
 	if (!vocab.path)
-		vocab = g->source.vocab;
+		vocab = gt_run_source_vocab(&g->source);
 	if (!vocab.path) {
 		gt_err_set(err, GT_EINVAL,
-		    "--vocab is missing, and '%s' has no vocab.json beside it", g->source.file);
+		    "--vocab is missing, and '%s' has no vocab.json beside it", g->source.path);
 		return gt_err_hint(err, "--vocab FILE: the vocab.json of the run that trained it");
 	}
 	rc = gt_model_open(&g->model, model, err);
@@ -117,7 +117,7 @@ static int build(struct generation *g, struct gt_err *err)
 		rc = gt_plan_bind(g->program.plan, g->arena, err);
 	if (!rc)
 		rc = gt_weights_load_file(
-		    g->store, g->model, g->source.run.file, &strict, &g->report, err);
+		    g->store, g->model, g->source.file, &strict, &g->report, err);
 	return rc;
 }
 
@@ -141,7 +141,7 @@ static int explain(const struct generation *g, struct gt_err *err)
 
 	if (gt_find_nonfinite(&found, g->store, NULL, NULL, GT_ERR_IGNORED) || !found.slot)
 		return err->code;
-	return gt_err_hint(err, "%.120s: %s; try an earlier checkpoint", g->source.file,
+	return gt_err_hint(err, "%.120s: %s; try an earlier checkpoint", g->source.path,
 	    gt_nonfinite_text(text, &found));
 }
 
