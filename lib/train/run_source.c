@@ -20,21 +20,22 @@ static void go_up(char *path)
 		strcpy(path, ".");
 }
 
-/* Whether the config.json there is a run's. It may be anybody's yet, so links are followed. */
-static int is_run(bool *out, const char *dir, struct gt_err *err)
+/* Open the directory with its config.json if it is a run's. It may be anybody's: one that cannot be
+ * opened is no run, nor is one whose config.json cannot be read, or is a link. */
+static int open_if_run(struct gt_run_source *s, const char *dir, struct gt_err *err)
 {
-	char *path = gt_asprintf(err, "%s/config.json", dir);
-	struct gt_mapping map = { 0 };
-	json_t *config = NULL;
+	int rc = gt_folder_open(&s->dir.folder, dir, GT_ERR_IGNORED);
 
-	if (!path)
-		return GT_ENOMEM;
-	if (!gt_map(&map, path, GT_ERR_IGNORED) && map.data)
-		config = json_loadb((const char *)map.data, map.size, 0, NULL);
-	*out = gt_run_dir_is_config(config);
-	json_decref(config);
-	gt_unmap(&map);
-	free(path);
+	if (!rc)
+		rc = gt_run_dir_read_config(&s->config, &s->dir, GT_ERR_IGNORED);
+	if (rc == GT_ENOMEM)
+		return gt_err_set(err, rc, "out of memory");
+	if (gt_run_dir_is_config(s->config))
+		return gt_folder_open_in(
+		    &s->dir.checkpoints, &s->dir.folder, "checkpoints", false, err);
+	json_decref(s->config);
+	s->config = NULL;
+	gt_run_dir_close(&s->dir);
 	return 0;
 }
 
@@ -44,7 +45,6 @@ static int open_run_of(struct gt_run_source *s, const char *file, struct gt_err 
 {
 	char *dir = gt_calloc(strlen(file) + 2, 1, err);
 	const char *slash;
-	bool run = false;
 	int rc;
 
 	if (!dir)
@@ -54,9 +54,7 @@ static int open_run_of(struct gt_run_source *s, const char *file, struct gt_err 
 	slash = strrchr(dir, '/');
 	if (!strcmp(slash ? slash + 1 : dir, "checkpoints"))
 		go_up(dir);
-	rc = is_run(&run, dir, err);
-	if (!rc && run)
-		rc = gt_run_dir_open(&s->dir, dir, err);
+	rc = open_if_run(s, dir, err);
 	free(dir);
 	return rc;
 }
@@ -92,7 +90,7 @@ static int choose_newest(struct gt_run_source *s, struct gt_err *err)
 	return gt_err_hint(err, "a run directory has checkpoints/step-N.pth or model.pth");
 }
 
-static int read_run(struct gt_run_source *s, struct gt_err *err)
+static int find_vocab(struct gt_run_source *s, struct gt_err *err)
 {
 	s->vocab = gt_folder_path(&s->dir.folder, "vocab.json", err);
 	if (!s->vocab)
@@ -101,7 +99,14 @@ static int read_run(struct gt_run_source *s, struct gt_err *err)
 		free(s->vocab);
 		s->vocab = NULL;
 	}
-	return gt_run_dir_read_config(&s->config, &s->dir, err);
+	return 0;
+}
+
+static int read_run(struct gt_run_source *s, struct gt_err *err)
+{
+	int rc = gt_run_dir_read_config(&s->config, &s->dir, err);
+
+	return rc ? rc : find_vocab(s, err);
 }
 
 int gt_run_source_open(struct gt_run_source *out, const char *argument, struct gt_err *err)
@@ -116,12 +121,12 @@ int gt_run_source_open(struct gt_run_source *out, const char *argument, struct g
 		rc = gt_run_dir_open(&out->dir, argument, err);
 		if (!rc)
 			rc = choose_newest(out, err);
-	} else {
-		rc = choose(out, NULL, gt_strdup(argument, err));
-		if (!rc)
-			rc = open_run_of(out, argument, err);
+		return rc ? rc : read_run(out, err);
 	}
-	return rc || !out->dir.folder.path ? rc : read_run(out, err);
+	rc = choose(out, NULL, gt_strdup(argument, err));
+	if (!rc)
+		rc = open_run_of(out, argument, err);
+	return rc || !out->dir.folder.path ? rc : find_vocab(out, err);
 }
 
 int gt_run_source_latest(struct gt_run_source *out, const char *dir, struct gt_err *err)

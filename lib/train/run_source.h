@@ -15,8 +15,9 @@ struct gt_run_source {
 
 /*
  * Find the checkpoint: `argument` itself if it is a file; in a run directory the latest, or
- * model.pth where there is none. A file that the user names may be a symbolic link; those found in
- * a run directory may not. GT_EIO if there is no checkpoint; release it in any case.
+ * model.pth where there is none. A file that the user names may be a symbolic link, those found in
+ * a run directory may not. A named file belongs to no run if the config.json beside it is a link or
+ * no run's. GT_EIO if there is no checkpoint; release it in any case.
  */
 int gt_run_source_open(struct gt_run_source *out, const char *argument, struct gt_err *err);
 

@@ -178,6 +178,17 @@ KINDS="link dangling fifo folder socket"
 	equal "$status" 0
 }
 
+@test "a checkpoint file belongs to no run where config.json is a link" {
+	cp -r base run
+	rm run/config.json
+	ln -s ../base/config.json run/config.json
+	gtrain_in 10 eval --ckpt run/checkpoints/step-00000002.pth --data text:text.txt -q
+	equal "$status" 2
+	[[ $err == *"--model is missing, and 'run/checkpoints/step-00000002.pth' has no config.json"* ]]
+	gtrain_in 10 eval --ckpt base/checkpoints/step-00000002.pth --data text:text.txt -q
+	equal "$status" 0
+}
+
 @test "a pipe is refused at once wherever a file is asked for" {
 	local arguments
 	mkfifo -m 600 pipe.$$.pth # a name that no other test has
