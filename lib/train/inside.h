@@ -2,10 +2,15 @@
 #ifndef GT_TRAIN_INSIDE_H
 #define GT_TRAIN_INSIDE_H
 
+#include "lib/train/run_source.h"
 #include "lib/train/train.h"
 
 struct gt_train {
 	struct gt_train_options o; /* settled */
+	/* While it is opened: the checkpoint that the weights come from, if any, and its run. With
+	 * `resumes` it is that of --resume, else that of --init-from. */
+	struct gt_run_source origin;
+	bool resumes;
 	struct gt_model *model;
 	struct gt_dataset *whole, *data,
 	    *val; /* whole: what data and val were split from, or NULL */

@@ -9,7 +9,6 @@
 #include "lib/train/about.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/inside.h"
-#include "lib/train/run_source.h"
 #include "lib/train/snapshot.h"
 #include "lib/train/weights.h"
 
@@ -63,21 +62,25 @@ bool gt_train_adds_up(const struct gt_train *t)
 }
 
 /* Open the checkpoint that --resume goes on from; `auto` without one is a fresh start. */
-static int open_resumed(struct gt_run_source *out, const struct gt_train *t, struct gt_err *err)
+static int open_resumed(struct gt_train *t, struct gt_err *err)
 {
-	return strcmp(t->o.resume, "auto") ? gt_run_source_open(out, t->o.resume, err)
-	                                   : gt_run_source_latest(out, t->o.out, err);
+	int rc = strcmp(t->o.resume, "auto") ? gt_run_source_open(&t->origin, t->o.resume, err)
+	                                     : gt_run_source_latest(&t->origin, t->o.out, err);
+
+	t->resumes = t->origin.path != NULL;
+	return rc;
 }
 
-/* Weights belong to the data that they were trained on: open the run which they come from, if
- * any. */
-static int find_origin(struct gt_run_source *from, const struct gt_train *t, struct gt_err *err)
+/* Open it once, before the data: weights belong to the data that they were trained on. The same
+ * command line begins a run and goes on with it. */
+static int open_origin(struct gt_train *t, struct gt_err *err)
 {
-	int rc = t->o.resume ? open_resumed(from, t, err) : 0;
+	int rc = t->o.resume ? open_resumed(t, err) : 0;
 
-	if (!rc && !from->path && t->o.init_from)
-		rc = gt_run_source_open(from, t->o.init_from, err);
-	return rc;
+	if (rc || t->resumes || !t->o.init_from)
+		return rc;
+	gt_run_source_release(&t->origin);
+	return gt_run_source_open(&t->origin, t->o.init_from, err);
 }
 
 /* Log the notes of a data set about itself. */
@@ -111,22 +114,20 @@ static int open_val(struct gt_train *t, struct gt_data_request *request, struct 
 
 static int open_data(struct gt_train *t, struct gt_err *err)
 {
-	struct gt_run_source from = { 0 };
-	struct gt_data_description origin = { 0 };
+	struct gt_data_description trained_on = { 0 };
 	struct gt_data_request request;
-	int rc = find_origin(&from, t, err);
+	int rc = open_origin(t, err);
 
-	if (!rc && gt_about_read(&origin, from.config, err))
-		rc = gt_err_prefix(err, "'%s/config.json'", from.dir.folder.path);
+	if (!rc && gt_about_read(&trained_on, t->origin.config, err))
+		rc = gt_err_prefix(err, "'%s/config.json'", t->origin.dir.folder.path);
 	gt_data_request_of(&request, t->model, t->o.seed, gt_train_host_ranks(t));
-	request.vocab = gt_run_source_vocab(&from);
-	request.like = from.path ? &origin : NULL;
+	request.vocab = gt_run_source_vocab(&t->origin);
+	request.like = t->origin.path ? &trained_on : NULL;
 	if (!rc)
 		rc = gt_dataset_open(&t->data, t->o.data, &request, err);
 	if (!rc)
 		rc = open_val(t, &request, err);
-	gt_data_description_release(&origin);
-	gt_run_source_release(&from);
+	gt_data_description_release(&trained_on);
 	return rc;
 }
 
@@ -202,16 +203,12 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_weights_options strict = { .finite = true, .parallel = t->parallel };
 	struct gt_weights_report report = { 0 };
-	struct gt_run_source from;
-	int rc = gt_run_source_open(&from, t->o.init_from, err);
+	int rc = gt_weights_load_file(t->store, t->model, t->origin.file, &strict, &report, err);
 
 	if (!rc)
-		rc = gt_weights_load_file(t->store, t->model, from.file, &strict, &report, err);
-	if (!rc)
-		gt_log_info(t->log, "weights from %s%s%s", from.path, *report.note ? ": " : "",
+		gt_log_info(t->log, "weights from %s%s%s", t->origin.path, *report.note ? ": " : "",
 		    report.note);
 	gt_weights_report_release(&report);
-	gt_run_source_release(&from);
 	return rc;
 }
 
@@ -231,8 +228,9 @@ static json_t *fixed_options(const struct gt_train *t, struct gt_err *err)
 	return fixed;
 }
 
-static int load_snapshot(struct gt_train *t, struct gt_file_name file, struct gt_err *err)
+static int resume(struct gt_train *t, struct gt_err *err)
 {
+	const struct gt_file_name file = t->origin.file;
 	struct gt_snapshot s = {
 		.store = t->store, .model = t->model, .optim = t->optim, .parallel = t->parallel
 	};
@@ -259,27 +257,13 @@ static int load_snapshot(struct gt_train *t, struct gt_file_name file, struct gt
 	return rc;
 }
 
-/* The same command line begins a run and goes on with it. */
-static int resume(struct gt_train *t, struct gt_err *err)
-{
-	struct gt_run_source from;
-	int rc = open_resumed(&from, t, err);
-
-	if (!rc && from.path)
-		rc = load_snapshot(t, from.file, err);
-	gt_run_source_release(&from);
-	return rc;
-}
-
 static int set_weights(struct gt_train *t, struct gt_err *err)
 {
 	int rc = t->parallel ? gt_parallel_init(t->parallel, t->o.seed, err)
 	                     : gt_store_init(t->store, t->o.seed, err);
 
-	if (!rc && t->o.init_from)
-		rc = init_from(t, err);
-	if (!rc && t->o.resume)
-		rc = resume(t, err);
+	if (!rc && t->origin.path)
+		rc = t->resumes ? resume(t, err) : init_from(t, err);
 	return rc || !t->parallel ? rc : gt_parallel_begin(t->parallel, err);
 }
 
@@ -413,6 +397,7 @@ int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool 
 	t->best_step = -1;
 	t->best_score = -INFINITY;
 	rc = open_all(t, dry, err);
+	gt_run_source_release(&t->origin);
 	if (rc) {
 		gt_train_close(t);
 		return rc;

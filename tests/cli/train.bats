@@ -336,3 +336,15 @@ hint: --accumulate 4, with a larger --batch"
 		lines second/metrics.jsonl 't[0]["loss"] < 3'
 	done
 }
+
+@test "a run that began with the weights of another goes on without them" {
+	local begin=(--model "$GPT" --data text:"$ROOT"/LICENSE --batch 8 --save-every 1)
+	gtrain train "${begin[@]}" --steps 1 --out first -q
+	equal "$status" 0
+	gtrain train "${begin[@]}" --init-from first --steps 2 --out second -q
+	equal "$status" 0
+	rm -r first
+	gtrain train --resume auto --out second --steps 3
+	equal "$status" 0
+	[[ $err == *"resuming from second/checkpoints/step-00000002.pth"* && $err != *"weights from"* ]]
+}
