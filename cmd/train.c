@@ -11,6 +11,7 @@
 #include "cmd/ranks.h"
 #include "cmd/stop.h"
 #include "cmd/train_check.h"
+#include "cmd/train_config.h"
 #include "cmd/train_options.h"
 #include "cmd/train_plan.h"
 #include "cmd/train_threads.h"
@@ -36,68 +37,6 @@ static const char *default_out(struct gt_cmd_env *env, const char *model, struct
 	for (int n = 2; n < 1000 && !access(text, F_OK); n++)
 		sprintf(text + length, "-%d", n);
 	return gt_arena_strdup(&env->opts.arena, text, err);
-}
-
-/* What the directory's config.json says, where the command line does not. */
-static int load_from(struct gt_cmd_env *env, const char *dir, struct gt_err *err)
-{
-	struct gt_folder folder;
-	struct gt_file_name file = { .folder = &folder };
-	char *path = NULL;
-	int rc = gt_folder_open(&folder, dir, err);
-
-	if (!rc) {
-		file.path = path = gt_folder_path(&folder, "config.json", err);
-		rc = path ? 0 : GT_ENOMEM;
-	}
-	if (!rc && gt_file_exists(file))
-		rc = gt_opts_load_at(&env->opts, file, err);
-	free(path);
-	gt_folder_close(&folder);
-	return rc;
-}
-
-/* Whether both are the same directory. */
-static bool is_same_dir(const char *a, const char *b)
-{
-	struct stat x, y;
-
-	return !stat(a, &x) && !stat(b, &y) && S_ISDIR(x.st_mode) && x.st_dev == y.st_dev &&
-	       x.st_ino == y.st_ino;
-}
-
-/* A run that goes on is told by its own config.json what it was; the command line may still add.
- * --resume DIR is --resume auto --out DIR; --resume FILE begins a run that continues FILE's. */
-static int load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
-{
-	struct gt_run_source from;
-	int rc = 0;
-
-	if (cli->config) {
-		rc = gt_opts_load(&env->opts, cli->config, err);
-		if (!rc)
-			gt_cmd_train_reopen(env, cli);
-		return rc;
-	}
-	if (!cli->resume)
-		return 0;
-	if (is_same_dir(cli->resume, cli->out ? cli->out : cli->resume)) {
-		cli->out = cli->resume;
-		cli->resume = "auto";
-	}
-	if (cli->out && !access(cli->out, F_OK))
-		return load_from(env, cli->out, err);
-	if (!strcmp(cli->resume, "auto")) {
-		if (cli->out && !cli->model)
-			rc = gt_err_set(
-			    err, GT_EIO, "there is no run in '%s' to go on with", cli->out);
-		return rc;
-	}
-	rc = gt_run_source_open(&from, cli->resume, err);
-	if (!rc && from.dir.folder.path)
-		rc = load_from(env, from.dir.folder.path, err);
-	gt_run_source_release(&from);
-	return rc;
 }
 
 static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
@@ -397,7 +336,7 @@ static int join(struct gt_comm *comm, const struct gt_world *world, struct gt_cm
 /* Settle what to do. */
 static int settle(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
 {
-	int rc = load_config(env, cli, err);
+	int rc = gt_cmd_train_load_config(env, cli, err);
 
 	if (!rc)
 		rc = gt_opts_require(&env->opts, err);

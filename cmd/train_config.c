@@ -1,0 +1,82 @@
+/* train_config.c - the options that a run takes over from a config.json. */
+#include "cmd/train_config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/train_check.h"
+#include "lib/base/opt_json.h"
+#include "lib/train/run_source.h"
+
+/* Set the options that the command line leaves out as the directory's config.json says. */
+static int load_from(struct gt_cmd_env *env, const struct gt_folder *dir, struct gt_err *err)
+{
+	char *path = gt_folder_path(dir, "config.json", err);
+	const struct gt_file_name file = { dir, path };
+	int rc = path ? 0 : GT_ENOMEM;
+
+	if (!rc && gt_file_exists(file))
+		rc = gt_opts_load_at(&env->opts, file, err);
+	free(path);
+	return rc;
+}
+
+static int load_from_out(struct gt_cmd_env *env, const char *out, struct gt_err *err)
+{
+	struct gt_folder dir;
+	int rc = gt_folder_open(&dir, out, err);
+
+	if (!rc)
+		rc = load_from(env, &dir, err);
+	gt_folder_close(&dir);
+	return rc;
+}
+
+static int load_from_checkpoint(struct gt_cmd_env *env, const char *ckpt, struct gt_err *err)
+{
+	struct gt_run_source from;
+	int rc = gt_run_source_open(&from, ckpt, err);
+
+	if (!rc && from.dir.folder.path)
+		rc = load_from(env, &from.dir.folder, err);
+	gt_run_source_release(&from);
+	return rc;
+}
+
+/* Whether both are the same directory. */
+static bool is_same_dir(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return !stat(a, &x) && !stat(b, &y) && S_ISDIR(x.st_mode) && x.st_dev == y.st_dev &&
+	       x.st_ino == y.st_ino;
+}
+
+int gt_cmd_train_load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
+{
+	int rc = 0;
+
+	if (cli->config) {
+		rc = gt_opts_load(&env->opts, cli->config, err);
+		if (!rc)
+			gt_cmd_train_reopen(env, cli);
+		return rc;
+	}
+	if (!cli->resume)
+		return 0;
+	if (is_same_dir(cli->resume, cli->out ? cli->out : cli->resume)) {
+		cli->out = cli->resume;
+		cli->resume = "auto";
+	}
+	if (cli->out && !access(cli->out, F_OK))
+		return load_from_out(env, cli->out, err);
+	if (!strcmp(cli->resume, "auto")) {
+		if (cli->out && !cli->model)
+			rc = gt_err_set(
+			    err, GT_EIO, "there is no run in '%s' to go on with", cli->out);
+		return rc;
+	}
+	return load_from_checkpoint(env, cli->resume, err);
+}
