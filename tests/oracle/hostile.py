@@ -89,7 +89,7 @@ def finds_what_is_wrong(folder):
             f.write(f"#!/bin/sh\n{script}\n")
         os.chmod(fake, stat.S_IRWXU)
         context = context_for(GTRAIN, os.path.join(folder, "of-" + name))
-        context.gtrain = fake
+        context.gtrain, context.sanitized = fake, False
         limit = 2 if name == "hangs" else 60
         problems, _ = campaign.Campaign("any", None, lambda case: case.run("ckpt", "ls", "x", timeout=limit)).run_case(context, 1)
         kept = os.path.exists(os.path.join(context.found, "any-1", "commands"))
