@@ -152,8 +152,9 @@ static int check_foreign(const struct gt_run_dir *dir, struct gt_err *err)
 	json_t *config = NULL;
 	int rc = path ? gt_run_dir_read_config(&config, dir, err) : GT_ENOMEM;
 
-	if (!rc && gt_file_exists((struct gt_file_name){ &dir->folder, path }) &&
-	    !gt_run_dir_is_config(config)) {
+	if (rc == GT_EFORMAT ||
+	    (!rc && gt_file_exists((struct gt_file_name){ &dir->folder, path }) &&
+	        !gt_run_dir_is_config(config))) {
 		gt_err_set(err, GT_EIO, "'%s' is there already and belongs to no run", path);
 		rc = hint_out(err);
 	}
@@ -280,13 +281,21 @@ int gt_run_dir_read_config(json_t **out, const struct gt_run_dir *dir, struct gt
 	char *path = gt_folder_path(&dir->folder, "config.json", err);
 	const struct gt_file_name file = { &dir->folder, path };
 	struct gt_mapping map = { 0 };
+	json_error_t where;
 	int rc = path ? 0 : GT_ENOMEM;
+	bool found = !rc && gt_file_exists(file);
 
 	*out = NULL;
-	if (!rc && gt_file_exists(file))
+	if (found)
 		rc = gt_map_at(&map, file, err);
-	if (!rc && map.data)
-		*out = json_loadb((const char *)map.data, map.size, 0, NULL);
+	if (found && !rc)
+		*out = json_loadb(
+		    map.data ? (const char *)map.data : "", map.size, JSON_ALLOW_NUL, &where);
+	if (found && !rc && !*out) {
+		gt_err_set(err, GT_EFORMAT, "'%s' is damaged: line %d: %.120s", path, where.line,
+		    where.text);
+		rc = gt_err_hint(err, "copy it from elsewhere, or take it away");
+	}
 	gt_unmap(&map);
 	free(path);
 	return rc;

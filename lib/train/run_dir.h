@@ -42,8 +42,8 @@ int gt_run_dir_check(const char *path, struct gt_err *err);
 /* DIR/config.json, whole or not at all. */
 int gt_run_dir_write_config(const struct gt_run_dir *dir, const json_t *config, struct gt_err *err);
 
-/* The same, read: yours to json_decref(). NULL if there is none, or it is no JSON. GT_EIO for a
- * link or anything else that is no regular file. */
+/* The same, read: yours to json_decref(). NULL if there is none. Errors: GT_EIO for a link or
+ * anything else that is not a regular file; GT_EFORMAT for a file that is not JSON. */
 int gt_run_dir_read_config(json_t **out, const struct gt_run_dir *dir, struct gt_err *err);
 
 /* Whether this is the config.json of a run; other programs, too, keep one beside their weights. */

@@ -2,9 +2,11 @@
 #include "lib/train/run_source.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
@@ -20,16 +22,26 @@ static void go_up(char *path)
 		strcpy(path, ".");
 }
 
+/* Whether the open folder has the file that only runs write beside their config.json. */
+static bool has_metrics(const struct gt_folder *folder)
+{
+	return !faccessat(folder->fd, "metrics.jsonl", F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
 /* Open the directory with its config.json if it is a run's. It may be anybody's: one that cannot be
- * opened is no run, nor is one whose config.json cannot be read, or is a link. */
+ * opened is no run, nor is one whose config.json cannot be read, or is a link, unless there are
+ * metrics beside it. */
 static int open_if_run(struct gt_run_source *s, const char *dir, struct gt_err *err)
 {
-	int rc = gt_folder_open(&s->dir.folder, dir, GT_ERR_IGNORED);
+	struct gt_err why = GT_ERR_INIT;
+	int rc = gt_folder_open(&s->dir.folder, dir, &why);
 
 	if (!rc)
-		rc = gt_run_dir_read_config(&s->config, &s->dir, GT_ERR_IGNORED);
-	if (rc == GT_ENOMEM)
-		return gt_err_set(err, rc, "out of memory");
+		rc = gt_run_dir_read_config(&s->config, &s->dir, &why);
+	if (rc == GT_ENOMEM || (rc && s->dir.folder.path && has_metrics(&s->dir.folder))) {
+		*err = why;
+		return rc;
+	}
 	if (gt_run_dir_is_config(s->config))
 		return gt_folder_open_in(
 		    &s->dir.checkpoints, &s->dir.folder, "checkpoints", false, err);
@@ -39,22 +51,43 @@ static int open_if_run(struct gt_run_source *s, const char *dir, struct gt_err *
 	return 0;
 }
 
-/* Open the run directory that a checkpoint file belongs to: the one it lies in, or the one above if
- * that is called checkpoints/. There may be none. */
+/* The directory of the run that a file in this place would belong to: the one that it lies in, or
+ * the one above if that is called checkpoints/. In place. */
+static void to_run(char *path)
+{
+	const char *slash;
+
+	go_up(path);
+	slash = strrchr(path, '/');
+	if (!strcmp(slash ? slash + 1 : path, "checkpoints"))
+		go_up(path);
+}
+
+static bool is_same(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/*
+ * Open the run directory that a checkpoint file belongs to. There may be none. A path may lead to
+ * the file by links, from within checkpoints/ or through "//": the file's real path counts, and the
+ * user's spelling is kept where it names the same directory.
+ */
 static int open_run_of(struct gt_run_source *s, const char *file, struct gt_err *err)
 {
-	char *dir = gt_calloc(strlen(file) + 2, 1, err);
-	const char *slash;
-	int rc;
+	char *dir = gt_calloc(strlen(file) + 2, 1, err), *real = realpath(file, NULL);
+	int rc = GT_ENOMEM;
 
-	if (!dir)
-		return GT_ENOMEM;
-	strcpy(dir, file);
-	go_up(dir);
-	slash = strrchr(dir, '/');
-	if (!strcmp(slash ? slash + 1 : dir, "checkpoints"))
-		go_up(dir);
-	rc = open_if_run(s, dir, err);
+	if (dir) {
+		strcpy(dir, file);
+		to_run(dir);
+		if (real)
+			to_run(real);
+		rc = open_if_run(s, !real || is_same(dir, real) ? dir : real, err);
+	}
+	free(real);
 	free(dir);
 	return rc;
 }

@@ -138,7 +138,7 @@ setup() {
 	equal "$status" 2
 	run -1 bash -c '"$GTRAIN" generate --ckpt text --tokens 5 2>&1 >/dev/full'
 	equal "$output" "gtrain: error: cannot write the text: No space left on device
-hint: the file system is full: \`df\` shows its space, \`df -i\` its files"
+hint: the file system is full: see \`df\` for bytes, \`df -i\` for files"
 	run -1 bash -c '"$GTRAIN" generate --ckpt text --tokens 5 --json 2>&1 >/dev/full'
 	run -1 bash -c '"$GTRAIN" eval --ckpt table --data "$RANDOM_DATA" -q 2>&1 >/dev/full'
 	equal "$output" "gtrain: error: cannot write to standard output: No space left on device"

@@ -178,10 +178,14 @@ KINDS="link dangling fifo folder socket"
 	equal "$status" 0
 }
 
-@test "a checkpoint file belongs to no run where config.json is a link" {
+@test "a checkpoint file of a run whose config.json is a link is refused" {
 	cp -r base run
 	rm run/config.json
 	ln -s ../base/config.json run/config.json
+	gtrain_in 10 eval --ckpt run/checkpoints/step-00000002.pth --data text:text.txt -q
+	equal "$status" 1
+	[[ $err == *"'run/config.json' is a symbolic link, not a regular file"* ]]
+	rm run/metrics.jsonl # then nothing shows that it is a run
 	gtrain_in 10 eval --ckpt run/checkpoints/step-00000002.pth --data text:text.txt -q
 	equal "$status" 2
 	[[ $err == *"--model is missing, and 'run/checkpoints/step-00000002.pth' has no config.json"* ]]

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -87,6 +88,19 @@ def refused(text, hint, *arguments):
     return ""
 
 
+def damaged():
+    """A config.json that cannot be read says nothing of the data: the numbers would be wrong without a word."""
+    whole = open("run/config.json").read()
+    for name, text in {"cut": whole[:900], "empty": "", "zero std": re.sub(r'("std": \[\s*)[0-9.e-]+', r"\g<1>0.0", whole)}.items():
+        shutil.copytree("run", "hurt")
+        with open("hurt/config.json", "w") as file:
+            file.write(text)
+        said = "'std'" if name == "zero std" else "'hurt/config.json' is damaged"
+        for ckpt in ("hurt", "hurt/model.pth"):
+            yield f"{ckpt}: config.json is {name}", refused(said, None, "eval", "--ckpt", ckpt, "--model", "mlp:16,8,3", "--data", "images:all")
+        shutil.rmtree("hurt")
+
+
 def images(folder):
     os.chdir(folder)
     same = {name: name for name in CLASSES}
@@ -104,6 +118,14 @@ def images(folder):
     yield "a part of it may be given", right("run", "images:all,std=0.1", "mean=0.5")
     yield "size is the run's", right("run", "images:large", told)
     yield "a checkpoint of the run", right("run/model.pth", "images:all", told)
+    os.symlink("run/checkpoints", "linked")
+    os.symlink("run/model.pth", "latest.pth")
+    for path in ("run/checkpoints//step-00000150.pth", "run//checkpoints/./step-00000150.pth", "linked/step-00000150.pth", "latest.pth"):
+        yield f"the run of {path}", right(path, "images:all", told, model="mlp:16,8,3")
+    os.chdir("run/checkpoints")
+    yield "the run of a file in this folder", right("step-00000150.pth", "images:../../all", told)
+    os.chdir("../..")
+    yield from damaged()
     yield "classes may be missing", right("run", "images:two", told)
     yield "classes count by their names", right("run", "images:swapped", told, 0.3, 0.4)
     yield "unknown classes are listed", refused(
