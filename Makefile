@@ -194,7 +194,7 @@ REQUIRE ?=
 RUN_TESTS = BUILD='$(BUILD)' T='$(T)' REQUIRE='$(REQUIRE)' SANITIZE='$(SANITIZE)' PYTHON='$(PYTHON)' \
             JOBS='$(JOBS)' CC='$(CC)' LINT_FLAGS='$(subst ','\'',$(GT_CPP) $(GT_CFLAGS))'
 
-check: deps-test   ## run every test; T=ring only those so named; REQUIRE=torch,data,cuda forbids skips
+check: deps-test   ## run every test; T=shm only those so named; REQUIRE=torch,data,cuda forbids skips
 	$(AGAIN) check-run
 
 check-run: all tests

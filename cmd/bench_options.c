@@ -9,7 +9,7 @@
 static const struct gt_opt allreduce_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
 	{ "nproc", 0, GT_OPT_INT, AT(nproc), "N", "ranks, processes of this host",
-	    .initial = "2", .min = 1, .max = GT_RING_MAX_RANKS },
+	    .initial = "2", .min = 1, .max = GT_SHM_MAX_RANKS },
 	{ "sizes", 0, GT_OPT_STRING, AT(sizes), "FROM..TO", "bytes per rank, doubling",
 	    .initial = "1K..256M" },
 	{ "dtype", 0, GT_OPT_CHOICE, AT(dtype), .help = "type of the elements",
@@ -18,7 +18,7 @@ static const struct gt_opt allreduce_table[] = {
 	    .initial = "shared",
 	    .help = "memory that the ranks share, as gradients have, or that of each alone" },
 	{ "backend", 0, GT_OPT_CHOICE, AT(backend), .words = gt_cmd_backends, .initial = "auto",
-	    .help = "how ranks reach each other; auto: ring on one host, mpi on several" },
+	    .help = "how ranks reach each other; auto: shm on one host, mpi on several" },
 	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "times that every size is measured",
 	    .initial = "5", .min = 1, .max = GT_BENCH_MAX_ROUNDS },
 	{ "timeout", 0, GT_OPT_DURATION, AT(timeout_s), "TIME",

@@ -468,7 +468,8 @@ static int check_mpi(
     const struct gt_train_cli *cli, bool launches, const char *command, struct gt_err *err)
 {
 	if (gt_cmd_is_threads(cli) || cli->verify_parallel) {
-		gt_err_set(err, GT_EINVAL, "--backend mpi: threads of one process meet on a ring");
+		gt_err_set(
+		    err, GT_EINVAL, "--backend mpi: threads of one process share memory (shm)");
 		return gt_err_hint(err, cli->verify_parallel
 		                            ? "leave out --backend with --verify-parallel"
 		                            : "leave out --backend, or choose another --parallel");

@@ -114,7 +114,7 @@ int gt_cmd_train_verify(
 	int64_t threads;
 	struct gt_verify_options o = { .train = options,
 		.ranks = (int)cli->nproc < FEWEST_RANKS ? FEWEST_RANKS : (int)cli->nproc,
-		.ring = { .timeout_s = cli->timeout_s },
+		.shm = { .timeout_s = cli->timeout_s },
 		.enter = enter,
 		.self = &threads };
 	int count = gt_verify_count(), rc;

@@ -14,18 +14,18 @@ static int exchange(void *self, const void *mine, size_t bytes, void *all, struc
 	return gt_rendezvous_exchange(c->rendezvous, mine, bytes, all, err);
 }
 
-/* ---- ring ---- */
+/* ---- shm ---- */
 
-static int join_ring(struct gt_comm *c, const struct gt_comm_options *o, struct gt_err *err)
+static int join_shm(struct gt_comm *c, const struct gt_comm_options *o, struct gt_err *err)
 {
-	const struct gt_ring_options options = { .timeout_s = o->timeout_s };
+	const struct gt_shm_options options = { .timeout_s = o->timeout_s };
 	int rc;
 
 	if (c->world.size == 1)
-		return gt_ring_of_threads(&c->group, 1, &options, err);
+		return gt_shm_of_threads(&c->group, 1, &options, err);
 	rc = gt_rendezvous_meet(&c->rendezvous, &c->world, o->agreement, o->timeout_s, err);
 	return rc ? rc
-	          : gt_ring_of_processes(
+	          : gt_shm_of_processes(
 	                &c->group, c->world.rank, c->world.size, &c->exchange, &options, err);
 }
 
@@ -115,13 +115,13 @@ static int choose(enum gt_comm_backend *out, const struct gt_world *world,
 	bool one_host = world->local_size == world->size;
 	char line[sizeof(err->hint)];
 
-	*out = o->backend != GT_COMM_AUTO ? o->backend : one_host ? GT_COMM_RING : GT_COMM_MPI;
-	if (*out == GT_COMM_RING ? one_host
-	                         : o->backend == GT_COMM_MPI || world->source == GT_WORLD_MPI)
+	*out = o->backend != GT_COMM_AUTO ? o->backend : one_host ? GT_COMM_SHM : GT_COMM_MPI;
+	if (*out == GT_COMM_SHM ? one_host
+	                        : o->backend == GT_COMM_MPI || world->source == GT_WORLD_MPI)
 		return 0;
-	if (*out == GT_COMM_RING)
+	if (*out == GT_COMM_SHM)
 		gt_err_set(err, GT_EINVAL,
-		    "%d ranks on several hosts (%d on this one): a ring is for those of one host",
+		    "%d ranks on several hosts (%d on this one): --backend shm is for those of one host",
 		    world->size, world->local_size);
 	else
 		gt_err_set(err, GT_ENOTSUP,
@@ -141,7 +141,7 @@ int gt_comm_join(struct gt_comm *c, const struct gt_world *world,
 	*c = (struct gt_comm){ .world = *world, .exchange = { exchange, c } };
 	rc = choose(&backend, world, options, err);
 	if (!rc)
-		rc = (backend == GT_COMM_MPI ? join_mpi : join_ring)(c, options, err);
+		rc = (backend == GT_COMM_MPI ? join_mpi : join_shm)(c, options, err);
 	if (rc)
 		gt_comm_leave(c);
 	return rc;

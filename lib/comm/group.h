@@ -12,7 +12,7 @@
 /*
  * This module lets ranks find each other, exchange numbers and fail together. It knows nothing of
  * graphs, models or training. A group is what one rank holds of it: its number, the size, and a
- * table of functions (`ring` on one host, `mpi` on several).
+ * table of functions (`shm` on one host, `mpi` on several).
  *
  * All ranks of a group call the same collectives in the same order with the same sizes, types and
  * `what`: a rank that does otherwise is an error on all of them (GT_EINVAL), not a wrong sum. Only
@@ -76,7 +76,7 @@ struct gt_group {
 
 /* A backend of groups. Callers use the functions below. */
 struct gt_group_ops {
-	const char *name; /* "ring" */
+	const char *name; /* "shm" */
 	int (*run)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 	int (*start)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 	int (*wait)(struct gt_group *g, struct gt_err *err);

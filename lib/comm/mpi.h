@@ -6,7 +6,7 @@
 
 /*
  * MPI carries the bytes; what a collective is, stays group.h's: elements are added here, as a tree
- * over the ranks, which MPI_Allreduce does not promise, so that the result has the bits that `ring`
+ * over the ranks, which MPI_Allreduce does not promise, so that the result has the bits that `shm`
  * has; and ranks that are late or of another opinion are named, where MPI would wait.
  *
  * Every collective begins with a slip from each rank to each: what it calls, and the data as far as

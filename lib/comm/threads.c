@@ -65,7 +65,7 @@ static int judge(const struct member *members, int first, struct gt_err *err)
 	           : err->code;
 }
 
-int gt_threads_run(int size, const struct gt_ring_options *options, gt_thread_fn *fn, void *self,
+int gt_threads_run(int size, const struct gt_shm_options *options, gt_thread_fn *fn, void *self,
     struct gt_err *err)
 {
 	struct crew crew = { fn, self, NOBODY };
@@ -75,7 +75,7 @@ int gt_threads_run(int size, const struct gt_ring_options *options, gt_thread_fn
 
 	if (!groups || !members)
 		goto out;
-	rc = gt_ring_of_threads(groups, size, options, err);
+	rc = gt_shm_of_threads(groups, size, options, err);
 	if (rc)
 		goto out;
 	for (int r = 0; r < size; r++)

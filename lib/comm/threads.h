@@ -2,7 +2,7 @@
 #ifndef GT_COMM_THREADS_H
 #define GT_COMM_THREADS_H
 
-#include "lib/comm/ring.h"
+#include "lib/comm/shm.h"
 
 /* What one rank does with its seat. It does not free it, and returns no later than its peers do,
  * but for what it does alone. Called on all threads with the same `self`. */
@@ -16,7 +16,7 @@ typedef int gt_thread_fn(void *self, struct gt_group *group, struct gt_err *err)
  * Errors: that of the rank which failed first, as the others' are mostly that this one has left.
  * It begins with "rank R: " unless R is 0 or rank 0 says the same.
  */
-int gt_threads_run(int size, const struct gt_ring_options *options, gt_thread_fn *fn, void *self,
+int gt_threads_run(int size, const struct gt_shm_options *options, gt_thread_fn *fn, void *self,
     struct gt_err *err);
 
 #endif

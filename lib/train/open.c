@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "lib/base/text.h"
-#include "lib/comm/ring.h"
+#include "lib/comm/shm.h"
 #include "lib/device/cpu.h"
 #include "lib/train/about.h"
 #include "lib/train/evaluate.h"
@@ -308,7 +308,7 @@ static int open_parallel(struct gt_train *t, bool dry, struct gt_err *err)
 	if (!t->o.group && t->o.nproc <= 1 && !t->o.parallel.reproducible)
 		return 0;
 	if (!t->o.group && t->o.nproc <= 1 && !dry)
-		rc = gt_ring_of_threads(&t->alone, 1, &(struct gt_ring_options){ 0 }, err);
+		rc = gt_shm_of_threads(&t->alone, 1, &(struct gt_shm_options){ 0 }, err);
 	return rc ? rc
 	          : gt_parallel_new(
 	                &t->parallel, &t->o.parallel, t->alone ? t->alone : t->o.group, err);

@@ -71,7 +71,7 @@ setup() {
 @test "bench allreduce in JSON and CSV, by rank 0 alone" {
 	gtrain bench allreduce --sizes 4K --rounds 1 --json
 	equal "$status" 0
-	equal "$(jq -r '[.ranks, .backend, .rows[0].size, .rows[0].in_place.wrong] | join(" ")' <<<"$out")" "2 ring 4096 0"
+	equal "$(jq -r '[.ranks, .backend, .rows[0].size, .rows[0].in_place.wrong] | join(" ")' <<<"$out")" "2 shm 4096 0"
 	gtrain bench allreduce --sizes 4K --rounds 1 --csv
 	equal "$(wc -l <<<"$out")" 2
 }

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/comm/ring.h"
+#include "lib/comm/shm.h"
 
 enum { MOST_RANKS = 8 };
 
@@ -231,7 +231,7 @@ static void *do_job(void *self)
 void model_ranks_run(struct model_rank *ranks, int count, const struct model_rank *like,
     int (*then)(struct model_rank *r))
 {
-	static const struct gt_ring_options patience = { .timeout_s = 60 };
+	static const struct gt_shm_options patience = { .timeout_s = 60 };
 	struct gt_group *groups[MOST_RANKS] = { NULL };
 	pthread_t threads[MOST_RANKS];
 	struct job jobs[MOST_RANKS] = { 0 };
@@ -240,7 +240,7 @@ void model_ranks_run(struct model_rank *ranks, int count, const struct model_ran
 
 	assert_true(n <= MOST_RANKS);
 	if (count)
-		assert_int_equal(gt_ring_of_threads(groups, count, &patience, &err), 0);
+		assert_int_equal(gt_shm_of_threads(groups, count, &patience, &err), 0);
 	for (int i = 0; i < n; i++) {
 		ranks[i] = *like;
 		ranks[i].group = groups[i];

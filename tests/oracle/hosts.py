@@ -51,13 +51,13 @@ def same_file(a, b):
         return f.read() == g.read()
 
 
-def judge(folder, name, one, ring):
-    """What is wrong with a run: the curve of one rank, the bits of a ring of as many."""
+def judge(folder, name, one, one_host):
+    """What is wrong with a run: the curve of one rank, the bits of as many on one host."""
     many = curve(f"{folder}/{name}")
     far = apart(many, curve(one)) if len(many) == 50 else 1
     if far > 1e-6:
         return f"{len(many)} steps, losses apart by {far:.1e}"
-    return "" if same_file(f"{folder}/{name}/model.pth", f"{ring}/model.pth") else "other bits than on a ring"
+    return "" if same_file(f"{folder}/{name}/model.pth", f"{one_host}/model.pth") else "other bits than on one host"
 
 
 def wrong_sums(text, size):
@@ -77,9 +77,9 @@ def one_host(folder):
         model, data, options = MODELS[index]
         one = train(folder, f"one{index}", model, data, 1, options)
         for n in (2, 3):
-            ring = train(folder, f"ring{index}", model, data, n, options)
+            one_host = train(folder, f"shm{index}", model, data, n, options)
             mpirun(folder, *HERE, "-n", n, *words_of(folder, f"mpi{index}-{n}", index, n, "--backend", "mpi"))
-            yield f"{model}: {n} ranks on MPI have the curve of one and the bits of a ring", judge(folder, f"mpi{index}-{n}", one, ring)
+            yield f"{model}: {n} ranks on MPI have the curve of one and the bits of one host", judge(folder, f"mpi{index}-{n}", one, one_host)
     for n in (1, 2, 3):
         for dtype in ("fp32", "bf16"):
             out, _ = mpirun(folder, *HERE, "-n", n, GTRAIN, "bench", "allreduce", "--backend", "mpi", "--sizes", "1K..1M", "--rounds", 1,
@@ -265,19 +265,19 @@ def across(folder):
             model, data, options = MODELS[index]
             one = train(folder, f"one{index}", model, data, 1, options)
             for each in (1, 2):
-                ring = train(folder, f"ring{index}", model, data, 2 * each, options)
+                one_host = train(folder, f"shm{index}", model, data, 2 * each, options)
                 name = f"hosts{index}-{each}"
                 done = subprocess.run(hosts.mpirun(*words_of(folder, name, index, 2 * each), each=each), capture_output=True, text=True,
                                       timeout=120, env={**os.environ, "TMPDIR": folder})
-                problem = judge(folder, name, one, ring) if not done.returncode else f"status {done.returncode}: {done.stderr}"
-                yield f"{model}: 2 hosts x {each} ranks have the curve of one and the bits of a ring", problem
+                problem = judge(folder, name, one, one_host) if not done.returncode else f"status {done.returncode}: {done.stderr}"
+                yield f"{model}: 2 hosts x {each} ranks have the curve of one and the bits of one host", problem
         done = subprocess.run(hosts.mpirun(GTRAIN, "bench", "allreduce", "--sizes", "1K..256K", "--rounds", "1", "--json"), timeout=120,
                               capture_output=True, text=True, env={**os.environ, "TMPDIR": folder})
         yield "bench allreduce on two hosts: MPI by itself, every sum is right", wrong_sums(done.stdout, 2)
-        done = subprocess.run(hosts.mpirun(*words_of(folder, "ring", 0, 2, "--backend", "ring")), capture_output=True, text=True,
+        done = subprocess.run(hosts.mpirun(*words_of(folder, "shm", 0, 2, "--backend", "shm")), capture_output=True, text=True,
                               timeout=120, env={**os.environ, "TMPDIR": folder})
-        good = done.returncode and "2 ranks on several hosts (1 on this one): a ring is for those of one host" in done.stderr
-        yield "a ring on two hosts is refused", "" if good else done.stderr
+        good = done.returncode and "2 ranks on several hosts (1 on this one): --backend shm is for those of one host" in done.stderr
+        yield "shm on two hosts is refused", "" if good else done.stderr
 
 
 def cut(folder):

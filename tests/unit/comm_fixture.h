@@ -19,7 +19,7 @@
 #include <fcntl.h>
 
 #include "lib/comm/mpi.h"
-#include "lib/comm/ring.h"
+#include "lib/comm/shm.h"
 
 enum { MOST_RANKS = 8, MOST_EXCHANGED = 256 };
 
@@ -37,7 +37,7 @@ struct seat_of {
 	bool processes;
 	struct gt_group *g;
 	struct table *table;
-	const struct gt_ring_options *options;
+	const struct gt_shm_options *options;
 	void (*body)(struct seat_of *s);
 	void *arg;
 };
@@ -112,7 +112,7 @@ static inline void run_threads(struct seat_of *seats, int size)
 	struct gt_err err = GT_ERR_INIT;
 	pthread_t threads[MOST_RANKS];
 
-	if (gt_ring_of_threads(groups, size, seats[0].options, &err))
+	if (gt_shm_of_threads(groups, size, seats[0].options, &err))
 		fail_msg("%s", err.text);
 	for (int r = 0; r < size; r++) {
 		seats[r].g = groups[r];
@@ -127,7 +127,7 @@ static inline void run_process(struct seat_of *s)
 	struct gt_exchange exchange = { exchange_by_table, s };
 	struct gt_err err = GT_ERR_INIT;
 
-	if (gt_ring_of_processes(&s->g, s->rank, s->size, &exchange, s->options, &err))
+	if (gt_shm_of_processes(&s->g, s->rank, s->size, &exchange, s->options, &err))
 		fail_rank(s, "%s", err.text);
 	else
 		s->body(s);
@@ -220,7 +220,7 @@ static inline void begin_mpi(void)
 }
 
 static inline void run_on_mpi(
-    int size, const struct gt_ring_options *options, void (*body)(struct seat_of *s), void *arg)
+    int size, const struct gt_shm_options *options, void (*body)(struct seat_of *s), void *arg)
 {
 	struct on_mpi *m = on_mpi();
 	struct gt_mpi_options o = { options->timeout_s, options->staging_bytes / 3 };
@@ -247,7 +247,7 @@ static inline void run_on_mpi(
 }
 
 /* Let `size` ranks do `body`; fail if one of them says that something is wrong. */
-static inline void run_ranks(bool processes, int size, const struct gt_ring_options *options,
+static inline void run_ranks(bool processes, int size, const struct gt_shm_options *options,
     void (*body)(struct seat_of *s), void *arg)
 {
 	struct table *t;

@@ -8,7 +8,7 @@
 enum { RANKS = 3, ODD_ONE = 2 };
 
 /* Soon enough to wait for, or so late that what is noticed before it, is noticed otherwise. */
-static const struct gt_ring_options soon = { .timeout_s = 0.2 }, much_later = { .timeout_s = 60 };
+static const struct gt_shm_options soon = { .timeout_s = 0.2 }, much_later = { .timeout_s = 60 };
 
 static const double noticed_s = 10; /* on a busy machine */
 
@@ -18,7 +18,7 @@ struct failing {
 	const char *name;
 	void (*act)(struct seat_of *s); /* what the odd one does instead of calling "second" */
 	bool threads;                   /* as well */
-	const struct gt_ring_options *options;
+	const struct gt_shm_options *options;
 	const char *text[3], *hint; /* parts that the others' message has */
 };
 
@@ -267,9 +267,9 @@ static void background_body(struct seat_of *s)
 
 static void test_other_waits(void **state)
 {
-	static const struct gt_ring_options options = { .timeout_s = 0.05 };
-	static const struct gt_ring_options patient = { .timeout_s =
-		                                            1 }; /* parts are made in time */
+	static const struct gt_shm_options options = { .timeout_s = 0.05 };
+	static const struct gt_shm_options patient = { .timeout_s =
+		                                           1 }; /* parts are made in time */
 
 	(void)state;
 	run_ranks(true, 2, &options, first_body, NULL);
@@ -305,7 +305,7 @@ static void stopped_body(struct seat_of *s)
 
 static void test_stopped_together(void **state)
 {
-	static const struct gt_ring_options options = { .timeout_s = 0.8 };
+	static const struct gt_shm_options options = { .timeout_s = 0.8 };
 
 	(void)state;
 	run_ranks(true, RANKS, &options, stopped_body, NULL);
@@ -379,7 +379,7 @@ static void leak_body(struct seat_of *s)
 
 		descriptors = count_descriptors();
 		mappings = count_mappings();
-		if (gt_ring_of_processes(&inner.g, s->rank, s->size, &exchange, s->options, &err))
+		if (gt_shm_of_processes(&inner.g, s->rank, s->size, &exchange, s->options, &err))
 			fail_rank(s, "%s", err.text);
 		else
 			use_body(&inner);
@@ -391,7 +391,7 @@ static void leak_body(struct seat_of *s)
 
 static void test_nothing_is_left(void **state)
 {
-	static const struct gt_ring_options options = { .timeout_s = 20 };
+	static const struct gt_shm_options options = { .timeout_s = 20 };
 	int descriptors = count_descriptors(), mappings = count_mappings();
 	size_t before;
 

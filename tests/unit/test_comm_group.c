@@ -5,7 +5,7 @@
 
 #include "lib/base/clock.h"
 
-static const struct gt_ring_options options = { .timeout_s = 60, .staging_bytes = 3 * 4096 };
+static const struct gt_shm_options options = { .timeout_s = 60, .staging_bytes = 3 * 4096 };
 
 /* ---- in the background ---- */
 
@@ -187,8 +187,8 @@ static void test_refused(void **state)
 
 	(void)state;
 	run_ranks(false, 1, &options, refused_body, NULL);
-	assert_int_equal(gt_ring_of_threads(groups, 0, &options, &err), GT_EINVAL);
-	assert_int_equal(gt_ring_of_threads(groups, 1000, &options, &err), GT_EINVAL);
+	assert_int_equal(gt_shm_of_threads(groups, 0, &options, &err), GT_EINVAL);
+	assert_int_equal(gt_shm_of_threads(groups, 1000, &options, &err), GT_EINVAL);
 }
 
 int main(void)

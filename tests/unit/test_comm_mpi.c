@@ -9,10 +9,10 @@ static const struct {
 	const char *program;
 	int size;
 } runs[] = {
-	{ "test_comm_ring", 1 },
-	{ "test_comm_ring", 2 },
-	{ "test_comm_ring", 3 },
-	{ "test_comm_ring", 4 },
+	{ "test_comm_shm", 1 },
+	{ "test_comm_shm", 2 },
+	{ "test_comm_shm", 3 },
+	{ "test_comm_shm", 4 },
 	{ "test_comm_group", 1 },
 	{ "test_comm_group", 2 },
 	{ "test_comm_group", 3 },

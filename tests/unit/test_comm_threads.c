@@ -12,7 +12,7 @@
 
 #include "lib/comm/threads.h"
 
-static const struct gt_ring_options patience = { .timeout_s = 60 };
+static const struct gt_shm_options patience = { .timeout_s = 60 };
 
 struct scene {
 	pthread_t caller;

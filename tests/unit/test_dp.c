@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/comm/ring.h"
+#include "lib/comm/shm.h"
 #include "lib/graph/pass.h"
 #include "lib/model/model.h"
 #include "lib/parallel/dp.h"
 
-static const struct gt_ring_options patience = { .timeout_s = 60 };
+static const struct gt_shm_options patience = { .timeout_s = 60 };
 static const struct gt_parallel_options dp = { .kind = GT_PARALLEL_DP, .bucket_bytes = 1 << 20 };
 
 /* ---- torch.chunk ---- */
@@ -106,7 +106,7 @@ static void graphs_of_ranks(void **state)
 	struct gt_err err = GT_ERR_INIT;
 
 	(void)state;
-	assert_int_equal(gt_ring_of_threads(groups, 3, &patience, &err), 0);
+	assert_int_equal(gt_shm_of_threads(groups, 3, &patience, &err), 0);
 	for (int r = 0; r < 3; r++) {
 		struct gt_graph *g = new_graph(after[r].batch);
 		struct gt_parallel *p;
@@ -163,7 +163,7 @@ static void gradients_of_ranks(void **state)
 	struct gt_err err = GT_ERR_INIT;
 
 	(void)state;
-	assert_int_equal(gt_ring_of_threads(groups, 3, &patience, &err), 0);
+	assert_int_equal(gt_shm_of_threads(groups, 3, &patience, &err), 0);
 	for (int r = 0; r < 3; r++) {
 		struct gt_graph *g = new_graph(after[r].batch);
 		struct gt_pass_options options = { 0 };
@@ -190,7 +190,7 @@ static void other_losses_are_refused(void **state)
 	struct gt_parallel *p;
 
 	(void)state;
-	assert_int_equal(gt_ring_of_threads(&group, 1, &patience, &err), 0);
+	assert_int_equal(gt_shm_of_threads(&group, 1, &patience, &err), 0);
 	assert_int_equal(gt_parallel_new(&p, &dp, group, &err), 0);
 	assert_int_equal(gt_graph_new(&g, &err), 0);
 	assert_int_equal(gt_parallel_scatter(p, g, 4, &err), GT_ENOTSUP);

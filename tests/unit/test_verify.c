@@ -16,7 +16,7 @@
 
 enum { RANKS = 3, BATCH = 6, MOST_ROWS = 16, FEATURES = 5 };
 
-/* What the ring really does. */
+/* What a group really does. */
 static struct gt_group_ops real;
 
 /* Gradients that are added up over ranks. */
@@ -288,7 +288,7 @@ static void verify(
 	struct scene scene = { .fault = fault, .ops = real };
 	struct gt_verify_options o = { .train = &train,
 		.ranks = subject->ranks,
-		.ring = { .timeout_s = 60 },
+		.shm = { .timeout_s = 60 },
 		.enter = enter,
 		.self = &scene };
 	struct gt_err err = GT_ERR_INIT;
@@ -314,12 +314,12 @@ static void put_images(void)
 
 static int open_group(void **state)
 {
-	const struct gt_ring_options options = { .timeout_s = 60 };
+	const struct gt_shm_options options = { .timeout_s = 60 };
 	struct gt_group *group;
 	struct gt_err err = GT_ERR_INIT;
 
 	(void)state;
-	if (gt_ring_of_threads(&group, 1, &options, &err))
+	if (gt_shm_of_threads(&group, 1, &options, &err))
 		return -1;
 	real = *group->ops;
 	gt_group_free(group);

@@ -1,5 +1,5 @@
-/* ring.c - groups on one host: made, split and freed. */
-#include "lib/comm/ring.h"
+/* shm.c - groups on one host: made, split and freed. */
+#include "lib/comm/shm.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "lib/base/mem.h"
-#include "lib/comm/ring_inside.h"
+#include "lib/comm/shm_inside.h"
 
 static const double default_timeout_s = 600;
 static const size_t default_piece_bytes = 64 * 1024, least_piece_bytes = 4096;
@@ -18,33 +18,33 @@ static const size_t most_piece_bytes = (size_t)1 << 30;
  * for needs the processor. */
 static const double spin_s = 20e-6, yield_s = 100e-6;
 
-static int ring_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
-static int ring_start(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
-static int ring_wait(struct gt_group *group, struct gt_err *err);
-static int ring_split(
+static int shm_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
+static int shm_start(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
+static int shm_wait(struct gt_group *group, struct gt_err *err);
+static int shm_split(
     struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err);
-static void ring_free(struct gt_group *group);
+static void shm_free(struct gt_group *group);
 
 static const struct gt_group_ops ops = {
-	.name = "ring",
-	.run = ring_run,
-	.start = ring_start,
-	.wait = ring_wait,
-	.alloc = gt_ring_alloc,
-	.release = gt_ring_release,
-	.split = ring_split,
-	.free = ring_free,
+	.name = "shm",
+	.run = shm_run,
+	.start = shm_start,
+	.wait = shm_wait,
+	.alloc = gt_shm_alloc,
+	.release = gt_shm_release,
+	.split = shm_split,
+	.free = shm_free,
 };
 
 /* ---- a rank's seat ---- */
 
 static int do_it(void *self, const struct gt_collective *c, struct gt_err *err)
 {
-	struct gt_ring *g = self;
+	struct gt_shm *g = self;
 
 	if (c->kind == GT_SEND || c->kind == GT_RECV)
-		return gt_ring_message(g, c, err);
-	return gt_ring_collect(g, c, err);
+		return gt_shm_message(g, c, err);
+	return gt_shm_collect(g, c, err);
 }
 
 /* Where the parts of a segment begin; all are whole lines, staging whole pages. */
@@ -52,7 +52,7 @@ struct plan {
 	size_t seats, channels, staging, total, piece_bytes;
 };
 
-static struct plan plan_of(int size, const struct gt_ring_options *options)
+static struct plan plan_of(int size, const struct gt_shm_options *options)
 {
 	const size_t n = (size_t)size, page = 4096;
 	struct plan p = { .seats = page, .piece_bytes = default_piece_bytes };
@@ -63,16 +63,16 @@ static struct plan plan_of(int size, const struct gt_ring_options *options)
 		p.piece_bytes = least_piece_bytes;
 	if (p.piece_bytes > most_piece_bytes)
 		p.piece_bytes = most_piece_bytes;
-	p.channels = p.seats + n * sizeof(struct gt_ring_seat);
-	p.staging = (p.channels + n * n * sizeof(struct gt_ring_channel) + page - 1) / page * page;
+	p.channels = p.seats + n * sizeof(struct gt_shm_seat);
+	p.staging = (p.channels + n * n * sizeof(struct gt_shm_channel) + page - 1) / page * page;
 	p.total = p.staging + n * PIECES * p.piece_bytes;
 	return p;
 }
 
-static struct gt_ring *new_ring(
-    int rank, int size, bool processes, const struct gt_ring_options *options, struct gt_err *err)
+static struct gt_shm *new_ring(
+    int rank, int size, bool processes, const struct gt_shm_options *options, struct gt_err *err)
 {
-	struct gt_ring *g = gt_calloc(1, sizeof(*g), err);
+	struct gt_shm *g = gt_calloc(1, sizeof(*g), err);
 
 	if (!g)
 		return NULL;
@@ -88,7 +88,7 @@ static struct gt_ring *new_ring(
 	return g;
 }
 
-static void sit_down(struct gt_ring *g, const struct plan *plan)
+static void sit_down(struct gt_shm *g, const struct plan *plan)
 {
 	unsigned char *base = g->share.base;
 
@@ -100,7 +100,7 @@ static void sit_down(struct gt_ring *g, const struct plan *plan)
 }
 
 /* Spinning needs a processor for each rank; each may have one of its own. */
-static void choose_waiting(struct gt_ring *g, const cpu_set_t *cpus)
+static void choose_waiting(struct gt_shm *g, const cpu_set_t *cpus)
 {
 	g->spin_s = CPU_COUNT(cpus) >= g->group.size ? spin_s : 0;
 }
@@ -110,11 +110,11 @@ static int check_size(int size, struct gt_err *err)
 	if (size >= 1 && size <= RANKS_MAX)
 		return 0;
 	return gt_err_set(
-	    err, GT_EINVAL, "a ring of %d ranks: there can be 1 to %d", size, RANKS_MAX);
+	    err, GT_EINVAL, "%d ranks in shared memory: there can be 1 to %d", size, RANKS_MAX);
 }
 
 /* A descriptor of a process becomes readable when it dies, also while its parent has not looked. */
-static void open_pidfds(struct gt_ring *g)
+static void open_pidfds(struct gt_shm *g)
 {
 #ifdef SYS_pidfd_open
 	for (int r = 0; r < g->group.size; r++)
@@ -125,16 +125,16 @@ static void open_pidfds(struct gt_ring *g)
 
 /* `exchange` is among the ranks of the new group. */
 static int make(struct gt_group **out, int rank, int size, bool processes,
-    const struct gt_exchange *exchange, const struct gt_ring_options *options, struct gt_err *err)
+    const struct gt_exchange *exchange, const struct gt_shm_options *options, struct gt_err *err)
 {
 	struct plan plan = plan_of(size, options);
-	struct gt_ring_share share;
-	struct gt_ring_peers peers;
-	struct gt_ring *g;
+	struct gt_shm_share share;
+	struct gt_shm_peers peers;
+	struct gt_shm *g;
 
 	*err = GT_ERR_INIT;
 	g = new_ring(rank, size, processes, options, err);
-	if (gt_ring_share_make(&share, plan.total, processes, rank, size, exchange, &peers, err)) {
+	if (gt_shm_share_make(&share, plan.total, processes, rank, size, exchange, &peers, err)) {
 		free(g);
 		return err->code;
 	}
@@ -150,8 +150,8 @@ static int make(struct gt_group **out, int rank, int size, bool processes,
 	return 0;
 }
 
-int gt_ring_of_processes(struct gt_group **out, int rank, int size,
-    const struct gt_exchange *exchange, const struct gt_ring_options *options, struct gt_err *err)
+int gt_shm_of_processes(struct gt_group **out, int rank, int size,
+    const struct gt_exchange *exchange, const struct gt_shm_options *options, struct gt_err *err)
 {
 	*out = NULL;
 	if (check_size(size, err))
@@ -161,10 +161,10 @@ int gt_ring_of_processes(struct gt_group **out, int rank, int size,
 	return make(out, rank, size, true, exchange, options, err);
 }
 
-int gt_ring_of_threads(
-    struct gt_group **groups, int size, const struct gt_ring_options *options, struct gt_err *err)
+int gt_shm_of_threads(
+    struct gt_group **groups, int size, const struct gt_shm_options *options, struct gt_err *err)
 {
-	struct gt_ring_share share;
+	struct gt_shm_share share;
 	struct plan plan;
 	cpu_set_t cpus;
 
@@ -174,10 +174,10 @@ int gt_ring_of_threads(
 	plan = plan_of(size, options);
 	if (sched_getaffinity(0, sizeof(cpus), &cpus))
 		CPU_ZERO(&cpus);
-	if (gt_ring_share_threads(&share, plan.total, size, err))
+	if (gt_shm_share_threads(&share, plan.total, size, err))
 		return err->code;
 	for (int r = 0; r < size; r++) {
-		struct gt_ring *g = new_ring(r, size, false, options, err);
+		struct gt_shm *g = new_ring(r, size, false, options, err);
 
 		if (!g)
 			goto out;
@@ -189,9 +189,9 @@ int gt_ring_of_threads(
 	return 0;
 out:
 	for (int r = 0; r < size; r++) {
-		struct gt_ring_share mine = share;
+		struct gt_shm_share mine = share;
 
-		gt_ring_share_release(&mine);
+		gt_shm_share_release(&mine);
 		free(groups[r]);
 		groups[r] = NULL;
 	}
@@ -202,16 +202,16 @@ out:
 
 /* An exchange among some ranks of a group, as an all-gather of all of them. */
 struct among {
-	struct gt_ring *parent;
+	struct gt_shm *parent;
 	int members[RANKS_MAX], count; /* ranks of the parent, in the order of the new ones */
 };
 
-static int gather(struct gt_ring *g, const void *mine, size_t bytes, void *all, struct gt_err *err)
+static int gather(struct gt_shm *g, const void *mine, size_t bytes, void *all, struct gt_err *err)
 {
 	struct gt_collective c = { GT_ALL_GATHER, mine, all, (int64_t)bytes, GT_U8,
 		.what = "split" };
 
-	return gt_ring_collect(g, &c, err);
+	return gt_shm_collect(g, &c, err);
 }
 
 static int gather_among(void *self, const void *mine, size_t bytes, void *all, struct gt_err *err)
@@ -220,7 +220,7 @@ static int gather_among(void *self, const void *mine, size_t bytes, void *all, s
 	unsigned char *of_parent = gt_calloc((size_t)a->parent->group.size, bytes, err);
 
 	if (!of_parent)
-		return gt_ring_fail(a->parent, err);
+		return gt_shm_fail(a->parent, err);
 	if (!gather(a->parent, mine, bytes, of_parent, err))
 		for (size_t i = 0; i < (size_t)a->count; i++)
 			memcpy((unsigned char *)all + i * bytes,
@@ -231,28 +231,28 @@ static int gather_among(void *self, const void *mine, size_t bytes, void *all, s
 	return a ? 0 : err->code;
 }
 
-static int ring_split(
+static int shm_split(
     struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err)
 {
-	struct gt_ring *g = (struct gt_ring *)group;
-	struct gt_ring_options options = { g->timeout_s, g->piece_bytes * PIECES };
+	struct gt_shm *g = (struct gt_shm *)group;
+	struct gt_shm_options options = { g->timeout_s, g->piece_bytes * PIECES };
 	struct gt_choice mine = { color, key }, all[RANKS_MAX];
 	struct among among = { .parent = g };
 	struct gt_exchange exchange = { gather_among, &among };
-	struct gt_ring *part;
+	struct gt_shm *part;
 	int rank = 0;
 
 	gt_queue_settle(&g->queue);
 	if (gather(g, &mine, sizeof(mine), all, err))
 		return err->code;
 	if (color < 0)
-		return gt_ring_share_watch(&exchange, err);
+		return gt_shm_share_watch(&exchange, err);
 	among.count = gt_choose(among.members, all, group->size, color);
 	while (among.members[rank] != group->rank)
 		rank++;
 	if (make(out, rank, among.count, g->processes, &exchange, &options, err))
 		return err->code;
-	part = (struct gt_ring *)*out;
+	part = (struct gt_shm *)*out;
 	for (int r = 0; r < among.count; r++)
 		part->names[r] = g->names[among.members[r]];
 	memcpy(part->all, g->all, sizeof(part->all));
@@ -260,36 +260,36 @@ static int ring_split(
 	return 0;
 }
 
-static int ring_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
+static int shm_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
 {
-	return gt_queue_run(&((struct gt_ring *)group)->queue, c, err);
+	return gt_queue_run(&((struct gt_shm *)group)->queue, c, err);
 }
 
-static int ring_start(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
+static int shm_start(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
 {
-	return gt_queue_start(&((struct gt_ring *)group)->queue, c, err);
+	return gt_queue_start(&((struct gt_shm *)group)->queue, c, err);
 }
 
-static int ring_wait(struct gt_group *group, struct gt_err *err)
+static int shm_wait(struct gt_group *group, struct gt_err *err)
 {
-	return gt_queue_wait(&((struct gt_ring *)group)->queue, err);
+	return gt_queue_wait(&((struct gt_shm *)group)->queue, err);
 }
 
-static void ring_free(struct gt_group *group)
+static void shm_free(struct gt_group *group)
 {
-	struct gt_ring *g = (struct gt_ring *)group;
+	struct gt_shm *g = (struct gt_shm *)group;
 
 	atomic_store(&g->quit, true);
-	gt_ring_wake_all(g);
+	gt_shm_wake_all(g);
 	gt_queue_free(&g->queue);
 	atomic_store(&g->seats[group->rank].left, 1);
-	gt_ring_wake_all(g);
+	gt_shm_wake_all(g);
 	for (size_t i = 0; i < g->regions_count; i++)
-		gt_ring_share_release(&g->regions[i].share);
+		gt_shm_share_release(&g->regions[i].share);
 	free(g->regions);
 	for (int r = 0; r < group->size; r++)
 		if (g->pidfds[r] >= 0)
 			close(g->pidfds[r]);
-	gt_ring_share_release(&g->share);
+	gt_shm_share_release(&g->share);
 	free(g);
 }

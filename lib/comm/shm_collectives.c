@@ -1,8 +1,8 @@
-/* ring_collectives.c - what all ranks do together, through slots, in place, or through staging. */
+/* shm_collectives.c - what all ranks do together, through slots, in place, or through staging. */
 #include <sched.h>
 #include <string.h>
 
-#include "lib/comm/ring_inside.h"
+#include "lib/comm/shm_inside.h"
 
 /*
  * Ranks meet: each moves its phase on and waits for those of the others. What a rank has written
@@ -18,13 +18,13 @@
  */
 
 /* Move on, and wait for all. */
-static int meet(struct gt_ring *g, struct gt_err *err)
+static int meet(struct gt_shm *g, struct gt_err *err)
 {
 	const int me = g->group.rank;
 
-	gt_ring_flag_set(&g->seats[me].phase, ++g->phase);
+	gt_shm_flag_set(&g->seats[me].phase, ++g->phase);
 	for (int r = 0; r < g->group.size; r++)
-		if (r != me && gt_ring_flag_wait(g, &g->seats[r].phase, g->phase, r, err))
+		if (r != me && gt_shm_flag_wait(g, &g->seats[r].phase, g->phase, r, err))
 			return err->code;
 	return 0;
 }
@@ -41,7 +41,7 @@ struct work {
 	unsigned parity;              /* of the call: which of a seat's two it has */
 };
 
-static struct work work_of(const struct gt_ring *g, const struct gt_collective *c)
+static struct work work_of(const struct gt_shm *g, const struct gt_collective *c)
 {
 	struct work w = { .c = c, .size = g->group.size, .me = g->group.rank };
 	size_t n = (size_t)w.size;
@@ -66,7 +66,7 @@ static void alone(const struct work *w)
 
 /* ---- the first meeting ---- */
 
-static int compare(struct gt_ring *g, unsigned parity, struct gt_err *err)
+static int compare(struct gt_shm *g, unsigned parity, struct gt_err *err)
 {
 	for (int r = 0; r < g->group.size; r++) {
 		struct gt_call theirs = g->seats[r].posted[parity].call;
@@ -74,26 +74,25 @@ static int compare(struct gt_ring *g, unsigned parity, struct gt_err *err)
 		if (!memcmp(&theirs, &g->call, sizeof(theirs)))
 			continue;
 		gt_call_differs(err, g->names[g->group.rank], &g->call, g->names[r], &theirs);
-		return gt_ring_fail(g, err);
+		return gt_shm_fail(g, err);
 	}
 	return 0;
 }
 
-static int enter(struct gt_ring *g, struct work *w, struct gt_err *err)
+static int enter(struct gt_shm *g, struct work *w, struct gt_err *err)
 {
-	struct gt_ring_seat *seat = &g->seats[w->me];
+	struct gt_shm_seat *seat = &g->seats[w->me];
 
 	w->parity = ++g->number % 2;
 	g->call = gt_call_of(w->c, g->number);
 	g->entrance = g->phase + 1;
-	if (gt_ring_check(g, err))
+	if (gt_shm_check(g, err))
 		return err->code;
 	atomic_store_explicit(&seat->cpu, sched_getcpu(), memory_order_relaxed);
 	seat->posted[w->parity].call = g->call;
 	if (w->in_bytes > SMALL_BYTES) {
-		seat->posted[w->parity].in = gt_ring_place_of(g, w->in, w->in ? w->in_bytes : 0);
-		seat->posted[w->parity].out =
-		    gt_ring_place_of(g, w->out, w->out ? w->out_bytes : 0);
+		seat->posted[w->parity].in = gt_shm_place_of(g, w->in, w->in ? w->in_bytes : 0);
+		seat->posted[w->parity].out = gt_shm_place_of(g, w->out, w->out ? w->out_bytes : 0);
 	} else if (w->in) {
 		gt_copy_bytes(seat->small[w->parity], w->in, w->in_bytes);
 	}
@@ -102,7 +101,7 @@ static int enter(struct gt_ring *g, struct work *w, struct gt_err *err)
 
 /* ---- the small way ---- */
 
-static void finish_small(struct gt_ring *g, const struct work *w)
+static void finish_small(struct gt_shm *g, const struct work *w)
 {
 	const void *src[RANKS_MAX];
 	size_t skip = w->c->kind == GT_REDUCE_SCATTER ? (size_t)w->me * w->bytes : 0;
@@ -120,14 +119,14 @@ struct places {
 	bool all_in, all_out;
 };
 
-static void find_places(struct places *p, const struct gt_ring *g, const struct work *w)
+static void find_places(struct places *p, const struct gt_shm *g, const struct work *w)
 {
 	*p = (struct places){ .all_in = true, .all_out = true };
 	for (int r = 0; r < w->size; r++) {
-		const struct gt_ring_seat *seat = &g->seats[r];
+		const struct gt_shm_seat *seat = &g->seats[r];
 
-		p->in[r] = gt_ring_at(g, r, seat->posted[w->parity].in, w->in_bytes);
-		p->out[r] = gt_ring_at(g, r, seat->posted[w->parity].out, w->out_bytes);
+		p->in[r] = gt_shm_at(g, r, seat->posted[w->parity].in, w->in_bytes);
+		p->out[r] = gt_shm_at(g, r, seat->posted[w->parity].out, w->out_bytes);
 		p->all_in = p->all_in && p->in[r];
 		p->all_out = p->all_out && p->out[r];
 	}
@@ -161,7 +160,7 @@ static void reduce_in_place(const struct places *p, const struct work *w)
 }
 
 static int finish_in_place(
-    struct gt_ring *g, const struct places *p, const struct work *w, struct gt_err *err)
+    struct gt_shm *g, const struct places *p, const struct work *w, struct gt_err *err)
 {
 	const void *src[RANKS_MAX];
 
@@ -197,7 +196,7 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-static void next_piece(struct gt_ring *g)
+static void next_piece(struct gt_shm *g)
 {
 	g->piece = (g->piece + 1) % PIECES;
 }
@@ -210,7 +209,7 @@ struct piece {
 	uint32_t number;
 };
 
-static struct piece piece_at(const struct gt_ring *g, const struct work *w, size_t at)
+static struct piece piece_at(const struct gt_shm *g, const struct work *w, size_t at)
 {
 	struct piece p = { .at = at, .number = g->piece };
 
@@ -220,9 +219,9 @@ static struct piece piece_at(const struct gt_ring *g, const struct work *w, size
 }
 
 /* Its own slice nobody reads before it is reduced. */
-static void all_reduce_copy_in(const struct gt_ring *g, const struct work *w, const struct piece *p)
+static void all_reduce_copy_in(const struct gt_shm *g, const struct work *w, const struct piece *p)
 {
-	unsigned char *staging = gt_ring_staging(g, w->me, p->number);
+	unsigned char *staging = gt_shm_staging(g, w->me, p->number);
 	const unsigned char *in = w->in + p->at * w->element;
 
 	gt_copy_bytes(staging, in, p->from * w->element);
@@ -230,22 +229,21 @@ static void all_reduce_copy_in(const struct gt_ring *g, const struct work *w, co
 	    staging + p->to * w->element, in + p->to * w->element, (p->count - p->to) * w->element);
 }
 
-static void all_reduce_slice(const struct gt_ring *g, const struct work *w, const struct piece *p)
+static void all_reduce_slice(const struct gt_shm *g, const struct work *w, const struct piece *p)
 {
 	size_t skip = p->from * w->element, whole = (p->at + p->from) * w->element;
 	const void *src[RANKS_MAX];
-	void *dst[2] = { gt_ring_staging(g, w->me, p->number) + skip };
+	void *dst[2] = { gt_shm_staging(g, w->me, p->number) + skip };
 	int dsts = 1;
 
 	for (int r = 0; r < w->size; r++)
-		src[r] = r == w->me ? w->in + whole : gt_ring_staging(g, r, p->number) + skip;
+		src[r] = r == w->me ? w->in + whole : gt_shm_staging(g, r, p->number) + skip;
 	if (w->out)
 		dst[dsts++] = w->out + whole;
 	gt_reduce(dst, dsts, src, w->size, p->to - p->from, w->c->dtype, w->c->reduction);
 }
 
-static void all_reduce_copy_out(
-    const struct gt_ring *g, const struct work *w, const struct piece *p)
+static void all_reduce_copy_out(const struct gt_shm *g, const struct work *w, const struct piece *p)
 {
 	for (int i = 1; w->out && i < w->size; i++) {
 		int r = (w->me + i) % w->size;
@@ -253,11 +251,11 @@ static void all_reduce_copy_out(
 
 		gt_slice(p->count, w->size, r, &from, &to);
 		gt_copy_bytes(w->out + (p->at + from) * w->element,
-		    gt_ring_staging(g, r, p->number) + from * w->element, (to - from) * w->element);
+		    gt_shm_staging(g, r, p->number) + from * w->element, (to - from) * w->element);
 	}
 }
 
-static int all_reduce_staged(struct gt_ring *g, const struct work *w, struct gt_err *err)
+static int all_reduce_staged(struct gt_shm *g, const struct work *w, struct gt_err *err)
 {
 	struct piece now, before = { 0 };
 
@@ -274,7 +272,7 @@ static int all_reduce_staged(struct gt_ring *g, const struct work *w, struct gt_
 	return 0;
 }
 
-static int reduce_scatter_staged(struct gt_ring *g, const struct work *w, struct gt_err *err)
+static int reduce_scatter_staged(struct gt_shm *g, const struct work *w, struct gt_err *err)
 {
 	const size_t most = g->piece_bytes / w->element / (size_t)w->size, part = most * w->element;
 	const void *src[RANKS_MAX];
@@ -284,15 +282,13 @@ static int reduce_scatter_staged(struct gt_ring *g, const struct work *w, struct
 
 		for (int r = 0; r < w->size; r++)
 			if (r != w->me)
-				gt_copy_bytes(
-				    gt_ring_staging(g, w->me, g->piece) + (size_t)r * part,
+				gt_copy_bytes(gt_shm_staging(g, w->me, g->piece) + (size_t)r * part,
 				    w->in + (size_t)r * w->bytes + skip, m * w->element);
 		if (meet(g, err))
 			return err->code;
 		for (int r = 0; r < w->size; r++)
-			src[r] = r == w->me
-			             ? w->in + (size_t)r * w->bytes + skip
-			             : gt_ring_staging(g, r, g->piece) + (size_t)w->me * part;
+			src[r] = r == w->me ? w->in + (size_t)r * w->bytes + skip
+			                    : gt_shm_staging(g, r, g->piece) + (size_t)w->me * part;
 		gt_reduce(
 		    (void *[]){ w->out + skip }, 1, src, w->size, m, w->c->dtype, w->c->reduction);
 		next_piece(g);
@@ -301,7 +297,7 @@ static int reduce_scatter_staged(struct gt_ring *g, const struct work *w, struct
 }
 
 /* All-gather and broadcast: those who give anything copy it in, the others copy it out. */
-static int copies_staged(struct gt_ring *g, const struct work *w, struct gt_err *err)
+static int copies_staged(struct gt_shm *g, const struct work *w, struct gt_err *err)
 {
 	const size_t most = g->piece_bytes / w->element * w->element;
 	const bool gather = w->c->kind == GT_ALL_GATHER;
@@ -310,7 +306,7 @@ static int copies_staged(struct gt_ring *g, const struct work *w, struct gt_err 
 		size_t m = least(most, w->bytes - at);
 
 		if (w->in)
-			gt_copy_bytes(gt_ring_staging(g, w->me, g->piece), w->in + at, m);
+			gt_copy_bytes(gt_shm_staging(g, w->me, g->piece), w->in + at, m);
 		if (meet(g, err))
 			return err->code;
 		for (int i = 0; i < w->size; i++) {
@@ -318,14 +314,14 @@ static int copies_staged(struct gt_ring *g, const struct work *w, struct gt_err 
 
 			if (gather || r == w->c->peer)
 				gt_copy_bytes(w->out + (gather ? (size_t)r * w->bytes : 0) + at,
-				    r == w->me ? w->in + at : gt_ring_staging(g, r, g->piece), m);
+				    r == w->me ? w->in + at : gt_shm_staging(g, r, g->piece), m);
 		}
 		next_piece(g);
 	}
 	return 0;
 }
 
-static int finish_staged(struct gt_ring *g, const struct work *w, struct gt_err *err)
+static int finish_staged(struct gt_shm *g, const struct work *w, struct gt_err *err)
 {
 	switch (w->c->kind) {
 	case GT_ALL_REDUCE:
@@ -338,7 +334,7 @@ static int finish_staged(struct gt_ring *g, const struct work *w, struct gt_err 
 	}
 }
 
-int gt_ring_collect(struct gt_ring *g, const struct gt_collective *c, struct gt_err *err)
+int gt_shm_collect(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err)
 {
 	struct work w = work_of(g, c);
 	struct places places;

@@ -1,7 +1,7 @@
-/* ring_message.c - from one rank to another, without the rest. */
+/* shm_message.c - from one rank to another, without the rest. */
 #include <string.h>
 
-#include "lib/comm/ring_inside.h"
+#include "lib/comm/shm_inside.h"
 
 /*
  * A channel for each pair and direction: the sender fills pieces, at most CHANNEL_PIECES of them
@@ -15,9 +15,9 @@ static size_t piece_of(size_t bytes, size_t at)
 }
 
 static int send_message(
-    struct gt_ring *g, const struct gt_collective *c, size_t bytes, struct gt_err *err)
+    struct gt_shm *g, const struct gt_collective *c, size_t bytes, struct gt_err *err)
 {
-	struct gt_ring_channel *to = &g->channels[g->group.rank * g->group.size + c->peer];
+	struct gt_shm_channel *to = &g->channels[g->group.rank * g->group.size + c->peer];
 	uint32_t *pieces = &g->sent[c->peer].pieces;
 	size_t at = 0, n;
 
@@ -26,28 +26,28 @@ static int send_message(
 		unsigned slot = *pieces % CHANNEL_PIECES;
 
 		n = piece_of(bytes, at);
-		if (gt_ring_flag_wait(g, &to->taken, *pieces + 1 - CHANNEL_PIECES, c->peer, err))
+		if (gt_shm_flag_wait(g, &to->taken, *pieces + 1 - CHANNEL_PIECES, c->peer, err))
 			return err->code;
 		to->call[slot] = g->call;
 		if (n)
 			memcpy(to->piece[slot], (const unsigned char *)c->in + at, n);
-		gt_ring_flag_set(&to->filled, ++*pieces);
+		gt_shm_flag_set(&to->filled, ++*pieces);
 		at += n;
 	} while (at < bytes);
 	return 0;
 }
 
-static int expect(struct gt_ring *g, const struct gt_call *theirs, int peer, struct gt_err *err)
+static int expect(struct gt_shm *g, const struct gt_call *theirs, int peer, struct gt_err *err)
 {
 	if (!gt_call_unmatched(err, g->names[peer], theirs, g->names[g->group.rank], &g->call))
 		return 0;
-	return gt_ring_fail(g, err);
+	return gt_shm_fail(g, err);
 }
 
 static int receive_message(
-    struct gt_ring *g, const struct gt_collective *c, size_t bytes, struct gt_err *err)
+    struct gt_shm *g, const struct gt_collective *c, size_t bytes, struct gt_err *err)
 {
-	struct gt_ring_channel *from = &g->channels[c->peer * g->group.size + g->group.rank];
+	struct gt_shm_channel *from = &g->channels[c->peer * g->group.size + g->group.rank];
 	uint32_t *pieces = &g->received[c->peer].pieces;
 	size_t at = 0, n;
 
@@ -57,24 +57,24 @@ static int receive_message(
 		struct gt_call theirs;
 
 		n = piece_of(bytes, at);
-		if (gt_ring_flag_wait(g, &from->filled, *pieces + 1, c->peer, err))
+		if (gt_shm_flag_wait(g, &from->filled, *pieces + 1, c->peer, err))
 			return err->code;
 		theirs = from->call[slot];
 		if (expect(g, &theirs, c->peer, err))
 			return err->code;
 		if (n)
 			memcpy((unsigned char *)c->out + at, from->piece[slot], n);
-		gt_ring_flag_set(&from->taken, ++*pieces);
+		gt_shm_flag_set(&from->taken, ++*pieces);
 		at += n;
 	} while (at < bytes);
 	return 0;
 }
 
-int gt_ring_message(struct gt_ring *g, const struct gt_collective *c, struct gt_err *err)
+int gt_shm_message(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err)
 {
 	size_t bytes = (size_t)c->count * gt_dtype_size(c->dtype);
 
-	if (gt_ring_check(g, err))
+	if (gt_shm_check(g, err))
 		return err->code;
 	return c->kind == GT_SEND ? send_message(g, c, bytes, err)
 	                          : receive_message(g, c, bytes, err);

@@ -1,4 +1,4 @@
-/* ring_wait.c - waiting for a rank, for so long, and failing together. */
+/* shm_wait.c - waiting for a rank, for so long, and failing together. */
 #include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
-#include "lib/comm/ring_inside.h"
+#include "lib/comm/shm_inside.h"
 
 /* How often a sleeper looks whether the rank that it waits for still lives. */
 static const double look_s = 0.1;
@@ -20,25 +20,25 @@ enum { SPINS_PER_LOOK = 64 };
 
 /* ---- flags ---- */
 
-static bool reached(const struct gt_ring_flag *f, uint32_t value)
+static bool reached(const struct gt_shm_flag *f, uint32_t value)
 {
 	return (int32_t)(atomic_load_explicit(&f->value, memory_order_acquire) - value) >= 0;
 }
 
-static void futex_wake(struct gt_ring_flag *f)
+static void futex_wake(struct gt_shm_flag *f)
 {
 	syscall(SYS_futex, &f->value, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
 /* The order between value and sleepers, here and in doze(), is what no wake-up is lost by. */
-void gt_ring_flag_set(struct gt_ring_flag *f, uint32_t value)
+void gt_shm_flag_set(struct gt_shm_flag *f, uint32_t value)
 {
 	atomic_exchange(&f->value, value);
 	if (atomic_load(&f->sleepers))
 		futex_wake(f);
 }
 
-static void doze(struct gt_ring_flag *f, uint32_t value, double seconds)
+static void doze(struct gt_shm_flag *f, uint32_t value, double seconds)
 {
 	struct timespec ts = { .tv_nsec = (long)(1e9 * seconds) };
 	uint32_t seen;
@@ -50,7 +50,7 @@ static void doze(struct gt_ring_flag *f, uint32_t value, double seconds)
 	atomic_fetch_sub(&f->sleepers, 1);
 }
 
-void gt_ring_wake_all(struct gt_ring *g)
+void gt_shm_wake_all(struct gt_shm *g)
 {
 	size_t size = (size_t)g->group.size;
 
@@ -64,9 +64,9 @@ void gt_ring_wake_all(struct gt_ring *g)
 
 /* ---- failing ---- */
 
-static int take_failure(struct gt_ring *g, struct gt_err *err)
+static int take_failure(struct gt_shm *g, struct gt_err *err)
 {
-	struct gt_ring_segment *s = g->segment;
+	struct gt_shm_segment *s = g->segment;
 	double until = gt_clock_s() + 1;
 
 	while (atomic_load(&s->failed) != FAILURE_WRITTEN && gt_clock_s() < until)
@@ -77,9 +77,9 @@ static int take_failure(struct gt_ring *g, struct gt_err *err)
 	return gt_err_hint(err, "%.*s", (int)sizeof(s->hint) - 1, s->hint);
 }
 
-int gt_ring_fail(struct gt_ring *g, struct gt_err *err)
+int gt_shm_fail(struct gt_shm *g, struct gt_err *err)
 {
-	struct gt_ring_segment *s = g->segment;
+	struct gt_shm_segment *s = g->segment;
 	uint32_t none = FAILURE_NONE;
 
 	if (!atomic_compare_exchange_strong(&s->failed, &none, FAILURE_BEING_WRITTEN))
@@ -88,11 +88,11 @@ int gt_ring_fail(struct gt_ring *g, struct gt_err *err)
 	memcpy(s->text, err->text, sizeof(s->text));
 	memcpy(s->hint, err->hint, sizeof(s->hint));
 	atomic_store(&s->failed, FAILURE_WRITTEN);
-	gt_ring_wake_all(g);
+	gt_shm_wake_all(g);
 	return err->code;
 }
 
-int gt_ring_check(struct gt_ring *g, struct gt_err *err)
+int gt_shm_check(struct gt_shm *g, struct gt_err *err)
 {
 	if (atomic_load_explicit(&g->segment->failed, memory_order_acquire))
 		return take_failure(g, err);
@@ -104,9 +104,9 @@ int gt_ring_check(struct gt_ring *g, struct gt_err *err)
 /* How far a rank had come: it had begun this collective, or taken part in the one before. Each
  * begins with a meeting of all, so that nobody can be further back. */
 static int fail_naming(
-    struct gt_ring *g, int rank, const char *verb, const char *before, struct gt_err *err)
+    struct gt_shm *g, int rank, const char *verb, const char *before, struct gt_err *err)
 {
-	const struct gt_ring_seat *seat = &g->seats[rank];
+	const struct gt_shm_seat *seat = &g->seats[rank];
 	char who[32];
 
 	snprintf(who, sizeof(who), "rank %d", g->names[rank]);
@@ -138,7 +138,7 @@ static char process_state(pid_t pid)
 
 /* A rank that is stopped, not only among those of this group: the one that is late here may wait
  * for it in another. -1: there is none. */
-static int stopped_rank(const struct gt_ring *g)
+static int stopped_rank(const struct gt_shm *g)
 {
 	for (int r = 0; r < g->all_count; r++)
 		if (process_state(g->all[r]) == 'T' || process_state(g->all[r]) == 't')
@@ -146,7 +146,7 @@ static int stopped_rank(const struct gt_ring *g)
 	return -1;
 }
 
-static int fail_late(struct gt_ring *g, int rank, struct gt_err *err)
+static int fail_late(struct gt_shm *g, int rank, struct gt_err *err)
 {
 	int stopped = g->processes ? stopped_rank(g) : -1;
 
@@ -163,20 +163,20 @@ static int fail_late(struct gt_ring *g, int rank, struct gt_err *err)
 		    "look at that rank's log, or at what its process %d does; ranks wait for %g s, "
 		    "which --timeout sets",
 		    (int)g->pids[rank], g->timeout_s);
-	return gt_ring_fail(g, err);
+	return gt_shm_fail(g, err);
 }
 
-static int fail_gone(struct gt_ring *g, int rank, const char *verb, struct gt_err *err)
+static int fail_gone(struct gt_shm *g, int rank, const char *verb, struct gt_err *err)
 {
 	fail_naming(g, rank, verb, "before", err);
 	gt_err_hint(err, "look at that rank's log");
-	return gt_ring_fail(g, err);
+	return gt_shm_fail(g, err);
 }
 
 /* ---- waiting ---- */
 
 /* Without a descriptor, by its state: one that its parent has not looked at is a zombie. */
-static bool process_is_dead(const struct gt_ring *g, int rank)
+static bool process_is_dead(const struct gt_shm *g, int rank)
 {
 	struct pollfd p = { .fd = g->pidfds[rank], .events = POLLIN };
 	char state;
@@ -191,11 +191,11 @@ static bool process_is_dead(const struct gt_ring *g, int rank)
 
 /* What ends a wait other than the flag. A rank may have moved its flag and then gone. */
 static int look_around(
-    struct gt_ring *g, struct gt_ring_flag *f, uint32_t value, int rank, struct gt_err *err)
+    struct gt_shm *g, struct gt_shm_flag *f, uint32_t value, int rank, struct gt_err *err)
 {
 	if (atomic_load(&g->quit))
 		return gt_err_set(err, GT_EIO, "given up");
-	if (gt_ring_check(g, err))
+	if (gt_shm_check(g, err))
 		return err->code;
 	if (atomic_load(&g->seats[rank].left) && !reached(f, value))
 		return fail_gone(g, rank, "left the group", err);
@@ -214,7 +214,7 @@ static inline void relax(void)
 /* Whether it came while spinning, or while others got the processor: which is what to do at once if
  * that is what the rank needs. */
 static bool spin(
-    const struct gt_ring *g, const struct gt_ring_flag *f, uint32_t value, int rank, double from)
+    const struct gt_shm *g, const struct gt_shm_flag *f, uint32_t value, int rank, double from)
 {
 	bool together =
 	    atomic_load_explicit(&g->seats[rank].cpu, memory_order_relaxed) == sched_getcpu();
@@ -238,7 +238,7 @@ static bool spin(
 
 /* Sleep for a while, or less. Returns by how much the deadline moves: if it was much more, this
  * process was stopped, and so may have been the others, by the same hand. */
-static double nap(struct gt_ring_flag *f, uint32_t value, double left)
+static double nap(struct gt_shm_flag *f, uint32_t value, double left)
 {
 	double seconds = left < look_s ? left > 0 ? left : 0 : look_s, from = gt_clock_s(), took;
 
@@ -247,8 +247,8 @@ static double nap(struct gt_ring_flag *f, uint32_t value, double left)
 	return took > seconds + stopped_s ? took : 0;
 }
 
-int gt_ring_flag_wait(
-    struct gt_ring *g, struct gt_ring_flag *f, uint32_t value, int rank, struct gt_err *err)
+int gt_shm_flag_wait(
+    struct gt_shm *g, struct gt_shm_flag *f, uint32_t value, int rank, struct gt_err *err)
 {
 	double from, left;
 

@@ -1,4 +1,4 @@
-/* ring_share.c - memory that ranks see together: a segment of a group's, and what it gives away. */
+/* shm_share.c - memory that ranks see together: a segment of a group's, and what it gives away. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 #include "lib/base/mem.h"
-#include "lib/comm/ring_inside.h"
+#include "lib/comm/shm_inside.h"
 
 enum { HUGE_PAGE = 2 << 20 };
 
 /* Between threads: who still sees it. */
-struct gt_ring_threads_share {
+struct gt_shm_threads_share {
 	atomic_int seers;
 };
 
@@ -24,13 +24,13 @@ struct card {
 	int32_t code; /* 0, or why this rank can't */
 	int32_t pid, fd, unused;
 	uint64_t device, inode, bytes;
-	struct gt_ring_threads_share *threads;
+	struct gt_shm_threads_share *threads;
 	unsigned char *base;
 	cpu_set_t cpus;
 };
 _Static_assert(sizeof(struct card) <= 256, "what an exchange takes");
 
-static int map(struct gt_ring_share *out, size_t bytes, int fd, struct gt_err *err)
+static int map(struct gt_shm_share *out, size_t bytes, int fd, struct gt_err *err)
 {
 	/* What threads share need not be shared: huge pages are granted more often then. */
 	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
@@ -39,13 +39,13 @@ static int map(struct gt_ring_share *out, size_t bytes, int fd, struct gt_err *e
 	if (p == MAP_FAILED)
 		return gt_err_sys(err, "cannot map %zu bytes of shared memory", bytes);
 	madvise(p, bytes, MADV_HUGEPAGE); /* where they are granted */
-	*out = (struct gt_ring_share){ .base = p, .bytes = bytes };
+	*out = (struct gt_shm_share){ .base = p, .bytes = bytes };
 	return 0;
 }
 
-int gt_ring_share_threads(struct gt_ring_share *out, size_t bytes, int size, struct gt_err *err)
+int gt_shm_share_threads(struct gt_shm_share *out, size_t bytes, int size, struct gt_err *err)
 {
-	struct gt_ring_threads_share *threads = gt_calloc(1, sizeof(*threads), err);
+	struct gt_shm_threads_share *threads = gt_calloc(1, sizeof(*threads), err);
 
 	if (!threads)
 		return err->code;
@@ -58,21 +58,21 @@ int gt_ring_share_threads(struct gt_ring_share *out, size_t bytes, int size, str
 	return 0;
 }
 
-void gt_ring_share_release(struct gt_ring_share *share)
+void gt_shm_share_release(struct gt_shm_share *share)
 {
-	struct gt_ring_threads_share *threads = share->threads;
+	struct gt_shm_threads_share *threads = share->threads;
 
 	if (share->base && (!threads || atomic_fetch_sub(&threads->seers, 1) == 1)) {
 		munmap(share->base, share->bytes);
 		free(threads);
 	}
-	*share = (struct gt_ring_share){ 0 };
+	*share = (struct gt_shm_share){ 0 };
 }
 
 /* ---- between processes ---- */
 
 /* Sealed: nobody can shorten it, which would be a SIGBUS for the others. */
-static int make_file(struct gt_ring_share *out, size_t bytes, int *fd, struct gt_err *err)
+static int make_file(struct gt_shm_share *out, size_t bytes, int *fd, struct gt_err *err)
 {
 	*fd = memfd_create("gtrain", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (*fd < 0 || ftruncate(*fd, (off_t)bytes) ||
@@ -97,7 +97,7 @@ static int other_size(const struct card *card, size_t bytes, struct gt_err *err)
 }
 
 static int open_file(
-    struct gt_ring_share *out, const struct card *card, size_t bytes, struct gt_err *err)
+    struct gt_shm_share *out, const struct card *card, size_t bytes, struct gt_err *err)
 {
 	char path[64];
 	struct stat st;
@@ -107,8 +107,9 @@ static int open_file(
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0) {
 		gt_err_sys(err, "cannot open the shared memory of rank 0, '%s'", path);
-		return gt_err_hint(err, "ranks of a ring are processes of one user on one host, "
-		                        "that see each other in /proc");
+		return gt_err_hint(err,
+		    "ranks that share memory are processes of one user on one host, "
+		    "that see each other in /proc");
 	}
 	if (fstat(fd, &st))
 		gt_err_sys(err, "'%s'", path);
@@ -123,7 +124,7 @@ static int open_file(
 	return out->base ? 0 : err->code;
 }
 
-static void fill_card(struct card *card, const struct gt_ring_share *share, int fd)
+static void fill_card(struct card *card, const struct gt_shm_share *share, int fd)
 {
 	struct stat st;
 
@@ -137,21 +138,21 @@ static void fill_card(struct card *card, const struct gt_ring_share *share, int 
 	card->base = share->base;
 }
 
-static void fill_peers(struct gt_ring_peers *peers, const struct card *all, int size)
+static void fill_peers(struct gt_shm_peers *peers, const struct card *all, int size)
 {
-	*peers = (struct gt_ring_peers){ 0 };
+	*peers = (struct gt_shm_peers){ 0 };
 	for (int r = 0; r < size; r++) {
 		peers->pids[r] = all[r].pid;
 		CPU_OR(&peers->cpus, &peers->cpus, &all[r].cpus);
 	}
 }
 
-static int attach(struct gt_ring_share *out, const struct card *card, size_t bytes, bool processes,
+static int attach(struct gt_shm_share *out, const struct card *card, size_t bytes, bool processes,
     struct gt_err *err)
 {
 	if (processes)
 		return open_file(out, card, bytes, err);
-	*out = (struct gt_ring_share){ card->base, card->bytes, card->threads };
+	*out = (struct gt_shm_share){ card->base, card->bytes, card->threads };
 	return card->bytes == bytes ? 0 : other_size(card, bytes, err);
 }
 
@@ -169,17 +170,17 @@ static int first_code(const struct card *all, int size, struct gt_err *err)
  * close its descriptor. A rank that fails goes on to say so. An exchange that breaks down between
  * threads leaves the memory behind: nobody knows who has seen it.
  */
-int gt_ring_share_make(struct gt_ring_share *out, size_t bytes, bool processes, int rank, int size,
-    const struct gt_exchange *exchange, struct gt_ring_peers *peers, struct gt_err *err)
+int gt_shm_share_make(struct gt_shm_share *out, size_t bytes, bool processes, int rank, int size,
+    const struct gt_exchange *exchange, struct gt_shm_peers *peers, struct gt_err *err)
 {
 	struct card mine = { .code = err->code, .pid = (int32_t)getpid() }, all[RANKS_MAX] = { 0 };
 	struct gt_err theirs = GT_ERR_INIT;
 	int fd = -1, code;
 
-	*out = (struct gt_ring_share){ 0 };
+	*out = (struct gt_shm_share){ 0 };
 	if (!mine.code && rank == 0)
 		mine.code = processes ? make_file(out, bytes, &fd, err)
-		                      : gt_ring_share_threads(out, bytes, size, err);
+		                      : gt_shm_share_threads(out, bytes, size, err);
 	fill_card(&mine, out, fd);
 	if (sched_getaffinity(0, sizeof(mine.cpus), &mine.cpus))
 		CPU_ZERO(&mine.cpus);
@@ -196,13 +197,13 @@ int gt_ring_share_make(struct gt_ring_share *out, size_t bytes, bool processes, 
 		close(fd);
 	if (!code)
 		return 0;
-	gt_ring_share_release(out);
+	gt_shm_share_release(out);
 	if (!mine.code)
 		*err = theirs;
 	return err->code;
 }
 
-int gt_ring_share_watch(const struct gt_exchange *exchange, struct gt_err *err)
+int gt_shm_share_watch(const struct gt_exchange *exchange, struct gt_err *err)
 {
 	struct card mine = { 0 }, all[RANKS_MAX];
 
@@ -219,14 +220,14 @@ static size_t round_up(size_t n, size_t to)
 }
 
 /* A slot of the table that is free on all ranks: their tables are alike. */
-static struct gt_ring_region *free_region(struct gt_ring *g, struct gt_err *err)
+static struct gt_shm_region *free_region(struct gt_shm *g, struct gt_err *err)
 {
 	for (size_t i = 0; i < g->regions_count; i++)
 		if (!g->regions[i].bytes)
 			return &g->regions[i];
 	if (gt_grow(&g->regions, g->regions_count, &g->regions_capacity, sizeof(*g->regions), err))
 		return NULL;
-	g->regions[g->regions_count] = (struct gt_ring_region){ 0 };
+	g->regions[g->regions_count] = (struct gt_shm_region){ 0 };
 	return &g->regions[g->regions_count++];
 }
 
@@ -235,7 +236,7 @@ static int gather(void *self, const void *mine, size_t bytes, void *all, struct 
 	struct gt_collective c = { GT_ALL_GATHER, mine, all, (int64_t)bytes, GT_U8,
 		.what = "alloc" };
 
-	return gt_ring_collect(self, &c, err);
+	return gt_shm_collect(self, &c, err);
 }
 
 /* Its own part, page by page: who touches a page first has it near. */
@@ -251,13 +252,13 @@ static void touch(unsigned char *p, size_t bytes)
 		((volatile unsigned char *)p)[i] = 0;
 }
 
-int gt_ring_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err)
+int gt_shm_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err)
 {
-	struct gt_ring *g = (struct gt_ring *)group;
+	struct gt_shm *g = (struct gt_shm *)group;
 	const struct gt_exchange exchange = { gather, g };
 	size_t want = bytes ? bytes : 1, part;
-	struct gt_ring_region *region;
-	struct gt_ring_share share;
+	struct gt_shm_region *region;
+	struct gt_shm_share share;
 
 	*out = NULL;
 	*err = GT_ERR_INIT;
@@ -268,50 +269,49 @@ int gt_ring_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_er
 		want = 1;
 	}
 	part = round_up(want, want < HUGE_PAGE ? (size_t)sysconf(_SC_PAGESIZE) : HUGE_PAGE);
-	if (gt_ring_share_make(&share, part * (size_t)group->size, g->processes, group->rank,
+	if (gt_shm_share_make(&share, part * (size_t)group->size, g->processes, group->rank,
 	        group->size, &exchange, NULL, err))
 		return err->code;
-	*region = (struct gt_ring_region){ share, want, part };
+	*region = (struct gt_shm_region){ share, want, part };
 	*out = share.base + (size_t)group->rank * part;
 	touch(*out, want);
 	return 0;
 }
 
-void gt_ring_release(struct gt_group *group, void *memory)
+void gt_shm_release(struct gt_group *group, void *memory)
 {
-	struct gt_ring *g = (struct gt_ring *)group;
+	struct gt_shm *g = (struct gt_shm *)group;
 
 	gt_queue_settle(&g->queue);
 	for (size_t i = 0; i < g->regions_count; i++) {
-		struct gt_ring_region *region = &g->regions[i];
+		struct gt_shm_region *region = &g->regions[i];
 
 		if (!region->bytes ||
 		    region->share.base + (size_t)group->rank * region->part != memory)
 			continue;
-		gt_ring_share_release(&region->share);
-		*region = (struct gt_ring_region){ 0 };
+		gt_shm_share_release(&region->share);
+		*region = (struct gt_shm_region){ 0 };
 		return;
 	}
 }
 
-struct gt_ring_place gt_ring_place_of(const struct gt_ring *g, const void *p, size_t bytes)
+struct gt_shm_place gt_shm_place_of(const struct gt_shm *g, const void *p, size_t bytes)
 {
 	for (size_t i = 0; i < g->regions_count; i++) {
-		const struct gt_ring_region *region = &g->regions[i];
+		const struct gt_shm_region *region = &g->regions[i];
 		uintptr_t base =
 		    (uintptr_t)region->share.base + (size_t)g->group.rank * region->part;
 		uintptr_t offset = (uintptr_t)p - base;
 
 		if (offset < region->bytes && bytes <= region->bytes - offset)
-			return (struct gt_ring_place){ (uint32_t)i + 1, 0, offset };
+			return (struct gt_shm_place){ (uint32_t)i + 1, 0, offset };
 	}
-	return (struct gt_ring_place){ 0 };
+	return (struct gt_shm_place){ 0 };
 }
 
-unsigned char *gt_ring_at(
-    const struct gt_ring *g, int rank, struct gt_ring_place place, size_t bytes)
+unsigned char *gt_shm_at(const struct gt_shm *g, int rank, struct gt_shm_place place, size_t bytes)
 {
-	const struct gt_ring_region *region;
+	const struct gt_shm_region *region;
 
 	if (!place.region || place.region > g->regions_count)
 		return NULL;

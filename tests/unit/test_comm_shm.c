@@ -1,11 +1,11 @@
-/* test_comm_ring.c - what collectives compute, by threads and by processes, from anywhere. */
+/* test_comm_shm.c - what collectives compute, by threads and by processes, from anywhere. */
 #include "tests/unit/comm_fixture.h"
 
 #include <math.h>
 #include <stdint.h>
 
 /* Small staging, so that few elements are many pieces. */
-static const struct gt_ring_options options = { .timeout_s = 60, .staging_bytes = 3 * 4096 };
+static const struct gt_shm_options options = { .timeout_s = 60, .staging_bytes = 3 * 4096 };
 
 /* Of a buffer, for the longest case and the most ranks. */
 enum { MOST_COUNT = 9001, MOST_SIZE = 4, MOST_BYTES = MOST_COUNT * MOST_SIZE * 8 };
@@ -376,7 +376,7 @@ static void round_body(struct seat_of *s)
 
 static void test_rounding(void **state)
 {
-	static const struct gt_ring_options defaults = { .timeout_s = 60 };
+	static const struct gt_shm_options defaults = { .timeout_s = 60 };
 	int exponent_bits;
 
 	(void)state;

@@ -1,6 +1,6 @@
-/* ring_inside.h - inside comm: the memory that the ranks of a ring share, and what each holds. */
-#ifndef GT_COMM_RING_INSIDE_H
-#define GT_COMM_RING_INSIDE_H
+/* shm_inside.h - inside comm: the memory that the ranks of a host share, and what each holds. */
+#ifndef GT_COMM_SHM_INSIDE_H
+#define GT_COMM_SHM_INSIDE_H
 
 #include <sched.h>
 #include <stdalign.h>
@@ -11,12 +11,12 @@
 #include <sys/types.h>
 
 #include "lib/comm/group_inside.h"
-#include "lib/comm/ring.h"
+#include "lib/comm/shm.h"
 
 enum {
-	RANKS_MAX = GT_RING_MAX_RANKS,
+	RANKS_MAX = GT_SHM_MAX_RANKS,
 	SMALL_BYTES = 4 * 1024, /* of a rank's contribution, up to which one meeting does it all */
-	PIECES = 3,             /* of a rank's staging area: see ring_collectives.c */
+	PIECES = 3,             /* of a rank's staging area: see shm_collectives.c */
 	CHANNEL_PIECES = 2,     /* ... and of a channel between two ranks */
 	CHANNEL_BYTES = 64 * 1024 /* of one of them */
 };
@@ -24,13 +24,13 @@ enum {
 /* ---- in shared memory ---- */
 
 /* A counter that one rank moves on and others wait for. It may wrap around. */
-struct gt_ring_flag {
+struct gt_shm_flag {
 	alignas(LINE) _Atomic uint32_t value;
 	_Atomic uint32_t sleepers;
 };
 
 /* Where a rank's buffers are, if they are in memory from gt_group_alloc(). */
-struct gt_ring_place {
+struct gt_shm_place {
 	uint32_t region; /* its number + 1; 0: not there */
 	uint32_t unused;
 	uint64_t offset;
@@ -38,57 +38,57 @@ struct gt_ring_place {
 
 /* A rank's own, written by it alone. What belongs to one call is there twice, for a rank may be in
  * the next call while another still reads. */
-struct gt_ring_seat {
-	struct gt_ring_flag phase;           /* how many times it has met the others */
+struct gt_shm_seat {
+	struct gt_shm_flag phase;            /* how many times it has met the others */
 	alignas(LINE) _Atomic uint32_t left; /* gt_group_free() was called */
 	_Atomic int32_t cpu;                 /* where it last was */
 	alignas(2 * LINE) struct {
 		struct gt_call call;
-		alignas(LINE) struct gt_ring_place in, out;
+		alignas(LINE) struct gt_shm_place in, out;
 	} posted[2];
 	alignas(LINE) unsigned char small[2][SMALL_BYTES];
 };
 
 /* From one rank to another. */
-struct gt_ring_channel {
-	struct gt_ring_flag filled, taken; /* pieces, moved on by the sender and by the receiver */
+struct gt_shm_channel {
+	struct gt_shm_flag filled, taken; /* pieces, moved on by the sender and by the receiver */
 	alignas(LINE) struct gt_call call[CHANNEL_PIECES];
 	alignas(LINE) unsigned char piece[CHANNEL_PIECES][CHANNEL_BYTES];
 };
 
 /* The head of a group's segment; then come seats, channels and staging areas. */
-struct gt_ring_segment {
-	_Atomic uint32_t failed; /* enum gt_ring_failure */
+struct gt_shm_segment {
+	_Atomic uint32_t failed; /* enum gt_shm_failure */
 	int32_t code;
 	char text[sizeof(((struct gt_err *)0)->text)];
 	char hint[sizeof(((struct gt_err *)0)->hint)];
 };
 
-enum gt_ring_failure { FAILURE_NONE, FAILURE_BEING_WRITTEN, FAILURE_WRITTEN };
+enum gt_shm_failure { FAILURE_NONE, FAILURE_BEING_WRITTEN, FAILURE_WRITTEN };
 
 /* ---- what a rank holds ---- */
 
 /* Memory that several ranks see. Threads count who still does; each process has its mapping. */
-struct gt_ring_share {
+struct gt_shm_share {
 	unsigned char *base;
 	size_t bytes;
-	struct gt_ring_threads_share *threads; /* NULL between processes */
+	struct gt_shm_threads_share *threads; /* NULL between processes */
 };
 
 /* Memory from gt_group_alloc(): `bytes` of each rank, one after the other. */
-struct gt_ring_region {
-	struct gt_ring_share share;
+struct gt_shm_region {
+	struct gt_shm_share share;
 	size_t bytes; /* asked for */
 	size_t part;  /* from one rank's to the next's */
 };
 
-struct gt_ring {
+struct gt_shm {
 	struct gt_group group;
-	struct gt_ring_share share;
-	struct gt_ring_segment *segment;
-	struct gt_ring_seat *seats;       /* [size] */
-	struct gt_ring_channel *channels; /* [size of senders][size of receivers] */
-	unsigned char *staging;           /* [size][PIECES][piece_bytes] */
+	struct gt_shm_share share;
+	struct gt_shm_segment *segment;
+	struct gt_shm_seat *seats;       /* [size] */
+	struct gt_shm_channel *channels; /* [size of senders][size of receivers] */
+	unsigned char *staging;          /* [size][PIECES][piece_bytes] */
 	size_t piece_bytes;
 	double timeout_s, spin_s, yield_s;
 
@@ -109,7 +109,7 @@ struct gt_ring {
 		uint64_t messages;
 	} sent[RANKS_MAX], received[RANKS_MAX];
 
-	struct gt_ring_region *regions; /* of bytes 0: free to be used again */
+	struct gt_shm_region *regions; /* of bytes 0: free to be used again */
 	size_t regions_count, regions_capacity;
 
 	atomic_bool quit; /* whoever waits gives up */
@@ -117,64 +117,63 @@ struct gt_ring {
 };
 
 /* Where part `rank` of the ranks' staging is, piece `piece` modulo PIECES. */
-static inline unsigned char *gt_ring_staging(const struct gt_ring *g, int rank, uint32_t piece)
+static inline unsigned char *gt_shm_staging(const struct gt_shm *g, int rank, uint32_t piece)
 {
 	return g->staging + ((size_t)rank * PIECES + piece % PIECES) * g->piece_bytes;
 }
 
-/* ---- ring_share.c: memory between ranks ---- */
+/* ---- shm_share.c: memory between ranks ---- */
 
 /*
  * `bytes` zeroed bytes that all ranks see: rank 0 makes them, the others come by what the exchange
  * tells of them. All ranks fail together: *err has a code on entry if this rank has failed before,
  * and takes part only to say so. *peers may be NULL.
  */
-struct gt_ring_peers {
+struct gt_shm_peers {
 	pid_t pids[RANKS_MAX];
 	cpu_set_t cpus; /* that at least one of the ranks may use */
 };
 
-int gt_ring_share_make(struct gt_ring_share *out, size_t bytes, bool processes, int rank, int size,
-    const struct gt_exchange *exchange, struct gt_ring_peers *peers, struct gt_err *err);
+int gt_shm_share_make(struct gt_shm_share *out, size_t bytes, bool processes, int rank, int size,
+    const struct gt_exchange *exchange, struct gt_shm_peers *peers, struct gt_err *err);
 
-/* The same for the threads of gt_ring_of_threads(): one call makes it for all. */
-int gt_ring_share_threads(struct gt_ring_share *out, size_t bytes, int size, struct gt_err *err);
-void gt_ring_share_release(struct gt_ring_share *share);
+/* The same for the threads of gt_shm_of_threads(): one call makes it for all. */
+int gt_shm_share_threads(struct gt_shm_share *out, size_t bytes, int size, struct gt_err *err);
+void gt_shm_share_release(struct gt_shm_share *share);
 
-/* What a rank that has no part in it does while others are in gt_ring_share_make(). */
-int gt_ring_share_watch(const struct gt_exchange *exchange, struct gt_err *err);
+/* What a rank that has no part in it does while others are in gt_shm_share_make(). */
+int gt_shm_share_watch(const struct gt_exchange *exchange, struct gt_err *err);
 
-int gt_ring_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
-void gt_ring_release(struct gt_group *group, void *memory);
+int gt_shm_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
+void gt_shm_release(struct gt_group *group, void *memory);
 
 /* Where `bytes` at p are in this rank's part of a region, if they are. */
-struct gt_ring_place gt_ring_place_of(const struct gt_ring *g, const void *p, size_t bytes);
+struct gt_shm_place gt_shm_place_of(const struct gt_shm *g, const void *p, size_t bytes);
 
 /* Rank `rank`'s buffer of `bytes` at a place that it has told; NULL if that is none. */
-unsigned char *gt_ring_at(
-    const struct gt_ring *g, int rank, struct gt_ring_place place, size_t bytes);
+unsigned char *gt_shm_at(const struct gt_shm *g, int rank, struct gt_shm_place place, size_t bytes);
 
-/* ---- ring_wait.c: flags, deadlines and failing together ---- */
+/* ---- shm_wait.c: flags, deadlines and failing together ---- */
 
 /* Move the flag on, and wake those who wait. */
-void gt_ring_flag_set(struct gt_ring_flag *f, uint32_t value);
+void gt_shm_flag_set(struct gt_shm_flag *f, uint32_t value);
 
 /* Wait until rank `rank` has moved its flag to `value` or past it. */
-int gt_ring_flag_wait(
-    struct gt_ring *g, struct gt_ring_flag *f, uint32_t value, int rank, struct gt_err *err);
+int gt_shm_flag_wait(
+    struct gt_shm *g, struct gt_shm_flag *f, uint32_t value, int rank, struct gt_err *err);
 
 /* Tell all ranks to fail with *err, or, if another was first, take its error. Returns err->code. */
-int gt_ring_fail(struct gt_ring *g, struct gt_err *err);
+int gt_shm_fail(struct gt_shm *g, struct gt_err *err);
 
 /* 0, or the error that a rank has failed with. */
-int gt_ring_check(struct gt_ring *g, struct gt_err *err);
+int gt_shm_check(struct gt_shm *g, struct gt_err *err);
 
 /* Wake whoever sleeps on any flag, so that it looks around. */
-void gt_ring_wake_all(struct gt_ring *g);
+void gt_shm_wake_all(struct gt_shm *g);
 
-/* ---- ring_collectives.c, ring_message.c: the calls ---- */
+/* ---- shm_collectives.c, shm_message.c: the calls ---- */
 
-int gt_ring_collect(struct gt_ring *g, const struct gt_collective *c, struct gt_err *err);
-int gt_ring_message(struct gt_ring *g, const struct gt_collective *c, struct gt_err *err);
+int gt_shm_collect(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err);
+int gt_shm_message(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err);
 
 #endif
