@@ -90,8 +90,8 @@ def leftovers(mark, shm):
     while descendants(mark) and time.monotonic() < deadline:
         time.sleep(0.02)
     problems = [f"processes {descendants(mark)}"] if descendants(mark) else []
-    # Training has no names there; verification, which somebody else may run meanwhile, has.
-    more = {name for name in set(os.listdir("/dev/shm")) - shm if not name.startswith("gtrain-verify-")}
+    # Training has no names there. Verification and Open MPI, which others may run meanwhile, have.
+    more = {name for name in set(os.listdir("/dev/shm")) - shm if not name.startswith(("gtrain-verify-", "vader_segment."))}
     return problems + ([f"/dev/shm has {sorted(more)}"] if more else [])
 
 
