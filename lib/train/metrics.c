@@ -132,12 +132,18 @@ static int keep_lines(
     struct gt_metrics_writer *w, struct gt_file_name file, int64_t step, struct gt_err *err)
 {
 	struct gt_atomic_file out = { 0 };
-	struct gt_mapping map;
-	int rc = gt_map_at(&map, file, err);
+	struct gt_mapping map = { .fd = -1 };
+	struct stat st;
+	bool found;
+	int rc = gt_file_check(file, &st, &found, err);
 
-	if (rc)
-		return rc;
-	rc = copy_lines(w, file, &map, step, &out, err);
+	if (!rc)
+		rc = gt_map_at(&map, file, err);
+	/* A file that has other names is replaced by a copy: lines are not added to theirs. */
+	if (!rc && st.st_nlink > 1)
+		rc = gt_atomic_open_at(&out, file, err);
+	if (!rc)
+		rc = copy_lines(w, file, &map, step, &out, err);
 	if (!rc && out.stream)
 		rc = gt_atomic_commit(&out, err);
 	gt_atomic_abandon(&out);

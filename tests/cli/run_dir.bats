@@ -157,9 +157,13 @@ KINDS="link dangling fifo folder socket"
 		--data text:text.txt -q
 	equal "$status" 0
 	ln real/model.pth other.pth
+	ln real/metrics.jsonl other.jsonl
+	cp other.jsonl before.jsonl
 	gtrain_in 10 train --resume auto --out run --steps 3 -q
 	equal "$status" 0
 	cmp other.pth base/model.pth
+	cmp other.jsonl before.jsonl # the run's lines go on in a copy
+	grep -q '"step":3,' run/metrics.jsonl
 	rm -r run real
 	# Dangling, it leads to no directory that could be made.
 	ln -s nowhere run

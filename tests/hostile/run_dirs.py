@@ -17,6 +17,7 @@ def damage_bytes(case, path):
     if os.path.isfile(path) and not os.path.islink(path):
         with open(path, "rb") as f:
             data = f.read()
+        os.unlink(path)  # it may have other names, outside
         small_files.write(path, mutate.mutate(case.random, data, os.path.splitext(path)[1]) if data else b"{")
 
 
