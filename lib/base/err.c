@@ -20,7 +20,7 @@ int gt_err_set(struct gt_err *err, int code, const char *format, ...)
 	return code;
 }
 
-/* What to do about an errno whose cause is known by itself, "" for others. */
+/* A hint for an errno that has one cause, "" for others. */
 static const char *hint_of(int error)
 {
 	switch (error) {

@@ -43,7 +43,7 @@ int gt_folder_open(struct gt_folder *out, const char *path, struct gt_err *err)
 	return gt_err_sys(err, "cannot open the directory '%s'", path);
 }
 
-/* Open what is there; where that fails, say what it is instead. */
+/* Open the folder; if something else has its name, the error says so. */
 static int open_in(
     struct gt_folder *out, const struct gt_folder *parent, const char *name, struct gt_err *err)
 {

@@ -58,13 +58,13 @@ int gt_file_at(struct gt_file_name file, const char **name);
  * folder counts, wherever it leads. */
 bool gt_file_exists(struct gt_file_name file);
 
-/* What lies there: *found tells whether anything does. Anything but a regular file is an error,
- * GT_EIO: a directory, a device, a pipe; in a folder a link, too. *st may be NULL. */
+/* Check the file of this name: *found tells whether there is one. Anything but a regular file is an
+ * error, GT_EIO: a directory, a device, a pipe; in a folder a link, too. *st may be NULL. */
 int gt_file_check(struct gt_file_name file, struct stat *st, bool *found, struct gt_err *err);
 
 /*
  * Open a regular file with the flags of open(2); a new one gets the permissions that the umask
- * leaves. What is no regular file is refused as above, and is not waited for: a pipe would block.
+ * leaves. Anything else is refused as above, without waiting for the other end of a pipe.
  * *fd is -1 on failure.
  */
 int gt_file_open(int *fd, struct gt_file_name file, int flags, struct gt_err *err);

@@ -58,7 +58,8 @@ static int map_file(
 		return rc;
 	if (fstat(ckpt->map.fd, &ckpt->opened) || (ckpt->locked && fstat(ckpt->lock, &locked)))
 		return gt_err_sys(err, "cannot examine '%s'", file.path);
-	ckpt->opened.st_size = (off_t)ckpt->map.size; /* what is read, whatever it is by now */
+	ckpt->opened.st_size =
+	    (off_t)ckpt->map.size; /* the size that is read, even if the file grew */
 	if (ckpt->locked &&
 	    (locked.st_dev != ckpt->opened.st_dev || locked.st_ino != ckpt->opened.st_ino))
 		return gt_err_set(err, GT_EIO, "'%s' was replaced while it was opened", file.path);

@@ -104,7 +104,7 @@ static inline int take_number(struct gt_machine *m, size_t width, uint64_t *valu
 	return rc;
 }
 
-/* How much memory may still be asked for. What does not fit into it is not looked at either. */
+/* How much memory may still be asked for. Operands that do not fit into it are not read either. */
 static inline size_t memory_left(const struct gt_machine *m)
 {
 	const struct gt_arena *a = m->arena;

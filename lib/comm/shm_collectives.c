@@ -1,4 +1,4 @@
-/* shm_collectives.c - what all ranks do together, through slots, in place, or through staging. */
+/* shm_collectives.c - collectives of all ranks: through seats, in place, or through staging. */
 #include <sched.h>
 #include <string.h>
 

@@ -40,9 +40,6 @@ struct gt_train {
 int gt_train_rank(const struct gt_train *t);
 int gt_train_world(const struct gt_train *t);
 
-/* The ranks of this host, which share its memory. */
-int gt_train_host_ranks(const struct gt_train *t);
-
 /* Its number among those that read other samples, and how many these are: the others hold parts of
  * the model. */
 int gt_train_data_rank(const struct gt_train *t);

@@ -151,7 +151,7 @@ static int keep_lines(
 	return rc;
 }
 
-/* Our first line begins a line, whatever came before. */
+/* End the last line of an earlier writer, so that ours begins a new one. */
 static int end_last_line(struct gt_metrics_writer *w, int fd, struct gt_err *err)
 {
 	off_t size = lseek(fd, 0, SEEK_END);

@@ -22,7 +22,8 @@ int gt_train_world(const struct gt_train *t)
 	return t->o.group ? t->o.group->size : t->o.nproc > 1 ? t->o.nproc : 1;
 }
 
-int gt_train_host_ranks(const struct gt_train *t)
+/* The ranks of this host, which share its memory. */
+static int host_ranks(const struct gt_train *t)
 {
 	return t->o.host_ranks ? t->o.host_ranks : gt_train_world(t);
 }
@@ -120,7 +121,7 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 
 	if (!rc && gt_about_read(&trained_on, t->origin.config, err))
 		rc = gt_err_prefix(err, "'%s/config.json'", t->origin.dir.folder.path);
-	gt_data_request_of(&request, t->model, t->o.seed, gt_train_host_ranks(t));
+	gt_data_request_of(&request, t->model, t->o.seed, host_ranks(t));
 	request.vocab = gt_run_source_vocab(&t->origin);
 	request.like = t->origin.path ? &trained_on : NULL;
 	if (!rc)
@@ -172,7 +173,7 @@ static int open_programs(struct gt_train *t, struct gt_err *err)
  * before. */
 static int check_memory(const struct gt_train *t, struct gt_err *err)
 {
-	uint64_t wanted = gt_train_memory_bytes(t) * (uint64_t)gt_train_host_ranks(t);
+	uint64_t wanted = gt_train_memory_bytes(t) * (uint64_t)host_ranks(t);
 	uint64_t there = gt_cpu_memory_bytes();
 	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE];
 

@@ -215,7 +215,7 @@ int gt_run_dir_open(struct gt_run_dir *out, const char *path, struct gt_err *err
 	return rc;
 }
 
-/* Make what is missing of it. */
+/* Create the directory and checkpoints/ in it, if they are missing. */
 static int make(struct gt_run_dir *dir, const char *path, struct gt_err *err)
 {
 	int rc = 0;

@@ -16,7 +16,7 @@
 
 enum { RANKS = 3, BATCH = 6, MOST_ROWS = 16, FEATURES = 5 };
 
-/* What a group really does. */
+/* The collectives of a real group. */
 static struct gt_group_ops real;
 
 /* Gradients that are added up over ranks. */
