@@ -19,6 +19,7 @@ struct evaluation {
 	struct gt_data_description trained_on;
 	struct gt_model *model;
 	struct gt_dataset *data;
+	struct gt_device *device;
 	struct gt_store *store;
 	struct gt_program_pair programs;
 	struct gt_weights_report report;
@@ -30,8 +31,9 @@ struct evaluation {
 static void release(struct evaluation *e)
 {
 	gt_program_pair_release(&e->programs);
-	gt_cpu_backend.free(0, e->arena, e->arena_bytes);
+	gt_device_free(e->device, e->arena, e->arena_bytes);
 	gt_store_free(e->store);
+	gt_device_close(e->device);
 	gt_dataset_close(e->data);
 	gt_model_close(e->model);
 	gt_weights_report_release(&e->report);
@@ -71,7 +73,9 @@ static int build(struct evaluation *e, const struct gt_eval_cli *cli, struct gt_
 	int rc;
 
 	gt_model_input_of(&input, info);
-	rc = gt_program_store(&e->store, e->model, &input, &gt_cpu_backend, 0, false, NULL, err);
+	rc = gt_device_open(&e->device, &gt_cpu_backend, 0, err);
+	if (!rc)
+		rc = gt_program_store(&e->store, e->model, &input, e->device, false, NULL, err);
 	if (!rc)
 		rc = gt_store_alloc(e->store, err);
 	if (!rc)
@@ -84,7 +88,7 @@ static int build(struct evaluation *e, const struct gt_eval_cli *cli, struct gt_
 	if (rc)
 		return rc;
 	e->arena_bytes = gt_program_pair_arena(&e->programs);
-	rc = gt_cpu_backend.alloc(0, e->arena_bytes, &e->arena, err);
+	rc = gt_device_alloc(e->device, e->arena_bytes, &e->arena, err);
 	return rc ? rc : gt_program_pair_bind(&e->programs, e->arena, err);
 }
 

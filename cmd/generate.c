@@ -15,6 +15,7 @@ struct generation {
 	struct gt_run_source source;
 	struct gt_model *model;
 	struct gt_tokenizer *tokenizer;
+	struct gt_device *device;
 	struct gt_store *store;
 	struct gt_program program;
 	struct gt_weights_report report;
@@ -29,8 +30,9 @@ static void release(struct generation *g)
 	size_t bytes = g->program.plan ? gt_plan_arena_bytes(g->program.plan) : 0;
 
 	gt_program_release(&g->program);
-	gt_cpu_backend.free(0, g->arena, bytes);
+	gt_device_free(g->device, g->arena, bytes);
 	gt_store_free(g->store);
+	gt_device_close(g->device);
 	gt_tokenizer_close(g->tokenizer);
 	gt_model_close(g->model);
 	gt_weights_report_release(&g->report);
@@ -101,7 +103,9 @@ static int build(struct generation *g, struct gt_err *err)
 		return gt_err_set(
 		    err, GT_EINVAL, "model '%s' writes no text", gt_model_name(g->model));
 	input.classes = gt_tokenizer_size(g->tokenizer);
-	rc = gt_program_store(&g->store, g->model, &input, &gt_cpu_backend, 0, false, NULL, err);
+	rc = gt_device_open(&g->device, &gt_cpu_backend, 0, err);
+	if (!rc)
+		rc = gt_program_store(&g->store, g->model, &input, g->device, false, NULL, err);
 	if (!rc)
 		rc = gt_store_alloc(g->store, err);
 	if (!rc)
@@ -112,7 +116,8 @@ static int build(struct generation *g, struct gt_err *err)
 		        .store = g->store },
 		    1, err);
 	if (!rc)
-		rc = gt_cpu_backend.alloc(0, gt_plan_arena_bytes(g->program.plan), &g->arena, err);
+		rc = gt_device_alloc(
+		    g->device, gt_plan_arena_bytes(g->program.plan), &g->arena, err);
 	if (!rc)
 		rc = gt_plan_bind(g->program.plan, g->arena, err);
 	if (!rc)

@@ -1,4 +1,4 @@
-/* backend.c - the CPU as a backend: its memory, its name, and which instruction set it uses. */
+/* backend.c - the CPU as a backend: memory, copies, its name, and which instruction set it uses. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 #endif
 
 #include "kernels/cpu/cpu.h"
+#include "lib/device/cpu.h"
 
 /* One instruction set: when this processor has it, and the kernels made for it. Best last. */
 struct isa {
@@ -125,6 +126,20 @@ static int cpu_describe(int index, char *text, size_t size, struct gt_err *err)
 	return 0;
 }
 
+static int cpu_enter(int index, struct gt_err *err)
+{
+	(void)index;
+	return isa_check(err);
+}
+
+static int cpu_memory(int index, uint64_t *available, uint64_t *total, struct gt_err *err)
+{
+	(void)index;
+	(void)err;
+	*available = *total = gt_cpu_memory_bytes();
+	return 0;
+}
+
 /* Large blocks ask for pages of this size. */
 #define HUGE_PAGE ((size_t)2 << 20)
 
@@ -157,19 +172,92 @@ static void cpu_free(int index, void *p, size_t bytes)
 		munmap(p, bytes ? bytes : 1);
 }
 
-static int cpu_copy_in(int index, void *device, const void *host, size_t bytes, struct gt_err *err)
+/* ---- streams: all work is done when the call returns ---- */
+
+struct gt_stream {
+	char nothing;
+};
+
+struct gt_event {
+	char nothing;
+};
+
+static struct gt_stream the_stream;
+static struct gt_event the_event;
+
+static int cpu_stream_new(struct gt_stream **out, int index, struct gt_err *err)
 {
 	(void)index;
 	(void)err;
-	memcpy(device, host, bytes);
+	*out = &the_stream;
 	return 0;
 }
 
-static int cpu_copy_out(int index, void *host, const void *device, size_t bytes, struct gt_err *err)
+static void cpu_stream_free(struct gt_stream *stream)
+{
+	(void)stream;
+}
+
+static int cpu_stream_sync(struct gt_stream *stream, struct gt_err *err)
+{
+	(void)stream;
+	(void)err;
+	return 0;
+}
+
+static int cpu_event_new(struct gt_event **out, int index, struct gt_err *err)
 {
 	(void)index;
 	(void)err;
-	memcpy(host, device, bytes);
+	*out = &the_event;
+	return 0;
+}
+
+static void cpu_event_free(struct gt_event *event)
+{
+	(void)event;
+}
+
+static int cpu_event_record(struct gt_event *event, struct gt_stream *stream, struct gt_err *err)
+{
+	(void)event;
+	(void)stream;
+	(void)err;
+	return 0;
+}
+
+static int cpu_event_wait(struct gt_stream *stream, struct gt_event *event, struct gt_err *err)
+{
+	return cpu_event_record(event, stream, err);
+}
+
+static int cpu_event_sync(struct gt_event *event, struct gt_err *err)
+{
+	return cpu_event_record(event, NULL, err);
+}
+
+static bool cpu_event_done(struct gt_event *event)
+{
+	(void)event;
+	return true;
+}
+
+static int cpu_copy(
+    struct gt_stream *stream, void *to, const void *from, size_t bytes, struct gt_err *err)
+{
+	(void)stream;
+	(void)err;
+	if (bytes)
+		memcpy(to, from, bytes);
+	return 0;
+}
+
+static int cpu_zero(struct gt_stream *stream, void *device, size_t bytes, struct gt_err *err)
+{
+	(void)stream;
+	(void)err;
+	if (bytes)
+		memset(device, 0, bytes);
 	return 0;
 }
 
@@ -195,10 +283,25 @@ const struct gt_backend gt_cpu_backend = {
 	.image_layout = GT_CHANNELS_LAST,
 	.count = cpu_count,
 	.describe = cpu_describe,
+	.enter = cpu_enter,
+	.memory = cpu_memory,
 	.alloc = cpu_alloc,
 	.free = cpu_free,
-	.copy_in = cpu_copy_in,
-	.copy_out = cpu_copy_out,
+	.host_alloc = cpu_alloc,
+	.host_free = cpu_free,
+	.stream_new = cpu_stream_new,
+	.stream_free = cpu_stream_free,
+	.stream_sync = cpu_stream_sync,
+	.event_new = cpu_event_new,
+	.event_free = cpu_event_free,
+	.event_record = cpu_event_record,
+	.event_wait = cpu_event_wait,
+	.event_sync = cpu_event_sync,
+	.event_done = cpu_event_done,
+	.copy_in = cpu_copy,
+	.copy_out = cpu_copy,
+	.copy = cpu_copy,
+	.zero = cpu_zero,
 	.kernels = cpu_kernels,
 	.ranges = cpu_ranges,
 };

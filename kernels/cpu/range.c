@@ -1,4 +1,4 @@
-/* range.c - fill, add, norm, clip, sgd, adam, narrow, widen and a search on flat buffers. */
+/* range.c - add, norm, clip, sgd, adam, narrow, widen and a search on flat buffers. */
 #include <math.h>
 #include <string.h>
 
@@ -7,18 +7,15 @@
 #include "lib/base/finite.h"
 #include "lib/base/half.h"
 
-static void fill(float *x, int64_t count, float value)
+static int add(
+    struct gt_stream *stream, float *x, const float *y, int64_t count, struct gt_err *err)
 {
-#pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
-	for (int64_t i = 0; i < count; i++)
-		x[i] = value;
-}
-
-static void add(float *x, const float *y, int64_t count)
-{
+	(void)stream;
+	(void)err;
 #pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
 	for (int64_t i = 0; i < count; i++)
 		x[i] += y[i];
+	return 0;
 }
 
 static double sum_of_squares(const float *g, int64_t count)
@@ -143,21 +140,28 @@ static double exact_total(const double squares[GT_SQUARES])
 	return total;
 }
 
-static void squares(const float *g, int64_t count, struct gt_step_scalars *s)
+static int squares(struct gt_stream *stream, const float *g, int64_t count,
+    struct gt_step_scalars *s, struct gt_err *err)
 {
+	(void)stream;
+	(void)err;
 	if (s->exact)
 		exact_squares(g, count, s->squares);
 	else
 		plain_squares(g, count, s->squares);
+	return 0;
 }
 
-static void clip(struct gt_step_scalars *s)
+static int clip(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err)
 {
 	double norm = sqrt(s->exact ? exact_total(s->squares) : s->squares[0]);
 	double factor = s->clip > 0 ? (double)s->clip / (norm + 1e-6) : 1;
 
+	(void)stream;
+	(void)err;
 	s->grad_norm = (float)norm;
 	s->grad_factor = factor > 1 ? 1.0f : (float)factor; /* a NaN stays one */
+	return 0;
 }
 
 static void sgd_plain(float *p, const float *g, int64_t count, const struct gt_update_options *o,
@@ -189,17 +193,21 @@ static void sgd_momentum(float *p, const float *g, float *buf, int64_t count,
 	}
 }
 
-static void sgd(float *p, const float *g, float *buf, int64_t count,
-    const struct gt_update_options *o, const struct gt_step_scalars *s)
+static int sgd(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t count,
+    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err)
 {
+	(void)stream;
+	(void)err;
 	if (buf)
 		sgd_momentum(p, g, buf, count, o, s);
 	else
 		sgd_plain(p, g, count, o, s);
+	return 0;
 }
 
-static void adam(float *p, const float *g, float *m, float *v, int64_t count,
-    const struct gt_update_options *o, const struct gt_step_scalars *s)
+static int adam(struct gt_stream *stream, float *p, const float *g, float *m, float *v,
+    int64_t count, const struct gt_update_options *o, const struct gt_step_scalars *s,
+    struct gt_err *err)
 {
 	float beta1 = (float)o->beta1, fresh1 = (float)(1 - o->beta1);
 	float beta2 = (float)o->beta2, fresh2 = (float)(1 - o->beta2);
@@ -209,6 +217,8 @@ static void adam(float *p, const float *g, float *m, float *v, int64_t count,
 	float shrink = o->decoupled ? 1.0f - s->lr * o->weight_decay : 1.0f;
 	float decay = o->decoupled ? 0.0f : o->weight_decay;
 
+	(void)stream;
+	(void)err;
 #pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
 	for (int64_t i = 0; i < count; i++) {
 		float d = g[i] * factor + decay * p[i];
@@ -217,32 +227,41 @@ static void adam(float *p, const float *g, float *m, float *v, int64_t count,
 		v[i] = beta2 * v[i] + fresh2 * d * d;
 		p[i] = p[i] * shrink - step * (m[i] / (sqrtf(v[i]) * unbias + eps));
 	}
+	return 0;
 }
 
-static void narrow(uint16_t *half, const float *x, int64_t count, enum gt_dtype dtype)
+static int narrow(struct gt_stream *stream, uint16_t *half, const float *x, int64_t count,
+    enum gt_dtype dtype, struct gt_err *err)
 {
+	(void)stream;
+	(void)err;
 	if (dtype == GT_F16) {
 #pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
 		for (int64_t i = 0; i < count; i++)
 			half[i] = gt_f16_of_float(x[i]);
-		return;
+		return 0;
 	}
 #pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
 	for (int64_t i = 0; i < count; i++)
 		half[i] = gt_bf16_of_float(x[i]);
+	return 0;
 }
 
-static void widen(float *x, const uint16_t *half, int64_t count, enum gt_dtype dtype)
+static int widen(struct gt_stream *stream, float *x, const uint16_t *half, int64_t count,
+    enum gt_dtype dtype, struct gt_err *err)
 {
+	(void)stream;
+	(void)err;
 	if (dtype == GT_F16) {
 #pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
 		for (int64_t i = 0; i < count; i++)
 			x[i] = gt_float_of_f16(half[i]);
-		return;
+		return 0;
 	}
 #pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
 	for (int64_t i = 0; i < count; i++)
 		x[i] = gt_float_of_bf16(half[i]);
+	return 0;
 }
 
 static bool all_finite(const char *x, int64_t count, enum gt_dtype dtype)
@@ -251,12 +270,15 @@ static bool all_finite(const char *x, int64_t count, enum gt_dtype dtype)
 }
 
 /* Each thread takes blocks in ascending order, so behind a find it has nothing more to look for. */
-static int64_t find_nonfinite(const void *x, int64_t count, enum gt_dtype dtype)
+static int find_nonfinite(struct gt_stream *stream, int64_t *out, const void *x, int64_t count,
+    enum gt_dtype dtype, struct gt_err *err)
 {
 	int64_t size = dtype == GT_F64 ? sizeof(double) : sizeof(float), first = count;
 	int64_t blocks = dtype == GT_F32 || dtype == GT_F64 ? gt_ceil_div(count, GT_GRAIN) : 0;
 	const char *at = x;
 
+	(void)stream;
+	(void)err;
 #pragma omp parallel for schedule(static) reduction(min : first) if (count >= GT_FORK_MIN)
 	for (int64_t k = 0; k < blocks; k++) {
 		int64_t i = k * GT_GRAIN, end = gt_min(i + GT_GRAIN, count);
@@ -267,8 +289,9 @@ static int64_t find_nonfinite(const void *x, int64_t count, enum gt_dtype dtype)
 			i++;
 		first = i;
 	}
-	return first < count && blocks ? first : -1;
+	*out = first < count && blocks ? first : -1;
+	return 0;
 }
 
 const struct gt_range_kernels GT_ISA(
-    gt_cpu_ranges) = { fill, add, squares, clip, sgd, adam, narrow, widen, find_nonfinite };
+    gt_cpu_ranges) = { add, squares, clip, sgd, adam, narrow, widen, find_nonfinite };

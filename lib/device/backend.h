@@ -13,6 +13,22 @@
 struct gt_kernel; /* lib/graph/kernel.h: devices carry them, graphs look into them */
 
 /*
+ * A device works asynchronously. Work is queued on a stream and done in the order of the queue;
+ * two streams go on independently of each other, but where one waits for an event that was
+ * recorded on the other. A call that takes a stream returns when the work is queued, which may be
+ * before it is done: the memory it names belongs to the device until then. What goes wrong in the
+ * background is returned by a later call on that device.
+ *
+ * A stream and its events are used by one thread at a time. On the CPU, work is done when the call
+ * returns.
+ */
+struct gt_stream;
+struct gt_event;
+
+/* The alignment of device memory, in bytes. */
+enum { GT_DEVICE_ALIGN = 256 };
+
+/*
  * A sum of squares. Exact, it is the same in whatever order, and by however many, it was added up:
  * element i counts 2^(24 i - 298), is an integer of at most 53 bits, and so adds up without
  * rounding. (The smallest square is 2^-298; 24 bits are half of the fraction of one.) There is room
@@ -51,34 +67,46 @@ struct gt_update_options {
 };
 
 /*
- * Work on ranges of the flat buffers: float32 where no type is named, any length, any alignment of
- * 64 bytes. All are deterministic for any number of threads.
+ * Work on ranges of the flat buffers, queued on a stream: float32 where no type is named, any
+ * length, any alignment of 64 bytes. All pointers are to device memory, structs of scalars
+ * included. All are deterministic for any number of threads. Errors: GT_EDEVICE, and what failed
+ * on this device before.
  */
 struct gt_range_kernels {
-	void (*fill)(float *x, int64_t count, float value);
 	/* x[count] += y[count] */
-	void (*add)(float *x, const float *y, int64_t count);
+	int (*add)(
+	    struct gt_stream *stream, float *x, const float *y, int64_t count, struct gt_err *err);
 	/* s->squares += the sum of the squares of g[count], in double or exactly. */
-	void (*squares)(const float *g, int64_t count, struct gt_step_scalars *s);
+	int (*squares)(struct gt_stream *stream, const float *g, int64_t count,
+	    struct gt_step_scalars *s, struct gt_err *err);
 	/* s->grad_norm and s->grad_factor from s->squares. Source of the factor:
 	 * torch.nn.utils.clip_grad_norm_. */
-	void (*clip)(struct gt_step_scalars *s);
+	int (*clip)(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
 	/* p[count] -= lr * step of torch.optim.SGD; buf (NULL without momentum) is momentum_buffer.
-	 * Gradients are multiplied by s->grad_factor first. */
-	void (*sgd)(float *p, const float *g, float *buf, int64_t count,
-	    const struct gt_update_options *o, const struct gt_step_scalars *s);
-	/* torch.optim.Adam (o->decoupled 0) or AdamW (1): m is exp_avg, v exp_avg_sq. */
-	void (*adam)(float *p, const float *g, float *m, float *v, int64_t count,
-	    const struct gt_update_options *o, const struct gt_step_scalars *s);
+	 * Gradients are multiplied by s->grad_factor first. *o is read by the call. */
+	int (*sgd)(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t count,
+	    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err);
+	/* torch.optim.Adam (o->decoupled 0) or AdamW (1): m is exp_avg, v exp_avg_sq. *o is read by
+	 * the call. */
+	int (*adam)(struct gt_stream *stream, float *p, const float *g, float *m, float *v,
+	    int64_t count, const struct gt_update_options *o, const struct gt_step_scalars *s,
+	    struct gt_err *err);
 	/* half[count], of type GT_F16 or GT_BF16, from x[count], rounded to nearest even, and x
 	 * from half (lib/base/half.h). */
-	void (*narrow)(uint16_t *half, const float *x, int64_t count, enum gt_dtype dtype);
-	void (*widen)(float *x, const uint16_t *half, int64_t count, enum gt_dtype dtype);
-	/* The index of the first element of x[count] that is NaN or infinite; -1 where all are
-	 * finite, and for types that are neither GT_F32 nor GT_F64. */
-	int64_t (*find_nonfinite)(const void *x, int64_t count, enum gt_dtype dtype);
+	int (*narrow)(struct gt_stream *stream, uint16_t *half, const float *x, int64_t count,
+	    enum gt_dtype dtype, struct gt_err *err);
+	int (*widen)(struct gt_stream *stream, float *x, const uint16_t *half, int64_t count,
+	    enum gt_dtype dtype, struct gt_err *err);
+	/* *first = the index of the first element of x[count] that is NaN or infinite; -1 where all
+	 * are finite, and for types that are neither GT_F32 nor GT_F64. */
+	int (*find_nonfinite)(struct gt_stream *stream, int64_t *first, const void *x,
+	    int64_t count, enum gt_dtype dtype, struct gt_err *err);
 };
 
+/*
+ * A kind of device. `index` numbers the devices of a kind from 0. A thread calls enter() before
+ * any other function for a device; functions that return int may fail with GT_EDEVICE.
+ */
 struct gt_backend {
 	const char *name;            /* "cpu" */
 	bool host_memory;            /* its memory is the host's: read in place between runs */
@@ -88,12 +116,45 @@ struct gt_backend {
 	int (*count)(void);
 	int (*describe)(int index, char *text, size_t size, struct gt_err *err);
 
-	/* Device memory, aligned to 64 bytes, zeroed. */
+	/* Make the device the calling thread's. */
+	int (*enter)(int index, struct gt_err *err);
+	/* Bytes of device memory that can still be had, and that the device has. */
+	int (*memory)(int index, uint64_t *available, uint64_t *total, struct gt_err *err);
+
+	/* Device memory, aligned to GT_DEVICE_ALIGN, zeroed. It is freed when no work on it is
+	 * left. */
 	int (*alloc)(int index, size_t bytes, void **out, struct gt_err *err);
 	void (*free)(int index, void *p, size_t bytes);
-	int (*copy_in)(int index, void *device, const void *host, size_t bytes, struct gt_err *err);
-	int (*copy_out)(
-	    int index, void *host, const void *device, size_t bytes, struct gt_err *err);
+	/* Host memory, zeroed, that copies from and to the device go through at full speed and in
+	 * the background. A copy from or to other host memory may make the host wait. */
+	int (*host_alloc)(int index, size_t bytes, void **out, struct gt_err *err);
+	void (*host_free)(int index, void *p, size_t bytes);
+
+	int (*stream_new)(struct gt_stream **out, int index, struct gt_err *err);
+	void (*stream_free)(struct gt_stream *stream); /* when its work is done; NULL is fine */
+	/* The host waits until all work of the stream is done. */
+	int (*stream_sync)(struct gt_stream *stream, struct gt_err *err);
+
+	int (*event_new)(struct gt_event **out, int index, struct gt_err *err);
+	void (*event_free)(struct gt_event *event); /* NULL is fine */
+	/* The event stands for all work that the stream has by now; recorded anew, for that. */
+	int (*event_record)(struct gt_event *event, struct gt_stream *stream, struct gt_err *err);
+	/* Work queued on the stream from now on begins when the event's is done. An event that was
+	 * never recorded stands for no work. */
+	int (*event_wait)(struct gt_stream *stream, struct gt_event *event, struct gt_err *err);
+	/* The host waits likewise; or asks whether it would have to. */
+	int (*event_sync)(struct gt_event *event, struct gt_err *err);
+	bool (*event_done)(struct gt_event *event);
+
+	/* Copies, queued: host to device, device to host, within the device (ranges that do not
+	 * overlap); and zeros. */
+	int (*copy_in)(struct gt_stream *stream, void *device, const void *host, size_t bytes,
+	    struct gt_err *err);
+	int (*copy_out)(struct gt_stream *stream, void *host, const void *device, size_t bytes,
+	    struct gt_err *err);
+	int (*copy)(
+	    struct gt_stream *stream, void *to, const void *from, size_t bytes, struct gt_err *err);
+	int (*zero)(struct gt_stream *stream, void *device, size_t bytes, struct gt_err *err);
 
 	/* NULL-terminated list of tables, each ended by a row whose op is NULL; earlier rows are
 	 * preferred. */
@@ -109,5 +170,31 @@ extern const struct gt_backend *const gt_backends[];
 
 /* The backend of a name, or NULL. */
 const struct gt_backend *gt_backend_find(const char *name);
+
+/* ---- device.c ---- */
+
+/* A device that one thread works with: who opens it, enters it. */
+struct gt_device {
+	const struct gt_backend *backend;
+	int index;
+	struct gt_stream *compute; /* plans and updates run here */
+	struct gt_stream *copies;  /* batches come in here, while plans run */
+};
+
+/* Enter a device of a backend and make its streams. Close it after all that lies on it. */
+int gt_device_open(
+    struct gt_device **out, const struct gt_backend *backend, int index, struct gt_err *err);
+void gt_device_close(struct gt_device *d); /* NULL is fine */
+
+/* Memory of the device; NULL may be freed. */
+int gt_device_alloc(const struct gt_device *d, size_t bytes, void **out, struct gt_err *err);
+void gt_device_free(const struct gt_device *d, void *p, size_t bytes);
+
+/* Copy between host and device behind all work of the compute stream, and wait until it is done:
+ * for what happens before and after the steps of a run, and between them. */
+int gt_device_write(
+    const struct gt_device *d, void *device, const void *host, size_t bytes, struct gt_err *err);
+int gt_device_read(
+    const struct gt_device *d, void *host, const void *device, size_t bytes, struct gt_err *err);
 
 #endif

@@ -11,6 +11,8 @@
 #include "lib/device/layout.h"
 #include "lib/graph/attrs.h"
 
+struct gt_stream; /* lib/device/backend.h */
+
 enum { GT_MAX_INPUTS = 8, GT_MAX_OUTPUTS = 4 };
 
 /* A value as a kernel sees it. Contiguous in its layout; data is aligned to 64 bytes. */
@@ -52,11 +54,14 @@ static inline int64_t gt_tensor_rows(const struct gt_tensor *t)
 /* One node of the plan, bound to memory. An op's inputs, outputs and formula stand with its row in
  * lib/graph/ops/. An output may share memory with an input only where the op's row says so. */
 struct gt_call {
+	const struct gt_kernel *kernel; /* the row that the call is made of */
+	struct gt_stream *stream; /* to queue work on, in run(); NULL until the plan is bound */
 	union gt_attrs attrs;
 	int inputs, outputs;
+	unsigned writes; /* bit i: run() changes input i */
 	struct gt_tensor in[GT_MAX_INPUTS], out[GT_MAX_OUTPUTS];
 	size_t workspace_bytes; /* set by prepare(): scratch memory wanted during run() */
-	void *workspace;        /* aligned to 64 bytes; contents undefined */
+	void *workspace;        /* aligned as device memory; contents undefined */
 	void *state;            /* prepare()'s own: algorithms, library objects, packed weights */
 	void *context;          /* what the row's table was given to the plan with, or NULL */
 };
@@ -77,7 +82,8 @@ struct gt_kernel {
 	int (*prepare)(struct gt_call *call, struct gt_err *err);
 	/* Optional, whenever the data pointers have changed, before the next run(). */
 	int (*bind)(struct gt_call *call, struct gt_err *err);
-	/* In the loop: nothing but work; allocates nothing. */
+	/* In the loop: queues the node's work on call->stream; allocates nothing. The call stays as
+	 * it is until the work is done. */
 	int (*run)(struct gt_call *call, struct gt_err *err);
 	/* Optional: free state. */
 	void (*release)(struct gt_call *call);

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 
 #include "lib/base/mem.h"
-
-enum { ALIGN_BYTES = 64 };
+#include "lib/device/backend.h"
 
 static int larger_first(const void *x, const void *y)
 {
@@ -54,7 +53,8 @@ int gt_memory_plan(struct gt_lifetime *blocks, size_t count, size_t *total, stru
 		return GT_ENOMEM;
 	}
 	for (size_t i = 0; i < count; i++) {
-		blocks[i].bytes = (blocks[i].bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+		blocks[i].bytes =
+		    (blocks[i].bytes + GT_DEVICE_ALIGN - 1) / GT_DEVICE_ALIGN * GT_DEVICE_ALIGN;
 		order[i] = &blocks[i];
 	}
 	qsort(order, count, sizeof(*order), larger_first);

@@ -14,10 +14,10 @@ struct gt_lifetime {
 };
 
 /*
- * Give every block an offset, a multiple of 64, so that no two blocks that live at the same time
- * overlap; *total is the memory that all of them need. Greedy by size: the largest first, each at
- * the lowest offset where it fits. Source: Pisarchyk and Lee, "Efficient memory management for deep
- * neural net inference", arXiv 2001.03288 ("greedy by size for offset calculation").
+ * Give every block an offset, a multiple of GT_DEVICE_ALIGN, so that no two blocks that live at the
+ * same time overlap; *total is the memory that all of them need. Greedy by size: the largest first,
+ * each at the lowest offset where it fits. Source: Pisarchyk and Lee, "Efficient memory management
+ * for deep neural net inference", arXiv 2001.03288 ("greedy by size for offset calculation").
  */
 int gt_memory_plan(struct gt_lifetime *blocks, size_t count, size_t *total, struct gt_err *err);
 

@@ -205,18 +205,20 @@ static enum gt_dtype deciding_dtype(const struct gt_call *call)
 }
 
 static const struct gt_kernel *find_row(
-    const struct gt_kernel *table, const char *op, const struct gt_call *call)
+    const struct gt_kernel *table, const char *op, struct gt_call *call)
 {
 	enum gt_dtype dtype = deciding_dtype(call);
 
-	for (const struct gt_kernel *k = table; k->op; k++)
+	for (const struct gt_kernel *k = table; k->op; k++) {
+		call->kernel = k;
 		if (k->dtype == dtype && !strcmp(k->op, op) && (!k->accepts || k->accepts(call)))
 			return k;
+	}
 	return NULL;
 }
 
 static const struct gt_kernel *find_in(
-    const struct gt_kernel *const *tables, const char *op, const struct gt_call *call)
+    const struct gt_kernel *const *tables, const char *op, struct gt_call *call)
 {
 	const struct gt_kernel *k = NULL;
 
@@ -231,7 +233,7 @@ static const struct gt_kernel *find_kernel(
 	const struct gt_kernel *k = p->extra ? find_in(p->extra->kernels, op, call) : NULL;
 
 	if (!k)
-		return find_in(p->store->backend->kernels(), op, call);
+		return find_in(p->store->device->backend->kernels(), op, call);
 	call->context = p->extra->context;
 	return k;
 }
@@ -244,6 +246,7 @@ static int prepare_step(struct gt_plan *p, int index, struct gt_err *err)
 	s->node = n;
 	s->index = index;
 	s->call.attrs = n->attrs;
+	s->call.writes = n->op->writes;
 	s->call.inputs = n->inputs;
 	s->call.outputs = n->outputs;
 	for (int i = 0; i < n->inputs; i++)
@@ -253,7 +256,7 @@ static int prepare_step(struct gt_plan *p, int index, struct gt_err *err)
 	s->kernel = find_kernel(p, n->op->name, &s->call);
 	if (!s->kernel)
 		return gt_err_set(err, GT_ENOTSUP, "%s: no kernel of backend '%s' does '%s' in %s",
-		    n->scope, p->store->backend->name, n->op->name,
+		    n->scope, p->store->device->backend->name, n->op->name,
 		    gt_dtype_name(deciding_dtype(&s->call)));
 	p->step_count++; /* from here on, freed with the plan */
 	if (s->kernel->prepare && s->kernel->prepare(&s->call, err))
@@ -375,6 +378,7 @@ int gt_plan_bind(struct gt_plan *p, void *arena, struct gt_err *err)
 		for (int k = 0; k < s->call.outputs; k++)
 			if (s->node->out[k])
 				s->call.out[k].data = address_of(p, s->node->out[k]);
+		s->call.stream = p->store->device->compute;
 		s->call.workspace = s->call.workspace_bytes ? p->arena + s->workspace_offset : NULL;
 		if (s->kernel->bind && s->kernel->bind(&s->call, err))
 			return gt_err_prefix(err, "%s: %s", s->node->scope, s->node->op->name);
@@ -410,8 +414,7 @@ int gt_plan_write_part(struct gt_plan *p, const struct gt_value *v, size_t at, c
 	if (!p->arena || v->role != GT_INPUT || at > whole || bytes > whole - at)
 		return gt_err_set(err, GT_EINVAL, "'%s' takes no %zu bytes from the host",
 		    v->name ? v->name : "a temporary", bytes);
-	return p->store->backend->copy_in(
-	    p->store->device, (char *)address_of(p, v) + at, host, bytes, err);
+	return gt_device_write(p->store->device, (char *)address_of(p, v) + at, host, bytes, err);
 }
 
 int gt_plan_write(
@@ -430,7 +433,7 @@ int gt_plan_read(
 	    bytes != gt_value_bytes(v))
 		return gt_err_set(
 		    err, GT_EINVAL, "value %d gives no %zu bytes to the host", v->id, bytes);
-	return p->store->backend->copy_out(p->store->device, host, address_of(p, v), bytes, err);
+	return gt_device_read(p->store->device, host, address_of(p, v), bytes, err);
 }
 
 void gt_plan_summarize(const struct gt_plan *p, struct gt_plan_summary *out)

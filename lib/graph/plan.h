@@ -52,10 +52,11 @@ void gt_plan_free(struct gt_plan *plan);
 /* How much memory gt_plan_bind() wants. */
 size_t gt_plan_arena_bytes(const struct gt_plan *plan);
 
-/* Use this device memory from now on: gt_plan_arena_bytes() bytes, aligned to 64; not owned. */
+/* Use this device memory from now on: gt_plan_arena_bytes() bytes, aligned as device memory; not
+ * owned. */
 int gt_plan_bind(struct gt_plan *plan, void *arena, struct gt_err *err);
 
-/* Run every step once. Allocates nothing. */
+/* Queue every step once on the device's compute stream. Allocates nothing. */
 int gt_plan_run(struct gt_plan *plan, struct gt_err *err);
 
 /*

@@ -122,8 +122,8 @@ static void place_buffers(struct gt_store *s)
 	}
 }
 
-int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct gt_backend *backend,
-    int device, bool with_gradients, struct gt_err *err)
+int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct gt_device *device,
+    bool with_gradients, struct gt_err *err)
 {
 	struct gt_store *s = gt_calloc(1, sizeof(*s), err);
 	int rc;
@@ -131,7 +131,6 @@ int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct g
 	*out = NULL;
 	if (!s)
 		return GT_ENOMEM;
-	s->backend = backend;
 	s->device = device;
 	s->with_gradients = with_gradients;
 	rc = declare_slots(s, g, err);
@@ -208,11 +207,11 @@ int gt_store_alloc(struct gt_store *s, struct gt_err *err)
 	int rc = 0;
 
 	if (!s->lent_parameters)
-		rc = s->backend->alloc(s->device, gt_store_parameter_bytes(s), &s->parameters, err);
+		rc = gt_device_alloc(s->device, gt_store_parameter_bytes(s), &s->parameters, err);
 	if (!rc && s->with_gradients && !s->lent_gradients)
-		rc = s->backend->alloc(s->device, gt_store_gradient_bytes(s), &s->gradients, err);
+		rc = gt_device_alloc(s->device, gt_store_gradient_bytes(s), &s->gradients, err);
 	if (!rc)
-		rc = s->backend->alloc(s->device, s->buffer_bytes, &s->buffers, err);
+		rc = gt_device_alloc(s->device, s->buffer_bytes, &s->buffers, err);
 	s->allocated = !rc;
 	return rc;
 }
@@ -222,10 +221,10 @@ void gt_store_free(struct gt_store *s)
 	if (!s)
 		return;
 	if (!s->lent_parameters)
-		s->backend->free(s->device, s->parameters, gt_store_parameter_bytes(s));
+		gt_device_free(s->device, s->parameters, gt_store_parameter_bytes(s));
 	if (!s->lent_gradients)
-		s->backend->free(s->device, s->gradients, gt_store_gradient_bytes(s));
-	s->backend->free(s->device, s->buffers, s->buffer_bytes);
+		gt_device_free(s->device, s->gradients, gt_store_gradient_bytes(s));
+	gt_device_free(s->device, s->buffers, s->buffer_bytes);
 	free(s->slots);
 	gt_arena_release(&s->arena);
 	free(s);
@@ -305,7 +304,7 @@ int gt_store_init(struct gt_store *s, uint64_t seed, struct gt_err *err)
 		if (!host)
 			return GT_ENOMEM;
 		gt_slot_init(slot, seed, host);
-		rc = s->backend->copy_in(
+		rc = gt_device_write(
 		    s->device, gt_store_data(s, slot), host, gt_slot_bytes(slot), err);
 		free(host);
 	}

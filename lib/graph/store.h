@@ -35,9 +35,8 @@ struct gt_part {
 };
 
 struct gt_store {
-	const struct gt_backend *backend;
-	int device;
-	struct gt_slot *slots; /* in the order of declaration */
+	const struct gt_device *device; /* borrowed */
+	struct gt_slot *slots;          /* in the order of declaration */
 	size_t slot_count;
 	enum gt_dtype dtype;     /* of all parameters */
 	int64_t parameter_count; /* elements, without padding */
@@ -60,8 +59,8 @@ struct gt_store {
 
 /* Lay out what the (forward) graph declares; what is elsewhere has a slot, but no memory. No device
  * memory is taken yet: plans can be made, and their cost told, for more than there is. */
-int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct gt_backend *backend,
-    int device, bool with_gradients, struct gt_err *err);
+int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct gt_device *device,
+    bool with_gradients, struct gt_err *err);
 void gt_store_free(struct gt_store *store);
 
 /* Before gt_store_alloc(): use this device memory, zeroed, for gradients or parameters, as others

@@ -156,11 +156,11 @@ int gt_optim_new(struct gt_optim **out, struct gt_store *store,
 	    (store->parts && keep_parts(o, err)))
 		goto out;
 	for (int i = 0; state_name(options, i); i++) {
-		if (store->backend->alloc(store->device, bytes, &p, err))
+		if (gt_device_alloc(store->device, bytes, &p, err))
 			goto out;
 		o->states[i] = p;
 	}
-	if (store->backend->alloc(store->device, sizeof(*o->scalars), &p, err))
+	if (gt_device_alloc(store->device, sizeof(*o->scalars), &p, err))
 		goto out;
 	o->scalars = p;
 	*out = o;
@@ -172,15 +172,12 @@ out:
 
 void gt_optim_free(struct gt_optim *o)
 {
-	const struct gt_backend *b;
-
 	if (!o)
 		return;
-	b = o->store->backend;
 	for (int i = 0; i < GT_OPTIM_STATES; i++)
-		b->free(o->store->device, o->states[i],
+		gt_device_free(o->store->device, o->states[i],
 		    (size_t)gt_store_updated(o->store) * sizeof(float));
-	b->free(o->store->device, o->scalars, sizeof(*o->scalars));
+	gt_device_free(o->store->device, o->scalars, sizeof(*o->scalars));
 	free(o->ranges);
 	free(o);
 }
@@ -199,19 +196,22 @@ static struct gt_step_scalars scalars_of(const struct gt_optim *o, double lr)
 	};
 }
 
-static void add_squares(const struct gt_optim *o)
+static int add_squares(const struct gt_optim *o, struct gt_err *err)
 {
-	const struct gt_range_kernels *k = o->store->backend->ranges();
 	const struct gt_store *s = o->store;
+	const struct gt_range_kernels *k = s->device->backend->ranges();
+	struct gt_stream *stream = s->device->compute;
 	const float *g = s->gradients;
+	int rc = 0;
 
 	if (!s->parts || s->gradients_in_parts)
-		k->squares(g, gt_store_updated(s), o->scalars);
-	for (size_t i = 0; s->parts && !s->gradients_in_parts && i < s->part_count; i++)
-		k->squares(g + s->parts[i].offset, s->parts[i].count, o->scalars);
+		return k->squares(stream, g, gt_store_updated(s), o->scalars, err);
+	for (size_t i = 0; !rc && i < s->part_count; i++)
+		rc = k->squares(stream, g + s->parts[i].offset, s->parts[i].count, o->scalars, err);
+	return rc;
 }
 
-static void update(const struct gt_optim *o, const struct range *r)
+static int update(const struct gt_optim *o, const struct range *r, struct gt_err *err)
 {
 	const struct gt_store *s = o->store;
 	const int64_t at = s->parts ? r->at : r->offset;
@@ -223,26 +223,25 @@ static void update(const struct gt_optim *o, const struct range *r)
 
 	for (int i = 0; i < GT_OPTIM_STATES; i++)
 		range.states[i] = o->states[i] ? o->states[i] + at : NULL;
-	o->rule->update(s->backend->ranges(), &range, &r->update, o->scalars);
+	return o->rule->update(s->device, &range, &r->update, o->scalars, err);
 }
 
 int gt_optim_step_with(struct gt_optim *o, double lr,
     int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, float *grad_norm,
     struct gt_err *err)
 {
-	const struct gt_backend *b = o->store->backend;
+	const struct gt_device *d = o->store->device;
 	struct gt_step_scalars scalars = scalars_of(o, lr);
 
-	if (b->copy_in(o->store->device, o->scalars, &scalars, sizeof(scalars), err))
+	if (gt_device_write(d, o->scalars, &scalars, sizeof(scalars), err) || add_squares(o, err) ||
+	    (add_up && add_up(self, o->scalars->squares, err)) ||
+	    d->backend->ranges()->clip(d->compute, o->scalars, err))
 		return err->code;
-	add_squares(o);
-	if (add_up && add_up(self, o->scalars->squares, err))
-		return err->code;
-	b->ranges()->clip(o->scalars);
 	for (size_t i = 0; i < o->range_count; i++)
-		update(o, &o->ranges[i]);
+		if (update(o, &o->ranges[i], err))
+			return err->code;
 	o->steps++;
-	if (b->copy_out(o->store->device, &scalars, o->scalars, sizeof(scalars), err))
+	if (gt_device_read(d, &scalars, o->scalars, sizeof(scalars), err))
 		return err->code;
 	if (grad_norm)
 		*grad_norm = scalars.grad_norm;
@@ -254,12 +253,12 @@ int gt_optim_step(struct gt_optim *o, double lr, float *grad_norm, struct gt_err
 	return gt_optim_step_with(o, lr, NULL, NULL, grad_norm, err);
 }
 
-void gt_optim_zero_grad(struct gt_optim *o)
+int gt_optim_zero_grad(struct gt_optim *o, struct gt_err *err)
 {
 	const struct gt_store *s = o->store;
 
-	s->backend->ranges()->fill(
-	    s->gradients, (int64_t)(gt_store_gradient_bytes(s) / sizeof(float)), 0);
+	return s->device->backend->zero(
+	    s->device->compute, s->gradients, gt_store_gradient_bytes(s), err);
 }
 
 int64_t gt_optim_steps(const struct gt_optim *o)

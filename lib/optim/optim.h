@@ -56,9 +56,10 @@ struct gt_optim_rule {
 	} decay;                              /* default weight decay */
 	/* Whether these options make it keep its states. */
 	bool (*keeps_states)(const struct gt_optim_options *options);
-	/* Update a range once. */
-	void (*update)(const struct gt_range_kernels *kernels, const struct gt_optim_range *range,
-	    const struct gt_update_options *options, const struct gt_step_scalars *scalars);
+	/* Queue one update of a range on the device's compute stream. */
+	int (*update)(const struct gt_device *device, const struct gt_optim_range *range,
+	    const struct gt_update_options *options, const struct gt_step_scalars *scalars,
+	    struct gt_err *err);
 	bool decoupled; /* weight decay shrinks the parameter; otherwise it joins the gradient */
 };
 
@@ -98,8 +99,8 @@ int gt_optim_step_with(struct gt_optim *o, double lr,
     int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, float *grad_norm,
     struct gt_err *err);
 
-/* Set all gradients to zero (before the first micro-batch of an accumulated step). */
-void gt_optim_zero_grad(struct gt_optim *o);
+/* Queue that all gradients become zero (before the first micro-batch of an accumulated step). */
+int gt_optim_zero_grad(struct gt_optim *o, struct gt_err *err);
 
 /* How many steps were taken; settable for resuming. */
 int64_t gt_optim_steps(const struct gt_optim *o);

@@ -30,10 +30,11 @@ static bool has_momentum(const struct gt_optim_options *o)
 	return o->momentum != 0;
 }
 
-static void update_sgd(const struct gt_range_kernels *k, const struct gt_optim_range *r,
-    const struct gt_update_options *o, const struct gt_step_scalars *s)
+static int update_sgd(const struct gt_device *d, const struct gt_optim_range *r,
+    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err)
 {
-	k->sgd(r->parameters, r->gradients, r->states[0], r->count, o, s);
+	return d->backend->ranges()->sgd(
+	    d->compute, r->parameters, r->gradients, r->states[0], r->count, o, s, err);
 }
 
 /* ---- adam, adamw ---- */
@@ -55,10 +56,11 @@ static bool always(const struct gt_optim_options *o)
 	return true;
 }
 
-static void update_adam(const struct gt_range_kernels *k, const struct gt_optim_range *r,
-    const struct gt_update_options *o, const struct gt_step_scalars *s)
+static int update_adam(const struct gt_device *d, const struct gt_optim_range *r,
+    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err)
 {
-	k->adam(r->parameters, r->gradients, r->states[0], r->states[1], r->count, o, s);
+	return d->backend->ranges()->adam(d->compute, r->parameters, r->gradients, r->states[0],
+	    r->states[1], r->count, o, s, err);
 }
 
 /* ---- the table ---- */

@@ -42,7 +42,9 @@ static int run_start(struct gt_call *call, struct gt_err *err)
 	if (d->sent) {
 		c.dtype = sent_as[p->o.compress];
 		c.in = c.out = d->sent + d->buckets.first[i];
-		p->store->backend->ranges()->narrow(c.out, (float *)bucket, c.count, c.dtype);
+		if (p->store->device->backend->ranges()->narrow(
+		        call->stream, c.out, (float *)bucket, c.count, c.dtype, err))
+			return err->code;
 	}
 	return gt_group_start(p->axes[GT_AXIS_DATA], &c, err);
 }
@@ -54,8 +56,8 @@ static int run_wait(struct gt_call *call, struct gt_err *err)
 	int rc = p->communicates ? gt_group_wait(p->axes[GT_AXIS_DATA], err) : 0;
 
 	if (!rc && p->communicates && d->sent)
-		p->store->backend->ranges()->widen(
-		    d->gradients, d->sent, p->store->flat_count, sent_as[p->o.compress]);
+		rc = p->store->device->backend->ranges()->widen(call->stream, d->gradients, d->sent,
+		    p->store->flat_count, sent_as[p->o.compress], err);
 	return rc;
 }
 

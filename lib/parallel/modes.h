@@ -26,9 +26,8 @@ struct gt_parallel {
 	void *state;                  /* the mode's own */
 	struct gt_pipeline *pipeline; /* NULL: none */
 	uint32_t *sums;               /* replicas.c: of this rank's tensors, then of all ranks' */
-	struct gt_step_scalars *scalars;  /* device: gt_parallel_squares_*(); or NULL */
-	const struct gt_backend *backend; /* of the store, which is freed first */
-	int device;
+	struct gt_step_scalars *scalars; /* device: gt_parallel_squares_*(); or NULL */
+	const struct gt_device *device;  /* of the store, which is freed first */
 	struct gt_plan_extra extra;
 };
 
@@ -69,7 +68,8 @@ int64_t gt_parallel_reduce_scatter_bytes(const struct gt_parallel *p);
 /* The sum of the squares of some slots' gradients: begin, add slots, and have it on the host. Where
  * there are pipelines or parts of layers. */
 int gt_parallel_squares_begin(const struct gt_parallel *p, struct gt_err *err);
-void gt_parallel_squares_add(const struct gt_parallel *p, const struct gt_slot *slot);
+int gt_parallel_squares_add(
+    const struct gt_parallel *p, const struct gt_slot *slot, struct gt_err *err);
 int gt_parallel_squares_end(
     const struct gt_parallel *p, double sum[GT_SQUARES], struct gt_err *err);
 

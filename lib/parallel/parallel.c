@@ -211,7 +211,7 @@ void gt_parallel_free(struct gt_parallel *p)
 		free((void *)p->splits[i].name);
 	free(p->splits);
 	if (p->scalars)
-		p->backend->free(p->device, p->scalars, sizeof(*p->scalars));
+		gt_device_free(p->device, p->scalars, sizeof(*p->scalars));
 	free(p->sums);
 	free(p);
 }
@@ -256,7 +256,7 @@ int gt_parallel_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, 
 static int take_scalars(struct gt_parallel *p, struct gt_err *err)
 {
 	void *scalars;
-	int rc = p->backend->alloc(p->device, sizeof(*p->scalars), &scalars, err);
+	int rc = gt_device_alloc(p->device, sizeof(*p->scalars), &scalars, err);
 
 	if (!rc)
 		p->scalars = scalars;
@@ -269,7 +269,6 @@ int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_
 	int rc;
 
 	p->store = store;
-	p->backend = store->backend;
 	p->device = store->device;
 	if ((p->pipeline || p->split_count) && take_scalars(p, err))
 		return err->code;
@@ -377,8 +376,7 @@ int gt_parallel_collect(struct gt_parallel *p, const struct gt_slot *slot, enum 
 		return p->mode->collect(p, slot, what, held, whole, err);
 	if (p->world->rank)
 		return 0;
-	return s->backend->copy_out(
-	    s->device, whole, place_of(held, slot), gt_slot_bytes(slot), err);
+	return gt_device_read(s->device, whole, place_of(held, slot), gt_slot_bytes(slot), err);
 }
 
 int gt_parallel_deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
@@ -393,8 +391,7 @@ int gt_parallel_deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_
 		return 0;
 	if (!p->pipeline && gt_parallel_in_parts(p, slot, what))
 		return p->mode->deal(p, slot, what, held, whole, err);
-	return s->backend->copy_in(
-	    s->device, place_of(held, slot), whole, gt_slot_bytes(slot), err);
+	return gt_device_write(s->device, place_of(held, slot), whole, gt_slot_bytes(slot), err);
 }
 
 int gt_parallel_init(struct gt_parallel *p, uint64_t seed, struct gt_err *err)
@@ -484,17 +481,21 @@ int gt_parallel_squares_begin(const struct gt_parallel *p, struct gt_err *err)
 {
 	const struct gt_step_scalars none = { .exact = p->o.reproducible };
 
-	return p->backend->copy_in(p->device, p->scalars, &none, sizeof(none), err);
+	return gt_device_write(p->device, p->scalars, &none, sizeof(none), err);
 }
 
-void gt_parallel_squares_add(const struct gt_parallel *p, const struct gt_slot *slot)
+int gt_parallel_squares_add(
+    const struct gt_parallel *p, const struct gt_slot *slot, struct gt_err *err)
 {
-	p->backend->ranges()->squares(gt_store_gradient(p->store, slot), slot->held, p->scalars);
+	const struct gt_device *d = p->device;
+
+	return d->backend->ranges()->squares(
+	    d->compute, gt_store_gradient(p->store, slot), slot->held, p->scalars, err);
 }
 
 int gt_parallel_squares_end(const struct gt_parallel *p, double sum[GT_SQUARES], struct gt_err *err)
 {
-	return p->backend->copy_out(
+	return gt_device_read(
 	    p->device, sum, p->scalars->squares, sizeof(p->scalars->squares), err);
 }
 

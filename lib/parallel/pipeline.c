@@ -209,7 +209,7 @@ int gt_pipeline_collect(struct gt_parallel *p, const struct gt_slot *slot, const
 	copy = gt_calloc(1, gt_slot_bytes(slot), err);
 	if (!copy)
 		return GT_ENOMEM;
-	rc = p->store->backend->copy_out(p->store->device, copy, held, gt_slot_bytes(slot), err);
+	rc = gt_device_read(p->store->device, copy, held, gt_slot_bytes(slot), err);
 	c = (struct gt_collective){ .kind = GT_SEND,
 		.in = copy,
 		.count = slot->count,
@@ -248,22 +248,21 @@ static int squares_of_others(const struct gt_parallel *p, double *squares, struc
 
 	for (size_t i = 0; !rc && i < l->tied_count; i++)
 		if (l->tied[i].rank)
-			gt_parallel_squares_add(p, l->tied[i].slot);
+			rc = gt_parallel_squares_add(p, l->tied[i].slot, err);
 	return rc ? rc : gt_parallel_squares_end(p, squares, err);
 }
 
 int gt_pipeline_add_up(void *self, double *squares, struct gt_err *err)
 {
 	struct gt_parallel *p = self;
-	const struct gt_backend *b = p->store->backend;
 	double sum[GT_SQUARES], others[GT_SQUARES];
 	int rc = squares_of_others(p, others, err);
 
 	if (!rc)
-		rc = b->copy_out(p->store->device, sum, squares, sizeof(sum), err);
+		rc = gt_device_read(p->store->device, sum, squares, sizeof(sum), err);
 	for (int i = 0; !rc && i < GT_SQUARES; i++)
 		sum[i] -= others[i];
 	if (!rc)
 		rc = gt_all_reduce(p->axes[GT_AXIS_PIPELINE], sum, GT_SQUARES, GT_F64, GT_SUM, err);
-	return rc ? rc : b->copy_in(p->store->device, squares, sum, sizeof(sum), err);
+	return rc ? rc : gt_device_write(p->store->device, squares, sum, sizeof(sum), err);
 }

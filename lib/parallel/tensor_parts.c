@@ -50,8 +50,7 @@ int gt_tensor_collect(struct gt_parallel *p, const struct gt_split *split,
 	host = gt_calloc((size_t)most, size, err);
 	if (!host)
 		return GT_ENOMEM;
-	rc = s->backend->copy_out(
-	    s->device, host, held, (size_t)count_of(p, split, part) * size, err);
+	rc = gt_device_read(s->device, host, held, (size_t)count_of(p, split, part) * size, err);
 	if (!rc && part)
 		rc = gt_group_run(p->axes[GT_AXIS_TENSOR],
 		    &(struct gt_collective){ .kind = GT_SEND,
@@ -79,7 +78,7 @@ int gt_tensor_deal(struct gt_parallel *p, const struct gt_split *split, const st
 	if (!host)
 		return GT_ENOMEM;
 	gt_split_take(split, part, p->axes[GT_AXIS_TENSOR]->size, host, whole, size);
-	rc = s->backend->copy_in(s->device, to, host, count * size, err);
+	rc = gt_device_write(s->device, to, host, count * size, err);
 	free(host);
 	return rc;
 }
@@ -94,10 +93,10 @@ static int squares_of_parts(const struct gt_parallel *p, double *squares, struct
 	int rc = gt_parallel_squares_begin(p, err);
 
 	for (size_t i = 0; !rc && i < p->split_count; i++)
-		gt_parallel_squares_add(p, gt_store_find(s, p->splits[i].name));
+		rc = gt_parallel_squares_add(p, gt_store_find(s, p->splits[i].name), err);
 	if (!rc)
 		rc = gt_parallel_squares_end(p, sum, err);
-	return rc ? rc : s->backend->copy_in(s->device, squares, sum, sizeof(sum), err);
+	return rc ? rc : gt_device_write(s->device, squares, sum, sizeof(sum), err);
 }
 
 /* What all hold is counted by the first. */

@@ -167,7 +167,7 @@ static int deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held 
 	held_by(p, slot, what, p->axes[GT_AXIS_DATA]->rank, &first, &count, &at);
 	if (!count)
 		return 0;
-	return s->backend->copy_in(s->device, (char *)held + (size_t)at * size,
+	return gt_device_write(s->device, (char *)held + (size_t)at * size,
 	    (const char *)whole + (size_t)first * size, (size_t)count * size, err);
 }
 
@@ -194,8 +194,7 @@ static int collect(struct gt_parallel *p, const struct gt_slot *slot, enum gt_he
 		c.kind = group->rank ? GT_SEND : GT_RECV;
 		c.peer = group->rank ? 0 : rank;
 		rc = rank ? gt_group_run(group, &c, err)
-		          : s->backend->copy_out(
-		                s->device, c.out, c.in, (size_t)c.count * size, err);
+		          : gt_device_read(s->device, c.out, c.in, (size_t)c.count * size, err);
 	}
 	return rc;
 }
@@ -246,7 +245,7 @@ static int update(
 
 	/* Micro-batches are added to zero. */
 	if (!rc && p->store->gradients_in_parts)
-		gt_optim_zero_grad(optim);
+		rc = gt_optim_zero_grad(optim, err);
 	return rc || p->store->parameters_in_parts ? rc : gather_parameters(p, err);
 }
 

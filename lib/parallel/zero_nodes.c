@@ -14,15 +14,19 @@ static float *at(void *flat, int64_t offset)
 }
 
 /* What is between parameters is no gradient, and has no node that writes it. */
-static void clear_gaps(const struct gt_parallel *p, int bucket, float *room)
+static int clear_gaps(const struct gt_parallel *p, struct gt_stream *stream, int bucket,
+    float *room, struct gt_err *err)
 {
 	const struct gt_zero *z = p->state;
 	int64_t first = z->buckets.first[bucket], end = first + z->buckets.count[bucket];
+	int rc = 0;
 
-	for (size_t i = 0; i < z->gap_count; i++)
+	for (size_t i = 0; !rc && i < z->gap_count; i++)
 		if (z->gaps[i].offset >= first && z->gaps[i].offset < end)
-			p->store->backend->ranges()->fill(
-			    room + z->gaps[i].offset - first, z->gaps[i].count, 0);
+			rc = p->store->device->backend->zero(stream,
+			    room + z->gaps[i].offset - first,
+			    (size_t)z->gaps[i].count * sizeof(*room), err);
+	return rc;
 }
 
 static int run_reduce_start(struct gt_call *call, struct gt_err *err)
@@ -43,8 +47,8 @@ static int run_reduce_start(struct gt_call *call, struct gt_err *err)
 
 	if (z->stage == 1 && !p->communicates)
 		return 0;
-	if (z->stage > 1)
-		clear_gaps(p, i, room);
+	if (z->stage > 1 && clear_gaps(p, call->stream, i, room, err))
+		return err->code;
 	return gt_group_start(p->axes[GT_AXIS_DATA], &c, err);
 }
 
@@ -59,8 +63,9 @@ static int run_reduce_wait(struct gt_call *call, struct gt_err *err)
 	int rc = z->stage > 1 || p->communicates ? gt_group_wait(group, err) : 0;
 
 	if (!rc && z->stage > 1)
-		p->store->backend->ranges()->add(at(p->store->gradients, part->at),
-		    (const float *)call->in[0].data + group->rank * part->count, part->count);
+		rc = p->store->device->backend->ranges()->add(call->stream,
+		    at(p->store->gradients, part->at),
+		    (const float *)call->in[0].data + group->rank * part->count, part->count, err);
 	return rc;
 }
 

@@ -21,7 +21,7 @@ static int open_stage(struct stage *s, const struct gt_train *t, int index, stru
 	rc = gt_parallel_new(&s->parallel, &options, NULL, err);
 	if (!rc)
 		rc = gt_program_store(
-		    &s->store, t->model, &t->input, t->backend, t->device, true, s->parallel, err);
+		    &s->store, t->model, &t->input, t->device, true, s->parallel, err);
 	if (!rc)
 		rc = gt_program_init(&s->program,
 		    &(struct gt_program_options){ .model = t->model,

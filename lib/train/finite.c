@@ -24,8 +24,9 @@ static int64_t key_of(int64_t place, double value)
 
 bool gt_all_finite_host(const void *host, int64_t count, enum gt_dtype dtype, double *value)
 {
-	int64_t i = gt_cpu_backend.ranges()->find_nonfinite(host, count, dtype);
+	int64_t i = -1;
 
+	gt_cpu_backend.ranges()->find_nonfinite(NULL, &i, host, count, dtype, GT_ERR_IGNORED);
 	if (i < 0)
 		return true;
 	*value = gt_text_real(
@@ -33,82 +34,108 @@ bool gt_all_finite_host(const void *host, int64_t count, enum gt_dtype dtype, do
 	return false;
 }
 
+/* A search through the memory of this rank. */
+struct search {
+	const struct gt_store *store;
+	int64_t *first; /* device: where a kernel tells its find */
+	int64_t key;    /* of the find; no_key: none so far */
+};
+
 /* The first number of x[count], in device memory, that is not finite. */
-static int search(int64_t *key, const struct gt_store *s, const char *x, int64_t count,
-    enum gt_dtype dtype, int64_t place, struct gt_err *err)
+static int search(struct search *h, const char *x, int64_t count, enum gt_dtype dtype,
+    int64_t place, struct gt_err *err)
 {
-	int64_t i = s->backend->ranges()->find_nonfinite(x, count, dtype);
+	const struct gt_device *d = h->store->device;
 	size_t size = gt_dtype_size(dtype);
 	double value = 0; /* or a float, at its beginning */
-	int rc;
+	int64_t i = -1;
+	int rc = d->backend->ranges()->find_nonfinite(d->compute, h->first, x, count, dtype, err);
 
-	if (i < 0)
-		return 0;
-	rc = s->backend->copy_out(s->device, &value, x + (size_t)i * size, size, err);
+	if (!rc)
+		rc = gt_device_read(d, &i, h->first, sizeof(i), err);
+	if (rc || i < 0)
+		return rc;
+	rc = gt_device_read(d, &value, x + (size_t)i * size, size, err);
 	if (!rc && !gt_all_finite_host(&value, 1, dtype, &value))
-		*key = key_of(place, value);
+		h->key = key_of(place, value);
 	return rc;
 }
 
 /* Search one slot's elements in memory that is divided like the store's parts. With `packed` it
  * holds these parts only; else it has a place for every element of the store. */
-static int search_parts(int64_t *key, const struct gt_store *s, const struct gt_slot *slot,
-    const char *flat, bool packed, int64_t place, struct gt_err *err)
+static int search_parts(struct search *h, const struct gt_slot *slot, const char *flat, bool packed,
+    int64_t place, struct gt_err *err)
 {
+	const struct gt_store *s = h->store;
 	size_t size = gt_dtype_size(slot->dtype);
 	int64_t end = slot->offset + slot->held;
 	int rc = 0;
 
-	for (size_t i = 0; !rc && *key == no_key && i < s->part_count; i++) {
+	for (size_t i = 0; !rc && h->key == no_key && i < s->part_count; i++) {
 		const struct gt_part *p = &s->parts[i];
 		int64_t from = p->offset > slot->offset ? p->offset : slot->offset;
 		int64_t to = p->offset + p->count < end ? p->offset + p->count : end;
 		int64_t at = packed ? p->at + from - p->offset : from;
 
 		if (to > from)
-			rc = search(
-			    key, s, flat + (size_t)at * size, to - from, slot->dtype, place, err);
+			rc =
+			    search(h, flat + (size_t)at * size, to - from, slot->dtype, place, err);
 	}
 	return rc;
 }
 
-static int search_parameter(int64_t *key, const struct gt_store *s, const struct gt_slot *slot,
-    const void *flat, bool packed, int64_t place, struct gt_err *err)
+static int search_parameter(struct search *h, const struct gt_slot *slot, const void *flat,
+    bool packed, int64_t place, struct gt_err *err)
 {
 	const char *memory = flat;
 
-	if (s->parts)
-		return search_parts(key, s, slot, memory, packed, place, err);
-	return search(key, s, memory + (size_t)slot->offset * gt_dtype_size(slot->dtype),
-	    slot->held, slot->dtype, place, err);
+	if (h->store->parts)
+		return search_parts(h, slot, memory, packed, place, err);
+	return search(h, memory + (size_t)slot->offset * gt_dtype_size(slot->dtype), slot->held,
+	    slot->dtype, place, err);
 }
 
-static int search_data(int64_t *key, const struct gt_store *s, int64_t i, struct gt_err *err)
+static int search_data(struct search *h, int64_t i, struct gt_err *err)
 {
+	const struct gt_store *s = h->store;
 	const struct gt_slot *slot = &s->slots[i];
 
 	if (slot->role == GT_BUFFER)
-		return search(key, s, (const char *)s->buffers + slot->offset, slot->held,
-		    slot->dtype, i, err);
-	return search_parameter(key, s, slot, s->parameters, s->parameters_in_parts, i, err);
+		return search(
+		    h, (const char *)s->buffers + slot->offset, slot->held, slot->dtype, i, err);
+	return search_parameter(h, slot, s->parameters, s->parameters_in_parts, i, err);
+}
+
+static int search_all(struct search *h, const struct gt_optim *optim, struct gt_err *err)
+{
+	const struct gt_store *s = h->store;
+	int64_t slots = (int64_t)s->slot_count;
+	float *flat;
+	int rc = 0;
+
+	for (int64_t i = 0; !rc && h->key == no_key && i < slots; i++)
+		if (!s->slots[i].elsewhere)
+			rc = search_data(h, i, err);
+	for (int k = 0; optim && gt_optim_state(optim, k, &flat); k++)
+		for (int64_t i = 0; !rc && h->key == no_key && i < slots; i++)
+			if (s->slots[i].role == GT_PARAMETER && !s->slots[i].elsewhere)
+				rc = search_parameter(
+				    h, &s->slots[i], flat, true, (k + 1) * slots + i, err);
+	return rc;
 }
 
 static int search_here(
     int64_t *key, const struct gt_store *s, const struct gt_optim *optim, struct gt_err *err)
 {
-	int64_t slots = (int64_t)s->slot_count;
-	float *flat;
-	int rc = 0;
+	struct search h = { .store = s, .key = no_key };
+	void *first;
+	int rc = gt_device_alloc(s->device, sizeof(*h.first), &first, err);
 
-	*key = no_key;
-	for (int64_t i = 0; !rc && *key == no_key && i < slots; i++)
-		if (!s->slots[i].elsewhere)
-			rc = search_data(key, s, i, err);
-	for (int k = 0; optim && gt_optim_state(optim, k, &flat); k++)
-		for (int64_t i = 0; !rc && *key == no_key && i < slots; i++)
-			if (s->slots[i].role == GT_PARAMETER && !s->slots[i].elsewhere)
-				rc = search_parameter(
-				    key, s, &s->slots[i], flat, true, (k + 1) * slots + i, err);
+	h.first = first;
+	if (!rc)
+		rc = search_all(&h, optim, err);
+	gt_device_free(s->device, first, sizeof(*h.first));
+	*key = h.key;
 	return rc;
 }
 

@@ -14,8 +14,7 @@ struct gt_train {
 	struct gt_model *model;
 	struct gt_dataset *whole, *data,
 	    *val; /* whole: what data and val were split from, or NULL */
-	const struct gt_backend *backend;
-	int device;
+	struct gt_device *device;
 	struct gt_model_input input;
 	struct gt_store *store;
 	struct gt_parallel *parallel; /* NULL: one rank */

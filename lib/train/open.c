@@ -5,7 +5,6 @@
 
 #include "lib/base/text.h"
 #include "lib/comm/shm.h"
-#include "lib/device/cpu.h"
 #include "lib/train/about.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/inside.h"
@@ -174,11 +173,12 @@ static int open_programs(struct gt_train *t, struct gt_err *err)
 static int check_memory(const struct gt_train *t, struct gt_err *err)
 {
 	uint64_t wanted = gt_train_memory_bytes(t) * (uint64_t)host_ranks(t);
-	uint64_t there = gt_cpu_memory_bytes();
+	uint64_t there, total;
 	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE];
+	int rc = t->device->backend->memory(t->device->index, &there, &total, err);
 
-	if (wanted <= there)
-		return 0;
+	if (rc || wanted <= there)
+		return rc;
 	gt_err_set(err, GT_ENOMEM, "the run needs %s of memory, this machine has %s",
 	    gt_text_bytes(a, wanted), gt_text_bytes(b, there));
 	return gt_err_hint(
@@ -190,7 +190,7 @@ static int take_memory(struct gt_train *t, struct gt_err *err)
 	int rc = gt_store_alloc(t->store, err);
 
 	if (!rc)
-		rc = t->backend->alloc(t->device, t->arena_bytes, &t->arena, err);
+		rc = gt_device_alloc(t->device, t->arena_bytes, &t->arena, err);
 	if (!rc)
 		rc = gt_program_pair_bind(&t->steps, t->arena, err);
 	if (!rc)
@@ -331,7 +331,10 @@ static void tell_padding(const struct gt_train *t)
 static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 {
 	int64_t samples;
-	int rc = settle_ranks(t, err);
+	int rc = gt_device_open(&t->device, &gt_cpu_backend, 0, err);
+
+	if (!rc)
+		rc = settle_ranks(t, err);
 
 	if (!rc && !dry && t->o.out && !gt_train_rank(t))
 		rc = gt_run_dir_check_files(t->o.out, err);
@@ -369,7 +372,7 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		rc = open_parallel(t, dry, err);
 	if (!rc)
 		rc = gt_program_store(
-		    &t->store, t->model, &t->input, t->backend, t->device, true, t->parallel, err);
+		    &t->store, t->model, &t->input, t->device, true, t->parallel, err);
 	if (!rc && t->o.parallel.sync_bn && !t->store->buffer_bytes)
 		gt_log_warn(t->log, "--sync-bn: this model has no batch normalisation");
 	if (!rc)
@@ -394,7 +397,6 @@ int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool 
 		return GT_ENOMEM;
 	t->o = *options;
 	t->log = log;
-	t->backend = &gt_cpu_backend;
 	t->best_step = -1;
 	t->best_score = -INFINITY;
 	rc = open_all(t, dry, err);
@@ -415,9 +417,10 @@ void gt_train_close(struct gt_train *t)
 	gt_program_pair_release(&t->evals);
 	gt_program_pair_release(&t->steps);
 	gt_optim_free(t->optim);
-	t->backend->free(t->device, t->arena, t->arena_bytes);
+	gt_device_free(t->device, t->arena, t->arena_bytes);
 	gt_store_free(t->store);
 	gt_parallel_free(t->parallel);
+	gt_device_close(t->device);
 	gt_group_free(t->alone);
 	gt_dataset_close(t->val);
 	gt_dataset_close(t->data);

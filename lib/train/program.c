@@ -48,8 +48,8 @@ void gt_data_request_of(
 }
 
 int gt_program_store(struct gt_store **out, const struct gt_model *model,
-    const struct gt_model_input *in, const struct gt_backend *backend, int device,
-    bool with_gradients, struct gt_parallel *parallel, struct gt_err *err)
+    const struct gt_model_input *in, const struct gt_device *device, bool with_gradients,
+    struct gt_parallel *parallel, struct gt_err *err)
 {
 	struct gt_graph *g = NULL;
 	struct gt_model_io io;
@@ -62,7 +62,7 @@ int gt_program_store(struct gt_store **out, const struct gt_model *model,
 	if (!rc && parallel)
 		rc = gt_parallel_rewrite(parallel, g, err);
 	if (!rc)
-		rc = gt_store_new(out, g, backend, device, with_gradients, err);
+		rc = gt_store_new(out, g, device, with_gradients, err);
 	if (!rc && parallel)
 		rc = gt_parallel_attach(parallel, *out, err);
 	gt_graph_free(g);
@@ -114,7 +114,7 @@ int gt_program_init(
 {
 	struct gt_pass_options passes = { .accumulate =
 		                              o->accumulate && !gt_parallel_adds(o->parallel),
-		.images = o->store->backend->image_layout };
+		.images = o->store->device->backend->image_layout };
 	bool train = o->purpose == GT_MODEL_TRAIN;
 	int first, mine = batch, rc;
 

@@ -28,8 +28,8 @@ void gt_data_request_of(
 
 /* The store that programs of this model share, not yet initialised. `parallel` may be NULL. */
 int gt_program_store(struct gt_store **out, const struct gt_model *model,
-    const struct gt_model_input *in, const struct gt_backend *backend, int device,
-    bool with_gradients, struct gt_parallel *parallel, struct gt_err *err);
+    const struct gt_model_input *in, const struct gt_device *device, bool with_gradients,
+    struct gt_parallel *parallel, struct gt_err *err);
 
 struct gt_program_options {
 	const struct gt_model *model;

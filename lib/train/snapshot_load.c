@@ -45,8 +45,7 @@ static int load_state(const struct gt_snapshot *s, const struct gt_slot *slot,
 	if (!rc && s->parallel)
 		rc = gt_parallel_deal(s->parallel, slot, GT_HELD_STATE, flat, host, err);
 	else if (!rc)
-		rc = s->store->backend->copy_in(
-		    s->store->device, flat + slot->offset, host, bytes, err);
+		rc = gt_device_write(s->store->device, flat + slot->offset, host, bytes, err);
 	free(host);
 	return rc;
 }

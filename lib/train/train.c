@@ -267,8 +267,8 @@ static int take_step(struct loop *l, struct gt_err *err)
 
 	gt_profile_step(l->profile, t->step - l->first_step, t->step + 1);
 	if (gt_train_adds_up(t))
-		gt_optim_zero_grad(t->optim);
-	if (t->parallel)
+		rc = gt_optim_zero_grad(t->optim, err);
+	if (!rc && t->parallel)
 		rc = share_buffers(l, err);
 	for (int64_t i = first; !rc && i < last; i++) {
 		if (t->parallel)

@@ -167,7 +167,7 @@ static int copy_tensor(struct gt_store *store, const struct gt_weights_options *
 		rc = gt_parallel_deal(o->parallel, slot, GT_HELD_DATA,
 		    slot->role == GT_BUFFER ? store->buffers : store->parameters, host, err);
 	else if (!rc)
-		rc = store->backend->copy_in(
+		rc = gt_device_write(
 		    store->device, gt_store_data(store, slot), host, gt_slot_bytes(slot), err);
 	free(host);
 	return rc;
@@ -249,10 +249,10 @@ const void *gt_weights_host(const struct gt_store *store, const void *p, size_t 
 {
 	void *copy;
 
-	if (store->backend->host_memory)
+	if (store->device->backend->host_memory)
 		return p;
 	copy = gt_arena_alloc(a, bytes, err);
-	if (copy && store->backend->copy_out(store->device, copy, p, bytes, err))
+	if (copy && gt_device_read(store->device, copy, p, bytes, err))
 		return NULL;
 	return copy;
 }

@@ -27,6 +27,7 @@ struct profile {
 	struct gt_model *model;
 	struct gt_dataset *data;
 	struct gt_model_input input;
+	struct gt_device *device;
 	struct gt_store *store;
 	struct gt_optim *optim;
 	struct gt_program program;
@@ -61,9 +62,9 @@ static void open_all(struct profile *p, struct gt_err *err)
 	snprintf(data, sizeof(data), "random:,samples=%d", p->batch);
 	check(gt_dataset_open(&p->data, data, &request, err), err);
 	gt_model_input_of(&p->input, gt_dataset_info(p->data));
-	check(gt_program_store(
-	          &p->store, p->model, &p->input, &gt_cpu_backend, 0, !p->eval, NULL, err),
-	    err);
+	check(gt_device_open(&p->device, &gt_cpu_backend, 0, err), err);
+	check(
+	    gt_program_store(&p->store, p->model, &p->input, p->device, !p->eval, NULL, err), err);
 	check(gt_store_alloc(p->store, err), err);
 	check(gt_program_init(&p->program,
 	          &(struct gt_program_options){ .model = p->model,
@@ -72,7 +73,8 @@ static void open_all(struct profile *p, struct gt_err *err)
 	              .store = p->store },
 	          p->batch, err),
 	    err);
-	check(gt_cpu_backend.alloc(0, gt_plan_arena_bytes(p->program.plan), &p->arena, err), err);
+	check(
+	    gt_device_alloc(p->device, gt_plan_arena_bytes(p->program.plan), &p->arena, err), err);
 	check(gt_plan_bind(p->program.plan, p->arena, err), err);
 	check(gt_store_init(p->store, 1, err), err);
 	if (!p->eval)
@@ -102,8 +104,9 @@ static void close_all(struct profile *p)
 
 	gt_program_release(&p->program);
 	gt_optim_free(p->optim);
-	gt_cpu_backend.free(0, p->arena, bytes);
+	gt_device_free(p->device, p->arena, bytes);
 	gt_store_free(p->store);
+	gt_device_close(p->device);
 	gt_dataset_close(p->data);
 	gt_model_close(p->model);
 	free(p->samples.input);

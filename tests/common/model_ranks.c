@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "lib/comm/shm.h"
+#include "tests/common/device.h"
 
 enum { MOST_RANKS = 8 };
 
@@ -25,6 +26,11 @@ static int seats(const struct model_rank *r)
 static int seat(const struct model_rank *r)
 {
 	return r->parallel ? gt_parallel_seat(r->parallel, GT_AXIS_DATA) : 0;
+}
+
+static int rank_of(const struct model_rank *r)
+{
+	return r->group ? r->group->rank : 0;
 }
 
 static int micro_batches(const struct model_rank *r)
@@ -71,7 +77,7 @@ static int open_store(struct model_rank *r)
 		rc = gt_parallel_new(&r->parallel, &r->options, r->group, err);
 	if (!rc)
 		rc = gt_program_store(
-		    &r->store, r->model, &r->in, &gt_cpu_backend, 0, true, r->parallel, err);
+		    &r->store, r->model, &r->in, test_device(rank_of(r)), true, r->parallel, err);
 	if (!rc)
 		rc = gt_store_alloc(r->store, err);
 	if (!rc)
@@ -92,7 +98,8 @@ static int open_program(struct model_rank *r)
 	    gt_program_init(&r->program, &options, r->samples / seats(r) / micro_batches(r), err);
 
 	if (!rc)
-		rc = gt_cpu_backend.alloc(0, gt_plan_arena_bytes(r->program.plan), &r->arena, err);
+		rc = gt_device_alloc(
+		    r->store->device, gt_plan_arena_bytes(r->program.plan), &r->arena, err);
 	return rc ? rc : gt_plan_bind(r->program.plan, r->arena, err);
 }
 
@@ -172,7 +179,7 @@ int model_rank_step(struct model_rank *r, float scale)
 
 	r->loss = 0;
 	if (count > 1)
-		gt_optim_zero_grad(r->optim);
+		rc = gt_optim_zero_grad(r->optim, &r->err);
 	for (int i = 0; !rc && i < count; i++) {
 		if (r->parallel && count > 1)
 			gt_parallel_communicate(r->parallel, i + 1 == count);
@@ -204,7 +211,8 @@ int model_rank_collect(struct model_rank *r, int which, enum gt_held what, const
 		if (r->parallel)
 			rc = gt_parallel_collect(r->parallel, slot, what, flat, whole[i], &r->err);
 		else
-			memcpy(whole[i], (const float *)flat + slot->offset, gt_slot_bytes(slot));
+			rc = gt_device_read(s->device, whole[i], (const float *)flat + slot->offset,
+			    gt_slot_bytes(slot), &r->err);
 	}
 	return rc;
 }
@@ -269,7 +277,7 @@ void model_ranks_close(struct model_rank *ranks, int count)
 		for (int k = 0; k < MODEL_RANK_WHOLES; k++)
 			free_whole(r->whole[k], r->store->slot_count);
 		gt_optim_free(r->optim);
-		gt_cpu_backend.free(0, r->arena, gt_plan_arena_bytes(r->program.plan));
+		gt_device_free(r->store->device, r->arena, gt_plan_arena_bytes(r->program.plan));
 		gt_program_release(&r->program);
 		gt_store_free(r->store);
 		gt_parallel_free(r->parallel);

@@ -6,6 +6,7 @@
 #include "lib/base/philox.h"
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
+#include "tests/common/device.h"
 #include "tests/common/op_table.h"
 
 /* ---- numbers ---- */
@@ -188,7 +189,7 @@ static struct gt_node *emit(struct op_run *r, unsigned flags)
 static int build(struct op_run *r, unsigned flags, struct gt_err *err)
 {
 	struct gt_pass_options options = { .accumulate = flags & OP_RUN_ACCUMULATE,
-		.images = gt_cpu_backend.image_layout };
+		.images = test_device(0)->backend->image_layout };
 	struct gt_node *n = emit(r, flags);
 
 	for (int i = 0; n && i < n->outputs; i++) {
@@ -215,13 +216,13 @@ int op_run_open(struct op_run *r, const struct op_case *c, enum gt_dtype dtype, 
 
 	*r = (struct op_run){ .c = c, .dtype = dtype };
 	if (gt_graph_new(&r->graph, err) || build(r, flags, err) ||
-	    gt_store_new(&r->store, r->graph, &gt_cpu_backend, 0, true, err) ||
+	    gt_store_new(&r->store, r->graph, test_device(0), true, err) ||
 	    gt_store_alloc(r->store, err) || gt_plan_new(&r->plan, r->graph, r->store, NULL, err))
 		goto out;
 	bytes = gt_plan_arena_bytes(r->plan);
-	if (gt_cpu_backend.alloc(0, bytes, &r->arena, err))
+	if (gt_device_alloc(test_device(0), bytes, &r->arena, err))
 		goto out;
-	memset(r->arena, 0xff, bytes); /* NaN: nothing is read before it is written */
+	test_device_ruin(0, r->arena, bytes); /* nothing is read before it is written */
 	if (gt_plan_bind(r->plan, r->arena, err))
 		goto out;
 	for (int i = 0; i < GT_MAX_INPUTS; i++)
@@ -240,7 +241,7 @@ out:
 void op_run_close(struct op_run *r)
 {
 	if (r->arena)
-		gt_cpu_backend.free(0, r->arena, gt_plan_arena_bytes(r->plan));
+		gt_device_free(test_device(0), r->arena, gt_plan_arena_bytes(r->plan));
 	gt_plan_free(r->plan);
 	gt_store_free(r->store);
 	gt_graph_free(r->graph);
@@ -265,7 +266,7 @@ static int hand_over(
 	if (v->role == GT_INPUT)
 		rc = gt_plan_write(r->plan, v, typed, bytes, err);
 	else
-		rc = gt_cpu_backend.copy_in(0,
+		rc = gt_device_write(test_device(0),
 		    gt_store_data(r->store, gt_store_find(r->store, v->name)), typed, bytes, err);
 	free(typed);
 	return rc;
@@ -307,10 +308,22 @@ double *op_run_output(struct op_run *r, const char *name, int64_t *count)
 	return x;
 }
 
+static double *read_doubles(const void *device, const struct gt_slot *slot)
+{
+	void *typed = malloc(gt_slot_bytes(slot));
+	struct gt_err err = GT_ERR_INIT;
+	double *x = NULL;
+
+	if (typed && !gt_device_read(test_device(0), typed, device, gt_slot_bytes(slot), &err))
+		x = as_doubles(typed, slot->count, slot->dtype);
+	free(typed);
+	return x;
+}
+
 double *op_run_gradient(struct op_run *r, int i, int64_t *count)
 {
 	const struct gt_slot *slot = gt_store_find(r->store, r->in[i]->name);
 
 	*count = slot->count;
-	return as_doubles(gt_store_gradient(r->store, slot), slot->count, slot->dtype);
+	return read_doubles(gt_store_gradient(r->store, slot), slot);
 }

@@ -21,6 +21,7 @@ enum { BATCHES = 5, SEED = 11, NOISE = 48 };
 struct run {
 	struct gt_model *model;
 	struct gt_model_input in;
+	struct gt_device *device;
 	struct gt_store *store;
 	struct gt_program program;
 	struct gt_optim *optim;
@@ -243,7 +244,8 @@ static int prepare(struct run *r, char **argv, struct gt_err *err)
 		r->in.mean[i] = 0.4f + 0.05f * (float)i;
 		r->in.std[i] = 0.25f;
 	}
-	if (gt_program_store(&r->store, r->model, &r->in, &gt_cpu_backend, 0, true, NULL, err) ||
+	if (gt_device_open(&r->device, &gt_cpu_backend, 0, err) ||
+	    gt_program_store(&r->store, r->model, &r->in, r->device, true, NULL, err) ||
 	    gt_store_alloc(r->store, err) || gt_store_init(r->store, SEED, err) ||
 	    gt_program_init(&r->program,
 	        &(struct gt_program_options){ .model = r->model,
@@ -251,7 +253,7 @@ static int prepare(struct run *r, char **argv, struct gt_err *err)
 	            .purpose = GT_MODEL_TRAIN,
 	            .store = r->store },
 	        atoi(argv[7]), err) ||
-	    gt_cpu_backend.alloc(0, gt_plan_arena_bytes(r->program.plan), &r->arena, err) ||
+	    gt_device_alloc(r->device, gt_plan_arena_bytes(r->program.plan), &r->arena, err) ||
 	    gt_plan_bind(r->program.plan, r->arena, err) ||
 	    gt_optim_new(&r->optim, r->store, &o, err))
 		return err->code;
@@ -262,9 +264,10 @@ static void release(struct run *r)
 {
 	gt_optim_free(r->optim);
 	if (r->arena)
-		gt_cpu_backend.free(0, r->arena, gt_plan_arena_bytes(r->program.plan));
+		gt_device_free(r->device, r->arena, gt_plan_arena_bytes(r->program.plan));
 	gt_program_release(&r->program);
 	gt_store_free(r->store);
+	gt_device_close(r->device);
 	gt_model_close(r->model);
 	gt_arena_release(&r->tree);
 }

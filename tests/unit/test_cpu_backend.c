@@ -8,8 +8,10 @@ static void test_memory(void **state)
 {
 	static const size_t sizes[] = { 0, 1, 65, (size_t)5 << 20 };
 	const struct gt_backend *b = gt_backend_find("cpu");
+	struct gt_stream *stream;
 
 	(void)state;
+	assert_int_equal(b->stream_new(&stream, 0, GT_ERR_IGNORED), 0);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		struct gt_err err = GT_ERR_INIT;
 		unsigned char *p, last = 7, back = 0;
@@ -17,12 +19,12 @@ static void test_memory(void **state)
 
 		assert_int_equal(b->alloc(0, sizes[i], &out, &err), 0);
 		p = out;
-		assert_true((uintptr_t)p % 64 == 0);
+		assert_true((uintptr_t)p % GT_DEVICE_ALIGN == 0);
 		for (size_t k = 0; k < sizes[i]; k++)
 			assert_true(p[k] == 0);
 		if (sizes[i]) {
-			assert_int_equal(b->copy_in(0, p + sizes[i] - 1, &last, 1, &err), 0);
-			assert_int_equal(b->copy_out(0, &back, p + sizes[i] - 1, 1, &err), 0);
+			assert_int_equal(b->copy_in(stream, p + sizes[i] - 1, &last, 1, &err), 0);
+			assert_int_equal(b->copy_out(stream, &back, p + sizes[i] - 1, 1, &err), 0);
 			assert_int_equal(back, 7);
 		}
 		b->free(0, out, sizes[i]);

@@ -84,12 +84,12 @@ static void ranges(void **state)
 		const struct gt_range_kernels *r = set[s].set->ranges;
 
 		for (int64_t n = 1; n <= COUNT; n = n * 5 + 2) {
-			r->narrow(half, x, n, GT_F16);
-			r->widen(back, half, n, GT_F16);
+			r->narrow(NULL, half, x, n, GT_F16, GT_ERR_IGNORED);
+			r->widen(NULL, back, half, n, GT_F16, GT_ERR_IGNORED);
 			for (int64_t i = 0; i < n; i++)
 				assert_true(same(back[i], as_f16(x[i])));
-			r->narrow(half, x, n, GT_BF16);
-			r->widen(back, half, n, GT_BF16);
+			r->narrow(NULL, half, x, n, GT_BF16, GT_ERR_IGNORED);
+			r->widen(NULL, back, half, n, GT_BF16, GT_ERR_IGNORED);
 			for (int64_t i = 0; i < n; i++)
 				assert_true(same(back[i], as_bf16(x[i])));
 		}

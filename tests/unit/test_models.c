@@ -10,6 +10,7 @@
 
 #include "lib/graph/store.h"
 #include "lib/model/model.h"
+#include "tests/common/device.h"
 
 /* The forward graph of a model for what it wishes to see. */
 static struct gt_graph *build(
@@ -210,7 +211,7 @@ static struct gt_store *initialised(const char *spec, uint64_t seed)
 	struct gt_graph *g = build(spec, GT_MODEL_TRAIN, 1, &io);
 	struct gt_store *s;
 
-	assert_int_equal(gt_store_new(&s, g, &gt_cpu_backend, 0, false, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_store_new(&s, g, test_device(0), false, GT_ERR_IGNORED), 0);
 	assert_int_equal(gt_store_alloc(s, GT_ERR_IGNORED), 0);
 	assert_int_equal(gt_store_init(s, seed, GT_ERR_IGNORED), 0);
 	gt_graph_free(g);

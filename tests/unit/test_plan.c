@@ -13,6 +13,7 @@
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
 #include "lib/train/program.h"
+#include "tests/common/device.h"
 
 /* ---- who allocates: the C library's functions, counted by the image that calls ---- */
 
@@ -87,7 +88,7 @@ static void open_subject(
 	gt_model_wishes(r->model, &in);
 	for (int i = 0; i < in.channels; i++)
 		in.std[i] = 1;
-	if (gt_program_store(&r->store, r->model, &in, &gt_cpu_backend, 0, true, NULL, &err) ||
+	if (gt_program_store(&r->store, r->model, &in, test_device(0), true, NULL, &err) ||
 	    gt_store_alloc(r->store, &err) || gt_store_init(r->store, 1, &err) ||
 	    gt_program_init(&r->program,
 	        &(struct gt_program_options){ .model = r->model,
@@ -98,14 +99,14 @@ static void open_subject(
 	        s->batch, &err))
 		fail_msg("%s: %s", s->spec, err.text);
 	r->arena_bytes = gt_plan_arena_bytes(r->program.plan);
-	assert_int_equal(gt_cpu_backend.alloc(0, r->arena_bytes, &r->arena, &err), 0);
+	assert_int_equal(gt_device_alloc(test_device(0), r->arena_bytes, &r->arena, &err), 0);
 	memset(r->arena, 0xff, r->arena_bytes);
 	assert_int_equal(gt_plan_bind(r->program.plan, r->arena, &err), 0);
 }
 
 static void close_subject(struct subject_run *r)
 {
-	gt_cpu_backend.free(0, r->arena, r->arena_bytes);
+	gt_device_free(test_device(0), r->arena, r->arena_bytes);
 	gt_program_release(&r->program);
 	gt_store_free(r->store);
 	gt_model_close(r->model);
@@ -243,7 +244,7 @@ static void test_places(void **state)
  * last to read it. */
 static void test_no_place_under_second_reader(void **state)
 {
-	const struct gt_pass_options forward = { .images = gt_cpu_backend.image_layout };
+	const struct gt_pass_options forward = { .images = test_device(0)->backend->image_layout };
 	const int64_t image[] = { 2, 3, 4, 4 }, filter[] = { 3, 3, 3, 3 };
 	union gt_attrs attrs = { .conv = { .stride = 1, .pad = 1 } };
 	struct gt_value *x, *w, *y;
@@ -260,7 +261,7 @@ static void test_no_place_under_second_reader(void **state)
 	gt_output(g, gt_avg_pool2d(g, y, 4, 1, 0), "y");
 	assert_int_equal(gt_graph_status(g, GT_ERR_IGNORED), 0);
 	assert_int_equal(gt_passes_run(g, &forward, GT_ERR_IGNORED), 0);
-	assert_int_equal(gt_store_new(&store, g, &gt_cpu_backend, 0, false, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_store_new(&store, g, test_device(0), false, GT_ERR_IGNORED), 0);
 	assert_int_equal(gt_plan_new(&plan, g, store, NULL, GT_ERR_IGNORED), 0);
 	assert_true(gt_plan_place(plan, x, &x_at, &bytes));
 	assert_true(gt_plan_place(plan, y, &y_at, &bytes));
@@ -295,7 +296,7 @@ static void test_rooms(void **state)
 	z_value = gt_output(g, gt_relu(g, gt_piece(g, room, 0, twice)), "z");
 	y_value = gt_output(g, gt_relu(g, gt_piece(g, room, N, same)), "y");
 	assert_int_equal(gt_graph_status(g, GT_ERR_IGNORED), 0);
-	assert_int_equal(gt_store_new(&store, g, &gt_cpu_backend, 0, false, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_store_new(&store, g, test_device(0), false, GT_ERR_IGNORED), 0);
 	assert_int_equal(gt_plan_new(&plan, g, store, NULL, GT_ERR_IGNORED), 0);
 	assert_true(gt_plan_place(plan, room, &room_at, &room_bytes));
 	assert_true(gt_plan_place(plan, twice, &twice_at, &bytes));
@@ -307,7 +308,7 @@ static void test_rooms(void **state)
 	assert_true(y_at >= room_at + room_bytes || y_at + bytes <= room_at);
 	assert_int_equal(gt_store_alloc(store, GT_ERR_IGNORED), 0);
 	assert_int_equal(
-	    gt_cpu_backend.alloc(0, gt_plan_arena_bytes(plan), &arena, GT_ERR_IGNORED), 0);
+	    gt_device_alloc(test_device(0), gt_plan_arena_bytes(plan), &arena, GT_ERR_IGNORED), 0);
 	assert_int_equal(gt_plan_bind(plan, arena, GT_ERR_IGNORED), 0);
 	for (int i = 0; i < N; i++)
 		x[i] = (float)i;
@@ -317,7 +318,7 @@ static void test_rooms(void **state)
 	assert_int_equal(gt_plan_read(plan, z_value, z, sizeof(z), GT_ERR_IGNORED), 0);
 	for (int i = 0; i < N; i++)
 		assert_true(y[i] == x[i] && z[i] == 2 * x[i]);
-	gt_cpu_backend.free(0, arena, gt_plan_arena_bytes(plan));
+	gt_device_free(test_device(0), arena, gt_plan_arena_bytes(plan));
 	gt_plan_free(plan);
 	gt_store_free(store);
 	gt_graph_free(g);
@@ -348,7 +349,7 @@ static void test_rooms_of_nobody(void **state)
 	image->layout = y->layout = GT_CHANNELS_LAST;
 	gt_output(g, y, "y");
 	assert_int_equal(gt_graph_status(g, GT_ERR_IGNORED), 0);
-	assert_int_equal(gt_store_new(&store, g, &gt_cpu_backend, 0, false, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_store_new(&store, g, test_device(0), false, GT_ERR_IGNORED), 0);
 	assert_int_equal(gt_plan_new(&plan, g, store, NULL, GT_ERR_IGNORED), 0);
 	assert_true(gt_plan_place(plan, room, &room_at, &room_bytes));
 	assert_true(gt_plan_place(plan, other, &other_at, &room_bytes));
@@ -517,7 +518,7 @@ static void expect_refusal(struct gt_graph *g, bool with_gradients, const char *
 	struct gt_plan *plan;
 
 	assert_int_equal(gt_graph_status(g, &err), 0);
-	assert_int_equal(gt_store_new(&store, g, &gt_cpu_backend, 0, with_gradients, &err), 0);
+	assert_int_equal(gt_store_new(&store, g, test_device(0), with_gradients, &err), 0);
 	assert_true(gt_plan_new(&plan, g, store, NULL, &err) < 0);
 	assert_null(plan);
 	assert_string_equal(err.text, text);

@@ -126,7 +126,7 @@ static int two_micro_batches(struct model_rank *r)
 {
 	int rc;
 
-	gt_optim_zero_grad(r->optim);
+	assert_int_equal(gt_optim_zero_grad(r->optim, &r->err), 0);
 	if (r->parallel)
 		gt_parallel_communicate(r->parallel, false);
 	rc = model_rank_step(r, 0.5f);

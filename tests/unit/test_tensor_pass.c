@@ -10,6 +10,7 @@
 
 #include "lib/parallel/split.h"
 #include "lib/train/program.h"
+#include "tests/common/device.h"
 
 /* The forward graph of rank 0 of `ranks`, which share each layer, as text without scopes. */
 static char *rewritten(const char *spec, enum gt_model_purpose purpose, int ranks)
@@ -206,7 +207,7 @@ static void expect_refusal(
 	if (!rc)
 		rc = gt_parallel_new(&p, options, NULL, &err);
 	if (!rc)
-		rc = gt_program_store(&store, model, &in, &gt_cpu_backend, 0, true, p, &err);
+		rc = gt_program_store(&store, model, &in, test_device(0), true, p, &err);
 	assert_true(rc < 0);
 	assert_string_equal(err.text, text);
 	assert_true(*err.hint);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "tests/common/device.h"
 #include "tests/common/model_ranks.h"
 
 enum { SAMPLES = 12, MOST = 4, STEPS = 3 }; /* samples of all ranks */
@@ -253,8 +254,8 @@ static size_t dry_arena(enum gt_parallel_kind kind, struct gt_plan_summary *s)
 	assert_int_equal(gt_model_open(&r.model, r.spec, &r.err), 0);
 	gt_model_wishes(r.model, &r.in);
 	assert_int_equal(gt_parallel_new(&r.parallel, &options, NULL, &r.err), 0);
-	assert_int_equal(gt_program_store(&r.store, r.model, &r.in, &gt_cpu_backend, 0, true,
-	                     r.parallel, &r.err),
+	assert_int_equal(
+	    gt_program_store(&r.store, r.model, &r.in, test_device(0), true, r.parallel, &r.err),
 	    0);
 	if (gt_program_init(&r.program,
 	        &(struct gt_program_options){ .model = r.model,
