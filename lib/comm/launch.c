@@ -26,8 +26,15 @@ static bool again(struct gt_launch *l)
 {
 	const struct gt_launch_options *o = l->options;
 
-	if (l->first < 0 || l->asked || l->restart >= o->max_restarts)
+	if (l->first < 0 || l->restart >= o->max_restarts)
 		return false;
+	if (l->asked) {
+		gt_log_warn(o->log,
+		    "rank %d ended badly, and the ranks are not started again: "
+		    "the run was asked to end",
+		    l->first);
+		return false;
+	}
 	l->restart++;
 	gt_log_warn(o->log,
 	    "rank %d was the first to end badly: all ranks are started again (restart %d of %d)",

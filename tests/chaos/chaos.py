@@ -18,7 +18,7 @@ GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
 STEPS, SAVED, TOO_LATE = 600, 50, "too late"
 TIMEOUT = 1  # seconds until a stopped rank is given up
 LIMIT = 120  # seconds for a run
-EARLY = "ask early"  # before its ranks are all in the training loop: then a signal ends it at once
+EARLY = "ask early"  # before its ranks are all in the training loop, at first or again: then a signal ends it at once
 RESUMED = {"launcher", "ask", EARLY}  # it is killed, or asked to end: the run goes on when it is started again
 TEXT = "the quick brown fox jumps over the lazy dog, and goes on. " * 40
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -125,8 +125,9 @@ def one_round(rng, folder, undisturbed):
         wait_for_step(run, out, step)
         time.sleep(rng.uniform(0, 0.05))
         begun = bool(listed(f"{out}/checkpoints"))
+        starts_again = any(act.startswith(("kill", "stop")) for act in done)
         done.append(disturb(rng, run) if run.poll() is None else TOO_LATE)
-        if done[-1] == "ask" and not begun:
+        if done[-1] == "ask" and (starts_again or not begun):
             done[-1] = EARLY
     try:
         said = run.communicate(timeout=LIMIT)[1]

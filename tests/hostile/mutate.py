@@ -12,13 +12,18 @@ LENGTHS = {1: "<B", 2: "<H", 4: "<I", 8: "<Q"}
 
 # ---- any file ----
 
+def place(rng, data):
+    """Of a byte; files, and records within them, may be empty by now."""
+    return rng.randrange(len(data)) if data else 0
+
+
 def flip(rng, data):
-    for _ in range(rng.choice((1, 1, 2, 8))):
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    for _ in range(rng.choice((1, 1, 2, 8)) if data else 0):
+        data[place(rng, data)] ^= 1 << rng.randrange(8)
 
 
 def cut(rng, data):
-    del data[rng.randrange(len(data)):]
+    del data[place(rng, data):]
 
 
 def grow(rng, data):
@@ -26,7 +31,7 @@ def grow(rng, data):
 
 
 def remove(rng, data):
-    at = rng.randrange(len(data))
+    at = place(rng, data)
     del data[at:at + rng.choice((1, 2, 4, 8, 64, 512))]
 
 
@@ -37,24 +42,24 @@ def insert(rng, data):
 
 def copy_block(rng, data):
     size = rng.choice((1, 4, 16, 64, 512))
-    source, at = rng.randrange(len(data)), rng.randrange(len(data))
+    source, at = place(rng, data), place(rng, data)
     data[at:at + size] = data[source:source + size]
 
 
 def repeat_block(rng, data):
-    at = rng.randrange(len(data))
+    at = place(rng, data)
     block = bytes(data[at:at + rng.choice((1, 4, 16, 64))])
     data[at:at] = block * rng.choice((1, 2, 16, 100))
 
 
 def fill(rng, data):
-    at, size = rng.randrange(len(data)), rng.choice((1, 4, 16, 256))
+    at, size = place(rng, data), rng.choice((1, 4, 16, 256))
     data[at:at + size] = bytes([rng.choice((0, 0xFF, 0x20, 0x41))]) * len(data[at:at + size])
 
 
 def put_number(rng, data):
     size = rng.choice((1, 2, 4, 8))
-    at = rng.randrange(len(data))
+    at = place(rng, data)
     value = struct.pack(LENGTHS[size], rng.choice(EXTREME) & ((1 << 8 * size) - 1))
     if rng.random() < 0.3:
         value = value[::-1]
@@ -268,7 +273,7 @@ def change_csv(rng, data):
 
 
 def change_text(rng, data):
-    at = rng.randrange(len(data))
+    at = place(rng, data)
     data[at:at] = rng.choice((b"\0", b"\xff", b"\xc3", b"\xed\xa0\x80", "\u00e9\u4e2d\U0001f600".encode(), b"\xef\xbb\xbf", b"\r\n", bytes(range(256))))
 
 
