@@ -78,7 +78,7 @@ CMD_SRC  := $(wildcard cmd/*.c)
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 ORACLE_SRC := $(wildcard tests/oracle/*.c)
 BENCH_SRC := $(wildcard tests/bench/*.c)
-SHARED_SRC := $(wildcard tests/common/*.c)
+SHARED_SRC := $(wildcard tests/common/*.c tests/fake/far/*.c)
 FAKE_SRC := $(wildcard tests/fake/nvml.c)
 # Those of one target, and what is libFuzzer's, are not in the program that replays their files.
 FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))

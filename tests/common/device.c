@@ -1,27 +1,55 @@
-/* device.c - the devices of tests. */
+/* device.c - the devices of tests: the CPU, or what GTRAIN_TEST_BACKEND names. */
 #include "tests/common/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEVICES = 8 };
+#include "tests/fake/far/far.h"
 
-/* Each is its rank's alone. */
-static struct gt_device *devices[DEVICES];
+/* Each is its rank's alone. The CPU's, the far ones. */
+static struct gt_device *devices[2][FAR_DEVICES];
+
+bool test_device_is_far(void)
+{
+	const char *name = getenv("GTRAIN_TEST_BACKEND");
+
+	return name && !strcmp(name, far_backend.name);
+}
+
+static void check(int index, int rc, const struct gt_err *err)
+{
+	if (!rc)
+		return;
+	fprintf(stderr, "device %d: %s\n", index, err->text);
+	abort();
+}
 
 const struct gt_device *test_device(int index)
 {
+	bool far = test_device_is_far();
+	const struct gt_backend *b = far ? &far_backend : &gt_cpu_backend;
+	struct gt_device **d = &devices[far][index];
 	struct gt_err err = GT_ERR_INIT;
 
-	if (!devices[index] && gt_device_open(&devices[index], &gt_cpu_backend, 0, &err)) {
-		fprintf(stderr, "device %d: %s\n", index, err.text);
-		abort();
-	}
-	return devices[index];
+	if (!*d)
+		check(index, gt_device_open(d, b, index, &err), &err);
+	check(index, b->enter(index, &err), &err);
+	return *d;
 }
 
-void test_device_ruin(int index, void *p, size_t bytes)
+void *test_device_copy(const void *p, size_t bytes)
+{
+	struct gt_err err = GT_ERR_INIT;
+	void *host = malloc(bytes ? bytes : 1);
+
+	if (!host)
+		abort();
+	check(0, gt_device_read(test_device(0), host, p, bytes, &err), &err);
+	return host;
+}
+
+void test_device_ruin(void *p, size_t bytes)
 {
 	struct gt_err err = GT_ERR_INIT;
 	void *nan = malloc(bytes ? bytes : 1);
@@ -29,7 +57,6 @@ void test_device_ruin(int index, void *p, size_t bytes)
 	if (!nan)
 		abort();
 	memset(nan, 0xff, bytes);
-	if (gt_device_write(test_device(index), p, nan, bytes, &err))
-		abort();
+	check(0, gt_device_write(test_device(0), p, nan, bytes, &err), &err);
 	free(nan);
 }

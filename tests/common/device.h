@@ -4,11 +4,17 @@
 
 #include "lib/device/backend.h"
 
-/* Device `index`, opened when first asked for, by the thread that uses it from then on; it is
- * never closed. Aborts where it cannot be opened. */
+/* Device `index` of the CPU, or of the far backend (tests/fake/far/) where GTRAIN_TEST_BACKEND=far.
+ * It is opened when first asked for and never closed; the calling thread enters it. Ends the
+ * program where that fails. */
 const struct gt_device *test_device(int index);
 
-/* Fill device memory with the bytes of NaN. */
-void test_device_ruin(int index, void *p, size_t bytes);
+bool test_device_is_far(void);
+
+/* Fill memory of device 0 with the bytes of NaN. */
+void test_device_ruin(void *p, size_t bytes);
+
+/* A copy of memory of device 0, yours to free. */
+void *test_device_copy(const void *p, size_t bytes);
 
 #endif

@@ -30,6 +30,7 @@ struct model_rank {
 	double loss, stats[MODEL_RANK_STATS]; /* of the last step */
 	float norm;                           /* of the gradients, in the last update */
 	void **whole[MODEL_RANK_WHOLES];      /* model_rank_collect() */
+	void *user;                           /* the test's own */
 	struct gt_err err;
 };
 

@@ -222,7 +222,7 @@ int op_run_open(struct op_run *r, const struct op_case *c, enum gt_dtype dtype, 
 	bytes = gt_plan_arena_bytes(r->plan);
 	if (gt_device_alloc(test_device(0), bytes, &r->arena, err))
 		goto out;
-	test_device_ruin(0, r->arena, bytes); /* nothing is read before it is written */
+	test_device_ruin(r->arena, bytes); /* nothing is read before it is written */
 	if (gt_plan_bind(r->plan, r->arena, err))
 		goto out;
 	for (int i = 0; i < GT_MAX_INPUTS; i++)

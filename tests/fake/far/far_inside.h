@@ -1,0 +1,124 @@
+/* far_inside.h - inside tests/fake/far: what its files share. */
+#ifndef GT_TESTS_FAKE_FAR_FAR_INSIDE_H
+#define GT_TESTS_FAKE_FAR_FAR_INSIDE_H
+
+#include <pthread.h>
+
+#include "lib/graph/kernel.h"
+#include "tests/fake/far/far.h"
+
+/* For each stream, how much of its work came before. */
+struct far_clock {
+	uint64_t at[FAR_STREAMS];
+};
+
+struct gt_event {
+	int index;
+	uint64_t recorded, reached; /* times that it was recorded, and that a stream came by */
+	long queued;                /* items that name it */
+	struct far_clock clock;     /* of the last record */
+};
+
+/* Bytes that an item reads or writes. */
+struct far_access {
+	const void *p;
+	size_t bytes;
+	bool write;
+};
+
+enum { FAR_ACCESSES = 2 * (GT_MAX_INPUTS + GT_MAX_OUTPUTS) };
+
+/* Arguments of range kernels; pointers are to memory of kernels. */
+struct far_args {
+	void *a, *b, *c, *d;
+	const void *in;
+	int64_t count;
+	enum gt_dtype dtype;
+	struct gt_update_options update;
+	const struct gt_step_scalars *scalars;
+};
+
+/* A piece of work in a queue. */
+struct far_item {
+	const char *name;
+	int (*run)(struct far_item *item, struct gt_err *err);
+	struct far_access accesses[FAR_ACCESSES];
+	int access_count;
+	bool copies; /* comes later than others */
+	int threads; /* of OpenMP, as the thread that queues it has them */
+	struct far_item *next;
+
+	struct gt_call *call; /* kernels */
+	struct far_args args; /* range kernels */
+	struct gt_event *event;
+	uint64_t generation; /* of the event */
+	/* Copies: from, to, how much; and a copy of pageable host memory, freed with the item. */
+	const void *from;
+	void *to;
+	size_t bytes;
+	void *staged;
+};
+
+struct gt_stream {
+	int index, id;
+	pthread_t thread;
+	struct far_item *first, *last;
+	uint64_t queued, done; /* items */
+	bool stop;
+	struct far_clock clock; /* of the last item */
+};
+
+/* ---- far_memory.c ---- */
+
+/* The same byte for a kernel. NULL stays NULL. */
+void *far_near(const void *device);
+
+/* Whether host memory is far_host_alloc()'s. */
+bool far_is_pinned(const void *host, size_t bytes);
+
+int far_alloc(int index, size_t bytes, void **out, struct gt_err *err);
+void far_free(int index, void *p, size_t bytes);
+int far_host_alloc(int index, size_t bytes, void **out, struct gt_err *err);
+void far_host_free(int index, void *p, size_t bytes);
+
+/* See that the item's accesses are of memory there is, and in order behind those before: `clock` is
+ * of the stream `id`, for the item. The fault's text, or NULL; it is good until the next one. */
+const char *far_check_item(
+    const struct far_item *item, int index, int id, const struct far_clock *clock);
+
+/* The host knows that so much is done: memory may be freed on which nothing else is queued. */
+const struct far_clock *far_host_clock(int index);
+
+/* ---- far.c ---- */
+
+/* Queue an item on a stream, with all that it accesses; it is copied. */
+int far_queue(struct gt_stream *stream, struct far_item *item, struct gt_err *err);
+
+/* Add bytes that the item accesses; NULL or none are no access. */
+void far_add_access(struct far_item *item, const void *p, size_t bytes, bool write);
+
+/* A fault, with the text of a format. */
+void far_fail(int index, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+void far_count_blocking(int index);
+
+int far_stream_sync(struct gt_stream *stream, struct gt_err *err);
+
+/* ---- far_copies.c ---- */
+
+int far_copy_in(
+    struct gt_stream *s, void *device, const void *host, size_t bytes, struct gt_err *err);
+int far_copy_out(
+    struct gt_stream *s, void *host, const void *device, size_t bytes, struct gt_err *err);
+int far_copy(struct gt_stream *s, void *to, const void *from, size_t bytes, struct gt_err *err);
+int far_zero(struct gt_stream *s, void *device, size_t bytes, struct gt_err *err);
+
+/* The host knows that so much is done: end the transfers in it. The fault's text, or NULL. */
+const char *far_end_transfers(int index, const struct far_clock *known);
+
+/* ---- far_kernels.c ---- */
+
+const struct gt_kernel *const *far_kernels(void);
+const struct gt_range_kernels *far_ranges(void);
+
+#endif

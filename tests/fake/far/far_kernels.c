@@ -1,0 +1,325 @@
+/* far_kernels.c - the CPU's kernels, queued on the streams of the far device. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+#include "tests/fake/far/far_inside.h"
+
+enum { TABLES = 64 };
+
+/* The far rows, table by table, as the CPU's are. */
+static struct gt_kernel *rows[TABLES];
+static size_t row_counts[TABLES];
+static const struct gt_kernel *tables[TABLES + 1];
+static pthread_once_t rows_once = PTHREAD_ONCE_INIT;
+
+/* A call as the CPU's row sees it: with the addresses that kernels may use. */
+struct far_call {
+	const struct gt_kernel *cpu;
+	struct gt_call near;
+};
+
+static const struct gt_kernel *cpu_row(const struct gt_call *call)
+{
+	for (int t = 0; t < TABLES && rows[t]; t++)
+		if (call->kernel >= rows[t] && call->kernel < rows[t] + row_counts[t])
+			return &gt_cpu_backend.kernels()[t][call->kernel - rows[t]];
+	return NULL;
+}
+
+static bool accepts(const struct gt_call *call)
+{
+	const struct gt_kernel *cpu = cpu_row(call);
+	struct gt_call near = *call;
+
+	near.kernel = cpu;
+	return !cpu->accepts || cpu->accepts(&near);
+}
+
+static int prepare(struct gt_call *call, struct gt_err *err)
+{
+	struct far_call *c = gt_calloc(1, sizeof(*c), err);
+	int rc = 0;
+
+	if (!c)
+		return GT_ENOMEM;
+	c->cpu = cpu_row(call);
+	c->near = *call;
+	c->near.kernel = c->cpu;
+	if (c->cpu->prepare)
+		rc = c->cpu->prepare(&c->near, err);
+	if (rc) {
+		free(c);
+		return rc;
+	}
+	call->workspace_bytes = c->near.workspace_bytes;
+	call->state = c;
+	return 0;
+}
+
+static int bind(struct gt_call *call, struct gt_err *err)
+{
+	struct far_call *c = call->state;
+
+	for (int i = 0; i < call->inputs; i++)
+		c->near.in[i].data = far_near(call->in[i].data);
+	for (int i = 0; i < call->outputs; i++)
+		c->near.out[i].data = far_near(call->out[i].data);
+	c->near.workspace = far_near(call->workspace);
+	return c->cpu->bind ? c->cpu->bind(&c->near, err) : 0;
+}
+
+static int run_kernel(struct far_item *item, struct gt_err *err)
+{
+	struct far_call *c = item->call->state;
+
+	return c->cpu->run(&c->near, err);
+}
+
+static void add_tensor(struct far_item *item, const struct gt_tensor *t, bool write)
+{
+	if (t->present)
+		far_add_access(
+		    item, t->data, (size_t)gt_tensor_elements(t) * gt_dtype_size(t->dtype), write);
+}
+
+static int run(struct gt_call *call, struct gt_err *err)
+{
+	struct far_item item = { .name = call->kernel->op, .run = run_kernel, .call = call };
+
+	for (int i = 0; i < call->inputs; i++)
+		add_tensor(&item, &call->in[i], call->writes >> i & 1);
+	for (int i = 0; i < call->outputs; i++)
+		add_tensor(&item, &call->out[i], true);
+	far_add_access(&item, call->workspace, call->workspace_bytes, true);
+	return far_queue(call->stream, &item, err);
+}
+
+static void release(struct gt_call *call)
+{
+	struct far_call *c = call->state;
+
+	if (c && c->cpu->release)
+		c->cpu->release(&c->near);
+	free(c);
+	call->state = NULL;
+}
+
+static void make_rows(void)
+{
+	const struct gt_kernel *const *cpu = gt_cpu_backend.kernels();
+
+	for (int t = 0; t < TABLES && cpu[t]; t++) {
+		size_t count = 0;
+
+		while (cpu[t][count].op)
+			count++;
+		row_counts[t] = count;
+		rows[t] = calloc(count + 1, sizeof(*rows[t]));
+		for (size_t i = 0; rows[t] && i < count; i++)
+			rows[t][i] = (struct gt_kernel){ .op = cpu[t][i].op,
+				.dtype = cpu[t][i].dtype,
+				.accepts = accepts,
+				.prepare = prepare,
+				.bind = bind,
+				.run = run,
+				.release = release };
+		tables[t] = rows[t];
+	}
+}
+
+const struct gt_kernel *const *far_kernels(void)
+{
+	pthread_once(&rows_once, make_rows);
+	return tables;
+}
+
+/* ---- ranges ---- */
+
+static const struct gt_range_kernels *cpu(void)
+{
+	return gt_cpu_backend.ranges();
+}
+
+static size_t floats(int64_t count)
+{
+	return (size_t)count * sizeof(float);
+}
+
+static int run_add(struct far_item *item, struct gt_err *err)
+{
+	return cpu()->add(NULL, item->args.a, item->args.in, item->args.count, err);
+}
+
+static int add(
+    struct gt_stream *stream, float *x, const float *y, int64_t count, struct gt_err *err)
+{
+	struct far_item item = { .name = "add range",
+		.run = run_add,
+		.args = { .a = far_near(x), .in = far_near(y), .count = count } };
+
+	far_add_access(&item, x, floats(count), true);
+	far_add_access(&item, y, floats(count), false);
+	return far_queue(stream, &item, err);
+}
+
+static int run_squares(struct far_item *item, struct gt_err *err)
+{
+	return cpu()->squares(NULL, item->args.in, item->args.count, item->args.a, err);
+}
+
+static int squares(struct gt_stream *stream, const float *g, int64_t count,
+    struct gt_step_scalars *s, struct gt_err *err)
+{
+	struct far_item item = { .name = "squares",
+		.run = run_squares,
+		.args = { .a = far_near(s), .in = far_near(g), .count = count } };
+
+	far_add_access(&item, g, floats(count), false);
+	far_add_access(&item, s, sizeof(*s), true);
+	return far_queue(stream, &item, err);
+}
+
+static int run_clip(struct far_item *item, struct gt_err *err)
+{
+	return cpu()->clip(NULL, item->args.a, err);
+}
+
+static int clip(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err)
+{
+	struct far_item item = { .name = "clip", .run = run_clip, .args = { .a = far_near(s) } };
+
+	far_add_access(&item, s, sizeof(*s), true);
+	return far_queue(stream, &item, err);
+}
+
+static int run_sgd(struct far_item *item, struct gt_err *err)
+{
+	struct far_args *a = &item->args;
+
+	return cpu()->sgd(NULL, a->a, a->in, a->b, a->count, &a->update, a->scalars, err);
+}
+
+static int sgd(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t count,
+    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err)
+{
+	struct far_item item = { .name = "sgd",
+		.run = run_sgd,
+		.args = { .a = far_near(p),
+		    .in = far_near(g),
+		    .b = far_near(buf),
+		    .count = count,
+		    .update = *o,
+		    .scalars = far_near(s) } };
+
+	far_add_access(&item, p, floats(count), true);
+	far_add_access(&item, g, floats(count), false);
+	far_add_access(&item, buf, floats(count), true);
+	far_add_access(&item, s, sizeof(*s), false);
+	return far_queue(stream, &item, err);
+}
+
+static int run_adam(struct far_item *item, struct gt_err *err)
+{
+	struct far_args *a = &item->args;
+
+	return cpu()->adam(NULL, a->a, a->in, a->b, a->c, a->count, &a->update, a->scalars, err);
+}
+
+static int adam(struct gt_stream *stream, float *p, const float *g, float *m, float *v,
+    int64_t count, const struct gt_update_options *o, const struct gt_step_scalars *s,
+    struct gt_err *err)
+{
+	struct far_item item = { .name = "adam",
+		.run = run_adam,
+		.args = { .a = far_near(p),
+		    .in = far_near(g),
+		    .b = far_near(m),
+		    .c = far_near(v),
+		    .count = count,
+		    .update = *o,
+		    .scalars = far_near(s) } };
+
+	far_add_access(&item, p, floats(count), true);
+	far_add_access(&item, g, floats(count), false);
+	far_add_access(&item, m, floats(count), true);
+	far_add_access(&item, v, floats(count), true);
+	far_add_access(&item, s, sizeof(*s), false);
+	return far_queue(stream, &item, err);
+}
+
+static int run_narrow(struct far_item *item, struct gt_err *err)
+{
+	struct far_args *a = &item->args;
+
+	return cpu()->narrow(NULL, a->a, a->in, a->count, a->dtype, err);
+}
+
+static int narrow(struct gt_stream *stream, uint16_t *half, const float *x, int64_t count,
+    enum gt_dtype dtype, struct gt_err *err)
+{
+	struct far_item item = { .name = "narrow",
+		.run = run_narrow,
+		.args = {
+		    .a = far_near(half), .in = far_near(x), .count = count, .dtype = dtype } };
+
+	far_add_access(&item, half, (size_t)count * sizeof(*half), true);
+	far_add_access(&item, x, floats(count), false);
+	return far_queue(stream, &item, err);
+}
+
+static int run_widen(struct far_item *item, struct gt_err *err)
+{
+	struct far_args *a = &item->args;
+
+	return cpu()->widen(NULL, a->a, a->in, a->count, a->dtype, err);
+}
+
+static int widen(struct gt_stream *stream, float *x, const uint16_t *half, int64_t count,
+    enum gt_dtype dtype, struct gt_err *err)
+{
+	struct far_item item = { .name = "widen",
+		.run = run_widen,
+		.args = {
+		    .a = far_near(x), .in = far_near(half), .count = count, .dtype = dtype } };
+
+	far_add_access(&item, x, floats(count), true);
+	far_add_access(&item, half, (size_t)count * sizeof(*half), false);
+	return far_queue(stream, &item, err);
+}
+
+static int run_find_nonfinite(struct far_item *item, struct gt_err *err)
+{
+	struct far_args *a = &item->args;
+
+	return cpu()->find_nonfinite(NULL, a->a, a->in, a->count, a->dtype, err);
+}
+
+static int find_nonfinite(struct gt_stream *stream, int64_t *first, const void *x, int64_t count,
+    enum gt_dtype dtype, struct gt_err *err)
+{
+	struct far_item item = { .name = "find_nonfinite",
+		.run = run_find_nonfinite,
+		.args = {
+		    .a = far_near(first), .in = far_near(x), .count = count, .dtype = dtype } };
+
+	far_add_access(&item, first, sizeof(*first), true);
+	far_add_access(&item, x, (size_t)count * gt_dtype_size(dtype), false);
+	return far_queue(stream, &item, err);
+}
+
+static const struct gt_range_kernels ranges = {
+	.add = add,
+	.squares = squares,
+	.clip = clip,
+	.sgd = sgd,
+	.adam = adam,
+	.narrow = narrow,
+	.widen = widen,
+	.find_nonfinite = find_nonfinite,
+};
+
+const struct gt_range_kernels *far_ranges(void)
+{
+	return &ranges;
+}
