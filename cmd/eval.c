@@ -30,6 +30,8 @@ struct evaluation {
 
 static void release(struct evaluation *e)
 {
+	if (e->device)
+		(void)gt_device_sync(e->device, GT_ERR_IGNORED);
 	gt_program_pair_release(&e->programs);
 	gt_device_free(e->device, e->arena, e->arena_bytes);
 	gt_store_free(e->store);
@@ -73,7 +75,7 @@ static int build(struct evaluation *e, const struct gt_eval_cli *cli, struct gt_
 	int rc;
 
 	gt_model_input_of(&input, info);
-	rc = gt_device_open(&e->device, &gt_cpu_backend, 0, err);
+	rc = gt_device_open(&e->device, gt_backend_find(cli->device), 0, err);
 	if (!rc)
 		rc = gt_program_store(&e->store, e->model, &input, e->device, false, NULL, err);
 	if (!rc)
@@ -184,7 +186,7 @@ int gt_cmd_eval(int argc, char **argv)
 	if (status != GT_CMD_GO)
 		return status;
 	rc = gt_opts_require(&env.opts, &err);
-	if (!rc && strcmp(cli.device, "cpu"))
+	if (!rc && !gt_backend_find(cli.device))
 		rc = gt_err_set(&err, GT_ENOTSUP,
 		    "--device: this build computes on 'cpu' only, not on '%s'", cli.device);
 	gt_cmd_set_threads(cli.threads);

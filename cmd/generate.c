@@ -29,6 +29,8 @@ static void release(struct generation *g)
 {
 	size_t bytes = g->program.plan ? gt_plan_arena_bytes(g->program.plan) : 0;
 
+	if (g->device)
+		(void)gt_device_sync(g->device, GT_ERR_IGNORED);
 	gt_program_release(&g->program);
 	gt_device_free(g->device, g->arena, bytes);
 	gt_store_free(g->store);
@@ -119,7 +121,7 @@ static int build(struct generation *g, struct gt_err *err)
 		rc = gt_device_alloc(
 		    g->device, gt_plan_arena_bytes(g->program.plan), &g->arena, err);
 	if (!rc)
-		rc = gt_plan_bind(g->program.plan, g->arena, err);
+		rc = gt_program_bind(&g->program, g->arena, err);
 	if (!rc)
 		rc = gt_weights_load_file(
 		    g->store, g->model, g->source.file, &strict, &g->report, err);

@@ -45,6 +45,7 @@ static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
 	bool warmup = gt_opts_source(&env->opts, "warmup") != GT_OPT_DEFAULT;
 
 	*o = (struct gt_train_options){
+		.device = cli->device,
 		.model = cli->model,
 		.data = cli->data,
 		.val = cli->val,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/device/backend.h"
 #include "lib/optim/optim.h"
 #include "lib/parallel/parallel.h"
 
@@ -79,7 +80,7 @@ static int check_pairs(
 int gt_cmd_train_check(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
 {
-	if (strcmp(cli->device, "cpu")) {
+	if (!gt_backend_find(cli->device)) {
 		gt_err_set(err, GT_ENOTSUP,
 		    "--device: this build computes on 'cpu' only, not on '%s'", cli->device);
 		return gt_err_hint(err, "'gtrain probe' lists the devices and backends");

@@ -1,4 +1,4 @@
-/* range.c - add, norm, clip, sgd, adam, narrow, widen and a search on flat buffers. */
+/* range.c - what is done to flat buffers in a step: sums, norm, updates; halves, and a search. */
 #include <math.h>
 #include <string.h>
 
@@ -15,6 +15,53 @@ static int add(
 #pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
 	for (int64_t i = 0; i < count; i++)
 		x[i] += y[i];
+	return 0;
+}
+
+static int add_f64(
+    struct gt_stream *stream, double *x, const double *y, int64_t count, struct gt_err *err)
+{
+	(void)stream;
+	(void)err;
+	for (int64_t i = 0; i < count; i++)
+		x[i] += y[i];
+	return 0;
+}
+
+/* ---- a step ---- */
+
+static int begin_step(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err)
+{
+	struct gt_step_result *r = &s->result;
+
+	(void)stream;
+	(void)err;
+	r->loss = 0;
+	r->stop = s->block.stop;
+	r->grad_norm = 0;
+	memset(r->squares, 0, sizeof(r->squares));
+	return 0;
+}
+
+static double sum_of_losses(const float *losses, int64_t count)
+{
+	int64_t half = 1;
+	double rest;
+
+	if (count == 1)
+		return (double)losses[0];
+	while (2 * half < count)
+		half *= 2;
+	rest = sum_of_losses(losses + half, count - half);
+	return sum_of_losses(losses, half) + rest;
+}
+
+static int add_losses(struct gt_stream *stream, struct gt_step_scalars *s, const float *losses,
+    int64_t count, struct gt_err *err)
+{
+	(void)stream;
+	(void)err;
+	s->result.loss += sum_of_losses(losses, count);
 	return 0;
 }
 
@@ -145,29 +192,37 @@ static int squares(struct gt_stream *stream, const float *g, int64_t count,
 {
 	(void)stream;
 	(void)err;
-	if (s->exact)
-		exact_squares(g, count, s->squares);
+	if (s->block.exact)
+		exact_squares(g, count, s->result.squares);
 	else
-		plain_squares(g, count, s->squares);
+		plain_squares(g, count, s->result.squares);
 	return 0;
 }
 
-static int clip(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err)
+static int begin_update(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err)
 {
-	double norm = sqrt(s->exact ? exact_total(s->squares) : s->squares[0]);
-	double factor = s->clip > 0 ? (double)s->clip / (norm + 1e-6) : 1;
+	const struct gt_step_block *b = &s->block;
+	struct gt_step_result *r = &s->result;
+	double norm = sqrt(b->exact ? exact_total(r->squares) : r->squares[0]);
+	double factor = b->clip > 0 ? (double)b->clip / (norm + 1e-6) : 1;
 
 	(void)stream;
 	(void)err;
-	s->grad_norm = (float)norm;
-	s->grad_factor = factor > 1 ? 1.0f : (float)factor; /* a NaN stays one */
+	r->grad_norm = (float)norm;
+	r->grad_factor = factor > 1 ? 1.0f : (float)factor;
+	r->skip = r->skip || !isfinite(r->loss) || !isfinite(r->grad_norm);
+	if (r->skip)
+		return 0;
+	r->steps++;
+	r->bias1 = (float)(1 - pow(b->beta1, (double)r->steps));
+	r->bias2_sqrt = (float)sqrt(1 - pow(b->beta2, (double)r->steps));
 	return 0;
 }
 
 static void sgd_plain(float *p, const float *g, int64_t count, const struct gt_update_options *o,
     const struct gt_step_scalars *s)
 {
-	float lr = s->lr, factor = s->grad_factor, decay = o->weight_decay;
+	float lr = s->block.lr, factor = s->result.grad_factor, decay = o->weight_decay;
 
 #pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
 	for (int64_t i = 0; i < count; i++)
@@ -177,11 +232,11 @@ static void sgd_plain(float *p, const float *g, int64_t count, const struct gt_u
 static void sgd_momentum(float *p, const float *g, float *buf, int64_t count,
     const struct gt_update_options *o, const struct gt_step_scalars *s)
 {
-	float lr = s->lr, factor = s->grad_factor, decay = o->weight_decay;
+	float lr = s->block.lr, factor = s->result.grad_factor, decay = o->weight_decay;
 	float momentum = o->momentum, fresh = 1.0f - o->dampening;
 	/* The step is ahead * buffer + (nesterov) the gradient. */
 	float ahead = o->nesterov ? momentum : 1.0f, own = o->nesterov ? 1.0f : 0.0f;
-	bool first = s->first_step != 0;
+	bool first = s->result.steps == 1;
 
 #pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
 	for (int64_t i = 0; i < count; i++) {
@@ -198,6 +253,8 @@ static int sgd(struct gt_stream *stream, float *p, const float *g, float *buf, i
 {
 	(void)stream;
 	(void)err;
+	if (s->result.skip)
+		return 0;
 	if (buf)
 		sgd_momentum(p, g, buf, count, o, s);
 	else
@@ -211,14 +268,16 @@ static int adam(struct gt_stream *stream, float *p, const float *g, float *m, fl
 {
 	float beta1 = (float)o->beta1, fresh1 = (float)(1 - o->beta1);
 	float beta2 = (float)o->beta2, fresh2 = (float)(1 - o->beta2);
-	float step = s->lr / s->bias1, unbias = 1.0f / s->bias2_sqrt, eps = o->eps;
-	float factor = s->grad_factor;
+	float step = s->block.lr / s->result.bias1, unbias = 1.0f / s->result.bias2_sqrt;
+	float factor = s->result.grad_factor, eps = o->eps;
 	/* Decay goes to the parameter (AdamW) or to the gradient (Adam). */
-	float shrink = o->decoupled ? 1.0f - s->lr * o->weight_decay : 1.0f;
+	float shrink = o->decoupled ? 1.0f - s->block.lr * o->weight_decay : 1.0f;
 	float decay = o->decoupled ? 0.0f : o->weight_decay;
 
 	(void)stream;
 	(void)err;
+	if (s->result.skip)
+		return 0;
 #pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
 	for (int64_t i = 0; i < count; i++) {
 		float d = g[i] * factor + decay * p[i];
@@ -293,5 +352,16 @@ static int find_nonfinite(struct gt_stream *stream, int64_t *out, const void *x,
 	return 0;
 }
 
-const struct gt_range_kernels GT_ISA(
-    gt_cpu_ranges) = { add, squares, clip, sgd, adam, narrow, widen, find_nonfinite };
+const struct gt_range_kernels GT_ISA(gt_cpu_ranges) = {
+	.add = add,
+	.add_f64 = add_f64,
+	.begin_step = begin_step,
+	.add_losses = add_losses,
+	.squares = squares,
+	.begin_update = begin_update,
+	.sgd = sgd,
+	.adam = adam,
+	.narrow = narrow,
+	.widen = widen,
+	.find_nonfinite = find_nonfinite,
+};

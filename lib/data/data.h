@@ -199,7 +199,7 @@ int gt_sampler_batch(
 
 /* ---- loader: lib/data/loader.c ---- */
 
-/* A batch in host memory, borrowed until the next gt_loader_next() or gt_loader_close(). */
+/* A batch in host memory, borrowed until `hold` more were taken or gt_loader_close(). */
 struct gt_batch {
 	int count;       /* samples in it, 1..batch */
 	void *input;     /* [count, input_bytes], 64-byte aligned */
@@ -208,11 +208,21 @@ struct gt_batch {
 	int64_t step; /* in the epoch */
 };
 
+/* Where batches lie: memory of the caller's kind, zeroed, aligned to 64 bytes. Used by the thread
+ * that opens and closes the loader. Without alloc: plain memory. */
+struct gt_loader_memory {
+	void *self;
+	int (*alloc)(void *self, size_t bytes, void **out, struct gt_err *err);
+	void (*free)(void *self, void *p, size_t bytes);
+};
+
 struct gt_loader_options {
 	struct gt_sampler sampler;
 	struct gt_draw draw; /* .epoch is set by the loader */
 	int workers;         /* threads; 0 reads in the caller's */
 	int prefetch;        /* batches kept ready, at least 1; no use without workers */
+	int hold;            /* batches before the last one that are the caller's still */
+	struct gt_loader_memory memory;
 	int64_t first_epoch, first_step; /* where to begin (resume) */
 	int64_t epochs;                  /* stop after so many epochs counted from 0; 0: never */
 };
@@ -220,7 +230,7 @@ struct gt_loader_options {
 struct gt_loader;
 
 /*
- * Start reading ahead. All memory is taken here: prefetch + 1 batches and two permutations. The
+ * Start reading ahead. All memory is taken here: prefetch + hold + 1 batches, two permutations. The
  * data set must outlive the loader. Worker threads block all signals.
  * Errors: GT_EINVAL (also: augmenting what is not an image; drop_last with less than one batch),
  * GT_ENOMEM.

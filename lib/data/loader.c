@@ -147,8 +147,8 @@ int gt_loader_next(struct gt_loader *l, const struct gt_batch **batch, struct gt
 
 	*batch = NULL;
 	pthread_mutex_lock(&l->lock);
-	if (l->released < l->delivered) {
-		l->released = l->delivered;
+	if (l->released < l->delivered - l->options.hold) {
+		l->released = l->delivered - l->options.hold;
 		pthread_cond_broadcast(&l->work);
 	}
 	if (l->delivered < l->end) {
@@ -173,18 +173,31 @@ int gt_loader_next(struct gt_loader *l, const struct gt_batch **batch, struct gt
 	return rc;
 }
 
-/* n * size bytes, aligned, yours to free(). */
-static void *alloc_aligned(size_t n, size_t size, struct gt_err *err)
+/* n * size bytes for what batches hold; the caller's memory where it has some. */
+static void *alloc_batch(const struct gt_loader *l, size_t n, size_t size, struct gt_err *err)
 {
+	const struct gt_loader_memory *m = &l->options.memory;
 	size_t bytes;
-	void *p;
+	void *p = NULL;
 
 	if (__builtin_mul_overflow(n, size, &bytes) ||
-	    posix_memalign(&p, ALIGNMENT, bytes + !bytes)) {
+	    (!m->alloc && posix_memalign(&p, ALIGNMENT, bytes + !bytes))) {
 		gt_err_set(err, GT_ENOMEM, "out of memory: %zu x %zu bytes wanted", n, size);
 		return NULL;
 	}
+	if (m->alloc && m->alloc(m->self, bytes, &p, err))
+		return NULL;
 	return p;
+}
+
+static void free_batch(const struct gt_loader *l, void *p, size_t bytes)
+{
+	const struct gt_loader_memory *m = &l->options.memory;
+
+	if (!m->alloc)
+		free(p);
+	else if (p)
+		m->free(m->self, p, bytes);
 }
 
 static int alloc_slots(struct gt_loader *l, struct gt_err *err)
@@ -198,8 +211,8 @@ static int alloc_slots(struct gt_loader *l, struct gt_err *err)
 		struct slot *s = &l->slots[i];
 
 		s->index = gt_calloc(batch, sizeof(*s->index), err);
-		s->batch.input = alloc_aligned(batch, l->input_bytes, err);
-		s->batch.target = alloc_aligned(batch, l->targets * sizeof(int32_t), err);
+		s->batch.input = alloc_batch(l, batch, l->input_bytes, err);
+		s->batch.target = alloc_batch(l, batch, l->targets * sizeof(int32_t), err);
 		if (!s->index || !s->batch.input || !s->batch.target)
 			return GT_ENOMEM;
 	}
@@ -294,8 +307,8 @@ int gt_loader_open(struct gt_loader **out, struct gt_dataset *data,
 	l->options = *options;
 	l->input_bytes = info->input_bytes;
 	l->targets = info->targets;
-	/* One more than is kept ready: the caller's own. */
-	l->slot_count = options->workers ? options->prefetch + 1 : 1;
+	/* More than are kept ready: the caller's own. */
+	l->slot_count = (options->workers ? options->prefetch : 0) + 1 + options->hold;
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->work, NULL);
 	pthread_cond_init(&l->ready, NULL);
@@ -313,10 +326,12 @@ int gt_loader_open(struct gt_loader **out, struct gt_dataset *data,
 
 static void free_slots(struct gt_loader *l)
 {
+	size_t batch = (size_t)l->options.sampler.batch;
+
 	for (int i = 0; l->slots && i < l->slot_count; i++) {
 		free(l->slots[i].index);
-		free(l->slots[i].batch.input);
-		free(l->slots[i].batch.target);
+		free_batch(l, l->slots[i].batch.input, batch * l->input_bytes);
+		free_batch(l, l->slots[i].batch.target, batch * l->targets * sizeof(int32_t));
 	}
 	free(l->slots);
 	free(l->orders[0].index);

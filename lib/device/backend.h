@@ -39,21 +39,33 @@ enum { GT_DEVICE_ALIGN = 256 };
  */
 enum { GT_SQUARES = 25 };
 
+/* The step block: what the host tells the device, written before every step by one copy. */
+struct gt_step_block {
+	float lr;            /* learning rate of this step */
+	float clip;          /* largest norm allowed; 0: no clipping */
+	double beta1, beta2; /* Adam */
+	double stop;         /* 1: this rank was asked to stop; else 0 */
+	bool exact;          /* how squares are added up */
+};
+
 /*
- * What the host tells the device before every optimizer step and what the device computes for
- * itself ("device"). It lies in device memory: the host writes it whole before the step, and no
- * kernel waits for the host.
+ * The result block: what kernels compute in a step, for other kernels and for the host, which gets
+ * a copy of it behind the step and reads that later. No kernel waits for the host.
  */
+struct gt_step_result {
+	double loss, stop;       /* so far; ranks add them up, side by side */
+	float grad_norm;         /* L2 norm of all gradients, before clipping */
+	float grad_factor;       /* multiplies gradients, min(1, clip / (norm + 1e-6)) */
+	bool skip;               /* the loss or the norm was not finite: no update, from then on */
+	int64_t steps;           /* updates done, this one included */
+	float bias1, bias2_sqrt; /* Adam: 1 - beta1^steps, sqrt(1 - beta2^steps) */
+	double squares[GT_SQUARES]; /* of all gradients so far */
+};
+
+/* Both, in device memory. */
 struct gt_step_scalars {
-	float lr;         /* learning rate of this step */
-	float bias1;      /* Adam: 1 - beta1^t */
-	float bias2_sqrt; /* Adam: sqrt(1 - beta2^t) */
-	float clip;       /* largest norm allowed; 0: no clipping */
-	float first_step; /* SGD: 1 in the first step: the momentum buffer starts as the gradient */
-	float grad_norm;  /* device: L2 norm of all gradients, before clipping */
-	float grad_factor;          /* device: multiplies gradients, min(1, clip / (norm + 1e-6)) */
-	bool exact;                 /* how squares are added up */
-	double squares[GT_SQUARES]; /* device: of all gradients; 0 at first */
+	struct gt_step_block block;
+	struct gt_step_result result;
 };
 
 /* Constants of an update, the same in every step. */
@@ -76,14 +88,25 @@ struct gt_range_kernels {
 	/* x[count] += y[count] */
 	int (*add)(
 	    struct gt_stream *stream, float *x, const float *y, int64_t count, struct gt_err *err);
-	/* s->squares += the sum of the squares of g[count], in double or exactly. */
+	/* x[count] += y[count] */
+	int (*add_f64)(struct gt_stream *stream, double *x, const double *y, int64_t count,
+	    struct gt_err *err);
+	/* A step begins: no loss, no squares; s->result.stop is the block's. */
+	int (*begin_step)(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
+	/* s->result.loss += the sum of losses[count] in double, added up as ranks do: that of the
+	 * first 2^k < count, 2^k as large as can be, plus that of the rest. */
+	int (*add_losses)(struct gt_stream *stream, struct gt_step_scalars *s, const float *losses,
+	    int64_t count, struct gt_err *err);
+	/* s->result.squares += the sum of the squares of g[count], in double or exactly. */
 	int (*squares)(struct gt_stream *stream, const float *g, int64_t count,
 	    struct gt_step_scalars *s, struct gt_err *err);
-	/* s->grad_norm and s->grad_factor from s->squares. Source of the factor:
-	 * torch.nn.utils.clip_grad_norm_. */
-	int (*clip)(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
-	/* p[count] -= lr * step of torch.optim.SGD; buf (NULL without momentum) is momentum_buffer.
-	 * Gradients are multiplied by s->grad_factor first. *o is read by the call. */
+	/* Loss and squares are there: norm, factor, skip, steps and bias corrections of the result.
+	 * Source of the factor: torch.nn.utils.clip_grad_norm_. */
+	int (*begin_update)(
+	    struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
+	/* Updates: nothing where s->result.skip; else gradients are multiplied by grad_factor, and
+	 * p[count] -= lr * step of torch.optim.SGD; buf (NULL without momentum) is momentum_buffer.
+	 * *o is read by the call. */
 	int (*sgd)(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t count,
 	    const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err);
 	/* torch.optim.Adam (o->decoupled 0) or AdamW (1): m is exp_avg, v exp_avg_sq. *o is read by
@@ -181,10 +204,14 @@ struct gt_device {
 	struct gt_stream *copies;  /* batches come in here, while plans run */
 };
 
-/* Enter a device of a backend and make its streams. Close it after all that lies on it. */
+/* Enter a device of a backend and make its streams. Close it after all that lies on it. Errors:
+ * those of the backend; GT_EINVAL where there is no backend, or no such device. */
 int gt_device_open(
     struct gt_device **out, const struct gt_backend *backend, int index, struct gt_err *err);
 void gt_device_close(struct gt_device *d); /* NULL is fine */
+
+/* Wait until all its work is done: before the memory is freed that an error has left in use. */
+int gt_device_sync(const struct gt_device *d, struct gt_err *err);
 
 /* Memory of the device; NULL may be freed. */
 int gt_device_alloc(const struct gt_device *d, size_t bytes, void **out, struct gt_err *err);

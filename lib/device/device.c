@@ -1,15 +1,28 @@
-/* device.c - a device in use: its streams, its memory, copies that the host waits for. */
+/* device.c - a device in use: its backend, streams, memory, and copies that the host waits for. */
 #include "lib/base/mem.h"
 #include "lib/device/backend.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+const struct gt_backend *gt_backend_find(const char *name)
+{
+	for (int i = 0; gt_backends[i]; i++)
+		if (!strcmp(gt_backends[i]->name, name))
+			return gt_backends[i];
+	return NULL;
+}
 
 int gt_device_open(
     struct gt_device **out, const struct gt_backend *backend, int index, struct gt_err *err)
 {
-	struct gt_device *d = gt_calloc(1, sizeof(*d), err);
+	struct gt_device *d;
 
 	*out = NULL;
+	if (!backend || index < 0 || index >= backend->count())
+		return gt_err_set(
+		    err, GT_EINVAL, "there is no device %s:%d", backend ? backend->name : "", index);
+	d = gt_calloc(1, sizeof(*d), err);
 	if (!d)
 		return GT_ENOMEM;
 	d->backend = backend;
@@ -30,6 +43,13 @@ void gt_device_close(struct gt_device *d)
 	d->backend->stream_free(d->copies);
 	d->backend->stream_free(d->compute);
 	free(d);
+}
+
+int gt_device_sync(const struct gt_device *d, struct gt_err *err)
+{
+	int rc = d->backend->stream_sync(d->copies, err);
+
+	return d->backend->stream_sync(d->compute, rc ? GT_ERR_IGNORED : err) ? err->code : rc;
 }
 
 int gt_device_alloc(const struct gt_device *d, size_t bytes, void **out, struct gt_err *err)

@@ -406,24 +406,20 @@ void gt_plan_watch(struct gt_plan *p, struct gt_span *spans)
 	p->spans = spans;
 }
 
-int gt_plan_write_part(struct gt_plan *p, const struct gt_value *v, size_t at, const void *host,
-    size_t bytes, struct gt_err *err)
+void *gt_plan_address(const struct gt_plan *p, const struct gt_value *v)
 {
-	size_t whole = gt_value_bytes(v);
+	bool touched = v->role == GT_INPUT || v->role == GT_OUTPUT || v->role == GT_GRADIENT;
 
-	if (!p->arena || v->role != GT_INPUT || at > whole || bytes > whole - at)
-		return gt_err_set(err, GT_EINVAL, "'%s' takes no %zu bytes from the host",
-		    v->name ? v->name : "a temporary", bytes);
-	return gt_device_write(p->store->device, (char *)address_of(p, v) + at, host, bytes, err);
+	return p->arena && touched ? address_of(p, v) : NULL;
 }
 
 int gt_plan_write(
     struct gt_plan *p, const struct gt_value *v, const void *host, size_t bytes, struct gt_err *err)
 {
-	if (bytes != gt_value_bytes(v))
-		return gt_err_set(err, GT_EINVAL, "'%s' takes %zu bytes from the host, not %zu",
-		    v->name ? v->name : "a temporary", gt_value_bytes(v), bytes);
-	return gt_plan_write_part(p, v, 0, host, bytes, err);
+	if (!p->arena || v->role != GT_INPUT || bytes != gt_value_bytes(v))
+		return gt_err_set(err, GT_EINVAL, "'%s' takes no %zu bytes from the host",
+		    v->name ? v->name : "a temporary", bytes);
+	return gt_device_write(p->store->device, address_of(p, v), host, bytes, err);
 }
 
 int gt_plan_read(

@@ -59,19 +59,17 @@ int gt_plan_bind(struct gt_plan *plan, void *arena, struct gt_err *err);
 /* Queue every step once on the device's compute stream. Allocates nothing. */
 int gt_plan_run(struct gt_plan *plan, struct gt_err *err);
 
-/*
- * Copy between host memory and a value that the host may touch: an input before, an output or a
- * gradient after a run of a bound plan. bytes must be the value's. An input's
- * memory is lent on after its last reader: write every input before every run.
- */
+/* Where a value lies on the device, once the plan is bound, for copies on the compute stream: an
+ * input before, an output or a gradient after a run; NULL for any other value. An input's memory is
+ * lent on after its last reader: write every input before every run. */
+void *gt_plan_address(const struct gt_plan *plan, const struct gt_value *v);
+
+/* Copy between host memory and such a value, and wait until that is done. bytes must be the
+ * value's. */
 int gt_plan_write(struct gt_plan *plan, const struct gt_value *v, const void *host, size_t bytes,
     struct gt_err *err);
 int gt_plan_read(
     struct gt_plan *plan, const struct gt_value *v, void *host, size_t bytes, struct gt_err *err);
-
-/* A part of an input, from byte `at` on: what no part covers is not written. */
-int gt_plan_write_part(struct gt_plan *plan, const struct gt_value *v, size_t at, const void *host,
-    size_t bytes, struct gt_err *err);
 
 void gt_plan_summarize(const struct gt_plan *plan, struct gt_plan_summary *out);
 

@@ -19,7 +19,16 @@ struct gt_optim {
 	size_t range_count;
 	float *states[GT_OPTIM_STATES];  /* device: [gt_store_updated()] */
 	struct gt_step_scalars *scalars; /* device */
-	int64_t steps;
+	int64_t steps;                   /* as of the last result that was read */
+	struct on_host *slots;           /* [GT_OPTIM_AHEAD], for copies: a step in each, in turn */
+	struct gt_event *ended[GT_OPTIM_AHEAD];
+	int64_t begun, read; /* steps, since the optimizer was made */
+};
+
+/* The host's side of one step. */
+struct on_host {
+	struct gt_step_block block;
+	struct gt_step_result result;
 };
 
 static const char *state_name(const struct gt_optim_options *o, int which)
@@ -134,6 +143,23 @@ static int check_options(const struct gt_optim_options *o, struct gt_err *err)
 	return 0;
 }
 
+static int take_scalars(struct gt_optim *o, struct gt_err *err)
+{
+	const struct gt_device *d = o->store->device;
+	void *p;
+
+	if (gt_device_alloc(d, sizeof(*o->scalars), &p, err))
+		return err->code;
+	o->scalars = p;
+	if (d->backend->host_alloc(d->index, GT_OPTIM_AHEAD * sizeof(*o->slots), &p, err))
+		return err->code;
+	o->slots = p;
+	for (int i = 0; i < GT_OPTIM_AHEAD; i++)
+		if (d->backend->event_new(&o->ended[i], d->index, err))
+			return err->code;
+	return 0;
+}
+
 int gt_optim_new(struct gt_optim **out, struct gt_store *store,
     const struct gt_optim_options *options, struct gt_err *err)
 {
@@ -160,9 +186,8 @@ int gt_optim_new(struct gt_optim **out, struct gt_store *store,
 			goto out;
 		o->states[i] = p;
 	}
-	if (gt_device_alloc(store->device, sizeof(*o->scalars), &p, err))
+	if (take_scalars(o, err))
 		goto out;
-	o->scalars = p;
 	*out = o;
 	return 0;
 out:
@@ -178,22 +203,13 @@ void gt_optim_free(struct gt_optim *o)
 		gt_device_free(o->store->device, o->states[i],
 		    (size_t)gt_store_updated(o->store) * sizeof(float));
 	gt_device_free(o->store->device, o->scalars, sizeof(*o->scalars));
+	for (int i = 0; i < GT_OPTIM_AHEAD; i++)
+		o->store->device->backend->event_free(o->ended[i]);
+	if (o->slots)
+		o->store->device->backend->host_free(
+		    o->store->device->index, o->slots, GT_OPTIM_AHEAD * sizeof(*o->slots));
 	free(o->ranges);
 	free(o);
-}
-
-static struct gt_step_scalars scalars_of(const struct gt_optim *o, double lr)
-{
-	double t = (double)(o->steps + 1);
-
-	return (struct gt_step_scalars){
-		.lr = (float)lr,
-		.bias1 = (float)(1 - pow(o->options.beta1, t)),
-		.bias2_sqrt = (float)sqrt(1 - pow(o->options.beta2, t)),
-		.clip = (float)o->options.clip,
-		.first_step = o->steps == 0,
-		.exact = o->options.exact_norm,
-	};
 }
 
 static int add_squares(const struct gt_optim *o, struct gt_err *err)
@@ -226,31 +242,86 @@ static int update(const struct gt_optim *o, const struct range *r, struct gt_err
 	return o->rule->update(s->device, &range, &r->update, o->scalars, err);
 }
 
-int gt_optim_step_with(struct gt_optim *o, double lr,
-    int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, float *grad_norm,
-    struct gt_err *err)
+/* Slots are taken in turn, so the host may be that many steps ahead of the results it has read. */
+int gt_optim_begin(struct gt_optim *o, double lr, bool stop, struct gt_err *err)
 {
 	const struct gt_device *d = o->store->device;
-	struct gt_step_scalars scalars = scalars_of(o, lr);
+	struct gt_step_block *block = &o->slots[o->begun % GT_OPTIM_AHEAD].block;
 
-	if (gt_device_write(d, o->scalars, &scalars, sizeof(scalars), err) || add_squares(o, err) ||
-	    (add_up && add_up(self, o->scalars->squares, err)) ||
-	    d->backend->ranges()->clip(d->compute, o->scalars, err))
+	if (o->begun - o->read == GT_OPTIM_AHEAD)
+		return gt_err_set(
+		    err, GT_EINVAL, "%d steps have results to be read", GT_OPTIM_AHEAD);
+	*block = (struct gt_step_block){
+		.lr = (float)lr,
+		.clip = (float)o->options.clip,
+		.beta1 = o->options.beta1,
+		.beta2 = o->options.beta2,
+		.stop = stop,
+		.exact = o->options.exact_norm,
+	};
+	o->begun++;
+	if (d->backend->copy_in(d->compute, &o->scalars->block, block, sizeof(*block), err))
+		return err->code;
+	return d->backend->ranges()->begin_step(d->compute, o->scalars, err);
+}
+
+struct gt_step_scalars *gt_optim_scalars(const struct gt_optim *o)
+{
+	return o->scalars;
+}
+
+int gt_optim_update(struct gt_optim *o,
+    int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, struct gt_err *err)
+{
+	const struct gt_device *d = o->store->device;
+
+	if (add_squares(o, err) || (add_up && add_up(self, o->scalars->result.squares, err)) ||
+	    d->backend->ranges()->begin_update(d->compute, o->scalars, err))
 		return err->code;
 	for (size_t i = 0; i < o->range_count; i++)
 		if (update(o, &o->ranges[i], err))
 			return err->code;
-	o->steps++;
-	if (gt_device_read(d, &scalars, o->scalars, sizeof(scalars), err))
+	return 0;
+}
+
+int gt_optim_end(struct gt_optim *o, struct gt_err *err)
+{
+	const struct gt_device *d = o->store->device;
+	int slot = (int)((o->begun - 1) % GT_OPTIM_AHEAD);
+	struct gt_step_result *result = &o->slots[slot].result;
+
+	if (d->backend->copy_out(d->compute, result, &o->scalars->result, sizeof(*result), err))
 		return err->code;
-	if (grad_norm)
-		*grad_norm = scalars.grad_norm;
+	return d->backend->event_record(o->ended[slot], d->compute, err);
+}
+
+int gt_optim_result(struct gt_optim *o, struct gt_step_result *out, struct gt_err *err)
+{
+	int slot = (int)(o->read % GT_OPTIM_AHEAD);
+	int rc = o->store->device->backend->event_sync(o->ended[slot], err);
+
+	if (rc)
+		return rc;
+	*out = o->slots[slot].result;
+	o->steps = out->steps;
+	o->read++;
 	return 0;
 }
 
 int gt_optim_step(struct gt_optim *o, double lr, float *grad_norm, struct gt_err *err)
 {
-	return gt_optim_step_with(o, lr, NULL, NULL, grad_norm, err);
+	struct gt_step_result result;
+	int rc = gt_optim_begin(o, lr, false, err);
+
+	if (!rc)
+		rc = gt_optim_update(o, NULL, NULL, err);
+	if (!rc)
+		rc = gt_optim_end(o, err);
+	if (!rc)
+		rc = gt_optim_result(o, &result, err);
+	if (!rc && grad_norm)
+		*grad_norm = result.grad_norm;
+	return rc;
 }
 
 int gt_optim_zero_grad(struct gt_optim *o, struct gt_err *err)
@@ -266,9 +337,11 @@ int64_t gt_optim_steps(const struct gt_optim *o)
 	return o->steps;
 }
 
-void gt_optim_set_steps(struct gt_optim *o, int64_t steps)
+int gt_optim_set_steps(struct gt_optim *o, int64_t steps, struct gt_err *err)
 {
 	o->steps = steps;
+	return gt_device_write(
+	    o->store->device, &o->scalars->result.steps, &steps, sizeof(steps), err);
 }
 
 const char *gt_optim_state(const struct gt_optim *o, int which, float **flat)

@@ -84,27 +84,40 @@ int gt_optim_new(struct gt_optim **out, struct gt_store *store,
 void gt_optim_free(struct gt_optim *o);
 
 /*
- * One update of every parameter from the gradients in the store: clip, then the rule, with this
- * learning rate. Allocates nothing. *grad_norm (may be NULL) is the global norm before clipping; it
- * is not finite if a gradient is not.
+ * A step, all of it queued on the device's compute stream, in this order:
+ *
+ *   gt_optim_begin()   the step block: learning rate, and whether this rank was asked to stop
+ *   ... forward and backward; whoever computes losses adds them to gt_optim_scalars()
+ *   gt_optim_update()  clip by the global norm, then the rule, for every parameter
+ *   gt_optim_end()     the result block is copied to the host
+ *
+ * gt_optim_result() waits for the result block of the oldest step whose result was not read yet. At
+ * most GT_OPTIM_AHEAD steps may begin before that. A step whose loss or norm is not finite updates
+ * nothing, nor does any after it (gt_step_result.skip). Nothing here allocates.
+ *
+ * Where several processes update parts of the same parameters (gt_store.parts), add_up() makes
+ * squares[GT_SQUARES], the sum of the squares of this process's gradients, in device memory, that
+ * of all, before the norm is taken; NULL: they are all here. Its errors are handed on.
  */
-int gt_optim_step(struct gt_optim *o, double lr, float *grad_norm, struct gt_err *err);
+enum { GT_OPTIM_AHEAD = 4 };
 
-/*
- * The same where several processes update parts of the same parameters (gt_store.parts): before
- * the norm is taken, add_up() makes squares[GT_SQUARES], the sum of the squares of this process's
- * gradients, in device memory, that of all. Its errors are handed on.
- */
-int gt_optim_step_with(struct gt_optim *o, double lr,
-    int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, float *grad_norm,
-    struct gt_err *err);
+int gt_optim_begin(struct gt_optim *o, double lr, bool stop, struct gt_err *err);
+struct gt_step_scalars *gt_optim_scalars(const struct gt_optim *o); /* device */
+int gt_optim_update(struct gt_optim *o,
+    int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, struct gt_err *err);
+int gt_optim_end(struct gt_optim *o, struct gt_err *err);
+int gt_optim_result(struct gt_optim *o, struct gt_step_result *out, struct gt_err *err);
+
+/* All of it at once, for gradients that are there: *grad_norm (may be NULL) is the global norm
+ * before clipping. */
+int gt_optim_step(struct gt_optim *o, double lr, float *grad_norm, struct gt_err *err);
 
 /* Queue that all gradients become zero (before the first micro-batch of an accumulated step). */
 int gt_optim_zero_grad(struct gt_optim *o, struct gt_err *err);
 
-/* How many steps were taken; settable for resuming. */
+/* How many updates were done, as of the last result that was read; settable for resuming. */
 int64_t gt_optim_steps(const struct gt_optim *o);
-void gt_optim_set_steps(struct gt_optim *o, int64_t steps);
+int gt_optim_set_steps(struct gt_optim *o, int64_t steps, struct gt_err *err);
 
 /* torch.optim's state of one parameter: which = 0, 1, ... gives its name ("momentum_buffer";
  * "exp_avg", "exp_avg_sq") and device memory [gt_store_updated()] in the store's layout, or that of

@@ -22,7 +22,7 @@ static const struct gt_optim_member sgd_members[] = {
 	{ "momentum", GT_MEMBER_NUMBER, OPTION(momentum) },
 	{ "dampening", GT_MEMBER_NUMBER, OPTION(dampening) },
 	{ "nesterov", GT_MEMBER_BOOL, OPTION(nesterov) },
-	{ NULL },
+	{ .name = NULL },
 };
 
 static bool has_momentum(const struct gt_optim_options *o)
@@ -46,7 +46,7 @@ static const struct gt_optim_member adam_members[] = {
 	{ "eps", GT_MEMBER_NUMBER, OPTION(eps) },
 	{ "amsgrad", GT_MEMBER_FALSE, 0 },
 	{ "capturable", GT_MEMBER_FALSE, 0 },
-	{ NULL },
+	{ .name = NULL },
 };
 _Static_assert(OPTION(beta2) == OPTION(beta1) + sizeof(double), "betas are a pair");
 

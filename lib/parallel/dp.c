@@ -153,10 +153,8 @@ int gt_dp_refresh(struct gt_parallel *p, struct gt_err *err)
 	return rc;
 }
 
-int gt_dp_update(
-    struct gt_parallel *p, struct gt_optim *optim, double lr, float *grad_norm, struct gt_err *err)
+int gt_dp_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)
 {
-	*grad_norm = 0;
 	p->stale = true;
-	return p->axes[GT_AXIS_DATA]->rank ? 0 : gt_optim_step(optim, lr, grad_norm, err);
+	return p->axes[GT_AXIS_DATA]->rank ? 0 : gt_optim_update(optim, NULL, NULL, err);
 }

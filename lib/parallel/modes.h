@@ -53,8 +53,7 @@ struct gt_parallel_mode {
 	int (*deal)(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
 	    void *held, const void *whole, struct gt_err *err);
 	int (*refresh)(struct gt_parallel *p, struct gt_err *err);
-	int (*update)(struct gt_parallel *p, struct gt_optim *optim, double lr, float *grad_norm,
-	    struct gt_err *err);
+	int (*update)(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err);
 	int64_t (*sent)(const struct gt_parallel *p, int micro_batches); /* bytes, in a step */
 	void (*release)(struct gt_parallel *p); /* its state, which may be NULL */
 };

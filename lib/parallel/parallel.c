@@ -466,20 +466,19 @@ int gt_parallel_refresh(struct gt_parallel *p, struct gt_err *err)
 	return p->mode->refresh ? p->mode->refresh(p, err) : 0;
 }
 
-int gt_parallel_update(
-    struct gt_parallel *p, struct gt_optim *optim, double lr, float *grad_norm, struct gt_err *err)
+int gt_parallel_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)
 {
 	if (p->pipeline)
-		return gt_optim_step_with(optim, lr, gt_pipeline_add_up, p, grad_norm, err);
+		return gt_optim_update(optim, gt_pipeline_add_up, p, err);
 	if (p->mode->update)
-		return p->mode->update(p, optim, lr, grad_norm, err);
-	return p->axes[GT_AXIS_TENSOR]->size > 1 ? gt_tensor_update(p, optim, lr, grad_norm, err)
-	                                         : gt_optim_step(optim, lr, grad_norm, err);
+		return p->mode->update(p, optim, err);
+	return p->axes[GT_AXIS_TENSOR]->size > 1 ? gt_tensor_update(p, optim, err)
+	                                         : gt_optim_update(optim, NULL, NULL, err);
 }
 
 int gt_parallel_squares_begin(const struct gt_parallel *p, struct gt_err *err)
 {
-	const struct gt_step_scalars none = { .exact = p->o.reproducible };
+	const struct gt_step_scalars none = { .block = { .exact = p->o.reproducible } };
 
 	return gt_device_write(p->device, p->scalars, &none, sizeof(none), err);
 }
@@ -496,7 +495,7 @@ int gt_parallel_squares_add(
 int gt_parallel_squares_end(const struct gt_parallel *p, double sum[GT_SQUARES], struct gt_err *err)
 {
 	return gt_device_read(
-	    p->device, sum, p->scalars->squares, sizeof(p->scalars->squares), err);
+	    p->device, sum, p->scalars->result.squares, GT_SQUARES * sizeof(*sum), err);
 }
 
 bool gt_parallel_has_op(const char *name)

@@ -230,10 +230,9 @@ int gt_parallel_refresh(struct gt_parallel *p, struct gt_err *err);
 /* Bytes that a rank sends, and receives as many, in a step of so many micro-batches. */
 int64_t gt_parallel_sent(const struct gt_parallel *p, int micro_batches);
 
-/* One update of the weights, once all gradients are there: gt_optim_step() or what the mode does
+/* One update of the weights, once all gradients are there: gt_optim_update() or what the mode does
  * in its place. A collective call. */
-int gt_parallel_update(
-    struct gt_parallel *p, struct gt_optim *optim, double lr, float *grad_norm, struct gt_err *err);
+int gt_parallel_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err);
 
 /* ---- for profiles ---- */
 

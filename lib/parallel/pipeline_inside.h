@@ -96,7 +96,7 @@ int gt_pipeline_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err
 int gt_pipeline_attach(struct gt_parallel *p, struct gt_err *err);
 void gt_pipeline_free(struct gt_parallel *p);
 
-/* The sum of the squares of all stages' gradients, from this one's; for gt_optim_step_with(), with
+/* The sum of the squares of all stages' gradients, from this one's; for gt_optim_update(), with
  * the struct gt_parallel. */
 int gt_pipeline_add_up(void *self, double *squares, struct gt_err *err);
 

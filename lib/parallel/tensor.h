@@ -31,9 +31,8 @@ int gt_tensor_collect(struct gt_parallel *p, const struct gt_split *split,
 int gt_tensor_deal(struct gt_parallel *p, const struct gt_split *split, const struct gt_slot *slot,
     void *to, const void *whole, struct gt_err *err);
 
-/* gt_optim_step() with the norm over the whole of what is held in parts. A collective call. */
-int gt_tensor_update(
-    struct gt_parallel *p, struct gt_optim *optim, double lr, float *grad_norm, struct gt_err *err);
+/* gt_optim_update() with the norm over the whole of what is held in parts. A collective call. */
+int gt_tensor_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err);
 
 /* Bytes that a rank sends on the tensor axis in a run of a graph. */
 int64_t gt_tensor_sent(const struct gt_parallel *p, const struct gt_graph *g);

@@ -110,10 +110,9 @@ static int add_up(void *self, double *squares, struct gt_err *err)
 	                p->axes[GT_AXIS_TENSOR], squares, GT_SQUARES, GT_F64, GT_SUM, err);
 }
 
-int gt_tensor_update(
-    struct gt_parallel *p, struct gt_optim *optim, double lr, float *grad_norm, struct gt_err *err)
+int gt_tensor_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)
 {
-	return gt_optim_step_with(optim, lr, add_up, p, grad_norm, err);
+	return gt_optim_update(optim, add_up, p, err);
 }
 
 int64_t gt_tensor_sent(const struct gt_parallel *p, const struct gt_graph *g)

@@ -238,10 +238,9 @@ static int gather_parameters(struct gt_parallel *p, struct gt_err *err)
 	return rc ? rc : gt_group_wait(group, err);
 }
 
-static int update(
-    struct gt_parallel *p, struct gt_optim *optim, double lr, float *grad_norm, struct gt_err *err)
+static int update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)
 {
-	int rc = gt_optim_step_with(optim, lr, add_up, p, grad_norm, err);
+	int rc = gt_optim_update(optim, add_up, p, err);
 
 	/* Micro-batches are added to zero. */
 	if (!rc && p->store->gradients_in_parts)

@@ -53,7 +53,8 @@ uint64_t gt_train_memory_bytes(const struct gt_train *t)
 
 	gt_plan_summarize(p->plan, &s);
 	return s.parameter_bytes + gradient_bytes(t, &s) + (uint64_t)state_bytes(t) +
-	       s.buffer_bytes + t->arena_bytes;
+	       s.buffer_bytes + t->arena_bytes + gt_program_pair_staging(&t->steps) +
+	       gt_program_pair_staging(&t->evals);
 }
 
 /* What is told of one rank is told of the first stage; or NULL, and `plan` is freed. */

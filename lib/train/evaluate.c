@@ -36,28 +36,34 @@ static int run_padded(struct gt_program *p, const struct gt_batch *batch, struct
 	return rc;
 }
 
+/* An evaluation of some samples: sums add up on the device. */
+struct evaluation {
+	struct gt_program_pair *pair;
+	struct gt_dataset *data;
+	const struct gt_device *device;
+	double *sums; /* device: [STATS] */
+	int workers;
+};
+
 static int add_batch(
-    struct gt_program_pair *pair, const struct gt_batch *batch, double *sums, struct gt_err *err)
+    struct evaluation *e, struct gt_feeder *f, const struct gt_batch *batch, struct gt_err *err)
 {
-	struct gt_program *p = gt_program_for(pair, batch->count);
-	double stats[STATS];
+	struct gt_program *p = gt_program_for(e->pair, batch->count);
 	int rc;
 
 	if (p) {
-		rc = gt_program_feed(p, batch, err);
+		rc = gt_feeder_feed(f, p, batch, err);
 		if (!rc)
 			rc = gt_plan_run(p->plan, err);
-	} else if (pair->full.batch > batch->count) {
-		p = &pair->full;
+	} else if (e->pair->full.batch > batch->count) {
+		p = &e->pair->full;
 		rc = run_padded(p, batch, err);
 	} else {
 		return gt_err_set(err, GT_EINVAL, "no plan for a batch of %d", batch->count);
 	}
-	if (!rc)
-		rc = gt_plan_read(p->plan, p->io.stats, stats, sizeof(stats), err);
-	for (int i = 0; !rc && i < STATS; i++)
-		sums[i] += stats[i];
-	return rc;
+	return rc ? rc
+	          : e->device->backend->ranges()->add_f64(e->device->compute, e->sums,
+	                gt_plan_address(p->plan, p->io.stats), STATS, err);
 }
 
 /* Take part in so many batches of others. */
@@ -79,63 +85,81 @@ struct gt_sampler gt_eval_sampler(const struct gt_dataset *data, int batch, int 
 		.batch = batch };
 }
 
-/* The sums of the sampler's samples. */
-static int add_all(struct gt_program_pair *pair, struct gt_dataset *data,
-    const struct gt_loader_options *options, double *sums, struct gt_err *err)
+static int add_all(
+    struct evaluation *e, const struct gt_loader_options *options, struct gt_err *err)
 {
 	const struct gt_batch *b;
-	struct gt_loader *loader;
+	struct gt_feeder f;
 	int rc;
 
 	if (!gt_sampler_rank_samples(&options->sampler)) /* more ranks than samples */
 		return 0;
-	rc = gt_loader_open(&loader, data, options, err);
+	rc = gt_feeder_open(&f, e->device, e->data, options, err);
 	if (rc)
 		return rc;
-	while ((rc = gt_loader_next(loader, &b, err)) > 0) {
-		rc = add_batch(pair, b, sums, err);
+	while ((rc = gt_feeder_next(&f, &b, err)) > 0) {
+		rc = add_batch(e, &f, b, err);
 		if (rc)
 			break;
 	}
-	gt_loader_close(loader);
+	gt_feeder_close(&f);
 	return rc;
 }
 
 /* The sums of one rank of the sampler's. */
-static int add_rank(struct gt_program_pair *pair, struct gt_dataset *data, int workers,
-    const struct gt_sampler *sampler, double *sums, struct gt_err *err)
+static int add_rank(
+    struct evaluation *e, const struct gt_sampler *sampler, double *sums, struct gt_err *err)
 {
 	const struct gt_loader_options options = {
 		.sampler = *sampler,
-		.workers = workers,
+		.workers = e->workers,
 		.prefetch = 2,
 		.epochs = 1,
 	};
+	const struct gt_device *d = e->device;
 	struct gt_sampler most = *sampler;
-	int rc = add_all(pair, data, &options, sums, err);
+	int rc = d->backend->zero(d->compute, e->sums, STATS * sizeof(*e->sums), err);
 
+	if (!rc)
+		rc = add_all(e, &options, err);
 	most.rank = 0; /* no other has more batches */
-	if (!rc && pair->together)
-		rc = run_idle(pair, gt_sampler_batches(&most) - gt_sampler_batches(sampler), err);
-	return rc;
+	if (!rc && e->pair->together)
+		rc =
+		    run_idle(e->pair, gt_sampler_batches(&most) - gt_sampler_batches(sampler), err);
+	return rc ? rc : gt_device_read(d, sums, e->sums, STATS * sizeof(*sums), err);
 }
 
 /* The sums of ranks first .. first + count - 1 of the sampler's, summed as ranks sum up
  * (comm/group.h); `count` is a power of two. */
-static int add_ranks(struct gt_program_pair *pair, struct gt_dataset *data, int workers,
-    struct gt_sampler sampler, int count, double *sums, struct gt_err *err)
+static int add_ranks(
+    struct evaluation *e, struct gt_sampler sampler, int count, double *sums, struct gt_err *err)
 {
 	double rest[STATS] = { 0 };
 	int rc;
 
 	if (count == 1)
-		return add_rank(pair, data, workers, &sampler, sums, err);
-	rc = add_ranks(pair, data, workers, sampler, count / 2, sums, err);
+		return add_rank(e, &sampler, sums, err);
+	rc = add_ranks(e, sampler, count / 2, sums, err);
 	sampler.rank += count / 2;
 	if (!rc)
-		rc = add_ranks(pair, data, workers, sampler, count / 2, rest, err);
+		rc = add_ranks(e, sampler, count / 2, rest, err);
 	for (int i = 0; i < STATS; i++)
 		sums[i] += rest[i];
+	return rc;
+}
+
+/* The sums of all ranks that this one stands for. */
+static int add_here(struct evaluation *e, const struct gt_sampler *sampler, int count, double *sums,
+    struct gt_err *err)
+{
+	void *memory;
+	int rc = gt_device_alloc(e->device, STATS * sizeof(*sums), &memory, err);
+
+	if (rc)
+		return rc;
+	e->sums = memory;
+	rc = add_ranks(e, *sampler, count, sums, err);
+	gt_device_free(e->device, memory, STATS * sizeof(*sums));
 	return rc;
 }
 
@@ -145,8 +169,12 @@ int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch
 	int hosted = ranks && ranks->hosted > 1 ? ranks->hosted : 1;
 	struct gt_sampler sampler = gt_eval_sampler(
 	    data, batch, ranks ? ranks->rank * hosted : 0, ranks ? ranks->world * hosted : 1);
+	struct evaluation e = { .pair = pair,
+		.data = data,
+		.device = pair->full.plan ? pair->full.device : pair->tail.device,
+		.workers = workers };
 	double sums[STATS] = { 0 }, began = gt_clock_s();
-	int rc = add_ranks(pair, data, workers, sampler, hosted, sums, err);
+	int rc = add_here(&e, &sampler, hosted, sums, err);
 
 	*out = (struct gt_metrics){ 0 };
 	if (!rc && ranks && ranks->group)

@@ -14,7 +14,7 @@ struct gt_start_report {
 	bool tokens; /* a language model: rates in tokens, perplexity means something */
 };
 
-/* One step of the optimizer, just done. */
+/* One step of the optimizer, done. */
 struct gt_step_report {
 	int64_t step; /* steps done, this one included */
 	int64_t epoch;
@@ -31,7 +31,9 @@ struct gt_eval_report {
 	double time_s;
 };
 
-/* A row of callbacks; any may be NULL. `step` must not allocate: it is part of the loop. */
+/* A row of callbacks; any may be NULL. `step` must not allocate: it is part of the loop. It comes
+ * when the results of that step are known; the next step may be under way by then, unless some
+ * observer has `gradients`. */
 struct gt_observer {
 	void *self;
 	int (*start)(void *self, const struct gt_start_report *r, struct gt_err *err);

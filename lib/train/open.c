@@ -152,6 +152,7 @@ static int open_programs(struct gt_train *t, struct gt_err *err)
 		.purpose = GT_MODEL_TRAIN,
 		.store = t->store,
 		.accumulate = gt_train_adds_up(t),
+		.runs = t->runs,
 		.parallel = t->parallel };
 	int rc = gt_program_pair_init(&t->steps, &options, gt_sampler_rank_samples(&t->sampler),
 	    t->sampler.batch, t->o.drop_last, err);
@@ -328,10 +329,18 @@ static void tell_padding(const struct gt_train *t)
 		    (long long)(t->sampler.world - rest));
 }
 
+/* Ranks take the devices of this host in turn. */
+static int open_device(struct gt_train *t, struct gt_err *err)
+{
+	const struct gt_backend *b = gt_backend_find(t->o.device ? t->o.device : "cpu");
+
+	return gt_device_open(&t->device, b, b ? gt_train_rank(t) % b->count() : 0, err);
+}
+
 static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 {
 	int64_t samples;
-	int rc = gt_device_open(&t->device, &gt_cpu_backend, 0, err);
+	int rc = open_device(t, err);
 
 	if (!rc)
 		rc = settle_ranks(t, err);
@@ -414,6 +423,8 @@ void gt_train_close(struct gt_train *t)
 {
 	if (!t)
 		return;
+	if (t->device)
+		(void)gt_device_sync(t->device, GT_ERR_IGNORED);
 	gt_program_pair_release(&t->evals);
 	gt_program_pair_release(&t->steps);
 	gt_optim_free(t->optim);

@@ -109,6 +109,35 @@ static const struct gt_model_io *chunk_io(const struct gt_program *p, int chunk)
 	return chunk ? &p->others[chunk - 1] : &p->io;
 }
 
+/* The host writes all settings of a run at once: a room for what they are of. Each begins where a
+ * cache line does. */
+enum { SETTING_BYTES = 64, SETTINGS = 2 };
+
+static void settle_in(
+    struct gt_program *p, int chunk, int which, struct gt_value *v, struct gt_value *room)
+{
+	if (!v || !room)
+		return;
+	v->within = room;
+	v->within_first =
+	    (int64_t)(chunk * SETTINGS + which) * SETTING_BYTES / (int64_t)gt_dtype_size(v->dtype);
+	p->setting_bytes = (size_t)(p->chunks * SETTINGS * SETTING_BYTES);
+}
+
+static void make_settings(struct gt_program *p)
+{
+	int64_t bytes = (int64_t)p->chunks * SETTINGS * SETTING_BYTES;
+	struct gt_value *room;
+
+	if (!p->io.weight && !p->io.rng)
+		return;
+	room = gt_room(p->graph, GT_U8, bytes);
+	for (int i = 0; i < p->chunks; i++) {
+		settle_in(p, i, 0, chunk_io(p, i)->weight, room);
+		settle_in(p, i, 1, chunk_io(p, i)->rng, room);
+	}
+}
+
 int gt_program_init(
     struct gt_program *p, const struct gt_program_options *o, int batch, struct gt_err *err)
 {
@@ -120,7 +149,9 @@ int gt_program_init(
 
 	*p = (struct gt_program){ .batch = batch,
 		.chunks = train ? gt_parallel_chunks(o->parallel, batch) : 1,
-		.turns = train && gt_parallel_hosts(o->parallel) };
+		.turns = train && gt_parallel_hosts(o->parallel),
+		.setting_count = 2 * (o->runs > 1 ? o->runs : 1) + 1,
+		.device = o->store->device };
 	if (train && o->parallel)
 		gt_parallel_part(o->parallel, batch, &first, &mine);
 	p->shares = p->chunks > 1 ? batch / mine : 1;
@@ -144,6 +175,8 @@ int gt_program_init(
 		           : gt_parallel_insert_forward(o->parallel, p->graph, err);
 	if (!rc)
 		rc = find_chunks(p, err);
+	if (!rc && train)
+		make_settings(p);
 	if (!rc)
 		rc = gt_plan_new(&p->plan, p->graph, o->store,
 		    o->parallel ? gt_parallel_kernels(o->parallel) : NULL, err);
@@ -157,84 +190,188 @@ out:
 	return rc;
 }
 
+static void release_memory(struct gt_program *p)
+{
+	const struct gt_device *d = p->device;
+
+	if (!d)
+		return;
+	gt_device_free(d, p->staging, p->input_bytes + p->target_bytes);
+	gt_device_free(d, p->losses, (size_t)p->chunks * sizeof(*p->losses));
+	if (p->settings)
+		d->backend->host_free(
+		    d->index, p->settings, p->setting_bytes * (size_t)p->setting_count);
+	for (int i = 0; p->settled && i < p->setting_count; i++)
+		d->backend->event_free(p->settled[i]);
+	free(p->settled);
+	d->backend->event_free(p->arrived[0]);
+	d->backend->event_free(p->arrived[1]);
+	d->backend->event_free(p->taken);
+}
+
 void gt_program_release(struct gt_program *p)
 {
+	release_memory(p);
 	gt_plan_free(p->plan);
 	gt_graph_free(p->graph);
 	free(p->others);
 	*p = (struct gt_program){ 0 };
 }
 
-/* A chunk's part of a batch, whose inputs have so many bytes: of one share after the other. */
-static int feed_chunk(struct gt_program *p, int chunk, const struct gt_value *v, const void *batch,
+/* ---- in and out ---- */
+
+size_t gt_program_staging_bytes(const struct gt_program *p)
+{
+	return p->plan ? p->input_bytes + p->target_bytes + (size_t)p->chunks * sizeof(*p->losses)
+	               : 0;
+}
+
+static int take_settings(struct gt_program *p, struct gt_err *err)
+{
+	const struct gt_device *d = p->device;
+	void *memory;
+
+	if (!p->setting_bytes)
+		return 0;
+	p->settled = gt_calloc((size_t)p->setting_count, sizeof(struct gt_event *), err);
+	if (!p->settled || d->backend->host_alloc(
+	                       d->index, p->setting_bytes * (size_t)p->setting_count, &memory, err))
+		return err->code;
+	p->settings = memory;
+	for (int i = 0; i < p->setting_count; i++)
+		if (d->backend->event_new(&p->settled[i], d->index, err))
+			return err->code;
+	return 0;
+}
+
+int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err)
+{
+	const struct gt_device *d = p->device;
+	void *memory;
+
+	if (gt_plan_bind(p->plan, arena, err) || take_settings(p, err) ||
+	    gt_device_alloc(d, p->input_bytes + p->target_bytes, &memory, err))
+		return err->code;
+	p->staging = memory;
+	if (gt_device_alloc(d, (size_t)p->chunks * sizeof(*p->losses), &memory, err))
+		return err->code;
+	p->losses = memory;
+	if (d->backend->event_new(&p->arrived[0], d->index, err) ||
+	    d->backend->event_new(&p->arrived[1], d->index, err) ||
+	    d->backend->event_new(&p->taken, d->index, err))
+		return err->code;
+	return 0;
+}
+
+/* A chunk's part of a batch in the staging memory, whose inputs have so many bytes: of one share
+ * after the other. */
+static int take_chunk(struct gt_program *p, int chunk, const struct gt_value *v, const char *batch,
     size_t bytes, struct gt_err *err)
 {
 	size_t piece = bytes / (size_t)(p->chunks * p->shares);
+	char *to = v ? gt_plan_address(p->plan, v) : NULL;
 	int rc = 0;
 
 	for (int i = 0; v && !rc && i < p->shares; i++)
-		rc = gt_plan_write_part(p->plan, v, (size_t)i * piece,
-		    (const char *)batch + (size_t)(i * p->chunks + chunk) * piece, piece, err);
+		rc = p->device->backend->copy(p->device->compute, to + (size_t)i * piece,
+		    batch + (size_t)(i * p->chunks + chunk) * piece, piece, err);
 	return rc;
+}
+
+/* Behind the inputs of the run before. */
+static int stage(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
+{
+	const struct gt_device *d = p->device;
+	const struct gt_backend *b = d->backend;
+	int rc = b->event_wait(d->copies, p->taken, err);
+
+	if (!rc && p->input_bytes)
+		rc = b->copy_in(d->copies, p->staging, batch->input, p->input_bytes, err);
+	if (!rc && p->target_bytes)
+		rc = b->copy_in(
+		    d->copies, p->staging + p->input_bytes, batch->target, p->target_bytes, err);
+	if (!rc)
+		rc = b->event_record(p->arrived[p->fed % 2], d->copies, err);
+	return rc ? rc : b->event_wait(d->compute, p->arrived[p->fed % 2], err);
 }
 
 int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
 {
-	int rc = 0;
+	int rc = stage(p, batch, err);
 
+	p->fed++;
 	for (int i = 0; !rc && i < p->chunks; i++) {
 		const struct gt_model_io *io = chunk_io(p, i);
 
-		rc = feed_chunk(p, i, io->input, batch->input, p->input_bytes, err);
+		rc = take_chunk(p, i, io->input, p->staging, p->input_bytes, err);
 		if (!rc)
-			rc = feed_chunk(p, i, io->target, batch->target, p->target_bytes, err);
+			rc = take_chunk(
+			    p, i, io->target, p->staging + p->input_bytes, p->target_bytes, err);
 	}
-	return rc;
+	return rc ? rc : p->device->backend->event_record(p->taken, p->device->compute, err);
+}
+
+struct gt_event *gt_program_fed(const struct gt_program *p)
+{
+	return p->arrived[(p->fed + 1) % 2];
+}
+
+/* The next one's memory, once the copy from it is done. */
+static int next_settings(struct gt_program *p, char **settings, struct gt_err *err)
+{
+	const struct gt_backend *b = p->device->backend;
+	int slot = (int)(p->set % p->setting_count);
+
+	*settings = p->settings + (size_t)slot * p->setting_bytes;
+	return b->event_done(p->settled[slot]) ? 0 : b->event_sync(p->settled[slot], err);
+}
+
+static int copy_settings(struct gt_program *p, const char *settings, struct gt_err *err)
+{
+	const struct gt_model_io *first = chunk_io(p, 0);
+	const struct gt_device *d = p->device;
+	char *room = first->weight ? gt_plan_address(p->plan, first->weight)
+	                           : (char *)gt_plan_address(p->plan, first->rng) - SETTING_BYTES;
+	int slot = (int)(p->set++ % p->setting_count);
+	int rc = d->backend->copy_in(d->compute, room, settings, p->setting_bytes, err);
+
+	return rc ? rc : d->backend->event_record(p->settled[slot], d->compute, err);
 }
 
 int gt_program_set(
     struct gt_program *p, float weight, const int64_t rng[GT_RNG_FIELDS], struct gt_err *err)
 {
 	int64_t mine[GT_RNG_FIELDS];
-	int rc = 0;
+	char *settings;
 
+	if (!p->setting_bytes)
+		return 0;
+	if (next_settings(p, &settings, err))
+		return err->code;
 	memcpy(mine, rng, sizeof(mine));
-	for (int i = 0; !rc && i < p->chunks; i++) {
-		const struct gt_model_io *io = chunk_io(p, i);
+	for (int i = 0; i < p->chunks; i++) {
+		char *at = settings + (size_t)(i * SETTINGS * SETTING_BYTES);
 
-		if (io->weight)
-			rc = gt_plan_write(p->plan, io->weight, &weight, sizeof(weight), err);
-		if (!rc && io->rng)
-			rc = gt_plan_write(p->plan, io->rng, mine, sizeof(mine), err);
+		memcpy(at, &weight, sizeof(weight));
+		memcpy(at + SETTING_BYTES, mine, sizeof(mine));
 		mine[GT_RNG_FIRST] += p->turns ? 1 : p->batch / p->chunks * rng[GT_RNG_STRIDE];
 	}
-	return rc;
+	return copy_settings(p, settings, err);
 }
 
-/* Of so many chunks, summed as ranks sum up (comm/group.h). */
-static int add_losses(struct gt_program *p, int first, int count, double *loss, struct gt_err *err)
+int gt_program_add_loss(struct gt_program *p, struct gt_step_scalars *scalars, struct gt_err *err)
 {
-	double rest = 0;
-	float part;
-	int half = 1, rc;
+	const struct gt_device *d = p->device;
+	const float *losses = gt_plan_address(p->plan, p->io.loss);
+	int rc = 0;
 
-	if (count == 1) {
-		rc = gt_plan_read(p->plan, chunk_io(p, first)->loss, &part, sizeof(part), err);
-		*loss = rc ? 0 : (double)part;
-		return rc;
-	}
-	while (2 * half < count)
-		half *= 2;
-	rc = add_losses(p, first, half, loss, err);
-	if (!rc)
-		rc = add_losses(p, first + half, count - half, &rest, err);
-	*loss += rest;
-	return rc;
-}
-
-int gt_program_loss(struct gt_program *p, double *loss, struct gt_err *err)
-{
-	return add_losses(p, 0, p->chunks, loss, err);
+	if (p->chunks > 1)
+		losses = p->losses;
+	for (int i = 0; p->chunks > 1 && !rc && i < p->chunks; i++)
+		rc = d->backend->copy(d->compute, p->losses + i,
+		    gt_plan_address(p->plan, chunk_io(p, i)->loss), sizeof(*losses), err);
+	return rc ? rc
+	          : d->backend->ranges()->add_losses(d->compute, scalars, losses, p->chunks, err);
 }
 
 int gt_program_pair_init(struct gt_program_pair *pair, const struct gt_program_options *options,
@@ -280,11 +417,16 @@ size_t gt_program_pair_arena(const struct gt_program_pair *pair)
 	return full > tail ? full : tail;
 }
 
+size_t gt_program_pair_staging(const struct gt_program_pair *pair)
+{
+	return gt_program_staging_bytes(&pair->full) + gt_program_staging_bytes(&pair->tail);
+}
+
 int gt_program_pair_bind(struct gt_program_pair *pair, void *arena, struct gt_err *err)
 {
-	int rc = pair->full.plan ? gt_plan_bind(pair->full.plan, arena, err) : 0;
+	int rc = pair->full.plan ? gt_program_bind(&pair->full, arena, err) : 0;
 
 	if (!rc && pair->tail.plan)
-		rc = gt_plan_bind(pair->tail.plan, arena, err);
+		rc = gt_program_bind(&pair->tail, arena, err);
 	return rc;
 }

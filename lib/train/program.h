@@ -18,6 +18,18 @@ struct gt_program {
 	bool turns; /* they are of ranks that take turns at the samples: gt_parallel_hosts() */
 	struct gt_model_io *others;       /* [chunks - 1] */
 	size_t input_bytes, target_bytes; /* of a whole batch */
+
+	/* From gt_program_bind() on. */
+	const struct gt_device *device;
+	char *staging; /* device: a batch, [input_bytes + target_bytes], on its way to the inputs */
+	float *losses; /* device: [chunks], side by side */
+	char *settings; /* pinned: [setting_count][setting_bytes] of gt_program_set(), in turn */
+	size_t setting_bytes;
+	int setting_count;
+	int64_t set, fed;            /* calls so far */
+	struct gt_event **settled;   /* [setting_count]: the copy is done */
+	struct gt_event *arrived[2]; /* the batch is in the staging memory: of two calls in turn */
+	struct gt_event *taken;      /* the inputs have what is in the staging memory */
 };
 
 /* Describe a data set's samples to a model, and a model's input to a data set. Each of `ranks`
@@ -37,6 +49,7 @@ struct gt_program_options {
 	enum gt_model_purpose purpose;
 	struct gt_store *store;
 	bool accumulate;              /* gradients add up over several runs (see gt_pass_options) */
+	int runs;                     /* of a step; 0 is 1 */
 	struct gt_parallel *parallel; /* how ranks share the work; NULL: one rank */
 };
 
@@ -45,16 +58,52 @@ int gt_program_init(struct gt_program *out, const struct gt_program_options *opt
     struct gt_err *err);
 void gt_program_release(struct gt_program *p);
 
-/* Hand over a batch of exactly p->batch samples: what of it this rank's plan has inputs for. */
+/* How many bytes of device memory gt_program_bind() takes beside the arena. */
+size_t gt_program_staging_bytes(const struct gt_program *p);
+
+/* Use this arena, and take memory for what comes in and goes out: of the device, and of the host
+ * for copies. */
+int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err);
+
+/*
+ * All of these are queued: the batch on the device's copy stream, while the run before may go on,
+ * the others on its compute stream.
+ *
+ * gt_program_feed(): a batch of exactly p->batch samples: what of it this rank's plan has inputs
+ * for. Its memory is in use until the event that gt_program_fed() then names is done; that event is
+ * the program's, and recorded again by the call after the next.
+ */
 int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err);
+struct gt_event *gt_program_fed(const struct gt_program *p);
 
 /* For training, before each run: what a target's loss counts, and where random numbers begin, for
  * the batch's first sample. */
 int gt_program_set(
     struct gt_program *p, float weight, const int64_t rng[GT_RNG_FIELDS], struct gt_err *err);
 
-/* The batch's loss, after a run. */
-int gt_program_loss(struct gt_program *p, double *loss, struct gt_err *err);
+/* After a run: add the batch's loss to scalars->result.loss, in device memory. */
+int gt_program_add_loss(struct gt_program *p, struct gt_step_scalars *scalars, struct gt_err *err);
+
+/* ---- feeder.c ---- */
+
+/* Batches of a loader on their way to programs. The loader reads into memory that is good to copy
+ * from, and gets a batch back when its copy is done. */
+struct gt_feeder {
+	struct gt_loader *loader; /* NULL: not open */
+	const struct gt_device *device;
+	struct gt_event *fed[2]; /* borrowed: of the last two batches */
+	int64_t count;
+};
+
+int gt_feeder_open(struct gt_feeder *f, const struct gt_device *device, struct gt_dataset *data,
+    const struct gt_loader_options *options, struct gt_err *err);
+/* When all copies are done. */
+void gt_feeder_close(struct gt_feeder *f);
+
+/* gt_loader_next(), for a batch that is then fed to a program. */
+int gt_feeder_next(struct gt_feeder *f, const struct gt_batch **batch, struct gt_err *err);
+int gt_feeder_feed(
+    struct gt_feeder *f, struct gt_program *p, const struct gt_batch *batch, struct gt_err *err);
 
 /*
  * The programs for a number of samples cut into batches: `full` for whole batches, `tail` for the
@@ -73,8 +122,9 @@ void gt_program_pair_release(struct gt_program_pair *pair);
 /* The program for that many samples; NULL if there is none. */
 struct gt_program *gt_program_for(struct gt_program_pair *pair, int count);
 
-/* Bytes of arena that the pair wants; and bind both. */
+/* Bytes of arena that the pair wants; what both take beside it; and bind both. */
 size_t gt_program_pair_arena(const struct gt_program_pair *pair);
+size_t gt_program_pair_staging(const struct gt_program_pair *pair);
 int gt_program_pair_bind(struct gt_program_pair *pair, void *arena, struct gt_err *err);
 
 #endif

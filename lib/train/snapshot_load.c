@@ -139,7 +139,7 @@ static int load_optimizer(
 	if (!rc)
 		rc = count_steps(s, state, numbers, g.count, &steps, err);
 	if (!rc)
-		gt_optim_set_steps(s->optim, steps);
+		rc = gt_optim_set_steps(s->optim, steps, err);
 	free(numbers);
 	free(g.slots);
 	return rc;

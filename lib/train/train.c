@@ -15,7 +15,12 @@
 
 struct loop {
 	struct gt_train *t;
-	struct gt_loader *loader;
+	struct gt_feeder feeder;
+	/* Steps that were queued, and steps whose results are known: the difference is a window of
+	 * the reports, where the oldest is at finished % GT_OPTIM_AHEAD. */
+	struct gt_step_report reports[GT_OPTIM_AHEAD];
+	int64_t queued, finished;
+	bool close; /* an observer looks at the gradients and weights of each step */
 	const json_t *config;
 	const struct gt_observer *observers;
 	int observer_count, started_count;
@@ -97,7 +102,7 @@ static int feed_micro_batch(
 		                       (int)(left < t->sampler.batch ? left : t->sampler.batch) };
 	const struct gt_batch *batch = &unread;
 	double began = gt_clock_s();
-	int rc = l->loader ? gt_loader_next(l->loader, &batch, err) : 1;
+	int rc = l->feeder.loader ? gt_feeder_next(&l->feeder, &batch, err) : 1;
 
 	gt_profile_note(l->profile, "wait for data", began);
 	if (rc <= 0)
@@ -105,7 +110,7 @@ static int feed_micro_batch(
 	*p = gt_program_for(&t->steps, batch->count);
 	if (!*p)
 		return gt_err_set(err, GT_EINVAL, "no plan for a batch of %d", batch->count);
-	return gt_program_feed(*p, batch, err);
+	return gt_feeder_feed(&l->feeder, *p, batch, err);
 }
 
 /* Where in the step the samples are that this rank's model sees. They are counted over all ranks,
@@ -129,13 +134,12 @@ static void count_samples(int64_t *rng, const struct gt_train *t, int64_t index,
 }
 
 /* Forward and backward of the epoch's micro-batch `number`, the step's `index`; its share of the
- * step's mean loss is added to *loss. */
+ * step's mean loss is added to the result. */
 static int run_micro_batch(
-    struct loop *l, int64_t number, int64_t index, float weight, double *loss, struct gt_err *err)
+    struct loop *l, int64_t number, int64_t index, float weight, struct gt_err *err)
 {
 	int64_t rng[GT_RNG_FIELDS];
 	struct gt_program *p = NULL;
-	double share = 0;
 	int rc = feed_micro_batch(&p, l, number, err);
 
 	if (rc)
@@ -148,11 +152,7 @@ static int run_micro_batch(
 	gt_profile_plan_done(l->profile, p->plan);
 	if (!rc)
 		gt_profile_background(l->profile, l->t->parallel);
-	if (!rc)
-		rc = gt_program_loss(p, &share, err);
-	if (!rc)
-		*loss += share;
-	return rc;
+	return rc ? rc : gt_program_add_loss(p, gt_optim_scalars(l->t->optim), err);
 }
 
 static int hint_diverged(const struct gt_train *t, struct gt_err *err)
@@ -197,10 +197,10 @@ static int check_finite(struct loop *l, struct gt_err *err)
 
 /* The loss is that of all ranks that read other samples: zero on stages that don't make it, and the
  * same on those that share layers. They stop together. */
-static int agree(struct loop *l, double *loss, struct gt_err *err)
+static int agree(struct loop *l, struct gt_err *err)
 {
 	const struct gt_train *t = l->t;
-	double both[] = { *loss, *l->asked };
+	double *both = &gt_optim_scalars(t->optim)->result.loss; /* and stop, on the device */
 	struct gt_group *group = t->o.group, *sums = gt_train_sum_group(t);
 	bool apart = sums != group;
 	double began = gt_clock_s();
@@ -208,20 +208,19 @@ static int agree(struct loop *l, double *loss, struct gt_err *err)
 
 	if (!rc && group)
 		rc = gt_all_reduce(group, both + apart, 2 - apart, GT_F64, GT_SUM, err);
-
 	gt_profile_note(l->profile, "agree", began);
-	*loss = both[0];
-	l->stop = both[1] > 0;
 	return rc;
 }
 
-static int update(struct loop *l, double lr, float *grad_norm, struct gt_err *err)
+static int update(struct loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
 	double began = gt_clock_s();
-	int rc = t->parallel ? gt_parallel_update(t->parallel, t->optim, lr, grad_norm, err)
-	                     : gt_optim_step(t->optim, lr, grad_norm, err);
+	int rc = t->parallel ? gt_parallel_update(t->parallel, t->optim, err)
+	                     : gt_optim_update(t->optim, NULL, NULL, err);
 
+	if (!rc)
+		rc = gt_optim_end(t->optim, err);
 	gt_profile_note(l->profile, "optimizer", began);
 	if (!rc)
 		gt_profile_background(l->profile, t->parallel);
@@ -249,56 +248,118 @@ static int check_replicas(struct loop *l, struct gt_err *err)
 	return rc;
 }
 
-static int take_step(struct loop *l, struct gt_err *err)
+/* Gradients are there, and all else of the step before its update. */
+static int show_gradients(struct loop *l, struct gt_err *err)
 {
-	struct gt_train *t = l->t;
-	const struct gt_data_info *info = gt_dataset_info(t->data);
-	int64_t first, last;
-	int64_t samples =
-	    step_samples(t, t->step, &first, &last) * t->sampler.world / t->sampler.hosted;
-	int64_t targets = samples * (int64_t)info->targets;
-	struct gt_step_report r = { .samples = samples,
-		.tokens = info->kind == GT_DATA_TOKENS ? targets : 0,
-		.epoch = t->step / t->steps_per_epoch,
-		.lr = gt_schedule_lr(&t->o.schedule, t->step) };
-	double began = gt_clock_s();
-	float grad_norm;
+	const struct gt_train *t = l->t;
+	double loss;
+	int rc;
+
+	if (!l->close)
+		return 0;
+	rc = gt_device_read(
+	    t->device, &loss, &gt_optim_scalars(t->optim)->result.loss, sizeof(loss), err);
+	if (!rc && !isfinite(loss))
+		return diverged(t, "the loss", loss, t->step + 1, err);
+	return rc ? rc : TELL(l, gradients, t->step + 1, err);
+}
+
+/* The results of the oldest step that is still queued: report them. */
+static int finish_step(struct loop *l, struct gt_err *err)
+{
+	struct gt_step_report *r = &l->reports[l->finished % GT_OPTIM_AHEAD];
+	struct gt_step_result result;
+	int rc = gt_optim_result(l->t->optim, &result, err);
+
+	if (rc)
+		return rc;
+	l->finished++;
+	l->stop = result.stop > 0;
+	if (!isfinite(result.loss))
+		return diverged(l->t, "the loss", result.loss, r->step, err);
+	if (!isfinite(result.grad_norm))
+		return diverged(
+		    l->t, "the gradient's norm", (double)result.grad_norm, r->step, err);
+	r->loss = result.loss;
+	r->grad_norm = (double)result.grad_norm;
+	r->train_s = l->train_s;
+	r->time_s = gt_clock_s() - l->started;
+	return TELL(l, step, r, err);
+}
+
+/* Wait for the results of all but the last `left` steps. */
+static int finish_steps(struct loop *l, int64_t left, struct gt_err *err)
+{
 	int rc = 0;
 
-	gt_profile_step(l->profile, t->step - l->first_step, t->step + 1);
-	if (gt_train_adds_up(t))
-		rc = gt_optim_zero_grad(t->optim, err);
-	if (!rc && t->parallel)
-		rc = share_buffers(l, err);
+	while (!rc && l->queued - l->finished > left)
+		rc = finish_step(l, err);
+	return rc;
+}
+
+/* Queue the micro-batches of a step, from `first` to `last` of the epoch. */
+static int queue_micro_batches(
+    struct loop *l, int64_t first, int64_t last, int64_t targets, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	int rc = 0;
+
 	for (int64_t i = first; !rc && i < last; i++) {
 		if (t->parallel)
 			gt_parallel_communicate(t->parallel, i + 1 == last);
-		rc = run_micro_batch(l, i, i - first, 1.0f / (float)targets, &r.loss, err);
+		rc = run_micro_batch(l, i, i - first, 1.0f / (float)targets, err);
 	}
+	return rc;
+}
+
+/* Queue a step; its results come later. */
+static int queue_step(struct loop *l, struct gt_step_report *r, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	const struct gt_data_info *info = gt_dataset_info(t->data);
+	int64_t first, last, targets;
+	int rc;
+
+	r->samples = step_samples(t, t->step, &first, &last) * t->sampler.world / t->sampler.hosted;
+	targets = r->samples * (int64_t)info->targets;
+	r->tokens = info->kind == GT_DATA_TOKENS ? targets : 0;
+	rc = gt_optim_begin(t->optim, r->lr, *l->asked, err);
+	if (!rc && gt_train_adds_up(t))
+		rc = gt_optim_zero_grad(t->optim, err);
+	if (!rc && t->parallel)
+		rc = share_buffers(l, err);
 	if (!rc)
-		rc = agree(l, &r.loss, err);
-	if (rc)
-		return rc;
-	if (!isfinite(r.loss))
-		return diverged(t, "the loss", r.loss, t->step + 1, err);
-	rc = TELL(l, gradients, t->step + 1, err);
+		rc = queue_micro_batches(l, first, last, targets, err);
 	if (!rc)
-		rc = update(l, r.lr, &grad_norm, err);
+		rc = agree(l, err);
+	if (!rc)
+		rc = show_gradients(l, err);
+	if (!rc)
+		rc = update(l, err);
+	return !rc && t->parallel ? check_replicas(l, err) : rc;
+}
+
+/* The host is a step ahead of the results that it reads, so that the device need not wait. */
+static int take_step(struct loop *l, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	struct gt_step_report *r = &l->reports[l->queued % GT_OPTIM_AHEAD];
+	double began = gt_clock_s();
+	int rc;
+
+	*r = (struct gt_step_report){ .step = t->step + 1,
+		.epoch = t->step / t->steps_per_epoch,
+		.lr = gt_schedule_lr(&t->o.schedule, t->step) };
+	gt_profile_step(l->profile, t->step - l->first_step, t->step + 1);
+	rc = queue_step(l, r, err);
 	if (rc)
 		return rc;
-	if (!isfinite(grad_norm))
-		return diverged(t, "the gradient's norm", grad_norm, t->step + 1, err);
-	rc = t->parallel ? check_replicas(l, err) : 0;
-	if (rc)
-		return rc;
-	r.grad_norm = grad_norm;
-	r.step = ++t->step;
+	l->queued++;
+	t->step++;
 	l->train_s += gt_clock_s() - began;
-	r.train_s = l->train_s;
-	r.time_s = gt_clock_s() - l->started;
 	rc = gt_profile_step_done(
 	    l->profile, t->o.out, gt_train_rank(t), t->log, &l->result->profile, err);
-	return rc ? rc : TELL(l, step, &r, err);
+	return rc ? rc : finish_steps(l, l->close ? 0 : 1, err);
 }
 
 /* ---- evaluation and saving ---- */
@@ -419,14 +480,18 @@ static int train_to_the_end(struct loop *l, struct gt_err *err)
 	struct gt_train *t = l->t;
 	int rc = 0;
 
-	l->stop = !t->o.group && *l->asked;
-	while (!rc && t->step < t->o.schedule.total && !l->stop) {
+	/* One rank need not agree with anybody. */
+	while (!rc && t->step < t->o.schedule.total && !l->stop && (t->o.group || !*l->asked)) {
 		rc = take_step(l, err);
+		if (!rc && (eval_is_due(t) || save_is_due(t)))
+			rc = finish_steps(l, 0, err);
 		if (!rc && eval_is_due(t))
 			rc = evaluate(l, err);
 		if (!rc && save_is_due(t))
 			rc = save(l, err);
 	}
+	if (!rc)
+		rc = finish_steps(l, 0, err);
 	if (rc)
 		return rc;
 	/* A run resumed at its end still owes what a kill may have taken. */
@@ -477,7 +542,7 @@ static int open_loader(struct loop *l, struct gt_err *err)
 	/* Somebody else reads. */
 	if (gt_train_rank(t) && gt_parallel_reads_on_one(t->o.parallel.kind))
 		return 0;
-	return gt_loader_open(&l->loader, t->data, &options, err);
+	return gt_feeder_open(&l->feeder, t->device, t->data, &options, err);
 }
 
 /* Checkpoints of a run that went further would be taken for this one's: by pruning, and when it
@@ -563,6 +628,8 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 		rc = begin_run_dir(&l, err);
 	if (!rc)
 		rc = open_profile(&l, err);
+	for (int i = 0; i < observer_count; i++)
+		l.close = l.close || observers[i].gradients;
 	if (!rc)
 		rc = start_observers(&l, &start, err);
 	if (!rc)
@@ -571,7 +638,7 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 		rc = gt_profile_end(
 		    l.profile, t->o.out, gt_train_rank(t), t->log, &result->profile, err);
 	rc = end_observers(&l, rc, err);
-	gt_loader_close(l.loader);
+	gt_feeder_close(&l.feeder);
 	gt_profile_free(l.profile);
 	gt_run_dir_close(&l.dir);
 	result->step = t->step;

@@ -14,6 +14,7 @@
 
 /* What a run is. "Open" says which value leaves a field to gt_train_open(). */
 struct gt_train_options {
+	const char *device; /* a backend's name, as "cpu", which NULL is, too */
 	const char *model, *data;
 	const char *val;       /* NULL: none, or by val_split */
 	double val_split;      /* part of data to hold out; 0 or NaN: none */

@@ -75,7 +75,7 @@ static void open_all(struct profile *p, struct gt_err *err)
 	    err);
 	check(
 	    gt_device_alloc(p->device, gt_plan_arena_bytes(p->program.plan), &p->arena, err), err);
-	check(gt_plan_bind(p->program.plan, p->arena, err), err);
+	check(gt_program_bind(&p->program, p->arena, err), err);
 	check(gt_store_init(p->store, 1, err), err);
 	if (!p->eval)
 		check(gt_optim_new(&p->optim, p->store, &p->options, err), err);
@@ -125,10 +125,7 @@ static void feed(struct profile *p, int step, struct gt_err *err)
 	float weight = 1 / ((float)p->batch * (float)gt_dataset_info(p->data)->targets);
 
 	check(gt_program_feed(g, &p->samples, err), err);
-	if (g->io.weight)
-		check(gt_plan_write(g->plan, g->io.weight, &weight, sizeof(weight), err), err);
-	if (g->io.rng)
-		check(gt_plan_write(g->plan, g->io.rng, rng, sizeof(rng), err), err);
+	check(gt_program_set(g, weight, rng, err), err);
 }
 
 /* Run one step; times [rows], a column of p->times, gets the seconds. */

@@ -28,13 +28,13 @@ static void check(int index, int rc, const struct gt_err *err)
 const struct gt_device *test_device(int index)
 {
 	bool far = test_device_is_far();
-	const struct gt_backend *b = far ? &far_backend : &gt_cpu_backend;
+	const struct gt_backend *b = gt_backends[far]; /* tests/fake/far/backends.c */
 	struct gt_device **d = &devices[far][index];
 	struct gt_err err = GT_ERR_INIT;
 
 	if (!*d)
-		check(index, gt_device_open(d, b, index, &err), &err);
-	check(index, b->enter(index, &err), &err);
+		check(index, gt_device_open(d, b, far ? index : 0, &err), &err);
+	check(index, b->enter(far ? index : 0, &err), &err);
 	return *d;
 }
 

@@ -94,13 +94,17 @@ static int open_program(struct model_rank *r)
 		.accumulate = r->accumulate || micro_batches(r) > 1,
 		.parallel = r->parallel };
 	struct gt_err *err = &r->err;
+	void *scalars = NULL;
 	int rc =
 	    gt_program_init(&r->program, &options, r->samples / seats(r) / micro_batches(r), err);
 
 	if (!rc)
 		rc = gt_device_alloc(
 		    r->store->device, gt_plan_arena_bytes(r->program.plan), &r->arena, err);
-	return rc ? rc : gt_plan_bind(r->program.plan, r->arena, err);
+	if (!rc)
+		rc = gt_device_alloc(r->store->device, sizeof(*r->scalars), &scalars, err);
+	r->scalars = scalars;
+	return rc ? rc : gt_program_bind(&r->program, r->arena, err);
 }
 
 /* ---- a step ---- */
@@ -158,7 +162,6 @@ static int run_program(struct model_rank *r, int first, float scale)
 	const int64_t rng[GT_RNG_FIELDS] = {
 		[GT_RNG_SEED] = 7, [GT_RNG_FIRST] = first + seat(r), [GT_RNG_STRIDE] = seats(r)
 	};
-	double loss = 0;
 	int rc = feed(r, first);
 
 	if (!rc && !r->evaluates)
@@ -167,31 +170,43 @@ static int run_program(struct model_rank *r, int first, float scale)
 		rc = gt_plan_run(p->plan, &r->err);
 	if (!rc && r->evaluates)
 		return gt_plan_read(p->plan, p->io.stats, r->stats, sizeof(r->stats), &r->err);
-	if (!rc)
-		rc = gt_program_loss(p, &loss, &r->err);
-	r->loss += loss;
-	return rc;
+	return rc ? rc : gt_program_add_loss(p, r->scalars, &r->err);
 }
 
 int model_rank_step(struct model_rank *r, float scale)
 {
-	int count = micro_batches(r), rc = 0;
+	const struct gt_device *d = r->store->device;
+	int count = micro_batches(r);
+	int rc = d->backend->ranges()->begin_step(d->compute, r->scalars, &r->err);
 
-	r->loss = 0;
-	if (count > 1)
+	if (!rc && count > 1)
 		rc = gt_optim_zero_grad(r->optim, &r->err);
 	for (int i = 0; !rc && i < count; i++) {
 		if (r->parallel && count > 1)
 			gt_parallel_communicate(r->parallel, i + 1 == count);
 		rc = run_program(r, i * r->samples / count, scale);
 	}
-	return rc;
+	return rc ? rc
+	          : gt_device_read(d, &r->loss, &r->scalars->result.loss, sizeof(r->loss), &r->err);
 }
 
 int model_rank_update(struct model_rank *r, double lr)
 {
-	return r->parallel ? gt_parallel_update(r->parallel, r->optim, lr, &r->norm, &r->err)
-	                   : gt_optim_step(r->optim, lr, &r->norm, &r->err);
+	struct gt_step_result result;
+	int rc;
+
+	if (!r->parallel)
+		return gt_optim_step(r->optim, lr, &r->norm, &r->err);
+	rc = gt_optim_begin(r->optim, lr, false, &r->err);
+	if (!rc)
+		rc = gt_parallel_update(r->parallel, r->optim, &r->err);
+	if (!rc)
+		rc = gt_optim_end(r->optim, &r->err);
+	if (!rc)
+		rc = gt_optim_result(r->optim, &result, &r->err);
+	if (!rc)
+		r->norm = result.grad_norm;
+	return rc;
 }
 
 int model_rank_collect(struct model_rank *r, int which, enum gt_held what, const void *flat)
@@ -276,7 +291,9 @@ void model_ranks_close(struct model_rank *ranks, int count)
 
 		for (int k = 0; k < MODEL_RANK_WHOLES; k++)
 			free_whole(r->whole[k], r->store->slot_count);
+		(void)gt_device_sync(r->store->device, GT_ERR_IGNORED);
 		gt_optim_free(r->optim);
+		gt_device_free(r->store->device, r->scalars, sizeof(*r->scalars));
 		gt_device_free(r->store->device, r->arena, gt_plan_arena_bytes(r->program.plan));
 		gt_program_release(&r->program);
 		gt_store_free(r->store);

@@ -27,6 +27,7 @@ struct model_rank {
 	struct gt_program program;
 	struct gt_optim *optim;
 	void *arena;
+	struct gt_step_scalars *scalars;      /* device: for losses */
 	double loss, stats[MODEL_RANK_STATS]; /* of the last step */
 	float norm;                           /* of the gradients, in the last update */
 	void **whole[MODEL_RANK_WHOLES];      /* model_rank_collect() */

@@ -5,6 +5,7 @@
 /* cmocka wants these three first */
 #include <cmocka.h>
 
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/train/inside.h"
 #include "tests/common/device.h"
 #include "tests/common/model_ranks.h"
 #include "tests/fake/far/far.h"
@@ -357,6 +359,190 @@ static void test_training(void **state)
 	}
 }
 
+/* ---- a step without the host ---- */
+
+/* Gradients that are not finite update nothing, then nor do others; steps are not counted. */
+static int train_until_nan(struct model_rank *r)
+{
+	const struct gt_device *d = r->store->device;
+	size_t bytes = gt_store_flat_bytes(r->store);
+	struct gt_step_result result[3];
+	const float nan = NAN;
+	void *before = malloc(bytes), *after = malloc(bytes);
+	int rc = before && after ? model_rank_step(r, 1) : GT_ENOMEM;
+
+	for (int i = 0; !rc && i < 3; i++) {
+		rc = gt_optim_begin(r->optim, 0.1, i == 1, &r->err);
+		if (!rc && i == 1)
+			rc = gt_device_write(d, r->store->gradients, &nan, sizeof(nan), &r->err);
+		if (!rc && i == 1)
+			rc = gt_device_read(d, before, r->store->parameters, bytes, &r->err);
+		if (!rc)
+			rc = gt_optim_update(r->optim, NULL, NULL, &r->err);
+		if (!rc)
+			rc = gt_optim_end(r->optim, &r->err);
+	}
+	for (int i = 0; !rc && i < 3; i++)
+		rc = gt_optim_result(r->optim, &result[i], &r->err);
+	if (!rc)
+		rc = gt_device_read(d, after, r->store->parameters, bytes, &r->err);
+	if (!rc) {
+		assert_memory_equal(before, after, bytes);
+		assert_true(!result[0].skip && result[1].skip && result[2].skip);
+		assert_true(isfinite(result[0].grad_norm) && isnan(result[1].grad_norm));
+		assert_true(result[0].stop == 0 && result[1].stop == 1 && result[2].stop == 0);
+		assert_true(result[0].steps == 1 && result[2].steps == 1);
+		assert_int_equal(gt_optim_steps(r->optim), 1);
+	}
+	free(before);
+	free(after);
+	return rc;
+}
+
+static void test_skip(void **state)
+{
+	static const char *const backends[] = { "cpu", "far" };
+	static const enum gt_optim_kind kinds[] = { GT_SGD, GT_ADAM, GT_ADAMW };
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		const struct gt_optim_options o = { .kind = kinds[i / 2],
+			.momentum = 0.9,
+			.beta1 = 0.9,
+			.beta2 = 0.99,
+			.eps = 1e-8 };
+		const struct model_rank like = {
+			.spec = "mlp:20,30,10", .samples = 4, .optimizer = &o
+		};
+		struct model_rank rank;
+
+		setenv("GTRAIN_TEST_BACKEND", backends[i % 2], 1);
+		model_ranks_run(&rank, 0, &like, train_until_nan);
+		model_ranks_expect_well(&rank, 0);
+		model_ranks_close(&rank, 0);
+	}
+}
+
+/* The host may go so far ahead of the results, and no further. */
+static int run_ahead(struct model_rank *r)
+{
+	struct gt_step_result result;
+	int rc = 0;
+
+	for (int i = 0; !rc && i < GT_OPTIM_AHEAD; i++) {
+		rc = gt_optim_begin(r->optim, 0.1, false, &r->err);
+		if (!rc)
+			rc = gt_optim_end(r->optim, &r->err);
+	}
+	if (rc)
+		return rc;
+	assert_int_equal(gt_optim_begin(r->optim, 0.1, false, GT_ERR_IGNORED), GT_EINVAL);
+	rc = gt_optim_result(r->optim, &result, &r->err);
+	return rc ? rc : gt_optim_begin(r->optim, 0.1, false, &r->err);
+}
+
+static void test_ahead(void **state)
+{
+	const struct model_rank like = { .spec = "mlp:20,30,10", .samples = 4 };
+	struct model_rank rank;
+
+	(void)state;
+	setenv("GTRAIN_TEST_BACKEND", "far", 1);
+	model_ranks_run(&rank, 0, &like, run_ahead);
+	model_ranks_expect_well(&rank, 0);
+	model_ranks_close(&rank, 0);
+}
+
+/* ---- the training loop ---- */
+
+enum { LOOP_STEPS = 12, WARM = 3 };
+
+struct meter {
+	struct far_counts counts[LOOP_STEPS + 1];
+	int64_t known[LOOP_STEPS + 1]; /* steps that had begun when this one's report came */
+	struct gt_train *t;
+};
+
+static int note_counts(void *self, const struct gt_step_report *r, struct gt_err *err)
+{
+	struct meter *m = self;
+
+	(void)err;
+	m->counts[r->step] = far_counts(0);
+	m->known[r->step] = m->t->step;
+	return 0;
+}
+
+static int train_loop(struct meter *m, struct gt_train_options *options, struct gt_err *err)
+{
+	static const atomic_bool never;
+	struct gt_observer observer = { .self = m, .step = note_counts };
+	struct gt_train_result result;
+	struct gt_log silent = { .stream = stderr, .level = GT_LOG_QUIET };
+	int rc = gt_train_open(&m->t, options, false, &silent, err);
+
+	if (rc)
+		return rc;
+	rc = gt_train_run(m->t, NULL, &observer, 1, &never, &result, err);
+	gt_train_close(m->t);
+	return rc;
+}
+
+static struct gt_train_options loop_options(const char *model, int accumulate)
+{
+	return (struct gt_train_options){ .device = "far",
+		.model = model,
+		.data = "random:,samples=96",
+		.steps = LOOP_STEPS,
+		.batch = 8 / accumulate,
+		.accumulate = accumulate,
+		.seed = 3,
+		.optim = { .kind = GT_ADAMW,
+		    .beta1 = 0.9,
+		    .beta2 = 0.999,
+		    .eps = 1e-8,
+		    .weight_decay = NAN },
+		.schedule = { .lr = 1e-3, .min_lr = NAN, .warmup = -1 },
+		.prefetch = 2,
+		.workers = 1 };
+}
+
+/* At steady state nothing in a step blocks, and the host is a step ahead. */
+static void test_nothing_blocks(void **state)
+{
+	static const char *const models[] = { "mlp:20,30,10", "lenet",
+		"gpt:layers=2,heads=2,width=32,block=8,vocab=50,dropout=0.1" };
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		struct gt_train_options options = loop_options(models[i / 2], 1 + i % 2);
+		struct gt_err err = GT_ERR_INIT;
+		struct meter m = { 0 };
+
+		if (train_loop(&m, &options, &err))
+			fail_msg("%s: %s", models[i / 2], err.text);
+		for (int step = WARM; step < LOOP_STEPS - 1; step++) {
+			assert_int_equal(m.counts[step + 1].blocking, m.counts[step].blocking);
+			assert_int_equal(m.known[step], step + 1);
+		}
+	}
+}
+
+/* The step that diverged is named, and by then the next one may have begun. */
+static void test_late_divergence(void **state)
+{
+	struct gt_train_options options = loop_options("mlp:20,30,10", 1);
+	struct gt_err err = GT_ERR_INIT;
+	struct meter m = { 0 };
+
+	(void)state;
+	options.optim = (struct gt_optim_options){ .kind = GT_SGD, .weight_decay = NAN };
+	options.schedule.lr = 1e30;
+	assert_int_equal(train_loop(&m, &options, &err), GT_EDIVERGED);
+	if (!strstr(err.text, " at step 2"))
+		fail_msg("%s", err.text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -364,6 +550,10 @@ int main(void)
 		cmocka_unit_test(test_right_order),
 		cmocka_unit_test(test_host_access),
 		cmocka_unit_test(test_training),
+		cmocka_unit_test(test_skip),
+		cmocka_unit_test(test_ahead),
+		cmocka_unit_test(test_nothing_blocks),
+		cmocka_unit_test(test_late_divergence),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,7 +75,7 @@ static double sgd_element(
 
 static void sgd_case(const struct gt_range_kernels *k, const struct gt_update_options *o, int64_t n)
 {
-	struct gt_step_scalars s = { .lr = 0.1f, .grad_factor = 0.5f };
+	struct gt_step_scalars s = { .block = { .lr = 0.1f }, .result = { .grad_factor = 0.5f } };
 	struct flat f, start;
 
 	flat_make(&f, n);
@@ -83,12 +83,13 @@ static void sgd_case(const struct gt_range_kernels *k, const struct gt_update_op
 	for (int64_t i = 0; i < n; i++)
 		f.m[i] = NAN; /* the first step must not read the buffer */
 	for (int t = 0; t < STEPS; t++) {
-		s.first_step = t == 0;
+		s.result.steps = t + 1;
 		k->sgd(NULL, f.p, f.g, o->momentum != 0 ? f.m : NULL, n, o, &s, GT_ERR_IGNORED);
 	}
 	for (int64_t i = 0; i < n; i++)
 		close_to("sgd", f.p[i],
-		    sgd_element((double)start.p[i], (double)f.g[i], o, (double)s.lr, 0.5), 0.5);
+		    sgd_element((double)start.p[i], (double)f.g[i], o, (double)s.block.lr, 0.5),
+		    0.5);
 	flat_free(&f);
 	flat_free(&start);
 }
@@ -121,19 +122,20 @@ static double adam_element(
 static void adam_case(
     const struct gt_range_kernels *k, const struct gt_update_options *o, int64_t n)
 {
-	struct gt_step_scalars s = { .lr = 0.01f, .grad_factor = 0.5f };
+	struct gt_step_scalars s = { .block = { .lr = 0.01f }, .result = { .grad_factor = 0.5f } };
 	struct flat f, start;
 
 	flat_make(&f, n);
 	flat_make(&start, n);
 	for (int t = 1; t <= STEPS; t++) {
-		s.bias1 = (float)(1 - pow(o->beta1, t));
-		s.bias2_sqrt = (float)sqrt(1 - pow(o->beta2, t));
+		s.result.bias1 = (float)(1 - pow(o->beta1, t));
+		s.result.bias2_sqrt = (float)sqrt(1 - pow(o->beta2, t));
 		k->adam(NULL, f.p, f.g, f.m, f.v, n, o, &s, GT_ERR_IGNORED);
 	}
 	for (int64_t i = 0; i < n; i++)
 		close_to("adam", f.p[i],
-		    adam_element((double)start.p[i], (double)f.g[i], o, (double)s.lr, 0.5), 0.1);
+		    adam_element((double)start.p[i], (double)f.g[i], o, (double)s.block.lr, 0.5),
+		    0.1);
 	flat_free(&f);
 	flat_free(&start);
 }
@@ -172,27 +174,27 @@ static void test_clip(void **state)
 	flat_make(&f, MAX);
 	for (int i = 0; i < sets; i++)
 		for (size_t k = 0; k < COUNT(counts); k++) {
-			struct gt_step_scalars s = { .clip = 0.75f };
+			struct gt_step_scalars s = { .block = { .clip = 0.75f } };
 			double sum = 0, factor;
 
 			for (int64_t e = 0; e < counts[k]; e++)
 				sum += (double)f.g[e] * (double)f.g[e];
 			factor = 0.75 / (sqrt(sum) + 1e-6);
 			set[i].set->ranges->squares(NULL, f.g, counts[k], &s, GT_ERR_IGNORED);
-			set[i].set->ranges->clip(NULL, &s, GT_ERR_IGNORED);
-			close_to("norm", s.grad_norm, sqrt(sum), 0);
-			close_to("factor", s.grad_factor, factor < 1 ? factor : 1, 0);
-			s.clip = 0;
-			set[i].set->ranges->clip(NULL, &s, GT_ERR_IGNORED);
-			assert_true(s.grad_factor == 1.0f);
+			set[i].set->ranges->begin_update(NULL, &s, GT_ERR_IGNORED);
+			close_to("norm", s.result.grad_norm, sqrt(sum), 0);
+			close_to("factor", s.result.grad_factor, factor < 1 ? factor : 1, 0);
+			s.block.clip = 0;
+			set[i].set->ranges->begin_update(NULL, &s, GT_ERR_IGNORED);
+			assert_true(s.result.grad_factor == 1.0f);
 		}
 	f.g[77] = NAN;
 	for (int i = 0; i < sets; i++) {
-		struct gt_step_scalars s = { .clip = 0.75f };
+		struct gt_step_scalars s = { .block = { .clip = 0.75f } };
 
 		set[i].set->ranges->squares(NULL, f.g, MAX, &s, GT_ERR_IGNORED);
-		set[i].set->ranges->clip(NULL, &s, GT_ERR_IGNORED);
-		assert_true(isnan(s.grad_norm) && isnan(s.grad_factor));
+		set[i].set->ranges->begin_update(NULL, &s, GT_ERR_IGNORED);
+		assert_true(isnan(s.result.grad_norm) && isnan(s.result.grad_factor));
 	}
 	flat_free(&f);
 }
@@ -211,17 +213,17 @@ static void spread(float *x, int64_t n)
 static struct gt_step_scalars exact_in_parts(
     const struct gt_range_kernels *k, const float *x, int64_t n, int64_t part)
 {
-	struct gt_step_scalars sum = { .exact = true };
+	struct gt_step_scalars sum = { .block = { .exact = true } };
 
 	for (int64_t end = n; end > 0; end -= part) {
-		struct gt_step_scalars s = { .exact = true };
+		struct gt_step_scalars s = { .block = { .exact = true } };
 		int64_t count = end < part ? end : part;
 
 		k->squares(NULL, x + end - count, count, &s, GT_ERR_IGNORED);
 		for (int i = 0; i < GT_SQUARES; i++)
-			sum.squares[i] += s.squares[i];
+			sum.result.squares[i] += s.result.squares[i];
 	}
-	k->clip(NULL, &sum, GT_ERR_IGNORED);
+	k->begin_update(NULL, &sum, GT_ERR_IGNORED);
 	return sum;
 }
 
@@ -247,7 +249,7 @@ static void test_exact_squares(void **state)
 				struct gt_step_scalars s =
 				    exact_in_parts(set[i].set->ranges, x, sizes[n], parts[k]);
 
-				assert_true(s.grad_norm == (float)sqrtl(want));
+				assert_true(s.result.grad_norm == (float)sqrtl(want));
 			}
 		}
 	}
@@ -269,13 +271,14 @@ static void test_exact_difference(void **state)
 		const struct gt_range_kernels *k = set[i].set->ranges;
 		struct gt_step_scalars large = exact_in_parts(k, x, LARGE, 10);
 		struct gt_step_scalars small = exact_in_parts(k, x + LARGE, N - LARGE, 4000);
-		struct gt_step_scalars all = { .exact = true };
+		struct gt_step_scalars all = { .block = { .exact = true } };
 
 		k->squares(NULL, x, N, &all, GT_ERR_IGNORED);
 		for (int d = 0; d < GT_SQUARES; d++)
-			all.squares[d] -= large.squares[d];
-		k->clip(NULL, &all, GT_ERR_IGNORED);
-		assert_true(small.grad_norm > 0 && all.grad_norm == small.grad_norm);
+			all.result.squares[d] -= large.result.squares[d];
+		k->begin_update(NULL, &all, GT_ERR_IGNORED);
+		assert_true(
+		    small.result.grad_norm > 0 && all.result.grad_norm == small.result.grad_norm);
 	}
 	free(x);
 }
@@ -294,13 +297,13 @@ static void test_exact_room(void **state)
 		for (int64_t i = 0; i < N; i++)
 			x[i] = values[v];
 		for (int i = 0; i < sets; i++) {
-			struct gt_step_scalars s = { .exact = true };
+			struct gt_step_scalars s = { .block = { .exact = true } };
 			double want = sqrt(N) * (double)values[v];
 
 			set[i].set->ranges->squares(NULL, x, N, &s, GT_ERR_IGNORED);
-			set[i].set->ranges->clip(NULL, &s, GT_ERR_IGNORED);
-			assert_true(
-			    want > FLT_MAX ? isinf(s.grad_norm) : s.grad_norm == (float)want);
+			set[i].set->ranges->begin_update(NULL, &s, GT_ERR_IGNORED);
+			assert_true(want > FLT_MAX ? isinf(s.result.grad_norm)
+			                           : s.result.grad_norm == (float)want);
 		}
 	}
 	free(x);
@@ -320,11 +323,12 @@ static void test_exact_special(void **state)
 	for (int i = 0; i < sets; i++) {
 		struct gt_step_scalars s = exact_in_parts(set[i].set->ranges, x, 9, 9);
 
-		assert_true(s.grad_norm == 0);
+		assert_true(s.result.grad_norm == 0);
 		for (size_t c = 0; c < COUNT(cases); c++) {
 			x[5] = cases[c].x;
 			s = exact_in_parts(set[i].set->ranges, x, 9, 2);
-			assert_true(cases[c].nan ? isnan(s.grad_norm) : isinf(s.grad_norm));
+			assert_true(
+			    cases[c].nan ? isnan(s.result.grad_norm) : isinf(s.result.grad_norm));
 		}
 		x[5] = 0;
 	}
@@ -432,22 +436,23 @@ static void threads_case(bool exact)
 
 		for (int t = 0; t < 2; t++) {
 			omp_set_num_threads(t + 1);
-			s[t] = (struct gt_step_scalars){ .lr = 0.1f,
-				.clip = 0.5f,
-				.bias1 = 0.1f,
-				.bias2_sqrt = 0.03f,
-				.exact = exact };
+			s[t] = (struct gt_step_scalars){ .block = { .lr = 0.1f,
+				                             .clip = 0.5f,
+				                             .beta1 = 0.9,
+				                             .beta2 = 0.999,
+				                             .exact = exact } };
 			flat_make(&f[t], MAX);
 			k->squares(NULL, f[t].g, MAX, &s[t], GT_ERR_IGNORED);
-			k->clip(NULL, &s[t], GT_ERR_IGNORED);
+			k->begin_update(NULL, &s[t], GT_ERR_IGNORED);
 			k->sgd(NULL, f[t].p, f[t].g, f[t].m, MAX, &sgd_options[4], &s[t],
 			    GT_ERR_IGNORED);
 			k->adam(NULL, f[t].p, f[t].g, f[t].m, f[t].v, MAX, &adam_options[2], &s[t],
 			    GT_ERR_IGNORED);
 		}
-		assert_memory_equal(s[0].squares, s[1].squares, sizeof(s[0].squares));
-		assert_true(s[0].grad_norm == s[1].grad_norm);
-		assert_true(s[0].grad_factor == s[1].grad_factor);
+		assert_memory_equal(
+		    s[0].result.squares, s[1].result.squares, sizeof(s[0].result.squares));
+		assert_true(s[0].result.grad_norm == s[1].result.grad_norm);
+		assert_true(s[0].result.grad_factor == s[1].result.grad_factor);
 		assert_memory_equal(f[0].p, f[1].p, MAX * sizeof(float));
 		assert_memory_equal(f[0].m, f[1].m, MAX * sizeof(float));
 		assert_memory_equal(f[0].v, f[1].v, MAX * sizeof(float));

@@ -398,7 +398,7 @@ static int far_event_sync(struct gt_event *e, struct gt_err *err)
 	int rc;
 
 	pthread_mutex_lock(&d->lock);
-	d->counts.blocking += e->reached < e->recorded;
+	d->counts.waits += e->reached < e->recorded;
 	while (e->reached < e->recorded)
 		pthread_cond_wait(&d->changed, &d->lock);
 	host_knows(e->index, &e->clock);

@@ -30,9 +30,9 @@ enum { FAR_DEVICES = 8, FAR_STREAMS = 32 };
 
 /* The calls for a device since the program began. */
 struct far_counts {
-	long
-	    blocking; /* the host waited for a stream or an event, or had to copy by way of pageable
-	                  memory, or took or gave back device memory */
+	long blocking; /* the host waited for a stream, or had to copy by way of pageable memory, or
+	                * took or gave back device memory */
+	long waits;    /* the host waited for an event that was not done */
 	long kernels, copies;
 };
 

@@ -163,6 +163,55 @@ static int add(
 	return far_queue(stream, &item, err);
 }
 
+static int run_add_f64(struct far_item *item, struct gt_err *err)
+{
+	return cpu()->add_f64(NULL, item->args.a, item->args.in, item->args.count, err);
+}
+
+static int add_f64(
+    struct gt_stream *stream, double *x, const double *y, int64_t count, struct gt_err *err)
+{
+	struct far_item item = { .name = "add range in float64",
+		.run = run_add_f64,
+		.args = { .a = far_near(x), .in = far_near(y), .count = count } };
+
+	far_add_access(&item, x, (size_t)count * sizeof(*x), true);
+	far_add_access(&item, y, (size_t)count * sizeof(*y), false);
+	return far_queue(stream, &item, err);
+}
+
+static int run_begin_step(struct far_item *item, struct gt_err *err)
+{
+	return cpu()->begin_step(NULL, item->args.a, err);
+}
+
+static int begin_step(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err)
+{
+	struct far_item item = {
+		.name = "begin_step", .run = run_begin_step, .args = { .a = far_near(s) }
+	};
+
+	far_add_access(&item, s, sizeof(*s), true);
+	return far_queue(stream, &item, err);
+}
+
+static int run_add_losses(struct far_item *item, struct gt_err *err)
+{
+	return cpu()->add_losses(NULL, item->args.a, item->args.in, item->args.count, err);
+}
+
+static int add_losses(struct gt_stream *stream, struct gt_step_scalars *s, const float *losses,
+    int64_t count, struct gt_err *err)
+{
+	struct far_item item = { .name = "add_losses",
+		.run = run_add_losses,
+		.args = { .a = far_near(s), .in = far_near(losses), .count = count } };
+
+	far_add_access(&item, s, sizeof(*s), true);
+	far_add_access(&item, losses, floats(count), false);
+	return far_queue(stream, &item, err);
+}
+
 static int run_squares(struct far_item *item, struct gt_err *err)
 {
 	return cpu()->squares(NULL, item->args.in, item->args.count, item->args.a, err);
@@ -180,14 +229,16 @@ static int squares(struct gt_stream *stream, const float *g, int64_t count,
 	return far_queue(stream, &item, err);
 }
 
-static int run_clip(struct far_item *item, struct gt_err *err)
+static int run_begin_update(struct far_item *item, struct gt_err *err)
 {
-	return cpu()->clip(NULL, item->args.a, err);
+	return cpu()->begin_update(NULL, item->args.a, err);
 }
 
-static int clip(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err)
+static int begin_update(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err)
 {
-	struct far_item item = { .name = "clip", .run = run_clip, .args = { .a = far_near(s) } };
+	struct far_item item = {
+		.name = "begin_update", .run = run_begin_update, .args = { .a = far_near(s) }
+	};
 
 	far_add_access(&item, s, sizeof(*s), true);
 	return far_queue(stream, &item, err);
@@ -310,8 +361,11 @@ static int find_nonfinite(struct gt_stream *stream, int64_t *first, const void *
 
 static const struct gt_range_kernels ranges = {
 	.add = add,
+	.add_f64 = add_f64,
+	.begin_step = begin_step,
+	.add_losses = add_losses,
 	.squares = squares,
-	.clip = clip,
+	.begin_update = begin_update,
 	.sgd = sgd,
 	.adam = adam,
 	.narrow = narrow,

@@ -1,0 +1,59 @@
+/* feeder.c - batches of a loader on their way to programs. */
+#include "lib/train/program.h"
+
+static int pinned_alloc(void *self, size_t bytes, void **out, struct gt_err *err)
+{
+	const struct gt_feeder *f = self;
+
+	return f->device->backend->host_alloc(f->device->index, bytes, out, err);
+}
+
+static void pinned_free(void *self, void *p, size_t bytes)
+{
+	const struct gt_feeder *f = self;
+
+	f->device->backend->host_free(f->device->index, p, bytes);
+}
+
+/* The loader keeps one batch more for us than the last: its copy may still be under way. */
+int gt_feeder_open(struct gt_feeder *f, const struct gt_device *device, struct gt_dataset *data,
+    const struct gt_loader_options *options, struct gt_err *err)
+{
+	struct gt_loader_options pinned = *options;
+
+	*f = (struct gt_feeder){ .device = device };
+	pinned.hold = 1;
+	pinned.memory = (struct gt_loader_memory){ f, pinned_alloc, pinned_free };
+	return gt_loader_open(&f->loader, data, &pinned, err);
+}
+
+static int wait_for(const struct gt_feeder *f, struct gt_event *event, struct gt_err *err)
+{
+	const struct gt_backend *b = f->device->backend;
+
+	return !event || b->event_done(event) ? 0 : b->event_sync(event, err);
+}
+
+void gt_feeder_close(struct gt_feeder *f)
+{
+	for (int i = 0; f->loader && i < 2; i++)
+		(void)wait_for(f, f->fed[i], GT_ERR_IGNORED);
+	gt_loader_close(f->loader);
+	*f = (struct gt_feeder){ 0 };
+}
+
+int gt_feeder_next(struct gt_feeder *f, const struct gt_batch **batch, struct gt_err *err)
+{
+	int rc = wait_for(f, f->fed[f->count % 2], err);
+
+	return rc ? rc : gt_loader_next(f->loader, batch, err);
+}
+
+int gt_feeder_feed(
+    struct gt_feeder *f, struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
+{
+	int rc = gt_program_feed(p, batch, err);
+
+	f->fed[f->count++ % 2] = gt_program_fed(p);
+	return rc;
+}
