@@ -20,8 +20,8 @@ int gt_device_open(
 
 	*out = NULL;
 	if (!backend || index < 0 || index >= backend->count())
-		return gt_err_set(
-		    err, GT_EINVAL, "there is no device %s:%d", backend ? backend->name : "", index);
+		return gt_err_set(err, GT_EINVAL, "there is no device %s:%d",
+		    backend ? backend->name : "", index);
 	d = gt_calloc(1, sizeof(*d), err);
 	if (!d)
 		return GT_ENOMEM;

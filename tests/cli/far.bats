@@ -7,7 +7,7 @@ load runs
 
 setup() {
 	cd "$BATS_TEST_TMPDIR" || return 1
-	GTRAIN=$GTRAIN_TESTS/gtrain-far
+	export GTRAIN=$GTRAIN_TESTS/gtrain-far
 	yes 'the quick brown fox jumps over the lazy dog' | head -60 >text.txt
 }
 

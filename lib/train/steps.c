@@ -1,0 +1,289 @@
+/* steps.c - one step of the training loop: queued now, its results read later. */
+#include <math.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/text.h"
+#include "lib/train/finite.h"
+#include "lib/train/loop.h"
+
+/* The runs of a step: the last step of an epoch may have fewer. Returns how many samples they
+ * take. */
+static int64_t step_samples(const struct gt_train *t, int64_t step, int64_t *first, int64_t *last)
+{
+	int64_t rank_samples = gt_sampler_rank_samples(&t->sampler);
+	int64_t end;
+
+	*first = step % t->steps_per_epoch * t->runs;
+	*last = *first + t->runs;
+	if (*last > t->batches_per_epoch)
+		*last = t->batches_per_epoch;
+	end = *last * t->sampler.batch;
+	return (end < rank_samples ? end : rank_samples) - *first * t->sampler.batch;
+}
+
+/* The program of the epoch's micro-batch `number`, fed. Where another rank reads for this one, how
+ * many samples come is known all the same. */
+static int feed_micro_batch(
+    struct gt_program **p, struct gt_loop *l, int64_t number, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	int64_t left = gt_sampler_rank_samples(&t->sampler) - number * t->sampler.batch;
+	struct gt_batch unread = { .count =
+		                       (int)(left < t->sampler.batch ? left : t->sampler.batch) };
+	const struct gt_batch *batch = &unread;
+	double began = gt_clock_s();
+	int rc = l->feeder.loader ? gt_feeder_next(&l->feeder, &batch, err) : 1;
+
+	gt_profile_note(l->profile, "wait for data", began);
+	if (rc <= 0)
+		return rc ? rc : gt_err_set(err, GT_EINVAL, "the loader ended early");
+	*p = gt_program_for(&t->steps, batch->count);
+	if (!*p)
+		return gt_err_set(err, GT_EINVAL, "no plan for a batch of %d", batch->count);
+	return gt_feeder_feed(&l->feeder, *p, batch, err);
+}
+
+/* Where in the step the samples are that this rank's model sees. They are counted over all ranks,
+ * who take turns, or as rank 0 has dealt them out: a batch for several ranks has those of one after
+ * those of the other. */
+static void count_samples(int64_t *rng, const struct gt_train *t, int64_t index, int samples)
+{
+	const struct gt_sampler *s = &t->sampler;
+	int each = samples / s->hosted, first = 0, rank = s->rank;
+
+	if (t->parallel)
+		gt_parallel_part(t->parallel, samples, &first, &samples);
+	if (s->hosted > 1) {
+		rank += first / each;
+		first = 0;
+	}
+	rng[GT_RNG_SEED] = (int64_t)t->o.seed;
+	rng[GT_RNG_STEP] = t->step;
+	rng[GT_RNG_FIRST] = (index * s->batch / s->hosted + first) * s->world + rank;
+	rng[GT_RNG_STRIDE] = s->world;
+}
+
+/* Forward and backward of the epoch's micro-batch `number`, the step's `index`; its share of the
+ * step's mean loss is added to the result. */
+static int run_micro_batch(
+    struct gt_loop *l, int64_t number, int64_t index, float weight, struct gt_err *err)
+{
+	int64_t rng[GT_RNG_FIELDS];
+	struct gt_program *p = NULL;
+	int rc = feed_micro_batch(&p, l, number, err);
+
+	if (rc)
+		return rc;
+	count_samples(rng, l->t, index, p->batch);
+	rc = gt_program_set(p, weight, rng, err);
+	gt_profile_plan(l->profile, p->plan);
+	if (!rc)
+		rc = gt_plan_run(p->plan, err);
+	gt_profile_plan_done(l->profile, p->plan);
+	if (!rc)
+		gt_profile_background(l->profile, l->t->parallel);
+	return rc ? rc : gt_program_add_loss(p, gt_optim_scalars(l->t->optim), err);
+}
+
+static int hint_diverged(const struct gt_train *t, struct gt_err *err)
+{
+	if (t->parallel && t->o.parallel.compress == GT_COMPRESS_FP16)
+		return gt_err_hint(err,
+		    "--compress fp16 makes gradients above 65504 infinite, bf16 and none do not; else "
+		    "a lower --lr or a longer --warmup; checkpoints are as they were");
+	return gt_err_hint(err, "a lower --lr, a longer --warmup or --clip 1 keeps it finite%s",
+	    t->o.out ? "; checkpoints are as they were" : "");
+}
+
+int gt_loop_diverged(
+    const struct gt_train *t, const char *what, double value, int64_t step, struct gt_err *err)
+{
+	gt_err_set(
+	    err, GT_EDIVERGED, "%s is %g at step %lld", what, gt_text_real(value), (long long)step);
+	return hint_diverged(t, err);
+}
+
+int gt_loop_check_finite(struct gt_loop *l, struct gt_err *err)
+{
+	const struct gt_train *t = l->t;
+	char text[GT_NONFINITE_SIZE];
+	struct gt_nonfinite found;
+	int rc = 0;
+
+	if (l->checked_step == t->step)
+		return 0;
+	rc = gt_find_nonfinite(&found, t->store, t->optim, t->o.group, err);
+	if (rc)
+		return rc;
+	l->checked_step = t->step;
+	if (!found.slot)
+		return 0;
+	gt_err_set(err, GT_EDIVERGED, "%s after step %lld", gt_nonfinite_text(text, &found),
+	    (long long)t->step);
+	return hint_diverged(t, err);
+}
+
+/* The loss is that of all ranks that read other samples: zero on stages that don't make it, and the
+ * same on those that share layers. They stop together. */
+static int agree(struct gt_loop *l, struct gt_err *err)
+{
+	const struct gt_train *t = l->t;
+	double *both = &gt_optim_scalars(t->optim)->result.loss; /* and stop, on the device */
+	struct gt_group *group = t->o.group, *sums = gt_train_sum_group(t);
+	bool apart = sums != group;
+	double began = gt_clock_s();
+	int rc = apart ? gt_all_reduce(sums, both, 1, GT_F64, GT_SUM, err) : 0;
+
+	if (!rc && group)
+		rc = gt_all_reduce(group, both + apart, 2 - apart, GT_F64, GT_SUM, err);
+	gt_profile_note(l->profile, "agree", began);
+	return rc;
+}
+
+static int update(struct gt_loop *l, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	double began = gt_clock_s();
+	int rc = t->parallel ? gt_parallel_update(t->parallel, t->optim, err)
+	                     : gt_optim_update(t->optim, NULL, NULL, err);
+
+	if (!rc)
+		rc = gt_optim_end(t->optim, err);
+	gt_profile_note(l->profile, "optimizer", began);
+	if (!rc)
+		gt_profile_background(l->profile, t->parallel);
+	return rc;
+}
+
+static int share_buffers(struct gt_loop *l, struct gt_err *err)
+{
+	double began = gt_clock_s();
+	int rc = gt_parallel_share_buffers(l->t->parallel, err);
+
+	if (gt_parallel_shares_buffers(l->t->parallel))
+		gt_profile_note(l->profile, "share buffers", began);
+	return rc;
+}
+
+static int check_replicas(struct gt_loop *l, struct gt_err *err)
+{
+	int64_t step = l->t->step + 1;
+	double began = gt_clock_s();
+	int rc = gt_parallel_check_replicas(l->t->parallel, step, err);
+
+	if (gt_parallel_checks_replicas(l->t->parallel, step))
+		gt_profile_note(l->profile, "check replicas", began);
+	return rc;
+}
+
+/* Gradients are there, and all else of the step before its update. */
+static int show_gradients(struct gt_loop *l, struct gt_err *err)
+{
+	const struct gt_train *t = l->t;
+	double loss;
+	int rc;
+
+	if (!l->close)
+		return 0;
+	rc = gt_device_read(
+	    t->device, &loss, &gt_optim_scalars(t->optim)->result.loss, sizeof(loss), err);
+	if (!rc && !isfinite(loss))
+		return gt_loop_diverged(t, "the loss", loss, t->step + 1, err);
+	return rc ? rc : GT_TELL(l, gradients, t->step + 1, err);
+}
+
+/* The results of the oldest step that is still queued: report them. */
+static int finish_step(struct gt_loop *l, struct gt_err *err)
+{
+	struct gt_step_report *r = &l->reports[l->finished % GT_OPTIM_AHEAD];
+	struct gt_step_result result;
+	int rc = gt_optim_result(l->t->optim, &result, err);
+
+	if (rc)
+		return rc;
+	l->finished++;
+	l->stop = result.stop > 0;
+	if (!isfinite(result.loss))
+		return gt_loop_diverged(l->t, "the loss", result.loss, r->step, err);
+	if (!isfinite(result.grad_norm))
+		return gt_loop_diverged(
+		    l->t, "the gradient's norm", (double)result.grad_norm, r->step, err);
+	r->loss = result.loss;
+	r->grad_norm = (double)result.grad_norm;
+	r->train_s = l->train_s;
+	r->time_s = gt_clock_s() - l->started;
+	return GT_TELL(l, step, r, err);
+}
+
+int gt_loop_finish(struct gt_loop *l, int64_t left, struct gt_err *err)
+{
+	int rc = 0;
+
+	while (!rc && l->queued - l->finished > left)
+		rc = finish_step(l, err);
+	return rc;
+}
+
+/* Queue the micro-batches of a step, from `first` to `last` of the epoch. */
+static int queue_micro_batches(
+    struct gt_loop *l, int64_t first, int64_t last, int64_t targets, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	int rc = 0;
+
+	for (int64_t i = first; !rc && i < last; i++) {
+		if (t->parallel)
+			gt_parallel_communicate(t->parallel, i + 1 == last);
+		rc = run_micro_batch(l, i, i - first, 1.0f / (float)targets, err);
+	}
+	return rc;
+}
+
+/* Queue a step; its results come later. */
+static int queue_step(struct gt_loop *l, struct gt_step_report *r, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	const struct gt_data_info *info = gt_dataset_info(t->data);
+	int64_t first, last, targets;
+	int rc;
+
+	r->samples = step_samples(t, t->step, &first, &last) * t->sampler.world / t->sampler.hosted;
+	targets = r->samples * (int64_t)info->targets;
+	r->tokens = info->kind == GT_DATA_TOKENS ? targets : 0;
+	rc = gt_optim_begin(t->optim, r->lr, *l->asked, err);
+	if (!rc && gt_train_adds_up(t))
+		rc = gt_optim_zero_grad(t->optim, err);
+	if (!rc && t->parallel)
+		rc = share_buffers(l, err);
+	if (!rc)
+		rc = queue_micro_batches(l, first, last, targets, err);
+	if (!rc)
+		rc = agree(l, err);
+	if (!rc)
+		rc = show_gradients(l, err);
+	if (!rc)
+		rc = update(l, err);
+	return !rc && t->parallel ? check_replicas(l, err) : rc;
+}
+
+int gt_loop_step(struct gt_loop *l, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	struct gt_step_report *r = &l->reports[l->queued % GT_OPTIM_AHEAD];
+	double began = gt_clock_s();
+	int rc;
+
+	*r = (struct gt_step_report){ .step = t->step + 1,
+		.epoch = t->step / t->steps_per_epoch,
+		.lr = gt_schedule_lr(&t->o.schedule, t->step) };
+	gt_profile_step(l->profile, t->step - l->first_step, t->step + 1);
+	rc = queue_step(l, r, err);
+	if (rc)
+		return rc;
+	l->queued++;
+	t->step++;
+	l->train_s += gt_clock_s() - began;
+	rc = gt_profile_step_done(
+	    l->profile, t->o.out, gt_train_rank(t), t->log, &l->result->profile, err);
+	return rc ? rc : gt_loop_finish(l, l->close ? 0 : 1, err);
+}
