@@ -87,14 +87,17 @@ int gt_group_run(struct gt_group *g, const struct gt_collective *c, struct gt_er
 	return check(g, c, err) ? err->code : g->ops->run(g, c, err);
 }
 
-int gt_group_start(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
+int gt_group_start(
+    struct gt_group *g, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
 {
-	return check(g, c, err) ? err->code : g->ops->start(g, c, err);
+	uint64_t unused;
+
+	return check(g, c, err) ? err->code : g->ops->start(g, c, ticket ? ticket : &unused, err);
 }
 
-int gt_group_wait(struct gt_group *g, struct gt_err *err)
+int gt_group_wait(struct gt_group *g, uint64_t ticket, struct gt_err *err)
 {
-	return g->ops->wait(g, err);
+	return g->ops->wait(g, ticket, err);
 }
 
 int gt_group_alloc(struct gt_group *g, size_t bytes, void **out, struct gt_err *err)

@@ -78,8 +78,9 @@ struct gt_group {
 struct gt_group_ops {
 	const char *name; /* "shm" */
 	int (*run)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
-	int (*start)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
-	int (*wait)(struct gt_group *g, struct gt_err *err);
+	int (*start)(struct gt_group *g, const struct gt_collective *c, uint64_t *ticket,
+	    struct gt_err *err);
+	int (*wait)(struct gt_group *g, uint64_t ticket, struct gt_err *err);
 	int (*alloc)(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 	void (*release)(struct gt_group *g, void *memory);
 	int (*split)(
@@ -91,13 +92,22 @@ struct gt_group_ops {
 int gt_group_run(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 
 /*
- * Do it in the background, after all that was started before; buffers are the group's until
- * gt_group_wait() returns, which is when all started ones are done. The first error of any is
- * returned by it. At most GT_GROUP_STARTED may be outstanding (then gt_group_start() waits).
+ * Do it in the background, after all that was started before. Its buffers are the group's until a
+ * wait for its ticket returns. `ticket` may be NULL. At most GT_GROUP_STARTED may be outstanding
+ * (then gt_group_start() waits).
+ *
+ * A ticket is a number that counts the started collectives of this group, from 1 on. They end in
+ * the order of their tickets, so a wait for one of them is a wait for those before it, and not for
+ * those behind it. A ticket may be waited for any number of times; a wait for 0 waits for nothing,
+ * one for GT_GROUP_ALL for everything that was started.
+ *
+ * Errors of gt_group_wait(): the first of any started collective, whichever ticket is waited for.
  */
 enum { GT_GROUP_STARTED = 256 };
-int gt_group_start(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
-int gt_group_wait(struct gt_group *g, struct gt_err *err);
+#define GT_GROUP_ALL UINT64_MAX
+int gt_group_start(
+    struct gt_group *g, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err);
+int gt_group_wait(struct gt_group *g, uint64_t ticket, struct gt_err *err);
 
 /*
  * Memory, zeroed, aligned to 64 bytes, that the ranks of the group can reach: collectives on

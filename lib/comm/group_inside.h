@@ -89,20 +89,22 @@ void gt_copy_bytes(void *to, const void *from, size_t bytes);
 struct gt_queue {
 	int (*run)(void *self, const struct gt_collective *c, struct gt_err *err);
 	void *self;
-	bool outstanding; /* something was started since the last wait */
+	uint64_t awaited; /* the collectives up to this ticket have ended */
 	struct gt_queue_thread *thread;
 };
 
 /* Now, after all that was started. */
 int gt_queue_run(struct gt_queue *q, const struct gt_collective *c, struct gt_err *err);
 
-int gt_queue_start(struct gt_queue *q, const struct gt_collective *c, struct gt_err *err);
+int gt_queue_start(
+    struct gt_queue *q, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err);
 
 /* Let what was started come to its end; its errors are for gt_queue_wait(). */
 void gt_queue_settle(struct gt_queue *q);
 
-/* The same, and the first error of any, then and ever after. */
-int gt_queue_wait(struct gt_queue *q, struct gt_err *err);
+/* Wait until the collective of this ticket has ended, or all (GT_GROUP_ALL). The first error of
+ * any, then and ever after. */
+int gt_queue_wait(struct gt_queue *q, uint64_t ticket, struct gt_err *err);
 
 /* Give up what has not begun, and wait for what has: its `run` is to find out by itself that it is
  * over. */

@@ -1,4 +1,5 @@
 /* group_queue.c - collectives in the background: a thread that takes them from a queue. */
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,8 +14,8 @@ struct gt_queue_thread {
 	pthread_t thread;
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t more, less;
-	struct gt_collective items[GT_GROUP_STARTED];
-	size_t first, count; /* the first one, while it runs, counts */
+	struct gt_collective items[GT_GROUP_STARTED]; /* that of ticket t: t modulo their number */
+	uint64_t started, ended; /* tickets, the latest; the caller alone moves `started` on */
 	bool stop;
 	struct gt_err err; /* the first there was */
 };
@@ -38,18 +39,17 @@ static void *toil(void *arg)
 
 	pthread_mutex_lock(&t->lock);
 	for (;;) {
-		while (!t->count && !t->stop)
+		while (t->ended == t->started && !t->stop)
 			pthread_cond_wait(&t->more, &t->lock);
 		if (t->stop)
 			break;
 		if (!t->err.code) {
 			pthread_mutex_unlock(&t->lock);
-			do_it(t->queue, &t->items[t->first], &err);
+			do_it(t->queue, &t->items[(t->ended + 1) % GT_GROUP_STARTED], &err);
 			pthread_mutex_lock(&t->lock);
 			t->err = err;
 		}
-		t->first = (t->first + 1) % GT_GROUP_STARTED;
-		t->count--;
+		t->ended++;
 		pthread_cond_signal(&t->less);
 	}
 	pthread_mutex_unlock(&t->lock);
@@ -90,7 +90,8 @@ static int make_thread(struct gt_queue *q, struct gt_err *err)
 	return 0;
 }
 
-int gt_queue_start(struct gt_queue *q, const struct gt_collective *c, struct gt_err *err)
+int gt_queue_start(
+    struct gt_queue *q, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
 {
 	struct gt_queue_thread *t;
 
@@ -98,26 +99,33 @@ int gt_queue_start(struct gt_queue *q, const struct gt_collective *c, struct gt_
 		return err->code;
 	t = q->thread;
 	pthread_mutex_lock(&t->lock);
-	while (t->count == GT_GROUP_STARTED)
+	while (t->started - t->ended == GT_GROUP_STARTED)
 		pthread_cond_wait(&t->less, &t->lock);
-	t->items[(t->first + t->count++) % GT_GROUP_STARTED] = *c;
+	*ticket = ++t->started;
+	t->items[*ticket % GT_GROUP_STARTED] = *c;
 	pthread_cond_signal(&t->more);
 	pthread_mutex_unlock(&t->lock);
-	q->outstanding = true;
 	return 0;
+}
+
+/* With *err, the first error of any. */
+static void await(struct gt_queue *q, uint64_t ticket, struct gt_err *err)
+{
+	struct gt_queue_thread *t = q->thread;
+
+	pthread_mutex_lock(&t->lock);
+	while (t->ended < ticket)
+		pthread_cond_wait(&t->less, &t->lock);
+	q->awaited = t->ended;
+	if (err && t->err.code)
+		*err = t->err;
+	pthread_mutex_unlock(&t->lock);
 }
 
 void gt_queue_settle(struct gt_queue *q)
 {
-	struct gt_queue_thread *t = q->thread;
-
-	if (!q->outstanding)
-		return;
-	pthread_mutex_lock(&t->lock);
-	while (t->count)
-		pthread_cond_wait(&t->less, &t->lock);
-	pthread_mutex_unlock(&t->lock);
-	q->outstanding = false;
+	if (q->thread && q->awaited < q->thread->started)
+		await(q, q->thread->started, NULL);
 }
 
 int gt_queue_run(struct gt_queue *q, const struct gt_collective *c, struct gt_err *err)
@@ -126,13 +134,18 @@ int gt_queue_run(struct gt_queue *q, const struct gt_collective *c, struct gt_er
 	return do_it(q, c, err);
 }
 
-int gt_queue_wait(struct gt_queue *q, struct gt_err *err)
+int gt_queue_wait(struct gt_queue *q, uint64_t ticket, struct gt_err *err)
 {
-	gt_queue_settle(q);
-	if (!q->thread || !q->thread->err.code)
+	struct gt_err first = GT_ERR_INIT;
+	uint64_t started = q->thread ? q->thread->started : 0;
+
+	assert(ticket <= started || ticket == GT_GROUP_ALL);
+	if (!started)
 		return 0;
-	*err = q->thread->err;
-	return err->code;
+	await(q, ticket < started ? ticket : started, &first);
+	if (first.code)
+		*err = first;
+	return first.code;
 }
 
 void gt_queue_free(struct gt_queue *q)

@@ -16,8 +16,9 @@ static const size_t default_piece_bytes = (size_t)4 << 20, least_piece_bytes = 4
 static const size_t most_piece_bytes = (size_t)1 << 30;
 
 static int mpi_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
-static int mpi_start(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
-static int mpi_wait(struct gt_group *group, struct gt_err *err);
+static int mpi_start(
+    struct gt_group *group, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err);
+static int mpi_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err);
 static int mpi_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
 static void mpi_release(struct gt_group *group, void *memory);
 static int mpi_split(
@@ -49,14 +50,15 @@ static int mpi_run(struct gt_group *group, const struct gt_collective *c, struct
 	return gt_queue_run(&((struct gt_mpi_group *)group)->queue, c, err);
 }
 
-static int mpi_start(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
+static int mpi_start(
+    struct gt_group *group, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
 {
-	return gt_queue_start(&((struct gt_mpi_group *)group)->queue, c, err);
+	return gt_queue_start(&((struct gt_mpi_group *)group)->queue, c, ticket, err);
 }
 
-static int mpi_wait(struct gt_group *group, struct gt_err *err)
+static int mpi_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err)
 {
-	return gt_queue_wait(&((struct gt_mpi_group *)group)->queue, err);
+	return gt_queue_wait(&((struct gt_mpi_group *)group)->queue, ticket, err);
 }
 
 /* ---- made and freed ---- */

@@ -19,8 +19,9 @@ static const size_t most_piece_bytes = (size_t)1 << 30;
 static const double spin_s = 20e-6, yield_s = 100e-6;
 
 static int shm_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
-static int shm_start(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
-static int shm_wait(struct gt_group *group, struct gt_err *err);
+static int shm_start(
+    struct gt_group *group, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err);
+static int shm_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err);
 static int shm_split(
     struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err);
 static void shm_free(struct gt_group *group);
@@ -265,14 +266,15 @@ static int shm_run(struct gt_group *group, const struct gt_collective *c, struct
 	return gt_queue_run(&((struct gt_shm *)group)->queue, c, err);
 }
 
-static int shm_start(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
+static int shm_start(
+    struct gt_group *group, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
 {
-	return gt_queue_start(&((struct gt_shm *)group)->queue, c, err);
+	return gt_queue_start(&((struct gt_shm *)group)->queue, c, ticket, err);
 }
 
-static int shm_wait(struct gt_group *group, struct gt_err *err)
+static int shm_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err)
 {
-	return gt_queue_wait(&((struct gt_shm *)group)->queue, err);
+	return gt_queue_wait(&((struct gt_shm *)group)->queue, ticket, err);
 }
 
 static void shm_free(struct gt_group *group)

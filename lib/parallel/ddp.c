@@ -46,14 +46,14 @@ static int run_start(struct gt_call *call, struct gt_err *err)
 		        call->stream, c.out, (float *)bucket, c.count, c.dtype, err))
 			return err->code;
 	}
-	return gt_group_start(p->axes[GT_AXIS_DATA], &c, err);
+	return gt_group_start(p->axes[GT_AXIS_DATA], &c, NULL, err);
 }
 
 static int run_wait(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
 	const struct ddp *d = p->state;
-	int rc = p->communicates ? gt_group_wait(p->axes[GT_AXIS_DATA], err) : 0;
+	int rc = p->communicates ? gt_group_wait(p->axes[GT_AXIS_DATA], GT_GROUP_ALL, err) : 0;
 
 	if (!rc && p->communicates && d->sent)
 		rc = p->store->device->backend->ranges()->widen(call->stream, d->gradients, d->sent,

@@ -19,12 +19,14 @@ struct gt_pipeline_tied {
 	const struct gt_slot *slot;
 	int rank, size;         /* this stage's among those that hold it: 0 counts the squares */
 	struct gt_group *group; /* of them */
+	uint64_t ticket;        /* of the latest send to the first of them; 0: none yet */
 };
 
 struct gt_pipeline {
 	int stages, stage;
 	struct gt_pipeline_cut cut; /* made for the first graph that comes */
 	struct gt_group *links[GT_PIPE_LINKS];
+	uint64_t tickets[GT_PIPE_LINKS]; /* of the latest send over each; 0: none yet */
 	bool *holds; /* [slots of the store][stages], in the order of declaration */
 	size_t held; /* how many slots that was made for */
 	struct gt_pipeline_tied *tied;

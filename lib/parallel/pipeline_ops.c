@@ -170,6 +170,15 @@ static struct gt_group *group_of(const struct gt_call *call)
 	return link < GT_PIPE_LINKS ? l->links[link] : l->tied[link - GT_PIPE_LINKS].group;
 }
 
+static uint64_t *ticket_of(const struct gt_call *call)
+{
+	const struct gt_parallel *p = call->context;
+	struct gt_pipeline *l = p->pipeline;
+	int link = call->attrs.pipe.link;
+
+	return link < GT_PIPE_LINKS ? &l->tickets[link] : &l->tied[link - GT_PIPE_LINKS].ticket;
+}
+
 static int run_send(struct gt_call *call, struct gt_err *err)
 {
 	struct gt_group *group = group_of(call);
@@ -184,7 +193,7 @@ static int run_send(struct gt_call *call, struct gt_err *err)
 		memset(call->out[0].data, 0,
 		    (size_t)gt_tensor_elements(&call->out[0]) * gt_dtype_size(call->out[0].dtype));
 	return call->attrs.pipe.wait ? gt_group_run(group, &c, err)
-	                             : gt_group_start(group, &c, err);
+	                             : gt_group_start(group, &c, ticket_of(call), err);
 }
 
 static int run_recv(struct gt_call *call, struct gt_err *err)
@@ -202,7 +211,7 @@ static int run_recv(struct gt_call *call, struct gt_err *err)
 
 static int run_wait(struct gt_call *call, struct gt_err *err)
 {
-	return gt_group_wait(group_of(call), err);
+	return gt_group_wait(group_of(call), *ticket_of(call), err);
 }
 
 const struct gt_kernel gt_pipeline_kernels[] = {

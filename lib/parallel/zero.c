@@ -30,7 +30,8 @@ static int divide(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 	if (rc)
 		return rc;
 	z->parts = gt_calloc(z->buckets.size, sizeof(*z->parts), err);
-	if (!z->parts)
+	z->tickets = gt_calloc(z->buckets.size, sizeof(*z->tickets), err);
+	if (!z->parts || !z->tickets)
 		return GT_ENOMEM;
 	pad(&z->buckets, s, group->size);
 	for (size_t i = 0; i < z->buckets.size; i++) {
@@ -124,6 +125,7 @@ static void release(struct gt_parallel *p)
 		gt_group_release(p->world, z->parameters);
 	gt_buckets_release(&z->buckets);
 	free(z->parts);
+	free(z->tickets);
 	free(z->gaps);
 	free(z);
 }
@@ -233,9 +235,9 @@ static int gather_parameters(struct gt_parallel *p, struct gt_err *err)
 			.what = z->buckets.name[i],
 			.span = gt_buckets_span(p, &z->buckets, (int)i, 1) };
 
-		rc = gt_group_start(group, &c, err);
+		rc = gt_group_start(group, &c, NULL, err);
 	}
-	return rc ? rc : gt_group_wait(group, err);
+	return rc ? rc : gt_group_wait(group, GT_GROUP_ALL, err);
 }
 
 static int update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)

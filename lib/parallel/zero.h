@@ -29,6 +29,9 @@ struct gt_zero {
 	struct gt_part *parts; /* [buckets.size] this rank's */
 	struct gt_part *gaps;  /* what is between parameters, in any order */
 	size_t gap_count;
+	struct gt_zero_tickets {
+		uint64_t reduced, gathered;
+	} * tickets;                  /* [buckets.size] of the latest collectives; 0: none yet */
 	int64_t gathered;             /* elements of the buckets that a run of the plan gathers */
 	void *gradients, *parameters; /* the store's, in memory of the group's; NULL: its own */
 };

@@ -49,18 +49,19 @@ static int run_reduce_start(struct gt_call *call, struct gt_err *err)
 		return 0;
 	if (z->stage > 1 && clear_gaps(p, call->stream, i, room, err))
 		return err->code;
-	return gt_group_start(p->axes[GT_AXIS_DATA], &c, err);
+	return gt_group_start(p->axes[GT_AXIS_DATA], &c, &z->tickets[i].reduced, err);
 }
 
-/* Where gradients are in rooms, this rank's part of the one that travelled is added to the
- * store's. */
+/* The last bucket's reduction ends after those of all others. Where gradients are in rooms, this
+ * rank's part of the one that travelled is added to the store's. */
 static int run_reduce_wait(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
 	const struct gt_zero *z = p->state;
-	const struct gt_part *part = &z->parts[call->attrs.bucket.index];
+	int i = call->attrs.bucket.index;
+	const struct gt_part *part = &z->parts[i];
 	struct gt_group *group = p->axes[GT_AXIS_DATA];
-	int rc = z->stage > 1 || p->communicates ? gt_group_wait(group, err) : 0;
+	int rc = gt_group_wait(group, z->tickets[i].reduced, err);
 
 	if (!rc && z->stage > 1)
 		rc = p->store->device->backend->ranges()->add(call->stream,
@@ -82,14 +83,16 @@ static int run_gather_start(struct gt_call *call, struct gt_err *err)
 		.what = z->buckets.name[i],
 		.span = gt_buckets_span(p, &z->buckets, i, call->attrs.bucket.turn) };
 
-	return gt_group_start(p->axes[GT_AXIS_DATA], &c, err);
+	return gt_group_start(p->axes[GT_AXIS_DATA], &c, &z->tickets[i].gathered, err);
 }
 
 static int run_gather_wait(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
+	const struct gt_zero *z = p->state;
 
-	return gt_group_wait(p->axes[GT_AXIS_DATA], err);
+	return gt_group_wait(
+	    p->axes[GT_AXIS_DATA], z->tickets[call->attrs.bucket.index].gathered, err);
 }
 
 const struct gt_kernel gt_zero_kernels[] = {

@@ -23,12 +23,13 @@ static void background_body(struct seat_of *s)
 		struct gt_collective c = { GT_ALL_REDUCE, buffer, buffer, 1 + k % 2 * (EACH - 1),
 			GT_F32, GT_SUM, .what = "a bucket" };
 
-		expect_rank(s, !gt_group_start(s->g, &c, &err));
+		expect_rank(s, !gt_group_start(s->g, &c, NULL, &err));
 	}
 	/* After those that were started, and without a wait. */
 	expect_rank(
 	    s, !gt_all_reduce(s->g, &last, 1, GT_F32, GT_SUM, &err) && last == (float)s->size);
-	expect_rank(s, !gt_group_wait(s->g, &err) && !gt_group_wait(s->g, &err));
+	for (int i = 0; i < 2; i++)
+		expect_rank(s, !gt_group_wait(s->g, GT_GROUP_ALL, &err));
 	for (int k = 0; x && k < STARTED; k++) {
 		float want = (float)(k * s->size + s->size * (s->size - 1) / 2);
 
@@ -47,6 +48,101 @@ static void test_background(void **state)
 	run_ranks(false, 1, &options, background_body, NULL);
 }
 
+/* ---- tickets ---- */
+
+enum { EACH_TICKET = 3000 };
+
+struct ticketed {
+	float buffer[EACH_TICKET];
+	uint64_t ticket;
+};
+
+static void start_ticketed(struct seat_of *s, struct ticketed *t, float value)
+{
+	struct gt_collective c = { GT_ALL_REDUCE, t->buffer, t->buffer, EACH_TICKET, GT_F32, GT_SUM,
+		.what = "a bucket" };
+	struct gt_err err = GT_ERR_INIT;
+
+	for (int i = 0; i < EACH_TICKET; i++)
+		t->buffer[i] = value + (float)s->rank;
+	expect_rank(s, !gt_group_start(s->g, &c, &t->ticket, &err));
+}
+
+static void expect_sum(struct seat_of *s, const struct ticketed *t, float value)
+{
+	float want = value * (float)s->size + (float)(s->size * (s->size - 1) / 2);
+
+	for (int i = 0; i < EACH_TICKET; i++)
+		if (t->buffer[i] != want)
+			fail_rank(s, "ticket %d: %g, not %g", (int)t->ticket, t->buffer[i], want);
+}
+
+/* Rank 0 starts three. The others take part in the first alone until rank 0, which has waited for
+ * it, comes to the barrier: a wait for the others would end in an error. */
+static void ticket_body(struct seat_of *s)
+{
+	struct ticketed *t = calloc(3, sizeof(*t));
+	struct gt_err err = GT_ERR_INIT;
+	int at_once = s->rank ? 1 : 3;
+
+	for (int k = 0; t && k < at_once; k++)
+		start_ticketed(s, &t[k], (float)k);
+	if (t && gt_group_wait(s->g, t[0].ticket, &err))
+		fail_rank(s, "%s", err.text);
+	expect_sum(s, &t[0], 0);
+	expect_rank(s, !gt_group_wait(s->g, 0, &err) && !gt_group_wait(s->g, t[0].ticket, &err));
+	rally(s);
+	for (int k = at_once; t && k < 3; k++)
+		start_ticketed(s, &t[k], (float)k);
+	for (int k = 2; t && k > 0; k--) { /* the last one's end is that of the one before */
+		expect_rank(s, t[k].ticket == t[k - 1].ticket + 1);
+		expect_rank(s, !gt_group_wait(s->g, t[k].ticket, &err));
+		expect_sum(s, &t[k], (float)k);
+	}
+	free(t);
+}
+
+static void test_a_wait_is_for_one(void **state)
+{
+	static const struct gt_shm_options soon = { .timeout_s = 10, .staging_bytes = 3 * 4096 };
+
+	(void)state;
+	for (int processes = 0; processes < 2; processes++)
+		for (int size = 2; size <= 3; size++)
+			run_ranks(processes, size, &soon, ticket_body, NULL);
+}
+
+/* As many as can be outstanding, and more: the start of one more waits for the first. */
+static void many_tickets_body(struct seat_of *s)
+{
+	enum { MANY = GT_GROUP_STARTED + 3 };
+	struct ticketed *t = calloc(MANY, sizeof(*t));
+	struct gt_err err = GT_ERR_INIT;
+	int held_back = GT_GROUP_STARTED; /* of rank 0's; the others begin when these are there */
+
+	for (int k = 0; t && s->rank == 0 && k < held_back; k++)
+		start_ticketed(s, &t[k], (float)k);
+	rally(s);
+	for (int k = s->rank ? 0 : held_back; t && k < MANY; k++)
+		start_ticketed(s, &t[k], (float)k);
+	for (int k = 0; t && k < MANY; k += 3) {
+		expect_rank(s, t[k].ticket == t[0].ticket + (uint64_t)k);
+		expect_rank(s, !gt_group_wait(s->g, t[k].ticket, &err));
+		expect_sum(s, &t[k], (float)k);
+	}
+	expect_rank(s, !gt_group_wait(s->g, GT_GROUP_ALL, &err));
+	for (int k = 0; t && k < MANY; k++)
+		expect_sum(s, &t[k], (float)k);
+	free(t);
+}
+
+static void test_many_tickets(void **state)
+{
+	(void)state;
+	for (int processes = 0; processes < 2; processes++)
+		run_ranks(processes, 3, &options, many_tickets_body, NULL);
+}
+
 /* Freed with something started that cannot end. */
 static void abandon_body(struct seat_of *s)
 {
@@ -57,7 +153,7 @@ static void abandon_body(struct seat_of *s)
 	double from = gt_clock_s();
 
 	if (s->rank == 0)
-		expect_rank(s, !gt_group_start(s->g, &c, &err));
+		expect_rank(s, !gt_group_start(s->g, &c, NULL, &err));
 	gt_group_free(s->g);
 	s->g = NULL;
 	expect_rank(s, gt_clock_s() - from < 5);
@@ -176,7 +272,7 @@ static void refused_body(struct seat_of *s)
 		struct gt_err err = GT_ERR_INIT;
 
 		expect_rank(s, gt_group_run(s->g, &bad[i], &err) < 0 && err.text[0]);
-		expect_rank(s, gt_group_start(s->g, &bad[i], &err) < 0);
+		expect_rank(s, gt_group_start(s->g, &bad[i], NULL, &err) < 0);
 	}
 }
 
@@ -195,6 +291,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_background),
+		cmocka_unit_test(test_a_wait_is_for_one),
+		cmocka_unit_test(test_many_tickets),
 		cmocka_unit_test(test_free_gives_up),
 		cmocka_unit_test(test_split),
 		cmocka_unit_test(test_regions),

@@ -43,32 +43,37 @@ static void scale(const struct gt_group *g, const struct gt_collective *c, doubl
 /* ---- mistakes ---- */
 
 /* Each rank's mean counts as a sum. */
-static int start_unscaled(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
+static int start_unscaled(
+    struct gt_group *g, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
 {
 	if (is_bucket(c))
 		scale(g, c, g->size);
-	return real.start(g, c, err);
+	return real.start(g, c, ticket, err);
 }
 
 /* Half of a bucket is never added up. */
-static int start_half(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
+static int start_half(
+    struct gt_group *g, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
 {
 	struct gt_collective half = *c;
 
 	if (is_bucket(c) && c->kind != GT_REDUCE_SCATTER)
 		half.count -= half.count / 2;
-	return real.start(g, &half, err);
+	return real.start(g, &half, ticket, err);
 }
 
-static int start_twice(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
+static int start_twice(
+    struct gt_group *g, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
 {
-	int rc = real.start(g, c, err);
+	int rc = real.start(g, c, ticket, err);
 
-	return rc || !is_bucket(c) || strcmp(c->what, "bucket 0") ? rc : real.start(g, c, err);
+	return rc || !is_bucket(c) || strcmp(c->what, "bucket 0") ? rc
+	                                                          : real.start(g, c, ticket, err);
 }
 
 /* The last rank gets the sums of the first one's part. */
-static int start_wrong_part(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
+static int start_wrong_part(
+    struct gt_group *g, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
 {
 	struct gt_collective all = *c;
 	size_t bytes = (size_t)(c->count * g->size) * sizeof(float);
@@ -76,13 +81,14 @@ static int start_wrong_part(struct gt_group *g, const struct gt_collective *c, s
 	int rc;
 
 	if (c->kind != GT_REDUCE_SCATTER)
-		return real.start(g, c, err);
+		return real.start(g, c, ticket, err);
 	sums = malloc(bytes);
 	assert_non_null(sums);
 	memcpy(sums, c->in, bytes);
 	all.kind = GT_ALL_REDUCE;
 	all.in = all.out = sums;
 	all.count *= g->size;
+	*ticket = 0; /* it ends here */
 	rc = real.run(g, &all, err);
 	memcpy(c->out, sums + (g->rank + 1 == g->size ? 0 : g->rank * c->count),
 	    (size_t)c->count * sizeof(float));
@@ -91,7 +97,8 @@ static int start_wrong_part(struct gt_group *g, const struct gt_collective *c, s
 }
 
 /* The last rank takes the weights of the first two ranks for each other's. */
-static int start_turned(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
+static int start_turned(
+    struct gt_group *g, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
 {
 	struct gt_collective copy = *c;
 	size_t part = (size_t)c->count * sizeof(float);
@@ -99,9 +106,10 @@ static int start_turned(struct gt_group *g, const struct gt_collective *c, struc
 	int rc;
 
 	if (c->kind != GT_ALL_GATHER || c->dtype != GT_F32)
-		return real.start(g, c, err);
+		return real.start(g, c, ticket, err);
 	copy.out = whole = malloc(part * (size_t)g->size);
 	assert_non_null(whole);
+	*ticket = 0; /* it ends here */
 	rc = real.run(g, &copy, err);
 	memcpy(c->out, whole, part * (size_t)g->size);
 	if (g->rank + 1 == g->size) {
@@ -113,18 +121,20 @@ static int start_turned(struct gt_group *g, const struct gt_collective *c, struc
 }
 
 /* What goes back to the stage before is twice as much. */
-static int start_double(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
+static int start_double(
+    struct gt_group *g, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
 {
 	struct gt_collective copy = *c;
 	float *twice;
 	int rc;
 
 	if (c->kind != GT_SEND || strcmp(c->what, "gradients of a stage"))
-		return real.start(g, c, err);
+		return real.start(g, c, ticket, err);
 	copy.in = twice = malloc((size_t)c->count * sizeof(float));
 	assert_non_null(twice);
 	for (int64_t i = 0; i < c->count; i++)
 		twice[i] = 2 * ((const float *)c->in)[i];
+	*ticket = 0; /* it ends here */
 	rc = real.run(g, &copy, err);
 	free(twice);
 	return rc;
@@ -171,21 +181,22 @@ static int run_counting(struct gt_group *g, const struct gt_collective *c, struc
 }
 
 static int start_mean_of_means(
-    struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
+    struct gt_group *g, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
 {
 	int all = samples_here == BATCH ? RANKS * BATCH : RANKS * (BATCH / 2) + 1;
 
 	if (is_bucket(c) && samples_here)
 		scale(g, c, (double)all / (RANKS * samples_here));
-	return real.start(g, c, err);
+	return real.start(g, c, ticket, err);
 }
 
 /* Off by a unit in the last place, which only bits tell. */
-static int start_nudged(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
+static int start_nudged(
+    struct gt_group *g, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
 {
 	if (is_bucket(c) && g->size > 1 && !g->rank)
 		scale(g, c, 1 + 0x1p-23);
-	return real.start(g, c, err);
+	return real.start(g, c, ticket, err);
 }
 
 /* ---- runs ---- */
@@ -193,7 +204,8 @@ static int start_nudged(struct gt_group *g, const struct gt_collective *c, struc
 static const struct fault {
 	const char *name;
 	int (*run)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
-	int (*start)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
+	int (*start)(struct gt_group *g, const struct gt_collective *c, uint64_t *ticket,
+	    struct gt_err *err);
 	const char *modes; /* that suffer from it */
 	int64_t step;      /* at which it is seen */
 } faults[] = {
