@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/comm/comm.h"
 #include "lib/device/backend.h"
 #include "lib/optim/optim.h"
 #include "lib/parallel/parallel.h"
@@ -92,6 +93,12 @@ int gt_cmd_train_check(
 	if (cli->resume && cli->init_from && given(env, "init-from")) {
 		gt_err_set(err, GT_EINVAL, "--init-from: --resume brings weights of its own");
 		return gt_err_hint(err, "leave one of the two out");
+	}
+	if (cli->reproducible && cli->backend == GT_COMM_RING) {
+		gt_err_set(err, GT_EINVAL,
+		    "--reproducible cannot be combined with --backend ring, whose sums depend on "
+		    "the number of ranks");
+		return gt_err_hint(err, "--backend shm adds up in a fixed order");
 	}
 	return check_pairs(env, cli, err);
 }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "lib/comm/comm.h"
 #include "lib/device/cpu.h"
 
 struct job {
@@ -76,7 +77,8 @@ static int be_one(void *self, struct gt_group *group, struct gt_err *err)
 int gt_cmd_train_threads(
     const struct gt_cmd_threads *of, const struct gt_world *world, struct gt_err *err)
 {
-	const struct gt_shm_options options = { .timeout_s = of->cli->timeout_s };
+	const struct gt_threads_options options = { .shm = { .timeout_s = of->cli->timeout_s },
+		.ring = of->cli->backend == GT_COMM_RING };
 	struct job job = { .of = of };
 
 	if (check_world(of, world, err) ||

@@ -8,6 +8,7 @@
 #include "cmd/table_out.h"
 #include "cmd/train_threads.h"
 #include "lib/base/text.h"
+#include "lib/comm/comm.h"
 #include "lib/train/verify.h"
 
 enum { FEWEST_RANKS = 2, COLUMNS = 7, CELL = 24 };
@@ -114,7 +115,8 @@ int gt_cmd_train_verify(
 	int64_t threads;
 	struct gt_verify_options o = { .train = options,
 		.ranks = (int)cli->nproc < FEWEST_RANKS ? FEWEST_RANKS : (int)cli->nproc,
-		.shm = { .timeout_s = cli->timeout_s },
+		.threads = { .shm = { .timeout_s = cli->timeout_s },
+		    .ring = cli->backend == GT_COMM_RING },
 		.enter = enter,
 		.self = &threads };
 	int count = gt_verify_count(), rc;

@@ -29,6 +29,13 @@ static int join_shm(struct gt_comm *c, const struct gt_comm_options *o, struct g
 	                &c->group, c->world.rank, c->world.size, &c->exchange, &options, err);
 }
 
+static int join_ring(struct gt_comm *c, const struct gt_comm_options *o, struct gt_err *err)
+{
+	int rc = join_shm(c, o, err);
+
+	return rc ? rc : gt_ring_of_shm(&c->group, err);
+}
+
 /* ---- mpi ---- */
 
 /* Of each rank, whether its agreement is rank 0's. */
@@ -116,18 +123,19 @@ static int choose(enum gt_comm_backend *out, const struct gt_world *world,
 	char line[sizeof(err->hint)];
 
 	*out = o->backend != GT_COMM_AUTO ? o->backend : one_host ? GT_COMM_SHM : GT_COMM_MPI;
-	if (*out == GT_COMM_SHM ? one_host
+	if (*out != GT_COMM_MPI ? one_host
 	                        : o->backend == GT_COMM_MPI || world->source == GT_WORLD_MPI)
 		return 0;
-	if (*out == GT_COMM_SHM)
+	if (*out != GT_COMM_MPI) {
 		gt_err_set(err, GT_EINVAL,
-		    "%d ranks on several hosts (%d on this one): --backend shm is for those of one host",
-		    world->size, world->local_size);
-	else
-		gt_err_set(err, GT_ENOTSUP,
-		    "%d ranks on several hosts (%d on this one), started by %s: CPU ranks reach "
-		    "other hosts by MPI alone",
-		    world->size, world->local_size, gt_world_source_name(world->source));
+		    "%d ranks on several hosts (%d on this one): --backend %s is for those of one host",
+		    world->size, world->local_size, *out == GT_COMM_RING ? "ring" : "shm");
+		return gt_err_hint(err, "--backend mpi is for several; mpirun starts its ranks");
+	}
+	gt_err_set(err, GT_ENOTSUP,
+	    "%d ranks on several hosts (%d on this one), started by %s: CPU ranks reach "
+	    "other hosts by MPI alone",
+	    world->size, world->local_size, gt_world_source_name(world->source));
 	gt_comm_mpirun_line(line, sizeof(line) - 32, world, o->command);
 	return gt_err_hint(err, "start them by MPI: %s", line);
 }
@@ -135,13 +143,17 @@ static int choose(enum gt_comm_backend *out, const struct gt_world *world,
 int gt_comm_join(struct gt_comm *c, const struct gt_world *world,
     const struct gt_comm_options *options, struct gt_err *err)
 {
+	static int (*const joins[])(
+	    struct gt_comm * c, const struct gt_comm_options *o, struct gt_err *err) = {
+		[GT_COMM_SHM] = join_shm, [GT_COMM_RING] = join_ring, [GT_COMM_MPI] = join_mpi
+	};
 	enum gt_comm_backend backend;
 	int rc;
 
 	*c = (struct gt_comm){ .world = *world, .exchange = { exchange, c } };
 	rc = choose(&backend, world, options, err);
 	if (!rc)
-		rc = (backend == GT_COMM_MPI ? join_mpi : join_shm)(c, options, err);
+		rc = joins[backend](c, options, err);
 	if (rc)
 		gt_comm_leave(c);
 	return rc;

@@ -5,11 +5,13 @@
 #include "lib/comm/group.h"
 #include "lib/comm/mpi.h"
 #include "lib/comm/rendezvous.h"
+#include "lib/comm/ring.h"
 #include "lib/comm/shm.h"
 
 enum gt_comm_backend {
 	GT_COMM_AUTO, /* shm where all ranks are on one host, else mpi */
 	GT_COMM_SHM,
+	GT_COMM_RING, /* on one host; never taken by auto */
 	GT_COMM_MPI
 };
 
@@ -32,7 +34,8 @@ struct gt_comm {
  * Meet the ranks of this world and form the group of all of them: a collective call. `out` stays
  * where it is until gt_comm_leave(), which is due after 0 alone. Errors: those of rendezvous and
  * group; GT_ENOTSUP for ranks on several hosts that were not started by mpirun, with the line that
- * does; GT_EINVAL for shm on several hosts, and where MPI knows of other ranks than the world.
+ * does; GT_EINVAL for shm or ring on several hosts, and where MPI knows of other ranks than the
+ * world.
  */
 int gt_comm_join(struct gt_comm *out, const struct gt_world *world,
     const struct gt_comm_options *options, struct gt_err *err);

@@ -2,6 +2,7 @@
 #ifndef GT_COMM_GROUP_H
 #define GT_COMM_GROUP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,7 +13,7 @@
 /*
  * This module lets ranks find each other, exchange numbers and fail together. It knows nothing of
  * graphs, models or training. A group is what one rank holds of it: its number, the size, and a
- * table of functions (`shm` on one host, `mpi` on several).
+ * table of functions (`shm` or `ring` on one host, `mpi` on several).
  *
  * All ranks of a group call the same collectives in the same order with the same sizes, types and
  * `what`: a rank that does otherwise is an error on all of them (GT_EINVAL), not a wrong sum. Only
@@ -46,13 +47,9 @@ enum gt_collective_kind {
  * overlap. `count` is in elements, of the part where there are parts; 0 is fine.
  *
  * Reductions take GT_F32, GT_F64, GT_F16, GT_BF16, GT_I32, GT_I64; what only moves, any type. Sums
- * of F16 and BF16 are made in float32 and rounded once, to nearest even. Every element is summed as
- * a tree over the ranks, neighbours first: the sum of n is that of the first 2^k < n, 2^k as large
- * as can be, plus that of the rest; ((0 + 1) + (2 + 3)) + (4 + 5) for six. So the result is the
- * same bits on all ranks and in all runs, whatever the size of the call; and a rank that has summed
- * up a power of two of parts in this way stands for that many ranks with one part each.
- * GT_AVG of integers rounds towards zero; sums of them wrap around; a NaN on any rank is the
- * GT_MAX. Buffers are aligned to their elements.
+ * of F16 and BF16 are made in float32 and rounded once, to nearest even. The result is the same
+ * bits on all ranks and in all runs. GT_AVG of integers rounds towards zero; sums of them wrap
+ * around; a NaN on any rank is the GT_MAX. Buffers are aligned to their elements.
  *
  * GT_SEND returns when the buffer may be used again. For more than some ten KiB that is when the
  * peer has begun to receive: two ranks that both first send each other so much wait in vain.
@@ -74,9 +71,19 @@ struct gt_group {
 	int rank, size;
 };
 
-/* A backend of groups. Callers use the functions below. */
+/*
+ * A backend of groups. Callers use the functions below.
+ *
+ * Ordered: every element is summed as a tree over the ranks, neighbours first: the sum of n is that
+ * of the first 2^k < n, 2^k as large as can be, plus that of the rest; ((0 + 1) + (2 + 3)) + (4 +
+ * 5) for six. So bits do not depend on how a buffer is divided into calls, and a rank that has
+ * summed up a power of two of parts in this way stands for that many ranks with one part each.
+ * Otherwise the order of a sum depends on the element's place in its call and on the number of
+ * ranks.
+ */
 struct gt_group_ops {
 	const char *name; /* "shm" */
+	bool ordered;
 	int (*run)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 	int (*start)(struct gt_group *g, const struct gt_collective *c, uint64_t *ticket,
 	    struct gt_err *err);

@@ -31,6 +31,7 @@ struct arithmetic {
 	void (*max_pair)(void *acc, const void *a, const void *b, size_t n);
 	void (*max)(void *acc, const void *b, size_t n);
 	void (*divide)(void *acc, int by, size_t n);
+	void (*load)(void *acc, const void *src, size_t n);
 	void (*store)(void *dst, const void *acc, size_t n);
 	enum gt_dtype wide; /* the type of an accumulator */
 	/* to = also = a op b, any of which may be the same; NULL where `wide` is another type */
@@ -109,6 +110,16 @@ struct reduction {
 			to[i] = NARROW(from[i]);                                                   \
 	}
 
+#define LOAD_OF(NAME, T, ACC, WIDEN)                                                               \
+	VECTORS static void NAME(void *acc, const void *src, size_t n)                             \
+	{                                                                                          \
+		ACC *restrict to = acc;                                                            \
+		const T *from = src;                                                               \
+                                                                                                   \
+		for (size_t i = 0; i < n; i++)                                                     \
+			to[i] = WIDEN(from[i]);                                                    \
+	}
+
 /* A power of two has an exact inverse, and multiplying is faster. */
 #define DIVIDE_FLOAT(NAME, ACC)                                                                    \
 	VECTORS static void NAME(void *acc, int by, size_t n)                                      \
@@ -156,32 +167,36 @@ DIVIDE_FLOAT(divide_f32, float)
 DIVIDE_FLOAT(divide_f64, double)
 DIVIDE_INT(divide_i32, int32_t)
 DIVIDE_INT(divide_i64, int64_t)
+LOAD_OF(load_f16, uint16_t, float, gt_float_of_f16)
+LOAD_OF(load_bf16, uint16_t, float, gt_float_of_bf16)
 STORE_OF(store_f16, uint16_t, float, gt_f16_of_float)
 STORE_OF(store_bf16, uint16_t, float, gt_bf16_of_float)
 
-static void store_4(void *dst, const void *acc, size_t n)
+static void copy_4(void *dst, const void *acc, size_t n)
 {
 	memcpy(dst, acc, 4 * n);
 }
 
-static void store_8(void *dst, const void *acc, size_t n)
+static void copy_8(void *dst, const void *acc, size_t n)
 {
 	memcpy(dst, acc, 8 * n);
 }
 
-#define ROW(NAME, ACC, DIVIDE, STORE, WIDE, SUM_BOTH, MAX_BOTH)                                    \
+#define ROW(NAME, ACC, DIVIDE, LOAD, STORE, WIDE, SUM_BOTH, MAX_BOTH)                              \
 	{                                                                                          \
 		BLOCK_BYTES / sizeof(ACC), sum_##NAME##_pair, sum_##NAME, max_##NAME##_pair,       \
-		    max_##NAME, DIVIDE, STORE, WIDE, SUM_BOTH, MAX_BOTH                            \
+		    max_##NAME, DIVIDE, LOAD, STORE, WIDE, SUM_BOTH, MAX_BOTH                      \
 	}
 
 static const struct arithmetic rows[GT_DTYPE_COUNT] = {
-	[GT_F32] = ROW(f32, float, divide_f32, store_4, GT_F32, sum_f32_both, max_f32_both),
-	[GT_F64] = ROW(f64, double, divide_f64, store_8, GT_F64, sum_f64_both, max_f64_both),
-	[GT_F16] = ROW(f16, float, divide_f32, store_f16, GT_F32, NULL, NULL),
-	[GT_BF16] = ROW(bf16, float, divide_f32, store_bf16, GT_F32, NULL, NULL),
-	[GT_I32] = ROW(i32, int32_t, divide_i32, store_4, GT_I32, sum_i32_both, max_i32_both),
-	[GT_I64] = ROW(i64, int64_t, divide_i64, store_8, GT_I64, sum_i64_both, max_i64_both),
+	[GT_F32] = ROW(f32, float, divide_f32, copy_4, copy_4, GT_F32, sum_f32_both, max_f32_both),
+	[GT_F64] = ROW(f64, double, divide_f64, copy_8, copy_8, GT_F64, sum_f64_both, max_f64_both),
+	[GT_F16] = ROW(f16, float, divide_f32, load_f16, store_f16, GT_F32, NULL, NULL),
+	[GT_BF16] = ROW(bf16, float, divide_f32, load_bf16, store_bf16, GT_F32, NULL, NULL),
+	[GT_I32] =
+	    ROW(i32, int32_t, divide_i32, copy_4, copy_4, GT_I32, sum_i32_both, max_i32_both),
+	[GT_I64] =
+	    ROW(i64, int64_t, divide_i64, copy_8, copy_8, GT_I64, sum_i64_both, max_i64_both),
 };
 
 /* The largest power of two below n, n >= 2. */
@@ -279,4 +294,57 @@ void gt_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t
 			reduce_block(row, &r, reduction == GT_AVG, dst, dsts, src, n, skip, m);
 		}
 	}
+}
+
+/* ---- from rank to rank ---- */
+
+enum gt_dtype gt_reduce_partial(enum gt_dtype dtype)
+{
+	return rows[dtype].wide;
+}
+
+/* The block at `at`. */
+static void step_block(const struct arithmetic *row, const struct reduction *r,
+    const struct gt_reduce_step *s, size_t at, size_t m)
+{
+	const size_t size = gt_dtype_size(s->dtype), wide = gt_dtype_size(row->wide);
+	const unsigned char *in = (const unsigned char *)s->in + at * size;
+	alignas(LINE) unsigned char acc[BLOCK_BYTES];
+
+	if (s->partial) {
+		memcpy(acc, (const unsigned char *)s->partial + at * wide, m * wide);
+		r->next(acc, in, m);
+	} else {
+		row->load(acc, in, m);
+	}
+	if (s->ranks && s->reduction == GT_AVG)
+		row->divide(acc, s->ranks, m);
+	for (int d = 0; d < s->dsts; d++)
+		if (s->ranks)
+			row->store((unsigned char *)s->dst[d] + at * size, acc, m);
+		else
+			memcpy((unsigned char *)s->dst[d] + at * wide, acc, m * wide);
+}
+
+static void step_blocks(
+    const struct arithmetic *row, const struct reduction *r, const struct gt_reduce_step *s)
+{
+	for (size_t at = 0; at < s->count; at += row->block)
+		step_block(row, r, s, at, s->count - at < row->block ? s->count - at : row->block);
+}
+
+void gt_reduce_step(const struct gt_reduce_step *s)
+{
+	const struct arithmetic *row = &rows[s->dtype];
+	const struct reduction r = reduction_of(row, s->reduction);
+	const bool divides = s->ranks && s->reduction == GT_AVG;
+
+	if (row->wide == s->dtype && !divides && s->partial)
+		gt_reduce(s->dst, s->dsts, (const void *[]){ s->partial, s->in }, 2, s->count,
+		    s->dtype, s->reduction == GT_MAX ? GT_MAX : GT_SUM);
+	else if (row->wide == s->dtype && !divides)
+		for (int d = 0; d < s->dsts; d++)
+			gt_copy_bytes(s->dst[d], s->in, s->count * gt_dtype_size(s->dtype));
+	else
+		step_blocks(row, &r, s);
 }

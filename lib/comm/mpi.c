@@ -27,6 +27,7 @@ static void mpi_free(struct gt_group *group);
 
 static const struct gt_group_ops ops = {
 	.name = "mpi",
+	.ordered = true,
 	.run = mpi_run,
 	.start = mpi_start,
 	.wait = mpi_wait,

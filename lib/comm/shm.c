@@ -28,6 +28,7 @@ static void shm_free(struct gt_group *group);
 
 static const struct gt_group_ops ops = {
 	.name = "shm",
+	.ordered = true,
 	.run = shm_run,
 	.start = shm_start,
 	.wait = shm_wait,
@@ -70,7 +71,7 @@ static struct plan plan_of(int size, const struct gt_shm_options *options)
 	return p;
 }
 
-static struct gt_shm *new_ring(
+static struct gt_shm *new_seat(
     int rank, int size, bool processes, const struct gt_shm_options *options, struct gt_err *err)
 {
 	struct gt_shm *g = gt_calloc(1, sizeof(*g), err);
@@ -134,7 +135,7 @@ static int make(struct gt_group **out, int rank, int size, bool processes,
 	struct gt_shm *g;
 
 	*err = GT_ERR_INIT;
-	g = new_ring(rank, size, processes, options, err);
+	g = new_seat(rank, size, processes, options, err);
 	if (gt_shm_share_make(&share, plan.total, processes, rank, size, exchange, &peers, err)) {
 		free(g);
 		return err->code;
@@ -178,7 +179,7 @@ int gt_shm_of_threads(
 	if (gt_shm_share_threads(&share, plan.total, size, err))
 		return err->code;
 	for (int r = 0; r < size; r++) {
-		struct gt_shm *g = new_ring(r, size, false, options, err);
+		struct gt_shm *g = new_seat(r, size, false, options, err);
 
 		if (!g)
 			goto out;
@@ -281,8 +282,7 @@ static void shm_free(struct gt_group *group)
 {
 	struct gt_shm *g = (struct gt_shm *)group;
 
-	atomic_store(&g->quit, true);
-	gt_shm_wake_all(g);
+	gt_shm_give_up(g);
 	gt_queue_free(&g->queue);
 	atomic_store(&g->seats[group->rank].left, 1);
 	gt_shm_wake_all(g);

@@ -66,10 +66,10 @@ static void alone(const struct work *w)
 
 /* ---- the first meeting ---- */
 
-static int compare(struct gt_shm *g, unsigned parity, struct gt_err *err)
+static int compare(struct gt_shm *g, struct gt_err *err)
 {
 	for (int r = 0; r < g->group.size; r++) {
-		struct gt_call theirs = g->seats[r].posted[parity].call;
+		struct gt_call theirs = g->seats[r].posted[g->number % 2].call;
 
 		if (!memcmp(&theirs, &g->call, sizeof(theirs)))
 			continue;
@@ -79,24 +79,38 @@ static int compare(struct gt_shm *g, unsigned parity, struct gt_err *err)
 	return 0;
 }
 
-static int enter(struct gt_shm *g, struct work *w, struct gt_err *err)
+int gt_shm_announce(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err)
 {
-	struct gt_shm_seat *seat = &g->seats[w->me];
+	struct gt_shm_seat *seat = &g->seats[g->group.rank];
 
-	w->parity = ++g->number % 2;
-	g->call = gt_call_of(w->c, g->number);
+	g->call = gt_call_of(c, ++g->number);
 	g->entrance = g->phase + 1;
 	if (gt_shm_check(g, err))
 		return err->code;
 	atomic_store_explicit(&seat->cpu, sched_getcpu(), memory_order_relaxed);
-	seat->posted[w->parity].call = g->call;
+	seat->posted[g->number % 2].call = g->call;
+	return 0;
+}
+
+int gt_shm_meet_alike(struct gt_shm *g, struct gt_err *err)
+{
+	return meet(g, err) ? err->code : compare(g, err);
+}
+
+static int enter(struct gt_shm *g, struct work *w, struct gt_err *err)
+{
+	struct gt_shm_seat *seat = &g->seats[w->me];
+
+	if (gt_shm_announce(g, w->c, err))
+		return err->code;
+	w->parity = g->number % 2;
 	if (w->in_bytes > SMALL_BYTES) {
 		seat->posted[w->parity].in = gt_shm_place_of(g, w->in, w->in ? w->in_bytes : 0);
 		seat->posted[w->parity].out = gt_shm_place_of(g, w->out, w->out ? w->out_bytes : 0);
 	} else if (w->in) {
 		gt_copy_bytes(seat->small[w->parity], w->in, w->in_bytes);
 	}
-	return meet(g, err) ? err->code : compare(g, w->parity, err);
+	return gt_shm_meet_alike(g, err);
 }
 
 /* ---- the small way ---- */

@@ -42,6 +42,7 @@ struct gt_shm_seat {
 	struct gt_shm_flag phase;            /* how many times it has met the others */
 	alignas(LINE) _Atomic uint32_t left; /* gt_group_free() was called */
 	_Atomic int32_t cpu;                 /* where it last was */
+	_Atomic int32_t awaits;              /* the rank that it sleeps for + 1; 0: none */
 	alignas(2 * LINE) struct {
 		struct gt_call call;
 		alignas(LINE) struct gt_shm_place in, out;
@@ -109,6 +110,9 @@ struct gt_shm {
 		uint64_t messages;
 	} sent[RANKS_MAX], received[RANKS_MAX];
 
+	struct gt_shm_flag *more[2 * RANKS_MAX]; /* flags of a ring over this seat */
+	int more_count;
+
 	struct gt_shm_region *regions; /* of bytes 0: free to be used again */
 	size_t regions_count, regions_capacity;
 
@@ -171,7 +175,17 @@ int gt_shm_check(struct gt_shm *g, struct gt_err *err);
 /* Wake whoever sleeps on any flag, so that it looks around. */
 void gt_shm_wake_all(struct gt_shm *g);
 
+/* This rank's waits end in an error, from now on. From any thread. */
+void gt_shm_give_up(struct gt_shm *g);
+
 /* ---- shm_collectives.c, shm_message.c: the calls ---- */
+
+/*
+ * The begin of a collective: tell the others the call of this rank, then meet them and compare the
+ * calls. After the meeting a rank reads the data that others have written before it.
+ */
+int gt_shm_announce(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err);
+int gt_shm_meet_alike(struct gt_shm *g, struct gt_err *err);
 
 int gt_shm_collect(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err);
 int gt_shm_message(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err);

@@ -60,6 +60,14 @@ void gt_shm_wake_all(struct gt_shm *g)
 		futex_wake(&g->channels[i].filled);
 		futex_wake(&g->channels[i].taken);
 	}
+	for (int i = 0; i < g->more_count; i++)
+		futex_wake(g->more[i]);
+}
+
+void gt_shm_give_up(struct gt_shm *g)
+{
+	atomic_store(&g->quit, true);
+	gt_shm_wake_all(g);
 }
 
 /* ---- failing ---- */
@@ -146,10 +154,28 @@ static int stopped_rank(const struct gt_shm *g)
 	return -1;
 }
 
+/* Rank `rank` is late in a collective. It may sleep until another rank comes, and so on: the last
+ * of these ranks keeps the others waiting. */
+static int cause_of_delay(const struct gt_shm *g, int rank)
+{
+	int last = rank;
+
+	for (int i = 0; i < g->group.size; i++) {
+		int awaits = atomic_load(&g->seats[last].awaits);
+
+		if (awaits < 1 || awaits > g->group.size)
+			return last;
+		last = awaits - 1;
+	}
+	return rank;
+}
+
 static int fail_late(struct gt_shm *g, int rank, struct gt_err *err)
 {
 	int stopped = g->processes ? stopped_rank(g) : -1;
 
+	if (g->call.kind != GT_SEND && g->call.kind != GT_RECV)
+		rank = cause_of_delay(g, rank);
 	fail_naming(g, rank, "is late", "for", err);
 	if (!g->processes)
 		gt_err_hint(err, "ranks wait for %g s, which --timeout sets", g->timeout_s);
@@ -247,16 +273,11 @@ static double nap(struct gt_shm_flag *f, uint32_t value, double left)
 	return took > seconds + stopped_s ? took : 0;
 }
 
-int gt_shm_flag_wait(
-    struct gt_shm *g, struct gt_shm_flag *f, uint32_t value, int rank, struct gt_err *err)
+static int sleep_until(struct gt_shm *g, struct gt_shm_flag *f, uint32_t value, int rank,
+    double from, struct gt_err *err)
 {
-	double from, left;
+	double left;
 
-	if (reached(f, value))
-		return 0;
-	from = gt_clock_s();
-	if (spin(g, f, value, rank, from))
-		return 0;
 	while (!reached(f, value)) {
 		if (look_around(g, f, value, rank, err))
 			return err->code;
@@ -268,4 +289,22 @@ int gt_shm_flag_wait(
 		from += nap(f, value, left);
 	}
 	return 0;
+}
+
+int gt_shm_flag_wait(
+    struct gt_shm *g, struct gt_shm_flag *f, uint32_t value, int rank, struct gt_err *err)
+{
+	_Atomic int32_t *awaits = &g->seats[g->group.rank].awaits;
+	double from;
+	int rc;
+
+	if (reached(f, value))
+		return 0;
+	from = gt_clock_s();
+	if (spin(g, f, value, rank, from))
+		return 0;
+	atomic_store(awaits, rank + 1);
+	rc = sleep_until(g, f, value, rank, from, err);
+	atomic_store(awaits, 0);
+	return rc;
 }

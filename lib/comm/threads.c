@@ -7,12 +7,14 @@
 #include <string.h>
 
 #include "lib/base/mem.h"
+#include "lib/comm/ring.h"
 
 enum { NOBODY = -1 };
 
 struct crew {
 	gt_thread_fn *fn;
 	void *self;
+	bool ring;
 	atomic_int first; /* rank to fail */
 };
 
@@ -32,7 +34,8 @@ static void *live(void *context)
 	int nobody = NOBODY;
 
 	m->err = GT_ERR_INIT;
-	if (m->crew->fn(m->crew->self, m->group, &m->err))
+	if ((m->crew->ring && gt_ring_of_shm(&m->group, &m->err)) ||
+	    m->crew->fn(m->crew->self, m->group, &m->err))
 		atomic_compare_exchange_strong(&m->crew->first, &nobody, m->rank);
 	gt_group_free(m->group);
 	return NULL;
@@ -65,17 +68,17 @@ static int judge(const struct member *members, int first, struct gt_err *err)
 	           : err->code;
 }
 
-int gt_threads_run(int size, const struct gt_shm_options *options, gt_thread_fn *fn, void *self,
+int gt_threads_run(int size, const struct gt_threads_options *options, gt_thread_fn *fn, void *self,
     struct gt_err *err)
 {
-	struct crew crew = { fn, self, NOBODY };
+	struct crew crew = { fn, self, options->ring, NOBODY };
 	struct gt_group **groups = gt_calloc((size_t)size, sizeof(*groups), err);
 	struct member *members = gt_calloc((size_t)size, sizeof(*members), err);
 	int rc = GT_ENOMEM;
 
 	if (!groups || !members)
 		goto out;
-	rc = gt_shm_of_threads(groups, size, options, err);
+	rc = gt_shm_of_threads(groups, size, &options->shm, err);
 	if (rc)
 		goto out;
 	for (int r = 0; r < size; r++)

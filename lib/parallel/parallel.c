@@ -173,10 +173,16 @@ static int take_seats(struct gt_parallel *p, struct gt_err *err)
 int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *options,
     struct gt_group *world, struct gt_err *err)
 {
-	struct gt_parallel *p = gt_calloc(1, sizeof(*p), err);
+	struct gt_parallel *p;
 	int rc;
 
 	*out = NULL;
+	if (options->reproducible && world && !world->ops->ordered)
+		return gt_err_set(err, GT_ENOTSUP,
+		    "reproducible training: the order of sums over '%s' depends on the number of "
+		    "ranks",
+		    world->ops->name);
+	p = gt_calloc(1, sizeof(*p), err);
 	if (!p)
 		return GT_ENOMEM;
 	p->mode = modes[options->kind];

@@ -97,7 +97,8 @@ int gt_parallel_check(
  * the data axis.
  *
  * One rank's part in a mode, for the ranks of `world`, which outlives it; NULL: a dry run of
- * options->ranks, whose plans are made but never run. A collective call. After
+ * options->ranks, whose plans are made but never run. A collective call. GT_ENOTSUP: `reproducible`
+ * on a world whose sums are not ordered (comm/group.h). After
  * it come, in this order: gt_parallel_rewrite() for a graph, a store made of that graph,
  * gt_parallel_attach(), memory for the store, programs.
  */

@@ -111,7 +111,7 @@ static int run(
 			.records = !bounds,
 			.row = { .good = true,
 			    .bounds = bounds ? *bounds : (struct gt_verify_bounds){ 0 } } };
-	return gt_threads_run(ranks, &job->o->shm, ranks > 1 ? be_rank : alone, job, err);
+	return gt_threads_run(ranks, &job->o->threads, ranks > 1 ? be_rank : alone, job, err);
 }
 
 /* Nothing is written; nothing depends on how long the run is meant to be. */

@@ -2,7 +2,7 @@
 #ifndef GT_TRAIN_VERIFY_H
 #define GT_TRAIN_VERIFY_H
 
-#include "lib/comm/shm.h"
+#include "lib/comm/threads.h"
 #include "lib/train/train.h"
 
 /*
@@ -79,7 +79,7 @@ struct gt_verify_options {
 	const struct gt_train_options *train; /* `batch` is each rank's; where to write and how long
 	                                         to train is of no account */
 	int ranks;
-	struct gt_shm_options shm;
+	struct gt_threads_options threads;
 	/* Called first on each rank's thread, with its group; NULL: not. For OpenMP's number of
 	 * threads; tests put faults into the group. */
 	void (*enter)(void *self, struct gt_group *group);

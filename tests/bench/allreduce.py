@@ -1,7 +1,7 @@
 """allreduce.py - gtrain's all-reduce beside Open MPI's and gloo's, on the processes of one machine, in one run.
 
-For each number of processes: every size in place, float32, by each of them in turn, and by a bare loop over shared memory, which
-shows what the memory allows; "reading" is what that loop takes to read its share of all buffers, and write nothing, about the least
+For each number of processes: every size in place, float32, by each of them in turn, by gtrain's ring (`--backend ring`), and by a
+bare loop over shared memory, which shows what the memory allows; "reading" is what that loop takes to read its share of all buffers, and write nothing, about the least
 for any all-reduce. Peers that are not installed are left out, and said to be. --check fails where a floor does not hold: on 2
 processes the bus bandwidth is 5 times Open MPI's and 8 times gloo's from 1 MiB on, on more 3 times both; 1 KiB takes less time
 than Open MPI's.
@@ -45,9 +45,9 @@ def free_port():
         return s.getsockname()[1]
 
 
-def ours(nproc, sizes):
-    text = subprocess.run([GTRAIN, "bench", "allreduce", "--nproc", str(nproc), "--json", "--sizes", f"{sizes[0]}..{sizes[-1]}"],
-                          check=True, stdout=subprocess.PIPE).stdout
+def ours(nproc, sizes, backend):
+    text = subprocess.run([GTRAIN, "bench", "allreduce", "--nproc", str(nproc), "--backend", backend, "--json", "--sizes",
+                           f"{sizes[0]}..{sizes[-1]}"], check=True, stdout=subprocess.PIPE).stdout
     return {row["size"]: row["in_place"]["time_s"] for row in json.loads(text)["rows"]}
 
 
@@ -109,7 +109,8 @@ def main():
     sizes = [1 << k for k in range(10, 63) if 1 << k <= args.max << 20]
     good, bounds = True, []
     for nproc in args.nproc:
-        times = {"gtrain": ours(nproc, sizes), "Open MPI": open_mpi(nproc, sizes), "gloo": gloo(nproc, sizes)}
+        times = {"gtrain": ours(nproc, sizes, "shm"), "ring": ours(nproc, sizes, "ring"), "Open MPI": open_mpi(nproc, sizes),
+                 "gloo": gloo(nproc, sizes)}
         times["bare loop"], times["reading"] = bare(nproc, sizes)
         for peer in [name for name, found in times.items() if found is None]:
             print(f"skipped: {peer}: what it takes is not installed")

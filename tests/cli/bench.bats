@@ -59,7 +59,7 @@ setup() {
 }
 
 @test "bench allreduce prints nccl-tests' columns, and every sum is right" {
-	for words in "" "--buffers plain" "--dtype bf16" "--nproc 3 --dtype fp16"; do
+	for words in "" "--buffers plain" "--dtype bf16" "--nproc 3 --dtype fp16" "--backend ring" "--backend ring --nproc 3 --dtype bf16"; do
 		# shellcheck disable=SC2086
 		gtrain bench allreduce --sizes 1K..64K --rounds 1 $words
 		equal "$status" 0
@@ -72,6 +72,8 @@ setup() {
 	gtrain bench allreduce --sizes 4K --rounds 1 --json
 	equal "$status" 0
 	equal "$(jq -r '[.ranks, .backend, .rows[0].size, .rows[0].in_place.wrong] | join(" ")' <<<"$out")" "2 shm 4096 0"
+	gtrain bench allreduce --sizes 4K --rounds 1 --backend ring --nproc 4 --json
+	equal "$(jq -r '[.ranks, .backend, .rows[0].out_of_place.wrong] | join(" ")' <<<"$out")" "4 ring 0"
 	gtrain bench allreduce --sizes 4K --rounds 1 --csv
 	equal "$(wc -l <<<"$out")" 2
 }
@@ -81,5 +83,14 @@ setup() {
 		gtrain bench allreduce --sizes="$sizes"
 		equal "$status" 2
 		[[ $err == *"--sizes: '$sizes'"* ]]
+	done
+}
+
+@test "bench allreduce: backends of one host refuse ranks of several" {
+	export RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29999
+	for backend in shm ring; do
+		gtrain bench allreduce --backend $backend
+		equal "$status" 2
+		[[ $err == *"2 ranks on several hosts (1 on this one): --backend $backend is for those of one host"*"hint: --backend mpi"* ]]
 	done
 }

@@ -81,6 +81,37 @@ hint: --drop-last leaves short batches out"
 	[ ! -e runs ]
 }
 
+@test "--verify-parallel --backend ring: modes whose sums go from neighbour to neighbour are one rank" {
+	gtrain train --model mlp:5,16,8,3 --data random:5/3,samples=100 --batch 6 --nproc 3 --verify-parallel --backend ring --json
+	equal "$status" 0
+	jq -e '[.modes[] | select(.same != null)] | length >= 6 and all(.same)' <<<"$out"
+	ring=$(jq '[.modes[].weight]' <<<"$out")
+	gtrain train --model mlp:5,16,8,3 --data random:5/3,samples=100 --batch 6 --nproc 3 --verify-parallel --json
+	[ "$ring" != "$(jq '[.modes[].weight]' <<<"$out")" ] # another order of sums
+}
+
+@test "--backend ring gives the same bits in every run, which are not those of shm" {
+	for mode in ddp mirrored zero2; do
+		for run in ring-1 ring-2 shm-1; do
+			gtrain train "${MLP[@]}" --parallel $mode --nproc 3 --backend ${run%-*} --steps 9 --batch 4 --out $mode-$run
+			equal "$status" 0
+		done
+		cmp $mode-ring-1/model.pth $mode-ring-2/model.pth
+		! cmp -s $mode-ring-1/model.pth $mode-shm-1/model.pth
+	done
+}
+
+@test "--reproducible --backend ring is refused with one line, before anything starts" {
+	for words in "" "--nproc 2" "--parallel mirrored --nproc 2" "--dry-run" "--nproc 2 --verify-parallel"; do
+		# shellcheck disable=SC2086
+		gtrain train "${MLP[@]}" --batch 8 --reproducible --backend ring $words
+		equal "$status" 2
+		equal "$err" "gtrain: error: --reproducible cannot be combined with --backend ring, whose sums depend on the number of ranks
+hint: --backend shm adds up in a fixed order"
+	done
+	[ ! -e runs ]
+}
+
 @test "--verify-parallel --json" {
 	gtrain train "${MLP[@]}" --batch 6 --verify-parallel --json
 	equal "$status" 0

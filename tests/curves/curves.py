@@ -80,7 +80,16 @@ def tensor_parallel():
             yield Mode(LINEAR, name + ", 2 micro-batches", n, options, tensor, 2, 2)
 
 
-MODES = [*data_parallel(), *pipelines(), *tensor_parallel()]
+def rings():
+    """Gradients, weights, shards and layers that go from neighbour to neighbour; a pipeline's ranks add up over rings of two."""
+    ring = ["--backend", "ring"]
+    for kind, n in (("ddp", 3), ("mirrored", 4), ("dp", 2), ("zero1", 3), ("zero2", 4), ("zero3", 2)):
+        yield Mode(ALL, f"{kind} on a ring, {n} ranks", n, [*ring, "--parallel", kind], 1, 1, 1)
+    yield Mode(ALL, "pipeline of 2 x ddp of 2 on rings", 4, [*ring, "--pipeline-parallel", 2, "--chunks", 2], 2, 1, 2)
+    yield Mode(LINEAR, "tensor of 3 on a ring", 3, [*ring, "--tensor-parallel", 3], 3, 1, 1)
+
+
+MODES = [*data_parallel(), *pipelines(), *tensor_parallel(), *rings()]
 
 # What there is no curve of, since it is refused: model, ranks, options, what is said.
 REFUSED = [
@@ -95,6 +104,7 @@ REFUSED = [
     ("gpt", 2, ["--reproducible", "--accumulate", 2, "--parallel", "zero3"], "does not go with --parallel zero3"),
     ("resnet20", 2, ["--reproducible", "--accumulate", 2, "--sync-bn"], "does not go with --sync-bn"),
     ("gpt", 2, ["--reproducible", "--pipeline-parallel", 2, "--chunks", 2], "not with --chunks"),
+    ("gpt", 2, ["--reproducible", "--backend", "ring"], "cannot be combined with --backend ring"),
 ]
 
 

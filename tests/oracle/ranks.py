@@ -36,6 +36,17 @@ def curves(folder):
             yield f"{model} {' '.join(options)}: {n} ranks have the curve of one, 50 steps", problem
 
 
+def rings(folder):
+    """Sums that go from neighbour to neighbour."""
+    make_data(folder)
+    ones = {i: curve(train(folder, f"one{i}", *MODELS[i][:2], 1, MODELS[i][2])) for i in (1, 3)}
+    for i, kind, n in ((1, "ddp", 3), (1, "mirrored", 2), (1, "dp", 3), (3, "ddp", 4), (3, "zero1", 2), (3, "zero2", 3), (3, "zero3", 2)):
+        model, data, options = MODELS[i]
+        many = curve(train(folder, f"{kind}{i}", model, data, n, [*options, "--parallel", kind, "--backend", "ring"]))
+        far = apart(many, ones[i])
+        yield f"{model}: {kind} of {n} ranks on a ring has the curve of one", "" if len(many) == 50 and far <= 1e-6 else f"apart by {far:.1e}"
+
+
 def accumulation(folder):
     make_data(folder)
     model, data, options = MODELS[3]
@@ -240,4 +251,4 @@ def losses(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run((curves, accumulation, evaluation, resuming, elsewhere, torch_ddp, losses), GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run((curves, rings, accumulation, evaluation, resuming, elsewhere, torch_ddp, losses), GTRAIN, sys.argv[1:]))

@@ -19,6 +19,7 @@
 #include <fcntl.h>
 
 #include "lib/comm/mpi.h"
+#include "lib/comm/ring.h"
 #include "lib/comm/shm.h"
 
 enum { MOST_RANKS = 8, MOST_EXCHANGED = 256 };
@@ -97,11 +98,30 @@ static inline struct table *new_table(int size)
 	return t;
 }
 
+/* For test_comm_ring.c, which starts the other tests of groups once more: the groups of all tests
+ * are rings then. */
+static inline bool tests_ring(void)
+{
+	return getenv("GTRAIN_TEST_RING") != NULL;
+}
+
+/* Of a seat from shm.h, whose ranks all call this: the group that is tested. */
+static inline int group_to_test(struct seat_of *s)
+{
+	struct gt_err err = GT_ERR_INIT;
+
+	if (!tests_ring() || !gt_ring_of_shm(&s->g, &err))
+		return 0;
+	fail_rank(s, "%s", err.text);
+	return err.code;
+}
+
 static inline void *run_thread(void *arg)
 {
 	struct seat_of *s = arg;
 
-	s->body(s);
+	if (!group_to_test(s))
+		s->body(s);
 	gt_group_free(s->g);
 	return NULL;
 }
@@ -129,7 +149,7 @@ static inline void run_process(struct seat_of *s)
 
 	if (gt_shm_of_processes(&s->g, s->rank, s->size, &exchange, s->options, &err))
 		fail_rank(s, "%s", err.text);
-	else
+	else if (!group_to_test(s))
 		s->body(s);
 	gt_group_free(s->g);
 }

@@ -12,10 +12,12 @@
 
 #include "lib/comm/threads.h"
 
-static const struct gt_shm_options patience = { .timeout_s = 60 };
+static const struct gt_threads_options patience = { .shm = { .timeout_s = 60 } };
+static const struct gt_threads_options in_a_ring = { .shm = { .timeout_s = 60 }, .ring = true };
 
 struct scene {
 	pthread_t caller;
+	const char *backend;
 	int wrong; /* this rank fails; -1: none, -2: all do */
 	atomic_int ended;
 };
@@ -28,6 +30,8 @@ static int play(void *self, struct gt_group *group, struct gt_err *err)
 
 	if (!group->rank && !pthread_equal(pthread_self(), s->caller))
 		return gt_err_set(err, GT_EINVAL, "rank 0 is on another thread");
+	if (strcmp(group->ops->name, s->backend))
+		return gt_err_set(err, GT_EINVAL, "a group of %s", group->ops->name);
 	for (int i = 0; !rc && i < 10; i++) {
 		if (s->wrong == -2 || (i == 5 && s->wrong == group->rank))
 			rc = gt_err_set(err, GT_EFORMAT, "a shark");
@@ -41,38 +45,54 @@ static int play(void *self, struct gt_group *group, struct gt_err *err)
 	return rc;
 }
 
-static void all_ranks_run(void **state)
+static void run_all(const struct gt_threads_options *options)
 {
-	(void)state;
 	for (int size = 1; size <= 8; size++) {
-		struct scene s = { .caller = pthread_self(), .wrong = -1 };
+		struct scene s = { .caller = pthread_self(),
+			.backend = options->ring ? "ring" : "shm",
+			.wrong = -1 };
 		struct gt_err err = GT_ERR_INIT;
 
-		if (gt_threads_run(size, &patience, play, &s, &err))
-			fail_msg("%d ranks: %s", size, err.text);
+		if (gt_threads_run(size, options, play, &s, &err))
+			fail_msg("%d ranks, %s: %s", size, s.backend, err.text);
 		assert_int_equal(s.ended, size);
 	}
 }
 
-/* And nobody is left waiting. */
-static void the_first_error_is_told(void **state)
+static void all_ranks_run(void **state)
 {
 	(void)state;
+	run_all(&patience);
+	run_all(&in_a_ring);
+}
+
+/* And nobody is left waiting. */
+static void fail_one(const struct gt_threads_options *options)
+{
 	for (int wrong = 0; wrong < 4; wrong++) {
-		struct scene s = { .caller = pthread_self(), .wrong = wrong };
+		struct scene s = { .caller = pthread_self(),
+			.backend = options->ring ? "ring" : "shm",
+			.wrong = wrong };
 		struct gt_err err = GT_ERR_INIT;
 		char want[32];
 
 		snprintf(want, sizeof(want), "rank %d: a shark", wrong);
-		assert_int_equal(gt_threads_run(4, &patience, play, &s, &err), GT_EFORMAT);
+		assert_int_equal(gt_threads_run(4, options, play, &s, &err), GT_EFORMAT);
 		assert_string_equal(err.text, wrong ? want : "a shark");
 		assert_int_equal(s.ended, 4);
 	}
 }
 
+static void the_first_error_is_told(void **state)
+{
+	(void)state;
+	fail_one(&patience);
+	fail_one(&in_a_ring);
+}
+
 static void what_all_say_is_told_once(void **state)
 {
-	struct scene s = { .caller = pthread_self(), .wrong = -2 };
+	struct scene s = { .caller = pthread_self(), .backend = "shm", .wrong = -2 };
 	struct gt_err err = GT_ERR_INIT;
 
 	(void)state;
@@ -82,7 +102,7 @@ static void what_all_say_is_told_once(void **state)
 
 static void too_many_are_refused(void **state)
 {
-	struct scene s = { .caller = pthread_self(), .wrong = -1 };
+	struct scene s = { .caller = pthread_self(), .backend = "shm", .wrong = -1 };
 	struct gt_err err = GT_ERR_INIT;
 
 	(void)state;

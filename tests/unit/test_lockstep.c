@@ -261,6 +261,21 @@ static void what_cannot_be(void **state)
 	refuse((struct gt_parallel_options){ .compress = GT_COMPRESS_BF16 }, 2, 4, "--compress");
 }
 
+/* Bits that depend on the number of ranks are not what it promises. */
+static void unordered_sums_are_refused(void **state)
+{
+	const struct gt_group_ops ops = { .name = "ring" };
+	const struct gt_parallel_options options = { .reproducible = true };
+	struct gt_group world = { &ops, 0, 2 };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_parallel *p;
+
+	(void)state;
+	assert_int_equal(gt_parallel_new(&p, &options, &world, &err), GT_ENOTSUP);
+	assert_null(p);
+	assert_non_null(strstr(err.text, "order of sums over 'ring'"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -271,6 +286,7 @@ int main(void)
 		cmocka_unit_test(collectives_take_no_order),
 		cmocka_unit_test(virtual_ranks),
 		cmocka_unit_test(what_cannot_be),
+		cmocka_unit_test(unordered_sums_are_refused),
 	};
 
 	return cmocka_run_group_tests_name("lockstep", tests, NULL, NULL);

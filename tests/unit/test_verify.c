@@ -300,7 +300,7 @@ static void verify(
 	struct scene scene = { .fault = fault, .ops = real };
 	struct gt_verify_options o = { .train = &train,
 		.ranks = subject->ranks,
-		.shm = { .timeout_s = 60 },
+		.threads = { .shm = { .timeout_s = 60 } },
 		.enter = enter,
 		.self = &scene };
 	struct gt_err err = GT_ERR_INIT;

@@ -1,0 +1,105 @@
+/* ring.c - groups that are rings: made, split and freed. */
+#include "lib/comm/ring.h"
+
+#include <stdlib.h>
+
+#include "lib/base/mem.h"
+#include "lib/comm/ring_inside.h"
+
+static int do_it(void *self, const struct gt_collective *c, struct gt_err *err)
+{
+	const struct gt_ring *r = self;
+
+	if (c->kind == GT_SEND || c->kind == GT_RECV || c->kind == GT_BARRIER || r->group.size == 1)
+		return gt_group_run(r->below, c, err);
+	return gt_ring_collect(r, c, err);
+}
+
+static int ring_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
+{
+	return gt_queue_run(&((struct gt_ring *)group)->queue, c, err);
+}
+
+static int ring_start(
+    struct gt_group *group, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
+{
+	return gt_queue_start(&((struct gt_ring *)group)->queue, c, ticket, err);
+}
+
+static int ring_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err)
+{
+	return gt_queue_wait(&((struct gt_ring *)group)->queue, ticket, err);
+}
+
+static int ring_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err)
+{
+	struct gt_ring *r = (struct gt_ring *)group;
+
+	gt_queue_settle(&r->queue);
+	return gt_group_alloc(r->below, bytes, out, err);
+}
+
+static void ring_release(struct gt_group *group, void *memory)
+{
+	struct gt_ring *r = (struct gt_ring *)group;
+
+	gt_queue_settle(&r->queue);
+	gt_group_release(r->below, memory);
+}
+
+static int ring_split(
+    struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err)
+{
+	struct gt_ring *r = (struct gt_ring *)group;
+	int rc;
+
+	gt_queue_settle(&r->queue);
+	rc = gt_group_split(out, r->below, color, key, err);
+	if (rc || !*out)
+		return rc;
+	rc = r->peers->make(out, err);
+	if (rc) {
+		gt_group_free(*out);
+		*out = NULL;
+	}
+	return rc;
+}
+
+static void ring_free(struct gt_group *group)
+{
+	struct gt_ring *r = (struct gt_ring *)group;
+
+	r->peers->stop(r->self);
+	gt_queue_free(&r->queue);
+	gt_group_free(r->below);
+	r->peers->free(r->self);
+	free(r);
+}
+
+static const struct gt_group_ops ops = {
+	.name = "ring",
+	.run = ring_run,
+	.start = ring_start,
+	.wait = ring_wait,
+	.alloc = ring_alloc,
+	.release = ring_release,
+	.split = ring_split,
+	.free = ring_free,
+};
+
+int gt_ring_new(struct gt_group **out, struct gt_group *below, const struct gt_ring_peers *peers,
+    void *self, size_t chunk_bytes, struct gt_err *err)
+{
+	struct gt_ring *r = gt_calloc(1, sizeof(*r), err);
+
+	if (!r)
+		return err->code;
+	*r = (struct gt_ring){ .group = { &ops, below->rank, below->size },
+		.below = below,
+		.peers = peers,
+		.self = self,
+		.chunk_bytes = chunk_bytes,
+		.queue = { .run = do_it, .self = r } };
+	*out = &r->group;
+	return 0;
+}
