@@ -330,7 +330,11 @@ int gt_parallel_insert(struct gt_parallel *p, struct gt_graph *g, int chunks, st
 
 int gt_parallel_insert_forward(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
-	return p->mode->insert_forward ? p->mode->insert_forward(p, g, err) : 0;
+	if (p->pipeline)
+		gt_pipeline_fill_tokens(g);
+	if (p->mode->insert_forward && p->mode->insert_forward(p, g, err))
+		return err->code;
+	return gt_graph_status(g, err);
 }
 
 bool gt_parallel_forward_together(const struct gt_parallel *p)

@@ -79,11 +79,15 @@ void gt_pipeline_emit_tied(struct gt_graph *g);
 /* ---- pipeline_ops.c ---- */
 
 /* A link is one of enum gt_pipe_link, or from GT_PIPE_LINKS on that of a tied parameter which two
- * stages hold. Of a value like this; sent, it yields a token like that (NULL: none), which is
- * zero. */
+ * stages hold. Of a value like this. A send yields a token like `token` (NULL: none), which stands
+ * for a result that a later stage computes, until gt_pipeline_fill_tokens(). */
 struct gt_value *gt_pipe_recv(struct gt_graph *g, const struct gt_value *like, int link);
 struct gt_node *gt_pipe_send(
     struct gt_graph *g, struct gt_value *x, const struct gt_value *token, int link);
+
+/* Once the graph has its backward pass, if any: let a node of zeros make the token of each send,
+ * which the host reads. */
+void gt_pipeline_fill_tokens(struct gt_graph *g);
 
 /* Wait until x, the last thing sent over the link, has been sent. */
 struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, int link);

@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "lib/graph/ops/infer.h"
+#include "lib/graph/ops/ops.h"
+#include "lib/graph/pass.h"
 #include "lib/parallel/nodes.h"
 #include "lib/parallel/pipeline_inside.h"
 
@@ -154,6 +156,29 @@ struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, int link)
 	return gt_emit(g, &op_wait, &attrs, 1, &x);
 }
 
+/* The node stays behind its send, where the forward part of a chunk ends. */
+static void fill_token(struct gt_graph *g, size_t send)
+{
+	struct gt_node *n = g->nodes[send];
+	struct gt_value *token = n->out[0], *zeros;
+
+	g->scope = n->scope;
+	zeros = gt_fill(g, token->dtype, token->ndim, token->shape, 0);
+	if (!zeros)
+		return;
+	gt_place_last(g, send + 1);
+	gt_make_instead(token, zeros);
+	n->out[0] = NULL;
+	n->attrs.pipe.ndim = -1;
+}
+
+void gt_pipeline_fill_tokens(struct gt_graph *g)
+{
+	for (size_t i = 0; i < g->node_count && !g->err.code; i++)
+		if (gt_is_pipe_send(g->nodes[i]) && g->nodes[i]->out[0])
+			fill_token(g, i);
+}
+
 bool gt_is_pipe_send(const struct gt_node *n)
 {
 	return n->op == &op_send;
@@ -189,9 +214,6 @@ static int run_send(struct gt_call *call, struct gt_err *err)
 		.peer = 1 - group->rank,
 		.what = what_of(call) };
 
-	if (call->out[0].present)
-		memset(call->out[0].data, 0,
-		    (size_t)gt_tensor_elements(&call->out[0]) * gt_dtype_size(call->out[0].dtype));
 	return call->attrs.pipe.wait ? gt_group_run(group, &c, err)
 	                             : gt_group_start(group, &c, ticket_of(call), err);
 }

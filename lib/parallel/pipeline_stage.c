@@ -170,6 +170,7 @@ int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, str
 	struct gt_pipeline *l = p->pipeline;
 	int rc = p->o.reproducible ? gt_pipeline_tie(p, g, err) : 0;
 
+	gt_pipeline_fill_tokens(g);
 	if (!rc && chunks > 1)
 		rc = arrange(p, g, chunks, err);
 	if (!rc && p->o.reproducible)

@@ -213,14 +213,14 @@ static void graphs_are_those_of_stages(void **state)
 #define BACKWARD_0 "pipe_recv relu_grad matmul accumulate bias_grad accumulate "
 #define BACKWARD_1 "fill cross_entropy_grad matmul matmul accumulate bias_grad accumulate "
 	static const char *const right[2] = {
-		"reshape matmul relu pipe_send reshape matmul relu pipe_wait pipe_send " BACKWARD_0
+		"reshape matmul relu pipe_send fill reshape matmul relu pipe_wait pipe_send fill " BACKWARD_0
 		    BACKWARD_0 "all_reduce_start pipe_wait all_reduce_wait",
 		"pipe_recv matmul cross_entropy pipe_recv matmul cross_entropy " BACKWARD_1
 		"pipe_send " BACKWARD_1 "all_reduce_start pipe_wait pipe_send pipe_wait "
 		"all_reduce_wait",
 	};
 	static const char *const parts[2] = {
-		"output loss float32[] = pipe_send(%6) to-next  # pipeline\n",
+		"pipe_send(%6) to-next  # pipeline\noutput loss float32[] = fill() 0  # pipeline\n",
 		" float32[6,32] = pipe_recv() from-before  # pipeline\n",
 	};
 	const struct model_rank like = told("mlp:20,32,10", 2, 2, GT_PIPELINE_GPIPE);
