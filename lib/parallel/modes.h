@@ -2,8 +2,8 @@
 #ifndef GT_PARALLEL_MODES_H
 #define GT_PARALLEL_MODES_H
 
+#include "lib/graph/sharding.h"
 #include "lib/parallel/parallel.h"
-#include "lib/parallel/split.h"
 
 struct gt_pipeline; /* pipeline_inside.h */
 
@@ -16,8 +16,8 @@ struct gt_parallel {
 	struct gt_group *axes[GT_AXES];
 	struct gt_group seats[GT_AXES]; /* stand for groups that are not there */
 	struct gt_store *store;
-	struct gt_split *splits; /* of the tensor axis */
-	size_t split_count, split_capacity;
+	struct gt_sharding *shardings; /* of the tensor axis */
+	size_t sharding_count, sharding_capacity;
 	int64_t tensor_bytes; /* sent on that axis in a run of the largest graph */
 	bool communicates;
 	bool stale; /* rank 0's weights have changed since the others got them */

@@ -213,9 +213,9 @@ void gt_parallel_free(struct gt_parallel *p)
 	for (int i = 0; i < GT_AXES; i++)
 		if (p->axes[i] != p->world && p->axes[i] != &p->seats[i])
 			gt_group_free(p->axes[i]);
-	for (size_t i = 0; i < p->split_count; i++)
-		free((void *)p->splits[i].name);
-	free(p->splits);
+	for (size_t i = 0; i < p->sharding_count; i++)
+		free((void *)p->shardings[i].name);
+	free(p->shardings);
 	if (p->scalars)
 		gt_device_free(p->device, p->scalars, sizeof(*p->scalars));
 	free(p->sums);
@@ -276,15 +276,15 @@ int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_
 
 	p->store = store;
 	p->device = store->device;
-	if ((p->pipeline || p->split_count) && take_scalars(p, err))
+	if ((p->pipeline || p->sharding_count) && take_scalars(p, err))
 		return err->code;
 	if (p->o.check_every) {
 		p->sums = gt_calloc(rows * store->slot_count, sizeof(*p->sums), err);
 		if (!p->sums)
 			return GT_ENOMEM;
 	}
-	for (size_t i = 0; i < p->split_count; i++)
-		gt_store_part_of(store, p->splits[i].name, p->splits[i].shape);
+	for (size_t i = 0; i < p->sharding_count; i++)
+		gt_store_part_of(store, p->shardings[i].name, p->shardings[i].shape);
 	rc = p->pipeline ? gt_pipeline_attach(p, err) : 0;
 	return rc || !p->mode->attach ? rc : p->mode->attach(p, store, err);
 }
@@ -357,7 +357,7 @@ const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p)
 bool gt_parallel_in_parts(
     const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
 {
-	if (p && gt_tensor_split(p, slot->name))
+	if (p && gt_tensor_sharding(p, slot->name))
 		return true;
 	if (p && p->pipeline)
 		return gt_pipeline_in_parts(p, slot);
@@ -376,10 +376,10 @@ int gt_parallel_collect(struct gt_parallel *p, const struct gt_slot *slot, enum 
     const void *held, void *whole, struct gt_err *err)
 {
 	const struct gt_store *s = p->store;
-	const struct gt_split *split = gt_tensor_split(p, slot->name);
+	const struct gt_sharding *sharding = gt_tensor_sharding(p, slot->name);
 
-	if (split)
-		return gt_tensor_collect(p, split, slot, place_of(held, slot), whole, err);
+	if (sharding)
+		return gt_tensor_collect(p, sharding, slot, place_of(held, slot), whole, err);
 	if (p->pipeline && gt_pipeline_in_parts(p, slot))
 		return gt_pipeline_collect(p, slot, place_of(held, slot), whole, err);
 	if (gt_parallel_in_parts(p, slot, what))
@@ -393,10 +393,10 @@ int gt_parallel_deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_
     void *held, const void *whole, struct gt_err *err)
 {
 	const struct gt_store *s = p->store;
-	const struct gt_split *split = gt_tensor_split(p, slot->name);
+	const struct gt_sharding *sharding = gt_tensor_sharding(p, slot->name);
 
-	if (split)
-		return gt_tensor_deal(p, split, slot, place_of(held, slot), whole, err);
+	if (sharding)
+		return gt_tensor_deal(p, sharding, slot, place_of(held, slot), whole, err);
 	if (slot->elsewhere)
 		return 0;
 	if (!p->pipeline && gt_parallel_in_parts(p, slot, what))

@@ -33,37 +33,37 @@ static bool is_cut(const struct pass *s, const struct gt_value *v)
 
 /* ---- parameters ---- */
 
-const struct gt_split *gt_tensor_split(const struct gt_parallel *p, const char *name)
+const struct gt_sharding *gt_tensor_sharding(const struct gt_parallel *p, const char *name)
 {
-	for (size_t i = 0; i < p->split_count; i++)
-		if (!strcmp(p->splits[i].name, name))
-			return &p->splits[i];
+	for (size_t i = 0; i < p->sharding_count; i++)
+		if (!strcmp(p->shardings[i].name, name))
+			return &p->shardings[i];
 	return NULL;
 }
 
-/* Several graphs are cut the same way: the first is noted. */
-static int note_split(struct pass *s, const struct gt_split *split)
+/* Several graphs are sharded the same way: the first is noted. */
+static int note_sharding(struct pass *s, const struct gt_sharding *sharding)
 {
 	struct gt_parallel *p = s->p;
 	const char *name;
 
-	if (gt_tensor_split(p, split->name))
+	if (gt_tensor_sharding(p, sharding->name))
 		return 0;
-	name = gt_strdup(split->name, s->err);
-	if (!name ||
-	    gt_grow(&p->splits, p->split_count, &p->split_capacity, sizeof(*p->splits), s->err)) {
+	name = gt_strdup(sharding->name, s->err);
+	if (!name || gt_grow(&p->shardings, p->sharding_count, &p->sharding_capacity,
+	                 sizeof(*p->shardings), s->err)) {
 		free((void *)name);
 		return GT_ENOMEM;
 	}
-	p->splits[p->split_count] = *split;
-	p->splits[p->split_count++].name = name;
+	p->shardings[p->sharding_count] = *sharding;
+	p->shardings[p->sharding_count++].name = name;
 	return 0;
 }
 
 /* Leave of a parameter this rank's part. */
 static int split_parameter(struct pass *s, struct gt_value *v, int dim, struct cut cut)
 {
-	struct gt_split split = { .blocks = cut.blocks, .units = cut.units, .dim = dim };
+	struct gt_sharding sharding = { .blocks = cut.blocks, .units = cut.units, .dim = dim };
 
 	if (!v)
 		return 0;
@@ -72,25 +72,25 @@ static int split_parameter(struct pass *s, struct gt_value *v, int dim, struct c
 		    "tensor parallelism: '%s' is no parameter, or one that has two uses",
 		    v->name ? v->name : "a temporary");
 	if (cut.units < s->parts) {
-		gt_err_set(s->err, GT_EINVAL, "'%s' divides into %lld parts at most, not into %d",
+		gt_err_set(s->err, GT_EINVAL, "'%s' divides into %lld shards at most, not into %d",
 		    v->name, (long long)cut.units, s->parts);
 		return gt_err_hint(s->err, "a smaller --tensor-parallel");
 	}
-	split.name = v->name;
-	split.ndim = v->ndim;
-	memcpy(split.shape, v->shape, sizeof(split.shape));
-	v->shape[dim] = gt_split_length(&split, s->part, s->parts);
+	sharding.name = v->name;
+	sharding.ndim = v->ndim;
+	memcpy(sharding.shape, v->shape, sizeof(sharding.shape));
+	v->shape[dim] = gt_sharding_length(&sharding, s->part, s->parts);
 	s->cuts[v->id] = cut;
-	return note_split(s, &split);
+	return note_sharding(s, &sharding);
 }
 
 /* This rank's units of a cut: [first, first + count). */
 static int64_t own_units(const struct pass *s, struct cut cut, int64_t *first)
 {
-	const struct gt_split units = { .units = cut.units };
+	const struct gt_sharding units = { .units = cut.units };
 
-	*first = gt_split_first(&units, s->part, s->parts);
-	return gt_split_first(&units, s->part + 1, s->parts) - *first;
+	*first = gt_sharding_first(&units, s->part, s->parts);
+	return gt_sharding_first(&units, s->part + 1, s->parts) - *first;
 }
 
 /* ---- nodes ---- */
@@ -413,7 +413,7 @@ int gt_tensor_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *
 			rc = gt_graph_status(g, err);
 	}
 	free(s.cuts);
-	if (rc || p->split_count)
+	if (rc || p->sharding_count)
 		return rc;
 	gt_err_set(err, GT_ENOTSUP, "no layer of this model is divided by tensor parallelism");
 	return refuse(err);

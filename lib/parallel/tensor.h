@@ -2,8 +2,8 @@
 #ifndef GT_PARALLEL_TENSOR_H
 #define GT_PARALLEL_TENSOR_H
 
+#include "lib/graph/sharding.h"
 #include "lib/parallel/parallel.h"
-#include "lib/parallel/split.h"
 
 /*
  * A pass over forward graphs. Two products of matrices with what goes element by element between
@@ -21,17 +21,17 @@
  */
 int gt_tensor_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 
-/* How a parameter was cut; NULL: all ranks hold all of it. */
-const struct gt_split *gt_tensor_split(const struct gt_parallel *p, const char *name);
+/* How a parameter is sharded; NULL: all ranks hold all of it. */
+const struct gt_sharding *gt_tensor_sharding(const struct gt_parallel *p, const char *name);
 
-/* gt_parallel_collect() and gt_parallel_deal() of a slot that was cut; `held` and `to` are where
- * its part lies. */
-int gt_tensor_collect(struct gt_parallel *p, const struct gt_split *split,
+/* gt_parallel_collect() and gt_parallel_deal() of a slot that is sharded; `held` and `to` are where
+ * this rank's shard lies. */
+int gt_tensor_collect(struct gt_parallel *p, const struct gt_sharding *sharding,
     const struct gt_slot *slot, const void *held, void *whole, struct gt_err *err);
-int gt_tensor_deal(struct gt_parallel *p, const struct gt_split *split, const struct gt_slot *slot,
-    void *to, const void *whole, struct gt_err *err);
+int gt_tensor_deal(struct gt_parallel *p, const struct gt_sharding *sharding,
+    const struct gt_slot *slot, void *to, const void *whole, struct gt_err *err);
 
-/* gt_optim_update() with the norm over the whole of what is held in parts. A collective call. */
+/* gt_optim_update() with the norm over all shards. A collective call. */
 int gt_tensor_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err);
 
 /* Bytes that a rank sends on the tensor axis in a run of a graph. */

@@ -1,4 +1,4 @@
-/* test_tensor_pass.c - the graph of a rank with parts of each layer, and how these are cut. */
+/* test_tensor_pass.c - the graph of a rank with shards of each layer, and shards' places. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/parallel/split.h"
+#include "lib/graph/sharding.h"
 #include "lib/train/program.h"
 #include "tests/common/device.h"
 
@@ -145,43 +145,43 @@ static void evaluation_is_cut_by_tokens(void **state)
 }
 
 /* The second head of two, of the queries, the keys and the values of two rows. */
-static void parts_are_taken_of_every_block(void **state)
+static void shards_are_taken_of_every_block(void **state)
 {
-	const struct gt_split s = {
+	const struct gt_sharding s = {
 		.ndim = 2, .dim = 1, .shape = { 2, 3 * 2 * 2 }, .blocks = 3, .units = 2
 	};
 	const float expected[] = { 2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23 };
-	float whole[24], part[12];
+	float whole[24], shard[12];
 
 	(void)state;
 	for (int i = 0; i < 24; i++)
 		whole[i] = (float)i;
-	gt_split_take(&s, 1, 2, part, whole, sizeof(*part));
-	assert_memory_equal(part, expected, sizeof(part));
+	gt_sharding_take(&s, 1, 2, shard, whole, sizeof(*shard));
+	assert_memory_equal(shard, expected, sizeof(shard));
 }
 
 /* Nothing is lost where nothing divides. */
-static void parts_make_up_the_whole(void **state)
+static void shards_make_up_the_whole(void **state)
 {
-	static const struct gt_split splits[] = {
+	static const struct gt_sharding shardings[] = {
 		{ .ndim = 1, .dim = 0, .shape = { 13 }, .blocks = 1, .units = 13 },
 		{ .ndim = 2, .dim = 0, .shape = { 7, 3 }, .blocks = 1, .units = 7 },
 		{ .ndim = 2, .dim = 1, .shape = { 2, 3 * 5 * 4 }, .blocks = 3, .units = 5 },
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(splits) / sizeof(*splits); i++) {
-		for (int parts = 1; parts <= 5; parts++) {
-			const struct gt_split *s = &splits[i];
-			float whole[128], back[128] = { 0 }, part[128];
+	for (size_t i = 0; i < sizeof(shardings) / sizeof(*shardings); i++) {
+		for (int ranks = 1; ranks <= 5; ranks++) {
+			const struct gt_sharding *s = &shardings[i];
+			float whole[128], back[128] = { 0 }, shard[128];
 			int64_t count = s->shape[0] * (s->ndim > 1 ? s->shape[1] : 1), sum = 0;
 
 			for (int64_t k = 0; k < count; k++)
 				whole[k] = (float)k + 1;
-			for (int r = 0; r < parts; r++) {
-				gt_split_take(s, r, parts, part, whole, sizeof(*part));
-				gt_split_put(s, r, parts, back, part, sizeof(*part));
-				sum += gt_split_count(s, r, parts);
+			for (int r = 0; r < ranks; r++) {
+				gt_sharding_take(s, r, ranks, shard, whole, sizeof(*shard));
+				gt_sharding_put(s, r, ranks, back, shard, sizeof(*shard));
+				sum += gt_sharding_elements(s, r, ranks);
 			}
 			assert_int_equal(sum, count);
 			assert_memory_equal(whole, back, (size_t)count * sizeof(*whole));
@@ -224,10 +224,10 @@ static void what_cannot_be_cut_is_refused(void **state)
 	expect_refusal("lenet", &two, "conv1: 'conv2d' is not divided by tensor parallelism");
 	expect_refusal("mlp:5,3", &two, "no layer of this model is divided by tensor parallelism");
 	expect_refusal("mlp:5,2,3", &(struct gt_parallel_options){ .ranks = 3, .tensor = 3 },
-	    "'0.weight' divides into 2 parts at most, not into 3");
+	    "'0.weight' divides into 2 shards at most, not into 3");
 	expect_refusal("gpt:heads=2,vocab=9",
 	    &(struct gt_parallel_options){ .ranks = 4, .tensor = 4 },
-	    "'transformer.h.0.attn.c_attn.weight' divides into 2 parts at most, not into 4");
+	    "'transformer.h.0.attn.c_attn.weight' divides into 2 shards at most, not into 4");
 	expect_refusal("mlp:5,4,3", &(struct gt_parallel_options){ .ranks = 3, .tensor = 2 },
 	    "--tensor-parallel: 2 does not divide 3 ranks");
 	expect_refusal("mlp:5,4,3",
@@ -256,8 +256,8 @@ int main(void)
 		cmocka_unit_test(layers_are_cut_in_pairs),
 		cmocka_unit_test(a_gpt_is_cut_by_heads_columns_and_tokens),
 		cmocka_unit_test(evaluation_is_cut_by_tokens),
-		cmocka_unit_test(parts_are_taken_of_every_block),
-		cmocka_unit_test(parts_make_up_the_whole),
+		cmocka_unit_test(shards_are_taken_of_every_block),
+		cmocka_unit_test(shards_make_up_the_whole),
 		cmocka_unit_test(what_cannot_be_cut_is_refused),
 	};
 
