@@ -1,4 +1,4 @@
-/* elementwise.c - add, relu, gelu, fill, copy, accumulate and their gradients. */
+/* elementwise.c - add, bias_add, relu, gelu, fill, copy, accumulate and their gradients. */
 #define REAL_BITS 32
 #include "kernels/cpu/elementwise.inc"
 #define REAL_BITS 64
@@ -6,6 +6,7 @@
 
 const struct gt_kernel GT_ISA(gt_cpu_elementwise_kernels)[] = {
 	GT_ROWS(add),
+	GT_ROWS(bias_add),
 	GT_ROWS(relu),
 	GT_ROWS(relu_grad),
 	GT_ROWS(gelu),

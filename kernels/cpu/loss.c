@@ -1,4 +1,4 @@
-/* loss.c - cross_entropy, its gradient, and classify_stats. */
+/* loss.c - cross_entropy, its gradient, classify_stats, and what ranks compute of them. */
 #include "kernels/cpu/parallel.h"
 
 /* GT_EINVAL, naming the first target that is no class; negative ones do not count and may be
@@ -22,7 +22,7 @@ static int check_targets(const struct gt_tensor *target, int64_t classes, struct
 	return gt_err_hint(err, "the data has more classes or tokens than the model");
 }
 
-/* Classes that the `n` of these logits are a part of. */
+/* Classes that the `n` of these logits are a shard of. */
 static int64_t whole_of(const struct gt_call *call, int64_t n)
 {
 	return call->attrs.loss.whole ? call->attrs.loss.whole : n;
@@ -54,5 +54,12 @@ const struct gt_kernel GT_ISA(gt_cpu_loss_kernels)[] = {
 	GT_ROWS(cross_entropy, .prepare = cross_entropy_prepare),
 	GT_ROWS(cross_entropy_grad),
 	GT_ROWS(classify_stats, .prepare = classify_stats_prepare),
+	GT_ROWS(log_sum_exp),
+	GT_ROWS(exp_difference),
+	GT_ROWS(add_log),
+	GT_ROWS(pick),
+	GT_ROWS(count_before),
+	GT_ROWS(cross_entropy_sharded),
+	GT_ROWS(classify_stats_sharded),
 	{ .op = NULL },
 };

@@ -5,6 +5,7 @@
 
 const struct gt_op *const gt_ops[] = {
 	&gt_op_matmul,
+	&gt_op_bias_add,
 	&gt_op_bias_grad,
 	&gt_op_conv2d,
 	&gt_op_conv2d_input_grad,
@@ -46,6 +47,13 @@ const struct gt_op *const gt_ops[] = {
 	&gt_op_cross_entropy,
 	&gt_op_cross_entropy_grad,
 	&gt_op_classify_stats,
+	&gt_op_log_sum_exp,
+	&gt_op_exp_difference,
+	&gt_op_add_log,
+	&gt_op_pick,
+	&gt_op_count_before,
+	&gt_op_cross_entropy_sharded,
+	&gt_op_classify_stats_sharded,
 	NULL,
 };
 

@@ -14,7 +14,7 @@ enum { STATS = 4 }; /* as classify_stats has them */
 
 static void print_part(const struct gt_node *n, FILE *f)
 {
-	gt_infer_print_part(n->attrs.loss.first, n->attrs.loss.whole, f);
+	gt_infer_print_shard(n->attrs.loss.first, n->attrs.loss.whole, f);
 	fprintf(f, " axis=%s", gt_axis_name((enum gt_axis)n->attrs.loss.axis));
 }
 

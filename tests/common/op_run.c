@@ -70,6 +70,8 @@ static double draw(const struct op_arg *a, uint64_t key, uint32_t stream, int64_
 		return (float)(0.5 + gt_philox_double(bits));
 	case ARG_COUNTER:
 		return 7;
+	case ARG_DOUBLE:
+		return 0.5 + 4 * gt_philox_double(bits);
 	case ARG_SUMS:
 		return draw_sums(a, key, stream, i);
 	case ARG_IDS:
@@ -126,6 +128,7 @@ static enum gt_dtype dtype_of(const struct op_run *r, enum op_arg_kind kind)
 	case ARG_BYTES:
 		return GT_U8;
 	case ARG_SUMS:
+	case ARG_DOUBLE:
 		return GT_F64;
 	default:
 		return r->dtype;
@@ -170,6 +173,17 @@ static struct gt_value *project(struct op_run *r, struct gt_value *out)
 	return gt_output(r->graph, gt_reshape(r->graph, row, 0, NULL), "loss");
 }
 
+/* The inputs of cross_entropy_sharded that depend on its logits: its gradient is by the logits in
+ * all three. */
+static void make_rows(struct gt_graph *g, const union gt_attrs *attrs, struct gt_value **in)
+{
+	struct gt_node *lse = gt_emit(g, &gt_op_log_sum_exp, NULL, 1, in);
+	struct gt_node *picked = gt_emit(g, &gt_op_pick, attrs, 2, in);
+
+	in[2] = lse ? lse->out[0] : NULL;
+	in[3] = picked ? picked->out[0] : NULL;
+}
+
 static struct gt_node *emit(struct op_run *r, unsigned flags)
 {
 	const struct gt_op *op = op_of(r->c);
@@ -183,6 +197,8 @@ static struct gt_node *emit(struct op_run *r, unsigned flags)
 		if (in[i] && in[i]->role == GT_PARAMETER && flags & OP_RUN_THROUGH_COPY)
 			in[i] = gt_copy(r->graph, in[i]);
 	}
+	if (op == &gt_op_cross_entropy_sharded)
+		make_rows(r->graph, &attrs, in);
 	return gt_emit(r->graph, op, &attrs, op->max_inputs, in);
 }
 

@@ -15,6 +15,7 @@
 #define TARGETS(n, ...) { ARG_TARGETS, DIMS(__VA_ARGS__), n }
 #define REAL_SCALAR     { ARG_REAL, 0, { 0 }, 0 }
 #define FIXED_SCALAR    { ARG_FIXED, 0, { 0 }, 0 }
+#define DOUBLE(...)     { ARG_DOUBLE, DIMS(__VA_ARGS__), 0 }
 #define COUNTER         { ARG_COUNTER, 0, { 0 }, 0 }
 #define SUMS(...)       { ARG_SUMS, DIMS(__VA_ARGS__), 0 }
 #define RNG             { ARG_RNG, DIMS(GT_RNG_FIELDS), 0 }
@@ -108,6 +109,10 @@ const struct op_case op_cases[] = {
 	        FIXED(3, 4, 3, 2)),
 	    NORM(true)),
 
+	CASE("bias_add", "rows", IN(REAL(3, 5), REAL(5)), PLAIN),
+	CASE("bias_add", "batch", IN(REAL(2, 3, 67), REAL(67)), PLAIN),
+	CASE("bias_add", "image", IN(REAL(2, 3, 2, 5), REAL(5)), PLAIN),
+
 	CASE("add", "rows", IN(REAL(3, 5), REAL(3, 5)), PLAIN),
 	CASE("add", "image", IN(REAL(2, 3, 4, 5), REAL(2, 3, 4, 5)), PLAIN),
 	CASE("add", "scalar", IN(REAL_SCALAR, REAL_SCALAR), PLAIN),
@@ -148,9 +153,9 @@ const struct op_case op_cases[] = {
 	CASE("embedding", "more positions", IN(REAL(9, 4), IDS(9, 2, 3), REAL(8, 4)), PLAIN),
 	CASE("embedding_grad", "added", IN(FIXED(2, 5, 3), IDS(4, 2, 5), FIXED(4, 3)),
 	    .embedding = { 4, 0, 0 }),
-	CASE("embedding", "a part", IN(REAL(4, 5), IDS(11, 3, 4)), .embedding = { 0, 3, 11 }),
-	CASE("embedding", "the last part", IN(REAL(3, 6), IDS(7, 2, 5)), .embedding = { 0, 4, 7 }),
-	CASE("embedding_grad", "a part, added", IN(FIXED(2, 5, 3), IDS(9, 2, 5), FIXED(4, 3)),
+	CASE("embedding", "a shard", IN(REAL(4, 5), IDS(11, 3, 4)), .embedding = { 0, 3, 11 }),
+	CASE("embedding", "the last shard", IN(REAL(3, 6), IDS(7, 2, 5)), .embedding = { 0, 4, 7 }),
+	CASE("embedding_grad", "a shard, added", IN(FIXED(2, 5, 3), IDS(9, 2, 5), FIXED(4, 3)),
 	    .embedding = { 4, 2, 9 }),
 
 	CASE("attention", "two heads", IN(REAL(2, 5, 24), NONE),
@@ -161,16 +166,29 @@ const struct op_case op_cases[] = {
 	    .attention = { .heads = 1, .p = 0, .stream = 0 }),
 	CASE("attention", "dropout", IN(REAL(2, 7, 18), RNG),
 	    .attention = { .heads = 3, .p = 0.3, .stream = 5 }),
-	CASE("attention", "dropout of a part", IN(REAL(2, 7, 12), RNG),
+	CASE("attention", "dropout of a shard", IN(REAL(2, 7, 12), RNG),
 	    .attention = { 2, 0.3, 5, 1, 4 }),
 
 	CASE("cross_entropy", "rows", IN(REAL(7, 5), TARGETS(5, 7), FIXED_SCALAR), PLAIN),
 	CASE("cross_entropy", "batch", IN(REAL(2, 6, 67), TARGETS(67, 2, 6), FIXED_SCALAR), PLAIN),
 	CASE("cross_entropy", "one class", IN(REAL(3, 1), TARGETS(1, 3), FIXED_SCALAR), PLAIN),
-	CASE("cross_entropy", "a part", IN(REAL(9, 6), TARGETS(17, 9), FIXED_SCALAR),
+	CASE("cross_entropy_sharded", "a shard",
+	    IN(REAL(9, 6), TARGETS(17, 9), NONE, NONE, FIXED_SCALAR),
 	    .loss = { .first = 5, .whole = 17 }),
-	CASE("cross_entropy", "the first part", IN(REAL(2, 4, 6), TARGETS(11, 2, 4), FIXED_SCALAR),
+	CASE("cross_entropy_sharded", "the first shard",
+	    IN(REAL(2, 4, 6), TARGETS(11, 2, 4), NONE, NONE, FIXED_SCALAR),
 	    .loss = { .first = 0, .whole = 11 }),
+	CASE("log_sum_exp", "batch", IN(FIXED(2, 3, 67)), PLAIN),
+	CASE("exp_difference", "rows", IN(FIXED(23), FIXED(23)), PLAIN),
+	CASE("add_log", "rows", IN(FIXED(23), DOUBLE(23)), PLAIN),
+	CASE("pick", "a shard", IN(FIXED(9, 6), TARGETS(17, 9)),
+	    .loss = { .first = 5, .whole = 17 }),
+	CASE("pick", "the last shard", IN(FIXED(3, 7, 4), TARGETS(9, 3, 7)),
+	    .loss = { .first = 5, .whole = 9 }),
+	CASE("count_before", "a shard", IN(FIXED(9, 6), TARGETS(17, 9), FIXED(9)),
+	    .loss = { .first = 5, .whole = 17 }),
+	CASE("classify_stats_sharded", "rows", IN(FIXED(23), FIXED(23), DOUBLE(23), TARGETS(5, 23)),
+	    PLAIN),
 	CASE("classify_stats", "rows", IN(FIXED(23, 9), TARGETS(9, 23)), PLAIN),
 	CASE("classify_stats", "batch", IN(FIXED(3, 7, 70), TARGETS(70, 3, 7)), PLAIN),
 	CASE(NULL, NULL, IN(NONE), PLAIN),
@@ -180,6 +198,7 @@ const struct op_case op_cases[] = {
 const struct op_tolerance op_tolerances[] = {
 	{ "matmul", 1e-6, "sums of up to 131 rounded products" },
 	{ "conv2d", 1e-6, "sums of up to 162 rounded products" },
+	{ "bias_add", 5e-7, "one rounding; gradients of the bias are sums of 12 numbers" },
 	{ "bias_grad", 5e-7, "a sum of 40 numbers" },
 	{ "layer_norm", 1e-6, "statistics of 67 numbers; their difference from the mean cancels" },
 	{ "batch_norm", 2e-6, "as layer_norm; rstd of 3 numbers magnifies their rounding" },
@@ -205,6 +224,13 @@ const struct op_tolerance op_tolerances[] = {
 	{ "embedding_grad", 5e-7, "a sum of 10 numbers" },
 	{ "attention", 1e-6, "scores, exponentials and two sums in a row" },
 	{ "cross_entropy", 5e-7, "exponentials of differences from log-sum-exp" },
+	{ "cross_entropy_sharded", 5e-7, "as cross_entropy" },
+	{ "log_sum_exp", 5e-7, "a sum of 67 exponentials" },
+	{ "exp_difference", 1e-12, "in float64" },
+	{ "add_log", 2e-7, "one rounding, in float64 inside" },
+	{ "pick", 0, "exact" },
+	{ "count_before", 0, "exact" },
+	{ "classify_stats_sharded", 1e-7, "a sum in float64; counts are exact" },
 	{ "classify_stats", 1e-7, "log-sum-exp; counts are exact" },
 	{ NULL, 0, NULL },
 };

@@ -16,6 +16,7 @@ enum op_arg_kind {
 	ARG_COUNTER,  /* a buffer, int64 */
 	ARG_SUMS,    /* float64 in any case, last dimension 1 + 2 C: a count, N(0, 1), above half of
 	             the count */
+	ARG_DOUBLE,  /* float64 in any case, an input in (0.5, 4.5) */
 	ARG_IDS,     /* int32 below `limit` */
 	ARG_TARGETS, /* likewise, every fifth -100 */
 	ARG_BYTES,   /* uint8 */

@@ -148,7 +148,7 @@ def subsample(x, *, stride, front, back):
 
 
 def padded(table, first, whole):
-    """A part of a table among zeros; first, whole = 0, 0: it is all of it."""
+    """A shard of a table among zeros; first, whole = 0, 0: it is all of it."""
     return F.pad(table, (0, 0, first, whole - first - len(table))) if whole else table
 
 
@@ -161,12 +161,8 @@ def embedding_grad(dy, ids, acc, *, rows, first, whole):
     return [padded(acc, first, whole).index_add(0, ids.long().flatten(), two(dy))[first:first + rows]]
 
 
-def cross_entropy(logits, target, weight, *, first, whole):
+def cross_entropy(logits, target, weight):
     rows = two(logits)
-    if whole:  # a target in another part has the logit 0
-        target = target.long().flatten()
-        logit = F.pad(rows, (first, whole - first - rows.shape[1])).gather(1, target.clamp(min=0)[:, None])[:, 0]
-        return [weight * (rows.logsumexp(1) - logit)[target >= 0].sum(), rows.logsumexp(1)]
     return [weight * F.cross_entropy(rows, target.long().flatten(), reduction="sum"), rows.logsumexp(1)]
 
 
@@ -176,6 +172,30 @@ def classify_stats(logits, target):
     order = rows.argsort(1, descending=True)
     hits = [float((order[:, :k] == target[:, None]).any(1).sum()) for k in (1, 5)]
     return [torch.tensor([float(F.cross_entropy(rows, target, reduction="sum")), float(len(rows))] + hits)]
+
+
+def pick(logits, target, *, first, whole):
+    """The targets' logits; those of another shard are 0, those that do not count, too."""
+    rows, target = two(logits), target.long().flatten()
+    logit = F.pad(rows, (first, whole - first - rows.shape[1])).gather(1, target.clamp(min=0)[:, None])[:, 0]
+    return [torch.where(target >= 0, logit, 0)]
+
+
+def cross_entropy_sharded(logits, target, lse, picked, weight, *, first, whole):
+    """The case makes lse and picked of the shard's own logits."""
+    lse = two(logits).logsumexp(1)
+    return [weight * (lse - pick(logits, target, first=first, whole=whole)[0])[target.flatten() >= 0].sum()]
+
+
+def count_before(logits, target, picked, *, first, whole):
+    rows, own, at = two(logits), picked[:, None], target.long().flatten()[:, None] - first
+    ahead = (rows > own) | ((rows == own) & (torch.arange(rows.shape[1]) < at))
+    return [ahead.sum(1).double() * (target.flatten() >= 0)]
+
+
+def classify_stats_sharded(lse, picked, before, target):
+    counts = target >= 0
+    return [torch.stack([(lse - picked)[counts].double().sum(), counts.sum(), (before < 1)[counts].sum(), (before < 5)[counts].sum()])]
 
 
 def image_normalize(x, *, mean, std):
@@ -193,6 +213,9 @@ OPS = {
     "max_pool2d": lambda x, *, kernel, stride, pad: [F.max_pool2d(x, kernel, stride, pad)],
     "avg_pool2d": lambda x, *, kernel, stride, pad: [F.avg_pool2d(x, kernel, stride, pad)],
     "embedding": embedding, "embedding_grad": embedding_grad, "attention": attention,
+    "bias_add": lambda x, bias: [x + bias], "log_sum_exp": lambda x: [two(x).logsumexp(1)], "pick": pick,
+    "exp_difference": lambda a, b: [(a.double() - b.double()).exp()], "add_log": lambda a, s: [a + s.log()],
+    "cross_entropy_sharded": cross_entropy_sharded, "count_before": count_before, "classify_stats_sharded": classify_stats_sharded,
     "cross_entropy": cross_entropy, "classify_stats": classify_stats, "image_normalize": image_normalize,
 }
 

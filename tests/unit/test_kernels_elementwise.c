@@ -46,6 +46,21 @@ static void gelu_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 	c->attrs.gelu.kind = (enum gt_gelu)d[VARIANT];
 }
 
+static void bias_add_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	unary_make(c, f, d);
+	c->inputs = 2;
+	c->in[1] = test_tensor1(f, d[1]);
+	test_random(&c->in[1], 2, -4, 4);
+}
+
+static void bias_add_naive(struct gt_call *c)
+{
+	EACH(i, c->out[0])
+	test_put(&c->out[0], i,
+	    test_get(&c->in[0], i) + test_get(&c->in[1], i % gt_tensor_last(&c->in[0])));
+}
+
 static void add_naive(struct gt_call *c)
 {
 	EACH(i, c->out[0])
@@ -151,6 +166,7 @@ static void dropout_naive(struct gt_call *c)
 
 static const struct kernel_case cases[] = {
 	{ "add", elementwise_make, add_naive, 1e-6, 0, 2, true },
+	{ "bias_add", bias_add_make, bias_add_naive, 1e-6, 0, 1, true },
 	{ "accumulate", accumulate_make, accumulate_naive, 1e-6, 0, 0, false },
 	{ "copy", unary_make, copy_naive, 0, 0, 0, false },
 	{ "fill", fill_make, fill_naive, 0, 0, 0, false },

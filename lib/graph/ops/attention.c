@@ -21,7 +21,7 @@ static int attention_infer(struct gt_node *n, struct gt_err *err)
 	if (n->attrs.attention.first_head < 0 ||
 	    (n->attrs.attention.all_heads &&
 	        n->attrs.attention.first_head > n->attrs.attention.all_heads - heads))
-		return gt_err_set(err, GT_EINVAL, "%d heads from %d on are not part of %d", heads,
+		return gt_err_set(err, GT_EINVAL, "%d heads from %d on are no shard of %d", heads,
 		    n->attrs.attention.first_head, n->attrs.attention.all_heads);
 	gt_infer_like(n->out[0], qkv);
 	n->out[0]->shape[2] = width;

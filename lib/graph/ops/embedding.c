@@ -8,7 +8,7 @@ static int embedding_infer(struct gt_node *n, struct gt_err *err)
 
 	if (gt_infer_float(table, "the table", 2, err))
 		return err->code;
-	if (gt_infer_part(
+	if (gt_infer_shard(
 	        n->attrs.embedding.first, n->attrs.embedding.whole, table->shape[0], "rows", err))
 		return err->code;
 	if (ids->dtype != GT_I32 || ids->ndim != 2)
@@ -45,7 +45,7 @@ static void embedding_grad(struct gt_graph *g, struct gt_node *n, struct gt_valu
 
 static void embedding_print(const struct gt_node *n, FILE *f)
 {
-	gt_infer_print_part(n->attrs.embedding.first, n->attrs.embedding.whole, f);
+	gt_infer_print_shard(n->attrs.embedding.first, n->attrs.embedding.whole, f);
 }
 
 const struct gt_op gt_op_embedding = {

@@ -82,15 +82,16 @@ struct gt_value *gt_emit1(struct gt_graph *g, const struct gt_op *op, const unio
 	return n ? n->out[0] : NULL;
 }
 
-int gt_infer_part(int64_t first, int64_t whole, int64_t count, const char *what, struct gt_err *err)
+int gt_infer_shard(
+    int64_t first, int64_t whole, int64_t count, const char *what, struct gt_err *err)
 {
 	if (whole ? first >= 0 && count <= whole && first <= whole - count : first == 0)
 		return 0;
-	return gt_err_set(err, GT_EINVAL, "%lld %s from %lld on are not part of %lld",
+	return gt_err_set(err, GT_EINVAL, "%lld %s from %lld on are no shard of %lld",
 	    (long long)count, what, (long long)first, (long long)whole);
 }
 
-void gt_infer_print_part(int64_t first, int64_t whole, FILE *f)
+void gt_infer_print_shard(int64_t first, int64_t whole, FILE *f)
 {
 	if (whole)
 		fprintf(f, " from %lld of %lld", (long long)first, (long long)whole);

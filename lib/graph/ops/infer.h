@@ -34,11 +34,11 @@ int gt_infer_vector(
 int gt_infer_same(
     const struct gt_value *a, const struct gt_value *b, const char *what, struct gt_err *err);
 
-/* `count` elements from `first` on are a part of `whole` (0: they are no part); `what` names them
- * in the error. And how such a part is printed: " from 4 of 16", nothing for no part. */
-int gt_infer_part(
+/* `count` elements from `first` on are a shard of `whole` (0: they are all); `what` names them in
+ * the error. And how such a shard is printed: " from 4 of 16", nothing for all. */
+int gt_infer_shard(
     int64_t first, int64_t whole, int64_t count, const char *what, struct gt_err *err);
-void gt_infer_print_part(int64_t first, int64_t whole, FILE *f);
+void gt_infer_print_shard(int64_t first, int64_t whole, FILE *f);
 
 /* gt_emit(), returning out[0]. */
 struct gt_value *gt_emit1(struct gt_graph *g, const struct gt_op *op, const union gt_attrs *attrs,

@@ -1,8 +1,9 @@
 /* loss.c - cross-entropy and what evaluation counts. */
 #include "lib/graph/ops/infer.h"
+#include "lib/graph/ops/loss_sharded.h"
 #include "lib/graph/ops/ops.h"
 
-static int targets_fit(
+int gt_infer_targets(
     const struct gt_value *logits, const struct gt_value *target, struct gt_err *err)
 {
 	if (gt_infer_float(logits, "the logits", -1, err))
@@ -18,11 +19,11 @@ static int cross_entropy_infer(struct gt_node *n, struct gt_err *err)
 	const struct gt_value *logits = n->in[0], *weight = n->in[2];
 	int64_t rows;
 
-	if (targets_fit(logits, n->in[1], err))
+	if (gt_infer_targets(logits, n->in[1], err))
 		return err->code;
 	if (weight->dtype != logits->dtype || weight->ndim != 0)
 		return gt_err_set(err, GT_EINVAL, "the weight is not a scalar of the logits' type");
-	if (gt_infer_part(
+	if (gt_infer_shard(
 	        n->attrs.loss.first, n->attrs.loss.whole, gt_value_last(logits), "classes", err))
 		return err->code;
 	rows = gt_value_rows(logits);
@@ -42,7 +43,7 @@ static void cross_entropy_grad(struct gt_graph *g, struct gt_node *n, struct gt_
 
 static void cross_entropy_print(const struct gt_node *n, FILE *f)
 {
-	gt_infer_print_part(n->attrs.loss.first, n->attrs.loss.whole, f);
+	gt_infer_print_shard(n->attrs.loss.first, n->attrs.loss.whole, f);
 }
 
 static double cross_entropy_flops(const struct gt_node *n)
@@ -95,7 +96,7 @@ static int classify_stats_infer(struct gt_node *n, struct gt_err *err)
 {
 	static const int64_t four = 4;
 
-	if (targets_fit(n->in[0], n->in[1], err))
+	if (gt_infer_targets(n->in[0], n->in[1], err))
 		return err->code;
 	gt_infer_shape(n->out[0], GT_F64, 1, &four);
 	return 0;

@@ -1,4 +1,4 @@
-/* matmul.c - matrix products and the gradient of a bias. */
+/* matmul.c - matrix products and biases. */
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 
@@ -101,6 +101,43 @@ struct gt_value *gt_matmul(struct gt_graph *g, struct gt_value *a, struct gt_val
 	attrs.matmul.trans_a = trans_a;
 	attrs.matmul.trans_b = trans_b;
 	return gt_emit1(g, &gt_op_matmul, &attrs, 3, (struct gt_value *[]){ a, b, bias });
+}
+
+/* ---- biases ---- */
+
+static int bias_add_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *x = n->in[0];
+
+	if (gt_infer_float(x, "the input", -1, err))
+		return err->code;
+	gt_infer_like(n->out[0], x);
+	return gt_infer_vector(n->in[1], "the bias", x->dtype, gt_value_last(x), err);
+}
+
+static void bias_add_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	(void)n;
+	if (wanted[0])
+		d_in[0] = d_out[0];
+	if (wanted[1])
+		d_in[1] = gt_bias_grad(g, as_rows(g, d_out[0]));
+}
+
+const struct gt_op gt_op_bias_add = {
+	.name = "bias_add",
+	.min_inputs = 2,
+	.max_inputs = 2,
+	.outputs = 1,
+	.infer = bias_add_infer,
+	.grad = bias_add_grad,
+	.inplace = 1u << 0,
+};
+
+struct gt_value *gt_bias_add(struct gt_graph *g, struct gt_value *x, struct gt_value *bias)
+{
+	return gt_emit1(g, &gt_op_bias_add, NULL, 2, (struct gt_value *[]){ x, bias });
 }
 
 static int bias_grad_infer(struct gt_node *n, struct gt_err *err)

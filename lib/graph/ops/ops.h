@@ -24,6 +24,9 @@
 struct gt_value *gt_matmul(struct gt_graph *g, struct gt_value *a, struct gt_value *b,
     struct gt_value *bias, bool trans_a, bool trans_b);
 
+/* bias_add: y = x + bias; may overwrite x.     in   x F [..., N];  bias F [N]     out  y like x */
+struct gt_value *gt_bias_add(struct gt_graph *g, struct gt_value *x, struct gt_value *bias);
+
 /* bias_grad: sum over all dimensions but the channel: dimension 1 of four, the last otherwise.
  *   in   dy F [..., N] or [B, N, H, W]     out  F [N] */
 struct gt_value *gt_bias_grad(struct gt_graph *g, struct gt_value *dy);
@@ -189,9 +192,9 @@ struct gt_value *gt_avg_pool2d(
  * embedding_grad:  in dy, ids, acc F [V, C] (optional)
  *   out  dtable = acc + the rows of dy added in the order of (b, t); overwrites acc
  * position_grad:   in dy     out  dposition F [rows, C] = sum over b; zero from row T on
- * A part of a table (attrs.embedding.whole > 0) holds the rows from attrs.embedding.first on, of so
- * many: y is zero, without a position, where the row is in another part. So the sum of the y of all
- * parts is that of the whole, whose gradients these are: what passes through the sum is in dy.
+ * A shard of a table (attrs.embedding.whole > 0) holds the rows from attrs.embedding.first on, of
+ * so many: y is zero, without a position, where the row is in another shard. So the sum of the y of
+ * all shards is that of the whole table, and dy, the gradient of this sum, is that of each y.
  */
 struct gt_value *gt_embedding(
     struct gt_graph *g, struct gt_value *table, struct gt_value *ids, struct gt_value *position);
@@ -208,8 +211,8 @@ struct gt_value *gt_embedding(
  *   y_i = sum_j p[i, j] v_j
  * attention_grad:  in dy, qkv, y, lse, rng (optional)     out  dqkv
  * Dropout's element of (b, head, i, j) is ((head * T) + i) * T + j of sample b. Where these heads
- * are a part of a layer's, attrs.attention.first_head and all_heads say which, and dropout draws
- * what it draws for them in the whole.
+ * are a shard of a layer's, attrs.attention.first_head and all_heads say which, and dropout draws
+ * as it does for them in the whole layer.
  * Source: Dao et al., NeurIPS 2022 (recomputation from lse); GPT-2's packing (c_attn).
  */
 struct gt_value *gt_attention(
@@ -224,10 +227,10 @@ struct gt_value *gt_attention(
  *        step), so that micro-batches and ranks add up
  *   out  loss F [];  lse F [rows]
  * Negative targets (torch's ignore_index -100) do not count; a target >= V is an error that names
- * it. The sum is kept in double. The logits may be a part of the classes (attrs.loss.whole > 0):
- * those from attrs.loss.first on, of so many; a target in another part has the logit 0 then.
+ * it. The sum is kept in double. The logits may be a shard of the classes (attrs.loss.whole > 0):
+ * those from attrs.loss.first on, of so many; a target in another shard has the logit 0 then.
  * cross_entropy_grad:  in dloss F [], logits, target, lse, weight
- *   out  dlogits = dloss weight (softmax(logits) - onehot(target)), 0 for rows that do not count;
+ *   out  dlogits = dloss weight (exp(logits - lse) - onehot(target)), 0 for rows that do not count;
  *        may overwrite logits
  */
 struct gt_value *gt_cross_entropy(
@@ -240,6 +243,38 @@ struct gt_value *gt_cross_entropy(
 struct gt_value *gt_classify_stats(
     struct gt_graph *g, struct gt_value *logits, struct gt_value *target);
 
+/* ---- loss_sharded.c ---- */
+
+/*
+ * cross_entropy and classify_stats where each rank has the logits F [..., V] of V classes, those
+ * from attrs.loss.first on, of attrs.loss.whole. What the ranks exchange, they exchange between
+ * these nodes: some numbers per row, never logits. They are constants for gradients, but
+ * cross_entropy_sharded.
+ *
+ *   lse_r = log_sum_exp(logits)               of this rank's classes
+ *   max = maximum over ranks of lse_r
+ *   s = sum over ranks of exp_difference(lse_r, max)
+ *   lse = add_log(max, s)                     of all classes
+ *   picked = sum over ranks of pick(logits, target)
+ *   before = sum over ranks of count_before(logits, target, picked)
+ *
+ * log_sum_exp:     in logits     out lse F [rows]
+ * exp_difference:  in a F [n], b F [n]     out F64 [n] = exp(a - b), in float64
+ * add_log:         in a F [n], s F64 [n]     out F [n] = a + log(s), in float64
+ * pick:            in logits, target I32 [...]     out F [rows]: the target's logit, 0 where it is
+ *                  negative or the class of another rank. A target >= whole is an error.
+ * count_before:    in logits, target, picked F [rows]     out F64 [rows]: how many of these logits
+ *                  are greater than `picked`, or equal to it and of a lower class than the target;
+ *                  infinity with a NaN in the row, 0 where the target is negative
+ * cross_entropy_sharded:   in logits, target, lse F [rows], picked F [rows], weight F []
+ *   out  loss F [] = weight * sum over rows with target >= 0 of (lse - picked). Its gradient by the
+ *        logits is cross_entropy_grad: that of lse and picked, which are made of them, is in it.
+ *        The kernel doesn't read the logits.
+ * classify_stats_sharded:  in lse, picked, before, target
+ *   out  F64 [4], as classify_stats
+ * Source: Shoeybi et al., arXiv 1909.08053, section 3.
+ */
+
 /* Rows of the table, for passes and gradients that emit by row. */
 extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_conv2d_input_grad,
     gt_op_conv2d_weight_grad, gt_op_layer_norm, gt_op_layer_norm_grad, gt_op_batch_norm,
@@ -249,7 +284,9 @@ extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_con
     gt_op_image_normalize, gt_op_max_pool2d, gt_op_max_pool2d_grad, gt_op_avg_pool2d,
     gt_op_avg_pool2d_grad, gt_op_embedding, gt_op_embedding_grad, gt_op_position_grad,
     gt_op_attention, gt_op_attention_grad, gt_op_cross_entropy, gt_op_cross_entropy_grad,
-    gt_op_classify_stats;
+    gt_op_classify_stats, gt_op_bias_add;
+extern const struct gt_op gt_op_log_sum_exp, gt_op_exp_difference, gt_op_add_log, gt_op_pick,
+    gt_op_count_before, gt_op_cross_entropy_sharded, gt_op_classify_stats_sharded;
 extern const struct gt_op gt_op_batch_norm_moments, gt_op_batch_norm_combine,
     gt_op_batch_norm_apply, gt_op_batch_norm_grad_sums, gt_op_batch_norm_grad_apply;
 

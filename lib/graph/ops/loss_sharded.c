@@ -1,0 +1,204 @@
+/* loss_sharded.c - losses where each rank has the logits of some of the classes. */
+#include "lib/graph/ops/loss_sharded.h"
+
+#include "lib/graph/ops/infer.h"
+#include "lib/graph/ops/ops.h"
+
+/* ---- numbers per row ---- */
+
+static int log_sum_exp_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *logits = n->in[0];
+
+	if (gt_infer_float(logits, "the logits", -1, err))
+		return err->code;
+	gt_infer_shape(n->out[0], logits->dtype, 1, (int64_t[]){ gt_value_rows(logits) });
+	return 0;
+}
+
+static double log_sum_exp_flops(const struct gt_node *n)
+{
+	return 3.0 * (double)gt_value_elements(n->in[0]);
+}
+
+const struct gt_op gt_op_log_sum_exp = {
+	.name = "log_sum_exp",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = log_sum_exp_infer,
+	.flops = log_sum_exp_flops,
+	.constant = true,
+};
+
+static int exp_difference_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *a = n->in[0];
+
+	if (gt_infer_float(a, "the first input", 1, err) ||
+	    gt_infer_same(a, n->in[1], "the second input", err))
+		return err->code;
+	gt_infer_shape(n->out[0], GT_F64, 1, a->shape);
+	return 0;
+}
+
+const struct gt_op gt_op_exp_difference = {
+	.name = "exp_difference",
+	.min_inputs = 2,
+	.max_inputs = 2,
+	.outputs = 1,
+	.infer = exp_difference_infer,
+	.constant = true,
+};
+
+static int add_log_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *a = n->in[0];
+
+	if (gt_infer_float(a, "the first input", 1, err) ||
+	    gt_infer_vector(n->in[1], "the second input", GT_F64, a->shape[0], err))
+		return err->code;
+	gt_infer_like(n->out[0], a);
+	return 0;
+}
+
+const struct gt_op gt_op_add_log = {
+	.name = "add_log",
+	.min_inputs = 2,
+	.max_inputs = 2,
+	.outputs = 1,
+	.infer = add_log_infer,
+	.inplace = 1u << 0,
+	.constant = true,
+};
+
+static void print_shard(const struct gt_node *n, FILE *f)
+{
+	gt_infer_print_shard(n->attrs.loss.first, n->attrs.loss.whole, f);
+}
+
+/* The logits are a shard of the classes, with a target for each row. */
+static int shard_fits(const struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *logits = n->in[0];
+
+	if (gt_infer_targets(logits, n->in[1], err))
+		return err->code;
+	return gt_infer_shard(
+	    n->attrs.loss.first, n->attrs.loss.whole, gt_value_last(logits), "classes", err);
+}
+
+static int pick_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *logits = n->in[0];
+
+	if (shard_fits(n, err))
+		return err->code;
+	gt_infer_shape(n->out[0], logits->dtype, 1, (int64_t[]){ gt_value_rows(logits) });
+	return 0;
+}
+
+const struct gt_op gt_op_pick = {
+	.name = "pick",
+	.min_inputs = 2,
+	.max_inputs = 2,
+	.outputs = 1,
+	.infer = pick_infer,
+	.print = print_shard,
+	.constant = true,
+};
+
+static int count_before_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *logits = n->in[0];
+	int64_t rows = gt_value_rows(logits);
+
+	if (shard_fits(n, err))
+		return err->code;
+	gt_infer_shape(n->out[0], GT_F64, 1, &rows);
+	return gt_infer_vector(n->in[2], "the targets' logits", logits->dtype, rows, err);
+}
+
+static double count_before_flops(const struct gt_node *n)
+{
+	return (double)gt_value_elements(n->in[0]);
+}
+
+const struct gt_op gt_op_count_before = {
+	.name = "count_before",
+	.min_inputs = 3,
+	.max_inputs = 3,
+	.outputs = 1,
+	.infer = count_before_infer,
+	.print = print_shard,
+	.flops = count_before_flops,
+	.constant = true,
+};
+
+/* ---- sums over rows ---- */
+
+static int cross_entropy_sharded_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *logits = n->in[0], *weight = n->in[4];
+	int64_t rows = gt_value_rows(logits);
+
+	if (shard_fits(n, err) || gt_infer_vector(n->in[2], "lse", logits->dtype, rows, err) ||
+	    gt_infer_vector(n->in[3], "the targets' logits", logits->dtype, rows, err))
+		return err->code;
+	if (weight->dtype != logits->dtype || weight->ndim != 0)
+		return gt_err_set(err, GT_EINVAL, "the weight is not a scalar of the logits' type");
+	gt_infer_shape(n->out[0], logits->dtype, 0, NULL);
+	return 0;
+}
+
+static void cross_entropy_sharded_grad(struct gt_graph *g, struct gt_node *n,
+    struct gt_value *const *d_out, const bool *wanted, struct gt_value **d_in)
+{
+	struct gt_value *in[] = { d_out[0], n->in[0], n->in[1], n->in[2], n->in[4] };
+
+	if (wanted[0])
+		d_in[0] = gt_emit1(g, &gt_op_cross_entropy_grad, &n->attrs, 5, in);
+}
+
+static double rows_flops(const struct gt_node *n)
+{
+	return 2.0 * (double)gt_value_elements(n->in[2]);
+}
+
+const struct gt_op gt_op_cross_entropy_sharded = {
+	.name = "cross_entropy_sharded",
+	.min_inputs = 5,
+	.max_inputs = 5,
+	.outputs = 1,
+	.infer = cross_entropy_sharded_infer,
+	.grad = cross_entropy_sharded_grad,
+	.print = print_shard,
+	.flops = rows_flops,
+};
+
+static int classify_stats_sharded_infer(struct gt_node *n, struct gt_err *err)
+{
+	static const int64_t four = 4;
+	const struct gt_value *lse = n->in[0], *target = n->in[3];
+	int64_t rows = gt_value_elements(target);
+
+	if (target->dtype != GT_I32)
+		return gt_err_set(
+		    err, GT_EINVAL, "targets are %s, not int32", gt_dtype_name(target->dtype));
+	if (gt_infer_float(lse, "lse", 1, err) ||
+	    gt_infer_vector(lse, "lse", lse->dtype, rows, err) ||
+	    gt_infer_vector(n->in[1], "the targets' logits", lse->dtype, rows, err) ||
+	    gt_infer_vector(n->in[2], "the count", GT_F64, rows, err))
+		return err->code;
+	gt_infer_shape(n->out[0], GT_F64, 1, &four);
+	return 0;
+}
+
+const struct gt_op gt_op_classify_stats_sharded = {
+	.name = "classify_stats_sharded",
+	.min_inputs = 4,
+	.max_inputs = 4,
+	.outputs = 1,
+	.infer = classify_stats_sharded_infer,
+	.flops = rows_flops,
+};
