@@ -47,15 +47,14 @@ union gt_attrs {
 		int heads;
 		double p; /* dropout of the attention probabilities */
 		uint32_t stream;
-		int first_head, all_heads; /* a part: it begins here, of so many; 0, 0: all */
+		int first_head, all_heads; /* a shard: it begins here, of so many; 0, 0: all */
 	} attention;
 	struct {
 		int64_t rows;         /* the table's; gradients */
-		int64_t first, whole; /* a part: it begins here, of so many; 0, 0: all rows */
+		int64_t first, whole; /* a shard: it begins here, of so many; 0, 0: all rows */
 	} embedding;
 	struct {
 		int64_t first, whole; /* likewise, of classes */
-		int axis;             /* of lib/parallel/split_loss.h: enum gt_axis */
 	} loss;
 	struct {
 		int stride;                  /* takes every stride-th row and column */
@@ -78,8 +77,9 @@ union gt_attrs {
 		int64_t count; /* elements, where the node makes room for them */
 	} bucket;              /* of lib/parallel/buckets.h */
 	struct {
-		int axis;  /* enum gt_axis of lib/parallel/parallel.h */
-		int ranks; /* all_gather: of the axis */
+		int axis;      /* enum gt_axis of lib/parallel/parallel.h */
+		int ranks;     /* all_gather: of the axis */
+		int reduction; /* all_reduce: enum gt_reduction of lib/comm/group.h */
 	} collective;
 	struct {
 		enum gt_dtype dtype;

@@ -11,6 +11,8 @@ struct gt_cost {
 	double bytes_read, bytes_written;
 };
 
+struct gt_shard_rule; /* lib/graph/shard.h */
+
 struct gt_op {
 	const char *name;
 	int min_inputs, max_inputs; /* inputs beyond min may be left out (NULL) */
@@ -56,6 +58,8 @@ struct gt_op {
 	/* Element by element: outputs have the layout of the inputs, which agree, whatever it
 	 * is. */
 	bool elementwise;
+	/* How ranks that share each layer divide the op; NULL: tensor parallelism refuses it. */
+	const struct gt_shard_rule *shard;
 };
 
 /* All ops, NULL-terminated. */

@@ -5,11 +5,25 @@
 #include "lib/parallel/modes.h"
 #include "lib/parallel/nodes.h"
 
+static void print_reduction(const struct gt_node *n, FILE *f)
+{
+	fputs(n->attrs.collective.reduction == GT_MAX ? " max" : "", f);
+	gt_nodes_print_axis(n, f);
+}
+
 static int infer_same(struct gt_node *n, struct gt_err *err)
 {
 	(void)err;
 	gt_infer_like(n->out[0], n->in[0]);
 	return 0;
+}
+
+static void all_reduce_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	(void)g;
+	if (wanted[0] && n->attrs.collective.reduction == GT_SUM)
+		d_in[0] = d_out[0];
 }
 
 const struct gt_op gt_op_all_reduce = {
@@ -18,19 +32,56 @@ const struct gt_op gt_op_all_reduce = {
 	.max_inputs = 1,
 	.outputs = 1,
 	.infer = infer_same,
-	.print = gt_nodes_print_axis,
+	.grad = all_reduce_grad,
+	.print = print_reduction,
 	.inplace = 1u << 0,
 	.elementwise = true,
 };
 
-struct gt_value *gt_sum_over(struct gt_graph *g, struct gt_value *x, enum gt_axis axis)
+static struct gt_value *all_reduce(
+    struct gt_graph *g, struct gt_value *x, enum gt_axis axis, enum gt_reduction reduction)
 {
 	union gt_attrs attrs = { 0 };
-	struct gt_node *n;
 
 	attrs.collective.axis = (int)axis;
-	n = x ? gt_emit(g, &gt_op_all_reduce, &attrs, 1, &x) : NULL;
-	return n ? n->out[0] : NULL;
+	attrs.collective.reduction = (int)reduction;
+	return gt_emit1(g, &gt_op_all_reduce, &attrs, 1, &x);
+}
+
+struct gt_value *gt_sum_over(struct gt_graph *g, struct gt_value *x, enum gt_axis axis)
+{
+	return all_reduce(g, x, axis, GT_SUM);
+}
+
+struct gt_value *gt_max_over(struct gt_graph *g, struct gt_value *x, enum gt_axis axis)
+{
+	return all_reduce(g, x, axis, GT_MAX);
+}
+
+static void copy_to_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	if (wanted[0])
+		d_in[0] = gt_sum_over(g, d_out[0], (enum gt_axis)n->attrs.collective.axis);
+}
+
+static const struct gt_op op_copy_to = {
+	.name = "copy_to",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = infer_same,
+	.grad = copy_to_grad,
+	.print = gt_nodes_print_axis,
+	.view = true,
+};
+
+struct gt_value *gt_copy_to(struct gt_graph *g, struct gt_value *x, enum gt_axis axis)
+{
+	union gt_attrs attrs = { 0 };
+
+	attrs.collective.axis = (int)axis;
+	return gt_emit1(g, &op_copy_to, &attrs, 1, &x);
 }
 
 static int infer_gather(struct gt_node *n, struct gt_err *err)
@@ -58,12 +109,10 @@ struct gt_value *gt_gather_over(
     struct gt_graph *g, struct gt_value *x, enum gt_axis axis, int ranks)
 {
 	union gt_attrs attrs = { 0 };
-	struct gt_node *n;
 
 	attrs.collective.axis = (int)axis;
 	attrs.collective.ranks = ranks;
-	n = x ? gt_emit(g, &gt_op_all_gather, &attrs, 1, &x) : NULL;
-	return n ? n->out[0] : NULL;
+	return gt_emit1(g, &gt_op_all_gather, &attrs, 1, &x);
 }
 
 static int run_all_reduce(struct gt_call *call, struct gt_err *err)
@@ -74,7 +123,7 @@ static int run_all_reduce(struct gt_call *call, struct gt_err *err)
 		.out = call->out[0].data,
 		.count = gt_tensor_elements(&call->in[0]),
 		.dtype = call->in[0].dtype,
-		.reduction = GT_SUM,
+		.reduction = (enum gt_reduction)call->attrs.collective.reduction,
 		.what = "all_reduce" };
 
 	return gt_group_run(p->axes[call->attrs.collective.axis], &c, err);

@@ -6,10 +6,21 @@
 
 /*
  * A value summed over the ranks of an axis, on all of them: y = sum over r of x of rank r, of any
- * shape. The node waits for the slowest rank, and may work in place. It has no gradient: passes
- * that insert it know what theirs is. Errors: as those of gt_emit().
+ * shape. The node waits for the slowest rank, and may work in place. The gradient of x is that of
+ * y, without communication: all ranks compute the same with y, which counts once. So it is g of
+ * Shoeybi et al., "Megatron-LM", arXiv 1909.08053, figure 3. Errors: as those of gt_emit().
  */
 struct gt_value *gt_sum_over(struct gt_graph *g, struct gt_value *x, enum gt_axis axis);
+
+/* Likewise the maximum, which has no gradient. */
+struct gt_value *gt_max_over(struct gt_graph *g, struct gt_value *x, enum gt_axis axis);
+
+/*
+ * y = x, which is the same on all ranks of the axis, for each rank to compute something else with.
+ * The gradient of x is the sum of the ranks' gradients: an all-reduce in the backward pass. A view:
+ * it costs nothing in the forward pass. It is f of the same figure.
+ */
+struct gt_value *gt_copy_to(struct gt_graph *g, struct gt_value *x, enum gt_axis axis);
 
 /*
  * The vectors of all ranks of an axis, in their order: y [ranks, n] of x [n], the same n on all.

@@ -247,6 +247,11 @@ static void append_collective(struct lockstep *l, struct gt_node *n, int count)
 		    "%s over the data axis, in copies that come one after the other", n->op->name);
 		return;
 	}
+	if (n->op == &gt_op_all_reduce && n->attrs.collective.reduction != GT_SUM) {
+		gt_graph_fail(
+		    l->g, GT_EINVAL, "%s of another kind than a sum, in copies", n->op->name);
+		return;
+	}
 	n->in[0] =
 	    n->op == &gt_op_all_reduce ? sum_of(l, n->in[0], 0, count) : side_by_side(l, n->in[0]);
 	append_once(l, n);

@@ -74,7 +74,6 @@ int gt_parallel_squares_end(
 
 /* The kernels of all passes, ended by a row whose op is NULL. */
 extern const struct gt_kernel gt_collective_kernels[], gt_ddp_kernels[], gt_scatter_kernels[],
-    gt_zero_kernels[], gt_pipeline_kernels[], gt_pipeline_tied_kernels[], gt_fan_kernels[],
-    gt_split_loss_kernels[];
+    gt_zero_kernels[], gt_pipeline_kernels[], gt_pipeline_tied_kernels[];
 
 #endif

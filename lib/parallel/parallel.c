@@ -20,8 +20,7 @@ static const struct gt_parallel_mode *const modes[] = {
 };
 
 static const struct gt_kernel *const kernels[] = { gt_collective_kernels, gt_ddp_kernels,
-	gt_scatter_kernels, gt_zero_kernels, gt_pipeline_kernels, gt_pipeline_tied_kernels,
-	gt_fan_kernels, gt_split_loss_kernels, NULL };
+	gt_scatter_kernels, gt_zero_kernels, gt_pipeline_kernels, gt_pipeline_tied_kernels, NULL };
 
 const char *gt_parallel_kind_name(enum gt_parallel_kind kind)
 {

@@ -1,4 +1,4 @@
-/* tensor.h - tensor parallelism: ranks hold parts of each layer and compute on the same samples. */
+/* tensor.h - tensor parallelism: ranks hold shards of each layer and see the same samples. */
 #ifndef GT_PARALLEL_TENSOR_H
 #define GT_PARALLEL_TENSOR_H
 
@@ -6,18 +6,19 @@
 #include "lib/parallel/parallel.h"
 
 /*
- * A pass over forward graphs. Two products of matrices with what goes element by element between
- * them become one layer in parts: the first weight is cut by columns, the second by rows, so that
- * between a fan_out before the first and a fan_in behind the second (fan.h) nothing is exchanged.
- * Heads of attention go with the columns of their queries, keys and values. The table of an
- * embedding is cut by rows; where it is the head, too, each rank has the logits of its part of the
- * vocabulary, and the cross-entropy is that of split_loss.h. Everything else (norms, residuals, a
- * product without a partner) is computed by all ranks, on the same numbers with the same results;
- * dropout draws what one rank would. Parts need not be equal: 3 ranks share 4 heads.
+ * A pass over forward graphs: lib/graph/shard.h has it, with an example, and each op's row has its
+ * own rule. This module adds the nodes by which the ranks communicate (collectives.h): copy_to (f
+ * of Megatron-LM) before a layer whose weight is sharded by columns, all_reduce (g) behind one
+ * whose weight is sharded by rows. Between the two nothing is exchanged. Heads of attention go with
+ * the columns of their queries, keys and values. The table of an embedding is sharded by rows;
+ * where it is the head, too, each rank has the logits of its shard of the vocabulary, and the
+ * cross-entropy is made of numbers per row (ops.h, loss_sharded.c). All ranks compute everything
+ * else (norms, residuals, a product without a partner) on the same numbers with the same results;
+ * dropout draws as on one rank. Shards need not be equal: 3 ranks can share 4 heads.
  * Source: Shoeybi et al., "Megatron-LM", arXiv 1909.08053.
  *
- * Errors: GT_ENOTSUP for graphs with other ops (convolutions), GT_EINVAL where there is less to be
- *         shared (heads, columns) than ranks.
+ * Errors: GT_ENOTSUP for graphs with ops that have no rule (convolutions), GT_EINVAL where a layer
+ *         has fewer heads, columns or rows than there are ranks.
  */
 int gt_tensor_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 

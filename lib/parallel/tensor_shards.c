@@ -116,22 +116,3 @@ int gt_tensor_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_er
 {
 	return gt_optim_update(optim, add_up, p, err);
 }
-
-int64_t gt_tensor_sent(const struct gt_parallel *p, const struct gt_graph *g)
-{
-	int64_t n = p->axes[GT_AXIS_TENSOR]->size, bytes = 0;
-
-	for (size_t i = 0; i < g->node_count; i++) {
-		const struct gt_node *node = g->nodes[i];
-		const char *op = node->op->name;
-
-		if (!strcmp(op, "fan_in") ||
-		    (!strcmp(op, "all_reduce") && node->attrs.collective.axis == GT_AXIS_TENSOR))
-			bytes += (int64_t)gt_value_bytes(node->in[0]);
-		else if (!strcmp(op, "lse_over")) /* in float32, then in float64 */
-			bytes += 3 * (int64_t)gt_value_bytes(node->in[0]);
-		else if (!strcmp(op, "cross_entropy_over"))
-			bytes += (int64_t)gt_value_bytes(node->in[2]);
-	}
-	return 2 * bytes * (n - 1) / n;
-}

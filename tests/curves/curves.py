@@ -93,7 +93,7 @@ MODES = [*data_parallel(), *pipelines(), *tensor_parallel(), *rings()]
 
 # What there is no curve of, since it is refused: model, ranks, options, what is said.
 REFUSED = [
-    *((model, 2, ["--tensor-parallel", 2], "is not divided by tensor parallelism") for model in ("lenet", "resnet20")),
+    *((model, 2, ["--tensor-parallel", 2], "tensor parallelism cannot shard") for model in ("lenet", "resnet20")),
     *(("gpt", 4, ["--tensor-parallel", 2, "--parallel", kind], f"does not go with --parallel {kind}")
       for kind in ("dp", "zero1", "zero2", "zero3")),
     ("gpt", 4, ["--tensor-parallel", 2, "--pipeline-parallel", 2], "does not go with --pipeline-parallel"),

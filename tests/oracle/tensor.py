@@ -52,7 +52,7 @@ def kinds(folder):
     yield "2x2 ranks that are threads have the curve of one", "" if len(many) == 50 and far <= 1e-6 else f"apart by {far:.1e}"
     many = curve(train(folder, "checked", RUNS[1], 4, 2, "--check-replicas", "1"))
     far = apart(many, one)
-    yield "replicas of parts are the same after every step", "" if len(many) == 50 and far <= 1e-6 else f"apart by {far:.1e}"
+    yield "replicas of shards are the same after every step", "" if len(many) == 50 and far <= 1e-6 else f"apart by {far:.1e}"
 
 
 def accumulation(folder):
@@ -79,7 +79,7 @@ def evaluation(folder):
 
 
 def checkpoints(folder):
-    """Sums round otherwise in parts: after one step weights, and the means that they make, agree to float32's precision. The
+    """Sums round otherwise in shards: after one step weights, and the means that they make, agree to float32's precision. The
     gradient of keys' biases is rounding alone, which AdamW makes steps of."""
     make_data(folder)
     one, parts = (train(folder, "c", GPT, n, n, "--steps", "1") for n in (1, 3))
@@ -93,7 +93,7 @@ def checkpoints(folder):
                 if state[key].shape == (96,):
                     state[key][32:64] = 0
     far = max(distance(ours["model"], theirs["model"]), distance(ours["optimizer"]["state"], theirs["optimizer"]["state"]))
-    yield "a checkpoint of 3 ranks with parts is that of one", "" if far <= 1e-5 else f"apart by {far:.1e}"
+    yield "a checkpoint of 3 ranks with shards is that of one", "" if far <= 1e-5 else f"apart by {far:.1e}"
     groups = [[torch.nn.Parameter(torch.zeros_like(ours["optimizer"]["state"][i]["exp_avg"])) for i in group["params"]]
               for group in ours["optimizer"]["param_groups"]]
     adamw = torch.optim.AdamW([{"params": group} for group in groups])
@@ -141,7 +141,7 @@ def memory(folder):
 def refusals(folder):
     make_data(folder)
     for options, text in (
-            (["--model", "lenet", "--data", "random:,samples=60"], "is not divided by tensor parallelism"),
+            (["--model", "lenet", "--data", "random:,samples=60"], "tensor parallelism cannot shard"),
             (["--model", GPT[0], "--data", TEXT.format(folder), "--parallel", "zero1"], "--tensor-parallel does not go with"),
             (["--model", GPT[0], "--data", TEXT.format(folder), "--nproc", "3"], "2 does not divide 3 ranks")):
         done = subprocess.run([GTRAIN, "train", "--nproc", "2", "--tensor-parallel", "2", "--out", f"{folder}/no", "--steps", "1", *options],

@@ -10,6 +10,7 @@
 
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
+#include "lib/parallel/collectives.h"
 #include "lib/parallel/lockstep.h"
 #include "lib/parallel/sync_bn.h"
 
@@ -192,6 +193,23 @@ static void copies_in_an_order(void **state)
 	gt_graph_free(g);
 }
 
+/* Copies are added up before the ranks are: of a maximum that would be wrong. */
+static void only_sums_are_added_up(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_graph *g;
+
+	(void)state;
+	assert_int_equal(gt_graph_new(&g, &err), 0);
+	gt_output(g,
+	    gt_max_over(g, gt_copy(g, gt_input(g, "x", GT_F32, 1, (int64_t[]){ 2 })), GT_AXIS_DATA),
+	    "y");
+	assert_int_equal(gt_graph_status(g, &err), 0);
+	assert_int_equal(gt_lockstep(g, 2, NULL, 0, &err), GT_EINVAL);
+	assert_non_null(strstr(err.text, "another kind than a sum"));
+	gt_graph_free(g);
+}
+
 /* Some copies have not come when others would exchange what they have. */
 static void collectives_take_no_order(void **state)
 {
@@ -283,6 +301,7 @@ int main(void)
 		cmocka_unit_test(collectives_take_all_copies),
 		cmocka_unit_test(sums_must_be_of_one_run),
 		cmocka_unit_test(copies_in_an_order),
+		cmocka_unit_test(only_sums_are_added_up),
 		cmocka_unit_test(collectives_take_no_order),
 		cmocka_unit_test(virtual_ranks),
 		cmocka_unit_test(what_cannot_be),

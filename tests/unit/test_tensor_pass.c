@@ -61,13 +61,13 @@ static void layers_are_cut_in_pairs(void **state)
 	    "weight)\n");
 	expect_graph("mlp:8,6,5", GT_MODEL_TRAIN, 2,
 	    "%2 float32[2,8] = reshape(input input)\n"
-	    "%13 float32[2,8] = fan_out(%2) axis=tensor\n"
+	    "%13 float32[2,8] = copy_to(%2) axis=tensor\n"
 	    "%5 float32[2,3] = matmul(%13, 0.weight, 0.bias) trans_b\n"
 	    "%6 float32[2,3] = relu(%5)\n"
 	    "%9 float32[2,5] = matmul(%6, 2.weight) trans_b\n"
-	    "%14 float32[2,5] = fan_in(%9, 2.bias) axis=tensor\n"
-	    "output loss float32[], %12 float32[2] = cross_entropy(%14, input target, input "
-	    "weight)\n");
+	    "%14 float32[2,5] = all_reduce(%9) axis=tensor\n"
+	    "%15 float32[2,5] = bias_add(%14, 2.bias)\n"
+	    "output loss float32[], %12 float32[2] = cross_entropy(%15, input target, input weight)\n");
 }
 
 static void a_gpt_is_cut_by_heads_columns_and_tokens(void **state)
@@ -76,38 +76,44 @@ static void a_gpt_is_cut_by_heads_columns_and_tokens(void **state)
 	expect_graph("gpt:layers=1,heads=2,width=4,block=3,vocab=7,dropout=0.5", GT_MODEL_TRAIN, 2,
 	    "%5 float32[2,3,4] = embedding(transformer.wte.weight, input input, "
 	    "transformer.wpe.weight) from 0 of 7\n"
-	    "%45 float32[2,3,4] = fan_in(%5) axis=tensor\n"
+	    "%45 float32[2,3,4] = all_reduce(%5) axis=tensor\n"
 	    "%6 float32[2,3,4] = dropout(%45, input rng) p=0.5 stream=0\n"
 	    "%9 float32[2,3,4], %10 float32[6], %11 float32[6] = layer_norm(%6, "
 	    "transformer.h.0.ln_1.weight, transformer.h.0.ln_1.bias)\n"
-	    "%46 float32[2,3,4] = fan_out(%9) axis=tensor\n"
+	    "%46 float32[2,3,4] = copy_to(%9) axis=tensor\n"
 	    "%14 float32[2,3,6] = matmul(%46, transformer.h.0.attn.c_attn.weight, "
 	    "transformer.h.0.attn.c_attn.bias)\n"
-	    "%15 float32[2,3,2], %16 float32[2,1,3] = attention(%14, input rng) heads=1 of 2 "
-	    "from 0 p=0.5 stream=1\n"
+	    "%15 float32[2,3,2], %16 float32[2,1,3] = attention(%14, input rng) heads=1 of 2 from 0 "
+	    "p=0.5 stream=1\n"
 	    "%19 float32[2,3,4] = matmul(%15, transformer.h.0.attn.c_proj.weight)\n"
-	    "%47 float32[2,3,4] = fan_in(%19, transformer.h.0.attn.c_proj.bias) axis=tensor\n"
-	    "%20 float32[2,3,4] = dropout(%47, input rng) p=0.5 stream=2\n"
+	    "%47 float32[2,3,4] = all_reduce(%19) axis=tensor\n"
+	    "%48 float32[2,3,4] = bias_add(%47, transformer.h.0.attn.c_proj.bias)\n"
+	    "%20 float32[2,3,4] = dropout(%48, input rng) p=0.5 stream=2\n"
 	    "%21 float32[2,3,4] = add(%20, %6)\n"
 	    "%24 float32[2,3,4], %25 float32[6], %26 float32[6] = layer_norm(%21, "
 	    "transformer.h.0.ln_2.weight, transformer.h.0.ln_2.bias)\n"
-	    "%48 float32[2,3,4] = fan_out(%24) axis=tensor\n"
-	    "%29 float32[2,3,8] = matmul(%48, transformer.h.0.mlp.c_fc.weight, "
+	    "%49 float32[2,3,4] = copy_to(%24) axis=tensor\n"
+	    "%29 float32[2,3,8] = matmul(%49, transformer.h.0.mlp.c_fc.weight, "
 	    "transformer.h.0.mlp.c_fc.bias)\n"
 	    "%30 float32[2,3,8] = gelu(%29) tanh\n"
 	    "%33 float32[2,3,4] = matmul(%30, transformer.h.0.mlp.c_proj.weight)\n"
-	    "%49 float32[2,3,4] = fan_in(%33, transformer.h.0.mlp.c_proj.bias) axis=tensor\n"
-	    "%34 float32[2,3,4] = dropout(%49, input rng) p=0.5 stream=3\n"
+	    "%50 float32[2,3,4] = all_reduce(%33) axis=tensor\n"
+	    "%51 float32[2,3,4] = bias_add(%50, transformer.h.0.mlp.c_proj.bias)\n"
+	    "%34 float32[2,3,4] = dropout(%51, input rng) p=0.5 stream=3\n"
 	    "%35 float32[2,3,4] = add(%34, %21)\n"
 	    "%38 float32[2,3,4], %39 float32[6], %40 float32[6] = layer_norm(%35, "
 	    "transformer.ln_f.weight, transformer.ln_f.bias)\n"
-	    "%50 float32[2,3,4] = fan_out(%38) axis=tensor\n"
-	    "%41 float32[2,3,3] = matmul(%50, transformer.wte.weight) trans_b\n"
-	    "%43 float32[], %44 float32[6] = cross_entropy(%41, input target, input weight) "
-	    "from 0 of 7\n"
-	    "%51 float32[6] = lse_over(%44) axis=tensor\n"
-	    "output loss float32[] = cross_entropy_over(%41, input target, %51, input weight) "
-	    "from 0 of 7 axis=tensor\n");
+	    "%52 float32[2,3,4] = copy_to(%38) axis=tensor\n"
+	    "%41 float32[2,3,3] = matmul(%52, transformer.wte.weight) trans_b\n"
+	    "%53 float32[6] = log_sum_exp(%41)\n"
+	    "%54 float32[6] = all_reduce(%53) max axis=tensor\n"
+	    "%55 float64[6] = exp_difference(%53, %54)\n"
+	    "%56 float64[6] = all_reduce(%55) axis=tensor\n"
+	    "%57 float32[6] = add_log(%54, %56)\n"
+	    "%58 float32[6] = pick(%41, input target) from 0 of 7\n"
+	    "%59 float32[6] = all_reduce(%58) axis=tensor\n"
+	    "output loss float32[] = cross_entropy_sharded(%41, input target, %57, %59, input "
+	    "weight) from 0 of 7\n");
 }
 
 static void evaluation_is_cut_by_tokens(void **state)
@@ -116,32 +122,37 @@ static void evaluation_is_cut_by_tokens(void **state)
 	expect_graph("gpt:layers=1,heads=2,width=4,block=3,vocab=7,bias=no", GT_MODEL_EVAL, 2,
 	    "%4 float32[2,3,4] = embedding(transformer.wte.weight, input input, "
 	    "transformer.wpe.weight) from 0 of 7\n"
-	    "%32 float32[2,3,4] = fan_in(%4) axis=tensor\n"
+	    "%32 float32[2,3,4] = all_reduce(%4) axis=tensor\n"
 	    "%6 float32[2,3,4], %7 float32[6], %8 float32[6] = layer_norm(%32, "
 	    "transformer.h.0.ln_1.weight)\n"
-	    "%33 float32[2,3,4] = fan_out(%6) axis=tensor\n"
+	    "%33 float32[2,3,4] = copy_to(%6) axis=tensor\n"
 	    "%10 float32[2,3,6] = matmul(%33, transformer.h.0.attn.c_attn.weight)\n"
 	    "%11 float32[2,3,2], %12 float32[2,1,3] = attention(%10) heads=1 of 2 from 0\n"
 	    "%14 float32[2,3,4] = matmul(%11, transformer.h.0.attn.c_proj.weight)\n"
-	    "%34 float32[2,3,4] = fan_in(%14) axis=tensor\n"
+	    "%34 float32[2,3,4] = all_reduce(%14) axis=tensor\n"
 	    "%15 float32[2,3,4] = add(%34, %32)\n"
 	    "%17 float32[2,3,4], %18 float32[6], %19 float32[6] = layer_norm(%15, "
 	    "transformer.h.0.ln_2.weight)\n"
-	    "%35 float32[2,3,4] = fan_out(%17) axis=tensor\n"
+	    "%35 float32[2,3,4] = copy_to(%17) axis=tensor\n"
 	    "%21 float32[2,3,8] = matmul(%35, transformer.h.0.mlp.c_fc.weight)\n"
 	    "%22 float32[2,3,8] = gelu(%21) tanh\n"
 	    "%24 float32[2,3,4] = matmul(%22, transformer.h.0.mlp.c_proj.weight)\n"
-	    "%36 float32[2,3,4] = fan_in(%24) axis=tensor\n"
+	    "%36 float32[2,3,4] = all_reduce(%24) axis=tensor\n"
 	    "%25 float32[2,3,4] = add(%36, %15)\n"
 	    "%27 float32[2,3,4], %28 float32[6], %29 float32[6] = layer_norm(%25, "
 	    "transformer.ln_f.weight)\n"
-	    "%37 float32[2,3,4] = fan_out(%27) axis=tensor\n"
+	    "%37 float32[2,3,4] = copy_to(%27) axis=tensor\n"
 	    "%30 float32[2,3,3] = matmul(%37, transformer.wte.weight) trans_b\n"
-	    "%38 float32[] = fill() 1\n"
-	    "%39 float32[], %40 float32[6] = cross_entropy(%30, input target, %38) from 0 of 7\n"
-	    "%41 float32[6] = lse_over(%40) axis=tensor\n"
-	    "output stats float64[4] = classify_stats_over(%30, input target, %41) from 0 of 7 "
-	    "axis=tensor\n");
+	    "%38 float32[6] = log_sum_exp(%30)\n"
+	    "%39 float32[6] = all_reduce(%38) max axis=tensor\n"
+	    "%40 float64[6] = exp_difference(%38, %39)\n"
+	    "%41 float64[6] = all_reduce(%40) axis=tensor\n"
+	    "%42 float32[6] = add_log(%39, %41)\n"
+	    "%43 float32[6] = pick(%30, input target) from 0 of 7\n"
+	    "%44 float32[6] = all_reduce(%43) axis=tensor\n"
+	    "%45 float64[6] = count_before(%30, input target, %44) from 0 of 7\n"
+	    "%46 float64[6] = all_reduce(%45) axis=tensor\n"
+	    "output stats float64[4] = classify_stats_sharded(%42, %44, %46, input target)\n");
 }
 
 /* The second head of two, of the queries, the keys and the values of two rows. */
@@ -221,8 +232,8 @@ static void what_cannot_be_cut_is_refused(void **state)
 	const struct gt_parallel_options two = { .ranks = 2, .tensor = 2 };
 
 	(void)state;
-	expect_refusal("lenet", &two, "conv1: 'conv2d' is not divided by tensor parallelism");
-	expect_refusal("mlp:5,3", &two, "no layer of this model is divided by tensor parallelism");
+	expect_refusal("lenet", &two, "conv1: tensor parallelism cannot shard 'conv2d'");
+	expect_refusal("mlp:5,3", &two, "tensor parallelism can shard no layer of this model");
 	expect_refusal("mlp:5,2,3", &(struct gt_parallel_options){ .ranks = 3, .tensor = 3 },
 	    "'0.weight' divides into 2 shards at most, not into 3");
 	expect_refusal("gpt:heads=2,vocab=9",

@@ -156,12 +156,12 @@ static int run_stale(struct gt_group *g, const struct gt_collective *c, struct g
 	return c->what && !strcmp(c->what, "weights") ? 0 : real.run(g, c, err);
 }
 
-/* The last rank counts half of what the ranks have of a layer's output. */
+/* The last rank counts half of the sum of the ranks' summands of a layer's output. */
 static int run_half_layer(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
 {
 	int rc = real.run(g, c, err);
 
-	if (!rc && c->what && !strcmp(c->what, "fan_in") && g->rank + 1 == g->size)
+	if (!rc && c->what && !strcmp(c->what, "all_reduce") && g->rank + 1 == g->size)
 		scale(g, c, 0.5);
 	return rc;
 }

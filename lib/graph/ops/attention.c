@@ -1,6 +1,7 @@
 /* attention.c - causal self-attention. */
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
+#include "lib/graph/shard.h"
 
 static int attention_infer(struct gt_node *n, struct gt_err *err)
 {
@@ -66,6 +67,29 @@ static void attention_print(const struct gt_node *n, FILE *f)
 		fprintf(f, " p=%g stream=%u", n->attrs.attention.p, n->attrs.attention.stream);
 }
 
+/* Heads go with the columns of their queries, keys and values. */
+static struct gt_cut attention_takes(const struct gt_node *n, struct gt_cut offered)
+{
+	(void)offered;
+	return (struct gt_cut){ 3, n->attrs.attention.heads };
+}
+
+static int attention_shard(struct gt_shard_pass *s, struct gt_node *n)
+{
+	struct gt_cut cut = gt_shard_cut(s, n->in[0]);
+	int64_t first;
+
+	if (!cut.units)
+		return 0;
+	n->attrs.attention.all_heads = n->attrs.attention.heads;
+	n->attrs.attention.heads = (int)gt_shard_units(s, cut, &first);
+	n->attrs.attention.first_head = (int)first;
+	gt_shard_set(s, n->out[0], (struct gt_cut){ 1, n->attrs.attention.all_heads });
+	return gt_shard_infer(s, n);
+}
+
+static const struct gt_shard_rule attention_rule = { attention_shard, attention_takes };
+
 const struct gt_op gt_op_attention = {
 	.name = "attention",
 	.min_inputs = 1,
@@ -75,6 +99,7 @@ const struct gt_op gt_op_attention = {
 	.print = attention_print,
 	.grad = attention_grad,
 	.flops = attention_flops,
+	.shard = &attention_rule,
 };
 
 struct gt_value *gt_attention(

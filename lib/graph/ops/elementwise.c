@@ -1,6 +1,7 @@
 /* elementwise.c - sums, activations, dropout, and the small change. */
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
+#include "lib/graph/shard.h"
 
 static int unary_infer(struct gt_node *n, struct gt_err *err)
 {
@@ -35,6 +36,7 @@ const struct gt_op gt_op_add = {
 	.grad = add_grad,
 	.inplace = 3,
 	.elementwise = true,
+	.shard = &gt_shard_whole,
 };
 
 struct gt_value *gt_add(struct gt_graph *g, struct gt_value *a, struct gt_value *b)
@@ -59,6 +61,7 @@ const struct gt_op gt_op_relu = {
 	.grad = relu_grad,
 	.inplace = 1,
 	.elementwise = true,
+	.shard = &gt_shard_follow,
 };
 
 const struct gt_op gt_op_relu_grad = {
@@ -104,6 +107,7 @@ const struct gt_op gt_op_gelu = {
 	.grad = gelu_grad,
 	.flops = gelu_flops,
 	.elementwise = true,
+	.shard = &gt_shard_follow,
 };
 
 const struct gt_op gt_op_gelu_grad = {
@@ -160,6 +164,7 @@ const struct gt_op gt_op_dropout = {
 	.grad = dropout_grad,
 	.inplace = 1,
 	.elementwise = true,
+	.shard = &gt_shard_whole,
 };
 
 struct gt_value *gt_dropout(struct gt_graph *g, struct gt_value *x, struct gt_value *rng, double p)

@@ -1,6 +1,7 @@
 /* embedding.c - rows of a table, and positions. */
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
+#include "lib/graph/shard.h"
 
 static int embedding_infer(struct gt_node *n, struct gt_err *err)
 {
@@ -48,6 +49,23 @@ static void embedding_print(const struct gt_node *n, FILE *f)
 	gt_infer_print_shard(n->attrs.embedding.first, n->attrs.embedding.whole, f);
 }
 
+/* The table is sharded by its rows: a token's row is that of one rank, and zero on the others. */
+static int embedding_shard(struct gt_shard_pass *s, struct gt_node *n)
+{
+	struct gt_cut cut = { 1, n->in[0]->shape[0] };
+	int rc = gt_shard_parameter(s, n->in[0], 0, cut);
+
+	if (rc)
+		return rc;
+	gt_shard_units(s, cut, &n->attrs.embedding.first);
+	n->attrs.embedding.whole = cut.units;
+	gt_shard_behind(s);
+	gt_shard_replace(s, n->out[0], gt_shard_sum(s, n->out[0]));
+	return gt_shard_infer(s, n);
+}
+
+static const struct gt_shard_rule embedding_rule = { .rewrite = embedding_shard };
+
 const struct gt_op gt_op_embedding = {
 	.name = "embedding",
 	.min_inputs = 2,
@@ -56,6 +74,7 @@ const struct gt_op gt_op_embedding = {
 	.infer = embedding_infer,
 	.print = embedding_print,
 	.grad = embedding_grad,
+	.shard = &embedding_rule,
 };
 
 struct gt_value *gt_embedding(

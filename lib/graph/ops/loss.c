@@ -23,9 +23,6 @@ static int cross_entropy_infer(struct gt_node *n, struct gt_err *err)
 		return err->code;
 	if (weight->dtype != logits->dtype || weight->ndim != 0)
 		return gt_err_set(err, GT_EINVAL, "the weight is not a scalar of the logits' type");
-	if (gt_infer_shard(
-	        n->attrs.loss.first, n->attrs.loss.whole, gt_value_last(logits), "classes", err))
-		return err->code;
 	rows = gt_value_rows(logits);
 	gt_infer_shape(n->out[0], logits->dtype, 0, NULL);
 	gt_infer_shape(n->out[1], logits->dtype, 1, &rows);
@@ -41,11 +38,6 @@ static void cross_entropy_grad(struct gt_graph *g, struct gt_node *n, struct gt_
 		d_in[0] = gt_emit1(g, &gt_op_cross_entropy_grad, &n->attrs, 5, in);
 }
 
-static void cross_entropy_print(const struct gt_node *n, FILE *f)
-{
-	gt_infer_print_shard(n->attrs.loss.first, n->attrs.loss.whole, f);
-}
-
 static double cross_entropy_flops(const struct gt_node *n)
 {
 	return 3.0 * (double)gt_value_elements(n->in[0]);
@@ -57,9 +49,9 @@ const struct gt_op gt_op_cross_entropy = {
 	.max_inputs = 3,
 	.outputs = 2,
 	.infer = cross_entropy_infer,
-	.print = cross_entropy_print,
 	.grad = cross_entropy_grad,
 	.flops = cross_entropy_flops,
+	.shard = &gt_cross_entropy_rule,
 };
 
 struct gt_value *gt_cross_entropy(
@@ -76,6 +68,11 @@ static int cross_entropy_grad_infer(struct gt_node *n, struct gt_err *err)
 	return 0;
 }
 
+static void cross_entropy_grad_print(const struct gt_node *n, FILE *f)
+{
+	gt_infer_print_shard(n->attrs.loss.first, n->attrs.loss.whole, f);
+}
+
 static double cross_entropy_grad_flops(const struct gt_node *n)
 {
 	return 3.0 * (double)gt_value_elements(n->out[0]);
@@ -87,7 +84,7 @@ const struct gt_op gt_op_cross_entropy_grad = {
 	.max_inputs = 5,
 	.outputs = 1,
 	.infer = cross_entropy_grad_infer,
-	.print = cross_entropy_print,
+	.print = cross_entropy_grad_print,
 	.flops = cross_entropy_grad_flops,
 	.inplace = 1u << 1,
 };
@@ -114,6 +111,7 @@ const struct gt_op gt_op_classify_stats = {
 	.outputs = 1,
 	.infer = classify_stats_infer,
 	.flops = classify_stats_flops,
+	.shard = &gt_classify_stats_rule,
 };
 
 struct gt_value *gt_classify_stats(

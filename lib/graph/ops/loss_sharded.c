@@ -202,3 +202,78 @@ const struct gt_op gt_op_classify_stats_sharded = {
 	.infer = classify_stats_sharded_infer,
 	.flops = rows_flops,
 };
+
+/* ---- rules ---- */
+
+/* Of the logits and targets of node n: its classes among all. */
+static union gt_attrs classes_of(const struct gt_shard_pass *s, const struct gt_node *n)
+{
+	struct gt_cut cut = gt_shard_cut(s, n->in[0]);
+	union gt_attrs attrs = { 0 };
+
+	attrs.loss.whole = cut.units;
+	gt_shard_units(s, cut, &attrs.loss.first);
+	return attrs;
+}
+
+static struct gt_value *emit(struct gt_shard_pass *s, const struct gt_op *op,
+    const union gt_attrs *attrs, int inputs, struct gt_value *const *in)
+{
+	return gt_shard_place(s, gt_emit1(s->g, op, attrs, inputs, in));
+}
+
+/* The log-sum-exp of all classes. */
+static struct gt_value *emit_lse(struct gt_shard_pass *s, struct gt_value *logits)
+{
+	struct gt_value *own = emit(s, &gt_op_log_sum_exp, NULL, 1, &logits);
+	struct gt_value *max = gt_shard_max(s, own), *sum;
+
+	sum = emit(s, &gt_op_exp_difference, NULL, 2, (struct gt_value *[]){ own, max });
+	sum = gt_shard_sum(s, sum);
+	return emit(s, &gt_op_add_log, NULL, 2, (struct gt_value *[]){ max, sum });
+}
+
+static struct gt_value *emit_pick(
+    struct gt_shard_pass *s, const struct gt_node *n, const union gt_attrs *attrs)
+{
+	return gt_shard_sum(s, emit(s, &gt_op_pick, attrs, 2, n->in));
+}
+
+static int cross_entropy_shard(struct gt_shard_pass *s, struct gt_node *n)
+{
+	union gt_attrs attrs = classes_of(s, n);
+	struct gt_value *lse, *picked, *loss;
+
+	if (!gt_shard_is_cut(s, n->in[0]))
+		return gt_shard_whole.rewrite(s, n);
+	lse = emit_lse(s, n->in[0]);
+	picked = emit_pick(s, n, &attrs);
+	loss = emit(s, &gt_op_cross_entropy_sharded, &attrs, 5,
+	    (struct gt_value *[]){ n->in[0], n->in[1], lse, picked, n->in[2] });
+	gt_shard_replace(s, n->out[0], loss);
+	gt_shard_replace(s, n->out[1], lse);
+	gt_shard_remove(s);
+	return 0;
+}
+
+const struct gt_shard_rule gt_cross_entropy_rule = { .rewrite = cross_entropy_shard };
+
+static int classify_stats_shard(struct gt_shard_pass *s, struct gt_node *n)
+{
+	union gt_attrs attrs = classes_of(s, n);
+	struct gt_value *lse, *picked, *before, *stats;
+
+	if (!gt_shard_is_cut(s, n->in[0]))
+		return gt_shard_whole.rewrite(s, n);
+	lse = emit_lse(s, n->in[0]);
+	picked = emit_pick(s, n, &attrs);
+	before = gt_shard_sum(s, emit(s, &gt_op_count_before, &attrs, 3,
+	                             (struct gt_value *[]){ n->in[0], n->in[1], picked }));
+	stats = emit(s, &gt_op_classify_stats_sharded, NULL, 4,
+	    (struct gt_value *[]){ lse, picked, before, n->in[1] });
+	gt_shard_replace(s, n->out[0], stats);
+	gt_shard_remove(s);
+	return 0;
+}
+
+const struct gt_shard_rule gt_classify_stats_rule = { .rewrite = classify_stats_shard };

@@ -1,8 +1,11 @@
-/* loss_sharded.h - inside graph: shape rules that losses share. */
+/* loss_sharded.h - inside graph: the rules by which ranks share losses over classes. */
 #ifndef GT_GRAPH_OPS_LOSS_SHARDED_H
 #define GT_GRAPH_OPS_LOSS_SHARDED_H
 
-#include "lib/graph/op.h"
+#include "lib/graph/shard.h"
+
+/* Of cross_entropy and of classify_stats. */
+extern const struct gt_shard_rule gt_cross_entropy_rule, gt_classify_stats_rule;
 
 /* Targets are int32, one for each row of the logits; from loss.c. */
 int gt_infer_targets(

@@ -1,6 +1,7 @@
 /* matmul.c - matrix products and biases. */
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
+#include "lib/graph/shard.h"
 
 static int matmul_infer(struct gt_node *n, struct gt_err *err)
 {
@@ -82,6 +83,101 @@ static void matmul_print(const struct gt_node *n, FILE *f)
 	    n->attrs.matmul.trans_b ? " trans_b" : "");
 }
 
+/* ---- the rule by which ranks share products ---- */
+
+static bool is_layer(const struct gt_node *n)
+{
+	return n->op == &gt_op_matmul && n->in[1]->role == GT_PARAMETER && !n->attrs.matmul.trans_a;
+}
+
+/* The weight's dimension that the columns of y, or of x, are. */
+static int out_dim(const struct gt_node *n)
+{
+	return n->attrs.matmul.trans_b ? 0 : n->in[1]->ndim - 1;
+}
+
+static int in_dim(const struct gt_node *n)
+{
+	return n->attrs.matmul.trans_b ? n->in[1]->ndim - 1 : 0;
+}
+
+/* How the columns of a product can be sharded: as the ops between it and the next product take
+ * them, which takes them by its rows; no units where there is no next product. */
+static struct gt_cut cut_between(const struct gt_shard_pass *s, const struct gt_node *n)
+{
+	struct gt_cut cut = { 1, gt_value_last(n->out[0]) };
+	const struct gt_node *next = gt_shard_only_reader(s, n->out[0]);
+
+	while (next && next->op->shard && next->op->shard->takes) {
+		cut = next->op->shard->takes(next, cut);
+		next = gt_shard_only_reader(s, next->out[0]);
+	}
+	return next && is_layer(next) ? cut : (struct gt_cut){ 0 };
+}
+
+/* x is sharded: each rank has a summand of y. The bias is added once. */
+static int shard_rows(struct gt_shard_pass *s, struct gt_node *n)
+{
+	struct gt_cut cut = { 1, gt_shard_cut(s, n->in[0]).units };
+	struct gt_value *bias = n->in[2], *y;
+	int rc = gt_shard_parameter(s, n->in[1], in_dim(n), cut);
+
+	n->in[2] = NULL;
+	if (!rc)
+		rc = gt_shard_infer(s, n);
+	if (rc)
+		return rc;
+	gt_shard_behind(s);
+	y = gt_shard_sum(s, n->out[0]);
+	if (bias)
+		y = gt_shard_place(s, gt_bias_add(s->g, y, bias));
+	gt_shard_replace(s, n->out[0], y);
+	return 0;
+}
+
+static int shard_columns(struct gt_shard_pass *s, struct gt_node *n, struct gt_cut cut)
+{
+	int rc = gt_shard_parameter(s, n->in[1], out_dim(n), cut);
+
+	if (!rc)
+		rc = gt_shard_parameter(s, n->in[2], 0, cut);
+	if (rc)
+		return rc;
+	n->in[0] = gt_shard_copy(s, n->in[0]);
+	gt_shard_set(s, n->out[0], cut);
+	return n->in[0] ? gt_shard_infer(s, n) : 0;
+}
+
+/* A product with an embedding's table: logits of some of the tokens. */
+static int shard_head(struct gt_shard_pass *s, struct gt_node *n)
+{
+	if (out_dim(n) != 0 || n->in[2])
+		return gt_err_set(s->err, GT_ENOTSUP,
+		    "tensor parallelism: '%s' is an embedding, and no head without bias",
+		    n->in[1]->name);
+	n->in[0] = gt_shard_copy(s, n->in[0]);
+	gt_shard_set(s, n->out[0], gt_shard_cut(s, n->in[1]));
+	return n->in[0] ? gt_shard_infer(s, n) : 0;
+}
+
+/* Two products in a row become one layer: the first weight is sharded by the columns of y, the
+ * second one by its rows. A product without a partner stays whole. */
+static int matmul_shard(struct gt_shard_pass *s, struct gt_node *n)
+{
+	struct gt_cut cut;
+
+	if (!is_layer(n))
+		return gt_shard_whole.rewrite(s, n);
+	if (gt_shard_is_cut(s, n->in[0]))
+		return shard_rows(s, n);
+	if (gt_shard_is_cut(s, n->in[1]))
+		return shard_head(s, n);
+	cut = cut_between(s, n);
+	return cut.units ? shard_columns(s, n, cut) : 0;
+}
+
+static const struct gt_shard_rule matmul_rule = { .rewrite = matmul_shard };
+
 const struct gt_op gt_op_matmul = {
 	.name = "matmul",
 	.min_inputs = 2,
@@ -91,6 +187,7 @@ const struct gt_op gt_op_matmul = {
 	.print = matmul_print,
 	.grad = matmul_grad,
 	.flops = matmul_flops,
+	.shard = &matmul_rule,
 };
 
 struct gt_value *gt_matmul(struct gt_graph *g, struct gt_value *a, struct gt_value *b,

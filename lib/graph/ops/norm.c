@@ -1,6 +1,7 @@
 /* norm.c - layer and batch normalisation. */
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
+#include "lib/graph/shard.h"
 
 /* ---- layer norm ---- */
 
@@ -44,6 +45,7 @@ const struct gt_op gt_op_layer_norm = {
 	.infer = layer_norm_infer,
 	.grad = layer_norm_grad,
 	.flops = norm_flops,
+	.shard = &gt_shard_whole,
 };
 
 struct gt_value *gt_layer_norm(struct gt_graph *g, struct gt_value *x, struct gt_value *weight,

@@ -227,11 +227,11 @@ struct gt_value *gt_attention(
  *        step), so that micro-batches and ranks add up
  *   out  loss F [];  lse F [rows]
  * Negative targets (torch's ignore_index -100) do not count; a target >= V is an error that names
- * it. The sum is kept in double. The logits may be a shard of the classes (attrs.loss.whole > 0):
- * those from attrs.loss.first on, of so many; a target in another shard has the logit 0 then.
+ * it. The sum is kept in double.
  * cross_entropy_grad:  in dloss F [], logits, target, lse, weight
  *   out  dlogits = dloss weight (exp(logits - lse) - onehot(target)), 0 for rows that do not count;
- *        may overwrite logits
+ *        may overwrite logits. These may be a shard of the classes (attrs.loss.whole > 0): those
+ *        from attrs.loss.first on, of so many.
  */
 struct gt_value *gt_cross_entropy(
     struct gt_graph *g, struct gt_value *logits, struct gt_value *target, struct gt_value *weight);

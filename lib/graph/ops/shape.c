@@ -1,6 +1,7 @@
 /* shape.c - the same numbers elsewhere: views, layouts, subsampling, images to floats. */
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
+#include "lib/graph/shard.h"
 
 static int reshape_infer(struct gt_node *n, struct gt_err *err)
 {
@@ -29,6 +30,7 @@ const struct gt_op gt_op_reshape = {
 	.infer = reshape_infer,
 	.grad = reshape_grad,
 	.view = true,
+	.shard = &gt_shard_whole,
 };
 
 struct gt_value *gt_reshape(struct gt_graph *g, struct gt_value *x, int ndim, const int64_t *shape)
@@ -173,6 +175,7 @@ const struct gt_op gt_op_image_normalize = {
 	.outputs = 1,
 	.infer = image_normalize_infer,
 	.image_out = 1u << 0,
+	.shard = &gt_shard_whole,
 };
 
 struct gt_value *gt_image_normalize(

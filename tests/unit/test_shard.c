@@ -1,0 +1,216 @@
+/* test_shard.c - an op's row says how tensor parallelism shards the op; the pass knows none. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka wants these four first */
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/graph/ops/infer.h"
+#include "lib/graph/ops/ops.h"
+#include "lib/graph/shard.h"
+
+/* ---- an op that the library has never seen ---- */
+
+static int infer_same(struct gt_node *n, struct gt_err *err)
+{
+	(void)err;
+	gt_infer_like(n->out[0], n->in[0]);
+	return 0;
+}
+
+/* Pairs of columns belong together. */
+static struct gt_cut take_pairs(const struct gt_node *n, struct gt_cut offered)
+{
+	(void)offered;
+	return (struct gt_cut){ 1, gt_value_last(n->in[0]) / 2 };
+}
+
+static int shard_pairs(struct gt_shard_pass *s, struct gt_node *n)
+{
+	gt_shard_set(s, n->out[0], gt_shard_cut(s, n->in[0]));
+	return gt_shard_infer(s, n);
+}
+
+/* One that adds the maximum over the ranks, before it and behind it. */
+static int shard_with_maxima(struct gt_shard_pass *s, struct gt_node *n)
+{
+	n->in[0] = gt_shard_max(s, n->in[0]);
+	gt_shard_behind(s);
+	gt_shard_replace(s, n->out[0], gt_shard_max(s, n->out[0]));
+	return 0;
+}
+
+static const struct gt_shard_rule pairs = { shard_pairs, take_pairs },
+                                  maxima = { .rewrite = shard_with_maxima };
+
+/* ---- the nodes of ranks, as ops that compute nothing ---- */
+
+static const struct gt_op op_copied = {
+	.name = "copied", .min_inputs = 1, .max_inputs = 1, .outputs = 1, .infer = infer_same
+};
+static const struct gt_op op_summed = {
+	.name = "summed", .min_inputs = 1, .max_inputs = 1, .outputs = 1, .infer = infer_same
+};
+static const struct gt_op op_largest = {
+	.name = "largest", .min_inputs = 1, .max_inputs = 1, .outputs = 1, .infer = infer_same
+};
+
+static struct gt_value *copied(struct gt_graph *g, struct gt_value *x)
+{
+	return gt_emit1(g, &op_copied, NULL, 1, &x);
+}
+
+static struct gt_value *summed(struct gt_graph *g, struct gt_value *x)
+{
+	return gt_emit1(g, &op_summed, NULL, 1, &x);
+}
+
+static struct gt_value *largest(struct gt_graph *g, struct gt_value *x)
+{
+	return gt_emit1(g, &op_largest, NULL, 1, &x);
+}
+
+static int note(void *self, const struct gt_sharding *sharding, struct gt_err *err)
+{
+	(void)sharding;
+	(void)err;
+	++*(int *)self;
+	return 0;
+}
+
+/* ---- two products with the op between them, for rank 1 of `ranks` ---- */
+
+static int run(struct gt_graph *g, int ranks, int *noted, struct gt_err *err)
+{
+	static const struct gt_shard_nodes nodes = { copied, summed, largest };
+	struct gt_shard_pass pass = { .g = g,
+		.rank = 1,
+		.ranks = ranks,
+		.nodes = &nodes,
+		.note = note,
+		.self = noted,
+		.err = err };
+
+	*noted = 0;
+	return gt_shard_graph(&pass);
+}
+
+static void build(struct gt_graph *g, const struct gt_op *between)
+{
+	static const struct gt_init zeros = { GT_INIT_ZEROS, 0 };
+	struct gt_value *x = gt_input(g, "x", GT_F32, 2, (int64_t[]){ 2, 3 });
+
+	gt_graph_scope(g, "net");
+	x = gt_matmul(g, x, gt_parameter(g, "a", GT_F32, 2, (int64_t[]){ 3, 12 }, zeros, true),
+	    NULL, false, false);
+	x = gt_emit1(g, between, NULL, 1, &x);
+	x = gt_matmul(g, x, gt_parameter(g, "b", GT_F32, 2, (int64_t[]){ 12, 4 }, zeros, true),
+	    gt_parameter(g, "c", GT_F32, 1, (int64_t[]){ 4 }, zeros, true), false, false);
+	gt_output(g, x, "y");
+}
+
+static const struct {
+	const struct gt_shard_rule *rule;
+	int ranks, noted;
+	const char *graph;
+} cases[] = {
+	{ &gt_shard_follow, 2, 2,
+	    "%7 float32[2,3] = copied(input x)  # net\n"
+	    "%2 float32[2,6] = matmul(%7, a)  # net\n"
+	    "%3 float32[2,6] = mine(%2)  # net\n"
+	    "%6 float32[2,4] = matmul(%3, b)  # net\n"
+	    "%8 float32[2,4] = summed(%6)  # net\n"
+	    "output y float32[2,4] = bias_add(%8, c)  # net\n" },
+	/* Twelve columns are six pairs: one for rank 0, one for rank 1, two for each other. */
+	{ &pairs, 4, 2,
+	    "%7 float32[2,3] = copied(input x)  # net\n"
+	    "%2 float32[2,4] = matmul(%7, a)  # net\n"
+	    "%3 float32[2,4] = mine(%2)  # net\n"
+	    "%6 float32[2,4] = matmul(%3, b)  # net\n"
+	    "%8 float32[2,4] = summed(%6)  # net\n"
+	    "output y float32[2,4] = bias_add(%8, c)  # net\n" },
+	{ &gt_shard_whole, 2, 0,
+	    "%2 float32[2,12] = matmul(input x, a)  # net\n"
+	    "%3 float32[2,12] = mine(%2)  # net\n"
+	    "output y float32[2,4] = matmul(%3, b, c)  # net\n" },
+	{ &maxima, 2, 0,
+	    "%2 float32[2,12] = matmul(input x, a)  # net\n"
+	    "%7 float32[2,12] = largest(%2)  # net\n"
+	    "%3 float32[2,12] = mine(%7)  # net\n"
+	    "%8 float32[2,12] = largest(%3)  # net\n"
+	    "output y float32[2,4] = matmul(%8, b, c)  # net\n" },
+};
+
+static struct gt_op mine(const struct gt_shard_rule *rule)
+{
+	return (struct gt_op){ .name = "mine",
+		.min_inputs = 1,
+		.max_inputs = 1,
+		.outputs = 1,
+		.infer = infer_same,
+		.shard = rule };
+}
+
+static void the_rule_of_an_op_is_in_its_row(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const struct gt_op op = mine(cases[i].rule);
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_graph *g;
+		char *text;
+		int noted;
+
+		assert_int_equal(gt_graph_new(&g, &err), 0);
+		build(g, &op);
+		if (run(g, cases[i].ranks, &noted, &err))
+			fail_msg("case %zu: %s", i, err.text);
+		text = gt_graph_print(g, &err);
+		assert_string_equal(text, cases[i].graph);
+		assert_int_equal(noted, cases[i].noted);
+		free(text);
+		gt_graph_free(g);
+	}
+}
+
+/* Every sharded value that reaches an op which takes whole ones, and every op without a rule. */
+static void ops_refuse_for_themselves(void **state)
+{
+	static const struct gt_op none = {
+		.name = "mine", .min_inputs = 1, .max_inputs = 1, .outputs = 1, .infer = infer_same
+	};
+	const struct gt_shard_rule takes_but_stays = { gt_shard_whole.rewrite, take_pairs };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_graph *g;
+	struct gt_op op;
+	int noted;
+
+	(void)state;
+	assert_int_equal(gt_graph_new(&g, &err), 0);
+	build(g, &none);
+	assert_int_equal(run(g, 2, &noted, &err), GT_ENOTSUP);
+	assert_string_equal(err.text, "net: tensor parallelism cannot shard 'mine'");
+	assert_true(*err.hint);
+	gt_graph_free(g);
+
+	op = mine(&takes_but_stays);
+	err = (struct gt_err)GT_ERR_INIT;
+	assert_int_equal(gt_graph_new(&g, &err), 0);
+	build(g, &op);
+	assert_int_equal(run(g, 2, &noted, &err), GT_ENOTSUP);
+	assert_string_equal(err.text, "net: tensor parallelism cannot shard 'mine'");
+	gt_graph_free(g);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_rule_of_an_op_is_in_its_row),
+		cmocka_unit_test(ops_refuse_for_themselves),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
