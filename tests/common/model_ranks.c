@@ -245,6 +245,8 @@ static void *do_job(void *self)
 	struct job *j = self;
 
 	omp_set_num_threads(1); /* kernels take memory for each */
+	if (j->rank->enter)
+		j->rank->enter(j->rank);
 	j->opened = !open_store(j->rank) && !open_program(j->rank);
 	if (j->opened && j->then)
 		j->then(j->rank);

@@ -32,6 +32,7 @@ struct model_rank {
 	float norm;                           /* of the gradients, in the last update */
 	void **whole[MODEL_RANK_WHOLES];      /* model_rank_collect() */
 	void *user;                           /* the test's own */
+	void (*enter)(struct model_rank *r);  /* called first in the rank's thread; NULL: nothing */
 	struct gt_err err;
 };
 

@@ -38,6 +38,9 @@ struct far_counts {
 
 struct far_counts far_counts(int index);
 
+/* Whether it is an address of the memory of some far device. */
+bool far_is_far(const void *p);
+
 /* The first fault of a device, or NULL; and go on as if it had not been. */
 const char *far_fault(int index);
 void far_forget(int index);

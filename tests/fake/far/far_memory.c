@@ -64,6 +64,16 @@ void *far_near(const void *device)
 	return device ? memory.kernel_view + ((const char *)device - memory.host_view) : NULL;
 }
 
+bool far_is_far(const void *p)
+{
+	const char *first;
+
+	pthread_mutex_lock(&memory.lock);
+	first = memory.host_view;
+	pthread_mutex_unlock(&memory.lock);
+	return first && (const char *)p >= first && (const char *)p < first + span;
+}
+
 static struct block *add_block(char *p, size_t bytes, int index, bool pinned)
 {
 	struct block *b = calloc(1, sizeof(*b));
