@@ -146,6 +146,12 @@ struct gt_value *gt_buffer(struct gt_graph *g, const char *name, enum gt_dtype d
 	return v;
 }
 
+struct gt_value *gt_cache(
+    struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim, const int64_t *shape)
+{
+	return declare(g, GT_CACHE, name, dtype, ndim, shape);
+}
+
 struct gt_value *gt_output(struct gt_graph *g, struct gt_value *v, const char *name)
 {
 	if (g->err.code || !v)
@@ -272,6 +278,7 @@ static void print_value(FILE *f, const struct gt_value *v)
 		[GT_BUFFER] = "buffer ",
 		[GT_TEMPORARY] = "",
 		[GT_GRADIENT] = "gradient ",
+		[GT_CACHE] = "cache ",
 		[GT_OUTPUT] = "output ",
 	};
 

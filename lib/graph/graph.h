@@ -25,7 +25,8 @@ enum gt_role {
 	GT_BUFFER,    /* kept but not trained (running statistics); lies in the store */
 	GT_TEMPORARY, /* made by a node, gone when its last reader is done */
 	GT_GRADIENT,  /* of a parameter; lies in the store, beside it */
-	GT_OUTPUT     /* made by a node, read by the host after the run */
+	GT_CACHE, /* lasts from run to run for the nodes that write it; in the store, never saved */
+	GT_OUTPUT /* made by a node, read by the host after the run */
 };
 
 /* How a parameter or buffer begins: element i is number i % 4 of the Philox block at counter i / 4,
@@ -98,6 +99,11 @@ struct gt_value *gt_parameter(struct gt_graph *g, const char *name, enum gt_dtyp
     const int64_t *shape, struct gt_init init, bool decay);
 struct gt_value *gt_buffer(struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim,
     const int64_t *shape, struct gt_init init);
+
+/* Device memory that plans of one store share under this name: nodes that write it (gt_op.writes)
+ * find in the next run what they left there. No part of a state_dict, and zero at first. */
+struct gt_value *gt_cache(
+    struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim, const int64_t *shape);
 
 /* Make a node's value survive the run, so that the host can read it; returns it. */
 struct gt_value *gt_output(struct gt_graph *g, struct gt_value *v, const char *name);

@@ -53,7 +53,9 @@ static size_t shift_of(const struct gt_plan *p, int id)
 static int place_in_store(struct gt_plan *p, const struct gt_value *v, struct gt_err *err)
 {
 	const struct gt_value *owner = v->role == GT_GRADIENT ? v->gradient_of : v;
-	const struct gt_slot *slot = gt_store_find(p->store, owner->name);
+	const struct gt_slot *slot = v->role == GT_CACHE
+	                                 ? gt_store_find_cache(p->store, owner->name)
+	                                 : gt_store_find(p->store, owner->name);
 	struct place *at = &p->places[v->id];
 
 	if (!slot || slot->held != gt_value_elements(v) || slot->dtype != v->dtype)
@@ -106,7 +108,8 @@ static int find_lifetimes(struct gt_plan *p, struct gt_err *err)
 		at->home = (int)i;
 		at->first = v->role == GT_INPUT ? -1 : end;
 		at->last = v->role == GT_OUTPUT ? end : -1;
-		if ((v->role == GT_PARAMETER || v->role == GT_BUFFER || v->role == GT_GRADIENT) &&
+		if ((v->role == GT_PARAMETER || v->role == GT_BUFFER || v->role == GT_GRADIENT ||
+		        v->role == GT_CACHE) &&
 		    !v->within && (rc = place_in_store(p, v, err)))
 			return rc;
 	}

@@ -18,10 +18,9 @@ size_t gt_slot_bytes(const struct gt_slot *slot)
 	return (size_t)slot->count * gt_dtype_size(slot->dtype);
 }
 
-static int add_slot(struct gt_store *s, const struct gt_value *v, struct gt_err *err)
+static int fill_slot(
+    struct gt_store *s, struct gt_slot *slot, const struct gt_value *v, struct gt_err *err)
 {
-	struct gt_slot *slot = &s->slots[s->slot_count];
-
 	slot->name = gt_arena_strdup(&s->arena, v->name, err);
 	if (!slot->name)
 		return GT_ENOMEM;
@@ -34,7 +33,6 @@ static int add_slot(struct gt_store *s, const struct gt_value *v, struct gt_err 
 	slot->elsewhere = v->elsewhere;
 	slot->count = slot->held = gt_value_elements(v);
 	slot->offset = -1;
-	s->slot_count++;
 	return 0;
 }
 
@@ -54,8 +52,9 @@ static int declare_slots(struct gt_store *s, const struct gt_graph *g, struct gt
 			return gt_err_set(err, GT_ENOTSUP,
 			    "'%s' is %s: a store takes float32, float64 and int64", v->name,
 			    gt_dtype_name(v->dtype));
-		if (add_slot(s, v, err))
+		if (fill_slot(s, &s->slots[s->slot_count], v, err))
 			return GT_ENOMEM;
+		s->slot_count++;
 		if (v->role == GT_BUFFER)
 			continue;
 		if (parameters && v->dtype != s->dtype)
@@ -144,6 +143,46 @@ int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct g
 	return 0;
 }
 
+static bool same_cache(const struct gt_slot *slot, const struct gt_value *v)
+{
+	return slot->dtype == v->dtype && slot->ndim == v->ndim &&
+	       !memcmp(slot->shape, v->shape, (size_t)v->ndim * sizeof(*v->shape));
+}
+
+/* Plans keep pointers to slots, so a slot never moves: only the list of them grows. */
+static int add_cache(struct gt_store *s, const struct gt_value *v, struct gt_err *err)
+{
+	const struct gt_slot *before = gt_store_find_cache(s, v->name);
+	struct gt_slot *slot;
+
+	if (before && same_cache(before, v))
+		return 0;
+	if (before)
+		return gt_err_set(
+		    err, GT_EINVAL, "cache '%s' has another type or shape in this store", v->name);
+	if (s->allocated)
+		return gt_err_set(
+		    err, GT_EINVAL, "cache '%s' comes after the store's memory", v->name);
+	slot = gt_arena_alloc(&s->arena, sizeof(*slot), err);
+	if (!slot || fill_slot(s, slot, v, err) ||
+	    gt_grow(&s->caches, s->cache_count, &s->cache_capacity, sizeof(struct gt_slot *), err))
+		return GT_ENOMEM;
+	slot->offset = (int64_t)s->cache_bytes;
+	s->cache_bytes += (size_t)round_up((int64_t)gt_slot_bytes(slot), ALIGN_BYTES);
+	s->caches[s->cache_count++] = slot;
+	return 0;
+}
+
+int gt_store_add_caches(struct gt_store *s, const struct gt_graph *g, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < g->value_count; i++)
+		if (g->values[i]->role == GT_CACHE)
+			rc = add_cache(s, g->values[i], err);
+	return rc;
+}
+
 void gt_store_part_of(struct gt_store *s, const char *name, const int64_t *shape)
 {
 	struct gt_slot *slot = find(s, name);
@@ -212,6 +251,8 @@ int gt_store_alloc(struct gt_store *s, struct gt_err *err)
 		rc = gt_device_alloc(s->device, gt_store_gradient_bytes(s), &s->gradients, err);
 	if (!rc)
 		rc = gt_device_alloc(s->device, s->buffer_bytes, &s->buffers, err);
+	if (!rc && s->cache_bytes)
+		rc = gt_device_alloc(s->device, s->cache_bytes, &s->cache, err);
 	s->allocated = !rc;
 	return rc;
 }
@@ -225,7 +266,9 @@ void gt_store_free(struct gt_store *s)
 	if (!s->lent_gradients)
 		gt_device_free(s->device, s->gradients, gt_store_gradient_bytes(s));
 	gt_device_free(s->device, s->buffers, s->buffer_bytes);
+	gt_device_free(s->device, s->cache, s->cache_bytes);
 	free(s->slots);
+	free(s->caches);
 	gt_arena_release(&s->arena);
 	free(s);
 }
@@ -235,8 +278,18 @@ const struct gt_slot *gt_store_find(const struct gt_store *s, const char *name)
 	return find(s, name);
 }
 
+const struct gt_slot *gt_store_find_cache(const struct gt_store *s, const char *name)
+{
+	for (size_t i = 0; i < s->cache_count; i++)
+		if (!strcmp(s->caches[i]->name, name))
+			return s->caches[i];
+	return NULL;
+}
+
 void *gt_store_data(const struct gt_store *s, const struct gt_slot *slot)
 {
+	if (slot->role == GT_CACHE)
+		return (char *)s->cache + slot->offset;
 	if (slot->role == GT_BUFFER)
 		return (char *)s->buffers + slot->offset;
 	return (char *)s->parameters + (size_t)slot->offset * gt_dtype_size(s->dtype);

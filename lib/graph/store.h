@@ -15,7 +15,7 @@
 
 struct gt_slot {
 	const char *name;
-	enum gt_role role; /* GT_PARAMETER or GT_BUFFER */
+	enum gt_role role; /* GT_PARAMETER, GT_BUFFER or GT_CACHE */
 	enum gt_dtype dtype;
 	int ndim;
 	int64_t shape[GT_MAX_DIMS];
@@ -25,7 +25,7 @@ struct gt_slot {
 	int index;      /* parameters: order of declaration, torch.optim's index */
 	int64_t count;  /* elements, of the whole as is the shape */
 	int64_t held;   /* elements that lie here: count, or those of a part */
-	int64_t offset; /* parameters: of the first element, in elements; buffers: in bytes */
+	int64_t offset; /* parameters: of the first element, in elements; others: in bytes */
 };
 
 /* Elements of the flat layout that this process updates: [offset, offset + count), which are
@@ -54,6 +54,11 @@ struct gt_store {
 	void *gradients;  /* device: likewise, or NULL without gradients */
 	bool lent_gradients, lent_parameters;
 	void *buffers; /* device: [buffer_bytes] */
+	/* Memory that nodes keep from run to run (GT_CACHE). It has slots of its own, so that
+	 * nothing that saves, loads or compares the slots above meets it. */
+	struct gt_slot **caches;
+	size_t cache_count, cache_capacity, cache_bytes;
+	void *cache; /* device: [cache_bytes] */
 	struct gt_arena arena;
 };
 
@@ -76,6 +81,12 @@ void gt_store_pad(struct gt_store *store, int64_t from, int64_t count);
  * describes from now on. */
 void gt_store_part_of(struct gt_store *store, const char *name, const int64_t *shape);
 
+/*
+ * Before gt_store_alloc(), and before plans of this graph: lay out its caches. A cache that has been
+ * laid out for another graph under the same name is shared; it must have the same type and shape.
+ */
+int gt_store_add_caches(struct gt_store *store, const struct gt_graph *g, struct gt_err *err);
+
 /* Bytes of all parameters, and of all gradients: by the layout, and what is held of them. */
 size_t gt_store_flat_bytes(const struct gt_store *store);
 size_t gt_store_parameter_bytes(const struct gt_store *store);
@@ -94,8 +105,9 @@ int gt_store_init(struct gt_store *store, uint64_t seed, struct gt_err *err);
 /* The same values of one slot, whole, in host memory [slot->count]. */
 void gt_slot_init(const struct gt_slot *slot, uint64_t seed, void *host);
 
-/* The slot of a name, or NULL. */
+/* The slot of a name, or NULL: of a parameter or buffer; of a cache. */
 const struct gt_slot *gt_store_find(const struct gt_store *store, const char *name);
+const struct gt_slot *gt_store_find_cache(const struct gt_store *store, const char *name);
 
 /* Where a slot's data (or gradient) lies on the device. */
 void *gt_store_data(const struct gt_store *store, const struct gt_slot *slot);
