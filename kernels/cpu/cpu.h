@@ -30,7 +30,8 @@ extern const struct gt_cpu_set gt_cpu_set_avx2, gt_cpu_set_avx512;
 
 #ifdef GT_ISA_NAME
 /* What table.c puts together. */
-extern const struct gt_kernel GT_ISA(gt_cpu_attention_kernels)[], GT_ISA(gt_cpu_reduce_kernels)[],
+extern const struct gt_kernel GT_ISA(gt_cpu_gemv_kernels)[], GT_ISA(gt_cpu_attention_kernels)[],
+    GT_ISA(gt_cpu_attention_cached_kernels)[], GT_ISA(gt_cpu_reduce_kernels)[],
     GT_ISA(gt_cpu_norm_kernels)[], GT_ISA(gt_cpu_batch_norm_kernels)[],
     GT_ISA(gt_cpu_batch_norm_sync_kernels)[], GT_ISA(gt_cpu_elementwise_kernels)[],
     GT_ISA(gt_cpu_dropout_kernels)[], GT_ISA(gt_cpu_shape_kernels)[], GT_ISA(gt_cpu_pool_kernels)[],

@@ -21,6 +21,21 @@ static int check_ids(const struct gt_tensor *ids, int64_t rows, struct gt_err *e
 	return gt_err_hint(err, "the tokens need a model with a larger vocabulary");
 }
 
+/* How many tokens come before these, in *past. GT_EINVAL where the positions do not reach. */
+static int read_past(const struct gt_call *call, int64_t *past, struct gt_err *err)
+{
+	const struct gt_tensor *given = gt_optional_input(call, 3);
+	const struct gt_tensor *position = gt_optional_input(call, 2);
+	int64_t length = gt_tensor_last(&call->in[1]);
+
+	*past = given ? *(const int32_t *)given->data : 0;
+	if (!position || (*past >= 0 && *past <= position->shape[0] - length))
+		return 0;
+	return gt_err_set(err, GT_EINVAL,
+	    "embedding: %lld tokens behind %lld others are more than %lld positions",
+	    (long long)length, (long long)*past, (long long)position->shape[0]);
+}
+
 /* Rows of the table that `rows` are a part of. */
 static int64_t whole_of(const struct gt_call *call, int64_t rows)
 {

@@ -1,4 +1,4 @@
-/* shape.c - reorder between layouts, subsample and its gradient, image_normalize. */
+/* shape.c - reorder, subsample and its gradient, last_position, image_normalize. */
 #define REAL_BITS 32
 #include "kernels/cpu/shape.inc"
 #define REAL_BITS 64
@@ -50,6 +50,7 @@ const struct gt_kernel GT_ISA(gt_cpu_shape_kernels)[] = {
 	GT_ROWS(reorder),
 	GT_ROWS(subsample, .accepts = gt_accept_channels_last),
 	GT_ROWS(subsample_grad, .accepts = gt_accept_channels_last),
+	GT_ROWS(last_position),
 	{ .op = "image_normalize",
 	    .dtype = GT_F32,
 	    .prepare = image_normalize_prepare,

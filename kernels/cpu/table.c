@@ -2,10 +2,12 @@
 #include "kernels/cpu/cpu.h"
 
 static const struct gt_kernel *const tables[] = {
+	GT_ISA(gt_cpu_gemv_kernels),
 	gt_cpu_matmul_kernels,
 	gt_cpu_conv_winograd_kernels,
 	gt_cpu_conv_kernels,
 	GT_ISA(gt_cpu_attention_kernels),
+	GT_ISA(gt_cpu_attention_cached_kernels),
 	GT_ISA(gt_cpu_reduce_kernels),
 	GT_ISA(gt_cpu_norm_kernels),
 	GT_ISA(gt_cpu_batch_norm_kernels),

@@ -20,6 +20,7 @@ union gt_attrs {
 	int64_t all[6]; /* every byte; first, since `= { 0 }` zeroes the first member and no more */
 	struct {
 		bool trans_a, trans_b;
+		bool relaxed; /* sums may be added up in another order; forward only */
 	} matmul;
 	struct {
 		int kernel, stride, pad; /* square */

@@ -82,8 +82,9 @@ void gt_store_pad(struct gt_store *store, int64_t from, int64_t count);
 void gt_store_part_of(struct gt_store *store, const char *name, const int64_t *shape);
 
 /*
- * Before gt_store_alloc(), and before plans of this graph: lay out its caches. A cache that has been
- * laid out for another graph under the same name is shared; it must have the same type and shape.
+ * Before gt_store_alloc(), and before plans of this graph: lay out its caches. A cache that has
+ * been laid out for another graph under the same name is shared; it must have the same type and
+ * shape.
  */
 int gt_store_add_caches(struct gt_store *store, const struct gt_graph *g, struct gt_err *err);
 

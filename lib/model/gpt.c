@@ -110,7 +110,7 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 	wte = parameter(g, "transformer.wte.", "weight", 2, (int64_t[]){ vocab, c->width }, normal);
 	wpe = parameter(
 	    g, "transformer.wpe.", "weight", 2, (int64_t[]){ c->block, c->width }, normal);
-	x = gt_dropout(g, gt_embedding(g, wte, ids, wpe), rng, dropout);
+	x = gt_dropout(g, gt_embedding(g, wte, ids, wpe, NULL), rng, dropout);
 	for (int i = 0; i < c->layers; i++)
 		x = transformer_block(g, c, i, x, rng, dropout);
 	x = norm(g, c, "transformer.", "ln_f", x);

@@ -74,6 +74,8 @@ static double draw(const struct op_arg *a, uint64_t key, uint32_t stream, int64_
 		return 0.5 + 4 * gt_philox_double(bits);
 	case ARG_SUMS:
 		return draw_sums(a, key, stream, i);
+	case ARG_PAST:
+		return a->limit;
 	case ARG_IDS:
 		return (double)gt_philox_below(bits, (uint64_t)a->limit);
 	case ARG_TARGETS:
@@ -121,6 +123,7 @@ static enum gt_dtype dtype_of(const struct op_run *r, enum op_arg_kind kind)
 	switch (kind) {
 	case ARG_IDS:
 	case ARG_TARGETS:
+	case ARG_PAST:
 		return GT_I32;
 	case ARG_COUNTER:
 	case ARG_RNG:

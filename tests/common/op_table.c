@@ -13,6 +13,7 @@
 #define BYTES(...)      { ARG_BYTES, DIMS(__VA_ARGS__), 0 }
 #define IDS(n, ...)     { ARG_IDS, DIMS(__VA_ARGS__), n }
 #define TARGETS(n, ...) { ARG_TARGETS, DIMS(__VA_ARGS__), n }
+#define PAST(n)         { ARG_PAST, 0, { 0 }, n }
 #define REAL_SCALAR     { ARG_REAL, 0, { 0 }, 0 }
 #define FIXED_SCALAR    { ARG_FIXED, 0, { 0 }, 0 }
 #define DOUBLE(...)     { ARG_DOUBLE, DIMS(__VA_ARGS__), 0 }
@@ -44,6 +45,13 @@ const struct op_case op_cases[] = {
 	    "matmul", "left transposed", IN(REAL(6, 3), REAL(6, 4)), .matmul = { .trans_a = true }),
 	CASE("matmul", "left transposed, batch, bias", IN(REAL(2, 3, 4), REAL(2, 3, 5), REAL(5)),
 	    .matmul = { .trans_a = true }),
+	CASE("matmul", "one row", IN(FIXED(1, 131), FIXED(131, 67)), PLAIN),
+	CASE("matmul", "one row, batch, bias", IN(FIXED(1, 1, 37), FIXED(37, 130), FIXED(130)),
+	    PLAIN),
+	CASE("matmul", "one row, right transposed", IN(FIXED(1, 131), FIXED(67, 131)),
+	    .matmul = { .trans_b = true }),
+	CASE("matmul", "one row, right transposed, bias", IN(FIXED(17), FIXED(3, 17), FIXED(3)),
+	    .matmul = { .trans_b = true }),
 	CASE("matmul", "long", IN(FIXED(7, 131), REAL(131, 3), REAL(3)), PLAIN),
 
 	CASE("conv2d", "3x3", IN(REAL(2, 3, 5, 7), REAL(4, 3, 3, 3)),
@@ -133,6 +141,8 @@ const struct op_case op_cases[] = {
 	CASE("subsample", "padded", IN(REAL(2, 3, 5, 4)), .subsample = { 2, 1, 2, 0, 0 }),
 	CASE("subsample", "stride 1", IN(REAL(1, 2, 3, 3)), .subsample = { 1, 1, 1, 0, 0 }),
 	CASE("subsample", "stride 3", IN(REAL(2, 2, 7, 8)), .subsample = { 3, 0, 0, 0, 0 }),
+	CASE("last_position", "batch", IN(FIXED(3, 5, 7)), PLAIN),
+	CASE("last_position", "one token", IN(FIXED(2, 1, 3)), PLAIN),
 	CASE("image_normalize", "grey", IN(BYTES(2, 3, 5, 1)),
 	    .normalize = { { 0.1307f }, { 0.3081f } }),
 	CASE("image_normalize", "colour", IN(BYTES(2, 4, 3, 3)),
@@ -151,6 +161,8 @@ const struct op_case op_cases[] = {
 	CASE("embedding", "table", IN(REAL(11, 5), IDS(11, 3, 4)), PLAIN),
 	CASE("embedding", "positions", IN(REAL(3, 7), IDS(3, 2, 6), REAL(6, 7)), PLAIN),
 	CASE("embedding", "more positions", IN(REAL(9, 4), IDS(9, 2, 3), REAL(8, 4)), PLAIN),
+	CASE("embedding", "behind earlier tokens",
+	    IN(FIXED(9, 4), IDS(9, 2, 3), FIXED(8, 4), PAST(5)), PLAIN),
 	CASE("embedding_grad", "added", IN(FIXED(2, 5, 3), IDS(4, 2, 5), FIXED(4, 3)),
 	    .embedding = { 4, 0, 0 }),
 	CASE("embedding", "a shard", IN(REAL(4, 5), IDS(11, 3, 4)), .embedding = { 0, 3, 11 }),
@@ -168,6 +180,16 @@ const struct op_case op_cases[] = {
 	    .attention = { .heads = 3, .p = 0.3, .stream = 5 }),
 	CASE("attention", "dropout of a shard", IN(REAL(2, 7, 12), RNG),
 	    .attention = { 2, 0.3, 5, 1, 4 }),
+
+	CASE("attention_cached", "nothing before",
+	    IN(FIXED(2, 5, 24), PAST(0), RUNNING(2, 2, 6, 4), RUNNING(2, 2, 6, 4)),
+	    .attention = { .heads = 2 }),
+	CASE("attention_cached", "one token",
+	    IN(FIXED(1, 1, 30), PAST(6), RUNNING(1, 2, 9, 5), RUNNING(1, 2, 9, 5)),
+	    .attention = { .heads = 2 }),
+	CASE("attention_cached", "some, to the last position",
+	    IN(FIXED(2, 4, 27), PAST(7), RUNNING(2, 3, 11, 3), RUNNING(2, 3, 11, 3)),
+	    .attention = { .heads = 3 }),
 
 	CASE("cross_entropy", "rows", IN(REAL(7, 5), TARGETS(5, 7), FIXED_SCALAR), PLAIN),
 	CASE("cross_entropy", "batch", IN(REAL(2, 6, 67), TARGETS(67, 2, 6), FIXED_SCALAR), PLAIN),
@@ -223,6 +245,8 @@ const struct op_tolerance op_tolerances[] = {
 	{ "embedding", 5e-7, "one sum; gradients of repeated ids add up" },
 	{ "embedding_grad", 5e-7, "a sum of 10 numbers" },
 	{ "attention", 1e-6, "scores, exponentials and two sums in a row" },
+	{ "attention_cached", 1e-6, "scores, exponentials and two sums in a row" },
+	{ "last_position", 0, "exact" },
 	{ "cross_entropy", 5e-7, "exponentials of differences from log-sum-exp" },
 	{ "cross_entropy_sharded", 5e-7, "as cross_entropy" },
 	{ "log_sum_exp", 5e-7, "a sum of 67 exponentials" },

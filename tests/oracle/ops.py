@@ -143,6 +143,16 @@ def attention(qkv, rng=None, *, heads, p, stream, first_head, all_heads):
     return [(weights @ v).transpose(1, 2).reshape(b, t, c // 3), score.logsumexp(3)]
 
 
+def attention_cached(qkv, past, keys, values, *, heads):
+    b, t, c = qkv.shape
+    past, end = int(past), int(past) + t
+    q, k, v = (y.view(b, t, heads, -1).transpose(1, 2) for y in qkv.split(c // 3, 2))
+    keys[:, :, past:end], values[:, :, past:end] = k, v  # both move
+    score = q @ keys[:, :, :end].transpose(2, 3) / (c // 3 // heads) ** 0.5
+    score = score.masked_fill(torch.ones(t, end).triu(past + 1).bool(), float("-inf"))
+    return [(score.softmax(3) @ values[:, :, :end]).transpose(1, 2).reshape(b, t, c // 3)]
+
+
 def subsample(x, *, stride, front, back):
     return [F.pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, front, back))]
 
@@ -152,9 +162,9 @@ def padded(table, first, whole):
     return F.pad(table, (0, 0, first, whole - first - len(table))) if whole else table
 
 
-def embedding(table, ids, position=None, *, first, whole):
+def embedding(table, ids, position=None, past=0, *, first, whole):
     y = F.embedding(ids.long(), padded(table, first, whole))
-    return [y if position is None else y + position[:ids.shape[1]]]
+    return [y if position is None else y + position[int(past):][:ids.shape[1]]]
 
 
 def embedding_grad(dy, ids, acc, *, rows, first, whole):
@@ -216,6 +226,7 @@ OPS = {
     "bias_add": lambda x, bias: [x + bias], "log_sum_exp": lambda x: [two(x).logsumexp(1)], "pick": pick,
     "exp_difference": lambda a, b: [(a.double() - b.double()).exp()], "add_log": lambda a, s: [a + s.log()],
     "cross_entropy_sharded": cross_entropy_sharded, "count_before": count_before, "classify_stats_sharded": classify_stats_sharded,
+    "attention_cached": attention_cached, "last_position": lambda x: [x[:, -1]],
     "cross_entropy": cross_entropy, "classify_stats": classify_stats, "image_normalize": image_normalize,
 }
 

@@ -43,7 +43,7 @@ static const struct attr attrs[] = {
 	{ "gelu", "erf", INT, AT(gelu.kind) },
 	{ "dropout", "p", REAL, AT(dropout.p) },
 	{ "dropout", "stream", INT, AT(dropout.stream) },
-	{ "attention", "heads", INT, AT(attention.heads) },
+	{ "attention attention_cached", "heads", INT, AT(attention.heads) },
 	{ "attention", "p", REAL, AT(attention.p) },
 	{ "attention", "stream", INT, AT(attention.stream) },
 	{ "attention", "first_head", INT, AT(attention.first_head) },

@@ -145,7 +145,7 @@ static void bad_position_type(struct gt_graph *g)
 	struct gt_value *ids = gt_input(g, "ids", GT_I32, 2, (int64_t[]){ 2, 3 });
 	struct gt_value *position = gt_input(g, "p", GT_F64, 2, (int64_t[]){ 3, 4 });
 
-	gt_embedding(g, input(g, "table", 2, 5, 4, 0, 0), ids, position);
+	gt_embedding(g, input(g, "table", 2, 5, 4, 0, 0), ids, position, NULL);
 }
 
 static void bad_integer(struct gt_graph *g)

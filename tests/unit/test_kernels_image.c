@@ -200,6 +200,25 @@ static void pool_grad_naive(struct gt_call *c)
 	}
 }
 
+/* ---- last_position: [d0, d1, d2] ---- */
+
+static void last_position_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 1;
+	c->outputs = 1;
+	c->in[0] = test_tensor3(f, d[0], d[1], d[2]);
+	test_random(&c->in[0], 141, -1, 1);
+	c->out[0] = test_tensor2(f, d[0], d[2]);
+}
+
+static void last_position_naive(struct gt_call *c)
+{
+	int64_t length = c->in[0].shape[1], n = c->in[0].shape[2];
+
+	EACH(i, c->out[0])
+	test_put(&c->out[0], i, test_get(&c->in[0], (i / n * length + length - 1) * n + i % n));
+}
+
 static const struct kernel_case cases[] = {
 	{ "reorder", reorder_make, reorder_naive, 0, 0, 0, false },
 	{ "reorder", reorder_make, reorder_naive, 0, 1, 0, false },
@@ -217,6 +236,7 @@ static const struct kernel_case cases[] = {
 	{ "avg_pool2d", avg_pool_make, avg_pool_naive, 1e-6, 321, 0, true },
 	{ "avg_pool2d_grad", avg_pool_grad_make, pool_grad_naive, 1e-6, 210, 0, false },
 	{ "avg_pool2d_grad", avg_pool_grad_make, pool_grad_naive, 1e-6, 321, 0, false },
+	{ "last_position", last_position_make, last_position_naive, 0, 0, 0, false },
 };
 
 /* Copy the first channels of an image into one that has no more. */

@@ -73,10 +73,91 @@ static void test_matmul(void **state)
 	}
 }
 
+/* A product of one row where any order of a sum will do: the row of each set's own table. */
+static struct gt_call one_row_call(
+    enum gt_dtype dtype, const struct matmul_case *c, bool tb, bool bias)
+{
+	struct gt_call call = matmul_call(dtype, c, false, tb, bias);
+
+	call.attrs.matmul.relaxed = true;
+	return call;
+}
+
+static void same_bits(
+    const struct gt_call *a, const struct gt_call *b, const char *set, const struct matmul_case *c)
+{
+	if (memcmp(a->out[0].data, b->out[0].data, (size_t)c->n * gt_dtype_size(a->out[0].dtype)))
+		fail_msg("%s, n %d k %d: the bits depend on the number of threads", set, (int)c->n,
+		    (int)c->k);
+}
+
+static void check_one_row(const struct test_set *set, enum gt_dtype dtype,
+    const struct matmul_case *c, bool tb, bool bias)
+{
+	struct gt_tensor want = test_tensor2(GT_F64, 1, c->n);
+	struct gt_call one = one_row_call(dtype, c, tb, bias);
+
+	matmul_naive(&one, c, &want);
+	omp_set_num_threads(1);
+	test_launch(set->set, "matmul", dtype, &one);
+	assert_near(&one.out[0], &want, dtype == GT_F32 ? F32_TOLERANCE : F64_TOLERANCE,
+	    "%s %s n %d k %d tb %d bias %d\n", set->name, gt_dtype_name(dtype), (int)c->n,
+	    (int)c->k, tb, bias);
+	for (int threads = 2; threads < 5; threads++) {
+		struct gt_call more = one_row_call(dtype, c, tb, bias);
+
+		omp_set_num_threads(threads);
+		test_launch(set->set, "matmul", dtype, &more);
+		same_bits(&one, &more, set->name, c);
+		test_release(&more);
+	}
+	free(want.data);
+	test_release(&one);
+}
+
+static void test_one_row(void **state)
+{
+	/* The last three are large enough for several threads. */
+	static const struct matmul_case cases[] = { { 1, 1, 1 }, { 1, 3, 17 }, { 1, 65, 8 },
+		{ 1, 130, 7 }, { 1, 63, 64 }, { 1, 515, 131 }, { 1, 129, 768 }, { 1, 768, 61 } };
+	struct test_set set[3];
+	int sets = test_sets(set);
+
+	(void)state;
+	for (int s = 0; s < sets; s++)
+		for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]) * 8; n++)
+			check_one_row(
+			    &set[s], n % 2 ? GT_F64 : GT_F32, &cases[n / 8], n / 2 % 2, n / 4 % 2);
+}
+
+/* Training's sums keep their order: only a relaxed product of one row is taken by these kernels. */
+static void test_who_takes_one_row(void **state)
+{
+	static const struct matmul_case one = { 1, 5, 7 }, two = { 2, 5, 7 };
+	static const struct {
+		const struct matmul_case *c;
+		bool ta, relaxed, taken;
+	} rows[] = { { &one, false, true, true }, { &one, false, false, false },
+		{ &two, false, true, false }, { &one, true, true, false } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct gt_call call = matmul_call(GT_F32, rows[i].c, rows[i].ta, false, false);
+		const struct gt_kernel *k, *first = gt_cpu_set_base.tables[0];
+
+		call.attrs.matmul.relaxed = rows[i].relaxed;
+		k = test_row(&gt_cpu_set_base, "matmul", GT_F32, &call);
+		assert_int_equal(k == first, rows[i].taken);
+		test_release(&call);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_matmul),
+		cmocka_unit_test(test_one_row),
+		cmocka_unit_test(test_who_takes_one_row),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,11 +1,11 @@
-/* test_kernels_tokens.c - embeddings and losses against plain loops; ids out of range. */
+/* test_kernels_tokens.c - embeddings, cached attention and losses against plain loops. */
 #include "tests/common/kernel_cases.h"
 
 /* ---- embedding: tokens [B, T] = [d0, d1], rows of d2, a table of d3 rows ---- */
 
 static void embedding_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
-	c->inputs = 3;
+	c->inputs = 4;
 	c->outputs = 1;
 	c->in[0] = test_tensor2(f, d[3], d[2]);
 	c->in[1] = test_tensor2(GT_I32, d[0], d[1]);
@@ -13,19 +13,23 @@ static void embedding_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 	test_random(&c->in[0], 101, -1, 1);
 	test_random_int(&c->in[1], 102, 0, d[3]);
 	test_random(&c->in[2], 103, -1, 1);
-	c->in[2].present = d[VARIANT] == 0;
+	c->in[2].present = d[VARIANT] != 1;
+	c->in[3] = test_tensor(GT_I32, 0, NULL);
+	c->in[3].present = d[VARIANT] == 2;
+	test_put(&c->in[3], 0, 2);
 	c->out[0] = test_tensor3(f, d[0], d[1], d[2]);
 }
 
 static void embedding_naive(struct gt_call *c)
 {
 	int64_t n = gt_tensor_last(&c->in[0]), length = gt_tensor_last(&c->in[1]);
+	int64_t past = c->in[3].present ? (int64_t)test_get(&c->in[3], 0) : 0;
 
 	EACH(i, c->out[0])
 	{
 		int64_t id = (int64_t)test_get(&c->in[1], i / n);
 		double position =
-		    c->in[2].present ? test_get(&c->in[2], i / n % length * n + i % n) : 0;
+		    c->in[2].present ? test_get(&c->in[2], (past + i / n % length) * n + i % n) : 0;
 
 		test_put(&c->out[0], i, test_get(&c->in[0], id * n + i % n) + position);
 	}
@@ -78,6 +82,65 @@ static void position_grad_naive(struct gt_call *c)
 	test_put(&c->out[0], i, 0);
 	EACH(i, c->in[0])
 	test_put(&c->out[0], i % period, test_get(&c->out[0], i % period) + test_get(&c->in[0], i));
+}
+
+/* ---- attention_cached: [B, T] = [d0, d1], two heads of d2; the variant is `past` ---- */
+
+enum { HEADS = 2 };
+
+static void attention_cached_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	int64_t room = d[1] + d[VARIANT] + (d[3] > 7 ? 0 : 3);
+
+	c->inputs = 4;
+	c->outputs = 1;
+	c->attrs.attention.heads = HEADS;
+	c->in[0] = test_tensor3(f, d[0], d[1], 3 * HEADS * d[2]);
+	c->in[1] = test_tensor(GT_I32, 0, NULL);
+	c->in[2] = test_tensor4(f, d[0], HEADS, room, d[2]);
+	c->in[3] = test_tensor4(f, d[0], HEADS, room, d[2]);
+	c->in[2].layout = c->in[3].layout = GT_PLAIN;
+	test_random(&c->in[0], 121, -1, 1);
+	test_put(&c->in[1], 0, (double)d[VARIANT]);
+	test_random(&c->in[2], 122, -1, 1);
+	test_random(&c->in[3], 123, -1, 1);
+	c->out[0] = test_tensor3(f, d[0], d[1], HEADS * d[2]);
+}
+
+/* One token: row [3 C] of one head into y [D], with its own key and value at position `at`. */
+static void attend_naive(struct gt_call *c, int64_t row, int64_t head, int64_t cache, int64_t at)
+{
+	int64_t D = c->in[2].shape[3], C = HEADS * D, q = row * 3 * C + head * D;
+	double y[256] = { 0 }, sum = 0;
+
+	for (int64_t d = 0; d < D; d++) {
+		test_put(&c->in[2], cache + at * D + d, test_get(&c->in[0], q + C + d));
+		test_put(&c->in[3], cache + at * D + d, test_get(&c->in[0], q + 2 * C + d));
+	}
+	for (int64_t j = 0; j <= at; j++) {
+		double score = 0;
+
+		for (int64_t d = 0; d < D; d++)
+			score += test_get(&c->in[0], q + d) *
+			         test_get(&c->in[2], cache + j * D + d) / sqrt((double)D);
+		sum += exp(score);
+		for (int64_t d = 0; d < D; d++)
+			y[d] += exp(score) * test_get(&c->in[3], cache + j * D + d);
+	}
+	for (int64_t d = 0; d < D; d++)
+		test_put(&c->out[0], row * C + head * D + d, y[d] / sum);
+}
+
+static void attention_cached_naive(struct gt_call *c)
+{
+	int64_t T = c->in[0].shape[1], past = (int64_t)test_get(&c->in[1], 0);
+	int64_t size = c->in[2].shape[2] * c->in[2].shape[3];
+
+	for (int64_t i = 0; i < c->in[0].shape[0] * T * HEADS; i++) {
+		int64_t head = i / T % HEADS, b = i / T / HEADS, t = i % T;
+
+		attend_naive(c, b * T + t, head, (b * HEADS + head) * size, past + t);
+	}
 }
 
 /* ---- loss ---- */
@@ -369,9 +432,16 @@ static void classify_stats_sharded_naive(struct gt_call *c)
 static const struct kernel_case token_cases[] = {
 	{ "embedding", embedding_make, embedding_naive, 1e-6, 0, 0, false },
 	{ "embedding", embedding_make, embedding_naive, 1e-6, 1, 0, false },
+	{ "embedding", embedding_make, embedding_naive, 1e-6, 2, 0, false },
 	{ "embedding_grad", embedding_grad_make, embedding_grad_naive, 2e-6, 0, 3, false },
 	{ "embedding_grad", embedding_grad_make, embedding_grad_naive, 2e-6, 1, 0, false },
 	{ "position_grad", position_grad_make, position_grad_naive, 1e-6, 0, 0, false },
+};
+
+static const struct kernel_case attention_cases[] = {
+	{ "attention_cached", attention_cached_make, attention_cached_naive, 2e-6, 0, 0, true },
+	{ "attention_cached", attention_cached_make, attention_cached_naive, 2e-6, 1, 0, false },
+	{ "attention_cached", attention_cached_make, attention_cached_naive, 2e-6, 38, 0, false },
 };
 
 static const struct kernel_case loss_cases[] = {
@@ -396,6 +466,12 @@ static void test_embedding(void **state)
 	kernel_check(token_cases, COUNT(token_cases), KERNEL_TOKENS);
 }
 
+static void test_attention_cached(void **state)
+{
+	(void)state;
+	kernel_check(attention_cases, COUNT(attention_cases), KERNEL_TOKENS);
+}
+
 static void test_loss(void **state)
 {
 	(void)state;
@@ -406,6 +482,7 @@ static void test_tables_are_covered(void **state)
 {
 	(void)state;
 	kernel_check_covered(token_cases, COUNT(token_cases), NULL);
+	kernel_check_covered(attention_cases, COUNT(attention_cases), NULL);
 	kernel_check_covered(loss_cases, COUNT(loss_cases), NULL);
 }
 
@@ -456,6 +533,14 @@ static void test_out_of_range(void **state)
 		    "embedding: id 7 at [1, 2] is outside the table of 7 rows" },
 		{ "embedding", embedding_make, 1, 0, -1,
 		    "embedding: id -1 at [0, 0] is outside the table of 7 rows" },
+		{ "embedding", embedding_make, 3, 0, 3,
+		    "embedding: 5 tokens behind 3 others are more than 7 positions" },
+		{ "embedding", embedding_make, 3, 0, -1,
+		    "embedding: 5 tokens behind -1 others are more than 7 positions" },
+		{ "attention_cached", attention_cached_make, 1, 0, 6,
+		    "attention: 5 tokens behind 6 others do not fit into a cache of 10" },
+		{ "attention_cached", attention_cached_make, 1, 0, -1,
+		    "attention: 5 tokens behind -1 others do not fit into a cache of 10" },
 		{ "embedding_grad", embedding_grad_make, 1, 14, INT32_MAX,
 		    "embedding: id 2147483647 at [2, 4] is outside the table of 7 rows" },
 		{ "cross_entropy", cross_entropy_make, 1, 2, 5,
@@ -473,7 +558,7 @@ static void test_out_of_range(void **state)
 		struct gt_call c = { 0 };
 		struct gt_err err = GT_ERR_INIT;
 
-		bad[i].make(&c, GT_F32, (kernel_sizes){ 3, 5, 17, 7 });
+		bad[i].make(&c, GT_F32, (kernel_sizes){ 3, 5, 17, 7, 2 });
 		((int32_t *)c.in[bad[i].input].data)[bad[i].at] = bad[i].value;
 		assert_int_equal(
 		    test_run(&gt_cpu_set_base, bad[i].op, GT_F32, &c, &err), GT_EINVAL);
@@ -486,6 +571,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_embedding),
+		cmocka_unit_test(test_attention_cached),
 		cmocka_unit_test(test_loss),
 		cmocka_unit_test(test_tables_are_covered),
 		cmocka_unit_test(test_nan_is_no_hit),

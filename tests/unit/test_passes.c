@@ -374,7 +374,7 @@ static struct gt_graph *tied(struct gt_pass_options *o)
 	struct gt_value *ids = gt_input(g, "ids", GT_I32, 2, (int64_t[]){ 2, 3 });
 	struct gt_value *w = matrix(g, "w", 7, 4), *x;
 
-	x = gt_reshape(g, gt_embedding(g, w, ids, NULL), 2, (int64_t[]){ 6, 4 });
+	x = gt_reshape(g, gt_embedding(g, w, ids, NULL, NULL), 2, (int64_t[]){ 6, 4 });
 	*o = (struct gt_pass_options){ .accumulate = true,
 		.loss = loss_of(g, gt_matmul(g, x, w, NULL, false, true)) };
 	run(g, &gt_pass_backward, o);

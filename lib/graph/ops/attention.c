@@ -1,4 +1,4 @@
-/* attention.c - causal self-attention. */
+/* attention.c - causal self-attention, of whole texts and of tokens that follow cached ones. */
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/shard.h"
@@ -132,3 +132,56 @@ const struct gt_op gt_op_attention_grad = {
 	.print = attention_print,
 	.flops = attention_grad_flops,
 };
+
+static int attention_cached_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *qkv = n->in[0], *keys = n->in[2];
+	int heads = n->attrs.attention.heads;
+	int64_t width;
+
+	if (gt_infer_float(qkv, "the projections", 3, err) ||
+	    gt_infer_float(keys, "the keys", 4, err) || gt_infer_past(n->in[1], err) ||
+	    gt_infer_same(keys, n->in[3], "the values", err))
+		return err->code;
+	width = qkv->shape[2] / 3;
+	if (heads < 1 || qkv->shape[2] % 3 || width % heads)
+		return gt_err_set(err, GT_EINVAL, "a width of %lld does not divide into %d heads",
+		    (long long)width, heads);
+	if (keys->dtype != qkv->dtype || keys->shape[0] != qkv->shape[0] ||
+	    keys->shape[1] != heads || keys->shape[2] < qkv->shape[1] ||
+	    keys->shape[3] != width / heads)
+		return gt_err_set(err, GT_EINVAL, "keys %s are not those of %d heads of %s",
+		    gt_shape_text(keys).s, heads, gt_shape_text(qkv).s);
+	gt_infer_like(n->out[0], qkv);
+	n->out[0]->shape[2] = width;
+	return 0;
+}
+
+/* With caches that are full. */
+static double attention_cached_flops(const struct gt_node *n)
+{
+	const struct gt_value *y = n->out[0];
+
+	return 4.0 * (double)gt_value_elements(y) * (double)n->in[2]->shape[2];
+}
+
+const struct gt_op gt_op_attention_cached = {
+	.name = "attention_cached",
+	.min_inputs = 4,
+	.max_inputs = 4,
+	.outputs = 1,
+	.infer = attention_cached_infer,
+	.print = attention_print,
+	.flops = attention_cached_flops,
+	.writes = 1u << 2 | 1u << 3,
+};
+
+struct gt_value *gt_attention_cached(struct gt_graph *g, struct gt_value *qkv,
+    struct gt_value *past, struct gt_value *keys, struct gt_value *values, int heads)
+{
+	union gt_attrs attrs = { 0 };
+
+	attrs.attention.heads = heads;
+	return gt_emit1(g, &gt_op_attention_cached, &attrs, 4,
+	    (struct gt_value *[]){ qkv, past, keys, values });
+}

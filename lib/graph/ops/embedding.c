@@ -22,6 +22,8 @@ static int embedding_infer(struct gt_node *n, struct gt_err *err)
 		    gt_dtype_name(position->dtype), gt_shape_text(position).s,
 		    (long long)ids->shape[1], gt_dtype_name(table->dtype),
 		    (long long)table->shape[1]);
+	if (gt_infer_past(n->in[3], err))
+		return err->code;
 	gt_infer_shape(n->out[0], table->dtype, 3,
 	    (int64_t[]){ ids->shape[0], ids->shape[1], table->shape[1] });
 	return 0;
@@ -37,7 +39,10 @@ static void embedding_grad(struct gt_graph *g, struct gt_node *n, struct gt_valu
 		d_in[0] = gt_emit1(g, &gt_op_embedding_grad, &attrs, 2,
 		    (struct gt_value *[]){ d_out[0], n->in[1] });
 	}
-	if (wanted[2]) {
+	if (wanted[2] && n->in[3]) {
+		gt_graph_fail(g, GT_ENOTSUP,
+		    "embedding: no gradient of positions behind those of earlier tokens");
+	} else if (wanted[2]) {
 		attrs = (union gt_attrs){ 0 };
 		attrs.embedding.rows = n->in[2]->shape[0];
 		d_in[2] = gt_emit1(g, &gt_op_position_grad, &attrs, 1, d_out);
@@ -69,7 +74,7 @@ static const struct gt_shard_rule embedding_rule = { .rewrite = embedding_shard 
 const struct gt_op gt_op_embedding = {
 	.name = "embedding",
 	.min_inputs = 2,
-	.max_inputs = 3,
+	.max_inputs = 4,
 	.outputs = 1,
 	.infer = embedding_infer,
 	.print = embedding_print,
@@ -77,11 +82,11 @@ const struct gt_op gt_op_embedding = {
 	.shard = &embedding_rule,
 };
 
-struct gt_value *gt_embedding(
-    struct gt_graph *g, struct gt_value *table, struct gt_value *ids, struct gt_value *position)
+struct gt_value *gt_embedding(struct gt_graph *g, struct gt_value *table, struct gt_value *ids,
+    struct gt_value *position, struct gt_value *past)
 {
 	return gt_emit1(
-	    g, &gt_op_embedding, NULL, 3, (struct gt_value *[]){ table, ids, position });
+	    g, &gt_op_embedding, NULL, 4, (struct gt_value *[]){ table, ids, position, past });
 }
 
 /* Both gradients: rows given by the attribute, width by dy. */

@@ -60,6 +60,15 @@ int gt_infer_vector(
 	return 0;
 }
 
+int gt_infer_past(const struct gt_value *v, struct gt_err *err)
+{
+	if (v && (v->dtype != GT_I32 || v->ndim))
+		return gt_err_set(err, GT_EINVAL,
+		    "the count of earlier tokens is %s %s, not int32 []", gt_dtype_name(v->dtype),
+		    gt_shape_text(v).s);
+	return 0;
+}
+
 int gt_infer_same(
     const struct gt_value *a, const struct gt_value *b, const char *what, struct gt_err *err)
 {

@@ -30,6 +30,9 @@ int gt_infer_float(const struct gt_value *v, const char *what, int ndim, struct 
 int gt_infer_vector(
     const struct gt_value *v, const char *what, enum gt_dtype dtype, int64_t n, struct gt_err *err);
 
+/* v is the count of tokens before those of a node, I32 []; NULL is fine. */
+int gt_infer_past(const struct gt_value *v, struct gt_err *err);
+
 /* a and b have the same dtype and shape. */
 int gt_infer_same(
     const struct gt_value *a, const struct gt_value *b, const char *what, struct gt_err *err);

@@ -18,8 +18,9 @@
  *        b F [K, N] (leading dimensions seen as one), or [N, K] with trans_b
  *        bias F [N], optional
  *   out  y F [..., N]; with trans_a [M, N]
- * trans_a and trans_b exclude each other. torch.nn.Linear is (x, weight, bias, trans_b), Hugging
- * Face's Conv1D (x, weight, bias).
+ * trans_a and trans_b exclude each other. In forward-only graphs a product may be relaxed: its
+ * kernel may add the terms of a sum in another order. torch.nn.Linear is (x, weight, bias,
+ * trans_b), Hugging Face's Conv1D (x, weight, bias).
  */
 struct gt_value *gt_matmul(struct gt_graph *g, struct gt_value *a, struct gt_value *b,
     struct gt_value *bias, bool trans_a, bool trans_b);
@@ -160,6 +161,10 @@ struct gt_value *gt_reorder(struct gt_graph *g, struct gt_value *x, enum gt_layo
 struct gt_value *gt_subsample(
     struct gt_graph *g, struct gt_value *x, int stride, int64_t front, int64_t back);
 
+/* last_position: y[b] = x[b, T - 1]; no gradient.
+ *   in   x F [B, T, C]     out  y F [B, C] */
+struct gt_value *gt_last_position(struct gt_graph *g, struct gt_value *x);
+
 /* image_normalize: y = (x / 255 - mean[c]) / std[c].
  *   in   x U8 [B, H, W, C] (always row-major)     out  y F32 [B, C, H, W] */
 struct gt_value *gt_image_normalize(
@@ -185,9 +190,10 @@ struct gt_value *gt_avg_pool2d(
 /* ---- embedding.c ---- */
 
 /*
- * embedding: y[b, t] = table[ids[b, t]] + position[t]; an id outside the table is an error that
- * names it.
- *   in   table F [V, C];  ids I32 [B, T];  position F [P, C], P >= T, optional
+ * embedding: y[b, t] = table[ids[b, t]] + position[past + t]; an id outside the table is an error
+ * that names it.
+ *   in   table F [V, C];  ids I32 [B, T];  position F [P, C], P >= past + T, optional;
+ *        past I32 [], optional (0): tokens of the text before these
  *   out  y F [B, T, C]
  * embedding_grad:  in dy, ids, acc F [V, C] (optional)
  *   out  dtable = acc + the rows of dy added in the order of (b, t); overwrites acc
@@ -196,8 +202,8 @@ struct gt_value *gt_avg_pool2d(
  * so many: y is zero, without a position, where the row is in another shard. So the sum of the y of
  * all shards is that of the whole table, and dy, the gradient of this sum, is that of each y.
  */
-struct gt_value *gt_embedding(
-    struct gt_graph *g, struct gt_value *table, struct gt_value *ids, struct gt_value *position);
+struct gt_value *gt_embedding(struct gt_graph *g, struct gt_value *table, struct gt_value *ids,
+    struct gt_value *position, struct gt_value *past);
 
 /* ---- attention.c ---- */
 
@@ -217,6 +223,19 @@ struct gt_value *gt_embedding(
  */
 struct gt_value *gt_attention(
     struct gt_graph *g, struct gt_value *qkv, struct gt_value *rng, int heads, double p);
+
+/*
+ * attention_cached: the same for T tokens of a text of which `past` come before, whose keys and
+ * values earlier runs left in the caches; no gradient.
+ *   in   qkv F [B, T, 3 C];  past I32 [], past + T <= P;  keys, values F [B, heads, P, D], both
+ *        updated: rows past to past + T - 1 become k and v of these tokens
+ *   out  y F [B, T, C]
+ *   score[i, j] = q_i . keys_j / sqrt(D) for j <= past + i;
+ *   y_i = sum_j softmax(score)[i, j] values_j
+ * Reads the first past + T rows of the caches and no more.
+ */
+struct gt_value *gt_attention_cached(struct gt_graph *g, struct gt_value *qkv,
+    struct gt_value *past, struct gt_value *keys, struct gt_value *values, int heads);
 
 /* ---- loss.c ---- */
 
@@ -283,8 +302,8 @@ extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_con
     gt_op_accumulate, gt_op_reshape, gt_op_reorder, gt_op_subsample, gt_op_subsample_grad,
     gt_op_image_normalize, gt_op_max_pool2d, gt_op_max_pool2d_grad, gt_op_avg_pool2d,
     gt_op_avg_pool2d_grad, gt_op_embedding, gt_op_embedding_grad, gt_op_position_grad,
-    gt_op_attention, gt_op_attention_grad, gt_op_cross_entropy, gt_op_cross_entropy_grad,
-    gt_op_classify_stats, gt_op_bias_add;
+    gt_op_attention, gt_op_attention_grad, gt_op_attention_cached, gt_op_last_position,
+    gt_op_cross_entropy, gt_op_cross_entropy_grad, gt_op_classify_stats, gt_op_bias_add;
 extern const struct gt_op gt_op_log_sum_exp, gt_op_exp_difference, gt_op_add_log, gt_op_pick,
     gt_op_count_before, gt_op_cross_entropy_sharded, gt_op_classify_stats_sharded;
 extern const struct gt_op gt_op_batch_norm_moments, gt_op_batch_norm_combine,

@@ -156,6 +156,29 @@ const struct gt_op gt_op_subsample_grad = {
 	.image_out = 1u << 0,
 };
 
+static int last_position_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *x = n->in[0];
+
+	if (gt_infer_float(x, "the input", 3, err))
+		return err->code;
+	gt_infer_shape(n->out[0], x->dtype, 2, (int64_t[]){ x->shape[0], x->shape[2] });
+	return 0;
+}
+
+const struct gt_op gt_op_last_position = {
+	.name = "last_position",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = last_position_infer,
+};
+
+struct gt_value *gt_last_position(struct gt_graph *g, struct gt_value *x)
+{
+	return gt_emit1(g, &gt_op_last_position, NULL, 1, &x);
+}
+
 static int image_normalize_infer(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *x = n->in[0];

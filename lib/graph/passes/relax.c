@@ -1,4 +1,4 @@
-/* relax.c - where no gradient is wanted, convolutions may round a little worse and be faster. */
+/* relax.c - where no gradient is wanted, kernels may round differently and be faster. */
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
 
@@ -13,15 +13,18 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 {
 	(void)options;
 	(void)err;
-	for (size_t i = 0; i < g->node_count; i++)
+	for (size_t i = 0; i < g->node_count; i++) {
 		if (g->nodes[i]->op == &gt_op_conv2d)
 			g->nodes[i]->attrs.conv.relaxed = true;
+		if (g->nodes[i]->op == &gt_op_matmul)
+			g->nodes[i]->attrs.matmul.relaxed = true;
+	}
 	return 0;
 }
 
 const struct gt_pass gt_pass_relax = {
 	.name = "relax",
-	.purpose = "allow convolutions that round differently where no gradient is wanted",
+	.purpose = "allow kernels that round differently where no gradient is wanted",
 	.applies = forward_only,
 	.run = run,
 };

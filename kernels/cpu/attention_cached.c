@@ -1,0 +1,59 @@
+/* attention_cached.c - attention of new tokens over the cached keys and values of a text. */
+#include "kernels/cpu/parallel.h"
+
+#include <omp.h>
+#include <string.h>
+
+/*
+ * One (sample, head) is one piece of work for one thread: it appends the new keys and values, then
+ * takes the rows one after the other. A row's scores lie in the thread's workspace. A row reads
+ * each cached key and value once, so that memory decides for one token, and nothing is packed. For
+ * a long prompt attention.c would be faster, but there the products of the layers take the time.
+ */
+
+/* Sizes of a call. */
+struct sizes {
+	int64_t B, T, heads, D;
+	int64_t room, past; /* positions of a cache, and how many are filled */
+};
+
+static struct sizes sizes_of(const struct gt_call *call)
+{
+	const int64_t *qkv = call->in[0].shape, *keys = call->in[2].shape;
+
+	return (struct sizes){ qkv[0], qkv[1], keys[1], keys[3], keys[2], 0 };
+}
+
+/* Bytes of one thread's scores. */
+static size_t scores_bytes(const struct gt_call *call)
+{
+	size_t bytes = (size_t)sizes_of(call).room * gt_dtype_size(call->in[0].dtype);
+
+	return (bytes + 63) / 64 * 64;
+}
+
+static int prepare(struct gt_call *call, struct gt_err *err)
+{
+	(void)err;
+	call->workspace_bytes = (size_t)omp_get_max_threads() * scores_bytes(call);
+	return 0;
+}
+
+static int check_past(const struct sizes *s, struct gt_err *err)
+{
+	if (s->past >= 0 && s->past <= s->room - s->T)
+		return 0;
+	return gt_err_set(err, GT_EINVAL,
+	    "attention: %lld tokens behind %lld others do not fit into a cache of %lld",
+	    (long long)s->T, (long long)s->past, (long long)s->room);
+}
+
+#define REAL_BITS 32
+#include "kernels/cpu/attention_cached.inc"
+#define REAL_BITS 64
+#include "kernels/cpu/attention_cached.inc"
+
+const struct gt_kernel GT_ISA(gt_cpu_attention_cached_kernels)[] = {
+	GT_ROWS(attention_cached, .prepare = prepare),
+	{ .op = NULL },
+};
