@@ -1,0 +1,42 @@
+/* token_sampler.h - drawing a token from logits. */
+#ifndef GT_TRAIN_TOKEN_SAMPLER_H
+#define GT_TRAIN_TOKEN_SAMPLER_H
+
+#include <stdint.h>
+
+#include "lib/base/err.h"
+
+/* Applied in this order, as Hugging Face's transformers do. */
+struct gt_sampling {
+	double temperature; /* divides the logits; 0: always the likeliest token */
+	int64_t top_k;      /* draw among so many of the likeliest, and their equals; 0: all */
+	double top_p;       /* of these, the fewest that have this probability together; 1: all */
+	uint64_t seed;
+};
+
+/* Draws tokens of a vocabulary; allocates nothing after gt_token_sampler_init(). */
+struct gt_token_sampler {
+	struct gt_sampling o;
+	int64_t vocab;
+	float *weights; /* [vocab] */
+	int32_t *order; /* [vocab] */
+};
+
+int gt_token_sampler_init(
+    struct gt_token_sampler *s, int64_t vocab, const struct gt_sampling *o, struct gt_err *err);
+void gt_token_sampler_release(struct gt_token_sampler *s);
+
+/*
+ * Fill s->weights: the probability of each token in a draw, times a common factor; 0 where the
+ * token is left out. logits [vocab] are finite, the temperature is above 0. Returns the sum.
+ *
+ * Top-p keeps the smallest set of likeliest tokens whose probabilities, after temperature and
+ * top-k, add up to top_p or more; at least one. Of equal tokens the first count as likelier.
+ * Source: Holtzman et al., "The curious case of neural text degeneration", ICLR 2020.
+ */
+double gt_token_sampler_weigh(struct gt_token_sampler *s, const float *logits);
+
+/* The token that draw number `draw` takes, by Philox (seed, GT_RNG_GENERATE, draw). */
+int32_t gt_token_sampler_draw(struct gt_token_sampler *s, const float *logits, int64_t draw);
+
+#endif
