@@ -17,22 +17,18 @@ struct generation {
 	struct gt_tokenizer *tokenizer;
 	struct gt_device *device;
 	struct gt_store *store;
-	struct gt_program program;
+	struct gt_generator generator;
 	struct gt_weights_report report;
 	int32_t *prompt;
 	size_t prompt_count;
-	void *arena;
 	FILE *out; /* where the text goes: standard output, or memory for --json */
 };
 
 static void release(struct generation *g)
 {
-	size_t bytes = g->program.plan ? gt_plan_arena_bytes(g->program.plan) : 0;
-
 	if (g->device)
 		(void)gt_device_sync(g->device, GT_ERR_IGNORED);
-	gt_program_release(&g->program);
-	gt_device_free(g->device, g->arena, bytes);
+	gt_generator_release(&g->generator);
 	gt_store_free(g->store);
 	gt_device_close(g->device);
 	gt_tokenizer_close(g->tokenizer);
@@ -94,7 +90,7 @@ static int open_model_and_prompt(
 	return rc ? rc : encode_prompt(g, cli, default_prompt, err);
 }
 
-static int build(struct generation *g, struct gt_err *err)
+static int build(struct generation *g, const struct gt_generate_cli *cli, struct gt_err *err)
 {
 	const struct gt_weights_options strict = { 0 };
 	struct gt_model_input input;
@@ -109,19 +105,18 @@ static int build(struct generation *g, struct gt_err *err)
 	if (!rc)
 		rc = gt_program_store(&g->store, g->model, &input, g->device, false, NULL, err);
 	if (!rc)
+		rc = gt_generator_init(&g->generator,
+		    &(struct gt_generator_options){ .model = g->model,
+		        .input = &input,
+		        .store = g->store,
+		        .prompt = g->prompt,
+		        .prompt_count = g->prompt_count,
+		        .tokens = cli->tokens },
+		    err);
+	if (!rc)
 		rc = gt_store_alloc(g->store, err);
 	if (!rc)
-		rc = gt_program_init(&g->program,
-		    &(struct gt_program_options){ .model = g->model,
-		        .input = &input,
-		        .purpose = GT_MODEL_GENERATE,
-		        .store = g->store },
-		    1, err);
-	if (!rc)
-		rc = gt_device_alloc(
-		    g->device, gt_plan_arena_bytes(g->program.plan), &g->arena, err);
-	if (!rc)
-		rc = gt_program_bind(&g->program, g->arena, err);
+		rc = gt_generator_bind(&g->generator, err);
 	if (!rc)
 		rc = gt_weights_load_file(
 		    g->store, g->model, g->source.file, &strict, &g->report, err);
@@ -154,16 +149,16 @@ static int explain(const struct generation *g, struct gt_err *err)
 
 static int write_text(struct generation *g, const struct gt_generate_cli *cli, struct gt_err *err)
 {
-	const struct gt_generate_options options = {
-		.tokens = cli->tokens,
+	const struct gt_sampling sampling = {
 		.temperature = cli->temperature,
 		.top_k = cli->top_k,
+		.top_p = cli->top_p,
 		.seed = (uint64_t)cli->seed,
 	};
 	int rc;
 
 	fputs(cli->prompt, g->out);
-	rc = gt_generate(&g->program, g->prompt, g->prompt_count, &options, emit, g, err);
+	rc = gt_generate(&g->generator, cli->tokens, &sampling, emit, g, err);
 	return rc == GT_EDIVERGED ? explain(g, err) : rc;
 }
 
@@ -236,7 +231,7 @@ int gt_cmd_generate(int argc, char **argv)
 		rc = open_model_and_prompt(
 		    &g, &cli, gt_opts_source(&env.opts, "prompt") == GT_OPT_DEFAULT, &err);
 	if (!rc)
-		rc = build(&g, &err);
+		rc = build(&g, &cli, &err);
 	if (!rc && cli.common.json)
 		rc = write_json(&g, &cli, &err);
 	else if (!rc) {

@@ -26,6 +26,9 @@ static const struct gt_opt table[] = {
 	    .max = INFINITY },
 	{ "top-k", 0, GT_OPT_INT, AT(top_k), "N", "draw among the N likeliest tokens; 0: all",
 	    .initial = "0", .max = 1e9 },
+	{ "top-p", 0, GT_OPT_DOUBLE, AT(top_p), "X",
+	    "draw among the fewest likeliest tokens of this probability", .initial = "1",
+	    .max = 1 },
 	{ "seed", 0, GT_OPT_INT, AT(seed), "N", "key of the random numbers", .initial = "0",
 	    .max = INFINITY },
 

@@ -13,7 +13,7 @@ struct gt_generate_cli {
 	const char *ckpt, *prompt;
 	int64_t tokens, top_k, seed;
 	int64_t threads; /* 0: one per core */
-	double temperature;
+	double temperature, top_p;
 };
 
 const struct gt_opt *gt_cmd_generate_options(void);

@@ -123,6 +123,7 @@ _gtrain()
 	generate:--tokens) return ;;
 	generate:--temperature) return ;;
 	generate:--top-k) return ;;
+	generate:--top-p) return ;;
 	generate:--seed) return ;;
 	generate:--threads) return ;;
 	generate:--color) words='auto always never' ;;
@@ -220,7 +221,7 @@ _gtrain()
 	probe:*) words='--json --quiet --verbose --color --help ' ;;
 	train:*) words='--model --data --val --val-split --init-from --epochs --steps --batch --accumulate --seed --reproducible --optimizer --lr --momentum --nesterov --weight-decay --betas --eps --clip --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --workers --prefetch --drop-last --augment --nproc --parallel --backend --tensor-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
 	eval:*) words='--model --ckpt --data --vocab --map --strict --batch --device --threads --workers --json --quiet --verbose --color --help ' ;;
-	generate:*) words='--ckpt --model --vocab --prompt --tokens --temperature --top-k --seed --threads --json --quiet --verbose --color --help ' ;;
+	generate:*) words='--ckpt --model --vocab --prompt --tokens --temperature --top-k --top-p --seed --threads --json --quiet --verbose --color --help ' ;;
 	bench-allreduce:*) words='--nproc --sizes --dtype --buffers --backend --rounds --timeout --csv --json --quiet --verbose --color --help ' ;;
 	bench-ckpt:*) 
 		if [[ $cur != -* ]]; then

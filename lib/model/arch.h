@@ -26,6 +26,11 @@ struct gt_arch {
 	/* From the input to the logits; errors go into the graph. */
 	struct gt_value *(*logits)(struct gt_graph *g, const struct gt_arch_config *c,
 	    const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train);
+	/* Language models: the same for the token that follows, [B, classes]. `past` NULL: the
+	 * input is the whole text; otherwise it follows so many tokens (GT_MODEL_CONTINUE). Other
+	 * models: NULL. */
+	struct gt_value *(*next)(struct gt_graph *g, const struct gt_arch_config *c,
+	    const struct gt_model_input *in, struct gt_value *x, struct gt_value *past);
 	const struct gt_model_alias *aliases; /* may be NULL */
 	double lr_adam, lr_sgd;
 };

@@ -67,8 +67,41 @@ static struct gt_value *project(struct gt_graph *g, const struct gt_arch_config 
 	return gt_matmul(g, x, weight, bias, false, false);
 }
 
+/* What the layers are told besides the architecture. */
+struct pass {
+	struct gt_value *rng;
+	double dropout;
+	struct gt_value *past; /* not NULL: keys and values of earlier tokens are in caches */
+};
+
+/* The cache of a layer's keys or values: [B, heads, block, width / heads]. */
+static struct gt_value *cache(struct gt_graph *g, const struct gt_arch_config *c, const char *block,
+    const char *leaf, const struct gt_value *x)
+{
+	char name[128];
+
+	if (!x)
+		return NULL;
+	snprintf(name, sizeof(name), "%s%s", block, leaf);
+	return gt_cache(g, name, GT_F32, 4,
+	    (int64_t[]){ x->shape[0], c->heads, c->block, c->width / c->heads });
+}
+
+static struct gt_value *attention(struct gt_graph *g, const struct gt_arch_config *c,
+    const char *block, struct gt_value *qkv, const struct pass *p)
+{
+	struct gt_value *keys, *values;
+
+	gt_graph_scope(g, "%sattn", block);
+	if (!p->past)
+		return gt_attention(g, qkv, p->rng, c->heads, p->dropout);
+	keys = cache(g, c, block, "attn.keys", qkv);
+	values = cache(g, c, block, "attn.values", qkv);
+	return gt_attention_cached(g, qkv, p->past, keys, values, c->heads);
+}
+
 static struct gt_value *transformer_block(struct gt_graph *g, const struct gt_arch_config *c,
-    int layer, struct gt_value *x, struct gt_value *rng, double dropout)
+    int layer, struct gt_value *x, const struct pass *p)
 {
 	double residual_std = deviation / sqrt(2.0 * c->layers);
 	struct gt_value *y;
@@ -77,45 +110,81 @@ static struct gt_value *transformer_block(struct gt_graph *g, const struct gt_ar
 	snprintf(block, sizeof(block), "transformer.h.%d.", layer);
 	y = norm(g, c, block, "ln_1", x);
 	y = project(g, c, block, "attn.c_attn", y, 3 * (int64_t)c->width, deviation);
-	gt_graph_scope(g, "%sattn", block);
-	y = gt_attention(g, y, rng, c->heads, dropout);
+	y = attention(g, c, block, y, p);
 	y = project(g, c, block, "attn.c_proj", y, c->width, residual_std);
-	x = gt_add(g, gt_dropout(g, y, rng, dropout), x);
+	x = gt_add(g, gt_dropout(g, y, p->rng, p->dropout), x);
 	y = norm(g, c, block, "ln_2", x);
 	y = project(g, c, block, "mlp.c_fc", y, 4 * (int64_t)c->width, deviation);
 	gt_graph_scope(g, "%smlp.act", block);
 	y = gt_gelu(g, y, c->gelu);
 	y = project(g, c, block, "mlp.c_proj", y, c->width, residual_std);
-	return gt_add(g, gt_dropout(g, y, rng, dropout), x);
+	return gt_add(g, gt_dropout(g, y, p->rng, p->dropout), x);
+}
+
+static int check(
+    const struct gt_arch_config *c, const struct gt_model_input *in, struct gt_graph *g)
+{
+	int vocab = c->vocab ? c->vocab : in->classes;
+
+	if (in->kind != GT_MODEL_TOKENS)
+		gt_graph_fail(g, GT_EINVAL, "a GPT takes text or tokens");
+	else if (in->classes > vocab || in->block > c->block)
+		gt_graph_fail(g, GT_EINVAL,
+		    "%d tokens in windows of %d for a model of %d tokens and %d positions",
+		    in->classes, in->block, vocab, c->block);
+	else if (c->width % c->heads)
+		gt_graph_fail(
+		    g, GT_EINVAL, "width=%d does not divide into heads=%d", c->width, c->heads);
+	return gt_graph_status(g, NULL);
+}
+
+/* The embedding's table, and what the blocks make of the tokens: [B, T, width]. */
+static struct gt_value *blocks(struct gt_graph *g, const struct gt_arch_config *c,
+    const struct gt_model_input *in, struct gt_value *ids, const struct pass *p,
+    struct gt_value **wte)
+{
+	const struct gt_init normal = { GT_INIT_NORMAL, deviation };
+	int vocab = c->vocab ? c->vocab : in->classes;
+	struct gt_value *wpe, *x;
+
+	if (check(c, in, g))
+		return NULL;
+	gt_graph_scope(g, "transformer.wte");
+	*wte =
+	    parameter(g, "transformer.wte.", "weight", 2, (int64_t[]){ vocab, c->width }, normal);
+	wpe = parameter(
+	    g, "transformer.wpe.", "weight", 2, (int64_t[]){ c->block, c->width }, normal);
+	x = gt_dropout(g, gt_embedding(g, *wte, ids, wpe, p->past), p->rng, p->dropout);
+	for (int i = 0; i < c->layers; i++)
+		x = transformer_block(g, c, i, x, p);
+	return x;
+}
+
+/* The last norm and the head, which is the embedding. */
+static struct gt_value *head(
+    struct gt_graph *g, const struct gt_arch_config *c, struct gt_value *x, struct gt_value *wte)
+{
+	x = norm(g, c, "transformer.", "ln_f", x);
+	gt_graph_scope(g, "lm_head");
+	return gt_matmul(g, x, wte, NULL, false, true);
 }
 
 static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *ids, struct gt_value *rng, bool train)
 {
-	const struct gt_init normal = { GT_INIT_NORMAL, deviation };
-	double dropout = train ? c->dropout : 0;
-	int vocab = c->vocab ? c->vocab : in->classes;
-	struct gt_value *wte, *wpe, *x;
+	const struct pass p = { .rng = rng, .dropout = train ? c->dropout : 0 };
+	struct gt_value *wte = NULL, *x = blocks(g, c, in, ids, &p, &wte);
 
-	if (in->kind != GT_MODEL_TOKENS)
-		return gt_graph_fail(g, GT_EINVAL, "a GPT takes text or tokens");
-	if (in->classes > vocab || in->block > c->block)
-		return gt_graph_fail(g, GT_EINVAL,
-		    "%d tokens in windows of %d for a model of %d tokens and %d positions",
-		    in->classes, in->block, vocab, c->block);
-	if (c->width % c->heads)
-		return gt_graph_fail(
-		    g, GT_EINVAL, "width=%d does not divide into heads=%d", c->width, c->heads);
-	gt_graph_scope(g, "transformer.wte");
-	wte = parameter(g, "transformer.wte.", "weight", 2, (int64_t[]){ vocab, c->width }, normal);
-	wpe = parameter(
-	    g, "transformer.wpe.", "weight", 2, (int64_t[]){ c->block, c->width }, normal);
-	x = gt_dropout(g, gt_embedding(g, wte, ids, wpe, NULL), rng, dropout);
-	for (int i = 0; i < c->layers; i++)
-		x = transformer_block(g, c, i, x, rng, dropout);
-	x = norm(g, c, "transformer.", "ln_f", x);
-	gt_graph_scope(g, "lm_head");
-	return gt_matmul(g, x, wte, NULL, false, true);
+	return head(g, c, x, wte);
+}
+
+static struct gt_value *next(struct gt_graph *g, const struct gt_arch_config *c,
+    const struct gt_model_input *in, struct gt_value *ids, struct gt_value *past)
+{
+	const struct pass p = { .past = past };
+	struct gt_value *wte = NULL, *x = blocks(g, c, in, ids, &p, &wte);
+
+	return head(g, c, gt_last_position(g, x), wte);
 }
 
 /* The head is the embedding; older files of Hugging Face hold causal masks as buffers. */
@@ -139,6 +208,7 @@ static const struct gt_model_alias aliases[] = {
 		    .bias = true },                                                                \
 		.wishes = wishes,                                                                  \
 		.logits = logits,                                                                  \
+		.next = next,                                                                      \
 		.aliases = aliases,                                                                \
 		.lr_adam = (LR),                                                                   \
 		.lr_sgd = 0.1,                                                                     \

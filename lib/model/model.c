@@ -250,6 +250,7 @@ static void judge(struct gt_graph *g, enum gt_model_purpose purpose, struct gt_m
 		io->stats = gt_output(g, gt_classify_stats(g, io->logits, io->target), "stats");
 		break;
 	case GT_MODEL_GENERATE:
+	case GT_MODEL_CONTINUE:
 		gt_output(g, io->logits, "logits");
 		break;
 	}
@@ -260,11 +261,12 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 {
 	const int64_t target_shape[] = { batch, in->block }, rng_shape = GT_RNG_FIELDS;
 	bool train = purpose == GT_MODEL_TRAIN;
+	bool generate = purpose == GT_MODEL_GENERATE || purpose == GT_MODEL_CONTINUE;
 	struct gt_value *x;
 
 	*io = (struct gt_model_io){ 0 };
 	x = io->input = declare_input(g, in, batch);
-	if (purpose != GT_MODEL_GENERATE)
+	if (!generate)
 		io->target = gt_input(
 		    g, "target", GT_I32, in->kind == GT_MODEL_TOKENS ? 2 : 1, target_shape);
 	if (train && m->config.dropout > 0)
@@ -273,7 +275,14 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 		gt_graph_scope(g, "input");
 		x = gt_image_normalize(g, x, in->mean, in->std);
 	}
-	io->logits = m->arch->logits(g, &m->config, in, x, io->rng, train);
+	if (purpose == GT_MODEL_CONTINUE)
+		io->past = gt_input(g, "past", GT_I32, 0, NULL);
+	if (!generate)
+		io->logits = m->arch->logits(g, &m->config, in, x, io->rng, train);
+	else if (m->arch->next)
+		io->logits = m->arch->next(g, &m->config, in, x, io->past);
+	else
+		gt_graph_fail(g, GT_EINVAL, "model '%s' writes no text", m->arch->name);
 	judge(g, purpose, io);
 	if (!gt_graph_status(g, err))
 		return 0;

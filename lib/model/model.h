@@ -29,16 +29,21 @@ struct gt_model_io {
 	struct gt_value *target; /* int32 [batch] or [batch, block] */
 	struct gt_value *rng;    /* int64 [4], lib/graph/kernel.h; NULL when nothing is drawn */
 	struct gt_value *weight; /* float32 []: 1 / targets counted in the step; training only */
-	struct gt_value
-	    *logits;            /* float32 [batch, (block,) classes]; generation: output "logits" */
+	struct gt_value *past;   /* int32 []: tokens in the caches; GT_MODEL_CONTINUE only */
+	/* float32 [batch, (block,) classes]; generation: output "logits" [batch, classes], those of
+	 * the last position alone. */
+	struct gt_value *logits;
 	struct gt_value *loss;  /* float32 [], training: output "loss" */
 	struct gt_value *stats; /* float64 [4], evaluation: output "stats" (classify_stats) */
 };
 
 enum gt_model_purpose {
-	GT_MODEL_TRAIN,   /* loss */
-	GT_MODEL_EVAL,    /* stats */
-	GT_MODEL_GENERATE /* logits as output "logits" */
+	GT_MODEL_TRAIN,    /* loss */
+	GT_MODEL_EVAL,     /* stats */
+	GT_MODEL_GENERATE, /* logits of the token that follows a window of `block` */
+	/* The same for `block` tokens that follow `past` earlier ones: layers find the results of
+	 * those in caches (gt_cache()), and add their own. */
+	GT_MODEL_CONTINUE
 };
 
 struct gt_model;
@@ -56,7 +61,8 @@ void gt_model_wishes(const struct gt_model *m, struct gt_model_input *out);
 
 /*
  * Emit the forward graph for `batch` samples. Errors say what about the input does not fit. dropout
- * and batch statistics are there only for GT_MODEL_TRAIN.
+ * and batch statistics are there only for GT_MODEL_TRAIN. Caches have room for as many positions as
+ * the model has, so that graphs of any `block` share them.
  */
 int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt_model_input *in,
     int batch, enum gt_model_purpose purpose, struct gt_model_io *io, struct gt_err *err);

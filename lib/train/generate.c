@@ -1,112 +1,182 @@
-/* generate.c - sampling from a language model. */
+/* generate.c - the programs that write a text, and the loop that samples from them. */
 #include "lib/train/generate.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/philox.h"
 #include "lib/train/finite.h"
 
-static int descending(const void *x, const void *y)
-{
-	float a = *(const float *)x, b = *(const float *)y;
+/* ---- the programs ---- */
 
-	return a < b ? 1 : a > b ? -1 : 0;
+static int make_program(struct gt_program *p, const struct gt_generator_options *o, int64_t tokens,
+    enum gt_model_purpose purpose, struct gt_err *err)
+{
+	struct gt_model_input input = *o->input;
+
+	input.block = (int)tokens;
+	return gt_program_init(p,
+	    &(struct gt_program_options){
+	        .model = o->model, .input = &input, .purpose = purpose, .store = o->store },
+	    1, err);
 }
 
-/* The largest value that keeps exactly k candidates (more if some are equal). */
-static float threshold(const float *logits, float *scratch, int64_t n, int64_t k)
+/* The first logits come from `count` tokens, the last from count + o->tokens - 1. A text as long as
+ * the block needs no caches: only the window sees it, now and later. */
+static int make_programs(
+    struct gt_generator *g, const struct gt_generator_options *o, struct gt_err *err)
 {
-	if (k <= 0 || k >= n)
-		return -INFINITY;
-	memcpy(scratch, logits, (size_t)n * sizeof(*scratch));
-	qsort(scratch, (size_t)n, sizeof(*scratch), descending);
-	return scratch[k - 1];
+	bool cached = g->count < g->block;
+	int rc = 0;
+
+	if (cached && g->count > 1)
+		rc = make_program(&g->first, o, g->count, GT_MODEL_CONTINUE, err);
+	if (!rc && cached && (g->count == 1 || o->tokens > 1))
+		rc = make_program(&g->next, o, 1, GT_MODEL_CONTINUE, err);
+	if (!rc && (!cached || o->tokens - 1 > g->block - g->count))
+		rc = make_program(&g->window, o, g->block, GT_MODEL_GENERATE, err);
+	return rc;
 }
 
-static int32_t likeliest(const float *logits, int64_t n)
+static struct gt_program *program_at(struct gt_generator *g, int i)
 {
-	int64_t best = 0;
+	struct gt_program *programs[] = { &g->first, &g->next, &g->window };
 
-	for (int64_t i = 1; i < n; i++)
-		if (logits[i] > logits[best])
-			best = i;
-	return (int32_t)best;
+	return i < 3 ? programs[i] : NULL;
 }
 
-/* One draw from softmax(logits / temperature) over those at or above the threshold. */
-static int32_t draw(const float *logits, float *scratch, int64_t n,
-    const struct gt_generate_options *o, int64_t position)
+static int64_t vocab_of(struct gt_generator *g)
 {
-	float least = threshold(logits, scratch, n, o->top_k);
-	float highest = logits[likeliest(logits, n)];
-	double u = gt_philox_double(gt_philox_u64(o->seed, (uint64_t)position, GT_RNG_GENERATE, 0));
-	double sum = 0, at = 0;
-	int32_t last = 0;
+	struct gt_program *p;
 
-	for (int64_t i = 0; i < n; i++) {
-		scratch[i] =
-		    logits[i] < least ? 0 : expf((logits[i] - highest) / (float)o->temperature);
-		sum += scratch[i];
-	}
-	for (int64_t i = 0; i < n; i++) {
-		if (scratch[i] <= 0)
-			continue;
-		last = (int32_t)i;
-		at += scratch[i];
-		if (u * sum < at)
-			break;
-	}
-	return last;
+	for (int i = 0; (p = program_at(g, i)); i++)
+		if (p->plan)
+			return p->io.logits->shape[1];
+	return 0;
 }
 
-static int run(struct gt_program *p, const int32_t *window, float *logits, struct gt_err *err)
+int gt_generator_init(
+    struct gt_generator *g, const struct gt_generator_options *o, struct gt_err *err)
 {
-	int rc = gt_plan_write(p->plan, p->io.input, window, p->input_bytes, err);
+	int64_t count = (int64_t)o->prompt_count, block = o->input->block;
+	int rc;
 
+	*g = (struct gt_generator){ .store = o->store, .block = block };
+	if (count < 1)
+		return gt_err_set(err, GT_EINVAL, "an empty prompt");
+	g->count = count < block ? count : block;
+	g->text = gt_calloc((size_t)block, sizeof(*g->text), err);
+	if (!g->text)
+		return GT_ENOMEM;
+	memcpy(g->text, o->prompt + count - g->count, (size_t)g->count * sizeof(*g->text));
+	rc = make_programs(g, o, err);
+	g->vocab = vocab_of(g);
+	if (rc)
+		gt_generator_release(g);
+	return rc;
+}
+
+int gt_generator_bind(struct gt_generator *g, struct gt_err *err)
+{
+	struct gt_program *p;
+	int rc;
+
+	for (int i = 0; (p = program_at(g, i)); i++)
+		if (p->plan && gt_plan_arena_bytes(p->plan) > g->arena_bytes)
+			g->arena_bytes = gt_plan_arena_bytes(p->plan);
+	rc = gt_device_alloc(g->store->device, g->arena_bytes, &g->arena, err);
+	for (int i = 0; !rc && (p = program_at(g, i)); i++)
+		if (p->plan)
+			rc = gt_plan_bind(p->plan, g->arena, err);
+	return rc;
+}
+
+void gt_generator_release(struct gt_generator *g)
+{
+	struct gt_program *p;
+
+	for (int i = 0; (p = program_at(g, i)); i++)
+		gt_program_release(p);
+	if (g->arena)
+		gt_device_free(g->store->device, g->arena, g->arena_bytes);
+	free(g->text);
+	*g = (struct gt_generator){ 0 };
+}
+
+/* ---- one token ---- */
+
+/* Run a program on the last tokens of the text, as many as it takes. */
+static int run(struct gt_generator *g, struct gt_program *p, float *logits, struct gt_err *err)
+{
+	const int32_t *tokens = g->text + g->count - p->io.input->shape[1];
+	int32_t past = (int32_t)g->past;
+	int rc = gt_plan_write(p->plan, p->io.input, tokens, p->input_bytes, err);
+
+	if (!rc && p->io.past)
+		rc = gt_plan_write(p->plan, p->io.past, &past, sizeof(past), err);
 	if (!rc)
 		rc = gt_plan_run(p->plan, err);
 	return rc ? rc
 	          : gt_plan_read(p->plan, p->io.logits, logits, gt_value_bytes(p->io.logits), err);
 }
 
-int gt_generate(struct gt_program *p, const int32_t *prompt, size_t prompt_count,
-    const struct gt_generate_options *o, int (*emit)(void *self, int32_t id, struct gt_err *err),
-    void *self, struct gt_err *err)
+int gt_generator_logits(struct gt_generator *g, float *logits, struct gt_err *err)
 {
-	int64_t block = p->io.input->shape[1], vocab = p->io.logits->shape[2];
-	int64_t count = (int64_t)prompt_count < block ? (int64_t)prompt_count : block;
-	float *logits = gt_calloc((size_t)(block * vocab), sizeof(*logits), err);
-	float *scratch = gt_calloc((size_t)vocab, sizeof(*scratch), err);
-	int32_t *window = gt_calloc((size_t)block, sizeof(*window), err);
-	int rc = logits && scratch && window ? 0 : GT_ENOMEM;
+	struct gt_program *p = &g->window;
+	int rc;
 
-	if (!rc && count < 1)
-		rc = gt_err_set(err, GT_EINVAL, "an empty prompt");
-	if (!rc)
-		memcpy(window, prompt + prompt_count - count, (size_t)count * sizeof(*window));
-	for (int64_t i = 0; !rc && i < o->tokens; i++) {
-		const float *row = logits + (count - 1) * vocab;
-		double found;
-		int32_t id;
+	if (g->next.plan && g->count == g->past + 1)
+		p = &g->next;
+	else if (g->first.plan && !g->past)
+		p = &g->first;
+	rc = run(g, p, logits, err);
+	if (!rc && p != &g->window)
+		g->past = g->count;
+	return rc;
+}
 
-		rc = run(p, window, logits, err);
-		if (!rc && !gt_all_finite_host(row, vocab, GT_F32, &found))
-			rc = gt_err_set(err, GT_EDIVERGED, "the logits of token %lld hold %g",
-			    (long long)i + 1, found);
-		if (rc)
-			break;
-		id = o->temperature > 0 ? draw(row, scratch, vocab, o, i) : likeliest(row, vocab);
-		rc = emit(self, id, err);
-		if (count == block) {
-			memmove(window, window + 1, (size_t)(block - 1) * sizeof(*window));
-			count--;
-		}
-		window[count++] = id;
+void gt_generator_append(struct gt_generator *g, int32_t id)
+{
+	if (g->count == g->block) {
+		memmove(g->text, g->text + 1, (size_t)(g->block - 1) * sizeof(*g->text));
+		g->count--;
 	}
+	g->text[g->count++] = id;
+}
+
+/* ---- the text ---- */
+
+static int write_token(struct gt_generator *g, struct gt_token_sampler *sampler, float *logits,
+    int64_t i, int32_t *id, struct gt_err *err)
+{
+	double found;
+	int rc = gt_generator_logits(g, logits, err);
+
+	if (rc)
+		return rc;
+	if (!gt_all_finite_host(logits, g->vocab, GT_F32, &found))
+		return gt_err_set(
+		    err, GT_EDIVERGED, "the logits of token %lld hold %g", (long long)i + 1, found);
+	*id = gt_token_sampler_draw(sampler, logits, i);
+	return 0;
+}
+
+int gt_generate(struct gt_generator *g, int64_t tokens, const struct gt_sampling *sampling,
+    int (*emit)(void *self, int32_t id, struct gt_err *err), void *self, struct gt_err *err)
+{
+	float *logits = gt_calloc((size_t)g->vocab, sizeof(*logits), err);
+	struct gt_token_sampler sampler = { 0 };
+	int rc = logits ? gt_token_sampler_init(&sampler, g->vocab, sampling, err) : GT_ENOMEM;
+
+	for (int64_t i = 0; !rc && i < tokens; i++) {
+		int32_t id = 0;
+
+		rc = write_token(g, &sampler, logits, i, &id, err);
+		if (!rc)
+			rc = emit(self, id, err);
+		if (!rc)
+			gt_generator_append(g, id);
+	}
+	gt_token_sampler_release(&sampler);
 	free(logits);
-	free(scratch);
-	free(window);
 	return rc;
 }

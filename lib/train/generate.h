@@ -3,24 +3,60 @@
 #define GT_TRAIN_GENERATE_H
 
 #include "lib/train/program.h"
+#include "lib/train/token_sampler.h"
 
-struct gt_generate_options {
-	int64_t tokens;     /* to write */
-	double temperature; /* 0: always the likeliest */
-	int64_t top_k;      /* draw among so many; 0: all */
-	uint64_t seed;
+struct gt_generator_options {
+	const struct gt_model *model;
+	const struct gt_model_input *input; /* of tokens; block: the most that the model may see */
+	struct gt_store *store;
+	const int32_t *prompt; /* [prompt_count], at least one id */
+	size_t prompt_count;
+	int64_t tokens; /* to write at most */
 };
 
 /*
- * Go on from prompt [prompt_count] ids, at least one: each new token is drawn from softmax(logits /
- * temperature) over the top k and handed to `emit`, which may fail. The program (GT_MODEL_GENERATE,
- * batch 1, bound) sees the last `block` tokens. The draw of token i is Philox (seed,
- * GT_RNG_GENERATE, i): the same text on every machine that computes the same logits.
+ * A text that grows, and the programs that tell the logits of its next token. As long as the text
+ * fits into `block`, the first program reads the prompt, and another one token at a time, whose
+ * layers find the keys and values of earlier positions in the store's caches. A longer text is seen
+ * through a window of its last `block` tokens. Positions are learned and count from the window's
+ * beginning, so every token has another position than before, and other keys and values: the whole
+ * window is computed anew for each token.
+ */
+struct gt_generator {
+	struct gt_store *store;                /* borrowed */
+	struct gt_program first, next, window; /* without a plan where no text gets there */
+	int64_t block, vocab;
+	int32_t *text; /* [block]: the last tokens */
+	int64_t count; /* of them */
+	int64_t past;  /* positions in the caches: those of the first tokens of text */
+	void *arena;
+	size_t arena_bytes;
+};
+
+/*
+ * Make the programs, and lay out their caches in the store. Then the store takes its memory
+ * (gt_store_alloc()), the generator its own by gt_generator_bind(), and the weights are loaded, in
+ * any order. On failure *out holds nothing.
+ */
+int gt_generator_init(
+    struct gt_generator *out, const struct gt_generator_options *options, struct gt_err *err);
+int gt_generator_bind(struct gt_generator *g, struct gt_err *err);
+void gt_generator_release(struct gt_generator *g);
+
+/* The logits [g->vocab] of the token that follows the text so far; once for each text. */
+int gt_generator_logits(struct gt_generator *g, float *logits, struct gt_err *err);
+
+/* Let the text go on with this token. */
+void gt_generator_append(struct gt_generator *g, int32_t id);
+
+/*
+ * Write `tokens` more tokens: each is drawn as lib/train/token_sampler.h says, token i by draw i,
+ * and handed to `emit`, which may fail. The text is the same on every machine that computes the
+ * same logits.
  *
  * Errors: GT_EDIVERGED, with the number of the token, when a logit is NaN or infinite.
  */
-int gt_generate(struct gt_program *p, const int32_t *prompt, size_t prompt_count,
-    const struct gt_generate_options *options,
+int gt_generate(struct gt_generator *g, int64_t tokens, const struct gt_sampling *sampling,
     int (*emit)(void *self, int32_t id, struct gt_err *err), void *self, struct gt_err *err);
 
 #endif

@@ -73,12 +73,13 @@ int gt_program_store(struct gt_store **out, const struct gt_model *model,
  * ranks see to it. */
 static void find_io(struct gt_program *p)
 {
-	struct gt_value **inputs[] = { &p->io.input, &p->io.target, &p->io.rng, &p->io.weight };
-	static const char *const input_names[] = { "input", "target", "rng", "weight" };
+	struct gt_value **inputs[] = { &p->io.input, &p->io.target, &p->io.rng, &p->io.weight,
+		&p->io.past };
+	static const char *const input_names[] = { "input", "target", "rng", "weight", "past" };
 	struct gt_value **values[] = { &p->io.loss, &p->io.stats, &p->io.logits };
 	static const char *const names[] = { "loss", "stats", "logits" };
 
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 		*inputs[i] = gt_graph_find(p->graph, input_names[i]);
 	for (int i = 0; i < 3; i++) {
 		struct gt_value *v = gt_graph_find(p->graph, names[i]);
@@ -177,6 +178,8 @@ int gt_program_init(
 		rc = find_chunks(p, err);
 	if (!rc && train)
 		make_settings(p);
+	if (!rc)
+		rc = gt_store_add_caches(o->store, p->graph, err);
 	if (!rc)
 		rc = gt_plan_new(&p->plan, p->graph, o->store,
 		    o->parallel ? gt_parallel_kernels(o->parallel) : NULL, err);

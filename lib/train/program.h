@@ -53,7 +53,7 @@ struct gt_program_options {
 	struct gt_parallel *parallel; /* how ranks share the work; NULL: one rank */
 };
 
-/* On failure *out holds nothing. */
+/* On failure *out holds nothing. A program with caches is made before the store has its memory. */
 int gt_program_init(struct gt_program *out, const struct gt_program_options *options, int batch,
     struct gt_err *err);
 void gt_program_release(struct gt_program *p);

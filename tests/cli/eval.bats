@@ -114,6 +114,26 @@ setup() {
 	equal "$out" "$first"
 	gtrain generate --ckpt text --prompt Permission --tokens 60 --temperature 1e-300
 	equal "$out" "$first"
+	gtrain generate --ckpt text --prompt Permission --tokens 60 --temperature 2 --top-p 0 --seed 9
+	equal "$out" "$first"
+}
+
+@test "top-p 1 draws among all, less among fewer, and no other number is taken" {
+	gtrain generate --ckpt text --prompt Permission --tokens 60 --temperature 1 --seed 3
+	equal "$status" 0
+	local first=$out
+	gtrain generate --ckpt text --prompt Permission --tokens 60 --temperature 1 --seed 3 --top-p 1
+	equal "$out" "$first"
+	gtrain generate --ckpt text --prompt Permission --tokens 60 --temperature 1 --seed 3 --top-p 0.3
+	equal "$status" 0
+	[ "$out" != "$first" ]
+	local p
+	for p in 1.01 -0.1 nan most; do
+		gtrain generate --ckpt text --tokens 5 --top-p $p
+		equal "$status" 2
+		equal "$out" ""
+		[[ $err == *"--top-p"* ]]
+	done
 }
 
 @test "a prompt longer than the block goes on from its end" {

@@ -1,0 +1,109 @@
+"""generate.py - text that gtrain writes beside PyTorch's: whole windows in float64, transformers' rules for drawing.
+
+PyTorch computes the whole window for each token, gtrain with cached keys and values while the text fits into the block.
+Both draw token i by the same uniform number, Philox (seed, stream, i), so that the texts are the same letter by letter.
+"""
+import json
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "common")]
+
+import tap  # noqa: E402
+from models import GPT, torch  # noqa: E402: it skips where there is no torch
+from ops import philox  # noqa: E402
+
+import numpy as np  # noqa: E402
+
+GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
+TEXT = "the quick brown fox jumps over the lazy dog, and goes on; pack my box with five dozen liquor jugs. " * 8
+GENERATE = 0x40000005  # GT_RNG_GENERATE of lib/base/philox.h
+TOKENS = 24
+BLOCK = 16
+
+MODELS = [
+    ("gpt", {"layers": 2, "heads": 2, "width": 32}),
+    ("gpt", {"layers": 1, "heads": 3, "width": 48, "bias": "no", "gelu": "erf"}),
+    ("gpt2", {"layers": 2, "heads": 4, "width": 64, "vocab": 40}),
+]
+PROMPTS = ["q", "pack my", "the quick brown", "he quick brown f", "jumps over the lazy dog, and"]
+OPTIONS = [
+    {"temperature": 0},
+    {"temperature": 1, "seed": 1},
+    {"temperature": 0.7, "top-k": 3, "seed": 2},
+    {"temperature": 1, "top-p": 0.8, "seed": 3},
+    {"temperature": 1.6, "top-k": 9, "top-p": 0.6, "seed": 4},
+    {"temperature": 2, "top-p": 0.97, "seed": 5},
+    {"temperature": 1, "top-p": 0, "seed": 6},
+]
+
+
+def gtrain(*arguments):
+    return subprocess.run([GTRAIN, *map(str, arguments)], capture_output=True, text=True, check=True).stdout
+
+
+def warp(logits, temperature, top_k, top_p):
+    """TemperatureLogitsWarper, TopKLogitsWarper and TopPLogitsWarper of transformers 4.30, in this order."""
+    scores = logits / temperature
+    if top_k:
+        scores = scores.masked_fill(scores < torch.topk(scores, min(top_k, len(scores)))[0][-1], float("-inf"))
+    if top_p < 1:
+        ascending, indices = torch.sort(scores, descending=False)
+        remove = ascending.softmax(-1).cumsum(-1) <= 1 - top_p
+        remove[-1:] = False
+        scores = scores.masked_fill(remove.scatter(0, indices, remove), float("-inf"))
+    return scores
+
+
+def draw(logits, options, number):
+    if options["temperature"] == 0:
+        return int(logits.argmax())
+    p = warp(logits, options["temperature"], options.get("top-k", 0), options.get("top-p", 1)).softmax(-1)
+    words = philox(options["seed"], np.array([[number, 0, GENERATE, 0]], dtype=np.uint64))[0]
+    uniform = ((int(words[1]) << 32 | int(words[0])) >> 11) * 2.0 ** -53
+    return int((p.cumsum(-1) > uniform).nonzero()[0])
+
+
+def written(net, vocab, prompt, options):
+    ids = [vocab.index(c) for c in prompt]
+    with torch.no_grad():
+        for number in range(TOKENS):
+            ids.append(draw(net(torch.tensor([ids[-BLOCK:]]))[0, -1], options, number))
+    return "".join(vocab[i] if i < len(vocab) else "" for i in ids)
+
+
+def network(state, keys):
+    net = GPT(keys["layers"], keys["heads"], keys["width"], BLOCK, len(state["transformer.wte.weight"]),
+              keys.get("bias", "yes") == "yes", {"erf": "none"}.get(keys.get("gelu"), "tanh"))
+    missing = net.load_state_dict(state, strict=False)
+    assert not missing.missing_keys and missing.unexpected_keys == ["lm_head.weight"], missing
+    return net.double()
+
+
+def texts(folder):
+    with open(f"{folder}/text.txt", "w") as file:
+        file.write(TEXT)
+    for number, (name, keys) in enumerate(MODELS):
+        model = f"{name}:block={BLOCK}," + ",".join(f"{k}={v}" for k, v in keys.items())
+        run = f"{folder}/run{number}"
+        gtrain("train", "--model", model, "--data", f"text:{folder}/text.txt", "--steps", 60, "--batch", 8, "--lr", "5e-3",
+               "--out", run, "-q", "--threads", 1)
+        net = network(torch.load(f"{run}/model.pth"), keys)
+        with open(f"{run}/vocab.json") as file:
+            vocab = json.load(file)["tokens"]
+        for options in OPTIONS:
+            wrong = []
+            for prompt in PROMPTS:
+                given = [word for key, value in options.items() for word in (f"--{key}", value)]
+                ours = json.loads(gtrain("generate", "--ckpt", run, "--prompt", prompt, "--tokens", TOKENS, "--json",
+                                         "--threads", 1, *given))["text"]
+                theirs = written(net, vocab, prompt, options)
+                if ours != theirs:
+                    wrong.append(f"{ours!r}, PyTorch {theirs!r}")
+            yield f"{model} {' '.join(f'{k}={v}' for k, v in options.items())}", "\n".join(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(tap.run([texts], GTRAIN))
