@@ -304,6 +304,9 @@ bench-ckpt: all   ## time operations on a 4 GiB checkpoint beside cp and PyTorch
 bench-allreduce: all   ## time the sum over ranks beside Open MPI and gloo (BENCH='--check')
 	@GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/allreduce.py $(BENCH)
 
+bench-generate: all $(BENCH_BIN)   ## time gpt2's tokens beside PyTorch with a key-value cache (BENCH='--check')
+	@GTRAIN='$(BUILD)/gtrain' GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/generate.py $(BENCH)
+
 bench-ranks: all   ## time steps of two ranks beside those of one (BENCH='--check')
 	@GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/ranks.py $(BENCH)
 
@@ -357,7 +360,7 @@ clean:   ## remove everything built
 	rm -rf build
 
 FORCE:
-.PHONY: all bench bench-allreduce bench-ckpt bench-ranks check check-chaos check-curves check-hostile check-models check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
+.PHONY: all bench bench-allreduce bench-ckpt bench-generate bench-ranks check check-chaos check-curves check-hostile check-models check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
         deps-test fuzz fuzz-run help install lint map tests tidy uninstall FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
