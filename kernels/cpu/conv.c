@@ -1,4 +1,4 @@
-/* conv.c - convolutions and their gradients: oneDNN for float32, plain loops for float64. */
+/* conv.c - convolutions: oneDNN for float32 and bfloat16, plain loops for float64. */
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
@@ -40,7 +40,7 @@ static struct conv weight_grad_of(const struct gt_call *call)
 		call->attrs.conv.pad };
 }
 
-/* ---- float32 ---- */
+/* ---- oneDNN: float32 and bfloat16 ---- */
 
 /* Descriptors: `w` leaves the format to oneDNN, `w_plain` is ours. */
 struct conv_descs {
@@ -239,17 +239,17 @@ static int weight_grad_prepare(struct gt_call *call, struct gt_err *err)
 
 static int forward_run(struct gt_call *call, struct gt_err *err)
 {
-	enum { CHUNK = 1 << 16 }; /* floats copied at a time */
+	enum { CHUNK = 1 << 18 }; /* bytes copied at a time */
 	const struct gt_tensor *residual = gt_optional_input(call, 3);
-	float *y = call->out[0].data;
-	int64_t n = gt_tensor_elements(&call->out[0]);
+	char *y = call->out[0].data;
+	int64_t n = gt_tensor_elements(&call->out[0]) * (int64_t)gt_dtype_size(call->out[0].dtype);
 
 	if (residual && residual->data != y) {
-		const float *r = residual->data;
+		const char *r = residual->data;
 
 #pragma omp parallel for schedule(static)
 		for (int64_t i = 0; i < n; i += CHUNK)
-			memcpy(y + i, r + i, (size_t)(n - i < CHUNK ? n - i : CHUNK) * sizeof(*y));
+			memcpy(y + i, r + i, (size_t)(n - i < CHUNK ? n - i : CHUNK));
 	}
 	return gt_dnnl_run(call, err);
 }
@@ -417,6 +417,12 @@ const struct gt_kernel gt_cpu_conv_kernels[] = {
 	    gt_dnnl_release },
 	{ "conv2d_weight_grad", GT_F32, NULL, weight_grad_prepare, gt_dnnl_bind, gt_dnnl_run,
 	    gt_dnnl_release },
+	{ "conv2d", GT_BF16, gt_dnnl_accepts_bf16, forward_prepare, gt_dnnl_bind, forward_run,
+	    gt_dnnl_release },
+	{ "conv2d_input_grad", GT_BF16, gt_dnnl_accepts_bf16, input_grad_prepare, gt_dnnl_bind,
+	    gt_dnnl_run, gt_dnnl_release },
+	{ "conv2d_weight_grad", GT_BF16, gt_dnnl_accepts_bf16, weight_grad_prepare, gt_dnnl_bind,
+	    gt_dnnl_run, gt_dnnl_release },
 	{ "conv2d", GT_F64, .run = forward_f64_run },
 	{ "conv2d_input_grad", GT_F64, .run = input_grad_f64_run },
 	{ "conv2d_weight_grad", GT_F64, .run = weight_grad_f64_run },

@@ -11,7 +11,8 @@
  * with GT_ISA_NAME base, avx2 or avx512. It exports one table, GT_ISA(gt_cpu_NAME_kernels), and has
  * nothing else but statics, so that the same source is the portable reference and the vector code.
  * Where both types are served alike, the functions stand in NAME.inc, which NAME.c includes once
- * for float32 and once for float64 (real.inc).
+ * for float32 and once for float64 (real.inc). Types of 16 bits are computed in float32 by these
+ * functions (half.c), unless oneDNN has something better.
  */
 #define GT_ISA_JOIN(name, isa)  name##_##isa
 #define GT_ISA_JOIN2(name, isa) GT_ISA_JOIN(name, isa)
@@ -35,12 +36,13 @@ extern const struct gt_kernel GT_ISA(gt_cpu_gemv_kernels)[], GT_ISA(gt_cpu_atten
     GT_ISA(gt_cpu_norm_kernels)[], GT_ISA(gt_cpu_batch_norm_kernels)[],
     GT_ISA(gt_cpu_batch_norm_sync_kernels)[], GT_ISA(gt_cpu_elementwise_kernels)[],
     GT_ISA(gt_cpu_dropout_kernels)[], GT_ISA(gt_cpu_shape_kernels)[], GT_ISA(gt_cpu_pool_kernels)[],
-    GT_ISA(gt_cpu_embedding_kernels)[], GT_ISA(gt_cpu_loss_kernels)[];
+    GT_ISA(gt_cpu_embedding_kernels)[], GT_ISA(gt_cpu_loss_kernels)[],
+    GT_ISA(gt_cpu_cast_kernels)[], GT_ISA(gt_cpu_half_kernels)[];
 extern const struct gt_range_kernels GT_ISA(gt_cpu_ranges);
 #endif
 
-/* oneDNN's rows, the same for all instruction sets (float32), and the plain loops beside them
- * (float64). */
+/* oneDNN's rows, the same for all instruction sets (float32, and bfloat16 where the processor has
+ * AVX-512), and the plain loops beside them (float64). */
 extern const struct gt_kernel gt_cpu_matmul_kernels[], gt_cpu_conv_winograd_kernels[],
     gt_cpu_conv_kernels[];
 

@@ -64,6 +64,21 @@ int gt_dnnl_check(dnnl_status_t status, const struct gt_call *call, const char *
 	    "%s: oneDNN cannot %s: %s (%s)", op, what, status_text(status), shapes);
 }
 
+dnnl_data_type_t gt_dnnl_type(enum gt_dtype dtype)
+{
+	return dtype == GT_BF16 ? dnnl_bf16 : dnnl_f32;
+}
+
+bool gt_dnnl_accepts_bf16(const struct gt_call *call)
+{
+	(void)call;
+	if (gt_dnnl_api_load(GT_ERR_IGNORED))
+		return false;
+	/* An instruction set's number has the bits of those that it includes. */
+	return (gt_dnnl_api->get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) ==
+	       dnnl_cpu_isa_avx512_core;
+}
+
 dnnl_status_t gt_dnnl_describe(
     dnnl_memory_desc_t *desc, const struct gt_tensor *t, dnnl_format_tag_t tag)
 {
@@ -71,7 +86,8 @@ dnnl_status_t gt_dnnl_describe(
 
 	for (int i = 0; i < t->ndim; i++)
 		dims[i] = t->shape[i];
-	return gt_dnnl_api->memory_desc_init_by_tag(desc, t->ndim, dims, dnnl_f32, tag);
+	return gt_dnnl_api->memory_desc_init_by_tag(
+	    desc, t->ndim, dims, gt_dnnl_type(t->dtype), tag);
 }
 
 int gt_dnnl_new(struct gt_call *call, const char *op, struct gt_err *err)

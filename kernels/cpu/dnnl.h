@@ -40,7 +40,14 @@ struct gt_dnnl {
 int gt_dnnl_check(dnnl_status_t status, const struct gt_call *call, const char *op,
     const char *what, struct gt_err *err);
 
-/* A float32 tensor in a format of oneDNN's. */
+/* oneDNN's word for float32 or bfloat16. */
+dnnl_data_type_t gt_dnnl_type(enum gt_dtype dtype);
+
+/* accepts() of rows in bfloat16: oneDNN has that type on processors with AVX-512. Where the library
+ * cannot be opened the answer is no; the float32 row that stands in then says why. */
+bool gt_dnnl_accepts_bf16(const struct gt_call *call);
+
+/* A tensor of float32 or bfloat16 in a format of oneDNN's. */
 dnnl_status_t gt_dnnl_describe(
     dnnl_memory_desc_t *desc, const struct gt_tensor *t, dnnl_format_tag_t tag);
 

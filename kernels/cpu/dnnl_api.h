@@ -15,6 +15,7 @@
 	X(engine_destroy)                                                                          \
 	X(get_effective_cpu_isa)                                                                   \
 	X(inner_product_forward_desc_init)                                                         \
+	X(matmul_desc_init)                                                                        \
 	X(memory_create)                                                                           \
 	X(memory_desc_equal)                                                                       \
 	X(memory_desc_get_size)                                                                    \

@@ -39,3 +39,13 @@ bool gt_dtype_is_float(enum gt_dtype dtype)
 	return dtype == GT_F32 || dtype == GT_F64 || dtype == GT_F16 || dtype == GT_BF16 ||
 	       dtype == GT_F8_E4M3 || dtype == GT_F8_E5M2;
 }
+
+bool gt_dtype_is_real(enum gt_dtype dtype)
+{
+	return dtype == GT_F32 || dtype == GT_F64 || dtype == GT_F16 || dtype == GT_BF16;
+}
+
+enum gt_dtype gt_dtype_wide(enum gt_dtype dtype)
+{
+	return dtype == GT_F16 || dtype == GT_BF16 ? GT_F32 : dtype;
+}

@@ -36,4 +36,11 @@ const char *gt_dtype_name(enum gt_dtype dtype);
 /* Whether it holds real floating-point numbers, of any width. */
 bool gt_dtype_is_float(enum gt_dtype dtype);
 
+/* Whether it is a floating-point type that kernels compute with: of 16, 32 or 64 bits. */
+bool gt_dtype_is_real(enum gt_dtype dtype);
+
+/* The type in which statistics of such numbers are kept: float32 for float16 and bfloat16, any
+ * other type itself. */
+enum gt_dtype gt_dtype_wide(enum gt_dtype dtype);
+
 #endif

@@ -73,6 +73,9 @@ union gt_attrs {
 		enum gt_layout to;
 	} reorder;
 	struct {
+		enum gt_dtype to;
+	} cast;
+	struct {
 		int index;
 		int turn;      /* all_gather_start: 1, or 2 in the backward part */
 		int64_t count; /* elements, where the node makes room for them */

@@ -29,6 +29,7 @@ const struct gt_op *const gt_ops[] = {
 	&gt_op_dropout,
 	&gt_op_fill,
 	&gt_op_copy,
+	&gt_op_cast,
 	&gt_op_accumulate,
 	&gt_op_reshape,
 	&gt_op_reorder,

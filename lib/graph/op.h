@@ -13,6 +13,15 @@ struct gt_cost {
 
 struct gt_shard_rule; /* lib/graph/shard.h */
 
+/* What the autocast pass (passes/autocast.c) does with an op's inputs of float32 and of the low
+ * type. The lists are those of torch.autocast on the CPU. */
+enum gt_autocast {
+	GT_AUTOCAST_WIDEST, /* they become the widest type among them */
+	GT_AUTOCAST_LOW,    /* they become the low type: products and convolutions */
+	GT_AUTOCAST_HIGH,   /* they become float32: losses */
+	GT_AUTOCAST_KEEP /* they stay as they are: the op takes float32 vectors beside low data */
+};
+
 struct gt_op {
 	const char *name;
 	int min_inputs, max_inputs; /* inputs beyond min may be left out (NULL) */
@@ -60,6 +69,7 @@ struct gt_op {
 	bool elementwise;
 	/* How ranks that share each layer divide the op; NULL: tensor parallelism refuses it. */
 	const struct gt_shard_rule *shard;
+	enum gt_autocast autocast;
 };
 
 /* All ops, NULL-terminated. */

@@ -190,19 +190,14 @@ static void describe_tensor(struct gt_tensor *t, const struct gt_value *v)
 	memcpy(t->shape, v->shape, sizeof(t->shape));
 }
 
-static bool is_float(enum gt_dtype dtype)
-{
-	return dtype == GT_F32 || dtype == GT_F64;
-}
-
 /* The type that decides which kernel: that of the first floating-point input, else output. */
 static enum gt_dtype deciding_dtype(const struct gt_call *call)
 {
 	for (int i = 0; i < call->inputs; i++)
-		if (call->in[i].present && is_float(call->in[i].dtype))
+		if (call->in[i].present && gt_dtype_is_real(call->in[i].dtype))
 			return call->in[i].dtype;
 	for (int i = 0; i < call->outputs; i++)
-		if (call->out[i].present && is_float(call->out[i].dtype))
+		if (call->out[i].present && gt_dtype_is_real(call->out[i].dtype))
 			return call->out[i].dtype;
 	return GT_F32;
 }

@@ -1,6 +1,8 @@
 /* calls.c - calls of kernels made by hand. */
 #include "tests/common/calls.h"
 
+#include "lib/base/half.h"
+
 int test_sets(struct test_set out[3])
 {
 	int n = 0;
@@ -65,6 +67,10 @@ double test_get(const struct gt_tensor *t, int64_t i)
 		return (double)((const float *)t->data)[i];
 	case GT_F64:
 		return ((const double *)t->data)[i];
+	case GT_BF16:
+		return (double)gt_float_of_bf16(((const uint16_t *)t->data)[i]);
+	case GT_F16:
+		return (double)gt_float_of_f16(((const uint16_t *)t->data)[i]);
 	case GT_I64:
 		return (double)((const int64_t *)t->data)[i];
 	case GT_I32:
@@ -82,6 +88,12 @@ void test_put(struct gt_tensor *t, int64_t i, double v)
 		break;
 	case GT_F64:
 		((double *)t->data)[i] = v;
+		break;
+	case GT_BF16:
+		((uint16_t *)t->data)[i] = gt_bf16_of_float((float)v);
+		break;
+	case GT_F16:
+		((uint16_t *)t->data)[i] = gt_f16_of_float((float)v);
 		break;
 	case GT_I64:
 		((int64_t *)t->data)[i] = (int64_t)v;
@@ -127,11 +139,15 @@ void test_random_int(struct gt_tensor *t, uint32_t seed, int64_t low, int64_t hi
 const struct gt_kernel *test_row(
     const struct gt_cpu_set *set, const char *op, enum gt_dtype dtype, const struct gt_call *call)
 {
+	struct gt_call asked = *call;
+
 	for (int i = 0; set->tables[i]; i++)
-		for (const struct gt_kernel *k = set->tables[i]; k->op; k++)
+		for (const struct gt_kernel *k = set->tables[i]; k->op; k++) {
+			asked.kernel = k;
 			if (!strcmp(k->op, op) && k->dtype == dtype &&
-			    (!k->accepts || k->accepts(call)))
+			    (!k->accepts || k->accepts(&asked)))
 				return k;
+		}
 	return NULL;
 }
 
@@ -143,6 +159,7 @@ int test_run(const struct gt_cpu_set *set, const char *op, enum gt_dtype dtype,
 
 	if (!k)
 		fail_msg("no kernel for %s %s", op, gt_dtype_name(dtype));
+	call->kernel = k;
 	rc = k->prepare ? k->prepare(call, err) : 0;
 	if (!rc)
 		call->workspace = test_alloc(call->workspace_bytes);
@@ -199,6 +216,7 @@ void test_launch_row(const struct gt_kernel *k, struct gt_call *call)
 	}
 	call->workspace_bytes = 0;
 	call->state = NULL;
+	call->kernel = k;
 	if (k->prepare)
 		check(k->prepare(call, &err), &err);
 	call->workspace = aligned_alloc(64, (call->workspace_bytes + 127) / 64 * 64);

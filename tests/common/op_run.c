@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/half.h"
 #include "lib/base/philox.h"
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
@@ -107,6 +108,10 @@ static void to_device_type(void *to, const double *from, int64_t n, enum gt_dtyp
 			((double *)to)[i] = from[i];
 		else if (dtype == GT_F32)
 			((float *)to)[i] = (float)from[i];
+		else if (dtype == GT_BF16)
+			((uint16_t *)to)[i] = gt_bf16_of_float((float)from[i]);
+		else if (dtype == GT_F16)
+			((uint16_t *)to)[i] = gt_f16_of_float((float)from[i]);
 		else if (dtype == GT_I64)
 			((int64_t *)to)[i] = (int64_t)from[i];
 		else if (dtype == GT_I32)
@@ -118,9 +123,12 @@ static void to_device_type(void *to, const double *from, int64_t n, enum gt_dtyp
 
 /* ---- the graph ---- */
 
-static enum gt_dtype dtype_of(const struct op_run *r, enum op_arg_kind kind)
+/* Of an argument as the op takes it. */
+static enum gt_dtype dtype_of(const struct op_run *r, const struct op_arg *a)
 {
-	switch (kind) {
+	bool wide = a->ndim == 1 && op_of(r->c)->autocast == GT_AUTOCAST_KEEP;
+
+	switch (a->kind) {
 	case ARG_IDS:
 	case ARG_TARGETS:
 	case ARG_PAST:
@@ -134,7 +142,7 @@ static enum gt_dtype dtype_of(const struct op_run *r, enum op_arg_kind kind)
 	case ARG_DOUBLE:
 		return GT_F64;
 	default:
-		return r->dtype;
+		return wide ? gt_dtype_wide(r->dtype) : r->dtype;
 	}
 }
 
@@ -142,7 +150,7 @@ static struct gt_value *declare(struct op_run *r, int i)
 {
 	static const struct gt_init zeros = { GT_INIT_ZEROS, 0 };
 	const struct op_arg *a = &r->c->in[i];
-	enum gt_dtype dtype = dtype_of(r, a->kind);
+	enum gt_dtype dtype = dtype_of(r, a), stored = gt_dtype_wide(dtype);
 	char name[16];
 
 	snprintf(name, sizeof(name), "in%d", i);
@@ -151,11 +159,11 @@ static struct gt_value *declare(struct op_run *r, int i)
 		return NULL;
 	case ARG_REAL:
 	case ARG_APART:
-		return gt_parameter(r->graph, name, dtype, a->ndim, a->shape, zeros, false);
+		return gt_parameter(r->graph, name, stored, a->ndim, a->shape, zeros, false);
 	case ARG_RUNNING:
 	case ARG_POSITIVE:
 	case ARG_COUNTER:
-		return gt_buffer(r->graph, name, dtype, a->ndim, a->shape, zeros);
+		return gt_buffer(r->graph, name, stored, a->ndim, a->shape, zeros);
 	default:
 		return gt_input(r->graph, name, dtype, a->ndim, a->shape);
 	}
@@ -170,7 +178,7 @@ static struct gt_value *project(struct op_run *r, struct gt_value *out)
 	if (!out)
 		return NULL;
 	n = gt_value_elements(out);
-	r->projection = gt_input(r->graph, "projection", r->dtype, 2, (int64_t[]){ n, 1 });
+	r->projection = gt_input(r->graph, "projection", out->dtype, 2, (int64_t[]){ n, 1 });
 	row = gt_reshape(r->graph, out, 2, (int64_t[]){ 1, n });
 	row = gt_matmul(r->graph, row, r->projection, NULL, false, false);
 	return gt_output(r->graph, gt_reshape(r->graph, row, 0, NULL), "loss");
@@ -195,9 +203,13 @@ static struct gt_node *emit(struct op_run *r, unsigned flags)
 
 	if (op == &gt_op_fill)
 		attrs.fill.dtype = r->dtype;
+	if (op == &gt_op_cast && gt_dtype_wide(r->dtype) != r->dtype)
+		attrs.cast.to = GT_F32;
 	for (int i = 0; i < op->max_inputs; i++) {
 		in[i] = r->in[i] = declare(r, i);
-		if (in[i] && in[i]->role == GT_PARAMETER && flags & OP_RUN_THROUGH_COPY)
+		if (in[i] && in[i]->dtype == GT_F32)
+			in[i] = gt_cast_to(r->graph, in[i], dtype_of(r, &r->c->in[i]));
+		if (in[i] && r->in[i]->role == GT_PARAMETER && flags & OP_RUN_THROUGH_COPY)
 			in[i] = gt_copy(r->graph, in[i]);
 	}
 	if (op == &gt_op_cross_entropy_sharded)
@@ -216,7 +228,7 @@ static int build(struct op_run *r, unsigned flags, struct gt_err *err)
 		char name[16];
 
 		snprintf(name, sizeof(name), "out%d", i);
-		if (v && (v->dtype == GT_F32 || v->dtype == GT_F64))
+		if (v && gt_dtype_is_real(v->dtype))
 			gt_output(r->graph, v, name);
 		r->outputs = i + 1;
 	}
@@ -251,6 +263,8 @@ int op_run_open(struct op_run *r, const struct op_case *c, enum gt_dtype dtype, 
 	if (r->projection)
 		r->projection_host = numbers(&(struct op_arg){ .kind = ARG_FIXED }, key, 99,
 		    gt_value_elements(r->projection));
+	if (gt_dtype_wide(dtype) != dtype)
+		op_run_round(r, dtype);
 	return 0;
 out:
 	op_run_close(r);
@@ -268,6 +282,22 @@ void op_run_close(struct op_run *r)
 		free(r->host[i]);
 	free(r->projection_host);
 	*r = (struct op_run){ 0 };
+}
+
+static void round_all(double *x, int64_t n, enum gt_dtype dtype)
+{
+	for (int64_t i = 0; i < n; i++)
+		x[i] = (double)(dtype == GT_BF16 ? gt_float_of_bf16(gt_bf16_of_float((float)x[i]))
+		                                 : gt_float_of_f16(gt_f16_of_float((float)x[i])));
+}
+
+void op_run_round(struct op_run *r, enum gt_dtype dtype)
+{
+	for (int i = 0; i < GT_MAX_INPUTS; i++)
+		if (r->host[i] && gt_dtype_is_real(r->in[i]->dtype))
+			round_all(r->host[i], gt_value_elements(r->in[i]), dtype);
+	if (r->projection)
+		round_all(r->projection_host, gt_value_elements(r->projection), dtype);
 }
 
 /* ---- running ---- */
@@ -306,7 +336,14 @@ static double *as_doubles(const void *typed, int64_t n, enum gt_dtype dtype)
 	double *x = malloc((size_t)(n ? n : 1) * sizeof(*x));
 
 	for (int64_t i = 0; x && i < n; i++)
-		x[i] = dtype == GT_F64 ? ((const double *)typed)[i] : ((const float *)typed)[i];
+		if (dtype == GT_F64)
+			x[i] = ((const double *)typed)[i];
+		else if (dtype == GT_BF16)
+			x[i] = gt_float_of_bf16(((const uint16_t *)typed)[i]);
+		else if (dtype == GT_F16)
+			x[i] = gt_float_of_f16(((const uint16_t *)typed)[i]);
+		else
+			x[i] = ((const float *)typed)[i];
 	return x;
 }
 

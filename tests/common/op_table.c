@@ -132,6 +132,8 @@ const struct op_case op_cases[] = {
 	CASE("dropout", "batch", IN(REAL(3, 2, 5), RNG), .dropout = { .p = 0.1, .stream = 1 }),
 	CASE("dropout", "image", IN(REAL(2, 3, 3, 5), RNG), .dropout = { .p = 0.25 }),
 	CASE("copy", "image", IN(REAL(2, 3, 2, 2)), PLAIN),
+	CASE("cast", "rows", IN(REAL(5, 7)), .cast = { GT_F64 }),
+	CASE("cast", "image", IN(REAL(2, 3, 2, 2)), .cast = { GT_F64 }),
 	CASE("fill", "matrix", IN(NONE), .fill = { -2.5, GT_F32, 2, { 3, 5 } }),
 
 	CASE("reshape", "to rows", IN(REAL(2, 3, 4, 2)), .reshape = { 2, { 2, 24 } }),
@@ -236,6 +238,7 @@ const struct op_tolerance op_tolerances[] = {
 	{ "gelu", 1e-6, "tanh and erf approximated to a few units in the last place" },
 	{ "dropout", 2e-7, "one rounding" },
 	{ "copy", 0, "exact" },
+	{ "cast", 2e-7, "the projection is float32 in one run and float64 in the other" },
 	{ "fill", 0, "exact" },
 	{ "reshape", 0, "exact" },
 	{ "reorder", 0, "exact" },
@@ -265,6 +268,17 @@ double op_tolerance_f32(const char *op)
 		if (!strcmp(t->op, op))
 			return t->f32;
 	return 0;
+}
+
+double op_tolerance(const char *op, enum gt_dtype dtype)
+{
+	/* Results are rounded once, to half a unit in the last place of the largest element; the
+	 * gradient of attention reads rounded results. */
+	if (dtype == GT_BF16)
+		return strcmp(op, "attention") ? 0x1p-8 : 0x1p-7;
+	if (dtype == GT_F16)
+		return strcmp(op, "attention") ? 0x1p-11 : 0x1p-10;
+	return op_tolerance_f32(op);
 }
 
 const struct gt_op *op_of(const struct op_case *c)

@@ -51,6 +51,8 @@ extern const struct op_tolerance op_tolerances[];
 
 const struct gt_op *op_of(const struct op_case *c);
 double op_tolerance_f32(const char *op);
+/* The same for float32 or a type of 16 bits, whose inputs are those numbers rounded. */
+double op_tolerance(const char *op, enum gt_dtype dtype);
 /* Whether the case asks for gradients. */
 bool op_case_differentiates(const struct op_case *c);
 
@@ -62,7 +64,9 @@ enum op_run_flags {
 
 /*
  * A case as a graph that ran through the passes and has a plan bound to memory. Where it
- * differentiates, the loss is out[0] times a random vector ("projection").
+ * differentiates, the loss is out[0] times a random vector ("projection"). In a type of 16 bits,
+ * parameters and buffers are float32 as in any store; data is cast before the op, and vectors of
+ * normalisations stay as they are.
  */
 struct op_run {
 	const struct op_case *c;
@@ -72,7 +76,7 @@ struct op_run {
 	struct gt_plan *plan;
 	void *arena;
 	struct gt_value *in[GT_MAX_INPUTS];
-	double *host[GT_MAX_INPUTS]; /* what in[] holds, row-major, float32 values */
+	double *host[GT_MAX_INPUTS]; /* what in[] holds, row-major, values of the type or float32 */
 	struct gt_value *projection;
 	double *projection_host;
 	int outputs; /* out0, out1, ... are outputs of the graph where they are floating point */
@@ -81,6 +85,9 @@ struct op_run {
 int op_run_open(struct op_run *r, const struct op_case *c, enum gt_dtype dtype, unsigned flags,
     struct gt_err *err);
 void op_run_close(struct op_run *r);
+
+/* Round everything in host[] to a type of 16 bits, as a run of that type has it. */
+void op_run_round(struct op_run *r, enum gt_dtype dtype);
 
 /* Hand over everything in host[] and run. */
 int op_run_go(struct op_run *r, struct gt_err *err);

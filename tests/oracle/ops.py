@@ -1,7 +1,8 @@
 """ops.py - every case of the op table beside PyTorch in float64: outputs, gradients, running statistics.
 
-gtrain computes in float32 on numbers that float32 holds exactly. The tolerance is that of the table (op_table.c says why), of the
-largest element of a tensor, and at least 2e-7: the projection to a loss rounds even what an exact op is handed.
+gtrain computes in float32, bfloat16 and float16, on numbers that the type holds exactly. The tolerance is that of the table
+(op_table.c says why), of the largest element of a tensor, and at least 2e-7: the projection to a loss rounds even what an exact op is
+handed. Where PyTorch has a kernel for bfloat16, that one's outputs are compared, too: both are as near the exact ones as each is.
 """
 import os
 import subprocess
@@ -219,7 +220,7 @@ OPS = {
     "batch_norm_grad_sums": batch_norm_grad_sums, "batch_norm_grad_apply": batch_norm_grad_apply,
     "add": lambda a, b: [a + b], "relu": lambda x: [x.relu()],
     "gelu": lambda x, *, erf: [F.gelu(x, approximate="none" if erf else "tanh")],
-    "dropout": dropout, "copy": lambda x: [x], "reorder": lambda x: [x], "subsample": subsample,
+    "dropout": dropout, "copy": lambda x: [x], "cast": lambda x: [x], "reorder": lambda x: [x], "subsample": subsample,
     "max_pool2d": lambda x, *, kernel, stride, pad: [F.max_pool2d(x, kernel, stride, pad)],
     "avg_pool2d": lambda x, *, kernel, stride, pad: [F.avg_pool2d(x, kernel, stride, pad)],
     "embedding": embedding, "embedding_grad": embedding_grad, "attention": attention,
@@ -273,23 +274,59 @@ def check(case):
     return far
 
 
+# Of the inputs of these, vectors stay float32 beside data in bfloat16.
+MIXED = ("layer_norm", "batch_norm")
+
+
+def theirs_in_bfloat16(case):
+    """Outputs of PyTorch's own kernels, or None where it has none for the type, or takes the op apart otherwise than gtrain."""
+    name = case["op"]
+    if name not in OPS or name.startswith(("bias_grad", "embedding", "attention", "dropout")):
+        return None
+    wide = any(name.startswith(m) for m in MIXED)
+    inputs = [x if x is None or not x.is_floating_point() else x.float() if wide and x.dim() == 1 else x.bfloat16() for x in case["in"]]
+    while inputs and inputs[-1] is None:
+        inputs.pop()
+    try:
+        return OPS[name](*inputs, **case["attrs"])
+    except RuntimeError:
+        return None
+
+
+def check_bfloat16(case):
+    """The distance of our outputs from PyTorch's in bfloat16, beyond that of these from exact ones."""
+    theirs = theirs_in_bfloat16(case)
+    exact = expected(case)[0]
+    if theirs is None:
+        return {}
+    return {f"out{i} beside PyTorch's": distance(a, b) - distance(b, c)
+            for i, (a, b, c) in enumerate(zip(case["out"], theirs, exact)) if a is not None and b is not None}
+
+
 def main():
     torch.set_default_dtype(torch.float64)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "ops.pth")
-        subprocess.run([os.path.join(TESTS, "ops_dump"), path], check=True)
-        cases = torch.load(path)
+        cases = []
+        for dtype in ("float32", "bfloat16", "float16"):
+            subprocess.run([os.path.join(TESTS, "ops_dump"), path, *([dtype] if dtype != "float32" else [])], check=True)
+            cases += [(dtype, case) for case in torch.load(path)]
     print(f"1..{len(cases)}")
-    good = True
-    for number, case in enumerate(cases, 1):
+    good, kernels = True, 0
+    for number, (dtype, case) in enumerate(cases, 1):
         far = check(case)
+        if dtype == "bfloat16":
+            beside = check_bfloat16(case)
+            kernels += bool(beside)
+            far.update(beside)
         bound = max(case["tolerance"], 2e-7)
         bad = {k: v for k, v in far.items() if not v <= bound}
         good &= not bad and bool(far)
-        print(f"{'not ok' if bad or not far else 'ok'} {number} - {case['op']} {case['label']}")
+        print(f"{'not ok' if bad or not far else 'ok'} {number} - {case['op']} {case['label']} {dtype}")
         for name, value in bad.items():
             print(f"# {name}: {value:.2e}, bound {bound:.0e}")
+    print(f"# {kernels} cases beside PyTorch's own kernels for bfloat16")
     sys.exit(0 if good else 1)
 
 

@@ -1,7 +1,10 @@
-/* ops_dump.c - run every case of the op table in float32 and write what went in and came out. */
+/* ops_dump.c - run every case of the op table and write what went in and came out. */
 
 /*
- * usage: ops_dump FILE.pth
+ * usage: ops_dump FILE.pth [bfloat16|float16]
+ *
+ * In float32, or in that type: the cases that have a kernel for it, of numbers that it holds
+ * exactly.
  *
  * FILE.pth holds a list of dicts: op, label, attrs (a dict), in (tensors or None), out (tensors;
  * None where not floating point), projection and grad (tensors or None), if the case
@@ -224,20 +227,22 @@ static struct gt_tree *case_tree(struct dump *d, struct op_run *r)
 	    gt_tree_set(dict, "out", outputs_tree(d, r), a, err) ||
 	    gt_tree_set(dict, "grad", gradients_tree(d, r), a, err) ||
 	    gt_tree_set(dict, "buffers", buffers_tree(d, r), a, err) ||
-	    gt_tree_set(
-	        dict, "tolerance", gt_tree_float(a, op_tolerance_f32(r->c->op), err), a, err) ||
+	    gt_tree_set(dict, "tolerance", gt_tree_float(a, op_tolerance(r->c->op, r->dtype), err),
+	        a, err) ||
 	    gt_tree_set(dict, "projection",
 	        numbers(d, r->projection_host, p ? p->ndim : 0, p ? p->shape : NULL), a, err))
 		return NULL;
 	return dict;
 }
 
-static int add_case(
-    struct dump *d, struct gt_tree *list, const struct op_case *c, struct gt_err *err)
+static int add_case(struct dump *d, struct gt_tree *list, const struct op_case *c,
+    enum gt_dtype dtype, struct gt_err *err)
 {
 	struct op_run r;
-	int rc = op_run_open(&r, c, GT_F32, 0, err);
+	int rc = op_run_open(&r, c, dtype, 0, err);
 
+	if (rc == GT_ENOTSUP && dtype != GT_F32)
+		return 0;
 	if (rc)
 		return rc;
 	rc = op_run_go(&r, err);
@@ -250,17 +255,20 @@ static int add_case(
 int main(int argc, char **argv)
 {
 	struct dump d = { 0 };
+	enum gt_dtype dtype = GT_F32;
 	struct gt_tree *list;
 	int rc = 0;
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: ops_dump FILE.pth\n");
+	if (argc == 3)
+		dtype = strcmp(argv[2], "bfloat16") ? GT_F16 : GT_BF16;
+	if (argc != 2 && argc != 3) {
+		fprintf(stderr, "usage: ops_dump FILE.pth [bfloat16|float16]\n");
 		return 2;
 	}
 	list = gt_tree_list(&d.arena, &d.err);
 	rc = list ? 0 : d.err.code;
 	for (const struct op_case *c = op_cases; c->op && !rc; c++)
-		rc = add_case(&d, list, c, &d.err);
+		rc = add_case(&d, list, c, dtype, &d.err);
 	if (!rc)
 		rc = gt_torch_save((struct gt_file_name){ .path = argv[1] }, list, &d.err);
 	if (rc)

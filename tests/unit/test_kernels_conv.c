@@ -5,6 +5,13 @@
  * few. */
 #define F32_TOLERANCE 3e-6
 #define F64_TOLERANCE 1e-13
+/* One rounding of a sum in float32, relative to the largest. */
+#define BF16_TOLERANCE 0x1p-8
+
+static double tolerance_of(enum gt_dtype dtype)
+{
+	return dtype == GT_F32 ? F32_TOLERANCE : dtype == GT_F64 ? F64_TOLERANCE : BF16_TOLERANCE;
+}
 
 /* Uniform in [-1, 1). */
 static void fill(struct gt_tensor *t, uint32_t seed)
@@ -37,6 +44,8 @@ static const struct conv_case conv_cases[] = {
 	{ 1, 17, 5, 6, 1, 3, 3, 2 },
 	{ 1, 3, 17, 17, 8, 7, 2, 3 },
 };
+
+static const enum gt_dtype types[] = { GT_F32, GT_F64, GT_BF16 };
 
 static int64_t conv_out(int64_t n, const struct conv_case *c)
 {
@@ -107,6 +116,12 @@ static struct gt_tensor conv_tensor(enum gt_dtype dtype, const struct conv_case 
 	return test_tensor4(dtype, c->b, c->o, conv_out(c->h, c), conv_out(c->w, c));
 }
 
+static void copy_numbers(struct gt_tensor *to, const struct gt_tensor *from)
+{
+	for (int64_t i = 0; i < gt_tensor_elements(to); i++)
+		test_put(to, i, test_get(from, i));
+}
+
 static void conv_check(
     const struct conv_case *c, enum gt_dtype dtype, char target, enum gt_layout layout)
 {
@@ -128,6 +143,8 @@ static void conv_check(
 			call.in[i].layout = layout;
 		fill(&call.in[i], (uint32_t)ins[op][i]);
 	}
+	for (int i = 0; i < 2; i++) /* as they are when rounded */
+		copy_numbers(&want[strchr("xwy", ins[op][i]) - "xwy"], &call.in[i]);
 	call.out[0] = conv_tensor(dtype, c, target);
 	if (target != 'w')
 		call.out[0].layout = layout;
@@ -142,8 +159,8 @@ static void conv_check(
 	    &want[target == 'x'   ? 0
 	          : target == 'w' ? 1
 	                          : 2],
-	    dtype == GT_F32 ? F32_TOLERANCE : F64_TOLERANCE, "%s %s case %d layout %d\n", ops[op],
-	    gt_dtype_name(dtype), (int)(c - conv_cases), layout);
+	    tolerance_of(dtype), "%s %s case %d layout %d\n", ops[op], gt_dtype_name(dtype),
+	    (int)(c - conv_cases), layout);
 	for (int i = 0; i < 3; i++)
 		free(want[i].data);
 	test_release(&call);
@@ -156,6 +173,7 @@ static void test_conv(void **state)
 		for (int target = 0; target < 3; target++) {
 			conv_check(&conv_cases[i], GT_F64, "yxw"[target], GT_CHANNELS_LAST);
 			conv_check(&conv_cases[i], GT_F32, "yxw"[target], GT_CHANNELS_LAST);
+			conv_check(&conv_cases[i], GT_BF16, "yxw"[target], GT_CHANNELS_LAST);
 			if (i < 3) {
 				conv_check(&conv_cases[i], GT_F64, "yxw"[target], GT_PLAIN);
 				conv_check(&conv_cases[i], GT_F32, "yxw"[target], GT_PLAIN);
@@ -176,10 +194,10 @@ static void fused_check(
 	call.in[2] = test_tensor1(dtype, c->o);
 	call.in[3] = conv_tensor(dtype, c, 'y');
 	call.out[0] = conv_tensor(dtype, c, 'y');
-	fill(&x, 'x');
-	fill(&w, 'w');
 	fill(&call.in[0], 'x');
 	fill(&call.in[1], 'w');
+	copy_numbers(&x, &call.in[0]);
+	copy_numbers(&w, &call.in[1]);
 	fill(&call.in[2], 'b');
 	fill(&call.in[3], 'r');
 	conv_naive(c, 'y', &x, &w, &want);
@@ -196,7 +214,7 @@ static void fused_check(
 	call.attrs.conv.pad = c->pad;
 	call.attrs.conv.relu = relu;
 	test_launch(&gt_cpu_set_base, "conv2d", dtype, &call);
-	assert_near(&call.out[0], &want, dtype == GT_F32 ? F32_TOLERANCE : F64_TOLERANCE,
+	assert_near(&call.out[0], &want, tolerance_of(dtype),
 	    "fused %s bias %d residual %d relu %d\n", gt_dtype_name(dtype), bias, residual, relu);
 	free(x.data);
 	free(w.data);
@@ -207,21 +225,21 @@ static void fused_check(
 static void test_conv_fused(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 16; i++)
+	for (int i = 0; i < 24; i++)
 		for (int c = 1; c < 9; c += 3)
-			fused_check(&conv_cases[c], i & 8 ? GT_F64 : GT_F32, i & 1, i & 2, i & 4);
+			fused_check(&conv_cases[c], types[i / 8], i & 1, i & 2, i & 4);
 }
 
 /* A NaN in the image or in the weight reaches what it is part of: max(0, NaN) is NaN. */
 static void test_conv_relu_keeps_nan(void **state)
 {
 	(void)state;
-	for (int n = 0; n < 12; n++) {
-		const struct conv_case *c = &conv_cases[n / 4 + 1];
-		enum gt_dtype dtype = n & 1 ? GT_F64 : GT_F32;
+	for (int n = 0; n < 18; n++) {
+		const struct conv_case *c = &conv_cases[n / 6 + 1];
+		enum gt_dtype dtype = types[n / 2 % 3];
 		struct gt_call call = { .inputs = 2, .outputs = 1 };
 		struct gt_tensor naive[3];
-		int bad = n >> 1 & 1; /* the input that has the NaN */
+		int bad = n & 1; /* the input that has the NaN */
 
 		for (int i = 0; i < 3; i++)
 			naive[i] = conv_tensor(GT_F64, c, "xwy"[i]);

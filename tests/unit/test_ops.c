@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/common/device.h"
 #include "tests/common/op_table.h"
 
 static void open_run(struct op_run *r, const struct op_case *c, enum gt_dtype dtype, unsigned flags)
@@ -169,6 +170,36 @@ static void test_float32_against_float64(void **state)
 	}
 }
 
+static bool has_kernel(const char *op, enum gt_dtype dtype)
+{
+	for (const struct gt_kernel *const *t = gt_cpu_backend.kernels(); *t; t++)
+		for (const struct gt_kernel *k = *t; k->op; k++)
+			if (k->dtype == dtype && !strcmp(k->op, op))
+				return true;
+	return false;
+}
+
+/* Of the same numbers, rounded. */
+static void test_half_against_float64(void **state)
+{
+	static const enum gt_dtype types[] = { GT_BF16, GT_F16 };
+
+	(void)state;
+	for (const struct op_case *c = op_cases; c->op; c++)
+		for (int i = 0; i < 2; i++) {
+			struct op_run x, y;
+
+			if (!op_of(c)->view && !has_kernel(c->op, types[i]))
+				continue;
+			open_run(&x, c, types[i], i ? 0 : OP_RUN_THROUGH_COPY);
+			open_run(&y, c, GT_F64, 0);
+			op_run_round(&y, types[i]);
+			compare_runs(&x, &y, op_tolerance(c->op, types[i]));
+			op_run_close(&x);
+			op_run_close(&y);
+		}
+}
+
 /* What passes through a copy is a temporary, whose bytes the op may take over. */
 static void test_in_place(void **state)
 {
@@ -251,12 +282,18 @@ static void test_every_op_has_a_case(void **state)
 	}
 }
 
-static bool has_kernel(const char *op, enum gt_dtype dtype)
+/* Those that mixed precision keeps in float32: losses, what is done to parameters and their
+ * gradients, and what reads bytes. */
+static bool only_wide(const char *op)
 {
-	for (const struct gt_kernel *const *t = gt_cpu_backend.kernels(); *t; t++)
-		for (const struct gt_kernel *k = *t; k->op; k++)
-			if (k->dtype == dtype && !strcmp(k->op, op))
-				return true;
+	static const char *const ops[] = { "cross_entropy", "cross_entropy_grad", "classify_stats",
+		"accumulate", "embedding", "embedding_grad", "position_grad", "batch_norm_fold",
+		"batch_norm_combine", "image_normalize", "log_sum_exp", "exp_difference", "add_log",
+		"pick", "count_before", "cross_entropy_sharded", "classify_stats_sharded" };
+
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+		if (!strcmp(op, ops[i]))
+			return true;
 	return false;
 }
 
@@ -272,6 +309,30 @@ static void test_every_op_has_kernels(void **state)
 			fail_msg("no float32 kernel for '%s'", name);
 		if (strcmp(name, "image_normalize") && !has_kernel(name, GT_F64))
 			fail_msg("no float64 kernel for '%s'", name);
+		for (int half = 0; half < 2; half++)
+			if (has_kernel(name, half ? GT_F16 : GT_BF16) == only_wide(name))
+				fail_msg("'%s' %s a kernel for %s", name,
+				    only_wide(name) ? "has" : "lacks",
+				    gt_dtype_name(half ? GT_F16 : GT_BF16));
+	}
+}
+
+/* An op without a row for the type is an error of the planner's that names both. */
+static void test_half_without_kernel(void **state)
+{
+	(void)state;
+	for (const struct op_case *c = op_cases; c->op; c++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct op_run r;
+		char want[100];
+
+		if (strcmp(c->op, "classify_stats") && strcmp(c->op, "cross_entropy") &&
+		    strcmp(c->op, "embedding"))
+			continue;
+		snprintf(want, sizeof(want), ": no kernel of backend '%s' does '%s' in bfloat16",
+		    test_device(0)->backend->name, c->op);
+		assert_int_equal(op_run_open(&r, c, GT_BF16, 0, &err), GT_ENOTSUP);
+		assert_string_equal(err.text, want);
 	}
 }
 
@@ -297,6 +358,8 @@ int main(void)
 		cmocka_unit_test(test_every_kernel_has_an_op),
 		cmocka_unit_test(test_gradients),
 		cmocka_unit_test(test_float32_against_float64),
+		cmocka_unit_test(test_half_against_float64),
+		cmocka_unit_test(test_half_without_kernel),
 		cmocka_unit_test(test_in_place),
 		cmocka_unit_test(test_accumulation),
 	};

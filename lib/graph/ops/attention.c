@@ -26,8 +26,8 @@ static int attention_infer(struct gt_node *n, struct gt_err *err)
 		    n->attrs.attention.first_head, n->attrs.attention.all_heads);
 	gt_infer_like(n->out[0], qkv);
 	n->out[0]->shape[2] = width;
-	gt_infer_shape(
-	    n->out[1], qkv->dtype, 3, (int64_t[]){ qkv->shape[0], heads, qkv->shape[1] });
+	gt_infer_shape(n->out[1], gt_dtype_wide(qkv->dtype), 3,
+	    (int64_t[]){ qkv->shape[0], heads, qkv->shape[1] });
 	return gt_infer_vector(n->in[1], "rng", GT_I64, GT_RNG_FIELDS, err);
 }
 
@@ -100,6 +100,7 @@ const struct gt_op gt_op_attention = {
 	.grad = attention_grad,
 	.flops = attention_flops,
 	.shard = &attention_rule,
+	.autocast = GT_AUTOCAST_LOW,
 };
 
 struct gt_value *gt_attention(

@@ -84,6 +84,7 @@ const struct gt_op gt_op_conv2d = {
 	.inplace = 1u << 3,
 	.image_in = 1u << 0 | 1u << 3,
 	.image_out = 1u << 0,
+	.autocast = GT_AUTOCAST_LOW,
 };
 
 struct gt_value *gt_conv2d(struct gt_graph *g, struct gt_value *x, struct gt_value *w,

@@ -235,6 +235,46 @@ struct gt_value *gt_copy(struct gt_graph *g, struct gt_value *x)
 	return gt_emit1(g, &gt_op_copy, NULL, 1, &x);
 }
 
+static int cast_infer(struct gt_node *n, struct gt_err *err)
+{
+	enum gt_dtype to = n->attrs.cast.to;
+
+	if (unary_infer(n, err))
+		return err->code;
+	if (!gt_dtype_is_real(to))
+		return gt_err_set(
+		    err, GT_EINVAL, "%s is not a type to compute with", gt_dtype_name(to));
+	n->out[0]->dtype = to;
+	return 0;
+}
+
+static void cast_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	if (wanted[0])
+		d_in[0] = gt_cast_to(g, d_out[0], n->in[0]->dtype);
+}
+
+const struct gt_op gt_op_cast = {
+	.name = "cast",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = cast_infer,
+	.grad = cast_grad,
+	.elementwise = true,
+};
+
+struct gt_value *gt_cast_to(struct gt_graph *g, struct gt_value *x, enum gt_dtype to)
+{
+	union gt_attrs attrs = { 0 };
+
+	if (x && x->dtype == to)
+		return x;
+	attrs.cast.to = to;
+	return gt_emit1(g, &gt_op_cast, &attrs, 1, &x);
+}
+
 static int accumulate_infer(struct gt_node *n, struct gt_err *err)
 {
 	return gt_infer_same(n->in[0], n->in[1], "what is added", err);

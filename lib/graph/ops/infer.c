@@ -41,7 +41,7 @@ int64_t gt_value_rows(const struct gt_value *v)
 
 int gt_infer_float(const struct gt_value *v, const char *what, int ndim, struct gt_err *err)
 {
-	if (v->dtype != GT_F32 && v->dtype != GT_F64)
+	if (!gt_dtype_is_real(v->dtype))
 		return gt_err_set(
 		    err, GT_EINVAL, "%s is %s, not floating point", what, gt_dtype_name(v->dtype));
 	if (ndim < 0 ? v->ndim < 1 : v->ndim != ndim)

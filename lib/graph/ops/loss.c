@@ -52,6 +52,7 @@ const struct gt_op gt_op_cross_entropy = {
 	.grad = cross_entropy_grad,
 	.flops = cross_entropy_flops,
 	.shard = &gt_cross_entropy_rule,
+	.autocast = GT_AUTOCAST_HIGH,
 };
 
 struct gt_value *gt_cross_entropy(
@@ -112,6 +113,7 @@ const struct gt_op gt_op_classify_stats = {
 	.infer = classify_stats_infer,
 	.flops = classify_stats_flops,
 	.shard = &gt_classify_stats_rule,
+	.autocast = GT_AUTOCAST_HIGH,
 };
 
 struct gt_value *gt_classify_stats(

@@ -188,6 +188,7 @@ const struct gt_op gt_op_matmul = {
 	.grad = matmul_grad,
 	.flops = matmul_flops,
 	.shard = &matmul_rule,
+	.autocast = GT_AUTOCAST_LOW,
 };
 
 struct gt_value *gt_matmul(struct gt_graph *g, struct gt_value *a, struct gt_value *b,

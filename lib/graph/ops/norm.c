@@ -8,6 +8,7 @@
 static int layer_norm_infer(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *x = n->in[0];
+	enum gt_dtype wide = gt_dtype_wide(x->dtype);
 	int64_t rows, width;
 
 	if (gt_infer_float(x, "the input", -1, err))
@@ -15,11 +16,11 @@ static int layer_norm_infer(struct gt_node *n, struct gt_err *err)
 	rows = gt_value_rows(x);
 	width = gt_value_last(x);
 	gt_infer_like(n->out[0], x);
-	gt_infer_shape(n->out[1], x->dtype, 1, &rows);
-	gt_infer_shape(n->out[2], x->dtype, 1, &rows);
-	if (gt_infer_vector(n->in[1], "the weight", x->dtype, width, err))
+	gt_infer_shape(n->out[1], wide, 1, &rows);
+	gt_infer_shape(n->out[2], wide, 1, &rows);
+	if (gt_infer_vector(n->in[1], "the weight", wide, width, err))
 		return err->code;
-	return gt_infer_vector(n->in[2], "the bias", x->dtype, width, err);
+	return gt_infer_vector(n->in[2], "the bias", wide, width, err);
 }
 
 static void layer_norm_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
@@ -46,6 +47,7 @@ const struct gt_op gt_op_layer_norm = {
 	.grad = layer_norm_grad,
 	.flops = norm_flops,
 	.shard = &gt_shard_whole,
+	.autocast = GT_AUTOCAST_KEEP,
 };
 
 struct gt_value *gt_layer_norm(struct gt_graph *g, struct gt_value *x, struct gt_value *weight,
@@ -79,6 +81,7 @@ const struct gt_op gt_op_layer_norm_grad = {
 	.outputs = 3,
 	.infer = layer_norm_grad_infer,
 	.flops = norm_flops,
+	.autocast = GT_AUTOCAST_KEEP,
 };
 
 /* ---- batch norm ---- */
@@ -88,7 +91,8 @@ static int channel_vectors(
     const struct gt_node *n, const struct gt_value *x, int last, struct gt_err *err)
 {
 	for (int i = 1; i <= last; i++)
-		if (gt_infer_vector(n->in[i], "a vector of channels", x->dtype, x->shape[1], err))
+		if (gt_infer_vector(n->in[i], "a vector of channels", gt_dtype_wide(x->dtype),
+		        x->shape[1], err))
 			return err->code;
 	return 0;
 }
@@ -102,8 +106,8 @@ static int batch_norm_infer(struct gt_node *n, struct gt_err *err)
 	if (n->in[5]->dtype != GT_I64 || n->in[5]->ndim != 0)
 		return gt_err_set(err, GT_EINVAL, "num_batches_tracked is not an int64 scalar");
 	gt_infer_like(n->out[0], x);
-	gt_infer_shape(n->out[1], x->dtype, 1, &x->shape[1]);
-	gt_infer_shape(n->out[2], x->dtype, 1, &x->shape[1]);
+	gt_infer_shape(n->out[1], gt_dtype_wide(x->dtype), 1, &x->shape[1]);
+	gt_infer_shape(n->out[2], gt_dtype_wide(x->dtype), 1, &x->shape[1]);
 	return 0;
 }
 
@@ -135,6 +139,7 @@ const struct gt_op gt_op_batch_norm = {
 	.writes = 1u << 3 | 1u << 4 | 1u << 5,
 	.image_in = 1u << 0,
 	.image_out = 1u << 0,
+	.autocast = GT_AUTOCAST_KEEP,
 };
 
 struct gt_value *gt_batch_norm(struct gt_graph *g, struct gt_value *x, struct gt_value *weight,
@@ -170,6 +175,7 @@ const struct gt_op gt_op_batch_norm_grad = {
 	.inplace = 1u << 0,
 	.image_in = 1u << 0 | 1u << 1 | 1u << 5,
 	.image_out = 1u << 0,
+	.autocast = GT_AUTOCAST_KEEP,
 };
 
 static int batch_norm_eval_infer(struct gt_node *n, struct gt_err *err)
@@ -192,6 +198,7 @@ const struct gt_op gt_op_batch_norm_eval = {
 	.inplace = 1u << 0,
 	.image_in = 1u << 0,
 	.image_out = 1u << 0,
+	.autocast = GT_AUTOCAST_KEEP,
 };
 
 struct gt_value *gt_batch_norm_eval(struct gt_graph *g, struct gt_value *x, struct gt_value *weight,

@@ -17,7 +17,8 @@ static int check_channels(
     const struct gt_node *n, const struct gt_value *x, int first, int last, struct gt_err *err)
 {
 	for (int i = first; i <= last; i++)
-		if (gt_infer_vector(n->in[i], "a vector of channels", x->dtype, x->shape[1], err))
+		if (gt_infer_vector(n->in[i], "a vector of channels", gt_dtype_wide(x->dtype),
+		        x->shape[1], err))
 			return err->code;
 	return 0;
 }
@@ -50,6 +51,7 @@ const struct gt_op gt_op_batch_norm_moments = {
 	.infer = moments_infer,
 	.flops = four_flops,
 	.image_in = 1u << 0,
+	.autocast = GT_AUTOCAST_KEEP,
 };
 
 static int combine_infer(struct gt_node *n, struct gt_err *err)
@@ -95,6 +97,7 @@ const struct gt_op gt_op_batch_norm_apply = {
 	.flops = four_flops,
 	.image_in = 1u << 0,
 	.image_out = 1u << 0,
+	.autocast = GT_AUTOCAST_KEEP,
 };
 
 static int grad_sums_infer(struct gt_node *n, struct gt_err *err)
@@ -118,6 +121,7 @@ const struct gt_op gt_op_batch_norm_grad_sums = {
 	.print = print_relu,
 	.flops = four_flops,
 	.image_in = 1u << 0 | 1u << 1 | 1u << 4,
+	.autocast = GT_AUTOCAST_KEEP,
 };
 
 static int grad_apply_infer(struct gt_node *n, struct gt_err *err)
@@ -141,4 +145,5 @@ const struct gt_op gt_op_batch_norm_grad_apply = {
 	.inplace = 1u << 0,
 	.image_in = 1u << 0 | 1u << 1 | 1u << 6,
 	.image_out = 1u << 0,
+	.autocast = GT_AUTOCAST_KEEP,
 };

@@ -5,9 +5,10 @@
 #include "lib/graph/op.h"
 
 /*
- * F stands for float32 or float64, the same for all floating-point values of a node. "..." are any
- * leading dimensions, seen as one. Every op is documented once, here; kernels follow these
- * formulas. Builders return out[0] and follow the NULL rule of graph.h.
+ * F stands for float32, float64, bfloat16 or float16, the same for all floating-point values of a
+ * node; W for the type that statistics and vectors of channels then have: float32 for bfloat16 and
+ * float16, else F. "..." are any leading dimensions, seen as one. Every op is documented once,
+ * here; kernels follow these formulas. Builders return out[0] and follow the NULL rule of graph.h.
  */
 
 /* ---- matmul.c ---- */
@@ -53,11 +54,11 @@ struct gt_value *gt_conv2d(struct gt_graph *g, struct gt_value *x, struct gt_val
 
 /*
  * layer_norm: over the last dimension C.
- *   in   x F [..., C];  weight F [C];  bias F [C], optional
- *   out  y F [..., C];  mean F [rows];  rstd F [rows] = 1 / sqrt(biased variance + eps)
+ *   in   x F [..., C];  weight W [C];  bias W [C], optional
+ *   out  y F [..., C];  mean W [rows];  rstd W [rows] = 1 / sqrt(biased variance + eps)
  *   y = (x - mean) rstd weight + bias
  * layer_norm_grad:  in dy, x, weight, mean, rstd, bias (optional: only tells that out 2 is wanted)
- *   out  dx;  dweight F [C];  dbias F [C] (left out without bias)
+ *   out  dx;  dweight W [C];  dbias W [C] (left out without bias)
  */
 struct gt_value *gt_layer_norm(struct gt_graph *g, struct gt_value *x, struct gt_value *weight,
     struct gt_value *bias, double eps);
@@ -65,15 +66,15 @@ struct gt_value *gt_layer_norm(struct gt_graph *g, struct gt_value *x, struct gt
 /*
  * batch_norm: over B, H, W for each channel, with the batch's own statistics; updates the running
  * ones.
- *   in   x F [B, C, H, W];  weight, bias F [C];  running_mean, running_var F [C];
+ *   in   x F [B, C, H, W];  weight, bias W [C];  running_mean, running_var W [C];
  *        num_batches_tracked I64 []
- *   out  y like x;  mean F [C];  rstd F [C] (of the biased variance)
+ *   out  y like x;  mean W [C];  rstd W [C] (of the biased variance)
  *   y = (x - mean) rstd weight + bias, then max(0, .) if attrs.norm.relu (set by a fusion pass)
  *   running = (1 - momentum) running + momentum batch, the variance unbiased (n - 1);
  *   num_batches_tracked += 1
  * batch_norm_grad:  in dy, x, weight, mean, rstd, y (optional: present with relu; dy counts where
  *   y > 0)
- *   out  dx;  dweight F [C];  dbias F [C].   dx may overwrite dy.
+ *   out  dx;  dweight W [C];  dbias W [C].   dx may overwrite dy.
  * Source: Ioffe and Szegedy, ICML 2015; torch.nn.BatchNorm2d for the running statistics.
  */
 struct gt_value *gt_batch_norm(struct gt_graph *g, struct gt_value *x, struct gt_value *weight,
@@ -99,10 +100,10 @@ struct gt_value *gt_batch_norm_eval(struct gt_graph *g, struct gt_value *x, stru
  *   out  F64 [1 + 2 C]: n, means [C], sums of squared deviations from them [C]
  * batch_norm_combine:     in running_mean, running_var, num_batches_tracked (all three updated, as
  *                            batch_norm does), moments F64 [R, 1 + 2 C]
- *   out  mean F [C];  rstd F [C], over the n of all R rows
+ *   out  mean W [C];  rstd W [C], over the n of all R rows
  * batch_norm_apply:       in x, weight, bias, mean, rstd     out y (relu as above)
  * batch_norm_grad_sums:   in dy, x, mean, rstd, y (optional, as above)
- *   out  sums F64 [1 + 2 C]: n, sums of dy [C], of dy (x - mean) [C];  dweight, dbias F [C] of
+ *   out  sums F64 [1 + 2 C]: n, sums of dy [C], of dy (x - mean) [C];  dweight, dbias W [C] of
  *        these samples
  * batch_norm_grad_apply:  in dy, x, weight, mean, rstd, sums F64 [1 + 2 C], y (optional)
  *   out  dx = weight rstd (dy - sum(dy) / n - (x - mean) rstd^2 sum(dy (x - mean)) / n); may
@@ -139,10 +140,13 @@ struct gt_value *gt_gelu(struct gt_graph *g, struct gt_value *x, enum gt_gelu ki
 struct gt_value *gt_dropout(struct gt_graph *g, struct gt_value *x, struct gt_value *rng, double p);
 
 /* fill: a constant.  out F shape.     copy: y = x.
+ * cast: y = x, rounded to nearest even, in the floating-point type `to`; its gradient is a cast
+ * back. gt_cast_to() returns x where it has that type.
  * accumulate: in acc, x; acc += x (written in place), no output. */
 struct gt_value *gt_fill(
     struct gt_graph *g, enum gt_dtype dtype, int ndim, const int64_t *shape, double value);
 struct gt_value *gt_copy(struct gt_graph *g, struct gt_value *x);
+struct gt_value *gt_cast_to(struct gt_graph *g, struct gt_value *x, enum gt_dtype to);
 void gt_accumulate(struct gt_graph *g, struct gt_value *acc, struct gt_value *x);
 
 /* ---- shape.c ---- */
@@ -212,7 +216,7 @@ struct gt_value *gt_embedding(struct gt_graph *g, struct gt_value *table, struct
  * kept.
  *   in   qkv F [B, T, 3 C]: q, k, v side by side, each C = heads * D;  rng I64 [4], optional
  *        (dropout p > 0)
- *   out  y F [B, T, C];  lse F [B, heads, T], log-sum-exp of each row of scores
+ *   out  y F [B, T, C];  lse W [B, heads, T], log-sum-exp of each row of scores
  *   score[i, j] = q_i . k_j / sqrt(D) for j <= i;  p = softmax(score) (dropped and rescaled);
  *   y_i = sum_j p[i, j] v_j
  * attention_grad:  in dy, qkv, y, lse, rng (optional)     out  dqkv
@@ -298,7 +302,7 @@ struct gt_value *gt_classify_stats(
 extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_conv2d_input_grad,
     gt_op_conv2d_weight_grad, gt_op_layer_norm, gt_op_layer_norm_grad, gt_op_batch_norm,
     gt_op_batch_norm_grad, gt_op_batch_norm_eval, gt_op_batch_norm_fold, gt_op_add, gt_op_relu,
-    gt_op_relu_grad, gt_op_gelu, gt_op_gelu_grad, gt_op_dropout, gt_op_fill, gt_op_copy,
+    gt_op_relu_grad, gt_op_gelu, gt_op_gelu_grad, gt_op_dropout, gt_op_fill, gt_op_copy, gt_op_cast,
     gt_op_accumulate, gt_op_reshape, gt_op_reorder, gt_op_subsample, gt_op_subsample_grad,
     gt_op_image_normalize, gt_op_max_pool2d, gt_op_max_pool2d_grad, gt_op_avg_pool2d,
     gt_op_avg_pool2d_grad, gt_op_embedding, gt_op_embedding_grad, gt_op_position_grad,

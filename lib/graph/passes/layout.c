@@ -9,11 +9,6 @@ static bool applies(const struct gt_pass_options *options)
 	return options->images != GT_PLAIN;
 }
 
-static bool is_float(const struct gt_value *v)
-{
-	return v->dtype == GT_F32 || v->dtype == GT_F64;
-}
-
 /* One channel, or one pixel: both layouts are the same bytes. */
 static bool layouts_coincide(const struct gt_value *v)
 {
@@ -26,7 +21,7 @@ static struct gt_value *in_layout(
 {
 	struct gt_value *r;
 
-	if (v->ndim != 4 || v->layout == to || !is_float(v))
+	if (v->ndim != 4 || v->layout == to || !gt_dtype_is_real(v->dtype))
 		return v;
 	g->scope = g->nodes[*index]->scope;
 	r = gt_reorder(g, v, to);

@@ -1,0 +1,38 @@
+/* narrow.h - float32 from and to types of 16 bits, a run of elements at a time. */
+#ifndef GT_KERNELS_CPU_NARROW_H
+#define GT_KERNELS_CPU_NARROW_H
+
+#include <stdint.h>
+
+#include "lib/base/half.h"
+#include "lib/device/dtype.h"
+
+/* to[n] from from[n] of type GT_BF16 or GT_F16. */
+static inline void gt_widen(float *to, const uint16_t *from, int64_t n, enum gt_dtype dtype)
+{
+	if (dtype == GT_BF16) {
+#pragma omp simd
+		for (int64_t i = 0; i < n; i++)
+			to[i] = gt_float_of_bf16(from[i]);
+	} else {
+#pragma omp simd
+		for (int64_t i = 0; i < n; i++)
+			to[i] = gt_float_of_f16(from[i]);
+	}
+}
+
+/* The other way, rounded to nearest even. */
+static inline void gt_narrow(uint16_t *to, const float *from, int64_t n, enum gt_dtype dtype)
+{
+	if (dtype == GT_BF16) {
+#pragma omp simd
+		for (int64_t i = 0; i < n; i++)
+			to[i] = gt_bf16_of_float(from[i]);
+	} else {
+#pragma omp simd
+		for (int64_t i = 0; i < n; i++)
+			to[i] = gt_f16_of_float(from[i]);
+	}
+}
+
+#endif
