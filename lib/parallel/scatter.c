@@ -59,6 +59,7 @@ static const struct gt_op op_gather = {
 	.grad = grad_gather,
 	.flops = gt_nodes_no_flops,
 	.remote = true,
+	.autocast = GT_AUTOCAST_HIGH,
 };
 
 static const struct gt_op op_broadcast_weights = {

@@ -1,0 +1,150 @@
+/* autocast.c - mixed precision: casts to a type of 16 bits and back, as torch.autocast has them. */
+#include <stdlib.h>
+
+#include "lib/graph/ops/ops.h"
+#include "lib/graph/pass.h"
+
+/*
+ * Models are built in float32. This pass goes through the forward graph in order; where an input's
+ * type is not the one that the class of the op asks for (enum gt_autocast), a cast node before it
+ * makes that one, and the op's outputs take the types that follow. Parameters stay float32: a
+ * product reads a low copy, made in each run, and the backward pass, which comes later, casts the
+ * copy's gradient back. A value is cast once for all its readers, as in the weight cache of
+ * torch.autocast. Values of other types, float64 among them, are left alone.
+ */
+struct casts {
+	struct gt_graph *g;
+	enum gt_dtype low;
+	/* By the ids of the values that were there before: */
+	struct gt_value **low_of, **wide_of; /* the value in the other type, once it is made */
+	enum gt_dtype *before;               /* its type in the graph as it was built */
+};
+
+static bool applies(const struct gt_pass_options *options)
+{
+	return options->low != GT_F32;
+}
+
+static bool takes_part(const struct casts *c, const struct gt_value *v)
+{
+	return v && (v->dtype == GT_F32 || v->dtype == c->low);
+}
+
+/* The type of input k that n asks for. */
+static enum gt_dtype wanted_type(const struct casts *c, const struct gt_node *n, int k)
+{
+	switch (n->op->autocast) {
+	case GT_AUTOCAST_LOW:
+		return c->low;
+	case GT_AUTOCAST_HIGH:
+		return GT_F32;
+	case GT_AUTOCAST_KEEP:
+		return n->in[k]->dtype;
+	default:
+		for (int i = 0; i < n->inputs; i++)
+			if (takes_part(c, n->in[i]) && n->in[i]->dtype == GT_F32)
+				return GT_F32;
+		return n->in[k]->dtype;
+	}
+}
+
+/* v in the other type, by a node at *index, which moves on, where there is none yet. */
+static struct gt_value *cast_of(
+    struct casts *c, size_t *index, struct gt_value *v, enum gt_dtype to)
+{
+	struct gt_value **made = to == c->low ? &c->low_of[v->id] : &c->wide_of[v->id];
+
+	if (*made)
+		return *made;
+	c->g->scope = c->g->nodes[*index]->scope;
+	*made = gt_cast_to(c->g, v, to);
+	if (*made)
+		gt_place_last(c->g, (*index)++);
+	return *made;
+}
+
+/* Cast the inputs of the node at *index, and let its outputs have the types that follow. */
+static int settle(struct casts *c, size_t *index, struct gt_err *err)
+{
+	struct gt_node *n = c->g->nodes[*index];
+	enum gt_dtype wanted[GT_MAX_INPUTS];
+	bool changed = false;
+
+	for (int k = 0; k < n->inputs; k++)
+		if (takes_part(c, n->in[k]))
+			wanted[k] = wanted_type(c, n, k);
+	for (int k = 0; k < n->inputs; k++) {
+		struct gt_value *v = n->in[k];
+
+		if (!takes_part(c, v))
+			continue;
+		changed = changed || wanted[k] != c->before[v->id];
+		if (wanted[k] == v->dtype)
+			continue;
+		n->in[k] = cast_of(c, index, v, wanted[k]);
+		if (!n->in[k])
+			return gt_graph_status(c->g, err);
+	}
+	if (changed && n->op->infer(n, err))
+		return gt_err_prefix(err, "%s: %s", n->scope, n->op->name);
+	return 0;
+}
+
+/* The host reads outputs in the type that they were built with: those become casts back, of the
+ * same name. */
+static void restore_outputs(struct casts *c, size_t values)
+{
+	for (size_t i = 0; i < values && !c->g->err.code; i++) {
+		struct gt_value *v = c->g->values[i], *back;
+
+		if (v->role != GT_OUTPUT || v->dtype == c->before[i])
+			continue;
+		c->g->scope = v->producer->scope;
+		back = c->before[i] == GT_F32 ? c->wide_of[i] : c->low_of[i];
+		if (!back)
+			back = gt_cast_to(c->g, v, c->before[i]);
+		if (!back)
+			return;
+		back->role = v->role;
+		back->name = v->name;
+		v->role = GT_TEMPORARY;
+		v->name = NULL;
+	}
+}
+
+static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+{
+	size_t values = g->value_count;
+	struct casts c = { .g = g, .low = options->low };
+	int rc = GT_ENOMEM;
+
+	if (gt_dtype_wide(c.low) == c.low)
+		return gt_err_set(
+		    err, GT_EINVAL, "%s is not a type of 16 bits", gt_dtype_name(c.low));
+	c.low_of = gt_calloc(values, sizeof(struct gt_value *), err);
+	c.wide_of = gt_calloc(values, sizeof(struct gt_value *), err);
+	c.before = gt_calloc(values, sizeof(*c.before), err);
+	if (!c.low_of || !c.wide_of || !c.before)
+		goto out;
+	for (size_t i = 0; i < values; i++)
+		c.before[i] = g->values[i]->dtype;
+	rc = 0;
+	for (size_t i = 0; !rc && i < g->node_count; i++)
+		rc = settle(&c, &i, err);
+	if (!rc) {
+		restore_outputs(&c, values);
+		rc = gt_graph_status(g, err);
+	}
+out:
+	free(c.low_of);
+	free(c.wide_of);
+	free(c.before);
+	return rc;
+}
+
+const struct gt_pass gt_pass_autocast = {
+	.name = "autocast",
+	.purpose = "compute products and convolutions in a type of 16 bits",
+	.applies = applies,
+	.run = run,
+};
