@@ -58,6 +58,7 @@ static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
 		.batch = (int)cli->batch,
 		.accumulate = (int)cli->accumulate,
 		.seed = (uint64_t)cli->seed,
+		.amp = cli->amp == GT_CMD_AMP_BF16 ? GT_BF16 : GT_F32,
 		.optim = {
 		    .kind = (enum gt_optim_kind)cli->optimizer,
 		    .momentum = cli->momentum,

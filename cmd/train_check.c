@@ -62,6 +62,7 @@ static int check_pairs(
 		{ "parallel", a_run, run },
 		{ "tensor-parallel", a_run, run },
 		{ "pipeline-parallel", a_run, run },
+		{ "amp", a_run, run },
 		{ "compress", a_run, run },
 		{ "broadcast-buffers", a_run, run },
 		{ "check-replicas", a_run, run },

@@ -23,6 +23,7 @@ static const char *const pipelines[] = {
 static const char *const compressions[] = {
 	[GT_COMPRESS_NONE] = "none", [GT_COMPRESS_FP16] = "fp16", [GT_COMPRESS_BF16] = "bf16", NULL
 };
+static const char *const amps[] = { [GT_CMD_AMP_OFF] = "off", [GT_CMD_AMP_BF16] = "bf16", NULL };
 
 static const char *const devices[] = { "cpu", NULL };
 static const char *const augmentations[] = { "none", "crop", "flip", "crop,flip", NULL };
@@ -57,6 +58,8 @@ static const struct gt_opt table[] = {
 	    .initial = "0", .max = INFINITY },
 	{ "reproducible", 0, GT_OPT_FLAG, AT(reproducible),
 	    .help = "the same bits on 1, 2, 4 and 8 ranks" },
+	{ "amp", 0, GT_OPT_CHOICE, AT(amp), .words = amps, .initial = "off",
+	    .help = "mixed precision: data type of products and convolutions" },
 
 	{ .type = GT_OPT_HEADING, .help = "Optimizer" },
 	{ "optimizer", 0, GT_OPT_CHOICE, AT(optimizer), .words = gt_optim_names, .initial = "adamw",

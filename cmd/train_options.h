@@ -7,6 +7,9 @@
 
 #include "cmd/cmd.h"
 
+/* What --amp says. */
+enum gt_cmd_amp { GT_CMD_AMP_OFF, GT_CMD_AMP_BF16 };
+
 /*
  * One member per option, of the type its row says. Where the default is given in words (--lr: "by
  * optimizer and model"), the member is 0 (integers), NaN (numbers) or NULL (text) until the command
@@ -19,6 +22,7 @@ struct gt_train_cli {
 	double val_split;
 	int64_t epochs, steps, batch, accumulate, seed;
 	bool reproducible;
+	int amp; /* enum gt_cmd_amp */
 
 	int optimizer; /* enum gt_optim_kind */
 	double lr, momentum, weight_decay, betas[2], eps, clip;

@@ -153,7 +153,8 @@ static int open_programs(struct gt_train *t, struct gt_err *err)
 		.store = t->store,
 		.accumulate = gt_train_adds_up(t),
 		.runs = t->runs,
-		.parallel = t->parallel };
+		.parallel = t->parallel,
+		.low = t->o.amp };
 	int rc = gt_program_pair_init(&t->steps, &options, gt_sampler_rank_samples(&t->sampler),
 	    t->sampler.batch, t->o.drop_last, err);
 
@@ -277,11 +278,22 @@ static struct gt_parallel_options parallel_of(const struct gt_train_options *o)
 	return parallel;
 }
 
+/* Values that go from rank to rank within a forward pass are float32. */
+static int check_amp(const struct gt_train_options *o, struct gt_err *err)
+{
+	if (o->amp == GT_F32 || (o->parallel.stages <= 1 && o->parallel.tensor <= 1))
+		return 0;
+	gt_err_set(err, GT_EINVAL, "--amp cannot be combined with --%s-parallel",
+	    o->parallel.stages > 1 ? "pipeline" : "tensor");
+	return gt_err_hint(err, "use --amp with --parallel modes that divide samples");
+}
+
 int gt_train_check_ranks(const struct gt_train_options *o, int ranks, struct gt_err *err)
 {
 	const struct gt_parallel_options parallel = parallel_of(o);
+	int rc = check_amp(o, err);
 
-	return gt_parallel_check(&parallel, ranks, o->batch, err);
+	return rc ? rc : gt_parallel_check(&parallel, ranks, o->batch, err);
 }
 
 /* Where the order of sums counts, it must not depend on what is a run of its own: one does all
@@ -292,7 +304,7 @@ static int settle_ranks(struct gt_train *t, struct gt_err *err)
 	int ranks = gt_train_world(t);
 
 	*o = parallel_of(&t->o);
-	if (gt_parallel_check(o, ranks, t->o.batch, err))
+	if (check_amp(&t->o, err) || gt_parallel_check(o, ranks, t->o.batch, err))
 		return err->code;
 	o->hosted = gt_parallel_hosted(o, ranks, t->o.batch);
 	t->o.optim.exact_norm = o->reproducible;

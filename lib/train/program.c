@@ -144,7 +144,8 @@ int gt_program_init(
 {
 	struct gt_pass_options passes = { .accumulate =
 		                              o->accumulate && !gt_parallel_adds(o->parallel),
-		.images = o->store->device->backend->image_layout };
+		.images = o->store->device->backend->image_layout,
+		.low = o->low };
 	bool train = o->purpose == GT_MODEL_TRAIN;
 	int first, mine = batch, rc;
 

@@ -51,6 +51,7 @@ struct gt_program_options {
 	bool accumulate;              /* gradients add up over several runs (see gt_pass_options) */
 	int runs;                     /* of a step; 0 is 1 */
 	struct gt_parallel *parallel; /* how ranks share the work; NULL: one rank */
+	enum gt_dtype low;            /* mixed precision (see gt_pass_options); GT_F32: none */
 };
 
 /* On failure *out holds nothing. A program with caches is made before the store has its memory. */

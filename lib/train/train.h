@@ -27,6 +27,9 @@ struct gt_train_options {
 	int64_t epochs, steps;
 	int batch, accumulate;
 	uint64_t seed;
+	/* Mixed precision: the type of products and convolutions, GT_BF16, of evaluations too;
+	 * GT_F32: none. */
+	enum gt_dtype amp;
 
 	/* Open: weight_decay NaN, by optimizer and model. */
 	struct gt_optim_options optim;

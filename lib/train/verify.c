@@ -134,6 +134,7 @@ static struct gt_train_options options_of(const struct job *job, int64_t samples
 		t.optim.eps = fmax(t.optim.eps, GT_VERIFY_NORM_EPS);
 	}
 	t.nproc = 1;
+	t.amp = GT_F32;
 	t.parallel = (struct gt_parallel_options){ .bucket_bytes = t.parallel.bucket_bytes,
 		.reproducible = job->exact,
 		.sync_bn = job->exact && t.parallel.sync_bn };

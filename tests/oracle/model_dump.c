@@ -1,11 +1,12 @@
 /* model_dump.c - train a model for some steps and write down what PyTorch needs to do the same. */
 
 /*
- * usage: model_dump FILE.pth MODEL OPTIMIZER LR WEIGHT_DECAY CLIP BATCH STEPS
+ * usage: model_dump FILE.pth MODEL OPTIMIZER LR WEIGHT_DECAY CLIP BATCH STEPS [AMP]
  *
  * FILE.pth holds a dict: state (before), final (after), inputs, targets (lists of batches, used in
  * turn), mean, std (images), decay (names of decayed parameters), losses, norms (of gradients,
- * before clipping). Data is made up so that it can be learned.
+ * before clipping). Data is made up so that it can be learned. AMP is bf16 or fp16: mixed
+ * precision.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,6 +222,13 @@ static enum gt_optim_kind kind_of(const char *word)
 	return (enum gt_optim_kind)kind;
 }
 
+static enum gt_dtype amp_of(const char *word)
+{
+	if (!word)
+		return GT_F32;
+	return strcmp(word, "bf16") ? GT_F16 : GT_BF16;
+}
+
 static int prepare(struct run *r, char **argv, struct gt_err *err)
 {
 	struct gt_optim_options o = { .kind = kind_of(argv[3]),
@@ -251,7 +259,8 @@ static int prepare(struct run *r, char **argv, struct gt_err *err)
 	        &(struct gt_program_options){ .model = r->model,
 	            .input = &r->in,
 	            .purpose = GT_MODEL_TRAIN,
-	            .store = r->store },
+	            .store = r->store,
+	            .low = amp_of(argv[9]) },
 	        atoi(argv[7]), err) ||
 	    gt_device_alloc(r->device, gt_plan_arena_bytes(r->program.plan), &r->arena, err) ||
 	    gt_plan_bind(r->program.plan, r->arena, err) ||
@@ -278,9 +287,9 @@ int main(int argc, char **argv)
 	struct run r = { 0 };
 	int rc;
 
-	if (argc != 9) {
+	if (argc != 9 && argc != 10) {
 		fprintf(stderr, "usage: model_dump FILE.pth MODEL OPTIMIZER LR WEIGHT_DECAY CLIP "
-		                "BATCH STEPS\n");
+		                "BATCH STEPS [AMP]\n");
 		return 2;
 	}
 	rc = prepare(&r, argv, &err);

@@ -28,6 +28,8 @@ DATA = [(1, 1, []), *((n, 1, ["--parallel", kind]) for kind in ("dp", "zero1", "
         (4, 1, ["--parallel", "zero3", "--bucket-size", "2K"])]
 PIPES = [(1, 1, []), *((n, stages, ["--pipeline-parallel", stages, "--schedule", schedule])
                        for n, stages, schedule in ((2, 2, "gpipe"), (3, 3, "1f1b"), (4, 4, "gpipe"), (4, 2, "1f1b"), (8, 2, "gpipe")))]
+AMP = [(1, 1, []), (2, 1, []), (4, 1, ["--parallel", "mirrored"]), (2, 1, ["--parallel", "dp"]), (4, 1, ["--parallel", "zero1"]),
+       (2, 1, ["--parallel", "zero2"]), (4, 1, ["--parallel", "zero3"]), (2, 1, ["--accumulate", 2])]
 TENSOR = [(n, 2, ["--tensor-parallel", 2, "--parallel", kind]) for n, kind in ((2, "ddp"), (4, "ddp"), (8, "mirrored"))]
 ACCUMULATION = [(1, 1, []), *((n, stages, ["--accumulate", micro, *options]) for n, stages, micro, options in (
     (1, 1, 2, []), (1, 1, 8, []), (2, 1, 4, []), (4, 1, 2, ["--parallel", "mirrored"]), (2, 1, 2, ["--parallel", "zero2"]),
@@ -44,6 +46,9 @@ MODES = [
     (GPT, "text:{}/text.txt", 16, 15, ADAMW, TENSOR),
     ("mlp:5,16,12,16,3", "csv:{}/table.csv", 16, 30, ADAMW, TENSOR),
     (GPT, "text:{}/text.txt", 16, 15, ADAMW, ACCUMULATION),
+    (GPT, "text:{}/text.txt", 16, 15, [*ADAMW, "--amp", "bf16"], AMP),
+    (LENET, "random:,samples=53", 16, 12, [*SGD, "--amp", "bf16"], AMP),
+    ("resnet20", "random:,samples=29", 8, 6, [*SGD, "--sync-bn", "--amp", "bf16"], AMP[:-1]),
     ("resnet20", "random:,samples=29", 8, 6, SGD, [(1, 1, []), (1, 1, ["--accumulate", 4]), (2, 1, ["--accumulate", 2])]),
 ]
 SAME = ["--log-every", "1", "--seed", "3", "-q", "--reproducible"]
@@ -80,6 +85,10 @@ def models(folder):
             yield f"{model} {' '.join(options)}: {nproc} ranks have the bits of one", problem
 
 
+def named(model, common):
+    return model + (" --amp bf16" if "--amp" in common else "")
+
+
 def modes(folder):
     make_data(folder)
     for i, (model, data, batch, steps, common, runs) in enumerate(MODES):
@@ -90,7 +99,7 @@ def modes(folder):
             gtrain(*asked, "--save-every", 0, "--out", f"{folder}/d{i}-{k}")
             if k:
                 problem = "" if len(curve(first)) == steps else "steps are missing"
-                yield (f"{model}: {nproc} ranks {' '.join(map(str, options))} have the bits of {runs[0][0]}",
+                yield (f"{named(model, common)}: {nproc} ranks {' '.join(map(str, options))} have the bits of {runs[0][0]}",
                        problem or differs(first, f"{folder}/d{i}-{k}"))
 
 
@@ -104,6 +113,7 @@ VALS = [
     (LENET, "random:,samples=32", ["--val", "random:,samples=3"], 16, ADAMW, [(n, 1, ["--parallel", "mirrored"]) for n in (1, 2, 4)]),
     (GPT, "text:{}/text.txt", ["--val-split", "0.2"], 12, ADAMW, [*RANKS[:3], (3, 3, ["--pipeline-parallel", 3])]),
     (GPT, "text:{}/text.txt", ["--val-split", "0.2"], 12, ADAMW, [(n, 2, ["--tensor-parallel", 2]) for n in (2, 4)]),
+    (GPT, "text:{}/text.txt", ["--val-split", "0.2"], 12, [*ADAMW, "--amp", "bf16"], RANKS[:3]),
     ("resnet20", "random:,samples=29", ["--val", "random:,samples=30"], 8, [*SGD, "--sync-bn"], RANKS),
 ]
 
@@ -130,7 +140,7 @@ def evaluation(folder):
         for (nproc, _, options), out in zip(runs[1:], outs[1:]):
             many, best = evaluated(out), [torch.load(f"{path}/best.pth") for path in (outs[0], out)]
             problem = "" if all(torch.equal(v, best[1][k]) for k, v in best[0].items()) else "another best.pth"
-            name = f"{model} {' '.join(val)}: {nproc} ranks {' '.join(map(str, options))} measure what {runs[0][0]} does"
+            name = f"{named(model, common)} {' '.join(val)}: {nproc} ranks {' '.join(map(str, options))} measure what {runs[0][0]} does"
             yield name, problem if many == one else f"{many} {one}"
 
 

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""amp.py - mixed precision beside PyTorch's autocast, on ranks, and through a kill (TAP).
+
+The networks, weights, batches and optimizers are those of models.py. Rounding to bfloat16 moves a curve far more than what two
+implementations of float32 differ in, so the yardstick is PyTorch's own: its curve under autocast is some distance from its curve in
+float32, and gtrain's under --amp may be twice as far from PyTorch's under autocast. Both are chance in part: with AdamW at this rate,
+clipped, the small gpt's yardstick changes twofold with the instruction set that oneDNN takes. PyTorch 1.13 computes the loss of
+bfloat16 logits in bfloat16; later releases have it among the ops of float32, as here.
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "common")]
+import models  # noqa: E402
+import tap  # noqa: E402
+from training import GTRAIN, curve, gtrain, make_data, torch  # noqa: E402
+
+F = torch.nn.functional
+
+
+class Conv1D(models.Conv1D):
+    """Hugging Face's is one addmm, which autocast knows; a sum by itself would be float32."""
+
+    def forward(self, x):
+        rows = x.flatten(0, -2)
+        y = rows @ self.weight if self.bias is None else torch.addmm(self.bias, rows, self.weight)
+        return y.view(*x.shape[:-1], -1)
+
+
+def losses(net, run, kind, lr, decay, clip, low):
+    """PyTorch's curve, under autocast to `low` unless that is None."""
+    net.load_state_dict(run["state"])
+    net.train()
+    opt = models.optimizer(kind, net, run, lr, decay)
+    out = []
+    for step in range(models.STEPS):
+        at = step % len(run["inputs"])
+        with torch.autocast("cpu", low or torch.bfloat16, enabled=low is not None):
+            logits = net(models.prepared(run["inputs"][at], run))
+        loss = F.cross_entropy(logits.float().flatten(0, -2), run["targets"][at].long().flatten())
+        opt.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), clip or float("inf"))
+        opt.step()
+        out.append(float(loss.detach()))
+    return out
+
+
+#        model, network, batch, optimizer, learning rate, weight decay, clip
+CURVES = [
+    ("lenet", models.LeNet, 8, "sgd", 0.005, 5e-4, 0),
+    ("lenet", models.LeNet, 8, "adamw", 1e-3, 0.1, 1.0),
+    ("resnet20", models.ResNet, 16, "sgd", 1e-3, 5e-4, 0),
+    (f"gpt:{models.TINY_SPEC}", lambda: models.GPT(vocab=61, **models.TINY), 4, "sgd", 0.02, 5e-4, 0),
+    (f"gpt:{models.TINY_SPEC}", lambda: models.GPT(vocab=61, **models.TINY), 4, "adam", 1e-3, 1e-2, 0),
+]
+
+
+def has_bf16():
+    try:
+        with torch.autocast("cpu"):
+            F.conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 3, 3))
+        return True
+    except RuntimeError:
+        return False
+
+
+def curves(folder):
+    if not has_bf16():
+        yield "curves beside PyTorch's # SKIP torch: has no convolution in bfloat16 on this processor", ""
+        return
+    models.Conv1D = Conv1D
+    torch.set_num_threads(1)
+    for model, network, batch, kind, lr, decay, clip in CURVES:
+        path = f"{folder}/run.pth"
+        subprocess.run([os.path.join(models.TESTS, "model_dump"), path, model, kind, str(lr), str(decay), str(clip), str(batch),
+                        str(models.STEPS), "bf16"], check=True)
+        run = torch.load(path)
+        theirs, exact = (losses(network(), run, kind, lr, decay, clip, low) for low in (torch.bfloat16, None))
+        far, bound = models.worst(run["losses"], theirs), 2 * models.worst(theirs, exact)
+        ours = models.worst(run["losses"], exact)
+        learned = sum(run["losses"][-5:]) < 0.9 * sum(run["losses"][:5])
+        kept = all(v.dtype == torch.float32 for k, v in run["final"].items() if v.is_floating_point())
+        good = 0 < ours and far <= bound and learned and kept
+        print(f"# {model} {kind}: {far:.1e} from PyTorch's autocast, which is {bound / 2:.1e} from float32, gtrain {ours:.1e}")
+        yield f"{model} {kind}: bf16 is as near PyTorch's autocast as that is to float32", "" if good else f"{far:.1e}, bound {bound:.1e}"
+
+
+GPT = ["--model", "gpt:layers=2,heads=2,width=32,block=16,dropout=0.2", "--batch", 6, "--threads", 1, "--lr", "2e-3"]
+
+
+def weights(out):
+    return torch.load(f"{out}/model.pth")
+
+
+def same(a, b):
+    a, b = weights(a), weights(b)
+    return list(a) == list(b) and all(torch.equal(v, b[k]) for k, v in a.items())
+
+
+def ranks(folder):
+    """Modes that add up gradients of 2 ranks have the curve of one rank, as near as products of half as many rows in bfloat16 are."""
+    make_data(folder)
+    args = ["train", *GPT, "--data", f"text:{folder}/text.txt", "--steps", 30, "--warmup", 0, "--log-every", 1, "-q", "--drop-last"]
+    gtrain(*args, "--batch", 12, "--out", f"{folder}/exact")
+    gtrain(*args, "--batch", 12, "--amp", "bf16", "--out", f"{folder}/one")
+    own = models.worst(*([row["loss"] for row in curve(f"{folder}/{name}")] for name in ("one", "exact")))
+    yield "--amp bf16 is not the curve of float32, but near it", "" if 1e-5 < own < 3e-2 else f"{own:.1e}"
+    for mode in ("ddp", "mirrored", "dp", "zero1", "zero2", "zero3"):
+        out = f"{folder}/{mode}"
+        gtrain(*args, "--amp", "bf16", "--nproc", 2, "--parallel", mode, "--out", out)
+        far = models.worst(*([row["loss"] for row in curve(f"{folder}/{name}")] for name in (mode, "one")))
+        kept = all(v.dtype == torch.float32 for v in weights(out).values())
+        yield f"{mode} on 2 ranks with --amp bf16 is one rank", "" if far <= 2 * own and kept else f"{far:.1e}, bound {2 * own:.1e}"
+
+
+def killed(folder):
+    """A run killed between checkpoints goes on from the last one, in the precision that its config.json has."""
+    make_data(folder)
+    args = ["train", *GPT, "--data", f"text:{folder}/text.txt", "--steps", 400, "--save-every", 50, "--log-every", 1, "-q",
+            "--val-split", "0.2", "--eval-every", 100]
+    for nproc, mode in ((1, "ddp"), (2, "zero2")):
+        whole, cut = f"{folder}/whole{nproc}", f"{folder}/cut{nproc}"
+        more = ["--amp", "bf16", "--nproc", nproc, "--parallel", mode]
+        gtrain(*args, *more, "--out", whole)
+        run = subprocess.Popen([GTRAIN, *map(str, [*args, *more, "--out", cut])], stderr=subprocess.DEVNULL, start_new_session=True)
+        until = time.time() + 100
+        while time.time() < until and run.poll() is None:
+            if os.path.exists(f"{cut}/metrics.jsonl") and len(curve(cut)) > 120:
+                break
+            time.sleep(0.005)
+        os.killpg(run.pid, signal.SIGKILL)
+        reached = run.wait() == -signal.SIGKILL and not os.path.exists(f"{cut}/model.pth")
+        with open(f"{cut}/config.json") as f:
+            kept = json.load(f)["amp"] == "bf16"
+        gtrain("train", "--out", cut, "--resume", "auto", "-q")
+        problem = "" if reached and kept else "it was not killed on its way, or config.json lacks --amp"
+        yield f"{nproc} ranks, {mode}: killed and resumed has the bits of one run", problem or ("" if same(whole, cut) else "others")
+
+
+def plans(folder):
+    """The dry run counts values in bfloat16 as 2 bytes, and what the store has as 4."""
+    make_data(folder)
+    plan = {}
+    for amp in ("off", "bf16"):
+        said = subprocess.run([GTRAIN, "train", *map(str, GPT), "--data", f"text:{folder}/text.txt", "--steps", "3", "--batch", "32",
+                               "--amp", amp, "--dry-run", "--json"], capture_output=True, text=True, check=True).stdout
+        plan[amp] = json.loads(said)["memory_bytes"]
+    stored = all(plan["off"][k] == plan["bf16"][k] for k in ("parameters", "gradients", "optimizer", "buffers"))
+    share = plan["bf16"]["arena"] / plan["off"]["arena"]
+    yield "the plan's arena shrinks, the store does not", "" if stored and 0.4 < share < 0.9 else f"{plan}"
+
+
+def refusals(folder):
+    make_data(folder)
+    args = ["train", *GPT, "--data", f"text:{folder}/text.txt", "--steps", 3, "--amp", "bf16", "--nproc", 2, "--out", f"{folder}/x"]
+    for way in ("pipeline", "tensor"):
+        for more in ([], ["--dry-run"]):
+            said = gtrain(*args, f"--{way}-parallel", 2, *more, status=2)
+            good = said.startswith(f"gtrain: error: --amp cannot be combined with --{way}-parallel\n") and not os.path.exists(f"{folder}/x")
+            yield f"--{way}-parallel is refused {' '.join(more)}", "" if good else said
+
+
+if __name__ == "__main__":
+    sys.exit(tap.run((curves, ranks, killed, plans, refusals), GTRAIN, sys.argv[1:]))
