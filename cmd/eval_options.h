@@ -17,6 +17,7 @@ struct gt_eval_cli {
 	bool strict;
 	int64_t batch, workers;
 	int64_t threads; /* 0: one per core */
+	int amp;         /* enum gt_cmd_amp */
 };
 
 const struct gt_opt *gt_cmd_eval_options(void);

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/amp.h"
 #include "cmd/json_out.h"
 #include "cmd/ranks.h"
 #include "cmd/stop.h"
@@ -58,7 +59,7 @@ static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
 		.batch = (int)cli->batch,
 		.accumulate = (int)cli->accumulate,
 		.seed = (uint64_t)cli->seed,
-		.amp = cli->amp == GT_CMD_AMP_BF16 ? GT_BF16 : GT_F32,
+		.amp = gt_cmd_amp_type((enum gt_cmd_amp)cli->amp),
 		.optim = {
 		    .kind = (enum gt_optim_kind)cli->optimizer,
 		    .momentum = cli->momentum,

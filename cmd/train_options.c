@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "cmd/amp.h"
 #include "cmd/ranks.h"
 #include "lib/optim/optim.h"
 #include "lib/parallel/parallel.h"
@@ -23,7 +24,6 @@ static const char *const pipelines[] = {
 static const char *const compressions[] = {
 	[GT_COMPRESS_NONE] = "none", [GT_COMPRESS_FP16] = "fp16", [GT_COMPRESS_BF16] = "bf16", NULL
 };
-static const char *const amps[] = { [GT_CMD_AMP_OFF] = "off", [GT_CMD_AMP_BF16] = "bf16", NULL };
 
 static const char *const devices[] = { "cpu", NULL };
 static const char *const augmentations[] = { "none", "crop", "flip", "crop,flip", NULL };
@@ -58,7 +58,7 @@ static const struct gt_opt table[] = {
 	    .initial = "0", .max = INFINITY },
 	{ "reproducible", 0, GT_OPT_FLAG, AT(reproducible),
 	    .help = "the same bits on 1, 2, 4 and 8 ranks" },
-	{ "amp", 0, GT_OPT_CHOICE, AT(amp), .words = amps, .initial = "off",
+	{ "amp", 0, GT_OPT_CHOICE, AT(amp), .words = gt_cmd_amps, .initial = "off",
 	    .help = "mixed precision: data type of products and convolutions" },
 
 	{ .type = GT_OPT_HEADING, .help = "Optimizer" },

@@ -7,9 +7,6 @@
 
 #include "cmd/cmd.h"
 
-/* What --amp says. */
-enum gt_cmd_amp { GT_CMD_AMP_OFF, GT_CMD_AMP_BF16 };
-
 /*
  * One member per option, of the type its row says. Where the default is given in words (--lr: "by
  * optimizer and model"), the member is 0 (integers), NaN (numbers) or NULL (text) until the command

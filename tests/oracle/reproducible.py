@@ -115,6 +115,7 @@ VALS = [
     (GPT, "text:{}/text.txt", ["--val-split", "0.2"], 12, ADAMW, [(n, 2, ["--tensor-parallel", 2]) for n in (2, 4)]),
     (GPT, "text:{}/text.txt", ["--val-split", "0.2"], 12, [*ADAMW, "--amp", "bf16"], RANKS[:3]),
     ("resnet20", "random:,samples=29", ["--val", "random:,samples=30"], 8, [*SGD, "--sync-bn"], RANKS),
+    ("resnet20", "random:,samples=29", ["--val", "random:,samples=30"], 8, [*SGD, "--sync-bn", "--amp", "bf16"], RANKS[:2]),
 ]
 
 
@@ -131,12 +132,13 @@ def evaluation(folder):
             asked = [*common, *options, *val, "--eval-every", 3, "--seed", 0]
             gtrain(*args(folder, model, data, batch * sharing, 12, nproc, asked), "--out", out)
         one = evaluated(outs[0])
+        amp = ["--amp", "bf16"] if "--amp" in common else []
         if val[0] == "--val":
-            said = subprocess.run([GTRAIN, "eval", "--model", model, "--ckpt", f"{outs[0]}/model.pth", "--data", val[1], "--json"],
+            said = subprocess.run([GTRAIN, "eval", "--model", model, "--ckpt", f"{outs[0]}/model.pth", "--data", val[1], "--json", *amp],
                                   capture_output=True, text=True, check=True).stdout
             alone = json.loads(said)
             good = len(one) == 4 and all(row["n"] == alone["n"] for row in one) and apart(one[-1:], [alone]) <= 1e-6
-            yield f"{model} {' '.join(val)}: one rank measures what eval does", "" if good else f"{one} {alone}"
+            yield f"{named(model, common)} {' '.join(val)}: one rank measures what eval does", "" if good else f"{one} {alone}"
         for (nproc, _, options), out in zip(runs[1:], outs[1:]):
             many, best = evaluated(out), [torch.load(f"{path}/best.pth") for path in (outs[0], out)]
             problem = "" if all(torch.equal(v, best[1][k]) for k, v in best[0].items()) else "another best.pth"
