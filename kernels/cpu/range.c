@@ -268,10 +268,11 @@ static int adam(struct gt_stream *stream, float *p, const float *g, float *m, fl
 {
 	float beta1 = (float)o->beta1, fresh1 = (float)(1 - o->beta1);
 	float beta2 = (float)o->beta2, fresh2 = (float)(1 - o->beta2);
-	float step = s->block.lr / s->result.bias1, unbias = 1.0f / s->result.bias2_sqrt;
+	float lr = o->others ? s->block.others_lr : s->block.lr;
+	float step = lr / s->result.bias1, unbias = 1.0f / s->result.bias2_sqrt;
 	float factor = s->result.grad_factor, eps = o->eps;
 	/* Decay goes to the parameter (AdamW) or to the gradient (Adam). */
-	float shrink = o->decoupled ? 1.0f - s->block.lr * o->weight_decay : 1.0f;
+	float shrink = o->decoupled ? 1.0f - lr * o->weight_decay : 1.0f;
 	float decay = o->decoupled ? 0.0f : o->weight_decay;
 
 	(void)stream;

@@ -42,6 +42,7 @@ enum { GT_SQUARES = 25 };
 /* The step block: what the host tells the device, written before every step by one copy. */
 struct gt_step_block {
 	float lr;            /* learning rate of this step */
+	float others_lr;     /* that of ranges whose options say so */
 	float clip;          /* largest norm allowed; 0: no clipping */
 	double beta1, beta2; /* Adam */
 	double stop;         /* 1: this rank was asked to stop; else 0 */
@@ -76,6 +77,7 @@ struct gt_update_options {
 	float eps;                 /* Adam, AdamW */
 	float weight_decay;        /* of this range */
 	int decoupled;             /* AdamW: decay the parameter, not the gradient */
+	int others;                /* AdamW: the learning rate is others_lr */
 };
 
 /*

@@ -50,6 +50,9 @@ struct gt_value {
 	struct gt_value *gradient_of; /* GT_GRADIENT: the parameter */
 	struct gt_init init;          /* parameters and buffers */
 	bool decay;                   /* parameters: weight decay applies */
+	/* Parameters: a matrix or convolution between hidden features, and no embedding, output
+	 * head, bias or norm. The model sets it (gt_model_build()). */
+	bool hidden;
 	bool elsewhere; /* parameters and buffers: other ranks hold it; no node here reads it */
 	/* Not NULL: it lies in that temporary, from element within_first on, and not where its role
 	 * would put it. What is written to one is there in the other. */

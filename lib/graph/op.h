@@ -54,6 +54,8 @@ struct gt_op {
 	/* Inputs that the node changes, a bit each (running statistics): it stays although nobody
 	 * reads it. */
 	unsigned writes;
+	/* Inputs whose rows are looked up by index and not multiplied (embeddings), a bit each. */
+	unsigned lookups;
 	/* It deals with other ranks: it stays although nobody reads it, no two are the same, and
 	 * what it makes depends on parameters, of theirs (unless it is `constant`). */
 	bool remote;

@@ -18,6 +18,11 @@ size_t gt_slot_bytes(const struct gt_slot *slot)
 	return (size_t)slot->count * gt_dtype_size(slot->dtype);
 }
 
+int64_t gt_slot_padded(const struct gt_slot *slot)
+{
+	return round_up(slot->held, (int64_t)(ALIGN_BYTES / gt_dtype_size(slot->dtype)));
+}
+
 static int fill_slot(
     struct gt_store *s, struct gt_slot *slot, const struct gt_value *v, struct gt_err *err)
 {
@@ -30,6 +35,7 @@ static int fill_slot(
 	memcpy(slot->shape, v->shape, sizeof(slot->shape));
 	slot->init = v->init;
 	slot->decay = v->decay;
+	slot->hidden = v->hidden;
 	slot->elsewhere = v->elsewhere;
 	slot->count = slot->held = gt_value_elements(v);
 	slot->offset = -1;
@@ -78,8 +84,6 @@ static struct gt_slot *find(const struct gt_store *s, const char *name)
  * going from the back, a parameter is placed when no earlier node reads it. */
 static void place_parameters(struct gt_store *s, const struct gt_graph *g)
 {
-	int64_t unit = (int64_t)(ALIGN_BYTES / gt_dtype_size(s->dtype));
-
 	for (size_t i = g->node_count; i-- > 0;) {
 		const struct gt_node *n = g->nodes[i];
 
@@ -96,7 +100,7 @@ static void place_parameters(struct gt_store *s, const struct gt_graph *g)
 			if (earlier || slot->offset >= 0)
 				continue;
 			slot->offset = s->flat_count;
-			s->flat_count += round_up(slot->held, unit);
+			s->flat_count += gt_slot_padded(slot);
 		}
 	}
 	for (size_t i = 0; i < s->slot_count; i++) { /* declared, never read */
@@ -105,7 +109,7 @@ static void place_parameters(struct gt_store *s, const struct gt_graph *g)
 		if (slot->role != GT_PARAMETER || slot->elsewhere || slot->offset >= 0)
 			continue;
 		slot->offset = s->flat_count;
-		s->flat_count += round_up(slot->held, unit);
+		s->flat_count += gt_slot_padded(slot);
 	}
 }
 
@@ -221,12 +225,12 @@ size_t gt_store_gradient_bytes(const struct gt_store *s)
 	return s->with_gradients ? held_bytes(s, s->gradients_in_parts) : 0;
 }
 
-void gt_store_pad(struct gt_store *s, int64_t from, int64_t count)
+void gt_store_place(struct gt_store *s, const int64_t *offsets, int64_t flat_count)
 {
 	for (size_t i = 0; i < s->slot_count; i++)
-		if (s->slots[i].role == GT_PARAMETER && s->slots[i].offset >= from)
-			s->slots[i].offset += count;
-	s->flat_count += count;
+		if (s->slots[i].role == GT_PARAMETER && !s->slots[i].elsewhere)
+			s->slots[i].offset = offsets[i];
+	s->flat_count = flat_count;
 }
 
 void gt_store_lend_parameters(struct gt_store *s, void *memory)

@@ -21,6 +21,7 @@ struct gt_slot {
 	int64_t shape[GT_MAX_DIMS];
 	struct gt_init init;
 	bool decay;
+	bool hidden;    /* struct gt_value */
 	bool elsewhere; /* other ranks hold it: it has no place here */
 	int index;      /* parameters: order of declaration, torch.optim's index */
 	int64_t count;  /* elements, of the whole as is the shape */
@@ -73,9 +74,12 @@ void gt_store_free(struct gt_store *store);
 void gt_store_lend_gradients(struct gt_store *store, void *memory);
 void gt_store_lend_parameters(struct gt_store *store, void *memory);
 
-/* Before gt_store_alloc(), and before plans: move the parameters from offset `from` on back by
- * `count` elements, a multiple of 64 bytes. */
-void gt_store_pad(struct gt_store *store, int64_t from, int64_t count);
+/* Elements that a parameter takes in the layout: those held here, padded to 64 bytes. */
+int64_t gt_slot_padded(const struct gt_slot *slot);
+
+/* Before gt_store_alloc(), and before plans: lay the parameters out anew. offsets [slot_count] are
+ * in elements and multiples of 64 bytes; those of other slots are not read. */
+void gt_store_place(struct gt_store *store, const int64_t *offsets, int64_t flat_count);
 
 /* What was laid out under this name is a part of a parameter of this shape, which the slot
  * describes from now on. */

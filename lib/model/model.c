@@ -256,6 +256,22 @@ static void judge(struct gt_graph *g, enum gt_model_purpose purpose, struct gt_m
 	}
 }
 
+/* Weights of two dimensions or more lie between hidden features, unless their rows are looked up or
+ * they make the logits. */
+static void mark_hidden(struct gt_graph *g, const struct gt_value *logits)
+{
+	for (size_t i = 0; i < g->value_count; i++)
+		g->values[i]->hidden =
+		    g->values[i]->role == GT_PARAMETER && g->values[i]->ndim >= 2;
+	for (size_t i = 0; i < g->node_count; i++) {
+		const struct gt_node *n = g->nodes[i];
+
+		for (int k = 0; k < n->inputs; k++)
+			if (n->in[k] && (n->op->lookups >> k & 1 || n == logits->producer))
+				n->in[k]->hidden = false;
+	}
+}
+
 int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt_model_input *in,
     int batch, enum gt_model_purpose purpose, struct gt_model_io *io, struct gt_err *err)
 {
@@ -283,6 +299,8 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 		io->logits = m->arch->next(g, &m->config, in, x, io->past);
 	else
 		gt_graph_fail(g, GT_EINVAL, "model '%s' writes no text", m->arch->name);
+	if (io->logits)
+		mark_hidden(g, io->logits);
 	judge(g, purpose, io);
 	if (!gt_graph_status(g, err))
 		return 0;

@@ -1,24 +1,29 @@
 /* optim.c - optimizers over flat ranges. */
 #include "lib/optim/optim.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
-/* Neighbouring parameters that are updated alike. The first element has another place in memory
- * that holds parts alone. */
+/* Neighbouring parameters that are updated alike, or one that is updated whole. The first element
+ * has another place in memory that holds parts alone. */
 struct range {
 	int64_t offset, at, count;
+	const struct gt_optim_rule *rule;
+	const struct gt_slot *tensor; /* NULL: not whole */
+	bool decay;
 	struct gt_update_options update;
 };
 
 struct gt_optim {
 	struct gt_store *store;
-	const struct gt_optim_rule *rule;
 	struct gt_optim_options options;
 	struct range *ranges;
 	size_t range_count;
 	float *states[GT_OPTIM_STATES];  /* device: [gt_store_updated()] */
 	struct gt_step_scalars *scalars; /* device */
+	float *work;                     /* device: [work_count], for one range at a time */
+	int64_t work_count;
 	int64_t steps;                   /* as of the last result that was read */
 	struct on_host *slots;           /* [GT_OPTIM_AHEAD], for copies: a step in each, in turn */
 	struct gt_event *ended[GT_OPTIM_AHEAD];
@@ -31,20 +36,23 @@ struct on_host {
 	struct gt_step_result result;
 };
 
-static const char *state_name(const struct gt_optim_options *o, int which)
-{
-	const struct gt_optim_rule *rule = gt_optim_rule(o->kind);
-
-	return rule->keeps_states(o) ? rule->states[which] : NULL;
-}
-
-int gt_optim_state_count(const struct gt_optim_options *options)
+static int count_states(const struct gt_optim_rule *rule, const struct gt_optim_options *o)
 {
 	int count = 0;
 
-	while (state_name(options, count))
+	while (rule->keeps_states(o) && rule->states[count])
 		count++;
 	return count;
+}
+
+int gt_optim_state_count(const struct gt_optim_options *o)
+{
+	const struct gt_optim_rule *rule = gt_optim_rule(o->kind);
+	int count = count_states(rule, o), more = 0;
+
+	if (rule->operand == GT_OPERAND_TENSORS)
+		more = count_states(gt_optim_rule(rule->others), o);
+	return count > more ? count : more;
 }
 
 static int by_offset(const void *x, const void *y)
@@ -55,7 +63,8 @@ static int by_offset(const void *x, const void *y)
 	return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-static struct gt_update_options update_options(const struct gt_optim_options *o, bool decay)
+static struct gt_update_options update_options(
+    const struct gt_optim_options *o, const struct gt_slot *slot, const struct gt_optim_rule *rule)
 {
 	return (struct gt_update_options){
 		.momentum = (float)o->momentum,
@@ -64,13 +73,31 @@ static struct gt_update_options update_options(const struct gt_optim_options *o,
 		.beta1 = o->beta1,
 		.beta2 = o->beta2,
 		.eps = (float)o->eps,
-		.weight_decay = decay ? (float)o->weight_decay : 0,
-		.decoupled = gt_optim_rule(o->kind)->decoupled,
+		.weight_decay = slot->decay ? (float)o->weight_decay : 0,
+		.decoupled = rule->decoupled,
+		.others = rule != gt_optim_rule(o->kind),
 	};
 }
 
-/* Cut the flat buffer where the rule changes. Padding belongs to the range before it: it is zero
- * and stays so. */
+/* A range that begins with a slot. */
+static struct range begin_range(const struct gt_optim *o, const struct gt_slot *slot)
+{
+	const struct gt_optim_rule *rule = gt_optim_rule_of(o->options.kind, slot);
+
+	return (struct range){ .offset = slot->offset,
+		.rule = rule,
+		.tensor = rule->operand == GT_OPERAND_TENSORS ? slot : NULL,
+		.decay = slot->decay,
+		.update = update_options(&o->options, slot, rule) };
+}
+
+static bool joins(const struct range *r, const struct range *next)
+{
+	return !r->tensor && !next->tensor && r->rule == next->rule && r->decay == next->decay;
+}
+
+/* Cut the flat buffer where the rule or its options change. Padding belongs to the range before it:
+ * it is zero and stays so. A tensor that is updated whole goes without. */
 static int make_ranges(struct gt_optim *o, struct gt_err *err)
 {
 	const struct gt_store *s = o->store;
@@ -88,20 +115,21 @@ static int make_ranges(struct gt_optim *o, struct gt_err *err)
 	qsort(order, count, sizeof(*order), by_offset);
 	for (size_t i = 0; i < count; i++) {
 		int64_t end = i + 1 < count ? order[i + 1]->offset : s->flat_count;
-		struct range *r = o->range_count ? &o->ranges[o->range_count - 1] : NULL;
+		const struct range next = begin_range(o, order[i]);
+		struct range *last = o->range_count ? &o->ranges[o->range_count - 1] : NULL;
 
-		if (!r || order[i]->decay != order[i - 1]->decay) {
-			r = &o->ranges[o->range_count++];
-			r->offset = order[i]->offset;
-			r->update = update_options(&o->options, order[i]->decay);
+		if (!last || !joins(last, &next)) {
+			last = &o->ranges[o->range_count++];
+			*last = next;
 		}
-		r->count = end - r->offset;
+		last->count = next.tensor ? next.tensor->held : end - last->offset;
 	}
 	free(order);
 	return 0;
 }
 
-/* Of the ranges what is this process's to update. */
+/* Keep of the ranges those that this process updates. A tensor that is updated whole lies in one
+ * part. */
 static int keep_parts(struct gt_optim *o, struct gt_err *err)
 {
 	const struct gt_store *s = o->store;
@@ -116,9 +144,15 @@ static int keep_parts(struct gt_optim *o, struct gt_err *err)
 		int64_t end = all[i].offset + all[i].count, part_end = part->offset + part->count;
 		int64_t count = (end < part_end ? end : part_end) - first;
 
-		if (count > 0)
-			o->ranges[o->range_count++] = (struct range){ first,
-				part->at + first - part->offset, count, all[i].update };
+		if (count > 0) {
+			struct range *r = &o->ranges[o->range_count++];
+
+			assert(!all[i].tensor || count == all[i].count);
+			*r = all[i];
+			r->offset = first;
+			r->at = part->at + first - part->offset;
+			r->count = count;
+		}
 		end <= part_end ? i++ : k++;
 	}
 	free(all);
@@ -160,18 +194,40 @@ static int take_scalars(struct gt_optim *o, struct gt_err *err)
 	return 0;
 }
 
+static int alloc(struct gt_optim *o, int64_t count, float **out, struct gt_err *err)
+{
+	void *p;
+	int rc = gt_device_alloc(o->store->device, (size_t)count * sizeof(float), &p, err);
+
+	*out = rc ? NULL : p;
+	return rc;
+}
+
+static int take_memory(struct gt_optim *o, struct gt_err *err)
+{
+	int rc = take_scalars(o, err);
+
+	for (int i = 0; !rc && i < gt_optim_state_count(&o->options); i++)
+		rc = alloc(o, gt_store_updated(o->store), &o->states[i], err);
+	for (size_t i = 0; i < o->range_count; i++) {
+		const struct range *r = &o->ranges[i];
+		int64_t work = r->tensor ? r->rule->work(r->tensor) : 0;
+
+		if (work > o->work_count)
+			o->work_count = work;
+	}
+	return rc || !o->work_count ? rc : alloc(o, o->work_count, &o->work, err);
+}
+
 int gt_optim_new(struct gt_optim **out, struct gt_store *store,
     const struct gt_optim_options *options, struct gt_err *err)
 {
-	size_t bytes = (size_t)gt_store_updated(store) * sizeof(float);
 	struct gt_optim *o = gt_calloc(1, sizeof(*o), err);
-	void *p = NULL;
 
 	*out = NULL;
 	if (!o)
 		return GT_ENOMEM;
 	o->store = store;
-	o->rule = gt_optim_rule(options->kind);
 	o->options = *options;
 	if (store->dtype != GT_F32 || !store->gradients) {
 		gt_err_set(
@@ -179,14 +235,7 @@ int gt_optim_new(struct gt_optim **out, struct gt_store *store,
 		goto out;
 	}
 	if (check_options(options, err) || make_ranges(o, err) ||
-	    (store->parts && keep_parts(o, err)))
-		goto out;
-	for (int i = 0; state_name(options, i); i++) {
-		if (gt_device_alloc(store->device, bytes, &p, err))
-			goto out;
-		o->states[i] = p;
-	}
-	if (take_scalars(o, err))
+	    (store->parts && keep_parts(o, err)) || take_memory(o, err))
 		goto out;
 	*out = o;
 	return 0;
@@ -202,6 +251,7 @@ void gt_optim_free(struct gt_optim *o)
 	for (int i = 0; i < GT_OPTIM_STATES; i++)
 		gt_device_free(o->store->device, o->states[i],
 		    (size_t)gt_store_updated(o->store) * sizeof(float));
+	gt_device_free(o->store->device, o->work, (size_t)o->work_count * sizeof(float));
 	gt_device_free(o->store->device, o->scalars, sizeof(*o->scalars));
 	for (int i = 0; i < GT_OPTIM_AHEAD; i++)
 		o->store->device->backend->event_free(o->ended[i]);
@@ -235,11 +285,13 @@ static int update(const struct gt_optim *o, const struct range *r, struct gt_err
 		.parameters = (float *)s->parameters + (s->parameters_in_parts ? r->at : r->offset),
 		.gradients = (float *)s->gradients + (s->gradients_in_parts ? r->at : r->offset),
 		.count = r->count,
+		.tensor = r->tensor,
+		.work = o->work,
 	};
 
 	for (int i = 0; i < GT_OPTIM_STATES; i++)
 		range.states[i] = o->states[i] ? o->states[i] + at : NULL;
-	return o->rule->update(s->device, &range, &r->update, o->scalars, err);
+	return r->rule->update(s->device, &range, &r->update, o->scalars, err);
 }
 
 /* Slots are taken in turn, so the host may be that many steps ahead of the results it has read. */
@@ -253,6 +305,7 @@ int gt_optim_begin(struct gt_optim *o, double lr, bool stop, struct gt_err *err)
 		    err, GT_EINVAL, "%d steps have results to be read", GT_OPTIM_AHEAD);
 	*block = (struct gt_step_block){
 		.lr = (float)lr,
+		.others_lr = (float)(lr * o->options.others_lr),
 		.clip = (float)o->options.clip,
 		.beta1 = o->options.beta1,
 		.beta2 = o->options.beta2,
@@ -344,13 +397,15 @@ int gt_optim_set_steps(struct gt_optim *o, int64_t steps, struct gt_err *err)
 	    o->store->device, &o->scalars->result.steps, &steps, sizeof(steps), err);
 }
 
-const char *gt_optim_state(const struct gt_optim *o, int which, float **flat)
+const char *gt_optim_state(
+    const struct gt_optim *o, const struct gt_slot *slot, int which, float **flat)
 {
-	const char *name = state_name(&o->options, which);
+	const struct gt_optim_rule *rule = gt_optim_rule_of(o->options.kind, slot);
 
-	if (name)
-		*flat = o->states[which];
-	return name;
+	if (which >= count_states(rule, &o->options))
+		return NULL;
+	*flat = o->states[which];
+	return rule->states[which];
 }
 
 const struct gt_optim_options *gt_optim_options(const struct gt_optim *o)

@@ -19,7 +19,8 @@ struct gt_optim_options {
 	double beta1, beta2, eps;   /* Adam, AdamW */
 	double weight_decay;        /* for what a model marks (gt_slot.decay), 0 for the others */
 	double clip;                /* largest global norm of the gradients; 0: no clipping */
-	bool exact_norm; /* the same bits by however many processes: gt_step_scalars.exact */
+	bool exact_norm;  /* the same bits by however many processes: gt_step_scalars.exact */
+	double others_lr; /* of tensors that a rule leaves to another: times the learning rate */
 };
 
 /* ---- rules.c: the optimizers ---- */
@@ -33,19 +34,32 @@ struct gt_optim_member {
 
 enum { GT_OPTIM_STATES = 2 };
 
+/* The operand of a rule: ranges of the flat buffers, cut anywhere, or the tensors that it takes,
+ * each of them whole. */
+enum gt_operand { GT_OPERAND_RANGES, GT_OPERAND_TENSORS };
+
 /* The memory that one update reads and writes: ranges [count] of device memory, float32. */
 struct gt_optim_range {
 	float *parameters;
 	const float *gradients;
 	float *states[GT_OPTIM_STATES]; /* as in the rule; NULL: none is kept */
 	int64_t count;
+	const struct gt_slot *tensor; /* GT_OPERAND_TENSORS: the one that this is */
+	float *work;                  /* likewise: [rule->work()], its content is lost */
 };
 
 /*
  * An optimizer: all that differs from one to the next. A new one is a name in gt_optim_names, a
- * row in rules.c and, if its arithmetic is new, a range kernel.
+ * row (in rules.c, or in a file of its own) and, if its arithmetic is new, a range kernel.
  */
 struct gt_optim_rule {
+	enum gt_operand operand;
+	/* GT_OPERAND_TENSORS: whether it takes this parameter. The optimizer `others` updates those
+	 * that it leaves, with the learning rate times struct gt_optim_options.others_lr. */
+	bool (*takes)(const struct gt_slot *slot);
+	enum gt_optim_kind others;
+	/* Likewise: elements of device memory that an update of this tensor needs beside it. */
+	int64_t (*work)(const struct gt_slot *slot);
 	const char *const *states;             /* names in torch.optim, NULL at the end */
 	const struct gt_optim_member *members; /* ended by a name that is NULL */
 	const char *const *settings; /* those that this optimizer reads, by their option's name */
@@ -67,6 +81,9 @@ struct gt_optim_rule {
 extern const char *const gt_optim_names[GT_OPTIM_KINDS + 1];
 
 const struct gt_optim_rule *gt_optim_rule(enum gt_optim_kind kind);
+
+/* The rule that updates a parameter under this optimizer: its own, or that of the others. */
+const struct gt_optim_rule *gt_optim_rule_of(enum gt_optim_kind kind, const struct gt_slot *slot);
 
 /* Whether this optimizer reads a setting: "momentum", "betas". */
 bool gt_optim_reads(enum gt_optim_kind kind, const char *setting);
@@ -119,14 +136,16 @@ int gt_optim_zero_grad(struct gt_optim *o, struct gt_err *err);
 int64_t gt_optim_steps(const struct gt_optim *o);
 int gt_optim_set_steps(struct gt_optim *o, int64_t steps, struct gt_err *err);
 
-/* torch.optim's state of one parameter: which = 0, 1, ... gives its name ("momentum_buffer";
+/* torch.optim's state of a parameter: which = 0, 1, ... gives its name ("momentum_buffer";
  * "exp_avg", "exp_avg_sq") and device memory [gt_store_updated()] in the store's layout, or that of
- * its parts; NULL when there is no more. */
-const char *gt_optim_state(const struct gt_optim *o, int which, float **flat);
+ * its parts, where it has its place; NULL when there is no more. */
+const char *gt_optim_state(
+    const struct gt_optim *o, const struct gt_slot *slot, int which, float **flat);
 
 const struct gt_optim_options *gt_optim_options(const struct gt_optim *o);
 
-/* How many states an optimizer of these options keeps: each [gt_store_updated()] float32. */
+/* Buffers of state that an optimizer of these options keeps: each [gt_store_updated()] float32. No
+ * parameter has more states. */
 int gt_optim_state_count(const struct gt_optim_options *options);
 
 /* ---- schedule.c ---- */

@@ -67,40 +67,54 @@ static int update_adam(const struct gt_device *d, const struct gt_optim_range *r
 
 /* Weight decay: ResNets with SGD use 1e-4 (He et al.); with AdamW, torch's default is 0.01, and
  * language models customarily take GPT-3's 0.1. */
-static const struct gt_optim_rule rules[] = {
-	[GT_SGD] = { .states = sgd_states,
-	    .members = sgd_members,
-	    .settings = sgd_settings,
-	    .decay = { .images = 1e-4 },
-	    .keeps_states = has_momentum,
-	    .update = update_sgd },
-	[GT_ADAM] = { .states = adam_states,
-	    .members = adam_members,
-	    .settings = adam_settings,
-	    .counts_steps = true,
-	    .adaptive = true,
-	    .keeps_states = always,
-	    .update = update_adam },
-	[GT_ADAMW] = { .states = adam_states,
-	    .members = adam_members,
-	    .settings = adam_settings,
-	    .counts_steps = true,
-	    .adaptive = true,
-	    .decay = { .tokens = 0.1, .images = 0.01, .other = 0.01 },
-	    .keeps_states = always,
-	    .update = update_adam,
-	    .decoupled = true },
+static const struct gt_optim_rule sgd = { .states = sgd_states,
+	.members = sgd_members,
+	.settings = sgd_settings,
+	.decay = { .images = 1e-4 },
+	.keeps_states = has_momentum,
+	.update = update_sgd };
+
+static const struct gt_optim_rule adam = { .states = adam_states,
+	.members = adam_members,
+	.settings = adam_settings,
+	.counts_steps = true,
+	.adaptive = true,
+	.keeps_states = always,
+	.update = update_adam };
+
+static const struct gt_optim_rule adamw = { .states = adam_states,
+	.members = adam_members,
+	.settings = adam_settings,
+	.counts_steps = true,
+	.adaptive = true,
+	.decay = { .tokens = 0.1, .images = 0.01, .other = 0.01 },
+	.keeps_states = always,
+	.update = update_adam,
+	.decoupled = true };
+
+static const struct gt_optim_rule *const rules[] = {
+	[GT_SGD] = &sgd,
+	[GT_ADAM] = &adam,
+	[GT_ADAMW] = &adamw,
 };
 _Static_assert(sizeof(rules) / sizeof(*rules) == GT_OPTIM_KINDS, "a row for every name");
 
 const struct gt_optim_rule *gt_optim_rule(enum gt_optim_kind kind)
 {
-	return &rules[kind];
+	return rules[kind];
+}
+
+const struct gt_optim_rule *gt_optim_rule_of(enum gt_optim_kind kind, const struct gt_slot *slot)
+{
+	const struct gt_optim_rule *rule = rules[kind];
+
+	return rule->operand == GT_OPERAND_TENSORS && !rule->takes(slot) ? rules[rule->others]
+	                                                                 : rule;
 }
 
 bool gt_optim_reads(enum gt_optim_kind kind, const char *setting)
 {
-	const char *const *name = rules[kind].settings;
+	const char *const *name = rules[kind]->settings;
 
 	while (*name && strcmp(*name, setting))
 		name++;

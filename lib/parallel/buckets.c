@@ -16,18 +16,34 @@ static int by_offset(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-int gt_buckets_cut(
-    struct gt_buckets *b, const struct gt_store *s, int64_t bytes, struct gt_err *err)
+int gt_buckets_alloc(struct gt_buckets *b, const struct gt_store *s, struct gt_err *err)
 {
-	int64_t *starts = gt_calloc(s->slot_count, sizeof(*starts), err);
-	int64_t size = (int64_t)gt_dtype_size(s->dtype), most;
-	size_t n = 0;
-
 	*b = (struct gt_buckets){ 0 };
 	b->first = gt_calloc(s->slot_count, sizeof(*b->first), err);
 	b->count = gt_calloc(s->slot_count, sizeof(*b->count), err);
 	b->name = gt_calloc(s->slot_count, sizeof(*b->name), err);
-	if (!starts || !b->first || !b->count || !b->name) {
+	if (!b->first || !b->count || !b->name)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < s->slot_count; i++)
+		snprintf(b->name[i], GT_BUCKET_NAME, "bucket %zu", i);
+	return 0;
+}
+
+int64_t gt_buckets_limit(const struct gt_store *s, size_t i, int64_t bytes)
+{
+	int64_t size = (int64_t)gt_dtype_size(s->dtype);
+	int64_t most = !i && bytes > FIRST_BUCKET ? FIRST_BUCKET : bytes;
+
+	return (most + size - 1) / size;
+}
+
+int gt_buckets_cut(
+    struct gt_buckets *b, const struct gt_store *s, int64_t bytes, struct gt_err *err)
+{
+	int64_t *starts = gt_calloc(s->slot_count, sizeof(*starts), err);
+	size_t n = 0;
+
+	if (gt_buckets_alloc(b, s, err) || !starts) {
 		free(starts);
 		return GT_ENOMEM;
 	}
@@ -35,16 +51,13 @@ int gt_buckets_cut(
 		if (s->slots[i].role == GT_PARAMETER && !s->slots[i].elsewhere)
 			starts[n++] = s->slots[i].offset;
 	qsort(starts, n, sizeof(*starts), by_offset);
-	most = bytes < FIRST_BUCKET ? bytes : FIRST_BUCKET;
 	for (size_t i = 0; i < n; i++) {
 		int64_t next = i + 1 < n ? starts[i + 1] : s->flat_count;
 
-		if (!b->size || b->count[b->size - 1] * size >= (b->size == 1 ? most : bytes))
+		if (!b->size || b->count[b->size - 1] >= gt_buckets_limit(s, b->size - 1, bytes))
 			b->first[b->size++] = starts[i];
 		b->count[b->size - 1] = next - b->first[b->size - 1];
 	}
-	for (size_t i = 0; i < b->size; i++)
-		snprintf(b->name[i], GT_BUCKET_NAME, "bucket %zu", i);
 	free(starts);
 	return 0;
 }

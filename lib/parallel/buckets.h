@@ -14,8 +14,14 @@ struct gt_buckets {
 	size_t size;
 };
 
-/* Of about `bytes` each, the first of a MiB at most so that it starts early. Release in any
- * case. */
+/* Room for as many buckets as a store can have. Release in any case. Errors: GT_ENOMEM. */
+int gt_buckets_alloc(struct gt_buckets *out, const struct gt_store *store, struct gt_err *err);
+
+/* Elements that bucket number `i` should have: of `bytes`, but the first of a MiB at most so that
+ * it starts early. */
+int64_t gt_buckets_limit(const struct gt_store *store, size_t i, int64_t bytes);
+
+/* Of about `bytes` each, the first of a MiB at most. Release in any case. */
 int gt_buckets_cut(
     struct gt_buckets *out, const struct gt_store *store, int64_t bytes, struct gt_err *err);
 void gt_buckets_release(struct gt_buckets *b);

@@ -89,6 +89,14 @@ static int check_tensor(const struct gt_parallel_options *o, int ranks, struct g
 		    gt_parallel_kind_name(o->kind));
 		return gt_err_hint(err, "ddp and mirrored do");
 	}
+	if (gt_optim_rule(o->optimizer)->operand == GT_OPERAND_TENSORS) {
+		gt_err_set(err, GT_EINVAL,
+		    "--tensor-parallel cannot be combined with --optimizer %s",
+		    gt_optim_names[o->optimizer]);
+		return gt_err_hint(err,
+		    "it updates whole matrices, of which each rank of a tensor axis has a part; "
+		    "--parallel zero1 shares its work");
+	}
 	if (o->stages > 1) {
 		gt_err_set(
 		    err, GT_EINVAL, "--tensor-parallel does not go with --pipeline-parallel");

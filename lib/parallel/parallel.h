@@ -54,13 +54,15 @@ struct gt_parallel_options {
 	int chunks;           /* parts that a batch goes through it in; 0: as many as stages */
 	enum gt_pipeline_schedule schedule;
 	enum gt_compress compress;
-	bool sync_bn;        /* batch normalisation over all ranks' samples (sync_bn.h) */
-	bool own_buffers;    /* every rank keeps its own running statistics */
-	bool reproducible;   /* the same bits on 1, 2, 4 and 8 ranks: lockstep.h */
-	int micro_batches;   /* of a step: then a run of a plan does them all. 0 is 1 */
-	int hosted;          /* and gt_parallel_hosted(); 0 is 1 */
-	int64_t check_every; /* steps between comparisons of the ranks' weights; 0: none */
-	int tensor;          /* ranks that share each layer; 0 is 1 */
+	bool sync_bn;                 /* batch normalisation over all ranks' samples (sync_bn.h) */
+	bool own_buffers;             /* every rank keeps its own running statistics */
+	bool reproducible;            /* the same bits on 1, 2, 4 and 8 ranks: lockstep.h */
+	int micro_batches;            /* of a step: then a run of a plan does them all. 0 is 1 */
+	int hosted;                   /* and gt_parallel_hosted(); 0 is 1 */
+	int64_t check_every;          /* steps between comparisons of the ranks' weights; 0: none */
+	int tensor;                   /* ranks that share each layer; 0 is 1 */
+	enum gt_optim_kind optimizer; /* updates the weights: tensors that it takes whole have one
+	                                 owner where ranks divide updates */
 };
 
 /* The ways in which ranks differ: those of one axis differ in that alone. */

@@ -3,29 +3,15 @@
 
 #include <stdlib.h>
 
-enum { UNIT = 16 }; /* elements: parts begin where vectors of any kernel may */
-
 /* ---- parts ---- */
-
-/* Make every bucket a multiple of the number of ranks, and of the unit. */
-static void pad(struct gt_buckets *b, struct gt_store *s, int ranks)
-{
-	for (size_t i = 0; i < b->size; i++) {
-		int64_t step = (int64_t)UNIT * ranks, rest = b->count[i] % step;
-		int64_t more = rest ? step - rest : 0;
-
-		gt_store_pad(s, b->first[i] + b->count[i], more);
-		b->count[i] += more;
-		for (size_t k = i + 1; k < b->size; k++)
-			b->first[k] += more;
-	}
-}
 
 static int divide(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 {
 	const struct gt_group *group = p->axes[GT_AXIS_DATA];
+	const struct gt_optim_rule *rule = gt_optim_rule(p->o.optimizer);
 	struct gt_zero *z = p->state;
-	int rc = gt_buckets_cut(&z->buckets, s, p->o.bucket_bytes, err);
+	int rc = gt_zero_cut(&z->buckets, s, group->size, p->o.bucket_bytes,
+	    rule->operand == GT_OPERAND_TENSORS ? rule->takes : NULL, err);
 
 	if (rc)
 		return rc;
@@ -33,7 +19,6 @@ static int divide(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 	z->tickets = gt_calloc(z->buckets.size, sizeof(*z->tickets), err);
 	if (!z->parts || !z->tickets)
 		return GT_ENOMEM;
-	pad(&z->buckets, s, group->size);
 	for (size_t i = 0; i < z->buckets.size; i++) {
 		int64_t count = z->buckets.count[i] / group->size;
 

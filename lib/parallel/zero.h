@@ -7,8 +7,8 @@
 
 /*
  * Of each bucket (buckets.h) rank r owns the r-th of as many equal parts as there are ranks; the
- * layout is padded so that there are. A rank updates what it owns, and keeps optimizer state for
- * that alone. Then
+ * layout is padded so that there are (gt_zero_cut()). A rank updates what it owns, and keeps
+ * optimizer state for that alone. Then
  *
  *   zero1  Gradients are whole. A bucket is reduce-scattered in the background as soon as it is
  *          full; after the update the parameters are all-gathered. That is as many bytes as ddp's
@@ -35,6 +35,24 @@ struct gt_zero {
 	int64_t gathered;             /* elements of the buckets that a run of the plan gathers */
 	void *gradients, *parameters; /* the store's, in memory of the group's; NULL: its own */
 };
+
+/*
+ * Lay the store out anew in buckets of about `bytes` each, every one of which divides into equal
+ * parts for the ranks. Parameters for which whole() is true (NULL: none) get buckets of their own,
+ * where no part ends within one: each goes, the largest first, to the rank that has least so far,
+ * and every rank's part is padded to the largest. Such a bucket goes on until it has as many
+ * elements as all ranks would with its largest parameter each, so that no more than half of it is
+ * padding (unless it is the last). Two ranks, parameters A of 128 elements, b of 16, C of 48 and D
+ * of 32, in one bucket of each kind:
+ *
+ *   none whole      | A b C D |   224 elements: rank 0 owns the first 112 of A, rank 1 the rest
+ *   A, C, D whole   | A C D p |   256 elements: rank 0 owns A, rank 1 C, D and 48 of padding p
+ *                   | b p     |   32 elements: rank 0 owns b
+ *
+ * Release *out in any case. Errors: GT_ENOMEM.
+ */
+int gt_zero_cut(struct gt_buckets *out, struct gt_store *store, int ranks, int64_t bytes,
+    bool (*whole)(const struct gt_slot *slot), struct gt_err *err);
 
 /* The mode's insert() and insert_forward(): zero_nodes.c. */
 int gt_zero_insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);

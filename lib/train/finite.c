@@ -116,9 +116,10 @@ static int search_all(struct search *h, const struct gt_optim *optim, struct gt_
 	for (int64_t i = 0; !rc && h->key == no_key && i < slots; i++)
 		if (!s->slots[i].elsewhere)
 			rc = search_data(h, i, err);
-	for (int k = 0; optim && gt_optim_state(optim, k, &flat); k++)
+	for (int k = 0; optim && k < GT_OPTIM_STATES; k++)
 		for (int64_t i = 0; !rc && h->key == no_key && i < slots; i++)
-			if (s->slots[i].role == GT_PARAMETER && !s->slots[i].elsewhere)
+			if (s->slots[i].role == GT_PARAMETER && !s->slots[i].elsewhere &&
+			    gt_optim_state(optim, &s->slots[i], k, &flat))
 				rc = search_parameter(
 				    h, &s->slots[i], flat, true, (k + 1) * slots + i, err);
 	return rc;
@@ -161,7 +162,9 @@ int gt_find_nonfinite(struct gt_nonfinite *out, const struct gt_store *store,
 		return 0;
 	place = -key / KINDS;
 	out->slot = &store->slots[place % slots];
-	out->state = place < slots ? NULL : gt_optim_state(optim, (int)(place / slots) - 1, &flat);
+	out->state = place < slots
+	                 ? NULL
+	                 : gt_optim_state(optim, out->slot, (int)(place / slots) - 1, &flat);
 	out->value = values[-key % KINDS];
 	return 0;
 }

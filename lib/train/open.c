@@ -275,6 +275,7 @@ static struct gt_parallel_options parallel_of(const struct gt_train_options *o)
 	struct gt_parallel_options parallel = o->parallel;
 
 	parallel.micro_batches = o->accumulate;
+	parallel.optimizer = o->optim.kind;
 	return parallel;
 }
 

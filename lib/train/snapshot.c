@@ -9,23 +9,38 @@
 
 /* ---- the order of torch.optim ---- */
 
-int gt_snapshot_groups_of(
-    struct gt_snapshot_groups *out, const struct gt_store *store, struct gt_err *err)
+/* Add the slots of one group. */
+static void add_group(struct gt_snapshot_groups *g, const struct gt_store *store,
+    enum gt_optim_kind kind, bool own, bool decay)
+{
+	struct gt_snapshot_group group = { .decay = decay };
+
+	for (size_t i = 0; i < store->slot_count; i++) {
+		const struct gt_slot *slot = &store->slots[i];
+		const struct gt_optim_rule *rule;
+
+		if (slot->role != GT_PARAMETER || slot->decay != decay)
+			continue;
+		rule = gt_optim_rule_of(kind, slot);
+		if ((rule == gt_optim_rule(kind)) != own)
+			continue;
+		group.rule = rule;
+		group.count++;
+		g->slots[g->count++] = slot;
+	}
+	if (group.count)
+		g->groups[g->group_count++] = group;
+}
+
+int gt_snapshot_groups_of(struct gt_snapshot_groups *out, const struct gt_store *store,
+    enum gt_optim_kind kind, struct gt_err *err)
 {
 	*out = (struct gt_snapshot_groups){ 0 };
 	out->slots = gt_calloc(store->slot_count, sizeof(*out->slots), err);
 	if (!out->slots)
 		return GT_ENOMEM;
-	for (int pass = 0; pass < 2; pass++) {
-		for (size_t i = 0; i < store->slot_count; i++) {
-			const struct gt_slot *slot = &store->slots[i];
-
-			if (slot->role == GT_PARAMETER && slot->decay == (pass == 0))
-				out->slots[out->count++] = slot;
-		}
-		if (pass == 0)
-			out->first_count = out->count;
-	}
+	for (int i = 0; i < GT_SNAPSHOT_GROUPS; i++)
+		add_group(out, store, kind, i < 2, i % 2 == 0);
 	return 0;
 }
 
@@ -88,9 +103,9 @@ static struct gt_tree *parameter_state(struct writer *w, const struct gt_slot *s
 	const char *name;
 	float *flat;
 
-	if (gt_optim_rule(gt_optim_options(w->s->optim)->kind)->counts_steps)
+	if (gt_optim_rule_of(gt_optim_options(w->s->optim)->kind, slot)->counts_steps)
 		put(w, state, "step", step_tensor(w));
-	for (int i = 0; (name = gt_optim_state(w->s->optim, i, &flat)); i++)
+	for (int i = 0; (name = gt_optim_state(w->s->optim, slot, i, &flat)); i++)
 		put(w, state, name, state_tensor(w, slot, i, flat));
 	return state;
 }
@@ -118,19 +133,22 @@ static struct gt_tree *member_value(
 	}
 }
 
-static struct gt_tree *param_group(struct writer *w, size_t first, size_t last, bool decay)
+/* Of the parameters from number `first` on. */
+static struct gt_tree *param_group(
+    struct writer *w, const struct gt_snapshot_group *g, size_t first)
 {
 	const struct gt_optim_options *o = gt_optim_options(w->s->optim);
-	const struct gt_optim_member *m = gt_optim_rule(o->kind)->members;
+	const struct gt_optim_member *m = g->rule->members;
 	struct gt_tree *group = gt_tree_dict(w->a, w->err), *params = gt_tree_list(w->a, w->err);
+	double factor = g->rule == gt_optim_rule(o->kind) ? 1 : o->others_lr;
 
-	put(w, group, "lr", number(w, w->s->lr));
-	put(w, group, "weight_decay", number(w, decay ? o->weight_decay : 0));
+	put(w, group, "lr", number(w, w->s->lr * factor));
+	put(w, group, "weight_decay", number(w, g->decay ? o->weight_decay : 0));
 	put(w, group, "maximize", boolean(w, false));
 	put(w, group, "foreach", gt_tree_none(w->a, w->err));
 	for (; m->name; m++)
 		put(w, group, m->name, member_value(w, m, o));
-	for (size_t i = first; i < last; i++)
+	for (size_t i = first; i < first + g->count; i++)
 		if (!params || gt_tree_append(params, integer(w, (int64_t)i), w->a, w->err))
 			w->failed = true;
 	put(w, group, "params", params);
@@ -141,9 +159,11 @@ static struct gt_tree *optimizer_tree(struct writer *w)
 {
 	struct gt_tree *tree = gt_tree_dict(w->a, w->err), *state = gt_tree_dict(w->a, w->err);
 	struct gt_tree *groups = gt_tree_list(w->a, w->err);
+	enum gt_optim_kind kind = gt_optim_options(w->s->optim)->kind;
 	struct gt_snapshot_groups g;
+	size_t first = 0;
 
-	if (!state || !groups || gt_snapshot_groups_of(&g, w->s->store, w->err)) {
+	if (!state || !groups || gt_snapshot_groups_of(&g, w->s->store, kind, w->err)) {
 		w->failed = true;
 		return NULL;
 	}
@@ -152,12 +172,9 @@ static struct gt_tree *optimizer_tree(struct writer *w)
 		if (gt_tree_set_int(
 		        state, (int64_t)i, parameter_state(w, g.slots[i]), w->a, w->err))
 			w->failed = true;
-	if (g.first_count &&
-	    gt_tree_append(groups, param_group(w, 0, g.first_count, true), w->a, w->err))
-		w->failed = true;
-	if (g.count > g.first_count &&
-	    gt_tree_append(groups, param_group(w, g.first_count, g.count, false), w->a, w->err))
-		w->failed = true;
+	for (size_t i = 0; i < g.group_count; first += g.groups[i++].count)
+		if (gt_tree_append(groups, param_group(w, &g.groups[i], first), w->a, w->err))
+			w->failed = true;
 	free(g.slots);
 	put(w, tree, "state", state);
 	put(w, tree, "param_groups", groups);

@@ -15,7 +15,8 @@
  *
  * The optimizer's state_dict has one param_group, or two where the model exempts some parameters
  * from weight decay: first those that decay, then the others, each in the order of declaration,
- * numbered through: what torch.optim gives for these two groups.
+ * numbered through: what torch.optim gives for these two groups. Where an optimizer leaves some
+ * parameters to another, that one's groups follow, with its own options and states.
  */
 struct gt_snapshot {
 	struct gt_store *store;

@@ -60,44 +60,81 @@ static const struct gt_tree *group_params(const struct gt_tree *groups, size_t i
 	return params && params->kind == GT_TREE_LIST ? params : NULL;
 }
 
+/* Numbers of parameters, as in "3, 4 and 1". */
+static void list_counts(char *out, size_t size, const size_t *counts, size_t n)
+{
+	size_t used = 0;
+
+	snprintf(out, size, "none");
+	for (size_t i = 0; i < n && used < size; i++)
+		used += (size_t)snprintf(out + used, size - used, "%s%zu",
+		    !i          ? ""
+		    : i + 1 < n ? ", "
+		                : " and ",
+		    counts[i]);
+}
+
+/* The file has other groups than this optimizer. */
+static int refuse_groups(
+    const struct gt_snapshot_groups *g, const struct gt_tree *groups, struct gt_err *err)
+{
+	size_t theirs[GT_SNAPSHOT_GROUPS + 1], ours[GT_SNAPSHOT_GROUPS], n = 0;
+	char there[120], here[120];
+	const struct gt_tree *params;
+
+	for (; n <= GT_SNAPSHOT_GROUPS && (params = group_params(groups, n)); n++)
+		theirs[n] = params->seq.count;
+	list_counts(there, sizeof(there), theirs, n);
+	for (n = 0; n < g->group_count; n++)
+		ours[n] = g->groups[n].count;
+	list_counts(here, sizeof(here), ours, n);
+	gt_err_set(err, GT_EFORMAT, "the optimizer's groups hold %s parameters, here they are %s",
+	    there, here);
+	return gt_err_hint(err, "first those that decay, then the others; or all in one group");
+}
+
+/* One group: torch's order is that of declaration. */
+static void take_one_group(struct gt_snapshot_groups *g, const struct gt_store *store)
+{
+	g->count = 0;
+	for (size_t i = 0; i < store->slot_count; i++)
+		if (store->slots[i].role == GT_PARAMETER)
+			g->slots[g->count++] = &store->slots[i];
+	g->group_count = 1;
+	g->groups[0].count = g->count;
+}
+
 /* Match the groups of the file with ours: numbers[i] is what the file calls g->slots[i]. */
 static int match_groups(struct gt_snapshot_groups *g, const struct gt_snapshot *s,
     const struct gt_tree *optimizer, int64_t *numbers, struct gt_err *err)
 {
 	const struct gt_tree *groups = gt_tree_get(optimizer, "param_groups");
-	const struct gt_tree *first = group_params(groups, 0), *second = group_params(groups, 1);
-	size_t firsts = first ? first->seq.count : 0, seconds = second ? second->seq.count : 0;
-	size_t wanted = g->first_count ? g->first_count : g->count;
+	const struct gt_tree *params = group_params(groups, 0);
+	size_t at = 0;
 
-	if (firsts == g->count && !second) {
-		/* One group: torch's order is that of declaration. */
-		g->count = 0;
-		for (size_t i = 0; i < s->store->slot_count; i++)
-			if (s->store->slots[i].role == GT_PARAMETER)
-				g->slots[g->count++] = &s->store->slots[i];
-	} else if (firsts != wanted || seconds != g->count - wanted || group_params(groups, 2)) {
-		gt_err_set(err, GT_EFORMAT,
-		    "the optimizer's groups hold %zu and %zu parameters, here they are %zu and %zu",
-		    firsts, seconds, wanted, g->count - wanted);
-		return gt_err_hint(
-		    err, "first those that decay, then the others; or all in one group");
-	}
-	for (size_t i = 0; i < g->count; i++) {
-		const struct gt_tree *list = i < firsts ? first : second;
-
-		if (!gt_tree_as_int(
-		        list->seq.items[i < firsts ? i : i - firsts].value, &numbers[i]))
-			return gt_err_set(
-			    err, GT_EFORMAT, "the optimizer's 'params' are not numbers");
+	if (params && params->seq.count == g->count && !group_params(groups, 1))
+		take_one_group(g, s->store);
+	if (group_params(groups, g->group_count))
+		return refuse_groups(g, groups, err);
+	for (size_t i = 0; i < g->group_count; i++) {
+		params = group_params(groups, i);
+		if (!params || params->seq.count != g->groups[i].count)
+			return refuse_groups(g, groups, err);
+		for (size_t k = 0; k < params->seq.count; k++)
+			if (!gt_tree_as_int(params->seq.items[k].value, &numbers[at++]))
+				return gt_err_set(
+				    err, GT_EFORMAT, "the optimizer's 'params' are not numbers");
 	}
 	return 0;
 }
 
-/* Adam's own count, the first parameter's, may lag behind the run's: PyTorch skips steps whose
+/* Adam's own count, that of the first parameter that has one, may lag behind the run's: PyTorch skips steps whose
  * gradients overflow. The others' are read to see that they are sound. */
 static int count_steps(const struct gt_snapshot *s, const struct gt_tree *state,
     const int64_t *numbers, size_t count, int64_t *steps, struct gt_err *err)
 {
+	bool known = false;
+
 	*steps = s->step;
 	for (size_t i = 0; s->step && i < count; i++) {
 		const struct gt_tree *one = gt_tree_get_int(state, numbers[i]);
@@ -107,8 +144,10 @@ static int count_steps(const struct gt_snapshot *s, const struct gt_tree *state,
 		if (rc < 0)
 			return gt_err_prefix(
 			    err, "optimizer state 'step' of parameter %lld", (long long)numbers[i]);
-		if (!i && found > 0)
+		if (!known && found > 0) {
 			*steps = found;
+			known = true;
+		}
 	}
 	return 0;
 }
@@ -122,7 +161,7 @@ static int load_optimizer(
 	const char *name;
 	int64_t steps;
 	float *flat;
-	int rc = gt_snapshot_groups_of(&g, s->store, err);
+	int rc = gt_snapshot_groups_of(&g, s->store, gt_optim_options(s->optim)->kind, err);
 
 	if (!numbers)
 		rc = GT_ENOMEM;
@@ -133,7 +172,7 @@ static int load_optimizer(
 	for (size_t i = 0; !rc && s->step > 0 && i < g.count; i++) {
 		const struct gt_tree *one = gt_tree_get_int(state, numbers[i]);
 
-		for (int k = 0; !rc && (name = gt_optim_state(s->optim, k, &flat)); k++)
+		for (int k = 0; !rc && (name = gt_optim_state(s->optim, g.slots[i], k, &flat)); k++)
 			rc = load_state(s, g.slots[i], gt_tree_get(one, name), name, flat, err);
 	}
 	if (!rc)

@@ -29,21 +29,20 @@ int gt_whole_collect(struct gt_whole *out, struct gt_parallel *parallel,
 	*out = (struct gt_whole){ .store = store };
 	if (!parallel)
 		return 0;
-	while (optim && gt_optim_state(optim, out->states, &flat))
-		out->states++;
+	out->states = optim ? gt_optim_state_count(gt_optim_options(optim)) : 0;
 	out->tensors =
 	    gt_calloc((size_t)(1 + out->states) * store->slot_count, sizeof(*out->tensors), err);
 	if (!out->tensors)
 		return GT_ENOMEM;
 	for (size_t i = 0; !rc && i < store->slot_count; i++) {
-		bool buffer = store->slots[i].role == GT_BUFFER;
+		const struct gt_slot *slot = &store->slots[i];
+		bool buffer = slot->role == GT_BUFFER;
 
 		rc = collect_one(
 		    out, parallel, i, -1, buffer ? store->buffers : store->parameters, err);
-		for (int which = 0; !rc && !buffer && which < out->states; which++) {
-			gt_optim_state(optim, which, &flat);
-			rc = collect_one(out, parallel, i, which, flat, err);
-		}
+		for (int k = 0; !rc && optim && !buffer && gt_optim_state(optim, slot, k, &flat);
+		     k++)
+			rc = collect_one(out, parallel, i, k, flat, err);
 	}
 	return rc;
 }

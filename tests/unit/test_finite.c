@@ -31,7 +31,7 @@ static int give(struct model_rank *r, const struct gt_slot *slot, int state, con
 	if (only >= 0 && r->group->rank != only)
 		return 0;
 	if (state >= 0)
-		gt_optim_state(r->optim, state, &flat);
+		gt_optim_state(r->optim, slot, state, &flat);
 	return gt_parallel_deal(r->parallel, slot, what, flat, whole, &r->err);
 }
 

@@ -103,30 +103,34 @@ struct named {
 	enum gt_role role;
 	int ndim;
 	int64_t shape[4];
-	bool decay;
+	bool decay, hidden;
 };
 
 static void test_names(void **state)
 {
 	static const struct named names[] = {
-		{ "mlp:20,30,10", "0.weight", GT_PARAMETER, 2, { 30, 20 }, true },
-		{ "mlp:20,30,10", "2.bias", GT_PARAMETER, 1, { 10 }, true },
-		{ "lenet", "conv1.weight", GT_PARAMETER, 4, { 6, 1, 5, 5 }, true },
-		{ "lenet", "fc1.weight", GT_PARAMETER, 2, { 120, 400 }, true },
-		{ "resnet20", "conv1.weight", GT_PARAMETER, 4, { 16, 3, 3, 3 }, true },
-		{ "resnet20", "layer2.0.conv1.weight", GT_PARAMETER, 4, { 32, 16, 3, 3 }, true },
-		{ "resnet20", "layer3.2.bn2.running_var", GT_BUFFER, 1, { 64 }, false },
-		{ "resnet20", "bn1.num_batches_tracked", GT_BUFFER, 0, { 0 }, false },
-		{ "resnet20", "linear.weight", GT_PARAMETER, 2, { 10, 64 }, true },
-		{ "gpt2", "transformer.wte.weight", GT_PARAMETER, 2, { 50257, 768 }, true },
-		{ "gpt2", "transformer.wpe.weight", GT_PARAMETER, 2, { 1024, 768 }, true },
+		{ "mlp:20,30,10", "0.weight", GT_PARAMETER, 2, { 30, 20 }, true, true },
+		{ "mlp:20,30,10", "2.bias", GT_PARAMETER, 1, { 10 }, true, false },
+		{ "lenet", "conv1.weight", GT_PARAMETER, 4, { 6, 1, 5, 5 }, true, true },
+		{ "lenet", "fc1.weight", GT_PARAMETER, 2, { 120, 400 }, true, true },
+		{ "lenet", "fc3.weight", GT_PARAMETER, 2, { 10, 84 }, true, false },
+		{ "mlp:20,30,10", "2.weight", GT_PARAMETER, 2, { 10, 30 }, true, false },
+		{ "resnet20", "conv1.weight", GT_PARAMETER, 4, { 16, 3, 3, 3 }, true, true },
+		{ "resnet20", "layer2.0.conv1.weight", GT_PARAMETER, 4, { 32, 16, 3, 3 }, true,
+		    true },
+		{ "resnet20", "layer3.2.bn2.running_var", GT_BUFFER, 1, { 64 }, false, false },
+		{ "resnet20", "bn1.num_batches_tracked", GT_BUFFER, 0, { 0 }, false, false },
+		{ "resnet20", "linear.weight", GT_PARAMETER, 2, { 10, 64 }, true, false },
+		{ "gpt2", "transformer.wte.weight", GT_PARAMETER, 2, { 50257, 768 }, true, false },
+		{ "gpt2", "transformer.wpe.weight", GT_PARAMETER, 2, { 1024, 768 }, true, false },
 		{ "gpt2", "transformer.h.11.attn.c_attn.weight", GT_PARAMETER, 2, { 768, 2304 },
+		    true, true },
+		{ "gpt2", "transformer.h.0.attn.c_attn.bias", GT_PARAMETER, 1, { 2304 }, false,
+		    false },
+		{ "gpt2", "transformer.h.0.ln_1.weight", GT_PARAMETER, 1, { 768 }, false, false },
+		{ "gpt2", "transformer.h.3.mlp.c_proj.weight", GT_PARAMETER, 2, { 3072, 768 }, true,
 		    true },
-		{ "gpt2", "transformer.h.0.attn.c_attn.bias", GT_PARAMETER, 1, { 2304 }, false },
-		{ "gpt2", "transformer.h.0.ln_1.weight", GT_PARAMETER, 1, { 768 }, false },
-		{ "gpt2", "transformer.h.3.mlp.c_proj.weight", GT_PARAMETER, 2, { 3072, 768 },
-		    true },
-		{ "gpt2", "transformer.ln_f.bias", GT_PARAMETER, 1, { 768 }, false },
+		{ "gpt2", "transformer.ln_f.bias", GT_PARAMETER, 1, { 768 }, false, false },
 	};
 
 	(void)state;
@@ -143,6 +147,7 @@ static void test_names(void **state)
 		for (int k = 0; k < n->ndim; k++)
 			assert_int_equal(v->shape[k], n->shape[k]);
 		assert_int_equal(v->decay, n->decay);
+		assert_int_equal(v->hidden, n->hidden);
 		gt_graph_free(g);
 	}
 }

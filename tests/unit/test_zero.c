@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "lib/parallel/zero.h"
 #include "tests/common/device.h"
 #include "tests/common/model_ranks.h"
 
@@ -34,11 +35,18 @@ static const struct gt_optim_options optimizers[] = {
 /* Weights, and what the optimizer keeps for them, whole. */
 static int collect(struct model_rank *r)
 {
+	int count = gt_optim_state_count(gt_optim_options(r->optim));
 	int rc = model_rank_collect(r, 0, GT_HELD_DATA, r->store->parameters);
-	float *state;
 
-	for (int i = 0; !rc && gt_optim_state(r->optim, i, &state); i++)
-		rc = model_rank_collect(r, i + 1, GT_HELD_STATE, state);
+	for (int i = 0; !rc && i < count; i++) {
+		float *state = NULL;
+
+		for (size_t k = 0; !state && k < r->store->slot_count; k++)
+			if (r->store->slots[k].role == GT_PARAMETER)
+				gt_optim_state(r->optim, &r->store->slots[k], i, &state);
+		if (state)
+			rc = model_rank_collect(r, i + 1, GT_HELD_STATE, state);
+	}
 	return rc;
 }
 
@@ -178,6 +186,107 @@ static void every_element_has_one_owner(void **state)
 	}
 }
 
+/* ---- parts that end where tensors do ---- */
+
+static bool is_matrix(const struct gt_slot *slot)
+{
+	return slot->ndim > 1;
+}
+
+static bool is_hidden(const struct gt_slot *slot)
+{
+	return slot->hidden;
+}
+
+/* No part of a bucket ends within a whole tensor, and every parameter has a place of its own. */
+static void check_whole(const struct gt_store *s, const struct gt_buckets *b, int ranks,
+    bool (*whole)(const struct gt_slot *slot))
+{
+	int *taken = calloc((size_t)s->flat_count, sizeof(*taken));
+	int64_t end = 0;
+
+	for (size_t i = 0; i < b->size; i++) {
+		assert_int_equal(b->first[i], end);
+		assert_int_equal(b->count[i] % (16 * ranks), 0);
+		end += b->count[i];
+	}
+	assert_int_equal(end, s->flat_count);
+	for (size_t i = 0; i < s->slot_count; i++) {
+		const struct gt_slot *slot = &s->slots[i];
+		size_t bucket = gt_buckets_find(b, slot->offset);
+		int64_t part = b->count[bucket] / ranks, at = slot->offset - b->first[bucket];
+
+		if (slot->role != GT_PARAMETER)
+			continue;
+		assert_int_equal(slot->offset % 16, 0);
+		assert_true(at + slot->count <= b->count[bucket]);
+		if (whole && whole(slot))
+			assert_int_equal(at / part, (at + slot->count - 1) / part);
+		for (int64_t e = 0; e < slot->count; e++)
+			taken[slot->offset + e]++;
+	}
+	for (int64_t e = 0; e < s->flat_count; e++)
+		assert_true(taken[e] <= 1);
+	free(taken);
+}
+
+static struct gt_store *lay_out(const char *spec)
+{
+	struct model_rank r = { .spec = spec };
+	struct gt_store *s;
+
+	assert_int_equal(gt_model_open(&r.model, spec, &r.err), 0);
+	gt_model_wishes(r.model, &r.in);
+	r.in.classes = r.in.classes ? r.in.classes : 51;
+	assert_int_equal(
+	    gt_program_store(&s, r.model, &r.in, test_device(0), true, NULL, &r.err), 0);
+	gt_model_close(r.model);
+	return s;
+}
+
+static void whole_tensors_have_one_owner(void **state)
+{
+	static const char *const models[] = { "mlp:7,5,3", "mlp:1,1,2", "lenet", "resnet20",
+		"gpt:layers=4,heads=2,width=32,block=8,vocab=51", "mlp:64,64,64,64,64,64,64,9" };
+	bool (*const kinds_of[])(const struct gt_slot *slot) = { NULL, is_matrix, is_hidden };
+	const int64_t bytes[] = { 1, 5000, 25 << 20 };
+	struct gt_err err = GT_ERR_INIT;
+
+	(void)state;
+	for (size_t m = 0; m < COUNT(models); m++)
+		for (size_t w = 0; w < COUNT(kinds_of); w++)
+			for (size_t k = 0; k < COUNT(bytes); k++)
+				for (int n = 1; n <= 5; n++) {
+					struct gt_store *s = lay_out(models[m]);
+					struct gt_buckets b;
+
+					assert_int_equal(
+					    gt_zero_cut(&b, s, n, bytes[k], kinds_of[w], &err), 0);
+					check_whole(s, &b, n, kinds_of[w]);
+					gt_buckets_release(&b);
+					gt_store_free(s);
+				}
+}
+
+/* 24 matrices of 32 x 32 to 32 x 128: most of what ranks hold is no padding. */
+static void whole_tensors_are_balanced(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+
+	(void)state;
+	for (int n = 1; n <= 8; n++) {
+		struct gt_store *s = lay_out("gpt:layers=6,heads=2,width=32,block=8,vocab=51");
+		struct gt_buckets b;
+
+		assert_int_equal(gt_zero_cut(&b, s, n, 20000, is_hidden, &err), 0);
+		if (s->flat_count > 1.6 * (double)s->parameter_count)
+			fail_msg("%d ranks: %lld elements for %lld", n, (long long)s->flat_count,
+			    (long long)s->parameter_count);
+		gt_buckets_release(&b);
+		gt_store_free(s);
+	}
+}
+
 /* Since `when`: of those whose names begin with `what`. */
 static int events_since(const struct model_rank *r, double when, const char *what)
 {
@@ -298,6 +407,8 @@ int main(void)
 		cmocka_unit_test(ranks_update_as_one),
 		cmocka_unit_test(micro_batches_add_up),
 		cmocka_unit_test(every_element_has_one_owner),
+		cmocka_unit_test(whole_tensors_have_one_owner),
+		cmocka_unit_test(whole_tensors_are_balanced),
 		cmocka_unit_test(buckets_die),
 		cmocka_unit_test(events_are_told),
 	};

@@ -77,6 +77,7 @@ const struct gt_op gt_op_embedding = {
 	.max_inputs = 4,
 	.outputs = 1,
 	.infer = embedding_infer,
+	.lookups = 1 << 0 | 1 << 2,
 	.print = embedding_print,
 	.grad = embedding_grad,
 	.shard = &embedding_rule,
