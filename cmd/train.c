@@ -113,6 +113,7 @@ static void adopt(struct gt_train_cli *cli, const struct gt_train_options *o)
 	cli->steps = o->steps;
 	cli->weight_decay = o->optim.weight_decay;
 	cli->lr = o->schedule.lr;
+	cli->momentum = o->optim.momentum;
 	cli->min_lr = o->schedule.min_lr;
 	cli->warmup = o->schedule.warmup;
 	cli->lr_step = o->schedule.every;

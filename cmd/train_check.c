@@ -115,6 +115,8 @@ void gt_cmd_train_reopen(const struct gt_cmd_env *env, struct gt_train_cli *cli)
 		cli->lr = NAN;
 	if (optimizer && !given(env, "weight-decay"))
 		cli->weight_decay = NAN;
+	if (optimizer && !given(env, "momentum"))
+		cli->momentum = NAN;
 	if (lr && !given(env, "min-lr"))
 		cli->min_lr = NAN;
 	if (length && !given(env, "warmup"))

@@ -55,6 +55,31 @@ int gt_optim_state_count(const struct gt_optim_options *o)
 	return count > more ? count : more;
 }
 
+/* Elements of workspace; those of the largest tensor here, whoever updates it. */
+static int64_t work_count(const struct gt_store *s, const struct gt_optim_options *o)
+{
+	int64_t most = 0;
+
+	for (size_t i = 0; i < s->slot_count; i++) {
+		const struct gt_slot *slot = &s->slots[i];
+		const struct gt_optim_rule *rule = gt_optim_rule_of(o->kind, slot);
+		int64_t work;
+
+		if (slot->role != GT_PARAMETER || slot->elsewhere || !rule->work)
+			continue;
+		work = rule->work(slot);
+		most = work > most ? work : most;
+	}
+	return most;
+}
+
+int64_t gt_optim_bytes(const struct gt_store *s, const struct gt_optim_options *o)
+{
+	int64_t states = gt_optim_state_count(o) * gt_store_updated(s);
+
+	return (states + work_count(s, o)) * (int64_t)sizeof(float);
+}
+
 static int by_offset(const void *x, const void *y)
 {
 	const struct gt_slot *a = *(const struct gt_slot *const *)x;
@@ -66,7 +91,7 @@ static int by_offset(const void *x, const void *y)
 static struct gt_update_options update_options(
     const struct gt_optim_options *o, const struct gt_slot *slot, const struct gt_optim_rule *rule)
 {
-	return (struct gt_update_options){
+	struct gt_update_options update = {
 		.momentum = (float)o->momentum,
 		.dampening = (float)o->dampening,
 		.nesterov = o->nesterov,
@@ -77,6 +102,10 @@ static struct gt_update_options update_options(
 		.decoupled = rule->decoupled,
 		.others = rule != gt_optim_rule(o->kind),
 	};
+
+	if (rule->adjust)
+		rule->adjust(&update, o, slot);
+	return update;
 }
 
 /* A range that begins with a slot. */
@@ -167,7 +196,8 @@ static int check_options(const struct gt_optim_options *o, struct gt_err *err)
 		double value;
 	} positive[] = { { "clip", o->clip }, { "eps", o->eps } };
 
-	if (o->nesterov && (o->momentum <= 0 || o->dampening != 0))
+	if (o->nesterov && gt_optim_reads(o->kind, "nesterov") &&
+	    (o->momentum <= 0 || o->dampening != 0))
 		return gt_err_set(err, GT_EINVAL, "nesterov needs a momentum and no dampening");
 	for (size_t i = 0; i < sizeof(positive) / sizeof(*positive); i++)
 		if (positive[i].value > 0 && (float)positive[i].value == 0)
@@ -209,13 +239,7 @@ static int take_memory(struct gt_optim *o, struct gt_err *err)
 
 	for (int i = 0; !rc && i < gt_optim_state_count(&o->options); i++)
 		rc = alloc(o, gt_store_updated(o->store), &o->states[i], err);
-	for (size_t i = 0; i < o->range_count; i++) {
-		const struct range *r = &o->ranges[i];
-		int64_t work = r->tensor ? r->rule->work(r->tensor) : 0;
-
-		if (work > o->work_count)
-			o->work_count = work;
-	}
+	o->work_count = work_count(o->store, &o->options);
 	return rc || !o->work_count ? rc : alloc(o, o->work_count, &o->work, err);
 }
 

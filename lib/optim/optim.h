@@ -25,11 +25,25 @@ struct gt_optim_options {
 
 /* ---- rules.c: the optimizers ---- */
 
+enum gt_member_type {
+	GT_MEMBER_NUMBER, /* a double at `offset` */
+	GT_MEMBER_PAIR,   /* two of them */
+	GT_MEMBER_BOOL,   /* a bool there */
+	GT_MEMBER_WORD,   /* the word of an enum there, by `words` */
+	GT_MEMBER_FALSE,
+	GT_MEMBER_TRUE,
+	GT_MEMBER_INTEGER,   /* `count` */
+	GT_MEMBER_CONSTANTS, /* the number at `constants`; of several, a tuple of `count` */
+};
+
 /* A member of a parameter group of torch.optim, beside lr, weight_decay and params. */
 struct gt_optim_member {
 	const char *name;
-	enum { GT_MEMBER_NUMBER, GT_MEMBER_PAIR, GT_MEMBER_BOOL, GT_MEMBER_FALSE } type;
-	size_t offset; /* of the value in struct gt_optim_options; a pair is two doubles */
+	enum gt_member_type type;
+	size_t offset; /* of the value in struct gt_optim_options */
+	const char *const *words;
+	const double *constants;
+	int count;
 };
 
 enum { GT_OPTIM_STATES = 2 };
@@ -68,8 +82,14 @@ struct gt_optim_rule {
 	struct {
 		double tokens, images, other; /* kinds of a model's input */
 	} decay;                              /* default weight decay */
+	double momentum;                      /* default, where it reads one */
+	/* A learning rate for any model; 0, or NULL: the model's, by `adaptive`. */
+	double (*default_lr)(const struct gt_optim_options *options);
 	/* Whether these options make it keep its states. */
 	bool (*keeps_states)(const struct gt_optim_options *options);
+	/* GT_OPERAND_TENSORS: set what depends on the tensor. */
+	void (*adjust)(struct gt_update_options *update, const struct gt_optim_options *options,
+	    const struct gt_slot *slot);
 	/* Queue one update of a range on the device's compute stream. */
 	int (*update)(const struct gt_device *device, const struct gt_optim_range *range,
 	    const struct gt_update_options *options, const struct gt_step_scalars *scalars,
@@ -143,6 +163,10 @@ const char *gt_optim_state(
     const struct gt_optim *o, const struct gt_slot *slot, int which, float **flat);
 
 const struct gt_optim_options *gt_optim_options(const struct gt_optim *o);
+
+/* Bytes of device memory that an optimizer of these options takes for a store: its states, and
+ * workspace for the largest tensor that it updates whole. */
+int64_t gt_optim_bytes(const struct gt_store *store, const struct gt_optim_options *options);
 
 /* Buffers of state that an optimizer of these options keeps: each [gt_store_updated()] float32. No
  * parameter has more states. */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/optim/optim.h"
+#include "lib/optim/rules.h"
 
 const char *const gt_optim_names[] = {
 	[GT_SGD] = "sgd",
@@ -12,16 +12,14 @@ const char *const gt_optim_names[] = {
 	[GT_OPTIM_KINDS] = NULL,
 };
 
-#define OPTION(member) offsetof(struct gt_optim_options, member)
-
 /* ---- sgd ---- */
 
 static const char *const sgd_states[] = { "momentum_buffer", NULL };
 static const char *const sgd_settings[] = { "momentum", "nesterov", NULL };
 static const struct gt_optim_member sgd_members[] = {
-	{ "momentum", GT_MEMBER_NUMBER, OPTION(momentum) },
-	{ "dampening", GT_MEMBER_NUMBER, OPTION(dampening) },
-	{ "nesterov", GT_MEMBER_BOOL, OPTION(nesterov) },
+	MEMBER("momentum", NUMBER, momentum),
+	MEMBER("dampening", NUMBER, dampening),
+	MEMBER("nesterov", BOOL, nesterov),
 	{ .name = NULL },
 };
 
@@ -42,15 +40,15 @@ static int update_sgd(const struct gt_device *d, const struct gt_optim_range *r,
 static const char *const adam_states[] = { "exp_avg", "exp_avg_sq", NULL };
 static const char *const adam_settings[] = { "betas", "eps", NULL };
 static const struct gt_optim_member adam_members[] = {
-	{ "betas", GT_MEMBER_PAIR, OPTION(beta1) },
-	{ "eps", GT_MEMBER_NUMBER, OPTION(eps) },
-	{ "amsgrad", GT_MEMBER_FALSE, 0 },
-	{ "capturable", GT_MEMBER_FALSE, 0 },
+	MEMBER("betas", PAIR, beta1),
+	MEMBER("eps", NUMBER, eps),
+	{ .name = "amsgrad", .type = GT_MEMBER_FALSE },
+	{ .name = "capturable", .type = GT_MEMBER_FALSE },
 	{ .name = NULL },
 };
 _Static_assert(OPTION(beta2) == OPTION(beta1) + sizeof(double), "betas are a pair");
 
-static bool always(const struct gt_optim_options *o)
+bool gt_optim_always(const struct gt_optim_options *o)
 {
 	(void)o;
 	return true;
@@ -71,6 +69,7 @@ static const struct gt_optim_rule sgd = { .states = sgd_states,
 	.members = sgd_members,
 	.settings = sgd_settings,
 	.decay = { .images = 1e-4 },
+	.momentum = 0.9,
 	.keeps_states = has_momentum,
 	.update = update_sgd };
 
@@ -79,7 +78,7 @@ static const struct gt_optim_rule adam = { .states = adam_states,
 	.settings = adam_settings,
 	.counts_steps = true,
 	.adaptive = true,
-	.keeps_states = always,
+	.keeps_states = gt_optim_always,
 	.update = update_adam };
 
 static const struct gt_optim_rule adamw = { .states = adam_states,
@@ -88,7 +87,7 @@ static const struct gt_optim_rule adamw = { .states = adam_states,
 	.counts_steps = true,
 	.adaptive = true,
 	.decay = { .tokens = 0.1, .images = 0.01, .other = 0.01 },
-	.keeps_states = always,
+	.keeps_states = gt_optim_always,
 	.update = update_adam,
 	.decoupled = true };
 

@@ -4,14 +4,6 @@
 
 #include "lib/train/inside.h"
 
-/* Optimizer state: flat buffers beside the parameters. */
-static int64_t state_bytes(const struct gt_train *t)
-{
-	int64_t flat = gt_store_updated(t->store) * (int64_t)sizeof(float);
-
-	return gt_optim_state_count(&t->o.optim) * flat;
-}
-
 /* Whole numbers as long as JSON's integers reach. */
 static json_int_t step_flops(const struct gt_train *t, const struct gt_plan_summary *full)
 {
@@ -52,9 +44,9 @@ uint64_t gt_train_memory_bytes(const struct gt_train *t)
 	struct gt_plan_summary s;
 
 	gt_plan_summarize(p->plan, &s);
-	return s.parameter_bytes + gradient_bytes(t, &s) + (uint64_t)state_bytes(t) +
-	       s.buffer_bytes + t->arena_bytes + gt_program_pair_staging(&t->steps) +
-	       gt_program_pair_staging(&t->evals);
+	return s.parameter_bytes + gradient_bytes(t, &s) +
+	       (uint64_t)gt_optim_bytes(t->store, &t->o.optim) + s.buffer_bytes + t->arena_bytes +
+	       gt_program_pair_staging(&t->steps) + gt_program_pair_staging(&t->evals);
 }
 
 /* What is told of one rank is told of the first stage; or NULL, and `plan` is freed. */
@@ -74,7 +66,7 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_program *p = t->steps.full.plan ? &t->steps.full : &t->steps.tail;
 	struct gt_plan_summary s;
-	int64_t state = state_bytes(t);
+	int64_t state = gt_optim_bytes(t->store, &t->o.optim);
 	json_t *out;
 
 	gt_plan_summarize(p->plan, &s);

@@ -81,14 +81,24 @@ static int check_schedule(const struct gt_schedule *s, struct gt_err *err)
 	    "the config.json of the run that goes on, or from the run's length");
 }
 
+static void settle_rates(struct gt_train *t)
+{
+	const struct gt_optim_rule *rule = gt_optim_rule(t->o.optim.kind);
+	double any = rule->default_lr ? rule->default_lr(&t->o.optim) : 0;
+
+	if (isnan(t->o.schedule.lr))
+		t->o.schedule.lr = any > 0 ? any : gt_model_default_lr(t->model, rule->adaptive);
+	if (isnan(t->o.optim.momentum))
+		t->o.optim.momentum = rule->momentum;
+}
+
 int gt_train_settle(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_schedule *s = &t->o.schedule;
 
 	if (settle_length(t, err))
 		return err->code;
-	if (isnan(s->lr))
-		s->lr = gt_model_default_lr(t->model, gt_optim_rule(t->o.optim.kind)->adaptive);
+	settle_rates(t);
 	if (isnan(s->min_lr)) /* of step, a limit that the falls do not go below */
 		s->min_lr = s->kind == GT_STEP ? 0 : s->lr / 10;
 	if (s->warmup < 0)

@@ -110,27 +110,39 @@ static struct gt_tree *parameter_state(struct writer *w, const struct gt_slot *s
 	return state;
 }
 
+static struct gt_tree *tuple(struct writer *w, const double *numbers, int count)
+{
+	struct gt_tree *tree = gt_tree_tuple(w->a, w->err);
+
+	for (int i = 0; i < count; i++)
+		if (!tree || gt_tree_append(tree, number(w, numbers[i]), w->a, w->err))
+			w->failed = true;
+	return tree;
+}
+
 static struct gt_tree *member_value(
     struct writer *w, const struct gt_optim_member *m, const struct gt_optim_options *o)
 {
-	const char *at = (const char *)o + m->offset;
-	const double *numbers = (const double *)(const void *)at;
-	struct gt_tree *pair;
+	const void *at = (const char *)o + m->offset;
 
 	switch (m->type) {
 	case GT_MEMBER_NUMBER:
-		return number(w, *numbers);
+		return number(w, *(const double *)at);
+	case GT_MEMBER_PAIR:
+		return tuple(w, at, 2);
 	case GT_MEMBER_BOOL:
 		return boolean(w, *(const bool *)at);
-	case GT_MEMBER_PAIR:
-		pair = gt_tree_tuple(w->a, w->err);
-		for (int i = 0; i < 2; i++)
-			if (!pair || gt_tree_append(pair, number(w, numbers[i]), w->a, w->err))
-				w->failed = true;
-		return pair;
-	default:
-		return boolean(w, false);
+	case GT_MEMBER_WORD:
+		return gt_tree_string(w->a, m->words[*(const int *)at], w->err);
+	case GT_MEMBER_FALSE:
+	case GT_MEMBER_TRUE:
+		break;
+	case GT_MEMBER_INTEGER:
+		return integer(w, m->count);
+	case GT_MEMBER_CONSTANTS:
+		return m->count > 1 ? tuple(w, m->constants, m->count) : number(w, *m->constants);
 	}
+	return boolean(w, m->type == GT_MEMBER_TRUE);
 }
 
 /* Of the parameters from number `first` on. */

@@ -128,8 +128,8 @@ static int match_groups(struct gt_snapshot_groups *g, const struct gt_snapshot *
 	return 0;
 }
 
-/* Adam's own count, that of the first parameter that has one, may lag behind the run's: PyTorch skips steps whose
- * gradients overflow. The others' are read to see that they are sound. */
+/* Adam's own count, that of the first parameter that has one, may lag behind the run's: PyTorch
+ * skips steps whose gradients overflow. The others' are read to see that they are sound. */
 static int count_steps(const struct gt_snapshot *s, const struct gt_tree *state,
     const int64_t *numbers, size_t count, int64_t *steps, struct gt_err *err)
 {

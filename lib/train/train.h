@@ -31,7 +31,7 @@ struct gt_train_options {
 	 * GT_F32: none. */
 	enum gt_dtype amp;
 
-	/* Open: weight_decay NaN, by optimizer and model. */
+	/* Open: weight_decay NaN, by optimizer and model; momentum NaN, by optimizer. */
 	struct gt_optim_options optim;
 	/* Open: lr and min_lr NaN, warmup -1, every and decay 0. total comes from the length. */
 	struct gt_schedule schedule;
