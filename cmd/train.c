@@ -63,6 +63,7 @@ static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
 		.optim = {
 		    .kind = (enum gt_optim_kind)cli->optimizer,
 		    .momentum = cli->momentum,
+		    .adjust_lr = (enum gt_adjust_lr)cli->adjust_lr,
 		    .nesterov = cli->nesterov,
 		    .beta1 = cli->betas[0],
 		    .beta2 = cli->betas[1],
@@ -70,6 +71,7 @@ static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
 		    .weight_decay = cli->weight_decay,
 		    .clip = cli->clip,
 		},
+		.adam_lr = cli->adam_lr,
 		.schedule = {
 		    .kind = (enum gt_schedule_kind)cli->schedule,
 		    .lr = cli->lr,
@@ -114,6 +116,7 @@ static void adopt(struct gt_train_cli *cli, const struct gt_train_options *o)
 	cli->weight_decay = o->optim.weight_decay;
 	cli->lr = o->schedule.lr;
 	cli->momentum = o->optim.momentum;
+	cli->adam_lr = o->adam_lr;
 	cli->min_lr = o->schedule.min_lr;
 	cli->warmup = o->schedule.warmup;
 	cli->lr_step = o->schedule.every;

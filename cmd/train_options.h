@@ -22,7 +22,8 @@ struct gt_train_cli {
 	int amp; /* enum gt_cmd_amp */
 
 	int optimizer; /* enum gt_optim_kind */
-	double lr, momentum, weight_decay, betas[2], eps, clip;
+	double lr, adam_lr, momentum, weight_decay, betas[2], eps, clip;
+	int adjust_lr; /* enum gt_adjust_lr */
 	bool nesterov;
 
 	int schedule; /* enum gt_schedule_kind */

@@ -9,10 +9,11 @@
  * Every file of this folder but backend.c, math.c and oneDNN's, which chooses for itself
  * (dnnl_api.c, dnnl.c, matmul.c, conv.c, conv_winograd.c), is compiled once per instruction set,
  * with GT_ISA_NAME base, avx2 or avx512. It exports one table, GT_ISA(gt_cpu_NAME_kernels), and has
- * nothing else but statics, so that the same source is the portable reference and the vector code.
- * Where both types are served alike, the functions stand in NAME.inc, which NAME.c includes once
- * for float32 and once for float64 (real.inc). Types of 16 bits are computed in float32 by these
- * functions (half.c), unless oneDNN has something better.
+ * nothing else but statics (muon.c: one function of range.c's table), so that the same source is
+ * the portable reference and the vector code. Where both types are served alike, the functions
+ * stand in NAME.inc, which NAME.c includes once for float32 and once for float64 (real.inc). Types
+ * of 16 bits are computed in float32 by these functions (half.c), unless oneDNN has something
+ * better.
  */
 #define GT_ISA_JOIN(name, isa)  name##_##isa
 #define GT_ISA_JOIN2(name, isa) GT_ISA_JOIN(name, isa)
@@ -39,6 +40,10 @@ extern const struct gt_kernel GT_ISA(gt_cpu_gemv_kernels)[], GT_ISA(gt_cpu_atten
     GT_ISA(gt_cpu_embedding_kernels)[], GT_ISA(gt_cpu_loss_kernels)[],
     GT_ISA(gt_cpu_cast_kernels)[], GT_ISA(gt_cpu_half_kernels)[];
 extern const struct gt_range_kernels GT_ISA(gt_cpu_ranges);
+/* One of them (muon.c). */
+int GT_ISA(gt_cpu_muon)(struct gt_stream *stream, float *p, const float *g, float *buf,
+    int64_t rows, int64_t cols, float *work, const struct gt_update_options *o,
+    const struct gt_step_scalars *s, struct gt_err *err);
 #endif
 
 /* oneDNN's rows, the same for all instruction sets (float32, and bfloat16 where the processor has

@@ -362,6 +362,7 @@ const struct gt_range_kernels GT_ISA(gt_cpu_ranges) = {
 	.begin_update = begin_update,
 	.sgd = sgd,
 	.adam = adam,
+	.muon = GT_ISA(gt_cpu_muon),
 	.narrow = narrow,
 	.widen = widen,
 	.find_nonfinite = find_nonfinite,

@@ -71,14 +71,31 @@ struct gt_step_scalars {
 
 /* Constants of an update, the same in every step. */
 struct gt_update_options {
-	float momentum, dampening; /* SGD */
+	float momentum, dampening; /* SGD; Muon without dampening */
 	int nesterov;              /* SGD */
 	double beta1, beta2;       /* Adam, AdamW; in float 1 - beta has few digits left */
 	float eps;                 /* Adam, AdamW */
 	float weight_decay;        /* of this range */
 	int decoupled;             /* AdamW: decay the parameter, not the gradient */
 	int others;                /* AdamW: the learning rate is others_lr */
+	float step_scale;          /* Muon: times the learning rate, but not in weight decay */
 };
+
+/*
+ * Muon: how the momentum is made orthogonal. Source: K. Jordan et al., "Muon: an optimizer for
+ * hidden layers in neural networks", 2024 (https://kellerjordan.github.io/posts/muon).
+ */
+enum { GT_MUON_STEPS = 5 };
+static const double gt_muon_coefficients[] = { 3.4445, -4.7750, 2.0315 };
+static const double gt_muon_eps = 1e-7; /* least norm that it is divided by */
+
+/* Elements of workspace: two matrices of this shape and two squares of the smaller side. */
+static inline int64_t gt_muon_work(int64_t rows, int64_t cols)
+{
+	int64_t side = rows < cols ? rows : cols;
+
+	return 2 * (rows * cols + side * side);
+}
 
 /*
  * Work on ranges of the flat buffers, queued on a stream: float32 where no type is named, any
@@ -116,6 +133,12 @@ struct gt_range_kernels {
 	int (*adam)(struct gt_stream *stream, float *p, const float *g, float *m, float *v,
 	    int64_t count, const struct gt_update_options *o, const struct gt_step_scalars *s,
 	    struct gt_err *err);
+	/* torch.optim.Muon of one matrix [rows, cols], with Nesterov momentum; buf is
+	 * momentum_buffer, work [gt_muon_work()] is overwritten. Products are in float32, too. *o
+	 * is read by the call. */
+	int (*muon)(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t rows,
+	    int64_t cols, float *work, const struct gt_update_options *o,
+	    const struct gt_step_scalars *s, struct gt_err *err);
 	/* half[count], of type GT_F16 or GT_BF16, from x[count], rounded to nearest even, and x
 	 * from half (lib/base/half.h). */
 	int (*narrow)(struct gt_stream *stream, uint16_t *half, const float *x, int64_t count,

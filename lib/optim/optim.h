@@ -10,15 +10,22 @@
  * torch.optim's.
  */
 
-enum gt_optim_kind { GT_SGD, GT_ADAM, GT_ADAMW, GT_OPTIM_KINDS };
+enum gt_optim_kind { GT_SGD, GT_ADAM, GT_ADAMW, GT_MUON, GT_OPTIM_KINDS };
+
+/* How Muon's steps depend on the shape of a matrix: torch.optim.Muon's adjust_lr_fn. */
+enum gt_adjust_lr { GT_ADJUST_ORIGINAL, GT_ADJUST_MATCH_RMS_ADAMW, GT_ADJUST_KINDS };
+
+/* "original", "match_rms_adamw", NULL. */
+extern const char *const gt_adjust_lr_names[GT_ADJUST_KINDS + 1];
 
 struct gt_optim_options {
 	enum gt_optim_kind kind;
-	double momentum, dampening; /* SGD */
-	bool nesterov;              /* SGD; needs momentum */
-	double beta1, beta2, eps;   /* Adam, AdamW */
-	double weight_decay;        /* for what a model marks (gt_slot.decay), 0 for the others */
-	double clip;                /* largest global norm of the gradients; 0: no clipping */
+	double momentum, dampening;  /* SGD; Muon without dampening */
+	bool nesterov;               /* SGD; needs momentum */
+	double beta1, beta2, eps;    /* Adam, AdamW */
+	enum gt_adjust_lr adjust_lr; /* Muon */
+	double weight_decay;         /* for what a model marks (gt_slot.decay), 0 for the others */
+	double clip;                 /* largest global norm of the gradients; 0: no clipping */
 	bool exact_norm;  /* the same bits by however many processes: gt_step_scalars.exact */
 	double others_lr; /* of tensors that a rule leaves to another: times the learning rate */
 };
@@ -97,7 +104,7 @@ struct gt_optim_rule {
 	bool decoupled; /* weight decay shrinks the parameter; otherwise it joins the gradient */
 };
 
-/* "sgd", "adam", "adamw", NULL: the number of a name is its enum gt_optim_kind. */
+/* "sgd", "adam", "adamw", "muon", NULL: the number of a name is its enum gt_optim_kind. */
 extern const char *const gt_optim_names[GT_OPTIM_KINDS + 1];
 
 const struct gt_optim_rule *gt_optim_rule(enum gt_optim_kind kind);

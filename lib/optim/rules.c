@@ -9,6 +9,7 @@ const char *const gt_optim_names[] = {
 	[GT_SGD] = "sgd",
 	[GT_ADAM] = "adam",
 	[GT_ADAMW] = "adamw",
+	[GT_MUON] = "muon",
 	[GT_OPTIM_KINDS] = NULL,
 };
 
@@ -95,6 +96,7 @@ static const struct gt_optim_rule *const rules[] = {
 	[GT_SGD] = &sgd,
 	[GT_ADAM] = &adam,
 	[GT_ADAMW] = &adamw,
+	[GT_MUON] = &gt_optim_muon,
 };
 _Static_assert(sizeof(rules) / sizeof(*rules) == GT_OPTIM_KINDS, "a row for every name");
 

@@ -1,10 +1,12 @@
-/* rules.h - inside optim: what the rows of optimizers are made of. */
+/* rules.h - inside optim: rows that have a file of their own, and what rows are made of. */
 #ifndef GT_OPTIM_RULES_H
 #define GT_OPTIM_RULES_H
 
 #include <stddef.h>
 
 #include "lib/optim/optim.h"
+
+extern const struct gt_optim_rule gt_optim_muon; /* muon.c */
 
 /* Where an option lies, and a member of a parameter group that is one. */
 #define OPTION(member) offsetof(struct gt_optim_options, member)

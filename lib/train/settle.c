@@ -90,6 +90,11 @@ static void settle_rates(struct gt_train *t)
 		t->o.schedule.lr = any > 0 ? any : gt_model_default_lr(t->model, rule->adaptive);
 	if (isnan(t->o.optim.momentum))
 		t->o.optim.momentum = rule->momentum;
+	if (rule->operand != GT_OPERAND_TENSORS)
+		return;
+	if (!(t->o.adam_lr > 0))
+		t->o.adam_lr = gt_model_default_lr(t->model, gt_optim_rule(rule->others)->adaptive);
+	t->o.optim.others_lr = t->o.adam_lr / t->o.schedule.lr;
 }
 
 int gt_train_settle(struct gt_train *t, struct gt_err *err)

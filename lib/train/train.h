@@ -31,8 +31,12 @@ struct gt_train_options {
 	 * GT_F32: none. */
 	enum gt_dtype amp;
 
-	/* Open: weight_decay NaN, by optimizer and model; momentum NaN, by optimizer. */
+	/* Open: weight_decay NaN, by optimizer and model; momentum NaN, by optimizer; others_lr,
+	 * always, by adam_lr. */
 	struct gt_optim_options optim;
+	/* Of tensors that the optimizer leaves to AdamW, at its highest; it follows the schedule.
+	 * Open: NaN or 0, the model's. */
+	double adam_lr;
 	/* Open: lr and min_lr NaN, warmup -1, every and decay 0. total comes from the length. */
 	struct gt_schedule schedule;
 

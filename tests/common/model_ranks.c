@@ -73,6 +73,8 @@ static int open_store(struct model_rank *r)
 	if (rc)
 		return rc;
 	describe_input(r);
+	if (r->optimizer)
+		r->options.optimizer = r->optimizer->kind;
 	if (r->group)
 		rc = gt_parallel_new(&r->parallel, &r->options, r->group, err);
 	if (!rc)

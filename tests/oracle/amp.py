@@ -36,7 +36,7 @@ def losses(net, run, kind, lr, decay, clip, low):
     """PyTorch's curve, under autocast to `low` unless that is None."""
     net.load_state_dict(run["state"])
     net.train()
-    opt = models.optimizer(kind, net, run, lr, decay)
+    opt = models.optimizer(kind, net, run, lr, lr, decay)
     out = []
     for step in range(models.STEPS):
         at = step % len(run["inputs"])
@@ -79,7 +79,7 @@ def curves(folder):
     for model, network, batch, kind, lr, decay, clip in CURVES:
         path = f"{folder}/run.pth"
         subprocess.run([os.path.join(models.TESTS, "model_dump"), path, model, kind, str(lr), str(decay), str(clip), str(batch),
-                        str(models.STEPS), "bf16"], check=True)
+                        str(models.STEPS), str(lr), "bf16"], check=True)
         run = torch.load(path)
         theirs, exact = (losses(network(), run, kind, lr, decay, clip, low) for low in (torch.bfloat16, None))
         far, bound = models.worst(run["losses"], theirs), 2 * models.worst(theirs, exact)

@@ -1,7 +1,7 @@
 /* model_dump.c - train a model for some steps and write down what PyTorch needs to do the same. */
 
 /*
- * usage: model_dump FILE.pth MODEL OPTIMIZER LR WEIGHT_DECAY CLIP BATCH STEPS [AMP]
+ * usage: model_dump FILE.pth MODEL OPTIMIZER LR WEIGHT_DECAY CLIP BATCH STEPS OTHERS_LR [AMP]
  *
  * FILE.pth holds a dict: state (before), final (after), inputs, targets (lists of batches, used in
  * turn), mean, std (images), decay (names of decayed parameters), losses, norms (of gradients,
@@ -232,7 +232,7 @@ static enum gt_dtype amp_of(const char *word)
 static int prepare(struct run *r, char **argv, struct gt_err *err)
 {
 	struct gt_optim_options o = { .kind = kind_of(argv[3]),
-		.momentum = 0.9,
+		.others_lr = atof(argv[9]) / atof(argv[4]),
 		.beta1 = 0.9,
 		.beta2 = 0.999,
 		.eps = 1e-8,
@@ -241,6 +241,7 @@ static int prepare(struct run *r, char **argv, struct gt_err *err)
 
 	if (o.kind == GT_OPTIM_KINDS)
 		return gt_err_set(err, GT_EINVAL, "no optimizer is called '%s'", argv[3]);
+	o.momentum = gt_optim_rule(o.kind)->momentum;
 	r->lr = atof(argv[4]);
 	r->steps = atoi(argv[8]);
 	if (gt_model_open(&r->model, argv[2], err))
@@ -260,7 +261,7 @@ static int prepare(struct run *r, char **argv, struct gt_err *err)
 	            .input = &r->in,
 	            .purpose = GT_MODEL_TRAIN,
 	            .store = r->store,
-	            .low = amp_of(argv[9]) },
+	            .low = amp_of(argv[10]) },
 	        atoi(argv[7]), err) ||
 	    gt_device_alloc(r->device, gt_plan_arena_bytes(r->program.plan), &r->arena, err) ||
 	    gt_plan_bind(r->program.plan, r->arena, err) ||
@@ -287,9 +288,9 @@ int main(int argc, char **argv)
 	struct run r = { 0 };
 	int rc;
 
-	if (argc != 9 && argc != 10) {
+	if (argc != 10 && argc != 11) {
 		fprintf(stderr, "usage: model_dump FILE.pth MODEL OPTIMIZER LR WEIGHT_DECAY CLIP "
-		                "BATCH STEPS [AMP]\n");
+		                "BATCH STEPS OTHERS_LR [AMP]\n");
 		return 2;
 	}
 	rc = prepare(&r, argv, &err);

@@ -39,6 +39,8 @@ MODES = [
     (LENET, "random:,samples=53", 16, 12, [*SGD, "--threads", "2", "--drop-last"], [(1, 1, []), (2, 1, []), (2, 1, ["--parallel", "zero2"])]),
     (LENET, "random:,samples=53", 16, 12, [*SGD, "--clip", "0.2"], DATA),
     (GPT, "text:{}/text.txt", 20, 15, [*ADAMW, "--bucket-size", "4K"], DATA),
+    (GPT, "text:{}/text.txt", 20, 15, ["--optimizer", "muon", "--clip", "0.5", "--bucket-size", "4K"],
+     [(1, 1, []), (2, 1, []), *((n, 1, ["--parallel", kind]) for kind in ("zero1", "zero2", "zero3") for n in (2, 4))]),
     ("resnet20", "random:,samples=29", 8, 6, [*SGD, "--sync-bn"], DATA),
     (GPT4, "text:{}/text.txt", 16, 15, ADAMW, PIPES),
     (LENET, "random:,samples=53", 16, 12, [*SGD, "--clip", "0.2"], PIPES),

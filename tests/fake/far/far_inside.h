@@ -33,6 +33,7 @@ struct far_args {
 	void *a, *b, *c, *d;
 	const void *in;
 	int64_t count;
+	int64_t rows, cols;
 	enum gt_dtype dtype;
 	struct gt_update_options update;
 	const struct gt_step_scalars *scalars;

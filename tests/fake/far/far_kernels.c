@@ -299,6 +299,37 @@ static int adam(struct gt_stream *stream, float *p, const float *g, float *m, fl
 	return far_queue(stream, &item, err);
 }
 
+static int run_muon(struct far_item *item, struct gt_err *err)
+{
+	struct far_args *a = &item->args;
+
+	return cpu()->muon(
+	    NULL, a->a, a->in, a->b, a->rows, a->cols, a->c, &a->update, a->scalars, err);
+}
+
+static int muon(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t m,
+    int64_t n, float *work, const struct gt_update_options *o, const struct gt_step_scalars *s,
+    struct gt_err *err)
+{
+	struct far_item item = { .name = "muon",
+		.run = run_muon,
+		.args = { .a = far_near(p),
+		    .in = far_near(g),
+		    .b = far_near(buf),
+		    .c = far_near(work),
+		    .rows = m,
+		    .cols = n,
+		    .update = *o,
+		    .scalars = far_near(s) } };
+
+	far_add_access(&item, p, floats(m * n), true);
+	far_add_access(&item, g, floats(m * n), false);
+	far_add_access(&item, buf, floats(m * n), true);
+	far_add_access(&item, work, floats(gt_muon_work(m, n)), true);
+	far_add_access(&item, s, sizeof(*s), false);
+	return far_queue(stream, &item, err);
+}
+
 static int run_narrow(struct far_item *item, struct gt_err *err)
 {
 	struct far_args *a = &item->args;
@@ -368,6 +399,7 @@ static const struct gt_range_kernels ranges = {
 	.begin_update = begin_update,
 	.sgd = sgd,
 	.adam = adam,
+	.muon = muon,
 	.narrow = narrow,
 	.widen = widen,
 	.find_nonfinite = find_nonfinite,
