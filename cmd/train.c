@@ -72,6 +72,7 @@ static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
 		    .clip = cli->clip,
 		},
 		.adam_lr = cli->adam_lr,
+		.ema = cli->ema > 0 ? cli->ema : 0,
 		.schedule = {
 		    .kind = (enum gt_schedule_kind)cli->schedule,
 		    .lr = cli->lr,

@@ -67,6 +67,7 @@ static int check_pairs(
 		{ "broadcast-buffers", a_run, run },
 		{ "check-replicas", a_run, run },
 		{ "profile", a_run, run },
+		{ "ema", a_run, run },
 		{ "resume", a_run, run },
 		{ "dry-run", a_run, run },
 		{ "eval-every", "--val or --val-split", cli->val || cli->val_split > 0 },

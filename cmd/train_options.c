@@ -85,6 +85,10 @@ static const struct gt_opt table[] = {
 	{ "clip", 0, GT_OPT_DOUBLE, AT(clip), "X",
 	    "scale gradients down to this norm; 0: never", .initial = "0", .max = INFINITY },
 
+	{ "ema", 0, GT_OPT_DOUBLE, AT(ema), "X",
+	    "keep a running mean of the weights with this decay, and evaluate it",
+	    .otherwise = "none", .max = 1, .flags = GT_OPT_ABOVE | GT_OPT_BELOW },
+
 	{ .type = GT_OPT_HEADING, .help = "Learning rate over time" },
 	{ "lr-schedule", 0, GT_OPT_CHOICE, AT(schedule), .words = gt_schedule_names,
 	    .initial = "cosine", .help = "how the learning rate falls after the warm-up" },

@@ -22,7 +22,7 @@ struct gt_train_cli {
 	int amp; /* enum gt_cmd_amp */
 
 	int optimizer; /* enum gt_optim_kind */
-	double lr, adam_lr, momentum, weight_decay, betas[2], eps, clip;
+	double lr, adam_lr, momentum, weight_decay, betas[2], eps, clip, ema;
 	int adjust_lr; /* enum gt_adjust_lr */
 	bool nesterov;
 

@@ -66,6 +66,7 @@ complete -c gtrain -n '__gtrain_command train' -l weight-decay -x -d 'weight dec
 complete -c gtrain -n '__gtrain_command train' -l betas -x -d 'decay of the running means of adam and adamw'
 complete -c gtrain -n '__gtrain_command train' -l eps -x -d 'keeps adam and adamw from dividing by 0'
 complete -c gtrain -n '__gtrain_command train' -l clip -x -d 'scale gradients down to this norm; 0: never'
+complete -c gtrain -n '__gtrain_command train' -l ema -x -d 'keep a running mean of the weights with this decay, and evaluate it'
 complete -c gtrain -n '__gtrain_command train' -l lr-schedule -x -a 'constant step cosine wsd' -d 'how the learning rate falls after the warm-up'
 complete -c gtrain -n '__gtrain_command train' -l warmup -x -d 'steps in which it rises from 0'
 complete -c gtrain -n '__gtrain_command train' -l min-lr -x -d 'lowest learning rate after the warm-up'

@@ -290,6 +290,39 @@ static int adam(struct gt_stream *stream, float *p, const float *g, float *m, fl
 	return 0;
 }
 
+static int lerp(struct gt_stream *stream, float *y, const float *x, int64_t count, float weight,
+    struct gt_err *err)
+{
+	float rest = 1.0f - weight;
+
+	(void)stream;
+	(void)err;
+	if (weight < 0.5f) {
+#pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
+		for (int64_t i = 0; i < count; i++)
+			y[i] = y[i] + weight * (x[i] - y[i]);
+		return 0;
+	}
+#pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
+	for (int64_t i = 0; i < count; i++)
+		y[i] = x[i] - rest * (x[i] - y[i]);
+	return 0;
+}
+
+static int swap(struct gt_stream *stream, float *x, float *y, int64_t count, struct gt_err *err)
+{
+	(void)stream;
+	(void)err;
+#pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
+	for (int64_t i = 0; i < count; i++) {
+		float old = x[i];
+
+		x[i] = y[i];
+		y[i] = old;
+	}
+	return 0;
+}
+
 static int narrow(struct gt_stream *stream, uint16_t *half, const float *x, int64_t count,
     enum gt_dtype dtype, struct gt_err *err)
 {
@@ -363,6 +396,8 @@ const struct gt_range_kernels GT_ISA(gt_cpu_ranges) = {
 	.sgd = sgd,
 	.adam = adam,
 	.muon = GT_ISA(gt_cpu_muon),
+	.lerp = lerp,
+	.swap = swap,
 	.narrow = narrow,
 	.widen = widen,
 	.find_nonfinite = find_nonfinite,

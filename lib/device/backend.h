@@ -139,6 +139,13 @@ struct gt_range_kernels {
 	int (*muon)(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t rows,
 	    int64_t cols, float *work, const struct gt_update_options *o,
 	    const struct gt_step_scalars *s, struct gt_err *err);
+	/* y[count] += weight (x[count] - y[count]), in the form that has no error at weights 0 and
+	 * 1: torch.lerp. */
+	int (*lerp)(struct gt_stream *stream, float *y, const float *x, int64_t count, float weight,
+	    struct gt_err *err);
+	/* Exchange x[count] and y[count]. */
+	int (*swap)(
+	    struct gt_stream *stream, float *x, float *y, int64_t count, struct gt_err *err);
 	/* half[count], of type GT_F16 or GT_BF16, from x[count], rounded to nearest even, and x
 	 * from half (lib/base/half.h). */
 	int (*narrow)(struct gt_stream *stream, uint16_t *half, const float *x, int64_t count,

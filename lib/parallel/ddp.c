@@ -197,6 +197,7 @@ const struct gt_parallel_mode gt_parallel_dp = { .name = "dp",
 	.scatter = gt_dp_scatter,
 	.refresh = gt_dp_refresh,
 	.update = gt_dp_update,
+	.publish = gt_dp_publish,
 	DDP };
 
 size_t gt_ddp_buckets(const struct gt_parallel *p, const int64_t **first, const int64_t **count)

@@ -153,8 +153,16 @@ int gt_dp_refresh(struct gt_parallel *p, struct gt_err *err)
 	return rc;
 }
 
+/* The others get them when they are needed. */
+int gt_dp_publish(struct gt_parallel *p, struct gt_err *err)
+{
+	(void)err;
+	p->stale = true;
+	return 0;
+}
+
 int gt_dp_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)
 {
-	p->stale = true;
+	gt_dp_publish(p, err);
 	return p->axes[GT_AXIS_DATA]->rank ? 0 : gt_optim_update(optim, NULL, NULL, err);
 }

@@ -30,6 +30,7 @@ void gt_dp_part_of(const struct gt_group *group, int rank, int samples, int *fir
 void gt_dp_part(const struct gt_parallel *p, int samples, int *first, int *count);
 int gt_dp_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err);
 int gt_dp_refresh(struct gt_parallel *p, struct gt_err *err);
+int gt_dp_publish(struct gt_parallel *p, struct gt_err *err);
 int gt_dp_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err);
 
 #endif

@@ -54,6 +54,7 @@ struct gt_parallel_mode {
 	    void *held, const void *whole, struct gt_err *err);
 	int (*refresh)(struct gt_parallel *p, struct gt_err *err);
 	int (*update)(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err);
+	int (*publish)(struct gt_parallel *p, struct gt_err *err);
 	int64_t (*sent)(const struct gt_parallel *p, int micro_batches); /* bytes, in a step */
 	void (*release)(struct gt_parallel *p); /* its state, which may be NULL */
 };

@@ -493,6 +493,11 @@ int gt_parallel_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_
 	                                         : gt_optim_update(optim, NULL, NULL, err);
 }
 
+int gt_parallel_publish(struct gt_parallel *p, struct gt_err *err)
+{
+	return p->mode->publish ? p->mode->publish(p, err) : 0;
+}
+
 int gt_parallel_squares_begin(const struct gt_parallel *p, struct gt_err *err)
 {
 	const struct gt_step_scalars none = { .block = { .exact = p->o.reproducible } };

@@ -237,6 +237,10 @@ int64_t gt_parallel_sent(const struct gt_parallel *p, int micro_batches);
  * in its place. A collective call. */
 int gt_parallel_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err);
 
+/* The parameters that this rank updates have changed outside of an update: let all ranks have them.
+ * A collective call. */
+int gt_parallel_publish(struct gt_parallel *p, struct gt_err *err);
+
 /* ---- for profiles ---- */
 
 /* Whether nodes of this op are the ranks' doing: they start, make or wait for what ranks do

@@ -225,6 +225,12 @@ static int gather_parameters(struct gt_parallel *p, struct gt_err *err)
 	return rc ? rc : gt_group_wait(group, GT_GROUP_ALL, err);
 }
 
+/* Where ranks hold parts, what a rank lacks is gathered when it is needed. */
+static int publish(struct gt_parallel *p, struct gt_err *err)
+{
+	return p->store->parameters_in_parts ? 0 : gather_parameters(p, err);
+}
+
 static int update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)
 {
 	int rc = gt_optim_update(optim, add_up, p, err);
@@ -232,7 +238,7 @@ static int update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *
 	/* Micro-batches are added to zero. */
 	if (!rc && p->store->gradients_in_parts)
 		rc = gt_optim_zero_grad(optim, err);
-	return rc || p->store->parameters_in_parts ? rc : gather_parameters(p, err);
+	return rc ? rc : publish(p, err);
 }
 
 /* Gradients go out once, or for each micro-batch; parameters come back once, or whenever they are
@@ -254,7 +260,7 @@ static int64_t sent(const struct gt_parallel *p, int micro_batches)
 /* What the three have in common. */
 #define ZERO                                                                                       \
 	.attach = attach, .insert = gt_zero_insert, .in_parts = in_parts, .collect = collect,      \
-	.deal = deal, .update = update, .sent = sent, .release = release
+	.deal = deal, .update = update, .publish = publish, .sent = sent, .release = release
 
 const struct gt_parallel_mode gt_parallel_zero1 = { .name = "zero1", .replicates = true, ZERO };
 

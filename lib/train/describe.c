@@ -38,6 +38,13 @@ static uint64_t gradient_bytes(const struct gt_train *t, const struct gt_plan_su
 	return s->gradient_bytes + (beside ? s->gradient_bytes / 2 : 0);
 }
 
+int64_t gt_train_kept_bytes(const struct gt_train *t, const struct gt_store *store)
+{
+	int64_t mean = t->o.ema > 0 ? gt_store_updated(store) * (int64_t)sizeof(float) : 0;
+
+	return gt_optim_bytes(store, &t->o.optim) + mean;
+}
+
 uint64_t gt_train_memory_bytes(const struct gt_train *t)
 {
 	const struct gt_program *p = t->steps.full.plan ? &t->steps.full : &t->steps.tail;
@@ -45,7 +52,7 @@ uint64_t gt_train_memory_bytes(const struct gt_train *t)
 
 	gt_plan_summarize(p->plan, &s);
 	return s.parameter_bytes + gradient_bytes(t, &s) +
-	       (uint64_t)gt_optim_bytes(t->store, &t->o.optim) + s.buffer_bytes + t->arena_bytes +
+	       (uint64_t)gt_train_kept_bytes(t, t->store) + s.buffer_bytes + t->arena_bytes +
 	       gt_program_pair_staging(&t->steps) + gt_program_pair_staging(&t->evals);
 }
 
@@ -66,7 +73,7 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_program *p = t->steps.full.plan ? &t->steps.full : &t->steps.tail;
 	struct gt_plan_summary s;
-	int64_t state = gt_optim_bytes(t->store, &t->o.optim);
+	int64_t state = gt_train_kept_bytes(t, t->store);
 	json_t *out;
 
 	gt_plan_summarize(p->plan, &s);

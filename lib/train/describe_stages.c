@@ -44,7 +44,7 @@ static void close_stage(struct stage *s)
 static json_t *describe(const struct stage *s, const struct gt_train *t, int index)
 {
 	const struct gt_pipeline_cut *cut = gt_pipeline_stages(s->parallel);
-	int64_t state = gt_optim_bytes(s->store, &t->o.optim);
+	int64_t state = gt_train_kept_bytes(t, s->store);
 	int64_t parameters = 0;
 	struct gt_plan_summary plan;
 	double all = 0;

@@ -2,6 +2,7 @@
 #ifndef GT_TRAIN_INSIDE_H
 #define GT_TRAIN_INSIDE_H
 
+#include "lib/optim/ema.h"
 #include "lib/train/run_source.h"
 #include "lib/train/train.h"
 
@@ -20,6 +21,7 @@ struct gt_train {
 	struct gt_parallel *parallel; /* NULL: one rank */
 	struct gt_group *alone;       /* for it, where there is one rank and no group; or NULL */
 	struct gt_optim *optim;
+	struct gt_ema *ema; /* NULL: none */
 	struct gt_program_pair steps, evals;
 	void *arena;
 	size_t arena_bytes;
@@ -59,6 +61,9 @@ int gt_train_settle(struct gt_train *t, struct gt_err *err);
 
 /* describe.c: what the run takes, but for its data. */
 uint64_t gt_train_memory_bytes(const struct gt_train *t);
+
+/* Of that, what is kept beside the parameters of a store: optimizer state and the mean. */
+int64_t gt_train_kept_bytes(const struct gt_train *t, const struct gt_store *store);
 
 /* describe_stages.c: a JSON array, yours: of each stage of the pipeline the parameter that it
  * begins with, its share of the work, what it holds, takes and sends. */

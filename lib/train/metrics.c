@@ -47,7 +47,7 @@ enum { LINE_MAX_BYTES = 1 << 20 };
 static const char line_start[] = "{\"split\":\"";
 
 static const char *const keys[] = { "split", "step", "epoch", "loss", "lr", "grad_norm",
-	"samples_per_s", "tokens_per_s", "top1", "top5", "perplexity", "n", "time_s" };
+	"samples_per_s", "tokens_per_s", "top1", "top5", "perplexity", "n", "ema", "time_s" };
 
 static bool is_key(const char *name)
 {
@@ -265,7 +265,8 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 	put_real(w, "top1", 9, m->top1);
 	put_real(w, "top5", 9, m->top5);
 	put_real(w, "perplexity", 9, m->perplexity); /* of a finite loss it may be infinite */
-	fprintf(w->stream, ",\"n\":%lld,\"time_s\":%.3f}", (long long)m->n, r->time_s);
+	fprintf(w->stream, ",\"n\":%lld%s,\"time_s\":%.3f}", (long long)m->n,
+	    r->ema ? ",\"ema\":true" : "", r->time_s);
 	return finish_line(w, err);
 }
 

@@ -28,6 +28,7 @@ struct gt_eval_report {
 	int64_t step;
 	const struct gt_metrics *metrics;
 	bool best; /* better than all before */
+	bool ema;  /* of the mean of the weights */
 	double time_s;
 };
 

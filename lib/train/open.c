@@ -2,12 +2,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/base/text.h"
 #include "lib/comm/shm.h"
 #include "lib/train/about.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/inside.h"
+#include "lib/train/run_dir.h"
 #include "lib/train/snapshot.h"
 #include "lib/train/weights.h"
 
@@ -199,6 +201,8 @@ static int take_memory(struct gt_train *t, struct gt_err *err)
 		rc = gt_program_pair_bind(&t->evals, t->arena, err);
 	if (!rc)
 		rc = gt_optim_new(&t->optim, t->store, &t->o.optim, err);
+	if (!rc && t->o.ema > 0)
+		rc = gt_ema_new(&t->ema, t->store, t->o.ema, err);
 	return rc;
 }
 
@@ -220,11 +224,12 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 static json_t *fixed_options(const struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_train_options *o = &t->o;
-	json_t *fixed = json_pack("{s:s,s:s,s:i,s:i,s:i,s:I,s:b,s:b,s:o}", "model", o->model,
+	json_t *fixed = json_pack("{s:s,s:s,s:i,s:i,s:i,s:I,s:b,s:b,s:o,s:o}", "model", o->model,
 	    "optimizer", gt_optim_names[o->optim.kind], "batch", o->batch, "accumulate",
 	    o->accumulate, "nproc", gt_train_data_world(t), "seed", (json_int_t)o->seed,
 	    "drop-last", (int)o->drop_last, "reproducible", (int)o->parallel.reproducible,
-	    "val-split", o->val_split > 0 ? json_real(o->val_split) : json_null());
+	    "val-split", o->val_split > 0 ? json_real(o->val_split) : json_null(), "ema",
+	    o->ema > 0 ? json_real(o->ema) : json_null());
 
 	if (!fixed)
 		gt_err_set(err, GT_ENOMEM, "out of memory");
@@ -234,9 +239,11 @@ static json_t *fixed_options(const struct gt_train *t, struct gt_err *err)
 static int resume(struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_file_name file = t->origin.file;
-	struct gt_snapshot s = {
-		.store = t->store, .model = t->model, .optim = t->optim, .parallel = t->parallel
-	};
+	struct gt_snapshot s = { .store = t->store,
+		.model = t->model,
+		.optim = t->optim,
+		.ema = t->ema,
+		.parallel = t->parallel };
 	json_t *fixed = fixed_options(t, err);
 	int rc;
 
@@ -295,6 +302,20 @@ int gt_train_check_ranks(const struct gt_train_options *o, int ranks, struct gt_
 	int rc = check_amp(o, err);
 
 	return rc ? rc : gt_parallel_check(&parallel, ranks, o->batch, err);
+}
+
+int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err)
+{
+	struct gt_run_dir dir;
+	int rc = o->out ? gt_run_dir_check(o->out, err) : 0;
+
+	if (rc || !o->out || o->resume || access(o->out, F_OK))
+		return rc;
+	rc = gt_run_dir_open(&dir, o->out, err);
+	if (!rc)
+		rc = gt_run_dir_check_unused(&dir, 0, err);
+	gt_run_dir_close(&dir);
+	return rc;
 }
 
 /* Where the order of sums counts, it must not depend on what is a run of its own: one does all
@@ -440,6 +461,7 @@ void gt_train_close(struct gt_train *t)
 		(void)gt_device_sync(t->device, GT_ERR_IGNORED);
 	gt_program_pair_release(&t->evals);
 	gt_program_pair_release(&t->steps);
+	gt_ema_free(t->ema);
 	gt_optim_free(t->optim);
 	gt_device_free(t->device, t->arena, t->arena_bytes);
 	gt_store_free(t->store);

@@ -73,6 +73,7 @@ static const struct {
 	{ NULL, "vocab.json" },
 	{ NULL, "model.pth" },
 	{ NULL, "best.pth" },
+	{ NULL, "model_ema.pth" },
 	{ "checkpoints", "step-[0-9]*.pth" },
 	{ "log", "rank-[0-9]*.log" },
 	{ "trace", "rank-[0-9]*.json" },
@@ -371,6 +372,18 @@ int gt_run_dir_latest_step(int64_t *step, const struct gt_run_dir *dir, struct g
 	*step = !rc && count ? steps[0] : -1;
 	free(steps);
 	return rc;
+}
+
+int gt_run_dir_check_unused(const struct gt_run_dir *dir, int64_t step, struct gt_err *err)
+{
+	int64_t latest;
+	int rc = gt_run_dir_latest_step(&latest, dir, err);
+
+	if (rc || latest <= step)
+		return rc;
+	gt_err_set(err, GT_EINVAL, "'%s' holds a run that is at step %lld already",
+	    dir->folder.path, (long long)latest);
+	return gt_err_hint(err, "--resume auto goes on with it; another --out begins anew");
 }
 
 int gt_run_dir_prune(const struct gt_run_dir *dir, int64_t keep, struct gt_err *err)

@@ -55,6 +55,10 @@ char *gt_run_dir_checkpoint(const struct gt_run_dir *dir, int64_t step, struct g
 /* The step of the newest checkpoint; -1 if there is none. */
 int gt_run_dir_latest_step(int64_t *step, const struct gt_run_dir *dir, struct gt_err *err);
 
+/* Refuse a directory with checkpoints of steps beyond `step`. A run went further there: pruning and
+ * --resume would take its checkpoints for this run's. Errors: GT_EINVAL. */
+int gt_run_dir_check_unused(const struct gt_run_dir *dir, int64_t step, struct gt_err *err);
+
 /* Remove all but the `keep` newest checkpoints; keep 0: all stay. */
 int gt_run_dir_prune(const struct gt_run_dir *dir, int64_t keep, struct gt_err *err);
 

@@ -259,7 +259,7 @@ static int write_all(const struct gt_snapshot *s, const struct gt_whole *whole,
 	struct gt_tree *root = gt_tree_dict(&a, err);
 	int rc;
 
-	put(&w, root, "model", gt_weights_tree(s->store, whole, s->model, &a, err));
+	put(&w, root, "model", gt_weights_tree(s->store, whole, NULL, s->model, &a, err));
 	put(&w, root, "optimizer", optimizer_tree(&w));
 	put(&w, root, "lr_scheduler", scheduler_tree(&w));
 	put(&w, root, "scaler", gt_tree_dict(&a, err));
@@ -269,6 +269,9 @@ static int write_all(const struct gt_snapshot *s, const struct gt_whole *whole,
 		put(&w, root, "best", best_tree(&w));
 	if (s->config)
 		put(&w, root, "config", json_tree(&w, s->config));
+	if (s->ema && gt_ema_updates(s->ema))
+		put(&w, root, "model_ema",
+		    gt_weights_tree(s->store, whole, s->ema, s->model, &a, err));
 	rc = w.failed ? err->code : gt_torch_save(file, root, err);
 	gt_arena_release(&a);
 	return rc;
@@ -282,7 +285,7 @@ static bool writes_files(const struct gt_parallel *p)
 int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err)
 {
 	struct gt_whole whole;
-	int rc = gt_whole_collect(&whole, s->parallel, s->store, s->optim, err);
+	int rc = gt_whole_collect(&whole, s->parallel, s->store, s->optim, s->ema, err);
 
 	if (!rc && writes_files(s->parallel))
 		rc = write_all(s, &whole, file, err);
@@ -294,7 +297,7 @@ static int write_model(const struct gt_store *store, const struct gt_whole *whol
     const struct gt_model *model, struct gt_file_name file, struct gt_err *err)
 {
 	struct gt_arena a = { 0 };
-	struct gt_tree *tree = gt_weights_tree(store, whole, model, &a, err);
+	struct gt_tree *tree = gt_weights_tree(store, whole, NULL, model, &a, err);
 	int rc = tree ? gt_torch_save(file, tree, err) : err->code;
 
 	gt_arena_release(&a);
@@ -305,7 +308,7 @@ int gt_snapshot_save_model(const struct gt_store *store, struct gt_parallel *par
     const struct gt_model *model, struct gt_file_name file, struct gt_err *err)
 {
 	struct gt_whole whole;
-	int rc = gt_whole_collect(&whole, parallel, store, NULL, err);
+	int rc = gt_whole_collect(&whole, parallel, store, NULL, NULL, err);
 
 	if (!rc && writes_files(parallel))
 		rc = write_model(store, &whole, model, file, err);

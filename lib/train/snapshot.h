@@ -11,7 +11,8 @@
 
 /*
  * {"model": state_dict, "optimizer": torch.optim's state_dict, "lr_scheduler": {"last_epoch",
- * "_last_lr"}, "scaler": {}, "epoch", "step", "best": {"step", "score"}, "config": {...}}
+ * "_last_lr"}, "scaler": {}, "epoch", "step", "best": {"step", "score"}, "config": {...},
+ * "model_ema": state_dict}
  *
  * The optimizer's state_dict has one param_group, or two where the model exempts some parameters
  * from weight decay: first those that decay, then the others, each in the order of declaration,
@@ -22,6 +23,7 @@ struct gt_snapshot {
 	struct gt_store *store;
 	const struct gt_model *model;
 	struct gt_optim *optim;
+	struct gt_ema *ema;           /* NULL: none */
 	struct gt_parallel *parallel; /* whose ranks may hold parts; NULL: one rank */
 	double lr;                    /* of the last step */
 	int64_t step;                 /* steps done */
@@ -32,8 +34,8 @@ struct gt_snapshot {
 	const json_t *config;
 };
 
-/* A collective call of the ranks of s->parallel: rank 0 writes what they hold; others need no
- * name. */
+/* With s->ema, "model_ema" has the mean of the weights, and the model's buffers. A collective call
+ * of the ranks of s->parallel: rank 0 writes what they hold; others need no name. */
 int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err);
 
 /*

@@ -20,33 +20,69 @@ static bool same_shape(const struct gt_slot *slot, const struct gt_tree_tensor *
 	return same;
 }
 
-static int load_state(const struct gt_snapshot *s, const struct gt_slot *slot,
-    const struct gt_tree *tensor, const char *name, float *flat, struct gt_err *err)
+static bool fits(const struct gt_slot *slot, const struct gt_tree *tensor)
+{
+	return tensor && tensor->kind == GT_TREE_TENSOR && same_shape(slot, &tensor->tensor);
+}
+
+/* Read a tensor that fits into flat memory that ranks hold as they do states; `what` of the slot it
+ * is, for messages. */
+static int load_flat(const struct gt_snapshot *s, const struct gt_slot *slot,
+    const struct gt_tree *tensor, const char *what, float *flat, struct gt_err *err)
 {
 	size_t bytes = (size_t)slot->count * sizeof(float);
-	char what[64];
 	void *host;
 	int rc;
 
-	if (!tensor || tensor->kind != GT_TREE_TENSOR || !same_shape(slot, &tensor->tensor)) {
-		gt_err_set(err, GT_EFORMAT,
-		    "optimizer state '%s' of '%s' is missing or of another shape", name,
-		    slot->name);
-		return gt_err_hint(err, "was it saved with another --optimizer?");
-	}
 	host = gt_calloc(1, bytes, err);
 	if (!host)
 		return GT_ENOMEM;
 	rc = gt_tensor_read(&tensor->tensor, GT_F32, host, err);
-	if (!rc) {
-		snprintf(what, sizeof(what), "optimizer state '%s' of", name);
+	if (!rc)
 		rc = gt_weights_check_finite(slot, what, host, GT_F32, err);
-	}
 	if (!rc && s->parallel)
 		rc = gt_parallel_deal(s->parallel, slot, GT_HELD_STATE, flat, host, err);
 	else if (!rc)
 		rc = gt_device_write(s->store->device, flat + slot->offset, host, bytes, err);
 	free(host);
+	return rc;
+}
+
+static int load_state(const struct gt_snapshot *s, const struct gt_slot *slot,
+    const struct gt_tree *tensor, const char *name, float *flat, struct gt_err *err)
+{
+	char what[64];
+
+	if (!fits(slot, tensor)) {
+		gt_err_set(err, GT_EFORMAT,
+		    "optimizer state '%s' of '%s' is missing or of another shape", name,
+		    slot->name);
+		return gt_err_hint(err, "was it saved with another --optimizer?");
+	}
+	snprintf(what, sizeof(what), "optimizer state '%s' of", name);
+	return load_flat(s, slot, tensor, what, flat, err);
+}
+
+/* The mean of the weights. Buffers are those of the model. */
+static int load_ema(const struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err)
+{
+	const struct gt_tree *dict = gt_tree_get(root, "model_ema");
+	int rc = 0;
+
+	for (size_t i = 0; !rc && s->step && i < s->store->slot_count; i++) {
+		const struct gt_slot *slot = &s->store->slots[i];
+		const struct gt_tree *tensor = gt_tree_get(dict, slot->name);
+
+		if (slot->role != GT_PARAMETER)
+			continue;
+		if (!fits(slot, tensor)) {
+			gt_err_set(err, GT_EFORMAT,
+			    "'%s' under 'model_ema' is missing or of another shape", slot->name);
+			return gt_err_hint(err, "was it saved without --ema?");
+		}
+		rc = load_flat(s, slot, tensor, "mean of", gt_ema_flat(s->ema), err);
+	}
+	gt_ema_set_updates(s->ema, s->step);
 	return rc;
 }
 
@@ -326,6 +362,8 @@ int gt_snapshot_load(struct gt_snapshot *s, struct gt_file_name file, struct gt_
 		rc = gt_weights_load(s->store, s->model, &sd, &strict, &report, err);
 	if (!rc)
 		rc = load_optimizer(s, gt_tree_get(root, "optimizer"), err);
+	if (!rc && s->ema)
+		rc = load_ema(s, root, err);
 	if (rc)
 		gt_err_prefix(err, "%s", file.path);
 	gt_weights_report_release(&report);

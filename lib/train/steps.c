@@ -147,6 +147,8 @@ static int update(struct gt_loop *l, struct gt_err *err)
 	int rc = t->parallel ? gt_parallel_update(t->parallel, t->optim, err)
 	                     : gt_optim_update(t->optim, NULL, NULL, err);
 
+	if (!rc && t->ema)
+		rc = gt_ema_update(t->ema, err);
 	if (!rc)
 		rc = gt_optim_end(t->optim, err);
 	gt_profile_note(l->profile, "optimizer", began);

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "lib/base/clock.h"
 #include "lib/train/about.h"
@@ -72,22 +71,40 @@ static int save_weights(const struct gt_loop *l, const char *name, struct gt_err
 	return rc;
 }
 
+/* Exchange the weights, on all ranks, with their mean; or back. */
+static int swap_ema(const struct gt_train *t, struct gt_err *err)
+{
+	int rc = t->ema ? gt_ema_swap(t->ema, err) : 0;
+
+	return rc || !t->ema || !t->parallel ? rc : gt_parallel_publish(t->parallel, err);
+}
+
+static int run_evaluation(struct gt_loop *l, struct gt_err *err)
+{
+	struct gt_train *t = l->t;
+	const struct gt_eval_ranks ranks = { gt_train_data_rank(t), gt_train_data_world(t),
+		gt_train_sum_group(t), gt_train_hosted(t) };
+	int rc = t->parallel ? gt_parallel_refresh(t->parallel, err) : 0;
+
+	if (!rc && t->parallel)
+		rc = gt_parallel_share_buffers(t->parallel, err);
+	return rc ? rc
+	          : gt_evaluate(&t->evals, t->val, t->batch / gt_train_hosted(t), t->o.workers,
+	                &ranks, &l->result->last, err);
+}
+
+/* Of the mean of the weights, where there is one; the best is of it, too. */
 static int evaluate(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
 	struct gt_metrics *m = &l->result->last;
-	struct gt_eval_report r = { .step = t->step, .metrics = m };
-	const struct gt_eval_ranks ranks = { gt_train_data_rank(t), gt_train_data_world(t),
-		gt_train_sum_group(t), gt_train_hosted(t) };
+	struct gt_eval_report r = { .step = t->step, .metrics = m, .ema = t->ema };
 	int rc = gt_loop_check_finite(l, err);
 
-	if (!rc && t->parallel)
-		rc = gt_parallel_refresh(t->parallel, err);
-	if (!rc && t->parallel)
-		rc = gt_parallel_share_buffers(t->parallel, err);
 	if (!rc)
-		rc = gt_evaluate(
-		    &t->evals, t->val, t->batch / gt_train_hosted(t), t->o.workers, &ranks, m, err);
+		rc = swap_ema(t, err);
+	if (!rc)
+		rc = run_evaluation(l, err);
 	if (rc)
 		return rc;
 	l->evaluated_step = t->step;
@@ -100,6 +117,8 @@ static int evaluate(struct gt_loop *l, struct gt_err *err)
 		r.best = true;
 		rc = save_weights(l, "best.pth", err);
 	}
+	if (!rc)
+		rc = swap_ema(t, err);
 	r.time_s = gt_clock_s() - l->started;
 	return rc ? rc : GT_TELL(l, evaluated, &r, err);
 }
@@ -111,6 +130,7 @@ static int save(struct gt_loop *l, struct gt_err *err)
 		.store = t->store,
 		.model = t->model,
 		.optim = t->optim,
+		.ema = t->ema,
 		.parallel = t->parallel,
 		.lr = gt_schedule_lr(&t->o.schedule, t->step ? t->step - 1 : 0),
 		.step = t->step,
@@ -153,6 +173,19 @@ static bool save_is_due(const struct gt_train *t)
 
 /* ---- the loop ---- */
 
+/* The files that a run ends with. */
+static int save_results(struct gt_loop *l, struct gt_err *err)
+{
+	int rc = save_weights(l, "model.pth", err);
+
+	if (rc || !l->t->ema)
+		return rc;
+	rc = swap_ema(l->t, err);
+	if (!rc)
+		rc = save_weights(l, "model_ema.pth", err);
+	return rc ? rc : swap_ema(l->t, err);
+}
+
 static int train_to_the_end(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
@@ -177,7 +210,7 @@ static int train_to_the_end(struct gt_loop *l, struct gt_err *err)
 		rc = evaluate(l, err);
 	if (!rc && l->saved_step != t->step)
 		rc = save(l, err);
-	return rc ? rc : save_weights(l, "model.pth", err);
+	return rc ? rc : save_results(l, err);
 }
 
 enum { NOTES_PER_BATCH = 1, NOTES_PER_STEP = 5 };
@@ -223,34 +256,6 @@ static int open_loader(struct gt_loop *l, struct gt_err *err)
 	return gt_feeder_open(&l->feeder, t->device, t->data, &options, err);
 }
 
-/* Checkpoints of a run that went further would be taken for this one's: by pruning, and when it
- * is resumed. */
-static int check_unused(const struct gt_run_dir *dir, int64_t step, struct gt_err *err)
-{
-	int64_t latest;
-	int rc = gt_run_dir_latest_step(&latest, dir, err);
-
-	if (rc || latest <= step)
-		return rc;
-	gt_err_set(err, GT_EINVAL, "'%s' holds a run that is at step %lld already",
-	    dir->folder.path, (long long)latest);
-	return gt_err_hint(err, "--resume auto goes on with it; another --out begins anew");
-}
-
-int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err)
-{
-	struct gt_run_dir dir;
-	int rc = o->out ? gt_run_dir_check(o->out, err) : 0;
-
-	if (rc || !o->out || o->resume || access(o->out, F_OK))
-		return rc;
-	rc = gt_run_dir_open(&dir, o->out, err);
-	if (!rc)
-		rc = check_unused(&dir, 0, err);
-	gt_run_dir_close(&dir);
-	return rc;
-}
-
 /* The files that make the directory a run, before the first step: a resumed run finds them. */
 static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 {
@@ -267,7 +272,7 @@ static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 		return GT_ENOMEM;
 	rc = gt_run_dir_create(&l->dir, t->o.out, err);
 	if (!rc)
-		rc = check_unused(&l->dir, t->step, err);
+		rc = gt_run_dir_check_unused(&l->dir, t->step, err);
 	if (!rc)
 		rc = gt_run_dir_write_config(&l->dir, config, err);
 	json_decref(config);

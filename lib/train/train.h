@@ -37,6 +37,7 @@ struct gt_train_options {
 	/* Of tensors that the optimizer leaves to AdamW, at its highest; it follows the schedule.
 	 * Open: NaN or 0, the model's. */
 	double adam_lr;
+	double ema; /* decay of a running mean of the weights (lib/optim/ema.h); 0: none */
 	/* Open: lr and min_lr NaN, warmup -1, every and decay 0. total comes from the length. */
 	struct gt_schedule schedule;
 

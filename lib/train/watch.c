@@ -63,14 +63,15 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 
 	(void)err;
 	if (w->tokens)
-		gt_log_info(w->log, "step %lld: val loss %.4f, perplexity %.2f over %lld tokens%s",
+		gt_log_info(w->log,
+		    "step %lld: val loss %.4f, perplexity %.2f over %lld tokens%s%s",
 		    (long long)r->step, m->loss, m->perplexity, (long long)m->n,
-		    r->best ? " (best)" : "");
+		    r->ema ? ", of the EMA" : "", r->best ? " (best)" : "");
 	else
 		gt_log_info(w->log,
-		    "step %lld: val loss %.4f, top-1 %.2f %%, top-5 %.2f %% of %lld%s",
+		    "step %lld: val loss %.4f, top-1 %.2f %%, top-5 %.2f %% of %lld%s%s",
 		    (long long)r->step, m->loss, 100 * m->top1, 100 * m->top5, (long long)m->n,
-		    r->best ? " (best)" : "");
+		    r->ema ? ", of the EMA" : "", r->best ? " (best)" : "");
 	return 0;
 }
 

@@ -258,18 +258,20 @@ const void *gt_weights_host(const struct gt_store *store, const void *p, size_t 
 }
 
 static struct gt_tree *slot_tensor(const struct gt_store *store, const struct gt_whole *whole,
-    const struct gt_slot *slot, struct gt_arena *a, struct gt_err *err)
+    const struct gt_ema *ema, const struct gt_slot *slot, struct gt_arena *a, struct gt_err *err)
 {
-	const void *host = gt_whole_find(whole, slot, -1);
+	bool mean = ema && slot->role == GT_PARAMETER;
+	const void *host = gt_whole_find(whole, slot, mean ? GT_WHOLE_EMA : -1);
 
 	if (!host)
-		host =
-		    gt_weights_host(store, gt_store_data(store, slot), gt_slot_bytes(slot), a, err);
+		host = gt_weights_host(store,
+		    mean ? gt_ema_flat(ema) + slot->offset : gt_store_data(store, slot),
+		    gt_slot_bytes(slot), a, err);
 	return host ? gt_tree_tensor(a, slot->dtype, slot->ndim, slot->shape, host, err) : NULL;
 }
 
 struct gt_tree *gt_weights_tree(const struct gt_store *store, const struct gt_whole *whole,
-    const struct gt_model *model, struct gt_arena *a, struct gt_err *err)
+    const struct gt_ema *ema, const struct gt_model *model, struct gt_arena *a, struct gt_err *err)
 {
 	struct gt_tree *dict = gt_tree_dict(a, err);
 
@@ -277,7 +279,7 @@ struct gt_tree *gt_weights_tree(const struct gt_store *store, const struct gt_wh
 		return NULL;
 	for (size_t i = 0; i < store->slot_count; i++)
 		if (gt_tree_set(dict, store->slots[i].name,
-		        slot_tensor(store, whole, &store->slots[i], a, err), a, err))
+		        slot_tensor(store, whole, ema, &store->slots[i], a, err), a, err))
 			return NULL;
 	for (const struct gt_model_alias *alias = gt_model_aliases(model); alias->name; alias++) {
 		const struct gt_tree *own = alias->own ? gt_tree_get(dict, alias->own) : NULL;

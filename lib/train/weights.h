@@ -8,6 +8,7 @@
 #include "lib/parallel/parallel.h"
 
 struct gt_whole; /* whole.h */
+struct gt_ema;   /* lib/optim/ema.h */
 
 /* How a state_dict is fitted to a model. */
 struct gt_weights_options {
@@ -51,9 +52,10 @@ int gt_weights_load_file(struct gt_store *store, const struct gt_model *model,
 
 /* The state_dict of a store as a tree in `a`, in the order of declaration, aliases sharing storage.
  * It borrows the store's memory (or a copy of it in `a`, where the device's is not the host's), or
- * that of `whole` (NULL: nothing) for what is held in parts. */
+ * that of `whole` (NULL: nothing) for what is held in parts. With
+ * `ema` (NULL: without), parameters are their mean. */
 struct gt_tree *gt_weights_tree(const struct gt_store *store, const struct gt_whole *whole,
-    const struct gt_model *model, struct gt_arena *a, struct gt_err *err);
+    const struct gt_ema *ema, const struct gt_model *model, struct gt_arena *a, struct gt_err *err);
 
 /* Host memory that holds `bytes` of the store's device memory at p: p itself, or a copy in `a`.
  * NULL with err set on failure. */

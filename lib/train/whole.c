@@ -21,7 +21,8 @@ static int collect_one(struct gt_whole *w, struct gt_parallel *p, size_t slot_in
 }
 
 int gt_whole_collect(struct gt_whole *out, struct gt_parallel *parallel,
-    const struct gt_store *store, const struct gt_optim *optim, struct gt_err *err)
+    const struct gt_store *store, const struct gt_optim *optim, const struct gt_ema *ema,
+    struct gt_err *err)
 {
 	float *flat;
 	int rc = 0;
@@ -29,9 +30,7 @@ int gt_whole_collect(struct gt_whole *out, struct gt_parallel *parallel,
 	*out = (struct gt_whole){ .store = store };
 	if (!parallel)
 		return 0;
-	out->states = optim ? gt_optim_state_count(gt_optim_options(optim)) : 0;
-	out->tensors =
-	    gt_calloc((size_t)(1 + out->states) * store->slot_count, sizeof(*out->tensors), err);
+	out->tensors = gt_calloc(GT_WHOLE_KINDS * store->slot_count, sizeof(*out->tensors), err);
 	if (!out->tensors)
 		return GT_ENOMEM;
 	for (size_t i = 0; !rc && i < store->slot_count; i++) {
@@ -43,13 +42,15 @@ int gt_whole_collect(struct gt_whole *out, struct gt_parallel *parallel,
 		for (int k = 0; !rc && optim && !buffer && gt_optim_state(optim, slot, k, &flat);
 		     k++)
 			rc = collect_one(out, parallel, i, k, flat, err);
+		if (!rc && ema && !buffer)
+			rc = collect_one(out, parallel, i, GT_WHOLE_EMA, gt_ema_flat(ema), err);
 	}
 	return rc;
 }
 
 void gt_whole_release(struct gt_whole *w)
 {
-	for (size_t i = 0; w->tensors && i < (size_t)(1 + w->states) * w->store->slot_count; i++)
+	for (size_t i = 0; w->tensors && i < GT_WHOLE_KINDS * w->store->slot_count; i++)
 		free(w->tensors[i]);
 	free(w->tensors);
 	*w = (struct gt_whole){ 0 };
@@ -57,7 +58,7 @@ void gt_whole_release(struct gt_whole *w)
 
 const void *gt_whole_find(const struct gt_whole *w, const struct gt_slot *slot, int which)
 {
-	if (!w || !w->tensors || which >= w->states)
+	if (!w || !w->tensors)
 		return NULL;
 	return w->tensors[(size_t)(which + 1) * w->store->slot_count +
 	                  (size_t)(slot - w->store->slots)];

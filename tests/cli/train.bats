@@ -131,7 +131,7 @@ hint: --batch times --accumulate times the ranks that read samples of their own 
 import json, sys
 print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "train" for o in c["options"]])')"') \
 		- {"out", "config", "resume", "profile", "dry-run", "verify-parallel", "help", "json", "quiet", "verbose", "color"})
-		and [k for k in d if d[k] is None and k not in ("val", "init-from", "steps", "threads", "chunks", "adam-lr")] == []'
+		and [k for k in d if d[k] is None and k not in ("val", "init-from", "steps", "threads", "chunks", "adam-lr", "ema")] == []'
 	gtrain train --config run/config.json --out again -q
 	equal "$status" 0
 	cmp run/model.pth again/model.pth

@@ -468,11 +468,65 @@ static void test_threads(void **state)
 	threads_case(true);
 }
 
+/* At 0 and 1 it is exact; otherwise within a rounding of the larger operand. */
+static void test_lerp(void **state)
+{
+	static const float weights[] = { 0, 0.25f, 0.001f, 0.5f, 0.9f, 1 };
+	struct test_set set[3];
+	int sets = test_sets(set);
+
+	(void)state;
+	for (int i = 0; i < sets; i++)
+		for (size_t w = 0; w < COUNT(weights); w++)
+			for (size_t n = 0; n < COUNT(counts); n++) {
+				double weight = (double)weights[w];
+				struct flat f, start;
+
+				flat_make(&f, counts[n]);
+				flat_make(&start, counts[n]);
+				set[i].set->ranges->lerp(
+				    NULL, f.p, f.g, counts[n], weights[w], GT_ERR_IGNORED);
+				for (int64_t e = 0; e < counts[n]; e++) {
+					double from = (double)start.p[e], to = (double)f.g[e];
+
+					close_to("lerp", f.p[e], from + weight * (to - from), 0.1);
+					if (weight == 0 || weight == 1)
+						assert_true(
+						    (double)f.p[e] == (weight == 0 ? from : to));
+				}
+				flat_free(&f);
+				flat_free(&start);
+			}
+}
+
+static void test_swap(void **state)
+{
+	struct test_set set[3];
+	int sets = test_sets(set);
+
+	(void)state;
+	for (int i = 0; i < sets; i++)
+		for (size_t n = 0; n < COUNT(counts); n++) {
+			size_t bytes = (size_t)counts[n] * sizeof(float);
+			struct flat f, start;
+
+			flat_make(&f, counts[n]);
+			flat_make(&start, counts[n]);
+			set[i].set->ranges->swap(NULL, f.p, f.g, counts[n], GT_ERR_IGNORED);
+			assert_memory_equal(f.p, start.g, bytes);
+			assert_memory_equal(f.g, start.p, bytes);
+			flat_free(&f);
+			flat_free(&start);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sgd),
 		cmocka_unit_test(test_adam),
+		cmocka_unit_test(test_lerp),
+		cmocka_unit_test(test_swap),
 		cmocka_unit_test(test_clip),
 		cmocka_unit_test(test_exact_squares),
 		cmocka_unit_test(test_exact_difference),

@@ -330,6 +330,43 @@ static int muon(struct gt_stream *stream, float *p, const float *g, float *buf, 
 	return far_queue(stream, &item, err);
 }
 
+static int run_lerp(struct far_item *item, struct gt_err *err)
+{
+	struct far_args *a = &item->args;
+
+	return cpu()->lerp(NULL, a->a, a->in, a->count, a->weight, err);
+}
+
+static int lerp(struct gt_stream *stream, float *y, const float *x, int64_t count, float weight,
+    struct gt_err *err)
+{
+	struct far_item item = { .name = "lerp",
+		.run = run_lerp,
+		.args = { .a = far_near(y), .in = far_near(x), .count = count, .weight = weight } };
+
+	far_add_access(&item, y, floats(count), true);
+	far_add_access(&item, x, floats(count), false);
+	return far_queue(stream, &item, err);
+}
+
+static int run_swap(struct far_item *item, struct gt_err *err)
+{
+	struct far_args *a = &item->args;
+
+	return cpu()->swap(NULL, a->a, a->b, a->count, err);
+}
+
+static int swap(struct gt_stream *stream, float *x, float *y, int64_t count, struct gt_err *err)
+{
+	struct far_item item = { .name = "swap",
+		.run = run_swap,
+		.args = { .a = far_near(x), .b = far_near(y), .count = count } };
+
+	far_add_access(&item, x, floats(count), true);
+	far_add_access(&item, y, floats(count), true);
+	return far_queue(stream, &item, err);
+}
+
 static int run_narrow(struct far_item *item, struct gt_err *err)
 {
 	struct far_args *a = &item->args;
@@ -400,6 +437,8 @@ static const struct gt_range_kernels ranges = {
 	.sgd = sgd,
 	.adam = adam,
 	.muon = muon,
+	.lerp = lerp,
+	.swap = swap,
 	.narrow = narrow,
 	.widen = widen,
 	.find_nonfinite = find_nonfinite,

@@ -1,0 +1,198 @@
+/* test_optim.c - updates of a model's weights and of their mean, on the devices of tests. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka wants these four first */
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/philox.h"
+#include "lib/optim/ema.h"
+#include "lib/optim/optim.h"
+#include "lib/train/program.h"
+#include "tests/common/device.h"
+
+enum { STEPS = 3 };
+
+static const struct gt_optim_options optimizers[] = {
+	{ .kind = GT_SGD, .momentum = 0.9, .weight_decay = 0.01 },
+	{ .kind = GT_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3, .clip = 0.1 },
+	{ .kind = GT_MUON,
+	    .momentum = 0.95,
+	    .beta1 = 0.9,
+	    .beta2 = 0.99,
+	    .eps = 1e-3,
+	    .weight_decay = 0.1,
+	    .clip = 0.1,
+	    .others_lr = 0.5 },
+};
+
+/* A model's weights, made-up gradients and an optimizer on a device. */
+struct state {
+	struct gt_store *store;
+	struct gt_optim *optim;
+	struct gt_ema *ema;
+	size_t bytes; /* of the parameters */
+};
+
+static void open_state(
+    struct state *s, const struct gt_device *device, const struct gt_optim_options *options)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_model_input in;
+	struct gt_model *model;
+	float *gradients;
+
+	assert_int_equal(
+	    gt_model_open(&model, "gpt:layers=1,heads=2,width=16,block=8,vocab=13", &err), 0);
+	gt_model_wishes(model, &in);
+	assert_int_equal(gt_program_store(&s->store, model, &in, device, true, NULL, &err), 0);
+	gt_model_close(model);
+	assert_int_equal(gt_store_alloc(s->store, &err), 0);
+	assert_int_equal(gt_store_init(s->store, 1, &err), 0);
+	assert_int_equal(gt_optim_new(&s->optim, s->store, options, &err), 0);
+	assert_int_equal(gt_ema_new(&s->ema, s->store, 0.75, &err), 0);
+	s->bytes = gt_store_parameter_bytes(s->store);
+	gradients = calloc(1, s->bytes);
+	for (size_t i = 0; i < s->store->slot_count; i++) { /* padding has none */
+		const struct gt_slot *slot = &s->store->slots[i];
+
+		for (int64_t e = 0; slot->role == GT_PARAMETER && e < slot->count; e++)
+			gradients[slot->offset + e] = gt_philox_float((uint32_t)gt_philox_u64(
+			                                  2, (uint64_t)(slot->offset + e), 0, 0)) -
+			                              0.5f;
+	}
+	assert_int_equal(
+	    gt_device_write(device, s->store->gradients, gradients, s->bytes, &err), 0);
+	free(gradients);
+}
+
+static void close_state(struct state *s)
+{
+	gt_ema_free(s->ema);
+	gt_optim_free(s->optim);
+	gt_store_free(s->store);
+}
+
+static float *read_flat(const struct state *s, const void *flat)
+{
+	struct gt_err err = GT_ERR_INIT;
+	float *host = malloc(s->bytes);
+
+	assert_int_equal(gt_device_read(s->store->device, host, flat, s->bytes, &err), 0);
+	return host;
+}
+
+static void take_steps(struct state *s)
+{
+	struct gt_err err = GT_ERR_INIT;
+
+	for (int i = 0; i < STEPS; i++) {
+		assert_int_equal(gt_optim_step(s->optim, 0.05, NULL, &err), 0);
+		assert_int_equal(gt_ema_update(s->ema, &err), 0);
+	}
+}
+
+static void compare(const struct state *a, const void *x, const struct state *b, const void *y)
+{
+	float *of_a = read_flat(a, x), *of_b = read_flat(b, y);
+
+	assert_memory_equal(of_a, of_b, a->bytes);
+	free(of_a);
+	free(of_b);
+}
+
+/* Every optimizer, and the mean, have on any device the bits of the CPU. */
+static void devices_agree(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_device *cpu;
+
+	(void)state;
+	assert_int_equal(gt_device_open(&cpu, &gt_cpu_backend, 0, &err), 0);
+	for (size_t i = 0; i < sizeof(optimizers) / sizeof(*optimizers); i++) {
+		struct state here, there;
+
+		open_state(&here, cpu, &optimizers[i]);
+		open_state(&there, test_device(0), &optimizers[i]);
+		take_steps(&here);
+		take_steps(&there);
+		compare(&here, here.store->parameters, &there, there.store->parameters);
+		compare(&here, gt_ema_flat(here.ema), &there, gt_ema_flat(there.ema));
+		close_state(&here);
+		close_state(&there);
+	}
+	gt_device_close(cpu);
+}
+
+/* The first update copies, the others are the formula; an exchange is undone by another. */
+static void mean_follows(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	float *want = NULL, *mean, *parameters;
+	struct state s;
+	int64_t count;
+
+	(void)state;
+	open_state(&s, test_device(0), &optimizers[0]);
+	count = s.store->flat_count;
+	for (int i = 0; i < STEPS; i++) {
+		assert_int_equal(gt_optim_step(s.optim, 0.05, NULL, &err), 0);
+		assert_int_equal(gt_ema_update(s.ema, &err), 0);
+		parameters = read_flat(&s, s.store->parameters);
+		mean = read_flat(&s, gt_ema_flat(s.ema));
+		for (int64_t e = 0; e < count; e++) {
+			float expected = parameters[e];
+
+			if (want)
+				expected = want[e] + 0.25f * (parameters[e] - want[e]);
+			assert_float_equal(mean[e], expected, 1e-7);
+		}
+		free(want);
+		free(parameters);
+		want = mean;
+	}
+	assert_int_equal(gt_ema_updates(s.ema), STEPS);
+	parameters = read_flat(&s, s.store->parameters);
+	for (int i = 0; i < 2; i++) {
+		float *now;
+
+		assert_int_equal(gt_ema_swap(s.ema, &err), 0);
+		now = read_flat(&s, s.store->parameters);
+		assert_memory_equal(now, i ? parameters : want, s.bytes);
+		free(now);
+	}
+	free(parameters);
+	free(want);
+	close_state(&s);
+}
+
+static void decay_is_checked(void **state)
+{
+	static const double bad[] = { 0, 1, -0.5, 2, 1e-12 };
+	struct gt_err err = GT_ERR_INIT;
+	struct state s;
+
+	(void)state;
+	open_state(&s, test_device(0), &optimizers[0]);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		struct gt_ema *ema;
+
+		assert_int_equal(gt_ema_new(&ema, s.store, bad[i], &err), GT_EINVAL);
+		assert_null(ema);
+	}
+	close_state(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(devices_agree),
+		cmocka_unit_test(mean_follows),
+		cmocka_unit_test(decay_is_checked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
