@@ -24,8 +24,8 @@ struct gt_optim {
 	struct gt_step_scalars *scalars; /* device */
 	float *work;                     /* device: [work_count], for one range at a time */
 	int64_t work_count;
-	int64_t steps;                   /* as of the last result that was read */
-	struct on_host *slots;           /* [GT_OPTIM_AHEAD], for copies: a step in each, in turn */
+	int64_t steps;         /* as of the last result that was read */
+	struct on_host *slots; /* [GT_OPTIM_AHEAD], for copies: a step in each, in turn */
 	struct gt_event *ended[GT_OPTIM_AHEAD];
 	int64_t begun, read; /* steps, since the optimizer was made */
 };
