@@ -56,6 +56,7 @@ complete -c gtrain -n '__gtrain_command train' -l batch -x -d 'samples per devic
 complete -c gtrain -n '__gtrain_command train' -l accumulate -x -d 'micro-batches whose gradients are averaged into one step'
 complete -c gtrain -n '__gtrain_command train' -l seed -x -d 'key of all random numbers: initial weights, order of samples, dropout'
 complete -c gtrain -n '__gtrain_command train' -l reproducible -d 'the same bits on 1, 2, 4 and 8 ranks'
+complete -c gtrain -n '__gtrain_command train' -l amp -x -a 'off bf16' -d 'mixed precision: data type of products and convolutions'
 complete -c gtrain -n '__gtrain_command train' -l optimizer -x -a 'sgd adam adamw muon' -d 'rule that updates the weights'
 complete -c gtrain -n '__gtrain_command train' -l lr -x -d 'learning rate, at its highest'
 complete -c gtrain -n '__gtrain_command train' -l adam-lr -x -d 'muon: learning rate of what adamw updates, at its highest'
