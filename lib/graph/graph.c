@@ -178,10 +178,10 @@ struct gt_value *gt_room(struct gt_graph *g, enum gt_dtype dtype, int64_t count)
 	return v;
 }
 
-struct gt_value *gt_piece(
-    struct gt_graph *g, struct gt_value *room, int64_t first, const struct gt_value *like)
+/* A temporary of the type, shape and layout of another value. */
+static struct gt_value *temporary_like(struct gt_graph *g, const struct gt_value *like)
 {
-	struct gt_value *v = g->err.code || !room ? NULL : value_new(g, GT_TEMPORARY);
+	struct gt_value *v = value_new(g, GT_TEMPORARY);
 
 	if (!v)
 		return NULL;
@@ -189,6 +189,16 @@ struct gt_value *gt_piece(
 	v->layout = like->layout;
 	v->ndim = like->ndim;
 	memcpy(v->shape, like->shape, sizeof(v->shape));
+	return v;
+}
+
+struct gt_value *gt_piece(
+    struct gt_graph *g, struct gt_value *room, int64_t first, const struct gt_value *like)
+{
+	struct gt_value *v = g->err.code || !room ? NULL : temporary_like(g, like);
+
+	if (!v)
+		return NULL;
 	v->within = room;
 	v->within_first = first;
 	return v;
@@ -254,6 +264,34 @@ struct gt_node *gt_emit(struct gt_graph *g, const struct gt_op *op, const union 
 			    g, GT_EINVAL, "%s: output %d would be empty or too large", op->name, i);
 	g->nodes[g->node_count++] = n;
 	return n;
+}
+
+void gt_append_node(struct gt_graph *g, struct gt_node *n)
+{
+	if (g->err.code ||
+	    gt_grow(&g->nodes, g->node_count, &g->node_capacity, sizeof(*g->nodes), &g->err))
+		return;
+	g->nodes[g->node_count++] = n;
+}
+
+struct gt_node *gt_node_copy(struct gt_graph *g, const struct gt_node *n)
+{
+	struct gt_node *copy =
+	    g->err.code ? NULL : gt_arena_alloc(&g->arena, sizeof(*copy), &g->err);
+
+	if (!copy)
+		return NULL;
+	*copy = *n;
+	for (int k = 0; k < n->outputs; k++) {
+		if (!n->out[k])
+			continue;
+		copy->out[k] = temporary_like(g, n->out[k]);
+		if (!copy->out[k])
+			return NULL;
+		copy->out[k]->producer = copy;
+	}
+	gt_append_node(g, copy);
+	return g->err.code ? NULL : copy;
 }
 
 int64_t gt_value_elements(const struct gt_value *v)
@@ -325,7 +363,7 @@ static void print_node(FILE *f, const struct gt_node *n)
 	fputc(')', f);
 	if (n->op->print)
 		n->op->print(n, f);
-	fprintf(f, "%s%s\n", *n->scope ? "  # " : "", n->scope);
+	fprintf(f, "%s%s%s\n", n->again ? " again" : "", *n->scope ? "  # " : "", n->scope);
 }
 
 char *gt_graph_print(const struct gt_graph *g, struct gt_err *err)

@@ -67,6 +67,8 @@ struct gt_node {
 	struct gt_value *in[GT_MAX_INPUTS];   /* NULL where an optional one is left out */
 	struct gt_value *out[GT_MAX_OUTPUTS]; /* likewise */
 	const char *scope; /* "layer1.0.conv1": for errors, profiles and the dry run */
+	bool
+	    again; /* it makes once more what an earlier node made, and may not be merged with it */
 };
 
 struct gt_graph {
@@ -130,6 +132,13 @@ struct gt_value *gt_graph_find(const struct gt_graph *g, const char *name);
  */
 struct gt_node *gt_emit(struct gt_graph *g, const struct gt_op *op, const union gt_attrs *attrs,
     int inputs, struct gt_value *const *in);
+
+/* Append a node of a pass's own making. */
+void gt_append_node(struct gt_graph *g, struct gt_node *n);
+
+/* Append a node that does the same as n: it reads the same values and makes temporaries of its own,
+ * like those of n. Returns it, or NULL with the graph's error set. */
+struct gt_node *gt_node_copy(struct gt_graph *g, const struct gt_node *n);
 
 /* Elements and bytes of a value. */
 int64_t gt_value_elements(const struct gt_value *v);

@@ -56,6 +56,9 @@ struct gt_op {
 	unsigned writes;
 	/* Inputs whose rows are looked up by index and not multiplied (embeddings), a bit each. */
 	unsigned lookups;
+	/* For an op that writes: emit a node that makes the bits of the node's out[0] from its
+	 * other outputs and those inputs that nobody writes. NULL: there is no such node. */
+	struct gt_node *(*again)(struct gt_graph *g, const struct gt_node *node);
 	/* It deals with other ranks: it stays although nobody reads it, no two are the same, and
 	 * what it makes depends on parameters, of theirs (unless it is `constant`). */
 	bool remote;

@@ -1,8 +1,8 @@
 /* pass.c - the list of passes. */
 #include "lib/graph/pass.h"
 
-/* Fusions that a gradient can see through come before it, the others after; clean-up and layouts
- * last. */
+/* Fusions that a gradient can see through come before it, the others after; then clean-up and
+ * layouts; last the pass that repeats nodes as all others have left them. */
 const struct gt_pass *const gt_passes[] = {
 	&gt_pass_fuse_relu,
 	&gt_pass_fold_batch_norm,
@@ -14,6 +14,7 @@ const struct gt_pass *const gt_passes[] = {
 	&gt_pass_accumulate,
 	&gt_pass_dead,
 	&gt_pass_layout,
+	&gt_pass_recompute,
 	NULL,
 };
 

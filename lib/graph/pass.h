@@ -4,12 +4,20 @@
 
 #include "lib/graph/op.h"
 
+/* Blocks of a model whose forward part is computed again before their backward part. */
+struct gt_recompute {
+	int most;   /* so many of them, those that free most memory; INT_MAX: all */
+	int blocks; /* out: those that would free any */
+	int done;   /* out: those that are computed again */
+};
+
 /* What the passes are told about the plan to be. */
 struct gt_pass_options {
 	struct gt_value *loss; /* scalar to differentiate; NULL: forward only */
 	bool accumulate; /* gradients add to what the store holds (several micro-batches a step) */
-	enum gt_layout images; /* what the backend wants */
+	enum gt_layout images;          /* what the backend wants */
 	enum gt_dtype low; /* of products and convolutions, bfloat16 or float16; GT_F32: as built */
+	struct gt_recompute *recompute; /* NULL: keep all that the backward part reads */
 };
 
 /*
@@ -53,6 +61,6 @@ size_t gt_node_index(const struct gt_graph *g, const struct gt_node *n);
 
 extern const struct gt_pass gt_pass_fuse_relu, gt_pass_fold_batch_norm, gt_pass_relax,
     gt_pass_autocast, gt_pass_backward, gt_pass_fuse_accumulate, gt_pass_accumulate, gt_pass_common,
-    gt_pass_dead, gt_pass_layout;
+    gt_pass_dead, gt_pass_layout, gt_pass_recompute;
 
 #endif

@@ -135,14 +135,6 @@ static struct gt_value *scratch(struct gt_graph *g, const struct gt_value *buffe
 	return v;
 }
 
-static void append(struct gt_graph *g, struct gt_node *n)
-{
-	if (g->err.code ||
-	    gt_grow(&g->nodes, g->node_count, &g->node_capacity, sizeof(*g->nodes), &g->err))
-		return;
-	g->nodes[g->node_count++] = n;
-}
-
 static void append_copy(struct lockstep *l, const struct gt_node *n, int copy)
 {
 	struct gt_node *r = gt_arena_alloc(&l->g->arena, sizeof(*r), &l->g->err);
@@ -160,7 +152,7 @@ static void append_copy(struct lockstep *l, const struct gt_node *n, int copy)
 		if (r->out[k])
 			r->out[k]->producer = r;
 	}
-	append(l->g, r);
+	gt_append_node(l->g, r);
 }
 
 /* The sum of copies first .. first + count - 1 of v, halves first. */
@@ -221,7 +213,7 @@ static void append_once(struct lockstep *l, struct gt_node *n)
 	for (int k = 0; k < n->outputs; k++)
 		if (n->out[k])
 			l->once[n->out[k]->id] = true;
-	append(l->g, n);
+	gt_append_node(l->g, n);
 }
 
 /* Whether all copies would do the same. What the host reads, it reads of each; what another rank

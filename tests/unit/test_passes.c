@@ -509,7 +509,8 @@ static void test_training_is_not_relaxed(void **state)
 static void test_list(void **state)
 {
 	static const char *const order[] = { "fuse-relu", "fold-batch-norm", "relax", "autocast",
-		"backward", "common", "fuse-accumulate", "accumulate", "dead", "layout" };
+		"backward", "common", "fuse-accumulate", "accumulate", "dead", "layout",
+		"recompute" };
 	const struct gt_pass_options eval = { 0 };
 	size_t n = 0;
 
@@ -522,6 +523,7 @@ static void test_list(void **state)
 	assert_int_equal(n, sizeof(order) / sizeof(order[0]));
 	assert_false(gt_pass_backward.applies(&eval));
 	assert_false(gt_pass_layout.applies(&eval));
+	assert_false(gt_pass_recompute.applies(&eval));
 	assert_true(gt_pass_fold_batch_norm.applies(&eval));
 	assert_true(gt_pass_relax.applies(&eval));
 }

@@ -122,6 +122,14 @@ static void batch_norm_grad(struct gt_graph *g, struct gt_node *n, struct gt_val
 		d_in[i] = wanted[i] ? grad->out[i] : NULL;
 }
 
+/* With the statistics that the node has found. */
+static struct gt_node *batch_norm_again(struct gt_graph *g, const struct gt_node *n)
+{
+	struct gt_value *in[] = { n->in[0], n->in[1], n->in[2], n->out[1], n->out[2] };
+
+	return gt_emit(g, &gt_op_batch_norm_apply, &n->attrs, 5, in);
+}
+
 static void norm_print(const struct gt_node *n, FILE *f)
 {
 	fputs(n->attrs.norm.relu ? " relu" : "", f);
@@ -137,6 +145,7 @@ const struct gt_op gt_op_batch_norm = {
 	.grad = batch_norm_grad,
 	.flops = norm_flops,
 	.writes = 1u << 3 | 1u << 4 | 1u << 5,
+	.again = batch_norm_again,
 	.image_in = 1u << 0,
 	.image_out = 1u << 0,
 	.autocast = GT_AUTOCAST_KEEP,

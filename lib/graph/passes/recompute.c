@@ -1,0 +1,281 @@
+/* recompute.c - the forward part of a block is computed again for its backward part. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/graph/pass.h"
+
+/*
+ * Three blocks, forward and backward, as the passes before leave them. Block 0 makes x1 for block
+ * 1, and t0 are its other results that its backward part reads:
+ *
+ *   x1 t0 = F0(x0)   x2 t1 = F1(x1)   loss t2 = F2(x2)   B2(x2, t2)   B1(x1, t1)   B0(x0, t0)
+ *
+ * With blocks 0 and 1 computed again, t0 and t1 end with F0 and F1, and copies t' come later:
+ *
+ *   x1 = F0(x0)   x2 = F1(x1)   loss t2 = F2(x2)   B2(x2, t2)
+ *   t1' = F1'(x1)   B1(x1, t1')   t0' = F0'(x0)   B0(x0, t0')
+ *
+ * F' are the nodes of F that t needs, in the same order. They read the same values as F does, so
+ * t' has the bits of t.
+ */
+
+/* A value is small if its node reads or makes another that is so many times as large. */
+enum { SMALL = 32 };
+
+struct block {
+	const char *scope;
+	size_t length; /* of the scope's part that names the block */
+	size_t bytes;  /* that the backward part reads and that a copy can make again */
+	bool last;     /* it makes the loss, and is still there when the backward part begins */
+	bool chosen, emitted;
+};
+
+struct pass {
+	struct gt_graph *g;
+	size_t middle; /* where the backward part begins */
+	struct block *blocks;
+	size_t block_count;
+	int *block_of; /* [nodes] index in blocks; of the forward part */
+	int *home;    /* [values] block of the node that makes the value; -1: none, or it is kept */
+	bool *wanted; /* [values] a copy has to make it */
+	struct gt_value **again; /* [values] the copy's */
+};
+
+static bool applies(const struct gt_pass_options *options)
+{
+	return options->loss && options->recompute;
+}
+
+/* Up to the first component that is a number: "h.0" of "h.0.attn.c_proj", all of "lm_head". */
+static size_t block_length(const char *scope)
+{
+	const char *p = scope;
+
+	while (*p) {
+		size_t length = strcspn(p, "."), digits = strspn(p, "0123456789");
+
+		p += length;
+		if (digits && digits == length)
+			break;
+		p += *p == '.';
+	}
+	return (size_t)(p - scope);
+}
+
+static int find_block(struct pass *p, const char *scope)
+{
+	size_t length = block_length(scope), i = 0;
+
+	while (i < p->block_count &&
+	       (p->blocks[i].length != length || memcmp(p->blocks[i].scope, scope, length) != 0))
+		i++;
+	if (i == p->block_count)
+		p->blocks[p->block_count++] = (struct block){ .scope = scope, .length = length };
+	return (int)i;
+}
+
+/* Whether a node may run again with the same result: it writes nothing, no other node writes its
+ * inputs, and no rank or host waits for it. */
+static bool is_repeatable(const struct gt_node *n)
+{
+	if (n->op->remote || (n->op->writes && !n->op->again))
+		return false;
+	for (int k = 0; !n->op->again && k < n->inputs; k++)
+		if (n->in[k] && (n->in[k]->role == GT_BUFFER || n->in[k]->role == GT_GRADIENT))
+			return false;
+	for (int k = 0; k < n->outputs; k++)
+		if (n->out[k] && (n->out[k]->role != GT_TEMPORARY || n->out[k]->within))
+			return false;
+	return true;
+}
+
+/* Statistics of rows or channels: to keep them costs next to nothing. */
+static bool is_small(const struct gt_node *n, const struct gt_value *v)
+{
+	size_t most = 0;
+
+	for (int k = 0; k < n->inputs + n->outputs; k++) {
+		const struct gt_value *x = k < n->inputs ? n->in[k] : n->out[k - n->inputs];
+
+		if (x && x->role != GT_PARAMETER && gt_value_bytes(x) > most)
+			most = gt_value_bytes(x);
+	}
+	return gt_value_bytes(v) <= most / SMALL;
+}
+
+/* The values that copies could make: those that blocks make for themselves. */
+static void find_homes(struct pass *p)
+{
+	for (size_t i = 0; i < p->g->value_count; i++)
+		p->home[i] = -1;
+	for (size_t i = 0; i < p->middle; i++) {
+		const struct gt_node *n = p->g->nodes[i];
+
+		p->block_of[i] = find_block(p, n->scope);
+		if (i + 1 == p->middle)
+			p->blocks[p->block_of[i]].last = true;
+		for (int k = 0; k < n->outputs && is_repeatable(n); k++)
+			if (n->out[k] && !(k && n->op->again) && !is_small(n, n->out[k]))
+				p->home[n->out[k]->id] = p->block_of[i];
+	}
+	for (size_t i = 0; i < p->middle; i++)
+		for (int k = 0; k < p->g->nodes[i]->inputs; k++) {
+			const struct gt_value *v = p->g->nodes[i]->in[k];
+
+			if (v && p->home[v->id] != p->block_of[i])
+				p->home[v->id] = -1;
+		}
+}
+
+static struct block *home_of(const struct pass *p, const struct gt_value *v)
+{
+	return v && p->home[v->id] >= 0 ? &p->blocks[p->home[v->id]] : NULL;
+}
+
+/* Mark the values that the backward part reads, and count their bytes by blocks. */
+static void find_wanted(struct pass *p)
+{
+	for (size_t i = p->middle; i < p->g->node_count; i++)
+		for (int k = 0; k < p->g->nodes[i]->inputs; k++) {
+			const struct gt_value *v = p->g->nodes[i]->in[k];
+			struct block *b = home_of(p, v);
+
+			if (!b || b->last || p->wanted[v->id])
+				continue;
+			p->wanted[v->id] = true;
+			if (!v->producer->op->view)
+				b->bytes += gt_value_bytes(v);
+		}
+}
+
+/* Of so many blocks, those that free most; of equal ones the first, whose values would be kept
+ * longest. */
+static void choose(struct pass *p, struct gt_recompute *r)
+{
+	r->blocks = r->done = 0;
+	for (size_t i = 0; i < p->block_count; i++)
+		r->blocks += p->blocks[i].bytes > 0;
+	for (; r->done < r->blocks && r->done < r->most; r->done++) {
+		struct block *best = NULL;
+
+		for (size_t i = 0; i < p->block_count; i++)
+			if (!p->blocks[i].chosen && (!best || p->blocks[i].bytes > best->bytes))
+				best = &p->blocks[i];
+		best->chosen = true;
+	}
+}
+
+static bool is_wanted(const struct pass *p, const struct gt_node *n)
+{
+	for (int k = 0; k < n->outputs; k++)
+		if (n->out[k] && p->wanted[n->out[k]->id])
+			return true;
+	return false;
+}
+
+/* Mark the values that the copies themselves read. */
+static void want_inputs(struct pass *p)
+{
+	for (size_t i = p->middle; i-- > 0;) {
+		const struct gt_node *n = p->g->nodes[i];
+
+		for (int k = 0; is_wanted(p, n) && k < n->inputs; k++)
+			if (home_of(p, n->in[k]))
+				p->wanted[n->in[k]->id] = true;
+	}
+}
+
+/* Let a node read the copies' values where there are any. */
+static void redirect(struct pass *p, struct gt_node *n)
+{
+	for (int k = 0; k < n->inputs; k++)
+		if (n->in[k] && p->again[n->in[k]->id])
+			n->in[k] = p->again[n->in[k]->id];
+}
+
+static void emit_copy(struct pass *p, const struct gt_node *n)
+{
+	struct gt_node *copy;
+
+	p->g->scope = n->scope;
+	copy = n->op->again ? n->op->again(p->g, n) : gt_node_copy(p->g, n);
+	if (!copy)
+		return;
+	copy->again = true;
+	for (int k = 0; k < copy->outputs; k++)
+		if (copy->out[k]) {
+			copy->out[k]->layout = n->out[k]->layout;
+			p->again[n->out[k]->id] = copy->out[k];
+		}
+	redirect(p, copy);
+}
+
+/* At the end of the list, which begins with the forward part. */
+static void emit_block(struct pass *p, struct block *b)
+{
+	b->emitted = true;
+	for (size_t i = 0; i < p->middle; i++)
+		if (&p->blocks[p->block_of[i]] == b && is_wanted(p, p->g->nodes[i]))
+			emit_copy(p, p->g->nodes[i]);
+}
+
+static void emit_backward(struct pass *p, struct gt_node *const *nodes, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		for (int k = 0; k < nodes[i]->inputs; k++) {
+			struct block *b = home_of(p, nodes[i]->in[k]);
+
+			if (b && b->chosen && !b->emitted)
+				emit_block(p, b);
+		}
+		redirect(p, nodes[i]);
+		gt_append_node(p->g, nodes[i]);
+	}
+}
+
+static void recompute(struct pass *p, struct gt_recompute *r, struct gt_node **backward)
+{
+	size_t count = p->g->node_count - p->middle;
+
+	find_homes(p);
+	find_wanted(p);
+	choose(p, r);
+	if (!r->done)
+		return;
+	want_inputs(p);
+	memcpy(backward, p->g->nodes + p->middle, count * sizeof(struct gt_node *));
+	p->g->node_count = p->middle;
+	emit_backward(p, backward, count);
+}
+
+static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+{
+	struct pass p = { .g = g, .middle = gt_node_index(g, options->loss->producer) + 1 };
+	struct gt_node **backward = gt_calloc(g->node_count, sizeof(struct gt_node *), err);
+	int rc = GT_ENOMEM;
+
+	p.blocks = gt_calloc(p.middle, sizeof(*p.blocks), err);
+	p.block_of = gt_calloc(p.middle, sizeof(*p.block_of), err);
+	p.home = gt_calloc(g->value_count, sizeof(*p.home), err);
+	p.wanted = gt_calloc(g->value_count, sizeof(*p.wanted), err);
+	p.again = gt_calloc(g->value_count, sizeof(struct gt_value *), err);
+	if (backward && p.blocks && p.block_of && p.home && p.wanted && p.again) {
+		recompute(&p, options->recompute, backward);
+		rc = gt_graph_status(g, err);
+	}
+	free(backward);
+	free(p.blocks);
+	free(p.block_of);
+	free(p.home);
+	free(p.wanted);
+	free(p.again);
+	return rc;
+}
+
+const struct gt_pass gt_pass_recompute = {
+	.name = "recompute",
+	.purpose = "compute the forward part of blocks again instead of keeping what it made",
+	.applies = applies,
+	.run = run,
+};
