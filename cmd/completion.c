@@ -118,14 +118,26 @@ static const char bash_tail[] = "\t*) return ;;\n"
                                 "\n"
                                 "complete -F _gtrain gtrain\n";
 
-/* What follows `command:--option)`. */
-static void print_bash_value(FILE *f, const struct gt_opt *row)
+static void print_option_names(FILE *f, const struct gt_cmd *cmd)
+{
+	FOR_EACH_OPTION(row, cmd)
+	{
+		fprintf(f, "--%s ", row->name);
+	}
+}
+
+/* The text after `command:--option)`. Where no value need follow, another option may. */
+static void print_bash_value(FILE *f, const struct gt_cmd *cmd, const struct gt_opt *row)
 {
 	const char *const *words = value_words(row);
 
 	if (words) {
 		fputs("words='", f);
 		print_words(f, words);
+		if (!gt_opt_needs_value(row)) {
+			fputc(' ', f);
+			print_option_names(f, cmd);
+		}
 		fputs("' ;;\n", f);
 	} else if (gt_opt_completes(row) == GT_COMPLETE_NONE) {
 		fputs("return ;;\n", f);
@@ -149,10 +161,7 @@ static void print_bash_options(FILE *f, const struct gt_cmd *cmd)
 	fputs("words='", f);
 	if (takes_command(cmd))
 		print_first_words(f);
-	FOR_EACH_OPTION(row, cmd)
-	{
-		fprintf(f, "--%s ", row->name);
-	}
+	print_option_names(f, cmd);
 	fputs(takes_files(cmd) ? "'\n\t\t;;\n" : "' ;;\n", f);
 }
 
@@ -173,7 +182,7 @@ static void print_bash(FILE *f)
 			fputc('\t', f);
 			print_name(f, cmd, "-");
 			fprintf(f, ":--%s) ", row->name);
-			print_bash_value(f, row);
+			print_bash_value(f, cmd, row);
 		}
 	}
 	fputs("\t:) words='", f);
@@ -209,7 +218,7 @@ static void print_zsh_value(FILE *f, const struct gt_opt *row)
 {
 	const char *const *words = value_words(row);
 
-	fputc(':', f);
+	fputs(gt_opt_needs_value(row) ? ":" : "::", f);
 	print_zsh_text(f, row->metavar ? row->metavar : row->name);
 	if (words) {
 		fputs(":(", f);
@@ -345,7 +354,7 @@ static void print_fish_option(FILE *f, const struct gt_cmd *cmd, const struct gt
 	if (row->letter)
 		fprintf(f, " -s %c", row->letter);
 	if (words) {
-		fputs(" -x -a '", f);
+		fputs(gt_opt_needs_value(row) ? " -x -a '" : " -a '", f);
 		print_words(f, words);
 		fputc('\'', f);
 	} else if (gt_opt_takes_value(row)) {

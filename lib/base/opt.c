@@ -30,6 +30,11 @@ bool gt_opt_takes_value(const struct gt_opt *row)
 	return row->type != GT_OPT_FLAG;
 }
 
+bool gt_opt_needs_value(const struct gt_opt *row)
+{
+	return gt_opt_takes_value(row) && !row->implied;
+}
+
 enum gt_opt_complete gt_opt_completes(const struct gt_opt *row)
 {
 	return row->type == GT_OPT_CHOICE ? GT_COMPLETE_WORDS : row->complete;
@@ -112,6 +117,26 @@ static bool looks_like_option(const char *word)
 	return word[0] == '-' && word[1] == '-' && isalpha((unsigned char)word[2]);
 }
 
+/* Whether the word can be the value of an option that may be given without one. */
+static bool is_choice_of(const struct gt_opt *row, const char *word)
+{
+	for (int i = 0; row->words[i]; i++)
+		if (!strcmp(row->words[i], word))
+			return true;
+	return false;
+}
+
+/* The next word, if it is the option's value; or the value that it then has, or NULL. */
+static const char *next_value(const struct gt_opt *row, struct cursor *at)
+{
+	const char *next = at->next < at->argc ? at->argv[at->next] : NULL;
+
+	if (!next || (row->implied ? !is_choice_of(row, next) : looks_like_option(next)))
+		return row->implied;
+	at->next++;
+	return next;
+}
+
 /* Store one option; `value` is what stood in the same word, or NULL. */
 static int set_option(struct gt_opts *opts, const struct gt_opt *row, const char *value,
     struct cursor *at, struct gt_err *err)
@@ -123,8 +148,8 @@ static int set_option(struct gt_opts *opts, const struct gt_opt *row, const char
 		*source = GT_OPT_COMMAND_LINE;
 		return 0;
 	}
-	if (!value && at->next < at->argc && !looks_like_option(at->argv[at->next]))
-		value = at->argv[at->next++];
+	if (!value)
+		value = next_value(row, at);
 	if (!value) {
 		gt_err_set(err, GT_EINVAL, "--%s: needs a value, %s", row->name,
 		    row->metavar ? row->metavar : "as --help says");

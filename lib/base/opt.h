@@ -51,6 +51,8 @@ struct gt_opt {
 	const char *metavar;   /* what help calls the value */
 	const char *help;      /* one line: lower case, no full stop */
 	const char *initial;   /* the default, as one would type it; NULL: none */
+	const char *implied;   /* a choice's value where the option is given without one; NULL: it
+	                          needs one */
 	const char *otherwise; /* the default in words, where `initial` cannot say it */
 	double min, max;       /* of numbers, inclusive; both 0: no limits; max may be INFINITY */
 	const char *const *words;      /* ended by NULL: the choices, or what completion offers */
@@ -102,8 +104,9 @@ enum gt_opt_source gt_opts_source(const struct gt_opts *opts, const char *name);
 /* The row called `name` [length], or NULL. Headings have no name. */
 const struct gt_opt *gt_opt_find(const struct gt_opt *table, const char *name, size_t length);
 
-/* Whether the option is written with a value. */
+/* Whether the option is written with a value, and whether it has to be. */
 bool gt_opt_takes_value(const struct gt_opt *row);
+bool gt_opt_needs_value(const struct gt_opt *row);
 
 /* What completion offers for the value: a choice its words, others as they say. */
 enum gt_opt_complete gt_opt_completes(const struct gt_opt *row);

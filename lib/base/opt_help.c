@@ -15,7 +15,12 @@ static int print_left(FILE *stream, const struct gt_opt *row)
 	                      : fprintf(stream, "      --%s", row->name);
 	if (row->type == GT_OPT_CHOICE) {
 		for (size_t i = 0; row->words[i]; i++)
-			columns += fprintf(stream, "%c%s", i ? '|' : ' ', row->words[i]);
+			columns += fprintf(stream, "%s%s",
+			    i              ? "|"
+			    : row->implied ? "[="
+			                   : " ",
+			    row->words[i]);
+		columns += row->implied ? fprintf(stream, "]") : 0;
 	} else if (row->type == GT_OPT_YESNO) {
 		columns += fprintf(stream, "=yes|no");
 	} else if (gt_opt_takes_value(row)) {

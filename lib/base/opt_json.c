@@ -294,9 +294,9 @@ static json_t *describe_row(const struct gt_opt *row)
 {
 	const char letter[2] = { row->letter };
 
-	return json_pack("{ss ss* ss ss* ss* ss* so* sb ss}", "name", row->name, "letter",
+	return json_pack("{ss ss* ss ss* ss* ss* ss* so* sb ss}", "name", row->name, "letter",
 	    row->letter ? letter : NULL, "type", type_name(row->type), "metavar", row->metavar,
-	    "default", row->initial, "otherwise", row->otherwise, "words",
+	    "default", row->initial, "implied", row->implied, "otherwise", row->otherwise, "words",
 	    words_to_json(row->words), "required", (row->flags & GT_OPT_REQUIRED) != 0, "help",
 	    row->help);
 }

@@ -20,13 +20,14 @@ struct values {
 	int64_t batch, steps, epochs, bucket, seed;
 	double lr, val_split, momentum, betas[2], timeout;
 	const char *model, *note;
-	int optimizer, shell;
+	int optimizer, shell, keep;
 	struct gt_opt_list map;
 };
 
 #define AT(member) offsetof(struct values, member)
 
 static const char *const optimizers[] = { "sgd", "adam", "adamw", NULL };
+static const char *const kept[] = { "none", "all", "some", NULL };
 static const char *const shells[] = { "bash", "zsh", NULL };
 
 /* clang-format off */
@@ -61,6 +62,8 @@ static const struct gt_opt table[] = {
 	{ "optimizer", 0, GT_OPT_CHOICE, AT(optimizer), .help = "a choice", .words = optimizers,
 	    .initial = "adamw" },
 	{ "shell", 0, GT_OPT_CHOICE, AT(shell), .help = "a choice", .words = shells },
+	{ "keep", 0, GT_OPT_CHOICE, AT(keep), .help = "a choice", .words = kept, .initial = "none",
+	    .implied = "all" },
 	{ "map", 0, GT_OPT_LIST, AT(map), "FROM=TO", .help = "a list" },
 	{ 0 }
 };
@@ -161,6 +164,40 @@ static void more_spellings(void **state)
 	gt_opts_release(&opts);
 }
 
+/* A word that is no choice is not the value of an option that can do without one. */
+static void implied_values(void **state)
+{
+	static const struct {
+		const char *line;
+		int keep, operands;
+		bool flag;
+	} row[] = {
+		{ "", 0, 0, false },
+		{ "--keep", 1, 0, false },
+		{ "--keep|--flag", 1, 0, true },
+		{ "--keep|-f", 1, 0, true },
+		{ "--keep=some", 2, 0, false },
+		{ "--keep|some|-f", 2, 0, true },
+		{ "--keep|else", 1, 1, false },
+		{ "--keep=some|--keep=none", 0, 0, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
+		struct gt_opts opts;
+		struct values v;
+		struct gt_err err;
+		char *line = strdup(row[i].line);
+
+		assert_int_equal(parse(&opts, &v, line, &err), 0);
+		assert_int_equal(v.keep, row[i].keep);
+		assert_int_equal(opts.operand_count, row[i].operands);
+		assert_int_equal(v.flag, row[i].flag);
+		gt_opts_release(&opts);
+		free(line);
+	}
+}
+
 static void wrong_usage(void **state)
 {
 	static const struct {
@@ -201,6 +238,9 @@ static void wrong_usage(void **state)
 		{ "--strict|maybe", "--strict: 'maybe' is neither yes nor no", "" },
 		{ "--optimizer|adma", "--optimizer: 'adma' is not one of sgd, adam, adamw",
 		    "did you mean 'adam'?" },
+		{ "--keep=sone", "--keep: 'sone' is not one of none, all, some",
+		    "did you mean 'none'?" },
+		{ "--keep=", "--keep: the value is empty", "" },
 		{ "--steps|5|--epochs|1", "--steps and --epochs exclude each other", "" },
 	};
 
@@ -427,6 +467,7 @@ static void help_text(void **state)
 	assert_non_null(strstr(text, "\n  -m, --model MODEL         a text (required)\n"));
 	assert_non_null(strstr(text, "\n      --optimizer sgd|adam|adamw\n"
 	                             "                            a choice (default: adamw)\n"));
+	assert_non_null(strstr(text, "\n      --keep[=none|all|some]\n"));
 	for (char *line = text, *next; *line; line = next + 1) {
 		next = strchr(line, '\n');
 		assert_true(next - line <= 80);
@@ -448,6 +489,7 @@ static void description(void **state)
 	assert_string_equal(json_string_value(json_object_get(batch, "letter")), "b");
 	assert_string_equal(json_string_value(json_object_get(batch, "default")), "64");
 	assert_null(json_object_get(batch, "words"));
+	assert_null(json_object_get(batch, "implied"));
 	json_decref(array);
 }
 
@@ -457,6 +499,7 @@ int main(void)
 		cmocka_unit_test(defaults),
 		cmocka_unit_test(every_type_and_spelling),
 		cmocka_unit_test(more_spellings),
+		cmocka_unit_test(implied_values),
 		cmocka_unit_test(wrong_usage),
 		cmocka_unit_test(required_is_required),
 		cmocka_unit_test(command_line_beats_config),
