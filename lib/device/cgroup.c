@@ -21,10 +21,42 @@ static void tighten_cpus(struct gt_cgroup *out, int64_t quota_us, int64_t period
 		out->cpus = cpus;
 }
 
-static void tighten_memory(struct gt_cgroup *out, uint64_t bytes)
+static void tighten(struct gt_maybe *least, uint64_t bytes)
 {
-	if (bytes < no_limit && (!out->memory_bytes.known || bytes < out->memory_bytes.value))
-		out->memory_bytes = (struct gt_maybe){ true, bytes };
+	if (!least->known || bytes < least->value)
+		*least = (struct gt_maybe){ true, bytes };
+}
+
+/* Copies of files that the kernel can drop. */
+static uint64_t cache_bytes(const char *root, const char *folder)
+{
+	FILE *f = gt_sysfs_open(root, "%s/memory.stat", folder);
+	uint64_t cache = 0, bytes;
+	char line[128];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "inactive_file %" SCNu64, &bytes) == 1 ||
+		    sscanf(line, "active_file %" SCNu64, &bytes) == 1)
+			cache += bytes;
+	if (f)
+		fclose(f);
+	return cache;
+}
+
+static void tighten_memory(
+    struct gt_cgroup *out, uint64_t limit, const char *root, const char *folder)
+{
+	uint64_t used = 0, cache = cache_bytes(root, folder);
+	char line[128];
+
+	if (limit >= no_limit)
+		return;
+	if (gt_sysfs_line(line, sizeof(line), root, "%s/memory.current", folder) ||
+	    gt_sysfs_line(line, sizeof(line), root, "%s/memory.usage_in_bytes", folder))
+		sscanf(line, "%" SCNu64, &used);
+	used -= used < cache ? used : cache;
+	tighten(&out->memory_bytes, limit);
+	tighten(&out->memory_free_bytes, limit > used ? limit - used : 0);
 }
 
 /* The limits that one group's folder holds, whichever version wrote them. */
@@ -45,7 +77,7 @@ static void read_folder(struct gt_cgroup *out, const char *root, const char *fol
 	if ((gt_sysfs_line(line, sizeof(line), root, "%s/memory.max", folder) ||
 	        gt_sysfs_line(line, sizeof(line), root, "%s/memory.limit_in_bytes", folder)) &&
 	    sscanf(line, "%" SCNu64, &bytes) == 1)
-		tighten_memory(out, bytes);
+		tighten_memory(out, bytes, root, folder);
 }
 
 /* Read the group's folder and all above it, up to where the hierarchy is mounted. */

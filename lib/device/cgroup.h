@@ -7,6 +7,9 @@
 struct gt_cgroup {
 	double cpus;                  /* CPUs' worth of time; 0: no limit */
 	struct gt_maybe memory_bytes; /* unknown: no limit */
+	/* Of any of the limits, what its group does not use: copies of files that the kernel can
+	 * drop do not count. Unknown: no limit. */
+	struct gt_maybe memory_free_bytes;
 };
 
 /*

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include "lib/base/mem.h"
 #include "lib/device/cgroup.h"
@@ -300,4 +301,36 @@ uint64_t gt_cpu_memory_bytes(void)
 	if (!getrlimit(RLIMIT_AS, &own) && own.rlim_cur != RLIM_INFINITY && own.rlim_cur < least)
 		least = own.rlim_cur;
 	return least;
+}
+
+/* Pages of this process's address space. */
+static uint64_t mapped_pages(void)
+{
+	char line[GT_SYSFS_LINE];
+	uint64_t pages;
+
+	if (!gt_sysfs_line(line, sizeof(line), "", "/proc/self/statm") ||
+	    sscanf(line, "%" SCNu64, &pages) != 1)
+		return 0;
+	return pages;
+}
+
+void gt_cpu_memory_free(struct gt_cpu_free *out)
+{
+	struct gt_cgroup limits;
+	struct gt_cpu cpu = { 0 };
+	struct rlimit own;
+	uint64_t mapped;
+
+	*out = (struct gt_cpu_free){ UINT64_MAX, UINT64_MAX };
+	read_memory(&cpu, "");
+	gt_cgroup_read(&limits, "");
+	if (cpu.memory_available_bytes.known)
+		out->host_bytes = cpu.memory_available_bytes.value;
+	if (limits.memory_free_bytes.known && limits.memory_free_bytes.value < out->host_bytes)
+		out->host_bytes = limits.memory_free_bytes.value;
+	if (getrlimit(RLIMIT_AS, &own) || own.rlim_cur == RLIM_INFINITY)
+		return;
+	mapped = mapped_pages() * (uint64_t)sysconf(_SC_PAGESIZE);
+	out->process_bytes = own.rlim_cur > mapped ? own.rlim_cur - mapped : 0;
 }

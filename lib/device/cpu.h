@@ -60,4 +60,12 @@ void gt_cpu_release(struct gt_cpu *cpu);
  * own (RLIMIT_AS), the least of them; UINT64_MAX where none is known. */
 uint64_t gt_cpu_memory_bytes(void);
 
+/* Memory that can still be taken; UINT64_MAX where nothing is known. */
+struct gt_cpu_free {
+	uint64_t host_bytes;    /* by all processes together: the machine's, or the cgroup's */
+	uint64_t process_bytes; /* by this process: its address space (RLIMIT_AS) */
+};
+
+void gt_cpu_memory_free(struct gt_cpu_free *out);
+
 #endif

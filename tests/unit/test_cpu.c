@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -213,6 +214,68 @@ static void test_cgroup(void **state)
 	}
 }
 
+/* The least that any of the groups leaves; files that the kernel holds copies of do not count. */
+static void test_cgroup_unused(void **state)
+{
+	static const struct {
+		struct planted_file file[7];
+		uint64_t unused;
+	} rows[] = {
+		{ { { "/proc/self/cgroup", "0::/\n" }, { "/sys/fs/cgroup/memory.max", "10000\n" } },
+		    10000 },
+		{ { { "/proc/self/cgroup", "0::/a\n" }, { "/sys/fs/cgroup/memory.max", "10000\n" },
+		      { "/sys/fs/cgroup/memory.current", "9000\n" },
+		      { "/sys/fs/cgroup/memory.stat",
+		          "anon 5000\nfile 4000\ninactive_file 2500\nactive_file 500\n" },
+		      { "/sys/fs/cgroup/a/memory.max", "5000\n" },
+		      { "/sys/fs/cgroup/a/memory.current", "400\n" } },
+		    4000 },
+		{ { { "/proc/self/cgroup", "5:memory:/\n" },
+		      { "/sys/fs/cgroup/memory/memory.limit_in_bytes", "8000\n" },
+		      { "/sys/fs/cgroup/memory/memory.usage_in_bytes", "9000\n" } },
+		    0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct gt_cgroup limits;
+		char root[PLANTED_ROOT];
+
+		planted_make(root, rows[i].file);
+		gt_cgroup_read(&limits, root);
+		assert_true(limits.memory_free_bytes.known);
+		assert_int_equal(limits.memory_free_bytes.value, rows[i].unused);
+		planted_remove(root);
+	}
+}
+
+static uint64_t mapped_bytes(void)
+{
+	unsigned long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%lu", &pages), 1);
+	fclose(f);
+	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void test_free_memory(void **state)
+{
+	struct rlimit before, limit;
+	struct gt_cpu_free there;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+	limit = before;
+	limit.rlim_cur = mapped_bytes() + GIB;
+	assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+	gt_cpu_memory_free(&there);
+	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+	assert_in_range(there.process_bytes, GIB / 2, GIB);
+	assert_true(there.host_bytes > 0 && there.host_bytes < UINT64_MAX);
+}
+
 static void add_id(int id, void *context)
 {
 	char *text = context;
@@ -253,6 +316,8 @@ int main(void)
 		cmocka_unit_test(test_cpu_nothing),
 		cmocka_unit_test(test_cpu_here),
 		cmocka_unit_test(test_cgroup),
+		cmocka_unit_test(test_cgroup_unused),
+		cmocka_unit_test(test_free_memory),
 		cmocka_unit_test(test_sysfs_list),
 	};
 
