@@ -318,6 +318,7 @@ static int order_gathers(struct gt_parallel *p, struct gt_graph *g, size_t end,
 {
 	struct gt_zero *z = p->state;
 	struct visit *visits = gt_calloc(2 * z->buckets.size, sizeof(*visits), err);
+	int64_t gathered = 0;
 	size_t count, forward;
 
 	if (!visits)
@@ -331,7 +332,6 @@ static int order_gathers(struct gt_parallel *p, struct gt_graph *g, size_t end,
 		for (size_t i = forward; i < count; i++)
 			visits[i] = visits[i + 1];
 	}
-	z->gathered = 0;
 	for (size_t i = 0; i < count; i++) {
 		struct visit *v = &visits[i];
 
@@ -346,8 +346,11 @@ static int order_gathers(struct gt_parallel *p, struct gt_graph *g, size_t end,
 		                       .at = v->first,
 		                       .bucket = v->bucket,
 		                       .in = v->room });
-		z->gathered += z->buckets.count[v->bucket];
+		gathered += z->buckets.count[v->bucket];
 	}
+	/* A step's graph gathers more than that of an evaluation, which may come after it. */
+	if (gathered > z->gathered)
+		z->gathered = gathered;
 	free(visits);
 	return 0;
 }

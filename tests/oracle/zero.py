@@ -106,11 +106,11 @@ def checkpoints(folder):
         yield f"{mode}: 3 ranks begin from a file as one does", "" if far <= 1e-6 else f"apart by {far:.1e}"
 
 
-def dry(folder, nproc, mode):
+def dry(folder, nproc, mode, *more):
     make_data(folder)
     model, data, _ = GPT
     text = subprocess.run([GTRAIN, "train", "--model", model, "--data", data.format(folder), "--nproc", str(nproc), "--parallel", mode,
-                           "--batch", "3", "--bucket-size", "10K", "--dry-run", "--json"], check=True, capture_output=True, text=True)
+                           "--batch", "3", "--bucket-size", "10K", "--dry-run", "--json", *more], check=True, capture_output=True, text=True)
     return json.loads(text.stdout)
 
 
@@ -125,6 +125,8 @@ def memory(folder):
                 yield f"{mode} on {n} ranks: {what} {'/ ' + str(n) if i < stage else 'whole'}", "" if 1 <= ratio < 1.02 else f"x {ratio}"
             ratio = said["communicated_bytes_per_step"] / dry(folder, n, "ddp")["communicated_bytes_per_step"]
             good = 1.3 < ratio < 1.5 if stage == 3 else 1 <= ratio < 1.02  # what the forward pass ends with stays
+            if dry(folder, n, mode, "--val-split", "0.2")["communicated_bytes_per_step"] != said["communicated_bytes_per_step"]:
+                good, ratio = False, "another number with evaluations"
             yield f"{mode} on {n} ranks sends {'up to 1.5 times ' if stage == 3 else ''}what ddp does", "" if good else f"x {ratio}"
 
 
