@@ -291,9 +291,10 @@ fuzz-run: fuzz   ## run one of them: FUZZ=pickle|zip|legacy|safetensors|npz|race
 	    -dict=tests/fuzz/$(FUZZ).dict -artifact_prefix=$(FUZZ_DIR)/found/$(FUZZ)- \
 	    $(FUZZ_DIR)/corpus/$(FUZZ) $(FUZZ_DIR)/seeds/$(FUZZ) $(wildcard tests/fuzz/regressions/$(FUZZ))
 
-check-models: tests   ## compare the large models' loss curves with PyTorch's too (slow)
+check-models: all tests   ## compare the large models' loss curves with PyTorch's too, and fit one into 4 GiB (slow)
 	GTRAIN_TESTS='$(BUILD)/tests' OPENBLAS_CORETYPE=SKYLAKEX MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=-1 \
 	    $(PYTHON) tests/oracle/models.py --large
+	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/oracle/recompute.py --large
 
 bench: all $(BENCH_BIN)   ## measure speed beside PyTorch's; BENCH='--quick --check' are its options
 	@GTRAIN='$(BUILD)/gtrain' GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/bench.py $(BENCH)

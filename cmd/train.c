@@ -60,6 +60,7 @@ static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
 		.accumulate = (int)cli->accumulate,
 		.seed = (uint64_t)cli->seed,
 		.amp = gt_cmd_amp_type((enum gt_cmd_amp)cli->amp),
+		.recompute = (enum gt_recompute_mode)cli->recompute,
 		.optim = {
 		    .kind = (enum gt_optim_kind)cli->optimizer,
 		    .momentum = cli->momentum,

@@ -7,6 +7,7 @@
 #include "cmd/ranks.h"
 #include "lib/optim/optim.h"
 #include "lib/parallel/parallel.h"
+#include "lib/train/train.h"
 
 #define AT(member) offsetof(struct gt_train_cli, member)
 
@@ -23,6 +24,10 @@ static const char *const pipelines[] = {
 };
 static const char *const compressions[] = {
 	[GT_COMPRESS_NONE] = "none", [GT_COMPRESS_FP16] = "fp16", [GT_COMPRESS_BF16] = "bf16", NULL
+};
+
+static const char *const recomputations[] = {
+	[GT_RECOMPUTE_NONE] = "none", [GT_RECOMPUTE_ALL] = "all", [GT_RECOMPUTE_AUTO] = "auto", NULL
 };
 
 static const char *const devices[] = { "cpu", NULL };
@@ -111,6 +116,9 @@ static const struct gt_opt table[] = {
 	    .words = devices, .complete = GT_COMPLETE_WORDS },
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "threads that compute",
 	    .otherwise = "one per core; 1 with --reproducible", .min = 1, .max = 4096 },
+	{ "recompute", 0, GT_OPT_CHOICE, AT(recompute), .words = recomputations,
+	    .initial = "none", .implied = "all",
+	    .help = "blocks computed again in the backward pass; auto: as few as fit into memory" },
 	{ "workers", 0, GT_OPT_INT, AT(workers), "N",
 	    "threads that read data; 0: the training thread does", .initial = "2", .max = 256 },
 	{ "prefetch", 0, GT_OPT_INT, AT(prefetch), "N", "batches kept ready", .initial = "4",

@@ -30,6 +30,7 @@ struct gt_train_cli {
 	int64_t warmup, lr_step, decay_steps;
 	double min_lr, lr_gamma;
 
+	int recompute; /* enum gt_recompute_mode */
 	int64_t workers, prefetch, threads;
 	bool drop_last;
 

@@ -44,7 +44,7 @@ static void print_text(const json_t *plan)
 {
 	const json_t *memory = json_object_get(plan, "memory_bytes");
 	static const char *const parts[] = { "parameters", "gradients", "optimizer", "buffers",
-		"arena", "total" };
+		"arena", "batches", "total" };
 	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE];
 
 	printf("model          %s, %lld parameters\n",
@@ -71,6 +71,8 @@ static void print_text(const json_t *plan)
 	printf("communication  %lld bytes per step\n",
 	    (long long)field(plan, "communicated_bytes_per_step"));
 	print_stages(plan);
+	printf("recompute      %lld of %lld blocks\n", (long long)field(plan, "recomputed_blocks"),
+	    (long long)field(plan, "blocks"));
 	printf("memory per device%s\n", json_object_get(plan, "stages") ? ", of stage 0" : "");
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		print_bytes(memory, parts[i]);

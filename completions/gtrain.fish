@@ -76,6 +76,7 @@ complete -c gtrain -n '__gtrain_command train' -l lr-gamma -x -d 'step: factor a
 complete -c gtrain -n '__gtrain_command train' -l decay-steps -x -d 'wsd: steps of the decay at the end'
 complete -c gtrain -n '__gtrain_command train' -l device -x -a 'cpu' -d 'where to train'
 complete -c gtrain -n '__gtrain_command train' -l threads -x -d 'threads that compute'
+complete -c gtrain -n '__gtrain_command train' -l recompute -a 'none all auto' -d 'blocks computed again in the backward pass; auto: as few as fit into memory'
 complete -c gtrain -n '__gtrain_command train' -l workers -x -d 'threads that read data; 0: the training thread does'
 complete -c gtrain -n '__gtrain_command train' -l prefetch -x -d 'batches kept ready'
 complete -c gtrain -n '__gtrain_command train' -l drop-last -d 'leave out the last step of an epoch if it is short'

@@ -30,32 +30,6 @@ static json_int_t communicated_bytes(const struct gt_train *t, const struct gt_p
 	return t->parallel ? (json_int_t)gt_parallel_sent(t->parallel, t->runs) : 0;
 }
 
-/* Gradients as they are, and beside them as they are sent. */
-static uint64_t gradient_bytes(const struct gt_train *t, const struct gt_plan_summary *s)
-{
-	bool beside = t->o.parallel.compress && gt_train_world(t) > 1;
-
-	return s->gradient_bytes + (beside ? s->gradient_bytes / 2 : 0);
-}
-
-int64_t gt_train_kept_bytes(const struct gt_train *t, const struct gt_store *store)
-{
-	int64_t mean = t->o.ema > 0 ? gt_store_updated(store) * (int64_t)sizeof(float) : 0;
-
-	return gt_optim_bytes(store, &t->o.optim) + mean;
-}
-
-uint64_t gt_train_memory_bytes(const struct gt_train *t)
-{
-	const struct gt_program *p = t->steps.full.plan ? &t->steps.full : &t->steps.tail;
-	struct gt_plan_summary s;
-
-	gt_plan_summarize(p->plan, &s);
-	return s.parameter_bytes + gradient_bytes(t, &s) +
-	       (uint64_t)gt_train_kept_bytes(t, t->store) + s.buffer_bytes + t->arena_bytes +
-	       gt_program_pair_staging(&t->steps) + gt_program_pair_staging(&t->evals);
-}
-
 /* What is told of one rank is told of the first stage; or NULL, and `plan` is freed. */
 static json_t *add_stages(json_t *plan, const struct gt_train *t, struct gt_err *err)
 {
@@ -73,22 +47,25 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_program *p = t->steps.full.plan ? &t->steps.full : &t->steps.tail;
 	struct gt_plan_summary s;
-	int64_t state = gt_train_kept_bytes(t, t->store);
+	struct gt_train_memory m;
 	json_t *out;
 
 	gt_plan_summarize(p->plan, &s);
+	gt_train_memory(&m, t);
 	out = json_pack(
-	    "{s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:I,s:i,s:i,s:I,s:{s:I,s:I,s:I,s:I,s:I,s:I},s:I,s:I}",
+	    "{s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:I,s:i,s:i,s:I,s:{s:I,s:I,s:I,s:I,s:I,s:I,s:I},s:I,s:I,"
+	    "s:i,s:i}",
 	    "model", gt_model_name(t->model), "parameters", (json_int_t)t->store->parameter_count,
 	    "batch", t->o.batch, "accumulate", t->o.accumulate, "ranks", gt_train_world(t),
 	    "samples", (json_int_t)t->sampler.samples, "steps_per_epoch",
 	    (json_int_t)t->steps_per_epoch, "steps", (json_int_t)t->o.schedule.total, "runs",
 	    t->runs, "kernels", s.steps, "flops_per_step", step_flops(t, &s), "memory_bytes",
-	    "parameters", (json_int_t)s.parameter_bytes, "gradients",
-	    (json_int_t)gradient_bytes(t, &s), "optimizer", (json_int_t)state, "buffers",
-	    (json_int_t)s.buffer_bytes, "arena", (json_int_t)t->arena_bytes, "total",
-	    (json_int_t)gt_train_memory_bytes(t), "arena_bytes_without_sharing",
-	    (json_int_t)s.temporary_bytes, "communicated_bytes_per_step", communicated_bytes(t, p));
+	    "parameters", (json_int_t)m.parameters, "gradients", (json_int_t)m.gradients,
+	    "optimizer", (json_int_t)m.optimizer, "buffers", (json_int_t)m.buffers, "arena",
+	    (json_int_t)m.arena, "batches", (json_int_t)m.batches, "total", (json_int_t)m.total,
+	    "arena_bytes_without_sharing", (json_int_t)s.temporary_bytes,
+	    "communicated_bytes_per_step", communicated_bytes(t, p), "blocks", p->recompute.blocks,
+	    "recomputed_blocks", p->recompute.done);
 	if (!out)
 		gt_err_set(err, GT_ENOMEM, "out of memory");
 	else if (t->o.parallel.tensor > 1)

@@ -2,65 +2,55 @@
 #include "lib/parallel/pipeline.h"
 #include "lib/train/inside.h"
 
-/* One stage's plan, which nobody will run. */
-struct stage {
-	struct gt_parallel *parallel;
-	struct gt_store *store;
-	struct gt_program program;
-};
-
-static int open_stage(struct stage *s, const struct gt_train *t, int index, struct gt_err *err)
+/* What a rank of the stage has, as gt_train_open() makes it; nobody will run it. */
+static int open_stage(
+    struct gt_train *stage, const struct gt_train *t, int index, struct gt_err *err)
 {
 	struct gt_parallel_options options = t->o.parallel;
-	int64_t samples = gt_sampler_rank_samples(&t->sampler);
 	int rc;
 
-	*s = (struct stage){ 0 };
-	options.ranks = gt_train_world(t);
+	*stage = *t;
+	stage->o.nproc = options.ranks = gt_train_world(t);
+	stage->o.group = NULL;
+	stage->parallel = NULL;
+	stage->store = NULL;
+	stage->steps = stage->evals = (struct gt_program_pair){ 0 };
 	options.rank = index * gt_train_data_world(t);
-	rc = gt_parallel_new(&s->parallel, &options, NULL, err);
+	rc = gt_parallel_new(&stage->parallel, &options, NULL, err);
 	if (!rc)
 		rc = gt_program_store(
-		    &s->store, t->model, &t->input, t->device, true, s->parallel, err);
-	if (!rc)
-		rc = gt_program_init(&s->program,
-		    &(struct gt_program_options){ .model = t->model,
-		        .input = &t->input,
-		        .purpose = GT_MODEL_TRAIN,
-		        .store = s->store,
-		        .accumulate = gt_train_adds_up(t),
-		        .parallel = s->parallel },
-		    samples < t->batch ? (int)samples : t->batch, err);
-	return rc;
+		    &stage->store, t->model, &t->input, t->device, true, stage->parallel, err);
+	return rc ? rc : gt_train_plan(stage, err);
 }
 
-static void close_stage(struct stage *s)
+static void close_stage(struct gt_train *stage)
 {
-	gt_program_release(&s->program);
-	gt_store_free(s->store);
-	gt_parallel_free(s->parallel);
+	gt_program_pair_release(&stage->evals);
+	gt_program_pair_release(&stage->steps);
+	gt_store_free(stage->store);
+	gt_parallel_free(stage->parallel);
 }
 
-static json_t *describe(const struct stage *s, const struct gt_train *t, int index)
+static json_t *describe(const struct gt_train *stage, int index)
 {
-	const struct gt_pipeline_cut *cut = gt_pipeline_stages(s->parallel);
-	int64_t state = gt_train_kept_bytes(t, s->store);
+	const struct gt_pipeline_cut *cut = gt_pipeline_stages(stage->parallel);
+	const struct gt_recompute *r = gt_train_recomputed(stage);
+	const struct gt_store *store = stage->store;
+	struct gt_train_memory m;
 	int64_t parameters = 0;
-	struct gt_plan_summary plan;
 	double all = 0;
 
-	gt_plan_summarize(s->program.plan, &plan);
+	gt_train_memory(&m, stage);
 	for (int i = 0; i < cut->stages; i++)
 		all += cut->flops[i];
-	for (size_t i = 0; i < s->store->slot_count; i++)
-		if (s->store->slots[i].role == GT_PARAMETER && !s->store->slots[i].elsewhere)
-			parameters += s->store->slots[i].count;
-	return json_pack("{s:s,s:f,s:I,s:I,s:I,s:I}", "first", cut->first[index], "work",
+	for (size_t i = 0; i < store->slot_count; i++)
+		if (store->slots[i].role == GT_PARAMETER && !store->slots[i].elsewhere)
+			parameters += store->slots[i].count;
+	return json_pack("{s:s,s:f,s:I,s:I,s:I,s:I,s:i,s:i}", "first", cut->first[index], "work",
 	    cut->flops[index] / all, "parameters", (json_int_t)parameters, "arena_bytes",
-	    (json_int_t)plan.arena_bytes, "memory_bytes",
-	    (json_int_t)(plan.parameter_bytes + plan.gradient_bytes + plan.buffer_bytes +
-	                 plan.arena_bytes + (size_t)state),
-	    "communicated_bytes_per_step", (json_int_t)gt_parallel_sent(s->parallel, t->runs));
+	    (json_int_t)m.arena, "memory_bytes", (json_int_t)m.total, "communicated_bytes_per_step",
+	    (json_int_t)gt_parallel_sent(stage->parallel, stage->runs), "blocks", r->blocks,
+	    "recomputed_blocks", r->done);
 }
 
 json_t *gt_train_describe_stages(const struct gt_train *t, struct gt_err *err)
@@ -69,10 +59,10 @@ json_t *gt_train_describe_stages(const struct gt_train *t, struct gt_err *err)
 	int rc = 0;
 
 	for (int i = 0; !rc && list && i < t->o.parallel.stages; i++) {
-		struct stage s;
+		struct gt_train s;
 
 		rc = open_stage(&s, t, i, err);
-		if (!rc && json_array_append_new(list, describe(&s, t, i)))
+		if (!rc && json_array_append_new(list, describe(&s, i)))
 			rc = gt_err_set(err, GT_ENOMEM, "out of memory");
 		close_stage(&s);
 	}

@@ -59,8 +59,35 @@ bool gt_train_adds_up(const struct gt_train *t);
 /* settle.c: work out what the options leave open, once model and data are known. */
 int gt_train_settle(struct gt_train *t, struct gt_err *err);
 
-/* describe.c: what the run takes, but for its data. */
-uint64_t gt_train_memory_bytes(const struct gt_train *t);
+/* The ranks of this host, which share its memory. */
+int gt_train_host_ranks(const struct gt_train *t);
+
+/* ---- memory.c ---- */
+
+/* Bytes that a rank takes, but for its data. */
+struct gt_train_memory {
+	uint64_t parameters, gradients, optimizer, buffers;
+	uint64_t arena;   /* activations, and all else that ends with a step or an evaluation */
+	uint64_t batches; /* on their way to the plans */
+	uint64_t total;
+};
+
+/* Of a run whose plans are made. */
+void gt_train_memory(struct gt_train_memory *out, const struct gt_train *t);
+
+/* Refuse a run that needs more memory than there is: the kernel hands out more, and kills the
+ * process that uses it. Errors: GT_ENOMEM. */
+int gt_train_check_memory(const struct gt_train *t, struct gt_err *err);
+
+/* Log a line that tells the memory by its use, and how many blocks are computed again. */
+void gt_train_log_memory(const struct gt_train *t);
+
+/* The blocks that the plans compute again. */
+const struct gt_recompute *gt_train_recomputed(const struct gt_train *t);
+
+/* Make the plans of steps and evaluations, and set arena_bytes. On failure the plans that are made
+ * remain, to be released with the run. A collective call with --recompute=auto. */
+int gt_train_plan(struct gt_train *t, struct gt_err *err);
 
 /* Of that, what is kept beside the parameters of a store: optimizer state and the mean. */
 int64_t gt_train_kept_bytes(const struct gt_train *t, const struct gt_store *store);

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/base/text.h"
 #include "lib/comm/shm.h"
 #include "lib/train/about.h"
 #include "lib/train/evaluate.h"
@@ -23,8 +22,7 @@ int gt_train_world(const struct gt_train *t)
 	return t->o.group ? t->o.group->size : t->o.nproc > 1 ? t->o.nproc : 1;
 }
 
-/* The ranks of this host, which share its memory. */
-static int host_ranks(const struct gt_train *t)
+int gt_train_host_ranks(const struct gt_train *t)
 {
 	return t->o.host_ranks ? t->o.host_ranks : gt_train_world(t);
 }
@@ -122,7 +120,7 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 
 	if (!rc && gt_about_read(&trained_on, t->origin.config, err))
 		rc = gt_err_prefix(err, "'%s/config.json'", t->origin.dir.folder.path);
-	gt_data_request_of(&request, t->model, t->o.seed, host_ranks(t));
+	gt_data_request_of(&request, t->model, t->o.seed, gt_train_host_ranks(t));
 	request.vocab = gt_run_source_vocab(&t->origin);
 	request.like = t->origin.path ? &trained_on : NULL;
 	if (!rc)
@@ -131,62 +129,6 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 		rc = open_val(t, &request, err);
 	gt_data_description_release(&trained_on);
 	return rc;
-}
-
-/* Batches of virtual ranks are of one size: how many samples come last depends on who has them. */
-static int open_evaluation(
-    struct gt_train *t, const struct gt_program_options *options, struct gt_err *err)
-{
-	int batch = t->batch / gt_train_hosted(t);
-	struct gt_sampler sampler =
-	    gt_eval_sampler(t->val, batch, gt_train_data_rank(t), gt_train_data_world(t));
-	int64_t samples = gt_sampler_rank_samples(&sampler);
-
-	if (t->o.parallel.reproducible)
-		samples = batch;
-	return gt_program_pair_init(&t->evals, options, samples, batch, false, err);
-}
-
-static int open_programs(struct gt_train *t, struct gt_err *err)
-{
-	struct gt_program_options options = { .model = t->model,
-		.input = &t->input,
-		.purpose = GT_MODEL_TRAIN,
-		.store = t->store,
-		.accumulate = gt_train_adds_up(t),
-		.runs = t->runs,
-		.parallel = t->parallel,
-		.low = t->o.amp };
-	int rc = gt_program_pair_init(&t->steps, &options, gt_sampler_rank_samples(&t->sampler),
-	    t->sampler.batch, t->o.drop_last, err);
-
-	options.purpose = GT_MODEL_EVAL;
-	options.accumulate = false;
-	if (!rc && t->val)
-		rc = open_evaluation(t, &options, err);
-	if (rc)
-		return rc;
-	t->arena_bytes = gt_program_pair_arena(&t->steps);
-	if (gt_program_pair_arena(&t->evals) > t->arena_bytes)
-		t->arena_bytes = gt_program_pair_arena(&t->evals);
-	return 0;
-}
-
-/* The kernel hands out more memory than there is, and kills who uses it: better to hear so
- * before. */
-static int check_memory(const struct gt_train *t, struct gt_err *err)
-{
-	uint64_t wanted = gt_train_memory_bytes(t) * (uint64_t)host_ranks(t);
-	uint64_t there, total;
-	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE];
-	int rc = t->device->backend->memory(t->device->index, &there, &total, err);
-
-	if (rc || wanted <= there)
-		return rc;
-	gt_err_set(err, GT_ENOMEM, "the run needs %s of memory, this machine has %s",
-	    gt_text_bytes(a, wanted), gt_text_bytes(b, there));
-	return gt_err_hint(
-	    err, "use a smaller model, or a smaller --batch with --accumulate; --dry-run tells");
 }
 
 static int take_memory(struct gt_train *t, struct gt_err *err)
@@ -419,9 +361,9 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 	if (!rc && t->o.parallel.sync_bn && !t->store->buffer_bytes)
 		gt_log_warn(t->log, "--sync-bn: this model has no batch normalisation");
 	if (!rc)
-		rc = open_programs(t, err);
+		rc = gt_train_plan(t, err);
 	if (!rc && !dry)
-		rc = check_memory(t, err);
+		rc = gt_train_check_memory(t, err);
 	if (!rc && !dry)
 		rc = take_memory(t, err);
 	if (!rc && !dry)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "lib/device/cpu.h"
-#include "lib/graph/pass.h"
 #include "lib/parallel/replicate.h"
 
 void gt_model_input_of(struct gt_model_input *out, const struct gt_data_info *info)
@@ -145,11 +144,13 @@ int gt_program_init(
 	struct gt_pass_options passes = { .accumulate =
 		                              o->accumulate && !gt_parallel_adds(o->parallel),
 		.images = o->store->device->backend->image_layout,
-		.low = o->low };
+		.low = o->low,
+		.recompute = &p->recompute };
 	bool train = o->purpose == GT_MODEL_TRAIN;
 	int first, mine = batch, rc;
 
 	*p = (struct gt_program){ .batch = batch,
+		.recompute = { .most = o->recompute },
 		.chunks = train ? gt_parallel_chunks(o->parallel, batch) : 1,
 		.turns = train && gt_parallel_hosts(o->parallel),
 		.setting_count = 2 * (o->runs > 1 ? o->runs : 1) + 1,

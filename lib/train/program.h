@@ -3,6 +3,7 @@
 #define GT_TRAIN_PROGRAM_H
 
 #include "lib/data/data.h"
+#include "lib/graph/pass.h"
 #include "lib/graph/plan.h"
 #include "lib/model/model.h"
 #include "lib/parallel/parallel.h"
@@ -15,6 +16,7 @@ struct gt_program {
 	int batch;  /* as it is read: of all ranks together, where one reads for all */
 	int chunks; /* that it is cut into: io is the first one's (replicate.h) */
 	int shares; /* of the ranks that a batch is dealt out to: each is as many chunks */
+	struct gt_recompute recompute;
 	bool turns; /* they are of ranks that take turns at the samples: gt_parallel_hosts() */
 	struct gt_model_io *others;       /* [chunks - 1] */
 	size_t input_bytes, target_bytes; /* of a whole batch */
@@ -50,6 +52,7 @@ struct gt_program_options {
 	struct gt_store *store;
 	bool accumulate;              /* gradients add up over several runs (see gt_pass_options) */
 	int runs;                     /* of a step; 0 is 1 */
+	int recompute;                /* blocks that may be computed again: gt_recompute.most */
 	struct gt_parallel *parallel; /* how ranks share the work; NULL: one rank */
 	enum gt_dtype low;            /* mixed precision (see gt_pass_options); GT_F32: none */
 };

@@ -316,6 +316,8 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 	if (!rc)
 		rc = start_observers(&l, &start, err);
 	if (!rc)
+		gt_train_log_memory(t);
+	if (!rc)
 		rc = train_to_the_end(&l, err);
 	if (!rc)
 		rc = gt_profile_end(

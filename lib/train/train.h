@@ -12,6 +12,13 @@
 #include "lib/train/observer.h"
 #include "lib/train/profile.h"
 
+/* What the backward part reads of the forward part is kept, or computed again block by block. */
+enum gt_recompute_mode {
+	GT_RECOMPUTE_NONE,
+	GT_RECOMPUTE_ALL,
+	GT_RECOMPUTE_AUTO /* as few blocks as make the plans fit into the memory that is free */
+};
+
 /* What a run is. "Open" says which value leaves a field to gt_train_open(). */
 struct gt_train_options {
 	const char *device; /* a backend's name, as "cpu", which NULL is, too */
@@ -30,6 +37,7 @@ struct gt_train_options {
 	/* Mixed precision: the type of products and convolutions, GT_BF16, of evaluations too;
 	 * GT_F32: none. */
 	enum gt_dtype amp;
+	enum gt_recompute_mode recompute;
 
 	/* Open: weight_decay NaN, by optimizer and model; momentum NaN, by optimizer; others_lr,
 	 * always, by adam_lr. */

@@ -81,7 +81,7 @@ fish_offers() {
 	"$GTRAIN" help --completion fish >"$BATS_TEST_TMPDIR/gtrain.fish"
 	fish -n "$BATS_TEST_TMPDIR/gtrain.fish"
 	while read -r command; do
-		equal "$(fish_offers "gtrain $command --" | sed 's/^--//; s/=$//' | sort)" \
+		equal "$(fish_offers "gtrain $command --" | sed 's/^--//; s/=$//' | sort -u)" \
 			"$(help_options "$command")"
 	done < <(commands)
 	equal "$(fish_offers 'gtrain ' | sort)" "$(words | sort)"

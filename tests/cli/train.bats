@@ -155,7 +155,7 @@ print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "trai
 	local arguments=(train --model mlp:8,16,3 --data "$RANDOM_DATA" --batch 8 --steps 400)
 	gtrain "${arguments[@]}" --log-every 200 --out plain
 	equal "$out" ""
-	[[ $err == "step 200/400 50% loss "*$'\n'"step 400/400 100% loss "*$'\n'"done: 400 steps in "* ]]
+	[[ $err == "memory: "*" total"$'\n'"step 200/400 50% loss "*$'\n'"step 400/400 100% loss "*$'\n'"done: 400 steps in "* ]]
 	[[ $err != *$'\r'* && $err != *$'\033'* ]]
 	gtrain "${arguments[@]}" --val-split 0.1 --json --out json
 	python3 -c 'import json, sys; d = json.loads(sys.argv[1]); assert sorted(d) == ["out", "step", "steps", "stopped", "train_s", "val"]' "$out"

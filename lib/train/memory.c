@@ -1,0 +1,212 @@
+/* memory.c - plans that fit into memory, and the memory that a run takes. */
+#include <limits.h>
+#include <stdio.h>
+
+#include "lib/base/text.h"
+#include "lib/device/cpu.h"
+#include "lib/train/evaluate.h"
+#include "lib/train/inside.h"
+
+/* For memory that plans do not count: code, stacks of threads, batches read ahead, a checkpoint
+ * that is being written. */
+static const uint64_t reserve_bytes = UINT64_C(256) << 20;
+
+/* ---- the memory of a run ---- */
+
+int64_t gt_train_kept_bytes(const struct gt_train *t, const struct gt_store *store)
+{
+	int64_t mean = t->o.ema > 0 ? gt_store_updated(store) * (int64_t)sizeof(float) : 0;
+
+	return gt_optim_bytes(store, &t->o.optim) + mean;
+}
+
+/* Gradients as they are, and beside them as they are sent. */
+static uint64_t gradient_bytes(const struct gt_train *t)
+{
+	uint64_t bytes = gt_store_gradient_bytes(t->store);
+	bool beside = t->o.parallel.compress && gt_train_world(t) > 1;
+
+	return bytes + (beside ? bytes / 2 : 0);
+}
+
+void gt_train_memory(struct gt_train_memory *out, const struct gt_train *t)
+{
+	*out = (struct gt_train_memory){ .parameters = gt_store_parameter_bytes(t->store),
+		.gradients = gradient_bytes(t),
+		.optimizer = (uint64_t)gt_train_kept_bytes(t, t->store),
+		.buffers = t->store->buffer_bytes,
+		.arena = t->arena_bytes,
+		.batches =
+		    gt_program_pair_staging(&t->steps) + gt_program_pair_staging(&t->evals) };
+	out->total = out->parameters + out->gradients + out->optimizer + out->buffers + out->arena +
+	             out->batches;
+}
+
+int gt_train_check_memory(const struct gt_train *t, struct gt_err *err)
+{
+	uint64_t wanted, there, total;
+	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE];
+	struct gt_train_memory m;
+	int rc = t->device->backend->memory(t->device->index, &there, &total, err);
+
+	gt_train_memory(&m, t);
+	wanted = m.total * (uint64_t)gt_train_host_ranks(t);
+	if (rc || wanted <= there)
+		return rc;
+	gt_err_set(err, GT_ENOMEM, "the run needs %s of memory, this machine has %s",
+	    gt_text_bytes(a, wanted), gt_text_bytes(b, there));
+	return gt_err_hint(err,
+	    "use a smaller model, or a smaller --batch with --accumulate%s; "
+	    "--dry-run tells",
+	    t->o.recompute ? "" : ", or --recompute");
+}
+
+static int seat(const struct gt_train *t, enum gt_axis axis)
+{
+	return t->parallel ? gt_parallel_seat(t->parallel, axis) : 0;
+}
+
+void gt_train_log_memory(const struct gt_train *t)
+{
+	const struct gt_recompute *r = gt_train_recomputed(t);
+	char text[6][GT_TEXT_SIZE], blocks[80] = "", stage[40] = "";
+	struct gt_train_memory m;
+
+	if (seat(t, GT_AXIS_DATA) || seat(t, GT_AXIS_TENSOR))
+		return;
+	gt_train_memory(&m, t);
+	if (t->o.parallel.stages > 1)
+		snprintf(stage, sizeof(stage), " of stage %d", seat(t, GT_AXIS_PIPELINE));
+	if (t->o.recompute)
+		snprintf(
+		    blocks, sizeof(blocks), "; recomputes %d of %d blocks", r->done, r->blocks);
+	gt_log_info(t->log,
+	    "memory%s%s: %s parameters, %s gradients, %s optimizer state, %s activations, %s batches, %s total%s",
+	    stage, gt_train_world(t) > 1 ? " per rank" : "",
+	    gt_text_bytes(text[0], m.parameters + m.buffers), gt_text_bytes(text[1], m.gradients),
+	    gt_text_bytes(text[2], m.optimizer), gt_text_bytes(text[3], m.arena),
+	    gt_text_bytes(text[4], m.batches), gt_text_bytes(text[5], m.total), blocks);
+}
+
+/* ---- plans ---- */
+
+const struct gt_recompute *gt_train_recomputed(const struct gt_train *t)
+{
+	return t->steps.full.plan ? &t->steps.full.recompute : &t->steps.tail.recompute;
+}
+
+/* Plan the steps with at most `most` blocks computed again, in place of plans that were there. */
+static int plan_steps(struct gt_train *t, int most, struct gt_err *err)
+{
+	const struct gt_program_options options = { .model = t->model,
+		.input = &t->input,
+		.purpose = GT_MODEL_TRAIN,
+		.store = t->store,
+		.accumulate = gt_train_adds_up(t),
+		.runs = t->runs,
+		.recompute = most,
+		.parallel = t->parallel,
+		.low = t->o.amp };
+	int rc;
+
+	gt_program_pair_release(&t->steps);
+	rc = gt_program_pair_init(&t->steps, &options, gt_sampler_rank_samples(&t->sampler),
+	    t->sampler.batch, t->o.drop_last, err);
+	if (!rc)
+		t->arena_bytes = gt_program_pair_arena(&t->steps);
+	return rc;
+}
+
+/* Batches of virtual ranks are of one size: how many samples come last depends on who has them. */
+static int plan_evaluation(struct gt_train *t, struct gt_err *err)
+{
+	const struct gt_program_options options = { .model = t->model,
+		.input = &t->input,
+		.purpose = GT_MODEL_EVAL,
+		.store = t->store,
+		.runs = t->runs,
+		.parallel = t->parallel,
+		.low = t->o.amp };
+	int batch = t->batch / gt_train_hosted(t), rc;
+	struct gt_sampler sampler =
+	    gt_eval_sampler(t->val, batch, gt_train_data_rank(t), gt_train_data_world(t));
+	int64_t samples = gt_sampler_rank_samples(&sampler);
+
+	if (t->o.parallel.reproducible)
+		samples = batch;
+	rc = gt_program_pair_init(&t->evals, &options, samples, batch, false, err);
+	if (!rc && gt_program_pair_arena(&t->evals) > t->arena_bytes)
+		t->arena_bytes = gt_program_pair_arena(&t->evals);
+	return rc;
+}
+
+/* The memory that a rank may take: the free memory of its device; or its share of the host's, and
+ * of the address space that its process has left. */
+static int find_free(const struct gt_train *t, uint64_t *bytes, struct gt_err *err)
+{
+	uint64_t ranks = (uint64_t)gt_train_host_ranks(t), total, own;
+	struct gt_cpu_free there;
+
+	if (!t->device->backend->host_memory)
+		return t->device->backend->memory(t->device->index, bytes, &total, err);
+	gt_cpu_memory_free(&there);
+	own = there.process_bytes;
+	if (gt_parallel_is_threads(t->o.parallel.kind))
+		own /= ranks;
+	*bytes = there.host_bytes / ranks < own ? there.host_bytes / ranks : own;
+	return 0;
+}
+
+static bool fits(const struct gt_train *t, uint64_t bytes)
+{
+	struct gt_train_memory m;
+
+	gt_train_memory(&m, t);
+	return m.total + reserve_bytes <= bytes;
+}
+
+/* Ranks that compute together must do so in the same order: let all recompute as many blocks as the
+ * one that needs to recompute most. Stages of a pipeline differ in their blocks. */
+static int agree(const struct gt_train *t, int *blocks, struct gt_err *err)
+{
+	static const enum gt_axis axes[] = { GT_AXIS_DATA, GT_AXIS_TENSOR };
+	int32_t most = *blocks;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < sizeof(axes) / sizeof(axes[0]); i++) {
+		struct gt_group *group = gt_parallel_axis(t->parallel, axes[i]);
+
+		if (group && group->size > 1)
+			rc = gt_all_reduce(group, &most, 1, GT_I32, GT_MAX, err);
+	}
+	*blocks = most;
+	return rc;
+}
+
+/* As few blocks as make the plans fit; all, where none do. Another block always takes more time,
+ * and plans take no memory. */
+static int plan_steps_to_fit(struct gt_train *t, struct gt_err *err)
+{
+	uint64_t bytes;
+	int most = 0, agreed, rc = find_free(t, &bytes, err);
+
+	if (rc)
+		return rc;
+	do
+		rc = plan_steps(t, most, err);
+	while (!rc && !fits(t, bytes) && most++ < gt_train_recomputed(t)->blocks);
+	if (rc || !t->o.group)
+		return rc;
+	agreed = gt_train_recomputed(t)->done;
+	rc = agree(t, &agreed, err);
+	return rc || agreed == gt_train_recomputed(t)->done ? rc : plan_steps(t, agreed, err);
+}
+
+int gt_train_plan(struct gt_train *t, struct gt_err *err)
+{
+	int rc = t->o.recompute == GT_RECOMPUTE_AUTO
+	             ? plan_steps_to_fit(t, err)
+	             : plan_steps(t, t->o.recompute == GT_RECOMPUTE_ALL ? INT_MAX : 0, err);
+
+	return rc || !t->val ? rc : plan_evaluation(t, err);
+}
