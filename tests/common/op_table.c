@@ -26,7 +26,7 @@
 #define IN(...)                 { __VA_ARGS__ }
 #define CASE(op, label, in, ...) { op, label, { __VA_ARGS__ }, in }
 
-#define PLAIN       .matmul = { false, false }
+#define PLAIN       .matmul = { .trans_a = false }
 #define NORM(RELU)  .norm = { .eps = 1e-5, .momentum = 0.1, .relu = RELU }
 #define CHANNELS(n) REAL(n), REAL(n), RUNNING(n), POSITIVE(n)
 /* clang-format on */
