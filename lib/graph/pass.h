@@ -15,7 +15,7 @@ struct gt_recompute {
 struct gt_pass_options {
 	struct gt_value *loss; /* scalar to differentiate; NULL: forward only */
 	bool accumulate; /* gradients add to what the store holds (several micro-batches a step) */
-	enum gt_layout images;          /* what the backend wants */
+	enum gt_layout images; /* what the backend wants */
 	enum gt_dtype low; /* of products and convolutions, bfloat16 or float16; GT_F32: as built */
 	struct gt_recompute *recompute; /* NULL: keep all that the backward part reads */
 };

@@ -174,7 +174,8 @@ int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch
 		.device = pair->full.plan ? pair->full.device : pair->tail.device,
 		.workers = workers };
 	double sums[STATS] = { 0 }, began = gt_clock_s();
-	int rc = add_here(&e, &sampler, hosted, sums, err);
+	/* A rank without samples has no program, and adds nothing. */
+	int rc = e.device ? add_here(&e, &sampler, hosted, sums, err) : 0;
 
 	*out = (struct gt_metrics){ 0 };
 	if (!rc && ranks && ranks->group)
