@@ -172,6 +172,8 @@ def check_vocab():
 
 def main():
     cases = [(name, lambda m=make, r=refusal: check_data(m, r)) for name, make, refusal in CASES]
+    if "thread" in os.environ.get("SANITIZE", ""):  # that sanitizer has no room for such an address
+        cases = [case for case in cases if "terabyte" not in case[0]]
     cases.append(("a vocabulary of millions of numbers", check_vocab))
     failed = 0
     print(f"1..{len(cases)}")

@@ -111,6 +111,9 @@ def every_command(folder):
     with open(places["VOCAB"], "w") as f:
         f.write('{"level": "byte"}')
     for name, size, pieces, said in FILES:
+        if "thread" in os.environ.get("SANITIZE", ""):
+            yield name + " # SKIP sanitizer: has no room for the address of a file of a TiB", ""
+            continue
         try:
             make(places["F"], size, pieces)
         except OSError as e:

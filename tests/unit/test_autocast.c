@@ -108,13 +108,15 @@ static void test_autocast(void **state)
 static void test_autocast_images(void **state)
 {
 	struct gt_graph *g = new_graph();
-	struct gt_value *x = image(g, "x", 2), *y, *z;
+	struct gt_value *x = image(g, "x", 2), *f = filter(g, "f", 2, 2), *second, *y, *z;
 
 	(void)state;
-	y = gt_batch_norm_eval(g, gt_conv2d(g, x, filter(g, "f", 2, 2), NULL, 1, 1),
+	y = gt_batch_norm_eval(g, gt_conv2d(g, x, f, NULL, 1, 1),
 	    vector(g, "w", 2), vector(g, "b", 2), running(g, "mean", 2), running(g, "var", 2),
 	    1e-5);
-	z = gt_conv2d(g, gt_relu(g, y), filter(g, "g", 2, 2), vector(g, "c", 2), 1, 1);
+	second = filter(g, "g", 2, 2);
+	z = vector(g, "c", 2);
+	z = gt_conv2d(g, gt_relu(g, y), second, z, 1, 1);
 	gt_output(g, gt_avg_pool2d(g, gt_add(g, z, y), 4, 4, 0), "y");
 	run(g, &gt_pass_fold_batch_norm, &forward);
 	expect(g,
