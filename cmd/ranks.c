@@ -10,8 +10,6 @@
 
 enum { MORE_WORDS = 6 }; /* the program, a name of two, --out DIR, the end */
 
-const char *const gt_cmd_backends[] = { "auto", "shm", "ring", "mpi", NULL };
-
 /* This program with the words of its command line. */
 static char **words_of(
     struct gt_arena *arena, const char *out, int argc, char **argv, struct gt_err *err)

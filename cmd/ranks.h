@@ -16,8 +16,6 @@ struct gt_cmd_ranks {
 	bool results;    /* rank 0 has some for standard output */
 };
 
-extern const char *const gt_cmd_backends[]; /* the words of enum gt_comm_backend */
-
 /* A word as the shell reads it back; the command's words after "gtrain", yours to free(). */
 void gt_cmd_print_word(FILE *stream, const char *word);
 int gt_cmd_command_line(char **out, int argc, char **argv, struct gt_err *err);

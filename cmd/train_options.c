@@ -4,31 +4,12 @@
 #include <math.h>
 
 #include "cmd/amp.h"
-#include "cmd/ranks.h"
+#include "lib/comm/comm.h"
 #include "lib/optim/optim.h"
 #include "lib/parallel/parallel.h"
 #include "lib/train/train.h"
 
 #define AT(member) offsetof(struct gt_train_cli, member)
-
-/* The words that gt_parallel_kind_name() has for them. */
-static const char *const modes[] = { [GT_PARALLEL_DDP] = "ddp",
-	[GT_PARALLEL_MIRRORED] = "mirrored",
-	[GT_PARALLEL_DP] = "dp",
-	[GT_PARALLEL_ZERO1] = "zero1",
-	[GT_PARALLEL_ZERO2] = "zero2",
-	[GT_PARALLEL_ZERO3] = "zero3",
-	NULL };
-static const char *const pipelines[] = {
-	[GT_PIPELINE_GPIPE] = "gpipe", [GT_PIPELINE_1F1B] = "1f1b", NULL
-};
-static const char *const compressions[] = {
-	[GT_COMPRESS_NONE] = "none", [GT_COMPRESS_FP16] = "fp16", [GT_COMPRESS_BF16] = "bf16", NULL
-};
-
-static const char *const recomputations[] = {
-	[GT_RECOMPUTE_NONE] = "none", [GT_RECOMPUTE_ALL] = "all", [GT_RECOMPUTE_AUTO] = "auto", NULL
-};
 
 static const char *const devices[] = { "cpu", NULL };
 static const char *const augmentations[] = { "none", "crop", "flip", "crop,flip", NULL };
@@ -67,7 +48,8 @@ static const struct gt_opt table[] = {
 	    .help = "mixed precision: data type of products and convolutions" },
 
 	{ .type = GT_OPT_HEADING, .help = "Optimizer" },
-	{ "optimizer", 0, GT_OPT_CHOICE, AT(optimizer), .words = gt_optim_names, .initial = "adamw",
+	{ "optimizer", 0, GT_OPT_CHOICE, AT(optimizer),
+	    .words = gt_optim_names, .initial = "adamw",
 	    .help = "rule that updates the weights" },
 	{ "lr", 0, GT_OPT_DOUBLE, AT(lr), "X", "learning rate, at its highest",
 	    .otherwise = "by optimizer and model", .max = INFINITY, .flags = GT_OPT_ABOVE },
@@ -116,7 +98,7 @@ static const struct gt_opt table[] = {
 	    .words = devices, .complete = GT_COMPLETE_WORDS },
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "threads that compute",
 	    .otherwise = "one per core; 1 with --reproducible", .min = 1, .max = 4096 },
-	{ "recompute", 0, GT_OPT_CHOICE, AT(recompute), .words = recomputations,
+	{ "recompute", 0, GT_OPT_CHOICE, AT(recompute), .words = gt_recompute_names,
 	    .initial = "none", .implied = "all",
 	    .help = "blocks computed again in the backward pass; auto: as few as fit into memory" },
 	{ "workers", 0, GT_OPT_INT, AT(workers), "N",
@@ -133,9 +115,10 @@ static const struct gt_opt table[] = {
 	{ "nproc", 0, GT_OPT_INT, AT(nproc), "N",
 	    "processes, or threads, that train together, each on its part of the data",
 	    .initial = "1", .min = 1, .max = GT_SHM_MAX_RANKS },
-	{ "parallel", 0, GT_OPT_CHOICE, AT(parallel), .words = modes, .initial = "ddp",
+	{ "parallel", 0, GT_OPT_CHOICE, AT(parallel), .words = gt_parallel_names, .initial = "ddp",
 	    .help = "how they share the work" },
-	{ "backend", 0, GT_OPT_CHOICE, AT(backend), .words = gt_cmd_backends, .initial = "auto",
+	{ "backend", 0, GT_OPT_CHOICE, AT(backend),
+	    .words = gt_comm_backend_names, .initial = "auto",
 	    .help = "how they reach each other; auto: shm on one host, mpi on several" },
 	{ "tensor-parallel", 0, GT_OPT_INT, AT(tensor_parallel), "N",
 	    "ranks that hold a part of each layer and read the same samples", .initial = "1",
@@ -148,9 +131,11 @@ static const struct gt_opt table[] = {
 	{ "chunks", 0, GT_OPT_INT, AT(chunks), "N",
 	    "parts of a batch that go through the stages one after the other",
 	    .otherwise = "as many as stages", .min = 1, .max = 65536 },
-	{ "schedule", 0, GT_OPT_CHOICE, AT(pipeline), .words = pipelines, .initial = "1f1b",
+	{ "schedule", 0, GT_OPT_CHOICE, AT(pipeline),
+	    .words = gt_pipeline_schedule_names, .initial = "1f1b",
 	    .help = "order in which a stage goes through the chunks" },
-	{ "compress", 0, GT_OPT_CHOICE, AT(compress), .words = compressions, .initial = "none",
+	{ "compress", 0, GT_OPT_CHOICE, AT(compress),
+	    .words = gt_compress_names, .initial = "none",
 	    .help = "what gradients are rounded to when they are sent" },
 	{ "sync-bn", 0, GT_OPT_FLAG, AT(sync_bn),
 	    .help = "batch normalisation over the samples of all ranks" },

@@ -19,7 +19,7 @@ bool gt_cmd_is_threads(const struct gt_train_cli *cli)
 static int check_world(
     const struct gt_cmd_threads *of, const struct gt_world *world, struct gt_err *err)
 {
-	const char *mode = gt_parallel_kind_name((enum gt_parallel_kind)of->cli->parallel);
+	const char *mode = gt_parallel_names[of->cli->parallel];
 
 	if (world->size == 1)
 		return 0;

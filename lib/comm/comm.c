@@ -7,6 +7,14 @@
 #include "lib/base/mem.h"
 #include "lib/comm/rendezvous_inside.h"
 
+const char *const gt_comm_backend_names[] = {
+	[GT_COMM_AUTO] = "auto",
+	[GT_COMM_SHM] = "shm",
+	[GT_COMM_RING] = "ring",
+	[GT_COMM_MPI] = "mpi",
+	[GT_COMM_BACKENDS] = NULL,
+};
+
 static int exchange(void *self, const void *mine, size_t bytes, void *all, struct gt_err *err)
 {
 	struct gt_comm *c = self;

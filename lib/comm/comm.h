@@ -12,8 +12,12 @@ enum gt_comm_backend {
 	GT_COMM_AUTO, /* shm where all ranks are on one host, else mpi */
 	GT_COMM_SHM,
 	GT_COMM_RING, /* on one host; never taken by auto */
-	GT_COMM_MPI
+	GT_COMM_MPI,
+	GT_COMM_BACKENDS
 };
+
+/* "auto", "shm", "ring", "mpi", NULL: the number of a name is its enum gt_comm_backend. */
+extern const char *const gt_comm_backend_names[GT_COMM_BACKENDS + 1];
 
 struct gt_comm_options {
 	enum gt_comm_backend backend;

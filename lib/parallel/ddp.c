@@ -178,20 +178,16 @@ static int64_t sent(const struct gt_parallel *p, int micro_batches)
 #define DDP .attach = attach, .insert = insert, .release = release
 
 const struct gt_parallel_mode gt_parallel_ddp = {
-	.name = "ddp", .compresses = true, .replicates = true, .sent = sent, DDP
+	.compresses = true, .replicates = true, .sent = sent, DDP
 };
 
 /* tf.distribute.MirroredStrategy. */
-const struct gt_parallel_mode gt_parallel_mirrored = { .name = "mirrored",
-	.threads = true,
-	.compresses = true,
-	.replicates = true,
-	.sent = sent,
-	DDP };
+const struct gt_parallel_mode gt_parallel_mirrored = {
+	.threads = true, .compresses = true, .replicates = true, .sent = sent, DDP
+};
 
 /* torch.nn.DataParallel: dp.h. */
-const struct gt_parallel_mode gt_parallel_dp = { .name = "dp",
-	.threads = true,
+const struct gt_parallel_mode gt_parallel_dp = { .threads = true,
 	.main = true,
 	.part = gt_dp_part,
 	.scatter = gt_dp_scatter,

@@ -34,7 +34,6 @@ struct gt_parallel {
 /* Functions as in parallel.h; NULL: nothing to be done. Kernels find the struct gt_parallel in
  * call->context. */
 struct gt_parallel_mode {
-	const char *name;
 	bool threads;    /* ranks are threads of one process */
 	bool adds;       /* see gt_parallel_adds() */
 	bool compresses; /* sends gradients as o.compress says */

@@ -18,14 +18,10 @@ static const struct gt_parallel_mode *const modes[] = {
 	[GT_PARALLEL_ZERO2] = &gt_parallel_zero2,
 	[GT_PARALLEL_ZERO3] = &gt_parallel_zero3,
 };
+_Static_assert(sizeof(modes) / sizeof(*modes) == GT_PARALLEL_KINDS, "a row for every name");
 
 static const struct gt_kernel *const kernels[] = { gt_collective_kernels, gt_ddp_kernels,
 	gt_scatter_kernels, gt_zero_kernels, gt_pipeline_kernels, gt_pipeline_tied_kernels, NULL };
-
-const char *gt_parallel_kind_name(enum gt_parallel_kind kind)
-{
-	return modes[kind]->name;
-}
 
 bool gt_parallel_is_threads(enum gt_parallel_kind kind)
 {
@@ -42,14 +38,15 @@ static int check_options(
 {
 	if (o->compress && !mode->compresses)
 		gt_err_set(err, GT_EINVAL, "--compress: --parallel %s sends gradients as they are",
-		    mode->name);
+		    gt_parallel_names[o->kind]);
 	else if (o->check_every && !mode->replicates)
 		gt_err_set(err, GT_EINVAL,
 		    "--check-replicas: with --parallel %s ranks hold different weights",
-		    mode->name);
+		    gt_parallel_names[o->kind]);
 	else if (o->own_buffers && mode->main)
 		gt_err_set(err, GT_EINVAL,
-		    "--broadcast-buffers=no: with --parallel %s rank 0's are kept", mode->name);
+		    "--broadcast-buffers=no: with --parallel %s rank 0's are kept",
+		    gt_parallel_names[o->kind]);
 	else
 		return 0;
 	return gt_err_hint(err, "leave it out, or take --parallel ddp");
@@ -86,7 +83,7 @@ static int check_tensor(const struct gt_parallel_options *o, int ranks, struct g
 	}
 	if (o->kind != GT_PARALLEL_DDP && o->kind != GT_PARALLEL_MIRRORED) {
 		gt_err_set(err, GT_EINVAL, "--tensor-parallel does not go with --parallel %s",
-		    gt_parallel_kind_name(o->kind));
+		    gt_parallel_names[o->kind]);
 		return gt_err_hint(err, "ddp and mirrored do");
 	}
 	if (gt_optim_rule(o->optimizer)->operand == GT_OPERAND_TENSORS) {
@@ -110,7 +107,7 @@ static int check_pipeline(
 {
 	if (o->kind != GT_PARALLEL_DDP) {
 		gt_err_set(err, GT_EINVAL, "--pipeline-parallel: not with --parallel %s",
-		    gt_parallel_kind_name(o->kind));
+		    gt_parallel_names[o->kind]);
 		return gt_err_hint(err, "use it with --parallel ddp");
 	}
 	if (ranks % o->stages) {

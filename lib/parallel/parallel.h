@@ -24,11 +24,12 @@ enum gt_parallel_kind {
 	GT_PARALLEL_DP,       /* threads; rank 0 reads, holds the weights and updates them: dp.h */
 	GT_PARALLEL_ZERO1,    /* as ddp, but a rank updates a part of the weights: zero.h */
 	GT_PARALLEL_ZERO2,    /* and keeps gradients of that alone */
-	GT_PARALLEL_ZERO3     /* and holds that alone */
+	GT_PARALLEL_ZERO3,    /* and holds that alone */
+	GT_PARALLEL_KINDS
 };
 
-/* "ddp": the word for it on the command line. */
-const char *gt_parallel_kind_name(enum gt_parallel_kind kind);
+/* "ddp", "mirrored", ..., NULL: the number of a name is its enum gt_parallel_kind. */
+extern const char *const gt_parallel_names[GT_PARALLEL_KINDS + 1];
 
 /* Whether ranks are threads of one process (comm/threads.h), and not processes. */
 bool gt_parallel_is_threads(enum gt_parallel_kind kind);
@@ -36,7 +37,11 @@ bool gt_parallel_is_threads(enum gt_parallel_kind kind);
 /* Whether rank 0 reads the samples of all: batches are then those of all ranks together. */
 bool gt_parallel_reads_on_one(enum gt_parallel_kind kind);
 
-enum gt_pipeline_schedule { GT_PIPELINE_GPIPE, GT_PIPELINE_1F1B };
+/* The order in which a stage of a pipeline goes through the chunks of a batch. */
+enum gt_pipeline_schedule { GT_PIPELINE_GPIPE, GT_PIPELINE_1F1B, GT_PIPELINE_SCHEDULES };
+
+/* "gpipe", "1f1b", NULL: by enum gt_pipeline_schedule. */
+extern const char *const gt_pipeline_schedule_names[GT_PIPELINE_SCHEDULES + 1];
 
 /* What gradients are sent as. */
 enum gt_compress {
@@ -46,13 +51,16 @@ enum gt_compress {
 	GT_COMPRESS_KINDS
 };
 
+/* "none", "fp16", "bf16", NULL: by enum gt_compress. */
+extern const char *const gt_compress_names[GT_COMPRESS_KINDS + 1];
+
 struct gt_parallel_options {
 	enum gt_parallel_kind kind;
 	int64_t bucket_bytes; /* gradients that are added up at once */
 	int ranks, rank;      /* of a dry run, which has no world */
 	int stages;           /* of a pipeline; 0 or 1: none. They divide the ranks */
 	int chunks;           /* parts that a batch goes through it in; 0: as many as stages */
-	enum gt_pipeline_schedule schedule;
+	enum gt_pipeline_schedule pipeline_schedule;
 	enum gt_compress compress;
 	bool sync_bn;                 /* batch normalisation over all ranks' samples (sync_bn.h) */
 	bool own_buffers;             /* every rank keeps its own running statistics */

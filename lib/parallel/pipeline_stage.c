@@ -113,7 +113,7 @@ static int arrange(const struct gt_parallel *p, struct gt_graph *g, int chunks, 
 
 	if (!tasks || !blocks)
 		goto out;
-	gt_pipeline_order(tasks, p->o.schedule, l->stages, l->stage, chunks);
+	gt_pipeline_order(tasks, p->o.pipeline_schedule, l->stages, l->stage, chunks);
 	for (size_t i = 0; i < count; i++)
 		blocks[i] = (struct gt_replica_block){ .copy = tasks[i].chunk,
 			.first = tasks[i].backward ? middle : 0,

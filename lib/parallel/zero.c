@@ -262,12 +262,10 @@ static int64_t sent(const struct gt_parallel *p, int micro_batches)
 	.attach = attach, .insert = gt_zero_insert, .in_parts = in_parts, .collect = collect,      \
 	.deal = deal, .update = update, .publish = publish, .sent = sent, .release = release
 
-const struct gt_parallel_mode gt_parallel_zero1 = { .name = "zero1", .replicates = true, ZERO };
+const struct gt_parallel_mode gt_parallel_zero1 = { .replicates = true, ZERO };
 
-const struct gt_parallel_mode gt_parallel_zero2 = {
-	.name = "zero2", .replicates = true, .adds = true, ZERO
-};
+const struct gt_parallel_mode gt_parallel_zero2 = { .replicates = true, .adds = true, ZERO };
 
 const struct gt_parallel_mode gt_parallel_zero3 = {
-	.name = "zero3", .adds = true, .insert_forward = gt_zero_insert_forward, ZERO
+	.adds = true, .insert_forward = gt_zero_insert_forward, ZERO
 };

@@ -7,6 +7,13 @@
 #include "lib/train/evaluate.h"
 #include "lib/train/inside.h"
 
+const char *const gt_recompute_names[] = {
+	[GT_RECOMPUTE_NONE] = "none",
+	[GT_RECOMPUTE_ALL] = "all",
+	[GT_RECOMPUTE_AUTO] = "auto",
+	[GT_RECOMPUTE_MODES] = NULL,
+};
+
 /* For memory that plans do not count: code, stacks of threads, batches read ahead, a checkpoint
  * that is being written. */
 static const uint64_t reserve_bytes = UINT64_C(256) << 20;

@@ -16,8 +16,12 @@
 enum gt_recompute_mode {
 	GT_RECOMPUTE_NONE,
 	GT_RECOMPUTE_ALL,
-	GT_RECOMPUTE_AUTO /* as few blocks as make the plans fit into the memory that is free */
+	GT_RECOMPUTE_AUTO, /* as few blocks as make the plans fit into the memory that is free */
+	GT_RECOMPUTE_MODES
 };
+
+/* "none", "all", "auto", NULL: the number of a name is its enum gt_recompute_mode. */
+extern const char *const gt_recompute_names[GT_RECOMPUTE_MODES + 1];
 
 /* What a run is. "Open" says which value leaves a field to gt_train_open(). */
 struct gt_train_options {

@@ -149,7 +149,7 @@ static void set_mode(struct job *job, const struct mode *mode, int64_t samples)
 
 	*t = options_of(job, samples);
 	t->parallel.kind = mode->kind;
-	t->parallel.schedule = mode->schedule;
+	t->parallel.pipeline_schedule = mode->schedule;
 	if (!mode->ranks)
 		t->accumulate *= n;
 	if (mode->holds == STAGES)

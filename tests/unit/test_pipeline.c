@@ -35,7 +35,7 @@ static struct model_rank told(
 		    .bucket_bytes = 4096,
 		    .stages = stages,
 		    .chunks = chunks,
-		    .schedule = schedule },
+		    .pipeline_schedule = schedule },
 		.samples = BATCH,
 		.accumulate = true };
 }
@@ -141,7 +141,7 @@ static void reproducible_pipelines_have_the_bits_of_one(void **state)
 				double loss = 0;
 
 				like.options.stages = 2 + k / 2;
-				like.options.schedule = (enum gt_pipeline_schedule)(k % 2);
+				like.options.pipeline_schedule = (enum gt_pipeline_schedule)(k % 2);
 				run_ranks(ranks, like.options.stages, &like);
 				compare_gradients(ranks, like.options.stages, &one, 0);
 				for (int r = 0; r < like.options.stages; r++)
@@ -161,7 +161,7 @@ static void schedules_give_the_same_bits(void **state)
 
 	(void)state;
 	run_ranks(a, 2, &like);
-	like.options.schedule = GT_PIPELINE_1F1B;
+	like.options.pipeline_schedule = GT_PIPELINE_1F1B;
 	run_ranks(b, 2, &like);
 	for (int i = 0; i < 2; i++) {
 		assert_memory_equal(

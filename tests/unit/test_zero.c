@@ -125,7 +125,7 @@ static void compare_with_one(enum gt_parallel_kind kind, const char *spec,
 		model_ranks_run(ranks, n, &like, train);
 		model_ranks_expect_well(ranks, n);
 		snprintf(text, sizeof(text), "%s, %s, %d ranks of %s", spec,
-		    gt_optim_names[optimizer->kind], n, gt_parallel_kind_name(kind));
+		    gt_optim_names[optimizer->kind], n, gt_parallel_names[kind]);
 		compare(&one, &ranks[0], text);
 		for (int i = 1; i < n; i++)
 			assert_true(ranks[i].norm == ranks[0].norm);
