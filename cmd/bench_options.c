@@ -4,7 +4,7 @@
 #include "cmd/ranks.h"
 
 /* clang-format off */
-#define AT(member) offsetof(struct gt_bench_allreduce_cli, member)
+#define AT(member) GT_OPT_FIELD(struct gt_bench_allreduce_cli, member)
 
 static const struct gt_opt allreduce_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
@@ -17,7 +17,8 @@ static const struct gt_opt allreduce_table[] = {
 	{ "buffers", 0, GT_OPT_CHOICE, AT(buffers), .words = gt_bench_buffers,
 	    .initial = "shared",
 	    .help = "memory that the ranks share, as gradients have, or that of each alone" },
-	{ "backend", 0, GT_OPT_CHOICE, AT(backend), .words = gt_comm_backend_names, .initial = "auto",
+	{ "backend", 0, GT_OPT_CHOICE, AT(backend), .words = gt_comm_backend_names,
+	    .initial = "auto",
 	    .help = "how ranks reach each other; auto: shm on one host, mpi on several" },
 	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "times that every size is measured",
 	    .initial = "5", .min = 1, .max = GT_BENCH_MAX_ROUNDS },
@@ -30,7 +31,7 @@ static const struct gt_opt allreduce_table[] = {
 };
 
 #undef AT
-#define AT(member) offsetof(struct gt_bench_ckpt_cli, member)
+#define AT(member) GT_OPT_FIELD(struct gt_bench_ckpt_cli, member)
 
 static const struct gt_opt ckpt_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },

@@ -12,9 +12,9 @@ static const struct gt_opt convert_table[] = {
 
 static const struct gt_opt select_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to take" },
-	{ "path", 0, GT_OPT_STRING, offsetof(struct gt_ckpt_select_cli, path), "KEY[.KEY...]",
+	{ "path", 0, GT_OPT_STRING, GT_OPT_FIELD(struct gt_ckpt_select_cli, path), "KEY[.KEY...]",
 	    .help = "the value under a key: model, model.state_dict, optimizer" },
-	{ "keys", 0, GT_OPT_LIST, offsetof(struct gt_ckpt_select_cli, keys), "GLOB",
+	{ "keys", 0, GT_OPT_LIST, GT_OPT_FIELD(struct gt_ckpt_select_cli, keys), "GLOB",
 	    .help = "tensors of the state_dict by name: 'layer1.*'; may be given several times" },
 	GT_CKPT_TARGET(struct gt_ckpt_select_cli),
 	GT_CMD_COMMON(struct gt_ckpt_select_cli),
@@ -23,7 +23,7 @@ static const struct gt_opt select_table[] = {
 
 static const struct gt_opt merge_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "How to merge" },
-	{ "average", 0, GT_OPT_FLAG, offsetof(struct gt_ckpt_merge_cli, average),
+	{ "average", 0, GT_OPT_FLAG, GT_OPT_FIELD(struct gt_ckpt_merge_cli, average),
 	    .help = "the mean of files with the same tensors, summed in float64" },
 	GT_CKPT_TARGET(struct gt_ckpt_merge_cli),
 	GT_CMD_COMMON(struct gt_ckpt_merge_cli),

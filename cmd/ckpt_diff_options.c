@@ -3,7 +3,7 @@
 
 #include "cmd/ckpt_diff.h"
 
-#define AT(member) offsetof(struct gt_ckpt_diff_cli, member)
+#define AT(member) GT_OPT_FIELD(struct gt_ckpt_diff_cli, member)
 
 /* clang-format off */
 static const struct gt_opt table[] = {

@@ -1,7 +1,7 @@
 /* ckpt_edit_options.c - what the commands that edit a checkpoint are told. */
 #include "cmd/ckpt_edit.h"
 
-#define AT(member) offsetof(struct gt_ckpt_edit_cli, member)
+#define AT(member) GT_OPT_FIELD(struct gt_ckpt_edit_cli, member)
 
 /* clang-format off */
 

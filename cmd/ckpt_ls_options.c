@@ -1,7 +1,7 @@
 /* ckpt_ls_options.c - what `gtrain ckpt ls` is told. */
 #include "cmd/ckpt_ls.h"
 
-#define AT(member) offsetof(struct gt_ckpt_ls_cli, member)
+#define AT(member) GT_OPT_FIELD(struct gt_ckpt_ls_cli, member)
 
 /* clang-format off */
 static const struct gt_opt table[] = {

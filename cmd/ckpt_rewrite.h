@@ -18,18 +18,18 @@ extern const char *const gt_ckpt_dtype_words[];
 /* clang-format off */
 #define GT_CKPT_TARGET(cli_type) \
 	{ .type = GT_OPT_HEADING, .help = "What to write" }, \
-	{ "output", 'o', GT_OPT_STRING, offsetof(cli_type, target.output), "FILE", \
+	{ "output", 'o', GT_OPT_STRING, GT_OPT_FIELD(cli_type, target.output), "FILE", \
 	    "the file to write", .complete = GT_COMPLETE_FILE, .flags = GT_OPT_REQUIRED }, \
-	{ "to", 0, GT_OPT_CHOICE, offsetof(cli_type, target.to), "FORMAT", \
+	{ "to", 0, GT_OPT_CHOICE, GT_OPT_FIELD(cli_type, target.to), "FORMAT", \
 	    "pth, legacy (before PyTorch 1.6), safetensors, npz", .words = gt_convert_words, \
 	    .otherwise = "what the ending of the file says" }, \
-	{ "dtype", 0, GT_OPT_CHOICE, offsetof(cli_type, target.dtype), "TYPE", \
+	{ "dtype", 0, GT_OPT_CHOICE, GT_OPT_FIELD(cli_type, target.dtype), "TYPE", \
 	    "the type of floating-point tensors, rounded to nearest even", \
 	    .words = gt_ckpt_dtype_words, .otherwise = "as they are" }, \
-	{ "shard-size", 0, GT_OPT_SIZE, offsetof(cli_type, target.shard_bytes), "SIZE", \
+	{ "shard-size", 0, GT_OPT_SIZE, GT_OPT_FIELD(cli_type, target.shard_bytes), "SIZE", \
 	    "safetensors: write several files of at most so many bytes of tensors", \
 	    .otherwise = "one file", .min = 1, .max = INFINITY }, \
-	{ "sync", 0, GT_OPT_YESNO, offsetof(cli_type, target.sync), .initial = "yes", \
+	{ "sync", 0, GT_OPT_YESNO, GT_OPT_FIELD(cli_type, target.sync), .initial = "yes", \
 	    .help = "no: do not wait until the result is on the disk" }
 /* clang-format on */
 

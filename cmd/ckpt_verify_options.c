@@ -1,7 +1,7 @@
 /* ckpt_verify_options.c - what `gtrain ckpt verify` is told. */
 #include "cmd/ckpt_verify.h"
 
-#define AT(member) offsetof(struct gt_ckpt_verify_cli, member)
+#define AT(member) GT_OPT_FIELD(struct gt_ckpt_verify_cli, member)
 
 /* clang-format off */
 static const struct gt_opt table[] = {

@@ -74,16 +74,16 @@ extern const char *const gt_cmd_color_words[];
 /* clang-format off */
 #define GT_CMD_COMMON(cli_type) \
 	{ .type = GT_OPT_HEADING, .help = "Common options" }, \
-	{ "json", 0, GT_OPT_FLAG, offsetof(cli_type, common.json), .flags = GT_OPT_ONCE, \
+	{ "json", 0, GT_OPT_FLAG, GT_OPT_FIELD(cli_type, common.json), .flags = GT_OPT_ONCE, \
 	    .help = "write one JSON document to standard output, nothing else" }, \
-	{ "quiet", 'q', GT_OPT_FLAG, offsetof(cli_type, common.quiet), .flags = GT_OPT_ONCE, \
+	{ "quiet", 'q', GT_OPT_FLAG, GT_OPT_FIELD(cli_type, common.quiet), .flags = GT_OPT_ONCE, \
 	    .help = "only warnings and errors on standard error", .excludes = "verbose" }, \
-	{ "verbose", 'v', GT_OPT_FLAG, offsetof(cli_type, common.verbose), .flags = GT_OPT_ONCE, \
-	    .help = "say more on standard error", .excludes = "quiet" }, \
-	{ "color", 0, GT_OPT_CHOICE, offsetof(cli_type, common.color), .flags = GT_OPT_ONCE, \
+	{ "verbose", 'v', GT_OPT_FLAG, GT_OPT_FIELD(cli_type, common.verbose), \
+	    .help = "say more on standard error", .excludes = "quiet", .flags = GT_OPT_ONCE }, \
+	{ "color", 0, GT_OPT_CHOICE, GT_OPT_FIELD(cli_type, common.color), .flags = GT_OPT_ONCE, \
 	    .words = gt_cmd_color_words, .initial = "auto", \
 	    .help = "colors; auto: on terminals, unless NO_COLOR is set" }, \
-	{ "help", 'h', GT_OPT_FLAG, offsetof(cli_type, common.help), .flags = GT_OPT_ONCE, \
+	{ "help", 'h', GT_OPT_FLAG, GT_OPT_FIELD(cli_type, common.help), .flags = GT_OPT_ONCE, \
 	    .help = "print this help" }
 /* clang-format on */
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/amp.h"
 #include "cmd/eval_options.h"
 #include "cmd/json_out.h"
 #include "lib/base/text.h"
@@ -87,7 +86,7 @@ static int build(struct evaluation *e, const struct gt_eval_cli *cli, struct gt_
 		        .input = &input,
 		        .purpose = GT_MODEL_EVAL,
 		        .store = e->store,
-		        .low = gt_cmd_amp_type((enum gt_cmd_amp)cli->amp) },
+		        .low = gt_amp_type(cli->amp) },
 		    info->samples, (int)cli->batch, false, err);
 	if (rc)
 		return rc;

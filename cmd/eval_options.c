@@ -1,9 +1,7 @@
 /* eval_options.c - what `gtrain eval` is told. */
 #include "cmd/eval_options.h"
 
-#include "cmd/amp.h"
-
-#define AT(member) offsetof(struct gt_eval_cli, member)
+#define AT(member) GT_OPT_FIELD(struct gt_eval_cli, member)
 
 static const char *const devices[] = { "cpu", NULL };
 
@@ -30,7 +28,7 @@ static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "Machine and loading" },
 	{ "batch", 0, GT_OPT_INT, AT(batch), "N", "samples per batch", .initial = "64", .min = 1,
 	    .max = 65536 },
-	{ "amp", 0, GT_OPT_CHOICE, AT(amp), .words = gt_cmd_amps, .initial = "off",
+	{ "amp", 0, GT_OPT_CHOICE, AT(amp), .words = gt_amp_names, .initial = "off",
 	    .help = "mixed precision: data type of products and convolutions" },
 	{ "device", 0, GT_OPT_STRING, AT(device), "LIST", "where to compute", .initial = "cpu",
 	    .words = devices, .complete = GT_COMPLETE_WORDS },

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "cmd/cmd.h"
+#include "lib/train/amp.h"
 
 struct gt_eval_cli {
 	struct gt_cmd_common common;
@@ -17,7 +18,7 @@ struct gt_eval_cli {
 	bool strict;
 	int64_t batch, workers;
 	int64_t threads; /* 0: one per core */
-	int amp;         /* enum gt_cmd_amp */
+	enum gt_amp amp;
 };
 
 const struct gt_opt *gt_cmd_eval_options(void);

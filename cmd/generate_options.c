@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#define AT(member) offsetof(struct gt_generate_cli, member)
+#define AT(member) GT_OPT_FIELD(struct gt_generate_cli, member)
 
 /* clang-format off */
 static const struct gt_opt table[] = {

@@ -17,8 +17,9 @@ const struct gt_opt *gt_cmd_help_options(void)
 {
 	static const struct gt_opt table[] = {
 		{ .type = GT_OPT_HEADING, .help = "Shells" },
-		{ "completion", 0, GT_OPT_CHOICE, offsetof(struct help_cli, shell), .words = shells,
-		    .help = "print the script that completes command lines", .flags = GT_OPT_ONCE },
+		{ "completion", 0, GT_OPT_CHOICE, GT_OPT_FIELD(struct help_cli, shell),
+		    .words = shells, .help = "print the script that completes command lines",
+		    .flags = GT_OPT_ONCE },
 		GT_CMD_COMMON(struct help_cli),
 		{ 0 },
 	};

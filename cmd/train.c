@@ -7,7 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cmd/amp.h"
 #include "cmd/json_out.h"
 #include "cmd/ranks.h"
 #include "cmd/stop.h"
@@ -40,96 +39,11 @@ static const char *default_out(struct gt_cmd_env *env, const char *model, struct
 	return gt_arena_strdup(&env->opts.arena, text, err);
 }
 
-static int gather(struct gt_train_options *o, const struct gt_cmd_env *env,
-    const struct gt_train_cli *cli, struct gt_err *err)
-{
-	bool warmup = gt_opts_source(&env->opts, "warmup") != GT_OPT_DEFAULT;
-
-	*o = (struct gt_train_options){
-		.device = cli->device,
-		.model = cli->model,
-		.data = cli->data,
-		.val = cli->val,
-		.val_split = cli->val_split,
-		.out = cli->out,
-		.init_from = cli->init_from,
-		.resume = cli->resume,
-		.epochs = cli->epochs,
-		.steps = cli->steps,
-		.batch = (int)cli->batch,
-		.accumulate = (int)cli->accumulate,
-		.seed = (uint64_t)cli->seed,
-		.amp = gt_cmd_amp_type((enum gt_cmd_amp)cli->amp),
-		.recompute = (enum gt_recompute_mode)cli->recompute,
-		.optim = {
-		    .kind = (enum gt_optim_kind)cli->optimizer,
-		    .momentum = cli->momentum,
-		    .adjust_lr = (enum gt_adjust_lr)cli->adjust_lr,
-		    .nesterov = cli->nesterov,
-		    .beta1 = cli->betas[0],
-		    .beta2 = cli->betas[1],
-		    .eps = cli->eps,
-		    .weight_decay = cli->weight_decay,
-		    .clip = cli->clip,
-		},
-		.adam_lr = cli->adam_lr,
-		.ema = cli->ema > 0 ? cli->ema : 0,
-		.schedule = {
-		    .kind = (enum gt_schedule_kind)cli->schedule,
-		    .lr = cli->lr,
-		    .min_lr = cli->min_lr,
-		    .warmup = warmup ? cli->warmup : -1,
-		    .every = cli->lr_step,
-		    .gamma = cli->lr_gamma,
-		    .decay = cli->decay_steps,
-		},
-		.workers = (int)cli->workers,
-		.prefetch = (int)cli->prefetch,
-		.drop_last = cli->drop_last,
-		.save_every = cli->save_every,
-		.keep = cli->keep,
-		.eval_every = cli->eval_every,
-		.nproc = (int)cli->nproc,
-		.parallel = {
-		    .kind = (enum gt_parallel_kind)cli->parallel,
-		    .bucket_bytes = cli->bucket_size,
-		    .stages = (int)cli->pipeline_parallel,
-		    .chunks = (int)cli->chunks,
-		    .pipeline_schedule = (enum gt_pipeline_schedule)cli->pipeline,
-		    .sync_bn = cli->sync_bn,
-		    .compress = (enum gt_compress)cli->compress,
-		    .own_buffers = !cli->broadcast_buffers,
-		    .reproducible = cli->reproducible,
-		    .check_every = cli->check_replicas,
-		    .tensor = (int)cli->tensor_parallel,
-		},
-	};
-	if (cli->profile && gt_profile_parse(&o->profile, cli->profile, err))
-		return err->code;
-	return gt_augment_parse(&o->augment, cli->augment, err);
-}
-
-/* What was settled goes back to the options, so that config.json repeats this run whatever
- * defaults become. */
-static void adopt(struct gt_train_cli *cli, const struct gt_train_options *o)
-{
-	cli->epochs = o->steps > 0 ? 0 : o->epochs;
-	cli->steps = o->steps;
-	cli->weight_decay = o->optim.weight_decay;
-	cli->lr = o->schedule.lr;
-	cli->momentum = o->optim.momentum;
-	cli->adam_lr = o->adam_lr;
-	cli->min_lr = o->schedule.min_lr;
-	cli->warmup = o->schedule.warmup;
-	cli->lr_step = o->schedule.every;
-	cli->decay_steps = o->schedule.decay;
-}
-
 static int print_result(
     const struct gt_train_cli *cli, const struct gt_train_result *r, struct gt_err *err)
 {
 	json_t *out =
-	    json_pack("{s:s,s:I,s:I,s:b,s:f}", "out", cli->out, "step", (json_int_t)r->step,
+	    json_pack("{s:s,s:I,s:I,s:b,s:f}", "out", cli->train.out, "step", (json_int_t)r->step,
 	        "steps", (json_int_t)r->total, "stopped", (int)r->stopped, "train_s", r->train_s);
 
 	if (out && r->evaluated)
@@ -153,8 +67,8 @@ static int say_how_to_resume(struct gt_cmd_env *env, const struct gt_train_cli *
 	FILE *stream = open_memstream(&word, &size);
 
 	if (!stream)
-		return gt_err_sys(err, "cannot quote '%s'", cli->out);
-	gt_cmd_print_word(stream, cli->out);
+		return gt_err_sys(err, "cannot quote '%s'", cli->train.out);
+	gt_cmd_print_word(stream, cli->train.out);
 	if (!fclose(stream))
 		gt_log_info(&env->log,
 		    "stopped after step %lld of %lld, saved; go on with: gtrain train --resume auto --out %s",
@@ -173,7 +87,7 @@ static int conclude(struct gt_cmd_env *env, const struct gt_train_cli *cli,
 		return err->code;
 	if (!r->stopped)
 		gt_log_info(&env->log, "done: %lld steps in %s, run directory %s",
-		    (long long)r->total, time, cli->out);
+		    (long long)r->total, time, cli->train.out);
 	return cli->common.json ? print_result(cli, r, err) : 0;
 }
 
@@ -196,7 +110,7 @@ static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train
 		stop->log = &env->log;
 		rc = gt_train_run(t, config, observers, first ? ON_THE_FIRST : ON_EVERY_RANK,
 		    &stop->asked, &result, err);
-		stop->polite = cli->nproc > 1 && !gt_cmd_is_threads(cli); /* see be_rank() */
+		stop->polite = cli->train.nproc > 1 && !gt_cmd_is_threads(cli); /* see be_rank() */
 	}
 	if (!rc && first)
 		rc = conclude(env, cli, &result, err);
@@ -270,17 +184,17 @@ static int launch(int *status, struct gt_cmd_env *env, const struct gt_train_cli
 {
 	struct gt_folder run = { 0 }, logs = { 0 };
 	bool ours = false;
-	const struct gt_cmd_ranks ranks = { .nproc = cli->nproc,
+	const struct gt_cmd_ranks ranks = { .nproc = cli->train.nproc,
 		.max_restarts = (int)cli->max_restarts,
 		.log_dir = &logs,
-		.out = cli->out,
+		.out = cli->train.out,
 		.results = cli->common.json };
-	int rc = open_logs(&run, &logs, &ours, cli->out, err);
+	int rc = open_logs(&run, &logs, &ours, cli->train.out, err);
 
 	if (!rc)
 		rc = gt_cmd_launch(status, &ranks, env, argc, argv, err);
 	if (ours && (rc || *status))
-		forget_logs(&run, &logs, cli->nproc);
+		forget_logs(&run, &logs, cli->train.nproc);
 	gt_folder_close(&logs);
 	gt_folder_close(&run);
 	return rc;
@@ -293,23 +207,23 @@ static int share_out(
 	char out[4096] = "";
 	int rc;
 
-	snprintf(out, sizeof(out), "%s", cli->out);
+	snprintf(out, sizeof(out), "%s", cli->train.out);
 	rc = gt_broadcast(group, out, sizeof(out), GT_U8, 0, err);
 	if (rc)
 		return rc;
 	out[sizeof(out) - 1] = '\0';
-	cli->out = gt_arena_strdup(&env->opts.arena, out, err);
-	return cli->out ? 0 : GT_ENOMEM;
+	cli->train.out = gt_arena_strdup(&env->opts.arena, out, err);
+	return cli->train.out ? 0 : GT_ENOMEM;
 }
 
 /* After a restart by the launcher, the latest checkpoint is where all begin, if there is one. */
 static int resume_restarted(struct gt_train_cli *cli, struct gt_err *err)
 {
 	struct gt_run_source latest;
-	int rc = gt_run_source_latest(&latest, cli->out, err);
+	int rc = gt_run_source_latest(&latest, cli->train.out, err);
 
 	if (!rc && latest.path)
-		cli->resume = "auto";
+		cli->train.resume = "auto";
 	gt_run_source_release(&latest);
 	return rc;
 }
@@ -317,17 +231,16 @@ static int resume_restarted(struct gt_train_cli *cli, struct gt_err *err)
 static int join(struct gt_comm *comm, const struct gt_world *world, struct gt_cmd_env *env,
     struct gt_train_cli *cli, const char *command, struct gt_err *err)
 {
-	struct gt_comm_options options = { .backend = (enum gt_comm_backend)cli->backend,
-		.timeout_s = cli->timeout_s,
-		.command = command };
+	struct gt_comm_options options = cli->comm;
 	char *agreement;
 	int rc;
 
-	cli->nproc = world->size;
+	cli->train.nproc = world->size;
 	agreement = agreement_of(env, err);
 	if (!agreement)
 		return GT_ENOMEM;
 	options.agreement = agreement;
+	options.command = command;
 	rc = gt_comm_join(comm, world, &options, err);
 	free(agreement);
 	if (rc)
@@ -342,8 +255,8 @@ static int join(struct gt_comm *comm, const struct gt_world *world, struct gt_cm
 
 /* ---- the command ---- */
 
-/* Settle what to do. */
-static int settle(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
+/* Complete the options from configuration files and the clock, and check them. */
+static int complete(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
 {
 	int rc = gt_cmd_train_load_config(env, cli, err);
 
@@ -352,11 +265,11 @@ static int settle(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_er
 	if (!rc)
 		rc = gt_cmd_train_check(env, cli, err);
 	/* Kernels may add up in another order with other numbers of threads. */
-	if (!rc && cli->reproducible && !cli->threads)
+	if (!rc && cli->train.parallel.reproducible && !cli->threads)
 		cli->threads = 1;
-	if (!rc && !cli->out) {
-		cli->out = default_out(env, cli->model, err);
-		rc = cli->out ? 0 : GT_ENOMEM;
+	if (!rc && !cli->train.out) {
+		cli->train.out = default_out(env, cli->train.model, err);
+		rc = cli->train.out ? 0 : GT_ENOMEM;
 	}
 	return rc;
 }
@@ -365,21 +278,16 @@ static int settle(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_er
 static int train(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct gt_comm *comm,
     struct gt_stop *stop, struct gt_err *err)
 {
-	struct gt_train_options options;
-	struct gt_train *t = NULL;
-	int rc = gather(&options, env, cli, err);
+	struct gt_train *t;
+	int rc;
 
-	if (rc)
-		return rc;
-	options.group = comm->group;
-	options.host_ranks = comm->world.local_size;
+	cli->train.group = comm->group;
+	cli->train.host_ranks = comm->world.local_size;
 	gt_cmd_set_threads(cli->threads);
-	rc = gt_train_open(&t, &options, cli->dry_run, &env->log, err);
-	if (!rc) {
-		adopt(cli, &options);
+	rc = gt_train_open(&t, &cli->train, cli->dry_run, &env->log, err);
+	if (!rc)
 		rc = cli->dry_run ? gt_cmd_print_plan(t, cli->common.json, err)
 		                  : run(env, cli, t, !comm->world.rank, stop, err);
-	}
 	gt_train_close(t);
 	return rc;
 }
@@ -404,13 +312,14 @@ static int be_threads(struct gt_cmd_env *env, struct gt_train_cli *cli,
 {
 	struct gt_stop stop;
 	struct leader leader = { env, cli, &stop };
-	struct gt_cmd_threads job = {
-		.cli = cli, .stop = &stop.asked, .lead = lead, .self = &leader
-	};
-	int rc = gather(&job.options, env, cli, err);
+	/* Rank 0 resolves defaults in cli->train while the others read their own copy. */
+	struct gt_cmd_threads job = { .cli = cli,
+		.options = cli->train,
+		.stop = &stop.asked,
+		.lead = lead,
+		.self = &leader };
+	int rc = gt_stop_listen(&stop, err);
 
-	if (!rc)
-		rc = gt_stop_listen(&stop, err);
 	if (rc)
 		return rc;
 	rc = gt_cmd_train_threads(&job, world, err);
@@ -464,14 +373,6 @@ static int compute(struct gt_cmd_env *env, struct gt_train_cli *cli, const struc
 	return rc;
 }
 
-static int verify(const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
-{
-	struct gt_train_options options;
-	int rc = gather(&options, env, cli, err);
-
-	return rc ? rc : gt_cmd_train_verify(cli, &options, err);
-}
-
 /* What cannot go by MPI: threads, and ranks that nobody but us starts. */
 static int check_mpi(
     const struct gt_train_cli *cli, bool launches, const char *command, struct gt_err *err)
@@ -483,41 +384,35 @@ static int check_mpi(
 		                            ? "leave out --backend with --verify-parallel"
 		                            : "leave out --backend, or choose another --parallel");
 	}
-	return launches ? gt_cmd_refuse_launch(cli->nproc, command, err) : 0;
+	return launches ? gt_cmd_refuse_launch(cli->train.nproc, command, err) : 0;
 }
 
 /* A launcher's world of one, as a batch job's only task is, leaves it to us to start more. */
 static int find_world(
     struct gt_world *world, struct gt_train_cli *cli, bool *launches, struct gt_err *err)
 {
-	int rc = gt_cmd_find_world(world, cli->nproc, launches, err);
+	int rc = gt_cmd_find_world(world, cli->train.nproc, launches, err);
 
 	if (rc || *launches || world->source == GT_WORLD_ALONE || world->size > 1)
 		return rc;
-	if (cli->backend == GT_COMM_MPI)
-		cli->nproc = 1;
-	*launches = cli->nproc > 1;
+	if (cli->comm.backend == GT_COMM_MPI)
+		cli->train.nproc = 1;
+	*launches = cli->train.nproc > 1;
 	return 0;
 }
 
 /* What ranks would refuse, before they are started. */
-static int check_ranks(
-    const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
+static int check_ranks(const struct gt_train_cli *cli, struct gt_err *err)
 {
-	struct gt_train_options options;
-	int rc = gather(&options, env, cli, err);
+	int rc = gt_train_check_options(&cli->train, cli->train.nproc, err);
 
-	if (!rc)
-		rc = gt_train_check_ranks(&options, (int)cli->nproc, err);
 	/* Before their logs are there. */
-	if (!rc && !cli->dry_run)
-		rc = gt_train_check_out(&options, err);
-	return rc;
+	return rc || cli->dry_run ? rc : gt_train_check_out(&cli->train, err);
 }
 
 int gt_cmd_train(int argc, char **argv)
 {
-	struct gt_train_cli cli;
+	struct gt_train_cli cli = { 0 };
 	struct gt_cmd_env env;
 	struct gt_world world;
 	struct gt_err err = GT_ERR_INIT;
@@ -527,17 +422,17 @@ int gt_cmd_train(int argc, char **argv)
 
 	if (status != GT_CMD_GO)
 		return status;
-	rc = settle(&env, &cli, &err);
+	rc = complete(&env, &cli, &err);
 	if (!rc)
 		rc = gt_cmd_command_line(&command, argc, argv, &err);
 	if (!rc)
 		rc = find_world(&world, &cli, &launches, &err);
-	if (!rc && cli.backend == GT_COMM_MPI)
+	if (!rc && cli.comm.backend == GT_COMM_MPI)
 		rc = check_mpi(&cli, launches, command, &err);
 	if (!rc && launches && !cli.verify_parallel)
-		rc = check_ranks(&env, &cli, &err);
+		rc = check_ranks(&cli, &err);
 	if (!rc && cli.verify_parallel)
-		rc = verify(&env, &cli, &err);
+		rc = gt_cmd_train_verify(&cli, &err);
 	else if (!rc && launches && !cli.dry_run && !gt_cmd_is_threads(&cli))
 		rc = launch(&launched, &env, &cli, argc, argv, &err);
 	else if (!rc)

@@ -1,7 +1,6 @@
 /* train_check.c - what options of train ask of each other. */
 #include "cmd/train_check.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +24,7 @@ static int unused(struct gt_err *err, const char *option, const char *wants)
 static int check_optimizer(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
 {
-	const enum gt_optim_kind own = (enum gt_optim_kind)cli->optimizer;
+	const enum gt_optim_kind own = cli->train.optim.kind;
 	char readers[80], wants[100];
 
 	for (int kind = 0; kind < GT_OPTIM_KINDS; kind++) {
@@ -45,32 +44,33 @@ static int check_optimizer(
 static int check_pairs(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
 {
-	bool threads = gt_parallel_is_threads((enum gt_parallel_kind)cli->parallel);
+	const struct gt_train_options *run = &cli->train;
+	bool threads = gt_parallel_is_threads(run->parallel.kind);
 	const char *a_run = "a run, not with --verify-parallel";
-	bool run = !cli->verify_parallel;
+	bool trains = !cli->verify_parallel;
 	const struct {
 		const char *option, *wants;
 		bool there;
 	} pairs[] = {
-		{ "lr-step", "--lr-schedule step", cli->schedule == GT_STEP },
-		{ "lr-gamma", "--lr-schedule step", cli->schedule == GT_STEP },
-		{ "decay-steps", "--lr-schedule wsd", cli->schedule == GT_WSD },
-		{ "min-lr", "another --lr-schedule", cli->schedule != GT_CONSTANT },
+		{ "lr-step", "--lr-schedule step", run->lr_schedule.kind == GT_STEP },
+		{ "lr-gamma", "--lr-schedule step", run->lr_schedule.kind == GT_STEP },
+		{ "decay-steps", "--lr-schedule wsd", run->lr_schedule.kind == GT_WSD },
+		{ "min-lr", "another --lr-schedule", run->lr_schedule.kind != GT_CONSTANT },
 		{ "max-restarts", "a --parallel mode of processes", !threads },
-		{ "chunks", "--pipeline-parallel", cli->pipeline_parallel > 1 },
-		{ "schedule", "--pipeline-parallel", cli->pipeline_parallel > 1 },
-		{ "parallel", a_run, run },
-		{ "tensor-parallel", a_run, run },
-		{ "pipeline-parallel", a_run, run },
-		{ "amp", a_run, run },
-		{ "compress", a_run, run },
-		{ "broadcast-buffers", a_run, run },
-		{ "check-replicas", a_run, run },
-		{ "profile", a_run, run },
-		{ "ema", a_run, run },
-		{ "resume", a_run, run },
-		{ "dry-run", a_run, run },
-		{ "eval-every", "--val or --val-split", cli->val || cli->val_split > 0 },
+		{ "chunks", "--pipeline-parallel", run->parallel.stages > 1 },
+		{ "schedule", "--pipeline-parallel", run->parallel.stages > 1 },
+		{ "parallel", a_run, trains },
+		{ "tensor-parallel", a_run, trains },
+		{ "pipeline-parallel", a_run, trains },
+		{ "amp", a_run, trains },
+		{ "compress", a_run, trains },
+		{ "broadcast-buffers", a_run, trains },
+		{ "check-replicas", a_run, trains },
+		{ "profile", a_run, trains },
+		{ "ema", a_run, trains },
+		{ "resume", a_run, trains },
+		{ "dry-run", a_run, trains },
+		{ "eval-every", "--val or --val-split", run->val || run->val_split > 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
@@ -83,47 +83,24 @@ static int check_pairs(
 int gt_cmd_train_check(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
 {
-	if (!gt_backend_find(cli->device)) {
+	if (!gt_backend_find(cli->train.device)) {
 		gt_err_set(err, GT_ENOTSUP,
-		    "--device: this build computes on 'cpu' only, not on '%s'", cli->device);
+		    "--device: this build computes on 'cpu' only, not on '%s'", cli->train.device);
 		return gt_err_hint(err, "'gtrain probe' lists the devices and backends");
 	}
-	if (cli->resume && !strcmp(cli->resume, "auto") && !cli->out) {
+	if (cli->train.resume && !strcmp(cli->train.resume, "auto") && !cli->train.out) {
 		gt_err_set(err, GT_EINVAL, "--resume=auto needs --out");
 		return gt_err_hint(err, "--out DIR names the run to go on with");
 	}
-	if (cli->resume && cli->init_from && given(env, "init-from")) {
+	if (cli->train.resume && cli->train.init_from && given(env, "init-from")) {
 		gt_err_set(err, GT_EINVAL, "--init-from: --resume brings weights of its own");
 		return gt_err_hint(err, "leave one of the two out");
 	}
-	if (cli->reproducible && cli->backend == GT_COMM_RING) {
+	if (cli->train.parallel.reproducible && cli->comm.backend == GT_COMM_RING) {
 		gt_err_set(err, GT_EINVAL,
 		    "--reproducible cannot be combined with --backend ring, whose sums depend on "
 		    "the number of ranks");
 		return gt_err_hint(err, "--backend shm adds up in a fixed order");
 	}
 	return check_pairs(env, cli, err);
-}
-
-void gt_cmd_train_reopen(const struct gt_cmd_env *env, struct gt_train_cli *cli)
-{
-	bool optimizer = given(env, "optimizer"),
-	     lr = optimizer || given(env, "lr") || given(env, "lr-schedule");
-	bool length = given(env, "steps") || given(env, "epochs") || given(env, "batch") ||
-	              given(env, "accumulate");
-
-	if (optimizer && !given(env, "lr"))
-		cli->lr = NAN;
-	if (optimizer && !given(env, "weight-decay"))
-		cli->weight_decay = NAN;
-	if (optimizer && !given(env, "momentum"))
-		cli->momentum = NAN;
-	if (lr && !given(env, "min-lr"))
-		cli->min_lr = NAN;
-	if (length && !given(env, "warmup"))
-		cli->warmup = -1;
-	if (length && !given(env, "lr-step"))
-		cli->lr_step = 0;
-	if (length && !given(env, "decay-steps"))
-		cli->decay_steps = 0;
 }

@@ -1,4 +1,4 @@
-/* train_check.h - options of train that would be ignored, and defaults that follow others. */
+/* train_check.h - options of train that would have no effect. */
 #ifndef GT_CMD_TRAIN_CHECK_H
 #define GT_CMD_TRAIN_CHECK_H
 
@@ -8,11 +8,5 @@
  * meaningless (--betas with sgd): who gave it expects something of it. */
 int gt_cmd_train_check(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err);
-
-/*
- * Open again what --config settled but the command line has pulled the ground from: with another
- * --lr the old run's --min-lr is no default any more, with another --steps its --warmup is not.
- */
-void gt_cmd_train_reopen(const struct gt_cmd_env *env, struct gt_train_cli *cli);
 
 #endif

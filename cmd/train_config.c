@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cmd/train_check.h"
 #include "lib/base/opt_json.h"
 #include "lib/train/run_source.h"
 
@@ -60,23 +59,21 @@ int gt_cmd_train_load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, s
 
 	if (cli->config) {
 		rc = gt_opts_load(&env->opts, cli->config, err);
-		if (!rc)
-			gt_cmd_train_reopen(env, cli);
-		return rc;
+		return rc ? rc : gt_opts_reset_stale(&env->opts, err);
 	}
-	if (!cli->resume)
+	if (!cli->train.resume)
 		return 0;
-	if (is_same_dir(cli->resume, cli->out ? cli->out : cli->resume)) {
-		cli->out = cli->resume;
-		cli->resume = "auto";
+	if (is_same_dir(cli->train.resume, cli->train.out ? cli->train.out : cli->train.resume)) {
+		cli->train.out = cli->train.resume;
+		cli->train.resume = "auto";
 	}
-	if (cli->out && !access(cli->out, F_OK))
-		return load_from_out(env, cli->out, err);
-	if (!strcmp(cli->resume, "auto")) {
-		if (cli->out && !cli->model)
+	if (cli->train.out && !access(cli->train.out, F_OK))
+		return load_from_out(env, cli->train.out, err);
+	if (!strcmp(cli->train.resume, "auto")) {
+		if (cli->train.out && !cli->train.model)
 			rc = gt_err_set(
-			    err, GT_EIO, "there is no run in '%s' to go on with", cli->out);
+			    err, GT_EIO, "there is no run in '%s' to go on with", cli->train.out);
 		return rc;
 	}
-	return load_from_checkpoint(env, cli->resume, err);
+	return load_from_checkpoint(env, cli->train.resume, err);
 }

@@ -13,13 +13,13 @@ struct job {
 
 bool gt_cmd_is_threads(const struct gt_train_cli *cli)
 {
-	return gt_parallel_is_threads((enum gt_parallel_kind)cli->parallel);
+	return gt_parallel_is_threads(cli->train.parallel.kind);
 }
 
 static int check_world(
     const struct gt_cmd_threads *of, const struct gt_world *world, struct gt_err *err)
 {
-	const char *mode = gt_parallel_names[of->cli->parallel];
+	const char *mode = gt_parallel_names[of->cli->train.parallel.kind];
 
 	if (world->size == 1)
 		return 0;
@@ -77,12 +77,12 @@ static int be_one(void *self, struct gt_group *group, struct gt_err *err)
 int gt_cmd_train_threads(
     const struct gt_cmd_threads *of, const struct gt_world *world, struct gt_err *err)
 {
-	const struct gt_threads_options options = { .shm = { .timeout_s = of->cli->timeout_s },
-		.ring = of->cli->backend == GT_COMM_RING };
+	const struct gt_threads_options options = { .shm = { .timeout_s = of->cli->comm.timeout_s },
+		.ring = of->cli->comm.backend == GT_COMM_RING };
 	struct job job = { .of = of };
 
 	if (check_world(of, world, err) ||
-	    gt_cmd_divide_processors(&job.threads, of->cli->threads, of->cli->nproc, err))
+	    gt_cmd_divide_processors(&job.threads, of->cli->threads, of->cli->train.nproc, err))
 		return err->code;
-	return gt_threads_run((int)of->cli->nproc, &options, be_one, &job, err);
+	return gt_threads_run(of->cli->train.nproc, &options, be_one, &job, err);
 }

@@ -108,20 +108,19 @@ static void enter(void *self, struct gt_group *group)
 	gt_cmd_set_threads(*threads);
 }
 
-int gt_cmd_train_verify(
-    const struct gt_train_cli *cli, const struct gt_train_options *options, struct gt_err *err)
+int gt_cmd_train_verify(const struct gt_train_cli *cli, struct gt_err *err)
 {
 	struct gt_verify_row *rows = gt_calloc((size_t)gt_verify_count(), sizeof(*rows), err);
 	int64_t threads;
-	struct gt_verify_options o = { .train = options,
-		.ranks = (int)cli->nproc < FEWEST_RANKS ? FEWEST_RANKS : (int)cli->nproc,
-		.threads = { .shm = { .timeout_s = cli->timeout_s },
-		    .ring = cli->backend == GT_COMM_RING },
+	struct gt_verify_options o = { .train = &cli->train,
+		.ranks = cli->train.nproc < FEWEST_RANKS ? FEWEST_RANKS : cli->train.nproc,
+		.threads = { .shm = { .timeout_s = cli->comm.timeout_s },
+		    .ring = cli->comm.backend == GT_COMM_RING },
 		.enter = enter,
 		.self = &threads };
 	int count = gt_verify_count(), rc;
 
-	rc = rows ? gt_train_check_ranks(options, o.ranks, err) : GT_ENOMEM;
+	rc = rows ? gt_train_check_options(&cli->train, o.ranks, err) : GT_ENOMEM;
 	if (!rc)
 		rc = gt_cmd_divide_processors(&threads, cli->threads, o.ranks, err);
 	if (!rc)

@@ -3,11 +3,9 @@
 #define GT_CMD_TRAIN_VERIFY_H
 
 #include "cmd/train_options.h"
-#include "lib/train/train.h"
 
 /* Compare, and print a table or, with --json, a document. The error is that of the first mode that
  * differs by more than it may. */
-int gt_cmd_train_verify(
-    const struct gt_train_cli *cli, const struct gt_train_options *options, struct gt_err *err);
+int gt_cmd_train_verify(const struct gt_train_cli *cli, struct gt_err *err);
 
 #endif

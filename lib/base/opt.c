@@ -54,6 +54,7 @@ int gt_opts_init(struct gt_opts *opts, const struct gt_opt *table, void *values,
 	for (const struct gt_opt *row = table; row->type != GT_OPT_END; row++) {
 		if (row->type == GT_OPT_HEADING)
 			continue;
+		assert(gt_opt_is_sound(row));
 		rc = gt_opt_set_initial(opts, row, err);
 		if (rc)
 			return gt_err_prefix(err, "default of --%s", row->name);
@@ -74,6 +75,24 @@ enum gt_opt_source gt_opts_source(const struct gt_opts *opts, const char *name)
 
 	assert(row);
 	return opts->source[row - opts->table];
+}
+
+static bool follows_given(const struct gt_opts *opts, const struct gt_opt *row)
+{
+	for (const char *const *name = row->follows; name && *name; name++)
+		if (gt_opts_source(opts, *name) == GT_OPT_COMMAND_LINE)
+			return true;
+	return false;
+}
+
+int gt_opts_reset_stale(struct gt_opts *opts, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (const struct gt_opt *row = opts->table; !rc && row->type != GT_OPT_END; row++)
+		if (opts->source[row - opts->table] == GT_OPT_CONFIG && follows_given(opts, row))
+			rc = gt_opt_set_initial(opts, row, err);
+	return rc;
 }
 
 int gt_opts_require(const struct gt_opts *opts, struct gt_err *err)
@@ -141,11 +160,9 @@ static const char *next_value(const struct gt_opt *row, struct cursor *at)
 static int set_option(struct gt_opts *opts, const struct gt_opt *row, const char *value,
     struct cursor *at, struct gt_err *err)
 {
-	unsigned char *source = &opts->source[row - opts->table];
-
 	if (row->type == GT_OPT_FLAG && !value) {
-		*(bool *)gt_opt_field(opts, row) = true;
-		*source = GT_OPT_COMMAND_LINE;
+		gt_opt_set_bool(opts, row, true);
+		gt_opt_set_source(opts, row, GT_OPT_COMMAND_LINE);
 		return 0;
 	}
 	if (!value)
@@ -160,9 +177,9 @@ static int set_option(struct gt_opts *opts, const struct gt_opt *row, const char
 		return GT_EINVAL;
 	}
 	/* The first one given takes the place of what the default listed. */
-	if (row->type == GT_OPT_LIST && *source != GT_OPT_COMMAND_LINE)
+	if (row->type == GT_OPT_LIST && opts->source[row - opts->table] != GT_OPT_COMMAND_LINE)
 		gt_opt_clear(opts, row);
-	*source = GT_OPT_COMMAND_LINE;
+	gt_opt_set_source(opts, row, GT_OPT_COMMAND_LINE);
 	if (gt_opt_set_text(opts, row, value, err))
 		return gt_err_prefix(err, "--%s", row->name);
 	return 0;

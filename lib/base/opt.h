@@ -12,9 +12,10 @@
 
 /*
  * A command declares its options once, as rows of `struct gt_opt` ended by a row of zeros. Each row
- * says where in the command's own struct the value goes. From that table come the parser
- * (`--name value`, `--name=value`, `-x value`, grouped letters, `--`), the text of `--help`, the
- * completions, and both directions of config.json.
+ * says where the value goes in one struct, which may contain a library's struct of options: the
+ * rows then write straight into it. From that table come the parser (`--name value`,
+ * `--name=value`, `-x value`, grouped letters, `--`), the text of `--help`, the completions, and
+ * both directions of config.json.
  */
 
 /* What a value is, and the type of the field it is stored in. */
@@ -23,13 +24,13 @@ enum gt_opt_type {
 	GT_OPT_HEADING,  /* no option: `help` is the title of those that follow */
 	GT_OPT_FLAG,     /* bool: takes no value, being there makes it true */
 	GT_OPT_YESNO,    /* bool: yes or no */
-	GT_OPT_INT,      /* int64_t; 0 without a default */
-	GT_OPT_DOUBLE,   /* double; NaN without a default */
-	GT_OPT_PAIR,     /* double[2]: A,B; NaN without a default */
+	GT_OPT_INT,      /* int64_t, or int where `max` fits; 0 without a default */
+	GT_OPT_DOUBLE,   /* double; 0 without a default */
+	GT_OPT_PAIR,     /* double[2]: A,B; needs a default or `given` */
 	GT_OPT_SIZE,     /* int64_t bytes; takes K, M, G; 0 without a default */
-	GT_OPT_DURATION, /* double seconds; takes s, m, h; NaN without a default */
+	GT_OPT_DURATION, /* double seconds; takes s, m, h; 0 without a default */
 	GT_OPT_STRING,   /* const char *; NULL without a default */
-	GT_OPT_CHOICE,   /* int: the index in `words`; -1 without a default */
+	GT_OPT_CHOICE,   /* int or an enum: the index in `words`; -1 without a default */
 	GT_OPT_LIST      /* struct gt_opt_list: may be given several times */
 };
 
@@ -40,14 +41,15 @@ enum {
 	GT_OPT_ONCE = 2,     /* concerns this call alone: never in a configuration file */
 	GT_OPT_ABOVE = 4,    /* the value must be above min, not equal to it */
 	GT_OPT_BELOW = 8,    /* the value must be below max, not equal to it */
-	GT_OPT_EMPTY = 16    /* an empty text is a value */
+	GT_OPT_EMPTY = 16,   /* an empty text is a value */
+	GT_OPT_INVERTED = 32 /* the field is true where the flag or yes/no is not */
 };
 
 struct gt_opt {
 	const char *name; /* without the dashes */
 	char letter;      /* 'q' for -q, or 0 */
 	enum gt_opt_type type;
-	size_t offset;         /* of the field, in the command's struct */
+	size_t offset, size;   /* of the field, in the command's struct: GT_OPT_FIELD() */
 	const char *metavar;   /* what help calls the value */
 	const char *help;      /* one line: lower case, no full stop */
 	const char *initial;   /* the default, as one would type it; NULL: none */
@@ -60,7 +62,20 @@ struct gt_opt {
 	unsigned flags;                /* GT_OPT_... */
 	const char *excludes; /* the option that must not be given beside this one, which names this
 	                         one in turn */
+	/* The options, ended by NULL, on whose values the default depends: see
+	 * gt_opts_reset_stale(). */
+	const char *const *follows;
+	/* The bit that says whether the field has a value, where 0 might be one, too. It belongs to
+	 * an `unsigned` at this offset in the same struct: who computes a default sets it. Bit 0:
+	 * there is none. */
+	struct {
+		size_t offset;
+		unsigned bit;
+	} given;
 };
+
+/* The offset and the size of a member. */
+#define GT_OPT_FIELD(type, member) offsetof(type, member), sizeof(((type *)0)->member)
 
 struct gt_opt_list {
 	const char *const *items; /* [count] */
@@ -97,6 +112,13 @@ int gt_opts_parse(struct gt_opts *opts, int argc, char **argv, struct gt_err *er
 /* Insist on the options marked GT_OPT_REQUIRED: on the command line or in the configuration
  * file. */
 int gt_opts_require(const struct gt_opts *opts, struct gt_err *err);
+
+/*
+ * Set values of a configuration file back to their defaults where the command line gives an option
+ * that these defaults follow: with another --lr, the file's --min-lr is out of date. Errors:
+ * GT_EINVAL for a default that is wrong; GT_ENOMEM.
+ */
+int gt_opts_reset_stale(struct gt_opts *opts, struct gt_err *err);
 
 /* Where the value of `name` came from. The table must have it. */
 enum gt_opt_source gt_opts_source(const struct gt_opts *opts, const char *name);

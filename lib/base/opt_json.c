@@ -33,7 +33,7 @@ static int set_bool(
 {
 	if (!json_is_boolean(value))
 		return wrong_kind("true or false", err);
-	*(bool *)gt_opt_field(opts, row) = json_is_true(value);
+	gt_opt_set_bool(opts, row, json_is_true(value));
 	return 0;
 }
 
@@ -151,8 +151,7 @@ int gt_opts_from_json(struct gt_opts *opts, const json_t *object, struct gt_err 
 			continue;
 		if (set_value(opts, row, value, err))
 			return gt_err_prefix(err, "'%s'", key);
-		opts->source[row - opts->table] =
-		    json_is_null(value) ? GT_OPT_DEFAULT : GT_OPT_CONFIG;
+		gt_opt_set_source(opts, row, json_is_null(value) ? GT_OPT_DEFAULT : GT_OPT_CONFIG);
 	}
 	return gt_opt_check_exclusions(opts, GT_OPT_CONFIG, err);
 }
@@ -188,12 +187,6 @@ int gt_opts_load_at(struct gt_opts *opts, struct gt_file_name file, struct gt_er
 
 /* ---- writing ---- */
 
-/* JSON has no NaN, which here is "no value" anyway. */
-static json_t *real_or_null(double value)
-{
-	return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *list_to_json(const struct gt_opt_list *list)
 {
 	json_t *array = json_array();
@@ -211,32 +204,27 @@ static json_t *value_to_json(const struct gt_opts *opts, const struct gt_opt *ro
 {
 	const void *field = gt_opt_field(opts, row);
 	const double *real = field;
-	const char *text;
-	int choice;
 
+	if (!gt_opt_has_value(opts, row))
+		return json_null();
 	switch (row->type) {
 	case GT_OPT_FLAG:
 	case GT_OPT_YESNO:
-		return json_boolean(*(const bool *)field);
+		return json_boolean(gt_opt_bool(opts, row));
 	case GT_OPT_INT:
 	case GT_OPT_SIZE:
-		/* 0 outside the limits is "no value", and reads back as that. */
-		if (!*(const int64_t *)field && row->min > 0)
-			return json_null();
-		return json_integer(*(const int64_t *)field);
+		return json_integer(gt_opt_int(opts, row));
 	case GT_OPT_DOUBLE:
 	case GT_OPT_DURATION:
-		return real_or_null(*real);
+		return json_real(*real);
 	case GT_OPT_PAIR:
-		return isfinite(real[0]) ? json_pack("[ff]", real[0], real[1]) : json_null();
+		return json_pack("[ff]", real[0], real[1]);
 	case GT_OPT_LIST:
 		return list_to_json(field);
 	case GT_OPT_CHOICE:
-		choice = *(const int *)field;
-		return choice < 0 ? json_null() : json_string(row->words[choice]);
+		return json_string(row->words[*(const int *)field]);
 	default:
-		text = *(const char *const *)field;
-		return text ? json_string(text) : json_null();
+		return json_string(*(const char *const *)field);
 	}
 }
 

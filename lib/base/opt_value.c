@@ -1,6 +1,7 @@
 /* opt_value.c - one option's value: from text, checked, into its field. */
 #include "lib/base/opt_value.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,12 +49,102 @@ static int refuse(const struct gt_opt *row, const char *what, const char *text, 
 	    print_limits(limits, sizeof(limits), row));
 }
 
+/* ---- fields ---- */
+
+void gt_opt_set_bool(struct gt_opts *opts, const struct gt_opt *row, bool value)
+{
+	*(bool *)gt_opt_field(opts, row) = value != (bool)(row->flags & GT_OPT_INVERTED);
+}
+
+bool gt_opt_bool(const struct gt_opts *opts, const struct gt_opt *row)
+{
+	return *(const bool *)gt_opt_field(opts, row) != (bool)(row->flags & GT_OPT_INVERTED);
+}
+
+static void store_int(struct gt_opts *opts, const struct gt_opt *row, int64_t value)
+{
+	void *field = gt_opt_field(opts, row);
+
+	if (row->size == sizeof(int))
+		*(int *)field = (int)value;
+	else
+		*(int64_t *)field = value;
+}
+
+int64_t gt_opt_int(const struct gt_opts *opts, const struct gt_opt *row)
+{
+	const void *field = gt_opt_field(opts, row);
+
+	return row->size == sizeof(int) ? *(const int *)field : *(const int64_t *)field;
+}
+
+static unsigned *given_set(const struct gt_opts *opts, const struct gt_opt *row)
+{
+	return (unsigned *)((char *)opts->values + row->given.offset);
+}
+
+void gt_opt_set_source(struct gt_opts *opts, const struct gt_opt *row, enum gt_opt_source source)
+{
+	unsigned *given = given_set(opts, row);
+
+	opts->source[row - opts->table] = (unsigned char)source;
+	if (row->given.bit)
+		*given =
+		    source == GT_OPT_DEFAULT ? *given & ~row->given.bit : *given | row->given.bit;
+}
+
+bool gt_opt_has_value(const struct gt_opts *opts, const struct gt_opt *row)
+{
+	const void *field = gt_opt_field(opts, row);
+
+	if (row->given.bit)
+		return *given_set(opts, row) & row->given.bit;
+	switch (row->type) {
+	case GT_OPT_INT:
+	case GT_OPT_SIZE:
+		return gt_opt_int(opts, row) || within_limits(row, 0);
+	case GT_OPT_DOUBLE:
+	case GT_OPT_DURATION:
+		return *(const double *)field != 0 || within_limits(row, 0);
+	case GT_OPT_STRING:
+		return *(const char *const *)field != NULL;
+	case GT_OPT_CHOICE:
+		return *(const int *)field >= 0;
+	default:
+		return true;
+	}
+}
+
+bool gt_opt_is_sound(const struct gt_opt *row)
+{
+	static const size_t sizes[] = {
+		[GT_OPT_FLAG] = sizeof(bool),
+		[GT_OPT_YESNO] = sizeof(bool),
+		[GT_OPT_INT] = sizeof(int64_t),
+		[GT_OPT_DOUBLE] = sizeof(double),
+		[GT_OPT_PAIR] = sizeof(double[2]),
+		[GT_OPT_SIZE] = sizeof(int64_t),
+		[GT_OPT_DURATION] = sizeof(double),
+		[GT_OPT_STRING] = sizeof(char *),
+		[GT_OPT_CHOICE] = sizeof(int),
+		[GT_OPT_LIST] = sizeof(struct gt_opt_list),
+	};
+
+	if (row->type == GT_OPT_PAIR && !row->initial && !row->given.bit)
+		return false;
+	if (row->type == GT_OPT_INT && row->size == sizeof(int))
+		return row->min >= INT_MIN && row->max > row->min && row->max <= INT_MAX;
+	return row->size == sizes[row->type];
+}
+
+/* ---- values ---- */
+
 int gt_opt_set_int(struct gt_opts *opts, const struct gt_opt *row, int64_t value, const char *text,
     struct gt_err *err)
 {
 	if (!within_limits(row, (double)value))
 		return refuse(row, row->type == GT_OPT_SIZE ? "a size" : "a number", text, err);
-	*(int64_t *)gt_opt_field(opts, row) = value;
+	store_int(opts, row, value);
 	return 0;
 }
 
@@ -123,7 +214,7 @@ static int set_yesno(
 
 	if (!yes && strcmp(text, "no"))
 		return gt_err_set(err, GT_EINVAL, "'%s' is neither yes nor no", text);
-	*(bool *)gt_opt_field(opts, row) = yes;
+	gt_opt_set_bool(opts, row, yes);
 	return 0;
 }
 
@@ -194,18 +285,16 @@ void gt_opt_clear(struct gt_opts *opts, const struct gt_opt *row)
 	switch (row->type) {
 	case GT_OPT_FLAG:
 	case GT_OPT_YESNO:
-		*(bool *)field = false;
+		gt_opt_set_bool(opts, row, false);
 		break;
 	case GT_OPT_INT:
 	case GT_OPT_SIZE:
-		*(int64_t *)field = 0;
+		store_int(opts, row, 0);
 		break;
 	case GT_OPT_PAIR:
-		((double *)field)[1] = NAN;
-		/* fall through */
 	case GT_OPT_DOUBLE:
 	case GT_OPT_DURATION:
-		*(double *)field = NAN;
+		memset(field, 0, row->size);
 		break;
 	case GT_OPT_STRING:
 		*(const char **)field = NULL;
@@ -225,5 +314,6 @@ void gt_opt_clear(struct gt_opts *opts, const struct gt_opt *row)
 int gt_opt_set_initial(struct gt_opts *opts, const struct gt_opt *row, struct gt_err *err)
 {
 	gt_opt_clear(opts, row);
+	gt_opt_set_source(opts, row, GT_OPT_DEFAULT);
 	return row->initial ? gt_opt_set_text(opts, row, row->initial, err) : 0;
 }

@@ -16,14 +16,30 @@ int gt_opt_set_int(struct gt_opts *opts, const struct gt_opt *row, int64_t value
 int gt_opt_set_double(struct gt_opts *opts, const struct gt_opt *row, double value,
     const char *text, struct gt_err *err);
 
-/* Store the default. */
+void gt_opt_set_bool(struct gt_opts *opts, const struct gt_opt *row, bool value);
+
+/* Store the default, and that it is one. */
 int gt_opt_set_initial(struct gt_opts *opts, const struct gt_opt *row, struct gt_err *err);
+
+/* Note where the value came from: its source and, if it has one, its bit in `given`. */
+void gt_opt_set_source(struct gt_opts *opts, const struct gt_opt *row, enum gt_opt_source source);
+
+/* The values, as they were set. */
+bool gt_opt_bool(const struct gt_opts *opts, const struct gt_opt *row);
+int64_t gt_opt_int(const struct gt_opts *opts, const struct gt_opt *row);
+
+/* Whether there is a value: by the bit in `given`; else it is not NULL, not -1, and not a 0 that
+ * the limits exclude. */
+bool gt_opt_has_value(const struct gt_opts *opts, const struct gt_opt *row);
+
+/* Whether the field is as large as the row's type, and can hold every value that the row allows. */
+bool gt_opt_is_sound(const struct gt_opt *row);
 
 /* Refuse two options that exclude each other if both come from `source`. */
 int gt_opt_check_exclusions(
     const struct gt_opts *opts, enum gt_opt_source source, struct gt_err *err);
 
-/* Store "no value": NULL, 0, NaN, -1, false or an empty list. */
+/* Store "no value": NULL, 0, -1, false or an empty list. */
 void gt_opt_clear(struct gt_opts *opts, const struct gt_opt *row);
 
 /* The field of a row. */

@@ -58,7 +58,7 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 	    "model", gt_model_name(t->model), "parameters", (json_int_t)t->store->parameter_count,
 	    "batch", t->o.batch, "accumulate", t->o.accumulate, "ranks", gt_train_world(t),
 	    "samples", (json_int_t)t->sampler.samples, "steps_per_epoch",
-	    (json_int_t)t->steps_per_epoch, "steps", (json_int_t)t->o.schedule.total, "runs",
+	    (json_int_t)t->steps_per_epoch, "steps", (json_int_t)t->o.lr_schedule.total, "runs",
 	    t->runs, "kernels", s.steps, "flops_per_step", step_flops(t, &s), "memory_bytes",
 	    "parameters", (json_int_t)m.parameters, "gradients", (json_int_t)m.gradients,
 	    "optimizer", (json_int_t)m.optimizer, "buffers", (json_int_t)m.buffers, "arena",

@@ -7,7 +7,9 @@
 #include "lib/train/train.h"
 
 struct gt_train {
-	struct gt_train_options o; /* settled */
+	struct gt_train_options o;         /* defaults are resolved */
+	unsigned augment;                  /* GT_AUGMENT_ bits of o.augment */
+	struct gt_profile_options profile; /* of o.profile */
 	/* While it is opened: the checkpoint that the weights come from, if any, and its run. With
 	 * `resumes` it is that of --resume, else that of --init-from. */
 	struct gt_run_source origin;
@@ -56,8 +58,9 @@ int gt_train_hosted(const struct gt_train *t);
 /* Whether a step's gradients come in several parts, to be cleared before it. */
 bool gt_train_adds_up(const struct gt_train *t);
 
-/* settle.c: work out what the options leave open, once model and data are known. */
-int gt_train_settle(struct gt_train *t, struct gt_err *err);
+/* defaults.c: compute the length of the run and resolve the defaults that depend on model and data.
+ * Errors: GT_EINVAL for a learning rate schedule that does not fit into the run. */
+int gt_train_resolve_defaults(struct gt_train *t, struct gt_err *err);
 
 /* The ranks of this host, which share its memory. */
 int gt_train_host_ranks(const struct gt_train *t);

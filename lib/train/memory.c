@@ -113,7 +113,7 @@ static int plan_steps(struct gt_train *t, int most, struct gt_err *err)
 		.runs = t->runs,
 		.recompute = most,
 		.parallel = t->parallel,
-		.low = t->o.amp };
+		.low = gt_amp_type(t->o.amp) };
 	int rc;
 
 	gt_program_pair_release(&t->steps);
@@ -133,7 +133,7 @@ static int plan_evaluation(struct gt_train *t, struct gt_err *err)
 		.store = t->store,
 		.runs = t->runs,
 		.parallel = t->parallel,
-		.low = t->o.amp };
+		.low = gt_amp_type(t->o.amp) };
 	int batch = t->batch / gt_train_hosted(t), rc;
 	struct gt_sampler sampler =
 	    gt_eval_sampler(t->val, batch, gt_train_data_rank(t), gt_train_data_world(t));

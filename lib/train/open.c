@@ -195,9 +195,9 @@ static int resume(struct gt_train *t, struct gt_err *err)
 	if (rc == GT_EFORMAT && !strcmp(t->o.resume, "auto"))
 		gt_err_hint(
 		    err, "with this file out of the way, --resume auto takes the one before it");
-	if (!rc && s.step > t->o.schedule.total) {
+	if (!rc && s.step > t->o.lr_schedule.total) {
 		rc = gt_err_set(err, GT_EINVAL, "%s is at step %lld, the run ends at %lld",
-		    file.path, (long long)s.step, (long long)t->o.schedule.total);
+		    file.path, (long long)s.step, (long long)t->o.lr_schedule.total);
 		gt_err_hint(err, "--steps or --epochs beyond that goes on");
 	}
 	if (!rc) {
@@ -219,6 +219,16 @@ static int set_weights(struct gt_train *t, struct gt_err *err)
 	return rc || !t->parallel ? rc : gt_parallel_begin(t->parallel, err);
 }
 
+static int parse_texts(unsigned *augment, struct gt_profile_options *profile,
+    const struct gt_train_options *o, struct gt_err *err)
+{
+	*augment = 0;
+	*profile = (struct gt_profile_options){ 0 };
+	if (o->profile && gt_profile_parse(profile, o->profile, err))
+		return err->code;
+	return o->augment ? gt_augment_parse(augment, o->augment, err) : 0;
+}
+
 static struct gt_parallel_options parallel_of(const struct gt_train_options *o)
 {
 	struct gt_parallel_options parallel = o->parallel;
@@ -231,18 +241,22 @@ static struct gt_parallel_options parallel_of(const struct gt_train_options *o)
 /* Values that go from rank to rank within a forward pass are float32. */
 static int check_amp(const struct gt_train_options *o, struct gt_err *err)
 {
-	if (o->amp == GT_F32 || (o->parallel.stages <= 1 && o->parallel.tensor <= 1))
+	if (o->amp == GT_AMP_OFF || (o->parallel.stages <= 1 && o->parallel.tensor <= 1))
 		return 0;
 	gt_err_set(err, GT_EINVAL, "--amp cannot be combined with --%s-parallel",
 	    o->parallel.stages > 1 ? "pipeline" : "tensor");
 	return gt_err_hint(err, "use --amp with --parallel modes that divide samples");
 }
 
-int gt_train_check_ranks(const struct gt_train_options *o, int ranks, struct gt_err *err)
+int gt_train_check_options(const struct gt_train_options *o, int ranks, struct gt_err *err)
 {
 	const struct gt_parallel_options parallel = parallel_of(o);
-	int rc = check_amp(o, err);
+	struct gt_profile_options profile;
+	unsigned augment;
+	int rc = parse_texts(&augment, &profile, o, err);
 
+	if (!rc)
+		rc = check_amp(o, err);
 	return rc ? rc : gt_parallel_check(&parallel, ranks, o->batch, err);
 }
 
@@ -262,7 +276,7 @@ int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err)
 
 /* Where the order of sums counts, it must not depend on what is a run of its own: one does all
  * micro-batches of a step. */
-static int settle_ranks(struct gt_train *t, struct gt_err *err)
+static int set_ranks(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_parallel_options *o = &t->o.parallel;
 	int ranks = gt_train_world(t);
@@ -316,11 +330,12 @@ static int open_device(struct gt_train *t, struct gt_err *err)
 static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 {
 	int64_t samples;
-	int rc = open_device(t, err);
+	int rc = parse_texts(&t->augment, &t->profile, &t->o, err);
 
 	if (!rc)
-		rc = settle_ranks(t, err);
-
+		rc = set_ranks(t, err);
+	if (!rc)
+		rc = open_device(t, err);
 	if (!rc && !dry && t->o.out && !gt_train_rank(t))
 		rc = gt_run_dir_check_files(t->o.out, err);
 	if (!rc)
@@ -352,7 +367,7 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		t->sampler.world = t->sampler.hosted;
 	}
 	tell_padding(t);
-	rc = gt_train_settle(t, err);
+	rc = gt_train_resolve_defaults(t, err);
 	if (!rc)
 		rc = open_parallel(t, dry, err);
 	if (!rc)

@@ -277,7 +277,7 @@ int gt_loop_step(struct gt_loop *l, struct gt_err *err)
 
 	*r = (struct gt_step_report){ .step = t->step + 1,
 		.epoch = t->step / t->steps_per_epoch,
-		.lr = gt_schedule_lr(&t->o.schedule, t->step) };
+		.lr = gt_schedule_lr(&t->o.lr_schedule, t->step) };
 	gt_profile_step(l->profile, t->step - l->first_step, t->step + 1);
 	rc = queue_step(l, r, err);
 	if (rc)

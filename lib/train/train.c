@@ -132,7 +132,7 @@ static int save(struct gt_loop *l, struct gt_err *err)
 		.optim = t->optim,
 		.ema = t->ema,
 		.parallel = t->parallel,
-		.lr = gt_schedule_lr(&t->o.schedule, t->step ? t->step - 1 : 0),
+		.lr = gt_schedule_lr(&t->o.lr_schedule, t->step ? t->step - 1 : 0),
 		.step = t->step,
 		.epoch = t->step / t->steps_per_epoch,
 		.best_step = t->best_step,
@@ -163,7 +163,7 @@ static bool eval_is_due(const struct gt_train *t)
 {
 	int64_t every = t->o.eval_every ? t->o.eval_every : t->steps_per_epoch;
 
-	return t->val && (t->step % every == 0 || t->step == t->o.schedule.total);
+	return t->val && (t->step % every == 0 || t->step == t->o.lr_schedule.total);
 }
 
 static bool save_is_due(const struct gt_train *t)
@@ -192,7 +192,7 @@ static int train_to_the_end(struct gt_loop *l, struct gt_err *err)
 	int rc = 0;
 
 	/* One rank need not agree with anybody. */
-	while (!rc && t->step < t->o.schedule.total && !l->stop && (t->o.group || !*l->asked)) {
+	while (!rc && t->step < t->o.lr_schedule.total && !l->stop && (t->o.group || !*l->asked)) {
 		rc = gt_loop_step(l, err);
 		if (!rc && (eval_is_due(t) || save_is_due(t)))
 			rc = gt_loop_finish(l, 0, err);
@@ -206,7 +206,7 @@ static int train_to_the_end(struct gt_loop *l, struct gt_err *err)
 	if (rc)
 		return rc;
 	/* A run resumed at its end still owes what a kill may have taken. */
-	if (t->step == t->o.schedule.total && t->val && l->evaluated_step != t->step)
+	if (t->step == t->o.lr_schedule.total && t->val && l->evaluated_step != t->step)
 		rc = evaluate(l, err);
 	if (!rc && l->saved_step != t->step)
 		rc = save(l, err);
@@ -222,7 +222,7 @@ static int open_profile(struct gt_loop *l, struct gt_err *err)
 	const struct gt_program_pair *pair = &t->steps;
 	size_t most = 0, count;
 
-	if (!t->o.profile.active)
+	if (!t->profile.active)
 		return 0;
 	for (int i = 0; i < 2; i++) {
 		const struct gt_program *p = i ? &pair->tail : &pair->full;
@@ -234,7 +234,7 @@ static int open_profile(struct gt_loop *l, struct gt_err *err)
 	/* An event is of runs, and then once in each, or of the update. */
 	if (t->parallel)
 		gt_parallel_events(t->parallel, &count);
-	return gt_profile_new(&l->profile, &t->o.profile,
+	return gt_profile_new(&l->profile, &t->profile,
 	    (size_t)t->runs * (most + count + NOTES_PER_BATCH) + NOTES_PER_STEP, err);
 }
 
@@ -243,7 +243,7 @@ static int open_loader(struct gt_loop *l, struct gt_err *err)
 	struct gt_train *t = l->t;
 	struct gt_loader_options options = {
 		.sampler = t->sampler,
-		.draw = { .train = true, .seed = t->o.seed, .augment = t->o.augment },
+		.draw = { .train = true, .seed = t->o.seed, .augment = t->augment },
 		.workers = t->o.workers,
 		.prefetch = t->o.prefetch,
 		.first_epoch = t->step / t->steps_per_epoch,
@@ -301,7 +301,7 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 		.first_step = t->step };
 	const struct gt_start_report start = { .dir = &l.dir.folder,
 		.step = t->step,
-		.total = t->o.schedule.total,
+		.total = t->o.lr_schedule.total,
 		.tokens = t->input.kind == GT_MODEL_TOKENS };
 	int rc;
 
@@ -327,8 +327,8 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 	gt_profile_free(l.profile);
 	gt_run_dir_close(&l.dir);
 	result->step = t->step;
-	result->total = t->o.schedule.total;
-	result->stopped = !rc && t->step < t->o.schedule.total;
+	result->total = t->o.lr_schedule.total;
+	result->stopped = !rc && t->step < t->o.lr_schedule.total;
 	result->best_step = t->best_step;
 	result->train_s = l.train_s;
 	return rc;

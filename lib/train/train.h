@@ -9,6 +9,7 @@
 #include "lib/comm/group.h"
 #include "lib/optim/optim.h"
 #include "lib/parallel/parallel.h"
+#include "lib/train/amp.h"
 #include "lib/train/observer.h"
 #include "lib/train/profile.h"
 
@@ -23,39 +24,49 @@ enum gt_recompute_mode {
 /* "none", "all", "auto", NULL: the number of a name is its enum gt_recompute_mode. */
 extern const char *const gt_recompute_names[GT_RECOMPUTE_MODES + 1];
 
-/* What a run is. "Open" says which value leaves a field to gt_train_open(). */
+/* The options whose defaults depend on the model, the data and each other. */
+enum {
+	GT_GIVEN_LR = 1,            /* lr_schedule.lr */
+	GT_GIVEN_MIN_LR = 2,        /* lr_schedule.min_lr */
+	GT_GIVEN_WARMUP = 4,        /* lr_schedule.warmup */
+	GT_GIVEN_LR_STEP = 8,       /* lr_schedule.every */
+	GT_GIVEN_DECAY_STEPS = 16,  /* lr_schedule.decay */
+	GT_GIVEN_WEIGHT_DECAY = 32, /* optim.weight_decay */
+	GT_GIVEN_MOMENTUM = 64,     /* optim.momentum */
+	GT_GIVEN_ADAM_LR = 128 /* adam_lr; resolved where the optimizer leaves tensors to AdamW */
+};
+
+/* The options of a run. Strings are borrowed until gt_train_close(). */
 struct gt_train_options {
+	/* GT_GIVEN_ bits of the fields that have been set. gt_train_open() fills in the others,
+	 * whatever they hold, and adds their bits. */
+	unsigned given;
+
 	const char *device; /* a backend's name, as "cpu", which NULL is, too */
 	const char *model, *data;
 	const char *val;       /* NULL: none, or by val_split */
-	double val_split;      /* part of data to hold out; 0 or NaN: none */
+	double val_split;      /* part of data to hold out; 0: none */
 	int64_t samples;       /* of data: use the first so many alone; 0: all */
 	const char *out;       /* run directory; NULL: write no files */
 	const char *init_from; /* NULL: no */
 	const char *resume;    /* NULL: no; "auto": the latest in out, if any */
 
-	/* Passes over the data, or updates. Open: both 0, for 10 epochs; else one of them is 0. */
+	/* The length: updates, or passes over the data where steps is 0. Both 0: 10 epochs. */
 	int64_t epochs, steps;
 	int batch, accumulate;
 	uint64_t seed;
-	/* Mixed precision: the type of products and convolutions, GT_BF16, of evaluations too;
-	 * GT_F32: none. */
-	enum gt_dtype amp;
+	enum gt_amp amp; /* of evaluations, too */
 	enum gt_recompute_mode recompute;
 
-	/* Open: weight_decay NaN, by optimizer and model; momentum NaN, by optimizer; others_lr,
-	 * always, by adam_lr. */
-	struct gt_optim_options optim;
-	/* Of tensors that the optimizer leaves to AdamW, at its highest; it follows the schedule.
-	 * Open: NaN or 0, the model's. */
-	double adam_lr;
-	double ema; /* decay of a running mean of the weights (lib/optim/ema.h); 0: none */
-	/* Open: lr and min_lr NaN, warmup -1, every and decay 0. total comes from the length. */
-	struct gt_schedule schedule;
+	struct gt_optim_options optim; /* others_lr is computed from adam_lr */
+	double adam_lr; /* of tensors that the optimizer leaves to AdamW, at its highest; it follows
+	                   the schedule */
+	double ema;     /* decay of a running mean of the weights (lib/optim/ema.h); 0: none */
+	struct gt_schedule lr_schedule; /* `total` comes from the length */
 
 	int workers, prefetch;
 	bool drop_last;
-	unsigned augment; /* GT_AUGMENT_ bits */
+	const char *augment; /* "crop,flip": gt_augment_parse(); NULL: none */
 
 	int64_t save_every; /* steps; 0: at the end alone */
 	int64_t keep;       /* checkpoints; 0: all */
@@ -67,14 +78,15 @@ struct gt_train_options {
 	struct gt_group *group;
 	int nproc;                           /* how many there are; 0 is 1 */
 	int host_ranks;                      /* how many of them share this host's memory; 0: all */
-	struct gt_parallel_options parallel; /* open: ranks, micro_batches, hosted */
+	struct gt_parallel_options parallel; /* ranks, micro_batches and hosted are set here */
 
-	struct gt_profile_options profile;
+	const char *profile; /* "wait=1,warmup=1,active=3": gt_profile_parse(); NULL: no profile */
 };
 
-/* Whether so many ranks can share the work so, for those who start them: gt_train_open() refuses
- * it on each, before anything else. Errors: GT_EINVAL. */
-int gt_train_check_ranks(const struct gt_train_options *o, int ranks, struct gt_err *err);
+/* Check what can be checked without model and data, for programs that start ranks: that the texts
+ * can be parsed, and that so many ranks can share the work in this way. gt_train_open() does the
+ * same on each rank before anything else. Errors: GT_EINVAL. */
+int gt_train_check_options(const struct gt_train_options *o, int ranks, struct gt_err *err);
 
 /* Whether a run can write into o->out, for the same: nobody else does, no other program's files are
  * there and, unless it resumes, which a checkpoint has to be read for, none of a run that went
@@ -84,8 +96,8 @@ int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err);
 struct gt_train;
 
 /*
- * Open data and model, settle what was left open (in *options too), lay out memory, take it,
- * initialise or load the weights. `log` hears what was done. With `dry` no memory is taken and no
+ * Open data and model, resolve defaults (in *options too), lay out memory, take it, initialise or
+ * load the weights. `log` hears what was done. With `dry` no memory is taken and no
  * file is written; only gt_train_describe() is then allowed.
  */
 int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool dry,

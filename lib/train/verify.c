@@ -126,19 +126,22 @@ static struct gt_train_options options_of(const struct job *job, int64_t samples
 	t.steps = GT_VERIFY_STEPS;
 	t.save_every = t.eval_every = 0;
 	t.drop_last = false;
-	t.schedule.kind = GT_CONSTANT;
-	t.schedule.warmup = 0;
+	t.lr_schedule.kind = GT_CONSTANT;
+	t.lr_schedule.warmup = 0;
+	t.given |= GT_GIVEN_WARMUP;
 	t.optim.eps = fmax(t.optim.eps, GT_VERIFY_EPS);
 	if (job->batch_norm) {
-		t.schedule.lr = fmin(t.schedule.lr, GT_VERIFY_NORM_RATE);
+		if (!(t.given & GT_GIVEN_LR) || t.lr_schedule.lr > GT_VERIFY_NORM_RATE)
+			t.lr_schedule.lr = GT_VERIFY_NORM_RATE;
+		t.given |= GT_GIVEN_LR;
 		t.optim.eps = fmax(t.optim.eps, GT_VERIFY_NORM_EPS);
 	}
 	t.nproc = 1;
-	t.amp = GT_F32;
+	t.amp = GT_AMP_OFF;
 	t.parallel = (struct gt_parallel_options){ .bucket_bytes = t.parallel.bucket_bytes,
 		.reproducible = job->exact,
 		.sync_bn = job->exact && t.parallel.sync_bn };
-	t.profile = (struct gt_profile_options){ 0 };
+	t.profile = NULL;
 	return t;
 }
 

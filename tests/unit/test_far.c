@@ -497,12 +497,9 @@ static struct gt_train_options loop_options(const char *model, int accumulate)
 		.batch = 8 / accumulate,
 		.accumulate = accumulate,
 		.seed = 3,
-		.optim = { .kind = GT_ADAMW,
-		    .beta1 = 0.9,
-		    .beta2 = 0.999,
-		    .eps = 1e-8,
-		    .weight_decay = NAN },
-		.schedule = { .lr = 1e-3, .min_lr = NAN, .warmup = -1 },
+		.optim = { .kind = GT_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 },
+		.given = GT_GIVEN_LR,
+		.lr_schedule = { .lr = 1e-3 },
 		.prefetch = 2,
 		.workers = 1 };
 }
@@ -536,8 +533,8 @@ static void test_late_divergence(void **state)
 	struct meter m = { 0 };
 
 	(void)state;
-	options.optim = (struct gt_optim_options){ .kind = GT_SGD, .weight_decay = NAN };
-	options.schedule.lr = 1e30;
+	options.optim = (struct gt_optim_options){ .kind = GT_SGD };
+	options.lr_schedule.lr = 1e30;
 	assert_int_equal(train_loop(&m, &options, &err), GT_EDIVERGED);
 	if (!strstr(err.text, " at step 2"))
 		fail_msg("%s", err.text);

@@ -1,6 +1,4 @@
-/* settle.c - options left open, settled by model and data. */
-#include <math.h>
-
+/* defaults.c - default values that depend on the model, the data and other options. */
 #include "lib/train/inside.h"
 
 enum { DEFAULT_EPOCHS = 10, DEFAULT_WARMUP = 100 };
@@ -14,7 +12,7 @@ static double default_decay(const struct gt_train *t)
 	return t->input.kind == GT_MODEL_IMAGE ? rule->decay.images : rule->decay.other;
 }
 
-static int settle_length(struct gt_train *t, struct gt_err *err)
+static int compute_length(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_train_options *o = &t->o;
 
@@ -27,13 +25,15 @@ static int settle_length(struct gt_train *t, struct gt_err *err)
 		    err, "take a smaller --batch or --accumulate, or leave out --drop-last");
 	}
 	t->steps_per_epoch = (t->batches_per_epoch + t->runs - 1) / t->runs;
-	if (o->steps <= 0 && o->epochs <= 0)
+	if (o->steps > 0) {
+		o->epochs = 0;
+		o->lr_schedule.total = o->steps;
+		return 0;
+	}
+	if (o->epochs <= 0)
 		o->epochs = DEFAULT_EPOCHS;
-	if (o->steps <= 0 &&
-	    __builtin_mul_overflow(o->epochs, t->steps_per_epoch, &o->schedule.total))
+	if (__builtin_mul_overflow(o->epochs, t->steps_per_epoch, &o->lr_schedule.total))
 		return gt_err_set(err, GT_EINVAL, "too many epochs: %lld", (long long)o->epochs);
-	if (o->steps > 0)
-		o->schedule.total = o->steps;
 	return 0;
 }
 
@@ -47,11 +47,17 @@ static int64_t at_least_one(int64_t n)
 	return n < 1 ? 1 : n;
 }
 
-/* It leaves room for the steps that were asked for behind it. */
-static int64_t default_warmup(const struct gt_schedule *s)
+/* It leaves room for the steps after the warm-up that were given. */
+static int64_t default_warmup(const struct gt_train *t)
 {
-	int64_t asked = s->kind == GT_WSD ? s->decay : s->kind == GT_STEP ? s->every : 0;
-	int64_t most = asked > 0 && asked <= s->total ? s->total - asked : s->total;
+	const struct gt_schedule *s = &t->o.lr_schedule;
+	int64_t given = 0, most;
+
+	if (s->kind == GT_WSD && t->o.given & GT_GIVEN_DECAY_STEPS)
+		given = s->decay;
+	if (s->kind == GT_STEP && t->o.given & GT_GIVEN_LR_STEP)
+		given = s->every;
+	most = given <= s->total ? s->total - given : s->total;
 
 	return at_most(at_most(s->total / 10, DEFAULT_WARMUP), most);
 }
@@ -81,38 +87,48 @@ static int check_schedule(const struct gt_schedule *s, struct gt_err *err)
 	    "the config.json of the run that goes on, or from the run's length");
 }
 
-static void settle_rates(struct gt_train *t)
+/* Whether the option has no value yet; it has one from now on. */
+static bool resolves(struct gt_train *t, unsigned bit)
+{
+	bool open = !(t->o.given & bit);
+
+	t->o.given |= bit;
+	return open;
+}
+
+static void resolve_rates(struct gt_train *t)
 {
 	const struct gt_optim_rule *rule = gt_optim_rule(t->o.optim.kind);
 	double any = rule->default_lr ? rule->default_lr(&t->o.optim) : 0;
 
-	if (isnan(t->o.schedule.lr))
-		t->o.schedule.lr = any > 0 ? any : gt_model_default_lr(t->model, rule->adaptive);
-	if (isnan(t->o.optim.momentum))
+	if (resolves(t, GT_GIVEN_LR))
+		t->o.lr_schedule.lr = any > 0 ? any : gt_model_default_lr(t->model, rule->adaptive);
+	if (resolves(t, GT_GIVEN_MOMENTUM))
 		t->o.optim.momentum = rule->momentum;
 	if (rule->operand != GT_OPERAND_TENSORS)
 		return;
-	if (!(t->o.adam_lr > 0))
+	if (resolves(t, GT_GIVEN_ADAM_LR))
 		t->o.adam_lr = gt_model_default_lr(t->model, gt_optim_rule(rule->others)->adaptive);
-	t->o.optim.others_lr = t->o.adam_lr / t->o.schedule.lr;
+	t->o.optim.others_lr = t->o.adam_lr / t->o.lr_schedule.lr;
 }
 
-int gt_train_settle(struct gt_train *t, struct gt_err *err)
+/* Each default depends on values above it. */
+int gt_train_resolve_defaults(struct gt_train *t, struct gt_err *err)
 {
-	struct gt_schedule *s = &t->o.schedule;
+	struct gt_schedule *s = &t->o.lr_schedule;
 
-	if (settle_length(t, err))
+	if (compute_length(t, err))
 		return err->code;
-	settle_rates(t);
-	if (isnan(s->min_lr)) /* of step, a limit that the falls do not go below */
+	if (resolves(t, GT_GIVEN_WARMUP))
+		s->warmup = default_warmup(t);
+	resolve_rates(t);
+	if (resolves(t, GT_GIVEN_MIN_LR)) /* step: a limit that the falls do not go below */
 		s->min_lr = s->kind == GT_STEP ? 0 : s->lr / 10;
-	if (s->warmup < 0)
-		s->warmup = default_warmup(s);
-	if (s->every <= 0)
+	if (resolves(t, GT_GIVEN_LR_STEP))
 		s->every = at_least_one(at_most(s->total / 3, s->total - s->warmup));
-	if (s->decay <= 0)
+	if (resolves(t, GT_GIVEN_DECAY_STEPS))
 		s->decay = at_least_one(at_most(s->total / 5, s->total - s->warmup));
-	if (isnan(t->o.optim.weight_decay))
+	if (resolves(t, GT_GIVEN_WEIGHT_DECAY))
 		t->o.optim.weight_decay = default_decay(t);
 	return check_schedule(s, err);
 }

@@ -1,0 +1,17 @@
+/* amp.c - automatic mixed precision, by name. */
+#include "lib/train/amp.h"
+
+#include <stddef.h>
+
+const char *const gt_amp_names[] = {
+	[GT_AMP_OFF] = "off",
+	[GT_AMP_BF16] = "bf16",
+	[GT_AMPS] = NULL,
+};
+
+enum gt_dtype gt_amp_type(enum gt_amp amp)
+{
+	static const enum gt_dtype types[] = { [GT_AMP_OFF] = GT_F32, [GT_AMP_BF16] = GT_BF16 };
+
+	return types[amp];
+}

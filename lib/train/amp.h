@@ -1,0 +1,15 @@
+/* amp.h - automatic mixed precision, by name. */
+#ifndef GT_TRAIN_AMP_H
+#define GT_TRAIN_AMP_H
+
+#include "lib/device/dtype.h"
+
+enum gt_amp { GT_AMP_OFF, GT_AMP_BF16, GT_AMPS };
+
+/* "off", "bf16", NULL: the number of a name is its enum gt_amp. */
+extern const char *const gt_amp_names[GT_AMPS + 1];
+
+/* The type of products and convolutions; GT_F32 for off. */
+enum gt_dtype gt_amp_type(enum gt_amp amp);
+
+#endif
