@@ -50,12 +50,13 @@ static void print_finding(
 {
 	bool bad = f->kind != GT_FINDING_NUMBER && f->kind != GT_FINDING_NOTE;
 	const char *on = bad ? "\033[31m" : "\033[33m";
+	char message[GT_CMD_MESSAGE];
 
 	fprintf(out, "%s%s:%s ", color ? on : "", kinds[f->kind], color ? "\033[0m" : "");
-	gt_log_put(out, f->text);
+	gt_log_put(out, gt_cmd_message(message, f->text));
 	if (*f->hint && (!next || strcmp(f->hint, next->hint))) {
 		fputs("\n  hint: ", out);
-		gt_log_put(out, f->hint);
+		gt_log_put(out, gt_cmd_message(message, f->hint));
 	}
 	fputc('\n', out);
 }
@@ -84,10 +85,12 @@ void gt_ckpt_verify_text(FILE *out, const struct gt_verify *v, bool color)
 
 static void put_finding(FILE *out, const struct gt_finding *f)
 {
+	char message[GT_CMD_MESSAGE];
+
 	fprintf(out, "{\"kind\": \"%s\", \"text\": ", kinds[f->kind]);
-	gt_json_text(out, f->text);
+	gt_json_text(out, gt_cmd_message(message, f->text));
 	fputs(", \"hint\": ", out);
-	gt_json_text(out, f->hint);
+	gt_json_text(out, gt_cmd_message(message, f->hint));
 	fputc('}', out);
 }
 

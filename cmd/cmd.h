@@ -122,6 +122,13 @@ int gt_cmd_begin(
  * command line. */
 int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err);
 
+/* What stands before the name of an option in messages. */
+#define GT_CMD_OPTION "--"
+
+/* A text of the library (an error's, a hint) as a command line shows it, in `room`. */
+enum { GT_CMD_MESSAGE = 1280 };
+const char *gt_cmd_message(char room[GT_CMD_MESSAGE], const char *text);
+
 /* "gtrain: error: ..." and the hint to `log`'s stream; the exit status that fits. */
 int gt_cmd_report(const struct gt_log *log, const struct gt_err *err);
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "lib/base/option_names.h"
 #include "lib/train/run_source.h"
 
 const char *const gt_cmd_color_words[] = { "auto", "always", "never", NULL };
@@ -48,21 +49,27 @@ static const char *hint_for(int code, const char *command, char room[HINT])
 	}
 }
 
+const char *gt_cmd_message(char room[GT_CMD_MESSAGE], const char *text)
+{
+	gt_option_names_render(room, GT_CMD_MESSAGE, text, GT_CMD_OPTION);
+	return room;
+}
+
 /* `name` is the command's, or NULL. */
 static int report(const struct gt_log *log, const struct gt_err *err, const char *name)
 {
 	const char *red = log->color ? "\033[31m" : "", *plain = log->color ? "\033[0m" : "";
-	char command[32] = "", room[HINT];
+	char command[32] = "", room[HINT], message[GT_CMD_MESSAGE];
 	const char *hint;
 
 	if (name)
 		snprintf(command, sizeof(command), " %s", name);
 	hint = err->hint[0] ? err->hint : hint_for(err->code, command, room);
 	fprintf(log->stream, "gtrain: %serror:%s ", red, plain);
-	gt_log_put(log->stream, err->text);
+	gt_log_put(log->stream, gt_cmd_message(message, err->text));
 	if (hint) {
 		fputs("\nhint: ", log->stream);
-		gt_log_put(log->stream, hint);
+		gt_log_put(log->stream, gt_cmd_message(message, hint));
 	}
 	fputc('\n', log->stream);
 	return err->code == GT_EINVAL ? GT_EXIT_USAGE : GT_EXIT_FAILED;
@@ -93,6 +100,7 @@ static void set_up_log(struct gt_cmd_env *env, struct gt_cmd_common *common)
 		         : common->verbose ? GT_LOG_VERBOSE
 		                           : GT_LOG_NORMAL,
 		.color = gt_cmd_wants_color(color, STDERR_FILENO),
+		.before_options = GT_CMD_OPTION,
 	};
 }
 

@@ -15,7 +15,7 @@ enum { FEWEST_RANKS = 2, COLUMNS = 7, CELL = 24 };
 
 static void print_row(struct gt_table *table, const struct gt_verify_row *row)
 {
-	char cells[5][CELL], verdict[GT_VERIFY_WHY + CELL];
+	char cells[5][CELL], verdict[GT_CMD_MESSAGE + CELL], message[GT_CMD_MESSAGE];
 	const char *all[COLUMNS] = { row->mode, cells[0], cells[1], cells[2], cells[3], cells[4],
 		verdict };
 
@@ -26,7 +26,8 @@ static void print_row(struct gt_table *table, const struct gt_verify_row *row)
 	snprintf(cells[4], CELL, "%.1e", gt_text_real(row->weight));
 	snprintf(verdict, sizeof(verdict), "%s", row->good ? "same" : "differs");
 	if (*row->why) {
-		snprintf(verdict, sizeof(verdict), "left out: %s", row->why);
+		snprintf(
+		    verdict, sizeof(verdict), "left out: %s", gt_cmd_message(message, row->why));
 		for (int i = 1; i < COLUMNS - 1; i++)
 			all[i] = "-";
 	}
@@ -68,6 +69,7 @@ static int print_json(const struct gt_verify_row *rows, int count, struct gt_err
 
 	for (int i = 0; i < count; i++) {
 		const struct gt_verify_row *r = &rows[i];
+		char message[GT_CMD_MESSAGE];
 
 		json_array_append_new(modes,
 		    json_pack("{s:s,s:i,s:I,s:o,s:o,s:o,s:{s:f,s:f,s:f},s:o,s:s,s:s,s:s,s:I}",
@@ -75,8 +77,9 @@ static int print_json(const struct gt_verify_row *rows, int count, struct gt_err
 		        "loss", number(r, r->loss), "gradient", number(r, r->gradient), "weight",
 		        number(r, r->weight), "bounds", "loss", r->bounds.loss, "gradient",
 		        r->bounds.gradient, "weight", r->bounds.weight, "same",
-		        *r->why ? json_null() : json_boolean(r->good), "why_not", r->why, "first",
-		        r->what, "tensor", r->tensor, "step", (json_int_t)r->step));
+		        *r->why ? json_null() : json_boolean(r->good), "why_not",
+		        gt_cmd_message(message, r->why), "first", r->what, "tensor", r->tensor,
+		        "step", (json_int_t)r->step));
 	}
 	return gt_cmd_print_json(
 	    json_pack("{s:i,s:o}", "steps", GT_VERIFY_STEPS, "modes", modes), 0, err);

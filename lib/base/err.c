@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/option_names.h"
+
 int gt_err_set(struct gt_err *err, int code, const char *format, ...)
 {
 	va_list ap;
@@ -15,7 +17,7 @@ int gt_err_set(struct gt_err *err, int code, const char *format, ...)
 	err->code = code;
 	err->hint[0] = '\0';
 	va_start(ap, format);
-	vsnprintf(err->text, sizeof(err->text), format, ap);
+	gt_option_names_vformat(err->text, sizeof(err->text), format, ap);
 	va_end(ap);
 	return code;
 }
@@ -59,7 +61,7 @@ int gt_err_sys(struct gt_err *err, const char *format, ...)
 	err->code = saved == ENOMEM ? GT_ENOMEM : GT_EIO;
 	snprintf(err->hint, sizeof(err->hint), "%s", hint_of(saved));
 	va_start(ap, format);
-	vsnprintf(err->text, sizeof(err->text), format, ap);
+	gt_option_names_vformat(err->text, sizeof(err->text), format, ap);
 	va_end(ap);
 	used = strlen(err->text);
 	snprintf(err->text + used, sizeof(err->text) - used, ": %s", strerror(saved));
@@ -72,7 +74,7 @@ int gt_err_hint(struct gt_err *err, const char *format, ...)
 
 	assert(err);
 	va_start(ap, format);
-	vsnprintf(err->hint, sizeof(err->hint), format, ap);
+	gt_option_names_vformat(err->hint, sizeof(err->hint), format, ap);
 	va_end(ap);
 	return err->code;
 }
@@ -86,7 +88,7 @@ int gt_err_prefix(struct gt_err *err, const char *format, ...)
 	assert(err);
 	memcpy(old, err->text, sizeof(old));
 	va_start(ap, format);
-	vsnprintf(err->text, sizeof(err->text), format, ap);
+	gt_option_names_vformat(err->text, sizeof(err->text), format, ap);
 	va_end(ap);
 	used = strlen(err->text);
 	snprintf(err->text + used, sizeof(err->text) - used, ": %s", old);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "lib/base/option_names.h"
 #include "lib/base/progress.h"
 #include "lib/base/text.h"
 
@@ -54,14 +55,16 @@ void gt_log_put(FILE *stream, const char *text)
 static void write_line(
     struct gt_log *log, const char *before, const char *after, const char *format, va_list ap)
 {
-	char text[1024];
+	const char *mark = log->before_options ? log->before_options : "";
+	char text[1024], shown[sizeof(text) + 64];
 
-	vsnprintf(text, sizeof(text), format, ap);
+	gt_option_names_vformat(text, sizeof(text), format, ap);
+	gt_option_names_render(shown, sizeof(shown), text, mark);
 	flockfile(log->stream);
 	if (log->progress)
 		gt_progress_hide(log->progress);
 	fputs(before, log->stream);
-	gt_log_put(log->stream, text);
+	gt_log_put(log->stream, shown);
 	fprintf(log->stream, "%s\n", after);
 	fflush(log->stream);
 	funlockfile(log->stream);

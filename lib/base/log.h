@@ -12,13 +12,15 @@ enum gt_log_level { GT_LOG_QUIET, GT_LOG_NORMAL, GT_LOG_VERBOSE };
 /*
  * Where lines go. Each is written whole, so that threads may share a log; a progress line on the
  * same terminal is taken away first and comes back with its next update. Formats have no line feed
- * at their end. A log that cannot be written is not an error: results never go through it.
+ * at their end, and names of options in braces
+ * (option_names.h). A log that cannot be written is not an error: results never go through it.
  */
 struct gt_log {
 	FILE *stream;
 	enum gt_log_level level;
 	bool color;
 	struct gt_progress *progress; /* drawn on the same stream, or NULL */
+	const char *before_options;   /* stands before names of options: "--"; or NULL */
 };
 
 /*

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/option_names.h"
 #include "lib/graph/op.h"
 
 int gt_graph_new(struct gt_graph **out, struct gt_err *err)
@@ -44,7 +45,7 @@ void *gt_graph_fail(struct gt_graph *g, int code, const char *format, ...)
 		return NULL;
 	g->err.code = code;
 	va_start(ap, format);
-	vsnprintf(g->err.text, sizeof(g->err.text), format, ap);
+	gt_option_names_vformat(g->err.text, sizeof(g->err.text), format, ap);
 	va_end(ap);
 	if (*g->scope)
 		gt_err_prefix(&g->err, "%s", g->scope);
