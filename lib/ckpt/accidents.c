@@ -175,9 +175,10 @@ int gt_ckpt_refuse(const struct gt_mapping *map, struct gt_err *err)
 	for (size_t i = 0; i < sizeof(accidents) / sizeof(*accidents); i++)
 		if (matches(map, accidents[i].how, accidents[i].bytes, accidents[i].length))
 			return tell(err, accidents[i].what, accidents[i].hint);
-	if (is_onnx(map))
-		return tell(err, "an ONNX model, not a torch checkpoint",
-		    "give it where a model is asked for: --model FILE.onnx");
+	if (is_onnx(map)) {
+		gt_err_set(err, GT_EFORMAT, "an ONNX model, not a torch checkpoint");
+		return gt_err_hint(err, "give it where a model is asked for: {model} FILE.onnx");
+	}
 	if (is_zero(map, &whole))
 		return tell(err, whole ? zeros : zero_ends, "use an earlier checkpoint");
 	return tell(err, "not a checkpoint: the first bytes are those of no known format",

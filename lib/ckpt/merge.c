@@ -124,7 +124,7 @@ static int refuse(const struct merge *m, struct gt_err *err)
 	gt_err_set(err, GT_EFORMAT, "%zu name%s with different content: %s%s", m->differ,
 	    m->differ == 1 ? "" : "s", m->list, m->differ > 4 ? ", ..." : "");
 	return gt_err_hint(
-	    err, "--average takes the mean; ckpt rename or select make names differ");
+	    err, "{average} takes the mean; ckpt rename or select make names differ");
 }
 
 int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, size_t count,

@@ -320,7 +320,7 @@ int gt_npy_format(unsigned char **header, size_t *size, enum gt_dtype dtype, int
 	*header = NULL;
 	if (!type) {
 		gt_err_set(err, GT_ENOTSUP, "numpy has no %s", gt_dtype_name(dtype));
-		return gt_err_hint(err, "cast it, as with --dtype fp32");
+		return gt_err_hint(err, "cast it, as with {dtype} fp32");
 	}
 	out = open_memstream(&text, size);
 	if (!out)

@@ -89,7 +89,7 @@ int gt_select_path(struct gt_tree **out, struct gt_tree *root, const char *path,
 		if (root->seq.items[i].key->kind == GT_TREE_STRING && used < sizeof(keys) - 40)
 			used += (size_t)snprintf(keys + used, sizeof(keys) - used, "%s'%.30s'",
 			    used ? ", " : "", root->seq.items[i].key->string.bytes);
-	gt_err_set(err, GT_EFORMAT, "--path: nothing is under '%.200s'", path);
+	gt_err_set(err, GT_EFORMAT, "{path}: nothing is under '%.200s'", path);
 	return used ? gt_err_hint(err, "the file has %s", keys)
 	            : gt_err_hint(err, "gtrain ckpt ls lists what is in a file");
 }
@@ -98,7 +98,7 @@ int gt_select_path(struct gt_tree **out, struct gt_tree *root, const char *path,
 
 static int refuse(const struct gt_state_dict *sd, const char *pattern, struct gt_err *err)
 {
-	gt_err_set(err, GT_EFORMAT, "--keys: no name matches '%.200s'", pattern);
+	gt_err_set(err, GT_EFORMAT, "{keys}: no name matches '%.200s'", pattern);
 	if (sd->count > 1)
 		return gt_err_hint(err, "the names are like '%.80s' and '%.80s'",
 		    sd->entries[0].name, sd->entries[sd->count - 1].name);

@@ -136,9 +136,9 @@ static int choose(enum gt_comm_backend *out, const struct gt_world *world,
 		return 0;
 	if (*out != GT_COMM_MPI) {
 		gt_err_set(err, GT_EINVAL,
-		    "%d ranks on several hosts (%d on this one): --backend %s is for those of one host",
-		    world->size, world->local_size, *out == GT_COMM_RING ? "ring" : "shm");
-		return gt_err_hint(err, "--backend mpi is for several; mpirun starts its ranks");
+		    "%d ranks on several hosts (%d on this one): {backend} %s is for those of one host",
+		    world->size, world->local_size, gt_comm_backend_names[*out]);
+		return gt_err_hint(err, "{backend} mpi is for several; mpirun starts its ranks");
 	}
 	gt_err_set(err, GT_ENOTSUP,
 	    "%d ranks on several hosts (%d on this one), started by %s: CPU ranks reach "

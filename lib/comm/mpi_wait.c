@@ -268,7 +268,7 @@ static int fail_late(struct gt_mpi_group *g, int rank, struct gt_err *err)
 	fail_naming(g, rank, "is late", "for", err);
 	gt_err_hint(err,
 	    "look at that rank's output, and whether its host can be reached; ranks wait for %g s, "
-	    "which --timeout sets",
+	    "which {timeout} sets",
 	    g->timeout_s);
 	return gt_mpi_fail(g, err);
 }

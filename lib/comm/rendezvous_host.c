@@ -334,7 +334,7 @@ static int late(const struct host *h, struct gt_err *err)
 		return gt_err_prefix(err, "%s did not come within %g s", ranks, h->r->timeout_s);
 	}
 	gt_err_set(err, GT_EIO, "%s did not come within %g s", ranks, h->r->timeout_s);
-	return gt_err_hint(err, "see whether they run and can reach %s:%d; --timeout waits longer",
+	return gt_err_hint(err, "see whether they run and can reach %s:%d; {timeout} waits longer",
 	    gt_rendezvous_host(h->world), h->world->port);
 }
 

@@ -178,7 +178,7 @@ static int fail_late(struct gt_shm *g, int rank, struct gt_err *err)
 		rank = cause_of_delay(g, rank);
 	fail_naming(g, rank, "is late", "for", err);
 	if (!g->processes)
-		gt_err_hint(err, "ranks wait for %g s, which --timeout sets", g->timeout_s);
+		gt_err_hint(err, "ranks wait for %g s, which {timeout} sets", g->timeout_s);
 	else if (stopped >= 0)
 		gt_err_hint(err,
 		    "rank %d, process %d, was stopped (by SIGSTOP, or in a debugger), and others "
@@ -187,7 +187,7 @@ static int fail_late(struct gt_shm *g, int rank, struct gt_err *err)
 	else
 		gt_err_hint(err,
 		    "look at that rank's log, or at what its process %d does; ranks wait for %g s, "
-		    "which --timeout sets",
+		    "which {timeout} sets",
 		    (int)g->pids[rank], g->timeout_s);
 	return gt_shm_fail(g, err);
 }

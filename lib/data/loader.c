@@ -244,7 +244,7 @@ static int check_options(
 		    o->prefetch, MAX_PREFETCH);
 	if (o->draw.augment && info->kind != GT_DATA_IMAGE) {
 		gt_err_set(err, GT_EINVAL, "only images can be augmented");
-		return gt_err_hint(err, "leave --augment away, or give none");
+		return gt_err_hint(err, "leave {augment} away, or give none");
 	}
 	if (s->drop_last && gt_sampler_batches(s) == 0) {
 		gt_err_set(err, GT_EINVAL,

@@ -143,7 +143,7 @@ static int take_shape(
 		return 0;
 	if (info->block) {
 		gt_err_set(err, GT_EINVAL, "the vocabulary size of the random data is not known");
-		return gt_err_hint(err, "set it in --model, for example gpt:vocab=256");
+		return gt_err_hint(err, "set it in {model}, for example gpt:vocab=256");
 	}
 	gt_err_set(err, GT_EINVAL, "the shape of the random data is not known");
 	return gt_err_hint(err, "write random:INPUTS/CLASSES, for example random:784/10");

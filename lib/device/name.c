@@ -76,12 +76,12 @@ static int check_element(const struct gt_device_name *list, size_t count, struct
 	for (size_t i = 0; i < count; i++) {
 		if (list[i].type != new->type) {
 			gt_err_set(err, GT_EINVAL, "the CPU and GPUs in one list of devices");
-			return gt_err_hint(err, "use --device cpu, or GPUs alone: cuda:0,1");
+			return gt_err_hint(err, "use {device} cpu, or GPUs alone: cuda:0,1");
 		}
 		if (list[i].index == new->index) {
 			gt_err_set(err, GT_EINVAL, "device '%s' is listed twice",
 			    gt_device_name_format(name, new));
-			return gt_err_hint(err, "for several ranks on one device use --nproc");
+			return gt_err_hint(err, "for several ranks on one device use {nproc}");
 		}
 	}
 	return 0;

@@ -45,7 +45,7 @@ int gt_shard_parameter(struct gt_shard_pass *s, struct gt_value *v, int dim, str
 	if (cut.units < s->ranks) {
 		gt_err_set(s->err, GT_EINVAL, "'%s' divides into %lld shards at most, not into %d",
 		    v->name, (long long)cut.units, s->ranks);
-		return gt_err_hint(s->err, "a smaller --tensor-parallel");
+		return gt_err_hint(s->err, "a smaller {tensor-parallel}");
 	}
 	sharding.name = v->name;
 	sharding.ndim = v->ndim;

@@ -122,7 +122,7 @@ static int alloc_sent(
 	int rc;
 
 	if (store->dtype != GT_F32)
-		return gt_err_set(err, GT_ENOTSUP, "--compress: gradients are %s, not float32",
+		return gt_err_set(err, GT_ENOTSUP, "{compress}: gradients are %s, not float32",
 		    gt_dtype_name(store->dtype));
 	rc = gt_group_alloc(
 	    p->axes[GT_AXIS_DATA], (size_t)store->flat_count * sizeof(*d->sent), &sent, err);

@@ -105,9 +105,9 @@ static int check_statistics(
 	if (!p->o.sync_bn || !norm || count)
 		return 0;
 	gt_err_set(err, GT_EINVAL,
-	    "--sync-bn: a short last batch of %d sample%s leaves rank %d of %d without one",
+	    "{sync-bn}: a short last batch of %d sample%s leaves rank %d of %d without one",
 	    samples, samples == 1 ? "" : "s", last, group->size);
-	return gt_err_hint(err, "--drop-last leaves short batches out");
+	return gt_err_hint(err, "{drop-last} leaves short batches out");
 }
 
 int gt_dp_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err)

@@ -37,7 +37,7 @@ static int check_ranks(
 	for (int i = most; i > 1; i /= 2)
 		list++;
 	gt_err_set(err, GT_EINVAL,
-	    "--reproducible: %d ranks%s; it takes %s for a global batch of %lld", ranks,
+	    "{reproducible}: %d ranks%s; it takes %s for a global batch of %lld", ranks,
 	    o->tensor > 1 || o->stages > 1 ? " for each part of the model" : "", lists[list],
 	    (long long)samples);
 	return gt_err_hint(
@@ -55,21 +55,21 @@ static int check_micro_batches(
 		return 0;
 	if (o->micro_batches > parts) {
 		gt_err_set(err, GT_EINVAL,
-		    "--reproducible: --accumulate %d, where a rank does a step in %d part%s",
+		    "{reproducible}: {accumulate} %d, where a rank does a step in %d part%s",
 		    o->micro_batches, parts, parts == 1 ? "" : "s");
 		return parts == 1
-		           ? gt_err_hint(err, "a larger --batch instead")
-		           : gt_err_hint(err, "--accumulate %d, with a larger --batch", parts);
+		           ? gt_err_hint(err, "a larger {batch} instead")
+		           : gt_err_hint(err, "{accumulate} %d, with a larger {batch}", parts);
 	}
 	if (o->sync_bn) {
 		gt_err_set(
-		    err, GT_EINVAL, "--reproducible: --accumulate does not go with --sync-bn");
-		return gt_err_hint(err, "statistics are those of a whole step: a larger --batch");
+		    err, GT_EINVAL, "{reproducible}: {accumulate} does not go with {sync-bn}");
+		return gt_err_hint(err, "statistics are those of a whole step: a larger {batch}");
 	}
 	if (o->kind == GT_PARALLEL_ZERO3) {
 		gt_err_set(err, GT_EINVAL,
-		    "--reproducible: --accumulate does not go with --parallel zero3");
-		return gt_err_hint(err, "weights would stay gathered: zero2, or a larger --batch");
+		    "{reproducible}: {accumulate} does not go with {parallel} zero3");
+		return gt_err_hint(err, "weights would stay gathered: zero2, or a larger {batch}");
 	}
 	return 0;
 }
@@ -77,16 +77,16 @@ static int check_micro_batches(
 int gt_lockstep_check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
 {
 	if (o->stages > 1 && o->chunks) {
-		gt_err_set(err, GT_EINVAL, "--reproducible: not with --chunks");
+		gt_err_set(err, GT_EINVAL, "{reproducible}: not with {chunks}");
 		return gt_err_hint(
 		    err, "the chunks of a pipeline are the parts it cuts a step into");
 	}
 	if (o->compress) {
-		gt_err_set(err, GT_EINVAL, "--reproducible: not with --compress");
+		gt_err_set(err, GT_EINVAL, "{reproducible}: not with {compress}");
 		return gt_err_hint(err, "what is rounded when it is sent depends on who sends it");
 	}
 	if (o->own_buffers) {
-		gt_err_set(err, GT_EINVAL, "--reproducible: not with --broadcast-buffers=no");
+		gt_err_set(err, GT_EINVAL, "{reproducible}: not with {broadcast-buffers}=no");
 		return gt_err_hint(err, "each rank would evaluate with statistics of its own");
 	}
 	return check_ranks(o, ranks, batch, err) ? err->code

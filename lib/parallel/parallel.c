@@ -37,19 +37,19 @@ static int check_options(
     const struct gt_parallel_mode *mode, const struct gt_parallel_options *o, struct gt_err *err)
 {
 	if (o->compress && !mode->compresses)
-		gt_err_set(err, GT_EINVAL, "--compress: --parallel %s sends gradients as they are",
+		gt_err_set(err, GT_EINVAL, "{compress}: {parallel} %s sends gradients as they are",
 		    gt_parallel_names[o->kind]);
 	else if (o->check_every && !mode->replicates)
 		gt_err_set(err, GT_EINVAL,
-		    "--check-replicas: with --parallel %s ranks hold different weights",
+		    "{check-replicas}: with {parallel} %s ranks hold different weights",
 		    gt_parallel_names[o->kind]);
 	else if (o->own_buffers && mode->main)
 		gt_err_set(err, GT_EINVAL,
-		    "--broadcast-buffers=no: with --parallel %s rank 0's are kept",
+		    "{broadcast-buffers}=no: with {parallel} %s rank 0's are kept",
 		    gt_parallel_names[o->kind]);
 	else
 		return 0;
-	return gt_err_hint(err, "leave it out, or take --parallel ddp");
+	return gt_err_hint(err, "leave it out, or take {parallel} ddp");
 }
 
 /* Ranks that hold one model. */
@@ -77,26 +77,26 @@ const char *gt_axis_name(enum gt_axis axis)
 static int check_tensor(const struct gt_parallel_options *o, int ranks, struct gt_err *err)
 {
 	if (ranks % o->tensor) {
-		gt_err_set(err, GT_EINVAL, "--tensor-parallel: %d does not divide %d rank%s",
+		gt_err_set(err, GT_EINVAL, "{tensor-parallel}: %d does not divide %d rank%s",
 		    o->tensor, ranks, ranks == 1 ? "" : "s");
-		return gt_err_hint(err, "--nproc %d, or a multiple of it", o->tensor);
+		return gt_err_hint(err, "{nproc} %d, or a multiple of it", o->tensor);
 	}
 	if (o->kind != GT_PARALLEL_DDP && o->kind != GT_PARALLEL_MIRRORED) {
-		gt_err_set(err, GT_EINVAL, "--tensor-parallel does not go with --parallel %s",
+		gt_err_set(err, GT_EINVAL, "{tensor-parallel} does not go with {parallel} %s",
 		    gt_parallel_names[o->kind]);
 		return gt_err_hint(err, "ddp and mirrored do");
 	}
 	if (gt_optim_rule(o->optimizer)->operand == GT_OPERAND_TENSORS) {
 		gt_err_set(err, GT_EINVAL,
-		    "--tensor-parallel cannot be combined with --optimizer %s",
+		    "{tensor-parallel} cannot be combined with {optimizer} %s",
 		    gt_optim_names[o->optimizer]);
 		return gt_err_hint(err,
 		    "it updates whole matrices, of which each rank of a tensor axis has a part; "
-		    "--parallel zero1 shares its work");
+		    "{parallel} zero1 shares its work");
 	}
 	if (o->stages > 1) {
 		gt_err_set(
-		    err, GT_EINVAL, "--tensor-parallel does not go with --pipeline-parallel");
+		    err, GT_EINVAL, "{tensor-parallel} does not go with {pipeline-parallel}");
 		return gt_err_hint(err, "either goes with ranks that are data parallel");
 	}
 	return 0;
@@ -106,18 +106,18 @@ static int check_pipeline(
     const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
 {
 	if (o->kind != GT_PARALLEL_DDP) {
-		gt_err_set(err, GT_EINVAL, "--pipeline-parallel: not with --parallel %s",
+		gt_err_set(err, GT_EINVAL, "{pipeline-parallel}: not with {parallel} %s",
 		    gt_parallel_names[o->kind]);
-		return gt_err_hint(err, "use it with --parallel ddp");
+		return gt_err_hint(err, "use it with {parallel} ddp");
 	}
 	if (ranks % o->stages) {
-		gt_err_set(err, GT_EINVAL, "--pipeline-parallel: %d stages do not divide %d rank%s",
+		gt_err_set(err, GT_EINVAL, "{pipeline-parallel}: %d stages do not divide %d rank%s",
 		    o->stages, ranks, ranks == 1 ? "" : "s");
-		return gt_err_hint(err, "--nproc %d has a rank for each stage", o->stages);
+		return gt_err_hint(err, "{nproc} %d has a rank for each stage", o->stages);
 	}
 	if (o->chunks && !o->reproducible && batch % o->chunks) {
 		gt_err_set(
-		    err, GT_EINVAL, "--chunks: %d do not divide --batch %d", o->chunks, batch);
+		    err, GT_EINVAL, "{chunks}: %d do not divide {batch} %d", o->chunks, batch);
 		return gt_err_hint(err, "chunks are parts of a batch, of the same size");
 	}
 	return 0;
@@ -131,9 +131,9 @@ static int check_copies(const struct gt_parallel_options *o, int ranks, struct g
 
 	if ((!o->check_every && !o->compress) || parts == 1 || parts < ranks)
 		return 0;
-	gt_err_set(err, GT_EINVAL, "%s: no two of %d ranks hold the same part of the model",
-	    o->check_every ? "--check-replicas" : "--compress", ranks);
-	return gt_err_hint(err, "--nproc %d has two of each part", 2 * parts);
+	gt_err_set(err, GT_EINVAL, "{%s}: no two of %d ranks hold the same part of the model",
+	    o->check_every ? "check-replicas" : "compress", ranks);
+	return gt_err_hint(err, "{nproc} %d has two of each part", 2 * parts);
 }
 
 int gt_parallel_check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)

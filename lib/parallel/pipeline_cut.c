@@ -188,7 +188,7 @@ int gt_pipeline_cut(
 	*out = (struct gt_pipeline_cut){ 0 };
 	if (!rc && p.count < (size_t)stages) {
 		rc = gt_err_set(err, GT_EINVAL,
-		    "--pipeline-parallel: this model cannot be cut into %d stages, but into %zu",
+		    "{pipeline-parallel}: this model cannot be cut into %d stages, but into %zu",
 		    stages, p.count);
 		gt_err_hint(err, "stages have parameters, and pass on one value each");
 	}

@@ -74,7 +74,7 @@ int gt_pipeline_tie(const struct gt_parallel *p, struct gt_graph *g, struct gt_e
 	/* All chunks of one would be sent before those of another are received. */
 	if (p->o.sync_bn && l->tied_count > 1)
 		return gt_err_set(err, GT_ENOTSUP,
-		    "--reproducible: --sync-bn with %zu parameters that stages share",
+		    "{reproducible}: {sync-bn} with %zu parameters that stages share",
 		    l->tied_count);
 	gt_graph_scope(g, "pipeline");
 	for (size_t i = 0; i < l->tied_count && !g->err.code; i++) {
@@ -84,7 +84,7 @@ int gt_pipeline_tie(const struct gt_parallel *p, struct gt_graph *g, struct gt_e
 
 		if (!v || tied->size > 2 || !has_one_use(v))
 			return gt_err_set(err, GT_ENOTSUP,
-			    "--reproducible: stages of a pipeline use '%s' more than twice",
+			    "{reproducible}: stages of a pipeline use '%s' more than twice",
 			    tied->slot->name);
 		if (tied->rank)
 			gt_pipe_send(g, take_aside(g, v), NULL, link);

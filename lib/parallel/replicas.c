@@ -93,7 +93,7 @@ static int judge(
 	    world_rank(p, reference), p->store->slots[first].name);
 	return gt_err_hint(err,
 	    "a machine that computes or remembers wrongly does this, or ranks that are not the same "
-	    "program; --resume goes on from before");
+	    "program; {resume} goes on from before");
 }
 
 bool gt_parallel_checks_replicas(const struct gt_parallel *p, int64_t step)

@@ -22,7 +22,7 @@ static int compute_length(struct gt_train *t, struct gt_err *err)
 		    (long long)t->sampler.samples,
 		    (long long)o->batch * o->accumulate * gt_train_data_world(t));
 		return gt_err_hint(
-		    err, "take a smaller --batch or --accumulate, or leave out --drop-last");
+		    err, "take a smaller {batch} or {accumulate}, or leave out {drop-last}");
 	}
 	t->steps_per_epoch = (t->batches_per_epoch + t->runs - 1) / t->runs;
 	if (o->steps > 0) {
@@ -68,17 +68,17 @@ static int check_schedule(const struct gt_schedule *s, struct gt_err *err)
 	long long total = s->total, warmup = s->warmup;
 
 	if (s->kind != GT_CONSTANT && s->min_lr > s->lr)
-		return gt_err_set(err, GT_EINVAL, "--min-lr %g is above --lr %g", s->min_lr, s->lr);
+		return gt_err_set(err, GT_EINVAL, "{min-lr} %g is above {lr} %g", s->min_lr, s->lr);
 	if (warmup >= total)
-		gt_err_set(err, GT_EINVAL, "--warmup %lld leaves none of %lld steps at full rate",
+		gt_err_set(err, GT_EINVAL, "{warmup} %lld leaves none of %lld steps at full rate",
 		    warmup, total);
 	else if (s->kind == GT_WSD && s->decay > total - warmup)
 		gt_err_set(err, GT_EINVAL,
-		    "--decay-steps %lld is above the %lld steps that --warmup leaves",
+		    "{decay-steps} %lld is above the %lld steps that {warmup} leaves",
 		    (long long)s->decay, total - warmup);
 	else if (s->kind == GT_STEP && s->every > total - warmup)
 		gt_err_set(err, GT_EINVAL,
-		    "--lr-step %lld is above the %lld steps that --warmup leaves",
+		    "{lr-step} %lld is above the %lld steps that {warmup} leaves",
 		    (long long)s->every, total - warmup);
 	else
 		return 0;

@@ -62,10 +62,11 @@ int gt_train_check_memory(const struct gt_train *t, struct gt_err *err)
 		return rc;
 	gt_err_set(err, GT_ENOMEM, "the run needs %s of memory, this machine has %s",
 	    gt_text_bytes(a, wanted), gt_text_bytes(b, there));
-	return gt_err_hint(err,
-	    "use a smaller model, or a smaller --batch with --accumulate%s; "
-	    "--dry-run tells",
-	    t->o.recompute ? "" : ", or --recompute");
+	return t->o.recompute
+	           ? gt_err_hint(err,
+	                 "use a smaller model, or a smaller {batch} with {accumulate}; {dry-run} tells")
+	           : gt_err_hint(err,
+	                 "use a smaller model, or a smaller {batch} with {accumulate}, or {recompute}; {dry-run} tells");
 }
 
 static int seat(const struct gt_train *t, enum gt_axis axis)

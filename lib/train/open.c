@@ -89,9 +89,9 @@ static void log_notes(const struct gt_train *t, const char *option, const struct
 	const struct gt_data_info *info = data ? gt_dataset_info(data) : NULL;
 
 	if (info && info->note)
-		gt_log_warn(t->log, "%s: %s", option, info->note);
+		gt_log_warn(t->log, "{%s}: %s", option, info->note);
 	if (info && info->adopted && !gt_train_rank(t))
-		gt_log_info(t->log, "%s is read with %s, as in training", option, info->adopted);
+		gt_log_info(t->log, "{%s} is read with %s, as in training", option, info->adopted);
 }
 
 static int open_val(struct gt_train *t, struct gt_data_request *request, struct gt_err *err)
@@ -105,7 +105,7 @@ static int open_val(struct gt_train *t, struct gt_data_request *request, struct 
 		gt_data_describe(&trained_on, t->data);
 		request->like = &trained_on;
 		rc = gt_dataset_open(&t->val, t->o.val, request, err);
-		return rc ? gt_err_prefix(err, "--val") : 0;
+		return rc ? gt_err_prefix(err, "{val}") : 0;
 	}
 	t->whole = t->data;
 	t->data = NULL;
@@ -194,11 +194,11 @@ static int resume(struct gt_train *t, struct gt_err *err)
 	json_decref(fixed);
 	if (rc == GT_EFORMAT && !strcmp(t->o.resume, "auto"))
 		gt_err_hint(
-		    err, "with this file out of the way, --resume auto takes the one before it");
+		    err, "with this file out of the way, {resume} auto takes the one before it");
 	if (!rc && s.step > t->o.lr_schedule.total) {
 		rc = gt_err_set(err, GT_EINVAL, "%s is at step %lld, the run ends at %lld",
 		    file.path, (long long)s.step, (long long)t->o.lr_schedule.total);
-		gt_err_hint(err, "--steps or --epochs beyond that goes on");
+		gt_err_hint(err, "{steps} or {epochs} beyond that goes on");
 	}
 	if (!rc) {
 		gt_log_info(t->log, "resuming from %s", file.path);
@@ -243,9 +243,9 @@ static int check_amp(const struct gt_train_options *o, struct gt_err *err)
 {
 	if (o->amp == GT_AMP_OFF || (o->parallel.stages <= 1 && o->parallel.tensor <= 1))
 		return 0;
-	gt_err_set(err, GT_EINVAL, "--amp cannot be combined with --%s-parallel",
-	    o->parallel.stages > 1 ? "pipeline" : "tensor");
-	return gt_err_hint(err, "use --amp with --parallel modes that divide samples");
+	gt_err_set(err, GT_EINVAL, "{amp} cannot be combined with {%s}",
+	    o->parallel.stages > 1 ? "pipeline-parallel" : "tensor-parallel");
+	return gt_err_hint(err, "use {amp} with {parallel} modes that divide samples");
 }
 
 int gt_train_check_options(const struct gt_train_options *o, int ranks, struct gt_err *err)
@@ -344,8 +344,8 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		rc = open_data(t, err);
 	if (rc)
 		return rc;
-	log_notes(t, "--data", t->whole ? t->whole : t->data);
-	log_notes(t, "--val", t->whole ? NULL : t->val);
+	log_notes(t, "data", t->whole ? t->whole : t->data);
+	log_notes(t, "val", t->whole ? NULL : t->val);
 	gt_model_input_of(&t->input, gt_dataset_info(t->data));
 	samples = gt_dataset_info(t->data)->samples;
 	t->sampler = (struct gt_sampler){
@@ -374,7 +374,7 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		rc = gt_program_store(
 		    &t->store, t->model, &t->input, t->device, true, t->parallel, err);
 	if (!rc && t->o.parallel.sync_bn && !t->store->buffer_bytes)
-		gt_log_warn(t->log, "--sync-bn: this model has no batch normalisation");
+		gt_log_warn(t->log, "{sync-bn}: this model has no batch normalisation");
 	if (!rc)
 		rc = gt_train_plan(t, err);
 	if (!rc && !dry)

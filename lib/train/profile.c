@@ -69,7 +69,7 @@ int gt_profile_parse(struct gt_profile_options *out, const char *text, struct gt
 		at = parse_one(out, at + 1, &seen);
 	if (at && !*at)
 		return 0;
-	gt_err_set(err, GT_EINVAL, "--profile: '%s' is not as wait=1,warmup=1,active=3", text);
+	gt_err_set(err, GT_EINVAL, "{profile}: '%s' is not as wait=1,warmup=1,active=3", text);
 	return gt_err_hint(err, "each once at most: steps from 0 to 1000000, of active at least 1");
 }
 
@@ -401,7 +401,7 @@ int gt_profile_end(struct gt_profile *p, const char *dir, int rank, struct gt_lo
 	if (p->count)
 		return finish(p, dir, rank, log, summary, err);
 	gt_log_warn(log,
-	    "--profile: the run was over before the first step to be recorded, number %lld",
+	    "{profile}: the run was over before the first step to be recorded, number %lld",
 	    (long long)(p->o.wait + p->o.warmup + 1));
 	return 0;
 }

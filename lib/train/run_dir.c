@@ -137,7 +137,7 @@ static int check_files(const struct gt_folder *dir, struct gt_err *err)
 
 static int hint_out(struct gt_err *err)
 {
-	return gt_err_hint(err, "--out names the directory of the run");
+	return gt_err_hint(err, "{out} names the directory of the run");
 }
 
 bool gt_run_dir_is_config(const json_t *config)
@@ -383,7 +383,7 @@ int gt_run_dir_check_unused(const struct gt_run_dir *dir, int64_t step, struct g
 		return rc;
 	gt_err_set(err, GT_EINVAL, "'%s' holds a run that is at step %lld already",
 	    dir->folder.path, (long long)latest);
-	return gt_err_hint(err, "--resume auto goes on with it; another --out begins anew");
+	return gt_err_hint(err, "{resume} auto goes on with it; another {out} begins anew");
 }
 
 int gt_run_dir_prune(const struct gt_run_dir *dir, int64_t keep, struct gt_err *err)

@@ -57,7 +57,7 @@ static int load_state(const struct gt_snapshot *s, const struct gt_slot *slot,
 		gt_err_set(err, GT_EFORMAT,
 		    "optimizer state '%s' of '%s' is missing or of another shape", name,
 		    slot->name);
-		return gt_err_hint(err, "was it saved with another --optimizer?");
+		return gt_err_hint(err, "was it saved with another {optimizer}?");
 	}
 	snprintf(what, sizeof(what), "optimizer state '%s' of", name);
 	return load_flat(s, slot, tensor, what, flat, err);
@@ -78,7 +78,7 @@ static int load_ema(const struct gt_snapshot *s, const struct gt_tree *root, str
 		if (!fits(slot, tensor)) {
 			gt_err_set(err, GT_EFORMAT,
 			    "'%s' under 'model_ema' is missing or of another shape", slot->name);
-			return gt_err_hint(err, "was it saved without --ema?");
+			return gt_err_hint(err, "was it saved without {ema}?");
 		}
 		rc = load_flat(s, slot, tensor, "mean of", gt_ema_flat(s->ema), err);
 	}
@@ -300,9 +300,9 @@ static int check_config(const struct gt_tree *found, const json_t *wanted, struc
 		/* What an older file does not know of was not asked for. */
 		if (is_factor(key) || (theirs ? same_option(value, theirs) : !json_is_true(value)))
 			continue;
-		gt_err_set(err, GT_EINVAL, "it was trained with another --%s", key);
+		gt_err_set(err, GT_EINVAL, "it was trained with another {%s}", key);
 		return gt_err_hint(err,
-		    "leave --%s as it was; --init-from starts a new run from its weights", key);
+		    "leave {%s} as it was; {init-from} starts a new run from its weights", key);
 	}
 	here = samples_here(wanted);
 	there = samples_of_file(found);
@@ -311,8 +311,8 @@ static int check_config(const struct gt_tree *found, const json_t *wanted, struc
 	gt_err_set(err, GT_EINVAL, "it was trained with %lld samples a step, not %lld",
 	    (long long)there, (long long)here);
 	return gt_err_hint(err,
-	    "--batch times --accumulate times the ranks that read samples of their "
-	    "own must stay; --init-from starts a new run from its weights");
+	    "{batch} times {accumulate} times the ranks that read samples of their "
+	    "own must stay; {init-from} starts a new run from its weights");
 }
 
 /* ---- the file ---- */
@@ -327,7 +327,7 @@ static int load_position(struct gt_snapshot *s, const struct gt_tree *root, stru
 	if (!rc || s->step < 0) {
 		gt_err_set(err, GT_EFORMAT, "no training checkpoint: it has no 'step'");
 		return gt_err_hint(
-		    err, "--init-from starts a new run from a file with weights alone");
+		    err, "{init-from} starts a new run from a file with weights alone");
 	}
 	s->best_step = -1;
 	s->best_score = -INFINITY;

@@ -89,9 +89,9 @@ static int hint_diverged(const struct gt_train *t, struct gt_err *err)
 {
 	if (t->parallel && t->o.parallel.compress == GT_COMPRESS_FP16)
 		return gt_err_hint(err,
-		    "--compress fp16 makes gradients above 65504 infinite, bf16 and none do not; else "
-		    "a lower --lr or a longer --warmup; checkpoints are as they were");
-	return gt_err_hint(err, "a lower --lr, a longer --warmup or --clip 1 keeps it finite%s",
+		    "{compress} fp16 makes gradients above 65504 infinite, bf16 and none do not; else "
+		    "a lower {lr} or a longer {warmup}; checkpoints are as they were");
+	return gt_err_hint(err, "a lower {lr}, a longer {warmup} or {clip} 1 keeps it finite%s",
 	    t->o.out ? "; checkpoints are as they were" : "");
 }
 

@@ -94,7 +94,7 @@ static int fit_entry(struct gt_store *store, const struct gt_model *model, const
 	place = slot - store->slots;
 	if (!alias && fit->own[place]) {
 		gt_err_set(err, GT_EINVAL, "two keys of the checkpoint are '%s'", slot->name);
-		return gt_err_hint(err, "does a --map match more than it should?");
+		return gt_err_hint(err, "does a {map} match more than it should?");
 	}
 	if (check_shape(slot, tensor, err))
 		return err->code;
@@ -135,7 +135,7 @@ static int complain(const struct gt_weights_report *r, struct gt_err *err)
 		gt_err_set(err, GT_EFORMAT, "%zu keys are unexpected, the first is '%s'",
 		    r->unexpected_count, r->unexpected[0]);
 	return gt_err_hint(
-	    err, "--map REGEX=REPLACEMENT renames keys, --strict=no goes on without them");
+	    err, "{map} REGEX=REPLACEMENT renames keys, {strict}=no goes on without them");
 }
 
 int gt_weights_check_finite(const struct gt_slot *slot, const char *what, const void *host,

@@ -108,7 +108,7 @@ static const struct failing failing[] = {
 	{ "late", sleep_over, true, &soon,
 	    { "rank 2 is late for all-reduce 'second' (number 2)",
 	        "the last one that it took part in was number 1, all-reduce 'first'" },
-	    "--timeout" },
+	    "timeout sets" },
 	{ "skipping", go_on, true, &much_later,
 	    { "collective number 2", "all-reduce 'second' of 5000 float32", "all-reduce 'third'" },
 	    "same order" },
