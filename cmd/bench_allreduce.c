@@ -360,12 +360,11 @@ static int be_rank(struct bench *b, const struct gt_bench_allreduce_cli *cli,
 {
 	const char *dtype = gt_bench_dtypes[cli->dtype];
 	char agreement[128];
-	struct gt_comm_options options = { .backend = (enum gt_comm_backend)cli->backend,
-		.agreement = agreement,
-		.timeout_s = cli->timeout_s,
-		.command = command };
+	struct gt_comm_options options = cli->comm;
 	int rc;
 
+	options.agreement = agreement;
+	options.command = command;
 	snprintf(agreement, sizeof(agreement), "version %s\nsizes %.60s\ndtype %s", GT_VERSION,
 	    cli->sizes, dtype);
 	rc = gt_comm_join(&b->comm, world, &options, err);
@@ -389,7 +388,7 @@ static int be_rank(struct bench *b, const struct gt_bench_allreduce_cli *cli,
 int gt_cmd_bench_allreduce(int argc, char **argv)
 {
 	struct bench b = { 0 };
-	struct gt_bench_allreduce_cli cli;
+	struct gt_bench_allreduce_cli cli = { 0 };
 	struct gt_cmd_env env;
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_world world;
@@ -407,7 +406,7 @@ int gt_cmd_bench_allreduce(int argc, char **argv)
 		rc = gt_cmd_command_line(&command, argc, argv, &err);
 	if (!rc)
 		rc = gt_cmd_find_world(&world, cli.nproc, &launch, &err);
-	if (!rc && launch && cli.backend == GT_COMM_MPI)
+	if (!rc && launch && cli.comm.backend == GT_COMM_MPI)
 		rc = gt_cmd_refuse_launch(cli.nproc, command, &err);
 	if (!rc && launch)
 		rc = gt_cmd_launch(&launched, &(struct gt_cmd_ranks){ .nproc = cli.nproc }, &env,

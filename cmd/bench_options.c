@@ -1,8 +1,6 @@
 /* bench_options.c - what `gtrain bench` is told. */
 #include "cmd/bench_options.h"
 
-#include "cmd/ranks.h"
-
 /* clang-format off */
 #define AT(member) GT_OPT_FIELD(struct gt_bench_allreduce_cli, member)
 
@@ -17,12 +15,12 @@ static const struct gt_opt allreduce_table[] = {
 	{ "buffers", 0, GT_OPT_CHOICE, AT(buffers), .words = gt_bench_buffers,
 	    .initial = "shared",
 	    .help = "memory that the ranks share, as gradients have, or that of each alone" },
-	{ "backend", 0, GT_OPT_CHOICE, AT(backend), .words = gt_comm_backend_names,
+	{ "backend", 0, GT_OPT_CHOICE, AT(comm.backend), .words = gt_comm_backend_names,
 	    .initial = "auto",
 	    .help = "how ranks reach each other; auto: shm on one host, mpi on several" },
 	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "times that every size is measured",
 	    .initial = "5", .min = 1, .max = GT_BENCH_MAX_ROUNDS },
-	{ "timeout", 0, GT_OPT_DURATION, AT(timeout_s), "TIME",
+	{ "timeout", 0, GT_OPT_DURATION, AT(comm.timeout_s), "TIME",
 	    "a rank that is later than this is lost", .initial = "1m", .min = 0,
 	    .max = 1e6, .flags = GT_OPT_ABOVE },
 	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "the table as comma-separated values" },

@@ -3,6 +3,7 @@
 #define GT_CMD_BENCH_OPTIONS_H
 
 #include "cmd/cmd.h"
+#include "lib/comm/comm.h"
 
 enum { GT_BENCH_MAX_ROUNDS = 100 };
 
@@ -17,9 +18,8 @@ struct gt_bench_allreduce_cli {
 	struct gt_cmd_common common;
 	const char *sizes;
 	int64_t nproc, rounds;
-	int backend;        /* enum gt_comm_backend */
+	struct gt_comm_options comm;
 	int dtype, buffers; /* indices into gt_bench_dtypes, gt_bench_buffers */
-	double timeout_s;
 	bool csv;
 };
 
