@@ -119,6 +119,20 @@ def elsewhere(folder):
         yield f"{' '.join(alone)} of one process: --nproc starts the ranks", "" if far is not None and far <= 1e-6 else done.stderr or far
 
 
+def differing(folder):
+    """Ranks compare their options: a 0 that is given differs from a default that is yet to be computed."""
+    for option, text in (("--warmup", "warmup differs: 'null' on rank 0, '0' on rank 1"),
+                         ("--weight-decay", "weight-decay differs: 'null' on rank 0, '0.0' on rank 1"),
+                         ("--seed", None)):
+        environment = dict(environments(free_port()))["torchrun"]
+        args = [GTRAIN, "train", "--model", "mlp:8,16,3", "--data", "random:8/3,samples=64", "--steps", "30", "--out", f"{folder}{option}"]
+        ranks = [subprocess.Popen([*args, *([option, "0"] if i else [])], env={**os.environ, **environment(i)},
+                                  stderr=subprocess.PIPE, text=True) for i in range(2)]
+        said = [rank.communicate(timeout=60)[1] for rank in ranks]
+        good = all(rank.returncode == 2 and text in s for rank, s in zip(ranks, said)) if text else not any(r.returncode for r in ranks)
+        yield f"2 ranks of which one has {option} 0 are {'refused' if text else 'alike: that is the default'}", "" if good else "".join(said) or "accepted"
+
+
 # ---- PyTorch's DDP
 
 DDP = """
@@ -251,4 +265,4 @@ def losses(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run((curves, rings, accumulation, evaluation, resuming, elsewhere, torch_ddp, losses), GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run((curves, rings, accumulation, evaluation, resuming, elsewhere, differing, torch_ddp, losses), GTRAIN, sys.argv[1:]))
