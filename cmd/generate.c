@@ -149,16 +149,10 @@ static int explain(const struct generation *g, struct gt_err *err)
 
 static int write_text(struct generation *g, const struct gt_generate_cli *cli, struct gt_err *err)
 {
-	const struct gt_sampling sampling = {
-		.temperature = cli->temperature,
-		.top_k = cli->top_k,
-		.top_p = cli->top_p,
-		.seed = (uint64_t)cli->seed,
-	};
 	int rc;
 
 	fputs(cli->prompt, g->out);
-	rc = gt_generate(&g->generator, cli->tokens, &sampling, emit, g, err);
+	rc = gt_generate(&g->generator, cli->tokens, &cli->sampling, emit, g, err);
 	return rc == GT_EDIVERGED ? explain(g, err) : rc;
 }
 

@@ -5,15 +5,16 @@
 #include <stdint.h>
 
 #include "cmd/cmd.h"
+#include "lib/train/token_sampler.h"
 
 struct gt_generate_cli {
 	struct gt_cmd_common common;
 
 	const char *model, *vocab; /* NULL: what the run directory of `ckpt` says */
 	const char *ckpt, *prompt;
-	int64_t tokens, top_k, seed;
+	struct gt_sampling sampling;
+	int64_t tokens;
 	int64_t threads; /* 0: one per core */
-	double temperature, top_p;
 };
 
 const struct gt_opt *gt_cmd_generate_options(void);
