@@ -1,9 +1,11 @@
 """training.py - what tests that train on ranks share: small data, the command, the curves of losses it leaves."""
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 
 try:
     import numpy as np
@@ -77,3 +79,20 @@ def distance(a, b):
     if isinstance(a, torch.Tensor):
         return 1 if a.shape != b.shape else float((a.double() - b.double()).abs().max() / (b.double().abs().max() + 1e-30))
     return 0 if a == b or a is b else 1
+
+
+def kill(run, out):
+    """Kill a run that was started in a session of its own; wait until its ranks, which the launcher cannot end any more, are gone, too."""
+    os.killpg(run.pid, signal.SIGKILL)
+    run.wait()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and any(is_of(pid, out) for pid in filter(str.isdigit, os.listdir("/proc"))):
+        time.sleep(0.02)
+
+
+def is_of(pid, out):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f, open(f"/proc/{pid}/stat") as stat:
+            return out.encode() in f.read() and stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "common")]
 import models  # noqa: E402
 import tap  # noqa: E402
-from training import GTRAIN, curve, gtrain, make_data, torch  # noqa: E402
+from training import GTRAIN, curve, gtrain, kill, make_data, torch  # noqa: E402
 
 F = torch.nn.functional
 
@@ -134,8 +134,8 @@ def killed(folder):
             if os.path.exists(f"{cut}/metrics.jsonl") and len(curve(cut)) > 120:
                 break
             time.sleep(0.005)
-        os.killpg(run.pid, signal.SIGKILL)
-        reached = run.wait() == -signal.SIGKILL and not os.path.exists(f"{cut}/model.pth")
+        kill(run, cut)
+        reached = run.returncode == -signal.SIGKILL and not os.path.exists(f"{cut}/model.pth")
         with open(f"{cut}/config.json") as f:
             kept = json.load(f)["amp"] == "bf16"
         gtrain("train", "--out", cut, "--resume", "auto", "-q")

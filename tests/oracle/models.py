@@ -282,7 +282,7 @@ def main():
     good = True
     with tempfile.TemporaryDirectory() as folder:
         for number, ((model, network, batch, sgd, adam), (kind, decay, clip, bound)) in enumerate(cases, 1):
-            lr = {"sgd": sgd, "muon": 5 * adam}.get(kind, adam)
+            lr = {"sgd": sgd, "muon": 2 * adam}.get(kind, adam)
             good &= check(number, folder, model, network, batch, kind, lr, adam, decay, clip, bound, 1 if large else 0.9)
     sys.exit(0 if good else 1)
 

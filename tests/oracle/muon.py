@@ -2,14 +2,13 @@
 """muon.py - Muon beside the authors' formulas in PyTorch, on ranks, in checkpoints, and the lines that refuse it (TAP)."""
 import glob
 import os
-import signal
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
-from training import BATCH, GTRAIN, apart, curve, distance, gtrain, make_data, np, sampled, torch, train  # noqa: E402
+from training import BATCH, GTRAIN, apart, curve, distance, gtrain, kill, make_data, np, sampled, torch, train  # noqa: E402
 from muon_reference import Muon, hidden  # noqa: E402, I001: behind the module that skips where there is no torch
 
 STEPS = 100
@@ -141,8 +140,7 @@ def killed(folder):
     deadline = time.monotonic() + 60
     while not glob.glob(f"{folder}/killed/checkpoints/step-*.pth") and time.monotonic() < deadline:
         time.sleep(0.01)
-    os.killpg(run.pid, signal.SIGKILL)
-    run.wait()
+    kill(run, f"{folder}/killed")
     at = max(int(p[-12:-4]) for p in glob.glob(f"{folder}/killed/checkpoints/step-*.pth"))
     gtrain(*args, at + 5, "--out", f"{folder}/killed", "--resume", "auto")
     gtrain(*args, at + 5, "--out", f"{folder}/alone")
