@@ -111,9 +111,8 @@ static void test_autocast_images(void **state)
 	struct gt_value *x = image(g, "x", 2), *f = filter(g, "f", 2, 2), *second, *y, *z;
 
 	(void)state;
-	y = gt_batch_norm_eval(g, gt_conv2d(g, x, f, NULL, 1, 1),
-	    vector(g, "w", 2), vector(g, "b", 2), running(g, "mean", 2), running(g, "var", 2),
-	    1e-5);
+	y = gt_batch_norm_eval(g, gt_conv2d(g, x, f, NULL, 1, 1), vector(g, "w", 2),
+	    vector(g, "b", 2), running(g, "mean", 2), running(g, "var", 2), 1e-5);
 	second = filter(g, "g", 2, 2);
 	z = vector(g, "c", 2);
 	z = gt_conv2d(g, gt_relu(g, y), second, z, 1, 1);
