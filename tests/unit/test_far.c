@@ -124,6 +124,8 @@ static void plant_early_host_free(struct site *s)
 {
 	assert_int_equal(upload(s), 0);
 	s->b->host_free(INDEX, s->host, BYTES);
+	s->b->stream_sync(s->d->copies, &s->err);
+	free(s->host); /* the fault has left it to us */
 	s->host = NULL;
 }
 
