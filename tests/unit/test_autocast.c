@@ -9,57 +9,9 @@
 #include <string.h>
 
 #include "lib/graph/ops/ops.h"
-#include "lib/graph/pass.h"
-
-static const struct gt_init zeros = { GT_INIT_ZEROS, 0 };
-
-static struct gt_graph *new_graph(void)
-{
-	struct gt_graph *g;
-
-	assert_int_equal(gt_graph_new(&g, GT_ERR_IGNORED), 0);
-	return g;
-}
-
-static void expect(const struct gt_graph *g, const char *want)
-{
-	char *text;
-
-	assert_string_equal(g->err.text, "");
-	text = gt_graph_print(g, NULL);
-	assert_string_equal(text, want);
-	free(text);
-}
-
-static void run(struct gt_graph *g, const struct gt_pass *pass, const struct gt_pass_options *o)
-{
-	struct gt_err err = GT_ERR_INIT;
-
-	if (pass->run(g, o, &err))
-		fail_msg("pass %s: %s", pass->name, err.text);
-}
+#include "tests/common/passes.h"
 
 static const struct gt_pass_options forward = { .images = GT_CHANNELS_LAST };
-
-static struct gt_value *image(struct gt_graph *g, const char *name, int64_t channels)
-{
-	return gt_input(g, name, GT_F32, 4, (int64_t[]){ 1, channels, 4, 4 });
-}
-
-static struct gt_value *filter(struct gt_graph *g, const char *name, int64_t out, int64_t in)
-{
-	return gt_parameter(g, name, GT_F32, 4, (int64_t[]){ out, in, 3, 3 }, zeros, true);
-}
-
-static struct gt_value *vector(struct gt_graph *g, const char *name, int64_t n)
-{
-	return gt_parameter(g, name, GT_F32, 1, &n, zeros, true);
-}
-
-static struct gt_value *running(struct gt_graph *g, const char *name, int64_t n)
-{
-	return gt_buffer(g, name, GT_F32, 1, &n, zeros);
-}
 
 static const struct gt_pass_options bf16 = { .low = GT_BF16 };
 
@@ -67,29 +19,29 @@ static const struct gt_pass_options bf16 = { .low = GT_BF16 };
  * of its inputs; a loss, and what the host reads, are float32. */
 static void test_autocast(void **state)
 {
-	struct gt_graph *g = new_graph();
+	struct gt_graph *g = pass_graph();
 	struct gt_value *x = gt_input(g, "x", GT_F32, 2, (int64_t[]){ 4, 8 });
-	struct gt_value *w = gt_parameter(g, "w", GT_F32, 2, (int64_t[]){ 8, 8 }, zeros, true);
+	struct gt_value *w = gt_parameter(g, "w", GT_F32, 2, (int64_t[]){ 8, 8 }, pass_zeros, true);
 	struct gt_value *target = gt_input(g, "target", GT_I32, 1, (int64_t[]){ 4 });
 	struct gt_value *weight = gt_input(g, "weight", GT_F32, 0, NULL), *h, *y;
 
 	(void)state;
-	h = gt_layer_norm(g, x, vector(g, "gain", 8), NULL, 1e-5);
+	h = gt_layer_norm(g, x, pass_vector(g, "gain", 8), NULL, 1e-5);
 	y = gt_matmul(g,
-	    gt_gelu(g, gt_matmul(g, h, w, vector(g, "b", 8), false, false), GT_GELU_TANH), w, NULL,
-	    false, true);
+	    gt_gelu(g, gt_matmul(g, h, w, pass_vector(g, "b", 8), false, false), GT_GELU_TANH), w,
+	    NULL, false, true);
 	gt_output(g, gt_add(g, h, y), "sum");
 	gt_output(g, gt_cross_entropy(g, y, target, weight), "loss");
 	gt_output(g, y, "logits");
-	expect(g,
+	pass_expect(g,
 	    "%5 float32[4,8], %6 float32[4], %7 float32[4] = layer_norm(input x, gain)\n"
 	    "%9 float32[4,8] = matmul(%5, w, b)\n"
 	    "%10 float32[4,8] = gelu(%9) tanh\n"
 	    "output logits float32[4,8] = matmul(%10, w) trans_b\n"
 	    "output sum float32[4,8] = add(%5, output logits)\n"
 	    "output loss float32[], %14 float32[4] = cross_entropy(output logits, input target, input weight)\n");
-	run(g, &gt_pass_autocast, &bf16);
-	expect(g,
+	pass_run(g, &gt_pass_autocast, &bf16);
+	pass_expect(g,
 	    "%5 float32[4,8], %6 float32[4], %7 float32[4] = layer_norm(input x, gain)\n"
 	    "%15 bfloat16[4,8] = cast(%5)\n"
 	    "%16 bfloat16[8,8] = cast(w)\n"
@@ -107,25 +59,25 @@ static void test_autocast(void **state)
  * like any other. */
 static void test_autocast_images(void **state)
 {
-	struct gt_graph *g = new_graph();
-	struct gt_value *x = image(g, "x", 2), *f = filter(g, "f", 2, 2), *second, *y, *z;
+	struct gt_graph *g = pass_graph();
+	struct gt_value *x = pass_image(g, "x", 2), *f = pass_filter(g, "f", 2, 2), *second, *y, *z;
 
 	(void)state;
-	y = gt_batch_norm_eval(g, gt_conv2d(g, x, f, NULL, 1, 1), vector(g, "w", 2),
-	    vector(g, "b", 2), running(g, "mean", 2), running(g, "var", 2), 1e-5);
-	second = filter(g, "g", 2, 2);
-	z = vector(g, "c", 2);
+	y = gt_batch_norm_eval(g, gt_conv2d(g, x, f, NULL, 1, 1), pass_vector(g, "w", 2),
+	    pass_vector(g, "b", 2), pass_running(g, "mean", 2), pass_running(g, "var", 2), 1e-5);
+	second = pass_filter(g, "g", 2, 2);
+	z = pass_vector(g, "c", 2);
 	z = gt_conv2d(g, gt_relu(g, y), second, z, 1, 1);
 	gt_output(g, gt_avg_pool2d(g, gt_add(g, z, y), 4, 4, 0), "y");
-	run(g, &gt_pass_fold_batch_norm, &forward);
-	expect(g,
+	pass_run(g, &gt_pass_fold_batch_norm, &forward);
+	pass_expect(g,
 	    "%14 float32[2,2,3,3], %15 float32[2] = batch_norm_fold(f, w, b, buffer mean, buffer var)\n"
 	    "%7 float32[1,2,4,4] = conv2d(input x, %14, %15) stride=1 pad=1\n"
 	    "%10 float32[1,2,4,4] = relu(%7)\n"
 	    "%12 float32[1,2,4,4] = conv2d(%10, g, c, %7) stride=1 pad=1\n"
 	    "output y float32[1,2,1,1] = avg_pool2d(%12) kernel=4 stride=4 pad=0\n");
-	run(g, &gt_pass_autocast, &bf16);
-	expect(g,
+	pass_run(g, &gt_pass_autocast, &bf16);
+	pass_expect(g,
 	    "%14 float32[2,2,3,3], %15 float32[2] = batch_norm_fold(f, w, b, buffer mean, buffer var)\n"
 	    "%16 bfloat16[1,2,4,4] = cast(input x)\n"
 	    "%17 bfloat16[2,2,3,3] = cast(%14)\n"
@@ -143,60 +95,62 @@ static void test_autocast_images(void **state)
 /* Normalisations take low images beside float32 vectors, and keep float32 statistics. */
 static void test_autocast_norm(void **state)
 {
-	struct gt_graph *g = new_graph();
-	struct gt_value *y = gt_conv2d(g, image(g, "x", 2), filter(g, "f", 2, 2), NULL, 1, 1);
+	struct gt_graph *g = pass_graph();
+	struct gt_value *y =
+	    gt_conv2d(g, pass_image(g, "x", 2), pass_filter(g, "f", 2, 2), NULL, 1, 1);
 
 	(void)state;
-	gt_batch_norm(g, y, vector(g, "w", 2), vector(g, "b", 2), running(g, "mean", 2),
-	    running(g, "var", 2), gt_buffer(g, "n", GT_I64, 0, NULL, zeros), 1e-5, 0.1);
-	run(g, &gt_pass_autocast, &bf16);
-	expect(g, "%11 bfloat16[1,2,4,4] = cast(input x)\n"
-	          "%12 bfloat16[2,2,3,3] = cast(f)\n"
-	          "%2 bfloat16[1,2,4,4] = conv2d(%11, %12) stride=1 pad=1\n"
-	          "%8 bfloat16[1,2,4,4], %9 float32[2], %10 float32[2] = "
-	          "batch_norm(%2, w, b, buffer mean, buffer var, buffer n)\n");
+	gt_batch_norm(g, y, pass_vector(g, "w", 2), pass_vector(g, "b", 2),
+	    pass_running(g, "mean", 2), pass_running(g, "var", 2),
+	    gt_buffer(g, "n", GT_I64, 0, NULL, pass_zeros), 1e-5, 0.1);
+	pass_run(g, &gt_pass_autocast, &bf16);
+	pass_expect(g, "%11 bfloat16[1,2,4,4] = cast(input x)\n"
+	               "%12 bfloat16[2,2,3,3] = cast(f)\n"
+	               "%2 bfloat16[1,2,4,4] = conv2d(%11, %12) stride=1 pad=1\n"
+	               "%8 bfloat16[1,2,4,4], %9 float32[2], %10 float32[2] = "
+	               "batch_norm(%2, w, b, buffer mean, buffer var, buffer n)\n");
 	gt_graph_free(g);
 }
 
 /* The gradient of a parameter comes back in float32, by a cast of the product's. */
 static void test_autocast_backward(void **state)
 {
-	struct gt_graph *g = new_graph();
+	struct gt_graph *g = pass_graph();
 	struct gt_value *x = gt_input(g, "x", GT_F32, 2, (int64_t[]){ 1, 8 });
-	struct gt_value *w = gt_parameter(g, "w", GT_F32, 2, (int64_t[]){ 8, 1 }, zeros, true);
+	struct gt_value *w = gt_parameter(g, "w", GT_F32, 2, (int64_t[]){ 8, 1 }, pass_zeros, true);
 	struct gt_pass_options o = { .low = GT_BF16 };
 
 	(void)state;
 	o.loss =
 	    gt_output(g, gt_reshape(g, gt_matmul(g, x, w, NULL, false, false), 0, NULL), "loss");
-	run(g, &gt_pass_autocast, &o);
+	pass_run(g, &gt_pass_autocast, &o);
 	o.loss = gt_graph_find(g, "loss");
-	run(g, &gt_pass_backward, &o);
-	expect(g, "%4 bfloat16[1,8] = cast(input x)\n"
-	          "%5 bfloat16[8,1] = cast(w)\n"
-	          "%2 bfloat16[1,1] = matmul(%4, %5)\n"
-	          "%3 bfloat16[] = reshape(%2)\n"
-	          "output loss float32[] = cast(%3)\n"
-	          "%7 float32[] = fill() 1\n"
-	          "%8 bfloat16[] = cast(%7)\n"
-	          "%9 bfloat16[1,1] = reshape(%8)\n"
-	          "%10 bfloat16[8,1] = matmul(%4, %9) trans_a\n"
-	          "gradient of w float32[8,1] = cast(%10)\n");
+	pass_run(g, &gt_pass_backward, &o);
+	pass_expect(g, "%4 bfloat16[1,8] = cast(input x)\n"
+	               "%5 bfloat16[8,1] = cast(w)\n"
+	               "%2 bfloat16[1,1] = matmul(%4, %5)\n"
+	               "%3 bfloat16[] = reshape(%2)\n"
+	               "output loss float32[] = cast(%3)\n"
+	               "%7 float32[] = fill() 1\n"
+	               "%8 bfloat16[] = cast(%7)\n"
+	               "%9 bfloat16[1,1] = reshape(%8)\n"
+	               "%10 bfloat16[8,1] = matmul(%4, %9) trans_a\n"
+	               "gradient of w float32[8,1] = cast(%10)\n");
 	gt_graph_free(g);
 }
 
 /* Other types stay, a type that is not low is refused, and without one nothing is done. */
 static void test_autocast_edges(void **state)
 {
-	struct gt_graph *g = new_graph();
+	struct gt_graph *g = pass_graph();
 	struct gt_value *a = gt_input(g, "a", GT_F64, 2, (int64_t[]){ 2, 2 });
 	const struct gt_pass_options wrong = { .low = GT_F64 };
 	struct gt_err err = GT_ERR_INIT;
 
 	(void)state;
 	gt_output(g, gt_matmul(g, a, a, NULL, false, false), "y");
-	run(g, &gt_pass_autocast, &bf16);
-	expect(g, "output y float64[2,2] = matmul(input a, input a)\n");
+	pass_run(g, &gt_pass_autocast, &bf16);
+	pass_expect(g, "output y float64[2,2] = matmul(input a, input a)\n");
 	assert_int_equal(gt_pass_autocast.run(g, &wrong, &err), GT_EINVAL);
 	assert_string_equal(err.text, "float64 is not a type of 16 bits");
 	assert_false(gt_pass_autocast.applies(&forward));

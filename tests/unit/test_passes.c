@@ -9,127 +9,79 @@
 #include <string.h>
 
 #include "lib/graph/ops/ops.h"
-#include "lib/graph/pass.h"
-
-static const struct gt_init zeros = { GT_INIT_ZEROS, 0 };
-
-static struct gt_graph *new_graph(void)
-{
-	struct gt_graph *g;
-
-	assert_int_equal(gt_graph_new(&g, GT_ERR_IGNORED), 0);
-	return g;
-}
-
-static void expect(const struct gt_graph *g, const char *want)
-{
-	char *text;
-
-	assert_string_equal(g->err.text, "");
-	text = gt_graph_print(g, NULL);
-	assert_string_equal(text, want);
-	free(text);
-}
-
-static void run(struct gt_graph *g, const struct gt_pass *pass, const struct gt_pass_options *o)
-{
-	struct gt_err err = GT_ERR_INIT;
-
-	if (pass->run(g, o, &err))
-		fail_msg("pass %s: %s", pass->name, err.text);
-}
+#include "tests/common/passes.h"
 
 static const struct gt_pass_options forward = { .images = GT_CHANNELS_LAST };
 
-static struct gt_value *image(struct gt_graph *g, const char *name, int64_t channels)
-{
-	return gt_input(g, name, GT_F32, 4, (int64_t[]){ 1, channels, 4, 4 });
-}
-
-static struct gt_value *filter(struct gt_graph *g, const char *name, int64_t out, int64_t in)
-{
-	return gt_parameter(g, name, GT_F32, 4, (int64_t[]){ out, in, 3, 3 }, zeros, true);
-}
-
-static struct gt_value *vector(struct gt_graph *g, const char *name, int64_t n)
-{
-	return gt_parameter(g, name, GT_F32, 1, &n, zeros, true);
-}
-
-static struct gt_value *running(struct gt_graph *g, const char *name, int64_t n)
-{
-	return gt_buffer(g, name, GT_F32, 1, &n, zeros);
-}
-
 static struct gt_value *batch_norm(struct gt_graph *g, struct gt_value *x, bool train)
 {
-	struct gt_value *w = vector(g, "w", 2), *b = vector(g, "b", 2);
-	struct gt_value *m = running(g, "m", 2), *v = running(g, "v", 2);
+	struct gt_value *w = pass_vector(g, "w", 2), *b = pass_vector(g, "b", 2);
+	struct gt_value *m = pass_running(g, "m", 2), *v = pass_running(g, "v", 2);
 
 	if (!train)
 		return gt_batch_norm_eval(g, x, w, b, m, v, 1e-5);
 	return gt_batch_norm(
-	    g, x, w, b, m, v, gt_buffer(g, "n", GT_I64, 0, NULL, zeros), 1e-5, 0.1);
+	    g, x, w, b, m, v, gt_buffer(g, "n", GT_I64, 0, NULL, pass_zeros), 1e-5, 0.1);
 }
 
 /* ---- fuse-relu ---- */
 
 static void test_fuse_relu(void **state)
 {
-	struct gt_graph *g = new_graph();
-	struct gt_value *y = gt_relu(g, batch_norm(g, image(g, "x", 2), true));
+	struct gt_graph *g = pass_graph();
+	struct gt_value *y = gt_relu(g, batch_norm(g, pass_image(g, "x", 2), true));
 
 	(void)state;
 	gt_output(g, gt_gelu(g, y, GT_GELU_ERF), "y");
-	expect(g, "%6 float32[1,2,4,4], %7 float32[2], %8 float32[2] = "
-	          "batch_norm(input x, w, b, buffer m, buffer v, buffer n)\n"
-	          "%9 float32[1,2,4,4] = relu(%6)\n"
-	          "output y float32[1,2,4,4] = gelu(%9) erf\n");
-	run(g, &gt_pass_fuse_relu, &forward);
-	expect(g, "%9 float32[1,2,4,4], %7 float32[2], %8 float32[2] = "
-	          "batch_norm(input x, w, b, buffer m, buffer v, buffer n) relu\n"
-	          "output y float32[1,2,4,4] = gelu(%9) erf\n");
+	pass_expect(g, "%6 float32[1,2,4,4], %7 float32[2], %8 float32[2] = "
+	               "batch_norm(input x, w, b, buffer m, buffer v, buffer n)\n"
+	               "%9 float32[1,2,4,4] = relu(%6)\n"
+	               "output y float32[1,2,4,4] = gelu(%9) erf\n");
+	pass_run(g, &gt_pass_fuse_relu, &forward);
+	pass_expect(g, "%9 float32[1,2,4,4], %7 float32[2], %8 float32[2] = "
+	               "batch_norm(input x, w, b, buffer m, buffer v, buffer n) relu\n"
+	               "output y float32[1,2,4,4] = gelu(%9) erf\n");
 	gt_graph_free(g);
 }
 
 /* With running statistics too; where a convolution precedes, it ends up with both. */
 static void test_fuse_relu_eval(void **state)
 {
-	struct gt_graph *g = new_graph();
-	struct gt_value *x = image(g, "x", 2);
+	struct gt_graph *g = pass_graph();
+	struct gt_value *x = pass_image(g, "x", 2);
 
 	(void)state;
 	gt_output(g, gt_relu(g, batch_norm(g, x, false)), "y");
-	run(g, &gt_pass_fuse_relu, &forward);
-	run(g, &gt_pass_fold_batch_norm, &forward);
-	expect(g, "output y float32[1,2,4,4] = "
-	          "batch_norm_eval(input x, w, b, buffer m, buffer v) relu\n");
+	pass_run(g, &gt_pass_fuse_relu, &forward);
+	pass_run(g, &gt_pass_fold_batch_norm, &forward);
+	pass_expect(g, "output y float32[1,2,4,4] = "
+	               "batch_norm_eval(input x, w, b, buffer m, buffer v) relu\n");
 	gt_graph_free(g);
 
-	g = new_graph();
-	x = gt_conv2d(g, image(g, "x", 2), filter(g, "f", 2, 2), NULL, 1, 1);
+	g = pass_graph();
+	x = gt_conv2d(g, pass_image(g, "x", 2), pass_filter(g, "f", 2, 2), NULL, 1, 1);
 	x = gt_relu(g, batch_norm(g, x, false));
 	gt_output(g, gt_add(g, x, x), "y");
-	run(g, &gt_pass_fuse_relu, &forward);
-	run(g, &gt_pass_fold_batch_norm, &forward);
-	expect(g, "%10 float32[2,2,3,3], %11 float32[2] = "
-	          "batch_norm_fold(f, w, b, buffer m, buffer v)\n"
-	          "%8 float32[1,2,4,4] = conv2d(input x, %10, %11) stride=1 pad=1 relu\n"
-	          "output y float32[1,2,4,4] = add(%8, %8)\n");
+	pass_run(g, &gt_pass_fuse_relu, &forward);
+	pass_run(g, &gt_pass_fold_batch_norm, &forward);
+	pass_expect(g, "%10 float32[2,2,3,3], %11 float32[2] = "
+	               "batch_norm_fold(f, w, b, buffer m, buffer v)\n"
+	               "%8 float32[1,2,4,4] = conv2d(input x, %10, %11) stride=1 pad=1 relu\n"
+	               "output y float32[1,2,4,4] = add(%8, %8)\n");
 	gt_graph_free(g);
 }
 
 /* Somebody else reads what the relu reads. */
 static void test_fuse_relu_leaves_shared(void **state)
 {
-	struct gt_graph *g = new_graph();
-	struct gt_value *y = batch_norm(g, image(g, "x", 2), true);
+	struct gt_graph *g = pass_graph();
+	struct gt_value *y = batch_norm(g, pass_image(g, "x", 2), true);
 	char *before, *after;
 
 	(void)state;
 	gt_output(g, gt_add(g, gt_relu(g, y), y), "y");
 	before = gt_graph_print(g, NULL);
-	run(g, &gt_pass_fuse_relu, &forward);
+	pass_run(g, &gt_pass_fuse_relu, &forward);
 	after = gt_graph_print(g, NULL);
 	assert_string_equal(before, after);
 	free(before);
@@ -141,20 +93,20 @@ static void test_fuse_relu_leaves_shared(void **state)
 
 static void test_fold_batch_norm(void **state)
 {
-	struct gt_graph *g = new_graph();
-	struct gt_value *x = image(g, "x", 2);
+	struct gt_graph *g = pass_graph();
+	struct gt_value *x = pass_image(g, "x", 2);
 	struct gt_value *y =
-	    batch_norm(g, gt_conv2d(g, x, filter(g, "f", 2, 2), NULL, 1, 1), false);
+	    batch_norm(g, gt_conv2d(g, x, pass_filter(g, "f", 2, 2), NULL, 1, 1), false);
 
 	(void)state;
 	gt_output(g, gt_relu(g, gt_add(g, y, gt_relu(g, x))), "y");
-	expect(g, "%2 float32[1,2,4,4] = conv2d(input x, f) stride=1 pad=1\n"
-	          "%7 float32[1,2,4,4] = batch_norm_eval(%2, w, b, buffer m, buffer v)\n"
-	          "%8 float32[1,2,4,4] = relu(input x)\n"
-	          "%9 float32[1,2,4,4] = add(%7, %8)\n"
-	          "output y float32[1,2,4,4] = relu(%9)\n");
-	run(g, &gt_pass_fold_batch_norm, &forward);
-	expect(g,
+	pass_expect(g, "%2 float32[1,2,4,4] = conv2d(input x, f) stride=1 pad=1\n"
+	               "%7 float32[1,2,4,4] = batch_norm_eval(%2, w, b, buffer m, buffer v)\n"
+	               "%8 float32[1,2,4,4] = relu(input x)\n"
+	               "%9 float32[1,2,4,4] = add(%7, %8)\n"
+	               "output y float32[1,2,4,4] = relu(%9)\n");
+	pass_run(g, &gt_pass_fold_batch_norm, &forward);
+	pass_expect(g,
 	    "%11 float32[2,2,3,3], %12 float32[2] = "
 	    "batch_norm_fold(f, w, b, buffer m, buffer v)\n"
 	    "%8 float32[1,2,4,4] = relu(input x)\n"
@@ -165,15 +117,15 @@ static void test_fold_batch_norm(void **state)
 /* relu before the sum: only the relu goes in. */
 static void test_fold_keeps_order(void **state)
 {
-	struct gt_graph *g = new_graph();
-	struct gt_value *x = image(g, "x", 2);
-	struct gt_value *y = gt_conv2d(g, x, filter(g, "f", 2, 2), NULL, 1, 1);
+	struct gt_graph *g = pass_graph();
+	struct gt_value *x = pass_image(g, "x", 2);
+	struct gt_value *y = gt_conv2d(g, x, pass_filter(g, "f", 2, 2), NULL, 1, 1);
 
 	(void)state;
 	gt_output(g, gt_add(g, x, gt_relu(g, y)), "y");
-	run(g, &gt_pass_fold_batch_norm, &forward);
-	expect(g, "%3 float32[1,2,4,4] = conv2d(input x, f) stride=1 pad=1 relu\n"
-	          "output y float32[1,2,4,4] = add(input x, %3)\n");
+	pass_run(g, &gt_pass_fold_batch_norm, &forward);
+	pass_expect(g, "%3 float32[1,2,4,4] = conv2d(input x, f) stride=1 pad=1 relu\n"
+	               "output y float32[1,2,4,4] = add(input x, %3)\n");
 	gt_graph_free(g);
 }
 
@@ -181,16 +133,17 @@ static void test_fold_keeps_order(void **state)
 
 static void test_relax(void **state)
 {
-	struct gt_graph *g = new_graph();
-	struct gt_value *y = gt_conv2d(g, image(g, "x", 2), filter(g, "f", 2, 2), NULL, 1, 1);
+	struct gt_graph *g = pass_graph();
+	struct gt_value *y =
+	    gt_conv2d(g, pass_image(g, "x", 2), pass_filter(g, "f", 2, 2), NULL, 1, 1);
 
 	(void)state;
 	gt_output(g, gt_relu(g, y), "y");
-	expect(g, "%2 float32[1,2,4,4] = conv2d(input x, f) stride=1 pad=1\n"
-	          "output y float32[1,2,4,4] = relu(%2)\n");
-	run(g, &gt_pass_relax, &forward);
-	expect(g, "%2 float32[1,2,4,4] = conv2d(input x, f) stride=1 pad=1 relaxed\n"
-	          "output y float32[1,2,4,4] = relu(%2)\n");
+	pass_expect(g, "%2 float32[1,2,4,4] = conv2d(input x, f) stride=1 pad=1\n"
+	               "output y float32[1,2,4,4] = relu(%2)\n");
+	pass_run(g, &gt_pass_relax, &forward);
+	pass_expect(g, "%2 float32[1,2,4,4] = conv2d(input x, f) stride=1 pad=1 relaxed\n"
+	               "output y float32[1,2,4,4] = relu(%2)\n");
 	gt_graph_free(g);
 }
 
@@ -206,54 +159,56 @@ static struct gt_value *loss_of(struct gt_graph *g, struct gt_value *logits)
 
 static struct gt_value *matrix(struct gt_graph *g, const char *name, int64_t rows, int64_t cols)
 {
-	return gt_parameter(g, name, GT_F32, 2, (int64_t[]){ rows, cols }, zeros, true);
+	return gt_parameter(g, name, GT_F32, 2, (int64_t[]){ rows, cols }, pass_zeros, true);
 }
 
 /* A matrix used twice, a parameter that is not used. */
 static void test_backward(void **state)
 {
-	struct gt_graph *g = new_graph();
+	struct gt_graph *g = pass_graph();
 	struct gt_value *x = gt_input(g, "x", GT_F32, 2, (int64_t[]){ 5, 3 });
 	struct gt_value *w = matrix(g, "w", 3, 3);
 	struct gt_pass_options o = { 0 };
 
 	(void)state;
-	vector(g, "unused", 7);
+	pass_vector(g, "unused", 7);
 	x = gt_relu(g, gt_matmul(g, x, w, NULL, false, false));
 	o.loss = loss_of(g, gt_matmul(g, x, w, NULL, false, true));
-	run(g, &gt_pass_backward, &o);
-	expect(g, "%3 float32[5,3] = matmul(input x, w)\n"
-	          "%4 float32[5,3] = relu(%3)\n"
-	          "%5 float32[5,3] = matmul(%4, w) trans_b\n"
-	          "output loss float32[], %9 float32[5] = cross_entropy(%5, input target, input "
-	          "weight)\n"
-	          "%10 float32[] = fill() 1\n"
-	          "%11 float32[5,3] = cross_entropy_grad(%10, %5, input target, %9, input weight)\n"
-	          "%12 float32[5,3] = matmul(%11, w)\n"
-	          "%13 float32[3,3] = matmul(%11, %4) trans_a\n"
-	          "%14 float32[5,3] = relu_grad(%12, %4)\n"
-	          "%15 float32[3,3] = matmul(input x, %14) trans_a\n"
-	          "gradient of w float32[3,3] = add(%13, %15)\n"
-	          "gradient of unused float32[7] = fill() 0\n");
+	pass_run(g, &gt_pass_backward, &o);
+	pass_expect(g,
+	    "%3 float32[5,3] = matmul(input x, w)\n"
+	    "%4 float32[5,3] = relu(%3)\n"
+	    "%5 float32[5,3] = matmul(%4, w) trans_b\n"
+	    "output loss float32[], %9 float32[5] = cross_entropy(%5, input target, input "
+	    "weight)\n"
+	    "%10 float32[] = fill() 1\n"
+	    "%11 float32[5,3] = cross_entropy_grad(%10, %5, input target, %9, input weight)\n"
+	    "%12 float32[5,3] = matmul(%11, w)\n"
+	    "%13 float32[3,3] = matmul(%11, %4) trans_a\n"
+	    "%14 float32[5,3] = relu_grad(%12, %4)\n"
+	    "%15 float32[3,3] = matmul(input x, %14) trans_a\n"
+	    "gradient of w float32[3,3] = add(%13, %15)\n"
+	    "gradient of unused float32[7] = fill() 0\n");
 	gt_graph_free(g);
 }
 
 /* A gradient that two parameters share must exist twice. */
 static void test_backward_copies_shared(void **state)
 {
-	struct gt_graph *g = new_graph();
+	struct gt_graph *g = pass_graph();
 	struct gt_value *a = matrix(g, "a", 2, 3), *b = matrix(g, "b", 2, 3);
 	struct gt_pass_options o = { .loss = loss_of(g, gt_add(g, a, b)) };
 
 	(void)state;
-	run(g, &gt_pass_backward, &o);
-	expect(g, "%2 float32[2,3] = add(a, b)\n"
-	          "output loss float32[], %6 float32[2] = cross_entropy(%2, input target, input "
-	          "weight)\n"
-	          "%7 float32[] = fill() 1\n"
-	          "gradient of a float32[2,3] = cross_entropy_grad(%7, %2, input target, %6, input "
-	          "weight)\n"
-	          "gradient of b float32[2,3] = copy(gradient of a)\n");
+	pass_run(g, &gt_pass_backward, &o);
+	pass_expect(g,
+	    "%2 float32[2,3] = add(a, b)\n"
+	    "output loss float32[], %6 float32[2] = cross_entropy(%2, input target, input "
+	    "weight)\n"
+	    "%7 float32[] = fill() 1\n"
+	    "gradient of a float32[2,3] = cross_entropy_grad(%7, %2, input target, %6, input "
+	    "weight)\n"
+	    "gradient of b float32[2,3] = copy(gradient of a)\n");
 	gt_graph_free(g);
 }
 
@@ -270,24 +225,24 @@ static void expect_refusal(struct gt_graph *g, struct gt_value *loss, const char
 
 static void test_backward_refuses(void **state)
 {
-	struct gt_graph *g = new_graph();
-	struct gt_value *x = image(g, "x", 2), *y;
+	struct gt_graph *g = pass_graph();
+	struct gt_value *x = pass_image(g, "x", 2), *y;
 
 	(void)state;
 	gt_graph_scope(g, "bn");
-	y = batch_norm(g, gt_conv2d(g, x, filter(g, "f", 2, 2), NULL, 1, 1), false);
+	y = batch_norm(g, gt_conv2d(g, x, pass_filter(g, "f", 2, 2), NULL, 1, 1), false);
 	y = gt_reshape(g, y, 2, (int64_t[]){ 4, 8 });
 	expect_refusal(g, loss_of(g, y), "bn: 'batch_norm_eval' has no gradient");
 
 	/* What an op does not differentiate by is no parameter: its gradient would be lost. */
-	g = new_graph();
+	g = pass_graph();
 	gt_graph_scope(g, "loss");
 	y = gt_cross_entropy(g, matrix(g, "w", 2, 3),
 	    gt_input(g, "target", GT_I32, 1, (int64_t[]){ 2 }),
-	    gt_parameter(g, "p", GT_F32, 0, NULL, zeros, false));
+	    gt_parameter(g, "p", GT_F32, 0, NULL, pass_zeros, false));
 	expect_refusal(g, y, "loss: 'cross_entropy' has no gradient by its input 2");
 
-	g = new_graph();
+	g = pass_graph();
 	expect_refusal(g, matrix(g, "w", 2, 3), "the loss is not a scalar");
 }
 
@@ -295,8 +250,8 @@ static void test_backward_refuses(void **state)
 
 static void test_common(void **state)
 {
-	struct gt_graph *g = new_graph();
-	struct gt_value *x = image(g, "x", 2), *a, *b, *c;
+	struct gt_graph *g = pass_graph();
+	struct gt_value *x = pass_image(g, "x", 2), *a, *b, *c;
 
 	(void)state;
 	a = gt_max_pool2d(g, gt_relu(g, x), 2, 2, 0);
@@ -304,8 +259,8 @@ static void test_common(void **state)
 	c = gt_max_pool2d(g, gt_relu(g, x), 2, 1, 0);
 	gt_output(g, gt_add(g, a, b), "y");
 	gt_output(g, c, "z");
-	run(g, &gt_pass_common, &forward);
-	expect(g,
+	pass_run(g, &gt_pass_common, &forward);
+	pass_expect(g,
 	    "%1 float32[1,2,4,4] = relu(input x)\n"
 	    "%2 float32[1,2,2,2], %3 uint8[1,2,2,2] = max_pool2d(%1) kernel=2 stride=2 pad=0\n"
 	    "output z float32[1,2,3,3], %9 uint8[1,2,3,3] = max_pool2d(%1) kernel=2 stride=1 "
@@ -317,9 +272,9 @@ static void test_common(void **state)
 /* What writes, what the host reads, and what draws other numbers, stays. */
 static void test_common_leaves(void **state)
 {
-	struct gt_graph *g = new_graph();
+	struct gt_graph *g = pass_graph();
 	struct gt_value *rng = gt_input(g, "rng", GT_I64, 1, (int64_t[]){ GT_RNG_FIELDS });
-	struct gt_value *x = image(g, "x", 2), *acc = image(g, "acc", 2);
+	struct gt_value *x = pass_image(g, "x", 2), *acc = pass_image(g, "acc", 2);
 
 	(void)state;
 	gt_output(g, gt_relu(g, x), "a");
@@ -327,7 +282,7 @@ static void test_common_leaves(void **state)
 	gt_output(g, gt_add(g, gt_dropout(g, x, rng, 0.5), gt_dropout(g, x, rng, 0.5)), "c");
 	gt_accumulate(g, acc, x);
 	gt_accumulate(g, acc, x);
-	run(g, &gt_pass_common, &forward);
+	pass_run(g, &gt_pass_common, &forward);
 	assert_int_equal(g->node_count, 7);
 	gt_graph_free(g);
 }
@@ -335,33 +290,33 @@ static void test_common_leaves(void **state)
 /* A node without an output that the other has cannot stand for it. */
 static void test_common_compares_outputs(void **state)
 {
-	struct gt_graph *g = new_graph();
-	struct gt_value *x = image(g, "x", 2);
+	struct gt_graph *g = pass_graph();
+	struct gt_value *x = pass_image(g, "x", 2);
 
 	(void)state;
 	gt_output(g, gt_gelu(g, gt_max_pool2d(g, x, 2, 2, 0), GT_GELU_ERF), "y");
 	gt_output(g, gt_relu(g, gt_max_pool2d(g, x, 2, 2, 0)), "z");
 	g->nodes[0]->out[1] = NULL;
-	run(g, &gt_pass_common, &forward);
+	pass_run(g, &gt_pass_common, &forward);
 	assert_int_equal(g->node_count, 4);
 	gt_graph_free(g);
 }
 
 static void test_dead(void **state)
 {
-	struct gt_graph *g = new_graph();
-	struct gt_value *x = image(g, "x", 2), *y;
+	struct gt_graph *g = pass_graph();
+	struct gt_value *x = pass_image(g, "x", 2), *y;
 
 	(void)state;
 	y = gt_relu(g, x);
 	gt_relu(g, gt_add(g, y, y)); /* two nodes that lead nowhere */
 	gt_output(g, gt_gelu(g, y, GT_GELU_ERF), "y");
 	batch_norm(g, x, true); /* its running statistics are read elsewhere */
-	run(g, &gt_pass_dead, &forward);
-	expect(g, "%1 float32[1,2,4,4] = relu(input x)\n"
-	          "output y float32[1,2,4,4] = gelu(%1) erf\n"
-	          "%10 float32[1,2,4,4], %11 float32[2], %12 float32[2] = "
-	          "batch_norm(input x, w, b, buffer m, buffer v, buffer n)\n");
+	pass_run(g, &gt_pass_dead, &forward);
+	pass_expect(g, "%1 float32[1,2,4,4] = relu(input x)\n"
+	               "output y float32[1,2,4,4] = gelu(%1) erf\n"
+	               "%10 float32[1,2,4,4], %11 float32[2], %12 float32[2] = "
+	               "batch_norm(input x, w, b, buffer m, buffer v, buffer n)\n");
 	gt_graph_free(g);
 }
 
@@ -370,14 +325,14 @@ static void test_dead(void **state)
 /* A table that is both embedding and head, as in GPT-2. */
 static struct gt_graph *tied(struct gt_pass_options *o)
 {
-	struct gt_graph *g = new_graph();
+	struct gt_graph *g = pass_graph();
 	struct gt_value *ids = gt_input(g, "ids", GT_I32, 2, (int64_t[]){ 2, 3 });
 	struct gt_value *w = matrix(g, "w", 7, 4), *x;
 
 	x = gt_reshape(g, gt_embedding(g, w, ids, NULL, NULL), 2, (int64_t[]){ 6, 4 });
 	*o = (struct gt_pass_options){ .accumulate = true,
 		.loss = loss_of(g, gt_matmul(g, x, w, NULL, false, true)) };
-	run(g, &gt_pass_backward, o);
+	pass_run(g, &gt_pass_backward, o);
 	return g;
 }
 
@@ -398,11 +353,12 @@ static void test_fuse_accumulate(void **state)
 	struct gt_graph *g = tied(&o);
 
 	(void)state;
-	expect(g, TIED_START "%14 float32[7,4] = embedding_grad(%13, input ids)\n"
-	                     "gradient of w float32[7,4] = add(%12, %14)\n");
-	run(g, &gt_pass_fuse_accumulate, &o);
-	run(g, &gt_pass_dead, &o);
-	expect(g, TIED_START "gradient of w float32[7,4] = embedding_grad(%13, input ids, %12)\n");
+	pass_expect(g, TIED_START "%14 float32[7,4] = embedding_grad(%13, input ids)\n"
+	                          "gradient of w float32[7,4] = add(%12, %14)\n");
+	pass_run(g, &gt_pass_fuse_accumulate, &o);
+	pass_run(g, &gt_pass_dead, &o);
+	pass_expect(
+	    g, TIED_START "gradient of w float32[7,4] = embedding_grad(%13, input ids, %12)\n");
 	gt_graph_free(g);
 }
 
@@ -412,11 +368,11 @@ static void test_accumulate(void **state)
 	struct gt_graph *g = tied(&o);
 
 	(void)state;
-	run(g, &gt_pass_fuse_accumulate, &o);
-	run(g, &gt_pass_accumulate, &o);
-	run(g, &gt_pass_dead, &o);
-	expect(g, TIED_START "%15 float32[7,4] = embedding_grad(%13, input ids, %12)\n"
-	                     "accumulate(gradient w.grad, %15)\n");
+	pass_run(g, &gt_pass_fuse_accumulate, &o);
+	pass_run(g, &gt_pass_accumulate, &o);
+	pass_run(g, &gt_pass_dead, &o);
+	pass_expect(g, TIED_START "%15 float32[7,4] = embedding_grad(%13, input ids, %12)\n"
+	                          "accumulate(gradient w.grad, %15)\n");
 	gt_graph_free(g);
 }
 
@@ -424,60 +380,61 @@ static void test_accumulate(void **state)
 
 static void test_layout(void **state)
 {
-	struct gt_graph *g = new_graph();
-	struct gt_value *x = image(g, "x", 2), *y, *z;
+	struct gt_graph *g = pass_graph();
+	struct gt_value *x = pass_image(g, "x", 2), *y, *z;
 
 	(void)state;
-	y = gt_conv2d(g, x, filter(g, "f", 3, 2), NULL, 1, 1);
-	z = gt_conv2d(g, x, filter(g, "f2", 3, 2), NULL, 1, 1);
+	y = gt_conv2d(g, x, pass_filter(g, "f", 3, 2), NULL, 1, 1);
+	z = gt_conv2d(g, x, pass_filter(g, "f2", 3, 2), NULL, 1, 1);
 	y = gt_relu(g, gt_add(g, y, z));
 	gt_output(g, gt_reshape(g, y, 2, (int64_t[]){ 1, 48 }), "rows");
 	gt_output(g, gt_max_pool2d(g, y, 4, 1, 0), "pixel");
 	gt_output(g, gt_max_pool2d(g, y, 2, 2, 0), "image");
-	run(g, &gt_pass_layout, &forward);
-	expect(g, "%12 float32[1,2,4,4] channels-last = reorder(input x)\n"
-	          "%2 float32[1,3,4,4] channels-last = conv2d(%12, f) stride=1 pad=1\n"
-	          "%4 float32[1,3,4,4] channels-last = conv2d(%12, f2) stride=1 pad=1\n"
-	          "%5 float32[1,3,4,4] channels-last = add(%2, %4)\n"
-	          "%6 float32[1,3,4,4] channels-last = relu(%5)\n"
-	          "%14 float32[1,3,4,4] = reorder(%6)\n"
-	          "output rows float32[1,48] = reshape(%14)\n"
-	          "output pixel float32[1,3,1,1] channels-last, %9 uint8[1,3,1,1] channels-last = "
-	          "max_pool2d(%6) kernel=4 stride=1 pad=0\n"
-	          "%10 float32[1,3,2,2] channels-last, %11 uint8[1,3,2,2] channels-last = "
-	          "max_pool2d(%6) kernel=2 stride=2 pad=0\n"
-	          "output image float32[1,3,2,2] = reorder(%10)\n");
+	pass_run(g, &gt_pass_layout, &forward);
+	pass_expect(g,
+	    "%12 float32[1,2,4,4] channels-last = reorder(input x)\n"
+	    "%2 float32[1,3,4,4] channels-last = conv2d(%12, f) stride=1 pad=1\n"
+	    "%4 float32[1,3,4,4] channels-last = conv2d(%12, f2) stride=1 pad=1\n"
+	    "%5 float32[1,3,4,4] channels-last = add(%2, %4)\n"
+	    "%6 float32[1,3,4,4] channels-last = relu(%5)\n"
+	    "%14 float32[1,3,4,4] = reorder(%6)\n"
+	    "output rows float32[1,48] = reshape(%14)\n"
+	    "output pixel float32[1,3,1,1] channels-last, %9 uint8[1,3,1,1] channels-last = "
+	    "max_pool2d(%6) kernel=4 stride=1 pad=0\n"
+	    "%10 float32[1,3,2,2] channels-last, %11 uint8[1,3,2,2] channels-last = "
+	    "max_pool2d(%6) kernel=2 stride=2 pad=0\n"
+	    "output image float32[1,3,2,2] = reorder(%10)\n");
 	gt_graph_free(g);
 }
 
 /* Gradients lie row-major in the store; what adds to them must not add to a copy. */
 static void test_layout_of_gradients(void **state)
 {
-	struct gt_graph *g = new_graph();
-	struct gt_value *x = image(g, "x", 2), *y;
-	struct gt_value *p = gt_parameter(g, "p", GT_F32, 4, x->shape, zeros, true);
+	struct gt_graph *g = pass_graph();
+	struct gt_value *x = pass_image(g, "x", 2), *y;
+	struct gt_value *p = gt_parameter(g, "p", GT_F32, 4, x->shape, pass_zeros, true);
 	struct gt_pass_options o = { .images = GT_CHANNELS_LAST };
 
 	(void)state;
 	y = gt_avg_pool2d(g, gt_add(g, gt_max_pool2d(g, x, 1, 1, 0), p), 2, 2, 0);
 	o.loss = loss_of(g, gt_reshape(g, y, 2, (int64_t[]){ 1, 8 }));
-	run(g, &gt_pass_backward, &o);
-	run(g, &gt_pass_layout, &o);
+	pass_run(g, &gt_pass_backward, &o);
+	pass_run(g, &gt_pass_layout, &o);
 	assert_ptr_equal(g->nodes[g->node_count - 1]->op, &gt_op_reorder);
 	assert_int_equal(g->nodes[g->node_count - 1]->out[0]->role, GT_GRADIENT);
 	assert_ptr_equal(g->nodes[g->node_count - 1]->out[0]->gradient_of, p);
 	assert_int_equal(g->nodes[g->node_count - 1]->out[0]->layout, GT_PLAIN);
 	gt_graph_free(g);
 
-	g = new_graph();
-	y = gt_max_pool2d(g, image(g, "x", 2), 1, 1, 0);
-	gt_accumulate(g, gt_buffer(g, "acc", GT_F32, 4, y->shape, zeros), y);
-	run(g, &gt_pass_layout, &forward);
-	expect(g, "%4 float32[1,2,4,4] channels-last = reorder(input x)\n"
-	          "%1 float32[1,2,4,4] channels-last, %2 uint8[1,2,4,4] channels-last = "
-	          "max_pool2d(%4) kernel=1 stride=1 pad=0\n"
-	          "%5 float32[1,2,4,4] = reorder(%1)\n"
-	          "accumulate(buffer acc, %5)\n");
+	g = pass_graph();
+	y = gt_max_pool2d(g, pass_image(g, "x", 2), 1, 1, 0);
+	gt_accumulate(g, gt_buffer(g, "acc", GT_F32, 4, y->shape, pass_zeros), y);
+	pass_run(g, &gt_pass_layout, &forward);
+	pass_expect(g, "%4 float32[1,2,4,4] channels-last = reorder(input x)\n"
+	               "%1 float32[1,2,4,4] channels-last, %2 uint8[1,2,4,4] channels-last = "
+	               "max_pool2d(%4) kernel=1 stride=1 pad=0\n"
+	               "%5 float32[1,2,4,4] = reorder(%1)\n"
+	               "accumulate(buffer acc, %5)\n");
 	gt_graph_free(g);
 }
 
@@ -488,9 +445,9 @@ static void test_training_is_not_relaxed(void **state)
 {
 	(void)state;
 	for (int train = 0; train < 2; train++) {
-		struct gt_graph *g = new_graph();
-		struct gt_value *y =
-		    gt_conv2d(g, image(g, "x", 2), filter(g, "f", 2, 2), vector(g, "b", 2), 1, 1);
+		struct gt_graph *g = pass_graph();
+		struct gt_value *y = gt_conv2d(g, pass_image(g, "x", 2), pass_filter(g, "f", 2, 2),
+		    pass_vector(g, "b", 2), 1, 1);
 		struct gt_value *loss = loss_of(g, gt_reshape(g, y, 2, (int64_t[]){ 1, 32 }));
 		struct gt_pass_options o = { .loss = train ? loss : NULL,
 			.images = GT_CHANNELS_LAST };

@@ -11,39 +11,11 @@
 
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
-#include "lib/graph/pass.h"
-
-static const struct gt_init zeros = { GT_INIT_ZEROS, 0 };
-
-static struct gt_graph *new_graph(void)
-{
-	struct gt_graph *g;
-
-	assert_int_equal(gt_graph_new(&g, GT_ERR_IGNORED), 0);
-	return g;
-}
-
-static void expect(const struct gt_graph *g, const char *want)
-{
-	char *text;
-
-	assert_string_equal(g->err.text, "");
-	text = gt_graph_print(g, NULL);
-	assert_string_equal(text, want);
-	free(text);
-}
-
-static void run(struct gt_graph *g, const struct gt_pass *pass, const struct gt_pass_options *o)
-{
-	struct gt_err err = GT_ERR_INIT;
-
-	if (pass->run(g, o, &err))
-		fail_msg("pass %s: %s", pass->name, err.text);
-}
+#include "tests/common/passes.h"
 
 static struct gt_value *square(struct gt_graph *g, const char *name)
 {
-	return gt_parameter(g, name, GT_F32, 2, (int64_t[]){ 4, 4 }, zeros, true);
+	return gt_parameter(g, name, GT_F32, 2, (int64_t[]){ 4, 4 }, pass_zeros, true);
 }
 
 /* h.N: dropout(gelu(x a) b). Its backward part reads x a and gelu(x a). */
@@ -69,12 +41,12 @@ static void close_graph(struct gt_graph *g, struct gt_value *logits, struct gt_p
 	    gt_cross_entropy(g, logits, gt_input(g, "target", GT_I32, 1, &logits->shape[0]),
 	        gt_input(g, "weight", GT_F32, 0, NULL)),
 	    "loss");
-	run(g, &gt_pass_backward, o);
+	pass_run(g, &gt_pass_backward, o);
 }
 
 static struct gt_graph *two_blocks(struct gt_pass_options *o)
 {
-	struct gt_graph *g = new_graph();
+	struct gt_graph *g = pass_graph();
 	struct gt_value *rng = gt_input(g, "rng", GT_I64, 1, (int64_t[]){ GT_RNG_FIELDS });
 	struct gt_value *x = gt_input(g, "x", GT_F32, 2, (int64_t[]){ 64, 4 });
 
@@ -141,14 +113,14 @@ static void test_blocks(void **state)
 		struct gt_pass_options o = { .recompute = &r };
 		struct gt_graph *g = two_blocks(&o);
 
-		expect(g, rows[0].want);
-		run(g, &gt_pass_recompute, &o);
-		expect(g, rows[i].want);
+		pass_expect(g, rows[0].want);
+		pass_run(g, &gt_pass_recompute, &o);
+		pass_expect(g, rows[i].want);
 		assert_int_equal(r.blocks, 2);
 		assert_int_equal(r.done, rows[i].done);
 		/* Copies are not merged with the nodes that they stand for. */
-		run(g, &gt_pass_common, &o);
-		expect(g, rows[i].want);
+		pass_run(g, &gt_pass_common, &o);
+		pass_expect(g, rows[i].want);
 		gt_graph_free(g);
 	}
 }
@@ -158,22 +130,23 @@ static void test_batch_norm(void **state)
 {
 	struct gt_recompute r = { .most = INT_MAX };
 	struct gt_pass_options o = { .recompute = &r };
-	struct gt_graph *g = new_graph();
+	struct gt_graph *g = pass_graph();
 	struct gt_value *x = gt_input(g, "x", GT_F32, 4, (int64_t[]){ 64, 2, 4, 4 });
 	const int64_t two = 2;
 	char *text, *again;
 
 	(void)state;
 	gt_graph_scope(g, "layer1.0.bn1");
-	x = gt_batch_norm(g, x, gt_parameter(g, "w", GT_F32, 1, &two, zeros, false),
-	    gt_parameter(g, "b", GT_F32, 1, &two, zeros, false),
-	    gt_buffer(g, "m", GT_F32, 1, &two, zeros), gt_buffer(g, "v", GT_F32, 1, &two, zeros),
-	    gt_buffer(g, "n", GT_I64, 0, NULL, zeros), 1e-5, 0.1);
+	x = gt_batch_norm(g, x, gt_parameter(g, "w", GT_F32, 1, &two, pass_zeros, false),
+	    gt_parameter(g, "b", GT_F32, 1, &two, pass_zeros, false),
+	    gt_buffer(g, "m", GT_F32, 1, &two, pass_zeros),
+	    gt_buffer(g, "v", GT_F32, 1, &two, pass_zeros),
+	    gt_buffer(g, "n", GT_I64, 0, NULL, pass_zeros), 1e-5, 0.1);
 	gt_graph_scope(g, "layer1.0.relu");
 	x = gt_relu(g, gt_gelu(g, x, GT_GELU_ERF));
 	gt_graph_scope(g, "fc");
 	close_graph(g, gt_reshape(g, x, 2, (int64_t[]){ 64, 32 }), &o);
-	run(g, &gt_pass_recompute, &o);
+	pass_run(g, &gt_pass_recompute, &o);
 	text = gt_graph_print(g, NULL);
 	again = strstr(text, "batch_norm_apply");
 	assert_non_null(again);
@@ -217,9 +190,9 @@ static void test_nodes_of_their_own(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct gt_recompute r = { .most = INT_MAX };
 		struct gt_pass_options o = { .recompute = &r };
-		struct gt_graph *g = new_graph();
+		struct gt_graph *g = pass_graph();
 		struct gt_value *x = gt_input(g, "x", GT_F32, 2, (int64_t[]){ 64, 4 });
-		struct gt_value *buffer = gt_buffer(g, "m", GT_F32, 0, NULL, zeros);
+		struct gt_value *buffer = gt_buffer(g, "m", GT_F32, 0, NULL, pass_zeros);
 		struct gt_op op = rows[i].op;
 		int again = 0;
 
@@ -232,7 +205,7 @@ static void test_nodes_of_their_own(void **state)
 		x = gt_emit1(g, &op, NULL, rows[i].inputs, (struct gt_value *[]){ x, buffer });
 		x = gt_gelu(g, x, GT_GELU_ERF);
 		close_graph(g, gt_matmul(g, x, square(g, "b"), NULL, false, false), &o);
-		run(g, &gt_pass_recompute, &o);
+		pass_run(g, &gt_pass_recompute, &o);
 		for (size_t k = 0; k < g->node_count; k++)
 			again += g->nodes[k]->again;
 		print_message("%s\n", op.name);
@@ -261,17 +234,17 @@ static void test_scopes(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct gt_recompute r = { .most = INT_MAX };
 		struct gt_pass_options o = { .recompute = &r };
-		struct gt_graph *g = new_graph();
+		struct gt_graph *g = pass_graph();
 		struct gt_value *x = gt_input(g, "x", GT_F32, 2, (int64_t[]){ 64, 4 });
 
-		x = gt_add(g, x, gt_parameter(g, "p", GT_F32, 2, x->shape, zeros, true));
+		x = gt_add(g, x, gt_parameter(g, "p", GT_F32, 2, x->shape, pass_zeros, true));
 		for (int k = 0; k < 2; k++) {
 			gt_graph_scope(g, "%s", k ? rows[i].second : rows[i].first);
 			for (int l = 0; l < 3; l++)
 				x = gt_gelu(g, x, GT_GELU_ERF);
 		}
 		close_graph(g, x, &o);
-		run(g, &gt_pass_recompute, &o);
+		pass_run(g, &gt_pass_recompute, &o);
 		print_message("%s and %s\n", rows[i].first, rows[i].second);
 		assert_int_equal(r.blocks, rows[i].blocks);
 		gt_graph_free(g);
