@@ -9,6 +9,7 @@
  * has another place in memory that holds parts alone. */
 struct range {
 	int64_t offset, at, count;
+	int64_t state_at[GT_OPTIM_STATES]; /* in struct gt_optim.states; -1: it has no such state */
 	const struct gt_optim_rule *rule;
 	const struct gt_slot *tensor; /* NULL: not whole */
 	bool decay;
@@ -20,10 +21,10 @@ struct gt_optim {
 	struct gt_optim_options options;
 	struct range *ranges;
 	size_t range_count;
-	float *states[GT_OPTIM_STATES];  /* device: [gt_store_updated()] */
+	float *states;                   /* device: [state_elements()] */
 	struct gt_step_scalars *scalars; /* device */
 	float *work;                     /* device: [work_count], for one range at a time */
-	int64_t work_count;
+	int64_t state_count, work_count;
 	int64_t steps;         /* as of the last result that was read */
 	struct on_host *slots; /* [GT_OPTIM_AHEAD], for copies: a step in each, in turn */
 	struct gt_event *ended[GT_OPTIM_AHEAD];
@@ -55,6 +56,41 @@ int gt_optim_state_count(const struct gt_optim_options *o)
 	return count > more ? count : more;
 }
 
+/* Elements of a parameter, with its padding, that this process updates. */
+static int64_t updated_here(const struct gt_store *s, const struct gt_slot *slot)
+{
+	int64_t end = slot->offset + gt_slot_padded(slot), count = 0;
+
+	if (!s->parts)
+		return gt_slot_padded(slot);
+	for (size_t i = 0; i < s->part_count; i++) {
+		const struct gt_part *part = &s->parts[i];
+		int64_t from = slot->offset > part->offset ? slot->offset : part->offset;
+		int64_t part_end = part->offset + part->count, to = end < part_end ? end : part_end;
+
+		count += to > from ? to - from : 0;
+	}
+	return count;
+}
+
+/* Elements of all states. The first has the layout of the parameters, or of their parts; each one
+ * more follows, and has the parameters that keep it side by side. */
+static int64_t state_elements(const struct gt_store *s, const struct gt_optim_options *o)
+{
+	int64_t count = gt_optim_state_count(o) ? gt_store_updated(s) : 0;
+
+	for (size_t i = 0; i < s->slot_count; i++) {
+		const struct gt_slot *slot = &s->slots[i];
+		int more = slot->role == GT_PARAMETER && !slot->elsewhere
+		               ? count_states(gt_optim_rule_of(o->kind, slot), o) - 1
+		               : 0;
+
+		if (more > 0)
+			count += more * updated_here(s, slot);
+	}
+	return count;
+}
+
 /* Elements of workspace; those of the largest tensor here, whoever updates it. */
 static int64_t work_count(const struct gt_store *s, const struct gt_optim_options *o)
 {
@@ -75,9 +111,7 @@ static int64_t work_count(const struct gt_store *s, const struct gt_optim_option
 
 int64_t gt_optim_bytes(const struct gt_store *s, const struct gt_optim_options *o)
 {
-	int64_t states = gt_optim_state_count(o) * gt_store_updated(s);
-
-	return (states + work_count(s, o)) * (int64_t)sizeof(float);
+	return (state_elements(s, o) + work_count(s, o)) * (int64_t)sizeof(float);
 }
 
 static int by_offset(const void *x, const void *y)
@@ -122,11 +156,12 @@ static struct range begin_range(const struct gt_optim *o, const struct gt_slot *
 
 static bool joins(const struct range *r, const struct range *next)
 {
-	return !r->tensor && !next->tensor && r->rule == next->rule && r->decay == next->decay;
+	return !r->tensor && !next->tensor && r->rule == next->rule && r->decay == next->decay &&
+	       r->offset + r->count == next->offset;
 }
 
-/* Cut the flat buffer where the rule or its options change. Padding belongs to the range before it:
- * it is zero and stays so. A tensor that is updated whole goes without. */
+/* Cut the flat buffer where the rule or its options change. A parameter's padding belongs to the
+ * range: it is zero and stays so. A tensor that is updated whole goes without. */
 static int make_ranges(struct gt_optim *o, struct gt_err *err)
 {
 	const struct gt_store *s = o->store;
@@ -143,7 +178,6 @@ static int make_ranges(struct gt_optim *o, struct gt_err *err)
 			order[count++] = &s->slots[i];
 	qsort(order, count, sizeof(*order), by_offset);
 	for (size_t i = 0; i < count; i++) {
-		int64_t end = i + 1 < count ? order[i + 1]->offset : s->flat_count;
 		const struct range next = begin_range(o, order[i]);
 		struct range *last = o->range_count ? &o->ranges[o->range_count - 1] : NULL;
 
@@ -151,7 +185,7 @@ static int make_ranges(struct gt_optim *o, struct gt_err *err)
 			last = &o->ranges[o->range_count++];
 			*last = next;
 		}
-		last->count = next.tensor ? next.tensor->held : end - last->offset;
+		last->count += next.tensor ? next.tensor->held : gt_slot_padded(order[i]);
 	}
 	free(order);
 	return 0;
@@ -186,6 +220,25 @@ static int keep_parts(struct gt_optim *o, struct gt_err *err)
 	}
 	free(all);
 	return o->ranges ? 0 : GT_ENOMEM;
+}
+
+/* Give each range a place in each of its states. */
+static void place_states(struct gt_optim *o)
+{
+	const struct gt_store *s = o->store;
+	int64_t end = gt_store_updated(s);
+
+	for (size_t i = 0; i < o->range_count; i++) {
+		struct range *r = &o->ranges[i];
+		int count = count_states(r->rule, &o->options);
+
+		r->state_at[0] = !count ? -1 : s->parts ? r->at : r->offset;
+		for (int k = 1; k < GT_OPTIM_STATES; k++) {
+			r->state_at[k] = k < count ? end : -1;
+			if (k < count)
+				end += r->tensor ? gt_slot_padded(r->tensor) : r->count;
+		}
+	}
 }
 
 /* Updates compute in float32, in which a tiny number is 0: no clipping, or a division by 0. */
@@ -237,8 +290,9 @@ static int take_memory(struct gt_optim *o, struct gt_err *err)
 {
 	int rc = take_scalars(o, err);
 
-	for (int i = 0; !rc && i < gt_optim_state_count(&o->options); i++)
-		rc = alloc(o, gt_store_updated(o->store), &o->states[i], err);
+	o->state_count = state_elements(o->store, &o->options);
+	if (!rc && o->state_count)
+		rc = alloc(o, o->state_count, &o->states, err);
 	o->work_count = work_count(o->store, &o->options);
 	return rc || !o->work_count ? rc : alloc(o, o->work_count, &o->work, err);
 }
@@ -261,6 +315,7 @@ int gt_optim_new(struct gt_optim **out, struct gt_store *store,
 	if (check_options(options, err) || make_ranges(o, err) ||
 	    (store->parts && keep_parts(o, err)) || take_memory(o, err))
 		goto out;
+	place_states(o);
 	*out = o;
 	return 0;
 out:
@@ -272,9 +327,7 @@ void gt_optim_free(struct gt_optim *o)
 {
 	if (!o)
 		return;
-	for (int i = 0; i < GT_OPTIM_STATES; i++)
-		gt_device_free(o->store->device, o->states[i],
-		    (size_t)gt_store_updated(o->store) * sizeof(float));
+	gt_device_free(o->store->device, o->states, (size_t)o->state_count * sizeof(float));
 	gt_device_free(o->store->device, o->work, (size_t)o->work_count * sizeof(float));
 	gt_device_free(o->store->device, o->scalars, sizeof(*o->scalars));
 	for (int i = 0; i < GT_OPTIM_AHEAD; i++)
@@ -304,7 +357,6 @@ static int add_squares(const struct gt_optim *o, struct gt_err *err)
 static int update(const struct gt_optim *o, const struct range *r, struct gt_err *err)
 {
 	const struct gt_store *s = o->store;
-	const int64_t at = s->parts ? r->at : r->offset;
 	struct gt_optim_range range = {
 		.parameters = (float *)s->parameters + (s->parameters_in_parts ? r->at : r->offset),
 		.gradients = (float *)s->gradients + (s->gradients_in_parts ? r->at : r->offset),
@@ -314,7 +366,7 @@ static int update(const struct gt_optim *o, const struct range *r, struct gt_err
 	};
 
 	for (int i = 0; i < GT_OPTIM_STATES; i++)
-		range.states[i] = o->states[i] ? o->states[i] + at : NULL;
+		range.states[i] = r->state_at[i] < 0 ? NULL : o->states + r->state_at[i];
 	return r->rule->update(s->device, &range, &r->update, o->scalars, err);
 }
 
@@ -421,14 +473,29 @@ int gt_optim_set_steps(struct gt_optim *o, int64_t steps, struct gt_err *err)
 	    o->store->device, &o->scalars->result.steps, &steps, sizeof(steps), err);
 }
 
+/* The range that updates elements of a parameter here, or NULL. A parameter lies in one bucket, of
+ * which a rank has one part, so there are no two. */
+static const struct range *range_of(const struct gt_optim *o, const struct gt_slot *slot)
+{
+	for (size_t i = 0; i < o->range_count; i++) {
+		const struct range *r = &o->ranges[i];
+
+		if (r->offset < slot->offset + slot->held && slot->offset < r->offset + r->count)
+			return r;
+	}
+	return NULL;
+}
+
 const char *gt_optim_state(
     const struct gt_optim *o, const struct gt_slot *slot, int which, float **flat)
 {
 	const struct gt_optim_rule *rule = gt_optim_rule_of(o->options.kind, slot);
+	const struct range *r;
 
 	if (which >= count_states(rule, &o->options))
 		return NULL;
-	*flat = o->states[which];
+	r = slot->elsewhere ? NULL : range_of(o, slot);
+	*flat = o->states + (r ? r->state_at[which] - r->state_at[0] : 0);
 	return rule->states[which];
 }
 

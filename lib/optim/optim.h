@@ -5,7 +5,7 @@
 #include "lib/graph/store.h"
 
 /*
- * This module owns an optimizer's state, flat and laid out like the store's parameters, and decides
+ * This module owns an optimizer's state, flat, only for the parameters that have it, and decides
  * learning rates. The arithmetic is the backend's (struct gt_range_kernels); the rules are
  * torch.optim's.
  */
@@ -164,8 +164,9 @@ int64_t gt_optim_steps(const struct gt_optim *o);
 int gt_optim_set_steps(struct gt_optim *o, int64_t steps, struct gt_err *err);
 
 /* torch.optim's state of a parameter: which = 0, 1, ... gives its name ("momentum_buffer";
- * "exp_avg", "exp_avg_sq") and device memory [gt_store_updated()] in the store's layout, or that of
- * its parts, where it has its place; NULL when there is no more. */
+ * "exp_avg", "exp_avg_sq") and device memory in which it has the place that the parameter has in
+ * the store's layout, or that of its parts; NULL when there is no more. Other parameters may have
+ * none of this state, so the memory at their places is not theirs: ask for each parameter. */
 const char *gt_optim_state(
     const struct gt_optim *o, const struct gt_slot *slot, int which, float **flat);
 
@@ -175,8 +176,7 @@ const struct gt_optim_options *gt_optim_options(const struct gt_optim *o);
  * workspace for the largest tensor that it updates whole. */
 int64_t gt_optim_bytes(const struct gt_store *store, const struct gt_optim_options *options);
 
-/* Buffers of state that an optimizer of these options keeps: each [gt_store_updated()] float32. No
- * parameter has more states. */
+/* The most states that an optimizer of these options keeps for a parameter. */
 int gt_optim_state_count(const struct gt_optim_options *options);
 
 /* ---- schedule.c ---- */

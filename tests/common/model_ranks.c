@@ -211,6 +211,17 @@ int model_rank_update(struct model_rank *r, double lr)
 	return rc;
 }
 
+static int collect_slot(struct model_rank *r, const struct gt_slot *slot, enum gt_held what,
+    const void *flat, void **out)
+{
+	if (!r->group || !r->group->rank)
+		*out = calloc(1, gt_slot_bytes(slot));
+	if (r->parallel)
+		return gt_parallel_collect(r->parallel, slot, what, flat, *out, &r->err);
+	return gt_device_read(r->store->device, *out, (const float *)flat + slot->offset,
+	    gt_slot_bytes(slot), &r->err);
+}
+
 int model_rank_collect(struct model_rank *r, int which, enum gt_held what, const void *flat)
 {
 	const struct gt_store *s = r->store;
@@ -218,19 +229,24 @@ int model_rank_collect(struct model_rank *r, int which, enum gt_held what, const
 	int rc = 0;
 
 	r->whole[which] = whole;
-	for (size_t i = 0; !rc && i < s->slot_count; i++) {
-		const struct gt_slot *slot = &s->slots[i];
+	for (size_t i = 0; !rc && i < s->slot_count; i++)
+		if (s->slots[i].role == GT_PARAMETER)
+			rc = collect_slot(r, &s->slots[i], what, flat, &whole[i]);
+	return rc;
+}
 
-		if (slot->role != GT_PARAMETER)
-			continue;
-		if (!r->group || !r->group->rank)
-			whole[i] = calloc(1, gt_slot_bytes(slot));
-		if (r->parallel)
-			rc = gt_parallel_collect(r->parallel, slot, what, flat, whole[i], &r->err);
-		else
-			rc = gt_device_read(s->device, whole[i], (const float *)flat + slot->offset,
-			    gt_slot_bytes(slot), &r->err);
-	}
+int model_rank_collect_state(struct model_rank *r, int which, int state)
+{
+	const struct gt_store *s = r->store;
+	void **whole = calloc(s->slot_count, sizeof(*whole));
+	float *flat;
+	int rc = 0;
+
+	r->whole[which] = whole;
+	for (size_t i = 0; !rc && i < s->slot_count; i++)
+		if (s->slots[i].role == GT_PARAMETER &&
+		    gt_optim_state(r->optim, &s->slots[i], state, &flat))
+			rc = collect_slot(r, &s->slots[i], GT_HELD_STATE, flat, &whole[i]);
 	return rc;
 }
 

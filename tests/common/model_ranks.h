@@ -47,6 +47,9 @@ int model_rank_update(struct model_rank *r, double lr);
  * collective call. */
 int model_rank_collect(struct model_rank *r, int which, enum gt_held what, const void *flat);
 
+/* Likewise a state of the optimizer; NULL for parameters without it. */
+int model_rank_collect_state(struct model_rank *r, int which, int state);
+
 /*
  * Open `count` ranks that are all told what `like` is told, and let each call `then`, which may be
  * NULL, in threads of their own that compute alone. Fails the test if one of them cannot be opened.

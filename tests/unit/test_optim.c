@@ -127,6 +127,85 @@ static void devices_agree(void **state)
 	gt_device_close(cpu);
 }
 
+/* Elements of the parameters that keep a state, with padding. */
+static int64_t keepers(const struct state *s, int which)
+{
+	int64_t count = 0;
+	float *flat;
+
+	for (size_t i = 0; i < s->store->slot_count; i++) {
+		const struct gt_slot *slot = &s->store->slots[i];
+
+		if (slot->role == GT_PARAMETER && gt_optim_state(s->optim, slot, which, &flat))
+			count += gt_slot_padded(slot);
+	}
+	return count;
+}
+
+/* The workspace of Muon for the largest matrix. */
+static int64_t workspace(const struct state *s)
+{
+	int64_t most = 0;
+
+	for (size_t i = 0; i < s->store->slot_count; i++) {
+		const struct gt_slot *slot = &s->store->slots[i];
+		int64_t work = slot->hidden ? gt_muon_work(slot->shape[0], slot->shape[1]) : 0;
+
+		most = work > most ? work : most;
+	}
+	return most;
+}
+
+/* Write the place of a state that tells it from all others, and read all of them back. */
+static void fill_states(const struct state *s, bool check)
+{
+	struct gt_err err = GT_ERR_INIT;
+	float *flat, value = 0, found;
+
+	for (int which = 0; which < GT_OPTIM_STATES; which++)
+		for (size_t i = 0; i < s->store->slot_count; i++) {
+			const struct gt_slot *slot = &s->store->slots[i];
+
+			if (slot->role != GT_PARAMETER ||
+			    !gt_optim_state(s->optim, slot, which, &flat))
+				continue;
+			for (int64_t e = 0; e < slot->count; e++) {
+				float *at = flat + slot->offset + e;
+
+				value++;
+				if (!check)
+					gt_device_write(
+					    test_device(0), at, &value, sizeof(value), &err);
+				else
+					gt_device_read(
+					    test_device(0), &found, at, sizeof(found), &err);
+				assert_int_equal(err.code, 0);
+				assert_true(!check || found == value);
+			}
+		}
+}
+
+/* Each parameter has memory for the states that it keeps, and there is no more. */
+static void states_are_where_they_are_kept(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(optimizers) / sizeof(*optimizers); i++) {
+		bool muon = optimizers[i].kind == GT_MUON;
+		int64_t count = 0;
+		struct state s;
+
+		open_state(&s, test_device(0), &optimizers[i]);
+		for (int which = 0; which < GT_OPTIM_STATES; which++)
+			count += keepers(&s, which);
+		count += muon ? workspace(&s) : 0;
+		assert_int_equal(
+		    gt_optim_bytes(s.store, &optimizers[i]), count * (int64_t)sizeof(float));
+		fill_states(&s, false);
+		fill_states(&s, true);
+		close_state(&s);
+	}
+}
+
 /* The first update copies, the others are the formula; an exchange is undone by another. */
 static void mean_follows(void **state)
 {
@@ -190,6 +269,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(devices_agree),
+		cmocka_unit_test(states_are_where_they_are_kept),
 		cmocka_unit_test(mean_follows),
 		cmocka_unit_test(decay_is_checked),
 	};

@@ -46,15 +46,8 @@ static int collect(struct model_rank *r)
 	int count = gt_optim_state_count(gt_optim_options(r->optim));
 	int rc = model_rank_collect(r, 0, GT_HELD_DATA, r->store->parameters);
 
-	for (int i = 0; !rc && i < count; i++) {
-		float *state = NULL;
-
-		for (size_t k = 0; !state && k < r->store->slot_count; k++)
-			if (r->store->slots[k].role == GT_PARAMETER)
-				gt_optim_state(r->optim, &r->store->slots[k], i, &state);
-		if (state)
-			rc = model_rank_collect(r, i + 1, GT_HELD_STATE, state);
-	}
+	for (int i = 0; !rc && i < count; i++)
+		rc = model_rank_collect_state(r, i + 1, i);
 	return rc;
 }
 
