@@ -42,12 +42,13 @@ struct gt_zero {
  * where no part ends within one: each goes, the largest first, to the rank that has least so far,
  * and every rank's part is padded to the largest. Such a bucket goes on until it has as many
  * elements as all ranks would with its largest parameter each, so that no more than half of it is
- * padding (unless it is the last). Two ranks, parameters A of 128 elements, b of 16, C of 48 and D
- * of 32, in one bucket of each kind:
+ * padding. The last one takes in those before it until it has. If it never does, because one
+ * parameter is larger than all others together, any parameters take the place of padding where they
+ * fit. Two ranks, parameters A of 128 elements, b of 16, C of 48 and D of 32, in one bucket of each
+ * kind:
  *
  *   none whole      | A b C D |   224 elements: rank 0 owns the first 112 of A, rank 1 the rest
- *   A, C, D whole   | A C D p |   256 elements: rank 0 owns A, rank 1 C, D and 48 of padding p
- *                   | b p     |   32 elements: rank 0 owns b
+ *   A, C, D whole   | A C D b p |   256 elements: rank 0 owns A, rank 1 C, D, b and 32 of padding p
  *
  * Release *out in any case. Errors: GT_ENOMEM.
  */

@@ -291,6 +291,58 @@ static void whole_tensors_are_balanced(void **state)
 	}
 }
 
+/* Elements of the layout that ranks need at least for whole tensors in equal parts: all, or the
+ * largest tensor each. */
+static int64_t least_elements(
+    const struct gt_store *s, int ranks, bool (*whole)(const struct gt_slot *slot))
+{
+	int64_t largest = 0, all = 0;
+
+	for (size_t i = 0; i < s->slot_count; i++) {
+		const struct gt_slot *slot = &s->slots[i];
+
+		if (slot->role != GT_PARAMETER)
+			continue;
+		all += gt_slot_padded(slot);
+		if (whole(slot) && gt_slot_padded(slot) > largest)
+			largest = gt_slot_padded(slot);
+	}
+	return all > ranks * largest ? all : ranks * largest;
+}
+
+/* Neither a matrix larger than all others together nor one that is left over makes other ranks hold
+ * padding for it, where there are parameters for them to hold. */
+static void last_bucket_is_no_padding(void **state)
+{
+	static const struct {
+		const char *spec;
+		int64_t bytes;
+	} rows[] = {
+		{ "mlp:9,200,20,20,85", 1 }, /* half of the elements are in one matrix */
+		{ "mlp:9,200,20,20,85", 25 << 20 },
+		/* the last that the backward pass comes to is the largest */
+		{ "mlp:9,200,20,20,20,20,20,20,20,20,20,20,20,20,20,9", 1 },
+	};
+	struct gt_err err = GT_ERR_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++)
+		for (int n = 1; n <= 8; n++) {
+			struct gt_store *s = lay_out(rows[i].spec);
+			int64_t least = least_elements(s, n, is_hidden);
+			struct gt_buckets b;
+
+			assert_int_equal(gt_zero_cut(&b, s, n, rows[i].bytes, is_hidden, &err), 0);
+			check_whole(s, &b, n, is_hidden);
+
+			if (s->flat_count > 1.05 * (double)least)
+				fail_msg("%s, %d ranks: %lld elements where %lld would do",
+				    rows[i].spec, n, (long long)s->flat_count, (long long)least);
+			gt_buckets_release(&b);
+			gt_store_free(s);
+		}
+}
+
 /* Since `when`: of those whose names begin with `what`. */
 static int events_since(const struct model_rank *r, double when, const char *what)
 {
@@ -413,6 +465,7 @@ int main(void)
 		cmocka_unit_test(every_element_has_one_owner),
 		cmocka_unit_test(whole_tensors_have_one_owner),
 		cmocka_unit_test(whole_tensors_are_balanced),
+		cmocka_unit_test(last_bucket_is_no_padding),
 		cmocka_unit_test(buckets_die),
 		cmocka_unit_test(events_are_told),
 	};
