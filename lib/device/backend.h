@@ -24,6 +24,7 @@ struct gt_kernel; /* lib/graph/kernel.h: devices carry them, graphs look into th
  */
 struct gt_stream;
 struct gt_event;
+struct gt_capture;
 
 /* The alignment of device memory, in bytes. */
 enum { GT_DEVICE_ALIGN = 256 };
@@ -210,6 +211,25 @@ struct gt_backend {
 	int (*copy)(
 	    struct gt_stream *stream, void *to, const void *from, size_t bytes, struct gt_err *err);
 	int (*zero)(struct gt_stream *stream, void *device, size_t bytes, struct gt_err *err);
+
+	/*
+	 * Optional, all four or none (NULL): work that is queued once and done many times, without
+	 * the host's work for each kernel. Between capture_begin() and capture_end(), kernels,
+	 * copies within the device, events and waits queued on the stream are kept, and not done.
+	 * So they are on other streams from when these wait for an event of the capture; at its
+	 * end the first stream has to wait for them. Meanwhile nothing waits for work outside of
+	 * the capture, and copies from or to host memory are errors, as is a wait of the host for
+	 * these streams. capture_end() ends the capture in any case; *out is NULL after an error.
+	 *
+	 * replay() queues all of it, on the stream of the capture. Addresses and arguments are as
+	 * they were, so everything that changes from one time to the next is read from device
+	 * memory. A capture may be freed while its work is queued, and its memory when that is
+	 * done.
+	 */
+	int (*capture_begin)(struct gt_stream *stream, struct gt_err *err);
+	int (*capture_end)(struct gt_capture **out, struct gt_stream *stream, struct gt_err *err);
+	int (*replay)(struct gt_stream *stream, struct gt_capture *capture, struct gt_err *err);
+	void (*capture_free)(struct gt_capture *capture); /* NULL is fine */
 
 	/* NULL-terminated list of tables, each ended by a row whose op is NULL; earlier rows are
 	 * preferred. */

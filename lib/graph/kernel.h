@@ -83,7 +83,9 @@ struct gt_kernel {
 	/* Optional, whenever the data pointers have changed, before the next run(). */
 	int (*bind)(struct gt_call *call, struct gt_err *err);
 	/* In the loop: queues the node's work on call->stream; allocates nothing. The call stays as
-	 * it is until the work is done. */
+	 * it is until the work is done. A backend's row queues the same work each time, as the
+	 * plan may replay it instead of calling run() again; what differs between runs, it reads
+	 * from its inputs. */
 	int (*run)(struct gt_call *call, struct gt_err *err);
 	/* Optional: free state. */
 	void (*release)(struct gt_call *call);

@@ -29,6 +29,10 @@ struct gt_plan {
 	struct place *places;  /* by value id */
 	size_t arena_bytes, temporary_bytes;
 	char *arena;
+	/* What runs are made of from the third on, where the backend can. */
+	bool replays;
+	bool ran; /* since the plan was bound */
+	struct gt_capture *capture;
 };
 
 static int home_of(const struct gt_plan *p, int id)
@@ -225,14 +229,16 @@ static const struct gt_kernel *find_in(
 	return k;
 }
 
-static const struct gt_kernel *find_kernel(
-    const struct gt_plan *p, const char *op, struct gt_call *call)
+/* Rows of others may look at their context whenever they run (whether this is a step's last
+ * micro-batch), so that no two runs need to queue the same. */
+static const struct gt_kernel *find_kernel(struct gt_plan *p, const char *op, struct gt_call *call)
 {
 	const struct gt_kernel *k = p->extra ? find_in(p->extra->kernels, op, call) : NULL;
 
 	if (!k)
 		return find_in(p->store->device->backend->kernels(), op, call);
 	call->context = p->extra->context;
+	p->replays = false;
 	return k;
 }
 
@@ -316,6 +322,7 @@ int gt_plan_new(struct gt_plan **out, const struct gt_graph *g, struct gt_store 
 	p->graph = g;
 	p->store = store;
 	p->extra = extra;
+	p->replays = store->device->backend->replay;
 	p->places = gt_calloc(g->value_count, sizeof(*p->places), err);
 	p->steps = gt_calloc(g->node_count, sizeof(*p->steps), err);
 	if (!p->places || !p->steps || find_lifetimes(p, err))
@@ -335,10 +342,19 @@ out:
 	return err->code;
 }
 
+static void forget_runs(struct gt_plan *p)
+{
+	if (p->capture)
+		p->store->device->backend->capture_free(p->capture);
+	p->capture = NULL;
+	p->ran = false;
+}
+
 void gt_plan_free(struct gt_plan *p)
 {
 	if (!p)
 		return;
+	forget_runs(p);
 	for (size_t i = 0; i < p->step_count; i++)
 		if (p->steps[i].kernel && p->steps[i].kernel->release)
 			p->steps[i].kernel->release(&p->steps[i].call);
@@ -366,6 +382,7 @@ int gt_plan_bind(struct gt_plan *p, void *arena, struct gt_err *err)
 {
 	if (!p->store->allocated)
 		return gt_err_set(err, GT_EINVAL, "the store has no memory yet");
+	forget_runs(p);
 	p->arena = arena;
 	for (size_t i = 0; i < p->step_count; i++) {
 		struct gt_step *s = &p->steps[i];
@@ -384,7 +401,7 @@ int gt_plan_bind(struct gt_plan *p, void *arena, struct gt_err *err)
 	return 0;
 }
 
-int gt_plan_run(struct gt_plan *p, struct gt_err *err)
+static int queue_steps(struct gt_plan *p, struct gt_err *err)
 {
 	for (size_t i = 0; i < p->step_count; i++) {
 		struct gt_step *s = &p->steps[i];
@@ -397,6 +414,39 @@ int gt_plan_run(struct gt_plan *p, struct gt_err *err)
 			p->spans[i].ended = gt_clock_s();
 	}
 	return 0;
+}
+
+static int capture(struct gt_plan *p, struct gt_err *err)
+{
+	const struct gt_device *d = p->store->device;
+	struct gt_capture *captured;
+	int rc = d->backend->capture_begin(d->compute, err);
+
+	if (rc)
+		return rc;
+	rc = queue_steps(p, err);
+	if (d->backend->capture_end(&captured, d->compute, rc ? GT_ERR_IGNORED : err) && !rc)
+		rc = err->code;
+	if (rc)
+		d->backend->capture_free(captured);
+	else
+		p->capture = captured;
+	return rc;
+}
+
+/* The first run is queued as it is, so that kernels can do what they do once. Nor is one kept that
+ * somebody watches, or a plan that runs but once. */
+int gt_plan_run(struct gt_plan *p, struct gt_err *err)
+{
+	const struct gt_device *d = p->store->device;
+	bool first = !p->ran;
+
+	p->ran = true;
+	if (!p->replays || p->spans || first)
+		return queue_steps(p, err);
+	if (!p->capture && capture(p, err))
+		return err->code;
+	return d->backend->replay(d->compute, p->capture, err);
 }
 
 void gt_plan_watch(struct gt_plan *p, struct gt_span *spans)

@@ -56,7 +56,10 @@ size_t gt_plan_arena_bytes(const struct gt_plan *plan);
  * owned. */
 int gt_plan_bind(struct gt_plan *plan, void *arena, struct gt_err *err);
 
-/* Queue every step once on the device's compute stream. Allocates nothing. */
+/* Queue every step once on the device's compute stream. Allocates nothing, but that a backend which
+ * can replay work captures the second run. Runs from then on replay it, so their kernels are not
+ * asked again: all that changes between runs lies in device memory. A plan with rows of `extra` is
+ * not captured. */
 int gt_plan_run(struct gt_plan *plan, struct gt_err *err);
 
 /* Where a value lies on the device, once the plan is bound, for copies on the compute stream: an

@@ -96,6 +96,13 @@ struct far_counts far_counts(int index)
 	return devices[index].counts;
 }
 
+void far_count_replay(int index)
+{
+	pthread_mutex_lock(&devices[index].lock);
+	devices[index].counts.replays++;
+	pthread_mutex_unlock(&devices[index].lock);
+}
+
 void far_count_blocking(int index)
 {
 	pthread_mutex_lock(&devices[index].lock);
@@ -271,7 +278,8 @@ static void append(struct far_device *d, struct gt_stream *s, struct far_item *i
 		s->first = item;
 	s->last = item;
 	s->queued++;
-	d->counts.kernels += !item->copies && item->run;
+	d->counts.kernels += !item->copies && item->run && !item->replayed;
+	d->counts.replayed += !item->copies && item->run && item->replayed;
 	d->counts.copies += item->copies;
 	pthread_cond_broadcast(&d->changed);
 }
@@ -279,10 +287,13 @@ static void append(struct far_device *d, struct gt_stream *s, struct far_item *i
 int far_queue(struct gt_stream *s, struct far_item *like, struct gt_err *err)
 {
 	struct far_device *d = &devices[s->index];
-	struct far_item *item = gt_calloc(1, sizeof(*item), err);
+	struct far_item *item;
 	const char *fault;
 	int rc;
 
+	if (s->capture)
+		return far_keep(s, like, err);
+	item = gt_calloc(1, sizeof(*item), err);
 	if (!item)
 		return GT_ENOMEM;
 	*item = *like;
@@ -318,6 +329,8 @@ int far_stream_sync(struct gt_stream *s, struct gt_err *err)
 	struct far_device *d = &devices[s->index];
 	int rc;
 
+	if (s->capture)
+		far_fail(s->index, "the host waits for a stream whose work is captured");
 	pthread_mutex_lock(&d->lock);
 	d->counts.blocking++;
 	wait_for_stream(d, s);
@@ -351,11 +364,14 @@ static void far_event_free(struct gt_event *e)
 	free(e);
 }
 
-static int far_event_record(struct gt_event *e, struct gt_stream *s, struct gt_err *err)
+int far_event_record(struct gt_event *e, struct gt_stream *s, struct gt_err *err)
 {
 	struct far_device *d = &devices[s->index];
 	struct far_item item = { .name = "event_record", .event = e };
 
+	e->capture = s->capture;
+	if (s->capture)
+		return far_keep(s, &item, err);
 	pthread_mutex_lock(&d->lock);
 	e->recorded++;
 	e->queued++;
@@ -371,12 +387,14 @@ static int far_event_record(struct gt_event *e, struct gt_stream *s, struct gt_e
 	return 0;
 }
 
-static int far_event_wait(struct gt_stream *s, struct gt_event *e, struct gt_err *err)
+int far_event_wait(struct gt_stream *s, struct gt_event *e, struct gt_err *err)
 {
 	struct far_device *d = &devices[s->index];
 	struct far_item item = { .name = "event_wait", .event = e, .generation = e->recorded };
 	int rc;
 
+	if (s->capture || e->capture)
+		return far_keep_wait(s, e, err);
 	if (!e->recorded)
 		return 0;
 	join(&s->clock, &e->clock);
@@ -397,6 +415,8 @@ static int far_event_sync(struct gt_event *e, struct gt_err *err)
 	struct far_device *d = &devices[e->index];
 	int rc;
 
+	if (e->capture)
+		far_fail(e->index, "the host waits for an event whose work is captured");
 	pthread_mutex_lock(&d->lock);
 	d->counts.waits += e->reached < e->recorded;
 	while (e->reached < e->recorded)
@@ -473,6 +493,10 @@ const struct gt_backend far_backend = {
 	.copy_out = far_copy_out,
 	.copy = far_copy,
 	.zero = far_zero,
+	.capture_begin = far_capture_begin,
+	.capture_end = far_capture_end,
+	.replay = far_replay,
+	.capture_free = far_capture_free,
 	.kernels = far_kernels,
 	.ranges = far_ranges,
 };

@@ -19,6 +19,9 @@
  *   ordering", 1988.)
  * - Memory is not freed, and host memory not changed, while work on it is queued.
  * - Only a thread that entered a device queues work on it.
+ * - Captured work (capture_begin()) is checked in the same way whenever it is replayed. Host memory
+ *   in it, a wait of the host, a wait for work outside and a kernel's call that has changed by the
+ *   time of a replay are faults.
  *
  * A fault is an error (GT_EDEVICE) of the call that made it where that call can return one, and of
  * all later calls for that device. A program that ends with a fault that nobody forgot exits with
@@ -34,6 +37,8 @@ struct far_counts {
 	                * took or gave back device memory */
 	long waits;    /* the host waited for an event that was not done */
 	long kernels, copies;
+	long replays;  /* calls of replay() */
+	long replayed; /* kernels in them; these are not among `kernels` */
 };
 
 struct far_counts far_counts(int index);

@@ -14,6 +14,7 @@ struct far_clock {
 
 struct gt_event {
 	int index;
+	struct gt_capture *capture; /* that the last record is in, or NULL */
 	uint64_t recorded, reached; /* times that it was recorded, and that a stream came by */
 	long queued;                /* items that name it */
 	struct far_clock clock;     /* of the last record */
@@ -47,6 +48,7 @@ struct far_item {
 	struct far_access accesses[FAR_ACCESSES];
 	int access_count;
 	bool copies; /* comes later than others */
+	bool replayed;
 	int threads; /* of OpenMP, as the thread that queues it has them */
 	struct far_item *next;
 
@@ -67,7 +69,8 @@ struct gt_stream {
 	struct far_item *first, *last;
 	uint64_t queued, done; /* items */
 	bool stop;
-	struct far_clock clock; /* of the last item */
+	struct far_clock clock;     /* of the last item */
+	struct gt_capture *capture; /* that it is part of now, or NULL */
 };
 
 /* ---- far_memory.c ---- */
@@ -105,6 +108,23 @@ void far_fail(int index, const char *format, ...) __attribute__((format(printf, 
 void far_count_blocking(int index);
 
 int far_stream_sync(struct gt_stream *stream, struct gt_err *err);
+
+int far_event_record(struct gt_event *e, struct gt_stream *s, struct gt_err *err);
+int far_event_wait(struct gt_stream *s, struct gt_event *e, struct gt_err *err);
+void far_count_replay(int index);
+
+/* ---- far_capture.c ---- */
+
+/* Keep an item that is queued on a stream with a capture. */
+int far_keep(struct gt_stream *stream, const struct far_item *item, struct gt_err *err);
+
+/* A stream waits for an event, one of which has a capture: the stream joins it. */
+int far_keep_wait(struct gt_stream *stream, struct gt_event *event, struct gt_err *err);
+
+int far_capture_begin(struct gt_stream *stream, struct gt_err *err);
+int far_capture_end(struct gt_capture **out, struct gt_stream *stream, struct gt_err *err);
+int far_replay(struct gt_stream *stream, struct gt_capture *capture, struct gt_err *err);
+void far_capture_free(struct gt_capture *capture);
 
 /* ---- far_copies.c ---- */
 
