@@ -200,8 +200,8 @@ int gt_cmd_eval(int argc, char **argv)
 	if (!rc)
 		rc = load(&e, &cli, &env.log, &err);
 	if (!rc)
-		rc = gt_evaluate(
-		    &e.programs, e.data, (int)cli.batch, (int)cli.workers, NULL, &metrics, &err);
+		rc = gt_evaluate(&e.programs, e.data, (int)cli.batch, (int)cli.workers, false, NULL,
+		    &metrics, &err);
 	if (!rc)
 		log_speed(&env.log, &metrics, gt_dataset_info(e.data));
 	if (!rc && !isfinite(metrics.loss))

@@ -79,6 +79,7 @@ complete -c gtrain -n '__gtrain_command train' -l threads -x -d 'threads that co
 complete -c gtrain -n '__gtrain_command train' -l recompute -a 'none all auto' -d 'blocks computed again in the backward pass; auto: as few as fit into memory'
 complete -c gtrain -n '__gtrain_command train' -l workers -x -d 'threads that read data; 0: the training thread does'
 complete -c gtrain -n '__gtrain_command train' -l prefetch -x -d 'batches kept ready'
+complete -c gtrain -n '__gtrain_command train' -l pin-memory -x -a 'yes no' -d 'read batches into memory that a GPU copies from while it computes'
 complete -c gtrain -n '__gtrain_command train' -l drop-last -d 'leave out the last step of an epoch if it is short'
 complete -c gtrain -n '__gtrain_command train' -l augment -x -a 'none crop flip crop,flip' -d 'how images are varied: crop, flip'
 complete -c gtrain -n '__gtrain_command train' -l nproc -x -d 'processes, or threads, that train together, each on its part of the data'

@@ -43,6 +43,7 @@ struct evaluation {
 	const struct gt_device *device;
 	double *sums; /* device: [STATS] */
 	int workers;
+	bool pageable;
 };
 
 static int add_batch(
@@ -94,7 +95,7 @@ static int add_all(
 
 	if (!gt_sampler_rank_samples(&options->sampler)) /* more ranks than samples */
 		return 0;
-	rc = gt_feeder_open(&f, e->device, e->data, options, err);
+	rc = gt_feeder_open(&f, e->device, e->data, options, e->pageable, err);
 	if (rc)
 		return rc;
 	while ((rc = gt_feeder_next(&f, &b, err)) > 0) {
@@ -164,7 +165,7 @@ static int add_here(struct evaluation *e, const struct gt_sampler *sampler, int 
 }
 
 int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch, int workers,
-    const struct gt_eval_ranks *ranks, struct gt_metrics *out, struct gt_err *err)
+    bool pageable, const struct gt_eval_ranks *ranks, struct gt_metrics *out, struct gt_err *err)
 {
 	int hosted = ranks && ranks->hosted > 1 ? ranks->hosted : 1;
 	struct gt_sampler sampler = gt_eval_sampler(
@@ -172,7 +173,8 @@ int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch
 	struct evaluation e = { .pair = pair,
 		.data = data,
 		.device = pair->full.plan ? pair->full.device : pair->tail.device,
-		.workers = workers };
+		.workers = workers,
+		.pageable = pageable };
 	double sums[STATS] = { 0 }, began = gt_clock_s();
 	/* A rank without samples has no program, and adds nothing. */
 	int rc = e.device ? add_here(&e, &sampler, hosted, sums, err) : 0;

@@ -27,15 +27,15 @@ struct gt_eval_ranks {
 
 /*
  * Run the pair (purpose GT_MODEL_EVAL, bound) over the whole data set in order, without
- * augmentation, in batches of `batch`, those of each virtual rank by themselves. A short batch that
- * the pair has no program for is filled up with samples that count for nothing. Sums are added up
- * over the hosted ranks and over the ranks' group (NULL: one rank), as gradients are, and all get
- * the same: a collective call.
+ * augmentation, in batches of `batch`, those of each virtual rank by themselves; for `pageable` see
+ * gt_feeder_open(). A short batch that the pair has no program for is filled up with samples that
+ * count for nothing. Sums are added up over the hosted ranks and over the ranks' group (NULL: one
+ * rank), as gradients are, and all get the same: a collective call.
  *
  * So the bits depend on how many ranks there are, unless these stand for as many virtual ones, with
  * the same `batch`, and the pair has a program for that alone.
  */
 int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch, int workers,
-    const struct gt_eval_ranks *ranks, struct gt_metrics *out, struct gt_err *err);
+    bool pageable, const struct gt_eval_ranks *ranks, struct gt_metrics *out, struct gt_err *err);
 
 #endif

@@ -17,14 +17,15 @@ static void pinned_free(void *self, void *p, size_t bytes)
 
 /* The loader keeps one batch more for us than the last: its copy may still be under way. */
 int gt_feeder_open(struct gt_feeder *f, const struct gt_device *device, struct gt_dataset *data,
-    const struct gt_loader_options *options, struct gt_err *err)
+    const struct gt_loader_options *options, bool pageable, struct gt_err *err)
 {
-	struct gt_loader_options pinned = *options;
+	struct gt_loader_options mine = *options;
 
 	*f = (struct gt_feeder){ .device = device };
-	pinned.hold = 1;
-	pinned.memory = (struct gt_loader_memory){ f, pinned_alloc, pinned_free };
-	return gt_loader_open(&f->loader, data, &pinned, err);
+	mine.hold = 1;
+	if (!pageable)
+		mine.memory = (struct gt_loader_memory){ f, pinned_alloc, pinned_free };
+	return gt_loader_open(&f->loader, data, &mine, err);
 }
 
 static int wait_for(const struct gt_feeder *f, struct gt_event *event, struct gt_err *err)

@@ -90,8 +90,8 @@ int gt_program_add_loss(struct gt_program *p, struct gt_step_scalars *scalars, s
 
 /* ---- feeder.c ---- */
 
-/* Batches of a loader on their way to programs. The loader reads into memory that is good to copy
- * from, and gets a batch back when its copy is done. */
+/* Batches of a loader on their way to programs. The loader gets a batch back when its copy is
+ * done. */
 struct gt_feeder {
 	struct gt_loader *loader; /* NULL: not open */
 	const struct gt_device *device;
@@ -99,8 +99,10 @@ struct gt_feeder {
 	int64_t count;
 };
 
+/* The loader reads into pinned memory (gt_backend.host_alloc), from which batches are copied while
+ * the device computes. `pageable`: into plain memory; the host may have to wait for the copies. */
 int gt_feeder_open(struct gt_feeder *f, const struct gt_device *device, struct gt_dataset *data,
-    const struct gt_loader_options *options, struct gt_err *err);
+    const struct gt_loader_options *options, bool pageable, struct gt_err *err);
 /* When all copies are done. */
 void gt_feeder_close(struct gt_feeder *f);
 

@@ -90,7 +90,7 @@ static int run_evaluation(struct gt_loop *l, struct gt_err *err)
 		rc = gt_parallel_share_buffers(t->parallel, err);
 	return rc ? rc
 	          : gt_evaluate(&t->evals, t->val, t->batch / gt_train_hosted(t), t->o.workers,
-	                &ranks, &l->result->last, err);
+	                t->o.pageable, &ranks, &l->result->last, err);
 }
 
 /* Of the mean of the weights, where there is one; the best is of it, too. */
@@ -253,7 +253,7 @@ static int open_loader(struct gt_loop *l, struct gt_err *err)
 	/* Somebody else reads. */
 	if (gt_train_rank(t) && gt_parallel_reads_on_one(t->o.parallel.kind))
 		return 0;
-	return gt_feeder_open(&l->feeder, t->device, t->data, &options, err);
+	return gt_feeder_open(&l->feeder, t->device, t->data, &options, t->o.pageable, err);
 }
 
 /* The files that make the directory a run, before the first step: a resumed run finds them. */

@@ -65,6 +65,7 @@ struct gt_train_options {
 	struct gt_schedule lr_schedule; /* `total` comes from the length */
 
 	int workers, prefetch;
+	bool pageable; /* batches do not lie in pinned memory: see gt_feeder_open() */
 	bool drop_last;
 	const char *augment; /* "crop,flip": gt_augment_parse(); NULL: none */
 

@@ -36,6 +36,10 @@ plain() {
 	same lenet random:,samples=64 --steps 6 --batch 8 --accumulate 2 --optimizer sgd --momentum 0.9 --workers 2
 }
 
+@test "batches in ordinary memory" {
+	same lenet random:,samples=64 --steps 6 --batch 8 --workers 2 --pin-memory=no --val-split 0.2
+}
+
 @test "resnet20: running statistics, evaluation" {
 	same resnet20 random:,samples=24 --steps 3 --batch 8 --val-split 0.3 --eval-every 2
 }

@@ -527,6 +527,25 @@ static void test_nothing_blocks(void **state)
 	}
 }
 
+/* Inputs and targets in pageable memory are copied while the host waits. */
+static void test_pageable_batches(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct meter m = { 0 };
+
+	(void)state;
+	for (int accumulate = 1; accumulate <= 2; accumulate++) {
+		struct gt_train_options options = loop_options("lenet", accumulate);
+
+		options.pageable = true;
+		if (train_loop(&m, &options, &err))
+			fail_msg("%s", err.text);
+		for (int step = WARM; step < LOOP_STEPS - 1; step++)
+			assert_int_equal(
+			    m.counts[step + 1].blocking, m.counts[step].blocking + 2 * accumulate);
+	}
+}
+
 /* The step that diverged is named, and by then the next one may have begun. */
 static void test_late_divergence(void **state)
 {
@@ -552,6 +571,7 @@ int main(void)
 		cmocka_unit_test(test_skip),
 		cmocka_unit_test(test_ahead),
 		cmocka_unit_test(test_nothing_blocks),
+		cmocka_unit_test(test_pageable_batches),
 		cmocka_unit_test(test_late_divergence),
 	};
 
