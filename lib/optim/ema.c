@@ -28,7 +28,7 @@ int gt_ema_new(struct gt_ema **out, struct gt_store *store, double decay, struct
 	if (store->dtype != GT_F32)
 		gt_err_set(err, GT_ENOTSUP, "a mean of the weights is of float32 parameters");
 	else if (!(decay > 0 && decay < 1) || e->fresh <= 0 || e->fresh >= 1)
-		gt_err_set(err, GT_EINVAL, "ema: %g is not between 0 and 1 in float32", decay);
+		gt_err_set(err, GT_EINVAL, "{ema} %g is not between 0 and 1 in float32", decay);
 	else if (!gt_device_alloc(store->device, bytes_of(e), &flat, err)) {
 		e->flat = flat;
 		*out = e;

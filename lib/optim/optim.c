@@ -241,22 +241,30 @@ static void place_states(struct gt_optim *o)
 	}
 }
 
-/* Updates compute in float32, in which a tiny number is 0: no clipping, or a division by 0. */
+int gt_optim_check_number(const char *name, double value, float limit, struct gt_err *err)
+{
+	float rounded = (float)value;
+
+	if (value <= 0 || (rounded != 0 && rounded != limit))
+		return 0;
+	return gt_err_set(err, GT_EINVAL, "{%s} %.15g is %g in float32, in which updates compute",
+	    name, value, (double)rounded);
+}
+
+/* With such numbers updates would do nothing, divide by zero or never clip. */
 static int check_options(const struct gt_optim_options *o, struct gt_err *err)
 {
-	const struct {
-		const char *name;
-		double value;
-	} positive[] = { { "clip", o->clip }, { "eps", o->eps } };
-
 	if (o->nesterov && gt_optim_reads(o->kind, "nesterov") &&
 	    (o->momentum <= 0 || o->dampening != 0))
-		return gt_err_set(err, GT_EINVAL, "nesterov needs a momentum and no dampening");
-	for (size_t i = 0; i < sizeof(positive) / sizeof(*positive); i++)
-		if (positive[i].value > 0 && (float)positive[i].value == 0)
-			return gt_err_set(err, GT_EINVAL,
-			    "%s %g is 0 in float32, in which updates compute", positive[i].name,
-			    positive[i].value);
+		return gt_err_set(
+		    err, GT_EINVAL, "{nesterov} needs a {momentum} above 0 and no dampening");
+	if (gt_optim_reads(o->kind, "momentum") &&
+	    gt_optim_check_number("momentum", o->momentum, 1, err))
+		return err->code;
+	if (gt_optim_check_number("clip", o->clip, INFINITY, err) ||
+	    gt_optim_check_number("eps", o->eps, INFINITY, err) ||
+	    gt_optim_check_number("weight-decay", o->weight_decay, INFINITY, err))
+		return err->code;
 	return 0;
 }
 

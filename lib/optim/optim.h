@@ -122,6 +122,10 @@ void gt_optim_readers(char *out, size_t size, const char *setting);
 
 struct gt_optim;
 
+/* Updates compute in float32. Refuse a positive number of the option `name` that is rounded to 0 or
+ * to `limit` there. Errors: GT_EINVAL. */
+int gt_optim_check_number(const char *name, double value, float limit, struct gt_err *err);
+
 /* State begins at zero. The store must have gradients and outlive the optimizer. */
 int gt_optim_new(struct gt_optim **out, struct gt_store *store,
     const struct gt_optim_options *options, struct gt_err *err);

@@ -1,4 +1,6 @@
 /* defaults.c - default values that depend on the model, the data and other options. */
+#include <math.h>
+
 #include "lib/train/inside.h"
 
 enum { DEFAULT_EPOCHS = 10, DEFAULT_WARMUP = 100 };
@@ -112,6 +114,16 @@ static void resolve_rates(struct gt_train *t)
 	t->o.optim.others_lr = t->o.adam_lr / t->o.lr_schedule.lr;
 }
 
+/* A learning rate that is infinite diverges, which the run reports. */
+static int check_rates(const struct gt_train *t, struct gt_err *err)
+{
+	int rc = gt_optim_check_number("lr", t->o.lr_schedule.lr, 0, err);
+
+	if (!rc && gt_optim_rule(t->o.optim.kind)->operand == GT_OPERAND_TENSORS)
+		rc = gt_optim_check_number("adam-lr", t->o.adam_lr, INFINITY, err);
+	return rc;
+}
+
 /* Each default depends on values above it. */
 int gt_train_resolve_defaults(struct gt_train *t, struct gt_err *err)
 {
@@ -130,5 +142,5 @@ int gt_train_resolve_defaults(struct gt_train *t, struct gt_err *err)
 		s->decay = at_least_one(at_most(s->total / 5, s->total - s->warmup));
 	if (resolves(t, GT_GIVEN_WEIGHT_DECAY))
 		t->o.optim.weight_decay = default_decay(t);
-	return check_schedule(s, err);
+	return check_rates(t, err) ? err->code : check_schedule(s, err);
 }

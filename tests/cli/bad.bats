@@ -86,14 +86,20 @@ open("images/a/001.png", "wb").write(b)'
 	refused 2 "does not take text" train --model mlp --data "$text" --out out
 	refused 2 "goes from 9 to 3, the data has 8 features" train --model mlp:9,3 --data "$RANDOM_DATA" --out out
 	refused 1 "--device: this build computes on 'cpu' only" "${train[@]}" "$RANDOM_DATA" --device cuda
-	refused 2 "clip 1e-60 is 0 in float32" "${train[@]}" "$RANDOM_DATA" --clip 1e-60
-	refused 2 "eps 1e-60 is 0 in float32" "${train[@]}" "$RANDOM_DATA" --eps 1e-60
+	refused 2 "--clip 1e-60 is 0 in float32" "${train[@]}" "$RANDOM_DATA" --clip 1e-60
+	refused 2 "--eps 1e-60 is 0 in float32" "${train[@]}" "$RANDOM_DATA" --eps 1e-60
+	refused 2 "--eps 1e+60 is inf in float32" "${train[@]}" "$RANDOM_DATA" --eps 1e60
+	refused 2 "--weight-decay 1e+60 is inf in float32" "${train[@]}" "$RANDOM_DATA" --weight-decay 1e60
+	refused 2 "--momentum 0.999999999999 is 1 in float32" "${train[@]}" "$RANDOM_DATA" --optimizer muon --momentum 0.999999999999
+	refused 2 "--lr 1e-60 is 0 in float32" "${train[@]}" "$RANDOM_DATA" --lr 1e-60
+	refused 2 "--adam-lr 1e+60 is inf in float32" "${train[@]}" "$RANDOM_DATA" --optimizer muon --adam-lr 1e60
+	refused 2 "--ema 1e-20 is not between 0 and 1 in float32" "${train[@]}" "$RANDOM_DATA" --ema 1e-20
 	refused 2 "--min-lr" "${train[@]}" "$RANDOM_DATA" --lr 0.1 --min-lr 1
 	refused 2 "--warmup 5 leaves none of 5 steps at full rate" "${train[@]}" "$RANDOM_DATA" --steps 5 --warmup 5
 	refused 2 "--decay-steps 6 is above the 5 steps that --warmup leaves" "${train[@]}" "$RANDOM_DATA" --steps 5 --lr-schedule wsd --decay-steps 6
 	refused 2 "--decay-steps 5 is above the 4 steps that --warmup leaves" "${train[@]}" "$RANDOM_DATA" --steps 5 --lr-schedule wsd --decay-steps 5 --warmup 1
 	refused 2 "--lr-step 6 is above the 5 steps that --warmup leaves" "${train[@]}" "$RANDOM_DATA" --steps 5 --lr-schedule step --lr-step 6
-	refused 2 "nesterov" "${train[@]}" "$RANDOM_DATA" --optimizer sgd --momentum 0 --nesterov
+	refused 2 "--nesterov needs a --momentum above 0" "${train[@]}" "$RANDOM_DATA" --optimizer sgd --momentum 0 --nesterov
 	refused 2 "--batch" "${train[@]}" "$RANDOM_DATA" --batch 0
 	refused 2 "only images can be augmented" "${train[@]}" "$RANDOM_DATA" --augment flip
 	refused 2 "--model MODEL is missing" train --data "$RANDOM_DATA" --out out
