@@ -164,6 +164,28 @@ static int match_groups(struct gt_snapshot_groups *g, const struct gt_snapshot *
 	return 0;
 }
 
+/* No run does as many steps; counting goes on from them without overflow. */
+static const int64_t most_steps = INT64_C(1) << 53;
+
+/* The steps that the optimizer has counted for a parameter; 0: the file does not tell. */
+static int read_steps(
+    int64_t *steps, const struct gt_tree *state, int64_t number, struct gt_err *err)
+{
+	const struct gt_tree *step = gt_tree_get(gt_tree_get_int(state, number), "step");
+	int rc = step ? gt_tree_read_int(step, steps, err) : 0;
+
+	if (rc < 0)
+		return gt_err_prefix(
+		    err, "optimizer state 'step' of parameter %lld", (long long)number);
+	if (!step)
+		*steps = 0;
+	else if (!rc || *steps < 0 || *steps > most_steps)
+		return gt_err_set(err, GT_EFORMAT,
+		    "optimizer state 'step' of parameter %lld is no number of steps",
+		    (long long)number);
+	return 0;
+}
+
 /* Adam's own count, that of the first parameter that has one, may lag behind the run's: PyTorch
  * skips steps whose gradients overflow. The others' are read to see that they are sound. */
 static int count_steps(const struct gt_snapshot *s, const struct gt_tree *state,
@@ -173,13 +195,10 @@ static int count_steps(const struct gt_snapshot *s, const struct gt_tree *state,
 
 	*steps = s->step;
 	for (size_t i = 0; s->step && i < count; i++) {
-		const struct gt_tree *one = gt_tree_get_int(state, numbers[i]);
-		int64_t found = 0;
-		int rc = gt_tree_read_int(gt_tree_get(one, "step"), &found, err);
+		int64_t found;
 
-		if (rc < 0)
-			return gt_err_prefix(
-			    err, "optimizer state 'step' of parameter %lld", (long long)numbers[i]);
+		if (read_steps(&found, state, numbers[i], err))
+			return err->code;
 		if (!known && found > 0) {
 			*steps = found;
 			known = true;

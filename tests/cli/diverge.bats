@@ -129,6 +129,22 @@ diverged() {
 	gtrain "${table[@]}" --steps 5 --resume bad.pth --val-split 0.25 --out never -q
 	equal "$status" 1
 	[[ $err == "gtrain: error: bad.pth: 'best': its score is nan"* ]]
+	# Numbers of steps that no run has done; one more than the last would overflow.
+	for steps in 5f000000 7f61b1e6 7fc00000 3f000000 bf800000; do
+		python3 - $at bad.pth $steps <<-'EOF'
+			import sys, zipfile
+			three, other = b"\0\0\x40\x40", bytes.fromhex(sys.argv[3])[::-1]
+			with zipfile.ZipFile(sys.argv[1]) as old, zipfile.ZipFile(sys.argv[2], "w") as new:
+			    for name in old.namelist():
+			        if ".gtrain" not in name:
+			            data = old.read(name)
+			            new.writestr(name, other if data == three else data)
+		EOF
+		gtrain "${table[@]}" --steps 5 --resume bad.pth --val-split 0.25 --out never -q
+		equal "$status" 1
+		[[ $err == "gtrain: error: bad.pth: optimizer state 'step' of parameter 0 is no number of steps"* ]]
+		[ ! -e never ]
+	done
 	spoil good/model.pth bad.pth 0.bias inf
 	for mode in "" "--nproc 2 --parallel mirrored"; do
 		gtrain "${table[@]}" --steps 5 --init-from bad.pth --out never -q $mode
