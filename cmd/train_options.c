@@ -16,7 +16,8 @@ static const char *const augmentations[] = { "none", "crop", "flip", "crop,flip"
 
 /* Options that defaults of others depend on. */
 static const char *const optimizer[] = { "optimizer", NULL };
-static const char *const rate[] = { "optimizer", "lr", "lr-schedule", NULL };
+static const char *const highest[] = { "optimizer", "adjust-lr", NULL };
+static const char *const rate[] = { "optimizer", "adjust-lr", "lr", "lr-schedule", NULL };
 static const char *const length[] = { "steps", "epochs", "batch", "accumulate", NULL };
 
 /* clang-format off */
@@ -58,7 +59,7 @@ static const struct gt_opt table[] = {
 	    .help = "rule that updates the weights" },
 	{ "lr", 0, GT_OPT_DOUBLE, RUN(lr_schedule.lr), "X", "learning rate, at its highest",
 	    .otherwise = "by optimizer and model", .max = INFINITY, .flags = GT_OPT_ABOVE,
-	    .follows = optimizer, GIVEN(LR) },
+	    .follows = highest, GIVEN(LR) },
 	{ "adam-lr", 0, GT_OPT_DOUBLE, RUN(adam_lr), "X",
 	    "muon: learning rate of what adamw updates, at its highest",
 	    .otherwise = "by model", .max = INFINITY, .flags = GT_OPT_ABOVE, GIVEN(ADAM_LR) },

@@ -41,6 +41,10 @@ setup() {
 	equal "$(jq -c '[.warmup, .["lr-step"], .["decay-steps"]]' d/config.json)" '[30,100,60]'
 	gtrain train --config a/config.json --lr-schedule step --out f -q
 	equal "$(jq -c '[.lr, .["min-lr"]]' f/config.json)" '[0.001,0]'
+	gtrain train "${small[@]}" --steps 20 --optimizer muon --out g -q
+	equal "$(jq -c '[.lr, .["min-lr"]]' g/config.json)" '[0.02,0.002]'
+	gtrain train --config g/config.json --adjust-lr match_rms_adamw --out h -q
+	equal "$(jq -c '[.lr, .["min-lr"]]' h/config.json)" '[0.001,0.0001]'
 	gtrain train --config a/config.json --lr 1e-6 --min-lr 1e-7 --steps 2 --out e -q
 	equal "$status" 0
 }
