@@ -122,7 +122,7 @@ int gt_cmd_begin(
  * command line. */
 int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err);
 
-/* What stands before the name of an option in messages. */
+/* The prefix of option names in messages. */
 #define GT_CMD_OPTION "--"
 
 /* A text of the library (an error's, a hint) as a command line shows it, in `room`. */

@@ -1,4 +1,4 @@
-/* loss.c - cross_entropy, its gradient, classify_stats, and what ranks compute of them. */
+/* loss.c - cross_entropy, its gradient, classify_stats, and these on shards of the classes. */
 #include "kernels/cpu/parallel.h"
 
 /* GT_EINVAL, naming the first target that is no class; negative ones do not count and may be

@@ -6,7 +6,7 @@
 #include "kernels/cpu/dnnl_api.h"
 #include "kernels/cpu/parallel.h"
 
-/* A row-major matrix [rows, cols] in the workspace, and what is made of it. */
+/* A row-major matrix [rows, cols] in the workspace, and its products. */
 struct iteration {
 	int64_t rows, cols, side; /* side: the smaller of the two */
 	float *x, *next;          /* [rows, cols] */

@@ -1,4 +1,4 @@
-/* range.c - what is done to flat buffers in a step: sums, norm, updates; halves, and a search. */
+/* range.c - a step's work on flat buffers: sums, norm, updates; 16-bit types, and a search. */
 #include <math.h>
 #include <string.h>
 

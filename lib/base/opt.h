@@ -66,8 +66,8 @@ struct gt_opt {
 	 * gt_opts_reset_stale(). */
 	const char *const *follows;
 	/* The bit that says whether the field has a value, where 0 might be one, too. It belongs to
-	 * an `unsigned` at this offset in the same struct: who computes a default sets it. Bit 0:
-	 * there is none. */
+	 * an `unsigned` at this offset in the same struct: the code that computes a default sets
+	 * it. Bit 0: there is none. */
 	struct {
 		size_t offset;
 		unsigned bit;

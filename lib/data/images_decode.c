@@ -117,9 +117,9 @@ static void cmyk_to_rgb(uint8_t *pixels, size_t count)
 		}
 }
 
-/* With Huffman's codes each block of 8 x 8 pixels takes a bit or more of what follows the header: a
- * size beyond that is a lie, found before any memory is taken for it. The arithmetic coder has no
- * such bound. */
+/* With Huffman's codes each block of 8 x 8 pixels takes a bit or more of the bytes behind the
+ * header. A header that promises more pixels is refused before any memory is taken for them. The
+ * arithmetic coder has no such bound. */
 static int check_jpeg_claim(const struct jpeg *j)
 {
 	uint64_t pixels = (uint64_t)j->d.image_width * j->d.image_height;

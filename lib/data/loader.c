@@ -173,7 +173,7 @@ int gt_loader_next(struct gt_loader *l, const struct gt_batch **batch, struct gt
 	return rc;
 }
 
-/* n * size bytes for what batches hold; the caller's memory where it has some. */
+/* n * size bytes for inputs or targets of a batch; from the caller's allocator where it has one. */
 static void *alloc_batch(const struct gt_loader *l, size_t n, size_t size, struct gt_err *err)
 {
 	const struct gt_loader_memory *m = &l->options.memory;

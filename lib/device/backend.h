@@ -16,8 +16,8 @@ struct gt_kernel; /* lib/graph/kernel.h: devices carry them, graphs look into th
  * A device works asynchronously. Work is queued on a stream and done in the order of the queue;
  * two streams go on independently of each other, but where one waits for an event that was
  * recorded on the other. A call that takes a stream returns when the work is queued, which may be
- * before it is done: the memory it names belongs to the device until then. What goes wrong in the
- * background is returned by a later call on that device.
+ * before it is done: the memory it names belongs to the device until then. A later call on that
+ * device returns an error that happens in the background.
  *
  * A stream and its events are used by one thread at a time. On the CPU, work is done when the call
  * returns.
@@ -40,7 +40,7 @@ enum { GT_DEVICE_ALIGN = 256 };
  */
 enum { GT_SQUARES = 25 };
 
-/* The step block: what the host tells the device, written before every step by one copy. */
+/* The step block: settings of a step, which one copy brings from the host before it. */
 struct gt_step_block {
 	float lr;            /* learning rate of this step */
 	float others_lr;     /* that of ranges whose options say so */
@@ -51,8 +51,8 @@ struct gt_step_block {
 };
 
 /*
- * The result block: what kernels compute in a step, for other kernels and for the host, which gets
- * a copy of it behind the step and reads that later. No kernel waits for the host.
+ * The result block: scalars that kernels compute in a step, for other kernels and for the host,
+ * which gets a copy of it behind the step and reads that later. No kernel waits for the host.
  */
 struct gt_step_result {
 	double loss, stop;       /* so far; ranks add them up, side by side */
@@ -101,8 +101,8 @@ static inline int64_t gt_muon_work(int64_t rows, int64_t cols)
 /*
  * Work on ranges of the flat buffers, queued on a stream: float32 where no type is named, any
  * length, any alignment of 64 bytes. All pointers are to device memory, structs of scalars
- * included. All are deterministic for any number of threads. Errors: GT_EDEVICE, and what failed
- * on this device before.
+ * included. All are deterministic for any number of threads. Errors: GT_EDEVICE, and errors of
+ * earlier work on this device.
  */
 struct gt_range_kernels {
 	/* x[count] += y[count] */
@@ -248,7 +248,7 @@ const struct gt_backend *gt_backend_find(const char *name);
 
 /* ---- device.c ---- */
 
-/* A device that one thread works with: who opens it, enters it. */
+/* A device that one thread works with. The thread that opens it also enters it. */
 struct gt_device {
 	const struct gt_backend *backend;
 	int index;
@@ -270,7 +270,7 @@ int gt_device_alloc(const struct gt_device *d, size_t bytes, void **out, struct 
 void gt_device_free(const struct gt_device *d, void *p, size_t bytes);
 
 /* Copy between host and device behind all work of the compute stream, and wait until it is done:
- * for what happens before and after the steps of a run, and between them. */
+ * for work before and after the steps of a run, and between them. */
 int gt_device_write(
     const struct gt_device *d, void *device, const void *host, size_t bytes, struct gt_err *err);
 int gt_device_read(

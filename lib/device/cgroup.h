@@ -7,8 +7,8 @@
 struct gt_cgroup {
 	double cpus;                  /* CPUs' worth of time; 0: no limit */
 	struct gt_maybe memory_bytes; /* unknown: no limit */
-	/* Of any of the limits, what its group does not use: copies of files that the kernel can
-	 * drop do not count. Unknown: no limit. */
+	/* Bytes that a group may still take up to its limit, the fewest of all limits: copies of
+	 * files that the kernel can drop do not count as used. Unknown: no limit. */
 	struct gt_maybe memory_free_bytes;
 };
 

@@ -67,8 +67,7 @@ struct gt_node {
 	struct gt_value *in[GT_MAX_INPUTS];   /* NULL where an optional one is left out */
 	struct gt_value *out[GT_MAX_OUTPUTS]; /* likewise */
 	const char *scope; /* "layer1.0.conv1": for errors, profiles and the dry run */
-	bool
-	    again; /* it makes once more what an earlier node made, and may not be merged with it */
+	bool again;        /* it repeats an earlier node, and may not be merged with it */
 };
 
 struct gt_graph {
@@ -106,7 +105,7 @@ struct gt_value *gt_buffer(struct gt_graph *g, const char *name, enum gt_dtype d
     const int64_t *shape, struct gt_init init);
 
 /* Device memory that plans of one store share under this name: nodes that write it (gt_op.writes)
- * find in the next run what they left there. No part of a state_dict, and zero at first. */
+ * find their data there in the next run. No part of a state_dict, and zero at first. */
 struct gt_value *gt_cache(
     struct gt_graph *g, const char *name, enum gt_dtype dtype, int ndim, const int64_t *shape);
 

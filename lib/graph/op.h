@@ -13,8 +13,8 @@ struct gt_cost {
 
 struct gt_shard_rule; /* lib/graph/shard.h */
 
-/* What the autocast pass (passes/autocast.c) does with an op's inputs of float32 and of the low
- * type. The lists are those of torch.autocast on the CPU. */
+/* How the autocast pass (passes/autocast.c) casts an op's inputs of float32 and of the low type.
+ * The lists are those of torch.autocast on the CPU. */
 enum gt_autocast {
 	GT_AUTOCAST_WIDEST, /* they become the widest type among them */
 	GT_AUTOCAST_LOW,    /* they become the low type: products and convolutions */

@@ -67,7 +67,7 @@ static struct gt_value *project(struct gt_graph *g, const struct gt_arch_config 
 	return gt_matmul(g, x, weight, bias, false, false);
 }
 
-/* What the layers are told besides the architecture. */
+/* Arguments of the layers besides the architecture. */
 struct pass {
 	struct gt_value *rng;
 	double dropout;
@@ -138,7 +138,7 @@ static int check(
 	return gt_graph_status(g, NULL);
 }
 
-/* The embedding's table, and what the blocks make of the tokens: [B, T, width]. */
+/* The output of the last block: [B, T, width]. *wte is the embedding's table. */
 static struct gt_value *blocks(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *ids, const struct pass *p,
     struct gt_value **wte)

@@ -24,10 +24,10 @@ struct gt_optim_options {
 	bool nesterov;               /* SGD; needs momentum */
 	double beta1, beta2, eps;    /* Adam, AdamW */
 	enum gt_adjust_lr adjust_lr; /* Muon */
-	double weight_decay;         /* for what a model marks (gt_slot.decay), 0 for the others */
-	double clip;                 /* largest global norm of the gradients; 0: no clipping */
-	bool exact_norm;  /* the same bits by however many processes: gt_step_scalars.exact */
-	double others_lr; /* of tensors that a rule leaves to another: times the learning rate */
+	double weight_decay; /* for parameters that a model marks (gt_slot.decay); 0 for others */
+	double clip;         /* largest global norm of the gradients; 0: no clipping */
+	bool exact_norm;     /* the same bits by however many processes: gt_step_scalars.exact */
+	double others_lr;    /* of tensors that a rule leaves to another: times the learning rate */
 };
 
 /* ---- rules.c: the optimizers ---- */
@@ -94,7 +94,7 @@ struct gt_optim_rule {
 	double (*default_lr)(const struct gt_optim_options *options);
 	/* Whether these options make it keep its states. */
 	bool (*keeps_states)(const struct gt_optim_options *options);
-	/* GT_OPERAND_TENSORS: set what depends on the tensor. */
+	/* GT_OPERAND_TENSORS: set the options that depend on the tensor. */
 	void (*adjust)(struct gt_update_options *update, const struct gt_optim_options *options,
 	    const struct gt_slot *slot);
 	/* Queue one update of a range on the device's compute stream. */

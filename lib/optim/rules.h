@@ -1,4 +1,4 @@
-/* rules.h - inside optim: rows that have a file of their own, and what rows are made of. */
+/* rules.h - inside optim: rows that have a file of their own, and helpers for all rows. */
 #ifndef GT_OPTIM_RULES_H
 #define GT_OPTIM_RULES_H
 

@@ -1,7 +1,7 @@
 """allreduce.py - gtrain's all-reduce beside Open MPI's and gloo's, on the processes of one machine, in one run.
 
 For each number of processes: every size in place, float32, by each of them in turn, by gtrain's ring (`--backend ring`), and by a
-bare loop over shared memory, which shows what the memory allows; "reading" is what that loop takes to read its share of all buffers, and write nothing, about the least
+bare loop over shared memory, which shows the rate of the memory; "reading" is the time in which that loop reads its share of all buffers and writes nothing, about the least
 for any all-reduce. Peers that are not installed are left out, and said to be. --check fails where a floor does not hold: on 2
 processes the bus bandwidth is 5 times Open MPI's and 8 times gloo's from 1 MiB on, on more 3 times both; 1 KiB takes less time
 than Open MPI's.

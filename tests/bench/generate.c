@@ -12,7 +12,7 @@
  *
  *   prompt_s     seconds to the first new token
  *   tokens_per_s of those after the first
- *   read_gb_s    what a bare loop of as many threads reads of the same weights, in the same round
+ *   read_gb_s    rate of a bare loop of as many threads that reads these weights, in the same round
  *   token_gb     GB of weights that a token reads
  *
  * Threads are OpenMP's (OMP_NUM_THREADS).

@@ -11,7 +11,7 @@ setup() {
 	yes 'the quick brown fox jumps over the lazy dog' | head -60 >text.txt
 }
 
-# MODEL DATA OPTION...: train on both devices, and compare what is left.
+# MODEL DATA OPTION...: train on both devices, and compare the run directories.
 same() {
 	local device
 

@@ -1,4 +1,4 @@
-/* device.c - the devices of tests: the CPU, or what GTRAIN_TEST_BACKEND names. */
+/* device.c - the devices of tests: the CPU, or those of the backend in GTRAIN_TEST_BACKEND. */
 #include "tests/common/device.h"
 
 #include <stdio.h>

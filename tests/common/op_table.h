@@ -76,7 +76,7 @@ struct op_run {
 	struct gt_plan *plan;
 	void *arena;
 	struct gt_value *in[GT_MAX_INPUTS];
-	double *host[GT_MAX_INPUTS]; /* what in[] holds, row-major, values of the type or float32 */
+	double *host[GT_MAX_INPUTS]; /* values of in[], row-major, of the type or float32 */
 	struct gt_value *projection;
 	double *projection_host;
 	int outputs; /* out0, out1, ... are outputs of the graph where they are floating point */

@@ -1,4 +1,4 @@
-"""campaign.py - what a campaign is, and what the cases of all campaigns share: running commands, judging them, keeping findings."""
+"""campaign.py - campaigns, and helpers of all their cases: run a command, check how it ended, keep findings."""
 import concurrent.futures
 import hashlib
 import os
@@ -24,7 +24,7 @@ def is_sanitized(program):
 
 
 class Context:
-    """What every case gets. `gtrain` is the program under test; `plain` one without sanitizers; `seeds` the folder of good files."""
+    """The context of every case. `gtrain` is the program under test; `plain` one without sanitizers; `seeds` the folder of good files."""
 
     def __init__(self, gtrain, plain, tests, folder, found):
         self.gtrain, self.plain, self.tests = gtrain, plain, tests
@@ -58,7 +58,7 @@ class Case:
         return os.path.join(self.folder, name)
 
     def start(self, *args, program=None, traced=()):
-        """Start gtrain in the case's folder; judge() takes what its finish() returns."""
+        """Start gtrain in the case's folder; the result of its finish() is for judge()."""
         environment = self.context.environment
         if traced:  # the search for leaks does not work in a program that is traced already
             environment = {**environment, "ASAN_OPTIONS": environment["ASAN_OPTIONS"] + ":detect_leaks=0"}
@@ -66,7 +66,7 @@ class Case:
         return outcome.Running([*traced, program or self.context.gtrain, *args], self.folder, environment, file_bytes=256 << 20)
 
     def judge(self, done, command, program=None, statuses=(0, 1, 2), findings=False):
-        """Report what is wrong with how a command ended."""
+        """Report the problems in how a command ended."""
         for problem in outcome.problems(done, statuses, findings):
             self.problem(problem, command)
         if done.peak_kib > self.context.limits(program)[1]:
@@ -108,7 +108,7 @@ class Campaign:
         self.name, self.prepare, self.one, self.share, self.missing = name, prepare, case, share, missing
 
     def run_case(self, context, seed):
-        """(problems, commands run) of one case. What it worked on is kept where it found something."""
+        """(problems, commands run) of one case. Its folder is kept where it found something."""
         case = Case(context, self.name, seed)
         try:
             self.one(case)
@@ -146,7 +146,7 @@ def folder_bytes(folder):
 
 
 def keep(case):
-    """Copy the case's folder, and write down what was run in it."""
+    """Copy the case's folder, and write down the commands that were run in it."""
     to = os.path.join(case.context.found, f"{case.name}-{case.seed}")
     shutil.rmtree(to, ignore_errors=True)
     os.makedirs(to)

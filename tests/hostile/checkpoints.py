@@ -110,7 +110,7 @@ def write(case, name, args, out):
 
 
 def readable(case, name, sound=False):
-    """What was written with status 0 must be read again; and found sound if its source was."""
+    """A file that was written with status 0 must be readable, and sound if its source was."""
     if case.run("ckpt", "ls", name).status:
         case.problem(f"'{name}' was written with status 0 and cannot be read")
     elif sound and case.run("ckpt", "verify", name, findings=True).status:

@@ -8,7 +8,7 @@ import campaign
 import checkpoints
 import small_files
 
-ERRORS = {  # what the kernel may say to each call
+ERRORS = {  # errors that the kernel may return from each call
     "openat": ("EMFILE", "EIO", "EACCES", "ENOMEM", "ENOSPC", "EINTR"), "read": ("EIO", "EINTR", "short"), "pread": ("EIO", "EINTR", "short"),
     "write": ("ENOSPC", "EIO", "EINTR", "short"), "pwrite": ("ENOSPC", "EDQUOT", "EIO", "EINTR", "short"), "fsync": ("EIO", "ENOSPC", "EINTR"),
     "fdatasync": ("EIO", "ENOSPC"), "ftruncate": ("EIO", "ENOSPC", "EINTR"), "fallocate": ("ENOSPC", "EINTR"), "mmap": ("ENOMEM", "EACCES"),
@@ -16,7 +16,7 @@ ERRORS = {  # what the kernel may say to each call
     "fstatat": ("EIO", "ENOMEM", "EACCES"), "rename": ("ENOSPC", "EIO", "EACCES"), "renameat2": ("ENOSPC", "EIO"), "unlink": ("EIO", "EACCES"),
     "unlinkat": ("EIO",), "mkdir": ("ENOSPC", "EACCES"), "link": ("EIO",), "ioctl": ("EIO", "ENOSPC"),
 }
-# What has to be survived by each call. stdio gives up where a read or write is interrupted; so does everybody who opens a file.
+# The faults that each call has to survive. stdio gives up where a read or write is interrupted, and so does any code that opens a file.
 SURVIVED = {("pread", "EINTR"), ("pread", "short"), ("pwrite", "EINTR"), ("pwrite", "short"), ("copy_file_range", "short"), ("read", "short"),
             ("write", "short")}
 # An edit in place is one write; cut short it is taken back.
@@ -76,7 +76,7 @@ def traced(case, *what):
 
 
 def reference(case, command):
-    """How often the command makes each call, and what it writes, undisturbed."""
+    """How often the undisturbed command makes each call, and the files it writes."""
     with LOCK:
         if command.name not in REFERENCE:
             whole = campaign.Case(case.context, "faults", f"reference-{command.name}")
@@ -112,7 +112,7 @@ def case(case):
         check_target(case, command, f"{call} {number} {how}", done, before, wanted)
 
 
-IN_PLACE = "the new content is in place"  # what a command says that fails when its output is there already
+IN_PLACE = "the new content is in place"  # the message of a command that fails when its output is there already
 
 
 def check_target(case, command, where, done, before, wanted):

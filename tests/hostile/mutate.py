@@ -103,7 +103,7 @@ def lie_in_zip(rng, data):
 
 
 def change_record(rng, data):
-    """Another record of the same length, its CRC-32 put right: what is inside gets as far as its reader."""
+    """Another record of the same length with the right CRC-32, so that its content gets as far as its reader."""
     places = [m.start() for m in re.finditer(b"PK\3\4", data)]
     if not places:
         return flip(rng, data)

@@ -6,7 +6,7 @@ run.py [--time SECONDS] [--seed N] [--jobs N] [--only NAME] [--gtrain FILE] [--p
        [--cases N] [--case CAMPAIGN:SEED]
 
 The time is shared out among the campaigns by their weights. Each case draws all that is random from a seed of its own, so that
-`--case` repeats it alone (a race or a kill may need several tries). What a case worked on when it found something is kept in
+`--case` repeats it alone (a race or a kill may need several tries). The folder of a case that found something is kept in
 build/hostile/found/. Exit status: 0 nothing found, 1 something found, 2 wrong usage.
 """
 import argparse

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """amp.py - mixed precision beside PyTorch's autocast, on ranks, and through a kill (TAP).
 
-The networks, weights, batches and optimizers are those of models.py. Rounding to bfloat16 moves a curve far more than what two
-implementations of float32 differ in, so the yardstick is PyTorch's own: its curve under autocast is some distance from its curve in
+The networks, weights, batches and optimizers are those of models.py. Rounding to bfloat16 moves a curve much further than two
+implementations of float32 are apart, so the yardstick is PyTorch's own: its curve under autocast is some distance from its curve in
 float32, and gtrain's under --amp may be twice as far from PyTorch's under autocast. Both are chance in part: with AdamW at this rate,
 clipped, the small gpt's yardstick changes twofold with the instruction set that oneDNN takes. PyTorch 1.13 computes the loss of
 bfloat16 logits in bfloat16; later releases have it among the ops of float32, as here.
@@ -144,7 +144,7 @@ def killed(folder):
 
 
 def plans(folder):
-    """The dry run counts values in bfloat16 as 2 bytes, and what the store has as 4."""
+    """The dry run counts values in bfloat16 as 2 bytes, and elements of the store as 4."""
     make_data(folder)
     plan = {}
     for amp in ("off", "bf16"):

@@ -92,7 +92,7 @@ def picture(folder, data, name="1.png"):
 
 TEXT = chunk(b"zTXt", b"Comment\0\0" + zlib.compress(b"x" * (4 * MIB)))
 
-# What is done; the data; a part of the refusal, or None where it can be read.
+# The case; the data; a part of the refusal, or None where it can be read.
 CASES = [
     ("an idx file goes on behind the values of its header",
      lambda f: idx(f, (60000, 28, 28), ZEROS * 100), "holds more than the 47040016 bytes that its header promises"),

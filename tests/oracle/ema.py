@@ -109,7 +109,7 @@ WAYS = [("ddp", 2, 1, []), ("mirrored", 2, 1, ["--parallel", "mirrored"]), ("dp"
 
 
 def ranks(folder):
-    """Whatever ranks hold, the mean is that of one rank, evaluated and saved; runs go on to the same bits."""
+    """In every mode the mean is that of one rank, evaluated and saved; runs go on to the same bits."""
     make_data(folder)
     val = ["--val", GPT[1].format(folder), "--eval-every", 3, "--ema", 0.8]
     one = run(folder, "one", GPT, 12, *val)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# hostile.py - the campaigns of tests/hostile: some cases of each, faults at every read, and that they do find what is wrong.
+# hostile.py - the campaigns of tests/hostile: some cases of each, faults at every read, and faulty programs that they must report.
 import os
 import random
 import stat
@@ -70,7 +70,7 @@ def every_read(folder):
         yield f"{command.name}: each of {counts['pread']} reads interrupted, short, failing", "\n".join(found + [p for p, _ in case.problems])
 
 
-FAKES = {  # what a program may do wrong, as a shell script; and what is to be reported
+FAKES = {  # a faulty program, as a shell script, and the problem to be reported
     "crashes": ("kill -SEGV $$", "signal SIGSEGV"),
     "aborts with a report": ("echo '==1==ERROR: AddressSanitizer: heap-buffer-overflow' >&2; exit 1", "sanitizer: "),
     "hangs": ("sleep 60", "it hangs"),

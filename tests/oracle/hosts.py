@@ -52,7 +52,7 @@ def same_file(a, b):
 
 
 def judge(folder, name, one, one_host):
-    """What is wrong with a run: the curve of one rank, the bits of as many on one host."""
+    """The problem of a run, or "": it must have the curve of one rank, and the bits of as many ranks on one host."""
     many = curve(f"{folder}/{name}")
     far = apart(many, curve(one)) if len(many) == 50 else 1
     if far > 1e-6:

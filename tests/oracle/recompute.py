@@ -99,7 +99,7 @@ def instructions(folder):
 
 # ---- memory
 
-# Wide enough that what plans do not count is little beside what they do.
+# Wide enough that the memory that plans count is most of a rank's.
 LARGE = "--model gpt:layers=8,width=256,heads=4,block=256,vocab=256 --data random --batch 16"
 TINY = "--model gpt:layers=1,width=256,heads=4,block=8,vocab=256 --data random --batch 1"
 
@@ -184,7 +184,7 @@ def stages(folder):
             line = f"memory of stage {i} per rank: "
             for part in (f"{text_of(stage['arena_bytes'])} activations", f"{text_of(stage['memory_bytes'])} total"):
                 wrong += [] if any(said.startswith(line) and part in said for said in log.splitlines()) else [f"{part} not in {log!r}"]
-        yield f"2 stages{more}: each takes what the dry run says", "\n".join(wrong)
+        yield f"2 stages{more}: each takes as much memory as the dry run says", "\n".join(wrong)
 
 
 # ---- as little as fits
@@ -193,7 +193,7 @@ WIDE = "--model gpt:layers=6,width=128,heads=4,block=256,vocab=64 --data random 
 
 
 def some_fit(options):
-    """A limit between the memory that a rank takes with all blocks computed again and with none, and what plans do not count."""
+    """A limit between the memory that a rank takes with all blocks computed again and with none, and memory that plans do not count."""
     none, all_ = (plan(f"{options} --recompute={word}")["memory_bytes"]["total"] for word in ("none", "all"))
     return (none + all_) // 2 + 290 * MIB
 
@@ -239,7 +239,7 @@ def ranks(folder):
         said = [rank.communicate(timeout=TIMEOUT_S)[1] for rank in both]
         done = recomputed(said[0])
         good = not any(rank.returncode for rank in both) and done and 0 < done[0] < done[1]
-        yield f"{mode}: rank 0 computes again what rank 1 has no memory for", "" if good else f"{done}: {said}"
+        yield f"{mode}: rank 0 computes the blocks again for which rank 1 has no memory", "" if good else f"{done}: {said}"
 
 
 def medium(folder):

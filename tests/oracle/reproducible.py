@@ -126,7 +126,7 @@ def evaluated(out):
 
 
 def evaluation(folder):
-    """Every sample is counted once, and others measure what one rank does, to the last digit. The seed of eval is 0."""
+    """Every sample is counted once, and any number of ranks measures the same as one, to the last digit. The seed of eval is 0."""
     make_data(folder)
     for i, (model, data, val, batch, common, runs) in enumerate(VALS):
         outs = [f"{folder}/v{i}-{k}" for k in range(len(runs))]
@@ -140,11 +140,11 @@ def evaluation(folder):
                                   capture_output=True, text=True, check=True).stdout
             alone = json.loads(said)
             good = len(one) == 4 and all(row["n"] == alone["n"] for row in one) and apart(one[-1:], [alone]) <= 1e-6
-            yield f"{named(model, common)} {' '.join(val)}: one rank measures what eval does", "" if good else f"{one} {alone}"
+            yield f"{named(model, common)} {' '.join(val)}: one rank measures the same as eval", "" if good else f"{one} {alone}"
         for (nproc, _, options), out in zip(runs[1:], outs[1:]):
             many, best = evaluated(out), [torch.load(f"{path}/best.pth") for path in (outs[0], out)]
             problem = "" if all(torch.equal(v, best[1][k]) for k, v in best[0].items()) else "another best.pth"
-            name = f"{named(model, common)} {' '.join(val)}: {nproc} ranks {' '.join(map(str, options))} measure what {runs[0][0]} does"
+            name = f"{named(model, common)} {' '.join(val)}: {nproc} ranks {' '.join(map(str, options))} measure the same as {runs[0][0]}"
             yield name, problem if many == one else f"{many} {one}"
 
 

@@ -65,7 +65,7 @@ def trained(out, model, data, *more):
 
 
 def right(ckpt, data, said=None, least=0.99, most=1.01, model=None):
-    """"" where the share of right answers is so, and standard error has a line with what is to be said, or none."""
+    """"" where the share of right answers is so, and standard error has a line with `said`, or none without it."""
     done = run("eval", "--ckpt", ckpt, "--data", data, "--json", *(["--model", model] if model else []))
     if done.returncode:
         return f"exit status {done.returncode}: {done.stderr}"
@@ -161,7 +161,7 @@ def images(folder):
 
 
 def outside(folder):
-    """What nothing is known of, or only the words of --data."""
+    """Checkpoints outside of a run directory: nothing is known of their data but the words of --data."""
     os.chdir(folder)
     pictures("all", {name: name for name in CLASSES})
     pictures("renamed", {"ant": "x", "bee": "y", "cat": "z"})
@@ -192,7 +192,7 @@ def outside(folder):
         write(dict(config, about={"data": wrong}))
         yield f"a damaged description: {text}", refused(text, "", "eval", "--ckpt", "run", "--data", "images:all")
     write(dict(config, about=3))
-    yield "what is about a run is an object", refused("unknown option 'about'", "", "train", "--config", "run/config.json")
+    yield "'about' in a config.json is an object", refused("unknown option 'about'", "", "train", "--config", "run/config.json")
     with open(os.path.join(b"all", b"ant", b"0.png"), "rb") as file:
         bytes_of_one = file.read()
     os.makedirs(b"all/caf\xe9")

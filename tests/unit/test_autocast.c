@@ -15,8 +15,8 @@ static const struct gt_pass_options forward = { .images = GT_CHANNELS_LAST };
 
 static const struct gt_pass_options bf16 = { .low = GT_BF16 };
 
-/* Products take everything in the low type, each value cast once; what follows has the widest type
- * of its inputs; a loss, and what the host reads, are float32. */
+/* Products take all inputs in the low type, each value cast once; ops behind them have the widest
+ * type of their inputs; a loss, and values that the host reads, are float32. */
 static void test_autocast(void **state)
 {
 	struct gt_graph *g = pass_graph();

@@ -92,7 +92,8 @@ json_t *json_loadb(const char *buffer, size_t size, size_t flags, json_error_t *
 /* ---- files, and their use ---- */
 
 static const struct {
-	const char *format, *file, *opened; /* what is written, and what is opened by then */
+	/* `file` is written; `opened` is the file that a command is given then. */
+	const char *format, *file, *opened;
 	uint64_t shard_bytes;
 	bool in_place; /* can be edited so */
 } files[] = {
@@ -192,7 +193,7 @@ static void use(struct fixture *f, size_t i, char *out, size_t room)
 
 /* ---- tests ---- */
 
-/* What describes a file is copied out of it, not read in its mapping. */
+/* The headers of a file are copied out of it, not read in its mapping. */
 static void only_copies_are_read(void **state)
 {
 	char expected[2048], found[2048];

@@ -1,4 +1,4 @@
-/* test_comm_ring.c - groups that are rings: the other groups' tests, who is late, late copies. */
+/* test_comm_ring.c - groups that are rings: the other groups' tests, late ranks, late copies. */
 #include "tests/unit/comm_fixture.h"
 
 #include <limits.h>
@@ -32,7 +32,7 @@ static void test_as_other_groups(void **state)
 	}
 }
 
-/* ---- who is late ---- */
+/* ---- late ranks ---- */
 
 /* Rank 2 comes to the collective and goes no further. Rank 0 waits for it, and rank 1, which gives
  * up first, waits for rank 0. */
@@ -229,7 +229,7 @@ static void run_streams(struct stream *streams, int size, enum policy policy)
 			    streams[r].done, streams[r].count);
 }
 
-/* ---- what they compute ---- */
+/* ---- results ---- */
 
 struct device {
 	struct stream streams[LATE_RANKS];

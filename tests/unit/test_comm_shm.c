@@ -1,4 +1,4 @@
-/* test_comm_shm.c - what collectives compute, by threads and by processes, from anywhere. */
+/* test_comm_shm.c - results of collectives, by threads and by processes, from any memory. */
 #include "tests/unit/comm_fixture.h"
 
 #include <math.h>
@@ -317,7 +317,7 @@ static void do_cases_of(struct seat_of *s, const struct buffers *b, size_t count
 				}
 }
 
-/* Registered or not, and one of each: what one rank has, all have. */
+/* Registered memory, other memory, and one of each: the same kinds on all ranks. */
 static void collectives_body(struct seat_of *s)
 {
 	static const size_t small[] = { 0, 1, 3, 500, 1031 };
@@ -454,7 +454,7 @@ static void test_sums_are_rounded_once(void **state)
 	run_ranks(false, 3, &options, once_body, NULL);
 }
 
-/* A NaN of any rank is the maximum: in vectors, and in what is left of them. */
+/* A NaN of any rank is the maximum: within vectors, and among the elements behind the last one. */
 static void nan_body(struct seat_of *s)
 {
 	struct gt_err err = GT_ERR_INIT;

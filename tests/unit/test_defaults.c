@@ -56,7 +56,7 @@ static int resolve(struct gt_train_options *o, struct gt_err *err)
 static void defaults_follow_what_is_given(void **state)
 {
 	static const struct {
-		struct gt_schedule in; /* what `given` names of it counts */
+		struct gt_schedule in; /* members that `given` names count */
 		double decay;          /* weight decay, likewise */
 		int64_t steps, epochs;
 		unsigned given;

@@ -15,8 +15,8 @@
 
 /*
  * Groups of host memory, for ranks on far devices: a collective reads its input from the device,
- * and writes its output there. So whatever else a node of lib/parallel does with the memory of its
- * values, it has to queue.
+ * and writes its output there. So a node of lib/parallel has to queue all other work on the memory
+ * of its values.
  */
 
 /* ---- groups ---- */
@@ -52,7 +52,7 @@ static int run(struct gt_group *g, const struct gt_collective *c, struct gt_err 
 	}
 	if (far_is_far(c->out)) {
 		near.out = out = host_bytes(bytes_of(g, c, true));
-		if (!rc) /* what a collective leaves alone stays */
+		if (!rc) /* elements that the collective does not write stay */
 			rc = gt_device_read(device, out, c->out, bytes_of(g, c, true), err);
 	}
 	if (!rc)

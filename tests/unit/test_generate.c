@@ -254,7 +254,7 @@ static void test_tokens(void **state)
 	for_each_case(check_tokens);
 }
 
-/* ---- what is planned ---- */
+/* ---- plans ---- */
 
 /* Every program hands over one row of logits, and none is made that no text needs. */
 static void test_programs(void **state)

@@ -7,7 +7,7 @@
 
 static const enum gt_dtype types[] = { GT_F32, GT_F64, GT_BF16, GT_F16 };
 
-/* What rounding and range make hard: halves of a last place, the ends of the ranges. */
+/* Numbers that are hard to round: halves of a last place, the ends of the ranges. */
 static const double hard[] = { 0, -0.0, 1, -1, 1.00390625, 1.01171875, 1.00048828125, 65504, 65520,
 	65519, 3.4e38, -3.4e38, 6e-8, 2.9e-8, 1e-40, INFINITY, -INFINITY, NAN };
 

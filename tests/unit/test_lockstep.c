@@ -282,7 +282,7 @@ static void what_cannot_be(void **state)
 	refuse((struct gt_parallel_options){ .compress = GT_COMPRESS_BF16 }, 2, 4, "compress");
 }
 
-/* Bits that depend on the number of ranks are not what it promises. */
+/* --reproducible promises bits that do not depend on the number of ranks. */
 static void unordered_sums_are_refused(void **state)
 {
 	const struct gt_group_ops ops = { .name = "ring" };

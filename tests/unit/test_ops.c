@@ -282,8 +282,8 @@ static void test_every_op_has_a_case(void **state)
 	}
 }
 
-/* Those that mixed precision keeps in float32: losses, what is done to parameters and their
- * gradients, and what reads bytes; and those of generation, which it does not touch. */
+/* Ops that mixed precision keeps in float32: losses, work on parameters and their gradients, and
+ * ops that read bytes; and those of generation, which it does not touch. */
 static bool only_wide(const char *op)
 {
 	static const char *const ops[] = { "cross_entropy", "cross_entropy_grad", "classify_stats",

@@ -72,7 +72,7 @@ static void set(struct gt_opts *opts, struct values *v, char *line, const char *
 }
 
 /* An option writes where its row says: into a field of int, the opposite into `own`, and a bit for
- * what has been given, whoever gives it. */
+ * each option that was given, on the command line or in a file. */
 static void fields_of_a_librarys_struct(void **state)
 {
 	static const struct {

@@ -45,7 +45,7 @@ static void braces_name_options(void **state)
 	assert_true(inner.text[0] == GT_OPTION_MARK && !strncmp(inner.text + 1, "out: ", 5));
 }
 
-/* Only what a format says is a name; braces of arguments, as in names of files, are text. */
+/* Only names in a format are options; braces of arguments, as in names of files, are text. */
 static void other_braces_are_text(void **state)
 {
 	struct gt_err err = GT_ERR_INIT;

@@ -272,7 +272,7 @@ static void whole_tensors_have_one_owner(void **state)
 				}
 }
 
-/* 24 matrices of 32 x 32 to 32 x 128: most of what ranks hold is no padding. */
+/* 24 matrices of 32 x 32 to 32 x 128: most of a rank's elements are no padding. */
 static void whole_tensors_are_balanced(void **state)
 {
 	struct gt_err err = GT_ERR_INIT;

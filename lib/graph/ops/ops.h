@@ -270,8 +270,8 @@ struct gt_value *gt_classify_stats(
 
 /*
  * cross_entropy and classify_stats where each rank has the logits F [..., V] of V classes, those
- * from attrs.loss.first on, of attrs.loss.whole. What the ranks exchange, they exchange between
- * these nodes: some numbers per row, never logits. They are constants for gradients, but
+ * from attrs.loss.first on, of attrs.loss.whole. The ranks exchange some numbers per row between
+ * these nodes, never logits. For gradients all of these nodes are constants, except
  * cross_entropy_sharded.
  *
  *   lse_r = log_sum_exp(logits)               of this rank's classes

@@ -275,7 +275,7 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 
 const struct gt_pass gt_pass_recompute = {
 	.name = "recompute",
-	.purpose = "compute the forward part of blocks again instead of keeping what it made",
+	.purpose = "compute the forward part of blocks again instead of keeping its results",
 	.applies = applies,
 	.run = run,
 };

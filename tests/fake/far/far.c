@@ -18,7 +18,7 @@ struct far_device {
 	pthread_cond_t changed;
 	struct gt_stream *streams[FAR_STREAMS];
 	uint64_t began[FAR_STREAMS]; /* items of earlier streams of that number */
-	struct far_clock host;       /* what the host knows to be done */
+	struct far_clock host;       /* work that the host knows to be done */
 	struct gt_err err;           /* the first */
 	char fault[sizeof((struct gt_err){ 0 }.text)];
 	struct far_counts counts;

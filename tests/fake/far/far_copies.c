@@ -1,4 +1,4 @@
-/* far_copies.c - copies of the far device, and when the host may see what they bring. */
+/* far_copies.c - copies of the far device, and when the host may see their bytes. */
 #include <stdlib.h>
 #include <string.h>
 

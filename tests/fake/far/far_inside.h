@@ -1,4 +1,4 @@
-/* far_inside.h - inside tests/fake/far: what its files share. */
+/* far_inside.h - inside tests/fake/far: declarations that its files share. */
 #ifndef GT_TESTS_FAKE_FAR_FAR_INSIDE_H
 #define GT_TESTS_FAKE_FAR_FAR_INSIDE_H
 
