@@ -161,6 +161,18 @@ static void test_cpu_here(void **state)
 	assert_string_not_equal(math.isa, "unknown");
 }
 
+/* The limits that these files set. */
+static struct gt_cgroup limits_in(const struct planted_file *files)
+{
+	struct gt_cgroup limits;
+	char root[PLANTED_ROOT];
+
+	planted_make(root, files);
+	gt_cgroup_read(&limits, root);
+	planted_remove(root);
+	return limits;
+}
+
 static void test_cgroup(void **state)
 {
 	static const struct {
@@ -202,15 +214,11 @@ static void test_cgroup(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
-		struct gt_cgroup limits;
-		char root[PLANTED_ROOT];
+		struct gt_cgroup limits = limits_in(rows[i].file);
 
-		planted_make(root, rows[i].file);
-		gt_cgroup_read(&limits, root);
 		assert_true(limits.cpus == rows[i].cpus);
 		assert_int_equal(limits.memory_bytes.known, rows[i].memory != 0);
 		assert_int_equal(limits.memory_bytes.value, rows[i].memory);
-		planted_remove(root);
 	}
 }
 
@@ -238,14 +246,10 @@ static void test_cgroup_unused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
-		struct gt_cgroup limits;
-		char root[PLANTED_ROOT];
+		struct gt_cgroup limits = limits_in(rows[i].file);
 
-		planted_make(root, rows[i].file);
-		gt_cgroup_read(&limits, root);
 		assert_true(limits.memory_free_bytes.known);
 		assert_int_equal(limits.memory_free_bytes.value, rows[i].unused);
-		planted_remove(root);
 	}
 }
 
