@@ -24,15 +24,25 @@ struct gt_sharding {
 /* The first unit of a shard in each block; of shard `count`, the number of units. */
 int64_t gt_sharding_first(const struct gt_sharding *s, int shard, int count);
 
-/* The length of `dim` in a shard, and the elements of the shard. */
+/* The length of `dim` in a shard. */
 int64_t gt_sharding_length(const struct gt_sharding *s, int shard, int count);
-int64_t gt_sharding_elements(const struct gt_sharding *s, int shard, int count);
 
-/* Copy a shard out of the whole parameter, or into it; both in host memory, row-major, of elements
- * of `size` bytes. */
-void gt_sharding_take(
-    const struct gt_sharding *s, int shard, int count, void *to, const void *whole, size_t size);
-void gt_sharding_put(
-    const struct gt_sharding *s, int shard, int count, void *whole, const void *from, size_t size);
+/*
+ * Some elements of an array: `rows` times `length` consecutive ones, the first of them at `first`
+ * and those of the next row `stride` behind. No rows: none.
+ */
+struct gt_slice {
+	int64_t first, length, stride, rows;
+};
+
+int64_t gt_slice_elements(const struct gt_slice *s);
+
+/* Copy these elements of `whole` one after the other to `to`; or put them there. In host memory, of
+ * elements of `size` bytes. */
+void gt_slice_take(const struct gt_slice *s, void *to, const void *whole, size_t size);
+void gt_slice_put(const struct gt_slice *s, void *whole, const void *from, size_t size);
+
+/* The elements of a shard in the whole parameter, row-major. */
+struct gt_slice gt_sharding_slice(const struct gt_sharding *s, int shard, int count);
 
 #endif

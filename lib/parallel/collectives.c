@@ -84,6 +84,11 @@ struct gt_value *gt_copy_to(struct gt_graph *g, struct gt_value *x, enum gt_axis
 	return gt_emit1(g, &op_copy_to, &attrs, 1, &x);
 }
 
+bool gt_is_copy_to(const struct gt_node *n)
+{
+	return n->op == &op_copy_to;
+}
+
 static int infer_gather(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *x = n->in[0];

@@ -21,6 +21,7 @@ struct gt_value *gt_max_over(struct gt_graph *g, struct gt_value *x, enum gt_axi
  * it costs nothing in the forward pass. It is f of the same figure.
  */
 struct gt_value *gt_copy_to(struct gt_graph *g, struct gt_value *x, enum gt_axis axis);
+bool gt_is_copy_to(const struct gt_node *n);
 
 /*
  * The vectors of all ranks of an axis, in their order: y [ranks, n] of x [n], the same n on all.

@@ -178,12 +178,12 @@ static int64_t sent(const struct gt_parallel *p, int micro_batches)
 #define DDP .attach = attach, .insert = insert, .release = release
 
 const struct gt_parallel_mode gt_parallel_ddp = {
-	.compresses = true, .replicates = true, .sent = sent, DDP
+	.compresses = true, .replicates = true, .shards = true, .stages = true, .sent = sent, DDP
 };
 
 /* tf.distribute.MirroredStrategy. */
 const struct gt_parallel_mode gt_parallel_mirrored = {
-	.threads = true, .compresses = true, .replicates = true, .sent = sent, DDP
+	.threads = true, .compresses = true, .replicates = true, .shards = true, .sent = sent, DDP
 };
 
 /* torch.nn.DataParallel: dp.h. */

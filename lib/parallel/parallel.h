@@ -76,12 +76,13 @@ struct gt_parallel_options {
 /* The ways in which ranks differ: those of one axis differ in that alone. */
 enum gt_axis {
 	GT_AXIS_DATA,     /* in the samples they read */
-	GT_AXIS_PIPELINE, /* in the part of the model they hold */
-	GT_AXIS_TENSOR,   /* in the part of each layer that they hold: tensor.h */
+	GT_AXIS_TENSOR,   /* in the shard of each layer that they hold: tensor.h */
+	GT_AXIS_PIPELINE, /* in the part of the model they hold: pipeline.h */
+	GT_AXIS_VIRTUAL,  /* in nothing: virtual ranks, all of which one rank is (lockstep.h) */
 	GT_AXES
 };
 
-/* "data", "pipeline", "tensor" */
+/* "data", "tensor", "pipeline", "virtual" */
 const char *gt_axis_name(enum gt_axis axis);
 
 struct gt_parallel;
@@ -102,9 +103,12 @@ int gt_parallel_check(
     const struct gt_parallel_options *options, int ranks, int batch, struct gt_err *err);
 
 /*
- * With tensor parallelism the world is a grid: `tensor` neighbours at a time share each layer, so
- * rank r has the seat r % tensor on the tensor axis and r / tensor on the data axis. Modes work on
- * the data axis.
+ * The world is a grid: `tensor` neighbours at a time share each layer, all ranks of a stage of a
+ * pipeline have consecutive numbers, and on the data axis are those that differ in nothing else:
+ *
+ *   rank = (pipeline seat * data seats + data seat) * tensor seats + tensor seat
+ *
+ * Modes work on the data axis.
  *
  * One rank's part in a mode, for the ranks of `world`, which outlives it; NULL: a dry run of
  * options->ranks, whose plans are made but never run. A collective call. GT_ENOTSUP: `reproducible`
@@ -118,10 +122,13 @@ int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *
 /* Free the store first. */
 void gt_parallel_free(struct gt_parallel *p);
 
-/* The ranks of an axis; NULL, or a group of one that is never called, where there is none. In a
- * pipeline, all that differ in nothing else have consecutive numbers in the world, and the next
- * ones are of the next stage. */
+/* The ranks of an axis. One that is never called where this rank is alone on it, or its group has
+ * no members but virtual ones. */
 struct gt_group *gt_parallel_axis(const struct gt_parallel *p, enum gt_axis axis);
+
+/* The ranks whose losses and statistics add up to those of the model: stages that do not make them
+ * have zeros, and those that share layers the same. */
+struct gt_group *gt_parallel_results(const struct gt_parallel *p);
 
 /* This rank's number in the world: that of rank 0 writes files. */
 int gt_parallel_rank(const struct gt_parallel *p);

@@ -1,9 +1,68 @@
-/* pipeline.c - one rank's part of a pipeline: its stage, its neighbours, what it holds. */
+/* pipeline.c - the pipeline axis: a rank's stage, its neighbours, the parameters it holds. */
 #include "lib/parallel/pipeline.h"
 
 #include <stdlib.h>
 
+#include "lib/parallel/axis.h"
 #include "lib/parallel/pipeline_inside.h"
+
+/* ---- options ---- */
+
+static int size(const struct gt_parallel_options *o, int ranks)
+{
+	(void)ranks;
+	return o->stages > 1 ? o->stages : 1;
+}
+
+static int check_ranks(const struct gt_parallel_options *o, int ranks, struct gt_err *err)
+{
+	int tensor = gt_axis_tensor.size(o, ranks), all = o->stages * tensor;
+
+	if (ranks % all == 0)
+		return 0;
+	if (tensor == 1)
+		gt_err_set(err, GT_EINVAL, "{pipeline-parallel}: %d stages do not divide %d rank%s",
+		    o->stages, ranks, ranks == 1 ? "" : "s");
+	else
+		gt_err_set(err, GT_EINVAL,
+		    "{pipeline-parallel}: %d stages of %d ranks each do not divide %d ranks",
+		    o->stages, tensor, ranks);
+	return gt_err_hint(
+	    err, "{nproc} %d has %s for each stage", all, tensor == 1 ? "a rank" : "ranks enough");
+}
+
+static int check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
+{
+	if (o->stages <= 1)
+		return 0;
+	if (!gt_parallel_modes[o->kind]->stages) {
+		gt_err_set(err, GT_EINVAL, "{pipeline-parallel}: not with {parallel} %s",
+		    gt_parallel_names[o->kind]);
+		return gt_err_hint(err, "use it with {parallel} ddp");
+	}
+	if (check_ranks(o, ranks, err))
+		return err->code;
+	if (o->chunks && !o->reproducible && batch % o->chunks) {
+		gt_err_set(
+		    err, GT_EINVAL, "{chunks}: %d do not divide {batch} %d", o->chunks, batch);
+		return gt_err_hint(err, "chunks are parts of a batch, of the same size");
+	}
+	return 0;
+}
+
+/* As many as were asked for, or, of a batch that this does not divide (a short last one), the
+ * largest number below that does. */
+static int parts(const struct gt_parallel *p, int batch, int chunks)
+{
+	if (!p->pipeline)
+		return chunks;
+	chunks = p->o.chunks ? p->o.chunks : p->o.stages;
+	if (chunks > batch)
+		chunks = batch;
+	while (batch % chunks)
+		chunks--;
+	return chunks;
+}
 
 /* ---- groups ---- */
 
@@ -28,39 +87,22 @@ static int open_links(struct gt_pipeline *l, struct gt_group *stages, struct gt_
 	return rc;
 }
 
-/* Of groups that are not there yet. */
-static void take_seats(struct gt_parallel *p, int width)
+static int open_axis(struct gt_parallel *p, struct gt_err *err)
 {
-	p->seats[GT_AXIS_PIPELINE] =
-	    (struct gt_group){ .rank = p->world->rank / width, .size = p->o.stages };
-	p->seats[GT_AXIS_DATA] = (struct gt_group){ .rank = p->world->rank % width, .size = width };
-	p->axes[GT_AXIS_PIPELINE] = &p->seats[GT_AXIS_PIPELINE];
-	p->axes[GT_AXIS_DATA] = &p->seats[GT_AXIS_DATA];
-}
+	struct gt_group *stages = p->axes[GT_AXIS_PIPELINE];
+	struct gt_pipeline *l;
 
-int gt_pipeline_new(struct gt_parallel *p, struct gt_err *err)
-{
-	struct gt_pipeline *l = gt_calloc(1, sizeof(*l), err);
-	struct gt_group *world = p->world;
-	int width = world->size / p->o.stages, rc;
-
+	if (stages->size == 1)
+		return 0;
+	p->pipeline = l = gt_calloc(1, sizeof(*l), err);
 	if (!l)
 		return GT_ENOMEM;
-	p->pipeline = l;
-	l->stages = p->o.stages;
-	l->stage = world->rank / width;
-	if (p->dry) {
-		take_seats(p, width);
-		return 0;
-	}
-	rc = gt_group_split(
-	    &p->axes[GT_AXIS_PIPELINE], world, world->rank % width, world->rank, err);
-	if (!rc)
-		rc = gt_group_split(&p->axes[GT_AXIS_DATA], world, l->stage, world->rank, err);
-	return rc ? rc : open_links(l, p->axes[GT_AXIS_PIPELINE], err);
+	l->stages = stages->size;
+	l->stage = stages->rank;
+	return p->dry ? 0 : open_links(l, stages, err);
 }
 
-void gt_pipeline_free(struct gt_parallel *p)
+static void release(struct gt_parallel *p)
 {
 	struct gt_pipeline *l = p->pipeline;
 
@@ -107,17 +149,21 @@ static int find_holders(struct gt_pipeline *l, const struct gt_graph *g, struct 
 	return 0;
 }
 
-int gt_pipeline_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+/* The first graph that comes says where. Ranks of one stage may hold unequal shards: they have to
+ * agree on it, so it is chosen before there are any. */
+static int survey(struct gt_parallel *p, const struct gt_graph *g, struct gt_err *err)
 {
 	struct gt_pipeline *l = p->pipeline;
-	int rc = 0;
 
-	if (!l->cut.stages) {
-		rc = gt_pipeline_cut(&l->cut, g, l->stages, err);
-		if (!rc)
-			rc = find_holders(l, g, err);
-	}
-	return rc ? rc : gt_pipeline_keep_stage(&l->cut, l->stage, g, err);
+	return l && !l->cut.stages ? gt_pipeline_cut(&l->cut, g, l->stages, err) : 0;
+}
+
+static int rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+{
+	struct gt_pipeline *l = p->pipeline;
+	int rc = l && !l->holds ? find_holders(l, g, err) : 0;
+
+	return rc || !l ? rc : gt_pipeline_keep_stage(&l->cut, l->stage, g, err);
 }
 
 const struct gt_pipeline_cut *gt_pipeline_stages(const struct gt_parallel *p)
@@ -162,12 +208,13 @@ static int add_tied(struct gt_parallel *p, const struct gt_slot *slot, struct gt
 	return rc;
 }
 
-int gt_pipeline_attach(struct gt_parallel *p, struct gt_err *err)
+static int attach(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 {
 	struct gt_pipeline *l = p->pipeline;
-	const struct gt_store *s = p->store;
 	int rc = 0;
 
+	if (!l)
+		return 0;
 	l->tied = gt_calloc(s->slot_count, sizeof(*l->tied), err);
 	if (!l->tied)
 		return GT_ENOMEM;
@@ -183,86 +230,94 @@ int gt_pipeline_attach(struct gt_parallel *p, struct gt_err *err)
 	return rc;
 }
 
-bool gt_pipeline_in_parts(const struct gt_parallel *p, const struct gt_slot *slot)
+static bool cuts(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
 {
-	return owner_of(p, slot) != 0;
+	(void)what;
+	return p->pipeline && owner_of(p, slot) != 0;
 }
 
-/* The rank of the owner's stage that has rank 0's number among the samples sends it. */
-int gt_pipeline_collect(struct gt_parallel *p, const struct gt_slot *slot, const void *held,
-    void *whole, struct gt_err *err)
+/* Other stages that have it have the same. */
+static struct gt_slice held(
+    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat)
 {
-	int owner = owner_of(p, slot) * p->axes[GT_AXIS_DATA]->size;
-	struct gt_collective c = { .kind = GT_RECV,
-		.out = whole,
-		.count = slot->count,
-		.dtype = slot->dtype,
-		.peer = owner,
-		.what = slot->name };
-	void *copy;
-	int rc;
+	(void)what;
+	return (struct gt_slice){ 0, slot->count, slot->count, seat == owner_of(p, slot) };
+}
 
-	if (!p->world->rank)
-		return gt_group_run(p->world, &c, err);
-	if (p->world->rank != owner)
-		return 0;
-	copy = gt_calloc(1, gt_slot_bytes(slot), err);
-	if (!copy)
-		return GT_ENOMEM;
-	rc = gt_device_read(p->store->device, copy, held, gt_slot_bytes(slot), err);
-	c = (struct gt_collective){ .kind = GT_SEND,
-		.in = copy,
-		.count = slot->count,
-		.dtype = slot->dtype,
-		.what = slot->name };
-	if (!rc)
-		rc = gt_group_run(p->world, &c, err);
-	free(copy);
+static bool divides(const struct gt_parallel *p)
+{
+	return p->pipeline;
+}
+
+static bool counts(const struct gt_parallel *p, const struct gt_slot *slot)
+{
+	return !p->pipeline || owner_of(p, slot) == p->pipeline->stage;
+}
+
+/* ---- graphs ---- */
+
+/* Gradients of a stage are added up over ranks when all chunks have added theirs. Those that stages
+ * share are added up over stages behind that; but before it where each rank gets a part of the sum
+ * alone, since parts differ from stage to stage. */
+static int insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
+{
+	int rc = p->pipeline ? gt_pipeline_chunk(p, g, chunks, err) : 0;
+
+	if (!rc && p->pipeline && p->mode->divides)
+		gt_pipeline_emit_tied(p, g);
 	return rc;
 }
 
-int64_t gt_pipeline_sent(const struct gt_parallel *p, int micro_batches)
+static void finish(struct gt_parallel *p, struct gt_graph *g)
+{
+	if (p->pipeline && !p->mode->divides)
+		gt_pipeline_emit_tied(p, g);
+}
+
+static int insert_forward(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+{
+	if (p->pipeline)
+		gt_pipeline_fill_tokens(g);
+	return gt_graph_status(g, err);
+}
+
+static int64_t sent_tied(const struct gt_parallel *p, const struct gt_pipeline_tied *tied)
+{
+	int64_t n = tied->size;
+	int64_t bytes = tied->slot->held * (int64_t)gt_dtype_size(tied->slot->dtype);
+
+	/* The first one hands the sum to the other, or all add up. */
+	if (p->o.reproducible)
+		return tied->rank ? 0 : bytes;
+	return 2 * bytes * (n - 1) / n;
+}
+
+static int64_t sent(const struct gt_parallel *p, int micro_batches)
 {
 	const struct gt_pipeline *l = p->pipeline;
-	int64_t bytes = l->sent_bytes * micro_batches;
+	int64_t bytes = l ? l->sent_bytes * micro_batches : 0;
 
-	for (size_t i = 0; i < l->tied_count; i++) {
-		int64_t n = l->tied[i].size;
-
-		/* The first one hands the sum to the other, or all add up. */
-		if (p->o.reproducible)
-			bytes += l->tied[i].rank ? 0 : (int64_t)gt_slot_bytes(l->tied[i].slot);
-		else
-			bytes += 2 * (int64_t)gt_slot_bytes(l->tied[i].slot) * (n - 1) / n;
-	}
+	for (size_t i = 0; l && i < l->tied_count; i++)
+		bytes += sent_tied(p, &l->tied[i]);
 	return bytes;
 }
 
-/* ---- the norm ---- */
-
-/* What this stage holds and a lower one counts. */
-static int squares_of_others(const struct gt_parallel *p, double *squares, struct gt_err *err)
-{
-	const struct gt_pipeline *l = p->pipeline;
-	int rc = gt_parallel_squares_begin(p, err);
-
-	for (size_t i = 0; !rc && i < l->tied_count; i++)
-		if (l->tied[i].rank)
-			rc = gt_parallel_squares_add(p, l->tied[i].slot, err);
-	return rc ? rc : gt_parallel_squares_end(p, squares, err);
-}
-
-int gt_pipeline_add_up(void *self, double *squares, struct gt_err *err)
-{
-	struct gt_parallel *p = self;
-	double sum[GT_SQUARES], others[GT_SQUARES];
-	int rc = squares_of_others(p, others, err);
-
-	if (!rc)
-		rc = gt_device_read(p->store->device, sum, squares, sizeof(sum), err);
-	for (int i = 0; !rc && i < GT_SQUARES; i++)
-		sum[i] -= others[i];
-	if (!rc)
-		rc = gt_all_reduce(p->axes[GT_AXIS_PIPELINE], sum, GT_SQUARES, GT_F64, GT_SUM, err);
-	return rc ? rc : gt_device_write(p->store->device, squares, sum, sizeof(sum), err);
-}
+const struct gt_axis_row gt_axis_pipeline = {
+	.name = "pipeline",
+	.size = size,
+	.check = check,
+	.open = open_axis,
+	.release = release,
+	.survey = survey,
+	.rewrite = rewrite,
+	.attach = attach,
+	.parts = parts,
+	.insert = insert,
+	.finish = finish,
+	.insert_forward = insert_forward,
+	.cuts = cuts,
+	.held = held,
+	.divides = divides,
+	.counts = counts,
+	.sent = sent,
+};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/graph/op.h"
+#include "lib/parallel/collectives.h"
 #include "lib/parallel/pipeline_inside.h"
 
 /* ---- places ---- */
@@ -75,6 +76,7 @@ static const struct gt_value *first_read(const struct gt_graph *g, size_t at)
 	return NULL;
 }
 
+/* Where ranks share layers, a layer begins with its copy of what comes from before. */
 int gt_pipeline_begin(size_t *out, const struct gt_pipeline_cut *cut, const struct gt_graph *g,
     int stage, struct gt_err *err)
 {
@@ -87,6 +89,8 @@ int gt_pipeline_begin(size_t *out, const struct gt_pipeline_cut *cut, const stru
 	for (size_t i = 0; v && i < g->node_count; i++)
 		if (gt_pipeline_reads(g, i, i + 1, v)) {
 			*out = i;
+			while (*out && gt_is_copy_to(g->nodes[*out - 1]))
+				--*out;
 			return 0;
 		}
 	return gt_err_set(

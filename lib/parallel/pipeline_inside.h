@@ -73,8 +73,8 @@ int gt_pipeline_tie(const struct gt_parallel *p, struct gt_graph *g, struct gt_e
 /* Once there are copies: zeros for the gradients that are sent. */
 void gt_pipeline_emit_zeros(const struct gt_parallel *p, struct gt_graph *g);
 
-/* Behind all other nodes: the end. */
-void gt_pipeline_emit_tied(struct gt_graph *g);
+/* Behind all nodes so far: the end. */
+void gt_pipeline_emit_tied(const struct gt_parallel *p, struct gt_graph *g);
 
 /* ---- pipeline_ops.c ---- */
 
@@ -93,25 +93,5 @@ void gt_pipeline_fill_tokens(struct gt_graph *g);
 struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, int link);
 
 bool gt_is_pipe_send(const struct gt_node *n);
-
-/* ---- pipeline.c ---- */
-
-/* Called where parallel.h's functions are. */
-int gt_pipeline_new(struct gt_parallel *p, struct gt_err *err);
-int gt_pipeline_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
-int gt_pipeline_attach(struct gt_parallel *p, struct gt_err *err);
-void gt_pipeline_free(struct gt_parallel *p);
-
-/* The sum of the squares of all stages' gradients, from this one's; for gt_optim_update(), with
- * the struct gt_parallel. */
-int gt_pipeline_add_up(void *self, double *squares, struct gt_err *err);
-
-/* Bytes that this rank sends in a step of so many micro-batches. */
-int64_t gt_pipeline_sent(const struct gt_parallel *p, int micro_batches);
-
-/* `held`: where this rank's copy of the slot lies, if it has one. */
-bool gt_pipeline_in_parts(const struct gt_parallel *p, const struct gt_slot *slot);
-int gt_pipeline_collect(struct gt_parallel *p, const struct gt_slot *slot, const void *held,
-    void *whole, struct gt_err *err);
 
 #endif

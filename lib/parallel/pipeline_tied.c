@@ -114,38 +114,45 @@ void gt_pipeline_emit_zeros(const struct gt_parallel *p, struct gt_graph *g)
 static int run_tied(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
-	const struct gt_pipeline *l = p->pipeline;
-	int rc = 0;
+	const struct gt_pipeline_tied *tied =
+	    &p->pipeline->tied[call->attrs.pipe.link - GT_PIPE_LINKS];
+	const struct gt_collective c = { .kind = p->o.reproducible ? GT_BROADCAST : GT_ALL_REDUCE,
+		.in = call->in[0].data,
+		.out = call->in[0].data,
+		.count = gt_tensor_elements(&call->in[0]),
+		.dtype = call->in[0].dtype,
+		.reduction = GT_SUM,
+		.what = tied->slot->name };
 
-	for (size_t i = 0; !rc && p->communicates && i < l->tied_count; i++) {
-		const struct gt_slot *slot = l->tied[i].slot;
-		void *gradient = gt_store_gradient(p->store, slot);
-		const struct gt_collective c = { .kind = p->o.reproducible ? GT_BROADCAST
-			                                                   : GT_ALL_REDUCE,
-			.in = gradient,
-			.out = gradient,
-			.count = slot->count,
-			.dtype = slot->dtype,
-			.reduction = GT_SUM,
-			.what = slot->name };
-
-		rc = gt_group_run(l->tied[i].group, &c, err);
-	}
-	return rc;
+	return p->communicates ? gt_group_run(tied->group, &c, err) : 0;
 }
 
+/* A gradient, which becomes the sum over all stages that hold its parameter. */
 static const struct gt_op op_tied = { .name = "pipe_tied",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.writes = 1u << 0,
 	.infer = gt_nodes_infer_nothing,
 	.flops = gt_nodes_no_flops,
 	.remote = true };
 
-void gt_pipeline_emit_tied(struct gt_graph *g)
+void gt_pipeline_emit_tied(const struct gt_parallel *p, struct gt_graph *g)
 {
+	const struct gt_pipeline *l = p->pipeline;
+	union gt_attrs attrs = { 0 };
+
 	gt_graph_scope(g, "pipeline");
-	gt_emit(g, &op_tied, NULL, 0, NULL);
+	for (size_t i = 0; i < l->tied_count; i++) {
+		struct gt_value *v = gradient_of(g, l->tied[i].slot);
+
+		attrs.pipe.link = GT_PIPE_LINKS + (int)i;
+		if (v)
+			gt_emit(g, &op_tied, &attrs, 1, &v);
+	}
 }
 
 const struct gt_kernel gt_pipeline_tied_kernels[] = {
 	{ .op = "pipe_tied", .dtype = GT_F32, .run = run_tied },
+	{ .op = "pipe_tied", .dtype = GT_F64, .run = run_tied },
 	{ .op = NULL },
 };

@@ -20,22 +20,8 @@
  * Errors: GT_ENOTSUP for graphs with ops that have no rule (convolutions), GT_EINVAL where a layer
  *         has fewer heads, columns or rows than there are ranks.
  */
-int gt_tensor_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 
 /* How a parameter is sharded; NULL: all ranks hold all of it. */
 const struct gt_sharding *gt_tensor_sharding(const struct gt_parallel *p, const char *name);
-
-/* gt_parallel_collect() and gt_parallel_deal() of a slot that is sharded; `held` and `to` are where
- * this rank's shard lies. */
-int gt_tensor_collect(struct gt_parallel *p, const struct gt_sharding *sharding,
-    const struct gt_slot *slot, const void *held, void *whole, struct gt_err *err);
-int gt_tensor_deal(struct gt_parallel *p, const struct gt_sharding *sharding,
-    const struct gt_slot *slot, void *to, const void *whole, struct gt_err *err);
-
-/* gt_optim_update() with the norm over all shards. A collective call. */
-int gt_tensor_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err);
-
-/* Bytes that a rank sends on the tensor axis in a run of a graph. */
-int64_t gt_tensor_sent(const struct gt_parallel *p, const struct gt_graph *g);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "lib/parallel/axis.h"
+
 /* ---- parts ---- */
 
 static int divide(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
@@ -48,9 +50,8 @@ static int find_gaps(struct gt_zero *z, const struct gt_store *s, struct gt_err 
 	if (!gaps)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < s->slot_count; i++)
-		if (s->slots[i].role == GT_PARAMETER)
-			gaps[count++] =
-			    (struct gt_part){ s->slots[i].offset, s->slots[i].count, 0 };
+		if (s->slots[i].role == GT_PARAMETER && !s->slots[i].elsewhere)
+			gaps[count++] = (struct gt_part){ s->slots[i].offset, s->slots[i].held, 0 };
 	qsort(gaps, count, sizeof(*gaps), by_offset);
 	for (size_t i = 0; i < count; i++) {
 		int64_t end = gaps[i].offset + gaps[i].count;
@@ -66,14 +67,15 @@ static int find_gaps(struct gt_zero *z, const struct gt_store *s, struct gt_err 
 static int take_memory(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 {
 	struct gt_zero *z = p->state;
-	int rc = gt_group_alloc(p->world, gt_store_parameter_bytes(s), &z->parameters, err);
+	int rc =
+	    gt_group_alloc(p->axes[GT_AXIS_DATA], gt_store_parameter_bytes(s), &z->parameters, err);
 
 	if (rc)
 		return rc;
 	gt_store_lend_parameters(s, z->parameters);
 	if (z->stage > 1)
 		return 0;
-	rc = gt_group_alloc(p->world, gt_store_gradient_bytes(s), &z->gradients, err);
+	rc = gt_group_alloc(p->axes[GT_AXIS_DATA], gt_store_gradient_bytes(s), &z->gradients, err);
 	if (!rc)
 		gt_store_lend_gradients(s, z->gradients);
 	return rc;
@@ -105,9 +107,9 @@ static void release(struct gt_parallel *p)
 	if (!z)
 		return;
 	if (z->gradients)
-		gt_group_release(p->world, z->gradients);
+		gt_group_release(p->axes[GT_AXIS_DATA], z->gradients);
 	if (z->parameters)
-		gt_group_release(p->world, z->parameters);
+		gt_group_release(p->axes[GT_AXIS_DATA], z->parameters);
 	gt_buckets_release(&z->buckets);
 	free(z->parts);
 	free(z->tickets);
@@ -117,90 +119,48 @@ static void release(struct gt_parallel *p)
 
 /* ---- whole tensors for files ---- */
 
-static bool in_parts(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
+static bool cuts(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
 {
 	return slot->role == GT_PARAMETER &&
 	       (what != GT_HELD_DATA || p->store->parameters_in_parts);
 }
 
-/* What rank `rank` holds of a slot: elements [*first, *first + *count) of it, which lie at *at of
- * its parts; gradients that there is memory for all of, where they would lie in any case. A slot is
- * in one bucket. */
-static void held_by(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
-    int rank, int64_t *first, int64_t *count, int64_t *at)
+/* The elements [offset, offset + count) of the layout that are a slot's and a rank's; a slot is in
+ * one bucket. */
+static struct gt_part overlap(
+    const struct gt_parallel *p, const struct gt_slot *slot, int rank, struct gt_part *part)
 {
 	const struct gt_zero *z = p->state;
 	size_t i = gt_buckets_find(&z->buckets, slot->offset);
 	int64_t start = z->buckets.first[i] + rank * z->parts[i].count;
-	int64_t end = start + z->parts[i].count;
-	int64_t slot_end = slot->offset + slot->count;
+	int64_t end = start + z->parts[i].count, slot_end = slot->offset + slot->held;
 	int64_t from = slot->offset > start ? slot->offset : start;
 	int64_t to = slot_end < end ? slot_end : end;
 
-	*first = from - slot->offset;
-	*count = to > from ? to - from : 0;
-	*at = z->parts[i].at + from - start;
-	if (what == GT_HELD_GRADIENT && !p->store->gradients_in_parts)
-		*at = from;
+	*part = z->parts[i];
+	return (struct gt_part){ .offset = from, .count = to > from ? to - from : 0 };
 }
 
-static int deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, void *held,
-    const void *whole, struct gt_err *err)
+static struct gt_slice held(
+    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat)
 {
-	const struct gt_store *s = p->store;
-	size_t size = gt_dtype_size(s->dtype);
-	int64_t first, count, at;
+	struct gt_part part, own = overlap(p, slot, seat, &part);
 
-	held_by(p, slot, what, p->axes[GT_AXIS_DATA]->rank, &first, &count, &at);
-	if (!count)
-		return 0;
-	return gt_device_write(s->device, (char *)held + (size_t)at * size,
-	    (const char *)whole + (size_t)first * size, (size_t)count * size, err);
+	(void)what;
+	return (struct gt_slice){ own.offset - slot->offset, own.count, own.count, 1 };
 }
 
-/* Rank by rank to rank 0. */
-static int collect(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
-    const void *held, void *whole, struct gt_err *err)
+/* Gradients that there is memory for all of lie where they would in any case. */
+static int64_t place(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
 {
-	const struct gt_store *s = p->store;
-	struct gt_group *group = p->axes[GT_AXIS_DATA];
-	size_t size = gt_dtype_size(s->dtype);
-	int rc = 0;
+	struct gt_part part, own = overlap(p, slot, p->axes[GT_AXIS_DATA]->rank, &part);
 
-	for (int rank = 0; !rc && rank < group->size; rank++) {
-		struct gt_collective c = {
-			.dtype = s->dtype, .peer = rank ? rank : 0, .what = slot->name
-		};
-		int64_t first, at;
-
-		held_by(p, slot, what, rank, &first, &c.count, &at);
-		if (!c.count || (group->rank && group->rank != rank))
-			continue;
-		c.in = (const char *)held + (size_t)at * size;
-		c.out = whole ? (char *)whole + (size_t)first * size : NULL;
-		c.kind = group->rank ? GT_SEND : GT_RECV;
-		c.peer = group->rank ? 0 : rank;
-		rc = rank ? gt_group_run(group, &c, err)
-		          : gt_device_read(s->device, c.out, c.in, (size_t)c.count * size, err);
-	}
-	return rc;
+	return what == GT_HELD_GRADIENT && !p->store->gradients_in_parts
+	           ? own.offset
+	           : part.at + own.offset - part.offset;
 }
 
 /* ---- the run ---- */
-
-static int add_up(void *self, double *squares, struct gt_err *err)
-{
-	const struct gt_parallel *p = self;
-	const struct gt_collective c = { .kind = GT_ALL_REDUCE,
-		.in = squares,
-		.out = squares,
-		.count = GT_SQUARES,
-		.dtype = GT_F64,
-		.reduction = GT_SUM,
-		.what = "norm" };
-
-	return gt_group_run(p->axes[GT_AXIS_DATA], &c, err);
-}
 
 /* Each rank's part of every bucket to all, in place. */
 static int gather_parameters(struct gt_parallel *p, struct gt_err *err)
@@ -233,7 +193,7 @@ static int publish(struct gt_parallel *p, struct gt_err *err)
 
 static int update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)
 {
-	int rc = gt_optim_update(optim, add_up, p, err);
+	int rc = gt_axes_update(p, optim, err);
 
 	/* Micro-batches are added to zero. */
 	if (!rc && p->store->gradients_in_parts)
@@ -259,8 +219,8 @@ static int64_t sent(const struct gt_parallel *p, int micro_batches)
 
 /* What the three have in common. */
 #define ZERO                                                                                       \
-	.attach = attach, .insert = gt_zero_insert, .in_parts = in_parts, .collect = collect,      \
-	.deal = deal, .update = update, .publish = publish, .sent = sent, .release = release
+	.divides = true, .attach = attach, .insert = gt_zero_insert, .cuts = cuts, .held = held,   \
+	.place = place, .update = update, .publish = publish, .sent = sent, .release = release
 
 const struct gt_parallel_mode gt_parallel_zero1 = { .replicates = true, ZERO };
 

@@ -15,7 +15,7 @@ static int open_stage(
 	stage->parallel = NULL;
 	stage->store = NULL;
 	stage->steps = stage->evals = (struct gt_program_pair){ 0 };
-	options.rank = index * gt_train_data_world(t);
+	options.rank = index * (options.ranks / options.stages);
 	rc = gt_parallel_new(&stage->parallel, &options, NULL, err);
 	if (!rc)
 		rc = gt_program_store(

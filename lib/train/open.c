@@ -46,8 +46,7 @@ int gt_train_data_world(const struct gt_train *t)
 
 struct gt_group *gt_train_sum_group(const struct gt_train *t)
 {
-	return t->o.group && tensor_ranks(t) > 1 ? gt_parallel_axis(t->parallel, GT_AXIS_DATA)
-	                                         : t->o.group;
+	return t->o.group && t->parallel ? gt_parallel_results(t->parallel) : t->o.group;
 }
 
 int gt_train_hosted(const struct gt_train *t)

@@ -163,12 +163,14 @@ static void shards_are_taken_of_every_block(void **state)
 		.ndim = 2, .dim = 1, .shape = { 2, 3 * 2 * 2 }, .blocks = 3, .units = 2
 	};
 	const float expected[] = { 2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23 };
+	const struct gt_slice slice = gt_sharding_slice(&s, 1, 2);
 	float whole[24], shard[12];
 
 	(void)state;
 	for (int i = 0; i < 24; i++)
 		whole[i] = (float)i;
-	gt_sharding_take(&s, 1, 2, shard, whole, sizeof(*shard));
+	assert_int_equal(gt_slice_elements(&slice), 12);
+	gt_slice_take(&slice, shard, whole, sizeof(*shard));
 	assert_memory_equal(shard, expected, sizeof(shard));
 }
 
@@ -191,9 +193,11 @@ static void shards_make_up_the_whole(void **state)
 			for (int64_t k = 0; k < count; k++)
 				whole[k] = (float)k + 1;
 			for (int r = 0; r < ranks; r++) {
-				gt_sharding_take(s, r, ranks, shard, whole, sizeof(*shard));
-				gt_sharding_put(s, r, ranks, back, shard, sizeof(*shard));
-				sum += gt_sharding_elements(s, r, ranks);
+				struct gt_slice slice = gt_sharding_slice(s, r, ranks);
+
+				gt_slice_take(&slice, shard, whole, sizeof(*shard));
+				gt_slice_put(&slice, back, shard, sizeof(*shard));
+				sum += gt_slice_elements(&slice);
 			}
 			assert_int_equal(sum, count);
 			assert_memory_equal(whole, back, (size_t)count * sizeof(*whole));

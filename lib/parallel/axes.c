@@ -1,0 +1,88 @@
+/* axes.c - the list of axes, and the grid of ranks that they make. */
+#include "lib/parallel/axis.h"
+#include "lib/parallel/modes.h"
+
+const struct gt_axis_row *const gt_axis_rows[] = {
+	[GT_AXIS_DATA] = &gt_axis_data,
+	[GT_AXIS_TENSOR] = &gt_axis_tensor,
+	[GT_AXIS_PIPELINE] = &gt_axis_pipeline,
+	[GT_AXIS_VIRTUAL] = &gt_axis_virtual,
+};
+_Static_assert(sizeof(gt_axis_rows) / sizeof(*gt_axis_rows) == GT_AXES, "a row for every axis");
+
+/* Those that take ranks, neighbours in the world first. */
+static const enum gt_axis grid[] = { GT_AXIS_TENSOR, GT_AXIS_DATA, GT_AXIS_PIPELINE };
+enum { GRID = sizeof(grid) / sizeof(*grid) };
+
+const char *gt_axis_name(enum gt_axis axis)
+{
+	return gt_axis_rows[axis]->name;
+}
+
+int gt_axes_parts(const struct gt_parallel_options *o)
+{
+	return gt_axis_tensor.size(o, 0) * gt_axis_pipeline.size(o, 0);
+}
+
+/* The ranks that differ from this one in their seat on an axis alone; `apart` are two neighbours
+ * there. An axis of one seat needs no group, but modes call that of the data axis in any case. */
+static int open_axis(struct gt_parallel *p, enum gt_axis axis, int apart, struct gt_err *err)
+{
+	struct gt_group *seat = &p->seats[axis];
+	int rank = p->world->rank;
+
+	seat->size = gt_axis_rows[axis]->size(&p->o, p->world->size);
+	seat->rank = rank / apart % seat->size;
+	p->axes[axis] = seat;
+	if (seat->size == p->world->size)
+		p->axes[axis] = p->world;
+	else if (!p->dry && (seat->size > 1 || axis == GT_AXIS_DATA))
+		return gt_group_split(
+		    &p->axes[axis], p->world, rank - seat->rank * apart, rank, err);
+	return 0;
+}
+
+/* Ranks that share layers have the same results. */
+static int open_results(struct gt_parallel *p, struct gt_err *err)
+{
+	int tensor = p->seats[GT_AXIS_TENSOR].size;
+
+	if (p->dry || tensor == 1)
+		p->results = p->world;
+	else if (p->seats[GT_AXIS_PIPELINE].size == 1)
+		p->results = p->axes[GT_AXIS_DATA];
+	else
+		return gt_group_split(
+		    &p->results, p->world, p->world->rank % tensor, p->world->rank, err);
+	return 0;
+}
+
+int gt_axes_open(struct gt_parallel *p, struct gt_err *err)
+{
+	int apart = 1, rc = 0;
+
+	p->seats[GT_AXIS_VIRTUAL].size = gt_axis_virtual.size(&p->o, p->world->size);
+	p->axes[GT_AXIS_VIRTUAL] = &p->seats[GT_AXIS_VIRTUAL];
+	for (int i = 0; !rc && i < GRID; i++) {
+		rc = open_axis(p, grid[i], apart, err);
+		apart *= p->seats[grid[i]].size;
+	}
+	if (!rc)
+		rc = open_results(p, err);
+	for (int i = 0; !rc && i < GT_AXES; i++)
+		if (gt_axis_rows[i]->open)
+			rc = gt_axis_rows[i]->open(p, err);
+	return rc;
+}
+
+void gt_axes_close(struct gt_parallel *p)
+{
+	for (int i = 0; i < GT_AXES; i++)
+		if (gt_axis_rows[i]->release)
+			gt_axis_rows[i]->release(p);
+	if (p->results != p->world && p->results != p->axes[GT_AXIS_DATA])
+		gt_group_free(p->results);
+	for (int i = 0; i < GT_AXES; i++)
+		if (p->axes[i] != p->world && p->axes[i] != &p->seats[i])
+			gt_group_free(p->axes[i]);
+}

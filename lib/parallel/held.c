@@ -1,0 +1,196 @@
+/* held.c - slots gathered from the ranks that hold parts of them, and scattered to them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/parallel/axis.h"
+#include "lib/parallel/modes.h"
+
+static bool is_cut(
+    const struct gt_parallel *p, enum gt_axis axis, const struct gt_slot *slot, enum gt_held what)
+{
+	const struct gt_axis_row *row = gt_axis_rows[axis];
+
+	return row->cuts && row->cuts(p, slot, what);
+}
+
+bool gt_parallel_in_parts(
+    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
+{
+	for (int axis = 0; p && axis < GT_AXES; axis++)
+		if (is_cut(p, axis, slot, what))
+			return true;
+	return false;
+}
+
+/* Where this rank's elements begin in flat memory: buffers' offsets are in bytes. */
+static char *place_of(
+    const struct gt_parallel *p, const void *flat, const struct gt_slot *slot, enum gt_held what)
+{
+	size_t size = gt_dtype_size(slot->dtype);
+
+	if (slot->role == GT_BUFFER)
+		return (char *)flat + slot->offset;
+	if (is_cut(p, GT_AXIS_DATA, slot, what))
+		return (char *)flat + (size_t)p->mode->place(p, slot, what) * size;
+	return (char *)flat + (size_t)slot->offset * size;
+}
+
+/* counts[axis]: the elements that the axes from this one to the outermost leave to this rank;
+ * counts[GT_AXES]: all. */
+static void count_elements(const struct gt_parallel *p, const struct gt_slot *slot,
+    enum gt_held what, int64_t counts[GT_AXES + 1])
+{
+	counts[GT_AXES] = slot->count;
+	for (int axis = GT_AXES - 1; axis >= 0; axis--) {
+		counts[axis] = counts[axis + 1];
+		if (counts[axis] && is_cut(p, axis, slot, what)) {
+			struct gt_slice own =
+			    gt_axis_rows[axis]->held(p, slot, what, p->axes[axis]->rank);
+
+			counts[axis] = gt_slice_elements(&own);
+		}
+	}
+}
+
+/* What a rank holds, in memory of the host's, on its way to the inside or the outside. */
+struct load {
+	const struct gt_slot *slot;
+	enum gt_held what;
+	size_t size; /* of an element */
+	void *data;
+};
+
+/* ---- gather ---- */
+
+static int send(struct gt_group *group, const struct load *load, int64_t count, struct gt_err *err)
+{
+	const struct gt_collective c = { .kind = GT_SEND,
+		.in = load->data,
+		.count = count,
+		.dtype = load->slot->dtype,
+		.what = load->slot->name };
+
+	return count ? gt_group_run(group, &c, err) : 0;
+}
+
+/* Put what a seat holds into the whole. */
+static int receive(struct gt_parallel *p, enum gt_axis axis, int seat, const struct load *load,
+    void *whole, struct gt_err *err)
+{
+	struct gt_slice part = gt_axis_rows[axis]->held(p, load->slot, load->what, seat);
+	struct gt_collective c = { .kind = GT_RECV,
+		.count = gt_slice_elements(&part),
+		.dtype = load->slot->dtype,
+		.peer = seat,
+		.what = load->slot->name };
+	int rc;
+
+	if (!c.count)
+		return 0;
+	c.out = gt_calloc((size_t)c.count, load->size, err);
+	if (!c.out)
+		return GT_ENOMEM;
+	rc = gt_group_run(p->axes[axis], &c, err);
+	if (!rc)
+		gt_slice_put(&part, whole, c.out, load->size);
+	free(c.out);
+	return rc;
+}
+
+/* Seat 0 of an axis: make of its elements and those of all other seats what the axis has cut. */
+static int gather(
+    struct gt_parallel *p, enum gt_axis axis, struct load *load, int64_t count, struct gt_err *err)
+{
+	struct gt_slice own = gt_axis_rows[axis]->held(p, load->slot, load->what, 0);
+	void *whole = gt_calloc((size_t)count, load->size, err);
+	int rc = whole ? 0 : GT_ENOMEM;
+
+	if (!rc && load->data)
+		gt_slice_put(&own, whole, load->data, load->size);
+	for (int seat = 1; !rc && seat < p->axes[axis]->size; seat++)
+		rc = receive(p, axis, seat, load, whole, err);
+	free(load->data);
+	load->data = whole;
+	return rc;
+}
+
+static int read_own(const struct gt_parallel *p, struct load *load, const void *flat, int64_t count,
+    struct gt_err *err)
+{
+	size_t bytes = (size_t)count * load->size;
+
+	if (!count)
+		return 0;
+	load->data = gt_calloc(1, bytes, err);
+	return load->data ? gt_device_read(p->store->device, load->data,
+	                        place_of(p, flat, load->slot, load->what), bytes, err)
+	                  : GT_ENOMEM;
+}
+
+/* From the innermost axis to the outermost: seat 0 goes on with the elements of all. Where an axis
+ * does not cut the slot, all seats have what seat 0 has. */
+int gt_parallel_collect(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
+    const void *held, void *whole, struct gt_err *err)
+{
+	struct load load = { .slot = slot, .what = what, .size = gt_dtype_size(slot->dtype) };
+	int64_t counts[GT_AXES + 1];
+	bool leaves = false;
+	int rc;
+
+	if (!gt_parallel_in_parts(p, slot, what))
+		return p->world->rank
+		           ? 0
+		           : gt_device_read(p->store->device, whole, place_of(p, held, slot, what),
+		                 gt_slot_bytes(slot), err);
+	count_elements(p, slot, what, counts);
+	rc = read_own(p, &load, held, counts[0], err);
+	for (int axis = 0; !rc && !leaves && axis < GT_AXES; axis++) {
+		bool cut = counts[axis + 1] && is_cut(p, axis, slot, what);
+
+		leaves = p->axes[axis]->rank > 0;
+		if (cut && leaves)
+			rc = send(p->axes[axis], &load, counts[axis], err);
+		else if (cut)
+			rc = gather(p, axis, &load, counts[axis + 1], err);
+	}
+	if (!rc && !leaves)
+		memcpy(whole, load.data, gt_slot_bytes(slot));
+	free(load.data);
+	return rc;
+}
+
+/* ---- scatter ---- */
+
+/* The other way: leave of the elements those of this rank's seat, axis by axis. */
+int gt_parallel_deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
+    void *held, const void *whole, struct gt_err *err)
+{
+	struct load load = { .slot = slot, .what = what, .size = gt_dtype_size(slot->dtype) };
+	int64_t counts[GT_AXES + 1];
+	const void *from = whole;
+	int rc = 0;
+
+	if (slot->elsewhere)
+		return 0;
+	count_elements(p, slot, what, counts);
+	for (int axis = GT_AXES - 1; !rc && counts[0] && axis >= 0; axis--) {
+		struct gt_slice own;
+		void *packed;
+
+		if (!is_cut(p, axis, slot, what))
+			continue;
+		own = gt_axis_rows[axis]->held(p, slot, what, p->axes[axis]->rank);
+		packed = gt_calloc((size_t)counts[axis], load.size, err);
+		if (packed)
+			gt_slice_take(&own, packed, from, load.size);
+		rc = packed ? 0 : GT_ENOMEM;
+		free(load.data);
+		load.data = packed;
+		from = packed;
+	}
+	if (!rc && counts[0])
+		rc = gt_device_write(p->store->device, place_of(p, held, slot, what), from,
+		    (size_t)counts[0] * load.size, err);
+	free(load.data);
+	return rc;
+}

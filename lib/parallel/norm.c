@@ -1,0 +1,123 @@
+/* norm.c - the squares of the gradients of all ranks, each element counted once. */
+#include <stdlib.h>
+
+#include "lib/parallel/axis.h"
+#include "lib/parallel/modes.h"
+
+static bool is_divided(const struct gt_parallel *p)
+{
+	for (int i = 0; i < GT_AXES; i++)
+		if (gt_axis_rows[i]->divides && gt_axis_rows[i]->divides(p))
+			return true;
+	return false;
+}
+
+static bool is_counted(const struct gt_parallel *p, const struct gt_slot *slot)
+{
+	for (int i = 0; i < GT_AXES; i++)
+		if (gt_axis_rows[i]->counts && !gt_axis_rows[i]->counts(p, slot))
+			return false;
+	return true;
+}
+
+/* Of [offset, offset + count) of the gradients, the ranges that this rank updates. */
+static void add_range(struct gt_parallel *p, int64_t offset, int64_t count)
+{
+	const struct gt_store *s = p->store;
+
+	if (!s->parts)
+		p->norm_ranges[p->norm_range_count++] = (struct gt_part){ offset, count, offset };
+	for (size_t i = 0; i < s->part_count; i++) {
+		const struct gt_part *part = &s->parts[i];
+		int64_t from = part->offset > offset ? part->offset : offset;
+		int64_t end = part->offset + part->count;
+		int64_t to = end < offset + count ? end : offset + count;
+
+		if (to > from)
+			p->norm_ranges[p->norm_range_count++] = (struct gt_part){ from, to - from,
+				s->gradients_in_parts ? part->at + from - part->offset : from };
+	}
+}
+
+static int take_scalars(struct gt_parallel *p, struct gt_err *err)
+{
+	const struct gt_step_scalars begin = { .block = { .exact = p->o.reproducible } };
+	void *scalars;
+	int rc = gt_device_alloc(p->device, sizeof(*p->scalars), &scalars, err);
+
+	if (rc)
+		return rc;
+	p->scalars = scalars;
+	return gt_device_write(p->device, scalars, &begin, sizeof(begin), err);
+}
+
+/* A slot lies in one part, or in some that follow each other. */
+int gt_norm_attach(struct gt_parallel *p, struct gt_err *err)
+{
+	const struct gt_store *s = p->store;
+	size_t most = s->slot_count + s->part_count;
+
+	if (p->dry || !is_divided(p))
+		return 0;
+	p->norm_ranges = gt_calloc(most, sizeof(*p->norm_ranges), err);
+	if (!p->norm_ranges)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < s->slot_count; i++) {
+		const struct gt_slot *slot = &s->slots[i];
+
+		if (slot->role != GT_PARAMETER || slot->elsewhere)
+			continue;
+		if (is_counted(p, slot))
+			add_range(p, slot->offset, slot->held);
+		else
+			p->counts_some = true;
+	}
+	return p->counts_some ? take_scalars(p, err) : 0;
+}
+
+void gt_norm_release(struct gt_parallel *p)
+{
+	if (p->scalars)
+		gt_device_free(p->device, p->scalars, sizeof(*p->scalars));
+	free(p->norm_ranges);
+}
+
+/* In place of the squares of all that this rank updates. */
+static int count_again(const struct gt_parallel *p, double *squares, struct gt_err *err)
+{
+	const struct gt_backend *b = p->device->backend;
+	struct gt_stream *stream = p->device->compute;
+	double *sum = p->scalars->result.squares;
+	int rc = b->zero(stream, sum, GT_SQUARES * sizeof(*sum), err);
+
+	for (size_t i = 0; !rc && i < p->norm_range_count; i++)
+		rc = b->ranges()->squares(stream,
+		    (const float *)p->store->gradients + p->norm_ranges[i].at,
+		    p->norm_ranges[i].count, p->scalars, err);
+	return rc ? rc : b->copy(stream, squares, sum, GT_SQUARES * sizeof(*sum), err);
+}
+
+int gt_norm_add_up(void *self, double *squares, struct gt_err *err)
+{
+	const struct gt_parallel *p = self;
+	int rc = p->counts_some ? count_again(p, squares, err) : 0;
+
+	for (int i = 0; !rc && i < GT_AXES; i++) {
+		const struct gt_collective c = { .kind = GT_ALL_REDUCE,
+			.in = squares,
+			.out = squares,
+			.count = GT_SQUARES,
+			.dtype = GT_F64,
+			.reduction = GT_SUM,
+			.what = "norm" };
+
+		if (gt_axis_rows[i]->divides && gt_axis_rows[i]->divides(p))
+			rc = gt_group_run(p->axes[i], &c, err);
+	}
+	return rc;
+}
+
+int gt_axes_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)
+{
+	return gt_optim_update(optim, is_divided(p) ? gt_norm_add_up : NULL, p, err);
+}
