@@ -48,9 +48,9 @@ struct gt_axis_row {
 	int (*insert)(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err);
 	void (*finish)(struct gt_parallel *p, struct gt_graph *g);
 	int (*insert_forward)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
-	/* Whether seat 0 may lack elements of what the axes outside of this one leave of a slot, or
-	 * not have them at the slot's offset; the same answer on all ranks. Then held() is there:
-	 * the elements, of those, that a seat has. */
+	/* Whether seats hold different elements of what the axes outside of this one leave of a
+	 * slot; the same answer on all ranks. Then held() is there: the elements, of those, that a
+	 * seat has. One that has all has them in the order of the whole. */
 	bool (*cuts)(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 	struct gt_slice (*held)(
 	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat);

@@ -182,9 +182,13 @@ const struct gt_parallel_mode gt_parallel_ddp = {
 };
 
 /* tf.distribute.MirroredStrategy. */
-const struct gt_parallel_mode gt_parallel_mirrored = {
-	.threads = true, .compresses = true, .replicates = true, .shards = true, .sent = sent, DDP
-};
+const struct gt_parallel_mode gt_parallel_mirrored = { .threads = true,
+	.compresses = true,
+	.replicates = true,
+	.shards = true,
+	.stages = true,
+	.sent = sent,
+	DDP };
 
 /* torch.nn.DataParallel: dp.h. */
 const struct gt_parallel_mode gt_parallel_dp = { .threads = true,

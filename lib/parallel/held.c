@@ -13,12 +13,28 @@ static bool is_cut(
 	return row->cuts && row->cuts(p, slot, what);
 }
 
+static int64_t elements_of(const struct gt_parallel *p, enum gt_axis axis,
+    const struct gt_slot *slot, enum gt_held what, int seat)
+{
+	struct gt_slice held = gt_axis_rows[axis]->held(p, slot, what, seat);
+
+	return gt_slice_elements(&held);
+}
+
+/* What the data axis cuts has another place, even where seat 0 has all of it. */
 bool gt_parallel_in_parts(
     const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
 {
-	for (int axis = 0; p && axis < GT_AXES; axis++)
-		if (is_cut(p, axis, slot, what))
+	int64_t count = slot->count, held;
+
+	for (int axis = GT_AXES - 1; p && axis >= 0; axis--) {
+		if (!is_cut(p, axis, slot, what))
+			continue;
+		held = axis == GT_AXIS_DATA ? 0 : elements_of(p, axis, slot, what, 0);
+		if (held < count)
 			return true;
+		count = held;
+	}
 	return false;
 }
 
@@ -101,7 +117,7 @@ static int receive(struct gt_parallel *p, enum gt_axis axis, int seat, const str
 static int gather(
     struct gt_parallel *p, enum gt_axis axis, struct load *load, int64_t count, struct gt_err *err)
 {
-	struct gt_slice own = gt_axis_rows[axis]->held(p, load->slot, load->what, 0);
+	const struct gt_slice own = gt_axis_rows[axis]->held(p, load->slot, load->what, 0);
 	void *whole = gt_calloc((size_t)count, load->size, err);
 	int rc = whole ? 0 : GT_ENOMEM;
 
@@ -127,14 +143,34 @@ static int read_own(const struct gt_parallel *p, struct load *load, const void *
 	                  : GT_ENOMEM;
 }
 
-/* From the innermost axis to the outermost: seat 0 goes on with the elements of all. Where an axis
- * does not cut the slot, all seats have what seat 0 has. */
+/* From the innermost axis to the outermost: seat 0 goes on with the elements of all, unless it has
+ * them anyway. */
+static int gather_all(struct gt_parallel *p, struct load *load, const int64_t *counts, bool *leaves,
+    struct gt_err *err)
+{
+	int rc = 0;
+
+	*leaves = false;
+	for (int axis = 0; !rc && !*leaves && axis < GT_AXES; axis++) {
+		int64_t count = counts[axis + 1];
+		bool lacks = count && is_cut(p, axis, load->slot, load->what) &&
+		             elements_of(p, axis, load->slot, load->what, 0) < count;
+
+		*leaves = p->axes[axis]->rank > 0;
+		if (lacks && *leaves)
+			rc = send(p->axes[axis], load, counts[axis], err);
+		else if (lacks)
+			rc = gather(p, axis, load, count, err);
+	}
+	return rc;
+}
+
 int gt_parallel_collect(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
     const void *held, void *whole, struct gt_err *err)
 {
 	struct load load = { .slot = slot, .what = what, .size = gt_dtype_size(slot->dtype) };
 	int64_t counts[GT_AXES + 1];
-	bool leaves = false;
+	bool leaves;
 	int rc;
 
 	if (!gt_parallel_in_parts(p, slot, what))
@@ -144,15 +180,8 @@ int gt_parallel_collect(struct gt_parallel *p, const struct gt_slot *slot, enum 
 		                 gt_slot_bytes(slot), err);
 	count_elements(p, slot, what, counts);
 	rc = read_own(p, &load, held, counts[0], err);
-	for (int axis = 0; !rc && !leaves && axis < GT_AXES; axis++) {
-		bool cut = counts[axis + 1] && is_cut(p, axis, slot, what);
-
-		leaves = p->axes[axis]->rank > 0;
-		if (cut && leaves)
-			rc = send(p->axes[axis], &load, counts[axis], err);
-		else if (cut)
-			rc = gather(p, axis, &load, counts[axis + 1], err);
-	}
+	if (!rc)
+		rc = gather_all(p, &load, counts, &leaves, err);
 	if (!rc && !leaves)
 		memcpy(whole, load.data, gt_slot_bytes(slot));
 	free(load.data);
@@ -177,7 +206,7 @@ int gt_parallel_deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_
 		struct gt_slice own;
 		void *packed;
 
-		if (!is_cut(p, axis, slot, what))
+		if (counts[axis] == counts[axis + 1])
 			continue;
 		own = gt_axis_rows[axis]->held(p, slot, what, p->axes[axis]->rank);
 		packed = gt_calloc((size_t)counts[axis], load.size, err);

@@ -36,9 +36,10 @@ static int check(const struct gt_parallel_options *o, int ranks, int batch, stru
 	if (o->stages <= 1)
 		return 0;
 	if (!gt_parallel_modes[o->kind]->stages) {
-		gt_err_set(err, GT_EINVAL, "{pipeline-parallel}: not with {parallel} %s",
+		gt_err_set(err, GT_EINVAL,
+		    "{pipeline-parallel} cannot be combined with {parallel} %s",
 		    gt_parallel_names[o->kind]);
-		return gt_err_hint(err, "use it with {parallel} ddp");
+		return gt_err_hint(err, "use it with {parallel} ddp, mirrored or zero1");
 	}
 	if (check_ranks(o, ranks, err))
 		return err->code;
@@ -232,16 +233,19 @@ static int attach(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 
 static bool cuts(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
 {
+	(void)slot;
 	(void)what;
-	return p->pipeline && owner_of(p, slot) != 0;
+	return p->pipeline;
 }
 
-/* Other stages that have it have the same. */
+/* All of it or nothing. The first stage has a parameter that no node reads. */
 static struct gt_slice held(
     const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat)
 {
+	bool holds = holders_of(p, slot)[seat] || (!seat && !owner_of(p, slot));
+
 	(void)what;
-	return (struct gt_slice){ 0, slot->count, slot->count, seat == owner_of(p, slot) };
+	return (struct gt_slice){ 0, slot->count, slot->count, holds };
 }
 
 static bool divides(const struct gt_parallel *p)

@@ -35,9 +35,10 @@ static int check(const struct gt_parallel_options *o, int ranks, int batch, stru
 		return gt_err_hint(err, "{nproc} %d, or a multiple of it", o->tensor);
 	}
 	if (!gt_parallel_modes[o->kind]->shards) {
-		gt_err_set(err, GT_EINVAL, "{tensor-parallel} does not go with {parallel} %s",
+		gt_err_set(err, GT_EINVAL,
+		    "{tensor-parallel} cannot be combined with {parallel} %s",
 		    gt_parallel_names[o->kind]);
-		return gt_err_hint(err, "ddp and mirrored do");
+		return gt_err_hint(err, "use any other {parallel}");
 	}
 	if (gt_optim_rule(o->optimizer)->operand == GT_OPERAND_TENSORS) {
 		gt_err_set(err, GT_EINVAL,
@@ -46,11 +47,6 @@ static int check(const struct gt_parallel_options *o, int ranks, int batch, stru
 		return gt_err_hint(err,
 		    "it updates whole matrices, of which each rank of a tensor axis has a part; "
 		    "{parallel} zero1 shares its work");
-	}
-	if (o->stages > 1) {
-		gt_err_set(
-		    err, GT_EINVAL, "{tensor-parallel} does not go with {pipeline-parallel}");
-		return gt_err_hint(err, "either goes with ranks that are data parallel");
 	}
 	return 0;
 }

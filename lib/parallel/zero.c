@@ -222,10 +222,14 @@ static int64_t sent(const struct gt_parallel *p, int micro_batches)
 	.divides = true, .attach = attach, .insert = gt_zero_insert, .cuts = cuts, .held = held,   \
 	.place = place, .update = update, .publish = publish, .sent = sent, .release = release
 
-const struct gt_parallel_mode gt_parallel_zero1 = { .replicates = true, ZERO };
+const struct gt_parallel_mode gt_parallel_zero1 = {
+	.replicates = true, .shards = true, .stages = true, ZERO
+};
 
-const struct gt_parallel_mode gt_parallel_zero2 = { .replicates = true, .adds = true, ZERO };
+const struct gt_parallel_mode gt_parallel_zero2 = {
+	.replicates = true, .adds = true, .shards = true, ZERO
+};
 
 const struct gt_parallel_mode gt_parallel_zero3 = {
-	.adds = true, .insert_forward = gt_zero_insert_forward, ZERO
+	.adds = true, .shards = true, .insert_forward = gt_zero_insert_forward, ZERO
 };

@@ -26,7 +26,9 @@ setup() {
 --nproc 2 --parallel zero3
 --nproc 2 --parallel zero3 --reproducible
 --nproc 2 --tensor-parallel 2
---nproc 2 --pipeline-parallel 2"
+--nproc 2 --pipeline-parallel 2
+--nproc 4 --tensor-parallel 2 --pipeline-parallel 2
+--nproc 4 --pipeline-parallel 2 --parallel zero1"
 	table=(train --model mlp:8,16,3 --data "$RANDOM_DATA" --batch 8 --timeout 20)
 }
 

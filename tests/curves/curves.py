@@ -80,6 +80,19 @@ def tensor_parallel():
             yield Mode(LINEAR, name + ", 2 micro-batches", n, options, tensor, 2, 2)
 
 
+def grids():
+    """Two axes beside that of samples, and zero1 to zero3 with each of them."""
+    for stages, tensor, n, chunks in ((2, 2, 4, 3), (2, 2, 8, 3), (3, 2, 6, 1)):
+        options = ["--pipeline-parallel", stages, "--tensor-parallel", tensor, "--chunks", chunks]
+        name = f"pipeline of {stages} x tensor of {tensor}" + (f" x ddp of {n // 4}" if n == 8 else "")
+        yield Mode(LINEAR, name, n, options, stages * tensor, 1, 1)
+        yield Mode(LINEAR, name + ", 2 micro-batches", n, options, stages * tensor, 2, 2)
+    for kind in ("zero1", "mirrored"):
+        yield Mode(ALL, f"pipeline of 2 x {kind} of 2, 3 chunks", 4, ["--pipeline-parallel", 2, "--chunks", 3, "--parallel", kind], 2, 1, 3)
+    for kind in ("zero1", "zero2", "zero3"):
+        yield Mode(LINEAR, f"tensor of 2 x {kind} of 2", 4, ["--tensor-parallel", 2, "--parallel", kind], 2, 1, 1)
+
+
 def rings():
     """Gradients, weights, shards and layers that go from neighbour to neighbour; a pipeline's ranks add up over rings of two."""
     ring = ["--backend", "ring"]
@@ -89,16 +102,14 @@ def rings():
     yield Mode(LINEAR, "tensor of 3 on a ring", 3, [*ring, "--tensor-parallel", 3], 3, 1, 1)
 
 
-MODES = [*data_parallel(), *pipelines(), *tensor_parallel(), *rings()]
+MODES = [*data_parallel(), *pipelines(), *tensor_parallel(), *grids(), *rings()]
 
 # What there is no curve of, since it is refused: model, ranks, options, what is said.
 REFUSED = [
     *((model, 2, ["--tensor-parallel", 2], "tensor parallelism cannot shard") for model in ("lenet", "resnet20")),
-    *(("gpt", 4, ["--tensor-parallel", 2, "--parallel", kind], f"does not go with --parallel {kind}")
-      for kind in ("dp", "zero1", "zero2", "zero3")),
-    ("gpt", 4, ["--tensor-parallel", 2, "--pipeline-parallel", 2], "does not go with --pipeline-parallel"),
-    *(("gpt", 4, ["--pipeline-parallel", 2, "--parallel", kind], f"not with --parallel {kind}")
-      for kind in ("mirrored", "dp", "zero1", "zero2", "zero3")),
+    ("gpt", 4, ["--tensor-parallel", 2, "--parallel", "dp"], "cannot be combined with --parallel dp"),
+    *(("gpt", 4, ["--pipeline-parallel", 2, "--parallel", kind], f"cannot be combined with --parallel {kind}")
+      for kind in ("dp", "zero2", "zero3")),
     ("gpt", 3, ["--reproducible"], "takes 1, 2 or 4 ranks"),
     ("gpt", 2, ["--reproducible", "--accumulate", 8], "where a rank does a step in 4 parts"),
     ("gpt", 2, ["--reproducible", "--accumulate", 2, "--parallel", "zero3"], "does not go with --parallel zero3"),
@@ -172,6 +183,9 @@ BITS = [
     # A layer's sums are made in as many parts as it has: that, like the model, is part of what is computed.
     *(Bits(LINEAR, f"tensor of {tensor}, {kind}, {n} ranks", n, ["--parallel", kind, "--tensor-parallel", tensor], tensor)
       for tensor, ranks in ((2, (2, 4, 8)), (4, (4, 8))) for kind in ("ddp", "mirrored") for n in ranks),
+    *(Bits(LINEAR, f"tensor of 2, pipeline of 2, {kind}, {n} ranks", n,
+           ["--parallel", kind, "--tensor-parallel", 2, "--pipeline-parallel", 2], 4) for kind in ("ddp", "zero1") for n in (4, 8)),
+    *(Bits(LINEAR, f"tensor of 2, {kind}, 4 ranks", 4, ["--parallel", kind, "--tensor-parallel", 2], 2) for kind in ("zero1", "zero2", "zero3")),
 ]
 FIRSTS = {bits_of.name.split(",")[0]: bits_of.name for bits_of in reversed(BITS)}.values()
 

@@ -105,7 +105,8 @@ def evaluation(folder):
 
 WAYS = [("ddp", 2, 1, []), ("mirrored", 2, 1, ["--parallel", "mirrored"]), ("dp", 2, 1, ["--parallel", "dp"]),
         *((mode, n, 1, ["--parallel", mode]) for mode in ("zero1", "zero2", "zero3") for n in (2, 3)),
-        ("pipeline", 2, 2, ["--pipeline-parallel", "2"]), ("tensor", 2, 2, ["--tensor-parallel", "2"])]
+        ("pipeline", 2, 2, ["--pipeline-parallel", "2"]), ("tensor", 2, 2, ["--tensor-parallel", "2"]),
+        ("a grid", 8, 4, ["--tensor-parallel", "2", "--pipeline-parallel", "2", "--parallel", "zero1"])]
 
 
 def ranks(folder):

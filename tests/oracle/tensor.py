@@ -142,7 +142,7 @@ def refusals(folder):
     make_data(folder)
     for options, text in (
             (["--model", "lenet", "--data", "random:,samples=60"], "tensor parallelism cannot shard"),
-            (["--model", GPT[0], "--data", TEXT.format(folder), "--parallel", "zero1"], "--tensor-parallel does not go with"),
+            (["--model", GPT[0], "--data", TEXT.format(folder), "--parallel", "dp"], "--tensor-parallel cannot be combined with"),
             (["--model", GPT[0], "--data", TEXT.format(folder), "--nproc", "3"], "2 does not divide 3 ranks")):
         done = subprocess.run([GTRAIN, "train", "--nproc", "2", "--tensor-parallel", "2", "--out", f"{folder}/no", "--steps", "1", *options],
                               capture_output=True, text=True, timeout=60)

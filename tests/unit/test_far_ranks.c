@@ -219,6 +219,14 @@ static const struct {
 	{ "tensor and data", 4, { .spec = GPT, .options = { .tensor = 2 } } },
 	{ "pipeline", 2,
 	    { .spec = "mlp:20,30,10", .options = { .stages = 2 }, .accumulate = true } },
+	{ "tensor and pipeline", 4,
+	    { .spec = GPT, .options = { .tensor = 2, .stages = 2 }, .accumulate = true } },
+	{ "tensor and zero1", 4,
+	    { .spec = GPT, .options = { .kind = GT_PARALLEL_ZERO1, .tensor = 2 } } },
+	{ "pipeline and zero1", 4,
+	    { .spec = GPT,
+	        .options = { .kind = GT_PARALLEL_ZERO1, .stages = 2 },
+	        .accumulate = true } },
 };
 
 /* The host's losses, norms, counts and weights, bit by bit. */

@@ -249,11 +249,17 @@ static void what_cannot_be_cut_is_refused(void **state)
 	expect_refusal("mlp:5,4,3", &(struct gt_parallel_options){ .ranks = 3, .tensor = 2 },
 	    "tensor-parallel: 2 does not divide 3 ranks");
 	expect_refusal("mlp:5,4,3",
-	    &(struct gt_parallel_options){ .kind = GT_PARALLEL_ZERO1, .ranks = 2, .tensor = 2 },
-	    "tensor-parallel does not go with parallel zero1");
+	    &(struct gt_parallel_options){ .kind = GT_PARALLEL_DP, .ranks = 2, .tensor = 2 },
+	    "tensor-parallel cannot be combined with parallel dp");
 	expect_refusal("mlp:5,4,3",
-	    &(struct gt_parallel_options){ .ranks = 4, .tensor = 2, .stages = 2 },
-	    "tensor-parallel does not go with pipeline-parallel");
+	    &(struct gt_parallel_options){ .kind = GT_PARALLEL_ZERO2, .ranks = 2, .stages = 2 },
+	    "pipeline-parallel cannot be combined with parallel zero2");
+	expect_refusal("mlp:5,4,3",
+	    &(struct gt_parallel_options){ .ranks = 6, .tensor = 2, .stages = 2 },
+	    "pipeline-parallel: 2 stages of 2 ranks each do not divide 6 ranks");
+	expect_refusal("mlp:5,4,3",
+	    &(struct gt_parallel_options){ .ranks = 4, .tensor = 2, .stages = 2, .check_every = 1 },
+	    "check-replicas: no two of 4 ranks hold the same part of the model");
 	expect_refusal("mlp:5,4,3",
 	    &(struct gt_parallel_options){ .ranks = 2, .tensor = 2, .check_every = 1 },
 	    "check-replicas: no two of 2 ranks hold the same part of the model");
