@@ -23,10 +23,15 @@ ifeq ($(origin CC),default)
 CC := $(if $(findstring thread,$(SANITIZE)),clang,cc)
 endif
 
+# The compiler of the simulator of CUDA, of the same family.
+ifeq ($(origin CXX),default)
+CXX := $(if $(findstring clang,$(CC)),clang++,c++)
+endif
+
 # Debian packages; a/b means that either will do ----------------------------------------------
 DEPS_BUILD := gcc libc6-dev make pkg-config/pkgconf zlib1g-dev libjansson-dev libpng-dev \
               libjpeg-dev/libjpeg62-turbo-dev/libjpeg-turbo8-dev libdnnl-dev libisal-dev
-DEPS_TEST  := libcmocka-dev bats python3-torch libopenblas0 python3-numpy python3-pil jq shellcheck mandoc \
+DEPS_TEST  := g++ libcmocka-dev bats python3-torch libopenblas0 python3-numpy python3-pil jq shellcheck mandoc \
               clang-format clang-tidy fish zsh libopenmpi-dev openmpi-bin iproute2
 DEPS_TSAN  := clang libclang-rt-14-dev/libclang-rt-dev libomp-14-dev/libomp-dev
 
@@ -54,6 +59,23 @@ GT_CFLAGS := -std=gnu11 $(OPT) $(GT_WARN) -fopenmp -fno-math-errno -fno-trapping
 GT_LDFLAGS := -fopenmp -Wl,--as-needed $(SAN_FLAGS) $(LDFLAGS)
 # oneDNN is opened when the CPU backend needs it (kernels/cpu/dnnl_api.c); a build wants its header.
 GT_LIBS   := $(PKG_LIBS) -lm -ldl -lpthread
+
+# Kernels for GPUs. `make CUDA=1` insists on a toolkit, CUDA=0 does without.
+CUDA      ?= auto
+CUDA_ARCH ?= 80 90
+NVCC      ?= $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+WITH_CUDA := $(if $(filter auto,$(CUDA)),$(if $(NVCC),1),$(filter 1,$(CUDA)))
+# Machine code for each, and for GPUs to come what their driver compiles.
+CUDA_CODE := $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
+             -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
+NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(CUDA_CODE) $(if $(WERROR),-Werror all-warnings) -ccbin '$(CXX)' \
+             -Xcompiler '$(subst $() $(),$(comma),-Wall -Wextra $(WERROR) -Wshadow)' -I. -D_GNU_SOURCE
+# The same files for the simulator, with sanitizers in any build: tests run nothing else of them.
+SIM_SANITIZE ?= $(if $(SANITIZE),$(filter-out thread,$(SANITIZE)),address,undefined)
+SIM_SAN   := $(if $(SIM_SANITIZE),-fsanitize=$(SIM_SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+SIM_CPP   := -I. -isystem tests/cudasim/include -D_GNU_SOURCE
+SIM_WARN  := -Wall -Wextra $(WERROR) -Wshadow -Wpointer-arith
+SIM_CXX    = -std=c++17 -O1 -g $(SIM_WARN) $(SIM_CPP)
 
 # CPU kernels are compiled once per instruction set; the backend picks a table when it starts, so
 # one binary runs everywhere and nothing here needs -march=native.
@@ -87,6 +109,10 @@ FUZZ_SRC := $(filter-out tests/fuzz/libfuzzer.c tests/fuzz/zip_mutate.c,$(wildca
 INTERNAL := $(shell awk '!/^\#/ { print $$1 }' tests/lint/internal.txt)
 HEADERS  := $(filter-out $(INTERNAL),$(wildcard lib/*/*.h lib/*/*/*.h))
 
+CUDA_SRC := $(wildcard kernels/cuda/*.cu)
+SIM_SRC  := $(wildcard tests/cudasim/*.cc tests/cudasim/*.cu) $(CUDA_SRC)
+SIM_TEST_SRC := $(wildcard tests/cudasim/test_*.c)
+
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) \
             $(foreach isa,$(ISAS),$(KERNELS_ISA:%.c=$(BUILD)/obj/$(isa)/%.o))
 CMD_OBJ  := $(CMD_SRC:%.c=$(BUILD)/obj/%.o)
@@ -100,6 +126,10 @@ FAKE_SO  := $(FAKE_SRC:tests/fake/nvml.c=$(BUILD)/tests/fake/libnvidia-ml.so.1)
 FAKE_OLD_SO := $(FAKE_SO:%.so.1=%-old.so.1)
 FUZZ_REPLAY := $(BUILD)/tests/fuzz_replay
 GTRAIN_FAR := $(BUILD)/tests/gtrain-far
+CUDA_OBJ := $(if $(WITH_CUDA),$(CUDA_SRC:%.cu=$(BUILD)/obj/cuda/%.o))
+SIM_OBJ  := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(SIM_SRC))
+SIM_TEST_OBJ := $(SIM_TEST_SRC:%.c=$(BUILD)/obj/cudasim/%.o)
+SIM_BIN  := $(SIM_TEST_SRC:tests/cudasim/%.c=$(BUILD)/tests/cudasim/%)
 FUZZ_OBJ := $(FUZZ_SRC:%.c=$(BUILD)/obj/%.o)
 PRELOAD_SO := $(addprefix $(BUILD)/tests/fake/,count_allocations.so fail_call.so slow_lock.so)
 
@@ -108,7 +138,7 @@ V  ?=
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
 
 # Building ------------------------------------------------------------------------------------
-all: $(BUILD)/gtrain $(MPI_SO)   ## build build/gtrain (the default)
+all: $(BUILD)/gtrain $(MPI_SO) $(BUILD)/cuda $(CUDA_OBJ)   ## build build/gtrain (the default)
 
 $(BUILD)/gtrain: $(CMD_OBJ) $(BUILD)/libgtrain.a
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
@@ -161,6 +191,26 @@ $(PRELOAD_SO): $(BUILD)/tests/fake/%.so: tests/fake/%.c tests/common/interpose.i
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) -I. -std=gnu11 $(GT_WARN) -O1 -g -fPIC -shared -o $@ $<
 
+# Kernels for GPUs are compiled, to see that they can be. The program has no backend of them yet.
+$(BUILD)/obj/cuda/%.o: %.cu $(BUILD)/cuda
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+
+# The simulator's own switches of stacks are none of the sanitizers' business.
+$(BUILD)/obj/cudasim/tests/cudasim/block.cc.o: SIM_SAN :=
+$(BUILD)/obj/cudasim/%.o: % $(BUILD)/cudasim
+	@mkdir -p $(@D)
+	$(call say,SIM,$<)$(CXX) $(SIM_CXX) $(SIM_SAN) -MMD -MP -x c++ -c -o $@ $<
+
+$(SIM_TEST_OBJ): $(BUILD)/obj/cudasim/%.o: %.c $(BUILD)/cudasim
+	@mkdir -p $(@D)
+	$(call say,SIM,$<)$(CC) $(SIM_CPP) $(GT_CPP) $(GT_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(SIM_BIN): $(BUILD)/tests/cudasim/%: $(BUILD)/obj/cudasim/tests/cudasim/%.o $(SIM_OBJ) \
+            $(BUILD)/libshared.a $(BUILD)/libgtrain.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) -o $@ $^ -lcmocka $(GT_LIBS)
+
 define isa_rule
 $(BUILD)/obj/$(1)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $$(@D)
@@ -180,6 +230,15 @@ $(BUILD)/flags: FORCE
 	@pkg-config --exists --print-errors $(PACKAGES) || { \
 	    echo "gtrain needs the libraries $(PACKAGES) and dnnl; \`make deps' installs them" >&2; exit 1; }
 	@$(call stamp,$(CC) $(GT_CPP) $(GT_CFLAGS) $(KERNEL_CFLAGS) $(foreach isa,$(ISAS),$(ISA_$(isa))))
+
+$(BUILD)/cuda: FORCE
+	@$(if $(filter 1-,$(CUDA)-$(NVCC)),echo "CUDA=1: no nvcc on the path or in /usr/local/cuda/bin" >&2; exit 1)
+	@$(call stamp,$(if $(WITH_CUDA),$(NVCC) $(NVCC_FLAGS),no kernels for GPUs: \
+	    $(if $(filter 0,$(CUDA)),CUDA=0,no nvcc on the path or in /usr/local/cuda/bin)))
+	@$(if $(WITH_CUDA),,[ -e $@.told ] || cat $@; touch $@.told)
+
+$(BUILD)/cudasim: FORCE
+	@$(call stamp,$(CXX) $(SIM_CXX) $(SIM_SAN) $(CC) $(GT_CPP) $(GT_CFLAGS))
 
 $(BUILD)/sources: FORCE
 	@$(call stamp,$(LIB_OBJ) $(SHARED_OBJ))
@@ -206,7 +265,7 @@ check: deps-test   ## run every test; T=shm only those so named; REQUIRE=torch,d
 check-run: all tests
 	@$(RUN_TESTS) tests/run
 
-tests: $(UNIT_BIN) $(ORACLE_BIN) $(FUZZ_REPLAY) $(GTRAIN_FAR) $(FAKE_SO) $(FAKE_OLD_SO) $(PRELOAD_SO)   ## build the test programs
+tests: $(UNIT_BIN) $(SIM_BIN) $(ORACLE_BIN) $(FUZZ_REPLAY) $(GTRAIN_FAR) $(FAKE_SO) $(FAKE_OLD_SO) $(PRELOAD_SO)   ## build the test programs
 
 ROUNDS ?= 100
 
@@ -355,7 +414,7 @@ map:   ## print the index of the code, and its largest files and functions
 
 help:   ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
-	@echo "knobs: BUILD CC CFLAGS DESTDIR JOBS MPI=auto|0|1 MPICC OPT PREFIX PYTHON SANITIZE=address,undefined|thread V=1 WERROR"
+	@echo "knobs: BUILD CC CFLAGS CUDA=auto|0|1 CUDA_ARCH='80 90' CXX DESTDIR JOBS MPI=auto|0|1 MPICC OPT PREFIX PYTHON SANITIZE=address,undefined|thread V=1 WERROR"
 
 clean:   ## remove everything built
 	rm -rf build
@@ -365,5 +424,5 @@ FORCE:
         deps-test fuzz fuzz-run help install lint map tests tidy uninstall FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
--include $(patsubst %.o,%.d,$(LIB_OBJ) $(CMD_OBJ) $(TEST_OBJ) $(FUZZ_OBJ))
+-include $(patsubst %.o,%.d,$(LIB_OBJ) $(CMD_OBJ) $(TEST_OBJ) $(FUZZ_OBJ) $(CUDA_OBJ) $(SIM_OBJ) $(SIM_TEST_OBJ))
 -include $(wildcard $(addsuffix /*.d,$(addprefix $(FUZZ_DIR)/obj/,lib/base lib/ckpt lib/device tests/fuzz)))

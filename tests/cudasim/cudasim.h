@@ -1,0 +1,57 @@
+/* cudasim.h - a simulator of CUDA for tests: what it checks, and how a test steers it. */
+#ifndef GT_TESTS_CUDASIM_CUDASIM_H
+#define GT_TESTS_CUDASIM_CUDASIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * The files of kernels/cuda/ are compiled by a C++ compiler against the headers in include/, which
+ * take the place of the toolkit's. The threads of a block are fibers, so they run one at a time and
+ * switch only where they wait for each other. A GPU is as indeterminate as this:
+ *
+ * - Blocks of a grid, threads of a block, and items of different streams run in an order drawn from
+ *   the seed: ascending, descending, or shuffled. A result that is not the same for every seed is a
+ *   race. Queued work runs when the host waits for something.
+ * - Shared memory, and device memory from cudaMalloc(), begin as NaN. So a missing barrier shows.
+ * - The host has no access rights to device memory but while kernels run; it gets a SIGSEGV.
+ * - Blocks of device, shared and pinned memory have red zones. With the address sanitizer an access
+ *   out of bounds ends the program with the line of the kernel.
+ * - The pinned host memory that a copy goes to is NaN until the copy runs.
+ *
+ * Faults are: threads that wait at different barriers, or for lanes that never come; a lane that is
+ * not in its own mask; a shuffle from a lane outside of the mask. A fault ends its kernel; from
+ * then on all calls for the device return cudaErrorLaunchFailure. A program that ends with a
+ * fault that no test asked for exits with status 99.
+ *
+ * Environment: CUDASIM_SEED (default 1), CUDASIM_DEVICES (default 2, at most 8), CUDASIM_MEMORY
+ * (bytes of a device; default and at most 1 GiB).
+ */
+enum { CUDASIM_DEVICES = 8 };
+
+/* Orders from now on, of all devices. The seed in use is printed when a fault ends a program. */
+void cudasim_seed(uint64_t seed);
+
+/* The text of a device's fault, or NULL; and go on as if there had been none. */
+const char *cudasim_fault(int device);
+void cudasim_forget(int device);
+
+/* The n-th cudaMalloc() or cudaMallocHost() from now on fails, and so do all after it; 0: none. */
+void cudasim_fail_allocation(int n);
+
+/* Kernels that ran so far. */
+long cudasim_kernels(void);
+
+/* Whether the program has the address sanitizer. */
+bool cudasim_has_asan(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,77 @@
+/* cuda_runtime_api.h - the simulator's run-time: the calls that gtrain makes, in C. */
+#ifndef CUDASIM_CUDA_RUNTIME_API_H
+#define CUDASIM_CUDA_RUNTIME_API_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Names, numbers and meanings are those of CUDA's manual ("CUDA Runtime API"); this is the subset
+ * in use. Everything queued is done late, see cudasim.h. Where the manual leaves something
+ * undefined, the simulator reports a fault.
+ */
+typedef enum cudaError {
+	cudaSuccess = 0,
+	cudaErrorInvalidValue = 1,
+	cudaErrorMemoryAllocation = 2,
+	cudaErrorInvalidConfiguration = 9,
+	cudaErrorNoDevice = 100,
+	cudaErrorInvalidDevice = 101,
+	cudaErrorInvalidResourceHandle = 400,
+	cudaErrorNotReady = 600,
+	cudaErrorLaunchFailure = 719
+} cudaError_t;
+
+enum cudaMemcpyKind {
+	cudaMemcpyHostToDevice = 1,
+	cudaMemcpyDeviceToHost = 2,
+	cudaMemcpyDeviceToDevice = 3
+};
+
+enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
+
+typedef struct cudasim_stream *cudaStream_t; /* NULL: the default stream of the device */
+typedef struct cudasim_event *cudaEvent_t;
+
+struct cudaDeviceProp {
+	char name[256];
+	size_t totalGlobalMem;
+	int major, minor, multiProcessorCount;
+};
+
+const char *cudaGetErrorString(cudaError_t error);
+cudaError_t cudaGetLastError(void); /* of this thread; it is success from then on */
+
+cudaError_t cudaGetDeviceCount(int *count);
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDevice(int *device);
+cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
+
+cudaError_t cudaMalloc(void **out, size_t bytes);
+cudaError_t cudaFree(void *p);
+cudaError_t cudaMallocHost(void **out, size_t bytes);
+cudaError_t cudaFreeHost(void *p);
+cudaError_t cudaMemcpyAsync(
+    void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t stream);
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
