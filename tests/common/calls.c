@@ -2,11 +2,22 @@
 #include "tests/common/calls.h"
 
 #include "lib/base/half.h"
+#include "tests/common/device.h"
+
+/* Of the backend that GTRAIN_TEST_BACKEND names. */
+static struct gt_cpu_set device_set;
 
 int test_sets(struct test_set out[3])
 {
 	int n = 0;
 
+	if (!test_device_is_cpu()) {
+		const struct gt_backend *b = test_device(0)->backend;
+
+		device_set = (struct gt_cpu_set){ b->kernels(), b->ranges() };
+		out[0] = (struct test_set){ b->name, &device_set };
+		return 1;
+	}
 	out[n++] = (struct test_set){ "base", &gt_cpu_set_base };
 #if defined(__x86_64__)
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
@@ -151,6 +162,113 @@ const struct gt_kernel *test_row(
 	return NULL;
 }
 
+bool test_lacks(
+    const struct test_set *set, const char *op, enum gt_dtype dtype, const struct gt_call *call)
+{
+	return set->set == &device_set && !test_row(set->set, op, dtype, call);
+}
+
+/* ---- calls on a device ---- */
+
+enum { TENSORS = GT_MAX_INPUTS + GT_MAX_OUTPUTS };
+
+static struct gt_tensor *tensor_of(struct gt_call *call, int i)
+{
+	return i < GT_MAX_INPUTS ? &call->in[i] : &call->out[i - GT_MAX_INPUTS];
+}
+
+static bool is_used(const struct gt_call *call, int i)
+{
+	return i < GT_MAX_INPUTS
+	           ? i < call->inputs && call->in[i].present
+	           : i - GT_MAX_INPUTS < call->outputs && call->out[i - GT_MAX_INPUTS].present;
+}
+
+/* The first tensor that has the same memory of the host as tensor i. */
+static int first_of(struct gt_call *call, int i)
+{
+	for (int k = 0; k < i; k++)
+		if (is_used(call, k) && tensor_of(call, k)->data == tensor_of(call, i)->data)
+			return k;
+	return i;
+}
+
+static size_t bytes_of(const struct gt_tensor *t)
+{
+	return (size_t)gt_tensor_elements(t) * gt_dtype_size(t->dtype);
+}
+
+/* Give each tensor of `far` device memory with the host's numbers; those that share memory do. */
+static int copy_in(struct gt_call *far, struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_device *d = test_device(0);
+
+	for (int i = 0; i < TENSORS; i++) {
+		struct gt_tensor *t = tensor_of(far, i), *host = tensor_of(call, i);
+
+		if (!is_used(call, i))
+			continue;
+		if (first_of(call, i) < i)
+			t->data = tensor_of(far, first_of(call, i))->data;
+		else if (gt_device_alloc(d, bytes_of(t), &t->data, err) ||
+		         gt_device_write(d, t->data, host->data, bytes_of(t), err))
+			return err->code;
+	}
+	return 0;
+}
+
+static void copy_out(struct gt_call *far, struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_device *d = test_device(0);
+
+	for (int i = 0; i < TENSORS; i++) {
+		struct gt_tensor *t = tensor_of(far, i), *host = tensor_of(call, i);
+
+		if (!is_used(call, i) || first_of(call, i) < i)
+			continue;
+		if (!err->code)
+			gt_device_read(d, host->data, t->data, bytes_of(t), err);
+		gt_device_free(d, t->data, bytes_of(t));
+	}
+}
+
+static int run_prepared(const struct gt_kernel *k, struct gt_call *far, struct gt_err *err)
+{
+	const struct gt_device *d = test_device(0);
+	int rc = gt_device_alloc(d, far->workspace_bytes, &far->workspace, err);
+
+	if (rc)
+		return rc;
+	test_device_ruin(far->workspace, far->workspace_bytes);
+	rc = k->bind ? k->bind(far, err) : 0;
+	if (!rc)
+		rc = k->run(far, err);
+	if (!rc)
+		rc = gt_device_sync(d, err);
+	gt_device_free(d, far->workspace, far->workspace_bytes);
+	return rc;
+}
+
+static int run_on_device(const struct gt_kernel *k, struct gt_call *call, struct gt_err *err)
+{
+	struct gt_call far = *call;
+	int rc;
+
+	far.kernel = k;
+	far.stream = test_device(0)->compute;
+	for (int i = 0; i < TENSORS; i++)
+		tensor_of(&far, i)->data = NULL;
+	if (k->prepare && k->prepare(&far, err))
+		return err->code;
+	rc = copy_in(&far, call, err);
+	if (!rc)
+		rc = run_prepared(k, &far, err);
+	copy_out(&far, call, err);
+	if (k->release)
+		k->release(&far);
+	return rc ? rc : err->code;
+}
+
 int test_run(const struct gt_cpu_set *set, const char *op, enum gt_dtype dtype,
     struct gt_call *call, struct gt_err *err)
 {
@@ -159,6 +277,8 @@ int test_run(const struct gt_cpu_set *set, const char *op, enum gt_dtype dtype,
 
 	if (!k)
 		fail_msg("no kernel for %s %s", op, gt_dtype_name(dtype));
+	if (set == &device_set)
+		return run_on_device(k, call, err);
 	call->kernel = k;
 	rc = k->prepare ? k->prepare(call, err) : 0;
 	if (!rc)
@@ -199,6 +319,12 @@ void test_launch(
 
 	if (!k)
 		fail_msg("no kernel for %s %s", op, gt_dtype_name(dtype));
+	if (set == &device_set) {
+		struct gt_err err = GT_ERR_INIT;
+
+		check(run_on_device(k, call, &err), &err);
+		return;
+	}
 	test_launch_row(k, call);
 }
 

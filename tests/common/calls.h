@@ -17,13 +17,18 @@
 #include "kernels/cpu/cpu.h"
 #include "lib/base/philox.h"
 
-/* The instruction sets of this processor. */
+/* The instruction sets of this processor; where GTRAIN_TEST_BACKEND names a device
+ * (tests/common/device.h), the kernels of that alone. Tensors are the host's in any case. */
 struct test_set {
 	const char *name;
 	const struct gt_cpu_set *set;
 };
 
 int test_sets(struct test_set out[3]);
+
+/* Whether a device has no row for the call: not all have one for every op yet. The CPU has all. */
+bool test_lacks(
+    const struct test_set *set, const char *op, enum gt_dtype dtype, const struct gt_call *call);
 
 void *test_alloc(size_t bytes);
 

@@ -7,14 +7,24 @@
 
 #include "tests/fake/far/far.h"
 
-/* Each is its rank's alone. The CPU's, the far ones. */
-static struct gt_device *devices[2][FAR_DEVICES];
+/* Each is its rank's alone. */
+static struct gt_device *devices[FAR_DEVICES];
 
-bool test_device_is_far(void)
+static const char *backend_name(void)
 {
 	const char *name = getenv("GTRAIN_TEST_BACKEND");
 
-	return name && !strcmp(name, far_backend.name);
+	return name ? name : gt_cpu_backend.name;
+}
+
+bool test_device_is_far(void)
+{
+	return !strcmp(backend_name(), far_backend.name);
+}
+
+bool test_device_is_cpu(void)
+{
+	return !strcmp(backend_name(), gt_cpu_backend.name);
 }
 
 static void check(int index, int rc, const struct gt_err *err)
@@ -25,17 +35,30 @@ static void check(int index, int rc, const struct gt_err *err)
 	abort();
 }
 
+/* In the list of tests/fake/far/backends.c, or of tests/cudasim/backends.c: naming it here is what
+ * puts it in the program. */
+static const struct gt_backend *find_backend(void)
+{
+	for (int i = 0; gt_backends[i]; i++)
+		if (!strcmp(gt_backends[i]->name, backend_name()))
+			return gt_backends[i];
+	return NULL;
+}
+
 const struct gt_device *test_device(int index)
 {
-	bool far = test_device_is_far();
-	const struct gt_backend *b = gt_backends[far]; /* tests/fake/far/backends.c */
-	struct gt_device **d = &devices[far][index];
+	const struct gt_backend *b = find_backend();
+	int number = test_device_is_cpu() ? 0 : index;
 	struct gt_err err = GT_ERR_INIT;
 
-	if (!*d)
-		check(index, gt_device_open(d, b, far ? index : 0, &err), &err);
-	check(index, b->enter(far ? index : 0, &err), &err);
-	return *d;
+	if (!b) {
+		fprintf(stderr, "GTRAIN_TEST_BACKEND: no backend '%s'\n", backend_name());
+		abort();
+	}
+	if (!devices[index])
+		check(index, gt_device_open(&devices[index], b, number, &err), &err);
+	check(index, b->enter(number, &err), &err);
+	return devices[index];
 }
 
 void *test_device_copy(const void *p, size_t bytes)

@@ -4,12 +4,13 @@
 
 #include "lib/device/backend.h"
 
-/* Device `index` of the CPU, or of the far backend (tests/fake/far/) where GTRAIN_TEST_BACKEND=far.
- * It is opened when first asked for and never closed; the calling thread enters it. Ends the
- * program where that fails. */
+/* Device `index` of the CPU, or of the backend that GTRAIN_TEST_BACKEND names: "far"
+ * (tests/fake/far/); in programs of tests/cudasim/, "cuda". It is opened when first asked for and
+ * never closed; the calling thread enters it. Ends the program where that fails. */
 const struct gt_device *test_device(int index);
 
 bool test_device_is_far(void);
+bool test_device_is_cpu(void);
 
 /* Fill memory of device 0 with the bytes of NaN. */
 void test_device_ruin(void *p, size_t bytes);
