@@ -65,10 +65,12 @@ CUDA      ?= auto
 CUDA_ARCH ?= 80 90
 NVCC      ?= $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 WITH_CUDA := $(if $(filter auto,$(CUDA)),$(if $(NVCC),1),$(filter 1,$(CUDA)))
+CUDA_HOME = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 # Machine code for each, and for GPUs to come what their driver compiles.
 CUDA_CODE := $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
              -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
-NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(CUDA_CODE) $(if $(WERROR),-Werror all-warnings) -ccbin '$(CXX)' \
+NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(CUDA_CODE) -Xptxas -warn-spills \
+             $(if $(WERROR),-Werror all-warnings -Xptxas -Werror) -ccbin '$(CXX)' \
              -Xcompiler '$(subst $() $(),$(comma),-Wall -Wextra $(WERROR) -Wshadow)' -I. -D_GNU_SOURCE
 # The same files for the simulator, with sanitizers in any build: tests run nothing else of them.
 SIM_SANITIZE ?= $(if $(SANITIZE),$(filter-out thread,$(SANITIZE)),address,undefined)
@@ -109,8 +111,10 @@ FUZZ_SRC := $(filter-out tests/fuzz/libfuzzer.c tests/fuzz/zip_mutate.c,$(wildca
 INTERNAL := $(shell awk '!/^\#/ { print $$1 }' tests/lint/internal.txt)
 HEADERS  := $(filter-out $(INTERNAL),$(wildcard lib/*/*.h lib/*/*/*.h))
 
-CUDA_SRC := $(wildcard kernels/cuda/*.cu)
-SIM_SRC  := $(wildcard tests/cudasim/*.cc tests/cudasim/*.cu) $(CUDA_SRC)
+CUDA_SRC := $(wildcard kernels/cuda/*.cu kernels/cuda/*.c)
+SIM_SRC  := $(wildcard tests/cudasim/*.cc tests/cudasim/*.cu) tests/cudasim/backends.c $(CUDA_SRC)
+# Tables of tests/unit/ that are run on simulated GPUs, too: those of kernels they have.
+SIM_TABLES := $(addprefix test_kernels_,elementwise half)
 SIM_TEST_SRC := $(wildcard tests/cudasim/test_*.c)
 
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) \
@@ -126,10 +130,11 @@ FAKE_SO  := $(FAKE_SRC:tests/fake/nvml.c=$(BUILD)/tests/fake/libnvidia-ml.so.1)
 FAKE_OLD_SO := $(FAKE_SO:%.so.1=%-old.so.1)
 FUZZ_REPLAY := $(BUILD)/tests/fuzz_replay
 GTRAIN_FAR := $(BUILD)/tests/gtrain-far
-CUDA_OBJ := $(if $(WITH_CUDA),$(CUDA_SRC:%.cu=$(BUILD)/obj/cuda/%.o))
+CUDA_OBJ := $(if $(WITH_CUDA),$(patsubst %,$(BUILD)/obj/cuda/%.o,$(CUDA_SRC)))
 SIM_OBJ  := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(SIM_SRC))
-SIM_TEST_OBJ := $(SIM_TEST_SRC:%.c=$(BUILD)/obj/cudasim/%.o)
+SIM_TEST_OBJ := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(SIM_TEST_SRC))
 SIM_BIN  := $(SIM_TEST_SRC:tests/cudasim/%.c=$(BUILD)/tests/cudasim/%)
+SIM_TABLE_BIN := $(SIM_TABLES:%=$(BUILD)/tests/cudasim/%)
 FUZZ_OBJ := $(FUZZ_SRC:%.c=$(BUILD)/obj/%.o)
 PRELOAD_SO := $(addprefix $(BUILD)/tests/fake/,count_allocations.so fail_call.so slow_lock.so)
 
@@ -192,24 +197,29 @@ $(PRELOAD_SO): $(BUILD)/tests/fake/%.so: tests/fake/%.c tests/common/interpose.i
 	$(call say,LINK,$@)$(CC) -I. -std=gnu11 $(GT_WARN) -O1 -g -fPIC -shared -o $@ $<
 
 # Kernels for GPUs are compiled, to see that they can be. The program has no backend of them yet.
-$(BUILD)/obj/cuda/%.o: %.cu $(BUILD)/cuda
+$(BUILD)/obj/cuda/%.cu.o: %.cu $(BUILD)/cuda
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
+$(BUILD)/obj/cuda/%.c.o: %.c $(BUILD)/cuda
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) -isystem $(CUDA_HOME)/include $(GT_CPP) $(GT_CFLAGS) -MMD -MP -c -o $@ $<
+
 # The simulator's own switches of stacks are none of the sanitizers' business.
 $(BUILD)/obj/cudasim/tests/cudasim/block.cc.o: SIM_SAN :=
+$(BUILD)/obj/cudasim/%.c.o: %.c $(BUILD)/cudasim
+	@mkdir -p $(@D)
+	$(call say,SIM,$<)$(CC) $(SIM_CPP) $(GT_CPP) $(GT_CFLAGS) $(SIM_SAN) -MMD -MP -c -o $@ $<
+
 $(BUILD)/obj/cudasim/%.o: % $(BUILD)/cudasim
 	@mkdir -p $(@D)
 	$(call say,SIM,$<)$(CXX) $(SIM_CXX) $(SIM_SAN) -MMD -MP -x c++ -c -o $@ $<
 
-$(SIM_TEST_OBJ): $(BUILD)/obj/cudasim/%.o: %.c $(BUILD)/cudasim
+$(SIM_BIN): $(BUILD)/tests/cudasim/%: $(BUILD)/obj/cudasim/tests/cudasim/%.c.o
+$(SIM_TABLE_BIN): $(BUILD)/tests/cudasim/%: $(BUILD)/obj/tests/unit/%.o
+$(SIM_BIN) $(SIM_TABLE_BIN): $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
-	$(call say,SIM,$<)$(CC) $(SIM_CPP) $(GT_CPP) $(GT_CFLAGS) -MMD -MP -c -o $@ $<
-
-$(SIM_BIN): $(BUILD)/tests/cudasim/%: $(BUILD)/obj/cudasim/tests/cudasim/%.o $(SIM_OBJ) \
-            $(BUILD)/libshared.a $(BUILD)/libgtrain.a
-	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) -o $@ $^ -lcmocka $(GT_LIBS)
+	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) -o $@ $(filter %.o,$^) $(filter %.a,$^) -lcmocka $(GT_LIBS)
 
 define isa_rule
 $(BUILD)/obj/$(1)/%.o: %.c $(BUILD)/flags
@@ -265,7 +275,7 @@ check: deps-test   ## run every test; T=shm only those so named; REQUIRE=torch,d
 check-run: all tests
 	@$(RUN_TESTS) tests/run
 
-tests: $(UNIT_BIN) $(SIM_BIN) $(ORACLE_BIN) $(FUZZ_REPLAY) $(GTRAIN_FAR) $(FAKE_SO) $(FAKE_OLD_SO) $(PRELOAD_SO)   ## build the test programs
+tests: $(UNIT_BIN) $(SIM_BIN) $(SIM_TABLE_BIN) $(ORACLE_BIN) $(FUZZ_REPLAY) $(GTRAIN_FAR) $(FAKE_SO) $(FAKE_OLD_SO) $(PRELOAD_SO)   ## build the test programs
 
 ROUNDS ?= 100
 

@@ -2,6 +2,7 @@
 #ifndef GT_GRAPH_ATTRS_H
 #define GT_GRAPH_ATTRS_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -105,6 +106,6 @@ union gt_attrs {
 	} fill;
 };
 
-_Static_assert(sizeof(union gt_attrs) == 6 * sizeof(int64_t), "gt_attrs.all covers every member");
+static_assert(sizeof(union gt_attrs) == 6 * sizeof(int64_t), "gt_attrs.all covers every member");
 
 #endif

@@ -425,6 +425,22 @@ static cudaError_t copy_from_pageable(item *i, cudaStream_t stream)
 	return queue(stream, *i);
 }
 
+static bool overlap(const void *a, size_t a_bytes, const char *b, size_t b_bytes)
+{
+	return a && (const char *)a < b + b_bytes && b < (const char *)a + a_bytes;
+}
+
+/* Whether a copy that is queued reads or writes these bytes of the host. */
+static bool is_awaited(const char *host, size_t bytes)
+{
+	for (const cudasim_stream *s = sim.streams; s; s = s->next)
+		for (const item *i = s->first; i; i = i->next)
+			if (i->kind == item::COPY && (overlap(i->from, i->bytes, host, bytes) ||
+			                                 overlap(i->to, i->bytes, host, bytes)))
+				return true;
+	return false;
+}
+
 cudaError_t cudaMemcpyAsync(
     void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
@@ -446,7 +462,8 @@ cudaError_t cudaMemcpyAsync(
 	if (kind != cudaMemcpyDeviceToHost)
 		return queue(stream, i);
 	if (cudasim_is_pinned(to, bytes)) {
-		memset(to, 0xff, bytes);
+		if (!is_awaited((const char *)to, bytes))
+			memset(to, 0xff, bytes);
 		return queue(stream, i);
 	}
 	e = queue(stream, i);

@@ -1,0 +1,320 @@
+/* backend.c - GPUs as a backend: memory, streams, events and copies over CUDA's run-time. */
+#include "kernels/cuda/cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+
+struct gt_event {
+	cudaEvent_t event;
+	int index;
+};
+
+int gt_cuda_check(cudaError_t e, int index, const char *what, struct gt_err *err)
+{
+	if (e == cudaSuccess)
+		return 0;
+	cudaGetLastError(); /* the next call has its own */
+	return gt_err_set(err, GT_EDEVICE, "cuda:%d: %s: %s", index, what, cudaGetErrorString(e));
+}
+
+int gt_cuda_launched(const struct gt_stream *stream, const char *kernel, struct gt_err *err)
+{
+	return gt_cuda_check(cudaGetLastError(), stream->index, kernel, err);
+}
+
+/* ---- devices ---- */
+
+static int cuda_count(void)
+{
+	int n = 0;
+
+	if (cudaGetDeviceCount(&n) == cudaSuccess)
+		return n;
+	cudaGetLastError(); /* no driver, or no GPU */
+	return 0;
+}
+
+static int cuda_describe(int index, char *text, size_t size, struct gt_err *err)
+{
+	struct cudaDeviceProp p;
+	int rc = gt_cuda_check(
+	    cudaGetDeviceProperties(&p, index), index, "cudaGetDeviceProperties", err);
+
+	if (!rc)
+		snprintf(text, size, "%s, %.1f GiB, compute capability %d.%d, %d multiprocessors",
+		    p.name, (double)p.totalGlobalMem / (1 << 30), p.major, p.minor,
+		    p.multiProcessorCount);
+	return rc;
+}
+
+static int cuda_enter(int index, struct gt_err *err)
+{
+	return gt_cuda_check(cudaSetDevice(index), index, "cudaSetDevice", err);
+}
+
+static int cuda_memory(int index, uint64_t *available, uint64_t *total, struct gt_err *err)
+{
+	size_t left = 0, all = 0;
+	int rc = gt_cuda_check(cudaMemGetInfo(&left, &all), index, "cudaMemGetInfo", err);
+
+	*available = left;
+	*total = all;
+	return rc;
+}
+
+/* ---- memory ---- */
+
+static int set_out_of_memory(int index, size_t bytes, struct gt_err *err)
+{
+	size_t left = 0, all = 0;
+
+	cudaGetLastError();
+	if (cudaMemGetInfo(&left, &all) != cudaSuccess)
+		cudaGetLastError();
+	gt_err_set(err, GT_ENOMEM, "cuda:%d: no memory: %zu bytes asked for, %zu of %zu are free",
+	    index, bytes, left, all);
+	return gt_err_hint(err, "use a smaller batch, or a smaller model");
+}
+
+/* Zeros are there when this returns, for whichever stream comes next. */
+static int clear(int index, void *p, size_t bytes, struct gt_err *err)
+{
+	int rc = gt_cuda_check(cudaMemsetAsync(p, 0, bytes, NULL), index, "cudaMemset", err);
+
+	return rc ? rc
+	          : gt_cuda_check(cudaStreamSynchronize(NULL), index, "cudaStreamSynchronize", err);
+}
+
+static int cuda_alloc(int index, size_t bytes, void **out, struct gt_err *err)
+{
+	cudaError_t e = cudaMalloc(out, bytes ? bytes : 1);
+	int rc;
+
+	if (e != cudaSuccess)
+		*out = NULL;
+	if (e == cudaErrorMemoryAllocation)
+		return set_out_of_memory(index, bytes, err);
+	rc = gt_cuda_check(e, index, "cudaMalloc", err);
+	if (!rc)
+		rc = clear(index, *out, bytes ? bytes : 1, err);
+	if (rc && *out) {
+		cudaFree(*out);
+		*out = NULL;
+	}
+	return rc;
+}
+
+static void cuda_free(int index, void *p, size_t bytes)
+{
+	(void)index;
+	(void)bytes;
+	if (p && cudaFree(p) != cudaSuccess)
+		cudaGetLastError(); /* of a kernel before, which later calls report, too */
+}
+
+static int cuda_host_alloc(int index, size_t bytes, void **out, struct gt_err *err)
+{
+	cudaError_t e = cudaMallocHost(out, bytes ? bytes : 1);
+
+	if (e != cudaSuccess) {
+		*out = NULL;
+		gt_cuda_check(e, index, "cudaMallocHost", err);
+		if (e == cudaErrorMemoryAllocation)
+			gt_err_set(err, GT_ENOMEM,
+			    "cuda:%d: no pinned host memory: %zu bytes asked for", index, bytes);
+		return err->code;
+	}
+	memset(*out, 0, bytes);
+	return 0;
+}
+
+static void cuda_host_free(int index, void *p, size_t bytes)
+{
+	(void)index;
+	(void)bytes;
+	if (p && cudaFreeHost(p) != cudaSuccess)
+		cudaGetLastError();
+}
+
+/* ---- streams ---- */
+
+static void cuda_stream_free(struct gt_stream *stream)
+{
+	if (!stream)
+		return;
+	if (stream->queue) {
+		cudaStreamSynchronize(stream->queue);
+		cudaStreamDestroy(stream->queue);
+	}
+	cudaFree(stream->scratch);
+	cudaGetLastError();
+	free(stream);
+}
+
+static int cuda_stream_new(struct gt_stream **out, int index, struct gt_err *err)
+{
+	struct gt_stream *s = gt_calloc(1, sizeof(*s), err);
+	int rc;
+
+	*out = NULL;
+	if (!s)
+		return GT_ENOMEM;
+	s->index = index;
+	rc = gt_cuda_check(cudaStreamCreateWithFlags(&s->queue, cudaStreamNonBlocking), index,
+	    "cudaStreamCreate", err);
+	if (!rc)
+		rc = cuda_alloc(index, GT_CUDA_SCRATCH_BYTES, &s->scratch, err);
+	if (rc)
+		cuda_stream_free(s);
+	else
+		*out = s;
+	return rc;
+}
+
+static int cuda_stream_sync(struct gt_stream *stream, struct gt_err *err)
+{
+	return gt_cuda_check(
+	    cudaStreamSynchronize(stream->queue), stream->index, "cudaStreamSynchronize", err);
+}
+
+/* ---- events ---- */
+
+static int cuda_event_new(struct gt_event **out, int index, struct gt_err *err)
+{
+	struct gt_event *e = gt_calloc(1, sizeof(*e), err);
+	int rc;
+
+	*out = NULL;
+	if (!e)
+		return GT_ENOMEM;
+	e->index = index;
+	rc = gt_cuda_check(cudaEventCreateWithFlags(&e->event, cudaEventDisableTiming), index,
+	    "cudaEventCreate", err);
+	if (rc)
+		free(e);
+	else
+		*out = e;
+	return rc;
+}
+
+static void cuda_event_free(struct gt_event *event)
+{
+	if (event && cudaEventDestroy(event->event) != cudaSuccess)
+		cudaGetLastError();
+	free(event);
+}
+
+static int cuda_event_record(struct gt_event *event, struct gt_stream *stream, struct gt_err *err)
+{
+	return gt_cuda_check(
+	    cudaEventRecord(event->event, stream->queue), event->index, "cudaEventRecord", err);
+}
+
+static int cuda_event_wait(struct gt_stream *stream, struct gt_event *event, struct gt_err *err)
+{
+	return gt_cuda_check(cudaStreamWaitEvent(stream->queue, event->event, 0), event->index,
+	    "cudaStreamWaitEvent", err);
+}
+
+static int cuda_event_sync(struct gt_event *event, struct gt_err *err)
+{
+	return gt_cuda_check(
+	    cudaEventSynchronize(event->event), event->index, "cudaEventSynchronize", err);
+}
+
+/* An error counts as done: whoever waits next gets it. */
+static bool cuda_event_done(struct gt_event *event)
+{
+	cudaError_t e = cudaEventQuery(event->event);
+
+	if (e != cudaSuccess)
+		cudaGetLastError();
+	return e != cudaErrorNotReady;
+}
+
+/* ---- copies ---- */
+
+static int copy(struct gt_stream *stream, void *to, const void *from, size_t bytes,
+    enum cudaMemcpyKind kind, struct gt_err *err)
+{
+	if (!bytes)
+		return 0;
+	return gt_cuda_check(cudaMemcpyAsync(to, from, bytes, kind, stream->queue), stream->index,
+	    "cudaMemcpyAsync", err);
+}
+
+static int cuda_copy_in(
+    struct gt_stream *stream, void *device, const void *host, size_t bytes, struct gt_err *err)
+{
+	return copy(stream, device, host, bytes, cudaMemcpyHostToDevice, err);
+}
+
+static int cuda_copy_out(
+    struct gt_stream *stream, void *host, const void *device, size_t bytes, struct gt_err *err)
+{
+	return copy(stream, host, device, bytes, cudaMemcpyDeviceToHost, err);
+}
+
+static int cuda_copy(
+    struct gt_stream *stream, void *to, const void *from, size_t bytes, struct gt_err *err)
+{
+	return copy(stream, to, from, bytes, cudaMemcpyDeviceToDevice, err);
+}
+
+static int cuda_zero(struct gt_stream *stream, void *device, size_t bytes, struct gt_err *err)
+{
+	if (!bytes)
+		return 0;
+	return gt_cuda_check(cudaMemsetAsync(device, 0, bytes, stream->queue), stream->index,
+	    "cudaMemsetAsync", err);
+}
+
+/* ---- the backend ---- */
+
+static const struct gt_kernel *const tables[] = {
+	gt_cuda_elementwise_kernels,
+	gt_cuda_cast_kernels,
+	NULL,
+};
+
+static const struct gt_kernel *const *cuda_kernels(void)
+{
+	return tables;
+}
+
+static const struct gt_range_kernels *cuda_ranges(void)
+{
+	return &gt_cuda_ranges;
+}
+
+const struct gt_backend gt_cuda_backend = {
+	.name = "cuda",
+	.host_memory = false,
+	.image_layout = GT_CHANNELS_LAST,
+	.count = cuda_count,
+	.describe = cuda_describe,
+	.enter = cuda_enter,
+	.memory = cuda_memory,
+	.alloc = cuda_alloc,
+	.free = cuda_free,
+	.host_alloc = cuda_host_alloc,
+	.host_free = cuda_host_free,
+	.stream_new = cuda_stream_new,
+	.stream_free = cuda_stream_free,
+	.stream_sync = cuda_stream_sync,
+	.event_new = cuda_event_new,
+	.event_free = cuda_event_free,
+	.event_record = cuda_event_record,
+	.event_wait = cuda_event_wait,
+	.event_sync = cuda_event_sync,
+	.event_done = cuda_event_done,
+	.copy_in = cuda_copy_in,
+	.copy_out = cuda_copy_out,
+	.copy = cuda_copy,
+	.zero = cuda_zero,
+	.kernels = cuda_kernels,
+	.ranges = cuda_ranges,
+};

@@ -1,0 +1,59 @@
+/* cuda.h - what the files of the CUDA backend share. */
+#ifndef GT_KERNELS_CUDA_CUDA_H
+#define GT_KERNELS_CUDA_CUDA_H
+
+/*
+ * backend.c has devices, memory, streams, events and copies: C over CUDA's run-time. Kernels are in
+ * the .cu files: C++ in the words of gpu.cuh. Each of these exports one table of rows, or functions
+ * of the table of range kernels (range.cu). All are compiled for GPUs against the toolkit's
+ * <cuda_runtime.h>, and for tests against the simulator's (tests/cudasim/).
+ */
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "lib/device/backend.h"
+#include "lib/graph/kernel.h"
+
+extern const struct gt_backend gt_cuda_backend;
+
+enum { GT_CUDA_SCRATCH_BYTES = 64 * 1024 };
+
+struct gt_stream {
+	cudaStream_t queue;
+	int index; /* of the device */
+	void
+	    *scratch; /* [GT_CUDA_SCRATCH_BYTES] for kernels of this stream, between two launches */
+};
+
+/* 0, or GT_EDEVICE with CUDA's own words behind `what`, which is the name of a function or of a
+ * kernel. An error of a kernel that ran is the result of any later call. */
+int gt_cuda_check(cudaError_t e, int index, const char *what, struct gt_err *err);
+
+/* After a launch: whether it was queued. */
+int gt_cuda_launched(const struct gt_stream *stream, const char *kernel, struct gt_err *err);
+
+/* ---- what backend.c puts together ---- */
+
+extern const struct gt_range_kernels gt_cuda_ranges; /* range.cu */
+extern const struct gt_kernel gt_cuda_elementwise_kernels[], gt_cuda_cast_kernels[];
+
+/* ---- range kernels with a file of their own: lib/device/backend.h ---- */
+
+int gt_cuda_squares(struct gt_stream *stream, const float *g, int64_t count,
+    struct gt_step_scalars *s, struct gt_err *err);
+int gt_cuda_begin_step(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
+int gt_cuda_add_losses(struct gt_stream *stream, struct gt_step_scalars *s, const float *losses,
+    int64_t count, struct gt_err *err);
+int gt_cuda_begin_update(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
+int gt_cuda_muon(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t rows,
+    int64_t cols, float *work, const struct gt_update_options *o, const struct gt_step_scalars *s,
+    struct gt_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,166 @@
+/* map.cuh - kernels that do one thing to each element of some buffers, 16 bytes at a time. */
+#ifndef GT_KERNELS_CUDA_MAP_CUH
+#define GT_KERNELS_CUDA_MAP_CUH
+
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/gpu.cuh"
+
+/*
+ * gt_map(stream, name, count, f, buffers..., err) queues a kernel that calls f(...) once for each
+ * element, with one argument for each buffer, in the type that is computed with (gt_wide):
+ *
+ *   gt_in(p)      its value
+ *   gt_out(p)     a reference to a value that is stored then
+ *   gt_inout(p)   a reference to its value, which is stored then
+ *   gt_index()    the element's number, int64
+ *
+ * f is a struct whose bool begin() is called once by each thread, before: it may read scalars in
+ * device memory; where it says false nothing is done. Outputs may be inputs, as element e depends
+ * on elements e alone.
+ *
+ * Where all buffers are aligned for it, as tensors are, the widest type is read and written 16
+ * bytes at a time, the others as many elements at a time; what is left at the end, and buffers that
+ * begin elsewhere, one by one.
+ */
+
+/* A functor that needs nothing from device memory. */
+struct gt_map_always {
+	__device__ bool begin()
+	{
+		return true;
+	}
+};
+
+template <class T, int W> struct alignas(sizeof(T) * W) gt_pack {
+	T at[W];
+};
+
+/* A buffer, and with lanes<W> W elements of it in a thread. */
+template <class T, bool READS, bool WRITES> struct gt_map_buffer {
+	typedef typename gt_wide<T>::type wide;
+	enum { SIZE = sizeof(T) };
+	T *p;
+
+	template <int W> struct lanes {
+		T *p;
+		wide v[W];
+
+		__device__ __forceinline__ void load(int64_t i)
+		{
+			if (READS) {
+				gt_pack<T, W> pack = *(const gt_pack<T, W> *)(p + i);
+
+				for (int k = 0; k < W; k++)
+					v[k] = gt_load(pack.at[k]);
+			}
+		}
+
+		__device__ __forceinline__ void store(int64_t i) const
+		{
+			if (WRITES) {
+				gt_pack<T, W> pack;
+
+				for (int k = 0; k < W; k++)
+					gt_store(&pack.at[k], v[k]);
+				*(gt_pack<T, W> *)(p + i) = pack;
+			}
+		}
+	};
+};
+
+struct gt_map_index {
+	enum { SIZE = 1 };
+	int *p;
+
+	template <int W> struct lanes {
+		int *p;
+		int64_t v[W];
+
+		__device__ __forceinline__ void load(int64_t i)
+		{
+			for (int k = 0; k < W; k++)
+				v[k] = i + k;
+		}
+
+		__device__ __forceinline__ void store(int64_t) const
+		{
+		}
+	};
+};
+
+template <class T> inline gt_map_buffer<T, true, false> gt_in(const T *p)
+{
+	return { (T *)p };
+}
+
+template <class T> inline gt_map_buffer<T, false, true> gt_out(T *p)
+{
+	return { p };
+}
+
+template <class T> inline gt_map_buffer<T, true, true> gt_inout(T *p)
+{
+	return { p };
+}
+
+inline gt_map_index gt_index()
+{
+	return { nullptr };
+}
+
+template <int W, class F, class... L>
+__device__ __forceinline__ void gt_map_lanes(F &f, int64_t i, L... lanes)
+{
+	(lanes.load(i), ...);
+	for (int k = 0; k < W; k++)
+		f(lanes.v[k]...);
+	(lanes.store(i), ...);
+}
+
+template <int W, class F, class... B>
+__global__ void gt_map_kernel(F f, int64_t packs, int64_t count, B... buffers)
+{
+	int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+	int64_t step = (int64_t)gridDim.x * blockDim.x;
+
+	if (!f.begin())
+		return;
+	for (int64_t i = first; i < packs; i += step)
+		gt_map_lanes<W>(f, i * W, typename B::template lanes<W>{ buffers.p, {} }...);
+	for (int64_t i = packs * W + first; i < count; i += step)
+		gt_map_lanes<1>(f, i, typename B::template lanes<1>{ buffers.p, {} }...);
+}
+
+/* Threads of a block, and blocks that keep a large GPU busy. */
+enum { GT_MAP_THREADS = 256, GT_MAP_BLOCKS = 132 * 8 };
+
+/* A number of blocks. */
+static inline unsigned gt_at_most(int64_t blocks, int64_t most)
+{
+	return (unsigned)(blocks < most ? blocks : most);
+}
+
+template <class F, class... B>
+static int gt_map(struct gt_stream *stream, const char *name, int64_t count, F f,
+    struct gt_err *err, B... buffers)
+{
+	constexpr int sizes[] = { (int)B::SIZE... };
+	constexpr int W = [](const int *size, int n) {
+		int widest = 2;
+
+		for (int i = 0; i < n; i++)
+			widest = size[i] > widest ? size[i] : widest;
+		return 16 / widest;
+	}(sizes, (int)sizeof...(B));
+	bool aligned = (((uintptr_t)buffers.p % (B::SIZE * W) == 0) && ...);
+	int64_t packs = aligned ? count / W : 0, least = aligned ? packs : count;
+	int64_t blocks = (least + GT_MAP_THREADS) / GT_MAP_THREADS;
+
+	if (!count)
+		return 0;
+	GT_LAUNCH((gt_map_kernel<W, F, B...>), gt_at_most(blocks, GT_MAP_BLOCKS), GT_MAP_THREADS, 0,
+	    stream->queue, f, packs, count, buffers...);
+	return gt_cuda_launched(stream, name, err);
+}
+
+#endif

@@ -1,0 +1,245 @@
+/* step.cu - what a step adds up: losses, squares of gradients, and the factors of the update. */
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/reduce.cuh"
+
+enum { THREADS = 256 };
+
+static __global__ void begin_step(struct gt_step_scalars *s)
+{
+	struct gt_step_result *r = &s->result;
+
+	if (threadIdx.x == 0) {
+		r->loss = 0;
+		r->stop = s->block.stop;
+		r->grad_norm = 0;
+	}
+	if (threadIdx.x < GT_SQUARES)
+		r->squares[threadIdx.x] = 0;
+}
+
+int gt_cuda_begin_step(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err)
+{
+	GT_LAUNCH(begin_step, 1, 32, 0, stream->queue, s);
+	return gt_cuda_launched(stream, "begin_step", err);
+}
+
+/* ---- losses ---- */
+
+/*
+ * The tree of lib/device/backend.h adds up neighbours, pairs of neighbours, and so on; who has no
+ * neighbour goes on alone. So a subtree of 2^k elements can be added up as a binary number counts:
+ * sums[j] is that of 2^j elements, and a new element carries as far as there are sums.
+ */
+static __device__ double sum_subtree(const float *x, int64_t count)
+{
+	double sums[63], carry = 0;
+	int top = 0;
+	int64_t done = 0;
+
+	for (; done < count; done++) {
+		int level = 0;
+
+		carry = (double)x[done];
+		for (; done >> level & 1; level++)
+			carry = sums[level] + carry;
+		sums[level] = carry;
+	}
+	carry = 0;
+	for (int level = 0; done >> level; level++)
+		if (done >> level & 1)
+			carry = top++ ? sums[level] + carry : sums[level];
+	return carry;
+}
+
+/* A thread has 2^k elements, such that the threads have all; the last ones may have fewer. */
+static __global__ void add_losses(struct gt_step_scalars *s, const float *losses, int64_t count)
+{
+	GT_SHARED(double, sums, THREADS);
+	int64_t each = 1, first, left;
+	int t = (int)threadIdx.x, used;
+
+	while (each * THREADS < count)
+		each *= 2;
+	used = (int)((count + each - 1) / each);
+	first = t * each;
+	left = count - first;
+	if (t < used)
+		sums[t] = sum_subtree(losses + first, left < each ? left : each);
+	for (int step = 1; step < used; step *= 2) {
+		__syncthreads();
+		if (t % (2 * step) == 0 && t + step < used)
+			sums[t] += sums[t + step];
+	}
+	if (t == 0)
+		s->result.loss += sums[0];
+}
+
+int gt_cuda_add_losses(struct gt_stream *stream, struct gt_step_scalars *s, const float *losses,
+    int64_t count, struct gt_err *err)
+{
+	GT_LAUNCH(add_losses, 1, THREADS, 0, stream->queue, s, losses, count);
+	return gt_cuda_launched(stream, "add_losses", err);
+}
+
+/* ---- squares ---- */
+
+/* See lib/device/backend.h and kernels/cpu/range.c: by exponent, integers of 24 bits are squared
+ * and added up in 64 bits; these sums are cut into digits, which are doubles. All of it is exact,
+ * so the order of atomics on integers does not matter. */
+enum {
+	EXPONENTS = 256, /* of float32, by their bits */
+	DIGIT = 24,      /* bits that one element of a sum stands for */
+	DIGITS = GT_SQUARES - 1,
+	EXACT_BLOCK = 1 << 16, /* squares that 64 bits hold the sum of */
+	BLOCKS = 264           /* at most, each with GT_SQUARES doubles of the stream's scratch */
+};
+
+static_assert(BLOCKS * GT_SQUARES * sizeof(double) <= GT_CUDA_SCRATCH_BYTES, "room for all blocks");
+
+static __device__ void plain_squares(
+    double *sums, const float *g, int64_t begin, int64_t end, double *shared)
+{
+	double sum = 0;
+
+	for (int64_t i = begin + threadIdx.x; i < end; i += THREADS)
+		sum += (double)g[i] * (double)g[i];
+	sum = gt_block_sum(sum, shared);
+	if (threadIdx.x == 0)
+		sums[0] = sum;
+}
+
+static __device__ void add_digits(double *digits, unsigned long long sum, int exponent)
+{
+	int place = exponent ? 2 * (exponent - 1) : 0, shift = place % DIGIT;
+	unsigned long long mask = (1u << DIGIT) - 1;
+
+	digits += place / DIGIT;
+	*digits++ += (double)(sum << shift & mask);
+	for (sum >>= DIGIT - shift; sum; sum >>= DIGIT)
+		*digits++ += (double)(sum & mask);
+}
+
+/* At most EXACT_BLOCK elements. `counts` is [EXPONENTS]. */
+static __device__ void exact_squares(
+    double *sums, const float *g, int64_t begin, int64_t end, unsigned long long *counts)
+{
+	int t = (int)threadIdx.x;
+	double strange = 0;
+
+	static_assert((int)THREADS == (int)EXPONENTS, "a thread for each exponent");
+	counts[t] = 0;
+	__syncthreads();
+	for (int64_t i = begin + t; i < end; i += THREADS) {
+		float x = g[i];
+		uint32_t bits, exponent;
+		unsigned long long fraction;
+
+		memcpy(&bits, &x, sizeof(bits));
+		exponent = bits >> 23 & 255;
+		fraction = (bits & 0x7fffff) | (exponent ? 0x800000 : 0);
+		atomicAdd(&counts[exponent], fraction * fraction);
+	}
+	__syncthreads();
+	for (int e = 0; t == 0 && e < EXPONENTS - 1; e++)
+		if (counts[e])
+			add_digits(sums, counts[e], e);
+	for (int64_t i = begin; t == 0 && counts[EXPONENTS - 1] && i < end; i++)
+		if (!(g[i] * 0 == 0))
+			strange += (double)g[i] * (double)g[i];
+	if (t == 0)
+		sums[DIGITS] += strange;
+	__syncthreads();
+}
+
+/* The sums of block b are partial[b]. */
+static __global__ void squares_of_blocks(
+    double *partial, const float *g, int64_t count, int64_t chunk, const struct gt_step_scalars *s)
+{
+	GT_SHARED(unsigned long long, counts, EXPONENTS);
+	GT_SHARED(double, shared, 32);
+	int64_t begin = (int64_t)blockIdx.x * chunk;
+	int64_t end = begin + chunk < count ? begin + chunk : count;
+	double *sums = partial + (int64_t)blockIdx.x * GT_SQUARES;
+
+	if (threadIdx.x < GT_SQUARES)
+		sums[threadIdx.x] = 0;
+	__syncthreads();
+	if (!s->block.exact) {
+		plain_squares(sums, g, begin, end, shared);
+		return;
+	}
+	for (int64_t i = begin; i < end; i += EXACT_BLOCK)
+		exact_squares(sums, g, i, i + EXACT_BLOCK < end ? i + EXACT_BLOCK : end, counts);
+}
+
+/* Thread i adds up digit i of all blocks, in their order. */
+static __global__ void add_squares(struct gt_step_scalars *s, const double *partial, int blocks)
+{
+	double sum = 0;
+
+	if (threadIdx.x >= GT_SQUARES)
+		return;
+	for (int b = 0; b < blocks; b++)
+		sum += partial[b * GT_SQUARES + threadIdx.x];
+	s->result.squares[threadIdx.x] += sum;
+}
+
+int gt_cuda_squares(struct gt_stream *stream, const float *g, int64_t count,
+    struct gt_step_scalars *s, struct gt_err *err)
+{
+	const int64_t least = 4096;
+	int64_t chunk =
+	    (count + BLOCKS - 1) / BLOCKS < least ? least : (count + BLOCKS - 1) / BLOCKS;
+	int blocks = (int)((count + chunk - 1) / chunk);
+	double *partial = (double *)stream->scratch;
+	int rc;
+
+	if (!count)
+		return 0;
+	GT_LAUNCH(squares_of_blocks, (unsigned)blocks, THREADS, 0, stream->queue, partial, g, count,
+	    chunk, s);
+	rc = gt_cuda_launched(stream, "squares", err);
+	if (rc)
+		return rc;
+	GT_LAUNCH(add_squares, 1, 32, 0, stream->queue, s, partial, blocks);
+	return gt_cuda_launched(stream, "squares", err);
+}
+
+/* ---- the update ---- */
+
+/* The same sum has the same digits once each is less than 2^DIGIT and hands on the rest. */
+static __device__ double exact_total(const double *squares)
+{
+	double carry = 0, total = squares[DIGITS];
+
+	for (int i = 0; i < DIGITS; i++) {
+		double digit = squares[i] + carry;
+
+		carry = i + 1 < DIGITS ? floor(ldexp(digit, -DIGIT)) : 0;
+		total += ldexp(digit - ldexp(carry, DIGIT), DIGIT * i - 298);
+	}
+	return total;
+}
+
+static __global__ void begin_update(struct gt_step_scalars *s)
+{
+	const struct gt_step_block *b = &s->block;
+	struct gt_step_result *r = &s->result;
+	double norm = sqrt(b->exact ? exact_total(r->squares) : r->squares[0]);
+	double factor = b->clip > 0 ? (double)b->clip / (norm + 1e-6) : 1;
+
+	r->grad_norm = (float)norm;
+	r->grad_factor = factor > 1 ? 1.0f : (float)factor;
+	r->skip = r->skip || !(r->loss * 0 == 0) || !(r->grad_norm * 0 == 0);
+	if (r->skip)
+		return;
+	r->steps++;
+	r->bias1 = (float)(1 - pow(b->beta1, (double)r->steps));
+	r->bias2_sqrt = (float)sqrt(1 - pow(b->beta2, (double)r->steps));
+}
+
+int gt_cuda_begin_update(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err)
+{
+	GT_LAUNCH(begin_update, 1, 1, 0, stream->queue, s);
+	return gt_cuda_launched(stream, "begin_update", err);
+}

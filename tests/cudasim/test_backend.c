@@ -1,0 +1,199 @@
+/* test_backend.c - the CUDA backend over simulated GPUs: memory, streams, events, errors. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants these first */
+#include <cmocka.h>
+
+#include "kernels/cuda/cuda.h"
+#include "tests/cudasim/cudasim.h"
+#include "tests/cudasim/planted.h"
+
+enum { N = 1000, BYTES = N * sizeof(float), ORDERS = 8 };
+
+static const struct gt_backend *const b = &gt_cuda_backend;
+
+static void ok(int rc, const struct gt_err *err)
+{
+	if (rc)
+		fail_msg("%s", err->text);
+}
+
+static struct gt_device *open_device(int index)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_device *d;
+
+	ok(gt_device_open(&d, b, index, &err), &err);
+	return d;
+}
+
+static void test_devices(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_device *d;
+	uint64_t available, total;
+	char text[100];
+
+	(void)state;
+	assert_int_equal(b->count(), 2);
+	ok(b->describe(1, text, sizeof(text), &err), &err);
+	assert_string_equal(
+	    text, "simulated GPU, 1.0 GiB, compute capability 9.0, 2 multiprocessors");
+	ok(b->enter(0, &err), &err);
+	ok(b->memory(0, &available, &total, &err), &err);
+	assert_true(total == (uint64_t)1 << 30 && available <= total);
+	assert_int_equal(gt_device_open(&d, b, 2, &err), GT_EINVAL);
+	setenv("CUDASIM_DEVICES", "0", 1);
+	assert_int_equal(b->count(), 0);
+	assert_int_equal(b->enter(0, &err), GT_EDEVICE);
+	assert_string_equal(err.text, "cuda:0: cudaSetDevice: no CUDA-capable device is detected");
+	unsetenv("CUDASIM_DEVICES");
+}
+
+static void test_memory(void **state)
+{
+	struct gt_device *d = open_device(0);
+	struct gt_err err = GT_ERR_INIT;
+	float host[N], back[N];
+	void *p, *q;
+
+	(void)state;
+	ok(gt_device_alloc(d, BYTES, &p, &err), &err);
+	ok(gt_device_alloc(d, 0, &q, &err), &err);
+	assert_int_equal((uintptr_t)p % GT_DEVICE_ALIGN, 0);
+	ok(gt_device_read(d, back, p, BYTES, &err), &err);
+	for (int i = 0; i < N; i++) {
+		assert_true(back[i] == 0);
+		host[i] = (float)i;
+	}
+	ok(gt_device_write(d, p, host, BYTES, &err), &err);
+	ok(gt_device_read(d, back, p, BYTES, &err), &err);
+	assert_memory_equal(back, host, BYTES);
+	ok(b->copy(d->compute, p, (char *)p + BYTES / 2, BYTES / 2, &err), &err);
+	ok(b->zero(d->compute, (char *)p + BYTES / 2, BYTES / 2, &err), &err);
+	ok(gt_device_read(d, back, p, BYTES, &err), &err);
+	assert_memory_equal(back, host + N / 2, BYTES / 2);
+	assert_true(back[N / 2] == 0 && back[N - 1] == 0);
+	gt_device_free(d, p, BYTES);
+	gt_device_free(d, q, 0);
+	gt_device_close(d);
+}
+
+/* The n-th allocation fails, for every n until all is done. */
+static void test_failing_allocations(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_device *d = NULL;
+	uint64_t before, after, total;
+	int n = 0;
+	void *p;
+
+	(void)state;
+	ok(b->enter(0, &err), &err);
+	ok(b->memory(0, &before, &total, &err), &err);
+	do {
+		cudasim_fail_allocation(++n);
+		err = GT_ERR_INIT;
+		if (gt_device_open(&d, b, 0, &err))
+			assert_null(d);
+	} while (!d);
+	assert_int_equal(n, 3); /* a stream's scratch memory, twice */
+	cudasim_fail_allocation(1);
+	assert_int_equal(b->alloc(0, 12345, &p, &err), GT_ENOMEM);
+	assert_null(p);
+	assert_non_null(strstr(err.text, "cuda:0: no memory: 12345 bytes asked for, "));
+	assert_int_equal(b->host_alloc(0, 12345, &p, &err), GT_ENOMEM);
+	assert_string_equal(err.text, "cuda:0: no pinned host memory: 12345 bytes asked for");
+	cudasim_fail_allocation(0);
+	gt_device_close(d);
+	ok(b->memory(0, &after, &total, &err), &err);
+	assert_int_equal(before, after);
+}
+
+/* A batch comes in on one stream and is used on the other, behind an event. */
+static void test_streams(void **state)
+{
+	struct gt_device *d = open_device(1);
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_event *event, *never;
+	float *host;
+	void *x, *y, *pinned;
+
+	(void)state;
+	ok(gt_device_alloc(d, BYTES, &x, &err), &err);
+	ok(gt_device_alloc(d, BYTES, &y, &err), &err);
+	ok(b->host_alloc(1, BYTES, &pinned, &err), &err);
+	ok(b->event_new(&event, 1, &err), &err);
+	ok(b->event_new(&never, 1, &err), &err);
+	host = pinned;
+	assert_true(host[0] == 0 && host[N - 1] == 0);
+	for (int step = 1; step <= ORDERS; step++) {
+		cudasim_seed((uint64_t)step);
+		for (int i = 0; i < N; i++)
+			host[i] = (float)step;
+		ok(b->copy_in(d->copies, x, host, BYTES, &err), &err);
+		ok(b->event_record(event, d->copies, &err), &err);
+		ok(b->event_wait(d->compute, event, &err), &err);
+		ok(b->event_wait(d->compute, never, &err), &err);
+		ok(b->ranges()->add(d->compute, y, x, N, &err), &err);
+		ok(b->copy_out(d->compute, host, y, BYTES, &err), &err);
+		ok(b->event_record(event, d->compute, &err), &err);
+		if (step % 2)
+			ok(b->event_sync(event, &err), &err);
+		while (!b->event_done(event))
+			;
+		assert_true(host[0] == (float)(step * (step + 1)) / 2 && host[N - 1] == host[0]);
+	}
+	b->event_free(event);
+	b->event_free(never);
+	b->event_free(NULL);
+	b->stream_free(NULL);
+	b->host_free(1, pinned, BYTES);
+	gt_device_free(d, x, BYTES);
+	gt_device_free(d, y, BYTES);
+	gt_device_close(d);
+}
+
+/* What a kernel does wrong is the error of every later call, on this device alone. */
+static void test_errors(void **state)
+{
+	struct gt_device *d = open_device(0), *other = open_device(1);
+	struct gt_err err = GT_ERR_INIT;
+	void *p, *q;
+
+	(void)state;
+	ok(gt_device_alloc(other, PLANTED_COUNT * sizeof(float), &q, &err), &err);
+	ok(b->enter(0, &err), &err);
+	ok(gt_device_alloc(d, PLANTED_COUNT * sizeof(float), &p, &err), &err);
+	planted_launch(PLANTED_OWN_MASK, p, d->compute->queue);
+	assert_int_equal(b->stream_sync(d->compute, &err), GT_EDEVICE);
+	assert_string_equal(err.text, "cuda:0: cudaStreamSynchronize: unspecified launch failure");
+	assert_int_equal(b->ranges()->add(d->compute, p, p, 5, &err), GT_EDEVICE);
+	assert_string_equal(err.text, "cuda:0: add: unspecified launch failure");
+	assert_int_equal(b->zero(d->copies, p, 4, &err), GT_EDEVICE);
+	ok(b->enter(1, &err), &err);
+	ok(b->ranges()->add(other->compute, q, q, 5, &err), &err);
+	ok(gt_device_sync(other, &err), &err);
+	cudasim_forget(0);
+	ok(b->enter(0, &err), &err);
+	gt_device_free(d, p, PLANTED_COUNT * sizeof(float));
+	gt_device_close(d);
+	gt_device_free(other, q, PLANTED_COUNT * sizeof(float));
+	gt_device_close(other);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_devices),
+		cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_failing_allocations),
+		cmocka_unit_test(test_streams),
+		cmocka_unit_test(test_errors),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,395 @@
+/* test_ranges.c - the range kernels of simulated GPUs beside the CPU's, in several orders. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants these first */
+#include <cmocka.h>
+
+#include "kernels/cuda/cuda.h"
+#include "lib/base/philox.h"
+#include "tests/cudasim/cudasim.h"
+
+enum { BUFFERS = 4, ORDERS = 3, MUON_WORK = 3 };
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Four buffers of n floats; the last is longer where it is Muon's workspace. */
+struct flat {
+	float *x[BUFFERS];
+	size_t bytes[BUFFERS];
+	struct gt_step_scalars *s;
+	int64_t *first;
+};
+
+struct range_case {
+	const char *name;
+	int (*run)(const struct gt_range_kernels *k, struct gt_stream *stream, const struct flat *f,
+	    int64_t n, const struct range_case *c, struct gt_err *err);
+	double tolerance; /* of the largest element of a buffer; 0: the same bits */
+	struct gt_update_options o;
+	bool exact, skip;
+	float weight;
+	enum gt_dtype dtype;
+};
+
+static void ok(int rc, const struct gt_err *err)
+{
+	if (rc)
+		fail_msg("%s", err->text);
+}
+
+/* ---- the cases ---- */
+
+static int run_add(const struct gt_range_kernels *k, struct gt_stream *stream, const struct flat *f,
+    int64_t n, const struct range_case *c, struct gt_err *err)
+{
+	(void)c;
+	return k->add(stream, f->x[0], f->x[1], n, err);
+}
+
+static int run_add_f64(const struct gt_range_kernels *k, struct gt_stream *stream,
+    const struct flat *f, int64_t n, const struct range_case *c, struct gt_err *err)
+{
+	(void)c;
+	return k->add_f64(stream, (double *)f->x[0], (double *)f->x[1], n / 2, err);
+}
+
+/* All of a step but the updates. */
+static int run_step(const struct gt_range_kernels *k, struct gt_stream *stream,
+    const struct flat *f, int64_t n, const struct range_case *c, struct gt_err *err)
+{
+	(void)c;
+	return k->begin_step(stream, f->s, err) || k->add_losses(stream, f->s, f->x[0], n, err) ||
+	       k->add_losses(stream, f->s, f->x[1], n / 2 + 1, err) ||
+	       k->squares(stream, f->x[1], n, f->s, err) ||
+	       k->squares(stream, f->x[2], n / 3, f->s, err) || k->begin_update(stream, f->s, err);
+}
+
+static int run_sgd(const struct gt_range_kernels *k, struct gt_stream *stream, const struct flat *f,
+    int64_t n, const struct range_case *c, struct gt_err *err)
+{
+	return k->sgd(stream, f->x[0], f->x[1], c->o.momentum != 0 ? f->x[2] : NULL, n, &c->o, f->s,
+	           err) ||
+	       k->begin_update(stream, f->s, err) ||
+	       k->sgd(stream, f->x[0], f->x[1], c->o.momentum != 0 ? f->x[2] : NULL, n, &c->o, f->s,
+	           err);
+}
+
+static int run_adam(const struct gt_range_kernels *k, struct gt_stream *stream,
+    const struct flat *f, int64_t n, const struct range_case *c, struct gt_err *err)
+{
+	return k->adam(stream, f->x[0], f->x[1], f->x[2], f->x[3], n, &c->o, f->s, err);
+}
+
+/* The most square matrix that has room, and its transpose. */
+static int run_muon(const struct gt_range_kernels *k, struct gt_stream *stream,
+    const struct flat *f, int64_t n, const struct range_case *c, struct gt_err *err)
+{
+	int64_t rows = (int64_t)sqrt((double)(n < 3000 ? n : 3000)),
+	        cols = (n < 3000 ? n : 3000) / rows;
+
+	return k->muon(stream, f->x[0], f->x[1], f->x[2], rows, cols, f->x[3], &c->o, f->s, err) ||
+	       k->muon(stream, f->x[0], f->x[1], f->x[2], cols, rows, f->x[3], &c->o, f->s, err);
+}
+
+static int run_lerp(const struct gt_range_kernels *k, struct gt_stream *stream,
+    const struct flat *f, int64_t n, const struct range_case *c, struct gt_err *err)
+{
+	return k->lerp(stream, f->x[0], f->x[1], n, c->weight, err);
+}
+
+static int run_swap(const struct gt_range_kernels *k, struct gt_stream *stream,
+    const struct flat *f, int64_t n, const struct range_case *c, struct gt_err *err)
+{
+	(void)c;
+	return k->swap(stream, f->x[0], f->x[1], n, err);
+}
+
+/* There, and back again to another place. */
+static int run_halves(const struct gt_range_kernels *k, struct gt_stream *stream,
+    const struct flat *f, int64_t n, const struct range_case *c, struct gt_err *err)
+{
+	return k->narrow(stream, (uint16_t *)f->x[0], f->x[1], n, c->dtype, err) ||
+	       k->widen(stream, f->x[2], (uint16_t *)f->x[0], n, c->dtype, err);
+}
+
+static int run_find(const struct gt_range_kernels *k, struct gt_stream *stream,
+    const struct flat *f, int64_t n, const struct range_case *c, struct gt_err *err)
+{
+	return k->find_nonfinite(
+	    stream, f->first, f->x[3], c->dtype == GT_F64 ? n / 2 : n, c->dtype, err);
+}
+
+static const struct range_case cases[] = {
+	{ "add", run_add, .tolerance = 0 },
+	{ "add_f64", run_add_f64, .tolerance = 0 },
+	{ "step", run_step, .tolerance = 1e-12 },
+	{ "step", run_step, .tolerance = 1e-12, .exact = true },
+	{ "step", run_step, .tolerance = 1e-12, .exact = true, .skip = true },
+	{ "sgd", run_sgd, .tolerance = 1e-6 },
+	{ "sgd", run_sgd, .tolerance = 1e-6, .o = { .weight_decay = 0.01f } },
+	{ "sgd", run_sgd, .tolerance = 1e-6,
+	    .o = { .momentum = 0.9f, .weight_decay = 0.01f, .others = 1 } },
+	{ "sgd", run_sgd, .tolerance = 1e-6, .o = { .momentum = 0.9f, .dampening = 0.25f } },
+	{ "sgd", run_sgd, .tolerance = 1e-6,
+	    .o = { .momentum = 0.9f, .nesterov = 1, .weight_decay = 0.01f } },
+	{ "sgd", run_sgd, .tolerance = 0, .o = { .momentum = 0.9f }, .skip = true },
+	{ "adam", run_adam, .tolerance = 1e-6,
+	    .o = { .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8f } },
+	{ "adam", run_adam, .tolerance = 1e-6,
+	    .o = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6f, .weight_decay = 0.1f, .others = 1 } },
+	{ "adam", run_adam, .tolerance = 1e-6,
+	    .o = { .beta1 = 0.9,
+	        .beta2 = 0.999,
+	        .eps = 1e-8f,
+	        .weight_decay = 0.1f,
+	        .decoupled = 1 } },
+	{ "adam", run_adam, .tolerance = 0, .o = { .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8f },
+	    .skip = true },
+	{ "muon", run_muon, .tolerance = 2e-5,
+	    .o = { .momentum = 0.95f, .weight_decay = 0.1f, .step_scale = 0.2f } },
+	{ "lerp", run_lerp, .tolerance = 1e-7, .weight = 0 },
+	{ "lerp", run_lerp, .tolerance = 1e-7, .weight = 0.25f },
+	{ "lerp", run_lerp, .tolerance = 1e-7, .weight = 0.9f },
+	{ "lerp", run_lerp, .tolerance = 0, .weight = 1 },
+	{ "swap", run_swap, .tolerance = 0 },
+	{ "halves", run_halves, .dtype = GT_F16 },
+	{ "halves", run_halves, .dtype = GT_BF16 },
+	{ "find", run_find, .dtype = GT_F32 },
+	{ "find", run_find, .dtype = GT_F64 },
+	{ "find", run_find, .dtype = GT_I64 },
+};
+
+/* ---- numbers ---- */
+
+/* Of all sizes in buffer 1, some beyond those of 16 bits; squares of second moments, so none below
+ * 0, in buffer 3, with two that are not finite where the search takes place. */
+static float number(const struct range_case *c, int buffer, int64_t i, int64_t n)
+{
+	uint64_t bits = gt_philox_u64(7, (uint64_t)i, (uint32_t)buffer, 0);
+	float x = gt_philox_float((uint32_t)bits) - 0.5f;
+
+	if (buffer == 1 && (c->run == run_halves || c->exact) && i % 5)
+		return ldexpf(x, (int)(bits >> 32) % 60);
+	if (buffer == 3 && c->run == run_find && (i == n * 2 / 3 || i == n - 1))
+		return i % 2 ? NAN : -INFINITY;
+	return buffer == 3 ? x * x : x;
+}
+
+static void fill(struct flat *f, const struct range_case *c, int64_t n)
+{
+	for (int b = 0; b < BUFFERS; b++) {
+		f->bytes[b] = (size_t)n * sizeof(float);
+		if (b == MUON_WORK && c->run == run_muon)
+			f->bytes[b] *= 4;
+		f->x[b] = malloc(f->bytes[b]);
+		assert_non_null(f->x[b]);
+		for (int64_t i = 0; i < (int64_t)(f->bytes[b] / sizeof(float)); i++)
+			f->x[b][i] = number(c, b, i, n);
+	}
+	f->s = calloc(1, sizeof(*f->s));
+	f->first = calloc(1, sizeof(*f->first));
+	assert_true(f->s && f->first);
+	f->s->block = (struct gt_step_block){ .lr = 0.1f,
+		.others_lr = 0.02f,
+		.clip = 0.5f,
+		.beta1 = 0.9,
+		.beta2 = 0.999,
+		.stop = 1,
+		.exact = c->exact };
+	f->s->result = (struct gt_step_result){ .loss = 2,
+		.grad_factor = 0.5f,
+		.skip = c->skip,
+		.bias1 = 0.3f,
+		.bias2_sqrt = 0.2f,
+		.squares = { 3 } };
+}
+
+static void flat_free(struct flat *f)
+{
+	for (int b = 0; b < BUFFERS; b++)
+		free(f->x[b]);
+	free(f->s);
+	free(f->first);
+}
+
+/* ---- on a device ---- */
+
+static void *to_device(const struct gt_device *d, const void *host, size_t bytes)
+{
+	struct gt_err err = GT_ERR_INIT;
+	void *p;
+
+	ok(gt_device_alloc(d, bytes, &p, &err), &err);
+	ok(gt_device_write(d, p, host, bytes, &err), &err);
+	return p;
+}
+
+static void from_device(const struct gt_device *d, void *host, void *p, size_t bytes)
+{
+	struct gt_err err = GT_ERR_INIT;
+
+	ok(gt_device_read(d, host, p, bytes, &err), &err);
+	gt_device_free(d, p, bytes);
+}
+
+static void run_on_device(
+    const struct gt_device *d, struct flat *f, const struct range_case *c, int64_t n)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct flat far = *f;
+
+	for (int b = 0; b < BUFFERS; b++)
+		far.x[b] = to_device(d, f->x[b], f->bytes[b]);
+	far.s = to_device(d, f->s, sizeof(*f->s));
+	far.first = to_device(d, f->first, sizeof(*f->first));
+	ok(c->run(d->backend->ranges(), d->compute, &far, n, c, &err), &err);
+	for (int b = 0; b < BUFFERS; b++)
+		from_device(d, f->x[b], far.x[b], f->bytes[b]);
+	from_device(d, f->s, far.s, sizeof(*f->s));
+	from_device(d, f->first, far.first, sizeof(*f->first));
+}
+
+static bool close_to(double got, double want, double tolerance)
+{
+	return got == want || (isnan(got) && isnan(want)) ||
+	       fabs(got - want) <= tolerance * (1 + fabs(want));
+}
+
+/* An exact sum has several forms: this is the one whose digits are below 2^24. */
+static void normalize(double *digits, const struct gt_step_result *r)
+{
+	double carry = 0;
+
+	memcpy(digits, r->squares, sizeof(r->squares));
+	for (int i = 0; i + 1 < GT_SQUARES; i++) {
+		digits[i] += carry;
+		carry = floor(digits[i] / (1 << 24));
+		digits[i] -= carry * (1 << 24);
+	}
+}
+
+static void compare_squares(
+    const struct range_case *c, const struct gt_step_result *a, const struct gt_step_result *b)
+{
+	double got[GT_SQUARES], want[GT_SQUARES];
+
+	if (!c->exact) {
+		if (!close_to(a->squares[0], b->squares[0], c->tolerance))
+			fail_msg("%s: a sum of squares of %.17g, not %.17g", c->name, a->squares[0],
+			    b->squares[0]);
+		return;
+	}
+	normalize(got, a);
+	normalize(want, b);
+	for (int i = 0; i < GT_SQUARES; i++)
+		if (!close_to(got[i], want[i], 0))
+			fail_msg("%s: digit %d is %.17g, not %.17g", c->name, i, got[i], want[i]);
+}
+
+static void compare_results(
+    const struct range_case *c, const struct gt_step_result *a, const struct gt_step_result *b)
+{
+	if (!close_to(a->loss, b->loss, 0) || !close_to(a->stop, b->stop, 0) ||
+	    !close_to(a->grad_norm, b->grad_norm, 1e-6) ||
+	    !close_to(a->grad_factor, b->grad_factor, 1e-6) || a->skip != b->skip ||
+	    a->steps != b->steps || !close_to(a->bias1, b->bias1, 1e-6) ||
+	    !close_to(a->bias2_sqrt, b->bias2_sqrt, 1e-6))
+		fail_msg("%s: loss %.17g, not %.17g; norm %.9g, not %.9g", c->name, a->loss,
+		    b->loss, (double)a->grad_norm, (double)b->grad_norm);
+	compare_squares(c, a, b);
+}
+
+static void compare(
+    const struct range_case *c, const struct flat *got, const struct flat *want, int64_t n)
+{
+	for (int b = 0; b < BUFFERS; b++) {
+		if (b == MUON_WORK && c->run == run_muon)
+			continue;
+		if (c->tolerance == 0 && memcmp(got->x[b], want->x[b], want->bytes[b]))
+			fail_msg("%s: other bits in buffer %d of %lld", c->name, b, (long long)n);
+		for (int64_t i = 0; c->tolerance != 0 && i < n; i++)
+			if (!close_to(got->x[b][i], want->x[b][i], c->tolerance))
+				fail_msg("%s: element %lld of %lld in buffer %d is %.9g, not %.9g",
+				    c->name, (long long)i, (long long)n, b, (double)got->x[b][i],
+				    (double)want->x[b][i]);
+	}
+	compare_results(c, &got->s->result, &want->s->result);
+	assert_int_equal(*got->first, *want->first);
+}
+
+static void same_bits(const struct range_case *c, const struct flat *x, const struct flat *y)
+{
+	for (int b = 0; b < BUFFERS; b++)
+		if (memcmp(x->x[b], y->x[b], x->bytes[b]))
+			fail_msg("%s: buffer %d depends on the order of threads", c->name, b);
+	if (memcmp(x->s, y->s, sizeof(*x->s)) || *x->first != *y->first)
+		fail_msg("%s: a result depends on the order of threads", c->name);
+}
+
+static void check_case(const struct gt_device *d, const struct range_case *c, int64_t n)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct flat want, first, again;
+
+	fill(&want, c, n);
+	ok(c->run(gt_cpu_backend.ranges(), NULL, &want, n, c, &err), &err);
+	fill(&first, c, n);
+	cudasim_seed(1);
+	run_on_device(d, &first, c, n);
+	compare(c, &first, &want, n);
+	for (uint64_t seed = 2; seed <= ORDERS; seed++) {
+		fill(&again, c, n);
+		cudasim_seed(seed);
+		run_on_device(d, &again, c, n);
+		same_bits(c, &first, &again);
+		flat_free(&again);
+	}
+	flat_free(&want);
+	flat_free(&first);
+}
+
+static void test_cases(void **state)
+{
+	static const int64_t counts[] = { 1, 3, 17, 1000, 9001 };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_device *d;
+
+	(void)state;
+	ok(gt_device_open(&d, &gt_cuda_backend, 1, &err), &err);
+	for (size_t i = 0; i < COUNT(cases); i++)
+		for (size_t n = 0; n < COUNT(counts); n++)
+			check_case(d, &cases[i], counts[n]);
+	gt_device_close(d);
+}
+
+/* No elements, nothing to do. */
+static void test_none(void **state)
+{
+	const struct gt_range_kernels *k = gt_cuda_backend.ranges();
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_device *d;
+	long before;
+
+	(void)state;
+	ok(gt_device_open(&d, &gt_cuda_backend, 0, &err), &err);
+	before = cudasim_kernels();
+	ok(k->add(d->compute, NULL, NULL, 0, &err), &err);
+	ok(k->squares(d->compute, NULL, 0, NULL, &err), &err);
+	ok(k->lerp(d->compute, NULL, NULL, 0, 1, &err), &err);
+	ok(gt_device_sync(d, &err), &err);
+	assert_int_equal(cudasim_kernels(), before);
+	gt_device_close(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_cases),
+		cmocka_unit_test(test_none),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
