@@ -27,7 +27,7 @@ bool gt_parallel_in_parts(
 {
 	int64_t count = slot->count, held;
 
-	for (int axis = GT_AXES - 1; p && axis >= 0; axis--) {
+	for (int axis = GT_AXES - 1; axis >= 0; axis--) {
 		if (!is_cut(p, axis, slot, what))
 			continue;
 		held = axis == GT_AXIS_DATA ? 0 : elements_of(p, axis, slot, what, 0);

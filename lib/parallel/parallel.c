@@ -230,7 +230,8 @@ int64_t gt_parallel_sent(const struct gt_parallel *p, int micro_batches)
 /* Nobody else's are used where rank 0 has the weights: gt_parallel_refresh(). */
 bool gt_parallel_shares_buffers(const struct gt_parallel *p)
 {
-	return !p->mode->main && !p->o.own_buffers && !p->o.sync_bn && p->store->buffer_bytes;
+	return p->axes[GT_AXIS_DATA]->size > 1 && !p->mode->main && !p->o.own_buffers &&
+	       !p->o.sync_bn && p->store->buffer_bytes;
 }
 
 int gt_parallel_share_buffers(struct gt_parallel *p, struct gt_err *err)

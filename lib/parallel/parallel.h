@@ -111,7 +111,8 @@ int gt_parallel_check(
  * Modes work on the data axis.
  *
  * One rank's part in a mode, for the ranks of `world`, which outlives it; NULL: a dry run of
- * options->ranks, whose plans are made but never run. A collective call. GT_ENOTSUP: `reproducible`
+ * options->ranks, whose plans are made but never run. In a world of one rank every mode is the same:
+ * no collective is inserted. A collective call. GT_ENOTSUP: `reproducible`
  * on a world whose sums are not ordered (comm/group.h). After
  * it come, in this order: gt_parallel_rewrite() for a graph, a store made of that graph,
  * gt_parallel_attach(), memory for the store, programs.
@@ -189,8 +190,7 @@ const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p);
  */
 enum gt_held { GT_HELD_DATA, GT_HELD_STATE, GT_HELD_GRADIENT };
 
-/* Whether rank 0 of the world may lack elements of it; the same answer on all ranks. `p` may be
- * NULL, for one rank: no. */
+/* Whether rank 0 of the world may lack elements of it; the same answer on all ranks. */
 bool gt_parallel_in_parts(
     const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 

@@ -27,7 +27,7 @@ static json_int_t communicated_bytes(const struct gt_train *t, const struct gt_p
 {
 	if (gt_train_world(t) > 1 && gt_parallel_reads_on_one(t->o.parallel.kind))
 		return dealt_bytes(t, p);
-	return t->parallel ? (json_int_t)gt_parallel_sent(t->parallel, t->runs) : 0;
+	return (json_int_t)gt_parallel_sent(t->parallel, t->runs);
 }
 
 /* What is told of one rank is told of the first stage; or NULL, and `plan` is freed. */

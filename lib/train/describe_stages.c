@@ -11,7 +11,7 @@ static int open_stage(
 
 	*stage = *t;
 	stage->o.nproc = options.ranks = gt_train_world(t);
-	stage->o.group = NULL;
+	stage->group = NULL;
 	stage->parallel = NULL;
 	stage->store = NULL;
 	stage->steps = stage->evals = (struct gt_program_pair){ 0 };

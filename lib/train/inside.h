@@ -20,8 +20,9 @@ struct gt_train {
 	struct gt_device *device;
 	struct gt_model_input input;
 	struct gt_store *store;
-	struct gt_parallel *parallel; /* NULL: one rank */
-	struct gt_group *alone;       /* for it, where there is one rank and no group; or NULL */
+	struct gt_group *group,
+	    *alone; /* of all ranks, NULL in a dry run; of one without o.group */
+	struct gt_parallel *parallel;
 	struct gt_optim *optim;
 	struct gt_ema *ema; /* NULL: none */
 	struct gt_program_pair steps, evals;
@@ -49,7 +50,7 @@ int gt_train_data_rank(const struct gt_train *t);
 int gt_train_data_world(const struct gt_train *t);
 
 /* Over which ranks sums of samples are added up, each sample once: those that read other samples,
- * and the stages of a pipeline, of which all but the last add zero. NULL: one rank. */
+ * and the stages of a pipeline, of which all but the last add zero. NULL: a dry run. */
 struct gt_group *gt_train_sum_group(const struct gt_train *t);
 
 /* The ranks that this one stands for: gt_parallel_hosted(). */

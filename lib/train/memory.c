@@ -69,22 +69,19 @@ int gt_train_check_memory(const struct gt_train *t, struct gt_err *err)
 	                 "use a smaller model, or a smaller {batch} with {accumulate}, or {recompute}; {dry-run} tells");
 }
 
-static int seat(const struct gt_train *t, enum gt_axis axis)
-{
-	return t->parallel ? gt_parallel_seat(t->parallel, axis) : 0;
-}
-
 void gt_train_log_memory(const struct gt_train *t)
 {
 	const struct gt_recompute *r = gt_train_recomputed(t);
 	char text[6][GT_TEXT_SIZE], blocks[80] = "", stage[40] = "";
 	struct gt_train_memory m;
 
-	if (seat(t, GT_AXIS_DATA) || seat(t, GT_AXIS_TENSOR))
+	if (gt_parallel_seat(t->parallel, GT_AXIS_DATA) ||
+	    gt_parallel_seat(t->parallel, GT_AXIS_TENSOR))
 		return;
 	gt_train_memory(&m, t);
 	if (t->o.parallel.stages > 1)
-		snprintf(stage, sizeof(stage), " of stage %d", seat(t, GT_AXIS_PIPELINE));
+		snprintf(stage, sizeof(stage), " of stage %d",
+		    gt_parallel_seat(t->parallel, GT_AXIS_PIPELINE));
 	if (t->o.recompute)
 		snprintf(
 		    blocks, sizeof(blocks), "; recomputes %d of %d blocks", r->done, r->blocks);
@@ -203,7 +200,7 @@ static int plan_steps_to_fit(struct gt_train *t, struct gt_err *err)
 	do
 		rc = plan_steps(t, most, err);
 	while (!rc && !fits(t, bytes) && most++ < gt_train_recomputed(t)->blocks);
-	if (rc || !t->o.group)
+	if (rc || !t->group)
 		return rc;
 	agreed = gt_train_recomputed(t)->done;
 	rc = agree(t, &agreed, err);

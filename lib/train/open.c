@@ -46,7 +46,7 @@ int gt_train_data_world(const struct gt_train *t)
 
 struct gt_group *gt_train_sum_group(const struct gt_train *t)
 {
-	return t->o.group && t->parallel ? gt_parallel_results(t->parallel) : t->o.group;
+	return gt_parallel_results(t->parallel);
 }
 
 int gt_train_hosted(const struct gt_train *t)
@@ -210,12 +210,11 @@ static int resume(struct gt_train *t, struct gt_err *err)
 
 static int set_weights(struct gt_train *t, struct gt_err *err)
 {
-	int rc = t->parallel ? gt_parallel_init(t->parallel, t->o.seed, err)
-	                     : gt_store_init(t->store, t->o.seed, err);
+	int rc = gt_parallel_init(t->parallel, t->o.seed, err);
 
 	if (!rc && t->origin.path)
 		rc = t->resumes ? resume(t, err) : init_from(t, err);
-	return rc || !t->parallel ? rc : gt_parallel_begin(t->parallel, err);
+	return rc ? rc : gt_parallel_begin(t->parallel, err);
 }
 
 static int parse_texts(unsigned *augment, struct gt_profile_options *profile,
@@ -290,19 +289,16 @@ static int set_ranks(struct gt_train *t, struct gt_err *err)
 	return 0;
 }
 
-/* Ranks or a rank that hosts others: one alone gets a group of its own. */
+/* A rank without others is a group of one. */
 static int open_parallel(struct gt_train *t, bool dry, struct gt_err *err)
 {
 	int rc = 0;
 
 	t->o.parallel.ranks = gt_train_world(t);
-	if (!t->o.group && t->o.nproc <= 1 && !t->o.parallel.reproducible)
-		return 0;
-	if (!t->o.group && t->o.nproc <= 1 && !dry)
+	if (!t->o.group && !dry)
 		rc = gt_shm_of_threads(&t->alone, 1, &(struct gt_shm_options){ 0 }, err);
-	return rc ? rc
-	          : gt_parallel_new(
-	                &t->parallel, &t->o.parallel, t->alone ? t->alone : t->o.group, err);
+	t->group = t->alone ? t->alone : t->o.group;
+	return rc ? rc : gt_parallel_new(&t->parallel, &t->o.parallel, t->group, err);
 }
 
 /* The sampler fills up what does not divide. */

@@ -153,7 +153,7 @@ void gt_profile_background(struct gt_profile *p, const struct gt_parallel *paral
 	const struct gt_parallel_event *events;
 	size_t count;
 
-	if (!p || !p->on || !parallel)
+	if (!p || !p->on)
 		return;
 	events = gt_parallel_events(parallel, &count);
 	for (size_t i = 0; i < count; i++)

@@ -41,7 +41,7 @@ void gt_profile_step(struct gt_profile *p, int64_t index, int64_t number);
 void gt_profile_plan(struct gt_profile *p, struct gt_plan *plan);
 void gt_profile_plan_done(struct gt_profile *p, struct gt_plan *plan);
 
-/* What `parallel` (may be NULL) has done in the background since the last call, or since the step
+/* What `parallel` has done in the background since the last call, or since the step
  * began; nothing of it is under way. `parallel` outlives p. */
 void gt_profile_background(struct gt_profile *p, const struct gt_parallel *parallel);
 

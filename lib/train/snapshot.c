@@ -277,17 +277,12 @@ static int write_all(const struct gt_snapshot *s, const struct gt_whole *whole,
 	return rc;
 }
 
-static bool writes_files(const struct gt_parallel *p)
-{
-	return !p || !gt_parallel_rank(p);
-}
-
 int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err)
 {
 	struct gt_whole whole;
 	int rc = gt_whole_collect(&whole, s->parallel, s->store, s->optim, s->ema, err);
 
-	if (!rc && writes_files(s->parallel))
+	if (!rc && !gt_parallel_rank(s->parallel))
 		rc = write_all(s, &whole, file, err);
 	gt_whole_release(&whole);
 	return rc;
@@ -310,7 +305,7 @@ int gt_snapshot_save_model(const struct gt_store *store, struct gt_parallel *par
 	struct gt_whole whole;
 	int rc = gt_whole_collect(&whole, parallel, store, NULL, NULL, err);
 
-	if (!rc && writes_files(parallel))
+	if (!rc && !gt_parallel_rank(parallel))
 		rc = write_model(store, &whole, model, file, err);
 	gt_whole_release(&whole);
 	return rc;

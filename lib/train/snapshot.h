@@ -24,7 +24,7 @@ struct gt_snapshot {
 	const struct gt_model *model;
 	struct gt_optim *optim;
 	struct gt_ema *ema;           /* NULL: none */
-	struct gt_parallel *parallel; /* whose ranks may hold parts; NULL: one rank */
+	struct gt_parallel *parallel; /* whose ranks may hold parts */
 	double lr;                    /* of the last step */
 	int64_t step;                 /* steps done */
 	int64_t epoch;                /* that the next step belongs to; for saving */

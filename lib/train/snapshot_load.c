@@ -40,10 +40,8 @@ static int load_flat(const struct gt_snapshot *s, const struct gt_slot *slot,
 	rc = gt_tensor_read(&tensor->tensor, GT_F32, host, err);
 	if (!rc)
 		rc = gt_weights_check_finite(slot, what, host, GT_F32, err);
-	if (!rc && s->parallel)
+	if (!rc)
 		rc = gt_parallel_deal(s->parallel, slot, GT_HELD_STATE, flat, host, err);
-	else if (!rc)
-		rc = gt_device_write(s->store->device, flat + slot->offset, host, bytes, err);
 	free(host);
 	return rc;
 }

@@ -49,10 +49,9 @@ static int feed_micro_batch(
 static void count_samples(int64_t *rng, const struct gt_train *t, int64_t index, int samples)
 {
 	const struct gt_sampler *s = &t->sampler;
-	int each = samples / s->hosted, first = 0, rank = s->rank;
+	int each = samples / s->hosted, first, rank = s->rank;
 
-	if (t->parallel)
-		gt_parallel_part(t->parallel, samples, &first, &samples);
+	gt_parallel_part(t->parallel, samples, &first, &samples);
 	if (s->hosted > 1) {
 		rank += first / each;
 		first = 0;
@@ -87,7 +86,7 @@ static int run_micro_batch(
 
 static int hint_diverged(const struct gt_train *t, struct gt_err *err)
 {
-	if (t->parallel && t->o.parallel.compress == GT_COMPRESS_FP16)
+	if (gt_train_world(t) > 1 && t->o.parallel.compress == GT_COMPRESS_FP16)
 		return gt_err_hint(err,
 		    "{compress} fp16 makes gradients above 65504 infinite, bf16 and none do not; else "
 		    "a lower {lr} or a longer {warmup}; checkpoints are as they were");
@@ -112,7 +111,7 @@ int gt_loop_check_finite(struct gt_loop *l, struct gt_err *err)
 
 	if (l->checked_step == t->step)
 		return 0;
-	rc = gt_find_nonfinite(&found, t->store, t->optim, t->o.group, err);
+	rc = gt_find_nonfinite(&found, t->store, t->optim, t->group, err);
 	if (rc)
 		return rc;
 	l->checked_step = t->step;
@@ -129,12 +128,12 @@ static int agree(struct gt_loop *l, struct gt_err *err)
 {
 	const struct gt_train *t = l->t;
 	double *both = &gt_optim_scalars(t->optim)->result.loss; /* and stop, on the device */
-	struct gt_group *group = t->o.group, *sums = gt_train_sum_group(t);
+	struct gt_group *group = t->group, *sums = gt_train_sum_group(t);
 	bool apart = sums != group;
 	double began = gt_clock_s();
 	int rc = apart ? gt_all_reduce(sums, both, 1, GT_F64, GT_SUM, err) : 0;
 
-	if (!rc && group)
+	if (!rc)
 		rc = gt_all_reduce(group, both + apart, 2 - apart, GT_F64, GT_SUM, err);
 	gt_profile_note(l->profile, "agree", began);
 	return rc;
@@ -144,8 +143,7 @@ static int update(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
 	double began = gt_clock_s();
-	int rc = t->parallel ? gt_parallel_update(t->parallel, t->optim, err)
-	                     : gt_optim_update(t->optim, NULL, NULL, err);
+	int rc = gt_parallel_update(t->parallel, t->optim, err);
 
 	if (!rc && t->ema)
 		rc = gt_ema_update(t->ema, err);
@@ -234,8 +232,7 @@ static int queue_micro_batches(
 	int rc = 0;
 
 	for (int64_t i = first; !rc && i < last; i++) {
-		if (t->parallel)
-			gt_parallel_communicate(t->parallel, i + 1 == last);
+		gt_parallel_communicate(t->parallel, i + 1 == last);
 		rc = run_micro_batch(l, i, i - first, 1.0f / (float)targets, err);
 	}
 	return rc;
@@ -255,7 +252,7 @@ static int queue_step(struct gt_loop *l, struct gt_step_report *r, struct gt_err
 	rc = gt_optim_begin(t->optim, r->lr, *l->asked, err);
 	if (!rc && gt_train_adds_up(t))
 		rc = gt_optim_zero_grad(t->optim, err);
-	if (!rc && t->parallel)
+	if (!rc)
 		rc = share_buffers(l, err);
 	if (!rc)
 		rc = queue_micro_batches(l, first, last, targets, err);
@@ -265,7 +262,7 @@ static int queue_step(struct gt_loop *l, struct gt_step_report *r, struct gt_err
 		rc = show_gradients(l, err);
 	if (!rc)
 		rc = update(l, err);
-	return !rc && t->parallel ? check_replicas(l, err) : rc;
+	return rc ? rc : check_replicas(l, err);
 }
 
 int gt_loop_step(struct gt_loop *l, struct gt_err *err)

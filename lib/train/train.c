@@ -76,7 +76,7 @@ static int swap_ema(const struct gt_train *t, struct gt_err *err)
 {
 	int rc = t->ema ? gt_ema_swap(t->ema, err) : 0;
 
-	return rc || !t->ema || !t->parallel ? rc : gt_parallel_publish(t->parallel, err);
+	return rc || !t->ema ? rc : gt_parallel_publish(t->parallel, err);
 }
 
 static int run_evaluation(struct gt_loop *l, struct gt_err *err)
@@ -84,9 +84,9 @@ static int run_evaluation(struct gt_loop *l, struct gt_err *err)
 	struct gt_train *t = l->t;
 	const struct gt_eval_ranks ranks = { gt_train_data_rank(t), gt_train_data_world(t),
 		gt_train_sum_group(t), gt_train_hosted(t) };
-	int rc = t->parallel ? gt_parallel_refresh(t->parallel, err) : 0;
+	int rc = gt_parallel_refresh(t->parallel, err);
 
-	if (!rc && t->parallel)
+	if (!rc)
 		rc = gt_parallel_share_buffers(t->parallel, err);
 	return rc ? rc
 	          : gt_evaluate(&t->evals, t->val, t->batch / gt_train_hosted(t), t->o.workers,
@@ -192,7 +192,8 @@ static int train_to_the_end(struct gt_loop *l, struct gt_err *err)
 	int rc = 0;
 
 	/* One rank need not agree with anybody. */
-	while (!rc && t->step < t->o.lr_schedule.total && !l->stop && (t->o.group || !*l->asked)) {
+	while (!rc && t->step < t->o.lr_schedule.total && !l->stop &&
+	       (gt_train_world(t) > 1 || !*l->asked)) {
 		rc = gt_loop_step(l, err);
 		if (!rc && (eval_is_due(t) || save_is_due(t)))
 			rc = gt_loop_finish(l, 0, err);
@@ -230,10 +231,8 @@ static int open_profile(struct gt_loop *l, struct gt_err *err)
 		if (p->plan && gt_plan_steps(p->plan, &count) && count > most)
 			most = count;
 	}
-	count = 0;
 	/* An event is of runs, and then once in each, or of the update. */
-	if (t->parallel)
-		gt_parallel_events(t->parallel, &count);
+	gt_parallel_events(t->parallel, &count);
 	return gt_profile_new(&l->profile, &t->profile,
 	    (size_t)t->runs * (most + count + NOTES_PER_BATCH) + NOTES_PER_STEP, err);
 }

@@ -56,10 +56,7 @@ static int deal(const struct gt_watcher *w, size_t tensor, enum gt_held what, vo
 
 	if (!slot || slot->count != of->count || slot->dtype != GT_F32)
 		return gt_err_set(err, GT_EINVAL, "'%s' is not what it is on one rank", of->name);
-	if (w->t->parallel)
-		return gt_parallel_deal(w->t->parallel, slot, what, held, whole, err);
-	memcpy((uint32_t *)held + slot->offset, whole, gt_slot_bytes(slot));
-	return 0;
+	return gt_parallel_deal(w->t->parallel, slot, what, held, whole, err);
 }
 
 /* Deal out numbers of tensors, and see where they come to lie. */

@@ -28,8 +28,6 @@ int gt_whole_collect(struct gt_whole *out, struct gt_parallel *parallel,
 	int rc = 0;
 
 	*out = (struct gt_whole){ .store = store };
-	if (!parallel)
-		return 0;
 	out->tensors = gt_calloc(GT_WHOLE_KINDS * store->slot_count, sizeof(*out->tensors), err);
 	if (!out->tensors)
 		return GT_ENOMEM;

@@ -110,7 +110,7 @@ static void compare(const struct format *f, int count)
 static void each_rank_is_rounded_once_and_the_sum_once(void **state)
 {
 	(void)state;
-	for (int count = 1; count <= MOST; count++) {
+	for (int count = 2; count <= MOST; count++) {
 		compare(&fp16, count);
 		compare(&bf16, count);
 	}

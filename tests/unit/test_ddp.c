@@ -75,22 +75,22 @@ static void buckets_cover_the_gradients(void **state)
 
 		for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
 			const struct model_rank like = told(specs[i], sizes[k]);
-			struct model_rank r;
+			struct model_rank r[2];
 			const int64_t *first, *count;
 			int64_t at = 0;
 			size_t n;
 
-			model_ranks_run(&r, 1, &like, NULL);
-			n = gt_ddp_buckets(r.parallel, &first, &count);
+			model_ranks_run(r, 2, &like, NULL);
+			n = gt_ddp_buckets(r->parallel, &first, &count);
 			for (size_t b = 0; b < n; b++) {
 				assert_int_equal(first[b], at);
 				assert_true(count[b] > 0);
 				assert_true(b + 1 == n || count[b] * 4 >= sizes[k]);
 				at += count[b];
 			}
-			assert_int_equal(at, r.store->flat_count);
+			assert_int_equal(at, r->store->flat_count);
 			assert_true(sizes[k] > 1 || n > 3);
-			model_ranks_close(&r, 1);
+			model_ranks_close(r, 2);
 		}
 	}
 }
@@ -132,16 +132,16 @@ static size_t end_of_bucket(const struct model_rank *r, int64_t first, int64_t c
  * waited for at the end. */
 static void expect_nodes_in_place(bool accumulate)
 {
-	struct model_rank r, like = told("mlp:20,32,32,10", 1);
+	struct model_rank r[2], like = told("mlp:20,32,32,10", 1);
 	const int64_t *first, *count;
 	const struct gt_graph *g;
 	size_t n, found = 0, before_last_work = 0;
 	char *text;
 
 	like.accumulate = accumulate;
-	model_ranks_run(&r, 1, &like, NULL);
-	g = r.program.graph;
-	n = gt_ddp_buckets(r.parallel, &first, &count);
+	model_ranks_run(r, 2, &like, NULL);
+	g = r->program.graph;
+	n = gt_ddp_buckets(r->parallel, &first, &count);
 	for (size_t i = 0; i < g->node_count; i++) {
 		const struct gt_node *node = g->nodes[i];
 		int b = node->attrs.bucket.index;
@@ -149,20 +149,20 @@ static void expect_nodes_in_place(bool accumulate)
 		if (strcmp(node->op->name, "all_reduce_start"))
 			continue;
 		found++;
-		assert_true(i > end_of_bucket(&r, first[b], count[b]));
+		assert_true(i > end_of_bucket(r, first[b], count[b]));
 		/* nothing but other buckets' nodes between the two */
-		for (size_t k = end_of_bucket(&r, first[b], count[b]) + 1; k < i; k++)
+		for (size_t k = end_of_bucket(r, first[b], count[b]) + 1; k < i; k++)
 			assert_string_equal(g->nodes[k]->op->name, "all_reduce_start");
 		before_last_work += i + 2 < g->node_count;
 	}
 	assert_int_equal(found, n);
 	assert_true(n > 3 && before_last_work > 2);
 	assert_string_equal(g->nodes[g->node_count - 1]->op->name, "all_reduce_wait");
-	text = gt_graph_print(g, &r.err);
+	text = gt_graph_print(g, &r->err);
 	assert_non_null(strstr(text, "all_reduce_start"));
 	assert_non_null(strstr(text, " bucket=0"));
 	free(text);
-	model_ranks_close(&r, 1);
+	model_ranks_close(r, 2);
 }
 
 static void nodes_stand_behind_the_last_gradient(void **state)
@@ -172,12 +172,33 @@ static void nodes_stand_behind_the_last_gradient(void **state)
 	expect_nodes_in_place(true);
 }
 
+/* In no mode has a rank without others a node that waits for somebody. */
+static void one_rank_has_no_collectives(void **state)
+{
+	(void)state;
+	for (int kind = 0; kind < GT_PARALLEL_KINDS; kind++) {
+		struct model_rank r, like = told("mlp:20,32,32,10", 1);
+		const struct gt_graph *g;
+
+		like.options.kind = (enum gt_parallel_kind)kind;
+		like.options.sync_bn = true;
+		model_ranks_run(&r, 1, &like, NULL);
+		g = r.program.graph;
+		assert_true(g->node_count > 3);
+		for (size_t i = 0; i < g->node_count; i++)
+			assert_false(gt_parallel_has_op(g->nodes[i]->op->name));
+		assert_int_equal(gt_parallel_sent(r.parallel, 1), 0);
+		model_ranks_close(&r, 1);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ranks_have_the_gradients_of_one),
 		cmocka_unit_test(buckets_cover_the_gradients),
 		cmocka_unit_test(nodes_stand_behind_the_last_gradient),
+		cmocka_unit_test(one_rank_has_no_collectives),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

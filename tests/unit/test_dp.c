@@ -184,19 +184,20 @@ static void gradients_of_ranks(void **state)
 
 static void other_losses_are_refused(void **state)
 {
-	struct gt_group *group;
+	struct gt_group *groups[2];
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_graph *g = NULL;
 	struct gt_parallel *p;
 
 	(void)state;
-	assert_int_equal(gt_shm_of_threads(&group, 1, &patience, &err), 0);
-	assert_int_equal(gt_parallel_new(&p, &dp, group, &err), 0);
+	assert_int_equal(gt_shm_of_threads(groups, 2, &patience, &err), 0);
+	assert_int_equal(gt_parallel_new(&p, &dp, groups[0], &err), 0);
 	assert_int_equal(gt_graph_new(&g, &err), 0);
 	assert_int_equal(gt_parallel_scatter(p, g, 4, &err), GT_ENOTSUP);
 	gt_graph_free(g);
 	gt_parallel_free(p);
-	gt_group_free(group);
+	gt_group_free(groups[1]);
+	gt_group_free(groups[0]);
 }
 
 int main(void)
