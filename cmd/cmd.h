@@ -87,6 +87,15 @@ extern const char *const gt_cmd_color_words[];
 	    .help = "print this help" }
 /* clang-format on */
 
+/* The row of --device. */
+extern const char *const gt_cmd_devices[];
+
+/* clang-format off */
+#define GT_CMD_DEVICE(cli_type, member, text) \
+	{ "device", 0, GT_OPT_STRING, GT_OPT_FIELD(cli_type, member), "LIST", text, \
+	    .initial = "cpu", .words = gt_cmd_devices, .complete = GT_COMPLETE_WORDS }
+/* clang-format on */
+
 /*
  * What a command works with from gt_cmd_begin() to gt_cmd_end():
  *
@@ -140,13 +149,6 @@ bool gt_cmd_can_draw(int fd);
 
 /* The width of the terminal on which our launcher draws for us (comm/launch.h), or 0. */
 int gt_cmd_lent_columns(void);
-
-struct gt_run_source; /* lib/train/run_source.h */
-
-/* The model of a checkpoint: `given`, or the one in the config.json of its run, borrowed. NULL with
- * err set and a hint if there is neither. */
-const char *gt_cmd_source_model(
-    const struct gt_run_source *source, const char *given, struct gt_err *err);
 
 /* Print a JSON document and a line feed to standard output, and drop it; NULL is out of memory.
  * Numbers have the digits that a float32 deserves. */

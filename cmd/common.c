@@ -8,9 +8,9 @@
 
 #include "cmd/cmd.h"
 #include "lib/base/option_names.h"
-#include "lib/train/run_source.h"
 
 const char *const gt_cmd_color_words[] = { "auto", "always", "never", NULL };
+const char *const gt_cmd_devices[] = { "cpu", NULL };
 
 enum { HINT = 120, MOST_COLUMNS = 10000 };
 
@@ -174,21 +174,6 @@ int gt_cmd_lent_columns(void)
 	long columns = text ? strtol(text, NULL, 10) : 0;
 
 	return columns > 0 && columns <= MOST_COLUMNS ? (int)columns : 0;
-}
-
-const char *gt_cmd_source_model(
-    const struct gt_run_source *source, const char *given, struct gt_err *err)
-{
-	const char *model = given;
-
-	if (!model)
-		model = json_string_value(json_object_get(source->config, "model"));
-	if (!model) {
-		gt_err_set(err, GT_EINVAL,
-		    "--model is missing, and '%s' has no config.json that says it", source->path);
-		gt_err_hint(err, "--model NAME[:key=value,...], for example resnet20");
-	}
-	return model;
 }
 
 int gt_cmd_print_json(json_t *document, size_t flags, struct gt_err *err)

@@ -1,40 +1,39 @@
-/* eval_options.c - what `gtrain eval` is told. */
+/* eval_options.c - the options of `gtrain eval`. */
 #include "cmd/eval_options.h"
 
-#define AT(member) GT_OPT_FIELD(struct gt_eval_cli, member)
-
-static const char *const devices[] = { "cpu", NULL };
+/* Where an option that the command alone reads goes, and one of the library's. */
+#define AT(member)  GT_OPT_FIELD(struct gt_eval_cli, member)
+#define RUN(member) AT(eval.member)
 
 /* clang-format off */
 static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
-	{ "model", 0, GT_OPT_STRING, AT(model), "MODEL",
+	{ "model", 0, GT_OPT_STRING, RUN(model), "MODEL",
 	    "the architecture: NAME[:key=value,...]",
 	    .otherwise = "what the run directory of --ckpt says" },
-	{ "ckpt", 0, GT_OPT_STRING, AT(ckpt), "CKPT", "checkpoint file or run directory",
+	{ "ckpt", 0, GT_OPT_STRING, RUN(ckpt), "CKPT", "checkpoint file or run directory",
 	    .complete = GT_COMPLETE_FILE, .flags = GT_OPT_REQUIRED },
-	{ "data", 0, GT_OPT_STRING, AT(data), "DATA",
+	{ "data", 0, GT_OPT_STRING, RUN(data), "DATA",
 	    "data set to measure on: KIND:PATH[,key=value...]", .flags = GT_OPT_REQUIRED },
-	{ "vocab", 0, GT_OPT_STRING, AT(vocab), "FILE", "vocabulary that training wrote",
+	{ "vocab", 0, GT_OPT_STRING, RUN(vocab), "FILE", "vocabulary that training wrote",
 	    .otherwise = "the one in the run directory of --ckpt",
 	    .complete = GT_COMPLETE_FILE },
 
 	{ .type = GT_OPT_HEADING, .help = "Loading the checkpoint" },
-	{ "map", 0, GT_OPT_LIST, AT(map), "REGEX=REPLACEMENT",
+	{ "map", 0, GT_OPT_LIST, RUN(map), "REGEX=REPLACEMENT",
 	    .help = "rename keys of the checkpoint; may be given several times" },
-	{ "strict", 0, GT_OPT_YESNO, AT(strict),
+	{ "strict", 0, GT_OPT_YESNO, RUN(strict),
 	    .help = "no: list missing and unexpected keys and go on", .initial = "yes" },
 
 	{ .type = GT_OPT_HEADING, .help = "Machine and loading" },
-	{ "batch", 0, GT_OPT_INT, AT(batch), "N", "samples per batch", .initial = "64", .min = 1,
+	{ "batch", 0, GT_OPT_INT, RUN(how.batch), "N", "samples per batch", .initial = "64", .min = 1,
 	    .max = 65536 },
-	{ "amp", 0, GT_OPT_CHOICE, AT(amp), .words = gt_amp_names, .initial = "off",
+	{ "amp", 0, GT_OPT_CHOICE, RUN(how.amp), .words = gt_amp_names, .initial = "off",
 	    .help = "mixed precision: data type of products and convolutions" },
-	{ "device", 0, GT_OPT_STRING, AT(device), "LIST", "where to compute", .initial = "cpu",
-	    .words = devices, .complete = GT_COMPLETE_WORDS },
+	GT_CMD_DEVICE(struct gt_eval_cli, eval.device, "where to compute"),
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "threads that compute",
 	    .otherwise = "one per core", .min = 1, .max = 4096 },
-	{ "workers", 0, GT_OPT_INT, AT(workers), "N",
+	{ "workers", 0, GT_OPT_INT, RUN(how.workers), "N",
 	    "threads that read data; 0: the computing thread does", .initial = "2", .max = 256 },
 
 	GT_CMD_COMMON(struct gt_eval_cli),

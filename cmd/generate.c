@@ -12,13 +12,12 @@
 #include "lib/train/weights.h"
 
 struct generation {
+	struct gt_generate_cli *cli;
+	bool default_prompt;
 	struct gt_run_source source;
-	struct gt_model *model;
+	struct gt_session session;
 	struct gt_tokenizer *tokenizer;
-	struct gt_device *device;
-	struct gt_store *store;
 	struct gt_generator generator;
-	struct gt_weights_report report;
 	int32_t *prompt;
 	size_t prompt_count;
 	FILE *out; /* where the text goes: standard output, or memory for --json */
@@ -26,57 +25,46 @@ struct generation {
 
 static void release(struct generation *g)
 {
-	if (g->device)
-		(void)gt_device_sync(g->device, GT_ERR_IGNORED);
+	gt_session_close(&g->session);
 	gt_generator_release(&g->generator);
-	gt_store_free(g->store);
-	gt_device_close(g->device);
 	gt_tokenizer_close(g->tokenizer);
-	gt_model_close(g->model);
-	gt_weights_report_release(&g->report);
 	gt_run_source_release(&g->source);
 	free(g->prompt);
 }
 
 /* Begin with the first token of the vocabulary, which is not printed. */
-static int begin_with_first_token(
-    struct generation *g, struct gt_generate_cli *cli, struct gt_err *err)
+static int begin_with_first_token(struct generation *g, struct gt_err *err)
 {
 	g->prompt = gt_calloc(1, sizeof(*g->prompt), err);
 	if (!g->prompt)
 		return GT_ENOMEM;
 	g->prompt_count = 1;
-	cli->prompt = "";
+	g->cli->prompt = "";
 	return 0;
 }
 
 /* The default prompt is a line break. A vocabulary may lack it: then any token will do to start. */
-static int encode_prompt(
-    struct generation *g, struct gt_generate_cli *cli, bool default_prompt, struct gt_err *err)
+static int encode_prompt(struct generation *g, struct gt_err *err)
 {
+	const char *prompt = g->cli->prompt;
 	struct gt_err unknown = GT_ERR_INIT;
 	int rc = gt_tokenizer_encode(
-	    g->tokenizer, cli->prompt, strlen(cli->prompt), &g->prompt, &g->prompt_count, &unknown);
+	    g->tokenizer, prompt, strlen(prompt), &g->prompt, &g->prompt_count, &unknown);
 
-	if (rc == GT_EFORMAT && default_prompt)
-		return begin_with_first_token(g, cli, err);
+	if (rc == GT_EFORMAT && g->default_prompt)
+		return begin_with_first_token(g, err);
 	if (rc)
 		*err = unknown;
 	return rc;
 }
 
-static int open_model_and_prompt(
-    struct generation *g, struct gt_generate_cli *cli, bool default_prompt, struct gt_err *err)
-{
-	struct gt_file_name vocab = { .path = cli->vocab };
-	const char *model;
-	int rc = gt_run_source_open(&g->source, cli->ckpt, err);
+/* ---- the steps of the session ---- */
 
-	if (rc)
-		return rc;
-	model = gt_cmd_source_model(&g->source, cli->model, err);
-	if (!model)
-		return err->code;
+static int open_prompt(struct gt_session *s, void *self, struct gt_err *err)
+{
+	struct generation *g = self;
+	struct gt_file_name vocab = { .path = g->cli->vocab };
+
 	if (!vocab.path)
 		vocab = gt_run_source_vocab(&g->source);
 	if (!vocab.path) {
@@ -84,44 +72,52 @@ static int open_model_and_prompt(
 		    "--vocab is missing, and '%s' has no vocab.json beside it", g->source.path);
 		return gt_err_hint(err, "--vocab FILE: the vocab.json of the run that trained it");
 	}
-	rc = gt_model_open(&g->model, model, err);
-	if (!rc)
-		rc = gt_tokenizer_open(&g->tokenizer, vocab, err);
-	return rc ? rc : encode_prompt(g, cli, default_prompt, err);
+	if (gt_tokenizer_open(&g->tokenizer, vocab, err) || encode_prompt(g, err))
+		return err->code;
+	gt_model_wishes(s->model, &s->input);
+	if (s->input.kind != GT_MODEL_TOKENS)
+		return gt_err_set(
+		    err, GT_EINVAL, "model '%s' writes no text", gt_model_name(s->model));
+	s->input.classes = gt_tokenizer_size(g->tokenizer);
+	return 0;
 }
 
-static int build(struct generation *g, const struct gt_generate_cli *cli, struct gt_err *err)
+static int plan(struct gt_session *s, void *self, struct gt_err *err)
+{
+	struct generation *g = self;
+
+	return gt_generator_init(&g->generator, s,
+	    &(struct gt_generator_options){
+	        .prompt = g->prompt, .prompt_count = g->prompt_count, .tokens = g->cli->tokens },
+	    err);
+}
+
+static int load(struct gt_session *s, void *self, struct gt_err *err)
 {
 	const struct gt_weights_options strict = { 0 };
-	struct gt_model_input input;
-	int rc;
+	const struct generation *g = self;
+	struct gt_weights_report report = { 0 };
+	int rc = gt_session_load(s, g->source.file, &strict, &report, err);
 
-	gt_model_wishes(g->model, &input);
-	if (input.kind != GT_MODEL_TOKENS)
-		return gt_err_set(
-		    err, GT_EINVAL, "model '%s' writes no text", gt_model_name(g->model));
-	input.classes = gt_tokenizer_size(g->tokenizer);
-	rc = gt_device_open(&g->device, &gt_cpu_backend, 0, err);
-	if (!rc)
-		rc = gt_program_store(&g->store, g->model, &input, g->device, false, NULL, err);
-	if (!rc)
-		rc = gt_generator_init(&g->generator,
-		    &(struct gt_generator_options){ .model = g->model,
-		        .input = &input,
-		        .store = g->store,
-		        .prompt = g->prompt,
-		        .prompt_count = g->prompt_count,
-		        .tokens = cli->tokens },
-		    err);
-	if (!rc)
-		rc = gt_store_alloc(g->store, err);
-	if (!rc)
-		rc = gt_generator_bind(&g->generator, err);
-	if (!rc)
-		rc = gt_weights_load_file(
-		    g->store, g->model, g->source.file, &strict, &g->report, err);
+	gt_weights_report_release(&report);
 	return rc;
 }
+
+static int open_session(struct generation *g, struct gt_err *err)
+{
+	static const struct gt_session_purpose generation = {
+		.input = open_prompt, .plan = plan, .weights = load
+	};
+	struct gt_session_options options = { .device = g->cli->device,
+		.parallel = { .forward = true } };
+	int rc = gt_run_source_open(&g->source, g->cli->ckpt, err);
+
+	options.model = rc ? NULL : gt_run_source_model(&g->source, g->cli->model, err);
+	return options.model ? gt_session_open(&g->session, &options, &generation, g, err)
+	                     : err->code;
+}
+
+/* ---- the text ---- */
 
 static int emit(void *self, int32_t id, struct gt_err *err)
 {
@@ -141,7 +137,7 @@ static int explain(const struct generation *g, struct gt_err *err)
 	char text[GT_NONFINITE_SIZE];
 	struct gt_nonfinite found;
 
-	if (gt_find_nonfinite(&found, g->store, NULL, NULL, GT_ERR_IGNORED) || !found.slot)
+	if (gt_find_nonfinite(&found, g->session.store, NULL, NULL, GT_ERR_IGNORED) || !found.slot)
 		return err->code;
 	return gt_err_hint(err, "%.120s: %s; try an earlier checkpoint", g->source.path,
 	    gt_nonfinite_text(text, &found));
@@ -211,8 +207,8 @@ static int write_json(struct generation *g, const struct gt_generate_cli *cli, s
 
 int gt_cmd_generate(int argc, char **argv)
 {
-	struct generation g = { .out = stdout };
 	struct gt_generate_cli cli;
+	struct generation g = { .cli = &cli, .out = stdout };
 	struct gt_cmd_env env;
 	struct gt_err err = GT_ERR_INIT;
 	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
@@ -221,11 +217,9 @@ int gt_cmd_generate(int argc, char **argv)
 		return status;
 	rc = gt_opts_require(&env.opts, &err);
 	gt_cmd_set_threads(cli.threads);
+	g.default_prompt = !rc && gt_opts_source(&env.opts, "prompt") == GT_OPT_DEFAULT;
 	if (!rc)
-		rc = open_model_and_prompt(
-		    &g, &cli, gt_opts_source(&env.opts, "prompt") == GT_OPT_DEFAULT, &err);
-	if (!rc)
-		rc = build(&g, &cli, &err);
+		rc = open_session(&g, &err);
 	if (!rc && cli.common.json)
 		rc = write_json(&g, &cli, &err);
 	else if (!rc) {

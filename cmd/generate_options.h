@@ -11,7 +11,7 @@ struct gt_generate_cli {
 	struct gt_cmd_common common;
 
 	const char *model, *vocab; /* NULL: what the run directory of `ckpt` says */
-	const char *ckpt, *prompt;
+	const char *ckpt, *prompt, *device;
 	struct gt_sampling sampling;
 	int64_t tokens;
 	int64_t threads; /* 0: one per core */

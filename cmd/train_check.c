@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "lib/comm/comm.h"
-#include "lib/device/backend.h"
 #include "lib/optim/optim.h"
 #include "lib/parallel/parallel.h"
+#include "lib/train/session.h"
 
 static bool given(const struct gt_cmd_env *env, const char *name)
 {
@@ -83,11 +83,8 @@ static int check_pairs(
 int gt_cmd_train_check(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
 {
-	if (!gt_backend_find(cli->train.device)) {
-		gt_err_set(err, GT_ENOTSUP,
-		    "--device: this build computes on 'cpu' only, not on '%s'", cli->train.device);
-		return gt_err_hint(err, "'gtrain probe' lists the devices and backends");
-	}
+	if (gt_session_check_device(cli->train.device, err))
+		return err->code;
 	if (cli->train.resume && !strcmp(cli->train.resume, "auto") && !cli->train.out) {
 		gt_err_set(err, GT_EINVAL, "--resume=auto needs --out");
 		return gt_err_hint(err, "--out DIR names the run to go on with");

@@ -11,7 +11,6 @@
 /* optim.beta1 and, behind it, optim.beta2. */
 #define BETAS offsetof(struct gt_train_cli, train.optim.beta1), sizeof(double[2])
 
-static const char *const devices[] = { "cpu", NULL };
 static const char *const augmentations[] = { "none", "crop", "flip", "crop,flip", NULL };
 
 /* Options that defaults of others depend on. */
@@ -105,8 +104,7 @@ static const struct gt_opt table[] = {
 	    .max = 1e12, .follows = length, GIVEN(DECAY_STEPS) },
 
 	{ .type = GT_OPT_HEADING, .help = "Machine and loading" },
-	{ "device", 0, GT_OPT_STRING, RUN(device), "LIST", "where to train", .initial = "cpu",
-	    .words = devices, .complete = GT_COMPLETE_WORDS },
+	GT_CMD_DEVICE(struct gt_train_cli, train.device, "where to train"),
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "threads that compute",
 	    .otherwise = "one per core; 1 with --reproducible", .min = 1, .max = 4096 },
 	{ "recompute", 0, GT_OPT_CHOICE, RUN(recompute), .words = gt_recompute_names,

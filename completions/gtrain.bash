@@ -132,6 +132,7 @@ _gtrain()
 	generate:--top-k) return ;;
 	generate:--top-p) return ;;
 	generate:--seed) return ;;
+	generate:--device) words='cpu' ;;
 	generate:--threads) return ;;
 	generate:--color) words='auto always never' ;;
 	bench-allreduce:--nproc) return ;;
@@ -228,7 +229,7 @@ _gtrain()
 	probe:*) words='--json --quiet --verbose --color --help ' ;;
 	train:*) words='--model --data --val --val-split --init-from --epochs --steps --batch --accumulate --seed --reproducible --amp --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --nproc --parallel --backend --tensor-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
 	eval:*) words='--model --ckpt --data --vocab --map --strict --batch --amp --device --threads --workers --json --quiet --verbose --color --help ' ;;
-	generate:*) words='--ckpt --model --vocab --prompt --tokens --temperature --top-k --top-p --seed --threads --json --quiet --verbose --color --help ' ;;
+	generate:*) words='--ckpt --model --vocab --prompt --tokens --temperature --top-k --top-p --seed --device --threads --json --quiet --verbose --color --help ' ;;
 	bench-allreduce:*) words='--nproc --sizes --dtype --buffers --backend --rounds --timeout --csv --json --quiet --verbose --color --help ' ;;
 	bench-ckpt:*) 
 		if [[ $cur != -* ]]; then

@@ -138,6 +138,7 @@ complete -c gtrain -n '__gtrain_command generate' -l temperature -x -d 'below 1 
 complete -c gtrain -n '__gtrain_command generate' -l top-k -x -d 'draw among the N likeliest tokens; 0: all'
 complete -c gtrain -n '__gtrain_command generate' -l top-p -x -d 'draw among the fewest likeliest tokens of this probability'
 complete -c gtrain -n '__gtrain_command generate' -l seed -x -d 'key of the random numbers'
+complete -c gtrain -n '__gtrain_command generate' -l device -x -a 'cpu' -d 'where to compute'
 complete -c gtrain -n '__gtrain_command generate' -l threads -x -d 'threads that compute'
 complete -c gtrain -n '__gtrain_command generate' -l json -d 'write one JSON document to standard output, nothing else'
 complete -c gtrain -n '__gtrain_command generate' -l quiet -s q -d 'only warnings and errors on standard error'

@@ -18,16 +18,6 @@ static int add(
 	return 0;
 }
 
-static int add_f64(
-    struct gt_stream *stream, double *x, const double *y, int64_t count, struct gt_err *err)
-{
-	(void)stream;
-	(void)err;
-	for (int64_t i = 0; i < count; i++)
-		x[i] += y[i];
-	return 0;
-}
-
 /* ---- a step ---- */
 
 static int begin_step(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err)
@@ -388,7 +378,6 @@ static int find_nonfinite(struct gt_stream *stream, int64_t *out, const void *x,
 
 const struct gt_range_kernels GT_ISA(gt_cpu_ranges) = {
 	.add = add,
-	.add_f64 = add_f64,
 	.begin_step = begin_step,
 	.add_losses = add_losses,
 	.squares = squares,

@@ -166,8 +166,7 @@ void gt_tokenizer_close(struct gt_tokenizer *tok);
  * per (seed, epoch), the same on every rank; cut (drop_last) or else padded with its own head (pad)
  * to a multiple of world; rank r takes elements r, r + world, ... . Then batches of `batch`; the
  * last one may be short unless drop_last. Without shuffle the permutation is the identity. With
- * neither pad nor drop_last ranks may differ by one sample and none counts twice: that is for
- * evaluation.
+ * neither pad nor drop_last ranks may differ by one sample and none counts twice.
  *
  * Where several batches make a step (gradient accumulation), drop_last also leaves out a step that
  * has fewer than `per_step` of them: so an epoch has as many steps for all world, batch and
@@ -176,12 +175,16 @@ void gt_tokenizer_close(struct gt_tokenizer *tok);
  * A sampler may draw for several ranks, `rank` .. `rank + hosted - 1` of `world`, with pad or
  * drop_last: a batch then has as many samples of each, those of `rank` first; `hosted` divides
  * batch.
+ *
+ * With `by_batch` ranks take whole batches in turn: rank r reads batches r, r + world, ... of the
+ * permutation, the last of which may be short. What is in a batch then does not depend on how many
+ * ranks there are. It cannot be combined with pad, drop_last and hosted.
  */
 struct gt_sampler {
 	int64_t samples; /* in the data set; fewer: its first ones alone */
 	uint64_t seed;
 	int rank, world, batch;
-	bool shuffle, drop_last, pad;
+	bool shuffle, drop_last, pad, by_batch;
 	int hosted, per_step; /* 0 is 1 */
 };
 

@@ -20,10 +20,21 @@ static int hosted(const struct gt_sampler *s)
 	return s->hosted > 1 ? s->hosted : 1;
 }
 
+/* Of whole batches, each rank's in turn, and the short one behind them. */
+static int64_t rank_samples_by_batch(const struct gt_sampler *s)
+{
+	int64_t whole = s->samples / s->batch, next = whole % s->world;
+
+	return (whole / s->world + (s->rank < next)) * s->batch +
+	       (s->rank == next ? s->samples % s->batch : 0);
+}
+
 int64_t gt_sampler_rank_samples(const struct gt_sampler *s)
 {
 	int64_t whole = s->samples / s->world, rest = s->samples % s->world;
 
+	if (s->by_batch)
+		return rank_samples_by_batch(s);
 	if (s->drop_last || !rest)
 		return whole * hosted(s);
 	return (whole + (s->pad || s->rank < rest)) * hosted(s);
@@ -55,6 +66,10 @@ int gt_sampler_batch(const struct gt_sampler *s, const int64_t *order, int64_t s
 
 	if (step < 0 || step >= gt_sampler_batches(s))
 		return 0;
+	for (int i = 0; s->by_batch && i < count; i++)
+		index[i] = order[(step * s->world + s->rank) * s->batch + i];
+	if (s->by_batch)
+		return count;
 	/* Padding repeats the permutation from its head, as often as it takes: hence the modulo. */
 	for (int i = 0; i < count; i++) {
 		int rank = s->rank + i / (count / hosted(s)), place = i % (count / hosted(s));

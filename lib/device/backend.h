@@ -108,9 +108,6 @@ struct gt_range_kernels {
 	/* x[count] += y[count] */
 	int (*add)(
 	    struct gt_stream *stream, float *x, const float *y, int64_t count, struct gt_err *err);
-	/* x[count] += y[count] */
-	int (*add_f64)(struct gt_stream *stream, double *x, const double *y, int64_t count,
-	    struct gt_err *err);
 	/* A step begins: no loss, no squares; s->result.stop is the block's. */
 	int (*begin_step)(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
 	/* s->result.loss += the sum of losses[count] in double, added up as ranks do: that of the

@@ -70,15 +70,15 @@ static int check(const struct gt_parallel_options *o, int ranks, int batch, stru
 	return check_copies(o, ranks, err);
 }
 
-/* Each rank computes by itself, with all weights: one rank has nobody to share with. Virtual ranks
- * share what one rank computes. */
+/* Each rank computes by itself, with all weights: one rank has nobody to share with, and where
+ * nothing is trained no gradient has to be summed. Virtual ranks share what one rank computes. */
 static const struct gt_parallel_mode by_itself = { .threads = false };
 
 static int open_mode(struct gt_parallel *p, struct gt_err *err)
 {
 	(void)err;
 	p->mode = gt_parallel_modes[p->o.kind];
-	if (p->world->size > 1 || p->o.reproducible)
+	if (!p->o.forward && (p->world->size > 1 || p->o.reproducible))
 		return 0;
 	p->mode = &by_itself;
 	p->o.sync_bn = false;

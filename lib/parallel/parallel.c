@@ -82,6 +82,18 @@ int gt_parallel_seat(const struct gt_parallel *p, enum gt_axis axis)
 	return p->axes[axis]->rank;
 }
 
+struct gt_parallel_samples gt_parallel_samples(const struct gt_parallel *p, int batch)
+{
+	const struct gt_group *data = p->axes[GT_AXIS_DATA];
+	int hosted = p->axes[GT_AXIS_VIRTUAL]->size, all = data->size * hosted;
+
+	if (!p->mode->main)
+		return (
+		    struct gt_parallel_samples){ data->rank * hosted, all, batch, hosted, true };
+	all = p->o.reproducible ? all : 1;
+	return (struct gt_parallel_samples){ 0, all, batch * data->size, all, !data->rank };
+}
+
 int gt_parallel_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
 	int rc = 0;

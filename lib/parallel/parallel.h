@@ -58,6 +58,7 @@ struct gt_parallel_options {
 	enum gt_parallel_kind kind;
 	int64_t bucket_bytes; /* gradients that are added up at once */
 	int ranks, rank;      /* of a dry run, which has no world */
+	bool forward;         /* nothing is trained: each rank holds all weights, no gradients */
 	int stages;           /* of a pipeline; 0 or 1: none. They divide the ranks */
 	int chunks;           /* parts that a batch goes through it in; 0: as many as stages */
 	enum gt_pipeline_schedule pipeline_schedule;
@@ -111,11 +112,11 @@ int gt_parallel_check(
  * Modes work on the data axis.
  *
  * One rank's part in a mode, for the ranks of `world`, which outlives it; NULL: a dry run of
- * options->ranks, whose plans are made but never run. In a world of one rank every mode is the same:
- * no collective is inserted. A collective call. GT_ENOTSUP: `reproducible`
- * on a world whose sums are not ordered (comm/group.h). After
- * it come, in this order: gt_parallel_rewrite() for a graph, a store made of that graph,
- * gt_parallel_attach(), memory for the store, programs.
+ * options->ranks, whose plans are made but never run. In a world of one rank, and with `forward`,
+ * every mode is the same: no collective is inserted. A collective call. GT_ENOTSUP: `reproducible`
+ * on a world whose sums are not ordered (comm/group.h). After it come, in this order:
+ * gt_parallel_rewrite() for a graph, a store made of that graph, gt_parallel_attach(), memory for
+ * the store, programs.
  */
 int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *options,
     struct gt_group *world, struct gt_err *err);
@@ -136,6 +137,15 @@ int gt_parallel_rank(const struct gt_parallel *p);
 
 /* This rank's place on an axis, from 0 on. */
 int gt_parallel_seat(const struct gt_parallel *p, enum gt_axis axis);
+
+/* How a rank reads the samples of training: the numbers of a sampler (lib/data/data.h). */
+struct gt_parallel_samples {
+	int rank, world, batch, hosted;
+	bool reads; /* otherwise rank 0 reads for it */
+};
+
+/* With micro-batches of so many samples of each rank. */
+struct gt_parallel_samples gt_parallel_samples(const struct gt_parallel *p, int batch);
 
 /* A forward graph, before any other pass: for the store's layout and for every program. */
 int gt_parallel_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);

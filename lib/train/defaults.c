@@ -9,9 +9,9 @@ static double default_decay(const struct gt_train *t)
 {
 	const struct gt_optim_rule *rule = gt_optim_rule(t->o.optim.kind);
 
-	if (t->input.kind == GT_MODEL_TOKENS)
+	if (t->s.input.kind == GT_MODEL_TOKENS)
 		return rule->decay.tokens;
-	return t->input.kind == GT_MODEL_IMAGE ? rule->decay.images : rule->decay.other;
+	return t->s.input.kind == GT_MODEL_IMAGE ? rule->decay.images : rule->decay.other;
 }
 
 static int compute_length(struct gt_train *t, struct gt_err *err)
@@ -22,7 +22,7 @@ static int compute_length(struct gt_train *t, struct gt_err *err)
 	if (t->batches_per_epoch < 1) {
 		gt_err_set(err, GT_EINVAL, "%lld samples are fewer than one step of %lld",
 		    (long long)t->sampler.samples,
-		    (long long)o->batch * o->accumulate * gt_train_data_world(t));
+		    (long long)o->batch * o->accumulate * gt_session_data_world(&t->s));
 		return gt_err_hint(
 		    err, "take a smaller {batch} or {accumulate}, or leave out {drop-last}");
 	}
@@ -104,13 +104,15 @@ static void resolve_rates(struct gt_train *t)
 	double any = rule->default_lr ? rule->default_lr(&t->o.optim) : 0;
 
 	if (resolves(t, GT_GIVEN_LR))
-		t->o.lr_schedule.lr = any > 0 ? any : gt_model_default_lr(t->model, rule->adaptive);
+		t->o.lr_schedule.lr =
+		    any > 0 ? any : gt_model_default_lr(t->s.model, rule->adaptive);
 	if (resolves(t, GT_GIVEN_MOMENTUM))
 		t->o.optim.momentum = rule->momentum;
 	if (rule->operand != GT_OPERAND_TENSORS)
 		return;
 	if (resolves(t, GT_GIVEN_ADAM_LR))
-		t->o.adam_lr = gt_model_default_lr(t->model, gt_optim_rule(rule->others)->adaptive);
+		t->o.adam_lr =
+		    gt_model_default_lr(t->s.model, gt_optim_rule(rule->others)->adaptive);
 	t->o.optim.others_lr = t->o.adam_lr / t->o.lr_schedule.lr;
 }
 

@@ -14,7 +14,7 @@ static json_int_t step_flops(const struct gt_train *t, const struct gt_plan_summ
  * where they make the loss themselves, targets. It receives as much, less samples and targets. */
 static json_int_t dealt_bytes(const struct gt_train *t, const struct gt_program *p)
 {
-	int64_t n = gt_train_world(t), weights = (int64_t)gt_store_flat_bytes(t->store);
+	int64_t n = gt_train_world(t), weights = (int64_t)gt_store_flat_bytes(t->s.store);
 	int64_t samples = (int64_t)p->input_bytes / n, targets = (int64_t)p->target_bytes / n,
 	        outputs = (int64_t)gt_value_bytes(p->io.logits);
 	int64_t more = t->o.parallel.reproducible ? targets : outputs;
@@ -27,7 +27,7 @@ static json_int_t communicated_bytes(const struct gt_train *t, const struct gt_p
 {
 	if (gt_train_world(t) > 1 && gt_parallel_reads_on_one(t->o.parallel.kind))
 		return dealt_bytes(t, p);
-	return (json_int_t)gt_parallel_sent(t->parallel, t->runs);
+	return (json_int_t)gt_parallel_sent(t->s.parallel, t->runs);
 }
 
 /* What is told of one rank is told of the first stage; or NULL, and `plan` is freed. */
@@ -37,7 +37,7 @@ static json_t *add_stages(json_t *plan, const struct gt_train *t, struct gt_err 
 
 	if (stages && !json_object_set_new(plan, "stages", stages) &&
 	    !json_object_set_new(
-	        plan, "chunks", json_integer(gt_parallel_chunks(t->parallel, t->batch))))
+	        plan, "chunks", json_integer(gt_parallel_chunks(t->s.parallel, t->batch))))
 		return plan;
 	json_decref(plan);
 	return NULL;
@@ -55,14 +55,15 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 	out = json_pack(
 	    "{s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:I,s:i,s:i,s:I,s:{s:I,s:I,s:I,s:I,s:I,s:I,s:I},s:I,s:I,"
 	    "s:i,s:i}",
-	    "model", gt_model_name(t->model), "parameters", (json_int_t)t->store->parameter_count,
-	    "batch", t->o.batch, "accumulate", t->o.accumulate, "ranks", gt_train_world(t),
-	    "samples", (json_int_t)t->sampler.samples, "steps_per_epoch",
-	    (json_int_t)t->steps_per_epoch, "steps", (json_int_t)t->o.lr_schedule.total, "runs",
-	    t->runs, "kernels", s.steps, "flops_per_step", step_flops(t, &s), "memory_bytes",
-	    "parameters", (json_int_t)m.parameters, "gradients", (json_int_t)m.gradients,
-	    "optimizer", (json_int_t)m.optimizer, "buffers", (json_int_t)m.buffers, "arena",
-	    (json_int_t)m.arena, "batches", (json_int_t)m.batches, "total", (json_int_t)m.total,
+	    "model", gt_model_name(t->s.model), "parameters",
+	    (json_int_t)t->s.store->parameter_count, "batch", t->o.batch, "accumulate",
+	    t->o.accumulate, "ranks", gt_train_world(t), "samples", (json_int_t)t->sampler.samples,
+	    "steps_per_epoch", (json_int_t)t->steps_per_epoch, "steps",
+	    (json_int_t)t->o.lr_schedule.total, "runs", t->runs, "kernels", s.steps,
+	    "flops_per_step", step_flops(t, &s), "memory_bytes", "parameters",
+	    (json_int_t)m.parameters, "gradients", (json_int_t)m.gradients, "optimizer",
+	    (json_int_t)m.optimizer, "buffers", (json_int_t)m.buffers, "arena", (json_int_t)m.arena,
+	    "batches", (json_int_t)m.batches, "total", (json_int_t)m.total,
 	    "arena_bytes_without_sharing", (json_int_t)s.temporary_bytes,
 	    "communicated_bytes_per_step", communicated_bytes(t, p), "blocks", p->recompute.blocks,
 	    "recomputed_blocks", p->recompute.done);

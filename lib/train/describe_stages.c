@@ -11,15 +11,15 @@ static int open_stage(
 
 	*stage = *t;
 	stage->o.nproc = options.ranks = gt_train_world(t);
-	stage->group = NULL;
-	stage->parallel = NULL;
-	stage->store = NULL;
+	stage->s = (struct gt_session){
+		.dry = true, .device = t->s.device, .model = t->s.model, .input = t->s.input
+	};
 	stage->steps = stage->evals = (struct gt_program_pair){ 0 };
 	options.rank = index * (options.ranks / options.stages);
-	rc = gt_parallel_new(&stage->parallel, &options, NULL, err);
+	rc = gt_parallel_new(&stage->s.parallel, &options, NULL, err);
 	if (!rc)
-		rc = gt_program_store(
-		    &stage->store, t->model, &t->input, t->device, true, stage->parallel, err);
+		rc = gt_program_store(&stage->s.store, t->s.model, &t->s.input, t->s.device, true,
+		    stage->s.parallel, err);
 	return rc ? rc : gt_train_plan(stage, err);
 }
 
@@ -27,15 +27,15 @@ static void close_stage(struct gt_train *stage)
 {
 	gt_program_pair_release(&stage->evals);
 	gt_program_pair_release(&stage->steps);
-	gt_store_free(stage->store);
-	gt_parallel_free(stage->parallel);
+	gt_store_free(stage->s.store);
+	gt_parallel_free(stage->s.parallel);
 }
 
 static json_t *describe(const struct gt_train *stage, int index)
 {
-	const struct gt_pipeline_cut *cut = gt_pipeline_stages(stage->parallel);
+	const struct gt_pipeline_cut *cut = gt_pipeline_stages(stage->s.parallel);
 	const struct gt_recompute *r = gt_train_recomputed(stage);
-	const struct gt_store *store = stage->store;
+	const struct gt_store *store = stage->s.store;
 	struct gt_train_memory m;
 	int64_t parameters = 0;
 	double all = 0;
@@ -49,7 +49,7 @@ static json_t *describe(const struct gt_train *stage, int index)
 	return json_pack("{s:s,s:f,s:I,s:I,s:I,s:I,s:i,s:i}", "first", cut->first[index], "work",
 	    cut->flops[index] / all, "parameters", (json_int_t)parameters, "arena_bytes",
 	    (json_int_t)m.arena, "memory_bytes", (json_int_t)m.total, "communicated_bytes_per_step",
-	    (json_int_t)gt_parallel_sent(stage->parallel, stage->runs), "blocks", r->blocks,
+	    (json_int_t)gt_parallel_sent(stage->s.parallel, stage->runs), "blocks", r->blocks,
 	    "recomputed_blocks", r->done);
 }
 

@@ -2,8 +2,7 @@
 #ifndef GT_TRAIN_EVALUATE_H
 #define GT_TRAIN_EVALUATE_H
 
-#include "lib/comm/group.h"
-#include "lib/train/program.h"
+#include "lib/train/session.h"
 
 struct gt_metrics {
 	double loss;       /* mean cross-entropy, in nats */
@@ -14,28 +13,27 @@ struct gt_metrics {
 	double seconds;    /* that it took, reading included */
 };
 
-/* Which samples this rank of `world` evaluates: every sample belongs to one. */
-struct gt_sampler gt_eval_sampler(const struct gt_dataset *data, int batch, int rank, int world);
-
-/* Ranks that evaluate together: this one's number among those that read other samples, how many
- * these are, and the group of all, also of those that hold other parts of the model. */
-struct gt_eval_ranks {
-	int rank, world;
-	struct gt_group *group; /* NULL: one rank */
-	int hosted;             /* virtual ranks, a power of two, that each stands for; 0 is 1 */
+struct gt_evaluate_options {
+	int batch, workers; /* samples at once, and threads that read data, of each rank */
+	bool pageable;      /* see gt_feeder_open() */
+	enum gt_amp amp;
 };
 
+/* Make the programs that measure the session's model on this rank's samples. The pair has been added
+ * to the session. */
+int gt_evaluate_plan(struct gt_program_pair *pair, const struct gt_session *s,
+    const struct gt_dataset *data, const struct gt_evaluate_options *options, struct gt_err *err);
+
 /*
- * Run the pair (purpose GT_MODEL_EVAL, bound) over the whole data set in order, without
- * augmentation, in batches of `batch`, those of each virtual rank by themselves; for `pageable` see
- * gt_feeder_open(). A short batch that the pair has no program for is filled up with samples that
- * count for nothing. Sums are added up over the hosted ranks and over the ranks' group (NULL: one
- * rank), as gradients are, and all get the same: a collective call.
+ * Run the pair, planned with these data and options, over the whole data set in order, without
+ * augmentation. The ranks that read other samples take batches in turn, and each rank adds up the
+ * statistics of all batches in the order of the data set. So all get the same numbers, and these
+ * have the same bits for any number of ranks. A collective call.
  *
- * So the bits depend on how many ranks there are, unless these stand for as many virtual ones, with
- * the same `batch`, and the pair has a program for that alone.
+ * Memory while it runs, 32 bytes of statistics: on the host for each batch of the data set, and on
+ * the device for each batch of this rank.
  */
-int gt_evaluate(struct gt_program_pair *pair, struct gt_dataset *data, int batch, int workers,
-    bool pageable, const struct gt_eval_ranks *ranks, struct gt_metrics *out, struct gt_err *err);
+int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct gt_dataset *data,
+    const struct gt_evaluate_options *options, struct gt_metrics *out, struct gt_err *err);
 
 #endif

@@ -8,32 +8,31 @@
 
 /* ---- the programs ---- */
 
-static int make_program(struct gt_program *p, const struct gt_generator_options *o, int64_t tokens,
+static int make_program(struct gt_program *p, const struct gt_session *s, int64_t tokens,
     enum gt_model_purpose purpose, struct gt_err *err)
 {
-	struct gt_model_input input = *o->input;
+	struct gt_program_options options = gt_session_program_options(s, purpose, GT_AMP_OFF);
+	struct gt_model_input input = s->input;
 
 	input.block = (int)tokens;
-	return gt_program_init(p,
-	    &(struct gt_program_options){
-	        .model = o->model, .input = &input, .purpose = purpose, .store = o->store },
-	    1, err);
+	options.input = &input;
+	return gt_program_init(p, &options, 1, err);
 }
 
-/* The first logits come from `count` tokens, the last from count + o->tokens - 1. A text as long as
+/* The first logits come from `count` tokens, the last from count + tokens - 1. A text as long as
  * the block needs no caches: only the window sees it, now and later. */
 static int make_programs(
-    struct gt_generator *g, const struct gt_generator_options *o, struct gt_err *err)
+    struct gt_generator *g, const struct gt_session *s, int64_t tokens, struct gt_err *err)
 {
 	bool cached = g->count < g->block;
 	int rc = 0;
 
 	if (cached && g->count > 1)
-		rc = make_program(&g->first, o, g->count, GT_MODEL_CONTINUE, err);
-	if (!rc && cached && (g->count == 1 || o->tokens > 1))
-		rc = make_program(&g->next, o, 1, GT_MODEL_CONTINUE, err);
-	if (!rc && (!cached || o->tokens - 1 > g->block - g->count))
-		rc = make_program(&g->window, o, g->block, GT_MODEL_GENERATE, err);
+		rc = make_program(&g->first, s, g->count, GT_MODEL_CONTINUE, err);
+	if (!rc && cached && (g->count == 1 || tokens > 1))
+		rc = make_program(&g->next, s, 1, GT_MODEL_CONTINUE, err);
+	if (!rc && (!cached || tokens - 1 > g->block - g->count))
+		rc = make_program(&g->window, s, g->block, GT_MODEL_GENERATE, err);
 	return rc;
 }
 
@@ -54,13 +53,16 @@ static int64_t vocab_of(struct gt_generator *g)
 	return 0;
 }
 
-int gt_generator_init(
-    struct gt_generator *g, const struct gt_generator_options *o, struct gt_err *err)
+int gt_generator_init(struct gt_generator *g, struct gt_session *s,
+    const struct gt_generator_options *o, struct gt_err *err)
 {
-	int64_t count = (int64_t)o->prompt_count, block = o->input->block;
+	int64_t count = (int64_t)o->prompt_count, block = s->input.block;
+	struct gt_program *p;
 	int rc;
 
-	*g = (struct gt_generator){ .store = o->store, .block = block };
+	*g = (struct gt_generator){ .block = block };
+	for (int i = 0; (p = program_at(g, i)); i++)
+		gt_session_add(s, p);
 	if (count < 1)
 		return gt_err_set(err, GT_EINVAL, "an empty prompt");
 	g->count = count < block ? count : block;
@@ -68,36 +70,13 @@ int gt_generator_init(
 	if (!g->text)
 		return GT_ENOMEM;
 	memcpy(g->text, o->prompt + count - g->count, (size_t)g->count * sizeof(*g->text));
-	rc = make_programs(g, o, err);
+	rc = make_programs(g, s, o->tokens, err);
 	g->vocab = vocab_of(g);
-	if (rc)
-		gt_generator_release(g);
-	return rc;
-}
-
-int gt_generator_bind(struct gt_generator *g, struct gt_err *err)
-{
-	struct gt_program *p;
-	int rc;
-
-	for (int i = 0; (p = program_at(g, i)); i++)
-		if (p->plan && gt_plan_arena_bytes(p->plan) > g->arena_bytes)
-			g->arena_bytes = gt_plan_arena_bytes(p->plan);
-	rc = gt_device_alloc(g->store->device, g->arena_bytes, &g->arena, err);
-	for (int i = 0; !rc && (p = program_at(g, i)); i++)
-		if (p->plan)
-			rc = gt_plan_bind(p->plan, g->arena, err);
 	return rc;
 }
 
 void gt_generator_release(struct gt_generator *g)
 {
-	struct gt_program *p;
-
-	for (int i = 0; (p = program_at(g, i)); i++)
-		gt_program_release(p);
-	if (g->arena)
-		gt_device_free(g->store->device, g->arena, g->arena_bytes);
 	free(g->text);
 	*g = (struct gt_generator){ 0 };
 }

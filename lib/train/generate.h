@@ -2,13 +2,10 @@
 #ifndef GT_TRAIN_GENERATE_H
 #define GT_TRAIN_GENERATE_H
 
-#include "lib/train/program.h"
+#include "lib/train/session.h"
 #include "lib/train/token_sampler.h"
 
 struct gt_generator_options {
-	const struct gt_model *model;
-	const struct gt_model_input *input; /* of tokens; block: the most that the model may see */
-	struct gt_store *store;
 	const int32_t *prompt; /* [prompt_count], at least one id */
 	size_t prompt_count;
 	int64_t tokens; /* to write at most */
@@ -23,24 +20,21 @@ struct gt_generator_options {
  * window is computed anew for each token.
  */
 struct gt_generator {
-	struct gt_store *store;                /* borrowed */
 	struct gt_program first, next, window; /* without a plan where no text gets there */
 	int64_t block, vocab;
 	int32_t *text; /* [block]: the last tokens */
 	int64_t count; /* of them */
 	int64_t past;  /* positions in the caches: those of the first tokens of text */
-	void *arena;
-	size_t arena_bytes;
 };
 
 /*
- * Make the programs, and lay out their caches in the store. Then the store takes its memory
- * (gt_store_alloc()), the generator its own by gt_generator_bind(), and the weights are loaded, in
- * any order. On failure *out holds nothing.
+ * Make the programs of a session that opens, whose input are tokens and whose block is the most
+ * that the model may see; lay out their caches in its store. The programs are the session's from
+ * then on, and *out stays where it is until the session is closed. Release it after that, in any
+ * case.
  */
-int gt_generator_init(
-    struct gt_generator *out, const struct gt_generator_options *options, struct gt_err *err);
-int gt_generator_bind(struct gt_generator *g, struct gt_err *err);
+int gt_generator_init(struct gt_generator *out, struct gt_session *s,
+    const struct gt_generator_options *options, struct gt_err *err);
 void gt_generator_release(struct gt_generator *g);
 
 /* The logits [g->vocab] of the token that follows the text so far; once for each text. */

@@ -3,7 +3,9 @@
 #define GT_TRAIN_INSIDE_H
 
 #include "lib/optim/ema.h"
+#include "lib/train/evaluate.h"
 #include "lib/train/run_source.h"
+#include "lib/train/session.h"
 #include "lib/train/train.h"
 
 struct gt_train {
@@ -14,25 +16,18 @@ struct gt_train {
 	 * `resumes` it is that of --resume, else that of --init-from. */
 	struct gt_run_source origin;
 	bool resumes;
-	struct gt_model *model;
+	struct gt_session s;
 	struct gt_dataset *whole, *data,
 	    *val; /* whole: what data and val were split from, or NULL */
-	struct gt_device *device;
-	struct gt_model_input input;
-	struct gt_store *store;
-	struct gt_group *group,
-	    *alone; /* of all ranks, NULL in a dry run; of one without o.group */
-	struct gt_parallel *parallel;
 	struct gt_optim *optim;
 	struct gt_ema *ema; /* NULL: none */
 	struct gt_program_pair steps, evals;
-	void *arena;
-	size_t arena_bytes;
 
 	/* Samples that a run of the plans takes, and runs that make a step: --batch and
 	 * --accumulate, but where the plan of one run does a step's micro-batches. */
 	int batch, runs;
 	struct gt_sampler sampler;
+	bool reads;                                 /* this rank reads its samples */
 	int64_t batches_per_epoch, steps_per_epoch; /* runs of the plans; optimizer steps */
 	int64_t step;                               /* done so far */
 	int64_t best_step;
@@ -43,15 +38,6 @@ struct gt_train {
 /* This rank and how many there are. */
 int gt_train_rank(const struct gt_train *t);
 int gt_train_world(const struct gt_train *t);
-
-/* Its number among those that read other samples, and how many these are: the others hold parts of
- * the model. */
-int gt_train_data_rank(const struct gt_train *t);
-int gt_train_data_world(const struct gt_train *t);
-
-/* Over which ranks sums of samples are added up, each sample once: those that read other samples,
- * and the stages of a pipeline, of which all but the last add zero. NULL: a dry run. */
-struct gt_group *gt_train_sum_group(const struct gt_train *t);
 
 /* The ranks that this one stands for: gt_parallel_hosted(). */
 int gt_train_hosted(const struct gt_train *t);
@@ -89,9 +75,12 @@ void gt_train_log_memory(const struct gt_train *t);
 /* The blocks that the plans compute again. */
 const struct gt_recompute *gt_train_recomputed(const struct gt_train *t);
 
-/* Make the plans of steps and evaluations, and set arena_bytes. On failure the plans that are made
- * remain, to be released with the run. A collective call with --recompute=auto. */
+/* Add the programs of steps and evaluations to the session, and make them. On failure those that
+ * are made remain, to be released with the session. A collective call with --recompute=auto. */
 int gt_train_plan(struct gt_train *t, struct gt_err *err);
+
+/* How the validation data are measured. */
+struct gt_evaluate_options gt_train_evaluation(const struct gt_train *t);
 
 /* Of that, what is kept beside the parameters of a store: optimizer state and the mean. */
 int64_t gt_train_kept_bytes(const struct gt_train *t, const struct gt_store *store);

@@ -30,7 +30,7 @@ int64_t gt_train_kept_bytes(const struct gt_train *t, const struct gt_store *sto
 /* Gradients as they are, and beside them as they are sent. */
 static uint64_t gradient_bytes(const struct gt_train *t)
 {
-	uint64_t bytes = gt_store_gradient_bytes(t->store);
+	uint64_t bytes = gt_store_gradient_bytes(t->s.store);
 	bool beside = t->o.parallel.compress && gt_train_world(t) > 1;
 
 	return bytes + (beside ? bytes / 2 : 0);
@@ -38,11 +38,11 @@ static uint64_t gradient_bytes(const struct gt_train *t)
 
 void gt_train_memory(struct gt_train_memory *out, const struct gt_train *t)
 {
-	*out = (struct gt_train_memory){ .parameters = gt_store_parameter_bytes(t->store),
+	*out = (struct gt_train_memory){ .parameters = gt_store_parameter_bytes(t->s.store),
 		.gradients = gradient_bytes(t),
-		.optimizer = (uint64_t)gt_train_kept_bytes(t, t->store),
-		.buffers = t->store->buffer_bytes,
-		.arena = t->arena_bytes,
+		.optimizer = (uint64_t)gt_train_kept_bytes(t, t->s.store),
+		.buffers = t->s.store->buffer_bytes,
+		.arena = gt_session_arena_bytes(&t->s),
 		.batches =
 		    gt_program_pair_staging(&t->steps) + gt_program_pair_staging(&t->evals) };
 	out->total = out->parameters + out->gradients + out->optimizer + out->buffers + out->arena +
@@ -54,7 +54,7 @@ int gt_train_check_memory(const struct gt_train *t, struct gt_err *err)
 	uint64_t wanted, there, total;
 	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE];
 	struct gt_train_memory m;
-	int rc = t->device->backend->memory(t->device->index, &there, &total, err);
+	int rc = t->s.device->backend->memory(t->s.device->index, &there, &total, err);
 
 	gt_train_memory(&m, t);
 	wanted = m.total * (uint64_t)gt_train_host_ranks(t);
@@ -75,13 +75,13 @@ void gt_train_log_memory(const struct gt_train *t)
 	char text[6][GT_TEXT_SIZE], blocks[80] = "", stage[40] = "";
 	struct gt_train_memory m;
 
-	if (gt_parallel_seat(t->parallel, GT_AXIS_DATA) ||
-	    gt_parallel_seat(t->parallel, GT_AXIS_TENSOR))
+	if (gt_parallel_seat(t->s.parallel, GT_AXIS_DATA) ||
+	    gt_parallel_seat(t->s.parallel, GT_AXIS_TENSOR))
 		return;
 	gt_train_memory(&m, t);
 	if (t->o.parallel.stages > 1)
 		snprintf(stage, sizeof(stage), " of stage %d",
-		    gt_parallel_seat(t->parallel, GT_AXIS_PIPELINE));
+		    gt_parallel_seat(t->s.parallel, GT_AXIS_PIPELINE));
 	if (t->o.recompute)
 		snprintf(
 		    blocks, sizeof(blocks), "; recomputes %d of %d blocks", r->done, r->blocks);
@@ -103,46 +103,15 @@ const struct gt_recompute *gt_train_recomputed(const struct gt_train *t)
 /* Plan the steps with at most `most` blocks computed again, in place of plans that were there. */
 static int plan_steps(struct gt_train *t, int most, struct gt_err *err)
 {
-	const struct gt_program_options options = { .model = t->model,
-		.input = &t->input,
-		.purpose = GT_MODEL_TRAIN,
-		.store = t->store,
-		.accumulate = gt_train_adds_up(t),
-		.runs = t->runs,
-		.recompute = most,
-		.parallel = t->parallel,
-		.low = gt_amp_type(t->o.amp) };
-	int rc;
+	struct gt_program_options options =
+	    gt_session_program_options(&t->s, GT_MODEL_TRAIN, t->o.amp);
 
+	options.accumulate = gt_train_adds_up(t);
+	options.runs = t->runs;
+	options.recompute = most;
 	gt_program_pair_release(&t->steps);
-	rc = gt_program_pair_init(&t->steps, &options, gt_sampler_rank_samples(&t->sampler),
+	return gt_program_pair_init(&t->steps, &options, gt_sampler_rank_samples(&t->sampler),
 	    t->sampler.batch, t->o.drop_last, err);
-	if (!rc)
-		t->arena_bytes = gt_program_pair_arena(&t->steps);
-	return rc;
-}
-
-/* Batches of virtual ranks are of one size: how many samples come last depends on who has them. */
-static int plan_evaluation(struct gt_train *t, struct gt_err *err)
-{
-	const struct gt_program_options options = { .model = t->model,
-		.input = &t->input,
-		.purpose = GT_MODEL_EVAL,
-		.store = t->store,
-		.runs = t->runs,
-		.parallel = t->parallel,
-		.low = gt_amp_type(t->o.amp) };
-	int batch = t->batch / gt_train_hosted(t), rc;
-	struct gt_sampler sampler =
-	    gt_eval_sampler(t->val, batch, gt_train_data_rank(t), gt_train_data_world(t));
-	int64_t samples = gt_sampler_rank_samples(&sampler);
-
-	if (t->o.parallel.reproducible)
-		samples = batch;
-	rc = gt_program_pair_init(&t->evals, &options, samples, batch, false, err);
-	if (!rc && gt_program_pair_arena(&t->evals) > t->arena_bytes)
-		t->arena_bytes = gt_program_pair_arena(&t->evals);
-	return rc;
 }
 
 /* The memory that a rank may take: the free memory of its device; or its share of the host's, and
@@ -152,8 +121,8 @@ static int find_free(const struct gt_train *t, uint64_t *bytes, struct gt_err *e
 	uint64_t ranks = (uint64_t)gt_train_host_ranks(t), total, own;
 	struct gt_cpu_free there;
 
-	if (!t->device->backend->host_memory)
-		return t->device->backend->memory(t->device->index, bytes, &total, err);
+	if (!t->s.device->backend->host_memory)
+		return t->s.device->backend->memory(t->s.device->index, bytes, &total, err);
 	gt_cpu_memory_free(&there);
 	own = there.process_bytes;
 	if (gt_parallel_is_threads(t->o.parallel.kind))
@@ -179,7 +148,7 @@ static int agree(const struct gt_train *t, int *blocks, struct gt_err *err)
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < sizeof(axes) / sizeof(axes[0]); i++) {
-		struct gt_group *group = gt_parallel_axis(t->parallel, axes[i]);
+		struct gt_group *group = gt_parallel_axis(t->s.parallel, axes[i]);
 
 		if (group && group->size > 1)
 			rc = gt_all_reduce(group, &most, 1, GT_I32, GT_MAX, err);
@@ -200,18 +169,30 @@ static int plan_steps_to_fit(struct gt_train *t, struct gt_err *err)
 	do
 		rc = plan_steps(t, most, err);
 	while (!rc && !fits(t, bytes) && most++ < gt_train_recomputed(t)->blocks);
-	if (rc || !t->group)
+	if (rc || !t->s.group)
 		return rc;
 	agreed = gt_train_recomputed(t)->done;
 	rc = agree(t, &agreed, err);
 	return rc || agreed == gt_train_recomputed(t)->done ? rc : plan_steps(t, agreed, err);
 }
 
+struct gt_evaluate_options gt_train_evaluation(const struct gt_train *t)
+{
+	return (struct gt_evaluate_options){ .batch = t->batch / gt_train_hosted(t),
+		.workers = t->o.workers,
+		.pageable = t->o.pageable,
+		.amp = t->o.amp };
+}
+
 int gt_train_plan(struct gt_train *t, struct gt_err *err)
 {
-	int rc = t->o.recompute == GT_RECOMPUTE_AUTO
-	             ? plan_steps_to_fit(t, err)
-	             : plan_steps(t, t->o.recompute == GT_RECOMPUTE_ALL ? INT_MAX : 0, err);
+	const struct gt_evaluate_options evaluation = gt_train_evaluation(t);
+	int rc;
 
-	return rc || !t->val ? rc : plan_evaluation(t, err);
+	gt_session_add_pair(&t->s, &t->steps);
+	gt_session_add_pair(&t->s, &t->evals);
+	rc = t->o.recompute == GT_RECOMPUTE_AUTO
+	         ? plan_steps_to_fit(t, err)
+	         : plan_steps(t, t->o.recompute == GT_RECOMPUTE_ALL ? INT_MAX : 0, err);
+	return rc || !t->val ? rc : gt_evaluate_plan(&t->evals, &t->s, t->val, &evaluation, err);
 }

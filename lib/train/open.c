@@ -4,8 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/comm/shm.h"
-#include "lib/train/about.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/inside.h"
 #include "lib/train/run_dir.h"
@@ -27,28 +25,6 @@ int gt_train_host_ranks(const struct gt_train *t)
 	return t->o.host_ranks ? t->o.host_ranks : gt_train_world(t);
 }
 
-static int tensor_ranks(const struct gt_train *t)
-{
-	return t->o.parallel.tensor > 1 ? t->o.parallel.tensor : 1;
-}
-
-int gt_train_data_rank(const struct gt_train *t)
-{
-	return gt_train_rank(t) / tensor_ranks(t) % gt_train_data_world(t);
-}
-
-int gt_train_data_world(const struct gt_train *t)
-{
-	int stages = t->o.parallel.stages > 1 ? t->o.parallel.stages : 1;
-
-	return gt_train_world(t) / tensor_ranks(t) / stages;
-}
-
-struct gt_group *gt_train_sum_group(const struct gt_train *t)
-{
-	return gt_parallel_results(t->parallel);
-}
-
 int gt_train_hosted(const struct gt_train *t)
 {
 	return t->o.parallel.hosted > 1 ? t->o.parallel.hosted : 1;
@@ -56,8 +32,8 @@ int gt_train_hosted(const struct gt_train *t)
 
 bool gt_train_adds_up(const struct gt_train *t)
 {
-	return t->runs > 1 ||
-	       (gt_parallel_chunks(t->parallel, t->batch) > 1 && !gt_parallel_hosts(t->parallel));
+	return t->runs > 1 || (gt_parallel_chunks(t->s.parallel, t->batch) > 1 &&
+	                          !gt_parallel_hosts(t->s.parallel));
 }
 
 /* Open the checkpoint that --resume goes on from; `auto` without one is a fresh start. */
@@ -117,9 +93,9 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 	struct gt_data_request request;
 	int rc = open_origin(t, err);
 
-	if (!rc && gt_about_read(&trained_on, t->origin.config, err))
-		rc = gt_err_prefix(err, "'%s/config.json'", t->origin.dir.folder.path);
-	gt_data_request_of(&request, t->model, t->o.seed, gt_train_host_ranks(t));
+	if (!rc)
+		rc = gt_run_source_describe(&trained_on, &t->origin, err);
+	gt_data_request_of(&request, t->s.model, t->o.seed, gt_train_host_ranks(t));
 	request.vocab = gt_run_source_vocab(&t->origin);
 	request.like = t->origin.path ? &trained_on : NULL;
 	if (!rc)
@@ -130,28 +106,11 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 	return rc;
 }
 
-static int take_memory(struct gt_train *t, struct gt_err *err)
-{
-	int rc = gt_store_alloc(t->store, err);
-
-	if (!rc)
-		rc = gt_device_alloc(t->device, t->arena_bytes, &t->arena, err);
-	if (!rc)
-		rc = gt_program_pair_bind(&t->steps, t->arena, err);
-	if (!rc)
-		rc = gt_program_pair_bind(&t->evals, t->arena, err);
-	if (!rc)
-		rc = gt_optim_new(&t->optim, t->store, &t->o.optim, err);
-	if (!rc && t->o.ema > 0)
-		rc = gt_ema_new(&t->ema, t->store, t->o.ema, err);
-	return rc;
-}
-
 static int init_from(struct gt_train *t, struct gt_err *err)
 {
-	const struct gt_weights_options strict = { .finite = true, .parallel = t->parallel };
+	const struct gt_weights_options strict = { .finite = true };
 	struct gt_weights_report report = { 0 };
-	int rc = gt_weights_load_file(t->store, t->model, t->origin.file, &strict, &report, err);
+	int rc = gt_session_load(&t->s, t->origin.file, &strict, &report, err);
 
 	if (!rc)
 		gt_log_info(t->log, "weights from %s%s%s", t->origin.path, *report.note ? ": " : "",
@@ -167,7 +126,7 @@ static json_t *fixed_options(const struct gt_train *t, struct gt_err *err)
 	const struct gt_train_options *o = &t->o;
 	json_t *fixed = json_pack("{s:s,s:s,s:i,s:i,s:i,s:I,s:b,s:b,s:o,s:o}", "model", o->model,
 	    "optimizer", gt_optim_names[o->optim.kind], "batch", o->batch, "accumulate",
-	    o->accumulate, "nproc", gt_train_data_world(t), "seed", (json_int_t)o->seed,
+	    o->accumulate, "nproc", gt_session_data_world(&t->s), "seed", (json_int_t)o->seed,
 	    "drop-last", (int)o->drop_last, "reproducible", (int)o->parallel.reproducible,
 	    "val-split", o->val_split > 0 ? json_real(o->val_split) : json_null(), "ema",
 	    o->ema > 0 ? json_real(o->ema) : json_null());
@@ -180,11 +139,11 @@ static json_t *fixed_options(const struct gt_train *t, struct gt_err *err)
 static int resume(struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_file_name file = t->origin.file;
-	struct gt_snapshot s = { .store = t->store,
-		.model = t->model,
+	struct gt_snapshot s = { .store = t->s.store,
+		.model = t->s.model,
 		.optim = t->optim,
 		.ema = t->ema,
-		.parallel = t->parallel };
+		.parallel = t->s.parallel };
 	json_t *fixed = fixed_options(t, err);
 	int rc;
 
@@ -206,15 +165,6 @@ static int resume(struct gt_train *t, struct gt_err *err)
 		t->best_score = s.best_score;
 	}
 	return rc;
-}
-
-static int set_weights(struct gt_train *t, struct gt_err *err)
-{
-	int rc = gt_parallel_init(t->parallel, t->o.seed, err);
-
-	if (!rc && t->origin.path)
-		rc = t->resumes ? resume(t, err) : init_from(t, err);
-	return rc ? rc : gt_parallel_begin(t->parallel, err);
 }
 
 static int parse_texts(unsigned *augment, struct gt_profile_options *profile,
@@ -282,23 +232,12 @@ static int set_ranks(struct gt_train *t, struct gt_err *err)
 	*o = parallel_of(&t->o);
 	if (check_amp(&t->o, err) || gt_parallel_check(o, ranks, t->o.batch, err))
 		return err->code;
+	o->ranks = ranks;
 	o->hosted = gt_parallel_hosted(o, ranks, t->o.batch);
 	t->o.optim.exact_norm = o->reproducible;
 	t->batch = o->reproducible ? t->o.batch * t->o.accumulate : t->o.batch;
 	t->runs = o->reproducible ? 1 : t->o.accumulate;
 	return 0;
-}
-
-/* A rank without others is a group of one. */
-static int open_parallel(struct gt_train *t, bool dry, struct gt_err *err)
-{
-	int rc = 0;
-
-	t->o.parallel.ranks = gt_train_world(t);
-	if (!t->o.group && !dry)
-		rc = gt_shm_of_threads(&t->alone, 1, &(struct gt_shm_options){ 0 }, err);
-	t->group = t->alone ? t->alone : t->o.group;
-	return rc ? rc : gt_parallel_new(&t->parallel, &t->o.parallel, t->group, err);
 }
 
 /* The sampler fills up what does not divide. */
@@ -314,71 +253,83 @@ static void tell_padding(const struct gt_train *t)
 		    (long long)(t->sampler.world - rest));
 }
 
-/* Ranks take the devices of this host in turn. */
-static int open_device(struct gt_train *t, struct gt_err *err)
+static void set_sampler(struct gt_train *t)
 {
-	const struct gt_backend *b = gt_backend_find(t->o.device ? t->o.device : "cpu");
+	const struct gt_parallel_samples mine = gt_parallel_samples(t->s.parallel, t->batch);
+	int64_t samples = gt_dataset_info(t->data)->samples;
 
-	return gt_device_open(&t->device, b, b ? gt_train_rank(t) % b->count() : 0, err);
-}
-
-static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
-{
-	int64_t samples;
-	int rc = parse_texts(&t->augment, &t->profile, &t->o, err);
-
-	if (!rc)
-		rc = set_ranks(t, err);
-	if (!rc)
-		rc = open_device(t, err);
-	if (!rc && !dry && t->o.out && !gt_train_rank(t))
-		rc = gt_run_dir_check_files(t->o.out, err);
-	if (!rc)
-		rc = gt_model_open(&t->model, t->o.model, err);
-	if (!rc)
-		rc = open_data(t, err);
-	if (rc)
-		return rc;
-	log_notes(t, "data", t->whole ? t->whole : t->data);
-	log_notes(t, "val", t->whole ? NULL : t->val);
-	gt_model_input_of(&t->input, gt_dataset_info(t->data));
-	samples = gt_dataset_info(t->data)->samples;
+	t->reads = mine.reads;
 	t->sampler = (struct gt_sampler){
 		.samples = t->o.samples && t->o.samples < samples ? t->o.samples : samples,
 		.seed = t->o.seed,
-		.rank = gt_train_data_rank(t) * gt_train_hosted(t),
-		.world = gt_train_data_world(t) * gt_train_hosted(t),
-		.batch = t->batch,
-		.hosted = gt_train_hosted(t),
+		.rank = mine.rank,
+		.world = mine.world,
+		.batch = mine.batch,
+		.hosted = mine.hosted,
 		.per_step = t->runs,
 		.shuffle = true,
 		.drop_last = t->o.drop_last,
 		.pad = true,
 	};
-	if (gt_parallel_reads_on_one(t->o.parallel.kind)) {
-		t->sampler.rank = 0;
-		t->sampler.batch = t->batch * gt_train_world(t);
-		t->sampler.hosted = t->o.parallel.reproducible ? t->sampler.world : 1;
-		t->sampler.world = t->sampler.hosted;
-	}
+}
+
+static int open_input(struct gt_session *s, void *self, struct gt_err *err)
+{
+	struct gt_train *t = self;
+	int rc = open_data(t, err);
+
+	if (rc)
+		return rc;
+	log_notes(t, "data", t->whole ? t->whole : t->data);
+	log_notes(t, "val", t->whole ? NULL : t->val);
+	gt_model_input_of(&s->input, gt_dataset_info(t->data));
+	set_sampler(t);
 	tell_padding(t);
-	rc = gt_train_resolve_defaults(t, err);
-	if (!rc)
-		rc = open_parallel(t, dry, err);
-	if (!rc)
-		rc = gt_program_store(
-		    &t->store, t->model, &t->input, t->device, true, t->parallel, err);
-	if (!rc && t->o.parallel.sync_bn && !t->store->buffer_bytes)
+	return gt_train_resolve_defaults(t, err);
+}
+
+static int plan(struct gt_session *s, void *self, struct gt_err *err)
+{
+	struct gt_train *t = self;
+	int rc;
+
+	if (t->o.parallel.sync_bn && !s->store->buffer_bytes)
 		gt_log_warn(t->log, "{sync-bn}: this model has no batch normalisation");
+	rc = gt_train_plan(t, err);
+	return rc || s->dry ? rc : gt_train_check_memory(t, err);
+}
+
+static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
+{
+	struct gt_train *t = self;
+	int rc = gt_optim_new(&t->optim, s->store, &t->o.optim, err);
+
+	if (!rc && t->o.ema > 0)
+		rc = gt_ema_new(&t->ema, s->store, t->o.ema, err);
 	if (!rc)
-		rc = gt_train_plan(t, err);
-	if (!rc && !dry)
-		rc = gt_train_check_memory(t, err);
-	if (!rc && !dry)
-		rc = take_memory(t, err);
-	if (!rc && !dry)
-		rc = set_weights(t, err);
+		rc = gt_parallel_init(s->parallel, t->o.seed, err);
+	if (!rc && t->origin.path)
+		rc = t->resumes ? resume(t, err) : init_from(t, err);
 	return rc;
+}
+
+static const struct gt_session_purpose training = {
+	.trains = true, .input = open_input, .plan = plan, .weights = set_weights
+};
+
+static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
+{
+	struct gt_session_options options = {
+		.model = t->o.model, .device = t->o.device, .group = t->o.group, .dry = dry
+	};
+	int rc = parse_texts(&t->augment, &t->profile, &t->o, err);
+
+	if (!rc)
+		rc = set_ranks(t, err);
+	if (!rc && !dry && t->o.out && !gt_train_rank(t))
+		rc = gt_run_dir_check_files(t->o.out, err);
+	options.parallel = t->o.parallel;
+	return rc ? rc : gt_session_open(&t->s, &options, &training, t, err);
 }
 
 int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool dry,
@@ -409,20 +360,13 @@ void gt_train_close(struct gt_train *t)
 {
 	if (!t)
 		return;
-	if (t->device)
-		(void)gt_device_sync(t->device, GT_ERR_IGNORED);
-	gt_program_pair_release(&t->evals);
-	gt_program_pair_release(&t->steps);
+	if (t->s.device)
+		(void)gt_device_sync(t->s.device, GT_ERR_IGNORED);
 	gt_ema_free(t->ema);
 	gt_optim_free(t->optim);
-	gt_device_free(t->device, t->arena, t->arena_bytes);
-	gt_store_free(t->store);
-	gt_parallel_free(t->parallel);
-	gt_device_close(t->device);
-	gt_group_free(t->alone);
+	gt_session_close(&t->s);
 	gt_dataset_close(t->val);
 	gt_dataset_close(t->data);
 	gt_dataset_close(t->whole);
-	gt_model_close(t->model);
 	free(t);
 }

@@ -410,28 +410,7 @@ struct gt_program *gt_program_for(struct gt_program_pair *pair, int count)
 	return count && pair->tail.batch == count ? &pair->tail : NULL;
 }
 
-static size_t arena_of(const struct gt_program *p)
-{
-	return p->plan ? gt_plan_arena_bytes(p->plan) : 0;
-}
-
-size_t gt_program_pair_arena(const struct gt_program_pair *pair)
-{
-	size_t full = arena_of(&pair->full), tail = arena_of(&pair->tail);
-
-	return full > tail ? full : tail;
-}
-
 size_t gt_program_pair_staging(const struct gt_program_pair *pair)
 {
 	return gt_program_staging_bytes(&pair->full) + gt_program_staging_bytes(&pair->tail);
-}
-
-int gt_program_pair_bind(struct gt_program_pair *pair, void *arena, struct gt_err *err)
-{
-	int rc = pair->full.plan ? gt_program_bind(&pair->full, arena, err) : 0;
-
-	if (!rc && pair->tail.plan)
-		rc = gt_program_bind(&pair->tail, arena, err);
-	return rc;
 }

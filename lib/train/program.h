@@ -128,9 +128,7 @@ void gt_program_pair_release(struct gt_program_pair *pair);
 /* The program for that many samples; NULL if there is none. */
 struct gt_program *gt_program_for(struct gt_program_pair *pair, int count);
 
-/* Bytes of arena that the pair wants; what both take beside it; and bind both. */
-size_t gt_program_pair_arena(const struct gt_program_pair *pair);
+/* gt_program_staging_bytes() of both. */
 size_t gt_program_pair_staging(const struct gt_program_pair *pair);
-int gt_program_pair_bind(struct gt_program_pair *pair, void *arena, struct gt_err *err);
 
 #endif

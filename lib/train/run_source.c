@@ -10,6 +10,7 @@
 
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
+#include "lib/train/about.h"
 
 /* Take the last component off; "." where there was none. */
 static void go_up(char *path)
@@ -188,4 +189,27 @@ void gt_run_source_release(struct gt_run_source *source)
 struct gt_file_name gt_run_source_vocab(const struct gt_run_source *source)
 {
 	return (struct gt_file_name){ &source->dir.folder, source->vocab };
+}
+
+const char *gt_run_source_model(
+    const struct gt_run_source *source, const char *given, struct gt_err *err)
+{
+	const char *model = given;
+
+	if (!model)
+		model = json_string_value(json_object_get(source->config, "model"));
+	if (!model) {
+		gt_err_set(err, GT_EINVAL,
+		    "{model} is missing, and '%s' has no config.json that says it", source->path);
+		gt_err_hint(err, "{model} NAME[:key=value,...], for example resnet20");
+	}
+	return model;
+}
+
+int gt_run_source_describe(
+    struct gt_data_description *out, const struct gt_run_source *source, struct gt_err *err)
+{
+	int rc = gt_about_read(out, source->config, err);
+
+	return rc ? gt_err_prefix(err, "'%s/config.json'", source->dir.folder.path) : 0;
 }

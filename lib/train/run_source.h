@@ -2,6 +2,7 @@
 #ifndef GT_TRAIN_RUN_SOURCE_H
 #define GT_TRAIN_RUN_SOURCE_H
 
+#include "lib/data/description.h"
 #include "lib/train/run_dir.h"
 
 /* Not to be copied: `file` points into it. */
@@ -29,5 +30,15 @@ void gt_run_source_release(struct gt_run_source *source);
 
 /* The run's vocabulary; path NULL if it has none, or there is no run. */
 struct gt_file_name gt_run_source_vocab(const struct gt_run_source *source);
+
+/* The model of the checkpoint: `given`, or the one that the run's config.json names, borrowed. NULL
+ * with err set if there is neither. */
+const char *gt_run_source_model(
+    const struct gt_run_source *source, const char *given, struct gt_err *err);
+
+/* The data that the run was trained on; nothing if there is no run. Release it in any case. Errors:
+ * GT_EFORMAT, GT_ENOMEM. */
+int gt_run_source_describe(
+    struct gt_data_description *out, const struct gt_run_source *source, struct gt_err *err);
 
 #endif

@@ -51,7 +51,7 @@ static void count_samples(int64_t *rng, const struct gt_train *t, int64_t index,
 	const struct gt_sampler *s = &t->sampler;
 	int each = samples / s->hosted, first, rank = s->rank;
 
-	gt_parallel_part(t->parallel, samples, &first, &samples);
+	gt_parallel_part(t->s.parallel, samples, &first, &samples);
 	if (s->hosted > 1) {
 		rank += first / each;
 		first = 0;
@@ -80,7 +80,7 @@ static int run_micro_batch(
 		rc = gt_plan_run(p->plan, err);
 	gt_profile_plan_done(l->profile, p->plan);
 	if (!rc)
-		gt_profile_background(l->profile, l->t->parallel);
+		gt_profile_background(l->profile, l->t->s.parallel);
 	return rc ? rc : gt_program_add_loss(p, gt_optim_scalars(l->t->optim), err);
 }
 
@@ -111,7 +111,7 @@ int gt_loop_check_finite(struct gt_loop *l, struct gt_err *err)
 
 	if (l->checked_step == t->step)
 		return 0;
-	rc = gt_find_nonfinite(&found, t->store, t->optim, t->group, err);
+	rc = gt_find_nonfinite(&found, t->s.store, t->optim, t->s.group, err);
 	if (rc)
 		return rc;
 	l->checked_step = t->step;
@@ -128,7 +128,7 @@ static int agree(struct gt_loop *l, struct gt_err *err)
 {
 	const struct gt_train *t = l->t;
 	double *both = &gt_optim_scalars(t->optim)->result.loss; /* and stop, on the device */
-	struct gt_group *group = t->group, *sums = gt_train_sum_group(t);
+	struct gt_group *group = t->s.group, *sums = gt_parallel_results(t->s.parallel);
 	bool apart = sums != group;
 	double began = gt_clock_s();
 	int rc = apart ? gt_all_reduce(sums, both, 1, GT_F64, GT_SUM, err) : 0;
@@ -143,7 +143,7 @@ static int update(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
 	double began = gt_clock_s();
-	int rc = gt_parallel_update(t->parallel, t->optim, err);
+	int rc = gt_parallel_update(t->s.parallel, t->optim, err);
 
 	if (!rc && t->ema)
 		rc = gt_ema_update(t->ema, err);
@@ -151,16 +151,16 @@ static int update(struct gt_loop *l, struct gt_err *err)
 		rc = gt_optim_end(t->optim, err);
 	gt_profile_note(l->profile, "optimizer", began);
 	if (!rc)
-		gt_profile_background(l->profile, t->parallel);
+		gt_profile_background(l->profile, t->s.parallel);
 	return rc;
 }
 
 static int share_buffers(struct gt_loop *l, struct gt_err *err)
 {
 	double began = gt_clock_s();
-	int rc = gt_parallel_share_buffers(l->t->parallel, err);
+	int rc = gt_parallel_share_buffers(l->t->s.parallel, err);
 
-	if (gt_parallel_shares_buffers(l->t->parallel))
+	if (gt_parallel_shares_buffers(l->t->s.parallel))
 		gt_profile_note(l->profile, "share buffers", began);
 	return rc;
 }
@@ -169,9 +169,9 @@ static int check_replicas(struct gt_loop *l, struct gt_err *err)
 {
 	int64_t step = l->t->step + 1;
 	double began = gt_clock_s();
-	int rc = gt_parallel_check_replicas(l->t->parallel, step, err);
+	int rc = gt_parallel_check_replicas(l->t->s.parallel, step, err);
 
-	if (gt_parallel_checks_replicas(l->t->parallel, step))
+	if (gt_parallel_checks_replicas(l->t->s.parallel, step))
 		gt_profile_note(l->profile, "check replicas", began);
 	return rc;
 }
@@ -186,7 +186,7 @@ static int show_gradients(struct gt_loop *l, struct gt_err *err)
 	if (!l->close)
 		return 0;
 	rc = gt_device_read(
-	    t->device, &loss, &gt_optim_scalars(t->optim)->result.loss, sizeof(loss), err);
+	    t->s.device, &loss, &gt_optim_scalars(t->optim)->result.loss, sizeof(loss), err);
 	if (!rc && !isfinite(loss))
 		return gt_loop_diverged(t, "the loss", loss, t->step + 1, err);
 	return rc ? rc : GT_TELL(l, gradients, t->step + 1, err);
@@ -232,7 +232,7 @@ static int queue_micro_batches(
 	int rc = 0;
 
 	for (int64_t i = first; !rc && i < last; i++) {
-		gt_parallel_communicate(t->parallel, i + 1 == last);
+		gt_parallel_communicate(t->s.parallel, i + 1 == last);
 		rc = run_micro_batch(l, i, i - first, 1.0f / (float)targets, err);
 	}
 	return rc;

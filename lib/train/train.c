@@ -44,7 +44,7 @@ static int end_observers(struct gt_loop *l, int rc, struct gt_err *err)
 /* Images and vectors are judged by their right answers, text by its loss. */
 static double score_of(const struct gt_train *t, const struct gt_metrics *m)
 {
-	return t->input.kind == GT_MODEL_TOKENS ? -m->loss : m->top1;
+	return t->s.input.kind == GT_MODEL_TOKENS ? -m->loss : m->top1;
 }
 
 static bool writes_files(const struct gt_loop *l)
@@ -65,7 +65,7 @@ static int save_weights(const struct gt_loop *l, const char *name, struct gt_err
 	path = writes_files(l) ? gt_folder_path(file.folder, name, err) : NULL;
 	file.path = path;
 	rc = path || !writes_files(l)
-	         ? gt_snapshot_save_model(t->store, t->parallel, t->model, file, err)
+	         ? gt_snapshot_save_model(t->s.store, t->s.parallel, t->s.model, file, err)
 	         : GT_ENOMEM;
 	free(path);
 	return rc;
@@ -76,21 +76,18 @@ static int swap_ema(const struct gt_train *t, struct gt_err *err)
 {
 	int rc = t->ema ? gt_ema_swap(t->ema, err) : 0;
 
-	return rc || !t->ema ? rc : gt_parallel_publish(t->parallel, err);
+	return rc || !t->ema ? rc : gt_parallel_publish(t->s.parallel, err);
 }
 
 static int run_evaluation(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
-	const struct gt_eval_ranks ranks = { gt_train_data_rank(t), gt_train_data_world(t),
-		gt_train_sum_group(t), gt_train_hosted(t) };
-	int rc = gt_parallel_refresh(t->parallel, err);
+	const struct gt_evaluate_options evaluation = gt_train_evaluation(t);
+	int rc = gt_parallel_refresh(t->s.parallel, err);
 
 	if (!rc)
-		rc = gt_parallel_share_buffers(t->parallel, err);
-	return rc ? rc
-	          : gt_evaluate(&t->evals, t->val, t->batch / gt_train_hosted(t), t->o.workers,
-	                t->o.pageable, &ranks, &l->result->last, err);
+		rc = gt_parallel_share_buffers(t->s.parallel, err);
+	return rc ? rc : gt_evaluate(&t->s, &t->evals, t->val, &evaluation, &l->result->last, err);
 }
 
 /* Of the mean of the weights, where there is one; the best is of it, too. */
@@ -127,11 +124,11 @@ static int save(struct gt_loop *l, struct gt_err *err)
 {
 	struct gt_train *t = l->t;
 	struct gt_snapshot s = {
-		.store = t->store,
-		.model = t->model,
+		.store = t->s.store,
+		.model = t->s.model,
 		.optim = t->optim,
 		.ema = t->ema,
-		.parallel = t->parallel,
+		.parallel = t->s.parallel,
 		.lr = gt_schedule_lr(&t->o.lr_schedule, t->step ? t->step - 1 : 0),
 		.step = t->step,
 		.epoch = t->step / t->steps_per_epoch,
@@ -232,7 +229,7 @@ static int open_profile(struct gt_loop *l, struct gt_err *err)
 			most = count;
 	}
 	/* An event is of runs, and then once in each, or of the update. */
-	gt_parallel_events(t->parallel, &count);
+	gt_parallel_events(t->s.parallel, &count);
 	return gt_profile_new(&l->profile, &t->profile,
 	    (size_t)t->runs * (most + count + NOTES_PER_BATCH) + NOTES_PER_STEP, err);
 }
@@ -249,10 +246,9 @@ static int open_loader(struct gt_loop *l, struct gt_err *err)
 		.first_step = t->step % t->steps_per_epoch * t->runs,
 	};
 
-	/* Somebody else reads. */
-	if (gt_train_rank(t) && gt_parallel_reads_on_one(t->o.parallel.kind))
+	if (!t->reads)
 		return 0;
-	return gt_feeder_open(&l->feeder, t->device, t->data, &options, t->o.pageable, err);
+	return gt_feeder_open(&l->feeder, t->s.device, t->data, &options, t->o.pageable, err);
 }
 
 /* The files that make the directory a run, before the first step: a resumed run finds them. */
@@ -275,7 +271,7 @@ static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 	if (!rc)
 		rc = gt_run_dir_write_config(&l->dir, config, err);
 	json_decref(config);
-	if (rc || t->input.kind != GT_MODEL_TOKENS)
+	if (rc || t->s.input.kind != GT_MODEL_TOKENS)
 		return rc;
 	vocab = gt_folder_path(&l->dir.folder, "vocab.json", err);
 	file.path = vocab;
@@ -301,7 +297,7 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 	const struct gt_start_report start = { .dir = &l.dir.folder,
 		.step = t->step,
 		.total = t->o.lr_schedule.total,
-		.tokens = t->input.kind == GT_MODEL_TOKENS };
+		.tokens = t->s.input.kind == GT_MODEL_TOKENS };
 	int rc;
 
 	*result = (struct gt_train_result){ .best_step = -1 };

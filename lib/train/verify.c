@@ -54,18 +54,11 @@ struct job {
 	struct gt_log silent;
 };
 
-/* What the others of dp hold is of the step before: nobody reads it. */
-static bool watches(const struct gt_train *t)
-{
-	return !gt_train_rank(t) || !gt_parallel_reads_on_one(t->o.parallel.kind);
-}
-
-/* As a rank of the group, or alone. */
 static int be_rank(void *self, struct gt_group *group, struct gt_err *err)
 {
 	const struct job *job = self;
 	struct gt_train_options options = job->options;
-	struct gt_watcher *watcher = &job->watchers[group ? group->rank : 0];
+	struct gt_watcher *watcher = &job->watchers[group->rank];
 	const struct gt_observer observer = gt_watcher_observer(watcher);
 	struct gt_log silent = job->silent;
 	const atomic_bool never = false;
@@ -79,16 +72,11 @@ static int be_rank(void *self, struct gt_group *group, struct gt_err *err)
 	rc = gt_train_open(&t, &options, false, &silent, err);
 	if (!rc) {
 		watcher->t = t;
-		rc = gt_train_run(t, NULL, &observer, watches(t), &never, &result, err);
+		/* The others of dp hold weights of the step before, which nobody reads. */
+		rc = gt_train_run(t, NULL, &observer, t->reads, &never, &result, err);
 		gt_train_close(t);
 	}
 	return rc;
-}
-
-static int alone(void *self, struct gt_group *group, struct gt_err *err)
-{
-	(void)group;
-	return be_rank(self, NULL, err);
 }
 
 /* Ranks that share layers make other sums of them than one does. */
@@ -111,7 +99,7 @@ static int run(
 			.records = !bounds,
 			.row = { .good = true,
 			    .bounds = bounds ? *bounds : (struct gt_verify_bounds){ 0 } } };
-	return gt_threads_run(ranks, &job->o->threads, ranks > 1 ? be_rank : alone, job, err);
+	return gt_threads_run(ranks, &job->o->threads, be_rank, job, err);
 }
 
 /* Nothing is written; nothing depends on how long the run is meant to be. */
@@ -292,7 +280,7 @@ static int look(struct job *job, struct gt_err *err)
 	if (rc)
 		return rc;
 	job->samples = t->sampler.samples;
-	job->batch_norm = t->store->buffer_bytes && !job->exact;
+	job->batch_norm = t->s.store->buffer_bytes && !job->exact;
 	if (job->samples < job->o->ranks)
 		rc = gt_err_set(err, GT_EINVAL, "%lld samples are fewer than %d ranks",
 		    (long long)job->samples, job->o->ranks);

@@ -19,7 +19,7 @@ void gt_trace_release(struct gt_trace *r)
 
 static int begin_trace(struct gt_trace *r, const struct gt_train *t, struct gt_err *err)
 {
-	const struct gt_store *s = t->store;
+	const struct gt_store *s = t->s.store;
 	size_t flat = (size_t)s->flat_count;
 
 	gt_trace_release(r);
@@ -52,11 +52,11 @@ static int deal(const struct gt_watcher *w, size_t tensor, enum gt_held what, vo
     const void *whole, struct gt_err *err)
 {
 	const struct gt_trace_tensor *of = &w->trace->tensors[tensor];
-	const struct gt_slot *slot = gt_store_find(w->t->store, of->name);
+	const struct gt_slot *slot = gt_store_find(w->t->s.store, of->name);
 
 	if (!slot || slot->count != of->count || slot->dtype != GT_F32)
 		return gt_err_set(err, GT_EINVAL, "'%s' is not what it is on one rank", of->name);
-	return gt_parallel_deal(w->t->parallel, slot, what, held, whole, err);
+	return gt_parallel_deal(w->t->s.parallel, slot, what, held, whole, err);
 }
 
 /* Deal out numbers of tensors, and see where they come to lie. */
@@ -82,7 +82,7 @@ static int find_held(const struct gt_watcher *w, struct gt_watched *x, enum gt_h
 
 static int begin_watch(struct gt_watcher *w, struct gt_err *err)
 {
-	const struct gt_store *s = w->t->store;
+	const struct gt_store *s = w->t->s.store;
 	int rc;
 
 	w->far = gt_calloc(w->trace->count, sizeof(*w->far), err);
@@ -172,7 +172,7 @@ static int compare_gradients(struct gt_watcher *w, int64_t step, struct gt_err *
 	const struct gt_trace *r = w->trace;
 	const float *whole = r->gradients + (step - 1) * r->flat;
 	double all = largest(whole, r->flat);
-	int rc = compare(w, &w->gradients, GT_HELD_GRADIENT, w->t->store->gradients, whole, err);
+	int rc = compare(w, &w->gradients, GT_HELD_GRADIENT, w->t->s.store->gradients, whole, err);
 
 	for (size_t i = 0; !rc && i < r->count; i++) {
 		const struct gt_trace_tensor *tensor = &r->tensors[i];
@@ -189,7 +189,7 @@ static int compare_weights(struct gt_watcher *w, int64_t step, struct gt_err *er
 	const struct gt_trace *r = w->trace;
 	const float *whole = r->weights + step * r->flat;
 	double change = largest_difference(whole, r->weights, r->flat);
-	int rc = compare(w, &w->weights, GT_HELD_DATA, w->t->store->parameters, whole, err);
+	int rc = compare(w, &w->weights, GT_HELD_DATA, w->t->s.store->parameters, whole, err);
 
 	for (size_t i = 0; !rc && i < r->count; i++)
 		judge(w, &w->row.weight, ratio(w->far[i], change), w->row.bounds.weight, "weight",
@@ -210,7 +210,7 @@ static int start(void *self, const struct gt_start_report *report, struct gt_err
 static int gradients(void *self, int64_t n, struct gt_err *err)
 {
 	struct gt_watcher *w = self;
-	const struct gt_store *s = w->t->store;
+	const struct gt_store *s = w->t->s.store;
 
 	if (!w->records)
 		return compare_gradients(w, n, err);
@@ -222,7 +222,7 @@ static int gradients(void *self, int64_t n, struct gt_err *err)
 static int step(void *self, const struct gt_step_report *report, struct gt_err *err)
 {
 	struct gt_watcher *w = self;
-	const struct gt_store *s = w->t->store;
+	const struct gt_store *s = w->t->s.store;
 	struct gt_trace *r = w->trace;
 	int64_t n = report->step;
 	double loss = r->loss[n - 1];

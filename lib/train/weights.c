@@ -163,12 +163,9 @@ static int copy_tensor(struct gt_store *store, const struct gt_weights_options *
 		gt_err_prefix(err, "tensor '%s'", slot->name);
 	else if (o->finite)
 		rc = gt_weights_check_finite(slot, "tensor", host, slot->dtype, err);
-	if (!rc && o->parallel)
+	if (!rc)
 		rc = gt_parallel_deal(o->parallel, slot, GT_HELD_DATA,
 		    slot->role == GT_BUFFER ? store->buffers : store->parameters, host, err);
-	else if (!rc)
-		rc = gt_device_write(
-		    store->device, gt_store_data(store, slot), host, gt_slot_bytes(slot), err);
 	free(host);
 	return rc;
 }

@@ -17,7 +17,7 @@ struct gt_weights_options {
 	const char *const *maps;
 	bool lenient;                 /* go on when keys are missing or unexpected */
 	bool finite;                  /* refuse tensors that hold NaN or Inf */
-	struct gt_parallel *parallel; /* whose ranks may hold parts; NULL: one rank */
+	struct gt_parallel *parallel; /* whose ranks may hold parts */
 };
 
 /* What was found; release with gt_weights_report_release(). */

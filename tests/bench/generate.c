@@ -18,10 +18,8 @@
  * Threads are OpenMP's (OMP_NUM_THREADS).
  */
 struct bench {
-	struct gt_model *model;
-	struct gt_model_input input;
-	struct gt_device *device;
-	struct gt_store *store;
+	struct gt_session s; /* of a round */
+	struct gt_generator g;
 	struct gt_err err;
 	int32_t *prompt;
 	int64_t prompt_count, tokens, written;
@@ -45,36 +43,42 @@ static int count_token(void *self, int32_t id, struct gt_err *err)
 	return 0;
 }
 
-static void open_generator(struct bench *b, struct gt_generator *g)
+static int make_prompt(struct gt_session *s, void *self, struct gt_err *err)
 {
-	const struct gt_generator_options o = { .model = b->model,
-		.input = &b->input,
-		.store = b->store,
-		.prompt = b->prompt,
-		.prompt_count = (size_t)b->prompt_count,
-		.tokens = b->tokens };
+	struct bench *b = self;
 
-	if (gt_generator_init(g, &o, &b->err))
-		fail(b);
-	if (!b->store->allocated &&
-	    (gt_store_alloc(b->store, &b->err) || gt_store_init(b->store, 1, &b->err)))
-		fail(b);
-	if (gt_generator_bind(g, &b->err))
-		fail(b);
+	(void)err;
+	gt_model_wishes(s->model, &s->input);
+	for (int64_t i = 0; i < b->prompt_count; i++)
+		b->prompt[i] = (int32_t)(i * 7 % s->input.classes);
+	return 0;
 }
 
-static void open_model(struct bench *b, char **argv)
+static int plan(struct gt_session *s, void *self, struct gt_err *err)
 {
-	b->prompt_count = atoll(argv[2]);
-	b->tokens = atoll(argv[3]);
-	if (gt_model_open(&b->model, argv[1], &b->err))
-		fail(b);
-	gt_model_wishes(b->model, &b->input);
-	b->prompt = calloc((size_t)b->prompt_count, sizeof(*b->prompt));
-	for (int64_t i = 0; b->prompt && i < b->prompt_count; i++)
-		b->prompt[i] = (int32_t)(i * 7 % b->input.classes);
-	if (!b->prompt || gt_device_open(&b->device, &gt_cpu_backend, 0, &b->err) ||
-	    gt_program_store(&b->store, b->model, &b->input, b->device, false, NULL, &b->err))
+	struct bench *b = self;
+
+	return gt_generator_init(&b->g, s,
+	    &(struct gt_generator_options){
+	        .prompt = b->prompt, .prompt_count = (size_t)b->prompt_count, .tokens = b->tokens },
+	    err);
+}
+
+static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
+{
+	(void)self;
+	return gt_parallel_init(s->parallel, 1, err);
+}
+
+static void open_session(struct bench *b, const char *model)
+{
+	static const struct gt_session_purpose generation = {
+		.input = make_prompt, .plan = plan, .weights = set_weights
+	};
+	const struct gt_session_options options = { .model = model,
+		.parallel = { .forward = true } };
+
+	if (gt_session_open(&b->s, &options, &generation, b, &b->err))
 		fail(b);
 }
 
@@ -98,29 +102,29 @@ static double read_rate(const struct gt_store *s)
 /* Position embeddings are the only weights of which a token reads a row. */
 static double token_gb(const struct bench *b)
 {
-	const struct gt_slot *wpe = gt_store_find(b->store, "transformer.wpe.weight");
-	int64_t n = b->store->parameter_count - (wpe ? wpe->count : 0);
+	const struct gt_slot *wpe = gt_store_find(b->s.store, "transformer.wpe.weight");
+	int64_t n = b->s.store->parameter_count - (wpe ? wpe->count : 0);
 
 	return (double)n * sizeof(float) * 1e-9;
 }
 
-static void round_of(struct bench *b)
+static void round_of(struct bench *b, const char *model)
 {
 	const struct gt_sampling greedy = { .top_p = 1 };
-	struct gt_generator g;
 	double began, ended, gb_s;
 
-	open_generator(b, &g);
-	gb_s = read_rate(b->store);
+	open_session(b, model);
+	gb_s = read_rate(b->s.store);
 	b->written = 0;
 	began = gt_clock_s();
-	if (gt_generate(&g, b->tokens, &greedy, count_token, b, &b->err))
+	if (gt_generate(&b->g, b->tokens, &greedy, count_token, b, &b->err))
 		fail(b);
 	ended = gt_clock_s();
 	printf("{\"prompt_s\":%.4f,\"tokens_per_s\":%.3f,\"read_gb_s\":%.2f,\"token_gb\":%.4f}\n",
 	    b->first_s - began, (double)(b->tokens - 1) / (ended - b->first_s), gb_s, token_gb(b));
 	fflush(stdout);
-	gt_generator_release(&g);
+	gt_session_close(&b->s);
+	gt_generator_release(&b->g);
 }
 
 int main(int argc, char **argv)
@@ -132,12 +136,13 @@ int main(int argc, char **argv)
 		fputs("usage: bench_generate MODEL PROMPT TOKENS\n", stderr);
 		return 2;
 	}
-	open_model(&b, argv);
+	b.prompt_count = atoll(argv[2]);
+	b.tokens = atoll(argv[3]);
+	b.prompt = calloc((size_t)b.prompt_count, sizeof(*b.prompt));
+	if (!b.prompt)
+		return 1;
 	while (fgets(line, sizeof(line), stdin))
-		round_of(&b);
-	gt_store_free(b.store);
-	gt_device_close(b.device);
-	gt_model_close(b.model);
+		round_of(&b, argv[1]);
 	free(b.prompt);
 	return 0;
 }

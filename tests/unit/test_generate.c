@@ -30,12 +30,11 @@ static const char *const models[] = {
 /* ---- a model with weights that make a difference ---- */
 
 struct fixture {
-	struct gt_model *model;
-	struct gt_model_input input;
-	struct gt_store *store;
+	struct gt_session s;
 	struct gt_generator g;
 	int32_t text[MOST]; /* the prompt, and the tokens written */
 	int64_t count;
+	int64_t tokens; /* to write */
 };
 
 /* As from a model that has learned: logits some units apart, biases and norms of all sizes. */
@@ -60,39 +59,57 @@ static void fill_weights(struct gt_store *s)
 	}
 }
 
+static int make_prompt(struct gt_session *s, void *self, struct gt_err *err)
+{
+	struct fixture *f = self;
+
+	(void)err;
+	gt_model_wishes(s->model, &s->input);
+	for (int64_t i = 0; i < f->count; i++)
+		f->text[i] = (int32_t)((i * i + 3 * i + 1) % s->input.classes);
+	return 0;
+}
+
+static int plan(struct gt_session *s, void *self, struct gt_err *err)
+{
+	struct fixture *f = self;
+
+	return gt_generator_init(&f->g, s,
+	    &(struct gt_generator_options){
+	        .prompt = f->text, .prompt_count = (size_t)f->count, .tokens = f->tokens },
+	    err);
+}
+
+static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
+{
+	(void)self;
+	(void)err;
+	fill_weights(s->store);
+	/* NaN: no position is read before it is written */
+	if (s->store->cache)
+		test_device_ruin(s->store->cache, s->store->cache_bytes);
+	return 0;
+}
+
 static void open_fixture(struct fixture *f, const char *spec, int64_t prompt, int64_t tokens)
 {
+	static const struct gt_session_purpose generation = {
+		.input = make_prompt, .plan = plan, .weights = set_weights
+	};
+	const struct gt_session_options options = { .model = spec,
+		.device = test_device(0)->backend->name,
+		.parallel = { .forward = true } };
 	struct gt_err err = GT_ERR_INIT;
 
-	*f = (struct fixture){ .count = prompt };
-	assert_int_equal(gt_model_open(&f->model, spec, &err), 0);
-	gt_model_wishes(f->model, &f->input);
-	for (int64_t i = 0; i < prompt; i++)
-		f->text[i] = (int32_t)((i * i + 3 * i + 1) % f->input.classes);
-	assert_int_equal(
-	    gt_program_store(&f->store, f->model, &f->input, test_device(0), false, NULL, &err), 0);
-	if (gt_generator_init(&f->g,
-	        &(struct gt_generator_options){ .model = f->model,
-	            .input = &f->input,
-	            .store = f->store,
-	            .prompt = f->text,
-	            .prompt_count = (size_t)prompt,
-	            .tokens = tokens },
-	        &err))
+	*f = (struct fixture){ .count = prompt, .tokens = tokens };
+	if (gt_session_open(&f->s, &options, &generation, f, &err))
 		fail_msg("%s: %s", spec, err.text);
-	assert_int_equal(gt_store_alloc(f->store, &err), 0);
-	assert_int_equal(gt_generator_bind(&f->g, &err), 0);
-	fill_weights(f->store);
-	/* NaN: no position is read before it is written */
-	if (f->store->cache)
-		test_device_ruin(f->store->cache, f->store->cache_bytes);
 }
 
 static void close_fixture(struct fixture *f)
 {
+	gt_session_close(&f->s);
 	gt_generator_release(&f->g);
-	gt_store_free(f->store);
-	gt_model_close(f->model);
 }
 
 /* ---- the reference: all positions of the window, without caches, by a program of its own ---- */
@@ -110,10 +127,10 @@ static int plan_reference(struct gt_graph *g, struct gt_store *store, struct gt_
 
 static void reference_logits(const struct fixture *f, float *logits)
 {
-	int64_t block = f->input.block, vocab = f->input.classes;
+	int64_t block = f->s.input.block, vocab = f->s.input.classes;
 	int64_t count = f->count < block ? f->count : block;
 	size_t all = (size_t)(count * vocab) * sizeof(float);
-	struct gt_model_input input = f->input;
+	struct gt_model_input input = f->s.input;
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_model_io io;
 	struct gt_graph *g;
@@ -123,10 +140,10 @@ static void reference_logits(const struct fixture *f, float *logits)
 
 	input.block = (int)count;
 	assert_int_equal(gt_graph_new(&g, &err), 0);
-	if (gt_model_build(f->model, g, &input, 1, GT_MODEL_EVAL, &io, &err))
+	if (gt_model_build(f->s.model, g, &input, 1, GT_MODEL_EVAL, &io, &err))
 		fail_msg("%s", err.text);
 	gt_output(g, io.logits, "logits");
-	if (plan_reference(g, f->store, &plan, &arena, &err))
+	if (plan_reference(g, f->s.store, &plan, &arena, &err))
 		fail_msg("%s", err.text);
 	if (gt_plan_write(plan, io.input, f->text + f->count - count,
 	        (size_t)count * sizeof(int32_t), &err) ||
@@ -176,12 +193,12 @@ static void check_logits(const char *spec, int64_t prompt)
 		if (gt_generator_logits(&f.g, logits, &err))
 			fail_msg("%s: %s", spec, err.text);
 		reference_logits(&f, want);
-		for (int k = 0; k < f.input.classes; k++)
+		for (int k = 0; k < f.s.input.classes; k++)
 			if (!(fabs(logits[k] - want[k]) <= tolerance * (1 + fabs(want[k]))))
 				fail_msg(
 				    "%s, %d tokens behind a prompt of %d: logit %d is %g, not %g",
 				    spec, i, (int)prompt, k, logits[k], want[k]);
-		f.text[f.count++] = (int32_t)((5 * i + prompt) % f.input.classes);
+		f.text[f.count++] = (int32_t)((5 * i + prompt) % f.s.input.classes);
 		gt_generator_append(&f.g, f.text[f.count - 1]);
 	}
 	close_fixture(&f);
@@ -218,7 +235,7 @@ static void check_text(
 	struct gt_token_sampler sampler;
 
 	memcpy(written, f->text, sizeof(written));
-	assert_int_equal(gt_token_sampler_init(&sampler, f->input.classes, o, GT_ERR_IGNORED), 0);
+	assert_int_equal(gt_token_sampler_init(&sampler, f->s.input.classes, o, GT_ERR_IGNORED), 0);
 	f->count = prompt;
 	for (int i = 0; i < TOKENS; i++) {
 		int32_t id;
@@ -304,11 +321,11 @@ static void test_caches(void **state)
 	(void)state;
 	open_fixture(&f, models[0], 7, 2);
 	slots = 2 + 2 * 12 + 2;
-	assert_int_equal(f.store->slot_count, slots);
-	assert_int_equal(f.store->cache_count, 4);
-	assert_int_equal(f.store->cache_bytes, 2 * 2 * 16 * 32 * sizeof(float));
-	assert_null(gt_store_find(f.store, "transformer.h.0.attn.keys"));
-	assert_non_null(gt_store_find_cache(f.store, "transformer.h.1.attn.values"));
+	assert_int_equal(f.s.store->slot_count, slots);
+	assert_int_equal(f.s.store->cache_count, 4);
+	assert_int_equal(f.s.store->cache_bytes, 2 * 2 * 16 * 32 * sizeof(float));
+	assert_null(gt_store_find(f.s.store, "transformer.h.0.attn.keys"));
+	assert_non_null(gt_store_find_cache(f.s.store, "transformer.h.1.attn.values"));
 	close_fixture(&f);
 }
 

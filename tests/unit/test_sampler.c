@@ -87,10 +87,49 @@ static void whole_steps(void **state)
 			}
 }
 
+/* Rank r has batches r, r + world, ...: those of one rank. */
+static void whole_batches(void **state)
+{
+	(void)state;
+	for (int64_t samples = 0; samples <= 53; samples++)
+		for (int world = 1; world <= 8; world++)
+			for (int batch = 1; batch <= 8; batch++) {
+				struct gt_sampler one = { .samples = samples,
+					.world = 1,
+					.batch = batch,
+					.by_batch = true };
+				int64_t order[MOST], all = gt_sampler_batches(&one), found = 0;
+
+				gt_sampler_permutation(&one, 0, order);
+				assert_int_equal(all, (samples + batch - 1) / batch);
+				for (int rank = 0; rank < world; rank++) {
+					struct gt_sampler s = one;
+					int64_t n = 0, mine[8], wanted[8], batches;
+
+					s.rank = rank;
+					s.world = world;
+					batches = gt_sampler_batches(&s);
+					for (int64_t b = 0; b < batches; b++) {
+						int count = gt_sampler_batch(&s, order, b, mine);
+
+						assert_int_equal(
+						    count, gt_sampler_batch(&one, order,
+						               b * world + rank, wanted));
+						assert_memory_equal(
+						    mine, wanted, (size_t)count * sizeof(*mine));
+						n += count;
+					}
+					assert_int_equal(n, gt_sampler_rank_samples(&s));
+					found += n;
+				}
+				assert_int_equal(found, samples);
+			}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(hosted_ranks),
-		cmocka_unit_test(whole_steps) };
+		cmocka_unit_test(whole_steps), cmocka_unit_test(whole_batches) };
 
 	return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);
 }

@@ -163,23 +163,6 @@ static int add(
 	return far_queue(stream, &item, err);
 }
 
-static int run_add_f64(struct far_item *item, struct gt_err *err)
-{
-	return cpu()->add_f64(NULL, item->args.a, item->args.in, item->args.count, err);
-}
-
-static int add_f64(
-    struct gt_stream *stream, double *x, const double *y, int64_t count, struct gt_err *err)
-{
-	struct far_item item = { .name = "add range in float64",
-		.run = run_add_f64,
-		.args = { .a = far_near(x), .in = far_near(y), .count = count } };
-
-	far_add_access(&item, x, (size_t)count * sizeof(*x), true);
-	far_add_access(&item, y, (size_t)count * sizeof(*y), false);
-	return far_queue(stream, &item, err);
-}
-
 static int run_begin_step(struct far_item *item, struct gt_err *err)
 {
 	return cpu()->begin_step(NULL, item->args.a, err);
@@ -429,7 +412,6 @@ static int find_nonfinite(struct gt_stream *stream, int64_t *first, const void *
 
 static const struct gt_range_kernels ranges = {
 	.add = add,
-	.add_f64 = add_f64,
 	.begin_step = begin_step,
 	.add_losses = add_losses,
 	.squares = squares,

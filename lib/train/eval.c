@@ -1,0 +1,171 @@
+/* eval.c - a checkpoint measured on a data set: a session, and its data. */
+#include "lib/train/eval.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/train/run_source.h"
+
+struct gt_eval {
+	struct gt_eval_options o;
+	struct gt_log *log; /* NULL: another rank tells */
+	struct gt_run_source source;
+	struct gt_session s;
+	struct gt_dataset *data;
+	struct gt_program_pair programs;
+};
+
+/* ---- the steps of the session ---- */
+
+static void warn(const struct gt_eval *e)
+{
+	const struct gt_data_info *info = gt_dataset_info(e->data);
+	const char *trained = json_string_value(json_object_get(e->source.config, "model"));
+
+	if (!e->log)
+		return;
+	if (info->note)
+		gt_log_warn(e->log, "{data}: %s", info->note);
+	if (info->adopted)
+		gt_log_info(e->log, "{data} is read with %s, as in training", info->adopted);
+	if (trained && e->o.model && strcmp(trained, e->o.model))
+		gt_log_warn(e->log, "{model} %s: the run was trained as %s", e->o.model, trained);
+	if (info->kind == GT_DATA_TOKENS && !e->source.vocab && !e->o.vocab &&
+	    !strncmp(e->o.data, "text:", 5))
+		gt_log_warn(e->log,
+		    "no vocab.json lies beside '%s': tokens are numbered by this text "
+		    "alone; {vocab} names the vocabulary it was trained with",
+		    e->source.path);
+}
+
+static int open_input(struct gt_session *s, void *self, struct gt_err *err)
+{
+	struct gt_eval *e = self;
+	struct gt_data_description trained_on;
+	struct gt_data_request request;
+	int rc = gt_run_source_describe(&trained_on, &e->source, err);
+
+	gt_data_request_of(
+	    &request, s->model, 0, e->o.host_ranks ? e->o.host_ranks : s->group->size);
+	request.like = &trained_on;
+	request.vocab = e->o.vocab ? (struct gt_file_name){ .path = e->o.vocab }
+	                           : gt_run_source_vocab(&e->source);
+	if (!rc)
+		rc = gt_dataset_open(&e->data, e->o.data, &request, err);
+	gt_data_description_release(&trained_on);
+	if (rc)
+		return rc;
+	gt_model_input_of(&s->input, gt_dataset_info(e->data));
+	warn(e);
+	return 0;
+}
+
+static int plan(struct gt_session *s, void *self, struct gt_err *err)
+{
+	struct gt_eval *e = self;
+
+	gt_session_add_pair(s, &e->programs);
+	return gt_evaluate_plan(&e->programs, s, e->data, &e->o.how, err);
+}
+
+static void list_keys(struct gt_log *log, const char *what, const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		gt_log_warn(log, "%s key '%s'", what, names[i]);
+}
+
+static int load_weights(struct gt_session *s, void *self, struct gt_err *err)
+{
+	const struct gt_eval *e = self;
+	const char **maps = gt_calloc(e->o.map.count + 1, sizeof(*maps), err);
+	const struct gt_weights_options options = { .maps = maps, .lenient = !e->o.strict };
+	struct gt_weights_report report = { 0 };
+	int rc = maps ? 0 : GT_ENOMEM;
+
+	for (size_t i = 0; !rc && i < e->o.map.count; i++)
+		maps[i] = e->o.map.items[i];
+	if (!rc)
+		rc = gt_session_load(s, e->source.file, &options, &report, err);
+	if (!rc && e->log) {
+		if (*report.note)
+			gt_log_info(e->log, "%s: %s", e->source.path, report.note);
+		list_keys(e->log, "missing", report.missing, report.missing_count);
+		list_keys(e->log, "unexpected", report.unexpected, report.unexpected_count);
+	}
+	gt_weights_report_release(&report);
+	free(maps);
+	return rc;
+}
+
+static const struct gt_session_purpose evaluation = {
+	.input = open_input, .plan = plan, .weights = load_weights
+};
+
+/* ---- the evaluation ---- */
+
+int gt_eval_check(const struct gt_eval_options *o, struct gt_err *err)
+{
+	struct gt_run_source source = { 0 };
+	struct gt_model *model = NULL;
+	const char *name;
+	int rc = gt_session_check_device(o->device, err);
+
+	if (!rc)
+		rc = gt_run_source_open(&source, o->ckpt, err);
+	if (!rc) {
+		name = gt_run_source_model(&source, o->model, err);
+		rc = name ? gt_model_open(&model, name, err) : err->code;
+	}
+	gt_model_close(model);
+	gt_run_source_release(&source);
+	return rc;
+}
+
+static int open_all(struct gt_eval *e, struct gt_err *err)
+{
+	struct gt_session_options options = { .device = e->o.device,
+		.group = e->o.group,
+		.parallel = { .kind = GT_PARALLEL_DDP, .forward = true } };
+	int rc = gt_run_source_open(&e->source, e->o.ckpt, err);
+
+	options.model = rc ? NULL : gt_run_source_model(&e->source, e->o.model, err);
+	return options.model ? gt_session_open(&e->s, &options, &evaluation, e, err) : err->code;
+}
+
+int gt_eval_open(struct gt_eval **out, const struct gt_eval_options *options, struct gt_log *log,
+    struct gt_err *err)
+{
+	struct gt_eval *e = gt_calloc(1, sizeof(*e), err);
+
+	*out = NULL;
+	if (!e)
+		return GT_ENOMEM;
+	e->o = *options;
+	e->log = e->o.group && e->o.group->rank ? NULL : log;
+	if (open_all(e, err)) {
+		gt_eval_close(e);
+		return err->code;
+	}
+	*out = e;
+	return 0;
+}
+
+void gt_eval_close(struct gt_eval *e)
+{
+	if (!e)
+		return;
+	gt_session_close(&e->s);
+	gt_dataset_close(e->data);
+	gt_run_source_release(&e->source);
+	free(e);
+}
+
+const struct gt_data_info *gt_eval_data(const struct gt_eval *e)
+{
+	return gt_dataset_info(e->data);
+}
+
+int gt_eval_run(struct gt_eval *e, struct gt_metrics *out, struct gt_err *err)
+{
+	return gt_evaluate(&e->s, &e->programs, e->data, &e->o.how, out, err);
+}

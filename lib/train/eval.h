@@ -1,0 +1,48 @@
+/* eval.h - a checkpoint measured on a data set, on one rank or several. */
+#ifndef GT_TRAIN_EVAL_H
+#define GT_TRAIN_EVAL_H
+
+#include "lib/base/log.h"
+#include "lib/base/opt.h"
+#include "lib/train/evaluate.h"
+
+/* The options of an evaluation. Strings are borrowed until gt_eval_close(). */
+struct gt_eval_options {
+	const char *ckpt, *data; /* a checkpoint file or a run directory; KIND:PATH... */
+	const char *model;       /* NULL: what the run of ckpt says */
+	const char *vocab;       /* NULL: the one of the run of ckpt */
+	struct gt_opt_list map;  /* REGEX=REPLACEMENT for keys of the checkpoint, in order */
+	bool strict;             /* missing and unexpected keys are an error */
+
+	const char *device; /* a backend's name; NULL is "cpu" */
+	struct gt_evaluate_options how;
+
+	/* The ranks that evaluate together, each calling the same functions with the same options.
+	 * NULL: one rank. */
+	struct gt_group *group;
+	int host_ranks; /* how many of them share this host's memory; 0: all */
+};
+
+/* Check what can be checked without ranks, for programs that start them: that the checkpoint is
+ * there, that there is a model, and that this build computes on the device. Errors: those of
+ * gt_eval_open(). */
+int gt_eval_check(const struct gt_eval_options *options, struct gt_err *err);
+
+struct gt_eval;
+
+/*
+ * Open checkpoint, data and model, take memory and load the weights. `log` hears what was done, and
+ * what makes the numbers mean something else than people may think; that of rank 0 alone. A
+ * collective call.
+ */
+int gt_eval_open(struct gt_eval **out, const struct gt_eval_options *options, struct gt_log *log,
+    struct gt_err *err);
+void gt_eval_close(struct gt_eval *e);
+
+/* Borrowed: the data that are measured. */
+const struct gt_data_info *gt_eval_data(const struct gt_eval *e);
+
+/* gt_evaluate(): a collective call, whose numbers do not depend on the number of ranks. */
+int gt_eval_run(struct gt_eval *e, struct gt_metrics *out, struct gt_err *err);
+
+#endif

@@ -1,0 +1,157 @@
+/* session.c - a session is opened in order, and closed in reverse. */
+#include "lib/train/session.h"
+
+#include "lib/comm/shm.h"
+
+/* ---- opening ---- */
+
+static const struct gt_backend *backend_of(const char *device)
+{
+	return gt_backend_find(device ? device : "cpu");
+}
+
+int gt_session_check_device(const char *device, struct gt_err *err)
+{
+	if (backend_of(device))
+		return 0;
+	gt_err_set(err, GT_ENOTSUP, "{device}: this build computes on '%s' only, not on '%s'",
+	    gt_backends[0]->name, device);
+	return gt_err_hint(err, "'gtrain probe' lists the devices and backends");
+}
+
+/* The ranks of a host take its devices in turn. */
+static int open_device(struct gt_session *s, const struct gt_session_options *o, struct gt_err *err)
+{
+	const struct gt_backend *b = backend_of(o->device);
+	int rank = o->group ? o->group->rank : 0;
+
+	if (gt_session_check_device(o->device, err))
+		return err->code;
+	return gt_device_open(&s->device, b, rank % b->count(), err);
+}
+
+/* A rank without others is a group of one. */
+static int open_ranks(struct gt_session *s, const struct gt_session_options *o, struct gt_err *err)
+{
+	int rc = 0;
+
+	if (!o->group && !o->dry)
+		rc = gt_shm_of_threads(&s->alone, 1, &(struct gt_shm_options){ 0 }, err);
+	s->group = s->alone ? s->alone : o->group;
+	return rc ? rc : gt_parallel_new(&s->parallel, &o->parallel, s->group, err);
+}
+
+static int take_memory(struct gt_session *s, struct gt_err *err)
+{
+	int rc = gt_store_alloc(s->store, err);
+
+	s->arena_bytes = gt_session_arena_bytes(s);
+	if (!rc)
+		rc = gt_device_alloc(s->device, s->arena_bytes, &s->arena, err);
+	for (int i = 0; !rc && i < s->program_count; i++)
+		if (s->programs[i]->plan)
+			rc = gt_program_bind(s->programs[i], s->arena, err);
+	return rc;
+}
+
+int gt_session_open(struct gt_session *s, const struct gt_session_options *o,
+    const struct gt_session_purpose *purpose, void *self, struct gt_err *err)
+{
+	int rc;
+
+	*s = (struct gt_session){ .dry = o->dry };
+	rc = open_device(s, o, err);
+	if (!rc)
+		rc = gt_model_open(&s->model, o->model, err);
+	if (!rc)
+		rc = open_ranks(s, o, err);
+	if (!rc)
+		rc = purpose->input(s, self, err);
+	if (!rc)
+		rc = gt_program_store(
+		    &s->store, s->model, &s->input, s->device, purpose->trains, s->parallel, err);
+	if (!rc)
+		rc = purpose->plan(s, self, err);
+	if (rc || o->dry)
+		return rc;
+	rc = take_memory(s, err);
+	if (!rc)
+		rc = purpose->weights(s, self, err);
+	return rc ? rc : gt_parallel_begin(s->parallel, err);
+}
+
+void gt_session_close(struct gt_session *s)
+{
+	if (s->device)
+		(void)gt_device_sync(s->device, GT_ERR_IGNORED);
+	for (int i = 0; i < s->program_count; i++)
+		gt_program_release(s->programs[i]);
+	gt_device_free(s->device, s->arena, s->arena_bytes);
+	gt_store_free(s->store);
+	gt_parallel_free(s->parallel);
+	gt_group_free(s->alone);
+	gt_model_close(s->model);
+	gt_device_close(s->device);
+	*s = (struct gt_session){ 0 };
+}
+
+/* ---- programs ---- */
+
+void gt_session_add(struct gt_session *s, struct gt_program *p)
+{
+	s->programs[s->program_count++] = p;
+}
+
+void gt_session_add_pair(struct gt_session *s, struct gt_program_pair *pair)
+{
+	gt_session_add(s, &pair->full);
+	gt_session_add(s, &pair->tail);
+}
+
+size_t gt_session_arena_bytes(const struct gt_session *s)
+{
+	size_t most = 0;
+
+	for (int i = 0; i < s->program_count; i++) {
+		const struct gt_plan *plan = s->programs[i]->plan;
+
+		if (plan && gt_plan_arena_bytes(plan) > most)
+			most = gt_plan_arena_bytes(plan);
+	}
+	return most;
+}
+
+struct gt_program_options gt_session_program_options(
+    const struct gt_session *s, enum gt_model_purpose purpose, enum gt_amp amp)
+{
+	return (struct gt_program_options){ .model = s->model,
+		.input = &s->input,
+		.purpose = purpose,
+		.store = s->store,
+		.parallel = s->parallel,
+		.low = gt_amp_type(amp) };
+}
+
+/* ---- weights ---- */
+
+int gt_session_load(struct gt_session *s, struct gt_file_name file,
+    const struct gt_weights_options *options, struct gt_weights_report *report, struct gt_err *err)
+{
+	struct gt_weights_options o = *options;
+	int rc = o.lenient ? gt_parallel_init(s->parallel, 0, err) : 0;
+
+	o.parallel = s->parallel;
+	return rc ? rc : gt_weights_load_file(s->store, s->model, file, &o, report, err);
+}
+
+/* ---- ranks ---- */
+
+int gt_session_data_rank(const struct gt_session *s)
+{
+	return gt_parallel_seat(s->parallel, GT_AXIS_DATA);
+}
+
+int gt_session_data_world(const struct gt_session *s)
+{
+	return gt_parallel_axis(s->parallel, GT_AXIS_DATA)->size;
+}

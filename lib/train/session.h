@@ -1,0 +1,80 @@
+/* session.h - a model opened for one purpose: device, ranks, weights, programs and their memory. */
+#ifndef GT_TRAIN_SESSION_H
+#define GT_TRAIN_SESSION_H
+
+#include "lib/train/amp.h"
+#include "lib/train/program.h"
+#include "lib/train/weights.h"
+
+struct gt_session_options {
+	const char *model;      /* NAME[:key=value,...] */
+	const char *device;     /* a backend's name; NULL is "cpu" */
+	struct gt_group *group; /* the ranks that compute together; NULL: one rank, or, dry, none */
+	bool dry;               /* plan for parallel.ranks ranks, and take no memory */
+	struct gt_parallel_options parallel;
+};
+
+enum { GT_SESSION_PROGRAMS = 4 };
+
+/* All ranks of `group` open a session alike. What it points to is the session's. */
+struct gt_session {
+	struct gt_device *device;
+	struct gt_group *group,
+	    *alone; /* of all ranks, NULL if dry; a group of one, if it made one */
+	struct gt_model *model;
+	struct gt_parallel *parallel;
+	struct gt_model_input input;
+	struct gt_store *store;
+	struct gt_program *programs[GT_SESSION_PROGRAMS]; /* borrowed: gt_session_add() */
+	int program_count;
+	bool dry;
+	void *arena;
+	size_t arena_bytes; /* taken */
+};
+
+/* What a purpose adds to a session. The functions get `self` as it was given to
+ * gt_session_open(). */
+struct gt_session_purpose {
+	bool trains; /* the store holds gradients */
+	/* The model and the ranks are there: open what the model reads, and set s->input. */
+	int (*input)(struct gt_session *s, void *self, struct gt_err *err);
+	/* The store is laid out, without memory: make the programs, each after gt_session_add(). */
+	int (*plan)(struct gt_session *s, void *self, struct gt_err *err);
+	/* Unless dry: memory is there, and programs are bound to it. Set the weights; those of rank
+	 * 0 then count for all. */
+	int (*weights)(struct gt_session *s, void *self, struct gt_err *err);
+};
+
+/* Whether this build computes on a device of that name; for programs that start ranks. Errors:
+ * GT_ENOTSUP. */
+int gt_session_check_device(const char *device, struct gt_err *err);
+
+/* Open everything, in the order of the fields above. A collective call. Close it in any case. */
+int gt_session_open(struct gt_session *s, const struct gt_session_options *options,
+    const struct gt_session_purpose *purpose, void *self, struct gt_err *err);
+
+/* Wait for the device, and release everything, the programs that were added included. */
+void gt_session_close(struct gt_session *s);
+
+/* Tell of a program, made or yet to be made, that uses the arena. It stays where it is until the
+ * session is closed. */
+void gt_session_add(struct gt_session *s, struct gt_program *p);
+void gt_session_add_pair(struct gt_session *s, struct gt_program_pair *pair);
+
+/* Bytes of arena that the programs need. */
+size_t gt_session_arena_bytes(const struct gt_session *s);
+
+/* Options of a program of this session. */
+struct gt_program_options gt_session_program_options(
+    const struct gt_session *s, enum gt_model_purpose purpose, enum gt_amp amp);
+
+/* Load the state_dict of a checkpoint file; options->parallel is set here. With `lenient`, weights
+ * that the file lacks have their initial values, of seed 0. Release the report in any case. */
+int gt_session_load(struct gt_session *s, struct gt_file_name file,
+    const struct gt_weights_options *options, struct gt_weights_report *report, struct gt_err *err);
+
+/* This rank among those that read other samples, and how many these are. */
+int gt_session_data_rank(const struct gt_session *s);
+int gt_session_data_world(const struct gt_session *s);
+
+#endif
