@@ -1,13 +1,15 @@
 /* bench_options.c - what `gtrain bench` is told. */
 #include "cmd/bench_options.h"
 
+#include "cmd/ranks.h"
+
 /* clang-format off */
 #define AT(member) GT_OPT_FIELD(struct gt_bench_allreduce_cli, member)
 
 static const struct gt_opt allreduce_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "What to measure" },
-	{ "nproc", 0, GT_OPT_INT, AT(nproc), "N", "ranks, processes of this host",
-	    .initial = "2", .min = 1, .max = GT_SHM_MAX_RANKS },
+	GT_CMD_NPROC(
+	    struct gt_bench_allreduce_cli, nproc, "2", "ranks, processes of this host"),
 	{ "sizes", 0, GT_OPT_STRING, AT(sizes), "FROM..TO", "bytes per rank, doubling",
 	    .initial = "1K..256M" },
 	{ "dtype", 0, GT_OPT_CHOICE, AT(dtype), .help = "type of the elements",
@@ -15,14 +17,10 @@ static const struct gt_opt allreduce_table[] = {
 	{ "buffers", 0, GT_OPT_CHOICE, AT(buffers), .words = gt_bench_buffers,
 	    .initial = "shared",
 	    .help = "memory that the ranks share, as gradients have, or that of each alone" },
-	{ "backend", 0, GT_OPT_CHOICE, AT(comm.backend), .words = gt_comm_backend_names,
-	    .initial = "auto",
-	    .help = "how ranks reach each other; auto: shm on one host, mpi on several" },
+	GT_CMD_BACKEND(struct gt_bench_allreduce_cli, comm.backend),
 	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "times that every size is measured",
 	    .initial = "5", .min = 1, .max = GT_BENCH_MAX_ROUNDS },
-	{ "timeout", 0, GT_OPT_DURATION, AT(comm.timeout_s), "TIME",
-	    "a rank that is later than this is lost", .initial = "1m", .min = 0,
-	    .max = 1e6, .flags = GT_OPT_ABOVE },
+	GT_CMD_TIMEOUT(struct gt_bench_allreduce_cli, comm.timeout_s, "1m"),
 	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "the table as comma-separated values" },
 	GT_CMD_COMMON(struct gt_bench_allreduce_cli),
 	{ 0 }

@@ -2,9 +2,11 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cmd/eval_options.h"
 #include "cmd/json_out.h"
+#include "cmd/ranks.h"
 #include "lib/base/text.h"
 
 /* How fast it was goes with the progress: results are the same in every run. */
@@ -34,17 +36,21 @@ static int print(
 	return gt_cmd_print_json(out, 0, err);
 }
 
-static int evaluate(struct gt_cmd_env *env, struct gt_eval_cli *cli, struct gt_err *err)
+/* Evaluate as one rank of `comm`, or alone; rank 0 prints. */
+static int evaluate(
+    struct gt_cmd_env *env, struct gt_eval_cli *cli, const struct gt_comm *comm, struct gt_err *err)
 {
 	struct gt_metrics metrics;
 	struct gt_eval *e;
 	int rc;
 
+	cli->eval.group = comm->group;
+	cli->eval.host_ranks = comm->world.local_size;
 	gt_cmd_set_threads(cli->threads);
 	rc = gt_eval_open(&e, &cli->eval, &env->log, err);
 	if (!rc)
 		rc = gt_eval_run(e, &metrics, err);
-	if (!rc) {
+	if (!rc && !comm->world.rank) {
 		log_speed(&env->log, &metrics, gt_eval_data(e));
 		if (!isfinite(metrics.loss))
 			gt_log_warn(&env->log,
@@ -55,17 +61,60 @@ static int evaluate(struct gt_cmd_env *env, struct gt_eval_cli *cli, struct gt_e
 	return rc;
 }
 
+static int join_and_evaluate(struct gt_cmd_env *env, struct gt_eval_cli *cli,
+    const struct gt_world *world, const char *command, struct gt_err *err)
+{
+	struct gt_comm comm = { 0 };
+	int rc = 0;
+
+	cli->nproc = world->size;
+	if (world->size > 1)
+		rc = gt_cmd_join(&comm, world, &cli->comm, env, command, err);
+	if (rc)
+		return rc;
+	rc = evaluate(env, cli, &comm, err);
+	if (!rc)
+		rc = gt_comm_finish(&comm, err);
+	gt_comm_leave(&comm);
+	return rc;
+}
+
+static int launch(int *status, struct gt_cmd_env *env, const struct gt_eval_cli *cli, int argc,
+    char **argv, const char *command, struct gt_err *err)
+{
+	const struct gt_cmd_ranks ranks = {
+		.nproc = cli->nproc, .rank_0_speaks = true, .results = true
+	};
+
+	if (cli->comm.backend == GT_COMM_MPI)
+		return gt_cmd_refuse_launch(cli->nproc, command, err);
+	/* Before there are ranks that would all say the same. */
+	return gt_eval_check(&cli->eval, err) ? err->code
+	                                      : gt_cmd_launch(status, &ranks, env, argc, argv, err);
+}
+
 int gt_cmd_eval(int argc, char **argv)
 {
 	struct gt_eval_cli cli = { 0 };
 	struct gt_cmd_env env;
+	struct gt_world world;
 	struct gt_err err = GT_ERR_INIT;
-	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	char *command = NULL;
+	bool launches = false;
+	int rc, launched = GT_EXIT_DONE, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
 
 	if (status != GT_CMD_GO)
 		return status;
 	rc = gt_opts_require(&env.opts, &err);
 	if (!rc)
-		rc = evaluate(&env, &cli, &err);
-	return gt_cmd_end(&env, rc, &err);
+		rc = gt_cmd_command_line(&command, argc, argv, &err);
+	if (!rc)
+		rc = gt_cmd_find_ranks(&world, &cli.nproc, cli.comm.backend, &launches, &err);
+	if (!rc && launches)
+		rc = launch(&launched, &env, &cli, argc, argv, command, &err);
+	else if (!rc)
+		rc = join_and_evaluate(&env, &cli, &world, command, &err);
+	free(command);
+	status = gt_cmd_end(&env, rc, &err);
+	return status == GT_EXIT_DONE ? launched : status;
 }

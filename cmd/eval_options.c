@@ -1,6 +1,8 @@
 /* eval_options.c - the options of `gtrain eval`. */
 #include "cmd/eval_options.h"
 
+#include "cmd/ranks.h"
+
 /* Where an option that the command alone reads goes, and one of the library's. */
 #define AT(member)  GT_OPT_FIELD(struct gt_eval_cli, member)
 #define RUN(member) AT(eval.member)
@@ -35,6 +37,12 @@ static const struct gt_opt table[] = {
 	    .otherwise = "one per core", .min = 1, .max = 4096 },
 	{ "workers", 0, GT_OPT_INT, RUN(how.workers), "N",
 	    "threads that read data; 0: the computing thread does", .initial = "2", .max = 256 },
+
+	{ .type = GT_OPT_HEADING, .help = "Ranks" },
+	GT_CMD_NPROC(
+	    struct gt_eval_cli, nproc, "1", "processes that share the batches of the data set"),
+	GT_CMD_BACKEND(struct gt_eval_cli, comm.backend),
+	GT_CMD_TIMEOUT(struct gt_eval_cli, comm.timeout_s, "10m"),
 
 	GT_CMD_COMMON(struct gt_eval_cli),
 	{ 0 }

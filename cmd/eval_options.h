@@ -5,12 +5,15 @@
 #include <stdint.h>
 
 #include "cmd/cmd.h"
+#include "lib/comm/comm.h"
 #include "lib/train/eval.h"
 
 /* The library's options, and those of the command alone. */
 struct gt_eval_cli {
 	struct gt_cmd_common common;
 	struct gt_eval_options eval;
+	struct gt_comm_options comm;
+	int nproc;
 	int64_t threads; /* 0: one per core */
 };
 

@@ -2,10 +2,12 @@
 #include "cmd/ranks.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "lib/base/mem.h"
+#include "lib/base/opt_json.h"
 #include "lib/base/progress.h"
 
 enum { MORE_WORDS = 6 }; /* the program, a name of two, --out DIR, the end */
@@ -82,11 +84,68 @@ int gt_cmd_find_world(struct gt_world *world, int64_t nproc, bool *launch, struc
 	return rc;
 }
 
+int gt_cmd_find_ranks(struct gt_world *world, int *nproc, enum gt_comm_backend backend,
+    bool *launch, struct gt_err *err)
+{
+	int rc = gt_cmd_find_world(world, *nproc, launch, err);
+
+	if (rc || *launch || world->source == GT_WORLD_ALONE || world->size > 1)
+		return rc;
+	if (backend == GT_COMM_MPI)
+		*nproc = 1;
+	*launch = *nproc > 1;
+	return 0;
+}
+
+/* All options, a line each. */
+static char *agreement_of(const struct gt_cmd_env *env, struct gt_err *err)
+{
+	json_t *options = gt_opts_to_json(&env->opts, err), *value;
+	char *text = NULL;
+	size_t size = 0;
+	const char *key;
+	FILE *stream = options ? open_memstream(&text, &size) : NULL;
+
+	if (!stream) {
+		json_decref(options);
+		gt_err_set(err, GT_ENOMEM, "out of memory");
+		return NULL;
+	}
+	fprintf(stream, "version %s\n", GT_VERSION);
+	json_object_foreach(options, key, value)
+	{
+		fprintf(stream, "%s ", key);
+		json_dumpf(value, stream, JSON_ENCODE_ANY | JSON_COMPACT);
+		putc('\n', stream);
+	}
+	json_decref(options);
+	fclose(stream);
+	return text;
+}
+
+int gt_cmd_join(struct gt_comm *comm, const struct gt_world *world,
+    const struct gt_comm_options *options, const struct gt_cmd_env *env, const char *command,
+    struct gt_err *err)
+{
+	struct gt_comm_options o = *options;
+	char *agreement = agreement_of(env, err);
+	int rc;
+
+	if (!agreement)
+		return GT_ENOMEM;
+	o.agreement = agreement;
+	o.command = command;
+	rc = gt_comm_join(comm, world, &o, err);
+	free(agreement);
+	return rc;
+}
+
 int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_env *env, int argc,
     char **argv, struct gt_err *err)
 {
 	struct gt_launch_options options = { .nproc = (int)ranks->nproc,
 		.log_dir = ranks->log_dir,
+		.rank_0_speaks = ranks->rank_0_speaks,
 		.max_restarts = ranks->max_restarts,
 		.log = &env->log };
 	struct gt_progress drawing = { .stream = stderr };

@@ -12,9 +12,25 @@ struct gt_cmd_ranks {
 	int64_t nproc;
 	int max_restarts;
 	const struct gt_folder *log_dir; /* or NULL */
-	const char *out; /* what --out is on every rank, as it depends on the clock; or NULL */
-	bool results;    /* rank 0 has some for standard output */
+	bool rank_0_speaks; /* other ranks say nothing unless they fail (comm/launch.h) */
+	const char *out;    /* what --out is on every rank, as it depends on the clock; or NULL */
+	bool results;       /* rank 0 has some for standard output */
 };
+
+/* Rows of options of such commands. */
+/* clang-format off */
+#define GT_CMD_NPROC(cli_type, member, default_count, text) \
+	{ "nproc", 0, GT_OPT_INT, GT_OPT_FIELD(cli_type, member), "N", text, \
+	    .initial = default_count, .min = 1, .max = GT_SHM_MAX_RANKS }
+#define GT_CMD_BACKEND(cli_type, member) \
+	{ "backend", 0, GT_OPT_CHOICE, GT_OPT_FIELD(cli_type, member), \
+	    .words = gt_comm_backend_names, .initial = "auto", \
+	    .help = "how ranks reach each other; auto: shm on one host, mpi on several" }
+#define GT_CMD_TIMEOUT(cli_type, member, default_time) \
+	{ "timeout", 0, GT_OPT_DURATION, GT_OPT_FIELD(cli_type, member), "TIME", \
+	    "a rank that is later than this is lost", .initial = default_time, .max = 1e6, \
+	    .flags = GT_OPT_ABOVE }
+/* clang-format on */
 
 /* A word as the shell reads it back; the command's words after "gtrain", yours to free(). */
 void gt_cmd_print_word(FILE *stream, const char *word);
@@ -26,6 +42,17 @@ int gt_cmd_refuse_launch(int64_t nproc, const char *command, struct gt_err *err)
 /* Who this process is. *launch gets whether several ranks are wanted and somebody has to start
  * them: us. */
 int gt_cmd_find_world(struct gt_world *world, int64_t nproc, bool *launch, struct gt_err *err);
+
+/* The same where a launcher's world of one, as a batch job's only task is, leaves it to us to start
+ * more. On MPI, where that cannot be, *nproc becomes 1. */
+int gt_cmd_find_ranks(struct gt_world *world, int *nproc, enum gt_comm_backend backend,
+    bool *launch, struct gt_err *err);
+
+/* gt_comm_join() with ranks that were told the same options: different ones would compute nonsense.
+ */
+int gt_cmd_join(struct gt_comm *comm, const struct gt_world *world,
+    const struct gt_comm_options *options, const struct gt_cmd_env *env, const char *command,
+    struct gt_err *err);
 
 /* Start this command line (argc, argv: the command's) on every rank and wait for all. *status gets
  * the exit status. No signal may be blocked. */

@@ -136,32 +136,6 @@ static int open_logs(
 	return gt_folder_open_in(logs, run, "log", true, err);
 }
 
-/* All options, a line each: ranks that were told different things would train nonsense. */
-static char *agreement_of(const struct gt_cmd_env *env, struct gt_err *err)
-{
-	json_t *options = gt_opts_to_json(&env->opts, err), *value;
-	char *text = NULL;
-	size_t size = 0;
-	const char *key;
-	FILE *stream = options ? open_memstream(&text, &size) : NULL;
-
-	if (!stream) {
-		json_decref(options);
-		gt_err_set(err, GT_ENOMEM, "out of memory");
-		return NULL;
-	}
-	fprintf(stream, "version %s\n", GT_VERSION);
-	json_object_foreach(options, key, value)
-	{
-		fprintf(stream, "%s ", key);
-		json_dumpf(value, stream, JSON_ENCODE_ANY | JSON_COMPACT);
-		putc('\n', stream);
-	}
-	json_decref(options);
-	fclose(stream);
-	return text;
-}
-
 /* A run that has not begun leaves no directory, unless another keeps it by now: what its logs say
  * has been shown. */
 static void forget_logs(const struct gt_folder *run, const struct gt_folder *logs, int64_t nproc)
@@ -231,18 +205,10 @@ static int resume_restarted(struct gt_train_cli *cli, struct gt_err *err)
 static int join(struct gt_comm *comm, const struct gt_world *world, struct gt_cmd_env *env,
     struct gt_train_cli *cli, const char *command, struct gt_err *err)
 {
-	struct gt_comm_options options = cli->comm;
-	char *agreement;
 	int rc;
 
 	cli->train.nproc = world->size;
-	agreement = agreement_of(env, err);
-	if (!agreement)
-		return GT_ENOMEM;
-	options.agreement = agreement;
-	options.command = command;
-	rc = gt_comm_join(comm, world, &options, err);
-	free(agreement);
+	rc = gt_cmd_join(comm, world, &cli->comm, env, command, err);
 	if (rc)
 		return rc;
 	rc = share_out(env, cli, comm->group, err);
@@ -387,20 +353,6 @@ static int check_mpi(
 	return launches ? gt_cmd_refuse_launch(cli->train.nproc, command, err) : 0;
 }
 
-/* A launcher's world of one, as a batch job's only task is, leaves it to us to start more. */
-static int find_world(
-    struct gt_world *world, struct gt_train_cli *cli, bool *launches, struct gt_err *err)
-{
-	int rc = gt_cmd_find_world(world, cli->train.nproc, launches, err);
-
-	if (rc || *launches || world->source == GT_WORLD_ALONE || world->size > 1)
-		return rc;
-	if (cli->comm.backend == GT_COMM_MPI)
-		cli->train.nproc = 1;
-	*launches = cli->train.nproc > 1;
-	return 0;
-}
-
 /* What ranks would refuse, before they are started. */
 static int check_ranks(const struct gt_train_cli *cli, struct gt_err *err)
 {
@@ -426,7 +378,7 @@ int gt_cmd_train(int argc, char **argv)
 	if (!rc)
 		rc = gt_cmd_command_line(&command, argc, argv, &err);
 	if (!rc)
-		rc = find_world(&world, &cli, &launches, &err);
+		rc = gt_cmd_find_ranks(&world, &cli.train.nproc, cli.comm.backend, &launches, &err);
 	if (!rc && cli.comm.backend == GT_COMM_MPI)
 		rc = check_mpi(&cli, launches, command, &err);
 	if (!rc && launches && !cli.verify_parallel)

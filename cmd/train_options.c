@@ -1,6 +1,8 @@
 /* train_options.c - the options of `gtrain train`. */
 #include "cmd/train_options.h"
 
+#include "cmd/ranks.h"
+
 #include <math.h>
 
 /* Where an option that the command alone reads goes, and one of the library's. */
@@ -124,15 +126,12 @@ static const struct gt_opt table[] = {
 	    .complete = GT_COMPLETE_WORDS },
 
 	{ .type = GT_OPT_HEADING, .help = "Ranks" },
-	{ "nproc", 0, GT_OPT_INT, RUN(nproc), "N",
-	    "processes, or threads, that train together, each on its part of the data",
-	    .initial = "1", .min = 1, .max = GT_SHM_MAX_RANKS },
+	GT_CMD_NPROC(struct gt_train_cli, train.nproc, "1",
+	    "processes, or threads, that train together, each on its part of the data"),
 	{ "parallel", 0, GT_OPT_CHOICE, RUN(parallel.kind), .words = gt_parallel_names,
 	    .initial = "ddp",
 	    .help = "how they share the work" },
-	{ "backend", 0, GT_OPT_CHOICE, AT(comm.backend), .words = gt_comm_backend_names,
-	    .initial = "auto",
-	    .help = "how they reach each other; auto: shm on one host, mpi on several" },
+	GT_CMD_BACKEND(struct gt_train_cli, comm.backend),
 	{ "tensor-parallel", 0, GT_OPT_INT, RUN(parallel.tensor), "N",
 	    "ranks that hold a part of each layer and read the same samples", .initial = "1",
 	    .min = 1, .max = 256 },
@@ -158,9 +157,7 @@ static const struct gt_opt table[] = {
 	{ "check-replicas", 0, GT_OPT_INT, RUN(parallel.check_every), "N",
 	    "steps between comparisons of the ranks' weights; 0: never", .initial = "0",
 	    .max = 1e12 },
-	{ "timeout", 0, GT_OPT_DURATION, AT(comm.timeout_s), "TIME",
-	    "a rank that is later than this is lost", .initial = "10m", .max = 1e6,
-	    .flags = GT_OPT_ABOVE },
+	GT_CMD_TIMEOUT(struct gt_train_cli, comm.timeout_s, "10m"),
 	{ "max-restarts", 0, GT_OPT_INT, AT(max_restarts), "N",
 	    "times that all begin again at the last checkpoint when one is lost",
 	    .initial = "0", .max = 1e6 },

@@ -2,6 +2,8 @@
 #ifndef GT_COMM_LAUNCH_H
 #define GT_COMM_LAUNCH_H
 
+#include <stdbool.h>
+
 #include "lib/base/folder.h"
 #include "lib/base/log.h"
 
@@ -10,6 +12,7 @@ struct gt_launch_options {
 	char *const *argv; /* what each rank executes: a path, then arguments; ended by NULL */
 	/* For rank-N.log, each rank's standard error; NULL: all to ours. */
 	const struct gt_folder *log_dir;
+	bool rank_0_speaks; /* without log_dir: others are shown only if they fail first */
 	int max_restarts;   /* of the whole job, after a rank has failed */
 	struct gt_log *log; /* our standard error */
 	int columns; /* of the terminal that it is, on which rank 0 may draw; 0: it may not */
@@ -25,9 +28,10 @@ struct gt_launch_options {
  * thrown away. Standard error of rank 0 goes to its log and, by whole lines, to ours; that of
  * others to their logs alone, and the last ten lines to ours, after "rank N: ", when the rank is
  * the first to fail. Logs are appended to. Without log_dir all lines come to ours, those of other
- * ranks than 0 after "rank N: ". With columns, rank 0 finds them in GTRAIN_COLUMNS and may draw a
- * line over and over (progress.h): that goes to the terminal, gives way to whole lines, and is left
- * out of the log, where other lines go that are left out of the terminal.
+ * ranks than 0 after "rank N: "; with rank_0_speaks they come as if there were logs. With columns,
+ * rank 0 finds them in GTRAIN_COLUMNS and may draw a line over and over (progress.h): that goes to
+ * the terminal, gives way to whole lines, and is left out of the log, where other lines go that are
+ * left out of the terminal.
  *
  * Processors. Unless OMP_NUM_THREADS is set, two ranks or more share them: each gets
  * OMP_NUM_THREADS = processors / nproc (1 at least), and if there are as many as ranks, is bound to
