@@ -144,7 +144,7 @@ int gt_parallel_chunks(const struct gt_parallel *p, int batch)
 {
 	int chunks = 1;
 
-	for (int i = 0; p && i < GT_AXES; i++)
+	for (int i = 0; i < GT_AXES; i++)
 		if (gt_axis_rows[i]->parts)
 			chunks = gt_axis_rows[i]->parts(p, batch, chunks);
 	return chunks;
@@ -178,12 +178,12 @@ int gt_parallel_insert_forward(struct gt_parallel *p, struct gt_graph *g, struct
 
 bool gt_parallel_forward_together(const struct gt_parallel *p)
 {
-	return p && p->mode->insert_forward;
+	return p->mode->insert_forward;
 }
 
 bool gt_parallel_adds(const struct gt_parallel *p)
 {
-	return p && p->mode->adds;
+	return p->mode->adds;
 }
 
 const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p)

@@ -112,8 +112,9 @@ int gt_parallel_check(
  * Modes work on the data axis.
  *
  * One rank's part in a mode, for the ranks of `world`, which outlives it; NULL: a dry run of
- * options->ranks, whose plans are made but never run. In a world of one rank, and with `forward`,
- * every mode is the same: no collective is inserted. A collective call. GT_ENOTSUP: `reproducible`
+ * options->ranks, whose plans are made but never run; one rank may run them, and calls nothing
+ * collective. In a world of one rank, and with `forward`, every mode is the same: no collective is
+ * inserted. A collective call. GT_ENOTSUP: `reproducible`
  * on a world whose sums are not ordered (comm/group.h). After it come, in this order:
  * gt_parallel_rewrite() for a graph, a store made of that graph, gt_parallel_attach(), memory for
  * the store, programs.
@@ -163,7 +164,7 @@ int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_
 
 /* How many parts a batch comes in: one for each rank that is hosted, or the chunks that go through
  * the pipeline. These are as many as were asked for, or, of a batch that this does not divide (a
- * short last one), the largest number below that does. `p` may be NULL, for one rank: 1. */
+ * short last one), the largest number below that does. */
 int gt_parallel_chunks(const struct gt_parallel *p, int batch);
 
 /* Whether these parts are of ranks that it hosts, which take turns at the samples, and the
@@ -181,12 +182,11 @@ int gt_parallel_insert(struct gt_parallel *p, struct gt_graph *g, int chunks, st
 /* A graph without one, likewise. */
 int gt_parallel_insert_forward(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 
-/* Whether a forward pass is a collective call: ranks evaluate equal numbers of batches. `p` may be
- * NULL: no. */
+/* Whether a forward pass is a collective call: ranks evaluate equal numbers of batches. */
 bool gt_parallel_forward_together(const struct gt_parallel *p);
 
 /* Whether the mode adds up the gradients of micro-batches: its graphs are those without
- * accumulation. `p` may be NULL: no. */
+ * accumulation. */
 bool gt_parallel_adds(const struct gt_parallel *p);
 
 /* The kernels of the nodes that these passes make, for gt_plan_new(). */

@@ -23,7 +23,7 @@ int gt_parallel_hosted(const struct gt_parallel_options *o, int ranks, int batch
 
 bool gt_parallel_hosts(const struct gt_parallel *p)
 {
-	return p && p->axes[GT_AXIS_VIRTUAL]->size > 1;
+	return p->axes[GT_AXIS_VIRTUAL]->size > 1;
 }
 
 static int parts(const struct gt_parallel *p, int batch, int chunks)

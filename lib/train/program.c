@@ -58,11 +58,11 @@ int gt_program_store(struct gt_store **out, const struct gt_model *model,
 	rc = gt_graph_new(&g, err);
 	if (!rc)
 		rc = gt_model_build(model, g, in, 1, GT_MODEL_TRAIN, &io, err);
-	if (!rc && parallel)
+	if (!rc)
 		rc = gt_parallel_rewrite(parallel, g, err);
 	if (!rc)
 		rc = gt_store_new(out, g, device, with_gradients, err);
-	if (!rc && parallel)
+	if (!rc)
 		rc = gt_parallel_attach(parallel, *out, err);
 	gt_graph_free(g);
 	return rc;
@@ -155,16 +155,16 @@ int gt_program_init(
 		.turns = train && gt_parallel_hosts(o->parallel),
 		.setting_count = 2 * (o->runs > 1 ? o->runs : 1) + 1,
 		.device = o->store->device };
-	if (train && o->parallel)
+	if (train)
 		gt_parallel_part(o->parallel, batch, &first, &mine);
 	p->shares = p->chunks > 1 ? batch / mine : 1;
 	rc = gt_graph_new(&p->graph, err);
 	if (!rc)
 		rc = gt_model_build(o->model, p->graph, o->input, mine ? mine / p->chunks : 1,
 		    o->purpose, &p->io, err);
-	if (!rc && o->parallel)
+	if (!rc)
 		rc = gt_parallel_rewrite(o->parallel, p->graph, err);
-	if (!rc && train && o->parallel)
+	if (!rc && train)
 		rc = gt_parallel_scatter(o->parallel, p->graph, batch / p->chunks, err);
 	if (rc)
 		goto out;
@@ -173,7 +173,7 @@ int gt_program_init(
 	rc = gt_passes_run(p->graph, &passes, err);
 	if (!rc)
 		find_io(p);
-	if (!rc && o->parallel)
+	if (!rc)
 		rc = train ? gt_parallel_insert(o->parallel, p->graph, p->chunks, err)
 		           : gt_parallel_insert_forward(o->parallel, p->graph, err);
 	if (!rc)
@@ -183,8 +183,8 @@ int gt_program_init(
 	if (!rc)
 		rc = gt_store_add_caches(o->store, p->graph, err);
 	if (!rc)
-		rc = gt_plan_new(&p->plan, p->graph, o->store,
-		    o->parallel ? gt_parallel_kernels(o->parallel) : NULL, err);
+		rc = gt_plan_new(
+		    &p->plan, p->graph, o->store, gt_parallel_kernels(o->parallel), err);
 	if (rc)
 		goto out;
 	p->input_bytes = p->io.input ? gt_value_bytes(p->io.input) * (size_t)p->chunks : 0;

@@ -40,7 +40,7 @@ void gt_model_input_of(struct gt_model_input *out, const struct gt_data_info *in
 void gt_data_request_of(
     struct gt_data_request *out, const struct gt_model *model, uint64_t seed, int ranks);
 
-/* The store that programs of this model share, not yet initialised. `parallel` may be NULL. */
+/* The store that programs of this model share, not yet initialised. */
 int gt_program_store(struct gt_store **out, const struct gt_model *model,
     const struct gt_model_input *in, const struct gt_device *device, bool with_gradients,
     struct gt_parallel *parallel, struct gt_err *err);
@@ -53,7 +53,7 @@ struct gt_program_options {
 	bool accumulate;              /* gradients add up over several runs (see gt_pass_options) */
 	int runs;                     /* of a step; 0 is 1 */
 	int recompute;                /* blocks that may be computed again: gt_recompute.most */
-	struct gt_parallel *parallel; /* how ranks share the work; NULL: one rank */
+	struct gt_parallel *parallel; /* how ranks share the work: the store's */
 	enum gt_dtype low;            /* mixed precision (see gt_pass_options); GT_F32: none */
 };
 

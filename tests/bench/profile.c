@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "lib/optim/optim.h"
-#include "lib/train/program.h"
+#include "lib/train/session.h"
 
 /*
  * bench_profile [-en] [-o sgd|adam|adamw] MODEL BATCH [STEPS]
@@ -24,15 +24,11 @@ struct profile {
 	const char *spec;
 	struct gt_optim_options options;
 
-	struct gt_model *model;
+	struct gt_session s;
 	struct gt_dataset *data;
-	struct gt_model_input input;
-	struct gt_device *device;
-	struct gt_store *store;
 	struct gt_optim *optim;
 	struct gt_program program;
 	struct gt_batch samples;
-	void *arena;
 	double
 	    *times; /* [rows][steps]: each step of the plan, then feed, optimizer and the whole */
 };
@@ -52,33 +48,48 @@ static void check(int rc, const struct gt_err *err)
 	exit(1);
 }
 
-static void open_all(struct profile *p, struct gt_err *err)
+static int open_data(struct gt_session *s, void *self, struct gt_err *err)
 {
+	struct profile *p = self;
 	struct gt_data_request request;
 	char data[64];
+	int rc;
 
-	check(gt_model_open(&p->model, p->spec, err), err);
-	gt_data_request_of(&request, p->model, 1, 1);
+	gt_data_request_of(&request, s->model, 1, 1);
 	snprintf(data, sizeof(data), "random:,samples=%d", p->batch);
-	check(gt_dataset_open(&p->data, data, &request, err), err);
-	gt_model_input_of(&p->input, gt_dataset_info(p->data));
-	check(gt_device_open(&p->device, &gt_cpu_backend, 0, err), err);
-	check(
-	    gt_program_store(&p->store, p->model, &p->input, p->device, !p->eval, NULL, err), err);
-	check(gt_store_alloc(p->store, err), err);
-	check(gt_program_init(&p->program,
-	          &(struct gt_program_options){ .model = p->model,
-	              .input = &p->input,
-	              .purpose = p->eval ? GT_MODEL_EVAL : GT_MODEL_TRAIN,
-	              .store = p->store },
-	          p->batch, err),
+	rc = gt_dataset_open(&p->data, data, &request, err);
+	if (!rc)
+		gt_model_input_of(&s->input, gt_dataset_info(p->data));
+	return rc;
+}
+
+static int plan(struct gt_session *s, void *self, struct gt_err *err)
+{
+	struct profile *p = self;
+	const struct gt_program_options options =
+	    gt_session_program_options(s, p->eval ? GT_MODEL_EVAL : GT_MODEL_TRAIN, GT_AMP_OFF);
+
+	gt_session_add(s, &p->program);
+	return gt_program_init(&p->program, &options, p->batch, err);
+}
+
+static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
+{
+	struct profile *p = self;
+	int rc = gt_parallel_init(s->parallel, 1, err);
+
+	return rc || p->eval ? rc : gt_optim_new(&p->optim, s->store, &p->options, err);
+}
+
+static void open_all(struct profile *p, struct gt_err *err)
+{
+	const struct gt_session_purpose purpose = {
+		.trains = !p->eval, .input = open_data, .plan = plan, .weights = set_weights
+	};
+
+	check(gt_session_open(
+	          &p->s, &(struct gt_session_options){ .model = p->spec }, &purpose, p, err),
 	    err);
-	check(
-	    gt_device_alloc(p->device, gt_plan_arena_bytes(p->program.plan), &p->arena, err), err);
-	check(gt_program_bind(&p->program, p->arena, err), err);
-	check(gt_store_init(p->store, 1, err), err);
-	if (!p->eval)
-		check(gt_optim_new(&p->optim, p->store, &p->options, err), err);
 }
 
 static void read_samples(struct profile *p, struct gt_err *err)
@@ -100,15 +111,9 @@ static void read_samples(struct profile *p, struct gt_err *err)
 
 static void close_all(struct profile *p)
 {
-	size_t bytes = gt_plan_arena_bytes(p->program.plan);
-
-	gt_program_release(&p->program);
 	gt_optim_free(p->optim);
-	gt_device_free(p->device, p->arena, bytes);
-	gt_store_free(p->store);
-	gt_device_close(p->device);
+	gt_session_close(&p->s);
 	gt_dataset_close(p->data);
-	gt_model_close(p->model);
 	free(p->samples.input);
 	free(p->samples.target);
 	free(p->times);
@@ -193,7 +198,7 @@ static double optimizer_bytes(const struct profile *p)
 {
 	int states = gt_optim_state_count(&p->options);
 
-	return (double)p->store->flat_count * sizeof(float) * (1 + 3 + 2 * states);
+	return (double)p->s.store->flat_count * sizeof(float) * (1 + 3 + 2 * states);
 }
 
 static size_t fill_rows(struct profile *p, struct row *rows)

@@ -20,12 +20,12 @@ enum { MOST_RANKS = 8 };
 
 static int seats(const struct model_rank *r)
 {
-	return r->parallel ? gt_parallel_axis(r->parallel, GT_AXIS_DATA)->size : 1;
+	return gt_parallel_axis(r->parallel, GT_AXIS_DATA)->size;
 }
 
 static int seat(const struct model_rank *r)
 {
-	return r->parallel ? gt_parallel_seat(r->parallel, GT_AXIS_DATA) : 0;
+	return gt_parallel_seat(r->parallel, GT_AXIS_DATA);
 }
 
 static int rank_of(const struct model_rank *r)
@@ -47,11 +47,11 @@ static int init_weights(struct model_rank *r)
 	const struct gt_parallel_options *o = &r->options;
 	int rc;
 
-	if (r->parallel && (o->tensor > 1 || o->stages > 1 || o->kind == GT_PARALLEL_ZERO3))
+	if (r->group && (o->tensor > 1 || o->stages > 1 || o->kind == GT_PARALLEL_ZERO3))
 		rc = gt_parallel_init(r->parallel, 1, &r->err);
 	else
 		rc = gt_store_init(r->store, r->group && r->group->rank ? 99 : 1, &r->err);
-	return rc || !r->parallel ? rc : gt_parallel_begin(r->parallel, &r->err);
+	return rc || !r->group ? rc : gt_parallel_begin(r->parallel, &r->err);
 }
 
 /* ResNets take images of any size: the smallest, as a convolution takes long under valgrind. */
@@ -67,6 +67,7 @@ static void describe_input(struct model_rank *r)
 static int open_store(struct model_rank *r)
 {
 	static const struct gt_optim_options sgd = { .kind = GT_SGD };
+	static const struct gt_parallel_options alone = { .ranks = 1 };
 	struct gt_err *err = &r->err;
 	int rc = gt_model_open(&r->model, r->spec, err);
 
@@ -75,8 +76,7 @@ static int open_store(struct model_rank *r)
 	describe_input(r);
 	if (r->optimizer)
 		r->options.optimizer = r->optimizer->kind;
-	if (r->group)
-		rc = gt_parallel_new(&r->parallel, &r->options, r->group, err);
+	rc = gt_parallel_new(&r->parallel, r->group ? &r->options : &alone, r->group, err);
 	if (!rc)
 		rc = gt_program_store(
 		    &r->store, r->model, &r->in, test_device(rank_of(r)), true, r->parallel, err);
@@ -184,7 +184,7 @@ int model_rank_step(struct model_rank *r, float scale)
 	if (!rc && count > 1)
 		rc = gt_optim_zero_grad(r->optim, &r->err);
 	for (int i = 0; !rc && i < count; i++) {
-		if (r->parallel && count > 1)
+		if (count > 1)
 			gt_parallel_communicate(r->parallel, i + 1 == count);
 		rc = run_program(r, i * r->samples / count, scale);
 	}
@@ -197,7 +197,7 @@ int model_rank_update(struct model_rank *r, double lr)
 	struct gt_step_result result;
 	int rc;
 
-	if (!r->parallel)
+	if (!r->group)
 		return gt_optim_step(r->optim, lr, &r->norm, &r->err);
 	rc = gt_optim_begin(r->optim, lr, false, &r->err);
 	if (!rc)
@@ -216,10 +216,7 @@ static int collect_slot(struct model_rank *r, const struct gt_slot *slot, enum g
 {
 	if (!r->group || !r->group->rank)
 		*out = calloc(1, gt_slot_bytes(slot));
-	if (r->parallel)
-		return gt_parallel_collect(r->parallel, slot, what, flat, *out, &r->err);
-	return gt_device_read(r->store->device, *out, (const float *)flat + slot->offset,
-	    gt_slot_bytes(slot), &r->err);
+	return gt_parallel_collect(r->parallel, slot, what, flat, *out, &r->err);
 }
 
 int model_rank_collect(struct model_rank *r, int which, enum gt_held what, const void *flat)

@@ -23,7 +23,7 @@ struct model_rank {
 	struct gt_model *model;
 	struct gt_model_input in;
 	struct gt_store *store;
-	struct gt_parallel *parallel; /* NULL: alone */
+	struct gt_parallel *parallel;
 	struct gt_program program;
 	struct gt_optim *optim;
 	void *arena;

@@ -14,19 +14,17 @@
 
 #include "lib/base/philox.h"
 #include "lib/optim/optim.h"
-#include "lib/train/program.h"
-#include "lib/train/weights.h"
+#include "lib/train/session.h"
 
 enum { BATCHES = 5, SEED = 11, NOISE = 48 };
 
 struct run {
-	struct gt_model *model;
-	struct gt_model_input in;
-	struct gt_device *device;
-	struct gt_store *store;
+	struct gt_session s;
 	struct gt_program program;
 	struct gt_optim *optim;
-	void *arena;
+	struct gt_optim_options optimizer;
+	int batch;
+	enum gt_dtype low;
 	struct gt_arena tree;
 	struct gt_tree *root;
 	void *inputs[BATCHES];
@@ -47,14 +45,14 @@ static uint32_t bits(int stream, int64_t i)
 static void fill_samples(struct run *r, int batch, int64_t features)
 {
 	for (int64_t i = 0; i < r->program.batch; i++) {
-		int32_t class = (int32_t)(bits(1 + batch, i) % (uint32_t)r->in.classes);
+		int32_t class = (int32_t)(bits(1 + batch, i) % (uint32_t)r->s.input.classes);
 
 		r->targets[batch][i] = class;
 		for (int64_t k = 0; k < features; k++) {
 			int level = (int)(bits(100 + class, k) % 200);
 			int noise = (int)(bits(200 + batch, i * features + k) % NOISE);
 
-			if (r->in.kind == GT_MODEL_IMAGE)
+			if (r->s.input.kind == GT_MODEL_IMAGE)
 				((uint8_t *)r->inputs[batch])[i * features + k] =
 				    (uint8_t)(level + noise);
 			else
@@ -72,13 +70,13 @@ static void fill_tokens(struct run *r, int batch)
 	for (int64_t i = 0; i < r->program.batch; i++) {
 		uint32_t token = bits(300 + batch, i);
 
-		for (int64_t t = 0; t < r->in.block; t++) {
-			int64_t at = i * r->in.block + t;
+		for (int64_t t = 0; t < r->s.input.block; t++) {
+			int64_t at = i * r->s.input.block + t;
 
-			ids[at] = (int32_t)(token % (uint32_t)r->in.classes);
+			ids[at] = (int32_t)(token % (uint32_t)r->s.input.classes);
 			token = (uint32_t)ids[at] * 5 + 1 + bits(400 + batch, at) % 2;
 			r->targets[batch][at] =
-			    at % 9 == 8 ? -100 : (int32_t)(token % (uint32_t)r->in.classes);
+			    at % 9 == 8 ? -100 : (int32_t)(token % (uint32_t)r->s.input.classes);
 		}
 	}
 }
@@ -93,7 +91,7 @@ static int make_data(struct run *r, struct gt_err *err)
 		r->targets[b] = gt_arena_alloc(&r->tree, r->program.target_bytes, err);
 		if (!r->inputs[b] || !r->targets[b])
 			return err->code;
-		if (r->in.kind == GT_MODEL_TOKENS)
+		if (r->s.input.kind == GT_MODEL_TOKENS)
 			fill_tokens(r, b);
 		else
 			fill_samples(r, b, gt_value_elements(input) / input->shape[0]);
@@ -110,13 +108,13 @@ static struct gt_tree *weights(struct run *r, struct gt_err *err)
 {
 	struct gt_tree *dict = gt_tree_dict(&r->tree, err);
 
-	for (size_t i = 0; dict && i < r->store->slot_count; i++) {
-		const struct gt_slot *s = &r->store->slots[i];
+	for (size_t i = 0; dict && i < r->s.store->slot_count; i++) {
+		const struct gt_slot *s = &r->s.store->slots[i];
 		void *copy = gt_arena_alloc(&r->tree, gt_slot_bytes(s), err);
 
 		if (!copy)
 			return NULL;
-		memcpy(copy, gt_store_data(r->store, s), gt_slot_bytes(s));
+		memcpy(copy, gt_store_data(r->s.store, s), gt_slot_bytes(s));
 		if (gt_tree_set(dict, s->name,
 		        gt_tree_tensor(&r->tree, s->dtype, s->ndim, s->shape, copy, err), &r->tree,
 		        err))
@@ -142,9 +140,9 @@ static struct gt_tree *decayed(struct run *r, struct gt_err *err)
 {
 	struct gt_tree *list = gt_tree_list(&r->tree, err);
 
-	for (size_t i = 0; list && i < r->store->slot_count; i++)
-		if (r->store->slots[i].role == GT_PARAMETER && r->store->slots[i].decay &&
-		    gt_tree_append(list, gt_tree_string(&r->tree, r->store->slots[i].name, err),
+	for (size_t i = 0; list && i < r->s.store->slot_count; i++)
+		if (r->s.store->slots[i].role == GT_PARAMETER && r->s.store->slots[i].decay &&
+		    gt_tree_append(list, gt_tree_string(&r->tree, r->s.store->slots[i].name, err),
 		        &r->tree, err))
 			return NULL;
 	return list;
@@ -174,8 +172,8 @@ static int describe(struct run *r, struct gt_err *err)
 	if (!r->root || set(r, "state", weights(r, err), err) ||
 	    set(r, "inputs", batches(r, r->program.io.input, r->inputs, err), err) ||
 	    set(r, "targets", batches(r, r->program.io.target, targets, err), err) ||
-	    set(r, "mean", floats(r, r->in.mean, r->in.channels, err), err) ||
-	    set(r, "std", floats(r, r->in.std, r->in.channels, err), err))
+	    set(r, "mean", floats(r, r->s.input.mean, r->s.input.channels, err), err) ||
+	    set(r, "std", floats(r, r->s.input.std, r->s.input.channels, err), err))
 		return err->code;
 	return set(r, "decay", decayed(r, err), err);
 }
@@ -229,8 +227,46 @@ static enum gt_dtype amp_of(const char *word)
 	return strcmp(word, "bf16") ? GT_F16 : GT_BF16;
 }
 
+/* ---- the session ---- */
+
+static int describe_input(struct gt_session *s, void *self, struct gt_err *err)
+{
+	(void)self;
+	(void)err;
+	gt_model_wishes(s->model, &s->input);
+	if (!s->input.classes)
+		s->input.classes = 61; /* a model that leaves its vocabulary to the data */
+	for (int i = 0; i < s->input.channels; i++) {
+		s->input.mean[i] = 0.4f + 0.05f * (float)i;
+		s->input.std[i] = 0.25f;
+	}
+	return 0;
+}
+
+static int plan(struct gt_session *s, void *self, struct gt_err *err)
+{
+	struct gt_program_options options =
+	    gt_session_program_options(s, GT_MODEL_TRAIN, GT_AMP_OFF);
+	struct run *r = self;
+
+	options.low = r->low;
+	gt_session_add(s, &r->program);
+	return gt_program_init(&r->program, &options, r->batch, err);
+}
+
+static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
+{
+	struct run *r = self;
+	int rc = gt_parallel_init(s->parallel, SEED, err);
+
+	return rc ? rc : gt_optim_new(&r->optim, s->store, &r->optimizer, err);
+}
+
 static int prepare(struct run *r, char **argv, struct gt_err *err)
 {
+	static const struct gt_session_purpose training = {
+		.trains = true, .input = describe_input, .plan = plan, .weights = set_weights
+	};
 	struct gt_optim_options o = { .kind = kind_of(argv[3]),
 		.others_lr = atof(argv[9]) / atof(argv[4]),
 		.beta1 = 0.9,
@@ -242,30 +278,13 @@ static int prepare(struct run *r, char **argv, struct gt_err *err)
 	if (o.kind == GT_OPTIM_KINDS)
 		return gt_err_set(err, GT_EINVAL, "no optimizer is called '%s'", argv[3]);
 	o.momentum = gt_optim_rule(o.kind)->momentum;
+	r->optimizer = o;
 	r->lr = atof(argv[4]);
+	r->batch = atoi(argv[7]);
 	r->steps = atoi(argv[8]);
-	if (gt_model_open(&r->model, argv[2], err))
-		return err->code;
-	gt_model_wishes(r->model, &r->in);
-	if (!r->in.classes)
-		r->in.classes = 61; /* a model that leaves its vocabulary to the data */
-	for (int i = 0; i < r->in.channels; i++) {
-		r->in.mean[i] = 0.4f + 0.05f * (float)i;
-		r->in.std[i] = 0.25f;
-	}
-	if (gt_device_open(&r->device, &gt_cpu_backend, 0, err) ||
-	    gt_program_store(&r->store, r->model, &r->in, r->device, true, NULL, err) ||
-	    gt_store_alloc(r->store, err) || gt_store_init(r->store, SEED, err) ||
-	    gt_program_init(&r->program,
-	        &(struct gt_program_options){ .model = r->model,
-	            .input = &r->in,
-	            .purpose = GT_MODEL_TRAIN,
-	            .store = r->store,
-	            .low = amp_of(argv[10]) },
-	        atoi(argv[7]), err) ||
-	    gt_device_alloc(r->device, gt_plan_arena_bytes(r->program.plan), &r->arena, err) ||
-	    gt_plan_bind(r->program.plan, r->arena, err) ||
-	    gt_optim_new(&r->optim, r->store, &o, err))
+	r->low = amp_of(argv[10]);
+	if (gt_session_open(
+	        &r->s, &(struct gt_session_options){ .model = argv[2] }, &training, r, err))
 		return err->code;
 	return make_data(r, err);
 }
@@ -273,12 +292,7 @@ static int prepare(struct run *r, char **argv, struct gt_err *err)
 static void release(struct run *r)
 {
 	gt_optim_free(r->optim);
-	if (r->arena)
-		gt_device_free(r->device, r->arena, gt_plan_arena_bytes(r->program.plan));
-	gt_program_release(&r->program);
-	gt_store_free(r->store);
-	gt_device_close(r->device);
-	gt_model_close(r->model);
+	gt_session_close(&r->s);
 	gt_arena_release(&r->tree);
 }
 

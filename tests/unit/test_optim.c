@@ -31,6 +31,7 @@ static const struct gt_optim_options optimizers[] = {
 
 /* A model's weights, made-up gradients and an optimizer on a device. */
 struct state {
+	struct gt_parallel *parallel;
 	struct gt_store *store;
 	struct gt_optim *optim;
 	struct gt_ema *ema;
@@ -40,6 +41,7 @@ struct state {
 static void open_state(
     struct state *s, const struct gt_device *device, const struct gt_optim_options *options)
 {
+	const struct gt_parallel_options alone = { .ranks = 1 };
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_model_input in;
 	struct gt_model *model;
@@ -48,7 +50,9 @@ static void open_state(
 	assert_int_equal(
 	    gt_model_open(&model, "gpt:layers=1,heads=2,width=16,block=8,vocab=13", &err), 0);
 	gt_model_wishes(model, &in);
-	assert_int_equal(gt_program_store(&s->store, model, &in, device, true, NULL, &err), 0);
+	assert_int_equal(gt_parallel_new(&s->parallel, &alone, NULL, &err), 0);
+	assert_int_equal(
+	    gt_program_store(&s->store, model, &in, device, true, s->parallel, &err), 0);
 	gt_model_close(model);
 	assert_int_equal(gt_store_alloc(s->store, &err), 0);
 	assert_int_equal(gt_store_init(s->store, 1, &err), 0);
@@ -74,6 +78,7 @@ static void close_state(struct state *s)
 	gt_ema_free(s->ema);
 	gt_optim_free(s->optim);
 	gt_store_free(s->store);
+	gt_parallel_free(s->parallel);
 }
 
 static float *read_flat(const struct state *s, const void *flat)

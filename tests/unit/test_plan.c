@@ -70,6 +70,7 @@ enum { SUBJECTS = sizeof(subjects) / sizeof(subjects[0]) };
 
 struct subject_run {
 	struct gt_model *model;
+	struct gt_parallel *parallel;
 	struct gt_store *store;
 	struct gt_program program;
 	void *arena;
@@ -79,6 +80,7 @@ struct subject_run {
 static void open_subject(
     struct subject_run *r, const struct subject *s, enum gt_model_purpose purpose, bool accumulate)
 {
+	const struct gt_parallel_options alone = { .ranks = 1 };
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_model_input in;
 
@@ -88,14 +90,16 @@ static void open_subject(
 	gt_model_wishes(r->model, &in);
 	for (int i = 0; i < in.channels; i++)
 		in.std[i] = 1;
-	if (gt_program_store(&r->store, r->model, &in, test_device(0), true, NULL, &err) ||
+	if (gt_parallel_new(&r->parallel, &alone, NULL, &err) ||
+	    gt_program_store(&r->store, r->model, &in, test_device(0), true, r->parallel, &err) ||
 	    gt_store_alloc(r->store, &err) || gt_store_init(r->store, 1, &err) ||
 	    gt_program_init(&r->program,
 	        &(struct gt_program_options){ .model = r->model,
 	            .input = &in,
 	            .purpose = purpose,
 	            .store = r->store,
-	            .accumulate = accumulate },
+	            .accumulate = accumulate,
+	            .parallel = r->parallel },
 	        s->batch, &err))
 		fail_msg("%s: %s", s->spec, err.text);
 	r->arena_bytes = gt_plan_arena_bytes(r->program.plan);
@@ -109,6 +113,7 @@ static void close_subject(struct subject_run *r)
 	gt_device_free(test_device(0), r->arena, r->arena_bytes);
 	gt_program_release(&r->program);
 	gt_store_free(r->store);
+	gt_parallel_free(r->parallel);
 	gt_model_close(r->model);
 }
 

@@ -236,14 +236,17 @@ static void check_whole(const struct gt_store *s, const struct gt_buckets *b, in
 
 static struct gt_store *lay_out(const char *spec)
 {
+	const struct gt_parallel_options alone = { .ranks = 1 };
 	struct model_rank r = { .spec = spec };
 	struct gt_store *s;
 
 	assert_int_equal(gt_model_open(&r.model, spec, &r.err), 0);
 	gt_model_wishes(r.model, &r.in);
 	r.in.classes = r.in.classes ? r.in.classes : 51;
+	assert_int_equal(gt_parallel_new(&r.parallel, &alone, NULL, &r.err), 0);
 	assert_int_equal(
-	    gt_program_store(&s, r.model, &r.in, test_device(0), true, NULL, &r.err), 0);
+	    gt_program_store(&s, r.model, &r.in, test_device(0), true, r.parallel, &r.err), 0);
+	gt_parallel_free(r.parallel);
 	gt_model_close(r.model);
 	return s;
 }
