@@ -1,5 +1,6 @@
 /* elementwise.cu - add, bias_add, relu, gelu, fill, copy, accumulate, cast and their gradients. */
 #include "kernels/cuda/map.cuh"
+#include "kernels/cuda/rows.cuh"
 
 /* Formulas are those of lib/graph/ops/ops.h; W is float, or double for tensors of float64. */
 __device__ __forceinline__ float gt_exp(float x)
@@ -111,26 +112,17 @@ template <bool TANH> struct gelu_grad_f : gt_map_always {
 
 /* ---- rows ---- */
 
-template <class T> static T *out(const struct gt_call *call)
-{
-	return (T *)call->out[0].data;
-}
-
-template <class T> static const T *in(const struct gt_call *call, int i)
-{
-	return (const T *)call->in[i].data;
-}
-
 template <class T, class F> static int unary(struct gt_call *call, F f, struct gt_err *err)
 {
 	return gt_map(call->stream, call->kernel->op, gt_tensor_elements(&call->out[0]), f, err,
-	    gt_out(out<T>(call)), gt_in(in<T>(call, 0)));
+	    gt_out(gt_out_data<T>(call)), gt_in(gt_in_data<T>(call, 0)));
 }
 
 template <class T, class F> static int binary(struct gt_call *call, F f, struct gt_err *err)
 {
 	return gt_map(call->stream, call->kernel->op, gt_tensor_elements(&call->out[0]), f, err,
-	    gt_out(out<T>(call)), gt_in(in<T>(call, 0)), gt_in(in<T>(call, 1)));
+	    gt_out(gt_out_data<T>(call)), gt_in(gt_in_data<T>(call, 0)),
+	    gt_in(gt_in_data<T>(call, 1)));
 }
 
 template <class T> static int run_add(struct gt_call *call, struct gt_err *err)
@@ -141,7 +133,7 @@ template <class T> static int run_add(struct gt_call *call, struct gt_err *err)
 template <class T> static int run_accumulate(struct gt_call *call, struct gt_err *err)
 {
 	return gt_map(call->stream, "accumulate", gt_tensor_elements(&call->in[0]), accumulate_f(),
-	    err, gt_inout((T *)call->in[0].data), gt_in(in<T>(call, 1)));
+	    err, gt_inout((T *)call->in[0].data), gt_in(gt_in_data<T>(call, 1)));
 }
 
 template <class T> static int run_copy(struct gt_call *call, struct gt_err *err)
@@ -154,8 +146,8 @@ template <class T> static int run_fill(struct gt_call *call, struct gt_err *err)
 	fill_f f;
 
 	f.value = call->attrs.fill.value;
-	return gt_map(
-	    call->stream, "fill", gt_tensor_elements(&call->out[0]), f, err, gt_out(out<T>(call)));
+	return gt_map(call->stream, "fill", gt_tensor_elements(&call->out[0]), f, err,
+	    gt_out(gt_out_data<T>(call)));
 }
 
 template <class T> static int run_relu(struct gt_call *call, struct gt_err *err)
@@ -215,7 +207,7 @@ template <class T, int W> static void launch_bias(struct gt_call *call, int64_t 
 	    gt_at_most(strips, BIAS_BLOCKS));
 
 	GT_LAUNCH((add_bias<T, W>), grid, dim3(BIAS_COLUMNS, BIAS_ROWS), 0, call->stream->queue,
-	    out<T>(call), in<T>(call, 0), in<T>(call, 1), rows, cols);
+	    gt_out_data<T>(call), gt_in_data<T>(call, 0), gt_in_data<T>(call, 1), rows, cols);
 }
 
 template <class T> static int run_bias_add(struct gt_call *call, struct gt_err *err)
@@ -237,7 +229,7 @@ template <class T> static int run_bias_add(struct gt_call *call, struct gt_err *
 template <class T, class V> static int cast(struct gt_call *call, struct gt_err *err)
 {
 	return gt_map(call->stream, "cast", gt_tensor_elements(&call->out[0]), copy_f(), err,
-	    gt_out(out<V>(call)), gt_in(in<T>(call, 0)));
+	    gt_out(gt_out_data<V>(call)), gt_in(gt_in_data<T>(call, 0)));
 }
 
 /* Float64 has no way from or to a type of 16 bits, which would have to round once. */
@@ -267,34 +259,23 @@ template <class T> static int run_cast(struct gt_call *call, struct gt_err *err)
 	return call->out[0].dtype == GT_F32 ? cast<T, float>(call, err) : cast<T, T>(call, err);
 }
 
-/* Of one function for each type: an op whose kernel takes all calls. */
-#define ROW(name, type, function, accepts)                                                         \
-	{                                                                                          \
-#name, type, accepts, nullptr, nullptr, function, nullptr                          \
-	}
-#define ROWS(name)                                                                                 \
-	ROW(name, GT_F32, run_##name<float>, nullptr),                                             \
-	    ROW(name, GT_F64, run_##name<double>, nullptr),                                        \
-	    ROW(name, GT_BF16, run_##name<gt_bf16>, nullptr),                                      \
-	    ROW(name, GT_F16, run_##name<gt_f16>, nullptr)
-
 const struct gt_kernel gt_cuda_elementwise_kernels[] = {
-	ROWS(add),
-	ROWS(bias_add),
-	ROWS(relu),
-	ROWS(relu_grad),
-	ROWS(gelu),
-	ROWS(gelu_grad),
-	ROWS(fill),
-	ROWS(copy),
-	ROWS(accumulate),
+	GT_ROWS(add, nullptr, nullptr),
+	GT_ROWS(bias_add, nullptr, nullptr),
+	GT_ROWS(relu, nullptr, nullptr),
+	GT_ROWS(relu_grad, nullptr, nullptr),
+	GT_ROWS(gelu, nullptr, nullptr),
+	GT_ROWS(gelu_grad, nullptr, nullptr),
+	GT_ROWS(fill, nullptr, nullptr),
+	GT_ROWS(copy, nullptr, nullptr),
+	GT_ROWS(accumulate, nullptr, nullptr),
 	{},
 };
 
 const struct gt_kernel gt_cuda_cast_kernels[] = {
-	ROW(cast, GT_F32, run_cast_f32, accepts_cast),
-	ROW(cast, GT_F64, run_cast<double>, accepts_cast),
-	ROW(cast, GT_BF16, run_cast<gt_bf16>, accepts_cast),
-	ROW(cast, GT_F16, run_cast<gt_f16>, accepts_cast),
+	GT_ROW(cast, GT_F32, run_cast_f32, accepts_cast, nullptr),
+	GT_ROW(cast, GT_F64, run_cast<double>, accepts_cast, nullptr),
+	GT_ROW(cast, GT_BF16, run_cast<gt_bf16>, accepts_cast, nullptr),
+	GT_ROW(cast, GT_F16, run_cast<gt_f16>, accepts_cast, nullptr),
 	{},
 };

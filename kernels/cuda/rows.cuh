@@ -1,0 +1,33 @@
+/* rows.cuh - rows of kernel tables: an op in the four types that kernels compute with. */
+#ifndef GT_KERNELS_CUDA_ROWS_CUH
+#define GT_KERNELS_CUDA_ROWS_CUH
+
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/gpu.cuh"
+
+/* Memory of a call's tensors; of an optional one NULL. */
+template <class T> inline T *gt_out_data(const struct gt_call *call, int i = 0)
+{
+	return i < call->outputs && call->out[i].present ? (T *)call->out[i].data : nullptr;
+}
+
+template <class T> inline const T *gt_in_data(const struct gt_call *call, int i)
+{
+	return i < call->inputs && call->in[i].present ? (const T *)call->in[i].data : nullptr;
+}
+
+/* Members in the order of struct gt_kernel. A row takes all calls where accepts is nullptr; nothing
+ * is prepared where prepare is. A table ends with {}. */
+#define GT_ROW(name, type, function, accepts, prepare)                                             \
+	{                                                                                          \
+#name, type, accepts, prepare, nullptr, function, nullptr                          \
+	}
+
+/* The function is a template run_NAME<T>; prepare, if any, is not. */
+#define GT_ROWS(name, accepts, prepare)                                                            \
+	GT_ROW(name, GT_F32, run_##name<float>, accepts, prepare),                                 \
+	    GT_ROW(name, GT_F64, run_##name<double>, accepts, prepare),                            \
+	    GT_ROW(name, GT_BF16, run_##name<gt_bf16>, accepts, prepare),                          \
+	    GT_ROW(name, GT_F16, run_##name<gt_f16>, accepts, prepare)
+
+#endif
