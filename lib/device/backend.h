@@ -48,6 +48,10 @@ struct gt_step_block {
 	double beta1, beta2; /* Adam */
 	double stop;         /* 1: this rank was asked to stop; else 0 */
 	bool exact;          /* how squares are added up */
+	/* The loss scale: its factors after updates and after an overflow; the number of updates in
+	 * a row after which it grows, 0: the loss is not scaled. */
+	float growth, backoff;
+	int64_t growth_interval;
 };
 
 /*
@@ -56,9 +60,12 @@ struct gt_step_block {
  */
 struct gt_step_result {
 	double loss, stop;       /* so far; ranks add them up, side by side */
-	float grad_norm;         /* L2 norm of all gradients, before clipping */
-	float grad_factor;       /* multiplies gradients, min(1, clip / (norm + 1e-6)) */
-	bool skip;               /* the loss or the norm was not finite: no update, from then on */
+	float grad_norm;         /* L2 norm of all gradients, before clipping, not scaled */
+	float grad_factor;       /* multiplies gradients, min(1, clip / (norm + 1e-6)) / scale */
+	float scale;             /* multiplies the next step's loss; unused where none is scaled */
+	int64_t growth_tracker;  /* updates since it last changed */
+	bool skip;               /* no update in this step */
+	bool diverged;           /* nor in those after it */
 	int64_t steps;           /* updates done, this one included */
 	float bias1, bias2_sqrt; /* Adam: 1 - beta1^steps, sqrt(1 - beta2^steps) */
 	double squares[GT_SQUARES]; /* of all gradients so far */
@@ -99,6 +106,12 @@ static inline int64_t gt_muon_work(int64_t rows, int64_t cols)
 }
 
 /*
+ * The least loss scale: the smallest normal number of float16. Gradients that overflow at this
+ * scale overflow at any. (fairseq gives up below 1e-4, its --min-loss-scale.)
+ */
+static const double gt_scale_min = 0x1p-14;
+
+/*
  * Work on ranges of the flat buffers, queued on a stream: float32 where no type is named, any
  * length, any alignment of 64 bytes. All pointers are to device memory, structs of scalars
  * included. All are deterministic for any number of threads. Errors: GT_EDEVICE, and errors of
@@ -117,8 +130,11 @@ struct gt_range_kernels {
 	/* s->result.squares += the sum of the squares of g[count], in double or exactly. */
 	int (*squares)(struct gt_stream *stream, const float *g, int64_t count,
 	    struct gt_step_scalars *s, struct gt_err *err);
-	/* Loss and squares are there: norm, factor, skip, steps and bias corrections of the result.
-	 * Source of the factor: torch.nn.utils.clip_grad_norm_. */
+	/* Loss and squares are there: all else of the result. Where the loss is scaled, gradients
+	 * that are not finite skip this update and lower the scale; a step diverges where the loss
+	 * is not finite, the gradients of a loss that is not scaled are not, or the scale falls
+	 * below gt_scale_min. Sources: torch.nn.utils.clip_grad_norm_ (factor);
+	 * torch._amp_update_scale_, of torch.amp.GradScaler (scale). */
 	int (*begin_update)(
 	    struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
 	/* Updates: nothing where s->result.skip; else gradients are multiplied by grad_factor, and

@@ -29,6 +29,7 @@ struct gt_model_io {
 	struct gt_value *target; /* int32 [batch] or [batch, block] */
 	struct gt_value *rng;    /* int64 [4], lib/graph/kernel.h; NULL when nothing is drawn */
 	struct gt_value *weight; /* float32 []: 1 / targets counted in the step; training only */
+	struct gt_value *scale;  /* float32 []: of the loss; NULL where it is not scaled */
 	struct gt_value *past;   /* int32 []: tokens in the caches; GT_MODEL_CONTINUE only */
 	/* float32 [batch, (block,) classes]; generation: output "logits" [batch, classes], those of
 	 * the last position alone. */

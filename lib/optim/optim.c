@@ -16,9 +16,14 @@ struct range {
 	struct gt_update_options update;
 };
 
+const struct gt_scaler gt_scaler_default = {
+	.scale = 65536, .growth_factor = 2, .backoff_factor = 0.5, .growth_interval = 2000
+};
+
 struct gt_optim {
 	struct gt_store *store;
 	struct gt_optim_options options;
+	struct gt_scaler scaler; /* as of the last result that was read */
 	struct range *ranges;
 	size_t range_count;
 	float *states;                   /* device: [state_elements()] */
@@ -321,7 +326,8 @@ int gt_optim_new(struct gt_optim **out, struct gt_store *store,
 		goto out;
 	}
 	if (check_options(options, err) || make_ranges(o, err) ||
-	    (store->parts && keep_parts(o, err)) || take_memory(o, err))
+	    (store->parts && keep_parts(o, err)) || take_memory(o, err) ||
+	    gt_optim_set_scaler(o, &options->scaler, err))
 		goto out;
 	place_states(o);
 	*out = o;
@@ -395,6 +401,9 @@ int gt_optim_begin(struct gt_optim *o, double lr, bool stop, struct gt_err *err)
 		.beta2 = o->options.beta2,
 		.stop = stop,
 		.exact = o->options.exact_norm,
+		.growth = (float)o->scaler.growth_factor,
+		.backoff = (float)o->scaler.backoff_factor,
+		.growth_interval = o->scaler.growth_interval,
 	};
 	o->begun++;
 	if (d->backend->copy_in(d->compute, &o->scalars->block, block, sizeof(*block), err))
@@ -407,13 +416,20 @@ struct gt_step_scalars *gt_optim_scalars(const struct gt_optim *o)
 	return o->scalars;
 }
 
-int gt_optim_update(struct gt_optim *o,
+int gt_optim_begin_update(struct gt_optim *o,
     int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, struct gt_err *err)
 {
 	const struct gt_device *d = o->store->device;
 
-	if (add_squares(o, err) || (add_up && add_up(self, o->scalars->result.squares, err)) ||
-	    d->backend->ranges()->begin_update(d->compute, o->scalars, err))
+	if (add_squares(o, err) || (add_up && add_up(self, o->scalars->result.squares, err)))
+		return err->code;
+	return d->backend->ranges()->begin_update(d->compute, o->scalars, err);
+}
+
+int gt_optim_update(struct gt_optim *o,
+    int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, struct gt_err *err)
+{
+	if (gt_optim_begin_update(o, add_up, self, err))
 		return err->code;
 	for (size_t i = 0; i < o->range_count; i++)
 		if (update(o, &o->ranges[i], err))
@@ -441,6 +457,10 @@ int gt_optim_result(struct gt_optim *o, struct gt_step_result *out, struct gt_er
 		return rc;
 	*out = o->slots[slot].result;
 	o->steps = out->steps;
+	if (o->scaler.growth_interval) {
+		o->scaler.scale = (double)out->scale;
+		o->scaler.growth_tracker = out->growth_tracker;
+	}
 	o->read++;
 	return 0;
 }
@@ -492,6 +512,24 @@ static const struct range *range_of(const struct gt_optim *o, const struct gt_sl
 			return r;
 	}
 	return NULL;
+}
+
+const struct gt_scaler *gt_optim_scaler(const struct gt_optim *o)
+{
+	return &o->scaler;
+}
+
+int gt_optim_set_scaler(struct gt_optim *o, const struct gt_scaler *scaler, struct gt_err *err)
+{
+	const struct gt_device *d = o->store->device;
+	struct gt_step_result *r = &o->scalars->result;
+	float scale = (float)scaler->scale;
+	int rc = gt_device_write(d, &r->scale, &scale, sizeof(scale), err);
+
+	o->scaler = *scaler;
+	return rc ? rc
+	          : gt_device_write(d, &r->growth_tracker, &scaler->growth_tracker,
+	                sizeof(scaler->growth_tracker), err);
 }
 
 const char *gt_optim_state(

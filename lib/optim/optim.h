@@ -18,6 +18,21 @@ enum gt_adjust_lr { GT_ADJUST_ORIGINAL, GT_ADJUST_MATCH_RMS_ADAMW, GT_ADJUST_KIN
 /* "original", "match_rms_adamw", NULL. */
 extern const char *const gt_adjust_lr_names[GT_ADJUST_KINDS + 1];
 
+/*
+ * A loss scale that follows the gradients: so that small ones are no zeros in float16, the loss is
+ * multiplied by it, and gradients are divided by it in the update. The members are those of
+ * torch.amp.GradScaler.state_dict().
+ */
+struct gt_scaler {
+	double scale;
+	double growth_factor, backoff_factor;
+	int64_t growth_interval; /* 0: the loss is not scaled */
+	int64_t growth_tracker;
+};
+
+/* The defaults of torch.amp.GradScaler. */
+extern const struct gt_scaler gt_scaler_default;
+
 struct gt_optim_options {
 	enum gt_optim_kind kind;
 	double momentum, dampening;  /* SGD; Muon without dampening */
@@ -28,6 +43,7 @@ struct gt_optim_options {
 	double clip;         /* largest global norm of the gradients; 0: no clipping */
 	bool exact_norm;     /* the same bits by however many processes: gt_step_scalars.exact */
 	double others_lr;    /* of tensors that a rule leaves to another: times the learning rate */
+	struct gt_scaler scaler; /* as it is at first */
 };
 
 /* ---- rules.c: the optimizers ---- */
@@ -141,7 +157,8 @@ void gt_optim_free(struct gt_optim *o);
  *
  * gt_optim_result() waits for the result block of the oldest step whose result was not read yet. At
  * most GT_OPTIM_AHEAD steps may begin before that. A step whose loss or norm is not finite updates
- * nothing, nor does any after it (gt_step_result.skip). Nothing here allocates.
+ * nothing, nor does any after it (gt_step_result.diverged); of a loss that is scaled the norm may
+ * be not finite, and later steps go on with a smaller scale. Nothing here allocates.
  *
  * Where several processes update parts of the same parameters (gt_store.parts), add_up() makes
  * squares[GT_SQUARES], the sum of the squares of this process's gradients, in device memory, that
@@ -152,6 +169,10 @@ enum { GT_OPTIM_AHEAD = 4 };
 int gt_optim_begin(struct gt_optim *o, double lr, bool stop, struct gt_err *err);
 struct gt_step_scalars *gt_optim_scalars(const struct gt_optim *o); /* device */
 int gt_optim_update(struct gt_optim *o,
+    int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, struct gt_err *err);
+/* All of gt_optim_update() but the rules: for a process whose parameters another one updates, whose
+ * scalars are to be the same. */
+int gt_optim_begin_update(struct gt_optim *o,
     int (*add_up)(void *self, double *squares, struct gt_err *err), void *self, struct gt_err *err);
 int gt_optim_end(struct gt_optim *o, struct gt_err *err);
 int gt_optim_result(struct gt_optim *o, struct gt_step_result *out, struct gt_err *err);
@@ -166,6 +187,10 @@ int gt_optim_zero_grad(struct gt_optim *o, struct gt_err *err);
 /* How many updates were done, as of the last result that was read; settable for resuming. */
 int64_t gt_optim_steps(const struct gt_optim *o);
 int gt_optim_set_steps(struct gt_optim *o, int64_t steps, struct gt_err *err);
+
+/* The loss scale, as of the last result that was read; settable for resuming. */
+const struct gt_scaler *gt_optim_scaler(const struct gt_optim *o);
+int gt_optim_set_scaler(struct gt_optim *o, const struct gt_scaler *scaler, struct gt_err *err);
 
 /* torch.optim's state of a parameter: which = 0, 1, ... gives its name ("momentum_buffer";
  * "exp_avg", "exp_avg_sq") and device memory in which it has the place that the parameter has in

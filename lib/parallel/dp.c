@@ -161,8 +161,20 @@ int gt_dp_publish(struct gt_parallel *p, struct gt_err *err)
 	return 0;
 }
 
+/* All know by those of rank 0 whether gradients overflow: they scale their losses alike. */
+static int share_squares(void *self, double *squares, struct gt_err *err)
+{
+	const struct gt_parallel *p = self;
+
+	return gt_broadcast(p->axes[GT_AXIS_DATA], squares, GT_SQUARES, GT_F64, 0, err);
+}
+
 int gt_dp_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)
 {
+	bool scaled = gt_optim_scaler(optim)->growth_interval;
+
 	gt_dp_publish(p, err);
-	return p->axes[GT_AXIS_DATA]->rank ? 0 : gt_optim_update(optim, NULL, NULL, err);
+	if (!p->axes[GT_AXIS_DATA]->rank)
+		return gt_optim_update(optim, scaled ? share_squares : NULL, p, err);
+	return scaled ? gt_optim_begin_update(optim, share_squares, p, err) : 0;
 }

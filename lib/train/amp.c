@@ -6,12 +6,15 @@
 const char *const gt_amp_names[] = {
 	[GT_AMP_OFF] = "off",
 	[GT_AMP_BF16] = "bf16",
+	[GT_AMP_FP16] = "fp16",
 	[GT_AMPS] = NULL,
 };
 
 enum gt_dtype gt_amp_type(enum gt_amp amp)
 {
-	static const enum gt_dtype types[] = { [GT_AMP_OFF] = GT_F32, [GT_AMP_BF16] = GT_BF16 };
+	static const enum gt_dtype types[] = {
+		[GT_AMP_OFF] = GT_F32, [GT_AMP_BF16] = GT_BF16, [GT_AMP_FP16] = GT_F16
+	};
 
 	return types[amp];
 }

@@ -4,9 +4,9 @@
 
 #include "lib/device/dtype.h"
 
-enum gt_amp { GT_AMP_OFF, GT_AMP_BF16, GT_AMPS };
+enum gt_amp { GT_AMP_OFF, GT_AMP_BF16, GT_AMP_FP16, GT_AMPS };
 
-/* "off", "bf16", NULL: the number of a name is its enum gt_amp. */
+/* "off", "bf16", "fp16", NULL: the number of a name is its enum gt_amp. */
 extern const char *const gt_amp_names[GT_AMPS + 1];
 
 /* The type of products and convolutions; GT_F32 for off. */

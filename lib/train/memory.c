@@ -109,6 +109,7 @@ static int plan_steps(struct gt_train *t, int most, struct gt_err *err)
 	options.accumulate = gt_train_adds_up(t);
 	options.runs = t->runs;
 	options.recompute = most;
+	options.scaled = t->o.optim.scaler.growth_interval;
 	gt_program_pair_release(&t->steps);
 	return gt_program_pair_init(&t->steps, &options, gt_sampler_rank_samples(&t->sampler),
 	    t->sampler.batch, t->o.drop_last, err);

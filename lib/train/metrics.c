@@ -47,7 +47,8 @@ enum { LINE_MAX_BYTES = 1 << 20 };
 static const char line_start[] = "{\"split\":\"";
 
 static const char *const keys[] = { "split", "step", "epoch", "loss", "lr", "grad_norm",
-	"samples_per_s", "tokens_per_s", "top1", "top5", "perplexity", "n", "ema", "time_s" };
+	"loss_scale", "samples_per_s", "tokens_per_s", "top1", "top5", "perplexity", "n", "ema",
+	"time_s" };
 
 static bool is_key(const char *name)
 {
@@ -221,6 +222,8 @@ static int write_line(struct gt_metrics_writer *w, struct gt_err *err)
 	put_real(w, "loss", 9, w->loss_sum / (double)w->steps);
 	put_real(w, "lr", 9, r->lr);
 	put_real(w, "grad_norm", 9, r->grad_norm);
+	if (r->loss_scale > 0)
+		put_real(w, "loss_scale", 9, r->loss_scale);
 	put_real(w, "samples_per_s", 6, (double)w->samples / seconds);
 	if (w->tokens)
 		put_real(w, "tokens_per_s", 6, (double)w->tokens / seconds);

@@ -19,6 +19,8 @@ struct gt_step_report {
 	int64_t step; /* steps done, this one included */
 	int64_t epoch;
 	double loss, lr, grad_norm;
+	bool skipped;            /* its scaled gradients overflowed: the weights are as before */
+	double loss_scale;       /* that the next step's loss is multiplied by; 0: it is not */
 	int64_t samples, tokens; /* in this step; tokens 0 unless a language model */
 	double train_s;          /* spent in training steps since the start of this process */
 	double time_s;           /* since the start of this process */
@@ -68,7 +70,7 @@ struct gt_watch {
 	int64_t every;
 	/* its own */
 	bool tokens, steady;
-	double loss_sum, rate, last_s;
+	double loss_sum, rate, last_s, scale;
 	int64_t count, work;
 };
 

@@ -235,6 +235,10 @@ static int set_ranks(struct gt_train *t, struct gt_err *err)
 	o->ranks = ranks;
 	o->hosted = gt_parallel_hosted(o, ranks, t->o.batch);
 	t->o.optim.exact_norm = o->reproducible;
+	if (t->o.amp != GT_AMP_FP16)
+		t->o.optim.scaler = (struct gt_scaler){ 0 };
+	else if (!t->o.optim.scaler.growth_interval)
+		t->o.optim.scaler = gt_scaler_default;
 	t->batch = o->reproducible ? t->o.batch * t->o.accumulate : t->o.batch;
 	t->runs = o->reproducible ? 1 : t->o.accumulate;
 	return 0;

@@ -73,12 +73,13 @@ int gt_program_store(struct gt_store **out, const struct gt_model *model,
 static void find_io(struct gt_program *p)
 {
 	struct gt_value **inputs[] = { &p->io.input, &p->io.target, &p->io.rng, &p->io.weight,
-		&p->io.past };
-	static const char *const input_names[] = { "input", "target", "rng", "weight", "past" };
+		&p->io.past, &p->io.scale };
+	static const char *const input_names[] = { "input", "target", "rng", "weight", "past",
+		"scale" };
 	struct gt_value **values[] = { &p->io.loss, &p->io.stats, &p->io.logits };
 	static const char *const names[] = { "loss", "stats", "logits" };
 
-	for (int i = 0; i < 5; i++)
+	for (size_t i = 0; i < sizeof(inputs) / sizeof(*inputs); i++)
 		*inputs[i] = gt_graph_find(p->graph, input_names[i]);
 	for (int i = 0; i < 3; i++) {
 		struct gt_value *v = gt_graph_find(p->graph, names[i]);
@@ -99,6 +100,7 @@ static int find_chunks(struct gt_program *p, struct gt_err *err)
 			.target = gt_replica_of(p->graph, p->io.target, i),
 			.rng = gt_replica_of(p->graph, p->io.rng, i),
 			.weight = gt_replica_of(p->graph, p->io.weight, i),
+			.scale = gt_replica_of(p->graph, p->io.scale, i),
 			.loss = gt_replica_of(p->graph, p->io.loss, i),
 		};
 	return 0;
@@ -145,6 +147,7 @@ int gt_program_init(
 		                              o->accumulate && !gt_parallel_adds(o->parallel),
 		.images = o->store->device->backend->image_layout,
 		.low = o->low,
+		.scaled = o->scaled,
 		.recompute = &p->recompute };
 	bool train = o->purpose == GT_MODEL_TRAIN;
 	int first, mine = batch, rc;
@@ -362,6 +365,22 @@ int gt_program_set(
 		mine[GT_RNG_FIRST] += p->turns ? 1 : p->batch / p->chunks * rng[GT_RNG_STRIDE];
 	}
 	return copy_settings(p, settings, err);
+}
+
+int gt_program_set_scale(
+    struct gt_program *p, const struct gt_step_scalars *scalars, struct gt_err *err)
+{
+	const struct gt_device *d = p->device;
+	int rc = 0;
+
+	for (int i = 0; !rc && i < p->chunks; i++) {
+		const struct gt_value *v = chunk_io(p, i)->scale;
+
+		if (v)
+			rc = d->backend->copy(d->compute, gt_plan_address(p->plan, v),
+			    &scalars->result.scale, sizeof(scalars->result.scale), err);
+	}
+	return rc;
 }
 
 int gt_program_add_loss(struct gt_program *p, struct gt_step_scalars *scalars, struct gt_err *err)

@@ -55,6 +55,7 @@ struct gt_program_options {
 	int recompute;                /* blocks that may be computed again: gt_recompute.most */
 	struct gt_parallel *parallel; /* how ranks share the work: the store's */
 	enum gt_dtype low;            /* mixed precision (see gt_pass_options); GT_F32: none */
+	bool scaled;                  /* gradients are those of the loss times a scale */
 };
 
 /* On failure *out holds nothing. A program with caches is made before the store has its memory. */
@@ -84,6 +85,11 @@ struct gt_event *gt_program_fed(const struct gt_program *p);
  * the batch's first sample. */
 int gt_program_set(
     struct gt_program *p, float weight, const int64_t rng[GT_RNG_FIELDS], struct gt_err *err);
+
+/* Likewise, where gradients are scaled: take scalars->result.scale, in device memory. Nothing is
+ * done for other programs. */
+int gt_program_set_scale(
+    struct gt_program *p, const struct gt_step_scalars *scalars, struct gt_err *err);
 
 /* After a run: add the batch's loss to scalars->result.loss, in device memory. */
 int gt_program_add_loss(struct gt_program *p, struct gt_step_scalars *scalars, struct gt_err *err);

@@ -240,6 +240,22 @@ static struct gt_tree *scheduler_tree(struct writer *w)
 	return tree;
 }
 
+/* torch.amp.GradScaler.state_dict(): empty where it is not enabled. */
+static struct gt_tree *scaler_tree(struct writer *w)
+{
+	const struct gt_scaler *s = gt_optim_scaler(w->s->optim);
+	struct gt_tree *tree = gt_tree_dict(w->a, w->err);
+
+	if (!s->growth_interval)
+		return tree;
+	put(w, tree, "scale", number(w, s->scale));
+	put(w, tree, "growth_factor", number(w, s->growth_factor));
+	put(w, tree, "backoff_factor", number(w, s->backoff_factor));
+	put(w, tree, "growth_interval", integer(w, s->growth_interval));
+	put(w, tree, "_growth_tracker", integer(w, s->growth_tracker));
+	return tree;
+}
+
 static struct gt_tree *best_tree(struct writer *w)
 {
 	struct gt_tree *tree = gt_tree_dict(w->a, w->err);
@@ -262,7 +278,7 @@ static int write_all(const struct gt_snapshot *s, const struct gt_whole *whole,
 	put(&w, root, "model", gt_weights_tree(s->store, whole, NULL, s->model, &a, err));
 	put(&w, root, "optimizer", optimizer_tree(&w));
 	put(&w, root, "lr_scheduler", scheduler_tree(&w));
-	put(&w, root, "scaler", gt_tree_dict(&a, err));
+	put(&w, root, "scaler", scaler_tree(&w));
 	put(&w, root, "epoch", integer(&w, s->epoch));
 	put(&w, root, "step", integer(&w, s->step));
 	if (s->best_step >= 0)

@@ -11,7 +11,7 @@
 
 /*
  * {"model": state_dict, "optimizer": torch.optim's state_dict, "lr_scheduler": {"last_epoch",
- * "_last_lr"}, "scaler": {}, "epoch", "step", "best": {"step", "score"}, "config": {...},
+ * "_last_lr"}, "scaler": torch.amp.GradScaler's state_dict, or {}, "epoch", "step", "best": {"step", "score"}, "config": {...},
  * "model_ema": state_dict}
  *
  * The optimizer's state_dict has one param_group, or two where the model exempts some parameters

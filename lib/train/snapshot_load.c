@@ -4,10 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/text.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/digest.h"
 #include "lib/train/snapshot_inside.h"
 #include "lib/train/weights.h"
+
+static bool has_entries(const struct gt_tree *dict)
+{
+	return dict && dict->kind == GT_TREE_DICT && dict->seq.count;
+}
 
 /* ---- what the optimizer keeps ---- */
 
@@ -205,14 +211,22 @@ static int count_steps(const struct gt_snapshot *s, const struct gt_tree *state,
 	return 0;
 }
 
-static int load_optimizer(
-    const struct gt_snapshot *s, const struct gt_tree *optimizer, struct gt_err *err)
+/* Whether there was no update so far: all steps, whose loss was scaled, were skipped. */
+static bool is_fresh(const struct gt_tree *root, const struct gt_tree *state)
 {
+	return has_entries(gt_tree_get(root, "scaler")) && !has_entries(state);
+}
+
+static int load_optimizer(
+    const struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err)
+{
+	const struct gt_tree *optimizer = gt_tree_get(root, "optimizer");
 	const struct gt_tree *state = gt_tree_get(optimizer, "state");
 	int64_t *numbers = gt_calloc(s->store->slot_count, sizeof(*numbers), err);
 	struct gt_snapshot_groups g;
 	const char *name;
 	int64_t steps;
+	bool updated;
 	float *flat;
 	int rc = gt_snapshot_groups_of(&g, s->store, gt_optim_options(s->optim)->kind, err);
 
@@ -222,7 +236,8 @@ static int load_optimizer(
 		rc = gt_err_set(err, GT_EFORMAT, "no optimizer state under 'optimizer'");
 	if (!rc)
 		rc = match_groups(&g, s, optimizer, numbers, err);
-	for (size_t i = 0; !rc && s->step > 0 && i < g.count; i++) {
+	updated = s->step > 0 && !is_fresh(root, state);
+	for (size_t i = 0; !rc && updated && i < g.count; i++) {
 		const struct gt_tree *one = gt_tree_get_int(state, numbers[i]);
 
 		for (int k = 0; !rc && (name = gt_optim_state(s->optim, g.slots[i], k, &flat)); k++)
@@ -231,10 +246,67 @@ static int load_optimizer(
 	if (!rc)
 		rc = count_steps(s, state, numbers, g.count, &steps, err);
 	if (!rc)
-		rc = gt_optim_set_steps(s->optim, steps, err);
+		rc = gt_optim_set_steps(s->optim, updated ? steps : 0, err);
 	free(numbers);
 	free(g.slots);
 	return rc;
+}
+
+/* ---- the loss scale ---- */
+
+static int read_scaler(struct gt_scaler *out, const struct gt_tree *dict, struct gt_err *err)
+{
+	const struct {
+		const char *key;
+		double *real;
+		int64_t *whole;
+	} members[] = {
+		{ "scale", &out->scale, NULL },
+		{ "growth_factor", &out->growth_factor, NULL },
+		{ "backoff_factor", &out->backoff_factor, NULL },
+		{ "growth_interval", NULL, &out->growth_interval },
+		{ "_growth_tracker", NULL, &out->growth_tracker },
+	};
+
+	for (size_t i = 0; i < sizeof(members) / sizeof(*members); i++) {
+		const struct gt_tree *value = gt_tree_get(dict, members[i].key);
+		int rc = members[i].real ? gt_tree_read_float(value, members[i].real, err)
+		                         : gt_tree_read_int(value, members[i].whole, err);
+
+		if (rc < 0)
+			return gt_err_prefix(err, "'scaler': '%s'", members[i].key);
+		if (!rc)
+			return gt_err_set(err, GT_EFORMAT, "'scaler' has no '%s'", members[i].key);
+	}
+	return 0;
+}
+
+/* Whether steps can be taken with it; NaN compares as false. */
+static bool is_sound(const struct gt_scaler *s)
+{
+	return (float)s->scale > 0 && isfinite((float)s->scale) && s->growth_factor >= 1 &&
+	       isfinite((float)s->growth_factor) && s->backoff_factor > 0 &&
+	       s->backoff_factor <= 1 && s->growth_interval > 0 && s->growth_tracker >= 0 &&
+	       s->growth_tracker < s->growth_interval;
+}
+
+/* Of a run whose loss was not scaled there is none: the scale begins anew. */
+static int load_scaler(const struct gt_snapshot *s, const struct gt_tree *dict, struct gt_err *err)
+{
+	struct gt_scaler scaler;
+
+	if (!gt_optim_scaler(s->optim)->growth_interval || !has_entries(dict))
+		return 0;
+	if (read_scaler(&scaler, dict, err))
+		return err->code;
+	if (!is_sound(&scaler))
+		return gt_err_set(err, GT_EFORMAT,
+		    "'scaler': scale %g, growth_factor %g, backoff_factor %g, growth_interval "
+		    "%lld and _growth_tracker %lld scale no loss",
+		    gt_text_real(scaler.scale), gt_text_real(scaler.growth_factor),
+		    gt_text_real(scaler.backoff_factor), (long long)scaler.growth_interval,
+		    (long long)scaler.growth_tracker);
+	return gt_optim_set_scaler(s->optim, &scaler, err);
 }
 
 /* ---- whether it is the same run ---- */
@@ -378,7 +450,9 @@ int gt_snapshot_load(struct gt_snapshot *s, struct gt_file_name file, struct gt_
 	if (!rc)
 		rc = gt_weights_load(s->store, s->model, &sd, &strict, &report, err);
 	if (!rc)
-		rc = load_optimizer(s, gt_tree_get(root, "optimizer"), err);
+		rc = load_optimizer(s, root, err);
+	if (!rc)
+		rc = load_scaler(s, gt_tree_get(root, "scaler"), err);
 	if (!rc && s->ema)
 		rc = load_ema(s, root, err);
 	if (rc)

@@ -75,6 +75,8 @@ static int run_micro_batch(
 		return rc;
 	count_samples(rng, l->t, index, p->batch);
 	rc = gt_program_set(p, weight, rng, err);
+	if (!rc)
+		rc = gt_program_set_scale(p, gt_optim_scalars(l->t->optim), err);
 	gt_profile_plan(l->profile, p->plan);
 	if (!rc)
 		rc = gt_plan_run(p->plan, err);
@@ -86,6 +88,11 @@ static int run_micro_batch(
 
 static int hint_diverged(const struct gt_train *t, struct gt_err *err)
 {
+	if (t->o.amp == GT_AMP_FP16)
+		return gt_err_hint(err,
+		    "float16 ends at 65504, {amp} bf16 does not; else a lower {lr} or a longer "
+		    "{warmup}%s",
+		    t->o.out ? "; checkpoints are as they were" : "");
 	if (gt_train_world(t) > 1 && t->o.parallel.compress == GT_COMPRESS_FP16)
 		return gt_err_hint(err,
 		    "{compress} fp16 makes gradients above 65504 infinite, bf16 and none do not; else "
@@ -192,6 +199,26 @@ static int show_gradients(struct gt_loop *l, struct gt_err *err)
 	return rc ? rc : GT_TELL(l, gradients, t->step + 1, err);
 }
 
+static bool is_scaled(const struct gt_train *t)
+{
+	return gt_optim_scaler(t->optim)->growth_interval;
+}
+
+static int check_result(
+    struct gt_loop *l, const struct gt_step_result *r, int64_t step, struct gt_err *err)
+{
+	if (!isfinite(r->loss))
+		return gt_loop_diverged(l->t, "the loss", r->loss, step, err);
+	if (!r->diverged)
+		return 0;
+	if (!is_scaled(l->t))
+		return gt_loop_diverged(
+		    l->t, "the gradient's norm", (double)r->grad_norm, step, err);
+	gt_err_set(err, GT_EDIVERGED, "the loss scale is %g at step %lld, and gradients overflow",
+	    (double)r->scale, (long long)step);
+	return hint_diverged(l->t, err);
+}
+
 /* The results of the oldest step that is still queued: report them. */
 static int finish_step(struct gt_loop *l, struct gt_err *err)
 {
@@ -203,13 +230,12 @@ static int finish_step(struct gt_loop *l, struct gt_err *err)
 		return rc;
 	l->finished++;
 	l->stop = result.stop > 0;
-	if (!isfinite(result.loss))
-		return gt_loop_diverged(l->t, "the loss", result.loss, r->step, err);
-	if (!isfinite(result.grad_norm))
-		return gt_loop_diverged(
-		    l->t, "the gradient's norm", (double)result.grad_norm, r->step, err);
+	if (check_result(l, &result, r->step, err))
+		return err->code;
 	r->loss = result.loss;
 	r->grad_norm = (double)result.grad_norm;
+	r->skipped = result.skip;
+	r->loss_scale = is_scaled(l->t) ? (double)result.scale : 0;
 	r->train_s = l->train_s;
 	r->time_s = gt_clock_s() - l->started;
 	return GT_TELL(l, step, r, err);

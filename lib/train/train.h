@@ -58,7 +58,9 @@ struct gt_train_options {
 	enum gt_amp amp; /* of evaluations, too */
 	enum gt_recompute_mode recompute;
 
-	struct gt_optim_options optim; /* others_lr is computed from adam_lr */
+	/* others_lr is computed from adam_lr; scaler is of fp16, and gt_scaler_default where it has
+	 * no growth_interval. */
+	struct gt_optim_options optim;
 	double adam_lr; /* of tensors that the optimizer leaves to AdamW, at its highest; it follows
 	                   the schedule */
 	double ema;     /* decay of a running mean of the weights (lib/optim/ema.h); 0: none */
@@ -125,7 +127,8 @@ struct gt_train_result {
  * config.json. The loop between evaluations and checkpoints allocates nothing. Of several ranks all
  * stop when one is told to. Each has observers of its own; those that write files belong to rank 0.
  *
- * Errors: GT_EDIVERGED, on all ranks, when the loss or a gradient is not finite. Parameters,
+ * Errors: GT_EDIVERGED, on all ranks, when the loss is not finite, or a gradient: of a loss that is
+ *         scaled, at the least scale (gt_scale_min). Parameters,
  *         buffers and optimizer state are checked before each evaluation and checkpoint, and at
  *         the end of the run. The last checkpoint stays as it was.
  */

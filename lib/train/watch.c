@@ -29,6 +29,18 @@ static void update_rate(struct gt_watch *w, const struct gt_step_report *r)
 	w->work = 0;
 }
 
+/* Log a change of the loss scale. */
+static void log_scale(struct gt_watch *w, const struct gt_step_report *r)
+{
+	if (r->skipped)
+		gt_log_info(w->log,
+		    "step %lld: gradients overflow, so the weights stay; loss scale %g",
+		    (long long)r->step, r->loss_scale);
+	else if (w->scale > 0 && r->loss_scale > w->scale)
+		gt_log_info(w->log, "step %lld: loss scale %g", (long long)r->step, r->loss_scale);
+	w->scale = r->loss_scale;
+}
+
 static int step(void *self, const struct gt_step_report *r, struct gt_err *err)
 {
 	struct gt_watch *w = self;
@@ -36,6 +48,7 @@ static int step(void *self, const struct gt_step_report *r, struct gt_err *err)
 	bool line;
 
 	(void)err;
+	log_scale(w, r);
 	w->loss_sum += r->loss;
 	w->count++;
 	update_rate(w, r);

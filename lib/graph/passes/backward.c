@@ -89,6 +89,15 @@ static void name_gradient(struct gt_graph *g, struct gt_value *parameter, struct
 	grad->gradient_of = parameter;
 }
 
+/* The gradient of the loss by itself, times the loss scale. */
+static struct gt_value *first_gradient(struct gt_graph *g, const struct gt_pass_options *options)
+{
+	enum gt_dtype dtype = options->loss->dtype;
+
+	return options->scaled ? gt_input(g, "scale", dtype, 0, NULL)
+	                       : gt_fill(g, dtype, 0, NULL, 1);
+}
+
 static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
 	size_t nodes = g->node_count, values = g->value_count;
@@ -102,7 +111,7 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 	if (!s.depends || !s.grads)
 		goto out;
 	find_dependents(g, s.depends);
-	s.grads[options->loss->id] = gt_fill(g, options->loss->dtype, 0, NULL, 1);
+	s.grads[options->loss->id] = first_gradient(g, options);
 	rc = gt_graph_status(g, err);
 	for (size_t i = nodes; !rc && i-- > 0;)
 		rc = differentiate(g, g->nodes[i], &s, err);
