@@ -19,7 +19,8 @@ enum gt_autocast {
 	GT_AUTOCAST_WIDEST, /* they become the widest type among them */
 	GT_AUTOCAST_LOW,    /* they become the low type: products and convolutions */
 	GT_AUTOCAST_HIGH,   /* they become float32: losses */
-	GT_AUTOCAST_KEEP /* they stay as they are: the op takes float32 vectors beside low data */
+	GT_AUTOCAST_KEEP,  /* they stay as they are: the op takes float32 vectors beside low data */
+	GT_AUTOCAST_MARKED /* it has none: an output that is marked as low (gt_value.low) is low */
 };
 
 struct gt_op {

@@ -38,6 +38,11 @@ extern const struct gt_pass *const gt_passes[];
 /* Run every pass that applies. */
 int gt_passes_run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err);
 
+/* autocast.c: the type that v, of a forward graph of a whole model, has behind the pass for this
+ * low type (GT_F32: without it). The graph is left as it was. */
+int gt_autocast_type(enum gt_dtype *out, struct gt_graph *g, const struct gt_value *v,
+    enum gt_dtype low, struct gt_err *err);
+
 /* ---- steps that passes share: rewrite.c ---- */
 
 /* How often each value is read, by value id; yours to free(). Values read by the host (outputs,

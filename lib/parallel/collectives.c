@@ -150,6 +150,8 @@ static int run_all_gather(struct gt_call *call, struct gt_err *err)
 const struct gt_kernel gt_collective_kernels[] = {
 	{ .op = "all_reduce", .dtype = GT_F32, .run = run_all_reduce },
 	{ .op = "all_reduce", .dtype = GT_F64, .run = run_all_reduce },
+	{ .op = "all_reduce", .dtype = GT_F16, .run = run_all_reduce },
+	{ .op = "all_reduce", .dtype = GT_BF16, .run = run_all_reduce },
 	{ .op = "all_gather", .dtype = GT_F32, .run = run_all_gather },
 	{ .op = "all_gather", .dtype = GT_F64, .run = run_all_gather },
 	{ .op = NULL },

@@ -70,6 +70,7 @@ struct gt_parallel_options {
 	int hosted;                   /* and gt_parallel_hosted(); 0 is 1 */
 	int64_t check_every;          /* steps between comparisons of the ranks' weights; 0: none */
 	int tensor;                   /* ranks that share each layer; 0 is 1 */
+	enum gt_dtype low;            /* mixed precision: as in struct gt_pass_options */
 	enum gt_optim_kind optimizer; /* updates the weights: tensors that it takes whole have one
 	                                 owner where ranks divide updates */
 };

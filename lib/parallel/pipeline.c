@@ -164,7 +164,7 @@ static int rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err
 	struct gt_pipeline *l = p->pipeline;
 	int rc = l && !l->holds ? find_holders(l, g, err) : 0;
 
-	return rc || !l ? rc : gt_pipeline_keep_stage(&l->cut, l->stage, g, err);
+	return rc || !l ? rc : gt_pipeline_keep_stage(&l->cut, l->stage, g, p->o.low, err);
 }
 
 const struct gt_pipeline_cut *gt_pipeline_stages(const struct gt_parallel *p)

@@ -50,9 +50,9 @@ bool gt_pipeline_reads(
 
 /* ---- pipeline_stage.c ---- */
 
-/* Leave of a forward graph what stage `stage` does. */
-int gt_pipeline_keep_stage(
-    const struct gt_pipeline_cut *cut, int stage, struct gt_graph *g, struct gt_err *err);
+/* Leave of a forward graph what stage `stage` does. `low` is as in struct gt_pass_options. */
+int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct gt_graph *g,
+    enum gt_dtype low, struct gt_err *err);
 
 /* Copies for chunks, in the order of the schedule, of a graph with its backward pass. */
 int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err);
@@ -79,7 +79,7 @@ void gt_pipeline_emit_tied(const struct gt_parallel *p, struct gt_graph *g);
 /* ---- pipeline_ops.c ---- */
 
 /* A link is one of enum gt_pipe_link, or from GT_PIPE_LINKS on that of a tied parameter which two
- * stages hold. Of a value like this. A send yields a token like `token` (NULL: none), which stands
+ * stages hold. Of a value like this, marked as low where this one is. A send yields a token like `token` (NULL: none), which stands
  * for a result that a later stage computes, until gt_pipeline_fill_tokens(). */
 struct gt_value *gt_pipe_recv(struct gt_graph *g, const struct gt_value *like, int link);
 struct gt_node *gt_pipe_send(

@@ -83,18 +83,16 @@ static void grad_recv(struct gt_graph *g, struct gt_node *n, struct gt_value *co
 	gt_pipe_send(g, d_out[0], NULL, GT_PIPE_TO_BEFORE);
 }
 
-static const struct gt_op op_send = {
-	.name = "pipe_send",
-	.min_inputs = 1,
-	.max_inputs = 1,
-	.outputs = 1,
-	.infer = infer_pipe,
-	.grad = grad_send,
-	.print = print_link,
-	.flops = gt_nodes_no_flops,
-	.image_in = 1u << 0,
-	.remote = true,
-};
+#define SEND(class)                                                                                \
+	{                                                                                          \
+		.name = "pipe_send", .min_inputs = 1, .max_inputs = 1, .outputs = 1,               \
+		.infer = infer_pipe, .grad = grad_send, .print = print_link,                       \
+		.flops = gt_nodes_no_flops, .image_in = 1u << 0, .remote = true, .autocast = class \
+	}
+
+/* Where precision is mixed both ends have to know the type: that of the value in the graph of the
+ * whole model. */
+static const struct gt_op op_send = SEND(GT_AUTOCAST_HIGH), op_send_low = SEND(GT_AUTOCAST_LOW);
 
 static const struct gt_op op_recv = {
 	.name = "pipe_recv",
@@ -105,6 +103,7 @@ static const struct gt_op op_recv = {
 	.flops = gt_nodes_no_flops,
 	.image_out = 1u << 0,
 	.remote = true,
+	.autocast = GT_AUTOCAST_MARKED,
 };
 
 static const struct gt_op op_wait = {
@@ -132,9 +131,13 @@ static void describe(union gt_attrs *attrs, const struct gt_value *like, int lin
 struct gt_value *gt_pipe_recv(struct gt_graph *g, const struct gt_value *like, int link)
 {
 	union gt_attrs attrs;
+	struct gt_value *v;
 
 	describe(&attrs, like, link);
-	return gt_emit1(g, &op_recv, &attrs, 0, NULL);
+	v = gt_emit1(g, &op_recv, &attrs, 0, NULL);
+	if (v)
+		v->low = like->low;
+	return v;
 }
 
 /* Until somebody sees to it that x stays what it is meanwhile, the node waits by itself. */
@@ -145,7 +148,7 @@ struct gt_node *gt_pipe_send(
 
 	describe(&attrs, token, link);
 	attrs.pipe.wait = true;
-	return gt_emit(g, &op_send, &attrs, 1, &x);
+	return gt_emit(g, x && x->low ? &op_send_low : &op_send, &attrs, 1, &x);
 }
 
 struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, int link)
@@ -181,7 +184,7 @@ void gt_pipeline_fill_tokens(struct gt_graph *g)
 
 bool gt_is_pipe_send(const struct gt_node *n)
 {
-	return n->op == &op_send;
+	return n->op == &op_send || n->op == &op_send_low;
 }
 
 /* ---- kernels ---- */
@@ -239,9 +242,15 @@ static int run_wait(struct gt_call *call, struct gt_err *err)
 const struct gt_kernel gt_pipeline_kernels[] = {
 	{ .op = "pipe_send", .dtype = GT_F32, .run = run_send },
 	{ .op = "pipe_send", .dtype = GT_F64, .run = run_send },
+	{ .op = "pipe_send", .dtype = GT_F16, .run = run_send },
+	{ .op = "pipe_send", .dtype = GT_BF16, .run = run_send },
 	{ .op = "pipe_recv", .dtype = GT_F32, .run = run_recv },
 	{ .op = "pipe_recv", .dtype = GT_F64, .run = run_recv },
+	{ .op = "pipe_recv", .dtype = GT_F16, .run = run_recv },
+	{ .op = "pipe_recv", .dtype = GT_BF16, .run = run_recv },
 	{ .op = "pipe_wait", .dtype = GT_F32, .run = run_wait },
 	{ .op = "pipe_wait", .dtype = GT_F64, .run = run_wait },
+	{ .op = "pipe_wait", .dtype = GT_F16, .run = run_wait },
+	{ .op = "pipe_wait", .dtype = GT_BF16, .run = run_wait },
 	{ .op = NULL },
 };

@@ -65,8 +65,20 @@ static void send(struct gt_graph *g, struct gt_value *v, struct gt_value *result
 	result->name = NULL;
 }
 
-int gt_pipeline_keep_stage(
-    const struct gt_pipeline_cut *cut, int stage, struct gt_graph *g, struct gt_err *err)
+/* Mark a value that goes to the next stage if it is low in the graph of the whole model. A stage's
+ * own part of it does not tell. */
+static int mark_low(struct gt_graph *g, struct gt_value *v, enum gt_dtype low, struct gt_err *err)
+{
+	enum gt_dtype type;
+	int rc = gt_autocast_type(&type, g, v, low, err);
+
+	if (!rc)
+		v->low = type != v->dtype;
+	return rc;
+}
+
+int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct gt_graph *g,
+    enum gt_dtype low, struct gt_err *err)
 {
 	struct gt_value *before = NULL, *behind = NULL, *result = NULL;
 	size_t first, last;
@@ -85,6 +97,10 @@ int gt_pipeline_keep_stage(
 			gt_err_set(err, GT_EINVAL, "the last stage has no result");
 		rc = behind && result ? 0 : err->code;
 	}
+	if (!rc && before)
+		rc = mark_low(g, before, low, err);
+	if (!rc && behind)
+		rc = mark_low(g, behind, low, err);
 	if (rc)
 		return rc;
 	mark_elsewhere(g, first, last);

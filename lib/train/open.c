@@ -183,17 +183,8 @@ static struct gt_parallel_options parallel_of(const struct gt_train_options *o)
 
 	parallel.micro_batches = o->accumulate;
 	parallel.optimizer = o->optim.kind;
+	parallel.low = gt_amp_type(o->amp);
 	return parallel;
-}
-
-/* Values that go from rank to rank within a forward pass are float32. */
-static int check_amp(const struct gt_train_options *o, struct gt_err *err)
-{
-	if (o->amp == GT_AMP_OFF || (o->parallel.stages <= 1 && o->parallel.tensor <= 1))
-		return 0;
-	gt_err_set(err, GT_EINVAL, "{amp} cannot be combined with {%s}",
-	    o->parallel.stages > 1 ? "pipeline-parallel" : "tensor-parallel");
-	return gt_err_hint(err, "use {amp} with {parallel} modes that divide samples");
 }
 
 int gt_train_check_options(const struct gt_train_options *o, int ranks, struct gt_err *err)
@@ -203,8 +194,6 @@ int gt_train_check_options(const struct gt_train_options *o, int ranks, struct g
 	unsigned augment;
 	int rc = parse_texts(&augment, &profile, o, err);
 
-	if (!rc)
-		rc = check_amp(o, err);
 	return rc ? rc : gt_parallel_check(&parallel, ranks, o->batch, err);
 }
 
@@ -230,7 +219,7 @@ static int set_ranks(struct gt_train *t, struct gt_err *err)
 	int ranks = gt_train_world(t);
 
 	*o = parallel_of(&t->o);
-	if (check_amp(&t->o, err) || gt_parallel_check(o, ranks, t->o.batch, err))
+	if (gt_parallel_check(o, ranks, t->o.batch, err))
 		return err->code;
 	o->ranks = ranks;
 	o->hosted = gt_parallel_hosted(o, ranks, t->o.batch);

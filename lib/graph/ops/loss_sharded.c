@@ -29,6 +29,7 @@ const struct gt_op gt_op_log_sum_exp = {
 	.infer = log_sum_exp_infer,
 	.flops = log_sum_exp_flops,
 	.constant = true,
+	.autocast = GT_AUTOCAST_HIGH,
 };
 
 static int exp_difference_infer(struct gt_node *n, struct gt_err *err)
@@ -106,6 +107,7 @@ const struct gt_op gt_op_pick = {
 	.infer = pick_infer,
 	.print = print_shard,
 	.constant = true,
+	.autocast = GT_AUTOCAST_HIGH,
 };
 
 static int count_before_infer(struct gt_node *n, struct gt_err *err)
@@ -133,6 +135,7 @@ const struct gt_op gt_op_count_before = {
 	.print = print_shard,
 	.flops = count_before_flops,
 	.constant = true,
+	.autocast = GT_AUTOCAST_HIGH,
 };
 
 /* ---- sums over rows ---- */
@@ -174,6 +177,7 @@ const struct gt_op gt_op_cross_entropy_sharded = {
 	.grad = cross_entropy_sharded_grad,
 	.print = print_shard,
 	.flops = rows_flops,
+	.autocast = GT_AUTOCAST_HIGH,
 };
 
 static int classify_stats_sharded_infer(struct gt_node *n, struct gt_err *err)

@@ -63,6 +63,13 @@ static struct gt_value *cast_of(
 	return *made;
 }
 
+static void make_marked_low(const struct casts *c, struct gt_node *n)
+{
+	for (int k = 0; k < n->outputs; k++)
+		if (n->out[k] && n->out[k]->low && takes_part(c, n->out[k]))
+			n->out[k]->dtype = c->low;
+}
+
 /* Cast the inputs of the node at *index, and let its outputs have the types that follow. */
 static int settle(struct casts *c, size_t *index, struct gt_err *err)
 {
@@ -70,6 +77,8 @@ static int settle(struct casts *c, size_t *index, struct gt_err *err)
 	enum gt_dtype wanted[GT_MAX_INPUTS];
 	bool changed = false;
 
+	if (n->op->autocast == GT_AUTOCAST_MARKED)
+		make_marked_low(c, n);
 	for (int k = 0; k < n->inputs; k++)
 		if (takes_part(c, n->in[k]))
 			wanted[k] = wanted_type(c, n, k);
@@ -110,6 +119,49 @@ static void restore_outputs(struct casts *c, size_t values)
 		v->role = GT_TEMPORARY;
 		v->name = NULL;
 	}
+}
+
+/* Let the outputs of n have the types that they have behind the pass. Its inputs have them. */
+static int infer_types(const struct casts *c, struct gt_node *n, struct gt_err *err)
+{
+	enum gt_dtype wanted[GT_MAX_INPUTS], own[GT_MAX_INPUTS];
+	int rc;
+
+	for (int k = 0; k < n->inputs; k++) {
+		own[k] = n->in[k] ? n->in[k]->dtype : c->low;
+		wanted[k] = takes_part(c, n->in[k]) ? wanted_type(c, n, k) : own[k];
+	}
+	for (int k = 0; k < n->inputs; k++)
+		if (n->in[k])
+			n->in[k]->dtype = wanted[k];
+	rc = n->op->infer(n, err);
+	for (int k = 0; k < n->inputs; k++)
+		if (n->in[k])
+			n->in[k]->dtype = own[k];
+	return rc ? gt_err_prefix(err, "%s: %s", n->scope, n->op->name) : 0;
+}
+
+int gt_autocast_type(enum gt_dtype *out, struct gt_graph *g, const struct gt_value *v,
+    enum gt_dtype low, struct gt_err *err)
+{
+	struct casts c = { .g = g, .low = low };
+	int rc = 0;
+
+	*out = v->dtype;
+	if (low == GT_F32)
+		return 0;
+	c.before = gt_calloc(g->value_count, sizeof(*c.before), err);
+	if (!c.before)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < g->value_count; i++)
+		c.before[i] = g->values[i]->dtype;
+	for (size_t i = 0; !rc && i < g->node_count; i++)
+		rc = infer_types(&c, g->nodes[i], err);
+	*out = v->dtype;
+	for (size_t i = 0; i < g->value_count; i++)
+		g->values[i]->dtype = c.before[i];
+	free(c.before);
+	return rc;
 }
 
 static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
