@@ -94,7 +94,9 @@ static int open_program(struct model_rank *r)
 		.purpose = r->evaluates ? GT_MODEL_EVAL : GT_MODEL_TRAIN,
 		.store = r->store,
 		.accumulate = r->accumulate || micro_batches(r) > 1,
-		.parallel = r->parallel };
+		.parallel = r->parallel,
+		.low = r->options.low,
+		.scaled = gt_optim_scaler(r->optim)->growth_interval };
 	struct gt_err *err = &r->err;
 	void *scalars = NULL;
 	int rc =
@@ -169,6 +171,8 @@ static int run_program(struct model_rank *r, int first, float scale)
 	if (!rc && !r->evaluates)
 		rc = gt_program_set(p, scale / (float)((size_t)r->samples * targets), rng, &r->err);
 	if (!rc)
+		rc = gt_program_set_scale(p, gt_optim_scalars(r->optim), &r->err);
+	if (!rc)
 		rc = gt_plan_run(p->plan, &r->err);
 	if (!rc && r->evaluates)
 		return gt_plan_read(p->plan, p->io.stats, r->stats, sizeof(r->stats), &r->err);
@@ -194,7 +198,6 @@ int model_rank_step(struct model_rank *r, float scale)
 
 int model_rank_update(struct model_rank *r, double lr)
 {
-	struct gt_step_result result;
 	int rc;
 
 	if (!r->group)
@@ -205,9 +208,9 @@ int model_rank_update(struct model_rank *r, double lr)
 	if (!rc)
 		rc = gt_optim_end(r->optim, &r->err);
 	if (!rc)
-		rc = gt_optim_result(r->optim, &result, &r->err);
+		rc = gt_optim_result(r->optim, &r->result, &r->err);
 	if (!rc)
-		r->norm = result.grad_norm;
+		r->norm = r->result.grad_norm;
 	return rc;
 }
 

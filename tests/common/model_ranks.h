@@ -18,8 +18,9 @@ struct model_rank {
 	int micro_batches; /* that these come in; 0 is 1 */
 	bool accumulate;   /* see struct gt_program_options; so it is with several micro-batches */
 	bool evaluates;    /* the program counts, and has no gradients */
-	const struct gt_optim_options *optimizer; /* NULL: plain sgd */
-	struct gt_group *group;                   /* NULL: one rank alone, with all samples */
+	/* NULL: plain sgd. With a scaler the loss is scaled; options.low is the type of products. */
+	const struct gt_optim_options *optimizer;
+	struct gt_group *group; /* NULL: one rank alone, with all samples */
 	struct gt_model *model;
 	struct gt_model_input in;
 	struct gt_store *store;
@@ -30,6 +31,7 @@ struct model_rank {
 	struct gt_step_scalars *scalars;      /* device: for losses */
 	double loss, stats[MODEL_RANK_STATS]; /* of the last step */
 	float norm;                           /* of the gradients, in the last update */
+	struct gt_step_result result;         /* of the last update of several ranks */
 	void **whole[MODEL_RANK_WHOLES];      /* model_rank_collect() */
 	void *user;                           /* the test's own */
 	void (*enter)(struct model_rank *r);  /* called first in the rank's thread; NULL: nothing */

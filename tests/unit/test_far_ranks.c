@@ -227,6 +227,13 @@ static const struct {
 	    { .spec = GPT,
 	        .options = { .kind = GT_PARALLEL_ZERO1, .stages = 2 },
 	        .accumulate = true } },
+	{ "tensor, float16", 2, { .spec = GPT, .options = { .tensor = 2, .low = GT_F16 } } },
+	{ "pipeline, float16", 2,
+	    { .spec = GPT, .options = { .stages = 2, .low = GT_F16 }, .accumulate = true } },
+	{ "tensor and pipeline, float16", 4,
+	    { .spec = GPT,
+	        .options = { .tensor = 2, .stages = 2, .low = GT_F16 },
+	        .accumulate = true } },
 };
 
 /* The host's losses, norms, counts and weights, bit by bit. */
@@ -235,14 +242,16 @@ static void far_ranks_have_the_bits_of_near_ones(void **state)
 	static const struct gt_optim_options adamw = {
 		.kind = GT_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .clip = 0.1
 	};
+	struct gt_optim_options scaled = adamw;
 
 	(void)state;
+	scaled.scaler = gt_scaler_default;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct model_rank like = cases[i].like;
 		struct ranks near, far;
 
 		like.samples = 4;
-		like.optimizer = &adamw;
+		like.optimizer = like.options.low == GT_F16 ? &scaled : &adamw;
 		like.options.bucket_bytes = 4096;
 		run_ranks(&near, &like, cases[i].count, "cpu");
 		run_ranks(&far, &like, cases[i].count, "far");
