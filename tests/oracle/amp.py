@@ -6,7 +6,12 @@ implementations of float32 are apart, so the yardstick is PyTorch's own: its cur
 float32, and gtrain's under --amp may be twice as far from PyTorch's under autocast. Both are chance in part: with AdamW at this rate,
 clipped, the small gpt's yardstick changes twofold with the instruction set that oneDNN takes. PyTorch 1.13 computes the loss of
 bfloat16 logits in bfloat16; later releases have it among the ops of float32, as here.
+
+PyTorch 1.13 has neither autocast to float16 on the CPU nor products of float16. Float16 stands here beside an emulation of what later
+releases do, by the same lists: float32 numbers that are rounded to float16 where theirs are float16, in gradients too (class Autocast).
+Its GradScaler needs CUDA; it is written out.
 """
+import contextlib
 import json
 import os
 import signal
@@ -32,23 +37,90 @@ class Conv1D(models.Conv1D):
         return y.view(*x.shape[:-1], -1)
 
 
+class Round(torch.autograd.Function):
+    """To float16 and back, numbers and gradients."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.half().float()
+
+    @staticmethod
+    def backward(ctx, d):
+        return d.half().float()
+
+
+class Autocast(torch.overrides.TorchFunctionMode):
+    """torch.autocast("cpu", torch.float16), emulated. A tensor that is marked stands for one of float16."""
+
+    LOW = {"conv2d", "linear", "matmul", "__matmul__", "addmm", "mm", "bmm"}
+    BY_FIRST = {"batch_norm", "layer_norm"}  # they take float32 weights beside a low input
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        name, kwargs = func.__name__, kwargs or {}
+        real = [x for x in args if isinstance(x, torch.Tensor) and x.is_floating_point()]
+        low = name in self.LOW
+        if low:
+            args = [Round.apply(x) if any(x is y for y in real) else x for x in args]
+        out = func(*args, **kwargs)
+        if not real or not low and not all(hasattr(x, "low") for x in (real[:1] if name in self.BY_FIRST else real)):
+            return out
+        if isinstance(out, (tuple, list)):
+            return type(out)(map(self.mark, out))
+        return self.mark(out)
+
+    @staticmethod
+    def mark(x):
+        if isinstance(x, torch.Tensor) and x.is_floating_point():
+            with torch._C.DisableTorchFunction():
+                x = Round.apply(x)
+            x.low = True
+        return x
+
+
+class Scaler:
+    """torch.cuda.amp.GradScaler, as far as it is needed here."""
+
+    def __init__(self, enabled):
+        self.enabled, self.scale, self.good = enabled, 65536.0 if enabled else 1.0, 0
+
+    def unscale(self, net):
+        """Whether there is an update."""
+        grads = [p.grad for p in net.parameters()]
+        for g in grads:
+            g.mul_(1 / self.scale)
+        found = not all(bool(g.isfinite().all()) for g in grads)
+        if self.enabled:
+            self.good = 0 if found else self.good + 1
+            self.scale *= 0.5 if found else 2 if self.good == 2000 else 1
+        return not (found and self.enabled)
+
+
+def autocast(low):
+    if low == torch.float16:
+        return Autocast()
+    return contextlib.nullcontext() if low is None else torch.autocast("cpu", low)
+
+
 def losses(net, run, kind, lr, decay, clip, low):
-    """PyTorch's curve, under autocast to `low` unless that is None."""
+    """PyTorch's curve, under autocast to `low` unless that is None; and the scales of the loss."""
     net.load_state_dict(run["state"])
     net.train()
     opt = models.optimizer(kind, net, run, lr, lr, decay)
-    out = []
+    scaler = Scaler(low == torch.float16)
+    out, scales = [], []
     for step in range(models.STEPS):
         at = step % len(run["inputs"])
-        with torch.autocast("cpu", low or torch.bfloat16, enabled=low is not None):
+        with autocast(low):
             logits = net(models.prepared(run["inputs"][at], run))
         loss = F.cross_entropy(logits.float().flatten(0, -2), run["targets"][at].long().flatten())
         opt.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(net.parameters(), clip or float("inf"))
-        opt.step()
+        (loss * scaler.scale).backward()
+        if scaler.unscale(net):
+            torch.nn.utils.clip_grad_norm_(net.parameters(), clip or float("inf"))
+            opt.step()
         out.append(float(loss.detach()))
-    return out
+        scales.append(scaler.scale)
+    return out, scales
 
 
 #        model, network, batch, optimizer, learning rate, weight decay, clip
@@ -70,25 +142,34 @@ def has_bf16():
         return False
 
 
+def compare(path, amp, low, model, network, batch, kind, lr, decay, clip):
+    subprocess.run([os.path.join(models.TESTS, "model_dump"), path, model, kind, str(lr), str(decay), str(clip), str(batch),
+                    str(models.STEPS), str(lr), amp], check=True)
+    run = torch.load(path)
+    theirs, scales = losses(network(), run, kind, lr, decay, clip, low)
+    exact, _ = losses(network(), run, kind, lr, decay, clip, None)
+    far, bound = models.worst(run["losses"], theirs), 2 * models.worst(theirs, exact)
+    ours = models.worst(run["losses"], exact)
+    learned = sum(run["losses"][-5:]) < 0.9 * sum(run["losses"][:5])
+    kept = all(v.dtype == torch.float32 for k, v in run["final"].items() if v.is_floating_point())
+    same = run["scales"] == (scales if low == torch.float16 else [0] * models.STEPS)
+    good = 0 < ours and far <= bound and learned and kept and same
+    print(f"# {model} {kind} {amp}: {far:.1e} from PyTorch's autocast, which is {bound / 2:.1e} from float32, gtrain {ours:.1e}, "
+          f"loss scales {sorted(set(run['scales']))}")
+    yield (f"{model} {kind}: {amp} is as near PyTorch's autocast as that is to float32",
+           "" if good else f"{far:.1e}, bound {bound:.1e}, scales {sorted(set(run['scales']))} and {sorted(set(scales))}")
+
+
 def curves(folder):
+    models.Conv1D = Conv1D
+    torch.set_num_threads(1)
+    for case in CURVES:
+        yield from compare(f"{folder}/run.pth", "fp16", torch.float16, *case)
     if not has_bf16():
         yield "curves beside PyTorch's # SKIP torch: has no convolution in bfloat16 on this processor", ""
         return
-    models.Conv1D = Conv1D
-    torch.set_num_threads(1)
-    for model, network, batch, kind, lr, decay, clip in CURVES:
-        path = f"{folder}/run.pth"
-        subprocess.run([os.path.join(models.TESTS, "model_dump"), path, model, kind, str(lr), str(decay), str(clip), str(batch),
-                        str(models.STEPS), str(lr), "bf16"], check=True)
-        run = torch.load(path)
-        theirs, exact = (losses(network(), run, kind, lr, decay, clip, low) for low in (torch.bfloat16, None))
-        far, bound = models.worst(run["losses"], theirs), 2 * models.worst(theirs, exact)
-        ours = models.worst(run["losses"], exact)
-        learned = sum(run["losses"][-5:]) < 0.9 * sum(run["losses"][:5])
-        kept = all(v.dtype == torch.float32 for k, v in run["final"].items() if v.is_floating_point())
-        good = 0 < ours and far <= bound and learned and kept
-        print(f"# {model} {kind}: {far:.1e} from PyTorch's autocast, which is {bound / 2:.1e} from float32, gtrain {ours:.1e}")
-        yield f"{model} {kind}: bf16 is as near PyTorch's autocast as that is to float32", "" if good else f"{far:.1e}, bound {bound:.1e}"
+    for case in CURVES:
+        yield from compare(f"{folder}/run.pth", "bf16", torch.bfloat16, *case)
 
 
 GPT = ["--model", "gpt:layers=2,heads=2,width=32,block=16,dropout=0.2", "--batch", 6, "--threads", 1, "--lr", "2e-3"]

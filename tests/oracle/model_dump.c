@@ -5,8 +5,8 @@
  *
  * FILE.pth holds a dict: state (before), final (after), inputs, targets (lists of batches, used in
  * turn), mean, std (images), decay (names of decayed parameters), losses, norms (of gradients,
- * before clipping). Data is made up so that it can be learned. AMP is bf16 or fp16: mixed
- * precision.
+ * before clipping), scales (of the loss behind each step, 0 where it is not scaled). Data is made up
+ * so that it can be learned. AMP is bf16 or fp16: mixed precision.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,6 +188,7 @@ static int step(struct run *r, int at, float *loss, float *norm, struct gt_err *
 	if (gt_plan_write(p->plan, p->io.input, r->inputs[at % BATCHES], p->input_bytes, err) ||
 	    gt_plan_write(p->plan, p->io.target, r->targets[at % BATCHES], p->target_bytes, err) ||
 	    gt_plan_write(p->plan, p->io.weight, &weight, sizeof(weight), err) ||
+	    gt_program_set_scale(p, gt_optim_scalars(r->optim), err) ||
 	    gt_plan_run(p->plan, err) ||
 	    gt_plan_read(p->plan, p->io.loss, loss, sizeof(*loss), err))
 		return err->code;
@@ -198,14 +199,18 @@ static int train(struct run *r, struct gt_err *err)
 {
 	float *losses = gt_arena_alloc(&r->tree, (size_t)r->steps * sizeof(*losses), err);
 	float *norms = gt_arena_alloc(&r->tree, (size_t)r->steps * sizeof(*norms), err);
+	float *scales = gt_arena_alloc(&r->tree, (size_t)r->steps * sizeof(*scales), err);
 
-	if (!losses || !norms)
+	if (!losses || !norms || !scales)
 		return err->code;
-	for (int i = 0; i < r->steps; i++)
+	for (int i = 0; i < r->steps; i++) {
 		if (step(r, i, &losses[i], &norms[i], err))
 			return err->code;
+		scales[i] = (float)gt_optim_scaler(r->optim)->scale;
+	}
 	if (set(r, "losses", floats(r, losses, r->steps, err), err) ||
-	    set(r, "norms", floats(r, norms, r->steps, err), err))
+	    set(r, "norms", floats(r, norms, r->steps, err), err) ||
+	    set(r, "scales", floats(r, scales, r->steps, err), err))
 		return err->code;
 	return set(r, "final", weights(r, err), err);
 }
@@ -250,6 +255,7 @@ static int plan(struct gt_session *s, void *self, struct gt_err *err)
 	struct run *r = self;
 
 	options.low = r->low;
+	options.scaled = r->optimizer.scaler.growth_interval;
 	gt_session_add(s, &r->program);
 	return gt_program_init(&r->program, &options, r->batch, err);
 }
@@ -275,6 +281,8 @@ static int prepare(struct run *r, char **argv, struct gt_err *err)
 		.weight_decay = atof(argv[5]),
 		.clip = atof(argv[6]) };
 
+	if (amp_of(argv[10]) == GT_F16)
+		o.scaler = gt_scaler_default;
 	if (o.kind == GT_OPTIM_KINDS)
 		return gt_err_set(err, GT_EINVAL, "no optimizer is called '%s'", argv[3]);
 	o.momentum = gt_optim_rule(o.kind)->momentum;
