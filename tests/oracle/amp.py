@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""amp.py - mixed precision beside PyTorch's autocast, on ranks, and through a kill (TAP).
+"""amp.py - mixed precision beside PyTorch's autocast, on ranks, through overflows and a kill (TAP).
 
 The networks, weights, batches and optimizers are those of models.py. Rounding to bfloat16 moves a curve much further than two
 implementations of float32 are apart, so the yardstick is PyTorch's own: its curve under autocast is some distance from its curve in
@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import time
+import unittest.mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "common")]
@@ -184,20 +185,97 @@ def same(a, b):
     return list(a) == list(b) and all(torch.equal(v, b[k]) for k, v in a.items())
 
 
+WAYS = [("ddp", []), ("mirrored", []), ("dp", []), ("zero1", []), ("zero2", []), ("zero3", []),
+        ("ddp", ["--pipeline-parallel", 2, "--chunks", 1]), ("ddp", ["--tensor-parallel", 2])]
+
+
 def ranks(folder):
-    """Modes that add up gradients of 2 ranks have the curve of one rank, as near as products of half as many rows in bfloat16 are."""
+    """2 ranks have the curve of one rank, as near as products of half as many rows, or of half of the sums, in 16 bits are."""
     make_data(folder)
     args = ["train", *GPT, "--data", f"text:{folder}/text.txt", "--steps", 30, "--warmup", 0, "--log-every", 1, "-q", "--drop-last"]
     gtrain(*args, "--batch", 12, "--out", f"{folder}/exact")
-    gtrain(*args, "--batch", 12, "--amp", "bf16", "--out", f"{folder}/one")
-    own = models.worst(*([row["loss"] for row in curve(f"{folder}/{name}")] for name in ("one", "exact")))
-    yield "--amp bf16 is not the curve of float32, but near it", "" if 1e-5 < own < 3e-2 else f"{own:.1e}"
-    for mode in ("ddp", "mirrored", "dp", "zero1", "zero2", "zero3"):
-        out = f"{folder}/{mode}"
-        gtrain(*args, "--amp", "bf16", "--nproc", 2, "--parallel", mode, "--out", out)
-        far = models.worst(*([row["loss"] for row in curve(f"{folder}/{name}")] for name in (mode, "one")))
-        kept = all(v.dtype == torch.float32 for v in weights(out).values())
-        yield f"{mode} on 2 ranks with --amp bf16 is one rank", "" if far <= 2 * own and kept else f"{far:.1e}, bound {2 * own:.1e}"
+    for amp, least in ("bf16", 1e-5), ("fp16", 1e-6):
+        one = f"{folder}/{amp}-one"
+        gtrain(*args, "--batch", 12, "--amp", amp, "--out", one)
+        own = models.worst(*([row["loss"] for row in curve(name)] for name in (one, f"{folder}/exact")))
+        yield f"--amp {amp} is not the curve of float32, but near it", "" if least < own < 3e-2 else f"{own:.1e}"
+        for i, (mode, more) in enumerate(WAYS):
+            out = f"{folder}/{amp}{i}"
+            gtrain(*args, "--amp", amp, "--nproc", 2, "--parallel", mode, "--batch", 12 if more else 6, *more, "--out", out)
+            far = models.worst(*([row["loss"] for row in curve(name)] for name in (out, one)))
+            kept = all(v.dtype == torch.float32 for v in weights(out).values())
+            name = f"{mode} {' '.join(map(str, more))} on 2 ranks with --amp {amp} is one rank"
+            yield name, "" if far <= 2 * own and kept else f"{far:.1e}, bound {2 * own:.1e}"
+
+
+def edited(folder, out, **changes):
+    """The checkpoint of a run with another scaler, as PyTorch writes it; those that are None are left out."""
+    [name] = os.listdir(f"{out}/checkpoints")
+    state = torch.load(f"{out}/checkpoints/{name}")
+    state["scaler"] = {k: v for k, v in {**state["scaler"], **changes}.items() if v is not None}
+    torch.save(state, f"{folder}/edited.pth")
+    return f"{folder}/edited.pth"
+
+
+def overflows(folder):
+    """Scaled gradients overflow for some steps on ranks that share the work in any way: the bits of one rank."""
+    make_data(folder)
+    args = ["train", "--lr", "2e-3", "--warmup", 0, "--lr-schedule", "constant", "--log-every", 1, "-q", "--amp", "fp16", "--reproducible",
+            "--threads", 1]
+    cases = (("resnet20", 2.0 ** 21, ["--model", "resnet20", "--data", "random:,samples=64"]),
+             ("gpt", 2.0 ** 26, [*GPT[:2], "--data", f"text:{folder}/text.txt"]))
+    for model, scale, more in cases:
+        begun = f"{folder}/{model}"
+        gtrain(*args, *more, "--batch", 8, "--steps", 2, "--out", begun)
+        start = edited(folder, begun, scale=scale, growth_interval=3, _growth_tracker=0)
+        args_of = [*args, *more, "--steps", 14, "--resume", start]
+        gtrain(*args_of, "--batch", 8, "--out", f"{begun}-one")
+        rows = curve(f"{begun}-one")
+        skipped, good, scales = [row["grad_norm"] is None for row in rows], 0, []
+        for skip in skipped:
+            good = 0 if skip else good + 1
+            scale *= 0.5 if skip else 2 if good == 3 else 1
+            good %= 3
+            scales.append(scale)
+        found = [row["loss_scale"] for row in rows]
+        good = skipped[0] and any(x < y for x, y in zip(found, found[1:])) and found == scales
+        yield f"{model}: overflows halve the scale, which grows after 3 updates", "" if good else f"{found}, not {scales}"
+        for nproc, mode, stages in ((2, "ddp", 1), (4, "ddp", 1), (2, "mirrored", 1), (2, "dp", 1), (4, "dp", 1), (2, "zero1", 1),
+                                    (4, "zero2", 1), (2, "zero3", 1), (2, "ddp", 2)):
+            out = f"{begun}-{mode}{nproc}-{stages}"
+            gtrain(*args_of, "--batch", 8 * stages // nproc, "--nproc", nproc, "--parallel", mode, "--pipeline-parallel", stages, "--out", out)
+            problem = "" if same(out, f"{begun}-one") else "other weights"
+            if [row["loss_scale"] for row in curve(out)] != [row["loss_scale"] for row in rows]:
+                problem += " other scales"
+            yield f"{model}: {mode}, {nproc} ranks, {stages} stage{'s' * (stages > 1)}, has the bits of one rank", problem
+
+
+def scalers(folder):
+    """The scaler of a checkpoint is that of PyTorch; what goes wrong with it, or in spite of it, is told."""
+    make_data(folder)
+    args = ["train", *GPT, "--data", f"text:{folder}/text.txt", "-q"]
+    begun, ends = f"{folder}/begun", (" at step 3, and gradients overflow", "'scaler'", "the loss is ")
+    gtrain(*args, "--amp", "fp16", "--steps", 2, "--out", begun)
+    kept = torch.load(edited(folder, begun))["scaler"]
+    with unittest.mock.patch("torch.cuda.amp.grad_scaler.amp_definitely_not_available", lambda: False):
+        scaler = torch.cuda.amp.GradScaler()
+    scaler.load_state_dict(kept)
+    want = {"scale": 65536.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 2000, "_growth_tracker": 2}
+    same = kept == want and scaler.state_dict() == want and [type(v) for v in kept.values()] == [type(v) for v in want.values()]
+    yield "torch's GradScaler takes the scaler of a checkpoint", "" if same else f"{kept}, {scaler.state_dict()}"
+    gtrain(*args, "--amp", "bf16", "--steps", 2, "--out", f"{folder}/bf16")
+    empty = torch.load(edited(folder, f"{folder}/bf16"))["scaler"] == {}
+    yield "with bf16 there is none", "" if empty else "not empty"
+    gtrain(*args, "--amp", "fp16", "--steps", 4, "--resume", edited(folder, f"{folder}/bf16"), "--out", f"{folder}/on")
+    yield "a run of bf16 goes on with fp16", "" if torch.load(edited(folder, f"{folder}/on"))["scaler"]["_growth_tracker"] == 2 else "no scale"
+    for changes, text in (({"scale": 2.0 ** 30, "backoff_factor": 1e-14}, ends[0]), ({"scale": float("nan")}, ends[1]), ({"scale": 0.0}, ends[1]),
+                          ({"growth_interval": 0}, ends[1]), ({"_growth_tracker": -1}, ends[1]), ({"scale": None}, ends[1])):
+        said = gtrain(*args, "--amp", "fp16", "--steps", 9, "--resume", edited(folder, begun, **changes), status=1)
+        yield f"{changes} is refused", "" if said.startswith("gtrain: error: ") and text in said.split("\n")[0] else said
+    state = torch.load(f"{begun}/model.pth")
+    torch.save({k: v * 1e6 for k, v in state.items()}, f"{folder}/large.pth")
+    said = gtrain(*args, "--amp", "fp16", "--steps", 9, "--init-from", f"{folder}/large.pth", status=1)
+    yield "a loss that is not finite ends the run", "" if ends[2] in said and "--amp bf16" in said else said
 
 
 def killed(folder):
@@ -205,9 +283,10 @@ def killed(folder):
     make_data(folder)
     args = ["train", *GPT, "--data", f"text:{folder}/text.txt", "--steps", 400, "--save-every", 50, "--log-every", 1, "-q",
             "--val-split", "0.2", "--eval-every", 100]
-    for nproc, mode in ((1, "ddp"), (2, "zero2")):
-        whole, cut = f"{folder}/whole{nproc}", f"{folder}/cut{nproc}"
-        more = ["--amp", "bf16", "--nproc", nproc, "--parallel", mode]
+    for amp, nproc, mode, more in (("bf16", 1, "ddp", []), ("bf16", 2, "zero2", []), ("fp16", 1, "ddp", []), ("fp16", 2, "zero2", []),
+                                   ("fp16", 2, "ddp", ["--pipeline-parallel", 2])):
+        whole, cut = (f"{folder}/{name}-{amp}{nproc}{len(more)}" for name in ("whole", "cut"))
+        more = ["--amp", amp, "--nproc", nproc, "--parallel", mode, *more]
         gtrain(*args, *more, "--out", whole)
         run = subprocess.Popen([GTRAIN, *map(str, [*args, *more, "--out", cut])], stderr=subprocess.DEVNULL, start_new_session=True)
         until = time.time() + 100
@@ -218,10 +297,12 @@ def killed(folder):
         kill(run, cut)
         reached = run.returncode == -signal.SIGKILL and not os.path.exists(f"{cut}/model.pth")
         with open(f"{cut}/config.json") as f:
-            kept = json.load(f)["amp"] == "bf16"
+            kept = json.load(f)["amp"] == amp
         gtrain("train", "--out", cut, "--resume", "auto", "-q")
         problem = "" if reached and kept else "it was not killed on its way, or config.json lacks --amp"
-        yield f"{nproc} ranks, {mode}: killed and resumed has the bits of one run", problem or ("" if same(whole, cut) else "others")
+        ends = [torch.load(f"{out}/checkpoints/step-00000400.pth")["scaler"] for out in (whole, cut)]
+        problem = problem or ("" if same(whole, cut) else "other weights") or ("" if ends[0] == ends[1] else f"{ends}")
+        yield f"{amp}, {nproc} ranks, {mode}{' in stages' * (len(more) > 6)}: killed and resumed has the bits of one run", problem
 
 
 def plans(folder):
@@ -237,15 +318,5 @@ def plans(folder):
     yield "the plan's arena shrinks, the store does not", "" if stored and 0.4 < share < 0.9 else f"{plan}"
 
 
-def refusals(folder):
-    make_data(folder)
-    args = ["train", *GPT, "--data", f"text:{folder}/text.txt", "--steps", 3, "--amp", "bf16", "--nproc", 2, "--out", f"{folder}/x"]
-    for way in ("pipeline", "tensor"):
-        for more in ([], ["--dry-run"]):
-            said = gtrain(*args, f"--{way}-parallel", 2, *more, status=2)
-            good = said.startswith(f"gtrain: error: --amp cannot be combined with --{way}-parallel\n") and not os.path.exists(f"{folder}/x")
-            yield f"--{way}-parallel is refused {' '.join(more)}", "" if good else said
-
-
 if __name__ == "__main__":
-    sys.exit(tap.run((curves, ranks, killed, plans, refusals), GTRAIN, sys.argv[1:]))
+    sys.exit(tap.run((curves, ranks, overflows, scalers, killed, plans), GTRAIN, sys.argv[1:]))
