@@ -49,6 +49,16 @@ plain() {
 		--eval-every 3 --save-every 2
 }
 
+@test "resnet20 in float16: gradients overflow" {
+	same resnet20 random:,samples=24 --steps 6 --batch 1 --amp fp16 --optimizer sgd --lr 0.01 --warmup 0 --val-split 0.3 \
+		--save-every 2 --log-every 1
+	grep -q '"grad_norm":null,"loss_scale":' far/metrics.jsonl
+}
+
+@test "gpt in bfloat16: dropout, micro-batches" {
+	same gpt:layers=2,heads=2,width=32,block=16,dropout=0.1 text:text.txt --steps 6 --batch 4 --accumulate 2 --amp bf16
+}
+
 @test "a run goes on from its checkpoint, on either device" {
 	same gpt:layers=1,heads=2,width=16,block=8 text:text.txt --steps 4 --batch 4 --optimizer adamw
 	for device in cpu far; do

@@ -272,6 +272,14 @@ def scalers(folder):
                           ({"growth_interval": 0}, ends[1]), ({"_growth_tracker": -1}, ends[1]), ({"scale": None}, ends[1])):
         said = gtrain(*args, "--amp", "fp16", "--steps", 9, "--resume", edited(folder, begun, **changes), status=1)
         yield f"{changes} is refused", "" if said.startswith("gtrain: error: ") and text in said.split("\n")[0] else said
+    for amp, out, status in (("fp16", begun, 0), ("bf16", f"{folder}/bf16", 1)):  # no update so far: all were skipped, or it is lost
+        state = torch.load(edited(folder, out))
+        state["optimizer"]["state"] = {}
+        torch.save(state, f"{folder}/fresh.pth")
+        said = gtrain(*args, "--amp", amp, "--steps", 3, "--resume", f"{folder}/fresh.pth", "--out", f"{folder}/fresh-{amp}", status=status)
+        good = "optimizer state" in said if status else torch.load(edited(folder, f"{folder}/fresh-{amp}"))["optimizer"]["state"][0]["step"] == 1
+        yield f"{amp}: a checkpoint without optimizer state is {'refused' if status else 'that of a run whose steps were all skipped'}", \
+            "" if good else said
     state = torch.load(f"{begun}/model.pth")
     torch.save({k: v * 1e6 for k, v in state.items()}, f"{folder}/large.pth")
     said = gtrain(*args, "--amp", "fp16", "--steps", 9, "--init-from", f"{folder}/large.pth", status=1)

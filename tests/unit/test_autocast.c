@@ -8,12 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 #include "tests/common/passes.h"
 
 static const struct gt_pass_options forward = { .images = GT_CHANNELS_LAST };
 
 static const struct gt_pass_options bf16 = { .low = GT_BF16 };
+
+static int infer_image(struct gt_node *n, struct gt_err *err)
+{
+	(void)err;
+	gt_infer_shape(n->out[0], GT_F32, 4, (int64_t[]){ 1, 2, 4, 4 });
+	return 0;
+}
 
 /* Products take all inputs in the low type, each value cast once; ops behind them have the widest
  * type of their inputs; a loss, and values that the host reads, are float32. */
@@ -139,6 +147,64 @@ static void test_autocast_backward(void **state)
 	gt_graph_free(g);
 }
 
+/* What comes from another rank has the type that it has in the graph of the whole model; what goes
+ * there is made so. Asking for the type leaves the graph as it was. */
+static void test_autocast_ranks(void **state)
+{
+	static const struct gt_op receive = { .name = "receive",
+		.outputs = 1,
+		.infer = infer_image,
+		.autocast = GT_AUTOCAST_MARKED };
+	struct gt_graph *g = pass_graph();
+	struct gt_value *y =
+	    gt_conv2d(g, pass_image(g, "x", 2), pass_filter(g, "f", 2, 2), NULL, 1, 1);
+	struct gt_value *z = gt_add(g, y, gt_relu(g, y)), *x;
+	struct gt_err err = GT_ERR_INIT;
+	enum gt_dtype type;
+	char *before;
+
+	(void)state;
+	before = gt_graph_print(g, &err);
+	assert_int_equal(gt_autocast_type(&type, g, z, GT_BF16, &err), 0);
+	assert_int_equal(type, GT_BF16);
+	assert_int_equal(gt_autocast_type(&type, g, y->producer->in[0], GT_BF16, &err), 0);
+	assert_int_equal(type, GT_F32);
+	assert_int_equal(gt_autocast_type(&type, g, z, GT_F32, &err), 0);
+	assert_int_equal(type, GT_F32);
+	pass_expect(g, before);
+	free(before);
+	gt_graph_free(g);
+	g = pass_graph();
+	x = gt_emit1(g, &receive, NULL, 0, NULL);
+	gt_add(g, x, gt_relu(g, x));
+	x->low = true;
+	gt_relu(g, gt_emit1(g, &receive, NULL, 0, NULL));
+	pass_run(g, &gt_pass_autocast, &bf16);
+	pass_expect(g, "%0 bfloat16[1,2,4,4] = receive()\n"
+	               "%1 bfloat16[1,2,4,4] = relu(%0)\n"
+	               "%2 bfloat16[1,2,4,4] = add(%0, %1)\n"
+	               "%3 float32[1,2,4,4] = receive()\n"
+	               "%4 float32[1,2,4,4] = relu(%3)\n");
+	gt_graph_free(g);
+}
+
+/* A scaled loss: its gradient by itself comes in from outside. */
+static void test_autocast_scaled(void **state)
+{
+	struct gt_graph *g = pass_graph();
+	struct gt_value *w = gt_parameter(g, "w", GT_F32, 2, (int64_t[]){ 1, 1 }, pass_zeros, true);
+	struct gt_pass_options o = { .scaled = true };
+
+	(void)state;
+	o.loss = gt_output(g, gt_reshape(g, gt_relu(g, w), 0, NULL), "loss");
+	pass_run(g, &gt_pass_backward, &o);
+	pass_expect(g, "%1 float32[1,1] = relu(w)\n"
+	               "output loss float32[] = reshape(%1)\n"
+	               "%4 float32[1,1] = reshape(input scale)\n"
+	               "gradient of w float32[1,1] = relu_grad(%4, %1)\n");
+	gt_graph_free(g);
+}
+
 /* Other types stay, a type that is not low is refused, and without one nothing is done. */
 static void test_autocast_edges(void **state)
 {
@@ -165,6 +231,8 @@ int main(void)
 		cmocka_unit_test(test_autocast_images),
 		cmocka_unit_test(test_autocast_norm),
 		cmocka_unit_test(test_autocast_backward),
+		cmocka_unit_test(test_autocast_ranks),
+		cmocka_unit_test(test_autocast_scaled),
 		cmocka_unit_test(test_autocast_edges),
 	};
 

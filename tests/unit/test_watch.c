@@ -1,4 +1,4 @@
-/* test_watch.c - the rate that the person at the terminal is told. */
+/* test_watch.c - the rate and the loss scale that the person at the terminal is told. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,10 +50,41 @@ static void the_rate_is_that_of_the_last_seconds(void **state)
 	expect_rate(0.5, 0.1, 100, " 100 samples/s");     /* a slow start is soon forgotten */
 }
 
+/* A change of the loss scale is a line of its own. */
+static void changes_of_the_loss_scale_are_told(void **state)
+{
+	static const struct gt_step_report reports[] = {
+		{ .step = 1, .loss_scale = 8 },
+		{ .step = 2, .loss_scale = 4, .skipped = true },
+		{ .step = 3, .loss_scale = 4 },
+		{ .step = 4, .loss_scale = 8 },
+	};
+	struct gt_err err = GT_ERR_INIT;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+	struct gt_log log = { .stream = stream };
+	struct gt_progress progress = { .stream = stream };
+	struct gt_watch watch = { .log = &log, .progress = &progress, .every = 100 };
+	struct gt_observer o = gt_watch_observer(&watch);
+
+	(void)state;
+	assert_non_null(stream);
+	log.level = GT_LOG_NORMAL;
+	assert_int_equal(o.start(o.self, &(struct gt_start_report){ .total = 100 }, &err), 0);
+	for (size_t i = 0; i < sizeof(reports) / sizeof(*reports); i++)
+		assert_int_equal(o.step(o.self, &reports[i], &err), 0);
+	assert_int_equal(fclose(stream), 0);
+	assert_string_equal(text, "step 2: gradients overflow, so the weights stay; loss scale 4\n"
+	                          "step 4: loss scale 8\n");
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_rate_is_that_of_the_last_seconds),
+		cmocka_unit_test(changes_of_the_loss_scale_are_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
