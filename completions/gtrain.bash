@@ -37,7 +37,7 @@ _gtrain()
 	train:--batch) return ;;
 	train:--accumulate) return ;;
 	train:--seed) return ;;
-	train:--amp) words='off bf16' ;;
+	train:--amp) words='off bf16 fp16' ;;
 	train:--optimizer) words='sgd adam adamw muon' ;;
 	train:--lr) return ;;
 	train:--adam-lr) return ;;
@@ -109,7 +109,7 @@ _gtrain()
 	eval:--map) return ;;
 	eval:--strict) words='yes no' ;;
 	eval:--batch) return ;;
-	eval:--amp) words='off bf16' ;;
+	eval:--amp) words='off bf16 fp16' ;;
 	eval:--device) words='cpu' ;;
 	eval:--threads) return ;;
 	eval:--workers) return ;;

@@ -11,8 +11,8 @@
 
 /*
  * {"model": state_dict, "optimizer": torch.optim's state_dict, "lr_scheduler": {"last_epoch",
- * "_last_lr"}, "scaler": torch.amp.GradScaler's state_dict, or {}, "epoch", "step", "best": {"step", "score"}, "config": {...},
- * "model_ema": state_dict}
+ * "_last_lr"}, "scaler": torch.amp.GradScaler's state_dict ({} where the loss is not scaled),
+ * "epoch", "step", "best": {"step", "score"}, "config": {...}, "model_ema": state_dict}
  *
  * The optimizer's state_dict has one param_group, or two where the model exempts some parameters
  * from weight decay: first those that decay, then the others, each in the order of declaration,

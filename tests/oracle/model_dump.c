@@ -5,8 +5,8 @@
  *
  * FILE.pth holds a dict: state (before), final (after), inputs, targets (lists of batches, used in
  * turn), mean, std (images), decay (names of decayed parameters), losses, norms (of gradients,
- * before clipping), scales (of the loss behind each step, 0 where it is not scaled). Data is made up
- * so that it can be learned. AMP is bf16 or fp16: mixed precision.
+ * before clipping), scales (of the loss behind each step, 0 where it is not scaled). Data is made
+ * up so that it can be learned. AMP is bf16 or fp16: mixed precision.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,8 +188,7 @@ static int step(struct run *r, int at, float *loss, float *norm, struct gt_err *
 	if (gt_plan_write(p->plan, p->io.input, r->inputs[at % BATCHES], p->input_bytes, err) ||
 	    gt_plan_write(p->plan, p->io.target, r->targets[at % BATCHES], p->target_bytes, err) ||
 	    gt_plan_write(p->plan, p->io.weight, &weight, sizeof(weight), err) ||
-	    gt_program_set_scale(p, gt_optim_scalars(r->optim), err) ||
-	    gt_plan_run(p->plan, err) ||
+	    gt_program_set_scale(p, gt_optim_scalars(r->optim), err) || gt_plan_run(p->plan, err) ||
 	    gt_plan_read(p->plan, p->io.loss, loss, sizeof(*loss), err))
 		return err->code;
 	return gt_optim_step(r->optim, r->lr, norm, err);

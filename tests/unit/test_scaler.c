@@ -1,4 +1,4 @@
-/* test_scaler.c - the loss scale: its kernel, updates by scaled gradients, and overflows on ranks. */
+/* test_scaler.c - the loss scale: its kernel, scaled gradients in updates, overflows on ranks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
