@@ -18,8 +18,7 @@ struct model_rank {
 	int micro_batches; /* that these come in; 0 is 1 */
 	bool accumulate;   /* see struct gt_program_options; so it is with several micro-batches */
 	bool evaluates;    /* the program counts, and has no gradients */
-	/* NULL: plain sgd. With a scaler the loss is scaled; options.low is the type of products.
-	 */
+	/* NULL: plain sgd. With a scaler the loss is scaled; options.low is as for programs. */
 	const struct gt_optim_options *optimizer;
 	struct gt_group *group; /* NULL: one rank alone, with all samples */
 	struct gt_model *model;
