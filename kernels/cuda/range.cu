@@ -16,12 +16,6 @@ static int add(
 	return gt_map(stream, "add", count, add_f(), err, gt_inout(x), gt_in(y));
 }
 
-static int add_f64(
-    struct gt_stream *stream, double *x, const double *y, int64_t count, struct gt_err *err)
-{
-	return gt_map(stream, "add_f64", count, add_f(), err, gt_inout(x), gt_in(y));
-}
-
 struct lerp_f : gt_map_always {
 	float weight;
 
@@ -237,6 +231,6 @@ static int find_nonfinite(struct gt_stream *stream, int64_t *first, const void *
 }
 
 /* In the order of the struct's members. */
-const struct gt_range_kernels gt_cuda_ranges = { add, add_f64, gt_cuda_begin_step,
-	gt_cuda_add_losses, gt_cuda_squares, gt_cuda_begin_update, sgd, adam, gt_cuda_muon, lerp,
-	swap, narrow, widen, find_nonfinite };
+const struct gt_range_kernels gt_cuda_ranges = { add, gt_cuda_begin_step, gt_cuda_add_losses,
+	gt_cuda_squares, gt_cuda_begin_update, sgd, adam, gt_cuda_muon, lerp, swap, narrow, widen,
+	find_nonfinite };

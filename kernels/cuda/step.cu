@@ -221,16 +221,42 @@ static __device__ double exact_total(const double *squares)
 	return total;
 }
 
+static __device__ bool is_finite(double x)
+{
+	return x * 0 == 0;
+}
+
+/* The scale does not grow beyond float32. */
+static __device__ void update_scale(const struct gt_step_block *b, struct gt_step_result *r)
+{
+	float grown = r->scale * b->growth;
+
+	if (r->skip) {
+		r->scale *= b->backoff;
+		r->growth_tracker = 0;
+		r->diverged = (double)r->scale < gt_scale_min;
+	} else if (++r->growth_tracker == b->growth_interval) {
+		r->scale = is_finite(grown) ? grown : r->scale;
+		r->growth_tracker = 0;
+	}
+}
+
 static __global__ void begin_update(struct gt_step_scalars *s)
 {
 	const struct gt_step_block *b = &s->block;
 	struct gt_step_result *r = &s->result;
-	double norm = sqrt(b->exact ? exact_total(r->squares) : r->squares[0]);
+	bool scaled = b->growth_interval > 0, finite;
+	double scale = scaled ? (double)r->scale : 1;
+	double norm = sqrt(b->exact ? exact_total(r->squares) : r->squares[0]) / scale;
 	double factor = b->clip > 0 ? (double)b->clip / (norm + 1e-6) : 1;
 
 	r->grad_norm = (float)norm;
-	r->grad_factor = factor > 1 ? 1.0f : (float)factor;
-	r->skip = r->skip || !(r->loss * 0 == 0) || !(r->grad_norm * 0 == 0);
+	r->grad_factor = (float)((factor > 1 ? 1 : factor) / scale);
+	finite = is_finite(r->grad_norm);
+	r->diverged = r->diverged || !is_finite(r->loss) || !(finite || scaled);
+	r->skip = r->diverged || !finite;
+	if (scaled && !r->diverged)
+		update_scale(b, r);
 	if (r->skip)
 		return;
 	r->steps++;

@@ -30,6 +30,8 @@ struct range_case {
 	double tolerance; /* of the largest element of a buffer; 0: the same bits */
 	struct gt_update_options o;
 	bool exact, skip;
+	float scale;   /* of the loss; 0: none */
+	bool overflow; /* a gradient is infinite */
 	float weight;
 	enum gt_dtype dtype;
 };
@@ -47,13 +49,6 @@ static int run_add(const struct gt_range_kernels *k, struct gt_stream *stream, c
 {
 	(void)c;
 	return k->add(stream, f->x[0], f->x[1], n, err);
-}
-
-static int run_add_f64(const struct gt_range_kernels *k, struct gt_stream *stream,
-    const struct flat *f, int64_t n, const struct range_case *c, struct gt_err *err)
-{
-	(void)c;
-	return k->add_f64(stream, (double *)f->x[0], (double *)f->x[1], n / 2, err);
 }
 
 /* All of a step but the updates. */
@@ -124,10 +119,15 @@ static int run_find(const struct gt_range_kernels *k, struct gt_stream *stream,
 
 static const struct range_case cases[] = {
 	{ "add", run_add, .tolerance = 0 },
-	{ "add_f64", run_add_f64, .tolerance = 0 },
 	{ "step", run_step, .tolerance = 1e-12 },
 	{ "step", run_step, .tolerance = 1e-12, .exact = true },
 	{ "step", run_step, .tolerance = 1e-12, .exact = true, .skip = true },
+	{ "step", run_step, .tolerance = 1e-12, .overflow = true },
+	{ "step", run_step, .tolerance = 1e-12, .scale = 1024 },
+	{ "step", run_step, .tolerance = 1e-12, .scale = 1024, .exact = true },
+	{ "step", run_step, .tolerance = 1e-12, .scale = 1024, .overflow = true },
+	{ "step", run_step, .tolerance = 1e-12, .scale = 0x1p-14f, .overflow = true },
+	{ "step", run_step, .tolerance = 1e-12, .scale = 0x1p127f },
 	{ "sgd", run_sgd, .tolerance = 1e-6 },
 	{ "sgd", run_sgd, .tolerance = 1e-6, .o = { .weight_decay = 0.01f } },
 	{ "sgd", run_sgd, .tolerance = 1e-6,
@@ -171,6 +171,8 @@ static float number(const struct range_case *c, int buffer, int64_t i, int64_t n
 	uint64_t bits = gt_philox_u64(7, (uint64_t)i, (uint32_t)buffer, 0);
 	float x = gt_philox_float((uint32_t)bits) - 0.5f;
 
+	if (buffer == 2 && c->overflow && !i)
+		return INFINITY;
 	if (buffer == 1 && (c->run == run_halves || c->exact) && i % 5)
 		return ldexpf(x, (int)(bits >> 32) % 60);
 	if (buffer == 3 && c->run == run_find && (i == n * 2 / 3 || i == n - 1))
@@ -198,10 +200,16 @@ static void fill(struct flat *f, const struct range_case *c, int64_t n)
 		.beta1 = 0.9,
 		.beta2 = 0.999,
 		.stop = 1,
-		.exact = c->exact };
+		.exact = c->exact,
+		.growth = 2,
+		.backoff = 0.5f,
+		.growth_interval = c->scale != 0 ? 3 : 0 };
 	f->s->result = (struct gt_step_result){ .loss = 2,
 		.grad_factor = 0.5f,
+		.scale = c->scale,
+		.growth_tracker = 2,
 		.skip = c->skip,
+		.diverged = c->skip,
 		.bias1 = 0.3f,
 		.bias2_sqrt = 0.2f,
 		.squares = { 3 } };
@@ -295,10 +303,12 @@ static void compare_results(
 	if (!close_to(a->loss, b->loss, 0) || !close_to(a->stop, b->stop, 0) ||
 	    !close_to(a->grad_norm, b->grad_norm, 1e-6) ||
 	    !close_to(a->grad_factor, b->grad_factor, 1e-6) || a->skip != b->skip ||
-	    a->steps != b->steps || !close_to(a->bias1, b->bias1, 1e-6) ||
-	    !close_to(a->bias2_sqrt, b->bias2_sqrt, 1e-6))
-		fail_msg("%s: loss %.17g, not %.17g; norm %.9g, not %.9g", c->name, a->loss,
-		    b->loss, (double)a->grad_norm, (double)b->grad_norm);
+	    a->diverged != b->diverged || !close_to(a->scale, b->scale, 0) ||
+	    a->growth_tracker != b->growth_tracker || a->steps != b->steps ||
+	    !close_to(a->bias1, b->bias1, 1e-6) || !close_to(a->bias2_sqrt, b->bias2_sqrt, 1e-6))
+		fail_msg("%s: loss %.17g, not %.17g; norm %.9g, not %.9g; scale %g, not %g",
+		    c->name, a->loss, b->loss, (double)a->grad_norm, (double)b->grad_norm,
+		    (double)a->scale, (double)b->scale);
 	compare_squares(c, a, b);
 }
 
