@@ -125,9 +125,10 @@ static void check_one_row(const struct test_set *set, enum gt_dtype dtype,
 
 static void test_one_row(void **state)
 {
-	/* The last three are large enough for several threads. */
+	/* The last five are large enough for several threads. */
 	static const struct matmul_case cases[] = { { 1, 1, 1 }, { 1, 3, 17 }, { 1, 65, 8 },
-		{ 1, 130, 7 }, { 1, 63, 64 }, { 1, 515, 131 }, { 1, 129, 768 }, { 1, 768, 61 } };
+		{ 1, 130, 7 }, { 1, 63, 64 }, { 1, 515, 131 }, { 1, 129, 768 }, { 1, 768, 61 },
+		{ 1, 1300, 26 }, { 1, 26, 1300 } };
 	struct test_set set[3];
 	int sets = test_sets(set);
 
