@@ -7,8 +7,10 @@
 
 #include "tests/fake/far/far.h"
 
-/* Each is its rank's alone. */
-static struct gt_device *devices[FAR_DEVICES];
+enum { BACKENDS = 4 };
+
+/* Each is its rank's alone; of every backend, as some tests compare two. */
+static struct gt_device *devices[BACKENDS][FAR_DEVICES];
 
 static const char *backend_name(void)
 {
@@ -37,28 +39,28 @@ static void check(int index, int rc, const struct gt_err *err)
 
 /* In the list of tests/fake/far/backends.c, or of tests/cudasim/backends.c: naming it here is what
  * puts it in the program. */
-static const struct gt_backend *find_backend(void)
+static int find_backend(void)
 {
-	for (int i = 0; gt_backends[i]; i++)
-		if (!strcmp(gt_backends[i]->name, backend_name()))
-			return gt_backends[i];
-	return NULL;
+	int i = 0;
+
+	while (i < BACKENDS && gt_backends[i] && strcmp(gt_backends[i]->name, backend_name()) != 0)
+		i++;
+	if (i < BACKENDS && gt_backends[i])
+		return i;
+	fprintf(stderr, "GTRAIN_TEST_BACKEND: no backend '%s'\n", backend_name());
+	abort();
 }
 
 const struct gt_device *test_device(int index)
 {
-	const struct gt_backend *b = find_backend();
-	int number = test_device_is_cpu() ? 0 : index;
+	int backend = find_backend(), number = test_device_is_cpu() ? 0 : index;
+	struct gt_device **d = &devices[backend][index];
 	struct gt_err err = GT_ERR_INIT;
 
-	if (!b) {
-		fprintf(stderr, "GTRAIN_TEST_BACKEND: no backend '%s'\n", backend_name());
-		abort();
-	}
-	if (!devices[index])
-		check(index, gt_device_open(&devices[index], b, number, &err), &err);
-	check(index, b->enter(number, &err), &err);
-	return devices[index];
+	if (!*d)
+		check(index, gt_device_open(d, gt_backends[backend], number, &err), &err);
+	check(index, gt_backends[backend]->enter(number, &err), &err);
+	return *d;
 }
 
 void *test_device_copy(const void *p, size_t bytes)

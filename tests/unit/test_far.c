@@ -322,6 +322,7 @@ static size_t run_course(struct course *c, const struct model_rank *like, const 
 	*c = (struct course){ 0 };
 	mine.user = c;
 	setenv("GTRAIN_TEST_BACKEND", backend, 1);
+	assert_string_equal(test_device(0)->backend->name, backend);
 	model_ranks_run(&rank, 0, &mine, train);
 	model_ranks_expect_well(&rank, 0);
 	bytes = gt_store_flat_bytes(rank.store);
