@@ -245,7 +245,7 @@ $(BUILD)/cuda: FORCE
 	@$(if $(filter 1-,$(CUDA)-$(NVCC)),echo "CUDA=1: no nvcc on the path or in /usr/local/cuda/bin" >&2; exit 1)
 	@$(call stamp,$(if $(WITH_CUDA),$(NVCC) $(NVCC_FLAGS),no kernels for GPUs: \
 	    $(if $(filter 0,$(CUDA)),CUDA=0,no nvcc on the path or in /usr/local/cuda/bin)))
-	@$(if $(WITH_CUDA),,[ -e $@.told ] || cat $@; touch $@.told)
+	@$(if $(WITH_CUDA),,cmp -s $@ $@.told || { cat $@; cp $@ $@.told; })
 
 $(BUILD)/cudasim: FORCE
 	@$(call stamp,$(CXX) $(SIM_CXX) $(SIM_SAN) $(CC) $(GT_CPP) $(GT_CFLAGS))

@@ -1,0 +1,93 @@
+/* dropout.cu - dropout, drawn by counting: what drops depends on its place in the batch alone. */
+#include "kernels/cuda/map.cuh"
+#include "kernels/cuda/rows.cuh"
+
+/* Four words of Philox4x32-10: lib/base/philox.h has the source and the convention. */
+static __device__ void draw_block(
+    uint64_t key, uint64_t block, uint32_t stream, uint32_t step, uint32_t word[4])
+{
+	uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32), c2 = stream, c3 = step;
+	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+
+	for (int round = 0; round < 10; round++) {
+		uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+
+		c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+		c1 = (uint32_t)p1;
+		c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+		c3 = (uint32_t)p0;
+		k0 += 0x9E3779B9u;
+		k1 += 0xBB67AE85u;
+	}
+	word[0] = c0;
+	word[1] = c1;
+	word[2] = c2;
+	word[3] = c3;
+}
+
+/*
+ * Element e of sample i has the number c = (first + i * stride) * (elements per sample) + e and
+ * draws word c mod 4 of block c / 4 (lib/graph/kernel.h). For images e counts in the order of the
+ * dimensions [C, H, W], though the memory is channels-last. Neighbours in a thread mostly share a
+ * block, so the last one is kept.
+ */
+struct dropout_f {
+	const int64_t *rng;
+	int64_t of_sample, channels; /* 1: e is the place in memory */
+	uint32_t stream;
+	float limit;
+	double scale;
+	uint64_t block;
+	uint32_t word[4];
+
+	__device__ void draw(uint64_t wanted)
+	{
+		block = wanted;
+		draw_block(
+		    (uint64_t)rng[GT_RNG_SEED], block, stream, (uint32_t)rng[GT_RNG_STEP], word);
+	}
+
+	__device__ bool begin()
+	{
+		draw(0);
+		return true;
+	}
+
+	template <class W> __device__ void operator()(W &y, int64_t i, W x)
+	{
+		int64_t sample = rng[GT_RNG_FIRST] + i / of_sample * rng[GT_RNG_STRIDE];
+		int64_t e = i % of_sample;
+		uint64_t c;
+		uint32_t bits;
+
+		if (channels > 1)
+			e = e % channels * (of_sample / channels) + e / channels;
+		c = (uint64_t)(sample * of_sample + e);
+		if (c / 4 != block)
+			draw(c / 4);
+		bits = c & 2 ? (c & 1 ? word[3] : word[2]) : (c & 1 ? word[1] : word[0]);
+		y = (float)(bits >> 8) * 0x1p-24f < limit ? 0 : x * (W)scale;
+	}
+};
+
+template <class T> static int run_dropout(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_tensor *t = &call->in[0];
+	int64_t n = gt_tensor_elements(t), samples = t->ndim ? t->shape[0] : 1;
+	double p = call->attrs.dropout.p;
+	dropout_f f = {};
+
+	f.rng = gt_in_data<int64_t>(call, 1);
+	f.of_sample = samples ? n / samples : 0;
+	f.channels = t->layout == GT_CHANNELS_LAST ? t->shape[1] : 1;
+	f.stream = call->attrs.dropout.stream;
+	f.limit = (float)p;
+	f.scale = 1 / (1 - p);
+	return gt_map(call->stream, "dropout", n, f, err, gt_out(gt_out_data<T>(call)), gt_index(),
+	    gt_in(gt_in_data<T>(call, 0)));
+}
+
+const struct gt_kernel gt_cuda_dropout_kernels[] = {
+	GT_ROWS(dropout, nullptr, nullptr),
+	{},
+};
