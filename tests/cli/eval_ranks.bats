@@ -71,7 +71,7 @@ rank() {
 
 @test "a rank that dies ends the evaluation, and a line names it" {
 	local victim='' pid
-	for ((i = 0; i < 40; i++)); do cat "$ROOT"/LICENSE; done >long.txt
+	for ((i = 0; i < 2000; i++)); do cat "$ROOT"/LICENSE; done >long.txt # minutes, if nobody dies
 	"$GTRAIN" eval --ckpt text --data text:long.txt --batch 1 --nproc 3 -q >out 2>err 3>&- &
 	pid=$!
 	for ((i = 0; i < 500; i++)); do
@@ -81,7 +81,7 @@ rank() {
 		[ -z "$victim" ] || break
 		sleep 0.01
 	done
-	sleep 0.2
+	sleep 0.5
 	kill -KILL "$victim"
 	status=0
 	wait $pid || status=$?
