@@ -152,6 +152,9 @@ static const struct {
 	{ "pipeline", 2, { .stages = 2 }, false },
 	{ "pipeline, a stage", 2, { .stages = 2 }, true },
 	{ "pipeline and data", 4, { .stages = 2 }, false },
+	{ "tensor and pipeline", 4, { .tensor = 2, .stages = 2 }, false },
+	{ "pipeline and zero1", 4, { .kind = GT_PARALLEL_ZERO1, .stages = 2 }, false },
+	{ "tensor and zero1, a shard", 4, { .kind = GT_PARALLEL_ZERO1, .tensor = 2 }, true },
 };
 
 /* A rank's steps: its weights and its results behind each. */
