@@ -28,8 +28,8 @@ static const struct gt_opt table[] = {
 	    .help = "no: list missing and unexpected keys and go on", .initial = "yes" },
 
 	{ .type = GT_OPT_HEADING, .help = "Machine and loading" },
-	{ "batch", 0, GT_OPT_INT, RUN(how.batch), "N", "samples per batch", .initial = "64", .min = 1,
-	    .max = 65536 },
+	{ "batch", 0, GT_OPT_INT, RUN(how.batch), "N", "samples per batch", .initial = "64",
+	    .min = 1, .max = 65536 },
 	{ "amp", 0, GT_OPT_CHOICE, RUN(how.amp), .words = gt_amp_names, .initial = "off",
 	    .help = "mixed precision: data type of products and convolutions" },
 	GT_CMD_DEVICE(struct gt_eval_cli, eval.device, "where to compute"),

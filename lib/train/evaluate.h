@@ -19,8 +19,8 @@ struct gt_evaluate_options {
 	enum gt_amp amp;
 };
 
-/* Make the programs that measure the session's model on this rank's samples. The pair has been added
- * to the session. */
+/* Make the programs that measure the session's model on this rank's samples. The pair has been
+ * added to the session. */
 int gt_evaluate_plan(struct gt_program_pair *pair, const struct gt_session *s,
     const struct gt_dataset *data, const struct gt_evaluate_options *options, struct gt_err *err);
 
