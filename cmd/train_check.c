@@ -57,6 +57,7 @@ static int check_pairs(
 		{ "decay-steps", "--lr-schedule wsd", run->lr_schedule.kind == GT_WSD },
 		{ "min-lr", "another --lr-schedule", run->lr_schedule.kind != GT_CONSTANT },
 		{ "max-restarts", "a --parallel mode of processes", !threads },
+		{ "sequence-parallel", "--tensor-parallel", run->parallel.tensor > 1 },
 		{ "chunks", "--pipeline-parallel", run->parallel.stages > 1 },
 		{ "schedule", "--pipeline-parallel", run->parallel.stages > 1 },
 		{ "parallel", a_run, trains },

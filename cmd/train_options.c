@@ -135,6 +135,8 @@ static const struct gt_opt table[] = {
 	{ "tensor-parallel", 0, GT_OPT_INT, RUN(parallel.tensor), "N",
 	    "ranks that hold a part of each layer and read the same samples", .initial = "1",
 	    .min = 1, .max = 256 },
+	{ "sequence-parallel", 0, GT_OPT_FLAG, RUN(parallel.sequence),
+	    .help = "these ranks divide the tokens between layers" },
 	{ "bucket-size", 0, GT_OPT_SIZE, RUN(parallel.bucket_bytes), "SIZE",
 	    "gradients that are added up at once", .initial = "25M", .min = 1, .max = INFINITY },
 	{ "pipeline-parallel", 0, GT_OPT_INT, RUN(parallel.stages), "N",

@@ -86,6 +86,7 @@ complete -c gtrain -n '__gtrain_command train' -l nproc -x -d 'processes, or thr
 complete -c gtrain -n '__gtrain_command train' -l parallel -x -a 'ddp mirrored dp zero1 zero2 zero3' -d 'how they share the work'
 complete -c gtrain -n '__gtrain_command train' -l backend -x -a 'auto shm ring mpi' -d 'how ranks reach each other; auto: shm on one host, mpi on several'
 complete -c gtrain -n '__gtrain_command train' -l tensor-parallel -x -d 'ranks that hold a part of each layer and read the same samples'
+complete -c gtrain -n '__gtrain_command train' -l sequence-parallel -d 'these ranks divide the tokens between layers'
 complete -c gtrain -n '__gtrain_command train' -l bucket-size -x -d 'gradients that are added up at once'
 complete -c gtrain -n '__gtrain_command train' -l pipeline-parallel -x -d 'stages that the model is cut into, each held by other ranks'
 complete -c gtrain -n '__gtrain_command train' -l chunks -x -d 'parts of a batch that go through the stages one after the other'

@@ -44,6 +44,9 @@ union gt_attrs {
 	struct {
 		double p;        /* probability of dropping */
 		uint32_t stream; /* counter word 2 of Philox: distinct per dropout of a model */
+		/* Some rows: they begin at this element of all samples, which have so many elements
+		 * each; 0, 0: whole samples. */
+		int64_t first, sample;
 	} dropout;
 	struct {
 		int heads;

@@ -5,6 +5,7 @@
 const struct gt_axis_row *const gt_axis_rows[] = {
 	[GT_AXIS_DATA] = &gt_axis_data,
 	[GT_AXIS_TENSOR] = &gt_axis_tensor,
+	[GT_AXIS_SEQUENCE] = &gt_axis_sequence,
 	[GT_AXIS_PIPELINE] = &gt_axis_pipeline,
 	[GT_AXIS_VIRTUAL] = &gt_axis_virtual,
 };
@@ -31,9 +32,7 @@ static int open_axis(struct gt_parallel *p, enum gt_axis axis, int apart, struct
 	struct gt_group *seat = &p->seats[axis];
 	int rank = p->world->rank;
 
-	seat->size = gt_axis_rows[axis]->size(&p->o, p->world->size);
 	seat->rank = rank / apart % seat->size;
-	p->axes[axis] = seat;
 	if (seat->size == p->world->size)
 		p->axes[axis] = p->world;
 	else if (!p->dry && (seat->size > 1 || axis == GT_AXIS_DATA))
@@ -61,8 +60,10 @@ int gt_axes_open(struct gt_parallel *p, struct gt_err *err)
 {
 	int apart = 1, rc = 0;
 
-	p->seats[GT_AXIS_VIRTUAL].size = gt_axis_virtual.size(&p->o, p->world->size);
-	p->axes[GT_AXIS_VIRTUAL] = &p->seats[GT_AXIS_VIRTUAL];
+	for (int i = 0; i < GT_AXES; i++) {
+		p->seats[i].size = gt_axis_rows[i]->size(&p->o, p->world->size);
+		p->axes[i] = &p->seats[i];
+	}
 	for (int i = 0; !rc && i < GRID; i++) {
 		rc = open_axis(p, grid[i], apart, err);
 		apart *= p->seats[grid[i]].size;

@@ -11,7 +11,8 @@
  *
  *   rank = (pipeline seat * data seats + data seat) * tensor seats + tensor seat
  *
- * The axis of virtual ranks takes none: one rank does the work of several.
+ * The axis of virtual ranks takes none, as one rank does the work of several; nor does that of
+ * sequences, which has the ranks of the tensor axis.
  *
  * Rows are in the order of enum gt_axis, which is that from the inside to the outside of what a
  * rank holds: of all parameters those of its stage, of each of them a shard, of that (under zero1
@@ -65,7 +66,8 @@ struct gt_axis_row {
 
 /* By enum gt_axis. */
 extern const struct gt_axis_row *const gt_axis_rows[GT_AXES];
-extern const struct gt_axis_row gt_axis_data, gt_axis_tensor, gt_axis_pipeline, gt_axis_virtual;
+extern const struct gt_axis_row gt_axis_data, gt_axis_tensor, gt_axis_sequence, gt_axis_pipeline,
+    gt_axis_virtual;
 
 /* Ranks that hold one model together: seats of the axes other than data. */
 int gt_axes_parts(const struct gt_parallel_options *o);

@@ -24,6 +24,8 @@ struct gt_parallel {
 	size_t event_count;
 	void *state; /* the mode's own */
 	struct gt_shards *shards;
+	bool divides_rows;            /* sequence.c: some graph has such rows */
+	int64_t sequence_bytes;       /* that sequence.c sends in a run of the largest graph */
 	struct gt_pipeline *pipeline; /* NULL: none */
 	uint32_t *sums;               /* replicas.c: of this rank's tensors, then of all ranks' */
 	/* norm.c: of the gradients, the ranges that this rank counts; `at` is where they lie. */
@@ -75,6 +77,6 @@ int64_t gt_parallel_reduce_scatter_bytes(const struct gt_parallel *p);
 
 /* The kernels of all passes, ended by a row whose op is NULL. */
 extern const struct gt_kernel gt_collective_kernels[], gt_ddp_kernels[], gt_scatter_kernels[],
-    gt_zero_kernels[], gt_pipeline_kernels[], gt_pipeline_tied_kernels[];
+    gt_zero_kernels[], gt_pipeline_kernels[], gt_pipeline_tied_kernels[], gt_sequence_kernels[];
 
 #endif

@@ -8,7 +8,8 @@
 #include "lib/parallel/modes.h"
 
 static const struct gt_kernel *const kernels[] = { gt_collective_kernels, gt_ddp_kernels,
-	gt_scatter_kernels, gt_zero_kernels, gt_pipeline_kernels, gt_pipeline_tied_kernels, NULL };
+	gt_scatter_kernels, gt_zero_kernels, gt_pipeline_kernels, gt_pipeline_tied_kernels,
+	gt_sequence_kernels, NULL };
 
 int gt_parallel_check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
 {

@@ -70,6 +70,7 @@ struct gt_parallel_options {
 	int hosted;                   /* and gt_parallel_hosted(); 0 is 1 */
 	int64_t check_every;          /* steps between comparisons of the ranks' weights; 0: none */
 	int tensor;                   /* ranks that share each layer; 0 is 1 */
+	bool sequence;                /* and divide the rows between layers: sequence.c */
 	enum gt_dtype low;            /* mixed precision: as in struct gt_pass_options */
 	enum gt_optim_kind optimizer; /* updates the weights: tensors that it takes whole have one
 	                                 owner where ranks divide updates */
@@ -79,12 +80,13 @@ struct gt_parallel_options {
 enum gt_axis {
 	GT_AXIS_DATA,     /* in the samples they read */
 	GT_AXIS_TENSOR,   /* in the shard of each layer that they hold: tensor.h */
+	GT_AXIS_SEQUENCE, /* in nothing: how ranks of the tensor axis work between layers */
 	GT_AXIS_PIPELINE, /* in the part of the model they hold: pipeline.h */
 	GT_AXIS_VIRTUAL,  /* in nothing: virtual ranks, all of which one rank is (lockstep.h) */
 	GT_AXES
 };
 
-/* "data", "tensor", "pipeline", "virtual" */
+/* "data", "tensor", "sequence", "pipeline", "virtual" */
 const char *gt_axis_name(enum gt_axis axis);
 
 struct gt_parallel;

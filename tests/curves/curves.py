@@ -78,6 +78,7 @@ def tensor_parallel():
             options = ["--tensor-parallel", tensor, "--parallel", kind]
             yield Mode(LINEAR, name, n, options, tensor, 1, 1)
             yield Mode(LINEAR, name + ", 2 micro-batches", n, options, tensor, 2, 2)
+            yield Mode(LINEAR, name + ", sequences too", n, [*options, "--sequence-parallel"], tensor, 1, 1)
 
 
 def grids():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""axes.py - grids of ranks, tensor x pipeline x data: one rank's curve, evaluation and files, replicas, bits, plans, refusals (TAP)."""
+"""axes.py - grids of ranks, tensor x sequence x pipeline x data: one rank's curve, evaluation and files, replicas, bits, plans, refusals (TAP)."""
 import json
 import os
 import subprocess
@@ -14,13 +14,15 @@ GPT, MLP = "gpt:layers=2,heads=4,width=32,block=16", "mlp:5,16,12,16,3"
 TEXT, TABLE = "text:{}/text.txt", "csv:{}/table.csv"
 ADAMW = ["--optimizer", "adamw", "--lr", "1e-3", "--clip", "0.5"]
 STEPS = 20
+SEQUENCE = "--sequence-parallel"
 #        model, data, options, grids: (stages, data ranks, ranks that share layers, --parallel, more options)
 RUNS = [
     (GPT + ",dropout=0.1", TEXT, ADAMW,
      [(2, 2, 2, "ddp", []), (2, 1, 2, "ddp", ["--schedule", "gpipe"]), (2, 2, 1, "zero1", []), (1, 2, 2, "zero1", []), (2, 2, 2, "zero1", []),
       (1, 2, 2, "zero2", []), (1, 2, 2, "zero3", []), (2, 2, 2, "mirrored", []), (2, 2, 2, "ddp", ["--check-replicas", 1, "--bucket-size", "8K"]),
-      (2, 2, 2, "zero1", ["--recompute", "--bucket-size", "8K"])]),
-    (MLP, TABLE, ADAMW, [(2, 2, 2, "ddp", []), (3, 2, 1, "zero1", ["--check-replicas", 1]), (2, 1, 3, "ddp", ["--chunks", 4])]),
+      (2, 2, 2, "zero1", ["--recompute", "--bucket-size", "8K"]), (1, 1, 2, "ddp", [SEQUENCE]), (1, 1, 4, "ddp", [SEQUENCE, "--recompute"]),
+      (2, 2, 2, "zero1", [SEQUENCE]), (2, 1, 2, "ddp", [SEQUENCE, "--backend", "ring"]), (1, 2, 2, "zero3", [SEQUENCE, "--recompute"])]),
+    (MLP, TABLE, ADAMW, [(2, 2, 2, "ddp", []), (3, 2, 1, "zero1", ["--check-replicas", 1]), (2, 1, 3, "ddp", ["--chunks", 4]), (1, 2, 2, "ddp", [SEQUENCE])]),
     ("gpt2:layers=2,heads=3,width=24,block=16,vocab=43,dropout=0.1", TEXT, ["--optimizer", "sgd", "--lr", "0.05", "--clip", "0.3"],
      [(2, 1, 3, "ddp", []), (2, 2, 1, "zero1", ["--backend", "ring"]), (2, 2, 2, "ddp", ["--backend", "ring"])]),
     ("lenet", "random:,samples=60", ["--optimizer", "sgd", "--lr", "0.01"], [(3, 2, 1, "zero1", [])]),
@@ -80,7 +82,7 @@ def evaluation(folder):
     run = (GPT, TEXT, ADAMW)
     more = ["--val", f"text:{folder}/val.txt", "--eval-every", 10]
     one = curve(train(folder, "one", run, ONE, *more), "val")
-    for i, grid in enumerate(((2, 2, 2, "ddp", []), (2, 1, 2, "ddp", []), (1, 2, 2, "zero3", []), (2, 2, 1, "zero1", []), (1, 4, 2, "zero1", []))):
+    for i, grid in enumerate(((2, 2, 2, "ddp", []), (2, 1, 2, "ddp", [SEQUENCE]), (1, 2, 2, "zero3", []), (2, 2, 1, "zero1", []), (1, 4, 2, "zero1", []))):
         many = curve(train(folder, f"val{i}", run, grid, *more), "val")
         good = len(many) == len(one) == 2 and apart(many, one) <= 1e-6
         good = good and all(a[k] == b[k] for a, b in zip(many, one) for k in ("n", "top1", "top5"))
@@ -93,10 +95,10 @@ def checkpoints(folder):
     run = (GPT + ",bias=no", TEXT, ADAMW)
     whole = train(folder, "whole", run, ONE)
     args = ["train", "--model", run[0], "--data", TEXT.format(folder), "--out", f"{folder}/resumed", *COMMON, *ADAMW, "--resume", "auto"]
-    grids = ((2, 2, 2, "ddp", []), (1, 2, 2, "zero1", []), ONE, (2, 2, 1, "zero1", []), (2, 1, 4, "ddp", []), (1, 2, 2, "zero3", []), (2, 2, 2, "zero1", []))
-    for i, (stages, width, tensor, kind, _) in enumerate(grids):
+    grids = ((2, 2, 2, "ddp", [SEQUENCE]), (1, 2, 2, "zero1", []), ONE, (2, 2, 1, "zero1", []), (2, 1, 4, "ddp", []), (1, 2, 2, "zero3", []), (2, 2, 2, "zero1", []))
+    for i, (stages, width, tensor, kind, own) in enumerate(grids):
         steps = STEPS * (i + 1) // len(grids)
-        gtrain(*args, "--steps", steps, "--nproc", stages * width * tensor, *grid_options(stages, tensor, kind), "--batch", BATCH // width)
+        gtrain(*args, "--steps", steps, "--nproc", stages * width * tensor, *grid_options(stages, tensor, kind), *own, "--batch", BATCH // width)
     far = far_from(f"{folder}/resumed", whole)
     yield f"{', '.join(map(name_of, grids))}: one curve, resumed", "" if far <= 1e-6 else f"apart by {far:.1e}"
     a, b = (torch.load(f"{out}/checkpoints/step-{STEPS:08}.pth") for out in (f"{folder}/resumed", whole))
@@ -114,24 +116,25 @@ def bits(out):
 def reproducible(folder):
     """The bits of a grid are those of its tensor axis."""
     make_data(folder)
-    for model, data, tensor, grids in ((GPT + ",dropout=0.1", TEXT, 2, ((2, 1, 2), (2, 2, 2), (4, 1, 2))), (GPT, TEXT, 1, ((2, 2, 1), (1, 4, 1), (2, 4, 1))),
-                                       (MLP, TABLE, 2, ((2, 2, 2), (1, 2, 2), (4, 1, 2)))):
+    for model, data, tensor, more, grids in (
+            (GPT + ",dropout=0.1", TEXT, 2, [], ((2, 1, 2), (2, 2, 2), (4, 1, 2))), (GPT, TEXT, 1, [], ((2, 2, 1), (1, 4, 1), (2, 4, 1))),
+            (GPT + ",dropout=0.2", TEXT, 2, [SEQUENCE], ((1, 2, 2), (2, 1, 2), (2, 2, 2))), (MLP, TABLE, 2, [], ((2, 2, 2), (1, 2, 2), (4, 1, 2)))):
         firsts = None
         for stages, width, shards in ((1, 1, tensor), *grids):
             kinds = ("ddp", "zero1", "zero2", "zero3") if stages == 1 else ("ddp", "zero1")
             for kind in kinds[:1] if firsts is None else kinds:
                 n = stages * width * shards
-                args = [*ADAMW, *grid_options(stages, shards, kind), "--steps", STEPS, "--reproducible"]
+                args = [*ADAMW, *grid_options(stages, shards, kind), "--steps", STEPS, "--reproducible", *more]
                 losses, weights = bits(training.train(folder, f"{model}-{stages}-{width}-{shards}-{kind}", model, data, n, args, 8, stages * shards))
                 if firsts is None:
                     firsts = losses, weights
                     continue
                 same = losses == firsts[0] and all(k == m and torch.equal(v, w) for (k, v), (m, w) in zip(weights, firsts[1]))
-                yield f"{model}: {stages} x {width} x {shards}, {kind}, --reproducible: the bits of {tensor} of tensor", "" if same else f"{losses[:3]} {firsts[0][:3]}"
+                yield f"{model}: {stages} x {width} x {shards}, {kind}{' sequence' * len(more)}, --reproducible: the bits of {tensor} of tensor", "" if same else f"{losses[:3]} {firsts[0][:3]}"
 
 
-def plan(folder, *options):
-    done = subprocess.run([GTRAIN, "train", "--model", GPT, "--data", f"text:{folder}/text.txt", "--batch", "12", "--json", "--dry-run",
+def plan(folder, *options, model=GPT):
+    done = subprocess.run([GTRAIN, "train", "--model", model, "--data", f"text:{folder}/text.txt", "--batch", "12", "--json", "--dry-run",
                            *map(str, options)], capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
@@ -156,6 +159,12 @@ def plans(folder):
     d = plan(folder, "--nproc", 4, *grid_options(1, 2))
     ratio = d["memory_bytes"]["optimizer"] / z["memory_bytes"]["optimizer"]
     yield "zero1 divides the state of shards", "" if 1.9 < ratio <= 2 else f"{ratio}"
+    deep = "gpt:layers=12,heads=4,width=128,block=128"
+    arena = [plan(folder, "--nproc", n, "--tensor-parallel", n, *more, model=deep)["memory_bytes"]["arena"]
+             for n, more in ((1, []), (2, []), (2, [SEQUENCE]), (4, [SEQUENCE]))]
+    ratios = [a / arena[0] for a in arena]
+    good = ratios[1] > 0.6 and 0.45 < ratios[2] < 0.52 and 0.2 < ratios[3] < 0.28
+    yield "--sequence-parallel: half the activations on 2 ranks, a quarter on 4", "" if good else f"{ratios}"
 
 
 def refusals(folder):
@@ -167,6 +176,7 @@ def refusals(folder):
             (["--nproc", 4, *grid_options(1, 2, "dp")], "--tensor-parallel cannot be combined with --parallel dp"),
             (["--nproc", 4, *grid_options(2, 1, "dp")], "--pipeline-parallel cannot be combined with --parallel dp"),
             (["--nproc", 4, *grid_options(2, 2), "--check-replicas", 1], "no two of 4 ranks hold the same part"),
+            (["--nproc", 2, SEQUENCE], "--sequence-parallel has no effect with these options"),
             (["--nproc", 8, *grid_options(2, 2), "--optimizer", "muon"], "--tensor-parallel cannot be combined with --optimizer muon")):
         said = gtrain("train", "--model", MLP, "--data", f"csv:{folder}/table.csv", "--batch", BATCH, "--out", f"{folder}/none", *options, status=2)
         yield f"{' '.join(map(str, options))} is refused", "" if problem in said and "hint: " in said else said

@@ -25,35 +25,48 @@ static const struct grid {
 	int chunks;
 	enum gt_pipeline_schedule schedule;
 	int micro_batches;
-	bool drops; /* dropout, drawn as on one rank */
+	bool drops;    /* dropout, drawn as on one rank */
+	bool sequence; /* ranks that share layers divide the rows between them */
 } grids[] = {
-	{ GPT, 2, 1, 2, GT_PARALLEL_DDP, 2, GT_PIPELINE_GPIPE, 1, false },
-	{ GPT, 2, 2, 2, GT_PARALLEL_DDP, 2, GT_PIPELINE_1F1B, 1, false },
-	{ GPT, 2, 2, 2, GT_PARALLEL_DDP, 2, GT_PIPELINE_1F1B, 2, true },
-	{ GPT, 2, 1, 4, GT_PARALLEL_DDP, 4, GT_PIPELINE_1F1B, 1, false },
-	{ GPT, 3, 1, 2, GT_PARALLEL_DDP, 1, GT_PIPELINE_GPIPE, 1, false },
-	{ MLP, 2, 1, 2, GT_PARALLEL_DDP, 2, GT_PIPELINE_1F1B, 1, false },
-	{ MLP, 3, 1, 2, GT_PARALLEL_DDP, 2, GT_PIPELINE_GPIPE, 1, false },
-	{ MLP, 2, 2, 2, GT_PARALLEL_DDP, 2, GT_PIPELINE_GPIPE, 1, false },
-	{ MLP, 2, 1, 4, GT_PARALLEL_DDP, 8, GT_PIPELINE_1F1B, 1, false },
-	{ GPT, 2, 2, 1, GT_PARALLEL_ZERO1, 0, 0, 1, false },
-	{ GPT, 2, 4, 1, GT_PARALLEL_ZERO1, 0, 0, 2, true },
-	{ GPT, 3, 1, 1, GT_PARALLEL_ZERO1, 0, 0, 1, false },
-	{ MLP, 2, 2, 1, GT_PARALLEL_ZERO1, 0, 0, 1, false },
-	{ GPT, 2, 2, 1, GT_PARALLEL_ZERO2, 0, 0, 1, false },
-	{ GPT, 3, 2, 1, GT_PARALLEL_ZERO2, 0, 0, 2, true },
-	{ MLP, 2, 2, 1, GT_PARALLEL_ZERO2, 0, 0, 1, false },
-	{ GPT, 2, 2, 1, GT_PARALLEL_ZERO3, 0, 0, 1, false },
-	{ GPT, 3, 2, 1, GT_PARALLEL_ZERO3, 0, 0, 2, true },
-	{ MLP, 2, 4, 1, GT_PARALLEL_ZERO3, 0, 0, 1, false },
-	{ GPT, 1, 2, 2, GT_PARALLEL_MIRRORED, 2, GT_PIPELINE_1F1B, 1, false },
-	{ GPT, 2, 2, 2, GT_PARALLEL_MIRRORED, 2, GT_PIPELINE_1F1B, 1, false },
-	{ GPT, 1, 2, 2, GT_PARALLEL_ZERO1, 2, GT_PIPELINE_1F1B, 1, false },
-	{ GPT, 1, 2, 3, GT_PARALLEL_ZERO1, 4, GT_PIPELINE_GPIPE, 1, false },
-	{ GPT, 1, 4, 2, GT_PARALLEL_ZERO1, 2, GT_PIPELINE_1F1B, 1, true },
-	{ "lenet", 1, 2, 2, GT_PARALLEL_ZERO1, 2, GT_PIPELINE_1F1B, 1, false },
-	{ GPT, 2, 2, 2, GT_PARALLEL_ZERO1, 2, GT_PIPELINE_1F1B, 1, false },
-	{ MLP, 2, 2, 2, GT_PARALLEL_ZERO1, 2, GT_PIPELINE_GPIPE, 2, false },
+	{ GPT, 2, 1, 2, GT_PARALLEL_DDP, 2, GT_PIPELINE_GPIPE, 1, false, false },
+	{ GPT, 2, 2, 2, GT_PARALLEL_DDP, 2, GT_PIPELINE_1F1B, 1, false, false },
+	{ GPT, 2, 2, 2, GT_PARALLEL_DDP, 2, GT_PIPELINE_1F1B, 2, true, false },
+	{ GPT, 2, 1, 4, GT_PARALLEL_DDP, 4, GT_PIPELINE_1F1B, 1, false, false },
+	{ GPT, 3, 1, 2, GT_PARALLEL_DDP, 1, GT_PIPELINE_GPIPE, 1, false, false },
+	{ MLP, 2, 1, 2, GT_PARALLEL_DDP, 2, GT_PIPELINE_1F1B, 1, false, false },
+	{ MLP, 3, 1, 2, GT_PARALLEL_DDP, 2, GT_PIPELINE_GPIPE, 1, false, false },
+	{ MLP, 2, 2, 2, GT_PARALLEL_DDP, 2, GT_PIPELINE_GPIPE, 1, false, false },
+	{ MLP, 2, 1, 4, GT_PARALLEL_DDP, 8, GT_PIPELINE_1F1B, 1, false, false },
+	{ GPT, 2, 2, 1, GT_PARALLEL_ZERO1, 0, 0, 1, false, false },
+	{ GPT, 2, 4, 1, GT_PARALLEL_ZERO1, 0, 0, 2, true, false },
+	{ GPT, 3, 1, 1, GT_PARALLEL_ZERO1, 0, 0, 1, false, false },
+	{ MLP, 2, 2, 1, GT_PARALLEL_ZERO1, 0, 0, 1, false, false },
+	{ GPT, 2, 2, 1, GT_PARALLEL_ZERO2, 0, 0, 1, false, false },
+	{ GPT, 3, 2, 1, GT_PARALLEL_ZERO2, 0, 0, 2, true, false },
+	{ MLP, 2, 2, 1, GT_PARALLEL_ZERO2, 0, 0, 1, false, false },
+	{ GPT, 2, 2, 1, GT_PARALLEL_ZERO3, 0, 0, 1, false, false },
+	{ GPT, 3, 2, 1, GT_PARALLEL_ZERO3, 0, 0, 2, true, false },
+	{ MLP, 2, 4, 1, GT_PARALLEL_ZERO3, 0, 0, 1, false, false },
+	{ GPT, 2, 1, 1, GT_PARALLEL_DDP, 0, 0, 1, false, true },
+	{ GPT, 2, 2, 1, GT_PARALLEL_DDP, 0, 0, 2, true, true },
+	{ GPT, 2, 2, 1, GT_PARALLEL_ZERO1, 0, 0, 1, true, true },
+	{ GPT, 2, 2, 1, GT_PARALLEL_ZERO3, 0, 0, 1, true, true },
+	{ GPT, 2, 2, 2, GT_PARALLEL_DDP, 2, GT_PIPELINE_1F1B, 1, true, true },
+	{ GPT, 2, 1, 4, GT_PARALLEL_DDP, 4, GT_PIPELINE_GPIPE, 1, false, true },
+	{ "gpt:layers=1,heads=4,width=16,block=8,vocab=11", 4, 1, 1, GT_PARALLEL_DDP, 0, 0, 1, true,
+	    true },
+	{ "gpt:layers=1,heads=4,width=16,block=8,vocab=11,bias=no", 4, 2, 1, GT_PARALLEL_ZERO1, 0,
+	    0, 1, true, true },
+	{ MLP, 2, 2, 1, GT_PARALLEL_DDP, 0, 0, 1, false, true },
+	{ MLP, 2, 1, 2, GT_PARALLEL_DDP, 2, GT_PIPELINE_1F1B, 1, false, true },
+	{ GPT, 1, 2, 2, GT_PARALLEL_MIRRORED, 2, GT_PIPELINE_1F1B, 1, false, false },
+	{ GPT, 2, 2, 2, GT_PARALLEL_MIRRORED, 2, GT_PIPELINE_1F1B, 1, false, false },
+	{ GPT, 1, 2, 2, GT_PARALLEL_ZERO1, 2, GT_PIPELINE_1F1B, 1, false, false },
+	{ GPT, 1, 2, 3, GT_PARALLEL_ZERO1, 4, GT_PIPELINE_GPIPE, 1, false, false },
+	{ GPT, 1, 4, 2, GT_PARALLEL_ZERO1, 2, GT_PIPELINE_1F1B, 1, true, false },
+	{ "lenet", 1, 2, 2, GT_PARALLEL_ZERO1, 2, GT_PIPELINE_1F1B, 1, false, false },
+	{ GPT, 2, 2, 2, GT_PARALLEL_ZERO1, 2, GT_PIPELINE_1F1B, 1, false, false },
+	{ MLP, 2, 2, 2, GT_PARALLEL_ZERO1, 2, GT_PIPELINE_GPIPE, 2, false, false },
 };
 
 enum { GRIDS = sizeof(grids) / sizeof(*grids) };
@@ -69,6 +82,7 @@ static struct model_rank told(const struct grid *g, char *spec, size_t size)
 		.options = { .kind = g->kind,
 		    .bucket_bytes = 4096,
 		    .tensor = g->tensor,
+		    .sequence = g->sequence,
 		    .stages = g->stages,
 		    .chunks = g->chunks,
 		    .pipeline_schedule = g->schedule },
@@ -82,22 +96,12 @@ static const char *name_of(const struct grid *g)
 {
 	static char name[128];
 
-	snprintf(name, sizeof(name), "%s, %d x %d x %d, %s", g->spec, g->stages, g->data, g->tensor,
-	    gt_parallel_names[g->kind]);
+	snprintf(name, sizeof(name), "%s, %d x %d x %d, %s%s", g->spec, g->stages, g->data,
+	    g->tensor, gt_parallel_names[g->kind], g->sequence ? ", sequence" : "");
 	return name;
 }
 
 /* ---- training ---- */
-
-static float *states_of(const struct model_rank *r)
-{
-	float *flat = NULL;
-
-	for (size_t i = 0; !flat && i < r->store->slot_count; i++)
-		if (r->store->slots[i].role == GT_PARAMETER)
-			gt_optim_state(r->optim, &r->store->slots[i], 1, &flat);
-	return flat;
-}
 
 static int train(struct model_rank *r)
 {
@@ -116,7 +120,7 @@ static int train(struct model_rank *r)
 	}
 	if (!rc)
 		rc = model_rank_collect(r, WEIGHTS, GT_HELD_DATA, r->store->parameters);
-	return rc ? rc : model_rank_collect(r, STATES, GT_HELD_STATE, states_of(r));
+	return rc ? rc : model_rank_collect_state(r, STATES, 1);
 }
 
 static double largest_of(const struct gt_store *s, void **tensors)
@@ -192,31 +196,37 @@ static float number(const struct gt_slot *slot, int64_t element)
 	return (float)(slot->index * 7 + element);
 }
 
+static int scatter_slot(struct model_rank *r, const struct gt_slot *slot, enum gt_held what)
+{
+	float *whole = calloc((size_t)slot->count, sizeof(*whole)), *flat = r->store->parameters;
+	int rc;
+
+	if (what == GT_HELD_STATE)
+		gt_optim_state(r->optim, slot, 1, &flat);
+	for (int64_t k = 0; k < slot->count; k++)
+		whole[k] = number(slot, k);
+	rc = gt_parallel_deal(r->parallel, slot, what, flat, whole, &r->err);
+	free(whole);
+	return rc;
+}
+
 /* Every element is held somewhere, and comes back from where it went. */
 static int scatter_and_gather(struct model_rank *r)
 {
-	static const enum gt_held held[] = { GT_HELD_DATA, GT_HELD_STATE };
-	void *flats[] = { r->store->parameters, states_of(r) };
 	int rc = 0;
 
-	for (int which = 0; which < 2; which++) {
-		for (size_t i = 0; !rc && i < r->store->slot_count; i++) {
-			const struct gt_slot *slot = &r->store->slots[i];
-			float *whole;
+	for (size_t i = 0; !rc && i < r->store->slot_count; i++) {
+		const struct gt_slot *slot = &r->store->slots[i];
 
-			if (slot->role != GT_PARAMETER)
-				continue;
-			whole = calloc((size_t)slot->count, sizeof(*whole));
-			for (int64_t k = 0; k < slot->count; k++)
-				whole[k] = number(slot, k);
-			rc = gt_parallel_deal(
-			    r->parallel, slot, held[which], flats[which], whole, &r->err);
-			free(whole);
-		}
+		if (slot->role != GT_PARAMETER)
+			continue;
+		rc = scatter_slot(r, slot, GT_HELD_DATA);
 		if (!rc)
-			rc = model_rank_collect(r, which, held[which], flats[which]);
+			rc = scatter_slot(r, slot, GT_HELD_STATE);
 	}
-	return rc;
+	if (!rc)
+		rc = model_rank_collect(r, 0, GT_HELD_DATA, r->store->parameters);
+	return rc ? rc : model_rank_collect_state(r, 1, 1);
 }
 
 static void what_is_scattered_is_gathered(void **state)

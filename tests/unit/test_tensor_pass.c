@@ -13,10 +13,14 @@
 #include "lib/train/program.h"
 #include "tests/common/device.h"
 
-/* The forward graph of rank 0 of `ranks`, which share each layer, as text without scopes. */
-static char *rewritten(const char *spec, enum gt_model_purpose purpose, int ranks)
+/* The forward graph of rank 0 of `ranks` that share each layer, or of the last one where they divide
+ * rows, as text without scopes. */
+static char *rewritten(const char *spec, enum gt_model_purpose purpose, int ranks, bool sequence)
 {
-	const struct gt_parallel_options options = { .ranks = ranks, .tensor = ranks };
+	const struct gt_parallel_options options = { .ranks = ranks,
+		.rank = sequence ? ranks - 1 : 0,
+		.tensor = ranks,
+		.sequence = sequence };
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_parallel *p = NULL;
 	struct gt_model_input in;
@@ -44,7 +48,15 @@ static char *rewritten(const char *spec, enum gt_model_purpose purpose, int rank
 static void expect_graph(
     const char *spec, enum gt_model_purpose purpose, int ranks, const char *text)
 {
-	char *printed = rewritten(spec, purpose, ranks);
+	char *printed = rewritten(spec, purpose, ranks, false);
+
+	assert_string_equal(printed, text);
+	free(printed);
+}
+
+static void expect_rows(const char *spec, int ranks, const char *text)
+{
+	char *printed = rewritten(spec, GT_MODEL_TRAIN, ranks, true);
 
 	assert_string_equal(printed, text);
 	free(printed);
@@ -115,6 +127,87 @@ static void a_gpt_is_cut_by_heads_columns_and_tokens(void **state)
 	    "%59 float32[6] = all_reduce(%58) axis=tensor\n"
 	    "output loss float32[] = cross_entropy_sharded(%41, input target, %57, %59, input "
 	    "weight) from 0 of 7\n");
+}
+
+/* As above between the layers, but 3 of 6 tokens each; what is added to the loss's logits, or has 2
+ * rows for 4 ranks, stays whole. */
+static void rows_between_layers_are_divided(void **state)
+{
+	(void)state;
+	expect_rows("gpt:layers=1,heads=2,width=4,block=3,vocab=7,dropout=0.5", 2,
+	    "%5 float32[2,3,4] = embedding(transformer.wte.weight, input input, transformer.wpe.weight) from 3 of 7\n"
+	    "%45 float32[3,4] = reduce_rows(%5)\n"
+	    "%6 float32[3,4] = dropout(%45, input rng) p=0.5 stream=0 from 12\n"
+	    "%61 float32[4] = copy_to(transformer.h.0.ln_1.weight) axis=tensor\n"
+	    "%62 float32[4] = copy_to(transformer.h.0.ln_1.bias) axis=tensor\n"
+	    "%9 float32[3,4], %10 float32[3], %11 float32[3] = layer_norm(%6, %61, %62)\n"
+	    "%46 float32[2,3,4] = gather_rows(%9)\n"
+	    "%14 float32[2,3,6] = matmul(%46, transformer.h.0.attn.c_attn.weight, transformer.h.0.attn.c_attn.bias)\n"
+	    "%15 float32[2,3,2], %16 float32[2,1,3] = attention(%14, input rng) heads=1 of 2 from 1 p=0.5 stream=1\n"
+	    "%19 float32[2,3,4] = matmul(%15, transformer.h.0.attn.c_proj.weight)\n"
+	    "%47 float32[3,4] = reduce_rows(%19)\n"
+	    "%63 float32[4] = copy_to(transformer.h.0.attn.c_proj.bias) axis=tensor\n"
+	    "%48 float32[3,4] = bias_add(%47, %63)\n"
+	    "%20 float32[3,4] = dropout(%48, input rng) p=0.5 stream=2 from 12\n"
+	    "%21 float32[3,4] = add(%20, %6)\n"
+	    "%64 float32[4] = copy_to(transformer.h.0.ln_2.weight) axis=tensor\n"
+	    "%65 float32[4] = copy_to(transformer.h.0.ln_2.bias) axis=tensor\n"
+	    "%24 float32[3,4], %25 float32[3], %26 float32[3] = layer_norm(%21, %64, %65)\n"
+	    "%49 float32[2,3,4] = gather_rows(%24)\n"
+	    "%29 float32[2,3,8] = matmul(%49, transformer.h.0.mlp.c_fc.weight, transformer.h.0.mlp.c_fc.bias)\n"
+	    "%30 float32[2,3,8] = gelu(%29) tanh\n"
+	    "%33 float32[2,3,4] = matmul(%30, transformer.h.0.mlp.c_proj.weight)\n"
+	    "%50 float32[3,4] = reduce_rows(%33)\n"
+	    "%66 float32[4] = copy_to(transformer.h.0.mlp.c_proj.bias) axis=tensor\n"
+	    "%51 float32[3,4] = bias_add(%50, %66)\n"
+	    "%34 float32[3,4] = dropout(%51, input rng) p=0.5 stream=3 from 12\n"
+	    "%35 float32[3,4] = add(%34, %21)\n"
+	    "%67 float32[4] = copy_to(transformer.ln_f.weight) axis=tensor\n"
+	    "%68 float32[4] = copy_to(transformer.ln_f.bias) axis=tensor\n"
+	    "%38 float32[3,4], %39 float32[3], %40 float32[3] = layer_norm(%35, %67, %68)\n"
+	    "%52 float32[2,3,4] = gather_rows(%38)\n"
+	    "%41 float32[2,3,4] = matmul(%52, transformer.wte.weight) trans_b\n"
+	    "%53 float32[6] = log_sum_exp(%41)\n"
+	    "%54 float32[6] = all_reduce(%53) max axis=tensor\n"
+	    "%55 float64[6] = exp_difference(%53, %54)\n"
+	    "%56 float64[6] = all_reduce(%55) axis=tensor\n"
+	    "%57 float32[6] = add_log(%54, %56)\n"
+	    "%58 float32[6] = pick(%41, input target) from 3 of 7\n"
+	    "%59 float32[6] = all_reduce(%58) axis=tensor\n"
+	    "output loss float32[] = cross_entropy_sharded(%41, input target, %57, %59, input weight) from 3 of 7\n");
+	expect_rows("mlp:8,6,5,4,3", 2,
+	    "%2 float32[2,8] = reshape(input input)\n"
+	    "%21 float32[2,8] = copy_to(%2) axis=tensor\n"
+	    "%5 float32[2,3] = matmul(%21, 0.weight, 0.bias) trans_b\n"
+	    "%6 float32[2,3] = relu(%5)\n"
+	    "%9 float32[2,5] = matmul(%6, 2.weight) trans_b\n"
+	    "%22 float32[1,5] = reduce_rows(%9)\n"
+	    "%27 float32[5] = copy_to(2.bias) axis=tensor\n"
+	    "%23 float32[1,5] = bias_add(%22, %27)\n"
+	    "%10 float32[1,5] = relu(%23)\n"
+	    "%24 float32[2,5] = gather_rows(%10)\n"
+	    "%13 float32[2,2] = matmul(%24, 4.weight, 4.bias) trans_b\n"
+	    "%14 float32[2,2] = relu(%13)\n"
+	    "%17 float32[2,3] = matmul(%14, 6.weight) trans_b\n"
+	    "%25 float32[2,3] = all_reduce(%17) axis=tensor\n"
+	    "%26 float32[2,3] = bias_add(%25, 6.bias)\n"
+	    "output loss float32[], %20 float32[2] = cross_entropy(%26, input target, input weight)\n");
+	expect_rows("mlp:8,6,5,4,3", 4,
+	    "%2 float32[2,8] = reshape(input input)\n"
+	    "%21 float32[2,8] = copy_to(%2) axis=tensor\n"
+	    "%5 float32[2,2] = matmul(%21, 0.weight, 0.bias) trans_b\n"
+	    "%6 float32[2,2] = relu(%5)\n"
+	    "%9 float32[2,5] = matmul(%6, 2.weight) trans_b\n"
+	    "%22 float32[2,5] = all_reduce(%9) axis=tensor\n"
+	    "%23 float32[2,5] = bias_add(%22, 2.bias)\n"
+	    "%10 float32[2,5] = relu(%23)\n"
+	    "%24 float32[2,5] = copy_to(%10) axis=tensor\n"
+	    "%13 float32[2,1] = matmul(%24, 4.weight, 4.bias) trans_b\n"
+	    "%14 float32[2,1] = relu(%13)\n"
+	    "%17 float32[2,3] = matmul(%14, 6.weight) trans_b\n"
+	    "%25 float32[2,3] = all_reduce(%17) axis=tensor\n"
+	    "%26 float32[2,3] = bias_add(%25, 6.bias)\n"
+	    "output loss float32[], %20 float32[2] = cross_entropy(%26, input target, input weight)\n");
 }
 
 static void evaluation_is_cut_by_tokens(void **state)
@@ -279,6 +372,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(layers_are_cut_in_pairs),
 		cmocka_unit_test(a_gpt_is_cut_by_heads_columns_and_tokens),
+		cmocka_unit_test(rows_between_layers_are_divided),
 		cmocka_unit_test(evaluation_is_cut_by_tokens),
 		cmocka_unit_test(shards_are_taken_of_every_block),
 		cmocka_unit_test(shards_make_up_the_whole),

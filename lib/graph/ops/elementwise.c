@@ -152,6 +152,8 @@ static void dropout_grad(struct gt_graph *g, struct gt_node *n, struct gt_value 
 static void dropout_print(const struct gt_node *n, FILE *f)
 {
 	fprintf(f, " p=%g stream=%u", n->attrs.dropout.p, n->attrs.dropout.stream);
+	if (n->attrs.dropout.sample)
+		fprintf(f, " from %lld", (long long)n->attrs.dropout.first);
 }
 
 const struct gt_op gt_op_dropout = {

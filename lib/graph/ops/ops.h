@@ -135,7 +135,8 @@ struct gt_value *gt_gelu(struct gt_graph *g, struct gt_value *x, enum gt_gelu ki
  *   in   x F [B, ...];  rng I64 [4] (lib/graph/kernel.h)
  * The uniform of element e of sample i is word (c mod 4) of the Philox block at floor(c / 4), as
  * gt_philox_float(), with c = (first + i * stride) * (elements per sample) + e, e counted in the
- * order of the dimensions; it drops where below p.
+ * order of the dimensions; it drops where below p. Where x has some rows of the samples,
+ * attrs.dropout.first and sample say which, and each element draws what it does among all.
  */
 struct gt_value *gt_dropout(struct gt_graph *g, struct gt_value *x, struct gt_value *rng, double p);
 
