@@ -34,6 +34,7 @@ static __device__ void draw_block(
 struct dropout_f {
 	const int64_t *rng;
 	int64_t of_sample, channels; /* 1: e is the place in memory */
+	int64_t first;               /* of all samples' elements, the one that x begins with */
 	uint32_t stream;
 	float limit;
 	double scale;
@@ -55,8 +56,8 @@ struct dropout_f {
 
 	template <class W> __device__ void operator()(W &y, int64_t i, W x)
 	{
-		int64_t sample = rng[GT_RNG_FIRST] + i / of_sample * rng[GT_RNG_STRIDE];
-		int64_t e = i % of_sample;
+		int64_t at = first + i, e = at % of_sample;
+		int64_t sample = rng[GT_RNG_FIRST] + at / of_sample * rng[GT_RNG_STRIDE];
 		uint64_t c;
 		uint32_t bits;
 
@@ -79,6 +80,9 @@ template <class T> static int run_dropout(struct gt_call *call, struct gt_err *e
 
 	f.rng = gt_in_data<int64_t>(call, 1);
 	f.of_sample = samples ? n / samples : 0;
+	if (call->attrs.dropout.sample)
+		f.of_sample = call->attrs.dropout.sample;
+	f.first = call->attrs.dropout.first;
 	f.channels = t->layout == GT_CHANNELS_LAST ? t->shape[1] : 1;
 	f.stream = call->attrs.dropout.stream;
 	f.limit = (float)p;

@@ -127,7 +127,9 @@ static void gelu_grad_naive(struct gt_call *c)
 	}
 }
 
-/* Variant 1: images. */
+/* Variant 1: images; 2: rows from the middle of the first sample on, of samples of three rows. */
+enum { DROPOUT_PLAIN, DROPOUT_IMAGES, DROPOUT_ROWS };
+
 static void dropout_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
 	static const int64_t rng[4] = { 0x123456789abcdef, 77, 5, 3 };
@@ -136,8 +138,12 @@ static void dropout_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 	c->outputs = 1;
 	c->attrs.dropout.p = 0.3;
 	c->attrs.dropout.stream = 9;
-	c->in[0] = test_tensor(f, d[VARIANT] ? 4 : 2, d);
-	c->out[0] = test_tensor(f, d[VARIANT] ? 4 : 2, d);
+	c->in[0] = test_tensor(f, d[VARIANT] == DROPOUT_IMAGES ? 4 : 2, d);
+	c->out[0] = test_tensor(f, d[VARIANT] == DROPOUT_IMAGES ? 4 : 2, d);
+	if (d[VARIANT] == DROPOUT_ROWS) {
+		c->attrs.dropout.first = d[1];
+		c->attrs.dropout.sample = 3 * d[1];
+	}
 	test_random(&c->in[0], 121, 1, 2);
 	c->in[1] = test_tensor1(GT_I64, 4);
 	memcpy(c->in[1].data, rng, sizeof(rng));
@@ -147,11 +153,13 @@ static void dropout_naive(struct gt_call *c)
 {
 	const struct gt_tensor *t = &c->in[0];
 	const int64_t *s = t->shape;
-	int64_t per = gt_tensor_elements(t) / s[0];
+	int64_t first = c->attrs.dropout.first, rows = c->attrs.dropout.sample;
+	int64_t per = rows ? rows : gt_tensor_elements(t) / s[0];
 
 	EACH(i, c->out[0])
 	{
-		uint64_t n = (uint64_t)((5 + i / per * 3) * per + i % per), block = n / 4;
+		int64_t of_all = first + i;
+		uint64_t n = (uint64_t)((5 + of_all / per * 3) * per + of_all % per), block = n / 4;
 		uint32_t counter[4] = { (uint32_t)block, (uint32_t)(block >> 32), 9, 77 }, word[4];
 		int64_t at = i;
 
@@ -176,11 +184,12 @@ static const struct kernel_case cases[] = {
 	{ "gelu", gelu_make, gelu_naive, 1e-6, GT_GELU_ERF, 0, true },
 	{ "gelu_grad", gelu_grad_make, gelu_grad_naive, 2e-6, GT_GELU_TANH, 1, true },
 	{ "gelu_grad", gelu_grad_make, gelu_grad_naive, 2e-6, GT_GELU_ERF, 1, true },
-	{ "dropout", dropout_make, dropout_naive, 1e-6, 0, 1, false },
+	{ "dropout", dropout_make, dropout_naive, 1e-6, DROPOUT_PLAIN, 1, false },
+	{ "dropout", dropout_make, dropout_naive, 1e-6, DROPOUT_ROWS, 1, false },
 };
 
 static const struct kernel_case image_cases[] = {
-	{ "dropout", dropout_make, dropout_naive, 1e-6, 1, 1, false },
+	{ "dropout", dropout_make, dropout_naive, 1e-6, DROPOUT_IMAGES, 1, false },
 };
 
 static void test_rows(void **state)
