@@ -261,6 +261,15 @@ static int cpu_zero(struct gt_stream *stream, void *device, size_t bytes, struct
 	return 0;
 }
 
+static int cpu_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void *memory,
+    size_t bytes, struct gt_err *err)
+{
+	(void)stream;
+	(void)memory;
+	(void)bytes;
+	return fn(self, err);
+}
+
 /* Nobody gets here without memory, so a wrong GTRAIN_CPU_ISA has been reported by then. */
 static const struct gt_cpu_set *set_get(void)
 {
@@ -302,6 +311,7 @@ const struct gt_backend gt_cpu_backend = {
 	.copy_out = cpu_copy,
 	.copy = cpu_copy,
 	.zero = cpu_zero,
+	.host_call = cpu_host_call,
 	.kernels = cpu_kernels,
 	.ranges = cpu_ranges,
 };

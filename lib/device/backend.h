@@ -26,6 +26,9 @@ struct gt_stream;
 struct gt_event;
 struct gt_capture;
 
+/* A function of the host that a stream calls. */
+typedef int gt_host_fn(void *self, struct gt_err *err);
+
 /* The alignment of device memory, in bytes. */
 enum { GT_DEVICE_ALIGN = 256 };
 
@@ -243,6 +246,15 @@ struct gt_backend {
 	int (*capture_end)(struct gt_capture **out, struct gt_stream *stream, struct gt_err *err);
 	int (*replay)(struct gt_stream *stream, struct gt_capture *capture, struct gt_err *err);
 	void (*capture_free)(struct gt_capture *capture); /* NULL is fine */
+
+	/*
+	 * Queue a call of fn(self, err) on the host: it begins when the work before it is done, and
+	 * work behind it begins when it returns. It runs on a thread of the backend's, may wait,
+	 * also for calls that are queued on other streams, and calls no function of a backend. Of
+	 * pinned memory it reads and writes memory[bytes] alone. Its error is one of the device.
+	 */
+	int (*host_call)(struct gt_stream *stream, gt_host_fn *fn, void *self, void *memory,
+	    size_t bytes, struct gt_err *err);
 
 	/* NULL-terminated list of tables, each ended by a row whose op is NULL; earlier rows are
 	 * preferred. */

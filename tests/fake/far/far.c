@@ -278,7 +278,7 @@ static void append(struct far_device *d, struct gt_stream *s, struct far_item *i
 		s->first = item;
 	s->last = item;
 	s->queued++;
-	d->counts.kernels += !item->copies && item->run && !item->replayed;
+	d->counts.kernels += !item->copies && item->run && !item->fn && !item->replayed;
 	d->counts.replayed += !item->copies && item->run && item->replayed;
 	d->counts.copies += item->copies;
 	pthread_cond_broadcast(&d->changed);
@@ -301,6 +301,7 @@ int far_queue(struct gt_stream *s, struct far_item *like, struct gt_err *err)
 	pthread_mutex_lock(&d->lock);
 	join(&s->clock, &d->host);
 	s->clock.at[s->id]++;
+	item->clock = s->clock;
 	pthread_mutex_unlock(&d->lock);
 	fault = entered == s->index ? far_check_item(item, s->index, s->id, &s->clock)
 	                            : "work is queued by a thread that did not enter the device";
@@ -378,7 +379,7 @@ int far_event_record(struct gt_event *e, struct gt_stream *s, struct gt_err *err
 	pthread_mutex_unlock(&d->lock);
 	if (far_queue(s, &item, err)) {
 		pthread_mutex_lock(&d->lock);
-		e->reached++;
+		e->recorded--;
 		e->queued--;
 		pthread_mutex_unlock(&d->lock);
 		return err->code;
@@ -493,6 +494,7 @@ const struct gt_backend far_backend = {
 	.copy_out = far_copy_out,
 	.copy = far_copy,
 	.zero = far_zero,
+	.host_call = far_host_call,
 	.capture_begin = far_capture_begin,
 	.capture_end = far_capture_end,
 	.replay = far_replay,

@@ -29,7 +29,7 @@
  */
 extern const struct gt_backend far_backend;
 
-enum { FAR_DEVICES = 8, FAR_STREAMS = 32 };
+enum { FAR_DEVICES = 8, FAR_STREAMS = 64 };
 
 /* The calls for a device since the program began. */
 struct far_counts {

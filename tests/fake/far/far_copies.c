@@ -33,6 +33,8 @@ static uint64_t sum_of(const void *p, size_t bytes)
 static int run_copy(struct far_item *item, struct gt_err *err)
 {
 	(void)err;
+	if (item->ruined)
+		memset(item->ruined, 0xff, item->bytes);
 	memcpy(item->to, item->from, item->bytes);
 	return 0;
 }
@@ -117,9 +119,12 @@ int far_copy_in(
 		return 0;
 	far_add_access(&item, device, bytes, true);
 	if (far_is_pinned(host, bytes)) {
+		bool made = far_is_pending(s->index, host, bytes, false);
+
 		far_add_access(&item, host, bytes, false);
 		rc = far_queue(s, &item, err);
-		return rc ? rc : note_transfer(s, (void *)host, bytes, NULL, err);
+		/* Bytes that queued work makes are not the host's to change. */
+		return rc || made ? rc : note_transfer(s, (void *)host, bytes, NULL, err);
 	}
 	far_count_blocking(s->index);
 	item.staged = gt_calloc(1, bytes, err);
@@ -135,19 +140,22 @@ int far_copy_in(
 static int copy_out_pinned(
     struct gt_stream *s, struct far_item *item, void *host, struct gt_err *err)
 {
+	bool used = far_is_pending(s->index, host, item->bytes, true);
 	void *arrived = gt_calloc(1, item->bytes, err);
 	int rc;
 
 	if (!arrived)
 		return GT_ENOMEM;
 	item->to = arrived;
+	item->ruined = used ? host : NULL;
 	far_add_access(item, host, item->bytes, true);
 	rc = far_queue(s, item, err);
 	if (rc) {
 		free(arrived);
 		return rc;
 	}
-	memset(host, 0xff, item->bytes); /* NaN */
+	if (!used)
+		memset(host, 0xff, item->bytes); /* NaN */
 	return note_transfer(s, host, item->bytes, arrived, err);
 }
 
@@ -169,6 +177,26 @@ int far_copy_out(
 		return copy_out_pinned(s, &item, host, err);
 	rc = far_queue(s, &item, err);
 	return rc ? rc : far_stream_sync(s, err);
+}
+
+/* What came before the call is there for it. */
+static int run_host_call(struct far_item *item, struct gt_err *err)
+{
+	const char *fault = far_end_transfers(item->index, &item->clock);
+
+	return fault ? gt_err_set(err, GT_EDEVICE, "far device %d: %s", item->index, fault)
+	             : item->fn(item->self, err);
+}
+
+int far_host_call(
+    struct gt_stream *s, gt_host_fn *fn, void *self, void *memory, size_t bytes, struct gt_err *err)
+{
+	struct far_item item = {
+		.name = "host_call", .run = run_host_call, .fn = fn, .self = self, .index = s->index
+	};
+
+	far_add_access(&item, memory, bytes, true);
+	return far_queue(s, &item, err);
 }
 
 int far_copy(struct gt_stream *s, void *to, const void *from, size_t bytes, struct gt_err *err)

@@ -61,6 +61,12 @@ struct far_item {
 	void *to;
 	size_t bytes;
 	void *staged;
+	void *ruined; /* host memory that becomes NaN when the copy begins; or NULL */
+	/* Calls of the host. */
+	gt_host_fn *fn;
+	void *self;
+	int index;
+	struct far_clock clock; /* of the item */
 };
 
 struct gt_stream {
@@ -80,6 +86,10 @@ void *far_near(const void *device);
 
 /* Whether host memory is far_host_alloc()'s. */
 bool far_is_pinned(const void *host, size_t bytes);
+
+/* Whether work that is queued, and not known to the host to be done, writes these bytes of pinned
+ * memory, or with `reads` touches them at all. */
+bool far_is_pending(int index, const void *host, size_t bytes, bool reads);
 
 int far_alloc(int index, size_t bytes, void **out, struct gt_err *err);
 void far_free(int index, void *p, size_t bytes);
@@ -134,6 +144,9 @@ int far_copy_out(
     struct gt_stream *s, void *host, const void *device, size_t bytes, struct gt_err *err);
 int far_copy(struct gt_stream *s, void *to, const void *from, size_t bytes, struct gt_err *err);
 int far_zero(struct gt_stream *s, void *device, size_t bytes, struct gt_err *err);
+
+int far_host_call(struct gt_stream *s, gt_host_fn *fn, void *self, void *memory, size_t bytes,
+    struct gt_err *err);
 
 /* The host knows that so much is done: end the transfers in it. The fault's text, or NULL. */
 const char *far_end_transfers(int index, const struct far_clock *known);

@@ -286,3 +286,22 @@ const char *far_check_item(
 	pthread_mutex_unlock(&memory.lock);
 	return fault;
 }
+
+bool far_is_pending(int index, const void *host, size_t bytes, bool reads)
+{
+	const struct far_clock *known = far_host_clock(index);
+	struct block *b;
+	bool pending = false;
+
+	pthread_mutex_lock(&memory.lock);
+	b = find_block(host, bytes);
+	for (size_t i = 0; b && !pending && i < b->access_count; i++) {
+		const struct access *a = &b->accesses[i];
+		size_t from = (size_t)((const char *)host - b->p);
+
+		pending = from < a->to && a->from < from + bytes && (a->write || reads) &&
+		          known->at[a->stream] < a->when;
+	}
+	pthread_mutex_unlock(&memory.lock);
+	return pending;
+}
