@@ -1,7 +1,7 @@
 /* group.c - calls of groups: checked here, done by the backend. */
-#include "lib/comm/group.h"
-
 #include <limits.h>
+
+#include "lib/comm/group_inside.h"
 
 static bool reduces(const struct gt_collective *c)
 {
@@ -20,12 +20,12 @@ static bool can_reduce(enum gt_dtype dtype)
 	       dtype == GT_I32 || dtype == GT_I64;
 }
 
-static bool needs_in(const struct gt_group *g, const struct gt_collective *c)
+bool gt_group_reads(const struct gt_group *g, const struct gt_collective *c)
 {
 	return c->kind == GT_BROADCAST ? c->peer == g->rank : c->kind != GT_RECV;
 }
 
-static bool needs_out(const struct gt_group *g, const struct gt_collective *c)
+bool gt_group_writes(const struct gt_group *g, const struct gt_collective *c)
 {
 	return c->kind == GT_REDUCE ? c->peer == g->rank : c->kind != GT_SEND;
 }
@@ -45,8 +45,8 @@ static size_t alignment(enum gt_dtype dtype)
 static int check_buffers(
     const struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
 {
-	const void *in = needs_in(g, c) ? c->in : c->out;
-	const void *out = needs_out(g, c) ? c->out : c->in;
+	const void *in = gt_group_reads(g, c) ? c->in : c->out;
+	const void *out = gt_group_writes(g, c) ? c->out : c->in;
 
 	if (!in || !out)
 		return gt_err_set(err, GT_EINVAL, "a collective without a buffer");
@@ -98,6 +98,17 @@ int gt_group_start(
 int gt_group_wait(struct gt_group *g, uint64_t ticket, struct gt_err *err)
 {
 	return g->ops->wait(g, ticket, err);
+}
+
+int gt_group_await(
+    struct gt_group *g, uint64_t ticket, struct gt_stream *stream, struct gt_err *err)
+{
+	return g->ops->await ? g->ops->await(g, ticket, stream, err) : g->ops->wait(g, ticket, err);
+}
+
+void gt_group_stop(struct gt_group *g)
+{
+	g->ops->stop(g);
 }
 
 int gt_group_alloc(struct gt_group *g, size_t bytes, void **out, struct gt_err *err)

@@ -10,6 +10,8 @@
 #include "lib/base/err.h"
 #include "lib/device/dtype.h"
 
+struct gt_stream; /* lib/device/backend.h */
+
 /*
  * This module lets ranks find each other, exchange numbers and fail together. It knows nothing of
  * graphs, models or training. A group is what one rank holds of it: its number, the size, and a
@@ -18,6 +20,10 @@
  * All ranks of a group call the same collectives in the same order with the same sizes, types and
  * `what`: a rank that does otherwise is an error on all of them (GT_EINVAL), not a wrong sum. Only
  * what is sent and received may have two names. Calls on one group come from one thread at a time.
+ *
+ * A group is for host memory, or for the memory of one device (device_group.h). Collectives of a
+ * device's group are queued on a stream, as all work of a device is: a collective begins when the
+ * work is done that its stream has by then, and a call returns when it is queued.
  *
  * A peer that does not come in time is GT_EIO: the message names the rank that is late, the
  * collective (its `what` and its number) and the last one that it took part in. After an error a
@@ -63,7 +69,8 @@ struct gt_collective {
 	enum gt_reduction reduction;
 	int peer;
 	const char *what;     /* for messages: "bucket 3"; may be NULL. Not copied */
-	struct gt_span *span; /* tells when it was run; may be NULL */
+	struct gt_span *span; /* tells when it was run; may be NULL. Device groups leave it alone */
+	struct gt_stream *stream; /* of a device's group; groups for host memory do not read it */
 };
 
 struct gt_group {
@@ -88,14 +95,18 @@ struct gt_group_ops {
 	int (*start)(struct gt_group *g, const struct gt_collective *c, uint64_t *ticket,
 	    struct gt_err *err);
 	int (*wait)(struct gt_group *g, uint64_t ticket, struct gt_err *err);
+	int (*await)(struct gt_group *g, uint64_t ticket, struct gt_stream *stream,
+	    struct gt_err *err); /* NULL: wait() does it */
 	int (*alloc)(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 	void (*release)(struct gt_group *g, void *memory);
 	int (*split)(
 	    struct gt_group **out, struct gt_group *g, int color, int key, struct gt_err *err);
+	void (*stop)(struct gt_group *g);
 	void (*free)(struct gt_group *g);
 };
 
-/* Do it now, after all that was started. */
+/* Do it now, after all that was started. On a device: work queued on c->stream from now on begins
+ * when it is done. */
 int gt_group_run(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 
 /*
@@ -115,6 +126,16 @@ enum { GT_GROUP_STARTED = 256 };
 int gt_group_start(
     struct gt_group *g, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err);
 int gt_group_wait(struct gt_group *g, uint64_t ticket, struct gt_err *err);
+
+/* The wait of a stream: work queued on it from now on begins when the collective of the ticket has
+ * ended. In a group for host memory the caller waits, and `stream` is not read. Errors: as those of
+ * gt_group_wait(), as far as they are known by now. */
+int gt_group_await(
+    struct gt_group *g, uint64_t ticket, struct gt_stream *stream, struct gt_err *err);
+
+/* From any thread: what waits, in the background too, ends in an error from now on, and the group
+ * is of no use but to be freed. */
+void gt_group_stop(struct gt_group *g);
 
 /*
  * Memory, zeroed, aligned to 64 bytes, that the ranks of the group can reach: collectives on

@@ -11,6 +11,12 @@
 
 enum { LINE = 64, WHAT_BYTES = 40 };
 
+/* ---- group.c ---- */
+
+/* Whether this rank's `in` is read, and its `out` written. */
+bool gt_group_reads(const struct gt_group *g, const struct gt_collective *c);
+bool gt_group_writes(const struct gt_group *g, const struct gt_collective *c);
+
 /* ---- group_call.c ---- */
 
 /* What a rank calls. Ranks compare these, so bytes that mean nothing are zero. */

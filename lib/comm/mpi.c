@@ -23,6 +23,7 @@ static int mpi_alloc(struct gt_group *group, size_t bytes, void **out, struct gt
 static void mpi_release(struct gt_group *group, void *memory);
 static int mpi_split(
     struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err);
+static void mpi_stop(struct gt_group *group);
 static void mpi_free(struct gt_group *group);
 
 static const struct gt_group_ops ops = {
@@ -34,6 +35,7 @@ static const struct gt_group_ops ops = {
 	.alloc = mpi_alloc,
 	.release = mpi_release,
 	.split = mpi_split,
+	.stop = mpi_stop,
 	.free = mpi_free,
 };
 
@@ -142,11 +144,18 @@ static int make(struct gt_group **out, struct gt_mpi *mpi, int rank, int size, c
 	return 0;
 }
 
-static void mpi_free(struct gt_group *group)
+static void mpi_stop(struct gt_group *group)
 {
 	struct gt_mpi_group *g = (struct gt_mpi_group *)group;
 
 	atomic_store(&g->quit, true);
+}
+
+static void mpi_free(struct gt_group *group)
+{
+	struct gt_mpi_group *g = (struct gt_mpi_group *)group;
+
+	mpi_stop(group);
 	gt_queue_free(&g->queue);
 	gt_mpi_leave(g, true);
 	free_parts(g);

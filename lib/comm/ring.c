@@ -65,11 +65,18 @@ static int ring_split(
 	return rc;
 }
 
-static void ring_free(struct gt_group *group)
+static void ring_stop(struct gt_group *group)
 {
 	struct gt_ring *r = (struct gt_ring *)group;
 
 	r->peers->stop(r->self);
+}
+
+static void ring_free(struct gt_group *group)
+{
+	struct gt_ring *r = (struct gt_ring *)group;
+
+	ring_stop(group);
 	gt_queue_free(&r->queue);
 	gt_group_free(r->below);
 	r->peers->free(r->self);
@@ -84,6 +91,7 @@ static const struct gt_group_ops ops = {
 	.alloc = ring_alloc,
 	.release = ring_release,
 	.split = ring_split,
+	.stop = ring_stop,
 	.free = ring_free,
 };
 

@@ -24,6 +24,7 @@ static int shm_start(
 static int shm_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err);
 static int shm_split(
     struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err);
+static void shm_stop(struct gt_group *group);
 static void shm_free(struct gt_group *group);
 
 static const struct gt_group_ops ops = {
@@ -35,6 +36,7 @@ static const struct gt_group_ops ops = {
 	.alloc = gt_shm_alloc,
 	.release = gt_shm_release,
 	.split = shm_split,
+	.stop = shm_stop,
 	.free = shm_free,
 };
 
@@ -278,11 +280,16 @@ static int shm_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err)
 	return gt_queue_wait(&((struct gt_shm *)group)->queue, ticket, err);
 }
 
+static void shm_stop(struct gt_group *group)
+{
+	gt_shm_give_up((struct gt_shm *)group);
+}
+
 static void shm_free(struct gt_group *group)
 {
 	struct gt_shm *g = (struct gt_shm *)group;
 
-	gt_shm_give_up(g);
+	shm_stop(group);
 	gt_queue_free(&g->queue);
 	atomic_store(&g->seats[group->rank].left, 1);
 	gt_shm_wake_all(g);
