@@ -234,8 +234,9 @@ struct gt_backend {
 	 * copies within the device, events and waits queued on the stream are kept, and not done.
 	 * So they are on other streams from when these wait for an event of the capture; at its
 	 * end the first stream has to wait for them. Meanwhile nothing waits for work outside of
-	 * the capture, and copies from or to host memory are errors, as is a wait of the host for
-	 * these streams. capture_end() ends the capture in any case; *out is NULL after an error.
+	 * the capture. Copies from or to host memory and calls of the host are errors, as is a wait
+	 * of the host for these streams. capture_end() ends the capture in any case; *out is NULL
+	 * after an error.
 	 *
 	 * replay() queues all of it, on the stream of the capture. Addresses and arguments are as
 	 * they were, so everything that changes from one time to the next is read from device
@@ -277,8 +278,9 @@ const struct gt_backend *gt_backend_find(const char *name);
 struct gt_device {
 	const struct gt_backend *backend;
 	int index;
-	struct gt_stream *compute; /* plans and updates run here */
-	struct gt_stream *copies;  /* batches come in here, while plans run */
+	struct gt_stream *compute;     /* plans and updates run here */
+	struct gt_stream *copies;      /* batches come in here, while plans run */
+	struct gt_stream *collectives; /* ranks exchange numbers here, while plans run */
 };
 
 /* Enter a device of a backend and make its streams. Close it after all that lies on it. Errors:

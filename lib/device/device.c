@@ -28,7 +28,8 @@ int gt_device_open(
 	d->backend = backend;
 	d->index = index;
 	if (backend->enter(index, err) || backend->stream_new(&d->compute, index, err) ||
-	    backend->stream_new(&d->copies, index, err)) {
+	    backend->stream_new(&d->copies, index, err) ||
+	    backend->stream_new(&d->collectives, index, err)) {
 		gt_device_close(d);
 		return err->code;
 	}
@@ -40,6 +41,7 @@ void gt_device_close(struct gt_device *d)
 {
 	if (!d)
 		return;
+	d->backend->stream_free(d->collectives);
 	d->backend->stream_free(d->copies);
 	d->backend->stream_free(d->compute);
 	free(d);
@@ -47,9 +49,13 @@ void gt_device_close(struct gt_device *d)
 
 int gt_device_sync(const struct gt_device *d, struct gt_err *err)
 {
-	int rc = d->backend->stream_sync(d->copies, err);
+	struct gt_stream *const streams[] = { d->copies, d->collectives, d->compute };
+	int rc = 0;
 
-	return d->backend->stream_sync(d->compute, rc ? GT_ERR_IGNORED : err) ? err->code : rc;
+	for (size_t i = 0; i < sizeof(streams) / sizeof(*streams); i++)
+		if (d->backend->stream_sync(streams[i], rc ? GT_ERR_IGNORED : err))
+			rc = rc ? rc : err->code;
+	return rc;
 }
 
 int gt_device_alloc(const struct gt_device *d, size_t bytes, void **out, struct gt_err *err)

@@ -63,6 +63,9 @@ struct gt_op {
 	/* It deals with other ranks: it stays although nobody reads it, no two are the same, and
 	 * what it makes depends on parameters, of theirs (unless it is `constant`). */
 	bool remote;
+	/* It runs on the device's stream of collectives, behind all nodes before it. Nodes behind
+	 * it do not wait for it, but for one that does so for them. */
+	bool collective;
 	/* Gradients do not pass: its outputs count as constants, whatever it was given. */
 	bool constant;
 	/* out[0] is in[0] seen with another shape: no kernel, no copy. */

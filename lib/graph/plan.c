@@ -19,6 +19,8 @@ struct place {
 	bool gradient;
 };
 
+enum { RUNS = 4 }; /* sets of enum gt_runs */
+
 struct gt_plan {
 	const struct gt_graph *graph;
 	struct gt_store *store;
@@ -29,10 +31,13 @@ struct gt_plan {
 	struct place *places;  /* by value id */
 	size_t arena_bytes, temporary_bytes;
 	char *arena;
-	/* What runs are made of from the third on, where the backend can. */
+	struct gt_event *passed; /* the compute stream has come to a step that crosses */
+	/* What runs are made of from the third on, where the backend can: for each set of enum
+	 * gt_runs. */
 	bool replays;
-	bool ran; /* since the plan was bound */
-	struct gt_capture *capture;
+	bool ran[RUNS];            /* since the plan was bound */
+	unsigned runs_that_differ; /* of enum gt_runs: nodes name them */
+	struct gt_capture *captures[RUNS];
 };
 
 static int home_of(const struct gt_plan *p, int id)
@@ -229,8 +234,8 @@ static const struct gt_kernel *find_in(
 	return k;
 }
 
-/* Rows of others may look at their context whenever they run (whether this is a step's last
- * micro-batch), so that no two runs need to queue the same. */
+/* Rows of others may look at their context whenever they run, and have the host called in the
+ * middle of a run (collectives), which is not captured. */
 static const struct gt_kernel *find_kernel(struct gt_plan *p, const char *op, struct gt_call *call)
 {
 	const struct gt_kernel *k = p->extra ? find_in(p->extra->kernels, op, call) : NULL;
@@ -329,6 +334,7 @@ int gt_plan_new(struct gt_plan **out, const struct gt_graph *g, struct gt_store 
 		goto out;
 	for (size_t i = 0; i < g->node_count; i++) {
 		share_bytes(p, g->nodes[i], (int)i);
+		p->runs_that_differ |= g->nodes[i]->runs;
 		if (!g->nodes[i]->op->view && prepare_step(p, (int)i, err))
 			goto out;
 	}
@@ -344,10 +350,12 @@ out:
 
 static void forget_runs(struct gt_plan *p)
 {
-	if (p->capture)
-		p->store->device->backend->capture_free(p->capture);
-	p->capture = NULL;
-	p->ran = false;
+	for (int i = 0; i < RUNS; i++) {
+		if (p->captures[i])
+			p->store->device->backend->capture_free(p->captures[i]);
+		p->captures[i] = NULL;
+		p->ran[i] = false;
+	}
 }
 
 void gt_plan_free(struct gt_plan *p)
@@ -358,6 +366,8 @@ void gt_plan_free(struct gt_plan *p)
 	for (size_t i = 0; i < p->step_count; i++)
 		if (p->steps[i].kernel && p->steps[i].kernel->release)
 			p->steps[i].kernel->release(&p->steps[i].call);
+	if (p->passed)
+		p->store->device->backend->event_free(p->passed);
 	free(p->steps);
 	free(p->places);
 	free(p);
@@ -378,6 +388,16 @@ static void *address_of(const struct gt_plan *p, const struct gt_value *v)
 	                      : gt_store_data(p->store, home->slot);
 }
 
+/* The stream of a step. Where a device does all work at once, there is one stream. */
+static int choose_stream(struct gt_plan *p, struct gt_step *s, struct gt_err *err)
+{
+	const struct gt_device *d = p->store->device;
+
+	s->call.stream = s->node->op->collective ? d->collectives : d->compute;
+	s->crosses = s->call.stream != d->compute;
+	return !s->crosses || p->passed ? 0 : d->backend->event_new(&p->passed, d->index, err);
+}
+
 int gt_plan_bind(struct gt_plan *p, void *arena, struct gt_err *err)
 {
 	if (!p->store->allocated)
@@ -393,7 +413,8 @@ int gt_plan_bind(struct gt_plan *p, void *arena, struct gt_err *err)
 		for (int k = 0; k < s->call.outputs; k++)
 			if (s->node->out[k])
 				s->call.out[k].data = address_of(p, s->node->out[k]);
-		s->call.stream = p->store->device->compute;
+		if (choose_stream(p, s, err))
+			return err->code;
 		s->call.workspace = s->call.workspace_bytes ? p->arena + s->workspace_offset : NULL;
 		if (s->kernel->bind && s->kernel->bind(&s->call, err))
 			return gt_err_prefix(err, "%s: %s", s->node->scope, s->node->op->name);
@@ -401,22 +422,39 @@ int gt_plan_bind(struct gt_plan *p, void *arena, struct gt_err *err)
 	return 0;
 }
 
-static int queue_steps(struct gt_plan *p, struct gt_err *err)
+/* Begin behind the steps before. What a later one needs of the outcome, it waits for. */
+static int cross(const struct gt_plan *p, const struct gt_step *s, struct gt_err *err)
+{
+	const struct gt_device *d = p->store->device;
+	int rc = d->backend->event_record(p->passed, d->compute, err);
+
+	return rc ? rc : d->backend->event_wait(s->call.stream, p->passed, err);
+}
+
+static int run_step(const struct gt_plan *p, struct gt_step *s, struct gt_err *err)
+{
+	if ((s->crosses && cross(p, s, err)) || s->kernel->run(&s->call, err))
+		return gt_err_prefix(err, "%s: %s", s->node->scope, s->node->op->name);
+	return 0;
+}
+
+static int queue_steps(struct gt_plan *p, unsigned runs, struct gt_err *err)
 {
 	for (size_t i = 0; i < p->step_count; i++) {
 		struct gt_step *s = &p->steps[i];
+		bool here = !s->node->runs || s->node->runs & runs;
 
 		if (p->spans)
 			p->spans[i].began = gt_clock_s();
-		if (s->kernel->run(&s->call, err))
-			return gt_err_prefix(err, "%s: %s", s->node->scope, s->node->op->name);
+		if (here && run_step(p, s, err))
+			return err->code;
 		if (p->spans)
 			p->spans[i].ended = gt_clock_s();
 	}
 	return 0;
 }
 
-static int capture(struct gt_plan *p, struct gt_err *err)
+static int capture(struct gt_plan *p, unsigned runs, struct gt_err *err)
 {
 	const struct gt_device *d = p->store->device;
 	struct gt_capture *captured;
@@ -424,29 +462,36 @@ static int capture(struct gt_plan *p, struct gt_err *err)
 
 	if (rc)
 		return rc;
-	rc = queue_steps(p, err);
+	rc = queue_steps(p, runs, err);
 	if (d->backend->capture_end(&captured, d->compute, rc ? GT_ERR_IGNORED : err) && !rc)
 		rc = err->code;
 	if (rc)
 		d->backend->capture_free(captured);
 	else
-		p->capture = captured;
+		p->captures[runs] = captured;
 	return rc;
 }
 
 /* The first run is queued as it is, so that kernels can do what they do once. Nor is one kept that
  * somebody watches, or a plan that runs but once. */
-int gt_plan_run(struct gt_plan *p, struct gt_err *err)
+int gt_plan_run_as(struct gt_plan *p, unsigned runs, struct gt_err *err)
 {
 	const struct gt_device *d = p->store->device;
-	bool first = !p->ran;
+	bool first;
 
-	p->ran = true;
+	runs &= p->runs_that_differ;
+	first = !p->ran[runs];
+	p->ran[runs] = true;
 	if (!p->replays || p->spans || first)
-		return queue_steps(p, err);
-	if (!p->capture && capture(p, err))
+		return queue_steps(p, runs, err);
+	if (!p->captures[runs] && capture(p, runs, err))
 		return err->code;
-	return d->backend->replay(d->compute, p->capture, err);
+	return d->backend->replay(d->compute, p->captures[runs], err);
+}
+
+int gt_plan_run(struct gt_plan *p, struct gt_err *err)
+{
+	return gt_plan_run_as(p, GT_RUN_FIRST | GT_RUN_LAST, err);
 }
 
 void gt_plan_watch(struct gt_plan *p, struct gt_span *spans)

@@ -19,6 +19,7 @@ struct gt_step {
 	const struct gt_kernel *kernel;
 	struct gt_call call;
 	int index;               /* of the node in the graph's list */
+	bool crosses;            /* it runs on a stream beside the compute stream, see op.h */
 	size_t workspace_offset; /* in the arena */
 };
 
@@ -56,11 +57,16 @@ size_t gt_plan_arena_bytes(const struct gt_plan *plan);
  * owned. */
 int gt_plan_bind(struct gt_plan *plan, void *arena, struct gt_err *err);
 
-/* Queue every step once on the device's compute stream. Allocates nothing, but that a backend which
- * can replay work captures the second run. Runs from then on replay it, so their kernels are not
- * asked again: all that changes between runs lies in device memory. A plan with rows of `extra` is
- * not captured. */
+/* Queue every step once: on the device's compute stream, or on that which its op names. Allocates
+ * nothing, but that a backend which can replay work captures the second run. Runs from then on
+ * replay it, so their kernels are not asked again: all that changes between runs lies in device
+ * memory. A plan with rows of `extra` is not captured. */
 int gt_plan_run(struct gt_plan *plan, struct gt_err *err);
+
+/* One of the runs of a step of training, which is the first or the last of them, both (as in
+ * gt_plan_run()) or neither: `runs` of enum gt_runs. Nodes that only other runs have are left
+ * out. */
+int gt_plan_run_as(struct gt_plan *plan, unsigned runs, struct gt_err *err);
 
 /* Where a value lies on the device, once the plan is bound, for copies on the compute stream: an
  * input before, an output or a gradient after a run; NULL for any other value. An input's memory is

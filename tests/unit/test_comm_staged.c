@@ -355,10 +355,10 @@ static void misuse_is_found(void **state)
 		int (*act)(struct rank *r);
 		const char *fault;
 	} cases[] = {
-		{ sum_on_wrong_stream, "'copy_out' on stream 2 reads memory that 'add range' on "
+		{ sum_on_wrong_stream, "'copy_out' on stream 3 reads memory that 'add range' on "
 		                       "stream 0 writes, and does not wait for it" },
 		{ update_without_wait, "'add range' on stream 0 writes memory that 'copy_in' on "
-		                       "stream 4 writes, and does not wait for it" },
+		                       "stream 5 writes, and does not wait for it" },
 		{ reuse_early, "device memory is freed while 'copy_in' on it is queued" },
 	};
 
