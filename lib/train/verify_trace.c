@@ -41,13 +41,12 @@ static int begin_trace(struct gt_trace *r, const struct gt_train *t, struct gt_e
 		if (!tensor->name)
 			return GT_ENOMEM;
 	}
-	memcpy(r->weights, s->parameters, gt_store_flat_bytes(s));
-	return 0;
+	return gt_device_read(t->device, r->weights, s->parameters, gt_store_flat_bytes(s), err);
 }
 
 /* ---- dealing it out ---- */
 
-/* What is this rank's of a tensor, from the whole: 4 bytes an element. */
+/* What is this rank's of a tensor, from the whole, to device memory: 4 bytes an element. */
 static int deal(const struct gt_watcher *w, size_t tensor, enum gt_held what, void *held,
     const void *whole, struct gt_err *err)
 {
@@ -59,24 +58,42 @@ static int deal(const struct gt_watcher *w, size_t tensor, enum gt_held what, vo
 	return gt_parallel_deal(w->t->s.parallel, slot, what, held, whole, err);
 }
 
+/* What is this rank's of all tensors, from wholes as the trace has them, to out[x->count]. */
+static int deal_all(const struct gt_watcher *w, const struct gt_watched *x, enum gt_held what,
+    void *out, const uint32_t *wholes, struct gt_err *err)
+{
+	const struct gt_device *d = w->t->s.device;
+	size_t bytes = (size_t)x->count * sizeof(*wholes);
+	void *held;
+	int rc = gt_device_alloc(d, bytes, &held, err);
+
+	if (rc)
+		return rc;
+	for (size_t i = 0; !rc && i < w->trace->count; i++)
+		rc = deal(w, i, what, held, wholes + w->trace->tensors[i].offset, err);
+	if (!rc)
+		rc = gt_device_read(d, out, held, bytes, err);
+	gt_device_free(d, held, bytes);
+	return rc;
+}
+
 /* Deal out numbers of tensors, and see where they come to lie. */
 static int find_held(const struct gt_watcher *w, struct gt_watched *x, enum gt_held what,
     size_t bytes, struct gt_err *err)
 {
-	uint32_t *whole = gt_calloc((size_t)w->trace->flat, sizeof(*whole), err);
-	int rc = whole ? 0 : GT_ENOMEM;
+	uint32_t *wholes = gt_calloc((size_t)w->trace->flat, sizeof(*wholes), err);
+	int rc = GT_ENOMEM;
 
 	x->count = (int64_t)(bytes / sizeof(float));
 	x->tensor = gt_calloc((size_t)x->count, sizeof(*x->tensor), err);
 	x->wanted = gt_calloc((size_t)x->count, sizeof(*x->wanted), err);
-	if (!x->tensor || !x->wanted)
-		rc = GT_ENOMEM;
-	for (size_t i = 0; !rc && i < w->trace->count; i++) {
+	x->held = gt_calloc((size_t)x->count, sizeof(*x->held), err);
+	for (size_t i = 0; wholes && i < w->trace->count; i++)
 		for (int64_t k = 0; k < w->trace->tensors[i].count; k++)
-			whole[k] = (uint32_t)i + 1;
-		rc = deal(w, i, what, x->tensor, whole, err);
-	}
-	free(whole);
+			wholes[w->trace->tensors[i].offset + k] = (uint32_t)i + 1;
+	if (wholes && x->tensor && x->wanted && x->held)
+		rc = deal_all(w, x, what, x->tensor, wholes, err);
+	free(wholes);
 	return rc;
 }
 
@@ -94,10 +111,13 @@ static int begin_watch(struct gt_watcher *w, struct gt_err *err)
 
 void gt_watcher_release(struct gt_watcher *w)
 {
-	free(w->gradients.tensor);
-	free(w->gradients.wanted);
-	free(w->weights.tensor);
-	free(w->weights.wanted);
+	struct gt_watched *both[] = { &w->gradients, &w->weights };
+
+	for (int i = 0; i < 2; i++) {
+		free(both[i]->tensor);
+		free(both[i]->wanted);
+		free(both[i]->held);
+	}
 	free(w->far);
 }
 
@@ -150,20 +170,21 @@ static double ratio(double far, double of)
 	return far == 0 ? 0 : far / of;
 }
 
-/* The largest difference of each tensor, to w->far, of a whole as the trace has it. */
-static int compare(struct gt_watcher *w, struct gt_watched *x, enum gt_held what, const float *held,
-    const float *whole, struct gt_err *err)
+/* The largest difference of each tensor, to w->far, of what this rank holds in device memory from
+ * wholes as the trace has them. */
+static int compare(struct gt_watcher *w, struct gt_watched *x, enum gt_held what, const void *held,
+    const float *wholes, struct gt_err *err)
 {
-	int rc = 0;
+	size_t bytes = (size_t)x->count * sizeof(*x->held);
+	int rc = deal_all(w, x, what, x->wanted, (const uint32_t *)wholes, err);
 
-	for (size_t i = 0; !rc && i < w->trace->count; i++) {
-		w->far[i] = 0;
-		rc = deal(w, i, what, x->wanted, whole + w->trace->tensors[i].offset, err);
-	}
+	if (!rc)
+		rc = gt_device_read(w->t->s.device, x->held, held, bytes, err);
+	memset(w->far, 0, w->trace->count * sizeof(*w->far));
 	for (int64_t i = 0; !rc && i < x->count; i++)
 		if (x->tensor[i])
 			worsen(&w->far[x->tensor[i] - 1],
-			    fabs((double)held[i] - (double)x->wanted[i]));
+			    fabs((double)x->held[i] - (double)x->wanted[i]));
 	return rc;
 }
 
@@ -214,9 +235,8 @@ static int gradients(void *self, int64_t n, struct gt_err *err)
 
 	if (!w->records)
 		return compare_gradients(w, n, err);
-	memcpy(
-	    w->trace->gradients + (n - 1) * w->trace->flat, s->gradients, gt_store_flat_bytes(s));
-	return 0;
+	return gt_device_read(w->t->s.device, w->trace->gradients + (n - 1) * w->trace->flat,
+	    s->gradients, gt_store_flat_bytes(s), err);
 }
 
 static int step(void *self, const struct gt_step_report *report, struct gt_err *err)
@@ -233,8 +253,8 @@ static int step(void *self, const struct gt_step_report *report, struct gt_err *
 		return compare_weights(w, n, err);
 	}
 	r->loss[n - 1] = report->loss;
-	memcpy(r->weights + n * r->flat, s->parameters, gt_store_flat_bytes(s));
-	return 0;
+	return gt_device_read(
+	    w->t->s.device, r->weights + n * r->flat, s->parameters, gt_store_flat_bytes(s), err);
 }
 
 struct gt_observer gt_watcher_observer(struct gt_watcher *w)

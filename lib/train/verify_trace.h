@@ -30,6 +30,7 @@ struct gt_watched {
 	int64_t count;
 	uint32_t *tensor; /* [count] */
 	float *wanted;    /* [count] */
+	float *held;      /* [count], a copy */
 };
 
 /*
