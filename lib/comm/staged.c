@@ -205,21 +205,48 @@ static int next_ended(struct staged *s, struct gt_event **ended, struct gt_err *
 	return backend_of(s)->event_done(*ended) ? 0 : backend_of(s)->event_sync(*ended, err);
 }
 
+/* A rank alone has its result in its own memory: the stream copies it, if it is not there. */
+static int start_alone(const struct staged *s, const struct gt_collective *c,
+    struct gt_event *ended, struct gt_err *err)
+{
+	bool moves = c->kind != GT_BARRIER && c->in != c->out;
+	size_t bytes = moves ? (size_t)c->count * gt_dtype_size(c->dtype) : 0;
+	int rc = backend_of(s)->copy(c->stream, c->out, c->in, bytes, err);
+
+	return rc ? rc : backend_of(s)->event_record(ended, c->stream, err);
+}
+
+/* Of several ranks. */
+static int start_chunks(
+    struct staged *s, const struct gt_collective *c, struct gt_event *ended, struct gt_err *err)
+{
+	const struct gt_backend *b = backend_of(s);
+	bool copies = c->kind != GT_BARRIER && c->count && gt_group_reads(&s->group, c);
+	struct gt_stream *first = copies ? s->out : s->calls;
+	int rc = b->event_record(s->begun, c->stream, err);
+
+	if (!rc)
+		rc = b->event_wait(first, s->begun, err);
+	if (!rc)
+		rc = queue_chunks(s, c, first, err);
+	return rc ? rc : b->event_record(ended, s->in, err);
+}
+
 static int staged_start(
     struct gt_group *group, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
 {
 	struct staged *s = (struct staged *)group;
-	const struct gt_backend *b = backend_of(s);
-	bool copies = c->kind != GT_BARRIER && c->count && gt_group_reads(group, c);
-	struct gt_stream *first = copies ? s->out : s->calls;
 	struct gt_event *ended;
+	int rc;
 
 	if (!c->stream)
 		return gt_err_set(err, GT_EINVAL, "a collective of a device without a stream");
-	if (next_ended(s, &ended, err) || b->event_record(s->begun, c->stream, err) ||
-	    b->event_wait(first, s->begun, err) || queue_chunks(s, c, first, err) ||
-	    b->event_record(ended, s->in, err))
-		return err->code;
+	rc = next_ended(s, &ended, err);
+	if (!rc)
+		rc = group->size == 1 ? start_alone(s, c, ended, err)
+		                      : start_chunks(s, c, ended, err);
+	if (rc)
+		return rc;
 	*ticket = ++s->started;
 	return 0;
 }

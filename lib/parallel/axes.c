@@ -1,6 +1,7 @@
 /* axes.c - the list of axes, and the grid of ranks that they make. */
 #include "lib/parallel/axis.h"
 #include "lib/parallel/modes.h"
+#include "lib/parallel/pipeline_inside.h"
 
 const struct gt_axis_row *const gt_axis_rows[] = {
 	[GT_AXIS_DATA] = &gt_axis_data,
@@ -76,11 +77,70 @@ int gt_axes_open(struct gt_parallel *p, struct gt_err *err)
 	return rc;
 }
 
+/* ---- groups for device memory ---- */
+
+/* Those of a host's group that is the world, a seat that nobody calls, or a group of its own. */
+static int open_device_group(struct gt_parallel *p, enum gt_axis axis, struct gt_err *err)
+{
+	struct gt_group *host = p->axes[axis], **own = &p->device_axes[axis];
+
+	*own = host == p->world ? p->device_world : host;
+	if (host == p->world || host == &p->seats[axis])
+		return 0;
+	return gt_device_group_open(own, host, p->device, err);
+}
+
+int gt_axes_open_device(struct gt_parallel *p, struct gt_err *err)
+{
+	int rc = p->dry ? 0 : gt_device_group_open(&p->device_world, p->world, p->device, err);
+
+	for (int i = 0; !p->dry && !rc && i < GT_AXES; i++)
+		rc = open_device_group(p, (enum gt_axis)i, err);
+	if (p->results == p->world)
+		p->device_results = p->device_world;
+	else if (p->results == p->axes[GT_AXIS_DATA])
+		p->device_results = p->device_axes[GT_AXIS_DATA];
+	else if (!rc)
+		rc = gt_device_group_open(&p->device_results, p->results, p->device, err);
+	return rc;
+}
+
+/* Call this for each device group that is not the host's. */
+static void each_device_group(const struct gt_parallel *p, void (*act)(struct gt_group *group))
+{
+	const struct gt_group *data = p->device_axes[GT_AXIS_DATA];
+
+	if (p->device_results != p->device_world && p->device_results != data &&
+	    p->device_results != p->results)
+		act(p->device_results);
+	for (int i = 0; i < GT_AXES; i++)
+		if (p->device_axes[i] && p->device_axes[i] != p->device_world &&
+		    p->device_axes[i] != p->axes[i])
+			act(p->device_axes[i]);
+	if (p->device_world && p->device_world != p->world)
+		act(p->device_world);
+}
+
+static void stop_group(struct gt_group *group)
+{
+	gt_group_stop(group);
+	(void)gt_group_wait(group, GT_GROUP_ALL, GT_ERR_IGNORED);
+}
+
+void gt_parallel_stop(struct gt_parallel *p)
+{
+	if (!p || !p->device || p->device->backend->host_memory)
+		return;
+	each_device_group(p, stop_group);
+	gt_pipeline_each_group(p, stop_group);
+}
+
 void gt_axes_close(struct gt_parallel *p)
 {
 	for (int i = 0; i < GT_AXES; i++)
 		if (gt_axis_rows[i]->release)
 			gt_axis_rows[i]->release(p);
+	each_device_group(p, gt_group_free);
 	if (p->results != p->world && p->results != p->axes[GT_AXIS_DATA])
 		gt_group_free(p->results);
 	for (int i = 0; i < GT_AXES; i++)

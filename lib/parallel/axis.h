@@ -76,6 +76,9 @@ int gt_axes_parts(const struct gt_parallel_options *o);
 int gt_axes_open(struct gt_parallel *p, struct gt_err *err);
 void gt_axes_close(struct gt_parallel *p);
 
+/* The groups for device memory, once the device is known. A collective call. */
+int gt_axes_open_device(struct gt_parallel *p, struct gt_err *err);
+
 /* The sum of the squares of all ranks' gradients, from this rank's: for gt_optim_update(), with the
  * struct gt_parallel; a collective call. gt_norm_attach(): of a store whose layout is final. */
 int gt_norm_attach(struct gt_parallel *p, struct gt_err *err);

@@ -129,9 +129,10 @@ static int run_all_reduce(struct gt_call *call, struct gt_err *err)
 		.count = gt_tensor_elements(&call->in[0]),
 		.dtype = call->in[0].dtype,
 		.reduction = (enum gt_reduction)call->attrs.collective.reduction,
-		.what = "all_reduce" };
+		.what = "all_reduce",
+		.stream = call->stream };
 
-	return gt_group_run(p->axes[call->attrs.collective.axis], &c, err);
+	return gt_group_run(p->device_axes[call->attrs.collective.axis], &c, err);
 }
 
 static int run_all_gather(struct gt_call *call, struct gt_err *err)
@@ -142,9 +143,10 @@ static int run_all_gather(struct gt_call *call, struct gt_err *err)
 		.out = call->out[0].data,
 		.count = gt_tensor_elements(&call->in[0]),
 		.dtype = call->in[0].dtype,
-		.what = "all_gather" };
+		.what = "all_gather",
+		.stream = call->stream };
 
-	return gt_group_run(p->axes[call->attrs.collective.axis], &c, err);
+	return gt_group_run(p->device_axes[call->attrs.collective.axis], &c, err);
 }
 
 const struct gt_kernel gt_collective_kernels[] = {
@@ -156,3 +158,32 @@ const struct gt_kernel gt_collective_kernels[] = {
 	{ .op = "all_gather", .dtype = GT_F64, .run = run_all_gather },
 	{ .op = NULL },
 };
+
+/* ---- outside of graphs ---- */
+
+int gt_parallel_all_reduce(const struct gt_parallel *p, struct gt_group *group, void *buffer,
+    int64_t count, enum gt_dtype dtype, struct gt_err *err)
+{
+	const struct gt_collective c = { .kind = GT_ALL_REDUCE,
+		.in = buffer,
+		.out = buffer,
+		.count = count,
+		.dtype = dtype,
+		.reduction = GT_SUM,
+		.stream = p->device->compute };
+
+	return gt_group_run(group, &c, err);
+}
+
+int gt_parallel_broadcast(const struct gt_parallel *p, struct gt_group *group, void *buffer,
+    int64_t count, enum gt_dtype dtype, struct gt_err *err)
+{
+	const struct gt_collective c = { .kind = GT_BROADCAST,
+		.in = buffer,
+		.out = buffer,
+		.count = count,
+		.dtype = dtype,
+		.stream = p->device->compute };
+
+	return gt_group_run(group, &c, err);
+}

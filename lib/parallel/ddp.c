@@ -35,10 +35,9 @@ static int run_start(struct gt_call *call, struct gt_err *err)
 		.dtype = p->store->dtype,
 		.reduction = GT_SUM,
 		.what = d->buckets.name[i],
-		.span = gt_buckets_span(p, &d->buckets, i, 0) };
+		.span = gt_buckets_span(p, &d->buckets, i, 0),
+		.stream = call->stream };
 
-	if (!p->communicates)
-		return 0;
 	if (d->sent) {
 		c.dtype = sent_as[p->o.compress];
 		c.in = c.out = d->sent + d->buckets.first[i];
@@ -46,16 +45,16 @@ static int run_start(struct gt_call *call, struct gt_err *err)
 		        call->stream, c.out, (float *)bucket, c.count, c.dtype, err))
 			return err->code;
 	}
-	return gt_group_start(p->axes[GT_AXIS_DATA], &c, NULL, err);
+	return gt_group_start(p->device_axes[GT_AXIS_DATA], &c, NULL, err);
 }
 
 static int run_wait(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
 	const struct ddp *d = p->state;
-	int rc = p->communicates ? gt_group_wait(p->axes[GT_AXIS_DATA], GT_GROUP_ALL, err) : 0;
+	int rc = gt_group_await(p->device_axes[GT_AXIS_DATA], GT_GROUP_ALL, call->stream, err);
 
-	if (!rc && p->communicates && d->sent)
+	if (!rc && d->sent)
 		rc = p->store->device->backend->ranges()->widen(call->stream, d->gradients, d->sent,
 		    p->store->flat_count, sent_as[p->o.compress], err);
 	return rc;
@@ -72,6 +71,7 @@ const struct gt_kernel gt_ddp_kernels[] = {
 /* ---- nodes ---- */
 
 static const struct gt_op op_start = { .name = "all_reduce_start",
+	.collective = true,
 	.infer = gt_nodes_infer_nothing,
 	.flops = gt_nodes_no_flops,
 	.print = gt_nodes_print_bucket };
@@ -79,6 +79,7 @@ static const struct gt_op op_wait = {
 	.name = "all_reduce_wait", .infer = gt_nodes_infer_nothing, .flops = gt_nodes_no_flops
 };
 static const struct gt_op op_reduce_start = { .name = "reduce_start",
+	.collective = true,
 	.infer = gt_nodes_infer_nothing,
 	.flops = gt_nodes_no_flops,
 	.print = gt_nodes_print_bucket };
@@ -100,12 +101,14 @@ static int insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 			end[i] = end[i - 1];
 		gt_orders_add(&all, (struct gt_order){ .op = main ? &op_reduce_start : &op_start,
 		                        .at = end[i],
-		                        .bucket = (int)i });
+		                        .bucket = (int)i,
+		                        .runs = GT_RUN_LAST });
 	}
 	gt_graph_scope(g, "ddp");
 	if (!rc && end) {
 		gt_orders_add(&all, (struct gt_order){ .op = main ? &op_reduce_wait : &op_wait,
-		                        .at = g->node_count });
+		                        .at = g->node_count,
+		                        .runs = GT_RUN_LAST });
 		gt_orders_emit(&all, &d->buckets, g);
 	}
 	free(end);
@@ -125,7 +128,7 @@ static int alloc_sent(
 		return gt_err_set(err, GT_ENOTSUP, "{compress}: gradients are %s, not float32",
 		    gt_dtype_name(store->dtype));
 	rc = gt_group_alloc(
-	    p->axes[GT_AXIS_DATA], (size_t)store->flat_count * sizeof(*d->sent), &sent, err);
+	    p->device_axes[GT_AXIS_DATA], (size_t)store->flat_count * sizeof(*d->sent), &sent, err);
 	d->sent = sent;
 	return rc;
 }
@@ -145,7 +148,7 @@ static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *
 		rc = gt_buckets_events(p, &d->buckets, 0, err);
 	if (!rc)
 		rc = gt_group_alloc(
-		    p->axes[GT_AXIS_DATA], gt_store_flat_bytes(store), &d->gradients, err);
+		    p->device_axes[GT_AXIS_DATA], gt_store_flat_bytes(store), &d->gradients, err);
 	if (!rc)
 		gt_store_lend_gradients(store, d->gradients);
 	if (!rc && p->o.compress)
@@ -160,9 +163,9 @@ static void release(struct gt_parallel *p)
 	if (!d)
 		return;
 	if (d->gradients)
-		gt_group_release(p->axes[GT_AXIS_DATA], d->gradients);
+		gt_group_release(p->device_axes[GT_AXIS_DATA], d->gradients);
 	if (d->sent)
-		gt_group_release(p->axes[GT_AXIS_DATA], d->sent);
+		gt_group_release(p->device_axes[GT_AXIS_DATA], d->sent);
 	gt_buckets_release(&d->buckets);
 	free(d);
 }

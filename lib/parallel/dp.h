@@ -10,7 +10,7 @@
  * those from r c on, c = ceil(C / n) of them as long as there are any (torch.chunk): ranks may get
  * fewer than others, or none. Nodes, in the order in which they run:
  *
- *   broadcast_weights   rank 0's, where they have changed since
+ *   broadcast_weights   rank 0's, once a step
  *   scatter             the input: rank 0 sends each rank its samples
  *   gather              the logits: each rank sends rank 0 its own
  *                       the loss and its gradient by the logits, on rank 0 alone

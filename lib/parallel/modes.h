@@ -2,6 +2,7 @@
 #ifndef GT_PARALLEL_MODES_H
 #define GT_PARALLEL_MODES_H
 
+#include "lib/comm/device_group.h"
 #include "lib/graph/sharding.h"
 #include "lib/parallel/parallel.h"
 
@@ -17,9 +18,11 @@ struct gt_parallel {
 	struct gt_group *axes[GT_AXES];
 	struct gt_group seats[GT_AXES]; /* stand for groups that are not there */
 	struct gt_group *results;       /* gt_parallel_results() */
+	/* The groups of the same ranks for device memory, from gt_parallel_attach() on; the same
+	 * ones where that is the host's. */
+	struct gt_group *device_world, *device_axes[GT_AXES], *device_results;
 	struct gt_store *store;
-	bool communicates;
-	bool stale; /* rank 0's weights have changed since the others got them */
+	bool stale; /* rank 0's weights have changed since all ranks had them */
 	struct gt_parallel_event *events; /* [event_count], the mode's; NULL: none */
 	size_t event_count;
 	void *state; /* the mode's own */
@@ -74,6 +77,13 @@ extern const struct gt_parallel_mode *const gt_parallel_modes[GT_PARALLEL_KINDS]
 
 /* What a rank sends in a reduce-scatter, or an all-gather, of all gradients. */
 int64_t gt_parallel_reduce_scatter_bytes(const struct gt_parallel *p);
+
+/* Queue a sum of device memory over the ranks of one of these groups, or a broadcast from the first
+ * of them, on the compute stream. */
+int gt_parallel_all_reduce(const struct gt_parallel *p, struct gt_group *group, void *buffer,
+    int64_t count, enum gt_dtype dtype, struct gt_err *err);
+int gt_parallel_broadcast(const struct gt_parallel *p, struct gt_group *group, void *buffer,
+    int64_t count, enum gt_dtype dtype, struct gt_err *err);
 
 /* The kernels of all passes, ended by a row whose op is NULL. */
 extern const struct gt_kernel gt_collective_kernels[], gt_ddp_kernels[], gt_scatter_kernels[],

@@ -66,6 +66,7 @@ void gt_orders_emit(
 		n = gt_emit(g, o->op, &attrs, o->op->max_inputs, &o->in);
 		if (!n)
 			return;
+		n->runs = o->runs;
 		if (o->out) {
 			n->out[0] = o->out;
 			o->out->producer = n;

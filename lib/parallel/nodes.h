@@ -25,6 +25,7 @@ struct gt_order {
 	const struct gt_op *op;
 	size_t at;
 	int bucket, turn;
+	unsigned runs;             /* struct gt_node */
 	struct gt_value *in, *out; /* or NULL; out: what it makes in place of a value of its own */
 };
 

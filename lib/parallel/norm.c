@@ -109,10 +109,11 @@ int gt_norm_add_up(void *self, double *squares, struct gt_err *err)
 			.count = GT_SQUARES,
 			.dtype = GT_F64,
 			.reduction = GT_SUM,
-			.what = "norm" };
+			.what = "norm",
+			.stream = p->device->compute };
 
 		if (gt_axis_rows[i]->divides && gt_axis_rows[i]->divides(p))
-			rc = gt_group_run(p->axes[i], &c, err);
+			rc = gt_group_run(p->device_axes[i], &c, err);
 	}
 	return rc;
 }

@@ -41,7 +41,6 @@ int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *
 	p->nobody.size = options->ranks > 1 ? options->ranks : 1;
 	p->nobody.rank = options->rank;
 	p->world = world ? world : &p->nobody;
-	p->communicates = true;
 	p->extra = (struct gt_plan_extra){ kernels, p };
 	rc = gt_axes_open(p, err);
 	if (rc) {
@@ -130,6 +129,8 @@ int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_
 
 	p->store = store;
 	p->device = store->device;
+	if (gt_axes_open_device(p, err))
+		return err->code;
 	if (p->o.check_every) {
 		p->sums = gt_calloc(rows * store->slot_count, sizeof(*p->sums), err);
 		if (!p->sums)
@@ -214,13 +215,15 @@ int gt_parallel_init(struct gt_parallel *p, uint64_t seed, struct gt_err *err)
 int gt_parallel_begin(struct gt_parallel *p, struct gt_err *err)
 {
 	struct gt_store *s = p->store;
-	struct gt_group *group = p->axes[GT_AXIS_DATA];
+	struct gt_group *group = p->device_axes[GT_AXIS_DATA];
 	int rc = 0;
 
 	/* Parts all ranks took from the same file, or drew. */
 	if (!s->parameters_in_parts)
-		rc = gt_broadcast(group, s->parameters, s->flat_count, s->dtype, 0, err);
-	return rc ? rc : gt_broadcast(group, s->buffers, (int64_t)s->buffer_bytes, GT_U8, 0, err);
+		rc = gt_parallel_broadcast(p, group, s->parameters, s->flat_count, s->dtype, err);
+	return rc ? rc
+	          : gt_parallel_broadcast(
+	                p, group, s->buffers, (int64_t)s->buffer_bytes, GT_U8, err);
 }
 
 int64_t gt_parallel_reduce_scatter_bytes(const struct gt_parallel *p)
@@ -251,14 +254,21 @@ int gt_parallel_share_buffers(struct gt_parallel *p, struct gt_err *err)
 {
 	const struct gt_store *s = p->store;
 
-	return gt_parallel_shares_buffers(p) ? gt_broadcast(p->axes[GT_AXIS_DATA], s->buffers,
-	                                           (int64_t)s->buffer_bytes, GT_U8, 0, err)
-	                                     : 0;
+	return gt_parallel_shares_buffers(p)
+	           ? gt_parallel_broadcast(p, p->device_axes[GT_AXIS_DATA], s->buffers,
+	                 (int64_t)s->buffer_bytes, GT_U8, err)
+	           : 0;
 }
 
-void gt_parallel_communicate(struct gt_parallel *p, bool on)
+int gt_parallel_agree(struct gt_parallel *p, struct gt_step_scalars *scalars, struct gt_err *err)
 {
-	p->communicates = on;
+	bool apart = p->results != p->world;
+	double *both = &scalars->result.loss; /* and stop */
+	int rc = apart ? gt_parallel_all_reduce(p, p->device_results, both, 1, GT_F64, err) : 0;
+
+	return rc ? rc
+	          : gt_parallel_all_reduce(
+	                p, p->device_world, both + apart, 2 - apart, GT_F64, err);
 }
 
 int gt_parallel_refresh(struct gt_parallel *p, struct gt_err *err)

@@ -125,6 +125,11 @@ int gt_parallel_check(
 int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *options,
     struct gt_group *world, struct gt_err *err);
 
+/* Once the device's streams have ended their work, before memory is freed: give up the collectives
+ * that are on their way to or from it all the same, as no stream has come to wait for them. There
+ * are some after an error alone. NULL is fine. */
+void gt_parallel_stop(struct gt_parallel *p);
+
 /* Free the store first. */
 void gt_parallel_free(struct gt_parallel *p);
 
@@ -249,10 +254,12 @@ bool gt_parallel_shares_buffers(const struct gt_parallel *p); /* whether it does
 int gt_parallel_check_replicas(struct gt_parallel *p, int64_t step, struct gt_err *err);
 bool gt_parallel_checks_replicas(const struct gt_parallel *p, int64_t step); /* likewise */
 
-/* Whether gradients of the runs from now on are added up over ranks, as they are at first: of
- * several micro-batches that make a step, only the last one's are. Modes that add them up
- * themselves do so in every run. */
-void gt_parallel_communicate(struct gt_parallel *p, bool on);
+/*
+ * A step's micro-batches are done: let all ranks have the sums of their losses and of their wishes
+ * to stop, both in scalars->result (device memory). The loss is zero on the stages of a pipeline
+ * that do not make it, and the same on ranks that share layers. Queued, and a collective call.
+ */
+int gt_parallel_agree(struct gt_parallel *p, struct gt_step_scalars *scalars, struct gt_err *err);
 
 /* Weights and buffers are about to be read outside of a step, by an evaluation: make those of all
  * ranks what they should be. A collective call. */

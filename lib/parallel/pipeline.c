@@ -103,16 +103,25 @@ static int open_axis(struct gt_parallel *p, struct gt_err *err)
 	return p->dry ? 0 : open_links(l, stages, err);
 }
 
+void gt_pipeline_each_group(const struct gt_parallel *p, void (*act)(struct gt_group *group))
+{
+	const struct gt_pipeline *l = p->pipeline;
+
+	for (size_t i = 0; l && i < l->tied_count; i++)
+		if (l->tied[i].group)
+			act(l->tied[i].group);
+	for (int i = 0; l && i < GT_PIPE_LINKS; i++)
+		if (l->links[i])
+			act(l->links[i]);
+}
+
 static void release(struct gt_parallel *p)
 {
 	struct gt_pipeline *l = p->pipeline;
 
 	if (!l)
 		return;
-	for (size_t i = 0; i < l->tied_count; i++)
-		gt_group_free(l->tied[i].group);
-	for (int i = 0; i < GT_PIPE_LINKS; i++)
-		gt_group_free(l->links[i]);
+	gt_pipeline_each_group(p, gt_group_free);
 	gt_pipeline_cut_release(&l->cut);
 	free(l->holds);
 	free(l->tied);
@@ -204,8 +213,10 @@ static int add_tied(struct gt_parallel *p, const struct gt_slot *slot, struct gt
 		tied.rank += holds[stage] && stage < l->stage;
 		tied.size += holds[stage];
 	}
-	if (!rc && mine)
+	if (!rc && mine) {
 		l->tied[l->tied_count++] = tied;
+		rc = gt_device_group_take(&l->tied[l->tied_count - 1].group, p->device, err);
+	}
 	return rc;
 }
 
@@ -219,6 +230,8 @@ static int attach(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 	l->tied = gt_calloc(s->slot_count, sizeof(*l->tied), err);
 	if (!l->tied)
 		return GT_ENOMEM;
+	for (int i = 0; !rc && i < GT_PIPE_LINKS; i++)
+		rc = gt_device_group_take(&l->links[i], p->device, err);
 	for (size_t i = 0; !rc && i < s->slot_count; i++) {
 		const bool *holds = holders_of(p, &s->slots[i]);
 		int count = 0;

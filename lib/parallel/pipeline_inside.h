@@ -18,15 +18,15 @@ enum gt_pipe_link {
 struct gt_pipeline_tied {
 	const struct gt_slot *slot;
 	int rank, size;         /* this stage's among those that hold it: 0 counts the squares */
-	struct gt_group *group; /* of them */
+	struct gt_group *group; /* of them, for device memory */
 	uint64_t ticket;        /* of the latest send to the first of them; 0: none yet */
 };
 
 struct gt_pipeline {
 	int stages, stage;
-	struct gt_pipeline_cut cut; /* made for the first graph that comes */
-	struct gt_group *links[GT_PIPE_LINKS];
-	uint64_t tickets[GT_PIPE_LINKS]; /* of the latest send over each; 0: none yet */
+	struct gt_pipeline_cut cut;            /* made for the first graph that comes */
+	struct gt_group *links[GT_PIPE_LINKS]; /* for device memory once there is a store */
+	uint64_t tickets[GT_PIPE_LINKS];       /* of the latest send over each; 0: none yet */
 	bool *holds; /* [slots of the store][stages], in the order of declaration */
 	size_t held; /* how many slots that was made for */
 	struct gt_pipeline_tied *tied;
@@ -94,5 +94,10 @@ void gt_pipeline_fill_tokens(struct gt_graph *g);
 struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, int link);
 
 bool gt_is_pipe_send(const struct gt_node *n);
+
+/* ---- pipeline.c ---- */
+
+/* Call this for each group of the pipeline's own, if there is a pipeline. */
+void gt_pipeline_each_group(const struct gt_parallel *p, void (*act)(struct gt_group *group));
 
 #endif

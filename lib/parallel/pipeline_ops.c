@@ -215,7 +215,8 @@ static int run_send(struct gt_call *call, struct gt_err *err)
 		.count = gt_tensor_elements(&call->in[0]),
 		.dtype = call->in[0].dtype,
 		.peer = 1 - group->rank,
-		.what = what_of(call) };
+		.what = what_of(call),
+		.stream = call->stream };
 
 	return call->attrs.pipe.wait ? gt_group_run(group, &c, err)
 	                             : gt_group_start(group, &c, ticket_of(call), err);
@@ -229,14 +230,15 @@ static int run_recv(struct gt_call *call, struct gt_err *err)
 		.count = gt_tensor_elements(&call->out[0]),
 		.dtype = call->out[0].dtype,
 		.peer = 1 - group->rank,
-		.what = what_of(call) };
+		.what = what_of(call),
+		.stream = call->stream };
 
 	return gt_group_run(group, &c, err);
 }
 
 static int run_wait(struct gt_call *call, struct gt_err *err)
 {
-	return gt_group_wait(group_of(call), *ticket_of(call), err);
+	return gt_group_await(group_of(call), *ticket_of(call), call->stream, err);
 }
 
 const struct gt_kernel gt_pipeline_kernels[] = {

@@ -122,9 +122,10 @@ static int run_tied(struct gt_call *call, struct gt_err *err)
 		.count = gt_tensor_elements(&call->in[0]),
 		.dtype = call->in[0].dtype,
 		.reduction = GT_SUM,
-		.what = tied->slot->name };
+		.what = tied->slot->name,
+		.stream = call->stream };
 
-	return p->communicates ? gt_group_run(tied->group, &c, err) : 0;
+	return gt_group_run(tied->group, &c, err);
 }
 
 /* A gradient, which becomes the sum over all stages that hold its parameter. */
@@ -144,10 +145,12 @@ void gt_pipeline_emit_tied(const struct gt_parallel *p, struct gt_graph *g)
 	gt_graph_scope(g, "pipeline");
 	for (size_t i = 0; i < l->tied_count; i++) {
 		struct gt_value *v = gradient_of(g, l->tied[i].slot);
+		struct gt_node *n;
 
 		attrs.pipe.link = GT_PIPE_LINKS + (int)i;
-		if (v)
-			gt_emit(g, &op_tied, &attrs, 1, &v);
+		n = v ? gt_emit(g, &op_tied, &attrs, 1, &v) : NULL;
+		if (n)
+			n->runs = GT_RUN_LAST;
 	}
 }
 

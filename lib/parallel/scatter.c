@@ -93,7 +93,10 @@ struct gt_value *gt_gather(struct gt_graph *g, struct gt_value *x, int64_t rows)
 
 void gt_broadcast_weights(struct gt_graph *g)
 {
-	gt_emit(g, &op_broadcast_weights, NULL, 0, NULL);
+	struct gt_node *n = gt_emit(g, &op_broadcast_weights, NULL, 0, NULL);
+
+	if (n)
+		n->runs = GT_RUN_FIRST;
 }
 
 /* ---- kernels ---- */
@@ -103,26 +106,34 @@ static size_t row_bytes(const struct gt_tensor *t)
 	return (size_t)(gt_tensor_elements(t) / t->shape[0]) * gt_dtype_size(t->dtype);
 }
 
-/* Bytes between rank 0 and another. */
-static int move(struct gt_group *group, enum gt_collective_kind kind, void *data, size_t bytes,
-    int peer, const char *what, struct gt_err *err)
+static size_t tensor_bytes(const struct gt_tensor *t)
 {
+	return (size_t)gt_tensor_elements(t) * gt_dtype_size(t->dtype);
+}
+
+/* Bytes between rank 0 and another. */
+static int move(const struct gt_call *call, enum gt_collective_kind kind, void *data, size_t bytes,
+    int peer, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
 	const struct gt_collective c = { .kind = kind,
 		.in = data,
 		.out = data,
 		.count = (int64_t)bytes,
 		.dtype = GT_U8,
 		.peer = peer,
-		.what = what };
+		.what = call->kernel->op,
+		.stream = call->stream };
 
-	return gt_group_run(group, &c, err);
+	return gt_group_run(p->device_axes[GT_AXIS_DATA], &c, err);
 }
 
-/* Between rank 0's `whole` and its own part, and those of all others. */
-static int move_parts(const struct gt_parallel *p, enum gt_collective_kind kind,
-    const struct gt_tensor *whole, const char *what, struct gt_err *err)
+/* Between rank 0's `whole` and the parts of all others. */
+static int move_parts(const struct gt_call *call, enum gt_collective_kind kind,
+    const struct gt_tensor *whole, struct gt_err *err)
 {
-	struct gt_group *group = p->axes[GT_AXIS_DATA];
+	const struct gt_parallel *p = call->context;
+	const struct gt_group *group = p->axes[GT_AXIS_DATA];
 	size_t row = row_bytes(whole);
 	int rc = 0;
 
@@ -131,54 +142,53 @@ static int move_parts(const struct gt_parallel *p, enum gt_collective_kind kind,
 
 		gt_dp_part_of(group, rank, (int)whole->shape[0], &first, &count);
 		if (count)
-			rc = move(group, kind, (char *)whole->data + (size_t)first * row,
-			    (size_t)count * row, rank, what, err);
+			rc = move(call, kind, (char *)whole->data + (size_t)first * row,
+			    (size_t)count * row, rank, err);
 	}
 	return rc;
 }
 
+/* Rank 0's own part comes first. */
 static int run_scatter(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
-	struct gt_group *group = p->axes[GT_AXIS_DATA];
 	const struct gt_tensor *y = &call->out[0];
-	size_t bytes = (size_t)gt_tensor_elements(y) * gt_dtype_size(y->dtype);
+	int rc;
 
-	if (group->rank)
-		return move(group, GT_RECV, y->data, bytes, 0, "scatter", err);
-	memcpy(y->data, call->in[0].data, bytes);
-	return move_parts(p, GT_SEND, &call->in[0], "scatter", err);
+	if (p->axes[GT_AXIS_DATA]->rank)
+		return move(call, GT_RECV, y->data, tensor_bytes(y), 0, err);
+	rc =
+	    p->device->backend->copy(call->stream, y->data, call->in[0].data, tensor_bytes(y), err);
+	return rc ? rc : move_parts(call, GT_SEND, &call->in[0], err);
 }
 
 static int run_gather(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_parallel *p = call->context;
-	struct gt_group *group = p->axes[GT_AXIS_DATA];
-	const struct gt_tensor *x = &call->in[0];
-	size_t bytes = (size_t)gt_tensor_elements(x) * gt_dtype_size(x->dtype);
+	const struct gt_backend *b = p->device->backend;
+	const struct gt_tensor *x = &call->in[0], *y = &call->out[0];
+	bool main = !p->axes[GT_AXIS_DATA]->rank;
+	int rc = main ? b->copy(call->stream, y->data, x->data, tensor_bytes(x), err)
+	              : b->zero(call->stream, y->data, tensor_bytes(y), err);
 
-	if (group->rank) {
-		*(float *)call->out[0].data = 0;
-		return move(group, GT_SEND, x->data, bytes, 0, "gather", err);
-	}
-	memcpy(call->out[0].data, x->data, bytes);
-	return move_parts(p, GT_RECV, &call->out[0], "gather", err);
+	if (rc)
+		return rc;
+	return main ? move_parts(call, GT_RECV, y, err)
+	            : move(call, GT_SEND, x->data, tensor_bytes(x), 0, err);
 }
 
 static int run_broadcast_weights(struct gt_call *call, struct gt_err *err)
 {
-	struct gt_parallel *p = call->context;
+	const struct gt_parallel *p = call->context;
 	const struct gt_collective c = { .kind = GT_BROADCAST,
 		.in = p->store->parameters,
 		.out = p->store->parameters,
 		.count = p->store->flat_count,
 		.dtype = p->store->dtype,
-		.what = "weights" };
+		.what = "weights",
+		.stream = call->stream };
 
-	if (!p->stale)
-		return 0;
-	p->stale = false;
-	return gt_group_run(p->axes[GT_AXIS_DATA], &c, err);
+	return gt_group_run(p->device_axes[GT_AXIS_DATA], &c, err);
 }
 
 const struct gt_kernel gt_scatter_kernels[] = {

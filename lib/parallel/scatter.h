@@ -18,7 +18,7 @@
 struct gt_value *gt_scatter(struct gt_graph *g, struct gt_value *x, const struct gt_value *like);
 struct gt_value *gt_gather(struct gt_graph *g, struct gt_value *x, int64_t rows);
 
-/* broadcast_weights: those of rank 0 to all, where they have changed; no inputs, no outputs. */
+/* broadcast_weights: those of rank 0 to all, in the first run of a step; no inputs, no outputs. */
 void gt_broadcast_weights(struct gt_graph *g);
 
 #endif

@@ -67,15 +67,16 @@ static int find_gaps(struct gt_zero *z, const struct gt_store *s, struct gt_err 
 static int take_memory(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 {
 	struct gt_zero *z = p->state;
-	int rc =
-	    gt_group_alloc(p->axes[GT_AXIS_DATA], gt_store_parameter_bytes(s), &z->parameters, err);
+	int rc = gt_group_alloc(
+	    p->device_axes[GT_AXIS_DATA], gt_store_parameter_bytes(s), &z->parameters, err);
 
 	if (rc)
 		return rc;
 	gt_store_lend_parameters(s, z->parameters);
 	if (z->stage > 1)
 		return 0;
-	rc = gt_group_alloc(p->axes[GT_AXIS_DATA], gt_store_gradient_bytes(s), &z->gradients, err);
+	rc = gt_group_alloc(
+	    p->device_axes[GT_AXIS_DATA], gt_store_gradient_bytes(s), &z->gradients, err);
 	if (!rc)
 		gt_store_lend_gradients(s, z->gradients);
 	return rc;
@@ -107,9 +108,9 @@ static void release(struct gt_parallel *p)
 	if (!z)
 		return;
 	if (z->gradients)
-		gt_group_release(p->axes[GT_AXIS_DATA], z->gradients);
+		gt_group_release(p->device_axes[GT_AXIS_DATA], z->gradients);
 	if (z->parameters)
-		gt_group_release(p->axes[GT_AXIS_DATA], z->parameters);
+		gt_group_release(p->device_axes[GT_AXIS_DATA], z->parameters);
 	gt_buckets_release(&z->buckets);
 	free(z->parts);
 	free(z->tickets);
@@ -166,7 +167,7 @@ static int64_t place(const struct gt_parallel *p, const struct gt_slot *slot, en
 static int gather_parameters(struct gt_parallel *p, struct gt_err *err)
 {
 	const struct gt_zero *z = p->state;
-	struct gt_group *group = p->axes[GT_AXIS_DATA];
+	struct gt_group *group = p->device_axes[GT_AXIS_DATA];
 	size_t size = gt_dtype_size(p->store->dtype);
 	int rc = 0;
 
@@ -178,11 +179,12 @@ static int gather_parameters(struct gt_parallel *p, struct gt_err *err)
 			.count = z->parts[i].count,
 			.dtype = p->store->dtype,
 			.what = z->buckets.name[i],
-			.span = gt_buckets_span(p, &z->buckets, (int)i, 1) };
+			.span = gt_buckets_span(p, &z->buckets, (int)i, 1),
+			.stream = p->device->compute };
 
 		rc = gt_group_start(group, &c, NULL, err);
 	}
-	return rc ? rc : gt_group_wait(group, GT_GROUP_ALL, err);
+	return rc ? rc : gt_group_await(group, GT_GROUP_ALL, p->device->compute, err);
 }
 
 /* Where ranks hold parts, what a rank lacks is gathered when it is needed. */

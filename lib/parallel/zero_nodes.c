@@ -43,13 +43,12 @@ static int run_reduce_start(struct gt_call *call, struct gt_err *err)
 		.dtype = p->store->dtype,
 		.reduction = GT_SUM,
 		.what = z->buckets.name[i],
-		.span = gt_buckets_span(p, &z->buckets, i, 0) };
+		.span = gt_buckets_span(p, &z->buckets, i, 0),
+		.stream = call->stream };
 
-	if (z->stage == 1 && !p->communicates)
-		return 0;
 	if (z->stage > 1 && clear_gaps(p, call->stream, i, room, err))
 		return err->code;
-	return gt_group_start(p->axes[GT_AXIS_DATA], &c, &z->tickets[i].reduced, err);
+	return gt_group_start(p->device_axes[GT_AXIS_DATA], &c, &z->tickets[i].reduced, err);
 }
 
 /* The last bucket's reduction ends after those of all others. Where gradients are in rooms, this
@@ -60,8 +59,8 @@ static int run_reduce_wait(struct gt_call *call, struct gt_err *err)
 	const struct gt_zero *z = p->state;
 	int i = call->attrs.bucket.index;
 	const struct gt_part *part = &z->parts[i];
-	struct gt_group *group = p->axes[GT_AXIS_DATA];
-	int rc = gt_group_wait(group, z->tickets[i].reduced, err);
+	struct gt_group *group = p->device_axes[GT_AXIS_DATA];
+	int rc = gt_group_await(group, z->tickets[i].reduced, call->stream, err);
 
 	if (!rc && z->stage > 1)
 		rc = p->store->device->backend->ranges()->add(call->stream,
@@ -81,9 +80,10 @@ static int run_gather_start(struct gt_call *call, struct gt_err *err)
 		.count = z->parts[i].count,
 		.dtype = p->store->dtype,
 		.what = z->buckets.name[i],
-		.span = gt_buckets_span(p, &z->buckets, i, call->attrs.bucket.turn) };
+		.span = gt_buckets_span(p, &z->buckets, i, call->attrs.bucket.turn),
+		.stream = call->stream };
 
-	return gt_group_start(p->axes[GT_AXIS_DATA], &c, &z->tickets[i].gathered, err);
+	return gt_group_start(p->device_axes[GT_AXIS_DATA], &c, &z->tickets[i].gathered, err);
 }
 
 static int run_gather_wait(struct gt_call *call, struct gt_err *err)
@@ -91,8 +91,8 @@ static int run_gather_wait(struct gt_call *call, struct gt_err *err)
 	const struct gt_parallel *p = call->context;
 	const struct gt_zero *z = p->state;
 
-	return gt_group_wait(
-	    p->axes[GT_AXIS_DATA], z->tickets[call->attrs.bucket.index].gathered, err);
+	return gt_group_await(p->device_axes[GT_AXIS_DATA],
+	    z->tickets[call->attrs.bucket.index].gathered, call->stream, err);
 }
 
 const struct gt_kernel gt_zero_kernels[] = {
@@ -118,6 +118,7 @@ static int infer_room(struct gt_node *node, struct gt_err *err)
 
 /* Input: the bucket's room; none where gradients lie in the store. */
 static const struct gt_op op_reduce_start = { .name = "reduce_scatter_start",
+	.collective = true,
 	.max_inputs = 1,
 	.infer = gt_nodes_infer_nothing,
 	.flops = gt_nodes_no_flops,
@@ -127,6 +128,7 @@ static const struct gt_op op_reduce_wait = { .name = "reduce_scatter_wait",
 	.infer = gt_nodes_infer_nothing,
 	.flops = gt_nodes_no_flops };
 static const struct gt_op op_gather_start = { .name = "all_gather_start",
+	.collective = true,
 	.outputs = 1,
 	.infer = infer_room,
 	.flops = gt_nodes_no_flops,
@@ -162,10 +164,20 @@ static void make_rooms(const struct gt_parallel *p, struct gt_graph *g, struct g
 	}
 }
 
-static void order_wait(struct gt_orders *all, size_t place, int bucket, struct gt_value *room)
+/* Whole gradients are reduced once a step; those in rooms are of one micro-batch. */
+static unsigned reducing_runs(const struct gt_zero *z)
 {
-	gt_orders_add(all,
-	    (struct gt_order){ .op = &op_reduce_wait, .at = place, .bucket = bucket, .in = room });
+	return z->stage == 1 ? GT_RUN_LAST : 0;
+}
+
+static void order_wait(
+    const struct gt_zero *z, struct gt_orders *all, size_t place, int bucket, struct gt_value *room)
+{
+	gt_orders_add(all, (struct gt_order){ .op = &op_reduce_wait,
+	                       .at = place,
+	                       .bucket = bucket,
+	                       .runs = reducing_runs(z),
+	                       .in = room });
 }
 
 /* A bucket is reduced as soon as it is full; where several are full behind one node, in the order
@@ -191,16 +203,17 @@ static int order_reduces(
 			if (end[i] != place)
 				continue;
 			if (before >= 0 && z->stage > 1)
-				order_wait(all, place, before, rooms[before]);
+				order_wait(z, all, place, before, rooms[before]);
 			gt_orders_add(all, (struct gt_order){ .op = &op_reduce_start,
 			                       .at = place,
 			                       .bucket = (int)i,
+			                       .runs = reducing_runs(z),
 			                       .in = rooms[i] });
 			before = (int)i;
 		}
 	}
 	if (before >= 0)
-		order_wait(all, last, before, rooms[before]);
+		order_wait(z, all, last, before, rooms[before]);
 	free(end);
 	free(rooms);
 	return 0;

@@ -64,8 +64,8 @@ static void count_samples(int64_t *rng, const struct gt_train *t, int64_t index,
 
 /* Forward and backward of the epoch's micro-batch `number`, the step's `index`; its share of the
  * step's mean loss is added to the result. */
-static int run_micro_batch(
-    struct gt_loop *l, int64_t number, int64_t index, float weight, struct gt_err *err)
+static int run_micro_batch(struct gt_loop *l, int64_t number, int64_t index, unsigned runs,
+    float weight, struct gt_err *err)
 {
 	int64_t rng[GT_RNG_FIELDS];
 	struct gt_program *p = NULL;
@@ -79,7 +79,7 @@ static int run_micro_batch(
 		rc = gt_program_set_scale(p, gt_optim_scalars(l->t->optim), err);
 	gt_profile_plan(l->profile, p->plan);
 	if (!rc)
-		rc = gt_plan_run(p->plan, err);
+		rc = gt_plan_run_as(p->plan, runs, err);
 	gt_profile_plan_done(l->profile, p->plan);
 	if (!rc)
 		gt_profile_background(l->profile, l->t->s.parallel);
@@ -129,19 +129,13 @@ int gt_loop_check_finite(struct gt_loop *l, struct gt_err *err)
 	return hint_diverged(t, err);
 }
 
-/* The loss is that of all ranks that read other samples: zero on stages that don't make it, and the
- * same on those that share layers. They stop together. */
+/* The loss is that of all ranks that read other samples. They stop together. */
 static int agree(struct gt_loop *l, struct gt_err *err)
 {
 	const struct gt_train *t = l->t;
-	double *both = &gt_optim_scalars(t->optim)->result.loss; /* and stop, on the device */
-	struct gt_group *group = t->s.group, *sums = gt_parallel_results(t->s.parallel);
-	bool apart = sums != group;
 	double began = gt_clock_s();
-	int rc = apart ? gt_all_reduce(sums, both, 1, GT_F64, GT_SUM, err) : 0;
+	int rc = gt_parallel_agree(t->s.parallel, gt_optim_scalars(t->optim), err);
 
-	if (!rc)
-		rc = gt_all_reduce(group, both + apart, 2 - apart, GT_F64, GT_SUM, err);
 	gt_profile_note(l->profile, "agree", began);
 	return rc;
 }
@@ -254,12 +248,12 @@ int gt_loop_finish(struct gt_loop *l, int64_t left, struct gt_err *err)
 static int queue_micro_batches(
     struct gt_loop *l, int64_t first, int64_t last, int64_t targets, struct gt_err *err)
 {
-	struct gt_train *t = l->t;
 	int rc = 0;
 
 	for (int64_t i = first; !rc && i < last; i++) {
-		gt_parallel_communicate(t->s.parallel, i + 1 == last);
-		rc = run_micro_batch(l, i, i - first, 1.0f / (float)targets, err);
+		unsigned runs = (i == first ? GT_RUN_FIRST : 0) | (i + 1 == last ? GT_RUN_LAST : 0);
+
+		rc = run_micro_batch(l, i, i - first, runs, 1.0f / (float)targets, err);
 	}
 	return rc;
 }

@@ -41,7 +41,7 @@ static int begin_trace(struct gt_trace *r, const struct gt_train *t, struct gt_e
 		if (!tensor->name)
 			return GT_ENOMEM;
 	}
-	return gt_device_read(t->device, r->weights, s->parameters, gt_store_flat_bytes(s), err);
+	return gt_device_read(t->s.device, r->weights, s->parameters, gt_store_flat_bytes(s), err);
 }
 
 /* ---- dealing it out ---- */

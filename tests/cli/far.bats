@@ -15,6 +15,7 @@ setup() {
 same() {
 	local device
 
+	rm -rf cpu far
 	for device in cpu far; do
 		gtrain train -q --device $device --model "$1" --data "$2" --seed 3 --out "$device" "${@:3}"
 		[ "$status" = 0 ] || { echo "$device: $err"; return 1; }
@@ -88,4 +89,48 @@ plain() {
 	done
 	cmp cpu.err far.err
 	grep -q 'at step 2' far.err
+}
+
+# MODE RANKS OPTION...: the same with ranks.
+same_ranks() {
+	same gpt:layers=2,heads=2,width=16,block=8,dropout=0.1 text:text.txt --steps 4 --batch 4 --clip 0.5 \
+		--optimizer adamw --parallel "$1" --nproc "$2" "${@:3}" || { echo "$*"; return 1; }
+}
+
+@test "ranks that share the samples, in every mode" {
+	for mode in ddp mirrored dp zero1 zero2 zero3; do
+		same_ranks $mode 2 --accumulate 2
+		same_ranks $mode 3 --val-split 0.1 --eval-every 2
+	done
+}
+
+@test "ranks: compression, replicas compared, rings, checkpoints, Muon" {
+	same_ranks ddp 2 --compress fp16 --check-replicas 2
+	same_ranks ddp 4 --backend ring
+	same_ranks zero1 2 --optimizer muon --save-every 2
+	same_ranks zero2 2 --ema 0.9 --val-split 0.1 --eval-every 2
+	same_ranks zero3 4 --reproducible
+}
+
+@test "ranks: running statistics, of each rank or of all" {
+	same resnet20 random:,samples=24 --steps 2 --batch 4 --nproc 2 --val-split 0.3 --eval-every 1
+	same resnet20 random:,samples=24 --steps 2 --batch 4 --nproc 2 --sync-bn --reproducible
+	same resnet20 random:,samples=24 --steps 2 --batch 4 --nproc 2 --parallel dp --val-split 0.3
+}
+
+@test "ranks that share the model" {
+	local gpt=gpt2:layers=2,heads=2,width=32,block=16
+
+	same $gpt text:text.txt --steps 3 --batch 4 --nproc 4 --pipeline-parallel 2 --clip 1
+	same $gpt text:text.txt --steps 3 --batch 4 --nproc 4 --tensor-parallel 2 --clip 1
+}
+
+@test "every mode is compared with one rank" {
+	for device in cpu far; do
+		gtrain train --verify-parallel --device $device --nproc 2 --model gpt:layers=2,heads=2,width=16,block=8 \
+			--data text:text.txt --batch 4 --optimizer adamw
+		[ "$status" = 0 ] || { echo "$err"; return 1; }
+		echo "$out" >$device.txt
+	done
+	cmp cpu.txt far.txt
 }

@@ -159,7 +159,7 @@ static int feed(struct model_rank *r, int first)
 	return rc;
 }
 
-static int run_program(struct model_rank *r, int first, float scale)
+static int run_program(struct model_rank *r, int first, unsigned runs, float scale)
 {
 	struct gt_program *p = &r->program;
 	size_t targets = p->target_bytes / (size_t)p->batch / sizeof(int32_t);
@@ -173,7 +173,7 @@ static int run_program(struct model_rank *r, int first, float scale)
 	if (!rc)
 		rc = gt_program_set_scale(p, gt_optim_scalars(r->optim), &r->err);
 	if (!rc)
-		rc = gt_plan_run(p->plan, &r->err);
+		rc = gt_plan_run_as(p->plan, runs, &r->err);
 	if (!rc && r->evaluates)
 		return gt_plan_read(p->plan, p->io.stats, r->stats, sizeof(r->stats), &r->err);
 	return rc ? rc : gt_program_add_loss(p, r->scalars, &r->err);
@@ -188,9 +188,10 @@ int model_rank_step(struct model_rank *r, float scale)
 	if (!rc && count > 1)
 		rc = gt_optim_zero_grad(r->optim, &r->err);
 	for (int i = 0; !rc && i < count; i++) {
-		if (count > 1)
-			gt_parallel_communicate(r->parallel, i + 1 == count);
-		rc = run_program(r, i * r->samples / count, scale);
+		bool last = i + 1 == count && !r->goes_on;
+		unsigned runs = (i ? 0 : GT_RUN_FIRST) | (last ? GT_RUN_LAST : 0);
+
+		rc = run_program(r, i * r->samples / count, runs, scale);
 	}
 	return rc ? rc
 	          : gt_device_read(d, &r->loss, &r->scalars->result.loss, sizeof(r->loss), &r->err);
@@ -312,6 +313,7 @@ void model_ranks_close(struct model_rank *ranks, int count)
 		for (int k = 0; k < MODEL_RANK_WHOLES; k++)
 			free_whole(r->whole[k], r->store->slot_count);
 		(void)gt_device_sync(r->store->device, GT_ERR_IGNORED);
+		gt_parallel_stop(r->parallel);
 		gt_optim_free(r->optim);
 		gt_device_free(r->store->device, r->scalars, sizeof(*r->scalars));
 		gt_device_free(r->store->device, r->arena, gt_plan_arena_bytes(r->program.plan));

@@ -17,7 +17,8 @@ struct model_rank {
 	int samples; /* of a step of all ranks; of n seats of the data axis, s has s, s + n, ... */
 	int micro_batches; /* that these come in; 0 is 1 */
 	bool accumulate;   /* see struct gt_program_options; so it is with several micro-batches */
-	bool evaluates;    /* the program counts, and has no gradients */
+	bool goes_on;   /* more micro-batches are to come: no gradients are added up over ranks */
+	bool evaluates; /* the program counts, and has no gradients */
 	/* NULL: plain sgd. With a scaler the loss is scaled; options.low is as for programs. */
 	const struct gt_optim_options *optimizer;
 	struct gt_group *group; /* NULL: one rank alone, with all samples */

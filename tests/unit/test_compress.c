@@ -30,12 +30,12 @@ static int twice(struct model_rank *r)
 	float **mine = &alone[r->group->rank];
 	int rc;
 
-	gt_parallel_communicate(r->parallel, false);
+	r->goes_on = true;
 	rc = model_rank_step(r, scale);
 	*mine = malloc(gt_store_flat_bytes(r->store));
 	if (!rc && *mine)
 		memcpy(*mine, r->store->gradients, gt_store_flat_bytes(r->store));
-	gt_parallel_communicate(r->parallel, true);
+	r->goes_on = false;
 	return rc ? rc : model_rank_step(r, scale);
 }
 

@@ -5,149 +5,33 @@
 /* cmocka wants these four first */
 #include <cmocka.h>
 
-#include <pthread.h>
+#include <omp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/comm/threads.h"
+#include "lib/train/inside.h"
 #include "tests/common/device.h"
 #include "tests/common/model_ranks.h"
 #include "tests/fake/far/far.h"
 
-/*
- * Groups of host memory, for ranks on far devices: a collective reads its input from the device,
- * and writes its output there. So a node of lib/parallel has to queue all other work on the memory
- * of its values.
- */
+/* ---- a device that forgets to wait ---- */
 
-/* ---- groups ---- */
+/* The far device, but one of the waits for events, from 1 on, is left out. */
+static struct gt_backend forgetful;
+const struct gt_backend *const gt_backends[] = { &gt_cpu_backend, &forgetful, NULL };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct gt_group_ops real, staged; /* the same for all groups */
-static _Thread_local const struct gt_device *device;
+static _Thread_local bool counts_waits;
+static int waits, forgotten;
 
-static size_t bytes_of(const struct gt_group *g, const struct gt_collective *c, bool out)
+static int forget_wait(struct gt_stream *stream, struct gt_event *event, struct gt_err *err)
 {
-	enum gt_collective_kind whole = out ? GT_ALL_GATHER : GT_REDUCE_SCATTER;
-
-	return (size_t)(c->kind == whole ? g->size * c->count : c->count) * gt_dtype_size(c->dtype);
+	return counts_waits && ++waits == forgotten ? 0
+	                                            : far_backend.event_wait(stream, event, err);
 }
 
-static void *host_bytes(size_t bytes)
-{
-	void *p = malloc(bytes ? bytes : 1);
-
-	assert_non_null(p);
-	return p;
-}
-
-static int run(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
-{
-	struct gt_collective near = *c;
-	void *in = NULL, *out = NULL;
-	int rc = 0;
-
-	if (far_is_far(c->in)) {
-		near.in = in = host_bytes(bytes_of(g, c, false));
-		rc = gt_device_read(device, in, c->in, bytes_of(g, c, false), err);
-	}
-	if (far_is_far(c->out)) {
-		near.out = out = host_bytes(bytes_of(g, c, true));
-		if (!rc) /* elements that the collective does not write stay */
-			rc = gt_device_read(device, out, c->out, bytes_of(g, c, true), err);
-	}
-	if (!rc)
-		rc = real.run(g, &near, err);
-	if (!rc && out)
-		rc = gt_device_write(device, c->out, out, bytes_of(g, c, true), err);
-	free(in);
-	free(out);
-	return rc;
-}
-
-/* Done at once; the messages of these models are short enough to end without their receiver. */
-static int start(
-    struct gt_group *g, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
-{
-	if (ticket)
-		*ticket = 0;
-	return run(g, c, err);
-}
-
-static int wait_for_nothing(struct gt_group *g, uint64_t ticket, struct gt_err *err)
-{
-	(void)g;
-	(void)ticket;
-	(void)err;
-	return 0;
-}
-
-static struct lent {
-	void *p;
-	size_t bytes;
-	const struct gt_device *device;
-	struct lent *next;
-} * all_lent;
-
-static int take(struct gt_group *g, size_t bytes, void **out, struct gt_err *err)
-{
-	struct lent *one = calloc(1, sizeof(*one));
-	int rc = gt_device_alloc(device, bytes, out, err);
-
-	(void)g;
-	assert_non_null(one);
-	*one = (struct lent){ *out, bytes, device, NULL };
-	pthread_mutex_lock(&lock);
-	one->next = all_lent;
-	all_lent = one;
-	pthread_mutex_unlock(&lock);
-	return rc;
-}
-
-static void give_back(struct gt_group *g, void *p)
-{
-	(void)g;
-	pthread_mutex_lock(&lock);
-	for (struct lent **at = &all_lent; *at; at = &(*at)->next)
-		if ((*at)->p == p) {
-			struct lent *one = *at;
-
-			*at = one->next;
-			gt_device_free(one->device, p, one->bytes);
-			free(one);
-			break;
-		}
-	pthread_mutex_unlock(&lock);
-}
-
-static int split(struct gt_group **out, struct gt_group *g, int color, int key, struct gt_err *err)
-{
-	int rc = real.split(out, g, color, key, err);
-
-	if (!rc && *out)
-		(*out)->ops = g->ops;
-	return rc;
-}
-
-static void enter(struct model_rank *r)
-{
-	if (!test_device_is_far() || !r->group)
-		return;
-	device = test_device(r->group->rank);
-	pthread_mutex_lock(&lock);
-	if (!staged.run) { /* the others read it without the lock */
-		real = staged = *r->group->ops;
-		staged.run = run;
-		staged.start = start;
-		staged.wait = wait_for_nothing;
-		staged.alloc = take;
-		staged.release = give_back;
-		staged.split = split;
-	}
-	pthread_mutex_unlock(&lock);
-	r->group->ops = &staged;
-}
-
-/* ---- training and evaluation ---- */
+/* ---- single steps, and evaluation ---- */
 
 enum { STEPS = 3, MOST = 4 };
 
@@ -187,7 +71,6 @@ static void run_ranks(
 
 	memset(all, 0, sizeof(*all));
 	mine.user = all->course;
-	mine.enter = enter;
 	setenv("GTRAIN_TEST_BACKEND", backend, 1);
 	model_ranks_run(all->rank, count, &mine, train);
 	model_ranks_expect_well(all->rank, count);
@@ -263,11 +146,247 @@ static void far_ranks_have_the_bits_of_near_ones(void **state)
 	}
 }
 
+/* ---- the training loop ---- */
+
+enum { LOOP_STEPS = 8, WARM = 3 };
+
+/* What a rank has seen of its run. */
+struct meter {
+	const struct gt_train_options *options;
+	struct gt_train *t;
+	int rank;
+	double loss[LOOP_STEPS];
+	float norm[LOOP_STEPS];
+	long blocking[LOOP_STEPS]; /* calls for its device until then */
+	void **weights;            /* rank 0: of each parameter */
+	size_t *bytes, slots;      /* of them */
+};
+
+static int note_step(void *self, const struct gt_step_report *r, struct gt_err *err)
+{
+	struct meter *m = self;
+
+	(void)err;
+	m->loss[r->step - 1] = r->loss;
+	m->norm[r->step - 1] = r->grad_norm;
+	m->blocking[r->step - 1] = far_counts(m->rank).blocking;
+	counts_waits = !m->rank && r->step == WARM;
+	return 0;
+}
+
+static int collect(struct meter *m, struct gt_err *err)
+{
+	const struct gt_store *s = m->t->s.store;
+	int rc = 0;
+
+	m->slots = s->slot_count;
+	m->weights = calloc(s->slot_count, sizeof(*m->weights));
+	m->bytes = calloc(s->slot_count, sizeof(*m->bytes));
+	assert_true(m->weights && m->bytes);
+	for (size_t i = 0; !rc && i < s->slot_count; i++) {
+		const struct gt_slot *slot = &s->slots[i];
+
+		if (slot->role != GT_PARAMETER)
+			continue;
+		m->bytes[i] = gt_slot_bytes(slot);
+		m->weights[i] = m->rank ? NULL : calloc(1, m->bytes[i]);
+		rc = gt_parallel_collect(
+		    m->t->s.parallel, slot, GT_HELD_DATA, s->parameters, m->weights[i], err);
+	}
+	return rc;
+}
+
+static int train_loop(void *self, struct gt_group *group, struct gt_err *err)
+{
+	static const atomic_bool never;
+	struct meter *m = (struct meter *)self + group->rank;
+	struct gt_train_options options = *m->options;
+	const struct gt_observer observer = { .self = m, .step = note_step };
+	struct gt_log silent = { .stream = stderr, .level = GT_LOG_QUIET };
+	struct gt_train_result result;
+	int rc;
+
+	omp_set_num_threads(1);
+	m->rank = group->rank;
+	options.group = group;
+	rc = gt_train_open(&m->t, &options, false, &silent, err);
+	if (rc)
+		return rc;
+	rc = gt_train_run(m->t, NULL, &observer, 1, &never, &result, err);
+	counts_waits = false;
+	if (!rc)
+		rc = collect(m, err);
+	gt_train_close(m->t);
+	return rc;
+}
+
+struct loop_case {
+	const char *model;
+	int accumulate;
+	bool compares; /* the host compares the weights of ranks, and waits for them */
+	struct gt_parallel_options options;
+};
+
+static int run_loop(struct meter *meters, const struct loop_case *c, int ranks, const char *device,
+    struct gt_err *err)
+{
+	static const struct gt_threads_options threads = { .shm = { .timeout_s = 60 } };
+	struct gt_train_options options = { .device = device,
+		.model = c->model,
+		.data = "random:,samples=192",
+		.steps = LOOP_STEPS,
+		.batch = 12 / ranks,
+		.accumulate = c->accumulate,
+		.seed = 3,
+		.optim = { .kind = GT_ADAMW,
+		    .beta1 = 0.9,
+		    .beta2 = 0.999,
+		    .eps = 1e-8,
+		    .clip = 0.5 },
+		.given = GT_GIVEN_LR,
+		.lr_schedule = { .lr = 1e-3 },
+		.prefetch = 2,
+		.workers = 1,
+		.parallel = c->options };
+
+	options.parallel.bucket_bytes = 4096;
+	for (int i = 0; i < ranks; i++)
+		meters[i] = (struct meter){ .options = &options };
+	return gt_threads_run(ranks, &threads, train_loop, meters, err);
+}
+
+static void release_meters(struct meter *meters, int ranks)
+{
+	for (int r = 0; r < ranks; r++) {
+		for (size_t i = 0; i < meters[r].slots; i++)
+			free(meters[r].weights[i]);
+		free(meters[r].weights);
+		free(meters[r].bytes);
+	}
+}
+
+static void expect_same(const struct meter *near, const struct meter *far, const char *what)
+{
+	if (memcmp(near->loss, far->loss, sizeof(near->loss)) ||
+	    memcmp(near->norm, far->norm, sizeof(near->norm)))
+		fail_msg("%s: losses or norms differ", what);
+	assert_true(near->loss[0] != near->loss[LOOP_STEPS - 1] && near->weights);
+	for (size_t i = 0; i < near->slots; i++)
+		if (near->weights[i] && memcmp(near->weights[i], far->weights[i], near->bytes[i]))
+			fail_msg("%s: tensor %zu differs", what, i);
+}
+
+static void expect_no_blocking(const struct meter *far, int ranks, const char *what)
+{
+	for (int r = 0; r < ranks; r++)
+		for (int step = WARM; step < LOOP_STEPS - 1; step++)
+			if (far[r].blocking[step] != far[r].blocking[step - 1])
+				fail_msg(
+				    "%s, rank %d: the host waits in step %d", what, r, step + 1);
+}
+
+#define LOOP_GPT "gpt:layers=2,heads=2,width=16,block=4,vocab=13,dropout=0.1"
+
+static const struct loop_case loop_cases[] = {
+	{ LOOP_GPT, 1, false, { .kind = GT_PARALLEL_DDP } },
+	{ LOOP_GPT, 2, false, { .kind = GT_PARALLEL_DDP, .compress = GT_COMPRESS_BF16 } },
+	{ "mlp:20,30,10", 1, true, { .kind = GT_PARALLEL_MIRRORED, .check_every = 1 } },
+	{ "mlp:20,30,10", 2, false, { .kind = GT_PARALLEL_DP } },
+	{ LOOP_GPT, 1, false, { .kind = GT_PARALLEL_DP } },
+	{ LOOP_GPT, 2, false, { .kind = GT_PARALLEL_ZERO1 } },
+	{ LOOP_GPT, 2, false, { .kind = GT_PARALLEL_ZERO2 } },
+	{ LOOP_GPT, 2, false, { .kind = GT_PARALLEL_ZERO3 } },
+	{ "mlp:20,30,10", 1, false, { .kind = GT_PARALLEL_DDP, .reproducible = true } },
+	{ LOOP_GPT, 1, false, { .kind = GT_PARALLEL_DDP, .tensor = 2 } },
+	{ LOOP_GPT, 1, false, { .kind = GT_PARALLEL_DDP, .stages = 2 } },
+};
+
+enum { LOOP_CASES = sizeof(loop_cases) / sizeof(*loop_cases) };
+
+/* The CPU's bits, whatever the order of what may be in any, and the host never waits in a step. */
+static void every_mode_trains_without_the_host(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4 * LOOP_CASES; i++) {
+		const struct loop_case *c = &loop_cases[i / 4];
+		struct meter near[MOST] = { 0 }, far[MOST] = { 0 };
+		struct gt_err err = GT_ERR_INIT;
+		int ranks = 1 + i % 4;
+		char what[80], seed[16];
+
+		if (c->options.reproducible && ranks == 3)
+			continue;
+		if ((c->options.tensor > 1 || c->options.stages > 1) && ranks % 2)
+			continue;
+		snprintf(what, sizeof(what), "%s, case %d, %d ranks",
+		    gt_parallel_names[c->options.kind], i / 4, ranks);
+		snprintf(seed, sizeof(seed), "%d", i);
+		setenv("GTRAIN_FAR_SEED", seed, 1);
+		if (run_loop(near, c, ranks, "cpu", &err) || run_loop(far, c, ranks, "far", &err))
+			fail_msg("%s: %s", what, err.text);
+		expect_same(near, far, what);
+		if (!c->compares)
+			expect_no_blocking(far, ranks, what);
+		else if (ranks > 1)
+			assert_true(far->blocking[WARM + 1] > far->blocking[WARM]);
+		release_meters(near, ranks);
+		release_meters(far, ranks);
+	}
+	unsetenv("GTRAIN_FAR_SEED");
+}
+
+/* ---- planted faults ---- */
+
+/*
+ * Without one of the waits in a step of rank 0 the device finds a fault: `found` of them or more.
+ * The others are for nothing here: each collective is one chunk, whose slot (lib/comm/staged.h) has
+ * been empty for long, and some waits are for work that a later one is for, too.
+ */
+static void a_missing_wait_is_found(void **state)
+{
+	static const struct {
+		struct loop_case c;
+		int found;
+	} modes[] = {
+		{ { "mlp:20,30,10", 1, false, { .kind = GT_PARALLEL_DDP } }, 10 },
+		{ { "mlp:20,30,10", 1, false, { .kind = GT_PARALLEL_DP } }, 10 },
+		{ { "mlp:20,30,10", 1, false, { .kind = GT_PARALLEL_ZERO2 } }, 14 },
+		{ { "mlp:20,30,10", 1, false, { .kind = GT_PARALLEL_ZERO3 } }, 18 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
+		int all = 0, found = 0;
+
+		for (forgotten = waits = 0; forgotten <= all; forgotten++, waits = 0) {
+			struct meter far[2] = { 0 };
+			struct gt_err err = GT_ERR_INIT;
+			int rc = run_loop(far, &modes[i].c, 2, "far", &err);
+
+			release_meters(far, 2);
+			all = forgotten ? all : waits;
+			assert_int_equal(rc, far_fault(0) ? GT_EDEVICE : 0);
+			assert_true(forgotten || !far_fault(0));
+			found += far_fault(0) != NULL;
+			far_forget(0);
+			far_forget(1);
+		}
+		if (found < modes[i].found)
+			fail_msg("%s: %d of %d missing waits are found",
+			    gt_parallel_names[modes[i].c.options.kind], found, all);
+	}
+	forgotten = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(far_ranks_have_the_bits_of_near_ones),
+		cmocka_unit_test(every_mode_trains_without_the_host),
+		cmocka_unit_test(a_missing_wait_is_found),
 	};
 
+	forgetful = far_backend;
+	forgetful.event_wait = forget_wait;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
