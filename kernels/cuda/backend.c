@@ -272,6 +272,18 @@ static int cuda_zero(struct gt_stream *stream, void *device, size_t bytes, struc
 	    "cudaMemsetAsync", err);
 }
 
+/* Groups on GPUs will be their own, without the host; until then there are none. */
+static int cuda_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void *memory,
+    size_t bytes, struct gt_err *err)
+{
+	(void)fn;
+	(void)self;
+	(void)memory;
+	(void)bytes;
+	return gt_err_set(err, GT_ENOTSUP,
+	    "cuda:%d: streams of GPUs cannot call functions of the host yet", stream->index);
+}
+
 /* ---- the backend ---- */
 
 static const struct gt_kernel *const tables[] = {
@@ -317,6 +329,7 @@ const struct gt_backend gt_cuda_backend = {
 	.copy_out = cuda_copy_out,
 	.copy = cuda_copy,
 	.zero = cuda_zero,
+	.host_call = cuda_host_call,
 	.kernels = cuda_kernels,
 	.ranges = cuda_ranges,
 };

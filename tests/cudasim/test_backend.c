@@ -100,7 +100,7 @@ static void test_failing_allocations(void **state)
 		if (gt_device_open(&d, b, 0, &err))
 			assert_null(d);
 	} while (!d);
-	assert_int_equal(n, 3); /* a stream's scratch memory, twice */
+	assert_int_equal(n, 4); /* the scratch memory of three streams */
 	cudasim_fail_allocation(1);
 	assert_int_equal(b->alloc(0, 12345, &p, &err), GT_ENOMEM);
 	assert_null(p);

@@ -13,8 +13,8 @@
 #include "lib/train/program.h"
 #include "tests/common/device.h"
 
-/* The forward graph of rank 0 of `ranks` that share each layer, or of the last one where they divide
- * rows, as text without scopes. */
+/* The forward graph of rank 0 of `ranks` that share each layer, or of the last one where they
+ * divide rows, as text without scopes. */
 static char *rewritten(const char *spec, enum gt_model_purpose purpose, int ranks, bool sequence)
 {
 	const struct gt_parallel_options options = { .ranks = ranks,

@@ -170,6 +170,18 @@ static void run_item(struct gt_stream *s, struct far_item *item)
 	pthread_mutex_unlock(&d->lock);
 }
 
+static bool is_reached(const struct gt_event *e, uint64_t record)
+{
+	return record + FAR_RECORDS <= e->recorded || e->reached[record % FAR_RECORDS];
+}
+
+/* Wait for a record; 0 is none. With the lock. */
+static void wait_for_record(struct far_device *d, const struct gt_event *e, uint64_t record)
+{
+	while (record && !is_reached(e, record))
+		pthread_cond_wait(&d->changed, &d->lock);
+}
+
 /* The item is next: events that it is about. With the lock. */
 static void reach(struct far_device *d, struct far_item *item)
 {
@@ -177,11 +189,10 @@ static void reach(struct far_device *d, struct far_item *item)
 
 	if (!e)
 		return;
-	if (item->generation) /* a wait */
-		while (e->reached < item->generation)
-			pthread_cond_wait(&d->changed, &d->lock);
+	if (item->waits)
+		wait_for_record(d, e, item->generation);
 	else
-		e->reached++;
+		e->reached[item->generation % FAR_RECORDS] = true;
 	e->queued--;
 }
 
@@ -374,11 +385,15 @@ int far_event_record(struct gt_event *e, struct gt_stream *s, struct gt_err *err
 	if (s->capture)
 		return far_keep(s, &item, err);
 	pthread_mutex_lock(&d->lock);
-	e->recorded++;
+	if (e->recorded >= FAR_RECORDS)
+		wait_for_record(d, e, e->recorded + 1 - FAR_RECORDS);
+	item.generation = ++e->recorded;
+	e->reached[item.generation % FAR_RECORDS] = false;
 	e->queued++;
 	pthread_mutex_unlock(&d->lock);
 	if (far_queue(s, &item, err)) {
 		pthread_mutex_lock(&d->lock);
+		e->reached[item.generation % FAR_RECORDS] = true; /* the one before */
 		e->recorded--;
 		e->queued--;
 		pthread_mutex_unlock(&d->lock);
@@ -391,19 +406,24 @@ int far_event_record(struct gt_event *e, struct gt_stream *s, struct gt_err *err
 int far_event_wait(struct gt_stream *s, struct gt_event *e, struct gt_err *err)
 {
 	struct far_device *d = &devices[s->index];
-	struct far_item item = { .name = "event_wait", .event = e, .generation = e->recorded };
+	struct far_item item = {
+		.name = "event_wait", .event = e, .generation = e->recorded, .waits = true
+	};
+	struct far_clock before;
 	int rc;
 
 	if (s->capture || e->capture)
 		return far_keep_wait(s, e, err);
 	if (!e->recorded)
 		return 0;
+	before = s->clock;
 	join(&s->clock, &e->clock);
 	pthread_mutex_lock(&d->lock);
 	e->queued++;
 	pthread_mutex_unlock(&d->lock);
 	rc = far_queue(s, &item, err);
-	if (rc) {
+	if (rc) { /* behind a fault nothing waits */
+		s->clock = before;
 		pthread_mutex_lock(&d->lock);
 		e->queued--;
 		pthread_mutex_unlock(&d->lock);
@@ -419,9 +439,8 @@ static int far_event_sync(struct gt_event *e, struct gt_err *err)
 	if (e->capture)
 		far_fail(e->index, "the host waits for an event whose work is captured");
 	pthread_mutex_lock(&d->lock);
-	d->counts.waits += e->reached < e->recorded;
-	while (e->reached < e->recorded)
-		pthread_cond_wait(&d->changed, &d->lock);
+	d->counts.waits += e->recorded && !is_reached(e, e->recorded);
+	wait_for_record(d, e, e->recorded);
 	host_knows(e->index, &e->clock);
 	rc = error_of(d, err);
 	pthread_mutex_unlock(&d->lock);
@@ -434,7 +453,7 @@ static bool far_event_done(struct gt_event *e)
 	bool done;
 
 	pthread_mutex_lock(&d->lock);
-	done = e->reached == e->recorded;
+	done = !e->recorded || is_reached(e, e->recorded);
 	if (done)
 		host_knows(e->index, &e->clock);
 	pthread_mutex_unlock(&d->lock);

@@ -58,7 +58,7 @@ int far_keep(struct gt_stream *s, const struct far_item *item, struct gt_err *er
 
 int far_keep_wait(struct gt_stream *s, struct gt_event *e, struct gt_err *err)
 {
-	const struct far_item item = { .name = "event_wait", .event = e, .generation = 1 };
+	const struct far_item item = { .name = "event_wait", .event = e, .waits = true };
 
 	if (!e->capture && !e->recorded)
 		return 0;
@@ -111,7 +111,7 @@ static int queue_again(const struct kept *k, struct gt_err *err)
 {
 	struct far_item item = k->item;
 
-	if (item.event && item.generation)
+	if (item.event && item.waits)
 		return far_event_wait(k->stream, item.event, err);
 	if (item.event)
 		return far_event_record(item.event, k->stream, err);

@@ -12,10 +12,15 @@ struct far_clock {
 	uint64_t at[FAR_STREAMS];
 };
 
+enum { FAR_RECORDS = 64 };
+
+/* An event may be recorded again, also on another stream, before streams have come by its records:
+ * a wait is for one record. The last FAR_RECORDS of them are remembered; older ones are reached. */
 struct gt_event {
 	int index;
 	struct gt_capture *capture; /* that the last record is in, or NULL */
-	uint64_t recorded, reached; /* times that it was recorded, and that a stream came by */
+	uint64_t recorded;          /* times, which is the number of the last record */
+	bool reached[FAR_RECORDS];  /* of record n, at n modulo FAR_RECORDS: a stream came by */
 	long queued;                /* items that name it */
 	struct far_clock clock;     /* of the last record */
 };
@@ -55,7 +60,8 @@ struct far_item {
 	struct gt_call *call; /* kernels */
 	struct far_args args; /* range kernels */
 	struct gt_event *event;
-	uint64_t generation; /* of the event */
+	uint64_t generation; /* of the event: the number of a record */
+	bool waits;          /* for that record; otherwise the item is the record */
 	/* Copies: from, to, how much; and a copy of pageable host memory, freed with the item. */
 	const void *from;
 	void *to;
