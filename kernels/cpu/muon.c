@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/dnnl_api.h"
+#include "kernels/cpu/narrow.h"
 #include "kernels/cpu/parallel.h"
 
 /* A row-major matrix [rows, cols] in the workspace, and its products. */
@@ -85,9 +86,15 @@ static void take_step(float *p, const float *x, int64_t count, const struct gt_u
 {
 	float shrink = 1.0f - s->block.lr * o->weight_decay, step = s->block.lr * o->step_scale;
 
-#pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
-	for (int64_t i = 0; i < count; i++)
-		p[i] = p[i] * shrink - step * x[i];
+#pragma omp parallel for schedule(static) if (count >= GT_FORK_MIN)
+	for (int64_t i = 0; i < count; i += GT_GRAIN) {
+		int64_t end = gt_min(i + GT_GRAIN, count);
+
+#pragma omp simd
+		for (int64_t k = i; k < end; k++)
+			p[k] = p[k] * shrink - step * x[k];
+		gt_write_copy(p + i, i, end - i, o);
+	}
 }
 
 int GT_ISA(gt_cpu_muon)(struct gt_stream *stream, float *p, const float *g, float *buf,

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "lib/base/half.h"
-#include "lib/device/dtype.h"
+#include "lib/device/backend.h"
 
 /* to[n] from from[n] of type GT_BF16 or GT_F16. */
 static inline void gt_widen(float *to, const uint16_t *from, int64_t n, enum gt_dtype dtype)
@@ -33,6 +33,15 @@ static inline void gt_narrow(uint16_t *to, const float *from, int64_t n, enum gt
 		for (int64_t i = 0; i < n; i++)
 			to[i] = gt_f16_of_float(from[i]);
 	}
+}
+
+/* The working copy, where there is one, of elements [first, first + n) of a range that an update
+ * has just written to p. */
+static inline void gt_write_copy(
+    const float *p, int64_t first, int64_t n, const struct gt_update_options *o)
+{
+	if (o->copy)
+		gt_narrow(o->copy + first, p, n, o->copy_type);
 }
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/narrow.h"
 #include "kernels/cpu/parallel.h"
 #include "lib/base/finite.h"
 #include "lib/base/half.h"
@@ -230,12 +231,14 @@ static int begin_update(struct gt_stream *stream, struct gt_step_scalars *s, str
 	return 0;
 }
 
+/* ---- updates, piece by piece: a working copy is written while the piece is in the cache ---- */
+
 static void sgd_plain(float *p, const float *g, int64_t count, const struct gt_update_options *o,
     const struct gt_step_scalars *s)
 {
 	float lr = s->block.lr, factor = s->result.grad_factor, decay = o->weight_decay;
 
-#pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
+#pragma omp simd
 	for (int64_t i = 0; i < count; i++)
 		p[i] -= lr * (g[i] * factor + decay * p[i]);
 }
@@ -249,7 +252,7 @@ static void sgd_momentum(float *p, const float *g, float *buf, int64_t count,
 	float ahead = o->nesterov ? momentum : 1.0f, own = o->nesterov ? 1.0f : 0.0f;
 	bool first = s->result.steps == 1;
 
-#pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
+#pragma omp simd
 	for (int64_t i = 0; i < count; i++) {
 		float d = g[i] * factor + decay * p[i];
 		float b = first ? d : momentum * buf[i] + fresh * d;
@@ -266,16 +269,21 @@ static int sgd(struct gt_stream *stream, float *p, const float *g, float *buf, i
 	(void)err;
 	if (s->result.skip)
 		return 0;
-	if (buf)
-		sgd_momentum(p, g, buf, count, o, s);
-	else
-		sgd_plain(p, g, count, o, s);
+#pragma omp parallel for schedule(static) if (count >= GT_FORK_MIN)
+	for (int64_t i = 0; i < count; i += GT_GRAIN) {
+		int64_t n = gt_min(GT_GRAIN, count - i);
+
+		if (buf)
+			sgd_momentum(p + i, g + i, buf + i, n, o, s);
+		else
+			sgd_plain(p + i, g + i, n, o, s);
+		gt_write_copy(p + i, i, n, o);
+	}
 	return 0;
 }
 
-static int adam(struct gt_stream *stream, float *p, const float *g, float *m, float *v,
-    int64_t count, const struct gt_update_options *o, const struct gt_step_scalars *s,
-    struct gt_err *err)
+static void adam_piece(float *p, const float *g, float *m, float *v, int64_t count,
+    const struct gt_update_options *o, const struct gt_step_scalars *s)
 {
 	float beta1 = (float)o->beta1, fresh1 = (float)(1 - o->beta1);
 	float beta2 = (float)o->beta2, fresh2 = (float)(1 - o->beta2);
@@ -286,17 +294,30 @@ static int adam(struct gt_stream *stream, float *p, const float *g, float *m, fl
 	float shrink = o->decoupled ? 1.0f - lr * o->weight_decay : 1.0f;
 	float decay = o->decoupled ? 0.0f : o->weight_decay;
 
-	(void)stream;
-	(void)err;
-	if (s->result.skip)
-		return 0;
-#pragma omp parallel for simd schedule(static, GT_GRAIN) if (parallel : count >= GT_FORK_MIN)
+#pragma omp simd
 	for (int64_t i = 0; i < count; i++) {
 		float d = g[i] * factor + decay * p[i];
 
 		m[i] = beta1 * m[i] + fresh1 * d;
 		v[i] = beta2 * v[i] + fresh2 * d * d;
 		p[i] = p[i] * shrink - step * (m[i] / (sqrtf(v[i]) * unbias + eps));
+	}
+}
+
+static int adam(struct gt_stream *stream, float *p, const float *g, float *m, float *v,
+    int64_t count, const struct gt_update_options *o, const struct gt_step_scalars *s,
+    struct gt_err *err)
+{
+	(void)stream;
+	(void)err;
+	if (s->result.skip)
+		return 0;
+#pragma omp parallel for schedule(static) if (count >= GT_FORK_MIN)
+	for (int64_t i = 0; i < count; i += GT_GRAIN) {
+		int64_t n = gt_min(GT_GRAIN, count - i);
+
+		adam_piece(p + i, g + i, m + i, v + i, n, o, s);
+		gt_write_copy(p + i, i, n, o);
 	}
 	return 0;
 }

@@ -163,4 +163,31 @@ static int gt_map(struct gt_stream *stream, const char *name, int64_t count, F f
 	return gt_cuda_launched(stream, name, err);
 }
 
+/* F on a parameter and all else, and the parameter once more for the working copy. */
+template <class F> struct gt_with_copy : F {
+	gt_with_copy(const F &f) : F(f)
+	{
+	}
+
+	template <class... A> __device__ void operator()(float &copy, float &p, A &...rest)
+	{
+		F::operator()(p, rest...);
+		copy = p;
+	}
+};
+
+/* gt_map() of an update of the parameters p, and of their working copy where options say so. */
+template <class F, class... B>
+static int gt_map_update(struct gt_stream *stream, const char *name, int64_t count, const F &f,
+    const struct gt_update_options *o, struct gt_err *err, float *p, B... rest)
+{
+	if (!o->copy)
+		return gt_map(stream, name, count, f, err, gt_inout(p), rest...);
+	if (o->copy_type == GT_F16)
+		return gt_map(stream, name, count, gt_with_copy<F>(f), err,
+		    gt_out((gt_f16 *)o->copy), gt_inout(p), rest...);
+	return gt_map(stream, name, count, gt_with_copy<F>(f), err, gt_out((gt_bf16 *)o->copy),
+	    gt_inout(p), rest...);
+}
+
 #endif

@@ -178,5 +178,5 @@ int gt_cuda_muon(struct gt_stream *stream, float *p, const float *g, float *buf,
 		x = next;
 		next = old;
 	}
-	return gt_map(stream, "muon", count, step, err, gt_inout(p), gt_in(x));
+	return gt_map_update(stream, "muon", count, step, o, err, p, gt_in((const float *)x));
 }

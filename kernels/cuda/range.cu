@@ -125,9 +125,9 @@ static int sgd(struct gt_stream *stream, float *p, const float *g, float *buf, i
     const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err)
 {
 	if (!buf)
-		return gt_map(stream, "sgd", count, sgd_plain_f(o, s), err, gt_inout(p), gt_in(g));
-	return gt_map(
-	    stream, "sgd", count, sgd_momentum_f(o, s), err, gt_inout(p), gt_in(g), gt_inout(buf));
+		return gt_map_update(stream, "sgd", count, sgd_plain_f(o, s), o, err, p, gt_in(g));
+	return gt_map_update(
+	    stream, "sgd", count, sgd_momentum_f(o, s), o, err, p, gt_in(g), gt_inout(buf));
 }
 
 struct adam_f : update_f {
@@ -166,8 +166,8 @@ static int adam(struct gt_stream *stream, float *p, const float *g, float *m, fl
     int64_t count, const struct gt_update_options *o, const struct gt_step_scalars *s,
     struct gt_err *err)
 {
-	return gt_map(stream, "adam", count, adam_f(o, s), err, gt_inout(p), gt_in(g), gt_inout(m),
-	    gt_inout(v));
+	return gt_map_update(
+	    stream, "adam", count, adam_f(o, s), o, err, p, gt_in(g), gt_inout(m), gt_inout(v));
 }
 
 /* ---- numbers of 16 bits ---- */

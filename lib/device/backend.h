@@ -90,6 +90,10 @@ struct gt_update_options {
 	int decoupled;             /* AdamW: decay the parameter, not the gradient */
 	int others;                /* AdamW: the learning rate is others_lr */
 	float step_scale;          /* Muon: times the learning rate, but not in weight decay */
+	/* Not NULL: the update also writes the range, [count] as `narrow` has it, to this device
+	 * memory, in this type of 16 bits. */
+	uint16_t *copy;
+	enum gt_dtype copy_type;
 };
 
 /*

@@ -317,6 +317,7 @@ static void print_value(FILE *f, const struct gt_value *v)
 		[GT_BUFFER] = "buffer ",
 		[GT_TEMPORARY] = "",
 		[GT_GRADIENT] = "gradient ",
+		[GT_WORKING_COPY] = "copy ",
 		[GT_CACHE] = "cache ",
 		[GT_OUTPUT] = "output ",
 	};
@@ -328,8 +329,8 @@ static void print_value(FILE *f, const struct gt_value *v)
 	fputs(roles[v->role], f);
 	if (v->name)
 		fprintf(f, "%s", v->name);
-	else if (v->gradient_of)
-		fprintf(f, "of %s", v->gradient_of->name);
+	else if (v->parameter)
+		fprintf(f, "of %s", v->parameter->name);
 	else
 		fprintf(f, "%%%d", v->id);
 }

@@ -20,11 +20,12 @@
  */
 
 enum gt_role {
-	GT_INPUT,     /* written by the host before a run */
-	GT_PARAMETER, /* trained; lies in the store */
-	GT_BUFFER,    /* kept but not trained (running statistics); lies in the store */
-	GT_TEMPORARY, /* made by a node, gone when its last reader is done */
-	GT_GRADIENT,  /* of a parameter; lies in the store, beside it */
+	GT_INPUT,        /* written by the host before a run */
+	GT_PARAMETER,    /* trained; lies in the store */
+	GT_BUFFER,       /* kept but not trained (running statistics); lies in the store */
+	GT_TEMPORARY,    /* made by a node, gone when its last reader is done */
+	GT_GRADIENT,     /* of a parameter; lies in the store, beside it */
+	GT_WORKING_COPY, /* of a parameter, in a type of 16 bits; lies in the store, beside it */
 	GT_CACHE, /* lasts from run to run for the nodes that write it; in the store, never saved */
 	GT_OUTPUT /* made by a node, read by the host after the run */
 };
@@ -46,10 +47,10 @@ struct gt_value {
 	enum gt_role role;
 	int ndim;
 	int64_t shape[GT_MAX_DIMS];
-	struct gt_node *producer;     /* NULL: an input, parameter or buffer */
-	struct gt_value *gradient_of; /* GT_GRADIENT: the parameter */
-	struct gt_init init;          /* parameters and buffers */
-	bool decay;                   /* parameters: weight decay applies */
+	struct gt_node *producer;   /* NULL: an input, parameter or buffer */
+	struct gt_value *parameter; /* GT_GRADIENT, GT_WORKING_COPY: it belongs to this one */
+	struct gt_init init;        /* parameters and buffers */
+	bool decay;                 /* parameters: weight decay applies */
 	/* Parameters: a matrix or convolution between hidden features, and no embedding, output
 	 * head, bias or norm. The model sets it (gt_model_build()). */
 	bool hidden;

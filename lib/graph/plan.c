@@ -15,8 +15,8 @@ struct place {
 	bool in_store;
 	bool room;                  /* others lie within */
 	size_t offset;              /* of the home, in the arena */
-	const struct gt_slot *slot; /* in the store: whose data, or gradient */
-	bool gradient;
+	const struct gt_slot *slot; /* in the store: its data, gradient or copy, by role */
+	enum gt_role role;
 };
 
 enum { RUNS = 4 }; /* sets of enum gt_runs */
@@ -61,21 +61,30 @@ static size_t shift_of(const struct gt_plan *p, int id)
 
 static int place_in_store(struct gt_plan *p, const struct gt_value *v, struct gt_err *err)
 {
-	const struct gt_value *owner = v->role == GT_GRADIENT ? v->gradient_of : v;
+	const struct gt_value *owner = v->parameter ? v->parameter : v;
 	const struct gt_slot *slot = v->role == GT_CACHE
 	                                 ? gt_store_find_cache(p->store, owner->name)
 	                                 : gt_store_find(p->store, owner->name);
 	struct place *at = &p->places[v->id];
 
-	if (!slot || slot->held != gt_value_elements(v) || slot->dtype != v->dtype)
+	if (!slot || slot->held != gt_value_elements(v) ||
+	    v->dtype != (v->role == GT_WORKING_COPY ? p->store->copy_type : slot->dtype))
 		return gt_err_set(
 		    err, GT_EINVAL, "'%s' is not in the store, or of another shape", owner->name);
 	if (v->role == GT_GRADIENT && !p->store->with_gradients)
 		return gt_err_set(err, GT_EINVAL, "a store without gradients");
 	at->in_store = true;
 	at->slot = slot;
-	at->gradient = v->role == GT_GRADIENT;
+	at->role = v->role;
 	return 0;
+}
+
+static bool is_in_store(const struct gt_value *v)
+{
+	bool by_role = v->role == GT_PARAMETER || v->role == GT_BUFFER || v->role == GT_GRADIENT ||
+	               v->role == GT_WORKING_COPY || v->role == GT_CACHE;
+
+	return by_role && !v->within;
 }
 
 /* Let `into`, and what it lies in, live as long as the home `id` does. */
@@ -117,9 +126,7 @@ static int find_lifetimes(struct gt_plan *p, struct gt_err *err)
 		at->home = (int)i;
 		at->first = v->role == GT_INPUT ? -1 : end;
 		at->last = v->role == GT_OUTPUT ? end : -1;
-		if ((v->role == GT_PARAMETER || v->role == GT_BUFFER || v->role == GT_GRADIENT ||
-		        v->role == GT_CACHE) &&
-		    !v->within && (rc = place_in_store(p, v, err)))
+		if (is_in_store(v) && (rc = place_in_store(p, v, err)))
 			return rc;
 	}
 	for (int i = 0; i < end; i++) {
@@ -384,8 +391,10 @@ static void *address_of(const struct gt_plan *p, const struct gt_value *v)
 
 	if (!home->in_store)
 		return p->arena + home->offset + shift_of(p, v->id);
-	return home->gradient ? gt_store_gradient(p->store, home->slot)
-	                      : gt_store_data(p->store, home->slot);
+	if (home->role == GT_WORKING_COPY)
+		return gt_store_copy(p->store, home->slot);
+	return home->role == GT_GRADIENT ? gt_store_gradient(p->store, home->slot)
+	                                 : gt_store_data(p->store, home->slot);
 }
 
 /* The stream of a step. Where a device does all work at once, there is one stream. */
@@ -528,7 +537,7 @@ int gt_plan_read(
 void gt_plan_summarize(const struct gt_plan *p, struct gt_plan_summary *out)
 {
 	*out = (struct gt_plan_summary){ 0 };
-	out->parameter_bytes = gt_store_parameter_bytes(p->store);
+	out->parameter_bytes = gt_store_parameter_bytes(p->store) + gt_store_copy_bytes(p->store);
 	out->gradient_bytes = gt_store_gradient_bytes(p->store);
 	out->buffer_bytes = p->store->buffer_bytes;
 	out->arena_bytes = p->arena_bytes;

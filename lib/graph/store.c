@@ -225,12 +225,29 @@ size_t gt_store_gradient_bytes(const struct gt_store *s)
 	return s->with_gradients ? held_bytes(s, s->gradients_in_parts) : 0;
 }
 
+size_t gt_store_copy_bytes(const struct gt_store *s)
+{
+	return s->copy_type == GT_F32 ? 0 : (size_t)s->flat_count * sizeof(*s->copies);
+}
+
 void gt_store_place(struct gt_store *s, const int64_t *offsets, int64_t flat_count)
 {
 	for (size_t i = 0; i < s->slot_count; i++)
 		if (s->slots[i].role == GT_PARAMETER && !s->slots[i].elsewhere)
 			s->slots[i].offset = offsets[i];
 	s->flat_count = flat_count;
+}
+
+void gt_store_keep_copies(struct gt_store *s, enum gt_dtype type)
+{
+	s->copy_type = type;
+}
+
+int gt_store_refresh_copies(const struct gt_store *s, struct gt_err *err)
+{
+	return s->copies ? s->device->backend->ranges()->narrow(s->device->compute, s->copies,
+	                       s->parameters, s->flat_count, s->copy_type, err)
+	                 : 0;
 }
 
 void gt_store_lend_parameters(struct gt_store *s, void *memory)
@@ -245,6 +262,16 @@ void gt_store_lend_gradients(struct gt_store *s, void *memory)
 	s->lent_gradients = true;
 }
 
+static int take_copies(struct gt_store *s, struct gt_err *err)
+{
+	void *memory;
+	int rc = gt_device_alloc(s->device, gt_store_copy_bytes(s), &memory, err);
+
+	if (!rc)
+		s->copies = memory;
+	return rc;
+}
+
 int gt_store_alloc(struct gt_store *s, struct gt_err *err)
 {
 	int rc = 0;
@@ -253,6 +280,8 @@ int gt_store_alloc(struct gt_store *s, struct gt_err *err)
 		rc = gt_device_alloc(s->device, gt_store_parameter_bytes(s), &s->parameters, err);
 	if (!rc && s->with_gradients && !s->lent_gradients)
 		rc = gt_device_alloc(s->device, gt_store_gradient_bytes(s), &s->gradients, err);
+	if (!rc && gt_store_copy_bytes(s))
+		rc = take_copies(s, err);
 	if (!rc)
 		rc = gt_device_alloc(s->device, s->buffer_bytes, &s->buffers, err);
 	if (!rc && s->cache_bytes)
@@ -269,6 +298,7 @@ void gt_store_free(struct gt_store *s)
 		gt_device_free(s->device, s->parameters, gt_store_parameter_bytes(s));
 	if (!s->lent_gradients)
 		gt_device_free(s->device, s->gradients, gt_store_gradient_bytes(s));
+	gt_device_free(s->device, s->copies, gt_store_copy_bytes(s));
 	gt_device_free(s->device, s->buffers, s->buffer_bytes);
 	gt_device_free(s->device, s->cache, s->cache_bytes);
 	free(s->slots);
@@ -302,6 +332,11 @@ void *gt_store_data(const struct gt_store *s, const struct gt_slot *slot)
 void *gt_store_gradient(const struct gt_store *s, const struct gt_slot *slot)
 {
 	return (char *)s->gradients + (size_t)slot->offset * gt_dtype_size(s->dtype);
+}
+
+void *gt_store_copy(const struct gt_store *s, const struct gt_slot *slot)
+{
+	return s->copies + slot->offset;
 }
 
 /* Elements 4 b to 4 b + 3 come from block b: elements depend on nothing but their place. */

@@ -53,6 +53,8 @@ struct gt_store {
 	bool allocated;   /* by gt_store_alloc(); until then there is no memory */
 	void *parameters; /* device: [flat_count], or [part_elements] */
 	void *gradients;  /* device: likewise, or NULL without gradients */
+	uint16_t *copies; /* device: [flat_count], or NULL: gt_store_keep_copies() */
+	enum gt_dtype copy_type;
 	bool lent_gradients, lent_parameters;
 	void *buffers; /* device: [buffer_bytes] */
 	/* Memory that nodes keep from run to run (GT_CACHE). It has slots of its own, so that
@@ -68,6 +70,18 @@ struct gt_store {
 int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct gt_device *device,
     bool with_gradients, struct gt_err *err);
 void gt_store_free(struct gt_store *store);
+
+/*
+ * Before gt_store_alloc(), and before plans: keep working copies of all parameters, in the same
+ * order, in this type of 16 bits. Optimizers write them in the pass over memory that updates the
+ * parameters (gt_update_options.copy); whoever else changes parameters calls
+ * gt_store_refresh_copies(). For float32 parameters that are not in parts.
+ */
+void gt_store_keep_copies(struct gt_store *store, enum gt_dtype type);
+
+/* Queue on the compute stream that all working copies are made anew; nothing where none are
+ * kept. */
+int gt_store_refresh_copies(const struct gt_store *store, struct gt_err *err);
 
 /* Before gt_store_alloc(): use this device memory, zeroed, for gradients or parameters, as others
  * reach it. It stays the lender's, and outlives the store. */
@@ -96,6 +110,7 @@ int gt_store_add_caches(struct gt_store *store, const struct gt_graph *g, struct
 size_t gt_store_flat_bytes(const struct gt_store *store);
 size_t gt_store_parameter_bytes(const struct gt_store *store);
 size_t gt_store_gradient_bytes(const struct gt_store *store);
+size_t gt_store_copy_bytes(const struct gt_store *store);
 
 /* Elements that are this process's to update: an optimizer's state has so many. */
 int64_t gt_store_updated(const struct gt_store *store);
@@ -114,9 +129,10 @@ void gt_slot_init(const struct gt_slot *slot, uint64_t seed, void *host);
 const struct gt_slot *gt_store_find(const struct gt_store *store, const char *name);
 const struct gt_slot *gt_store_find_cache(const struct gt_store *store, const char *name);
 
-/* Where a slot's data (or gradient) lies on the device. */
+/* Where a slot's data (or gradient, or working copy) lies on the device. */
 void *gt_store_data(const struct gt_store *store, const struct gt_slot *slot);
 void *gt_store_gradient(const struct gt_store *store, const struct gt_slot *slot);
+void *gt_store_copy(const struct gt_store *store, const struct gt_slot *slot);
 
 /* Bytes of a slot, without padding; of the whole. */
 size_t gt_slot_bytes(const struct gt_slot *slot);

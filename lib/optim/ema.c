@@ -75,7 +75,9 @@ int gt_ema_update(struct gt_ema *e, struct gt_err *err)
 
 int gt_ema_swap(struct gt_ema *e, struct gt_err *err)
 {
-	return for_each(e, true, 0, err);
+	int rc = for_each(e, true, 0, err);
+
+	return rc ? rc : gt_store_refresh_copies(e->store, err);
 }
 
 float *gt_ema_flat(const struct gt_ema *e)

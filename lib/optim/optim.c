@@ -227,8 +227,8 @@ static int keep_parts(struct gt_optim *o, struct gt_err *err)
 	return o->ranges ? 0 : GT_ENOMEM;
 }
 
-/* Give each range a place in each of its states. */
-static void place_states(struct gt_optim *o)
+/* Give each range a place in each of its states, and in the working copies. */
+static void place_ranges(struct gt_optim *o)
 {
 	const struct gt_store *s = o->store;
 	int64_t end = gt_store_updated(s);
@@ -237,6 +237,8 @@ static void place_states(struct gt_optim *o)
 		struct range *r = &o->ranges[i];
 		int count = count_states(r->rule, &o->options);
 
+		r->update.copy = s->copies ? s->copies + r->offset : NULL;
+		r->update.copy_type = s->copy_type;
 		r->state_at[0] = !count ? -1 : s->parts ? r->at : r->offset;
 		for (int k = 1; k < GT_OPTIM_STATES; k++) {
 			r->state_at[k] = k < count ? end : -1;
@@ -329,7 +331,7 @@ int gt_optim_new(struct gt_optim **out, struct gt_store *store,
 	    (store->parts && keep_parts(o, err)) || take_memory(o, err) ||
 	    gt_optim_set_scaler(o, &options->scaler, err))
 		goto out;
-	place_states(o);
+	place_ranges(o);
 	*out = o;
 	return 0;
 out:

@@ -95,8 +95,8 @@ size_t *gt_buckets_ends(const struct gt_buckets *b, const struct gt_store *store
 			if (!v || v->role != GT_GRADIENT ||
 			    (!out && !(n->op->writes >> (k - n->outputs) & 1)))
 				continue;
-			end[gt_buckets_find(
-			    b, gt_store_find(store, v->gradient_of->name)->offset)] = i + 1;
+			end[gt_buckets_find(b, gt_store_find(store, v->parameter->name)->offset)] =
+			    i + 1;
 		}
 	}
 	return end;

@@ -288,7 +288,8 @@ static void begin(struct lockstep *l)
 	for (size_t i = 0; i < l->value_count; i++) {
 		struct gt_value *v = l->g->values[i];
 
-		l->once[i] = v->role == GT_PARAMETER || v->role == GT_BUFFER;
+		l->once[i] =
+		    v->role == GT_PARAMETER || v->role == GT_WORKING_COPY || v->role == GT_BUFFER;
 		for (int copy = 0; v->role == GT_INPUT && copy < l->copies; copy++)
 			value_of(l, v, copy);
 	}

@@ -139,6 +139,8 @@ int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_
 	for (int i = GT_AXES - 1; !rc && i >= 0; i--)
 		if (gt_axis_rows[i]->attach)
 			rc = gt_axis_rows[i]->attach(p, store, err);
+	if (p->o.low != GT_F32 && !store->parameters_in_parts)
+		gt_store_keep_copies(store, p->o.low);
 	return rc ? rc : gt_norm_attach(p, err);
 }
 
@@ -221,6 +223,8 @@ int gt_parallel_begin(struct gt_parallel *p, struct gt_err *err)
 	/* Parts all ranks took from the same file, or drew. */
 	if (!s->parameters_in_parts)
 		rc = gt_parallel_broadcast(p, group, s->parameters, s->flat_count, s->dtype, err);
+	if (!rc)
+		rc = gt_store_refresh_copies(s, err);
 	return rc ? rc
 	          : gt_parallel_broadcast(
 	                p, group, s->buffers, (int64_t)s->buffer_bytes, GT_U8, err);

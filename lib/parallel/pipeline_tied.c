@@ -11,7 +11,7 @@ static struct gt_value *gradient_of(const struct gt_graph *g, const struct gt_sl
 	for (size_t i = 0; i < g->value_count; i++) {
 		struct gt_value *v = g->values[i];
 
-		if (v->role == GT_GRADIENT && !strcmp(v->gradient_of->name, slot->name))
+		if (v->role == GT_GRADIENT && !strcmp(v->parameter->name, slot->name))
 			return v;
 	}
 	return NULL;

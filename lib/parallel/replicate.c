@@ -35,7 +35,8 @@ struct gt_value *gt_replica_of(const struct gt_graph *g, const struct gt_value *
 
 static bool is_shared(const struct gt_value *v)
 {
-	return v->role == GT_PARAMETER || v->role == GT_BUFFER || v->role == GT_GRADIENT;
+	return v->role == GT_PARAMETER || v->role == GT_BUFFER || v->role == GT_GRADIENT ||
+	       v->role == GT_WORKING_COPY;
 }
 
 struct gt_value *gt_replica_new(struct gt_graph *g, const struct gt_value *v, int copy)
@@ -66,7 +67,7 @@ struct gt_value *gt_replica_of_gradient(struct gt_graph *g, const struct gt_valu
 
 	if (own) {
 		own->role = GT_TEMPORARY;
-		own->gradient_of = NULL;
+		own->parameter = NULL;
 		own->name = NULL;
 	}
 	return own;

@@ -188,7 +188,9 @@ static int run_broadcast_weights(struct gt_call *call, struct gt_err *err)
 		.what = "weights",
 		.stream = call->stream };
 
-	return gt_group_run(p->device_axes[GT_AXIS_DATA], &c, err);
+	if (gt_group_run(p->device_axes[GT_AXIS_DATA], &c, err))
+		return err->code;
+	return p->axes[GT_AXIS_DATA]->rank ? gt_store_refresh_copies(p->store, err) : 0;
 }
 
 const struct gt_kernel gt_scatter_kernels[] = {

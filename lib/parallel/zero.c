@@ -184,7 +184,9 @@ static int gather_parameters(struct gt_parallel *p, struct gt_err *err)
 
 		rc = gt_group_start(group, &c, NULL, err);
 	}
-	return rc ? rc : gt_group_await(group, GT_GROUP_ALL, p->device->compute, err);
+	if (!rc)
+		rc = gt_group_await(group, GT_GROUP_ALL, p->device->compute, err);
+	return rc ? rc : gt_store_refresh_copies(p->store, err);
 }
 
 /* Where ranks hold parts, what a rank lacks is gathered when it is needed. */

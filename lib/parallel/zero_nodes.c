@@ -157,7 +157,7 @@ static void make_rooms(const struct gt_parallel *p, struct gt_graph *g, struct g
 
 		if (v->role != GT_GRADIENT)
 			continue;
-		slot = gt_store_find(p->store, v->gradient_of->name);
+		slot = gt_store_find(p->store, v->parameter->name);
 		bucket = gt_buckets_find(&z->buckets, slot->offset);
 		v->within = rooms[bucket];
 		v->within_first = slot->offset - z->buckets.first[bucket];

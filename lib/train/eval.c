@@ -125,7 +125,8 @@ static int open_all(struct gt_eval *e, struct gt_err *err)
 {
 	struct gt_session_options options = { .device = e->o.device,
 		.group = e->o.group,
-		.parallel = { .kind = GT_PARALLEL_DDP, .forward = true } };
+		.parallel = {
+		    .kind = GT_PARALLEL_DDP, .forward = true, .low = gt_amp_type(e->o.how.amp) } };
 	int rc = gt_run_source_open(&e->source, e->o.ckpt, err);
 
 	options.model = rc ? NULL : gt_run_source_model(&e->source, e->o.model, err);

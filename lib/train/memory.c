@@ -38,7 +38,8 @@ static uint64_t gradient_bytes(const struct gt_train *t)
 
 void gt_train_memory(struct gt_train_memory *out, const struct gt_train *t)
 {
-	*out = (struct gt_train_memory){ .parameters = gt_store_parameter_bytes(t->s.store),
+	*out = (struct gt_train_memory){ .parameters = gt_store_parameter_bytes(t->s.store) +
+		                                       gt_store_copy_bytes(t->s.store),
 		.gradients = gradient_bytes(t),
 		.optimizer = (uint64_t)gt_train_kept_bytes(t, t->s.store),
 		.buffers = t->s.store->buffer_bytes,

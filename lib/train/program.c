@@ -147,6 +147,7 @@ int gt_program_init(
 		                              o->accumulate && !gt_parallel_adds(o->parallel),
 		.images = o->store->device->backend->image_layout,
 		.low = o->low,
+		.copies = o->low != GT_F32 && o->store->copy_type == o->low,
 		.scaled = o->scaled,
 		.recompute = &p->recompute };
 	bool train = o->purpose == GT_MODEL_TRAIN;

@@ -9,13 +9,14 @@
 #include <cmocka.h>
 
 #include "kernels/cuda/cuda.h"
+#include "lib/base/half.h"
 #include "lib/base/philox.h"
 #include "tests/cudasim/cudasim.h"
 
-enum { BUFFERS = 4, ORDERS = 3, MUON_WORK = 3 };
+enum { BUFFERS = 5, ORDERS = 3, MUON_WORK = 3, COPY = 4 };
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Four buffers of n floats; the last is longer where it is Muon's workspace. */
+/* Buffers of n floats; Muon's workspace is longer, and the last one holds working copies. */
 struct flat {
 	float *x[BUFFERS];
 	size_t bytes[BUFFERS];
@@ -33,7 +34,7 @@ struct range_case {
 	float scale;   /* of the loss; 0: none */
 	bool overflow; /* a gradient is infinite */
 	float weight;
-	enum gt_dtype dtype;
+	enum gt_dtype dtype; /* of an update: that of the working copy, unless GT_F32 */
 };
 
 static void ok(int rc, const struct gt_err *err)
@@ -62,31 +63,53 @@ static int run_step(const struct gt_range_kernels *k, struct gt_stream *stream,
 	       k->squares(stream, f->x[2], n / 3, f->s, err) || k->begin_update(stream, f->s, err);
 }
 
+static struct gt_update_options options_of(const struct range_case *c, const struct flat *f)
+{
+	struct gt_update_options o = c->o;
+
+	o.copy = c->dtype == GT_F32 ? NULL : (uint16_t *)f->x[COPY];
+	o.copy_type = c->dtype;
+	return o;
+}
+
 static int run_sgd(const struct gt_range_kernels *k, struct gt_stream *stream, const struct flat *f,
     int64_t n, const struct range_case *c, struct gt_err *err)
 {
-	return k->sgd(stream, f->x[0], f->x[1], c->o.momentum != 0 ? f->x[2] : NULL, n, &c->o, f->s,
-	           err) ||
+	const struct gt_update_options o = options_of(c, f);
+	float *buf = o.momentum != 0 ? f->x[2] : NULL;
+
+	return k->sgd(stream, f->x[0], f->x[1], buf, n, &o, f->s, err) ||
 	       k->begin_update(stream, f->s, err) ||
-	       k->sgd(stream, f->x[0], f->x[1], c->o.momentum != 0 ? f->x[2] : NULL, n, &c->o, f->s,
-	           err);
+	       k->sgd(stream, f->x[0], f->x[1], buf, n, &o, f->s, err);
 }
 
 static int run_adam(const struct gt_range_kernels *k, struct gt_stream *stream,
     const struct flat *f, int64_t n, const struct range_case *c, struct gt_err *err)
 {
-	return k->adam(stream, f->x[0], f->x[1], f->x[2], f->x[3], n, &c->o, f->s, err);
+	const struct gt_update_options o = options_of(c, f);
+
+	return k->adam(stream, f->x[0], f->x[1], f->x[2], f->x[3], n, &o, f->s, err);
+}
+
+static int64_t muon_rows(int64_t n)
+{
+	return (int64_t)sqrt((double)(n < 3000 ? n : 3000));
+}
+
+static int64_t muon_elements(int64_t n)
+{
+	return (n < 3000 ? n : 3000) / muon_rows(n) * muon_rows(n);
 }
 
 /* The most square matrix that has room, and its transpose. */
 static int run_muon(const struct gt_range_kernels *k, struct gt_stream *stream,
     const struct flat *f, int64_t n, const struct range_case *c, struct gt_err *err)
 {
-	int64_t rows = (int64_t)sqrt((double)(n < 3000 ? n : 3000)),
-	        cols = (n < 3000 ? n : 3000) / rows;
+	const struct gt_update_options o = options_of(c, f);
+	int64_t rows = muon_rows(n), cols = muon_elements(n) / rows;
 
-	return k->muon(stream, f->x[0], f->x[1], f->x[2], rows, cols, f->x[3], &c->o, f->s, err) ||
-	       k->muon(stream, f->x[0], f->x[1], f->x[2], cols, rows, f->x[3], &c->o, f->s, err);
+	return k->muon(stream, f->x[0], f->x[1], f->x[2], rows, cols, f->x[3], &o, f->s, err) ||
+	       k->muon(stream, f->x[0], f->x[1], f->x[2], cols, rows, f->x[3], &o, f->s, err);
 }
 
 static int run_lerp(const struct gt_range_kernels *k, struct gt_stream *stream,
@@ -135,7 +158,11 @@ static const struct range_case cases[] = {
 	{ "sgd", run_sgd, .tolerance = 1e-6, .o = { .momentum = 0.9f, .dampening = 0.25f } },
 	{ "sgd", run_sgd, .tolerance = 1e-6,
 	    .o = { .momentum = 0.9f, .nesterov = 1, .weight_decay = 0.01f } },
+	{ "sgd", run_sgd, .tolerance = 1e-6, .dtype = GT_BF16 },
+	{ "sgd", run_sgd, .tolerance = 1e-6, .o = { .momentum = 0.9f }, .dtype = GT_F16 },
 	{ "sgd", run_sgd, .tolerance = 0, .o = { .momentum = 0.9f }, .skip = true },
+	{ "sgd", run_sgd, .tolerance = 0, .o = { .momentum = 0.9f }, .skip = true,
+	    .dtype = GT_F16 },
 	{ "adam", run_adam, .tolerance = 1e-6,
 	    .o = { .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8f } },
 	{ "adam", run_adam, .tolerance = 1e-6,
@@ -148,6 +175,10 @@ static const struct range_case cases[] = {
 	        .decoupled = 1 } },
 	{ "adam", run_adam, .tolerance = 0, .o = { .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8f },
 	    .skip = true },
+	{ "adam", run_adam, .tolerance = 1e-6, .o = { .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8f },
+	    .dtype = GT_BF16 },
+	{ "muon", run_muon, .tolerance = 2e-5, .o = { .momentum = 0.95f, .step_scale = 0.2f },
+	    .dtype = GT_F16 },
 	{ "muon", run_muon, .tolerance = 2e-5,
 	    .o = { .momentum = 0.95f, .weight_decay = 0.1f, .step_scale = 0.2f } },
 	{ "lerp", run_lerp, .tolerance = 1e-7, .weight = 0 },
@@ -312,12 +343,37 @@ static void compare_results(
 	compare_squares(c, a, b);
 }
 
+/* The working copy has the device's own parameters, rounded. */
+static void compare_copy(const struct range_case *c, const struct flat *f, int64_t n)
+{
+	const uint16_t *copy = (const uint16_t *)f->x[COPY];
+	int64_t count = c->run == run_muon ? muon_elements(n) : n;
+
+	for (int64_t i = 0; i < count; i++) {
+		float x = f->x[0][i];
+
+		if (copy[i] != (c->dtype == GT_F16 ? gt_f16_of_float(x) : gt_bf16_of_float(x)))
+			fail_msg("%s: the copy of element %lld of %lld is %04x, of %.9g", c->name,
+			    (long long)i, (long long)n, copy[i], (double)x);
+	}
+}
+
+static bool has_copy(const struct range_case *c)
+{
+	return c->dtype != GT_F32 &&
+	       (c->run == run_sgd || c->run == run_adam || c->run == run_muon);
+}
+
 static void compare(
     const struct range_case *c, const struct flat *got, const struct flat *want, int64_t n)
 {
 	for (int b = 0; b < BUFFERS; b++) {
 		if (b == MUON_WORK && c->run == run_muon)
 			continue;
+		if (b == COPY && has_copy(c) && !c->skip) {
+			compare_copy(c, got, n);
+			continue;
+		}
 		if (c->tolerance == 0 && memcmp(got->x[b], want->x[b], want->bytes[b]))
 			fail_msg("%s: other bits in buffer %d of %lld", c->name, b, (long long)n);
 		for (int64_t i = 0; c->tolerance != 0 && i < n; i++)

@@ -147,6 +147,35 @@ static void test_autocast_backward(void **state)
 	gt_graph_free(g);
 }
 
+/* Where the store keeps copies of the parameters, nodes read these; values of the run are cast as
+ * before. */
+static void test_working_copies(void **state)
+{
+	struct gt_graph *g = pass_graph();
+	struct gt_value *x = gt_input(g, "x", GT_F32, 2, (int64_t[]){ 1, 8 });
+	struct gt_value *w = gt_parameter(g, "w", GT_F32, 2, (int64_t[]){ 8, 1 }, pass_zeros, true);
+	struct gt_pass_options o = { .low = GT_BF16, .copies = true };
+
+	(void)state;
+	o.loss =
+	    gt_output(g, gt_reshape(g, gt_matmul(g, x, w, NULL, false, false), 0, NULL), "loss");
+	assert_false(gt_pass_working_copies.applies(&bf16));
+	pass_run(g, &gt_pass_autocast, &o);
+	o.loss = gt_graph_find(g, "loss");
+	pass_run(g, &gt_pass_backward, &o);
+	pass_run(g, &gt_pass_working_copies, &o);
+	pass_expect(g, "%4 bfloat16[1,8] = cast(input x)\n"
+	               "%2 bfloat16[1,1] = matmul(%4, copy of w)\n"
+	               "%3 bfloat16[] = reshape(%2)\n"
+	               "output loss float32[] = cast(%3)\n"
+	               "%7 float32[] = fill() 1\n"
+	               "%8 bfloat16[] = cast(%7)\n"
+	               "%9 bfloat16[1,1] = reshape(%8)\n"
+	               "%10 bfloat16[8,1] = matmul(%4, %9) trans_a\n"
+	               "gradient of w float32[8,1] = cast(%10)\n");
+	gt_graph_free(g);
+}
+
 /* What comes from another rank has the type that it has in the graph of the whole model; what goes
  * there is made so. Asking for the type leaves the graph as it was. */
 static void test_autocast_ranks(void **state)
@@ -231,6 +260,7 @@ int main(void)
 		cmocka_unit_test(test_autocast_images),
 		cmocka_unit_test(test_autocast_norm),
 		cmocka_unit_test(test_autocast_backward),
+		cmocka_unit_test(test_working_copies),
 		cmocka_unit_test(test_autocast_ranks),
 		cmocka_unit_test(test_autocast_scaled),
 		cmocka_unit_test(test_autocast_edges),

@@ -109,7 +109,7 @@ static bool touches(
 
 		if (!all[k] || all[k]->role != GT_GRADIENT)
 			continue;
-		slot = gt_store_find(r->store, all[k]->gradient_of->name);
+		slot = gt_store_find(r->store, all[k]->parameter->name);
 		if (slot->offset >= first && slot->offset < first + count)
 			return true;
 	}

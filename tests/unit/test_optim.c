@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/half.h"
 #include "lib/base/philox.h"
 #include "lib/optim/ema.h"
 #include "lib/optim/optim.h"
@@ -38,10 +39,10 @@ struct state {
 	size_t bytes; /* of the parameters */
 };
 
-static void open_state(
-    struct state *s, const struct gt_device *device, const struct gt_optim_options *options)
+static void open_state_in(struct state *s, const struct gt_device *device,
+    const struct gt_optim_options *options, enum gt_dtype low)
 {
-	const struct gt_parallel_options alone = { .ranks = 1 };
+	const struct gt_parallel_options alone = { .ranks = 1, .low = low };
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_model_input in;
 	struct gt_model *model;
@@ -71,6 +72,12 @@ static void open_state(
 	assert_int_equal(
 	    gt_device_write(device, s->store->gradients, gradients, s->bytes, &err), 0);
 	free(gradients);
+}
+
+static void open_state(
+    struct state *s, const struct gt_device *device, const struct gt_optim_options *options)
+{
+	open_state_in(s, device, options, GT_F32);
 }
 
 static void close_state(struct state *s)
@@ -130,6 +137,49 @@ static void devices_agree(void **state)
 		close_state(&there);
 	}
 	gt_device_close(cpu);
+}
+
+/* Every element of the parameters, rounded. */
+static void check_copies(const struct state *s, const char *what)
+{
+	const struct gt_store *store = s->store;
+	struct gt_err err = GT_ERR_INIT;
+	size_t bytes = gt_store_copy_bytes(store);
+	uint16_t *copies = malloc(bytes);
+	float *parameters = read_flat(s, store->parameters);
+
+	assert_int_equal(bytes, (size_t)store->flat_count * sizeof(*copies));
+	assert_int_equal(gt_device_read(store->device, copies, store->copies, bytes, &err), 0);
+	for (int64_t i = 0; i < store->flat_count; i++) {
+		float x = parameters[i];
+
+		if (copies[i] !=
+		    (store->copy_type == GT_F16 ? gt_f16_of_float(x) : gt_bf16_of_float(x)))
+			fail_msg("%s: the copy of element %lld is %04x, of %.9g", what,
+			    (long long)i, copies[i], (double)x);
+	}
+	free(copies);
+	free(parameters);
+}
+
+/* Every optimizer writes them, and an exchange with the mean makes them anew. */
+static void working_copies_follow(void **state)
+{
+	static const enum gt_dtype types[] = { GT_BF16, GT_F16 };
+	struct gt_err err = GT_ERR_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < 2 * sizeof(optimizers) / sizeof(*optimizers); i++) {
+		const struct gt_optim_options *o = &optimizers[i / 2];
+		struct state s;
+
+		open_state_in(&s, test_device(0), o, types[i % 2]);
+		take_steps(&s);
+		check_copies(&s, gt_optim_names[o->kind]);
+		assert_int_equal(gt_ema_swap(s.ema, &err), 0);
+		check_copies(&s, "the mean");
+		close_state(&s);
+	}
 }
 
 /* Elements of the parameters that keep a state, with padding. */
@@ -274,6 +324,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(devices_agree),
+		cmocka_unit_test(working_copies_follow),
 		cmocka_unit_test(states_are_where_they_are_kept),
 		cmocka_unit_test(mean_follows),
 		cmocka_unit_test(decay_is_checked),

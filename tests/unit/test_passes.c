@@ -422,7 +422,7 @@ static void test_layout_of_gradients(void **state)
 	pass_run(g, &gt_pass_layout, &o);
 	assert_ptr_equal(g->nodes[g->node_count - 1]->op, &gt_op_reorder);
 	assert_int_equal(g->nodes[g->node_count - 1]->out[0]->role, GT_GRADIENT);
-	assert_ptr_equal(g->nodes[g->node_count - 1]->out[0]->gradient_of, p);
+	assert_ptr_equal(g->nodes[g->node_count - 1]->out[0]->parameter, p);
 	assert_int_equal(g->nodes[g->node_count - 1]->out[0]->layout, GT_PLAIN);
 	gt_graph_free(g);
 

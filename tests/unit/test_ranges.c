@@ -1,6 +1,7 @@
 /* test_ranges.c - the CPU's range kernels (updates, sums, norms) against float64 formulas. */
 #include <float.h>
 
+#include "lib/base/half.h"
 #include "tests/common/calls.h"
 
 static const int64_t counts[] = { 1, 3, 17, 65, 1000, 100003 };
@@ -47,6 +48,38 @@ static void close_to(const char *what, float got, double want, double near)
 		fail_msg("%s: %.9g, not %.9g", what, (double)got, want);
 }
 
+/* The types of working copies; GT_F32: none. */
+static const enum gt_dtype copy_types[] = { GT_F32, GT_BF16, GT_F16 };
+
+/* The options with a working copy, and one element behind it. */
+static struct gt_update_options with_copy(
+    const struct gt_update_options *o, enum gt_dtype type, int64_t n)
+{
+	struct gt_update_options with = *o;
+
+	if (type == GT_F32)
+		return with;
+	with.copy_type = type;
+	with.copy = test_alloc((size_t)(n + 1) * sizeof(*with.copy));
+	memset(with.copy, 0x5a, (size_t)(n + 1) * sizeof(*with.copy));
+	return with;
+}
+
+/* The copy has all parameters, rounded, and nothing else is written. */
+static void check_copy(const struct gt_update_options *o, const float *p, int64_t n)
+{
+	for (int64_t i = 0; o->copy && i < n; i++) {
+		uint16_t want =
+		    o->copy_type == GT_F16 ? gt_f16_of_float(p[i]) : gt_bf16_of_float(p[i]);
+
+		if (o->copy[i] != want)
+			fail_msg(
+			    "copy of element %lld: %04x, not %04x", (long long)i, o->copy[i], want);
+	}
+	if (o->copy && o->copy[n] != 0x5a5a)
+		fail_msg("a copy of %lld elements is written beyond its end", (long long)n);
+}
+
 static const struct gt_update_options sgd_options[] = {
 	{ .momentum = 0 },
 	{ .weight_decay = 0.01f },
@@ -73,8 +106,10 @@ static double sgd_element(
 	return p;
 }
 
-static void sgd_case(const struct gt_range_kernels *k, const struct gt_update_options *o, int64_t n)
+static void sgd_case(const struct gt_range_kernels *k, const struct gt_update_options *options,
+    enum gt_dtype type, int64_t n)
 {
+	const struct gt_update_options with = with_copy(options, type, n), *o = &with;
 	struct gt_step_scalars s = { .block = { .lr = 0.1f }, .result = { .grad_factor = 0.5f } };
 	struct flat f, start;
 
@@ -90,6 +125,8 @@ static void sgd_case(const struct gt_range_kernels *k, const struct gt_update_op
 		close_to("sgd", f.p[i],
 		    sgd_element((double)start.p[i], (double)f.g[i], o, (double)s.block.lr, 0.5),
 		    0.5);
+	check_copy(o, f.p, n);
+	free(o->copy);
 	flat_free(&f);
 	flat_free(&start);
 }
@@ -119,9 +156,10 @@ static double adam_element(
 	return p;
 }
 
-static void adam_case(
-    const struct gt_range_kernels *k, const struct gt_update_options *o, int64_t n)
+static void adam_case(const struct gt_range_kernels *k, const struct gt_update_options *options,
+    enum gt_dtype type, int64_t n)
 {
+	const struct gt_update_options with = with_copy(options, type, n), *o = &with;
 	struct gt_step_scalars s = { .block = { .lr = 0.01f }, .result = { .grad_factor = 0.5f } };
 	struct flat f, start;
 
@@ -136,6 +174,8 @@ static void adam_case(
 		close_to("adam", f.p[i],
 		    adam_element((double)start.p[i], (double)f.g[i], o, (double)s.block.lr, 0.5),
 		    0.1);
+	check_copy(o, f.p, n);
+	free(o->copy);
 	flat_free(&f);
 	flat_free(&start);
 }
@@ -149,7 +189,8 @@ static void test_sgd(void **state)
 	for (int i = 0; i < sets; i++)
 		for (size_t o = 0; o < COUNT(sgd_options); o++)
 			for (size_t n = 0; n < COUNT(counts); n++)
-				sgd_case(set[i].set->ranges, &sgd_options[o], counts[n]);
+				sgd_case(set[i].set->ranges, &sgd_options[o],
+				    copy_types[(o + n) % COUNT(copy_types)], counts[n]);
 }
 
 static void test_adam(void **state)
@@ -161,7 +202,8 @@ static void test_adam(void **state)
 	for (int i = 0; i < sets; i++)
 		for (size_t o = 0; o < COUNT(adam_options); o++)
 			for (size_t n = 0; n < COUNT(counts); n++)
-				adam_case(set[i].set->ranges, &adam_options[o], counts[n]);
+				adam_case(set[i].set->ranges, &adam_options[o],
+				    copy_types[(o + n) % COUNT(copy_types)], counts[n]);
 }
 
 static void test_clip(void **state)

@@ -8,9 +8,12 @@
  * Models are built in float32. This pass goes through the forward graph in order; where an input's
  * type is not the one that the class of the op asks for (enum gt_autocast), a cast node before it
  * makes that one, and the op's outputs take the types that follow. Parameters stay float32: a
- * product reads a low copy, made in each run, and the backward pass, which comes later, casts the
- * copy's gradient back. A value is cast once for all its readers, as in the weight cache of
- * torch.autocast. Values of other types, float64 among them, are left alone.
+ * product reads a low copy, and the backward pass, which comes later, casts the copy's gradient
+ * back. A value is cast once for all its readers, as in the weight cache of torch.autocast. Values
+ * of other types, float64 among them, are left alone.
+ *
+ * Where the store keeps such copies of its parameters, which updates write along with these, a
+ * second pass behind the backward pass lets nodes read them, and takes the casts out.
  */
 struct casts {
 	struct gt_graph *g;
@@ -193,6 +196,37 @@ out:
 	free(c.before);
 	return rc;
 }
+
+static bool has_copies(const struct gt_pass_options *options)
+{
+	return options->copies;
+}
+
+/* The cast's result becomes the store's copy, which no node makes. */
+static int use_copies(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+{
+	(void)err;
+	for (size_t i = 0; i < g->node_count; i++) {
+		const struct gt_node *n = g->nodes[i];
+		struct gt_value *copy = n->out[0];
+
+		if (n->op != &gt_op_cast || n->in[0]->role != GT_PARAMETER ||
+		    copy->role != GT_TEMPORARY || copy->dtype != options->low)
+			continue;
+		copy->role = GT_WORKING_COPY;
+		copy->parameter = n->in[0];
+		copy->producer = NULL;
+		gt_remove_node(g, i--);
+	}
+	return 0;
+}
+
+const struct gt_pass gt_pass_working_copies = {
+	.name = "working copies",
+	.purpose = "read parameters in a type of 16 bits where updates have written them so",
+	.applies = has_copies,
+	.run = use_copies,
+};
 
 const struct gt_pass gt_pass_autocast = {
 	.name = "autocast",

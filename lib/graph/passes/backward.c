@@ -86,7 +86,7 @@ static void name_gradient(struct gt_graph *g, struct gt_value *parameter, struct
 	if (!grad)
 		return;
 	grad->role = GT_GRADIENT;
-	grad->gradient_of = parameter;
+	grad->parameter = parameter;
 }
 
 /* The gradient of the loss by itself, times the loss scale. */

@@ -218,14 +218,14 @@ static int run_accumulate(
 
 		if (v->role != GT_GRADIENT)
 			continue;
-		snprintf(name, sizeof(name), "%s.grad", v->gradient_of->name);
+		snprintf(name, sizeof(name), "%s.grad", v->parameter->name);
 		sum = gt_buffer(g, name, v->dtype, v->ndim, v->shape, v->init);
 		if (!sum)
 			break;
 		sum->role = GT_GRADIENT;
-		sum->gradient_of = v->gradient_of;
+		sum->parameter = v->parameter;
 		v->role = GT_TEMPORARY;
-		v->gradient_of = NULL;
+		v->parameter = NULL;
 		g->scope = v->producer->scope;
 		gt_accumulate(g, sum, v);
 		if (g->err.code)

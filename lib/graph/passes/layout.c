@@ -86,10 +86,10 @@ static void settle_outputs(struct gt_graph *g)
 			return;
 		plain->role = v->role;
 		plain->name = v->name;
-		plain->gradient_of = v->gradient_of;
+		plain->parameter = v->parameter;
 		v->role = GT_TEMPORARY;
 		v->name = NULL;
-		v->gradient_of = NULL;
+		v->parameter = NULL;
 	}
 }
 

@@ -227,6 +227,22 @@ static int begin_update(struct gt_stream *stream, struct gt_step_scalars *s, str
 	return far_queue(stream, &item, err);
 }
 
+static struct gt_update_options near_options(const struct gt_update_options *o)
+{
+	struct gt_update_options near = *o;
+
+	near.copy = far_near(o->copy);
+	return near;
+}
+
+/* The parameters, and their working copy. */
+static void add_updated(
+    struct far_item *item, const float *p, int64_t count, const struct gt_update_options *o)
+{
+	far_add_access(item, p, floats(count), true);
+	far_add_access(item, o->copy, (size_t)count * sizeof(*o->copy), true);
+}
+
 static int run_sgd(struct far_item *item, struct gt_err *err)
 {
 	struct far_args *a = &item->args;
@@ -243,10 +259,10 @@ static int sgd(struct gt_stream *stream, float *p, const float *g, float *buf, i
 		    .in = far_near(g),
 		    .b = far_near(buf),
 		    .count = count,
-		    .update = *o,
+		    .update = near_options(o),
 		    .scalars = far_near(s) } };
 
-	far_add_access(&item, p, floats(count), true);
+	add_updated(&item, p, count, o);
 	far_add_access(&item, g, floats(count), false);
 	far_add_access(&item, buf, floats(count), true);
 	far_add_access(&item, s, sizeof(*s), false);
@@ -271,10 +287,10 @@ static int adam(struct gt_stream *stream, float *p, const float *g, float *m, fl
 		    .b = far_near(m),
 		    .c = far_near(v),
 		    .count = count,
-		    .update = *o,
+		    .update = near_options(o),
 		    .scalars = far_near(s) } };
 
-	far_add_access(&item, p, floats(count), true);
+	add_updated(&item, p, count, o);
 	far_add_access(&item, g, floats(count), false);
 	far_add_access(&item, m, floats(count), true);
 	far_add_access(&item, v, floats(count), true);
@@ -302,10 +318,10 @@ static int muon(struct gt_stream *stream, float *p, const float *g, float *buf, 
 		    .c = far_near(work),
 		    .rows = m,
 		    .cols = n,
-		    .update = *o,
+		    .update = near_options(o),
 		    .scalars = far_near(s) } };
 
-	far_add_access(&item, p, floats(m * n), true);
+	add_updated(&item, p, m * n, o);
 	far_add_access(&item, g, floats(m * n), false);
 	far_add_access(&item, buf, floats(m * n), true);
 	far_add_access(&item, work, floats(gt_muon_work(m, n)), true);
