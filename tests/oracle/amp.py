@@ -7,8 +7,8 @@ float32, and gtrain's under --amp may be twice as far from PyTorch's under autoc
 clipped, the small gpt's yardstick changes twofold with the instruction set that oneDNN takes. PyTorch 1.13 computes the loss of
 bfloat16 logits in bfloat16; later releases have it among the ops of float32, as here.
 
-PyTorch 1.13 has neither autocast to float16 on the CPU nor products of float16. Float16 stands here beside an emulation of what later
-releases do, by the same lists: float32 numbers that are rounded to float16 where theirs are float16, in gradients too (class Autocast).
+PyTorch 1.13 has neither autocast to float16 on the CPU nor products of float16. There float16 stands beside an emulation of what releases
+from 2.4 on do, by the same lists: float32 numbers that are rounded to float16 where theirs are float16, in gradients too (class Autocast).
 Its GradScaler needs CUDA; it is written out.
 """
 import contextlib
@@ -96,8 +96,11 @@ class Scaler:
         return not (found and self.enabled)
 
 
+NATIVE = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4)
+
+
 def autocast(low):
-    if low == torch.float16:
+    if low == torch.float16 and not NATIVE:
         return Autocast()
     return contextlib.nullcontext() if low is None else torch.autocast("cpu", low)
 
@@ -186,7 +189,8 @@ def same(a, b):
 
 
 WAYS = [("ddp", []), ("mirrored", []), ("dp", []), ("zero1", []), ("zero2", []), ("zero3", []),
-        ("ddp", ["--pipeline-parallel", 2, "--chunks", 1]), ("ddp", ["--tensor-parallel", 2])]
+        ("ddp", ["--pipeline-parallel", 2, "--chunks", 1]), ("ddp", ["--tensor-parallel", 2]),
+        ("ddp", ["--tensor-parallel", 2, "--sequence-parallel"])]
 
 
 def ranks(folder):

@@ -222,7 +222,7 @@ static int use_copies(struct gt_graph *g, const struct gt_pass_options *options,
 }
 
 const struct gt_pass gt_pass_working_copies = {
-	.name = "working copies",
+	.name = "working-copies",
 	.purpose = "read parameters in a type of 16 bits where updates have written them so",
 	.applies = has_copies,
 	.run = use_copies,
