@@ -166,7 +166,8 @@ static int share_squares(void *self, double *squares, struct gt_err *err)
 {
 	const struct gt_parallel *p = self;
 
-	return gt_broadcast(p->axes[GT_AXIS_DATA], squares, GT_SQUARES, GT_F64, 0, err);
+	return gt_parallel_broadcast(
+	    p, p->device_axes[GT_AXIS_DATA], squares, GT_SQUARES, GT_F64, err);
 }
 
 int gt_dp_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)

@@ -371,9 +371,10 @@ static int run(struct gt_call *call, enum gt_collective_kind kind, const struct 
 		.count = gt_tensor_elements(part),
 		.dtype = part->dtype,
 		.reduction = GT_SUM,
-		.what = "rows" };
+		.what = "rows",
+		.stream = call->stream };
 
-	return gt_group_run(p->axes[GT_AXIS_TENSOR], &c, err);
+	return gt_group_run(p->device_axes[GT_AXIS_TENSOR], &c, err);
 }
 
 static int run_reduce(struct gt_call *call, struct gt_err *err)
