@@ -105,20 +105,28 @@ int gt_axes_open_device(struct gt_parallel *p, struct gt_err *err)
 	return rc;
 }
 
-/* Call this for each device group that is not the host's. */
+/* Whether the group of results is one of its own, neither the world nor the data axis. */
+static bool owns_results(const struct gt_parallel *p)
+{
+	return p->results != p->world && p->results != p->axes[GT_AXIS_DATA];
+}
+
+/* Call this for a group for device memory, if it was made and is not the host's. */
+static void act_on(
+    struct gt_group *group, const struct gt_group *host, void (*act)(struct gt_group *group))
+{
+	if (group && group != host)
+		act(group);
+}
+
 static void each_device_group(const struct gt_parallel *p, void (*act)(struct gt_group *group))
 {
-	const struct gt_group *data = p->device_axes[GT_AXIS_DATA];
-
-	if (p->device_results != p->device_world && p->device_results != data &&
-	    p->device_results != p->results)
-		act(p->device_results);
+	if (owns_results(p))
+		act_on(p->device_results, p->results, act);
 	for (int i = 0; i < GT_AXES; i++)
-		if (p->device_axes[i] && p->device_axes[i] != p->device_world &&
-		    p->device_axes[i] != p->axes[i])
-			act(p->device_axes[i]);
-	if (p->device_world && p->device_world != p->world)
-		act(p->device_world);
+		if (p->axes[i] != p->world)
+			act_on(p->device_axes[i], p->axes[i], act);
+	act_on(p->device_world, p->world, act);
 }
 
 static void stop_group(struct gt_group *group)
@@ -141,7 +149,7 @@ void gt_axes_close(struct gt_parallel *p)
 		if (gt_axis_rows[i]->release)
 			gt_axis_rows[i]->release(p);
 	each_device_group(p, gt_group_free);
-	if (p->results != p->world && p->results != p->axes[GT_AXIS_DATA])
+	if (owns_results(p))
 		gt_group_free(p->results);
 	for (int i = 0; i < GT_AXES; i++)
 		if (p->axes[i] != p->world && p->axes[i] != &p->seats[i])

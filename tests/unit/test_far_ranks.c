@@ -385,12 +385,69 @@ static void a_missing_wait_is_found(void **state)
 	forgotten = 0;
 }
 
+/* ---- errors on the way ---- */
+
+static int refused;
+static _Thread_local int pinned;
+
+static int refuse_pinned(int index, size_t bytes, void **out, struct gt_err *err)
+{
+	if (++pinned == refused)
+		return gt_err_set(err, GT_ENOMEM, "planted");
+	return far_backend.host_alloc(index, bytes, out, err);
+}
+
+static int open_grid(void *self, struct gt_group *group, struct gt_err *err)
+{
+	struct gt_train_options options = { .device = "far",
+		.model = LOOP_GPT,
+		.data = "random:,samples=64",
+		.steps = 1,
+		.batch = 4,
+		.accumulate = 1,
+		.optim = { .kind = GT_SGD },
+		.given = GT_GIVEN_LR,
+		.lr_schedule = { .lr = 1e-3 },
+		.prefetch = 2,
+		.workers = 1,
+		.parallel = { .tensor = 2, .stages = 2, .bucket_bytes = 4096 },
+		.group = group };
+	struct gt_log silent = { .stream = stderr, .level = GT_LOG_QUIET };
+	struct gt_train *t;
+	int rc = gt_train_open(&t, &options, false, &silent, err);
+
+	(void)self;
+	if (!rc)
+		gt_train_close(t);
+	return rc;
+}
+
+/* Whichever of the groups for device memory is the last that could be made, all are closed. */
+static void groups_that_are_not_all_made_are_closed(void **state)
+{
+	static const struct gt_threads_options threads = { .shm = { .timeout_s = 60 } };
+
+	(void)state;
+	forgetful.host_alloc = refuse_pinned;
+	for (refused = 1; refused <= 8; refused++) {
+		struct gt_err err = GT_ERR_INIT;
+
+		if (gt_threads_run(MOST, &threads, open_grid, NULL, &err) != GT_ENOMEM ||
+		    !strstr(err.text, "planted"))
+			fail_msg("allocation %d: %s", refused, err.text);
+		if (far_fault(0))
+			fail_msg("allocation %d: %s", refused, far_fault(0));
+	}
+	forgetful.host_alloc = far_backend.host_alloc;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(far_ranks_have_the_bits_of_near_ones),
 		cmocka_unit_test(every_mode_trains_without_the_host),
 		cmocka_unit_test(a_missing_wait_is_found),
+		cmocka_unit_test(groups_that_are_not_all_made_are_closed),
 	};
 
 	forgetful = far_backend;
