@@ -123,6 +123,8 @@ static int run_here(struct evaluation *e, double *all, struct gt_err *err)
 	for (int64_t i = 0; !rc && i < e->batches; i++)
 		memcpy(all + (i * e->sampler.world + e->sampler.rank) * STATS, mine + i * STATS,
 		    STATS * sizeof(*all));
+	if (rc && memory) /* batches before the error are still under way */
+		(void)gt_device_sync(e->device, GT_ERR_IGNORED);
 	gt_device_free(e->device, memory, bytes);
 	free(mine);
 	return rc;

@@ -441,6 +441,63 @@ static void groups_that_are_not_all_made_are_closed(void **state)
 	forgetful.host_alloc = far_backend.host_alloc;
 }
 
+static int stats_copied;
+
+/* The second copy of the statistics of a batch, four numbers, is refused. */
+static int refuse_copy(
+    struct gt_stream *stream, void *to, const void *from, size_t bytes, struct gt_err *err)
+{
+	if (bytes == 4 * sizeof(double) && ++stats_copied == 2)
+		return gt_err_set(err, GT_EDEVICE, "planted");
+	return far_backend.copy(stream, to, from, bytes, err);
+}
+
+static int evaluate_loop(void *self, struct gt_group *group, struct gt_err *err)
+{
+	static const atomic_bool never;
+	struct gt_train_options options = { .device = "far",
+		.model = "mlp:20,30,10",
+		.data = "random:,samples=64",
+		.val = "random:,samples=64",
+		.steps = 1,
+		.batch = 16,
+		.accumulate = 1,
+		.optim = { .kind = GT_SGD },
+		.given = GT_GIVEN_LR,
+		.lr_schedule = { .lr = 1e-3 },
+		.prefetch = 2,
+		.workers = 1,
+		.group = group };
+	struct gt_log silent = { .stream = stderr, .level = GT_LOG_QUIET };
+	struct gt_train_result result;
+	struct gt_train *t;
+	int rc;
+
+	(void)self;
+	options.parallel.bucket_bytes = 4096;
+	rc = gt_train_open(&t, &options, false, &silent, err);
+	if (rc)
+		return rc;
+	rc = gt_train_run(t, NULL, NULL, 0, &never, &result, err);
+	gt_train_close(t);
+	return rc;
+}
+
+/* Its memory is in use until the batches before the error are done. */
+static void an_evaluation_that_fails_frees_nothing_in_use(void **state)
+{
+	static const struct gt_threads_options threads = { .shm = { .timeout_s = 60 } };
+	struct gt_err err = GT_ERR_INIT;
+
+	(void)state;
+	forgetful.copy = refuse_copy;
+	assert_int_equal(gt_threads_run(1, &threads, evaluate_loop, NULL, &err), GT_EDEVICE);
+	forgetful.copy = far_backend.copy;
+	assert_non_null(strstr(err.text, "planted"));
+	if (far_fault(0))
+		fail_msg("%s", far_fault(0));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -448,6 +505,7 @@ int main(void)
 		cmocka_unit_test(every_mode_trains_without_the_host),
 		cmocka_unit_test(a_missing_wait_is_found),
 		cmocka_unit_test(groups_that_are_not_all_made_are_closed),
+		cmocka_unit_test(an_evaluation_that_fails_frees_nothing_in_use),
 	};
 
 	forgetful = far_backend;
