@@ -353,9 +353,7 @@ void gt_train_close(struct gt_train *t)
 {
 	if (!t)
 		return;
-	if (t->s.device)
-		(void)gt_device_sync(t->s.device, GT_ERR_IGNORED);
-	gt_parallel_stop(t->s.parallel);
+	gt_session_stop(&t->s);
 	gt_ema_free(t->ema);
 	gt_optim_free(t->optim);
 	gt_session_close(&t->s);

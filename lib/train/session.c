@@ -23,11 +23,12 @@ int gt_session_check_device(const char *device, struct gt_err *err)
 static int open_device(struct gt_session *s, const struct gt_session_options *o, struct gt_err *err)
 {
 	const struct gt_backend *b = backend_of(o->device);
-	int rank = o->group ? o->group->rank : 0;
+	int rank = o->group ? o->group->rank : 0, count;
 
 	if (gt_session_check_device(o->device, err))
 		return err->code;
-	return gt_device_open(&s->device, b, rank % b->count(), err);
+	count = b->count();
+	return gt_device_open(&s->device, b, count ? rank % count : 0, err);
 }
 
 /* A rank without others is a group of one. */
@@ -80,10 +81,16 @@ int gt_session_open(struct gt_session *s, const struct gt_session_options *o,
 	return rc ? rc : gt_parallel_begin(s->parallel, err);
 }
 
-void gt_session_close(struct gt_session *s)
+void gt_session_stop(struct gt_session *s)
 {
 	if (s->device)
 		(void)gt_device_sync(s->device, GT_ERR_IGNORED);
+	gt_parallel_stop(s->parallel);
+}
+
+void gt_session_close(struct gt_session *s)
+{
+	gt_session_stop(s);
 	for (int i = 0; i < s->program_count; i++)
 		gt_program_release(s->programs[i]);
 	gt_device_free(s->device, s->arena, s->arena_bytes);

@@ -53,7 +53,11 @@ int gt_session_check_device(const char *device, struct gt_err *err);
 int gt_session_open(struct gt_session *s, const struct gt_session_options *options,
     const struct gt_session_purpose *purpose, void *self, struct gt_err *err);
 
-/* Wait for the device, and release everything, the programs that were added included. */
+/* Wait for the device, and give up collectives that are still on their way: call it before you free
+ * memory that either may use. gt_session_close() begins with it. */
+void gt_session_stop(struct gt_session *s);
+
+/* Release everything, the programs that were added included. */
 void gt_session_close(struct gt_session *s);
 
 /* Tell of a program, made or yet to be made, that uses the arena. It stays where it is until the

@@ -397,6 +397,11 @@ static int refuse_pinned(int index, size_t bytes, void **out, struct gt_err *err
 	return far_backend.host_alloc(index, bytes, out, err);
 }
 
+static int no_devices(void)
+{
+	return 0;
+}
+
 static int open_grid(void *self, struct gt_group *group, struct gt_err *err)
 {
 	struct gt_train_options options = { .device = "far",
@@ -420,6 +425,19 @@ static int open_grid(void *self, struct gt_group *group, struct gt_err *err)
 	if (!rc)
 		gt_train_close(t);
 	return rc;
+}
+
+/* As on a machine that has the backend, but no GPU. */
+static void a_backend_without_devices_is_an_error(void **state)
+{
+	static const struct gt_threads_options threads = { .shm = { .timeout_s = 60 } };
+	struct gt_err err = GT_ERR_INIT;
+
+	(void)state;
+	forgetful.count = no_devices;
+	assert_int_equal(gt_threads_run(MOST, &threads, open_grid, NULL, &err), GT_EINVAL);
+	forgetful.count = far_backend.count;
+	assert_non_null(strstr(err.text, "there is no device far:0"));
 }
 
 /* Whichever of the groups for device memory is the last that could be made, all are closed. */
@@ -504,6 +522,7 @@ int main(void)
 		cmocka_unit_test(far_ranks_have_the_bits_of_near_ones),
 		cmocka_unit_test(every_mode_trains_without_the_host),
 		cmocka_unit_test(a_missing_wait_is_found),
+		cmocka_unit_test(a_backend_without_devices_is_an_error),
 		cmocka_unit_test(groups_that_are_not_all_made_are_closed),
 		cmocka_unit_test(an_evaluation_that_fails_frees_nothing_in_use),
 	};
