@@ -62,12 +62,6 @@ int gt_device_group_open(struct gt_group **out, struct gt_group *host,
 	return 0;
 }
 
-void gt_device_group_close(struct gt_group *group, struct gt_group *host)
-{
-	if (group != host)
-		gt_group_free(group);
-}
-
 int gt_device_group_take(
     struct gt_group **group, const struct gt_device *device, struct gt_err *err)
 {

@@ -130,8 +130,8 @@ struct gt_range_kernels {
 	    struct gt_stream *stream, float *x, const float *y, int64_t count, struct gt_err *err);
 	/* A step begins: no loss, no squares; s->result.stop is the block's. */
 	int (*begin_step)(struct gt_stream *stream, struct gt_step_scalars *s, struct gt_err *err);
-	/* s->result.loss += the sum of losses[count] in double, added up as ranks do: that of the
-	 * first 2^k < count, 2^k as large as can be, plus that of the rest. */
+	/* s->result.loss += the sum of losses[count], count >= 1, in double, added up as ranks do:
+	 * that of the first 2^k < count, 2^k as large as can be, plus that of the rest. */
 	int (*add_losses)(struct gt_stream *stream, struct gt_step_scalars *s, const float *losses,
 	    int64_t count, struct gt_err *err);
 	/* s->result.squares += the sum of the squares of g[count], in double or exactly. */

@@ -79,13 +79,12 @@ void gt_axes_close(struct gt_parallel *p);
 /* The groups for device memory, once the device is known. A collective call. */
 int gt_axes_open_device(struct gt_parallel *p, struct gt_err *err);
 
-/* The sum of the squares of all ranks' gradients, from this rank's: for gt_optim_update(), with the
- * struct gt_parallel; a collective call. gt_norm_attach(): of a store whose layout is final. */
+/* Find the gradients whose squares this rank counts in the norm over all ranks. The layout of the
+ * store is final. Errors: GT_ENOMEM, and those of the device. */
 int gt_norm_attach(struct gt_parallel *p, struct gt_err *err);
 void gt_norm_release(struct gt_parallel *p);
-int gt_norm_add_up(void *self, double *squares, struct gt_err *err);
 
-/* gt_optim_update() with the norm over all ranks. */
-int gt_axes_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err);
+/* gt_optim_update() with the norm of all ranks' gradients. A collective call. */
+int gt_norm_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err);
 
 #endif

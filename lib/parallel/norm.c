@@ -97,7 +97,8 @@ static int count_again(const struct gt_parallel *p, double *squares, struct gt_e
 	return rc ? rc : b->copy(stream, squares, sum, GT_SQUARES * sizeof(*sum), err);
 }
 
-int gt_norm_add_up(void *self, double *squares, struct gt_err *err)
+/* The sum of the squares of all ranks' gradients, from the sum over those that this rank updates. */
+static int add_up(void *self, double *squares, struct gt_err *err)
 {
 	const struct gt_parallel *p = self;
 	int rc = p->counts_some ? count_again(p, squares, err) : 0;
@@ -118,7 +119,7 @@ int gt_norm_add_up(void *self, double *squares, struct gt_err *err)
 	return rc;
 }
 
-int gt_axes_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)
+int gt_norm_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)
 {
-	return gt_optim_update(optim, is_divided(p) ? gt_norm_add_up : NULL, p, err);
+	return gt_optim_update(optim, is_divided(p) ? add_up : NULL, p, err);
 }

@@ -282,7 +282,7 @@ int gt_parallel_refresh(struct gt_parallel *p, struct gt_err *err)
 
 int gt_parallel_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)
 {
-	return p->mode->update ? p->mode->update(p, optim, err) : gt_axes_update(p, optim, err);
+	return p->mode->update ? p->mode->update(p, optim, err) : gt_norm_update(p, optim, err);
 }
 
 int gt_parallel_publish(struct gt_parallel *p, struct gt_err *err)

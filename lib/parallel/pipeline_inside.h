@@ -17,7 +17,7 @@ enum gt_pipe_link {
 /* A parameter of several stages, this one among them. */
 struct gt_pipeline_tied {
 	const struct gt_slot *slot;
-	int rank, size;         /* this stage's among those that hold it: 0 counts the squares */
+	int rank, size;         /* this stage's among those that hold it */
 	struct gt_group *group; /* of them, for device memory */
 	uint64_t ticket;        /* of the latest send to the first of them; 0: none yet */
 };
@@ -28,7 +28,6 @@ struct gt_pipeline {
 	struct gt_group *links[GT_PIPE_LINKS]; /* for device memory once there is a store */
 	uint64_t tickets[GT_PIPE_LINKS];       /* of the latest send over each; 0: none yet */
 	bool *holds; /* [slots of the store][stages], in the order of declaration */
-	size_t held; /* how many slots that was made for */
 	struct gt_pipeline_tied *tied;
 	size_t tied_count;
 	int64_t sent_bytes; /* by pipe_send, in a run of the largest graph */

@@ -197,7 +197,7 @@ static int publish(struct gt_parallel *p, struct gt_err *err)
 
 static int update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)
 {
-	int rc = gt_axes_update(p, optim, err);
+	int rc = gt_norm_update(p, optim, err);
 
 	/* Micro-batches are added to zero. */
 	if (!rc && p->store->gradients_in_parts)

@@ -229,7 +229,7 @@ void gt_program_release(struct gt_program *p)
 
 /* ---- in and out ---- */
 
-size_t gt_program_staging_bytes(const struct gt_program *p)
+static size_t staging_bytes(const struct gt_program *p)
 {
 	return p->plan ? p->input_bytes + p->target_bytes + (size_t)p->chunks * sizeof(*p->losses)
 	               : 0;
@@ -432,5 +432,5 @@ struct gt_program *gt_program_for(struct gt_program_pair *pair, int count)
 
 size_t gt_program_pair_staging(const struct gt_program_pair *pair)
 {
-	return gt_program_staging_bytes(&pair->full) + gt_program_staging_bytes(&pair->tail);
+	return staging_bytes(&pair->full) + staging_bytes(&pair->tail);
 }

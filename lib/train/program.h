@@ -63,9 +63,6 @@ int gt_program_init(struct gt_program *out, const struct gt_program_options *opt
     struct gt_err *err);
 void gt_program_release(struct gt_program *p);
 
-/* How many bytes of device memory gt_program_bind() takes beside the arena. */
-size_t gt_program_staging_bytes(const struct gt_program *p);
-
 /* Use this arena, and take memory for what comes in and goes out: of the device, and of the host
  * for copies. */
 int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err);
@@ -134,7 +131,7 @@ void gt_program_pair_release(struct gt_program_pair *pair);
 /* The program for that many samples; NULL if there is none. */
 struct gt_program *gt_program_for(struct gt_program_pair *pair, int count);
 
-/* gt_program_staging_bytes() of both. */
+/* How many bytes of device memory gt_program_bind() takes for both programs, beside the arena. */
 size_t gt_program_pair_staging(const struct gt_program_pair *pair);
 
 #endif
