@@ -1,7 +1,8 @@
-/* nodes.c - what nodes of collectives share, and where they go in a graph. */
+/* nodes.c - functions for nodes of collectives, and their places in a graph. */
 #include "lib/parallel/nodes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/graph/pass.h"
 
@@ -26,6 +27,14 @@ void gt_nodes_print_bucket(const struct gt_node *node, FILE *f)
 void gt_nodes_print_axis(const struct gt_node *node, FILE *f)
 {
 	fprintf(f, " axis=%s", gt_axis_name((enum gt_axis)node->attrs.collective.axis));
+}
+
+void gt_nodes_set_shape(union gt_attrs *attrs, const struct gt_value *v)
+{
+	*attrs = (union gt_attrs){ 0 };
+	attrs->scatter.dtype = v->dtype;
+	attrs->scatter.ndim = v->ndim;
+	memcpy(attrs->scatter.shape, v->shape, (size_t)v->ndim * sizeof(*v->shape));
 }
 
 /* ---- where they go ---- */

@@ -1,4 +1,4 @@
-/* nodes.h - inside parallel: what nodes of collectives share, and where they go in a graph. */
+/* nodes.h - inside parallel: functions for nodes of collectives, and their places in a graph. */
 #ifndef GT_PARALLEL_NODES_H
 #define GT_PARALLEL_NODES_H
 
@@ -14,8 +14,11 @@ double gt_nodes_no_flops(const struct gt_node *node);
 /* gt_op.print of an op of one bucket (attrs.bucket): " bucket=3". */
 void gt_nodes_print_bucket(const struct gt_node *node, FILE *f);
 
-/* Of a collective over an axis (attrs.collective): " axis=data". */
+/* gt_op.print of a collective over an axis (attrs.collective): " axis=data". */
 void gt_nodes_print_axis(const struct gt_node *node, FILE *f);
+
+/* The attributes of a node whose output has the shape and type of v: attrs->scatter. */
+void gt_nodes_set_shape(union gt_attrs *attrs, const struct gt_value *v);
 
 /* ---- where they go ---- */
 
@@ -29,8 +32,8 @@ struct gt_order {
 	struct gt_value *in, *out; /* or NULL; out: what it makes in place of a value of its own */
 };
 
-/* Nodes of one place run in the order in which they were added: the same on all ranks, which is
- * what collectives ask for. */
+/* Nodes of one place run in the order in which they were added: the same on all ranks, as collectives
+ * require. */
 struct gt_orders {
 	struct gt_order *list;
 	size_t count;

@@ -1,7 +1,5 @@
-/* scatter.c - samples dealt out by rank 0, and what they gave collected there. */
+/* scatter.c - rank 0 deals out samples, and collects their results. */
 #include "lib/parallel/scatter.h"
-
-#include <string.h>
 
 #include "lib/graph/op.h"
 #include "lib/graph/ops/infer.h"
@@ -71,12 +69,10 @@ static const struct gt_op op_broadcast_weights = {
 
 struct gt_value *gt_scatter(struct gt_graph *g, struct gt_value *x, const struct gt_value *like)
 {
-	union gt_attrs attrs = { 0 };
+	union gt_attrs attrs;
 	struct gt_node *n;
 
-	attrs.scatter.dtype = like->dtype;
-	attrs.scatter.ndim = like->ndim;
-	memcpy(attrs.scatter.shape, like->shape, (size_t)like->ndim * sizeof(*like->shape));
+	gt_nodes_set_shape(&attrs, like);
 	n = gt_emit(g, &op_scatter, &attrs, x ? 1 : 0, &x);
 	return n ? n->out[0] : NULL;
 }

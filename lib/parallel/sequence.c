@@ -10,9 +10,9 @@
 #include "lib/parallel/nodes.h"
 
 /*
- * With tensor parallelism all ranks compute the same between the layers that they share. There each
- * can compute some rows (tokens) instead, as all ops there go row by row: behind a layer the sum
- * over ranks becomes a reduce-scatter of rows, and before the next one the copy becomes an
+ * With tensor parallelism all ranks compute the same values between the layers that they share. The
+ * ops there go row by row, so each rank can compute some rows (tokens) alone: behind a layer the sum
+ * over ranks becomes a reduce-scatter of rows, and before the next layer the copy becomes an
  * all-gather. Together these send as many bytes as the sum does, and half as many again where the
  * backward part gathers a layer's input once more. On two ranks, of 8 tokens:
  *
@@ -28,8 +28,8 @@
  * Rows that the ranks do not divide, as in a short last batch, stay whole: all ranks compute them.
  *
  * The axis has no seats of its own: its ranks are those of the tensor axis, whose pass comes first.
- * Values that an op reads which does not go row by row stay whole, and so do all that are added to
- * them. Dropout draws for a rank's rows what it draws for them on one rank.
+ * If an op that does not go row by row reads a value, the value stays whole, and so do all values
+ * that are added to it. Dropout draws the same numbers for a row as on one rank.
  * Source: Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models",
  * arXiv 2205.05198, section 4.2.2.
  */
@@ -43,7 +43,7 @@ static int size(const struct gt_parallel_options *o, int ranks)
 	return 1;
 }
 
-/* A run may go on without ranks that share layers. */
+/* A run that is resumed may have the option, but no ranks that share layers. */
 static bool is_on(const struct gt_parallel *p)
 {
 	return p->o.sequence && p->axes[GT_AXIS_TENSOR]->size > 1;
@@ -97,15 +97,6 @@ static const struct gt_op op_gather = {
 	.flops = gt_nodes_no_flops,
 };
 
-static void describe_whole(union gt_attrs *attrs, const struct gt_value *whole)
-{
-	*attrs = (union gt_attrs){ 0 };
-	attrs->scatter.dtype = whole->dtype;
-	attrs->scatter.ndim = whole->ndim;
-	for (int i = 0; i < whole->ndim; i++)
-		attrs->scatter.shape[i] = whole->shape[i];
-}
-
 static void describe_ranks(union gt_attrs *attrs, int64_t ranks)
 {
 	*attrs = (union gt_attrs){ 0 };
@@ -118,7 +109,7 @@ static void grad_reduce(struct gt_graph *g, struct gt_node *n, struct gt_value *
 {
 	union gt_attrs attrs;
 
-	describe_whole(&attrs, n->in[0]);
+	gt_nodes_set_shape(&attrs, n->in[0]);
 	if (wanted[0])
 		d_in[0] = gt_emit1(g, &op_gather, &attrs, 1, d_out);
 }
@@ -135,7 +126,7 @@ static void grad_gather(struct gt_graph *g, struct gt_node *n, struct gt_value *
 
 /* ---- which values are divided ---- */
 
-/* Ops that go row by row: which inputs are rows. Others are parameters, of all rows. */
+/* Ops that go row by row. Bit k of `rows`: input k has rows; the others are parameters. */
 static const struct row_op {
 	const struct gt_op *op;
 	unsigned rows;
@@ -156,7 +147,7 @@ static const struct row_op *row_op_of(const struct gt_node *n)
 	return NULL;
 }
 
-/* The sum behind a layer. Others are of numbers per row. */
+/* Whether it is the sum behind a layer. Other sums over the axis are of one number per row. */
 static bool is_sum(const struct gt_node *n)
 {
 	return n->op == &gt_op_all_reduce && n->attrs.collective.axis == GT_AXIS_TENSOR &&
@@ -173,8 +164,8 @@ static bool may_be_divided(const struct gt_node *n, const bool *divided)
 	return n->out[0]->role == GT_TEMPORARY && (op || is_sum(n));
 }
 
-/* Leave out what a node makes or reads that does not go row by row. Returns whether anything has
- * changed. */
+/* Of a node that does not go row by row, let outputs and inputs stay whole. Returns whether anything
+ * has changed. */
 static bool leave_out(const struct gt_node *n, bool *divided)
 {
 	const struct row_op *op = row_op_of(n);
@@ -210,7 +201,7 @@ static void copy_parameters(struct gt_graph *g, struct gt_node *n, size_t *at)
 	}
 }
 
-/* Of a node whose input was whole up to now: which elements of it the rank's rows are. */
+/* Let a dropout draw the numbers of this rank's rows. The shape of its output is still the whole. */
 static void set_drawn(const struct gt_parallel *p, struct gt_node *n)
 {
 	const struct gt_group *seats = p->axes[GT_AXIS_TENSOR];
@@ -222,7 +213,7 @@ static void set_drawn(const struct gt_parallel *p, struct gt_node *n)
 	n->attrs.dropout.sample = elements / n->out[0]->shape[0];
 }
 
-/* A node that makes or gathers rows, at *at, which moves on to where it is then. */
+/* Rewrite the node at *at for divided rows. Nodes may be put before it; *at follows it. */
 static int divide(
     struct gt_parallel *p, struct gt_graph *g, const bool *divided, size_t *at, struct gt_err *err)
 {
@@ -230,7 +221,7 @@ static int divide(
 
 	g->scope = n->scope;
 	if (gt_is_copy_to(n) && divided[n->in[0]->id]) {
-		describe_whole(&n->attrs, n->out[0]);
+		gt_nodes_set_shape(&n->attrs, n->out[0]);
 		n->op = &op_gather;
 		p->divides_rows = true;
 	} else if (is_sum(n) && divided[n->out[0]->id]) {
@@ -289,8 +280,8 @@ static size_t first_reader(const struct gt_graph *g, size_t from, const struct g
 	return g->node_count;
 }
 
-/* The backward part needs the layers' whole inputs again: gather them anew, so that a rank keeps
- * its own rows alone until then. */
+/* The backward part reads the layers' whole inputs: gather them again there, so that until then a
+ * rank keeps its own rows alone. */
 static int gather_again(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
 {
 	const struct gt_value *loss = gt_graph_find(g, "loss");
@@ -329,7 +320,7 @@ static int64_t bytes_of(const struct gt_graph *g)
 	return bytes;
 }
 
-/* Of the graph of all parts of a batch; that of the largest batch comes first. */
+/* Count the bytes that the graph of all parts of a batch sends. The largest batch comes first. */
 static int count_bytes(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {
 	int64_t n = p->axes[GT_AXIS_TENSOR]->size, bytes = bytes_of(g) / n * (n - 1);
