@@ -1,4 +1,4 @@
-/* cuda.h - what the files of the CUDA backend share. */
+/* cuda.h - declarations that the files of the CUDA backend share. */
 #ifndef GT_KERNELS_CUDA_CUDA_H
 #define GT_KERNELS_CUDA_CUDA_H
 
@@ -23,9 +23,8 @@ enum { GT_CUDA_SCRATCH_BYTES = 64 * 1024 };
 
 struct gt_stream {
 	cudaStream_t queue;
-	int index; /* of the device */
-	void
-	    *scratch; /* [GT_CUDA_SCRATCH_BYTES] for kernels of this stream, between two launches */
+	int index;     /* of the device */
+	void *scratch; /* [GT_CUDA_SCRATCH_BYTES]: from one kernel of the stream to the next */
 };
 
 /* 0, or GT_EDEVICE with CUDA's own words behind `what`, which is the name of a function or of a
@@ -35,7 +34,7 @@ int gt_cuda_check(cudaError_t e, int index, const char *what, struct gt_err *err
 /* After a launch: whether it was queued. */
 int gt_cuda_launched(const struct gt_stream *stream, const char *kernel, struct gt_err *err);
 
-/* ---- what backend.c puts together ---- */
+/* ---- the tables of the backend ---- */
 
 extern const struct gt_range_kernels gt_cuda_ranges; /* range.cu */
 extern const struct gt_kernel gt_cuda_elementwise_kernels[], gt_cuda_cast_kernels[],

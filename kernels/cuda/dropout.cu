@@ -1,4 +1,4 @@
-/* dropout.cu - dropout, drawn by counting: what drops depends on its place in the batch alone. */
+/* dropout.cu - dropout, drawn by counting: whether an element drops depends on its number. */
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/rows.cuh"
 

@@ -1,4 +1,4 @@
-/* gpu.cuh - what kernels are written in: the few words that nvcc and the simulator spell apart. */
+/* gpu.cuh - the words of kernels that nvcc and the simulator spell differently. */
 #ifndef GT_KERNELS_CUDA_GPU_CUH
 #define GT_KERNELS_CUDA_GPU_CUH
 

@@ -12,7 +12,7 @@ template <class T> __device__ __forceinline__ T gt_warp_sum(T x)
 }
 
 /* The sum of x over all threads of a block, for every thread. Blocks have one dimension, a multiple
- * of 32 threads; `shared` is 32 elements, which may be used again at once. */
+ * of 32 threads; `shared` is 32 elements, free for other use when it returns. */
 template <class T> __device__ T gt_block_sum(T x, T *shared)
 {
 	int warps = (int)blockDim.x / 32;

@@ -22,8 +22,8 @@ struct gt_stream; /* lib/device/backend.h */
  * what is sent and received may have two names. Calls on one group come from one thread at a time.
  *
  * A group is for host memory, or for the memory of one device (device_group.h). Collectives of a
- * device's group are queued on a stream, as all work of a device is: a collective begins when the
- * work is done that its stream has by then, and a call returns when it is queued.
+ * device's group are queued on a stream, as all work of a device is: a call returns when the
+ * collective is queued, which begins when all earlier work of its stream is done.
  *
  * A peer that does not come in time is GT_EIO: the message names the rank that is late, the
  * collective (its `what` and its number) and the last one that it took part in. After an error a
@@ -68,8 +68,8 @@ struct gt_collective {
 	enum gt_dtype dtype;
 	enum gt_reduction reduction;
 	int peer;
-	const char *what;     /* for messages: "bucket 3"; may be NULL. Not copied */
-	struct gt_span *span; /* tells when it was run; may be NULL. Device groups leave it alone */
+	const char *what;         /* for messages: "bucket 3"; may be NULL. Not copied */
+	struct gt_span *span;     /* gets the time of its run, but of device groups; may be NULL */
 	struct gt_stream *stream; /* of a device's group; groups for host memory do not read it */
 };
 
@@ -96,7 +96,7 @@ struct gt_group_ops {
 	    struct gt_err *err);
 	int (*wait)(struct gt_group *g, uint64_t ticket, struct gt_err *err);
 	int (*await)(struct gt_group *g, uint64_t ticket, struct gt_stream *stream,
-	    struct gt_err *err); /* NULL: wait() does it */
+	    struct gt_err *err); /* NULL: wait() is called instead */
 	int (*alloc)(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 	void (*release)(struct gt_group *g, void *memory);
 	int (*split)(

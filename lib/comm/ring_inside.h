@@ -1,4 +1,4 @@
-/* ring_inside.h - inside comm: what a ring asks of the copies between neighbours. */
+/* ring_inside.h - inside comm: the functions by which a ring copies between neighbours. */
 #ifndef GT_COMM_RING_INSIDE_H
 #define GT_COMM_RING_INSIDE_H
 

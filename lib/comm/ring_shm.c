@@ -127,7 +127,7 @@ static int connect_ranks(struct link *l, struct gt_err *err)
 
 	if (gt_group_alloc(&seat->group, bytes, &mine, err))
 		return err->code;
-	assert((seat->number - number) % 2 == 0); /* what a seat posts goes by odd and even */
+	assert((seat->number - number) % 2 == 0); /* seats post by odd and even numbers */
 	seat->number = number;                    /* the caller did not call these two */
 	l->rank_next = (me + 1) % n;
 	l->rank_before = (me + n - 1) % n;

@@ -5,8 +5,8 @@
 #include "lib/comm/shm_inside.h"
 
 /*
- * Ranks meet: each moves its phase on and waits for those of the others. What a rank has written
- * before a meeting, others read after it. Each collective begins with a meeting at which calls are
+ * Ranks meet: each moves its phase on and waits for those of the others. Others read after a meeting
+ * the data that a rank has written before it. Each collective begins with a meeting at which calls are
  * compared, and then takes one of three ways, the same on all ranks:
  *
  *   small     the data lie in the ranks' seats before they meet; nothing more is needed
@@ -29,7 +29,7 @@ static int meet(struct gt_shm *g, struct gt_err *err)
 	return 0;
 }
 
-/* ---- what a collective moves ---- */
+/* ---- the work of a collective ---- */
 
 struct work {
 	const struct gt_collective *c;
@@ -215,8 +215,8 @@ static void next_piece(struct gt_shm *g)
 	g->piece = (g->piece + 1) % PIECES;
 }
 
-/* From meeting to meeting: reduce this rank's slice of the piece that all have copied in, take what
- * others have reduced of the one before, copy the next one in. */
+/* From meeting to meeting: reduce this rank's slice of the piece that all have copied in, take the
+ * slices that others have reduced of the piece before, copy the next piece in. */
 struct piece {
 	size_t at, count, from,
 	    to; /* elements: in the buffer; in the piece, of this rank's slice */
@@ -310,7 +310,7 @@ static int reduce_scatter_staged(struct gt_shm *g, const struct work *w, struct 
 	return 0;
 }
 
-/* All-gather and broadcast: those who give anything copy it in, the others copy it out. */
+/* All-gather and broadcast: ranks with an input copy it in, the others copy it out. */
 static int copies_staged(struct gt_shm *g, const struct work *w, struct gt_err *err)
 {
 	const size_t most = g->piece_bytes / w->element * w->element;

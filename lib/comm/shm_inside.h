@@ -1,4 +1,4 @@
-/* shm_inside.h - inside comm: the memory that the ranks of a host share, and what each holds. */
+/* shm_inside.h - inside comm: the memory that the ranks of a host share, and each rank's own state. */
 #ifndef GT_COMM_SHM_INSIDE_H
 #define GT_COMM_SHM_INSIDE_H
 
@@ -36,8 +36,8 @@ struct gt_shm_place {
 	uint64_t offset;
 };
 
-/* A rank's own, written by it alone. What belongs to one call is there twice, for a rank may be in
- * the next call while another still reads. */
+/* A rank's own, written by it alone. The data of a call have two places, used in turn, as a rank may
+ * be in the next call while another still reads. */
 struct gt_shm_seat {
 	struct gt_shm_flag phase;            /* how many times it has met the others */
 	alignas(LINE) _Atomic uint32_t left; /* gt_group_free() was called */
@@ -67,9 +67,9 @@ struct gt_shm_segment {
 
 enum gt_shm_failure { FAILURE_NONE, FAILURE_BEING_WRITTEN, FAILURE_WRITTEN };
 
-/* ---- what a rank holds ---- */
+/* ---- in a rank's own memory ---- */
 
-/* Memory that several ranks see. Threads count who still does; each process has its mapping. */
+/* Memory that several ranks see. Threads count its users; each process has a mapping of its own. */
 struct gt_shm_share {
 	unsigned char *base;
 	size_t bytes;
@@ -116,7 +116,7 @@ struct gt_shm {
 	struct gt_shm_region *regions; /* of bytes 0: free to be used again */
 	size_t regions_count, regions_capacity;
 
-	atomic_bool quit; /* whoever waits gives up */
+	atomic_bool quit; /* a rank that waits gives up */
 	struct gt_queue queue;
 };
 
@@ -129,8 +129,8 @@ static inline unsigned char *gt_shm_staging(const struct gt_shm *g, int rank, ui
 /* ---- shm_share.c: memory between ranks ---- */
 
 /*
- * `bytes` zeroed bytes that all ranks see: rank 0 makes them, the others come by what the exchange
- * tells of them. All ranks fail together: *err has a code on entry if this rank has failed before,
+ * `bytes` zeroed bytes that all ranks see: rank 0 makes them, and the others open the file that the
+ * exchange names. All ranks fail together: *err has a code on entry if this rank has failed before,
  * and takes part only to say so. *peers may be NULL.
  */
 struct gt_shm_peers {
@@ -145,7 +145,7 @@ int gt_shm_share_make(struct gt_shm_share *out, size_t bytes, bool processes, in
 int gt_shm_share_threads(struct gt_shm_share *out, size_t bytes, int size, struct gt_err *err);
 void gt_shm_share_release(struct gt_shm_share *share);
 
-/* What a rank that has no part in it does while others are in gt_shm_share_make(). */
+/* For a rank without a part in it: call this while others are in gt_shm_share_make(). */
 int gt_shm_share_watch(const struct gt_exchange *exchange, struct gt_err *err);
 
 int gt_shm_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
@@ -159,7 +159,7 @@ unsigned char *gt_shm_at(const struct gt_shm *g, int rank, struct gt_shm_place p
 
 /* ---- shm_wait.c: flags, deadlines and failing together ---- */
 
-/* Move the flag on, and wake those who wait. */
+/* Move the flag on, and wake the ranks that wait for it. */
 void gt_shm_flag_set(struct gt_shm_flag *f, uint32_t value);
 
 /* Wait until rank `rank` has moved its flag to `value` or past it. */

@@ -1,4 +1,4 @@
-/* shm_share.c - memory that ranks see together: a segment of a group's, and what it gives away. */
+/* shm_share.c - memory that ranks see together: a group's segment, and the memory that it lends. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 
 enum { SLOTS = 4, QUEUED = 1024, CHUNK_BYTES = 1 << 20, LEAST_BYTES = 16 };
 
-/* Memory that the group has given away. */
+/* Memory that gt_group_alloc() has given out. */
 struct lent {
 	void *p;
 	size_t bytes;
@@ -33,7 +33,7 @@ struct staged {
 	uint64_t chunks;                          /* so far; they take the slots in turn */
 	struct lent *lent;
 
-	/* What `calls` is to call. */
+	/* The collectives that `calls` has still to call. */
 	pthread_mutex_t lock;
 	pthread_cond_t less;
 	struct gt_collective queue[QUEUED];
@@ -100,7 +100,8 @@ static int most_parts(const struct staged *s, const struct gt_collective *c)
 	return parts_of(s, c, false) * parts_of(s, c, true);
 }
 
-/* Where a part lies in the slot. What is one of many parts on the one side is the rank's own. */
+/* Where a part lies in the slot. Where the input is one part and the result many, or the other way
+ * round, the one is in the place of this rank's. */
 static char *part_in_slot(const struct staged *s, const struct chunk *k, int part, bool out)
 {
 	int parts = parts_of(s, k->c, out);
@@ -109,7 +110,7 @@ static char *part_in_slot(const struct staged *s, const struct chunk *k, int par
 	return k->memory + (size_t)(index * k->count) * gt_dtype_size(k->c->dtype);
 }
 
-/* What of the result is there already: collectives in place. */
+/* Whether a part of the result is in its place already: collectives in place. */
 static bool is_there(const struct staged *s, const struct gt_collective *c, int part)
 {
 	size_t bytes = (size_t)c->count * gt_dtype_size(c->dtype);
@@ -177,7 +178,7 @@ static int queue_chunk(
 
 /* ---- a collective ---- */
 
-/* Where there is nothing to be copied, the ranks meet all the same. */
+/* Without elements there is one empty chunk: the ranks meet all the same. */
 static int queue_chunks(
     struct staged *s, const struct gt_collective *c, struct gt_stream *first, struct gt_err *err)
 {
@@ -198,14 +199,15 @@ static int queue_chunks(
 	return rc;
 }
 
-/* The event of the next ticket, which that of GT_GROUP_STARTED tickets before it has had. */
+/* The event of the next ticket, once the collective that had it before has ended: the one of
+ * GT_GROUP_STARTED tickets earlier. */
 static int next_ended(struct staged *s, struct gt_event **ended, struct gt_err *err)
 {
 	*ended = s->ended[(s->started + 1) % GT_GROUP_STARTED];
 	return backend_of(s)->event_done(*ended) ? 0 : backend_of(s)->event_sync(*ended, err);
 }
 
-/* A rank alone has its result in its own memory: the stream copies it, if it is not there. */
+/* In a group of one rank the result is the input: the stream copies it, unless it is in place. */
 static int start_alone(const struct staged *s, const struct gt_collective *c,
     struct gt_event *ended, struct gt_err *err)
 {
@@ -216,7 +218,7 @@ static int start_alone(const struct staged *s, const struct gt_collective *c,
 	return rc ? rc : backend_of(s)->event_record(ended, c->stream, err);
 }
 
-/* Of several ranks. */
+/* In a group of several ranks. */
 static int start_chunks(
     struct staged *s, const struct gt_collective *c, struct gt_event *ended, struct gt_err *err)
 {
@@ -251,7 +253,7 @@ static int staged_start(
 	return 0;
 }
 
-/* The host knows that collectives have ended whose event others have had since. */
+/* The event of a ticket; NULL if it is for a later ticket by now, so that this one has ended. */
 static struct gt_event *event_of(const struct staged *s, uint64_t ticket)
 {
 	if (ticket > s->started)
@@ -270,7 +272,7 @@ static int staged_await(
 	return ended ? backend_of(s)->event_wait(stream, ended, err) : 0;
 }
 
-/* All work, that of a collective included of which an error left the half. */
+/* Wait for all work, also for that of a collective which an error left half queued. */
 static int wait_for_streams(const struct staged *s, struct gt_err *err)
 {
 	struct gt_stream *const streams[] = { s->out, s->calls, s->in };
@@ -302,7 +304,7 @@ static int staged_run(struct gt_group *group, const struct gt_collective *c, str
 
 /* ---- memory ---- */
 
-/* Other ranks reach what is in the slots alone. */
+/* Any memory of the device will do: other ranks reach the slots alone. */
 static int staged_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err)
 {
 	struct staged *s = (struct staged *)group;

@@ -21,10 +21,10 @@
  * Events hold them in order, so the host queues all of it and goes on. Sums are ordered (group.h)
  * where those of the group for host memory are.
  *
- * Make such a group of a group for host memory that nobody else calls: *group becomes it, and owns
- * that one and the streams. `chunk_bytes` of the whole that ranks gather or reduce go into a slot;
- * 0: a MiB; the same on all ranks. The device outlives it. Errors: GT_ENOMEM, and those of the
- * backend; *group is then as it was.
+ * gt_staged_new() makes such a group of *group, a group for host memory that nobody else calls. The
+ * new group takes its place, and owns it and the streams. A slot holds `chunk_bytes` (0: a MiB; the
+ * same on all ranks) of the whole that ranks gather or reduce. The device outlives the group. Errors:
+ * GT_ENOMEM, and those of the backend; *group is then as it was.
  */
 int gt_staged_new(struct gt_group **group, const struct gt_device *device, size_t chunk_bytes,
     struct gt_err *err);

@@ -235,9 +235,9 @@ struct gt_backend {
 	/*
 	 * Optional, all four or none (NULL): work that is queued once and done many times, without
 	 * the host's work for each kernel. Between capture_begin() and capture_end(), kernels,
-	 * copies within the device, events and waits queued on the stream are kept, and not done.
-	 * So they are on other streams from when these wait for an event of the capture; at its
-	 * end the first stream has to wait for them. Meanwhile nothing waits for work outside of
+	 * copies within the device, events and waits queued on the stream are kept, and not done. A
+	 * stream that waits for an event of the capture joins it; before the end the first stream
+	 * has to wait for the streams that have joined. Captured work waits for no work outside of
 	 * the capture. Copies from or to host memory and calls of the host are errors, as is a wait
 	 * of the host for these streams. capture_end() ends the capture in any case; *out is NULL
 	 * after an error.
@@ -254,9 +254,10 @@ struct gt_backend {
 
 	/*
 	 * Queue a call of fn(self, err) on the host: it begins when the work before it is done, and
-	 * work behind it begins when it returns. It runs on a thread of the backend's, may wait,
-	 * also for calls that are queued on other streams, and calls no function of a backend. Of
-	 * pinned memory it reads and writes memory[bytes] alone. Its error is one of the device.
+	 * work behind it begins when it returns. fn runs on a thread of the backend's, or, on the
+	 * CPU, within this call. It may wait, also for calls that are queued on other streams, and
+	 * calls no function of a backend. Of pinned memory it reads and writes memory[bytes] alone.
+	 * Later calls on the device return its error.
 	 */
 	int (*host_call)(struct gt_stream *stream, gt_host_fn *fn, void *self, void *memory,
 	    size_t bytes, struct gt_err *err);

@@ -54,7 +54,7 @@ struct gt_value {
 	/* Parameters: a matrix or convolution between hidden features, and no embedding, output
 	 * head, bias or norm. The model sets it (gt_model_build()). */
 	bool hidden;
-	bool low;       /* goes from rank to rank in the low type, where precision is mixed */
+	bool low;       /* sent to another stage in the low type, where precision is mixed */
 	bool elsewhere; /* parameters and buffers: other ranks hold it; no node here reads it */
 	/* Not NULL: it lies in that temporary, from element within_first on, and not where its role
 	 * would put it. What is written to one is there in the other. */

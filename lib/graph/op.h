@@ -63,8 +63,8 @@ struct gt_op {
 	/* It deals with other ranks: it stays although nobody reads it, no two are the same, and
 	 * what it makes depends on parameters, of theirs (unless it is `constant`). */
 	bool remote;
-	/* It runs on the device's stream of collectives, behind all nodes before it. Nodes behind
-	 * it do not wait for it, but for one that does so for them. */
+	/* It runs on the device's stream of collectives, behind all nodes before it. Later nodes do
+	 * not wait for it: another node, such as all_reduce_wait, lets the compute stream wait. */
 	bool collective;
 	/* Gradients do not pass: its outputs count as constants, whatever it was given. */
 	bool constant;

@@ -14,7 +14,7 @@ struct gt_recompute {
 /* What the passes are told about the plan to be. */
 struct gt_pass_options {
 	struct gt_value *loss; /* scalar to differentiate; NULL: forward only */
-	bool scaled;     /* the loss's gradient by itself is an input, "scale", in place of 1 */
+	bool scaled;           /* the backward pass begins with an input, "scale", in place of 1 */
 	bool accumulate; /* gradients add to what the store holds (several micro-batches a step) */
 	enum gt_layout images; /* what the backend wants */
 	enum gt_dtype low; /* of products and convolutions, bfloat16 or float16; GT_F32: as built */

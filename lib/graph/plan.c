@@ -27,13 +27,13 @@ struct gt_plan {
 	const struct gt_plan_extra *extra; /* while the plan is made */
 	struct gt_step *steps;
 	size_t step_count;
-	struct gt_span *spans; /* of the steps, while somebody watches */
+	struct gt_span *spans; /* of the steps, while a profile is taken; or NULL */
 	struct place *places;  /* by value id */
 	size_t arena_bytes, temporary_bytes;
 	char *arena;
 	struct gt_event *passed; /* the compute stream has come to a step that crosses */
-	/* What runs are made of from the third on, where the backend can: for each set of enum
-	 * gt_runs. */
+	/* By set of enum gt_runs, where the backend can capture: the second run is captured, and
+	 * replayed from then on. */
 	bool replays;
 	bool ran[RUNS];            /* since the plan was bound */
 	unsigned runs_that_differ; /* of enum gt_runs: nodes name them */
@@ -241,8 +241,8 @@ static const struct gt_kernel *find_in(
 	return k;
 }
 
-/* Rows of others may look at their context whenever they run, and have the host called in the
- * middle of a run (collectives), which is not captured. */
+/* Rows of `extra`, such as collectives, may read their context in every run, and queue calls of the
+ * host. A plan with one of them is not captured. */
 static const struct gt_kernel *find_kernel(struct gt_plan *p, const char *op, struct gt_call *call)
 {
 	const struct gt_kernel *k = p->extra ? find_in(p->extra->kernels, op, call) : NULL;
@@ -431,7 +431,7 @@ int gt_plan_bind(struct gt_plan *p, void *arena, struct gt_err *err)
 	return 0;
 }
 
-/* Begin behind the steps before. What a later one needs of the outcome, it waits for. */
+/* Let the step begin behind the steps before it. Later steps do not wait for it by themselves. */
 static int cross(const struct gt_plan *p, const struct gt_step *s, struct gt_err *err)
 {
 	const struct gt_device *d = p->store->device;
@@ -481,8 +481,8 @@ static int capture(struct gt_plan *p, unsigned runs, struct gt_err *err)
 	return rc;
 }
 
-/* The first run is queued as it is, so that kernels can do what they do once. Nor is one kept that
- * somebody watches, or a plan that runs but once. */
+/* The first run is queued kernel by kernel, so that kernels can do work of their first run alone, and
+ * a plan that runs once is never captured. Nor is one whose steps are timed. */
 int gt_plan_run_as(struct gt_plan *p, unsigned runs, struct gt_err *err)
 {
 	const struct gt_device *d = p->store->device;

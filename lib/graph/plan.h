@@ -57,10 +57,10 @@ size_t gt_plan_arena_bytes(const struct gt_plan *plan);
  * owned. */
 int gt_plan_bind(struct gt_plan *plan, void *arena, struct gt_err *err);
 
-/* Queue every step once: on the device's compute stream, or on that which its op names. Allocates
- * nothing, but that a backend which can replay work captures the second run. Runs from then on
- * replay it, so their kernels are not asked again: all that changes between runs lies in device
- * memory. A plan with rows of `extra` is not captured. */
+/* Queue every step once: on the device's compute stream, or on its stream of collectives where
+ * gt_op.collective says so. Allocates nothing, except that a backend which can replay work captures
+ * the second run. Later runs replay it and call no kernel's run(): all that changes between runs
+ * lies in device memory. A plan with rows of `extra` is not captured. */
 int gt_plan_run(struct gt_plan *plan, struct gt_err *err);
 
 /* One of the runs of a step of training, which is the first or the last of them, both (as in

@@ -12,7 +12,7 @@ const struct gt_axis_row *const gt_axis_rows[] = {
 };
 _Static_assert(sizeof(gt_axis_rows) / sizeof(*gt_axis_rows) == GT_AXES, "a row for every axis");
 
-/* Those that take ranks, neighbours in the world first. */
+/* The axes that take ranks. Neighbours on the first of them are neighbours in the world. */
 static const enum gt_axis grid[] = { GT_AXIS_TENSOR, GT_AXIS_DATA, GT_AXIS_PIPELINE };
 enum { GRID = sizeof(grid) / sizeof(*grid) };
 
@@ -26,8 +26,9 @@ int gt_axes_parts(const struct gt_parallel_options *o)
 	return gt_axis_tensor.size(o, 0) * gt_axis_pipeline.size(o, 0);
 }
 
-/* The ranks that differ from this one in their seat on an axis alone; `apart` are two neighbours
- * there. An axis of one seat needs no group, but modes call that of the data axis in any case. */
+/* Make the group of the ranks that differ from this one in their seat on the axis alone; the numbers
+ * of neighbours there differ by `apart`. An axis of one seat needs no group, but modes call that of
+ * the data axis in any case. */
 static int open_axis(struct gt_parallel *p, enum gt_axis axis, int apart, struct gt_err *err)
 {
 	struct gt_group *seat = &p->seats[axis];
@@ -42,7 +43,7 @@ static int open_axis(struct gt_parallel *p, enum gt_axis axis, int apart, struct
 	return 0;
 }
 
-/* Ranks that share layers have the same results. */
+/* Ranks that share layers have the same results: a group of results has one of them. */
 static int open_results(struct gt_parallel *p, struct gt_err *err)
 {
 	int tensor = p->seats[GT_AXIS_TENSOR].size;
@@ -79,7 +80,7 @@ int gt_axes_open(struct gt_parallel *p, struct gt_err *err)
 
 /* ---- groups for device memory ---- */
 
-/* Those of a host's group that is the world, a seat that nobody calls, or a group of its own. */
+/* The world has a group for device memory already, and an axis without a group needs none. */
 static int open_device_group(struct gt_parallel *p, enum gt_axis axis, struct gt_err *err)
 {
 	struct gt_group *host = p->axes[axis], **own = &p->device_axes[axis];

@@ -11,56 +11,60 @@
  *
  *   rank = (pipeline seat * data seats + data seat) * tensor seats + tensor seat
  *
- * The axis of virtual ranks takes none, as one rank does the work of several; nor does that of
- * sequences, which has the ranks of the tensor axis.
+ * Two axes take no ranks of their own: on the virtual axis one rank does the work of several, and
+ * the sequence axis has the ranks of the tensor axis.
  *
- * Rows are in the order of enum gt_axis, which is that from the inside to the outside of what a
- * rank holds: of all parameters those of its stage, of each of them a shard, of that (under zero1
- * to zero3) a range. 2 stages x 2 shards by columns x zero1 on 2 ranks, of a matrix that stage 1
- * holds:
+ * Each axis may divide parameters among its seats. From the outermost axis to the innermost: a stage
+ * of a pipeline holds some parameters, a seat of the tensor axis a shard of each of them, and a seat
+ * of the data axis (under zero1 to zero3) a range of that shard. Rows are in the order of enum
+ * gt_axis, the innermost axis first. 2 stages x 2 shards by columns x zero1 on 2 ranks, of a matrix
+ * that stage 1 holds:
  *
  *   0 1 2 3    (stage 1, shard 0, data 0) updates 0 1    (stage 1, shard 1, data 0) updates 2 3
  *   4 5 6 7    (stage 1, shard 0, data 1) updates 4 5    (stage 1, shard 1, data 1) updates 6 7
  *
- * held() tells this of one axis at a time. Gathering for files, scattering and what a norm counts
- * follow from it for all axes together (held.c, norm.c).
+ * held() says for one axis which elements a seat holds. From that held.c gathers tensors for files
+ * and scatters them, over all axes; norm.c counts each element's square once.
  */
 
-/* Functions as in parallel.h. Optional but `name` and `size`; NULL: nothing is to be done. */
+/* Functions as in parallel.h. All but `name` and `size` are optional; NULL: nothing is to be
+ * done. */
 struct gt_axis_row {
 	const char *name;
-	/* The number of seats, where there are so many ranks. */
+	/* The number of seats of a world of `ranks` ranks. */
 	int (*size)(const struct gt_parallel_options *o, int ranks);
 	/* Whether the options can be combined with this axis. */
 	int (*check)(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err);
-	/* What the axis keeps; all groups are there. release() in any case. */
+	/* Make the state of the axis; the groups of all axes are there. release() is called in any
+	 * case. */
 	int (*open)(struct gt_parallel *p, struct gt_err *err);
 	void (*release)(struct gt_parallel *p);
 	/* A forward graph: look at it before any axis has rewritten it; rewrite it. */
 	int (*survey)(struct gt_parallel *p, const struct gt_graph *g, struct gt_err *err);
 	int (*rewrite)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	int (*attach)(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
-	/* In how many parts a batch comes, given what the rows before say. */
+	/* How many parts a batch comes in; `chunks` is the answer of the rows before. */
 	int (*parts)(const struct gt_parallel *p, int batch, int chunks);
-	/* A graph with its backward pass: that of one part of the batch, from the first row to the
-	 * last; then, from the last row to the first, make it one of all parts, with collectives. A
-	 * call of finish() puts nodes behind all others. */
+	/* A graph with its backward pass. prepare(), from the first row to the last, changes the
+	 * graph of one part of a batch. insert(), from the last row to the first, makes it the graph
+	 * of all parts and adds collectives. finish() puts nodes behind all others. */
 	int (*prepare)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	int (*insert)(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err);
 	void (*finish)(struct gt_parallel *p, struct gt_graph *g);
 	int (*insert_forward)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
-	/* Whether seats hold different elements of what the axes outside of this one leave of a
-	 * slot; the same answer on all ranks. Then held() is there: the elements, of those, that a
-	 * seat has. One that has all has them in the order of the whole. */
+	/* Whether seats hold different elements of a slot; the same answer on all ranks. Then
+	 * held() gives the elements of a seat, as a slice of the elements that the axes outside of
+	 * this one leave to the rank. A seat with all of them has them in that order. */
 	bool (*cuts)(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what);
 	struct gt_slice (*held)(
 	    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat);
 	/* Whether squares of gradients differ from seat to seat, so that the norm's sum goes over
 	 * the axis. */
 	bool (*divides)(const struct gt_parallel *p);
-	/* Then: whether this rank, which holds gradients of the slot, counts them. A seat before it
-	 * does where both have the same. NULL: all count what they hold. */
+	/* Then: whether this rank counts the gradients of the slot that it holds. Of seats that hold
+	 * the same ones, only the first counts them. NULL: every seat counts its gradients. */
 	bool (*counts)(const struct gt_parallel *p, const struct gt_slot *slot);
+	/* Bytes that a rank sends over the axis in a step. */
 	int64_t (*sent)(const struct gt_parallel *p, int micro_batches);
 };
 
@@ -72,11 +76,12 @@ extern const struct gt_axis_row gt_axis_data, gt_axis_tensor, gt_axis_sequence, 
 /* Ranks that hold one model together: seats of the axes other than data. */
 int gt_axes_parts(const struct gt_parallel_options *o);
 
-/* Make the groups of all axes, or seats for a dry run. A collective call. */
+/* Make the groups of all axes, or seats for a dry run, and the state of each axis. A collective
+ * call. gt_axes_close() in any case. */
 int gt_axes_open(struct gt_parallel *p, struct gt_err *err);
 void gt_axes_close(struct gt_parallel *p);
 
-/* The groups for device memory, once the device is known. A collective call. */
+/* Make the groups for device memory, once p->device is known. A collective call. */
 int gt_axes_open_device(struct gt_parallel *p, struct gt_err *err);
 
 /* Find the gradients whose squares this rank counts in the norm over all ranks. The layout of the

@@ -177,7 +177,7 @@ static int64_t sent(const struct gt_parallel *p, int micro_batches)
 	return 2 * gt_parallel_reduce_scatter_bytes(p) / (p->o.compress ? 2 : 1);
 }
 
-/* What the three have in common. */
+/* The fields that the three modes share. */
 #define DDP .attach = attach, .insert = insert, .release = release
 
 const struct gt_parallel_mode gt_parallel_ddp = {

@@ -142,7 +142,7 @@ int gt_dp_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct
 
 /* ---- weights ---- */
 
-/* What evaluations read: running statistics, too, which each rank has of its own samples. */
+/* Evaluations read running statistics, too, which each rank has of its own samples. */
 int gt_dp_refresh(struct gt_parallel *p, struct gt_err *err)
 {
 	int rc = p->stale ? gt_parallel_begin(p, err)
@@ -153,7 +153,7 @@ int gt_dp_refresh(struct gt_parallel *p, struct gt_err *err)
 	return rc;
 }
 
-/* The others get them when they are needed. */
+/* The next step, or evaluation, broadcasts the weights to the others. */
 int gt_dp_publish(struct gt_parallel *p, struct gt_err *err)
 {
 	(void)err;
@@ -161,7 +161,8 @@ int gt_dp_publish(struct gt_parallel *p, struct gt_err *err)
 	return 0;
 }
 
-/* All know by those of rank 0 whether gradients overflow: they scale their losses alike. */
+/* Hand the squares of rank 0 to all ranks: they find the same overflows, and scale their losses
+ * alike. */
 static int share_squares(void *self, double *squares, struct gt_err *err)
 {
 	const struct gt_parallel *p = self;

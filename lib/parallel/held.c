@@ -21,7 +21,7 @@ static int64_t elements_of(const struct gt_parallel *p, enum gt_axis axis,
 	return gt_slice_elements(&held);
 }
 
-/* What the data axis cuts has another place, even where seat 0 has all of it. */
+/* Slots that the data axis cuts lie in another place, even where seat 0 holds all elements. */
 bool gt_parallel_in_parts(
     const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
 {
@@ -38,7 +38,7 @@ bool gt_parallel_in_parts(
 	return false;
 }
 
-/* Where this rank's elements begin in flat memory: buffers' offsets are in bytes. */
+/* Where this rank's elements begin in flat memory. Offsets of buffers are in bytes. */
 static char *place_of(
     const struct gt_parallel *p, const void *flat, const struct gt_slot *slot, enum gt_held what)
 {
@@ -68,7 +68,7 @@ static void count_elements(const struct gt_parallel *p, const struct gt_slot *sl
 	}
 }
 
-/* What a rank holds, in memory of the host's, on its way to the inside or the outside. */
+/* Elements of a slot in host memory, on their way from axis to axis. */
 struct load {
 	const struct gt_slot *slot;
 	enum gt_held what;
@@ -89,7 +89,7 @@ static int send(struct gt_group *group, const struct load *load, int64_t count, 
 	return count ? gt_group_run(group, &c, err) : 0;
 }
 
-/* Put what a seat holds into the whole. */
+/* Receive the elements of a seat, and put them in their places. */
 static int receive(struct gt_parallel *p, enum gt_axis axis, int seat, const struct load *load,
     void *whole, struct gt_err *err)
 {
@@ -113,7 +113,7 @@ static int receive(struct gt_parallel *p, enum gt_axis axis, int seat, const str
 	return rc;
 }
 
-/* Seat 0 of an axis: make of its elements and those of all other seats what the axis has cut. */
+/* On seat 0 of an axis: put its elements and those of all other seats together. */
 static int gather(
     struct gt_parallel *p, enum gt_axis axis, struct load *load, int64_t count, struct gt_err *err)
 {
@@ -143,8 +143,8 @@ static int read_own(const struct gt_parallel *p, struct load *load, const void *
 	                  : GT_ENOMEM;
 }
 
-/* From the innermost axis to the outermost: seat 0 goes on with the elements of all, unless it has
- * them anyway. */
+/* From the innermost axis to the outermost: the other seats send their elements to seat 0, unless it
+ * has them anyway, and leave; seat 0 goes on. */
 static int gather_all(struct gt_parallel *p, struct load *load, const int64_t *counts, bool *leaves,
     struct gt_err *err)
 {
@@ -190,7 +190,7 @@ int gt_parallel_collect(struct gt_parallel *p, const struct gt_slot *slot, enum 
 
 /* ---- scatter ---- */
 
-/* The other way: leave of the elements those of this rank's seat, axis by axis. */
+/* From the outermost axis to the innermost: keep the elements of this rank's seat. */
 int gt_parallel_deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
     void *held, const void *whole, struct gt_err *err)
 {

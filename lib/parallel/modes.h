@@ -1,4 +1,4 @@
-/* modes.h - inside parallel: the modes of the data axis, and what all functions are handed. */
+/* modes.h - inside parallel: the modes of the data axis, and the state of all axes. */
 #ifndef GT_PARALLEL_MODES_H
 #define GT_PARALLEL_MODES_H
 
@@ -16,26 +16,26 @@ struct gt_parallel {
 	bool dry;               /* the world is `nobody`: take no memory of it, call nothing */
 	struct gt_group nobody; /* rank 0 of as many as there will be */
 	struct gt_group *axes[GT_AXES];
-	struct gt_group seats[GT_AXES]; /* stand for groups that are not there */
+	struct gt_group seats[GT_AXES]; /* in place of groups that are not there; never called */
 	struct gt_group *results;       /* gt_parallel_results() */
-	/* The groups of the same ranks for device memory, from gt_parallel_attach() on; the same
-	 * ones where that is the host's. */
+	/* The groups of the same ranks for device memory, from gt_parallel_attach() on: kernels call
+	 * these, with a stream. Where device memory is the host's they are the groups above. */
 	struct gt_group *device_world, *device_axes[GT_AXES], *device_results;
 	struct gt_store *store;
 	bool stale; /* rank 0's weights have changed since all ranks had them */
-	struct gt_parallel_event *events; /* [event_count], the mode's; NULL: none */
+	struct gt_parallel_event *events; /* [event_count] of the mode; NULL: none */
 	size_t event_count;
 	void *state; /* the mode's own */
 	struct gt_shards *shards;
-	bool divides_rows;            /* sequence.c: some graph has such rows */
-	int64_t sequence_bytes;       /* that sequence.c sends in a run of the largest graph */
+	bool divides_rows;            /* sequence.c: some graph divides rows among ranks */
+	int64_t sequence_bytes;       /* sent by sequence.c in a run of the largest graph */
 	struct gt_pipeline *pipeline; /* NULL: none */
 	uint32_t *sums;               /* replicas.c: of this rank's tensors, then of all ranks' */
-	/* norm.c: of the gradients, the ranges that this rank counts; `at` is where they lie. */
+	/* norm.c: the ranges of the gradients that this rank counts; `at` is where they lie. */
 	struct gt_part *norm_ranges;
 	size_t norm_range_count;
-	bool counts_some;                /* and not all that it holds */
-	struct gt_step_scalars *scalars; /* device: then, for the sum of the squares; or NULL */
+	bool counts_some;                /* it holds others, too, which another rank counts */
+	struct gt_step_scalars *scalars; /* device: then, to sum up their squares; else NULL */
 	const struct gt_device *device;  /* of the store, which is freed first */
 	struct gt_plan_extra extra;
 };
@@ -75,7 +75,7 @@ extern const struct gt_parallel_mode gt_parallel_ddp, gt_parallel_mirrored, gt_p
 /* By enum gt_parallel_kind. */
 extern const struct gt_parallel_mode *const gt_parallel_modes[GT_PARALLEL_KINDS];
 
-/* What a rank sends in a reduce-scatter, or an all-gather, of all gradients. */
+/* Bytes that a rank sends in a reduce-scatter, or an all-gather, of all gradients. */
 int64_t gt_parallel_reduce_scatter_bytes(const struct gt_parallel *p);
 
 /* Queue a sum of device memory over the ranks of one of these groups, or a broadcast from the first

@@ -20,7 +20,7 @@ static bool is_counted(const struct gt_parallel *p, const struct gt_slot *slot)
 	return true;
 }
 
-/* Of [offset, offset + count) of the gradients, the ranges that this rank updates. */
+/* Add the ranges of the gradients [offset, offset + count) that this rank updates. */
 static void add_range(struct gt_parallel *p, int64_t offset, int64_t count)
 {
 	const struct gt_store *s = p->store;
@@ -51,7 +51,7 @@ static int take_scalars(struct gt_parallel *p, struct gt_err *err)
 	return gt_device_write(p->device, scalars, &begin, sizeof(begin), err);
 }
 
-/* A slot lies in one part, or in some that follow each other. */
+/* A slot lies in one part, or in consecutive ones: there are no more ranges than slots and parts. */
 int gt_norm_attach(struct gt_parallel *p, struct gt_err *err)
 {
 	const struct gt_store *s = p->store;
@@ -82,7 +82,7 @@ void gt_norm_release(struct gt_parallel *p)
 	free(p->norm_ranges);
 }
 
-/* In place of the squares of all that this rank updates. */
+/* Replace the squares of all gradients that this rank updates by those of the ones it counts. */
 static int count_again(const struct gt_parallel *p, double *squares, struct gt_err *err)
 {
 	const struct gt_backend *b = p->device->backend;

@@ -43,7 +43,7 @@ enum gt_pipeline_schedule { GT_PIPELINE_GPIPE, GT_PIPELINE_1F1B, GT_PIPELINE_SCH
 /* "gpipe", "1f1b", NULL: by enum gt_pipeline_schedule. */
 extern const char *const gt_pipeline_schedule_names[GT_PIPELINE_SCHEDULES + 1];
 
-/* What gradients are sent as. */
+/* The data type in which gradients are sent. */
 enum gt_compress {
 	GT_COMPRESS_NONE,
 	GT_COMPRESS_FP16, /* those above 65504 become infinite, those below 3e-8 zero */
@@ -114,31 +114,30 @@ int gt_parallel_check(
  *
  * Modes work on the data axis.
  *
- * One rank's part in a mode, for the ranks of `world`, which outlives it; NULL: a dry run of
- * options->ranks, whose plans are made but never run; one rank may run them, and calls nothing
- * collective. In a world of one rank, and with `forward`, every mode is the same: no collective is
- * inserted. A collective call. GT_ENOTSUP: `reproducible`
- * on a world whose sums are not ordered (comm/group.h). After it come, in this order:
- * gt_parallel_rewrite() for a graph, a store made of that graph, gt_parallel_attach(), memory for
- * the store, programs.
+ * gt_parallel_new() makes one rank's part in a run on the ranks of `world`, which outlives it. NULL:
+ * a dry run of options->ranks ranks, whose plans are made but never run. In a world of one rank, and
+ * with `forward`, every mode is the same: no collective is inserted. A collective call. Errors:
+ * GT_ENOTSUP for `reproducible` on a world whose sums are not ordered (comm/group.h). After it come,
+ * in this order: gt_parallel_rewrite() for a graph, a store made of that graph,
+ * gt_parallel_attach(), memory for the store, programs.
  */
 int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *options,
     struct gt_group *world, struct gt_err *err);
 
-/* Once the device's streams have ended their work, before memory is freed: give up the collectives
- * that are on their way to or from it all the same, as no stream has come to wait for them. There
- * are some after an error alone. NULL is fine. */
+/* After an error there may be collectives that were started and that no stream waits for. Give them
+ * up: call this once the device's streams have ended their work, and before memory is freed. NULL is
+ * fine. */
 void gt_parallel_stop(struct gt_parallel *p);
 
 /* Free the store first. */
 void gt_parallel_free(struct gt_parallel *p);
 
-/* The ranks of an axis. One that is never called where this rank is alone on it, or its group has
- * no members but virtual ones. */
+/* The ranks of an axis, a group for host memory. Where this rank is alone on the axis it may have no
+ * functions: do not call it then. */
 struct gt_group *gt_parallel_axis(const struct gt_parallel *p, enum gt_axis axis);
 
-/* The ranks whose losses and statistics add up to those of the model: stages that do not make them
- * have zeros, and those that share layers the same. */
+/* The ranks whose losses and statistics add up to those of the model. Stages that do not compute
+ * them have zeros; of ranks that share layers, which have the same ones, the group has one. */
 struct gt_group *gt_parallel_results(const struct gt_parallel *p);
 
 /* This rank's number in the world: that of rank 0 writes files. */
@@ -147,7 +146,7 @@ int gt_parallel_rank(const struct gt_parallel *p);
 /* This rank's place on an axis, from 0 on. */
 int gt_parallel_seat(const struct gt_parallel *p, enum gt_axis axis);
 
-/* How a rank reads the samples of training: the numbers of a sampler (lib/data/data.h). */
+/* The fields of a sampler (lib/data/data.h) by which a rank reads the samples of training. */
 struct gt_parallel_samples {
 	int rank, world, batch, hosted;
 	bool reads; /* otherwise rank 0 reads for it */
@@ -159,25 +158,26 @@ struct gt_parallel_samples gt_parallel_samples(const struct gt_parallel *p, int 
 /* A forward graph, before any other pass: for the store's layout and for every program. */
 int gt_parallel_rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 
-/* Of a training micro-batch of so many samples, as the ranks of a data axis read them, those that
- * this rank's model sees: [*first, *first + *count). All, unless rank 0 reads for others. */
+/* The samples [*first, *first + *count) of a training micro-batch of so many that this rank's model
+ * computes: all of them, unless rank 0 reads for others. */
 void gt_parallel_part(const struct gt_parallel *p, int samples, int *first, int *count);
 
 /* A forward graph to train with, after gt_parallel_rewrite(), of a model for as many samples as
  * gt_parallel_part() says, or one where there are none: make it a part of one for `samples`. */
 int gt_parallel_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err);
 
-/* Of a store that has no memory yet: take memory for gradients that the ranks can reach. */
+/* Lay out a store that has no memory yet for the ranks: divide it as the axes do, and lend it memory
+ * that they can reach. Its device's groups are made here. A collective call. */
 int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 
-/* How many parts a batch comes in: one for each rank that is hosted, or the chunks that go through
- * the pipeline. These are as many as were asked for, or, of a batch that this does not divide (a
- * short last one), the largest number below that does. */
+/* How many parts a batch comes in: one for each virtual rank of this rank, or the chunks that go
+ * through the pipeline. There are options->chunks of these, or, for a batch that this number does
+ * not divide (a short last one), the largest number below that does. */
 int gt_parallel_chunks(const struct gt_parallel *p, int batch);
 
-/* Whether these parts are of ranks that it hosts, which take turns at the samples, and the
- * gradients of each make one sum. Otherwise they follow each other, and gradients add up as those
- * of micro-batches do. */
+/* Whether these parts are of virtual ranks, which take turns at the samples, and whose gradients are
+ * added up among themselves. Otherwise parts follow each other, and gradients add up as those of
+ * micro-batches do. */
 bool gt_parallel_hosts(const struct gt_parallel *p);
 
 /*
@@ -203,8 +203,8 @@ const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p);
 /*
  * What the ranks hold of a slot: its data (parameters, buffers), what an optimizer keeps for it,
  * and its gradient after a step's last micro-batch, where that is the sum over ranks. The store's
- * slots describe whole tensors; a rank may hold some elements of them, and where these lie in its
- * memory is the mode's affair.
+ * slots describe whole tensors; a rank may hold some elements of them, at places that the mode
+ * chooses.
  */
 enum gt_held { GT_HELD_DATA, GT_HELD_STATE, GT_HELD_GRADIENT };
 
@@ -224,14 +224,16 @@ bool gt_parallel_in_parts(
 int gt_parallel_collect(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
     const void *held, void *whole, struct gt_err *err);
 
-/* The other way: what this rank holds, from a whole that it has read. No collective call. */
+/* The other way: copy the elements that this rank holds from the whole, in host memory. Not a
+ * collective call. */
 int gt_parallel_deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
     void *held, const void *whole, struct gt_err *err);
 
 /* gt_store_init() of what this rank holds. */
 int gt_parallel_init(struct gt_parallel *p, uint64_t seed, struct gt_err *err);
 
-/* Weights are there, on rank 0 at least: make those of all ranks agree. A collective call. */
+/* Rank 0 has its weights: give them to all ranks. Where ranks hold parts of the parameters, each has
+ * set its own, and only buffers are sent. A collective call. */
 int gt_parallel_begin(struct gt_parallel *p, struct gt_err *err);
 
 /*
@@ -248,8 +250,8 @@ bool gt_parallel_shares_buffers(const struct gt_parallel *p); /* whether it does
  * every check_every steps, otherwise nothing.
  *
  * Errors: GT_EDEVICE on all ranks, with the rank that differs, the step, and the tensor that
- *         differs first in the order of the state_dict. What most ranks have is right; where no
- *         more than half agree, what rank 0 has.
+ *         differs first in the order of the state_dict. The weights of most ranks are right;
+ *         where no more than half agree, those of rank 0.
  */
 int gt_parallel_check_replicas(struct gt_parallel *p, int64_t step, struct gt_err *err);
 bool gt_parallel_checks_replicas(const struct gt_parallel *p, int64_t step); /* likewise */
@@ -261,15 +263,15 @@ bool gt_parallel_checks_replicas(const struct gt_parallel *p, int64_t step); /* 
  */
 int gt_parallel_agree(struct gt_parallel *p, struct gt_step_scalars *scalars, struct gt_err *err);
 
-/* Weights and buffers are about to be read outside of a step, by an evaluation: make those of all
- * ranks what they should be. A collective call. */
+/* Before an evaluation reads weights and buffers: bring those of all ranks up to date. A collective
+ * call. */
 int gt_parallel_refresh(struct gt_parallel *p, struct gt_err *err);
 
 /* Bytes that a rank sends, and receives as many, in a step of so many micro-batches. */
 int64_t gt_parallel_sent(const struct gt_parallel *p, int micro_batches);
 
-/* One update of the weights, once all gradients are there: gt_optim_update() or what the mode does
- * in its place. A collective call. */
+/* One update of the weights, once all gradients are there: gt_optim_update(), or the mode's own
+ * update. A collective call. */
 int gt_parallel_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err);
 
 /* The parameters that this rank updates have changed outside of an update: let all ranks have them.
@@ -278,11 +280,10 @@ int gt_parallel_publish(struct gt_parallel *p, struct gt_err *err);
 
 /* ---- for profiles ---- */
 
-/* Whether nodes of this op are the ranks' doing: they start, make or wait for what ranks do
- * together. */
+/* Whether nodes of this op communicate with other ranks, or wait for such nodes. */
 bool gt_parallel_has_op(const char *name);
 
-/* What is done in the background, by runs of plans and updates. */
+/* A collective that runs of plans and updates do in the background. */
 struct gt_parallel_event {
 	char what[48];       /* "bucket 3" is reduced, "gather of bucket 3" */
 	struct gt_span span; /* the last time; 0 before */

@@ -51,8 +51,7 @@ static int check(const struct gt_parallel_options *o, int ranks, int batch, stru
 	return 0;
 }
 
-/* As many as were asked for, or, of a batch that this does not divide (a short last one), the
- * largest number below that does. */
+/* See gt_parallel_chunks(). */
 static int parts(const struct gt_parallel *p, int batch, int chunks)
 {
 	if (!p->pipeline)
@@ -159,8 +158,8 @@ static int find_holders(struct gt_pipeline *l, const struct gt_graph *g, struct 
 	return 0;
 }
 
-/* The first graph that comes says where. Ranks of one stage may hold unequal shards: they have to
- * agree on it, so it is chosen before there are any. */
+/* Cut the first graph that comes into stages; the others follow it. Ranks of one stage may hold
+ * unequal shards and have to agree on the cut, so it is made before there are shards. */
 static int survey(struct gt_parallel *p, const struct gt_graph *g, struct gt_err *err)
 {
 	struct gt_pipeline *l = p->pipeline;
@@ -181,14 +180,14 @@ const struct gt_pipeline_cut *gt_pipeline_stages(const struct gt_parallel *p)
 	return &p->pipeline->cut;
 }
 
-/* ---- what a stage holds ---- */
+/* ---- the parameters of a stage ---- */
 
 static const bool *holders_of(const struct gt_parallel *p, const struct gt_slot *slot)
 {
 	return p->pipeline->holds + (slot - p->store->slots) * p->pipeline->stages;
 }
 
-/* The first stage that holds it; the first one of all, what nobody reads. */
+/* The first stage that holds the slot; stage 0 if no node reads it. */
 static int owner_of(const struct gt_parallel *p, const struct gt_slot *slot)
 {
 	const bool *holds = holders_of(p, slot);

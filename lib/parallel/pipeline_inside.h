@@ -5,7 +5,7 @@
 #include "lib/parallel/modes.h"
 #include "lib/parallel/pipeline.h"
 
-/* Ways to the neighbours, a group of two each, so that what waits on one holds up no other. */
+/* Ways to the neighbours, a group of two each, so that waits on one hold up no other. */
 enum gt_pipe_link {
 	GT_PIPE_FROM_BEFORE, /* values */
 	GT_PIPE_TO_NEXT,
@@ -59,9 +59,9 @@ int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, str
 /* ---- pipeline_tied.c ---- */
 
 /*
- * What stages make of the gradient of a parameter that they share is added up in the end. Where the
- * order of sums counts, it is added up on the first of them, chunk by chunk, as one rank does that
- * has both uses of the parameter in its graph, and in the end the other gets the result.
+ * Stages that share a parameter add up their gradients of it at the end of a step. Where the order of
+ * sums counts, the first of them adds up the gradients of both, chunk by chunk, as one rank does that
+ * has both uses of the parameter in its graph; at the end the other stage gets the result.
  */
 
 /* Of a graph of one chunk with its backward pass, where the order counts: send this stage's part of

@@ -140,7 +140,7 @@ struct gt_value *gt_pipe_recv(struct gt_graph *g, const struct gt_value *like, i
 	return v;
 }
 
-/* Until somebody sees to it that x stays what it is meanwhile, the node waits by itself. */
+/* The node waits by itself, until gt_pipeline_chunk() puts a wait of its own before x changes. */
 struct gt_node *gt_pipe_send(
     struct gt_graph *g, struct gt_value *x, const struct gt_value *token, int link)
 {

@@ -17,7 +17,7 @@ static struct gt_value *gradient_of(const struct gt_graph *g, const struct gt_sl
 	return NULL;
 }
 
-/* What is made where the gradient was, for others to read. */
+/* Let the gradient's node write a temporary instead. Returns it. */
 static struct gt_value *take_aside(struct gt_graph *g, struct gt_value *v)
 {
 	struct gt_node *n = v->producer;
@@ -32,7 +32,7 @@ static struct gt_value *take_aside(struct gt_graph *g, struct gt_value *v)
 	return own;
 }
 
-/* Behind what this stage makes. */
+/* Receive the gradient of the other stage behind this stage's own, and make v their sum. */
 static void add_that_of_another(struct gt_graph *g, struct gt_value *v, int link)
 {
 	struct gt_value *own = take_aside(g, v), *other = gt_pipe_recv(g, v, link), *sum;
@@ -57,8 +57,8 @@ static bool has_one_use(const struct gt_value *gradient)
 	       !(n->op == &gt_op_embedding_grad && n->inputs > 2 && n->in[2]);
 }
 
-/* Make of a sum what it is where all uses of the parameter are in one graph: an embedding's
- * gradient is added row by row. */
+/* Fuse a sum as where all uses of the parameter are in one graph: an embedding's gradient is added
+ * row by row. */
 static int fuse(struct gt_graph *g, struct gt_err *err)
 {
 	static const struct gt_pass_options none;

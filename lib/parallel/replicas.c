@@ -59,7 +59,7 @@ static size_t first_apart(const uint32_t *sums, size_t slots, int r, int referen
 	return i;
 }
 
-/* Rank r of the data axis is which one of all? They differ in their seat on that axis alone. */
+/* The number in the world of rank r of this rank's data axis. */
 static int world_rank(const struct gt_parallel *p, int r)
 {
 	int apart = p->axes[GT_AXIS_TENSOR]->size; /* tensor ranks are neighbours */

@@ -1,4 +1,4 @@
-/* tensor.c - the tensor axis: the nodes that its pass emits, and the shards that it leaves. */
+/* tensor.c - the tensor axis: the nodes that its pass emits, and the shards that ranks hold. */
 #include "lib/parallel/tensor.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "lib/parallel/collectives.h"
 #include "lib/parallel/modes.h"
 
-/* What the axis keeps: p->shards. */
+/* The state of the axis: p->shards. */
 struct gt_shards {
 	struct gt_sharding *shardings;
 	size_t count, capacity;

@@ -1,4 +1,4 @@
-/* zero.c - data parallelism whose ranks divide what ddp has on each: who owns what, and updates. */
+/* zero.c - data parallelism whose ranks divide parameters and state: owners, and their updates. */
 #include "lib/parallel/zero.h"
 
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static int by_offset(const void *x, const void *y)
 	return (a->offset > b->offset) - (a->offset < b->offset);
 }
 
-/* What follows each parameter, up to the next. */
+/* The padding between parameters. */
 static int find_gaps(struct gt_zero *z, const struct gt_store *s, struct gt_err *err)
 {
 	struct gt_part *gaps = gt_calloc(s->slot_count + 1, sizeof(*gaps), err);
@@ -63,7 +63,7 @@ static int find_gaps(struct gt_zero *z, const struct gt_store *s, struct gt_err 
 	return 0;
 }
 
-/* Of what is communicated where it lies. */
+/* Take memory of the group for the buffers that collectives use in place. */
 static int take_memory(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 {
 	struct gt_zero *z = p->state;
@@ -189,7 +189,7 @@ static int gather_parameters(struct gt_parallel *p, struct gt_err *err)
 	return rc ? rc : gt_store_refresh_copies(p->store, err);
 }
 
-/* Where ranks hold parts, what a rank lacks is gathered when it is needed. */
+/* Where ranks hold parts, the plan gathers parameters before their first readers. */
 static int publish(struct gt_parallel *p, struct gt_err *err)
 {
 	return p->store->parameters_in_parts ? 0 : gather_parameters(p, err);
@@ -221,7 +221,7 @@ static int64_t sent(const struct gt_parallel *p, int micro_batches)
 	return reduced + gathered;
 }
 
-/* What the three have in common. */
+/* The fields that the three modes share. */
 #define ZERO                                                                                       \
 	.divides = true, .attach = attach, .insert = gt_zero_insert, .cuts = cuts, .held = held,   \
 	.place = place, .update = update, .publish = publish, .sent = sent, .release = release

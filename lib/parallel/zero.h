@@ -1,4 +1,4 @@
-/* zero.h - inside parallel: data parallelism whose ranks divide what ddp has on each of them. */
+/* zero.h - inside parallel: data parallelism whose ranks divide the memory that ddp takes on each. */
 #ifndef GT_PARALLEL_ZERO_H
 #define GT_PARALLEL_ZERO_H
 
@@ -7,13 +7,13 @@
 
 /*
  * Of each bucket (buckets.h) rank r owns the r-th of as many equal parts as there are ranks; the
- * layout is padded so that there are (gt_zero_cut()). A rank updates what it owns, and keeps
- * optimizer state for that alone. Then
+ * layout is padded so that there are (gt_zero_cut()). A rank updates its part alone, and keeps
+ * optimizer state for it alone. Then
  *
  *   zero1  Gradients are whole. A bucket is reduce-scattered in the background as soon as it is
  *          full; after the update the parameters are all-gathered. That is as many bytes as ddp's
  *          all-reduce, whose two halves these are.
- *   zero2  A rank keeps gradients of what it owns. Those of a bucket are made in a temporary of
+ *   zero2  A rank keeps the gradients of its part. Those of a bucket are made in a temporary of
  *          the plan's arena, which lives until it is reduced: while one bucket travels, the next is
  *          made, and waits for it. Each micro-batch is reduced, and added to what the rank keeps.
  *   zero3  Parameters, too: a bucket is gathered into a temporary before its first reader, dies
@@ -27,7 +27,7 @@ struct gt_zero {
 	int stage;
 	struct gt_buckets buckets;
 	struct gt_part *parts; /* [buckets.size] this rank's */
-	struct gt_part *gaps;  /* what is between parameters, in any order */
+	struct gt_part *gaps;  /* the padding between parameters, in any order */
 	size_t gap_count;
 	struct gt_zero_tickets {
 		uint64_t reduced, gathered;

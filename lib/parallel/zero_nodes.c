@@ -13,7 +13,7 @@ static float *at(void *flat, int64_t offset)
 	return (float *)flat + offset;
 }
 
-/* What is between parameters is no gradient, and has no node that writes it. */
+/* No node writes the padding between parameters, so it is zeroed here. */
 static int clear_gaps(const struct gt_parallel *p, struct gt_stream *stream, int bucket,
     float *room, struct gt_err *err)
 {

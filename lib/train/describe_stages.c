@@ -1,8 +1,8 @@
-/* describe_stages.c - what each stage of a pipeline will cost. */
+/* describe_stages.c - the cost of each stage of a pipeline. */
 #include "lib/parallel/pipeline.h"
 #include "lib/train/inside.h"
 
-/* What a rank of the stage has, as gt_train_open() makes it; nobody will run it. */
+/* Make store and programs of a rank of the stage, as gt_train_open() does; they are never run. */
 static int open_stage(
     struct gt_train *stage, const struct gt_train *t, int index, struct gt_err *err)
 {

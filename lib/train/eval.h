@@ -23,23 +23,22 @@ struct gt_eval_options {
 	int host_ranks; /* how many of them share this host's memory; 0: all */
 };
 
-/* Check what can be checked without ranks, for programs that start them: that the checkpoint is
- * there, that there is a model, and that this build computes on the device. Errors: those of
- * gt_eval_open(). */
+/* For programs that start ranks: check before that the checkpoint is there, that there is a model,
+ * and that this build computes on the device. Errors: those of gt_eval_open(). */
 int gt_eval_check(const struct gt_eval_options *options, struct gt_err *err);
 
 struct gt_eval;
 
 /*
- * Open checkpoint, data and model, take memory and load the weights. `log` hears what was done, and
- * what makes the numbers mean something else than people may think; that of rank 0 alone. A
- * collective call.
+ * Open checkpoint, data and model, take memory and load the weights. Rank 0 logs notes on the
+ * checkpoint and the data, and warns where they make the numbers differ from those of training. A
+ * collective call. *out is NULL on failure.
  */
 int gt_eval_open(struct gt_eval **out, const struct gt_eval_options *options, struct gt_log *log,
     struct gt_err *err);
-void gt_eval_close(struct gt_eval *e);
+void gt_eval_close(struct gt_eval *e); /* NULL is fine */
 
-/* Borrowed: the data that are measured. */
+/* Borrowed: the description of the data that are measured. */
 const struct gt_data_info *gt_eval_data(const struct gt_eval *e);
 
 /* gt_evaluate(): a collective call, whose numbers do not depend on the number of ranks. */

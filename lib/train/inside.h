@@ -17,8 +17,8 @@ struct gt_train {
 	struct gt_run_source origin;
 	bool resumes;
 	struct gt_session s;
-	struct gt_dataset *whole, *data,
-	    *val; /* whole: what data and val were split from, or NULL */
+	struct gt_dataset *whole; /* `data` and `val` are parts of it; NULL: they are not */
+	struct gt_dataset *data, *val;
 	struct gt_optim *optim;
 	struct gt_ema *ema; /* NULL: none */
 	struct gt_program_pair steps, evals;
@@ -82,11 +82,11 @@ int gt_train_plan(struct gt_train *t, struct gt_err *err);
 /* How the validation data are measured. */
 struct gt_evaluate_options gt_train_evaluation(const struct gt_train *t);
 
-/* Of that, what is kept beside the parameters of a store: optimizer state and the mean. */
+/* Bytes of optimizer state and of the running mean of the weights, for a store of such a run. */
 int64_t gt_train_kept_bytes(const struct gt_train *t, const struct gt_store *store);
 
-/* describe_stages.c: a JSON array, yours: of each stage of the pipeline the parameter that it
- * begins with, its share of the work, what it holds, takes and sends. */
+/* describe_stages.c: a JSON array, yours, with an object for each stage of the pipeline: its first
+ * parameter, its share of the work, its parameters, its memory and the bytes that it sends. */
 json_t *gt_train_describe_stages(const struct gt_train *t, struct gt_err *err);
 
 #endif

@@ -141,8 +141,8 @@ static bool fits(const struct gt_train *t, uint64_t bytes)
 	return m.total + reserve_bytes <= bytes;
 }
 
-/* Ranks that compute together must do so in the same order: let all recompute as many blocks as the
- * one that needs to recompute most. Stages of a pipeline differ in their blocks. */
+/* Ranks that run collectives need the same order of nodes: let all recompute as many blocks as the
+ * rank that recomputes most. Stages of a pipeline differ in their blocks. */
 static int agree(const struct gt_train *t, int *blocks, struct gt_err *err)
 {
 	static const enum gt_axis axes[] = { GT_AXIS_DATA, GT_AXIS_TENSOR };

@@ -68,8 +68,8 @@ int gt_program_store(struct gt_store **out, const struct gt_model *model,
 	return rc;
 }
 
-/* Passes may have put another value behind a public name; that of an input may be gone, where other
- * ranks see to it. */
+/* Passes may have put another value behind a public name, or have removed an input that other ranks
+ * read. */
 static void find_io(struct gt_program *p)
 {
 	struct gt_value **inputs[] = { &p->io.input, &p->io.target, &p->io.rng, &p->io.weight,
@@ -111,8 +111,8 @@ static const struct gt_model_io *chunk_io(const struct gt_program *p, int chunk)
 	return chunk ? &p->others[chunk - 1] : &p->io;
 }
 
-/* The host writes all settings of a run at once: a room for what they are of. Each begins where a
- * cache line does. */
+/* The host writes all settings of a run by one copy, so these inputs lie in one temporary. Each
+ * begins at a cache line. */
 enum { SETTING_BYTES = 64, SETTINGS = 2 };
 
 static void settle_in(
@@ -272,8 +272,8 @@ int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err)
 	return 0;
 }
 
-/* A chunk's part of a batch in the staging memory, whose inputs have so many bytes: of one share
- * after the other. */
+/* Copy a chunk's samples from the staging memory, in which v's input has `bytes` for the whole
+ * batch: its part of each share. */
 static int take_chunk(struct gt_program *p, int chunk, const struct gt_value *v, const char *batch,
     size_t bytes, struct gt_err *err)
 {

@@ -13,11 +13,11 @@ struct gt_program {
 	struct gt_graph *graph;
 	struct gt_model_io io;
 	struct gt_plan *plan;
-	int batch;  /* as it is read: of all ranks together, where one reads for all */
-	int chunks; /* that it is cut into: io is the first one's (replicate.h) */
-	int shares; /* of the ranks that a batch is dealt out to: each is as many chunks */
+	int batch;  /* samples; of all ranks together, where one rank reads for all */
+	int chunks; /* parts of a batch, each with inputs of its own: `io` is the first one's */
+	int shares; /* of a batch that is dealt out to ranks: one for each, of `chunks` parts */
 	struct gt_recompute recompute;
-	bool turns; /* they are of ranks that take turns at the samples: gt_parallel_hosts() */
+	bool turns; /* chunks are of virtual ranks, which read in turn: gt_parallel_hosts() */
 	struct gt_model_io *others;       /* [chunks - 1] */
 	size_t input_bytes, target_bytes; /* of a whole batch */
 
@@ -31,11 +31,12 @@ struct gt_program {
 	int64_t set, fed;            /* calls so far */
 	struct gt_event **settled;   /* [setting_count]: the copy is done */
 	struct gt_event *arrived[2]; /* the batch is in the staging memory: of two calls in turn */
-	struct gt_event *taken;      /* the inputs have what is in the staging memory */
+	struct gt_event *taken;      /* the batch has been copied on to the inputs */
 };
 
-/* Describe a data set's samples to a model, and a model's input to a data set. Each of `ranks`
- * opens the data set: together they take half of the memory at most. */
+/* The input of a model for the samples of a data set; and the request to a data set for samples that
+ * suit a model. Each of `ranks` opens the data set: together they take half of the memory at
+ * most. */
 void gt_model_input_of(struct gt_model_input *out, const struct gt_data_info *info);
 void gt_data_request_of(
     struct gt_data_request *out, const struct gt_model *model, uint64_t seed, int ranks);
@@ -63,28 +64,28 @@ int gt_program_init(struct gt_program *out, const struct gt_program_options *opt
     struct gt_err *err);
 void gt_program_release(struct gt_program *p);
 
-/* Use this arena, and take memory for what comes in and goes out: of the device, and of the host
- * for copies. */
+/* Use this arena, and take memory for batches, losses and settings: of the device, and pinned memory
+ * of the host to copy from. Errors: those of the backend. */
 int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err);
 
 /*
  * All of these are queued: the batch on the device's copy stream, while the run before may go on,
  * the others on its compute stream.
  *
- * gt_program_feed(): a batch of exactly p->batch samples: what of it this rank's plan has inputs
- * for. Its memory is in use until the event that gt_program_fed() then names is done; that event is
- * the program's, and recorded again by the call after the next.
+ * gt_program_feed(): copy a batch of exactly p->batch samples, as far as this rank's plan has inputs
+ * for it. The batch's memory is in use until the event of gt_program_fed() is done. That event is
+ * the program's, and the call after the next records it again.
  */
 int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err);
 struct gt_event *gt_program_fed(const struct gt_program *p);
 
-/* For training, before each run: what a target's loss counts, and where random numbers begin, for
- * the batch's first sample. */
+/* For training, before each run: the weight of each target's loss, and the counters of the random
+ * numbers of the batch's first sample. */
 int gt_program_set(
     struct gt_program *p, float weight, const int64_t rng[GT_RNG_FIELDS], struct gt_err *err);
 
-/* Likewise, where gradients are scaled: take scalars->result.scale, in device memory. Nothing is
- * done for other programs. */
+/* Likewise, for programs with options.scaled: copy scalars->result.scale, in device memory, to the
+ * plan's input. Other programs do nothing. */
 int gt_program_set_scale(
     struct gt_program *p, const struct gt_step_scalars *scalars, struct gt_err *err);
 
@@ -121,7 +122,7 @@ int gt_feeder_feed(
  */
 struct gt_program_pair {
 	struct gt_program full, tail;
-	bool together; /* each run is a collective call; then one of them is there in any case */
+	bool together; /* each run is a collective call; then there is a program in any case */
 };
 
 int gt_program_pair_init(struct gt_program_pair *out, const struct gt_program_options *options,

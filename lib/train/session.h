@@ -16,11 +16,11 @@ struct gt_session_options {
 
 enum { GT_SESSION_PROGRAMS = 4 };
 
-/* All ranks of `group` open a session alike. What it points to is the session's. */
+/* All ranks of `group` open a session alike. Its pointers are owned, but for those marked. */
 struct gt_session {
 	struct gt_device *device;
-	struct gt_group *group,
-	    *alone; /* of all ranks, NULL if dry; a group of one, if it made one */
+	struct gt_group *group; /* borrowed: of all ranks; NULL if dry */
+	struct gt_group *alone; /* the group of one that it made where it was given none; or NULL */
 	struct gt_model *model;
 	struct gt_parallel *parallel;
 	struct gt_model_input input;
@@ -32,11 +32,11 @@ struct gt_session {
 	size_t arena_bytes; /* taken */
 };
 
-/* What a purpose adds to a session. The functions get `self` as it was given to
- * gt_session_open(). */
+/* The functions that make a session one for training, evaluation or generation. They get `self` as
+ * it was given to gt_session_open(). */
 struct gt_session_purpose {
 	bool trains; /* the store holds gradients */
-	/* The model and the ranks are there: open what the model reads, and set s->input. */
+	/* The model and the ranks are there: open the data that the model reads, and set s->input. */
 	int (*input)(struct gt_session *s, void *self, struct gt_err *err);
 	/* The store is laid out, without memory: make the programs, each after gt_session_add(). */
 	int (*plan)(struct gt_session *s, void *self, struct gt_err *err);
@@ -45,7 +45,7 @@ struct gt_session_purpose {
 	int (*weights)(struct gt_session *s, void *self, struct gt_err *err);
 };
 
-/* Whether this build computes on a device of that name; for programs that start ranks. Errors:
+/* Check that this build computes on a device of that name, for programs that start ranks. Errors:
  * GT_ENOTSUP. */
 int gt_session_check_device(const char *device, struct gt_err *err);
 
@@ -60,8 +60,8 @@ void gt_session_stop(struct gt_session *s);
 /* Release everything, the programs that were added included. */
 void gt_session_close(struct gt_session *s);
 
-/* Tell of a program, made or yet to be made, that uses the arena. It stays where it is until the
- * session is closed. */
+/* Add a program, made or yet to be made, that uses the arena. *p stays at its address until the
+ * session is closed, which releases it. */
 void gt_session_add(struct gt_session *s, struct gt_program *p);
 void gt_session_add_pair(struct gt_session *s, struct gt_program_pair *pair);
 
@@ -77,7 +77,7 @@ struct gt_program_options gt_session_program_options(
 int gt_session_load(struct gt_session *s, struct gt_file_name file,
     const struct gt_weights_options *options, struct gt_weights_report *report, struct gt_err *err);
 
-/* This rank among those that read other samples, and how many these are. */
+/* This rank's number on the data axis, whose ranks read other samples, and how many they are. */
 int gt_session_data_rank(const struct gt_session *s);
 int gt_session_data_world(const struct gt_session *s);
 

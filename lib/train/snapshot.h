@@ -16,8 +16,8 @@
  *
  * The optimizer's state_dict has one param_group, or two where the model exempts some parameters
  * from weight decay: first those that decay, then the others, each in the order of declaration,
- * numbered through: what torch.optim gives for these two groups. Where an optimizer leaves some
- * parameters to another, that one's groups follow, with its own options and states.
+ * numbered through, as torch.optim numbers the parameters of two groups. Where an optimizer leaves
+ * some parameters to another, that one's groups follow, with its own options and states.
  */
 struct gt_snapshot {
 	struct gt_store *store;
@@ -30,7 +30,7 @@ struct gt_snapshot {
 	int64_t epoch;                /* that the next step belongs to; for saving */
 	int64_t best_step;            /* -1: none yet */
 	double best_score;            /* larger is better */
-	/* Options of the run: what is saved; when loading, what must be as it was. May be NULL. */
+	/* Options of the run, to save; when loading, those that must be as they were. May be NULL. */
 	const json_t *config;
 };
 

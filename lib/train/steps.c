@@ -21,8 +21,8 @@ static int64_t step_samples(const struct gt_train *t, int64_t step, int64_t *fir
 	return (end < rank_samples ? end : rank_samples) - *first * t->sampler.batch;
 }
 
-/* The program of the epoch's micro-batch `number`, fed. Where another rank reads for this one, how
- * many samples come is known all the same. */
+/* Feed the epoch's micro-batch `number` to its program, *p. The number of its samples follows from
+ * `number`, so a rank for which another one reads knows it, too. */
 static int feed_micro_batch(
     struct gt_program **p, struct gt_loop *l, int64_t number, struct gt_err *err)
 {
@@ -43,9 +43,9 @@ static int feed_micro_batch(
 	return gt_feeder_feed(&l->feeder, *p, batch, err);
 }
 
-/* Where in the step the samples are that this rank's model sees. They are counted over all ranks,
- * who take turns, or as rank 0 has dealt them out: a batch for several ranks has those of one after
- * those of the other. */
+/* Number the samples of this rank's model within the step, for random numbers. Samples are counted
+ * over all ranks: ranks take turns, or rank 0 has dealt them out, first all of one rank, then all of
+ * the next. */
 static void count_samples(int64_t *rng, const struct gt_train *t, int64_t index, int samples)
 {
 	const struct gt_sampler *s = &t->sampler;
@@ -177,7 +177,7 @@ static int check_replicas(struct gt_loop *l, struct gt_err *err)
 	return rc;
 }
 
-/* Gradients are there, and all else of the step before its update. */
+/* Between the backward passes of a step and its update: let observers read the gradients. */
 static int show_gradients(struct gt_loop *l, struct gt_err *err)
 {
 	const struct gt_train *t = l->t;

@@ -13,7 +13,7 @@
 #include "lib/train/observer.h"
 #include "lib/train/profile.h"
 
-/* What the backward part reads of the forward part is kept, or computed again block by block. */
+/* Which blocks of a model compute their values again for the backward part, and keep none. */
 enum gt_recompute_mode {
 	GT_RECOMPUTE_NONE,
 	GT_RECOMPUTE_ALL,
@@ -38,8 +38,8 @@ enum {
 
 /* The options of a run. Strings are borrowed until gt_train_close(). */
 struct gt_train_options {
-	/* GT_GIVEN_ bits of the fields that have been set. gt_train_open() fills in the others,
-	 * whatever they hold, and adds their bits. */
+	/* GT_GIVEN_ bits of the fields that have been set. gt_train_open() sets the other fields
+	 * and their bits. */
 	unsigned given;
 
 	const char *device; /* a backend's name, as "cpu", which NULL is, too */
@@ -86,22 +86,22 @@ struct gt_train_options {
 	const char *profile; /* "wait=1,warmup=1,active=3": gt_profile_parse(); NULL: no profile */
 };
 
-/* Check what can be checked without model and data, for programs that start ranks: that the texts
- * can be parsed, and that so many ranks can share the work in this way. gt_train_open() does the
- * same on each rank before anything else. Errors: GT_EINVAL. */
+/* Check the options that need neither model nor data, for programs that start ranks: the texts can
+ * be parsed, and so many ranks can share the work in this way. gt_train_open() does the same on each
+ * rank before anything else. Errors: GT_EINVAL. */
 int gt_train_check_options(const struct gt_train_options *o, int ranks, struct gt_err *err);
 
-/* Whether a run can write into o->out, for the same: nobody else does, no other program's files are
- * there and, unless it resumes, which a checkpoint has to be read for, none of a run that went
- * further. Errors: GT_EINVAL, GT_EIO. */
+/* Check that a run can write into o->out, for programs that start ranks: no other run is writing
+ * there, and the folder holds no files of other programs. A run that does not resume must not find
+ * files of a run that went further, either. Errors: GT_EINVAL, GT_EIO. */
 int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err);
 
 struct gt_train;
 
 /*
  * Open data and model, resolve defaults (in *options too), lay out memory, take it, initialise or
- * load the weights. `log` hears what was done. With `dry` no memory is taken and no
- * file is written; only gt_train_describe() is then allowed.
+ * load the weights. Notes and warnings go to `log`. With `dry` no memory is taken and no file is
+ * written; only gt_train_describe() and gt_train_close() are then allowed. A collective call.
  */
 int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool dry,
     struct gt_log *log, struct gt_err *err);

@@ -22,7 +22,7 @@ struct gt_weights_options {
 
 /* What was found; release with gt_weights_report_release(). */
 struct gt_weights_report {
-	const char *note; /* where the state_dict was found, what came off */
+	const char *note; /* where the state_dict was found, and the prefix cut off its keys */
 	/* Names, in `arena`; ended by NULL, or NULL where there are none. */
 	const char **missing, **unexpected;
 	size_t missing_count, unexpected_count;
@@ -51,9 +51,9 @@ int gt_weights_load_file(struct gt_store *store, const struct gt_model *model,
     struct gt_weights_report *report, struct gt_err *err);
 
 /* The state_dict of a store as a tree in `a`, in the order of declaration, aliases sharing storage.
- * It borrows the store's memory (or a copy of it in `a`, where the device's is not the host's), or
- * that of `whole` (NULL: nothing) for what is held in parts. With
- * `ema` (NULL: without), parameters are their mean. */
+ * It borrows the store's memory (or a copy of it in `a`, where the device's is not the host's); for
+ * tensors that ranks hold in parts that of `whole` (NULL: there are none). With `ema` (NULL:
+ * without), parameters are their mean. */
 struct gt_tree *gt_weights_tree(const struct gt_store *store, const struct gt_whole *whole,
     const struct gt_ema *ema, const struct gt_model *model, struct gt_arena *a, struct gt_err *err);
 

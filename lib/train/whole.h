@@ -15,9 +15,9 @@ struct gt_whole {
 };
 
 /*
- * Collect the data of the store, what `optim` keeps, and the mean of the weights (NULL: nothing). A
- * collective call, of all ranks; rank 0 then holds one copy of what is in parts. Release it in any
- * case.
+ * Collect the tensors that ranks hold in parts: data of the store, states of `optim`, and means of
+ * the weights (NULL: none). A collective call of all ranks; rank 0 then holds a copy of each.
+ * Release it in any case.
  */
 int gt_whole_collect(struct gt_whole *out, struct gt_parallel *parallel,
     const struct gt_store *store, const struct gt_optim *optim, const struct gt_ema *ema,
