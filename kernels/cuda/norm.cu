@@ -5,8 +5,9 @@
 #include "kernels/cuda/rows.cuh"
 
 /* A warp has a row. A lane reads PACK elements at a time, or one by one where PACK does not divide
- * the length of rows. All types add up in the same order, so a result of 16 bits is that of float32,
- * rounded. Statistics, weights and sums are in the type of gt_wide. Formulas: lib/graph/ops/ops.h. */
+ * the length of rows. All types add up in the same order, so a result of 16 bits is that of
+ * float32, rounded. Statistics, weights and sums are in the type of gt_wide. Formulas:
+ * lib/graph/ops/ops.h. */
 enum { WARPS = 4, PACK = 8 };
 
 template <class T, int W> using reader = typename gt_map_buffer<T, true, false>::template lanes<W>;

@@ -26,9 +26,10 @@ int gt_cuda_begin_step(struct gt_stream *stream, struct gt_step_scalars *s, stru
 /* ---- losses ---- */
 
 /*
- * The tree of lib/device/backend.h adds up neighbours, pairs of neighbours, and so on; a sum without
- * a neighbour goes on alone. So a subtree of 2^k elements can be added up as a binary number counts:
- * sums[j] is that of 2^j elements, and a new element carries as far as there are sums.
+ * The tree of lib/device/backend.h adds up neighbours, pairs of neighbours, and so on; a sum
+ * without a neighbour goes on alone. So a subtree of 2^k elements can be added up as a binary
+ * number counts: sums[j] is that of 2^j elements, and a new element carries as far as there are
+ * sums.
  */
 static __device__ double sum_subtree(const float *x, int64_t count)
 {

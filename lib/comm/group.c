@@ -35,7 +35,7 @@ static bool misaligned(const void *p, size_t size)
 	return (uintptr_t)p % size;
 }
 
-/* Half of it for complex numbers, whose parts are what is aligned. */
+/* The alignment of a complex number is that of its parts. */
 static size_t alignment(enum gt_dtype dtype)
 {
 	return dtype == GT_C64 || dtype == GT_C128 ? gt_dtype_size(dtype) / 2

@@ -14,12 +14,12 @@ struct gt_stream; /* lib/device/backend.h */
 
 /*
  * This module lets ranks find each other, exchange numbers and fail together. It knows nothing of
- * graphs, models or training. A group is what one rank holds of it: its number, the size, and a
- * table of functions (`shm` or `ring` on one host, `mpi` on several).
+ * graphs, models or training. A struct gt_group is one rank's end of a group: its number,
+ * the size, and a table of functions (`shm` or `ring` on one host, `mpi` on several).
  *
  * All ranks of a group call the same collectives in the same order with the same sizes, types and
  * `what`: a rank that does otherwise is an error on all of them (GT_EINVAL), not a wrong sum. Only
- * what is sent and received may have two names. Calls on one group come from one thread at a time.
+ * a message may have two names. Calls on one group come from one thread at a time.
  *
  * A group is for host memory, or for the memory of one device (device_group.h). Collectives of a
  * device's group are queued on a stream, as all work of a device is: a call returns when the
@@ -52,7 +52,7 @@ enum gt_collective_kind {
  * means that the part of count elements is where it belongs in the whole. Otherwise they do not
  * overlap. `count` is in elements, of the part where there are parts; 0 is fine.
  *
- * Reductions take GT_F32, GT_F64, GT_F16, GT_BF16, GT_I32, GT_I64; what only moves, any type. Sums
+ * Reductions take GT_F32, GT_F64, GT_F16, GT_BF16, GT_I32, GT_I64; other collectives any type. Sums
  * of F16 and BF16 are made in float32 and rounded once, to nearest even. The result is the same
  * bits on all ranks and in all runs. GT_AVG of integers rounds towards zero; sums of them wrap
  * around; a NaN on any rank is the GT_MAX. Buffers are aligned to their elements.
@@ -133,8 +133,8 @@ int gt_group_wait(struct gt_group *g, uint64_t ticket, struct gt_err *err);
 int gt_group_await(
     struct gt_group *g, uint64_t ticket, struct gt_stream *stream, struct gt_err *err);
 
-/* From any thread: what waits, in the background too, ends in an error from now on, and the group
- * is of no use but to be freed. */
+/* From any thread: calls that wait, in the background too, end in an error from now on, and the
+ * group is of no use but to be freed. */
 void gt_group_stop(struct gt_group *g);
 
 /*

@@ -1,4 +1,4 @@
-/* group_inside.h - inside comm: what backends of groups share. */
+/* group_inside.h - inside comm: declarations that the backends of groups share. */
 #ifndef GT_COMM_GROUP_INSIDE_H
 #define GT_COMM_GROUP_INSIDE_H
 
@@ -97,7 +97,7 @@ void gt_reduce_step(const struct gt_reduce_step *s);
 /*
  * What becomes of them on this rank: out, as in struct gt_collective; NULL where it gets nothing.
  *
- *   src[size]  what each rank gives, c->count elements; of a reduce-scatter, to this rank; of a
+ *   src[size]  the input of each rank, c->count elements; of a reduce-scatter, to this rank; of a
  *              broadcast, that of c->peer counts alone
  */
 void gt_finish_small(const struct gt_collective *c, void *out, const void *const *src, int size);

@@ -5,9 +5,9 @@
 #include "lib/comm/shm_inside.h"
 
 /*
- * Ranks meet: each moves its phase on and waits for those of the others. Others read after a meeting
- * the data that a rank has written before it. Each collective begins with a meeting at which calls are
- * compared, and then takes one of three ways, the same on all ranks:
+ * Ranks meet: each moves its phase on and waits for those of the others. Others read after a
+ * meeting the data that a rank has written before it. Each collective begins with a meeting at
+ * which calls are compared, and then takes one of three ways, the same on all ranks:
  *
  *   small     the data lie in the ranks' seats before they meet; nothing more is needed
  *   in place  all buffers are in memory that all see: each does its share, then they meet again

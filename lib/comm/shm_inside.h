@@ -1,4 +1,4 @@
-/* shm_inside.h - inside comm: the memory that the ranks of a host share, and each rank's own state. */
+/* shm_inside.h - inside comm: memory that the ranks of a host share, and each rank's own state. */
 #ifndef GT_COMM_SHM_INSIDE_H
 #define GT_COMM_SHM_INSIDE_H
 
@@ -36,8 +36,8 @@ struct gt_shm_place {
 	uint64_t offset;
 };
 
-/* A rank's own, written by it alone. The data of a call have two places, used in turn, as a rank may
- * be in the next call while another still reads. */
+/* A rank's own, written by it alone. The data of a call have two places, used in turn, as a rank
+ * may be in the next call while another still reads. */
 struct gt_shm_seat {
 	struct gt_shm_flag phase;            /* how many times it has met the others */
 	alignas(LINE) _Atomic uint32_t left; /* gt_group_free() was called */

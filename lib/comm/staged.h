@@ -23,8 +23,8 @@
  *
  * gt_staged_new() makes such a group of *group, a group for host memory that nobody else calls. The
  * new group takes its place, and owns it and the streams. A slot holds `chunk_bytes` (0: a MiB; the
- * same on all ranks) of the whole that ranks gather or reduce. The device outlives the group. Errors:
- * GT_ENOMEM, and those of the backend; *group is then as it was.
+ * same on all ranks) of the whole that ranks gather or reduce. The device outlives the group.
+ * Errors: GT_ENOMEM, and those of the backend; *group is then as it was.
  */
 int gt_staged_new(struct gt_group **group, const struct gt_device *device, size_t chunk_bytes,
     struct gt_err *err);

@@ -481,8 +481,8 @@ static int capture(struct gt_plan *p, unsigned runs, struct gt_err *err)
 	return rc;
 }
 
-/* The first run is queued kernel by kernel, so that kernels can do work of their first run alone, and
- * a plan that runs once is never captured. Nor is one whose steps are timed. */
+/* The first run is queued kernel by kernel, so that kernels can do work of their first run alone,
+ * and a plan that runs once is never captured. Nor is one whose steps are timed. */
 int gt_plan_run_as(struct gt_plan *p, unsigned runs, struct gt_err *err)
 {
 	const struct gt_device *d = p->store->device;

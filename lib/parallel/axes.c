@@ -26,9 +26,9 @@ int gt_axes_parts(const struct gt_parallel_options *o)
 	return gt_axis_tensor.size(o, 0) * gt_axis_pipeline.size(o, 0);
 }
 
-/* Make the group of the ranks that differ from this one in their seat on the axis alone; the numbers
- * of neighbours there differ by `apart`. An axis of one seat needs no group, but modes call that of
- * the data axis in any case. */
+/* Make the group of the ranks that differ from this one in their seat on the axis alone; the
+ * numbers of neighbours there differ by `apart`. An axis of one seat needs no group, but modes call
+ * that of the data axis in any case. */
 static int open_axis(struct gt_parallel *p, enum gt_axis axis, int apart, struct gt_err *err)
 {
 	struct gt_group *seat = &p->seats[axis];

@@ -14,11 +14,11 @@
  * Two axes take no ranks of their own: on the virtual axis one rank does the work of several, and
  * the sequence axis has the ranks of the tensor axis.
  *
- * Each axis may divide parameters among its seats. From the outermost axis to the innermost: a stage
- * of a pipeline holds some parameters, a seat of the tensor axis a shard of each of them, and a seat
- * of the data axis (under zero1 to zero3) a range of that shard. Rows are in the order of enum
- * gt_axis, the innermost axis first. 2 stages x 2 shards by columns x zero1 on 2 ranks, of a matrix
- * that stage 1 holds:
+ * Each axis may divide parameters among its seats. From the outermost axis to the innermost: a
+ * stage of a pipeline holds some parameters, a seat of the tensor axis a shard of each of them, and
+ * a seat of the data axis (under zero1 to zero3) a range of that shard. Rows are in the order of
+ * enum gt_axis, the innermost axis first. 2 stages x 2 shards by columns x zero1 on 2 ranks, of a
+ * matrix that stage 1 holds:
  *
  *   0 1 2 3    (stage 1, shard 0, data 0) updates 0 1    (stage 1, shard 1, data 0) updates 2 3
  *   4 5 6 7    (stage 1, shard 0, data 1) updates 4 5    (stage 1, shard 1, data 1) updates 6 7
@@ -46,8 +46,8 @@ struct gt_axis_row {
 	/* How many parts a batch comes in; `chunks` is the answer of the rows before. */
 	int (*parts)(const struct gt_parallel *p, int batch, int chunks);
 	/* A graph with its backward pass. prepare(), from the first row to the last, changes the
-	 * graph of one part of a batch. insert(), from the last row to the first, makes it the graph
-	 * of all parts and adds collectives. finish() puts nodes behind all others. */
+	 * graph of one part of a batch. insert(), from the last row to the first, makes it the
+	 * graph of all parts and adds collectives. finish() puts nodes behind all others. */
 	int (*prepare)(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
 	int (*insert)(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err);
 	void (*finish)(struct gt_parallel *p, struct gt_graph *g);
@@ -61,8 +61,8 @@ struct gt_axis_row {
 	/* Whether squares of gradients differ from seat to seat, so that the norm's sum goes over
 	 * the axis. */
 	bool (*divides)(const struct gt_parallel *p);
-	/* Then: whether this rank counts the gradients of the slot that it holds. Of seats that hold
-	 * the same ones, only the first counts them. NULL: every seat counts its gradients. */
+	/* Then: whether this rank counts the gradients of the slot that it holds. Of seats that
+	 * hold the same ones, only the first counts them. NULL: every seat counts its gradients. */
 	bool (*counts)(const struct gt_parallel *p, const struct gt_slot *slot);
 	/* Bytes that a rank sends over the axis in a step. */
 	int64_t (*sent)(const struct gt_parallel *p, int micro_batches);

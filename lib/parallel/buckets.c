@@ -79,7 +79,7 @@ size_t gt_buckets_find(const struct gt_buckets *b, int64_t offset)
 	return i;
 }
 
-/* Where micro-batches add up, nodes write what is an input of theirs. */
+/* Where micro-batches add up, nodes write one of their inputs. */
 size_t *gt_buckets_ends(const struct gt_buckets *b, const struct gt_store *store,
     const struct gt_graph *g, struct gt_err *err)
 {

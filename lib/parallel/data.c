@@ -71,7 +71,7 @@ static int check(const struct gt_parallel_options *o, int ranks, int batch, stru
 }
 
 /* Each rank computes by itself, with all weights: one rank has nobody to share with, and where
- * nothing is trained no gradient has to be summed. Virtual ranks share what one rank computes. */
+ * nothing is trained no gradient has to be summed. Virtual ranks share one rank's results. */
 static const struct gt_parallel_mode by_itself = { .threads = false };
 
 static int open_mode(struct gt_parallel *p, struct gt_err *err)

@@ -5,7 +5,7 @@
 #include "lib/graph/pass.h"
 #include "lib/parallel/scatter.h"
 
-/* ---- who has which samples ---- */
+/* ---- the samples of each rank ---- */
 
 void gt_dp_part_of(const struct gt_group *group, int rank, int samples, int *first, int *count)
 {

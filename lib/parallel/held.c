@@ -143,8 +143,8 @@ static int read_own(const struct gt_parallel *p, struct load *load, const void *
 	                  : GT_ENOMEM;
 }
 
-/* From the innermost axis to the outermost: the other seats send their elements to seat 0, unless it
- * has them anyway, and leave; seat 0 goes on. */
+/* From the innermost axis to the outermost: the other seats send their elements to seat 0, unless
+ * it has them anyway, and leave; seat 0 goes on. */
 static int gather_all(struct gt_parallel *p, struct load *load, const int64_t *counts, bool *leaves,
     struct gt_err *err)
 {

@@ -8,7 +8,7 @@
 #include "lib/graph/pass.h"
 #include "lib/parallel/collectives.h"
 
-/* ---- what goes together ---- */
+/* ---- options that can be combined ---- */
 
 int64_t gt_lockstep_step(const struct gt_parallel_options *o, int ranks, int batch)
 {

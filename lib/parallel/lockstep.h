@@ -9,8 +9,8 @@
  * Sums of floats depend on their order, so ranks that share a batch differ in the last bits from
  * one that has it whole. Reproducible training has the same number of virtual ranks for any number
  * of ranks: each rank stands for as many of them, one after the other, with samples and random
- * numbers of their own. Losses and gradients are summed up as the ranks of an ordered group sum up (comm/group.h),
- * first over the virtual ranks of a rank, then over ranks.
+ * numbers of their own. Losses and gradients are summed up as the ranks of an ordered group sum up
+ * (comm/group.h), first over the virtual ranks of a rank, then over ranks.
  */
 
 /* The samples of a step of so many ranks of the data axis, with micro-batches of `batch` each. */

@@ -18,8 +18,9 @@ struct gt_parallel {
 	struct gt_group *axes[GT_AXES];
 	struct gt_group seats[GT_AXES]; /* in place of groups that are not there; never called */
 	struct gt_group *results;       /* gt_parallel_results() */
-	/* The groups of the same ranks for device memory, from gt_parallel_attach() on: kernels call
-	 * these, with a stream. Where device memory is the host's they are the groups above. */
+	/* The groups of the same ranks for device memory, from gt_parallel_attach() on: kernels
+	 * call these, with a stream. Where device memory is the host's they are the groups
+	 * above. */
 	struct gt_group *device_world, *device_axes[GT_AXES], *device_results;
 	struct gt_store *store;
 	bool stale; /* rank 0's weights have changed since all ranks had them */

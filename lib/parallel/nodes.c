@@ -60,7 +60,7 @@ void gt_orders_add(struct gt_orders *orders, struct gt_order one)
 	orders->list[i] = one;
 }
 
-/* From the end on, so that places stay what they are. */
+/* From the end on, so that the places before stay right. */
 void gt_orders_emit(
     const struct gt_orders *orders, const struct gt_buckets *buckets, struct gt_graph *g)
 {

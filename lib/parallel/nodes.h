@@ -28,12 +28,13 @@ struct gt_order {
 	const struct gt_op *op;
 	size_t at;
 	int bucket, turn;
-	unsigned runs;             /* struct gt_node */
-	struct gt_value *in, *out; /* or NULL; out: what it makes in place of a value of its own */
+	unsigned runs; /* struct gt_node */
+	struct gt_value *in,
+	    *out; /* or NULL; out: the value that it computes, in place of a new one */
 };
 
-/* Nodes of one place run in the order in which they were added: the same on all ranks, as collectives
- * require. */
+/* Nodes of one place run in the order in which they were added: the same on all ranks, as
+ * collectives require. */
 struct gt_orders {
 	struct gt_order *list;
 	size_t count;

@@ -51,7 +51,8 @@ static int take_scalars(struct gt_parallel *p, struct gt_err *err)
 	return gt_device_write(p->device, scalars, &begin, sizeof(begin), err);
 }
 
-/* A slot lies in one part, or in consecutive ones: there are no more ranges than slots and parts. */
+/* A slot lies in one part, or in consecutive ones: there are no more ranges than slots and
+ * parts. */
 int gt_norm_attach(struct gt_parallel *p, struct gt_err *err)
 {
 	const struct gt_store *s = p->store;
@@ -97,7 +98,8 @@ static int count_again(const struct gt_parallel *p, double *squares, struct gt_e
 	return rc ? rc : b->copy(stream, squares, sum, GT_SQUARES * sizeof(*sum), err);
 }
 
-/* The sum of the squares of all ranks' gradients, from the sum over those that this rank updates. */
+/* The sum of the squares of all ranks' gradients, from the sum over those that this rank
+ * updates. */
 static int add_up(void *self, double *squares, struct gt_err *err)
 {
 	const struct gt_parallel *p = self;

@@ -12,7 +12,7 @@
 /*
  * This module makes one plan per rank into one training run: passes that put collectives into a
  * graph, and the kernels of these nodes. It owns no training loop; the loop calls the functions
- * here at the places that their comments name, whatever the mode.
+ * here at the places that their comments name, in every mode.
  *
  * A mode is a row of functions (modes.h). All are SPMD: each rank has a group's seat, builds the
  * same graph, and calls the same functions in the same order.
@@ -95,7 +95,7 @@ enum { GT_VIRTUAL_RANKS = 8 };
 
 /*
  * How many virtual ranks each of `ranks` ranks stands for, with micro-batches of so many samples,
- * as gt_parallel_check() has allowed. Under `reproducible` there are as many of them, whatever the
+ * as gt_parallel_check() has allowed. Under `reproducible` there are as many of them for any
  * number of ranks: the largest power of two, at most GT_VIRTUAL_RANKS, that divides the samples of
  * a step. Otherwise 1.
  */
@@ -114,26 +114,26 @@ int gt_parallel_check(
  *
  * Modes work on the data axis.
  *
- * gt_parallel_new() makes one rank's part in a run on the ranks of `world`, which outlives it. NULL:
- * a dry run of options->ranks ranks, whose plans are made but never run. In a world of one rank, and
- * with `forward`, every mode is the same: no collective is inserted. A collective call. Errors:
- * GT_ENOTSUP for `reproducible` on a world whose sums are not ordered (comm/group.h). After it come,
- * in this order: gt_parallel_rewrite() for a graph, a store made of that graph,
+ * gt_parallel_new() makes one rank's part in a run on the ranks of `world`, which outlives it.
+ * NULL: a dry run of options->ranks ranks, whose plans are made but never run. In a world of one
+ * rank, and with `forward`, every mode is the same: no collective is inserted. A collective call.
+ * Errors: GT_ENOTSUP for `reproducible` on a world whose sums are not ordered (comm/group.h). After
+ * it come, in this order: gt_parallel_rewrite() for a graph, a store made of that graph,
  * gt_parallel_attach(), memory for the store, programs.
  */
 int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *options,
     struct gt_group *world, struct gt_err *err);
 
 /* After an error there may be collectives that were started and that no stream waits for. Give them
- * up: call this once the device's streams have ended their work, and before memory is freed. NULL is
- * fine. */
+ * up: call this once the device's streams have ended their work, and before memory is freed. NULL
+ * is fine. */
 void gt_parallel_stop(struct gt_parallel *p);
 
 /* Free the store first. */
 void gt_parallel_free(struct gt_parallel *p);
 
-/* The ranks of an axis, a group for host memory. Where this rank is alone on the axis it may have no
- * functions: do not call it then. */
+/* The ranks of an axis, a group for host memory. Where this rank is alone on the axis it may have
+ * no functions: do not call it then. */
 struct gt_group *gt_parallel_axis(const struct gt_parallel *p, enum gt_axis axis);
 
 /* The ranks whose losses and statistics add up to those of the model. Stages that do not compute
@@ -166,8 +166,8 @@ void gt_parallel_part(const struct gt_parallel *p, int samples, int *first, int 
  * gt_parallel_part() says, or one where there are none: make it a part of one for `samples`. */
 int gt_parallel_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err);
 
-/* Lay out a store that has no memory yet for the ranks: divide it as the axes do, and lend it memory
- * that they can reach. Its device's groups are made here. A collective call. */
+/* Lay out a store that has no memory yet for the ranks: divide it as the axes do, and lend it
+ * memory that they can reach. Its device's groups are made here. A collective call. */
 int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err);
 
 /* How many parts a batch comes in: one for each virtual rank of this rank, or the chunks that go
@@ -175,14 +175,14 @@ int gt_parallel_attach(struct gt_parallel *p, struct gt_store *store, struct gt_
  * not divide (a short last one), the largest number below that does. */
 int gt_parallel_chunks(const struct gt_parallel *p, int batch);
 
-/* Whether these parts are of virtual ranks, which take turns at the samples, and whose gradients are
- * added up among themselves. Otherwise parts follow each other, and gradients add up as those of
- * micro-batches do. */
+/* Whether these parts are of virtual ranks, which take turns at the samples, and whose gradients
+ * are added up among themselves. Otherwise parts follow each other, and gradients add up as those
+ * of micro-batches do. */
 bool gt_parallel_hosts(const struct gt_parallel *p);
 
 /*
  * A graph with a backward pass, after all other passes: its gradients are all there. It is of one
- * of `chunks` parts of a batch; what comes out takes all of them, with copies of its inputs and
+ * of `chunks` parts of a batch; afterwards it computes all of them, with copies of its inputs and
  * outputs (replicate.h).
  */
 int gt_parallel_insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err);
@@ -201,10 +201,9 @@ bool gt_parallel_adds(const struct gt_parallel *p);
 const struct gt_plan_extra *gt_parallel_kernels(struct gt_parallel *p);
 
 /*
- * What the ranks hold of a slot: its data (parameters, buffers), what an optimizer keeps for it,
- * and its gradient after a step's last micro-batch, where that is the sum over ranks. The store's
- * slots describe whole tensors; a rank may hold some elements of them, at places that the mode
- * chooses.
+ * The ranks hold three things for a slot: its data (parameters, buffers), the optimizer's states,
+ * and its gradient after a step's last micro-batch, which is the sum over ranks. The store's slots
+ * describe whole tensors; a rank may hold some elements of them, at places that the mode chooses.
  */
 enum gt_held { GT_HELD_DATA, GT_HELD_STATE, GT_HELD_GRADIENT };
 
@@ -229,11 +228,11 @@ int gt_parallel_collect(struct gt_parallel *p, const struct gt_slot *slot, enum 
 int gt_parallel_deal(struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what,
     void *held, const void *whole, struct gt_err *err);
 
-/* gt_store_init() of what this rank holds. */
+/* Set the elements that this rank holds to their initial values, as gt_store_init() does. */
 int gt_parallel_init(struct gt_parallel *p, uint64_t seed, struct gt_err *err);
 
-/* Rank 0 has its weights: give them to all ranks. Where ranks hold parts of the parameters, each has
- * set its own, and only buffers are sent. A collective call. */
+/* Rank 0 has its weights: give them to all ranks. Where ranks hold parts of the parameters, each
+ * has set its own, and only buffers are sent. A collective call. */
 int gt_parallel_begin(struct gt_parallel *p, struct gt_err *err);
 
 /*

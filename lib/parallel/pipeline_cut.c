@@ -76,7 +76,7 @@ static const struct gt_value *first_read(const struct gt_graph *g, size_t at)
 	return NULL;
 }
 
-/* Where ranks share layers, a layer begins with its copy of what comes from before. */
+/* Where ranks share layers, a layer begins with a copy of its input. */
 int gt_pipeline_begin(size_t *out, const struct gt_pipeline_cut *cut, const struct gt_graph *g,
     int stage, struct gt_err *err)
 {
@@ -123,7 +123,7 @@ static int find_places(struct places *p, const struct gt_graph *g, struct gt_err
 		struct gt_value *across;
 		struct gt_cost cost;
 
-		/* A stage reads a parameter at least, so what it sends has a gradient. */
+		/* A stage reads a parameter at least, so the value that it sends has a gradient. */
 		if (first && !p->count)
 			p->name[p->count++] = first->name;
 		else if (first && count_crossing(g, i, &across) == 1 && is_float(across->dtype)) {

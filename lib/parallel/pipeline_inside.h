@@ -1,4 +1,4 @@
-/* pipeline_inside.h - inside parallel: what the files of the pipeline share. */
+/* pipeline_inside.h - inside parallel: declarations that the files of the pipeline share. */
 #ifndef GT_PARALLEL_PIPELINE_INSIDE_H
 #define GT_PARALLEL_PIPELINE_INSIDE_H
 
@@ -49,7 +49,7 @@ bool gt_pipeline_reads(
 
 /* ---- pipeline_stage.c ---- */
 
-/* Leave of a forward graph what stage `stage` does. `low` is as in struct gt_pass_options. */
+/* Leave of a forward graph the nodes of stage `stage`. `low` is as in struct gt_pass_options. */
 int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct gt_graph *g,
     enum gt_dtype low, struct gt_err *err);
 
@@ -59,9 +59,9 @@ int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, str
 /* ---- pipeline_tied.c ---- */
 
 /*
- * Stages that share a parameter add up their gradients of it at the end of a step. Where the order of
- * sums counts, the first of them adds up the gradients of both, chunk by chunk, as one rank does that
- * has both uses of the parameter in its graph; at the end the other stage gets the result.
+ * Stages that share a parameter add up their gradients of it at the end of a step. Where the order
+ * of sums counts, the first of them adds up the gradients of both, chunk by chunk, as one rank does
+ * that has both uses of the parameter in its graph; at the end the other stage gets the result.
  */
 
 /* Of a graph of one chunk with its backward pass, where the order counts: send this stage's part of

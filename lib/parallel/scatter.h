@@ -1,4 +1,4 @@
-/* scatter.h - inside parallel: samples dealt out by rank 0, and what they gave collected there. */
+/* scatter.h - inside parallel: rank 0 deals out samples, and collects their results. */
 #ifndef GT_PARALLEL_SCATTER_H
 #define GT_PARALLEL_SCATTER_H
 

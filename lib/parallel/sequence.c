@@ -11,8 +11,8 @@
 
 /*
  * With tensor parallelism all ranks compute the same values between the layers that they share. The
- * ops there go row by row, so each rank can compute some rows (tokens) alone: behind a layer the sum
- * over ranks becomes a reduce-scatter of rows, and before the next layer the copy becomes an
+ * ops there go row by row, so each rank can compute some rows (tokens) alone: behind a layer the
+ * sum over ranks becomes a reduce-scatter of rows, and before the next layer the copy becomes an
  * all-gather. Together these send as many bytes as the sum does, and half as many again where the
  * backward part gathers a layer's input once more. On two ranks, of 8 tokens:
  *
@@ -164,8 +164,8 @@ static bool may_be_divided(const struct gt_node *n, const bool *divided)
 	return n->out[0]->role == GT_TEMPORARY && (op || is_sum(n));
 }
 
-/* Of a node that does not go row by row, let outputs and inputs stay whole. Returns whether anything
- * has changed. */
+/* Of a node that does not go row by row, let outputs and inputs stay whole. Returns whether
+ * anything has changed. */
 static bool leave_out(const struct gt_node *n, bool *divided)
 {
 	const struct row_op *op = row_op_of(n);
@@ -201,7 +201,8 @@ static void copy_parameters(struct gt_graph *g, struct gt_node *n, size_t *at)
 	}
 }
 
-/* Let a dropout draw the numbers of this rank's rows. The shape of its output is still the whole. */
+/* Let a dropout draw the numbers of this rank's rows. The shape of its output is still the
+ * whole. */
 static void set_drawn(const struct gt_parallel *p, struct gt_node *n)
 {
 	const struct gt_group *seats = p->axes[GT_AXIS_TENSOR];

@@ -1,4 +1,4 @@
-/* zero.h - inside parallel: data parallelism whose ranks divide the memory that ddp takes on each. */
+/* zero.h - inside parallel: data parallelism whose ranks divide the memory that ddp takes. */
 #ifndef GT_PARALLEL_ZERO_H
 #define GT_PARALLEL_ZERO_H
 
@@ -15,7 +15,8 @@
  *          all-reduce, whose two halves these are.
  *   zero2  A rank keeps the gradients of its part. Those of a bucket are made in a temporary of
  *          the plan's arena, which lives until it is reduced: while one bucket travels, the next is
- *          made, and waits for it. Each micro-batch is reduced, and added to what the rank keeps.
+ *          made, and waits for it. Each micro-batch is reduced, and added to the gradients that the
+ *          rank keeps.
  *   zero3  Parameters, too: a bucket is gathered into a temporary before its first reader, dies
  *          behind the last, and is gathered again for the backward pass; while nodes work on one,
  *          the next travels. A forward pass is a collective call, then.

@@ -1,4 +1,4 @@
-/* describe.c - what a run will cost, told before it begins. */
+/* describe.c - the cost of a run, told before it begins. */
 #include <math.h>
 #include <stdlib.h>
 

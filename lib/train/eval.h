@@ -9,7 +9,7 @@
 /* The options of an evaluation. Strings are borrowed until gt_eval_close(). */
 struct gt_eval_options {
 	const char *ckpt, *data; /* a checkpoint file or a run directory; KIND:PATH... */
-	const char *model;       /* NULL: what the run of ckpt says */
+	const char *model;       /* NULL: the model of the run of ckpt */
 	const char *vocab;       /* NULL: the one of the run of ckpt */
 	struct gt_opt_list map;  /* REGEX=REPLACEMENT for keys of the checkpoint, in order */
 	bool strict;             /* missing and unexpected keys are an error */

@@ -1,4 +1,4 @@
-/* inside.h - inside train: what the files of the training loop share. */
+/* inside.h - inside train: declarations that the files of the training loop share. */
 #ifndef GT_TRAIN_INSIDE_H
 #define GT_TRAIN_INSIDE_H
 

@@ -211,8 +211,8 @@ int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err)
 	return rc;
 }
 
-/* Where the order of sums counts, it must not depend on what is a run of its own: one does all
- * micro-batches of a step. */
+/* Where the order of sums counts, one run of the plan does all micro-batches of a step: their
+ * number must not change the order. */
 static int set_ranks(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_parallel_options *o = &t->o.parallel;
@@ -233,7 +233,7 @@ static int set_ranks(struct gt_train *t, struct gt_err *err)
 	return 0;
 }
 
-/* The sampler fills up what does not divide. */
+/* Say how many samples the sampler repeats so that the ranks get equal numbers. */
 static void tell_padding(const struct gt_train *t)
 {
 	int64_t rest = t->sampler.samples % t->sampler.world;

@@ -34,8 +34,8 @@ struct gt_program {
 	struct gt_event *taken;      /* the batch has been copied on to the inputs */
 };
 
-/* The input of a model for the samples of a data set; and the request to a data set for samples that
- * suit a model. Each of `ranks` opens the data set: together they take half of the memory at
+/* The input of a model for the samples of a data set; and the request to a data set for samples
+ * that suit a model. Each of `ranks` opens the data set: together they take half of the memory at
  * most. */
 void gt_model_input_of(struct gt_model_input *out, const struct gt_data_info *info);
 void gt_data_request_of(
@@ -64,17 +64,17 @@ int gt_program_init(struct gt_program *out, const struct gt_program_options *opt
     struct gt_err *err);
 void gt_program_release(struct gt_program *p);
 
-/* Use this arena, and take memory for batches, losses and settings: of the device, and pinned memory
- * of the host to copy from. Errors: those of the backend. */
+/* Use this arena, and take memory for batches, losses and settings: of the device, and pinned
+ * memory of the host to copy from. Errors: those of the backend. */
 int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err);
 
 /*
  * All of these are queued: the batch on the device's copy stream, while the run before may go on,
  * the others on its compute stream.
  *
- * gt_program_feed(): copy a batch of exactly p->batch samples, as far as this rank's plan has inputs
- * for it. The batch's memory is in use until the event of gt_program_fed() is done. That event is
- * the program's, and the call after the next records it again.
+ * gt_program_feed(): copy a batch of exactly p->batch samples, as far as this rank's plan has
+ * inputs for it. The batch's memory is in use until the event of gt_program_fed() is done. That
+ * event is the program's, and the call after the next records it again.
  */
 int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err);
 struct gt_event *gt_program_fed(const struct gt_program *p);

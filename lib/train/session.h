@@ -36,7 +36,8 @@ struct gt_session {
  * it was given to gt_session_open(). */
 struct gt_session_purpose {
 	bool trains; /* the store holds gradients */
-	/* The model and the ranks are there: open the data that the model reads, and set s->input. */
+	/* The model and the ranks are there: open the data that the model reads, and set
+	 * s->input. */
 	int (*input)(struct gt_session *s, void *self, struct gt_err *err);
 	/* The store is laid out, without memory: make the programs, each after gt_session_add(). */
 	int (*plan)(struct gt_session *s, void *self, struct gt_err *err);

@@ -30,12 +30,13 @@ struct gt_snapshot {
 	int64_t epoch;                /* that the next step belongs to; for saving */
 	int64_t best_step;            /* -1: none yet */
 	double best_score;            /* larger is better */
-	/* Options of the run, to save; when loading, those that must be as they were. May be NULL. */
+	/* Options of the run, to save; when loading, those that must be as they were. May be
+	 * NULL. */
 	const json_t *config;
 };
 
 /* With s->ema, "model_ema" has the mean of the weights, and the model's buffers. A collective call
- * of the ranks of s->parallel: rank 0 writes what they hold; others need no name. */
+ * of the ranks of s->parallel: rank 0 writes the file; others need no name. */
 int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err);
 
 /*

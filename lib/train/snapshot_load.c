@@ -15,7 +15,7 @@ static bool has_entries(const struct gt_tree *dict)
 	return dict && dict->kind == GT_TREE_DICT && dict->seq.count;
 }
 
-/* ---- what the optimizer keeps ---- */
+/* ---- states of the optimizer ---- */
 
 static bool same_shape(const struct gt_slot *slot, const struct gt_tree_tensor *t)
 {
@@ -144,7 +144,7 @@ static void take_one_group(struct gt_snapshot_groups *g, const struct gt_store *
 	g->groups[0].count = g->count;
 }
 
-/* Match the groups of the file with ours: numbers[i] is what the file calls g->slots[i]. */
+/* Match the groups of the file with ours: numbers[i] is the number of g->slots[i] in the file. */
 static int match_groups(struct gt_snapshot_groups *g, const struct gt_snapshot *s,
     const struct gt_tree *optimizer, int64_t *numbers, struct gt_err *err)
 {
@@ -328,7 +328,8 @@ static bool same_option(const json_t *wanted, const struct gt_tree *found)
 	return found->kind == GT_TREE_NONE;
 }
 
-/* What makes the global batch: a step takes the same samples whoever shares them out how. */
+/* The options whose product is the global batch: as long as it stays, a step takes the same
+ * samples. */
 static const char *const factors[] = { "batch", "accumulate", "nproc" };
 
 enum { FACTORS = sizeof(factors) / sizeof(*factors) };

@@ -44,8 +44,8 @@ static int feed_micro_batch(
 }
 
 /* Number the samples of this rank's model within the step, for random numbers. Samples are counted
- * over all ranks: ranks take turns, or rank 0 has dealt them out, first all of one rank, then all of
- * the next. */
+ * over all ranks: ranks take turns, or rank 0 has dealt them out, first all of one rank, then all
+ * of the next. */
 static void count_samples(int64_t *rng, const struct gt_train *t, int64_t index, int samples)
 {
 	const struct gt_sampler *s = &t->sampler;

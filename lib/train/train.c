@@ -52,7 +52,7 @@ static bool writes_files(const struct gt_loop *l)
 	return l->dir.folder.path != NULL;
 }
 
-/* Rank 0 writes; the others hand it what it lacks. */
+/* Rank 0 writes; the others hand it the elements that it lacks. */
 static int save_weights(const struct gt_loop *l, const char *name, struct gt_err *err)
 {
 	struct gt_file_name file = { .folder = &l->dir.folder };

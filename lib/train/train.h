@@ -87,8 +87,8 @@ struct gt_train_options {
 };
 
 /* Check the options that need neither model nor data, for programs that start ranks: the texts can
- * be parsed, and so many ranks can share the work in this way. gt_train_open() does the same on each
- * rank before anything else. Errors: GT_EINVAL. */
+ * be parsed, and so many ranks can share the work in this way. gt_train_open() does the same on
+ * each rank before anything else. Errors: GT_EINVAL. */
 int gt_train_check_options(const struct gt_train_options *o, int ranks, struct gt_err *err);
 
 /* Check that a run can write into o->out, for programs that start ranks: no other run is writing

@@ -44,9 +44,9 @@ static int begin_trace(struct gt_trace *r, const struct gt_train *t, struct gt_e
 	return gt_device_read(t->s.device, r->weights, s->parameters, gt_store_flat_bytes(s), err);
 }
 
-/* ---- dealing it out ---- */
+/* ---- a rank's elements ---- */
 
-/* What is this rank's of a tensor, from the whole, to device memory: 4 bytes an element. */
+/* Copy this rank's elements of a tensor from the whole to device memory: 4 bytes an element. */
 static int deal(const struct gt_watcher *w, size_t tensor, enum gt_held what, void *held,
     const void *whole, struct gt_err *err)
 {
@@ -58,7 +58,7 @@ static int deal(const struct gt_watcher *w, size_t tensor, enum gt_held what, vo
 	return gt_parallel_deal(w->t->s.parallel, slot, what, held, whole, err);
 }
 
-/* What is this rank's of all tensors, from wholes as the trace has them, to out[x->count]. */
+/* Copy this rank's elements of all tensors, from wholes as the trace has them, to out[x->count]. */
 static int deal_all(const struct gt_watcher *w, const struct gt_watched *x, enum gt_held what,
     void *out, const uint32_t *wholes, struct gt_err *err)
 {
@@ -170,8 +170,8 @@ static double ratio(double far, double of)
 	return far == 0 ? 0 : far / of;
 }
 
-/* The largest difference of each tensor, to w->far, of what this rank holds in device memory from
- * wholes as the trace has them. */
+/* Compare the elements that this rank holds in device memory with wholes as the trace has them. The
+ * largest difference of each tensor goes to w->far. */
 static int compare(struct gt_watcher *w, struct gt_watched *x, enum gt_held what, const void *held,
     const float *wholes, struct gt_err *err)
 {
