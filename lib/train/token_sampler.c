@@ -125,19 +125,22 @@ static double keep_top_p(struct gt_token_sampler *s, const float *logits, double
 
 /* ---- the draw ---- */
 
+/* The exponential of this and of all below is 0 in float32. */
+enum { LOWEST = -200 };
+
 double gt_token_sampler_weigh(struct gt_token_sampler *s, const float *logits)
 {
 	bool top_k = s->o.top_k > 0 && s->o.top_k < s->vocab;
 	float least = top_k ? kth_largest(logits, s->weights, s->vocab, s->o.top_k) : -INFINITY;
 	float highest = logits[likeliest(logits, s->vocab)];
-	float temperature = (float)s->o.temperature;
 	double sum = 0;
 
+	/* In float32 logits may be infinitely far apart, and the temperature 0 or infinite: 0 / 0
+	 * and inf / inf are no numbers. */
 	for (int64_t i = 0; i < s->vocab; i++) {
-		/* A temperature may be so low that it is 0 in float32, and 0 / 0 no number. */
-		float below = logits[i] < highest ? (logits[i] - highest) / temperature : 0;
+		double below = ((double)logits[i] - highest) / s->o.temperature;
 
-		s->weights[i] = logits[i] < least ? 0 : expf(below);
+		s->weights[i] = logits[i] < least ? 0 : expf((float)fmax(below, LOWEST));
 		sum += s->weights[i];
 	}
 	return s->o.top_p < 1 ? keep_top_p(s, logits, sum) : sum;

@@ -5,6 +5,7 @@
 /* cmocka wants these four first */
 #include <cmocka.h>
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -165,6 +166,33 @@ static void test_likeliest(void **state)
 	}
 }
 
+/* Weights are numbers, however far logits are apart and whatever the temperature is. */
+static void test_far_apart(void **state)
+{
+	static const double temperatures[] = { 1e-300, 1, 1e38, 1e39, 1e300, DBL_MAX };
+	static const float logits[] = { -FLT_MAX, 0, FLT_MAX, -1 };
+	enum { LOGITS = sizeof(logits) / sizeof(logits[0]) };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(temperatures) / sizeof(temperatures[0]); i++) {
+		const struct gt_sampling o = { .temperature = temperatures[i], .top_p = 1 };
+		struct gt_token_sampler s;
+		double total;
+
+		assert_int_equal(gt_token_sampler_init(&s, LOGITS, &o, GT_ERR_IGNORED), 0);
+		total = gt_token_sampler_weigh(&s, logits);
+		assert_true(total >= 1 && total <= LOGITS);
+		for (int k = 0; k < LOGITS; k++) {
+			double weight = exp(((double)logits[k] - FLT_MAX) / o.temperature);
+
+			if (!(fabs(s.weights[k] - weight) < 1e-6))
+				fail_msg("temperature %g: token %d counts %g, not %g",
+				    o.temperature, k, s.weights[k], weight);
+		}
+		gt_token_sampler_release(&s);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -172,6 +200,7 @@ int main(void)
 		cmocka_unit_test(test_against_sort),
 		cmocka_unit_test(test_frequencies),
 		cmocka_unit_test(test_likeliest),
+		cmocka_unit_test(test_far_apart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
