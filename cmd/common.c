@@ -80,14 +80,6 @@ int gt_cmd_report(const struct gt_log *log, const struct gt_err *err)
 	return report(log, err, NULL);
 }
 
-static int check_operands(const struct gt_cmd_env *env, struct gt_err *err)
-{
-	if (env->opts.operand_count <= env->cmd->operands)
-		return 0;
-	return gt_err_set(
-	    err, GT_EINVAL, "unexpected argument '%s'", env->opts.operands[env->cmd->operands]);
-}
-
 /* The options may be half read when they are wrong; what was understood of --color counts. */
 static void set_up_log(struct gt_cmd_env *env, struct gt_cmd_common *common)
 {
@@ -122,7 +114,7 @@ int gt_cmd_begin(
 		return GT_EXIT_DONE;
 	}
 	if (!rc)
-		rc = check_operands(env, &err);
+		rc = gt_opts_check_operands(&env->opts, env->cmd->operands, &err);
 	if (rc && !err.hint[0])
 		gt_err_hint(&err, "'gtrain %s --help' lists the options", env->cmd->name);
 	return rc ? gt_cmd_end(env, rc, &err) : GT_CMD_GO;

@@ -95,6 +95,18 @@ int gt_opts_reset_stale(struct gt_opts *opts, struct gt_err *err)
 	return rc;
 }
 
+int gt_opts_check_operands(struct gt_opts *opts, int most, struct gt_err *err)
+{
+	const struct gt_opt *row;
+
+	if (opts->operand_count <= most)
+		return 0;
+	row = opts->before[most];
+	if (row && gt_opt_set_text(opts, row, opts->operands[most], err))
+		return gt_err_prefix(err, "--%s", row->name);
+	return gt_err_set(err, GT_EINVAL, "unexpected argument '%s'", opts->operands[most]);
+}
+
 int gt_opts_require(const struct gt_opts *opts, struct gt_err *err)
 {
 	for (const struct gt_opt *row = opts->table; row->type != GT_OPT_END; row++)
@@ -109,6 +121,7 @@ int gt_opts_require(const struct gt_opts *opts, struct gt_err *err)
 struct cursor {
 	int argc, next;
 	char **argv;
+	const struct gt_opt *open; /* the option just read, if a value might have followed */
 };
 
 static int unknown_option(
@@ -150,8 +163,10 @@ static const char *next_value(const struct gt_opt *row, struct cursor *at)
 {
 	const char *next = at->next < at->argc ? at->argv[at->next] : NULL;
 
-	if (!next || (row->implied ? !is_choice_of(row, next) : looks_like_option(next)))
+	if (!next || (row->implied ? !is_choice_of(row, next) : looks_like_option(next))) {
+		at->open = row->implied ? row : NULL;
 		return row->implied;
+	}
 	at->next++;
 	return next;
 }
@@ -229,24 +244,29 @@ int gt_opt_check_exclusions(
 int gt_opts_parse(struct gt_opts *opts, int argc, char **argv, struct gt_err *err)
 {
 	struct cursor at = { .argc = argc, .next = 1, .argv = argv };
+	size_t words = (size_t)argc + 1;
 	bool options = true;
 	int rc = 0;
 
-	opts->operands =
-	    gt_arena_alloc(&opts->arena, (size_t)(argc + 1) * sizeof(*opts->operands), err);
-	if (!opts->operands)
+	opts->operands = gt_arena_alloc(&opts->arena, words * sizeof(*opts->operands), err);
+	opts->before = gt_arena_alloc(&opts->arena, words * sizeof(*opts->before), err);
+	if (!opts->operands || !opts->before)
 		return GT_ENOMEM;
 	while (!rc && at.next < argc) {
+		const struct gt_opt *before = at.open;
 		char *word = argv[at.next++];
 
-		if (!options || word[0] != '-' || !word[1])
+		at.open = NULL;
+		if (!options || word[0] != '-' || !word[1]) {
+			opts->before[opts->operand_count] = before;
 			opts->operands[opts->operand_count++] = word;
-		else if (!strcmp(word, "--"))
+		} else if (!strcmp(word, "--")) {
 			options = false;
-		else if (word[1] == '-')
+		} else if (word[1] == '-') {
 			rc = parse_long(opts, word + 2, &at, err);
-		else
+		} else {
 			rc = parse_letters(opts, word + 1, &at, err);
+		}
 	}
 	return rc ? rc : gt_opt_check_exclusions(opts, GT_OPT_COMMAND_LINE, err);
 }

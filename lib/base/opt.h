@@ -92,6 +92,9 @@ struct gt_opts {
 	unsigned char *source; /* [rows] enum gt_opt_source */
 	char **operands;       /* [operand_count], borrowed from argv: what is no option */
 	int operand_count;
+	/* [operand_count]: the option that stands right before the operand without a value, if it
+	 * can have one; else NULL. */
+	const struct gt_opt **before;
 	struct gt_arena arena; /* copies of strings from configuration files; lists */
 };
 
@@ -112,6 +115,12 @@ int gt_opts_parse(struct gt_opts *opts, int argc, char **argv, struct gt_err *er
 /* Insist on the options marked GT_OPT_REQUIRED: on the command line or in the configuration
  * file. */
 int gt_opts_require(const struct gt_opts *opts, struct gt_err *err);
+
+/*
+ * Refuse more than `most` operands. One that stands behind an option that may have a value is
+ * refused as its value. Errors: GT_EINVAL.
+ */
+int gt_opts_check_operands(struct gt_opts *opts, int most, struct gt_err *err);
 
 /*
  * Set values of a configuration file back to their defaults where the command line gives an option

@@ -88,6 +88,10 @@ hint: did you mean '--quiet'?"
 	gtrain help help help
 	equal "$status" 2
 	equal "${err%%$'\n'*}" "gtrain: error: unexpected argument 'help'"
+	gtrain train --recompute Auto
+	equal "$status" 2
+	equal "$err" "gtrain: error: --recompute: 'Auto' is not one of none, all, auto
+hint: did you mean 'auto'?"
 }
 
 @test "every command refuses a bad option with status 2 and an empty standard output" {

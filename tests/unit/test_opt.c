@@ -493,6 +493,44 @@ static void description(void **state)
 	json_decref(array);
 }
 
+/* A word too many is refused: as the value of the option before it, where that may have one. */
+static void surplus_operands(void **state)
+{
+	static const struct {
+		const char *line;
+		int most;
+		const char *text, *hint; /* NULL: no error */
+	} row[] = {
+		{ "a|b", 2, NULL, NULL },
+		{ "a|b", 1, "unexpected argument 'b'", "" },
+		{ "--keep|Some", 1, NULL, NULL },
+		{ "--keep|Some", 0, "--keep: 'Some' is not one of none, all, some",
+		    "did you mean 'some'?" },
+		{ "--keep|", 0, "--keep: the value is empty", "" },
+		{ "--keep|-f|x", 0, "unexpected argument 'x'", "" },
+		{ "--keep|some|x", 0, "unexpected argument 'x'", "" },
+		{ "--keep=all|x", 0, "unexpected argument 'x'", "" },
+		{ "a|--keep|x", 1, "--keep: 'x' is not one of none, all, some", "" },
+		{ "--keep|--|all", 0, "unexpected argument 'all'", "" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
+		char *line = strdup(row[i].line);
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_opts opts;
+		struct values v;
+
+		assert_int_equal(parse(&opts, &v, line, &err), 0);
+		assert_int_equal(
+		    gt_opts_check_operands(&opts, row[i].most, &err), row[i].text ? GT_EINVAL : 0);
+		assert_string_equal(err.text, row[i].text ? row[i].text : "");
+		assert_string_equal(err.hint, row[i].hint ? row[i].hint : "");
+		gt_opts_release(&opts);
+		free(line);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -500,6 +538,7 @@ int main(void)
 		cmocka_unit_test(every_type_and_spelling),
 		cmocka_unit_test(more_spellings),
 		cmocka_unit_test(implied_values),
+		cmocka_unit_test(surplus_operands),
 		cmocka_unit_test(wrong_usage),
 		cmocka_unit_test(required_is_required),
 		cmocka_unit_test(command_line_beats_config),
