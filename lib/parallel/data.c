@@ -34,15 +34,16 @@ static int check_mode(
     const struct gt_parallel_mode *mode, const struct gt_parallel_options *o, struct gt_err *err)
 {
 	if (o->compress && !mode->compresses)
-		gt_err_set(err, GT_EINVAL, "{compress}: {parallel} %s sends gradients as they are",
+		gt_err_set(err, GT_EINVAL,
+		    "{compress} cannot be combined with {parallel} %s, which sends gradients as they are",
 		    gt_parallel_names[o->kind]);
 	else if (o->check_every && !mode->replicates)
 		gt_err_set(err, GT_EINVAL,
-		    "{check-replicas}: with {parallel} %s ranks hold different weights",
+		    "{check-replicas} cannot be combined with {parallel} %s, whose ranks hold different weights",
 		    gt_parallel_names[o->kind]);
 	else if (o->own_buffers && mode->main)
 		gt_err_set(err, GT_EINVAL,
-		    "{broadcast-buffers}=no: with {parallel} %s rank 0's are kept",
+		    "{broadcast-buffers}=no cannot be combined with {parallel} %s, which keeps those of rank 0",
 		    gt_parallel_names[o->kind]);
 	else
 		return 0;

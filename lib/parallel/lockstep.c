@@ -62,13 +62,13 @@ static int check_micro_batches(
 		           : gt_err_hint(err, "{accumulate} %d, with a larger {batch}", parts);
 	}
 	if (o->sync_bn) {
-		gt_err_set(
-		    err, GT_EINVAL, "{reproducible}: {accumulate} does not go with {sync-bn}");
+		gt_err_set(err, GT_EINVAL,
+		    "{reproducible} with {accumulate} cannot be combined with {sync-bn}");
 		return gt_err_hint(err, "statistics are those of a whole step: a larger {batch}");
 	}
 	if (o->kind == GT_PARALLEL_ZERO3) {
 		gt_err_set(err, GT_EINVAL,
-		    "{reproducible}: {accumulate} does not go with {parallel} zero3");
+		    "{reproducible} with {accumulate} cannot be combined with {parallel} zero3");
 		return gt_err_hint(err, "weights would stay gathered: zero2, or a larger {batch}");
 	}
 	return 0;
@@ -77,16 +77,17 @@ static int check_micro_batches(
 int gt_lockstep_check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
 {
 	if (o->stages > 1 && o->chunks) {
-		gt_err_set(err, GT_EINVAL, "{reproducible}: not with {chunks}");
+		gt_err_set(err, GT_EINVAL, "{reproducible} cannot be combined with {chunks}");
 		return gt_err_hint(
 		    err, "the chunks of a pipeline are the parts it cuts a step into");
 	}
 	if (o->compress) {
-		gt_err_set(err, GT_EINVAL, "{reproducible}: not with {compress}");
+		gt_err_set(err, GT_EINVAL, "{reproducible} cannot be combined with {compress}");
 		return gt_err_hint(err, "what is rounded when it is sent depends on who sends it");
 	}
 	if (o->own_buffers) {
-		gt_err_set(err, GT_EINVAL, "{reproducible}: not with {broadcast-buffers}=no");
+		gt_err_set(err, GT_EINVAL,
+		    "{reproducible} cannot be combined with {broadcast-buffers}=no");
 		return gt_err_hint(err, "each rank would evaluate with statistics of its own");
 	}
 	return check_ranks(o, ranks, batch, err) ? err->code

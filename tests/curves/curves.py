@@ -113,9 +113,9 @@ REFUSED = [
       for kind in ("dp", "zero2", "zero3")),
     ("gpt", 3, ["--reproducible"], "takes 1, 2 or 4 ranks"),
     ("gpt", 2, ["--reproducible", "--accumulate", 8], "where a rank does a step in 4 parts"),
-    ("gpt", 2, ["--reproducible", "--accumulate", 2, "--parallel", "zero3"], "does not go with --parallel zero3"),
-    ("resnet20", 2, ["--reproducible", "--accumulate", 2, "--sync-bn"], "does not go with --sync-bn"),
-    ("gpt", 2, ["--reproducible", "--pipeline-parallel", 2, "--chunks", 2], "not with --chunks"),
+    ("gpt", 2, ["--reproducible", "--accumulate", 2, "--parallel", "zero3"], "--reproducible with --accumulate cannot be combined with --parallel zero3"),
+    ("resnet20", 2, ["--reproducible", "--accumulate", 2, "--sync-bn"], "--reproducible with --accumulate cannot be combined with --sync-bn"),
+    ("gpt", 2, ["--reproducible", "--pipeline-parallel", 2, "--chunks", 2], "--reproducible cannot be combined with --chunks"),
     ("gpt", 2, ["--reproducible", "--backend", "ring"], "cannot be combined with --backend ring"),
 ]
 

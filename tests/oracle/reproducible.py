@@ -192,12 +192,12 @@ def refusals(folder):
             (10, 5, [], "takes 1 or 2 ranks for a global batch of 10"),
             (16, 2, ["--accumulate", 8], "where a rank does a step in 4 parts"),
             (16, 2, ["--accumulate", 100], "where a rank does a step in 4 parts"),
-            (16, 2, ["--broadcast-buffers=no"], "not with --broadcast-buffers=no"),
-            (16, 2, ["--accumulate", 2, "--parallel", "zero3"], "does not go with --parallel zero3"),
-            (16, 2, ["--accumulate", 2, "--sync-bn"], "does not go with --sync-bn"),
-            (16, 2, ["--compress", "bf16"], "not with --compress"),
+            (16, 2, ["--broadcast-buffers=no"], "--reproducible cannot be combined with --broadcast-buffers=no"),
+            (16, 2, ["--accumulate", 2, "--parallel", "zero3"], "--reproducible with --accumulate cannot be combined with --parallel zero3"),
+            (16, 2, ["--accumulate", 2, "--sync-bn"], "--reproducible with --accumulate cannot be combined with --sync-bn"),
+            (16, 2, ["--compress", "bf16"], "--reproducible cannot be combined with --compress"),
             (12, 6, ["--tensor-parallel", 2], "3 ranks for each part of the model"),
-            (16, 2, ["--pipeline-parallel", 2, "--chunks", 2], "not with --chunks")):
+            (16, 2, ["--pipeline-parallel", 2, "--chunks", 2], "--reproducible cannot be combined with --chunks")):
         asked = args(folder, MLP, "csv:{}/table.csv", batch, 3, nproc, [*options, "--out", f"{folder}/x"])
         said = gtrain(*asked, status=2)
         good = what in said and "--reproducible" in said and not os.path.exists(f"{folder}/x/model.pth")

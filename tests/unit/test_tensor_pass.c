@@ -365,6 +365,18 @@ static void what_cannot_be_cut_is_refused(void **state)
 	expect_refusal("mlp:5,4,3",
 	    &(struct gt_parallel_options){ .ranks = 2, .stages = 2, .compress = GT_COMPRESS_FP16 },
 	    "compress: no two of 2 ranks hold the same part of the model");
+	expect_refusal("mlp:5,4,3",
+	    &(struct gt_parallel_options){
+	        .kind = GT_PARALLEL_ZERO1, .ranks = 2, .compress = GT_COMPRESS_BF16 },
+	    "compress cannot be combined with parallel zero1, which sends gradients as they are");
+	expect_refusal("mlp:5,4,3",
+	    &(struct gt_parallel_options){
+	        .kind = GT_PARALLEL_ZERO3, .ranks = 2, .check_every = 1 },
+	    "check-replicas cannot be combined with parallel zero3, whose ranks hold different weights");
+	expect_refusal("mlp:5,4,3",
+	    &(struct gt_parallel_options){
+	        .kind = GT_PARALLEL_DP, .ranks = 2, .own_buffers = true },
+	    "broadcast-buffers=no cannot be combined with parallel dp, which keeps those of rank 0");
 }
 
 int main(void)
