@@ -9,26 +9,29 @@
 #include "lib/base/opt_json.h"
 #include "lib/train/run_source.h"
 
-/* Set the options that the command line leaves out as the directory's config.json says. */
-static int load_from(struct gt_cmd_env *env, const struct gt_folder *dir, struct gt_err *err)
+/* Set the options that the command line leaves out as the directory's config.json says; *found
+ * tells whether it has one. */
+static int load_from(
+    bool *found, struct gt_cmd_env *env, const struct gt_folder *dir, struct gt_err *err)
 {
 	char *path = gt_folder_path(dir, "config.json", err);
 	const struct gt_file_name file = { dir, path };
 	int rc = path ? 0 : GT_ENOMEM;
 
-	if (!rc && gt_file_exists(file))
+	*found = !rc && gt_file_exists(file);
+	if (*found)
 		rc = gt_opts_load_at(&env->opts, file, err);
 	free(path);
 	return rc;
 }
 
-static int load_from_out(struct gt_cmd_env *env, const char *out, struct gt_err *err)
+static int load_from_out(bool *found, struct gt_cmd_env *env, const char *out, struct gt_err *err)
 {
 	struct gt_folder dir;
 	int rc = gt_folder_open(&dir, out, err);
 
 	if (!rc)
-		rc = load_from(env, &dir, err);
+		rc = load_from(found, env, &dir, err);
 	gt_folder_close(&dir);
 	return rc;
 }
@@ -37,9 +40,10 @@ static int load_from_checkpoint(struct gt_cmd_env *env, const char *ckpt, struct
 {
 	struct gt_run_source from;
 	int rc = gt_run_source_open(&from, ckpt, err);
+	bool found;
 
 	if (!rc && from.dir.folder.path)
-		rc = load_from(env, &from.dir.folder, err);
+		rc = load_from(&found, env, &from.dir.folder, err);
 	gt_run_source_release(&from);
 	return rc;
 }
@@ -55,6 +59,7 @@ static bool is_same_dir(const char *a, const char *b)
 
 int gt_cmd_train_load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
 {
+	bool exists, found = false;
 	int rc = 0;
 
 	if (cli->config) {
@@ -67,10 +72,14 @@ int gt_cmd_train_load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, s
 		cli->train.out = cli->train.resume;
 		cli->train.resume = "auto";
 	}
-	if (cli->train.out && !access(cli->train.out, F_OK))
-		return load_from_out(env, cli->train.out, err);
+	/* A launcher has made the directory for the logs of ranks, which come here later. */
+	exists = cli->train.out && !access(cli->train.out, F_OK);
+	if (exists)
+		rc = load_from_out(&found, env, cli->train.out, err);
+	if (rc || found)
+		return rc;
 	if (!strcmp(cli->train.resume, "auto")) {
-		if (cli->train.out && !cli->train.model)
+		if (cli->train.out && !exists && !cli->train.model)
 			rc = gt_err_set(
 			    err, GT_EIO, "there is no run in '%s' to go on with", cli->train.out);
 		return rc;

@@ -49,6 +49,29 @@ setup() {
 	equal "$status" 0
 }
 
+@test "--resume FILE goes on elsewhere with the options of its run, on any number of ranks" {
+	local more
+	gtrain train "${small[@]}" --steps 2 --lr 0.25 --optimizer sgd --out a -q
+	while read -r more; do
+		rm -rf on
+		# shellcheck disable=SC2086 # several words
+		gtrain train --resume a/checkpoints/step-00000002.pth --steps 3 --out on -q $more
+		equal "$err" ""
+		equal "$status" 0
+		equal "$(jq -c '[.lr, .optimizer, .model]' on/config.json)" '[0.25,"sgd","mlp:8,16,3"]'
+	done <<-END
+
+		--nproc 2 --batch 4
+		--nproc 2 --batch 4 --parallel mirrored
+		--nproc 2 --batch 4 ${small[@]:0:4}
+	END
+	rm -rf on
+	mkdir on
+	gtrain train --resume a --steps 3 --out on -q
+	equal "$status" 0
+	equal "$(jq -c '[.lr, .optimizer, .model]' on/config.json)" '[0.25,"sgd","mlp:8,16,3"]'
+}
+
 @test "--resume DIR goes on with the run in it; a folder without one is told so" {
 	gtrain train "${small[@]}" --steps 4 --out a -q
 	gtrain train --resume a --steps 6
