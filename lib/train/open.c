@@ -136,6 +136,23 @@ static json_t *fixed_options(const struct gt_train *t, struct gt_err *err)
 	return fixed;
 }
 
+/* Tell that the run goes on in another precision than its checkpoint, and with which loss scale. */
+static void tell_amp(const struct gt_train *t, int trained)
+{
+	const char *now = gt_amp_names[t->o.amp];
+
+	if (trained < 0 || trained == (int)t->o.amp || gt_train_rank(t))
+		return;
+	if (t->o.amp == GT_AMP_FP16)
+		gt_log_warn(t->log,
+		    "{amp} %s: the run was trained with {amp} %s; the loss scale begins at %g", now,
+		    gt_amp_names[trained], gt_optim_scaler(t->optim)->scale);
+	else
+		gt_log_warn(t->log, "{amp} %s: the run was trained with {amp} %s%s", now,
+		    gt_amp_names[trained],
+		    trained == GT_AMP_FP16 ? ", whose loss scale is left out" : "");
+}
+
 static int resume(struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_file_name file = t->origin.file;
@@ -160,6 +177,7 @@ static int resume(struct gt_train *t, struct gt_err *err)
 	}
 	if (!rc) {
 		gt_log_info(t->log, "resuming from %s", file.path);
+		tell_amp(t, s.amp);
 		t->step = s.step;
 		t->best_step = s.best_step;
 		t->best_score = s.best_score;

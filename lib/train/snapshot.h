@@ -30,6 +30,7 @@ struct gt_snapshot {
 	int64_t epoch;                /* that the next step belongs to; for saving */
 	int64_t best_step;            /* -1: none yet */
 	double best_score;            /* larger is better */
+	int amp; /* loaded: the enum gt_amp of the run that saved it; -1: the file does not say */
 	/* Options of the run, to save; when loading, those that must be as they were. May be
 	 * NULL. */
 	const json_t *config;
@@ -40,7 +41,7 @@ struct gt_snapshot {
 int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err);
 
 /*
- * Fill the store and the optimizer, and step, best_step, best_score, from a file. An option in
+ * Fill the store and the optimizer, and step, best_step, best_score, amp, from a file. An option in
  * `config` that the file's config has too must agree; of batch, accumulate and ranks, the samples
  * of a step. Files of PyTorch are read too: their param_groups must be these groups, or a single
  * one with all parameters in the order of declaration. On failure the store may be partly

@@ -7,6 +7,7 @@
 #include "lib/base/text.h"
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/digest.h"
+#include "lib/train/amp.h"
 #include "lib/train/snapshot_inside.h"
 #include "lib/train/weights.h"
 
@@ -407,6 +408,16 @@ static int check_config(const struct gt_tree *found, const json_t *wanted, struc
 
 /* ---- the file ---- */
 
+static int amp_of_file(const struct gt_tree *config)
+{
+	const struct gt_tree *word = gt_tree_get(config, "amp");
+
+	for (int i = 0; word && word->kind == GT_TREE_STRING && i < GT_AMPS; i++)
+		if (!strcmp(word->string.bytes, gt_amp_names[i]))
+			return i;
+	return -1;
+}
+
 static int load_position(struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err)
 {
 	const struct gt_tree *best = gt_tree_get(root, "best");
@@ -441,6 +452,7 @@ int gt_snapshot_load(struct gt_snapshot *s, struct gt_file_name file, struct gt_
 	if (rc)
 		return rc;
 	root = gt_ckpt_root(ckpt);
+	s->amp = amp_of_file(gt_tree_get(root, "config"));
 	rc = gt_digest_check(ckpt, false, err);
 	if (!rc)
 		rc = load_position(s, root, err);

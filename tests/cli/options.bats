@@ -72,6 +72,33 @@ setup() {
 	equal "$(jq -c '[.lr, .optimizer, .model]' on/config.json)" '[0.25,"sgd","mlp:8,16,3"]'
 }
 
+@test "a run goes on with another --amp, and a warning names both" {
+	local from to more rest
+	for from in off bf16 fp16; do
+		gtrain train "${small[@]}" --steps 2 --amp $from --out $from -q
+	done
+	while IFS='|' read -r from to more rest; do
+		rm -rf on
+		# shellcheck disable=SC2086 # several words
+		gtrain train --resume $from/checkpoints/step-00000002.pth --steps 3 --out on -q $to $more
+		equal "$status" 0
+		equal "$err" "${rest:+warning: }$rest"
+	done <<-END
+		off||
+		fp16||
+		fp16|--amp fp16|
+		fp16|--amp bf16||--amp bf16: the run was trained with --amp fp16, whose loss scale is left out
+		fp16|--amp off|--nproc 2 --batch 4|--amp off: the run was trained with --amp fp16, whose loss scale is left out
+		bf16|--amp off||--amp off: the run was trained with --amp bf16
+		off|--amp bf16|--nproc 2 --batch 4 --parallel mirrored|--amp bf16: the run was trained with --amp off
+		off|--amp fp16||--amp fp16: the run was trained with --amp off; the loss scale begins at 65536
+	END
+	cp fp16/checkpoints/step-00000002.pth alone.pth # no config.json: the default
+	gtrain train "${small[@]}" --resume alone.pth --steps 3 --out alone -q
+	equal "$status" 0
+	equal "$err" "warning: --amp off: the run was trained with --amp fp16, whose loss scale is left out"
+}
+
 @test "--resume DIR goes on with the run in it; a folder without one is told so" {
 	gtrain train "${small[@]}" --steps 4 --out a -q
 	gtrain train --resume a --steps 6
