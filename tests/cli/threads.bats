@@ -147,9 +147,26 @@ hint: --backend shm adds up in a fixed order"
 	gtrain train --model mlp:5,9,3 --data random:5/3,samples=5 --batch 4 --verify-parallel --reproducible
 	equal "$status" 2
 	[[ $err == *"5 samples are fewer than 8 parts of a step"* ]]
-	gtrain train "${MLP[@]}" --broadcast-buffers=no --verify-parallel
-	equal "$status" 2
-	[[ $err == *"--broadcast-buffers has no effect with these options"* ]]
+}
+
+@test "--verify-parallel refuses options of a run, and hints at no other one that it refuses" {
+	local option value
+	while read -r option value; do
+		gtrain train "${MLP[@]}" --verify-parallel --nproc 2 "--$option$value"
+		equal "$status" 2
+		equal "$err" "gtrain: error: --$option has no effect with these options
+hint: use it with a run, not with --verify-parallel"
+	done <<-END
+		broadcast-buffers =no
+		parallel =zero1
+		tensor-parallel =2
+		sequence-parallel
+		pipeline-parallel =2
+		chunks =2
+		schedule =gpipe
+		amp =bf16
+		max-restarts =1
+	END
 }
 
 @test "--verify-parallel of a model with batch normalisation" {
