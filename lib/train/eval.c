@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/ckpt/rename.h"
 #include "lib/train/run_source.h"
 
 struct gt_eval {
@@ -74,16 +75,24 @@ static void list_keys(struct gt_log *log, const char *what, const char *const *n
 		gt_log_warn(log, "%s key '%s'", what, names[i]);
 }
 
+/* The rules of {map} as a list that ends with NULL; free() it. */
+static const char **list_maps(const struct gt_eval_options *o, struct gt_err *err)
+{
+	const char **maps = gt_calloc(o->map.count + 1, sizeof(*maps), err);
+
+	for (size_t i = 0; maps && i < o->map.count; i++)
+		maps[i] = o->map.items[i];
+	return maps;
+}
+
 static int load_weights(struct gt_session *s, void *self, struct gt_err *err)
 {
 	const struct gt_eval *e = self;
-	const char **maps = gt_calloc(e->o.map.count + 1, sizeof(*maps), err);
+	const char **maps = list_maps(&e->o, err);
 	const struct gt_weights_options options = { .maps = maps, .lenient = !e->o.strict };
 	struct gt_weights_report report = { 0 };
 	int rc = maps ? 0 : GT_ENOMEM;
 
-	for (size_t i = 0; !rc && i < e->o.map.count; i++)
-		maps[i] = e->o.map.items[i];
 	if (!rc)
 		rc = gt_session_load(s, e->source.file, &options, &report, err);
 	if (!rc && e->log) {
@@ -103,6 +112,19 @@ static const struct gt_session_purpose evaluation = {
 
 /* ---- the evaluation ---- */
 
+static int check_maps(const struct gt_eval_options *o, struct gt_err *err)
+{
+	const char **maps = list_maps(o, err);
+	struct gt_renames renames = { 0 };
+	int rc = maps ? gt_renames_init(&renames, maps, err) : GT_ENOMEM;
+
+	if (rc)
+		gt_err_prefix(err, "{map}");
+	gt_renames_release(&renames);
+	free(maps);
+	return rc;
+}
+
 int gt_eval_check(const struct gt_eval_options *o, struct gt_err *err)
 {
 	struct gt_run_source source = { 0 };
@@ -110,6 +132,8 @@ int gt_eval_check(const struct gt_eval_options *o, struct gt_err *err)
 	const char *name;
 	int rc = gt_session_check_device(o->device, err);
 
+	if (!rc)
+		rc = check_maps(o, err);
 	if (!rc)
 		rc = gt_run_source_open(&source, o->ckpt, err);
 	if (!rc) {
@@ -127,8 +151,10 @@ static int open_all(struct gt_eval *e, struct gt_err *err)
 		.group = e->o.group,
 		.parallel = {
 		    .kind = GT_PARALLEL_DDP, .forward = true, .low = gt_amp_type(e->o.how.amp) } };
-	int rc = gt_run_source_open(&e->source, e->o.ckpt, err);
+	int rc = check_maps(&e->o, err);
 
+	if (!rc)
+		rc = gt_run_source_open(&e->source, e->o.ckpt, err);
 	options.model = rc ? NULL : gt_run_source_model(&e->source, e->o.model, err);
 	return options.model ? gt_session_open(&e->s, &options, &evaluation, e, err) : err->code;
 }

@@ -102,6 +102,13 @@ rank() {
 		equal "$out" ""
 		equal "$(grep -c "error:" <<<"$err")" 1
 	done
+	for words in "" "--nproc 3"; do
+		# shellcheck disable=SC2086 # words
+		gtrain eval --ckpt table --data "$RANDOM_DATA" --map '(' $words
+		equal "$status" 2
+		equal "${err%%$'\n'*}" "gtrain: error: --map: '(' is not REGEX=REPLACEMENT"
+		equal "$(wc -l <<<"$err")" 2
+	done
 	gtrain eval --ckpt table --data csv:missing.csv --nproc 3
 	equal "$status" 1
 	[[ $err == *"error: cannot open 'missing.csv'"* ]]
