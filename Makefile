@@ -58,17 +58,20 @@ GT_CFLAGS := -std=gnu11 $(OPT) $(GT_WARN) -fopenmp -fno-math-errno -fno-trapping
              -ffp-contract=off $(SAN_FLAGS) $(CFLAGS)
 GT_LDFLAGS := -fopenmp -Wl,--as-needed $(SAN_FLAGS) $(LDFLAGS)
 # oneDNN is opened when the CPU backend needs it (kernels/cpu/dnnl_api.c); a build wants its header.
-GT_LIBS   := $(PKG_LIBS) -lm -ldl -lpthread
+GT_LIBS    = $(CUDA_LIBS) $(PKG_LIBS) -lm -ldl -lpthread
 
 # Kernels for GPUs. `make CUDA=1` insists on a toolkit, CUDA=0 does without.
 CUDA      ?= auto
 CUDA_ARCH ?= 80 90
 NVCC      ?= $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
-WITH_CUDA := $(if $(filter auto,$(CUDA)),$(if $(NVCC),1),$(filter 1,$(CUDA)))
+# Under sanitizers the simulator runs the kernels: nvcc's code is none of their business.
+WITH_CUDA := $(if $(filter auto,$(CUDA)),$(if $(NVCC),$(if $(SANITIZE),,1)),$(filter 1,$(CUDA)))
 CUDA_HOME = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 # Machine code for each, and for GPUs to come what their driver compiles.
 CUDA_CODE := $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
              -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
+# The run-time is in the binary; the driver's library is opened when a GPU is first asked for.
+CUDA_LIBS  = $(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lsupc++ -lrt)
 NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(CUDA_CODE) -Xptxas -warn-spills \
              $(if $(WERROR),-Werror all-warnings -Xptxas -Werror) -ccbin '$(CXX)' \
              -Xcompiler '$(subst $() $(),$(comma),-Wall -Wextra $(WERROR) -Wshadow)' -I. -D_GNU_SOURCE
@@ -143,14 +146,14 @@ V  ?=
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
 
 # Building ------------------------------------------------------------------------------------
-all: $(BUILD)/gtrain $(MPI_SO) $(BUILD)/cuda $(CUDA_OBJ)   ## build build/gtrain (the default)
+all: $(BUILD)/gtrain $(MPI_SO)   ## build build/gtrain (the default)
 
 $(BUILD)/gtrain: $(CMD_OBJ) $(BUILD)/libgtrain.a
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ $(GT_LIBS)
 
-$(BUILD)/libgtrain.a: $(LIB_OBJ) $(BUILD)/sources
+$(BUILD)/libgtrain.a: $(LIB_OBJ) $(CUDA_OBJ) $(BUILD)/sources
 	@rm -f $@
-	$(call say,AR,$@)$(AR) rcs $@ $(LIB_OBJ)
+	$(call say,AR,$@)$(AR) rcs $@ $(LIB_OBJ) $(CUDA_OBJ)
 
 $(BUILD)/libgtrain-mpi.so: $(MPI_SRC) $(MPI_SRC:.c=.h) $(BUILD)/flags
 	$(call say,MPI,$@)OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC) -I. -D_GNU_SOURCE -std=gnu11 $(GT_WARN) -O2 -g \
@@ -196,7 +199,10 @@ $(PRELOAD_SO): $(BUILD)/tests/fake/%.so: tests/fake/%.c tests/common/interpose.i
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) -I. -std=gnu11 $(GT_WARN) -O1 -g -fPIC -shared -o $@ $<
 
-# Kernels for GPUs are compiled, to see that they can be. The program has no backend of them yet.
+# The list of backends has this one where it is built.
+$(BUILD)/obj/lib/device/backend.o: GT_CPP += $(if $(WITH_CUDA),-DGT_WITH_CUDA)
+$(BUILD)/obj/lib/device/backend.o: $(BUILD)/cuda
+
 $(BUILD)/obj/cuda/%.cu.o: %.cu $(BUILD)/cuda
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
@@ -244,14 +250,14 @@ $(BUILD)/flags: FORCE
 $(BUILD)/cuda: FORCE
 	@$(if $(filter 1-,$(CUDA)-$(NVCC)),echo "CUDA=1: no nvcc on the path or in /usr/local/cuda/bin" >&2; exit 1)
 	@$(call stamp,$(if $(WITH_CUDA),$(NVCC) $(NVCC_FLAGS),no kernels for GPUs: \
-	    $(if $(filter 0,$(CUDA)),CUDA=0,no nvcc on the path or in /usr/local/cuda/bin)))
+	    $(if $(filter 0,$(CUDA)),CUDA=0,$(if $(SANITIZE),SANITIZE,no nvcc on the path or in /usr/local/cuda/bin))))
 	@$(if $(WITH_CUDA),,cmp -s $@ $@.told || { cat $@; cp $@ $@.told; })
 
 $(BUILD)/cudasim: FORCE
 	@$(call stamp,$(CXX) $(SIM_CXX) $(SIM_SAN) $(CC) $(GT_CPP) $(GT_CFLAGS))
 
 $(BUILD)/sources: FORCE
-	@$(call stamp,$(LIB_OBJ) $(SHARED_OBJ))
+	@$(call stamp,$(LIB_OBJ) $(CUDA_OBJ) $(SHARED_OBJ))
 
 # Setting up ----------------------------------------------------------------------------------
 deps:   ## install the Debian packages that a build needs, those that are missing
@@ -416,7 +422,7 @@ $(BUILD)/gtrain.pc: FORCE
 	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' \
 	    'Name: gtrain' 'Description: training of neural networks, and checkpoints' \
 	    'Version: $(VERSION)' 'Requires: $(PACKAGES)' 'Cflags: -I$${includedir}/gtrain' \
-	    'Libs: -L$${libdir} -lgtrain -fopenmp -lm -ldl -lpthread' >$@
+	    'Libs: -L$${libdir} -lgtrain $(CUDA_LIBS) -fopenmp -lm -ldl -lpthread' >$@
 
 # Looking around ------------------------------------------------------------------------------
 map:   ## print the index of the code, and its largest files and functions

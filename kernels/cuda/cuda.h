@@ -17,8 +17,6 @@ extern "C" {
 #include "lib/device/backend.h"
 #include "lib/graph/kernel.h"
 
-extern const struct gt_backend gt_cuda_backend;
-
 enum { GT_CUDA_SCRATCH_BYTES = 64 * 1024 };
 
 struct gt_stream {

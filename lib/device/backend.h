@@ -268,8 +268,8 @@ struct gt_backend {
 	const struct gt_range_kernels *(*ranges)(void);
 };
 
-/* The CPU, always there. Its kernels live in kernels/cpu/. */
-extern const struct gt_backend gt_cpu_backend;
+/* The CPU, always there, and GPUs, in builds with CUDA's toolkit. Kernels live in kernels/. */
+extern const struct gt_backend gt_cpu_backend, gt_cuda_backend;
 
 /* All backends of this build, NULL-terminated. */
 extern const struct gt_backend *const gt_backends[];

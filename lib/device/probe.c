@@ -6,16 +6,22 @@
 #include <string.h>
 
 #include "lib/base/mem.h"
+#include "lib/device/backend.h"
 #include "lib/device/visible.h"
 
+/* GPUs have been judged. */
 static void fill_backends(struct gt_probe *probe)
 {
+	bool built = gt_backend_find("cuda");
+
 	struct gt_backend_status *cpu = &probe->backend[0], *cuda = &probe->backend[1];
 
 	*cpu = (struct gt_backend_status){ .name = "cpu", .available = !probe->math.reason[0] };
 	memcpy(cpu->reason, probe->math.reason, sizeof(cpu->reason));
 	*cuda = (struct gt_backend_status){ .name = "cuda",
-		.reason = "this build has no CUDA backend" };
+		.available = built && probe->cuda_available };
+	snprintf(cuda->reason, sizeof(cuda->reason), "%s",
+	    built ? probe->reason : "this build has no CUDA backend");
 }
 
 static void say(struct gt_probe *probe, const char *reason)
@@ -64,8 +70,8 @@ int gt_probe_read(struct gt_probe *out, const struct gt_probe_options *options, 
 		return rc;
 	}
 	gt_cpu_math_read(&out->math);
-	fill_backends(out);
 	judge_cuda(out, options);
+	fill_backends(out);
 	return 0;
 }
 

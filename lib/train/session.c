@@ -1,6 +1,9 @@
 /* session.c - a session is opened in order, and closed in reverse. */
 #include "lib/train/session.h"
 
+#include <stdio.h>
+
+#include "lib/base/text.h"
 #include "lib/comm/shm.h"
 
 /* ---- opening ---- */
@@ -10,12 +13,31 @@ static const struct gt_backend *backend_of(const char *device)
 	return gt_backend_find(device ? device : "cpu");
 }
 
+static int set_unknown(const char *device, struct gt_err *err)
+{
+	char names[80] = "";
+	size_t used = 0;
+
+	for (int i = 0; gt_backends[i] && used < sizeof(names); i++)
+		used += (size_t)snprintf(names + used, sizeof(names) - used, "%s'%s'",
+		    i ? ", " : "", gt_backends[i]->name);
+	gt_err_set(err, GT_ENOTSUP, "{device}: this build computes on %s only, not on '%s'", names,
+	    device);
+	return gt_err_hint(err, "'gtrain probe' lists the devices and backends");
+}
+
 int gt_session_check_device(const char *device, struct gt_err *err)
 {
-	if (backend_of(device))
+	const struct gt_backend *b = backend_of(device);
+	char text[GT_TEXT_SIZE];
+
+	if (!b)
+		return set_unknown(device, err);
+	if (b->count())
 		return 0;
-	gt_err_set(err, GT_ENOTSUP, "{device}: this build computes on '%s' only, not on '%s'",
-	    gt_backends[0]->name, device);
+	if (!b->describe(0, text, sizeof(text), err)) /* it says why */
+		gt_err_set(err, GT_EDEVICE, "this machine has none");
+	gt_err_prefix(err, "{device} %s", device);
 	return gt_err_hint(err, "'gtrain probe' lists the devices and backends");
 }
 
@@ -23,12 +45,11 @@ int gt_session_check_device(const char *device, struct gt_err *err)
 static int open_device(struct gt_session *s, const struct gt_session_options *o, struct gt_err *err)
 {
 	const struct gt_backend *b = backend_of(o->device);
-	int rank = o->group ? o->group->rank : 0, count;
+	int rank = o->group ? o->group->rank : 0;
 
 	if (gt_session_check_device(o->device, err))
 		return err->code;
-	count = b->count();
-	return gt_device_open(&s->device, b, count ? rank % count : 0, err);
+	return gt_device_open(&s->device, b, rank % b->count(), err);
 }
 
 /* A rank without others is a group of one. */

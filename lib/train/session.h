@@ -47,7 +47,7 @@ struct gt_session_purpose {
 };
 
 /* Check that this build computes on a device of that name, for programs that start ranks. Errors:
- * GT_ENOTSUP. */
+ * GT_ENOTSUP; GT_EDEVICE where this machine has none. */
 int gt_session_check_device(const char *device, struct gt_err *err);
 
 /* Open everything, in the order of the fields above. A collective call. Close it in any case. */
