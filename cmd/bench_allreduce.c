@@ -271,8 +271,9 @@ static double average_busbw(const struct bench *b)
 
 static void print_text(const struct bench *b, const char *dtype)
 {
-	printf("%d ranks, %s, %s buffers, medians of %d rounds\n", b->comm.world.size,
-	    b->comm.group->ops->name, gt_bench_buffers[b->plain], b->rounds);
+	printf("%d rank%s, %s, %s buffers, medians of %d rounds\n", b->comm.world.size,
+	    b->comm.world.size == 1 ? "" : "s", b->comm.group->ops->name,
+	    gt_bench_buffers[b->plain], b->rounds);
 	printf("%12s %12s %6s %6s   %32s   %32s\n", "", "", "", "", "out of place           ",
 	    "in place             ");
 	printf("%12s %12s %6s %6s   %10s %7s %7s %6s   %10s %7s %7s %6s\n", "size", "count", "type",

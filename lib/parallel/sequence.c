@@ -331,7 +331,7 @@ static int count_bytes(struct gt_parallel *p, struct gt_graph *g, int chunks, st
 		p->sequence_bytes = bytes;
 	if (!is_on(p) || p->divides_rows)
 		return 0;
-	gt_err_set(err, GT_ENOTSUP,
+	gt_err_set(err, GT_EINVAL,
 	    "{sequence-parallel}: %lld ranks can divide no rows between layers", (long long)n);
 	return gt_err_hint(err, "they can with a {batch} whose tokens they divide, of a model "
 	                        "whose layers follow each other");

@@ -177,6 +177,7 @@ def refusals(folder):
             (["--nproc", 4, *grid_options(2, 1, "dp")], "--pipeline-parallel cannot be combined with --parallel dp"),
             (["--nproc", 4, *grid_options(2, 2), "--check-replicas", 1], "no two of 4 ranks hold the same part"),
             (["--nproc", 2, SEQUENCE], "--sequence-parallel has no effect with these options"),
+            (["--nproc", 2, "--tensor-parallel", 2, SEQUENCE, "--batch", 1], "--sequence-parallel: 2 ranks can divide no rows between layers"),
             (["--nproc", 8, *grid_options(2, 2), "--optimizer", "muon"], "--tensor-parallel cannot be combined with --optimizer muon")):
         said = gtrain("train", "--model", MLP, "--data", f"csv:{folder}/table.csv", "--batch", BATCH, "--out", f"{folder}/none", *options, status=2)
         yield f"{' '.join(map(str, options))} is refused", "" if problem in said and "hint: " in said else said
