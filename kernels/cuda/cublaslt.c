@@ -1,0 +1,136 @@
+/* cublaslt.c - cuBLASLt, opened at run time. */
+#include "kernels/cuda/cublaslt.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+/*
+ * Opened rather than linked: the library takes hundreds of megabytes, and a program that is linked
+ * to it does not start on a machine without it, where all but GPUs work.
+ */
+static const char *const library_names[] = { "libcublasLt.so.13", "libcublasLt.so.12", NULL };
+
+static const struct {
+	const char *name;
+	size_t slot;
+} symbols[] = {
+#define SYMBOL(result, name, arguments) { "cublasLt" #name, offsetof(struct gt_lt_api, name) },
+	GT_LT_FUNCTIONS(SYMBOL)
+#undef SYMBOL
+};
+
+enum { DEVICES = 64 };
+
+/* All under the lock but for the functions, which do not change once they are there. */
+static struct {
+	pthread_mutex_t lock;
+	bool opened;
+	struct gt_err failed; /* code 0 where all went well */
+	struct gt_lt_api api;
+	void *handles[DEVICES]; /* one for each GPU, as the library wants it */
+} lt_library = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+const struct gt_lt_api *const gt_lt = &lt_library.api;
+
+static int add_hint(struct gt_err *err)
+{
+	return gt_err_hint(err,
+	    "install cuBLAS of CUDA 13 or 12: NVIDIA's package libcublas-13-0 or "
+	    "libcublas-12-9, or nvidia-cublas of pip with its folder in LD_LIBRARY_PATH");
+}
+
+static int find_functions(
+    struct gt_lt_api *out, void *library, const char *library_name, struct gt_err *err)
+{
+	struct gt_lt_api found;
+
+	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+		void *address = dlsym(library, symbols[i].name);
+
+		if (!address) {
+			gt_err_set(err, GT_EDEVICE, "%s has no function '%s'", library_name,
+			    symbols[i].name);
+			return add_hint(err);
+		}
+		memcpy((char *)&found + symbols[i].slot, &address, sizeof(address));
+	}
+	*out = found;
+	return 0;
+}
+
+/* A library that is there and cannot be opened says more about the trouble than a later name that
+ * is not there: the first name's words are kept. A library is never closed: it has threads. */
+int gt_lt_find(struct gt_lt_api *out, const char *const *names, struct gt_err *err)
+{
+	for (int i = 0; names[i]; i++) {
+		void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+		const char *why = library ? NULL : dlerror();
+
+		if (library)
+			return find_functions(out, library, names[i], err);
+		if (!i)
+			gt_err_set(err, GT_EDEVICE,
+			    "products of matrices on GPUs need cuBLASLt: %s", why ? why : names[i]);
+	}
+	return add_hint(err);
+}
+
+int gt_lt_check(int status, const char *what, struct gt_err *err)
+{
+	static const struct {
+		int status;
+		const char *text;
+	} texts[] = {
+		{ 1, "not initialized" },
+		{ 3, "out of memory" },
+		{ GT_LT_INVALID_VALUE, "invalid value" },
+		{ 8, "the GPU is too old for it" },
+		{ 11, "no access to memory" },
+		{ 13, "a kernel failed" },
+		{ 14, "internal error" },
+		{ GT_LT_NOT_SUPPORTED, "not supported" },
+	};
+	const char *text = "unknown error";
+
+	if (status == GT_LT_SUCCESS)
+		return 0;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (texts[i].status == status)
+			text = texts[i].text;
+	return gt_err_set(err, GT_EDEVICE, "%s: %s (status %d)", what, text, status);
+}
+
+/* With the lock. */
+static int open_handle(int device, struct gt_err *err)
+{
+	if (!lt_library.opened)
+		gt_lt_find(&lt_library.api, library_names, &lt_library.failed);
+	lt_library.opened = true;
+	if (lt_library.failed.code) {
+		*err = lt_library.failed;
+		return err->code;
+	}
+	if (device >= DEVICES)
+		return gt_err_set(
+		    err, GT_EDEVICE, "cuda:%d: at most %d GPUs are supported", device, DEVICES);
+	if (lt_library.handles[device])
+		return 0;
+	return gt_lt_check(gt_lt->Create(&lt_library.handles[device]), "cublasLtCreate", err);
+}
+
+int gt_lt_open(void **handle, struct gt_err *err)
+{
+	int device = 0, rc;
+
+	*handle = NULL;
+	rc = gt_cuda_check(cudaGetDevice(&device), device, "cudaGetDevice", err);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&lt_library.lock);
+	rc = open_handle(device, err);
+	if (!rc)
+		*handle = lt_library.handles[device];
+	pthread_mutex_unlock(&lt_library.lock);
+	return rc;
+}
