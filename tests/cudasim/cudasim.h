@@ -48,6 +48,17 @@ void cudasim_fail_allocation(int n);
 /* Kernels that ran so far. */
 long cudasim_kernels(void);
 
+/*
+ * Simulated products: lib/cublaslt.cc stands in for cuBLASLt, and says there which algorithms it
+ * has. `queued` counts cublasLtMatmul(), `algorithm` is the last one's. A test may set `slow` to
+ * the number of an algorithm that is to take ten times as long, plus 1.
+ */
+struct cudasim_products {
+	long queued;
+	int algorithm, slow;
+};
+extern struct cudasim_products cudasim_products;
+
 /* Whether the program has the address sanitizer. */
 bool cudasim_has_asan(void);
 

@@ -6,6 +6,22 @@
 
 #include "tests/cudasim/cudasim.h"
 
+/* A record of an event: what waits for it holds it, whatever becomes of the event. */
+struct mark {
+	bool reached;
+	int holders;
+	double ms; /* of the clock, when it was reached */
+};
+
+struct cudasim_event {
+	mark *last; /* NULL: never recorded */
+};
+
+/* ---- clock.cc ---- */
+
+/* A clock that only simulated products put forward; with the lock of the run-time. */
+extern double cudasim_ms;
+
 /* ---- block.cc: without sanitizers ---- */
 
 struct cudasim_grid {

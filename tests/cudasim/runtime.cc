@@ -6,16 +6,6 @@
 #include <mutex>
 #include <unistd.h>
 
-/* A record of an event: what waits for it holds it, whatever becomes of the event. */
-struct mark {
-	bool reached;
-	int holders;
-};
-
-struct cudasim_event {
-	mark *last; /* NULL: never recorded */
-};
-
 /* A piece of work. */
 struct item {
 	enum { KERNEL, COPY, FILL, RECORD, WAIT } kind;
@@ -168,6 +158,7 @@ static void run_item(const cudasim_stream *s, item *i)
 		break;
 	case item::RECORD:
 		i->at->reached = true;
+		i->at->ms = cudasim_ms;
 		break;
 	case item::WAIT:
 		break;
@@ -541,7 +532,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 	guard g(sim.lock);
 
 	drop(event->last);
-	event->last = new mark{ false, 2 }; /* the event's and the item's */
+	event->last = new mark{ false, 2, 0 }; /* the event's and the item's */
 	i.kind = item::RECORD;
 	i.at = event->last;
 	return queue(stream, i);

@@ -31,7 +31,7 @@ enum cudaMemcpyKind {
 	cudaMemcpyDeviceToDevice = 3
 };
 
-enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
+enum { cudaStreamNonBlocking = 1, cudaEventDefault = 0, cudaEventDisableTiming = 2 };
 
 typedef struct cudasim_stream *cudaStream_t; /* NULL: the default stream of the device */
 typedef struct cudasim_event *cudaEvent_t;
@@ -69,6 +69,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end);
 
 #ifdef __cplusplus
 }

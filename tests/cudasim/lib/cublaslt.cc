@@ -1,0 +1,377 @@
+/* cublaslt.cc - stands in for cuBLASLt, over the memory and the streams of the simulator. */
+#include "kernels/cuda/cublaslt.h"
+
+#include <cstring>
+#include <vector>
+
+#include "lib/base/half.h"
+#include "tests/cudasim/inside.h"
+
+/*
+ * A library of its own, which gtrain opens as it opens the real one; the functions of the simulator
+ * that it calls are the program's. It refuses descriptors that do not belong together, leading
+ * dimensions below the number of rows, memory that is no device's or too short, pointers that are
+ * less aligned than the preference promised, a workspace that is missing, and algorithms that were
+ * proposed for another product. Sums are in float64, and rounded once.
+ */
+
+enum { MAGIC = 0x6c74 };
+enum { DEFAULT_ALIGNMENT = 256, DEFAULT_REDUCTIONS = 7 };
+
+/* In the order in which they are proposed. One that reduces in place is not deterministic. */
+static const struct {
+	double ms;
+	size_t workspace_bytes;
+	unsigned reduction, alignment;
+	bool refuses; /* to run */
+} algorithms[] = {
+	{ 1.0, 0, 0, 2, false },
+	{ 0.5, 1 << 16, GT_LT_REDUCE_IN_WORKSPACE, 16, false },
+	{ 0.2, 0, GT_LT_REDUCE_IN_PLACE, 2, false },
+	{ 0.3, 0, 0, 256, false },
+	{ 0.1, (size_t)64 << 20, 0, 16, false },
+	{ 0.7, 0, 0, 16, false },
+	{ 0.1, 0, 0, 2, true },
+};
+enum { ALGORITHMS = sizeof(algorithms) / sizeof(algorithms[0]) };
+
+struct layout {
+	int type;
+	uint64_t rows, cols;
+	int64_t leading;
+};
+
+struct operation {
+	int compute, scale, trans_a, trans_b, epilogue;
+	const void *bias;
+};
+
+struct preference {
+	uint64_t workspace_bytes;
+	uint32_t reductions, alignment[4];
+};
+
+static size_t size_of(int type)
+{
+	return type == GT_LT_F64 ? 8 : type == GT_LT_F32 ? 4 : 2;
+}
+
+static double load(const void *p, int type, int64_t i)
+{
+	switch (type) {
+	case GT_LT_F64:
+		return ((const double *)p)[i];
+	case GT_LT_F32:
+		return ((const float *)p)[i];
+	case GT_LT_F16:
+		return gt_float_of_f16(((const uint16_t *)p)[i]);
+	default:
+		return gt_float_of_bf16(((const uint16_t *)p)[i]);
+	}
+}
+
+static void store(void *p, int type, int64_t i, double x)
+{
+	switch (type) {
+	case GT_LT_F64:
+		((double *)p)[i] = x;
+		break;
+	case GT_LT_F32:
+		((float *)p)[i] = (float)x;
+		break;
+	case GT_LT_F16:
+		((uint16_t *)p)[i] = gt_f16_of_float((float)x);
+		break;
+	default:
+		((uint16_t *)p)[i] = gt_bf16_of_float((float)x);
+	}
+}
+
+/* ---- descriptors ---- */
+
+extern "C" size_t cublasLtGetVersion()
+{
+	return 130000;
+}
+
+extern "C" int cublasLtCreate(void **handle)
+{
+	*handle = new int;
+	return cudaGetDevice((int *)*handle) == cudaSuccess ? GT_LT_SUCCESS : 1;
+}
+
+extern "C" int cublasLtMatmulDescCreate(void **desc, int compute, int scale)
+{
+	*desc = new operation{ compute, scale, GT_LT_NOT_TRANSPOSED, GT_LT_NOT_TRANSPOSED,
+		GT_LT_EPILOGUE_NONE, nullptr };
+	return GT_LT_SUCCESS;
+}
+
+extern "C" int cublasLtMatmulDescDestroy(void *desc)
+{
+	delete (operation *)desc;
+	return GT_LT_SUCCESS;
+}
+
+extern "C" int cublasLtMatmulDescSetAttribute(
+    void *desc, int attribute, const void *value, size_t bytes)
+{
+	operation *o = (operation *)desc;
+	int *number = attribute == GT_LT_TRANS_A   ? &o->trans_a
+	              : attribute == GT_LT_TRANS_B ? &o->trans_b
+	                                           : &o->epilogue;
+
+	if (attribute == GT_LT_BIAS_POINTER && bytes == sizeof(o->bias)) {
+		memcpy(&o->bias, value, bytes);
+		return GT_LT_SUCCESS;
+	}
+	if ((attribute != GT_LT_TRANS_A && attribute != GT_LT_TRANS_B &&
+	        attribute != GT_LT_EPILOGUE) ||
+	    bytes != sizeof(*number))
+		return GT_LT_INVALID_VALUE;
+	memcpy(number, value, bytes);
+	return GT_LT_SUCCESS;
+}
+
+extern "C" int cublasLtMatrixLayoutCreate(
+    void **out, int type, uint64_t rows, uint64_t cols, int64_t leading)
+{
+	*out = nullptr;
+	if (!rows || !cols || leading < (int64_t)rows)
+		return GT_LT_INVALID_VALUE;
+	*out = new layout{ type, rows, cols, leading };
+	return GT_LT_SUCCESS;
+}
+
+extern "C" int cublasLtMatrixLayoutDestroy(void *l)
+{
+	delete (layout *)l;
+	return GT_LT_SUCCESS;
+}
+
+extern "C" int cublasLtMatmulPreferenceCreate(void **out)
+{
+	preference *p = new preference{ 0, DEFAULT_REDUCTIONS, {} };
+
+	for (uint32_t &a : p->alignment)
+		a = DEFAULT_ALIGNMENT;
+	*out = p;
+	return GT_LT_SUCCESS;
+}
+
+extern "C" int cublasLtMatmulPreferenceDestroy(void *p)
+{
+	delete (preference *)p;
+	return GT_LT_SUCCESS;
+}
+
+extern "C" int cublasLtMatmulPreferenceSetAttribute(
+    void *p, int attribute, const void *value, size_t bytes)
+{
+	preference *to = (preference *)p;
+
+	if (attribute == GT_LT_MAX_WORKSPACE && bytes == sizeof(uint64_t))
+		memcpy(&to->workspace_bytes, value, bytes);
+	else if (attribute == GT_LT_REDUCTIONS && bytes == sizeof(uint32_t))
+		memcpy(&to->reductions, value, bytes);
+	else if (attribute >= GT_LT_ALIGNMENT_A && attribute <= GT_LT_ALIGNMENT_D &&
+	         bytes == sizeof(uint32_t))
+		memcpy(&to->alignment[attribute - GT_LT_ALIGNMENT_A], value, bytes);
+	else
+		return GT_LT_INVALID_VALUE;
+	return GT_LT_SUCCESS;
+}
+
+/* ---- algorithms ---- */
+
+/* y [m, n] = op(a) [m, k] op(b) [k, n], all column-major. */
+struct problem {
+	operation op;
+	layout a, b, c, y;
+	int64_t m, n, k;
+};
+
+static problem problem_of(void *desc, void *a, void *b, void *c, void *y)
+{
+	problem p = { *(operation *)desc, *(layout *)a, *(layout *)b, *(layout *)c, *(layout *)y, 0,
+		0, 0 };
+
+	p.m = (int64_t)p.y.rows;
+	p.n = (int64_t)p.y.cols;
+	p.k = (int64_t)(p.op.trans_a ? p.a.rows : p.a.cols);
+	return p;
+}
+
+static bool fits_together(const problem &p)
+{
+	int64_t rows = (int64_t)(p.op.trans_a ? p.a.cols : p.a.rows);
+	int64_t inner = (int64_t)(p.op.trans_b ? p.b.cols : p.b.rows);
+	int64_t cols = (int64_t)(p.op.trans_b ? p.b.rows : p.b.cols);
+	bool wide = p.y.type == GT_LT_F64;
+
+	return rows == p.m && cols == p.n && inner == p.k && p.c.rows == p.y.rows &&
+	       p.c.cols == p.y.cols && p.a.type == p.y.type && p.b.type == p.y.type &&
+	       p.c.type == p.y.type && p.op.scale == (wide ? GT_LT_F64 : GT_LT_F32) &&
+	       p.op.compute == (wide ? GT_LT_COMPUTE_F64 : GT_LT_COMPUTE_F32);
+}
+
+/* What an algorithm was proposed for; the bias's address is none of it. */
+static uint64_t hash_of(const problem &p)
+{
+	const int64_t words[] = { p.m, p.n, p.k, p.y.type, p.op.trans_a, p.op.trans_b,
+		p.op.epilogue, p.a.leading, p.b.leading, p.y.leading };
+	uint64_t hash = MAGIC;
+
+	for (int64_t w : words)
+		hash = cudasim_mix(hash, (uint64_t)w);
+	return hash;
+}
+
+static bool is_allowed(const preference &pref, int i)
+{
+	for (uint32_t alignment : pref.alignment)
+		if (alignment < algorithms[i].alignment)
+			return false;
+	return algorithms[i].workspace_bytes <= pref.workspace_bytes &&
+	       (algorithms[i].reduction & ~pref.reductions) == 0;
+}
+
+extern "C" int cublasLtMatmulAlgoGetHeuristic(void *, void *desc, void *a, void *b, void *c,
+    void *d, void *pref, int wanted, struct gt_lt_candidate *found, int *count)
+{
+	problem p = problem_of(desc, a, b, c, d);
+
+	*count = 0;
+	if (!fits_together(p))
+		return GT_LT_INVALID_VALUE;
+	if (p.op.epilogue == GT_LT_EPILOGUE_BIAS && p.y.type == GT_LT_F64)
+		return GT_LT_NOT_SUPPORTED;
+	for (int i = 0; i < ALGORITHMS && *count < wanted; i++) {
+		struct gt_lt_candidate *f = &found[*count];
+
+		if (!is_allowed(*(preference *)pref, i))
+			continue;
+		memset(f, 0, sizeof(*f));
+		f->algorithm.data[0] = MAGIC;
+		f->algorithm.data[1] = (uint64_t)i;
+		f->algorithm.data[2] = hash_of(p);
+		for (int k = 0; k < 4; k++)
+			f->algorithm.data[3 + k] = ((preference *)pref)->alignment[k];
+		f->workspace_bytes = algorithms[i].workspace_bytes;
+		++*count;
+	}
+	return *count ? GT_LT_SUCCESS : GT_LT_NOT_SUPPORTED;
+}
+
+/* ---- products ---- */
+
+struct work {
+	problem p;
+	double alpha, beta;
+	const void *a, *b, *c;
+	void *y;
+	unsigned char *workspace;
+	int algorithm;
+};
+
+/* A matrix in float64, its columns (or its rows) one behind the other. */
+static std::vector<double> unpack(const void *p, const layout &l, bool rows)
+{
+	std::vector<double> out(l.rows * l.cols);
+	size_t to = 0;
+
+	for (uint64_t i = 0; i < (rows ? l.rows : l.cols); i++)
+		for (uint64_t k = 0; k < (rows ? l.cols : l.rows); k++)
+			out[to++] = load(p, l.type,
+			    rows ? (int64_t)k * l.leading + (int64_t)i
+			         : (int64_t)i * l.leading + (int64_t)k);
+	return out;
+}
+
+/* Where unpack() has checked all accesses; in the same order for all algorithms. */
+__attribute__((no_sanitize("address", "undefined"))) static double dot(
+    const double *a, const double *b, int64_t count)
+{
+	double sum = 0;
+
+	for (int64_t k = 0; k < count; k++)
+		sum += a[k] * b[k];
+	return sum;
+}
+
+static void multiply(const work &w)
+{
+	const problem &p = w.p;
+	std::vector<double> a = unpack(w.a, p.a, !p.op.trans_a);
+	std::vector<double> b = unpack(w.b, p.b, p.op.trans_b);
+
+	for (int64_t j = 0; j < p.n; j++)
+		for (int64_t i = 0; i < p.m; i++) {
+			double x = w.alpha * dot(a.data() + i * p.k, b.data() + j * p.k, p.k);
+
+			if (w.beta != 0)
+				x += w.beta * load(w.c, p.c.type, j * p.c.leading + i);
+			if (p.op.epilogue == GT_LT_EPILOGUE_BIAS)
+				x += load(p.op.bias, p.y.type, i);
+			store(w.y, p.y.type, j * p.y.leading + i, x);
+		}
+}
+
+/* A workspace is written to from end to end, as partial sums would be. */
+static void run(void *closure)
+{
+	const work &w = *(work *)closure;
+	double ms = algorithms[w.algorithm].ms;
+
+	if (algorithms[w.algorithm].workspace_bytes)
+		memset(w.workspace, 0x5a, algorithms[w.algorithm].workspace_bytes);
+	multiply(w);
+	cudasim_ms += cudasim_products.slow == w.algorithm + 1 ? ms * 10 : ms;
+}
+
+static bool is_whole(const void *p, const layout &l, uint64_t alignment)
+{
+	size_t count = (l.cols - 1) * (size_t)l.leading + l.rows;
+
+	return cudasim_is_device(p, count * size_of(l.type)) && (uintptr_t)p % alignment == 0;
+}
+
+static bool can_run(const work &w, const uint64_t *alignment, size_t workspace_bytes)
+{
+	const problem &p = w.p;
+	size_t need = algorithms[w.algorithm].workspace_bytes;
+
+	if (!is_whole(w.a, p.a, alignment[0]) || !is_whole(w.b, p.b, alignment[1]) ||
+	    !is_whole(w.c, p.c, alignment[2]) || !is_whole(w.y, p.y, alignment[3]))
+		return false;
+	if (p.op.epilogue == GT_LT_EPILOGUE_BIAS &&
+	    !cudasim_is_device(p.op.bias, (size_t)p.m * size_of(p.y.type)))
+		return false;
+	return workspace_bytes >= need && (!need || ((uintptr_t)w.workspace % 256 == 0 &&
+	                                                cudasim_is_device(w.workspace, need)));
+}
+
+extern "C" int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a,
+    void *a_layout, const void *b, void *b_layout, const void *beta, const void *c, void *c_layout,
+    void *d, void *d_layout, const struct gt_lt_algorithm *algorithm, void *workspace,
+    size_t workspace_bytes, cudaStream_t stream)
+{
+	problem p = problem_of(desc, a_layout, b_layout, c_layout, d_layout);
+	work w = { p, load(alpha, p.op.scale, 0), load(beta, p.op.scale, 0), a, b, c, d,
+		(unsigned char *)workspace, algorithm ? (int)algorithm->data[1] : ALGORITHMS };
+	int device = -1;
+
+	if (!algorithm || algorithm->data[0] != MAGIC || algorithm->data[1] >= ALGORITHMS ||
+	    algorithm->data[2] != hash_of(p) || !fits_together(p) ||
+	    cudaGetDevice(&device) != cudaSuccess || device != *(int *)handle ||
+	    !can_run(w, algorithm->data + 3, workspace_bytes))
+		return GT_LT_INVALID_VALUE;
+	if (algorithms[w.algorithm].refuses)
+		return GT_LT_NOT_SUPPORTED;
+	cudasim_products.queued++;
+	cudasim_products.algorithm = w.algorithm;
+	cudasim_launch(
+	    dim3(1), dim3(1), 0, stream, run, [](void *closure) { delete (work *)closure; },
+	    new work(w));
+	return cudaGetLastError() == cudaSuccess ? GT_LT_SUCCESS : 13;
+}
