@@ -290,6 +290,7 @@ static const struct gt_kernel *const tables[] = {
 	gt_cuda_elementwise_kernels,
 	gt_cuda_cast_kernels,
 	gt_cuda_dropout_kernels,
+	gt_cuda_matmul_kernels,
 	gt_cuda_norm_kernels,
 	NULL,
 };

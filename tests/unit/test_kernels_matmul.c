@@ -1,5 +1,6 @@
 /* test_kernels_matmul.c - matrix products against naive loops in float64. */
 #include "tests/common/calls.h"
+#include "tests/common/device.h"
 
 /* Sums of up to 1000 products of numbers below 1: float32 keeps 24 bits, of which a sum loses
  * few. */
@@ -7,10 +8,16 @@
 #define F64_TOLERANCE 1e-13
 /* One rounding of a sum in float32, relative to the largest. */
 #define BF16_TOLERANCE 0x1p-8
+#define F16_TOLERANCE  0x1p-11
 
 static double tolerance_of(enum gt_dtype dtype)
 {
-	return dtype == GT_F32 ? F32_TOLERANCE : dtype == GT_F64 ? F64_TOLERANCE : BF16_TOLERANCE;
+	static const double tolerances[] = { [GT_F32] = F32_TOLERANCE,
+		[GT_F64] = F64_TOLERANCE,
+		[GT_BF16] = BF16_TOLERANCE,
+		[GT_F16] = F16_TOLERANCE };
+
+	return tolerances[dtype];
 }
 
 /* Uniform in [-1, 1). */
@@ -61,21 +68,25 @@ static void test_matmul(void **state)
 {
 	static const struct matmul_case cases[] = { { 1, 1, 1 }, { 3, 17, 65 }, { 17, 3, 1 },
 		{ 65, 65, 3 }, { 1, 65, 17 }, { 65, 1, 130 }, { 48, 64, 32 }, { 96, 65, 128 } };
-	static const enum gt_dtype types[] = { GT_F32, GT_F64, GT_BF16 };
+	static const enum gt_dtype types[] = { GT_F32, GT_F64, GT_BF16, GT_F16 };
+	struct test_set set[3];
 
 	(void)state;
-	for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]) * 18; n++) {
-		const struct matmul_case *c = &cases[n / 18];
-		enum gt_dtype dtype = types[n % 3];
-		bool bias = n / 3 % 2, ta = n / 6 % 3 == 1, tb = n / 6 % 3 == 2;
+	test_sets(set);
+	for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]) * 24; n++) {
+		const struct matmul_case *c = &cases[n / 24];
+		enum gt_dtype dtype = types[n % 4];
+		bool bias = n / 4 % 2, ta = n / 8 % 3 == 1, tb = n / 8 % 3 == 2;
 		struct gt_call call = matmul_call(dtype, c, ta, tb, bias);
 		struct gt_tensor want = test_tensor2(GT_F64, c->m, c->n);
 
 		matmul_naive(&call, c, &want);
-		test_launch(&gt_cpu_set_base, "matmul", dtype, &call);
-		assert_near(&call.out[0], &want, tolerance_of(dtype),
-		    "%s m %d n %d k %d ta %d tb %d bias %d\n", gt_dtype_name(dtype), (int)c->m,
-		    (int)c->n, (int)c->k, ta, tb, bias);
+		if (dtype != GT_F16 || !test_device_is_cpu()) { /* the CPU has no products of it */
+			test_launch(set[0].set, "matmul", dtype, &call);
+			assert_near(&call.out[0], &want, tolerance_of(dtype),
+			    "%s m %d n %d k %d ta %d tb %d bias %d\n", gt_dtype_name(dtype),
+			    (int)c->m, (int)c->n, (int)c->k, ta, tb, bias);
+		}
 		free(want.data);
 		test_release(&call);
 	}
@@ -193,6 +204,13 @@ int main(void)
 		cmocka_unit_test(test_who_takes_one_row),
 		cmocka_unit_test(test_bf16_threads),
 	};
+	const struct CMUnitTest on_devices[] = {
+		cmocka_unit_test(test_matmul),
+		cmocka_unit_test(test_one_row),
+	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	/* A GPU's choice of algorithms is not to be kept in the user's cache. */
+	setenv("XDG_CACHE_HOME", "/dev/null", 1);
+	return test_device_is_cpu() ? cmocka_run_group_tests(tests, NULL, NULL)
+	                            : cmocka_run_group_tests(on_devices, NULL, NULL);
 }

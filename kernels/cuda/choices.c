@@ -1,0 +1,210 @@
+/* choices.c - the file of the fastest algorithms, and what this process knows of it. */
+#include "kernels/cuda/choices.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/base/file.h"
+#include "lib/base/folder.h"
+#include "lib/base/mem.h"
+
+enum {
+	WORDS = sizeof(struct gt_lt_algorithm) / sizeof(uint64_t),
+	LINE = 512,
+	LINES = 20000, /* of a file; the rest is not read */
+	TRIES = 500,   /* for the lock of another process, which may hang */
+	TRY_MS = 20
+};
+
+struct choice {
+	char name[GT_CHOICE_NAME], key[GT_CHOICE_KEY];
+	struct gt_lt_algorithm algorithm;
+	struct choice *next;
+};
+
+/* All under the lock. The list is freed with the process. */
+static struct {
+	pthread_mutex_t lock;
+	struct choice *first;
+	int fd; /* of the locked file; -1: none is */
+} choices = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
+
+void gt_choices_begin(void)
+{
+	pthread_mutex_lock(&choices.lock);
+}
+
+void gt_choices_end(void)
+{
+	if (choices.fd >= 0)
+		close(choices.fd);
+	choices.fd = -1;
+	pthread_mutex_unlock(&choices.lock);
+}
+
+static struct choice *find(const char *name, const char *key)
+{
+	struct choice *c = choices.first;
+
+	while (c && (strcmp(c->name, name) != 0 || strcmp(c->key, key) != 0))
+		c = c->next;
+	return c;
+}
+
+bool gt_choices_find(const char *name, const char *key, struct gt_lt_algorithm *out)
+{
+	const struct choice *c = find(name, key);
+
+	if (c)
+		*out = c->algorithm;
+	return c;
+}
+
+static void put(const char *name, const char *key, const struct gt_lt_algorithm *algorithm)
+{
+	struct choice *c = find(name, key);
+	struct gt_err ignored = GT_ERR_INIT;
+
+	if (!c) {
+		c = gt_calloc(1, sizeof(*c), &ignored);
+		if (!c)
+			return;
+		snprintf(c->name, sizeof(c->name), "%s", name);
+		snprintf(c->key, sizeof(c->key), "%s", key);
+		c->next = choices.first;
+		choices.first = c;
+	}
+	c->algorithm = *algorithm;
+}
+
+/* ---- the file ---- */
+
+/* The path of a file in the user's cache, yours to free(); NULL: there is no such folder. */
+static char *path_of(const char *name, const char *suffix)
+{
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	struct gt_err ignored = GT_ERR_INIT;
+
+	if (cache && *cache == '/')
+		return gt_asprintf(&ignored, "%s/gtrain/%s%s", cache, name, suffix);
+	if (home && *home == '/')
+		return gt_asprintf(&ignored, "%s/.cache/gtrain/%s%s", home, name, suffix);
+	return NULL;
+}
+
+static void make_folder(const char *path)
+{
+	struct gt_err ignored = GT_ERR_INIT;
+	char *folder = gt_strdup(path, &ignored), *end = folder ? strrchr(folder, '/') : NULL;
+
+	if (end) {
+		*end = '\0';
+		gt_make_dirs(folder, &ignored);
+	}
+	free(folder);
+}
+
+/* The lock goes with the descriptor, so a process that is killed leaves it. */
+static void lock_file(const char *name)
+{
+	const struct timespec pause = { 0, TRY_MS * 1000000L };
+	char *path = path_of(name, ".lock");
+
+	if (!path || choices.fd >= 0)
+		goto out;
+	make_folder(path);
+	choices.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+	for (int i = 0; choices.fd >= 0 && i < TRIES; i++) {
+		if (!flock(choices.fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
+			break;
+		nanosleep(&pause, NULL);
+	}
+out:
+	free(path);
+}
+
+/* KEY HEX, where HEX has 16 digits for each word. */
+static bool parse(const char *line, char key[GT_CHOICE_KEY], struct gt_lt_algorithm *out)
+{
+	size_t length = strcspn(line, " ");
+	const char *hex = line + length + 1;
+
+	if (!length || length >= GT_CHOICE_KEY || line[length] != ' ' || line[0] == '#' ||
+	    strspn(hex, "0123456789abcdef") != (size_t)WORDS * 16 ||
+	    strcmp(hex + (size_t)WORDS * 16, "\n") != 0)
+		return false;
+	memcpy(key, line, length);
+	key[length] = '\0';
+	for (int i = 0; i < WORDS; i++) {
+		char word[17] = { 0 };
+
+		memcpy(word, hex + (size_t)i * 16, 16);
+		out->data[i] = strtoull(word, NULL, 16);
+	}
+	return true;
+}
+
+static void read_lines(const char *name, FILE *f)
+{
+	char line[LINE], key[GT_CHOICE_KEY];
+	struct gt_lt_algorithm algorithm;
+
+	for (int i = 0; i < LINES && fgets(line, sizeof(line), f); i++)
+		if (parse(line, key, &algorithm))
+			put(name, key, &algorithm);
+}
+
+void gt_choices_read(const char *name)
+{
+	struct gt_err ignored = GT_ERR_INIT;
+	char *path = path_of(name, "");
+	FILE *f = NULL;
+	int fd = -1;
+
+	lock_file(name);
+	if (path && !gt_file_open(&fd, (struct gt_file_name){ .path = path }, O_RDONLY, &ignored))
+		f = fdopen(fd, "r");
+	if (f) {
+		read_lines(name, f);
+		fclose(f);
+	} else if (fd >= 0) {
+		close(fd);
+	}
+	free(path);
+}
+
+static void write_lines(const char *name, FILE *f)
+{
+	fprintf(f, "# gtrain: the fastest algorithm of each product; may be deleted\n");
+	for (const struct choice *c = choices.first; c; c = c->next) {
+		if (strcmp(c->name, name) != 0)
+			continue;
+		fprintf(f, "%s ", c->key);
+		for (int i = 0; i < WORDS; i++)
+			fprintf(f, "%016" PRIx64, c->algorithm.data[i]);
+		fputc('\n', f);
+	}
+}
+
+void gt_choices_add(const char *name, const char *key, const struct gt_lt_algorithm *algorithm)
+{
+	struct gt_atomic_file f = { 0 };
+	struct gt_err ignored = GT_ERR_INIT;
+	char *path = path_of(name, "");
+
+	put(name, key, algorithm);
+	if (path && !gt_atomic_open(&f, path, &ignored)) {
+		f.no_sync = true;
+		write_lines(name, f.stream);
+		gt_atomic_commit(&f, &ignored);
+	}
+	free(path);
+}

@@ -1,0 +1,424 @@
+/* product.c - a product's descriptors, and the choice of its algorithm. */
+#include "kernels/cuda/product.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/choices.h"
+#include "kernels/cuda/cublaslt.h"
+#include "lib/base/mem.h"
+
+enum {
+	ALIGNMENT = 64, /* of tensors: lib/graph/kernel.h */
+	CANDIDATES = 8,
+	ROUNDS = 3, /* of RUNS products each; the fastest one counts */
+	RUNS = 4
+};
+
+/* Times closer than this are the same: then the library's own order decides. */
+static const float better = 0.98f;
+
+struct gt_product {
+	struct gt_product_shape shape;
+	void *handle, *desc, *a, *b, *y; /* `a` and `b` as shape names them */
+	struct gt_lt_candidate chosen;
+};
+
+size_t gt_product_workspace(const struct gt_product *p)
+{
+	return p->chosen.workspace_bytes;
+}
+
+void gt_product_free(struct gt_product *p)
+{
+	if (!p)
+		return;
+	if (p->desc)
+		gt_lt->MatmulDescDestroy(p->desc);
+	if (p->a)
+		gt_lt->MatrixLayoutDestroy(p->a);
+	if (p->b)
+		gt_lt->MatrixLayoutDestroy(p->b);
+	if (p->y)
+		gt_lt->MatrixLayoutDestroy(p->y);
+	free(p);
+}
+
+/* ---- descriptors ---- */
+
+static int type_of(enum gt_dtype dtype)
+{
+	switch (dtype) {
+	case GT_F64:
+		return GT_LT_F64;
+	case GT_F16:
+		return GT_LT_F16;
+	case GT_BF16:
+		return GT_LT_BF16;
+	default:
+		return GT_LT_F32;
+	}
+}
+
+static int set_number(struct gt_product *p, int attribute, int32_t value, struct gt_err *err)
+{
+	return gt_lt_check(gt_lt->MatmulDescSetAttribute(p->desc, attribute, &value, sizeof(value)),
+	    "cublasLtMatmulDescSetAttribute", err);
+}
+
+/* A row-major matrix is a column-major one with rows and columns exchanged. */
+static int describe_matrix(
+    void **out, enum gt_dtype dtype, int64_t rows, int64_t cols, struct gt_err *err)
+{
+	return gt_lt_check(
+	    gt_lt->MatrixLayoutCreate(out, type_of(dtype), (uint64_t)cols, (uint64_t)rows, cols),
+	    "cublasLtMatrixLayoutCreate", err);
+}
+
+int gt_product_set_bias(struct gt_product *p, const void *bias, struct gt_err *err)
+{
+	return gt_lt_check(
+	    gt_lt->MatmulDescSetAttribute(p->desc, GT_LT_BIAS_POINTER, &bias, sizeof(bias)),
+	    "cublasLtMatmulDescSetAttribute", err);
+}
+
+/* The library's left side is b, its right side a. */
+static int describe(struct gt_product *p, struct gt_err *err)
+{
+	const struct gt_product_shape *s = &p->shape;
+	bool wide = s->dtype == GT_F64;
+
+	if (gt_lt_check(
+	        gt_lt->MatmulDescCreate(&p->desc, wide ? GT_LT_COMPUTE_F64 : GT_LT_COMPUTE_F32,
+	            wide ? GT_LT_F64 : GT_LT_F32),
+	        "cublasLtMatmulDescCreate", err))
+		return err->code;
+	if (set_number(
+	        p, GT_LT_TRANS_A, s->trans_b ? GT_LT_TRANSPOSED : GT_LT_NOT_TRANSPOSED, err) ||
+	    set_number(
+	        p, GT_LT_TRANS_B, s->trans_a ? GT_LT_TRANSPOSED : GT_LT_NOT_TRANSPOSED, err) ||
+	    set_number(p, GT_LT_EPILOGUE, s->bias ? GT_LT_EPILOGUE_BIAS : GT_LT_EPILOGUE_NONE, err))
+		return err->code;
+	if (describe_matrix(
+	        &p->a, s->dtype, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k, err) ||
+	    describe_matrix(
+	        &p->b, s->dtype, s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n, err))
+		return err->code;
+	if (describe_matrix(&p->y, s->dtype, s->m, s->n, err))
+		return err->code;
+	/* Which algorithms there are depends on the alignment of the bias: this one. */
+	return s->bias ? gt_product_set_bias(p, (const void *)(uintptr_t)ALIGNMENT, err) : 0;
+}
+
+/* ---- running ---- */
+
+static int queue(const struct gt_product *p, const struct gt_lt_candidate *with,
+    cudaStream_t stream, void *y, const void *a, const void *b, const void *c, double alpha,
+    double beta, void *workspace, struct gt_err *err)
+{
+	const float alpha32 = (float)alpha, beta32 = (float)beta;
+	bool wide = p->shape.dtype == GT_F64;
+
+	return gt_lt_check(gt_lt->Matmul(p->handle, p->desc, wide ? (const void *)&alpha : &alpha32,
+	                       b, p->b, a, p->a, wide ? (const void *)&beta : &beta32, c, p->y, y,
+	                       p->y, &with->algorithm, workspace, with->workspace_bytes, stream),
+	    "cublasLtMatmul", err);
+}
+
+int gt_product_run(const struct gt_product *p, struct gt_stream *stream, void *y, const void *a,
+    const void *b, const void *c, double alpha, double beta, void *workspace, struct gt_err *err)
+{
+	return queue(p, &p->chosen, stream->queue, y, a, b, c ? c : y, alpha, beta, workspace, err);
+}
+
+/* ---- candidates ---- */
+
+static int set_preferences(void *preference, struct gt_err *err)
+{
+	static const struct {
+		int attribute;
+		uint32_t value;
+	} numbers[] = {
+		/* The other ways of reduction round to the type of y more than once. */
+		{ GT_LT_REDUCTIONS, GT_LT_REDUCE_IN_WORKSPACE },
+		{ GT_LT_ALIGNMENT_A, ALIGNMENT },
+		{ GT_LT_ALIGNMENT_B, ALIGNMENT },
+		{ GT_LT_ALIGNMENT_C, ALIGNMENT },
+		{ GT_LT_ALIGNMENT_D, ALIGNMENT },
+	};
+	uint64_t most = GT_PRODUCT_WORKSPACE;
+	int status = gt_lt->MatmulPreferenceSetAttribute(
+	    preference, GT_LT_MAX_WORKSPACE, &most, sizeof(most));
+
+	for (size_t i = 0; !status && i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		status = gt_lt->MatmulPreferenceSetAttribute(
+		    preference, numbers[i].attribute, &numbers[i].value, sizeof(numbers[i].value));
+	return gt_lt_check(status, "cublasLtMatmulPreferenceSetAttribute", err);
+}
+
+/* Those that can be used come first; their number. */
+static int keep_usable(struct gt_lt_candidate *c, int count)
+{
+	int kept = 0;
+
+	for (int i = 0; i < count; i++)
+		if (c[i].status == GT_LT_SUCCESS && c[i].workspace_bytes <= GT_PRODUCT_WORKSPACE)
+			c[kept++] = c[i];
+	return kept;
+}
+
+static int set_unsupported(const struct gt_product *p, struct gt_err *err)
+{
+	const struct gt_product_shape *s = &p->shape;
+
+	return gt_err_set(err, GT_ENOTSUP,
+	    "cuBLASLt has no algorithm for a product of %" PRId64 " x %" PRId64 " and %" PRId64
+	    " x %" PRId64 " in %s",
+	    s->m, s->k, s->k, s->n, gt_dtype_name(s->dtype));
+}
+
+static int find_candidates(
+    struct gt_product *p, struct gt_lt_candidate *out, int *count, struct gt_err *err)
+{
+	void *preference = NULL;
+	int status = gt_lt->MatmulPreferenceCreate(&preference), rc;
+
+	*count = 0;
+	rc = gt_lt_check(status, "cublasLtMatmulPreferenceCreate", err);
+	if (!rc)
+		rc = set_preferences(preference, err);
+	if (!rc) {
+		status = gt_lt->MatmulAlgoGetHeuristic(
+		    p->handle, p->desc, p->b, p->a, p->y, p->y, preference, CANDIDATES, out, count);
+		/* Either may be said of a type with an epilogue it does not have. */
+		if (status != GT_LT_NOT_SUPPORTED && status != GT_LT_INVALID_VALUE)
+			rc = gt_lt_check(status, "cublasLtMatmulAlgoGetHeuristic", err);
+	}
+	if (preference)
+		gt_lt->MatmulPreferenceDestroy(preference);
+	*count = rc ? 0 : keep_usable(out, *count);
+	return rc || *count ? rc : set_unsupported(p, err);
+}
+
+/* ---- timing ---- */
+
+/* What a product is timed with: its own stream, events and memory, all NULL at first. */
+struct trial {
+	cudaStream_t stream;
+	cudaEvent_t begin, end;
+	char *memory, *a, *b, *y, *workspace;
+	int index;
+};
+
+static void trial_release(struct trial *t)
+{
+	if (t->stream) {
+		cudaStreamSynchronize(t->stream);
+		cudaStreamDestroy(t->stream);
+	}
+	if (t->begin)
+		cudaEventDestroy(t->begin);
+	if (t->end)
+		cudaEventDestroy(t->end);
+	cudaFree(t->memory);
+	cudaGetLastError();
+}
+
+static size_t room_for(int64_t count, enum gt_dtype dtype)
+{
+	size_t bytes = (size_t)count * gt_dtype_size(dtype);
+
+	return (bytes + GT_DEVICE_ALIGN - 1) / GT_DEVICE_ALIGN * GT_DEVICE_ALIGN;
+}
+
+/* *there is false where the device has no memory for it. Zeros take the time that numbers take. */
+static int trial_init(struct trial *t, struct gt_product *p, const struct gt_lt_candidate *c,
+    int count, bool *there, struct gt_err *err)
+{
+	const struct gt_product_shape *s = &p->shape;
+	size_t a = room_for(s->m * s->k, s->dtype), b = room_for(s->k * s->n, s->dtype);
+	size_t y = room_for(s->m * s->n, s->dtype), bias = room_for(s->n, s->dtype), work = 0;
+	cudaError_t e;
+
+	for (int i = 0; i < count; i++)
+		work = c[i].workspace_bytes > work ? c[i].workspace_bytes : work;
+	e = cudaMalloc((void **)&t->memory, a + b + y + bias + work);
+	*there = e == cudaSuccess;
+	if (e == cudaErrorMemoryAllocation) {
+		t->memory = NULL;
+		cudaGetLastError();
+		return 0;
+	}
+	t->a = t->memory;
+	t->b = t->a + a;
+	t->y = t->b + b;
+	t->workspace = t->y + y + bias;
+	if (!e)
+		e = cudaStreamCreateWithFlags(&t->stream, cudaStreamNonBlocking);
+	if (!e)
+		e = cudaEventCreateWithFlags(&t->begin, cudaEventDefault);
+	if (!e)
+		e = cudaEventCreateWithFlags(&t->end, cudaEventDefault);
+	if (!e)
+		e = cudaMemsetAsync(t->memory, 0, a + b + y + bias, t->stream);
+	if (gt_cuda_check(e, t->index, "timing a product", err))
+		return err->code;
+	return s->bias ? gt_product_set_bias(p, t->y + y, err) : 0;
+}
+
+/* The time of a round in milliseconds. */
+static int time_round(const struct trial *t, const struct gt_product *p,
+    const struct gt_lt_candidate *c, float *ms, struct gt_err *err)
+{
+	cudaError_t e = cudaEventRecord(t->begin, t->stream);
+	int rc = 0;
+
+	for (int i = 0; i < RUNS && !rc; i++)
+		rc = queue(p, c, t->stream, t->y, t->a, t->b, t->y, 1, 0, t->workspace, err);
+	if (rc)
+		return rc;
+	if (!e)
+		e = cudaEventRecord(t->end, t->stream);
+	if (!e)
+		e = cudaEventSynchronize(t->end);
+	if (!e)
+		e = cudaEventElapsedTime(ms, t->begin, t->end);
+	return gt_cuda_check(e, t->index, "timing a product", err);
+}
+
+/* The time of the fastest round. *runs is false where the library then refuses its own proposal. */
+static int time_candidate(const struct trial *t, const struct gt_product *p,
+    const struct gt_lt_candidate *c, float *least, bool *runs, struct gt_err *err)
+{
+	struct gt_err ignored = GT_ERR_INIT;
+
+	/* The first run warms up. */
+	*runs = !queue(p, c, t->stream, t->y, t->a, t->b, t->y, 1, 0, t->workspace, &ignored);
+	for (int i = 0; i < ROUNDS && *runs; i++) {
+		float ms = 0;
+
+		if (time_round(t, p, c, &ms, err))
+			return err->code;
+		if (!i || ms < *least)
+			*least = ms;
+	}
+	return 0;
+}
+
+/* The number of the fastest, or -1; 0 where there is no memory to find out, and *timed is false. */
+static int time_all(struct gt_product *p, const struct gt_lt_candidate *c, int count, int *best,
+    bool *timed, struct gt_err *err)
+{
+	struct trial t = { 0 };
+	float least = 0, ms = 0;
+	bool runs;
+	int rc;
+
+	rc = gt_cuda_check(cudaGetDevice(&t.index), 0, "cudaGetDevice", err);
+	if (!rc)
+		rc = trial_init(&t, p, c, count, timed, err);
+	*best = *timed ? -1 : 0;
+	for (int i = 0; i < count && !rc && *timed; i++) {
+		rc = time_candidate(&t, p, &c[i], &ms, &runs, err);
+		if (!rc && runs && (*best < 0 || ms < least * better)) {
+			least = ms;
+			*best = i;
+		}
+	}
+	trial_release(&t);
+	return rc || *best >= 0 ? rc : set_unsupported(p, err);
+}
+
+/* ---- the choice ---- */
+
+static int file_name(char out[GT_CHOICE_NAME], struct gt_err *err)
+{
+	struct cudaDeviceProp gpu;
+	int index = 0, rc = gt_cuda_check(cudaGetDevice(&index), 0, "cudaGetDevice", err);
+
+	if (!rc)
+		rc = gt_cuda_check(
+		    cudaGetDeviceProperties(&gpu, index), index, "cudaGetDeviceProperties", err);
+	if (rc)
+		return rc;
+	for (char *p = gpu.name; *p; p++)
+		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.", *p))
+			*p = '-';
+	snprintf(out, GT_CHOICE_NAME, "cublaslt-%zu-%.80s.txt", gt_lt->GetVersion(), gpu.name);
+	return 0;
+}
+
+static void key_of(char out[GT_CHOICE_KEY], const struct gt_product_shape *s)
+{
+	snprintf(out, GT_CHOICE_KEY, "%s:%c%c:%" PRId64 "x%" PRId64 "x%" PRId64 "%s",
+	    gt_dtype_name(s->dtype), s->trans_a ? 't' : 'n', s->trans_b ? 't' : 'n', s->m, s->n,
+	    s->k, s->bias ? ":bias" : "");
+}
+
+/* The number of the candidate that was chosen earlier, or -1. Bytes from a file are taken only if
+ * the library proposes the same. */
+static int find_choice(
+    const char *name, const char *key, const struct gt_lt_candidate *c, int count)
+{
+	struct gt_lt_algorithm known;
+
+	if (gt_choices_find(name, key, &known))
+		for (int i = 0; i < count; i++)
+			if (!memcmp(&c[i].algorithm, &known, sizeof(known)))
+				return i;
+	return -1;
+}
+
+static int choose(
+    struct gt_product *p, const struct gt_lt_candidate *c, int count, struct gt_err *err)
+{
+	char name[GT_CHOICE_NAME], key[GT_CHOICE_KEY];
+	bool timed = false;
+	int best, rc = file_name(name, err);
+
+	if (rc)
+		return rc;
+	key_of(key, &p->shape);
+	gt_choices_begin();
+	best = find_choice(name, key, c, count);
+	if (best < 0) {
+		gt_choices_read(name);
+		best = find_choice(name, key, c, count);
+	}
+	if (best < 0) {
+		rc = time_all(p, c, count, &best, &timed, err);
+		if (!rc && timed)
+			gt_choices_add(name, key, &c[best].algorithm);
+	}
+	gt_choices_end();
+	if (!rc)
+		p->chosen = c[best];
+	return rc;
+}
+
+int gt_product_new(
+    struct gt_product **out, const struct gt_product_shape *shape, struct gt_err *err)
+{
+	struct gt_lt_candidate candidates[CANDIDATES] = { 0 };
+	struct gt_product *p = gt_calloc(1, sizeof(*p), err);
+	int count = 0, rc;
+
+	*out = NULL;
+	if (!p)
+		return GT_ENOMEM;
+	p->shape = *shape;
+	rc = gt_lt_open(&p->handle, err);
+	if (!rc)
+		rc = describe(p, err);
+	if (!rc)
+		rc = find_candidates(p, candidates, &count, err);
+	if (!rc)
+		rc = choose(p, candidates, count, err);
+	if (rc)
+		gt_product_free(p);
+	else
+		*out = p;
+	return rc;
+}

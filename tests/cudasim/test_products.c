@@ -1,0 +1,423 @@
+/* test_products.c - products on simulated GPUs: the choice of algorithms, its file, the library. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+/* cmocka wants these first */
+#include <cmocka.h>
+
+#include "kernels/cuda/cublaslt.h"
+#include "kernels/cuda/product.h"
+#include "lib/device/backend.h"
+#include "tests/cudasim/cudasim.h"
+
+/* Of lib/cublaslt.cc: the first one proposed; the fastest that a product may use; the one after. */
+enum { FIRST = 0, FASTEST = 1, SECOND = 5 };
+
+#define FILE_NAME "cublaslt-130000-simulated-GPU.txt"
+
+/* The user's cache. */
+static char folder[] = "/tmp/gtrain-products.XXXXXX";
+
+static const struct gt_backend *const b = &gt_cuda_backend;
+
+static void ok(int rc, const struct gt_err *err)
+{
+	if (rc)
+		fail_msg("%s", err->text);
+}
+
+static struct gt_product_shape shape_of(int64_t m, int64_t n, int64_t k)
+{
+	return (struct gt_product_shape){ .dtype = GT_F32, .m = m, .n = n, .k = k };
+}
+
+static struct gt_product *product_of(const struct gt_product_shape *s)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_product *p;
+
+	ok(b->enter(0, &err), &err);
+	ok(gt_product_new(&p, s, &err), &err);
+	return p;
+}
+
+/* ---- choices ---- */
+
+/* The algorithm that a product runs with, on memory that is aligned to 64 bytes and no more. */
+static int algorithm_of(const struct gt_product_shape *s)
+{
+	struct gt_product *p = product_of(s);
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_device *d;
+	size_t bytes = (size_t)(s->m * s->n + s->m * s->k + s->k * s->n) * sizeof(float) + 1024;
+	char *x, *a, *y, *work;
+
+	ok(gt_device_open(&d, b, 0, &err), &err);
+	ok(gt_device_alloc(d, bytes, (void **)&x, &err), &err);
+	ok(gt_device_alloc(d, gt_product_workspace(p), (void **)&work, &err), &err);
+	a = x + 64;
+	y = x + 448;
+	ok(gt_product_run(p, d->compute, y, a, a, y, 1, 0, work, &err), &err);
+	ok(gt_device_sync(d, &err), &err);
+	gt_device_free(d, x, bytes);
+	gt_device_free(d, work, gt_product_workspace(p));
+	gt_device_close(d);
+	gt_product_free(p);
+	return cudasim_products.algorithm;
+}
+
+/* Those that are not deterministic, need more alignment or more workspace would be faster. */
+static void test_fastest(void **state)
+{
+	struct gt_product_shape s = shape_of(3, 4, 5);
+	long queued;
+
+	(void)state;
+	queued = cudasim_products.queued;
+	gt_product_free(product_of(&s));
+	assert_true(cudasim_products.queued > queued);
+	queued = cudasim_products.queued;
+	assert_int_equal(algorithm_of(&s), FASTEST);
+	assert_int_equal(cudasim_products.queued, queued + 1); /* the run alone */
+}
+
+/* Shapes, types and biases have choices of their own. */
+static void test_keys(void **state)
+{
+	const struct gt_product_shape same = shape_of(6, 7, 8);
+	struct gt_product_shape s[7];
+
+	(void)state;
+	for (int i = 0; i < 7; i++)
+		s[i] = same;
+	s[1].m = 9;
+	s[2].n = 9;
+	s[3].k = 9;
+	s[4].trans_a = true;
+	s[5].dtype = GT_BF16;
+	s[6].bias = true;
+	for (int i = 0; i < 7; i++) {
+		long queued = cudasim_products.queued;
+
+		gt_product_free(product_of(&s[i]));
+		if (cudasim_products.queued == queued)
+			fail_msg("shape %d was not timed", i);
+	}
+}
+
+static pthread_barrier_t together;
+
+static void *make_product(void *device)
+{
+	struct gt_product_shape s = shape_of(100, 101, 102);
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_product *p = NULL;
+	int rc = b->enter((int)(intptr_t)device, &err);
+
+	pthread_barrier_wait(&together);
+	if (!rc)
+		rc = gt_product_new(&p, &s, &err);
+	gt_product_free(p);
+	return (void *)(intptr_t)rc;
+}
+
+/* Ranks that are threads, with a GPU each, measure once: without a file, too. */
+static void test_several_threads(void **state)
+{
+	enum { THREADS = 4 };
+	struct gt_product_shape s = shape_of(33, 34, 35);
+	pthread_t threads[THREADS];
+	long once, queued = cudasim_products.queued;
+
+	(void)state;
+	setenv("XDG_CACHE_HOME", "/dev/null", 1);
+	pthread_barrier_init(&together, NULL, THREADS);
+	gt_product_free(product_of(&s));
+	once = cudasim_products.queued - queued;
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(
+		    pthread_create(&threads[i], NULL, make_product, (void *)(intptr_t)(i % 2)), 0);
+	for (int i = 0; i < THREADS; i++) {
+		void *rc;
+
+		assert_int_equal(pthread_join(threads[i], &rc), 0);
+		assert_null(rc);
+	}
+	assert_int_equal(cudasim_products.queued - queued, 2 * once);
+	pthread_barrier_destroy(&together);
+	setenv("XDG_CACHE_HOME", folder, 1);
+}
+
+static void test_no_memory_to_time(void **state)
+{
+	struct gt_product_shape s = shape_of(10, 11, 12);
+	long queued = cudasim_products.queued;
+	struct gt_product *p;
+
+	(void)state;
+	cudasim_fail_allocation(1);
+	p = product_of(&s);
+	cudasim_fail_allocation(0);
+	gt_product_free(p);
+	assert_int_equal(cudasim_products.queued, queued);
+	assert_int_equal(algorithm_of(&s), FASTEST); /* it is timed as soon as it can be */
+}
+
+static void test_no_algorithm(void **state)
+{
+	struct gt_product_shape s = { .dtype = GT_F64, .bias = true, .m = 2, .n = 3, .k = 4 };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_product *p;
+
+	(void)state;
+	ok(b->enter(0, &err), &err);
+	assert_int_equal(gt_product_new(&p, &s, &err), GT_ENOTSUP);
+	assert_null(p);
+	assert_string_equal(
+	    err.text, "cuBLASLt has no algorithm for a product of 2 x 4 and 4 x 3 in float64");
+}
+
+/* y = 2 a b^T + 3 c, on both devices. */
+static void test_sum_of_products(void **state)
+{
+	const float a[] = { 1, 2, 3, 4 }, c[] = { 10, 20, 30, 40, 50, 60 };
+	const float w[] = { 1, 0, 0, 1, 1, 1 }, want[] = { 32, 64, 96, 126, 158, 194 };
+	struct gt_product_shape s = { .dtype = GT_F32, .trans_b = true, .m = 2, .n = 3, .k = 2 };
+	struct gt_err err = GT_ERR_INIT;
+
+	(void)state;
+	for (int index = 0; index < 2; index++) {
+		struct gt_device *d;
+		struct gt_product *p;
+		char *x;
+		float y[6];
+
+		ok(gt_device_open(&d, b, index, &err), &err);
+		ok(gt_product_new(&p, &s, &err), &err);
+		ok(gt_device_alloc(d, (1 << 20) + 1024, (void **)&x, &err), &err);
+		ok(gt_device_write(d, x, a, sizeof(a), &err), &err);
+		ok(gt_device_write(d, x + 256, w, sizeof(w), &err), &err);
+		ok(gt_device_write(d, x + 512, c, sizeof(c), &err), &err);
+		ok(gt_product_run(
+		       p, d->compute, x + 768, x, x + 256, x + 512, 2, 3, x + 1024, &err),
+		    &err);
+		ok(gt_device_read(d, y, x + 768, sizeof(y), &err), &err);
+		assert_memory_equal(y, want, sizeof(y));
+		gt_product_free(p);
+		gt_device_free(d, x, (1 << 20) + 1024);
+		gt_device_close(d);
+	}
+}
+
+/* ---- the file: each child is a process that knows nothing yet ---- */
+
+static char *path_in_folder(const char *name)
+{
+	static char path[200];
+
+	snprintf(path, sizeof(path), "%s/gtrain/%s", folder, name);
+	return path;
+}
+
+enum { TIMED = 64 };
+
+/* A process that makes a product of the shape that only children have. */
+static pid_t start_child(int slow)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		struct gt_product_shape s = shape_of(20, 21, 22);
+		int timed;
+
+		cudasim_products.slow = slow + 1;
+		gt_product_free(product_of(&s));
+		timed = cudasim_products.queued > 0;
+		_exit(algorithm_of(&s) | (timed ? TIMED : 0));
+	}
+	assert_true(pid > 0);
+	return pid;
+}
+
+static int end_child(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/* `slow` is the number of an algorithm, or -1. */
+static int child(int slow)
+{
+	return end_child(start_child(slow));
+}
+
+static void test_file(void **state)
+{
+	struct stat st;
+	char command[100];
+
+	(void)state;
+	assert_int_equal(child(-1), FASTEST | TIMED);
+	assert_int_equal(stat(path_in_folder(FILE_NAME), &st), 0);
+	assert_int_equal(child(-1), FASTEST);
+	/* the file's, whatever a measurement would say now */
+	assert_int_equal(child(FASTEST), FASTEST);
+	/* nothing else stays in the folder */
+	snprintf(command, sizeof(command), "test $(ls -A %s/gtrain | wc -l) = 2", folder);
+	assert_int_equal(system(command), 0);
+}
+
+static void write_file(const char *text, size_t bytes)
+{
+	FILE *f = fopen(path_in_folder(FILE_NAME), "w");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(text, 1, bytes, f), bytes);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* Whatever stands there, the product is right, and the next process has a good file. */
+static void check_damaged(const char *what, const char *text, size_t bytes)
+{
+	write_file(text, bytes);
+	if (child(FASTEST) != (SECOND | TIMED))
+		fail_msg("a file that is %s: was not timed again", what);
+	if (child(FASTEST) != SECOND)
+		fail_msg("a file that was %s: is not good again", what);
+}
+
+static void test_damaged_file(void **state)
+{
+	char good[1000], bad[1000], *hex;
+	size_t size;
+	FILE *f;
+
+	(void)state;
+	unlink(path_in_folder(FILE_NAME));
+	assert_int_equal(child(-1), FASTEST | TIMED);
+	f = fopen(path_in_folder(FILE_NAME), "r");
+	assert_non_null(f);
+	size = fread(good, 1, sizeof(good) - 1, f);
+	good[size] = '\0';
+	fclose(f);
+	check_damaged("empty", "", 0);
+	check_damaged("cut short", good, size - 1);
+	check_damaged("cut in the middle", good, size / 2);
+	memcpy(bad, good, sizeof(bad));
+	hex = strrchr(bad, ' ') + 1;
+	hex[20] = '7'; /* another algorithm: none that is offered */
+	check_damaged("changed", bad, size);
+	memcpy(bad, good, sizeof(bad));
+	strrchr(bad, ' ')[5] = 'x';
+	check_damaged("no hexadecimal", bad, size);
+	memset(bad, 'x', sizeof(bad));
+	check_damaged("one long line", bad, sizeof(bad));
+	memset(bad, 0, sizeof(bad));
+	check_damaged("zeros", bad, sizeof(bad));
+	write_file(good, size);
+	assert_int_equal(child(FASTEST), FASTEST);
+}
+
+static void test_no_file(void **state)
+{
+	(void)state;
+	unlink(path_in_folder(FILE_NAME));
+	assert_int_equal(mkdir(path_in_folder(FILE_NAME), 0777), 0);
+	assert_int_equal(child(-1), FASTEST | TIMED);
+	assert_int_equal(rmdir(path_in_folder(FILE_NAME)), 0);
+	setenv("XDG_CACHE_HOME", "/dev/null", 1);
+	assert_int_equal(child(-1), FASTEST | TIMED);
+	setenv("XDG_CACHE_HOME", "/proc", 1);
+	assert_int_equal(child(-1), FASTEST | TIMED);
+	unsetenv("XDG_CACHE_HOME");
+	unsetenv("HOME");
+	assert_int_equal(child(-1), FASTEST | TIMED);
+	setenv("HOME", folder, 1);
+	assert_int_equal(child(-1), FASTEST | TIMED);
+	assert_int_equal(child(-1), FASTEST);
+	setenv("XDG_CACHE_HOME", folder, 1);
+	assert_int_equal(child(-1), FASTEST | TIMED);
+}
+
+/* Processes that begin together measure once. */
+static void test_several_processes(void **state)
+{
+	enum { CHILDREN = 4 };
+	pid_t pids[CHILDREN];
+	int timed = 0;
+
+	(void)state;
+	unlink(path_in_folder(FILE_NAME));
+	for (int i = 0; i < CHILDREN; i++)
+		pids[i] = start_child(i % 2 ? FASTEST : SECOND);
+	for (int i = 0; i < CHILDREN; i++)
+		timed += end_child(pids[i]) >= TIMED;
+	assert_int_equal(timed, 1);
+}
+
+/* ---- the library ---- */
+
+static void test_missing_library(void **state)
+{
+	static const char *const none[] = { "libcublasLt.so.none", "libnone.so", NULL };
+	static const char *const other[] = { "libnone.so", "libm.so.6", NULL };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_lt_api api = { 0 };
+
+	(void)state;
+	assert_int_equal(gt_lt_find(&api, none, &err), GT_EDEVICE);
+	assert_non_null(strstr(err.text, "products of matrices on GPUs need cuBLASLt: "
+	                                 "libcublasLt.so.none: cannot open"));
+	assert_non_null(strstr(err.hint, "libcublas-13-0"));
+	err = GT_ERR_INIT;
+	assert_int_equal(gt_lt_find(&api, other, &err), GT_EDEVICE);
+	assert_string_equal(err.text, "libm.so.6 has no function 'cublasLtGetVersion'");
+	assert_non_null(strstr(err.hint, "libcublas-13-0"));
+	assert_null(api.Matmul);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	if (!mkdtemp(folder))
+		return -1;
+	return setenv("XDG_CACHE_HOME", folder, 1);
+}
+
+static int tear_down(void **state)
+{
+	char command[100];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	return system(command);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_missing_library),
+		cmocka_unit_test(test_file),
+		cmocka_unit_test(test_damaged_file),
+		cmocka_unit_test(test_no_file),
+		cmocka_unit_test(test_several_processes),
+		cmocka_unit_test(test_fastest),
+		cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_several_threads),
+		cmocka_unit_test(test_no_memory_to_time),
+		cmocka_unit_test(test_no_algorithm),
+		cmocka_unit_test(test_sum_of_products),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
