@@ -292,6 +292,10 @@ static const struct gt_kernel *const tables[] = {
 	gt_cuda_dropout_kernels,
 	gt_cuda_matmul_kernels,
 	gt_cuda_norm_kernels,
+	gt_cuda_batch_norm_kernels,
+	gt_cuda_batch_norm_sync_kernels,
+	gt_cuda_batch_norm_grad_kernels,
+	gt_cuda_batch_norm_grad_sync_kernels,
 	NULL,
 };
 

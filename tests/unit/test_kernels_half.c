@@ -136,6 +136,39 @@ static void max_pool_make(struct gt_call *c, enum gt_dtype f)
 	c->attrs.pool.in_width = 38;
 }
 
+/* Images and, from input `first` to `last`, float32 vectors of channels. */
+static void norm_make(struct gt_call *c, enum gt_dtype f, int images, int first, int last)
+{
+	c->outputs = 3;
+	c->inputs = last + 1;
+	c->attrs.norm.eps = 1e-5;
+	c->attrs.norm.momentum = 0.1;
+	for (int i = 0; i < images; i++) {
+		c->in[i] = test_tensor4(f, 3, 24, 7, 9);
+		test_random(&c->in[i], (uint32_t)(3 + i), -2, 4);
+	}
+	for (int i = first; i <= last; i++) {
+		c->in[i] = test_tensor1(GT_F32, 24);
+		test_random(&c->in[i], (uint32_t)(3 + i), 0.5, 2);
+	}
+	c->out[0] = test_tensor4(f, 3, 24, 7, 9);
+	for (int i = 1; i < 3; i++)
+		c->out[i] = test_tensor1(GT_F32, 24);
+}
+
+static void batch_norm_make(struct gt_call *c, enum gt_dtype f)
+{
+	norm_make(c, f, 1, 1, 4);
+	c->inputs = 6;
+	c->in[5] = test_tensor(GT_I64, 0, NULL);
+	test_put(&c->in[5], 0, 3);
+}
+
+static void batch_norm_grad_make(struct gt_call *c, enum gt_dtype f)
+{
+	norm_make(c, f, 2, 2, 4);
+}
+
 static void bias_grad_make(struct gt_call *c, enum gt_dtype f)
 {
 	rows_make(c, f, 1, 700, 67);
@@ -168,6 +201,8 @@ static const struct {
 	{ "copy", small_make, false },
 	{ "fill", fill_make, false },
 	{ "layer_norm", layer_norm_make, false },
+	{ "batch_norm", batch_norm_make, false },
+	{ "batch_norm_grad", batch_norm_grad_make, true },
 	{ "max_pool2d", max_pool_make, false },
 	{ "bias_grad", bias_grad_make, false },
 	{ "attention", attention_make, false },

@@ -1,0 +1,374 @@
+/* batch_norm.cu - batch_norm, whole and cut where ranks exchange sums, and in evaluation. */
+#include "kernels/cuda/channels.cuh"
+
+/* Formulas: lib/graph/ops/ops.h. */
+
+/* ---- means, and sums of squared deviations from them ---- */
+
+/* Of a chunk so far. Parts are put together as in Chan, Golub and LeVeque, "Updating formulae and a
+ * pairwise algorithm for computing sample variances", 1979. */
+template <class T, int W> struct chunk_moments {
+	typedef typename gt_wide<T>::type wide;
+	double mean[W], square[W], rows;
+
+	/* Some rows, in two passes: the second one finds them in the cache, and mends the mean by the
+	 * deviations from it, whose sum is near 0. */
+	__device__ __forceinline__ void add(const T *x, int64_t n, int64_t cols)
+	{
+		gt_reader<T, W> v = { (T *)x, {} };
+		wide about[W] = {}, sum[W] = {}, sum_square[W] = {};
+
+		for (int64_t r = 0; r < n; r++) {
+			v.load(r * cols);
+			for (int i = 0; i < W; i++)
+				about[i] += v.v[i];
+		}
+		for (int i = 0; i < W; i++)
+			about[i] /= (wide)n;
+		for (int64_t r = 0; r < n; r++) {
+			v.load(r * cols);
+			for (int i = 0; i < W; i++) {
+				wide d = v.v[i] - about[i];
+
+				sum[i] += d;
+				sum_square[i] += d * d;
+			}
+		}
+		for (int i = 0; i < W; i++) {
+			double off = (double)sum[i] / (double)n;
+
+			combine(i, (double)about[i] + off,
+			    (double)sum_square[i] - off * (double)sum[i], (double)n);
+		}
+		rows += (double)n;
+	}
+
+	__device__ __forceinline__ void combine(int i, double m, double q, double n)
+	{
+		double d = m - mean[i], share = n / (rows + n);
+
+		mean[i] += d * share;
+		square[i] += q + d * d * rows * share;
+	}
+};
+
+/* partial is [chunks, 2, cols]. */
+template <class T, int W>
+static __global__ void sum_moments(double *partial, const T *x, struct gt_channels m)
+{
+	int64_t c = gt_first_column<W>();
+
+	if (c >= m.cols)
+		return;
+	for (int64_t k = gt_first_row(); k < m.chunks; k += gt_row_step()) {
+		chunk_moments<T, W> s = {};
+		double *to = partial + 2 * k * m.cols + c;
+		const int64_t some = GT_SOME_ROWS;
+
+		for (int64_t r = m.begin(k); r < m.end(k); r += GT_SOME_ROWS) {
+			int64_t left = m.end(k) - r;
+
+			s.add(x + r * m.cols + c, left < some ? left : some, m.cols);
+		}
+		for (int i = 0; i < W; i++) {
+			to[i] = s.mean[i];
+			to[m.cols + i] = s.square[i];
+		}
+	}
+}
+
+/* f(column, rows, mean, sum of squared deviations), once for each column. */
+template <class F>
+static __global__ void finish_moments(F f, const double *partial, struct gt_channels m)
+{
+	GT_SHARED(double, shared, GT_FINISH_COLUMNS *GT_FINISH_THREADS);
+	int64_t c = (int64_t)blockIdx.x * GT_FINISH_COLUMNS + threadIdx.x;
+	const double *at = partial + (c < m.cols ? c : m.cols - 1);
+	double n = (double)m.rows, mean, square;
+
+	mean = gt_sum_over_chunks(
+	    shared, m.chunks, [=](int64_t k) { return m.rows_of(k) / n * at[2 * k * m.cols]; });
+	square = gt_sum_over_chunks(shared, m.chunks, [=](int64_t k) {
+		double d = at[2 * k * m.cols] - mean;
+
+		return at[(2 * k + 1) * m.cols] + m.rows_of(k) * d * d;
+	});
+	if (c < m.cols && threadIdx.y == 0)
+		f(c, n, mean, square);
+}
+
+/* What becomes of them: statistics of the batch; or sums for other ranks. */
+template <class V> struct statistics_f {
+	V *mean, *rstd, *running_mean, *running_var;
+	int64_t *batches;
+	double eps, momentum;
+
+	/* One value has no variance. The host cannot know how many there are on all ranks, so this
+	 * shows as NaN, which ends a training. */
+	__device__ void operator()(int64_t c, double n, double m, double square) const
+	{
+		double old = 1 - momentum, unbiased = square / (n - 1);
+
+		mean[c] = (V)m;
+		rstd[c] = (V)(n < 2 ? unbiased : 1 / sqrt(square / n + eps));
+		running_mean[c] = (V)(old * (double)running_mean[c] + momentum * m);
+		running_var[c] = (V)(old * (double)running_var[c] + momentum * unbiased);
+		if (c == 0)
+			++*batches;
+	}
+};
+
+struct moments_f {
+	double *moments;
+	int64_t cols;
+
+	__device__ void operator()(int64_t c, double n, double mean, double square) const
+	{
+		moments[1 + c] = mean;
+		moments[1 + cols + c] = square;
+		if (c == 0)
+			moments[0] = n;
+	}
+};
+
+template <class T, int W>
+static void launch_moments(struct gt_call *call, const struct gt_channels *m)
+{
+	struct gt_channel_shape s = gt_channel_shape_of<W>(m, m->chunks);
+
+	GT_LAUNCH((sum_moments<T, W>), s.grid, s.block, 0, call->stream->queue,
+	    (double *)call->workspace, gt_in_data<T>(call, 0), *m);
+}
+
+/* Both kernels over input 0. */
+template <class T, class F>
+static void find_moments(struct gt_call *call, const struct gt_channels *m, F f)
+{
+	if (m->chunks && m->cols % gt_pack_of<T>() == 0)
+		launch_moments<T, gt_pack_of<T>()>(call, m);
+	else if (m->chunks)
+		launch_moments<T, 1>(call, m);
+	if (m->cols)
+		GT_LAUNCH((finish_moments<F>), (unsigned)gt_parts(m->cols, GT_FINISH_COLUMNS),
+		    dim3(GT_FINISH_COLUMNS, GT_FINISH_THREADS), 0, call->stream->queue, f,
+		    (const double *)call->workspace, *m);
+}
+
+/* ---- y = (x - mean) scale + bias ---- */
+
+/* scale is weight rstd; or weight / sqrt(var + eps), and rstd is nullptr. */
+template <class T> struct apply_args {
+	typedef typename gt_wide<T>::type wide;
+	T *y;
+	const T *x;
+	const wide *weight, *bias, *mean, *rstd, *var;
+	double eps;
+	bool relu;
+
+	__device__ wide scale(int64_t c) const
+	{
+		if (rstd)
+			return rstd[c] * weight[c];
+		return (wide)((double)weight[c] / sqrt((double)var[c] + eps));
+	}
+};
+
+/* A thread keeps the coefficients of its columns. */
+template <class T, int W> static __global__ void apply(apply_args<T> a, struct gt_channels m)
+{
+	typename gt_wide<T>::type scale[W];
+	int64_t c = gt_first_column<W>();
+	gt_reader<T, W> x = { (T *)a.x, {} };
+	gt_writer<T, W> y = { a.y, {} };
+	gt_reader<typename gt_wide<T>::type, W> mean = { (typename gt_wide<T>::type *)a.mean, {} },
+	                                        bias = { (typename gt_wide<T>::type *)a.bias, {} };
+
+	if (c >= m.cols)
+		return;
+	mean.load(c);
+	bias.load(c);
+	for (int i = 0; i < W; i++)
+		scale[i] = a.scale(c + i);
+	for (int64_t r = gt_first_row(); r < m.rows; r += gt_row_step()) {
+		x.load(r * m.cols + c);
+		for (int i = 0; i < W; i++) {
+			y.v[i] = (x.v[i] - mean.v[i]) * scale[i] + bias.v[i];
+			if (a.relu && y.v[i] < 0)
+				y.v[i] = 0;
+		}
+		y.store(r * m.cols + c);
+	}
+}
+
+template <class T, int W>
+static void launch_apply(struct gt_call *call, const apply_args<T> &a, const struct gt_channels *m)
+{
+	struct gt_channel_shape s = gt_channel_shape_of<W>(m, m->rows);
+
+	GT_LAUNCH((apply<T, W>), s.grid, s.block, 0, call->stream->queue, a, *m);
+}
+
+template <class T>
+static int apply_all(struct gt_call *call, const apply_args<T> &a, struct gt_err *err)
+{
+	struct gt_channels m = gt_channels_of(&call->in[0]);
+
+	if (m.rows && m.cols % gt_pack_of<T>() == 0)
+		launch_apply<T, gt_pack_of<T>()>(call, a, &m);
+	else if (m.rows)
+		launch_apply<T, 1>(call, a, &m);
+	return gt_cuda_launched(call->stream, call->kernel->op, err);
+}
+
+template <class T>
+static apply_args<T> apply_args_of(const struct gt_call *call, const void *mean, const void *rstd)
+{
+	typedef typename gt_wide<T>::type wide;
+
+	return { gt_out_data<T>(call), gt_in_data<T>(call, 0), gt_in_data<wide>(call, 1),
+		gt_in_data<wide>(call, 2), (const wide *)mean, (const wide *)rstd, nullptr,
+		call->attrs.norm.eps, call->attrs.norm.relu };
+}
+
+/* ---- rows ---- */
+
+static int prepare_moments(struct gt_call *call, struct gt_err *err)
+{
+	struct gt_channels m = gt_channels_of(&call->in[0]);
+
+	(void)err;
+	call->workspace_bytes = gt_channel_sums_bytes(&m);
+	return 0;
+}
+
+static int prepare_batch_norm(struct gt_call *call, struct gt_err *err)
+{
+	if (gt_channels_of(&call->in[0]).rows < 2) {
+		gt_err_set(err, GT_EINVAL, "batch_norm: 1 value per channel has no variance");
+		return gt_err_hint(err, "use a larger batch or larger images");
+	}
+	return prepare_moments(call, err);
+}
+
+template <class T> static int run_batch_norm(struct gt_call *call, struct gt_err *err)
+{
+	typedef typename gt_wide<T>::type wide;
+	struct gt_channels m = gt_channels_of(&call->in[0]);
+	statistics_f<wide> f = { gt_out_data<wide>(call, 1), gt_out_data<wide>(call, 2),
+		(wide *)call->in[3].data, (wide *)call->in[4].data, (int64_t *)call->in[5].data,
+		call->attrs.norm.eps, call->attrs.norm.momentum };
+
+	find_moments<T>(call, &m, f);
+	return apply_all(call, apply_args_of<T>(call, f.mean, f.rstd), err);
+}
+
+template <class T> static int run_batch_norm_eval(struct gt_call *call, struct gt_err *err)
+{
+	apply_args<T> a = apply_args_of<T>(call, call->in[3].data, nullptr);
+
+	a.var = gt_in_data<typename gt_wide<T>::type>(call, 4);
+	return apply_all(call, a, err);
+}
+
+template <class T> static int run_batch_norm_apply(struct gt_call *call, struct gt_err *err)
+{
+	return apply_all(call, apply_args_of<T>(call, call->in[3].data, call->in[4].data), err);
+}
+
+template <class T> static int run_batch_norm_moments(struct gt_call *call, struct gt_err *err)
+{
+	struct gt_channels m = gt_channels_of(&call->in[0]);
+	moments_f f = { gt_out_data<double>(call), m.cols };
+
+	find_moments<T>(call, &m, f);
+	return gt_cuda_launched(call->stream, "batch_norm_moments", err);
+}
+
+/* A thread for each channel, and all ranks in their order. */
+template <class V>
+static __global__ void combine_ranks(
+    statistics_f<V> f, const double *moments, int64_t ranks, int64_t cols)
+{
+	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, stride = 1 + 2 * cols;
+	double n = 0, mean = 0, square = 0;
+
+	if (c >= cols)
+		return;
+	for (int64_t r = 0; r < ranks; r++)
+		n += moments[r * stride];
+	for (int64_t r = 0; r < ranks; r++)
+		mean += moments[r * stride] / n * moments[r * stride + 1 + c];
+	for (int64_t r = 0; r < ranks; r++) {
+		double d = moments[r * stride + 1 + c] - mean;
+
+		square += moments[r * stride + 1 + cols + c] + moments[r * stride] * d * d;
+	}
+	f(c, n, mean, square);
+}
+
+template <class V> static int run_batch_norm_combine(struct gt_call *call, struct gt_err *err)
+{
+	statistics_f<V> f = { gt_out_data<V>(call), gt_out_data<V>(call, 1), (V *)call->in[0].data,
+		(V *)call->in[1].data, (int64_t *)call->in[2].data, call->attrs.norm.eps,
+		call->attrs.norm.momentum };
+	int64_t cols = gt_tensor_elements(&call->in[0]);
+
+	if (!cols)
+		return 0;
+	GT_LAUNCH((combine_ranks<V>), (unsigned)gt_parts(cols, 64), 64, 0, call->stream->queue, f,
+	    gt_in_data<double>(call, 3), call->in[3].shape[0], cols);
+	return gt_cuda_launched(call->stream, "batch_norm_combine", err);
+}
+
+/* ---- batch_norm_fold: vectors have the type of the weight, which is [O, C, k, k] ---- */
+
+template <class T> struct fold_args {
+	T *w_out, *bias_out;
+	const T *w, *weight, *bias, *mean, *var, *conv_bias;
+	int64_t n; /* elements of an output channel */
+	double eps;
+};
+
+/* A block for each channel. */
+template <class T> static __global__ void fold(fold_args<T> a)
+{
+	typedef typename gt_wide<T>::type wide;
+	int64_t o = blockIdx.x;
+	double scale = (double)gt_load(a.weight[o]) / sqrt((double)gt_load(a.var[o]) + a.eps);
+	double before =
+	    (a.conv_bias ? (double)gt_load(a.conv_bias[o]) : 0) - (double)gt_load(a.mean[o]);
+
+	for (int64_t i = o * a.n + threadIdx.x; i < (o + 1) * a.n; i += blockDim.x)
+		gt_store(a.w_out + i, (wide)((double)gt_load(a.w[i]) * scale));
+	if (threadIdx.x == 0)
+		gt_store(a.bias_out + o, (wide)((double)gt_load(a.bias[o]) + before * scale));
+}
+
+template <class T> static int run_batch_norm_fold(struct gt_call *call, struct gt_err *err)
+{
+	int64_t channels = call->in[0].shape[0];
+	int64_t n = channels ? gt_tensor_elements(&call->in[0]) / channels : 0;
+	fold_args<T> a = { gt_out_data<T>(call), gt_out_data<T>(call, 1), gt_in_data<T>(call, 0),
+		gt_in_data<T>(call, 1), gt_in_data<T>(call, 2), gt_in_data<T>(call, 3),
+		gt_in_data<T>(call, 4), gt_in_data<T>(call, 5), n, call->attrs.norm.eps };
+
+	if (!channels)
+		return 0;
+	GT_LAUNCH((fold<T>), (unsigned)channels, 128, 0, call->stream->queue, a);
+	return gt_cuda_launched(call->stream, "batch_norm_fold", err);
+}
+
+const struct gt_kernel gt_cuda_batch_norm_kernels[] = {
+	GT_ROWS(batch_norm, gt_accepts_channels_last, prepare_batch_norm),
+	GT_ROWS(batch_norm_eval, gt_accepts_channels_last, nullptr),
+	GT_ROWS(batch_norm_fold, nullptr, nullptr),
+	{},
+};
+
+const struct gt_kernel gt_cuda_batch_norm_sync_kernels[] = {
+	GT_ROWS(batch_norm_moments, gt_accepts_channels_last, prepare_moments),
+	GT_ROW(batch_norm_combine, GT_F32, run_batch_norm_combine<float>, nullptr, nullptr),
+	GT_ROW(batch_norm_combine, GT_F64, run_batch_norm_combine<double>, nullptr, nullptr),
+	GT_ROWS(batch_norm_apply, gt_accepts_channels_last, nullptr),
+	{},
+};

@@ -1,0 +1,151 @@
+/* channels.cuh - sums over the pixels of images, for each channel, and all that goes by channel. */
+#ifndef GT_KERNELS_CUDA_CHANNELS_CUH
+#define GT_KERNELS_CUDA_CHANNELS_CUH
+
+#include "kernels/cuda/map.cuh"
+#include "kernels/cuda/rows.cuh"
+
+/*
+ * Images lie channels-last: a matrix with a column for each channel. Formulas: lib/graph/ops/ops.h.
+ *
+ * A thread has some neighbouring columns of one chunk of rows. It adds up GT_SOME_ROWS rows at a time
+ * in the type that is computed with, and these sums in double; then GT_FINISH_THREADS threads add up
+ * the chunks of a column. Neither the order nor the chunks depend on the type, so a result of 16
+ * bits is that of float32, rounded. columns.cuh has a thread for each column at the end, which is
+ * slow for millions of pixels of few channels.
+ */
+enum {
+	GT_SOME_ROWS = 64,
+	GT_CHANNEL_CHUNKS = 4096,
+	GT_CHANNEL_SUMS = 1 << 19, /* chunks times columns */
+	GT_CHANNEL_THREADS = 256,
+	GT_CHANNEL_COLUMNS = 64, /* of threads, in a block */
+	GT_CHANNEL_STRIPS = 1024,
+	GT_FINISH_COLUMNS = 8,
+	GT_FINISH_THREADS = 32
+};
+
+template <class T, int W>
+using gt_reader = typename gt_map_buffer<T, true, false>::template lanes<W>;
+template <class T, int W>
+using gt_writer = typename gt_map_buffer<T, false, true>::template lanes<W>;
+
+struct gt_channels {
+	int64_t rows, cols;
+	int64_t length, chunks; /* rows of a chunk, but the last one; how many there are */
+
+	__device__ int64_t begin(int64_t k) const
+	{
+		return k * length;
+	}
+
+	__device__ int64_t end(int64_t k) const
+	{
+		return (k + 1) * length < rows ? (k + 1) * length : rows;
+	}
+
+	__device__ double rows_of(int64_t k) const
+	{
+		return (double)(end(k) - begin(k));
+	}
+};
+
+static inline int64_t gt_parts(int64_t n, int64_t size)
+{
+	return (n + size - 1) / size;
+}
+
+static inline struct gt_channels gt_channels_of(const struct gt_tensor *x)
+{
+	struct gt_channels m = {};
+	int64_t most;
+
+	m.cols = x->shape[1];
+	if (!m.cols || !gt_tensor_elements(x))
+		return m;
+	m.rows = gt_tensor_elements(x) / m.cols;
+	most = gt_at_most(GT_CHANNEL_SUMS / m.cols + 1, GT_CHANNEL_CHUNKS);
+	m.length = gt_parts(gt_parts(m.rows, most), GT_SOME_ROWS) * GT_SOME_ROWS;
+	m.chunks = gt_parts(m.rows, m.length);
+	return m;
+}
+
+/* The shape of a launch: W columns for each thread, and rows or chunks of which there are n. */
+struct gt_channel_shape {
+	dim3 grid, block;
+};
+
+template <int W>
+static struct gt_channel_shape gt_channel_shape_of(const struct gt_channels *m, int64_t n)
+{
+	int64_t packs = gt_parts(m->cols, W);
+	unsigned x = 1;
+
+	while (x < packs && x < GT_CHANNEL_COLUMNS)
+		x *= 2;
+	return { dim3((unsigned)gt_parts(packs, x),
+		     gt_at_most(gt_parts(n, GT_CHANNEL_THREADS / x), GT_CHANNEL_STRIPS)),
+		dim3(x, GT_CHANNEL_THREADS / x) };
+}
+
+/* Of the thread that runs: its first column, and its first row or chunk. */
+template <int W> static __device__ __forceinline__ int64_t gt_first_column()
+{
+	return ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * W;
+}
+
+static __device__ __forceinline__ int64_t gt_first_row()
+{
+	return (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
+}
+
+static __device__ __forceinline__ int64_t gt_row_step()
+{
+	return (int64_t)gridDim.y * blockDim.y;
+}
+
+/* The sum of f(chunk) for the column of this thread; `shared` has an element for each thread. */
+template <class F> static __device__ double gt_sum_over_chunks(double *shared, int64_t chunks, F f)
+{
+	double sum = 0;
+
+	for (int64_t k = threadIdx.y; k < chunks; k += GT_FINISH_THREADS)
+		sum += f(k);
+	shared[threadIdx.y * GT_FINISH_COLUMNS + threadIdx.x] = sum;
+	__syncthreads();
+	sum = 0;
+	for (int i = 0; i < GT_FINISH_THREADS; i++)
+		sum += shared[i * GT_FINISH_COLUMNS + threadIdx.x];
+	__syncthreads();
+	return sum;
+}
+
+/* Kernels of W columns a thread where rows are whole packs of 16 bytes, else of one. */
+template <class T> constexpr int gt_pack_of()
+{
+	return 16 / (int)sizeof(T);
+}
+
+static inline size_t gt_channel_sums_bytes(const struct gt_channels *m)
+{
+	return (size_t)(2 * m->chunks * m->cols) * sizeof(double);
+}
+
+static inline bool gt_is_channels_last(const struct gt_tensor *t)
+{
+	return !t->present || t->ndim != 4 || t->layout == GT_CHANNELS_LAST;
+}
+
+/* Whether all images of a call lie channels-last. */
+static inline bool gt_accepts_channels_last(const struct gt_call *call)
+{
+	for (int i = 0; i < call->inputs; i++)
+		if (!gt_is_channels_last(&call->in[i]))
+			return false;
+	for (int i = 0; i < call->outputs; i++)
+		if (!gt_is_channels_last(&call->out[i]))
+			return false;
+	return true;
+}
+
+#endif
