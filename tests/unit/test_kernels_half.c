@@ -136,6 +136,13 @@ static void max_pool_make(struct gt_call *c, enum gt_dtype f)
 	c->attrs.pool.in_width = 38;
 }
 
+static void avg_pool_make(struct gt_call *c, enum gt_dtype f)
+{
+	max_pool_make(c, f);
+	free(c->out[1].data);
+	c->outputs = 1;
+}
+
 /* Images and, from input `first` to `last`, float32 vectors of channels. */
 static void norm_make(struct gt_call *c, enum gt_dtype f, int images, int first, int last)
 {
@@ -167,6 +174,26 @@ static void batch_norm_make(struct gt_call *c, enum gt_dtype f)
 static void batch_norm_grad_make(struct gt_call *c, enum gt_dtype f)
 {
 	norm_make(c, f, 2, 2, 4);
+}
+
+static void subsample_make(struct gt_call *c, enum gt_dtype f)
+{
+	c->inputs = c->outputs = 1;
+	c->in[0] = test_tensor4(f, 2, 17, 9, 7);
+	test_random(&c->in[0], 3, -4, 4);
+	c->out[0] = test_tensor4(f, 2, 20, 5, 4);
+	c->attrs.subsample.stride = 2;
+	c->attrs.subsample.front = 1;
+	c->attrs.subsample.back = 2;
+}
+
+static void reorder_make(struct gt_call *c, enum gt_dtype f)
+{
+	c->inputs = c->outputs = 1;
+	c->in[0] = test_tensor4(f, 2, 17, 9, 7);
+	test_random(&c->in[0], 3, -4, 4);
+	c->out[0] = test_tensor4(f, 2, 17, 9, 7);
+	c->out[0].layout = GT_PLAIN;
 }
 
 static void bias_grad_make(struct gt_call *c, enum gt_dtype f)
@@ -204,6 +231,9 @@ static const struct {
 	{ "batch_norm", batch_norm_make, false },
 	{ "batch_norm_grad", batch_norm_grad_make, true },
 	{ "max_pool2d", max_pool_make, false },
+	{ "avg_pool2d", avg_pool_make, false },
+	{ "subsample", subsample_make, false },
+	{ "reorder", reorder_make, false },
 	{ "bias_grad", bias_grad_make, false },
 	{ "attention", attention_make, false },
 };

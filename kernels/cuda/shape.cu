@@ -1,0 +1,199 @@
+/* shape.cu - reorder, subsample and its gradient, image_normalize. */
+#include "kernels/cuda/channels.cuh"
+
+/* ---- reorder ---- */
+
+enum { TILE = 32, TILE_ROWS = 8, MOST_TILES = 32768 };
+
+/* y [images, cols, rows] = x [images, rows, cols]. A tile goes through shared memory, so that both
+ * sides go by whole rows of it; a column more keeps a warp off a single bank. V is an unsigned
+ * integer as large as an element. */
+template <class V>
+static __global__ void transpose(V *y, const V *x, int64_t images, int64_t rows, int64_t cols)
+{
+	GT_SHARED(V, tile, TILE * (TILE + 1));
+	int64_t tiles = (rows + TILE - 1) / TILE;
+	int lane = (int)threadIdx.x, first = (int)threadIdx.y;
+	int64_t c0 = (int64_t)blockIdx.x * TILE;
+
+	for (int64_t t = blockIdx.y; t < tiles * images; t += gridDim.y) {
+		int64_t image = t / tiles * rows * cols, r0 = t % tiles * TILE;
+
+		for (int i = first; i < TILE; i += TILE_ROWS)
+			if (r0 + i < rows && c0 + lane < cols)
+				tile[i * (TILE + 1) + lane] =
+				    x[image + (r0 + i) * cols + c0 + lane];
+		__syncthreads();
+		for (int i = first; i < TILE; i += TILE_ROWS)
+			if (c0 + i < cols && r0 + lane < rows)
+				y[image + (c0 + i) * rows + r0 + lane] =
+				    tile[lane * (TILE + 1) + i];
+		__syncthreads();
+	}
+}
+
+template <class T> struct bits_of {
+	typedef uint16_t type;
+};
+template <> struct bits_of<float> {
+	typedef uint32_t type;
+};
+template <> struct bits_of<double> {
+	typedef uint64_t type;
+};
+
+template <class T> static int run_reorder(struct gt_call *call, struct gt_err *err)
+{
+	typedef typename bits_of<T>::type bits;
+	const struct gt_tensor *x = &call->in[0];
+	int64_t n = gt_tensor_elements(x), area, rows, cols;
+
+	if (!n)
+		return 0;
+	if (x->ndim != 4 || x->layout == call->out[0].layout)
+		return gt_cuda_check(
+		    cudaMemcpyAsync(call->out[0].data, x->data, (size_t)n * sizeof(T),
+		        cudaMemcpyDeviceToDevice, call->stream->queue),
+		    call->stream->index, "cudaMemcpyAsync", err);
+	area = x->shape[2] * x->shape[3];
+	rows = x->layout == GT_PLAIN ? x->shape[1] : area;
+	cols = x->layout == GT_PLAIN ? area : x->shape[1];
+	GT_LAUNCH((transpose<bits>),
+	    dim3((unsigned)gt_parts(cols, TILE),
+	        gt_at_most(gt_parts(rows, TILE) * x->shape[0], MOST_TILES)),
+	    dim3(TILE, TILE_ROWS), 0, call->stream->queue, gt_out_data<bits>(call),
+	    gt_in_data<bits>(call, 0), x->shape[0], rows, cols);
+	return gt_cuda_launched(call->stream, "reorder", err);
+}
+
+/* ---- subsample ---- */
+
+/* The large image, and the small one that has all of its channels from `front` on. */
+struct sizes {
+	int64_t channels, height, width;
+	int64_t small_channels, small_height, small_width;
+	int64_t stride, front, count; /* count: elements of the output */
+};
+
+static struct sizes sizes_of(
+    const struct gt_call *call, const struct gt_tensor *large, const struct gt_tensor *small)
+{
+	return { large->shape[1], large->shape[2], large->shape[3], small->shape[1],
+		small->shape[2], small->shape[3], call->attrs.subsample.stride,
+		call->attrs.subsample.front, gt_tensor_elements(&call->out[0]) };
+}
+
+/* A thread for each element of the output. */
+template <class V> static __global__ void subsample(V *y, const V *x, struct sizes s)
+{
+	int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, pixel = i / s.small_channels;
+	int64_t c = i % s.small_channels - s.front;
+	int64_t column = pixel % s.small_width * s.stride, row = pixel / s.small_width;
+
+	if (i >= s.count)
+		return;
+	row = row / s.small_height * s.height + row % s.small_height * s.stride;
+	y[i] = c >= 0 && c < s.channels ? x[(row * s.width + column) * s.channels + c] : 0;
+}
+
+template <class V> static __global__ void subsample_grad(V *dx, const V *dy, struct sizes s)
+{
+	int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, pixel = i / s.channels;
+	int64_t column = pixel % s.width, row = pixel / s.width % s.height, image;
+
+	if (i >= s.count)
+		return;
+	image = pixel / s.width / s.height;
+	if (column % s.stride || row % s.stride) {
+		dx[i] = 0;
+		return;
+	}
+	row = image * s.small_height + row / s.stride;
+	dx[i] = dy[(row * s.small_width + column / s.stride) * s.small_channels + s.front +
+	           i % s.channels];
+}
+
+enum { SHAPE_THREADS = 256 };
+
+template <class T> static int run_subsample(struct gt_call *call, struct gt_err *err)
+{
+	typedef typename bits_of<T>::type bits;
+	struct sizes s = sizes_of(call, &call->in[0], &call->out[0]);
+
+	if (!s.count)
+		return 0;
+	GT_LAUNCH((subsample<bits>), (unsigned)gt_parts(s.count, SHAPE_THREADS), SHAPE_THREADS, 0,
+	    call->stream->queue, gt_out_data<bits>(call), gt_in_data<bits>(call, 0), s);
+	return gt_cuda_launched(call->stream, "subsample", err);
+}
+
+template <class T> static int run_subsample_grad(struct gt_call *call, struct gt_err *err)
+{
+	typedef typename bits_of<T>::type bits;
+	struct sizes s = sizes_of(call, &call->out[0], &call->in[0]);
+
+	if (!s.count)
+		return 0;
+	GT_LAUNCH((subsample_grad<bits>), (unsigned)gt_parts(s.count, SHAPE_THREADS), SHAPE_THREADS,
+	    0, call->stream->queue, gt_out_data<bits>(call), gt_in_data<bits>(call, 0), s);
+	return gt_cuda_launched(call->stream, "subsample_grad", err);
+}
+
+/* ---- image_normalize ---- */
+
+struct normalize_args {
+	float *y;
+	const uint8_t *x; /* [B, H, W, C] */
+	int64_t count, channels, area;
+	float mean[GT_MAX_CHANNELS], std[GT_MAX_CHANNELS];
+	bool last; /* y is [B, H, W, C], too, not [B, C, H, W] */
+};
+
+/* A thread for each element of y. Quotients are those of IEEE, as on the host: nvcc's default. */
+static __global__ void image_normalize(normalize_args a)
+{
+	int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, from = i, c;
+
+	if (i >= a.count)
+		return;
+	c = i % a.channels;
+	if (!a.last) {
+		c = i / a.area % a.channels;
+		from = (i / a.area / a.channels * a.area + i % a.area) * a.channels + c;
+	}
+	a.y[i] = ((float)a.x[from] / 255.0f - a.mean[c]) / a.std[c];
+}
+
+static int prepare_image_normalize(struct gt_call *call, struct gt_err *err)
+{
+	if (call->in[0].shape[3] > GT_MAX_CHANNELS)
+		return gt_err_set(err, GT_ENOTSUP, "image_normalize: %lld channels, at most %d",
+		    (long long)call->in[0].shape[3], GT_MAX_CHANNELS);
+	return 0;
+}
+
+static int run_image_normalize(struct gt_call *call, struct gt_err *err)
+{
+	const int64_t *shape = call->in[0].shape;
+	normalize_args a = { gt_out_data<float>(call), gt_in_data<uint8_t>(call, 0),
+		gt_tensor_elements(&call->in[0]), shape[3], shape[1] * shape[2], {}, {},
+		call->out[0].layout == GT_CHANNELS_LAST };
+
+	for (int c = 0; c < GT_MAX_CHANNELS; c++) {
+		a.mean[c] = call->attrs.normalize.mean[c];
+		a.std[c] = call->attrs.normalize.std[c];
+	}
+	if (!a.count)
+		return 0;
+	GT_LAUNCH(image_normalize, (unsigned)gt_parts(a.count, SHAPE_THREADS), SHAPE_THREADS, 0,
+	    call->stream->queue, a);
+	return gt_cuda_launched(call->stream, "image_normalize", err);
+}
+
+const struct gt_kernel gt_cuda_shape_kernels[] = {
+	GT_ROWS(reorder, nullptr, nullptr),
+	GT_ROWS(subsample, gt_accepts_channels_last, nullptr),
+	GT_ROWS(subsample_grad, gt_accepts_channels_last, nullptr),
+	GT_ROW(image_normalize, GT_F32, run_image_normalize, nullptr, prepare_image_normalize),
+	{},
+};
