@@ -298,6 +298,7 @@ static const struct gt_kernel *const tables[] = {
 	gt_cuda_batch_norm_grad_sync_kernels,
 	gt_cuda_pool_kernels,
 	gt_cuda_shape_kernels,
+	gt_cuda_conv_kernels,
 	NULL,
 };
 

@@ -1,5 +1,6 @@
 /* test_kernels_conv.c - convolutions and their gradients against naive loops in float64. */
 #include "tests/common/calls.h"
+#include "tests/common/device.h"
 
 /* Sums of up to 1000 products of numbers below 1: float32 keeps 24 bits, of which a sum loses
  * few. */
@@ -7,10 +8,24 @@
 #define F64_TOLERANCE 1e-13
 /* One rounding of a sum in float32, relative to the largest. */
 #define BF16_TOLERANCE 0x1p-8
+#define F16_TOLERANCE  0x1p-11
 
 static double tolerance_of(enum gt_dtype dtype)
 {
-	return dtype == GT_F32 ? F32_TOLERANCE : dtype == GT_F64 ? F64_TOLERANCE : BF16_TOLERANCE;
+	if (dtype == GT_BF16)
+		return BF16_TOLERANCE;
+	if (dtype == GT_F16)
+		return F16_TOLERANCE;
+	return dtype == GT_F32 ? F32_TOLERANCE : F64_TOLERANCE;
+}
+
+/* The kernels of a device, or of the CPU, which has these only once. */
+static struct test_set the_set(void)
+{
+	struct test_set set[3];
+
+	test_sets(set);
+	return set[0];
 }
 
 /* Uniform in [-1, 1). */
@@ -43,9 +58,12 @@ static const struct conv_case conv_cases[] = {
 	{ 1, 5, 3, 3, 7, 3, 1, 0 },
 	{ 1, 17, 5, 6, 1, 3, 3, 2 },
 	{ 1, 3, 17, 17, 8, 7, 2, 3 },
+	{ 1, 8, 9, 9, 72, 3, 1, 1 },
+	{ 1, 72, 5, 7, 8, 3, 2, 1 },
+	{ 1, 1, 1, 1, 1, 1, 1, 0 },
 };
 
-static const enum gt_dtype types[] = { GT_F32, GT_F64, GT_BF16 };
+static const enum gt_dtype types[] = { GT_F32, GT_F64, GT_BF16, GT_F16 };
 
 static int64_t conv_out(int64_t n, const struct conv_case *c)
 {
@@ -130,6 +148,7 @@ static void conv_check(
 	int op = target == 'y' ? 0 : target == 'x' ? 1 : 2;
 	struct gt_call call = { .inputs = 2, .outputs = 1 };
 	struct gt_tensor want[3]; /* x, w, y in float64 */
+	struct test_set set = the_set();
 
 	for (int i = 0; i < 3; i++) {
 		want[i] = conv_tensor(GT_F64, c, "xwy"[i]);
@@ -154,13 +173,15 @@ static void conv_check(
 	call.attrs.conv.in_height = c->h;
 	call.attrs.conv.in_width = c->w;
 	conv_naive(c, target, &want[0], &want[1], &want[2]);
-	test_launch(&gt_cpu_set_base, ops[op], dtype, &call);
-	assert_near(&call.out[0],
-	    &want[target == 'x'   ? 0
-	          : target == 'w' ? 1
-	                          : 2],
-	    tolerance_of(dtype), "%s %s case %d layout %d\n", ops[op], gt_dtype_name(dtype),
-	    (int)(c - conv_cases), layout);
+	if (!test_lacks(&set, ops[op], dtype, &call)) { /* GPUs have no plain images */
+		test_launch(set.set, ops[op], dtype, &call);
+		assert_near(&call.out[0],
+		    &want[target == 'x'   ? 0
+		          : target == 'w' ? 1
+		                          : 2],
+		    tolerance_of(dtype), "%s %s case %d layout %d\n", ops[op], gt_dtype_name(dtype),
+		    (int)(c - conv_cases), layout);
+	}
 	for (int i = 0; i < 3; i++)
 		free(want[i].data);
 	test_release(&call);
@@ -174,6 +195,7 @@ static void test_conv(void **state)
 			conv_check(&conv_cases[i], GT_F64, "yxw"[target], GT_CHANNELS_LAST);
 			conv_check(&conv_cases[i], GT_F32, "yxw"[target], GT_CHANNELS_LAST);
 			conv_check(&conv_cases[i], GT_BF16, "yxw"[target], GT_CHANNELS_LAST);
+			conv_check(&conv_cases[i], GT_F16, "yxw"[target], GT_CHANNELS_LAST);
 			if (i < 3) {
 				conv_check(&conv_cases[i], GT_F64, "yxw"[target], GT_PLAIN);
 				conv_check(&conv_cases[i], GT_F32, "yxw"[target], GT_PLAIN);
@@ -213,7 +235,7 @@ static void fused_check(
 	call.attrs.conv.stride = c->stride;
 	call.attrs.conv.pad = c->pad;
 	call.attrs.conv.relu = relu;
-	test_launch(&gt_cpu_set_base, "conv2d", dtype, &call);
+	test_launch(the_set().set, "conv2d", dtype, &call);
 	assert_near(&call.out[0], &want, tolerance_of(dtype),
 	    "fused %s bias %d residual %d relu %d\n", gt_dtype_name(dtype), bias, residual, relu);
 	free(x.data);
@@ -225,7 +247,7 @@ static void fused_check(
 static void test_conv_fused(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 24; i++)
+	for (int i = 0; i < 32; i++)
 		for (int c = 1; c < 9; c += 3)
 			fused_check(&conv_cases[c], types[i / 8], i & 1, i & 2, i & 4);
 }
@@ -234,9 +256,9 @@ static void test_conv_fused(void **state)
 static void test_conv_relu_keeps_nan(void **state)
 {
 	(void)state;
-	for (int n = 0; n < 18; n++) {
-		const struct conv_case *c = &conv_cases[n / 6 + 1];
-		enum gt_dtype dtype = types[n / 2 % 3];
+	for (int n = 0; n < 24; n++) {
+		const struct conv_case *c = &conv_cases[n / 8 + 1];
+		enum gt_dtype dtype = types[n / 2 % 4];
 		struct gt_call call = { .inputs = 2, .outputs = 1 };
 		struct gt_tensor naive[3];
 		int bad = n & 1; /* the input that has the NaN */
@@ -257,7 +279,7 @@ static void test_conv_relu_keeps_nan(void **state)
 		call.attrs.conv.pad = c->pad;
 		call.attrs.conv.relu = true;
 		conv_naive(c, 'y', &naive[0], &naive[1], &naive[2]);
-		test_launch(&gt_cpu_set_base, "conv2d", dtype, &call);
+		test_launch(the_set().set, "conv2d", dtype, &call);
 		for (int64_t i = 0; i < gt_tensor_elements(&naive[2]); i++)
 			if (isnan(test_get(&naive[2], i)) != isnan(test_get(&call.out[0], i)))
 				fail_msg("%s, NaN in %s, case %d: y[%d] is %g for %g",
@@ -291,9 +313,9 @@ static void test_conv_residual_in_place(void **state)
 		call.attrs.conv.kernel = c->k;
 		call.attrs.conv.stride = c->stride;
 		call.attrs.conv.pad = c->pad;
-		test_launch(&gt_cpu_set_base, "conv2d", dtypes[n], &call);
+		test_launch(the_set().set, "conv2d", dtypes[n], &call);
 		call.out[0].data = call.in[3].data;
-		assert_int_equal(test_run(&gt_cpu_set_base, "conv2d", dtypes[n], &call, &err), 0);
+		assert_int_equal(test_run(the_set().set, "conv2d", dtypes[n], &call, &err), 0);
 		assert_memory_equal(own.data, call.out[0].data,
 		    (size_t)gt_tensor_elements(&own) * gt_dtype_size(own.dtype));
 		test_release(&call);
@@ -486,7 +508,13 @@ static void test_conv_error(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
+	const struct CMUnitTest of_devices[] = {
+		cmocka_unit_test(test_conv),
+		cmocka_unit_test(test_conv_fused),
+		cmocka_unit_test(test_conv_relu_keeps_nan),
+		cmocka_unit_test(test_conv_residual_in_place),
+	};
+	const struct CMUnitTest of_the_cpu[] = {
 		cmocka_unit_test(test_conv),
 		cmocka_unit_test(test_conv_fused),
 		cmocka_unit_test(test_conv_relu_keeps_nan),
@@ -498,5 +526,7 @@ int main(void)
 		cmocka_unit_test(test_conv_error),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	if (!test_device_is_cpu())
+		return cmocka_run_group_tests(of_devices, NULL, NULL);
+	return cmocka_run_group_tests(of_the_cpu, NULL, NULL);
 }

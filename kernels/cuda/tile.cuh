@@ -1,0 +1,191 @@
+/* tile.cuh - products of matrices in tiles of shared memory, their operands made as they are read. */
+#ifndef GT_KERNELS_CUDA_TILE_CUH
+#define GT_KERNELS_CUDA_TILE_CUH
+
+#include "kernels/cuda/map.cuh"
+
+/* Put some elements into a pack, from place i on. */
+template <class T, int W, int N>
+__device__ __forceinline__ void gt_put_pack(gt_pack<T, W> *to, int i, const gt_pack<T, N> &from)
+{
+	for (int j = 0; j < N; j++)
+		to->at[i + j] = from.at[j];
+}
+
+/*
+ * y [m, n] = sum over k of a [m, k] b [k, n]. A block makes SIDE x SIDE elements of y, 64 bytes of
+ * k at a time; while it multiplies one such step, its threads read the next one into registers. In
+ * shared memory both operands are [k, side], in the type that they are stored in, which is also a
+ * form that tensor cores read. Each element is added up in the order of k, in the type that is
+ * computed with.
+ *
+ * An operand is a struct (conv.cu has some):
+ *   Operand(args, first)       of the rows or columns of y from `first` on
+ *   load(k, end)               read step k of this thread, zeros from `end` on, into registers
+ *   put(T *shared)             and write it to shared memory
+ */
+template <class T> struct gt_tile {
+	typedef typename gt_wide<T>::type wide;
+	enum {
+		THREADS = 256,
+		SIDE = 64,
+		W = 16 / sizeof(T), /* elements that a thread reads and writes at once */
+		DEPTH = 4 * W,      /* of k in a step: each thread has one pack of each operand */
+		STRIDE = SIDE + (W > 4 ? W : 4), /* keeps packs aligned */
+		EACH = 4,                        /* a thread has EACH x EACH elements of y */
+		PIECE = W < EACH ? W : EACH
+	};
+	typedef gt_pack<T, W> pack;
+
+	/* The pack of this thread where packs go along k: side, and first k; along sides. */
+	static __device__ __forceinline__ int side_by_k()
+	{
+		return (int)threadIdx.x / 4;
+	}
+
+	static __device__ __forceinline__ int k_by_k()
+	{
+		return (int)threadIdx.x % 4 * W;
+	}
+
+	static __device__ __forceinline__ int side_by_side()
+	{
+		return (int)threadIdx.x % (SIDE / W) * W;
+	}
+
+	static __device__ __forceinline__ int k_by_side()
+	{
+		return (int)threadIdx.x / (SIDE / W);
+	}
+
+	static __device__ __forceinline__ void put_by_k(T *shared, const pack &v)
+	{
+		for (int i = 0; i < W; i++)
+			shared[(k_by_k() + i) * STRIDE + side_by_k()] = v.at[i];
+	}
+
+	static __device__ __forceinline__ void put_by_side(T *shared, const pack &v)
+	{
+		*(pack *)(shared + k_by_side() * STRIDE + side_by_side()) = v;
+	}
+
+	static __device__ __forceinline__ void read(wide *v, const T *shared)
+	{
+		for (int i = 0; i < EACH; i += PIECE) {
+			gt_pack<T, PIECE> some = *(const gt_pack<T, PIECE> *)(shared + i);
+
+			for (int k = 0; k < PIECE; k++)
+				v[i + k] = gt_load(some.at[k]);
+		}
+	}
+
+	/* One step's products, added to what a thread has. */
+	static __device__ __forceinline__ void multiply(
+	    wide (&sum)[EACH][EACH], const T *a, const T *b)
+	{
+		wide left[EACH], right[EACH];
+
+		a += threadIdx.x / (SIDE / EACH) * EACH;
+		b += threadIdx.x % (SIDE / EACH) * EACH;
+		for (int k = 0; k < DEPTH; k++) {
+			read(left, a + k * STRIDE);
+			read(right, b + k * STRIDE);
+			for (int i = 0; i < EACH; i++)
+				for (int j = 0; j < EACH; j++)
+					sum[i][j] += left[i] * right[j];
+		}
+	}
+};
+
+/* Where a product goes: y [m, n], or with bias, residual and relu. */
+template <class T> struct gt_tile_end {
+	typedef typename gt_wide<T>::type wide;
+	T *y;
+	const T *bias, *residual; /* or nullptr; residual may be y */
+	int64_t stride;           /* of y, from row to row */
+	bool relu;
+
+	__device__ wide finish(wide v, int64_t at, int64_t n) const
+	{
+		if (bias)
+			v += gt_load(bias[n]);
+		if (residual)
+			v += gt_load(residual[at]);
+		return relu && v < 0 ? 0 : v;
+	}
+
+	/* Some neighbours of a row, of which `count` there are. */
+	template <int EACH>
+	__device__ __forceinline__ void store(
+	    int64_t m, int64_t n, int64_t count, const wide *v) const
+	{
+		int64_t at = m * stride + n;
+		gt_pack<T, EACH> pack;
+
+		for (int i = 0; i < EACH && i < count; i++)
+			gt_store(&pack.at[i], finish(v[i], at + i, n + i));
+		if (stride % EACH == 0 && count >= EACH && sizeof(pack) <= 16) {
+			*(gt_pack<T, EACH> *)(y + at) = pack;
+			return;
+		}
+		for (int i = 0; i < EACH && i < count; i++)
+			y[at + i] = pack.at[i];
+	}
+};
+
+struct gt_tile_sizes {
+	int64_t m, n, k;
+	int64_t split; /* of k for each block of blockIdx.z, whose y is m * stride further */
+};
+
+/* A and B are operands, made of a and b; V is the type of y. */
+template <class T, class V, class A, class B>
+static __global__ __launch_bounds__(256) void gt_tile_product(
+    typename A::args a, typename B::args b, gt_tile_end<V> end, struct gt_tile_sizes s)
+{
+	typedef gt_tile<T> tile;
+	GT_SHARED(typename tile::pack, left, 2 * tile::DEPTH * tile::STRIDE / tile::W);
+	GT_SHARED(typename tile::pack, right, 2 * tile::DEPTH * tile::STRIDE / tile::W);
+	typename tile::wide sum[tile::EACH][tile::EACH] = {};
+	int64_t m = (int64_t)blockIdx.x * tile::SIDE, n = (int64_t)blockIdx.y * tile::SIDE;
+	int64_t k = blockIdx.z * s.split, last = k + s.split < s.k ? k + s.split : s.k;
+	A from_a(a, m);
+	B from_b(b, n);
+	int now = 0;
+
+	from_a.load(k, last);
+	from_b.load(k, last);
+	for (; k < last; k += tile::DEPTH) {
+		T *step_a = (T *)left + now * tile::DEPTH * tile::STRIDE;
+		T *step_b = (T *)right + now * tile::DEPTH * tile::STRIDE;
+
+		from_a.put(step_a);
+		from_b.put(step_b);
+		__syncthreads();
+		if (k + tile::DEPTH < last) {
+			from_a.load(k + tile::DEPTH, last);
+			from_b.load(k + tile::DEPTH, last);
+		}
+		tile::multiply(sum, step_a, step_b);
+		now ^= 1;
+	}
+	m += threadIdx.x / (tile::SIDE / tile::EACH) * tile::EACH;
+	n += threadIdx.x % (tile::SIDE / tile::EACH) * tile::EACH;
+	end.y += (int64_t)blockIdx.z * s.m * end.stride;
+	for (int i = 0; i < tile::EACH && m + i < s.m; i++)
+		end.template store<tile::EACH>(m + i, n, s.n - n, sum[i]);
+}
+
+template <class T, class V, class A, class B>
+static void gt_launch_tiles(struct gt_stream *stream, const typename A::args &a,
+    const typename B::args &b, const gt_tile_end<V> &end, const struct gt_tile_sizes &s)
+{
+	const int64_t side = gt_tile<T>::SIDE;
+	dim3 grid((unsigned)((s.m + side - 1) / side), (unsigned)((s.n + side - 1) / side),
+	    (unsigned)((s.k + s.split - 1) / s.split));
+
+	GT_LAUNCH((gt_tile_product<T, V, A, B>), grid, gt_tile<T>::THREADS, 0, stream->queue, a, b,
+	    end, s);
+}
+
+#endif
