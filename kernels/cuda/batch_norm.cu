@@ -11,8 +11,8 @@ template <class T, int W> struct chunk_moments {
 	typedef typename gt_wide<T>::type wide;
 	double mean[W], square[W], rows;
 
-	/* Some rows, in two passes: the second one finds them in the cache, and mends the mean by the
-	 * deviations from it, whose sum is near 0. */
+	/* Some rows, in two passes: the second one finds them in the cache, and mends the mean by
+	 * the deviations from it, whose sum is near 0. */
 	__device__ __forceinline__ void add(const T *x, int64_t n, int64_t cols)
 	{
 		gt_reader<T, W> v = { (T *)x, {} };

@@ -8,11 +8,11 @@
 /*
  * Images lie channels-last: a matrix with a column for each channel. Formulas: lib/graph/ops/ops.h.
  *
- * A thread has some neighbouring columns of one chunk of rows. It adds up GT_SOME_ROWS rows at a time
- * in the type that is computed with, and these sums in double; then GT_FINISH_THREADS threads add up
- * the chunks of a column. Neither the order nor the chunks depend on the type, so a result of 16
- * bits is that of float32, rounded. columns.cuh has a thread for each column at the end, which is
- * slow for millions of pixels of few channels.
+ * A thread has some neighbouring columns of one chunk of rows. It adds up GT_SOME_ROWS rows at a
+ * time in the type that is computed with, and these sums in double; then GT_FINISH_THREADS
+ * threads add up the chunks of a column. Neither the order nor the chunks depend on the type, so
+ * a result of 16 bits is that of float32, rounded. columns.cuh has a thread for each column at
+ * the end, which is slow for millions of pixels of few channels.
  */
 enum {
 	GT_SOME_ROWS = 64,

@@ -1,4 +1,4 @@
-/* conv.cu - conv2d and its gradients as products of matrices whose operands are never written out. */
+/* conv.cu - conv2d and its gradients as products of matrices that are never written out. */
 #include "kernels/cuda/channels.cuh"
 #include "kernels/cuda/tile.cuh"
 
@@ -10,15 +10,15 @@
  *   conv2d_weight_grad  dw [o, tap c] = dy [pixel of y, o], transposed, by windows of x
  *
  * The first two write w into the workspace as they read it, as it changes with every step and is
- * small. The third one cuts the sum over the pixels into parts, for more blocks than there are tiles
- * of dw; a second kernel adds them up in their order. Source: Chetlur et al., "cuDNN: Efficient
- * primitives for deep learning", arXiv 1410.0759.
+ * small. The third one cuts the sum over the pixels into parts, for more blocks than there are
+ * tiles of dw; a second kernel adds them up in their order. Source: Chetlur et al., "cuDNN:
+ * Efficient primitives for deep learning", arXiv 1410.0759.
  */
 
 /* ---- operands ---- */
 
-/* Windows of an image: for each pixel of another one, the taps that it meets. Tap u of the window of
- * row i is row (times i + offset + u step) / divide, where that is whole and inside. */
+/* Windows of an image: for each pixel of another one, the taps that it meets. Tap u of the window
+ * of row i is row (times i + offset + u step) / divide, where that is whole and inside. */
 template <class T> struct window_args {
 	const T *image;
 	int channels, height, width;

@@ -1,4 +1,4 @@
-/* tile.cuh - products of matrices in tiles of shared memory, their operands made as they are read. */
+/* tile.cuh - products of matrices in tiles, their operands made as they are read. */
 #ifndef GT_KERNELS_CUDA_TILE_CUH
 #define GT_KERNELS_CUDA_TILE_CUH
 
