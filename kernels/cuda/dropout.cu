@@ -1,29 +1,7 @@
 /* dropout.cu - dropout, drawn by counting: whether an element drops depends on its number. */
 #include "kernels/cuda/map.cuh"
+#include "kernels/cuda/philox.cuh"
 #include "kernels/cuda/rows.cuh"
-
-/* Four words of Philox4x32-10: lib/base/philox.h has the source and the convention. */
-static __device__ void draw_block(
-    uint64_t key, uint64_t block, uint32_t stream, uint32_t step, uint32_t word[4])
-{
-	uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32), c2 = stream, c3 = step;
-	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-
-	for (int round = 0; round < 10; round++) {
-		uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
-
-		c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-		c1 = (uint32_t)p1;
-		c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-		c3 = (uint32_t)p0;
-		k0 += 0x9E3779B9u;
-		k1 += 0xBB67AE85u;
-	}
-	word[0] = c0;
-	word[1] = c1;
-	word[2] = c2;
-	word[3] = c3;
-}
 
 /*
  * Element e of sample i has the number c = (first + i * stride) * (elements per sample) + e and
@@ -44,7 +22,7 @@ struct dropout_f {
 	__device__ void draw(uint64_t wanted)
 	{
 		block = wanted;
-		draw_block(
+		gt_draw_block(
 		    (uint64_t)rng[GT_RNG_SEED], block, stream, (uint32_t)rng[GT_RNG_STEP], word);
 	}
 
@@ -66,7 +44,7 @@ struct dropout_f {
 		c = (uint64_t)(sample * of_sample + e);
 		if (c / 4 != block)
 			draw(c / 4);
-		bits = c & 2 ? (c & 1 ? word[3] : word[2]) : (c & 1 ? word[1] : word[0]);
+		bits = gt_drawn(word, c);
 		y = (float)(bits >> 8) * 0x1p-24f < limit ? 0 : x * (W)scale;
 	}
 };

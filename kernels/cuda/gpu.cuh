@@ -19,6 +19,7 @@
  * and is across all 32 lanes.
  */
 #include <cuda_runtime.h>
+#include <stdint.h>
 
 #ifndef GT_LAUNCH
 #define GT_SHARED(type, name, count) __shared__ type name[count]

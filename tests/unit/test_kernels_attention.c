@@ -223,11 +223,13 @@ static void test_attention_dropout_share(void **state)
 	struct gt_call call = attention_call(GT_F32, &c);
 	int64_t C = c.heads * c.d, pairs = c.b * c.heads * c.t * (c.t + 1) / 2;
 	double kept = 0, all = (double)pairs;
+	struct test_set set[3];
 
 	(void)state;
+	test_sets(set);
 	for (int64_t i = 0; i < gt_tensor_elements(&call.in[0]); i++)
 		test_put(&call.in[0], i, i % (3 * C) >= 2 * C);
-	test_launch(&gt_cpu_set_base, "attention", GT_F32, &call);
+	test_launch(set[0].set, "attention", GT_F32, &call);
 	for (int64_t n = 0; n < c.b * c.t * c.heads; n++)
 		kept +=
 		    test_get(&call.out[0], n * c.d) * (double)(n / c.heads % c.t + 1) * (1 - c.p);

@@ -1,0 +1,237 @@
+/* attention.cuh - what attention and its gradient share: tiles in shared memory, dropout. */
+#ifndef GT_KERNELS_CUDA_ATTENTION_CUH
+#define GT_KERNELS_CUDA_ATTENTION_CUH
+
+#include "kernels/cuda/map.cuh"
+#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/philox.cuh"
+#include "kernels/cuda/rows.cuh"
+
+/*
+ * A block owns OWN rows of one head, 16 a warp, and goes over the head's other rows TILE at a time.
+ * Rows are taken CHUNK columns at a time: heads that are no larger stay in shared memory, larger
+ * ones are read again for each tile. A block makes CHUNK columns of the result; those of larger
+ * heads have several blocks, each with all scores. So registers and shared memory (48 KiB, which a
+ * launch may have without asking) have a bound whatever the head size.
+ */
+template <class T, int CHUNK_> struct gt_attention_shape {
+	typedef T type;
+	typedef typename gt_wide<T>::type wide;
+	enum {
+		SIZE = sizeof(T),
+		CHUNK = CHUNK_,
+		CHUNKS = CHUNK / GT_TILE, /* in tiles */
+		WARPS = SIZE == 2 ? 4 : 2,
+		THREADS = WARPS * 32,
+		OWN = WARPS * GT_TILE,
+		TILE = SIZE == 8                 ? 16
+		       : SIZE == 4 || CHUNK > 64 ? 32
+		                                 : 64,
+		TILES = TILE / GT_TILE,
+		PAD = 16 / SIZE, /* so that neighbouring rows are in other banks */
+		LD = CHUNK + PAD,
+		P_LD = TILE + PAD,
+		BYTES = SIZE * (2 * OWN * LD + TILE * LD + OWN * P_LD)
+	};
+	/* A warp's 16 rows by TILE, and by CHUNK. */
+	typedef wide scores[TILES][GT_TILE_LANE];
+	typedef wide results[CHUNKS][GT_TILE_LANE];
+	static_assert(BYTES <= 48 * 1024, "more shared memory than a launch may have");
+	static_assert(OWN % TILE == 0, "a block's rows are whole tiles");
+};
+
+struct gt_attention_sizes {
+	int64_t B, T, heads, D, C;
+	int64_t blocks; /* of a head */
+	double scale;   /* of scores: 1 / sqrt(D) */
+};
+
+/* The columns from `col` on that a chunk has, in whole tiles. */
+template <class S> __device__ __forceinline__ int gt_attention_width(int64_t col, int64_t D)
+{
+	int64_t width = (D - col + GT_TILE - 1) / GT_TILE * GT_TILE;
+
+	return width < S::CHUNK ? (int)width : (int)S::CHUNK;
+}
+
+/* to[count][LD] = rows [first, first + count) of from[rows][D], `stride` apart, from column col on;
+ * zero beyond. All threads of the block. */
+template <class S, int V>
+__device__ __forceinline__ void gt_attention_copy(typename S::type *to,
+    const typename S::type *from, int64_t stride, int64_t first, int count, int64_t rows,
+    int64_t col, int64_t D)
+{
+	typedef gt_pack<typename S::type, V> pack;
+	int packs = gt_attention_width<S>(col, D) / V;
+
+	for (int i = (int)threadIdx.x; i < count * packs; i += S::THREADS) {
+		int r = i / packs, c = i % packs * V;
+		pack x = {};
+
+		if (first + r < rows && col + c < D)
+			x = *(const pack *)(from + (first + r) * stride + col + c);
+		*(pack *)(to + r * S::LD + c) = x;
+	}
+}
+
+template <class S>
+__device__ __forceinline__ void gt_attention_fetch(typename S::type *to,
+    const typename S::type *from, int64_t stride, int64_t first, int count,
+    const gt_attention_sizes &s, int64_t col)
+{
+	if (s.D % S::PAD == 0)
+		gt_attention_copy<S, S::PAD>(to, from, stride, first, count, s.T, col, s.D);
+	else
+		gt_attention_copy<S, 1>(to, from, stride, first, count, s.T, col, s.D);
+}
+
+/* sum += own[16, width] tile[TILE, width] transposed. */
+template <class S>
+__device__ __forceinline__ void gt_attention_score(
+    typename S::scores &sum, const typename S::type *own, const typename S::type *tile, int width)
+{
+	for (int k = 0; k < width; k += GT_TILE) {
+		GT_UNROLL
+		for (int n = 0; n < S::TILES; n++)
+			gt_tile_mma<GT_TILE_TRANSPOSED>(
+			    sum[n], own + k, S::LD, tile + n * GT_TILE * S::LD + k, S::LD);
+	}
+}
+
+/* sum += p[16, TILE] tile[TILE, width]. */
+template <class S>
+__device__ __forceinline__ void gt_attention_weigh(
+    typename S::results &sum, const typename S::type *p, const typename S::type *tile, int width)
+{
+	GT_UNROLL
+	for (int c = 0; c < S::CHUNKS; c++) {
+		if (c * GT_TILE >= width)
+			continue;
+		GT_UNROLL
+		for (int k = 0; k < S::TILE; k += GT_TILE)
+			gt_tile_mma<GT_TILE_PLAIN>(
+			    sum[c], p + k, S::P_LD, tile + k * S::LD + c * GT_TILE, S::LD);
+	}
+}
+
+/* p[16, TILE] = x, in the type of the factors. */
+template <class S>
+__device__ __forceinline__ void gt_attention_put(typename S::type *p, const typename S::scores &x)
+{
+	GT_UNROLL
+	for (int n = 0; n < S::TILES; n++) {
+		GT_UNROLL
+		for (int e = 0; e < GT_TILE_LANE; e++)
+			gt_store(
+			    p + gt_tile_row(e) * S::P_LD + n * GT_TILE + gt_tile_col(e), x[n][e]);
+	}
+}
+
+/* Rows from `first` on of to[T][D], `stride` apart, columns from col on, = sum * factor[row]. */
+template <class S>
+__device__ __forceinline__ void gt_attention_write(typename S::type *to, int64_t stride,
+    int64_t first, int64_t col, const gt_attention_sizes &s, const typename S::results &sum,
+    const typename S::wide (&factor)[2])
+{
+	GT_UNROLL
+	for (int c = 0; c < S::CHUNKS; c++) {
+		GT_UNROLL
+		for (int e = 0; e < GT_TILE_LANE; e++) {
+			int64_t row = first + gt_tile_row(e);
+			int64_t d = col + c * GT_TILE + gt_tile_col(e);
+
+			if (row < s.T && d < s.D)
+				gt_store(to + row * stride + d, sum[c][e] * factor[e / 2 % 2]);
+		}
+	}
+}
+
+static __device__ __forceinline__ float gt_attention_exp(float x)
+{
+	return expf(x);
+}
+
+static __device__ __forceinline__ double gt_attention_exp(double x)
+{
+	return exp(x);
+}
+
+/* ---- dropout of probabilities ---- */
+
+/* What a call draws: element (b, head, i, j) is (first + b * stride) * heads * T * T +
+ * (head * T + i) * T + j, heads counted in the whole that these may be a part of. */
+struct gt_attention_draw {
+	const int64_t *rng; /* NULL: nothing is dropped */
+	int64_t all, head;  /* heads of a sample; where the first of these is among them */
+	uint32_t stream;
+	uint32_t threshold; /* dropped: the upper 24 bits below it */
+	double scale;       /* of what is kept */
+};
+
+/* One head's; neighbours in a row mostly share a block of words, so a thread keeps the last one. */
+struct gt_attention_dropper {
+	uint64_t seed, first, block;
+	uint32_t stream, step, threshold, word[4];
+	double scale;
+	bool on;
+
+	__device__ __forceinline__ gt_attention_dropper(
+	    const gt_attention_draw &d, const gt_attention_sizes &s, int64_t b, int64_t head)
+	    : seed(0), first(0), block(~(uint64_t)0), stream(d.stream), step(0),
+	      threshold(d.threshold), word{}, scale(d.scale), on(d.rng)
+	{
+		if (!on)
+			return;
+		seed = (uint64_t)d.rng[GT_RNG_SEED];
+		step = (uint32_t)d.rng[GT_RNG_STEP];
+		first = (uint64_t)(d.rng[GT_RNG_FIRST] + b * d.rng[GT_RNG_STRIDE]);
+		first =
+		    (first * (uint64_t)d.all + (uint64_t)(d.head + head)) * (uint64_t)(s.T * s.T);
+	}
+
+	/* Of the element (at / T, at % T). */
+	__device__ __forceinline__ double factor(int64_t at)
+	{
+		uint64_t c = first + (uint64_t)at;
+
+		if (!on)
+			return 1;
+		if (c / 4 != block) {
+			block = c / 4;
+			gt_draw_block(seed, block, stream, step, word);
+		}
+		return gt_drawn(word, c) >> 8 < threshold ? 0 : scale;
+	}
+};
+
+/* ---- calls ---- */
+
+static inline gt_attention_sizes gt_attention_sizes_of(
+    const struct gt_call *call, const struct gt_tensor *qkv, int own)
+{
+	gt_attention_sizes s = { qkv->shape[0], qkv->shape[1], call->attrs.attention.heads, 0,
+		qkv->shape[2] / 3, (qkv->shape[1] + own - 1) / own, 0 };
+
+	s.D = s.C / s.heads;
+	s.scale = 1 / sqrt((double)s.D);
+	return s;
+}
+
+static inline gt_attention_draw gt_attention_draw_of(const struct gt_call *call, int rng)
+{
+	double p = call->attrs.attention.p;
+	int all = call->attrs.attention.all_heads;
+
+	return { p > 0 ? gt_in_data<int64_t>(call, rng) : nullptr,
+		all ? all : call->attrs.attention.heads, call->attrs.attention.first_head,
+		call->attrs.attention.stream, (uint32_t)ceil(p * 0x1p24), 1 / (1 - p) };
+}
+
+/* Blocks of a head behind each other, those of the chunks of a result beside each other. */
+template <class S> inline dim3 gt_attention_grid(const gt_attention_sizes &s)
+{
+	return dim3(
+	    (unsigned)(s.B * s.heads * s.blocks), (unsigned)((s.D + S::CHUNK - 1) / S::CHUNK));
+}
+
+#endif

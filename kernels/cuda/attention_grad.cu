@@ -1,0 +1,254 @@
+/* attention_grad.cu - the gradient of attention: probabilities made again, a tile at a time. */
+#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/reduce.cuh"
+
+/*
+ * With p = exp(score - lse), z what dropout multiplies by, and delta_i = dy_i . y_i:
+ *   ds[i, j] = p[i, j] (z[i, j] dy_i . v_j - delta_i) / sqrt(D)
+ *   dq_i = sum_j ds[i, j] k_j;  dk_j = sum_i ds[i, j] q_i;  dv_j = sum_i p[i, j] z[i, j] dy_i
+ * One kernel has the rows of some queries and goes over keys, for dq; another those of some keys
+ * and goes over queries, for dk and dv, with all scores transposed. So no two blocks add to the
+ * same number. Source: Dao 2023, "FlashAttention-2" (arXiv 2307.08691), section 3.1.2.
+ */
+template <class T> struct grad_args {
+	typedef typename gt_wide<T>::type wide;
+	T *dqkv;
+	const T *dy, *qkv, *y;
+	const wide *lse;
+	wide *delta; /* [B, heads, T] */
+	gt_attention_sizes s;
+	gt_attention_draw draw;
+};
+
+enum { DELTA_WARPS = 4 };
+
+/* A warp has a row of one head. */
+template <class T> static __global__ void find_delta(grad_args<T> a)
+{
+	const gt_attention_sizes &s = a.s;
+	int64_t r = (int64_t)blockIdx.x * DELTA_WARPS + threadIdx.x / 32;
+	int64_t work = r / s.T, t = r % s.T, b = work / s.heads, head = work % s.heads;
+	int64_t at = (b * s.T + t) * s.C + head * s.D;
+	typename gt_wide<T>::type sum = 0;
+
+	if (r >= s.B * s.heads * s.T)
+		return;
+	for (int64_t d = threadIdx.x % 32; d < s.D; d += 32)
+		sum += gt_load(a.dy[at + d]) * gt_load(a.y[at + d]);
+	sum = gt_warp_sum(sum);
+	if (threadIdx.x % 32 == 0)
+		a.delta[r] = sum;
+}
+
+/* A block's head, its matrices in memory and in shared memory. */
+template <class S> struct place {
+	typedef typename S::type T;
+	typedef typename S::wide wide;
+	int64_t work, block, b, head, stride, first, mine;
+	const T *q, *k, *v, *dy;
+	T *out;
+	const wide *lse, *delta;
+	T *own, *more, *tile, *p; /* p: this warp's */
+	int row;                  /* of `own`: this warp's first */
+
+	__device__ __forceinline__ place(const grad_args<T> &a, T *shared)
+	{
+		const gt_attention_sizes &s = a.s;
+
+		work = blockIdx.x / s.blocks;
+		block = blockIdx.x % s.blocks;
+		b = work / s.heads;
+		head = work % s.heads;
+		stride = 3 * s.C;
+		mine = (int64_t)blockIdx.y * S::CHUNK;
+		q = a.qkv + b * s.T * stride + head * s.D;
+		k = q + s.C;
+		v = k + s.C;
+		dy = a.dy + b * s.T * s.C + head * s.D;
+		out = a.dqkv + b * s.T * stride + head * s.D;
+		lse = a.lse + work * s.T;
+		delta = a.delta + work * s.T;
+		row = (int)threadIdx.x / 32 * GT_TILE;
+		own = shared;
+		more = own + S::OWN * S::LD;
+		tile = more + S::OWN * S::LD;
+		p = tile + S::TILE * S::LD + row * S::P_LD;
+	}
+};
+
+/* x = a own rows by b's tile, g = those of c by those of d: scores and the gradients of
+ * probabilities, or both transposed. `tile` ends as d's last columns. */
+template <class S>
+static __device__ __forceinline__ void score_both(place<S> &at, const gt_attention_sizes &s,
+    typename S::scores &x, typename S::scores &g, const typename S::type *const (&from)[4],
+    const int64_t (&stride)[4], int64_t other, bool begins)
+{
+	for (int64_t col = 0; col < s.D; col += S::CHUNK) {
+		int width = gt_attention_width<S>(col, s.D);
+
+		__syncthreads();
+		if (begins || s.D > S::CHUNK) {
+			gt_attention_fetch<S>(at.own, from[0], stride[0], at.first, S::OWN, s, col);
+			gt_attention_fetch<S>(
+			    at.more, from[2], stride[2], at.first, S::OWN, s, col);
+		}
+		gt_attention_fetch<S>(at.tile, from[1], stride[1], other, S::TILE, s, col);
+		__syncthreads();
+		gt_attention_score<S>(x, at.own + at.row * S::LD, at.tile, width);
+		__syncthreads();
+		gt_attention_fetch<S>(at.tile, from[3], stride[3], other, S::TILE, s, col);
+		__syncthreads();
+		gt_attention_score<S>(g, at.more + at.row * S::LD, at.tile, width);
+	}
+}
+
+/* sum += x times the tile whose rows begin at `other`, this block's columns. */
+template <class S>
+static __device__ __forceinline__ void add_product(place<S> &at, const gt_attention_sizes &s,
+    typename S::results &sum, const typename S::scores &x, const typename S::type *from,
+    int64_t stride, int64_t other)
+{
+	__syncthreads();
+	gt_attention_put<S>(at.p, x);
+	gt_attention_fetch<S>(at.tile, from, stride, other, S::TILE, s, at.mine);
+	__syncthreads();
+	gt_attention_weigh<S>(sum, at.p, at.tile, gt_attention_width<S>(at.mine, s.D));
+}
+
+/* Of query i and key j: a score becomes p z, the gradient g of p z that of the score, without its
+ * factor 1 / sqrt(D). */
+template <class W>
+static __device__ __forceinline__ void differentiate(W &x, W &g, int64_t i, int64_t j, W lse,
+    W delta, const gt_attention_sizes &s, gt_attention_dropper &draw)
+{
+	bool counts = j <= i && i < s.T;
+	W p = counts ? gt_attention_exp(x * (W)s.scale - lse) : 0;
+	W z = counts && draw.on ? (W)draw.factor(i * s.T + j) : 1;
+
+	x = p * z;
+	g = counts ? p * (z * g - delta) : 0;
+}
+
+template <class T, int CHUNK>
+static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
+    grad_queries(grad_args<T> a)
+{
+	typedef gt_attention_shape<T, CHUNK> S;
+	typedef typename S::wide wide;
+	const gt_attention_sizes &s = a.s;
+	GT_DYNAMIC_SHARED(T, shared);
+	place<S> at(a, shared);
+	gt_attention_dropper draw(a.draw, s, at.b, at.head);
+	typename S::results dq = {};
+	wide lse[2] = {}, delta[2] = {};
+
+	at.block = s.blocks - 1 - at.block; /* the longest first */
+	at.first = at.block * S::OWN;
+	for (int h = 0; h < 2; h++) {
+		int64_t i = at.first + at.row + gt_tile_row(h * 2);
+
+		lse[h] = i < s.T ? at.lse[i] : 0;
+		delta[h] = i < s.T ? at.delta[i] : 0;
+	}
+	for (int64_t j = 0; j < s.T && j < at.first + S::OWN; j += S::TILE) {
+		typename S::scores x = {}, g = {};
+
+		score_both<S>(at, s, x, g, { at.q, at.k, at.dy, at.v },
+		    { at.stride, at.stride, s.C, at.stride }, j, j == 0);
+		GT_UNROLL
+		for (int n = 0; n < S::TILES; n++) {
+			GT_UNROLL
+			for (int e = 0; e < GT_TILE_LANE; e++)
+				differentiate(x[n][e], g[n][e], at.first + at.row + gt_tile_row(e),
+				    j + n * GT_TILE + gt_tile_col(e), lse[e / 2 % 2],
+				    delta[e / 2 % 2], s, draw);
+		}
+		add_product<S>(at, s, dq, g, at.k, at.stride, j);
+	}
+	gt_attention_write<S>(
+	    at.out, at.stride, at.first + at.row, at.mine, s, dq, { (wide)s.scale, (wide)s.scale });
+}
+
+template <class T, int CHUNK>
+static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
+    grad_keys(grad_args<T> a)
+{
+	typedef gt_attention_shape<T, CHUNK> S;
+	typedef typename S::wide wide;
+	const gt_attention_sizes &s = a.s;
+	GT_DYNAMIC_SHARED(T, shared);
+	place<S> at(a, shared);
+	gt_attention_dropper draw(a.draw, s, at.b, at.head);
+	typename S::results dk = {}, dv = {};
+
+	at.first = at.block * S::OWN;
+	for (int64_t i = at.first; i < s.T; i += S::TILE) {
+		typename S::scores x = {}, g = {};
+
+		score_both<S>(at, s, x, g, { at.k, at.q, at.v, at.dy },
+		    { at.stride, at.stride, at.stride, s.C }, i, i == at.first);
+		GT_UNROLL
+		for (int n = 0; n < S::TILES; n++) {
+			GT_UNROLL
+			for (int e = 0; e < GT_TILE_LANE; e++) {
+				int64_t query = i + n * GT_TILE + gt_tile_col(e);
+				bool there = query < s.T;
+
+				differentiate(x[n][e], g[n][e], query,
+				    at.first + at.row + gt_tile_row(e), there ? at.lse[query] : 0,
+				    there ? at.delta[query] : 0, s, draw);
+			}
+		}
+		add_product<S>(at, s, dv, x, at.dy, s.C, i);
+		add_product<S>(at, s, dk, g, at.q, at.stride, i);
+	}
+	gt_attention_write<S>(at.out + s.C, at.stride, at.first + at.row, at.mine, s, dk,
+	    { (wide)s.scale, (wide)s.scale });
+	gt_attention_write<S>(
+	    at.out + 2 * s.C, at.stride, at.first + at.row, at.mine, s, dv, { 1, 1 });
+}
+
+/* ---- rows ---- */
+
+template <class T, int CHUNK> static void launch(struct gt_call *call)
+{
+	typedef gt_attention_shape<T, CHUNK> S;
+	typedef typename S::wide wide;
+	grad_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 0), gt_in_data<T>(call, 1),
+		gt_in_data<T>(call, 2), gt_in_data<wide>(call, 3), (wide *)call->workspace,
+		gt_attention_sizes_of(call, &call->in[1], S::OWN), gt_attention_draw_of(call, 4) };
+	int64_t rows = a.s.B * a.s.heads * a.s.T;
+	dim3 grid = gt_attention_grid<S>(a.s);
+	cudaStream_t queue = call->stream->queue;
+
+	if (!rows)
+		return;
+	GT_LAUNCH((find_delta<T>), (unsigned)((rows + DELTA_WARPS - 1) / DELTA_WARPS),
+	    DELTA_WARPS * 32, 0, queue, a);
+	GT_LAUNCH((grad_queries<T, CHUNK>), grid, S::THREADS, S::BYTES, queue, a);
+	GT_LAUNCH((grad_keys<T, CHUNK>), grid, S::THREADS, S::BYTES, queue, a);
+}
+
+template <class T> static int run_attention_grad(struct gt_call *call, struct gt_err *err)
+{
+	constexpr int LARGE = sizeof(T) == 2 ? 128 : 64;
+
+	if (call->in[1].shape[2] / 3 / call->attrs.attention.heads > 64)
+		launch<T, LARGE>(call);
+	else
+		launch<T, 64>(call);
+	return gt_cuda_launched(call->stream, "attention_grad", err);
+}
+
+static int prepare_attention_grad(struct gt_call *call, struct gt_err *err)
+{
+	(void)err;
+	call->workspace_bytes =
+	    (size_t)gt_tensor_elements(&call->in[3]) * gt_dtype_size(call->in[3].dtype);
+	return 0;
+}
+
+const struct gt_kernel gt_cuda_attention_grad_kernels[] = {
+	GT_ROWS(attention_grad, nullptr, prepare_attention_grad),
+	{},
+};

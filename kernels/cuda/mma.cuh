@@ -1,0 +1,132 @@
+/* mma.cuh - products of 16 x 16 tiles by a warp: on tensor cores where the type has them. */
+#ifndef GT_KERNELS_CUDA_MMA_CUH
+#define GT_KERNELS_CUDA_MMA_CUH
+
+#include "kernels/cuda/gpu.cuh"
+
+/*
+ * A part of the thin layer of gpu.cuh. gt_tile_mma<B>(sum, a, lda, b, ldb) adds a[16, 16] b[16, 16]
+ * to the tile `sum`, of which each lane of a warp has the 8 elements at gt_tile_row(e),
+ * gt_tile_col(e); lanes 4 r to 4 r + 3 share rows r and r + 8. Both factors are in shared memory:
+ * element (m, k) of a at a[m * lda + k], element (k, n) of b at b[k * ldb + n], or where B is
+ * GT_TILE_TRANSPOSED at b[n * ldb + k]. For types of 16 bits both, and lda and ldb times two, are
+ * aligned to 16 bytes, and sums are float32. All lanes call it together.
+ *
+ * The places are those of mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16"), twice.
+ */
+enum gt_tile_order { GT_TILE_PLAIN, GT_TILE_TRANSPOSED };
+
+enum { GT_TILE = 16, GT_TILE_LANE = 8 };
+
+static __device__ __forceinline__ int gt_tile_row(int e)
+{
+	return (int)threadIdx.x % 32 / 4 + e / 2 % 2 * 8;
+}
+
+static __device__ __forceinline__ int gt_tile_col(int e)
+{
+	return (int)threadIdx.x % 4 * 2 + e % 2 + e / 4 * 8;
+}
+
+/* Each lane's own elements by multiply-adds. */
+template <gt_tile_order B, class T>
+__device__ __forceinline__ void gt_tile_multiply(
+    typename gt_wide<T>::type (&sum)[GT_TILE_LANE], const T *a, int lda, const T *b, int ldb)
+{
+	typedef typename gt_wide<T>::type wide;
+	const T *row = a + gt_tile_row(0) * lda;
+
+	for (int k = 0; k < GT_TILE; k++) {
+		wide x[] = { gt_load(row[k]), gt_load(row[8 * lda + k]) }, y[4];
+
+		for (int n = 0; n < 4; n++) {
+			int col = gt_tile_col(n % 2 + n / 2 * 4);
+
+			y[n] =
+			    gt_load(B == GT_TILE_TRANSPOSED ? b[col * ldb + k] : b[k * ldb + col]);
+		}
+		for (int e = 0; e < GT_TILE_LANE; e++)
+			sum[e] += x[e / 2 % 2] * y[e % 2 + e / 4 * 2];
+	}
+}
+
+template <gt_tile_order B>
+__device__ __forceinline__ void gt_tile_mma(
+    float (&sum)[GT_TILE_LANE], const float *a, int lda, const float *b, int ldb)
+{
+	gt_tile_multiply<B>(sum, a, lda, b, ldb);
+}
+
+template <gt_tile_order B>
+__device__ __forceinline__ void gt_tile_mma(
+    double (&sum)[GT_TILE_LANE], const double *a, int lda, const double *b, int ldb)
+{
+	gt_tile_multiply<B>(sum, a, lda, b, ldb);
+}
+
+#ifdef __CUDACC__
+#define GT_UNROLL _Pragma("unroll")
+
+/* Four 8 x 8 matrices; each lane names a row of one. */
+template <bool TRANSPOSE>
+__device__ __forceinline__ void gt_tile_fetch(uint32_t (&r)[4], const void *row)
+{
+	uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
+
+	if (TRANSPOSE)
+		asm volatile(
+		    "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+		    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+		    : "r"(at)
+		    : "memory");
+	else
+		asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+		             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+		             : "r"(at)
+		             : "memory");
+}
+
+#define GT_TILE_HALF(type)                                                                         \
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                        \
+	             ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"        \
+	             : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])                      \
+	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+
+__device__ __forceinline__ void gt_tile_half(
+    float *sum, const uint32_t *a, const uint32_t *b, gt_bf16)
+{
+	GT_TILE_HALF("bf16");
+}
+
+__device__ __forceinline__ void gt_tile_half(
+    float *sum, const uint32_t *a, const uint32_t *b, gt_f16)
+{
+	GT_TILE_HALF("f16");
+}
+
+template <gt_tile_order B, class T>
+__device__ __forceinline__ void gt_tile_mma(
+    float (&sum)[GT_TILE_LANE], const T *a, int lda, const T *b, int ldb)
+{
+	int lane = (int)threadIdx.x % 32, row = lane % 16, half = lane / 16 * 8;
+	uint32_t x[4], y[4];
+
+	gt_tile_fetch<false>(x, a + row * lda + half);
+	if (B == GT_TILE_TRANSPOSED)
+		gt_tile_fetch<false>(y, b + (lane % 8 + half) * ldb + lane / 8 % 2 * 8);
+	else
+		gt_tile_fetch<true>(y, b + row * ldb + half);
+	gt_tile_half(sum, x, y, T());
+	gt_tile_half(sum + 4, x, y + 2, T());
+}
+#else
+#define GT_UNROLL
+
+template <gt_tile_order B, class T>
+inline void gt_tile_mma(float (&sum)[GT_TILE_LANE], const T *a, int lda, const T *b, int ldb)
+{
+	gt_tile_multiply<B>(sum, a, lda, b, ldb);
+}
+#endif
+
+#endif
