@@ -24,9 +24,9 @@ template <class T, int CHUNK_> struct gt_attention_shape {
 		WARPS = SIZE == 2 ? 4 : 2,
 		THREADS = WARPS * 32,
 		OWN = WARPS * GT_TILE,
-		TILE = SIZE == 8                 ? 16
-		       : SIZE == 4 || CHUNK > 64 ? 32
-		                                 : 64,
+		TILE = SIZE >= 4    ? 16
+		       : CHUNK > 64 ? 32
+		                    : 64,
 		TILES = TILE / GT_TILE,
 		PAD = 16 / SIZE, /* so that neighbouring rows are in other banks */
 		LD = CHUNK + PAD,
