@@ -28,6 +28,15 @@ static __device__ __forceinline__ int gt_tile_col(int e)
 	return (int)threadIdx.x % 4 * 2 + e % 2 + e / 4 * 8;
 }
 
+/* GT_UNROLL_SOME: a few rounds, as what is loaded for later ones takes registers. */
+#ifdef __CUDACC__
+#define GT_UNROLL      _Pragma("unroll")
+#define GT_UNROLL_SOME _Pragma("unroll (16 / sizeof(T))")
+#else
+#define GT_UNROLL
+#define GT_UNROLL_SOME
+#endif
+
 /* Each lane's own elements by multiply-adds. */
 template <gt_tile_order B, class T>
 __device__ __forceinline__ void gt_tile_multiply(
@@ -36,6 +45,7 @@ __device__ __forceinline__ void gt_tile_multiply(
 	typedef typename gt_wide<T>::type wide;
 	const T *row = a + gt_tile_row(0) * lda;
 
+	GT_UNROLL_SOME
 	for (int k = 0; k < GT_TILE; k++) {
 		wide x[] = { gt_load(row[k]), gt_load(row[8 * lda + k]) }, y[4];
 
@@ -65,8 +75,6 @@ __device__ __forceinline__ void gt_tile_mma(
 }
 
 #ifdef __CUDACC__
-#define GT_UNROLL _Pragma("unroll")
-
 /* Four 8 x 8 matrices; each lane names a row of one. */
 template <bool TRANSPOSE>
 __device__ __forceinline__ void gt_tile_fetch(uint32_t (&r)[4], const void *row)
@@ -120,8 +128,6 @@ __device__ __forceinline__ void gt_tile_mma(
 	gt_tile_half(sum + 4, x, y + 2, T());
 }
 #else
-#define GT_UNROLL
-
 template <gt_tile_order B, class T>
 inline void gt_tile_mma(float (&sum)[GT_TILE_LANE], const T *a, int lda, const T *b, int ldb)
 {
