@@ -10,7 +10,7 @@
  * and goes over queries, for dk and dv, with all scores transposed. So no two blocks add to the
  * same number. Source: Dao 2023, "FlashAttention-2" (arXiv 2307.08691), section 3.1.2.
  */
-template <class T> struct grad_args {
+template <class T> struct attention_grad_args {
 	typedef typename gt_wide<T>::type wide;
 	T *dqkv;
 	const T *dy, *qkv, *y;
@@ -23,7 +23,7 @@ template <class T> struct grad_args {
 enum { DELTA_WARPS = 4 };
 
 /* A warp has a row of one head. */
-template <class T> static __global__ void find_delta(grad_args<T> a)
+template <class T> static __global__ void find_delta(attention_grad_args<T> a)
 {
 	const gt_attention_sizes &s = a.s;
 	int64_t r = (int64_t)blockIdx.x * DELTA_WARPS + threadIdx.x / 32;
@@ -41,7 +41,7 @@ template <class T> static __global__ void find_delta(grad_args<T> a)
 }
 
 /* A block's head, its matrices in memory and in shared memory. */
-template <class S> struct place {
+template <class S> struct head_place {
 	typedef typename S::type T;
 	typedef typename S::wide wide;
 	int64_t work, block, b, head, stride, first, mine;
@@ -51,7 +51,7 @@ template <class S> struct place {
 	T *own, *more, *tile, *p; /* p: this warp's */
 	int row;                  /* of `own`: this warp's first */
 
-	__device__ __forceinline__ place(const grad_args<T> &a, T *shared)
+	__device__ __forceinline__ head_place(const attention_grad_args<T> &a, T *shared)
 	{
 		const gt_attention_sizes &s = a.s;
 
@@ -79,7 +79,7 @@ template <class S> struct place {
 /* x = a own rows by b's tile, g = those of c by those of d: scores and the gradients of
  * probabilities, or both transposed. `tile` ends as d's last columns. */
 template <class S>
-static __device__ __forceinline__ void score_both(place<S> &at, const gt_attention_sizes &s,
+static __device__ __forceinline__ void score_both(head_place<S> &at, const gt_attention_sizes &s,
     typename S::scores &x, typename S::scores &g, const typename S::type *const (&from)[4],
     const int64_t (&stride)[4], int64_t other, bool begins)
 {
@@ -104,7 +104,7 @@ static __device__ __forceinline__ void score_both(place<S> &at, const gt_attenti
 
 /* sum += x times the tile whose rows begin at `other`, this block's columns. */
 template <class S>
-static __device__ __forceinline__ void add_product(place<S> &at, const gt_attention_sizes &s,
+static __device__ __forceinline__ void add_product(head_place<S> &at, const gt_attention_sizes &s,
     typename S::results &sum, const typename S::scores &x, const typename S::type *from,
     int64_t stride, int64_t other)
 {
@@ -131,13 +131,13 @@ static __device__ __forceinline__ void differentiate(W &x, W &g, int64_t i, int6
 
 template <class T, int CHUNK>
 static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
-    grad_queries(grad_args<T> a)
+    grad_queries(attention_grad_args<T> a)
 {
 	typedef gt_attention_shape<T, CHUNK> S;
 	typedef typename S::wide wide;
 	const gt_attention_sizes &s = a.s;
 	GT_DYNAMIC_SHARED(T, shared);
-	place<S> at(a, shared);
+	head_place<S> at(a, shared);
 	gt_attention_dropper draw(a.draw, s, at.b, at.head);
 	typename S::results dq = {};
 	wide lse[2] = {}, delta[2] = {};
@@ -171,13 +171,13 @@ static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
 
 template <class T, int CHUNK>
 static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
-    grad_keys(grad_args<T> a)
+    grad_keys(attention_grad_args<T> a)
 {
 	typedef gt_attention_shape<T, CHUNK> S;
 	typedef typename S::wide wide;
 	const gt_attention_sizes &s = a.s;
 	GT_DYNAMIC_SHARED(T, shared);
-	place<S> at(a, shared);
+	head_place<S> at(a, shared);
 	gt_attention_dropper draw(a.draw, s, at.b, at.head);
 	typename S::results dk = {}, dv = {};
 
@@ -214,9 +214,10 @@ template <class T, int CHUNK> static void launch(struct gt_call *call)
 {
 	typedef gt_attention_shape<T, CHUNK> S;
 	typedef typename S::wide wide;
-	grad_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 0), gt_in_data<T>(call, 1),
-		gt_in_data<T>(call, 2), gt_in_data<wide>(call, 3), (wide *)call->workspace,
-		gt_attention_sizes_of(call, &call->in[1], S::OWN), gt_attention_draw_of(call, 4) };
+	attention_grad_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 0),
+		gt_in_data<T>(call, 1), gt_in_data<T>(call, 2), gt_in_data<wide>(call, 3),
+		(wide *)call->workspace, gt_attention_sizes_of(call, &call->in[1], S::OWN),
+		gt_attention_draw_of(call, 4) };
 	int64_t rows = a.s.B * a.s.heads * a.s.T;
 	dim3 grid = gt_attention_grid<S>(a.s);
 	cudaStream_t queue = call->stream->queue;

@@ -4,7 +4,7 @@
 /* Formulas: lib/graph/ops/ops.h. */
 
 /* y is nullptr without relu. sums: n, sums of dy [cols], of dy (x - mean) [cols], in double. */
-template <class T> struct grad_args {
+template <class T> struct channel_grad_args {
 	typedef typename gt_wide<T>::type wide;
 	T *dx;
 	const T *dy, *x, *y;
@@ -20,7 +20,7 @@ template <class T, int W> struct grad_lanes {
 	gt_reader<wide, W> mean;
 	bool relu;
 
-	__device__ __forceinline__ grad_lanes(const grad_args<T> &a, int64_t c)
+	__device__ __forceinline__ grad_lanes(const channel_grad_args<T> &a, int64_t c)
 	    : dy{ (T *)a.dy, {} }, x{ (T *)a.x, {} }, y{ (T *)a.y, {} }, mean{ (wide *)a.mean, {} },
 	      relu(a.y != nullptr)
 	{
@@ -44,7 +44,7 @@ template <class T, int W> struct grad_lanes {
 
 /* partial is [chunks, 2, cols]. */
 template <class T, int W>
-static __global__ void sum_gradients(double *partial, grad_args<T> a, struct gt_channels m)
+static __global__ void sum_gradients(double *partial, channel_grad_args<T> a, struct gt_channels m)
 {
 	typedef typename gt_wide<T>::type wide;
 	int64_t c = gt_first_column<W>();
@@ -79,7 +79,8 @@ static __global__ void sum_gradients(double *partial, grad_args<T> a, struct gt_
 }
 
 template <class T>
-static __global__ void finish_gradients(grad_args<T> a, const double *partial, struct gt_channels m)
+static __global__ void finish_gradients(
+    channel_grad_args<T> a, const double *partial, struct gt_channels m)
 {
 	typedef typename gt_wide<T>::type wide;
 	GT_SHARED(double, shared, GT_FINISH_COLUMNS *GT_FINISH_THREADS);
@@ -102,7 +103,7 @@ static __global__ void finish_gradients(grad_args<T> a, const double *partial, s
 
 /* dx = weight rstd (dy - sum(dy) / n - (x - mean) rstd^2 sum(dy (x - mean)) / n) */
 template <class T, int W>
-static __global__ void apply_gradient(grad_args<T> a, struct gt_channels m)
+static __global__ void apply_gradient(channel_grad_args<T> a, struct gt_channels m)
 {
 	typedef typename gt_wide<T>::type wide;
 	int64_t c = gt_first_column<W>();
@@ -129,8 +130,8 @@ static __global__ void apply_gradient(grad_args<T> a, struct gt_channels m)
 }
 
 template <class T, int W>
-static void launch_sums(
-    struct gt_call *call, double *partial, const grad_args<T> &a, const struct gt_channels *m)
+static void launch_sums(struct gt_call *call, double *partial, const channel_grad_args<T> &a,
+    const struct gt_channels *m)
 {
 	struct gt_channel_shape s = gt_channel_shape_of<W>(m, m->chunks);
 
@@ -138,8 +139,8 @@ static void launch_sums(
 }
 
 template <class T>
-static void sum_gradient(
-    struct gt_call *call, double *partial, const grad_args<T> &a, const struct gt_channels *m)
+static void sum_gradient(struct gt_call *call, double *partial, const channel_grad_args<T> &a,
+    const struct gt_channels *m)
 {
 	if (m->chunks && m->cols % gt_pack_of<T>() == 0)
 		launch_sums<T, gt_pack_of<T>()>(call, partial, a, m);
@@ -153,7 +154,7 @@ static void sum_gradient(
 
 template <class T, int W>
 static void launch_gradient(
-    struct gt_call *call, const grad_args<T> &a, const struct gt_channels *m)
+    struct gt_call *call, const channel_grad_args<T> &a, const struct gt_channels *m)
 {
 	struct gt_channel_shape s = gt_channel_shape_of<W>(m, m->rows);
 
@@ -161,8 +162,8 @@ static void launch_gradient(
 }
 
 template <class T>
-static int finish_gradient(
-    struct gt_call *call, const grad_args<T> &a, const struct gt_channels *m, struct gt_err *err)
+static int finish_gradient(struct gt_call *call, const channel_grad_args<T> &a,
+    const struct gt_channels *m, struct gt_err *err)
 {
 	if (m->rows && m->cols % gt_pack_of<T>() == 0)
 		launch_gradient<T, gt_pack_of<T>()>(call, a, m);
@@ -189,10 +190,10 @@ template <class T> static int run_batch_norm_grad(struct gt_call *call, struct g
 	typedef typename gt_wide<T>::type wide;
 	struct gt_channels m = gt_channels_of(&call->in[1]);
 	double *sums = (double *)call->workspace;
-	grad_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 0), gt_in_data<T>(call, 1),
-		gt_in_data<T>(call, 5), gt_in_data<wide>(call, 2), gt_in_data<wide>(call, 3),
-		gt_in_data<wide>(call, 4), sums, gt_out_data<wide>(call, 1),
-		gt_out_data<wide>(call, 2) };
+	channel_grad_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 0),
+		gt_in_data<T>(call, 1), gt_in_data<T>(call, 5), gt_in_data<wide>(call, 2),
+		gt_in_data<wide>(call, 3), gt_in_data<wide>(call, 4), sums,
+		gt_out_data<wide>(call, 1), gt_out_data<wide>(call, 2) };
 
 	sum_gradient(call, sums + 1 + 2 * m.cols, a, &m);
 	return finish_gradient(call, a, &m, err);
@@ -211,7 +212,7 @@ template <class T> static int run_batch_norm_grad_sums(struct gt_call *call, str
 {
 	typedef typename gt_wide<T>::type wide;
 	struct gt_channels m = gt_channels_of(&call->in[1]);
-	grad_args<T> a = { nullptr, gt_in_data<T>(call, 0), gt_in_data<T>(call, 1),
+	channel_grad_args<T> a = { nullptr, gt_in_data<T>(call, 0), gt_in_data<T>(call, 1),
 		gt_in_data<T>(call, 4), nullptr, gt_in_data<wide>(call, 2),
 		gt_in_data<wide>(call, 3), gt_out_data<double>(call), gt_out_data<wide>(call, 1),
 		gt_out_data<wide>(call, 2) };
@@ -224,9 +225,10 @@ template <class T> static int run_batch_norm_grad_apply(struct gt_call *call, st
 {
 	typedef typename gt_wide<T>::type wide;
 	struct gt_channels m = gt_channels_of(&call->in[1]);
-	grad_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 0), gt_in_data<T>(call, 1),
-		gt_in_data<T>(call, 6), gt_in_data<wide>(call, 2), gt_in_data<wide>(call, 3),
-		gt_in_data<wide>(call, 4), (double *)call->in[5].data, nullptr, nullptr };
+	channel_grad_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 0),
+		gt_in_data<T>(call, 1), gt_in_data<T>(call, 6), gt_in_data<wide>(call, 2),
+		gt_in_data<wide>(call, 3), gt_in_data<wide>(call, 4), (double *)call->in[5].data,
+		nullptr, nullptr };
 
 	return finish_gradient(call, a, &m, err);
 }

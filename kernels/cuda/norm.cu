@@ -68,7 +68,7 @@ template <class T, int W> static __global__ void layer_norm(norm_args<T> a)
 	}
 }
 
-template <class T> struct grad_args {
+template <class T> struct norm_grad_args {
 	typedef typename gt_wide<T>::type wide;
 	T *dx;
 	const T *dy, *x;
@@ -85,7 +85,7 @@ template <class T> struct grad_args {
 	}
 };
 
-template <class T, int W> static __global__ void layer_norm_grad(grad_args<T> a)
+template <class T, int W> static __global__ void layer_norm_grad(norm_grad_args<T> a)
 {
 	typedef typename gt_wide<T>::type wide;
 	int64_t r = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
@@ -146,9 +146,10 @@ template <class T> static int run_layer_norm(struct gt_call *call, struct gt_err
 template <class T> static int run_layer_norm_grad(struct gt_call *call, struct gt_err *err)
 {
 	typedef typename gt_wide<T>::type wide;
-	grad_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 0), gt_in_data<T>(call, 1),
-		gt_in_data<wide>(call, 2), gt_in_data<wide>(call, 3), gt_in_data<wide>(call, 4),
-		gt_tensor_rows(&call->in[1]), gt_tensor_last(&call->in[1]) };
+	norm_grad_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 0),
+		gt_in_data<T>(call, 1), gt_in_data<wide>(call, 2), gt_in_data<wide>(call, 3),
+		gt_in_data<wide>(call, 4), gt_tensor_rows(&call->in[1]),
+		gt_tensor_last(&call->in[1]) };
 	struct gt_column_chunks m = gt_column_chunks_of(a.rows, a.cols);
 	wide *const sums[] = { gt_out_data<wide>(call, 1), gt_out_data<wide>(call, 2) };
 	unsigned blocks = (unsigned)((a.rows + WARPS - 1) / WARPS);

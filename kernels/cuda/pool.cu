@@ -39,11 +39,12 @@ static __device__ __forceinline__ struct span cover_of(
 }
 
 /* The pixel that a thread has, of images of this size. */
-struct place {
+struct pool_place {
 	int64_t image, row, column;
 };
 
-static __device__ __forceinline__ struct place place_of(int64_t i, int64_t height, int64_t width)
+static __device__ __forceinline__ struct pool_place place_of(
+    int64_t i, int64_t height, int64_t width)
 {
 	return { i / width / height, i / width % height, i % width };
 }
@@ -66,7 +67,7 @@ static __global__ void max_pool(T *y, uint8_t *index, const T *x, struct pool p,
 
 	if (i >= packs)
 		return;
-	struct place at = place_of(i / each, p.out_height, p.out_width);
+	struct pool_place at = place_of(i / each, p.out_height, p.out_width);
 	struct span h = span_of(at.row, p, p.in_height), w = span_of(at.column, p, p.in_width);
 
 	for (int64_t r = h.from; r < h.to; r++)
@@ -99,7 +100,7 @@ static __global__ void max_pool_grad(
 
 	if (i >= packs)
 		return;
-	struct place at = place_of(i / each, p.in_height, p.in_width);
+	struct pool_place at = place_of(i / each, p.in_height, p.in_width);
 	struct span h = cover_of(at.row, p, p.out_height), w = cover_of(at.column, p, p.out_width);
 
 	for (int64_t r = h.from; r < h.to; r++)
@@ -127,7 +128,7 @@ static __global__ void avg_pool(T *y, const T *x, struct pool p, int64_t packs)
 
 	if (i >= packs)
 		return;
-	struct place at = place_of(i / each, p.out_height, p.out_width);
+	struct pool_place at = place_of(i / each, p.out_height, p.out_width);
 	struct span h = span_of(at.row, p, p.in_height), w = span_of(at.column, p, p.in_width);
 
 	for (int64_t r = h.from; r < h.to; r++)
@@ -153,7 +154,7 @@ static __global__ void avg_pool_grad(T *dx, const T *dy, struct pool p, int64_t 
 
 	if (i >= packs)
 		return;
-	struct place at = place_of(i / each, p.in_height, p.in_width);
+	struct pool_place at = place_of(i / each, p.in_height, p.in_width);
 	struct span h = cover_of(at.row, p, p.out_height), w = cover_of(at.column, p, p.out_width);
 
 	for (int64_t r = h.from; r < h.to; r++)

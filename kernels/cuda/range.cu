@@ -3,7 +3,7 @@
 
 /* ---- sums ---- */
 
-struct add_f : gt_map_always {
+struct add_to_f : gt_map_always {
 	template <class W> __device__ void operator()(W &x, W y)
 	{
 		x += y;
@@ -13,7 +13,7 @@ struct add_f : gt_map_always {
 static int add(
     struct gt_stream *stream, float *x, const float *y, int64_t count, struct gt_err *err)
 {
-	return gt_map(stream, "add", count, add_f(), err, gt_inout(x), gt_in(y));
+	return gt_map(stream, "add", count, add_to_f(), err, gt_inout(x), gt_in(y));
 }
 
 struct lerp_f : gt_map_always {
