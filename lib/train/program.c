@@ -199,14 +199,31 @@ out:
 	return rc;
 }
 
+/* A batch needs staging memory where its way to the device takes time that the device can use. Where
+ * device memory is the host's, inputs are copied straight from the batch. */
+static bool stages(const struct gt_program *p)
+{
+	return !p->device->backend->host_memory;
+}
+
+static size_t staging_bytes(const struct gt_program *p)
+{
+	return stages(p) ? p->input_bytes + p->target_bytes : 0;
+}
+
+static size_t losses_bytes(const struct gt_program *p)
+{
+	return (size_t)p->chunks * sizeof(*p->losses);
+}
+
 static void release_memory(struct gt_program *p)
 {
 	const struct gt_device *d = p->device;
 
 	if (!d)
 		return;
-	gt_device_free(d, p->staging, p->input_bytes + p->target_bytes);
-	gt_device_free(d, p->losses, (size_t)p->chunks * sizeof(*p->losses));
+	gt_device_free(d, p->staging, staging_bytes(p));
+	gt_device_free(d, p->losses, losses_bytes(p));
 	if (p->settings)
 		d->backend->host_free(
 		    d->index, p->settings, p->setting_bytes * (size_t)p->setting_count);
@@ -228,12 +245,6 @@ void gt_program_release(struct gt_program *p)
 }
 
 /* ---- in and out ---- */
-
-static size_t staging_bytes(const struct gt_program *p)
-{
-	return p->plan ? p->input_bytes + p->target_bytes + (size_t)p->chunks * sizeof(*p->losses)
-	               : 0;
-}
 
 static int take_settings(struct gt_program *p, struct gt_err *err)
 {
@@ -259,10 +270,10 @@ int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err)
 	void *memory;
 
 	if (gt_plan_bind(p->plan, arena, err) || take_settings(p, err) ||
-	    gt_device_alloc(d, p->input_bytes + p->target_bytes, &memory, err))
+	    (staging_bytes(p) && gt_device_alloc(d, staging_bytes(p), &memory, err)))
 		return err->code;
-	p->staging = memory;
-	if (gt_device_alloc(d, (size_t)p->chunks * sizeof(*p->losses), &memory, err))
+	p->staging = staging_bytes(p) ? memory : NULL;
+	if (gt_device_alloc(d, losses_bytes(p), &memory, err))
 		return err->code;
 	p->losses = memory;
 	if (d->backend->event_new(&p->arrived[0], d->index, err) ||
@@ -272,9 +283,8 @@ int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err)
 	return 0;
 }
 
-/* Copy a chunk's samples from the staging memory, in which v's input has `bytes` for the whole
- * batch: its part of each share. */
-static int take_chunk(struct gt_program *p, int chunk, const struct gt_value *v, const char *batch,
+/* Copy a chunk's samples from a batch, in which v's input has `bytes`: its part of each share. */
+static int take_chunk(struct gt_program *p, int chunk, const struct gt_value *v, const void *batch,
     size_t bytes, struct gt_err *err)
 {
 	size_t piece = bytes / (size_t)(p->chunks * p->shares);
@@ -283,7 +293,22 @@ static int take_chunk(struct gt_program *p, int chunk, const struct gt_value *v,
 
 	for (int i = 0; v && !rc && i < p->shares; i++)
 		rc = p->device->backend->copy(p->device->compute, to + (size_t)i * piece,
-		    batch + (size_t)(i * p->chunks + chunk) * piece, piece, err);
+		    (const char *)batch + (size_t)(i * p->chunks + chunk) * piece, piece, err);
+	return rc;
+}
+
+static int take_batch(
+    struct gt_program *p, const void *input, const void *target, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (int i = 0; !rc && i < p->chunks; i++) {
+		const struct gt_model_io *io = chunk_io(p, i);
+
+		rc = take_chunk(p, i, io->input, input, p->input_bytes, err);
+		if (!rc)
+			rc = take_chunk(p, i, io->target, target, p->target_bytes, err);
+	}
 	return rc;
 }
 
@@ -304,20 +329,30 @@ static int stage(struct gt_program *p, const struct gt_batch *batch, struct gt_e
 	return rc ? rc : b->event_wait(d->compute, p->arrived[p->fed % 2], err);
 }
 
-int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
+static int feed_staged(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
 {
 	int rc = stage(p, batch, err);
 
-	p->fed++;
-	for (int i = 0; !rc && i < p->chunks; i++) {
-		const struct gt_model_io *io = chunk_io(p, i);
-
-		rc = take_chunk(p, i, io->input, p->staging, p->input_bytes, err);
-		if (!rc)
-			rc = take_chunk(
-			    p, i, io->target, p->staging + p->input_bytes, p->target_bytes, err);
-	}
+	if (!rc)
+		rc = take_batch(p, p->staging, p->staging + p->input_bytes, err);
 	return rc ? rc : p->device->backend->event_record(p->taken, p->device->compute, err);
+}
+
+static int feed_in_place(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
+{
+	int rc = take_batch(p, batch->input, batch->target, err);
+
+	return rc ? rc
+	          : p->device->backend->event_record(
+	                p->arrived[p->fed % 2], p->device->compute, err);
+}
+
+int gt_program_feed(struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
+{
+	int rc = stages(p) ? feed_staged(p, batch, err) : feed_in_place(p, batch, err);
+
+	p->fed++;
+	return rc;
 }
 
 struct gt_event *gt_program_fed(const struct gt_program *p)
@@ -432,5 +467,11 @@ struct gt_program *gt_program_for(struct gt_program_pair *pair, int count)
 
 size_t gt_program_pair_staging(const struct gt_program_pair *pair)
 {
-	return staging_bytes(&pair->full) + staging_bytes(&pair->tail);
+	const struct gt_program *programs[] = { &pair->full, &pair->tail };
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < sizeof(programs) / sizeof(*programs); i++)
+		if (programs[i]->plan)
+			bytes += staging_bytes(programs[i]) + losses_bytes(programs[i]);
+	return bytes;
 }

@@ -23,15 +23,16 @@ struct gt_program {
 
 	/* From gt_program_bind() on. */
 	const struct gt_device *device;
-	char *staging; /* device: a batch, [input_bytes + target_bytes], on its way to the inputs */
-	float *losses; /* device: [chunks], side by side */
+	char *staging;  /* device: a batch, [input_bytes + target_bytes], on its way to the inputs;
+	                * NULL where device memory is the host's */
+	float *losses;  /* device: [chunks], side by side */
 	char *settings; /* pinned: [setting_count][setting_bytes] of gt_program_set(), in turn */
 	size_t setting_bytes;
 	int setting_count;
 	int64_t set, fed;            /* calls so far */
 	struct gt_event **settled;   /* [setting_count]: the copy is done */
-	struct gt_event *arrived[2]; /* the batch is in the staging memory: of two calls in turn */
-	struct gt_event *taken;      /* the batch has been copied on to the inputs */
+	struct gt_event *arrived[2]; /* the batch's own memory is free: of two calls in turn */
+	struct gt_event *taken;      /* the staging memory is free */
 };
 
 /* The input of a model for the samples of a data set; and the request to a data set for samples
@@ -69,8 +70,8 @@ void gt_program_release(struct gt_program *p);
 int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err);
 
 /*
- * All of these are queued: the batch on the device's copy stream, while the run before may go on,
- * the others on its compute stream.
+ * All of these are queued: the batch on the device's copy stream, while the run before may go on
+ * (where device memory is the host's, on its compute stream), the others on its compute stream.
  *
  * gt_program_feed(): copy a batch of exactly p->batch samples, as far as this rank's plan has
  * inputs for it. The batch's memory is in use until the event of gt_program_fed() is done. That
@@ -132,7 +133,8 @@ void gt_program_pair_release(struct gt_program_pair *pair);
 /* The program for that many samples; NULL if there is none. */
 struct gt_program *gt_program_for(struct gt_program_pair *pair, int count);
 
-/* How many bytes of device memory gt_program_bind() takes for both programs, beside the arena. */
+/* How many bytes of device memory gt_program_bind() takes for both programs, beside the arena. A
+ * batch is staged there only where device memory is not the host's. */
 size_t gt_program_pair_staging(const struct gt_program_pair *pair);
 
 #endif
