@@ -10,7 +10,7 @@
 #include "lib/base/option_names.h"
 
 const char *const gt_cmd_color_words[] = { "auto", "always", "never", NULL };
-const char *const gt_cmd_devices[] = { "cpu", NULL };
+const char *const gt_cmd_devices[] = { "cpu", "cuda", NULL };
 
 enum { HINT = 120, MOST_COLUMNS = 10000 };
 

@@ -46,6 +46,7 @@ static int evaluate(
 
 	cli->eval.group = comm->group;
 	cli->eval.host_ranks = comm->world.local_size;
+	cli->eval.host_rank = comm->world.local_rank;
 	gt_cmd_set_threads(cli->threads);
 	rc = gt_eval_open(&e, &cli->eval, &env->log, err);
 	if (!rc)

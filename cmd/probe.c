@@ -22,9 +22,10 @@ const char gt_probe_order_note[] =
 
 const char *gt_probe_device(char buffer[GT_DEVICE_NAME_SIZE], const struct gt_gpu *gpu)
 {
-	const struct gt_device_name name = { GT_DEVICE_CUDA, gpu->logical };
-
-	return gpu->logical < 0 ? NULL : gt_device_name_format(buffer, &name);
+	if (gpu->logical < 0)
+		return NULL;
+	snprintf(buffer, GT_DEVICE_NAME_SIZE, "cuda:%d", gpu->logical);
+	return buffer;
 }
 
 const char *gt_probe_capability(char buffer[16], const struct gt_gpu *gpu)

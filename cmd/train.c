@@ -249,6 +249,7 @@ static int train(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct 
 
 	cli->train.group = comm->group;
 	cli->train.host_ranks = comm->world.local_size;
+	cli->train.host_rank = comm->world.local_rank;
 	gt_cmd_set_threads(cli->threads);
 	rc = gt_train_open(&t, &cli->train, cli->dry_run, &env->log, err);
 	if (!rc)

@@ -54,7 +54,7 @@ _gtrain()
 	train:--lr-step) return ;;
 	train:--lr-gamma) return ;;
 	train:--decay-steps) return ;;
-	train:--device) words='cpu' ;;
+	train:--device) words='cpu cuda' ;;
 	train:--threads) return ;;
 	train:--recompute) words='none all auto --model --data --val --val-split --init-from --epochs --steps --batch --accumulate --seed --reproducible --amp --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
 	train:--workers) return ;;
@@ -111,7 +111,7 @@ _gtrain()
 	eval:--strict) words='yes no' ;;
 	eval:--batch) return ;;
 	eval:--amp) words='off bf16 fp16' ;;
-	eval:--device) words='cpu' ;;
+	eval:--device) words='cpu cuda' ;;
 	eval:--threads) return ;;
 	eval:--workers) return ;;
 	eval:--nproc) return ;;
@@ -135,7 +135,7 @@ _gtrain()
 	generate:--top-k) return ;;
 	generate:--top-p) return ;;
 	generate:--seed) return ;;
-	generate:--device) words='cpu' ;;
+	generate:--device) words='cpu cuda' ;;
 	generate:--threads) return ;;
 	generate:--color) words='auto always never' ;;
 	bench-allreduce:--nproc) return ;;

@@ -1,134 +1,179 @@
-/* name.c - device names as PyTorch writes them. */
+/* name.c - devices as --device names them. */
 #include "lib/device/name.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/mem.h"
+#include "lib/base/text.h"
 
-static const char spellings[] =
-    "a device is cpu, cuda or cuda:N; a list is cuda:0,cuda:2 or cuda:0,2";
+enum { INDEX_MAX = 1023 /* larger numbers are taken for typing mistakes */ };
 
-/* A decimal number of `length` characters without sign or leading zeros; -1 if it is none. */
-static int parse_index(const char *s, size_t length)
+/* An element of a list on its way: text[0 .. length), whose backend has a name of so many
+ * characters. */
+struct element {
+	const char *text;
+	int length, name;
+	const struct gt_backend *backend;
+	int index; /* -1: all of the backend's devices */
+};
+
+struct list {
+	struct gt_device_name *names;
+	size_t count, capacity;
+};
+
+static int hint(struct gt_err *err)
+{
+	return gt_err_hint(
+	    err, "a device is cpu, cuda or cuda:N; a list is cuda:0,cuda:2 or cuda:0,2");
+}
+
+static int refuse(const struct element *e, struct gt_err *err)
+{
+	if (e->length)
+		gt_err_set(err, GT_EINVAL, "'%.*s' is not a device",
+		    e->length < 60 ? e->length : 60, e->text);
+	else
+		gt_err_set(err, GT_EINVAL, "empty device name");
+	return hint(err);
+}
+
+static int refuse_backend(
+    const struct element *e, const struct gt_backend *const *backends, struct gt_err *err)
+{
+	char names[80] = "";
+	size_t used = 0;
+
+	for (int i = 0; backends[i] && used < sizeof(names); i++)
+		used += (size_t)snprintf(
+		    names + used, sizeof(names) - used, "%s'%s'", i ? ", " : "", backends[i]->name);
+	gt_err_set(err, GT_ENOTSUP, "this build computes on %s only, not on '%.*s'", names,
+	    e->name < 60 ? e->name : 60, e->text);
+	return gt_err_hint(err, "'gtrain probe' lists the devices and backends");
+}
+
+/* ---- one element ---- */
+
+/* A decimal number without sign or leading zeros; -1 if it is none. */
+static int read_index(const char *s, int length)
 {
 	int n = 0;
 
 	if (length == 0 || (s[0] == '0' && length > 1))
 		return -1;
-	for (size_t i = 0; i < length; i++) {
+	for (int i = 0; i < length; i++) {
 		if (s[i] < '0' || s[i] > '9')
 			return -1;
 		n = 10 * n + (s[i] - '0');
-		if (n > GT_DEVICE_INDEX_MAX)
+		if (n > INDEX_MAX)
 			return -1;
 	}
 	return n;
 }
 
-static bool is_word(const char *s, size_t length, const char *word)
+static const struct gt_backend *find_backend(
+    const struct element *e, const struct gt_backend *const *backends)
 {
-	return length == strlen(word) && !memcmp(s, word, length);
+	for (int i = 0; backends[i]; i++)
+		if ((size_t)e->name == strlen(backends[i]->name) &&
+		    !memcmp(e->text, backends[i]->name, (size_t)e->name))
+			return backends[i];
+	return NULL;
 }
 
-static int refuse(const char *s, size_t length, struct gt_err *err)
+/* `before` is the backend of the element before, or NULL. */
+static int read_element(struct element *e, const struct gt_backend *before,
+    const struct gt_backend *const *backends, struct gt_err *err)
 {
-	int shown = length < 60 ? (int)length : 60;
+	const char *colon = memchr(e->text, ':', (size_t)e->length);
 
-	if (length == 0)
-		gt_err_set(err, GT_EINVAL, "empty device name");
-	else
-		gt_err_set(err, GT_EINVAL, "'%.*s' is not a device", shown, s);
-	gt_err_hint(err, "%s", spellings);
-	return GT_EINVAL;
+	e->name = colon ? (int)(colon - e->text) : e->length;
+	e->index =
+	    colon ? read_index(colon + 1, e->length - e->name - 1) : read_index(e->text, e->length);
+	if (!e->name || (colon && e->index < 0))
+		return refuse(e, err);
+	if (!colon && e->index >= 0) {
+		e->backend = before;
+		return before ? 0 : refuse(e, err);
+	}
+	e->backend = find_backend(e, backends);
+	return e->backend ? 0 : refuse_backend(e, backends, err);
 }
 
-/* Parse s[0..length); `previous` lends its type to a bare number and may be NULL. */
-static int parse_element(struct gt_device_name *out, const char *s, size_t length,
-    const struct gt_device_name *previous, struct gt_err *err)
+/* ---- what the machine has ---- */
+
+static int check_there(const struct element *e, struct gt_err *err)
 {
-	*out = (struct gt_device_name){ .type = GT_DEVICE_CPU };
-	if (is_word(s, length, "cpu"))
+	const char *name = e->backend->name;
+	int count = e->backend->count();
+	char text[GT_TEXT_SIZE];
+
+	if (count && e->index < count)
 		return 0;
-	out->type = GT_DEVICE_CUDA;
-	if (is_word(s, length, "cuda"))
-		return 0;
-	if (length > 5 && !memcmp(s, "cuda:", 5))
-		out->index = parse_index(s + 5, length - 5);
-	else if (previous && previous->type == GT_DEVICE_CUDA)
-		out->index = parse_index(s, length);
-	else
-		out->index = -1;
-	if (out->index >= 0)
-		return 0;
-	*out = (struct gt_device_name){ .type = GT_DEVICE_CPU };
-	return refuse(s, length, err);
+	if (count == 1)
+		gt_err_set(err, GT_EDEVICE, "there is no %s:%d: this machine has %s:0 alone", name,
+		    e->index, name);
+	else if (count)
+		gt_err_set(err, GT_EDEVICE, "there is no %s:%d: this machine has %s:0 to %s:%d",
+		    name, e->index, name, name, count - 1);
+	else if (!e->backend->describe(0, text, sizeof(text), err)) /* it says why */
+		gt_err_set(err, GT_EDEVICE, "this machine has none");
+	return gt_err_hint(err, "'gtrain probe' lists the devices and backends");
 }
 
-/* A new element must be none of the `count` before it, and of their type. */
-static int check_element(const struct gt_device_name *list, size_t count, struct gt_err *err)
+static int add(struct list *l, const struct gt_backend *backend, int index, struct gt_err *err)
 {
-	const struct gt_device_name *new = &list[count];
-	char name[GT_DEVICE_NAME_SIZE];
-
-	for (size_t i = 0; i < count; i++) {
-		if (list[i].type != new->type) {
-			gt_err_set(err, GT_EINVAL, "the CPU and GPUs in one list of devices");
-			return gt_err_hint(err, "use {device} cpu, or GPUs alone: cuda:0,1");
+	for (size_t i = 0; i < l->count; i++) {
+		if (l->names[i].backend != backend) {
+			gt_err_set(err, GT_EINVAL, "devices of '%s' and '%s' in one list",
+			    l->names[i].backend->name, backend->name);
+			return gt_err_hint(
+			    err, "use the CPU alone, cpu, or GPUs alone, as in cuda:0,1");
 		}
-		if (list[i].index == new->index) {
-			gt_err_set(err, GT_EINVAL, "device '%s' is listed twice",
-			    gt_device_name_format(name, new));
+		if (l->names[i].index == index) {
+			gt_err_set(
+			    err, GT_EINVAL, "device '%s:%d' is listed twice", backend->name, index);
 			return gt_err_hint(err, "for several ranks on one device use {nproc}");
 		}
 	}
+	if (gt_grow(&l->names, l->count, &l->capacity, sizeof(*l->names), err))
+		return err->code;
+	l->names[l->count++] = (struct gt_device_name){ backend, index };
 	return 0;
 }
 
-int gt_device_name_parse(struct gt_device_name *out, const char *text, struct gt_err *err)
+static int add_element(struct list *l, const struct element *e, struct gt_err *err)
 {
-	return parse_element(out, text, strlen(text), NULL, err);
+	int first = e->index < 0 ? 0 : e->index;
+	int end = e->index < 0 ? e->backend->count() : first + 1;
+	int rc = check_there(e, err);
+
+	for (int i = first; !rc && i < end; i++)
+		rc = add(l, e->backend, i, err);
+	return rc;
 }
 
-int gt_device_name_parse_list(
-    struct gt_device_name **out, size_t *count, const char *text, struct gt_err *err)
+int gt_device_names_read(struct gt_device_name **out, size_t *count, const char *text,
+    const struct gt_backend *const *backends, struct gt_err *err)
 {
-	struct gt_device_name *list = NULL;
-	size_t n = 0, capacity = 0;
-	int rc = 0;
+	struct element e = { .text = text };
+	struct list l = { 0 };
+	int rc;
 
-	*out = NULL;
-	*count = 0;
-	for (const char *s = text; !rc; s++) {
-		size_t length = strcspn(s, ",");
-
-		rc = gt_grow(&list, n, &capacity, sizeof(*list), err);
+	do {
+		e.length = (int)strcspn(e.text, ",");
+		rc = read_element(&e, e.backend, backends, err);
 		if (!rc)
-			rc = parse_element(&list[n], s, length, n ? &list[n - 1] : NULL, err);
-		if (!rc)
-			rc = check_element(list, n, err);
-		n++;
-		s += length;
-		if (*s == '\0')
-			break;
-	}
+			rc = add_element(&l, &e, err);
+		e.text += e.length;
+	} while (!rc && *e.text++);
 	if (rc) {
-		free(list);
-		return rc;
+		free(l.names);
+		l = (struct list){ 0 };
 	}
-	*out = list;
-	*count = n;
-	return 0;
-}
-
-const char *gt_device_name_format(
-    char buffer[GT_DEVICE_NAME_SIZE], const struct gt_device_name *name)
-{
-	if (name->type == GT_DEVICE_CPU)
-		snprintf(buffer, GT_DEVICE_NAME_SIZE, "cpu");
-	else
-		snprintf(buffer, GT_DEVICE_NAME_SIZE, "cuda:%d", name->index);
-	return buffer;
+	*out = l.names;
+	*count = l.count;
+	return rc;
 }

@@ -1,46 +1,33 @@
-/* name.h - device names as PyTorch writes them: "cpu", "cuda", "cuda:1", and lists of them. */
+/* name.h - devices as --device names them: "cpu", "cuda", "cuda:1", and lists of them. */
 #ifndef GT_DEVICE_NAME_H
 #define GT_DEVICE_NAME_H
 
 #include <stddef.h>
 
-#include "lib/base/err.h"
+#include "lib/device/backend.h"
 
-enum gt_device_type { GT_DEVICE_CPU, GT_DEVICE_CUDA };
+/* Room for the name of a device. */
+enum { GT_DEVICE_NAME_SIZE = 16 };
 
 /* One device. The index is logical: it counts the GPUs that CUDA_VISIBLE_DEVICES leaves. */
 struct gt_device_name {
-	enum gt_device_type type;
-	int index; /* 0 for the CPU, of which there is one */
+	const struct gt_backend *backend;
+	int index;
 };
 
-#define GT_DEVICE_INDEX_MAX 1023 /* larger numbers are taken for typing mistakes */
-
-/* Room for any name that gt_device_name_format() writes. */
-#define GT_DEVICE_NAME_SIZE 16
-
 /*
- * Parse one name: "cpu", "cuda" (the first GPU, cuda:0) or "cuda:N".
- * Says nothing about whether the device exists.
+ * Read a list of devices of this machine: "cuda:0,cuda:2", or shorter "cuda:0,2": a bare number is
+ * a device of the backend before it. A backend's name alone, "cuda", is all of its devices. The
+ * order is kept: the ranks of a host take the devices in turn. `backends` is NULL-terminated, as
+ * gt_backends is.
  *
- * Errors: GT_EINVAL, with the accepted spellings as the hint.
+ *   *out  [*count], at least one; yours to free(); NULL on failure
+ *
+ * Errors: GT_EINVAL for an empty list or element, a word that is no device's name, the same device
+ * twice, or devices of two backends; GT_ENOTSUP for a backend that is not one of these; GT_EDEVICE
+ * for a device that this machine has not, in the words of its backend; GT_ENOMEM.
  */
-int gt_device_name_parse(struct gt_device_name *out, const char *text, struct gt_err *err);
-
-/*
- * Parse a list: "cuda:0,cuda:2", or shorter "cuda:0,2": a bare number takes the type of the name
- * before it. The order is kept, it decides which rank runs where.
- *
- *   *out  [*count]  yours to free(); NULL on failure
- *
- * Errors: GT_EINVAL for an empty list or element, a name that is none, the same device twice, or
- * the CPU together with GPUs; GT_ENOMEM.
- */
-int gt_device_name_parse_list(
-    struct gt_device_name **out, size_t *count, const char *text, struct gt_err *err);
-
-/* Write the one spelling of a device: "cpu" or "cuda:N". Returns `buffer`. */
-const char *gt_device_name_format(
-    char buffer[GT_DEVICE_NAME_SIZE], const struct gt_device_name *name);
+int gt_device_names_read(struct gt_device_name **out, size_t *count, const char *text,
+    const struct gt_backend *const *backends, struct gt_err *err);
 
 #endif

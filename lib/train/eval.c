@@ -148,6 +148,7 @@ int gt_eval_check(const struct gt_eval_options *o, struct gt_err *err)
 static int open_all(struct gt_eval *e, struct gt_err *err)
 {
 	struct gt_session_options options = { .device = e->o.device,
+		.host_rank = e->o.host_rank,
 		.group = e->o.group,
 		.parallel = {
 		    .kind = GT_PARALLEL_DDP, .forward = true, .low = gt_amp_type(e->o.how.amp) } };

@@ -14,13 +14,14 @@ struct gt_eval_options {
 	struct gt_opt_list map;  /* REGEX=REPLACEMENT for keys of the checkpoint, in order */
 	bool strict;             /* missing and unexpected keys are an error */
 
-	const char *device; /* a backend's name; NULL is "cpu" */
+	const char *device; /* a list (lib/device/name.h); NULL is "cpu" */
 	struct gt_evaluate_options how;
 
 	/* The ranks that evaluate together, each calling the same functions with the same options.
 	 * NULL: one rank. */
 	struct gt_group *group;
 	int host_ranks; /* how many of them share this host's memory; 0: all */
+	int host_rank;  /* this rank among these: they take the devices in turn */
 };
 
 /* For programs that start ranks: check before that the checkpoint is there, that there is a model,

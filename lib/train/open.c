@@ -330,9 +330,11 @@ static const struct gt_session_purpose training = {
 
 static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 {
-	struct gt_session_options options = {
-		.model = t->o.model, .device = t->o.device, .group = t->o.group, .dry = dry
-	};
+	struct gt_session_options options = { .model = t->o.model,
+		.device = t->o.device,
+		.host_rank = t->o.host_rank,
+		.group = t->o.group,
+		.dry = dry };
 	int rc = parse_texts(&t->augment, &t->profile, &t->o, err);
 
 	if (!rc)

@@ -199,8 +199,8 @@ out:
 	return rc;
 }
 
-/* A batch needs staging memory where its way to the device takes time that the device can use. Where
- * device memory is the host's, inputs are copied straight from the batch. */
+/* A batch is staged where its way to the device takes time that the device can use. Where device
+ * memory is the host's, inputs are copied straight from the batch. */
 static bool stages(const struct gt_program *p)
 {
 	return !p->device->backend->host_memory;

@@ -1,55 +1,45 @@
 /* session.c - a session is opened in order, and closed in reverse. */
 #include "lib/train/session.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 
-#include "lib/base/text.h"
 #include "lib/comm/shm.h"
+#include "lib/device/name.h"
 
 /* ---- opening ---- */
 
-static const struct gt_backend *backend_of(const char *device)
+/* The devices of a list, yours to free(). */
+static int read_devices(
+    struct gt_device_name **out, size_t *count, const char *list, struct gt_err *err)
 {
-	return gt_backend_find(device ? device : "cpu");
+	int rc = gt_device_names_read(out, count, list ? list : "cpu", gt_backends, err);
+
+	if (rc)
+		gt_err_prefix(err, "{device} %s", list ? list : "cpu");
+	return rc;
 }
 
-static int set_unknown(const char *device, struct gt_err *err)
+int gt_session_check_device(const char *list, struct gt_err *err)
 {
-	char names[80] = "";
-	size_t used = 0;
+	struct gt_device_name *names;
+	size_t count;
+	int rc = read_devices(&names, &count, list, err);
 
-	for (int i = 0; gt_backends[i] && used < sizeof(names); i++)
-		used += (size_t)snprintf(names + used, sizeof(names) - used, "%s'%s'",
-		    i ? ", " : "", gt_backends[i]->name);
-	gt_err_set(err, GT_ENOTSUP, "{device}: this build computes on %s only, not on '%s'", names,
-	    device);
-	return gt_err_hint(err, "'gtrain probe' lists the devices and backends");
+	free(names);
+	return rc;
 }
 
-int gt_session_check_device(const char *device, struct gt_err *err)
-{
-	const struct gt_backend *b = backend_of(device);
-	char text[GT_TEXT_SIZE];
-
-	if (!b)
-		return set_unknown(device, err);
-	if (b->count())
-		return 0;
-	if (!b->describe(0, text, sizeof(text), err)) /* it says why */
-		gt_err_set(err, GT_EDEVICE, "this machine has none");
-	gt_err_prefix(err, "{device} %s", device);
-	return gt_err_hint(err, "'gtrain probe' lists the devices and backends");
-}
-
-/* The ranks of a host take its devices in turn. */
 static int open_device(struct gt_session *s, const struct gt_session_options *o, struct gt_err *err)
 {
-	const struct gt_backend *b = backend_of(o->device);
-	int rank = o->group ? o->group->rank : 0;
+	struct gt_device_name *names, *mine;
+	size_t count;
 
-	if (gt_session_check_device(o->device, err))
+	if (read_devices(&names, &count, o->device, err))
 		return err->code;
-	return gt_device_open(&s->device, b, rank % b->count(), err);
+	mine = &names[(size_t)o->host_rank % count];
+	gt_device_open(&s->device, mine->backend, mine->index, err);
+	free(names);
+	return err->code;
 }
 
 /* A rank without others is a group of one. */

@@ -8,7 +8,8 @@
 
 struct gt_session_options {
 	const char *model;      /* NAME[:key=value,...] */
-	const char *device;     /* a backend's name; NULL is "cpu" */
+	const char *device;     /* a list (lib/device/name.h); NULL is "cpu" */
+	int host_rank;          /* of the ranks of this host, which take the devices in turn */
 	struct gt_group *group; /* the ranks that compute together; NULL: one rank, or, dry, none */
 	bool dry;               /* plan for parallel.ranks ranks, and take no memory */
 	struct gt_parallel_options parallel;
@@ -46,9 +47,9 @@ struct gt_session_purpose {
 	int (*weights)(struct gt_session *s, void *self, struct gt_err *err);
 };
 
-/* Check that this build computes on a device of that name, for programs that start ranks. Errors:
- * GT_ENOTSUP; GT_EDEVICE where this machine has none. */
-int gt_session_check_device(const char *device, struct gt_err *err);
+/* Check that this build computes on these devices and that they are there, for programs that start
+ * ranks. Errors: gt_device_names_read()'s. */
+int gt_session_check_device(const char *list, struct gt_err *err);
 
 /* Open everything, in the order of the fields above. A collective call. Close it in any case. */
 int gt_session_open(struct gt_session *s, const struct gt_session_options *options,

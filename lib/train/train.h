@@ -42,7 +42,7 @@ struct gt_train_options {
 	 * and their bits. */
 	unsigned given;
 
-	const char *device; /* a backend's name, as "cpu", which NULL is, too */
+	const char *device; /* a list (lib/device/name.h); NULL is "cpu" */
 	const char *model, *data;
 	const char *val;       /* NULL: none, or by val_split */
 	double val_split;      /* part of data to hold out; 0: none */
@@ -79,8 +79,9 @@ struct gt_train_options {
 	 * `batch` is each one's. Files are written by rank 0. NULL: one rank; or, dry, none yet
 	 * of `nproc`. */
 	struct gt_group *group;
-	int nproc;                           /* how many there are; 0 is 1 */
-	int host_ranks;                      /* how many of them share this host's memory; 0: all */
+	int nproc;      /* how many there are; 0 is 1 */
+	int host_ranks; /* how many of them share this host's memory; 0: all */
+	int host_rank;  /* this rank among these: they take the devices in turn */
 	struct gt_parallel_options parallel; /* ranks, micro_batches and hosted are set here */
 
 	const char *profile; /* "wait=1,warmup=1,active=3": gt_profile_parse(); NULL: no profile */

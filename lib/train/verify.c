@@ -69,6 +69,7 @@ static int be_rank(void *self, struct gt_group *group, struct gt_err *err)
 	if (job->o->enter)
 		job->o->enter(job->o->self, group);
 	options.group = group;
+	options.host_rank = group->rank;
 	rc = gt_train_open(&t, &options, false, &silent, err);
 	if (!rc) {
 		watcher->t = t;

@@ -85,7 +85,7 @@ open("images/a/001.png", "wb").write(b)'
 	refused 2 "a GPT takes text" train --model gpt --data "$RANDOM_DATA" --out out
 	refused 2 "does not take text" train --model mlp --data "$text" --out out
 	refused 2 "goes from 9 to 3, the data has 8 features" train --model mlp:9,3 --data "$RANDOM_DATA" --out out
-	refused 1 "--device: this build computes on 'cpu'" "${train[@]}" "$RANDOM_DATA" --device tpu
+	refused 1 "--device tpu: this build computes on 'cpu'" "${train[@]}" "$RANDOM_DATA" --device tpu
 	# Another build has no such backend, or there is no driver, or no GPU can be seen.
 	CUDA_VISIBLE_DEVICES='' refused 1 "--device" "${train[@]}" "$RANDOM_DATA" --device cuda
 	refused 2 "--clip 1e-60 is 0 in float32" "${train[@]}" "$RANDOM_DATA" --clip 1e-60

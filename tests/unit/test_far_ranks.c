@@ -212,6 +212,7 @@ static int train_loop(void *self, struct gt_group *group, struct gt_err *err)
 	omp_set_num_threads(1);
 	m->rank = group->rank;
 	options.group = group;
+	options.host_rank = group->rank;
 	rc = gt_train_open(&m->t, &options, false, &silent, err);
 	if (rc)
 		return rc;
@@ -416,7 +417,8 @@ static int open_grid(void *self, struct gt_group *group, struct gt_err *err)
 		.prefetch = 2,
 		.workers = 1,
 		.parallel = { .tensor = 2, .stages = 2, .bucket_bytes = 4096 },
-		.group = group };
+		.group = group,
+		.host_rank = group->rank };
 	struct gt_log silent = { .stream = stderr, .level = GT_LOG_QUIET };
 	struct gt_train *t;
 	int rc = gt_train_open(&t, &options, false, &silent, err);
@@ -485,7 +487,8 @@ static int evaluate_loop(void *self, struct gt_group *group, struct gt_err *err)
 		.lr_schedule = { .lr = 1e-3 },
 		.prefetch = 2,
 		.workers = 1,
-		.group = group };
+		.group = group,
+		.host_rank = group->rank };
 	struct gt_log silent = { .stream = stderr, .level = GT_LOG_QUIET };
 	struct gt_train_result result;
 	struct gt_train *t;
