@@ -4,6 +4,8 @@
 #include <omp.h>
 #include <string.h>
 
+#include "lib/graph/fault.h"
+
 /*
  * One (sample, head) is one piece of work for one thread: it appends the new keys and values, then
  * takes the rows one after the other. A row's scores lie in the thread's workspace. A row reads
@@ -43,9 +45,7 @@ static int check_past(const struct sizes *s, struct gt_err *err)
 {
 	if (s->past >= 0 && s->past <= s->room - s->T)
 		return 0;
-	return gt_err_set(err, GT_EINVAL,
-	    "attention: %lld tokens behind %lld others do not fit into a cache of %lld",
-	    (long long)s->T, (long long)s->past, (long long)s->room);
+	return gt_fault_set(err, &(struct gt_fault){ GT_FAULT_CACHE, { s->T, s->past, s->room } });
 }
 
 #define REAL_BITS 32

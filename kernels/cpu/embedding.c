@@ -1,5 +1,6 @@
 /* embedding.c - embedding, its gradient, and that of positions. */
 #include "kernels/cpu/parallel.h"
+#include "lib/graph/fault.h"
 
 /* GT_EINVAL, naming the first of ids [B, T] that is outside a table of `rows`. */
 static int check_ids(const struct gt_tensor *ids, int64_t rows, struct gt_err *err)
@@ -15,10 +16,8 @@ static int check_ids(const struct gt_tensor *ids, int64_t rows, struct gt_err *e
 		return 0;
 	while (id[at] >= 0 && id[at] < rows)
 		at++;
-	gt_err_set(err, GT_EINVAL,
-	    "embedding: id %d at [%lld, %lld] is outside the table of %lld rows", (int)id[at],
-	    (long long)(at / last), (long long)(at % last), (long long)rows);
-	return gt_err_hint(err, "the tokens need a model with a larger vocabulary");
+	return gt_fault_set(
+	    err, &(struct gt_fault){ GT_FAULT_ID, { id[at], at / last, at % last, rows } });
 }
 
 /* How many tokens come before these, in *past. GT_EINVAL where the positions do not reach. */
@@ -31,9 +30,8 @@ static int read_past(const struct gt_call *call, int64_t *past, struct gt_err *e
 	*past = given ? *(const int32_t *)given->data : 0;
 	if (!position || (*past >= 0 && *past <= position->shape[0] - length))
 		return 0;
-	return gt_err_set(err, GT_EINVAL,
-	    "embedding: %lld tokens behind %lld others are more than %lld positions",
-	    (long long)length, (long long)*past, (long long)position->shape[0]);
+	return gt_fault_set(
+	    err, &(struct gt_fault){ GT_FAULT_POSITIONS, { length, *past, position->shape[0] } });
 }
 
 /* Rows of the table that `rows` are a part of. */

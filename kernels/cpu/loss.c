@@ -1,5 +1,6 @@
 /* loss.c - cross_entropy, its gradient, classify_stats, and these on shards of the classes. */
 #include "kernels/cpu/parallel.h"
+#include "lib/graph/fault.h"
 
 /* GT_EINVAL, naming the first target that is no class; negative ones do not count and may be
  * anything. */
@@ -16,10 +17,7 @@ static int check_targets(const struct gt_tensor *target, int64_t classes, struct
 		return 0;
 	while (t[at] < classes)
 		at++;
-	gt_err_set(err, GT_EINVAL,
-	    "cross_entropy: target %d of row %lld is not one of %lld classes", (int)t[at],
-	    (long long)at, (long long)classes);
-	return gt_err_hint(err, "the data has more classes or tokens than the model");
+	return gt_fault_set(err, &(struct gt_fault){ GT_FAULT_TARGET, { t[at], at, classes } });
 }
 
 /* Classes that the `n` of these logits are a shard of. */

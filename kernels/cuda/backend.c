@@ -151,6 +151,8 @@ static void cuda_stream_free(struct gt_stream *stream)
 	}
 	cudaFree(stream->scratch);
 	cudaGetLastError();
+	if (stream->faults)
+		gt_cuda_faults_close(stream->index);
 	free(stream);
 }
 
@@ -166,6 +168,8 @@ static int cuda_stream_new(struct gt_stream **out, int index, struct gt_err *err
 	rc = gt_cuda_check(cudaStreamCreateWithFlags(&s->queue, cudaStreamNonBlocking), index,
 	    "cudaStreamCreate", err);
 	if (!rc)
+		rc = gt_cuda_faults_open(&s->faults, index, err);
+	if (!rc)
 		rc = cuda_alloc(index, GT_CUDA_SCRATCH_BYTES, &s->scratch, err);
 	if (rc)
 		cuda_stream_free(s);
@@ -174,9 +178,17 @@ static int cuda_stream_new(struct gt_stream **out, int index, struct gt_err *err
 	return rc;
 }
 
+/* The result of a wait: the error of a device, or of the data that kernels met. */
+static int after_wait(cudaError_t e, int index, const char *what, struct gt_err *err)
+{
+	int rc = gt_cuda_check(e, index, what, err);
+
+	return rc ? rc : gt_cuda_faults_take(index, err);
+}
+
 static int cuda_stream_sync(struct gt_stream *stream, struct gt_err *err)
 {
-	return gt_cuda_check(
+	return after_wait(
 	    cudaStreamSynchronize(stream->queue), stream->index, "cudaStreamSynchronize", err);
 }
 
@@ -221,7 +233,7 @@ static int cuda_event_wait(struct gt_stream *stream, struct gt_event *event, str
 
 static int cuda_event_sync(struct gt_event *event, struct gt_err *err)
 {
-	return gt_cuda_check(
+	return after_wait(
 	    cudaEventSynchronize(event->event), event->index, "cudaEventSynchronize", err);
 }
 

@@ -15,6 +15,7 @@ extern "C" {
 #endif
 
 #include "lib/device/backend.h"
+#include "lib/graph/fault.h"
 #include "lib/graph/kernel.h"
 
 enum { GT_CUDA_SCRATCH_BYTES = 64 * 1024 };
@@ -23,6 +24,19 @@ struct gt_stream {
 	cudaStream_t queue;
 	int index;     /* of the device */
 	void *scratch; /* [GT_CUDA_SCRATCH_BYTES]: from one kernel of the stream to the next */
+	struct gt_fault_slot *faults; /* the device's: fault.cuh */
+};
+
+/*
+ * The slot of a device: pinned memory of the host, which kernels reach at the same address. Counts
+ * of faults; one waits where `written` is ahead of `taken`. Each word has one side that writes it,
+ * as atomics of a GPU are none to the host.
+ */
+struct gt_fault_slot {
+	unsigned taken;   /* by the host */
+	unsigned claimed; /* by kernels: the thread that counts it up writes the fault */
+	unsigned written; /* by kernels */
+	struct gt_fault fault;
 };
 
 /* 0, or GT_EDEVICE with CUDA's own words behind `what`, which is the name of a function or of a
@@ -31,6 +45,16 @@ int gt_cuda_check(cudaError_t e, int index, const char *what, struct gt_err *err
 
 /* After a launch: whether it was queued. */
 int gt_cuda_launched(const struct gt_stream *stream, const char *kernel, struct gt_err *err);
+
+/* ---- fault.c ---- */
+
+/* The slot of a device. A stream holds it from its first line to its last; the slot is made with
+ * the device's first stream, and freed with the last one. */
+int gt_cuda_faults_open(struct gt_fault_slot **out, int index, struct gt_err *err);
+void gt_cuda_faults_close(int index);
+
+/* After a wait: the error of a fault that is in the slot, which is empty from then on; or 0. */
+int gt_cuda_faults_take(int index, struct gt_err *err);
 
 /* ---- the tables of the backend ---- */
 

@@ -17,7 +17,9 @@ struct gt_kernel; /* lib/graph/kernel.h: devices carry them, graphs look into th
  * two streams go on independently of each other, but where one waits for an event that was
  * recorded on the other. A call that takes a stream returns when the work is queued, which may be
  * before it is done: the memory it names belongs to the device until then. A later call on that
- * device returns an error that happens in the background.
+ * device returns an error that happens in the background. Where a kernel finds a fault in its data
+ * (lib/graph/fault.h), the host's next wait on that device, stream_sync() or event_sync(), returns
+ * it, once; of several faults, one.
  *
  * A stream and its events are used by one thread at a time. On the CPU, work is done when the call
  * returns.

@@ -85,7 +85,8 @@ struct gt_kernel {
 	/* In the loop: queues the node's work on call->stream; allocates nothing. The call stays as
 	 * it is until the work is done. A backend's row queues the same work each time, as the
 	 * plan may replay it instead of calling run() again; what differs between runs, it reads
-	 * from its inputs. */
+	 * from its inputs. A fault in the data is the error of run(), or of a later wait:
+	 * lib/graph/fault.h. */
 	int (*run)(struct gt_call *call, struct gt_err *err);
 	/* Optional: free state. */
 	void (*release)(struct gt_call *call);

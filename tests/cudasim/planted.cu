@@ -1,5 +1,5 @@
 /* planted.cu - kernels that are wrong in a known way, and one that uses everything rightly. */
-#include "kernels/cuda/gpu.cuh"
+#include "kernels/cuda/fault.cuh"
 #include "tests/cudasim/planted.h"
 
 /* y[i] = the sum of the lanes of a warp, by shuffles, + 1000 warps of the block, by shared memory
@@ -121,6 +121,18 @@ static __global__ void add(float *y, const float *x)
 void planted_add(float *y, const float *x, int count, cudaStream_t stream)
 {
 	GT_LAUNCH(add, (unsigned)count / PLANTED_THREADS, PLANTED_THREADS, 0, stream, y, x);
+}
+
+static __global__ void fault(struct gt_fault_slot *slot)
+{
+	int64_t i = blockIdx.x * blockDim.x + threadIdx.x;
+
+	gt_report_fault(slot, GT_FAULT_TARGET, 100 + i, i, 10);
+}
+
+void planted_fault(struct gt_stream *stream)
+{
+	GT_LAUNCH(fault, PLANTED_BLOCKS, PLANTED_THREADS, 0, stream->queue, stream->faults);
 }
 
 void planted_configure(unsigned threads, size_t dynamic_bytes, float *y)

@@ -32,6 +32,10 @@ void planted_launch(enum planted which, float *y, cudaStream_t stream);
 /* y[i] += x[i], count a multiple of PLANTED_THREADS. */
 void planted_add(float *y, const float *x, int count, cudaStream_t stream);
 
+/* Each thread i of the grid reports a target 100 + i of row i as a fault; the classes are 10. */
+struct gt_stream;
+void planted_fault(struct gt_stream *stream);
+
 /* A kernel that nothing is wrong with, of so many threads and dynamic shared memory. */
 void planted_configure(unsigned threads, size_t dynamic_bytes, float *y);
 

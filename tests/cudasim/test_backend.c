@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 /* cmocka wants these first */
@@ -100,7 +101,7 @@ static void test_failing_allocations(void **state)
 		if (gt_device_open(&d, b, 0, &err))
 			assert_null(d);
 	} while (!d);
-	assert_int_equal(n, 4); /* the scratch memory of three streams */
+	assert_int_equal(n, 5); /* the slot of faults, the scratch memory of three streams */
 	cudasim_fail_allocation(1);
 	assert_int_equal(b->alloc(0, 12345, &p, &err), GT_ENOMEM);
 	assert_null(p);
@@ -157,6 +158,75 @@ static void test_streams(void **state)
 	gt_device_close(d);
 }
 
+/* Which thread's fault it is depends on the order; all of it is of one thread. */
+static void check_fault(int rc, const struct gt_err *err, int index)
+{
+	int device, target, row, classes, end = 0;
+
+	assert_int_equal(rc, GT_EINVAL);
+	sscanf(err->text, "cuda:%d: cross_entropy: target %d of row %d is not one of %d classes%n",
+	    &device, &target, &row, &classes, &end);
+	if (!end || err->text[end] || device != index || target != 100 + row || classes != 10 ||
+	    row < 0 || row >= PLANTED_COUNT)
+		fail_msg("%s", err->text);
+	assert_string_equal(err->hint, "the data has more classes or tokens than the model");
+}
+
+/* A fault in data is the error of the next wait, on whichever stream of the device, and of no other
+ * call; then there is room for the next one. */
+static void test_faults_in_data(void **state)
+{
+	struct gt_device *d = open_device(0), *other = open_device(1);
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_event *event;
+
+	(void)state;
+	ok(b->enter(0, &err), &err);
+	ok(b->event_new(&event, 0, &err), &err);
+	for (uint64_t seed = 1; seed <= ORDERS; seed++) {
+		cudasim_seed(seed);
+		planted_fault(d->compute);
+		planted_fault(d->compute);
+		ok(b->event_record(event, d->compute, &err), &err);
+		ok(gt_device_sync(other, &err), &err);
+		check_fault(b->event_sync(event, &err), &err, 0);
+		ok(b->event_sync(event, &err), &err);
+		ok(gt_device_sync(d, &err), &err);
+
+		planted_fault(d->copies);
+		ok(b->event_record(event, d->copies, &err), &err);
+		ok(b->event_wait(d->compute, event, &err), &err);
+		check_fault(b->stream_sync(d->compute, &err), &err, 0);
+		ok(b->stream_sync(d->copies, &err), &err);
+	}
+	b->event_free(event);
+	ok(b->enter(1, &err), &err);
+	planted_fault(other->compute);
+	check_fault(gt_device_sync(other, &err), &err, 1);
+	gt_device_close(other);
+	gt_device_close(d);
+}
+
+/* Streams end, and the slot with them: a fault of theirs is none of the next ones'. */
+static void test_faults_end_with_streams(void **state)
+{
+	struct gt_device *d = open_device(0);
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_stream *stream;
+
+	(void)state;
+	ok(b->stream_new(&stream, 0, &err), &err);
+	assert_ptr_equal(stream->faults, d->compute->faults);
+	gt_device_close(d);
+	planted_fault(stream);
+	check_fault(b->stream_sync(stream, &err), &err, 0);
+	planted_fault(stream);
+	b->stream_free(stream);
+	d = open_device(0);
+	ok(gt_device_sync(d, &err), &err);
+	gt_device_close(d);
+}
+
 /* What a kernel does wrong is the error of every later call, on this device alone. */
 static void test_errors(void **state)
 {
@@ -193,6 +263,8 @@ int main(void)
 		cmocka_unit_test(test_failing_allocations),
 		cmocka_unit_test(test_streams),
 		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_faults_in_data),
+		cmocka_unit_test(test_faults_end_with_streams),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

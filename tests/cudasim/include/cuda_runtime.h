@@ -103,7 +103,19 @@ template <class T> inline T atomicMin(T *p, T value)
 	return old;
 }
 
+template <class T> inline T atomicCAS(T *p, T expected, T value)
+{
+	T old = *p;
+
+	*p = old == expected ? value : old;
+	return old;
+}
+
 inline void __threadfence()
+{
+}
+
+inline void __threadfence_system()
 {
 }
 

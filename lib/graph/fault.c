@@ -1,0 +1,39 @@
+/* fault.c - the words for faults that kernels find in their data. */
+#include "lib/graph/fault.h"
+
+static int set_text(struct gt_err *err, enum gt_fault_kind kind, const long long *v)
+{
+	switch (kind) {
+	case GT_FAULT_ID:
+		return gt_err_set(err, GT_EINVAL,
+		    "embedding: id %lld at [%lld, %lld] is outside the table of %lld rows", v[0],
+		    v[1], v[2], v[3]);
+	case GT_FAULT_POSITIONS:
+		return gt_err_set(err, GT_EINVAL,
+		    "embedding: %lld tokens behind %lld others are more than %lld positions", v[0],
+		    v[1], v[2]);
+	case GT_FAULT_CACHE:
+		return gt_err_set(err, GT_EINVAL,
+		    "attention: %lld tokens behind %lld others do not fit into a cache of %lld",
+		    v[0], v[1], v[2]);
+	case GT_FAULT_TARGET:
+		return gt_err_set(err, GT_EINVAL,
+		    "cross_entropy: target %lld of row %lld is not one of %lld classes", v[0], v[1],
+		    v[2]);
+	}
+	return gt_err_set(err, GT_EINVAL, "a kernel found a fault of unknown kind %d", (int)kind);
+}
+
+int gt_fault_set(struct gt_err *err, const struct gt_fault *fault)
+{
+	long long v[GT_FAULT_VALUES];
+
+	for (int i = 0; i < GT_FAULT_VALUES; i++)
+		v[i] = fault->values[i];
+	set_text(err, fault->kind, v);
+	if (fault->kind == GT_FAULT_ID)
+		gt_err_hint(err, "the tokens need a model with a larger vocabulary");
+	if (fault->kind == GT_FAULT_TARGET)
+		gt_err_hint(err, "the data has more classes or tokens than the model");
+	return err->code;
+}
