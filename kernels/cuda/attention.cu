@@ -75,14 +75,14 @@ static __device__ __forceinline__ void weigh_scores(
 			largest = v > largest ? v : largest;
 		}
 		largest = row_largest(largest);
-		shrink = gt_attention_exp(r.largest[h] - largest);
+		shrink = gt_exp(r.largest[h] - largest);
 		r.largest[h] = largest;
 		r.sum[h] *= shrink;
 		GT_UNROLL
 		for (int e = 0; e < S::TILES * 4; e++) {
 			wide *v = &x[e / 4][e % 2 + e / 2 % 2 * 4 + h * 2];
 
-			*v = gt_attention_exp(*v - largest);
+			*v = gt_exp(*v - largest);
 			r.sum[h] += *v;
 		}
 		GT_UNROLL

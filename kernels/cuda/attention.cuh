@@ -5,6 +5,7 @@
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/philox.cuh"
+#include "kernels/cuda/real.cuh"
 #include "kernels/cuda/rows.cuh"
 
 /*
@@ -144,16 +145,6 @@ __device__ __forceinline__ void gt_attention_write(typename S::type *to, int64_t
 				gt_store(to + row * stride + d, sum[c][e] * factor[e / 2 % 2]);
 		}
 	}
-}
-
-static __device__ __forceinline__ float gt_attention_exp(float x)
-{
-	return expf(x);
-}
-
-static __device__ __forceinline__ double gt_attention_exp(double x)
-{
-	return exp(x);
 }
 
 /* ---- dropout of probabilities ---- */

@@ -1,4 +1,5 @@
 /* attention_cached.cu - attention of new tokens over the cached keys and values of a text. */
+#include "kernels/cuda/real.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rows.cuh"
 
@@ -66,16 +67,6 @@ template <class T> struct token {
 	}
 };
 
-static __device__ __forceinline__ float exponential(float x)
-{
-	return expf(x);
-}
-
-static __device__ __forceinline__ double exponential(double x)
-{
-	return exp(x);
-}
-
 /* A warp's softmax so far. */
 template <class W> struct part {
 	W largest, sum, y[MINE];
@@ -98,13 +89,13 @@ static __device__ __forceinline__ void take(part<typename gt_wide<T>::type> &r,
 		score[n] = j + n < count ? gt_warp_sum(score[n]) * (wide)a.scale : -(wide)INFINITY;
 		largest = score[n] > largest ? score[n] : largest;
 	}
-	shrink = exponential(r.largest - largest);
+	shrink = gt_exp(r.largest - largest);
 	r.largest = largest;
 	r.sum *= shrink;
 	for (int c = 0; c < MINE; c++)
 		r.y[c] *= shrink;
 	for (int n = 0; n < KEYS; n++) {
-		wide p = exponential(score[n] - largest);
+		wide p = gt_exp(score[n] - largest);
 
 		if (j + n >= count)
 			continue;
@@ -127,7 +118,7 @@ static __device__ __forceinline__ void put_together(
 		top = largest[w] > top ? largest[w] : top;
 	for (int w = 0; w < WARPS; w++) {
 		/* A warp without keys, unlike one whose scores are NaN, has the sum 0. */
-		W factor = sum[w] == 0 ? 0 : exponential(largest[w] - top);
+		W factor = sum[w] == 0 ? 0 : gt_exp(largest[w] - top);
 
 		all += factor * sum[w];
 		out += factor * y[w * COLS + c];

@@ -122,7 +122,7 @@ static __device__ __forceinline__ void differentiate(W &x, W &g, int64_t i, int6
     W delta, const gt_attention_sizes &s, gt_attention_dropper &draw)
 {
 	bool counts = j <= i && i < s.T;
-	W p = counts ? gt_attention_exp(x * (W)s.scale - lse) : 0;
+	W p = counts ? gt_exp(x * (W)s.scale - lse) : 0;
 	W z = counts && draw.on ? (W)draw.factor(i * s.T + j) : 1;
 
 	x = p * z;

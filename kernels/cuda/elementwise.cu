@@ -1,27 +1,9 @@
 /* elementwise.cu - add, bias_add, relu, gelu, fill, copy, accumulate, cast and their gradients. */
 #include "kernels/cuda/map.cuh"
+#include "kernels/cuda/real.cuh"
 #include "kernels/cuda/rows.cuh"
 
 /* Formulas are those of lib/graph/ops/ops.h; W is float, or double for tensors of float64. */
-__device__ __forceinline__ float gt_exp(float x)
-{
-	return expf(x);
-}
-
-__device__ __forceinline__ double gt_exp(double x)
-{
-	return exp(x);
-}
-
-__device__ __forceinline__ float gt_erf(float x)
-{
-	return erff(x);
-}
-
-__device__ __forceinline__ double gt_erf(double x)
-{
-	return erf(x);
-}
 
 struct add_f : gt_map_always {
 	template <class W> __device__ void operator()(W &y, W a, W b)
