@@ -1,8 +1,12 @@
 /* kernel_cases.c - run cases of kernels and compare what comes out with what should. */
 #include "tests/common/kernel_cases.h"
 
+#include "lib/base/half.h"
+
 static const int64_t row_sizes[][5] = { { 1, 1 }, { 3, 17 }, { 65, 3 }, { 17, 65 }, { 5, 768 },
 	{ 301, 129 } };
+static const int64_t long_row_sizes[][5] = { { 3, 1024 }, { 2, 1025 }, { 1, 2056 }, { 3, 50257 },
+	{ 2, 60000 } };
 static const int64_t image_sizes[][5] = { { 2, 1, 2, 3 }, { 1, 3, 5, 7 }, { 2, 17, 4, 3 },
 	{ 3, 65, 3, 5 }, { 5, 16, 25, 27 } };
 static const int64_t token_sizes[][5] = { { 1, 1, 1, 1 }, { 3, 5, 17, 7 }, { 2, 3, 65, 65 },
@@ -13,6 +17,7 @@ static const struct {
 	size_t count, nan; /* which is large enough to lose a NaN in */
 } kinds[] = {
 	[KERNEL_ROWS] = { row_sizes, COUNT(row_sizes), 3 },
+	[KERNEL_LONG_ROWS] = { long_row_sizes, COUNT(long_row_sizes), 1 },
 	[KERNEL_IMAGES] = { image_sizes, COUNT(image_sizes), 2 },
 	[KERNEL_TOKENS] = { token_sizes, COUNT(token_sizes), 1 },
 };
@@ -143,6 +148,71 @@ void kernel_check(const struct kernel_case *cases, size_t count, enum kernel_kin
 			check_case(&cases[i], d);
 			if (cases[i].keeps_nan && j == kinds[kind].nan)
 				check_nan(&cases[i], d);
+		}
+}
+
+/* ---- types of 16 bits ---- */
+
+static double rounded(double x, enum gt_dtype dtype)
+{
+	if (dtype == GT_BF16)
+		return (double)gt_float_of_bf16(gt_bf16_of_float((float)x));
+	if (dtype == GT_F16)
+		return (double)gt_float_of_f16(gt_f16_of_float((float)x));
+	return x;
+}
+
+/* Outputs of `low` are those of `wide`, rounded. */
+static void compare_half(
+    const struct kernel_case *o, const struct gt_call *low, const struct gt_call *wide)
+{
+	for (int i = 0; i < low->outputs; i++)
+		EACH(e, low->out[i])
+		{
+			double got = test_get(&low->out[i], e);
+			double want = rounded(test_get(&wide->out[i], e), low->out[i].dtype);
+
+			if (got != want && !(isnan(got) && isnan(want)))
+				fail_msg("%s %s: output %d, element %lld is %.9g, not %.9g", o->op,
+				    gt_dtype_name(low->in[0].dtype), i, (long long)e, got, want);
+		}
+}
+
+static void check_half(const struct kernel_case *o, kernel_sizes d, enum gt_dtype half)
+{
+	struct test_set set[3];
+	int sets = test_sets(set);
+
+	for (int s = 0; s < sets; s++) {
+		struct gt_call low = { 0 }, wide = { 0 };
+		struct gt_err err = GT_ERR_INIT;
+
+		o->make(&low, half, d);
+		if (!test_row(set[s].set, o->op, half, &low)) {
+			test_release(&low);
+			continue;
+		}
+		o->make(&wide, GT_F32, d);
+		for (int i = 0; i < low.inputs; i++)
+			EACH(e, low.in[i])
+		test_put(&wide.in[i], e, test_get(&low.in[i], e));
+		assert_int_equal(test_run(set[s].set, o->op, GT_F32, &wide, &err), 0);
+		assert_int_equal(test_run(set[s].set, o->op, half, &low, &err), 0);
+		compare_half(o, &low, &wide);
+		test_release(&low);
+		test_release(&wide);
+	}
+}
+
+void kernel_check_half(const struct kernel_case *cases, size_t count, enum kernel_kind kind)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = 0; j < 2 * kinds[kind].count; j++) {
+			int64_t d[5];
+
+			memcpy(d, kinds[kind].sizes[j / 2], sizeof(d));
+			d[VARIANT] = cases[i].variant;
+			check_half(&cases[i], d, j % 2 ? GT_BF16 : GT_F16);
 		}
 }
 

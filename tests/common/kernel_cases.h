@@ -36,13 +36,16 @@ struct kernel_case {
 };
 
 /* Which sizes a table of cases is run on; the last of each is large enough for a second thread. */
-enum kernel_kind { KERNEL_ROWS, KERNEL_IMAGES, KERNEL_TOKENS };
+enum kernel_kind { KERNEL_ROWS, KERNEL_LONG_ROWS, KERNEL_IMAGES, KERNEL_TOKENS };
 
 /*
  * Run every case on every instruction set of this processor, in both types, with one thread and
  * with two (which must give the same bits), the second time in place where the op may.
  */
 void kernel_check(const struct kernel_case *cases, size_t count, enum kernel_kind kind);
+
+/* Rows of 16 bits, where there are some: the result is that of float32, rounded once. */
+void kernel_check_half(const struct kernel_case *cases, size_t count, enum kernel_kind kind);
 
 /* Every row of the tables that these cases are of is one of them, or `also` by name. */
 void kernel_check_covered(const struct kernel_case *cases, size_t count, const char *also);

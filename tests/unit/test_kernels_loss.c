@@ -1,0 +1,477 @@
+/* test_kernels_loss.c - losses over classes, whole and in shards, against plain loops in float64. */
+#include "tests/common/kernel_cases.h"
+
+static void targets_make(struct gt_tensor *t, kernel_sizes d)
+{
+	*t = test_tensor1(GT_I32, d[0]);
+	test_random_int(t, 112, 0, d[1]);
+	for (int64_t i = 1; i < d[0]; i += 3)
+		test_put(t, i, -100);
+}
+
+static void scalar(struct gt_tensor *t, enum gt_dtype f, double value)
+{
+	*t = test_tensor(f, 0, NULL);
+	test_put(t, 0, value);
+}
+
+static void cross_entropy_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 3;
+	c->outputs = 2;
+	c->in[0] = test_tensor2(f, d[0], d[1]);
+	test_random(&c->in[0], 111, -5, 5);
+	targets_make(&c->in[1], d);
+	scalar(&c->in[2], f, 0.125);
+	scalar(&c->out[0], f, 0);
+	c->out[1] = test_tensor1(f, d[0]);
+}
+
+static double lse_of(const struct gt_tensor *x, int64_t r)
+{
+	int64_t n = gt_tensor_last(x);
+	double sum = 0;
+
+	for (int64_t j = 0; j < n; j++)
+		sum += exp(test_get(x, r * n + j));
+	return log(sum);
+}
+
+static void cross_entropy_naive(struct gt_call *c)
+{
+	int64_t n = gt_tensor_last(&c->in[0]);
+	double loss = 0;
+
+	EACH(r, c->in[1])
+	{
+		double lse = lse_of(&c->in[0], r);
+		int64_t t = (int64_t)test_get(&c->in[1], r);
+
+		test_put(&c->out[1], r, lse);
+		loss += t < 0 ? 0 : 0.125 * (lse - test_get(&c->in[0], r * n + t));
+	}
+	test_put(&c->out[0], 0, loss);
+}
+
+static void cross_entropy_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 5;
+	c->outputs = 1;
+	scalar(&c->in[0], f, 2);
+	c->in[1] = test_tensor2(f, d[0], d[1]);
+	test_random(&c->in[1], 111, -5, 5);
+	targets_make(&c->in[2], d);
+	c->in[3] = test_tensor1(f, d[0]);
+	for (int64_t r = 0; r < d[0]; r++)
+		test_put(&c->in[3], r, (double)(float)lse_of(&c->in[1], r));
+	scalar(&c->in[4], f, 0.125);
+	c->out[0] = test_tensor2(f, d[0], d[1]);
+}
+
+static void cross_entropy_grad_naive(struct gt_call *c)
+{
+	int64_t n = gt_tensor_last(&c->in[1]);
+
+	EACH(i, c->out[0])
+	{
+		int64_t t = (int64_t)test_get(&c->in[2], i / n);
+		double p = exp(test_get(&c->in[1], i) - test_get(&c->in[3], i / n));
+
+		test_put(&c->out[0], i, t < 0 ? 0 : 2 * 0.125 * (p - (i % n == t)));
+	}
+}
+
+static void classify_stats_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 2;
+	c->outputs = 1;
+	c->in[0] = test_tensor2(f, d[0], d[1]);
+	test_random_int(&c->in[0], 113, -8, 8); /* many equals */
+	targets_make(&c->in[1], d);
+	c->out[0] = test_tensor1(GT_F64, 4);
+}
+
+static void classify_stats_naive(struct gt_call *c)
+{
+	int64_t n = gt_tensor_last(&c->in[0]);
+	double sum[4] = { 0 };
+
+	EACH(r, c->in[1])
+	{
+		int64_t t = (int64_t)test_get(&c->in[1], r), before = 0;
+
+		if (t < 0)
+			continue;
+		for (int64_t j = 0; j < n; j++) {
+			double v = test_get(&c->in[0], r * n + j),
+			       own = test_get(&c->in[0], r * n + t);
+
+			before += v > own || (v == own && j < t);
+		}
+		sum[0] += lse_of(&c->in[0], r) - test_get(&c->in[0], r * n + t);
+		sum[1]++;
+		sum[2] += before < 1;
+		sum[3] += before < 5;
+	}
+	for (int i = 0; i < 4; i++)
+		test_put(&c->out[0], i, sum[i]);
+}
+
+/* ---- of ranks that share classes: class 1 is the first one here, two follow the last ---- */
+
+static void shard_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d, int64_t low)
+{
+	c->attrs.loss.first = 1;
+	c->attrs.loss.whole = d[1] + 3;
+	c->in[0] = test_tensor2(f, d[0], d[1]);
+	test_random_int(&c->in[0], 113, low, 8); /* many equals */
+	targets_make(&c->in[1], (kernel_sizes){ d[0], d[1] + 3 });
+}
+
+/* Where the target of a row lies in this shard; -1: elsewhere. */
+static int64_t target_here(const struct gt_call *c, const struct gt_tensor *target, int64_t r)
+{
+	int64_t t = (int64_t)test_get(target, r) - c->attrs.loss.first;
+
+	return test_get(target, r) >= 0 && t >= 0 && t < gt_tensor_last(&c->in[0]) ? t : -1;
+}
+
+static void log_sum_exp_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = c->outputs = 1;
+	c->in[0] = test_tensor2(f, d[0], d[1]);
+	test_random(&c->in[0], 111, -5, 5);
+	c->out[0] = test_tensor1(f, d[0]);
+}
+
+static void log_sum_exp_naive(struct gt_call *c)
+{
+	EACH(r, c->out[0])
+	test_put(&c->out[0], r, lse_of(&c->in[0], r));
+}
+
+static void exp_difference_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 2;
+	c->outputs = 1;
+	for (int i = 0; i < 2; i++) {
+		c->in[i] = test_tensor1(f, d[0] * d[1]);
+		test_random(&c->in[i], (uint32_t)(121 + i), -3, 3);
+	}
+	c->out[0] = test_tensor1(GT_F64, d[0] * d[1]);
+}
+
+static void exp_difference_naive(struct gt_call *c)
+{
+	EACH(i, c->out[0])
+	test_put(&c->out[0], i, exp(test_get(&c->in[0], i) - test_get(&c->in[1], i)));
+}
+
+static void add_log_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 2;
+	c->outputs = 1;
+	c->in[0] = test_tensor1(f, d[0] * d[1]);
+	test_random(&c->in[0], 121, -3, 3);
+	c->in[1] = test_tensor1(GT_F64, d[0] * d[1]);
+	test_random(&c->in[1], 122, 0.5, 4);
+	c->out[0] = test_tensor1(f, d[0] * d[1]);
+}
+
+static void add_log_naive(struct gt_call *c)
+{
+	EACH(i, c->out[0])
+	test_put(&c->out[0], i, test_get(&c->in[0], i) + log(test_get(&c->in[1], i)));
+}
+
+static void pick_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 2;
+	c->outputs = 1;
+	shard_make(c, f, d, 1);
+	c->out[0] = test_tensor1(f, d[0]);
+}
+
+static void pick_naive(struct gt_call *c)
+{
+	EACH(r, c->out[0])
+	{
+		int64_t t = target_here(c, &c->in[1], r), n = gt_tensor_last(&c->in[0]);
+
+		test_put(&c->out[0], r, t < 0 ? 0 : test_get(&c->in[0], r * n + t));
+	}
+}
+
+static void count_before_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 3;
+	c->outputs = 1;
+	shard_make(c, f, d, -8);
+	c->in[2] = test_tensor1(f, d[0]);
+	test_random_int(&c->in[2], 114, -8, 8);
+	c->out[0] = test_tensor1(GT_F64, d[0]);
+}
+
+static void count_before_naive(struct gt_call *c)
+{
+	int64_t n = gt_tensor_last(&c->in[0]);
+
+	EACH(r, c->out[0])
+	{
+		double own = test_get(&c->in[2], r), target = test_get(&c->in[1], r);
+		int64_t before = 0;
+
+		for (int64_t j = 0; j < n && target >= 0; j++) {
+			double v = test_get(&c->in[0], r * n + j);
+
+			before +=
+			    v > own || (v == own && (double)(j + c->attrs.loss.first) < target);
+		}
+		test_put(&c->out[0], r, (double)before);
+	}
+}
+
+static void cross_entropy_sharded_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 5;
+	c->outputs = 1;
+	shard_make(c, f, d, 1);
+	for (int i = 2; i < 4; i++) {
+		c->in[i] = test_tensor1(f, d[0]);
+		test_random(&c->in[i], (uint32_t)(121 + i), -3, 3);
+	}
+	scalar(&c->in[4], f, 0.125);
+	scalar(&c->out[0], f, 0);
+}
+
+static void cross_entropy_sharded_naive(struct gt_call *c)
+{
+	double loss = 0;
+
+	EACH(r, c->in[1])
+	if (test_get(&c->in[1], r) >= 0)
+		loss += 0.125 * (test_get(&c->in[2], r) - test_get(&c->in[3], r));
+	test_put(&c->out[0], 0, loss);
+}
+
+static void classify_stats_sharded_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 4;
+	c->outputs = 1;
+	for (int i = 0; i < 2; i++) {
+		c->in[i] = test_tensor1(f, d[0]);
+		test_random(&c->in[i], (uint32_t)(121 + i), -3, 3);
+	}
+	c->in[2] = test_tensor1(GT_F64, d[0]);
+	test_random_int(&c->in[2], 125, 0, 8);
+	targets_make(&c->in[3], d);
+	c->out[0] = test_tensor1(GT_F64, 4);
+}
+
+static void classify_stats_sharded_naive(struct gt_call *c)
+{
+	double sum[4] = { 0 };
+
+	EACH(r, c->in[3])
+	{
+		if (test_get(&c->in[3], r) < 0)
+			continue;
+		sum[0] += test_get(&c->in[0], r) - test_get(&c->in[1], r);
+		sum[1]++;
+		sum[2] += test_get(&c->in[2], r) < 1;
+		sum[3] += test_get(&c->in[2], r) < 5;
+	}
+	for (int i = 0; i < 4; i++)
+		test_put(&c->out[0], i, sum[i]);
+}
+
+static const struct kernel_case loss_cases[] = {
+	{ "cross_entropy", cross_entropy_make, cross_entropy_naive, 1e-6, 0, 0, true },
+	{ "cross_entropy_grad", cross_entropy_grad_make, cross_entropy_grad_naive, 1e-6, 0, 2,
+	    false },
+	{ "classify_stats", classify_stats_make, classify_stats_naive, 1e-6, 0, 0, true },
+	{ "log_sum_exp", log_sum_exp_make, log_sum_exp_naive, 1e-6, 0, 0, true },
+	{ "exp_difference", exp_difference_make, exp_difference_naive, 1e-11, 0, 0, true },
+	{ "add_log", add_log_make, add_log_naive, 1e-6, 0, 1, true },
+	{ "pick", pick_make, pick_naive, 0, 0, 0, false },
+	{ "count_before", count_before_make, count_before_naive, 0, 0, 0, false },
+	{ "cross_entropy_sharded", cross_entropy_sharded_make, cross_entropy_sharded_naive, 1e-6, 0,
+	    0, false },
+	{ "classify_stats_sharded", classify_stats_sharded_make, classify_stats_sharded_naive, 1e-6,
+	    0, 0, false },
+};
+
+static void test_loss(void **state)
+{
+	(void)state;
+	kernel_check(loss_cases, COUNT(loss_cases), KERNEL_ROWS);
+	kernel_check(loss_cases, COUNT(loss_cases), KERNEL_LONG_ROWS);
+}
+
+static void test_types_of_16_bits(void **state)
+{
+	(void)state;
+	kernel_check_half(loss_cases, COUNT(loss_cases), KERNEL_ROWS);
+	kernel_check_half(loss_cases, COUNT(loss_cases), KERNEL_LONG_ROWS);
+}
+
+static void test_table_is_covered(void **state)
+{
+	(void)state;
+	kernel_check_covered(loss_cases, COUNT(loss_cases), NULL);
+}
+
+/* Rows of 1030 classes, a thread's part and more, and of 3. */
+static void test_infinite_logits(void **state)
+{
+	static const struct {
+		double others, last, lse;
+	} rows[] = { { -INFINITY, -INFINITY, -INFINITY }, { -INFINITY, 3, 3 },
+		{ -INFINITY, NAN, NAN }, { -INFINITY, INFINITY, NAN }, { NAN, 3, NAN } };
+	struct test_set set[3];
+	int sets = test_sets(set);
+
+	(void)state;
+	for (int k = 0; k < 4 * sets; k++) {
+		struct gt_call c = { 0 };
+		struct gt_err err = GT_ERR_INIT;
+		enum gt_dtype f = k & 1 ? GT_F32 : GT_F64;
+		int64_t n = k & 2 ? 1030 : 3;
+
+		log_sum_exp_make(&c, f, (kernel_sizes){ COUNT(rows), n });
+		EACH(i, c.in[0])
+		test_put(&c.in[0], i, i % n == n - 1 ? rows[i / n].last : rows[i / n].others);
+		assert_int_equal(test_run(set[k / 4].set, "log_sum_exp", f, &c, &err), 0);
+		EACH(r, c.out[0])
+		if (isnan(rows[r].lse) ? !isnan(test_get(&c.out[0], r))
+		                       : test_get(&c.out[0], r) != rows[r].lse)
+			fail_msg("%s: row %lld is %g", set[k / 4].name, (long long)r,
+			    test_get(&c.out[0], r));
+		test_release(&c);
+	}
+}
+
+/* A row's result depends on the row alone, not on its place among others. */
+static void test_place_of_a_row(void **state)
+{
+	static const int64_t classes[] = { 10, 1023, 1027, 2056 };
+	struct test_set set[3];
+	int sets = test_sets(set);
+
+	(void)state;
+	for (int k = 0; k < sets * (int)COUNT(classes); k++) {
+		int64_t n = classes[k % COUNT(classes)];
+		struct gt_call c = { 0 };
+		struct gt_err err = GT_ERR_INIT;
+
+		log_sum_exp_make(&c, GT_F32, (kernel_sizes){ 6, n });
+		EACH(i, c.in[0])
+		test_put(&c.in[0], i, test_get(&c.in[0], i % n));
+		assert_int_equal(
+		    test_run(set[k / COUNT(classes)].set, "log_sum_exp", GT_F32, &c, &err), 0);
+		EACH(r, c.out[0])
+		assert_true(test_get(&c.out[0], r) == test_get(&c.out[0], 0));
+		test_release(&c);
+	}
+}
+
+static void test_nan_is_no_hit(void **state)
+{
+	struct test_set set[3];
+	int sets = test_sets(set);
+
+	(void)state;
+	for (int k = 0; k < 2 * sets; k++) {
+		int64_t n = k % 2 ? 1030 : 17;
+		struct gt_call c = { 0 };
+		struct gt_err err = GT_ERR_INIT;
+
+		classify_stats_make(&c, GT_F32, (kernel_sizes){ 1, n });
+		test_put(&c.in[0], 3, 100);
+		test_put(&c.in[0], n - 1, NAN);
+		test_put(&c.in[1], 0, 3);
+		if (!test_lacks(&set[k / 2], "classify_stats", GT_F32, &c)) {
+			assert_int_equal(
+			    test_run(set[k / 2].set, "classify_stats", GT_F32, &c, &err), 0);
+			assert_true(test_get(&c.out[0], 1) == 1 && test_get(&c.out[0], 2) == 0);
+			assert_true(test_get(&c.out[0], 3) == 0);
+		}
+		test_release(&c);
+	}
+}
+
+/* Of a row of which a shard has a NaN, no target is a hit: no rank counts it as one. */
+static void test_nan_comes_before_all(void **state)
+{
+	struct test_set set[3];
+	int sets = test_sets(set);
+
+	(void)state;
+	for (int k = 0; k < 2 * sets; k++) {
+		int64_t n = k % 2 ? 1030 : 17;
+		struct gt_call c = { 0 };
+		struct gt_err err = GT_ERR_INIT;
+
+		count_before_make(&c, GT_F32, (kernel_sizes){ 2, n });
+		test_put(&c.in[0], n - 1, NAN);
+		test_put(&c.in[1], 0, 0);
+		if (!test_lacks(&set[k / 2], "count_before", GT_F32, &c)) {
+			assert_int_equal(
+			    test_run(set[k / 2].set, "count_before", GT_F32, &c, &err), 0);
+			assert_true(test_get(&c.out[0], 0) == INFINITY);
+			assert_true(test_get(&c.out[0], 1) == 0);
+		}
+		test_release(&c);
+	}
+}
+
+/* Targets from outside are refused by name, before memory is touched. */
+static void test_out_of_range(void **state)
+{
+	static const struct {
+		const char *op;
+		void (*make)(struct gt_call *, enum gt_dtype, kernel_sizes);
+		int input;
+		int64_t at;
+		int32_t value;
+		const char *text;
+	} bad[] = {
+		{ "cross_entropy", cross_entropy_make, 1, 2, 5,
+		    "cross_entropy: target 5 of row 2 is not one of 5 classes" },
+		{ "cross_entropy_grad", cross_entropy_grad_make, 2, 0, 99,
+		    "cross_entropy: target 99 of row 0 is not one of 5 classes" },
+		{ "pick", pick_make, 1, 2, 8,
+		    "cross_entropy: target 8 of row 2 is not one of 8 classes" },
+		{ "classify_stats", classify_stats_make, 1, 1, 5,
+		    "cross_entropy: target 5 of row 1 is not one of 5 classes" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(bad); i++) {
+		struct gt_call c = { 0 };
+		struct gt_err err = GT_ERR_INIT;
+
+		bad[i].make(&c, GT_F32, (kernel_sizes){ 3, 5 });
+		((int32_t *)c.in[bad[i].input].data)[bad[i].at] = bad[i].value;
+		assert_int_equal(
+		    test_run(&gt_cpu_set_base, bad[i].op, GT_F32, &c, &err), GT_EINVAL);
+		assert_string_equal(err.text, bad[i].text);
+		test_release(&c);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_loss),
+		cmocka_unit_test(test_table_is_covered),
+		cmocka_unit_test(test_types_of_16_bits),
+		cmocka_unit_test(test_infinite_logits),
+		cmocka_unit_test(test_place_of_a_row),
+		cmocka_unit_test(test_nan_is_no_hit),
+		cmocka_unit_test(test_nan_comes_before_all),
+		cmocka_unit_test(test_out_of_range),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
