@@ -1,4 +1,4 @@
-/* reduce.cuh - sums over the threads of a block, always in the same order. */
+/* reduce.cuh - sums and maxima over the threads of a block, always in the same order. */
 #ifndef GT_KERNELS_CUDA_REDUCE_CUH
 #define GT_KERNELS_CUDA_REDUCE_CUH
 
@@ -24,6 +24,31 @@ template <class T> __device__ T gt_block_sum(T x, T *shared)
 	x = 0;
 	for (int w = 0; w < warps; w++)
 		x += shared[w];
+	__syncthreads();
+	return x;
+}
+
+/* The same of the largest, where no x is a NaN. */
+template <class T> __device__ __forceinline__ T gt_warp_max(T x)
+{
+	for (int step = 16; step; step /= 2) {
+		T other = __shfl_xor_sync(0xffffffffu, x, step);
+
+		x = other > x ? other : x;
+	}
+	return x;
+}
+
+template <class T> __device__ T gt_block_max(T x, T *shared)
+{
+	int warps = (int)blockDim.x / 32;
+
+	x = gt_warp_max(x);
+	if (threadIdx.x % 32 == 0)
+		shared[threadIdx.x / 32] = x;
+	__syncthreads();
+	for (int w = 0; w < warps; w++)
+		x = shared[w] > x ? shared[w] : x;
 	__syncthreads();
 	return x;
 }
