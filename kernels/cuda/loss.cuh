@@ -6,6 +6,35 @@
 #include "kernels/cuda/rows.cuh"
 #include "kernels/cuda/teams.cuh"
 
+enum { GT_LOSS_THREADS = 512 /* of the one block that adds up rows */ };
+static constexpr int64_t GT_RANK_NAN = (int64_t)1 << 40; /* more than there are classes */
+
+/* Targets of rows, and of how many classes they may be. */
+enum gt_target { GT_TARGET_IGNORED, GT_TARGET_COUNTS, GT_TARGET_BAD };
+
+struct gt_targets {
+	const int32_t *of_row;
+	int64_t classes;
+
+	/* Memory may be read by a target only where it counts. */
+	__device__ __forceinline__ gt_target kind(int64_t r) const
+	{
+		int32_t t = of_row[r];
+
+		if (t < 0)
+			return GT_TARGET_IGNORED;
+		return t < classes ? GT_TARGET_COUNTS : GT_TARGET_BAD;
+	}
+};
+
+/* Input i of a call, whose logits have so many classes, or are a shard of more. */
+static inline gt_targets gt_targets_of(const struct gt_call *call, int i, int64_t classes)
+{
+	int64_t whole = call->attrs.loss.whole;
+
+	return { gt_in_data<int32_t>(call, i), whole ? whole : classes };
+}
+
 /*
  * A thread's part of log(sum(exp(x))) over a row: the largest number so far and the sum of
  * exp(x - largest). A new largest number shrinks the sum, so one pass over memory is enough. NaN
@@ -48,5 +77,85 @@ __device__ __forceinline__ typename gt_wide<T>::type gt_row_lse(const T *x, int6
 	gt_each_pack<TEAM, PACKED>(x, cols, [&lse](const wide *v, int64_t, int) { lse.take(v); });
 	return lse.template of_team<TEAM>();
 }
+
+/* How many of a row come before one of value `own` and index t in falling order, where equal ones
+ * are ordered by index; a thread's part. t may lie outside of the row. */
+template <class W> struct gt_rank {
+	W own;
+	int64_t t;
+	int count = 0;
+	bool nan = false;
+
+	__device__ __forceinline__ gt_rank(W own_, int64_t t_, int64_t cols)
+	    : own(own_), t(t_ < 0        ? 0
+	                     : t_ < cols ? t_
+	                                 : cols)
+	{
+	}
+
+	__device__ __forceinline__ void take(const W *v, int64_t i, int step)
+	{
+		for (int k = 0; k < GT_TEAM_PACK; k++) {
+			count += i + k * step < t ? v[k] >= own : v[k] > own;
+			nan |= v[k] != v[k];
+		}
+	}
+
+	/* Of all threads of the team, for each of them; at least GT_RANK_NAN with a NaN. */
+	template <class TEAM> __device__ __forceinline__ int64_t of_team() const
+	{
+		return TEAM::sum(count + (nan ? GT_RANK_NAN : 0));
+	}
+};
+
+/* ---- sums of numbers of rows, in double ---- */
+
+/* One block; f.add(sums, r) adds what row r does, f.finish(sums) writes the result. */
+template <int SUMS, class F> __global__ void gt_add_rows(F f, int64_t rows)
+{
+	GT_SHARED(double, shared, 32);
+	double sums[SUMS] = {};
+
+	for (int64_t r = threadIdx.x; r < rows; r += blockDim.x)
+		f.add(sums, r);
+	for (int k = 0; k < SUMS; k++)
+		sums[k] = gt_block_sum(sums[k], shared);
+	if (threadIdx.x == 0)
+		f.finish(sums);
+}
+
+template <int SUMS, class F>
+static int gt_sum_rows(
+    struct gt_stream *stream, const char *name, int64_t rows, F f, struct gt_err *err)
+{
+	GT_LAUNCH((gt_add_rows<SUMS, F>), 1, GT_LOSS_THREADS, 0, stream->queue, f, rows);
+	return gt_cuda_launched(stream, name, err);
+}
+
+/* loss = weight * sum */
+template <class T> struct gt_loss_sum {
+	T *loss;
+	const T *weight;
+
+	__device__ void finish(const double *sums) const
+	{
+		typedef typename gt_wide<T>::type wide;
+
+		gt_store(loss, (wide)((double)gt_load(*weight) * sums[0]));
+	}
+};
+
+/* The sums of classify_stats. */
+enum { GT_STATS = 4 };
+
+struct gt_stats_sum {
+	double *out; /* [GT_STATS] */
+
+	__device__ void finish(const double *sums) const
+	{
+		for (int k = 0; k < GT_STATS; k++)
+			out[k] = sums[k];
+	}
+};
 
 #endif
