@@ -31,6 +31,74 @@ struct add_log_f : gt_map_always {
 	}
 };
 
+/* A bad target gives NaN. */
+template <class T> struct pick_f : gt_map_always {
+	const T *logits;
+	gt_targets target;
+	int64_t classes, first;
+
+	template <class W> __device__ void operator()(W &picked, int64_t r)
+	{
+		gt_target kind = target.kind(r);
+		int64_t t = target.of_row[r] - first;
+
+		picked = 0;
+		if (kind == GT_TARGET_BAD)
+			picked = (W)NAN;
+		else if (kind == GT_TARGET_COUNTS && t >= 0 && t < classes)
+			picked = gt_load(logits[r * classes + t]);
+	}
+};
+
+template <class T> struct count_before_f {
+	double *before;
+	const T *logits;
+	const int32_t *target;
+	const T *picked;
+	int64_t classes, first;
+
+	template <class TEAM, bool PACKED> __device__ void row(int64_t r) const
+	{
+		typedef typename gt_wide<T>::type wide;
+		gt_rank<wide> rank(gt_load(picked[r]), target[r] - first, classes);
+		int64_t count;
+
+		if (target[r] >= 0)
+			gt_each_pack<TEAM, PACKED>(logits + r * classes, classes,
+			    [&rank](const wide *v, int64_t i, int step) { rank.take(v, i, step); });
+		count = rank.template of_team<TEAM>();
+		if (TEAM::lane() == 0)
+			before[r] = count >= GT_RANK_NAN ? (double)INFINITY : (double)count;
+	}
+};
+
+template <class T> struct cross_entropy_sharded_sum : gt_loss_sum<T> {
+	const int32_t *target;
+	const T *lse, *picked;
+
+	__device__ void add(double *sums, int64_t r) const
+	{
+		if (target[r] >= 0)
+			sums[0] += (double)gt_load(lse[r]) - (double)gt_load(picked[r]);
+	}
+};
+
+template <class T> struct classify_stats_sharded_sum : gt_stats_sum {
+	const T *lse, *picked;
+	const double *before;
+	const int32_t *target;
+
+	__device__ void add(double *sums, int64_t r) const
+	{
+		if (target[r] < 0)
+			return;
+		sums[0] += (double)gt_load(lse[r]) - (double)gt_load(picked[r]);
+		sums[1] += 1;
+		sums[2] += before[r] < 1;
+		sums[3] += before[r] < 5;
+	}
+};
+
 /* ---- rows ---- */
 
 template <class T> static int run_log_sum_exp(struct gt_call *call, struct gt_err *err)
@@ -55,9 +123,54 @@ template <class T> static int run_add_log(struct gt_call *call, struct gt_err *e
 	    gt_in(gt_in_data<double>(call, 1)));
 }
 
+template <class T> static int run_pick(struct gt_call *call, struct gt_err *err)
+{
+	int64_t classes = gt_tensor_last(&call->in[0]);
+	pick_f<T> f;
+
+	f.logits = gt_in_data<T>(call, 0);
+	f.target = gt_targets_of(call, 1, classes);
+	f.classes = classes;
+	f.first = call->attrs.loss.first;
+	return gt_map(call->stream, "pick", gt_tensor_rows(&call->in[0]), f, err,
+	    gt_out(gt_out_data<T>(call)), gt_index());
+}
+
+template <class T> static int run_count_before(struct gt_call *call, struct gt_err *err)
+{
+	int64_t rows = gt_tensor_rows(&call->in[0]), classes = gt_tensor_last(&call->in[0]);
+	count_before_f<T> f = { gt_out_data<double>(call), gt_in_data<T>(call, 0),
+		gt_in_data<int32_t>(call, 1), gt_in_data<T>(call, 2), classes,
+		call->attrs.loss.first };
+
+	return gt_by_teams(call->stream, "count_before", rows, classes, f, err);
+}
+
+template <class T> static int run_cross_entropy_sharded(struct gt_call *call, struct gt_err *err)
+{
+	cross_entropy_sharded_sum<T> sum = { { gt_out_data<T>(call), gt_in_data<T>(call, 4) },
+		gt_in_data<int32_t>(call, 1), gt_in_data<T>(call, 2), gt_in_data<T>(call, 3) };
+
+	return gt_sum_rows<1>(
+	    call->stream, "cross_entropy_sharded", gt_tensor_rows(&call->in[0]), sum, err);
+}
+
+template <class T> static int run_classify_stats_sharded(struct gt_call *call, struct gt_err *err)
+{
+	classify_stats_sharded_sum<T> sum = { { gt_out_data<double>(call) }, gt_in_data<T>(call, 0),
+		gt_in_data<T>(call, 1), gt_in_data<double>(call, 2), gt_in_data<int32_t>(call, 3) };
+
+	return gt_sum_rows<GT_STATS>(
+	    call->stream, "classify_stats_sharded", gt_tensor_elements(&call->in[0]), sum, err);
+}
+
 const struct gt_kernel gt_cuda_loss_sharded_kernels[] = {
 	GT_ROWS(log_sum_exp, nullptr, nullptr),
 	GT_ROWS(exp_difference, nullptr, nullptr),
 	GT_ROWS(add_log, nullptr, nullptr),
+	GT_ROWS(pick, nullptr, nullptr),
+	GT_ROWS(count_before, nullptr, nullptr),
+	GT_ROWS(cross_entropy_sharded, nullptr, nullptr),
+	GT_ROWS(classify_stats_sharded, nullptr, nullptr),
 	{},
 };
