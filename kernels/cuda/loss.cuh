@@ -2,6 +2,7 @@
 #ifndef GT_KERNELS_CUDA_LOSS_CUH
 #define GT_KERNELS_CUDA_LOSS_CUH
 
+#include "kernels/cuda/fault.cuh"
 #include "kernels/cuda/real.cuh"
 #include "kernels/cuda/rows.cuh"
 #include "kernels/cuda/teams.cuh"
@@ -15,15 +16,19 @@ enum gt_target { GT_TARGET_IGNORED, GT_TARGET_COUNTS, GT_TARGET_BAD };
 struct gt_targets {
 	const int32_t *of_row;
 	int64_t classes;
+	struct gt_fault_slot *faults;
 
-	/* Memory may be read by a target only where it counts. */
+	/* Memory may be read by a target only where it counts. One that is no class is reported. */
 	__device__ __forceinline__ gt_target kind(int64_t r) const
 	{
 		int32_t t = of_row[r];
 
 		if (t < 0)
 			return GT_TARGET_IGNORED;
-		return t < classes ? GT_TARGET_COUNTS : GT_TARGET_BAD;
+		if (t < classes)
+			return GT_TARGET_COUNTS;
+		gt_report_fault(faults, GT_FAULT_TARGET, t, r, classes);
+		return GT_TARGET_BAD;
 	}
 };
 
@@ -32,7 +37,7 @@ static inline gt_targets gt_targets_of(const struct gt_call *call, int i, int64_
 {
 	int64_t whole = call->attrs.loss.whole;
 
-	return { gt_in_data<int32_t>(call, i), whole ? whole : classes };
+	return { gt_in_data<int32_t>(call, i), whole ? whole : classes, call->stream->faults };
 }
 
 /*
