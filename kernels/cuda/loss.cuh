@@ -84,7 +84,8 @@ __device__ __forceinline__ typename gt_wide<T>::type gt_row_lse(const T *x, int6
 }
 
 /* How many of a row come before one of value `own` and index t in falling order, where equal ones
- * are ordered by index; a thread's part. t may lie outside of the row. */
+ * are ordered by index; a thread's part. t may lie outside of the row; nothing past its end comes
+ * before. */
 template <class W> struct gt_rank {
 	W own;
 	int64_t t;
@@ -92,9 +93,7 @@ template <class W> struct gt_rank {
 	bool nan = false;
 
 	__device__ __forceinline__ gt_rank(W own_, int64_t t_, int64_t cols)
-	    : own(own_), t(t_ < 0        ? 0
-	                     : t_ < cols ? t_
-	                                 : cols)
+	    : own(own_), t(t_ < cols ? t_ : cols)
 	{
 	}
 
