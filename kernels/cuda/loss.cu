@@ -186,7 +186,7 @@ template <class T> static int run_cross_entropy_grad(struct gt_call *call, struc
 		gt_in_data<T>(call, 1), gt_targets_of(call, 2, classes), gt_in_data<T>(call, 3),
 		gt_in_data<T>(call, 4), classes, call->attrs.loss.first };
 
-	return gt_by_teams(call->stream, "cross_entropy_grad", rows, classes, f, err);
+	return gt_by_teams<false>(call->stream, "cross_entropy_grad", rows, classes, f, err);
 }
 
 template <class T> static int run_classify_stats(struct gt_call *call, struct gt_err *err)

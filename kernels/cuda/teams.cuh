@@ -10,7 +10,7 @@
  * thread of the row's team: a warp where rows are short, else a block. Which thread reads which
  * elements depends on `cols` alone, neither on the row's place in memory nor on its type. So a
  * row's result has the same bits in whichever batch it stands, and that of 16 bits is that of
- * float32, rounded.
+ * float32, rounded. gt_by_teams<false>() is for an f that has no use for PACKED.
  */
 enum {
 	GT_TEAM_PACK = 8,    /* elements that a thread takes at a time */
@@ -86,29 +86,29 @@ template <class TEAM, bool PACKED, class F> __global__ void gt_team_kernel(F f, 
 		f.template row<TEAM, PACKED>(r);
 }
 
-template <class TEAM, class F>
+template <bool PACKS, class TEAM, class F>
 static void gt_launch_teams(struct gt_stream *stream, int64_t rows, int64_t cols, F f)
 {
 	unsigned blocks = (unsigned)((rows + TEAM::ROWS - 1) / TEAM::ROWS);
 
-	if (cols % GT_TEAM_PACK == 0)
-		GT_LAUNCH((gt_team_kernel<TEAM, true, F>), blocks, TEAM::SIZE * TEAM::ROWS, 0,
+	if (PACKS && cols % GT_TEAM_PACK == 0)
+		GT_LAUNCH((gt_team_kernel<TEAM, PACKS, F>), blocks, TEAM::SIZE * TEAM::ROWS, 0,
 		    stream->queue, f, rows);
 	else
 		GT_LAUNCH((gt_team_kernel<TEAM, false, F>), blocks, TEAM::SIZE * TEAM::ROWS, 0,
 		    stream->queue, f, rows);
 }
 
-template <class F>
+template <bool PACKS = true, class F>
 static int gt_by_teams(
     struct gt_stream *stream, const char *name, int64_t rows, int64_t cols, F f, struct gt_err *err)
 {
 	if (!rows)
 		return 0;
 	if (cols <= GT_TEAM_SHORT)
-		gt_launch_teams<gt_team<1>>(stream, rows, cols, f);
+		gt_launch_teams<PACKS, gt_team<1>>(stream, rows, cols, f);
 	else
-		gt_launch_teams<gt_team<8>>(stream, rows, cols, f);
+		gt_launch_teams<PACKS, gt_team<8>>(stream, rows, cols, f);
 	return gt_cuda_launched(stream, name, err);
 }
 
