@@ -117,7 +117,7 @@ HEADERS  := $(filter-out $(INTERNAL),$(wildcard lib/*/*.h lib/*/*/*.h))
 CUDA_SRC := $(wildcard kernels/cuda/*.cu kernels/cuda/*.c)
 SIM_SRC  := $(wildcard tests/cudasim/*.cc tests/cudasim/*.cu) tests/cudasim/backends.c $(CUDA_SRC)
 # Tables of tests/unit/ that are run on simulated GPUs, too: those of kernels they have.
-SIM_TABLES := $(addprefix test_kernels_,attention elementwise half matmul norm norm_sync image conv loss)
+SIM_TABLES := $(addprefix test_kernels_,attention elementwise half matmul norm norm_sync image conv loss tokens)
 SIM_TEST_SRC := $(wildcard tests/cudasim/test_*.c)
 
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) \

@@ -1,4 +1,5 @@
 /* attention_cached.cu - attention of new tokens over the cached keys and values of a text. */
+#include "kernels/cuda/fault.cuh"
 #include "kernels/cuda/real.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rows.cuh"
@@ -9,7 +10,8 @@
  * for no other block. Its warps take keys in turns, some at a time, each with an online softmax of
  * its own (Milakov and Gimelshein 2018, arXiv 1805.02867); in the end they are put together in the
  * order of warps. The number of keys is in device memory alone, so a grid does not depend on it.
- * Where new tokens do not fit into the caches, results are NaN and the caches stay as they are.
+ * New tokens that do not fit into the caches are a fault: results are NaN, the caches stay as they
+ * are.
  */
 enum {
 	WARPS = 8,
@@ -25,6 +27,7 @@ template <class T> struct cached_args {
 	T *keys, *values;
 	int64_t T_, heads, D, room;
 	double scale;
+	struct gt_fault_slot *faults;
 };
 
 /* A block's token. */
@@ -139,6 +142,8 @@ template <class T> static __global__ void attention_cached(cached_args<T> a)
 	part<wide> r = { -(wide)INFINITY, 0, {} };
 
 	if (at.past < 0 || at.past > a.room - a.T_) {
+		if (threadIdx.x == 0)
+			gt_report_fault(a.faults, GT_FAULT_CACHE, a.T_, at.past, a.room);
 		if (d < a.D)
 			gt_store(at.y + d, (wide)NAN);
 		return;
@@ -164,7 +169,7 @@ template <class T> static int run_attention_cached(struct gt_call *call, struct 
 	const int64_t *qkv = call->in[0].shape, *keys = call->in[2].shape;
 	cached_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 0),
 		gt_in_data<int32_t>(call, 1), (T *)call->in[2].data, (T *)call->in[3].data, qkv[1],
-		keys[1], keys[3], keys[2], 1 / sqrt((double)keys[3]) };
+		keys[1], keys[3], keys[2], 1 / sqrt((double)keys[3]), call->stream->faults };
 	int64_t tokens = qkv[0] * qkv[1] * keys[1];
 
 	static_assert(COLS == WARPS * 32, "a thread has a column");

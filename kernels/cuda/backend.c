@@ -316,6 +316,8 @@ static const struct gt_kernel *const tables[] = {
 	gt_cuda_attention_cached_kernels,
 	gt_cuda_loss_kernels,
 	gt_cuda_loss_sharded_kernels,
+	gt_cuda_embedding_kernels,
+	gt_cuda_embedding_grad_kernels,
 	NULL,
 };
 

@@ -16,6 +16,17 @@ template <class T> inline const T *gt_in_data(const struct gt_call *call, int i)
 	return i < call->inputs && call->in[i].present ? (const T *)call->in[i].data : nullptr;
 }
 
+/* An unsigned integer as large as T: a copy of it has the same bits, NaN or not. */
+template <class T> struct gt_bits {
+	typedef uint16_t type;
+};
+template <> struct gt_bits<float> {
+	typedef uint32_t type;
+};
+template <> struct gt_bits<double> {
+	typedef uint64_t type;
+};
+
 /* Members in the order of struct gt_kernel. A row takes all calls where accepts is nullptr; nothing
  * is prepared where prepare is. A table ends with {}. */
 #define GT_ROW(name, type, function, accepts, prepare)                                             \

@@ -1,4 +1,4 @@
-/* shape.cu - reorder, subsample and its gradient, image_normalize. */
+/* shape.cu - reorder, subsample and its gradient, last_position, image_normalize. */
 #include "kernels/cuda/channels.cuh"
 
 /* ---- reorder ---- */
@@ -32,19 +32,9 @@ static __global__ void transpose(V *y, const V *x, int64_t images, int64_t rows,
 	}
 }
 
-template <class T> struct bits_of {
-	typedef uint16_t type;
-};
-template <> struct bits_of<float> {
-	typedef uint32_t type;
-};
-template <> struct bits_of<double> {
-	typedef uint64_t type;
-};
-
 template <class T> static int run_reorder(struct gt_call *call, struct gt_err *err)
 {
-	typedef typename bits_of<T>::type bits;
+	typedef typename gt_bits<T>::type bits;
 	const struct gt_tensor *x = &call->in[0];
 	int64_t n = gt_tensor_elements(x), area, rows, cols;
 
@@ -117,7 +107,7 @@ enum { SHAPE_THREADS = 256 };
 
 template <class T> static int run_subsample(struct gt_call *call, struct gt_err *err)
 {
-	typedef typename bits_of<T>::type bits;
+	typedef typename gt_bits<T>::type bits;
 	struct sizes s = sizes_of(call, &call->in[0], &call->out[0]);
 
 	if (!s.count)
@@ -129,7 +119,7 @@ template <class T> static int run_subsample(struct gt_call *call, struct gt_err 
 
 template <class T> static int run_subsample_grad(struct gt_call *call, struct gt_err *err)
 {
-	typedef typename bits_of<T>::type bits;
+	typedef typename gt_bits<T>::type bits;
 	struct sizes s = sizes_of(call, &call->out[0], &call->in[0]);
 
 	if (!s.count)
@@ -137,6 +127,30 @@ template <class T> static int run_subsample_grad(struct gt_call *call, struct gt
 	GT_LAUNCH((subsample_grad<bits>), (unsigned)gt_parts(s.count, SHAPE_THREADS), SHAPE_THREADS,
 	    0, call->stream->queue, gt_out_data<bits>(call), gt_in_data<bits>(call, 0), s);
 	return gt_cuda_launched(call->stream, "subsample_grad", err);
+}
+
+/* ---- last_position ---- */
+
+template <class V> struct last_position_f : gt_map_always {
+	const V *x;
+	int64_t length, cols;
+
+	__device__ void operator()(V &y, int64_t i)
+	{
+		y = x[(i / cols * length + length - 1) * cols + i % cols];
+	}
+};
+
+template <class T> static int run_last_position(struct gt_call *call, struct gt_err *err)
+{
+	typedef typename gt_bits<T>::type bits;
+	last_position_f<bits> f;
+
+	f.x = gt_in_data<bits>(call, 0);
+	f.length = call->in[0].shape[1];
+	f.cols = call->in[0].shape[2];
+	return gt_map(call->stream, "last_position", gt_tensor_elements(&call->out[0]), f, err,
+	    gt_out(gt_out_data<bits>(call)), gt_index());
 }
 
 /* ---- image_normalize ---- */
@@ -194,6 +208,7 @@ const struct gt_kernel gt_cuda_shape_kernels[] = {
 	GT_ROWS(reorder, nullptr, nullptr),
 	GT_ROWS(subsample, gt_accepts_channels_last, nullptr),
 	GT_ROWS(subsample_grad, gt_accepts_channels_last, nullptr),
+	GT_ROWS(last_position, nullptr, nullptr),
 	GT_ROW(image_normalize, GT_F32, run_image_normalize, nullptr, prepare_image_normalize),
 	{},
 };

@@ -217,6 +217,7 @@ static int copy_in(struct gt_call *far, struct gt_call *call, struct gt_err *err
 	return 0;
 }
 
+/* What an error leaves, too. */
 static void copy_out(struct gt_call *far, struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_device *d = test_device(0);
@@ -226,8 +227,9 @@ static void copy_out(struct gt_call *far, struct gt_call *call, struct gt_err *e
 
 		if (!is_used(call, i) || first_of(call, i) < i)
 			continue;
-		if (!err->code)
-			gt_device_read(d, host->data, t->data, bytes_of(t), err);
+		if (t->data)
+			gt_device_read(
+			    d, host->data, t->data, bytes_of(t), err->code ? GT_ERR_IGNORED : err);
 		gt_device_free(d, t->data, bytes_of(t));
 	}
 }
@@ -292,6 +294,18 @@ int test_run(const struct gt_cpu_set *set, const char *op, enum gt_dtype dtype,
 	free(call->workspace);
 	call->workspace = NULL;
 	return rc;
+}
+
+void test_refuses(const struct test_set *set, const char *op, enum gt_dtype dtype,
+    struct gt_call *call, const char *text)
+{
+	struct gt_err err = GT_ERR_INIT;
+	char want[sizeof(err.text)];
+
+	snprintf(want, sizeof(want), "%s%s%s", set->set == &device_set ? set->name : "",
+	    set->set == &device_set ? ":0: " : "", text);
+	assert_int_equal(test_run(set->set, op, dtype, call, &err), GT_EINVAL);
+	assert_string_equal(err.text, want);
 }
 
 void test_release(struct gt_call *call)

@@ -65,6 +65,11 @@ const struct gt_kernel *test_row(
 int test_run(const struct gt_cpu_set *set, const char *op, enum gt_dtype dtype,
     struct gt_call *call, struct gt_err *err);
 
+/* The call is refused with GT_EINVAL and this text, which a device puts its name before. A device
+ * leaves results all the same. */
+void test_refuses(const struct test_set *set, const char *op, enum gt_dtype dtype,
+    struct gt_call *call, const char *text);
+
 void test_release(struct gt_call *call);
 
 /*

@@ -240,11 +240,15 @@ static void test_cached(void **state)
 			check_cached(set[0].set, (int)n, &types[t]);
 }
 
-/* Tokens that do not fit give NaN, and no cache changes. */
+/* Tokens that do not fit are a fault; they give NaN, and no cache changes. */
 static void test_cache_full(void **state)
 {
 	static const struct cached_case wrong[] = { { 1, 2, 1, 8, 19, 20 },
 		{ 1, 2, 1, 8, -1, 20 } };
+	static const char *const texts[] = {
+		"attention: 2 tokens behind 19 others do not fit into a cache of 20",
+		"attention: 2 tokens behind -1 others do not fit into a cache of 20",
+	};
 	struct test_set set[3];
 
 	(void)state;
@@ -254,7 +258,7 @@ static void test_cache_full(void **state)
 		struct gt_call before = cached_call(GT_F32, &wrong[n]);
 
 		memset(call.out[0].data, 0, bytes_of(&call.out[0]));
-		test_launch(set[0].set, "attention_cached", GT_F32, &call);
+		test_refuses(&set[0], "attention_cached", GT_F32, &call, texts[n]);
 		for (int64_t i = 0; i < gt_tensor_elements(&call.out[0]); i++)
 			assert_true(isnan(test_get(&call.out[0], i)));
 		for (int k = 2; k < 4; k++)
