@@ -118,6 +118,8 @@ CUDA_SRC := $(wildcard kernels/cuda/*.cu kernels/cuda/*.c)
 SIM_SRC  := $(wildcard tests/cudasim/*.cc tests/cudasim/*.cu) tests/cudasim/backends.c $(CUDA_SRC)
 # Tables of tests/unit/ that are run on simulated GPUs, too: those of kernels they have.
 SIM_TABLES := $(addprefix test_kernels_,attention elementwise half matmul norm norm_sync image conv loss tokens)
+# Tests there that run whole graphs or stores on such a GPU.
+SIM_GRAPHS := $(addprefix test_,models optim)
 SIM_TEST_SRC := $(wildcard tests/cudasim/test_*.c)
 
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) \
@@ -137,7 +139,7 @@ CUDA_OBJ := $(if $(WITH_CUDA),$(patsubst %,$(BUILD)/obj/cuda/%.o,$(CUDA_SRC)))
 SIM_OBJ  := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(SIM_SRC))
 SIM_TEST_OBJ := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(SIM_TEST_SRC))
 SIM_BIN  := $(SIM_TEST_SRC:tests/cudasim/%.c=$(BUILD)/tests/cudasim/%)
-SIM_TABLE_BIN := $(SIM_TABLES:%=$(BUILD)/tests/cudasim/%)
+SIM_TABLE_BIN := $(patsubst %,$(BUILD)/tests/cudasim/%,$(SIM_TABLES) $(SIM_GRAPHS))
 # Stands in for NVIDIA's; programs of the simulator look beside themselves first.
 SIM_LT_SO := $(BUILD)/tests/cudasim/libcublasLt.so.13
 SIM_LINK := -rdynamic -Wl,--disable-new-dtags,-rpath,'$$ORIGIN'

@@ -5,6 +5,7 @@
 /* cmocka wants these four first */
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,16 +108,23 @@ static void take_steps(struct state *s)
 	}
 }
 
+/* The CPU's kernels round a product and a sum once where the processor can; a GPU's need not do so
+ * at the same places. After these steps that makes some units in the last place of numbers up to 1.
+ */
 static void compare(const struct state *a, const void *x, const struct state *b, const void *y)
 {
+	const float bound = test_device_is_far() || test_device_is_cpu() ? 0 : 1e-6f;
 	float *of_a = read_flat(a, x), *of_b = read_flat(b, y);
 
-	assert_memory_equal(of_a, of_b, a->bytes);
+	for (size_t i = 0; i < a->bytes / sizeof(*of_a); i++)
+		if (!(fabsf(of_a[i] - of_b[i]) <= bound))
+			fail_msg("element %zu is %.9g on the CPU, %.9g on the device", i,
+			    (double)of_a[i], (double)of_b[i]);
 	free(of_a);
 	free(of_b);
 }
 
-/* Every optimizer, and the mean, have on any device the bits of the CPU. */
+/* Every optimizer, and the mean, have on the far device the bits of the CPU; GPUs are close. */
 static void devices_agree(void **state)
 {
 	struct gt_err err = GT_ERR_INIT;
