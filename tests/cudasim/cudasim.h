@@ -23,7 +23,7 @@ extern "C" {
  * - Blocks of device, shared and pinned memory have red zones. With the address sanitizer an access
  *   out of bounds ends the program with the line of the kernel.
  * - The pinned host memory that a copy goes to is NaN until the copy runs, unless an earlier copy
- *   that still has to run uses it.
+ *   that still has to run uses it, or streams wait for functions of the host, which may use it.
  *
  * Faults are: threads that wait at different barriers, or for lanes that never come; a lane that is
  * not in its own mask; a shuffle from a lane outside of the mask. A fault ends its kernel; from

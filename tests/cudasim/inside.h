@@ -2,6 +2,10 @@
 #ifndef GT_TESTS_CUDASIM_INSIDE_H
 #define GT_TESTS_CUDASIM_INSIDE_H
 
+#include <functional>
+#include <memory>
+#include <mutex>
+
 #include <cuda_runtime.h>
 
 #include "tests/cudasim/cudasim.h"
@@ -9,20 +13,14 @@
 /* A record of an event: what waits for it holds it, whatever becomes of the event. */
 struct mark {
 	bool reached;
-	int holders;
 	double ms; /* of the clock, when it was reached */
+	bool captured;
+	std::weak_ptr<struct capture> in; /* while it lasts */
 };
 
 struct cudasim_event {
-	mark *last; /* NULL: never recorded */
+	std::shared_ptr<mark> last; /* NULL: never recorded */
 };
-
-/* ---- clock.cc ---- */
-
-/* A clock that only simulated products put forward; with the lock of the run-time. */
-extern double cudasim_ms;
-
-/* ---- block.cc: without sanitizers ---- */
 
 struct cudasim_grid {
 	dim3 blocks, threads;
@@ -30,6 +28,78 @@ struct cudasim_grid {
 	void (*call)(void *closure);
 	void *closure;
 };
+
+/* A piece of work. Copies of it share what it holds. */
+struct item {
+	enum { KERNEL, COPY, FILL, RECORD, WAIT, WAIT_VALUE } kind;
+	cudasim_grid grid;
+	std::shared_ptr<void> closure; /* of the grid */
+	void *to;
+	const void *from;
+	std::shared_ptr<void> staged; /* the bytes of pageable host memory */
+	size_t bytes;
+	unsigned value; /* of bytes that are filled; or the least that is waited for, at `from` */
+	std::shared_ptr<mark> at;
+	uint64_t number; /* items of all streams are counted */
+	item *next;
+};
+
+struct cudasim_stream {
+	int device;
+	item *first, *last;
+	uint64_t queued, done;
+	cudasim_stream *next; /* all streams */
+	/* That its work is kept for, and its number there. */
+	std::shared_ptr<struct capture> capture;
+	int branch;
+	bool ends; /* when its work is done */
+};
+
+/* ---- clock.cc ---- */
+
+/* A clock that only simulated products put forward; with the lock of the run-time. */
+extern double cudasim_ms;
+
+/* ---- runtime.cc: with the lock ---- */
+
+extern std::mutex cudasim_lock;
+typedef std::lock_guard<std::mutex> guard;
+
+extern thread_local int cudasim_device; /* the calling thread's */
+
+/* The result of a call, which cudaGetLastError() gives, too; and that of a device's faults. */
+cudaError_t cudasim_return(cudaError_t e);
+cudaError_t cudasim_device_error(int device);
+
+cudasim_stream *cudasim_new_stream(int device);
+void cudasim_delete_stream(cudasim_stream *stream);
+cudasim_stream *cudasim_stream_of(cudaStream_t stream); /* NULL: the default stream */
+
+/* Queue a copy of the item. */
+cudaError_t cudasim_queue(cudaStream_t stream, const item &like);
+
+/* Run work of any stream, in any order that is right, until all of this one is done, or until it is
+ * so, or until nothing can run and the calling thread's device has a fault. Other threads have the
+ * lock where nothing can run: a stream waits for a value that they write. */
+void cudasim_finish(const cudasim_stream *stream);
+void cudasim_work_until(const std::function<bool()> &reached);
+
+/* Run one piece of work, if there is one that may run. */
+void cudasim_work();
+
+/* ---- graphs.cc: with the lock ---- */
+
+/* Keep an item of a stream with a capture; let a stream wait for a mark, one of which has one. */
+cudaError_t cudasim_keep(cudasim_stream *stream, const item &like);
+cudaError_t cudasim_keep_wait(cudasim_stream *stream, const std::shared_ptr<mark> &at);
+
+/* What the thread that captures may not do: the error, and the end of a capture of this stream or
+ * mark, or of the thread's. Success: there is none. */
+cudaError_t cudasim_forbid(const cudasim_stream *stream);
+cudaError_t cudasim_forbid_mark(const std::shared_ptr<mark> &at);
+cudaError_t cudasim_forbid_thread();
+
+/* ---- block.cc: without sanitizers ---- */
 
 /* Run all blocks, in an order drawn from `order`. The text of a fault, or NULL; it is good until
  * the next one. */
@@ -53,8 +123,10 @@ size_t cudasim_memory_total();
 void *cudasim_take_pinned(size_t bytes);
 bool cudasim_give_pinned(void *p);
 bool cudasim_is_pinned(const void *p, size_t bytes);
-/* Whether all these bytes are in one block of some device. */
+/* Whether all these bytes are in one block of some device; and the device that has a block which
+ * begins here, or -1. */
 bool cudasim_is_device(const void *p, size_t bytes);
+int cudasim_device_of(const void *p);
 
 /* Give the host access to the memory of all devices, or take it away. */
 void cudasim_open_memory(bool open);

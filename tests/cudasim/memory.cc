@@ -170,6 +170,15 @@ bool cudasim_is_device(const void *p, size_t bytes)
 	return false;
 }
 
+int cudasim_device_of(const void *p)
+{
+	for (int d = 0; d < CUDASIM_DEVICES; d++)
+		for (const block *b = devices[d].blocks; b; b = b->next)
+			if (b->p == p)
+				return d;
+	return -1;
+}
+
 /* The heap's own red zones are enough here. */
 void *cudasim_take_pinned(size_t bytes)
 {

@@ -1,53 +1,40 @@
-/* runtime.cc - the simulator's devices, streams and events: work that is queued, and done late. */
-#include "tests/cudasim/inside.h"
-
+/* runtime.cc - the simulator's devices, memory and copies: work that is queued, and done late. */
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <unistd.h>
 
-/* A piece of work. */
-struct item {
-	enum { KERNEL, COPY, FILL, RECORD, WAIT } kind;
-	cudasim_grid grid;
-	void (*release)(void *closure);
-	void *to;
-	const void *from;
-	void *staged; /* the bytes of pageable host memory; freed with the item */
-	size_t bytes;
-	int value;
-	mark *at;
-	item *next;
-};
+#include "tests/cudasim/inside.h"
 
-struct cudasim_stream {
-	int device;
-	item *first, *last;
-	uint64_t queued, done;
-	cudasim_stream *next; /* all streams */
-};
+std::mutex cudasim_lock;
 
 static struct {
-	std::mutex lock;
 	cudasim_stream *streams, *defaults[CUDASIM_DEVICES];
 	cudaError_t error[CUDASIM_DEVICES];
 	char fault[CUDASIM_DEVICES][400];
 	uint64_t seed, draws;
+	uint64_t queued, ran; /* items of all streams */
 	long kernels;
 	int fail_in; /* allocations until one fails; 0: none does */
 	bool failing, watched;
 } sim = {};
 
-static thread_local int device_of_thread;
+static std::condition_variable_any more_is_queued;
+
+thread_local int cudasim_device;
 static thread_local cudaError_t last_error;
 
-typedef std::lock_guard<std::mutex> guard;
-
-static cudaError_t give(cudaError_t e)
+cudaError_t cudasim_return(cudaError_t e)
 {
 	if (e != cudaSuccess && e != cudaErrorNotReady)
 		last_error = e;
 	return e;
+}
+
+cudaError_t cudasim_device_error(int device)
+{
+	return cudasim_return(sim.error[device]);
 }
 
 static int device_count()
@@ -91,7 +78,7 @@ static void set_fault(int device, const char *text)
 
 void cudasim_seed(uint64_t to)
 {
-	guard g(sim.lock);
+	guard g(cudasim_lock);
 
 	sim.seed = to;
 	sim.draws = 0;
@@ -104,7 +91,7 @@ const char *cudasim_fault(int device)
 
 void cudasim_forget(int device)
 {
-	guard g(sim.lock);
+	guard g(cudasim_lock);
 
 	*sim.fault[device] = '\0';
 	sim.error[device] = cudaSuccess;
@@ -112,7 +99,7 @@ void cudasim_forget(int device)
 
 void cudasim_fail_allocation(int n)
 {
-	guard g(sim.lock);
+	guard g(cudasim_lock);
 
 	sim.fail_in = n;
 	sim.failing = false;
@@ -123,22 +110,7 @@ long cudasim_kernels()
 	return sim.kernels;
 }
 
-/* ---- work; with the lock ---- */
-
-static void drop(mark *m)
-{
-	if (m && !--m->holders)
-		delete m;
-}
-
-static void free_item(item *i)
-{
-	if (i->release)
-		i->release(i->grid.closure);
-	free(i->staged);
-	drop(i->at);
-	delete i;
-}
+/* ---- work ---- */
 
 static void run_item(const cudasim_stream *s, item *i)
 {
@@ -151,25 +123,38 @@ static void run_item(const cudasim_stream *s, item *i)
 		sim.kernels++;
 		break;
 	case item::COPY:
-		memcpy(i->to, i->staged ? i->staged : i->from, i->bytes);
+		memcpy(i->to, i->staged ? i->staged.get() : i->from, i->bytes);
 		break;
 	case item::FILL:
-		memset(i->to, i->value, i->bytes);
+		memset(i->to, (int)i->value, i->bytes);
 		break;
 	case item::RECORD:
 		i->at->reached = true;
 		i->at->ms = cudasim_ms;
 		break;
 	case item::WAIT:
+	case item::WAIT_VALUE:
 		break;
 	}
 	if (fault)
 		set_fault(s->device, fault);
 }
 
+/* On a device with a fault no stream waits for the host. */
+static bool is_written(const cudasim_stream *s, const item *i)
+{
+	unsigned there = __atomic_load_n((const unsigned *)i->from, __ATOMIC_ACQUIRE);
+
+	return (int)(there - i->value) >= 0 || sim.error[s->device] != cudaSuccess;
+}
+
+/* Who may run once may run from then on: other threads write values meanwhile. */
 static bool may_run(const cudasim_stream *s)
 {
-	return s->first && (s->first->kind != item::WAIT || s->first->at->reached);
+	const item *i = s->first;
+
+	return i && (i->kind != item::WAIT || i->at->reached) &&
+	       (i->kind != item::WAIT_VALUE || is_written(s, i));
 }
 
 /* Run the first item of some stream that may; false: there is none. */
@@ -192,62 +177,139 @@ static bool run_one()
 	if (!s->first)
 		s->last = nullptr;
 	s->done++;
-	free_item(i);
+	sim.ran++;
+	delete i;
+	if (s->ends && !s->first)
+		cudasim_delete_stream(s);
 	return true;
 }
 
-static void finish(const cudasim_stream *s)
+void cudasim_work()
 {
-	uint64_t target = s->queued;
-
-	if (s->done >= target)
-		return;
 	cudasim_open_memory(true);
-	while (s->done < target)
-		if (!run_one()) {
-			fprintf(stderr, "cudasim: streams wait for each other\n");
-			abort();
-		}
+	run_one();
 	cudasim_open_memory(false);
 }
 
+static void die(const char *text)
+{
+	fprintf(stderr, "cudasim: %s\n", text);
+	abort();
+}
+
+/* Time since the last item of any stream ran. */
+struct idleness {
+	uint64_t ran;
+	std::chrono::steady_clock::time_point since;
+};
+
+static void wait_for_other_threads(idleness *idle)
+{
+	auto now = std::chrono::steady_clock::now();
+	bool waits = false;
+
+	for (const cudasim_stream *s = sim.streams; s; s = s->next)
+		waits = waits || (s->first && s->first->kind == item::WAIT_VALUE);
+	if (!waits)
+		die("streams wait for each other");
+	if (idle->ran != sim.ran)
+		*idle = { sim.ran, now };
+	if (now - idle->since > std::chrono::seconds(100))
+		die("a stream waits for a value that nobody writes");
+	more_is_queued.wait_for(cudasim_lock, std::chrono::microseconds(200));
+}
+
+void cudasim_work_until(const std::function<bool()> &reached)
+{
+	idleness idle = { sim.ran, std::chrono::steady_clock::now() };
+
+	if (reached())
+		return;
+	cudasim_open_memory(true);
+	while (!reached()) {
+		if (run_one())
+			continue;
+		if (sim.error[cudasim_device] != cudaSuccess)
+			break;
+		cudasim_open_memory(false);
+		wait_for_other_threads(&idle);
+		cudasim_open_memory(true);
+	}
+	cudasim_open_memory(false);
+}
+
+void cudasim_finish(const cudasim_stream *s)
+{
+	uint64_t target = s->queued;
+
+	cudasim_work_until([=] { return s->done >= target; });
+}
+
+/* All that its streams have by now. Other threads may make and free streams meanwhile. */
 static void finish_device(int device)
 {
-	for (cudasim_stream *s = sim.streams; s; s = s->next)
-		if (s->device == device)
-			finish(s);
+	uint64_t target = sim.queued;
+
+	cudasim_work_until([=] {
+		for (const cudasim_stream *s = sim.streams; s; s = s->next)
+			if (s->device == device && s->first && s->first->number <= target)
+				return false;
+		return true;
+	});
 }
 
-static cudasim_stream *new_stream(int device)
+cudasim_stream *cudasim_new_stream(int device)
 {
-	return sim.streams = new cudasim_stream{ device, nullptr, nullptr, 0, 0, sim.streams };
+	cudasim_stream *s = new cudasim_stream{};
+
+	s->device = device;
+	s->next = sim.streams;
+	return sim.streams = s;
 }
 
-static cudasim_stream *stream_of(cudaStream_t stream)
+void cudasim_delete_stream(cudasim_stream *stream)
 {
-	cudasim_stream **d = &sim.defaults[device_of_thread];
+	cudasim_stream **link = &sim.streams;
+
+	while (*link != stream)
+		link = &(*link)->next;
+	*link = stream->next;
+	while (stream->first) {
+		item *i = stream->first;
+
+		stream->first = i->next;
+		delete i;
+	}
+	delete stream;
+}
+
+cudasim_stream *cudasim_stream_of(cudaStream_t stream)
+{
+	cudasim_stream **d = &sim.defaults[cudasim_device];
 
 	if (!stream && !*d)
-		*d = new_stream(device_of_thread);
+		*d = cudasim_new_stream(cudasim_device);
 	return stream ? stream : *d;
 }
 
-/* The item is copied; what it holds is the stream's from then on, or freed. */
-static cudaError_t queue(cudaStream_t stream, const item &like)
+cudaError_t cudasim_queue(cudaStream_t stream, const item &like)
 {
-	cudasim_stream *s = stream_of(stream);
-	item *i = new item(like);
+	cudasim_stream *s = cudasim_stream_of(stream);
+	item *i;
 
-	if (sim.error[s->device] != cudaSuccess) {
-		free_item(i);
-		return give(sim.error[s->device]);
-	}
+	if (sim.error[s->device] != cudaSuccess)
+		return cudasim_return(sim.error[s->device]);
+	if (s->capture)
+		return cudasim_keep(s, like);
+	i = new item(like);
+	i->number = ++sim.queued;
 	if (s->last)
 		s->last->next = i;
 	else
 		s->first = i;
 	s->last = i;
 	s->queued++;
+	more_is_queued.notify_all();
 	return cudaSuccess;
 }
 
@@ -256,19 +318,18 @@ void cudasim_launch(dim3 grid, dim3 threads, size_t dynamic_bytes, cudaStream_t 
 {
 	item i = {};
 	uint64_t per_block = (uint64_t)threads.x * threads.y * threads.z;
-	guard g(sim.lock);
+	guard g(cudasim_lock);
 
 	i.kind = item::KERNEL;
 	i.grid = { grid, threads, dynamic_bytes, call, closure };
-	i.release = release;
+	i.closure = std::shared_ptr<void>(closure, release);
 	if (!per_block || per_block > 1024 || threads.z > 64 || !grid.x || !grid.y || !grid.z ||
 	    grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535 || dynamic_bytes > 48 << 10) {
-		give(dynamic_bytes > 48 << 10 ? cudaErrorInvalidValue
-		                              : cudaErrorInvalidConfiguration);
-		release(closure);
+		cudasim_return(dynamic_bytes > 48 << 10 ? cudaErrorInvalidValue
+		                                        : cudaErrorInvalidConfiguration);
 		return;
 	}
-	queue(stream, i);
+	cudasim_queue(stream, i);
 }
 
 /* ---- errors, devices ---- */
@@ -286,8 +347,20 @@ const char *cudaGetErrorString(cudaError_t error)
 		{ cudaErrorNoDevice, "no CUDA-capable device is detected" },
 		{ cudaErrorInvalidDevice, "invalid device ordinal" },
 		{ cudaErrorInvalidResourceHandle, "invalid resource handle" },
+		{ cudaErrorIllegalState, "the operation cannot be performed in the present state" },
 		{ cudaErrorNotReady, "device not ready" },
 		{ cudaErrorLaunchFailure, "unspecified launch failure" },
+		{ cudaErrorStreamCaptureUnsupported,
+		    "operation not permitted when stream is capturing" },
+		{ cudaErrorStreamCaptureInvalidated,
+		    "operation failed due to a previous error during capture" },
+		{ cudaErrorStreamCaptureUnmatched,
+		    "capture was not ended in the same stream as it began" },
+		{ cudaErrorStreamCaptureUnjoined, "capturing stream has unjoined work" },
+		{ cudaErrorStreamCaptureIsolation,
+		    "dependency created on uncaptured work in another stream" },
+		{ cudaErrorCapturedEvent,
+		    "operation not permitted on an event last recorded in a capturing stream" },
 	};
 
 	for (const auto &t : texts)
@@ -307,7 +380,7 @@ cudaError_t cudaGetLastError()
 cudaError_t cudaGetDeviceCount(int *count)
 {
 	*count = device_count();
-	return *count ? cudaSuccess : give(cudaErrorNoDevice);
+	return *count ? cudaSuccess : cudasim_return(cudaErrorNoDevice);
 }
 
 static bool is_device(int device)
@@ -318,7 +391,7 @@ static bool is_device(int device)
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device)
 {
 	if (!is_device(device))
-		return give(cudaErrorInvalidDevice);
+		return cudasim_return(cudaErrorInvalidDevice);
 	memset(out, 0, sizeof(*out));
 	snprintf(out->name, sizeof(out->name), "simulated GPU");
 	out->totalGlobalMem = cudasim_memory_total();
@@ -330,24 +403,24 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device)
 cudaError_t cudaSetDevice(int device)
 {
 	if (!is_device(device))
-		return give(device_count() ? cudaErrorInvalidDevice : cudaErrorNoDevice);
-	device_of_thread = device;
+		return cudasim_return(device_count() ? cudaErrorInvalidDevice : cudaErrorNoDevice);
+	cudasim_device = device;
 	return cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int *device)
 {
-	*device = device_of_thread;
+	*device = cudasim_device;
 	return cudaSuccess;
 }
 
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 {
-	guard g(sim.lock);
+	guard g(cudasim_lock);
 
 	*total = cudasim_memory_total();
-	*available = *total - cudasim_memory_used(device_of_thread);
-	return give(sim.error[device_of_thread]);
+	*available = *total - cudasim_memory_used(cudasim_device);
+	return cudasim_return(sim.error[cudasim_device]);
 }
 
 /* ---- memory ---- */
@@ -362,58 +435,61 @@ static bool fails()
 
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
-	guard g(sim.lock);
+	guard g(cudasim_lock);
 
 	*out = nullptr;
-	if (sim.error[device_of_thread] != cudaSuccess)
-		return give(sim.error[device_of_thread]);
+	if (sim.error[cudasim_device] != cudaSuccess)
+		return cudasim_return(sim.error[cudasim_device]);
+	if (cudasim_forbid_thread() != cudaSuccess)
+		return cudaErrorStreamCaptureUnsupported;
 	if (!bytes)
 		return cudaSuccess;
-	*out = fails() ? nullptr : cudasim_take(device_of_thread, bytes);
-	return *out ? cudaSuccess : give(cudaErrorMemoryAllocation);
+	*out = fails() ? nullptr : cudasim_take(cudasim_device, bytes);
+	return *out ? cudaSuccess : cudasim_return(cudaErrorMemoryAllocation);
 }
 
 /* Waits for all work of the device, as the real one does. */
 cudaError_t cudaFree(void *p)
 {
-	guard g(sim.lock);
+	guard g(cudasim_lock);
+	int device = cudasim_device_of(p);
 
 	if (!p)
 		return cudaSuccess;
-	for (int d = 0; d < CUDASIM_DEVICES; d++) {
-		finish_device(d);
-		if (cudasim_give(d, p))
-			return give(sim.error[d]);
-	}
-	return give(cudaErrorInvalidValue);
+	if (cudasim_forbid_thread() != cudaSuccess)
+		return cudaErrorStreamCaptureUnsupported;
+	if (device < 0)
+		return cudasim_return(cudaErrorInvalidValue);
+	finish_device(device);
+	cudasim_give(device, p);
+	return cudasim_return(sim.error[device]);
 }
 
 cudaError_t cudaMallocHost(void **out, size_t bytes)
 {
-	guard g(sim.lock);
+	guard g(cudasim_lock);
 
 	*out = fails() ? nullptr : cudasim_take_pinned(bytes);
-	return *out ? cudaSuccess : give(cudaErrorMemoryAllocation);
+	return *out ? cudaSuccess : cudasim_return(cudaErrorMemoryAllocation);
 }
 
 cudaError_t cudaFreeHost(void *p)
 {
-	guard g(sim.lock);
+	guard g(cudasim_lock);
 
 	if (!p)
 		return cudaSuccess;
-	for (int d = 0; d < CUDASIM_DEVICES; d++)
-		finish_device(d);
-	return cudasim_give_pinned(p) ? cudaSuccess : give(cudaErrorInvalidValue);
+	finish_device(cudasim_device);
+	return cudasim_give_pinned(p) ? cudaSuccess : cudasim_return(cudaErrorInvalidValue);
 }
 
 static cudaError_t copy_from_pageable(item *i, cudaStream_t stream)
 {
-	i->staged = malloc(i->bytes);
+	i->staged = std::shared_ptr<void>(malloc(i->bytes), free);
 	if (!i->staged)
-		return give(cudaErrorMemoryAllocation);
-	memcpy(i->staged, i->from, i->bytes);
-	return queue(stream, *i);
+		return cudasim_return(cudaErrorMemoryAllocation);
+	memcpy(i->staged.get(), i->from, i->bytes);
+	return cudasim_queue(stream, *i);
 }
 
 static bool overlap(const void *a, size_t a_bytes, const char *b, size_t b_bytes)
@@ -421,13 +497,15 @@ static bool overlap(const void *a, size_t a_bytes, const char *b, size_t b_bytes
 	return a && (const char *)a < b + b_bytes && b < (const char *)a + a_bytes;
 }
 
-/* Whether a copy that is queued reads or writes these bytes of the host. */
+/* Whether a copy that is queued reads or writes these bytes of the host, or a function of the host
+ * may do so, for which a stream waits. */
 static bool is_awaited(const char *host, size_t bytes)
 {
 	for (const cudasim_stream *s = sim.streams; s; s = s->next)
 		for (const item *i = s->first; i; i = i->next)
-			if (i->kind == item::COPY && (overlap(i->from, i->bytes, host, bytes) ||
-			                                 overlap(i->to, i->bytes, host, bytes)))
+			if (i->kind == item::WAIT_VALUE ||
+			    (i->kind == item::COPY && (overlap(i->from, i->bytes, host, bytes) ||
+			                                  overlap(i->to, i->bytes, host, bytes))))
 				return true;
 	return false;
 }
@@ -437,7 +515,7 @@ cudaError_t cudaMemcpyAsync(
 {
 	item i = {};
 	cudaError_t e;
-	guard g(sim.lock);
+	guard g(cudasim_lock);
 
 	i.kind = item::COPY;
 	i.to = to;
@@ -447,140 +525,36 @@ cudaError_t cudaMemcpyAsync(
 		return cudaSuccess;
 	if (cudasim_is_device(to, bytes) != (kind != cudaMemcpyDeviceToHost) ||
 	    cudasim_is_device(from, bytes) != (kind != cudaMemcpyHostToDevice))
-		return give(cudaErrorInvalidValue);
+		return cudasim_return(cudaErrorInvalidValue);
+	if (kind != cudaMemcpyDeviceToDevice &&
+	    cudasim_forbid(cudasim_stream_of(stream)) != cudaSuccess)
+		return cudaErrorStreamCaptureUnsupported;
 	if (kind == cudaMemcpyHostToDevice && !cudasim_is_pinned(from, bytes))
 		return copy_from_pageable(&i, stream);
 	if (kind != cudaMemcpyDeviceToHost)
-		return queue(stream, i);
+		return cudasim_queue(stream, i);
 	if (cudasim_is_pinned(to, bytes)) {
 		if (!is_awaited((const char *)to, bytes))
 			memset(to, 0xff, bytes);
-		return queue(stream, i);
+		return cudasim_queue(stream, i);
 	}
-	e = queue(stream, i);
+	e = cudasim_queue(stream, i);
 	if (e == cudaSuccess)
-		finish(stream_of(stream));
-	return e == cudaSuccess ? give(sim.error[stream_of(stream)->device]) : e;
+		cudasim_finish(cudasim_stream_of(stream));
+	return e == cudaSuccess ? cudasim_return(sim.error[cudasim_stream_of(stream)->device]) : e;
 }
 
 cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t stream)
 {
 	item i = {};
-	guard g(sim.lock);
+	guard g(cudasim_lock);
 
 	i.kind = item::FILL;
 	i.to = p;
-	i.value = value;
+	i.value = (unsigned)value;
 	i.bytes = bytes;
 	if (!bytes)
 		return cudaSuccess;
-	return cudasim_is_device(p, bytes) ? queue(stream, i) : give(cudaErrorInvalidValue);
-}
-
-/* ---- streams and events ---- */
-
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
-{
-	guard g(sim.lock);
-
-	(void)flags;
-	*out = new_stream(device_of_thread);
-	return give(sim.error[device_of_thread]);
-}
-
-cudaError_t cudaStreamDestroy(cudaStream_t stream)
-{
-	cudasim_stream **link = &sim.streams;
-	guard g(sim.lock);
-
-	finish(stream);
-	while (*link != stream)
-		link = &(*link)->next;
-	*link = stream->next;
-	delete stream;
-	return cudaSuccess;
-}
-
-cudaError_t cudaStreamSynchronize(cudaStream_t stream)
-{
-	guard g(sim.lock);
-	cudasim_stream *s = stream_of(stream);
-
-	finish(s);
-	return give(sim.error[s->device]);
-}
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
-{
-	(void)flags;
-	*out = new cudasim_event{ nullptr };
-	return cudaSuccess;
-}
-
-cudaError_t cudaEventDestroy(cudaEvent_t event)
-{
-	guard g(sim.lock);
-
-	drop(event->last);
-	delete event;
-	return cudaSuccess;
-}
-
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
-{
-	item i = {};
-	guard g(sim.lock);
-
-	drop(event->last);
-	event->last = new mark{ false, 2, 0 }; /* the event's and the item's */
-	i.kind = item::RECORD;
-	i.at = event->last;
-	return queue(stream, i);
-}
-
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
-{
-	item i = {};
-	guard g(sim.lock);
-
-	(void)flags;
-	if (!event->last)
-		return cudaSuccess;
-	event->last->holders++;
-	i.kind = item::WAIT;
-	i.at = event->last;
-	return queue(stream, i);
-}
-
-static bool is_reached(const struct cudasim_event *e)
-{
-	return !e->last || e->last->reached;
-}
-
-/* A device with a fault queues nothing, so an event may never be reached. */
-cudaError_t cudaEventSynchronize(cudaEvent_t event)
-{
-	guard g(sim.lock);
-
-	cudasim_open_memory(true);
-	while (!is_reached(event) && run_one())
-		;
-	cudasim_open_memory(false);
-	return give(sim.error[device_of_thread]);
-}
-
-/* Whoever asks again and again sees the work go on. */
-cudaError_t cudaEventQuery(cudaEvent_t event)
-{
-	guard g(sim.lock);
-	bool reached = is_reached(event);
-
-	if (!reached) {
-		cudasim_open_memory(true);
-		run_one();
-		cudasim_open_memory(false);
-	}
-	if (sim.error[device_of_thread] != cudaSuccess)
-		return give(sim.error[device_of_thread]);
-	return reached ? cudaSuccess : cudaErrorNotReady;
+	return cudasim_is_device(p, bytes) ? cudasim_queue(stream, i)
+	                                   : cudasim_return(cudaErrorInvalidValue);
 }

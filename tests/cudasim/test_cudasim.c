@@ -5,7 +5,9 @@
 /* cmocka wants these three first */
 #include <cmocka.h>
 
+#include <cuda.h>
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -326,6 +328,114 @@ static void test_early_host_read(void **state)
 	close_site(&s);
 }
 
+/* ---- values that the host writes ---- */
+
+struct writer {
+	struct site *s;
+	unsigned *value;
+};
+
+static void *write_late(void *arg)
+{
+	struct writer *w = arg;
+
+	usleep(2000);
+	for (int i = 0; i < PLANTED_COUNT; i++)
+		w->s->host[i] = 5;
+	__atomic_store_n(w->value, 7, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* x is copied from host memory when the value is there; y does not wait. */
+static void test_wait_for_value(void **state)
+{
+	for (uint64_t seed = 1; seed <= ORDERS; seed++) {
+		struct site s;
+		struct writer w = { &s, NULL };
+		pthread_t thread;
+		void *p;
+
+		(void)state;
+		cudasim_seed(seed);
+		open_site(&s);
+		ok(cudaMallocHost(&p, sizeof(*w.value)));
+		w.value = p;
+		*w.value = 6;
+		ok((cudaError_t)cuStreamWaitValue32(
+		    s.stream[0], (CUdeviceptr)(uintptr_t)p, 7, CU_STREAM_WAIT_VALUE_GEQ));
+		ok(cudaMemcpyAsync(s.x, s.host, BYTES, cudaMemcpyHostToDevice, s.stream[0]));
+		ok(cudaEventRecord(s.event, s.stream[0]));
+		ok(cudaMemsetAsync(s.y, 0, BYTES, s.stream[1]));
+		ok(cudaStreamSynchronize(s.stream[1]));
+		assert_int_equal(cudaEventQuery(s.event), cudaErrorNotReady);
+		assert_int_equal(pthread_create(&thread, NULL, write_late, &w), 0);
+		ok(cudaStreamSynchronize(s.stream[0]));
+		pthread_join(thread, NULL);
+		ok(cudaMemcpyAsync(s.host, s.x, BYTES, cudaMemcpyDeviceToHost, s.stream[0]));
+		ok(cudaStreamSynchronize(s.stream[0]));
+		assert_true(s.host[0] == 5);
+		assert_int_equal(cuStreamWaitValue32(s.stream[0], (CUdeviceptr)(uintptr_t)s.x, 7,
+		                     CU_STREAM_WAIT_VALUE_GEQ),
+		    CUDA_ERROR_INVALID_VALUE); /* the simulator's: pinned memory alone */
+		ok(cudaFreeHost(p));
+		close_site(&s);
+	}
+}
+
+/* ---- graphs ---- */
+
+/* Two branches, of which the second waits for the first or does not: its replays are as late as
+ * other streams' work. */
+static float replay_branches(bool wait, uint64_t seed)
+{
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+	cudaEvent_t back;
+	struct site s;
+	float first;
+
+	cudasim_seed(seed);
+	open_site(&s);
+	ok(cudaMemsetAsync(s.y, 0, BYTES, s.stream[0]));
+	ok(cudaEventCreateWithFlags(&back, cudaEventDisableTiming));
+	for (int i = 0; i < PLANTED_COUNT; i++)
+		s.host[i] = 1;
+	ok(cudaMemcpyAsync(s.x, s.host, BYTES, cudaMemcpyHostToDevice, s.stream[0]));
+	ok(cudaStreamBeginCapture(s.stream[0], cudaStreamCaptureModeThreadLocal));
+	ok(cudaEventRecord(s.event, s.stream[0]));
+	ok(cudaStreamWaitEvent(s.stream[1], s.event, 0));
+	planted_add(s.x, s.x, PLANTED_COUNT, s.stream[1]);
+	ok(cudaEventRecord(back, s.stream[1]));
+	if (wait)
+		ok(cudaStreamWaitEvent(s.stream[0], back, 0));
+	planted_add(s.y, s.x, PLANTED_COUNT, s.stream[0]);
+	ok(cudaStreamWaitEvent(s.stream[0], back, 0));
+	ok(cudaStreamEndCapture(s.stream[0], &graph));
+	ok(cudaGraphInstantiate(&exec, graph, 0));
+	ok(cudaGraphDestroy(graph));
+	for (int i = 0; i < 3; i++)
+		ok(cudaGraphLaunch(exec, s.stream[0]));
+	ok(cudaGraphExecDestroy(exec));
+	ok(cudaMemcpyAsync(s.host, s.y, BYTES, cudaMemcpyDeviceToHost, s.stream[0]));
+	ok(cudaStreamSynchronize(s.stream[0]));
+	first = s.host[0];
+	ok(cudaEventDestroy(back));
+	close_site(&s);
+	return first;
+}
+
+static void test_graphs(void **state)
+{
+	int early = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= ORDERS; seed++) {
+		assert_true(replay_branches(true, seed) == 2 + 4 + 8);
+		early += replay_branches(false, seed) != 2 + 4 + 8;
+	}
+	assert_true(early > 0);
+}
+
 /* ---- errors ---- */
 
 static void test_errors(void **state)
@@ -387,6 +497,8 @@ int main(void)
 		cmocka_unit_test(test_unforgotten_fault),
 		cmocka_unit_test(test_missing_wait),
 		cmocka_unit_test(test_early_host_read),
+		cmocka_unit_test(test_wait_for_value),
+		cmocka_unit_test(test_graphs),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_memory_is_counted),
 	};

@@ -13,6 +13,8 @@ extern "C" {
  * in use. Everything queued is done late, see cudasim.h. Where the manual leaves something
  * undefined, the simulator reports a fault.
  */
+#define CUDART_VERSION 13000
+
 typedef enum cudaError {
 	cudaSuccess = 0,
 	cudaErrorInvalidValue = 1,
@@ -21,8 +23,15 @@ typedef enum cudaError {
 	cudaErrorNoDevice = 100,
 	cudaErrorInvalidDevice = 101,
 	cudaErrorInvalidResourceHandle = 400,
+	cudaErrorIllegalState = 401,
 	cudaErrorNotReady = 600,
-	cudaErrorLaunchFailure = 719
+	cudaErrorLaunchFailure = 719,
+	cudaErrorStreamCaptureUnsupported = 900,
+	cudaErrorStreamCaptureInvalidated = 901,
+	cudaErrorStreamCaptureUnmatched = 903,
+	cudaErrorStreamCaptureUnjoined = 904,
+	cudaErrorStreamCaptureIsolation = 905,
+	cudaErrorCapturedEvent = 907
 } cudaError_t;
 
 enum cudaMemcpyKind {
@@ -31,10 +40,25 @@ enum cudaMemcpyKind {
 	cudaMemcpyDeviceToDevice = 3
 };
 
-enum { cudaStreamNonBlocking = 1, cudaEventDefault = 0, cudaEventDisableTiming = 2 };
+enum { cudaStreamNonBlocking = 1 };
+enum { cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2 };
+
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
+enum cudaStreamCaptureStatus {
+	cudaStreamCaptureStatusNone = 0,
+	cudaStreamCaptureStatusActive = 1,
+	cudaStreamCaptureStatusInvalidated = 2
+};
+
+enum { cudaEnableDefault = 0 };
+enum cudaDriverEntryPointQueryResult {
+	cudaDriverEntryPointSuccess = 0,
+	cudaDriverEntryPointSymbolNotFound = 1
+};
 
 typedef struct cudasim_stream *cudaStream_t; /* NULL: the default stream of the device */
 typedef struct cudasim_event *cudaEvent_t;
+typedef struct cudasim_graph *cudaGraph_t, *cudaGraphExec_t;
 
 struct cudaDeviceProp {
 	char name[256];
@@ -51,6 +75,9 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
 
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **out, unsigned version,
+    unsigned long long flags, enum cudaDriverEntryPointQueryResult *found);
+
 cudaError_t cudaMalloc(void **out, size_t bytes);
 cudaError_t cudaFree(void *p);
 cudaError_t cudaMallocHost(void **out, size_t bytes);
@@ -63,6 +90,15 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out);
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *out);
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);

@@ -1,0 +1,28 @@
+/* cuda.h - the simulator's driver: the calls that gtrain makes, in C. */
+#ifndef CUDASIM_CUDA_H
+#define CUDASIM_CUDA_H
+
+#include <stdint.h>
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* As cuda_runtime_api.h: names, numbers and meanings of CUDA's manual ("CUDA Driver API"). */
+typedef enum cudaError_enum { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1 } CUresult;
+
+typedef cudaStream_t CUstream;
+typedef unsigned long long CUdeviceptr;
+typedef uint32_t cuuint32_t;
+
+enum { CU_STREAM_WAIT_VALUE_GEQ = 0 };
+
+CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,133 @@
+/* streams.cc - the simulator's streams and events, and waits for values that the host writes. */
+#include <cstdio>
+
+#include <cuda.h>
+
+#include "tests/cudasim/inside.h"
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
+{
+	guard g(cudasim_lock);
+
+	(void)flags;
+	*out = cudasim_new_stream(cudasim_device);
+	return cudasim_device_error(cudasim_device);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+	guard g(cudasim_lock);
+
+	cudasim_finish(stream);
+	cudasim_delete_stream(stream);
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+	guard g(cudasim_lock);
+	cudasim_stream *s = cudasim_stream_of(stream);
+
+	if (cudasim_forbid(s) != cudaSuccess)
+		return cudaErrorStreamCaptureUnsupported;
+	cudasim_finish(s);
+	return cudasim_device_error(s->device);
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
+{
+	(void)flags;
+	*out = new cudasim_event{ nullptr };
+	return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+	guard g(cudasim_lock);
+
+	delete event;
+	return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+	item i = {};
+	guard g(cudasim_lock);
+
+	event->last = std::make_shared<mark>();
+	event->last->in = cudasim_stream_of(stream)->capture;
+	event->last->captured = cudasim_stream_of(stream)->capture != nullptr;
+	i.kind = item::RECORD;
+	i.at = event->last;
+	return cudasim_queue(stream, i);
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+	item i = {};
+	guard g(cudasim_lock);
+
+	(void)flags;
+	if (!event->last)
+		return cudaSuccess;
+	if (cudasim_stream_of(stream)->capture || event->last->captured)
+		return cudasim_keep_wait(cudasim_stream_of(stream), event->last);
+	i.kind = item::WAIT;
+	i.at = event->last;
+	return cudasim_queue(stream, i);
+}
+
+/* A device with a fault queues nothing, so an event may never be reached. */
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+	guard g(cudasim_lock);
+	std::shared_ptr<mark> last = event->last;
+
+	if (cudasim_forbid_mark(last) != cudaSuccess)
+		return cudaErrorCapturedEvent;
+	cudasim_work_until([=] { return !last || last->reached; });
+	return cudasim_device_error(cudasim_device);
+}
+
+/* Whoever asks again and again sees the work go on. */
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+	guard g(cudasim_lock);
+	bool reached = !event->last || event->last->reached;
+
+	if (cudasim_forbid_mark(event->last) != cudaSuccess)
+		return cudaErrorCapturedEvent;
+	if (!reached)
+		cudasim_work();
+	if (cudasim_device_error(cudasim_device) != cudaSuccess)
+		return cudasim_device_error(cudasim_device);
+	return reached ? cudaSuccess : cudaErrorNotReady;
+}
+
+/* ---- the driver ---- */
+
+CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags)
+{
+	item i = {};
+	guard g(cudasim_lock);
+
+	i.kind = item::WAIT_VALUE;
+	i.from = (const void *)at;
+	i.value = value;
+	if (flags != CU_STREAM_WAIT_VALUE_GEQ || at % sizeof(value) ||
+	    !cudasim_is_pinned(i.from, sizeof(value)))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (cudasim_forbid(cudasim_stream_of(stream)) != cudaSuccess)
+		return (CUresult)cudaErrorStreamCaptureUnsupported;
+	return (CUresult)cudasim_queue(stream, i);
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **out, unsigned version,
+    unsigned long long flags, enum cudaDriverEntryPointQueryResult *found)
+{
+	bool there = !strcmp(symbol, "cuStreamWaitValue32") && version >= 11070 && !flags;
+
+	*out = there ? (void *)cuStreamWaitValue32 : nullptr;
+	*found = there ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+	return cudaSuccess;
+}
