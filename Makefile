@@ -116,10 +116,9 @@ HEADERS  := $(filter-out $(INTERNAL),$(wildcard lib/*/*.h lib/*/*/*.h))
 
 CUDA_SRC := $(wildcard kernels/cuda/*.cu kernels/cuda/*.c)
 SIM_SRC  := $(wildcard tests/cudasim/*.cc tests/cudasim/*.cu) tests/cudasim/backends.c $(CUDA_SRC)
-# Tables of tests/unit/ that are run on simulated GPUs, too: those of kernels they have.
-SIM_TABLES := $(addprefix test_kernels_,attention elementwise half matmul norm norm_sync image conv loss tokens)
-# Tests there that run whole graphs or stores on such a GPU.
-SIM_GRAPHS := $(addprefix test_,models optim)
+# Tables of tests/unit/ that are run on simulated GPUs, too: those of kernels they have, and others.
+SIM_TABLES := $(addprefix test_kernels_,attention elementwise half matmul norm norm_sync image conv tokens loss)
+SIM_TABLES += $(addprefix test_,host_call)
 SIM_TEST_SRC := $(wildcard tests/cudasim/test_*.c)
 
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) \
@@ -139,7 +138,7 @@ CUDA_OBJ := $(if $(WITH_CUDA),$(patsubst %,$(BUILD)/obj/cuda/%.o,$(CUDA_SRC)))
 SIM_OBJ  := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(SIM_SRC))
 SIM_TEST_OBJ := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(SIM_TEST_SRC))
 SIM_BIN  := $(SIM_TEST_SRC:tests/cudasim/%.c=$(BUILD)/tests/cudasim/%)
-SIM_TABLE_BIN := $(patsubst %,$(BUILD)/tests/cudasim/%,$(SIM_TABLES) $(SIM_GRAPHS))
+SIM_TABLE_BIN := $(SIM_TABLES:%=$(BUILD)/tests/cudasim/%)
 # Stands in for NVIDIA's; programs of the simulator look beside themselves first.
 SIM_LT_SO := $(BUILD)/tests/cudasim/libcublasLt.so.13
 SIM_LINK := -rdynamic -Wl,--disable-new-dtags,-rpath,'$$ORIGIN'

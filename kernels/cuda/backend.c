@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/host_call.h"
 #include "lib/base/mem.h"
 
 struct gt_event {
@@ -20,9 +21,17 @@ int gt_cuda_check(cudaError_t e, int index, const char *what, struct gt_err *err
 	return gt_err_set(err, GT_EDEVICE, "cuda:%d: %s: %s", index, what, cudaGetErrorString(e));
 }
 
+/* The same, or the error of a function of the host that a stream called. */
+static int check_all(cudaError_t e, int index, const char *what, struct gt_err *err)
+{
+	int rc = gt_cuda_check(e, index, what, err);
+
+	return rc ? rc : gt_cuda_call_error(index, err);
+}
+
 int gt_cuda_launched(const struct gt_stream *stream, const char *kernel, struct gt_err *err)
 {
-	return gt_cuda_check(cudaGetLastError(), stream->index, kernel, err);
+	return check_all(cudaGetLastError(), stream->index, kernel, err);
 }
 
 /* ---- devices ---- */
@@ -147,12 +156,14 @@ static void cuda_stream_free(struct gt_stream *stream)
 		return;
 	if (stream->queue) {
 		cudaStreamSynchronize(stream->queue);
+		gt_cuda_end_calls(stream);
 		cudaStreamDestroy(stream->queue);
 	}
 	cudaFree(stream->scratch);
 	cudaGetLastError();
 	if (stream->faults)
 		gt_cuda_faults_close(stream->index);
+	gt_cuda_count_stream(stream->index, -1);
 	free(stream);
 }
 
@@ -165,6 +176,7 @@ static int cuda_stream_new(struct gt_stream **out, int index, struct gt_err *err
 	if (!s)
 		return GT_ENOMEM;
 	s->index = index;
+	gt_cuda_count_stream(index, 1);
 	rc = gt_cuda_check(cudaStreamCreateWithFlags(&s->queue, cudaStreamNonBlocking), index,
 	    "cudaStreamCreate", err);
 	if (!rc)
@@ -181,7 +193,7 @@ static int cuda_stream_new(struct gt_stream **out, int index, struct gt_err *err
 /* The result of a wait: the error of a device, or of the data that kernels met. */
 static int after_wait(cudaError_t e, int index, const char *what, struct gt_err *err)
 {
-	int rc = gt_cuda_check(e, index, what, err);
+	int rc = check_all(e, index, what, err);
 
 	return rc ? rc : gt_cuda_faults_take(index, err);
 }
@@ -221,13 +233,13 @@ static void cuda_event_free(struct gt_event *event)
 
 static int cuda_event_record(struct gt_event *event, struct gt_stream *stream, struct gt_err *err)
 {
-	return gt_cuda_check(
+	return check_all(
 	    cudaEventRecord(event->event, stream->queue), event->index, "cudaEventRecord", err);
 }
 
 static int cuda_event_wait(struct gt_stream *stream, struct gt_event *event, struct gt_err *err)
 {
-	return gt_cuda_check(cudaStreamWaitEvent(stream->queue, event->event, 0), event->index,
+	return check_all(cudaStreamWaitEvent(stream->queue, event->event, 0), event->index,
 	    "cudaStreamWaitEvent", err);
 }
 
@@ -254,7 +266,7 @@ static int copy(struct gt_stream *stream, void *to, const void *from, size_t byt
 {
 	if (!bytes)
 		return 0;
-	return gt_cuda_check(cudaMemcpyAsync(to, from, bytes, kind, stream->queue), stream->index,
+	return check_all(cudaMemcpyAsync(to, from, bytes, kind, stream->queue), stream->index,
 	    "cudaMemcpyAsync", err);
 }
 
@@ -280,20 +292,8 @@ static int cuda_zero(struct gt_stream *stream, void *device, size_t bytes, struc
 {
 	if (!bytes)
 		return 0;
-	return gt_cuda_check(cudaMemsetAsync(device, 0, bytes, stream->queue), stream->index,
+	return check_all(cudaMemsetAsync(device, 0, bytes, stream->queue), stream->index,
 	    "cudaMemsetAsync", err);
-}
-
-/* Groups on GPUs will be their own, without the host; until then there are none. */
-static int cuda_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void *memory,
-    size_t bytes, struct gt_err *err)
-{
-	(void)fn;
-	(void)self;
-	(void)memory;
-	(void)bytes;
-	return gt_err_set(err, GT_ENOTSUP,
-	    "cuda:%d: streams of GPUs cannot call functions of the host yet", stream->index);
 }
 
 /* ---- the backend ---- */
@@ -356,7 +356,7 @@ const struct gt_backend gt_cuda_backend = {
 	.copy_out = cuda_copy_out,
 	.copy = cuda_copy,
 	.zero = cuda_zero,
-	.host_call = cuda_host_call,
+	.host_call = gt_cuda_host_call,
 	.kernels = cuda_kernels,
 	.ranges = cuda_ranges,
 };

@@ -11,11 +11,15 @@
 
 #include "lib/comm/shm.h"
 #include "lib/comm/staged.h"
+#include "tests/common/device.h"
 #include "tests/fake/far/far.h"
 
 enum { MOST = 4, CHUNK = 256, LONG = 1000, SLOTS = 4 };
 
-/* ---- ranks with a device each ---- */
+/* The far backend, or that of GTRAIN_TEST_BACKEND. */
+static const struct gt_backend *b;
+
+/* ---- ranks with a device each, as far as there are so many ---- */
 
 struct rank {
 	struct gt_group *group; /* for the device's memory */
@@ -31,7 +35,7 @@ static void *live(void *self)
 {
 	struct rank *r = self;
 
-	r->rc = gt_device_open(&r->d, r->backend, r->index, &r->err);
+	r->rc = gt_device_open(&r->d, r->backend, r->index % r->backend->count(), &r->err);
 	if (!r->rc)
 		r->rc = gt_staged_new(&r->group, r->d, CHUNK, &r->err);
 	if (!r->rc)
@@ -56,7 +60,7 @@ static void run_ranks(
 	assert_int_equal(gt_shm_of_threads(groups, count, &patience, &err), 0);
 	for (int i = 0; i < count; i++) {
 		ranks[i] = (struct rank){ .group = groups[i],
-			.backend = i ? &far_backend : of_rank_0,
+			.backend = i ? b : of_rank_0,
 			.index = i,
 			.ranks = count,
 			.act = act };
@@ -192,7 +196,7 @@ static void every_collective_gives_its_result(void **state)
 
 	(void)state;
 	for (int count = 1; count <= MOST; count++) {
-		run_ranks(ranks, count, check_all, &far_backend);
+		run_ranks(ranks, count, check_all, b);
 		for (int i = 0; i < count; i++)
 			if (ranks[i].rc)
 				fail_msg("%s", ranks[i].err.text);
@@ -276,7 +280,7 @@ static void collectives_go_on_in_the_background(void **state)
 	for (int i = 0; i <= MOST; i++) {
 		int count = i ? i : 2;
 
-		run_ranks(ranks, count, i ? train_two : start_many, &far_backend);
+		run_ranks(ranks, count, i ? train_two : start_many, b);
 		for (int k = 0; k < count; k++)
 			if (ranks[k].rc)
 				fail_msg("%s", ranks[k].err.text);
@@ -394,7 +398,7 @@ static void a_rank_that_leaves_is_an_error(void **state)
 	struct rank ranks[3];
 
 	(void)state;
-	run_ranks(ranks, 3, leave_or_sum, &far_backend);
+	run_ranks(ranks, 3, leave_or_sum, b);
 	if (ranks[0].rc != GT_EIO || !strstr(ranks[0].err.text, "left the group"))
 		fail_msg("%s", ranks[0].err.text);
 	far_forget(0);
@@ -409,6 +413,15 @@ int main(void)
 		cmocka_unit_test(misuse_is_found),
 		cmocka_unit_test(a_rank_that_leaves_is_an_error),
 	};
+	const struct CMUnitTest of_any[] = {
+		cmocka_unit_test(every_collective_gives_its_result),
+		cmocka_unit_test(collectives_go_on_in_the_background),
+		cmocka_unit_test(a_rank_that_leaves_is_an_error),
+	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	setenv("GTRAIN_TEST_BACKEND", far_backend.name, 0);
+	b = test_device_is_far() ? &far_backend
+	                         : gt_backend_find(getenv("GTRAIN_TEST_BACKEND"));
+	return test_device_is_far() ? cmocka_run_group_tests(tests, NULL, NULL)
+	                            : cmocka_run_group_tests(of_any, NULL, NULL);
 }

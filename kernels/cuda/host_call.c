@@ -1,0 +1,322 @@
+/* host_call.c - functions of the host that streams of GPUs call: a thread for each such stream. */
+#include "kernels/cuda/host_call.h"
+
+#include <cuda.h>
+#include <errno.h>
+#include <omp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+
+/*
+ * A call in a stream is an event and a wait for a number in pinned memory. The stream's thread waits
+ * for the event, calls the function, and writes the number. cudaLaunchHostFunc() would need no
+ * thread, but CUDA may make such calls of all streams one after the other: a call that waits for
+ * another stream's would wait for ever.
+ *
+ * A GPU does not know that a call waits for another stream's work. Streams share the GPU's queues
+ * (CUDA_DEVICE_MAX_CONNECTIONS) where there are more streams than queues, and a stream that waits
+ * for its number holds up those behind it in its queue. So a call waits safely for what was queued
+ * before it, on any stream of any rank, as collectives do; and for what is queued later, as long as
+ * no two of the streams share a queue.
+ */
+struct call {
+	gt_host_fn *fn;
+	void *self;
+	cudaEvent_t begins; /* all work before the call is done */
+	uint32_t number;
+	int threads; /* of OpenMP, as the thread that queued it has them */
+	struct call *next;
+};
+
+struct gt_cuda_calls {
+	int index; /* of the device */
+	pthread_t thread;
+	pthread_mutex_t lock; /* of what follows, but for the numbers */
+	pthread_cond_t more;
+	struct call *first, *last; /* queued */
+	struct call *spare;
+	bool end;
+	uint32_t queued;    /* number of the last call; they may wrap round */
+	uint32_t *returned; /* pinned: that of the last one that is over */
+};
+
+/* ---- errors of calls ---- */
+
+enum { DEVICES = 64 };
+
+static struct {
+	pthread_mutex_t lock; /* of `err` */
+	atomic_bool failed;
+	atomic_int streams;
+	struct gt_err err; /* the first, while there are streams */
+} call_errors[DEVICES] = { [0 ... DEVICES - 1] = { .lock = PTHREAD_MUTEX_INITIALIZER } };
+
+static bool has_place(int index)
+{
+	return index >= 0 && index < DEVICES;
+}
+
+static void remember(int index, const struct gt_err *err)
+{
+	pthread_mutex_lock(&call_errors[index].lock);
+	if (!call_errors[index].failed)
+		call_errors[index].err = *err;
+	call_errors[index].failed = true;
+	pthread_mutex_unlock(&call_errors[index].lock);
+}
+
+int gt_cuda_call_error(int index, struct gt_err *err)
+{
+	if (!has_place(index) || !call_errors[index].failed)
+		return 0;
+	pthread_mutex_lock(&call_errors[index].lock);
+	*err = call_errors[index].err;
+	pthread_mutex_unlock(&call_errors[index].lock);
+	return err->code;
+}
+
+void gt_cuda_count_stream(int index, int by)
+{
+	if (has_place(index) && atomic_fetch_add(&call_errors[index].streams, by) + by == 0)
+		call_errors[index].failed = false;
+}
+
+/* ---- the thread ---- */
+
+/* Also the calls behind one that failed: other ranks may wait for them. A call whose device has
+ * failed is not made: the work before it never will be done. */
+static void make_call(struct gt_cuda_calls *calls, const struct call *c)
+{
+	struct gt_err err = GT_ERR_INIT;
+	int rc = gt_cuda_check(
+	    cudaEventSynchronize(c->begins), calls->index, "cudaEventSynchronize", &err);
+
+	omp_set_num_threads(c->threads);
+	if (!rc)
+		rc = c->fn(c->self, &err);
+	if (rc)
+		remember(calls->index, &err);
+	__atomic_store_n(calls->returned, c->number, __ATOMIC_RELEASE);
+}
+
+/* NULL: all calls are made, and there are to be no more. With the lock. */
+static struct call *next_call(struct gt_cuda_calls *calls)
+{
+	struct call *c;
+
+	while (!calls->first && !calls->end)
+		pthread_cond_wait(&calls->more, &calls->lock);
+	c = calls->first;
+	if (c)
+		calls->first = c->next;
+	return c;
+}
+
+static void *live(void *arg)
+{
+	struct gt_cuda_calls *calls = arg;
+	struct gt_err err = GT_ERR_INIT;
+	struct call *c;
+
+	if (gt_cuda_check(cudaSetDevice(calls->index), calls->index, "cudaSetDevice", &err))
+		remember(calls->index, &err);
+	pthread_mutex_lock(&calls->lock);
+	while ((c = next_call(calls))) {
+		pthread_mutex_unlock(&calls->lock);
+		make_call(calls, c);
+		pthread_mutex_lock(&calls->lock);
+		c->next = calls->spare;
+		calls->spare = c;
+	}
+	pthread_mutex_unlock(&calls->lock);
+	return NULL;
+}
+
+/* Signals are for the threads that were there before. */
+static int start_thread(struct gt_cuda_calls *calls)
+{
+	sigset_t all, before;
+	int e;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	e = pthread_create(&calls->thread, NULL, live, calls);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return e;
+}
+
+/* ---- its life ---- */
+
+static void free_all(struct gt_cuda_calls *calls)
+{
+	while (calls->spare) {
+		struct call *c = calls->spare;
+
+		calls->spare = c->next;
+		cudaEventDestroy(c->begins);
+		free(c);
+	}
+	cudaFreeHost(calls->returned);
+	cudaGetLastError();
+	pthread_cond_destroy(&calls->more);
+	pthread_mutex_destroy(&calls->lock);
+	free(calls);
+}
+
+static int start(struct gt_stream *stream, struct gt_err *err)
+{
+	struct gt_cuda_calls *calls = gt_calloc(1, sizeof(*calls), err);
+	void *p = NULL;
+	int rc, e;
+
+	if (!calls)
+		return GT_ENOMEM;
+	calls->index = stream->index;
+	pthread_mutex_init(&calls->lock, NULL);
+	pthread_cond_init(&calls->more, NULL);
+	rc = gt_cuda_check(
+	    cudaMallocHost(&p, sizeof(*calls->returned)), calls->index, "cudaMallocHost", err);
+	calls->returned = p;
+	if (!rc) {
+		*calls->returned = 0;
+		e = errno = start_thread(calls);
+		rc = e ? gt_err_sys(err, "cannot start a thread for calls of the host") : 0;
+	}
+	if (rc)
+		free_all(calls);
+	else
+		stream->calls = calls;
+	return rc;
+}
+
+void gt_cuda_end_calls(struct gt_stream *stream)
+{
+	struct gt_cuda_calls *calls = stream->calls;
+
+	if (!calls)
+		return;
+	pthread_mutex_lock(&calls->lock);
+	calls->end = true;
+	pthread_cond_signal(&calls->more);
+	pthread_mutex_unlock(&calls->lock);
+	pthread_join(calls->thread, NULL);
+	free_all(calls);
+	stream->calls = NULL;
+}
+
+/* ---- a call ---- */
+
+typedef __typeof__(cuStreamWaitValue32) wait_value_fn;
+
+/* Of the driver's library, which nothing is linked to. The run-time keeps what it has found. */
+static int find_wait_value(wait_value_fn **out, int index, struct gt_err *err)
+{
+	enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+	void *fn = NULL;
+#if CUDART_VERSION >= 12050
+	cudaError_t e = cudaGetDriverEntryPointByVersion(
+	    "cuStreamWaitValue32", &fn, 12000, cudaEnableDefault, &found);
+#else
+	cudaError_t e =
+	    cudaGetDriverEntryPoint("cuStreamWaitValue32", &fn, cudaEnableDefault, &found);
+#endif
+	int rc = gt_cuda_check(e, index, "cudaGetDriverEntryPoint", err);
+
+	if (!rc && (found != cudaDriverEntryPointSuccess || !fn))
+		rc = gt_err_set(err, GT_EDEVICE,
+		    "cuda:%d: the driver has no cuStreamWaitValue32: it is too old", index);
+	memcpy(out, &fn, sizeof(fn));
+	return rc;
+}
+
+/* A call with an event of its own. */
+static struct call *take_call(struct gt_cuda_calls *calls, struct gt_err *err)
+{
+	struct call *c;
+
+	pthread_mutex_lock(&calls->lock);
+	c = calls->spare;
+	if (c)
+		calls->spare = c->next;
+	pthread_mutex_unlock(&calls->lock);
+	if (c)
+		return c;
+	c = gt_calloc(1, sizeof(*c), err);
+	if (c && gt_cuda_check(cudaEventCreateWithFlags(
+	                           &c->begins, cudaEventDisableTiming | cudaEventBlockingSync),
+	             calls->index, "cudaEventCreate", err)) {
+		free(c);
+		return NULL;
+	}
+	return c;
+}
+
+/* The call is made, or with `made` false goes back. */
+static void hand_over(struct gt_cuda_calls *calls, struct call *c, bool made)
+{
+	pthread_mutex_lock(&calls->lock);
+	c->next = made ? NULL : calls->spare;
+	if (!made)
+		calls->spare = c;
+	else if (calls->first)
+		calls->last->next = c;
+	else
+		calls->first = c;
+	if (made) {
+		calls->last = c;
+		calls->queued = c->number;
+	}
+	pthread_cond_signal(&calls->more);
+	pthread_mutex_unlock(&calls->lock);
+}
+
+/* The driver's results have the numbers of the run-time's. Addresses of pinned memory are the same
+ * on the GPU. */
+static int queue_call(
+    struct gt_stream *stream, struct call *c, wait_value_fn *wait_value, struct gt_err *err)
+{
+	CUdeviceptr at = (CUdeviceptr)(uintptr_t)stream->calls->returned;
+	int rc = gt_cuda_check(
+	    cudaEventRecord(c->begins, stream->queue), stream->index, "cudaEventRecord", err);
+
+	if (rc)
+		return rc;
+	return gt_cuda_check(
+	    (cudaError_t)wait_value(stream->queue, at, c->number, CU_STREAM_WAIT_VALUE_GEQ),
+	    stream->index, "cuStreamWaitValue32", err);
+}
+
+int gt_cuda_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void *memory,
+    size_t bytes, struct gt_err *err)
+{
+	wait_value_fn *wait_value;
+	struct call *c;
+	int rc = gt_cuda_call_error(stream->index, err);
+
+	(void)memory; /* pinned: both sides see it at all times */
+	(void)bytes;
+	if (!rc && !has_place(stream->index))
+		rc = gt_err_set(err, GT_EDEVICE, "cuda:%d: at most %d GPUs are supported",
+		    stream->index, DEVICES);
+	if (!rc)
+		rc = find_wait_value(&wait_value, stream->index, err);
+	if (!rc && !stream->calls)
+		rc = start(stream, err);
+	if (rc)
+		return rc;
+	c = take_call(stream->calls, err);
+	if (!c)
+		return err->code;
+	c->fn = fn;
+	c->self = self;
+	c->number = stream->calls->queued + 1;
+	c->threads = omp_get_max_threads();
+	rc = queue_call(stream, c, wait_value, err);
+	hand_over(stream->calls, c, !rc);
+	return rc;
+}

@@ -1,0 +1,21 @@
+/* host_call.h - functions of the host that streams of GPUs call. */
+#ifndef GT_KERNELS_CUDA_HOST_CALL_H
+#define GT_KERNELS_CUDA_HOST_CALL_H
+
+#include "kernels/cuda/cuda.h"
+
+/* As lib/device/backend.h has it. The first call starts the stream's thread. */
+int gt_cuda_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void *memory,
+    size_t bytes, struct gt_err *err);
+
+/* End the stream's thread, if it has one. All work of the stream is done, or its device failed. */
+void gt_cuda_end_calls(struct gt_stream *stream);
+
+/* The first error of a call on this device, or 0: all later calls for the device return it, until
+ * the last of its streams is gone. */
+int gt_cuda_call_error(int index, struct gt_err *err);
+
+/* There is one stream more, or (-1) one less. */
+void gt_cuda_count_stream(int index, int by);
+
+#endif
