@@ -97,30 +97,37 @@ static int clear(int index, void *p, size_t bytes, struct gt_err *err)
 	          : gt_cuda_check(cudaStreamSynchronize(NULL), index, "cudaStreamSynchronize", err);
 }
 
+/*
+ * cudaMalloc() and cudaFree() may wait for all streams of the device: also for one that waits for a
+ * function of the host, which may wait for another rank, whose thread is in here. This memory is
+ * taken and given back in the order of a stream that has no other work.
+ */
 static int cuda_alloc(int index, size_t bytes, void **out, struct gt_err *err)
 {
-	cudaError_t e = cudaMalloc(out, bytes ? bytes : 1);
+	cudaError_t e = cudaMallocAsync(out, bytes ? bytes : 1, NULL);
 	int rc;
 
 	if (e != cudaSuccess)
 		*out = NULL;
 	if (e == cudaErrorMemoryAllocation)
 		return set_out_of_memory(index, bytes, err);
-	rc = gt_cuda_check(e, index, "cudaMalloc", err);
+	rc = gt_cuda_check(e, index, "cudaMallocAsync", err);
 	if (!rc)
 		rc = clear(index, *out, bytes ? bytes : 1, err);
 	if (rc && *out) {
-		cudaFree(*out);
+		cudaFreeAsync(*out, NULL);
 		*out = NULL;
 	}
 	return rc;
 }
 
+/* What is given back is the device's again after a wait. */
 static void cuda_free(int index, void *p, size_t bytes)
 {
 	(void)index;
 	(void)bytes;
-	if (p && cudaFree(p) != cudaSuccess)
+	if (p &&
+	    (cudaFreeAsync(p, NULL) != cudaSuccess || cudaStreamSynchronize(NULL) != cudaSuccess))
 		cudaGetLastError(); /* of a kernel before, which later calls report, too */
 }
 
@@ -159,7 +166,7 @@ static void cuda_stream_free(struct gt_stream *stream)
 		gt_cuda_end_calls(stream);
 		cudaStreamDestroy(stream->queue);
 	}
-	cudaFree(stream->scratch);
+	cuda_free(stream->index, stream->scratch, GT_CUDA_SCRATCH_BYTES);
 	cudaGetLastError();
 	if (stream->faults)
 		gt_cuda_faults_close(stream->index);

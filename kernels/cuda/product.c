@@ -215,6 +215,8 @@ struct trial {
 static void trial_release(struct trial *t)
 {
 	if (t->stream) {
+		if (t->memory)
+			cudaFreeAsync(t->memory, t->stream);
 		cudaStreamSynchronize(t->stream);
 		cudaStreamDestroy(t->stream);
 	}
@@ -222,7 +224,6 @@ static void trial_release(struct trial *t)
 		cudaEventDestroy(t->begin);
 	if (t->end)
 		cudaEventDestroy(t->end);
-	cudaFree(t->memory);
 	cudaGetLastError();
 }
 
@@ -233,7 +234,8 @@ static size_t room_for(int64_t count, enum gt_dtype dtype)
 	return (bytes + GT_DEVICE_ALIGN - 1) / GT_DEVICE_ALIGN * GT_DEVICE_ALIGN;
 }
 
-/* *there is false where the device has no memory for it. Zeros take the time that numbers take. */
+/* *there is false where the device has no memory for it. Zeros take the time that numbers take.
+ * Memory is taken in the order of the stream, as backend.c takes it. */
 static int trial_init(struct trial *t, struct gt_product *p, const struct gt_lt_candidate *c,
     int count, bool *there, struct gt_err *err)
 {
@@ -244,7 +246,9 @@ static int trial_init(struct trial *t, struct gt_product *p, const struct gt_lt_
 
 	for (int i = 0; i < count; i++)
 		work = c[i].workspace_bytes > work ? c[i].workspace_bytes : work;
-	e = cudaMalloc((void **)&t->memory, a + b + y + bias + work);
+	e = cudaStreamCreateWithFlags(&t->stream, cudaStreamNonBlocking);
+	if (!e)
+		e = cudaMallocAsync((void **)&t->memory, a + b + y + bias + work, t->stream);
 	*there = e == cudaSuccess;
 	if (e == cudaErrorMemoryAllocation) {
 		t->memory = NULL;
@@ -255,8 +259,6 @@ static int trial_init(struct trial *t, struct gt_product *p, const struct gt_lt_
 	t->b = t->a + a;
 	t->y = t->b + b;
 	t->workspace = t->y + y + bias;
-	if (!e)
-		e = cudaStreamCreateWithFlags(&t->stream, cudaStreamNonBlocking);
 	if (!e)
 		e = cudaEventCreateWithFlags(&t->begin, cudaEventDefault);
 	if (!e)

@@ -31,7 +31,7 @@ struct cudasim_grid {
 
 /* A piece of work. Copies of it share what it holds. */
 struct item {
-	enum { KERNEL, COPY, FILL, RECORD, WAIT, WAIT_VALUE } kind;
+	enum { KERNEL, COPY, FILL, FREE, RECORD, WAIT, WAIT_VALUE } kind;
 	cudasim_grid grid;
 	std::shared_ptr<void> closure; /* of the grid */
 	void *to;

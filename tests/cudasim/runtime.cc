@@ -128,6 +128,9 @@ static void run_item(const cudasim_stream *s, item *i)
 	case item::FILL:
 		memset(i->to, (int)i->value, i->bytes);
 		break;
+	case item::FREE:
+		cudasim_give(s->device, i->to);
+		break;
 	case item::RECORD:
 		i->at->reached = true;
 		i->at->ms = cudasim_ms;
@@ -463,6 +466,31 @@ cudaError_t cudaFree(void *p)
 	finish_device(device);
 	cudasim_give(device, p);
 	return cudasim_return(sim.error[device]);
+}
+
+/* The stream has the memory at once: an order that is never too late. */
+cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream)
+{
+	(void)stream;
+	return cudaMalloc(out, bytes);
+}
+
+/* Also on a device with a fault, whose streams queue nothing. */
+cudaError_t cudaFreeAsync(void *p, cudaStream_t stream)
+{
+	guard g(cudasim_lock);
+	cudasim_stream *s = cudasim_stream_of(stream);
+	item i = {};
+
+	if (cudasim_device_of(p) != s->device)
+		return cudasim_return(cudaErrorInvalidValue);
+	if (cudasim_forbid_thread() != cudaSuccess)
+		return cudaErrorStreamCaptureUnsupported;
+	i.kind = item::FREE;
+	i.to = p;
+	if (sim.error[s->device] != cudaSuccess)
+		cudasim_give(s->device, p);
+	return cudasim_queue(stream, i);
 }
 
 cudaError_t cudaMallocHost(void **out, size_t bytes)
