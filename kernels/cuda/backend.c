@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/capture.h"
 #include "kernels/cuda/host_call.h"
 #include "lib/base/mem.h"
 
@@ -246,8 +247,10 @@ static int cuda_event_record(struct gt_event *event, struct gt_stream *stream, s
 
 static int cuda_event_wait(struct gt_stream *stream, struct gt_event *event, struct gt_err *err)
 {
-	return check_all(cudaStreamWaitEvent(stream->queue, event->event, 0), event->index,
+	int rc = check_all(cudaStreamWaitEvent(stream->queue, event->event, 0), event->index,
 	    "cudaStreamWaitEvent", err);
+
+	return rc ? rc : gt_cuda_note_wait(stream, err);
 }
 
 static int cuda_event_sync(struct gt_event *event, struct gt_err *err)
@@ -271,8 +274,12 @@ static bool cuda_event_done(struct gt_event *event)
 static int copy(struct gt_stream *stream, void *to, const void *from, size_t bytes,
     enum cudaMemcpyKind kind, struct gt_err *err)
 {
-	if (!bytes)
-		return 0;
+	int rc = kind == cudaMemcpyDeviceToDevice
+	             ? 0
+	             : gt_cuda_refuse_captured(stream, "memory of the host", err);
+
+	if (!bytes || rc)
+		return rc;
 	return check_all(cudaMemcpyAsync(to, from, bytes, kind, stream->queue), stream->index,
 	    "cudaMemcpyAsync", err);
 }
@@ -363,6 +370,10 @@ const struct gt_backend gt_cuda_backend = {
 	.copy_out = cuda_copy_out,
 	.copy = cuda_copy,
 	.zero = cuda_zero,
+	.capture_begin = gt_cuda_capture_begin,
+	.capture_end = gt_cuda_capture_end,
+	.replay = gt_cuda_replay,
+	.capture_free = gt_cuda_capture_free,
 	.host_call = gt_cuda_host_call,
 	.kernels = cuda_kernels,
 	.ranges = cuda_ranges,

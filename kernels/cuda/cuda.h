@@ -4,7 +4,7 @@
 
 /*
  * backend.c has devices, memory, streams, events and copies, host_call.c the functions of the host
- * that streams call: C over CUDA's run-time. Kernels are in the .cu files: C++ in the words of
+ * that streams call, capture.c work that is kept and replayed: C over CUDA's run-time. Kernels are in the .cu files: C++ in the words of
  * gpu.cuh. Each of these exports one table of rows, or functions of the table of range kernels
  * (range.cu). All are compiled for GPUs against the toolkit's <cuda_runtime.h>, and for tests
  * against the simulator's (tests/cudasim/).
@@ -26,7 +26,8 @@ struct gt_stream {
 	int index;     /* of the device */
 	void *scratch; /* [GT_CUDA_SCRATCH_BYTES]: from one kernel of the stream to the next */
 	struct gt_fault_slot *faults; /* the device's: fault.cuh */
-	struct gt_cuda_calls *calls; /* of the host (host_call.c); NULL until the first */
+	struct gt_cuda_calls *calls;  /* of the host (host_call.c); NULL until the first */
+	bool captured;                /* its work is kept now (capture.c) */
 };
 
 /*

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/capture.h"
 #include "lib/base/mem.h"
 
 /*
@@ -298,6 +299,8 @@ int gt_cuda_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void
 	struct call *c;
 	int rc = gt_cuda_call_error(stream->index, err);
 
+	if (!rc)
+		rc = gt_cuda_refuse_captured(stream, "calls of the host", err);
 	(void)memory; /* pinned: both sides see it at all times */
 	(void)bytes;
 	if (!rc && !has_place(stream->index))
