@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/capture.h"
 #include "kernels/cuda/host_call.h"
+#include "kernels/cuda/pinned.h"
 #include "lib/base/mem.h"
 
 struct gt_event {
@@ -134,10 +135,9 @@ static void cuda_free(int index, void *p, size_t bytes)
 
 static int cuda_host_alloc(int index, size_t bytes, void **out, struct gt_err *err)
 {
-	cudaError_t e = cudaMallocHost(out, bytes ? bytes : 1);
+	cudaError_t e = gt_cuda_pinned_take(index, bytes, out);
 
 	if (e != cudaSuccess) {
-		*out = NULL;
 		gt_cuda_check(e, index, "cudaMallocHost", err);
 		if (e == cudaErrorMemoryAllocation)
 			gt_err_set(err, GT_ENOMEM,
@@ -150,10 +150,9 @@ static int cuda_host_alloc(int index, size_t bytes, void **out, struct gt_err *e
 
 static void cuda_host_free(int index, void *p, size_t bytes)
 {
-	(void)index;
-	(void)bytes;
-	if (p && cudaFreeHost(p) != cudaSuccess)
-		cudaGetLastError();
+	gt_cuda_pinned_give(index, p, bytes);
+	if (!gt_cuda_count_stream(index, 0))
+		gt_cuda_pinned_free_all(index);
 }
 
 /* ---- streams ---- */
@@ -171,7 +170,8 @@ static void cuda_stream_free(struct gt_stream *stream)
 	cudaGetLastError();
 	if (stream->faults)
 		gt_cuda_faults_close(stream->index);
-	gt_cuda_count_stream(stream->index, -1);
+	if (!gt_cuda_count_stream(stream->index, -1))
+		gt_cuda_pinned_free_all(stream->index);
 	free(stream);
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "kernels/cuda/capture.h"
+#include "kernels/cuda/pinned.h"
 #include "lib/base/mem.h"
 
 /*
@@ -81,10 +82,13 @@ int gt_cuda_call_error(int index, struct gt_err *err)
 	return err->code;
 }
 
-void gt_cuda_count_stream(int index, int by)
+int gt_cuda_count_stream(int index, int by)
 {
-	if (has_place(index) && atomic_fetch_add(&call_errors[index].streams, by) + by == 0)
+	int count = has_place(index) ? atomic_fetch_add(&call_errors[index].streams, by) + by : 0;
+
+	if (has_place(index) && !count)
 		call_errors[index].failed = false;
+	return count;
 }
 
 /* ---- the thread ---- */
@@ -162,8 +166,8 @@ static void free_all(struct gt_cuda_calls *calls)
 		cudaEventDestroy(c->begins);
 		free(c);
 	}
-	cudaFreeHost(calls->returned);
 	cudaGetLastError();
+	gt_cuda_pinned_give(calls->index, calls->returned, sizeof(*calls->returned));
 	pthread_cond_destroy(&calls->more);
 	pthread_mutex_destroy(&calls->lock);
 	free(calls);
@@ -180,8 +184,8 @@ static int start(struct gt_stream *stream, struct gt_err *err)
 	calls->index = stream->index;
 	pthread_mutex_init(&calls->lock, NULL);
 	pthread_cond_init(&calls->more, NULL);
-	rc = gt_cuda_check(
-	    cudaMallocHost(&p, sizeof(*calls->returned)), calls->index, "cudaMallocHost", err);
+	rc = gt_cuda_check(gt_cuda_pinned_take(calls->index, sizeof(*calls->returned), &p),
+	    calls->index, "cudaMallocHost", err);
 	calls->returned = p;
 	if (!rc) {
 		*calls->returned = 0;

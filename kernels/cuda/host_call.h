@@ -15,7 +15,7 @@ void gt_cuda_end_calls(struct gt_stream *stream);
  * the last of its streams is gone. */
 int gt_cuda_call_error(int index, struct gt_err *err);
 
-/* There is one stream more, or (-1) one less. */
-void gt_cuda_count_stream(int index, int by);
+/* There is one stream more, or (-1) one less. Returns how many the device has. */
+int gt_cuda_count_stream(int index, int by);
 
 #endif
