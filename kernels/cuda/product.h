@@ -20,7 +20,7 @@ extern "C" {
  *   bias   [n], added to every row, with GT_PRODUCT_BIAS
  *   c      [m, n], may be y; not read where beta is 0
  *
- * All are of one type, F32, F64, BF16 or F16, contiguous, and aligned to 64 bytes. Sums are in
+ * All are of one type, F32, F64, BF16 or F16, contiguous, and aligned to 32 bytes. Sums are in
  * float32, in float64 for F64, and rounded once. No algorithm is used whose sums depend on the
  * order in which blocks finish, so the same product on the same GPU has the same bits each time;
  * another algorithm may have others.
