@@ -118,7 +118,7 @@ CUDA_SRC := $(wildcard kernels/cuda/*.cu kernels/cuda/*.c)
 SIM_SRC  := $(wildcard tests/cudasim/*.cc tests/cudasim/*.cu) tests/cudasim/backends.c $(CUDA_SRC)
 # Tables of tests/unit/ that are run on simulated GPUs, too: those of kernels they have, and others.
 SIM_TABLES := $(addprefix test_kernels_,attention elementwise half matmul norm norm_sync image conv tokens loss)
-SIM_TABLES += $(addprefix test_,capture comm_staged host_call)
+SIM_TABLES += $(addprefix test_,capture comm_staged generate host_call models ops optim)
 SIM_TEST_SRC := $(wildcard tests/cudasim/test_*.c)
 
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) \

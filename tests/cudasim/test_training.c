@@ -1,0 +1,205 @@
+/* test_training.c - ranks that train, and evaluate, on simulated GPUs, beside the same on the CPU. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka wants these three first */
+#include <cmocka.h>
+
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/comm/threads.h"
+#include "lib/train/inside.h"
+#include "tests/cudasim/cudasim.h"
+
+enum { MOST = 4, STEPS = 5 };
+
+/* ---- a run ---- */
+
+/* What a rank has seen of it. */
+struct course {
+	const struct gt_train_options *options;
+	double loss[STEPS], evaluated;
+	float norm[STEPS];
+};
+
+static int note_step(void *self, const struct gt_step_report *r, struct gt_err *err)
+{
+	struct course *c = self;
+
+	(void)err;
+	c->loss[r->step - 1] = r->loss;
+	c->norm[r->step - 1] = r->grad_norm;
+	return 0;
+}
+
+static int train(void *self, struct gt_group *group, struct gt_err *err)
+{
+	static const atomic_bool never;
+	struct course *c = (struct course *)self + group->rank;
+	struct gt_train_options options = *c->options;
+	const struct gt_observer observer = { .self = c, .step = note_step };
+	struct gt_log silent = { .stream = stderr, .level = GT_LOG_QUIET };
+	struct gt_train_result result;
+	struct gt_train *t;
+	int rc;
+
+	omp_set_num_threads(1);
+	options.group = group;
+	rc = gt_train_open(&t, &options, false, &silent, err);
+	if (rc)
+		return rc;
+	rc = gt_train_run(t, NULL, &observer, 1, &never, &result, err);
+	c->evaluated = result.last.loss;
+	gt_train_close(t);
+	return rc;
+}
+
+struct mode {
+	const char *model;
+	int accumulate;
+	struct gt_parallel_options parallel;
+	enum gt_amp amp;
+};
+
+static void run(struct course *courses, const struct mode *m, int ranks, const char *device)
+{
+	static const struct gt_threads_options threads = { .shm = { .timeout_s = 60 } };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_train_options options = { .device = device,
+		.model = m->model,
+		.data = "random:,samples=120",
+		.val = "random:,samples=14",
+		.eval_every = STEPS,
+		.steps = STEPS,
+		.batch = 12 / ranks,
+		.accumulate = m->accumulate,
+		.amp = m->amp,
+		.seed = 3,
+		.optim = { .kind = GT_ADAMW,
+		    .beta1 = 0.9,
+		    .beta2 = 0.999,
+		    .eps = 1e-8,
+		    .clip = 0.5 },
+		.given = GT_GIVEN_LR,
+		.lr_schedule = { .lr = 1e-3 },
+		.prefetch = 2,
+		.workers = 1,
+		.parallel = m->parallel };
+
+	options.parallel.bucket_bytes = 4096;
+	for (int i = 0; i < ranks; i++)
+		courses[i] = (struct course){ .options = &options };
+	if (gt_threads_run(ranks, &threads, train, courses, &err))
+		fail_msg("%s, %s, %s, %d ranks: %s", device, m->model,
+		    gt_parallel_names[m->parallel.kind], ranks, err.text);
+}
+
+/* ---- comparing ---- */
+
+static void expect_near(double gpu, double cpu, double tolerance, const char *what)
+{
+	if (!(fabs(gpu - cpu) <= tolerance * fabs(cpu)))
+		fail_msg("%s: %.9g, on the CPU %.9g", what, gpu, cpu);
+}
+
+static void compare(
+    const struct course *gpu, const struct course *cpu, double tolerance, const char *what)
+{
+	for (int i = 0; i < STEPS; i++) {
+		expect_near(gpu->loss[i], cpu->loss[i], tolerance, what);
+		expect_near(gpu->norm[i], cpu->norm[i], 10 * tolerance, what);
+	}
+	expect_near(gpu->evaluated, cpu->evaluated, tolerance, what);
+	assert_true(cpu->loss[0] != cpu->loss[STEPS - 1] && cpu->evaluated > 0);
+}
+
+/* The ranks of the CPU, and those of so many GPUs: every rank has the same losses. */
+static void run_both(const struct mode *m, int ranks, int gpus, double tolerance)
+{
+	struct course cpu[MOST], gpu[MOST];
+	char what[100], count[8];
+
+	snprintf(what, sizeof(what), "%s, %s, tensor %d, stages %d, %d ranks on %d GPUs", m->model,
+	    gt_parallel_names[m->parallel.kind], m->parallel.tensor, m->parallel.stages, ranks,
+	    gpus);
+	snprintf(count, sizeof(count), "%d", gpus);
+	setenv("CUDASIM_DEVICES", count, 1);
+	cudasim_seed((uint64_t)(ranks * 10 + gpus));
+	run(cpu, m, ranks, "cpu");
+	run(gpu, m, ranks, "cuda");
+	for (int i = 0; i < ranks; i++)
+		compare(&gpu[i], &cpu[i], tolerance, what);
+	for (int i = 0; i < CUDASIM_DEVICES; i++)
+		if (cudasim_fault(i))
+			fail_msg("%s: GPU %d: %s", what, i, cudasim_fault(i));
+}
+
+#define GPT "gpt:layers=2,heads=2,width=16,block=4,vocab=13,dropout=0.1"
+#define MLP "mlp:20,30,10"
+
+/* Every model, by one rank: captured from its second step on. */
+static void models_train_as_on_the_cpu(void **state)
+{
+	static const struct mode modes[] = {
+		{ MLP, 1, { .kind = GT_PARALLEL_DDP }, GT_AMP_OFF },
+		{ "lenet", 2, { .kind = GT_PARALLEL_DDP }, GT_AMP_OFF },
+		{ GPT, 2, { .kind = GT_PARALLEL_DDP }, GT_AMP_OFF },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)
+		run_both(&modes[i], 1, 1, 1e-4);
+}
+
+/* Rounding to 16 bits differs where sums differ in the last bit. */
+static void models_train_in_16_bits(void **state)
+{
+	static const struct mode modes[] = {
+		{ GPT, 1, { .kind = GT_PARALLEL_DDP }, GT_AMP_BF16 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)
+		run_both(&modes[i], 1, 1, 2e-2);
+}
+
+/* Every mode, and one of them on every site: ranks that share a GPU, or some of them, or none. */
+static void ranks_train_as_on_the_cpu(void **state)
+{
+	static const struct mode modes[] = {
+		{ MLP, 1, { .kind = GT_PARALLEL_DDP }, GT_AMP_OFF },
+		{ MLP, 2, { .kind = GT_PARALLEL_DP }, GT_AMP_OFF },
+		{ MLP, 1, { .kind = GT_PARALLEL_MIRRORED, .check_every = 2 }, GT_AMP_OFF },
+		{ GPT, 2, { .kind = GT_PARALLEL_DDP }, GT_AMP_OFF },
+		{ GPT, 1, { .kind = GT_PARALLEL_ZERO1 }, GT_AMP_OFF },
+		{ GPT, 1, { .kind = GT_PARALLEL_ZERO2 }, GT_AMP_OFF },
+		{ MLP, 1, { .kind = GT_PARALLEL_ZERO3 }, GT_AMP_OFF },
+		{ GPT, 1, { .kind = GT_PARALLEL_ZERO3 }, GT_AMP_OFF },
+		{ GPT, 1, { .kind = GT_PARALLEL_DDP, .tensor = 2 }, GT_AMP_OFF },
+		{ GPT, 1, { .kind = GT_PARALLEL_DDP, .tensor = 2, .sequence = true }, GT_AMP_OFF },
+		{ GPT, 1, { .kind = GT_PARALLEL_DDP, .stages = 2 }, GT_AMP_OFF },
+	};
+	static const struct {
+		int ranks, gpus;
+	} sites[] = { { 2, 1 }, { 2, 2 }, { 4, 4 }, { 4, 3 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)
+		for (size_t k = 0; k < sizeof(sites) / sizeof(*sites); k++)
+			if (k == i % 4 || !i)
+				run_both(&modes[i], sites[k].ranks, sites[k].gpus, 1e-4);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(models_train_as_on_the_cpu),
+		cmocka_unit_test(models_train_in_16_bits),
+		cmocka_unit_test(ranks_train_as_on_the_cpu),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
