@@ -555,6 +555,7 @@ cudaError_t cudaMemcpyAsync(
 	    cudasim_is_device(from, bytes) != (kind != cudaMemcpyHostToDevice))
 		return cudasim_return(cudaErrorInvalidValue);
 	if (kind != cudaMemcpyDeviceToDevice &&
+	    !cudasim_is_pinned(kind == cudaMemcpyHostToDevice ? from : to, bytes) &&
 	    cudasim_forbid(cudasim_stream_of(stream)) != cudaSuccess)
 		return cudaErrorStreamCaptureUnsupported;
 	if (kind == cudaMemcpyHostToDevice && !cudasim_is_pinned(from, bytes))
@@ -562,7 +563,7 @@ cudaError_t cudaMemcpyAsync(
 	if (kind != cudaMemcpyDeviceToHost)
 		return cudasim_queue(stream, i);
 	if (cudasim_is_pinned(to, bytes)) {
-		if (!is_awaited((const char *)to, bytes))
+		if (!cudasim_stream_of(stream)->capture && !is_awaited((const char *)to, bytes))
 			memset(to, 0xff, bytes);
 		return cudasim_queue(stream, i);
 	}

@@ -181,6 +181,33 @@ static void streams_that_join_are_captured(void **state)
 	close_site(&s);
 }
 
+/* y += x, on a stream that joins. */
+static void capture_joined(struct site *s)
+{
+	ok(begin(s), &s->err);
+	ok(hold_back(s, s->fork, s->d->compute, s->third), &s->err);
+	ok(add(s, s->third, s->y, s->x), &s->err);
+	ok(hold_back(s, s->rest, s->third, s->d->compute), &s->err);
+	ok(end(s), &s->err);
+}
+
+/* Its own work comes before a replay, or behind it, as it is queued: no events hold it there. */
+static void a_stream_that_joined_keeps_its_order(void **state)
+{
+	struct site s;
+
+	(void)state;
+	open_site(&s);
+	capture_joined(&s);
+	for (int i = 0; i < TIMES; i++) {
+		ok(b->zero(s.third, s.y, BYTES, &s.err), &s.err);
+		ok(replay(&s), &s.err);
+		ok(add(&s, s.third, s.z, s.y), &s.err);
+	}
+	expect(&s, s.third, s.z, TIMES);
+	close_site(&s);
+}
+
 /* Others work while it is replayed: work on the stream, and on others, keeps its place. */
 static void a_replay_has_its_place_among_other_work(void **state)
 {
@@ -414,6 +441,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_done_before_a_replay),
 		cmocka_unit_test(streams_that_join_are_captured),
+		cmocka_unit_test(a_stream_that_joined_keeps_its_order),
 		cmocka_unit_test(a_replay_has_its_place_among_other_work),
 		cmocka_unit_test(a_capture_is_freed_while_its_work_is_queued),
 		cmocka_unit_test(an_empty_capture_does_nothing),
