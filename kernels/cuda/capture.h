@@ -4,8 +4,8 @@
 
 #include "kernels/cuda/cuda.h"
 
-/* As lib/device/backend.h has them. A thread captures the work of one stream at a time, and of those
- * that join it. */
+/* As lib/device/backend.h has them. A thread captures the work of one stream at a time, and of
+ * those that join it. */
 int gt_cuda_capture_begin(struct gt_stream *stream, struct gt_err *err);
 int gt_cuda_capture_end(struct gt_capture **out, struct gt_stream *stream, struct gt_err *err);
 int gt_cuda_replay(struct gt_stream *stream, struct gt_capture *capture, struct gt_err *err);

@@ -4,10 +4,10 @@
 
 /*
  * backend.c has devices, memory, streams, events and copies, host_call.c the functions of the host
- * that streams call, capture.c work that is kept and replayed: C over CUDA's run-time. Kernels are in the .cu files: C++ in the words of
- * gpu.cuh. Each of these exports one table of rows, or functions of the table of range kernels
- * (range.cu). All are compiled for GPUs against the toolkit's <cuda_runtime.h>, and for tests
- * against the simulator's (tests/cudasim/).
+ * that streams call, capture.c work that is kept and replayed: C over CUDA's run-time. Kernels are
+ * in the .cu files: C++ in the words of gpu.cuh. Each of these exports one table of rows, or
+ * functions of the table of range kernels (range.cu). All are compiled for GPUs against the
+ * toolkit's <cuda_runtime.h>, and for tests against the simulator's (tests/cudasim/).
  */
 #include <cuda_runtime_api.h>
 

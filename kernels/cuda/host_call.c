@@ -15,9 +15,9 @@
 #include "lib/base/mem.h"
 
 /*
- * A call in a stream is an event and a wait for a number in pinned memory. The stream's thread waits
- * for the event, calls the function, and writes the number. cudaLaunchHostFunc() would need no
- * thread, but CUDA may make such calls of all streams one after the other: a call that waits for
+ * A call in a stream is an event and a wait for a number in pinned memory. The stream's thread
+ * waits for the event, calls the function, and writes the number. cudaLaunchHostFunc() would need
+ * no thread, but CUDA may make such calls of all streams one after the other: a call that waits for
  * another stream's would wait for ever.
  *
  * A GPU does not know that a call waits for another stream's work. Streams share the GPU's queues

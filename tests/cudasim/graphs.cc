@@ -1,4 +1,4 @@
-/* graphs.cc - the simulator's graphs: work of streams that is kept, and done as often as is asked. */
+/* graphs.cc - the simulator's graphs: work of streams that is kept, and done again and again. */
 #include <map>
 #include <vector>
 

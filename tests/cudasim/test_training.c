@@ -1,4 +1,4 @@
-/* test_training.c - ranks that train, and evaluate, on simulated GPUs, beside the same on the CPU. */
+/* test_training.c - ranks that train and evaluate on simulated GPUs, beside the same on the CPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

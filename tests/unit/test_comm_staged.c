@@ -420,8 +420,7 @@ int main(void)
 	};
 
 	setenv("GTRAIN_TEST_BACKEND", far_backend.name, 0);
-	b = test_device_is_far() ? &far_backend
-	                         : gt_backend_find(getenv("GTRAIN_TEST_BACKEND"));
+	b = test_device_is_far() ? &far_backend : gt_backend_find(getenv("GTRAIN_TEST_BACKEND"));
 	return test_device_is_far() ? cmocka_run_group_tests(tests, NULL, NULL)
 	                            : cmocka_run_group_tests(of_any, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* test_host_call.c - functions of the host that streams call, on devices that work in the background. */
+/* test_host_call.c - functions of the host that streams of a device call. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
