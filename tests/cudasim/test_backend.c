@@ -255,6 +255,66 @@ static void test_errors(void **state)
 	gt_device_close(other);
 }
 
+/* Pinned memory that was used before is zeros again. */
+static void test_pinned_memory(void **state)
+{
+	struct gt_device *d = open_device(1);
+	struct gt_err err = GT_ERR_INIT;
+
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		void *p, *other;
+		unsigned char *bytes;
+
+		ok(b->host_alloc(1, 100, &p, &err), &err);
+		ok(b->host_alloc(1, 100, &other, &err), &err);
+		assert_ptr_not_equal(p, other);
+		bytes = p;
+		for (int k = 0; k < 100; k++)
+			assert_int_equal(bytes[k], 0);
+		memset(p, 7, 100);
+		b->host_free(1, p, 100);
+		if (i == 3) { /* freed with the device, or behind it */
+			gt_device_close(d);
+			d = open_device(1);
+		}
+		b->host_free(1, other, 100);
+	}
+	gt_device_close(d);
+}
+
+static int count_call(void *self, struct gt_err *err)
+{
+	(void)err;
+	++*(int *)self;
+	return 0;
+}
+
+/* A function is not called behind work that was never done; its stream ends all the same. */
+static void test_call_behind_fault(void **state)
+{
+	struct gt_device *d = open_device(1);
+	struct gt_err err = GT_ERR_INIT;
+	int calls = 0;
+	void *p;
+
+	(void)state;
+	ok(gt_device_alloc(d, PLANTED_COUNT * sizeof(float), &p, &err), &err);
+	ok(b->host_call(d->compute, count_call, &calls, NULL, 0, &err), &err);
+	planted_launch(PLANTED_OWN_MASK, p, d->compute->queue);
+	b->host_call(d->compute, count_call, &calls, NULL, 0, &err);
+	assert_int_equal(b->stream_sync(d->compute, &err), GT_EDEVICE);
+	gt_device_free(d, p, PLANTED_COUNT * sizeof(float));
+	gt_device_close(d);
+	assert_int_equal(calls, 1);
+	cudasim_forget(1);
+	d = open_device(1); /* as good as new */
+	ok(b->host_call(d->compute, count_call, &calls, NULL, 0, &err), &err);
+	ok(gt_device_sync(d, &err), &err);
+	assert_int_equal(calls, 2);
+	gt_device_close(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -263,6 +323,8 @@ int main(void)
 		cmocka_unit_test(test_failing_allocations),
 		cmocka_unit_test(test_streams),
 		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_pinned_memory),
+		cmocka_unit_test(test_call_behind_fault),
 		cmocka_unit_test(test_faults_in_data),
 		cmocka_unit_test(test_faults_end_with_streams),
 	};
