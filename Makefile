@@ -410,6 +410,7 @@ INSTALLED := $(BUILD)/gtrain:$(bindir)/gtrain \
              $(foreach h,$(HEADERS),$(h):$(includedir)/gtrain/$(h)) \
              $(foreach m,$(wildcard man/*.1),$(m):$(mandir)/man1/$(notdir $(m))) \
              $(foreach m,$(wildcard man/*.7),$(m):$(mandir)/man7/$(notdir $(m))) \
+             $(foreach s,$(wildcard schemas/*.json),$(s):$(PREFIX)/share/gtrain/$(s)) \
              $(foreach c,$(wildcard completions/gtrain.bash),$(c):$(PREFIX)/share/bash-completion/completions/gtrain) \
              $(foreach c,$(wildcard completions/_gtrain),$(c):$(PREFIX)/share/zsh/site-functions/_gtrain) \
              $(foreach c,$(wildcard completions/gtrain.fish),$(c):$(PREFIX)/share/fish/vendor_completions.d/gtrain.fish)

@@ -68,9 +68,38 @@ static json_t *count_json(size_t count)
 	return count ? json_integer((json_int_t)count) : json_null();
 }
 
+static json_t *watts_json(struct gt_maybe mw)
+{
+	return mw.known ? json_real((double)mw.value / 1000) : json_null();
+}
+
+static json_t *flag_json(struct gt_maybe figure)
+{
+	return figure.known ? json_boolean(figure.value) : json_null();
+}
+
+static json_t *processes_json(const struct gt_gpu *gpu)
+{
+	json_t *list;
+
+	if (!gpu->processes_known)
+		return json_null();
+	list = json_array();
+	for (size_t i = 0; i < gpu->process_count; i++) {
+		const struct gt_gpu_process *process = &gpu->process[i];
+		const struct member members[] = {
+			{ "pid", json_integer(process->pid) },
+			{ "name", text_json(process->name) },
+			{ "memory_bytes", maybe_json(process->memory_bytes) },
+		};
+
+		list = appended(list, object_json(members, COUNT(members)));
+	}
+	return list;
+}
+
 static json_t *gpu_json(const struct gt_gpu *gpu)
 {
-	const struct gt_maybe mw = gpu->power_mw;
 	char device[GT_DEVICE_NAME_SIZE], capability[16];
 	json_t *instances = json_array();
 
@@ -85,12 +114,21 @@ static json_t *gpu_json(const struct gt_gpu *gpu)
 		{ "pci_bus_id", text_json(gpu->pci_bus_id) },
 		{ "compute_capability", text_json(gt_probe_capability(capability, gpu)) },
 		{ "memory_total_bytes", maybe_json(gpu->memory_total_bytes) },
+		{ "memory_used_bytes", maybe_json(gpu->memory_used_bytes) },
 		{ "memory_free_bytes", maybe_json(gpu->memory_free_bytes) },
 		{ "utilization_percent", maybe_json(gpu->utilization_percent) },
 		{ "temperature_c", maybe_json(gpu->temperature_c) },
-		{ "power_w", mw.known ? json_real((double)mw.value / 1000) : json_null() },
-		{ "mig", gpu->mig.known ? json_boolean(gpu->mig.value) : json_null() },
+		{ "power_w", watts_json(gpu->power_mw) },
+		{ "power_limit_w", watts_json(gpu->power_limit_mw) },
+		{ "clock_sm_mhz", maybe_json(gpu->clock_sm_mhz) },
+		{ "clock_sm_max_mhz", maybe_json(gpu->clock_sm_max_mhz) },
+		{ "clock_memory_mhz", maybe_json(gpu->clock_memory_mhz) },
+		{ "clock_memory_max_mhz", maybe_json(gpu->clock_memory_max_mhz) },
+		{ "ecc", flag_json(gpu->ecc) },
+		{ "ecc_uncorrected_errors", maybe_json(gpu->ecc_errors) },
+		{ "mig", flag_json(gpu->mig) },
 		{ "mig_uuids", instances },
+		{ "processes", processes_json(gpu) },
 		{ "problem", text_json(gpu->problem) },
 	};
 
@@ -103,6 +141,40 @@ static json_t *gpus_json(const struct gt_gpus *gpus)
 
 	for (size_t i = 0; i < gpus->count; i++)
 		list = appended(list, gpu_json(&gpus->gpu[i]));
+	return list;
+}
+
+static const struct gt_gpu *gpu_at(const struct gt_gpus *gpus, size_t logical)
+{
+	for (size_t i = 0; i < gpus->count; i++)
+		if (gpus->gpu[i].logical == (int)logical)
+			return &gpus->gpu[i];
+	return NULL;
+}
+
+/* What each device name stands for, in the order of the names. */
+static json_t *devices_json(const struct gt_probe *probe)
+{
+	json_t *list = json_array();
+	char device[GT_DEVICE_NAME_SIZE];
+
+	for (size_t i = 0; i < probe->visible; i++) {
+		const struct gt_gpu *gpu = gpu_at(&probe->gpus, i);
+
+		if (!gpu)
+			continue;
+
+		const char *mig = gpu->logical_mig < 0 ? NULL : gpu->mig_uuid[gpu->logical_mig];
+		const struct member members[] = {
+			{ "device", text_json(gt_probe_device(device, gpu)) },
+			{ "index", json_integer(gpu->index) },
+			{ "pci_bus_id", text_json(gpu->pci_bus_id) },
+			{ "uuid", text_json(gpu->uuid) },
+			{ "mig_uuid", text_json(mig) },
+		};
+
+		list = appended(list, object_json(members, COUNT(members)));
+	}
 	return list;
 }
 
@@ -124,6 +196,7 @@ static json_t *cuda_json(const struct gt_probe *probe)
 		{ "reason", text_json(probe->reason) },
 		{ "visible", visible ? clean_json(visible) : json_null() }, /* "" hides all */
 		{ "count", json_integer((json_int_t)probe->visible) },
+		{ "devices", devices_json(probe) },
 		{ "notes", notes },
 	};
 

@@ -13,6 +13,9 @@
  * `color`. Errors: GT_ENOMEM; GT_EIO where the stream refuses. */
 int gt_probe_print_text(FILE *out, bool color, const struct gt_probe *probe, struct gt_err *err);
 
+/* A part of it: the tables of GPUs, which there are. */
+void gt_probe_print_gpus(FILE *out, const struct gt_gpus *gpus);
+
 /* One JSON document; unknown is null, never 0. Errors: as above. */
 int gt_probe_print_json(FILE *out, const struct gt_probe *probe, struct gt_err *err);
 

@@ -8,7 +8,15 @@
 #include "lib/base/err.h"
 #include "lib/device/maybe.h"
 
-#define GT_GPU_TEXT_SIZE 96 /* NVML's own limit on names and UUIDs */
+#define GT_GPU_TEXT_SIZE    96 /* NVML's own limit on names and UUIDs */
+#define GT_GPU_PROCESS_NAME 32
+
+/* A process with memory on a GPU. */
+struct gt_gpu_process {
+	unsigned pid;                   /* as the host counts, whatever the container */
+	struct gt_maybe memory_bytes;   /* unknown to users without permission, and with MIG */
+	char name[GT_GPU_PROCESS_NAME]; /* "" unless filled in: gt_probe_read() does */
+};
 
 /* Text fields are "" where unknown. */
 struct gt_gpu {
@@ -19,14 +27,20 @@ struct gt_gpu {
 	char uuid[GT_GPU_TEXT_SIZE];
 	char pci_bus_id[32];
 	struct gt_maybe capability; /* 10 * major + minor: 90 is 9.0 */
-	struct gt_maybe memory_total_bytes, memory_free_bytes;
+	struct gt_maybe memory_total_bytes, memory_used_bytes, memory_free_bytes;
 	struct gt_maybe utilization_percent; /* of the time since the last sample, a kernel ran */
 	struct gt_maybe temperature_c;
-	struct gt_maybe power_mw;
+	struct gt_maybe power_mw, power_limit_mw;
+	struct gt_maybe clock_sm_mhz, clock_sm_max_mhz, clock_memory_mhz, clock_memory_max_mhz;
+	struct gt_maybe ecc;        /* 1: memory has error correction, 0: it is off */
+	struct gt_maybe ecc_errors; /* that could not be corrected, since the driver was loaded */
+	struct gt_gpu_process *process; /* [process_count], by pid */
+	size_t process_count;
+	bool processes_known;               /* false: the driver does not say */
 	struct gt_maybe mig;                /* 1: split into instances, 0: whole */
 	char (*mig_uuid)[GT_GPU_TEXT_SIZE]; /* [mig_count] */
 	size_t mig_count;
-	char problem[80]; /* why nothing more is known: "the GPU is lost", ... */
+	char problem[80]; /* why no figures are known: "the GPU is lost", ... */
 };
 
 /* Why there are GPUs, or none. */

@@ -7,6 +7,7 @@
 
 #include "lib/base/mem.h"
 #include "lib/device/backend.h"
+#include "lib/device/sysfs.h"
 #include "lib/device/visible.h"
 
 /* GPUs have been judged. */
@@ -22,6 +23,19 @@ static void fill_backends(struct gt_probe *probe)
 		.available = built && probe->cuda_available };
 	snprintf(cuda->reason, sizeof(cuda->reason), "%s",
 	    built ? probe->reason : "this build has no CUDA backend");
+}
+
+/* NVML counts processes as the host does. In a container with pids of its own there are no files
+ * for them, and they have no names. */
+static void name_processes(struct gt_gpus *gpus, const char *root)
+{
+	for (size_t i = 0; i < gpus->count; i++)
+		for (size_t j = 0; j < gpus->gpu[i].process_count; j++) {
+			struct gt_gpu_process *p = &gpus->gpu[i].process[j];
+
+			if (!gt_sysfs_line(p->name, sizeof(p->name), root, "/proc/%u/comm", p->pid))
+				p->name[0] = '\0';
+		}
 }
 
 static void say(struct gt_probe *probe, const char *reason)
@@ -69,6 +83,7 @@ int gt_probe_read(struct gt_probe *out, const struct gt_probe_options *options, 
 		gt_probe_release(out);
 		return rc;
 	}
+	name_processes(&out->gpus, root);
 	gt_cpu_math_read(&out->math);
 	judge_cuda(out, options);
 	fill_backends(out);

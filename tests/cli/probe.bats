@@ -2,6 +2,7 @@
 # probe.bats - gtrain probe on this machine and on pretend ones.
 # GTRAIN is the binary, GTRAIN_TESTS the folder with the pretend NVML (made by `make tests`).
 
+# shellcheck disable=SC2030,SC2031 # each test is a subshell, and that is wanted
 setup() {
 	root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 	gtrain=${GTRAIN:-$root/build/gtrain}
@@ -16,6 +17,11 @@ check() {
 d = json.loads(sys.argv[1])
 if not eval("(" + sys.argv[2] + ")"):
 	sys.exit("not so: " + sys.argv[2] + "\n" + sys.argv[1])' "$output" "$1"
+}
+
+# valid: the JSON in $output is as the published schema says.
+valid() {
+	python3 "$root/tests/common/schema.py" "$root/schemas/probe.json" <<<"$output"
 }
 
 @test "without a driver it says so and succeeds" {
@@ -55,13 +61,73 @@ if not eval("(" + sys.argv[2] + ")"):
 	run "$gtrain" probe --json
 	[ "$status" -eq 0 ]
 	check 'd["cuda"] == {"available": True, "driver": "580.65.06", "runtime": "13.0",
-		"reason": None, "visible": None, "count": 1, "notes": []}'
+		"reason": None, "visible": None, "count": 1, "devices": [{"device": "cuda:0", "index": 0,
+		"pci_bus_id": "00000000:01:00.0", "uuid": "GPU-10000000-0000-4000-8000-000000000000",
+		"mig_uuid": None}], "notes": []}'
 	check 'd["gpus"] == [{"device": "cuda:0", "index": 0, "name": "NVIDIA Fake 100",
 		"uuid": "GPU-10000000-0000-4000-8000-000000000000",
 		"pci_bus_id": "00000000:01:00.0", "compute_capability": "9.0",
-		"memory_total_bytes": 80 * 2**30, "memory_free_bytes": 80 * 2**30,
-		"utilization_percent": 0, "temperature_c": 40, "power_w": 70.5, "mig": False,
-		"mig_uuids": [], "problem": None}]'
+		"memory_total_bytes": 80 * 2**30, "memory_used_bytes": 0, "memory_free_bytes": 80 * 2**30,
+		"utilization_percent": 0, "temperature_c": 40, "power_w": 70.5, "power_limit_w": 700,
+		"clock_sm_mhz": 345, "clock_sm_max_mhz": 1980, "clock_memory_mhz": 2619,
+		"clock_memory_max_mhz": 2619, "ecc": True, "ecc_uncorrected_errors": 0, "mig": False,
+		"mig_uuids": [], "processes": [], "problem": None}]'
+}
+
+@test "the published schema holds for every machine, and notices a document that is not as it says" {
+	local knobs
+
+	for knobs in FAKE_NVML_COUNT=0 FAKE_NVML_COUNT=1 FAKE_NVML_COUNT=8 "FAKE_NVML_COUNT=8 CUDA_VISIBLE_DEVICES=5,GPU-10000002,0" \
+		"CUDA_VISIBLE_DEVICES=" FAKE_NVML_LOST=0 "FAKE_NVML_COUNT=2 FAKE_NVML_LOST=1" FAKE_NVML_FIGURES=3 FAKE_NVML_FIGURES=4 \
+		FAKE_NVML_FIGURES=15 FAKE_NVML_PROCESSES=4 FAKE_NVML_CROWD=40 "FAKE_NVML_FULL=0 FAKE_NVML_PID=$$" \
+		"FAKE_NVML_COUNT=2 FAKE_NVML_MIXED=1" FAKE_NVML_INIT=9 FAKE_NVML_INIT=4 FAKE_NVML_CUDA=12 FAKE_NVML_ECC_ERRORS=3 \
+		FAKE_NVML_CUDA_VERSION=11040 "FAKE_NVML_MIG=0 CUDA_VISIBLE_DEVICES=MIG-20000000-0000-4000-8000-000000000001" \
+		"GTRAIN_NVML=/nonexistent" "FAKE_NVML_COUNT=3 GTRAIN_NVML=$fake/libnvidia-ml-old.so.1"; do
+		# shellcheck disable=SC2086
+		run env $knobs "$gtrain" probe --json
+		[ "$status" -eq 0 ]
+		valid || { echo "with $knobs"; return 1; }
+	done
+	output=${output/'"index": 0'/'"index": "0"'}
+	run valid
+	[ "$status" -eq 1 ]
+	[[ $output == *".index: '0' is not of type"* ]]
+}
+
+@test "a process with memory on a GPU is named" {
+	FAKE_NVML_COUNT=2 FAKE_NVML_FULL=1 FAKE_NVML_PID=$$ run "$gtrain" probe --json
+	check 'd["gpus"][0]["processes"] == []'
+	check "d['gpus'][1]['processes'] == [{'pid': $$, 'name': '$(cat /proc/$$/comm)', 'memory_bytes': 79 * 2**30}]"
+	FAKE_NVML_COUNT=2 FAKE_NVML_FULL=1 FAKE_NVML_PID=$$ run "$gtrain" probe
+	grep -Eq "^cuda:1 +1 +$$ +79 GiB  $(cat /proc/$$/comm)\$" <<<"$output"
+	FAKE_NVML_PROCESSES=4 run "$gtrain" probe --json
+	check 'd["gpus"][0]["processes"] is None'
+}
+
+@test "the tables of GPUs fit into 80 columns" {
+	local line
+
+	export FAKE_NVML_COUNT=8 FAKE_NVML_FULL=3 FAKE_NVML_MIG=2 FAKE_NVML_LOST=4 FAKE_NVML_CROWD=3
+	run "$gtrain" probe
+	[ "$status" -eq 0 ]
+	while IFS= read -r line; do
+		[ ${#line} -le 80 ] || { echo "$line"; return 1; }
+	done <<<"$output"
+	grep -Eq '^cuda:3 +3  NVIDIA Fake 100 +80 GiB  79.5 GiB +512 MiB$' <<<"$output"
+	grep -Eq '^cuda:4 +4  the GPU is lost +\? +\? +\?$' <<<"$output"
+	grep -Eq '^cuda:5 +5 +9.0  on +50 %  45 C +76 of 700 W  350 of 1980 MHz  2619 MHz$' <<<"$output"
+}
+
+@test "each device name has its GPU, whether listed by number, UUID or instance" {
+	FAKE_NVML_COUNT=8 CUDA_VISIBLE_DEVICES=5,GPU-10000002,0 run "$gtrain" probe --json
+	check '[(m["device"], m["index"], m["uuid"][:12], m["mig_uuid"]) for m in d["cuda"]["devices"]] == [
+		("cuda:0", 5, "GPU-10000005", None), ("cuda:1", 2, "GPU-10000002", None), ("cuda:2", 0, "GPU-10000000", None)]'
+	export FAKE_NVML_COUNT=3 FAKE_NVML_MIG=2 CUDA_VISIBLE_DEVICES=MIG-20000002-0000-4000-8000-000000000001
+	run "$gtrain" probe --json
+	check 'd["cuda"]["devices"] == [{"device": "cuda:0", "index": 2, "pci_bus_id": "00000000:21:00.0",
+		"uuid": "GPU-10000002-0000-4000-8000-000000000000", "mig_uuid": "'"$CUDA_VISIBLE_DEVICES"'"}]'
+	run "$gtrain" probe
+	grep -q "^cuda:0 *2  00000000:21:00.0  $CUDA_VISIBLE_DEVICES\$" <<<"$output"
 }
 
 @test "eight GPUs, three visible in an order of their own" {
@@ -73,7 +139,7 @@ if not eval("(" + sys.argv[2] + ")"):
 	FAKE_NVML_COUNT=8 CUDA_VISIBLE_DEVICES=5,GPU-10000002,0 run "$gtrain" probe
 	[ "$status" -eq 0 ]
 	[[ $output == *"8, 3 visible to CUDA"* ]]
-	[ "$(grep -c '^cuda:' <<<"$output")" -eq 3 ]
+	[ "$(grep -c '^cuda:' <<<"$output")" -eq 9 ] # in each of three tables
 	grep -q '^cuda:0 .* 5  NVIDIA Fake 100 ' <<<"$output"
 }
 
@@ -92,7 +158,8 @@ if not eval("(" + sys.argv[2] + ")"):
 		"memory_free_bytes", "utilization_percent", "temperature_c", "power_w", "mig"])'
 	check 'd["cuda"]["available"] is True and d["gpus"][0]["name"] == "NVIDIA Fake 100"'
 	FAKE_NVML_FIGURES=3 run "$gtrain" probe
-	grep -Eq '^cuda:0 +0  NVIDIA Fake 100 +\? +\? +\? +\? +\? +\? ' <<<"$output"
+	grep -Eq '^cuda:0 +0  NVIDIA Fake 100 +\? +\? +\?$' <<<"$output"
+	grep -Eq '^cuda:0 +0( +\?){7}$' <<<"$output"
 }
 
 @test "an old NVML without most functions still counts the GPUs" {

@@ -6,6 +6,12 @@
  *   FAKE_NVML_CUDA=S         nvmlSystemGetCudaDriverVersion_v2 answers with status S
  *   FAKE_NVML_FIGURES=S      every figure of a GPU answers with status S
  *   FAKE_NVML_LOST=I         GPU I is lost
+ *   FAKE_NVML_CUDA_VERSION=V the newest CUDA that the driver runs (13000)
+ *   FAKE_NVML_FULL=I         a process has nearly all memory of GPU I
+ *   FAKE_NVML_PID=P          that process's number (4194999, which no process has)
+ *   FAKE_NVML_CROWD=N        N processes on each GPU
+ *   FAKE_NVML_PROCESSES=S    the lists of processes answer with status S
+ *   FAKE_NVML_ECC_ERRORS=N   errors that could not be corrected, on GPU 0
  *   FAKE_NVML_MIXED=1        odd GPUs are of another model
  *   FAKE_NVML_MIG=I          GPU I is split into two instances
  *
@@ -20,7 +26,14 @@
 	int name(__VA_ARGS__);                                                                     \
 	int name(__VA_ARGS__)
 
-enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, GPU_IS_LOST = 15 };
+enum {
+	SUCCESS = 0,
+	INVALID_ARGUMENT = 2,
+	NOT_SUPPORTED = 3,
+	NOT_FOUND = 6,
+	INSUFFICIENT_SIZE = 7,
+	GPU_IS_LOST = 15
+};
 
 #define GPUS        64
 #define MIG_PER_GPU 2
@@ -91,7 +104,7 @@ EXPORT(nvmlSystemGetDriverVersion, char *text, unsigned size)
 
 EXPORT(nvmlSystemGetCudaDriverVersion_v2, int *version)
 {
-	*version = 13000;
+	*version = knob("FAKE_NVML_CUDA_VERSION", 13000);
 	return knob("FAKE_NVML_CUDA", SUCCESS);
 }
 
@@ -150,6 +163,8 @@ EXPORT(nvmlDeviceGetMemoryInfo, void *device, struct memory_info *memory)
 {
 	memory->total = 80ull << 30;
 	memory->used = (unsigned long long)index_of(device) << 30;
+	if (index_of(device) == knob("FAKE_NVML_FULL", -1))
+		memory->used = (79ull << 30) + (512ull << 20);
 	memory->free = memory->total - memory->used;
 	return knob("FAKE_NVML_FIGURES", SUCCESS);
 }
@@ -177,6 +192,94 @@ EXPORT(nvmlDeviceGetPowerUsage, void *device, unsigned *milliwatts)
 {
 	*milliwatts = 70500u + 1000u * (unsigned)index_of(device);
 	return knob("FAKE_NVML_FIGURES", SUCCESS);
+}
+
+EXPORT(nvmlDeviceGetEnforcedPowerLimit, void *device, unsigned *milliwatts)
+{
+	(void)device;
+	*milliwatts = 700000;
+	return knob("FAKE_NVML_FIGURES", SUCCESS);
+}
+
+EXPORT(nvmlDeviceGetClockInfo, void *device, int which, unsigned *mhz)
+{
+	if (which != 1 && which != 2)
+		return INVALID_ARGUMENT;
+	*mhz = which == 1 ? 345u + (unsigned)index_of(device) : 2619u;
+	return knob("FAKE_NVML_FIGURES", SUCCESS);
+}
+
+EXPORT(nvmlDeviceGetMaxClockInfo, void *device, int which, unsigned *mhz)
+{
+	(void)device;
+	if (which != 1 && which != 2)
+		return INVALID_ARGUMENT;
+	*mhz = which == 1 ? 1980 : 2619;
+	return knob("FAKE_NVML_FIGURES", SUCCESS);
+}
+
+/* The other model has none. */
+EXPORT(nvmlDeviceGetEccMode, void *device, unsigned *current, unsigned *pending)
+{
+	if (knob("FAKE_NVML_MIXED", 0) && index_of(device) % 2)
+		return NOT_SUPPORTED;
+	*current = *pending = 1;
+	return knob("FAKE_NVML_FIGURES", SUCCESS);
+}
+
+EXPORT(nvmlDeviceGetTotalEccErrors, void *device, int error, int counter, unsigned long long *n)
+{
+	if (error != 1 || counter != 0)
+		return INVALID_ARGUMENT;
+	*n = index_of(device) ? 0 : (unsigned long long)knob("FAKE_NVML_ECC_ERRORS", 0);
+	return knob("FAKE_NVML_FIGURES", SUCCESS);
+}
+
+struct process_info {
+	unsigned pid;
+	unsigned long long memory;
+	unsigned gpu_instance, compute_instance;
+};
+
+/* Descending numbers, and the last one's memory is not available. */
+static int list_processes(unsigned *count, struct process_info *list, unsigned first, unsigned n,
+    unsigned long long memory)
+{
+	unsigned room = *count;
+
+	*count = n;
+	if (n > room)
+		return INSUFFICIENT_SIZE;
+	for (unsigned i = 0; i < n; i++)
+		list[i] =
+		    (struct process_info){ first - i, i && i + 1 == n ? ~0ull : memory, ~0u, ~0u };
+	return SUCCESS;
+}
+
+EXPORT(nvmlDeviceGetComputeRunningProcesses_v3, void *device, unsigned *count,
+    struct process_info *list)
+{
+	int status = knob("FAKE_NVML_PROCESSES", knob("FAKE_NVML_FIGURES", SUCCESS));
+	unsigned pid = (unsigned)knob("FAKE_NVML_PID", 4194999);
+
+	if (status != SUCCESS)
+		return status;
+	if (index_of(device) == knob("FAKE_NVML_FULL", -1))
+		return list_processes(count, list, pid, 1, 79ull << 30);
+	return list_processes(
+	    count, list, 5000000, (unsigned)knob("FAKE_NVML_CROWD", 0), 1ull << 20);
+}
+
+/* The first process draws, too. */
+EXPORT(nvmlDeviceGetGraphicsRunningProcesses_v3, void *device, unsigned *count,
+    struct process_info *list)
+{
+	int status = knob("FAKE_NVML_PROCESSES", knob("FAKE_NVML_FIGURES", SUCCESS));
+
+	(void)device;
+	if (status != SUCCESS)
+		return status;
+	return list_processes(count, list, 5000000, knob("FAKE_NVML_CROWD", 0) ? 1 : 0, 1ull << 20);
 }
 
 EXPORT(nvmlDeviceGetMigMode, void *device, unsigned *current, unsigned *pending)

@@ -30,8 +30,9 @@ static const char *fake(char path[512], const char *name)
 
 static int forget(void **state)
 {
-	static const char *const knobs[] = { "COUNT", "INIT", "ENUMERATE", "CUDA", "FIGURES",
-		"LOST", "MIXED", "MIG" };
+	static const char *const knobs[] = { "COUNT", "INIT", "ENUMERATE", "CUDA", "CUDA_VERSION",
+		"FIGURES", "LOST", "MIXED", "MIG", "FULL", "PID", "CROWD", "PROCESSES",
+		"ECC_ERRORS" };
 	char name[64];
 
 	(void)state;
@@ -87,6 +88,17 @@ static void test_gpus_eight(void **state)
 		assert_int_equal(gpu->utilization_percent.value, 10 * i);
 		assert_int_equal(gpu->temperature_c.value, 40 + i);
 		assert_int_equal(gpu->power_mw.value, 70500 + 1000 * i);
+		assert_int_equal(gpu->memory_used_bytes.value, i * GIB);
+		assert_int_equal(gpu->power_limit_mw.value, 700000);
+		assert_int_equal(gpu->clock_sm_mhz.value, 345 + i);
+		assert_int_equal(gpu->clock_sm_max_mhz.value, 1980);
+		assert_int_equal(gpu->clock_memory_mhz.value, 2619);
+		assert_int_equal(gpu->clock_memory_max_mhz.value, 2619);
+		assert_int_equal(gpu->ecc.value, 1);
+		assert_true(gpu->ecc_errors.known);
+		assert_int_equal(gpu->ecc_errors.value, 0);
+		assert_true(gpu->processes_known);
+		assert_int_equal(gpu->process_count, 0);
 		assert_true(gpu->mig.known);
 		assert_int_equal(gpu->mig.value, 0);
 		assert_string_equal(gpu->problem, "");
@@ -98,11 +110,15 @@ static void test_gpus_eight(void **state)
 static void assert_no_figures(const struct gt_gpu *gpu)
 {
 	const struct gt_maybe figures[] = { gpu->capability, gpu->memory_total_bytes,
-		gpu->memory_free_bytes, gpu->utilization_percent, gpu->temperature_c, gpu->power_mw,
-		gpu->mig };
+		gpu->memory_used_bytes, gpu->memory_free_bytes, gpu->utilization_percent,
+		gpu->temperature_c, gpu->power_mw, gpu->power_limit_mw, gpu->clock_sm_mhz,
+		gpu->clock_sm_max_mhz, gpu->clock_memory_mhz, gpu->clock_memory_max_mhz, gpu->ecc,
+		gpu->ecc_errors, gpu->mig };
 
 	for (size_t i = 0; i < COUNT(figures); i++)
 		assert_false(figures[i].known);
+	assert_false(gpu->processes_known);
+	assert_int_equal(gpu->process_count, 0);
 }
 
 static void test_gpus_not_supported(void **state)
@@ -135,6 +151,91 @@ static void test_gpus_old_library(void **state)
 	assert_string_equal(gpus.gpu[1].uuid, "");
 	assert_no_figures(&gpus.gpu[1]);
 	gt_gpus_release(&gpus);
+}
+
+/* A GPU may have a handle, and be lost all the same. */
+static void test_gpus_lost_later(void **state)
+{
+	struct gt_gpus gpus;
+
+	(void)state;
+	turn("FIGURES", "15");
+	read_fake(&gpus);
+	assert_string_equal(gpus.gpu[0].problem, "the GPU is lost");
+	assert_string_equal(gpus.gpu[0].name, "NVIDIA Fake 100");
+	assert_no_figures(&gpus.gpu[0]);
+	gt_gpus_release(&gpus);
+	turn("FIGURES", "4");
+	read_fake(&gpus);
+	assert_string_equal(gpus.gpu[0].problem, "no permission");
+	gt_gpus_release(&gpus);
+}
+
+static void test_gpus_full(void **state)
+{
+	struct gt_gpus gpus;
+
+	(void)state;
+	turn("COUNT", "2");
+	turn("FULL", "1");
+	turn("PID", "77");
+	read_fake(&gpus);
+	assert_int_equal(gpus.gpu[0].process_count, 0);
+	assert_int_equal(gpus.gpu[1].process_count, 1);
+	assert_int_equal(gpus.gpu[1].process[0].pid, 77);
+	assert_int_equal(gpus.gpu[1].process[0].memory_bytes.value, 79 * GIB);
+	assert_int_equal(gpus.gpu[1].memory_free_bytes.value, GIB / 2);
+	gt_gpus_release(&gpus);
+}
+
+/* More than are asked for at first; each once, in order; unknown memory is not zero. */
+static void test_gpus_crowd(void **state)
+{
+	struct gt_gpus gpus;
+
+	(void)state;
+	turn("CROWD", "1000");
+	read_fake(&gpus);
+	assert_int_equal(gpus.gpu[0].process_count, 1000);
+	for (unsigned i = 0; i < 1000; i++)
+		assert_int_equal(gpus.gpu[0].process[i].pid, 5000000 - 999 + i);
+	assert_false(gpus.gpu[0].process[0].memory_bytes.known);
+	assert_int_equal(gpus.gpu[0].process[999].memory_bytes.value, 1 << 20);
+	gt_gpus_release(&gpus);
+	turn("CROWD", "1000000");
+	read_fake(&gpus);
+	assert_false(gpus.gpu[0].processes_known); /* more than can be */
+	assert_int_equal(gpus.gpu[0].process_count, 0);
+	gt_gpus_release(&gpus);
+	turn("PROCESSES", "4");
+	read_fake(&gpus);
+	assert_false(gpus.gpu[0].processes_known);
+	assert_string_equal(gpus.gpu[0].problem, "");
+	assert_true(gpus.gpu[0].power_mw.known);
+	gt_gpus_release(&gpus);
+}
+
+static void test_process_names(void **state)
+{
+	static const struct planted_file files[] = { { "/proc/77/comm", "python3\n" },
+		{ NULL, NULL } };
+	char path[512], root[PLANTED_ROOT];
+	struct gt_probe_options options = { .root = root };
+	struct gt_probe probe;
+
+	(void)state;
+	planted_make(root, files);
+	options.nvml_library = fake(path, "libnvidia-ml.so.1");
+	turn("FULL", "0");
+	turn("PID", "77");
+	assert_int_equal(gt_probe_read(&probe, &options, NULL), 0);
+	assert_string_equal(probe.gpus.gpu[0].process[0].name, "python3");
+	gt_probe_release(&probe);
+	turn("PID", "78");
+	assert_int_equal(gt_probe_read(&probe, &options, NULL), 0);
+	assert_string_equal(probe.gpus.gpu[0].process[0].name, "");
+	gt_probe_release(&probe);
+	planted_remove(root);
 }
 
 static void test_gpus_lost(void **state)
@@ -354,6 +455,10 @@ int main(void)
 		cmocka_unit_test_setup(test_gpus_not_supported, forget),
 		cmocka_unit_test_setup(test_gpus_old_library, forget),
 		cmocka_unit_test_setup(test_gpus_lost, forget),
+		cmocka_unit_test_setup(test_gpus_lost_later, forget),
+		cmocka_unit_test_setup(test_gpus_full, forget),
+		cmocka_unit_test_setup(test_gpus_crowd, forget),
+		cmocka_unit_test_setup(test_process_names, forget),
 		cmocka_unit_test_setup(test_gpus_none, forget),
 		cmocka_unit_test_setup(test_gpus_no_library, forget),
 		cmocka_unit_test_setup(test_visible, forget),
