@@ -139,6 +139,10 @@ static void print_bash_value(FILE *f, const struct gt_cmd *cmd, const struct gt_
 			print_option_names(f, cmd);
 		}
 		fputs("' ;;\n", f);
+	} else if (gt_opt_completes(row) == GT_COMPLETE_NONE && !gt_opt_needs_value(row)) {
+		fputs("words='", f);
+		print_option_names(f, cmd);
+		fputs("' ;;\n", f);
 	} else if (gt_opt_completes(row) == GT_COMPLETE_NONE) {
 		fputs("return ;;\n", f);
 	} else {

@@ -1,15 +1,27 @@
 /* probe.c - gtrain probe: list the devices and what they can do. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "cmd/probe_print.h"
+#include "cmd/probe_watch.h"
 
 struct probe_cli {
+	double watch_s; /* 0: once */
 	struct gt_cmd_common common;
 };
 
-static const struct gt_opt options[] = { GT_CMD_COMMON(struct probe_cli), { 0 } };
+#define AT(member) GT_OPT_FIELD(struct probe_cli, member)
+
+/* clang-format off */
+static const struct gt_opt options[] = {
+	{ "watch", 0, GT_OPT_DURATION, AT(watch_s), "SECONDS", .flags = GT_OPT_ONCE, .implied = "1",
+	    .min = 0.1, .max = 86400, .help = "print every second, or so many, and mark changes" },
+	GT_CMD_COMMON(struct probe_cli),
+	{ 0 }
+};
+/* clang-format on */
 
 const struct gt_opt *gt_cmd_probe_options(void)
 {
@@ -47,26 +59,62 @@ const char *gt_probe_runtime(char buffer[32], const struct gt_gpus *gpus)
 	return buffer;
 }
 
-int gt_cmd_probe(int argc, char **argv)
+/* What a report needs to know. */
+struct report {
+	const struct probe_cli *cli;
+	bool color;
+};
+
+/* Look at the machine, and print it. */
+static int print_report(void *self, FILE *out, struct gt_err *err)
 {
 	const struct gt_probe_options where = {
 		.nvml_library = getenv("GTRAIN_NVML"),
 		.visible_devices = getenv("CUDA_VISIBLE_DEVICES"),
 		.device_order = getenv("CUDA_DEVICE_ORDER"),
 	};
+	const struct report *report = self;
+	struct gt_probe probe;
+	int rc = gt_probe_read(&probe, &where, err);
+
+	if (rc)
+		return rc;
+	rc = report->cli->common.json ? gt_probe_print_json(out, &probe, err)
+	                              : gt_probe_print_text(out, report->color, &probe, err);
+	gt_probe_release(&probe);
+	return rc;
+}
+
+/* Labels are not in bold, so that marks stand out. */
+static int watch(struct report *report, bool color, struct gt_err *err)
+{
+	const struct gt_probe_watch watch = {
+		.seconds = report->cli->watch_s,
+		.bare = report->cli->common.json,
+		.draw = !report->cli->common.json && gt_cmd_can_draw(STDOUT_FILENO),
+		.color = color,
+		.report = print_report,
+		.self = report,
+	};
+
+	return gt_probe_watch(&watch, err);
+}
+
+int gt_cmd_probe(int argc, char **argv)
+{
 	struct probe_cli cli;
 	struct gt_cmd_env env;
-	struct gt_probe probe;
 	struct gt_err err = GT_ERR_INIT;
+	struct report report = { .cli = &cli };
 	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
 
 	if (status != GT_CMD_GO)
 		return status;
-	rc = gt_probe_read(&probe, &where, &err);
-	if (!rc) {
-		rc = cli.common.json ? gt_probe_print_json(stdout, &probe, &err)
-		                     : gt_probe_print_text(stdout, env.color, &probe, &err);
-		gt_probe_release(&probe);
+	if (cli.watch_s > 0) {
+		rc = watch(&report, env.color, &err);
+	} else {
+		report.color = env.color;
+		rc = print_report(&report, stdout, &err);
 	}
 	return gt_cmd_end(&env, rc, &err);
 }

@@ -104,7 +104,11 @@ int gt_opts_check_operands(struct gt_opts *opts, int most, struct gt_err *err)
 	row = opts->before[most];
 	if (row && gt_opt_set_text(opts, row, opts->operands[most], err))
 		return gt_err_prefix(err, "--%s", row->name);
-	return gt_err_set(err, GT_EINVAL, "unexpected argument '%s'", opts->operands[most]);
+	gt_err_set(err, GT_EINVAL, "unexpected argument '%s'", opts->operands[most]);
+	if (row && !row->words)
+		gt_err_hint(
+		    err, "write '--%s=%s' if it is the value", row->name, opts->operands[most]);
+	return GT_EINVAL;
 }
 
 int gt_opts_require(const struct gt_opts *opts, struct gt_err *err)
@@ -149,10 +153,11 @@ static bool looks_like_option(const char *word)
 	return word[0] == '-' && word[1] == '-' && isalpha((unsigned char)word[2]);
 }
 
-/* Whether the word can be the value of an option that may be given without one. */
+/* Whether the word can be the value of an option that may be given without one. Anything but a
+ * choice has to be joined to it by '='. */
 static bool is_choice_of(const struct gt_opt *row, const char *word)
 {
-	for (int i = 0; row->words[i]; i++)
+	for (int i = 0; row->words && row->words[i]; i++)
 		if (!strcmp(row->words[i], word))
 			return true;
 	return false;

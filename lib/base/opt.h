@@ -53,8 +53,8 @@ struct gt_opt {
 	const char *metavar;   /* what help calls the value */
 	const char *help;      /* one line: lower case, no full stop */
 	const char *initial;   /* the default, as one would type it; NULL: none */
-	const char *implied;   /* a choice's value where the option is given without one; NULL: it
-	                          needs one */
+	const char *implied;   /* the value where the option is given without one; NULL: it needs
+	                          one. Values that are no choices then need a '=' */
 	const char *otherwise; /* the default in words, where `initial` cannot say it */
 	double min, max;       /* of numbers, inclusive; both 0: no limits; max may be INFINITY */
 	const char *const *words;      /* ended by NULL: the choices, or what completion offers */

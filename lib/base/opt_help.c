@@ -24,7 +24,7 @@ static int print_left(FILE *stream, const struct gt_opt *row)
 	} else if (row->type == GT_OPT_YESNO) {
 		columns += fprintf(stream, "=yes|no");
 	} else if (gt_opt_takes_value(row)) {
-		columns += fprintf(stream, " %s", row->metavar);
+		columns += fprintf(stream, row->implied ? "[=%s]" : " %s", row->metavar);
 	}
 	return columns;
 }

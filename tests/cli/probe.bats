@@ -199,8 +199,42 @@ valid() {
 	check 'd["cuda"]["visible"] == "0,?[31m?\""'
 }
 
+@test "--watch prints reports until SIGINT, and marks lines that changed" {
+	FAKE_NVML_COUNT=2 FAKE_NVML_TICK=0 run timeout --preserve-status -s INT 1 "$gtrain" probe --watch=0.2
+	[ "$status" -eq 0 ]
+	[ "$(grep -c ', every 0.2 s$' <<<"$output")" -ge 2 ]
+	grep -Eq '^  cuda:1 .* 42 C ' <<<"$output" # the first report has no marks
+	grep -Eq '^\* cuda:1 .* 43 C ' <<<"$output"
+	[[ $output != *$'\n* GPUs'* && $output != *$'\e'* ]]
+	FAKE_NVML_TICK=0 run timeout --preserve-status -s INT 0.7 "$gtrain" probe --watch=0.2 --json
+	[ "$status" -eq 0 ]
+	[ "$(jq -s '[.[].gpus[0].temperature_c][0:2] == [41, 42]' <<<"$output")" = true ]
+}
+
+@test "--watch draws on terminals, and shows changed words in reverse" {
+	FAKE_NVML_TICK=0 run python3 "$root/tests/common/terminal.py" 100 1 "$gtrain" probe --watch=0.2
+	[ "$status" -eq 0 ]
+	[[ $output == *$'\e[2J\e[H'*'; Ctrl-C ends'*$'\e[H'*$'\e[7m42\e[27m C'* ]]
+	[[ $output != *'* cuda'* && $output == *backends* ]]
+	FAKE_NVML_TICK=0 run python3 "$root/tests/common/terminal.py" 100 1 "$gtrain" probe --watch=0.2 --color never
+	[ "$status" -eq 0 ]
+	[[ $output == *'* cuda:0'* && $output != *$'\e[7m'* ]]
+	FAKE_NVML_TICK=0 run python3 "$root/tests/common/terminal.py" 8 1 "$gtrain" probe --watch=0.2
+	[[ $output == *cuda:0* && $output != *backends* ]]
+}
+
+@test "--watch takes its time after '=' only, and one that makes sense" {
+	run "$gtrain" probe --watch 5
+	[ "$status" -eq 2 ]
+	[[ $output == *"write '--watch=5' if it is the value"* ]]
+	run "$gtrain" probe --watch=0
+	[ "$status" -eq 2 ]
+	run "$gtrain" probe --watch=
+	[ "$status" -eq 2 ]
+}
+
 @test "a result that cannot be written is a failure" {
-	for option in "" --json; do
+	for option in "" --json --watch; do
 		run bash -c '"$0" probe $1 2>&1 >/dev/full' "$gtrain" "$option"
 		[ "$status" -eq 1 ]
 		[[ $output == *"No space left on device"* ]]

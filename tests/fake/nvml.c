@@ -10,6 +10,7 @@
  *   FAKE_NVML_FULL=I         a process has nearly all memory of GPU I
  *   FAKE_NVML_PID=P          that process's number (4194999, which no process has)
  *   FAKE_NVML_CROWD=N        N processes on each GPU
+ *   FAKE_NVML_TICK=T         GPUs are T degrees hotter; nvmlInit_v2 adds 1
  *   FAKE_NVML_PROCESSES=S    the lists of processes answer with status S
  *   FAKE_NVML_ECC_ERRORS=N   errors that could not be corrected, on GPU 0
  *   FAKE_NVML_MIXED=1        odd GPUs are of another model
@@ -53,6 +54,12 @@ static int knob(const char *name, int otherwise)
 
 EXPORT(nvmlInit_v2, void)
 {
+	char tick[32];
+
+	if (getenv("FAKE_NVML_TICK")) { /* this library may be closed and opened in between */
+		snprintf(tick, sizeof(tick), "%d", knob("FAKE_NVML_TICK", 0) + 1);
+		setenv("FAKE_NVML_TICK", tick, 1);
+	}
 	return knob("FAKE_NVML_INIT", SUCCESS);
 }
 
@@ -184,7 +191,7 @@ EXPORT(nvmlDeviceGetTemperature, void *device, int sensor, unsigned *celsius)
 {
 	if (sensor != 0)
 		return INVALID_ARGUMENT;
-	*celsius = 40u + (unsigned)index_of(device);
+	*celsius = 40u + (unsigned)(index_of(device) + knob("FAKE_NVML_TICK", 0));
 	return knob("FAKE_NVML_FIGURES", SUCCESS);
 }
 

@@ -18,7 +18,7 @@
 struct values {
 	bool flag, dry, strict;
 	int64_t batch, steps, epochs, bucket, seed;
-	double lr, val_split, momentum, betas[2], timeout;
+	double lr, val_split, momentum, betas[2], timeout, every;
 	const char *model, *note;
 	int optimizer, shell, keep;
 	struct gt_opt_list map;
@@ -65,6 +65,7 @@ static const struct gt_opt table[] = {
 	{ "keep", 0, GT_OPT_CHOICE, AT(keep), .help = "a choice", .words = kept, .initial = "none",
 	    .implied = "all" },
 	{ "map", 0, GT_OPT_LIST, AT(map), "FROM=TO", .help = "a list" },
+	{ "every", 0, GT_OPT_DURATION, AT(every), "SECONDS", .help = "a time", .implied = "1" },
 	{ 0 }
 };
 /* clang-format on */
@@ -468,6 +469,7 @@ static void help_text(void **state)
 	assert_non_null(strstr(text, "\n      --optimizer sgd|adam|adamw\n"
 	                             "                            a choice (default: adamw)\n"));
 	assert_non_null(strstr(text, "\n      --keep[=none|all|some]\n"));
+	assert_non_null(strstr(text, "\n      --every[=SECONDS]     a time\n"));
 	for (char *line = text, *next; *line; line = next + 1) {
 		next = strchr(line, '\n');
 		assert_true(next - line <= 80);
@@ -493,6 +495,36 @@ static void description(void **state)
 	json_decref(array);
 }
 
+/* Nor is a word a number that an option can do without, unless a '=' joins them. */
+static void implied_numbers(void **state)
+{
+	static const struct {
+		const char *line;
+		double every;
+		int operands;
+	} row[] = {
+		{ "", 0, 0 },
+		{ "--every", 1, 0 },
+		{ "--every=2.5", 2.5, 0 },
+		{ "--every|2.5", 1, 1 },
+		{ "--every|-f", 1, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
+		struct gt_opts opts;
+		struct values v;
+		struct gt_err err;
+		char *line = strdup(row[i].line);
+
+		assert_int_equal(parse(&opts, &v, line, &err), 0);
+		assert_true(v.every == row[i].every);
+		assert_int_equal(opts.operand_count, row[i].operands);
+		gt_opts_release(&opts);
+		free(line);
+	}
+}
+
 /* A word too many is refused: as the value of the option before it, where that may have one. */
 static void surplus_operands(void **state)
 {
@@ -506,6 +538,8 @@ static void surplus_operands(void **state)
 		{ "--keep|Some", 1, NULL, NULL },
 		{ "--keep|Some", 0, "--keep: 'Some' is not one of none, all, some",
 		    "did you mean 'some'?" },
+		{ "--every|2", 0, "unexpected argument '2'",
+		    "write '--every=2' if it is the value" },
 		{ "--keep|", 0, "--keep: the value is empty", "" },
 		{ "--keep|-f|x", 0, "unexpected argument 'x'", "" },
 		{ "--keep|some|x", 0, "unexpected argument 'x'", "" },
@@ -538,6 +572,7 @@ int main(void)
 		cmocka_unit_test(every_type_and_spelling),
 		cmocka_unit_test(more_spellings),
 		cmocka_unit_test(implied_values),
+		cmocka_unit_test(implied_numbers),
 		cmocka_unit_test(surplus_operands),
 		cmocka_unit_test(wrong_usage),
 		cmocka_unit_test(required_is_required),
