@@ -9,6 +9,7 @@
 
 struct probe_cli {
 	double watch_s; /* 0: once */
+	bool topology;
 	struct gt_cmd_common common;
 };
 
@@ -18,6 +19,8 @@ struct probe_cli {
 static const struct gt_opt options[] = {
 	{ "watch", 0, GT_OPT_DURATION, AT(watch_s), "SECONDS", .flags = GT_OPT_ONCE, .implied = "1",
 	    .min = 0.1, .max = 86400, .help = "print every second, or so many, and mark changes" },
+	{ "topology", 0, GT_OPT_FLAG, AT(topology), .flags = GT_OPT_ONCE,
+	    .help = "print how GPUs are linked, and the CPUs near them" },
 	GT_CMD_COMMON(struct probe_cli),
 	{ 0 }
 };
@@ -65,6 +68,22 @@ struct report {
 	bool color;
 };
 
+/* More than the machine alone, as far as it was asked for. */
+static int print_more(const struct report *report, FILE *out, const struct gt_probe *probe,
+    const char *nvml, struct gt_err *err)
+{
+	const struct probe_cli *cli = report->cli;
+	struct gt_topology topology = { 0 };
+	struct gt_probe_more more = { .topology = cli->topology ? &topology : NULL };
+	int rc = cli->topology ? gt_topology_read(&topology, nvml, err) : 0;
+
+	if (!rc)
+		rc = cli->common.json ? gt_probe_print_json(out, probe, &more, err)
+		                      : gt_probe_print_text(out, report->color, probe, &more, err);
+	gt_topology_release(&topology);
+	return rc;
+}
+
 /* Look at the machine, and print it. */
 static int print_report(void *self, FILE *out, struct gt_err *err)
 {
@@ -73,14 +92,12 @@ static int print_report(void *self, FILE *out, struct gt_err *err)
 		.visible_devices = getenv("CUDA_VISIBLE_DEVICES"),
 		.device_order = getenv("CUDA_DEVICE_ORDER"),
 	};
-	const struct report *report = self;
 	struct gt_probe probe;
 	int rc = gt_probe_read(&probe, &where, err);
 
 	if (rc)
 		return rc;
-	rc = report->cli->common.json ? gt_probe_print_json(out, &probe, err)
-	                              : gt_probe_print_text(out, report->color, &probe, err);
+	rc = print_more(self, out, &probe, where.nvml_library, err);
 	gt_probe_release(&probe);
 	return rc;
 }

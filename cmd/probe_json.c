@@ -290,7 +290,8 @@ static json_t *backends_json(const struct gt_probe *probe)
 	return list;
 }
 
-int gt_probe_print_json(FILE *out, const struct gt_probe *probe, struct gt_err *err)
+/* NULL where something that was asked for is missing. */
+static json_t *document_json(const struct gt_probe *probe, const struct gt_probe_more *more)
 {
 	const struct member members[] = {
 		{ "cuda", cuda_json(probe) },
@@ -299,6 +300,21 @@ int gt_probe_print_json(FILE *out, const struct gt_probe *probe, struct gt_err *
 		{ "backends", backends_json(probe) },
 	};
 	json_t *document = object_json(members, COUNT(members));
+	bool failed = !document;
+
+	if (more->topology)
+		failed |= json_object_set_new(
+		              document, "topology", gt_probe_topology_json(more->topology)) != 0;
+	if (!failed)
+		return document;
+	json_decref(document);
+	return NULL;
+}
+
+int gt_probe_print_json(
+    FILE *out, const struct gt_probe *probe, const struct gt_probe_more *more, struct gt_err *err)
+{
+	json_t *document = document_json(probe, more);
 	int rc = 0;
 
 	if (!document)

@@ -2,22 +2,35 @@
 #ifndef GT_CMD_PROBE_PRINT_H
 #define GT_CMD_PROBE_PRINT_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 
 #include "lib/base/err.h"
 #include "lib/device/name.h"
 #include "lib/device/probe.h"
+#include "lib/device/topology.h"
+
+/* Sections that are printed where they were asked for; else NULL. */
+struct gt_probe_more {
+	const struct gt_topology *topology;
+};
 
 /* Two sections, GPUs and CPU, each line a label and what there is to say; headings in bold if
  * `color`. Errors: GT_ENOMEM; GT_EIO where the stream refuses. */
-int gt_probe_print_text(FILE *out, bool color, const struct gt_probe *probe, struct gt_err *err);
+int gt_probe_print_text(FILE *out, bool color, const struct gt_probe *probe,
+    const struct gt_probe_more *more, struct gt_err *err);
 
 /* A part of it: the tables of GPUs, which there are. */
 void gt_probe_print_gpus(FILE *out, const struct gt_gpus *gpus);
 
 /* One JSON document; unknown is null, never 0. Errors: as above. */
-int gt_probe_print_json(FILE *out, const struct gt_probe *probe, struct gt_err *err);
+int gt_probe_print_json(
+    FILE *out, const struct gt_probe *probe, const struct gt_probe_more *more, struct gt_err *err);
+
+/* probe_topology.c: a matrix with a legend; a value, NULL: out of memory. */
+void gt_probe_print_topology(FILE *out, const struct gt_topology *t);
+json_t *gt_probe_topology_json(const struct gt_topology *t);
 
 /* "cuda:1", "9.0", "13.0", written to the buffer; NULL for a hidden GPU or an unknown figure. */
 const char *gt_probe_device(char buffer[GT_DEVICE_NAME_SIZE], const struct gt_gpu *gpu);

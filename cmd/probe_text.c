@@ -159,9 +159,12 @@ static void print_cpu(FILE *out, bool color, const struct gt_probe *probe)
 	fputc('\n', out);
 }
 
-int gt_probe_print_text(FILE *out, bool color, const struct gt_probe *probe, struct gt_err *err)
+int gt_probe_print_text(FILE *out, bool color, const struct gt_probe *probe,
+    const struct gt_probe_more *more, struct gt_err *err)
 {
 	print_gpus(out, color, probe);
+	if (more->topology)
+		gt_probe_print_topology(out, more->topology);
 	fputc('\n', out);
 	print_cpu(out, color, probe);
 	return ferror(out) ? gt_err_sys(err, "cannot write the list of devices") : 0;

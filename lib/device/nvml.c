@@ -9,8 +9,6 @@
 #include "lib/base/mem.h"
 #include "lib/device/nvml_api.h"
 
-enum { GPUS_MAX = 1024 };
-
 /* Where a function has several rows, the first that the library has counts. */
 static const struct {
 	const char *name;
@@ -42,6 +40,12 @@ static const struct {
 	{ "nvmlDeviceGetMigMode", offsetof(struct gt_nvml, mig_mode) },
 	{ "nvmlDeviceGetMaxMigDeviceCount", offsetof(struct gt_nvml, mig_max) },
 	{ "nvmlDeviceGetMigDeviceHandleByIndex", offsetof(struct gt_nvml, mig_by_index) },
+	{ "nvmlDeviceGetTopologyCommonAncestor", offsetof(struct gt_nvml, ancestor) },
+	{ "nvmlDeviceGetNvLinkState", offsetof(struct gt_nvml, nvlink_state) },
+	{ "nvmlDeviceGetNvLinkRemoteDeviceType", offsetof(struct gt_nvml, nvlink_kind) },
+	{ "nvmlDeviceGetNvLinkRemotePciInfo_v2", offsetof(struct gt_nvml, nvlink_pci) },
+	{ "nvmlDeviceGetCpuAffinity", offsetof(struct gt_nvml, cpu_affinity) },
+	{ "nvmlDeviceGetMemoryAffinity", offsetof(struct gt_nvml, memory_affinity) },
 };
 
 /* Put an NVML status in words that say what to do. */
@@ -122,9 +126,10 @@ static int read_all(const struct gt_nvml *nvml, struct gt_gpus *out, struct gt_e
 	int rc = 0;
 
 	read_versions(nvml, out);
-	if (status == NVML_SUCCESS && count > GPUS_MAX) {
+	if (status == NVML_SUCCESS && count > GT_NVML_GPUS_MAX) {
 		snprintf(out->reason, sizeof(out->reason),
-		    "the NVIDIA driver reports %u GPUs, more than can be (%d)", count, GPUS_MAX);
+		    "the NVIDIA driver reports %u GPUs, more than can be (%d)", count,
+		    GT_NVML_GPUS_MAX);
 		out->state = GT_NVML_FAILED;
 		return 0;
 	}
@@ -147,26 +152,38 @@ static int read_all(const struct gt_nvml *nvml, struct gt_gpus *out, struct gt_e
 	return rc;
 }
 
+bool gt_nvml_open(struct gt_nvml *nvml, const char *library, struct gt_gpus *why)
+{
+	int status;
+
+	why->state = library_open(nvml, library && *library ? library : "libnvidia-ml.so.1",
+	    why->reason, sizeof(why->reason));
+	if (why->state == GT_NVML_OK) {
+		status = nvml->init();
+		if (status != NVML_SUCCESS)
+			why->state = explain(status, why->reason, sizeof(why->reason));
+	}
+	if (why->state != GT_NVML_OK && nvml->handle)
+		dlclose(nvml->handle);
+	return why->state == GT_NVML_OK;
+}
+
+void gt_nvml_close(struct gt_nvml *nvml)
+{
+	nvml->shutdown();
+	dlclose(nvml->handle);
+}
+
 int gt_gpus_read(struct gt_gpus *out, const char *library, struct gt_err *err)
 {
 	struct gt_nvml nvml;
-	int status, rc = 0;
+	int rc;
 
 	*out = (struct gt_gpus){ 0 };
-	out->state = library_open(&nvml, library && *library ? library : "libnvidia-ml.so.1",
-	    out->reason, sizeof(out->reason));
-	if (out->state != GT_NVML_OK)
-		goto out;
-	status = nvml.init();
-	if (status != NVML_SUCCESS) {
-		out->state = explain(status, out->reason, sizeof(out->reason));
-		goto out;
-	}
+	if (!gt_nvml_open(&nvml, library, out))
+		return 0;
 	rc = read_all(&nvml, out, err);
-	nvml.shutdown();
-out:
-	if (nvml.handle)
-		dlclose(nvml.handle);
+	gt_nvml_close(&nvml);
 	if (rc)
 		gt_gpus_release(out);
 	return rc;

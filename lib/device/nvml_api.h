@@ -23,6 +23,18 @@ enum { NVML_TEMPERATURE_GPU = 0, NVML_MIG_ENABLED = 1 };
 enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEMORY = 2 };
 enum { NVML_ERROR_UNCORRECTED = 1, NVML_ECC_VOLATILE = 0 };
 
+enum {
+	NVML_TOPOLOGY_INTERNAL = 0,
+	NVML_TOPOLOGY_SINGLE = 10,
+	NVML_TOPOLOGY_MULTIPLE = 20,
+	NVML_TOPOLOGY_HOSTBRIDGE = 30,
+	NVML_TOPOLOGY_NODE = 40,
+	NVML_TOPOLOGY_SYSTEM = 50
+};
+enum { NVML_NVLINK_SWITCH = 2, NVML_SCOPE_NODE = 0 };
+
+enum { GT_NVML_GPUS_MAX = 1024 };
+
 /* Stands for a number of bytes that NVML does not know. */
 #define NVML_NOT_AVAILABLE (~0ull)
 
@@ -77,6 +89,12 @@ struct gt_nvml {
 	int (*mig_mode)(gt_nvml_device, unsigned *, unsigned *);
 	int (*mig_max)(gt_nvml_device, unsigned *);
 	int (*mig_by_index)(gt_nvml_device, unsigned, gt_nvml_device *);
+	int (*ancestor)(gt_nvml_device, gt_nvml_device, int *);
+	int (*nvlink_state)(gt_nvml_device, unsigned, unsigned *);
+	int (*nvlink_kind)(gt_nvml_device, unsigned, unsigned *);
+	int (*nvlink_pci)(gt_nvml_device, unsigned, struct gt_nvml_pci *);
+	int (*cpu_affinity)(gt_nvml_device, unsigned words, unsigned long *);
+	int (*memory_affinity)(gt_nvml_device, unsigned words, unsigned long *, int scope);
 };
 
 /* Call a function that may be missing; true when it answered. */
@@ -92,6 +110,11 @@ static inline struct gt_maybe gt_nvml_known(uint64_t value)
 {
 	return (struct gt_maybe){ .known = true, .value = value };
 }
+
+/* nvml.c: open the library (NULL or "": the usual one) and begin to use it; false, with state and
+ * reason of *why, where it cannot be used. Close it after true. */
+bool gt_nvml_open(struct gt_nvml *nvml, const char *library, struct gt_gpus *why);
+void gt_nvml_close(struct gt_nvml *nvml);
 
 /* nvml_gpu.c: all about one GPU, into *gpu, which is empty. Errors: GT_ENOMEM alone. */
 int gt_nvml_gpu_read(

@@ -199,6 +199,58 @@ valid() {
 	check 'd["cuda"]["visible"] == "0,?[31m?\""'
 }
 
+# row PATTERN: a line of $output is this, with any number of blanks where the pattern has one.
+row() {
+	grep -Eq "^${1// / +}\$" <<<"$output" || { echo "no line '$1' in"; echo "$output"; return 1; }
+}
+
+@test "--topology is a matrix in the words of nvidia-smi, with a legend of those that occur" {
+	FAKE_NVML_COUNT=8 run "$gtrain" probe --topology
+	[ "$status" -eq 0 ]
+	row ' GPU0 GPU1 GPU2 GPU3 GPU4 GPU5 GPU6 GPU7 CPUs NUMA'
+	row 'GPU0 X PIX PHB PHB NODE NODE NODE NODE 0-7,16-23 0'
+	row 'GPU6 NODE NODE NODE NODE PHB PHB X PIX 32-39,48-55 1'
+	row 'PHB PCIe and the host bridge of a CPU'
+	[[ $output != *"between NUMA nodes"* && $output != *NVLinks* ]]
+	FAKE_NVML_COUNT=9 run "$gtrain" probe --topology
+	row 'GPU8 SYS SYS SYS SYS SYS SYS SYS SYS X 32-39,48-55 2'
+	run "$gtrain" probe
+	[[ $output != *NUMA$'\n'GPU0* && $output != *'the GPU itself'* ]]
+}
+
+@test "--topology counts NVLinks to switches and to other GPUs" {
+	FAKE_NVML_COUNT=3 FAKE_NVML_SWITCH=12 run "$gtrain" probe --topology
+	row 'GPU0 X NV12 NV12 0-7,16-23 0'
+	row 'NV# # NVLinks'
+	FAKE_NVML_COUNT=4 FAKE_NVML_BRIDGE=4 run "$gtrain" probe --topology
+	row 'GPU2 PHB PHB X NV4 0-7,16-23 0'
+	FAKE_NVML_COUNT=4 FAKE_NVML_BRIDGE=4 FAKE_NVML_SWITCH=2 run "$gtrain" probe --topology --json
+	valid
+	check '[(l["gpus"], l["link"], l["nvlinks"]) for l in d["topology"]["links"]] == [([0, 1], "NV", 6), ([0, 2], "NV", 2),
+		([0, 3], "NV", 2), ([1, 2], "NV", 2), ([1, 3], "NV", 2), ([2, 3], "NV", 6)]'
+	check 'd["topology"]["gpus"][3] == {"index": 3, "cpus": "0-7,16-23", "numa_nodes": "0"}'
+}
+
+@test "--topology where the driver tells nothing, a GPU is lost, or there is none" {
+	FAKE_NVML_COUNT=2 FAKE_NVML_LINKS=3 run "$gtrain" probe --topology
+	row 'GPU0 X [?] [?] [?]'
+	FAKE_NVML_COUNT=2 FAKE_NVML_LINKS=3 run "$gtrain" probe --topology --json
+	valid
+	check 'd["topology"] == {"gpus": [{"index": i, "cpus": None, "numa_nodes": None} for i in (0, 1)],
+		"links": [{"gpus": [0, 1], "link": None, "nvlinks": None}]}'
+	FAKE_NVML_COUNT=3 FAKE_NVML_LOST=1 FAKE_NVML_SWITCH=18 run "$gtrain" probe --topology
+	row 'GPU0 X [?] NV18 0-7,16-23 0'
+	row 'GPU1 [?] X [?] [?] [?]'
+	GTRAIN_NVML=$fake/libnvidia-ml-old.so.1 run "$gtrain" probe --topology --json
+	valid
+	GTRAIN_NVML=/nonexistent run "$gtrain" probe --topology
+	[ "$status" -eq 0 ]
+	[[ $output == *"There is no GPU, and so no topology."* ]]
+	GTRAIN_NVML=/nonexistent run "$gtrain" probe --topology --json
+	valid
+	check 'd["topology"] == {"gpus": [], "links": []}'
+}
+
 @test "--watch prints reports until SIGINT, and marks lines that changed" {
 	FAKE_NVML_COUNT=2 FAKE_NVML_TICK=0 run timeout --preserve-status -s INT 1 "$gtrain" probe --watch=0.2
 	[ "$status" -eq 0 ]

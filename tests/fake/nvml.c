@@ -14,6 +14,9 @@
  *   FAKE_NVML_PROCESSES=S    the lists of processes answer with status S
  *   FAKE_NVML_ECC_ERRORS=N   errors that could not be corrected, on GPU 0
  *   FAKE_NVML_MIXED=1        odd GPUs are of another model
+ *   FAKE_NVML_SWITCH=N       each GPU has N NVLinks to switches (0)
+ *   FAKE_NVML_BRIDGE=N       GPUs 2i and 2i + 1 have N NVLinks with each other (0)
+ *   FAKE_NVML_LINKS=S        all about links and CPUs near GPUs answers with status S
  *   FAKE_NVML_MIG=I          GPU I is split into two instances
  *
  * Compiled with FAKE_NVML_OLD it has only the functions without which there is no NVML.
@@ -309,6 +312,54 @@ EXPORT(nvmlDeviceGetMigDeviceHandleByIndex, void *device, unsigned slot, void **
 		return NOT_FOUND;
 	*instance = &gpus[index_of(device)].instance[slot / 3];
 	return SUCCESS;
+}
+
+/* In pairs at one bridge, in fours at one host bridge, in eights at one node. */
+EXPORT(nvmlDeviceGetTopologyCommonAncestor, void *a, void *b, int *level)
+{
+	int differ = index_of(a) ^ index_of(b);
+
+	*level = differ >= 8 ? 50 : differ >= 4 ? 40 : differ >= 2 ? 30 : 10;
+	return knob("FAKE_NVML_LINKS", SUCCESS);
+}
+
+/* First the links to the partner, then those to switches; an eighteenth is there and not active. */
+EXPORT(nvmlDeviceGetNvLinkState, void *device, unsigned link, unsigned *active)
+{
+	(void)device;
+	*active = (int)link < knob("FAKE_NVML_BRIDGE", 0) + knob("FAKE_NVML_SWITCH", 0);
+	return link > 17 ? INVALID_ARGUMENT : knob("FAKE_NVML_LINKS", SUCCESS);
+}
+
+EXPORT(nvmlDeviceGetNvLinkRemoteDeviceType, void *device, unsigned link, unsigned *kind)
+{
+	(void)device;
+	*kind = (int)link < knob("FAKE_NVML_BRIDGE", 0) ? 0 : 2;
+	return knob("FAKE_NVML_LINKS", SUCCESS);
+}
+
+EXPORT(nvmlDeviceGetNvLinkRemotePciInfo_v2, void *device, unsigned link, struct pci_info *pci)
+{
+	if ((int)link >= knob("FAKE_NVML_BRIDGE", 0))
+		return NOT_FOUND;
+	return nvmlDeviceGetPciInfo_v3(&gpus[index_of(device) ^ 1].self, pci);
+}
+
+/* Two groups of 8 CPUs with 8 between them, on a node for every four GPUs. */
+EXPORT(nvmlDeviceGetCpuAffinity, void *device, unsigned words, unsigned long *mask)
+{
+	memset(mask, 0, words * sizeof(*mask));
+	mask[0] = 0x0000000000ff00fful << (index_of(device) / 4 ? 32 : 0);
+	return knob("FAKE_NVML_LINKS", SUCCESS);
+}
+
+EXPORT(nvmlDeviceGetMemoryAffinity, void *device, unsigned words, unsigned long *mask, int scope)
+{
+	if (scope != 0)
+		return INVALID_ARGUMENT;
+	memset(mask, 0, words * sizeof(*mask));
+	mask[0] = 1ul << (index_of(device) / 4);
+	return knob("FAKE_NVML_LINKS", SUCCESS);
 }
 
 #endif
