@@ -9,7 +9,7 @@
 
 struct probe_cli {
 	double watch_s; /* 0: once */
-	bool topology;
+	bool topology, check;
 	struct gt_cmd_common common;
 };
 
@@ -21,6 +21,8 @@ static const struct gt_opt options[] = {
 	    .min = 0.1, .max = 86400, .help = "print every second, or so many, and mark changes" },
 	{ "topology", 0, GT_OPT_FLAG, AT(topology), .flags = GT_OPT_ONCE,
 	    .help = "print how GPUs are linked, and the CPUs near them" },
+	{ "check", 0, GT_OPT_FLAG, AT(check), .flags = GT_OPT_ONCE,
+	    .help = "look for problems; exit with 1 where a run would fail" },
 	GT_CMD_COMMON(struct probe_cli),
 	{ 0 }
 };
@@ -66,20 +68,35 @@ const char *gt_probe_runtime(char buffer[32], const struct gt_gpus *gpus)
 struct report {
 	const struct probe_cli *cli;
 	bool color;
+	bool errors; /* the last report has findings that are errors */
 };
 
+static int find_problems(struct gt_findings *out, const struct gt_probe *probe, struct gt_err *err)
+{
+	struct gt_check_facts facts;
+
+	gt_check_facts_read(&facts, probe, NULL);
+	return gt_check(out, probe, &facts, err);
+}
+
 /* More than the machine alone, as far as it was asked for. */
-static int print_more(const struct report *report, FILE *out, const struct gt_probe *probe,
+static int print_more(struct report *report, FILE *out, const struct gt_probe *probe,
     const char *nvml, struct gt_err *err)
 {
 	const struct probe_cli *cli = report->cli;
 	struct gt_topology topology = { 0 };
-	struct gt_probe_more more = { .topology = cli->topology ? &topology : NULL };
+	struct gt_findings findings = { 0 };
+	struct gt_probe_more more = { .topology = cli->topology ? &topology : NULL,
+		.findings = cli->check ? &findings : NULL };
 	int rc = cli->topology ? gt_topology_read(&topology, nvml, err) : 0;
 
+	if (!rc && cli->check)
+		rc = find_problems(&findings, probe, err);
+	report->errors = findings.errors;
 	if (!rc)
 		rc = cli->common.json ? gt_probe_print_json(out, probe, &more, err)
 		                      : gt_probe_print_text(out, report->color, probe, &more, err);
+	gt_findings_release(&findings);
 	gt_topology_release(&topology);
 	return rc;
 }
@@ -133,5 +150,6 @@ int gt_cmd_probe(int argc, char **argv)
 		report.color = env.color;
 		rc = print_report(&report, stdout, &err);
 	}
-	return gt_cmd_end(&env, rc, &err);
+	status = gt_cmd_end(&env, rc, &err);
+	return status == GT_EXIT_DONE && report.errors ? GT_EXIT_FAILED : status;
 }

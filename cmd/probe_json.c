@@ -36,8 +36,7 @@ static json_t *appended(json_t *list, json_t *value)
 	return NULL;
 }
 
-/* A text from outside, with whatever is not plain ASCII made a '?'. */
-static json_t *clean_json(const char *text)
+json_t *gt_probe_text_json(const char *text)
 {
 	char *clean = strdup(text);
 	json_t *value;
@@ -55,7 +54,7 @@ static json_t *clean_json(const char *text)
 /* The same where "" and NULL mean that nothing is known. */
 static json_t *text_json(const char *text)
 {
-	return text && *text ? clean_json(text) : json_null();
+	return text && *text ? gt_probe_text_json(text) : json_null();
 }
 
 static json_t *maybe_json(struct gt_maybe figure)
@@ -194,7 +193,8 @@ static json_t *cuda_json(const struct gt_probe *probe)
 		{ "driver", text_json(probe->gpus.driver) },
 		{ "runtime", text_json(gt_probe_runtime(runtime, &probe->gpus)) },
 		{ "reason", text_json(probe->reason) },
-		{ "visible", visible ? clean_json(visible) : json_null() }, /* "" hides all */
+		{ "visible",
+		    visible ? gt_probe_text_json(visible) : json_null() }, /* "" hides all */
 		{ "count", json_integer((json_int_t)probe->visible) },
 		{ "devices", devices_json(probe) },
 		{ "notes", notes },
@@ -305,6 +305,9 @@ static json_t *document_json(const struct gt_probe *probe, const struct gt_probe
 	if (more->topology)
 		failed |= json_object_set_new(
 		              document, "topology", gt_probe_topology_json(more->topology)) != 0;
+	if (more->findings)
+		failed |= json_object_set_new(
+		              document, "findings", gt_probe_findings_json(more->findings)) != 0;
 	if (!failed)
 		return document;
 	json_decref(document);

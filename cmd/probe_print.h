@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "lib/base/err.h"
+#include "lib/device/check.h"
 #include "lib/device/name.h"
 #include "lib/device/probe.h"
 #include "lib/device/topology.h"
@@ -14,6 +15,7 @@
 /* Sections that are printed where they were asked for; else NULL. */
 struct gt_probe_more {
 	const struct gt_topology *topology;
+	const struct gt_findings *findings;
 };
 
 /* Two sections, GPUs and CPU, each line a label and what there is to say; headings in bold if
@@ -31,6 +33,13 @@ int gt_probe_print_json(
 /* probe_topology.c: a matrix with a legend; a value, NULL: out of memory. */
 void gt_probe_print_topology(FILE *out, const struct gt_topology *t);
 json_t *gt_probe_topology_json(const struct gt_topology *t);
+
+/* probe_check.c: how many there are, then each with its fix. */
+void gt_probe_print_findings(FILE *out, bool color, const struct gt_findings *findings);
+json_t *gt_probe_findings_json(const struct gt_findings *findings);
+
+/* A text from outside as a value, with a '?' for all that is not plain ASCII; NULL: no memory. */
+json_t *gt_probe_text_json(const char *text);
 
 /* "cuda:1", "9.0", "13.0", written to the buffer; NULL for a hidden GPU or an unknown figure. */
 const char *gt_probe_device(char buffer[GT_DEVICE_NAME_SIZE], const struct gt_gpu *gpu);

@@ -41,6 +41,7 @@ complete -c gtrain -n '__gtrain_group bench' -a ckpt -d 'time operations on a ch
 
 complete -c gtrain -n '__gtrain_command probe' -l watch -x -d 'print every second, or so many, and mark changes'
 complete -c gtrain -n '__gtrain_command probe' -l topology -d 'print how GPUs are linked, and the CPUs near them'
+complete -c gtrain -n '__gtrain_command probe' -l check -d 'look for problems; exit with 1 where a run would fail'
 complete -c gtrain -n '__gtrain_command probe' -l json -d 'write one JSON document to standard output, nothing else'
 complete -c gtrain -n '__gtrain_command probe' -l quiet -s q -d 'only warnings and errors on standard error'
 complete -c gtrain -n '__gtrain_command probe' -l verbose -s v -d 'say more on standard error'

@@ -9,6 +9,9 @@
 #include "kernels/cuda/host_call.h"
 #include "kernels/cuda/pinned.h"
 #include "lib/base/mem.h"
+#include "lib/device/probe.h"
+
+const int gt_cuda_toolkit = CUDART_VERSION;
 
 struct gt_event {
 	cudaEvent_t event;

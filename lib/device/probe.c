@@ -43,6 +43,34 @@ static void say(struct gt_probe *probe, const char *reason)
 	snprintf(probe->reason, sizeof(probe->reason), "%s", reason);
 }
 
+/*
+ * Programs run with drivers of their own major version of CUDA, and with newer ones. Source: CUDA
+ * Compatibility, "Minor Version Compatibility".
+ */
+static bool driver_too_old(struct gt_probe *probe, int toolkit)
+{
+	static const struct {
+		int major;
+		const char *driver;
+	} first[] = { { 11, "450.80.02" }, { 12, "525.60.13" }, { 13, "580.65.06" } };
+	int version = (int)probe->gpus.cuda_version.value;
+	const char *least = NULL;
+
+	if (!toolkit && &gt_cuda_toolkit)
+		toolkit = gt_cuda_toolkit;
+	if (!toolkit || !probe->gpus.cuda_version.known || version / 1000 >= toolkit / 1000)
+		return false;
+	for (size_t i = 0; i < sizeof(first) / sizeof(*first); i++)
+		if (first[i].major == toolkit / 1000)
+			least = first[i].driver;
+	snprintf(probe->reason, sizeof(probe->reason),
+	    "the driver runs CUDA up to %d.%d, and this build needs %d.0%s%s", version / 1000,
+	    version % 1000 / 10, toolkit / 1000, least ? ": driver " : "", least ? least : "");
+	if (least)
+		strcat(probe->reason, " or later");
+	return true;
+}
+
 /* Number the GPUs and decide, with the first obstacle as the reason, whether CUDA can be used. */
 static void judge_cuda(struct gt_probe *probe, const struct gt_probe_options *options)
 {
@@ -59,6 +87,8 @@ static void judge_cuda(struct gt_probe *probe, const struct gt_probe_options *op
 	if (gpus->cuda_missing)
 		say(probe, "the driver's CUDA library is missing (libcuda.so.1; in a container, "
 		           "NVIDIA_DRIVER_CAPABILITIES needs 'compute')");
+	else if (driver_too_old(probe, options->toolkit))
+		probe->driver_old = true;
 	else if (probe->visible == 0)
 		say(probe, "all GPUs are hidden by CUDA_VISIBLE_DEVICES");
 	else

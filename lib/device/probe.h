@@ -41,6 +41,7 @@ struct gt_probe {
 	bool cuda_available;   /* a driver that runs CUDA, and at least one visible GPU */
 	char reason[240];      /* why cuda_available is false, "" if it is true */
 	char note[240];        /* what was odd about CUDA_VISIBLE_DEVICES, "" if nothing */
+	bool driver_old;       /* the reason: it cannot run what this build was compiled for */
 	bool order_unsure;     /* cuda:N may be another GPU: see gt_visible_order_unsure() */
 	struct gt_backend_status backend[GT_PROBE_BACKENDS];
 };
@@ -51,7 +52,11 @@ struct gt_probe_options {
 	const char *nvml_library;    /* NULL: libnvidia-ml.so.1 */
 	const char *visible_devices; /* value of CUDA_VISIBLE_DEVICES, NULL: unset */
 	const char *device_order;    /* value of CUDA_DEVICE_ORDER, NULL: unset */
+	int toolkit; /* CUDA's toolkit of this build, 12040 is 12.4; 0: the one it was built with */
 };
+
+/* The toolkit that kernels/cuda/ was compiled with. Its address is NULL in builds without. */
+extern const int gt_cuda_toolkit __attribute__((weak));
 
 /*
  * Look at everything. A machine without GPUs or driver is an answer, with the reason in words.

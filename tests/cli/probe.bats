@@ -251,6 +251,41 @@ row() {
 	check 'd["topology"] == {"gpus": [], "links": []}'
 }
 
+@test "--check finds problems, each with its fix, and exits with 1 for errors" {
+	export FAKE_NVML_COUNT=1
+	run bash -c 'ulimit -n 8192; "$0" probe --check' "$gtrain"
+	[ "$status" -eq 0 ]
+	[[ $output == *$'\ncheck     '* && $output != *$'\nerror: '* ]]
+	FAKE_NVML_FULL=0 FAKE_NVML_PID=$$ run "$gtrain" probe --check
+	[ "$status" -eq 1 ]
+	grep -q "^error: GPU 0 (cuda:0): only 512 MiB of 80 GiB are free; process $$ ($(cat /proc/$$/comm)) has 79 GiB$" <<<"$output"
+	grep -q "^  fix: end process $$, or" <<<"$output"
+	FAKE_NVML_FULL=0 run "$gtrain" probe
+	[ "$status" -eq 0 ]
+	FAKE_NVML_ECC_ERRORS=1 run "$gtrain" probe --check --json
+	[ "$status" -eq 1 ]
+	valid
+	check '[f["severity"] for f in d["findings"] if f["id"] == "ecc-errors"] == ["error"]'
+	run bash -c 'ulimit -n 256; "$0" probe --check --json' "$gtrain"
+	[ "$status" -eq 0 ]
+	valid
+	check '[f["fix"] for f in d["findings"] if f["id"] == "open-files"] == ["run '"'ulimit -n 65536'"'"]'
+	for knobs in FAKE_NVML_INIT=9 FAKE_NVML_INIT=4 FAKE_NVML_INIT=18 FAKE_NVML_CUDA=12 "FAKE_NVML_COUNT=2 FAKE_NVML_LOST=1"; do
+		# shellcheck disable=SC2086
+		run env $knobs "$gtrain" probe --check
+		[ "$status" -eq 1 ] || { echo "$knobs"; return 1; }
+	done
+	FAKE_NVML_COUNT=2 FAKE_NVML_MIXED=1 run "$gtrain" probe --check
+	[[ $output == *"warning: GPU 0 is an NVIDIA Fake 100 and GPU 1 an NVIDIA Fake 50: "* ]]
+}
+
+@test "--check does not ask for a driver where there is no card" {
+	grep -q '^0x10de$' /sys/bus/pci/devices/*/vendor && skip "cuda: there is a card"
+	GTRAIN_NVML=/nonexistent run bash -c 'ulimit -n 8192; "$0" probe --check' "$gtrain"
+	[ "$status" -eq 0 ]
+	[[ $output == *"check     no problem found"* ]]
+}
+
 @test "--watch prints reports until SIGINT, and marks lines that changed" {
 	FAKE_NVML_COUNT=2 FAKE_NVML_TICK=0 run timeout --preserve-status -s INT 1 "$gtrain" probe --watch=0.2
 	[ "$status" -eq 0 ]

@@ -448,6 +448,41 @@ static void test_probe_cuda(void **state)
 	}
 }
 
+/* A driver has to be of the toolkit's major version, or newer. */
+static void test_probe_toolkit(void **state)
+{
+	static const struct {
+		const char *cuda;
+		int toolkit;
+		const char *reason; /* NULL: CUDA is available */
+	} rows[] = {
+		{ "13000", 13000, NULL },
+		{ "13000", 13020, NULL },
+		{ "13000", 12080, NULL },
+		{ "12020", 13000,
+		    "the driver runs CUDA up to 12.2, and this build needs 13.0: driver 580.65.06 "
+		    "or later" },
+		{ "11040", 12040, "driver 525.60.13 or later" },
+		{ "13000", 14010, "the driver runs CUDA up to 13.0, and this build needs 14.0" },
+	};
+	char path[512];
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		const struct gt_probe_options options = { .root = "/nonexistent",
+			.nvml_library = fake(path, "libnvidia-ml.so.1"),
+			.toolkit = rows[i].toolkit };
+		struct gt_probe probe;
+
+		turn("CUDA_VERSION", rows[i].cuda);
+		assert_int_equal(gt_probe_read(&probe, &options, NULL), 0);
+		assert_int_equal(probe.cuda_available, !rows[i].reason);
+		assert_int_equal(probe.driver_old, rows[i].reason != NULL);
+		assert_non_null(strstr(probe.reason, rows[i].reason ? rows[i].reason : ""));
+		gt_probe_release(&probe);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -464,6 +499,7 @@ int main(void)
 		cmocka_unit_test_setup(test_visible, forget),
 		cmocka_unit_test_setup(test_order, forget),
 		cmocka_unit_test_setup(test_probe_cuda, forget),
+		cmocka_unit_test_setup(test_probe_toolkit, forget),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

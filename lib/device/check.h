@@ -1,0 +1,43 @@
+/* check.h - problems of a machine that a run would meet, each with what to do about it. */
+#ifndef GT_DEVICE_CHECK_H
+#define GT_DEVICE_CHECK_H
+
+#include "lib/device/probe.h"
+
+enum gt_severity {
+	GT_SEVERITY_WARNING, /* a run works, perhaps slowly, or not with all devices */
+	GT_SEVERITY_ERROR    /* a run on these devices fails */
+};
+
+struct gt_finding {
+	enum gt_severity severity;
+	const char *id;                      /* stable, for programs: "gpu-full" */
+	char text[GT_REASON_SIZE], fix[240]; /* one line each */
+};
+
+struct gt_findings {
+	struct gt_finding *item; /* [count], in the order of the checks */
+	size_t count, errors;
+};
+
+/* What checks need to know beside the probe. Unknown figures are no finding. */
+struct gt_check_facts {
+	bool nvidia_card;              /* the PCI bus has a display or compute card of NVIDIA's */
+	bool nccl;                     /* libnccl.so.2 can be opened */
+	struct gt_maybe shm_bytes;     /* size of /dev/shm */
+	struct gt_maybe open_files;    /* how many this process may have; unknown: no limit */
+	struct gt_maybe address_bytes; /* how much it may map; unknown: no limit */
+	struct gt_maybe locked_bytes;  /* how much memory it may lock; unknown: no limit */
+};
+
+/* Look these up. `root` is the prefix of /dev and /sys, NULL: the real ones; NCCL is opened only
+ * where several GPUs are visible, being large. */
+void gt_check_facts_read(
+    struct gt_check_facts *out, const struct gt_probe *probe, const char *root);
+
+/* All problems that the facts show. Errors: GT_ENOMEM; *out is then empty. */
+int gt_check(struct gt_findings *out, const struct gt_probe *probe,
+    const struct gt_check_facts *facts, struct gt_err *err);
+void gt_findings_release(struct gt_findings *findings);
+
+#endif

@@ -1,0 +1,81 @@
+/* check_facts.c - what the checks of a machine need to know beside the probe. */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+
+#include "lib/device/check.h"
+#include "lib/device/sysfs.h"
+
+/* Classes 0x0300 and 0x0302 of PCI are display and 3D controllers; the class file has two digits
+ * more. */
+static bool is_nvidia_card(const char *root, const char *name)
+{
+	char vendor[16], class[16];
+
+	return gt_sysfs_line(
+	           vendor, sizeof(vendor), root, "/sys/bus/pci/devices/%s/vendor", name) &&
+	       !strcmp(vendor, "0x10de") &&
+	       gt_sysfs_line(class, sizeof(class), root, "/sys/bus/pci/devices/%s/class", name) &&
+	       !strncmp(class, "0x03", 4);
+}
+
+static bool find_nvidia_card(const char *root)
+{
+	struct dirent *entry;
+	bool found = false;
+	char path[4096];
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "%s/sys/bus/pci/devices", root);
+	folder = opendir(path);
+	while (folder && !found && (entry = readdir(folder)))
+		found = entry->d_name[0] != '.' && is_nvidia_card(root, entry->d_name);
+	if (folder)
+		closedir(folder);
+	return found;
+}
+
+static struct gt_maybe read_limit(int which)
+{
+	struct rlimit limit;
+
+	if (getrlimit(which, &limit) || limit.rlim_cur == RLIM_INFINITY)
+		return (struct gt_maybe){ 0 };
+	return (struct gt_maybe){ true, limit.rlim_cur };
+}
+
+static struct gt_maybe read_shm(const char *root)
+{
+	struct statvfs fs;
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/dev/shm", root);
+	if (statvfs(path, &fs))
+		return (struct gt_maybe){ 0 };
+	return (struct gt_maybe){ true, (uint64_t)fs.f_blocks * fs.f_frsize };
+}
+
+static bool has_nccl(void)
+{
+	void *handle = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
+
+	if (handle)
+		dlclose(handle);
+	return handle;
+}
+
+void gt_check_facts_read(struct gt_check_facts *out, const struct gt_probe *probe, const char *root)
+{
+	root = root ? root : "";
+	*out = (struct gt_check_facts){
+		.nvidia_card = find_nvidia_card(root),
+		.nccl = probe->visible > 1 && has_nccl(),
+		.shm_bytes = read_shm(root),
+		.open_files = read_limit(RLIMIT_NOFILE),
+		.address_bytes = read_limit(RLIMIT_AS),
+		.locked_bytes = read_limit(RLIMIT_MEMLOCK),
+	};
+}
