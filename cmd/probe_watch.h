@@ -21,8 +21,8 @@ struct gt_probe_watch {
 
 /*
  * Print reports to standard output until SIGINT, which is no error: 0. Words are compared with
- * those in the same place of the report before. Errors: those of the report; GT_ENOMEM; GT_EIO where
- * standard output takes no more.
+ * those in the same place of the report before. Errors: those of the report; GT_ENOMEM; GT_EIO
+ * where standard output takes no more.
  */
 int gt_probe_watch(const struct gt_probe_watch *watch, struct gt_err *err);
 
