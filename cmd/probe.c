@@ -6,6 +6,7 @@
 #include "cmd/cmd.h"
 #include "cmd/probe_print.h"
 #include "cmd/probe_watch.h"
+#include "lib/base/progress.h"
 
 struct probe_cli {
 	double watch_s; /* 0: once */
@@ -68,6 +69,7 @@ const char *gt_probe_runtime(char buffer[32], const struct gt_gpus *gpus)
 struct report {
 	const struct probe_cli *cli;
 	bool color;
+	int width;   /* columns of the terminal; 0: lines are not broken */
 	bool errors; /* the last report has findings that are errors */
 };
 
@@ -87,7 +89,8 @@ static int print_more(struct report *report, FILE *out, const struct gt_probe *p
 	struct gt_topology topology = { 0 };
 	struct gt_findings findings = { 0 };
 	struct gt_probe_more more = { .topology = cli->topology ? &topology : NULL,
-		.findings = cli->check ? &findings : NULL };
+		.findings = cli->check ? &findings : NULL,
+		.width = report->width };
 	int rc = cli->topology ? gt_topology_read(&topology, nvml, err) : 0;
 
 	if (!rc && cli->check)
@@ -148,6 +151,9 @@ int gt_cmd_probe(int argc, char **argv)
 		rc = watch(&report, env.color, &err);
 	} else {
 		report.color = env.color;
+		if (gt_cmd_can_draw(STDOUT_FILENO))
+			report.width = gt_progress_columns(
+			    &(struct gt_progress){ .stream = stdout, .terminal = true });
 		rc = print_report(&report, stdout, &err);
 	}
 	status = gt_cmd_end(&env, rc, &err);

@@ -46,12 +46,12 @@ static void put_text(char *cell, const char *text, const char *otherwise)
 	snprintf(cell, CELL, "%s", text && *text ? text : otherwise);
 }
 
-/* "512 of 700 W", "345 of 1980 MHz". */
+/* "512/700 W", "345/1980 MHz". */
 static void put_part(char *cell, struct gt_maybe part, struct gt_maybe whole, const char *unit)
 {
 	put_figure(cell, part, "");
 	if (whole.known)
-		snprintf(cell + strlen(cell), CELL - strlen(cell), " of %" PRIu64, whole.value);
+		snprintf(cell + strlen(cell), CELL - strlen(cell), "/%" PRIu64, whole.value);
 	if (part.known || whole.known)
 		snprintf(cell + strlen(cell), CELL - strlen(cell), "%s", unit);
 }

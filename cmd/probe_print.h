@@ -16,6 +16,7 @@
 struct gt_probe_more {
 	const struct gt_topology *topology;
 	const struct gt_findings *findings;
+	int width; /* columns of the terminal, where lines of text end; 0: they do not */
 };
 
 /* Two sections, GPUs and CPU, each line a label and what there is to say; headings in bold if
@@ -34,8 +35,12 @@ int gt_probe_print_json(
 void gt_probe_print_topology(FILE *out, const struct gt_topology *t);
 json_t *gt_probe_topology_json(const struct gt_topology *t);
 
+/* Text from outside. It begins in `column`, and goes on in `indent` on lines of at most `width`
+ * columns, or on the same line where that is 0. */
+void gt_probe_put_text(FILE *out, const char *text, int column, int indent, int width);
+
 /* probe_check.c: how many there are, then each with its fix. */
-void gt_probe_print_findings(FILE *out, bool color, const struct gt_findings *findings);
+void gt_probe_print_findings(FILE *out, bool color, const struct gt_findings *findings, int width);
 json_t *gt_probe_findings_json(const struct gt_findings *findings);
 
 /* A text from outside as a value, with a '?' for all that is not plain ASCII; NULL: no memory. */

@@ -4,6 +4,8 @@
 #include "cmd/probe_print.h"
 #include "lib/base/text.h"
 
+enum { LABEL = 10 };
+
 static void label(FILE *out, bool color, const char *text)
 {
 	fprintf(out, "%s%-9s%s ", color ? "\033[1m" : "", text, color ? "\033[0m" : "");
@@ -16,18 +18,36 @@ static void put_clean(FILE *out, const char *text)
 		fputc(*text >= ' ' && *text <= '~' ? *text : '?', out);
 }
 
-static void line(FILE *out, bool color, const char *name, const char *text)
+void gt_probe_put_text(FILE *out, const char *text, int column, int indent, int width)
+{
+	while (*text) {
+		int blanks = (int)strspn(text, " ");
+		int length = (int)strcspn(text + blanks, " ");
+
+		if (width && column > indent && column + blanks + length > width) {
+			fprintf(out, "\n%*s", indent, "");
+			column = indent;
+			text += blanks;
+			blanks = 0;
+		}
+		for (int i = 0; i < blanks + length; i++, text++)
+			fputc(*text >= ' ' && *text <= '~' ? *text : '?', out);
+		column += blanks + length;
+	}
+}
+
+static void line(FILE *out, bool color, const char *name, const char *text, int width)
 {
 	label(out, color, name);
-	put_clean(out, text);
+	gt_probe_put_text(out, text, LABEL, LABEL, width);
 	fputc('\n', out);
 }
 
-static void print_gpu_count(FILE *out, const struct gt_probe *probe)
+static void print_gpu_count(FILE *out, const struct gt_probe *probe, int width)
 {
 	if (probe->gpus.count == 0) {
 		fprintf(out, "none: ");
-		put_clean(out, probe->reason);
+		gt_probe_put_text(out, probe->reason, LABEL + (int)strlen("none: "), LABEL, width);
 	} else {
 		fprintf(out, "%zu, %zu visible to CUDA", probe->gpus.count, probe->visible);
 	}
@@ -39,29 +59,29 @@ static void print_gpu_count(FILE *out, const struct gt_probe *probe)
 	fputc('\n', out);
 }
 
-static void print_gpus(FILE *out, bool color, const struct gt_probe *probe)
+static void print_gpus(FILE *out, bool color, const struct gt_probe *probe, int width)
 {
 	const struct gt_gpus *gpus = &probe->gpus;
-	char runtime[32], driver[160];
+	char runtime[32], driver[160], reason[280];
 
 	label(out, color, "GPUs");
-	print_gpu_count(out, probe);
+	print_gpu_count(out, probe, width);
 	if (gpus->driver[0]) {
 		snprintf(driver, sizeof(driver), "%s%s%s", gpus->driver,
 		    gpus->cuda_version.known ? ", runs CUDA up to " : "",
 		    gpus->cuda_version.known ? gt_probe_runtime(runtime, gpus) : "");
-		line(out, color, "driver", driver);
+		line(out, color, "driver", driver, width);
 	}
 	if (gpus->count == 0)
 		return;
 	if (!probe->cuda_available) {
-		label(out, color, "CUDA");
-		fprintf(out, "not usable: %s\n", probe->reason);
+		snprintf(reason, sizeof(reason), "not usable: %s", probe->reason);
+		line(out, color, "CUDA", reason, width);
 	}
 	if (probe->note[0])
-		line(out, color, "note", probe->note);
+		line(out, color, "note", probe->note, width);
 	if (probe->order_unsure)
-		line(out, color, "note", gt_probe_order_note);
+		line(out, color, "note", gt_probe_order_note, width);
 	fputc('\n', out);
 	gt_probe_print_gpus(out, gpus);
 }
@@ -112,15 +132,15 @@ static void print_math(FILE *out, const struct gt_cpu_math *math)
 /* The only list that is longer than a line of 80 characters. */
 static void print_features(FILE *out, const struct gt_cpu *cpu)
 {
-	enum { INDENT = 10, COLUMNS = 80 };
-	size_t column = INDENT;
+	enum { COLUMNS = 80 };
+	size_t column = LABEL;
 
 	for (size_t i = 0; i < cpu->feature_count; i++) {
 		size_t width = strlen(cpu->feature[i]);
 
 		if (i && column + 1 + width > COLUMNS) {
-			fprintf(out, "\n%*s", INDENT, "");
-			column = INDENT;
+			fprintf(out, "\n%*s", LABEL, "");
+			column = LABEL;
 		} else if (i) {
 			fputc(' ', out);
 			column++;
@@ -131,7 +151,21 @@ static void print_features(FILE *out, const struct gt_cpu *cpu)
 	fprintf(out, "%s\n", cpu->feature_count ? "" : "?");
 }
 
-static void print_cpu(FILE *out, bool color, const struct gt_probe *probe)
+static void print_backends(FILE *out, bool color, const struct gt_probe *probe, int width)
+{
+	char text[GT_PROBE_BACKENDS * (GT_REASON_SIZE + 32)] = "";
+
+	for (size_t i = 0; i < GT_PROBE_BACKENDS; i++) {
+		const struct gt_backend_status *b = &probe->backend[i];
+		size_t used = strlen(text);
+
+		snprintf(text + used, sizeof(text) - used, "%s%s%s%s", i ? "; " : "", b->name,
+		    b->available ? "" : ": ", b->reason);
+	}
+	line(out, color, "backends", text, width);
+}
+
+static void print_cpu(FILE *out, bool color, const struct gt_probe *probe, int width)
 {
 	const struct gt_cpu *cpu = &probe->cpu;
 	char size[GT_TEXT_SIZE];
@@ -152,22 +186,18 @@ static void print_cpu(FILE *out, bool color, const struct gt_probe *probe)
 	print_memory(out, cpu);
 	label(out, color, "math");
 	print_math(out, &probe->math);
-	label(out, color, "backends");
-	for (size_t i = 0; i < GT_PROBE_BACKENDS; i++)
-		fprintf(out, "%s%s%s%s", i ? "; " : "", probe->backend[i].name,
-		    probe->backend[i].available ? "" : ": ", probe->backend[i].reason);
-	fputc('\n', out);
+	print_backends(out, color, probe, width);
 }
 
 int gt_probe_print_text(FILE *out, bool color, const struct gt_probe *probe,
     const struct gt_probe_more *more, struct gt_err *err)
 {
-	print_gpus(out, color, probe);
+	print_gpus(out, color, probe, more->width);
 	if (more->topology)
 		gt_probe_print_topology(out, more->topology);
 	fputc('\n', out);
-	print_cpu(out, color, probe);
+	print_cpu(out, color, probe, more->width);
 	if (more->findings)
-		gt_probe_print_findings(out, color, more->findings);
+		gt_probe_print_findings(out, color, more->findings, more->width);
 	return ferror(out) ? gt_err_sys(err, "cannot write the list of devices") : 0;
 }

@@ -107,7 +107,7 @@ valid() {
 @test "the tables of GPUs fit into 80 columns" {
 	local line
 
-	export FAKE_NVML_COUNT=8 FAKE_NVML_FULL=3 FAKE_NVML_MIG=2 FAKE_NVML_LOST=4 FAKE_NVML_CROWD=3
+	export FAKE_NVML_COUNT=8 FAKE_NVML_FULL=3 FAKE_NVML_MIG=2 FAKE_NVML_LOST=4 FAKE_NVML_CROWD=3 FAKE_NVML_ECC_ERRORS=12
 	run "$gtrain" probe
 	[ "$status" -eq 0 ]
 	while IFS= read -r line; do
@@ -115,7 +115,7 @@ valid() {
 	done <<<"$output"
 	grep -Eq '^cuda:3 +3  NVIDIA Fake 100 +80 GiB  79.5 GiB +512 MiB$' <<<"$output"
 	grep -Eq '^cuda:4 +4  the GPU is lost +\? +\? +\?$' <<<"$output"
-	grep -Eq '^cuda:5 +5 +9.0  on +50 %  45 C +76 of 700 W  350 of 1980 MHz  2619 MHz$' <<<"$output"
+	grep -Eq '^cuda:5 +5 +9.0  on +50 %  45 C +76/700 W  350/1980 MHz  2619 MHz$' <<<"$output"
 }
 
 @test "each device name has its GPU, whether listed by number, UUID or instance" {
@@ -279,6 +279,14 @@ row() {
 	[[ $output == *"warning: GPU 0 is an NVIDIA Fake 100 and GPU 1 an NVIDIA Fake 50: "* ]]
 }
 
+@test "on terminals long lines are broken between words" {
+	FAKE_NVML_COUNT=2 FAKE_NVML_MIXED=1 run until_seen 100 99 x probe --check
+	[ "$status" -eq 0 ]
+	output=${output//$'\r'/}
+	[[ $output == *$'set\n          CUDA_DEVICE_ORDER=PCI_BUS_ID to be sure'* ]]
+	[[ $output == *$'ranks wait for\n  the slower one'* ]]
+}
+
 @test "--check does not ask for a driver where there is no card" {
 	grep -q '^0x10de$' /sys/bus/pci/devices/*/vendor && skip "cuda: there is a card"
 	GTRAIN_NVML=/nonexistent run bash -c 'ulimit -n 8192; "$0" probe --check' "$gtrain"
@@ -286,27 +294,32 @@ row() {
 	[[ $output == *"check     no problem found"* ]]
 }
 
+# until_seen ROWS TIMES TEXT ARGUMENTS: run gtrain, and interrupt it when it has written the text so many times.
+until_seen() {
+	python3 "$root/tests/common/terminal.py" "$1" "$2" "$3" "$gtrain" "${@:4}"
+}
+
 @test "--watch prints reports until SIGINT, and marks lines that changed" {
-	FAKE_NVML_COUNT=2 FAKE_NVML_TICK=0 run timeout --preserve-status -s INT 1 "$gtrain" probe --watch=0.2
+	FAKE_NVML_COUNT=2 FAKE_NVML_TICK=0 run until_seen 0 3 "every 0.2 s" probe --watch=0.2
 	[ "$status" -eq 0 ]
 	[ "$(grep -c ', every 0.2 s$' <<<"$output")" -ge 2 ]
 	grep -Eq '^  cuda:1 .* 42 C ' <<<"$output" # the first report has no marks
 	grep -Eq '^\* cuda:1 .* 43 C ' <<<"$output"
 	[[ $output != *$'\n* GPUs'* && $output != *$'\e'* ]]
-	FAKE_NVML_TICK=0 run timeout --preserve-status -s INT 0.7 "$gtrain" probe --watch=0.2 --json
+	FAKE_NVML_TICK=0 run until_seen 0 2 '"backends"' probe --watch=0.2 --json
 	[ "$status" -eq 0 ]
 	[ "$(jq -s '[.[].gpus[0].temperature_c][0:2] == [41, 42]' <<<"$output")" = true ]
 }
 
 @test "--watch draws on terminals, and shows changed words in reverse" {
-	FAKE_NVML_TICK=0 run python3 "$root/tests/common/terminal.py" 100 1 "$gtrain" probe --watch=0.2
+	FAKE_NVML_TICK=0 run until_seen 100 3 "Ctrl-C ends" probe --watch=0.2
 	[ "$status" -eq 0 ]
 	[[ $output == *$'\e[2J\e[H'*'; Ctrl-C ends'*$'\e[H'*$'\e[7m42\e[27m C'* ]]
 	[[ $output != *'* cuda'* && $output == *backends* ]]
-	FAKE_NVML_TICK=0 run python3 "$root/tests/common/terminal.py" 100 1 "$gtrain" probe --watch=0.2 --color never
+	FAKE_NVML_TICK=0 run until_seen 100 3 "Ctrl-C ends" probe --watch=0.2 --color never
 	[ "$status" -eq 0 ]
 	[[ $output == *'* cuda:0'* && $output != *$'\e[7m'* ]]
-	FAKE_NVML_TICK=0 run python3 "$root/tests/common/terminal.py" 8 1 "$gtrain" probe --watch=0.2
+	FAKE_NVML_TICK=0 run until_seen 8 3 "Ctrl-C ends" probe --watch=0.2
 	[[ $output == *cuda:0* && $output != *backends* ]]
 }
 
