@@ -241,7 +241,7 @@ static int check_gpus(struct check *c)
 	return rc;
 }
 
-/* Ranks on several GPUs need NCCL, which talks through /dev/shm and locked memory. */
+/* NCCL talks through /dev/shm and locked memory. */
 static int check_nccl(struct check *c)
 {
 	const struct gt_check_facts *f = c->facts;
@@ -252,7 +252,8 @@ static int check_nccl(struct check *c)
 		return 0;
 	if (!f->nccl)
 		rc = fix(add(c, GT_SEVERITY_WARNING, "no-nccl",
-		             "NCCL is missing (libnccl.so.2), which ranks on several GPUs need"),
+		             "NCCL is missing (libnccl.so.2): ranks on several GPUs exchange "
+		             "numbers through the host, which is slower"),
 		    "install NVIDIA's package libnccl2");
 	if (!rc && f->shm_bytes.known && f->shm_bytes.value < SHM_GOOD)
 		rc = fix(
