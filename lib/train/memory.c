@@ -73,7 +73,8 @@ int gt_train_check_memory(const struct gt_train *t, struct gt_err *err)
 void gt_train_log_memory(const struct gt_train *t)
 {
 	const struct gt_recompute *r = gt_train_recomputed(t);
-	char text[6][GT_TEXT_SIZE], blocks[80] = "", stage[40] = "";
+	char text[6][GT_TEXT_SIZE], batches[GT_TEXT_SIZE + 16] = "", blocks[80] = "",
+	                                                   stage[40] = "";
 	struct gt_train_memory m;
 
 	if (gt_parallel_seat(t->s.parallel, GT_AXIS_DATA) ||
@@ -86,12 +87,15 @@ void gt_train_log_memory(const struct gt_train *t)
 	if (t->o.recompute)
 		snprintf(
 		    blocks, sizeof(blocks), "; recomputes %d of %d blocks", r->done, r->blocks);
+	if (m.batches) /* the CPU reads them where the loader has them */
+		snprintf(
+		    batches, sizeof(batches), ", %s batches", gt_text_bytes(text[4], m.batches));
 	gt_log_info(t->log,
-	    "memory%s%s: %s parameters, %s gradients, %s optimizer state, %s activations, %s batches, %s total%s",
+	    "memory%s%s: %s parameters, %s gradients, %s optimizer state, %s activations%s, %s total%s",
 	    stage, gt_train_world(t) > 1 ? " per rank" : "",
 	    gt_text_bytes(text[0], m.parameters + m.buffers), gt_text_bytes(text[1], m.gradients),
-	    gt_text_bytes(text[2], m.optimizer), gt_text_bytes(text[3], m.arena),
-	    gt_text_bytes(text[4], m.batches), gt_text_bytes(text[5], m.total), blocks);
+	    gt_text_bytes(text[2], m.optimizer), gt_text_bytes(text[3], m.arena), batches,
+	    gt_text_bytes(text[5], m.total), blocks);
 }
 
 /* ---- plans ---- */

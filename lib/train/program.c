@@ -211,9 +211,17 @@ static size_t staging_bytes(const struct gt_program *p)
 	return stages(p) ? p->input_bytes + p->target_bytes : 0;
 }
 
+/* One loss is added up where it lies. */
 static size_t losses_bytes(const struct gt_program *p)
 {
-	return (size_t)p->chunks * sizeof(*p->losses);
+	return p->chunks > 1 ? (size_t)p->chunks * sizeof(*p->losses) : 0;
+}
+
+/* NULL where `bytes` is 0. */
+static int take_memory(const struct gt_device *d, size_t bytes, void **out, struct gt_err *err)
+{
+	*out = NULL;
+	return bytes ? gt_device_alloc(d, bytes, out, err) : 0;
 }
 
 static void release_memory(struct gt_program *p)
@@ -270,10 +278,10 @@ int gt_program_bind(struct gt_program *p, void *arena, struct gt_err *err)
 	void *memory;
 
 	if (gt_plan_bind(p->plan, arena, err) || take_settings(p, err) ||
-	    (staging_bytes(p) && gt_device_alloc(d, staging_bytes(p), &memory, err)))
+	    take_memory(d, staging_bytes(p), &memory, err))
 		return err->code;
-	p->staging = staging_bytes(p) ? memory : NULL;
-	if (gt_device_alloc(d, losses_bytes(p), &memory, err))
+	p->staging = memory;
+	if (take_memory(d, losses_bytes(p), &memory, err))
 		return err->code;
 	p->losses = memory;
 	if (d->backend->event_new(&p->arrived[0], d->index, err) ||

@@ -25,7 +25,7 @@ struct gt_program {
 	const struct gt_device *device;
 	char *staging;  /* device: a batch, [input_bytes + target_bytes], on its way to the inputs;
 	                * NULL where device memory is the host's */
-	float *losses;  /* device: [chunks], side by side */
+	float *losses;  /* device: [chunks], side by side; NULL for one chunk */
 	char *settings; /* pinned: [setting_count][setting_bytes] of gt_program_set(), in turn */
 	size_t setting_bytes;
 	int setting_count;
