@@ -2,6 +2,7 @@
 #ifndef GT_BASE_ERR_H
 #define GT_BASE_ERR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -26,6 +27,7 @@ struct gt_err {
 	int code;
 	char text[480];
 	char hint[480];
+	bool follows; /* another rank has failed before, and its error says why */
 };
 
 #define GT_ERR_INIT ((struct gt_err){ 0 })

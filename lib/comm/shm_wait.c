@@ -82,6 +82,7 @@ static int take_failure(struct gt_shm *g, struct gt_err *err)
 	if (atomic_load(&s->failed) != FAILURE_WRITTEN)
 		return gt_err_set(err, GT_EIO, "another rank has failed and did not say why");
 	gt_err_set(err, s->code < 0 ? s->code : GT_EIO, "%.*s", (int)sizeof(s->text) - 1, s->text);
+	err->follows = true;
 	return gt_err_hint(err, "%.*s", (int)sizeof(s->hint) - 1, s->hint);
 }
 
@@ -196,6 +197,7 @@ static int fail_gone(struct gt_shm *g, int rank, const char *verb, struct gt_err
 {
 	fail_naming(g, rank, verb, "before", err);
 	gt_err_hint(err, "look at that rank's log");
+	err->follows = true;
 	return gt_shm_fail(g, err);
 }
 

@@ -58,10 +58,21 @@ static int start(struct member *members, int size, struct gt_err *err)
 	              : 0;
 }
 
-static int judge(const struct member *members, int first, struct gt_err *err)
+/*
+ * The error of the rank that failed first; but one that follows from another's failure gives way to
+ * that. A rank that fails closes the groups of its axes before this one, and another rank may see
+ * that and be done before it:
+ *
+ *	rank 0: out of memory; leaves its tensor group; ends
+ *	rank 1: "rank 0 left the group", which follows; ends first
+ */
+static int judge(const struct member *members, int size, int first, struct gt_err *err)
 {
 	if (first == NOBODY)
 		return 0;
+	for (int r = 0; members[first].err.follows && r < size; r++)
+		if (members[r].err.code && !members[r].err.follows)
+			first = r;
 	*err = members[first].err;
 	return first && strcmp(err->text, members[0].err.text)
 	           ? gt_err_prefix(err, "rank %d", first)
@@ -92,7 +103,7 @@ int gt_threads_run(int size, const struct gt_threads_options *options, gt_thread
 		if (members[r].started)
 			pthread_join(members[r].thread, NULL);
 	if (!rc)
-		rc = judge(members, crew.first, err);
+		rc = judge(members, size, crew.first, err);
 out:
 	free(members);
 	free(groups);

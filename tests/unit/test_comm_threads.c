@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "lib/comm/threads.h"
 
@@ -90,6 +91,42 @@ static void the_first_error_is_told(void **state)
 	fail_one(&in_a_ring);
 }
 
+/* One rank leaves a group of the others, and takes its time to fail. */
+static int leave_early(void *self, struct gt_group *group, struct gt_err *err)
+{
+	const struct timespec time = { .tv_nsec = 20 * 1000 * 1000 };
+	struct scene *s = self;
+	struct gt_group *axis;
+	int64_t sum = 0;
+	int rc = gt_group_split(&axis, group, 0, group->rank, err);
+
+	if (!rc && s->wrong == group->rank)
+		rc = gt_err_set(err, GT_EFORMAT, "a shark");
+	else if (!rc)
+		rc = gt_all_reduce(axis, &sum, 1, GT_I64, GT_SUM, err);
+	gt_group_free(axis);
+	while (s->wrong == group->rank && s->ended < group->size - 1)
+		nanosleep(&time, NULL);
+	nanosleep(&time, NULL); /* the others return */
+	atomic_fetch_add(&s->ended, 1);
+	return rc;
+}
+
+static void an_error_that_follows_gives_way(void **state)
+{
+	const struct gt_threads_options *options[] = { &patience, &in_a_ring };
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		struct scene s = { .wrong = i % 2 };
+		struct gt_err err = GT_ERR_INIT;
+
+		assert_int_equal(
+		    gt_threads_run(3, options[i / 2], leave_early, &s, &err), GT_EFORMAT);
+		assert_string_equal(err.text, i % 2 ? "rank 1: a shark" : "a shark");
+	}
+}
+
 static void what_all_say_is_told_once(void **state)
 {
 	struct scene s = { .caller = pthread_self(), .backend = "shm", .wrong = -2 };
@@ -115,6 +152,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_ranks_run),
 		cmocka_unit_test(the_first_error_is_told),
+		cmocka_unit_test(an_error_that_follows_gives_way),
 		cmocka_unit_test(what_all_say_is_told_once),
 		cmocka_unit_test(too_many_are_refused),
 	};
