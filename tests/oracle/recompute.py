@@ -162,7 +162,7 @@ def memory(folder):
         yield f"{case}: the plan is within 5 % of the peak", "" if 0.95 <= ratio <= 1.05 else f"{ratio}: {had - before} and {total}"
         sizes = told["memory_bytes"]
         line = (f"memory: {text_of(sizes['parameters'] + sizes['buffers'])} parameters, {text_of(sizes['gradients'])} gradients, "
-                f"{text_of(sizes['optimizer'])} optimizer state, {text_of(sizes['arena'])} activations, {text_of(sizes['batches'])} batches, "
+                f"{text_of(sizes['optimizer'])} optimizer state, {text_of(sizes['arena'])} activations, "
                 f"{text_of(total)} total")
         if "--recompute" in options:
             line += f"; recomputes {told['recomputed_blocks']} of {told['blocks']} blocks"
