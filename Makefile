@@ -139,6 +139,8 @@ SIM_OBJ  := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(SIM_SRC))
 SIM_TEST_OBJ := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(SIM_TEST_SRC))
 SIM_BIN  := $(SIM_TEST_SRC:tests/cudasim/%.c=$(BUILD)/tests/cudasim/%)
 SIM_TABLE_BIN := $(SIM_TABLES:%=$(BUILD)/tests/cudasim/%)
+# The program itself, with simulated GPUs.
+GTRAIN_SIM := $(BUILD)/tests/cudasim/gtrain
 # Stands in for NVIDIA's; programs of the simulator look beside themselves first.
 SIM_LT_SO := $(BUILD)/tests/cudasim/libcublasLt.so.13
 SIM_LINK := -rdynamic -Wl,--disable-new-dtags,-rpath,'$$ORIGIN'
@@ -180,6 +182,10 @@ $(ORACLE_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/oracle/%.o $(BUILD)/libshare
 $(GTRAIN_FAR): $(CMD_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -Wl,--undefined=gt_backends -o $@ $^ $(GT_LIBS)
+
+$(GTRAIN_SIM): $(CMD_OBJ) $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a | $(SIM_LT_SO)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) $(SIM_LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(GT_LIBS)
 
 $(FUZZ_REPLAY): $(FUZZ_OBJ) $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
@@ -290,7 +296,7 @@ check: deps-test   ## run every test; T=shm only those so named; REQUIRE=torch,d
 check-run: all tests
 	@$(RUN_TESTS) tests/run
 
-tests: $(UNIT_BIN) $(SIM_BIN) $(SIM_TABLE_BIN) $(ORACLE_BIN) $(FUZZ_REPLAY) $(GTRAIN_FAR) $(FAKE_SO) $(FAKE_OLD_SO) $(PRELOAD_SO)   ## build the test programs
+tests: $(UNIT_BIN) $(SIM_BIN) $(SIM_TABLE_BIN) $(GTRAIN_SIM) $(ORACLE_BIN) $(FUZZ_REPLAY) $(GTRAIN_FAR) $(FAKE_SO) $(FAKE_OLD_SO) $(PRELOAD_SO)   ## build the test programs
 
 ROUNDS ?= 100
 
@@ -305,6 +311,13 @@ check-hostile: all tests   ## run campaigns of damaged files, failing calls, kil
 	+@$(MAKE) --no-print-directory SANITIZE=$(HOSTILE_SAN) BUILD=$(HOSTILE_DIR) all
 	$(PYTHON) tests/hostile/run.py --gtrain $(HOSTILE_DIR)/gtrain --plain $(BUILD)/gtrain --tests $(BUILD)/tests \
 	    --time $(TIME) --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(if $(T),--only $(T))
+
+# Kernels alone have the thread sanitizer. gcc's OpenMP has a single thread, see above.
+check-races: deps-test   ## run kernels on simulated GPUs under the thread sanitizer, for races within and between blocks (slow)
+	+@$(MAKE) --no-print-directory BUILD=build/races SIM_SANITIZE=thread CUDA=0 $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) check-races-run
+
+check-races-run: $(SIM_BIN) $(SIM_TABLE_BIN) $(GTRAIN_SIM)
+	@OMP_NUM_THREADS=1 TIMEOUT=1800 $(RUN_TESTS) tests/run cudasim
 
 check-curves: all   ## compare loss curves of all models, parallel modes and ranks with one rank's; T=zero3 some
 	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/curves/curves.py '$(T)'
@@ -446,7 +459,7 @@ clean:   ## remove everything built
 	rm -rf build
 
 FORCE:
-.PHONY: all bench bench-allreduce bench-ckpt bench-generate bench-ranks check check-chaos check-curves check-hostile check-models check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
+.PHONY: all bench bench-allreduce bench-ckpt bench-generate bench-ranks check check-chaos check-curves check-hostile check-models check-races check-races-run check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
         deps-test fuzz fuzz-run help install lint map tests tidy uninstall FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

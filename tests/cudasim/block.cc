@@ -10,12 +10,27 @@
  * says so by the functions below, which are there if the program has a sanitizer. A fiber runs
  * thread after thread until one of them waits; then the next thread begins on another fiber. So a
  * kernel without barriers never switches.
+ *
+ * The thread sanitizer tells threads apart by their fibers. With it each thread of a block has a
+ * fiber of its own, and another one in every second block. It is told of the order that CUDA
+ * promises and of no other: a grid comes after all that the host did before, __syncthreads()
+ * orders the threads of a block, __syncwarp() lanes. Shuffles, votes and blocks order nothing.
  */
 extern "C" {
 __attribute__((weak)) void __sanitizer_start_switch_fiber(void **, const void *, size_t);
 __attribute__((weak)) void __sanitizer_finish_switch_fiber(void *, const void **, size_t *);
 __attribute__((weak)) void __asan_poison_memory_region(const volatile void *, size_t);
 __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void *, size_t);
+__attribute__((weak)) void *__tsan_get_current_fiber();
+__attribute__((weak)) void *__tsan_create_fiber(unsigned);
+__attribute__((weak)) void __tsan_destroy_fiber(void *);
+__attribute__((weak)) void __tsan_switch_to_fiber(void *, unsigned);
+__attribute__((weak)) void __tsan_acquire(void *);
+__attribute__((weak)) void __tsan_release(void *);
+__attribute__((weak)) void AnnotateIgnoreReadsBegin(const char *, int);
+__attribute__((weak)) void AnnotateIgnoreReadsEnd(const char *, int);
+__attribute__((weak)) void AnnotateIgnoreWritesBegin(const char *, int);
+__attribute__((weak)) void AnnotateIgnoreWritesEnd(const char *, int);
 }
 
 enum { STACK = 128 << 10, GUARD = 4096, MAX_THREADS = 1024, LANES = 32, SHARED = 32, ALIGN = 128 };
@@ -24,6 +39,7 @@ struct fiber {
 	void *sp;    /* where it goes on; NULL: it has not begun */
 	char *stack; /* lowest address */
 	void *fake;  /* the address sanitizer's */
+	void *tsan;  /* the thread sanitizer's */
 	unsigned thread;
 	/* Where it waits, at a barrier or for lanes. */
 	const char *file;
@@ -47,7 +63,7 @@ struct shared_block {
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
-static fiber fibers[MAX_THREADS];
+static fiber fibers[2 * MAX_THREADS];
 static unsigned fiber_count;
 static fiber host_side, *current; /* host_side: the stack that runs the grid */
 static const void *host_stack;
@@ -55,7 +71,7 @@ static size_t host_stack_bytes;
 static bool from_host;
 
 static const cudasim_grid *grid;
-static unsigned order[MAX_THREADS], threads, begun, alive;
+static unsigned order[MAX_THREADS], threads, begun, alive, turn; /* turn: of blocks, 0 or 1 */
 static uint64_t draws;
 static list idle, ready, barrier;
 static fiber *lanes[MAX_THREADS / LANES][LANES]; /* that wait for lanes */
@@ -63,6 +79,10 @@ static shared_block shared[SHARED];
 static int shared_count;
 static bool at_fault;
 static char fault[400];
+/* Places that the thread sanitizer is told of: a thread that acquires one comes after all that were
+ * released there. Those that meet release `arrived`; the last one passes them on to `met`. */
+enum { ARRIVED, MET };
+static char began, ended, at_barrier[2], at_lanes[MAX_THREADS / LANES][2];
 
 /* ---- orders ---- */
 
@@ -85,6 +105,36 @@ static void draw_order(unsigned *to, unsigned n, uint64_t key)
 		to[i - 1] = to[j];
 		to[j] = old;
 	}
+}
+
+/* ---- the thread sanitizer ---- */
+
+static void acquire(char *place)
+{
+	if (__tsan_acquire)
+		__tsan_acquire(place);
+}
+
+static void release(char *place)
+{
+	if (__tsan_release)
+		__tsan_release(place);
+}
+
+static void pass_on(char *place)
+{
+	acquire(place + ARRIVED);
+	release(place + MET);
+}
+
+/* What the simulator does in a thread's place is no access of the thread's, and memory that is
+ * taken meanwhile is new to all threads. */
+static void look_away(bool away)
+{
+	if (!AnnotateIgnoreReadsBegin)
+		return;
+	(away ? AnnotateIgnoreReadsBegin : AnnotateIgnoreReadsEnd)(__FILE__, __LINE__);
+	(away ? AnnotateIgnoreWritesBegin : AnnotateIgnoreWritesEnd)(__FILE__, __LINE__);
 }
 
 /* ---- switches ---- */
@@ -178,6 +228,8 @@ static void switch_to(fiber *to)
 		to->sp = first_frame(to->stack + STACK, run_threads);
 	from_host = self == &host_side;
 	place(to);
+	if (__tsan_switch_to_fiber)
+		__tsan_switch_to_fiber(to->tsan, 1); /* 1: without order */
 	cudasim_switch(&self->sp, to->sp);
 	announce_arrival(self);
 	place(self);
@@ -213,16 +265,28 @@ static fiber *new_fiber()
 		abort();
 	}
 	f->stack = p + GUARD;
+	if (__tsan_create_fiber)
+		f->tsan = __tsan_create_fiber(0);
 	return f;
+}
+
+static fiber *idle_fiber(unsigned thread)
+{
+	if (!__tsan_create_fiber)
+		return idle.count ? idle.at[--idle.count] : new_fiber();
+	while (fiber_count <= 2 * thread + turn)
+		new_fiber();
+	return &fibers[2 * thread + turn];
 }
 
 /* Threads that have not begun come first: so all of a block run up to the first barrier. */
 static fiber *next_fiber()
 {
 	if (begun < threads) {
-		fiber *f = idle.count ? idle.at[--idle.count] : new_fiber();
+		unsigned t = order[begun++];
+		fiber *f = idle_fiber(t);
 
-		f->thread = order[begun++];
+		f->thread = t;
 		return f;
 	}
 	return ready.count ? take(&ready) : nullptr;
@@ -230,12 +294,15 @@ static fiber *next_fiber()
 
 static void set_fault(const char *text, const fiber *f, const char *more, const fiber *g)
 {
-	int n = snprintf(fault, sizeof(fault), "%s: block (%u, %u, %u), thread %u at %s:%d", text,
-	    blockIdx.x, blockIdx.y, blockIdx.z, f->thread, f->file, f->line);
+	int n;
 
+	look_away(true);
+	n = snprintf(fault, sizeof(fault), "%s: block (%u, %u, %u), thread %u at %s:%d", text,
+	    blockIdx.x, blockIdx.y, blockIdx.z, f->thread, f->file, f->line);
 	if (g && n > 0 && (size_t)n < sizeof(fault))
 		snprintf(fault + n, sizeof(fault) - (size_t)n, "%s%u at %s:%d", more, g->thread,
 		    g->file, g->line);
+	look_away(false);
 	at_fault = true;
 }
 
@@ -250,7 +317,8 @@ static const fiber *find_waiting(const fiber *but)
 	return nullptr;
 }
 
-/* Go on with another thread; with the host's side when there is none or something is wrong. */
+/* Go on with another thread; with the host's side when there is none or something is wrong. This
+ * thread may be given up then: so the host comes after what it did so far. */
 static void leave()
 {
 	fiber *to = at_fault ? nullptr : next_fiber();
@@ -261,12 +329,14 @@ static void leave()
 		set_fault("deadlock: threads wait for others that do not come", f, ", and thread ",
 		    find_waiting(f));
 	}
+	release(&ended);
 	if (to != current)
 		switch_to(to ? to : &host_side);
 }
 
 static void open_barrier()
 {
+	pass_on(at_barrier);
 	while (barrier.count)
 		add(&ready, barrier.at[--barrier.count]);
 }
@@ -285,14 +355,16 @@ static void run_threads()
 
 	announce_arrival(self);
 	for (;;) {
+		acquire(&began);
 		grid->call(grid->closure);
 		end_thread();
-		if (begun < threads) {
+		if (begun < threads && !__tsan_create_fiber) {
 			self->thread = order[begun++];
 			place(self);
 			continue;
 		}
-		add(&idle, self);
+		if (!__tsan_create_fiber)
+			add(&idle, self);
 		leave();
 	}
 }
@@ -305,6 +377,7 @@ void cudasim_barrier(const char *file, int line)
 
 	self->file = file;
 	self->line = line;
+	release(at_barrier + ARRIVED);
 	if (barrier.count && (barrier.at[0]->line != line || barrier.at[0]->file != file)) {
 		set_fault("threads of a block wait at different barriers", self, ", thread ",
 		    barrier.at[0]);
@@ -312,10 +385,11 @@ void cudasim_barrier(const char *file, int line)
 	}
 	if (barrier.count + 1 == alive) {
 		open_barrier();
-		return;
+	} else {
+		add(&barrier, self);
+		leave();
 	}
-	add(&barrier, self);
-	leave();
+	acquire(at_barrier + MET);
 }
 
 unsigned cudasim_lane()
@@ -363,6 +437,7 @@ uint64_t cudasim_meet(cudasim_meeting kind, unsigned mask, uint64_t value, unsig
     const char *file, int line)
 {
 	fiber *self = current, **warp = lanes[self->thread / LANES];
+	char *place = at_lanes[self->thread / LANES];
 
 	self->kind = kind;
 	self->mask = mask;
@@ -375,10 +450,17 @@ uint64_t cudasim_meet(cudasim_meeting kind, unsigned mask, uint64_t value, unsig
 		leave();
 	}
 	warp[cudasim_lane()] = self;
-	if (all_there(warp, self))
+	if (kind == CUDASIM_SYNC)
+		release(place + ARRIVED);
+	if (all_there(warp, self)) {
 		exchange(warp, self);
+		if (kind == CUDASIM_SYNC)
+			pass_on(place);
+	}
 	if (at_fault || warp[cudasim_lane()])
 		leave();
+	if (kind == CUDASIM_SYNC)
+		acquire(place + MET);
 	return self->result;
 }
 
@@ -401,6 +483,11 @@ bool cudasim_has_asan()
 	return __asan_poison_memory_region;
 }
 
+bool cudasim_has_tsan()
+{
+	return __tsan_create_fiber;
+}
+
 static size_t whole(size_t bytes)
 {
 	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
@@ -416,6 +503,7 @@ void *cudasim_shared(const void *key, size_t bytes)
 		return s->p;
 	if (!key)
 		bytes = grid->dynamic_bytes;
+	look_away(true);
 	if (shared_count == SHARED || !(s->p = (char *)aligned_alloc(ALIGN, whole(bytes + 1)))) {
 		fprintf(stderr, "cudasim: no room for shared memory\n");
 		abort();
@@ -425,23 +513,29 @@ void *cudasim_shared(const void *key, size_t bytes)
 	s->bytes = bytes;
 	memset(s->p, 0xff, bytes);
 	cudasim_poison(s->p + bytes, whole(bytes + 1) - bytes);
+	look_away(false);
 	return s->p;
-}
-
-static void spoil_shared()
-{
-	for (int i = 0; i < shared_count; i++)
-		memset(shared[i].p, 0xff, shared[i].bytes);
 }
 
 static void free_shared()
 {
+	look_away(true);
 	while (shared_count) {
 		shared_block *s = &shared[--shared_count];
 
 		cudasim_unpoison(s->p, whole(s->bytes + 1));
 		free(s->p);
 	}
+	look_away(false);
+}
+
+/* A block finds nothing of the one before in shared memory. */
+static void spoil_shared()
+{
+	if (__tsan_create_fiber)
+		free_shared();
+	for (int i = 0; i < shared_count; i++)
+		memset(shared[i].p, 0xff, shared[i].bytes);
 }
 
 /* ---- blocks ---- */
@@ -453,8 +547,13 @@ static void reset_fibers()
 	memset(lanes, 0, sizeof(lanes));
 	for (unsigned i = 0; i < fiber_count; i++) {
 		fibers[i].sp = fibers[i].fake = nullptr;
+		if (__tsan_destroy_fiber) {
+			__tsan_destroy_fiber(fibers[i].tsan);
+			fibers[i].tsan = __tsan_create_fiber(0);
+		}
 		cudasim_unpoison(fibers[i].stack, STACK);
-		add(&idle, &fibers[i]);
+		if (!__tsan_create_fiber)
+			add(&idle, &fibers[i]);
 	}
 }
 
@@ -462,6 +561,7 @@ static void run_block(uint64_t key)
 {
 	draws = key;
 	begun = 0;
+	turn ^= 1;
 	alive = threads;
 	draw_order(order, threads, key);
 	spoil_shared();
@@ -481,6 +581,9 @@ const char *cudasim_run_grid(const cudasim_grid *g, uint64_t key)
 	blockDim = g->threads;
 	threads = blockDim.x * blockDim.y * blockDim.z;
 	at_fault = false;
+	if (__tsan_get_current_fiber)
+		host_side.tsan = __tsan_get_current_fiber();
+	release(&began);
 	draw_order(places, blocks, key);
 	for (unsigned i = 0; i < blocks && !at_fault; i++) {
 		unsigned b = places[i];
@@ -488,6 +591,7 @@ const char *cudasim_run_grid(const cudasim_grid *g, uint64_t key)
 		blockIdx = { b % x, b / x % y, b / (x * y) };
 		run_block(cudasim_mix(key, i));
 	}
+	acquire(&ended);
 	free(places);
 	free_shared();
 	if (at_fault)

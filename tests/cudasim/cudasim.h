@@ -59,8 +59,10 @@ struct cudasim_products {
 };
 extern struct cudasim_products cudasim_products;
 
-/* Whether the program has the address sanitizer. */
+/* Whether the program has the address sanitizer, or the thread sanitizer. The latter reports two
+ * accesses of threads that no barrier orders, of one block or of two that follow each other. */
 bool cudasim_has_asan(void);
+bool cudasim_has_tsan(void);
 
 #ifdef __cplusplus
 }

@@ -84,30 +84,28 @@ inline unsigned cudasim_mask(unsigned mask = 0xffffffffu)
 	return mask;
 }
 
-/* ---- atomics on integers: threads run one at a time ---- */
+/* ---- atomics on integers ---- */
 
+/* Threads run one at a time; it is for the thread sanitizer that these are the compiler's. */
 template <class T> inline T atomicAdd(T *p, T value)
 {
 	static_assert((T)0.5 == 0, "sums of floats by atomics depend on the order of threads");
-	T old = *p;
-
-	*p = old + value;
-	return old;
-}
-
-template <class T> inline T atomicMin(T *p, T value)
-{
-	T old = *p;
-
-	*p = value < old ? value : old;
-	return old;
+	return __atomic_fetch_add(p, value, __ATOMIC_ACQ_REL);
 }
 
 template <class T> inline T atomicCAS(T *p, T expected, T value)
 {
-	T old = *p;
+	__atomic_compare_exchange_n(p, &expected, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+	return expected;
+}
 
-	*p = old == expected ? value : old;
+template <class T> inline T atomicMin(T *p, T value)
+{
+	T old = __atomic_load_n(p, __ATOMIC_ACQUIRE);
+
+	while (value < old && !__atomic_compare_exchange_n(
+	                          p, &old, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		;
 	return old;
 }
 

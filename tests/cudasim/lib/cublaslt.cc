@@ -368,8 +368,9 @@ extern "C" int cublasLtMatmul(void *handle, void *desc, const void *alpha, const
 		return GT_LT_INVALID_VALUE;
 	if (algorithms[w.algorithm].refuses)
 		return GT_LT_NOT_SUPPORTED;
-	cudasim_products.queued++;
-	cudasim_products.algorithm = w.algorithm;
+	__atomic_fetch_add(
+	    &cudasim_products.queued, 1, __ATOMIC_RELAXED); /* ranks may be threads */
+	__atomic_store_n(&cudasim_products.algorithm, w.algorithm, __ATOMIC_RELAXED);
 	cudasim_launch(
 	    dim3(1), dim3(1), 0, stream, run, [](void *closure) { delete (work *)closure; },
 	    new work(w));
