@@ -139,7 +139,9 @@ SIM_OBJ  := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(SIM_SRC))
 SIM_TEST_OBJ := $(patsubst %,$(BUILD)/obj/cudasim/%.o,$(SIM_TEST_SRC))
 SIM_BIN  := $(SIM_TEST_SRC:tests/cudasim/%.c=$(BUILD)/tests/cudasim/%)
 SIM_TABLE_BIN := $(SIM_TABLES:%=$(BUILD)/tests/cudasim/%)
-# The program itself, with simulated GPUs.
+# The same tables on the GPUs of this machine; and the program itself on simulated ones.
+GPU_BACKENDS := $(BUILD)/obj/tests/cudasim/backends.o
+GPU_TABLE_BIN := $(SIM_TABLES:%=$(BUILD)/tests/gpu/%)
 GTRAIN_SIM := $(BUILD)/tests/cudasim/gtrain
 # Stands in for NVIDIA's; programs of the simulator look beside themselves first.
 SIM_LT_SO := $(BUILD)/tests/cudasim/libcublasLt.so.13
@@ -186,6 +188,10 @@ $(GTRAIN_FAR): $(CMD_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a
 $(GTRAIN_SIM): $(CMD_OBJ) $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a | $(SIM_LT_SO)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) $(SIM_LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(GT_LIBS)
+
+$(GPU_TABLE_BIN): $(BUILD)/tests/gpu/%: $(BUILD)/obj/tests/unit/%.o $(GPU_BACKENDS) $(BUILD)/libshared.a $(BUILD)/libgtrain.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -o $@ $^ -lcmocka $(GT_LIBS)
 
 $(FUZZ_REPLAY): $(FUZZ_OBJ) $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
@@ -318,6 +324,13 @@ check-races: deps-test   ## run kernels on simulated GPUs under the thread sanit
 
 check-races-run: $(SIM_BIN) $(SIM_TABLE_BIN) $(GTRAIN_SIM)
 	@OMP_NUM_THREADS=1 TIMEOUT=1800 $(RUN_TESTS) tests/run cudasim
+
+# Nothing is installed for it: a machine with a GPU often has no network. Without a GPU it says so.
+check-gpu:   ## run tables, models and training on this machine's GPU, and the toolkit's checkers of memory and races
+	+@$(MAKE) --no-print-directory CUDA=1 $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) check-gpu-run
+
+check-gpu-run: all $(GPU_TABLE_BIN) $(ORACLE_BIN)
+	@TIMEOUT=600 $(RUN_TESTS) tests/run gpu
 
 check-curves: all   ## compare loss curves of all models, parallel modes and ranks with one rank's; T=zero3 some
 	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/curves/curves.py '$(T)'
@@ -459,7 +472,7 @@ clean:   ## remove everything built
 	rm -rf build
 
 FORCE:
-.PHONY: all bench bench-allreduce bench-ckpt bench-generate bench-ranks check check-chaos check-curves check-hostile check-models check-races check-races-run check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
+.PHONY: all bench bench-allreduce bench-ckpt bench-generate bench-ranks check check-chaos check-curves check-gpu check-gpu-run check-hostile check-models check-races check-races-run check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
         deps-test fuzz fuzz-run help install lint map tests tidy uninstall FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

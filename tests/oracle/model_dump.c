@@ -6,7 +6,8 @@
  * FILE.pth holds a dict: state (before), final (after), inputs, targets (lists of batches, used in
  * turn), mean, std (images), decay (names of decayed parameters), losses, norms (of gradients,
  * before clipping), scales (of the loss behind each step, 0 where it is not scaled). Data is made
- * up so that it can be learned. AMP is bf16 or fp16: mixed precision.
+ * up so that it can be learned. AMP is bf16 or fp16: mixed precision. The environment's
+ * MODEL_DEVICE is where it trains (default: cpu).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,9 +113,9 @@ static struct gt_tree *weights(struct run *r, struct gt_err *err)
 		const struct gt_slot *s = &r->s.store->slots[i];
 		void *copy = gt_arena_alloc(&r->tree, gt_slot_bytes(s), err);
 
-		if (!copy)
+		if (!copy || gt_device_read(r->s.device, copy, gt_store_data(r->s.store, s),
+		                 gt_slot_bytes(s), err))
 			return NULL;
-		memcpy(copy, gt_store_data(r->s.store, s), gt_slot_bytes(s));
 		if (gt_tree_set(dict, s->name,
 		        gt_tree_tensor(&r->tree, s->dtype, s->ndim, s->shape, copy, err), &r->tree,
 		        err))
@@ -290,8 +291,9 @@ static int prepare(struct run *r, char **argv, struct gt_err *err)
 	r->batch = atoi(argv[7]);
 	r->steps = atoi(argv[8]);
 	r->low = amp_of(argv[10]);
-	if (gt_session_open(
-	        &r->s, &(struct gt_session_options){ .model = argv[2] }, &training, r, err))
+	if (gt_session_open(&r->s,
+	        &(struct gt_session_options){ .model = argv[2], .device = getenv("MODEL_DEVICE") },
+	        &training, r, err))
 		return err->code;
 	return make_data(r, err);
 }

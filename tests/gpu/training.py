@@ -1,0 +1,121 @@
+"""training.py - the commands on a GPU beside the CPU: curves, precisions, evaluation, generation, resuming, ranks that share it.
+
+GTRAIN is the program; with that of tests/cudasim the GPU is a simulated one. --large: models and runs that only a GPU is
+fast enough for.
+"""
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import tap  # noqa: E402
+
+GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
+LARGE = "--large" in sys.argv
+GPT = "gpt:layers=2,heads=2,width=32,block=16,dropout=0.1"
+COMMON = ["--seed", "3", "--warmup", "0", "--log-every", "1", "-q"]
+SGD = ["--optimizer", "sgd", "--momentum", "0.9", "--lr", "0.01"]
+
+
+def gtrain(*args, folder):
+    done = subprocess.run([GTRAIN, *map(str, args)], capture_output=True, text=True, timeout=600, cwd=folder)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(map(str, args))}: status {done.returncode}: {done.stderr}")
+    return done.stdout
+
+
+def train(folder, device, out, model, data, *options):
+    gtrain("train", "--device", device, "--model", model, "--data", data, "--out", out, *COMMON, *options, folder=folder)
+    with open(f"{folder}/{out}/metrics.jsonl") as f:
+        return [json.loads(line) for line in f]
+
+
+def problem(got, want, bound):
+    """How two runs' metrics differ by more than `bound`, relatively; "" if they do not."""
+    if len(got) != len(want):
+        return f"{len(got)} lines of metrics for {len(want)}"
+    for g, w in zip(got, want):
+        for key in ("loss", "grad_norm"):
+            if g.get(key) != w.get(key) and not (g.get(key) and w.get(key) and abs(g[key] - w[key]) <= bound * abs(w[key])):
+                return f"step {w['step']}: {key} {g.get(key)} for {w.get(key)}"
+    return ""
+
+
+# Model, data, options; the bounds of fp32, bf16 and fp16, relative.
+RUNS = [
+    ("mlp:20,30,5", "random:20/5,samples=50", ["--epochs", 3, "--batch", 16, "--clip", 0.5, *SGD], 1e-5, 2e-2, 5e-3),
+    ("lenet", "random:,samples=64", ["--steps", 4, "--batch", 8, "--accumulate", 2, *SGD], 1e-5, 2e-2, 5e-3),
+    ("resnet20", "random:,samples=8", ["--steps", 2, "--batch", 1, *SGD], 5e-5, 5e-2, 2e-2),
+    (GPT, "text:text.txt", ["--steps", 4, "--batch", 4, "--optimizer", "adamw", "--val-split", 0.1], 1e-4, 2e-2, 5e-3),
+]
+RUNS_LARGE = [
+    ("resnet20", "random:,samples=2048", ["--steps", 50, "--batch", 128, *SGD], 1e-3, 5e-2, 2e-2),
+    ("gpt:layers=4,heads=4,width=128,block=64", "text:text.txt", ["--steps", 100, "--batch", 12, *SGD], 1e-4, 2e-2, 5e-3),
+    ("gpt2:block=64", "random:,samples=64", ["--steps", 10, "--batch", 4, *SGD], 1e-4, 2e-2, 5e-3),
+]
+
+
+def write_text(folder):
+    with open(f"{folder}/text.txt", "w") as f:
+        f.write("the quick brown fox jumps over the lazy dog\n" * (400 if LARGE else 60))
+
+
+def curves(folder):
+    write_text(folder)
+    for n, (model, data, options, *bounds) in enumerate(RUNS_LARGE if LARGE else RUNS):
+        for amp, bound in zip(("off", "bf16", "fp16"), bounds):
+            cpu = train(folder, "cpu", f"cpu-{n}-{amp}", model, data, *options, "--amp", amp)
+            gpu = train(folder, "cuda:0", f"gpu-{n}-{amp}", model, data, *options, "--amp", amp)
+            yield f"{model}, amp {amp}: the CPU's curve to {bound:g}", problem(gpu, cpu, bound)
+
+
+def same_bits(folder, a, b):
+    with open(f"{folder}/{a}/model.pth", "rb") as f, open(f"{folder}/{b}/model.pth", "rb") as g:
+        return "" if f.read() == g.read() else f"{a} and {b} have other bits"
+
+
+def repeats(folder):
+    write_text(folder)
+    options = ["--steps", 6, "--batch", 4, "--save-every", 3, "--amp", "bf16"]
+    for out in ("first", "second"):
+        train(folder, "cuda:0", out, GPT, "text:text.txt", *options)
+    yield "a run gives the same bits twice", same_bits(folder, "first", "second")
+    os.remove(f"{folder}/second/checkpoints/step-00000006.pth")
+    os.remove(f"{folder}/second/model.pth")
+    gtrain("train", "--device", "cuda:0", "--resume", "auto", "--out", "second", "-q", folder=folder)
+    yield "a run that goes on from its checkpoint gives the same bits", same_bits(folder, "first", "second")
+
+
+def use(folder):
+    write_text(folder)
+    train(folder, "cpu", "run", GPT, "text:text.txt", "--steps", 20, "--batch", 4, "--lr", 1e-2)
+    loss = {}
+    words = {}
+    for device in ("cpu", "cuda:0"):
+        loss[device] = json.loads(gtrain("eval", "--json", "--device", device, "--ckpt", "run", "--data", "text:text.txt",
+                                         "--batch", 16, folder=folder))["loss"]
+        words[device] = gtrain("generate", "--device", device, "--ckpt", "run", "--prompt", "the quick", "--tokens", 30,
+                               "--temperature", 0, "-q", folder=folder)
+    off = abs(loss["cuda:0"] / loss["cpu"] - 1)
+    yield "evaluation gives the CPU's loss to 1e-5", "" if off <= 1e-5 else f"{loss}"
+    yield "generation gives the CPU's text", "" if words["cpu"] == words["cuda:0"] else f"{words}"
+
+
+MODES = [["--parallel", mode] for mode in ("ddp", "mirrored", "dp", "zero1", "zero2", "zero3")]
+MODES += [["--tensor-parallel", 2], ["--tensor-parallel", 2, "--sequence-parallel"], ["--pipeline-parallel", 2]]
+
+
+def ranks(folder):
+    write_text(folder)
+    model = GPT.replace("dropout=0.1", "dropout=0")
+    options = ["--steps", 3, "--optimizer", "adamw", "--clip", 1]
+    one = train(folder, "cuda:0", "one", model, "text:text.txt", *options, "--batch", 4)
+    for n, mode in enumerate(MODES):
+        batch = 2 if mode[0] == "--parallel" else 4
+        two = train(folder, "cuda:0", f"two-{n}", model, "text:text.txt", *options, "--batch", batch, "--nproc", 2, *mode)
+        yield f"two ranks on one GPU, {' '.join(map(str, mode))}: one rank's curve", problem(two, one, 1e-4)
+
+
+if __name__ == "__main__":
+    sys.exit(tap.run((curves, repeats, use, ranks), GTRAIN, [a for a in sys.argv[1:] if not a.startswith("--")]))
