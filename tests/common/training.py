@@ -2,7 +2,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -62,12 +61,6 @@ def sampled(world, batch, epochs):
     text = subprocess.run([os.path.join(TESTS, "sampler_dump")], input=lines, check=True, capture_output=True, text=True).stdout
     blocks = [[[int(i) for i in line.split()] for line in block.splitlines()[1:]] for block in text.split("end\n")[:-1]]
     return [step for epoch in range(epochs) for step in zip(*blocks[epoch * world:(epoch + 1) * world])]
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def distance(a, b):

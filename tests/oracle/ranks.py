@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """ranks.py - training on several ranks: the curve of one rank, that of PyTorch's DDP, whoever is lost on the way (TAP)."""
-import json
 import os
 import signal
 import subprocess
@@ -9,7 +8,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
-from training import BATCH, COMMON, GTRAIN, apart, curve, free_port, gtrain, make_data, sampled, torch, train  # noqa: E402
+from launchers import environments, free_port  # noqa: E402
+from training import BATCH, COMMON, GTRAIN, apart, curve, gtrain, make_data, sampled, torch, train  # noqa: E402
 import numpy as np  # noqa: E402
 
 #        model, data: what to train, options
@@ -85,18 +85,6 @@ def resuming(folder):
 
 
 # ---- other launchers
-
-def environments(port):
-    """What each launcher tells rank i of 2."""
-    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    workers = {"worker": [f"127.0.0.1:{port}", f"127.0.0.1:{port + 1}"]}
-    yield "torchrun", lambda i: {"RANK": str(i), "WORLD_SIZE": "2", "LOCAL_RANK": str(i), "LOCAL_WORLD_SIZE": "2", **address}
-    yield "mpirun", lambda i: {"OMPI_COMM_WORLD_RANK": str(i), "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": str(i),
-                               "OMPI_COMM_WORLD_LOCAL_SIZE": "2", **address}
-    yield "srun", lambda i: {"SLURM_PROCID": str(i), "SLURM_NTASKS": "2", "SLURM_LOCALID": str(i), "SLURM_STEP_NUM_TASKS": "2",
-                             "SLURM_STEP_NUM_NODES": "1", "SLURM_NTASKS_PER_NODE": "2", **address}
-    yield "TF_CONFIG", lambda i: {"TF_CONFIG": json.dumps({"cluster": workers, "task": {"type": "worker", "index": i}})}
-
 
 def elsewhere(folder):
     make_data(folder)

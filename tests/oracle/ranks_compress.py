@@ -8,7 +8,8 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
-from training import BATCH, GTRAIN, ROWS, curve, free_port, gtrain, make_data, sampled, torch, train  # noqa: E402
+from launchers import free_port  # noqa: E402
+from training import BATCH, GTRAIN, ROWS, curve, gtrain, make_data, sampled, torch, train  # noqa: E402
 import numpy as np  # noqa: E402
 
 SGD = ["--optimizer", "sgd", "--lr", "0.05", "--weight-decay", "0"]

@@ -1,7 +1,7 @@
-"""training.py - the commands on a GPU beside the CPU: curves, precisions, evaluation, generation, resuming, ranks that share it.
+"""commands.py - the commands on GPUs: curves beside the CPU's, precisions, evaluation, generation, resuming, ranks.
 
-GTRAIN is the program; with that of tests/cudasim the GPU is a simulated one. --large: models and runs that only a GPU is
-fast enough for.
+GTRAIN is the program; with that of tests/cudasim the GPUs are eight simulated ones. Ranks take the GPUs of this machine in
+turn and share them where there are fewer. --large: models and runs that only a real GPU is fast enough for.
 """
 import json
 import os
@@ -10,25 +10,44 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import tap  # noqa: E402
+from launchers import environments, free_port  # noqa: E402
 
 GTRAIN = os.path.abspath(os.environ.get("GTRAIN", "build/gtrain"))
 LARGE = "--large" in sys.argv
+os.environ["CUDASIM_DEVICES"] = "8"
 GPT = "gpt:layers=2,heads=2,width=32,block=16,dropout=0.1"
 COMMON = ["--seed", "3", "--warmup", "0", "--log-every", "1", "-q"]
 SGD = ["--optimizer", "sgd", "--momentum", "0.9", "--lr", "0.01"]
 
 
+def start(folder, *args, **env):
+    return subprocess.Popen([GTRAIN, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder,
+                            env={**os.environ, **env})
+
+
+def end(process):
+    out, err = process.communicate(timeout=600)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(process.args)}: status {process.returncode}: {err}")
+    return out
+
+
 def gtrain(*args, folder):
-    done = subprocess.run([GTRAIN, *map(str, args)], capture_output=True, text=True, timeout=600, cwd=folder)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(map(str, args))}: status {done.returncode}: {done.stderr}")
-    return done.stdout
+    return end(start(folder, *args))
 
 
-def train(folder, device, out, model, data, *options):
-    gtrain("train", "--device", device, "--model", model, "--data", data, "--out", out, *COMMON, *options, folder=folder)
+def train_args(device, out, model, data, *options):
+    return ["train", "--device", device, "--model", model, "--data", data, "--out", out, *COMMON, *options]
+
+
+def metrics(folder, out):
     with open(f"{folder}/{out}/metrics.jsonl") as f:
         return [json.loads(line) for line in f]
+
+
+def train(folder, *args):
+    gtrain(*train_args(*args), folder=folder)
+    return metrics(folder, args[1])
 
 
 def problem(got, want, bound):
@@ -104,18 +123,38 @@ def use(folder):
 
 MODES = [["--parallel", mode] for mode in ("ddp", "mirrored", "dp", "zero1", "zero2", "zero3")]
 MODES += [["--tensor-parallel", 2], ["--tensor-parallel", 2, "--sequence-parallel"], ["--pipeline-parallel", 2]]
+ONE = GPT.replace("dropout=0.1", "dropout=0"), "text:text.txt", "--steps", 3, "--optimizer", "adamw", "--clip", 1, "--batch"
 
 
 def ranks(folder):
     write_text(folder)
-    model = GPT.replace("dropout=0.1", "dropout=0")
-    options = ["--steps", 3, "--optimizer", "adamw", "--clip", 1]
-    one = train(folder, "cuda:0", "one", model, "text:text.txt", *options, "--batch", 4)
+    one = train(folder, "cuda:0", "one", *ONE, 4)
     for n, mode in enumerate(MODES):
         batch = 2 if mode[0] == "--parallel" else 4
-        two = train(folder, "cuda:0", f"two-{n}", model, "text:text.txt", *options, "--batch", batch, "--nproc", 2, *mode)
+        two = train(folder, "cuda:0", f"two-{n}", *ONE, batch, "--nproc", 2, *mode)
         yield f"two ranks on one GPU, {' '.join(map(str, mode))}: one rank's curve", problem(two, one, 1e-4)
+    grid = train(folder, "cuda", "grid", *ONE, 2, "--nproc", 8, "--tensor-parallel", 2, "--pipeline-parallel", 2)
+    yield "eight ranks, 2 x 2 x 2 of data, tensor and pipeline: one rank's curve", problem(grid, one, 1e-4)
+
+
+def reproducible(folder):
+    write_text(folder)
+    for n in (1, 2, 4, 8):
+        train(folder, "cuda", f"same-{n}", *ONE, 8 // n, "--nproc", n, "--reproducible")
+        if n > 1:
+            yield f"--reproducible: {n} ranks leave the bits of one", same_bits(folder, "same-1", f"same-{n}")
+
+
+def launched(folder):
+    write_text(folder)
+    one = train(folder, "cuda:0", "one", *ONE, 4)
+    for name, environment in environments(free_port()):
+        started = [start(folder, *train_args("cuda", name, *ONE, 2), **environment(i)) for i in range(2)]
+        for process in started:
+            end(process)
+        yield f"two ranks that {name} starts: one rank's curve", problem(metrics(folder, name), one, 1e-4)
 
 
 if __name__ == "__main__":
-    sys.exit(tap.run((curves, repeats, use, ranks), GTRAIN, [a for a in sys.argv[1:] if not a.startswith("--")]))
+    parts = curves, repeats, use, ranks, reproducible, launched
+    sys.exit(tap.run(parts, GTRAIN, [a for a in sys.argv[1:] if not a.startswith("--")]))
