@@ -87,6 +87,24 @@ int gt_group_run(struct gt_group *g, const struct gt_collective *c, struct gt_er
 	return check(g, c, err) ? err->code : g->ops->run(g, c, err);
 }
 
+int gt_group_meet(struct gt_group *g, const struct gt_collective *c, struct gt_err *err)
+{
+	if (!g->ops->meet)
+		return gt_err_set(
+		    err, GT_ENOTSUP, "ranks do not meet in a group of '%s'", g->ops->name);
+	return check(g, c, err) ? err->code : g->ops->meet(g, c, err);
+}
+
+int gt_group_look(struct gt_group *g, struct gt_err *err)
+{
+	return g->ops->look ? g->ops->look(g, err) : 0;
+}
+
+int gt_group_fail(struct gt_group *g, struct gt_err *err)
+{
+	return g->ops->fail ? g->ops->fail(g, err) : err->code;
+}
+
 int gt_group_start(
     struct gt_group *g, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
 {

@@ -76,6 +76,7 @@ struct gt_collective {
 struct gt_group {
 	const struct gt_group_ops *ops;
 	int rank, size;
+	double timeout_s; /* how long it waits for a rank that is late */
 };
 
 /*
@@ -103,6 +104,11 @@ struct gt_group_ops {
 	    struct gt_group **out, struct gt_group *g, int color, int key, struct gt_err *err);
 	void (*stop)(struct gt_group *g);
 	void (*free)(struct gt_group *g);
+
+	/* Of groups for host memory, for those of devices: group_meet.h. NULL: there is none. */
+	int (*meet)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
+	int (*look)(struct gt_group *g, struct gt_err *err);
+	int (*fail)(struct gt_group *g, struct gt_err *err);
 };
 
 /* Do it now, after all that was started. On a device: work queued on c->stream from now on begins

@@ -81,6 +81,13 @@ struct gt_text gt_call_short(const struct gt_call *c)
 	return t;
 }
 
+struct gt_text gt_collective_text(const struct gt_collective *c)
+{
+	struct gt_call call = gt_call_of(c, 0);
+
+	return gt_call_short(&call);
+}
+
 struct gt_text gt_call_text(const struct gt_call *c)
 {
 	struct gt_text t = gt_call_short(c);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "lib/comm/group.h"
+#include "lib/comm/group_meet.h"
 
 enum { LINE = 64, WHAT_BYTES = 40 };
 
@@ -33,9 +34,6 @@ struct gt_call gt_call_of(const struct gt_collective *c, uint64_t number);
 
 /* "all-reduce 'bucket 3'", and "all-reduce 'bucket 3' of 1000 float32, sum", of a call that may
  * hold anything. */
-struct gt_text {
-	char s[160];
-};
 struct gt_text gt_call_short(const struct gt_call *call);
 struct gt_text gt_call_text(const struct gt_call *call);
 

@@ -25,6 +25,9 @@ static int mpi_split(
     struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err);
 static void mpi_stop(struct gt_group *group);
 static void mpi_free(struct gt_group *group);
+static int mpi_meet(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
+static int mpi_look(struct gt_group *group, struct gt_err *err);
+static int mpi_fail(struct gt_group *group, struct gt_err *err);
 
 static const struct gt_group_ops ops = {
 	.name = "mpi",
@@ -37,6 +40,9 @@ static const struct gt_group_ops ops = {
 	.split = mpi_split,
 	.stop = mpi_stop,
 	.free = mpi_free,
+	.meet = mpi_meet,
+	.look = mpi_look,
+	.fail = mpi_fail,
 };
 
 static int do_it(void *self, const struct gt_collective *c, struct gt_err *err)
@@ -44,7 +50,7 @@ static int do_it(void *self, const struct gt_collective *c, struct gt_err *err)
 	struct gt_mpi_group *g = self;
 
 	if (c->kind == GT_SEND || c->kind == GT_RECV)
-		return gt_mpi_message(g, c, err);
+		return gt_mpi_message(g, c, true, err);
 	return gt_mpi_collect(g, c, err);
 }
 
@@ -62,6 +68,26 @@ static int mpi_start(
 static int mpi_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err)
 {
 	return gt_queue_wait(&((struct gt_mpi_group *)group)->queue, ticket, err);
+}
+
+static int mpi_meet(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
+{
+	struct gt_mpi_group *g = (struct gt_mpi_group *)group;
+
+	gt_queue_settle(&g->queue);
+	if (c->kind == GT_SEND || c->kind == GT_RECV)
+		return gt_mpi_message(g, c, false, err);
+	return gt_mpi_meet(g, c, err);
+}
+
+static int mpi_look(struct gt_group *group, struct gt_err *err)
+{
+	return gt_mpi_look((struct gt_mpi_group *)group, err);
+}
+
+static int mpi_fail(struct gt_group *group, struct gt_err *err)
+{
+	return gt_mpi_fail((struct gt_mpi_group *)group, err);
 }
 
 /* ---- made and freed ---- */
@@ -123,10 +149,10 @@ static int make(struct gt_group **out, struct gt_mpi *mpi, int rank, int size, c
 	g = gt_calloc(1, sizeof(*g), err);
 	if (!g)
 		return err->code;
-	g->group = (struct gt_group){ &ops, rank, size };
+	g->timeout_s = options->timeout_s > 0 ? options->timeout_s : default_timeout_s;
+	g->group = (struct gt_group){ &ops, rank, size, g->timeout_s };
 	g->mpi = mpi;
 	g->context = context;
-	g->timeout_s = options->timeout_s > 0 ? options->timeout_s : default_timeout_s;
 	g->piece_bytes = piece_bytes_of(options);
 	g->spin_s =
 	    !sched_getaffinity(0, sizeof(cpus), &cpus) && CPU_COUNT(&cpus) >= size ? spin_s : 0;

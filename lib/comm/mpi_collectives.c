@@ -300,3 +300,11 @@ int gt_mpi_collect(struct gt_mpi_group *g, const struct gt_collective *c, struct
 	free(src);
 	return rc;
 }
+
+int gt_mpi_meet(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err)
+{
+	struct work w = work_of(g, c);
+
+	w.in = NULL;
+	return w.size == 1 ? 0 : meet(g, &w, err);
+}

@@ -127,6 +127,9 @@ int gt_mpi_fail(struct gt_mpi_group *g, struct gt_err *err);
 /* 0, or the error that a rank has failed with. */
 int gt_mpi_check(struct gt_mpi_group *g, struct gt_err *err);
 
+/* As gt_group_look() has it. */
+int gt_mpi_look(struct gt_mpi_group *g, struct gt_err *err);
+
 /* Begin to listen for notices; and stop, giving up what is on its way, and say so to the others. */
 int gt_mpi_listen(struct gt_mpi_group *g, struct gt_err *err);
 void gt_mpi_leave(struct gt_mpi_group *g, bool say_so);
@@ -134,6 +137,10 @@ void gt_mpi_leave(struct gt_mpi_group *g, bool say_so);
 /* ---- mpi_collectives.c, mpi_message.c: the calls ---- */
 
 int gt_mpi_collect(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err);
-int gt_mpi_message(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err);
+
+/* The begin of a collective, without its data; and a message, with `data` false likewise. */
+int gt_mpi_meet(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err);
+int gt_mpi_message(
+    struct gt_mpi_group *g, const struct gt_collective *c, bool data, struct gt_err *err);
 
 #endif

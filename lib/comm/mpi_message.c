@@ -80,9 +80,10 @@ static int receive_message(
 	return move_body(g, c, at, bytes, true, err);
 }
 
-int gt_mpi_message(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err)
+int gt_mpi_message(
+    struct gt_mpi_group *g, const struct gt_collective *c, bool data, struct gt_err *err)
 {
-	size_t bytes = (size_t)c->count * gt_dtype_size(c->dtype);
+	size_t bytes = data ? (size_t)c->count * gt_dtype_size(c->dtype) : 0;
 
 	if (gt_mpi_check(g, err))
 		return err->code;

@@ -245,7 +245,7 @@ void gt_mpi_leave(struct gt_mpi_group *g, bool say_so)
 /* ---- saying so ---- */
 
 /* "rank 2", or "rank 2 on host b" where there are several. */
-static int fail_naming(
+static int name_rank(
     struct gt_mpi_group *g, int rank, const char *verb, const char *before, struct gt_err *err)
 {
 	int name = g->ranks[rank];
@@ -265,7 +265,7 @@ static int fail_naming(
 
 static int fail_late(struct gt_mpi_group *g, int rank, struct gt_err *err)
 {
-	fail_naming(g, rank, "is late", "for", err);
+	name_rank(g, rank, "is late", "for", err);
 	gt_err_hint(err,
 	    "look at that rank's output, and whether its host can be reached; ranks wait for %g s, "
 	    "which {timeout} sets",
@@ -273,11 +273,26 @@ static int fail_late(struct gt_mpi_group *g, int rank, struct gt_err *err)
 	return gt_mpi_fail(g, err);
 }
 
+static int name_gone(struct gt_mpi_group *g, int rank, struct gt_err *err)
+{
+	name_rank(g, rank, "left the group", "before", err);
+	return gt_err_hint(err, "look at that rank's output, or its log");
+}
+
 static int fail_gone(struct gt_mpi_group *g, int rank, struct gt_err *err)
 {
-	fail_naming(g, rank, "left the group", "before", err);
-	gt_err_hint(err, "look at that rank's output, or its log");
+	name_gone(g, rank, err);
 	return gt_mpi_fail(g, err);
+}
+
+int gt_mpi_look(struct gt_mpi_group *g, struct gt_err *err)
+{
+	if (gt_mpi_check(g, err))
+		return err->code;
+	for (int r = 0; r < g->group.size; r++)
+		if (g->left[r])
+			return name_gone(g, r, err);
+	return 0;
 }
 
 /* ---- waiting ---- */

@@ -65,6 +65,24 @@ static int ring_split(
 	return rc;
 }
 
+static int ring_meet(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
+{
+	struct gt_ring *r = (struct gt_ring *)group;
+
+	gt_queue_settle(&r->queue);
+	return gt_group_meet(r->below, c, err);
+}
+
+static int ring_look(struct gt_group *group, struct gt_err *err)
+{
+	return gt_group_look(((struct gt_ring *)group)->below, err);
+}
+
+static int ring_fail(struct gt_group *group, struct gt_err *err)
+{
+	return gt_group_fail(((struct gt_ring *)group)->below, err);
+}
+
 static void ring_stop(struct gt_group *group)
 {
 	struct gt_ring *r = (struct gt_ring *)group;
@@ -93,6 +111,9 @@ static const struct gt_group_ops ops = {
 	.split = ring_split,
 	.stop = ring_stop,
 	.free = ring_free,
+	.meet = ring_meet,
+	.look = ring_look,
+	.fail = ring_fail,
 };
 
 int gt_ring_new(struct gt_group **out, struct gt_group *below, const struct gt_ring_peers *peers,
@@ -102,7 +123,7 @@ int gt_ring_new(struct gt_group **out, struct gt_group *below, const struct gt_r
 
 	if (!r)
 		return err->code;
-	*r = (struct gt_ring){ .group = { &ops, below->rank, below->size },
+	*r = (struct gt_ring){ .group = { &ops, below->rank, below->size, below->timeout_s },
 		.below = below,
 		.peers = peers,
 		.self = self,

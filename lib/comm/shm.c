@@ -26,6 +26,9 @@ static int shm_split(
     struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err);
 static void shm_stop(struct gt_group *group);
 static void shm_free(struct gt_group *group);
+static int shm_meet(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
+static int shm_look(struct gt_group *group, struct gt_err *err);
+static int shm_fail(struct gt_group *group, struct gt_err *err);
 
 static const struct gt_group_ops ops = {
 	.name = "shm",
@@ -38,6 +41,9 @@ static const struct gt_group_ops ops = {
 	.split = shm_split,
 	.stop = shm_stop,
 	.free = shm_free,
+	.meet = shm_meet,
+	.look = shm_look,
+	.fail = shm_fail,
 };
 
 /* ---- a rank's seat ---- */
@@ -47,7 +53,7 @@ static int do_it(void *self, const struct gt_collective *c, struct gt_err *err)
 	struct gt_shm *g = self;
 
 	if (c->kind == GT_SEND || c->kind == GT_RECV)
-		return gt_shm_message(g, c, err);
+		return gt_shm_message(g, c, true, err);
 	return gt_shm_collect(g, c, err);
 }
 
@@ -80,9 +86,9 @@ static struct gt_shm *new_seat(
 
 	if (!g)
 		return NULL;
-	g->group = (struct gt_group){ &ops, rank, size };
-	g->processes = processes;
 	g->timeout_s = options->timeout_s > 0 ? options->timeout_s : default_timeout_s;
+	g->group = (struct gt_group){ &ops, rank, size, g->timeout_s };
+	g->processes = processes;
 	g->yield_s = yield_s;
 	g->queue = (struct gt_queue){ .run = do_it, .self = g };
 	for (int r = 0; r < RANKS_MAX; r++) {
@@ -278,6 +284,28 @@ static int shm_start(
 static int shm_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err)
 {
 	return gt_queue_wait(&((struct gt_shm *)group)->queue, ticket, err);
+}
+
+static int shm_meet(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
+{
+	struct gt_shm *g = (struct gt_shm *)group;
+
+	gt_queue_settle(&g->queue);
+	if (c->kind == GT_SEND || c->kind == GT_RECV)
+		return gt_shm_message(g, c, false, err);
+	if (group->size == 1)
+		return 0;
+	return gt_shm_announce(g, c, err) ? err->code : gt_shm_meet_alike(g, err);
+}
+
+static int shm_look(struct gt_group *group, struct gt_err *err)
+{
+	return gt_shm_look((struct gt_shm *)group, err);
+}
+
+static int shm_fail(struct gt_group *group, struct gt_err *err)
+{
+	return gt_shm_fail((struct gt_shm *)group, err);
 }
 
 static void shm_stop(struct gt_group *group)

@@ -172,6 +172,9 @@ int gt_shm_fail(struct gt_shm *g, struct gt_err *err);
 /* 0, or the error that a rank has failed with. */
 int gt_shm_check(struct gt_shm *g, struct gt_err *err);
 
+/* As gt_group_look() has it. */
+int gt_shm_look(struct gt_shm *g, struct gt_err *err);
+
 /* Wake whoever sleeps on any flag, so that it looks around. */
 void gt_shm_wake_all(struct gt_shm *g);
 
@@ -188,6 +191,8 @@ int gt_shm_announce(struct gt_shm *g, const struct gt_collective *c, struct gt_e
 int gt_shm_meet_alike(struct gt_shm *g, struct gt_err *err);
 
 int gt_shm_collect(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err);
-int gt_shm_message(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err);
+
+/* With `data` false: all but its data. */
+int gt_shm_message(struct gt_shm *g, const struct gt_collective *c, bool data, struct gt_err *err);
 
 #endif

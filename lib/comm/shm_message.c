@@ -70,9 +70,9 @@ static int receive_message(
 	return 0;
 }
 
-int gt_shm_message(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err)
+int gt_shm_message(struct gt_shm *g, const struct gt_collective *c, bool data, struct gt_err *err)
 {
-	size_t bytes = (size_t)c->count * gt_dtype_size(c->dtype);
+	size_t bytes = data ? (size_t)c->count * gt_dtype_size(c->dtype) : 0;
 
 	if (gt_shm_check(g, err))
 		return err->code;

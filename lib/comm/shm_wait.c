@@ -112,7 +112,7 @@ int gt_shm_check(struct gt_shm *g, struct gt_err *err)
 
 /* How far a rank had come: it had begun this collective, or taken part in the one before. Each
  * begins with a meeting of all, so that nobody can be further back. */
-static int fail_naming(
+static int name_rank(
     struct gt_shm *g, int rank, const char *verb, const char *before, struct gt_err *err)
 {
 	const struct gt_shm_seat *seat = &g->seats[rank];
@@ -177,7 +177,7 @@ static int fail_late(struct gt_shm *g, int rank, struct gt_err *err)
 
 	if (g->call.kind != GT_SEND && g->call.kind != GT_RECV)
 		rank = cause_of_delay(g, rank);
-	fail_naming(g, rank, "is late", "for", err);
+	name_rank(g, rank, "is late", "for", err);
 	if (!g->processes)
 		gt_err_hint(err, "ranks wait for %g s, which {timeout} sets", g->timeout_s);
 	else if (stopped >= 0)
@@ -193,11 +193,17 @@ static int fail_late(struct gt_shm *g, int rank, struct gt_err *err)
 	return gt_shm_fail(g, err);
 }
 
-static int fail_gone(struct gt_shm *g, int rank, const char *verb, struct gt_err *err)
+static int name_gone(struct gt_shm *g, int rank, const char *verb, struct gt_err *err)
 {
-	fail_naming(g, rank, verb, "before", err);
+	name_rank(g, rank, verb, "before", err);
 	gt_err_hint(err, "look at that rank's log");
 	err->follows = true;
+	return err->code;
+}
+
+static int fail_gone(struct gt_shm *g, int rank, const char *verb, struct gt_err *err)
+{
+	name_gone(g, rank, verb, err);
 	return gt_shm_fail(g, err);
 }
 
@@ -215,6 +221,21 @@ static bool process_is_dead(const struct gt_shm *g, int rank)
 		return poll(&p, 1, 0) > 0;
 	state = process_state(g->pids[rank]);
 	return !state || state == 'Z' || state == 'X';
+}
+
+int gt_shm_look(struct gt_shm *g, struct gt_err *err)
+{
+	if (gt_shm_check(g, err))
+		return err->code;
+	for (int r = 0; r < g->group.size; r++) {
+		if (r == g->group.rank)
+			continue;
+		if (atomic_load(&g->seats[r].left))
+			return name_gone(g, r, "left the group", err);
+		if (process_is_dead(g, r))
+			return name_gone(g, r, "died", err);
+	}
+	return 0;
 }
 
 /* What ends a wait other than the flag. A rank may have moved its flag and then gone. */

@@ -451,7 +451,7 @@ int gt_staged_new(
 		return GT_ENOMEM;
 	chunk_bytes = chunk_bytes ? chunk_bytes : CHUNK_BYTES;
 	chunk_bytes = chunk_bytes > least ? chunk_bytes : least;
-	*s = (struct staged){ .group = { &s->ops, host->rank, host->size },
+	*s = (struct staged){ .group = { &s->ops, host->rank, host->size, host->timeout_s },
 		.ops = ops,
 		.host = host,
 		.device = device,

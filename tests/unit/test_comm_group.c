@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "lib/base/clock.h"
+#include "lib/comm/group_meet.h"
 
 static const struct gt_shm_options options = { .timeout_s = 60, .staging_bytes = 3 * 4096 };
 
@@ -249,6 +250,122 @@ static void test_regions(void **state)
 	run_ranks(true, 3, &options, regions_body, NULL);
 }
 
+/* ---- meetings without data ---- */
+
+/* Between collectives with data, and around a ring of messages. */
+static void meet_body(struct seat_of *s)
+{
+	static float untouched[5000];
+	int next = (s->rank + 1) % s->size, before = (s->rank + s->size - 1) % s->size;
+	const struct gt_collective meetings[] = {
+		{ GT_ALL_REDUCE, untouched, untouched, 5000, .dtype = GT_F32, .what = "a bucket" },
+		{ GT_BROADCAST, untouched, untouched, 7, .dtype = GT_F32, .peer = 1 },
+		{ GT_ALL_GATHER, untouched, untouched, 0, .dtype = GT_F32 },
+		{ .kind = GT_BARRIER },
+		{ GT_SEND, untouched, NULL, 5000, .dtype = GT_F32, .peer = next },
+		{ GT_RECV, NULL, untouched, 5000, .dtype = GT_F32, .peer = before },
+	};
+	struct gt_err err = GT_ERR_INIT;
+
+	for (int round = 0; round < 5; round++)
+		for (size_t i = 0; i < sizeof(meetings) / sizeof(*meetings); i++) {
+			int64_t sum = s->rank;
+
+			if (gt_group_meet(s->g, &meetings[i], &err))
+				fail_rank(s, "%s", err.text);
+			expect_rank(s, !gt_all_reduce(s->g, &sum, 1, GT_I64, GT_SUM, &err));
+			expect_rank(s, sum == s->size * (s->size - 1) / 2);
+		}
+	expect_rank(s, !gt_group_look(s->g, &err));
+	for (int i = 0; i < 5000; i++)
+		expect_rank(s, untouched[i] == 0);
+	rally(s);
+}
+
+static void test_meet(void **state)
+{
+	(void)state;
+	for (int processes = 0; processes < 2; processes++)
+		for (int size = 2; size <= 4; size++)
+			run_ranks(processes, size, &options, meet_body, NULL);
+}
+
+/* A rank that calls something else is found without any data, and so is one that does not come. */
+static void meet_otherwise_body(struct seat_of *s)
+{
+	const struct gt_collective c = { GT_ALL_REDUCE, s, s, s->rank == 1 ? 4999 : 5000,
+		.dtype = GT_F32, .what = "a bucket" };
+	struct gt_err err = GT_ERR_INIT;
+
+	if (gt_group_meet(s->g, &c, &err) != GT_EINVAL || !strstr(err.text, "5000 float32") ||
+	    !strstr(err.text, "4999 float32"))
+		fail_rank(s, "'%s'", err.text);
+	rally(s);
+}
+
+static void meet_late_body(struct seat_of *s)
+{
+	const struct gt_collective c = { GT_ALL_REDUCE, s, s, 5000, .dtype = GT_F32,
+		.what = "a bucket" };
+	struct gt_err err = GT_ERR_INIT;
+
+	if (s->rank != 1 && (gt_group_meet(s->g, &c, &err) != GT_EIO ||
+	                        !strstr(err.text, "rank 1 is late for all-reduce 'a bucket'")))
+		fail_rank(s, "'%s'", err.text);
+	rally(s);
+}
+
+/* Rank 1 fails for all, and its error comes before that of rank 0. */
+static void fail_body(struct seat_of *s)
+{
+	struct gt_err err = GT_ERR_INIT;
+
+	if (s->rank == 1) {
+		gt_err_set(&err, GT_EDEVICE, "a cable is loose");
+		expect_rank(s, gt_group_fail(s->g, &err) == GT_EDEVICE);
+	} else {
+		expect_rank(s, gt_barrier(s->g, &err) == GT_EDEVICE);
+		expect_rank(s, !strcmp(err.text, "a cable is loose"));
+	}
+	gt_err_set(&err, GT_EINVAL, "another");
+	expect_rank(s, gt_group_fail(s->g, &err) == GT_EDEVICE);
+	err = GT_ERR_INIT;
+	expect_rank(s, gt_group_look(s->g, &err) == GT_EDEVICE);
+	expect_rank(s, !strcmp(err.text, "a cable is loose"));
+	rally(s);
+}
+
+static void leave_body(struct seat_of *s)
+{
+	struct gt_err err = GT_ERR_INIT;
+	double until = gt_clock_s() + 10;
+
+	expect_rank(s, !gt_barrier(s->g, &err));
+	if (s->rank == 1) {
+		gt_group_free(s->g);
+		s->g = NULL;
+	} else {
+		while (!gt_group_look(s->g, &err) && gt_clock_s() < until)
+			usleep(1000);
+		if (err.code != GT_EIO || !strstr(err.text, "rank 1 left the group"))
+			fail_rank(s, "'%s'", err.text);
+	}
+	rally(s);
+}
+
+static void test_meetings_fail(void **state)
+{
+	static const struct gt_shm_options soon = { .timeout_s = 0.3 };
+
+	(void)state;
+	for (int processes = 0; processes < 2; processes++) {
+		run_ranks(processes, 3, &options, meet_otherwise_body, NULL);
+		run_ranks(processes, 3, &soon, meet_late_body, NULL);
+		run_ranks(processes, 3, &options, fail_body, NULL);
+		run_ranks(processes, 3, &options, leave_body, NULL);
+	}
+}
+
 /* ---- what is refused ---- */
 
 static void refused_body(struct seat_of *s)
@@ -296,6 +413,8 @@ int main(void)
 		cmocka_unit_test(test_free_gives_up),
 		cmocka_unit_test(test_split),
 		cmocka_unit_test(test_regions),
+		cmocka_unit_test(test_meet),
+		cmocka_unit_test(test_meetings_fail),
 		cmocka_unit_test(test_refused),
 	};
 

@@ -298,9 +298,10 @@ static void queue_calls(
     struct device *d, const struct gt_collective *like, int rank, int size, bool in_place)
 {
 	struct stream *s = &d->streams[rank];
-	struct gt_ring ring = {
-		.group = { NULL, rank, size }, .peers = &late, .self = s, .chunk_bytes = CHUNK_BYTES
-	};
+	struct gt_ring ring = { .group = { NULL, rank, size, 0 },
+		.peers = &late,
+		.self = s,
+		.chunk_bytes = CHUNK_BYTES };
 	struct gt_collective c = *like;
 	struct gt_err err = GT_ERR_INIT;
 

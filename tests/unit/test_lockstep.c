@@ -290,7 +290,7 @@ static void unordered_sums_are_refused(void **state)
 {
 	const struct gt_group_ops ops = { .name = "ring" };
 	const struct gt_parallel_options options = { .reproducible = true };
-	struct gt_group world = { &ops, 0, 2 };
+	struct gt_group world = { &ops, 0, 2, 0 };
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_parallel *p;
 
