@@ -48,6 +48,7 @@ static int train(void *self, struct gt_group *group, struct gt_err *err)
 
 	omp_set_num_threads(1);
 	options.group = group;
+	options.host_rank = group->rank;
 	rc = gt_train_open(&t, &options, false, &silent, err);
 	if (rc)
 		return rc;
