@@ -114,7 +114,7 @@ FUZZ_SRC := $(filter-out tests/fuzz/libfuzzer.c tests/fuzz/zip_mutate.c,$(wildca
 INTERNAL := $(shell awk '!/^\#/ { print $$1 }' tests/lint/internal.txt)
 HEADERS  := $(filter-out $(INTERNAL),$(wildcard lib/*/*.h lib/*/*/*.h))
 
-CUDA_SRC := $(wildcard kernels/cuda/*.cu kernels/cuda/*.c)
+CUDA_SRC := $(wildcard kernels/cuda/*.cu kernels/cuda/*.c kernels/cuda/*/*.cu kernels/cuda/*/*.c)
 SIM_SRC  := $(wildcard tests/cudasim/*.cc tests/cudasim/*.cu) tests/cudasim/backends.c $(CUDA_SRC)
 # Tables of tests/unit/ that are run on simulated GPUs, too: those of kernels they have, and others.
 SIM_TABLES := $(addprefix test_kernels_,attention elementwise half matmul norm norm_sync image conv tokens loss)
@@ -145,6 +145,7 @@ GPU_TABLE_BIN := $(SIM_TABLES:%=$(BUILD)/tests/gpu/%)
 GTRAIN_SIM := $(BUILD)/tests/cudasim/gtrain
 # Stands in for NVIDIA's; programs of the simulator look beside themselves first.
 SIM_LT_SO := $(BUILD)/tests/cudasim/libcublasLt.so.13
+SIM_NCCL_SO := $(BUILD)/tests/cudasim/libnccl.so.2
 SIM_LINK := -rdynamic -Wl,--disable-new-dtags,-rpath,'$$ORIGIN'
 FUZZ_OBJ := $(FUZZ_SRC:%.c=$(BUILD)/obj/%.o)
 PRELOAD_SO := $(addprefix $(BUILD)/tests/fake/,count_allocations.so fail_call.so slow_lock.so)
@@ -243,10 +244,12 @@ $(SIM_BIN) $(SIM_TABLE_BIN): $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) $(SIM_LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) -lcmocka $(GT_LIBS)
 
-$(SIM_BIN) $(SIM_TABLE_BIN): | $(SIM_LT_SO)
-$(SIM_LT_SO): tests/cudasim/lib/cublaslt.cc kernels/cuda/cublaslt.h tests/cudasim/inside.h tests/cudasim/cudasim.h $(BUILD)/cudasim
+$(SIM_BIN) $(SIM_TABLE_BIN): | $(SIM_LT_SO) $(SIM_NCCL_SO)
+$(SIM_LT_SO): tests/cudasim/lib/cublaslt.cc kernels/cuda/cublaslt.h
+$(SIM_NCCL_SO): tests/cudasim/lib/nccl.cc kernels/cuda/nccl/api.h
+$(SIM_LT_SO) $(SIM_NCCL_SO): tests/cudasim/inside.h tests/cudasim/cudasim.h $(BUILD)/cudasim
 	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(CXX) $(SIM_CXX) -O2 $(SIM_SAN) -fPIC -shared -Wl,-soname,libcublasLt.so.13 -o $@ $<
+	$(call say,LINK,$@)$(CXX) $(SIM_CXX) -O2 $(SIM_SAN) -fPIC -shared -Wl,-soname,$(@F) -o $@ $(filter %.cc,$^)
 
 define isa_rule
 $(BUILD)/obj/$(1)/%.o: %.c $(BUILD)/flags

@@ -380,4 +380,5 @@ const struct gt_backend gt_cuda_backend = {
 	.host_call = gt_cuda_host_call,
 	.kernels = cuda_kernels,
 	.ranges = cuda_ranges,
+	.groups = &gt_nccl_groups,
 };

@@ -63,8 +63,10 @@ static bool has_place(int index)
 	return index >= 0 && index < DEVICES;
 }
 
-static void remember(int index, const struct gt_err *err)
+void gt_cuda_fail(int index, const struct gt_err *err)
 {
+	if (!has_place(index))
+		return;
 	pthread_mutex_lock(&call_errors[index].lock);
 	if (!call_errors[index].failed)
 		call_errors[index].err = *err;
@@ -105,7 +107,7 @@ static void make_call(struct gt_cuda_calls *calls, const struct call *c)
 	if (!rc)
 		rc = c->fn(c->self, &err);
 	if (rc)
-		remember(calls->index, &err);
+		gt_cuda_fail(calls->index, &err);
 	__atomic_store_n(calls->returned, c->number, __ATOMIC_RELEASE);
 }
 
@@ -129,7 +131,7 @@ static void *live(void *arg)
 	struct call *c;
 
 	if (gt_cuda_check(cudaSetDevice(calls->index), calls->index, "cudaSetDevice", &err))
-		remember(calls->index, &err);
+		gt_cuda_fail(calls->index, &err);
 	pthread_mutex_lock(&calls->lock);
 	while ((c = next_call(calls))) {
 		pthread_mutex_unlock(&calls->lock);

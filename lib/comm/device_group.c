@@ -1,60 +1,76 @@
 /* device_group.c - which group is for the memory of a device. */
 #include "lib/comm/device_group.h"
 
+#include <string.h>
+
 #include "lib/comm/staged.h"
 
-/* A kind of groups for device memory. */
-struct row {
-	bool (*takes)(const struct gt_group *host, const struct gt_device *device);
-	/* Make *group, a group for host memory, one for the device's; NULL: it is. */
-	int (*make)(struct gt_group **group, const struct gt_device *device, struct gt_err *err);
-};
+static const char by_host[] = "staged";
 
-static bool is_host(const struct gt_group *host, const struct gt_device *device)
+/* ---- choosing ---- */
+
+/* What can be refused without asking other ranks. */
+static int check(
+    const struct gt_device *device, const struct gt_device_way_options *o, struct gt_err *err)
 {
-	(void)host;
-	return device->backend->host_memory;
+	const struct gt_device_groups *own = device->backend->groups;
+
+	if (!o->name || !strcmp(o->name, by_host))
+		return 0;
+	if (!own || strcmp(o->name, own->name) != 0) {
+		gt_err_set(err, GT_EINVAL, "{backend} %s is not for devices of '%s'", o->name,
+		    device->backend->name);
+		return gt_err_hint(err, "{backend} auto takes the fastest way that there is");
+	}
+	if (!o->ordered || own->ordered)
+		return 0;
+	gt_err_set(err, GT_ENOTSUP, "the order in which '%s' adds up is not fixed", own->name);
+	return gt_err_hint(err, "{backend} shm adds up in a fixed order");
 }
 
-static bool is_any(const struct gt_group *host, const struct gt_device *device)
+int gt_device_way_choose(struct gt_device_way *out, struct gt_group *world,
+    const struct gt_device *device, const struct gt_device_way_options *o, struct gt_err *err)
 {
-	(void)host;
-	(void)device;
-	return true;
+	const struct gt_device_groups *own = device->backend->groups;
+
+	*out = (struct gt_device_way){ .why = GT_ERR_INIT };
+	if (check(device, o, err))
+		return err->code;
+	if (!own || world->size == 1 || (o->name && !strcmp(o->name, by_host)) ||
+	    (o->ordered && !own->ordered))
+		return 0;
+	if (!own->check(world, device, &out->why)) {
+		out->own = own;
+		return 0;
+	}
+	if (!o->name)
+		return 0;
+	*err = out->why;
+	return err->code;
 }
 
-static int make_staged(struct gt_group **group, const struct gt_device *device, struct gt_err *err)
+/* ---- groups ---- */
+
+/* *group is one for the host's memory. */
+static int make(struct gt_group **group, const struct gt_device *device,
+    const struct gt_device_way *way, struct gt_err *err)
 {
+	if (way->own && (*group)->size > 1)
+		return way->own->make(group, device, err);
 	return gt_staged_new(group, device, 0, err);
 }
 
-/* The fastest first. */
-static const struct row rows[] = {
-	{ is_host, NULL },
-	{ is_any, make_staged },
-};
-
-static const struct row *row_of(const struct gt_group *host, const struct gt_device *device)
-{
-	const struct row *row = rows;
-
-	while (!row->takes(host, device))
-		row++;
-	return row;
-}
-
 int gt_device_group_open(struct gt_group **out, struct gt_group *host,
-    const struct gt_device *device, struct gt_err *err)
+    const struct gt_device *device, const struct gt_device_way *way, struct gt_err *err)
 {
-	const struct row *row = row_of(host, device);
 	struct gt_group *own;
 
-	*out = row->make ? NULL : host;
-	if (!row->make)
+	*out = device->backend->host_memory ? host : NULL;
+	if (*out)
 		return 0;
 	if (gt_group_split(&own, host, 0, host->rank, err))
 		return err->code;
-	if (row->make(&own, device, err)) {
+	if (make(&own, device, way, err)) {
 		gt_group_free(own);
 		return err->code;
 	}
@@ -62,10 +78,8 @@ int gt_device_group_open(struct gt_group **out, struct gt_group *host,
 	return 0;
 }
 
-int gt_device_group_take(
-    struct gt_group **group, const struct gt_device *device, struct gt_err *err)
+int gt_device_group_take(struct gt_group **group, const struct gt_device *device,
+    const struct gt_device_way *way, struct gt_err *err)
 {
-	const struct row *row = *group ? row_of(*group, device) : NULL;
-
-	return row && row->make ? row->make(group, device, err) : 0;
+	return *group && !device->backend->host_memory ? make(group, device, way, err) : 0;
 }

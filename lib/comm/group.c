@@ -95,9 +95,10 @@ int gt_group_meet(struct gt_group *g, const struct gt_collective *c, struct gt_e
 	return check(g, c, err) ? err->code : g->ops->meet(g, c, err);
 }
 
-int gt_group_look(struct gt_group *g, struct gt_err *err)
+int gt_group_look(struct gt_group *g, bool *gone, struct gt_err *err)
 {
-	return g->ops->look ? g->ops->look(g, err) : 0;
+	*gone = false;
+	return g->ops->look ? g->ops->look(g, gone, err) : 0;
 }
 
 int gt_group_fail(struct gt_group *g, struct gt_err *err)

@@ -15,7 +15,8 @@ struct gt_stream; /* lib/device/backend.h */
 /*
  * This module lets ranks find each other, exchange numbers and fail together. It knows nothing of
  * graphs, models or training. A struct gt_group is one rank's end of a group: its number,
- * the size, and a table of functions (`shm` or `ring` on one host, `mpi` on several).
+ * the size, and a table of functions: `shm` or `ring` on one host, `mpi` on several; between
+ * devices `nccl`, or `staged` by way of one of these.
  *
  * All ranks of a group call the same collectives in the same order with the same sizes, types and
  * `what`: a rank that does otherwise is an error on all of them (GT_EINVAL), not a wrong sum. Only
@@ -56,6 +57,10 @@ enum gt_collective_kind {
  * of F16 and BF16 are made in float32 and rounded once, to nearest even. The result is the same
  * bits on all ranks and in all runs. GT_AVG of integers rounds towards zero; sums of them wrap
  * around; a NaN on any rank is the GT_MAX. Buffers are aligned to their elements.
+ *
+ * `nccl` promises less: sums of F16 and BF16 may be rounded at every rank, GT_AVG adds up shares
+ * that are rounded, the GT_MAX of a NaN and a number may be the number, and bits are the same in
+ * all runs on the same GPUs, as far as NCCL chooses the same algorithms.
  *
  * GT_SEND returns when the buffer may be used again. For more than some ten KiB that is when the
  * peer has begun to receive: two ranks that both first send each other so much wait in vain.
@@ -107,7 +112,7 @@ struct gt_group_ops {
 
 	/* Of groups for host memory, for those of devices: group_meet.h. NULL: there is none. */
 	int (*meet)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
-	int (*look)(struct gt_group *g, struct gt_err *err);
+	int (*look)(struct gt_group *g, bool *gone, struct gt_err *err);
 	int (*fail)(struct gt_group *g, struct gt_err *err);
 };
 

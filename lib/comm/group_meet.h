@@ -14,10 +14,10 @@
  * those of the collective, in the same words. GT_ENOTSUP: a group for device memory. */
 int gt_group_meet(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 
-/* Whether all ranks are there, without waiting. GT_EIO names one that has died or left, which it
- * may have done after its part of the latest collective; others: the error that a rank has failed
- * with. */
-int gt_group_look(struct gt_group *g, struct gt_err *err);
+/* Whether all ranks are there, without waiting. Errors: that which a rank has failed with; GT_EIO
+ * and *gone names one that has died or left, which it may have done after its part of the latest
+ * collective. */
+int gt_group_look(struct gt_group *g, bool *gone, struct gt_err *err);
 
 /* All ranks' calls fail with *err from now on; or with the error of a rank that was first, which
  * *err becomes. Returns err->code. */

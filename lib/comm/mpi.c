@@ -26,7 +26,7 @@ static int mpi_split(
 static void mpi_stop(struct gt_group *group);
 static void mpi_free(struct gt_group *group);
 static int mpi_meet(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
-static int mpi_look(struct gt_group *group, struct gt_err *err);
+static int mpi_look(struct gt_group *group, bool *gone, struct gt_err *err);
 static int mpi_fail(struct gt_group *group, struct gt_err *err);
 
 static const struct gt_group_ops ops = {
@@ -80,9 +80,9 @@ static int mpi_meet(struct gt_group *group, const struct gt_collective *c, struc
 	return gt_mpi_meet(g, c, err);
 }
 
-static int mpi_look(struct gt_group *group, struct gt_err *err)
+static int mpi_look(struct gt_group *group, bool *gone, struct gt_err *err)
 {
-	return gt_mpi_look((struct gt_mpi_group *)group, err);
+	return gt_mpi_look((struct gt_mpi_group *)group, gone, err);
 }
 
 static int mpi_fail(struct gt_group *group, struct gt_err *err)

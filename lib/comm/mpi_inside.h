@@ -128,7 +128,7 @@ int gt_mpi_fail(struct gt_mpi_group *g, struct gt_err *err);
 int gt_mpi_check(struct gt_mpi_group *g, struct gt_err *err);
 
 /* As gt_group_look() has it. */
-int gt_mpi_look(struct gt_mpi_group *g, struct gt_err *err);
+int gt_mpi_look(struct gt_mpi_group *g, bool *gone, struct gt_err *err);
 
 /* Begin to listen for notices; and stop, giving up what is on its way, and say so to the others. */
 int gt_mpi_listen(struct gt_mpi_group *g, struct gt_err *err);

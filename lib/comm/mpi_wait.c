@@ -285,14 +285,16 @@ static int fail_gone(struct gt_mpi_group *g, int rank, struct gt_err *err)
 	return gt_mpi_fail(g, err);
 }
 
-int gt_mpi_look(struct gt_mpi_group *g, struct gt_err *err)
+int gt_mpi_look(struct gt_mpi_group *g, bool *gone, struct gt_err *err)
 {
+	int r = 0;
+
 	if (gt_mpi_check(g, err))
 		return err->code;
-	for (int r = 0; r < g->group.size; r++)
-		if (g->left[r])
-			return name_gone(g, r, err);
-	return 0;
+	while (r < g->group.size && !g->left[r])
+		r++;
+	*gone = r < g->group.size;
+	return *gone ? name_gone(g, r, err) : 0;
 }
 
 /* ---- waiting ---- */

@@ -73,9 +73,9 @@ static int ring_meet(struct gt_group *group, const struct gt_collective *c, stru
 	return gt_group_meet(r->below, c, err);
 }
 
-static int ring_look(struct gt_group *group, struct gt_err *err)
+static int ring_look(struct gt_group *group, bool *gone, struct gt_err *err)
 {
-	return gt_group_look(((struct gt_ring *)group)->below, err);
+	return gt_group_look(((struct gt_ring *)group)->below, gone, err);
 }
 
 static int ring_fail(struct gt_group *group, struct gt_err *err)

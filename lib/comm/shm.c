@@ -27,7 +27,7 @@ static int shm_split(
 static void shm_stop(struct gt_group *group);
 static void shm_free(struct gt_group *group);
 static int shm_meet(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
-static int shm_look(struct gt_group *group, struct gt_err *err);
+static int shm_look(struct gt_group *group, bool *gone, struct gt_err *err);
 static int shm_fail(struct gt_group *group, struct gt_err *err);
 
 static const struct gt_group_ops ops = {
@@ -298,9 +298,9 @@ static int shm_meet(struct gt_group *group, const struct gt_collective *c, struc
 	return gt_shm_announce(g, c, err) ? err->code : gt_shm_meet_alike(g, err);
 }
 
-static int shm_look(struct gt_group *group, struct gt_err *err)
+static int shm_look(struct gt_group *group, bool *gone, struct gt_err *err)
 {
-	return gt_shm_look((struct gt_shm *)group, err);
+	return gt_shm_look((struct gt_shm *)group, gone, err);
 }
 
 static int shm_fail(struct gt_group *group, struct gt_err *err)

@@ -173,7 +173,7 @@ int gt_shm_fail(struct gt_shm *g, struct gt_err *err);
 int gt_shm_check(struct gt_shm *g, struct gt_err *err);
 
 /* As gt_group_look() has it. */
-int gt_shm_look(struct gt_shm *g, struct gt_err *err);
+int gt_shm_look(struct gt_shm *g, bool *gone, struct gt_err *err);
 
 /* Wake whoever sleeps on any flag, so that it looks around. */
 void gt_shm_wake_all(struct gt_shm *g);

@@ -223,19 +223,18 @@ static bool process_is_dead(const struct gt_shm *g, int rank)
 	return !state || state == 'Z' || state == 'X';
 }
 
-int gt_shm_look(struct gt_shm *g, struct gt_err *err)
+int gt_shm_look(struct gt_shm *g, bool *gone, struct gt_err *err)
 {
 	if (gt_shm_check(g, err))
 		return err->code;
-	for (int r = 0; r < g->group.size; r++) {
-		if (r == g->group.rank)
-			continue;
-		if (atomic_load(&g->seats[r].left))
-			return name_gone(g, r, "left the group", err);
-		if (process_is_dead(g, r))
-			return name_gone(g, r, "died", err);
+	for (int r = 0; !*gone && r < g->group.size; r++) {
+		bool left = atomic_load(&g->seats[r].left);
+
+		*gone = r != g->group.rank && (left || process_is_dead(g, r));
+		if (*gone)
+			name_gone(g, r, left ? "left the group" : "died", err);
 	}
-	return 0;
+	return *gone ? err->code : 0;
 }
 
 /* What ends a wait other than the flag. A rank may have moved its flag and then gone. */

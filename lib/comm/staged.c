@@ -6,15 +6,9 @@
 
 #include "lib/base/mem.h"
 #include "lib/comm/group_inside.h"
+#include "lib/comm/lent.h"
 
 enum { SLOTS = 4, QUEUED = 1024, CHUNK_BYTES = 1 << 20, LEAST_BYTES = 16 };
-
-/* Memory that gt_group_alloc() has given out. */
-struct lent {
-	void *p;
-	size_t bytes;
-	struct lent *next;
-};
 
 struct staged {
 	struct gt_group group;
@@ -31,7 +25,7 @@ struct staged {
 	struct gt_event *ended[GT_GROUP_STARTED]; /* that of ticket t: t modulo their number */
 	uint64_t started;                         /* tickets */
 	uint64_t chunks;                          /* so far; they take the slots in turn */
-	struct lent *lent;
+	struct gt_lent *lent;
 
 	/* The collectives that `calls` has still to call. */
 	pthread_mutex_t lock;
@@ -308,36 +302,15 @@ static int staged_run(struct gt_group *group, const struct gt_collective *c, str
 static int staged_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err)
 {
 	struct staged *s = (struct staged *)group;
-	struct lent *one = gt_calloc(1, sizeof(*one), err);
 
-	*out = NULL;
-	if (!one || gt_device_alloc(s->device, bytes, out, err)) {
-		free(one);
-		return err->code;
-	}
-	*one = (struct lent){ *out, bytes, s->lent };
-	s->lent = one;
-	return 0;
-}
-
-static void drop(struct staged *s, struct lent **at)
-{
-	struct lent *one = *at;
-
-	*at = one->next;
-	gt_device_free(s->device, one->p, one->bytes);
-	free(one);
+	return gt_lent_alloc(&s->lent, s->device, bytes, out, err);
 }
 
 static void staged_release(struct gt_group *group, void *memory)
 {
 	struct staged *s = (struct staged *)group;
 
-	for (struct lent **at = &s->lent; *at; at = &(*at)->next)
-		if ((*at)->p == memory) {
-			drop(s, at);
-			return;
-		}
+	gt_lent_release(&s->lent, s->device, memory);
 }
 
 /* ---- its life ---- */
@@ -386,8 +359,7 @@ static void release(struct staged *s)
 	free_events(s, s->ended, GT_GROUP_STARTED);
 	if (s->slots)
 		b->host_free(s->device->index, s->slots, SLOTS * s->slot_bytes);
-	while (s->lent)
-		drop(s, &s->lent);
+	gt_lent_free(&s->lent, s->device);
 	pthread_cond_destroy(&s->less);
 	pthread_mutex_destroy(&s->lock);
 	free(s);

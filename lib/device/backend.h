@@ -10,7 +10,8 @@
 #include "lib/device/dtype.h"
 #include "lib/device/layout.h"
 
-struct gt_kernel; /* lib/graph/kernel.h: devices carry them, graphs look into them */
+struct gt_kernel;        /* lib/graph/kernel.h: devices carry them, graphs look into them */
+struct gt_device_groups; /* lib/comm/device_group.h: likewise, for ranks */
 
 /*
  * A device works asynchronously. Work is queued on a stream and done in the order of the queue;
@@ -268,6 +269,9 @@ struct gt_backend {
 	 * preferred. */
 	const struct gt_kernel *const *(*kernels)(void);
 	const struct gt_range_kernels *(*ranges)(void);
+
+	/* A way between the memory of its devices, without the host; NULL: there is none. */
+	const struct gt_device_groups *groups;
 };
 
 /* The CPU, always there, and GPUs, in builds with CUDA's toolkit. Kernels live in kernels/. */

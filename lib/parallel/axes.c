@@ -88,13 +88,16 @@ static int open_device_group(struct gt_parallel *p, enum gt_axis axis, struct gt
 	*own = host == p->world ? p->device_world : host;
 	if (host == p->world || host == &p->seats[axis])
 		return 0;
-	return gt_device_group_open(own, host, p->device, err);
+	return gt_device_group_open(own, host, p->device, &p->way, err);
 }
 
 int gt_axes_open_device(struct gt_parallel *p, struct gt_err *err)
 {
-	int rc = p->dry ? 0 : gt_device_group_open(&p->device_world, p->world, p->device, err);
+	const struct gt_device_way_options o = { p->o.way, p->o.reproducible };
+	int rc = p->dry ? 0 : gt_device_way_choose(&p->way, p->world, p->device, &o, err);
 
+	if (!p->dry && !rc)
+		rc = gt_device_group_open(&p->device_world, p->world, p->device, &p->way, err);
 	for (int i = 0; !p->dry && !rc && i < GT_AXES; i++)
 		rc = open_device_group(p, (enum gt_axis)i, err);
 	if (p->results == p->world)
@@ -102,7 +105,7 @@ int gt_axes_open_device(struct gt_parallel *p, struct gt_err *err)
 	else if (p->results == p->axes[GT_AXIS_DATA])
 		p->device_results = p->device_axes[GT_AXIS_DATA];
 	else if (!rc)
-		rc = gt_device_group_open(&p->device_results, p->results, p->device, err);
+		rc = gt_device_group_open(&p->device_results, p->results, p->device, &p->way, err);
 	return rc;
 }
 

@@ -63,15 +63,16 @@ struct gt_parallel_options {
 	int chunks;           /* parts that a batch goes through it in; 0: as many as stages */
 	enum gt_pipeline_schedule pipeline_schedule;
 	enum gt_compress compress;
-	bool sync_bn;                 /* batch normalisation over all ranks' samples (sync_bn.h) */
-	bool own_buffers;             /* every rank keeps its own running statistics */
-	bool reproducible;            /* the same bits on 1, 2, 4 and 8 ranks: lockstep.h */
-	int micro_batches;            /* of a step: then a run of a plan does them all. 0 is 1 */
-	int hosted;                   /* and gt_parallel_hosted(); 0 is 1 */
-	int64_t check_every;          /* steps between comparisons of the ranks' weights; 0: none */
-	int tensor;                   /* ranks that share each layer; 0 is 1 */
-	bool sequence;                /* and divide the rows between layers: sequence.c */
-	enum gt_dtype low;            /* mixed precision: as in struct gt_pass_options */
+	bool sync_bn;        /* batch normalisation over all ranks' samples (sync_bn.h) */
+	bool own_buffers;    /* every rank keeps its own running statistics */
+	bool reproducible;   /* the same bits on 1, 2, 4 and 8 ranks: lockstep.h */
+	int micro_batches;   /* of a step: then a run of a plan does them all. 0 is 1 */
+	int hosted;          /* and gt_parallel_hosted(); 0 is 1 */
+	int64_t check_every; /* steps between comparisons of the ranks' weights; 0: none */
+	int tensor;          /* ranks that share each layer; 0 is 1 */
+	bool sequence;       /* and divide the rows between layers: sequence.c */
+	enum gt_dtype low;   /* mixed precision: as in struct gt_pass_options */
+	const char *way;     /* of collectives: lib/comm/device_group.h; NULL: the fastest */
 	enum gt_optim_kind optimizer; /* updates the weights: tensors that it takes whole have one
 	                                 owner where ranks divide updates */
 };
@@ -117,9 +118,9 @@ int gt_parallel_check(
  * gt_parallel_new() makes one rank's part in a run on the ranks of `world`, which outlives it.
  * NULL: a dry run of options->ranks ranks, whose plans are made but never run. In a world of one
  * rank, and with `forward`, every mode is the same: no collective is inserted. A collective call.
- * Errors: GT_ENOTSUP for `reproducible` on a world whose sums are not ordered (comm/group.h). After
- * it come, in this order: gt_parallel_rewrite() for a graph, a store made of that graph,
- * gt_parallel_attach(), memory for the store, programs.
+ * Errors: GT_ENOTSUP for `reproducible` on a world whose sums are not ordered (comm/group.h), or,
+ * from gt_parallel_attach(), by such a way. After it come, in this order: gt_parallel_rewrite() for
+ * a graph, a store made of that graph, gt_parallel_attach(), memory for the store, programs.
  */
 int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *options,
     struct gt_group *world, struct gt_err *err);

@@ -214,7 +214,8 @@ static int add_tied(struct gt_parallel *p, const struct gt_slot *slot, struct gt
 	}
 	if (!rc && mine) {
 		l->tied[l->tied_count++] = tied;
-		rc = gt_device_group_take(&l->tied[l->tied_count - 1].group, p->device, err);
+		rc = gt_device_group_take(
+		    &l->tied[l->tied_count - 1].group, p->device, &p->way, err);
 	}
 	return rc;
 }
@@ -230,7 +231,7 @@ static int attach(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
 	if (!l->tied)
 		return GT_ENOMEM;
 	for (int i = 0; !rc && i < GT_PIPE_LINKS; i++)
-		rc = gt_device_group_take(&l->links[i], p->device, err);
+		rc = gt_device_group_take(&l->links[i], p->device, &p->way, err);
 	for (size_t i = 0; !rc && i < s->slot_count; i++) {
 		const bool *holds = holders_of(p, &s->slots[i]);
 		int count = 0;

@@ -1,8 +1,11 @@
-/* clock.cc - the simulator's clock: simulated products put it forward, events read it. */
+/* clock.cc - the simulator's clock and bus, and what its libraries share with tests. */
+#include <cstdio>
+
 #include "tests/cudasim/inside.h"
 
 double cudasim_ms;
 struct cudasim_products cudasim_products;
+struct cudasim_nccl cudasim_nccl;
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
 {
@@ -11,5 +14,15 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
 	if (!begin->last->reached || !end->last->reached)
 		return cudaErrorNotReady;
 	*ms = (float)(end->last->ms - begin->last->ms);
+	return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *out, int room, int device)
+{
+	int count = 0;
+
+	if (cudaGetDeviceCount(&count) != cudaSuccess || device < 0 || device >= count)
+		return cudasim_return(cudaErrorInvalidDevice);
+	snprintf(out, (size_t)room, "0000:%02x:00.0", device + 1);
 	return cudaSuccess;
 }

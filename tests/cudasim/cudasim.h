@@ -59,6 +59,20 @@ struct cudasim_products {
 };
 extern struct cudasim_products cudasim_products;
 
+/*
+ * lib/nccl.cc stands in for NCCL. A test may set a version, and of the calls on a communicator,
+ * counted from 1 on, one that rank `rank` refuses, one in whose course this rank gets an error, and
+ * one that never ends on any rank. `never_joins`: this rank does not connect. What has been done
+ * with communicators is counted.
+ */
+struct cudasim_nccl {
+	int version, rank;
+	long refuses, fails, hangs;
+	bool never_joins;
+	long calls, destroyed, aborted;
+};
+extern struct cudasim_nccl cudasim_nccl;
+
 /* Whether the program has the address sanitizer, or the thread sanitizer. The latter reports two
  * accesses of threads that no barrier orders, of one block or of two that follow each other. */
 bool cudasim_has_asan(void);

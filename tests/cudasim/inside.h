@@ -29,9 +29,15 @@ struct cudasim_grid {
 	void *closure;
 };
 
+/* Work that waits for other streams: with the lock of the run-time. */
+struct gate {
+	std::function<bool()> may_run; /* once it may, it may from then on */
+	std::function<void()> run;
+};
+
 /* A piece of work. Copies of it share what it holds. */
 struct item {
-	enum { KERNEL, COPY, FILL, FREE, RECORD, WAIT, WAIT_VALUE } kind;
+	enum { KERNEL, COPY, FILL, FREE, RECORD, WAIT, WAIT_VALUE, GATE } kind;
 	cudasim_grid grid;
 	std::shared_ptr<void> closure; /* of the grid */
 	void *to;
@@ -40,6 +46,7 @@ struct item {
 	size_t bytes;
 	unsigned value; /* of bytes that are filled; or the least that is waited for, at `from` */
 	std::shared_ptr<mark> at;
+	std::shared_ptr<gate> behind;
 	uint64_t number; /* items of all streams are counted */
 	item *next;
 };

@@ -135,6 +135,9 @@ static void run_item(const cudasim_stream *s, item *i)
 		i->at->reached = true;
 		i->at->ms = cudasim_ms;
 		break;
+	case item::GATE:
+		i->behind->run();
+		break;
 	case item::WAIT:
 	case item::WAIT_VALUE:
 		break;
@@ -157,7 +160,9 @@ static bool may_run(const cudasim_stream *s)
 	const item *i = s->first;
 
 	return i && (i->kind != item::WAIT || i->at->reached) &&
-	       (i->kind != item::WAIT_VALUE || is_written(s, i));
+	       (i->kind != item::WAIT_VALUE || is_written(s, i)) &&
+	       (i->kind != item::GATE || i->behind->may_run() ||
+	           sim.error[s->device] != cudaSuccess);
 }
 
 /* Run the first item of some stream that may; false: there is none. */
@@ -212,13 +217,14 @@ static void wait_for_other_threads(idleness *idle)
 	bool waits = false;
 
 	for (const cudasim_stream *s = sim.streams; s; s = s->next)
-		waits = waits || (s->first && s->first->kind == item::WAIT_VALUE);
+		waits = waits || (s->first && (s->first->kind == item::WAIT_VALUE ||
+		                                  s->first->kind == item::GATE));
 	if (!waits)
 		die("streams wait for each other");
 	if (idle->ran != sim.ran)
 		*idle = { sim.ran, now };
 	if (now - idle->since > std::chrono::seconds(100))
-		die("a stream waits for a value that nobody writes");
+		die("a stream waits for a value that nobody writes, or for another rank");
 	more_is_queued.wait_for(cudasim_lock, std::chrono::microseconds(200));
 }
 

@@ -129,8 +129,11 @@ static void run_both(const struct mode *m, int ranks, int gpus, double tolerance
 	snprintf(count, sizeof(count), "%d", gpus);
 	setenv("CUDASIM_DEVICES", count, 1);
 	cudasim_seed((uint64_t)(ranks * 10 + gpus));
+	cudasim_nccl.calls = 0;
 	run(cpu, m, ranks, "cpu");
 	run(gpu, m, ranks, "cuda");
+	if ((cudasim_nccl.calls > 0) != (ranks > 1 && ranks <= gpus))
+		fail_msg("%s: %ld calls of NCCL", what, cudasim_nccl.calls);
 	for (int i = 0; i < ranks; i++)
 		compare(&gpu[i], &cpu[i], tolerance, what);
 	for (int i = 0; i < CUDASIM_DEVICES; i++)

@@ -1,0 +1,22 @@
+/* abi.cuh - gtrain's own declarations of a library's functions beside that library's header. */
+#ifndef GT_KERNELS_CUDA_ABI_CUH
+#define GT_KERNELS_CUDA_ABI_CUH
+
+#define GT_SAME(ours, theirs) static_assert((int)(ours) == (int)(theirs), #theirs)
+
+/* The same number of arguments of the same sizes. Those of a register's size are all passed as
+ * integers and pointers are; larger ones as copies of their bytes. */
+template <class T, class U> struct gt_same_call {
+	static const bool value = false;
+};
+template <class R, class... A, class S, class... B> struct gt_same_call<R (*)(A...), S (*)(B...)> {
+	static constexpr bool check()
+	{
+		if constexpr (sizeof...(A) == sizeof...(B))
+			return sizeof(R) == sizeof(S) && ((sizeof(A) == sizeof(B)) && ...);
+		return false;
+	}
+	static const bool value = check();
+};
+
+#endif

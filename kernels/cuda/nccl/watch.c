@@ -1,0 +1,168 @@
+/* watch.c - the thread that sees to it that collectives of GPUs end. */
+#include <errno.h>
+#include <signal.h>
+
+#include "kernels/cuda/nccl/inside.h"
+#include "lib/base/clock.h"
+
+/* How often other ranks are looked at, and how much longer a collective may take that a rank has
+ * left behind: it may have ended there. */
+static const double look_s = 0.1, grace_s = 1;
+
+static const struct gt_backend *backend_of(const struct gt_nccl_group *g)
+{
+	return g->device->backend;
+}
+
+/* The next one whose end has not been seen; NULL: there are to be no more. */
+static struct gt_nccl_ticket *next_ticket(struct gt_nccl_group *g)
+{
+	struct gt_nccl_ticket *t = NULL;
+
+	pthread_mutex_lock(&g->lock);
+	while (g->ended == g->started && !g->over && !g->failed)
+		pthread_cond_wait(&g->change, &g->lock);
+	if (g->ended != g->started && !g->failed)
+		t = &g->tickets[(g->ended + 1) % GT_GROUP_STARTED];
+	pthread_mutex_unlock(&g->lock);
+	return t;
+}
+
+/* The work before it may take any time. */
+static int await_begin(struct gt_nccl_group *g, const struct gt_nccl_ticket *t, struct gt_err *err)
+{
+	double pause_s = 0;
+
+	while (!backend_of(g)->event_done(t->begun)) {
+		if (gt_nccl_failed(g, err) || gt_nccl_background(g, &t->c, err))
+			return err->code;
+		gt_nccl_rest(&pause_s);
+	}
+	return gt_nccl_failed(g, err);
+}
+
+static int set_late(
+    const struct gt_nccl_group *g, const struct gt_collective *c, struct gt_err *err)
+{
+	struct gt_text call = gt_collective_text(c);
+
+	if (c->kind == GT_SEND || c->kind == GT_RECV)
+		gt_err_set(err, GT_EIO, "rank %d is late for %s %s rank %d", c->peer, call.s,
+		    c->kind == GT_SEND ? "of" : "by", g->group.rank);
+	else
+		gt_err_set(err, GT_EIO,
+		    "rank %d: %s has not ended, %g s after all ranks had begun it", g->group.rank,
+		    call.s, g->group.timeout_s);
+	return gt_err_hint(err,
+	    "NCCL_DEBUG=INFO in the environment makes NCCL say more; ranks wait for %g s, which "
+	    "{timeout} sets",
+	    g->group.timeout_s);
+}
+
+/* What is known of the other ranks while a collective is under way. */
+struct watching {
+	double since, looked, gone; /* gone: when a rank was first missed; 0: none was */
+};
+
+static int look_around(
+    struct gt_nccl_group *g, const struct gt_collective *c, struct watching *w, struct gt_err *err)
+{
+	double now = gt_clock_s();
+	struct gt_err missed = GT_ERR_INIT;
+	bool gone;
+
+	if (now - w->since > g->group.timeout_s)
+		return set_late(g, c, err);
+	if (now - w->looked < look_s)
+		return 0;
+	w->looked = now;
+	if (!gt_group_look(g->host, &gone, &missed))
+		return 0;
+	w->gone = w->gone ? w->gone : now;
+	if (gone && now - w->gone < grace_s)
+		return 0;
+	*err = missed;
+	return err->code;
+}
+
+static int await_end(struct gt_nccl_group *g, struct gt_nccl_ticket *t, struct gt_err *err)
+{
+	struct watching w = { .since = gt_clock_s() };
+	double pause_s = 0;
+
+	while (!atomic_load(&t->queued) || !backend_of(g)->event_done(t->ended)) {
+		if (gt_nccl_failed(g, err) || gt_nccl_background(g, &t->c, err) ||
+		    look_around(g, &t->c, &w, err))
+			return err->code;
+		gt_nccl_rest(&pause_s);
+	}
+	return gt_nccl_failed(g, err);
+}
+
+static int see_through(struct gt_nccl_group *g, struct gt_nccl_ticket *t, struct gt_err *err)
+{
+	if (await_begin(g, t, err) || gt_group_meet(g->host, &t->c, err))
+		return err->code;
+	return await_end(g, t, err);
+}
+
+/* The other ranks, which wait for this one, hear of its error; they see by themselves where it
+ * leaves. */
+static void tell(struct gt_nccl_group *g)
+{
+	struct gt_err err = GT_ERR_INIT;
+	bool given_up;
+
+	pthread_mutex_lock(&g->lock);
+	given_up = g->given_up;
+	pthread_mutex_unlock(&g->lock);
+	if (gt_nccl_failed(g, &err) && !given_up)
+		gt_group_fail(g->host, &err);
+}
+
+static void *live(void *self)
+{
+	struct gt_nccl_group *g = self;
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_nccl_ticket *t;
+
+	if (backend_of(g)->enter(g->device->index, &err))
+		gt_nccl_fail(g, &err);
+	while ((t = next_ticket(g))) {
+		if (see_through(g, t, &err)) {
+			gt_nccl_fail(g, &err);
+			break;
+		}
+		pthread_mutex_lock(&g->lock);
+		g->ended++;
+		pthread_cond_broadcast(&g->change);
+		pthread_mutex_unlock(&g->lock);
+	}
+	tell(g);
+	return NULL;
+}
+
+/* Signals are for the threads that were there before. */
+int gt_nccl_watch(struct gt_nccl_group *g, struct gt_err *err)
+{
+	sigset_t all, before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	errno = pthread_create(&g->watch, NULL, live, g);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	g->has_watch = !errno;
+	return errno ? gt_err_sys(err, "cannot start a thread that watches collectives") : 0;
+}
+
+void gt_nccl_end_watch(struct gt_nccl_group *g)
+{
+	if (!g->has_watch)
+		return;
+	pthread_mutex_lock(&g->lock);
+	g->over = true;
+	pthread_cond_broadcast(&g->change);
+	pthread_mutex_unlock(&g->lock);
+	pthread_join(g->watch, NULL);
+	g->has_watch = false;
+}

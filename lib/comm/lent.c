@@ -1,0 +1,51 @@
+/* lent.c - device memory that a group has given out. */
+#include "lib/comm/lent.h"
+
+#include <stdlib.h>
+
+#include "lib/base/mem.h"
+
+struct gt_lent {
+	void *p;
+	size_t bytes;
+	struct gt_lent *next;
+};
+
+int gt_lent_alloc(struct gt_lent **list, const struct gt_device *device, size_t bytes, void **out,
+    struct gt_err *err)
+{
+	struct gt_lent *one = gt_calloc(1, sizeof(*one), err);
+
+	*out = NULL;
+	if (!one || gt_device_alloc(device, bytes, out, err)) {
+		free(one);
+		return err->code;
+	}
+	*one = (struct gt_lent){ *out, bytes, *list };
+	*list = one;
+	return 0;
+}
+
+static void drop(struct gt_lent **at, const struct gt_device *device)
+{
+	struct gt_lent *one = *at;
+
+	*at = one->next;
+	gt_device_free(device, one->p, one->bytes);
+	free(one);
+}
+
+void gt_lent_release(struct gt_lent **list, const struct gt_device *device, const void *memory)
+{
+	for (struct gt_lent **at = list; *at; at = &(*at)->next)
+		if ((*at)->p == memory) {
+			drop(at, device);
+			return;
+		}
+}
+
+void gt_lent_free(struct gt_lent **list, const struct gt_device *device)
+{
+	while (*list)
+		drop(list, device);
+}

@@ -1,0 +1,351 @@
+/* test_nccl.c - collectives between GPUs over a simulated NCCL: their results and their order. */
+#include "tests/cudasim/nccl_ranks.h"
+
+#include <math.h>
+#include <unistd.h>
+
+#include "lib/base/half.h"
+
+enum { LONG = 1000 };
+
+/* ---- every collective, in every type ---- */
+
+struct form {
+	enum gt_collective_kind kind;
+	bool in_place;
+	int64_t count;
+	enum gt_dtype dtype;
+	enum gt_reduction reduction;
+};
+
+/* Whole numbers from -5 to 5, whose sums are exact in all types that are reduced. */
+static int number_of(int rank, int64_t i)
+{
+	return (int)((i * 7 + rank * 3) % 11) - 5;
+}
+
+static double reduced(int ranks, enum gt_reduction reduction, bool whole, int64_t i)
+{
+	double sum = 0, most = -100;
+
+	for (int rank = 0; rank < ranks; rank++) {
+		sum += number_of(rank, i);
+		most = fmax(most, number_of(rank, i));
+	}
+	if (reduction == GT_MAX)
+		return most;
+	if (reduction == GT_SUM)
+		return sum;
+	return whole ? trunc(sum / ranks) : sum / ranks;
+}
+
+static bool is_whole(enum gt_dtype dtype)
+{
+	return dtype != GT_F32 && dtype != GT_F64 && dtype != GT_F16 && dtype != GT_BF16;
+}
+
+/* Types whose elements only move hold the number in their first byte. */
+static void put(void *p, enum gt_dtype dtype, int64_t i, double x)
+{
+	char *at = (char *)p + (size_t)i * gt_dtype_size(dtype);
+
+	memset(at, 0, gt_dtype_size(dtype));
+	if (dtype == GT_F32)
+		*(float *)at = (float)x;
+	else if (dtype == GT_F64)
+		*(double *)at = x;
+	else if (dtype == GT_F16)
+		*(uint16_t *)at = gt_f16_of_float((float)x);
+	else if (dtype == GT_BF16)
+		*(uint16_t *)at = gt_bf16_of_float((float)x);
+	else if (dtype == GT_I32)
+		*(int32_t *)at = (int32_t)x;
+	else if (dtype == GT_I64)
+		*(int64_t *)at = (int64_t)x;
+	else
+		*(int8_t *)at = (int8_t)x;
+}
+
+static double get(const void *p, enum gt_dtype dtype, int64_t i)
+{
+	const char *at = (const char *)p + (size_t)i * gt_dtype_size(dtype);
+
+	if (dtype == GT_F32)
+		return *(const float *)at;
+	if (dtype == GT_F64)
+		return *(const double *)at;
+	if (dtype == GT_F16)
+		return gt_float_of_f16(*(const uint16_t *)at);
+	if (dtype == GT_BF16)
+		return gt_float_of_bf16(*(const uint16_t *)at);
+	if (dtype == GT_I32)
+		return *(const int32_t *)at;
+	if (dtype == GT_I64)
+		return (double)*(const int64_t *)at;
+	return *(const int8_t *)at;
+}
+
+/* What a rank has at element i of `out`; where nothing is written, what was there. */
+static double wanted_of(const struct rank *r, const struct form *f, int peer, int64_t i, double was)
+{
+	bool whole = is_whole(f->dtype);
+
+	switch (f->kind) {
+	case GT_ALL_REDUCE:
+		return reduced(r->ranks, f->reduction, whole, i);
+	case GT_REDUCE:
+		return r->index == peer ? reduced(r->ranks, f->reduction, whole, i) : was;
+	case GT_REDUCE_SCATTER:
+		return reduced(r->ranks, f->reduction, whole, r->index * f->count + i);
+	case GT_ALL_GATHER:
+		return number_of((int)(i / f->count), i % f->count);
+	case GT_BROADCAST:
+		return number_of(peer, i);
+	default:
+		return r->index == peer ? number_of(1 - peer, i) : was;
+	}
+}
+
+static int compare(
+    struct rank *r, const struct form *f, int peer, const void *got, const void *was, int64_t outs)
+{
+	/* Shares of an average are rounded before they are added up. */
+	double tolerance = f->reduction != GT_AVG || is_whole(f->dtype) ? 0
+	                   : f->dtype == GT_BF16                        ? 0.1
+	                   : f->dtype == GT_F16                         ? 0.01
+	                                                                : 1e-6;
+
+	for (int64_t i = 0; i < outs; i++) {
+		double x = get(got, f->dtype, i);
+		double wanted = wanted_of(r, f, peer, i, f->in_place ? get(was, f->dtype, i) : 0);
+
+		if (!(fabs(x - wanted) <= tolerance))
+			return gt_err_set(&r->err, GT_EINVAL,
+			    "collective %d of %d %s, %d, rank %d: element %d is %g, not %g",
+			    (int)f->kind, (int)f->count, gt_dtype_name(f->dtype), (int)f->reduction,
+			    r->index, (int)i, x, wanted);
+	}
+	return 0;
+}
+
+/* `in` has parts of all ranks, or `out`. */
+static int check_form(struct rank *r, const struct form *f)
+{
+	static _Thread_local char host[MOST * LONG * 16], got[MOST * LONG * 16];
+	int64_t ins = f->kind == GT_REDUCE_SCATTER ? r->ranks * f->count : f->count;
+	int64_t outs = f->kind == GT_ALL_GATHER ? r->ranks * f->count : f->count;
+	size_t size = gt_dtype_size(f->dtype);
+	size_t own = (size_t)(r->index * f->count) * size;
+	char *in = room(r, (size_t)(ins > outs ? ins : outs) * size), *out = in;
+	int peer = r->ranks > 1 ? 1 : 0, rc;
+	struct gt_collective c = { .kind = f->kind,
+		.count = f->count,
+		.dtype = f->dtype,
+		.reduction = f->reduction,
+		.stream = r->d->compute };
+
+	if (!f->in_place)
+		out = room(r, (size_t)(ins > outs ? ins : outs) * size);
+	c.in = f->in_place && f->kind == GT_ALL_GATHER ? in + own : in;
+	c.out = f->in_place && f->kind == GT_REDUCE_SCATTER ? out + own : out;
+	for (int64_t i = 0; i < ins; i++)
+		put(host, f->dtype, i, number_of(r->index, i));
+	if (f->kind == GT_SEND && r->index == peer)
+		c.kind = GT_RECV;
+	c.peer = f->kind == GT_SEND ? 1 - r->index : peer;
+	rc = gt_device_write(r->d, (char *)c.in, host, (size_t)ins * size, &r->err);
+	if (!rc && !(f->kind == GT_SEND && r->index > 1))
+		rc = gt_group_run(r->group, &c, &r->err);
+	if (!rc)
+		rc = gt_device_read(r->d, got, c.out, (size_t)outs * size, &r->err);
+	if (!rc)
+		rc = compare(r, f, peer, got, host, outs);
+	if (out != in)
+		gt_group_release(r->group, out);
+	gt_group_release(r->group, in);
+	return rc;
+}
+
+static bool reduces(enum gt_collective_kind kind)
+{
+	return kind == GT_ALL_REDUCE || kind == GT_REDUCE || kind == GT_REDUCE_SCATTER;
+}
+
+static int check_type(struct rank *r, enum gt_dtype dtype, bool reducible)
+{
+	static const enum gt_collective_kind kinds[] = { GT_ALL_REDUCE, GT_REDUCE,
+		GT_REDUCE_SCATTER, GT_ALL_GATHER, GT_BROADCAST, GT_SEND };
+	static const int64_t counts[] = { 17, 0, 1, LONG };
+	int rc = 0;
+
+	for (size_t k = 0; k < 6; k++) {
+		if ((reduces(kinds[k]) && !reducible) || (kinds[k] == GT_SEND && r->ranks < 2))
+			continue;
+		for (int way = 0; !rc && way < 2; way++)
+			for (int i = 0; !rc && i < (dtype == GT_F32 ? 4 : 1); i++)
+				for (int red = 0; !rc && red < (reduces(kinds[k]) ? 3 : 1); red++)
+					rc = check_form(r, &(struct form){ kinds[k], way, counts[i],
+					                       dtype, (enum gt_reduction)red });
+	}
+	return rc;
+}
+
+static int check_all(struct rank *r)
+{
+	static const struct {
+		enum gt_dtype dtype;
+		bool reducible;
+	} types[] = { { GT_F32, true }, { GT_F64, true }, { GT_F16, true }, { GT_BF16, true },
+		{ GT_I32, true }, { GT_I64, true }, { GT_U8, false }, { GT_C128, false } };
+	int rc = 0;
+
+	if (strcmp(r->group->ops->name, r->ranks > 1 ? "nccl" : "staged") != 0)
+		return stop_with(r, r->group->ops->name);
+	for (size_t i = 0; !rc && i < sizeof(types) / sizeof(*types); i++)
+		rc = check_type(r, types[i].dtype, types[i].reducible);
+	return rc ? rc
+	          : gt_group_run(r->group,
+	                &(struct gt_collective){ .kind = GT_BARRIER, .stream = r->d->compute },
+	                &r->err);
+}
+
+/* Ranks part in good order: no communicator is aborted. */
+static void every_collective_gives_its_result(void **state)
+{
+	(void)state;
+	for (int count = 1; count <= MOST; count++) {
+		cudasim_seed((uint64_t)count);
+		cudasim_nccl.destroyed = cudasim_nccl.aborted = 0;
+		run_well(count, check_all);
+		assert_int_equal(cudasim_nccl.destroyed, count > 1 ? count : 0);
+		assert_int_equal(cudasim_nccl.aborted, 0);
+	}
+}
+
+/* ---- in the background ---- */
+
+enum { ROUNDS = 3 };
+
+static int add(struct rank *r, float *x, const float *y)
+{
+	return r->d->backend->ranges()->add(r->d->compute, x, y, ELEMENTS, &r->err);
+}
+
+static int expect_all(struct rank *r, const float *x, float wanted)
+{
+	float got[ELEMENTS];
+	int rc = gt_device_read(r->d, got, x, sizeof(got), &r->err);
+
+	for (int i = 0; !rc && i < ELEMENTS; i++)
+		if (got[i] != wanted)
+			rc = gt_err_set(&r->err, GT_EINVAL, "element %d is %g, not %g", i,
+			    (double)got[i], (double)wanted);
+	return rc;
+}
+
+/* Of two buffers, each is summed over the ranks while the other is added to: x = ranks (x + 1), and
+ * so with y. */
+static int train_two(struct rank *r)
+{
+	float ones[ELEMENTS], wanted = 0;
+	float *x = room(r, sizeof(ones)), *y = room(r, sizeof(ones)), *one = room(r, sizeof(ones));
+	uint64_t of_x = 0, of_y = 0;
+	int rc;
+
+	for (int i = 0; i < ELEMENTS; i++)
+		ones[i] = 1;
+	rc = gt_device_write(r->d, one, ones, sizeof(ones), &r->err);
+	for (int i = 0; !rc && i < ROUNDS; i++) {
+		rc = gt_group_await(r->group, of_x, r->d->compute, &r->err) || add(r, x, one) ||
+		     start_sum(r, x, ELEMENTS, "x", &of_x) ||
+		     gt_group_await(r->group, of_y, r->d->compute, &r->err) || add(r, y, one) ||
+		     start_sum(r, y, ELEMENTS, "y", &of_y);
+		wanted = (wanted + 1) * (float)r->ranks;
+	}
+	if (!rc)
+		rc = gt_group_wait(r->group, of_y, &r->err);
+	if (!rc)
+		rc = expect_all(r, x, wanted) || expect_all(r, y, wanted);
+	return rc ? r->err.code : 0;
+}
+
+/* More of them than there are places, all of them different; rank 0 is ahead of the others. */
+static int start_many(struct rank *r)
+{
+	float *x = room(r, ELEMENTS * sizeof(float));
+	uint64_t ticket = 0;
+	int rc = 0;
+
+	if (r->index)
+		usleep(100000);
+	for (int i = 0; !rc && i < 2 * GT_GROUP_STARTED + 10; i++)
+		rc = gt_group_await(r->group, ticket, r->d->compute, &r->err) ||
+		     start_sum(r, x, 1 + i % ELEMENTS, NULL, &ticket);
+	for (uint64_t t = 1; !rc && t <= ticket; t += 50)
+		rc = gt_group_await(r->group, t, r->d->compute, &r->err) ||
+		     gt_group_wait(r->group, t, &r->err);
+	if (!rc)
+		rc = gt_group_wait(r->group, GT_GROUP_ALL, &r->err);
+	if (!rc && ticket != 2 * GT_GROUP_STARTED + 10)
+		rc = stop_with(r, "a wrong ticket");
+	return rc ? r->err.code : expect_all(r, x, 0);
+}
+
+static void collectives_go_on_in_the_background(void **state)
+{
+	(void)state;
+	for (int count = 1; count <= MOST; count++)
+		for (uint64_t seed = 1; seed <= 5; seed++) {
+			cudasim_seed(seed);
+			run_well(count, train_two);
+		}
+	run_well(2, start_many);
+}
+
+/* ---- sub-groups ---- */
+
+/* Odd and even ranks apart, in reverse; then those but rank 0, and that of one rank alone. */
+static int split_all(struct rank *r)
+{
+	float *x = room(r, ELEMENTS * sizeof(float)), one[ELEMENTS];
+	struct gt_group *parity = NULL, *rest = NULL, *whole = r->group;
+	uint64_t ticket = 0;
+	int rc;
+
+	for (int i = 0; i < ELEMENTS; i++)
+		one[i] = 1;
+	rc = gt_device_write(r->d, x, one, sizeof(one), &r->err) ||
+	     start_sum(r, x, ELEMENTS, "all", &ticket) ||
+	     gt_group_split(&parity, r->group, r->index % 2, -r->index, &r->err) ||
+	     gt_group_split(&rest, r->group, r->index ? 7 : -1, 0, &r->err);
+	if (!rc && (!rest) != (!r->index))
+		rc = stop_with(r, "in a wrong group");
+	if (!rc) {
+		r->group = parity;
+		rc = start_sum(r, x, ELEMENTS, "parity", &ticket) ||
+		     gt_group_wait(parity, ticket, &r->err) ||
+		     expect_all(r, x, (float)(r->ranks * parity->size));
+		r->group = whole;
+	}
+	gt_group_free(rest);
+	gt_group_free(parity);
+	return rc ? r->err.code : 0;
+}
+
+static void groups_are_split(void **state)
+{
+	(void)state;
+	for (int count = 2; count <= MOST; count++)
+		run_well(count, split_all);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_collective_gives_its_result),
+		cmocka_unit_test(collectives_go_on_in_the_background),
+		cmocka_unit_test(groups_are_split),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,348 @@
+/* test_nccl_failures.c - who gets a simulated NCCL, and what ranks hear of those that fail. */
+#include "tests/cudasim/nccl_ranks.h"
+
+#include <unistd.h>
+
+#include "kernels/cuda/nccl/api.h"
+#include "lib/base/clock.h"
+
+static const struct gt_shm_options soon = { .timeout_s = 0.3, .staging_bytes = 4096 };
+
+/* ---- ways ---- */
+
+static int sum_once(struct rank *r)
+{
+	float *x = room(r, ELEMENTS * sizeof(float));
+	uint64_t ticket = 0;
+	int rc = start_sum(r, x, ELEMENTS, "bucket 3", &ticket);
+
+	return rc ? rc : gt_group_wait(r->group, ticket, &r->err);
+}
+
+/* The group that ranks get, or why they do not get the one that is wanted. */
+static void the_way_is_chosen(void **state)
+{
+	static const struct {
+		int ranks, gpus;
+		struct gt_device_way_options options;
+		const char *group; /* NULL: an error */
+		const char *text;  /* part of it, or of the reason for a slower way */
+	} cases[] = {
+		{ 1, 1, { NULL, false }, "staged", NULL },
+		{ 1, 1, { "nccl", false }, "staged", NULL },
+		{ 2, 2, { NULL, false }, "nccl", NULL },
+		{ 4, 4, { "nccl", false }, "nccl", NULL },
+		{ 2, 2, { "staged", false }, "staged", NULL },
+		{ 2, 2, { NULL, true }, "staged", NULL },
+		{ 2, 2, { "nccl", true }, NULL, "the order in which 'nccl' adds up is not fixed" },
+		{ 2, 2, { "pigeons", false }, NULL,
+		    "backend pigeons is not for devices of 'cuda'" },
+		{ 3, 2, { NULL, false }, "staged",
+		    "ranks 0 and 2 share the GPU cuda:0 (0000:01:00.0), and NCCL takes one rank for "
+		    "each GPU" },
+		{ 3, 2, { "nccl", false }, NULL,
+		    "ranks 0 and 2 share the GPU cuda:0 (0000:01:00.0), and NCCL takes one rank for "
+		    "each GPU" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct rank ranks[MOST];
+
+		run_ranks(
+		    ranks, cases[i].ranks, cases[i].gpus, &patience, &cases[i].options, sum_once);
+		for (int k = 0; k < cases[i].ranks; k++) {
+			const struct gt_err *err =
+			    cases[i].group ? &ranks[k].way.why : &ranks[k].err;
+
+			if (!cases[i].group != !!ranks[k].rc)
+				fail_msg("case %zu: '%s'", i, ranks[k].err.text);
+			if (cases[i].text ? !strstr(err->text, cases[i].text) : err->code)
+				fail_msg("case %zu: '%s'", i, err->text);
+			if (cases[i].group && !ranks[k].way.own != !!strcmp(cases[i].group, "nccl"))
+				fail_msg("case %zu: another way", i);
+		}
+	}
+}
+
+static void the_library_is_checked(void **state)
+{
+	static const struct {
+		const char *library;
+		int version;
+		const char *text; /* NULL: it is fine */
+	} cases[] = {
+		{ "libnccl.so.2", 0, NULL },
+		{ "libnccl.so.2", 21400, NULL },
+		{ "libnccl.so.2", 21310, "libnccl.so.2 is of version 2.13.10, which is too old" },
+		{ "libnccl.so.2", 2804, "libnccl.so.2 is of version 2.8.4, which is too old" },
+		{ "libnccl.so.2", 30100, "libnccl.so.2 is of version 3.1.0, which is too new" },
+		{ "libnowhere.so.2", 0, "collectives between GPUs need NCCL: libnowhere.so.2: " },
+		{ "libc.so.6", 0, "libc.so.6 has no function 'ncclGetVersion'" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct gt_nccl_api api = { 0 };
+		struct gt_err err = GT_ERR_INIT;
+		int version = 0, rc;
+
+		cudasim_nccl.version = cases[i].version;
+		rc = gt_nccl_find(&api, &version, cases[i].library, &err);
+		assert_int_equal(rc, cases[i].text ? GT_EDEVICE : 0);
+		if (cases[i].text &&
+		    (!strstr(err.text, cases[i].text) || !strstr(err.hint, "libnccl2")))
+			fail_msg("case %zu: '%s', '%s'", i, err.text, err.hint);
+		assert_true(!api.Recv == !!rc);
+	}
+	cudasim_nccl.version = 0;
+}
+
+/* ---- ranks that fail ---- */
+
+/* What rank 1 does instead of calling "bucket 3"; the others' error. */
+struct failing {
+	const char *name;
+	int (*act)(struct rank *r);
+	const struct gt_shm_options *options;
+	struct cudasim_nccl planted;
+	int code;
+	const char *text, *text_of_rank_1; /* NULL: the same */
+	const char *hint;
+};
+
+static const struct failing *failing;
+
+/* Three sums, of which the second is "bucket 3"; the ranks have connected in the first. */
+static int sum_thrice(struct rank *r)
+{
+	float *x = room(r, ELEMENTS * sizeof(float));
+	uint64_t ticket = 0;
+	struct gt_err again = GT_ERR_INIT;
+	int rc = start_sum(r, x, ELEMENTS, "bucket 2", &ticket);
+	double from;
+
+	if (!rc)
+		rc = gt_group_wait(r->group, ticket, &r->err);
+	if (rc)
+		return rc;
+	pthread_barrier_wait(r->barrier);
+	if (r->index == 1 && failing->act)
+		return failing->act(r);
+	from = gt_clock_s();
+	rc = start_sum(r, x, ELEMENTS, "bucket 3", &ticket) ||
+	     gt_group_wait(r->group, ticket, &r->err);
+	if (gt_clock_s() - from > 20)
+		return stop_with(r, "too late");
+	/* Ever after, and from whatever waits for the GPU. */
+	if (rc && (gt_device_sync(r->d, &again) != r->err.code ||
+	              gt_group_wait(r->group, 0, &again) != r->err.code ||
+	              strcmp(again.text, r->err.text) != 0))
+		return stop_with(r, "no error when it was looked for once more");
+	return rc ? r->err.code : start_sum(r, x, ELEMENTS, "bucket 4", &ticket);
+}
+
+static int come_late(struct rank *r)
+{
+	usleep(900000);
+	(void)gt_group_wait(r->group, GT_GROUP_ALL, &r->err);
+	return stop_with(r, "late");
+}
+
+static int leave(struct rank *r)
+{
+	return stop_with(r, "left");
+}
+
+static int count_otherwise(struct rank *r)
+{
+	float *x = room(r, ELEMENTS * sizeof(float));
+	uint64_t ticket = 0;
+	int rc = start_sum(r, x, ELEMENTS - 1, "bucket 3", &ticket);
+
+	return rc ? rc : gt_group_wait(r->group, ticket, &r->err);
+}
+
+/* Begins it, and then gives up. */
+static int begin_and_leave(struct rank *r)
+{
+	float *x = room(r, ELEMENTS * sizeof(float));
+	uint64_t ticket = 0;
+	int rc = start_sum(r, x, ELEMENTS, "bucket 3", &ticket);
+
+	if (!rc)
+		usleep(100000);
+	return rc ? rc : stop_with(r, "left");
+}
+
+static void failures_are_named(void **state)
+{
+	static const struct failing cases[] = {
+		{ "late", come_late, &soon, { 0 }, GT_EIO,
+		    "rank 1 is late for all-reduce 'bucket 3' (number ", "late", "timeout" },
+		{ "left", leave, &patience, { 0 }, GT_EIO,
+		    "rank 1 left the group before all-reduce 'bucket 3' (number ", "left", "log" },
+		{ "another count", count_otherwise, &patience, { 0 }, GT_EINVAL,
+		    "all-reduce 'bucket 3' of 299 float32, sum", NULL, "same order" },
+		{ "an error in the background", NULL, &patience, { .rank = 1, .fails = 2 },
+		    GT_EDEVICE,
+		    "rank 1: all-reduce 'bucket 3': remote process exited or there was a network "
+		    "error: a planted error",
+		    NULL, "NCCL_DEBUG" },
+		{ "no end", NULL, &soon, { .hangs = 2 }, GT_EIO,
+		    "all-reduce 'bucket 3' has not ended, 0.3 s after all ranks had begun it", NULL,
+		    "timeout" },
+		{ "begun and left", begin_and_leave, &patience, { .hangs = 2 }, GT_EIO,
+		    "rank 1 left the group in all-reduce 'bucket 3' (number ", "left", "log" },
+		{ "refused", NULL, &patience, { .rank = 1, .refuses = 2 }, GT_EDEVICE,
+		    "rank 1: all-reduce 'bucket 3': invalid argument", NULL, "NCCL_DEBUG" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct rank ranks[3];
+
+		failing = &cases[i];
+		cudasim_nccl = failing->planted;
+		run_ranks(ranks, 3, 3, failing->options, &over_nccl, sum_thrice);
+		for (int r = 0; r < 3; r++) {
+			const char *text = r == 1 && failing->text_of_rank_1
+			                       ? failing->text_of_rank_1
+			                       : failing->text;
+
+			if (!ranks[r].rc || !strstr(ranks[r].err.text, text))
+				fail_msg("%s: rank %d: '%s'", failing->name, r, ranks[r].err.text);
+			if (text == failing->text && (ranks[r].rc != failing->code ||
+			                                 !strstr(ranks[r].err.hint, failing->hint)))
+				fail_msg("%s: rank %d: %d, '%s'", failing->name, r, ranks[r].rc,
+				    ranks[r].err.hint);
+		}
+		assert_true(cudasim_nccl.aborted > 0);
+	}
+	cudasim_nccl = (struct cudasim_nccl){ 0 };
+}
+
+static void a_rank_that_does_not_connect_is_an_error(void **state)
+{
+	struct rank ranks[3];
+
+	(void)state;
+	cudasim_nccl = (struct cudasim_nccl){ .rank = 2, .never_joins = true };
+	run_ranks(ranks, 3, 3, &soon, &over_nccl, sum_once);
+	for (int r = 0; r < 3; r++)
+		if (ranks[r].rc != GT_EIO ||
+		    !strstr(ranks[r].err.text, "NCCL has not connected the ranks in 0.3 s"))
+			fail_msg("rank %d: '%s'", r, ranks[r].err.text);
+	cudasim_nccl = (struct cudasim_nccl){ 0 };
+}
+
+/* A message that nobody receives; the sender waits for its end. */
+static int send_in_vain(struct rank *r)
+{
+	float *x = room(r, ELEMENTS * sizeof(float));
+	const struct gt_collective c = { .kind = GT_SEND,
+		.in = x,
+		.count = ELEMENTS,
+		.dtype = GT_F32,
+		.peer = 1,
+		.what = "activations",
+		.stream = r->d->compute };
+	int rc = 0;
+
+	if (!r->index)
+		rc = gt_group_run(r->group, &c, &r->err);
+	if (!r->index && !rc)
+		rc = gt_group_wait(r->group, GT_GROUP_ALL, &r->err);
+	pthread_barrier_wait(r->barrier);
+	return rc;
+}
+
+static void a_message_that_nobody_takes_is_an_error(void **state)
+{
+	struct rank ranks[2];
+
+	(void)state;
+	run_ranks(ranks, 2, 2, &soon, &over_nccl, send_in_vain);
+	if (ranks[0].rc != GT_EIO ||
+	    !strstr(ranks[0].err.text, "rank 1 is late for send 'activations' of rank 0"))
+		fail_msg("'%s'", ranks[0].err.text);
+}
+
+/* ---- giving up ---- */
+
+/* Rank 0 alone starts a sum, and gives it up. */
+static int give_up(struct rank *r)
+{
+	float *x = room(r, ELEMENTS * sizeof(float));
+	uint64_t ticket = 0;
+	double from = gt_clock_s();
+	int rc = sum_once(r);
+
+	if (!rc && !r->index) {
+		rc = start_sum(r, x, ELEMENTS, "bucket 3", &ticket);
+		gt_group_stop(r->group);
+		if (gt_group_wait(r->group, ticket, GT_ERR_IGNORED) != GT_EIO)
+			rc = stop_with(r, "not given up");
+		else
+			r->rc = gt_device_sync(r->d, GT_ERR_IGNORED);
+	}
+	pthread_barrier_wait(r->barrier);
+	if (gt_clock_s() - from > 20)
+		rc = stop_with(r, "too late");
+	return rc;
+}
+
+static void what_is_given_up_ends(void **state)
+{
+	struct rank ranks[2];
+
+	(void)state;
+	run_ranks(ranks, 2, 2, &patience, &over_nccl, give_up);
+	if (strcmp(ranks[0].err.text, "given up") != 0 || ranks[1].rc)
+		fail_msg("'%s', '%s'", ranks[0].err.text, ranks[1].err.text);
+}
+
+/* All is done: what comes after is an error, what was before is not. */
+static int stop_when_done(struct rank *r)
+{
+	float *x = room(r, ELEMENTS * sizeof(float));
+	uint64_t ticket = 0;
+	int rc = start_sum(r, x, ELEMENTS, "bucket 3", &ticket);
+
+	if (!rc)
+		rc = gt_device_sync(r->d, &r->err);
+	gt_group_await(r->group, ticket, r->d->compute, &r->err);
+	if (!rc)
+		rc = gt_device_sync(r->d, &r->err);
+	gt_group_stop(r->group);
+	if (!rc)
+		rc = gt_group_wait(r->group, GT_GROUP_ALL, &r->err);
+	if (!rc && start_sum(r, x, ELEMENTS, "bucket 4", &ticket) != GT_EIO)
+		rc = stop_with(r, "started");
+	return rc;
+}
+
+static void a_group_that_is_done_stops_in_peace(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		cudasim_nccl.aborted = 0;
+		run_well(3, stop_when_done);
+		assert_int_equal(cudasim_nccl.aborted, 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_way_is_chosen),
+		cmocka_unit_test(the_library_is_checked),
+		cmocka_unit_test(failures_are_named),
+		cmocka_unit_test(a_rank_that_does_not_connect_is_an_error),
+		cmocka_unit_test(a_message_that_nobody_takes_is_an_error),
+		cmocka_unit_test(what_is_given_up_ends),
+		cmocka_unit_test(a_group_that_is_done_stops_in_peace),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
