@@ -106,6 +106,7 @@ int gt_cmd_eval(int argc, char **argv)
 
 	if (status != GT_CMD_GO)
 		return status;
+	cli.eval.way = gt_comm_way(cli.comm.backend);
 	rc = gt_opts_require(&env.opts, &err);
 	if (!rc)
 		rc = gt_cmd_command_line(&command, argc, argv, &err);

@@ -230,6 +230,7 @@ static int complete(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_
 		rc = gt_opts_require(&env->opts, err);
 	if (!rc)
 		rc = gt_cmd_train_check(env, cli, err);
+	cli->train.parallel.way = gt_comm_way(cli->comm.backend);
 	/* Kernels may add up in another order with other numbers of threads. */
 	if (!rc && cli->train.parallel.reproducible && !cli->threads)
 		cli->threads = 1;

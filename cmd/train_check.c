@@ -85,10 +85,27 @@ static int check_pairs(
 	return check_optimizer(env, cli, err);
 }
 
+/* Backends whose sums are not ordered (group.h). */
+static int check_order(const struct gt_train_cli *cli, struct gt_err *err)
+{
+	static const char *const reasons[GT_COMM_BACKENDS] = {
+		[GT_COMM_RING] = "whose sums depend on the number of ranks",
+		[GT_COMM_NCCL] = "which adds up in an order of its own choice",
+	};
+	enum gt_comm_backend backend = cli->comm.backend;
+
+	if (!cli->train.parallel.reproducible || !reasons[backend])
+		return 0;
+	gt_err_set(err, GT_EINVAL, "--reproducible cannot be combined with --backend %s, %s",
+	    gt_comm_backend_names[backend], reasons[backend]);
+	return gt_err_hint(err, "--backend shm adds up in a fixed order");
+}
+
 int gt_cmd_train_check(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
 {
-	if (gt_session_check_device(cli->train.device, err))
+	if (check_order(cli, err) ||
+	    gt_session_check_device(cli->train.device, gt_comm_way(cli->comm.backend), err))
 		return err->code;
 	if (cli->train.resume && !strcmp(cli->train.resume, "auto") && !cli->train.out) {
 		gt_err_set(err, GT_EINVAL, "--resume=auto needs --out");
@@ -97,12 +114,6 @@ int gt_cmd_train_check(
 	if (cli->train.resume && cli->train.init_from && given(env, "init-from")) {
 		gt_err_set(err, GT_EINVAL, "--init-from: --resume brings weights of its own");
 		return gt_err_hint(err, "leave one of the two out");
-	}
-	if (cli->train.parallel.reproducible && cli->comm.backend == GT_COMM_RING) {
-		gt_err_set(err, GT_EINVAL,
-		    "--reproducible cannot be combined with --backend ring, whose sums depend on "
-		    "the number of ranks");
-		return gt_err_hint(err, "--backend shm adds up in a fixed order");
 	}
 	return check_pairs(env, cli, err);
 }

@@ -64,7 +64,7 @@ _gtrain()
 	train:--augment) words='none crop flip crop,flip' ;;
 	train:--nproc) return ;;
 	train:--parallel) words='ddp mirrored dp zero1 zero2 zero3' ;;
-	train:--backend) words='auto shm ring mpi' ;;
+	train:--backend) words='auto shm ring mpi nccl' ;;
 	train:--tensor-parallel) return ;;
 	train:--bucket-size) return ;;
 	train:--pipeline-parallel) return ;;
@@ -116,7 +116,7 @@ _gtrain()
 	eval:--threads) return ;;
 	eval:--workers) return ;;
 	eval:--nproc) return ;;
-	eval:--backend) words='auto shm ring mpi' ;;
+	eval:--backend) words='auto shm ring mpi nccl' ;;
 	eval:--timeout) return ;;
 	eval:--color) words='auto always never' ;;
 	generate:--ckpt) 
@@ -143,7 +143,7 @@ _gtrain()
 	bench-allreduce:--sizes) return ;;
 	bench-allreduce:--dtype) words='fp32 fp16 bf16' ;;
 	bench-allreduce:--buffers) words='shared plain' ;;
-	bench-allreduce:--backend) words='auto shm ring mpi' ;;
+	bench-allreduce:--backend) words='auto shm ring mpi nccl' ;;
 	bench-allreduce:--rounds) return ;;
 	bench-allreduce:--timeout) return ;;
 	bench-allreduce:--color) words='auto always never' ;;

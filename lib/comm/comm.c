@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/base/mem.h"
+#include "lib/comm/device_group.h"
 #include "lib/comm/rendezvous_inside.h"
 
 const char *const gt_comm_backend_names[] = {
@@ -12,8 +13,16 @@ const char *const gt_comm_backend_names[] = {
 	[GT_COMM_SHM] = "shm",
 	[GT_COMM_RING] = "ring",
 	[GT_COMM_MPI] = "mpi",
+	[GT_COMM_NCCL] = "nccl",
 	[GT_COMM_BACKENDS] = NULL,
 };
+
+const char *gt_comm_way(enum gt_comm_backend backend)
+{
+	if (backend == GT_COMM_AUTO)
+		return NULL;
+	return backend == GT_COMM_NCCL ? gt_comm_backend_names[GT_COMM_NCCL] : GT_WAY_BY_HOST;
+}
 
 static int exchange(void *self, const void *mine, size_t bytes, void *all, struct gt_err *err)
 {
@@ -127,10 +136,11 @@ static int join_mpi(struct gt_comm *c, const struct gt_comm_options *o, struct g
 static int choose(enum gt_comm_backend *out, const struct gt_world *world,
     const struct gt_comm_options *o, struct gt_err *err)
 {
+	bool any = o->backend == GT_COMM_AUTO || o->backend == GT_COMM_NCCL;
 	bool one_host = world->local_size == world->size;
 	char line[sizeof(err->hint)];
 
-	*out = o->backend != GT_COMM_AUTO ? o->backend : one_host ? GT_COMM_SHM : GT_COMM_MPI;
+	*out = !any ? o->backend : one_host ? GT_COMM_SHM : GT_COMM_MPI;
 	if (*out != GT_COMM_MPI ? one_host
 	                        : o->backend == GT_COMM_MPI || world->source == GT_WORLD_MPI)
 		return 0;
@@ -141,9 +151,10 @@ static int choose(enum gt_comm_backend *out, const struct gt_world *world,
 		return gt_err_hint(err, "{backend} mpi is for several; mpirun starts its ranks");
 	}
 	gt_err_set(err, GT_ENOTSUP,
-	    "%d ranks on several hosts (%d on this one), started by %s: CPU ranks reach "
-	    "other hosts by MPI alone",
-	    world->size, world->local_size, gt_world_source_name(world->source));
+	    "%d ranks on several hosts (%d on this one), started by %s: %s other hosts by MPI "
+	    "alone",
+	    world->size, world->local_size, gt_world_source_name(world->source),
+	    o->backend == GT_COMM_NCCL ? "ranks of NCCL find" : "CPU ranks reach");
 	gt_comm_mpirun_line(line, sizeof(line) - 32, world, o->command);
 	return gt_err_hint(err, "start them by MPI: %s", line);
 }

@@ -9,15 +9,19 @@
 #include "lib/comm/shm.h"
 
 enum gt_comm_backend {
-	GT_COMM_AUTO, /* shm where all ranks are on one host, else mpi */
+	GT_COMM_AUTO, /* shm where all ranks are on one host, else mpi; between GPUs also nccl */
 	GT_COMM_SHM,
 	GT_COMM_RING, /* on one host; never taken by auto */
 	GT_COMM_MPI,
+	GT_COMM_NCCL, /* as auto, but insists on nccl between GPUs */
 	GT_COMM_BACKENDS
 };
 
-/* "auto", "shm", "ring", "mpi", NULL: the number of a name is its enum gt_comm_backend. */
+/* "auto", "shm", "ring", "mpi", "nccl", NULL: the number of a name is its enum gt_comm_backend. */
 extern const char *const gt_comm_backend_names[GT_COMM_BACKENDS + 1];
+
+/* The name of the way between devices that this asks for (device_group.h); NULL: the fastest. */
+const char *gt_comm_way(enum gt_comm_backend backend);
 
 struct gt_comm_options {
 	enum gt_comm_backend backend;

@@ -5,22 +5,20 @@
 
 #include "lib/comm/staged.h"
 
-static const char by_host[] = "staged";
-
 /* ---- choosing ---- */
 
-/* What can be refused without asking other ranks. */
-static int check(
-    const struct gt_device *device, const struct gt_device_way_options *o, struct gt_err *err)
+int gt_device_way_check(
+    const struct gt_backend *backend, const struct gt_device_way_options *o, struct gt_err *err)
 {
-	const struct gt_device_groups *own = device->backend->groups;
+	const struct gt_device_groups *own = backend->groups;
 
-	if (!o->name || !strcmp(o->name, by_host))
+	if (!o->name || !strcmp(o->name, GT_WAY_BY_HOST))
 		return 0;
 	if (!own || strcmp(o->name, own->name) != 0) {
 		gt_err_set(err, GT_EINVAL, "{backend} %s is not for devices of '%s'", o->name,
-		    device->backend->name);
-		return gt_err_hint(err, "{backend} auto takes the fastest way that there is");
+		    backend->name);
+		return gt_err_hint(
+		    err, "it connects GPUs: {device} cuda; {backend} auto takes the fastest way");
 	}
 	if (!o->ordered || own->ordered)
 		return 0;
@@ -34,9 +32,9 @@ int gt_device_way_choose(struct gt_device_way *out, struct gt_group *world,
 	const struct gt_device_groups *own = device->backend->groups;
 
 	*out = (struct gt_device_way){ .why = GT_ERR_INIT };
-	if (check(device, o, err))
+	if (gt_device_way_check(device->backend, o, err))
 		return err->code;
-	if (!own || world->size == 1 || (o->name && !strcmp(o->name, by_host)) ||
+	if (!own || world->size == 1 || (o->name && !strcmp(o->name, GT_WAY_BY_HOST)) ||
 	    (o->ordered && !own->ordered))
 		return 0;
 	if (!own->check(world, device, &out->why)) {

@@ -22,15 +22,20 @@ struct gt_device_way {
 	struct gt_err why; /* why not `own`, where it would be faster; or no code */
 };
 
+#define GT_WAY_BY_HOST "staged"
+
 struct gt_device_way_options {
 	const char *name; /* "nccl", "staged"; NULL: the fastest that these ranks can take */
 	bool ordered;     /* only one whose sums are ordered (group.h) */
 };
 
 /*
- * The same on all ranks. Errors: GT_ENOTSUP and GT_EINVAL where the one that is named is not for
- * this device, or not ordered; GT_EDEVICE and GT_ENOTSUP where these ranks cannot take it.
+ * The same on all ranks. Errors: GT_EINVAL and GT_ENOTSUP where the one that is named is not for
+ * these devices, or not ordered, which gt_device_way_check() finds without asking the other ranks;
+ * GT_EDEVICE and GT_ENOTSUP where the ranks cannot take it.
  */
+int gt_device_way_check(const struct gt_backend *backend,
+    const struct gt_device_way_options *options, struct gt_err *err);
 int gt_device_way_choose(struct gt_device_way *out, struct gt_group *world,
     const struct gt_device *device, const struct gt_device_way_options *options,
     struct gt_err *err);

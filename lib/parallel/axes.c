@@ -109,6 +109,11 @@ int gt_axes_open_device(struct gt_parallel *p, struct gt_err *err)
 	return rc;
 }
 
+const struct gt_err *gt_parallel_detour(const struct gt_parallel *p)
+{
+	return p->way.why.code ? &p->way.why : NULL;
+}
+
 /* Whether the group of results is one of its own, neither the world nor the data axis. */
 static bool owns_results(const struct gt_parallel *p)
 {

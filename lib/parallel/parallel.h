@@ -125,6 +125,10 @@ int gt_parallel_check(
 int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *options,
     struct gt_group *world, struct gt_err *err);
 
+/* From gt_parallel_attach() on: why collectives of devices go by way of the host; NULL where they
+ * do not, or were told to. */
+const struct gt_err *gt_parallel_detour(const struct gt_parallel *p);
+
 /* After an error there may be collectives that were started and that no stream waits for. Give them
  * up: call this once the device's streams have ended their work, and before memory is freed. NULL
  * is fine. */

@@ -130,7 +130,7 @@ int gt_eval_check(const struct gt_eval_options *o, struct gt_err *err)
 	struct gt_run_source source = { 0 };
 	struct gt_model *model = NULL;
 	const char *name;
-	int rc = gt_session_check_device(o->device, err);
+	int rc = gt_session_check_device(o->device, o->way, err);
 
 	if (!rc)
 		rc = check_maps(o, err);
@@ -150,8 +150,10 @@ static int open_all(struct gt_eval *e, struct gt_err *err)
 	struct gt_session_options options = { .device = e->o.device,
 		.host_rank = e->o.host_rank,
 		.group = e->o.group,
-		.parallel = {
-		    .kind = GT_PARALLEL_DDP, .forward = true, .low = gt_amp_type(e->o.how.amp) } };
+		.parallel = { .kind = GT_PARALLEL_DDP,
+		    .forward = true,
+		    .way = e->o.way,
+		    .low = gt_amp_type(e->o.how.amp) } };
 	int rc = check_maps(&e->o, err);
 
 	if (!rc)

@@ -264,6 +264,17 @@ static void tell_padding(const struct gt_train *t)
 		    (long long)(t->sampler.world - rest));
 }
 
+/* Why collectives are slower than they could be. */
+static void tell_detour(const struct gt_train *t)
+{
+	const struct gt_err *why = gt_parallel_detour(t->s.parallel);
+
+	if (!why || gt_train_rank(t))
+		return;
+	gt_log_verbose(t->log, "GPUs reach each other by way of the host: %s%s%s", why->text,
+	    why->code == GT_EDEVICE ? "; " : "", why->code == GT_EDEVICE ? why->hint : "");
+}
+
 static void set_sampler(struct gt_train *t)
 {
 	const struct gt_parallel_samples mine = gt_parallel_samples(t->s.parallel, t->batch);
@@ -315,6 +326,7 @@ static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
 	struct gt_train *t = self;
 	int rc = gt_optim_new(&t->optim, s->store, &t->o.optim, err);
 
+	tell_detour(t);
 	if (!rc && t->o.ema > 0)
 		rc = gt_ema_new(&t->ema, s->store, t->o.ema, err);
 	if (!rc)

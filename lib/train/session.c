@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "lib/comm/device_group.h"
 #include "lib/comm/shm.h"
 #include "lib/device/name.h"
 
@@ -19,12 +20,15 @@ static int read_devices(
 	return rc;
 }
 
-int gt_session_check_device(const char *list, struct gt_err *err)
+int gt_session_check_device(const char *list, const char *way, struct gt_err *err)
 {
+	const struct gt_device_way_options options = { .name = way };
 	struct gt_device_name *names;
 	size_t count;
 	int rc = read_devices(&names, &count, list, err);
 
+	if (!rc)
+		rc = gt_device_way_check(names[0].backend, &options, err);
 	free(names);
 	return rc;
 }

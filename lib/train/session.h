@@ -47,9 +47,10 @@ struct gt_session_purpose {
 	int (*weights)(struct gt_session *s, void *self, struct gt_err *err);
 };
 
-/* Check that this build computes on these devices and that they are there, for programs that start
- * ranks. Errors: gt_device_names_read()'s. */
-int gt_session_check_device(const char *list, struct gt_err *err);
+/* Check that this build computes on these devices, that they are there, and that collectives can go
+ * this way between them (gt_device_way_choose(); NULL: any), for programs that start ranks. Errors:
+ * gt_device_names_read()'s and gt_device_way_check()'s. */
+int gt_session_check_device(const char *list, const char *way, struct gt_err *err);
 
 /* Open everything, in the order of the fields above. A collective call. Close it in any case. */
 int gt_session_open(struct gt_session *s, const struct gt_session_options *options,

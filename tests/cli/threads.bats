@@ -101,13 +101,29 @@ hint: --drop-last leaves short batches out"
 	done
 }
 
-@test "--reproducible --backend ring is refused with one line, before anything starts" {
-	for words in "" "--nproc 2" "--parallel mirrored --nproc 2" "--dry-run" "--nproc 2 --verify-parallel"; do
-		# shellcheck disable=SC2086
-		gtrain train "${MLP[@]}" --batch 8 --reproducible --backend ring $words
-		equal "$status" 2
-		equal "$err" "gtrain: error: --reproducible cannot be combined with --backend ring, whose sums depend on the number of ranks
+@test "--reproducible is refused with one line with ring and nccl, before anything starts" {
+	local -A why=(
+		[ring]="whose sums depend on the number of ranks"
+		[nccl]="which adds up in an order of its own choice"
+	)
+	for backend in ring nccl; do
+		for words in "" "--nproc 2" "--parallel mirrored --nproc 2" "--dry-run" "--nproc 2 --verify-parallel"; do
+			# shellcheck disable=SC2086
+			gtrain train "${MLP[@]}" --batch 8 --reproducible --backend $backend $words
+			equal "$status" 2
+			equal "$err" "gtrain: error: --reproducible cannot be combined with --backend $backend, ${why[$backend]}
 hint: --backend shm adds up in a fixed order"
+		done
+	done
+	[ ! -e runs ]
+}
+
+@test "--backend nccl is refused where there are no GPUs" {
+	for words in "" "--nproc 2" "--parallel mirrored --nproc 2"; do
+		# shellcheck disable=SC2086
+		gtrain train "${MLP[@]}" --batch 8 --backend nccl $words
+		equal "$status" 2
+		equal "${err%%$'\n'*}" "gtrain: error: --backend nccl is not for devices of 'cpu'"
 	done
 	[ ! -e runs ]
 }

@@ -9,6 +9,7 @@
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/comm/threads.h"
 #include "lib/train/inside.h"
@@ -21,6 +22,7 @@ enum { MOST = 4, STEPS = 5 };
 /* What a rank has seen of it. */
 struct course {
 	const struct gt_train_options *options;
+	FILE *lines; /* of --verbose; or NULL */
 	double loss[STEPS], evaluated;
 	float norm[STEPS];
 };
@@ -41,7 +43,8 @@ static int train(void *self, struct gt_group *group, struct gt_err *err)
 	struct course *c = (struct course *)self + group->rank;
 	struct gt_train_options options = *c->options;
 	const struct gt_observer observer = { .self = c, .step = note_step };
-	struct gt_log silent = { .stream = stderr, .level = GT_LOG_QUIET };
+	struct gt_log log = { .stream = c->lines ? c->lines : stderr,
+		.level = c->lines ? GT_LOG_VERBOSE : GT_LOG_QUIET };
 	struct gt_train_result result;
 	struct gt_train *t;
 	int rc;
@@ -49,7 +52,7 @@ static int train(void *self, struct gt_group *group, struct gt_err *err)
 	omp_set_num_threads(1);
 	options.group = group;
 	options.host_rank = group->rank;
-	rc = gt_train_open(&t, &options, false, &silent, err);
+	rc = gt_train_open(&t, &options, false, &log, err);
 	if (rc)
 		return rc;
 	rc = gt_train_run(t, NULL, &observer, 1, &never, &result, err);
@@ -65,7 +68,17 @@ struct mode {
 	enum gt_amp amp;
 };
 
-static void run(struct course *courses, const struct mode *m, int ranks, const char *device)
+/* Ranks that share a GPU, or need sums in a fixed order, go by way of the host. */
+static bool goes_over_nccl(const struct mode *m, int ranks, int gpus)
+{
+	const char *way = m->parallel.way;
+
+	return ranks > 1 && ranks <= gpus && !m->parallel.reproducible &&
+	       (!way || !strcmp(way, "nccl"));
+}
+
+static void run_with(
+    struct course *courses, const struct mode *m, int ranks, const char *device, FILE *lines)
 {
 	static const struct gt_threads_options threads = { .shm = { .timeout_s = 60 } };
 	struct gt_err err = GT_ERR_INIT;
@@ -92,10 +105,15 @@ static void run(struct course *courses, const struct mode *m, int ranks, const c
 
 	options.parallel.bucket_bytes = 4096;
 	for (int i = 0; i < ranks; i++)
-		courses[i] = (struct course){ .options = &options };
+		courses[i] = (struct course){ .options = &options, .lines = lines };
 	if (gt_threads_run(ranks, &threads, train, courses, &err))
 		fail_msg("%s, %s, %s, %d ranks: %s", device, m->model,
 		    gt_parallel_names[m->parallel.kind], ranks, err.text);
+}
+
+static void run(struct course *courses, const struct mode *m, int ranks, const char *device)
+{
+	run_with(courses, m, ranks, device, NULL);
 }
 
 /* ---- comparing ---- */
@@ -121,6 +139,7 @@ static void compare(
 static void run_both(const struct mode *m, int ranks, int gpus, double tolerance)
 {
 	struct course cpu[MOST], gpu[MOST];
+	struct mode on_cpu = *m;
 	char what[100], count[8];
 
 	snprintf(what, sizeof(what), "%s, %s, tensor %d, stages %d, %d ranks on %d GPUs", m->model,
@@ -130,9 +149,10 @@ static void run_both(const struct mode *m, int ranks, int gpus, double tolerance
 	setenv("CUDASIM_DEVICES", count, 1);
 	cudasim_seed((uint64_t)(ranks * 10 + gpus));
 	cudasim_nccl.calls = 0;
-	run(cpu, m, ranks, "cpu");
+	on_cpu.parallel.way = NULL;
+	run(cpu, &on_cpu, ranks, "cpu");
 	run(gpu, m, ranks, "cuda");
-	if ((cudasim_nccl.calls > 0) != (ranks > 1 && ranks <= gpus))
+	if ((cudasim_nccl.calls > 0) != goes_over_nccl(m, ranks, gpus))
 		fail_msg("%s: %ld calls of NCCL", what, cudasim_nccl.calls);
 	for (int i = 0; i < ranks; i++)
 		compare(&gpu[i], &cpu[i], tolerance, what);
@@ -197,12 +217,90 @@ static void ranks_train_as_on_the_cpu(void **state)
 				run_both(&modes[i], sites[k].ranks, sites[k].gpus, 1e-4);
 }
 
+static void ranks_go_the_way_that_is_named(void **state)
+{
+	static const struct mode modes[] = {
+		{ MLP, 1, { .way = "staged" }, GT_AMP_OFF },
+		{ MLP, 1, { .way = "nccl" }, GT_AMP_OFF },
+		{ MLP, 1, { .reproducible = true }, GT_AMP_OFF },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)
+		run_both(&modes[i], 2, 2, 1e-4);
+}
+
+static int count_lines_with(FILE *f, const char *text)
+{
+	char line[1000];
+	int count = 0;
+
+	rewind(f);
+	while (fgets(line, sizeof(line), f))
+		count += strstr(line, text) != NULL;
+	return count;
+}
+
+/* One rank says so, unless it was asked for. */
+static void a_slower_way_is_told(void **state)
+{
+	static const struct {
+		struct mode mode;
+		const char *gpus;
+		int lines;
+	} cases[] = {
+		{ { MLP, 1, { 0 }, GT_AMP_OFF }, "1", 1 },
+		{ { MLP, 1, { 0 }, GT_AMP_OFF }, "2", 0 },
+		{ { MLP, 1, { .way = "staged" }, GT_AMP_OFF }, "1", 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct course courses[2];
+		FILE *f = tmpfile();
+
+		assert_non_null(f);
+		setenv("CUDASIM_DEVICES", cases[i].gpus, 1);
+		run_with(courses, &cases[i].mode, 2, "cuda", f);
+		assert_int_equal(count_lines_with(f, "GPUs reach each other by way of the host: "
+		                                     "ranks 0 and 1 share the GPU cuda:0"),
+		    cases[i].lines);
+		assert_int_equal(count_lines_with(f, "by way of the host"), cases[i].lines);
+		fclose(f);
+	}
+}
+
+/* So many ranks, with a GPU each or on shared ones: the same bits. */
+static void sums_have_a_fixed_order(void **state)
+{
+	static const struct mode modes[] = {
+		{ MLP, 1, { .reproducible = true }, GT_AMP_OFF },
+		{ GPT, 1, { .reproducible = true }, GT_AMP_OFF },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
+		struct course one, many[MOST];
+
+		setenv("CUDASIM_DEVICES", "3", 1);
+		run(&one, &modes[i], 1, "cuda");
+		for (int ranks = 2; ranks <= MOST; ranks *= 2) {
+			run(many, &modes[i], ranks, "cuda");
+			assert_memory_equal(many->loss, one.loss, sizeof(one.loss));
+			assert_memory_equal(many->norm, one.norm, sizeof(one.norm));
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(models_train_as_on_the_cpu),
 		cmocka_unit_test(models_train_in_16_bits),
 		cmocka_unit_test(ranks_train_as_on_the_cpu),
+		cmocka_unit_test(ranks_go_the_way_that_is_named),
+		cmocka_unit_test(a_slower_way_is_told),
+		cmocka_unit_test(sums_have_a_fixed_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
