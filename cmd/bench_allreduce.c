@@ -11,6 +11,9 @@
 #include "lib/base/mem.h"
 #include "lib/base/text.h"
 #include "lib/comm/comm.h"
+#include "lib/comm/device_group.h"
+#include "lib/device/name.h"
+#include "lib/train/session.h"
 
 /*
  * Columns and their meaning are nccl-tests' (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md):
@@ -31,12 +34,15 @@ struct row {
 
 struct bench {
 	struct gt_comm comm;
+	struct gt_device *device;
+	struct gt_group *group; /* for its memory; that of `comm` where that is the host's */
 	enum gt_dtype dtype;
 	int rounds;
 	bool plain;
 	struct row rows[MAX_SIZES];
 	int row_count;
 	void *in, *out; /* of the largest size */
+	void *host;     /* likewise, where the device's memory is not the host's */
 };
 
 static const enum gt_dtype dtypes[] = { GT_F32, GT_F16, GT_BF16 };
@@ -142,24 +148,38 @@ static struct gt_collective sum_of(const struct bench *b, const struct row *row,
 		.out = b->out,
 		.count = row->count,
 		.dtype = b->dtype,
-		.reduction = GT_SUM };
+		.reduction = GT_SUM,
+		.what = "bench",
+		.stream = b->device->compute };
+}
+
+/* Where the host writes what goes to a buffer of the device, and reads it. */
+static void *on_host(const struct bench *b, void *buffer)
+{
+	return b->host ? b->host : buffer;
 }
 
 static int check(struct bench *b, struct row *row, bool in_place, struct gt_err *err)
 {
 	struct gt_collective c = sum_of(b, row, in_place);
+	size_t bytes = (size_t)row->bytes;
 	int64_t *wrong = &row->place[in_place].wrong;
-	int rc;
+	int rc = 0;
 
-	fill(b, (void *)c.in, row->count);
-	rc = gt_group_run(b->comm.group, &c, err);
+	fill(b, on_host(b, (void *)c.in), row->count);
+	if (b->host)
+		rc = gt_device_write(b->device, (void *)c.in, b->host, bytes, err);
+	if (!rc)
+		rc = gt_group_run(b->group, &c, err);
+	if (!rc && b->host)
+		rc = gt_device_read(b->device, b->host, b->out, bytes, err);
 	if (rc)
 		return rc;
-	*wrong = count_wrong(b, b->out, row->count);
+	*wrong = count_wrong(b, on_host(b, b->out), row->count);
 	return gt_all_reduce(b->comm.group, wrong, 1, GT_I64, GT_SUM, err);
 }
 
-/* So many calls, from when all ranks are there; the time of one. */
+/* So many calls, from when all ranks are there until all are done; the time of one. */
 static int time_calls(struct bench *b, const struct gt_collective *c, int64_t calls, double *each_s,
     struct gt_err *err)
 {
@@ -167,7 +187,9 @@ static int time_calls(struct bench *b, const struct gt_collective *c, int64_t ca
 	double start = gt_clock_s();
 
 	for (int64_t i = 0; !rc && i < calls; i++)
-		rc = gt_group_run(b->comm.group, c, err);
+		rc = gt_group_run(b->group, c, err);
+	if (!rc)
+		rc = gt_device_sync(b->device, err);
 	*each_s = (gt_clock_s() - start) / (double)calls;
 	return rc;
 }
@@ -198,8 +220,10 @@ static int measure(struct bench *b, struct row *row, bool in_place, struct gt_er
 
 	if (rc)
 		return rc;
-	memset((void *)c.in, 0, (size_t)row->bytes); /* sums in place would not stay finite */
-	rc = count_calls(b, &c, &calls, err);
+	/* Sums in place would not stay finite. */
+	rc = b->device->backend->zero(b->device->compute, (void *)c.in, (size_t)row->bytes, err);
+	if (!rc)
+		rc = count_calls(b, &c, &calls, err);
 	for (int i = 0; !rc && i < b->rounds; i++)
 		rc = time_calls(b, &c, calls, &times[i], err);
 	if (!rc)
@@ -207,29 +231,37 @@ static int measure(struct bench *b, struct row *row, bool in_place, struct gt_er
 	return rc;
 }
 
-static int take_buffers(struct bench *b, struct gt_err *err)
+/* Of plain memory, as long as it is the host's. */
+static int take_buffer(struct bench *b, void **out, struct gt_err *err)
 {
 	size_t bytes = (size_t)b->rows[b->row_count - 1].bytes;
-	int rc;
 
-	if (b->plain) {
-		b->in = gt_calloc(1, bytes, err);
-		b->out = gt_calloc(1, bytes, err);
-		return b->in && b->out ? 0 : GT_ENOMEM;
-	}
-	rc = gt_group_alloc(b->comm.group, bytes, &b->in, err);
-	return rc ? rc : gt_group_alloc(b->comm.group, bytes, &b->out, err);
+	if (!b->plain)
+		return gt_group_alloc(b->group, bytes, out, err);
+	return gt_device_alloc(b->device, bytes, out, err);
+}
+
+static int take_buffers(struct bench *b, struct gt_err *err)
+{
+	if (take_buffer(b, &b->in, err) || take_buffer(b, &b->out, err))
+		return err->code;
+	if (!b->device->backend->host_memory)
+		b->host = gt_calloc(1, (size_t)b->rows[b->row_count - 1].bytes, err);
+	return b->device->backend->host_memory || b->host ? 0 : GT_ENOMEM;
+}
+
+static void drop_buffer(const struct bench *b, void *buffer)
+{
+	if (b->plain)
+		gt_device_free(b->device, buffer, (size_t)b->rows[b->row_count - 1].bytes);
+	else
+		gt_group_release(b->group, buffer);
 }
 
 static void drop_buffers(struct bench *b)
 {
-	if (b->plain) {
-		free(b->in);
-		free(b->out);
-		return;
-	}
-	gt_group_release(b->comm.group, b->out);
-	gt_group_release(b->comm.group, b->in);
+	drop_buffer(b, b->out);
+	drop_buffer(b, b->in);
 }
 
 static int run(struct bench *b, struct gt_err *err)
@@ -272,8 +304,8 @@ static double average_busbw(const struct bench *b)
 static void print_text(const struct bench *b, const char *dtype)
 {
 	printf("%d rank%s, %s, %s buffers, medians of %d rounds\n", b->comm.world.size,
-	    b->comm.world.size == 1 ? "" : "s", b->comm.group->ops->name,
-	    gt_bench_buffers[b->plain], b->rounds);
+	    b->comm.world.size == 1 ? "" : "s", b->group->ops->name, gt_bench_buffers[b->plain],
+	    b->rounds);
 	printf("%12s %12s %6s %6s   %32s   %32s\n", "", "", "", "", "out of place           ",
 	    "in place             ");
 	printf("%12s %12s %6s %6s   %10s %7s %7s %6s   %10s %7s %7s %6s\n", "size", "count", "type",
@@ -330,8 +362,8 @@ static int print_json(const struct bench *b, const char *dtype, struct gt_err *e
 	}
 	return gt_cmd_print_json(
 	    json_pack("{si ss ss ss ss so so}", "ranks", b->comm.world.size, "backend",
-	        b->comm.group->ops->name, "buffers", gt_bench_buffers[b->plain], "type", dtype,
-	        "redop", "sum", "rows", rows, "average_busbw", gt_json_number(average_busbw(b))),
+	        b->group->ops->name, "buffers", gt_bench_buffers[b->plain], "type", dtype, "redop",
+	        "sum", "rows", rows, "average_busbw", gt_json_number(average_busbw(b))),
 	    JSON_INDENT(2), err);
 }
 
@@ -355,6 +387,34 @@ static int end(struct gt_cmd_env *env, int rc, int status, const struct gt_err *
 	return mine == GT_EXIT_DONE ? status : mine;
 }
 
+/* The ranks of a host take the devices in turn. */
+static int open_device(
+    struct bench *b, const struct gt_bench_allreduce_cli *cli, struct gt_err *err)
+{
+	const struct gt_device_way_options options = { .name = gt_comm_way(cli->comm.backend) };
+	struct gt_device_name *names, *mine;
+	struct gt_device_way way;
+	size_t count;
+	int rc = gt_device_names_read(&names, &count, cli->device, gt_backends, err);
+
+	if (rc)
+		return rc;
+	mine = &names[(size_t)b->comm.world.local_rank % count];
+	rc = gt_device_open(&b->device, mine->backend, mine->index, err);
+	free(names);
+	if (!rc)
+		rc = gt_device_way_choose(&way, b->comm.group, b->device, &options, err);
+	return rc ? rc : gt_device_group_open(&b->group, b->comm.group, b->device, &way, err);
+}
+
+static void close_device(struct bench *b)
+{
+	if (b->group != b->comm.group)
+		gt_group_free(b->group);
+	gt_device_close(b->device);
+	free(b->host);
+}
+
 /* Join, measure and say. */
 static int be_rank(struct bench *b, const struct gt_bench_allreduce_cli *cli,
     const struct gt_world *world, const char *command, struct gt_err *err)
@@ -371,7 +431,9 @@ static int be_rank(struct bench *b, const struct gt_bench_allreduce_cli *cli,
 	rc = gt_comm_join(&b->comm, world, &options, err);
 	if (rc)
 		return rc;
-	rc = run(b, err);
+	rc = open_device(b, cli, err);
+	if (!rc)
+		rc = run(b, err);
 	if (!rc && !world->rank && cli->common.json)
 		rc = print_json(b, dtype, err);
 	else if (!rc && !world->rank && cli->csv)
@@ -380,6 +442,7 @@ static int be_rank(struct bench *b, const struct gt_bench_allreduce_cli *cli,
 		print_text(b, dtype);
 	if (!rc)
 		rc = judge(b, err);
+	close_device(b);
 	if (!rc)
 		rc = gt_comm_finish(&b->comm, err);
 	gt_comm_leave(&b->comm);
@@ -407,6 +470,8 @@ int gt_cmd_bench_allreduce(int argc, char **argv)
 		rc = gt_cmd_command_line(&command, argc, argv, &err);
 	if (!rc)
 		rc = gt_cmd_find_world(&world, cli.nproc, &launch, &err);
+	if (!rc)
+		rc = gt_session_check_device(cli.device, gt_comm_way(cli.comm.backend), &err);
 	if (!rc && launch && cli.comm.backend == GT_COMM_MPI)
 		rc = gt_cmd_refuse_launch(cli.nproc, command, &err);
 	if (!rc && launch)

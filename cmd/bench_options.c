@@ -12,6 +12,7 @@ static const struct gt_opt allreduce_table[] = {
 	    struct gt_bench_allreduce_cli, nproc, "2", "ranks, processes of this host"),
 	{ "sizes", 0, GT_OPT_STRING, AT(sizes), "FROM..TO", "bytes per rank, doubling",
 	    .initial = "1K..256M" },
+	GT_CMD_DEVICE(struct gt_bench_allreduce_cli, device, "memory that is added up"),
 	{ "dtype", 0, GT_OPT_CHOICE, AT(dtype), .help = "type of the elements",
 	    .words = gt_bench_dtypes, .initial = "fp32" },
 	{ "buffers", 0, GT_OPT_CHOICE, AT(buffers), .words = gt_bench_buffers,

@@ -16,7 +16,7 @@ struct gt_bench_ckpt_cli {
 
 struct gt_bench_allreduce_cli {
 	struct gt_cmd_common common;
-	const char *sizes;
+	const char *sizes, *device;
 	int64_t nproc, rounds;
 	struct gt_comm_options comm;
 	int dtype, buffers; /* indices into gt_bench_dtypes, gt_bench_buffers */

@@ -141,6 +141,7 @@ _gtrain()
 	generate:--color) words='auto always never' ;;
 	bench-allreduce:--nproc) return ;;
 	bench-allreduce:--sizes) return ;;
+	bench-allreduce:--device) words='cpu cuda' ;;
 	bench-allreduce:--dtype) words='fp32 fp16 bf16' ;;
 	bench-allreduce:--buffers) words='shared plain' ;;
 	bench-allreduce:--backend) words='auto shm ring mpi nccl' ;;
@@ -234,7 +235,7 @@ _gtrain()
 	train:*) words='--model --data --val --val-split --init-from --epochs --steps --batch --accumulate --seed --reproducible --amp --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
 	eval:*) words='--model --ckpt --data --vocab --map --strict --batch --amp --device --threads --workers --nproc --backend --timeout --json --quiet --verbose --color --help ' ;;
 	generate:*) words='--ckpt --model --vocab --prompt --tokens --temperature --top-k --top-p --seed --device --threads --json --quiet --verbose --color --help ' ;;
-	bench-allreduce:*) words='--nproc --sizes --dtype --buffers --backend --rounds --timeout --csv --json --quiet --verbose --color --help ' ;;
+	bench-allreduce:*) words='--nproc --sizes --device --dtype --buffers --backend --rounds --timeout --csv --json --quiet --verbose --color --help ' ;;
 	bench-ckpt:*) 
 		if [[ $cur != -* ]]; then
 			compopt -o filenames

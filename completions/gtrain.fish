@@ -155,6 +155,7 @@ complete -c gtrain -n '__gtrain_command generate' -l help -s h -d 'print this he
 
 complete -c gtrain -n '__gtrain_command bench allreduce' -l nproc -x -d 'ranks, processes of this host'
 complete -c gtrain -n '__gtrain_command bench allreduce' -l sizes -x -d 'bytes per rank, doubling'
+complete -c gtrain -n '__gtrain_command bench allreduce' -l device -x -a 'cpu cuda' -d 'memory that is added up'
 complete -c gtrain -n '__gtrain_command bench allreduce' -l dtype -x -a 'fp32 fp16 bf16' -d 'type of the elements'
 complete -c gtrain -n '__gtrain_command bench allreduce' -l buffers -x -a 'shared plain' -d 'memory that the ranks share, as gradients have, or that of each alone'
 complete -c gtrain -n '__gtrain_command bench allreduce' -l backend -x -a 'auto shm ring mpi nccl' -d 'how ranks reach each other; auto: shm or mpi, between GPUs nccl'

@@ -86,6 +86,16 @@ setup() {
 	done
 }
 
+@test "bench allreduce: nccl is for GPUs, which are looked for first" {
+	gtrain bench allreduce --backend nccl
+	equal "$status" 2
+	equal "$err" "gtrain: error: --backend nccl is not for devices of 'cpu'
+hint: it connects GPUs: --device cuda; --backend auto takes the fastest way"
+	gtrain bench allreduce --device cpu:7
+	equal "$status" 1
+	[[ $err == *"cpu:7"* ]]
+}
+
 @test "bench allreduce: backends of one host refuse ranks of several" {
 	export RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29999
 	for backend in shm ring; do

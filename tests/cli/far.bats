@@ -134,3 +134,13 @@ same_ranks() {
 	done
 	cmp cpu.txt far.txt
 }
+
+@test "bench allreduce adds up the memory of devices" {
+	for words in "" "--buffers plain --dtype bf16" "--nproc 3"; do
+		# shellcheck disable=SC2086
+		gtrain bench allreduce --device far --sizes 1K..8K --rounds 1 --json $words
+		equal "$status" 0
+		jq -e '.backend == "staged" and (.rows | length) == 4 and
+			all(.rows[]; .out_of_place.wrong == 0 and .in_place.wrong == 0)' <<<"$out"
+	done
+}
