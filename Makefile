@@ -143,9 +143,10 @@ SIM_TABLE_BIN := $(SIM_TABLES:%=$(BUILD)/tests/cudasim/%)
 GPU_BACKENDS := $(BUILD)/obj/tests/cudasim/backends.o
 GPU_TABLE_BIN := $(SIM_TABLES:%=$(BUILD)/tests/gpu/%)
 GTRAIN_SIM := $(BUILD)/tests/cudasim/gtrain
-# Stands in for NVIDIA's; programs of the simulator look beside themselves first.
+# Stand in for NVIDIA's; programs of the simulator look beside themselves first. That of NCCL connects threads, not
+# processes: the program goes without.
 SIM_LT_SO := $(BUILD)/tests/cudasim/libcublasLt.so.13
-SIM_NCCL_SO := $(BUILD)/tests/cudasim/libnccl.so.2
+SIM_NCCL_SO := $(BUILD)/tests/cudasim/threads/libnccl.so.2
 SIM_LINK := -rdynamic -Wl,--disable-new-dtags,-rpath,'$$ORIGIN'
 FUZZ_OBJ := $(FUZZ_SRC:%.c=$(BUILD)/obj/%.o)
 PRELOAD_SO := $(addprefix $(BUILD)/tests/fake/,count_allocations.so fail_call.so slow_lock.so)
@@ -242,7 +243,7 @@ $(SIM_BIN): $(BUILD)/tests/cudasim/%: $(BUILD)/obj/cudasim/tests/cudasim/%.c.o
 $(SIM_TABLE_BIN): $(BUILD)/tests/cudasim/%: $(BUILD)/obj/tests/unit/%.o
 $(SIM_BIN) $(SIM_TABLE_BIN): $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) $(SIM_LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) -lcmocka $(GT_LIBS)
+	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) $(SIM_LINK):'$$ORIGIN/threads' -o $@ $(filter %.o,$^) $(filter %.a,$^) -lcmocka $(GT_LIBS)
 
 $(SIM_BIN) $(SIM_TABLE_BIN): | $(SIM_LT_SO) $(SIM_NCCL_SO)
 $(SIM_LT_SO): tests/cudasim/lib/cublaslt.cc kernels/cuda/cublaslt.h
