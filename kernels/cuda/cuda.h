@@ -49,6 +49,26 @@ int gt_cuda_check(cudaError_t e, int index, const char *what, struct gt_err *err
 /* After a launch: whether it was queued. */
 int gt_cuda_launched(const struct gt_stream *stream, const char *kernel, struct gt_err *err);
 
+/* ---- peer.c: lib/device/backend.h ---- */
+
+int gt_cuda_peer_open(int index, int peer, bool *direct, struct gt_err *err);
+int gt_cuda_copy_peer(struct gt_stream *stream, void *to, int to_index, const void *from,
+    int from_index, size_t bytes, struct gt_err *err);
+
+/* ---- peak.c ---- */
+
+/*
+ * Operations per second of products: multiprocessors, times their highest clock, times operations
+ * per multiprocessor and cycle, two for a multiplication with an addition, by compute capability.
+ * 16-bit types go through tensor cores and add up in float32; float32 is not rounded to TF32. Data
+ * sheets may reckon with a lower clock (H100 SXM: 1.83 GHz, where it may reach 1.98).
+ *
+ * Sources: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions" (float32);
+ * NVIDIA's papers on the architectures Volta, Turing, Ampere (GA100, GA102), Ada, Hopper and
+ * Blackwell (tensor cores).
+ */
+double gt_cuda_peak_flops(int index, enum gt_dtype dtype);
+
 /* ---- fault.c ---- */
 
 /* The slot of a device. A stream holds it from its first line to its last; the slot is made with

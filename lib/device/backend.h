@@ -200,6 +200,10 @@ struct gt_backend {
 	/* Bytes of device memory that can still be had, and that the device has. */
 	int (*memory)(int index, uint64_t *available, uint64_t *total, struct gt_err *err);
 
+	/* Optional (NULL): floating-point operations per second of products of this type at most;
+	 * 0 where that is not known. */
+	double (*peak_flops)(int index, enum gt_dtype dtype);
+
 	/* Device memory, aligned to GT_DEVICE_ALIGN, zeroed. It is freed when no work on it is
 	 * left. */
 	int (*alloc)(int index, size_t bytes, void **out, struct gt_err *err);
@@ -234,6 +238,16 @@ struct gt_backend {
 	int (*copy)(
 	    struct gt_stream *stream, void *to, const void *from, size_t bytes, struct gt_err *err);
 	int (*zero)(struct gt_stream *stream, void *device, size_t bytes, struct gt_err *err);
+
+	/*
+	 * Optional, both or none (NULL): copies between the memories of two devices of this kind,
+	 * queued on a stream of either. Before them, and once, peer_open() is called for the device
+	 * that the thread has entered: where the driver says that it reaches the other's memory,
+	 * *direct, and copies go straight; else they go through the host.
+	 */
+	int (*peer_open)(int index, int peer, bool *direct, struct gt_err *err);
+	int (*copy_peer)(struct gt_stream *stream, void *to, int to_index, const void *from,
+	    int from_index, size_t bytes, struct gt_err *err);
 
 	/*
 	 * Optional, all four or none (NULL): work that is queued once and done many times, without

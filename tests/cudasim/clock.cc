@@ -26,3 +26,15 @@ cudaError_t cudaDeviceGetPCIBusId(char *out, int room, int device)
 	snprintf(out, (size_t)room, "0000:%02x:00.0", device + 1);
 	return cudaSuccess;
 }
+
+/* 1 GHz. */
+cudaError_t cudaDeviceGetAttribute(int *out, enum cudaDeviceAttr which, int device)
+{
+	int count;
+
+	if (cudaGetDeviceCount(&count) != cudaSuccess || device < 0 || device >= count ||
+	    which != cudaDevAttrClockRate)
+		return cudasim_return(cudaErrorInvalidValue);
+	*out = 1000000;
+	return cudaSuccess;
+}

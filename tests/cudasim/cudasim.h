@@ -31,7 +31,9 @@ extern "C" {
  * fault that no test asked for exits with status 99.
  *
  * Environment: CUDASIM_SEED (default 1), CUDASIM_DEVICES (default 2, at most 8), CUDASIM_MEMORY
- * (bytes of a device; default and at most 1 GiB).
+ * (bytes of a device; default and at most 1 GiB), CUDASIM_PEERS ("yes", the default: GPUs reach
+ * each other's memory; "no": the driver says that they do not; "wrong": it says that they do, and
+ * a byte in the middle of each copy between two of them arrives wrong).
  */
 enum { CUDASIM_DEVICES = 8 };
 

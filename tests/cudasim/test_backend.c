@@ -56,6 +56,59 @@ static void test_devices(void **state)
 	unsetenv("CUDASIM_DEVICES");
 }
 
+/* 2 multiprocessors of compute capability 9.0 at 1 GHz. */
+static void test_peak(void **state)
+{
+	(void)state;
+	assert_true(b->peak_flops(0, GT_F32) == 2 * 256e9);
+	assert_true(b->peak_flops(1, GT_F16) == 2 * 4096e9);
+	assert_true(b->peak_flops(1, GT_BF16) == 2 * 4096e9);
+	assert_true(b->peak_flops(0, GT_F64) == 0);
+	assert_true(b->peak_flops(7, GT_F32) == 0);
+}
+
+/* From the middle of one GPU's memory to another's, on a stream of either; the driver's word. */
+static void test_peers(void **state)
+{
+	struct gt_device *d = open_device(0), *other = open_device(1);
+	struct gt_err err = GT_ERR_INIT;
+	float host[N], back[N];
+	bool direct;
+	void *p, *q;
+
+	(void)state;
+	for (int i = 0; i < N; i++)
+		host[i] = (float)i;
+	ok(gt_device_alloc(other, BYTES, &q, &err), &err);
+	ok(b->enter(0, &err), &err);
+	ok(gt_device_alloc(d, BYTES, &p, &err), &err);
+	ok(gt_device_write(d, p, host, BYTES, &err), &err);
+	setenv("CUDASIM_PEERS", "no", 1);
+	ok(b->peer_open(0, 1, &direct, &err), &err);
+	assert_false(direct);
+	unsetenv("CUDASIM_PEERS");
+	for (int again = 0; again < 2; again++) {
+		ok(b->peer_open(0, 1, &direct, &err), &err);
+		assert_true(direct);
+	}
+	assert_int_equal(b->peer_open(0, 5, &direct, &err), GT_EDEVICE);
+	assert_false(direct);
+	ok(b->copy_peer(d->compute, q, 1, (float *)p + N / 2, 0, BYTES / 2, &err), &err);
+	ok(b->stream_sync(d->compute, &err), &err);
+	ok(b->enter(1, &err), &err);
+	ok(b->copy_peer(other->copies, (float *)q + N / 2, 1, p, 0, BYTES / 2, &err), &err);
+	ok(b->stream_sync(other->copies, &err), &err);
+	ok(gt_device_read(other, back, q, BYTES, &err), &err);
+	assert_memory_equal(back, host + N / 2, BYTES / 2);
+	assert_memory_equal(back + N / 2, host, BYTES / 2);
+	assert_int_equal(b->copy_peer(other->copies, q, 0, p, 1, BYTES, &err), GT_EDEVICE);
+	gt_device_free(other, q, BYTES);
+	gt_device_close(other);
+	ok(b->enter(0, &err), &err);
+	gt_device_free(d, p, BYTES);
+	gt_device_close(d);
+}
+
 static void test_memory(void **state)
 {
 	struct gt_device *d = open_device(0);
@@ -323,6 +376,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_devices),
+		cmocka_unit_test(test_peak),
+		cmocka_unit_test(test_peers),
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_failing_allocations),
 		cmocka_unit_test(test_streams),

@@ -25,6 +25,8 @@ typedef enum cudaError {
 	cudaErrorInvalidResourceHandle = 400,
 	cudaErrorIllegalState = 401,
 	cudaErrorNotReady = 600,
+	cudaErrorPeerAccessAlreadyEnabled = 704,
+	cudaErrorPeerAccessNotEnabled = 705,
 	cudaErrorLaunchFailure = 719,
 	cudaErrorStreamCaptureUnsupported = 900,
 	cudaErrorStreamCaptureInvalidated = 901,
@@ -60,6 +62,8 @@ typedef struct cudasim_stream *cudaStream_t; /* NULL: the default stream of the 
 typedef struct cudasim_event *cudaEvent_t;
 typedef struct cudasim_graph *cudaGraph_t, *cudaGraphExec_t;
 
+enum cudaDeviceAttr { cudaDevAttrClockRate = 13 }; /* kHz */
+
 struct cudaDeviceProp {
 	char name[256];
 	size_t totalGlobalMem;
@@ -72,6 +76,7 @@ cudaError_t cudaGetLastError(void); /* of this thread; it is success from then o
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device);
 cudaError_t cudaDeviceGetPCIBusId(char *out, int room, int device);
+cudaError_t cudaDeviceGetAttribute(int *out, enum cudaDeviceAttr which, int device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
@@ -88,6 +93,29 @@ cudaError_t cudaFreeHost(void *p);
 cudaError_t cudaMemcpyAsync(
     void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t stream);
+
+enum cudaMemLocationType { cudaMemLocationTypeDevice = 1 };
+enum cudaMemAccessFlags { cudaMemAccessFlagsProtReadWrite = 3 };
+
+struct cudaMemLocation {
+	enum cudaMemLocationType type;
+	int id;
+};
+
+struct cudaMemAccessDesc {
+	struct cudaMemLocation location;
+	enum cudaMemAccessFlags flags;
+};
+
+typedef struct cudasim_pool *cudaMemPool_t;
+
+cudaError_t cudaDeviceCanAccessPeer(int *out, int device, int peer);
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *out, int device);
+cudaError_t cudaMemPoolSetAccess(
+    cudaMemPool_t pool, const struct cudaMemAccessDesc *access, size_t count);
+cudaError_t cudaMemcpyPeerAsync(
+    void *to, int to_device, const void *from, int from_device, size_t bytes, cudaStream_t stream);
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
