@@ -142,7 +142,7 @@ SIM_TABLE_BIN := $(SIM_TABLES:%=$(BUILD)/tests/cudasim/%)
 # The same tables on the GPUs of this machine; and the program itself on simulated ones.
 GPU_BACKENDS := $(BUILD)/obj/tests/cudasim/backends.o
 GPU_TABLE_BIN := $(SIM_TABLES:%=$(BUILD)/tests/gpu/%)
-GTRAIN_SIM := $(BUILD)/tests/cudasim/gtrain
+GTRAIN_SIM := $(BUILD)/tests/cudasim/gtrain-sim
 # Stand in for NVIDIA's; programs of the simulator look beside themselves first. That of NCCL connects threads, not
 # processes: the program goes without.
 SIM_LT_SO := $(BUILD)/tests/cudasim/libcublasLt.so.13

@@ -3,11 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/bench_measure.h"
 #include "cmd/bench_options.h"
-#include "cmd/bench_run.h"
 #include "cmd/json_out.h"
 #include "cmd/ranks.h"
 #include "lib/base/clock.h"
+#include "lib/base/measure.h"
 #include "lib/base/mem.h"
 #include "lib/base/text.h"
 #include "lib/comm/comm.h"
@@ -21,7 +22,7 @@
  * is done; #wrong counts elements that are not the sum.
  */
 
-enum { MAX_SIZES = 64, ROUND_MS = 40, MAX_ITERATIONS = 20000 };
+enum { ROUND_MS = 40, MAX_ITERATIONS = 20000 };
 
 /* Of one size, out of place (0) and in place (1). */
 struct row {
@@ -39,7 +40,7 @@ struct bench {
 	enum gt_dtype dtype;
 	int rounds;
 	bool plain;
-	struct row rows[MAX_SIZES];
+	struct row rows[GT_BENCH_MAX_SIZES];
 	int row_count;
 	void *in, *out; /* of the largest size */
 	void *host;     /* likewise, where the device's memory is not the host's */
@@ -52,28 +53,15 @@ const char *const gt_bench_buffers[] = { "shared", "plain", NULL };
 
 /* ---- sizes ---- */
 
-/* "1K..256M" by doubling, or one size. */
 static int read_sizes(struct bench *b, const char *text, struct gt_err *err)
 {
-	const char *dots = strstr(text, "..");
-	char first[32];
-	int64_t from, to;
+	int64_t sizes[GT_BENCH_MAX_SIZES], element = (int64_t)gt_dtype_size(b->dtype);
+	int rc = gt_bench_read_sizes(sizes, &b->row_count, text, err);
 
-	snprintf(first, sizeof(first), "%.*s", dots ? (int)(dots - text) : 31, text);
-	if (!gt_text_parse_size(&from, first) || !gt_text_parse_size(&to, dots ? dots + 2 : text) ||
-	    from < 8 || to < from || to > (int64_t)1 << 40) {
-		gt_err_set(err, GT_EINVAL,
-		    "--sizes: '%s' is not a size of 8 bytes or more, nor two, FROM..TO", text);
-		return gt_err_hint(err, "as in --sizes 1K..256M");
-	}
-	for (int64_t size = from; size <= to && b->row_count < MAX_SIZES; size *= 2) {
-		int64_t count = size / (int64_t)gt_dtype_size(b->dtype);
-
-		b->rows[b->row_count++] =
-		    (struct row){ .bytes = count * (int64_t)gt_dtype_size(b->dtype),
-			    .count = count };
-	}
-	return 0;
+	for (int i = 0; !rc && i < b->row_count; i++)
+		b->rows[i] = (struct row){ .bytes = sizes[i] / element * element,
+			.count = sizes[i] / element };
+	return rc;
 }
 
 /* ---- what is added up ---- */
@@ -227,7 +215,7 @@ static int measure(struct bench *b, struct row *row, bool in_place, struct gt_er
 	for (int i = 0; !rc && i < b->rounds; i++)
 		rc = time_calls(b, &c, calls, &times[i], err);
 	if (!rc)
-		row->place[in_place].time_s = gt_bench_median(times, b->rounds);
+		row->place[in_place].time_s = gt_measure_median(times, b->rounds);
 	return rc;
 }
 

@@ -205,7 +205,7 @@ static int run_rounds(struct bench *b, struct gt_log *log, struct gt_err *err)
 		return gt_err_hint(err, "the files written are removed");
 	}
 	for (int i = 0; i < OPERATIONS; i++) {
-		b->rows[i].time_s = gt_bench_median(b->rows[i].times, b->rounds); /* sorts them */
+		b->rows[i].time_s = gt_measure_median(b->rows[i].times, b->rounds); /* sorts them */
 		b->rows[i].fastest_s = b->rows[i].times[0];
 	}
 	return rc;

@@ -4,6 +4,15 @@
 #include "cmd/ranks.h"
 
 /* clang-format off */
+#define GT_BENCH_ROUNDS(cli_type, member, what) \
+	{ "rounds", 0, GT_OPT_INT, GT_OPT_FIELD(cli_type, member), "N", \
+	    "times that every " what " is measured", .initial = "5", .min = 1, \
+	    .max = GT_BENCH_MAX_ROUNDS }
+#define GT_BENCH_SECONDS(cli_type, member) \
+	{ "seconds", 0, GT_OPT_DURATION, GT_OPT_FIELD(cli_type, member), "TIME", \
+	    "that each of these takes, or longer where it has to", .initial = "0.05", \
+	    .flags = GT_OPT_ABOVE, .max = 3600 }
+
 #define AT(member) GT_OPT_FIELD(struct gt_bench_allreduce_cli, member)
 
 static const struct gt_opt allreduce_table[] = {
@@ -40,7 +49,30 @@ static const struct gt_opt ckpt_table[] = {
 	GT_CMD_COMMON(struct gt_bench_ckpt_cli),
 	{ 0 }
 };
+
+#undef AT
+#define AT(member) GT_OPT_FIELD(struct gt_bench_gemm_cli, member)
+
+static const struct gt_opt gemm_table[] = {
+	{ .type = GT_OPT_HEADING, .help = "What to measure" },
+	GT_CMD_DEVICE(struct gt_bench_gemm_cli, device,
+	    "devices: cpu, cuda:0,cuda:1; one after the other"),
+	{ "shapes", 0, GT_OPT_STRING, AT(shapes), "MxNxK[,...]",
+	    "products of [M, K] and [K, N]", .otherwise = "cubes, and gpt2's products" },
+	{ "dtype", 0, GT_OPT_STRING, AT(dtypes), "LIST", "types: fp32, fp16, bf16",
+	    .initial = "fp32,bf16,fp16" },
+	GT_BENCH_ROUNDS(struct gt_bench_gemm_cli, rounds, "product"),
+	GT_BENCH_SECONDS(struct gt_bench_gemm_cli, seconds),
+	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "the table as comma-separated values" },
+	GT_CMD_COMMON(struct gt_bench_gemm_cli),
+	{ 0 }
+};
 /* clang-format on */
+
+const struct gt_opt *gt_cmd_bench_gemm_options(void)
+{
+	return gemm_table;
+}
 
 const struct gt_opt *gt_cmd_bench_ckpt_options(void)
 {

@@ -3,9 +3,10 @@
 #define GT_CMD_BENCH_OPTIONS_H
 
 #include "cmd/cmd.h"
+#include "lib/base/measure.h"
 #include "lib/comm/comm.h"
 
-enum { GT_BENCH_MAX_ROUNDS = 100 };
+enum { GT_BENCH_MAX_ROUNDS = GT_MEASURE_MAX_ROUNDS };
 
 struct gt_bench_ckpt_cli {
 	struct gt_cmd_common common;
@@ -23,10 +24,21 @@ struct gt_bench_allreduce_cli {
 	bool csv;
 };
 
+struct gt_bench_gemm_cli {
+	struct gt_cmd_common common;
+	const char *device, *shapes, *dtypes;
+	int64_t rounds;
+	double seconds;
+	bool csv;
+};
+
 extern const char *const gt_bench_dtypes[], *const gt_bench_buffers[];
 
 const struct gt_opt *gt_cmd_bench_allreduce_options(void);
 int gt_cmd_bench_allreduce(int argc, char **argv);
+
+const struct gt_opt *gt_cmd_bench_gemm_options(void);
+int gt_cmd_bench_gemm(int argc, char **argv);
 
 const struct gt_opt *gt_cmd_bench_ckpt_options(void);
 int gt_cmd_bench_ckpt(int argc, char **argv);

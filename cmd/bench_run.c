@@ -108,16 +108,3 @@ int gt_bench_read(struct gt_bench_sample *out, const char *path, struct gt_err *
 	*out = (struct gt_bench_sample){ .time_s = gt_clock_s() - start };
 	return n < 0 ? err->code : 0;
 }
-
-static int by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-double gt_bench_median(double *values, int count)
-{
-	qsort(values, (size_t)count, sizeof(*values), by_size);
-	return values[(count - 1) / 2];
-}

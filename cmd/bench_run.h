@@ -27,7 +27,4 @@ int gt_bench_run(struct gt_bench_sample *out, int *status, char *const *words, c
 /* Read a file from start to end in pieces of a MiB. */
 int gt_bench_read(struct gt_bench_sample *out, const char *path, struct gt_err *err);
 
-/* The middle of `count` numbers (the lower one of two). */
-double gt_bench_median(double *values, int count);
-
 #endif

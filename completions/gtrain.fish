@@ -38,6 +38,7 @@ complete -c gtrain -n '__gtrain_group ckpt' -a convert -d 'write as another form
 complete -c gtrain -n '__gtrain_group ckpt' -a merge -d 'write the union or the mean of files'
 complete -c gtrain -n '__gtrain_group bench' -a allreduce -d 'time the sum of a buffer over ranks'
 complete -c gtrain -n '__gtrain_group bench' -a ckpt -d 'time operations on a checkpoint beside a copy'
+complete -c gtrain -n '__gtrain_group bench' -a gemm -d 'time products of matrices by shape and type'
 
 complete -c gtrain -n '__gtrain_command probe' -l watch -x -d 'print every second, or so many, and mark changes'
 complete -c gtrain -n '__gtrain_command probe' -l topology -d 'print how GPUs are linked, and the CPUs near them'
@@ -177,6 +178,18 @@ complete -c gtrain -n '__gtrain_command bench ckpt' -l quiet -s q -d 'only warni
 complete -c gtrain -n '__gtrain_command bench ckpt' -l verbose -s v -d 'say more on standard error'
 complete -c gtrain -n '__gtrain_command bench ckpt' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
 complete -c gtrain -n '__gtrain_command bench ckpt' -l help -s h -d 'print this help'
+
+complete -c gtrain -n '__gtrain_command bench gemm' -l device -x -a 'cpu cuda' -d 'devices: cpu, cuda:0,cuda:1; one after the other'
+complete -c gtrain -n '__gtrain_command bench gemm' -l shapes -x -d 'products of [M, K] and [K, N]'
+complete -c gtrain -n '__gtrain_command bench gemm' -l dtype -x -d 'types: fp32, fp16, bf16'
+complete -c gtrain -n '__gtrain_command bench gemm' -l rounds -x -d 'times that every product is measured'
+complete -c gtrain -n '__gtrain_command bench gemm' -l seconds -x -d 'that each of these takes, or longer where it has to'
+complete -c gtrain -n '__gtrain_command bench gemm' -l csv -d 'the table as comma-separated values'
+complete -c gtrain -n '__gtrain_command bench gemm' -l json -d 'write one JSON document to standard output, nothing else'
+complete -c gtrain -n '__gtrain_command bench gemm' -l quiet -s q -d 'only warnings and errors on standard error'
+complete -c gtrain -n '__gtrain_command bench gemm' -l verbose -s v -d 'say more on standard error'
+complete -c gtrain -n '__gtrain_command bench gemm' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
+complete -c gtrain -n '__gtrain_command bench gemm' -l help -s h -d 'print this help'
 
 complete -c gtrain -n '__gtrain_command ckpt ls' -F
 complete -c gtrain -n '__gtrain_command ckpt ls' -l stats -d 'read the tensors too: min, max, mean, std, NaN, Inf, zeros'

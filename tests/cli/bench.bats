@@ -104,3 +104,40 @@ hint: it connects GPUs: --device cuda; --backend auto takes the fastest way"
 		[[ $err == *"2 ranks on several hosts (1 on this one): --backend $backend is for those of one host"*"hint: --backend mpi"* ]]
 	done
 }
+
+@test "bench gemm prints a row per type and shape" {
+	gtrain bench gemm --shapes 64x32x16,3x5x7 --rounds 1 --seconds 0.001
+	equal "$status" 0
+	equal "$(awk '$1 == "cpu" && NF == 8 { printf "%s %s %s %s;", $2, $3, $4, $5 }' <<<"$out")" \
+		"fp32 64 32 16;fp32 3 5 7;bf16 64 32 16;bf16 3 5 7;fp16 64 32 16;fp16 3 5 7;"
+}
+
+@test "bench gemm in JSON and CSV: operations and bytes over the time, no peak of the CPU" {
+	gtrain bench gemm --shapes 64x32x16 --dtype bf16 --rounds 1 --seconds 0.001 --json
+	equal "$status" 0
+	equal "$(jq -c '.rows[0] | [.device, .type, .m, .n, .k, .peak_flops_per_s, .share_of_peak]' <<<"$out")" \
+		'["cpu","bf16",64,32,16,null,null]'
+	equal "$(jq -c '.rows[0] | [.flops_per_s * .time_s, .bytes_per_s * .time_s | round]' <<<"$out")" "[65536,7168]"
+	gtrain bench gemm --shapes 64x32x16 --rounds 1 --seconds 0.001 --csv
+	equal "$(wc -l <<<"$out")" 4
+}
+
+@test "bench gemm refuses shapes, types and devices that are none" {
+	for shapes in 64x64 64x64x64x64 0x1x1 1x-1x1 1xax1 "64x64x64," 16777217x1x1; do
+		gtrain bench gemm --shapes "$shapes"
+		equal "$status" 2
+		[[ $err == *"--shapes: '"*"is not MxNxK"* ]]
+	done
+	gtrain bench gemm --dtype fp32,fp64
+	equal "$status" 2
+	[[ $err == *"--dtype: 'fp64' is not a type"* ]]
+	gtrain bench gemm --device cpu:7 --shapes 1x1x1
+	[ "$status" != 0 ]
+	[[ $err == *"--device cpu:7: "* ]]
+}
+
+@test "bench gemm leaves out what does not fit into memory" {
+	gtrain bench gemm --shapes 16777216x16777216x1,8x8x8 --dtype fp32 --rounds 1 --seconds 0.001 --json
+	equal "$status" 0
+	equal "$(jq -c '[.rows[] | .time_s == null]' <<<"$out")" "[true,false]"
+}

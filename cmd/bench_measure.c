@@ -1,0 +1,43 @@
+/* bench_measure.c - what benchmarks of devices are told: sizes, devices, types. */
+#include "cmd/bench_measure.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/text.h"
+
+int gt_bench_read_sizes(int64_t *sizes, int *count, const char *text, struct gt_err *err)
+{
+	const char *dots = strstr(text, "..");
+	char first[32];
+	int64_t from, to;
+
+	snprintf(first, sizeof(first), "%.*s", dots ? (int)(dots - text) : 31, text);
+	if (!gt_text_parse_size(&from, first) || !gt_text_parse_size(&to, dots ? dots + 2 : text) ||
+	    from < 8 || to < from || to > (int64_t)1 << 40) {
+		gt_err_set(err, GT_EINVAL,
+		    "--sizes: '%s' is not a size of 8 bytes or more, nor two, FROM..TO", text);
+		return gt_err_hint(err, "as in --sizes 1K..256M");
+	}
+	*count = 0;
+	for (int64_t size = from; size <= to && *count < GT_BENCH_MAX_SIZES; size *= 2)
+		sizes[(*count)++] = size;
+	return 0;
+}
+
+int gt_bench_read_devices(
+    struct gt_device_name **out, size_t *count, const char *list, struct gt_err *err)
+{
+	int rc = gt_device_names_read(out, count, list, gt_backends, err);
+
+	return rc ? gt_err_prefix(err, "--device %s", list) : 0;
+}
+
+const char *gt_bench_device(char room[GT_DEVICE_NAME_SIZE], const struct gt_device_name *name)
+{
+	if (name->backend->count() == 1 && name->backend->host_memory)
+		snprintf(room, GT_DEVICE_NAME_SIZE, "%s", name->backend->name);
+	else
+		snprintf(room, GT_DEVICE_NAME_SIZE, "%s:%d", name->backend->name, name->index);
+	return room;
+}

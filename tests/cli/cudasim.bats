@@ -1,0 +1,29 @@
+#!/usr/bin/env bats
+# cudasim.bats - the program on simulated GPUs (tests/cudasim/).
+
+load helpers
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return 1
+	export GTRAIN=$GTRAIN_TESTS/cudasim/gtrain-sim
+}
+
+@test "bench gemm: every type on every GPU, beside the peak" {
+	gtrain bench gemm --device cuda --shapes 17x9x33 --rounds 1 --seconds 0.001 --json
+	equal "$status" 0
+	equal "$(jq -r '[.rows[] | "\(.device) \(.type)"] | join(",")' <<<"$out")" \
+		"cuda:0 fp32,cuda:0 bf16,cuda:0 fp16,cuda:1 fp32,cuda:1 bf16,cuda:1 fp16"
+	# 2 multiprocessors of compute capability 9.0 at 1 GHz: 256 and 4096 operations each
+	equal "$(jq -c '[.rows[0, 1, 2] | .peak_flops_per_s]' <<<"$out")" "[512000000000,8192000000000,8192000000000]"
+	equal "$(jq -c '[.rows[] | .share_of_peak * .peak_flops_per_s / .flops_per_s | round] | unique' <<<"$out")" "[1]"
+	gtrain bench gemm --device cuda:1 --shapes 17x9x33 --dtype fp32 --rounds 1 --seconds 0.001
+	equal "$status" 0
+	[[ $out == *"cuda:1: simulated GPU"*"of peak"*" %"* ]]
+}
+
+@test "bench gemm: what does not fit into a GPU's memory is left out" {
+	export CUDASIM_MEMORY=1000000
+	gtrain bench gemm --device cuda:0 --shapes 4096x4096x8,8x8x8 --dtype fp32 --rounds 1 --seconds 0.001
+	equal "$status" 0
+	[[ $out == *"too large"* ]]
+}
