@@ -67,7 +67,28 @@ static const struct gt_opt gemm_table[] = {
 	GT_CMD_COMMON(struct gt_bench_gemm_cli),
 	{ 0 }
 };
+
+#undef AT
+#define AT(member) GT_OPT_FIELD(struct gt_bench_copy_cli, member)
+
+static const struct gt_opt copy_table[] = {
+	{ .type = GT_OPT_HEADING, .help = "What to measure" },
+	GT_CMD_DEVICE(struct gt_bench_copy_cli, device,
+	    "devices, and all pairs of them: cpu, cuda, cuda:0,cuda:1"),
+	{ "sizes", 0, GT_OPT_STRING, AT(sizes), "FROM..TO", "bytes of a copy, doubling",
+	    .initial = "64K..64M" },
+	GT_BENCH_ROUNDS(struct gt_bench_copy_cli, rounds, "copy"),
+	GT_BENCH_SECONDS(struct gt_bench_copy_cli, seconds),
+	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "the table as comma-separated values" },
+	GT_CMD_COMMON(struct gt_bench_copy_cli),
+	{ 0 }
+};
 /* clang-format on */
+
+const struct gt_opt *gt_cmd_bench_copy_options(void)
+{
+	return copy_table;
+}
 
 const struct gt_opt *gt_cmd_bench_gemm_options(void)
 {

@@ -32,10 +32,21 @@ struct gt_bench_gemm_cli {
 	bool csv;
 };
 
+struct gt_bench_copy_cli {
+	struct gt_cmd_common common;
+	const char *device, *sizes;
+	int64_t rounds;
+	double seconds;
+	bool csv;
+};
+
 extern const char *const gt_bench_dtypes[], *const gt_bench_buffers[];
 
 const struct gt_opt *gt_cmd_bench_allreduce_options(void);
 int gt_cmd_bench_allreduce(int argc, char **argv);
+
+const struct gt_opt *gt_cmd_bench_copy_options(void);
+int gt_cmd_bench_copy(int argc, char **argv);
 
 const struct gt_opt *gt_cmd_bench_gemm_options(void);
 int gt_cmd_bench_gemm(int argc, char **argv);

@@ -29,6 +29,8 @@ static const struct gt_cmd commands[] = {
 	    gt_cmd_bench_allreduce_options, gt_cmd_bench_allreduce, false },
 	{ "bench ckpt", "FILE [OPTIONS]", "time operations on a checkpoint beside a copy", 1,
 	    gt_cmd_bench_ckpt_options, gt_cmd_bench_ckpt, false },
+	{ "bench copy", "[OPTIONS]", "time copies between the host and devices by size", 0,
+	    gt_cmd_bench_copy_options, gt_cmd_bench_copy, true },
 	{ "bench gemm", "[OPTIONS]", "time products of matrices by shape and type", 0,
 	    gt_cmd_bench_gemm_options, gt_cmd_bench_gemm, true },
 	{ "ckpt ls", "FILE [OPTIONS]", "list tensors and other values", 1,

@@ -155,6 +155,11 @@ _gtrain()
 		return
 		;;
 	bench-ckpt:--color) words='auto always never' ;;
+	bench-copy:--device) words='cpu cuda' ;;
+	bench-copy:--sizes) return ;;
+	bench-copy:--rounds) return ;;
+	bench-copy:--seconds) return ;;
+	bench-copy:--color) words='auto always never' ;;
 	bench-gemm:--device) words='cpu cuda' ;;
 	bench-gemm:--shapes) return ;;
 	bench-gemm:--dtype) return ;;
@@ -236,7 +241,7 @@ _gtrain()
 	help:--color) words='auto always never' ;;
 	:) words='probe train eval generate bench ckpt help --version --help' ;;
 	ckpt-:) words='ls verify diff strip-module add-module remap rename select convert merge --help' ;;
-	bench-:) words='allreduce ckpt gemm --help' ;;
+	bench-:) words='allreduce ckpt copy gemm --help' ;;
 	probe:*) words='--watch --topology --check --json --quiet --verbose --color --help ' ;;
 	train:*) words='--model --data --val --val-split --init-from --epochs --steps --batch --accumulate --seed --reproducible --amp --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
 	eval:*) words='--model --ckpt --data --vocab --map --strict --batch --amp --device --threads --workers --nproc --backend --timeout --json --quiet --verbose --color --help ' ;;
@@ -250,6 +255,7 @@ _gtrain()
 		fi
 		words='--rounds --dir --csv --json --quiet --verbose --color --help '
 		;;
+	bench-copy:*) words='--device --sizes --rounds --seconds --csv --json --quiet --verbose --color --help ' ;;
 	bench-gemm:*) words='--device --shapes --dtype --rounds --seconds --csv --json --quiet --verbose --color --help ' ;;
 	ckpt-ls:*) 
 		if [[ $cur != -* ]]; then

@@ -38,6 +38,7 @@ complete -c gtrain -n '__gtrain_group ckpt' -a convert -d 'write as another form
 complete -c gtrain -n '__gtrain_group ckpt' -a merge -d 'write the union or the mean of files'
 complete -c gtrain -n '__gtrain_group bench' -a allreduce -d 'time the sum of a buffer over ranks'
 complete -c gtrain -n '__gtrain_group bench' -a ckpt -d 'time operations on a checkpoint beside a copy'
+complete -c gtrain -n '__gtrain_group bench' -a copy -d 'time copies between the host and devices by size'
 complete -c gtrain -n '__gtrain_group bench' -a gemm -d 'time products of matrices by shape and type'
 
 complete -c gtrain -n '__gtrain_command probe' -l watch -x -d 'print every second, or so many, and mark changes'
@@ -178,6 +179,17 @@ complete -c gtrain -n '__gtrain_command bench ckpt' -l quiet -s q -d 'only warni
 complete -c gtrain -n '__gtrain_command bench ckpt' -l verbose -s v -d 'say more on standard error'
 complete -c gtrain -n '__gtrain_command bench ckpt' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
 complete -c gtrain -n '__gtrain_command bench ckpt' -l help -s h -d 'print this help'
+
+complete -c gtrain -n '__gtrain_command bench copy' -l device -x -a 'cpu cuda' -d 'devices, and all pairs of them: cpu, cuda, cuda:0,cuda:1'
+complete -c gtrain -n '__gtrain_command bench copy' -l sizes -x -d 'bytes of a copy, doubling'
+complete -c gtrain -n '__gtrain_command bench copy' -l rounds -x -d 'times that every copy is measured'
+complete -c gtrain -n '__gtrain_command bench copy' -l seconds -x -d 'that each of these takes, or longer where it has to'
+complete -c gtrain -n '__gtrain_command bench copy' -l csv -d 'the table as comma-separated values'
+complete -c gtrain -n '__gtrain_command bench copy' -l json -d 'write one JSON document to standard output, nothing else'
+complete -c gtrain -n '__gtrain_command bench copy' -l quiet -s q -d 'only warnings and errors on standard error'
+complete -c gtrain -n '__gtrain_command bench copy' -l verbose -s v -d 'say more on standard error'
+complete -c gtrain -n '__gtrain_command bench copy' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
+complete -c gtrain -n '__gtrain_command bench copy' -l help -s h -d 'print this help'
 
 complete -c gtrain -n '__gtrain_command bench gemm' -l device -x -a 'cpu cuda' -d 'devices: cpu, cuda:0,cuda:1; one after the other'
 complete -c gtrain -n '__gtrain_command bench gemm' -l shapes -x -d 'products of [M, K] and [K, N]'

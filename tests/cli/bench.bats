@@ -141,3 +141,18 @@ hint: it connects GPUs: --device cuda; --backend auto takes the fastest way"
 	equal "$status" 0
 	equal "$(jq -c '[.rows[] | .time_s == null]' <<<"$out")" "[true,false]"
 }
+
+@test "bench copy on the CPU: the memory's own copies, a line per size" {
+	gtrain bench copy --sizes 1K..8K --rounds 1 --seconds 0.001
+	equal "$status" 0
+	equal "$(awk '$2 == "KiB" && NF == 3 && $3 > 0' <<<"$out" | wc -l)" 4
+	gtrain bench copy --sizes 4K --rounds 1 --seconds 0.001 --json
+	equal "$status" 0
+	equal "$(jq -c '.rows[] | [.copy, .from, .to, .bytes, .direct, (.bytes_per_s * .time_s | round)]' <<<"$out")" \
+		'["within","cpu","cpu",4096,null,4096]'
+	gtrain bench copy --sizes 1K..2K --rounds 1 --seconds 0.001 --csv
+	equal "$(wc -l <<<"$out")" 3
+	gtrain bench copy --sizes 4
+	equal "$status" 2
+	[[ $err == *"--sizes: '4'"* ]]
+}

@@ -27,3 +27,27 @@ setup() {
 	equal "$status" 0
 	[[ $out == *"too large"* ]]
 }
+
+@test "bench copy: host and device both ways, within, and between GPUs" {
+	gtrain bench copy --device cuda --sizes 1K..2K --rounds 1 --seconds 0.001 --json
+	equal "$status" 0
+	equal "$(jq -r '[.rows[] | select(.bytes == 2048) | "\(.copy) \(.from) \(.to)"] | join(",")' <<<"$out")" \
+		"pinned-in host cuda:0,pageable-in host cuda:0,pinned-out cuda:0 host,pageable-out cuda:0 host,within cuda:0 cuda:0,$(
+		)pinned-in host cuda:1,pageable-in host cuda:1,pinned-out cuda:1 host,pageable-out cuda:1 host,within cuda:1 cuda:1,$(
+		)peer cuda:0 cuda:1,peer cuda:1 cuda:0,peers cuda:0 cuda:1"
+	# both ways move twice the bytes
+	equal "$(jq -c '[.rows[] | select(.bytes == 1024) | .bytes_per_s * .time_s / 1024 | round]' <<<"$out")" "[1,1,1,1,1,1,1,1,1,1,1,1,2]"
+	equal "$(jq -c '[.rows[] | .direct] | unique' <<<"$out")" "[null,true]"
+}
+
+@test "bench copy: a table per GPU and per pair, which says the way" {
+	gtrain bench copy --device cuda:0,cuda:1 --sizes 1K..4K --rounds 1 --seconds 0.001
+	equal "$status" 0
+	[[ $out == *"cuda:0: simulated GPU"*"pinned in  pageable in  pinned out  pageable out  within"*"cuda:0 and cuda:1: copies go straight"*"cuda:0 > cuda:1  cuda:1 > cuda:0  both ways"* ]]
+	CUDASIM_PEERS=no gtrain bench copy --device cuda --sizes 1K --rounds 1 --seconds 0.001
+	equal "$status" 0
+	[[ $out == *"cuda:0 and cuda:1: copies go through the host"* ]]
+	gtrain bench copy --device cuda:1 --sizes 1K --rounds 1 --seconds 0.001
+	equal "$status" 0
+	[[ $out != *" and "* ]]
+}
