@@ -10,7 +10,7 @@
 
 struct probe_cli {
 	double watch_s; /* 0: once */
-	bool topology, check;
+	bool topology, bandwidth, check;
 	struct gt_cmd_common common;
 };
 
@@ -22,6 +22,8 @@ static const struct gt_opt options[] = {
 	    .min = 0.1, .max = 86400, .help = "print every second, or so many, and mark changes" },
 	{ "topology", 0, GT_OPT_FLAG, AT(topology), .flags = GT_OPT_ONCE,
 	    .help = "print how GPUs are linked, and the CPUs near them" },
+	{ "bandwidth", 0, GT_OPT_FLAG, AT(bandwidth), .flags = GT_OPT_ONCE,
+	    .help = "measure copies, and test those between GPUs with data" },
 	{ "check", 0, GT_OPT_FLAG, AT(check), .flags = GT_OPT_ONCE,
 	    .help = "look for problems; exit with 1 where a run would fail" },
 	GT_CMD_COMMON(struct probe_cli),
@@ -73,11 +75,13 @@ struct report {
 	bool errors; /* the last report has findings that are errors */
 };
 
-static int find_problems(struct gt_findings *out, const struct gt_probe *probe, struct gt_err *err)
+static int find_problems(struct gt_findings *out, const struct gt_probe *probe,
+    const struct gt_bandwidth *bandwidth, struct gt_err *err)
 {
 	struct gt_check_facts facts;
 
 	gt_check_facts_read(&facts, probe, NULL);
+	facts.copies = bandwidth;
 	return gt_check(out, probe, &facts, err);
 }
 
@@ -87,19 +91,24 @@ static int print_more(struct report *report, FILE *out, const struct gt_probe *p
 {
 	const struct probe_cli *cli = report->cli;
 	struct gt_topology topology = { 0 };
+	struct gt_bandwidth bandwidth = { 0 };
 	struct gt_findings findings = { 0 };
 	struct gt_probe_more more = { .topology = cli->topology ? &topology : NULL,
+		.bandwidth = cli->bandwidth ? &bandwidth : NULL,
 		.findings = cli->check ? &findings : NULL,
 		.width = report->width };
 	int rc = cli->topology ? gt_topology_read(&topology, nvml, err) : 0;
 
+	if (!rc && (cli->bandwidth || cli->check))
+		rc = gt_bandwidth_read(&bandwidth, cli->bandwidth, err);
 	if (!rc && cli->check)
-		rc = find_problems(&findings, probe, err);
+		rc = find_problems(&findings, probe, &bandwidth, err);
 	report->errors = findings.errors;
 	if (!rc)
 		rc = cli->common.json ? gt_probe_print_json(out, probe, &more, err)
 		                      : gt_probe_print_text(out, report->color, probe, &more, err);
 	gt_findings_release(&findings);
+	gt_bandwidth_release(&bandwidth);
 	gt_topology_release(&topology);
 	return rc;
 }

@@ -305,6 +305,9 @@ static json_t *document_json(const struct gt_probe *probe, const struct gt_probe
 	if (more->topology)
 		failed |= json_object_set_new(
 		              document, "topology", gt_probe_topology_json(more->topology)) != 0;
+	if (more->bandwidth)
+		failed |= json_object_set_new(
+		              document, "bandwidth", gt_probe_bandwidth_json(more->bandwidth)) != 0;
 	if (more->findings)
 		failed |= json_object_set_new(
 		              document, "findings", gt_probe_findings_json(more->findings)) != 0;

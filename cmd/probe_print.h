@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "lib/base/err.h"
+#include "lib/device/bandwidth_report.h"
 #include "lib/device/check.h"
 #include "lib/device/name.h"
 #include "lib/device/probe.h"
@@ -15,6 +16,7 @@
 /* Sections that are printed where they were asked for; else NULL. */
 struct gt_probe_more {
 	const struct gt_topology *topology;
+	const struct gt_bandwidth *bandwidth;
 	const struct gt_findings *findings;
 	int width; /* columns of the terminal, where lines of text end; 0: they do not */
 };
@@ -34,6 +36,10 @@ int gt_probe_print_json(
 /* probe_topology.c: a matrix with a legend; a value, NULL: out of memory. */
 void gt_probe_print_topology(FILE *out, const struct gt_topology *t);
 json_t *gt_probe_topology_json(const struct gt_topology *t);
+
+/* probe_bandwidth.c: tables of rates; a value, NULL: out of memory. */
+void gt_probe_print_bandwidth(FILE *out, bool color, const struct gt_bandwidth *b, int width);
+json_t *gt_probe_bandwidth_json(const struct gt_bandwidth *b);
 
 /* Text from outside. It begins in `column`, and goes on in `indent` on lines of at most `width`
  * columns, or on the same line where that is 0. */

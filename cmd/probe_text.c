@@ -197,6 +197,8 @@ int gt_probe_print_text(FILE *out, bool color, const struct gt_probe *probe,
 		gt_probe_print_topology(out, more->topology);
 	fputc('\n', out);
 	print_cpu(out, color, probe, more->width);
+	if (more->bandwidth)
+		gt_probe_print_bandwidth(out, color, more->bandwidth, more->width);
 	if (more->findings)
 		gt_probe_print_findings(out, color, more->findings, more->width);
 	return ferror(out) ? gt_err_sys(err, "cannot write the list of devices") : 0;

@@ -22,7 +22,7 @@ _gtrain()
 		((COMP_CWORD == 2)) && command=bench- prev=''
 	fi
 	case $command:$prev in
-	probe:--watch) words='--watch --topology --check --json --quiet --verbose --color --help ' ;;
+	probe:--watch) words='--watch --topology --bandwidth --check --json --quiet --verbose --color --help ' ;;
 	probe:--color) words='auto always never' ;;
 	train:--model) return ;;
 	train:--data) return ;;
@@ -242,7 +242,7 @@ _gtrain()
 	:) words='probe train eval generate bench ckpt help --version --help' ;;
 	ckpt-:) words='ls verify diff strip-module add-module remap rename select convert merge --help' ;;
 	bench-:) words='allreduce ckpt copy gemm --help' ;;
-	probe:*) words='--watch --topology --check --json --quiet --verbose --color --help ' ;;
+	probe:*) words='--watch --topology --bandwidth --check --json --quiet --verbose --color --help ' ;;
 	train:*) words='--model --data --val --val-split --init-from --epochs --steps --batch --accumulate --seed --reproducible --amp --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
 	eval:*) words='--model --ckpt --data --vocab --map --strict --batch --amp --device --threads --workers --nproc --backend --timeout --json --quiet --verbose --color --help ' ;;
 	generate:*) words='--ckpt --model --vocab --prompt --tokens --temperature --top-k --top-p --seed --device --threads --json --quiet --verbose --color --help ' ;;

@@ -43,6 +43,7 @@ complete -c gtrain -n '__gtrain_group bench' -a gemm -d 'time products of matric
 
 complete -c gtrain -n '__gtrain_command probe' -l watch -x -d 'print every second, or so many, and mark changes'
 complete -c gtrain -n '__gtrain_command probe' -l topology -d 'print how GPUs are linked, and the CPUs near them'
+complete -c gtrain -n '__gtrain_command probe' -l bandwidth -d 'measure copies, and test those between GPUs with data'
 complete -c gtrain -n '__gtrain_command probe' -l check -d 'look for problems; exit with 1 where a run would fail'
 complete -c gtrain -n '__gtrain_command probe' -l json -d 'write one JSON document to standard output, nothing else'
 complete -c gtrain -n '__gtrain_command probe' -l quiet -s q -d 'only warnings and errors on standard error'

@@ -269,6 +269,40 @@ static int check_nccl(struct check *c)
 	return rc;
 }
 
+static int check_pair(struct check *c, const struct gt_bandwidth *b, size_t from, size_t to)
+{
+	const struct gt_peer_report *p = &b->peer[from * b->count + to];
+
+	if (!p->wrong)
+		return 0;
+	return fix(
+	    add(c, GT_SEVERITY_ERROR, "peer-data",
+	        "data from cuda:%zu arrive wrong on cuda:%zu (%" PRId64 " of %" PRId64 " words)%s",
+	        from, to, p->wrong, p->words,
+	        p->direct ? ", though the driver says that one reaches the other's memory" : ""),
+	    "switch off ACS on the PCIe bridges, or the IOMMU (kernel option iommu=pt); until then "
+	    "let NCCL go through the host: NCCL_P2P_DISABLE=1");
+}
+
+/* The driver's word is no proof: with a wrong setting of the IOMMU or of PCIe bridges it says that
+ * GPUs reach each other, and copies bring other bytes. (NCCL's manual, "Troubleshooting".) */
+static int check_peers(struct check *c)
+{
+	const struct gt_bandwidth *b = c->facts->copies;
+	int rc = 0;
+
+	if (!b)
+		return 0;
+	if (b->problem[0])
+		return fix(add(c, GT_SEVERITY_WARNING, "copies-untested",
+		               "copies between GPUs could not be tested: %.800s", b->problem),
+		    "see to the other problems first; 'nvidia-smi' shows who holds the GPUs");
+	for (size_t i = 0; b->peer && i < b->count; i++)
+		for (size_t k = 0; !rc && k < b->count; k++)
+			rc = check_pair(c, b, i, k);
+	return rc;
+}
+
 static int check_limits(struct check *c)
 {
 	const struct gt_check_facts *f = c->facts;
@@ -294,7 +328,7 @@ int gt_check(struct gt_findings *out, const struct gt_probe *probe,
     const struct gt_check_facts *facts, struct gt_err *err)
 {
 	static int (*const checks[])(struct check *) = { check_cpu, check_driver, check_cuda,
-		check_order, check_models, check_gpus, check_nccl, check_limits };
+		check_order, check_models, check_gpus, check_peers, check_nccl, check_limits };
 	struct check c = { .out = out, .probe = probe, .facts = facts, .err = err };
 	int rc = 0;
 

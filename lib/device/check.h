@@ -2,6 +2,7 @@
 #ifndef GT_DEVICE_CHECK_H
 #define GT_DEVICE_CHECK_H
 
+#include "lib/device/bandwidth_report.h"
 #include "lib/device/probe.h"
 
 enum gt_severity {
@@ -22,12 +23,13 @@ struct gt_findings {
 
 /* What checks need to know beside the probe. Unknown figures are no finding. */
 struct gt_check_facts {
-	bool nvidia_card;              /* the PCI bus has a display or compute card of NVIDIA's */
-	bool nccl;                     /* libnccl.so.2 can be opened */
-	struct gt_maybe shm_bytes;     /* size of /dev/shm */
-	struct gt_maybe open_files;    /* how many this process may have; unknown: no limit */
-	struct gt_maybe address_bytes; /* how much it may map; unknown: no limit */
-	struct gt_maybe locked_bytes;  /* how much memory it may lock; unknown: no limit */
+	bool nvidia_card; /* the PCI bus has a display or compute card of NVIDIA's */
+	bool nccl;        /* libnccl.so.2 can be opened */
+	const struct gt_bandwidth *copies; /* borrowed; NULL: not tested */
+	struct gt_maybe shm_bytes;         /* size of /dev/shm */
+	struct gt_maybe open_files;        /* how many this process may have; unknown: no limit */
+	struct gt_maybe address_bytes;     /* how much it may map; unknown: no limit */
+	struct gt_maybe locked_bytes;      /* how much memory it may lock; unknown: no limit */
 };
 
 /* Look these up. `root` is the prefix of /dev and /sys, NULL: the real ones; NCCL is opened only

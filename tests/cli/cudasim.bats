@@ -51,3 +51,63 @@ setup() {
 	equal "$status" 0
 	[[ $out != *" and "* ]]
 }
+
+# The schema holds for the document in $out.
+valid() {
+	python3 "$ROOT/tests/common/schema.py" "$ROOT/schemas/probe.json" <<<"$out"
+}
+
+# As many GPUs by the driver's library as the simulator has.
+with_gpus() {
+	export GTRAIN_NVML=$GTRAIN_TESTS/fake/libnvidia-ml.so.1 FAKE_NVML_COUNT=$1 CUDASIM_DEVICES=$1
+}
+
+@test "probe --bandwidth: rates of every copy, and data of every pair compared" {
+	with_gpus 3
+	gtrain probe --bandwidth --json
+	equal "$status" 0
+	valid
+	equal "$(jq -c '[.bandwidth.devices[] | .device, ([.[] | numbers | . > 0] | all)]' <<<"$out")" \
+		'["cuda:0",true,"cuda:1",true,"cuda:2",true]'
+	equal "$(jq -c '[.bandwidth.peers[] | [.direct, .words_checked > 100000, .words_wrong, .bytes_per_s > 0]] | unique' <<<"$out")" \
+		'[[true,true,0,true]]'
+	equal "$(jq '.bandwidth.peers | length' <<<"$out")" 6
+	equal "$(jq '.bandwidth.problem' <<<"$out")" null
+}
+
+@test "probe --bandwidth as text: tables of 80 columns, signs where they are needed" {
+	with_gpus 2
+	gtrain probe --bandwidth
+	equal "$status" 0
+	[[ $out == *"pinned in  pageable in"*"from / to"*"both ways"*"data of all pairs were compared, and arrive as they were"* ]]
+	[[ $out != *"* through"* ]]
+	CUDASIM_PEERS=no gtrain probe --bandwidth
+	[[ $out == *"* through the host: the driver lets neither"* ]]
+	CUDASIM_PEERS=wrong gtrain probe --bandwidth
+	[[ $out == *"! data arrive wrong"* && $out != *"as they were"* ]]
+	equal "$(awk 'length > 80' <<<"$out")" ""
+}
+
+@test "probe --check does not believe the driver that GPUs reach each other" {
+	with_gpus 2
+	CUDASIM_PEERS=wrong gtrain probe --check --json
+	equal "$status" 1
+	valid
+	equal "$(jq -r '.findings[] | select(.id == "peer-data") | "\(.severity): \(.text)"' <<<"$out" | head -1)" \
+		"error: data from cuda:0 arrive wrong on cuda:1 (1 of 1048576 words), though the driver says that one reaches the other's memory"
+	equal "$(jq '[.findings[] | select(.id == "peer-data")] | length' <<<"$out")" 2
+	for peers in yes no; do
+		CUDASIM_PEERS=$peers gtrain probe --check --json
+		equal "$(jq '[.findings[] | select(.id == "peer-data")] | length' <<<"$out")" 0
+	done
+}
+
+@test "probe: GPUs that cannot be measured are told, and are no failure" {
+	with_gpus 2
+	CUDASIM_MEMORY=300000 gtrain probe --bandwidth --json
+	equal "$status" 0
+	valid
+	[[ $(jq -r .bandwidth.problem <<<"$out") == "cuda:"*"no memory: "* ]]
+	CUDASIM_MEMORY=300000 gtrain probe --check --json
+	equal "$(jq -r '.findings[] | select(.id == "copies-untested") | .severity' <<<"$out")" warning
+}

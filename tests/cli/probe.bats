@@ -349,3 +349,13 @@ until_seen() {
 	[ "$status" -eq 2 ]
 	[ -z "$output" ]
 }
+
+@test "--bandwidth without a GPU measures the CPU's memory" {
+	GTRAIN_NVML=/nonexistent run "$gtrain" probe --bandwidth --json
+	[ "$status" -eq 0 ]
+	valid
+	check 'd["bandwidth"]["cpu_bytes_per_s"] > 1e8 and d["bandwidth"]["devices"] == [] and d["bandwidth"]["peers"] == []'
+	run "$gtrain" probe --bandwidth
+	[ "$status" -eq 0 ]
+	grep -Eq '^CPU +[0-9.]+ in its memory$' <<<"$output"
+}
