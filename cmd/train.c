@@ -254,7 +254,7 @@ static int train(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct 
 	gt_cmd_set_threads(cli->threads);
 	rc = gt_train_open(&t, &cli->train, cli->dry_run, &env->log, err);
 	if (!rc)
-		rc = cli->dry_run ? gt_cmd_print_plan(t, cli->common.json, err)
+		rc = cli->dry_run ? gt_cmd_print_plan(t, cli->common.json, cli->common.verbose, err)
 		                  : run(env, cli, t, !comm->world.rank, stop, err);
 	gt_train_close(t);
 	return rc;

@@ -1,10 +1,12 @@
 /* train_plan.c - the plan of a run, as text and as JSON. */
 #include "cmd/train_plan.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/table_out.h"
 #include "lib/base/text.h"
 
 static json_int_t field(const json_t *plan, const char *name)
@@ -80,7 +82,68 @@ static void print_text(const json_t *plan)
 	    gt_text_bytes(b, (uint64_t)field(plan, "arena_bytes_without_sharing")));
 }
 
-int gt_cmd_print_plan(const struct gt_train *t, bool json, struct gt_err *err)
+/* ---- what ops take ---- */
+
+enum { COLUMNS = 5 };
+
+static double number(const json_t *object, const char *name)
+{
+	return json_number_value(json_object_get(object, name));
+}
+
+static void op_row(struct gt_table *table, const char *name, const json_t *op, double runs)
+{
+	char cells[COLUMNS - 1][GT_TEXT_SIZE];
+
+	snprintf(cells[0], GT_TEXT_SIZE, "%.0f", runs * number(op, "nodes"));
+	snprintf(cells[1], GT_TEXT_SIZE, "%.0f", runs * number(op, "launches"));
+	snprintf(cells[2], GT_TEXT_SIZE, "%.3f", number(op, "bytes") / 1e9);
+	snprintf(cells[3], GT_TEXT_SIZE, "%.3f", number(op, "flops") / 1e9);
+	gt_table_row(table, (const char *[COLUMNS]){ name, cells[0], cells[1], cells[2], cells[3] },
+	    COLUMNS);
+}
+
+/* "24 to 26 in each of 12 blocks" */
+static void print_blocks(const json_t *plan, double runs)
+{
+	const json_t *blocks = json_object_get(plan, "model_blocks"), *block;
+	double least = INFINITY, most = 0;
+	size_t i;
+
+	json_array_foreach(blocks, i, block)
+	{
+		least = fmin(least, runs * number(block, "launches"));
+		most = fmax(most, runs * number(block, "launches"));
+	}
+	if (json_array_size(blocks))
+		printf("launches       %.0f to %.0f in each of %zu blocks\n", least, most,
+		    json_array_size(blocks));
+}
+
+/* By op, per step, those that move most bytes first. */
+static void print_ops(const json_t *plan)
+{
+	static const char *const head[COLUMNS] = { "op", "nodes", "launches", "GB", "GFLOP" };
+	const json_t *ops = json_object_get(plan, "ops"), *op;
+	double runs = (double)field(plan, "runs");
+	json_t *total = json_pack("{s:i,s:i,s:f,s:f}", "nodes", (int)field(plan, "kernels"),
+	    "launches", (int)field(plan, "launches"), "bytes", number(plan, "bytes_per_step"),
+	    "flops", number(plan, "flops_per_step"));
+	struct gt_table table = { .out = stdout, .right = { false, true, true, true, true } };
+	size_t i;
+
+	print_blocks(plan, runs);
+	for (int round = 0; round < 2; round++) {
+		table.measuring = !round;
+		gt_table_row(&table, head, COLUMNS);
+		json_array_foreach(ops, i, op)
+		    op_row(&table, json_string_value(json_object_get(op, "name")), op, runs);
+		op_row(&table, "total", total, runs);
+	}
+	json_decref(total);
+}
+
+int gt_cmd_print_plan(const struct gt_train *t, bool json, bool verbose, struct gt_err *err)
 {
 	json_t *plan = gt_train_describe(t, err);
 
@@ -89,6 +152,8 @@ int gt_cmd_print_plan(const struct gt_train *t, bool json, struct gt_err *err)
 	if (json)
 		return gt_cmd_print_json(plan, JSON_INDENT(2), err);
 	print_text(plan);
+	if (verbose)
+		print_ops(plan);
 	json_decref(plan);
 	return 0;
 }

@@ -6,7 +6,8 @@
 
 #include "lib/train/train.h"
 
-/* Print what the run will take to standard output, as a table or as one JSON document. */
-int gt_cmd_print_plan(const struct gt_train *t, bool json, struct gt_err *err);
+/* Print what the run will take to standard output, as a table or as one JSON document; `verbose`:
+ * and, in the table, what each op takes. */
+int gt_cmd_print_plan(const struct gt_train *t, bool json, bool verbose, struct gt_err *err);
 
 #endif

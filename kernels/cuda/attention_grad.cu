@@ -244,6 +244,7 @@ template <class T> static int run_attention_grad(struct gt_call *call, struct gt
 static int prepare_attention_grad(struct gt_call *call, struct gt_err *err)
 {
 	(void)err;
+	call->launches = 3;
 	call->workspace_bytes =
 	    (size_t)gt_tensor_elements(&call->in[3]) * gt_dtype_size(call->in[3].dtype);
 	return 0;

@@ -310,6 +310,7 @@ static int prepare_conv2d(struct gt_call *call, struct gt_err *err)
 	const struct gt_tensor *w = &call->in[1];
 	int64_t size = (int64_t)gt_dtype_size(w->dtype);
 
+	call->launches = 2;
 	call->workspace_bytes = (size_t)(gt_tensor_elements(w) / (w->shape[0] ? w->shape[0] : 1) *
 	                                 up_to_packs(w->shape[0], size) * size);
 	return check_sizes(call, w, err);
@@ -320,6 +321,7 @@ static int prepare_conv2d_input_grad(struct gt_call *call, struct gt_err *err)
 	const struct gt_tensor *w = &call->in[1];
 	int64_t size = (int64_t)gt_dtype_size(w->dtype);
 
+	call->launches = 2;
 	call->workspace_bytes = (size_t)(gt_tensor_elements(w) / (w->shape[1] ? w->shape[1] : 1) *
 	                                 up_to_packs(w->shape[1], size) * size);
 	return check_sizes(call, w, err);
@@ -386,6 +388,7 @@ static int prepare_conv2d_weight_grad(struct gt_call *call, struct gt_err *err)
 {
 	struct parts p = parts_of(call);
 
+	call->launches = p.count ? 2 : 1;
 	call->workspace_bytes =
 	    (size_t)(p.count * p.w.outputs * p.w.stride) * (call->out[0].dtype == GT_F64 ? 8 : 4);
 	return check_sizes(call, &call->out[0], err);

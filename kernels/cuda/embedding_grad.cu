@@ -261,6 +261,7 @@ static int prepare_embedding_grad(struct gt_call *call, struct gt_err *err)
 	if (tokens > INT32_MAX)
 		return gt_err_set(err, GT_ENOTSUP, "embedding_grad: %lld tokens, at most %d",
 		    (long long)tokens, INT32_MAX);
+	call->launches = 2;
 	call->workspace_bytes = (size_t)(tokens + rows + 1) * sizeof(int32_t);
 	return 0;
 }

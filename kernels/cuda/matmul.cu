@@ -73,6 +73,7 @@ static int prepare_matmul(struct gt_call *call, struct gt_err *err)
 		release_matmul(call);
 		return err->code;
 	}
+	call->launches = m->spreads ? 2 : 1;
 	call->workspace_bytes = gt_product_workspace(m->product);
 	return 0;
 }

@@ -169,6 +169,7 @@ static int prepare_layer_norm_grad(struct gt_call *call, struct gt_err *err)
 	    gt_column_chunks_of(gt_tensor_rows(&call->in[1]), gt_tensor_last(&call->in[1]));
 
 	(void)err;
+	call->launches = call->out[2].present ? 4 : 3;
 	call->workspace_bytes = gt_column_bytes(&m, 2, call->in[1].dtype);
 	return 0;
 }
@@ -207,6 +208,7 @@ static int prepare_bias_grad(struct gt_call *call, struct gt_err *err)
 	struct gt_column_chunks m = chunks_of_channels(&call->in[0]);
 
 	(void)err;
+	call->launches = 2;
 	call->workspace_bytes = gt_column_bytes(&m, 1, call->in[0].dtype);
 	return 0;
 }

@@ -68,6 +68,21 @@ void gt_graph_scope(struct gt_graph *g, const char *format, ...)
 		g->scope = copy;
 }
 
+size_t gt_scope_block(const char *scope)
+{
+	const char *p = scope;
+
+	while (*p) {
+		size_t length = strcspn(p, "."), digits = strspn(p, "0123456789");
+
+		p += length;
+		if (digits && digits == length)
+			break;
+		p += *p == '.';
+	}
+	return (size_t)(p - scope);
+}
+
 static struct gt_value *value_new(struct gt_graph *g, enum gt_role role)
 {
 	struct gt_value *v;

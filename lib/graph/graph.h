@@ -101,6 +101,10 @@ int gt_graph_status(const struct gt_graph *g, struct gt_err *err);
 void gt_graph_scope(struct gt_graph *g, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Characters of a scope that name a block of the model: up to its first component that is a number,
+ * "h.0" of "h.0.attn.c_proj"; all of "lm_head", which has none. */
+size_t gt_scope_block(const char *scope);
+
 /* Declare values that come from outside. Order of declaration is the order of the state_dict and of
  * the optimizer's parameter indices. Names are copied. */
 struct gt_value *gt_input(

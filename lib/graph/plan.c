@@ -262,6 +262,7 @@ static int prepare_step(struct gt_plan *p, int index, struct gt_err *err)
 	s->node = n;
 	s->index = index;
 	s->call.attrs = n->attrs;
+	s->call.launches = 1;
 	s->call.writes = n->op->writes;
 	s->call.inputs = n->inputs;
 	s->call.outputs = n->outputs;
@@ -547,6 +548,7 @@ void gt_plan_summarize(const struct gt_plan *p, struct gt_plan_summary *out)
 		struct gt_cost c;
 
 		gt_node_cost(p->steps[i].node, &c);
+		out->launches += p->steps[i].call.launches;
 		out->cost.flops += c.flops;
 		out->cost.bytes_read += c.bytes_read;
 		out->cost.bytes_written += c.bytes_written;

@@ -29,7 +29,7 @@ struct gt_plan_summary {
 	size_t arena_bytes;                                   /* after sharing */
 	size_t temporary_bytes; /* what temporaries and workspaces would take without sharing */
 	struct gt_cost cost;    /* of one run */
-	int steps;
+	int steps, launches;
 };
 
 struct gt_plan;
@@ -84,6 +84,20 @@ void gt_plan_summarize(const struct gt_plan *plan, struct gt_plan_summary *out);
 
 /* Note when each step is run, from now on, in spans[steps]; NULL: no more. */
 void gt_plan_watch(struct gt_plan *plan, struct gt_span *spans);
+
+/* What the steps of an op, or of a block of the model, take in one run. Views are no steps. */
+struct gt_plan_part {
+	const char *name; /* borrowed from the graph; its first `length` characters count */
+	size_t length;
+	int steps, launches;
+	struct gt_cost cost;
+};
+
+/* *out is yours to free(), those first that move most bytes. Blocks are those of gt_scope_block()
+ * whose names end with a number: "transformer.h.11". */
+enum gt_plan_parts { GT_PLAN_OPS, GT_PLAN_BLOCKS };
+int gt_plan_parts(struct gt_plan_part **out, size_t *count, const struct gt_plan *plan,
+    enum gt_plan_parts by, struct gt_err *err);
 
 /* The steps in order, for profiles and tests. */
 const struct gt_step *gt_plan_steps(const struct gt_plan *plan, size_t *count);

@@ -43,6 +43,46 @@ static json_t *add_stages(json_t *plan, const struct gt_train *t, struct gt_err 
 	return NULL;
 }
 
+static json_t *parts_of(
+    const struct gt_train *t, const struct gt_program *p, enum gt_plan_parts by, struct gt_err *err)
+{
+	struct gt_plan_part *parts = NULL;
+	json_t *list = json_array();
+	size_t count = 0;
+	int rc = gt_plan_parts(&parts, &count, p->plan, by, err);
+
+	for (size_t i = 0; !rc && i < count; i++)
+		json_array_append_new(list,
+		    json_pack("{s:s%,s:i,s:i,s:f,s:f}", "name", parts[i].name, parts[i].length,
+		        "nodes", parts[i].steps, "launches", parts[i].launches, "bytes",
+		        (parts[i].cost.bytes_read + parts[i].cost.bytes_written) * (double)t->runs,
+		        "flops", parts[i].cost.flops * (double)t->runs));
+	free(parts);
+	if (json_array_size(list) == count && !rc)
+		return list;
+	json_decref(list);
+	return NULL;
+}
+
+/* By op and by block: how many nodes and launches a run has, and bytes and FLOPs of a step. */
+static json_t *add_parts(json_t *plan, const struct gt_train *t, const struct gt_program *p,
+    const struct gt_plan_summary *s, struct gt_err *err)
+{
+	double bytes = (s->cost.bytes_read + s->cost.bytes_written) * (double)t->runs;
+	json_t *parts = json_pack("{s:i,s:f,s:o?,s:o?}", "launches", s->launches, "bytes_per_step",
+	    bytes, "ops", parts_of(t, p, GT_PLAN_OPS, err), "model_blocks",
+	    parts_of(t, p, GT_PLAN_BLOCKS, err));
+	bool added = json_array_size(json_object_get(parts, "ops")) &&
+	             json_object_get(parts, "model_blocks") && !json_object_update(plan, parts);
+
+	json_decref(parts);
+	if (added)
+		return plan;
+	json_decref(plan);
+	gt_err_set(err, GT_ENOMEM, "out of memory");
+	return NULL;
+}
+
 json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_program *p = t->steps.full.plan ? &t->steps.full : &t->steps.tail;
@@ -71,5 +111,7 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 		gt_err_set(err, GT_ENOMEM, "out of memory");
 	else if (t->o.parallel.tensor > 1)
 		json_object_set_new(out, "tensor_parallel", json_integer(t->o.parallel.tensor));
+	if (out)
+		out = add_parts(out, t, p, &s, err);
 	return out && t->o.parallel.stages > 1 ? add_stages(out, t, err) : out;
 }

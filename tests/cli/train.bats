@@ -264,6 +264,13 @@ hint: --accumulate 4, with a larger --batch"
 	check "$out" 'd["parameters"] == 195 and d["steps"] == 80 and d["memory_bytes"]["total"]
 		== sum(d["memory_bytes"][k] for k in d["memory_bytes"] if k != "total")'
 	equal "$(find . ! -name . ! -name out ! -name err)" ""
+	check "$out" 'd["launches"] == d["kernels"] == sum(o["launches"] for o in d["ops"])
+		and abs(d["flops_per_step"] - sum(o["flops"] for o in d["ops"])) < 1
+		and d["bytes_per_step"] == sum(o["bytes"] for o in d["ops"]) and [b["name"] for b in d["model_blocks"]] == ["0", "2"]'
+	gtrain train --model gpt:layers=2,width=8,heads=2,block=4,vocab=5 --data random --batch 2 --accumulate 3 --dry-run -v
+	equal "$status" 0
+	[[ $out == *"in each of 2 blocks"*"op "*"launches"*"GFLOP"*"matmul "*"total "* ]]
+	[ "$(awk '$1 == "matmul" { print $2 }' <<<"$out")" = 81 ]
 }
 
 # ---- steps and batches ----

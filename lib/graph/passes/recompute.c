@@ -1,5 +1,4 @@
 /* recompute.c - the forward part of a block is computed again for its backward part. */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,25 +46,9 @@ static bool applies(const struct gt_pass_options *options)
 	return options->loss && options->recompute;
 }
 
-/* Up to the first component that is a number: "h.0" of "h.0.attn.c_proj", all of "lm_head". */
-static size_t block_length(const char *scope)
-{
-	const char *p = scope;
-
-	while (*p) {
-		size_t length = strcspn(p, "."), digits = strspn(p, "0123456789");
-
-		p += length;
-		if (digits && digits == length)
-			break;
-		p += *p == '.';
-	}
-	return (size_t)(p - scope);
-}
-
 static int find_block(struct pass *p, const char *scope)
 {
-	size_t length = block_length(scope), i = 0;
+	size_t length = gt_scope_block(scope), i = 0;
 
 	while (i < p->block_count &&
 	       (p->blocks[i].length != length || memcmp(p->blocks[i].scope, scope, length) != 0))

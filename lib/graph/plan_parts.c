@@ -1,0 +1,64 @@
+/* plan_parts.c - what a plan takes, by op and by block of the model. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+#include "lib/graph/plan.h"
+
+static bool is_numbered(const char *name, size_t length)
+{
+	return length && isdigit((unsigned char)name[length - 1]);
+}
+
+static struct gt_plan_part *find(
+    struct gt_plan_part *parts, size_t *count, const char *name, size_t length)
+{
+	for (size_t i = 0; i < *count; i++)
+		if (parts[i].length == length && !memcmp(parts[i].name, name, length))
+			return &parts[i];
+	parts[*count] = (struct gt_plan_part){ .name = name, .length = length };
+	return &parts[(*count)++];
+}
+
+static void add(struct gt_plan_part *part, const struct gt_step *s)
+{
+	struct gt_cost c;
+
+	gt_node_cost(s->node, &c);
+	part->steps++;
+	part->launches += s->call.launches;
+	part->cost.flops += c.flops;
+	part->cost.bytes_read += c.bytes_read;
+	part->cost.bytes_written += c.bytes_written;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct gt_plan_part *x = a, *y = b;
+	double first = x->cost.bytes_read + x->cost.bytes_written,
+	       second = y->cost.bytes_read + y->cost.bytes_written;
+
+	return first < second ? 1 : first > second ? -1 : strcmp(x->name, y->name);
+}
+
+int gt_plan_parts(struct gt_plan_part **out, size_t *count, const struct gt_plan *plan,
+    enum gt_plan_parts by, struct gt_err *err)
+{
+	size_t steps;
+	const struct gt_step *s = gt_plan_steps(plan, &steps);
+
+	*count = 0;
+	*out = gt_calloc(steps + 1, sizeof(**out), err);
+	if (!*out)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < steps; i++) {
+		const char *name = by == GT_PLAN_OPS ? s[i].node->op->name : s[i].node->scope;
+		size_t length = by == GT_PLAN_OPS ? strlen(name) : gt_scope_block(name);
+
+		if (by == GT_PLAN_OPS || is_numbered(name, length))
+			add(find(*out, count, name, length), &s[i]);
+	}
+	qsort(*out, *count, sizeof(**out), by_bytes);
+	return 0;
+}
