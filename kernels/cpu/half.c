@@ -254,6 +254,8 @@ const struct gt_kernel GT_ISA(gt_cpu_half_kernels)[] = {
 	WHOLE(bias_grad),
 	WHOLE(layer_norm),
 	WHOLE(layer_norm_grad),
+	WHOLE(add_layer_norm),
+	WHOLE(add_layer_norm_grad),
 	WHOLE(batch_norm),
 	WHOLE(batch_norm_grad),
 	WHOLE(batch_norm_eval),

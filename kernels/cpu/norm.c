@@ -1,4 +1,6 @@
-/* norm.c - layer_norm and its gradient. */
+/* norm.c - layer_norm, by itself and behind a sum, and the gradients. */
+enum { NORM_TILE = 256 };
+
 #define REAL_BITS 32
 #include "kernels/cpu/norm.inc"
 #define REAL_BITS 64
@@ -18,5 +20,7 @@ static int layer_norm_grad_prepare(struct gt_call *call, struct gt_err *err)
 const struct gt_kernel GT_ISA(gt_cpu_norm_kernels)[] = {
 	GT_ROWS(layer_norm),
 	GT_ROWS(layer_norm_grad, .prepare = layer_norm_grad_prepare),
+	GT_ROWS(add_layer_norm),
+	GT_ROWS(add_layer_norm_grad, .prepare = layer_norm_grad_prepare),
 	{ .op = NULL },
 };

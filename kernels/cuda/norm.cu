@@ -1,4 +1,4 @@
-/* norm.cu - layer_norm and its gradient, and the sum of gradients for a bias. */
+/* norm.cu - layer_norm, by itself and behind a sum, their gradients, and that of a bias. */
 #include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/reduce.cuh"
@@ -9,6 +9,13 @@
  * float32, rounded. Statistics, weights and sums are in the type of gt_wide. Formulas:
  * lib/graph/ops/ops.h. */
 enum { WARPS = 4, PACK = 8 };
+
+/* What is loaded for later rounds takes registers. */
+#ifdef __CUDACC__
+#define GT_NO_UNROLL _Pragma("unroll 1")
+#else
+#define GT_NO_UNROLL
+#endif
 
 template <class T, int W> using reader = typename gt_map_buffer<T, true, false>::template lanes<W>;
 template <class T, int W> using writer = typename gt_map_buffer<T, false, true>::template lanes<W>;
@@ -28,28 +35,50 @@ static __device__ __forceinline__ typename gt_wide<T>::type sum_row(const T *x, 
 	return gt_warp_sum(sum);
 }
 
-template <class T> struct norm_args {
+/* x and y are T; what is normalised is S: x itself, or a sum, which may be of the wide type. */
+template <class T, class S> struct norm_args {
 	typedef typename gt_wide<T>::type wide;
 	T *y;
+	S *sum; /* nullptr: x is normalised */
 	wide *mean, *rstd;
 	const T *x;
+	const S *residual;
 	const wide *weight, *bias;
 	int64_t rows, cols;
 	double eps;
 };
 
-template <class T, int W> static __global__ void layer_norm(norm_args<T> a)
+/* A row of the sum. Each lane reads back what it has written itself. */
+template <int W, class T, class S>
+static __device__ __forceinline__ void add_row(S *sum, const T *x, const S *residual, int64_t cols)
+{
+	reader<T, W> a = { (T *)x, {} };
+	reader<S, W> b = { (S *)residual, {} };
+	writer<S, W> to = { sum, {} };
+
+	for (int64_t c = threadIdx.x % 32 * W; c < cols; c += 32 * W) {
+		a.load(c);
+		b.load(c);
+		for (int k = 0; k < W; k++)
+			to.v[k] = a.v[k] + b.v[k];
+		to.store(c);
+	}
+}
+
+template <class T, class S, int W> static __global__ void layer_norm(norm_args<T, S> a)
 {
 	typedef typename gt_wide<T>::type wide;
 	int64_t r = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
 	int lane = (int)threadIdx.x % 32;
-	reader<T, W> x = { (T *)a.x + r * a.cols, {} };
+	reader<S, W> x = { (a.sum ? a.sum : (S *)a.x) + r * a.cols, {} };
 	writer<T, W> y = { a.y + r * a.cols, {} };
 	reader<wide, W> weight = { (wide *)a.weight, {} }, bias = { (wide *)a.bias, {} };
 	wide mean, square, rstd;
 
 	if (r >= a.rows)
 		return;
+	if (a.sum)
+		add_row<W>(x.p, a.x + r * a.cols, a.residual + r * a.cols, a.cols);
 	mean = sum_row<W>(x.p, a.cols, [](wide v) { return v; }) / (wide)a.cols;
 	square = sum_row<W>(x.p, a.cols, [mean](wide v) { return (v - mean) * (v - mean); });
 	rstd = 1 / sqrt(square / (wide)a.cols + (wide)a.eps);
@@ -68,38 +97,43 @@ template <class T, int W> static __global__ void layer_norm(norm_args<T> a)
 	}
 }
 
-template <class T> struct norm_grad_args {
+/* ---- gradients ---- */
+
+/*
+ * A block has a chunk of rows, and takes as many at a time as it has warps. Each warp makes dx of
+ * one; then each thread adds the elements of some columns, which are still in a cache, to its own
+ * sums for dweight and dbias. A second kernel adds up the sums of all blocks. So memory is read
+ * once, and no thread waits for another.
+ */
+enum { GRAD_WARPS = 8, GRAD_THREADS = GRAD_WARPS * 32, SHARED_BYTES = 48 * 1024, FINISH_ROWS = 8 };
+
+template <class T, class S> struct norm_grad_args {
 	typedef typename gt_wide<T>::type wide;
-	T *dx;
-	const T *dy, *x;
+	S *dx;
+	T *low;        /* dx once more, or nullptr */
+	wide *partial; /* [chunks, 2, cols] */
+	const T *dy;
+	const S *x, *dsum; /* dsum is added to dx; nullptr: nothing is */
 	const wide *weight, *mean, *rstd;
-	int64_t rows, cols;
-
-	/* dweight and dbias of one element. */
-	__device__ void operator()(wide *sums, int64_t r, int64_t c) const
-	{
-		wide d = gt_load(dy[r * cols + c]);
-
-		sums[0] += d * (gt_load(x[r * cols + c]) - mean[r]) * rstd[r];
-		sums[1] += d;
-	}
+	struct gt_column_chunks m;
+	bool shared; /* the sums of a chunk fit into shared memory */
 };
 
-template <class T, int W> static __global__ void layer_norm_grad(norm_grad_args<T> a)
+template <class T, class S, int W>
+static __device__ __forceinline__ void grad_row(const norm_grad_args<T, S> &a, int64_t r)
 {
 	typedef typename gt_wide<T>::type wide;
-	int64_t r = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
-	int lane = (int)threadIdx.x % 32;
-	reader<T, W> dy = { (T *)a.dy + r * a.cols, {} }, x = { (T *)a.x + r * a.cols, {} };
-	writer<T, W> dx = { a.dx + r * a.cols, {} };
+	int64_t cols = a.m.cols, at = r * cols;
+	int first = (int)threadIdx.x % 32 * W;
+	reader<T, W> dy = { (T *)a.dy + at, {} };
+	reader<S, W> x = { (S *)a.x + at, {} }, dsum = { a.dsum ? (S *)a.dsum + at : nullptr, {} };
 	reader<wide, W> weight = { (wide *)a.weight, {} };
-	wide mean, rstd, sum = 0, dot = 0;
+	writer<S, W> dx = { a.dx + at, {} };
+	writer<T, W> low = { a.low ? a.low + at : nullptr, {} };
+	wide mean = a.mean[r], rstd = a.rstd[r], sum = 0, dot = 0;
 
-	if (r >= a.rows)
-		return;
-	mean = a.mean[r];
-	rstd = a.rstd[r];
-	for (int64_t c = lane * W; c < a.cols; c += 32 * W) {
+	GT_NO_UNROLL
+	for (int64_t c = first; c < cols; c += 32 * W) {
 		dy.load(c);
 		x.load(c);
 		weight.load(c);
@@ -110,57 +144,203 @@ template <class T, int W> static __global__ void layer_norm_grad(norm_grad_args<
 			dot += g * (x.v[k] - mean) * rstd;
 		}
 	}
-	sum = gt_warp_sum(sum) / (wide)a.cols;
-	dot = gt_warp_sum(dot) / (wide)a.cols;
-	for (int64_t c = lane * W; c < a.cols; c += 32 * W) {
+	sum = gt_warp_sum(sum) / (wide)cols;
+	dot = gt_warp_sum(dot) / (wide)cols;
+	GT_NO_UNROLL
+	for (int64_t c = first; c < cols; c += 32 * W) {
 		dy.load(c);
 		x.load(c);
 		weight.load(c);
-		for (int k = 0; k < W; k++)
-			dx.v[k] =
+		if (a.dsum)
+			dsum.load(c);
+		for (int k = 0; k < W; k++) {
+			wide d =
 			    rstd * (dy.v[k] * weight.v[k] - sum - (x.v[k] - mean) * rstd * dot);
+
+			dx.v[k] = low.v[k] = a.dsum ? dsum.v[k] + d : d;
+		}
 		dx.store(c);
+		if (a.low)
+			low.store(c);
 	}
+}
+
+/* Add rows [r, end) to the sums of this thread's columns: sums[c] and sums[cols + c]. */
+template <class T, class S, int W>
+static __device__ __forceinline__ void grad_columns(
+    const norm_grad_args<T, S> &a, typename gt_wide<T>::type *sums, int64_t begin, int64_t end)
+{
+	typedef typename gt_wide<T>::type wide;
+	int64_t cols = a.m.cols;
+
+	for (int64_t c = (int64_t)threadIdx.x * W; c < cols; c += GRAD_THREADS * W) {
+		wide dw[W], db[W];
+
+		for (int k = 0; k < W; k++) {
+			dw[k] = sums[c + k];
+			db[k] = sums[cols + c + k];
+		}
+		GT_NO_UNROLL
+		for (int64_t r = begin; r < end; r++) {
+			reader<T, W> dy = { (T *)a.dy + r * cols, {} };
+			reader<S, W> x = { (S *)a.x + r * cols, {} };
+			wide mean = a.mean[r], rstd = a.rstd[r];
+
+			dy.load(c);
+			x.load(c);
+			for (int k = 0; k < W; k++) {
+				dw[k] += dy.v[k] * (x.v[k] - mean) * rstd;
+				db[k] += dy.v[k];
+			}
+		}
+		for (int k = 0; k < W; k++) {
+			sums[c + k] = dw[k];
+			sums[cols + c + k] = db[k];
+		}
+	}
+}
+
+/* PACK elements at a time in rows, and COLS in columns, of which there are fewer than threads. */
+template <class T, class S, int W, int COLS>
+static __global__ void __launch_bounds__(GRAD_THREADS) layer_norm_grad(norm_grad_args<T, S> a)
+{
+	typedef typename gt_wide<T>::type wide;
+	GT_DYNAMIC_SHARED(wide, shared);
+	int64_t cols = a.m.cols, begin = (int64_t)blockIdx.x * a.m.length;
+	int64_t end = begin + a.m.length < a.m.rows ? begin + a.m.length : a.m.rows;
+	wide *partial = a.partial + (int64_t)blockIdx.x * 2 * cols,
+	     *sums = a.shared ? shared : partial;
+
+	for (int64_t c = (int64_t)threadIdx.x * COLS; c < cols; c += GRAD_THREADS * COLS)
+		for (int k = 0; k < COLS; k++)
+			sums[c + k] = sums[cols + c + k] = 0;
+	GT_NO_UNROLL
+	for (int64_t r = begin; r < end; r += GRAD_WARPS) {
+		if (r + threadIdx.x / 32 < end)
+			grad_row<T, S, W>(a, r + threadIdx.x / 32);
+		grad_columns<T, S, COLS>(a, sums, r, r + GRAD_WARPS < end ? r + GRAD_WARPS : end);
+	}
+	for (int64_t c = (int64_t)threadIdx.x * COLS; a.shared && c < cols;
+	     c += GRAD_THREADS * COLS)
+		for (int k = 0; k < COLS; k++) {
+			partial[c + k] = sums[c + k];
+			partial[cols + c + k] = sums[cols + c + k];
+		}
+}
+
+/* Both sums of a column over all chunks, in double: FINISH_ROWS threads have every so many chunks,
+ * whose sums are added up in their order. */
+template <class W>
+static __global__ void finish_sums(
+    W *first, W *second, const W *partial, int64_t chunks, int64_t cols)
+{
+	int64_t c = (int64_t)blockIdx.x * 32 + threadIdx.x;
+	GT_SHARED(double, sums, FINISH_ROWS * 32);
+	double sum = 0;
+	W *to;
+
+	for (int64_t k = threadIdx.y; c < 2 * cols && k < chunks; k += FINISH_ROWS)
+		sum += (double)partial[k * 2 * cols + c];
+	sums[threadIdx.y * 32 + threadIdx.x] = sum;
+	__syncthreads();
+	to = c < cols ? first : second;
+	if (threadIdx.y || c >= 2 * cols || !to)
+		return;
+	for (int k = 1; k < FINISH_ROWS; k++)
+		sum += sums[k * 32 + threadIdx.x];
+	to[c < cols ? c : c - cols] = (W)sum;
 }
 
 /* ---- rows ---- */
 
-template <class T> static int run_layer_norm(struct gt_call *call, struct gt_err *err)
+template <class T, class S>
+static int launch_norm(struct gt_call *call, const norm_args<T, S> &a, struct gt_err *err)
 {
-	typedef typename gt_wide<T>::type wide;
-	norm_args<T> a = { gt_out_data<T>(call), gt_out_data<wide>(call, 1),
-		gt_out_data<wide>(call, 2), gt_in_data<T>(call, 0), gt_in_data<wide>(call, 1),
-		gt_in_data<wide>(call, 2), gt_tensor_rows(&call->in[0]),
-		gt_tensor_last(&call->in[0]), call->attrs.norm.eps };
 	unsigned blocks = (unsigned)((a.rows + WARPS - 1) / WARPS);
 
 	if (!blocks)
 		return 0;
 	if (a.cols % PACK == 0)
-		GT_LAUNCH((layer_norm<T, PACK>), blocks, WARPS * 32, 0, call->stream->queue, a);
+		GT_LAUNCH((layer_norm<T, S, PACK>), blocks, WARPS * 32, 0, call->stream->queue, a);
 	else
-		GT_LAUNCH((layer_norm<T, 1>), blocks, WARPS * 32, 0, call->stream->queue, a);
-	return gt_cuda_launched(call->stream, "layer_norm", err);
+		GT_LAUNCH((layer_norm<T, S, 1>), blocks, WARPS * 32, 0, call->stream->queue, a);
+	return gt_cuda_launched(call->stream, call->kernel->op, err);
+}
+
+template <class T> static int run_layer_norm(struct gt_call *call, struct gt_err *err)
+{
+	typedef typename gt_wide<T>::type wide;
+	norm_args<T, T> a = { gt_out_data<T>(call), nullptr, gt_out_data<wide>(call, 1),
+		gt_out_data<wide>(call, 2), gt_in_data<T>(call, 0), nullptr,
+		gt_in_data<wide>(call, 1), gt_in_data<wide>(call, 2), gt_tensor_rows(&call->in[0]),
+		gt_tensor_last(&call->in[0]), call->attrs.norm.eps };
+
+	return launch_norm(call, a, err);
+}
+
+template <class T, class S> static int run_sum(struct gt_call *call, struct gt_err *err)
+{
+	typedef typename gt_wide<T>::type wide;
+	norm_args<T, S> a = { gt_out_data<T>(call), gt_out_data<S>(call, 1),
+		gt_out_data<wide>(call, 2), gt_out_data<wide>(call, 3), gt_in_data<T>(call, 0),
+		gt_in_data<S>(call, 1), gt_in_data<wide>(call, 2), gt_in_data<wide>(call, 3),
+		gt_tensor_rows(&call->in[0]), gt_tensor_last(&call->in[0]), call->attrs.norm.eps };
+
+	return launch_norm(call, a, err);
+}
+
+template <class T> static int run_add_layer_norm(struct gt_call *call, struct gt_err *err)
+{
+	typedef typename gt_wide<T>::type wide;
+
+	if (call->in[1].dtype == call->in[0].dtype)
+		return run_sum<T, T>(call, err);
+	return run_sum<T, wide>(call, err);
+}
+
+template <class T, class S, int W, int COLS>
+static void launch_grad(struct gt_call *call, const norm_grad_args<T, S> &a, size_t bytes)
+{
+	GT_LAUNCH((layer_norm_grad<T, S, W, COLS>), (unsigned)a.m.count, GRAD_THREADS,
+	    a.shared ? bytes : 0, call->stream->queue, a);
+}
+
+/* Inputs 0 to 4 of both gradients are the same, as are outputs 0 to 2. */
+template <class T, class S>
+static int run_grad(struct gt_call *call, const S *dsum, T *low, struct gt_err *err)
+{
+	typedef typename gt_wide<T>::type wide;
+	struct gt_column_chunks m =
+	    gt_column_chunks_of(gt_tensor_rows(&call->in[1]), gt_tensor_last(&call->in[1]));
+	size_t bytes = (size_t)m.cols * 2 * sizeof(wide);
+	norm_grad_args<T, S> a = { gt_out_data<S>(call), low, (wide *)call->workspace,
+		gt_in_data<T>(call, 0), gt_in_data<S>(call, 1), dsum, gt_in_data<wide>(call, 2),
+		gt_in_data<wide>(call, 3), gt_in_data<wide>(call, 4), m, bytes <= SHARED_BYTES };
+
+	if (!m.cols)
+		return 0;
+	if (m.count && m.cols % PACK == 0)
+		launch_grad<T, S, PACK, PACK / 4>(call, a, bytes);
+	else if (m.count)
+		launch_grad<T, S, 1, 1>(call, a, bytes);
+	GT_LAUNCH((finish_sums<wide>), (unsigned)((2 * m.cols + 31) / 32), dim3(32, FINISH_ROWS), 0,
+	    call->stream->queue, gt_out_data<wide>(call, 1), gt_out_data<wide>(call, 2), a.partial,
+	    m.count, m.cols);
+	return gt_cuda_launched(call->stream, call->kernel->op, err);
 }
 
 template <class T> static int run_layer_norm_grad(struct gt_call *call, struct gt_err *err)
 {
-	typedef typename gt_wide<T>::type wide;
-	norm_grad_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 0),
-		gt_in_data<T>(call, 1), gt_in_data<wide>(call, 2), gt_in_data<wide>(call, 3),
-		gt_in_data<wide>(call, 4), gt_tensor_rows(&call->in[1]),
-		gt_tensor_last(&call->in[1]) };
-	struct gt_column_chunks m = gt_column_chunks_of(a.rows, a.cols);
-	wide *const sums[] = { gt_out_data<wide>(call, 1), gt_out_data<wide>(call, 2) };
-	unsigned blocks = (unsigned)((a.rows + WARPS - 1) / WARPS);
+	return run_grad<T, T>(call, nullptr, nullptr, err);
+}
 
-	gt_sum_columns(call->stream, sums, (wide *)call->workspace, a, &m);
-	if (blocks && a.cols % PACK == 0)
-		GT_LAUNCH(
-		    (layer_norm_grad<T, PACK>), blocks, WARPS * 32, 0, call->stream->queue, a);
-	else if (blocks)
-		GT_LAUNCH((layer_norm_grad<T, 1>), blocks, WARPS * 32, 0, call->stream->queue, a);
-	return gt_cuda_launched(call->stream, "layer_norm_grad", err);
+template <class T> static int run_add_layer_norm_grad(struct gt_call *call, struct gt_err *err)
+{
+	typedef typename gt_wide<T>::type wide;
+
+	if (call->in[0].dtype == call->in[1].dtype)
+		return run_grad<T, T>(call, gt_in_data<T>(call, 5), gt_out_data<T>(call, 3), err);
+	return run_grad<T, wide>(call, gt_in_data<wide>(call, 5), gt_out_data<T>(call, 3), err);
 }
 
 static int prepare_layer_norm_grad(struct gt_call *call, struct gt_err *err)
@@ -169,7 +349,7 @@ static int prepare_layer_norm_grad(struct gt_call *call, struct gt_err *err)
 	    gt_column_chunks_of(gt_tensor_rows(&call->in[1]), gt_tensor_last(&call->in[1]));
 
 	(void)err;
-	call->launches = call->out[2].present ? 4 : 3;
+	call->launches = 2;
 	call->workspace_bytes = gt_column_bytes(&m, 2, call->in[1].dtype);
 	return 0;
 }
@@ -221,6 +401,8 @@ static bool accepts_channels_last(const struct gt_call *call)
 const struct gt_kernel gt_cuda_norm_kernels[] = {
 	GT_ROWS(layer_norm, nullptr, nullptr),
 	GT_ROWS(layer_norm_grad, nullptr, prepare_layer_norm_grad),
+	GT_ROWS(add_layer_norm, nullptr, nullptr),
+	GT_ROWS(add_layer_norm_grad, nullptr, prepare_layer_norm_grad),
 	GT_ROWS(bias_grad, accepts_channels_last, prepare_bias_grad),
 	{},
 };

@@ -12,6 +12,8 @@ const struct gt_op *const gt_ops[] = {
 	&gt_op_conv2d_weight_grad,
 	&gt_op_layer_norm,
 	&gt_op_layer_norm_grad,
+	&gt_op_add_layer_norm,
+	&gt_op_add_layer_norm_grad,
 	&gt_op_batch_norm,
 	&gt_op_batch_norm_grad,
 	&gt_op_batch_norm_eval,

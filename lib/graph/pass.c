@@ -8,6 +8,7 @@ const struct gt_pass *const gt_passes[] = {
 	&gt_pass_fold_batch_norm,
 	&gt_pass_relax,
 	&gt_pass_autocast,
+	&gt_pass_fuse_norm,
 	&gt_pass_backward,
 	&gt_pass_common,
 	&gt_pass_fuse_accumulate,

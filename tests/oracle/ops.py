@@ -74,6 +74,11 @@ def layer_norm(x, w, b=None, *, eps):
             (rows.var(1, unbiased=False) + eps).rsqrt()]
 
 
+def add_layer_norm(x, residual, w, b=None, *, eps):
+    y, mean, rstd = layer_norm(x + residual, w, b, eps=eps)
+    return [y, x + residual, mean, rstd]
+
+
 def batch_norm(x, w, b, mean, var, count, *, eps, momentum, relu):
     y = F.batch_norm(x, mean, var, w, b, True, momentum, eps)  # mean and var move
     count += 1
@@ -215,6 +220,7 @@ def image_normalize(x, *, mean, std):
 
 OPS = {
     "matmul": matmul, "conv2d": conv2d, "bias_grad": bias_grad, "layer_norm": layer_norm,
+    "add_layer_norm": add_layer_norm,
     "batch_norm": batch_norm, "batch_norm_eval": batch_norm_eval, "batch_norm_fold": batch_norm_fold,
     "batch_norm_moments": batch_norm_moments, "batch_norm_combine": batch_norm_combine, "batch_norm_apply": batch_norm_apply,
     "batch_norm_grad_sums": batch_norm_grad_sums, "batch_norm_grad_apply": batch_norm_grad_apply,
@@ -275,7 +281,7 @@ def check(case):
 
 
 # Of the inputs of these, vectors stay float32 beside data in bfloat16.
-MIXED = ("layer_norm", "batch_norm")
+MIXED = ("layer_norm", "add_layer_norm", "batch_norm")
 
 
 def theirs_in_bfloat16(case):

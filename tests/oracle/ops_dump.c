@@ -39,7 +39,7 @@ static const struct attr attrs[] = {
 	{ "conv2d", "stride", INT, AT(conv.stride) },
 	{ "conv2d", "pad", INT, AT(conv.pad) },
 	{ "conv2d", "relu", BOOL, AT(conv.relu) },
-	{ "layer_norm batch_norm batch_norm_eval batch_norm_fold batch_norm_combine", "eps", REAL,
+	{ "layer_norm add_layer_norm batch_norm batch_norm_eval batch_norm_fold batch_norm_combine", "eps", REAL,
 	    AT(norm.eps) },
 	{ "batch_norm batch_norm_combine", "momentum", REAL, AT(norm.momentum) },
 	{ "batch_norm batch_norm_apply", "relu", BOOL, AT(norm.relu) },

@@ -122,6 +122,49 @@ static void layer_norm_make(struct gt_call *c, enum gt_dtype f)
 	}
 }
 
+/* The residual, the sum and their gradient in float32, beside low data; or all low. */
+static void add_norm_make(struct gt_call *c, enum gt_dtype f, enum gt_dtype sum)
+{
+	const enum gt_dtype data[] = { f, sum };
+
+	c->inputs = c->outputs = 4;
+	c->attrs.norm.eps = 1e-5;
+	for (int i = 0; i < 4; i++) {
+		c->in[i] = i < 2 ? test_tensor2(data[i], 65, 600) : test_tensor1(GT_F32, 600);
+		c->out[i] = i < 2 ? test_tensor2(data[i], 65, 600) : test_tensor1(GT_F32, 65);
+		test_random(&c->in[i], (uint32_t)(5 + i), -1, 1);
+	}
+}
+
+static void add_layer_norm_make(struct gt_call *c, enum gt_dtype f)
+{
+	add_norm_make(c, f, GT_F32);
+}
+
+static void add_norm_grad_make(struct gt_call *c, enum gt_dtype f, enum gt_dtype sum)
+{
+	const enum gt_dtype data[] = { f, sum, GT_F32, GT_F32, GT_F32, sum };
+
+	c->inputs = 7;
+	c->outputs = 4;
+	for (int i = 0; i < 7; i++) {
+		bool whole = i < 2 || i == 5;
+
+		c->in[i] = whole ? test_tensor2(data[i], 65, 600)
+		                 : test_tensor1(GT_F32, i == 3 || i == 4 ? 65 : 600);
+		test_random(&c->in[i], (uint32_t)(5 + i), i == 4 ? 0.5 : -1, 1);
+	}
+	c->out[0] = test_tensor2(sum, 65, 600);
+	c->out[1] = test_tensor1(GT_F32, 600);
+	c->out[2] = test_tensor1(GT_F32, 600);
+	c->out[3] = test_tensor2(f, 65, 600);
+}
+
+static void add_layer_norm_grad_make(struct gt_call *c, enum gt_dtype f)
+{
+	add_norm_grad_make(c, f, GT_F32);
+}
+
 /* An output that is no number, images, workspace of the kernel's own. */
 static void max_pool_make(struct gt_call *c, enum gt_dtype f)
 {
@@ -236,6 +279,8 @@ static const struct {
 	{ "copy", small_make, APART },
 	{ "fill", fill_make, APART },
 	{ "layer_norm", layer_norm_make, APART },
+	{ "add_layer_norm", add_layer_norm_make, APART },
+	{ "add_layer_norm_grad", add_layer_norm_grad_make, APART },
 	{ "batch_norm", batch_norm_make, APART },
 	{ "batch_norm_grad", batch_norm_grad_make, IN_PLACE },
 	{ "max_pool2d", max_pool_make, APART },

@@ -104,6 +104,64 @@ static void layer_norm_grad_naive(struct gt_call *c)
 	}
 }
 
+/* Variant 1: without bias. */
+static void add_layer_norm_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 4;
+	c->outputs = 4;
+	c->attrs.norm.eps = 1e-5;
+	for (int i = 0; i < 2; i++)
+		c->in[i] = test_tensor2(f, d[0], d[1]);
+	for (int i = 2; i < 4; i++)
+		c->in[i] = test_tensor1(f, d[1]);
+	for (int i = 0; i < 4; i++)
+		test_random(&c->in[i], (uint32_t)(71 + i), -1, 2);
+	c->in[3].present = d[VARIANT] == 0;
+	for (int i = 0; i < 4; i++)
+		c->out[i] = i < 2 ? test_tensor2(f, d[0], d[1]) : test_tensor1(f, d[0]);
+}
+
+static void add_layer_norm_naive(struct gt_call *c)
+{
+	struct gt_call norm = { .attrs = c->attrs,
+		.in = { c->out[1], c->in[2], c->in[3] },
+		.out = { c->out[0], c->out[2], c->out[3] } };
+
+	EACH(i, c->in[0])
+	test_put(&c->out[1], i, test_get(&c->in[0], i) + test_get(&c->in[1], i));
+	layer_norm_naive(&norm);
+}
+
+/* Variant 1: without bias, 2: nor a gradient of the sum. */
+static void add_layer_norm_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	layer_norm_grad_make(c, f, d);
+	c->inputs = 7;
+	c->outputs = 4;
+	c->in[6] = c->in[5];
+	c->in[6].present = c->out[2].present = d[VARIANT] == 0;
+	c->in[5] = test_tensor2(f, d[0], d[1]);
+	c->in[5].present = d[VARIANT] < 2;
+	test_random(&c->in[5], 27, -1, 1);
+}
+
+static void add_layer_norm_grad_naive(struct gt_call *c)
+{
+	struct gt_tensor sum = c->in[5];
+
+	/* dx may take the memory of the sum's gradient. */
+	if (sum.present) {
+		sum = test_tensor2(sum.dtype, sum.shape[0], sum.shape[1]);
+		memcpy(sum.data, c->in[5].data,
+		    (size_t)gt_tensor_elements(&sum) * gt_dtype_size(sum.dtype));
+	}
+	layer_norm_grad_naive(c);
+	for (int64_t i = 0; sum.present && i < gt_tensor_elements(&sum); i++)
+		test_put(&c->out[0], i, test_get(&c->out[0], i) + test_get(&sum, i));
+	if (sum.present)
+		free(sum.data);
+}
+
 /* ---- images ---- */
 
 /* Variant 1: with relu. */
@@ -288,6 +346,14 @@ static const struct kernel_case row_cases[] = {
 	{ "layer_norm", layer_norm_make, layer_norm_naive, 5e-6, 1, 0, true },
 	{ "layer_norm_grad", layer_norm_grad_make, layer_norm_grad_naive, 5e-6, 0, 0, false },
 	{ "layer_norm_grad", layer_norm_grad_make, layer_norm_grad_naive, 5e-6, 1, 0, false },
+	{ "add_layer_norm", add_layer_norm_make, add_layer_norm_naive, 5e-6, 0, 1, true },
+	{ "add_layer_norm", add_layer_norm_make, add_layer_norm_naive, 5e-6, 1, 1, true },
+	{ "add_layer_norm_grad", add_layer_norm_grad_make, add_layer_norm_grad_naive, 5e-6, 0, 6,
+	    false },
+	{ "add_layer_norm_grad", add_layer_norm_grad_make, add_layer_norm_grad_naive, 5e-6, 1, 6,
+	    false },
+	{ "add_layer_norm_grad", add_layer_norm_grad_make, add_layer_norm_grad_naive, 5e-6, 2, 0,
+	    false },
 	{ "bias_grad", bias_grad_make, bias_grad_naive, 2e-5, 2, 0, true },
 };
 
@@ -322,6 +388,74 @@ static void test_tables_are_covered(void **state)
 	kernel_check_covered(image_cases, COUNT(image_cases), NULL);
 }
 
+/* ---- the same bits as apart ---- */
+
+static void expect_same(const struct gt_tensor *a, const struct gt_tensor *b, const char *what)
+{
+	EACH(i, *a)
+	if (test_get(a, i) != test_get(b, i))
+		fail_msg("%s: element %lld is %.9g, not %.9g", what, (long long)i, test_get(a, i),
+		    test_get(b, i));
+}
+
+/* add, then layer_norm. */
+static void expect_sum_and_norm(const struct test_set *set, enum gt_dtype f, kernel_sizes d)
+{
+	struct gt_call one = { 0 }, add = { .inputs = 2, .outputs = 1 }, norm = { 0 };
+
+	add_layer_norm_make(&one, f, d);
+	for (int i = 0; i < 2; i++)
+		add.in[i] = one.in[i];
+	layer_norm_make(&norm, f, d);
+	for (int i = 1; i < 3; i++)
+		memcpy(norm.in[i].data, one.in[i + 1].data, (size_t)d[1] * gt_dtype_size(f));
+	add.out[0] = norm.in[0];
+	test_launch(set->set, "add", f, &add);
+	test_launch(set->set, "layer_norm", f, &norm);
+	test_launch(set->set, "add_layer_norm", f, &one);
+	expect_same(&one.out[1], &norm.in[0], "the sum");
+	for (int i = 0; i < 3; i++)
+		expect_same(&one.out[i ? i + 1 : 0], &norm.out[i], set->name);
+	test_release(&one);
+	test_release(&norm);
+}
+
+/* layer_norm_grad, then add. */
+static void expect_gradients(const struct test_set *set, enum gt_dtype f, kernel_sizes d)
+{
+	struct gt_call one = { 0 }, add = { .inputs = 2, .outputs = 1 }, grad = { 0 };
+
+	layer_norm_grad_make(&grad, f, d);
+	add_layer_norm_grad_make(&one, f, d);
+	add.in[0] = one.in[5];
+	add.in[1] = grad.out[0];
+	add.out[0] = test_tensor2(f, d[0], d[1]);
+	test_launch(set->set, "layer_norm_grad", f, &grad);
+	test_launch(set->set, "add", f, &add);
+	test_launch(set->set, "add_layer_norm_grad", f, &one);
+	for (int i = 1; i < 3; i++)
+		expect_same(&one.out[i], &grad.out[i], "a gradient of vectors");
+	expect_same(&one.out[0], &add.out[0], set->name);
+	free(add.out[0].data);
+	test_release(&one);
+	test_release(&grad);
+}
+
+static void test_bits_are_those_of_two_ops(void **state)
+{
+	static kernel_sizes const sizes[] = { { 3, 7 }, { 70, 64 }, { 9, 131 }, { 5, 768 } };
+	struct test_set set[3];
+	int sets = test_sets(set);
+
+	(void)state;
+	omp_set_num_threads(1);
+	for (int s = 0; s < sets; s++)
+		for (size_t i = 0; i < COUNT(sizes) * 2; i++) {
+			expect_sum_and_norm(&set[s], i & 1 ? GT_F64 : GT_F32, sizes[i / 2]);
+			expect_gradients(&set[s], i & 1 ? GT_F64 : GT_F32, sizes[i / 2]);
+		}
+}
+
 static void test_batch_norm_of_one_value(void **state)
 {
 	struct gt_call c = { 0 };
@@ -340,6 +474,7 @@ int main(void)
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_images),
 		cmocka_unit_test(test_tables_are_covered),
+		cmocka_unit_test(test_bits_are_those_of_two_ops),
 		cmocka_unit_test(test_batch_norm_of_one_value),
 	};
 

@@ -84,6 +84,112 @@ const struct gt_op gt_op_layer_norm_grad = {
 	.autocast = GT_AUTOCAST_KEEP,
 };
 
+/* ---- layer norm of a sum ---- */
+
+static int add_layer_norm_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *x = n->in[0], *residual = n->in[1];
+	enum gt_dtype wide = gt_dtype_wide(x->dtype);
+	struct gt_value like = *x;
+	int64_t rows, width;
+
+	if (gt_infer_float(x, "the input", -1, err))
+		return err->code;
+	like.dtype = residual->dtype == wide ? wide : x->dtype;
+	if (gt_infer_same(&like, residual, "the residual", err))
+		return err->code;
+	rows = gt_value_rows(x);
+	width = gt_value_last(x);
+	gt_infer_like(n->out[0], x);
+	gt_infer_like(n->out[1], residual);
+	gt_infer_shape(n->out[2], wide, 1, &rows);
+	gt_infer_shape(n->out[3], wide, 1, &rows);
+	if (gt_infer_vector(n->in[2], "the weight", wide, width, err))
+		return err->code;
+	return gt_infer_vector(n->in[3], "the bias", wide, width, err);
+}
+
+/* Nobody reads y: the gradient of the sum is that of both addends. */
+static void pass_sum_gradient(struct gt_graph *g, struct gt_node *n, struct gt_value *d_sum,
+    const bool *wanted, struct gt_value **d_in)
+{
+	d_in[0] = wanted[0] ? gt_cast_to(g, d_sum, n->in[0]->dtype) : NULL;
+	d_in[1] = wanted[1] ? d_sum : NULL;
+	for (int i = 2; i < 4; i++)
+		if (wanted[i])
+			d_in[i] = gt_fill(g, n->in[i]->dtype, 1, n->in[i]->shape, 0);
+}
+
+static void add_layer_norm_grad(struct gt_graph *g, struct gt_node *n,
+    struct gt_value *const *d_out, const bool *wanted, struct gt_value **d_in)
+{
+	struct gt_value *in[] = { d_out[0], n->out[1], n->in[2], n->out[2], n->out[3], d_out[1],
+		n->in[3] };
+	struct gt_node *grad;
+
+	if (!d_out[0]) {
+		pass_sum_gradient(g, n, d_out[1], wanted, d_in);
+		return;
+	}
+	grad = gt_emit(g, &gt_op_add_layer_norm_grad, &n->attrs, 7, in);
+	if (!grad)
+		return;
+	d_in[0] = wanted[0] ? grad->out[grad->out[3] ? 3 : 0] : NULL;
+	for (int i = 1; i < 4; i++)
+		d_in[i] = wanted[i] ? grad->out[i - 1] : NULL;
+}
+
+static double add_norm_flops(const struct gt_node *n)
+{
+	return 9.0 * (double)gt_value_elements(n->out[0]);
+}
+
+const struct gt_op gt_op_add_layer_norm = {
+	.name = "add_layer_norm",
+	.min_inputs = 3,
+	.max_inputs = 4,
+	.outputs = 4,
+	.infer = add_layer_norm_infer,
+	.grad = add_layer_norm_grad,
+	.flops = add_norm_flops,
+	.inplace = 1u << 0,
+	.shard = &gt_shard_whole,
+	.autocast = GT_AUTOCAST_KEEP,
+};
+
+static int add_layer_norm_grad_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *dy = n->in[0], *sum = n->in[1], *weight = n->in[2];
+	struct gt_value like = *sum;
+
+	like.dtype = dy->dtype;
+	if (gt_infer_same(&like, dy, "the gradient", err) ||
+	    (n->in[5] && gt_infer_same(sum, n->in[5], "the gradient of the sum", err)))
+		return err->code;
+	gt_infer_like(n->out[0], sum);
+	gt_infer_like(n->out[1], weight);
+	if (n->in[6])
+		gt_infer_like(n->out[2], weight);
+	else
+		n->out[2] = NULL;
+	if (dy->dtype != sum->dtype)
+		gt_infer_like(n->out[3], dy);
+	else
+		n->out[3] = NULL;
+	return 0;
+}
+
+const struct gt_op gt_op_add_layer_norm_grad = {
+	.name = "add_layer_norm_grad",
+	.min_inputs = 5,
+	.max_inputs = 7,
+	.outputs = 4,
+	.infer = add_layer_norm_grad_infer,
+	.flops = add_norm_flops,
+	.inplace = 1u << 5,
+	.autocast = GT_AUTOCAST_KEEP,
+};
+
 /* ---- batch norm ---- */
 
 /* Inputs 1 to `last` are vectors of the input's channels. */

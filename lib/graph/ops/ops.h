@@ -64,6 +64,17 @@ struct gt_value *gt_layer_norm(struct gt_graph *g, struct gt_value *x, struct gt
     struct gt_value *bias, double eps);
 
 /*
+ * add_layer_norm: add and layer_norm in one pass over memory; a fusion pass makes it.
+ *   in   x F [..., C];  residual F or W, like x;  weight W [C];  bias W [C], optional
+ *   out  y F like x;  sum like residual = x + residual;  mean, rstd W [rows], of the sum
+ *   y = (sum - mean) rstd weight + bias; may overwrite x
+ * add_layer_norm_grad:  in dy, sum, weight, mean, rstd, dsum like sum (optional: 0), bias
+ *   (optional: only tells that out 2 is wanted)
+ *   out  d like sum, the gradient of both addends, may overwrite dsum;  dweight W [C];  dbias W [C]
+ *        (left out without bias);  d in the type of dy (left out where the sum has it)
+ */
+
+/*
  * batch_norm: over B, H, W for each channel, with the batch's own statistics; updates the running
  * ones.
  *   in   x F [B, C, H, W];  weight, bias W [C];  running_mean, running_var W [C];
@@ -301,14 +312,15 @@ struct gt_value *gt_classify_stats(
 
 /* Rows of the table, for passes and gradients that emit by row. */
 extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_conv2d_input_grad,
-    gt_op_conv2d_weight_grad, gt_op_layer_norm, gt_op_layer_norm_grad, gt_op_batch_norm,
-    gt_op_batch_norm_grad, gt_op_batch_norm_eval, gt_op_batch_norm_fold, gt_op_add, gt_op_relu,
-    gt_op_relu_grad, gt_op_gelu, gt_op_gelu_grad, gt_op_dropout, gt_op_fill, gt_op_copy, gt_op_cast,
-    gt_op_accumulate, gt_op_reshape, gt_op_reorder, gt_op_subsample, gt_op_subsample_grad,
-    gt_op_image_normalize, gt_op_max_pool2d, gt_op_max_pool2d_grad, gt_op_avg_pool2d,
-    gt_op_avg_pool2d_grad, gt_op_embedding, gt_op_embedding_grad, gt_op_position_grad,
-    gt_op_attention, gt_op_attention_grad, gt_op_attention_cached, gt_op_last_position,
-    gt_op_cross_entropy, gt_op_cross_entropy_grad, gt_op_classify_stats, gt_op_bias_add;
+    gt_op_conv2d_weight_grad, gt_op_layer_norm, gt_op_layer_norm_grad, gt_op_add_layer_norm,
+    gt_op_add_layer_norm_grad, gt_op_batch_norm, gt_op_batch_norm_grad, gt_op_batch_norm_eval,
+    gt_op_batch_norm_fold, gt_op_add, gt_op_relu, gt_op_relu_grad, gt_op_gelu, gt_op_gelu_grad,
+    gt_op_dropout, gt_op_fill, gt_op_copy, gt_op_cast, gt_op_accumulate, gt_op_reshape,
+    gt_op_reorder, gt_op_subsample, gt_op_subsample_grad, gt_op_image_normalize, gt_op_max_pool2d,
+    gt_op_max_pool2d_grad, gt_op_avg_pool2d, gt_op_avg_pool2d_grad, gt_op_embedding,
+    gt_op_embedding_grad, gt_op_position_grad, gt_op_attention, gt_op_attention_grad,
+    gt_op_attention_cached, gt_op_last_position, gt_op_cross_entropy, gt_op_cross_entropy_grad,
+    gt_op_classify_stats, gt_op_bias_add;
 extern const struct gt_op gt_op_log_sum_exp, gt_op_exp_difference, gt_op_add_log, gt_op_pick,
     gt_op_count_before, gt_op_cross_entropy_sharded, gt_op_classify_stats_sharded;
 extern const struct gt_op gt_op_batch_norm_moments, gt_op_batch_norm_combine,
