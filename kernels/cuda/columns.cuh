@@ -66,6 +66,17 @@ __global__ void gt_add_chunks(
 	gt_store(out + c, (typename gt_wide<T>::type)sum);
 }
 
+/* The sum of the elements themselves. */
+template <class T> struct gt_column_f {
+	const T *x;
+	int64_t cols;
+
+	__device__ void operator()(typename gt_wide<T>::type *sums, int64_t r, int64_t c) const
+	{
+		sums[0] += gt_load(x[r * cols + c]);
+	}
+};
+
 /* Queue both for SUMS sums a column; out[k] may be NULL. */
 template <int SUMS, class T, class W, class F>
 static void gt_sum_columns(struct gt_stream *stream, T *const (&out)[SUMS], W *partial, F f,

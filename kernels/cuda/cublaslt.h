@@ -36,11 +36,21 @@ enum gt_lt_number {
 	GT_LT_TRANS_B = 4,
 	GT_LT_EPILOGUE = 7,
 	GT_LT_BIAS_POINTER = 8,
+	GT_LT_AUX_POINTER = 11,
+	GT_LT_AUX_LEADING = 12, /* dimension */
 	/* values of these */
 	GT_LT_NOT_TRANSPOSED = 0,
 	GT_LT_TRANSPOSED = 1,
 	GT_LT_EPILOGUE_NONE = 1,
 	GT_LT_EPILOGUE_BIAS = 4,
+	GT_LT_EPILOGUE_GELU = 32,
+	GT_LT_EPILOGUE_GELU_BIAS = 36,
+	GT_LT_EPILOGUE_GELU_AUX = 160, /* aux: what gelu was given */
+	GT_LT_EPILOGUE_GELU_AUX_BIAS = 164,
+	GT_LT_EPILOGUE_DGELU = 192,
+	GT_LT_EPILOGUE_BGRADA =
+	    256, /* the sums over the rows of the library's left side, to bias */
+	GT_LT_EPILOGUE_BGRADB = 512, /* of its right side */
 	/* attributes of a preference */
 	GT_LT_MAX_WORKSPACE = 1,
 	GT_LT_REDUCTIONS = 3,

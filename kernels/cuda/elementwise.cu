@@ -1,6 +1,6 @@
 /* elementwise.cu - add, bias_add, relu, gelu, fill, copy, accumulate, cast and their gradients. */
+#include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/map.cuh"
-#include "kernels/cuda/real.cuh"
 #include "kernels/cuda/rows.cuh"
 
 /* Formulas are those of lib/graph/ops/ops.h; W is float, or double for tensors of float64. */
@@ -48,47 +48,6 @@ struct relu_grad_f : gt_map_always {
 	template <class W> __device__ void operator()(W &dx, W dy, W y)
 	{
 		dx = y <= 0 ? 0 : dy;
-	}
-};
-
-/* (1 + tanh(u)) / 2 = 1 / (1 + e^-2u), with u of the tanh formula; and the standard normal's
- * distribution function and density. */
-template <class W> __device__ __forceinline__ W gelu_gate(W x)
-{
-	const W scale = (W)0.79788456080286535588, cubic = (W)0.044715;
-
-	return 1 / (1 + gt_exp(-2 * scale * x * (1 + cubic * x * x)));
-}
-
-template <class W> __device__ __forceinline__ W gelu_gate_slope(W x)
-{
-	const W scale = (W)0.79788456080286535588, cubic = (W)0.044715;
-	W s = gelu_gate(x);
-
-	return s + 2 * x * s * (1 - s) * scale * (1 + 3 * cubic * x * x);
-}
-
-template <class W> __device__ __forceinline__ W gelu_normal(W x)
-{
-	return (W)0.5 * (1 + gt_erf(x * (W)0.70710678118654752440));
-}
-
-template <class W> __device__ __forceinline__ W gelu_density(W x)
-{
-	return (W)0.39894228040143267794 * gt_exp((W)-0.5 * x * x);
-}
-
-template <bool TANH> struct gelu_f : gt_map_always {
-	template <class W> __device__ void operator()(W &y, W x)
-	{
-		y = x * (TANH ? gelu_gate(x) : gelu_normal(x));
-	}
-};
-
-template <bool TANH> struct gelu_grad_f : gt_map_always {
-	template <class W> __device__ void operator()(W &dx, W dy, W x)
-	{
-		dx = dy * (TANH ? gelu_gate_slope(x) : gelu_normal(x) + x * gelu_density(x));
 	}
 };
 
@@ -145,15 +104,15 @@ template <class T> static int run_relu_grad(struct gt_call *call, struct gt_err 
 template <class T> static int run_gelu(struct gt_call *call, struct gt_err *err)
 {
 	if (call->attrs.gelu.kind == GT_GELU_TANH)
-		return unary<T>(call, gelu_f<true>(), err);
-	return unary<T>(call, gelu_f<false>(), err);
+		return unary<T>(call, gt_gelu_f<true>(), err);
+	return unary<T>(call, gt_gelu_f<false>(), err);
 }
 
 template <class T> static int run_gelu_grad(struct gt_call *call, struct gt_err *err)
 {
 	if (call->attrs.gelu.kind == GT_GELU_TANH)
-		return binary<T>(call, gelu_grad_f<true>(), err);
-	return binary<T>(call, gelu_grad_f<false>(), err);
+		return binary<T>(call, gt_gelu_grad_f<true>(), err);
+	return binary<T>(call, gt_gelu_grad_f<false>(), err);
 }
 
 /* ---- bias_add: a bias for each column ---- */

@@ -356,16 +356,6 @@ static int prepare_layer_norm_grad(struct gt_call *call, struct gt_err *err)
 
 /* ---- bias_grad: images lie channels-last, so the channel is the last dimension of all ---- */
 
-template <class T> struct bias_grad_f {
-	const T *dy;
-	int64_t cols;
-
-	__device__ void operator()(typename gt_wide<T>::type *sums, int64_t r, int64_t c) const
-	{
-		sums[0] += gt_load(dy[r * cols + c]);
-	}
-};
-
 static struct gt_column_chunks chunks_of_channels(const struct gt_tensor *t)
 {
 	int64_t cols = t->ndim == 4 ? t->shape[1] : gt_tensor_last(t);
@@ -376,7 +366,7 @@ static struct gt_column_chunks chunks_of_channels(const struct gt_tensor *t)
 template <class T> static int run_bias_grad(struct gt_call *call, struct gt_err *err)
 {
 	struct gt_column_chunks m = chunks_of_channels(&call->in[0]);
-	bias_grad_f<T> f = { gt_in_data<T>(call, 0), m.cols };
+	gt_column_f<T> f = { gt_in_data<T>(call, 0), m.cols };
 	T *const sums[] = { gt_out_data<T>(call) };
 
 	gt_sum_columns(call->stream, sums, (typename gt_wide<T>::type *)call->workspace, f, &m);

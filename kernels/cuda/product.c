@@ -85,7 +85,65 @@ int gt_product_set_bias(struct gt_product *p, const void *bias, struct gt_err *e
 	    "cublasLtMatmulDescSetAttribute", err);
 }
 
+int gt_product_set_aux(struct gt_product *p, const void *aux, struct gt_err *err)
+{
+	return gt_lt_check(
+	    gt_lt->MatmulDescSetAttribute(p->desc, GT_LT_AUX_POINTER, &aux, sizeof(aux)),
+	    "cublasLtMatmulDescSetAttribute", err);
+}
+
+static enum gt_dtype type_of_result(const struct gt_product_shape *s)
+{
+	return s->wide ? GT_F32 : s->dtype;
+}
+
+static bool has_aux(const struct gt_product_shape *s)
+{
+	return s->end == GT_PRODUCT_GELU_KEEP || s->end == GT_PRODUCT_GELU_GRAD;
+}
+
+/* A vector that the library is told of as the bias: it, or sums. */
+static bool has_vector(const struct gt_product_shape *s)
+{
+	return s->bias || s->end == GT_PRODUCT_SUMS_A || s->end == GT_PRODUCT_SUMS_B;
+}
+
 /* The library's left side is b, its right side a. */
+static int32_t epilogue_of(const struct gt_product_shape *s)
+{
+	switch (s->end) {
+	case GT_PRODUCT_GELU:
+		return s->bias ? GT_LT_EPILOGUE_GELU_BIAS : GT_LT_EPILOGUE_GELU;
+	case GT_PRODUCT_GELU_KEEP:
+		return s->bias ? GT_LT_EPILOGUE_GELU_AUX_BIAS : GT_LT_EPILOGUE_GELU_AUX;
+	case GT_PRODUCT_GELU_GRAD:
+		return GT_LT_EPILOGUE_DGELU;
+	case GT_PRODUCT_SUMS_A:
+		return GT_LT_EPILOGUE_BGRADB;
+	case GT_PRODUCT_SUMS_B:
+		return GT_LT_EPILOGUE_BGRADA;
+	default:
+		return s->bias ? GT_LT_EPILOGUE_BIAS : GT_LT_EPILOGUE_NONE;
+	}
+}
+
+/* Which algorithms there are depends on the alignment of what comes besides the matrices: this
+ * one. */
+static int describe_end(struct gt_product *p, struct gt_err *err)
+{
+	const struct gt_product_shape *s = &p->shape;
+	const void *somewhere = (const void *)(uintptr_t)ALIGNMENT;
+	int rc = set_number(p, GT_LT_EPILOGUE, epilogue_of(s), err);
+
+	if (!rc && has_aux(s))
+		rc = gt_lt_check(
+		    gt_lt->MatmulDescSetAttribute(p->desc, GT_LT_AUX_LEADING, &s->n, sizeof(s->n)),
+		    "cublasLtMatmulDescSetAttribute", err);
+	if (!rc && has_aux(s))
+		rc = gt_product_set_aux(p, somewhere, err);
+	return rc || !has_vector(s) ? rc : gt_product_set_bias(p, somewhere, err);
+}
+
 static int describe(struct gt_product *p, struct gt_err *err)
 {
 	const struct gt_product_shape *s = &p->shape;
@@ -98,19 +156,16 @@ static int describe(struct gt_product *p, struct gt_err *err)
 		return err->code;
 	if (set_number(
 	        p, GT_LT_TRANS_A, s->trans_b ? GT_LT_TRANSPOSED : GT_LT_NOT_TRANSPOSED, err) ||
-	    set_number(
-	        p, GT_LT_TRANS_B, s->trans_a ? GT_LT_TRANSPOSED : GT_LT_NOT_TRANSPOSED, err) ||
-	    set_number(p, GT_LT_EPILOGUE, s->bias ? GT_LT_EPILOGUE_BIAS : GT_LT_EPILOGUE_NONE, err))
+	    set_number(p, GT_LT_TRANS_B, s->trans_a ? GT_LT_TRANSPOSED : GT_LT_NOT_TRANSPOSED, err))
 		return err->code;
 	if (describe_matrix(
 	        &p->a, s->dtype, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k, err) ||
 	    describe_matrix(
 	        &p->b, s->dtype, s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n, err))
 		return err->code;
-	if (describe_matrix(&p->y, s->dtype, s->m, s->n, err))
+	if (describe_matrix(&p->y, type_of_result(s), s->m, s->n, err))
 		return err->code;
-	/* Which algorithms there are depends on the alignment of the bias: this one. */
-	return s->bias ? gt_product_set_bias(p, (const void *)(uintptr_t)ALIGNMENT, err) : 0;
+	return describe_end(p, err);
 }
 
 /* ---- running ---- */
@@ -242,14 +297,16 @@ static int trial_init(struct trial *t, struct gt_product *p, const struct gt_lt_
 {
 	const struct gt_product_shape *s = &p->shape;
 	size_t a = room_for(s->m * s->k, s->dtype), b = room_for(s->k * s->n, s->dtype);
-	size_t y = room_for(s->m * s->n, s->dtype), bias = room_for(s->n, s->dtype), work = 0;
+	size_t y = room_for(s->m * s->n, type_of_result(s)), work = 0;
+	size_t bias = room_for(s->m + s->n, type_of_result(s));
+	size_t aux = has_aux(s) ? room_for(s->m * s->n, s->dtype) : 0;
 	cudaError_t e;
 
 	for (int i = 0; i < count; i++)
 		work = c[i].workspace_bytes > work ? c[i].workspace_bytes : work;
 	e = cudaStreamCreateWithFlags(&t->stream, cudaStreamNonBlocking);
 	if (!e)
-		e = cudaMallocAsync((void **)&t->memory, a + b + y + bias + work, t->stream);
+		e = cudaMallocAsync((void **)&t->memory, a + b + y + bias + aux + work, t->stream);
 	*there = e == cudaSuccess;
 	if (e == cudaErrorMemoryAllocation) {
 		t->memory = NULL;
@@ -259,16 +316,18 @@ static int trial_init(struct trial *t, struct gt_product *p, const struct gt_lt_
 	t->a = t->memory;
 	t->b = t->a + a;
 	t->y = t->b + b;
-	t->workspace = t->y + y + bias;
+	t->workspace = t->y + y + bias + aux;
 	if (!e)
 		e = cudaEventCreateWithFlags(&t->begin, cudaEventDefault);
 	if (!e)
 		e = cudaEventCreateWithFlags(&t->end, cudaEventDefault);
 	if (!e)
-		e = cudaMemsetAsync(t->memory, 0, a + b + y + bias, t->stream);
+		e = cudaMemsetAsync(t->memory, 0, a + b + y + bias + aux, t->stream);
 	if (gt_cuda_check(e, t->index, "timing a product", err))
 		return err->code;
-	return s->bias ? gt_product_set_bias(p, t->y + y, err) : 0;
+	if (has_aux(s) && gt_product_set_aux(p, t->y + y + bias, err))
+		return err->code;
+	return has_vector(s) ? gt_product_set_bias(p, t->y + y, err) : 0;
 }
 
 /* The time of a round in milliseconds. */
@@ -355,9 +414,15 @@ static int file_name(char out[GT_CHOICE_NAME], struct gt_err *err)
 
 static void key_of(char out[GT_CHOICE_KEY], const struct gt_product_shape *s)
 {
-	snprintf(out, GT_CHOICE_KEY, "%s:%c%c:%" PRId64 "x%" PRId64 "x%" PRId64 "%s",
+	static const char *const ends[] = { [GT_PRODUCT_GELU] = ":gelu",
+		[GT_PRODUCT_GELU_KEEP] = ":gelu-keep",
+		[GT_PRODUCT_GELU_GRAD] = ":gelu-grad",
+		[GT_PRODUCT_SUMS_A] = ":sums-a",
+		[GT_PRODUCT_SUMS_B] = ":sums-b" };
+
+	snprintf(out, GT_CHOICE_KEY, "%s:%c%c:%" PRId64 "x%" PRId64 "x%" PRId64 "%s%s%s",
 	    gt_dtype_name(s->dtype), s->trans_a ? 't' : 'n', s->trans_b ? 't' : 'n', s->m, s->n,
-	    s->k, s->bias ? ":bias" : "");
+	    s->k, s->bias ? ":bias" : "", s->wide ? ":wide" : "", s->end ? ends[s->end] : "");
 }
 
 /* The number of the candidate that was chosen earlier, or -1. Bytes from a file are taken only if

@@ -13,24 +13,38 @@ extern "C" {
 #endif
 
 /*
- * y [m, n] = alpha op(a) op(b) + bias + beta c
+ * y [m, n] = alpha op(a) op(b) + bias + beta c, and what `end` says of that
  *
  *   a      [m, k], or [k, m] with trans_a
  *   b      [k, n], or [n, k] with trans_b
  *   bias   [n], added to every row, with GT_PRODUCT_BIAS
  *   c      [m, n], may be y; not read where beta is 0
  *
- * All are of one type, F32, F64, BF16 or F16, contiguous, and aligned to 32 bytes. Sums are in
- * float32, in float64 for F64, and rounded once. No algorithm is used whose sums depend on the
+ *   aux    [m, n], written by GT_PRODUCT_GELU_KEEP, read by GT_PRODUCT_GELU_GRAD
+ *   sums   [m] or [n], written by GT_PRODUCT_SUMS_A and GT_PRODUCT_SUMS_B in the place of a bias
+ *
+ * All are of one type, F32, F64, BF16 or F16, but y, c and sums of float32 where the product is
+ * `wide`; contiguous, and aligned to 32 bytes. Sums are in float32, in float64 for F64, and rounded once. No algorithm is used whose sums depend on the
  * order in which blocks finish, so the same product on the same GPU has the same bits each time;
  * another algorithm may have others.
  *
  * cuBLASLt's matrices are column-major: it is told that y^T = op(b)^T op(a)^T, of the same memory.
  */
+enum gt_product_end {
+	GT_PRODUCT_PLAIN,
+	GT_PRODUCT_GELU,      /* y = gelu(y), the tanh form */
+	GT_PRODUCT_GELU_KEEP, /* aux = y, then that */
+	GT_PRODUCT_GELU_GRAD, /* y = y gelu'(aux) */
+	GT_PRODUCT_SUMS_A,    /* with trans_a: sums = those of a over k */
+	GT_PRODUCT_SUMS_B     /* without trans_b: those of b */
+};
+
 struct gt_product_shape {
 	enum gt_dtype dtype;
 	bool trans_a, trans_b, bias;
 	int64_t m, n, k; /* at least 1 */
+	enum gt_product_end end;
+	bool wide; /* y, c and sums are float32 */
 };
 
 /* The most workspace that a product asks for. */
@@ -51,8 +65,9 @@ int gt_product_new(
 void gt_product_free(struct gt_product *p);
 size_t gt_product_workspace(const struct gt_product *p);
 
-/* Set the bias, before a run. */
+/* Set the bias, or the sums; and aux: before a run. */
 int gt_product_set_bias(struct gt_product *p, const void *bias, struct gt_err *err);
+int gt_product_set_aux(struct gt_product *p, const void *aux, struct gt_err *err);
 
 /* Queue it. The workspace is aligned as device memory. */
 int gt_product_run(const struct gt_product *p, struct gt_stream *stream, void *y, const void *a,

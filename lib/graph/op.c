@@ -62,13 +62,22 @@ const struct gt_op *const gt_ops[] = {
 	NULL,
 };
 
+/* An input that is named twice is read once. */
+static bool is_named_before(const struct gt_node *n, int input)
+{
+	for (int i = 0; i < input; i++)
+		if (n->in[i] == n->in[input])
+			return true;
+	return false;
+}
+
 void gt_node_cost(const struct gt_node *n, struct gt_cost *cost)
 {
 	*cost = (struct gt_cost){ 0 };
 	if (n->op->view)
 		return;
 	for (int i = 0; i < n->inputs; i++)
-		if (n->in[i])
+		if (n->in[i] && !is_named_before(n, i))
 			cost->bytes_read += (double)gt_value_bytes(n->in[i]);
 	for (int i = 0; i < n->outputs; i++)
 		if (n->out[i])

@@ -81,7 +81,7 @@ struct gt_op {
 	enum gt_autocast autocast;
 };
 
-/* All ops, NULL-terminated. */
+/* All ops that models and passes may use on any backend, NULL-terminated. */
 extern const struct gt_op *const gt_ops[];
 
 /* What a node costs. */

@@ -15,6 +15,7 @@ const struct gt_pass *const gt_passes[] = {
 	&gt_pass_accumulate,
 	&gt_pass_dead,
 	&gt_pass_working_copies,
+	&gt_pass_fuse_products,
 	&gt_pass_layout,
 	&gt_pass_recompute,
 	NULL,

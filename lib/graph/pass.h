@@ -19,6 +19,9 @@ struct gt_pass_options {
 	enum gt_layout images; /* what the backend wants */
 	enum gt_dtype low; /* of products and convolutions, bfloat16 or float16; GT_F32: as built */
 	bool copies;       /* the store keeps copies of the parameters in this type */
+	/* The backend's tables: ops that not all backends have are made where there are rows. NULL:
+	 * none of them. */
+	const struct gt_kernel *const *kernels;
 	struct gt_recompute *recompute; /* NULL: keep all that the backward part reads */
 };
 
@@ -68,7 +71,7 @@ size_t gt_node_index(const struct gt_graph *g, const struct gt_node *n);
 
 extern const struct gt_pass gt_pass_fuse_relu, gt_pass_fold_batch_norm, gt_pass_relax,
     gt_pass_autocast, gt_pass_fuse_norm, gt_pass_backward, gt_pass_fuse_accumulate,
-    gt_pass_accumulate, gt_pass_common, gt_pass_dead, gt_pass_working_copies, gt_pass_layout,
+    gt_pass_accumulate, gt_pass_common, gt_pass_dead, gt_pass_working_copies, gt_pass_fuse_products, gt_pass_layout,
     gt_pass_recompute;
 
 #endif

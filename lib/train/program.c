@@ -149,6 +149,7 @@ int gt_program_init(
 		.low = o->low,
 		.copies = o->low != GT_F32 && o->store->copy_type == o->low,
 		.scaled = o->scaled,
+		.kernels = o->store->device->backend->kernels(),
 		.recompute = &p->recompute };
 	bool train = o->purpose == GT_MODEL_TRAIN;
 	int first, mine = batch, rc;

@@ -88,14 +88,14 @@ static void test_fastest(void **state)
 	assert_int_equal(cudasim_products.queued, queued + 1); /* the run alone */
 }
 
-/* Shapes, types and biases have choices of their own. */
+/* Shapes, types, biases and ends have choices of their own. */
 static void test_keys(void **state)
 {
 	const struct gt_product_shape same = shape_of(6, 7, 8);
-	struct gt_product_shape s[7];
+	struct gt_product_shape s[10];
 
 	(void)state;
-	for (int i = 0; i < 7; i++)
+	for (int i = 0; i < 10; i++)
 		s[i] = same;
 	s[1].m = 9;
 	s[2].n = 9;
@@ -103,7 +103,12 @@ static void test_keys(void **state)
 	s[4].trans_a = true;
 	s[5].dtype = GT_BF16;
 	s[6].bias = true;
-	for (int i = 0; i < 7; i++) {
+	for (int i = 7; i < 10; i++)
+		s[i].dtype = GT_BF16;
+	s[7].wide = true;
+	s[8].end = GT_PRODUCT_GELU;
+	s[9].end = GT_PRODUCT_SUMS_B;
+	for (int i = 0; i < 10; i++) {
 		long queued = cudasim_products.queued;
 
 		gt_product_free(product_of(&s[i]));

@@ -467,7 +467,7 @@ static void test_list(void **state)
 {
 	static const char *const order[] = { "fuse-relu", "fold-batch-norm", "relax", "autocast",
 		"fuse-norm", "backward", "common", "fuse-accumulate", "accumulate", "dead",
-		"working-copies", "layout", "recompute" };
+		"working-copies", "fuse-products", "layout", "recompute" };
 	const struct gt_pass_options eval = { 0 };
 	size_t n = 0;
 

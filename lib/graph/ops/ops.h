@@ -26,6 +26,17 @@
 struct gt_value *gt_matmul(struct gt_graph *g, struct gt_value *a, struct gt_value *b,
     struct gt_value *bias, bool trans_a, bool trans_b);
 
+/*
+ * Products that do more, of backends that have kernels for them (matmul_fused.c): a pass makes them.
+ * matmul_gelu: as matmul, and p is its y.
+ *   out  y F = gelu(p), the tanh form;  p F like y (left out where nobody reads it)
+ * matmul_gelu_grad:  in a, b as matmul, p F like y     out  y = op(a) op(b) times gelu'(p)
+ * weight_grad: y = a^T b, and what is summed up for a bias.
+ *   in   a F [..., M];  b F [..., N];  bias, optional: only tells that the sums over the rows of a
+ *        are wanted;  bias, optional: those of b; at most one of both
+ *   out  y W [M, N];  sums W [M] or [N] (left out without)
+ */
+
 /* bias_add: y = x + bias; may overwrite x.     in   x F [..., N];  bias F [N]     out  y like x */
 struct gt_value *gt_bias_add(struct gt_graph *g, struct gt_value *x, struct gt_value *bias);
 
@@ -321,6 +332,7 @@ extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_con
     gt_op_embedding_grad, gt_op_position_grad, gt_op_attention, gt_op_attention_grad,
     gt_op_attention_cached, gt_op_last_position, gt_op_cross_entropy, gt_op_cross_entropy_grad,
     gt_op_classify_stats, gt_op_bias_add;
+extern const struct gt_op gt_op_matmul_gelu, gt_op_matmul_gelu_grad, gt_op_weight_grad;
 extern const struct gt_op gt_op_log_sum_exp, gt_op_exp_difference, gt_op_add_log, gt_op_pick,
     gt_op_count_before, gt_op_cross_entropy_sharded, gt_op_classify_stats_sharded;
 extern const struct gt_op gt_op_batch_norm_moments, gt_op_batch_norm_combine,

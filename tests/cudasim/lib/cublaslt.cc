@@ -1,6 +1,7 @@
 /* cublaslt.cc - stands in for cuBLASLt, over the memory and the streams of the simulator. */
 #include "kernels/cuda/cublaslt.h"
 
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -43,7 +44,8 @@ struct layout {
 
 struct operation {
 	int compute, scale, trans_a, trans_b, epilogue;
-	const void *bias;
+	void *bias, *aux;
+	int64_t aux_leading;
 };
 
 struct preference {
@@ -103,7 +105,7 @@ extern "C" int cublasLtCreate(void **handle)
 extern "C" int cublasLtMatmulDescCreate(void **desc, int compute, int scale)
 {
 	*desc = new operation{ compute, scale, GT_LT_NOT_TRANSPOSED, GT_LT_NOT_TRANSPOSED,
-		GT_LT_EPILOGUE_NONE, nullptr };
+		GT_LT_EPILOGUE_NONE, nullptr, nullptr, 0 };
 	return GT_LT_SUCCESS;
 }
 
@@ -121,8 +123,13 @@ extern "C" int cublasLtMatmulDescSetAttribute(
 	              : attribute == GT_LT_TRANS_B ? &o->trans_b
 	                                           : &o->epilogue;
 
-	if (attribute == GT_LT_BIAS_POINTER && bytes == sizeof(o->bias)) {
-		memcpy(&o->bias, value, bytes);
+	if (bytes == 8 && (attribute == GT_LT_BIAS_POINTER || attribute == GT_LT_AUX_POINTER ||
+	                      attribute == GT_LT_AUX_LEADING)) {
+		void *to = attribute == GT_LT_BIAS_POINTER  ? (void *)&o->bias
+		           : attribute == GT_LT_AUX_POINTER ? (void *)&o->aux
+		                                            : (void *)&o->aux_leading;
+
+		memcpy(to, value, bytes);
 		return GT_LT_SUCCESS;
 	}
 	if ((attribute != GT_LT_TRANS_A && attribute != GT_LT_TRANS_B &&
@@ -208,9 +215,10 @@ static bool fits_together(const problem &p)
 	int64_t inner = (int64_t)(p.op.trans_b ? p.b.cols : p.b.rows);
 	int64_t cols = (int64_t)(p.op.trans_b ? p.b.rows : p.b.cols);
 	bool wide = p.y.type == GT_LT_F64;
+	bool widens = p.y.type == GT_LT_F32 && size_of(p.a.type) == 2;
 
 	return rows == p.m && cols == p.n && inner == p.k && p.c.rows == p.y.rows &&
-	       p.c.cols == p.y.cols && p.a.type == p.y.type && p.b.type == p.y.type &&
+	       p.c.cols == p.y.cols && (p.a.type == p.y.type || widens) && p.b.type == p.a.type &&
 	       p.c.type == p.y.type && p.op.scale == (wide ? GT_LT_F64 : GT_LT_F32) &&
 	       p.op.compute == (wide ? GT_LT_COMPUTE_F64 : GT_LT_COMPUTE_F32);
 }
@@ -218,7 +226,7 @@ static bool fits_together(const problem &p)
 /* What an algorithm was proposed for; the bias's address is none of it. */
 static uint64_t hash_of(const problem &p)
 {
-	const int64_t words[] = { p.m, p.n, p.k, p.y.type, p.op.trans_a, p.op.trans_b,
+	const int64_t words[] = { p.m, p.n, p.k, p.a.type, p.y.type, p.op.trans_a, p.op.trans_b,
 		p.op.epilogue, p.a.leading, p.b.leading, p.y.leading };
 	uint64_t hash = MAGIC;
 
@@ -236,6 +244,93 @@ static bool is_allowed(const preference &pref, int i)
 	       (algorithms[i].reduction & ~pref.reductions) == 0;
 }
 
+/* ---- epilogues ---- */
+
+enum { BIAS = 4, GELU = 32, DGELU = 64, AUX = 128 };
+
+static bool has_aux(const problem &p)
+{
+	return p.op.epilogue & AUX;
+}
+
+/* Elements of the vector that the bias's pointer is to. */
+static int64_t vector_of(const problem &p)
+{
+	return p.op.epilogue == GT_LT_EPILOGUE_BGRADB                             ? p.n
+	       : p.op.epilogue == GT_LT_EPILOGUE_BGRADA || (p.op.epilogue & BIAS) ? p.m
+	                                                                          : 0;
+}
+
+/* Those beyond the bias are there for factors of 16 bits; sums of a side need it not transposed, or
+ * the right one transposed, so that what is summed lies as the library reads it. */
+static bool is_supported(const problem &p)
+{
+	switch (p.op.epilogue) {
+	case GT_LT_EPILOGUE_NONE:
+		return true;
+	case GT_LT_EPILOGUE_BIAS:
+		return p.y.type != GT_LT_F64;
+	case GT_LT_EPILOGUE_GELU:
+	case GT_LT_EPILOGUE_GELU_BIAS:
+		return size_of(p.a.type) == 2;
+	case GT_LT_EPILOGUE_GELU_AUX:
+	case GT_LT_EPILOGUE_GELU_AUX_BIAS:
+	case GT_LT_EPILOGUE_DGELU:
+		return size_of(p.a.type) == 2 && size_of(p.y.type) == 2 &&
+		       p.op.aux_leading >= p.m && p.op.aux_leading % 8 == 0 && p.op.aux;
+	case GT_LT_EPILOGUE_BGRADA:
+		return size_of(p.a.type) == 2 && !p.op.trans_a;
+	case GT_LT_EPILOGUE_BGRADB:
+		return size_of(p.a.type) == 2 && p.op.trans_b;
+	default:
+		return false;
+	}
+}
+
+static double inner_of(double x)
+{
+	return 0.79788456080286535588 * (x + 0.044715 * x * x * x);
+}
+
+static double gelu(double x)
+{
+	return x / 2 * (1 + tanh(inner_of(x)));
+}
+
+static double gelu_slope(double x)
+{
+	double t = tanh(inner_of(x));
+
+	return (1 + t) / 2 +
+	       x / 2 * (1 - t * t) * 0.79788456080286535588 * (1 + 3 * 0.044715 * x * x);
+}
+
+/* Element (i, j) behind the product. */
+static double finish(const problem &p, double x, int64_t i, int64_t j)
+{
+	int64_t at = j * p.op.aux_leading + i;
+
+	if (p.op.epilogue & BIAS)
+		x += load(p.op.bias, p.y.type, i);
+	if (p.op.epilogue == GT_LT_EPILOGUE_DGELU)
+		return x * gelu_slope(load(p.op.aux, p.y.type, at));
+	if (has_aux(p))
+		store(p.op.aux, p.y.type, at, x);
+	return p.op.epilogue & GELU ? gelu(x) : x;
+}
+
+/* The sums over k of the rows of an unpacked side. */
+static void sum_rows(const problem &p, const std::vector<double> &side, int64_t rows)
+{
+	for (int64_t i = 0; i < rows; i++) {
+		double sum = 0;
+
+		for (int64_t k = 0; k < p.k; k++)
+			sum += side[(size_t)(i * p.k + k)];
+		store(p.op.bias, p.y.type, i, sum);
+	}
+}
+
 extern "C" int cublasLtMatmulAlgoGetHeuristic(void *, void *desc, void *a, void *b, void *c,
     void *d, void *pref, int wanted, struct gt_lt_candidate *found, int *count)
 {
@@ -244,7 +339,7 @@ extern "C" int cublasLtMatmulAlgoGetHeuristic(void *, void *desc, void *a, void 
 	*count = 0;
 	if (!fits_together(p))
 		return GT_LT_INVALID_VALUE;
-	if (p.op.epilogue == GT_LT_EPILOGUE_BIAS && p.y.type == GT_LT_F64)
+	if (!is_supported(p))
 		return GT_LT_NOT_SUPPORTED;
 	for (int i = 0; i < ALGORITHMS && *count < wanted; i++) {
 		struct gt_lt_candidate *f = &found[*count];
@@ -311,10 +406,12 @@ static void multiply(const work &w)
 
 			if (w.beta != 0)
 				x += w.beta * load(w.c, p.c.type, j * p.c.leading + i);
-			if (p.op.epilogue == GT_LT_EPILOGUE_BIAS)
-				x += load(p.op.bias, p.y.type, i);
-			store(w.y, p.y.type, j * p.y.leading + i, x);
+			store(w.y, p.y.type, j * p.y.leading + i, finish(p, x, i, j));
 		}
+	if (p.op.epilogue == GT_LT_EPILOGUE_BGRADA)
+		sum_rows(p, a, p.m);
+	if (p.op.epilogue == GT_LT_EPILOGUE_BGRADB)
+		sum_rows(p, b, p.n);
 }
 
 /* A workspace is written to from end to end, as partial sums would be. */
@@ -344,8 +441,10 @@ static bool can_run(const work &w, const uint64_t *alignment, size_t workspace_b
 	if (!is_whole(w.a, p.a, alignment[0]) || !is_whole(w.b, p.b, alignment[1]) ||
 	    !is_whole(w.c, p.c, alignment[2]) || !is_whole(w.y, p.y, alignment[3]))
 		return false;
-	if (p.op.epilogue == GT_LT_EPILOGUE_BIAS &&
-	    !cudasim_is_device(p.op.bias, (size_t)p.m * size_of(p.y.type)))
+	if (vector_of(p) && !cudasim_is_device(p.op.bias, (size_t)vector_of(p) * size_of(p.y.type)))
+		return false;
+	if (has_aux(p) &&
+	    (!is_whole(p.op.aux, { p.y.type, p.y.rows, p.y.cols, p.op.aux_leading }, 16)))
 		return false;
 	return workspace_bytes >= need && (!need || ((uintptr_t)w.workspace % 256 == 0 &&
 	                                                cudasim_is_device(w.workspace, need)));

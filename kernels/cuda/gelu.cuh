@@ -1,0 +1,50 @@
+/* gelu.cuh - both forms of gelu and their derivatives, of an element. */
+#ifndef GT_KERNELS_CUDA_GELU_CUH
+#define GT_KERNELS_CUDA_GELU_CUH
+
+#include "kernels/cuda/map.cuh"
+#include "kernels/cuda/real.cuh"
+
+/* (1 + tanh(u)) / 2 = 1 / (1 + e^-2u), with u of the tanh formula; and the standard normal's
+ * distribution function and density. */
+template <class W> __device__ __forceinline__ W gt_gelu_gate(W x)
+{
+	const W scale = (W)0.79788456080286535588, cubic = (W)0.044715;
+
+	return 1 / (1 + gt_exp(-2 * scale * x * (1 + cubic * x * x)));
+}
+
+template <class W> __device__ __forceinline__ W gt_gelu_gate_slope(W x)
+{
+	const W scale = (W)0.79788456080286535588, cubic = (W)0.044715;
+	W s = gt_gelu_gate(x);
+
+	return s + 2 * x * s * (1 - s) * scale * (1 + 3 * cubic * x * x);
+}
+
+template <class W> __device__ __forceinline__ W gt_gelu_normal(W x)
+{
+	return (W)0.5 * (1 + gt_erf(x * (W)0.70710678118654752440));
+}
+
+template <class W> __device__ __forceinline__ W gt_gelu_density(W x)
+{
+	return (W)0.39894228040143267794 * gt_exp((W)-0.5 * x * x);
+}
+
+template <bool TANH> struct gt_gelu_f : gt_map_always {
+	template <class W> __device__ void operator()(W &y, W x)
+	{
+		y = x * (TANH ? gt_gelu_gate(x) : gt_gelu_normal(x));
+	}
+};
+
+template <bool TANH> struct gt_gelu_grad_f : gt_map_always {
+	template <class W> __device__ void operator()(W &dx, W dy, W x)
+	{
+		dx = dy *
+		     (TANH ? gt_gelu_gate_slope(x) : gt_gelu_normal(x) + x * gt_gelu_density(x));
+	}
+};
+
+#endif

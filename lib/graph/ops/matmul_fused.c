@@ -1,0 +1,94 @@
+/* matmul_fused.c - products that do what comes before or behind them: activations, sums, types. */
+#include "lib/graph/ops/infer.h"
+#include "lib/graph/ops/ops.h"
+
+/* These ops are no rows of gt_ops: a pass makes them, behind the backward pass and where the backend
+ * has kernels for them (passes/fuse_products.c). So they have no gradients. */
+
+static int infer_product(
+    struct gt_node *n, struct gt_value *y, struct gt_value *bias, struct gt_err *err)
+{
+	struct gt_node product = { .attrs = n->attrs,
+		.inputs = 3,
+		.outputs = 1,
+		.in = { n->in[0], n->in[1], bias },
+		.out = { y } };
+
+	return gt_op_matmul.infer(&product, err);
+}
+
+static double product_flops(const struct gt_node *n)
+{
+	return gt_op_matmul.flops(n);
+}
+
+static void print_product(const struct gt_node *n, FILE *f)
+{
+	gt_op_matmul.print(n, f);
+}
+
+static int matmul_gelu_infer(struct gt_node *n, struct gt_err *err)
+{
+	if (infer_product(n, n->out[0], n->in[2], err))
+		return err->code;
+	gt_infer_like(n->out[1], n->out[0]);
+	return 0;
+}
+
+const struct gt_op gt_op_matmul_gelu = {
+	.name = "matmul_gelu",
+	.min_inputs = 2,
+	.max_inputs = 3,
+	.outputs = 2,
+	.infer = matmul_gelu_infer,
+	.print = print_product,
+	.flops = product_flops,
+	.autocast = GT_AUTOCAST_LOW,
+};
+
+static int matmul_gelu_grad_infer(struct gt_node *n, struct gt_err *err)
+{
+	if (infer_product(n, n->out[0], NULL, err))
+		return err->code;
+	return gt_infer_same(n->out[0], n->in[2], "what gelu was given", err);
+}
+
+const struct gt_op gt_op_matmul_gelu_grad = {
+	.name = "matmul_gelu_grad",
+	.min_inputs = 3,
+	.max_inputs = 3,
+	.outputs = 1,
+	.infer = matmul_gelu_grad_infer,
+	.print = print_product,
+	.flops = product_flops,
+	.autocast = GT_AUTOCAST_LOW,
+};
+
+static int weight_grad_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *summed = n->in[n->in[2] ? 0 : 1];
+	enum gt_dtype wide = gt_dtype_wide(n->in[0]->dtype);
+	int64_t width = gt_value_last(summed);
+
+	if (infer_product(n, n->out[0], NULL, err))
+		return err->code;
+	if (!n->attrs.matmul.trans_a)
+		return gt_err_set(err, GT_EINVAL, "the left side is not transposed");
+	n->out[0]->dtype = wide;
+	if (n->in[2] || n->in[3])
+		gt_infer_shape(n->out[1], wide, 1, &width);
+	else
+		n->out[1] = NULL;
+	return 0;
+}
+
+const struct gt_op gt_op_weight_grad = {
+	.name = "weight_grad",
+	.min_inputs = 2,
+	.max_inputs = 4,
+	.outputs = 2,
+	.infer = weight_grad_infer,
+	.print = print_product,
+	.flops = product_flops,
+	.autocast = GT_AUTOCAST_LOW,
+};
