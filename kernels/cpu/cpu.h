@@ -44,7 +44,19 @@ extern const struct gt_range_kernels GT_ISA(gt_cpu_ranges);
 int GT_ISA(gt_cpu_muon)(struct gt_stream *stream, float *p, const float *g, float *buf,
     int64_t rows, int64_t cols, float *work, const struct gt_update_options *o,
     const struct gt_step_scalars *s, struct gt_err *err);
+extern const struct gt_kernel GT_ISA(gt_cpu_linear_cross_entropy_kernels)[];
 #endif
+
+/* y [m, n] = op(a) op(b), or that added to y, in float32 by oneDNN, which has to be open, or
+ * float64, for a kernel whose call the error names (matmul.c). */
+struct gt_cpu_product {
+	enum gt_dtype dtype;
+	bool trans_a, trans_b, add;
+	int64_t m, n, k;
+};
+
+int gt_cpu_multiply(const struct gt_cpu_product *p, void *y, const void *a, const void *b,
+    const struct gt_call *call, struct gt_err *err);
 
 /* oneDNN's rows, the same for all instruction sets (float32, and bfloat16 where the processor has
  * AVX-512), and the plain loops beside them (float64). */

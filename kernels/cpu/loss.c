@@ -1,33 +1,12 @@
 /* loss.c - cross_entropy, its gradient, classify_stats, and these on shards of the classes. */
+#include "kernels/cpu/loss.h"
 #include "kernels/cpu/parallel.h"
-#include "lib/graph/fault.h"
-
-/* GT_EINVAL, naming the first target that is no class; negative ones do not count and may be
- * anything. */
-static int check_targets(const struct gt_tensor *target, int64_t classes, struct gt_err *err)
-{
-	const int32_t *t = target->data;
-	int64_t rows = gt_tensor_elements(target), at = 0;
-	int bad = 0;
-
-#pragma omp simd reduction(| : bad)
-	for (int64_t r = 0; r < rows; r++)
-		bad |= t[r] >= classes;
-	if (!bad)
-		return 0;
-	while (t[at] < classes)
-		at++;
-	return gt_fault_set(err, &(struct gt_fault){ GT_FAULT_TARGET, { t[at], at, classes } });
-}
 
 /* Classes that the `n` of these logits are a shard of. */
 static int64_t whole_of(const struct gt_call *call, int64_t n)
 {
 	return call->attrs.loss.whole ? call->attrs.loss.whole : n;
 }
-
-/* What a row adds to the sums of classify_stats, in their order. */
-enum { STATS = 4 };
 
 #define REAL_BITS 32
 #include "kernels/cpu/loss.inc"
@@ -44,7 +23,7 @@ static int cross_entropy_prepare(struct gt_call *call, struct gt_err *err)
 static int classify_stats_prepare(struct gt_call *call, struct gt_err *err)
 {
 	(void)err;
-	call->workspace_bytes = (size_t)gt_tensor_rows(&call->in[0]) * STATS * sizeof(double);
+	call->workspace_bytes = (size_t)gt_tensor_rows(&call->in[0]) * GT_STATS * sizeof(double);
 	return 0;
 }
 

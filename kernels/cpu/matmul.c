@@ -172,20 +172,14 @@ static int sgemm_prepare(struct gt_call *call, struct gt_err *err)
 	return gt_dnnl_api_load(err);
 }
 
-static int sgemm_run(struct gt_call *call, struct gt_err *err)
+static int multiply_f32(const struct gt_cpu_product *p, float *y, const float *a, const float *b,
+    const struct gt_call *call, struct gt_err *err)
 {
-	struct sizes s = sizes_of(call);
-	bool trans_a = call->attrs.matmul.trans_a, trans_b = call->attrs.matmul.trans_b;
-	float *y = call->out[0].data;
-	dnnl_status_t status;
+	dnnl_status_t status = gt_dnnl_api->sgemm(p->trans_a ? 'T' : 'N', p->trans_b ? 'T' : 'N',
+	    p->m, p->n, p->k, 1.0f, a, p->trans_a ? p->m : p->k, b, p->trans_b ? p->k : p->n,
+	    p->add ? 1.0f : 0.0f, y, p->n);
 
-	if (has_bias(call))
-		for (int64_t i = 0; i < s.m; i++)
-			memcpy(y + i * s.n, call->in[2].data, (size_t)s.n * sizeof(*y));
-	status = gt_dnnl_api->sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', s.m, s.n, s.k, 1.0f,
-	    call->in[0].data, trans_a ? s.m : s.k, call->in[1].data, trans_b ? s.k : s.n,
-	    has_bias(call) ? 1.0f : 0.0f, y, s.n);
-	return gt_dnnl_check(status, call, "matmul", "run sgemm", err);
+	return gt_dnnl_check(status, call, call->kernel->op, "run sgemm", err);
 }
 
 /* ---- float64 ---- */
@@ -228,31 +222,51 @@ static void dots_f64(double *y, const double *a, const double *b, const struct s
 		}
 }
 
-static int matmul_f64_run(struct gt_call *call, struct gt_err *err)
+static void multiply_f64(
+    const struct gt_cpu_product *p, double *y, const double *a, const double *b)
 {
-	struct sizes s = sizes_of(call);
-	const double *a = call->in[0].data, *b = call->in[1].data;
-	const double *bias = has_bias(call) ? call->in[2].data : NULL;
-	double *y = call->out[0].data;
+	const struct sizes s = { p->m, p->n, p->k };
 
-	(void)err;
-	for (int64_t i = 0; i < s.m; i++)
-		for (int64_t j = 0; j < s.n; j++)
-			y[i * s.n + j] = bias ? bias[j] : 0;
-	if (call->attrs.matmul.trans_b)
+	if (!p->add)
+		memset(y, 0, (size_t)(s.m * s.n) * sizeof(*y));
+	if (p->trans_b)
 		dots_f64(y, a, b, &s);
-	else if (call->attrs.matmul.trans_a)
+	else if (p->trans_a)
 		rows_f64(y, a, 1, s.m, b, &s);
 	else
 		rows_f64(y, a, s.k, 1, b, &s);
+}
+
+/* ---- both ---- */
+
+int gt_cpu_multiply(const struct gt_cpu_product *p, void *y, const void *a, const void *b,
+    const struct gt_call *call, struct gt_err *err)
+{
+	if (p->dtype == GT_F32)
+		return multiply_f32(p, y, a, b, call, err);
+	multiply_f64(p, y, a, b);
 	return 0;
+}
+
+static int multiply_run(struct gt_call *call, struct gt_err *err)
+{
+	struct sizes s = sizes_of(call);
+	const struct gt_cpu_product p = { call->out[0].dtype, call->attrs.matmul.trans_a,
+		call->attrs.matmul.trans_b, has_bias(call), s.m, s.n, s.k };
+	size_t bytes = (size_t)s.n * gt_dtype_size(p.dtype);
+	char *y = call->out[0].data;
+
+	if (has_bias(call))
+		for (int64_t i = 0; i < s.m; i++)
+			memcpy(y + (size_t)i * bytes, call->in[2].data, bytes);
+	return gt_cpu_multiply(&p, y, call->in[0].data, call->in[1].data, call, err);
 }
 
 const struct gt_kernel gt_cpu_matmul_kernels[] = {
 	{ "matmul", GT_F32, is_linear, linear_prepare, gt_dnnl_bind, gt_dnnl_run, gt_dnnl_release },
-	{ "matmul", GT_F32, .prepare = sgemm_prepare, .run = sgemm_run },
+	{ "matmul", GT_F32, .prepare = sgemm_prepare, .run = multiply_run },
 	{ "matmul", GT_BF16, gt_dnnl_accepts_bf16, matmul_prepare, gt_dnnl_bind, gt_dnnl_run,
 	    gt_dnnl_release },
-	{ "matmul", GT_F64, .run = matmul_f64_run },
+	{ "matmul", GT_F64, .run = multiply_run },
 	{ 0 },
 };

@@ -13,6 +13,9 @@ enum gt_gelu { GT_GELU_TANH, GT_GELU_ERF };
 
 enum { GT_MAX_CHANNELS = 4, GT_MAX_DIMS = 4 };
 
+/* Chunks of so many rows begin at multiples of 32 bytes, in all types. */
+enum { GT_HEAD_ROWS = 16 };
+
 /*
  * One member per family of ops. Always zeroed before it is filled, so that two nodes do the same if
  * and only if their bytes are the same (the common-subexpression pass compares them so).
@@ -61,6 +64,9 @@ union gt_attrs {
 	struct {
 		int64_t first, whole; /* likewise, of classes */
 	} loss;
+	struct {
+		int64_t rows; /* of logits that are there at a time; a multiple of GT_HEAD_ROWS */
+	} head;
 	struct {
 		int stride;                  /* takes every stride-th row and column */
 		int64_t front, back;         /* channels of zeros put before and after */

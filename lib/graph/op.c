@@ -52,6 +52,7 @@ const struct gt_op *const gt_ops[] = {
 	&gt_op_cross_entropy,
 	&gt_op_cross_entropy_grad,
 	&gt_op_classify_stats,
+	&gt_op_linear_cross_entropy,
 	&gt_op_log_sum_exp,
 	&gt_op_exp_difference,
 	&gt_op_add_log,

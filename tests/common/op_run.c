@@ -126,7 +126,7 @@ static void to_device_type(void *to, const double *from, int64_t n, enum gt_dtyp
 /* Of an argument as the op takes it. */
 static enum gt_dtype dtype_of(const struct op_run *r, const struct op_arg *a)
 {
-	bool wide = a->ndim == 1 && op_of(r->c)->autocast == GT_AUTOCAST_KEEP;
+	bool wide = a->ndim <= 1 && op_of(r->c)->autocast == GT_AUTOCAST_KEEP;
 
 	switch (a->kind) {
 	case ARG_IDS:

@@ -219,6 +219,14 @@ const struct op_case op_cases[] = {
 	    PLAIN),
 	CASE("classify_stats", "rows", IN(FIXED(23, 9), TARGETS(9, 23)), PLAIN),
 	CASE("classify_stats", "batch", IN(FIXED(3, 7, 70), TARGETS(70, 3, 7)), PLAIN),
+	CASE("linear_cross_entropy", "chunks, with gradients",
+	    IN(FIXED(37, 6), FIXED(19, 6), TARGETS(19, 37), FIXED_SCALAR, FIXED_SCALAR),
+	    .head = { .rows = 16 }),
+	CASE("linear_cross_entropy", "batch",
+	    IN(FIXED(2, 5, 8), FIXED(67, 8), TARGETS(67, 2, 5), FIXED_SCALAR),
+	    .head = { .rows = 32 }),
+	CASE("linear_cross_entropy", "statistics", IN(FIXED(37, 6), FIXED(19, 6), TARGETS(19, 37)),
+	    .head = { .rows = 16 }),
 	CASE(NULL, NULL, IN(NONE), PLAIN),
 };
 
@@ -264,6 +272,7 @@ const struct op_tolerance op_tolerances[] = {
 	{ "count_before", 0, "exact" },
 	{ "classify_stats_sharded", 1e-7, "a sum in float64; counts are exact" },
 	{ "classify_stats", 1e-7, "log-sum-exp; counts are exact" },
+	{ "linear_cross_entropy", 1e-6, "logits of 8 products; gradients are sums of 37 numbers" },
 	{ NULL, 0, NULL },
 };
 

@@ -190,6 +190,19 @@ def classify_stats(logits, target):
     return [torch.tensor([float(F.cross_entropy(rows, target, reduction="sum")), float(len(rows))] + hits)]
 
 
+def linear_cross_entropy(x, w, target, weight=None, dloss=None):
+    """Loss or statistics, and the gradients times dloss."""
+    x, w = (v.detach().clone().requires_grad_() for v in (x, w))
+    logits = two(x) @ w.T
+    if weight is None:
+        return [None, classify_stats(logits.detach(), target)[0]]
+    loss = cross_entropy(logits, target, weight)[0]
+    if dloss is None:
+        return [loss]
+    loss.backward(dloss)
+    return [loss, None, x.grad, w.grad]
+
+
 def pick(logits, target, *, first, whole):
     """The targets' logits; those of another shard are 0, those that do not count, too."""
     rows, target = two(logits), target.long().flatten()
@@ -234,7 +247,7 @@ OPS = {
     "exp_difference": lambda a, b: [(a.double() - b.double()).exp()], "add_log": lambda a, s: [a + s.log()],
     "cross_entropy_sharded": cross_entropy_sharded, "count_before": count_before, "classify_stats_sharded": classify_stats_sharded,
     "attention_cached": attention_cached, "last_position": lambda x: [x[:, -1]],
-    "cross_entropy": cross_entropy, "classify_stats": classify_stats, "image_normalize": image_normalize,
+    "cross_entropy": cross_entropy, "classify_stats": classify_stats, "linear_cross_entropy": linear_cross_entropy, "image_normalize": image_normalize,
 }
 
 

@@ -289,6 +289,19 @@ struct gt_value *gt_cross_entropy(
 struct gt_value *gt_classify_stats(
     struct gt_graph *g, struct gt_value *logits, struct gt_value *target);
 
+/* ---- linear_cross_entropy.c ---- */
+
+/*
+ * linear_cross_entropy: cross_entropy, or classify_stats, of the logits x w^T, with the gradients
+ * of the loss. Logits are made attrs.head.rows at a time; there is no tensor of all of them.
+ *   in   x F [..., C];  w F [V, C];  target I32 [...];  weight W [], optional;  dloss W [],
+ *        optional, not without weight
+ *   out  loss W [], with weight;  stats F64 [4], without;  dx like x and dw W [V, C], with dloss
+ * Of 16 bits, logits are rounded to that type, and their gradients are, as where they are tensors.
+ * Sums of dw over rows are in W. It has no gradient: a pass puts it in place of the nodes of both
+ * parts (passes/fuse_head.c).
+ */
+
 /* ---- loss_sharded.c ---- */
 
 /*
@@ -331,7 +344,7 @@ extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_con
     gt_op_max_pool2d_grad, gt_op_avg_pool2d, gt_op_avg_pool2d_grad, gt_op_embedding,
     gt_op_embedding_grad, gt_op_position_grad, gt_op_attention, gt_op_attention_grad,
     gt_op_attention_cached, gt_op_last_position, gt_op_cross_entropy, gt_op_cross_entropy_grad,
-    gt_op_classify_stats, gt_op_bias_add;
+    gt_op_classify_stats, gt_op_bias_add, gt_op_linear_cross_entropy;
 extern const struct gt_op gt_op_matmul_gelu, gt_op_matmul_gelu_grad, gt_op_weight_grad;
 extern const struct gt_op gt_op_log_sum_exp, gt_op_exp_difference, gt_op_add_log, gt_op_pick,
     gt_op_count_before, gt_op_cross_entropy_sharded, gt_op_classify_stats_sharded;

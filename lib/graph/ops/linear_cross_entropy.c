@@ -1,0 +1,84 @@
+/* linear_cross_entropy.c - the head of a model and its loss, without a tensor of logits. */
+#include "lib/graph/ops/infer.h"
+#include "lib/graph/ops/ops.h"
+
+static int check_scalar(
+    const struct gt_value *v, const char *what, enum gt_dtype dtype, struct gt_err *err)
+{
+	if (v && (v->dtype != dtype || v->ndim))
+		return gt_err_set(
+		    err, GT_EINVAL, "%s is not a scalar in %s", what, gt_dtype_name(dtype));
+	return 0;
+}
+
+static int check_inputs(const struct gt_node *n, enum gt_dtype wide, struct gt_err *err)
+{
+	const struct gt_value *x = n->in[0], *w = n->in[1], *target = n->in[2];
+
+	if (gt_infer_float(x, "the input", -1, err) || gt_infer_float(w, "the weights", 2, err))
+		return err->code;
+	if (x->dtype != w->dtype || gt_value_last(x) != w->shape[1])
+		return gt_err_set(err, GT_EINVAL, "%s and %s transposed do not multiply",
+		    gt_shape_text(x).s, gt_shape_text(w).s);
+	if (target->dtype != GT_I32 || gt_value_elements(target) != gt_value_rows(x))
+		return gt_err_set(err, GT_EINVAL, "targets %s %s for rows of %s",
+		    gt_dtype_name(target->dtype), gt_shape_text(target).s, gt_shape_text(x).s);
+	if (n->attrs.head.rows < GT_HEAD_ROWS || n->attrs.head.rows % GT_HEAD_ROWS)
+		return gt_err_set(err, GT_EINVAL, "chunks of %lld rows, not of a multiple of %d",
+		    (long long)n->attrs.head.rows, GT_HEAD_ROWS);
+	if (n->in[4] && !n->in[3])
+		return gt_err_set(err, GT_EINVAL, "a gradient of no loss");
+	return check_scalar(n->in[3], "the weight", wide, err)
+	           ? err->code
+	           : check_scalar(n->in[4], "the gradient", wide, err);
+}
+
+static int linear_cross_entropy_infer(struct gt_node *n, struct gt_err *err)
+{
+	static const int64_t four = 4;
+	const struct gt_value *x = n->in[0], *w = n->in[1];
+	enum gt_dtype wide = gt_dtype_wide(x->dtype);
+
+	if (check_inputs(n, wide, err))
+		return err->code;
+	if (n->in[3]) {
+		gt_infer_shape(n->out[0], wide, 0, NULL);
+		n->out[1] = NULL;
+	} else {
+		n->out[0] = NULL;
+		gt_infer_shape(n->out[1], GT_F64, 1, &four);
+	}
+	if (n->in[4]) {
+		gt_infer_like(n->out[2], x);
+		gt_infer_shape(n->out[3], wide, 2, w->shape);
+	} else {
+		n->out[2] = n->out[3] = NULL;
+	}
+	return 0;
+}
+
+static void linear_cross_entropy_print(const struct gt_node *n, FILE *f)
+{
+	fprintf(f, " rows=%lld", (long long)n->attrs.head.rows);
+}
+
+/* A product of as many terms makes the logits, and each gradient; the loss has some more per logit,
+ * as those ops count them. */
+static double linear_cross_entropy_flops(const struct gt_node *n)
+{
+	double rows = (double)gt_value_rows(n->in[0]), width = (double)gt_value_last(n->in[0]);
+	double logits = rows * (double)n->in[1]->shape[0];
+
+	return logits * (n->in[4] ? 3 * 2 * width + 6 : 2 * width + (n->in[3] ? 3 : 4));
+}
+
+const struct gt_op gt_op_linear_cross_entropy = {
+	.name = "linear_cross_entropy",
+	.min_inputs = 3,
+	.max_inputs = 5,
+	.outputs = 4,
+	.infer = linear_cross_entropy_infer,
+	.print = linear_cross_entropy_print,
+	.flops = linear_cross_entropy_flops,
+	.autocast = GT_AUTOCAST_KEEP,
+};
