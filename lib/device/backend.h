@@ -190,6 +190,10 @@ struct gt_backend {
 	const char *name;            /* "cpu" */
 	bool host_memory;            /* its memory is the host's: read in place between runs */
 	enum gt_layout image_layout; /* what its kernels want of four-dimensional values */
+	/* What linear_cross_entropy (lib/graph/ops/ops.h) is for, where it has kernels for it:
+	 * logits of more than so many bytes, which are then made so many at a time (0: none), and
+	 * those whose rows are no multiples of so many bytes (0: any will do). */
+	size_t logits_bytes, logits_align;
 
 	/* How many devices of this kind there are, and one line on one of them. */
 	int (*count)(void);

@@ -11,6 +11,7 @@ const struct gt_pass *const gt_passes[] = {
 	&gt_pass_fuse_norm,
 	&gt_pass_backward,
 	&gt_pass_common,
+	&gt_pass_fuse_head,
 	&gt_pass_fuse_accumulate,
 	&gt_pass_accumulate,
 	&gt_pass_dead,

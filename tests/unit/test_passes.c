@@ -466,8 +466,8 @@ static void test_training_is_not_relaxed(void **state)
 static void test_list(void **state)
 {
 	static const char *const order[] = { "fuse-relu", "fold-batch-norm", "relax", "autocast",
-		"fuse-norm", "backward", "common", "fuse-accumulate", "accumulate", "dead",
-		"working-copies", "fuse-products", "layout", "recompute" };
+		"fuse-norm", "backward", "common", "fuse-head", "fuse-accumulate", "accumulate",
+		"dead", "working-copies", "fuse-products", "layout", "recompute" };
 	const struct gt_pass_options eval = { 0 };
 	size_t n = 0;
 

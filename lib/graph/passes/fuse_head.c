@@ -1,0 +1,279 @@
+/* fuse_head.c - a model's head and its loss become one node, which needs no tensor of logits. */
+#include <stdlib.h>
+
+#include "lib/graph/ops/infer.h"
+#include "lib/graph/ops/ops.h"
+#include "lib/graph/pass.h"
+
+/*
+ * Behind the backward pass a head is these nodes, in mixed precision with the casts in brackets:
+ *
+ *   logits = matmul(x, w) trans_b                        dx = matmul(d, w)
+ *   [cast]                                               dw = matmul(d, x) trans_a
+ *   loss, lse = cross_entropy(logits, target, weight)    [cast of dw]
+ *   d = cross_entropy_grad(dloss, logits, target, lse, weight)
+ *   [cast]
+ *
+ * and in evaluation the first line, [cast], and classify_stats(logits, target). One node takes
+ * their place, where the loss is made: dloss, which is 1 or the scale of the step, is known there.
+ * Anything else that reads a value in between, such as ranks that share the classes or gather the
+ * logits, leaves the nodes as they are.
+ */
+struct head {
+	struct gt_node *product, *wide, *judge;               /* the forward part; casts or NULL */
+	struct gt_node *grad, *low, *by_x, *by_w, *by_w_wide; /* the backward part, or all NULL */
+};
+
+static bool applies(const struct gt_pass_options *options)
+{
+	return options->logits_bytes > 0;
+}
+
+/* The only node that reads v, and no host does; or NULL. */
+static struct gt_node *only_reader(
+    const struct gt_graph *g, const struct gt_value *v, const int *uses)
+{
+	if (v->role != GT_TEMPORARY || uses[v->id] != 1)
+		return NULL;
+	for (size_t i = 0; i < g->node_count; i++)
+		for (int k = 0; k < g->nodes[i]->inputs; k++)
+			if (g->nodes[i]->in[k] == v)
+				return g->nodes[i];
+	return NULL;
+}
+
+/* The cast to this type that alone reads v, or NULL. */
+static struct gt_node *only_cast(
+    const struct gt_graph *g, const struct gt_value *v, enum gt_dtype to, const int *uses)
+{
+	struct gt_node *n = only_reader(g, v, uses);
+
+	return n && n->op == &gt_op_cast && n->out[0]->dtype == to ? n : NULL;
+}
+
+/* The node of op that reads v as its input k, or NULL. */
+static struct gt_node *reader(
+    const struct gt_graph *g, const struct gt_value *v, const struct gt_op *op, int k)
+{
+	for (size_t i = 0; i < g->node_count; i++)
+		if (g->nodes[i]->op == op && g->nodes[i]->in[k] == v)
+			return g->nodes[i];
+	return NULL;
+}
+
+/* matmul(d, other), d transposed or not. */
+static struct gt_node *product_with(
+    const struct gt_graph *g, const struct gt_value *d, const struct gt_value *other, bool trans)
+{
+	for (size_t i = 0; i < g->node_count; i++) {
+		struct gt_node *n = g->nodes[i];
+
+		if (n->op == &gt_op_matmul && n->in[0] == d && n->in[1] == other && !n->in[2] &&
+		    n->attrs.matmul.trans_a == trans && !n->attrs.matmul.trans_b)
+			return n;
+	}
+	return NULL;
+}
+
+/* The nodes that make the logits of a loss, or of statistics. */
+static bool find_forward(struct head *h, struct gt_node *judge, const int *uses)
+{
+	const struct gt_value *logits = judge->in[0];
+	struct gt_node *n = logits->producer;
+
+	*h = (struct head){ .judge = judge };
+	if (logits->role != GT_TEMPORARY)
+		return false;
+	if (n && n->op == &gt_op_cast) {
+		h->wide = n;
+		logits = n->in[0];
+		n = logits->producer;
+		if (logits->role != GT_TEMPORARY || uses[logits->id] != 1)
+			return false;
+	}
+	h->product = n;
+	return n && n->op == &gt_op_matmul && n->attrs.matmul.trans_b && !n->in[2] &&
+	       n->in[1]->ndim == 2 && judge->in[0]->dtype == gt_dtype_wide(logits->dtype);
+}
+
+/* The gradient by the logits, and the cast of it. Its type is that of the logits again. */
+static struct gt_value *find_grad(
+    const struct gt_graph *g, struct head *h, const struct gt_node *loss, const int *uses)
+{
+	enum gt_dtype type = h->product->out[0]->dtype;
+	struct gt_node *n = reader(g, loss->in[0], &gt_op_cross_entropy_grad, 1);
+
+	if (!n || n->in[2] != loss->in[1] || n->in[3] != loss->out[1] || n->in[4] != loss->in[2] ||
+	    n->attrs.loss.whole)
+		return NULL;
+	h->grad = n;
+	if (n->out[0]->dtype == type)
+		return n->out[0];
+	h->low = only_cast(g, n->out[0], type, uses);
+	return h->low ? h->low->out[0] : NULL;
+}
+
+/* The gradients by x and w, and no other reader of that by the logits. That by w leaves the node in
+ * the wide type. */
+static bool find_backward(const struct gt_graph *g, struct head *h, const int *uses)
+{
+	const struct gt_value *x = h->product->in[0], *w = h->product->in[1];
+	const struct gt_value *dloss, *d = find_grad(g, h, h->judge, uses);
+	enum gt_dtype wide = gt_dtype_wide(x->dtype);
+
+	if (!d || d->role != GT_TEMPORARY || uses[d->id] != 2)
+		return false;
+	h->by_x = product_with(g, d, w, false);
+	h->by_w = product_with(g, d, x, true);
+	if (!h->by_x || !h->by_w)
+		return false;
+	if (h->by_w->out[0]->dtype != wide) {
+		h->by_w_wide = only_cast(g, h->by_w->out[0], wide, uses);
+		if (!h->by_w_wide)
+			return false;
+	}
+	dloss = h->grad->in[0];
+	return !dloss->producer || dloss->producer->op == &gt_op_fill;
+}
+
+/* Whether a node judges logits that nothing else reads, but what this pass replaces. */
+static bool find(const struct gt_graph *g, struct head *h, struct gt_node *judge, const int *uses)
+{
+	int readers;
+
+	if (judge->op != &gt_op_cross_entropy && judge->op != &gt_op_classify_stats)
+		return false;
+	if (!find_forward(h, judge, uses))
+		return false;
+	readers = uses[judge->in[0]->id];
+	if (judge->op == &gt_op_classify_stats)
+		return readers == 1;
+	if (readers == 1)
+		return !uses[judge->out[1]->id];
+	return readers == 2 && uses[judge->out[1]->id] == 1 && find_backward(g, h, uses);
+}
+
+/* ---- chunks ---- */
+
+static int64_t round_up(int64_t n, int64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+/* How many rows of logits are made at a time; 0: all of them take too little memory, and rows begin
+ * where the backend wants them. Chunks are of about the same size; where they are large, of whole
+ * tiles of products. */
+static int64_t chunk_rows(const struct gt_pass_options *o, const struct gt_value *logits)
+{
+	enum { TILE = 128 };
+	int64_t rows = gt_value_rows(logits), size = (int64_t)gt_dtype_size(logits->dtype);
+	int64_t row_bytes = gt_value_last(logits) * size, most, chunk;
+	bool apart = o->logits_align && row_bytes % (int64_t)o->logits_align;
+
+	if (rows * row_bytes <= (int64_t)o->logits_bytes)
+		return apart ? round_up(rows, GT_HEAD_ROWS) : 0;
+	most = (int64_t)o->logits_bytes / row_bytes / GT_HEAD_ROWS * GT_HEAD_ROWS;
+	if (most < GT_HEAD_ROWS)
+		return GT_HEAD_ROWS;
+	chunk = (rows + most - 1) / most;
+	chunk = (rows + chunk - 1) / chunk;
+	if (chunk >= TILE && round_up(chunk, TILE) <= most)
+		return round_up(chunk, TILE);
+	return round_up(chunk, GT_HEAD_ROWS);
+}
+
+/* ---- the node ---- */
+
+static void remove_node(struct gt_graph *g, const struct gt_node *n)
+{
+	if (n)
+		gt_remove_node(g, gt_node_index(g, n));
+}
+
+static void make(struct gt_node *n, int k, struct gt_value *v)
+{
+	n->out[k] = v;
+	v->producer = n;
+}
+
+/* The node that makes dloss behind the loss, or NULL. */
+static struct gt_node *maker_behind(const struct gt_graph *g, const struct head *h)
+{
+	struct gt_node *n = h->grad ? h->grad->in[0]->producer : NULL;
+
+	return n && gt_node_index(g, n) > gt_node_index(g, h->judge) ? n : NULL;
+}
+
+/* Let n, which stands at the end of the list, make what the nodes of the head made, and take their
+ * place. What makes dloss moves there, too. */
+static void replace(struct gt_graph *g, const struct head *h, struct gt_node *n)
+{
+	struct gt_node *before = maker_behind(g, h);
+	const struct gt_node *gone[] = { h->product, h->wide, h->grad, h->low, h->by_x, h->by_w,
+		h->by_w_wide, before, n };
+	size_t at;
+
+	for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++)
+		remove_node(g, gone[i]);
+	at = gt_node_index(g, h->judge);
+	gt_remove_node(g, at);
+	if (before) {
+		gt_append_node(g, before);
+		gt_place_last(g, at++);
+	}
+	gt_append_node(g, n);
+	gt_place_last(g, at);
+	if (h->judge->op == &gt_op_cross_entropy)
+		make(n, 0, h->judge->out[0]);
+	else
+		make(n, 1, h->judge->out[0]);
+	if (h->grad) {
+		make(n, 2, h->by_x->out[0]);
+		make(n, 3, h->by_w_wide ? h->by_w_wide->out[0] : h->by_w->out[0]);
+	}
+}
+
+static int fuse(struct gt_graph *g, const struct head *h, int64_t rows)
+{
+	bool loss = h->judge->op == &gt_op_cross_entropy;
+	struct gt_value *in[] = { h->product->in[0], h->product->in[1], h->judge->in[1],
+		loss ? h->judge->in[2] : NULL, h->grad ? h->grad->in[0] : NULL };
+	union gt_attrs attrs = { 0 };
+	struct gt_node *n;
+
+	attrs.head.rows = rows;
+	g->scope = h->product->scope;
+	n = gt_emit(g, &gt_op_linear_cross_entropy, &attrs, 5, in);
+	if (!n)
+		return g->err.code;
+	replace(g, h, n);
+	return g->err.code;
+}
+
+static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
+{
+	int *uses = gt_count_uses(g, err);
+	int rc = 0;
+
+	if (!uses)
+		return GT_ENOMEM;
+	for (size_t i = g->node_count; !rc && i-- > 0;) {
+		struct head h;
+		int64_t rows;
+
+		if (i >= g->node_count || !find(g, &h, g->nodes[i], uses))
+			continue;
+		rows = chunk_rows(options, h.product->out[0]);
+		if (rows)
+			rc = fuse(g, &h, rows);
+	}
+	free(uses);
+	return rc ? gt_graph_status(g, err) : 0;
+}
+
+const struct gt_pass gt_pass_fuse_head = {
+	.name = "fuse-head",
+	.purpose = "make logits, loss and gradients chunk by chunk, without a tensor of logits",
+	.applies = applies,
+	.run = run,
+};
