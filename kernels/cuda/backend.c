@@ -332,6 +332,7 @@ static const struct gt_kernel *const tables[] = {
 	gt_cuda_attention_grad_kernels,
 	gt_cuda_attention_cached_kernels,
 	gt_cuda_loss_kernels,
+	gt_cuda_linear_cross_entropy_kernels,
 	gt_cuda_loss_sharded_kernels,
 	gt_cuda_embedding_kernels,
 	gt_cuda_embedding_grad_kernels,
@@ -352,6 +353,9 @@ const struct gt_backend gt_cuda_backend = {
 	.name = "cuda",
 	.host_memory = false,
 	.image_layout = GT_CHANNELS_LAST,
+	/* linear_cross_entropy.cu says why; products want rows that begin at 16 bytes. */
+	.logits_bytes = (size_t)256 << 20,
+	.logits_align = 16,
 	.count = cuda_count,
 	.describe = cuda_describe,
 	.enter = cuda_enter,

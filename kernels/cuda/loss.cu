@@ -111,52 +111,6 @@ template <class T> struct cross_entropy_grad_f {
 	}
 };
 
-template <class T> struct classify_stats_f {
-	double *of_row; /* [rows, GT_STATS] */
-	const T *logits;
-	gt_targets target;
-	int64_t classes;
-
-	template <class TEAM, bool PACKED> __device__ void row(int64_t r) const
-	{
-		typedef typename gt_wide<T>::type wide;
-		const T *x = logits + r * classes;
-		double *out = of_row + r * GT_STATS;
-		gt_target kind = target.kind(r);
-		bool counts = kind == GT_TARGET_COUNTS;
-		wide own = counts ? gt_load(x[target.of_row[r]]) : 0;
-		gt_rank<wide> rank(own, target.of_row[r], classes);
-		gt_lse<wide> lse;
-		wide all;
-		int64_t before;
-
-		if (counts)
-			gt_each_pack<TEAM, PACKED>(
-			    x, classes, [&](const wide *v, int64_t i, int step) {
-				    lse.take(v);
-				    rank.take(v, i, step);
-			    });
-		all = lse.template of_team<TEAM>();
-		before = rank.template of_team<TEAM>();
-		if (TEAM::lane())
-			return;
-		out[0] = counts ? (double)all - (double)own : kind == GT_TARGET_BAD ? NAN : 0;
-		out[1] = counts;
-		out[2] = counts && before < 1;
-		out[3] = counts && before < 5;
-	}
-};
-
-struct classify_stats_sum : gt_stats_sum {
-	const double *of_row;
-
-	__device__ void add(double *sums, int64_t r) const
-	{
-		for (int k = 0; k < GT_STATS; k++)
-			sums[k] += of_row[r * GT_STATS + k];
-	}
-};
-
 /* ---- rows ---- */
 
 template <class T> static int run_cross_entropy(struct gt_call *call, struct gt_err *err)
@@ -193,9 +147,9 @@ template <class T> static int run_classify_stats(struct gt_call *call, struct gt
 {
 	int64_t rows = gt_tensor_rows(&call->in[0]), classes = gt_tensor_last(&call->in[0]);
 	double *of_row = (double *)call->workspace;
-	classify_stats_f<T> f = { of_row, gt_in_data<T>(call, 0), gt_targets_of(call, 1, classes),
-		classes };
-	classify_stats_sum sum = { { gt_out_data<double>(call) }, of_row };
+	gt_classify_stats<T> f = { of_row, gt_in_data<T>(call, 0), gt_targets_of(call, 1, classes),
+		classes, classes, 0 };
+	gt_classify_stats_sum sum = { { gt_out_data<double>(call) }, of_row };
 
 	if (gt_by_teams(call->stream, "classify_stats", rows, classes, f, err))
 		return err->code;

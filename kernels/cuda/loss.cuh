@@ -162,4 +162,52 @@ struct gt_stats_sum {
 	}
 };
 
+/* Row r of these logits, which is row first + r of the targets. */
+template <class T> struct gt_classify_stats {
+	double *of_row; /* [all rows, GT_STATS] */
+	const T *logits;
+	gt_targets target;
+	int64_t classes, stride; /* elements from row to row */
+	int64_t first;
+
+	template <class TEAM, bool PACKED> __device__ void row(int64_t r) const
+	{
+		typedef typename gt_wide<T>::type wide;
+		const T *x = logits + r * stride;
+		double *out = of_row + (first + r) * GT_STATS;
+		gt_target kind = target.kind(first + r);
+		bool counts = kind == GT_TARGET_COUNTS;
+		wide own = counts ? gt_load(x[target.of_row[first + r]]) : 0;
+		gt_rank<wide> rank(own, target.of_row[first + r], classes);
+		gt_lse<wide> lse;
+		wide all;
+		int64_t before;
+
+		if (counts)
+			gt_each_pack<TEAM, PACKED>(
+			    x, classes, [&](const wide *v, int64_t i, int step) {
+				    lse.take(v);
+				    rank.take(v, i, step);
+			    });
+		all = lse.template of_team<TEAM>();
+		before = rank.template of_team<TEAM>();
+		if (TEAM::lane())
+			return;
+		out[0] = counts ? (double)all - (double)own : kind == GT_TARGET_BAD ? NAN : 0;
+		out[1] = counts;
+		out[2] = counts && before < 1;
+		out[3] = counts && before < 5;
+	}
+};
+
+struct gt_classify_stats_sum : gt_stats_sum {
+	const double *of_row;
+
+	__device__ void add(double *sums, int64_t r) const
+	{
+		for (int k = 0; k < GT_STATS; k++)
+			sums[k] += of_row[r * GT_STATS + k];
+	}
+};
+
 #endif

@@ -69,12 +69,41 @@ static int set_number(struct gt_product *p, int attribute, int32_t value, struct
 	    "cublasLtMatmulDescSetAttribute", err);
 }
 
-/* A row-major matrix is a column-major one with rows and columns exchanged. */
-static int describe_matrix(
-    void **out, enum gt_dtype dtype, int64_t rows, int64_t cols, struct gt_err *err)
+/* A row-major matrix as it lies in memory. */
+struct matrix {
+	enum gt_dtype dtype;
+	int64_t rows, cols, row; /* row: elements from one to the next */
+};
+
+static struct matrix a_of(const struct gt_product_shape *s)
 {
-	return gt_lt_check(
-	    gt_lt->MatrixLayoutCreate(out, type_of(dtype), (uint64_t)cols, (uint64_t)rows, cols),
+	struct matrix m = { s->dtype, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k,
+		s->a_row };
+
+	m.row = m.row ? m.row : m.cols;
+	return m;
+}
+
+static struct matrix b_of(const struct gt_product_shape *s)
+{
+	struct matrix m = { s->dtype, s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n, 0 };
+
+	m.row = m.cols;
+	return m;
+}
+
+static struct matrix y_of(const struct gt_product_shape *s)
+{
+	enum gt_dtype dtype = s->wide ? gt_dtype_wide(s->dtype) : s->dtype;
+
+	return (struct matrix){ dtype, s->m, s->n, s->y_row ? s->y_row : s->n };
+}
+
+/* It is a column-major one with rows and columns exchanged. */
+static int describe_matrix(void **out, struct matrix m, struct gt_err *err)
+{
+	return gt_lt_check(gt_lt->MatrixLayoutCreate(
+	                       out, type_of(m.dtype), (uint64_t)m.cols, (uint64_t)m.rows, m.row),
 	    "cublasLtMatrixLayoutCreate", err);
 }
 
@@ -90,11 +119,6 @@ int gt_product_set_aux(struct gt_product *p, const void *aux, struct gt_err *err
 	return gt_lt_check(
 	    gt_lt->MatmulDescSetAttribute(p->desc, GT_LT_AUX_POINTER, &aux, sizeof(aux)),
 	    "cublasLtMatmulDescSetAttribute", err);
-}
-
-static enum gt_dtype type_of_result(const struct gt_product_shape *s)
-{
-	return s->wide ? GT_F32 : s->dtype;
 }
 
 static bool has_aux(const struct gt_product_shape *s)
@@ -158,12 +182,8 @@ static int describe(struct gt_product *p, struct gt_err *err)
 	        p, GT_LT_TRANS_A, s->trans_b ? GT_LT_TRANSPOSED : GT_LT_NOT_TRANSPOSED, err) ||
 	    set_number(p, GT_LT_TRANS_B, s->trans_a ? GT_LT_TRANSPOSED : GT_LT_NOT_TRANSPOSED, err))
 		return err->code;
-	if (describe_matrix(
-	        &p->a, s->dtype, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k, err) ||
-	    describe_matrix(
-	        &p->b, s->dtype, s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n, err))
-		return err->code;
-	if (describe_matrix(&p->y, type_of_result(s), s->m, s->n, err))
+	if (describe_matrix(&p->a, a_of(s), err) || describe_matrix(&p->b, b_of(s), err) ||
+	    describe_matrix(&p->y, y_of(s), err))
 		return err->code;
 	return describe_end(p, err);
 }
@@ -283,9 +303,9 @@ static void trial_release(struct trial *t)
 	cudaGetLastError();
 }
 
-static size_t room_for(int64_t count, enum gt_dtype dtype)
+static size_t room_for(struct matrix m)
 {
-	size_t bytes = (size_t)count * gt_dtype_size(dtype);
+	size_t bytes = (size_t)(m.rows * m.row) * gt_dtype_size(m.dtype);
 
 	return (bytes + GT_DEVICE_ALIGN - 1) / GT_DEVICE_ALIGN * GT_DEVICE_ALIGN;
 }
@@ -296,10 +316,10 @@ static int trial_init(struct trial *t, struct gt_product *p, const struct gt_lt_
     int count, bool *there, struct gt_err *err)
 {
 	const struct gt_product_shape *s = &p->shape;
-	size_t a = room_for(s->m * s->k, s->dtype), b = room_for(s->k * s->n, s->dtype);
-	size_t y = room_for(s->m * s->n, type_of_result(s)), work = 0;
-	size_t bias = room_for(s->m + s->n, type_of_result(s));
-	size_t aux = has_aux(s) ? room_for(s->m * s->n, s->dtype) : 0;
+	enum gt_dtype result = y_of(s).dtype;
+	size_t a = room_for(a_of(s)), b = room_for(b_of(s)), y = room_for(y_of(s)), work = 0;
+	size_t bias = room_for((struct matrix){ result, 1, s->m + s->n, s->m + s->n });
+	size_t aux = has_aux(s) ? room_for((struct matrix){ s->dtype, s->m, s->n, s->n }) : 0;
 	cudaError_t e;
 
 	for (int i = 0; i < count; i++)
@@ -419,10 +439,13 @@ static void key_of(char out[GT_CHOICE_KEY], const struct gt_product_shape *s)
 		[GT_PRODUCT_GELU_GRAD] = ":gelu-grad",
 		[GT_PRODUCT_SUMS_A] = ":sums-a",
 		[GT_PRODUCT_SUMS_B] = ":sums-b" };
+	char rows[48] = "";
 
-	snprintf(out, GT_CHOICE_KEY, "%s:%c%c:%" PRId64 "x%" PRId64 "x%" PRId64 "%s%s%s",
+	if (s->a_row || s->y_row)
+		snprintf(rows, sizeof(rows), ":%" PRId64 ",%" PRId64, s->a_row, s->y_row);
+	snprintf(out, GT_CHOICE_KEY, "%s:%c%c:%" PRId64 "x%" PRId64 "x%" PRId64 "%s%s%s%s",
 	    gt_dtype_name(s->dtype), s->trans_a ? 't' : 'n', s->trans_b ? 't' : 'n', s->m, s->n,
-	    s->k, s->bias ? ":bias" : "", s->wide ? ":wide" : "", s->end ? ends[s->end] : "");
+	    s->k, s->bias ? ":bias" : "", s->wide ? ":wide" : "", s->end ? ends[s->end] : "", rows);
 }
 
 /* The number of the candidate that was chosen earlier, or -1. Bytes from a file are taken only if

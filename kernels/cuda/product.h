@@ -19,14 +19,14 @@ extern "C" {
  *   b      [k, n], or [n, k] with trans_b
  *   bias   [n], added to every row, with GT_PRODUCT_BIAS
  *   c      [m, n], may be y; not read where beta is 0
- *
  *   aux    [m, n], written by GT_PRODUCT_GELU_KEEP, read by GT_PRODUCT_GELU_GRAD
  *   sums   [m] or [n], written by GT_PRODUCT_SUMS_A and GT_PRODUCT_SUMS_B in the place of a bias
  *
- * All are of one type, F32, F64, BF16 or F16, but y, c and sums of float32 where the product is
- * `wide`; contiguous, and aligned to 32 bytes. Sums are in float32, in float64 for F64, and rounded once. No algorithm is used whose sums depend on the
- * order in which blocks finish, so the same product on the same GPU has the same bits each time;
- * another algorithm may have others.
+ * All are of one type, F32, F64, BF16 or F16, and aligned to 32 bytes. With `wide`, y, c and sums
+ * are in float32, whatever a and b are in. Rows of `a` and of y (and c) may be apart; all else is
+ * contiguous. Sums are in float32, in float64 for F64, and rounded once. No algorithm is used whose
+ * sums depend on the order in which blocks finish, so the same product on the same GPU has the same
+ * bits each time; another algorithm may have others.
  *
  * cuBLASLt's matrices are column-major: it is told that y^T = op(b)^T op(a)^T, of the same memory.
  */
@@ -44,7 +44,8 @@ struct gt_product_shape {
 	bool trans_a, trans_b, bias;
 	int64_t m, n, k; /* at least 1 */
 	enum gt_product_end end;
-	bool wide; /* y, c and sums are float32 */
+	bool wide;            /* for 16 bits: y, c and sums are float32 */
+	int64_t a_row, y_row; /* elements from row to row of a, as it lies, and of y; 0: no gap */
 };
 
 /* The most workspace that a product asks for. */

@@ -1,4 +1,5 @@
 /* test_products.c - products on simulated GPUs: the choice of algorithms, its file, the library. */
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@
 
 #include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/product.h"
+#include "lib/base/half.h"
 #include "lib/device/backend.h"
 #include "tests/cudasim/cudasim.h"
 
@@ -88,14 +90,14 @@ static void test_fastest(void **state)
 	assert_int_equal(cudasim_products.queued, queued + 1); /* the run alone */
 }
 
-/* Shapes, types, biases and ends have choices of their own. */
+/* Shapes, types, biases, ends and gaps between rows have choices of their own. */
 static void test_keys(void **state)
 {
 	const struct gt_product_shape same = shape_of(6, 7, 8);
-	struct gt_product_shape s[10];
+	struct gt_product_shape s[12];
 
 	(void)state;
-	for (int i = 0; i < 10; i++)
+	for (int i = 0; i < 12; i++)
 		s[i] = same;
 	s[1].m = 9;
 	s[2].n = 9;
@@ -108,7 +110,9 @@ static void test_keys(void **state)
 	s[7].wide = true;
 	s[8].end = GT_PRODUCT_GELU;
 	s[9].end = GT_PRODUCT_SUMS_B;
-	for (int i = 0; i < 10; i++) {
+	s[10].a_row = 16;
+	s[11].y_row = 16;
+	for (int i = 0; i < 12; i++) {
 		long queued = cudasim_products.queued;
 
 		gt_product_free(product_of(&s[i]));
@@ -219,6 +223,42 @@ static void test_sum_of_products(void **state)
 		gt_device_free(d, x, (1 << 20) + 1024);
 		gt_device_close(d);
 	}
+}
+
+/* Rows apart: of a, which is read transposed, and of y, whose gaps stay as they are; of bfloat16,
+ * and added to float32. y [2, 3] += a^T [2, 4] b [4, 3]. */
+static void test_rows_apart(void **state)
+{
+	enum { A_ROW = 5, Y_ROW = 4 };
+	const float want[2 * Y_ROW] = { 23, 29, 35, 99, 37, 45, 53, 99 };
+	struct gt_product_shape s = { .dtype = GT_BF16, .trans_a = true, .m = 2, .n = 3, .k = 4 };
+	uint16_t a[4 * A_ROW], w[12];
+	float y[2 * Y_ROW] = { 5, 7, 9, 99, 1, 1, 1, 99 };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_product *p;
+	struct gt_device *d;
+	char *x;
+
+	(void)state;
+	s.wide = true;
+	s.a_row = A_ROW;
+	s.y_row = Y_ROW;
+	for (int i = 0; i < 4 * A_ROW; i++)
+		a[i] = gt_bf16_of_float(i % A_ROW < 2 ? (float)(1 + i % A_ROW) : NAN);
+	for (int i = 0; i < 12; i++)
+		w[i] = gt_bf16_of_float((float)i);
+	ok(gt_device_open(&d, b, 0, &err), &err);
+	ok(gt_product_new(&p, &s, &err), &err);
+	ok(gt_device_alloc(d, (1 << 20) + 1024, (void **)&x, &err), &err);
+	ok(gt_device_write(d, x, a, sizeof(a), &err), &err);
+	ok(gt_device_write(d, x + 256, w, sizeof(w), &err), &err);
+	ok(gt_device_write(d, x + 512, y, sizeof(y), &err), &err);
+	ok(gt_product_run(p, d->compute, x + 512, x, x + 256, x + 512, 1, 1, x + 1024, &err), &err);
+	ok(gt_device_read(d, y, x + 512, sizeof(y), &err), &err);
+	assert_memory_equal(y, want, sizeof(y));
+	gt_product_free(p);
+	gt_device_free(d, x, (1 << 20) + 1024);
+	gt_device_close(d);
 }
 
 /* ---- the file: each child is a process that knows nothing yet ---- */
@@ -422,6 +462,7 @@ int main(void)
 		cmocka_unit_test(test_no_memory_to_time),
 		cmocka_unit_test(test_no_algorithm),
 		cmocka_unit_test(test_sum_of_products),
+		cmocka_unit_test(test_rows_apart),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

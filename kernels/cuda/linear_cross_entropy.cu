@@ -1,0 +1,325 @@
+/* linear_cross_entropy.cu - a head and its loss: products, softmax and gradients by chunks. */
+#include <cstdlib>
+
+#include "kernels/cuda/loss.cuh"
+#include "kernels/cuda/product.h"
+
+extern "C" {
+#include "lib/base/mem.h"
+}
+
+/*
+ * A chunk of rows is one buffer in the workspace: a product makes logits there, a kernel puts their
+ * gradients in place of them, and two products multiply these on. Rows begin at multiples of 8
+ * elements, so that products and the kernel access 16 bytes at a time whatever the vocabulary. The
+ * kernel overlooks the elements behind a row, and products are not told of them.
+ *
+ * The gradient by w is the sum of the chunks' products, in float32 (float64 for that type): each
+ * chunk but the first reads and writes all of it. So chunks are larger than the L2 cache. In
+ * bfloat16, 16384 rows of gpt2 are 7 chunks of at most 256 MiB, whose sums move 2 GB, which such
+ * products hide; 64 chunks of 25 MB would move 20 GB to save the 3.3 GB of a softmax over all
+ * logits. Chunks are of the same size again in each step, so a plan can be replayed.
+ */
+enum { PACK = GT_TEAM_PACK };
+
+/* As much of the loss as a row adds, and the gradient in place of its logits. */
+template <class T> struct linear_cross_entropy_f {
+	typedef typename gt_wide<T>::type wide;
+	typedef typename gt_map_buffer<T, true, true>::template lanes<PACK> pack;
+	T *logits;
+	double *of_row; /* [all rows] */
+	gt_targets target;
+	const wide *weight, *dloss; /* dloss: nullptr without gradients */
+	int64_t classes, stride, first;
+
+	/* All of the row's packs that this thread has, with -infinity past the end. */
+	template <class TEAM, class F> __device__ __forceinline__ void each(T *x, F f) const
+	{
+		for (int64_t i = (int64_t)TEAM::lane() * PACK; i < classes;
+		     i += (int64_t)TEAM::SIZE * PACK) {
+			pack v = { x, {} };
+
+			v.load(i);
+			for (int k = 0; k < PACK; k++)
+				if (i + k >= classes)
+					v.v[k] = -(wide)INFINITY;
+			f(v, i);
+		}
+	}
+
+	/* 0, or NaN, for each class. */
+	template <class TEAM> __device__ __forceinline__ void fill(T *x, wide value) const
+	{
+		each<TEAM>(x, [&](pack &v, int64_t i) {
+			for (int k = 0; k < PACK; k++)
+				v.v[k] = value;
+			v.store(i);
+		});
+	}
+
+	template <class TEAM> __device__ __forceinline__ void counts(T *x, int64_t r) const
+	{
+		int64_t t = target.of_row[r];
+		gt_lse<wide> lse;
+		wide all, scale, own = 0;
+		bool here = false;
+
+		each<TEAM>(x, [&](pack &v, int64_t i) {
+			lse.take(v.v);
+			if (t < i || t >= i + PACK)
+				return;
+			here = true;
+			for (int k = 0; k < PACK; k++)
+				own = i + k == t ? v.v[k] : own;
+		});
+		all = lse.template of_team<TEAM>();
+		if (here)
+			of_row[r] = (double)all - (double)own;
+		if (!dloss)
+			return;
+		scale = *dloss * *weight;
+		each<TEAM>(x, [&](pack &v, int64_t i) {
+			for (int k = 0; k < PACK; k++) {
+				v.v[k] = scale * gt_exp(v.v[k] - all);
+				if (i + k == t)
+					v.v[k] -= scale;
+			}
+			v.store(i);
+		});
+	}
+
+	template <class TEAM, bool PACKED> __device__ void row(int64_t local) const
+	{
+		T *x = logits + local * stride;
+		int64_t r = first + local;
+		gt_target kind = target.kind(r);
+
+		if (kind == GT_TARGET_COUNTS) {
+			counts<TEAM>(x, r);
+			return;
+		}
+		if (TEAM::lane() == 0)
+			of_row[r] = kind == GT_TARGET_BAD ? NAN : 0;
+		if (dloss)
+			fill<TEAM>(x, kind == GT_TARGET_BAD ? (wide)NAN : 0);
+	}
+};
+
+template <class W> struct linear_cross_entropy_sum : gt_loss_sum<W> {
+	const double *of_row;
+
+	__device__ void add(double *sums, int64_t r) const
+	{
+		sums[0] += of_row[r];
+	}
+};
+
+/* ---- plans ---- */
+
+/* Products of a chunk's rows. */
+struct chunk {
+	int64_t rows;
+	struct gt_product *logits, *by_x, *by_w; /* without gradients the last two are NULL */
+};
+
+struct head {
+	int64_t rows, width, classes, stride;
+	struct chunk full, rest;   /* rest: of the rows that are left, or none */
+	size_t of_row_at, work_at; /* bytes into the workspace, behind the logits */
+};
+
+static void release_chunk(struct chunk *c)
+{
+	gt_product_free(c->logits);
+	gt_product_free(c->by_x);
+	gt_product_free(c->by_w);
+}
+
+static void release_head(struct gt_call *call)
+{
+	struct head *h = (struct head *)call->state;
+
+	if (h) {
+		release_chunk(&h->full);
+		release_chunk(&h->rest);
+	}
+	free(h);
+	call->state = nullptr;
+}
+
+static int make_chunk(struct chunk *c, const struct head *h, const struct gt_call *call,
+    int64_t rows, struct gt_err *err)
+{
+	struct gt_product_shape s = {};
+
+	c->rows = rows;
+	s.dtype = call->in[0].dtype;
+	s.trans_b = true;
+	s.m = rows;
+	s.n = h->classes;
+	s.k = h->width;
+	s.y_row = h->stride;
+	if (gt_product_new(&c->logits, &s, err))
+		return err->code;
+	if (!gt_optional_input(call, 4))
+		return 0;
+	s.trans_b = false;
+	s.n = h->width;
+	s.k = h->classes;
+	s.y_row = 0;
+	s.a_row = h->stride;
+	if (gt_product_new(&c->by_x, &s, err))
+		return err->code;
+	s.trans_a = s.wide = true;
+	s.m = h->classes;
+	s.k = rows;
+	return gt_product_new(&c->by_w, &s, err);
+}
+
+static size_t larger(size_t bytes, const struct gt_product *p)
+{
+	size_t own = p ? gt_product_workspace(p) : 0;
+
+	return own > bytes ? own : bytes;
+}
+
+static size_t work_bytes(const struct chunk *c)
+{
+	return larger(larger(larger(0, c->logits), c->by_x), c->by_w);
+}
+
+static size_t aligned(size_t bytes)
+{
+	return (bytes + GT_DEVICE_ALIGN - 1) / GT_DEVICE_ALIGN * GT_DEVICE_ALIGN;
+}
+
+static void lay_out(struct head *h, struct gt_call *call)
+{
+	int per_row = gt_optional_input(call, 3) ? 1 : GT_STATS;
+	size_t work = work_bytes(&h->full), rest = work_bytes(&h->rest);
+
+	h->of_row_at =
+	    aligned((size_t)(h->full.rows * h->stride) * gt_dtype_size(call->in[0].dtype));
+	h->work_at = h->of_row_at + aligned((size_t)(h->rows * per_row) * sizeof(double));
+	call->workspace_bytes = h->work_at + (work > rest ? work : rest);
+}
+
+static int prepare_linear_cross_entropy(struct gt_call *call, struct gt_err *err)
+{
+	struct head *h = (struct head *)gt_calloc(1, sizeof(*h), err);
+	int64_t chunk = call->attrs.head.rows;
+	int rc = 0;
+
+	if (!h)
+		return GT_ENOMEM;
+	call->state = h;
+	h->rows = gt_tensor_rows(&call->in[0]);
+	h->width = gt_tensor_last(&call->in[0]);
+	h->classes = gt_tensor_rows(&call->in[1]);
+	h->stride = (h->classes + PACK - 1) / PACK * PACK;
+	chunk = chunk < h->rows ? chunk : h->rows;
+	rc = make_chunk(&h->full, h, call, chunk, err);
+	if (!rc && h->rows % chunk)
+		rc = make_chunk(&h->rest, h, call, h->rows % chunk, err);
+	if (rc)
+		release_head(call);
+	else
+		lay_out(h, call);
+	return rc;
+}
+
+/* ---- running ---- */
+
+/* What a chunk needs of a call. */
+template <class T> struct linear_cross_entropy_run {
+	typedef typename gt_wide<T>::type wide;
+	struct gt_call *call;
+	const struct head *h;
+	T *logits;
+	double *of_row;
+	void *work;
+
+	int judge(int64_t first, int64_t rows, struct gt_err *err) const
+	{
+		static const char name[] = "linear_cross_entropy";
+		gt_targets target = { gt_in_data<int32_t>(call, 2), h->classes,
+			call->stream->faults };
+
+		if (!gt_optional_input(call, 3)) {
+			gt_classify_stats<T> f = { of_row, logits, target, h->classes, h->stride,
+				first };
+
+			return gt_by_teams(call->stream, name, rows, h->classes, f, err);
+		}
+		linear_cross_entropy_f<T> f = { logits, of_row, target, gt_in_data<wide>(call, 3),
+			gt_in_data<wide>(call, 4), h->classes, h->stride, first };
+
+		return gt_by_teams<false>(call->stream, name, rows, h->classes, f, err);
+	}
+
+	int queue(const struct chunk *c, int64_t first, struct gt_err *err) const
+	{
+		struct gt_stream *stream = call->stream;
+		const T *x = gt_in_data<T>(call, 0) + first * h->width;
+		const T *w = gt_in_data<T>(call, 1);
+		wide *dw = gt_out_data<wide>(call, 3);
+
+		if (gt_product_run(c->logits, stream, logits, x, w, logits, 1, 0, work, err) ||
+		    judge(first, c->rows, err))
+			return err->code;
+		if (!c->by_x)
+			return 0;
+		T *dx = gt_out_data<T>(call, 2) + first * h->width;
+
+		if (gt_product_run(c->by_x, stream, dx, logits, w, dx, 1, 0, work, err))
+			return err->code;
+		return gt_product_run(
+		    c->by_w, stream, dw, logits, x, dw, 1, first ? 1 : 0, work, err);
+	}
+
+	int sum(struct gt_err *err) const
+	{
+		static const char name[] = "linear_cross_entropy";
+
+		if (!gt_optional_input(call, 3)) {
+			gt_classify_stats_sum f = { { gt_out_data<double>(call, 1) }, of_row };
+
+			return gt_sum_rows<GT_STATS>(call->stream, name, h->rows, f, err);
+		}
+		linear_cross_entropy_sum<wide> f = {
+			{ gt_out_data<wide>(call), gt_in_data<wide>(call, 3) }, of_row
+		};
+
+		return gt_sum_rows<1>(call->stream, name, h->rows, f, err);
+	}
+};
+
+template <class T> static int run_linear_cross_entropy(struct gt_call *call, struct gt_err *err)
+{
+	const struct head *h = (const struct head *)call->state;
+	char *memory = (char *)call->workspace;
+	const linear_cross_entropy_run<T> run = { call, h, (T *)memory,
+		(double *)(memory + h->of_row_at), memory + h->work_at };
+	int64_t first = 0;
+
+	for (; h->rows - first >= h->full.rows; first += h->full.rows)
+		if (run.queue(&h->full, first, err))
+			return err->code;
+	if (first < h->rows && run.queue(&h->rest, first, err))
+		return err->code;
+	return run.sum(err);
+}
+
+#define ROW(type, T)                                                                               \
+	{                                                                                          \
+		"linear_cross_entropy", type, nullptr, prepare_linear_cross_entropy, nullptr,      \
+		    run_linear_cross_entropy<T>, release_head                                      \
+	}
+
+const struct gt_kernel gt_cuda_linear_cross_entropy_kernels[] = {
+	ROW(GT_F32, float),
+	ROW(GT_F64, double),
+	ROW(GT_BF16, gt_bf16),
+	ROW(GT_F16, gt_f16),
+	{},
+};
