@@ -55,7 +55,8 @@ int gt_device_group_take(struct gt_group **group, const struct gt_device *device
 struct gt_device_groups {
 	const char *name;
 	bool ordered;
-	/* Whether these ranks can take it: the same result on all of them. */
+	/* Whether these ranks can take it, for which it prepares their devices: the same result on
+	 * all of them. */
 	int (*check)(struct gt_group *world, const struct gt_device *device, struct gt_err *err);
 	/* Make *group, a group for host memory that nobody else calls, one for the device's, which
 	 * owns it. On failure it is as it was. */

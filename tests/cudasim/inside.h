@@ -67,6 +67,11 @@ struct cudasim_stream {
 /* A clock that only simulated products put forward; with the lock of the run-time. */
 extern double cudasim_ms;
 
+/* ---- peers.cc ---- */
+
+/* Whether the memory of the other one's pool is open to this device. */
+bool cudasim_reaches(int device, int peer);
+
 /* ---- runtime.cc: with the lock ---- */
 
 extern std::mutex cudasim_lock;

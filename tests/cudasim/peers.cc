@@ -76,6 +76,11 @@ cudaError_t cudaMemPoolSetAccess(
 	return cudaSuccess;
 }
 
+bool cudasim_reaches(int device, int peer)
+{
+	return device == peer || pools[peer].open[device];
+}
+
 static bool is_straight(int to, int from)
 {
 	return to != from && (pools[to].open[from] || pools[from].open[to]);

@@ -332,6 +332,15 @@ static int split_all(struct rank *r)
 	return rc ? r->err.code : 0;
 }
 
+/* NCCL then goes by way of the host, without us. */
+static void gpus_need_not_reach_each_other(void **state)
+{
+	(void)state;
+	setenv("CUDASIM_PEERS", "no", 1);
+	run_well(2, train_two);
+	unsetenv("CUDASIM_PEERS");
+}
+
 static void groups_are_split(void **state)
 {
 	(void)state;
@@ -344,6 +353,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_collective_gives_its_result),
 		cmocka_unit_test(collectives_go_on_in_the_background),
+		cmocka_unit_test(gpus_need_not_reach_each_other),
 		cmocka_unit_test(groups_are_split),
 	};
 

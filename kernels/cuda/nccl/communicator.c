@@ -59,14 +59,29 @@ static int gather(
 	return gt_group_run(host, &c, err);
 }
 
+/* All ranks go on, or fail with the error of the first that has one in *mine. */
+static int agree(struct gt_group *host, const struct gt_err *mine, struct gt_err *err)
+{
+	struct verdict own = verdict_of(mine);
+	struct verdict *all = gt_calloc((size_t)host->size, sizeof(*all), err);
+	int rc = all ? gather(host, &own, sizeof(own), all, err) : GT_ENOMEM;
+
+	for (int r = 0; !rc && r < host->size; r++)
+		if (all[r].code)
+			rc = pass_verdict(&all[r], r, err);
+	free(all);
+	return rc;
+}
+
 /* ---- who can have one ---- */
 
 struct card {
 	struct verdict verdict;
-	int32_t version;
-	char gpu[16];   /* "cuda:0" */
-	char bus[32];   /* where it is in its host */
-	char host[128]; /* also of containers with the same name */
+	int32_t version, index;
+	char gpu[16];     /* "cuda:0" */
+	char bus[32];     /* where it is in its host */
+	char host[128];   /* also of containers with the same name */
+	char process[64]; /* of its host; numbers alone are also those of other containers */
 };
 
 static void read_host(char *out, size_t room)
@@ -83,14 +98,24 @@ static void read_host(char *out, size_t room)
 	snprintf(out, room, "%s %s", name, boot);
 }
 
+static void read_process(char *out, size_t room)
+{
+	char numbers[40] = ""; /* "pid:[4026531836]": who has given them */
+
+	if (readlink("/proc/self/ns/pid", numbers, sizeof(numbers) - 1) < 0)
+		numbers[0] = '\0';
+	snprintf(out, room, "%d of %s", (int)getpid(), numbers);
+}
+
 static struct card card_of(const struct gt_device *device)
 {
 	struct gt_err err = GT_ERR_INIT;
-	struct card card = { 0 };
+	struct card card = { .index = device->index };
 	int version = 0;
 
 	snprintf(card.gpu, sizeof(card.gpu), "%s:%d", device->backend->name, device->index);
 	read_host(card.host, sizeof(card.host));
+	read_process(card.process, sizeof(card.process));
 	if (!gt_nccl_open(&version, &err))
 		gt_cuda_check(cudaDeviceGetPCIBusId(card.bus, sizeof(card.bus), device->index),
 		    device->index, "cudaDeviceGetPCIBusId", &err);
@@ -133,14 +158,38 @@ static int compare(const struct card *cards, int size, struct gt_err *err)
 	return 0;
 }
 
+/*
+ * NCCL has the GPUs of one process, whose ranks are threads, read and write each other's buffers
+ * (NVIDIA, "NCCL environment variables", NCCL_P2P_DIRECT_DISABLE). Memory of pools, as gtrain's is,
+ * they reach only when it has been opened to them.
+ */
+static int open_to_threads(
+    const struct gt_group *world, const struct card *cards, struct gt_err *err)
+{
+	const struct card *mine = &cards[world->rank];
+	bool direct;
+	int rc = 0;
+
+	for (int r = 0; !rc && r < world->size; r++)
+		if (r != world->rank && !strcmp(cards[r].process, mine->process) &&
+		    !strcmp(cards[r].host, mine->host))
+			rc = gt_cuda_peer_open(mine->index, cards[r].index, &direct, err);
+	return rc;
+}
+
 int gt_nccl_check_ranks(struct gt_group *world, const struct gt_device *device, struct gt_err *err)
 {
 	struct card mine = card_of(device);
 	struct card *all = gt_calloc((size_t)world->size, sizeof(*all), err);
+	struct gt_err own = GT_ERR_INIT;
 	int rc = all ? gather(world, &mine, sizeof(mine), all, err) : GT_ENOMEM;
 
 	if (!rc)
 		rc = compare(all, world->size, err);
+	if (!rc) {
+		open_to_threads(world, all, &own);
+		rc = agree(world, &own, err);
+	}
 	free(all);
 	return rc;
 }
@@ -252,20 +301,6 @@ static int wait_for_others(struct gt_nccl_group *g, int status, struct gt_err *e
 	return status == GT_NCCL_SUCCESS ? 0 : set_error(status, g->comm, "ncclCommInitRank", err);
 }
 
-/* All ranks connect or fail. */
-static int agree(struct gt_nccl_group *g, const struct gt_err *mine, struct gt_err *err)
-{
-	struct verdict own = verdict_of(mine);
-	struct verdict *all = gt_calloc((size_t)g->group.size, sizeof(*all), err);
-	int rc = all ? gather(g->host, &own, sizeof(own), all, err) : GT_ENOMEM;
-
-	for (int r = 0; !rc && r < g->group.size; r++)
-		if (all[r].code)
-			rc = pass_verdict(&all[r], r, err);
-	free(all);
-	return rc;
-}
-
 int gt_nccl_connect(struct gt_nccl_group *g, struct gt_err *err)
 {
 	struct gt_nccl_config config = {
@@ -279,7 +314,7 @@ int gt_nccl_connect(struct gt_nccl_group *g, struct gt_err *err)
 		return rc;
 	status = gt_nccl->CommInitRankConfig(&g->comm, g->group.size, id, g->group.rank, &config);
 	wait_for_others(g, status, &mine);
-	rc = agree(g, &mine, err);
+	rc = agree(g->host, &mine, err);
 	if (rc)
 		gt_nccl_abort(g);
 	return rc;

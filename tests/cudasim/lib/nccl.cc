@@ -16,7 +16,8 @@
  *   of each kind. What that call queues is queued when all ranks have called it.
  * - Work of a rank's stream begins when that of all ranks has been reached. Where calls differ,
  *   a rank has died or aborts, GPUs wait for ever, until this rank aborts, too.
- * - Two ranks on one GPU are refused. Buffers have to be device memory.
+ * - Two ranks on one GPU are refused. Buffers have to be device memory that is open to the other
+ *   GPUs, which reach it unless CUDASIM_PEERS is "no".
  * - Sums go round a ring, so that their order depends on the element's place; those of 16 bits are
  *   rounded at every rank. The maximum of a NaN and a number is the number.
  *
@@ -303,8 +304,18 @@ static int status_of(communicator *c)
 	return GT_NCCL_SUCCESS;
 }
 
-static bool fits(const void *p, size_t bytes)
+/* The GPU of a rank's neighbour reads and writes its buffers, if the driver says that it can. */
+static bool fits(const communicator *c, const void *p, size_t bytes)
 {
+	int mine = c->all->devices[(size_t)c->rank];
+
+	for (int peer : c->all->devices) {
+		int can = 0;
+
+		cudaDeviceCanAccessPeer(&can, peer, mine);
+		if (can && !cudasim_reaches(peer, mine))
+			return false;
+	}
 	return cudasim_is_device(p, bytes);
 }
 
@@ -360,8 +371,8 @@ static int collect(communicator *c, const call &k, size_t ins, size_t outs, cuda
 
 	if (rc)
 		return rc;
-	if ((reads && !fits(k.in, ins * k.count * size_of(k.dtype))) ||
-	    (writes && !fits(k.out, outs * k.count * size_of(k.dtype))))
+	if ((reads && !fits(c, k.in, ins * k.count * size_of(k.dtype))) ||
+	    (writes && !fits(c, k.out, outs * k.count * size_of(k.dtype))))
 		return GT_NCCL_INVALID_ARGUMENT;
 	return enter(c, k, { -1, -1, c->sent[-1]++ }, (size_t)c->rank, -1 - k.kind, stream);
 }
@@ -414,7 +425,7 @@ static int message(communicator *c, const call &k, bool sends, cudaStream_t stre
 	if (rc)
 		return rc;
 	if (peer < 0 || (size_t)peer >= c->all->size || peer == c->rank ||
-	    !fits(sends ? k.in : k.out, k.count * size_of(k.dtype)))
+	    !fits(c, sends ? k.in : k.out, k.count * size_of(k.dtype)))
 		return GT_NCCL_INVALID_ARGUMENT;
 	number = sends ? c->sent[peer]++ : c->received[peer]++;
 	return enter(c, k, { sends ? c->rank : peer, sends ? peer : c->rank, number },
