@@ -6,7 +6,7 @@
  * With p = exp(score - lse), z what dropout multiplies by, and delta_i = dy_i . y_i:
  *   ds[i, j] = p[i, j] (z[i, j] dy_i . v_j - delta_i) / sqrt(D)
  *   dq_i = sum_j ds[i, j] k_j;  dk_j = sum_i ds[i, j] q_i;  dv_j = sum_i p[i, j] z[i, j] dy_i
- * One kernel has the rows of some queries and goes over keys, for dq; another those of some keys
+ * One block has the rows of some queries and goes over keys, for dq; another those of some keys
  * and goes over queries, for dk and dv, with all scores transposed. So no two blocks add to the
  * same number. Source: Dao 2023, "FlashAttention-2" (arXiv 2307.08691), section 3.1.2.
  */
@@ -130,13 +130,11 @@ static __device__ __forceinline__ void differentiate(W &x, W &g, int64_t i, int6
 }
 
 template <class T, int CHUNK>
-static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
-    grad_queries(attention_grad_args<T> a)
+static __device__ __forceinline__ void grad_queries(const attention_grad_args<T> &a, T *shared)
 {
 	typedef gt_attention_shape<T, CHUNK> S;
 	typedef typename S::wide wide;
 	const gt_attention_sizes &s = a.s;
-	GT_DYNAMIC_SHARED(T, shared);
 	head_place<S> at(a, shared);
 	gt_attention_dropper draw(a.draw, s, at.b, at.head);
 	typename S::results dq = {};
@@ -170,13 +168,11 @@ static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
 }
 
 template <class T, int CHUNK>
-static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
-    grad_keys(attention_grad_args<T> a)
+static __device__ __forceinline__ void grad_keys(const attention_grad_args<T> &a, T *shared)
 {
 	typedef gt_attention_shape<T, CHUNK> S;
 	typedef typename S::wide wide;
 	const gt_attention_sizes &s = a.s;
-	GT_DYNAMIC_SHARED(T, shared);
 	head_place<S> at(a, shared);
 	gt_attention_dropper draw(a.draw, s, at.b, at.head);
 	typename S::results dk = {}, dv = {};
@@ -208,6 +204,19 @@ static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
 	    at.out + 2 * s.C, at.stride, at.first + at.row, at.mine, s, dv, { 1, 1 });
 }
 
+/* Both have the same grid, and neither waits for the other. */
+template <class T, int CHUNK>
+static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
+    grad_both(attention_grad_args<T> a)
+{
+	GT_DYNAMIC_SHARED(T, shared);
+
+	if (blockIdx.z)
+		grad_keys<T, CHUNK>(a, shared);
+	else
+		grad_queries<T, CHUNK>(a, shared);
+}
+
 /* ---- rows ---- */
 
 template <class T, int CHUNK> static void launch(struct gt_call *call)
@@ -226,8 +235,8 @@ template <class T, int CHUNK> static void launch(struct gt_call *call)
 		return;
 	GT_LAUNCH((find_delta<T>), (unsigned)((rows + DELTA_WARPS - 1) / DELTA_WARPS),
 	    DELTA_WARPS * 32, 0, queue, a);
-	GT_LAUNCH((grad_queries<T, CHUNK>), grid, S::THREADS, S::BYTES, queue, a);
-	GT_LAUNCH((grad_keys<T, CHUNK>), grid, S::THREADS, S::BYTES, queue, a);
+	grid.z = 2;
+	GT_LAUNCH((grad_both<T, CHUNK>), grid, S::THREADS, S::BYTES, queue, a);
 }
 
 template <class T> static int run_attention_grad(struct gt_call *call, struct gt_err *err)
@@ -244,7 +253,7 @@ template <class T> static int run_attention_grad(struct gt_call *call, struct gt
 static int prepare_attention_grad(struct gt_call *call, struct gt_err *err)
 {
 	(void)err;
-	call->launches = 3;
+	call->launches = 2;
 	call->workspace_bytes =
 	    (size_t)gt_tensor_elements(&call->in[3]) * gt_dtype_size(call->in[3].dtype);
 	return 0;

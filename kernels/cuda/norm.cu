@@ -3,6 +3,7 @@
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rows.cuh"
+#include "kernels/cuda/turns.h"
 
 /* A warp has a row. A lane reads PACK elements at a time, or one by one where PACK does not divide
  * the length of rows. All types add up in the same order, so a result of 16 bits is that of
@@ -102,10 +103,13 @@ template <class T, class S, int W> static __global__ void layer_norm(norm_args<T
 /*
  * A block has a chunk of rows, and takes as many at a time as it has warps. Each warp makes dx of
  * one; then each thread adds the elements of some columns, which are still in a cache, to its own
- * sums for dweight and dbias. A second kernel adds up the sums of all blocks. So memory is read
- * once, and no thread waits for another.
+ * sums for dweight and dbias. So memory is read once, and no thread waits for another.
+ *
+ * Blocks are in groups. The one that ends last in its group adds up the group's sums, and the last
+ * of these those of all groups. Which block does so depends on chance, the order of the sums does
+ * not. Source: NVIDIA's sample threadFenceReduction.
  */
-enum { GRAD_WARPS = 8, GRAD_THREADS = GRAD_WARPS * 32, SHARED_BYTES = 48 * 1024, FINISH_ROWS = 8 };
+enum { GRAD_WARPS = 8, GRAD_THREADS = GRAD_WARPS * 32, SHARED_BYTES = 40 * 1024 };
 
 template <class T, class S> struct norm_grad_args {
 	typedef typename gt_wide<T>::type wide;
@@ -116,7 +120,11 @@ template <class T, class S> struct norm_grad_args {
 	const S *x, *dsum; /* dsum is added to dx; nullptr: nothing is */
 	const wide *weight, *mean, *rstd;
 	struct gt_column_chunks m;
-	bool shared; /* the sums of a chunk fit into shared memory */
+	bool shared;           /* the sums of a chunk fit into shared memory */
+	int64_t size;          /* chunks of a group */
+	wide *dweight, *dbias; /* dbias: or nullptr */
+	double *groups;        /* [groups, 2, cols] */
+	unsigned *turns;       /* zero: one for the groups, and one for each of them */
 };
 
 template <class T, class S, int W>
@@ -200,6 +208,58 @@ static __device__ __forceinline__ void grad_columns(
 	}
 }
 
+/* Whether this block is the last of `count` to come here, for all of its threads, which then see what
+ * the others have written. */
+static __device__ bool is_last(unsigned *turn, int64_t count)
+{
+	GT_SHARED(bool, last, 1);
+
+	__threadfence();
+	__syncthreads();
+	if (threadIdx.x == 0) {
+		last[0] = atomicAdd(turn, 1u) == (unsigned)count - 1;
+		if (last[0])
+			*turn = 0;
+	}
+	__syncthreads();
+	__threadfence();
+	return last[0];
+}
+
+/* Element c of `count` rows of 2 cols elements, in double and in their order. */
+template <class W>
+static __device__ __forceinline__ double add_rows(
+    const W *rows, int64_t count, int64_t width, int64_t c)
+{
+	double sum = 0;
+
+	for (int64_t k = 0; k < count; k++)
+		sum += (double)((const volatile W *)rows)[k * width + c];
+	return sum;
+}
+
+/* At the end of a block. */
+template <class T, class S> static __device__ void add_up_blocks(const norm_grad_args<T, S> &a)
+{
+	typedef typename gt_wide<T>::type wide;
+	int64_t width = 2 * a.m.cols, blocks = gridDim.x, group = blockIdx.x / a.size;
+	int64_t groups = (blocks + a.size - 1) / a.size, first = group * a.size;
+	int64_t count = first + a.size < blocks ? a.size : blocks - first;
+
+	if (!is_last(a.turns + 1 + group, count))
+		return;
+	for (int64_t c = threadIdx.x; c < width; c += GRAD_THREADS)
+		a.groups[group * width + c] = add_rows(a.partial + first * width, count, width, c);
+	if (!is_last(a.turns, groups))
+		return;
+	for (int64_t c = threadIdx.x; c < width; c += GRAD_THREADS) {
+		wide *to = c < a.m.cols ? a.dweight : a.dbias;
+
+		if (to)
+			to[c % a.m.cols] = (wide)add_rows(a.groups, groups, width, c);
+	}
+}
+
 /* PACK elements at a time in rows, and COLS in columns, of which there are fewer than threads. */
 template <class T, class S, int W, int COLS>
 static __global__ void __launch_bounds__(GRAD_THREADS) layer_norm_grad(norm_grad_args<T, S> a)
@@ -226,29 +286,7 @@ static __global__ void __launch_bounds__(GRAD_THREADS) layer_norm_grad(norm_grad
 			partial[c + k] = sums[c + k];
 			partial[cols + c + k] = sums[cols + c + k];
 		}
-}
-
-/* Both sums of a column over all chunks, in double: FINISH_ROWS threads have every so many chunks,
- * whose sums are added up in their order. */
-template <class W>
-static __global__ void finish_sums(
-    W *first, W *second, const W *partial, int64_t chunks, int64_t cols)
-{
-	int64_t c = (int64_t)blockIdx.x * 32 + threadIdx.x;
-	GT_SHARED(double, sums, FINISH_ROWS * 32);
-	double sum = 0;
-	W *to;
-
-	for (int64_t k = threadIdx.y; c < 2 * cols && k < chunks; k += FINISH_ROWS)
-		sum += (double)partial[k * 2 * cols + c];
-	sums[threadIdx.y * 32 + threadIdx.x] = sum;
-	__syncthreads();
-	to = c < cols ? first : second;
-	if (threadIdx.y || c >= 2 * cols || !to)
-		return;
-	for (int k = 1; k < FINISH_ROWS; k++)
-		sum += sums[k * 32 + threadIdx.x];
-	to[c < cols ? c : c - cols] = (W)sum;
+	add_up_blocks(a);
 }
 
 /* ---- rows ---- */
@@ -298,11 +336,30 @@ template <class T> static int run_add_layer_norm(struct gt_call *call, struct gt
 	return run_sum<T, wide>(call, err);
 }
 
-template <class T, class S, int W, int COLS>
-static void launch_grad(struct gt_call *call, const norm_grad_args<T, S> &a, size_t bytes)
+/* Chunks, at least one, which writes zeros where there are no rows; and how many of them are a
+ * group: about as many as there are groups. */
+struct grad_chunks {
+	struct gt_column_chunks m;
+	int64_t blocks, size, groups;
+};
+
+static struct grad_chunks grad_chunks_of(const struct gt_tensor *x)
 {
-	GT_LAUNCH((layer_norm_grad<T, S, W, COLS>), (unsigned)a.m.count, GRAD_THREADS,
-	    a.shared ? bytes : 0, call->stream->queue, a);
+	struct grad_chunks g = { gt_column_chunks_of(gt_tensor_rows(x), gt_tensor_last(x)), 0, 1,
+		0 };
+
+	static_assert((GT_CUDA_TURNS - 1) * (GT_CUDA_TURNS - 1) >= GT_COLUMN_CHUNKS, "a turn each");
+	g.blocks = g.m.count ? g.m.count : 1;
+	while (g.size * g.size < g.blocks)
+		g.size++;
+	g.groups = (g.blocks + g.size - 1) / g.size;
+	return g;
+}
+
+/* The sums of groups lie before those of chunks. */
+static size_t group_bytes(const struct grad_chunks &g)
+{
+	return (size_t)(g.groups * 2 * g.m.cols) * sizeof(double);
 }
 
 /* Inputs 0 to 4 of both gradients are the same, as are outputs 0 to 2. */
@@ -310,22 +367,24 @@ template <class T, class S>
 static int run_grad(struct gt_call *call, const S *dsum, T *low, struct gt_err *err)
 {
 	typedef typename gt_wide<T>::type wide;
-	struct gt_column_chunks m =
-	    gt_column_chunks_of(gt_tensor_rows(&call->in[1]), gt_tensor_last(&call->in[1]));
-	size_t bytes = (size_t)m.cols * 2 * sizeof(wide);
-	norm_grad_args<T, S> a = { gt_out_data<S>(call), low, (wide *)call->workspace,
-		gt_in_data<T>(call, 0), gt_in_data<S>(call, 1), dsum, gt_in_data<wide>(call, 2),
-		gt_in_data<wide>(call, 3), gt_in_data<wide>(call, 4), m, bytes <= SHARED_BYTES };
+	struct grad_chunks g = grad_chunks_of(&call->in[1]);
+	size_t bytes = (size_t)g.m.cols * 2 * sizeof(wide);
+	bool shared = bytes <= SHARED_BYTES;
+	norm_grad_args<T, S> a = { gt_out_data<S>(call), low,
+		(wide *)((char *)call->workspace + group_bytes(g)), gt_in_data<T>(call, 0),
+		gt_in_data<S>(call, 1), dsum, gt_in_data<wide>(call, 2), gt_in_data<wide>(call, 3),
+		gt_in_data<wide>(call, 4), g.m, shared, g.size, gt_out_data<wide>(call, 1),
+		gt_out_data<wide>(call, 2), (double *)call->workspace,
+		gt_cuda_turns(call->stream) };
 
-	if (!m.cols)
+	if (!g.m.cols)
 		return 0;
-	if (m.count && m.cols % PACK == 0)
-		launch_grad<T, S, PACK, PACK / 4>(call, a, bytes);
-	else if (m.count)
-		launch_grad<T, S, 1, 1>(call, a, bytes);
-	GT_LAUNCH((finish_sums<wide>), (unsigned)((2 * m.cols + 31) / 32), dim3(32, FINISH_ROWS), 0,
-	    call->stream->queue, gt_out_data<wide>(call, 1), gt_out_data<wide>(call, 2), a.partial,
-	    m.count, m.cols);
+	if (g.m.cols % PACK == 0)
+		GT_LAUNCH((layer_norm_grad<T, S, PACK, PACK / 4>), (unsigned)g.blocks, GRAD_THREADS,
+		    shared ? bytes : 0, call->stream->queue, a);
+	else
+		GT_LAUNCH((layer_norm_grad<T, S, 1, 1>), (unsigned)g.blocks, GRAD_THREADS,
+		    shared ? bytes : 0, call->stream->queue, a);
 	return gt_cuda_launched(call->stream, call->kernel->op, err);
 }
 
@@ -345,12 +404,11 @@ template <class T> static int run_add_layer_norm_grad(struct gt_call *call, stru
 
 static int prepare_layer_norm_grad(struct gt_call *call, struct gt_err *err)
 {
-	struct gt_column_chunks m =
-	    gt_column_chunks_of(gt_tensor_rows(&call->in[1]), gt_tensor_last(&call->in[1]));
+	struct grad_chunks g = grad_chunks_of(&call->in[1]);
+	size_t size = call->in[1].dtype == GT_F64 ? sizeof(double) : sizeof(float);
 
 	(void)err;
-	call->launches = 2;
-	call->workspace_bytes = gt_column_bytes(&m, 2, call->in[1].dtype);
+	call->workspace_bytes = group_bytes(g) + (size_t)(g.blocks * 2 * g.m.cols) * size;
 	return 0;
 }
 

@@ -88,7 +88,7 @@ static void gpt2_moves_few_bytes(void **state)
 	print_parts(json_object_get(p, "ops"));
 	print_message("%.2f GB with the update, %.0f launches in a block\n", gb, launches);
 	assert_true(gb <= 59.7);
-	assert_true(launches <= 28);
+	assert_true(launches <= 24);
 	json_decref(p);
 }
 

@@ -1,0 +1,16 @@
+/* turns.h - counters by which the blocks of a kernel learn which of them is the last. */
+#ifndef GT_KERNELS_CUDA_TURNS_H
+#define GT_KERNELS_CUDA_TURNS_H
+
+#include "kernels/cuda/cuda.h"
+
+/* They lie behind the stream's scratch memory, and are zero whenever no kernel of the stream runs:
+ * the last block sets them back. */
+enum { GT_CUDA_TURNS = 256, GT_CUDA_TURN_BYTES = GT_CUDA_TURNS * 4 };
+
+static inline unsigned *gt_cuda_turns(const struct gt_stream *stream)
+{
+	return (unsigned *)((char *)stream->scratch + GT_CUDA_SCRATCH_BYTES);
+}
+
+#endif
