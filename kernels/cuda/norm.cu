@@ -208,8 +208,8 @@ static __device__ __forceinline__ void grad_columns(
 	}
 }
 
-/* Whether this block is the last of `count` to come here, for all of its threads, which then see what
- * the others have written. */
+/* Whether this block is the last of `count` to come here, for all of its threads, which then see
+ * what the others have written. */
 static __device__ bool is_last(unsigned *turn, int64_t count)
 {
 	GT_SHARED(bool, last, 1);

@@ -1,4 +1,4 @@
-/* test_fused.c - products that do more, against plain loops in float64: with epilogues and without. */
+/* test_fused.c - products that do more, with epilogues and without, against plain loops. */
 #include "tests/common/calls.h"
 #include "tests/cudasim/cudasim.h"
 

@@ -5,6 +5,7 @@
 /* cmocka wants these three first */
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -47,24 +48,29 @@ static void print_parts(const json_t *list)
 	        number(part, "launches"), number(part, "bytes") / 1e9, number(part, "flops") / 1e9);
 }
 
-/* The most launches of a block. */
-static double most_launches(const json_t *plan)
+/* Launches of a block: of one of them on average, and the most. */
+static double launches_of_blocks(const json_t *plan, double *most)
 {
 	const json_t *blocks = json_object_get(plan, "model_blocks"), *block;
-	double most = 0;
+	double sum = 0;
 	size_t i;
 
 	assert_true(json_array_size(blocks) == 12);
-	json_array_foreach(blocks, i, block) most =
-	    number(block, "launches") > most ? number(block, "launches") : most;
-	return most;
+	*most = 0;
+	json_array_foreach(blocks, i, block)
+	{
+		sum += number(block, "launches");
+		*most = fmax(*most, number(block, "launches"));
+	}
+	return sum / (double)json_array_size(blocks);
 }
 
 /*
  * GPT-2 of 124M parameters, 16 x 1024 tokens, bfloat16. The floor is the sum of what a step has to
  * move where everything is fused that can be: products of the blocks 15.3 GB, the head's 5.3,
  * attention 3.6, residual sums and norms 5.0, the embedding 0.15, and AdamW's update 3.7, which is
- * no part of the plan.
+ * no part of the plan. The first block has a norm and casts besides, of an embedding's sum, which
+ * no product makes.
  */
 static void gpt2_moves_few_bytes(void **state)
 {
@@ -82,13 +88,16 @@ static void gpt2_moves_few_bytes(void **state)
 		.workers = 1 };
 	const double update_gb = 3.7;
 	json_t *p = plan(&options);
-	double gb = number(p, "bytes_per_step") / 1e9 + update_gb, launches = most_launches(p);
+	double gb = number(p, "bytes_per_step") / 1e9 + update_gb, most;
+	double launches = launches_of_blocks(p, &most);
 
 	(void)state;
 	print_parts(json_object_get(p, "ops"));
-	print_message("%.2f GB with the update, %.0f launches in a block\n", gb, launches);
+	print_message("%.2f GB with the update, %.1f launches in a block, at most %.0f\n", gb,
+	    launches, most);
 	assert_true(gb <= 59.7);
-	assert_true(launches <= 24);
+	assert_true(launches <= 20);
+	assert_true(most <= 24);
 	json_decref(p);
 }
 

@@ -375,6 +375,20 @@ static void test_rows(void **state)
 	kernel_check(row_cases, COUNT(row_cases), KERNEL_ROWS);
 }
 
+/* More columns than shared memory has room for. */
+static void test_long_rows(void **state)
+{
+	static const struct kernel_case cases[] = {
+		{ "layer_norm_grad", layer_norm_grad_make, layer_norm_grad_naive, 2e-5, 0, 0,
+		    false },
+		{ "add_layer_norm_grad", add_layer_norm_grad_make, add_layer_norm_grad_naive, 2e-5,
+		    0, 6, false },
+	};
+
+	(void)state;
+	kernel_check(cases, COUNT(cases), KERNEL_LONG_ROWS);
+}
+
 static void test_images(void **state)
 {
 	(void)state;
@@ -472,6 +486,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_long_rows),
 		cmocka_unit_test(test_images),
 		cmocka_unit_test(test_tables_are_covered),
 		cmocka_unit_test(test_bits_are_those_of_two_ops),

@@ -2,8 +2,8 @@
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 
-/* These ops are no rows of gt_ops: a pass makes them, behind the backward pass and where the backend
- * has kernels for them (passes/fuse_products.c). So they have no gradients. */
+/* These ops are no rows of gt_ops: a pass makes them, behind the backward pass and where the
+ * backend has kernels for them (passes/fuse_products.c). So they have no gradients. */
 
 static int infer_product(
     struct gt_node *n, struct gt_value *y, struct gt_value *bias, struct gt_err *err)

@@ -27,7 +27,7 @@ struct gt_value *gt_matmul(struct gt_graph *g, struct gt_value *a, struct gt_val
     struct gt_value *bias, bool trans_a, bool trans_b);
 
 /*
- * Products that do more, of backends that have kernels for them (matmul_fused.c): a pass makes them.
+ * Products that do more, of backends that have kernels for them: a pass makes them.
  * matmul_gelu: as matmul, and p is its y.
  *   out  y F = gelu(p), the tanh form;  p F like y (left out where nobody reads it)
  * matmul_gelu_grad:  in a, b as matmul, p F like y     out  y = op(a) op(b) times gelu'(p)
