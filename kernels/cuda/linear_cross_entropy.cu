@@ -170,7 +170,8 @@ static int make_chunk(struct chunk *c, const struct head *h, const struct gt_cal
 	s.a_row = h->stride;
 	if (gt_product_new(&c->by_x, &s, err))
 		return err->code;
-	s.trans_a = s.wide = true;
+	s.trans_a = true;
+	s.wide = gt_dtype_wide(s.dtype) != s.dtype;
 	s.m = h->classes;
 	s.k = rows;
 	return gt_product_new(&c->by_w, &s, err);
@@ -202,6 +203,9 @@ static void lay_out(struct head *h, struct gt_call *call)
 	    aligned((size_t)(h->full.rows * h->stride) * gt_dtype_size(call->in[0].dtype));
 	h->work_at = h->of_row_at + aligned((size_t)(h->rows * per_row) * sizeof(double));
 	call->workspace_bytes = h->work_at + (work > rest ? work : rest);
+	/* Products and the kernel for each chunk, and the sum. */
+	call->launches = 1 + (int)((h->rows + h->full.rows - 1) / h->full.rows) *
+	                         (gt_optional_input(call, 4) ? 4 : 2);
 }
 
 static int prepare_linear_cross_entropy(struct gt_call *call, struct gt_err *err)
@@ -230,89 +234,95 @@ static int prepare_linear_cross_entropy(struct gt_call *call, struct gt_err *err
 
 /* ---- running ---- */
 
-/* What a chunk needs of a call. */
+/* A call, and its workspace. */
 template <class T> struct linear_cross_entropy_run {
-	typedef typename gt_wide<T>::type wide;
 	struct gt_call *call;
 	const struct head *h;
 	T *logits;
 	double *of_row;
 	void *work;
-
-	int judge(int64_t first, int64_t rows, struct gt_err *err) const
-	{
-		static const char name[] = "linear_cross_entropy";
-		gt_targets target = { gt_in_data<int32_t>(call, 2), h->classes,
-			call->stream->faults };
-
-		if (!gt_optional_input(call, 3)) {
-			gt_classify_stats<T> f = { of_row, logits, target, h->classes, h->stride,
-				first };
-
-			return gt_by_teams(call->stream, name, rows, h->classes, f, err);
-		}
-		linear_cross_entropy_f<T> f = { logits, of_row, target, gt_in_data<wide>(call, 3),
-			gt_in_data<wide>(call, 4), h->classes, h->stride, first };
-
-		return gt_by_teams<false>(call->stream, name, rows, h->classes, f, err);
-	}
-
-	int queue(const struct chunk *c, int64_t first, struct gt_err *err) const
-	{
-		struct gt_stream *stream = call->stream;
-		const T *x = gt_in_data<T>(call, 0) + first * h->width;
-		const T *w = gt_in_data<T>(call, 1);
-		wide *dw = gt_out_data<wide>(call, 3);
-
-		if (gt_product_run(c->logits, stream, logits, x, w, logits, 1, 0, work, err) ||
-		    judge(first, c->rows, err))
-			return err->code;
-		if (!c->by_x)
-			return 0;
-		T *dx = gt_out_data<T>(call, 2) + first * h->width;
-
-		if (gt_product_run(c->by_x, stream, dx, logits, w, dx, 1, 0, work, err))
-			return err->code;
-		return gt_product_run(
-		    c->by_w, stream, dw, logits, x, dw, 1, first ? 1 : 0, work, err);
-	}
-
-	int sum(struct gt_err *err) const
-	{
-		static const char name[] = "linear_cross_entropy";
-
-		if (!gt_optional_input(call, 3)) {
-			gt_classify_stats_sum f = { { gt_out_data<double>(call, 1) }, of_row };
-
-			return gt_sum_rows<GT_STATS>(call->stream, name, h->rows, f, err);
-		}
-		linear_cross_entropy_sum<wide> f = {
-			{ gt_out_data<wide>(call), gt_in_data<wide>(call, 3) }, of_row
-		};
-
-		return gt_sum_rows<1>(call->stream, name, h->rows, f, err);
-	}
 };
+
+#define NAME "linear_cross_entropy"
+
+/* Rows from `first` on: what they add to the loss and their gradients, or to the statistics. */
+template <class T>
+static int judge(
+    const linear_cross_entropy_run<T> &c, int64_t first, int64_t rows, struct gt_err *err)
+{
+	typedef typename gt_wide<T>::type wide;
+	struct gt_stream *stream = c.call->stream;
+	int64_t classes = c.h->classes, stride = c.h->stride;
+	gt_targets target = { gt_in_data<int32_t>(c.call, 2), classes, stream->faults };
+
+	if (!gt_optional_input(c.call, 3)) {
+		gt_classify_stats<T> f = { c.of_row, c.logits, target, classes, stride, first };
+
+		return gt_by_teams(stream, NAME, rows, classes, f, err);
+	}
+	linear_cross_entropy_f<T> f = { c.logits, c.of_row, target, gt_in_data<wide>(c.call, 3),
+		gt_in_data<wide>(c.call, 4), classes, stride, first };
+
+	return gt_by_teams<false>(stream, NAME, rows, classes, f, err);
+}
+
+template <class T>
+static int queue(const linear_cross_entropy_run<T> &c, const struct chunk *chunk, int64_t first,
+    struct gt_err *err)
+{
+	struct gt_stream *stream = c.call->stream;
+	const T *x = gt_in_data<T>(c.call, 0) + first * c.h->width;
+	const T *w = gt_in_data<T>(c.call, 1);
+	void *dw = c.call->out[3].data;
+
+	if (gt_product_run(chunk->logits, stream, c.logits, x, w, c.logits, 1, 0, c.work, err) ||
+	    judge(c, first, chunk->rows, err))
+		return err->code;
+	if (!chunk->by_x)
+		return 0;
+	T *dx = gt_out_data<T>(c.call, 2) + first * c.h->width;
+
+	if (gt_product_run(chunk->by_x, stream, dx, c.logits, w, dx, 1, 0, c.work, err))
+		return err->code;
+	return gt_product_run(
+	    chunk->by_w, stream, dw, c.logits, x, dw, 1, first ? 1 : 0, c.work, err);
+}
+
+template <class T> static int sum(const linear_cross_entropy_run<T> &c, struct gt_err *err)
+{
+	typedef typename gt_wide<T>::type wide;
+
+	if (!gt_optional_input(c.call, 3)) {
+		gt_classify_stats_sum f = { { gt_out_data<double>(c.call, 1) }, c.of_row };
+
+		return gt_sum_rows<GT_STATS>(c.call->stream, NAME, c.h->rows, f, err);
+	}
+	linear_cross_entropy_sum<wide> f = {
+		{ gt_out_data<wide>(c.call), gt_in_data<wide>(c.call, 3) }, c.of_row
+	};
+
+	return gt_sum_rows<1>(c.call->stream, NAME, c.h->rows, f, err);
+}
 
 template <class T> static int run_linear_cross_entropy(struct gt_call *call, struct gt_err *err)
 {
 	const struct head *h = (const struct head *)call->state;
 	char *memory = (char *)call->workspace;
-	const linear_cross_entropy_run<T> run = { call, h, (T *)memory,
+	const linear_cross_entropy_run<T> c = { call, h, (T *)memory,
 		(double *)(memory + h->of_row_at), memory + h->work_at };
 	int64_t first = 0;
 
 	for (; h->rows - first >= h->full.rows; first += h->full.rows)
-		if (run.queue(&h->full, first, err))
+		if (queue(c, &h->full, first, err))
 			return err->code;
-	if (first < h->rows && run.queue(&h->rest, first, err))
+	if (first < h->rows && queue(c, &h->rest, first, err))
 		return err->code;
-	return run.sum(err);
+	return sum(c, err);
 }
 
 #define ROW(type, T)                                                                               \
 	{                                                                                          \
-		"linear_cross_entropy", type, nullptr, prepare_linear_cross_entropy, nullptr,      \
+		NAME, type, nullptr, prepare_linear_cross_entropy, nullptr,                        \
 		    run_linear_cross_entropy<T>, release_head                                      \
 	}
 

@@ -22,9 +22,8 @@ struct gt_pass_options {
 	/* The backend's tables: ops that not all backends have are made where there are rows. NULL:
 	 * none of them. */
 	const struct gt_kernel *const *kernels;
-	struct gt_recompute *recompute; /* NULL: keep all that the backward part reads */
-	/* As in struct gt_backend, of one that has kernels for linear_cross_entropy; else 0. */
-	size_t logits_bytes, logits_align;
+	struct gt_recompute *recompute;    /* NULL: keep all that the backward part reads */
+	size_t logits_bytes, logits_align; /* as in struct gt_backend */
 };
 
 /*
@@ -55,6 +54,10 @@ int gt_autocast_type(enum gt_dtype *out, struct gt_graph *g, const struct gt_val
  * gradients) count one more. */
 int *gt_count_uses(const struct gt_graph *g, struct gt_err *err);
 
+/* Whether there is a row for the op in a type; tables NULL: there is none. */
+bool gt_has_kernel(
+    const struct gt_kernel *const *tables, const struct gt_op *op, enum gt_dtype dtype);
+
 /* Let every node from `first` on read `to` where it read `from`. */
 void gt_replace_uses(
     struct gt_graph *g, size_t first, const struct gt_value *from, struct gt_value *to);
@@ -74,6 +77,6 @@ size_t gt_node_index(const struct gt_graph *g, const struct gt_node *n);
 extern const struct gt_pass gt_pass_fuse_relu, gt_pass_fold_batch_norm, gt_pass_relax,
     gt_pass_autocast, gt_pass_fuse_norm, gt_pass_backward, gt_pass_fuse_accumulate,
     gt_pass_accumulate, gt_pass_common, gt_pass_dead, gt_pass_working_copies, gt_pass_fuse_products,
-    gt_pass_layout, gt_pass_fuse_head, gt_pass_recompute;
+    gt_pass_layout, gt_pass_recompute, gt_pass_fuse_head;
 
 #endif

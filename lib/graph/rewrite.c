@@ -19,6 +19,16 @@ int *gt_count_uses(const struct gt_graph *g, struct gt_err *err)
 	return uses;
 }
 
+bool gt_has_kernel(
+    const struct gt_kernel *const *tables, const struct gt_op *op, enum gt_dtype dtype)
+{
+	for (; tables && *tables; tables++)
+		for (const struct gt_kernel *k = *tables; k->op; k++)
+			if (k->dtype == dtype && !strcmp(k->op, op->name))
+				return true;
+	return false;
+}
+
 void gt_replace_uses(
     struct gt_graph *g, size_t first, const struct gt_value *from, struct gt_value *to)
 {

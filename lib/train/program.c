@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "lib/device/cpu.h"
-#include "lib/graph/ops/ops.h"
 #include "lib/parallel/replicate.h"
 
 void gt_model_input_of(struct gt_model_input *out, const struct gt_data_info *info)
@@ -141,16 +140,6 @@ static void make_settings(struct gt_program *p)
 	}
 }
 
-/* Whether the backend has kernels for heads that are computed in this type. */
-static bool fuses_heads(const struct gt_backend *b, enum gt_dtype type)
-{
-	for (const struct gt_kernel *const *t = b->kernels(); *t; t++)
-		for (const struct gt_kernel *k = *t; k->op; k++)
-			if (k->dtype == type && !strcmp(k->op, gt_op_linear_cross_entropy.name))
-				return true;
-	return false;
-}
-
 int gt_program_init(
     struct gt_program *p, const struct gt_program_options *o, int batch, struct gt_err *err)
 {
@@ -161,14 +150,12 @@ int gt_program_init(
 		.copies = o->low != GT_F32 && o->store->copy_type == o->low,
 		.scaled = o->scaled,
 		.kernels = o->store->device->backend->kernels(),
+		.logits_bytes = o->store->device->backend->logits_bytes,
+		.logits_align = o->store->device->backend->logits_align,
 		.recompute = &p->recompute };
 	bool train = o->purpose == GT_MODEL_TRAIN;
 	int first, mine = batch, rc;
 
-	if (fuses_heads(o->store->device->backend, o->low)) {
-		passes.logits_bytes = o->store->device->backend->logits_bytes;
-		passes.logits_align = o->store->device->backend->logits_align;
-	}
 	*p = (struct gt_program){ .batch = batch,
 		.recompute = { .most = o->recompute },
 		.chunks = train ? gt_parallel_chunks(o->parallel, batch) : 1,

@@ -39,10 +39,19 @@ static struct gt_value *judge(struct gt_graph *g, struct gt_value *logits, bool 
 	    g, gt_cross_entropy(g, logits, target, gt_input(g, "weight", GT_F32, 0, NULL)), "loss");
 }
 
+/* A backend that has the node in these types. */
+static const struct gt_kernel rows_of_kernels[] = {
+	{ .op = "linear_cross_entropy", .dtype = GT_F32 },
+	{ .op = "linear_cross_entropy", .dtype = GT_BF16 },
+	{ 0 },
+};
+static const struct gt_kernel *const kernels[] = { rows_of_kernels, NULL };
+
 /* The passes before, and this one; more than 18 rows are too many. */
 static void run_passes(struct gt_graph *g, struct gt_pass_options *o)
 {
 	o->logits_bytes = 512;
+	o->kernels = kernels;
 	if (o->low != GT_F32)
 		pass_run(g, &gt_pass_autocast, o);
 	if (o->loss)
@@ -68,6 +77,7 @@ static void test_training(void **state)
 	    "gradient of x float32[40,4] = matmul(%8, w)\n"
 	    "gradient of w float32[7,4] = matmul(%8, x) trans_a\n");
 	o.logits_bytes = 512;
+	o.kernels = kernels;
 	pass_run(g, &gt_pass_fuse_head, &o);
 	pass_expect(g, "%7 float32[] = fill() 1\n"
 	               "output loss float32[], gradient of x float32[40,4], gradient of w "
@@ -170,7 +180,8 @@ static void test_when(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct gt_pass_options o = { .logits_bytes = cases[i].bytes,
+		struct gt_pass_options o = { .kernels = kernels,
+			.logits_bytes = cases[i].bytes,
 			.logits_align = cases[i].align };
 		struct gt_graph *g = pass_graph();
 		int64_t rows = 0;
@@ -272,6 +283,7 @@ static void open_run(struct run *r, const struct form *f)
 	struct gt_recompute recompute = { .most = f->recompute };
 	struct gt_pass_options o = { .accumulate = f->accumulate,
 		.low = f->low,
+		.kernels = test_device(0)->backend->kernels(),
 		.logits_bytes = f->logits_bytes,
 		.recompute = f->recompute ? &recompute : NULL };
 	struct gt_err err = GT_ERR_INIT;

@@ -26,7 +26,7 @@ struct head {
 
 static bool applies(const struct gt_pass_options *options)
 {
-	return options->logits_bytes > 0;
+	return options->kernels && options->logits_bytes > 0;
 }
 
 /* The only node that reads v, and no host does; or NULL. */
@@ -262,6 +262,9 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 		int64_t rows;
 
 		if (i >= g->node_count || !find(g, &h, g->nodes[i], uses))
+			continue;
+		if (!gt_has_kernel(
+		        options->kernels, &gt_op_linear_cross_entropy, h.product->out[0]->dtype))
 			continue;
 		rows = chunk_rows(options, h.product->out[0]);
 		if (rows)

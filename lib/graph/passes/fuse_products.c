@@ -26,21 +26,12 @@ static bool applies(const struct gt_pass_options *options)
 	return options->kernels;
 }
 
-static bool has_kernel(const struct pass *p, const struct gt_op *op, enum gt_dtype dtype)
-{
-	for (int i = 0; p->kernels[i]; i++)
-		for (const struct gt_kernel *k = p->kernels[i]; k->op; k++)
-			if (k->dtype == dtype && !strcmp(k->op, op->name))
-				return true;
-	return false;
-}
-
 /* The product that makes v, or NULL. */
 static struct gt_node *product_of(
     const struct pass *p, const struct gt_value *v, const struct gt_op *to)
 {
 	if (v->role != GT_TEMPORARY || !v->producer || v->producer->op != &gt_op_matmul ||
-	    !has_kernel(p, to, v->dtype))
+	    !gt_has_kernel(p->kernels, to, v->dtype))
 		return NULL;
 	return v->producer;
 }
@@ -153,7 +144,7 @@ static bool fuse_weight_grad(struct pass *p, size_t index)
 	struct gt_value *wide, *sums = NULL, *in[4] = { n->in[0], n->in[1] };
 
 	if (n->op != &gt_op_matmul || !n->attrs.matmul.trans_a || n->in[2] ||
-	    !has_kernel(p, &gt_op_weight_grad, n->in[0]->dtype))
+	    !gt_has_kernel(p->kernels, &gt_op_weight_grad, n->in[0]->dtype))
 		return false;
 	wide = widened(p, n->out[0], index, &cast);
 	if (!wide)
