@@ -83,6 +83,8 @@ void gt_node_cost(const struct gt_node *n, struct gt_cost *cost)
 	for (int i = 0; i < n->outputs; i++)
 		if (n->out[i])
 			cost->bytes_written += (double)gt_value_bytes(n->out[i]);
+	if (n->op->add_bytes)
+		n->op->add_bytes(n, cost);
 	if (n->op->flops)
 		cost->flops = n->op->flops(n);
 	else if (n->outputs && n->out[0])

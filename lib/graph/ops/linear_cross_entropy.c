@@ -72,6 +72,23 @@ static double linear_cross_entropy_flops(const struct gt_node *n)
 	return logits * (n->in[4] ? 3 * 2 * width + 6 : 2 * width + (n->in[3] ? 3 : 4));
 }
 
+/* Each chunk reads the weights, and logits are written and read, and so are their gradients, which
+ * two products read. All chunks but the first read the gradient by the weights, too. */
+static void linear_cross_entropy_add_bytes(const struct gt_node *n, struct gt_cost *cost)
+{
+	int64_t rows = gt_value_rows(n->in[0]), most = n->attrs.head.rows;
+	double chunks = (double)((rows + most - 1) / most), w = (double)gt_value_bytes(n->in[1]);
+	double logits = (double)rows * w / (double)n->in[1]->shape[1];
+
+	cost->bytes_written += logits;
+	cost->bytes_read += logits + (chunks - 1) * w;
+	if (!n->in[4])
+		return;
+	cost->bytes_written += logits + (chunks - 1) * (double)gt_value_bytes(n->out[3]);
+	cost->bytes_read += 2 * logits + chunks * w + (double)gt_value_bytes(n->in[0]) +
+	                    (chunks - 1) * (double)gt_value_bytes(n->out[3]);
+}
+
 const struct gt_op gt_op_linear_cross_entropy = {
 	.name = "linear_cross_entropy",
 	.min_inputs = 3,
@@ -80,5 +97,6 @@ const struct gt_op gt_op_linear_cross_entropy = {
 	.infer = linear_cross_entropy_infer,
 	.print = linear_cross_entropy_print,
 	.flops = linear_cross_entropy_flops,
+	.add_bytes = linear_cross_entropy_add_bytes,
 	.autocast = GT_AUTOCAST_KEEP,
 };
