@@ -33,6 +33,7 @@ struct gt_train {
 	int64_t best_step;
 	double best_score;
 	struct gt_log *log;
+	bool takes_memory; /* plans are made, and there seemed to be enough */
 };
 
 /* This rank and how many there are. */
@@ -65,10 +66,6 @@ struct gt_train_memory {
 /* Of a run whose plans are made. */
 void gt_train_memory(struct gt_train_memory *out, const struct gt_train *t);
 
-/* Refuse a run that needs more memory than there is: the kernel hands out more, and kills the
- * process that uses it. Errors: GT_ENOMEM. */
-int gt_train_check_memory(const struct gt_train *t, struct gt_err *err);
-
 /* Log a line that tells the memory by its use, and how many blocks are computed again. */
 void gt_train_log_memory(const struct gt_train *t);
 
@@ -78,6 +75,24 @@ const struct gt_recompute *gt_train_recomputed(const struct gt_train *t);
 /* Add the programs of steps and evaluations to the session, and make them. On failure those that
  * are made remain, to be released with the session. A collective call with --recompute=auto. */
 int gt_train_plan(struct gt_train *t, struct gt_err *err);
+
+/* ---- fit.c ---- */
+
+/*
+ * Refuse a run whose ranks on this device, or on this host, need more memory than there is. (The
+ * host's kernel hands out more, and kills the process that uses it.) The error tells what the run
+ * needs, by its use, and on a GPU the processes that hold the rest; the hint, which options would
+ * make it fit, each with the memory of a plan. Errors: GT_ENOMEM.
+ */
+int gt_train_check_memory(const struct gt_train *t, struct gt_err *err);
+
+/* An allocation failed all the same, as *err tells: add the same to it. Returns err->code. */
+int gt_train_explain_memory(const struct gt_train *t, struct gt_err *err);
+
+/* open.c: settle the options of ranks, for gt_train_world() of them; and who reads which samples,
+ * once s.parallel is there. Errors: GT_EINVAL. */
+int gt_train_set_ranks(struct gt_train *t, struct gt_err *err);
+void gt_train_set_sampler(struct gt_train *t);
 
 /* How the validation data are measured. */
 struct gt_evaluate_options gt_train_evaluation(const struct gt_train *t);

@@ -50,26 +50,6 @@ void gt_train_memory(struct gt_train_memory *out, const struct gt_train *t)
 	             out->batches;
 }
 
-int gt_train_check_memory(const struct gt_train *t, struct gt_err *err)
-{
-	uint64_t wanted, there, total;
-	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE];
-	struct gt_train_memory m;
-	int rc = t->s.device->backend->memory(t->s.device->index, &there, &total, err);
-
-	gt_train_memory(&m, t);
-	wanted = m.total * (uint64_t)gt_train_host_ranks(t);
-	if (rc || wanted <= there)
-		return rc;
-	gt_err_set(err, GT_ENOMEM, "the run needs %s of memory, this machine has %s",
-	    gt_text_bytes(a, wanted), gt_text_bytes(b, there));
-	return t->o.recompute
-	           ? gt_err_hint(err,
-	                 "use a smaller model, or a smaller {batch} with {accumulate}; {dry-run} tells")
-	           : gt_err_hint(err,
-	                 "use a smaller model, or a smaller {batch} with {accumulate}, or {recompute}; {dry-run} tells");
-}
-
 void gt_train_log_memory(const struct gt_train *t)
 {
 	const struct gt_recompute *r = gt_train_recomputed(t);

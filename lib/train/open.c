@@ -231,7 +231,7 @@ int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err)
 
 /* Where the order of sums counts, one run of the plan does all micro-batches of a step: their
  * number must not change the order. */
-static int set_ranks(struct gt_train *t, struct gt_err *err)
+int gt_train_set_ranks(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_parallel_options *o = &t->o.parallel;
 	int ranks = gt_train_world(t);
@@ -275,7 +275,7 @@ static void tell_detour(const struct gt_train *t)
 	    why->code == GT_EDEVICE ? "; " : "", why->code == GT_EDEVICE ? why->hint : "");
 }
 
-static void set_sampler(struct gt_train *t)
+void gt_train_set_sampler(struct gt_train *t)
 {
 	const struct gt_parallel_samples mine = gt_parallel_samples(t->s.parallel, t->batch);
 	int64_t samples = gt_dataset_info(t->data)->samples;
@@ -305,7 +305,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	log_notes(t, "data", t->whole ? t->whole : t->data);
 	log_notes(t, "val", t->whole ? NULL : t->val);
 	gt_model_input_of(&s->input, gt_dataset_info(t->data));
-	set_sampler(t);
+	gt_train_set_sampler(t);
 	tell_padding(t);
 	return gt_train_resolve_defaults(t, err);
 }
@@ -318,7 +318,10 @@ static int plan(struct gt_session *s, void *self, struct gt_err *err)
 	if (t->o.parallel.sync_bn && !s->store->buffer_bytes)
 		gt_log_warn(t->log, "{sync-bn}: this model has no batch normalisation");
 	rc = gt_train_plan(t, err);
-	return rc || s->dry ? rc : gt_train_check_memory(t, err);
+	if (!rc && !s->dry)
+		rc = gt_train_check_memory(t, err);
+	t->takes_memory = !rc && !s->dry;
+	return rc;
 }
 
 static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
@@ -350,7 +353,7 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 	int rc = parse_texts(&t->augment, &t->profile, &t->o, err);
 
 	if (!rc)
-		rc = set_ranks(t, err);
+		rc = gt_train_set_ranks(t, err);
 	if (!rc && !dry && t->o.out && !gt_train_rank(t))
 		rc = gt_run_dir_check_files(t->o.out, err);
 	options.parallel = t->o.parallel;
@@ -371,6 +374,8 @@ int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool 
 	t->best_step = -1;
 	t->best_score = -INFINITY;
 	rc = open_all(t, dry, err);
+	if (rc == GT_ENOMEM && t->takes_memory)
+		gt_train_explain_memory(t, err);
 	gt_run_source_release(&t->origin);
 	if (rc) {
 		gt_train_close(t);

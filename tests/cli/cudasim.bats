@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # cudasim.bats - the program on simulated GPUs (tests/cudasim/).
+# shellcheck disable=SC2030,SC2031 # each test is a subshell, and that is wanted
 
 load helpers
 
@@ -110,4 +111,68 @@ with_gpus() {
 	[[ $(jq -r .bandwidth.problem <<<"$out") == "cuda:"*"no memory: "* ]]
 	CUDASIM_MEMORY=300000 gtrain probe --check --json
 	equal "$(jq -r '.findings[] | select(.id == "copies-untested") | .severity' <<<"$out")" warning
+}
+
+# What a run needs that does not fit: the figures of each option are those of its dry run.
+GPT=(--model "gpt:layers=3,heads=2,width=32,block=64,dropout=0" --data text:text.txt --batch 8 --steps 1 --seed 1)
+
+# OPTION...: the memory of a dry run on a GPU, in bytes, and as it is printed.
+need() {
+	"$GTRAIN" train "${GPT[@]}" --device cuda:0 --dry-run --json "$@" | jq .memory_bytes.total
+}
+printed() {
+	"$GTRAIN" train "${GPT[@]}" --device cuda:0 --dry-run "$@" | sed -n 's/^  total *//p'
+}
+
+@test "train: what does not fit into a GPU tells the options that do, with the figures of their plans" {
+	local all half
+
+	seq 1 2000 >text.txt
+	all=$(need) half=$(need --batch 4 --accumulate 2)
+	export CUDASIM_MEMORY=$((half + 800000))
+	[ $((all - half)) -gt 1000000 ]
+	gtrain train "${GPT[@]}" --device cuda:0 --out run
+	equal "$status" 1
+	[[ $err == *"error: the run needs $(printed) of memory, cuda:0 has "*" free of "*"; it needs "*" parameters, "*" gradients, "*" optimizer state, "*" activations, "*" batches"* ]]
+	[[ $err == *"hint: it fits with "*"--recompute ($(printed --recompute))"* ]]
+	[[ $err == *"--batch 4 --accumulate 2 ($(printed --batch 4 --accumulate 2))"* ]]
+	[[ $err == *"; not with "*"--device cuda --nproc 2 --parallel zero1 ($(printed --nproc 2 --parallel zero1))"* ]]
+	[ ! -e run ]
+	gtrain train -q "${GPT[@]}" --device cuda:0 --out run --batch 4 --accumulate 2
+	equal "$err" ""
+	equal "$status" 0
+}
+
+@test "train: what fits in no way says so" {
+	seq 1 2000 >text.txt
+	CUDASIM_MEMORY=500000 gtrain train "${GPT[@]}" --device cuda:0 --out run
+	equal "$status" 1
+	[[ $err == *"hint: use a smaller model: it does not fit with --recompute ("*"--batch 1 --accumulate 8 ("*"--recompute --batch 1 --accumulate 8 ("*") either"* ]]
+}
+
+@test "train: the processes that hold a full GPU are named" {
+	seq 1 2000 >text.txt
+	with_gpus 2
+	export CUDASIM_MEMORY=500000 FAKE_NVML_FULL=1 FAKE_NVML_PID=$$
+	gtrain train "${GPT[@]}" --device cuda:1 --out run
+	equal "$status" 1
+	[[ $err == *"cuda:1 has "*"; process $$ ($(cat /proc/$$/comm)) 79 GiB; it needs"* ]]
+	gtrain train "${GPT[@]}" --device cuda:0 --out run
+	[[ $err != *process* ]]
+	unset FAKE_NVML_FULL
+	FAKE_NVML_CROWD=5 gtrain train "${GPT[@]}" --device cuda:0 --out run
+	[[ $err == *"; process 4999997 1 MiB, process 4999998 1 MiB, process 4999999 1 MiB and 2 more; it needs"* ]]
+}
+
+@test "train: ranks need memory where they share a GPU, and not where each has one" {
+	seq 1 2000 >text.txt
+	export CUDASIM_MEMORY
+	CUDASIM_MEMORY=$(($(need --nproc 2 --parallel mirrored) * 3 / 2))
+	gtrain train "${GPT[@]}" --device cuda:0 --nproc 2 --parallel mirrored --out run
+	equal "$status" 1
+	[[ $err == *"it needs for 2 ranks, each "*"hint: it fits with "* ]]
+	# NCCL, where it is there, is not of these GPUs
+	gtrain train -q "${GPT[@]}" --device cuda:0,cuda:1 --nproc 2 --parallel mirrored --backend shm --out run
+	equal "$err" ""
+	equal "$status" 0
 }
