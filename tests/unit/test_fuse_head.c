@@ -126,7 +126,8 @@ static void test_evaluation(void **state)
 	judge(g, logits_of(g, NULL, true), true);
 	run_passes(g, &o);
 	pass_expect(g,
-	    "output loss float32[] = linear_cross_entropy(x, w, input target, input weight) rows=16\n");
+	    "output loss float32[] = linear_cross_entropy(x, w, input target, input weight) "
+	    "rows=16\n");
 	gt_graph_free(g);
 }
 
