@@ -144,10 +144,11 @@ GPU_BACKENDS := $(BUILD)/obj/tests/cudasim/backends.o
 GPU_TABLE_BIN := $(SIM_TABLES:%=$(BUILD)/tests/gpu/%)
 GTRAIN_SIM := $(BUILD)/tests/cudasim/gtrain-sim
 # Stand in for NVIDIA's; programs of the simulator look beside themselves first. That of NCCL connects threads, not
-# processes: the program goes without.
+# processes: the program finds a library that has no functions.
 SIM_LT_SO := $(BUILD)/tests/cudasim/libcublasLt.so.13
 SIM_NCCL_SO := $(BUILD)/tests/cudasim/threads/libnccl.so.2
-SIM_LINK := -rdynamic -Wl,--disable-new-dtags,-rpath,'$$ORIGIN'
+NO_NCCL_SO := $(BUILD)/tests/cudasim/libnccl.so.2
+SIM_LINK := -rdynamic -Wl,--disable-new-dtags,-rpath
 FUZZ_OBJ := $(FUZZ_SRC:%.c=$(BUILD)/obj/%.o)
 PRELOAD_SO := $(addprefix $(BUILD)/tests/fake/,count_allocations.so fail_call.so slow_lock.so)
 
@@ -187,9 +188,9 @@ $(GTRAIN_FAR): $(CMD_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -Wl,--undefined=gt_backends -o $@ $^ $(GT_LIBS)
 
-$(GTRAIN_SIM): $(CMD_OBJ) $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a | $(SIM_LT_SO)
+$(GTRAIN_SIM): $(CMD_OBJ) $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a | $(SIM_LT_SO) $(NO_NCCL_SO)
 	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) $(SIM_LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(GT_LIBS)
+	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) $(SIM_LINK),'$$ORIGIN' -o $@ $(filter %.o,$^) $(filter %.a,$^) $(GT_LIBS)
 
 $(GPU_TABLE_BIN): $(BUILD)/tests/gpu/%: $(BUILD)/obj/tests/unit/%.o $(GPU_BACKENDS) $(BUILD)/libshared.a $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
@@ -243,7 +244,7 @@ $(SIM_BIN): $(BUILD)/tests/cudasim/%: $(BUILD)/obj/cudasim/tests/cudasim/%.c.o
 $(SIM_TABLE_BIN): $(BUILD)/tests/cudasim/%: $(BUILD)/obj/tests/unit/%.o
 $(SIM_BIN) $(SIM_TABLE_BIN): $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) $(SIM_LINK):'$$ORIGIN/threads' -o $@ $(filter %.o,$^) $(filter %.a,$^) -lcmocka $(GT_LIBS)
+	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) $(SIM_LINK),'$$ORIGIN/threads:$$ORIGIN' -o $@ $(filter %.o,$^) $(filter %.a,$^) -lcmocka $(GT_LIBS)
 
 $(SIM_BIN) $(SIM_TABLE_BIN): | $(SIM_LT_SO) $(SIM_NCCL_SO)
 $(SIM_LT_SO): tests/cudasim/lib/cublaslt.cc kernels/cuda/cublaslt.h
@@ -251,6 +252,10 @@ $(SIM_NCCL_SO): tests/cudasim/lib/nccl.cc kernels/cuda/nccl/api.h
 $(SIM_LT_SO) $(SIM_NCCL_SO): tests/cudasim/inside.h tests/cudasim/cudasim.h $(BUILD)/cudasim
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CXX) $(SIM_CXX) -O2 $(SIM_SAN) -fPIC -shared -Wl,-soname,$(@F) -o $@ $(filter %.cc,$^)
+
+$(NO_NCCL_SO):
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) -shared -o $@ -x c /dev/null
 
 define isa_rule
 $(BUILD)/obj/$(1)/%.o: %.c $(BUILD)/flags
