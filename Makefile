@@ -335,11 +335,13 @@ check-races-run: $(SIM_BIN) $(SIM_TABLE_BIN) $(GTRAIN_SIM)
 	@OMP_NUM_THREADS=1 TIMEOUT=1800 $(RUN_TESTS) tests/run cudasim
 
 # Nothing is installed for it: a machine with a GPU often has no network. Without a GPU it says so.
-check-gpu:   ## run tables, models and training on this machine's GPU, and the toolkit's checkers of memory and races
+check-gpu:   ## run tables, models, training and benchmarks on this machine's GPU, and the toolkit's checkers; PEERS=file.json
 	+@$(MAKE) --no-print-directory CUDA=1 $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) check-gpu-run
 
 check-gpu-run: all $(GPU_TABLE_BIN) $(ORACLE_BIN)
 	@TIMEOUT=600 $(RUN_TESTS) tests/run gpu
+	@! $(BUILD)/gtrain probe --json | grep -q '"available": true' || \
+	    GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/gpu.py $(if $(PEERS),--peers '$(PEERS)')
 
 check-curves: all   ## compare loss curves of all models, parallel modes and ranks with one rank's; T=zero3 some
 	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/curves/curves.py '$(T)'

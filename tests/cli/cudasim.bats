@@ -171,8 +171,17 @@ printed() {
 	gtrain train "${GPT[@]}" --device cuda:0 --nproc 2 --parallel mirrored --out run
 	equal "$status" 1
 	[[ $err == *"it needs for 2 ranks, each "*"hint: it fits with "* ]]
-	# NCCL, where it is there, is not of these GPUs
-	gtrain train -q "${GPT[@]}" --device cuda:0,cuda:1 --nproc 2 --parallel mirrored --backend shm --out run
+	gtrain train -q "${GPT[@]}" --device cuda:0,cuda:1 --nproc 2 --parallel mirrored --out run
 	equal "$err" ""
 	equal "$status" 0
+}
+
+@test "tests/bench/gpu.py: products, copies, steps and ops, beside another program's" {
+	local tests=$BATS_TEST_DIRNAME/..
+
+	echo '{"rows": [{"name": "gpt bf16 B2 eager", "value": 100, "unit": "tokens/s"}]}' >peers.json
+	python3 "$tests/bench/gpu.py" --tiny --steps 20 --peers peers.json --json gpu.json >table.txt
+	grep -q 'tokens/s .* x eager$' table.txt
+	equal "$(jq -r '[.rows[].unit] | unique | join(",")' gpu.json)" "GB/s,TFLOP/s,tokens/s,us/step"
+	jq -e '.rows | map(select(.name | endswith(": matmul"))) | length == 1 and .[0].value > 0' gpu.json
 }
