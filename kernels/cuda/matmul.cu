@@ -35,6 +35,7 @@ static struct gt_product_shape shape_of(const struct gt_call *call)
 	struct gt_product_shape s = {};
 
 	s.dtype = a->dtype;
+	s.untimed = call->untimed;
 	s.trans_a = call->attrs.matmul.trans_a;
 	s.trans_b = call->attrs.matmul.trans_b;
 	s.m = s.trans_a ? gt_tensor_last(a) : gt_tensor_rows(a);

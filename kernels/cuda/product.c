@@ -378,7 +378,8 @@ static int time_candidate(const struct trial *t, const struct gt_product *p,
 
 	/* The first run warms up. */
 	*runs = !queue(p, c, t->stream, t->y, t->a, t->b, t->y, 1, 0, t->workspace, &ignored);
-	for (int i = 0; i < ROUNDS && *runs; i++) {
+	*least = 0;
+	for (int i = 0; i < ROUNDS && *runs && !p->shape.untimed; i++) {
 		float ms = 0;
 
 		if (time_round(t, p, c, &ms, err))
@@ -389,7 +390,8 @@ static int time_candidate(const struct trial *t, const struct gt_product *p,
 	return 0;
 }
 
-/* The number of the fastest, or -1; 0 where there is no memory to find out, and *timed is false. */
+/* The number of the fastest, or of the first that runs; -1: none does. 0 where there is no memory to
+ * find out, and *timed is false. */
 static int time_all(struct gt_product *p, const struct gt_lt_candidate *c, int count, int *best,
     bool *timed, struct gt_err *err)
 {
@@ -402,7 +404,7 @@ static int time_all(struct gt_product *p, const struct gt_lt_candidate *c, int c
 	if (!rc)
 		rc = trial_init(&t, p, c, count, timed, err);
 	*best = *timed ? -1 : 0;
-	for (int i = 0; i < count && !rc && *timed; i++) {
+	for (int i = 0; i < count && !rc && *timed && !(p->shape.untimed && *best >= 0); i++) {
 		rc = time_candidate(&t, p, &c[i], &ms, &runs, err);
 		if (!rc && runs && (*best < 0 || ms < least * better)) {
 			least = ms;
@@ -443,9 +445,10 @@ static void key_of(char out[GT_CHOICE_KEY], const struct gt_product_shape *s)
 
 	if (s->a_row || s->y_row)
 		snprintf(rows, sizeof(rows), ":%" PRId64 ",%" PRId64, s->a_row, s->y_row);
-	snprintf(out, GT_CHOICE_KEY, "%s:%c%c:%" PRId64 "x%" PRId64 "x%" PRId64 "%s%s%s%s",
+	snprintf(out, GT_CHOICE_KEY, "%s:%c%c:%" PRId64 "x%" PRId64 "x%" PRId64 "%s%s%s%s%s",
 	    gt_dtype_name(s->dtype), s->trans_a ? 't' : 'n', s->trans_b ? 't' : 'n', s->m, s->n,
-	    s->k, s->bias ? ":bias" : "", s->wide ? ":wide" : "", s->end ? ends[s->end] : "", rows);
+	    s->k, s->bias ? ":bias" : "", s->wide ? ":wide" : "", s->end ? ends[s->end] : "", rows,
+	    s->untimed ? ":untimed" : "");
 }
 
 /* The number of the candidate that was chosen earlier, or -1. Bytes from a file are taken only if

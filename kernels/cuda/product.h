@@ -46,6 +46,7 @@ struct gt_product_shape {
 	enum gt_product_end end;
 	bool wide;            /* for 16 bits: y, c and sums are float32 */
 	int64_t a_row, y_row; /* elements from row to row of a, as it lies, and of y; 0: no gap */
+	bool untimed; /* the first algorithm that the library proposes and runs, not the fastest */
 };
 
 /* The most workspace that a product asks for. */

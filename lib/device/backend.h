@@ -310,6 +310,7 @@ struct gt_device {
 	struct gt_stream *compute;     /* plans and updates run here */
 	struct gt_stream *copies;      /* batches come in here, while plans run */
 	struct gt_stream *collectives; /* ranks exchange numbers here, while plans run */
+	bool untimed; /* kernels choose algorithms without timing them: all ranks and runs alike */
 };
 
 /* Enter a device of a backend and make its streams. Close it after all that lies on it. Errors:

@@ -59,6 +59,7 @@ struct gt_call {
 	union gt_attrs attrs;
 	int inputs, outputs;
 	unsigned writes; /* bit i: run() changes input i */
+	bool untimed;    /* as in struct gt_device */
 	struct gt_tensor in[GT_MAX_INPUTS], out[GT_MAX_OUTPUTS];
 	size_t workspace_bytes; /* set by prepare(): scratch memory wanted during run() */
 	int launches;           /* kernels that run() queues: 1, unless prepare() says otherwise */

@@ -263,6 +263,7 @@ static int prepare_step(struct gt_plan *p, int index, struct gt_err *err)
 	s->index = index;
 	s->call.attrs = n->attrs;
 	s->call.launches = 1;
+	s->call.untimed = p->store->device->untimed;
 	s->call.writes = n->op->writes;
 	s->call.inputs = n->inputs;
 	s->call.outputs = n->outputs;

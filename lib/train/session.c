@@ -41,7 +41,8 @@ static int open_device(struct gt_session *s, const struct gt_session_options *o,
 	if (read_devices(&names, &count, o->device, err))
 		return err->code;
 	mine = &names[(size_t)o->host_rank % count];
-	gt_device_open(&s->device, mine->backend, mine->index, err);
+	if (!gt_device_open(&s->device, mine->backend, mine->index, err))
+		s->device->untimed = o->parallel.reproducible;
 	free(names);
 	return err->code;
 }

@@ -121,6 +121,22 @@ static void test_keys(void **state)
 	}
 }
 
+/* The first one, whatever its time, and whatever was chosen by time. */
+static void test_untimed(void **state)
+{
+	struct gt_product_shape s = shape_of(3, 4, 6);
+
+	(void)state;
+	assert_int_equal(algorithm_of(&s), FASTEST);
+	s.untimed = true;
+	cudasim_products.slow = FIRST + 1;
+	assert_int_equal(algorithm_of(&s), FIRST);
+	cudasim_products.slow = 0;
+	assert_int_equal(algorithm_of(&s), FIRST);
+	s.untimed = false;
+	assert_int_equal(algorithm_of(&s), FASTEST);
+}
+
 static pthread_barrier_t together;
 
 static void *make_product(void *device)
@@ -458,6 +474,7 @@ int main(void)
 		cmocka_unit_test(test_several_processes),
 		cmocka_unit_test(test_fastest),
 		cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_untimed),
 		cmocka_unit_test(test_several_threads),
 		cmocka_unit_test(test_no_memory_to_time),
 		cmocka_unit_test(test_no_algorithm),

@@ -270,7 +270,8 @@ static void a_slower_way_is_told(void **state)
 	}
 }
 
-/* So many ranks, with a GPU each or on shared ones: the same bits. */
+/* So many ranks, with a GPU each or on shared ones: the same bits. Products are those of the first
+ * algorithm, as times differ from rank to rank. */
 static void sums_have_a_fixed_order(void **state)
 {
 	static const struct mode modes[] = {
@@ -284,6 +285,7 @@ static void sums_have_a_fixed_order(void **state)
 
 		setenv("CUDASIM_DEVICES", "3", 1);
 		run(&one, &modes[i], 1, "cuda");
+		assert_int_equal(cudasim_products.algorithm, 0);
 		for (int ranks = 2; ranks <= MOST; ranks *= 2) {
 			run(many, &modes[i], ranks, "cuda");
 			assert_memory_equal(many->loss, one.loss, sizeof(one.loss));
