@@ -390,8 +390,8 @@ static int time_candidate(const struct trial *t, const struct gt_product *p,
 	return 0;
 }
 
-/* The number of the fastest, or of the first that runs; -1: none does. 0 where there is no memory to
- * find out, and *timed is false. */
+/* The number of the fastest, or of the first that runs; -1: none does. Without memory to find out
+ * it is 0, and *timed is false. */
 static int time_all(struct gt_product *p, const struct gt_lt_candidate *c, int count, int *best,
     bool *timed, struct gt_err *err)
 {
