@@ -356,7 +356,7 @@ const struct gt_backend gt_cuda_backend = {
 	.host_memory = false,
 	.image_layout = GT_CHANNELS_LAST,
 	/* linear_cross_entropy.cu says why; products want rows that begin at 16 bytes. */
-	.logits_bytes = (size_t)256 << 20,
+	.logits_bytes = (size_t)1 << 30,
 	.logits_align = 16,
 	.count = cuda_count,
 	.describe = cuda_describe,

@@ -15,9 +15,10 @@ extern "C" {
  * kernel overlooks the elements behind a row, and products are not told of them.
  *
  * The gradient by w is the sum of the chunks' products, in float32 (float64 for that type): each
- * chunk but the first reads and writes all of it. So chunks are larger than the L2 cache. In
- * bfloat16, 16384 rows of gpt2 are 7 chunks of at most 256 MiB, whose sums move 2 GB, which such
- * products hide; 64 chunks of 25 MB would move 20 GB to save the 3.3 GB of a softmax over all
+ * chunk but the first reads and writes all of it. Both products by w read all of w. So chunks are
+ * much larger than the L2 cache. In bfloat16, 16384 rows of gpt2 are 2 chunks of at most a GiB,
+ * which move 9.1 GB; 7 of 256 MiB would move 11.4 GB. Of 32 MiB, which stay in the cache, there
+ * would be 52, and they would move 24 GB of weights and their gradients to save the 8.2 GB of the
  * logits. Chunks are of the same size again in each step, so a plan can be replayed.
  */
 enum { PACK = GT_TEAM_PACK };

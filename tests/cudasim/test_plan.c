@@ -66,11 +66,23 @@ static double launches_of_blocks(const json_t *plan, double *most)
 }
 
 /*
- * GPT-2 of 124M parameters, 16 x 1024 tokens, bfloat16. The floor is the sum of what a step has to
- * move where everything is fused that can be: products of the blocks 15.3 GB, the head's 5.3,
- * attention 3.6, residual sums and norms 5.0, the embedding 0.15, and AdamW's update 3.7, which is
- * no part of the plan. The first block has a norm and casts besides, of an embedding's sum, which
- * no product makes.
+ * GPT-2 of 124M parameters, 16 x 1024 tokens, bfloat16. A step has to move, in GB, if each tensor
+ * has 16 bits and everything is fused that could be:
+ *
+ *   products of the blocks                15.3      residual sums and norms   5.0
+ *   the head's, logits moved 3 times       5.3      the embedding             0.15
+ *   attention                              3.6      AdamW's update            3.7, not in the plan
+ *
+ * together 33.05, and here besides
+ *
+ *   3.3  for the softmax, which reads and writes the logits once more: no library's product can
+ *        make the gradients as it reads logits, and a chunk small enough for the L2 cache of 50 MB
+ *        would read the weights, of 77 MB, so often that it moves more (linear_cross_entropy.cu)
+ *   2.4  for the input of GELU, which its gradient reads
+ *   3.6  for the residual sums, which mixed precision keeps in float32
+ *
+ * which makes 42.35. The first block has a norm and casts besides, of an embedding's sum, which no
+ * product makes.
  */
 static void gpt2_moves_few_bytes(void **state)
 {
@@ -95,7 +107,7 @@ static void gpt2_moves_few_bytes(void **state)
 	print_parts(json_object_get(p, "ops"));
 	print_message("%.2f GB with the update, %.1f launches in a block, at most %.0f\n", gb,
 	    launches, most);
-	assert_true(gb <= 46);
+	assert_true(gb <= 1.04 * 42.35);
 	assert_true(launches <= 20);
 	assert_true(most <= 24);
 	json_decref(p);
