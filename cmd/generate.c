@@ -60,20 +60,38 @@ static int encode_prompt(struct generation *g, struct gt_err *err)
 
 /* ---- the steps of the session ---- */
 
+/* That of --vocab, or of the checkpoint, or of its run. */
+static int open_tokenizer(struct generation *g, struct gt_err *err)
+{
+	struct gt_data_description trained_on;
+	struct gt_file_name file;
+	int rc = gt_run_source_describe(&trained_on, &g->source, err);
+
+	if (rc)
+		return rc;
+	gt_run_source_choose_vocab(&trained_on, &file, &g->source, g->cli->vocab);
+	if (trained_on.tokenizer)
+		rc = gt_tokenizer_copy(&g->tokenizer, trained_on.tokenizer, err);
+	else if (file.path)
+		rc = gt_tokenizer_open(&g->tokenizer, file, err);
+	else {
+		gt_err_set(err, GT_EINVAL,
+		    "--vocab is missing, and '%s' has no vocab.json beside it", g->source.path);
+		rc = gt_err_hint(err, "--vocab FILE: the vocab.json of the run that trained it");
+	}
+	gt_data_description_release(&trained_on);
+	return rc;
+}
+
 static int open_prompt(struct gt_session *s, void *self, struct gt_err *err)
 {
 	struct generation *g = self;
-	struct gt_file_name vocab = { .path = g->cli->vocab };
+	int rc = open_tokenizer(g, err);
 
-	if (!vocab.path)
-		vocab = gt_run_source_vocab(&g->source);
-	if (!vocab.path) {
-		gt_err_set(err, GT_EINVAL,
-		    "--vocab is missing, and '%s' has no vocab.json beside it", g->source.path);
-		return gt_err_hint(err, "--vocab FILE: the vocab.json of the run that trained it");
-	}
-	if (gt_tokenizer_open(&g->tokenizer, vocab, err) || encode_prompt(g, err))
-		return err->code;
+	if (!rc)
+		rc = encode_prompt(g, err);
+	if (rc)
+		return rc;
 	gt_model_wishes(s->model, &s->input);
 	if (s->input.kind != GT_MODEL_TOKENS)
 		return gt_err_set(

@@ -224,6 +224,14 @@ int gt_state_dict_find_as_is(
 const struct gt_tree_tensor *gt_state_dict_get(const struct gt_state_dict *sd, const char *name);
 void gt_state_dict_release(struct gt_state_dict *sd);
 
+/*
+ * Text that a file keeps with its weights, and that programs ignore if they do not know its name:
+ * an entry of a dict of strings, `__metadata__`. safetensors keeps it in the header (README of the
+ * format, "Format"); in a file of PyTorch it is an attribute of the OrderedDict of weights.
+ * Borrowed; NULL where there is none.
+ */
+const char *gt_state_dict_metadata(const struct gt_state_dict *sd, const char *name);
+
 /* ---- building and writing ---- */
 
 /* Trees for writing live in an arena; NULL with err set when it has no memory. Strings are copied,
@@ -240,6 +248,11 @@ struct gt_tree *gt_tree_tuple(struct gt_arena *a, struct gt_err *err);
 struct gt_tree *gt_tree_dict(struct gt_arena *a, struct gt_err *err);
 struct gt_tree *gt_tree_tensor(struct gt_arena *a, enum gt_dtype dtype, int ndim,
     const int64_t *shape, const void *data, struct gt_err *err);
+
+/* Give a dict the text that gt_state_dict_metadata() finds. It becomes an OrderedDict, as Python's
+ * dict has no attributes. Errors: GT_ENOMEM. */
+int gt_tree_set_metadata(struct gt_tree *dict, const char *name, const char *text,
+    struct gt_arena *a, struct gt_err *err);
 
 /* Append to a dict, list or tuple. A NULL `value` passes an earlier failure on (err already set),
  * so that calls nest: gt_tree_set(d, "lr", gt_tree_float(a, 0.1, err), a, err). */

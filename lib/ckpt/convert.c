@@ -76,7 +76,9 @@ struct gt_tree *gt_convert_state_dict(
 {
 	struct gt_tree *dict = gt_tree_dict(a, err);
 
-	for (size_t i = 0; dict && i < sd->count; i++) {
+	if (!dict)
+		return NULL;
+	for (size_t i = 0; i < sd->count; i++) {
 		struct gt_tree *node = gt_tree_new(a, GT_TREE_TENSOR, err);
 
 		if (!node)
@@ -87,9 +89,9 @@ struct gt_tree *gt_convert_state_dict(
 		if (gt_tree_set(dict, sd->entries[i].name, node, a, err))
 			return NULL;
 	}
-	if (!dict || gt_metadata_keep(dict, sd, a, err))
-		return NULL;
 	dict->seq.ordered = sd->node->kind != GT_TREE_DICT || sd->node->seq.ordered;
+	if (gt_metadata_keep(dict, sd, a, err))
+		return NULL;
 	return dict;
 }
 

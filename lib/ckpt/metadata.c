@@ -1,4 +1,4 @@
-/* metadata.c - `_metadata`, what a state_dict says of the modules it comes from. */
+/* metadata.c - attributes of a state_dict: its modules' versions, and texts. */
 #include "lib/ckpt/metadata.h"
 
 #include <stdlib.h>
@@ -6,7 +6,10 @@
 
 #include "lib/ckpt/args.h"
 #include "lib/ckpt/model.h"
+#include "lib/ckpt/safetensors.h"
 #include "lib/ckpt/tree.h"
+
+/* ---- versions of modules: `_metadata` ---- */
 
 /* That of a dict, or NULL. */
 static const struct gt_tree *metadata_of(const struct gt_tree *dict)
@@ -75,8 +78,52 @@ static int keep_paths(struct gt_tree *paths, const struct gt_tree *from,
 	return rc;
 }
 
-int gt_metadata_keep(struct gt_tree *dict, const struct gt_state_dict *sd, struct gt_arena *arena,
-    struct gt_err *err)
+/* ---- texts: `__metadata__` ---- */
+
+static const struct gt_tree *texts_of(const struct gt_tree *node)
+{
+	const struct gt_tree *texts = NULL;
+
+	if (node->kind == GT_TREE_DICT)
+		texts = gt_tree_get(node->seq.attributes, GT_ST_METADATA);
+	return texts && texts->kind == GT_TREE_DICT ? texts : NULL;
+}
+
+const char *gt_state_dict_metadata(const struct gt_state_dict *sd, const char *name)
+{
+	const struct gt_tree *texts = texts_of(sd->node);
+	const struct gt_tree *text = texts ? gt_tree_get(texts, name) : NULL;
+
+	return text && text->kind == GT_TREE_STRING ? text->string.bytes : NULL;
+}
+
+static int set_attribute(struct gt_tree *dict, const char *name, struct gt_tree *value,
+    struct gt_arena *a, struct gt_err *err)
+{
+	if (!dict->seq.attributes)
+		dict->seq.attributes = gt_tree_dict(a, err);
+	dict->seq.ordered = true;
+	return dict->seq.attributes ? gt_tree_set(dict->seq.attributes, name, value, a, err)
+	                            : GT_ENOMEM;
+}
+
+int gt_tree_set_metadata(struct gt_tree *dict, const char *name, const char *text,
+    struct gt_arena *a, struct gt_err *err)
+{
+	struct gt_tree *texts = (struct gt_tree *)texts_of(dict); /* as much the caller's as dict */
+	int rc = 0;
+
+	if (!texts) {
+		texts = gt_tree_dict(a, err);
+		rc = set_attribute(dict, GT_ST_METADATA, texts, a, err);
+	}
+	return rc ? rc : gt_tree_set(texts, name, gt_tree_string(a, text, err), a, err);
+}
+
+/* ---- both ---- */
+
+static int keep_versions(struct gt_tree *dict, const struct gt_state_dict *sd,
+    struct gt_arena *arena, struct gt_err *err)
 {
 	const struct gt_tree *from = NULL;
 	struct gt_tree *paths;
@@ -94,8 +141,16 @@ int gt_metadata_keep(struct gt_tree *dict, const struct gt_state_dict *sd, struc
 		rc = keep_paths(paths, from, sd, arena, err);
 	if (rc || !paths->seq.count)
 		return rc;
-	dict->seq.attributes = gt_tree_dict(arena, err);
-	return dict->seq.attributes
-	           ? gt_tree_set(dict->seq.attributes, "_metadata", paths, arena, err)
-	           : GT_ENOMEM;
+	return set_attribute(dict, "_metadata", paths, arena, err);
+}
+
+int gt_metadata_keep(struct gt_tree *dict, const struct gt_state_dict *sd, struct gt_arena *arena,
+    struct gt_err *err)
+{
+	const struct gt_tree *texts = texts_of(sd->node);
+	int rc = keep_versions(dict, sd, arena, err);
+
+	return rc || !texts
+	           ? rc
+	           : set_attribute(dict, GT_ST_METADATA, (struct gt_tree *)texts, arena, err);
 }

@@ -1,4 +1,4 @@
-/* metadata.h - inside ckpt: `_metadata`, what a state_dict says of the modules it comes from. */
+/* metadata.h - inside ckpt: attributes of a state_dict, kept where its dict is made anew. */
 #ifndef GT_CKPT_METADATA_H
 #define GT_CKPT_METADATA_H
 
@@ -11,9 +11,10 @@
  */
 
 /*
- * Give `dict`, which holds the entries of `sd`, what belongs to them: all there is where all
- * tensors of the state_dict stay, else the paths with names under them. Of a pickled model the
- * versions that its modules say; a pickle has them only where somebody set them for one object.
+ * Give `dict`, which holds the entries of `sd`, the attributes that belong to them. `_metadata`:
+ * all there is where all tensors of the state_dict stay, else the paths with names under them; of a
+ * pickled model the versions that its modules say, where somebody set them for one object.
+ * `__metadata__` (gt_state_dict_metadata()): as it is.
  */
 int gt_metadata_keep(struct gt_tree *dict, const struct gt_state_dict *sd, struct gt_arena *arena,
     struct gt_err *err);

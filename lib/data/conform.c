@@ -1,4 +1,5 @@
 /* conform.c - a data set read as the one that a model was trained on. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,28 +22,60 @@ static int check_kind(
 	    kind_name(info->kind), kind_name(like->kind));
 }
 
-static int check_size(const struct gt_data_info *info, const struct gt_spec *spec,
-    const struct gt_data_description *like, struct gt_err *err)
-{
-	bool given = gt_spec_value(spec, "size") || gt_spec_value(spec, "channels");
+/* ---- images ---- */
 
-	if (info->kind != GT_DATA_IMAGE)
-		return 0;
-	if ((!like->height || info->height == like->height) &&
-	    (!like->width || info->width == like->width) &&
-	    (!like->channels || info->channels == like->channels))
-		return 0;
-	gt_err_set(err, GT_EINVAL,
-	    "images of %d x %d pixels and %d channels, but the model was trained on %d x %d and %d",
-	    info->width, info->height, info->channels, like->height ? like->width : info->width,
-	    like->height ? like->height : info->height,
-	    like->channels ? like->channels : info->channels);
-	return given ? gt_err_hint(err, "leave out size= and channels= to use those of the "
-	                                "training data")
-	             : err->code;
+/* Settings as text: those taken from the description, and those that the spec overrules. */
+struct told {
+	char adopted[240], overruled[400];
+};
+
+static void tell(char *text, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Add to the text, behind a comma. */
+static void tell(char *text, size_t size, const char *format, ...)
+{
+	size_t used = strlen(text);
+	va_list args;
+
+	used += (size_t)snprintf(text + used, size - used, "%s", used ? ", " : "");
+	va_start(args, format);
+	vsnprintf(text + used, size - used, format, args);
+	va_end(args);
 }
 
-/* ---- normalization ---- */
+static int conform_size(const struct gt_data_info *info, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct told *told, struct gt_err *err)
+{
+	const struct gt_data_description *like = request->like;
+	bool same_channels = !like->channels || info->channels == like->channels;
+	bool size_known = like->height && like->width;
+	bool same_size =
+	    !size_known || (info->height == like->height && info->width == like->width);
+	bool given = gt_spec_value(spec, "size");
+
+	if (same_channels && same_size) {
+		if (size_known && !strcmp(spec->kind, "images") && !given &&
+		    (request->height != like->height || request->width != like->width))
+			tell(told->adopted, sizeof(told->adopted), "%d x %d pixels", like->width,
+			    like->height);
+		return 0;
+	}
+	if (same_channels && given) {
+		tell(told->overruled, sizeof(told->overruled),
+		    "%d x %d pixels, but the model was trained with %d x %d", info->width,
+		    info->height, like->width, like->height);
+		return 0;
+	}
+	gt_err_set(err, GT_EINVAL,
+	    "images of %d x %d pixels and %d channels, but the model was trained on %d x %d and %d",
+	    info->width, info->height, info->channels, size_known ? like->width : info->width,
+	    size_known ? like->height : info->height,
+	    like->channels ? like->channels : info->channels);
+	return gt_spec_value(spec, "channels")
+	           ? gt_err_hint(err, "leave out channels= to use those of the training data")
+	           : err->code;
+}
 
 static bool same(const float *a, const float *b, int count)
 {
@@ -64,25 +97,30 @@ static const char *write_numbers(char *text, size_t size, const float *values, i
 	return text;
 }
 
-/* Take mean or std over, or compare those that were given. Adopted ones are told of. */
-static int conform_numbers(float *mine, const float *theirs, int count, const char *key,
-    const struct gt_spec *spec, char *told, size_t told_size, struct gt_err *err)
+/* Take mean or std over, unless the spec gives it. */
+static void conform_numbers(float *mine, const float *theirs, int count, const char *key,
+    const struct gt_spec *spec, struct told *told)
 {
-	size_t used = strlen(told);
 	char a[80], b[80];
 
 	if (same(mine, theirs, count))
-		return 0;
+		return;
 	write_numbers(a, sizeof(a), mine, count);
 	write_numbers(b, sizeof(b), theirs, count);
 	if (gt_spec_value(spec, key)) {
-		gt_err_set(
-		    err, GT_EINVAL, "%s=%s, but the model was trained with %s=%s", key, a, key, b);
-		return gt_err_hint(err, "leave out %s= to use that of the training data", key);
+		tell(told->overruled, sizeof(told->overruled),
+		    "%s=%s, but the model was trained with %s=%s", key, a, key, b);
+		return;
 	}
 	memcpy(mine, theirs, (size_t)count * sizeof(*mine));
-	snprintf(told + used, told_size - used, "%s%s=%s", used ? ", " : "", key, b);
-	return 0;
+	tell(told->adopted, sizeof(told->adopted), "%s=%s", key, b);
+}
+
+/* Text that the source keeps; NULL for an empty one. */
+static int keep(const char **out, struct gt_source *s, const char *text, struct gt_err *err)
+{
+	*out = *text ? gt_arena_strdup(&s->names, text, err) : NULL;
+	return *text && !*out ? GT_ENOMEM : 0;
 }
 
 static int conform_images(struct gt_source *s, const struct gt_spec *spec,
@@ -90,24 +128,19 @@ static int conform_images(struct gt_source *s, const struct gt_spec *spec,
 {
 	const struct gt_data_description *like = request->like;
 	struct gt_data_info *info = &s->info;
-	char told[240] = "";
-	int rc = check_size(info, spec, like, err);
+	struct told told = { "", "" };
+	int rc;
 
-	if (info->kind != GT_DATA_IMAGE || rc)
-		return rc;
-	if (like->height && !strcmp(spec->kind, "images") && !gt_spec_value(spec, "size") &&
-	    (request->height != like->height || request->width != like->width))
-		snprintf(told, sizeof(told), "%d x %d pixels", like->width, like->height);
-	if (like->normalization_known)
-		rc = conform_numbers(
-		    info->mean, like->mean, info->channels, "mean", spec, told, sizeof(told), err);
-	if (!rc && like->normalization_known)
-		rc = conform_numbers(
-		    info->std, like->std, info->channels, "std", spec, told, sizeof(told), err);
-	if (rc || !*told)
-		return rc;
-	info->adopted = gt_arena_strdup(&s->names, told, err);
-	return info->adopted ? 0 : GT_ENOMEM;
+	if (info->kind != GT_DATA_IMAGE)
+		return 0;
+	rc = conform_size(info, spec, request, &told, err);
+	if (!rc && like->normalization_known) {
+		conform_numbers(info->mean, like->mean, info->channels, "mean", spec, &told);
+		conform_numbers(info->std, like->std, info->channels, "std", spec, &told);
+	}
+	if (!rc)
+		rc = keep(&info->adopted, s, told.adopted, err);
+	return rc ? rc : keep(&info->overruled, s, told.overruled, err);
 }
 
 /* ---- features ---- */

@@ -32,7 +32,9 @@ struct gt_data_info {
 	size_t input_bytes;          /* of one sample's input */
 	size_t targets;              /* int32 values in one sample's target: 1 or block */
 	const char *note;            /* a warning about how the data were opened; NULL: none */
-	const char *adopted; /* settings taken from the request's `like`, as text; NULL: none */
+	/* Text on settings of the request's `like`: those taken from there, and those that the spec
+	 * overrules; NULL: none. */
+	const char *adopted, *overruled;
 	/* Images: subtracted after the division by 255 ... */
 	float mean[GT_DATA_MAX_CHANNELS];
 	float std[GT_DATA_MAX_CHANNELS]; /* ... and divided by; 0 and 1 unless given or known */
@@ -53,8 +55,9 @@ struct gt_data_request {
 	struct gt_file_name vocab;
 	/* The training data, described (NULL: this data set is read on its own). Tokens and classes
 	 * get the numbers that their names have there; all of those classes count, present or not.
-	 * Images get the size and normalization of the description. A class that is not described,
-	 * and a spec or a file that contradicts the description, are errors (description.h). */
+	 * Images get the size and normalization of the description, unless the spec overrules them.
+	 * A class that is not described, and a file that contradicts the description, are errors
+	 * (description.h). */
 	const struct gt_data_description *like;
 };
 
@@ -150,6 +153,8 @@ struct gt_tokenizer;
 
 /* Read a vocabulary that gt_dataset_save_vocab() wrote. */
 int gt_tokenizer_open(struct gt_tokenizer **out, struct gt_file_name file, struct gt_err *err);
+int gt_tokenizer_copy(
+    struct gt_tokenizer **out, const struct gt_tokenizer *tok, struct gt_err *err);
 int gt_tokenizer_size(const struct gt_tokenizer *tok);
 /* Text (UTF-8) to ids, yours to free(). An unknown character is an error that names it. */
 int gt_tokenizer_encode(const struct gt_tokenizer *tok, const char *text, size_t length,

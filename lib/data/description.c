@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lib/data/source.h"
+#include "lib/data/tokenizer.h"
 
 static const char *const kinds[] = {
 	[GT_DATA_IMAGE] = "image",
@@ -42,6 +43,7 @@ void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *
 void gt_data_description_release(struct gt_data_description *d)
 {
 	gt_arena_release(&d->arena);
+	gt_tokenizer_close(d->own);
 	*d = (struct gt_data_description){ 0 };
 }
 
@@ -99,7 +101,8 @@ static json_t *floats_to_json(const float *values, int count)
 	return array;
 }
 
-json_t *gt_data_description_to_json(const struct gt_data_description *d, struct gt_err *err)
+json_t *gt_data_description_to_json(
+    const struct gt_data_description *d, bool whole, struct gt_err *err)
 {
 	json_t *json = json_pack("{s:s,s:i}", "kind", kinds[d->kind], "classes", d->classes);
 	int rc = json ? 0 : -1;
@@ -117,6 +120,8 @@ json_t *gt_data_description_to_json(const struct gt_data_description *d, struct 
 	if (!rc && d->feature_names)
 		rc = json_object_set_new(
 		    json, "feature-names", names_to_json(d->feature_names, d->features));
+	if (!rc && whole && d->tokenizer)
+		rc = json_object_set_new(json, "vocab", gt_tokenizer_to_json(d->tokenizer));
 	if (!rc)
 		return json;
 	json_decref(json);
@@ -225,6 +230,16 @@ static int read_image(struct gt_data_description *d, const json_t *json, struct 
 	return rc;
 }
 
+static int read_vocab(struct gt_data_description *d, const json_t *json, struct gt_err *err)
+{
+	if (!json)
+		return 0;
+	if (gt_tokenizer_from_json(&d->own, json, err))
+		return gt_err_prefix(err, "'vocab'");
+	d->tokenizer = d->own;
+	return 0;
+}
+
 static int read_description(struct gt_data_description *d, const json_t *json, struct gt_err *err)
 {
 	const char *kind = json_string_value(json_object_get(json, "kind"));
@@ -246,7 +261,7 @@ static int read_description(struct gt_data_description *d, const json_t *json, s
 	if (!rc)
 		rc = read_names(
 		    &d->feature_names, d->features, &d->arena, json, "feature-names", err);
-	return rc;
+	return rc ? rc : read_vocab(d, json_object_get(json, "vocab"), err);
 }
 
 int gt_data_description_from_json(

@@ -20,15 +20,17 @@ struct gt_data_description {
 	int features;                         /* vectors; 0: not known */
 	const char *const *feature_names;     /* [features]; NULL: columns have no names */
 	const struct gt_tokenizer *tokenizer; /* text; NULL: not known here */
-	struct gt_arena arena;                /* names that were read from JSON */
+	struct gt_arena arena;                /* names that were read from JSON, */
+	struct gt_tokenizer *own;             /* and the tokenizer; or NULL */
 };
 
 /* Describe an open data set. Names and tokenizer are borrowed from it: nothing to release. */
 void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *data);
 
 /* The description as a JSON object, yours; a name that is not UTF-8 is an array of its bytes.
- * The tokenizer is left out: vocab.json has it. Errors: GT_ENOMEM. */
-json_t *gt_data_description_to_json(const struct gt_data_description *d, struct gt_err *err);
+ * `whole`: with the tokenizer, which a run directory keeps in vocab.json. Errors: GT_ENOMEM. */
+json_t *gt_data_description_to_json(
+    const struct gt_data_description *d, bool whole, struct gt_err *err);
 
 /* Read an object that gt_data_description_to_json() wrote. Errors: GT_EFORMAT, GT_ENOMEM; *out is
  * zeroed. */

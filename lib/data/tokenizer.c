@@ -1,7 +1,6 @@
 /* tokenizer.c - characters or bytes to ids and back. */
 #include "lib/data/tokenizer.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,6 +154,19 @@ static int read_json(struct gt_tokenizer **out, const json_t *json, struct gt_er
 	return gt_err_set(err, GT_EFORMAT, "\"level\" is neither \"char\" nor \"byte\"");
 }
 
+int gt_tokenizer_from_json(struct gt_tokenizer **out, const json_t *json, struct gt_err *err)
+{
+	int rc;
+
+	*out = NULL;
+	rc = read_json(out, json, err);
+	if (rc) {
+		gt_tokenizer_close(*out);
+		*out = NULL;
+	}
+	return rc;
+}
+
 int gt_tokenizer_open(struct gt_tokenizer **out, struct gt_file_name file, struct gt_err *err)
 {
 	struct gt_mapping map;
@@ -174,14 +186,12 @@ int gt_tokenizer_open(struct gt_tokenizer **out, struct gt_file_name file, struc
 	/* A NUL is a character like any other. */
 	json = json_loadb(map.data ? (const char *)map.data : "", map.size, JSON_ALLOW_NUL, &where);
 	if (json)
-		rc = read_json(out, json, err);
+		rc = gt_tokenizer_from_json(out, json, err);
 	else
 		rc = gt_err_set(err, GT_EFORMAT, "line %d: %s", where.line, where.text);
 	json_decref(json);
 	gt_unmap(&map);
 	if (rc) {
-		gt_tokenizer_close(*out);
-		*out = NULL;
 		gt_err_prefix(err, "vocabulary '%s'", file.path);
 		if (rc == GT_EFORMAT)
 			gt_err_hint(err, "the file was not written by gtrain, or was changed");
@@ -250,7 +260,7 @@ const char *gt_tokenizer_text(const struct gt_tokenizer *tok, int32_t id, size_t
 	return (const char *)tok->tokens[id].text;
 }
 
-static json_t *to_json(const struct gt_tokenizer *tok)
+json_t *gt_tokenizer_to_json(const struct gt_tokenizer *tok)
 {
 	json_t *list, *json = json_pack("{s:s}", "level", tok->bytes ? "byte" : "char");
 
@@ -272,7 +282,7 @@ failed:
 int gt_tokenizer_save(const struct gt_tokenizer *tok, struct gt_file_name name, struct gt_err *err)
 {
 	struct gt_atomic_file file;
-	json_t *json = to_json(tok);
+	json_t *json = gt_tokenizer_to_json(tok);
 	int rc;
 
 	if (!json)

@@ -2,6 +2,7 @@
 #ifndef GT_DATA_TOKENIZER_H
 #define GT_DATA_TOKENIZER_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,9 +17,6 @@ int gt_tokenizer_new_bytes(struct gt_tokenizer **out, struct gt_err *err);
 /* Every code point whose bit is set in seen [GT_CODE_POINTS / 8], in ascending order. */
 int gt_tokenizer_new_chars(struct gt_tokenizer **out, const uint8_t *seen, struct gt_err *err);
 
-int gt_tokenizer_copy(
-    struct gt_tokenizer **out, const struct gt_tokenizer *tok, struct gt_err *err);
-
 bool gt_tokenizer_is_bytes(const struct gt_tokenizer *tok);
 
 /* The id of a code point, or of a byte for a tokenizer of bytes; -1 where it has none. */
@@ -26,6 +24,11 @@ int32_t gt_tokenizer_id(const struct gt_tokenizer *tok, uint32_t code);
 
 /* GT_EFORMAT: the code point at `offset` has no id. Names it. */
 int gt_tokenizer_unknown(uint32_t code, size_t offset, struct gt_err *err);
+
+/* The content of a vocabulary's file (gt_dataset_save_vocab()), yours, or NULL for want of memory;
+ * and a tokenizer of it. Errors: GT_EFORMAT, GT_ENOMEM; *out is then NULL. */
+json_t *gt_tokenizer_to_json(const struct gt_tokenizer *tok);
+int gt_tokenizer_from_json(struct gt_tokenizer **out, const json_t *json, struct gt_err *err);
 
 int gt_tokenizer_save(const struct gt_tokenizer *tok, struct gt_file_name name, struct gt_err *err);
 

@@ -18,7 +18,7 @@ struct gt_eval {
 
 /* ---- the steps of the session ---- */
 
-static void warn(const struct gt_eval *e)
+static void warn(const struct gt_eval *e, bool known_vocab)
 {
 	const struct gt_data_info *info = gt_dataset_info(e->data);
 	const char *trained = json_string_value(json_object_get(e->source.config, "model"));
@@ -31,10 +31,11 @@ static void warn(const struct gt_eval *e)
 		gt_log_info(e->log, "{data} is read with %s, as in training", info->adopted);
 	if (trained && e->o.model && strcmp(trained, e->o.model))
 		gt_log_warn(e->log, "{model} %s: the run was trained as %s", e->o.model, trained);
-	if (info->kind == GT_DATA_TOKENS && !e->source.vocab && !e->o.vocab &&
-	    !strncmp(e->o.data, "text:", 5))
+	if (info->overruled)
+		gt_log_warn(e->log, "{data}: %s", info->overruled);
+	if (info->kind == GT_DATA_TOKENS && !known_vocab && !strncmp(e->o.data, "text:", 5))
 		gt_log_warn(e->log,
-		    "no vocab.json lies beside '%s': tokens are numbered by this text "
+		    "'%s' says nothing of its vocabulary: tokens are numbered by this text "
 		    "alone; {vocab} names the vocabulary it was trained with",
 		    e->source.path);
 }
@@ -49,16 +50,15 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	gt_data_request_of(
 	    &request, s->model, 0, e->o.host_ranks ? e->o.host_ranks : s->group->size);
 	request.like = &trained_on;
-	request.vocab = e->o.vocab ? (struct gt_file_name){ .path = e->o.vocab }
-	                           : gt_run_source_vocab(&e->source);
+	gt_run_source_choose_vocab(&trained_on, &request.vocab, &e->source, e->o.vocab);
 	if (!rc)
 		rc = gt_dataset_open(&e->data, e->o.data, &request, err);
+	if (!rc) {
+		gt_model_input_of(&s->input, gt_dataset_info(e->data));
+		warn(e, trained_on.tokenizer || request.vocab.path);
+	}
 	gt_data_description_release(&trained_on);
-	if (rc)
-		return rc;
-	gt_model_input_of(&s->input, gt_dataset_info(e->data));
-	warn(e);
-	return 0;
+	return rc;
 }
 
 static int plan(struct gt_session *s, void *self, struct gt_err *err)

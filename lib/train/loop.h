@@ -14,6 +14,7 @@ struct gt_loop {
 	int64_t queued, finished;
 	bool close; /* an observer looks at the gradients and weights of each step */
 	const json_t *config;
+	char *about; /* of rank 0 where it writes checkpoints (gt_about_text()), or NULL */
 	const struct gt_observer *observers;
 	int observer_count, started_count;
 	double started, train_s;

@@ -67,6 +67,8 @@ static void log_notes(const struct gt_train *t, const char *option, const struct
 		gt_log_warn(t->log, "{%s}: %s", option, info->note);
 	if (info && info->adopted && !gt_train_rank(t))
 		gt_log_info(t->log, "{%s} is read with %s, as in training", option, info->adopted);
+	if (info && info->overruled && !gt_train_rank(t))
+		gt_log_warn(t->log, "{%s}: %s", option, info->overruled);
 }
 
 static int open_val(struct gt_train *t, struct gt_data_request *request, struct gt_err *err)
@@ -96,7 +98,7 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 	if (!rc)
 		rc = gt_run_source_describe(&trained_on, &t->origin, err);
 	gt_data_request_of(&request, t->s.model, t->o.seed, gt_train_host_ranks(t));
-	request.vocab = gt_run_source_vocab(&t->origin);
+	gt_run_source_choose_vocab(&trained_on, &request.vocab, &t->origin, NULL);
 	request.like = t->origin.path ? &trained_on : NULL;
 	if (!rc)
 		rc = gt_dataset_open(&t->data, t->o.data, &request, err);

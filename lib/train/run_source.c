@@ -129,7 +129,7 @@ static int find_vocab(struct gt_run_source *s, struct gt_err *err)
 	s->vocab = gt_folder_path(&s->dir.folder, "vocab.json", err);
 	if (!s->vocab)
 		return GT_ENOMEM;
-	if (!gt_file_exists(gt_run_source_vocab(s))) {
+	if (!gt_file_exists((struct gt_file_name){ &s->dir.folder, s->vocab })) {
 		free(s->vocab);
 		s->vocab = NULL;
 	}
@@ -155,12 +155,16 @@ int gt_run_source_open(struct gt_run_source *out, const char *argument, struct g
 		rc = gt_run_dir_open(&out->dir, argument, err);
 		if (!rc)
 			rc = choose_newest(out, err);
-		return rc ? rc : read_run(out, err);
+		if (!rc)
+			rc = read_run(out, err);
+		return rc ? rc : gt_about_open(&out->about, out->file, err);
 	}
 	rc = choose(out, NULL, gt_strdup(argument, err));
 	if (!rc)
 		rc = open_run_of(out, argument, err);
-	return rc || !out->dir.folder.path ? rc : find_vocab(out, err);
+	if (!rc && out->dir.folder.path)
+		rc = find_vocab(out, err);
+	return rc ? rc : gt_about_open(&out->about, out->file, err);
 }
 
 int gt_run_source_latest(struct gt_run_source *out, const char *dir, struct gt_err *err)
@@ -181,14 +185,10 @@ void gt_run_source_release(struct gt_run_source *source)
 {
 	free(source->path);
 	free(source->vocab);
+	json_decref(source->about);
 	json_decref(source->config);
 	gt_run_dir_close(&source->dir);
 	*source = (struct gt_run_source){ 0 };
-}
-
-struct gt_file_name gt_run_source_vocab(const struct gt_run_source *source)
-{
-	return (struct gt_file_name){ &source->dir.folder, source->vocab };
 }
 
 const char *gt_run_source_model(
@@ -197,10 +197,13 @@ const char *gt_run_source_model(
 	const char *model = given;
 
 	if (!model)
+		model = json_string_value(json_object_get(source->about, "model"));
+	if (!model)
 		model = json_string_value(json_object_get(source->config, "model"));
 	if (!model) {
 		gt_err_set(err, GT_EINVAL,
-		    "{model} is missing, and '%s' has no config.json that says it", source->path);
+		    "{model} is missing, and neither '%s' nor a config.json of its run says it",
+		    source->path);
 		gt_err_hint(err, "{model} NAME[:key=value,...], for example resnet20");
 	}
 	return model;
@@ -209,7 +212,22 @@ const char *gt_run_source_model(
 int gt_run_source_describe(
     struct gt_data_description *out, const struct gt_run_source *source, struct gt_err *err)
 {
-	int rc = gt_about_read(out, source->config, err);
+	int rc;
 
+	if (source->about) {
+		rc = gt_about_read(out, source->about, err);
+		return rc ? gt_err_prefix(err, "'%s', '" GT_ABOUT_NAME "'", source->path) : 0;
+	}
+	rc = gt_about_read(out, source->config, err);
 	return rc ? gt_err_prefix(err, "'%s/config.json'", source->dir.folder.path) : 0;
+}
+
+void gt_run_source_choose_vocab(struct gt_data_description *trained_on, struct gt_file_name *file,
+    const struct gt_run_source *source, const char *given)
+{
+	*file = (struct gt_file_name){ .path = given };
+	if (given)
+		trained_on->tokenizer = NULL;
+	else if (!trained_on->tokenizer)
+		*file = (struct gt_file_name){ &source->dir.folder, source->vocab };
 }

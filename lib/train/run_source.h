@@ -10,6 +10,7 @@ struct gt_run_source {
 	char *path;               /* of the checkpoint; NULL: there is none */
 	struct gt_file_name file; /* the same, to open */
 	struct gt_run_dir dir;    /* the run directory, not open if it belongs to none */
+	json_t *about;            /* facts that the checkpoint keeps (about.h), or NULL */
 	json_t *config;           /* of the run, or NULL */
 	char *vocab;              /* path of the run's vocabulary, or NULL */
 };
@@ -28,17 +29,22 @@ int gt_run_source_latest(struct gt_run_source *out, const char *dir, struct gt_e
 
 void gt_run_source_release(struct gt_run_source *source);
 
-/* The run's vocabulary; path NULL if it has none, or there is no run. */
-struct gt_file_name gt_run_source_vocab(const struct gt_run_source *source);
-
-/* The model of the checkpoint: `given`, or the one that the run's config.json names, borrowed. NULL
- * with err set if there is neither. */
+/* The model of the checkpoint: `given`, or the one that the checkpoint names, or the run's
+ * config.json, borrowed. NULL with err set if none does. */
 const char *gt_run_source_model(
     const struct gt_run_source *source, const char *given, struct gt_err *err);
 
-/* The data that the run was trained on; nothing if there is no run. Release it in any case. Errors:
- * GT_EFORMAT, GT_ENOMEM. */
+/* The data that the model was trained on, as the checkpoint has it, or else the run; nothing if
+ * neither does. Release it in any case. Errors: GT_EFORMAT, GT_ENOMEM. */
 int gt_run_source_describe(
     struct gt_data_description *out, const struct gt_run_source *source, struct gt_err *err);
+
+/*
+ * Where the vocabulary comes from: the file `given`; if that is NULL, `trained_on`, as
+ * gt_run_source_describe() has made it, or else the run's vocab.json. It is then
+ * trained_on->tokenizer, or *file, whose strings are borrowed, or neither.
+ */
+void gt_run_source_choose_vocab(struct gt_data_description *trained_on, struct gt_file_name *file,
+    const struct gt_run_source *source, const char *given);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "lib/ckpt/ckpt.h"
+#include "lib/train/about.h"
 #include "lib/train/snapshot_inside.h"
 #include "lib/train/weights.h"
 
@@ -267,6 +268,17 @@ static struct gt_tree *best_tree(struct writer *w)
 
 /* ---- files ---- */
 
+/* With the facts about the run. */
+static struct gt_tree *state_dict(const struct gt_snapshot *s, const struct gt_whole *whole,
+    const struct gt_ema *ema, struct gt_arena *a, struct gt_err *err)
+{
+	struct gt_tree *dict = gt_weights_tree(s->store, whole, ema, s->model, a, err);
+
+	if (dict && s->about && gt_tree_set_metadata(dict, GT_ABOUT_NAME, s->about, a, err))
+		return NULL;
+	return dict;
+}
+
 static int write_all(const struct gt_snapshot *s, const struct gt_whole *whole,
     struct gt_file_name file, struct gt_err *err)
 {
@@ -275,7 +287,7 @@ static int write_all(const struct gt_snapshot *s, const struct gt_whole *whole,
 	struct gt_tree *root = gt_tree_dict(&a, err);
 	int rc;
 
-	put(&w, root, "model", gt_weights_tree(s->store, whole, NULL, s->model, &a, err));
+	put(&w, root, "model", state_dict(s, whole, NULL, &a, err));
 	put(&w, root, "optimizer", optimizer_tree(&w));
 	put(&w, root, "lr_scheduler", scheduler_tree(&w));
 	put(&w, root, "scaler", scaler_tree(&w));
@@ -286,8 +298,7 @@ static int write_all(const struct gt_snapshot *s, const struct gt_whole *whole,
 	if (s->config)
 		put(&w, root, "config", json_tree(&w, s->config));
 	if (s->ema && gt_ema_updates(s->ema))
-		put(&w, root, "model_ema",
-		    gt_weights_tree(s->store, whole, s->ema, s->model, &a, err));
+		put(&w, root, "model_ema", state_dict(s, whole, s->ema, &a, err));
 	rc = w.failed ? err->code : gt_torch_save(file, root, err);
 	gt_arena_release(&a);
 	return rc;
@@ -304,25 +315,25 @@ int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, stru
 	return rc;
 }
 
-static int write_model(const struct gt_store *store, const struct gt_whole *whole,
-    const struct gt_model *model, struct gt_file_name file, struct gt_err *err)
+static int write_model(const struct gt_snapshot *s, const struct gt_whole *whole,
+    struct gt_file_name file, struct gt_err *err)
 {
 	struct gt_arena a = { 0 };
-	struct gt_tree *tree = gt_weights_tree(store, whole, NULL, model, &a, err);
+	struct gt_tree *tree = state_dict(s, whole, NULL, &a, err);
 	int rc = tree ? gt_torch_save(file, tree, err) : err->code;
 
 	gt_arena_release(&a);
 	return rc;
 }
 
-int gt_snapshot_save_model(const struct gt_store *store, struct gt_parallel *parallel,
-    const struct gt_model *model, struct gt_file_name file, struct gt_err *err)
+int gt_snapshot_save_model(
+    const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err)
 {
 	struct gt_whole whole;
-	int rc = gt_whole_collect(&whole, parallel, store, NULL, NULL, err);
+	int rc = gt_whole_collect(&whole, s->parallel, s->store, NULL, NULL, err);
 
-	if (!rc && !gt_parallel_rank(parallel))
-		rc = write_model(store, &whole, model, file, err);
+	if (!rc && !gt_parallel_rank(s->parallel))
+		rc = write_model(s, &whole, file, err);
 	gt_whole_release(&whole);
 	return rc;
 }

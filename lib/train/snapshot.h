@@ -34,6 +34,7 @@ struct gt_snapshot {
 	/* Options of the run, to save; when loading, those that must be as they were. May be
 	 * NULL. */
 	const json_t *config;
+	const char *about; /* gt_about_text(), for the state_dicts; for saving; may be NULL */
 };
 
 /* With s->ema, "model_ema" has the mean of the weights, and the model's buffers. A collective call
@@ -49,8 +50,9 @@ int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, stru
  */
 int gt_snapshot_load(struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err);
 
-/* The bare state_dict, as model.pth and best.pth have it. A collective call likewise. */
-int gt_snapshot_save_model(const struct gt_store *store, struct gt_parallel *parallel,
-    const struct gt_model *model, struct gt_file_name file, struct gt_err *err);
+/* The bare state_dict, as model.pth and best.pth have it, of s->store, model, parallel and about. A
+ * collective call likewise. */
+int gt_snapshot_save_model(
+    const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err);
 
 #endif

@@ -57,6 +57,10 @@ static int save_weights(const struct gt_loop *l, const char *name, struct gt_err
 {
 	struct gt_file_name file = { .folder = &l->dir.folder };
 	const struct gt_train *t = l->t;
+	const struct gt_snapshot s = { .store = t->s.store,
+		.model = t->s.model,
+		.parallel = t->s.parallel,
+		.about = l->about };
 	char *path;
 	int rc;
 
@@ -64,9 +68,7 @@ static int save_weights(const struct gt_loop *l, const char *name, struct gt_err
 		return 0;
 	path = writes_files(l) ? gt_folder_path(file.folder, name, err) : NULL;
 	file.path = path;
-	rc = path || !writes_files(l)
-	         ? gt_snapshot_save_model(t->s.store, t->s.parallel, t->s.model, file, err)
-	         : GT_ENOMEM;
+	rc = path || !writes_files(l) ? gt_snapshot_save_model(&s, file, err) : GT_ENOMEM;
 	free(path);
 	return rc;
 }
@@ -135,6 +137,7 @@ static int save(struct gt_loop *l, struct gt_err *err)
 		.best_step = t->best_step,
 		.best_score = t->best_score,
 		.config = l->config,
+		.about = l->about,
 	};
 	struct gt_file_name file = { .folder = &l->dir.checkpoints };
 	char *path;
@@ -262,7 +265,8 @@ static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 
 	if (!t->o.out || gt_train_rank(t))
 		return 0;
-	config = gt_about_add(l->config, t->data, err);
+	l->about = gt_about_text(t->o.model, t->data, err);
+	config = l->about ? gt_about_add(l->config, t->data, err) : NULL;
 	if (!config)
 		return GT_ENOMEM;
 	rc = gt_run_dir_create(&l->dir, t->o.out, err);
@@ -321,6 +325,7 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 	gt_feeder_close(&l.feeder);
 	gt_profile_free(l.profile);
 	gt_run_dir_close(&l.dir);
+	free(l.about);
 	result->step = t->step;
 	result->total = t->o.lr_schedule.total;
 	result->stopped = !rc && t->step < t->o.lr_schedule.total;

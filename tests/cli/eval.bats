@@ -28,6 +28,9 @@ setup() {
 	done
 	cp table/model.pth alone.pth
 	gtrain eval --ckpt alone.pth --data "$RANDOM_DATA" --json
+	equal "$out" "$first"
+	forget alone.pth
+	gtrain eval --ckpt alone.pth --data "$RANDOM_DATA" --json
 	equal "$status" 2
 	[[ $err == *"--model is missing"*"hint: --model"* ]]
 	gtrain eval --ckpt alone.pth --data "$RANDOM_DATA" --json --model mlp:8,16,3

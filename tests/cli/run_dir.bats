@@ -132,6 +132,7 @@ KINDS="link dangling fifo folder socket"
 			rm -rf run
 			cp -r base run
 			[[ $file != model.pth ]] || rm -r run/checkpoints
+			[[ $file != vocab.json ]] || forget run/checkpoints/*.pth
 			plant "$kind" "run/$file"
 			refused "run/$file" eval --ckpt run --data text:text.txt -q
 			refused "run/$file" generate --ckpt run --prompt a --tokens 2 -q
@@ -190,9 +191,10 @@ KINDS="link dangling fifo folder socket"
 	equal "$status" 1
 	[[ $err == *"'run/config.json' is a symbolic link, not a regular file"* ]]
 	rm run/metrics.jsonl # then nothing shows that it is a run
+	forget run/checkpoints/step-00000002.pth
 	gtrain_in 10 eval --ckpt run/checkpoints/step-00000002.pth --data text:text.txt -q
 	equal "$status" 2
-	[[ $err == *"--model is missing, and 'run/checkpoints/step-00000002.pth' has no config.json"* ]]
+	[[ $err == *"--model is missing, and neither 'run/checkpoints/step-00000002.pth' nor a config.json"* ]]
 	gtrain_in 10 eval --ckpt base/checkpoints/step-00000002.pth --data text:text.txt -q
 	equal "$status" 0
 }

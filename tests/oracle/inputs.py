@@ -77,7 +77,8 @@ def checkpoint_rows():
 
 
 def run_rows():
-    """A run directory as --ckpt, --init-from, --resume, with a file of it damaged."""
+    """A run directory as --ckpt, --init-from, --resume, with a file of it damaged; and one with the weights alone, as
+    checkpoints of older versions have them, without the facts about the run."""
     uses = {
         ("eval", "--ckpt"): [*EVAL, "--ckpt", "copy", "--data", "text:text.txt"],
         ("generate", "--ckpt"): [*GENERATE, "--ckpt", "copy"],
@@ -88,9 +89,12 @@ def run_rows():
     for (command, slot), args in uses.items():
         for file in ("config.json", "vocab.json", "checkpoints/step-00000003.pth", "checkpoints", "metrics.jsonl", "model.pth"):
             fine = ANYTHING_GOES if file in UNUSED[slot] else ("missing",) if file in REPLACED[slot] else ()
+            known = IN_CHECKPOINTS.get((slot, file), fine)
+            yield Row(command, slot, args, f"run/{file}", whole="run", fine=known)
             if (command, file) == ("eval", "vocab.json"):
                 fine = ("missing",)  # with a warning
-            yield Row(command, slot, args, f"run/{file}", whole="run", fine=fine)
+            if slot in ("--ckpt", "--init-from"):
+                yield Row(command, slot, args, f"older/{file}", whole="older", fine=fine)
 
 
 # Files of a run directory that a command does without, writes anew, or makes up for: the checkpoint before takes the place of the last.
@@ -98,6 +102,9 @@ UNUSED = {
     "--ckpt": ("metrics.jsonl", "model.pth", "checkpoints"), "--init-from": ("config.json", "metrics.jsonl", "model.pth", "checkpoints"),
     "--resume": ("metrics.jsonl", "model.pth", "checkpoints"), "--out": ("metrics.jsonl", "model.pth", "checkpoints"),
 }
+# Files whose facts the checkpoints have, too.
+IN_CHECKPOINTS = {(slot, "vocab.json"): ANYTHING_GOES for slot in ("--ckpt", "--init-from", "--resume")} | {
+    ("--ckpt", "config.json"): ("missing",)}
 LAST = "checkpoints/step-00000003.pth"
 REPLACED = {"--ckpt": (LAST,), "--init-from": (LAST, "vocab.json"), "--resume": (LAST, "vocab.json"), "--out": (LAST, "vocab.json")}
 
@@ -200,10 +207,21 @@ def judge(row, way, folder, number):
     return "\n".join(found)
 
 
+def weights_alone(run, copy):
+    """A copy of a run whose checkpoints have been npz files, which have no room for text."""
+    shutil.copytree(run, copy)
+    for where, _, names in os.walk(copy):
+        for file in (os.path.join(where, name) for name in names if name.endswith(".pth")):
+            for source, target in ((file, "arrays.npz"), ("arrays.npz", file)):
+                subprocess.run([GTRAIN, "ckpt", "convert", "-q", source, "-o", target], check=True)
+            os.remove("arrays.npz")
+
+
 def cases(folder):
     os.chdir(folder)
     small_files.make_data(folder)
     small_files.train(GTRAIN, folder, "run", env=ENV)
+    weights_alone("run", "older")
     os.mkdir("scratch")
     work = [(row, way) for row in rows() for way in WAYS]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
