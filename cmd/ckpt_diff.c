@@ -53,6 +53,8 @@ int gt_cmd_ckpt_diff(int argc, char **argv)
 		rc = gt_err_set(&err, GT_EINVAL, "two files are needed");
 		gt_err_hint(&err, "gtrain ckpt diff A B");
 	}
+	if (!rc)
+		rc = gt_cmd_find_ckpts(&env, &err);
 	for (int i = 0; i < 2 && !rc; i++) {
 		rc = gt_ckpt_open(&ckpt[i], env.opts.operands[i], &err);
 		side[i] = (struct gt_diff_side){ ckpt[i], env.opts.operands[i] };

@@ -52,8 +52,10 @@ int gt_cmd_ckpt_ls(int argc, char **argv)
 		rc = gt_err_set(&err, GT_EINVAL, "no file is named");
 		gt_err_hint(&err, "gtrain ckpt ls FILE");
 	} else {
-		rc = gt_ckpt_open(&ckpt, env.opts.operands[0], &err);
+		rc = gt_cmd_find_ckpts(&env, &err);
 	}
+	if (!rc)
+		rc = gt_ckpt_open(&ckpt, env.opts.operands[0], &err);
 	if (!rc)
 		rc = look(&listing, ckpt, &cli, env.opts.operands[0], &err);
 	listing.all = cli.all;

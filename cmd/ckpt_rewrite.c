@@ -65,8 +65,10 @@ int gt_ckpt_target_check(struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, stru
 {
 	const struct gt_ckpt_target_cli *target = r->target;
 	const char *to = target->to < 0 ? NULL : gt_convert_words[target->to];
-	int rc = gt_convert_format(&r->format, to, target->output, err);
+	int rc = gt_cmd_find_ckpts(env, err);
 
+	if (!rc)
+		rc = gt_convert_format(&r->format, to, target->output, err);
 	if (!rc)
 		rc = check_output(r, env, err);
 	if (!rc && to)

@@ -43,8 +43,9 @@ struct gt_ckpt_rewrite {
 	bool json;
 };
 
-/* What --to or the ending of --output says the format is; with a warning where they differ.
- * GT_EINVAL where the output is one of the operands, or an index of no shards. */
+/* Run directories among the operands become their checkpoints. What --to or the ending of --output
+ * says the format is; with a warning where they differ. GT_EINVAL where the output is one of the
+ * operands, or an index of no shards. */
 int gt_ckpt_target_check(struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, struct gt_err *err);
 
 /* Write the tree as the format takes it, and report: notes and a line to the log, or with `json` a

@@ -34,8 +34,9 @@ int gt_cmd_ckpt_verify(int argc, char **argv)
 
 	if (status != GT_CMD_GO)
 		return status;
+	rc = gt_cmd_find_ckpts(&env, &err);
 	path = env.opts.operand_count ? env.opts.operands[0] : NULL;
-	if (!path) {
+	if (!rc && !path) {
 		rc = gt_err_set(&err, GT_EINVAL, "no file is named");
 		gt_err_hint(&err, "gtrain ckpt verify FILE");
 	}

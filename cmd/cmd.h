@@ -8,6 +8,7 @@
 
 #include "lib/base/err.h"
 #include "lib/base/log.h"
+#include "lib/base/mem.h"
 #include "lib/base/opt.h"
 
 /*
@@ -115,8 +116,9 @@ extern const char *const gt_cmd_devices[];
 struct gt_cmd_env {
 	const struct gt_cmd *cmd;
 	struct gt_opts opts;
-	struct gt_log log; /* standard error, as --quiet, --verbose and --color want it */
-	bool color;        /* whether standard output takes colors */
+	struct gt_log log;     /* standard error, as --quiet, --verbose and --color want it */
+	bool color;            /* whether standard output takes colors */
+	struct gt_arena paths; /* of gt_cmd_find_ckpts() */
 };
 
 /*
@@ -149,6 +151,10 @@ bool gt_cmd_can_draw(int fd);
 
 /* The width of the terminal on which our launcher draws for us (comm/launch.h), or 0. */
 int gt_cmd_lent_columns(void);
+
+/* Where an operand is a run directory, put the path of its latest checkpoint in its place, and log
+ * that. Errors: GT_ENOMEM. */
+int gt_cmd_find_ckpts(struct gt_cmd_env *env, struct gt_err *err);
 
 /* Print a JSON document and a line feed to standard output, and drop it; NULL is out of memory.
  * Numbers have the digits that a float32 deserves. */

@@ -8,6 +8,7 @@
 
 #include "cmd/cmd.h"
 #include "lib/base/option_names.h"
+#include "lib/train/run_source.h"
 
 const char *const gt_cmd_color_words[] = { "auto", "always", "never", NULL };
 const char *const gt_cmd_devices[] = { "cpu", "cuda", NULL };
@@ -120,17 +121,19 @@ int gt_cmd_begin(
 	return rc ? gt_cmd_end(env, rc, &err) : GT_CMD_GO;
 }
 
-/* The reason is the system's for closing or flushing; where a line was lost before, it is gone. */
+/* The reason is the system's for closing or flushing; where a line was lost before, it is gone. A
+ * reader that has enough, as `| head` has, needs no message: the status tells that it left. */
 static bool results_arrive(bool closing)
 {
-	bool lost = ferror(stdout);
+	bool lost = ferror(stdout), left = false;
 	const char *reason = "";
 
 	if (closing ? fclose(stdout) : fflush(stdout)) {
 		lost = true;
+		left = errno == EPIPE;
 		reason = strerror(errno);
 	}
-	if (lost)
+	if (lost && !left)
 		fprintf(stderr, "gtrain: error: cannot write to standard output%s%s\n",
 		    *reason ? ": " : "", reason);
 	return !lost;
@@ -139,6 +142,7 @@ static bool results_arrive(bool closing)
 int gt_cmd_end(struct gt_cmd_env *env, int rc, const struct gt_err *err)
 {
 	gt_opts_release(&env->opts);
+	gt_arena_release(&env->paths);
 	if (rc)
 		return report(&env->log, err, env->cmd->name);
 	return results_arrive(false) ? GT_EXIT_DONE : GT_EXIT_FAILED;
@@ -166,6 +170,24 @@ int gt_cmd_lent_columns(void)
 	long columns = text ? strtol(text, NULL, 10) : 0;
 
 	return columns > 0 && columns <= MOST_COLUMNS ? (int)columns : 0;
+}
+
+int gt_cmd_find_ckpts(struct gt_cmd_env *env, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (int i = 0; i < env->opts.operand_count && !rc; i++) {
+		char **operand = &env->opts.operands[i], *path;
+
+		rc = gt_run_source_find(&path, *operand, err);
+		if (!path)
+			continue;
+		gt_log_info(&env->log, "%s is a run; its latest checkpoint is %s", *operand, path);
+		*operand = gt_arena_strdup(&env->paths, path, err);
+		rc = *operand ? 0 : GT_ENOMEM;
+		free(path);
+	}
+	return rc;
 }
 
 int gt_cmd_print_json(json_t *document, size_t flags, struct gt_err *err)

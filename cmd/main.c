@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
@@ -56,6 +57,16 @@ static void wait_politely(char **argv)
 	/* Without /proc it goes on as it is. */
 }
 
+/* `ps` and `pgrep` name a process by the file that it executes: "exe" for /proc/self/exe, by which
+ * ranks are started and this program starts itself again. */
+static void take_own_name(void)
+{
+	char name[16] = "";
+
+	if (!prctl(PR_GET_NAME, name) && !strcmp(name, "exe"))
+		prctl(PR_SET_NAME, "gtrain");
+}
+
 static bool is_help(const char *word)
 {
 	return !strcmp(word, "--help") || !strcmp(word, "-h");
@@ -103,6 +114,7 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	keep_standard_streams();
+	take_own_name();
 	/* A line is one write: those of several processes do not mix. */
 	setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
 	/* A reader that went away is an error like any other, and no reason to lose a training

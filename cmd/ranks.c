@@ -23,7 +23,7 @@ static char **words_of(
 
 	if (!name)
 		return NULL;
-	words[n++] = "/proc/self/exe";
+	words[n++] = "gtrain";
 	for (char *word = strtok_r(name, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
 		words[n++] = word;
 	if (out) { /* before the rest, in which "--" may end the options */
@@ -144,6 +144,7 @@ int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_e
     char **argv, struct gt_err *err)
 {
 	struct gt_launch_options options = { .nproc = (int)ranks->nproc,
+		.program = "/proc/self/exe",
 		.log_dir = ranks->log_dir,
 		.rank_0_speaks = ranks->rank_0_speaks,
 		.max_restarts = ranks->max_restarts,

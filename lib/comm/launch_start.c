@@ -75,7 +75,6 @@ _Noreturn static void become(
 {
 	const struct gt_launch *l = s->launch;
 	const struct gt_share *share = &s->share[rank];
-	char *const *argv = l->options->argv;
 
 	/* The launcher may have died before the first call: then its death will send nothing. */
 	if (!prctl(PR_SET_PDEATHSIG, SIGKILL) && getppid() == s->launcher && !setpgid(0, 0) &&
@@ -84,7 +83,7 @@ _Noreturn static void become(
 	    dup2(error_pipe, STDERR_FILENO) >= 0 && (rank || !fcntl(s->listen_fd, F_SETFD, 0)) &&
 	    (!share->bound || !sched_setaffinity(0, sizeof(share->set), &share->set)) &&
 	    !sigprocmask(SIG_SETMASK, &l->old_mask, NULL))
-		execve(argv[0], argv, env);
+		execve(l->options->program, l->options->argv, env);
 	(void)!write(report, &errno, sizeof(errno));
 	_exit(127);
 }
@@ -164,7 +163,7 @@ static int spawn(const struct start *s, int rank, char **env, int error_pipe, st
 		launched->pid = 0;
 	errno = failed;
 	return failed ? gt_err_sys(
-	                    err, "cannot start rank %d, '%s'", rank, s->launch->options->argv[0])
+	                    err, "cannot start rank %d, '%s'", rank, s->launch->options->program)
 	              : 0;
 }
 

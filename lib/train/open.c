@@ -63,11 +63,13 @@ static void log_notes(const struct gt_train *t, const char *option, const struct
 {
 	const struct gt_data_info *info = data ? gt_dataset_info(data) : NULL;
 
-	if (info && info->note)
+	if (!info || gt_train_rank(t)) /* all ranks would say the same */
+		return;
+	if (info->note)
 		gt_log_warn(t->log, "{%s}: %s", option, info->note);
-	if (info && info->adopted && !gt_train_rank(t))
+	if (info->adopted)
 		gt_log_info(t->log, "{%s} is read with %s, as in training", option, info->adopted);
-	if (info && info->overruled && !gt_train_rank(t))
+	if (info->overruled)
 		gt_log_warn(t->log, "{%s}: %s", option, info->overruled);
 }
 

@@ -167,6 +167,24 @@ int gt_run_source_open(struct gt_run_source *out, const char *argument, struct g
 	return rc ? rc : gt_about_open(&out->about, out->file, err);
 }
 
+int gt_run_source_find(char **path, const char *argument, struct gt_err *err)
+{
+	struct gt_run_source source = { 0 };
+	struct gt_err none = GT_ERR_INIT;
+	struct stat st;
+	int rc = 0;
+
+	*path = NULL;
+	if (stat(argument, &st) || !S_ISDIR(st.st_mode))
+		return 0;
+	if (!gt_run_dir_open(&source.dir, argument, &none) && !choose_newest(&source, &none)) {
+		*path = gt_strdup(source.path, err);
+		rc = *path ? 0 : GT_ENOMEM;
+	}
+	gt_run_source_release(&source);
+	return rc;
+}
+
 int gt_run_source_latest(struct gt_run_source *out, const char *dir, struct gt_err *err)
 {
 	struct stat st;

@@ -29,6 +29,10 @@ int gt_run_source_latest(struct gt_run_source *out, const char *dir, struct gt_e
 
 void gt_run_source_release(struct gt_run_source *source);
 
+/* The path of the checkpoint that a run directory stands for, yours to free(); *path is NULL where
+ * the argument is anything else. Errors: GT_ENOMEM. */
+int gt_run_source_find(char **path, const char *argument, struct gt_err *err);
+
 /* The model of the checkpoint: `given`, or the one that the checkpoint names, or the run's
  * config.json, borrowed. NULL with err set if none does. */
 const char *gt_run_source_model(

@@ -83,9 +83,10 @@ size_of() {
 	done
 	gtrain ckpt ls missing.pth
 	equal "$status" 1
-	gtrain ckpt ls run
+	mkdir -p empty
+	gtrain ckpt ls empty
 	equal "$status" 1
-	[[ $err == *"'run'"* ]]
+	[[ $err == *"'empty' is a directory without a checkpoint in it"* ]]
 }
 
 @test "a full disk is a failure" {
@@ -170,4 +171,21 @@ size_of() {
 		[[ $(<err) == "gtrain: error: "*"a file became shorter while it was read"$'\n'"hint: "* ]]
 		equal "$(find . -name 'out*')" ./out
 	done
+}
+
+@test "a run directory stands for its latest checkpoint" {
+	gtrain ckpt ls run/checkpoints/step-00000002.pth
+	expected=$out
+	gtrain ckpt ls run
+	equal "$status" 0
+	equal "$out" "$expected"
+	equal "$err" "run is a run; its latest checkpoint is run/checkpoints/step-00000002.pth"
+	gtrain ckpt verify -q run
+	equal "$status" 0
+	gtrain ckpt diff -q run run/checkpoints/step-00000002.pth
+	equal "$status" 0
+	gtrain ckpt convert -q run -o of_run.safetensors
+	equal "$status" 0
+	gtrain ckpt diff -q of_run.safetensors run/model.pth
+	equal "$status" 0
 }

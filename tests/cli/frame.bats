@@ -119,13 +119,12 @@ hint: did you mean 'auto'?"
 	equal "$output" "gtrain: error: cannot write to standard output: Bad file descriptor"
 }
 
-@test "a reader that has gone is a failure, not a signal" {
+@test "a reader that has gone is a failure, not a signal, and needs no words" {
 	run -0 bash -c '
 		{ sleep 0.2; "$GTRAIN" help 2>"$1"; echo "$?" >"$2"; } | true
 		cat "$2"' - "$BATS_TEST_TMPDIR/err" "$BATS_TEST_TMPDIR/status"
 	equal "$output" 1
-	equal "$(<"$BATS_TEST_TMPDIR/err")" \
-		"gtrain: error: cannot write to standard output: Broken pipe"
+	equal "$(<"$BATS_TEST_TMPDIR/err")" ""
 }
 
 @test "color is asked for, or left to the terminal and NO_COLOR" {

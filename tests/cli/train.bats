@@ -167,6 +167,19 @@ print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "trai
 	equal "$output" ""
 }
 
+@test "ranks are called gtrain" {
+	"$GTRAIN" train --model mlp:8,9,3 --data "$RANDOM_DATA" --nproc 2 --steps 100000000 --out run -q --save-every 0 &
+	local launcher=$! ranks=() i
+	for ((i = 0; i < 500 && ${#ranks[@]} < 2; i++)); do
+		mapfile -t ranks < <(pgrep -P $launcher -x gtrain)
+		sleep 0.02
+	done
+	equal "${#ranks[@]}" 2
+	[[ $(tr '\0' ' ' <"/proc/${ranks[0]}/cmdline") == "gtrain train --"* ]]
+	kill -TERM $launcher
+	wait $launcher
+}
+
 @test "what ranks would refuse is refused before they are started" {
 	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --nproc 2 --batch 2 --accumulate 8 --reproducible --out run
 	equal "$status" 2

@@ -55,12 +55,12 @@ static void rest(double seconds)
 /* The launcher's process: the signals and children of the test are none of its business. */
 static void launch(const struct what *what, int report)
 {
-	char *shell[] = { (char *)(what->program ? what->program : "/bin/sh"), "-c",
-		(char *)what->script, NULL };
+	char *shell[] = { "sh", "-c", (char *)what->script, NULL };
 	char *self[] = { realpath("/proc/self/exe", NULL), "rank", NULL };
 	struct gt_log log = { .stream = fopen("err", "w"), .level = GT_LOG_NORMAL };
 	struct gt_folder logs;
 	struct gt_launch_options options = { .nproc = what->nproc,
+		.program = !what->script ? self[0] : what->program ?: "/bin/sh",
 		.argv = what->script ? shell : self,
 		.log_dir = what->no_logs ? NULL : &logs,
 		.max_restarts = what->max_restarts,
