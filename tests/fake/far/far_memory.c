@@ -36,6 +36,7 @@ static struct {
 	char *host_view, *kernel_view;
 	size_t used;
 	struct block *blocks;
+	struct block *busy; /* freed too early: queued work may still reach them, so they stay */
 } memory = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static size_t whole_pages(size_t bytes)
@@ -152,15 +153,20 @@ static bool drop_block(int index, void *p, const char *kind)
 	for (size_t i = 0; b && !busy && i < b->access_count; i++)
 		if (host->at[b->accesses[i].stream] < b->accesses[i].when)
 			busy = b->accesses[i].name;
+	if (busy) {
+		b->next = memory.busy;
+		memory.busy = b;
+	}
 	pthread_mutex_unlock(&memory.lock);
 	if (!b)
 		far_fail(index, "%s memory is freed that was not allocated, or twice", kind);
-	else if (busy)
+	if (busy)
 		far_fail(index, "%s memory is freed while '%s' on it is queued", kind, busy);
-	if (b)
-		free(b->accesses);
+	if (!b || busy)
+		return false;
+	free(b->accesses);
 	free(b);
-	return b && !busy;
+	return true;
 }
 
 void far_free(int index, void *p, size_t bytes)
