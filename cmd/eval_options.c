@@ -22,10 +22,11 @@ static const struct gt_opt table[] = {
 	    .complete = GT_COMPLETE_FILE },
 
 	{ .type = GT_OPT_HEADING, .help = "Loading the checkpoint" },
-	{ "map", 0, GT_OPT_LIST, RUN(map), "REGEX=REPLACEMENT",
+	{ "map", 0, GT_OPT_LIST, RUN(load.map), "REGEX=REPLACEMENT",
 	    .help = "rename keys of the checkpoint; may be given several times" },
-	{ "strict", 0, GT_OPT_YESNO, RUN(strict),
-	    .help = "no: list missing and unexpected keys and go on", .initial = "yes" },
+	{ "strict", 0, GT_OPT_YESNO, RUN(load.lenient),
+	    .help = "no: list missing and unexpected keys and go on", .initial = "yes",
+	    .flags = GT_OPT_INVERTED },
 
 	{ .type = GT_OPT_HEADING, .help = "Machine and loading" },
 	{ "batch", 0, GT_OPT_INT, RUN(how.batch), "N", "samples per batch", .initial = "64",

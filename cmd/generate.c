@@ -112,10 +112,11 @@ static int plan(struct gt_session *s, void *self, struct gt_err *err)
 
 static int load(struct gt_session *s, void *self, struct gt_err *err)
 {
-	const struct gt_weights_options strict = { 0 };
+	const struct gt_load_options as_they_are = { 0 };
+	const struct gt_weights_options options = { 0 };
 	const struct generation *g = self;
 	struct gt_weights_report report = { 0 };
-	int rc = gt_session_load(s, g->source.file, &strict, &report, err);
+	int rc = gt_session_load(s, g->source.file, &as_they_are, &options, &report, err);
 
 	gt_weights_report_release(&report);
 	return rc;

@@ -115,5 +115,8 @@ int gt_cmd_train_check(
 		gt_err_set(err, GT_EINVAL, "--init-from: --resume brings weights of its own");
 		return gt_err_hint(err, "leave one of the two out");
 	}
+	if (!cli->train.init_from && (given(env, "map") || given(env, "strict")))
+		return gt_err_set(err, GT_EINVAL, "--%s is for --init-from, which is not given",
+		    given(env, "map") ? "map" : "strict");
 	return check_pairs(env, cli, err);
 }

@@ -35,6 +35,11 @@ static const struct gt_opt table[] = {
 	    .flags = GT_OPT_ABOVE | GT_OPT_BELOW, .excludes = "val" },
 	{ "init-from", 0, GT_OPT_STRING, RUN(init_from), "CKPT",
 	    "start from the weights in a checkpoint", .complete = GT_COMPLETE_FILE },
+	{ "map", 0, GT_OPT_LIST, RUN(load.map), "REGEX=REPLACEMENT",
+	    .help = "rename keys of --init-from; may be given several times" },
+	{ "strict", 0, GT_OPT_YESNO, RUN(load.lenient),
+	    .help = "no: list keys that --init-from lacks or has too many, and go on",
+	    .initial = "yes", .flags = GT_OPT_INVERTED },
 
 	{ .type = GT_OPT_HEADING, .help = "How long" },
 	{ "epochs", 0, GT_OPT_INT, RUN(epochs), "N", "passes over the data",

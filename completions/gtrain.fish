@@ -56,6 +56,8 @@ complete -c gtrain -n '__gtrain_command train' -l data -x -d 'training data: KIN
 complete -c gtrain -n '__gtrain_command train' -l val -x -d 'data set to evaluate on while training'
 complete -c gtrain -n '__gtrain_command train' -l val-split -x -d 'hold out this part of the data to evaluate on'
 complete -c gtrain -n '__gtrain_command train' -l init-from -r -F -d 'start from the weights in a checkpoint'
+complete -c gtrain -n '__gtrain_command train' -l map -x -d 'rename keys of --init-from; may be given several times'
+complete -c gtrain -n '__gtrain_command train' -l strict -x -a 'yes no' -d 'no: list keys that --init-from lacks or has too many, and go on'
 complete -c gtrain -n '__gtrain_command train' -l epochs -x -d 'passes over the data'
 complete -c gtrain -n '__gtrain_command train' -l steps -x -d 'updates of the weights'
 complete -c gtrain -n '__gtrain_command train' -l batch -x -d 'samples per device and micro-batch'

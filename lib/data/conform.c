@@ -273,9 +273,17 @@ static int take_names(
 	return names ? 0 : GT_ENOMEM;
 }
 
+/* Leave the classes as they are here. */
+static int keep_classes(struct gt_source *s)
+{
+	s->renumber = NULL;
+	s->info.other_classes = true;
+	return 0;
+}
+
 /* Give every class the number that its name has in the other data set. */
 static int conform_names(
-    struct gt_source *s, const struct gt_data_description *like, struct gt_err *err)
+    struct gt_source *s, const struct gt_data_description *like, bool allowed, struct gt_err *err)
 {
 	const char *const **sorted = NULL;
 	bool unknown = false;
@@ -294,18 +302,23 @@ static int conform_names(
 		unknown |= s->renumber[i] < 0;
 	}
 	free(sorted);
-	return unknown ? unknown_classes(s, like, err) : take_names(s, like, err);
+	if (!unknown)
+		return take_names(s, like, err);
+	return allowed ? keep_classes(s) : unknown_classes(s, like, err);
 }
 
 static int conform_classes(
-    struct gt_source *s, const struct gt_data_description *like, struct gt_err *err)
+    struct gt_source *s, const struct gt_data_request *request, struct gt_err *err)
 {
-	bool tokens = s->info.kind == GT_DATA_TOKENS;
+	const struct gt_data_description *like = request->like;
+	bool tokens = s->info.kind == GT_DATA_TOKENS, allowed = request->new_classes && !tokens;
 
 	if (!like->classes)
 		return 0;
 	if (s->class_names || like->class_names)
-		return conform_names(s, like, err);
+		return conform_names(s, like, allowed, err);
+	if (s->info.classes > like->classes && allowed)
+		return keep_classes(s);
 	if (s->info.classes > like->classes)
 		return gt_err_set(err, GT_EINVAL, "%d %s, but the model was trained on %d",
 		    s->info.classes, tokens ? "different tokens" : "classes", like->classes);
@@ -323,6 +336,6 @@ int gt_source_conform(struct gt_source *s, const struct gt_spec *spec,
 	if (!rc)
 		rc = check_features(s, request->like, err);
 	if (!rc)
-		rc = conform_classes(s, request->like, err);
+		rc = conform_classes(s, request, err);
 	return rc;
 }

@@ -35,6 +35,7 @@ struct gt_data_info {
 	/* Text on settings of the request's `like`: those taken from there, and those that the spec
 	 * overrules; NULL: none. */
 	const char *adopted, *overruled;
+	bool other_classes; /* than those of the request's `like`; only if it allows that */
 	/* Images: subtracted after the division by 255 ... */
 	float mean[GT_DATA_MAX_CHANNELS];
 	float std[GT_DATA_MAX_CHANNELS]; /* ... and divided by; 0 and 1 unless given or known */
@@ -59,6 +60,9 @@ struct gt_data_request {
 	 * A class that is not described, and a file that contradicts the description, are errors
 	 * (description.h). */
 	const struct gt_data_description *like;
+	/* A class that is not described is no error: then the classes keep the numbers that they
+	 * have here, and info.other_classes tells that. */
+	bool new_classes;
 };
 
 /*

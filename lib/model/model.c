@@ -306,3 +306,14 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 		return 0;
 	return err->code;
 }
+
+int gt_model_head(const struct gt_model_io *io, const char *names[GT_MODEL_HEAD])
+{
+	const struct gt_node *last = io->logits->producer;
+	int count = 0;
+
+	for (int k = 0; k < last->inputs && count < GT_MODEL_HEAD; k++)
+		if (last->in[k] && last->in[k]->role == GT_PARAMETER)
+			names[count++] = last->in[k]->name;
+	return count;
+}

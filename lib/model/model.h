@@ -68,6 +68,11 @@ void gt_model_wishes(const struct gt_model *m, struct gt_model_input *out);
 int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt_model_input *in,
     int batch, enum gt_model_purpose purpose, struct gt_model_io *io, struct gt_err *err);
 
+/* The parameters of the last layer, which makes the logits of a graph that gt_model_build() has
+ * built: weight and bias, the only ones that depend on the classes. Returns how many. */
+enum { GT_MODEL_HEAD = 4 };
+int gt_model_head(const struct gt_model_io *io, const char *names[GT_MODEL_HEAD]);
+
 /* A learning rate that trains this model well: with optimizers whose steps do not grow with the
  * gradients (AdamW), or with the others (SGD). */
 double gt_model_default_lr(const struct gt_model *m, bool adaptive);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ckpt/rename.h"
 #include "lib/train/run_source.h"
 
 struct gt_eval {
@@ -69,40 +68,22 @@ static int plan(struct gt_session *s, void *self, struct gt_err *err)
 	return gt_evaluate_plan(&e->programs, s, e->data, &e->o.how, err);
 }
 
-static void list_keys(struct gt_log *log, const char *what, const char *const *names, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		gt_log_warn(log, "%s key '%s'", what, names[i]);
-}
-
-/* The rules of {map} as a list that ends with NULL; free() it. */
-static const char **list_maps(const struct gt_eval_options *o, struct gt_err *err)
-{
-	const char **maps = gt_calloc(o->map.count + 1, sizeof(*maps), err);
-
-	for (size_t i = 0; maps && i < o->map.count; i++)
-		maps[i] = o->map.items[i];
-	return maps;
-}
-
 static int load_weights(struct gt_session *s, void *self, struct gt_err *err)
 {
 	const struct gt_eval *e = self;
-	const char **maps = list_maps(&e->o, err);
-	const struct gt_weights_options options = { .maps = maps, .lenient = !e->o.strict };
+	const struct gt_weights_options options = { 0 };
 	struct gt_weights_report report = { 0 };
-	int rc = maps ? 0 : GT_ENOMEM;
+	/* Weights that the file lacks have their initial values. */
+	int rc = e->o.load.lenient ? gt_parallel_init(s->parallel, 0, err) : 0;
 
 	if (!rc)
-		rc = gt_session_load(s, e->source.file, &options, &report, err);
+		rc = gt_session_load(s, e->source.file, &e->o.load, &options, &report, err);
 	if (!rc && e->log) {
 		if (*report.note)
 			gt_log_info(e->log, "%s: %s", e->source.path, report.note);
-		list_keys(e->log, "missing", report.missing, report.missing_count);
-		list_keys(e->log, "unexpected", report.unexpected, report.unexpected_count);
+		gt_session_log_keys(e->log, &report);
 	}
 	gt_weights_report_release(&report);
-	free(maps);
 	return rc;
 }
 
@@ -112,19 +93,6 @@ static const struct gt_session_purpose evaluation = {
 
 /* ---- the evaluation ---- */
 
-static int check_maps(const struct gt_eval_options *o, struct gt_err *err)
-{
-	const char **maps = list_maps(o, err);
-	struct gt_renames renames = { 0 };
-	int rc = maps ? gt_renames_init(&renames, maps, err) : GT_ENOMEM;
-
-	if (rc)
-		gt_err_prefix(err, "{map}");
-	gt_renames_release(&renames);
-	free(maps);
-	return rc;
-}
-
 int gt_eval_check(const struct gt_eval_options *o, struct gt_err *err)
 {
 	struct gt_run_source source = { 0 };
@@ -133,7 +101,7 @@ int gt_eval_check(const struct gt_eval_options *o, struct gt_err *err)
 	int rc = gt_session_check_device(o->device, o->way, err);
 
 	if (!rc)
-		rc = check_maps(o, err);
+		rc = gt_load_check(&o->load, err);
 	if (!rc)
 		rc = gt_run_source_open(&source, o->ckpt, err);
 	if (!rc) {
@@ -154,7 +122,7 @@ static int open_all(struct gt_eval *e, struct gt_err *err)
 		    .forward = true,
 		    .way = e->o.way,
 		    .low = gt_amp_type(e->o.how.amp) } };
-	int rc = check_maps(&e->o, err);
+	int rc = gt_load_check(&e->o.load, err);
 
 	if (!rc)
 		rc = gt_run_source_open(&e->source, e->o.ckpt, err);

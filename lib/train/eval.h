@@ -11,8 +11,7 @@ struct gt_eval_options {
 	const char *ckpt, *data; /* a checkpoint file or a run directory; KIND:PATH... */
 	const char *model;       /* NULL: the model of the run of ckpt */
 	const char *vocab;       /* NULL: the one of the run of ckpt */
-	struct gt_opt_list map;  /* REGEX=REPLACEMENT for keys of the checkpoint, in order */
-	bool strict;             /* missing and unexpected keys are an error */
+	struct gt_load_options load;
 
 	const char *device; /* a list (lib/device/name.h); NULL is "cpu" */
 	struct gt_evaluate_options how;

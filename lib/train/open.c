@@ -83,6 +83,7 @@ static int open_val(struct gt_train *t, struct gt_data_request *request, struct 
 	if (t->o.val) {
 		gt_data_describe(&trained_on, t->data);
 		request->like = &trained_on;
+		request->new_classes = false;
 		rc = gt_dataset_open(&t->val, t->o.val, request, err);
 		return rc ? gt_err_prefix(err, "{val}") : 0;
 	}
@@ -102,6 +103,7 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 	gt_data_request_of(&request, t->s.model, t->o.seed, gt_train_host_ranks(t));
 	gt_run_source_choose_vocab(&trained_on, &request.vocab, &t->origin, NULL);
 	request.like = t->origin.path ? &trained_on : NULL;
+	request.new_classes = !t->resumes;
 	if (!rc)
 		rc = gt_dataset_open(&t->data, t->o.data, &request, err);
 	if (!rc)
@@ -110,15 +112,33 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 	return rc;
 }
 
+/* The head of another number of classes is replaced. That of a language model is the table of its
+ * tokens, too, and stays. */
+static int find_head(const char *names[GT_MODEL_HEAD], const struct gt_train *t)
+{
+	const struct gt_program *p = t->steps.full.plan ? &t->steps.full : &t->steps.tail;
+
+	return t->s.input.kind == GT_MODEL_TOKENS ? 0 : gt_model_head(&p->io, names);
+}
+
 static int init_from(struct gt_train *t, struct gt_err *err)
 {
-	const struct gt_weights_options strict = { .finite = true };
+	const char *head[GT_MODEL_HEAD];
+	const struct gt_weights_options options = { .finite = true,
+		.head = head,
+		.head_count = find_head(head, t),
+		.new_head = gt_dataset_info(t->data)->other_classes };
 	struct gt_weights_report report = { 0 };
-	int rc = gt_session_load(&t->s, t->origin.file, &strict, &report, err);
+	int rc = gt_session_load(&t->s, t->origin.file, &t->o.load, &options, &report, err);
 
-	if (!rc)
+	if (!rc && !gt_train_rank(t)) {
 		gt_log_info(t->log, "weights from %s%s%s", t->origin.path, *report.note ? ": " : "",
 		    report.note);
+		if (report.new_head)
+			gt_log_info(t->log, "'%s' begins anew, for the %d classes of {data}",
+			    head[0], t->s.input.classes);
+		gt_session_log_keys(t->log, &report);
+	}
 	gt_weights_report_release(&report);
 	return rc;
 }
@@ -356,6 +376,8 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		.dry = dry };
 	int rc = parse_texts(&t->augment, &t->profile, &t->o, err);
 
+	if (!rc)
+		rc = gt_load_check(&t->o.load, err);
 	if (!rc)
 		rc = gt_train_set_ranks(t, err);
 	if (!rc && !dry && t->o.out && !gt_train_rank(t))

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "lib/ckpt/rename.h"
 #include "lib/comm/device_group.h"
 #include "lib/comm/shm.h"
 #include "lib/device/name.h"
@@ -157,14 +158,57 @@ struct gt_program_options gt_session_program_options(
 
 /* ---- weights ---- */
 
-int gt_session_load(struct gt_session *s, struct gt_file_name file,
-    const struct gt_weights_options *options, struct gt_weights_report *report, struct gt_err *err)
+/* The rules of {map} as a list that ends with NULL; free() it. */
+static const char **list_maps(const struct gt_load_options *load, struct gt_err *err)
 {
-	struct gt_weights_options o = *options;
-	int rc = o.lenient ? gt_parallel_init(s->parallel, 0, err) : 0;
+	const char **maps = gt_calloc(load->map.count + 1, sizeof(*maps), err);
 
+	for (size_t i = 0; maps && i < load->map.count; i++)
+		maps[i] = load->map.items[i];
+	return maps;
+}
+
+int gt_load_check(const struct gt_load_options *load, struct gt_err *err)
+{
+	const char **maps = list_maps(load, err);
+	struct gt_renames renames = { 0 };
+	int rc = maps ? gt_renames_init(&renames, maps, err) : GT_ENOMEM;
+
+	if (rc)
+		gt_err_prefix(err, "{map}");
+	gt_renames_release(&renames);
+	free(maps);
+	return rc;
+}
+
+int gt_session_load(struct gt_session *s, struct gt_file_name file,
+    const struct gt_load_options *load, const struct gt_weights_options *options,
+    struct gt_weights_report *report, struct gt_err *err)
+{
+	const char **maps = list_maps(load, err);
+	struct gt_weights_options o = *options;
+	int rc = GT_ENOMEM;
+
+	*report = (struct gt_weights_report){ 0 };
+	o.maps = maps;
+	o.lenient = load->lenient;
 	o.parallel = s->parallel;
-	return rc ? rc : gt_weights_load_file(s->store, s->model, file, &o, report, err);
+	if (maps)
+		rc = gt_weights_load_file(s->store, s->model, file, &o, report, err);
+	free(maps);
+	return rc;
+}
+
+static void log_keys(struct gt_log *log, const char *what, const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		gt_log_warn(log, "%s key '%s'", what, names[i]);
+}
+
+void gt_session_log_keys(struct gt_log *log, const struct gt_weights_report *report)
+{
+	log_keys(log, "missing", report->missing, report->missing_count);
+	log_keys(log, "unexpected", report->unexpected, report->unexpected_count);
 }
 
 /* ---- ranks ---- */

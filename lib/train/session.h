@@ -2,6 +2,8 @@
 #ifndef GT_TRAIN_SESSION_H
 #define GT_TRAIN_SESSION_H
 
+#include "lib/base/log.h"
+#include "lib/base/opt.h"
 #include "lib/train/amp.h"
 #include "lib/train/program.h"
 #include "lib/train/weights.h"
@@ -75,10 +77,23 @@ size_t gt_session_arena_bytes(const struct gt_session *s);
 struct gt_program_options gt_session_program_options(
     const struct gt_session *s, enum gt_model_purpose purpose, enum gt_amp amp);
 
-/* Load the state_dict of a checkpoint file; options->parallel is set here. With `lenient`, weights
- * that the file lacks have their initial values, of seed 0. Release the report in any case. */
+/* How the names in a checkpoint of another program become those of the model. */
+struct gt_load_options {
+	struct gt_opt_list map; /* REGEX=REPLACEMENT for keys of the checkpoint, in order */
+	bool lenient;           /* missing and unexpected keys are told, and no error */
+};
+
+/* Check the expressions, before anything is opened. Errors: GT_EINVAL. */
+int gt_load_check(const struct gt_load_options *load, struct gt_err *err);
+
+/* Load the state_dict of a checkpoint file; `maps`, `lenient` and `parallel` of the options are set
+ * here. Weights that the file lacks stay as they are. Release the report in any case. */
 int gt_session_load(struct gt_session *s, struct gt_file_name file,
-    const struct gt_weights_options *options, struct gt_weights_report *report, struct gt_err *err);
+    const struct gt_load_options *load, const struct gt_weights_options *options,
+    struct gt_weights_report *report, struct gt_err *err);
+
+/* Warn of each key that is missing or unexpected. */
+void gt_session_log_keys(struct gt_log *log, const struct gt_weights_report *report);
 
 /* This rank's number on the data axis, whose ranks read other samples, and how many they are. */
 int gt_session_data_rank(const struct gt_session *s);

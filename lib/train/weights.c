@@ -40,9 +40,41 @@ static const struct gt_model_alias *alias_of(const struct gt_model *model, const
 
 /* Which tensor goes into each slot; NULL: none. */
 struct fit {
+	const struct gt_weights_options *options;
 	const struct gt_tree_tensor **tensors; /* [slot_count] */
 	bool *own;                             /* [slot_count] it came under its own name */
 };
+
+/* ---- the head of another number of classes ---- */
+
+static bool is_head(const struct gt_weights_options *o, const struct gt_slot *slot)
+{
+	for (int i = 0; i < o->head_count; i++)
+		if (!strcmp(o->head[i], slot->name))
+			return true;
+	return false;
+}
+
+/* Whether nothing but the first dimension, the classes, is different. */
+static bool other_classes(const struct gt_slot *slot, const struct gt_tree_tensor *t)
+{
+	if (t->ndim != slot->ndim || !t->ndim || t->shape[0] == slot->shape[0])
+		return false;
+	for (int i = 1; i < t->ndim; i++)
+		if (t->shape[i] != slot->shape[i])
+			return false;
+	return true;
+}
+
+/* The head is one layer: either all of it is new, or nothing. */
+static void leave_head(const struct gt_store *store, struct fit *fit)
+{
+	for (size_t i = 0; i < store->slot_count; i++)
+		if (is_head(fit->options, &store->slots[i]))
+			fit->tensors[i] = NULL;
+}
+
+/* ---- names and shapes ---- */
 
 /* The list outlives the checkpoint that the name comes from, so it gets a copy in `a`. */
 static int add_name(const char ***list, size_t *count, size_t *capacity, const char *name,
@@ -96,7 +128,9 @@ static int fit_entry(struct gt_store *store, const struct gt_model *model, const
 		gt_err_set(err, GT_EINVAL, "two keys of the checkpoint are '%s'", slot->name);
 		return gt_err_hint(err, "does a {map} match more than it should?");
 	}
-	if (check_shape(slot, tensor, err))
+	if (is_head(fit->options, slot) && other_classes(slot, tensor))
+		report->new_head = true;
+	else if (check_shape(slot, tensor, err))
 		return err->code;
 	/* A tied value may come under both names; its own wins. */
 	if (!alias || !fit->tensors[place])
@@ -115,6 +149,8 @@ static int find_missing(const struct gt_store *store, const struct fit *fit,
 
 		/* Files older than PyTorch 0.4.1 don't count batches. */
 		if (fit->tensors[i] || (leaf && !strcmp(leaf, ".num_batches_tracked")))
+			continue;
+		if (report->new_head && is_head(fit->options, &store->slots[i]))
 			continue;
 		if (add_name(&report->missing, &report->missing_count, &capacity, name,
 		        &report->arena, err))
@@ -175,11 +211,11 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
     struct gt_weights_report *report, struct gt_err *err)
 {
 	struct gt_renames renames;
-	struct fit fit = { 0 };
+	struct fit fit = { .options = options };
 	size_t capacity = 0;
 	int rc = gt_renames_init(&renames, options->maps, err);
 
-	*report = (struct gt_weights_report){ 0 };
+	*report = (struct gt_weights_report){ .new_head = options->new_head };
 	report->note = gt_arena_strdup(&report->arena, sd->note, err);
 	if (!report->note)
 		rc = GT_ENOMEM;
@@ -195,6 +231,8 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
 		                report, err)
 		          : err->code;
 	}
+	if (!rc && report->new_head)
+		leave_head(store, &fit);
 	if (!rc)
 		rc = find_missing(store, &fit, report, err);
 	if (!rc && !options->lenient && (report->missing_count || report->unexpected_count))

@@ -15,14 +15,21 @@ struct gt_weights_options {
 	/* "REGEX=REPLACEMENT" (POSIX extended, \1..\9), applied in turn to every key;
 	 * NULL-terminated. */
 	const char *const *maps;
-	bool lenient;                 /* go on when keys are missing or unexpected */
-	bool finite;                  /* refuse tensors that hold NaN or Inf */
+	bool lenient; /* go on when keys are missing or unexpected */
+	bool finite;  /* refuse tensors that hold NaN or Inf */
+	/* Names of the parameters whose first dimension is the number of classes
+	 * (gt_model_head()). All of them stay as they are in the store if the file has them for
+	 * another number of classes, or if new_head asks for that. */
+	const char *const *head;
+	int head_count;
+	bool new_head;
 	struct gt_parallel *parallel; /* whose ranks may hold parts */
 };
 
 /* What was found; release with gt_weights_report_release(). */
 struct gt_weights_report {
 	const char *note; /* where the state_dict was found, and the prefix cut off its keys */
+	bool new_head;    /* options.head was left as it is */
 	/* Names, in `arena`; ended by NULL, or NULL where there are none. */
 	const char **missing, **unexpected;
 	size_t missing_count, unexpected_count;

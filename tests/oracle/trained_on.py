@@ -172,8 +172,6 @@ def images(folder):
     yield "a run does not go on with other classes", refused(
         "classes 'dog', 'eagle' are not in", "", *go_on, "images:renamed")
     begin = ("train", "-q", "--model", "mlp:16,8,3", "--steps", "1", "--out", "other", "--init-from", "run", "--data")
-    yield "nor does another begin with its weights", refused(
-        "classes 'dog', 'eagle' are not in", "", *begin, "images:renamed")
     yield "--val has other classes", refused("--val: classes 'dog', 'eagle' are not in", "by their names", *begin,
                                              "images:all", "--val", "images:renamed")
     done = run(*begin[:1], *begin[2:], "images:all", "--val", "images:two,mean=0")
@@ -240,6 +238,57 @@ def outside(folder):
     yield "and back", right("latin", "images:all", "4 x 4 pixels", least=0)
 
 
+def begun(out, model, data, *more, steps="1"):
+    """Standard error of a run that begins with other weights."""
+    done = run("train", "--model", model, "--data", data, "--steps", steps, "--batch", "12", "--lr", "0.02", "--out", out, *more)
+    return done.stderr if not done.returncode else f"exit status {done.returncode}: {done.stderr}"
+
+
+def wants(text, *parts, lacks="exit status"):
+    return "" if all(part in text for part in parts) and lacks not in text else text
+
+
+def fine_tuned(folder):
+    """--init-from with other classes: the head begins anew, the rest is the checkpoint's."""
+    os.chdir(folder)
+    pictures("all", {name: name for name in CLASSES})
+    pictures("two", {"bee": "bee", "cat": "cat"})
+    pictures("renamed", {"ant": "ant", "bee": "eagle", "cat": "dog"})
+    pictures("pair", {"ant": "x", "cat": "y"})
+    trained("run", "mlp:16,8,3", "images:all,channels=1,size=4,mean=0.5,std=0.1")
+    new, told = "'2.weight' begins anew, for the", "mean=0.5, std=0.1"
+    said = begun("other", "mlp:16,8,3", "images:renamed", "--init-from", "run", steps="150")
+    yield "other names of as many classes", wants(said, new + " 3 classes", told) or right("other", "images:renamed", told)
+    for head, rest in (("2.weight", "0.weight"), ("2.bias", "0.bias")):
+        done = run("ckpt", "diff", "--json", "run/model.pth", "other/model.pth")
+        changed = {row["key"] for row in json.loads(done.stdout)["differences"]}
+        yield f"both {head} and {rest} were trained", "" if {head, rest} <= changed else str(changed)
+    said = begun("pair_run", "mlp:16,8,2", "images:pair", "--init-from", "run", steps="150")
+    yield "another number of classes", wants(said, new + " 2 classes") or right("pair_run", "images:pair", told)
+    for ckpt in ("run", "run/model.pth"):
+        yield f"the same classes of {ckpt} keep their head", wants(begun("same", "mlp:16,8,3", "images:all", "--init-from", ckpt),
+                                                             "weights from", lacks="anew")
+        shutil.rmtree("same")
+    yield "so do some of them", wants(begun("some", "mlp:16,8,3", "images:two", "--init-from", "run"), "weights from", lacks="anew")
+    yield "nothing but the head may differ", refused("'0.weight' has shape [8, 16], the model wants [9, 16]", "is it a checkpoint",
+                                                     "train", "-q", "--model", "mlp:16,9,3", "--init-from", "run", "--data", "images:all",
+                                                     "--steps", "1", "--out", "wide")
+    older("pair_run")
+    os.remove("pair_run/config.json")
+    spec = "images:all,channels=1,size=4,mean=0.5,std=0.1"
+    yield "a file that says nothing: shapes tell", wants(begun("back", "mlp:16,8,3", spec, "--init-from", "pair_run/model.pth"), new)
+    run("ckpt", "rename", "run/model.pth", "-o", "named.pth", "--map", "^=net.")
+    start = ("train", "-q", "--model", "mlp:16,8,3", "--data", "images:all", "--steps", "1", "--init-from", "named.pth", "--out")
+    yield "names that do not fit", refused("4 keys are missing, the first is '0.weight'", "--map", *start, "no")
+    done = run(*start, "mapped", "--map", "^net[.]=")
+    yield "--map makes them fit", done.stderr
+    done = run(*start, "loose", "--strict=no")
+    yield "--strict=no tells them", wants(done.stderr, "missing key '0.weight'", "unexpected key 'net.0.weight'", lacks="error")
+    yield "--map is for --init-from", refused("--map is for --init-from", None, "train", "--model", "mlp:16,8,3", "--data", "images:all",
+                                              "--map", "a=b", "--out", "none")
+    yield "a bad expression", refused("--map: ", None, *start, "bad", "--map", "(=x")
+
+
 def tables(folder):
     os.chdir(folder)
     table("t.csv", ["a", "b", "c"])
@@ -268,4 +317,4 @@ def tables(folder):
 
 if __name__ == "__main__":
     GTRAIN = os.path.abspath(GTRAIN)
-    sys.exit(tap.run([images, outside, tables], GTRAIN))
+    sys.exit(tap.run([images, outside, fine_tuned, tables], GTRAIN))
