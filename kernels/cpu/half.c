@@ -228,13 +228,22 @@ static bool accepts(const struct gt_call *call)
 	return find(call);
 }
 
-#define ROW(name, type, bind_it, how)                                                              \
+/* A call of float32 that makes 16 bits. */
+static bool accepts_low_output(const struct gt_call *call)
+{
+	return is_half(&call->out[0]) && find(call);
+}
+
+#define ROW(name, type, accepts_it, bind_it, how)                                                  \
 	{                                                                                          \
-		.op = #name, .dtype = type, .accepts = accepts, .prepare = prepare_##how,          \
+		.op = #name, .dtype = type, .accepts = accepts_it, .prepare = prepare_##how,       \
 		.bind = bind_it, .run = run_##how, .release = release_##how                        \
 	}
-#define TILES(name) ROW(name, GT_BF16, NULL, tiles), ROW(name, GT_F16, NULL, tiles)
-#define WHOLE(name) ROW(name, GT_BF16, bind_whole, whole), ROW(name, GT_F16, bind_whole, whole)
+#define TILES(name)                                                                                \
+	ROW(name, GT_BF16, accepts, NULL, tiles), ROW(name, GT_F16, accepts, NULL, tiles)
+#define WHOLE(name)                                                                                \
+	ROW(name, GT_BF16, accepts, bind_whole, whole),                                            \
+	    ROW(name, GT_F16, accepts, bind_whole, whole)
 
 const struct gt_kernel GT_ISA(gt_cpu_half_kernels)[] = {
 	TILES(add),
@@ -253,6 +262,7 @@ const struct gt_kernel GT_ISA(gt_cpu_half_kernels)[] = {
 	WHOLE(bias_add),
 	WHOLE(bias_grad),
 	WHOLE(layer_norm),
+	ROW(layer_norm, GT_F32, accepts_low_output, bind_whole, whole),
 	WHOLE(layer_norm_grad),
 	WHOLE(add_layer_norm),
 	WHOLE(add_layer_norm_grad),

@@ -36,11 +36,12 @@ static __device__ __forceinline__ typename gt_wide<T>::type sum_row(const T *x, 
 	return gt_warp_sum(sum);
 }
 
-/* x and y are T; what is normalised is S: x itself, or a sum, which may be of the wide type. */
+/* y is T, and so is an addend; what is normalised is S, which may be the wide type: a sum, or the
+ * residual itself. */
 template <class T, class S> struct norm_args {
 	typedef typename gt_wide<T>::type wide;
 	T *y;
-	S *sum; /* nullptr: x is normalised */
+	S *sum; /* nullptr: the residual is normalised */
 	wide *mean, *rstd;
 	const T *x;
 	const S *residual;
@@ -71,7 +72,7 @@ template <class T, class S, int W> static __global__ void layer_norm(norm_args<T
 	typedef typename gt_wide<T>::type wide;
 	int64_t r = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
 	int lane = (int)threadIdx.x % 32;
-	reader<S, W> x = { (a.sum ? a.sum : (S *)a.x) + r * a.cols, {} };
+	reader<S, W> x = { (a.sum ? a.sum : (S *)a.residual) + r * a.cols, {} };
 	writer<T, W> y = { a.y + r * a.cols, {} };
 	reader<wide, W> weight = { (wide *)a.weight, {} }, bias = { (wide *)a.bias, {} };
 	wide mean, square, rstd;
@@ -305,15 +306,30 @@ static int launch_norm(struct gt_call *call, const norm_args<T, S> &a, struct gt
 	return gt_cuda_launched(call->stream, call->kernel->op, err);
 }
 
-template <class T> static int run_layer_norm(struct gt_call *call, struct gt_err *err)
+template <class T, class S> static int run_norm(struct gt_call *call, struct gt_err *err)
 {
 	typedef typename gt_wide<T>::type wide;
-	norm_args<T, T> a = { gt_out_data<T>(call), nullptr, gt_out_data<wide>(call, 1),
-		gt_out_data<wide>(call, 2), gt_in_data<T>(call, 0), nullptr,
+	norm_args<T, S> a = { gt_out_data<T>(call), nullptr, gt_out_data<wide>(call, 1),
+		gt_out_data<wide>(call, 2), nullptr, gt_in_data<S>(call, 0),
 		gt_in_data<wide>(call, 1), gt_in_data<wide>(call, 2), gt_tensor_rows(&call->in[0]),
 		gt_tensor_last(&call->in[0]), call->attrs.norm.eps };
 
 	return launch_norm(call, a, err);
+}
+
+/* S is the input's type. */
+template <class S> static int run_layer_norm(struct gt_call *call, struct gt_err *err)
+{
+	return run_norm<S, S>(call, err);
+}
+
+template <> int run_layer_norm<float>(struct gt_call *call, struct gt_err *err)
+{
+	if (call->out[0].dtype == GT_BF16)
+		return run_norm<gt_bf16, float>(call, err);
+	if (call->out[0].dtype == GT_F16)
+		return run_norm<gt_f16, float>(call, err);
+	return run_norm<float, float>(call, err);
 }
 
 template <class T, class S> static int run_sum(struct gt_call *call, struct gt_err *err)
@@ -362,19 +378,19 @@ static size_t group_bytes(const struct grad_chunks &g)
 	return (size_t)(g.groups * 2 * g.m.cols) * sizeof(double);
 }
 
-/* Inputs 0 to 4 of both gradients are the same, as are outputs 0 to 2. */
-template <class T, class S>
-static int run_grad(struct gt_call *call, const S *dsum, T *low, struct gt_err *err)
+/* Inputs of both gradients are the same, as are outputs 0 to 2. Output 3 of add_layer_norm_grad may
+ * be absent, as it is of layer_norm_grad. */
+template <class T, class S> static int run_grad(struct gt_call *call, struct gt_err *err)
 {
 	typedef typename gt_wide<T>::type wide;
 	struct grad_chunks g = grad_chunks_of(&call->in[1]);
 	size_t bytes = (size_t)g.m.cols * 2 * sizeof(wide);
 	bool shared = bytes <= SHARED_BYTES;
-	norm_grad_args<T, S> a = { gt_out_data<S>(call), low,
+	norm_grad_args<T, S> a = { gt_out_data<S>(call), gt_out_data<T>(call, 3),
 		(wide *)((char *)call->workspace + group_bytes(g)), gt_in_data<T>(call, 0),
-		gt_in_data<S>(call, 1), dsum, gt_in_data<wide>(call, 2), gt_in_data<wide>(call, 3),
-		gt_in_data<wide>(call, 4), g.m, shared, g.size, gt_out_data<wide>(call, 1),
-		gt_out_data<wide>(call, 2), (double *)call->workspace,
+		gt_in_data<S>(call, 1), gt_in_data<S>(call, 5), gt_in_data<wide>(call, 2),
+		gt_in_data<wide>(call, 3), gt_in_data<wide>(call, 4), g.m, shared, g.size,
+		gt_out_data<wide>(call, 1), gt_out_data<wide>(call, 2), (double *)call->workspace,
 		gt_cuda_turns(call->stream) };
 
 	if (!g.m.cols)
@@ -390,16 +406,16 @@ static int run_grad(struct gt_call *call, const S *dsum, T *low, struct gt_err *
 
 template <class T> static int run_layer_norm_grad(struct gt_call *call, struct gt_err *err)
 {
-	return run_grad<T, T>(call, nullptr, nullptr, err);
+	typedef typename gt_wide<T>::type wide;
+
+	if (call->in[0].dtype == call->in[1].dtype)
+		return run_grad<T, T>(call, err);
+	return run_grad<T, wide>(call, err);
 }
 
 template <class T> static int run_add_layer_norm_grad(struct gt_call *call, struct gt_err *err)
 {
-	typedef typename gt_wide<T>::type wide;
-
-	if (call->in[0].dtype == call->in[1].dtype)
-		return run_grad<T, T>(call, gt_in_data<T>(call, 5), gt_out_data<T>(call, 3), err);
-	return run_grad<T, wide>(call, gt_in_data<wide>(call, 5), gt_out_data<T>(call, 3), err);
+	return run_layer_norm_grad<T>(call, err);
 }
 
 static int prepare_layer_norm_grad(struct gt_call *call, struct gt_err *err)

@@ -40,6 +40,9 @@ union gt_attrs {
 		double eps;
 		double momentum; /* batch norm: weight of the new statistics */
 		bool relu;       /* batch norm: max(0, .) on the way out */
+		/* Layer norm of a float32 input: the type of 16 bits of its output. Where it is
+		 * GT_F32, outputs have the input's type. */
+		enum gt_dtype low;
 	} norm;
 	struct {
 		enum gt_gelu kind;

@@ -71,6 +71,50 @@ static void test_casts_are_taken(void **state)
 	gt_graph_free(g);
 }
 
+/* The first norm of a model, of no sum: y = norm(x) M + x. */
+static struct gt_value *first_norm(struct gt_graph *g)
+{
+	struct gt_value *x = pass_vector(g, "x", 8), *w = pass_vector(g, "w", 8);
+	struct gt_value *m = gt_parameter(
+	    g, "m", GT_F32, 2, (int64_t[]){ 8, 8 }, (struct gt_init){ GT_INIT_ZEROS, 0 }, true);
+	struct gt_value *y = gt_layer_norm(g, x, w, NULL, 1e-5);
+
+	return gt_add(g, gt_matmul(g, y, m, NULL, false, false), x);
+}
+
+/* It writes 16 bits itself where only a product reads it, and not where another node or the host
+ * reads float32. */
+static void test_norm_takes_its_cast(void **state)
+{
+	static const struct {
+		bool relu, host;
+		size_t casts;
+	} cases[] = { { false, false, 0 }, { true, false, 1 }, { false, true, 1 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct gt_graph *g = pass_graph();
+		size_t casts = 0;
+		struct gt_value *y;
+
+		gt_output(g, first_norm(g), "out");
+		y = g->nodes[0]->out[0];
+		if (cases[i].relu)
+			gt_output(g, gt_relu(g, y), "relu");
+		if (cases[i].host)
+			gt_output(g, y, "y");
+		pass_run(g, &gt_pass_autocast, &low);
+		pass_run(g, &gt_pass_fuse_norm, &low);
+		assert_ptr_equal(g->nodes[0]->op, &gt_op_layer_norm);
+		assert_int_equal(g->nodes[0]->out[0]->dtype, cases[i].casts ? GT_F32 : GT_BF16);
+		assert_int_equal(g->nodes[0]->out[1]->dtype, GT_F32);
+		for (size_t k = 0; k < g->node_count; k++)
+			casts += g->nodes[k]->op == &gt_op_cast && g->nodes[k]->in[0] == y;
+		assert_int_equal(casts, cases[i].casts);
+		gt_graph_free(g);
+	}
+}
+
 static size_t count(const struct gt_graph *g, const struct gt_op *op)
 {
 	size_t n = 0;
@@ -120,6 +164,39 @@ static void test_gradient_is_one_node(void **state)
 	gt_graph_free(g);
 }
 
+/* The gradient by the input of a first norm takes 16 bits, and adds the residual's; in float32 and
+ * in mixed precision. */
+static void test_gradient_of_a_first_norm(void **state)
+{
+	(void)state;
+	for (int amp = 0; amp < 2; amp++) {
+		struct gt_graph *g = pass_graph();
+		struct gt_pass_options o = { .low = amp ? GT_BF16 : GT_F32 };
+		struct gt_value *target = gt_input(g, "t", GT_I32, 0, NULL);
+		struct gt_value *weight = gt_input(g, "c", GT_F32, 0, NULL);
+		const struct gt_node *grad = NULL;
+
+		o.loss = gt_output(g, gt_cross_entropy(g, first_norm(g), target, weight), "loss");
+		if (amp) {
+			pass_run(g, &gt_pass_autocast, &o);
+			pass_run(g, &gt_pass_fuse_norm, &o);
+		}
+		pass_run(g, &gt_pass_backward, &o);
+		assert_int_equal(count(g, &gt_op_add), 2);
+		pass_run(g, &gt_pass_fuse_accumulate, &o);
+		assert_int_equal(count(g, &gt_op_add), 1);
+		for (size_t i = 0; i < g->node_count; i++)
+			if (g->nodes[i]->op == &gt_op_layer_norm_grad)
+				grad = g->nodes[i];
+		assert_non_null(grad);
+		assert_int_equal(grad->in[0]->dtype, o.low);
+		assert_ptr_equal(grad->in[5]->producer->op, &gt_op_cross_entropy_grad);
+		assert_int_equal(grad->out[0]->dtype, GT_F32);
+		assert_int_equal(grad->out[0]->role, GT_GRADIENT);
+		gt_graph_free(g);
+	}
+}
+
 /* A sum that the host reads, or a node before the norm, is made by itself. */
 static void test_sums_that_are_read_stay(void **state)
 {
@@ -162,7 +239,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sum_and_norm_become_one),
 		cmocka_unit_test(test_casts_are_taken),
+		cmocka_unit_test(test_norm_takes_its_cast),
 		cmocka_unit_test(test_gradient_is_one_node),
+		cmocka_unit_test(test_gradient_of_a_first_norm),
 		cmocka_unit_test(test_sums_that_are_read_stay),
 		cmocka_unit_test(test_blocks_stay_apart),
 	};

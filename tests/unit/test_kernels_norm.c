@@ -50,26 +50,29 @@ static void layer_norm_naive(struct gt_call *c)
 	}
 }
 
+/* Variant 1: without bias, 2: nor a gradient to add, which dx may overwrite. */
 static void layer_norm_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
-	c->inputs = 6;
+	c->inputs = 7;
 	c->outputs = 3;
 	c->in[0] = test_tensor2(f, d[0], d[1]);
 	c->in[1] = test_tensor2(f, d[0], d[1]);
 	c->in[2] = test_tensor1(f, d[1]);
 	c->in[3] = test_tensor1(f, d[0]);
 	c->in[4] = test_tensor1(f, d[0]);
-	c->in[5] = test_tensor1(f, d[1]);
-	for (int i = 0; i < 6; i++)
+	c->in[5] = test_tensor2(f, d[0], d[1]);
+	c->in[6] = test_tensor1(f, d[1]);
+	for (int i = 0; i < 7; i++)
 		test_random(&c->in[i], (uint32_t)(21 + i), i == 4 ? 0.5 : -1, 1);
-	c->in[5].present = d[VARIANT] == 0;
+	c->in[5].present = d[VARIANT] < 2;
+	c->in[6].present = d[VARIANT] == 0;
 	c->out[0] = test_tensor2(f, d[0], d[1]);
 	c->out[1] = test_tensor1(f, d[1]);
 	c->out[2] = test_tensor1(f, d[1]);
 	c->out[2].present = d[VARIANT] == 0;
 }
 
-static void layer_norm_grad_naive(struct gt_call *c)
+static void naive_gradients(struct gt_call *c)
 {
 	const struct gt_tensor *dy = &c->in[0], *x = &c->in[1];
 	int64_t rows = gt_tensor_rows(x), n = gt_tensor_last(x);
@@ -104,6 +107,23 @@ static void layer_norm_grad_naive(struct gt_call *c)
 	}
 }
 
+static void layer_norm_grad_naive(struct gt_call *c)
+{
+	struct gt_tensor acc = c->in[5];
+
+	/* dx may take the memory of the gradient to add. */
+	if (acc.present) {
+		acc = test_tensor2(acc.dtype, acc.shape[0], acc.shape[1]);
+		memcpy(acc.data, c->in[5].data,
+		    (size_t)gt_tensor_elements(&acc) * gt_dtype_size(acc.dtype));
+	}
+	naive_gradients(c);
+	for (int64_t i = 0; acc.present && i < gt_tensor_elements(&acc); i++)
+		test_put(&c->out[0], i, test_get(&c->out[0], i) + test_get(&acc, i));
+	if (acc.present)
+		free(acc.data);
+}
+
 /* Variant 1: without bias. */
 static void add_layer_norm_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
@@ -132,34 +152,11 @@ static void add_layer_norm_naive(struct gt_call *c)
 	layer_norm_naive(&norm);
 }
 
-/* Variant 1: without bias, 2: nor a gradient of the sum. */
+/* As layer_norm_grad where all tensors have one type. */
 static void add_layer_norm_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
 	layer_norm_grad_make(c, f, d);
-	c->inputs = 7;
 	c->outputs = 4;
-	c->in[6] = c->in[5];
-	c->in[6].present = c->out[2].present = d[VARIANT] == 0;
-	c->in[5] = test_tensor2(f, d[0], d[1]);
-	c->in[5].present = d[VARIANT] < 2;
-	test_random(&c->in[5], 27, -1, 1);
-}
-
-static void add_layer_norm_grad_naive(struct gt_call *c)
-{
-	struct gt_tensor sum = c->in[5];
-
-	/* dx may take the memory of the sum's gradient. */
-	if (sum.present) {
-		sum = test_tensor2(sum.dtype, sum.shape[0], sum.shape[1]);
-		memcpy(sum.data, c->in[5].data,
-		    (size_t)gt_tensor_elements(&sum) * gt_dtype_size(sum.dtype));
-	}
-	layer_norm_grad_naive(c);
-	for (int64_t i = 0; sum.present && i < gt_tensor_elements(&sum); i++)
-		test_put(&c->out[0], i, test_get(&c->out[0], i) + test_get(&sum, i));
-	if (sum.present)
-		free(sum.data);
 }
 
 /* ---- images ---- */
@@ -344,15 +341,16 @@ static void bias_grad_naive(struct gt_call *c)
 static const struct kernel_case row_cases[] = {
 	{ "layer_norm", layer_norm_make, layer_norm_naive, 5e-6, 0, 0, true },
 	{ "layer_norm", layer_norm_make, layer_norm_naive, 5e-6, 1, 0, true },
-	{ "layer_norm_grad", layer_norm_grad_make, layer_norm_grad_naive, 5e-6, 0, 0, false },
-	{ "layer_norm_grad", layer_norm_grad_make, layer_norm_grad_naive, 5e-6, 1, 0, false },
+	{ "layer_norm_grad", layer_norm_grad_make, layer_norm_grad_naive, 5e-6, 0, 6, false },
+	{ "layer_norm_grad", layer_norm_grad_make, layer_norm_grad_naive, 5e-6, 1, 6, false },
+	{ "layer_norm_grad", layer_norm_grad_make, layer_norm_grad_naive, 5e-6, 2, 0, false },
 	{ "add_layer_norm", add_layer_norm_make, add_layer_norm_naive, 5e-6, 0, 1, true },
 	{ "add_layer_norm", add_layer_norm_make, add_layer_norm_naive, 5e-6, 1, 1, true },
-	{ "add_layer_norm_grad", add_layer_norm_grad_make, add_layer_norm_grad_naive, 5e-6, 0, 6,
+	{ "add_layer_norm_grad", add_layer_norm_grad_make, layer_norm_grad_naive, 5e-6, 0, 6,
 	    false },
-	{ "add_layer_norm_grad", add_layer_norm_grad_make, add_layer_norm_grad_naive, 5e-6, 1, 6,
+	{ "add_layer_norm_grad", add_layer_norm_grad_make, layer_norm_grad_naive, 5e-6, 1, 6,
 	    false },
-	{ "add_layer_norm_grad", add_layer_norm_grad_make, add_layer_norm_grad_naive, 5e-6, 2, 0,
+	{ "add_layer_norm_grad", add_layer_norm_grad_make, layer_norm_grad_naive, 5e-6, 2, 0,
 	    false },
 	{ "bias_grad", bias_grad_make, bias_grad_naive, 2e-5, 2, 0, true },
 };
@@ -379,10 +377,10 @@ static void test_rows(void **state)
 static void test_long_rows(void **state)
 {
 	static const struct kernel_case cases[] = {
-		{ "layer_norm_grad", layer_norm_grad_make, layer_norm_grad_naive, 2e-5, 0, 0,
+		{ "layer_norm_grad", layer_norm_grad_make, layer_norm_grad_naive, 2e-5, 0, 6,
 		    false },
-		{ "add_layer_norm_grad", add_layer_norm_grad_make, add_layer_norm_grad_naive, 2e-5,
-		    0, 6, false },
+		{ "add_layer_norm_grad", add_layer_norm_grad_make, layer_norm_grad_naive, 2e-5, 0,
+		    6, false },
 	};
 
 	(void)state;
@@ -440,6 +438,7 @@ static void expect_gradients(const struct test_set *set, enum gt_dtype f, kernel
 	struct gt_call one = { 0 }, add = { .inputs = 2, .outputs = 1 }, grad = { 0 };
 
 	layer_norm_grad_make(&grad, f, d);
+	grad.in[5].present = false;
 	add_layer_norm_grad_make(&one, f, d);
 	add.in[0] = one.in[5];
 	add.in[1] = grad.out[0];

@@ -16,6 +16,8 @@ static int layer_norm_infer(struct gt_node *n, struct gt_err *err)
 	rows = gt_value_rows(x);
 	width = gt_value_last(x);
 	gt_infer_like(n->out[0], x);
+	if (n->attrs.norm.low != GT_F32)
+		n->out[0]->dtype = n->attrs.norm.low;
 	gt_infer_shape(n->out[1], wide, 1, &rows);
 	gt_infer_shape(n->out[2], wide, 1, &rows);
 	if (gt_infer_vector(n->in[1], "the weight", wide, width, err))
@@ -26,8 +28,9 @@ static int layer_norm_infer(struct gt_node *n, struct gt_err *err)
 static void layer_norm_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
     const bool *wanted, struct gt_value **d_in)
 {
-	struct gt_value *in[] = { d_out[0], n->in[0], n->in[1], n->out[1], n->out[2], n->in[2] };
-	struct gt_node *grad = gt_emit(g, &gt_op_layer_norm_grad, &n->attrs, 6, in);
+	struct gt_value *in[] = { d_out[0], n->in[0], n->in[1], n->out[1], n->out[2], NULL,
+		n->in[2] };
+	struct gt_node *grad = gt_emit(g, &gt_op_layer_norm_grad, &n->attrs, 7, in);
 
 	for (int i = 0; grad && i < 3; i++)
 		d_in[i] = wanted[i] ? grad->out[i] : NULL;
@@ -59,28 +62,39 @@ struct gt_value *gt_layer_norm(struct gt_graph *g, struct gt_value *x, struct gt
 	return gt_emit1(g, &gt_op_layer_norm, &attrs, 3, (struct gt_value *[]){ x, weight, bias });
 }
 
-static int layer_norm_grad_infer(struct gt_node *n, struct gt_err *err)
+/* Outputs 0 to 2 of both gradients. `what` is normalised: x, or a sum. */
+static int infer_norm_grad(struct gt_node *n, const char *to_add, struct gt_err *err)
 {
-	const struct gt_value *x = n->in[1], *weight = n->in[2];
+	const struct gt_value *dy = n->in[0], *what = n->in[1], *weight = n->in[2];
+	struct gt_value like = *what;
 
-	if (gt_infer_same(x, n->in[0], "the gradient", err))
+	if (gt_dtype_wide(dy->dtype) == what->dtype)
+		like.dtype = dy->dtype;
+	if (gt_infer_same(&like, dy, "the gradient", err) ||
+	    (n->in[5] && gt_infer_same(what, n->in[5], to_add, err)))
 		return err->code;
-	gt_infer_like(n->out[0], x);
+	gt_infer_like(n->out[0], what);
 	gt_infer_like(n->out[1], weight);
-	if (n->in[5])
+	if (n->in[6])
 		gt_infer_like(n->out[2], weight);
 	else
 		n->out[2] = NULL;
 	return 0;
 }
 
+static int layer_norm_grad_infer(struct gt_node *n, struct gt_err *err)
+{
+	return infer_norm_grad(n, "the gradient to add", err);
+}
+
 const struct gt_op gt_op_layer_norm_grad = {
 	.name = "layer_norm_grad",
 	.min_inputs = 5,
-	.max_inputs = 6,
+	.max_inputs = 7,
 	.outputs = 3,
 	.infer = layer_norm_grad_infer,
 	.flops = norm_flops,
+	.inplace = 1u << 5,
 	.autocast = GT_AUTOCAST_KEEP,
 };
 
@@ -159,21 +173,10 @@ const struct gt_op gt_op_add_layer_norm = {
 
 static int add_layer_norm_grad_infer(struct gt_node *n, struct gt_err *err)
 {
-	const struct gt_value *dy = n->in[0], *sum = n->in[1], *weight = n->in[2];
-	struct gt_value like = *sum;
-
-	like.dtype = dy->dtype;
-	if (gt_infer_same(&like, dy, "the gradient", err) ||
-	    (n->in[5] && gt_infer_same(sum, n->in[5], "the gradient of the sum", err)))
+	if (infer_norm_grad(n, "the gradient of the sum", err))
 		return err->code;
-	gt_infer_like(n->out[0], sum);
-	gt_infer_like(n->out[1], weight);
-	if (n->in[6])
-		gt_infer_like(n->out[2], weight);
-	else
-		n->out[2] = NULL;
-	if (dy->dtype != sum->dtype)
-		gt_infer_like(n->out[3], dy);
+	if (n->in[0]->dtype != n->in[1]->dtype)
+		gt_infer_like(n->out[3], n->in[0]);
 	else
 		n->out[3] = NULL;
 	return 0;

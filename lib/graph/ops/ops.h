@@ -66,10 +66,13 @@ struct gt_value *gt_conv2d(struct gt_graph *g, struct gt_value *x, struct gt_val
 /*
  * layer_norm: over the last dimension C.
  *   in   x F [..., C];  weight W [C];  bias W [C], optional
- *   out  y F [..., C];  mean W [rows];  rstd W [rows] = 1 / sqrt(biased variance + eps)
+ *   out  y F [..., C], or of the type attrs.norm.low;  mean W [rows];  rstd W [rows] =
+ *        1 / sqrt(biased variance + eps)
  *   y = (x - mean) rstd weight + bias
- * layer_norm_grad:  in dy, x, weight, mean, rstd, bias (optional: only tells that out 2 is wanted)
- *   out  dx;  dweight W [C];  dbias W [C] (left out without bias)
+ * layer_norm_grad:  in dy like y, x, weight, mean, rstd, acc like x (optional: 0), bias (optional:
+ *   only tells that out 2 is wanted)
+ *   out  dx = acc + the gradient, may overwrite acc;  dweight W [C];  dbias W [C] (left out without
+ *        bias)
  */
 struct gt_value *gt_layer_norm(struct gt_graph *g, struct gt_value *x, struct gt_value *weight,
     struct gt_value *bias, double eps);

@@ -166,6 +166,43 @@ const struct gt_pass gt_pass_fold_batch_norm = {
 };
 
 /* add(x, embedding_grad(dy, ids)) adds a few rows to x: no table of zeros, no sum over it all. */
+static bool add_rows(struct gt_node *add, const int *uses)
+{
+	for (int k = 0; k < 2; k++) {
+		const struct gt_node *rows = sole_maker(add->in[k], &gt_op_embedding_grad, uses);
+
+		if (!rows || rows->in[2])
+			continue;
+		add->op = &gt_op_embedding_grad;
+		add->attrs = rows->attrs;
+		add->in[2] = add->in[1 - k];
+		add->in[0] = rows->in[0];
+		add->in[1] = rows->in[1];
+		add->inputs = gt_op_embedding_grad.max_inputs;
+		return true;
+	}
+	return false;
+}
+
+/* add(x, layer_norm_grad(...)) is a layer_norm_grad that adds x, where x is there before it. */
+static bool add_norm(struct gt_graph *g, size_t index, const int *uses)
+{
+	const struct gt_node *add = g->nodes[index];
+
+	for (int k = 0; k < 2; k++) {
+		struct gt_node *norm = sole_maker(add->in[k], &gt_op_layer_norm_grad, uses);
+		struct gt_value *x = add->in[1 - k];
+
+		if (!norm || norm->in[5] || x == add->in[k] ||
+		    (x->producer && gt_node_index(g, x->producer) > gt_node_index(g, norm)))
+			continue;
+		norm->in[5] = x;
+		take_over(g, norm, index);
+		return true;
+	}
+	return false;
+}
+
 static int run_fuse_accumulate(
     struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
@@ -174,28 +211,17 @@ static int run_fuse_accumulate(
 	(void)options;
 	if (!uses)
 		return GT_ENOMEM;
-	for (size_t i = 0; i < g->node_count; i++) {
-		struct gt_node *n = g->nodes[i], *rows;
-
-		for (int k = 0; n->op == &gt_op_add && k < 2; k++) {
-			rows = sole_maker(n->in[k], &gt_op_embedding_grad, uses);
-			if (!rows || rows->in[2])
-				continue;
-			n->op = &gt_op_embedding_grad;
-			n->attrs = rows->attrs;
-			n->in[2] = n->in[1 - k];
-			n->in[0] = rows->in[0];
-			n->in[1] = rows->in[1];
-			n->inputs = gt_op_embedding_grad.max_inputs;
-		}
-	}
+	for (size_t i = 0; i < g->node_count; i++)
+		if (g->nodes[i]->op == &gt_op_add && !add_rows(g->nodes[i], uses) &&
+		    add_norm(g, i, uses))
+			i--;
 	free(uses);
 	return 0;
 }
 
 const struct gt_pass gt_pass_fuse_accumulate = {
 	.name = "fuse-accumulate",
-	.purpose = "add an embedding's gradient to what is there already",
+	.purpose = "add gradients of embeddings and norms to those that are there already",
 	.applies = backward_too,
 	.run = run_fuse_accumulate,
 };

@@ -1,4 +1,4 @@
-/* fuse_norm.c - a residual sum and the layer norm of it are one op, in both directions. */
+/* fuse_norm.c - let a layer norm do the sum before it, and the casts around both. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +13,8 @@
  *   u = cast(x)   s = add(u, r)   v = layer_norm(s)   y = cast(v)
  *
  * Then the op takes x and makes y. Both are cast or none, as y has the type of x.
+ *
+ * A norm of anything else, such as the first of a model, writes the result of the cast behind it.
  */
 struct pair {
 	struct gt_node *add, *norm;
@@ -81,7 +83,7 @@ static bool find_pair(struct pair *p, const struct gt_graph *g, size_t index,
 	struct gt_node *norm = g->nodes[index];
 	const struct gt_value *sum = norm->in[0];
 
-	if (norm->op != &gt_op_layer_norm || !sum->producer || sum->producer->op != &gt_op_add ||
+	if (norm->attrs.norm.low != GT_F32 || !sum->producer || sum->producer->op != &gt_op_add ||
 	    sum->role != GT_TEMPORARY || norm->out[0]->role != GT_TEMPORARY)
 		return false;
 	*p = (struct pair){ .add = sum->producer,
@@ -123,6 +125,25 @@ static int fuse(struct gt_graph *g, const struct pair *p, struct gt_err *err)
 	return 0;
 }
 
+/* cast(layer_norm(x)) is a layer norm that writes the cast's type. */
+static int take_cast(struct gt_graph *g, struct gt_node *norm, const int *uses, struct gt_err *err)
+{
+	static const enum gt_dtype types[] = { GT_BF16, GT_F16 };
+	struct gt_node *cast = NULL;
+
+	if (norm->in[0]->dtype != GT_F32 || norm->out[0]->dtype != GT_F32 ||
+	    norm->out[0]->role != GT_TEMPORARY)
+		return 0;
+	for (int i = 0; i < 2 && !cast; i++)
+		cast = sole_cast(g, norm->out[0], types[i], uses);
+	if (!cast)
+		return 0;
+	norm->attrs.norm.low = cast->out[0]->dtype;
+	gt_replace_uses(g, 0, cast->out[0], norm->out[0]);
+	drop(g, cast);
+	return norm->op->infer(norm, err);
+}
+
 static int run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err)
 {
 	int rc = 0;
@@ -139,6 +160,8 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 		if (find_pair(&p, g, i, options, uses)) {
 			rc = fuse(g, &p, err);
 			i = 0;
+		} else {
+			rc = take_cast(g, g->nodes[i], uses, err);
 		}
 		free(uses);
 	}
@@ -147,6 +170,6 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 
 const struct gt_pass gt_pass_fuse_norm = {
 	.name = "fuse-norm",
-	.purpose = "add a residual and normalise the sum in one pass over memory",
+	.purpose = "add a residual, normalise the sum and cast it in one pass over memory",
 	.run = run,
 };
