@@ -243,8 +243,8 @@ static void check_launches(const struct gt_call *far, long launches)
 	bool empty = far->inputs && !gt_tensor_elements(&far->in[0]);
 
 	if (cudasim_kernels && !empty && launches != far->launches)
-		fail_msg("%s queues %ld kernels and says %d", far->kernel->op, launches,
-		    far->launches);
+		fail_msg(
+		    "%s queues %ld kernels and says %d", far->kernel->op, launches, far->launches);
 }
 
 static int run_prepared(const struct gt_kernel *k, struct gt_call *far, struct gt_err *err)
