@@ -100,14 +100,27 @@ static int open_prompt(struct gt_session *s, void *self, struct gt_err *err)
 	return 0;
 }
 
+static struct gt_generator_options options_of(const struct generation *g)
+{
+	return (struct gt_generator_options){
+		.prompt = g->prompt, .prompt_count = g->prompt_count, .tokens = g->cli->tokens
+	};
+}
+
 static int plan(struct gt_session *s, void *self, struct gt_err *err)
 {
 	struct generation *g = self;
 
-	return gt_generator_init(&g->generator, s,
-	    &(struct gt_generator_options){
-	        .prompt = g->prompt, .prompt_count = g->prompt_count, .tokens = g->cli->tokens },
-	    err);
+	const struct gt_generator_options options = options_of(g);
+
+	return gt_generator_init(&g->generator, s, &options, err);
+}
+
+static void try_others(const struct gt_session *s, void *self, struct gt_trials *trials)
+{
+	const struct gt_generator_options options = options_of(self);
+
+	gt_generator_try_others(s, &options, trials);
 }
 
 static int load(struct gt_session *s, void *self, struct gt_err *err)
@@ -124,9 +137,11 @@ static int load(struct gt_session *s, void *self, struct gt_err *err)
 
 static int open_session(struct generation *g, struct gt_err *err)
 {
-	static const struct gt_session_purpose generation = {
-		.input = open_prompt, .plan = plan, .weights = load
-	};
+	static const struct gt_session_purpose generation = { .name = "generation",
+		.input = open_prompt,
+		.plan = plan,
+		.try_others = try_others,
+		.weights = load };
 	struct gt_session_options options = { .device = g->cli->device,
 		.parallel = { .forward = true } };
 	int rc = gt_run_source_open(&g->source, g->cli->ckpt, err);

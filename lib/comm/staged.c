@@ -433,6 +433,7 @@ int gt_staged_new(
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->less, NULL);
 	if (device->backend->host_alloc(device->index, SLOTS * s->slot_bytes, &slots, err)) {
+		gt_err_prefix(err, "collectives by way of the host");
 		release(s);
 		return err->code;
 	}

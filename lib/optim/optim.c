@@ -284,7 +284,7 @@ static int take_scalars(struct gt_optim *o, struct gt_err *err)
 		return err->code;
 	o->scalars = p;
 	if (d->backend->host_alloc(d->index, GT_OPTIM_AHEAD * sizeof(*o->slots), &p, err))
-		return err->code;
+		return gt_err_prefix(err, "results of %d steps", GT_OPTIM_AHEAD);
 	o->slots = p;
 	for (int i = 0; i < GT_OPTIM_AHEAD; i++)
 		if (d->backend->event_new(&o->ended[i], d->index, err))

@@ -87,7 +87,7 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_program *p = t->steps.full.plan ? &t->steps.full : &t->steps.tail;
 	struct gt_plan_summary s;
-	struct gt_train_memory m;
+	struct gt_session_memory m;
 	json_t *out;
 
 	gt_plan_summarize(p->plan, &s);

@@ -36,7 +36,7 @@ static json_t *describe(const struct gt_train *stage, int index)
 	const struct gt_pipeline_cut *cut = gt_pipeline_stages(stage->s.parallel);
 	const struct gt_recompute *r = gt_train_recomputed(stage);
 	const struct gt_store *store = stage->s.store;
-	struct gt_train_memory m;
+	struct gt_session_memory m;
 	int64_t parameters = 0;
 	double all = 0;
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/train/room.h"
 #include "lib/train/run_source.h"
 
 struct gt_eval {
@@ -68,6 +69,77 @@ static int plan(struct gt_session *s, void *self, struct gt_err *err)
 	return gt_evaluate_plan(&e->programs, s, e->data, &e->o.how, err);
 }
 
+/* How its ranks evaluate. */
+static struct gt_parallel_options parallel_of(const struct gt_eval_options *o)
+{
+	return (struct gt_parallel_options){ .kind = GT_PARALLEL_DDP,
+		.forward = true,
+		.way = o->way,
+		.low = gt_amp_type(o->how.amp),
+		.ranks = o->group ? o->group->size : 1,
+		.rank = o->group ? o->group->rank : 0 };
+}
+
+/* Plan with other options, on this device or on another one. */
+static bool try_options(struct gt_trials *trials, const struct gt_eval *e, struct gt_device *device,
+    const struct gt_eval_options *o, const char *words)
+{
+	const struct gt_parallel_options parallel = parallel_of(o);
+	struct gt_program_pair pair = { 0 };
+	struct gt_session_memory m = { 0 };
+	struct gt_session s;
+	int rc = gt_session_plan_open(&s, &e->s, device, &parallel, false, GT_ERR_IGNORED);
+
+	gt_session_add_pair(&s, &pair);
+	if (!rc)
+		rc = gt_evaluate_plan(&pair, &s, e->data, &o->how, GT_ERR_IGNORED);
+	if (!rc)
+		gt_session_memory(&m, &s);
+	gt_session_plan_close(&s);
+	return device == e->s.device ? gt_trial_add(trials, rc, m.total, words)
+	                             : gt_trial_add_on(trials, device, rc, m.total, words);
+}
+
+/* The largest batch that fits; the smallest one, if none does. */
+static bool try_batches(
+    struct gt_trials *trials, const struct gt_eval *e, enum gt_amp amp, const char *amp_words)
+{
+	char words[GT_TRIAL_WORDS];
+
+	for (int b = e->o.how.batch / 2; b; b /= 2) {
+		struct gt_eval_options o = e->o;
+
+		o.how.batch = b;
+		o.how.amp = amp;
+		gt_trial_words(words, "{batch} %d%s", b, amp_words);
+		if (try_options(trials, e, e->s.device, &o, words))
+			return true;
+		if (b > 1)
+			gt_trial_drop_last(trials);
+	}
+	return false;
+}
+
+static void try_others(const struct gt_session *s, void *self, struct gt_trials *trials)
+{
+	const struct gt_eval *e = self;
+	struct gt_eval_options o = e->o;
+	char words[GT_TRIAL_WORDS];
+	struct gt_device *cpu;
+	bool fits = try_batches(trials, e, o.how.amp, "");
+
+	o.how.amp = GT_AMP_BF16;
+	gt_trial_words(words, " {amp} bf16");
+	if (!e->o.how.amp && !try_options(trials, e, s->device, &o, words + 1) && !fits)
+		try_batches(trials, e, o.how.amp, words);
+	if (s->device->backend->host_memory ||
+	    gt_device_open(&cpu, gt_backend_find("cpu"), 0, GT_ERR_IGNORED))
+		return;
+	gt_trial_words(words, "{device} cpu");
+	try_options(trials, e, cpu, &e->o, words);
+	gt_device_close(cpu);
+}
+
 static int load_weights(struct gt_session *s, void *self, struct gt_err *err)
 {
 	const struct gt_eval *e = self;
@@ -87,9 +159,11 @@ static int load_weights(struct gt_session *s, void *self, struct gt_err *err)
 	return rc;
 }
 
-static const struct gt_session_purpose evaluation = {
-	.input = open_input, .plan = plan, .weights = load_weights
-};
+static const struct gt_session_purpose evaluation = { .name = "evaluation",
+	.input = open_input,
+	.plan = plan,
+	.try_others = try_others,
+	.weights = load_weights };
 
 /* ---- the evaluation ---- */
 
@@ -117,11 +191,9 @@ static int open_all(struct gt_eval *e, struct gt_err *err)
 {
 	struct gt_session_options options = { .device = e->o.device,
 		.host_rank = e->o.host_rank,
+		.host_ranks = e->o.host_ranks,
 		.group = e->o.group,
-		.parallel = { .kind = GT_PARALLEL_DDP,
-		    .forward = true,
-		    .way = e->o.way,
-		    .low = gt_amp_type(e->o.how.amp) } };
+		.parallel = parallel_of(&e->o) };
 	int rc = gt_load_check(&e->o.load, err);
 
 	if (!rc)

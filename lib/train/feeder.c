@@ -1,6 +1,8 @@
 /* feeder.c - batches of a loader on their way to programs. */
 #include "lib/train/program.h"
 
+#include <string.h>
+
 static int pinned_alloc(void *self, size_t bytes, void **out, struct gt_err *err)
 {
 	const struct gt_feeder *f = self;
@@ -15,17 +17,32 @@ static void pinned_free(void *self, void *p, size_t bytes)
 	f->device->backend->host_free(f->device->index, p, bytes);
 }
 
+/* Tell what the pinned memory was for that could not be had, and what needs less. Only training has
+ * options for how it reads ahead. */
+static int explain(const struct gt_loader_options *o, struct gt_err *err)
+{
+	if (!strstr(err->text, "no pinned host memory: "))
+		return err->code;
+	gt_err_prefix(err, "%d batches of %d samples on their way to the device",
+	    (o->workers ? o->prefetch : 0) + 1 + o->hold, o->sampler.batch);
+	return gt_err_hint(err, o->draw.train
+	                            ? "use a smaller {batch} or {prefetch}, or {pin-memory} no"
+	                            : "use a smaller {batch}");
+}
+
 /* The loader keeps one batch more for us than the last: its copy may still be under way. */
 int gt_feeder_open(struct gt_feeder *f, const struct gt_device *device, struct gt_dataset *data,
     const struct gt_loader_options *options, bool pageable, struct gt_err *err)
 {
 	struct gt_loader_options mine = *options;
+	int rc;
 
 	*f = (struct gt_feeder){ .device = device };
 	mine.hold = 1;
 	if (!pageable)
 		mine.memory = (struct gt_loader_memory){ f, pinned_alloc, pinned_free };
-	return gt_loader_open(&f->loader, data, &mine, err);
+	rc = gt_loader_open(&f->loader, data, &mine, err);
+	return rc == GT_ENOMEM && !pageable ? explain(&mine, err) : rc;
 }
 
 static int wait_for(const struct gt_feeder *f, struct gt_event *event, struct gt_err *err)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/train/finite.h"
+#include "lib/train/room.h"
 
 /* ---- the programs ---- */
 
@@ -79,6 +80,55 @@ void gt_generator_release(struct gt_generator *g)
 {
 	free(g->text);
 	*g = (struct gt_generator){ 0 };
+}
+
+/* ---- too little memory ---- */
+
+/* The memory of another text, or of this one on another device. */
+static bool try_text(struct gt_trials *trials, const struct gt_session *of,
+    struct gt_device *device, const struct gt_generator_options *o, const char *words)
+{
+	const struct gt_parallel_options parallel = { .forward = true, .ranks = 1 };
+	struct gt_session_memory m = { 0 };
+	struct gt_generator g = { 0 };
+	struct gt_session s;
+	int rc = gt_session_plan_open(&s, of, device, &parallel, false, GT_ERR_IGNORED);
+
+	if (!rc)
+		rc = gt_generator_init(&g, &s, o, GT_ERR_IGNORED);
+	if (!rc)
+		gt_session_memory(&m, &s);
+	gt_session_plan_close(&s);
+	gt_generator_release(&g);
+	return device == of->device ? gt_trial_add(trials, rc, m.total, words)
+	                            : gt_trial_add_on(trials, device, rc, m.total, words);
+}
+
+/* A text that is no longer than the block needs no window; a short prompt is read at once. */
+void gt_generator_try_others(
+    const struct gt_session *s, const struct gt_generator_options *o, struct gt_trials *trials)
+{
+	int64_t room = s->input.block - (int64_t)o->prompt_count + 1;
+	struct gt_generator_options other = *o;
+	char words[GT_TRIAL_WORDS];
+	struct gt_device *cpu;
+
+	other.tokens = room;
+	gt_trial_words(words, "{tokens} %lld", (long long)room);
+	if (room > 0 && room < o->tokens)
+		try_text(trials, s, s->device, &other, words);
+	other = *o;
+	other.prompt_count = 1;
+	other.tokens = o->tokens < s->input.block ? o->tokens : s->input.block;
+	gt_trial_words(words, "a {prompt} of one token and {tokens} %lld", (long long)other.tokens);
+	if (o->prompt_count > 1)
+		try_text(trials, s, s->device, &other, words);
+	if (s->device->backend->host_memory ||
+	    gt_device_open(&cpu, gt_backend_find("cpu"), 0, GT_ERR_IGNORED))
+		return;
+	gt_trial_words(words, "{device} cpu");
+	try_text(trials, s, cpu, o, words);
+	gt_device_close(cpu);
 }
 
 /* ---- one token ---- */

@@ -37,6 +37,10 @@ int gt_generator_init(struct gt_generator *out, struct gt_session *s,
     const struct gt_generator_options *options, struct gt_err *err);
 void gt_generator_release(struct gt_generator *g);
 
+/* For gt_session_purpose.try_others: plan shorter texts, and the same one on the CPU. */
+void gt_generator_try_others(const struct gt_session *s, const struct gt_generator_options *options,
+    struct gt_trials *trials);
+
 /* The logits [g->vocab] of the token that follows the text so far; once for each text. */
 int gt_generator_logits(struct gt_generator *g, float *logits, struct gt_err *err);
 

@@ -33,7 +33,6 @@ struct gt_train {
 	int64_t best_step;
 	double best_score;
 	struct gt_log *log;
-	bool takes_memory; /* plans are made, and there seemed to be enough */
 };
 
 /* This rank and how many there are. */
@@ -55,16 +54,12 @@ int gt_train_host_ranks(const struct gt_train *t);
 
 /* ---- memory.c ---- */
 
-/* Bytes that a rank takes, but for its data. */
-struct gt_train_memory {
-	uint64_t parameters, gradients, optimizer, buffers;
-	uint64_t arena;   /* activations, and all else that ends with a step or an evaluation */
-	uint64_t batches; /* on their way to the plans */
-	uint64_t total;
-};
+/* The memory of a run whose plans are made. */
+void gt_train_memory(struct gt_session_memory *out, const struct gt_train *t);
 
-/* Of a run whose plans are made. */
-void gt_train_memory(struct gt_train_memory *out, const struct gt_train *t);
+/* Add optimizer state, and gradients as they are sent, to the memory of the session of a gt_train:
+ * gt_session_purpose.memory. */
+void gt_train_add_memory(const struct gt_session *s, void *self, struct gt_session_memory *m);
 
 /* Log a line that tells the memory by its use, and how many blocks are computed again. */
 void gt_train_log_memory(const struct gt_train *t);
@@ -76,18 +71,8 @@ const struct gt_recompute *gt_train_recomputed(const struct gt_train *t);
  * are made remain, to be released with the session. A collective call with --recompute=auto. */
 int gt_train_plan(struct gt_train *t, struct gt_err *err);
 
-/* ---- fit.c ---- */
-
-/*
- * Refuse a run whose ranks on this device, or on this host, need more memory than there is. (The
- * host's kernel hands out more, and kills the process that uses it.) The error tells what the run
- * needs, by its use, and on a GPU the processes that hold the rest; the hint, which options would
- * make it fit, each with the memory of a plan. Errors: GT_ENOMEM.
- */
-int gt_train_check_memory(const struct gt_train *t, struct gt_err *err);
-
-/* An allocation failed all the same, as *err tells: add the same to it. Returns err->code. */
-int gt_train_explain_memory(const struct gt_train *t, struct gt_err *err);
+/* fit.c: gt_session_purpose.try_others of a gt_train. */
+void gt_train_try_others(const struct gt_session *s, void *self, struct gt_trials *trials);
 
 /* open.c: settle the options of ranks, for gt_train_world() of them; and who reads which samples,
  * once s.parallel is there. Errors: GT_EINVAL. */

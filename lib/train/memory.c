@@ -27,27 +27,21 @@ int64_t gt_train_kept_bytes(const struct gt_train *t, const struct gt_store *sto
 	return gt_optim_bytes(store, &t->o.optim) + mean;
 }
 
-/* Gradients as they are, and beside them as they are sent. */
-static uint64_t gradient_bytes(const struct gt_train *t)
+void gt_train_add_memory(const struct gt_session *s, void *self, struct gt_session_memory *m)
 {
-	uint64_t bytes = gt_store_gradient_bytes(t->s.store);
+	const struct gt_train *t = self;
 	bool beside = t->o.parallel.compress && gt_train_world(t) > 1;
+	uint64_t sent = beside ? m->gradients / 2 : 0;
 
-	return bytes + (beside ? bytes / 2 : 0);
+	m->gradients += sent;
+	m->optimizer = (uint64_t)gt_train_kept_bytes(t, s->store);
+	m->total += sent + m->optimizer;
 }
 
-void gt_train_memory(struct gt_train_memory *out, const struct gt_train *t)
+void gt_train_memory(struct gt_session_memory *out, const struct gt_train *t)
 {
-	*out = (struct gt_train_memory){ .parameters = gt_store_parameter_bytes(t->s.store) +
-		                                       gt_store_copy_bytes(t->s.store),
-		.gradients = gradient_bytes(t),
-		.optimizer = (uint64_t)gt_train_kept_bytes(t, t->s.store),
-		.buffers = t->s.store->buffer_bytes,
-		.arena = gt_session_arena_bytes(&t->s),
-		.batches =
-		    gt_program_pair_staging(&t->steps) + gt_program_pair_staging(&t->evals) };
-	out->total = out->parameters + out->gradients + out->optimizer + out->buffers + out->arena +
-	             out->batches;
+	gt_session_memory(out, &t->s);
+	gt_train_add_memory(&t->s, (void *)t, out);
 }
 
 void gt_train_log_memory(const struct gt_train *t)
@@ -55,7 +49,7 @@ void gt_train_log_memory(const struct gt_train *t)
 	const struct gt_recompute *r = gt_train_recomputed(t);
 	char text[6][GT_TEXT_SIZE], batches[GT_TEXT_SIZE + 16] = "", blocks[80] = "",
 	                                                   stage[40] = "";
-	struct gt_train_memory m;
+	struct gt_session_memory m;
 
 	if (gt_parallel_seat(t->s.parallel, GT_AXIS_DATA) ||
 	    gt_parallel_seat(t->s.parallel, GT_AXIS_TENSOR))
@@ -119,7 +113,7 @@ static int find_free(const struct gt_train *t, uint64_t *bytes, struct gt_err *e
 
 static bool fits(const struct gt_train *t, uint64_t bytes)
 {
-	struct gt_train_memory m;
+	struct gt_session_memory m;
 
 	gt_train_memory(&m, t);
 	return m.total + reserve_bytes <= bytes;

@@ -337,15 +337,10 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 static int plan(struct gt_session *s, void *self, struct gt_err *err)
 {
 	struct gt_train *t = self;
-	int rc;
 
 	if (t->o.parallel.sync_bn && !s->store->buffer_bytes)
 		gt_log_warn(t->log, "{sync-bn}: this model has no batch normalisation");
-	rc = gt_train_plan(t, err);
-	if (!rc && !s->dry)
-		rc = gt_train_check_memory(t, err);
-	t->takes_memory = !rc && !s->dry;
-	return rc;
+	return gt_train_plan(t, err);
 }
 
 static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
@@ -363,15 +358,20 @@ static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
 	return rc;
 }
 
-static const struct gt_session_purpose training = {
-	.trains = true, .input = open_input, .plan = plan, .weights = set_weights
-};
+static const struct gt_session_purpose training = { .name = "run",
+	.trains = true,
+	.input = open_input,
+	.plan = plan,
+	.memory = gt_train_add_memory,
+	.try_others = gt_train_try_others,
+	.weights = set_weights };
 
 static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 {
 	struct gt_session_options options = { .model = t->o.model,
 		.device = t->o.device,
 		.host_rank = t->o.host_rank,
+		.host_ranks = t->o.host_ranks,
 		.group = t->o.group,
 		.dry = dry };
 	int rc = parse_texts(&t->augment, &t->profile, &t->o, err);
@@ -400,8 +400,6 @@ int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool 
 	t->best_step = -1;
 	t->best_score = -INFINITY;
 	rc = open_all(t, dry, err);
-	if (rc == GT_ENOMEM && t->takes_memory)
-		gt_train_explain_memory(t, err);
 	gt_run_source_release(&t->origin);
 	if (rc) {
 		gt_train_close(t);

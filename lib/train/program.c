@@ -265,9 +265,11 @@ static int take_settings(struct gt_program *p, struct gt_err *err)
 	if (!p->setting_bytes)
 		return 0;
 	p->settled = gt_calloc((size_t)p->setting_count, sizeof(struct gt_event *), err);
-	if (!p->settled || d->backend->host_alloc(
-	                       d->index, p->setting_bytes * (size_t)p->setting_count, &memory, err))
-		return err->code;
+	if (!p->settled)
+		return GT_ENOMEM;
+	if (d->backend->host_alloc(
+	        d->index, p->setting_bytes * (size_t)p->setting_count, &memory, err))
+		return gt_err_prefix(err, "settings of %d runs of a plan", p->setting_count);
 	p->settings = memory;
 	for (int i = 0; i < p->setting_count; i++)
 		if (d->backend->event_new(&p->settled[i], d->index, err))
@@ -476,13 +478,7 @@ struct gt_program *gt_program_for(struct gt_program_pair *pair, int count)
 	return count && pair->tail.batch == count ? &pair->tail : NULL;
 }
 
-size_t gt_program_pair_staging(const struct gt_program_pair *pair)
+size_t gt_program_staging(const struct gt_program *p)
 {
-	const struct gt_program *programs[] = { &pair->full, &pair->tail };
-	size_t bytes = 0;
-
-	for (size_t i = 0; i < sizeof(programs) / sizeof(*programs); i++)
-		if (programs[i]->plan)
-			bytes += staging_bytes(programs[i]) + losses_bytes(programs[i]);
-	return bytes;
+	return p->plan ? staging_bytes(p) + losses_bytes(p) : 0;
 }

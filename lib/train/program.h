@@ -105,7 +105,8 @@ struct gt_feeder {
 };
 
 /* The loader reads into pinned memory (gt_backend.host_alloc), from which batches are copied while
- * the device computes. `pageable`: into plain memory; the host may have to wait for the copies. */
+ * the device computes. `pageable`: into plain memory; the host may have to wait for the copies.
+ * Where there is too little pinned memory, the error tells what for, and options that need less. */
 int gt_feeder_open(struct gt_feeder *f, const struct gt_device *device, struct gt_dataset *data,
     const struct gt_loader_options *options, bool pageable, struct gt_err *err);
 /* When all copies are done. */
@@ -133,8 +134,8 @@ void gt_program_pair_release(struct gt_program_pair *pair);
 /* The program for that many samples; NULL if there is none. */
 struct gt_program *gt_program_for(struct gt_program_pair *pair, int count);
 
-/* How many bytes of device memory gt_program_bind() takes for both programs, beside the arena. A
+/* How many bytes of device memory gt_program_bind() takes beside the arena: 0 without a plan. A
  * batch is staged there only where device memory is not the host's. */
-size_t gt_program_pair_staging(const struct gt_program_pair *pair);
+size_t gt_program_staging(const struct gt_program *p);
 
 #endif

@@ -7,6 +7,7 @@
 #include "lib/comm/device_group.h"
 #include "lib/comm/shm.h"
 #include "lib/device/name.h"
+#include "lib/train/room.h"
 
 /* ---- opening ---- */
 
@@ -34,6 +35,21 @@ int gt_session_check_device(const char *list, const char *way, struct gt_err *er
 	return rc;
 }
 
+/* Ranks of this host take the devices of the list in turn; all share its own memory. */
+static void count_ranks(struct gt_session *s, const struct gt_session_options *o, size_t devices)
+{
+	int all = o->group ? o->group->size : 1;
+
+	s->host_ranks = o->host_ranks ? o->host_ranks : all;
+	s->sharing = 0;
+	for (int r = o->host_rank % (int)devices; r < s->host_ranks; r += (int)devices)
+		s->sharing++;
+	if (s->device->backend->host_memory)
+		s->sharing = s->host_ranks;
+	else if (!s->sharing)
+		s->sharing = 1;
+}
+
 static int open_device(struct gt_session *s, const struct gt_session_options *o, struct gt_err *err)
 {
 	struct gt_device_name *names, *mine;
@@ -42,8 +58,10 @@ static int open_device(struct gt_session *s, const struct gt_session_options *o,
 	if (read_devices(&names, &count, o->device, err))
 		return err->code;
 	mine = &names[(size_t)o->host_rank % count];
-	if (!gt_device_open(&s->device, mine->backend, mine->index, err))
+	if (!gt_device_open(&s->device, mine->backend, mine->index, err)) {
 		s->device->untimed = o->parallel.reproducible;
+		count_ranks(s, o, count);
+	}
 	free(names);
 	return err->code;
 }
@@ -59,7 +77,7 @@ static int open_ranks(struct gt_session *s, const struct gt_session_options *o, 
 	return rc ? rc : gt_parallel_new(&s->parallel, &o->parallel, s->group, err);
 }
 
-static int take_memory(struct gt_session *s, struct gt_err *err)
+static int take_arena(struct gt_session *s, struct gt_err *err)
 {
 	int rc = gt_store_alloc(s->store, err);
 
@@ -70,6 +88,21 @@ static int take_memory(struct gt_session *s, struct gt_err *err)
 		if (s->programs[i]->plan)
 			rc = gt_program_bind(s->programs[i], s->arena, err);
 	return rc;
+}
+
+static int take_memory(
+    struct gt_session *s, const struct gt_session_purpose *purpose, void *self, struct gt_err *err)
+{
+	int rc = purpose->name ? gt_room_check(s, purpose, self, err) : 0;
+
+	if (rc)
+		return rc;
+	rc = take_arena(s, err);
+	if (!rc)
+		rc = purpose->weights(s, self, err);
+	if (!rc)
+		rc = gt_parallel_begin(s->parallel, err);
+	return rc == GT_ENOMEM && purpose->name ? gt_room_explain(s, purpose, self, err) : rc;
 }
 
 int gt_session_open(struct gt_session *s, const struct gt_session_options *o,
@@ -90,12 +123,7 @@ int gt_session_open(struct gt_session *s, const struct gt_session_options *o,
 		    &s->store, s->model, &s->input, s->device, purpose->trains, s->parallel, err);
 	if (!rc)
 		rc = purpose->plan(s, self, err);
-	if (rc || o->dry)
-		return rc;
-	rc = take_memory(s, err);
-	if (!rc)
-		rc = purpose->weights(s, self, err);
-	return rc ? rc : gt_parallel_begin(s->parallel, err);
+	return rc || o->dry ? rc : take_memory(s, purpose, self, err);
 }
 
 void gt_session_stop(struct gt_session *s)
@@ -116,6 +144,32 @@ void gt_session_close(struct gt_session *s)
 	gt_group_free(s->alone);
 	gt_model_close(s->model);
 	gt_device_close(s->device);
+	*s = (struct gt_session){ 0 };
+}
+
+/* ---- plans that are never run ---- */
+
+int gt_session_plan_open(struct gt_session *s, const struct gt_session *of,
+    struct gt_device *device, const struct gt_parallel_options *parallel, bool trains,
+    struct gt_err *err)
+{
+	int rc;
+
+	*s = (struct gt_session){
+		.dry = true, .device = device, .model = of->model, .input = of->input
+	};
+	rc = gt_parallel_new(&s->parallel, parallel, NULL, err);
+	return rc ? rc
+	          : gt_program_store(
+	                &s->store, s->model, &s->input, device, trains, s->parallel, err);
+}
+
+void gt_session_plan_close(struct gt_session *s)
+{
+	for (int i = 0; i < s->program_count; i++)
+		gt_program_release(s->programs[i]);
+	gt_store_free(s->store);
+	gt_parallel_free(s->parallel);
 	*s = (struct gt_session){ 0 };
 }
 
@@ -143,6 +197,20 @@ size_t gt_session_arena_bytes(const struct gt_session *s)
 			most = gt_plan_arena_bytes(plan);
 	}
 	return most;
+}
+
+void gt_session_memory(struct gt_session_memory *out, const struct gt_session *s)
+{
+	*out = (struct gt_session_memory){ .parameters = gt_store_parameter_bytes(s->store) +
+		                                         gt_store_copy_bytes(s->store),
+		.gradients = gt_store_gradient_bytes(s->store),
+		.buffers = s->store->buffer_bytes,
+		.caches = s->store->cache_bytes,
+		.arena = gt_session_arena_bytes(s) };
+	for (int i = 0; i < s->program_count; i++)
+		out->batches += gt_program_staging(s->programs[i]);
+	out->total = out->parameters + out->gradients + out->buffers + out->caches + out->arena +
+	             out->batches;
 }
 
 struct gt_program_options gt_session_program_options(

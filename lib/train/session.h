@@ -12,6 +12,7 @@ struct gt_session_options {
 	const char *model;      /* NAME[:key=value,...] */
 	const char *device;     /* a list (lib/device/name.h); NULL is "cpu" */
 	int host_rank;          /* of the ranks of this host, which take the devices in turn */
+	int host_ranks;         /* how many ranks those are; 0: all */
 	struct gt_group *group; /* the ranks that compute together; NULL: one rank, or, dry, none */
 	bool dry;               /* plan for parallel.ranks ranks, and take no memory */
 	struct gt_parallel_options parallel;
@@ -31,19 +32,39 @@ struct gt_session {
 	struct gt_program *programs[GT_SESSION_PROGRAMS]; /* borrowed: gt_session_add() */
 	int program_count;
 	bool dry;
+	int host_ranks,
+	    sharing; /* ranks of this host; those on this device, or on the host's memory */
 	void *arena;
 	size_t arena_bytes; /* taken */
 };
 
+/* Bytes that a rank takes, but for its data. */
+struct gt_session_memory {
+	uint64_t parameters, gradients, optimizer, buffers;
+	uint64_t caches;  /* keys and values of earlier tokens */
+	uint64_t arena;   /* activations, and all else that ends with a run of a program */
+	uint64_t batches; /* on their way to the plans */
+	uint64_t total;
+};
+
+struct gt_trials; /* lib/train/room.h */
+
 /* The functions that make a session one for training, evaluation or generation. They get `self` as
  * it was given to gt_session_open(). */
 struct gt_session_purpose {
+	const char
+	    *name; /* in messages: "the NAME needs 3 GiB of memory"; NULL: memory is not checked */
 	bool trains; /* the store holds gradients */
 	/* The model and the ranks are there: open the data that the model reads, and set
 	 * s->input. */
 	int (*input)(struct gt_session *s, void *self, struct gt_err *err);
 	/* The store is laid out, without memory: make the programs, each after gt_session_add(). */
 	int (*plan)(struct gt_session *s, void *self, struct gt_err *err);
+	/* Optional: add memory that is taken beside that of gt_session_memory(). */
+	void (*memory)(const struct gt_session *s, void *self, struct gt_session_memory *m);
+	/* Optional: there is too little memory. Plan with other options, each in a session of
+	 * gt_session_plan_open(), and tell what it needs by gt_trial_add() (lib/train/room.h). */
+	void (*try_others)(const struct gt_session *s, void *self, struct gt_trials *trials);
 	/* Unless dry: memory is there, and programs are bound to it. Set the weights; those of rank
 	 * 0 then count for all. */
 	int (*weights)(struct gt_session *s, void *self, struct gt_err *err);
@@ -54,7 +75,13 @@ struct gt_session_purpose {
  * gt_device_names_read()'s and gt_device_way_check()'s. */
 int gt_session_check_device(const char *list, const char *way, struct gt_err *err);
 
-/* Open everything, in the order of the fields above. A collective call. Close it in any case. */
+/*
+ * Open everything, in the order of the fields above. A collective call. Close it in any case.
+ *
+ * Errors, besides those of its parts: GT_ENOMEM where the ranks of the device, or of the host, need
+ * more memory than there is. The text tells the needs and who holds the rest, the hint the options
+ * that would fit.
+ */
 int gt_session_open(struct gt_session *s, const struct gt_session_options *options,
     const struct gt_session_purpose *purpose, void *self, struct gt_err *err);
 
@@ -72,6 +99,19 @@ void gt_session_add_pair(struct gt_session *s, struct gt_program_pair *pair);
 
 /* Bytes of arena that the programs need. */
 size_t gt_session_arena_bytes(const struct gt_session *s);
+
+/* What a session takes whose programs are planned. */
+void gt_session_memory(struct gt_session_memory *out, const struct gt_session *s);
+
+/*
+ * A session for plans that are never run: of the model and input of *of, for that device and these
+ * ranks, with a store of its own. The programs that are added to it are released with it. Close it
+ * in any case.
+ */
+int gt_session_plan_open(struct gt_session *s, const struct gt_session *of,
+    struct gt_device *device, const struct gt_parallel_options *parallel, bool trains,
+    struct gt_err *err);
+void gt_session_plan_close(struct gt_session *s);
 
 /* Options of a program of this session. */
 struct gt_program_options gt_session_program_options(

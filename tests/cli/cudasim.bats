@@ -176,6 +176,50 @@ printed() {
 	equal "$status" 0
 }
 
+# OPTION...: the memory of an evaluation of run/ on a GPU, as the error of one that is full prints it.
+eval_needs() {
+	CUDASIM_MEMORY=700000 gtrain eval --ckpt run --data text:text.txt --device cuda:0 "$@"
+	sed -n 's/.*: the evaluation needs \(.*\) of memory, cuda:0 has .*/\1/p' <<<"$err"
+}
+train_run() {
+	seq 1 2000 >text.txt
+	"$GTRAIN" train -q "${GPT[@]}" --device cpu --out run
+}
+
+@test "eval: what does not fit into a GPU tells the options that do, with the figures of their plans" {
+	local all half amp
+
+	train_run
+	export CUDASIM_MEMORY=1000000
+	half=$(eval_needs --batch 4) all=$(eval_needs --batch 64) amp=$(eval_needs --batch 64 --amp bf16)
+	[ -n "$half" ] && [ -n "$amp" ] && [ "$half" != "$all" ]
+	gtrain eval --ckpt run --data text:text.txt --device cuda:0 --batch 64
+	equal "$status" 1
+	equal "$out" ""
+	[[ $err == *"error: the evaluation needs $all of memory, cuda:0 has "*" free of "*"; it needs "*" parameters, "*" activations, "*" batches"* ]]
+	[[ $err != *gradients* && $err != *optimizer* ]]
+	[[ $err == *"hint: it fits with --batch 4 ($half), --device cpu ("*"); not with --amp bf16 ($amp)"* ]]
+	seq 1 60 >short.txt
+	gtrain eval -q --ckpt run --data text:short.txt --device cuda:0 --batch 4
+	equal "$err" ""
+	equal "$status" 0
+	CUDASIM_MEMORY=450000 gtrain eval --ckpt run --data text:text.txt --device cuda:0
+	[[ $err == *"hint: it fits with --device cpu ("*"); not with --batch 1 ("*"--amp bf16 ("*"--batch 1 --amp bf16 ("* ]]
+}
+
+@test "generate: a text that does not fit into a GPU tells the options that do" {
+	train_run
+	export CUDASIM_MEMORY=700000
+	gtrain generate --ckpt run --device cuda:0 --prompt "$(seq 1 12)" --tokens 200
+	equal "$status" 1
+	equal "$out" ""
+	[[ $err == *"error: the generation needs "*" of memory, cuda:0 has "*" free of "*"; it needs "*" parameters, "*" keys and values, "*" activations"* ]]
+	[[ $err == *"hint: it fits with "*"--tokens 39 ("*"--device cpu ("* ]]
+	gtrain generate -q --ckpt run --device cuda:0 --prompt "$(seq 1 12)" --tokens 39 --temperature 0
+	equal "$err" ""
+	equal "$status" 0
+}
+
 @test "tests/bench/gpu.py: products, copies, steps and ops, beside another program's" {
 	local tests=$BATS_TEST_DIRNAME/..
 

@@ -5,6 +5,7 @@
 /* cmocka wants these three first */
 #include <cmocka.h>
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,10 +89,47 @@ static void test_failing_allocations(void **state)
 	assert_true(available() == before);
 }
 
+/* Batches lie in pinned memory, four of them ahead: the error says so, and what needs less. */
+static void test_failing_pinned_memory(void **state)
+{
+	uint64_t before = available();
+	const atomic_bool stop = false;
+	int rc = GT_ENOMEM, told = 0;
+
+	(void)state;
+	for (int n = 1; rc; n++) {
+		struct gt_train_result result = { 0 };
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_train *t;
+
+		assert_true(n < MOST);
+		if (open_run(&t, &err))
+			fail_msg("%s", err.text);
+		cudasim_fail_allocation(n);
+		rc = gt_train_run(t, NULL, NULL, 0, &stop, &result, &err);
+		cudasim_fail_allocation(0);
+		gt_train_close(t);
+		assert_true(available() == before);
+		if (!rc)
+			break;
+		assert_int_equal(rc, GT_ENOMEM);
+		if (!strstr(err.text, "pinned"))
+			continue;
+		told++;
+		expect(err.text, "4 batches of 16 samples on their way to the device: cuda:0: no "
+		                 "pinned host memory: ");
+		expect(err.text, " bytes asked for");
+		assert_string_equal(err.hint,
+		    "use a smaller " NAME "batch or " NAME "prefetch, or " NAME "pin-memory no");
+	}
+	assert_int_equal(told, 8); /* inputs and targets of each batch */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_failing_allocations),
+		cmocka_unit_test(test_failing_pinned_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
