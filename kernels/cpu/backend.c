@@ -156,6 +156,7 @@ static int cpu_alloc(int index, size_t bytes, void **out, struct gt_err *err)
 	    NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED) {
 		gt_err_set(err, GT_ENOMEM, "no memory: %zu bytes asked for", bytes);
+		err->device_memory = true;
 		return gt_err_hint(err, "use a smaller batch, or a smaller model");
 	}
 	if (bytes >= HUGE_PAGE)

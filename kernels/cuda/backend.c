@@ -10,6 +10,7 @@
 #include "kernels/cuda/pinned.h"
 #include "kernels/cuda/turns.h"
 #include "lib/base/mem.h"
+#include "lib/device/holders.h"
 #include "lib/device/probe.h"
 
 const int gt_cuda_toolkit = CUDART_VERSION;
@@ -91,6 +92,7 @@ static int set_out_of_memory(int index, size_t bytes, struct gt_err *err)
 		cudaGetLastError();
 	gt_err_set(err, GT_ENOMEM, "cuda:%d: no memory: %zu bytes asked for, %zu of %zu are free",
 	    index, bytes, left, all);
+	err->device_memory = true;
 	return gt_err_hint(err, "use a smaller batch, or a smaller model");
 }
 
@@ -362,6 +364,7 @@ const struct gt_backend gt_cuda_backend = {
 	.describe = cuda_describe,
 	.enter = cuda_enter,
 	.memory = cuda_memory,
+	.holders = gt_holders_read,
 	.peak_flops = gt_cuda_peak_flops,
 	.alloc = cuda_alloc,
 	.free = cuda_free,

@@ -27,7 +27,8 @@ struct gt_err {
 	int code;
 	char text[480];
 	char hint[480];
-	bool follows; /* another rank has failed before, and its error says why */
+	bool follows;       /* another rank has failed before, and its error says why */
+	bool device_memory; /* GT_ENOMEM: it is a device that has too little memory left */
 };
 
 #define GT_ERR_INIT ((struct gt_err){ 0 })

@@ -204,6 +204,10 @@ struct gt_backend {
 	/* Bytes of device memory that can still be had, and that the device has. */
 	int (*memory)(int index, uint64_t *available, uint64_t *total, struct gt_err *err);
 
+	/* Optional (NULL): the processes that hold memory of a device, as text [size]; "" where
+	 * there are none but this one, or nobody says. */
+	void (*holders)(char *text, size_t size, int index);
+
 	/* Optional (NULL): floating-point operations per second of products of this type at most;
 	 * 0 where that is not known. */
 	double (*peak_flops)(int index, enum gt_dtype dtype);

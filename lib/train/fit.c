@@ -1,5 +1,7 @@
 /* fit.c - options that make a training run need less memory, tried by plans that are never run. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/train/inside.h"
 #include "lib/train/room.h"
@@ -43,33 +45,44 @@ static bool try_options(struct gt_trials *trials, const struct gt_train *t,
 	return gt_trial_add(trials, rc, bytes, words);
 }
 
-/* The largest divisor up to a half, so that accumulation makes up for it. */
+/* The next smaller batch to try: a divisor between a half and a quarter, so that accumulation makes
+ * up for it exactly; else a half. */
 static int next_batch(int batch, int whole)
 {
-	int next = batch / 2;
-
-	while (next > 1 && whole % next)
-		next--;
-	return next;
+	for (int next = batch / 2; next > batch / 4; next--)
+		if (whole % next == 0)
+			return next;
+	return batch / 2;
 }
 
+/* Accumulation makes up for a smaller batch, as far as the option goes. With --reproducible, all
+ * micro-batches of a step are in one plan: only fewer samples in a step need less memory. */
 static void set_batch(struct gt_train_options *o, int batch, char words[GT_TRIAL_WORDS])
 {
-	o->accumulate = o->accumulate * (o->batch / batch);
+	int64_t accumulate = (int64_t)o->accumulate * ((o->batch + batch / 2) / batch);
+
 	o->batch = batch;
+	if (o->parallel.reproducible || accumulate > GT_TRAIN_MOST_BATCHES) {
+		gt_trial_words(words, "{batch} %d, of fewer samples in a step", batch);
+		return;
+	}
+	o->accumulate = (int)accumulate;
 	gt_trial_words(words, "{batch} %d {accumulate} %d", batch, o->accumulate);
 }
 
-/* The largest batch that fits; the smallest one, if none does. */
-static bool try_batches(struct gt_trials *trials, const struct gt_train *t)
+/* The largest batch that fits, beside other options, which `beside` names with a blank behind them;
+ * the smallest one, if none does. */
+static bool try_batches(struct gt_trials *trials, const struct gt_train *t,
+    const struct gt_train_options *from, const char *beside)
 {
-	char words[GT_TRIAL_WORDS];
+	char batch[GT_TRIAL_WORDS], words[2 * GT_TRIAL_WORDS];
 
-	for (int b = t->o.batch; b > 1;) {
-		struct gt_train_options o = t->o;
+	for (int b = from->batch; b > 1;) {
+		struct gt_train_options o = *from;
 
-		b = next_batch(b, t->o.batch);
-		set_batch(&o, b, words);
+		b = next_batch(b, from->batch);
+		set_batch(&o, b, batch);
+		snprintf(words, sizeof(words), "%s%s", beside, batch);
 		if (try_options(trials, t, &o, words))
 			return true;
 		if (b > 1)
@@ -112,21 +125,23 @@ static bool try_zero(struct gt_trials *trials, const struct gt_train *t, int ran
 	return fits;
 }
 
-/* All at once, where none of them is enough. */
+/* Together, where none of them alone is enough. */
 static void try_all(struct gt_trials *trials, const struct gt_train *t)
 {
-	char batch[GT_TRIAL_WORDS] = "", parallel[GT_TRIAL_WORDS] = "", words[GT_TRIAL_WORDS];
+	char parallel[GT_TRIAL_WORDS] = "", words[GT_TRIAL_WORDS + 1];
 	struct gt_train_options o = t->o;
 
 	o.recompute = GT_RECOMPUTE_ALL;
-	if (o.batch > 1)
-		set_batch(&o, 1, batch);
 	if (gt_train_world(t) > 1) {
 		o.parallel.kind = GT_PARALLEL_ZERO3;
-		gt_trial_words(parallel, " {parallel} %s", gt_parallel_names[o.parallel.kind]);
+		gt_trial_words(parallel, "{parallel} %s", gt_parallel_names[o.parallel.kind]);
 	}
-	gt_trial_words(words, "{recompute}%s%.60s%.40s", *batch ? " " : "", batch, parallel);
-	try_options(trials, t, &o, words);
+	gt_trial_words(words, "{recompute}%s%.40s", *parallel ? " " : "", parallel);
+	if (!try_options(trials, t, &o, words) && o.batch > 1) {
+		gt_trial_drop_last(trials);
+		strcat(words, " ");
+		try_batches(trials, t, &o, words);
+	}
 }
 
 void gt_train_try_others(const struct gt_session *s, void *self, struct gt_trials *trials)
@@ -142,7 +157,7 @@ void gt_train_try_others(const struct gt_session *s, void *self, struct gt_trial
 	gt_trial_words(words, "{recompute}");
 	if (t->o.recompute == GT_RECOMPUTE_NONE)
 		fits = try_options(trials, t, &o, words);
-	fits |= try_batches(trials, t);
+	fits |= try_batches(trials, t, &t->o, "");
 	fits |= try_zero(trials, t, ranks);
 	if (!fits)
 		try_all(trials, t);

@@ -94,15 +94,19 @@ static int plan_steps(struct gt_train *t, int most, struct gt_err *err)
 	    t->sampler.batch, t->o.drop_last, err);
 }
 
-/* The memory that a rank may take: the free memory of its device; or its share of the host's, and
- * of the address space that its process has left. */
+/* The memory that a rank may take: its share of the free memory of its device, or of the host's,
+ * and of the address space that its process has left. */
 static int find_free(const struct gt_train *t, uint64_t *bytes, struct gt_err *err)
 {
 	uint64_t ranks = (uint64_t)gt_train_host_ranks(t), total, own;
 	struct gt_cpu_free there;
 
-	if (!t->s.device->backend->host_memory)
-		return t->s.device->backend->memory(t->s.device->index, bytes, &total, err);
+	if (!t->s.device->backend->host_memory) {
+		int rc = t->s.device->backend->memory(t->s.device->index, bytes, &total, err);
+
+		*bytes = rc ? 0 : *bytes / (uint64_t)t->s.sharing;
+		return rc;
+	}
 	gt_cpu_memory_free(&there);
 	own = there.process_bytes;
 	if (gt_parallel_is_threads(t->o.parallel.kind))

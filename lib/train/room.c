@@ -5,25 +5,95 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "lib/base/mem.h"
 #include "lib/base/option_names.h"
+#include "lib/base/sha256.h"
 #include "lib/base/text.h"
-#include "lib/device/holders.h"
 #include "lib/device/name.h"
 
-/* ---- the memory there is ---- */
+/* ---- the memory there is, and the memory that is needed ---- */
 
 struct room {
 	uint64_t there, total; /* bytes that can be had, and all */
-	int ranks;             /* that share it */
 	char name[GT_DEVICE_NAME_SIZE];
 };
 
-static int find_room(struct room *out, const struct gt_device *d, int ranks, struct gt_err *err)
+static int find_room(struct room *out, const struct gt_device *d, struct gt_err *err)
 {
-	out->ranks = ranks;
 	snprintf(out->name, sizeof(out->name), "%s:%d", d->backend->name, d->index);
 	return d->backend->memory(d->index, &out->there, &out->total, err);
+}
+
+/* The ranks on one device, which may be stages of a pipeline: they need different amounts then. */
+struct needs {
+	struct gt_session_memory mine;
+	uint64_t all; /* bytes, of all of them */
+	int ranks;
+	bool alike;
+};
+
+/* A number that the ranks on one device of one host have in common; others have it with a
+ * probability of 2^-62. */
+static int64_t place_of(const struct gt_session *s)
+{
+	const struct gt_device *d = s->device;
+	unsigned char digest[GT_SHA256_SIZE];
+	char text[256] = "";
+	FILE *boot = fopen("/proc/sys/kernel/random/boot_id", "r");
+	struct gt_sha256 sha;
+	int64_t number;
+
+	if (!boot || !fgets(text, sizeof(text), boot))
+		gethostname(text, sizeof(text) - 1);
+	if (boot)
+		fclose(boot);
+	gt_sha256_init(&sha);
+	gt_sha256_update(&sha, text, strlen(text));
+	snprintf(
+	    text, sizeof(text), "%s:%d", d->backend->name, d->backend->host_memory ? 0 : d->index);
+	gt_sha256_update(&sha, text, strlen(text));
+	gt_sha256_finish(&sha, digest);
+	memcpy(&number, digest, sizeof(number));
+	return number & INT64_MAX >> 1;
+}
+
+static void add_ranks(struct needs *n, const int64_t (*all)[2], int ranks, int me)
+{
+	n->ranks = 0;
+	n->all = 0;
+	for (int r = 0; r < ranks; r++) {
+		if (all[r][0] != all[me][0])
+			continue;
+		n->ranks++;
+		n->all += (uint64_t)all[r][1];
+		n->alike &= all[r][1] == all[me][1];
+	}
+}
+
+/* A collective call where there are several ranks. */
+static int gather_needs(struct needs *out, const struct gt_session *s, struct gt_err *err)
+{
+	int ranks = s->group ? s->group->size : 1, me = s->group ? s->group->rank : 0;
+	int64_t(*all)[2];
+	int rc;
+
+	out->ranks = s->sharing;
+	out->alike = true;
+	out->all = out->mine.total * (uint64_t)s->sharing;
+	if (ranks == 1)
+		return 0;
+	all = gt_calloc((size_t)ranks, sizeof(*all), err);
+	if (!all)
+		return GT_ENOMEM;
+	all[me][0] = place_of(s);
+	all[me][1] = (int64_t)out->mine.total;
+	rc = gt_all_reduce(s->group, all, 2 * (int64_t)ranks, GT_I64, GT_SUM, err);
+	if (!rc)
+		add_ranks(out, all, ranks, me);
+	free(all);
+	return rc;
 }
 
 static void add_up(struct gt_session_memory *out, const struct gt_session *s,
@@ -40,7 +110,7 @@ static void add_up(struct gt_session_memory *out, const struct gt_session *s,
 struct gt_trials {
 	const struct gt_session *s;
 	const struct room *room;
-	uint64_t least; /* bytes: more is no help */
+	const struct needs *needs;
 	char fit[240], rest[240];
 	size_t before; /* the length of `rest` before the last trial */
 };
@@ -55,31 +125,32 @@ void gt_trial_words(char words[GT_TRIAL_WORDS], const char *format, ...)
 }
 
 static bool add(
-    struct gt_trials *trials, const struct room *room, uint64_t bytes, const char *words)
+    struct gt_trials *trials, const struct room *room, int ranks, uint64_t bytes, const char *words)
 {
-	bool fits = bytes * (uint64_t)room->ranks <= room->there;
+	bool fits = bytes * (uint64_t)ranks <= room->there;
 	char size[GT_TEXT_SIZE], *list = fits ? trials->fit : trials->rest;
 
 	snprintf(list + strlen(list), sizeof(trials->fit) - strlen(list), "%s%s (%s%s)",
-	    *list ? ", " : "", words, gt_text_bytes(size, bytes), room->ranks > 1 ? " each" : "");
+	    *list ? ", " : "", words, gt_text_bytes(size, bytes), ranks > 1 ? " each" : "");
 	return fits;
 }
 
 bool gt_trial_add(struct gt_trials *trials, int rc, uint64_t bytes, const char *words)
 {
 	trials->before = strlen(trials->rest);
-	return !rc && bytes < trials->least && add(trials, trials->room, bytes, words);
+	return !rc && bytes < trials->needs->mine.total &&
+	       add(trials, trials->room, trials->needs->ranks, bytes, words);
 }
 
 bool gt_trial_add_on(struct gt_trials *trials, const struct gt_device *device, int rc,
     uint64_t bytes, const char *words)
 {
 	struct room room;
-	int ranks = device->backend->host_memory ? trials->s->host_ranks : trials->room->ranks;
+	int ranks = device->backend->host_memory ? trials->s->host_ranks : trials->needs->ranks;
 
 	trials->before = strlen(trials->rest);
-	return !rc && !find_room(&room, device, ranks, GT_ERR_IGNORED) &&
-	       add(trials, &room, bytes, words);
+	return !rc && !find_room(&room, device, GT_ERR_IGNORED) &&
+	       add(trials, &room, ranks, bytes, words);
 }
 
 void gt_trial_drop_last(struct gt_trials *trials)
@@ -87,15 +158,27 @@ void gt_trial_drop_last(struct gt_trials *trials)
 	trials->rest[trials->before] = '\0';
 }
 
+/* Stages of a pipeline have other plans on other ranks: one that fits here may not fit there. */
+static bool can_try(const struct gt_session *s, const struct gt_session_purpose *purpose)
+{
+	struct gt_group *stages = gt_parallel_axis(s->parallel, GT_AXIS_PIPELINE);
+
+	return purpose->try_others && !(stages && stages->size > 1);
+}
+
 static int hint(const struct gt_session *s, const struct gt_session_purpose *purpose, void *self,
-    const struct room *room, const struct gt_session_memory *m, struct gt_err *err)
+    const struct room *room, const struct needs *needs, struct gt_err *err)
 {
 	const char *resort =
 	    purpose->trains ? "use a smaller model" : "use a device with more memory";
-	struct gt_trials trials = { .s = s, .room = room, .least = m->total };
+	struct gt_trials trials = { .s = s, .room = room, .needs = needs };
 
-	if (purpose->try_others)
+	if (can_try(s, purpose))
 		purpose->try_others(s, self, &trials);
+	else if (purpose->trains)
+		return gt_err_hint(err,
+		    "use a smaller {batch}, {recompute}, more stages or a smaller model; {dry-run} "
+		    "tells what each stage needs");
 	if (*trials.fit)
 		return gt_err_hint(err, "it fits with %s%s%s", trials.fit,
 		    *trials.rest ? "; not with " : "", trials.rest);
@@ -132,80 +215,77 @@ static void write_holders(char *text, size_t size, const struct gt_session *s)
 	char holders[160] = "";
 
 	*text = '\0';
-	if (!strcmp(s->device->backend->name, "cuda"))
-		gt_holders_read(holders, sizeof(holders), s->device->index);
+	if (s->device->backend->holders)
+		s->device->backend->holders(holders, sizeof(holders), s->device->index);
 	if (*holders)
 		snprintf(text, size, "; %s", holders);
 }
 
 static void refuse(const struct gt_session *s, const struct gt_session_purpose *purpose,
-    const struct room *room, const struct gt_session_memory *m, struct gt_err *err)
+    const struct room *room, const struct needs *needs, struct gt_err *err)
 {
-	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE], c[GT_TEXT_SIZE], ranks[40] = "", roles[180],
+	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE], c[GT_TEXT_SIZE], ranks[60] = "it needs", roles[180],
 	                                                        holders[180];
 
-	write_roles(roles, sizeof(roles), m);
+	write_roles(roles, sizeof(roles), &needs->mine);
 	write_holders(holders, sizeof(holders), s);
-	if (room->ranks > 1)
-		snprintf(ranks, sizeof(ranks), " for %d ranks, each", room->ranks);
-	gt_text_bytes(a, m->total * (uint64_t)room->ranks);
+	if (needs->ranks > 1)
+		snprintf(ranks, sizeof(ranks),
+		    needs->alike ? "it needs for %d ranks, each" : "of its %d ranks this one needs",
+		    needs->ranks);
+	gt_text_bytes(a, needs->all);
 	gt_text_bytes(b, room->there);
 	if (s->device->backend->host_memory)
-		gt_err_set(err, GT_ENOMEM,
-		    "the %s needs %s of memory, this machine has %s; it needs%s %s", purpose->name,
-		    a, b, ranks, roles);
+		gt_err_set(err, GT_ENOMEM, "the %s needs %s of memory, this machine has %s; %s %s",
+		    purpose->name, a, b, ranks, roles);
 	else
 		gt_err_set(err, GT_ENOMEM,
-		    "the %s needs %s of memory, %s has %s free of %s%s; it needs%s %s",
-		    purpose->name, a, room->name, b, gt_text_bytes(c, room->total), holders, ranks,
-		    roles);
+		    "the %s needs %s of memory, %s has %s free of %s%s; %s %s", purpose->name, a,
+		    room->name, b, gt_text_bytes(c, room->total), holders, ranks, roles);
 }
 
-int gt_room_check(const struct gt_session *s, const struct gt_session_purpose *purpose, void *self,
-    struct gt_err *err)
+/*
+ * All ranks have planned before one looks at the memory, and all have looked before one takes any:
+ * else ranks that share a device would count each other's memory twice.
+ */
+int gt_room_check(
+    struct gt_session *s, const struct gt_session_purpose *purpose, void *self, struct gt_err *err)
 {
-	struct gt_session_memory m;
+	struct needs needs;
 	struct room room;
-	int rc = find_room(&room, s->device, s->sharing, err);
+	int rc;
 
-	add_up(&m, s, purpose, self);
-	if (rc || m.total * (uint64_t)room.ranks <= room.there)
+	add_up(&needs.mine, s, purpose, self);
+	rc = gather_needs(&needs, s, err);
+	if (!rc)
+		rc = find_room(&room, s->device, err);
+	if (!rc && s->group && s->group->size > 1)
+		rc = gt_barrier(s->group, err);
+	if (rc)
 		return rc;
-	refuse(s, purpose, &room, &m, err);
-	return hint(s, purpose, self, &room, &m, err);
-}
-
-/* What this rank has taken so far is there for another try. */
-static uint64_t taken_bytes(const struct gt_session *s)
-{
-	const struct gt_store *store = s->store;
-	uint64_t bytes = s->arena ? s->arena_bytes : 0;
-
-	bytes += store->parameters && !store->lent_parameters ? gt_store_parameter_bytes(store) : 0;
-	bytes += store->gradients && !store->lent_gradients ? gt_store_gradient_bytes(store) : 0;
-	bytes += store->copies ? gt_store_copy_bytes(store) : 0;
-	bytes += store->cache ? store->cache_bytes : 0;
-	return bytes + (store->buffers ? store->buffer_bytes : 0);
+	s->free_bytes = room.there;
+	if (needs.all <= room.there)
+		return 0;
+	refuse(s, purpose, &room, &needs, err);
+	return hint(s, purpose, self, &room, &needs, err);
 }
 
 int gt_room_explain(const struct gt_session *s, const struct gt_session_purpose *purpose,
     void *self, struct gt_err *err)
 {
 	char roles[180], holders[180], size[GT_TEXT_SIZE], text[sizeof(err->text)];
-	struct gt_session_memory m;
+	struct needs needs = { .ranks = s->sharing, .alike = true };
 	struct room room;
 
-	/* In the words of backends: not for want of other memory of the host. */
-	if (!strstr(err->text, "no memory: ") || err->follows)
+	if (!err->device_memory || err->follows || find_room(&room, s->device, GT_ERR_IGNORED))
 		return err->code;
-	if (find_room(&room, s->device, s->sharing, GT_ERR_IGNORED))
-		return err->code;
-	room.there += taken_bytes(s);
-	add_up(&m, s, purpose, self);
-	write_roles(roles, sizeof(roles), &m);
+	/* All that this session's ranks have taken is there for another try. */
+	room.there = s->free_bytes;
+	add_up(&needs.mine, s, purpose, self);
+	write_roles(roles, sizeof(roles), &needs.mine);
 	write_holders(holders, sizeof(holders), s);
 	snprintf(text, sizeof(text), "%s", err->text);
 	gt_err_set(err, GT_ENOMEM, "%s; the %s needs %s: %s%s", text, purpose->name,
-	    gt_text_bytes(size, m.total), roles, holders);
-	return hint(s, purpose, self, &room, &m, err);
+	    gt_text_bytes(size, needs.mine.total), roles, holders);
+	return hint(s, purpose, self, &room, &needs, err);
 }

@@ -31,10 +31,11 @@ void gt_trial_words(char words[GT_TRIAL_WORDS], const char *format, ...)
  * Refuse a session whose ranks on this device, or on this host, need more memory than there is.
  * (The host's kernel hands out more, and kills the process that uses it.) The error tells what the
  * session needs, by its use, and on a GPU the processes that hold the rest; the hint, which options
- * would make it fit, each with the memory of a plan. Errors: GT_ENOMEM.
+ * would make it fit, each with the memory of a plan. A collective call. Errors: GT_ENOMEM; those of
+ * collectives and of the device.
  */
-int gt_room_check(const struct gt_session *s, const struct gt_session_purpose *purpose, void *self,
-    struct gt_err *err);
+int gt_room_check(
+    struct gt_session *s, const struct gt_session_purpose *purpose, void *self, struct gt_err *err);
 
 /* An allocation of the session failed all the same, as *err tells: add the same to it. Returns
  * err->code. */

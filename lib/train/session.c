@@ -161,7 +161,7 @@ int gt_session_plan_open(struct gt_session *s, const struct gt_session *of,
 	rc = gt_parallel_new(&s->parallel, parallel, NULL, err);
 	return rc ? rc
 	          : gt_program_store(
-	                &s->store, s->model, &s->input, device, trains, s->parallel, err);
+	                &s->store, s->model, &s->input, s->device, trains, s->parallel, err);
 }
 
 void gt_session_plan_close(struct gt_session *s)

@@ -32,8 +32,9 @@ struct gt_session {
 	struct gt_program *programs[GT_SESSION_PROGRAMS]; /* borrowed: gt_session_add() */
 	int program_count;
 	bool dry;
-	int host_ranks,
-	    sharing; /* ranks of this host; those on this device, or on the host's memory */
+	int host_ranks;      /* ranks of this host */
+	int sharing;         /* those of them on this device, or on the host's memory */
+	uint64_t free_bytes; /* of the device, before this session took any */
 	void *arena;
 	size_t arena_bytes; /* taken */
 };

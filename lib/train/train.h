@@ -37,6 +37,9 @@ enum {
 	GT_GIVEN_ADAM_LR = 128 /* adam_lr; resolved where the optimizer leaves tensors to AdamW */
 };
 
+/* The most micro-batches of a step, and samples of a micro-batch. */
+enum { GT_TRAIN_MOST_BATCHES = 65536 };
+
 /* The options of a run. Strings are borrowed until gt_train_close(). */
 struct gt_train_options {
 	/* GT_GIVEN_ bits of the fields that have been set. gt_train_open() sets the other fields

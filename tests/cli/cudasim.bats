@@ -150,6 +150,22 @@ printed() {
 	[[ $err == *"hint: use a smaller model: it does not fit with --recompute ("*"--batch 1 --accumulate 8 ("*"--recompute --batch 1 --accumulate 8 ("*") either"* ]]
 }
 
+# Accumulation makes up for a smaller batch as far as its option goes.
+@test "train: what fits with fewer samples in a step says that" {
+	local options
+	seq 1 2000 >text.txt
+	export CUDASIM_MEMORY
+	CUDASIM_MEMORY=$(($(need --batch 4) + 800000))
+	for options in "--accumulate 65536" "--batch 32 --accumulate 2 --reproducible"; do
+		# shellcheck disable=SC2086
+		gtrain train "${GPT[@]}" --device cuda:0 $options --out run
+		equal "$status" 1
+		[[ $err == *"it fits with "*"--batch "*", of fewer samples in a step ("* ]]
+	done
+	gtrain train "${GPT[@]}" --device cuda:0 --batch 7 --out run
+	[[ $err == *"it fits with "*"--batch 3 --accumulate 2 ("* ]]
+}
+
 @test "train: the processes that hold a full GPU are named" {
 	seq 1 2000 >text.txt
 	with_gpus 2
@@ -162,6 +178,17 @@ printed() {
 	unset FAKE_NVML_FULL
 	FAKE_NVML_CROWD=5 gtrain train "${GPT[@]}" --device cuda:0 --out run
 	[[ $err == *"; process 4999997 1 MiB, process 4999998 1 MiB, process 4999999 1 MiB and 2 more; it needs"* ]]
+}
+
+@test "train: ranks that share a GPU do not count each other's memory twice" {
+	local i
+	seq 1 2000 >text.txt
+	export CUDASIM_MEMORY
+	CUDASIM_MEMORY=$((2 * $(need --nproc 2 --parallel mirrored) + 1600000))
+	for i in 1 2 3; do
+		gtrain train -q "${GPT[@]}" --device cuda:0 --nproc 2 --parallel mirrored --out "run$i"
+		equal "$err" ""
+	done
 }
 
 @test "train: ranks need memory where they share a GPU, and not where each has one" {

@@ -177,3 +177,10 @@ setup() {
 	gtrain eval --ckpt t --model gpt:layers=1,heads=2,width=8,block=8 --data "text:$ROOT/LICENSE" -q
 	[[ $err == *"the run was trained as gpt:layers=1,heads=1,width=8,block=8"* ]]
 }
+
+# What fits one stage may not fit another: no option is promised, and the needs of all stages are added up.
+@test "a pipeline that does not fit is told with the sum of its stages" {
+	gtrain train --model gpt2:layers=4,width=4096,heads=16 --data random --batch 16384 --nproc 2 --pipeline-parallel 2 --chunks 2 --steps 1
+	equal "$status" 1
+	[[ $err == *"of its 2 ranks this one needs "*"hint: use a smaller --batch, --recompute, more stages or a smaller model"* ]]
+}

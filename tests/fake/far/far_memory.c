@@ -131,8 +131,11 @@ int far_alloc(int index, size_t bytes, void **out, struct gt_err *err)
 
 	*out = NULL;
 	far_count_blocking(index);
-	if (!p || !add_block(p, bytes, index, false))
-		return gt_err_set(err, GT_ENOMEM, "far: no memory: %zu bytes asked for", bytes);
+	if (!p || !add_block(p, bytes, index, false)) {
+		gt_err_set(err, GT_ENOMEM, "far: no memory: %zu bytes asked for", bytes);
+		err->device_memory = true;
+		return GT_ENOMEM;
+	}
 	*out = p;
 	return 0;
 }
