@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/capture.h"
 #include "kernels/cuda/host_call.h"
+#include "kernels/cuda/muon_products.h"
 #include "kernels/cuda/pinned.h"
 #include "kernels/cuda/turns.h"
 #include "lib/base/mem.h"
@@ -170,6 +171,7 @@ static void cuda_stream_free(struct gt_stream *stream)
 	if (stream->queue) {
 		cudaStreamSynchronize(stream->queue);
 		gt_cuda_end_calls(stream);
+		gt_muon_products_free(stream);
 		cudaStreamDestroy(stream->queue);
 	}
 	cuda_free(stream->index, stream->scratch, GT_CUDA_SCRATCH_BYTES + GT_CUDA_TURN_BYTES);

@@ -25,9 +25,10 @@ struct gt_stream {
 	cudaStream_t queue;
 	int index;     /* of the device */
 	void *scratch; /* [GT_CUDA_SCRATCH_BYTES]: from one kernel of the stream to the next */
-	struct gt_fault_slot *faults; /* the device's: fault.cuh */
-	struct gt_cuda_calls *calls;  /* of the host (host_call.c); NULL until the first */
-	bool captured;                /* its work is kept now (capture.c) */
+	struct gt_fault_slot *faults;  /* the device's: fault.cuh */
+	struct gt_cuda_calls *calls;   /* of the host (host_call.c); NULL until the first */
+	bool captured;                 /* its work is kept now (capture.c) */
+	struct gt_muon_products *muon; /* those of shapes that are updated here (muon_products.c) */
 };
 
 /*

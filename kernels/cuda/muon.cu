@@ -1,5 +1,6 @@
 /* muon.cu - the update of Muon: momentum, made orthogonal by Newton-Schulz iterations. */
 #include "kernels/cuda/map.cuh"
+#include "kernels/cuda/muon_products.h"
 #include "kernels/cuda/reduce.cuh"
 
 /* buf = buf + (1 - momentum) (g - buf), and x the same step once more from there to g (Nesterov):
@@ -94,7 +95,7 @@ static int normalize(struct gt_stream *stream, float *x, int64_t count, struct g
 	return gt_map(stream, "muon", count, f, err, gt_inout(x));
 }
 
-/* ---- products ---- */
+/* ---- products, of matrices that are too small for cuBLASLt (muon_products.h) ---- */
 
 /* A matrix in memory, and how far its rows and columns are apart. */
 struct matrix {
@@ -139,20 +140,24 @@ static void launch_product(struct gt_stream *stream, float *c, const float *d, f
 
 /* With A = X X^T, or X^T X where that is smaller: next = a X + (b A + c A A) X, or the same with
  * the polynomial on the right, as if X were transposed. gram and poly are [side, side]. */
-static void iterate(struct gt_stream *stream, float *next, const float *x, float *gram, float *poly,
-    int64_t rows, int64_t cols)
+static int iterate(struct gt_stream *stream, float *next, const float *x, float *gram, float *poly,
+    int64_t rows, int64_t cols, struct gt_err *err)
 {
 	const double *k = gt_muon_coefficients;
 	bool tall = rows > cols;
 	int64_t side = tall ? cols : rows;
+	const struct gt_muon_products *products = gt_muon_products_find(stream, rows, cols);
 	struct matrix plain = { x, cols, 1 }, turned = { x, 1, cols }, a = { gram, side, 1 },
 	              p = { poly, side, 1 };
 
+	if (products)
+		return gt_muon_products_run(products, stream, next, x, gram, poly, err);
 	launch_product(stream, gram, nullptr, 1, 0, tall ? turned : plain, tall ? plain : turned,
 	    side, side, tall ? rows : cols);
 	launch_product(stream, poly, gram, (float)k[2], (float)k[1], a, a, side, side, side);
 	launch_product(
 	    stream, next, x, 1, (float)k[0], tall ? plain : p, tall ? p : plain, rows, cols, side);
+	return gt_cuda_launched(stream, "muon", err);
 }
 
 int gt_cuda_muon(struct gt_stream *stream, float *p, const float *g, float *buf, int64_t rows,
@@ -172,8 +177,7 @@ int gt_cuda_muon(struct gt_stream *stream, float *p, const float *g, float *buf,
 	for (int i = 0; i < GT_MUON_STEPS; i++) {
 		float *old = x;
 
-		iterate(stream, next, x, gram, poly, rows, cols);
-		if (gt_cuda_launched(stream, "muon", err))
+		if (iterate(stream, next, x, gram, poly, rows, cols, err))
 			return err->code;
 		x = next;
 		next = old;

@@ -211,7 +211,12 @@ int gt_product_run(const struct gt_product *p, struct gt_stream *stream, void *y
 
 /* ---- candidates ---- */
 
-static int set_preferences(void *preference, struct gt_err *err)
+static uint64_t most_workspace(const struct gt_product *p)
+{
+	return p->shape.bare ? 0 : GT_PRODUCT_WORKSPACE;
+}
+
+static int set_preferences(const struct gt_product *p, void *preference, struct gt_err *err)
 {
 	static const struct {
 		int attribute;
@@ -224,7 +229,7 @@ static int set_preferences(void *preference, struct gt_err *err)
 		{ GT_LT_ALIGNMENT_C, ALIGNMENT },
 		{ GT_LT_ALIGNMENT_D, ALIGNMENT },
 	};
-	uint64_t most = GT_PRODUCT_WORKSPACE;
+	uint64_t most = most_workspace(p);
 	int status = gt_lt->MatmulPreferenceSetAttribute(
 	    preference, GT_LT_MAX_WORKSPACE, &most, sizeof(most));
 
@@ -235,12 +240,12 @@ static int set_preferences(void *preference, struct gt_err *err)
 }
 
 /* Those that can be used come first; their number. */
-static int keep_usable(struct gt_lt_candidate *c, int count)
+static int keep_usable(const struct gt_product *p, struct gt_lt_candidate *c, int count)
 {
 	int kept = 0;
 
 	for (int i = 0; i < count; i++)
-		if (c[i].status == GT_LT_SUCCESS && c[i].workspace_bytes <= GT_PRODUCT_WORKSPACE)
+		if (c[i].status == GT_LT_SUCCESS && c[i].workspace_bytes <= most_workspace(p))
 			c[kept++] = c[i];
 	return kept;
 }
@@ -264,7 +269,7 @@ static int find_candidates(
 	*count = 0;
 	rc = gt_lt_check(status, "cublasLtMatmulPreferenceCreate", err);
 	if (!rc)
-		rc = set_preferences(preference, err);
+		rc = set_preferences(p, preference, err);
 	if (!rc) {
 		status = gt_lt->MatmulAlgoGetHeuristic(
 		    p->handle, p->desc, p->b, p->a, p->y, p->y, preference, CANDIDATES, out, count);
@@ -274,7 +279,7 @@ static int find_candidates(
 	}
 	if (preference)
 		gt_lt->MatmulPreferenceDestroy(preference);
-	*count = rc ? 0 : keep_usable(out, *count);
+	*count = rc ? 0 : keep_usable(p, out, *count);
 	return rc || *count ? rc : set_unsupported(p, err);
 }
 
@@ -445,10 +450,10 @@ static void key_of(char out[GT_CHOICE_KEY], const struct gt_product_shape *s)
 
 	if (s->a_row || s->y_row)
 		snprintf(rows, sizeof(rows), ":%" PRId64 ",%" PRId64, s->a_row, s->y_row);
-	snprintf(out, GT_CHOICE_KEY, "%s:%c%c:%" PRId64 "x%" PRId64 "x%" PRId64 "%s%s%s%s%s",
+	snprintf(out, GT_CHOICE_KEY, "%s:%c%c:%" PRId64 "x%" PRId64 "x%" PRId64 "%s%s%s%s%s%s",
 	    gt_dtype_name(s->dtype), s->trans_a ? 't' : 'n', s->trans_b ? 't' : 'n', s->m, s->n,
 	    s->k, s->bias ? ":bias" : "", s->wide ? ":wide" : "", s->end ? ends[s->end] : "", rows,
-	    s->untimed ? ":untimed" : "");
+	    s->untimed ? ":untimed" : "", s->bare ? ":bare" : "");
 }
 
 /* The number of the candidate that was chosen earlier, or -1. Bytes from a file are taken only if

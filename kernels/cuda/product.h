@@ -47,6 +47,7 @@ struct gt_product_shape {
 	bool wide;            /* for 16 bits: y, c and sums are float32 */
 	int64_t a_row, y_row; /* elements from row to row of a, as it lies, and of y; 0: no gap */
 	bool untimed; /* the first algorithm that the library proposes and runs, not the fastest */
+	bool bare;    /* only algorithms that need no workspace */
 };
 
 /* The most workspace that a product asks for. */

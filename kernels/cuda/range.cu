@@ -1,5 +1,6 @@
 /* range.cu - updates of flat buffers, sums, halves, and a search: the table of range kernels. */
 #include "kernels/cuda/map.cuh"
+#include "kernels/cuda/muon_products.h"
 
 /* ---- sums ---- */
 
@@ -232,5 +233,5 @@ static int find_nonfinite(struct gt_stream *stream, int64_t *first, const void *
 
 /* In the order of the struct's members. */
 const struct gt_range_kernels gt_cuda_ranges = { add, gt_cuda_begin_step, gt_cuda_add_losses,
-	gt_cuda_squares, gt_cuda_begin_update, sgd, adam, gt_cuda_muon, lerp, swap, narrow, widen,
-	find_nonfinite };
+	gt_cuda_squares, gt_cuda_begin_update, sgd, adam, gt_muon_products_add, gt_cuda_muon, lerp,
+	swap, narrow, widen, find_nonfinite };

@@ -157,6 +157,11 @@ struct gt_range_kernels {
 	int (*adam)(struct gt_stream *stream, float *p, const float *g, float *m, float *v,
 	    int64_t count, const struct gt_update_options *o, const struct gt_step_scalars *s,
 	    struct gt_err *err);
+	/* Optional: prepare what updates of such a matrix need on this stream, for as long as
+	 * it lives. Without it, muon() does with less, and may be slower. Not while work is
+	 * captured. */
+	int (*prepare_muon)(
+	    struct gt_stream *stream, int64_t rows, int64_t cols, struct gt_err *err);
 	/* torch.optim.Muon of one matrix [rows, cols], with Nesterov momentum; buf is
 	 * momentum_buffer, work [gt_muon_work()] is overwritten. Products are in float32, too. *o
 	 * is read by the call. */

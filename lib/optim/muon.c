@@ -78,6 +78,15 @@ static void adjust(
 	update->step_scale = (float)scale;
 }
 
+static int prepare(const struct gt_device *d, const struct gt_slot *slot, struct gt_err *err)
+{
+	const struct gt_range_kernels *k = d->backend->ranges();
+	int64_t rows, cols;
+
+	matrix_of(slot, &rows, &cols);
+	return k->prepare_muon ? k->prepare_muon(d->compute, rows, cols, err) : 0;
+}
+
 static int update(const struct gt_device *d, const struct gt_optim_range *r,
     const struct gt_update_options *o, const struct gt_step_scalars *s, struct gt_err *err)
 {
@@ -103,6 +112,7 @@ const struct gt_optim_rule gt_optim_muon = {
 	.default_lr = default_lr,
 	.keeps_states = gt_optim_always,
 	.adjust = adjust,
+	.prepare = prepare,
 	.update = update,
 	.decoupled = true,
 };

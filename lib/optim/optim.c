@@ -312,6 +312,19 @@ static int take_memory(struct gt_optim *o, struct gt_err *err)
 	return rc || !o->work_count ? rc : alloc(o, o->work_count, &o->work, err);
 }
 
+static int prepare(const struct gt_optim *o, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < o->range_count; i++) {
+		const struct range *r = &o->ranges[i];
+
+		if (r->tensor && r->rule->prepare)
+			rc = r->rule->prepare(o->store->device, r->tensor, err);
+	}
+	return rc;
+}
+
 int gt_optim_new(struct gt_optim **out, struct gt_store *store,
     const struct gt_optim_options *options, struct gt_err *err)
 {
@@ -328,7 +341,7 @@ int gt_optim_new(struct gt_optim **out, struct gt_store *store,
 		goto out;
 	}
 	if (check_options(options, err) || make_ranges(o, err) ||
-	    (store->parts && keep_parts(o, err)) || take_memory(o, err) ||
+	    (store->parts && keep_parts(o, err)) || take_memory(o, err) || prepare(o, err) ||
 	    gt_optim_set_scaler(o, &options->scaler, err))
 		goto out;
 	place_ranges(o);

@@ -113,6 +113,9 @@ struct gt_optim_rule {
 	/* GT_OPERAND_TENSORS: set the options that depend on the tensor. */
 	void (*adjust)(struct gt_update_options *update, const struct gt_optim_options *options,
 	    const struct gt_slot *slot);
+	/* Optional, likewise: prepare updates of this tensor. */
+	int (*prepare)(
+	    const struct gt_device *device, const struct gt_slot *slot, struct gt_err *err);
 	/* Queue one update of a range on the device's compute stream. */
 	int (*update)(const struct gt_device *device, const struct gt_optim_range *range,
 	    const struct gt_update_options *options, const struct gt_step_scalars *scalars,

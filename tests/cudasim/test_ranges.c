@@ -431,6 +431,67 @@ static void test_cases(void **state)
 	gt_device_close(d);
 }
 
+/* ---- Muon by cuBLASLt ---- */
+
+/* Matrices that are large enough are multiplied by the library, once they are prepared. The result
+ * is the CPU's, and is captured and replayed like any work. */
+static void muon_by_library(struct gt_device *d, int64_t rows, int64_t cols, bool by_library)
+{
+	const struct range_case c = { "muon", run_muon, .tolerance = 1e-4 };
+	const struct gt_update_options o = { .momentum = 0.95f, .step_scale = 0.2f };
+	const struct gt_range_kernels *k = d->backend->ranges(), *cpu = gt_cpu_backend.ranges();
+	int64_t n = rows * cols;
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_capture *captured;
+	struct flat want, got, far;
+	long before;
+
+	fill(&want, &c, n);
+	fill(&got, &c, n);
+	far = got;
+	for (int b = 0; b < BUFFERS; b++)
+		far.x[b] = to_device(d, got.x[b], got.bytes[b]);
+	far.s = to_device(d, got.s, sizeof(*got.s));
+	ok(k->prepare_muon(d->compute, rows, cols, &err), &err);
+	ok(k->prepare_muon(d->compute, rows, cols, &err), &err);
+	before = cudasim_products.queued;
+	ok(d->backend->capture_begin(d->compute, &err), &err);
+	ok(k->muon(d->compute, far.x[0], far.x[1], far.x[2], rows, cols, far.x[3], &o, far.s, &err),
+	    &err);
+	ok(d->backend->capture_end(&captured, d->compute, &err), &err);
+	for (int step = 0; step < 2; step++) {
+		ok(cpu->muon(NULL, want.x[0], want.x[1], want.x[2], rows, cols, want.x[3], &o,
+		       want.s, &err),
+		    &err);
+		ok(d->backend->replay(d->compute, captured, &err), &err);
+	}
+	for (int b = 0; b < BUFFERS; b++)
+		from_device(d, got.x[b], far.x[b], got.bytes[b]);
+	from_device(d, got.s, far.s, sizeof(*got.s));
+	d->backend->capture_free(captured);
+	assert_int_equal(cudasim_products.queued - before, by_library ? 3 * GT_MUON_STEPS : 0);
+	compare(&c, &got, &want, n);
+	flat_free(&want);
+	flat_free(&got);
+}
+
+static void test_muon_by_library(void **state)
+{
+	static const struct {
+		int64_t rows, cols;
+		bool by_library;
+	} shapes[] = { { 128, 136, true }, { 136, 128, true }, { 128, 128, true },
+		{ 24, 136, false }, { 129, 131, false } };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_device *d;
+
+	(void)state;
+	ok(gt_device_open(&d, &gt_cuda_backend, 0, &err), &err);
+	for (size_t i = 0; i < COUNT(shapes); i++)
+		muon_by_library(d, shapes[i].rows, shapes[i].cols, shapes[i].by_library);
+	gt_device_close(d);
+}
+
 /* No elements, nothing to do. */
 static void test_none(void **state)
 {
@@ -454,6 +515,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cases),
+		cmocka_unit_test(test_muon_by_library),
 		cmocka_unit_test(test_none),
 	};
 
