@@ -1,6 +1,13 @@
 /* device.c - the devices of tests: the CPU, or those of the backend in GTRAIN_TEST_BACKEND. */
 #include "tests/common/device.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka wants these four first */
+#include <cmocka.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +36,14 @@ bool test_device_is_cpu(void)
 	return !strcmp(backend_name(), gt_cpu_backend.name);
 }
 
+void test_device_host_only(void)
+{
+	if (test_device_is_cpu())
+		return;
+	print_message("host: this test is not about devices\n");
+	skip();
+}
+
 static void check(int index, int rc, const struct gt_err *err)
 {
 	if (!rc)
@@ -53,7 +68,7 @@ static int find_backend(void)
 
 const struct gt_device *test_device(int index)
 {
-	int backend = find_backend(), number = test_device_is_cpu() ? 0 : index;
+	int backend = find_backend(), number = index % gt_backends[backend]->count();
 	struct gt_device **d = &devices[backend][index];
 	struct gt_err err = GT_ERR_INIT;
 

@@ -5,12 +5,16 @@
 #include "lib/device/backend.h"
 
 /* Device `index` of the CPU, or of the backend that GTRAIN_TEST_BACKEND names: "far"
- * (tests/fake/far/); in programs of tests/cudasim/, "cuda". It is opened when first asked for and
- * never closed; the calling thread enters it. Ends the program where that fails. */
+ * (tests/fake/far/); in programs of tests/cudasim/, "cuda". Where there are fewer, indices take
+ * them in turn, with streams of their own. It is opened when first asked for and never closed; the
+ * calling thread enters it. Ends the program where that fails. */
 const struct gt_device *test_device(int index);
 
 bool test_device_is_far(void);
 bool test_device_is_cpu(void);
+
+/* Skip the test at hand where devices are not the CPU: it is about the host alone. */
+void test_device_host_only(void);
 
 /* Fill memory of device 0 with the bytes of NaN. */
 void test_device_ruin(void *p, size_t bytes);

@@ -333,14 +333,40 @@ void model_ranks_expect_well(const struct model_rank *ranks, int count)
 			fail_msg("%s, rank %d: %s", ranks[i].spec, i, ranks[i].err.text);
 }
 
-double model_ranks_apart(const void *a, const void *b, int64_t count)
+void *model_rank_copy(const struct model_rank *r, const void *p, size_t bytes)
 {
-	const float *x = a, *y = b;
+	struct gt_err err = GT_ERR_INIT;
+	void *host = calloc(1, bytes ? bytes : 1);
+
+	assert_non_null(host);
+	test_device(rank_of(r));
+	if (gt_device_read(r->store->device, host, p, bytes, &err))
+		fail_msg("%s", err.text);
+	return host;
+}
+
+void model_ranks_expect_same(const struct model_rank *x, const void *a, const struct model_rank *y,
+    const void *b, size_t bytes)
+{
+	void *one = model_rank_copy(x, a, bytes), *other = model_rank_copy(y, b, bytes);
+
+	assert_memory_equal(one, other, bytes);
+	free(one);
+	free(other);
+}
+
+double model_ranks_apart(const struct model_rank *x, const void *a, const struct model_rank *y,
+    const void *b, int64_t count)
+{
+	size_t bytes = (size_t)count * sizeof(float);
+	float *one = model_rank_copy(x, a, bytes), *other = model_rank_copy(y, b, bytes);
 	double far = 0, largest = 0;
 
 	for (int64_t i = 0; i < count; i++) {
-		far = fmax(far, fabs((double)x[i] - (double)y[i]));
-		largest = fmax(largest, fabs((double)y[i]));
+		far = fmax(far, fabs((double)one[i] - (double)other[i]));
+		largest = fmax(largest, fabs((double)other[i]));
 	}
+	free(one);
+	free(other);
 	return far / largest;
 }

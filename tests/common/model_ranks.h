@@ -69,7 +69,16 @@ void model_ranks_close(struct model_rank *ranks, int count);
 /* Fail the test unless all ended well. */
 void model_ranks_expect_well(const struct model_rank *ranks, int count);
 
-/* The largest difference of two flat buffers of float32, of the largest number in b. */
-double model_ranks_apart(const void *a, const void *b, int64_t count);
+/* A copy of memory of the rank's device on the host, yours to free. */
+void *model_rank_copy(const struct model_rank *r, const void *p, size_t bytes);
+
+/* Fail the test unless the memory of the two ranks' devices has the same bytes. */
+void model_ranks_expect_same(const struct model_rank *x, const void *a, const struct model_rank *y,
+    const void *b, size_t bytes);
+
+/* The largest difference of two flat buffers of float32, each in the memory of its rank's
+ * device, of the largest number in b. */
+double model_ranks_apart(const struct model_rank *x, const void *a, const struct model_rank *y,
+    const void *b, int64_t count);
 
 #endif
