@@ -17,7 +17,7 @@
 #include "lib/base/mem.h"
 
 enum {
-	WORDS = sizeof(struct gt_lt_algorithm) / sizeof(uint64_t),
+	WORDS = sizeof(struct gt_choice) / sizeof(uint64_t),
 	LINE = 512,
 	LINES = 20000, /* of a file; the rest is not read */
 	TRIES = 500,   /* for the lock of another process, which may hang */
@@ -26,7 +26,7 @@ enum {
 
 struct choice {
 	char name[GT_CHOICE_NAME], key[GT_CHOICE_KEY];
-	struct gt_lt_algorithm algorithm;
+	struct gt_choice choice;
 	struct choice *next;
 };
 
@@ -59,16 +59,16 @@ static struct choice *find(const char *name, const char *key)
 	return c;
 }
 
-bool gt_choices_find(const char *name, const char *key, struct gt_lt_algorithm *out)
+bool gt_choices_find(const char *name, const char *key, struct gt_choice *out)
 {
 	const struct choice *c = find(name, key);
 
 	if (c)
-		*out = c->algorithm;
+		*out = c->choice;
 	return c;
 }
 
-static void put(const char *name, const char *key, const struct gt_lt_algorithm *algorithm)
+static void put(const char *name, const char *key, const struct gt_choice *choice)
 {
 	struct choice *c = find(name, key);
 	struct gt_err ignored = GT_ERR_INIT;
@@ -82,7 +82,7 @@ static void put(const char *name, const char *key, const struct gt_lt_algorithm 
 		c->next = choices.first;
 		choices.first = c;
 	}
-	c->algorithm = *algorithm;
+	c->choice = *choice;
 }
 
 /* ---- the file ---- */
@@ -132,7 +132,7 @@ out:
 }
 
 /* KEY HEX, where HEX has 16 digits for each word. */
-static bool parse(const char *line, char key[GT_CHOICE_KEY], struct gt_lt_algorithm *out)
+static bool parse(const char *line, char key[GT_CHOICE_KEY], struct gt_choice *out)
 {
 	size_t length = strcspn(line, " ");
 	const char *hex = line + length + 1;
@@ -147,7 +147,7 @@ static bool parse(const char *line, char key[GT_CHOICE_KEY], struct gt_lt_algori
 		char word[17] = { 0 };
 
 		memcpy(word, hex + (size_t)i * 16, 16);
-		out->data[i] = strtoull(word, NULL, 16);
+		out->words[i] = strtoull(word, NULL, 16);
 	}
 	return true;
 }
@@ -155,11 +155,11 @@ static bool parse(const char *line, char key[GT_CHOICE_KEY], struct gt_lt_algori
 static void read_lines(const char *name, FILE *f)
 {
 	char line[LINE], key[GT_CHOICE_KEY];
-	struct gt_lt_algorithm algorithm;
+	struct gt_choice choice;
 
 	for (int i = 0; i < LINES && fgets(line, sizeof(line), f); i++)
-		if (parse(line, key, &algorithm))
-			put(name, key, &algorithm);
+		if (parse(line, key, &choice))
+			put(name, key, &choice);
 }
 
 void gt_choices_read(const char *name)
@@ -183,24 +183,25 @@ void gt_choices_read(const char *name)
 
 static void write_lines(const char *name, FILE *f)
 {
-	fprintf(f, "# gtrain: the fastest algorithm of each product; may be deleted\n");
+	fprintf(
+	    f, "# gtrain: the fastest way to do each product and convolution; may be deleted\n");
 	for (const struct choice *c = choices.first; c; c = c->next) {
 		if (strcmp(c->name, name) != 0)
 			continue;
 		fprintf(f, "%s ", c->key);
 		for (int i = 0; i < WORDS; i++)
-			fprintf(f, "%016" PRIx64, c->algorithm.data[i]);
+			fprintf(f, "%016" PRIx64, c->choice.words[i]);
 		fputc('\n', f);
 	}
 }
 
-void gt_choices_add(const char *name, const char *key, const struct gt_lt_algorithm *algorithm)
+void gt_choices_add(const char *name, const char *key, const struct gt_choice *choice)
 {
 	struct gt_atomic_file f = { 0 };
 	struct gt_err ignored = GT_ERR_INIT;
 	char *path = path_of(name, "");
 
-	put(name, key, algorithm);
+	put(name, key, choice);
 	if (path && !gt_atomic_open(&f, path, &ignored)) {
 		f.no_sync = true;
 		write_lines(name, f.stream);

@@ -1,14 +1,18 @@
-/* choices.h - which algorithm was the fastest for a product, remembered from run to run. */
+/* choices.h - the fastest way to do a product or a convolution, remembered from run to run. */
 #ifndef GT_KERNELS_CUDA_CHOICES_H
 #define GT_KERNELS_CUDA_CHOICES_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
-#include "kernels/cuda/cublaslt.h"
+/* Words that name an algorithm, or whatever else was chosen, to those that offer it. */
+struct gt_choice {
+	uint64_t words[8];
+};
 
 /*
- * One text file for each version of the library and each model of GPU: gtrain/NAME in
- * $XDG_CACHE_HOME, or in ~/.cache. A line is a key and the bytes of an algorithm in hexadecimal.
+ * One text file for each version of a library and each model of GPU: gtrain/NAME in
+ * $XDG_CACHE_HOME, or in ~/.cache. A line is a key and the words of a choice in hexadecimal.
  * The file only saves time: a line that cannot be read is left out, and no error is reported where
  * the file can be neither read nor written; then each process measures for itself.
  *
@@ -24,9 +28,9 @@ enum { GT_CHOICE_NAME = 128, GT_CHOICE_KEY = 96 };
 void gt_choices_begin(void);
 /* Read the file, and keep other processes from it. */
 void gt_choices_read(const char *name);
-bool gt_choices_find(const char *name, const char *key, struct gt_lt_algorithm *out);
+bool gt_choices_find(const char *name, const char *key, struct gt_choice *out);
 /* Remember a choice, and write the file. */
-void gt_choices_add(const char *name, const char *key, const struct gt_lt_algorithm *algorithm);
+void gt_choices_add(const char *name, const char *key, const struct gt_choice *choice);
 void gt_choices_end(void);
 
 #endif

@@ -6,20 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/choices.h"
 #include "kernels/cuda/cublaslt.h"
+#include "kernels/cuda/fastest.h"
 #include "lib/base/mem.h"
 
 enum {
 	ALIGNMENT =
 	    32, /* of 16-bit copies of weights, which lie as the weights do; others have 64 */
-	CANDIDATES = 8,
-	ROUNDS = 3, /* of RUNS products each; the fastest one counts */
-	RUNS = 4
+	CANDIDATES = 8
 };
-
-/* Times closer than this are the same: then the library's own order decides. */
-static const float better = 0.98f;
 
 struct gt_product {
 	struct gt_product_shape shape;
@@ -283,160 +278,70 @@ static int find_candidates(
 	return rc || *count ? rc : set_unsupported(p, err);
 }
 
-/* ---- timing ---- */
+/* ---- the choice ---- */
 
-/* What a product is timed with: its own stream, events and memory, all NULL at first. */
+/* The candidates of a product, and the memory that they are timed with. */
 struct trial {
-	cudaStream_t stream;
-	cudaEvent_t begin, end;
-	char *memory, *a, *b, *y, *workspace;
-	int index;
+	struct gt_product *product;
+	const struct gt_lt_candidate *candidates;
+	int count;
+	char *a, *b, *y, *workspace;
 };
-
-static void trial_release(struct trial *t)
-{
-	if (t->stream) {
-		if (t->memory)
-			cudaFreeAsync(t->memory, t->stream);
-		cudaStreamSynchronize(t->stream);
-		cudaStreamDestroy(t->stream);
-	}
-	if (t->begin)
-		cudaEventDestroy(t->begin);
-	if (t->end)
-		cudaEventDestroy(t->end);
-	cudaGetLastError();
-}
 
 static size_t room_for(struct matrix m)
 {
-	size_t bytes = (size_t)(m.rows * m.row) * gt_dtype_size(m.dtype);
-
-	return (bytes + GT_DEVICE_ALIGN - 1) / GT_DEVICE_ALIGN * GT_DEVICE_ALIGN;
+	return gt_aligned_bytes((size_t)(m.rows * m.row) * gt_dtype_size(m.dtype));
 }
 
-/* *there is false where the device has no memory for it. Zeros take the time that numbers take.
- * Memory is taken in the order of the stream, as backend.c takes it. */
-static int trial_init(struct trial *t, struct gt_product *p, const struct gt_lt_candidate *c,
-    int count, bool *there, struct gt_err *err)
+/* Of the vector that the library knows as the bias, and of aux. */
+static size_t room_for_vector(const struct gt_product_shape *s)
 {
-	const struct gt_product_shape *s = &p->shape;
-	enum gt_dtype result = y_of(s).dtype;
-	size_t a = room_for(a_of(s)), b = room_for(b_of(s)), y = room_for(y_of(s)), work = 0;
-	size_t bias = room_for((struct matrix){ result, 1, s->m + s->n, s->m + s->n });
-	size_t aux = has_aux(s) ? room_for((struct matrix){ s->dtype, s->m, s->n, s->n }) : 0;
-	cudaError_t e;
-
-	for (int i = 0; i < count; i++)
-		work = c[i].workspace_bytes > work ? c[i].workspace_bytes : work;
-	e = cudaStreamCreateWithFlags(&t->stream, cudaStreamNonBlocking);
-	if (!e)
-		e = cudaMallocAsync((void **)&t->memory, a + b + y + bias + aux + work, t->stream);
-	*there = e == cudaSuccess;
-	if (e == cudaErrorMemoryAllocation) {
-		t->memory = NULL;
-		cudaGetLastError();
-		return 0;
-	}
-	t->a = t->memory;
-	t->b = t->a + a;
-	t->y = t->b + b;
-	t->workspace = t->y + y + bias + aux;
-	if (!e)
-		e = cudaEventCreateWithFlags(&t->begin, cudaEventDefault);
-	if (!e)
-		e = cudaEventCreateWithFlags(&t->end, cudaEventDefault);
-	if (!e)
-		e = cudaMemsetAsync(t->memory, 0, a + b + y + bias + aux, t->stream);
-	if (gt_cuda_check(e, t->index, "timing a product", err))
-		return err->code;
-	if (has_aux(s) && gt_product_set_aux(p, t->y + y + bias, err))
-		return err->code;
-	return has_vector(s) ? gt_product_set_bias(p, t->y + y, err) : 0;
+	return room_for((struct matrix){ y_of(s).dtype, 1, s->m + s->n, s->m + s->n });
 }
 
-/* The time of a round in milliseconds. */
-static int time_round(const struct trial *t, const struct gt_product *p,
-    const struct gt_lt_candidate *c, float *ms, struct gt_err *err)
+static size_t room_for_aux(const struct gt_product_shape *s)
 {
-	cudaError_t e = cudaEventRecord(t->begin, t->stream);
-	int rc = 0;
-
-	for (int i = 0; i < RUNS && !rc; i++)
-		rc = queue(p, c, t->stream, t->y, t->a, t->b, t->y, 1, 0, t->workspace, err);
-	if (rc)
-		return rc;
-	if (!e)
-		e = cudaEventRecord(t->end, t->stream);
-	if (!e)
-		e = cudaEventSynchronize(t->end);
-	if (!e)
-		e = cudaEventElapsedTime(ms, t->begin, t->end);
-	return gt_cuda_check(e, t->index, "timing a product", err);
+	return has_aux(s) ? room_for((struct matrix){ s->dtype, s->m, s->n, s->n }) : 0;
 }
 
-/* The time of the fastest round. *runs is false where the library then refuses its own proposal. */
-static int time_candidate(const struct trial *t, const struct gt_product *p,
-    const struct gt_lt_candidate *c, float *least, bool *runs, struct gt_err *err)
+static int prepare_trial(void *self, size_t *bytes, struct gt_err *err)
 {
-	struct gt_err ignored = GT_ERR_INIT;
+	const struct trial *t = self;
+	const struct gt_product_shape *s = &t->product->shape;
+	size_t work = 0;
 
-	/* The first run warms up. */
-	*runs = !queue(p, c, t->stream, t->y, t->a, t->b, t->y, 1, 0, t->workspace, &ignored);
-	*least = 0;
-	for (int i = 0; i < ROUNDS && *runs && !p->shape.untimed; i++) {
-		float ms = 0;
-
-		if (time_round(t, p, c, &ms, err))
-			return err->code;
-		if (!i || ms < *least)
-			*least = ms;
-	}
+	(void)err;
+	for (int i = 0; i < t->count; i++)
+		if (t->candidates[i].workspace_bytes > work)
+			work = t->candidates[i].workspace_bytes;
+	*bytes = room_for(a_of(s)) + room_for(b_of(s)) + room_for(y_of(s)) + room_for_vector(s) +
+	         room_for_aux(s) + work;
 	return 0;
 }
 
-/* The number of the fastest, or of the first that runs; -1: none does. Without memory to find out
- * it is 0, and *timed is false. */
-static int time_all(struct gt_product *p, const struct gt_lt_candidate *c, int count, int *best,
-    bool *timed, struct gt_err *err)
+static int place_trial(void *self, char *memory, struct gt_err *err)
 {
-	struct trial t = { 0 };
-	float least = 0, ms = 0;
-	bool runs;
-	int rc;
+	struct trial *t = self;
+	const struct gt_product_shape *s = &t->product->shape;
+	char *vector, *aux;
 
-	rc = gt_cuda_check(cudaGetDevice(&t.index), 0, "cudaGetDevice", err);
-	if (!rc)
-		rc = trial_init(&t, p, c, count, timed, err);
-	*best = *timed ? -1 : 0;
-	for (int i = 0; i < count && !rc && *timed && !(p->shape.untimed && *best >= 0); i++) {
-		rc = time_candidate(&t, p, &c[i], &ms, &runs, err);
-		if (!rc && runs && (*best < 0 || ms < least * better)) {
-			least = ms;
-			*best = i;
-		}
-	}
-	trial_release(&t);
-	return rc || *best >= 0 ? rc : set_unsupported(p, err);
+	t->a = memory;
+	t->b = t->a + room_for(a_of(s));
+	t->y = t->b + room_for(b_of(s));
+	vector = t->y + room_for(y_of(s));
+	aux = vector + room_for_vector(s);
+	t->workspace = aux + room_for_aux(s);
+	if (has_aux(s) && gt_product_set_aux(t->product, aux, err))
+		return err->code;
+	return has_vector(s) ? gt_product_set_bias(t->product, vector, err) : 0;
 }
 
-/* ---- the choice ---- */
-
-static int file_name(char out[GT_CHOICE_NAME], struct gt_err *err)
+static int queue_trial(void *self, int i, cudaStream_t stream, struct gt_err *err)
 {
-	struct cudaDeviceProp gpu;
-	int index = 0, rc = gt_cuda_check(cudaGetDevice(&index), 0, "cudaGetDevice", err);
+	const struct trial *t = self;
 
-	if (!rc)
-		rc = gt_cuda_check(
-		    cudaGetDeviceProperties(&gpu, index), index, "cudaGetDeviceProperties", err);
-	if (rc)
-		return rc;
-	for (char *p = gpu.name; *p; p++)
-		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.", *p))
-			*p = '-';
-	snprintf(out, GT_CHOICE_NAME, "cublaslt-%zu-%.80s.txt", gt_lt->GetVersion(), gpu.name);
-	return 0;
+	return queue(
+	    t->product, &t->candidates[i], stream, t->y, t->a, t->b, t->y, 1, 0, t->workspace, err);
 }
 
 static void key_of(char out[GT_CHOICE_KEY], const struct gt_product_shape *s)
@@ -456,42 +361,32 @@ static void key_of(char out[GT_CHOICE_KEY], const struct gt_product_shape *s)
 	    s->untimed ? ":untimed" : "", s->bare ? ":bare" : "");
 }
 
-/* The number of the candidate that was chosen earlier, or -1. Bytes from a file are taken only if
- * the library proposes the same. */
-static int find_choice(
-    const char *name, const char *key, const struct gt_lt_candidate *c, int count)
-{
-	struct gt_lt_algorithm known;
-
-	if (gt_choices_find(name, key, &known))
-		for (int i = 0; i < count; i++)
-			if (!memcmp(&c[i].algorithm, &known, sizeof(known)))
-				return i;
-	return -1;
-}
-
 static int choose(
     struct gt_product *p, const struct gt_lt_candidate *c, int count, struct gt_err *err)
 {
-	char name[GT_CHOICE_NAME], key[GT_CHOICE_KEY];
-	bool timed = false;
-	int best, rc = file_name(name, err);
+	struct gt_choice choices[CANDIDATES];
+	struct trial trial = { .product = p, .candidates = c, .count = count };
+	struct gt_contest contest = { .what = "timing a product",
+		.library = "cublaslt",
+		.version = gt_lt->GetVersion(),
+		.count = count,
+		.choices = choices,
+		.untimed = p->shape.untimed,
+		.prepare = prepare_trial,
+		.place = place_trial,
+		.queue = queue_trial,
+		.self = &trial };
+	char key[GT_CHOICE_KEY];
+	int best, rc;
 
-	if (rc)
-		return rc;
+	_Static_assert(sizeof(choices[0]) == sizeof(c->algorithm), "a choice is an algorithm");
+	for (int i = 0; i < count; i++)
+		memcpy(&choices[i], &c[i].algorithm, sizeof(choices[i]));
 	key_of(key, &p->shape);
-	gt_choices_begin();
-	best = find_choice(name, key, c, count);
-	if (best < 0) {
-		gt_choices_read(name);
-		best = find_choice(name, key, c, count);
-	}
-	if (best < 0) {
-		rc = time_all(p, c, count, &best, &timed, err);
-		if (!rc && timed)
-			gt_choices_add(name, key, &c[best].algorithm);
-	}
-	gt_choices_end();
+	contest.key = key;
+	rc = gt_fastest(&contest, &best, err);
+	if (!rc && best < 0)
+		return set_unsupported(p, err);
 	if (!rc)
 		p->chosen = c[best];
 	return rc;

@@ -22,7 +22,7 @@
 /* Of lib/cublaslt.cc: the first one proposed; the fastest that a product may use; the one after. */
 enum { FIRST = 0, FASTEST = 1, SECOND = 5 };
 
-#define FILE_NAME "cublaslt-130000-simulated-GPU.txt"
+#define FILE_NAME "cublaslt-130000-driver-13000-simulated-GPU.txt"
 
 /* The user's cache. */
 static char folder[] = "/tmp/gtrain-products.XXXXXX";

@@ -73,6 +73,7 @@ struct cudaDeviceProp {
 const char *cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError(void); /* of this thread; it is success from then on */
 
+cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device);
 cudaError_t cudaDeviceGetPCIBusId(char *out, int room, int device);

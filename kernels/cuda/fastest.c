@@ -1,0 +1,204 @@
+/* fastest.c - ways to do a piece of work, timed side by side. */
+#include "kernels/cuda/fastest.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	ROUNDS = 3, /* the fastest one counts */
+	RUNS = 4    /* in each round */
+};
+
+/* Times closer than this are the same: then the order of the ways decides. */
+static const float better = 0.98f;
+
+/* What work is timed with: a stream, events and memory of its own, all NULL at first. */
+struct trial {
+	const struct gt_contest *of;
+	cudaStream_t stream;
+	cudaEvent_t begin, end;
+	char *memory;
+	int index;
+};
+
+size_t gt_aligned_bytes(size_t bytes)
+{
+	return (bytes + GT_DEVICE_ALIGN - 1) / GT_DEVICE_ALIGN * GT_DEVICE_ALIGN;
+}
+
+static int check(const struct trial *t, cudaError_t e, struct gt_err *err)
+{
+	return gt_cuda_check(e, t->index, t->of->what, err);
+}
+
+static void trial_release(struct trial *t)
+{
+	if (t->stream) {
+		if (t->memory)
+			cudaFreeAsync(t->memory, t->stream);
+		cudaStreamSynchronize(t->stream);
+		cudaStreamDestroy(t->stream);
+	}
+	if (t->begin)
+		cudaEventDestroy(t->begin);
+	if (t->end)
+		cudaEventDestroy(t->end);
+	cudaGetLastError();
+}
+
+/* *there is false where the device has no memory for it. Memory is taken in the order of the
+ * stream, as backend.c takes it. */
+static int trial_init(struct trial *t, bool *there, struct gt_err *err)
+{
+	size_t bytes = 0;
+	cudaError_t e;
+	int rc = t->of->prepare(t->of->self, &bytes, err);
+
+	if (rc)
+		return rc;
+	e = cudaStreamCreateWithFlags(&t->stream, cudaStreamNonBlocking);
+	if (!e)
+		e = cudaMallocAsync((void **)&t->memory, bytes, t->stream);
+	*there = e == cudaSuccess;
+	if (e == cudaErrorMemoryAllocation) {
+		t->memory = NULL;
+		cudaGetLastError();
+		return 0;
+	}
+	if (!e)
+		e = cudaEventCreateWithFlags(&t->begin, cudaEventDefault);
+	if (!e)
+		e = cudaEventCreateWithFlags(&t->end, cudaEventDefault);
+	if (!e)
+		e = cudaMemsetAsync(t->memory, 0, bytes, t->stream);
+	rc = check(t, e, err);
+	return rc ? rc : t->of->place(t->of->self, t->memory, err);
+}
+
+static int queue(const struct trial *t, int i, struct gt_err *err)
+{
+	return t->of->queue(t->of->self, i, t->stream, err);
+}
+
+/* The time of a round in milliseconds. */
+static int time_round(const struct trial *t, int way, float *ms, struct gt_err *err)
+{
+	cudaError_t e = cudaEventRecord(t->begin, t->stream);
+	int rc = 0;
+
+	for (int i = 0; i < RUNS && !rc; i++)
+		rc = queue(t, way, err);
+	if (rc)
+		return rc;
+	if (!e)
+		e = cudaEventRecord(t->end, t->stream);
+	if (!e)
+		e = cudaEventSynchronize(t->end);
+	if (!e)
+		e = cudaEventElapsedTime(ms, t->begin, t->end);
+	return check(t, e, err);
+}
+
+/* The time of the fastest round. *runs is false where this way cannot be gone after all. */
+static int time_way(const struct trial *t, int way, float *least, bool *runs, struct gt_err *err)
+{
+	struct gt_err ignored = GT_ERR_INIT;
+
+	/* The first run warms up. */
+	*runs = !queue(t, way, &ignored);
+	*least = 0;
+	for (int i = 0; i < ROUNDS && *runs && !t->of->untimed; i++) {
+		float ms = 0;
+
+		if (time_round(t, way, &ms, err))
+			return err->code;
+		if (!i || ms < *least)
+			*least = ms;
+	}
+	return 0;
+}
+
+/* Without memory to find out, *best is 0 and *timed is false. */
+static int time_all(const struct gt_contest *c, int *best, bool *timed, struct gt_err *err)
+{
+	struct trial t = { .of = c };
+	float least = 0, ms = 0;
+	bool runs;
+	int rc;
+
+	rc = gt_cuda_check(cudaGetDevice(&t.index), 0, "cudaGetDevice", err);
+	if (!rc)
+		rc = trial_init(&t, timed, err);
+	*best = *timed ? -1 : 0;
+	for (int i = 0; i < c->count && !rc && *timed && !(c->untimed && *best >= 0); i++) {
+		rc = time_way(&t, i, &ms, &runs, err);
+		if (!rc && runs && (*best < 0 || ms < least * better)) {
+			least = ms;
+			*best = i;
+		}
+	}
+	trial_release(&t);
+	return rc;
+}
+
+/* ---- what is remembered ---- */
+
+/* A newer driver compiles kernels anew, and may schedule them in another way. */
+static int file_name(char out[GT_CHOICE_NAME], const struct gt_contest *c, struct gt_err *err)
+{
+	struct cudaDeviceProp gpu;
+	int index = 0, driver = 0;
+	int rc = gt_cuda_check(cudaGetDevice(&index), 0, "cudaGetDevice", err);
+
+	if (!rc)
+		rc = gt_cuda_check(
+		    cudaGetDeviceProperties(&gpu, index), index, "cudaGetDeviceProperties", err);
+	if (!rc)
+		rc = gt_cuda_check(
+		    cudaDriverGetVersion(&driver), index, "cudaDriverGetVersion", err);
+	if (rc)
+		return rc;
+	for (char *p = gpu.name; *p; p++)
+		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.", *p))
+			*p = '-';
+	snprintf(out, GT_CHOICE_NAME, "%.16s-%zu-driver-%d-%.60s.txt", c->library, c->version,
+	    driver, gpu.name);
+	return 0;
+}
+
+/* The number of the way that was chosen earlier, or -1. Words from a file are taken only if the
+ * same are offered. */
+static int find_choice(const char *name, const struct gt_contest *c)
+{
+	struct gt_choice known;
+
+	if (gt_choices_find(name, c->key, &known))
+		for (int i = 0; i < c->count; i++)
+			if (!memcmp(&c->choices[i], &known, sizeof(known)))
+				return i;
+	return -1;
+}
+
+int gt_fastest(const struct gt_contest *c, int *best, struct gt_err *err)
+{
+	char name[GT_CHOICE_NAME];
+	bool timed = false;
+	int rc = file_name(name, c, err);
+
+	*best = -1;
+	if (rc)
+		return rc;
+	gt_choices_begin();
+	*best = find_choice(name, c);
+	if (*best < 0) {
+		gt_choices_read(name);
+		*best = find_choice(name, c);
+	}
+	if (*best < 0) {
+		rc = time_all(c, best, &timed, err);
+		if (!rc && timed && *best >= 0)
+			gt_choices_add(name, c->key, &c->choices[*best]);
+	}
+	gt_choices_end();
+	return rc;
+}
