@@ -269,6 +269,16 @@ static int check_nccl(struct check *c)
 	return rc;
 }
 
+static int check_cudnn(struct check *c)
+{
+	if (!c->probe->visible || c->facts->cudnn)
+		return 0;
+	return fix(add(c, GT_SEVERITY_WARNING, "no-cudnn",
+	               "cuDNN is missing (libcudnn.so.9): convolutions take gtrain's own kernels, "
+	               "also where cuDNN's are faster"),
+	    "install NVIDIA's package libcudnn9-cuda-13 or libcudnn9-cuda-12");
+}
+
 static int check_pair(struct check *c, const struct gt_bandwidth *b, size_t from, size_t to)
 {
 	const struct gt_peer_report *p = &b->peer[from * b->count + to];
@@ -328,7 +338,8 @@ int gt_check(struct gt_findings *out, const struct gt_probe *probe,
     const struct gt_check_facts *facts, struct gt_err *err)
 {
 	static int (*const checks[])(struct check *) = { check_cpu, check_driver, check_cuda,
-		check_order, check_models, check_gpus, check_peers, check_nccl, check_limits };
+		check_order, check_models, check_gpus, check_peers, check_nccl, check_cudnn,
+		check_limits };
 	struct check c = { .out = out, .probe = probe, .facts = facts, .err = err };
 	int rc = 0;
 

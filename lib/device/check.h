@@ -25,6 +25,7 @@ struct gt_findings {
 struct gt_check_facts {
 	bool nvidia_card; /* the PCI bus has a display or compute card of NVIDIA's */
 	bool nccl;        /* libnccl.so.2 can be opened */
+	bool cudnn;       /* libcudnn.so.9 can be opened */
 	const struct gt_bandwidth *copies; /* borrowed; NULL: not tested */
 	struct gt_maybe shm_bytes;         /* size of /dev/shm */
 	struct gt_maybe open_files;        /* how many this process may have; unknown: no limit */
@@ -32,8 +33,8 @@ struct gt_check_facts {
 	struct gt_maybe locked_bytes;      /* how much memory it may lock; unknown: no limit */
 };
 
-/* Look these up. `root` is the prefix of /dev and /sys, NULL: the real ones; NCCL is opened only
- * where several GPUs are visible, being large. */
+/* Look these up. `root` is the prefix of /dev and /sys, NULL: the real ones; libraries are
+ * opened only where as many GPUs are visible as use them, being large. */
 void gt_check_facts_read(
     struct gt_check_facts *out, const struct gt_probe *probe, const char *root);
 

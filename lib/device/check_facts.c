@@ -58,9 +58,9 @@ static struct gt_maybe read_shm(const char *root)
 	return (struct gt_maybe){ true, (uint64_t)fs.f_blocks * fs.f_frsize };
 }
 
-static bool has_nccl(void)
+static bool has_library(const char *name)
 {
-	void *handle = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
+	void *handle = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
 
 	if (handle)
 		dlclose(handle);
@@ -72,7 +72,8 @@ void gt_check_facts_read(struct gt_check_facts *out, const struct gt_probe *prob
 	root = root ? root : "";
 	*out = (struct gt_check_facts){
 		.nvidia_card = find_nvidia_card(root),
-		.nccl = probe->visible > 1 && has_nccl(),
+		.nccl = probe->visible > 1 && has_library("libnccl.so.2"),
+		.cudnn = probe->visible > 0 && has_library("libcudnn.so.9"),
 		.shm_bytes = read_shm(root),
 		.open_files = read_limit(RLIMIT_NOFILE),
 		.address_bytes = read_limit(RLIMIT_AS),

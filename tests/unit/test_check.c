@@ -32,6 +32,7 @@ static void make(struct machine *m)
 {
 	*m = (struct machine){ .facts = { .nvidia_card = true,
 		                   .nccl = true,
+		                   .cudnn = true,
 		                   .shm_bytes = known(8 * GIB),
 		                   .open_files = known(65536) } };
 	m->probe.gpus = (struct gt_gpus){ .gpu = m->gpu, .count = 2 };
@@ -194,6 +195,18 @@ static void no_nccl(struct machine *m)
 	m->facts.nccl = false;
 }
 
+static void no_cudnn(struct machine *m)
+{
+	m->facts.cudnn = false;
+}
+
+/* cuDNN is of no use there. */
+static void hidden_no_cudnn(struct machine *m)
+{
+	hidden(m);
+	no_cudnn(m);
+}
+
 static void small_shm(struct machine *m)
 {
 	m->facts.shm_bytes = known(64 << 20);
@@ -255,6 +268,7 @@ static const struct {
 	{ old_driver, "driver-old", GT_SEVERITY_ERROR, "12.2", "update" },
 	{ no_libcuda, "no-libcuda", GT_SEVERITY_ERROR, "", "compute,utility" },
 	{ hidden, "all-hidden", GT_SEVERITY_WARNING, "", "unset CUDA_VISIBLE_DEVICES" },
+	{ hidden_no_cudnn, "all-hidden", GT_SEVERITY_WARNING, "", "unset CUDA_VISIBLE_DEVICES" },
 	{ no_backend, "no-backend", GT_SEVERITY_WARNING, "", "make CUDA=1" },
 	{ odd_list, "visible-devices", GT_SEVERITY_WARNING, "'9'", "numbers or UUIDs" },
 	{ unsure, "device-order", GT_SEVERITY_WARNING, "order", "CUDA_DEVICE_ORDER" },
@@ -270,6 +284,7 @@ static const struct {
 	{ full_unknown, "gpu-full", GT_SEVERITY_ERROR, "only 0 B of 80 GiB are free", "end the" },
 	{ half_full, "gpu-full", GT_SEVERITY_WARNING, "only 39 GiB", "end the programs" },
 	{ no_nccl, "no-nccl", GT_SEVERITY_WARNING, "libnccl.so.2", "libnccl2" },
+	{ no_cudnn, "no-cudnn", GT_SEVERITY_WARNING, "libcudnn.so.9", "libcudnn9-cuda-13" },
 	{ small_shm, "small-shm", GT_SEVERITY_ERROR, "64 MiB", "--shm-size" },
 	{ little_shm, "small-shm", GT_SEVERITY_WARNING, "512 MiB", "--shm-size" },
 	{ locked, "locked-memory", GT_SEVERITY_WARNING, "8 MiB", "ulimit -l" },
@@ -350,6 +365,7 @@ static void test_facts(void **state)
 	gt_check_facts_read(&facts, &probe, "/nonexistent");
 	assert_false(facts.nvidia_card);
 	assert_false(facts.nccl);
+	assert_false(facts.cudnn);
 }
 
 int main(void)
