@@ -148,7 +148,9 @@ GTRAIN_SIM := $(BUILD)/tests/cudasim/gtrain-sim
 SIM_LT_SO := $(BUILD)/tests/cudasim/libcublasLt.so.13
 SIM_NCCL_SO := $(BUILD)/tests/cudasim/threads/libnccl.so.2
 NO_NCCL_SO := $(BUILD)/tests/cudasim/libnccl.so.2
+SIM_CUDNN_SO := $(BUILD)/tests/cudasim/libcudnn.so.9
 SIM_LINK := -rdynamic -Wl,--disable-new-dtags,-rpath
+SIM_PATH := $$ORIGIN/threads:$$ORIGIN
 FUZZ_OBJ := $(FUZZ_SRC:%.c=$(BUILD)/obj/%.o)
 PRELOAD_SO := $(addprefix $(BUILD)/tests/fake/,count_allocations.so fail_call.so slow_lock.so)
 
@@ -188,7 +190,7 @@ $(GTRAIN_FAR): $(CMD_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(GT_LDFLAGS) -Wl,--undefined=gt_backends -o $@ $^ $(GT_LIBS)
 
-$(GTRAIN_SIM): $(CMD_OBJ) $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a | $(SIM_LT_SO) $(NO_NCCL_SO)
+$(GTRAIN_SIM): $(CMD_OBJ) $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a | $(SIM_LT_SO) $(NO_NCCL_SO) $(SIM_CUDNN_SO)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) $(SIM_LINK),'$$ORIGIN' -o $@ $(filter %.o,$^) $(filter %.a,$^) $(GT_LIBS)
 
@@ -244,12 +246,15 @@ $(SIM_BIN): $(BUILD)/tests/cudasim/%: $(BUILD)/obj/cudasim/tests/cudasim/%.c.o
 $(SIM_TABLE_BIN): $(BUILD)/tests/cudasim/%: $(BUILD)/obj/tests/unit/%.o
 $(SIM_BIN) $(SIM_TABLE_BIN): $(SIM_OBJ) $(BUILD)/libshared.a $(BUILD)/libgtrain.a
 	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) $(SIM_LINK),'$$ORIGIN/threads:$$ORIGIN' -o $@ $(filter %.o,$^) $(filter %.a,$^) -lcmocka $(GT_LIBS)
+	$(call say,LINK,$@)$(CXX) $(GT_LDFLAGS) $(SIM_SAN) $(SIM_LINK),'$(SIM_PATH)' -o $@ $(filter %.o,$^) $(filter %.a,$^) -lcmocka $(GT_LIBS)
 
-$(SIM_BIN) $(SIM_TABLE_BIN): | $(SIM_LT_SO) $(SIM_NCCL_SO)
+# This one takes the machine's own cuDNN.
+$(BUILD)/tests/cudasim/test_cudnn_real: SIM_PATH := $$ORIGIN/none
+$(SIM_BIN) $(SIM_TABLE_BIN): | $(SIM_LT_SO) $(SIM_NCCL_SO) $(SIM_CUDNN_SO)
 $(SIM_LT_SO): tests/cudasim/lib/cublaslt.cc kernels/cuda/cublaslt.h
 $(SIM_NCCL_SO): tests/cudasim/lib/nccl.cc kernels/cuda/nccl/api.h
-$(SIM_LT_SO) $(SIM_NCCL_SO): tests/cudasim/inside.h tests/cudasim/cudasim.h $(BUILD)/cudasim
+$(SIM_CUDNN_SO): tests/cudasim/lib/cudnn.cc kernels/cuda/cudnn/api.h
+$(SIM_LT_SO) $(SIM_NCCL_SO) $(SIM_CUDNN_SO): tests/cudasim/inside.h tests/cudasim/cudasim.h $(BUILD)/cudasim
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CXX) $(SIM_CXX) -O2 $(SIM_SAN) -fPIC -shared -Wl,-soname,$(@F) -o $@ $(filter %.cc,$^)
 

@@ -6,6 +6,12 @@
 
 /* The same number of arguments of the same sizes. Those of a register's size are all passed as
  * integers and pointers are; larger ones as copies of their bytes. */
+template <class T> struct gt_result_size {
+	static const size_t value = sizeof(T);
+};
+template <> struct gt_result_size<void> {
+	static const size_t value = 0;
+};
 template <class T, class U> struct gt_same_call {
 	static const bool value = false;
 };
@@ -13,7 +19,8 @@ template <class R, class... A, class S, class... B> struct gt_same_call<R (*)(A.
 	static constexpr bool check()
 	{
 		if constexpr (sizeof...(A) == sizeof...(B))
-			return sizeof(R) == sizeof(S) && ((sizeof(A) == sizeof(B)) && ...);
+			return gt_result_size<R>::value == gt_result_size<S>::value &&
+			       ((sizeof(A) == sizeof(B)) && ...);
 		return false;
 	}
 	static const bool value = check();

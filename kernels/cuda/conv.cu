@@ -1,5 +1,6 @@
 /* conv.cu - conv2d and its gradients as products of matrices that are never written out. */
 #include "kernels/cuda/channels.cuh"
+#include "kernels/cuda/conv_ways.h"
 #include "kernels/cuda/tile.cuh"
 
 /*
@@ -11,7 +12,8 @@
  *
  * The first two write w into the workspace as they read it, as it changes with every step and is
  * small. The third one cuts the sum over the pixels into parts, for more blocks than there are
- * tiles of dw; a second kernel adds them up in their order. Source: Chetlur et al., "cuDNN:
+ * tiles of dw; a second kernel adds them up in their order. Where cuDNN is there and faster, it takes
+ * their place (conv_ways.h). Source: Chetlur et al., "cuDNN:
  * Efficient primitives for deep learning", arXiv 1410.0759.
  */
 
@@ -414,9 +416,34 @@ static bool accepts_weight_grad(const struct gt_call *call)
 	       call->out[0].layout == GT_PLAIN;
 }
 
+/* ---- or by cuDNN ---- */
+
+template <int (*PREPARE)(struct gt_call *, struct gt_err *)>
+static int prepare_and_choose(struct gt_call *call, struct gt_err *err)
+{
+	int rc = PREPARE(call, err);
+
+	return rc ? rc : gt_conv_choose(call, err);
+}
+
+template <int (*RUN)(struct gt_call *, struct gt_err *)>
+static int run_chosen(struct gt_call *call, struct gt_err *err)
+{
+	return call->state ? gt_conv_run(call, err) : RUN(call, err);
+}
+
+#define CONV_ROW(name, type, T, accepts)                                                           \
+	{                                                                                          \
+#name, type, accepts, prepare_and_choose < prepare_##name>, gt_conv_bind,          \
+		    run_chosen < run_##name < T>>, gt_conv_release                                 \
+	}
+#define CONV_ROWS(name, accepts)                                                                   \
+	CONV_ROW(name, GT_F32, float, accepts), CONV_ROW(name, GT_F64, double, accepts),           \
+	    CONV_ROW(name, GT_BF16, gt_bf16, accepts), CONV_ROW(name, GT_F16, gt_f16, accepts)
+
 const struct gt_kernel gt_cuda_conv_kernels[] = {
-	GT_ROWS(conv2d, accepts_conv2d, prepare_conv2d),
-	GT_ROWS(conv2d_input_grad, accepts_input_grad, prepare_conv2d_input_grad),
-	GT_ROWS(conv2d_weight_grad, accepts_weight_grad, prepare_conv2d_weight_grad),
+	CONV_ROWS(conv2d, accepts_conv2d),
+	CONV_ROWS(conv2d_input_grad, accepts_input_grad),
+	CONV_ROWS(conv2d_weight_grad, accepts_weight_grad),
 	{},
 };

@@ -62,7 +62,8 @@ struct gt_call {
 	bool untimed;    /* as in struct gt_device */
 	struct gt_tensor in[GT_MAX_INPUTS], out[GT_MAX_OUTPUTS];
 	size_t workspace_bytes; /* set by prepare(): scratch memory wanted during run() */
-	int launches;           /* kernels that run() queues: 1, unless prepare() says otherwise */
+	int launches;           /* kernels that run() queues: 1, unless prepare() says otherwise; a
+	                           library's call counts as one, however many it queues */
 	void *workspace;        /* aligned as device memory; contents undefined */
 	void *state;            /* prepare()'s own: algorithms, library objects, packed weights */
 	void *context;          /* what the row's table was given to the plan with, or NULL */

@@ -6,6 +6,7 @@
 double cudasim_ms;
 struct cudasim_products cudasim_products;
 struct cudasim_nccl cudasim_nccl;
+struct cudasim_cudnn cudasim_cudnn = { 91900, 0, -1, false, 0, 0 };
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
 {

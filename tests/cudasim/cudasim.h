@@ -33,7 +33,8 @@ extern "C" {
  * Environment: CUDASIM_SEED (default 1), CUDASIM_DEVICES (default 2, at most 8), CUDASIM_MEMORY
  * (bytes of a device; default and at most 1 GiB), CUDASIM_PEERS ("yes", the default: GPUs reach
  * each other's memory; "no": the driver says that they do not; "wrong": it says that they do, and
- * a byte in the middle of each copy between two of them arrives wrong).
+ * a byte in the middle of each copy between two of them arrives wrong), CUDASIM_CUDNN ("no", the
+ * default: cuDNN is there in a version that gtrain does not take; "yes": in one that it does).
  */
 enum { CUDASIM_DEVICES = 8 };
 
@@ -74,6 +75,21 @@ struct cudasim_nccl {
 	long calls, destroyed, aborted;
 };
 extern struct cudasim_nccl cudasim_nccl;
+
+/*
+ * lib/cudnn.cc stands in for cuDNN, and says there which engines it has. `version` is its version
+ * where CUDASIM_CUDNN is "yes", `queued` counts cudnnBackendExecute(), `engine` is the number of
+ * the last one's engine. A test may set `slow`, so that all engines take much longer, and
+ * statuses with which cudnnCreate() or all executions fail.
+ */
+struct cudasim_cudnn {
+	size_t version;
+	long queued;
+	int64_t engine;
+	bool slow;
+	int create_fails, execute_fails;
+};
+extern struct cudasim_cudnn cudasim_cudnn;
 
 /* Whether the program has the address sanitizer, or the thread sanitizer. The latter reports two
  * accesses of threads that no barrier orders, of one block or of two that follow each other. */

@@ -64,7 +64,9 @@ struct cudasim_stream {
 
 /* ---- clock.cc ---- */
 
-/* A clock that only simulated products put forward; with the lock of the run-time. */
+/* A clock that only kernels put forward, and the engines and algorithms of simulated libraries by
+ * their own times besides; with the lock of the run-time. */
+enum { CUDASIM_KERNELS_PER_MS = 10 };
 extern double cudasim_ms;
 
 /* ---- peers.cc ---- */

@@ -121,6 +121,7 @@ static void run_item(const cudasim_stream *s, item *i)
 		if (sim.error[s->device] == cudaSuccess)
 			fault = cudasim_run_grid(&i->grid, cudasim_mix(seed(), sim.draws++));
 		sim.kernels++;
+		cudasim_ms += 1.0 / CUDASIM_KERNELS_PER_MS;
 		break;
 	case item::COPY:
 		memcpy(i->to, i->staged ? i->staged.get() : i->from, i->bytes);

@@ -1,0 +1,135 @@
+/* api.c - cuDNN, opened at run time. */
+#include "kernels/cuda/cudnn/api.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+static const char cudnn_name[] = "libcudnn.so.9";
+
+static const struct {
+	const char *name;
+	size_t slot;
+} symbols[] = {
+#define SYMBOL(result, name, arguments) { "cudnn" #name, offsetof(struct gt_cudnn_api, name) },
+	GT_CUDNN_FUNCTIONS(SYMBOL)
+#undef SYMBOL
+};
+
+enum { DEVICES = 64 };
+
+/* All under the lock but for the functions, which do not change once they are there, and handles,
+ * which each have a lock. */
+static struct {
+	pthread_mutex_t lock;
+	bool opened;
+	struct gt_err failed; /* code 0 where all went well */
+	struct gt_cudnn_api api;
+	struct {
+		pthread_mutex_t lock;
+		void *handle;
+	} devices[DEVICES];
+} cudnn_library = { .lock = PTHREAD_MUTEX_INITIALIZER,
+	.devices = { [0 ... DEVICES - 1] = { .lock = PTHREAD_MUTEX_INITIALIZER } } };
+
+const struct gt_cudnn_api *const gt_cudnn = &cudnn_library.api;
+
+static int add_hint(struct gt_err *err)
+{
+	return gt_err_hint(err,
+	    "install cuDNN 9: NVIDIA's package libcudnn9-cuda-13 or libcudnn9-cuda-12, or "
+	    "nvidia-cudnn-cu13 of pip with its folder in LD_LIBRARY_PATH");
+}
+
+static int check_version(size_t version, const char *name, struct gt_err *err)
+{
+	if (version >= GT_CUDNN_VERSION && version < GT_CUDNN_VERSION_END)
+		return 0;
+	gt_err_set(
+	    err, GT_EDEVICE, "%s is of version %zu, and cuDNN 9 is version 9XXYY", name, version);
+	return add_hint(err);
+}
+
+/* A library is never closed: it has threads. */
+int gt_cudnn_find(struct gt_cudnn_api *out, const char *name, struct gt_err *err)
+{
+	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	struct gt_cudnn_api found = { 0 };
+
+	if (!library) {
+		gt_err_set(err, GT_EDEVICE, "convolutions by cuDNN need it: %s", dlerror());
+		return add_hint(err);
+	}
+	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+		void *address = dlsym(library, symbols[i].name);
+
+		if (!address) {
+			gt_err_set(
+			    err, GT_EDEVICE, "%s has no function '%s'", name, symbols[i].name);
+			return add_hint(err);
+		}
+		memcpy((char *)&found + symbols[i].slot, &address, sizeof(address));
+	}
+	if (check_version(found.GetVersion(), name, err))
+		return err->code;
+	*out = found;
+	return 0;
+}
+
+/* The last error's own words say which rule was broken. */
+int gt_cudnn_check(int status, const char *what, struct gt_err *err)
+{
+	char text[200] = "";
+
+	if (status == GT_CUDNN_SUCCESS)
+		return 0;
+	gt_cudnn->GetLastErrorString(text, sizeof(text));
+	for (char *p = text; *p; p++)
+		if (*p == '\n')
+			*p = ' ';
+	return gt_err_set(err, GT_EDEVICE, "%s: %s%s%s", what, gt_cudnn->GetErrorString(status),
+	    *text ? ": " : "", text);
+}
+
+int gt_cudnn_open(struct gt_err *err)
+{
+	int rc;
+
+	pthread_mutex_lock(&cudnn_library.lock);
+	if (!cudnn_library.opened)
+		gt_cudnn_find(&cudnn_library.api, cudnn_name, &cudnn_library.failed);
+	cudnn_library.opened = true;
+	rc = cudnn_library.failed.code;
+	if (rc)
+		*err = cudnn_library.failed;
+	pthread_mutex_unlock(&cudnn_library.lock);
+	return rc;
+}
+
+int gt_cudnn_enter(int *device, void **handle, struct gt_err *err)
+{
+	int rc;
+
+	*handle = NULL;
+	rc = gt_cuda_check(cudaGetDevice(device), 0, "cudaGetDevice", err);
+	if (rc)
+		return rc;
+	if (*device >= DEVICES)
+		return gt_err_set(
+		    err, GT_EDEVICE, "cuda:%d: at most %d GPUs are supported", *device, DEVICES);
+	pthread_mutex_lock(&cudnn_library.devices[*device].lock);
+	if (!cudnn_library.devices[*device].handle)
+		rc = gt_cudnn_check(
+		    gt_cudnn->Create(&cudnn_library.devices[*device].handle), "cudnnCreate", err);
+	if (rc)
+		gt_cudnn_leave(*device);
+	else
+		*handle = cudnn_library.devices[*device].handle;
+	return rc;
+}
+
+void gt_cudnn_leave(int device)
+{
+	pthread_mutex_unlock(&cudnn_library.devices[device].lock);
+}
