@@ -12,9 +12,9 @@
  *
  * The first two write w into the workspace as they read it, as it changes with every step and is
  * small. The third one cuts the sum over the pixels into parts, for more blocks than there are
- * tiles of dw; a second kernel adds them up in their order. Where cuDNN is there and faster, it takes
- * their place (conv_ways.h). Source: Chetlur et al., "cuDNN:
- * Efficient primitives for deep learning", arXiv 1410.0759.
+ * tiles of dw; a second kernel adds them up in their order. Source: Chetlur et al., "cuDNN:
+ * Efficient primitives for deep learning", arXiv 1410.0759. cuDNN itself takes the place of these
+ * kernels where it is there and faster (conv_ways.h).
  */
 
 /* ---- operands ---- */

@@ -10,7 +10,7 @@
 #include "kernels/cuda/fastest.h"
 #include "lib/base/mem.h"
 
-enum { WAYS = 16 };
+enum { WAYS = 1 + GT_CUDNN_OFFERS };
 
 static const size_t most_workspace = (size_t)256 << 20;
 
@@ -69,7 +69,7 @@ static bool describe(struct gt_cudnn_shape *out, const struct gt_call *call)
 struct trial {
 	struct gt_call own; /* in the memory of the trial */
 	struct gt_cudnn_conv *conv;
-	bool planned[WAYS]; /* of offers */
+	bool planned[GT_CUDNN_OFFERS];
 };
 
 static size_t room_for(const struct gt_tensor *t)

@@ -9,8 +9,8 @@ extern "C" {
 #endif
 
 /*
- * For the rows of conv2d, conv2d_input_grad and conv2d_weight_grad (conv.cu), whose own kernels take
- * every call: call->state is NULL where they do, and the library's where cuDNN does.
+ * For the rows of conv2d, conv2d_input_grad and conv2d_weight_grad (conv.cu), whose own kernels
+ * can take every call: call->state is NULL where they do, and the library's where cuDNN does.
  *
  * gt_conv_choose() comes after the row's own prepare(). It times cuDNN's plans beside the row's
  * run() once for each shape, and remembers the fastest (fastest.h). gtrain's kernels stay where

@@ -1,4 +1,4 @@
-/* test_cudnn_real.c - cuDNN itself, where it is installed: plans for a GPU that need not be there. */
+/* test_cudnn_real.c - cuDNN itself, where it is installed: plans for a GPU that is not there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -127,6 +127,35 @@ static void test_plans(void **state)
 				check(kind, types[t], cases[i]);
 }
 
+/* A choice that is remembered is found again: the same proposals have the same words, others have
+ * others. */
+static void test_choices(void **state)
+{
+	const struct gt_cudnn_shape shape = shape_of(GT_CUDNN_FORWARD, GT_BF16, cases[0]);
+	const struct gt_cudnn_target target = { .properties = properties };
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_cudnn_conv *conv[2];
+	const struct gt_choice *first, *second;
+	int count;
+
+	(void)state;
+	if (!properties)
+		skip();
+	for (int i = 0; i < 2; i++)
+		if (gt_cudnn_conv_new(&conv[i], &shape, target, &err))
+			fail_msg("%s", err.text);
+	count = gt_cudnn_conv_count(conv[0]);
+	first = gt_cudnn_conv_choices(conv[0]);
+	second = gt_cudnn_conv_choices(conv[1]);
+	assert_true(count > 1);
+	assert_int_equal(gt_cudnn_conv_count(conv[1]), count);
+	for (int i = 0; i < count; i++)
+		for (int k = 0; k < count; k++)
+			assert_int_equal(!memcmp(&first[i], &second[k], sizeof(first[0])), i == k);
+	gt_cudnn_conv_free(conv[0]);
+	gt_cudnn_conv_free(conv[1]);
+}
+
 /* The library's words say what is wrong with a descriptor. */
 static void test_refused(void **state)
 {
@@ -150,6 +179,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_plans),
+		cmocka_unit_test(test_choices),
 		cmocka_unit_test(test_refused),
 	};
 

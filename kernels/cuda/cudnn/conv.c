@@ -7,7 +7,6 @@
 #include "lib/base/mem.h"
 
 enum {
-	OFFERS = 6,     /* engines that are compared; cuDNN proposes the best ones first */
 	PROPOSALS = 64, /* of one of its heuristics */
 	KNOBS = 64,     /* of an engine, at most: there are 44 types in version 9.19 */
 	NOTES = 32,
@@ -28,8 +27,8 @@ struct gt_cudnn_conv {
 	struct gt_cudnn_target target;
 	void *x, *w, *y, *convolution, *operation, *graph, *pack;
 	int count;
-	struct offer offers[OFFERS];
-	struct gt_choice choices[OFFERS];
+	struct offer offers[GT_CUDNN_OFFERS];
+	struct gt_choice choices[GT_CUDNN_OFFERS];
 };
 
 int gt_cudnn_conv_count(const struct gt_cudnn_conv *c)
@@ -300,7 +299,7 @@ static void ask(struct gt_cudnn_conv *c, int mode)
 	if (get_all(heuristics, GT_CUDNN_HEURISTICS_RESULTS, GT_CUDNN_CONFIG, PROPOSALS, &count,
 	        configs))
 		count = 0;
-	for (int64_t i = 0; i < count && c->count < OFFERS; i++) {
+	for (int64_t i = 0; i < count && c->count < GT_CUDNN_OFFERS; i++) {
 		if (!examine(&c->shape, configs[i], &choice) || !is_new(c, &choice))
 			continue;
 		c->choices[c->count] = choice;
@@ -326,7 +325,7 @@ int gt_cudnn_conv_new(struct gt_cudnn_conv **out, const struct gt_cudnn_shape *s
 		gt_cudnn_conv_free(c);
 		return err->code;
 	}
-	for (int i = 0; i < 3 && c->count < OFFERS; i++)
+	for (int i = 0; i < 3 && c->count < GT_CUDNN_OFFERS; i++)
 		ask(c, modes[i]);
 	*out = c;
 	return 0;

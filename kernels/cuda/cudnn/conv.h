@@ -29,9 +29,12 @@ struct gt_cudnn_target {
 
 struct gt_cudnn_conv;
 
+/* Engines that are offered at most; cuDNN proposes the best ones first. */
+enum { GT_CUDNN_OFFERS = 6 };
+
 /*
  * After gt_cudnn_open(): describe a convolution and ask cuDNN for engines. The result has the first
- * few that may be used: their results are the same each time, F32 is not rounded to TF32, and sums
+ * ones that may be used: their results are the same each time, F32 is not rounded to TF32, and sums
  * are in float32. Without any of these its count is 0.
  *
  * Errors: GT_ENOMEM; GT_EDEVICE where the library refuses a descriptor.

@@ -1,4 +1,4 @@
-/* cudnn.cc - stands in for cuDNN's convolutions, over the memory and the streams of the simulator. */
+/* cudnn.cc - stands in for cuDNN, over the memory and the streams of the simulator. */
 #include "kernels/cuda/cudnn/api.h"
 
 #include <cstdlib>
