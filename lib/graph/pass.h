@@ -54,6 +54,15 @@ int gt_autocast_type(enum gt_dtype *out, struct gt_graph *g, const struct gt_val
  * gradients) count one more. */
 int *gt_count_uses(const struct gt_graph *g, struct gt_err *err);
 
+/* The node that makes v, if it is of this op, only one node reads v, and the host does not; else
+ * NULL. v may be NULL. `uses` is that of gt_count_uses(), here and below. */
+struct gt_node *gt_sole_maker(const struct gt_value *v, const struct gt_op *op, const int *uses);
+
+/* The node that casts v to this type, if no other node reads v, and the host does not; else NULL.
+ * The result of the cast may have any role: the caller that drops it has to look. */
+struct gt_node *gt_sole_cast(
+    const struct gt_graph *g, const struct gt_value *v, enum gt_dtype to, const int *uses);
+
 /* Whether there is a row for the op in a type; tables NULL: there is none. */
 bool gt_has_kernel(
     const struct gt_kernel *const *tables, const struct gt_op *op, enum gt_dtype dtype);
@@ -62,11 +71,12 @@ bool gt_has_kernel(
 void gt_replace_uses(
     struct gt_graph *g, size_t first, const struct gt_value *from, struct gt_value *to);
 
-/* Let the node that makes `made`, its first output, make v instead. */
-void gt_make_instead(struct gt_value *v, const struct gt_value *made);
+/* Let n make v as this output. v NULL: n does not make that output. */
+void gt_make_output(struct gt_node *n, int output, struct gt_value *v);
 
-/* Take the node at `index` out of the list. */
+/* Take the node at `index` out of the list; or this one, where NULL is fine. */
 void gt_remove_node(struct gt_graph *g, size_t index);
+void gt_drop_node(struct gt_graph *g, const struct gt_node *n);
 
 /* Move the last node of the list, just emitted, to `index`; those behind move up. */
 void gt_place_last(struct gt_graph *g, size_t index);

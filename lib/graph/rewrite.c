@@ -1,6 +1,7 @@
 /* rewrite.c - the steps that passes share. */
 #include <string.h>
 
+#include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
 
 int *gt_count_uses(const struct gt_graph *g, struct gt_err *err)
@@ -17,6 +18,28 @@ int *gt_count_uses(const struct gt_graph *g, struct gt_err *err)
 		if (g->values[i]->role == GT_OUTPUT || g->values[i]->role == GT_GRADIENT)
 			uses[i]++;
 	return uses;
+}
+
+struct gt_node *gt_sole_maker(const struct gt_value *v, const struct gt_op *op, const int *uses)
+{
+	if (!v || !v->producer || v->producer->op != op || v->role != GT_TEMPORARY ||
+	    uses[v->id] != 1)
+		return NULL;
+	return v->producer;
+}
+
+struct gt_node *gt_sole_cast(
+    const struct gt_graph *g, const struct gt_value *v, enum gt_dtype to, const int *uses)
+{
+	if (v->role != GT_TEMPORARY || uses[v->id] != 1)
+		return NULL;
+	for (size_t i = 0; i < g->node_count; i++) {
+		struct gt_node *n = g->nodes[i];
+
+		if (n->op == &gt_op_cast && n->in[0] == v && n->out[0]->dtype == to)
+			return n;
+	}
+	return NULL;
 }
 
 bool gt_has_kernel(
@@ -38,10 +61,11 @@ void gt_replace_uses(
 				g->nodes[i]->in[k] = to;
 }
 
-void gt_make_instead(struct gt_value *v, const struct gt_value *made)
+void gt_make_output(struct gt_node *n, int output, struct gt_value *v)
 {
-	v->producer = made->producer;
-	v->producer->out[0] = v;
+	n->out[output] = v;
+	if (v)
+		v->producer = n;
 }
 
 void gt_remove_node(struct gt_graph *g, size_t index)
@@ -58,6 +82,12 @@ void gt_place_last(struct gt_graph *g, size_t index)
 	memmove(g->nodes + index + 1, g->nodes + index,
 	    (g->node_count - 1 - index) * sizeof(*g->nodes));
 	g->nodes[index] = n;
+}
+
+void gt_drop_node(struct gt_graph *g, const struct gt_node *n)
+{
+	if (n)
+		gt_remove_node(g, gt_node_index(g, n));
 }
 
 size_t gt_node_index(const struct gt_graph *g, const struct gt_node *n)

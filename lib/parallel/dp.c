@@ -73,7 +73,7 @@ static struct gt_value *take_loss(struct gt_graph *g)
 {
 	struct gt_value *loss = gt_graph_find(g, "loss"), *logits = loss->producer->in[0];
 
-	gt_remove_node(g, gt_node_index(g, loss->producer));
+	gt_drop_node(g, loss->producer);
 	forget(loss);
 	return logits;
 }

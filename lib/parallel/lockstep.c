@@ -148,11 +148,8 @@ static void append_copy(struct lockstep *l, const struct gt_node *n, int copy)
 
 		r->in[k] = updated && copy ? scratch(l->g, n->in[k]) : value_of(l, n->in[k], copy);
 	}
-	for (int k = 0; k < n->outputs; k++) {
-		r->out[k] = value_of(l, n->out[k], copy);
-		if (r->out[k])
-			r->out[k]->producer = r;
-	}
+	for (int k = 0; k < n->outputs; k++)
+		gt_make_output(r, k, value_of(l, n->out[k], copy));
 	gt_append_node(l->g, r);
 }
 
@@ -187,7 +184,7 @@ static void sum_gradient(struct lockstep *l, struct gt_value *v, int first, int 
 		*copy_of(l, v, first) = sum;
 		return;
 	}
-	gt_make_instead(v, sum);
+	gt_make_output(sum->producer, 0, v);
 }
 
 /* The copies' vectors side by side: each copy makes its own in its place. */

@@ -76,10 +76,8 @@ void gt_orders_emit(
 		if (!n)
 			return;
 		n->runs = o->runs;
-		if (o->out) {
-			n->out[0] = o->out;
-			o->out->producer = n;
-		}
+		if (o->out)
+			gt_make_output(n, 0, o->out);
 		gt_place_last(g, o->at);
 	}
 }

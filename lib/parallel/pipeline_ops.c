@@ -170,7 +170,7 @@ static void fill_token(struct gt_graph *g, size_t send)
 	if (!zeros)
 		return;
 	gt_place_last(g, send + 1);
-	gt_make_instead(token, zeros);
+	gt_make_output(zeros->producer, 0, token);
 	n->out[0] = NULL;
 	n->attrs.pipe.ndim = -1;
 }

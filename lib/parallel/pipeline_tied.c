@@ -45,7 +45,7 @@ static void add_that_of_another(struct gt_graph *g, struct gt_value *v, int link
 	if (!sum)
 		return;
 	gt_place_last(g, at);
-	gt_make_instead(v, sum);
+	gt_make_output(sum->producer, 0, v);
 }
 
 /* Two numbers have one sum. More of them one rank adds in an order that is not known here. */
@@ -105,7 +105,7 @@ void gt_pipeline_emit_zeros(const struct gt_parallel *p, struct gt_graph *g)
 		    v && !v->producer ? gt_fill(g, v->dtype, v->ndim, v->shape, 0) : NULL;
 
 		if (zero)
-			gt_make_instead(v, zero);
+			gt_make_output(zero->producer, 0, v);
 	}
 }
 

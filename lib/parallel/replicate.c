@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/graph/op.h"
+#include "lib/graph/pass.h"
 
 enum { NAME_BYTES = 192 };
 
@@ -92,11 +93,8 @@ static struct gt_node *copy_node(struct copies *c, const struct gt_node *n, int 
 	*r = *n;
 	for (int k = 0; k < n->inputs; k++)
 		r->in[k] = value_of(c, n->in[k], copy);
-	for (int k = 0; k < n->outputs; k++) {
-		r->out[k] = value_of(c, n->out[k], copy);
-		if (r->out[k])
-			r->out[k]->producer = r;
-	}
+	for (int k = 0; k < n->outputs; k++)
+		gt_make_output(r, k, value_of(c, n->out[k], copy));
 	return r;
 }
 

@@ -5,13 +5,6 @@
 #include "lib/graph/pass.h"
 #include "lib/parallel/collectives.h"
 
-/* Let n make `given` as its output k. */
-static void give_output(struct gt_node *n, int k, struct gt_value *given)
-{
-	n->out[k] = given;
-	given->producer = n;
-}
-
 /* gt_emit() at *at, which moves on. */
 static struct gt_node *emit_at(struct gt_graph *g, size_t *at, const struct gt_op *op,
     const union gt_attrs *attrs, int inputs, struct gt_value *const *in)
@@ -39,8 +32,8 @@ static void split_forward(struct gt_graph *g, size_t *at, int ranks)
 	    (struct gt_value *[]){ n->in[3], n->in[4], n->in[5], all });
 	if (!combine)
 		return;
-	give_output(combine, 0, n->out[1]);
-	give_output(combine, 1, n->out[2]);
+	gt_make_output(combine, 0, n->out[1]);
+	gt_make_output(combine, 1, n->out[2]);
 	n->op = &gt_op_batch_norm_apply;
 	n->inputs = gt_op_batch_norm_apply.max_inputs;
 	n->outputs = 1;
@@ -61,8 +54,8 @@ static void split_backward(struct gt_graph *g, size_t *at)
 	if (!total)
 		return;
 	gt_place_last(g, (*at)++);
-	give_output(sums, 1, n->out[1]);
-	give_output(sums, 2, n->out[2]);
+	gt_make_output(sums, 1, n->out[1]);
+	gt_make_output(sums, 2, n->out[2]);
 	n->op = &gt_op_batch_norm_grad_apply;
 	n->inputs = gt_op_batch_norm_grad_apply.max_inputs;
 	n->outputs = 1;

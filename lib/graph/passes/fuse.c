@@ -15,22 +15,10 @@ static bool backward_too(const struct gt_pass_options *options)
 	return options->loss;
 }
 
-/* The node that makes v, if it is of this op and only one node reads v, and no host. */
-static struct gt_node *sole_maker(const struct gt_value *v, const struct gt_op *op, const int *uses)
-{
-	if (!v || !v->producer || v->producer->op != op || v->role != GT_TEMPORARY ||
-	    uses[v->id] != 1)
-		return NULL;
-	return v->producer;
-}
-
 /* Let `maker` make what the node at `index` made, and drop that node. */
 static void take_over(struct gt_graph *g, struct gt_node *maker, size_t index)
 {
-	struct gt_value *y = g->nodes[index]->out[0];
-
-	maker->out[0] = y;
-	y->producer = maker;
+	gt_make_output(maker, 0, g->nodes[index]->out[0]);
 	gt_remove_node(g, index);
 }
 
@@ -47,9 +35,9 @@ static int run_fuse_relu(
 
 		if (g->nodes[i]->op != &gt_op_relu)
 			continue;
-		norm = sole_maker(g->nodes[i]->in[0], &gt_op_batch_norm, uses);
+		norm = gt_sole_maker(g->nodes[i]->in[0], &gt_op_batch_norm, uses);
 		if (!norm)
-			norm = sole_maker(g->nodes[i]->in[0], &gt_op_batch_norm_eval, uses);
+			norm = gt_sole_maker(g->nodes[i]->in[0], &gt_op_batch_norm_eval, uses);
 		if (!norm)
 			continue;
 		norm->attrs.norm.relu = true;
@@ -99,7 +87,7 @@ static bool absorb(struct gt_graph *g, size_t index, const int *uses)
 	struct gt_node *n = g->nodes[index], *conv;
 
 	if (n->op == &gt_op_relu) {
-		conv = sole_maker(n->in[0], &gt_op_conv2d, uses);
+		conv = gt_sole_maker(n->in[0], &gt_op_conv2d, uses);
 		if (!conv)
 			return false;
 		conv->attrs.conv.relu = true;
@@ -109,14 +97,13 @@ static bool absorb(struct gt_graph *g, size_t index, const int *uses)
 	for (int k = 0; n->op == &gt_op_add && k < 2; k++) {
 		size_t at;
 
-		conv = sole_maker(n->in[k], &gt_op_conv2d, uses);
+		conv = gt_sole_maker(n->in[k], &gt_op_conv2d, uses);
 		if (!conv || conv->attrs.conv.relu || conv->in[3] || n->in[0] == n->in[1])
 			continue;
 		/* The convolution moves to where the sum stood: the rest may be made between. */
 		conv->in[3] = n->in[1 - k];
 		at = gt_node_index(g, conv);
-		conv->out[0] = n->out[0];
-		conv->out[0]->producer = conv;
+		gt_make_output(conv, 0, n->out[0]);
 		g->nodes[index] = conv;
 		gt_remove_node(g, at);
 		return true;
@@ -138,7 +125,7 @@ static int run_fold_batch_norm(
 
 		if (g->nodes[i]->op != &gt_op_batch_norm_eval)
 			continue;
-		conv = sole_maker(g->nodes[i]->in[0], &gt_op_conv2d, uses);
+		conv = gt_sole_maker(g->nodes[i]->in[0], &gt_op_conv2d, uses);
 		if (conv && !conv->attrs.conv.relu && !conv->in[3])
 			rc = fold_one(g, i, conv);
 	}
@@ -169,7 +156,7 @@ const struct gt_pass gt_pass_fold_batch_norm = {
 static bool add_rows(struct gt_node *add, const int *uses)
 {
 	for (int k = 0; k < 2; k++) {
-		const struct gt_node *rows = sole_maker(add->in[k], &gt_op_embedding_grad, uses);
+		const struct gt_node *rows = gt_sole_maker(add->in[k], &gt_op_embedding_grad, uses);
 
 		if (!rows || rows->in[2])
 			continue;
@@ -190,7 +177,7 @@ static bool add_norm(struct gt_graph *g, size_t index, const int *uses)
 	const struct gt_node *add = g->nodes[index];
 
 	for (int k = 0; k < 2; k++) {
-		struct gt_node *norm = sole_maker(add->in[k], &gt_op_layer_norm_grad, uses);
+		struct gt_node *norm = gt_sole_maker(add->in[k], &gt_op_layer_norm_grad, uses);
 		struct gt_value *x = add->in[1 - k];
 
 		if (!norm || norm->in[5] || x == add->in[k] ||

@@ -29,28 +29,6 @@ static bool applies(const struct gt_pass_options *options)
 	return options->kernels && options->logits_bytes > 0;
 }
 
-/* The only node that reads v, and no host does; or NULL. */
-static struct gt_node *only_reader(
-    const struct gt_graph *g, const struct gt_value *v, const int *uses)
-{
-	if (v->role != GT_TEMPORARY || uses[v->id] != 1)
-		return NULL;
-	for (size_t i = 0; i < g->node_count; i++)
-		for (int k = 0; k < g->nodes[i]->inputs; k++)
-			if (g->nodes[i]->in[k] == v)
-				return g->nodes[i];
-	return NULL;
-}
-
-/* The cast to this type that alone reads v, or NULL. */
-static struct gt_node *only_cast(
-    const struct gt_graph *g, const struct gt_value *v, enum gt_dtype to, const int *uses)
-{
-	struct gt_node *n = only_reader(g, v, uses);
-
-	return n && n->op == &gt_op_cast && n->out[0]->dtype == to ? n : NULL;
-}
-
 /* The node of op that reads v as its input k, or NULL. */
 static struct gt_node *reader(
     const struct gt_graph *g, const struct gt_value *v, const struct gt_op *op, int k)
@@ -109,7 +87,7 @@ static struct gt_value *find_grad(
 	h->grad = n;
 	if (n->out[0]->dtype == type)
 		return n->out[0];
-	h->low = only_cast(g, n->out[0], type, uses);
+	h->low = gt_sole_cast(g, n->out[0], type, uses);
 	return h->low ? h->low->out[0] : NULL;
 }
 
@@ -128,7 +106,7 @@ static bool find_backward(const struct gt_graph *g, struct head *h, const int *u
 	if (!h->by_x || !h->by_w)
 		return false;
 	if (h->by_w->out[0]->dtype != wide) {
-		h->by_w_wide = only_cast(g, h->by_w->out[0], wide, uses);
+		h->by_w_wide = gt_sole_cast(g, h->by_w->out[0], wide, uses);
 		if (!h->by_w_wide)
 			return false;
 	}
@@ -184,18 +162,6 @@ static int64_t chunk_rows(const struct gt_pass_options *o, const struct gt_value
 
 /* ---- the node ---- */
 
-static void remove_node(struct gt_graph *g, const struct gt_node *n)
-{
-	if (n)
-		gt_remove_node(g, gt_node_index(g, n));
-}
-
-static void make(struct gt_node *n, int k, struct gt_value *v)
-{
-	n->out[k] = v;
-	v->producer = n;
-}
-
 /* The node that makes dloss behind the loss, or NULL. */
 static struct gt_node *maker_behind(const struct gt_graph *g, const struct head *h)
 {
@@ -214,7 +180,7 @@ static void replace(struct gt_graph *g, const struct head *h, struct gt_node *n)
 	size_t at;
 
 	for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++)
-		remove_node(g, gone[i]);
+		gt_drop_node(g, gone[i]);
 	at = gt_node_index(g, h->judge);
 	gt_remove_node(g, at);
 	if (before) {
@@ -224,12 +190,12 @@ static void replace(struct gt_graph *g, const struct head *h, struct gt_node *n)
 	gt_append_node(g, n);
 	gt_place_last(g, at);
 	if (h->judge->op == &gt_op_cross_entropy)
-		make(n, 0, h->judge->out[0]);
+		gt_make_output(n, 0, h->judge->out[0]);
 	else
-		make(n, 1, h->judge->out[0]);
+		gt_make_output(n, 1, h->judge->out[0]);
 	if (h->grad) {
-		make(n, 2, h->by_x->out[0]);
-		make(n, 3, h->by_w_wide ? h->by_w_wide->out[0] : h->by_w->out[0]);
+		gt_make_output(n, 2, h->by_x->out[0]);
+		gt_make_output(n, 3, h->by_w_wide ? h->by_w_wide->out[0] : h->by_w->out[0]);
 	}
 }
 

@@ -22,26 +22,23 @@ struct pair {
 	struct gt_value *x, *residual;
 };
 
-/* The only node that reads v, where it is a cast to `to`; NULL: there is no such node. */
-static struct gt_node *sole_cast(
+/* gt_sole_cast(), where its result may be dropped. */
+static struct gt_node *dropped_cast(
     const struct gt_graph *g, const struct gt_value *v, enum gt_dtype to, const int *uses)
 {
-	for (size_t i = 0; uses[v->id] == 1 && i < g->node_count; i++)
-		if (g->nodes[i]->op == &gt_op_cast && g->nodes[i]->in[0] == v &&
-		    g->nodes[i]->out[0]->dtype == to && g->nodes[i]->out[0]->role == GT_TEMPORARY)
-			return g->nodes[i];
-	return NULL;
+	struct gt_node *n = gt_sole_cast(g, v, to, uses);
+
+	return n && n->out[0]->role == GT_TEMPORARY ? n : NULL;
 }
 
 static void take_casts(struct pair *p, const struct gt_graph *g, const int *uses)
 {
 	for (int k = 0; k < 2; k++) {
-		struct gt_node *widens = p->add->in[k]->producer, *narrows;
+		struct gt_node *widens = gt_sole_maker(p->add->in[k], &gt_op_cast, uses), *narrows;
 
-		if (!widens || widens->op != &gt_op_cast || uses[p->add->in[k]->id] != 1 ||
-		    gt_dtype_wide(widens->in[0]->dtype) != p->add->in[k]->dtype)
+		if (!widens || gt_dtype_wide(widens->in[0]->dtype) != p->add->in[k]->dtype)
 			continue;
-		narrows = sole_cast(g, p->norm->out[0], widens->in[0]->dtype, uses);
+		narrows = dropped_cast(g, p->norm->out[0], widens->in[0]->dtype, uses);
 		if (!narrows || widens->in[0]->dtype == p->add->in[k]->dtype)
 			continue;
 		p->widens = widens;
@@ -96,12 +93,6 @@ static bool find_pair(struct pair *p, const struct gt_graph *g, size_t index,
 	return true;
 }
 
-static void drop(struct gt_graph *g, const struct gt_node *n)
-{
-	if (n)
-		gt_remove_node(g, gt_node_index(g, n));
-}
-
 /* Put the op in the norm's place. */
 static int fuse(struct gt_graph *g, const struct pair *p, struct gt_err *err)
 {
@@ -118,10 +109,10 @@ static int fuse(struct gt_graph *g, const struct pair *p, struct gt_err *err)
 	gt_replace_uses(g, 0, p->add->out[0], n->out[1]);
 	gt_replace_uses(g, 0, norm->out[1], n->out[2]);
 	gt_replace_uses(g, 0, norm->out[2], n->out[3]);
-	drop(g, p->widens);
-	drop(g, p->add);
-	drop(g, norm);
-	drop(g, p->narrows);
+	gt_drop_node(g, p->widens);
+	gt_drop_node(g, p->add);
+	gt_drop_node(g, norm);
+	gt_drop_node(g, p->narrows);
 	return 0;
 }
 
@@ -135,12 +126,12 @@ static int take_cast(struct gt_graph *g, struct gt_node *norm, const int *uses, 
 	    norm->out[0]->role != GT_TEMPORARY)
 		return 0;
 	for (int i = 0; i < 2 && !cast; i++)
-		cast = sole_cast(g, norm->out[0], types[i], uses);
+		cast = dropped_cast(g, norm->out[0], types[i], uses);
 	if (!cast)
 		return 0;
 	norm->attrs.norm.low = cast->out[0]->dtype;
 	gt_replace_uses(g, 0, cast->out[0], norm->out[0]);
-	drop(g, cast);
+	gt_drop_node(g, cast);
 	return norm->op->infer(norm, err);
 }
 

@@ -41,13 +41,6 @@ static bool is_tanh(const struct gt_node *n, const struct gt_op *op)
 	return n->op == op && n->attrs.gelu.kind == GT_GELU_TANH;
 }
 
-static void make(struct gt_node *n, int output, struct gt_value *v)
-{
-	n->out[output] = v;
-	if (v)
-		v->producer = n;
-}
-
 static void set_inputs(struct gt_node *n, int count, struct gt_value *const *in)
 {
 	n->inputs = count;
@@ -68,8 +61,8 @@ static bool fuse_gelu(struct pass *p, size_t index)
 		return false;
 	product->op = &gt_op_matmul_gelu;
 	product->outputs = gt_op_matmul_gelu.outputs;
-	make(product, 0, gelu->out[0]);
-	make(product, 1, p->uses[before->id] > 1 ? before : NULL);
+	gt_make_output(product, 0, gelu->out[0]);
+	gt_make_output(product, 1, p->uses[before->id] > 1 ? before : NULL);
 	gt_remove_node(p->g, index);
 	return true;
 }
@@ -92,24 +85,16 @@ static bool fuse_gelu_grad(struct pass *p, size_t index)
 
 /* ---- gradients of weights ---- */
 
-/* v, or what the only node that reads it makes of it by a cast to the wide type: *cast. */
-static struct gt_value *widened(
-    const struct pass *p, struct gt_value *v, size_t from, struct gt_node **cast)
+/* v in the wide type, or the result of the cast to it (*cast) that alone reads v; else NULL. */
+static struct gt_value *widened(const struct pass *p, struct gt_value *v, struct gt_node **cast)
 {
 	enum gt_dtype wide = gt_dtype_wide(v->dtype);
 
 	*cast = NULL;
 	if (v->dtype == wide)
 		return v;
-	for (size_t i = from; p->uses[v->id] == 1 && i < p->g->node_count; i++) {
-		struct gt_node *n = p->g->nodes[i];
-
-		if (n->op != &gt_op_cast || n->in[0] != v || n->out[0]->dtype != wide)
-			continue;
-		*cast = n;
-		return n->out[0];
-	}
-	return NULL;
+	*cast = gt_sole_cast(p->g, v, wide, p->uses);
+	return *cast ? (*cast)->out[0] : NULL;
 }
 
 /* Behind the product at `index`, the sum over the rows of one of its sides. */
@@ -124,17 +109,11 @@ static struct gt_node *find_sums(
 		if (n->op != &gt_op_bias_grad || n->in[0]->ndim == 4 ||
 		    (n->in[0] != product->in[0] && n->in[0] != product->in[1]))
 			continue;
-		*sums = widened(p, n->out[0], i, cast);
+		*sums = widened(p, n->out[0], cast);
 		if (*sums)
 			return n;
 	}
 	return NULL;
-}
-
-static void drop(struct pass *p, const struct gt_node *n)
-{
-	if (n)
-		gt_remove_node(p->g, gt_node_index(p->g, n));
 }
 
 /* The node at `index` is a product of a transposed left side. */
@@ -146,7 +125,7 @@ static bool fuse_weight_grad(struct pass *p, size_t index)
 	if (n->op != &gt_op_matmul || !n->attrs.matmul.trans_a || n->in[2] ||
 	    !gt_has_kernel(p->kernels, &gt_op_weight_grad, n->in[0]->dtype))
 		return false;
-	wide = widened(p, n->out[0], index, &cast);
+	wide = widened(p, n->out[0], &cast);
 	if (!wide)
 		return false;
 	sum = find_sums(p, index, &sums, &sum_cast);
@@ -158,11 +137,11 @@ static bool fuse_weight_grad(struct pass *p, size_t index)
 	n->op = &gt_op_weight_grad;
 	n->outputs = gt_op_weight_grad.outputs;
 	set_inputs(n, 4, in);
-	make(n, 0, wide);
-	make(n, 1, sums);
-	drop(p, cast);
-	drop(p, sum);
-	drop(p, sum_cast);
+	gt_make_output(n, 0, wide);
+	gt_make_output(n, 1, sums);
+	gt_drop_node(p->g, cast);
+	gt_drop_node(p->g, sum);
+	gt_drop_node(p->g, sum_cast);
 	return true;
 }
 
