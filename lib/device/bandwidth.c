@@ -24,7 +24,50 @@ struct gt_copies {
 	char *pageable; /* NULL where device memory is the host's */
 };
 
+/* ---- memory of the host ---- */
+
+/* A part of a copy on the host: one thread does not fill the CPU's memory with work. */
+enum { PIECE = 1 << 20 };
+
+static size_t piece_bytes(size_t bytes, size_t at)
+{
+	return bytes - at < PIECE ? bytes - at : PIECE;
+}
+
+/* The system gives memory pages of its own when it is first written; until then it reads as one
+ * page of zeros, which lies in the cache. Each page is written by the thread that copies it. */
+static void touch(struct place *p, size_t bytes)
+{
+#pragma omp parallel for schedule(static)
+	for (size_t at = 0; at < bytes; at += PIECE) {
+		memset((char *)p->first + at, 1, piece_bytes(bytes, at));
+		memset((char *)p->second + at, 2, piece_bytes(bytes, at));
+	}
+}
+
+static void copy_on_host(const struct place *p, size_t bytes)
+{
+#pragma omp parallel for schedule(static)
+	for (size_t at = 0; at < bytes; at += PIECE)
+		memcpy((char *)p->second + at, (char *)p->first + at, piece_bytes(bytes, at));
+}
+
 /* ---- opening ---- */
+
+/* Two buffers. Where there is too little memory, the host's system hands it out all the same, and
+ * ends the process when it is written. */
+static int check_memory(const struct gt_device *d, size_t bytes, struct gt_err *err)
+{
+	uint64_t available, total;
+	int rc = d->backend->memory(d->index, &available, &total, err);
+
+	if (rc || bytes <= available / 2)
+		return rc;
+	return gt_err_set(err, GT_ENOMEM,
+	    "%s:%d: no memory: 2 buffers of %zu bytes asked for, %llu of %llu bytes are free",
+	    d->backend->name, d->index, bytes, (unsigned long long)available,
+	    (unsigned long long)total);
+}
 
 static int open_place(struct place *p, const struct gt_copies *c, const struct gt_device_name *name,
     struct gt_err *err)
@@ -32,24 +75,29 @@ static int open_place(struct place *p, const struct gt_copies *c, const struct g
 	int rc = gt_device_open(&p->device, name->backend, name->index, err);
 
 	if (!rc)
+		rc = check_memory(p->device, c->bytes, err);
+	if (!rc)
 		rc = gt_device_alloc(p->device, c->bytes, &p->first, err);
 	if (!rc)
 		rc = gt_device_alloc(p->device, c->bytes, &p->second, err);
-	if (!rc && !c->backend->host_memory)
+	if (!rc && c->backend->host_memory)
+		touch(p, c->bytes);
+	else if (!rc)
 		rc = c->backend->host_alloc(name->index, c->bytes, &p->pinned, err);
 	return rc;
 }
 
+/* Memory of a device that cannot be entered remains its own. */
 static void close_place(struct place *p, size_t bytes)
 {
 	const struct gt_device *d = p->device;
 
-	if (!d || d->backend->enter(d->index, GT_ERR_IGNORED))
-		return;
-	if (p->pinned)
-		d->backend->host_free(d->index, p->pinned, bytes);
-	gt_device_free(d, p->second, bytes);
-	gt_device_free(d, p->first, bytes);
+	if (d && !d->backend->enter(d->index, GT_ERR_IGNORED)) {
+		if (p->pinned)
+			d->backend->host_free(d->index, p->pinned, bytes);
+		gt_device_free(d, p->second, bytes);
+		gt_device_free(d, p->first, bytes);
+	}
 	gt_device_close(p->device);
 }
 
@@ -135,22 +183,6 @@ struct job {
 	size_t bytes;
 };
 
-/* One thread does not fill the CPU's memory with work. */
-static int copy_on_host(const struct job *j)
-{
-	enum { PIECE = 1 << 20 };
-	int64_t pieces = (int64_t)((j->bytes + PIECE - 1) / PIECE);
-
-#pragma omp parallel for schedule(static)
-	for (int64_t i = 0; i < pieces; i++) {
-		size_t at = (size_t)i * PIECE, rest = j->bytes - at;
-
-		memcpy((char *)j->from->second + at, (char *)j->from->first + at,
-		    rest < PIECE ? rest : PIECE);
-	}
-	return 0;
-}
-
 static int copy_to_peer(struct gt_stream *stream, const struct place *from, const struct place *to,
     size_t bytes, struct gt_err *err)
 {
@@ -175,8 +207,10 @@ static int queue_copy(const struct job *j, struct gt_err *err)
 	case GT_COPY_PAGEABLE_OUT:
 		return b->copy_out(s, j->c->pageable, p->first, j->bytes, err);
 	case GT_COPY_WITHIN:
-		return b->host_memory ? copy_on_host(j)
-		                      : b->copy(s, p->second, p->first, j->bytes, err);
+		if (!b->host_memory)
+			return b->copy(s, p->second, p->first, j->bytes, err);
+		copy_on_host(p, j->bytes);
+		return 0;
 	case GT_COPY_PEER:
 		return copy_to_peer(s, p, j->to, j->bytes, err);
 	default:
