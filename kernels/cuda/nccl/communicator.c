@@ -59,13 +59,38 @@ static int gather(
 	return gt_group_run(host, &c, err);
 }
 
+/* The same of every rank, in *all, the caller's to free. A rank that has no memory for it tells the
+ * others, and all fail: nobody waits for a rank that does not come. *all is NULL on failure. */
+static int gather_new(
+    struct gt_group *host, const void *mine, size_t bytes, void **all, struct gt_err *err)
+{
+	struct gt_err own = GT_ERR_INIT;
+	int64_t failed;
+	int rc;
+
+	*all = gt_calloc((size_t)host->size, bytes, &own);
+	failed = !*all;
+	rc = gt_all_reduce(host, &failed, 1, GT_I64, GT_MAX, err);
+	if (!rc && failed)
+		rc =
+		    gt_err_set(err, GT_ENOMEM, "a rank has no memory to connect the ranks by NCCL");
+	if (!rc)
+		rc = gather(host, mine, bytes, *all, err);
+	if (rc) {
+		free(*all);
+		*all = NULL;
+	}
+	return rc;
+}
+
 /* All ranks go on, or fail with the error of the first that has one in *mine. */
 static int agree(struct gt_group *host, const struct gt_err *mine, struct gt_err *err)
 {
-	struct verdict own = verdict_of(mine);
-	struct verdict *all = gt_calloc((size_t)host->size, sizeof(*all), err);
-	int rc = all ? gather(host, &own, sizeof(own), all, err) : GT_ENOMEM;
+	struct verdict own = verdict_of(mine), *all;
+	void *gathered;
+	int rc = gather_new(host, &own, sizeof(own), &gathered, err);
 
+	all = gathered;
 	for (int r = 0; !rc && r < host->size; r++)
 		if (all[r].code)
 			rc = pass_verdict(&all[r], r, err);
@@ -180,10 +205,12 @@ static int open_to_threads(
 int gt_nccl_check_ranks(struct gt_group *world, const struct gt_device *device, struct gt_err *err)
 {
 	struct card mine = card_of(device);
-	struct card *all = gt_calloc((size_t)world->size, sizeof(*all), err);
+	struct card *all;
 	struct gt_err own = GT_ERR_INIT;
-	int rc = all ? gather(world, &mine, sizeof(mine), all, err) : GT_ENOMEM;
+	void *gathered;
+	int rc = gather_new(world, &mine, sizeof(mine), &gathered, err);
 
+	all = gathered;
 	if (!rc)
 		rc = compare(all, world->size, err);
 	if (!rc) {
