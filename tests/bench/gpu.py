@@ -88,11 +88,14 @@ def spans_by_op(path):
     """Seconds of each op in a step: the median of those recorded."""
     with open(path) as f:
         events = json.load(f)["traceEvents"]
-    total = {}
-    for e in events:
-        if e.get("cat") == "kernel":
-            total[e["name"]] = total.get(e["name"], 0) + e["dur"] / 1e6
-    return {name: seconds / STEPS_PROFILED for name, seconds in total.items()}
+    steps = [(e["ts"], e["ts"] + e["dur"]) for e in events if e.get("cat") == "step" and e["name"] == "step"]
+    kernels = [e for e in events if e.get("cat") == "kernel"]
+    spent = {e["name"]: [0.0] * len(steps) for e in kernels}
+    for e in kernels:
+        # A GPU may end the last kernels of a step as the host has begun the next: the step is where a kernel begins.
+        step = max((i for i, (begin, _) in enumerate(steps) if begin <= e["ts"]), default=0)
+        spent[e["name"]][step] += e["dur"] / 1e6
+    return {name: statistics.median(seconds) for name, seconds in spent.items()}
 
 
 def ops(table, tiny):
