@@ -17,7 +17,7 @@ extern "C" {
  *
  *   a      [m, k], or [k, m] with trans_a
  *   b      [k, n], or [n, k] with trans_b
- *   bias   [n], added to every row, with GT_PRODUCT_BIAS
+ *   bias   [n], added to every row, with `bias`
  *   c      [m, n], may be y; not read where beta is 0
  *   aux    [m, n], written by GT_PRODUCT_GELU_KEEP, read by GT_PRODUCT_GELU_GRAD
  *   sums   [m] or [n], written by GT_PRODUCT_SUMS_A and GT_PRODUCT_SUMS_B in the place of a bias

@@ -1,8 +1,9 @@
 /* pass.c - the list of passes. */
 #include "lib/graph/pass.h"
 
-/* Fusions that a gradient can see through come before it, the others after; then clean-up and
- * layouts; last the pass that repeats nodes as all others have left them. */
+/* Fusions that a gradient can see through come before the backward pass, the others after it. One
+ * of these, fuse-products, comes behind clean-up and working copies: it reads the graph as it will
+ * run. Then layouts; last the pass that repeats nodes as all others have left them. */
 const struct gt_pass *const gt_passes[] = {
 	&gt_pass_fuse_relu,
 	&gt_pass_fold_batch_norm,

@@ -81,8 +81,8 @@ static double launches_of_blocks(const json_t *plan, double *most)
  *   2.4  for the input of GELU, which its gradient reads
  *   3.6  for the residual sums, which mixed precision keeps in float32
  *
- * which makes 42.35. The first block has a norm and its gradient besides, of an embedding's sum,
- * which no product makes.
+ * which makes 42.35. The bound of 20 launches is on average over the blocks: the first block has 21,
+ * because it has a norm and its gradient besides, of an embedding's sum, which no product makes.
  */
 static void gpt2_moves_few_bytes(void **state)
 {
@@ -105,8 +105,8 @@ static void gpt2_moves_few_bytes(void **state)
 
 	(void)state;
 	print_parts(json_object_get(p, "ops"));
-	print_message("%.2f GB with the update, %.1f launches in a block, at most %.0f\n", gb,
-	    launches, most);
+	print_message("%.2f GB with the update, %.1f launches in a block (mean), at most %.0f\n",
+	    gb, launches, most);
 	assert_true(gb <= 1.03 * 42.35);
 	assert_true(launches <= 20);
 	assert_true(most <= 21);

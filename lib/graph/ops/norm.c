@@ -167,7 +167,6 @@ const struct gt_op gt_op_add_layer_norm = {
 	.grad = add_layer_norm_grad,
 	.flops = add_norm_flops,
 	.inplace = 1u << 0,
-	.shard = &gt_shard_whole,
 	.autocast = GT_AUTOCAST_KEEP,
 };
 
