@@ -13,8 +13,8 @@
  * preference, of which each has a choice that names it. The functions get `self`.
  *
  *   prepare   say how many bytes of device memory it takes to measure
- *   place     take this memory, aligned as device memory and zeroed: zeros take the time that
- *             numbers take
+ *   place     take this memory, aligned as device memory and zeroed: work on zeros draws less
+ *             power and may be faster than a model's, but the same way wins
  *   queue     queue the work, done in way i; an error rules this way out
  *
  * None of them is called where an earlier choice is known.

@@ -4,9 +4,11 @@
 /*
  * Two grants: cudaDeviceEnablePeerAccess() is for memory of cudaMalloc(), and memory of
  * cudaMallocAsync(), which all of a run's is, follows the access of its pool. (CUDA C++ Programming
- * Guide, "Device Accessibility for Multi-GPU Support".)
+ * Guide, "Device Accessibility for Multi-GPU Support".) The driver grants the first for a limited
+ * number of peers, 8 on hosts without NVSwitch (ibid., "Peer-to-Peer Memory Access"); copies to
+ * those beyond it go through the host.
  */
-static int grant(int index, int peer, struct gt_err *err)
+static int grant(int index, int peer, bool *granted, struct gt_err *err)
 {
 	const struct cudaMemAccessDesc access = {
 		.location = { .type = cudaMemLocationTypeDevice, .id = index },
@@ -16,8 +18,11 @@ static int grant(int index, int peer, struct gt_err *err)
 	cudaMemPool_t pool;
 	int rc;
 
-	if (e == cudaErrorPeerAccessAlreadyEnabled)
+	*granted = e != cudaErrorTooManyPeers;
+	if (e == cudaErrorPeerAccessAlreadyEnabled || e == cudaErrorTooManyPeers)
 		e = cudaGetLastError() == e ? cudaSuccess : e;
+	if (!e && !*granted)
+		return 0;
 	rc = gt_cuda_check(e, index, "cudaDeviceEnablePeerAccess", err);
 	if (!rc)
 		rc = gt_cuda_check(cudaDeviceGetDefaultMemPool(&pool, peer), index,
@@ -33,7 +38,7 @@ int gt_cuda_peer_open(int index, int peer, bool *direct, struct gt_err *err)
 	                     "cudaDeviceCanAccessPeer", err);
 
 	*direct = !rc && reaches;
-	return *direct ? grant(index, peer, err) : rc;
+	return *direct ? grant(index, peer, direct, err) : rc;
 }
 
 int gt_cuda_copy_peer(struct gt_stream *stream, void *to, int to_index, const void *from,

@@ -31,10 +31,13 @@ extern "C" {
  * fault that no test asked for exits with status 99.
  *
  * Environment: CUDASIM_SEED (default 1), CUDASIM_DEVICES (default 2, at most 8), CUDASIM_MEMORY
- * (bytes of a device; default and at most 1 GiB), CUDASIM_PEERS ("yes", the default: GPUs reach
- * each other's memory; "no": the driver says that they do not; "wrong": it says that they do, and
- * a byte in the middle of each copy between two of them arrives wrong), CUDASIM_CUDNN ("no", the
- * default: cuDNN is there in a version that gtrain does not take; "yes": in one that it does).
+ * (bytes of a device; default and at most 1 GiB), CUDASIM_MAJOR (of the compute capability,
+ * MAJOR.0; default 9; below 8 the library has no products of bfloat16), CUDASIM_PEERS ("yes", the
+ * default: GPUs reach each other's memory; "no": the driver says that they do not; "full": it says
+ * that they do, but grants no access, as a GPU has too many peers already; "wrong": it says that
+ * they do, and a byte in the middle of each copy between two of them arrives wrong), CUDASIM_CUDNN
+ * ("no", the default: cuDNN is there in a version that gtrain does not take; "yes": in one that it
+ * does).
  */
 enum { CUDASIM_DEVICES = 8 };
 

@@ -48,6 +48,8 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 
 	if (!is_device(peer) || peer == cudasim_device || peers_are("no") || flags)
 		return cudasim_return(cudaErrorInvalidDevice);
+	if (peers_are("full"))
+		return cudasim_return(cudaErrorTooManyPeers);
 	there = &enabled[cudasim_device][peer];
 	if (*there)
 		return cudasim_return(cudaErrorPeerAccessAlreadyEnabled);

@@ -83,9 +83,11 @@ static void test_peers(void **state)
 	ok(b->enter(0, &err), &err);
 	ok(gt_device_alloc(d, BYTES, &p, &err), &err);
 	ok(gt_device_write(d, p, host, BYTES, &err), &err);
-	setenv("CUDASIM_PEERS", "no", 1);
-	ok(b->peer_open(0, 1, &direct, &err), &err);
-	assert_false(direct);
+	for (int i = 0; i < 2; i++) {
+		setenv("CUDASIM_PEERS", i ? "full" : "no", 1);
+		ok(b->peer_open(0, 1, &direct, &err), &err);
+		assert_false(direct);
+	}
 	unsetenv("CUDASIM_PEERS");
 	for (int again = 0; again < 2; again++) {
 		ok(b->peer_open(0, 1, &direct, &err), &err);

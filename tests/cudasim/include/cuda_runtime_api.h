@@ -27,6 +27,7 @@ typedef enum cudaError {
 	cudaErrorNotReady = 600,
 	cudaErrorPeerAccessAlreadyEnabled = 704,
 	cudaErrorPeerAccessNotEnabled = 705,
+	cudaErrorTooManyPeers = 711,
 	cudaErrorLaunchFailure = 719,
 	cudaErrorStreamCaptureUnsupported = 900,
 	cudaErrorStreamCaptureInvalidated = 901,
