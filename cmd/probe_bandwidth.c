@@ -4,11 +4,14 @@
 #include "cmd/probe_print.h"
 #include "cmd/table_out.h"
 
-enum { CELL = 32, GPUS = GT_TABLE_COLUMNS - 1 };
+enum { CELL = 32 };
 
+/* Four digits, so that a line of a matrix is short. */
 static void put_rate(char cell[CELL], double bytes_per_s)
 {
-	snprintf(cell, CELL, "%.2f", bytes_per_s / 1e9);
+	double rate = bytes_per_s / 1e9;
+
+	snprintf(cell, CELL, "%.*f", rate < 99.995 ? 2 : rate < 999.95 ? 1 : 0, rate);
 }
 
 /* ---- text ---- */
@@ -42,9 +45,10 @@ static void put_pair(char cell[CELL], const struct gt_peer_report *p, bool both)
 	strcat(cell, p->wrong ? "!" : p->direct ? " " : "*");
 }
 
-static void print_matrix(FILE *out, const struct gt_bandwidth *b, bool both)
+/* The columns of `count` GPUs from `first` on. */
+static void print_columns(
+    FILE *out, const struct gt_bandwidth *b, bool both, size_t first, size_t count)
 {
-	size_t count = b->count < GPUS ? b->count : GPUS;
 	struct gt_table table = { .out = out };
 	char cells[GT_TABLE_COLUMNS][CELL];
 	const char *texts[GT_TABLE_COLUMNS];
@@ -57,17 +61,32 @@ static void print_matrix(FILE *out, const struct gt_bandwidth *b, bool both)
 		table.measuring = measuring;
 		snprintf(cells[0], CELL, "%s", both ? "both ways" : "from / to");
 		for (size_t i = 0; i < count; i++)
-			snprintf(cells[i + 1], CELL, "cuda:%zu ", i);
+			snprintf(cells[i + 1], CELL, "cuda:%zu", first + i);
 		gt_table_row(&table, texts, count + 1);
-		for (size_t a = 0; a < count; a++) {
+		for (size_t a = 0; a < b->count; a++) {
 			snprintf(cells[0], CELL, "cuda:%zu", a);
 			for (size_t k = 0; k < count; k++)
-				if (a == k)
+				if (a == first + k)
 					snprintf(cells[k + 1], CELL, "- ");
 				else
-					put_pair(cells[k + 1], &b->peer[a * b->count + k], both);
+					put_pair(
+					    cells[k + 1], &b->peer[a * b->count + first + k], both);
 			gt_table_row(&table, texts, count + 1);
 		}
+	}
+}
+
+/* As many tables as lines of 80 columns need: eight GPUs fit side by side, seven if their numbers
+ * have two digits. */
+static void print_matrix(FILE *out, const struct gt_bandwidth *b, bool both)
+{
+	size_t most = b->count > 10 ? 7 : 8, tables = (b->count + most - 1) / most;
+
+	for (size_t i = 0; i < tables; i++) {
+		size_t first = b->count * i / tables, end = b->count * (i + 1) / tables;
+
+		fputc('\n', out);
+		print_columns(out, b, both, first, end - first);
 	}
 }
 
@@ -108,9 +127,7 @@ void gt_probe_print_bandwidth(FILE *out, bool color, const struct gt_bandwidth *
 	}
 	if (b->count < 2)
 		return;
-	fputc('\n', out);
 	print_matrix(out, b, false);
-	fputc('\n', out);
 	print_matrix(out, b, true);
 	print_signs(out, b);
 }
