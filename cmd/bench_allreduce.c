@@ -34,8 +34,10 @@ struct row {
 };
 
 struct bench {
+	struct gt_log *log;
 	struct gt_comm comm;
 	struct gt_device *device;
+	int sharing;            /* ranks of this host that have the same device */
 	struct gt_group *group; /* for its memory; that of `comm` where that is the host's */
 	enum gt_dtype dtype;
 	int rounds;
@@ -229,8 +231,51 @@ static int take_buffer(struct bench *b, void **out, struct gt_err *err)
 	return gt_device_alloc(b->device, bytes, out, err);
 }
 
+/* Whether `ranks` ranks can take so much each of a device's memory, which they share. */
+static int check_room(
+    const struct gt_backend *backend, int index, int ranks, int64_t bytes, struct gt_err *err)
+{
+	uint64_t available, total;
+	int rc = backend->memory(index, &available, &total, err);
+
+	if (rc || (uint64_t)bytes <= available / (uint64_t)ranks)
+		return rc;
+	return gt_err_set(err, GT_ENOMEM,
+	    "%s:%d: no memory: %d rank%s of %lld bytes each, %llu of %llu bytes are free",
+	    backend->name, index, ranks, ranks == 1 ? "" : "s", (long long)bytes,
+	    (unsigned long long)available, (unsigned long long)total);
+}
+
+/*
+ * Two buffers of the device, and one of the host where that is another memory. Where there is too
+ * little, the host's system hands it out all the same, and ends a process when it is written. Each
+ * rank looks before any of them takes memory, and all fail together.
+ */
+static int check_memory(struct bench *b, struct gt_err *err)
+{
+	const struct gt_device *d = b->device;
+	int64_t bytes = b->rows[b->row_count - 1].bytes, failed;
+	struct gt_err mine = GT_ERR_INIT;
+	int rc = check_room(d->backend, d->index, b->sharing, 2 * bytes, &mine);
+
+	if (!rc && !d->backend->host_memory)
+		rc = check_room(&gt_cpu_backend, 0, b->comm.world.local_size, bytes, &mine);
+	failed = rc != 0;
+	if (gt_all_reduce(b->comm.group, &failed, 1, GT_I64, GT_MAX, err))
+		return err->code;
+	if (rc)
+		*err = mine;
+	else if (failed) {
+		gt_err_set(err, GT_ENOMEM, "another rank has no memory for its buffers");
+		err->follows = true;
+	}
+	return err->code;
+}
+
 static int take_buffers(struct bench *b, struct gt_err *err)
 {
+	if (check_memory(b, err))
+		return err->code;
 	if (take_buffer(b, &b->in, err) || take_buffer(b, &b->out, err))
 		return err->code;
 	if (!b->device->backend->host_memory)
@@ -254,7 +299,7 @@ static void drop_buffers(struct bench *b)
 
 static int run(struct bench *b, struct gt_err *err)
 {
-	int rc = take_buffers(b, err);
+	int rc = gt_bench_memory_hint(take_buffers(b, err), err);
 
 	for (int i = 0; !rc && i < b->row_count; i++) {
 		rc = measure(b, &b->rows[i], false, err);
@@ -375,6 +420,19 @@ static int end(struct gt_cmd_env *env, int rc, int status, const struct gt_err *
 	return mine == GT_EXIT_DONE ? status : mine;
 }
 
+/* Why the sums are slower than they could be. */
+static void print_detour(struct bench *b, const struct gt_err *why)
+{
+	char room[GT_CMD_MESSAGE];
+
+	if (!why->code || b->comm.world.rank)
+		return;
+	gt_log_info(b->log, "GPUs reach each other by way of the host: %s",
+	    gt_cmd_message(room, why->text));
+	if (why->hint[0])
+		gt_log_info(b->log, "hint: %s", gt_cmd_message(room, why->hint));
+}
+
 /* The ranks of a host take the devices in turn. */
 static int open_device(
     struct bench *b, const struct gt_bench_allreduce_cli *cli, struct gt_err *err)
@@ -388,11 +446,16 @@ static int open_device(
 	if (rc)
 		return rc;
 	mine = &names[(size_t)b->comm.world.local_rank % count];
+	for (int rank = 0; rank < b->comm.world.local_size; rank++)
+		b->sharing += names[(size_t)rank % count].index == mine->index;
 	rc = gt_device_open(&b->device, mine->backend, mine->index, err);
 	free(names);
 	if (!rc)
 		rc = gt_device_way_choose(&way, b->comm.group, b->device, &options, err);
-	return rc ? rc : gt_device_group_open(&b->group, b->comm.group, b->device, &way, err);
+	if (rc)
+		return rc;
+	print_detour(b, &way.why);
+	return gt_device_group_open(&b->group, b->comm.group, b->device, &way, err);
 }
 
 static void close_device(struct bench *b)
@@ -450,6 +513,7 @@ int gt_cmd_bench_allreduce(int argc, char **argv)
 
 	if (status != GT_CMD_GO)
 		return status;
+	b.log = &env.log;
 	b.dtype = dtypes[cli.dtype];
 	b.rounds = (int)cli.rounds;
 	b.plain = cli.buffers == 1;

@@ -85,8 +85,9 @@ static int read_options(struct bench *b, const struct gt_bench_copy_cli *cli, st
 	    b->count * (GT_COPY_WITHIN + 1) + b->count * b->count * 2, sizeof(*b->series), err);
 	if (!b->series)
 		return GT_ENOMEM;
-	return gt_copies_open(
-	    &b->copies, b->names, b->count, (size_t)b->sizes[b->size_count - 1], err);
+	return gt_bench_memory_hint(gt_copies_open(&b->copies, b->names, b->count,
+	                                (size_t)b->sizes[b->size_count - 1], err),
+	    err);
 }
 
 /* ---- the table ---- */

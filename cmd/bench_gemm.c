@@ -13,7 +13,7 @@
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/plan.h"
 
-enum { MAX_SHAPES = 64, TYPES = 3, MOST = 1 << 24, COLUMNS = 10, CELL = 64 };
+enum { MAX_SHAPES = 64, TYPES = 3, MOST = 1 << 24, COLUMNS = 9, CELL = 64 };
 
 /* C [m, n] = A [m, k] B [k, n]. */
 struct shape {
@@ -25,7 +25,7 @@ struct row {
 	struct shape shape;
 	int type;
 	double time_s, peak; /* peak 0: not known */
-	bool fits;           /* into the device's memory; else it is not measured */
+	const char *no_time; /* why it was not measured, or NULL */
 };
 
 struct bench {
@@ -214,18 +214,15 @@ static int build(struct product *p, const struct row *row, struct gt_err *err)
 
 /* Where there is too little memory, the CPU's system hands it out all the same, and ends the
  * process later. */
-static int take_memory(struct product *p, bool *fits, struct gt_err *err)
+static int take_memory(struct product *p, struct gt_err *err)
 {
 	uint64_t available, total;
 	int rc = p->device->backend->memory(p->device->index, &available, &total, err);
 
 	p->arena_bytes = gt_plan_arena_bytes(p->plan);
-	*fits = !rc && p->arena_bytes <= available;
-	if (rc || !*fits)
-		return rc;
-	rc = gt_device_alloc(p->device, p->arena_bytes, &p->arena, err);
-	*fits = !rc;
-	return rc == GT_ENOMEM ? 0 : rc;
+	if (!rc && p->arena_bytes > available)
+		rc = gt_err_set(err, GT_ENOMEM, "a product of %zu bytes", p->arena_bytes);
+	return rc ? rc : gt_device_alloc(p->device, p->arena_bytes, &p->arena, err);
 }
 
 static void release(struct product *p)
@@ -254,18 +251,34 @@ static int measure(
 	int rc = build(&p, row, err);
 
 	if (!rc)
-		rc = take_memory(&p, &row->fits, err);
-	if (!rc && row->fits) {
+		rc = take_memory(&p, err);
+	if (!rc)
 		rc = gt_plan_bind(p.plan, p.arena, err);
-		if (!rc)
-			rc = fill(&p, p.a, err);
-		if (!rc)
-			rc = fill(&p, p.b, err);
-		if (!rc)
-			rc = gt_measure(&row->time_s, &b->measure, multiply, &p, err);
-	}
+	if (!rc)
+		rc = fill(&p, p.a, err);
+	if (!rc)
+		rc = fill(&p, p.b, err);
+	if (!rc)
+		rc = gt_measure(&row->time_s, &b->measure, multiply, &p, err);
 	release(&p);
 	return rc;
+}
+
+/* A product that is too large, or that a library has no algorithm for, is a row without a time, and
+ * does not cost the others theirs. */
+static int measure_row(
+    const struct bench *b, struct row *row, struct gt_device *device, struct gt_err *err)
+{
+	int rc = measure(b, row, device, err);
+
+	if (rc == GT_ENOMEM)
+		row->no_time = "too large";
+	else if (rc == GT_ENOTSUP)
+		row->no_time = "not supported";
+	else
+		return rc;
+	*err = GT_ERR_INIT;
+	return 0;
 }
 
 static int measure_all(struct bench *b, const struct gt_device_name *name, struct gt_err *err)
@@ -283,7 +296,7 @@ static int measure_all(struct bench *b, const struct gt_device_name *name, struc
 			if (name->backend->peak_flops)
 				row->peak =
 				    name->backend->peak_flops(name->index, dtypes[row->type]);
-			rc = measure(b, row, device, err);
+			rc = measure_row(b, row, device, err);
 		}
 	gt_device_close(device);
 	return rc;
@@ -316,18 +329,27 @@ static void print_row(struct gt_table *table, const struct row *row)
 	snprintf(cells[1], CELL, "%s", gt_bench_dtypes[row->type]);
 	for (int i = 0; i < 3; i++)
 		snprintf(cells[2 + i], CELL, "%lld", (long long)sides[i]);
-	if (row->fits) {
+	if (!row->no_time) {
 		snprintf(cells[5], CELL, "%.1f", row->time_s * 1e6);
 		snprintf(cells[6], CELL, "%.3f", flops(row) / 1e12);
 		snprintf(cells[7], CELL, "%.2f", bytes_per_s(row) / 1e9);
 	} else {
-		snprintf(cells[5], CELL, "too large");
+		snprintf(cells[5], CELL, "%s", row->no_time);
 	}
-	if (row->fits && row->peak > 0)
+	if (!row->no_time && row->peak > 0)
 		snprintf(cells[8], CELL, "%.1f %%", 100 * flops(row) / row->peak);
 	for (int i = 0; i < COLUMNS; i++)
 		texts[i] = cells[i];
 	gt_table_row(table, texts, COLUMNS);
+}
+
+/* Whether the peak of any product is known. */
+static bool has_peak(const struct bench *b)
+{
+	for (int i = 0; i < b->row_count; i++)
+		if (b->rows[i].peak > 0)
+			return true;
+	return false;
 }
 
 static int print_text(const struct bench *b, struct gt_err *err)
@@ -349,7 +371,7 @@ static int print_text(const struct bench *b, struct gt_err *err)
 		table.right[i] = true;
 	for (int measuring = 1; measuring >= 0; measuring--) {
 		table.measuring = measuring;
-		gt_table_row(&table, titles, b->rows[0].peak > 0 ? 9 : 8);
+		gt_table_row(&table, titles, has_peak(b) ? COLUMNS : COLUMNS - 1);
 		for (int i = 0; i < b->row_count; i++)
 			print_row(&table, &b->rows[i]);
 	}
@@ -364,7 +386,7 @@ static void print_csv(const struct bench *b)
 
 		printf("%s,%s,%lld,%lld,%lld,", row->device, gt_bench_dtypes[row->type],
 		    (long long)row->shape.m, (long long)row->shape.n, (long long)row->shape.k);
-		if (row->fits)
+		if (!row->no_time)
 			printf("%.9f,%.0f,%.0f,", row->time_s, flops(row), bytes_per_s(row));
 		else
 			fputs(",,,", stdout);
@@ -376,7 +398,7 @@ static void print_csv(const struct bench *b)
 
 static json_t *figure(const struct row *row, double value)
 {
-	return row->fits ? json_real(value) : json_null();
+	return row->no_time ? json_null() : json_real(value);
 }
 
 static int print_json(const struct bench *b, struct gt_err *err)
@@ -394,7 +416,7 @@ static int print_json(const struct bench *b, struct gt_err *err)
 		        figure(row, row->time_s), "flops_per_s", figure(row, flops(row)),
 		        "bytes_per_s", figure(row, bytes_per_s(row)), "peak_flops_per_s",
 		        known ? json_real(row->peak) : json_null(), "share_of_peak",
-		        known && row->fits ? json_real(flops(row) / row->peak) : json_null()));
+		        known && !row->no_time ? json_real(flops(row) / row->peak) : json_null()));
 	}
 	return gt_cmd_print_json(
 	    json_pack("{si so}", "rounds", b->measure.rounds, "rows", rows), JSON_INDENT(2), err);

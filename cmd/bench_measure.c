@@ -6,6 +6,8 @@
 
 #include "lib/base/text.h"
 
+static const int64_t most_bytes = (int64_t)1 << 40;
+
 int gt_bench_read_sizes(int64_t *sizes, int *count, const char *text, struct gt_err *err)
 {
 	const char *dots = strstr(text, "..");
@@ -14,15 +16,22 @@ int gt_bench_read_sizes(int64_t *sizes, int *count, const char *text, struct gt_
 
 	snprintf(first, sizeof(first), "%.*s", dots ? (int)(dots - text) : 31, text);
 	if (!gt_text_parse_size(&from, first) || !gt_text_parse_size(&to, dots ? dots + 2 : text) ||
-	    from < 8 || to < from || to > (int64_t)1 << 40) {
+	    from < 8 || to < from) {
 		gt_err_set(err, GT_EINVAL,
 		    "--sizes: '%s' is not a size of 8 bytes or more, nor two, FROM..TO", text);
-		return gt_err_hint(err, "as in --sizes 1K..256M");
+		return gt_err_hint(err, "as in --sizes 1K..256M; K, M and G are the units");
 	}
+	if (to > most_bytes)
+		return gt_err_set(err, GT_EINVAL, "--sizes: '%s' is more than 1024G", text);
 	*count = 0;
 	for (int64_t size = from; size <= to && *count < GT_BENCH_MAX_SIZES; size *= 2)
 		sizes[(*count)++] = size;
 	return 0;
+}
+
+int gt_bench_memory_hint(int rc, struct gt_err *err)
+{
+	return rc == GT_ENOMEM ? gt_err_hint(err, "use smaller --sizes") : rc;
 }
 
 int gt_bench_read_devices(

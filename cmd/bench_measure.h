@@ -8,8 +8,11 @@
 enum { GT_BENCH_MAX_SIZES = 64 };
 
 /* --sizes: "1K..256M" by doubling, or one size; *count of them in sizes[GT_BENCH_MAX_SIZES], the
- * largest last. Errors: GT_EINVAL for others than sizes from 8 bytes to 1 TiB. */
+ * largest last. Errors: GT_EINVAL for others than sizes from 8 bytes to 1024 GiB. */
 int gt_bench_read_sizes(int64_t *sizes, int *count, const char *text, struct gt_err *err);
+
+/* Where rc is GT_ENOMEM, say that smaller sizes need less memory. Returns rc. */
+int gt_bench_memory_hint(int rc, struct gt_err *err);
 
 /* --device: as gt_device_names_read(), with the option's name before the error. */
 int gt_bench_read_devices(

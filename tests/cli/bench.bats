@@ -86,6 +86,17 @@ setup() {
 	done
 }
 
+@test "bench: sizes above the limit, and sizes that memory has no room for" {
+	for command in allreduce copy; do
+		gtrain bench $command --sizes 2048G
+		equal "$status" 2
+		equal "${err%%$'\n'*}" "gtrain: error: --sizes: '2048G' is more than 1024G"
+		gtrain bench $command --sizes 1024G
+		equal "$status" 1
+		[[ $err == *"cpu:0: no memory: "*" free"*"hint: use smaller --sizes"* ]]
+	done
+}
+
 @test "bench allreduce: nccl is for GPUs, which are looked for first" {
 	gtrain bench allreduce --backend nccl
 	equal "$status" 2

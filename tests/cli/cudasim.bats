@@ -29,6 +29,35 @@ setup() {
 	[[ $out == *"too large"* ]]
 }
 
+@test "bench gemm: what the library cannot do is a row, costs no other its time, and has a title of its peak" {
+	export CUDASIM_MAJOR=7
+	gtrain bench gemm --device cuda:0 --shapes 8x8x8 --dtype bf16,fp16 --rounds 1 --seconds 0.001
+	equal "$status" 0
+	[[ $out == *"GB/s  of peak"*"bf16 "*" not supported"* ]]
+	equal "$(awk '$1 == "cuda:0" && $2 ~ /16$/ { print $2, $NF == "%" }' <<<"$out")" $'bf16 0\nfp16 1'
+	gtrain bench gemm --device cuda:0 --shapes 8x8x8 --dtype bf16,fp16 --rounds 1 --seconds 0.001 --json
+	equal "$(jq -c '[.rows[] | [.time_s == null, .peak_flops_per_s != null]]' <<<"$out")" "[[true,false],[false,true]]"
+}
+
+@test "bench: what a GPU has no memory for wants smaller sizes" {
+	for command in copy "allreduce --nproc 2"; do
+		# shellcheck disable=SC2086
+		CUDASIM_MEMORY=2000000 gtrain bench $command --device cuda --sizes 2M
+		equal "$status" 1
+		[[ $err == *"cuda:"*"no memory: "*"hint: use smaller --sizes"* ]]
+		[[ $err != *"batch"* ]]
+	done
+}
+
+@test "bench allreduce says why GPUs reach each other by way of the host" {
+	CUDASIM_DEVICES=1 gtrain bench allreduce --device cuda --nproc 2 --sizes 1K --rounds 1
+	equal "$status" 0
+	equal "$(grep -c 'GPUs reach each other by way of the host: ' <<<"$err")" 1
+	gtrain bench allreduce --device cuda --nproc 2 --sizes 1K --rounds 1 --backend shm
+	equal "$status" 0
+	equal "$err" ""
+}
+
 @test "bench copy: host and device both ways, within, and between GPUs" {
 	gtrain bench copy --device cuda --sizes 1K..2K --rounds 1 --seconds 0.001 --json
 	equal "$status" 0
@@ -45,9 +74,11 @@ setup() {
 	gtrain bench copy --device cuda:0,cuda:1 --sizes 1K..4K --rounds 1 --seconds 0.001
 	equal "$status" 0
 	[[ $out == *"cuda:0: simulated GPU"*"pinned in  pageable in  pinned out  pageable out  within"*"cuda:0 and cuda:1: copies go straight"*"cuda:0 > cuda:1  cuda:1 > cuda:0  both ways"* ]]
-	CUDASIM_PEERS=no gtrain bench copy --device cuda --sizes 1K --rounds 1 --seconds 0.001
-	equal "$status" 0
-	[[ $out == *"cuda:0 and cuda:1: copies go through the host"* ]]
+	for peers in no full; do
+		CUDASIM_PEERS=$peers gtrain bench copy --device cuda --sizes 1K --rounds 1 --seconds 0.001
+		equal "$status" 0
+		[[ $out == *"cuda:0 and cuda:1: copies go through the host"* ]]
+	done
 	gtrain bench copy --device cuda:1 --sizes 1K --rounds 1 --seconds 0.001
 	equal "$status" 0
 	[[ $out != *" and "* ]]
@@ -86,6 +117,9 @@ with_gpus() {
 	[[ $out == *"* through the host: the driver lets neither"* ]]
 	CUDASIM_PEERS=wrong gtrain probe --bandwidth
 	[[ $out == *"! data arrive wrong"* && $out != *"as they were"* ]]
+	with_gpus 8
+	CUDASIM_MEMORY=4000000 gtrain probe --bandwidth
+	[[ $out == *"cuda:6  cuda:7"* ]]
 	equal "$(awk 'length > 80' <<<"$out")" ""
 }
 
@@ -245,6 +279,21 @@ train_run() {
 	gtrain generate -q --ckpt run --device cuda:0 --prompt "$(seq 1 12)" --tokens 39 --temperature 0
 	equal "$err" ""
 	equal "$status" 0
+}
+
+@test "tests/bench/gpu.py: one slow step does not change the time of an op" {
+	cat >median.py <<-'EOF'
+		import json, sys
+		sys.path.insert(0, sys.argv[1])
+		import gpu
+		spans = [("kernel", "add", 0, 1), ("kernel", "add", 10, 2), ("step", "step", 0, 99),
+		         ("kernel", "add", 100, 1), ("kernel", "add", 110, 80), ("step", "step", 100, 99),
+		         ("kernel", "add", 200, 1), ("kernel", "add", 210, 2), ("step", "step", 200, 99)]
+		with open("trace.json", "w") as f:
+		    json.dump({"traceEvents": [{"name": "process_name"}] + [dict(zip(("cat", "name", "ts", "dur"), s)) for s in spans]}, f)
+		print({name: round(seconds * 1e6) for name, seconds in gpu.spans_by_op("trace.json").items()})
+	EOF
+	equal "$(PYTHONDONTWRITEBYTECODE=1 python3 median.py "$ROOT/tests/bench")" "{'add': 3}"
 }
 
 @test "tests/bench/gpu.py: products, copies, steps and ops, beside another program's" {

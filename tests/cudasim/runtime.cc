@@ -405,7 +405,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device)
 	memset(out, 0, sizeof(*out));
 	snprintf(out->name, sizeof(out->name), "simulated GPU");
 	out->totalGlobalMem = cudasim_memory_total();
-	out->major = 9;
+	out->major = getenv("CUDASIM_MAJOR") ? atoi(getenv("CUDASIM_MAJOR")) : 9;
 	out->multiProcessorCount = 2;
 	return cudaSuccess;
 }

@@ -2,6 +2,7 @@
 #include "kernels/cuda/cublaslt.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -265,6 +266,10 @@ static int64_t vector_of(const problem &p)
  * the right one transposed, so that what is summed lies as the library reads it. */
 static bool is_supported(const problem &p)
 {
+	const char *major = getenv("CUDASIM_MAJOR");
+
+	if (p.a.type == GT_LT_BF16 && major && atoi(major) < 8)
+		return false;
 	switch (p.op.epilogue) {
 	case GT_LT_EPILOGUE_NONE:
 		return true;
