@@ -1,13 +1,6 @@
 /* device.c - the devices of tests: the CPU, or those of the backend in GTRAIN_TEST_BACKEND. */
 #include "tests/common/device.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* cmocka wants these four first */
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,14 +27,6 @@ bool test_device_is_far(void)
 bool test_device_is_cpu(void)
 {
 	return !strcmp(backend_name(), gt_cpu_backend.name);
-}
-
-void test_device_host_only(void)
-{
-	if (test_device_is_cpu())
-		return;
-	print_message("host: this test is not about devices\n");
-	skip();
 }
 
 static void check(int index, int rc, const struct gt_err *err)

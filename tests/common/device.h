@@ -14,7 +14,13 @@ bool test_device_is_far(void);
 bool test_device_is_cpu(void);
 
 /* Skip the test at hand where devices are not the CPU: it is about the host alone. */
-void test_device_host_only(void);
+#define test_device_host_only()                                                                    \
+	do {                                                                                       \
+		if (!test_device_is_cpu()) {                                                       \
+			print_message("host: this test is not about devices\n");                   \
+			skip();                                                                    \
+		}                                                                                  \
+	} while (0)
 
 /* Fill memory of device 0 with the bytes of NaN. */
 void test_device_ruin(void *p, size_t bytes);
