@@ -143,7 +143,7 @@ static struct gt_collective sum_of(const struct bench *b, const struct row *row,
 		.stream = b->device->compute };
 }
 
-/* Where the host writes what goes to a buffer of the device, and reads it. */
+/* The host memory from which a device's buffer is written, and into which it is read. */
 static void *on_host(const struct bench *b, void *buffer)
 {
 	return b->host ? b->host : buffer;
@@ -169,7 +169,7 @@ static int check(struct bench *b, struct row *row, bool in_place, struct gt_err 
 	return gt_all_reduce(b->comm.group, wrong, 1, GT_I64, GT_SUM, err);
 }
 
-/* So many calls, from when all ranks are there until all are done; the time of one. */
+/* Make `calls` calls, from when all ranks are there until all are done; *each_s is one's time. */
 static int time_calls(struct bench *b, const struct gt_collective *c, int64_t calls, double *each_s,
     struct gt_err *err)
 {

@@ -17,7 +17,7 @@ enum { COLUMNS = 7, CELL = 48 };
 struct series {
 	enum gt_copy kind;
 	size_t from, to; /* devices; the same where there is one */
-	int table;       /* those of one number are side by side */
+	int table;       /* series with the same number are columns of one table */
 	bool direct;     /* between two: the driver says that they go straight */
 	double time_s[GT_BENCH_MAX_SIZES];
 };
@@ -53,7 +53,7 @@ static int measure(struct bench *b, enum gt_copy kind, size_t from, size_t to, s
 	return rc;
 }
 
-/* Those of each device, then those of each pair: there, back, and both. */
+/* Measure the copies of each device, then of each pair: there, back, and both at once. */
 static int measure_all(struct bench *b, struct gt_err *err)
 {
 	int rc = 0;

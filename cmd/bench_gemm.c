@@ -212,8 +212,8 @@ static int build(struct product *p, const struct row *row, struct gt_err *err)
 	return rc ? rc : gt_plan_new(&p->plan, p->graph, p->store, NULL, err);
 }
 
-/* Where there is too little memory, the CPU's system hands it out all the same, and ends the
- * process later. */
+/* Compare with the free memory before: Linux grants the CPU more than there is, and kills the
+ * process when it uses it. */
 static int take_memory(struct product *p, struct gt_err *err)
 {
 	uint64_t available, total;

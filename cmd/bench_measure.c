@@ -1,4 +1,4 @@
-/* bench_measure.c - what benchmarks of devices are told: sizes, devices, types. */
+/* bench_measure.c - parse the options of device benchmarks: sizes, devices, types. */
 #include "cmd/bench_measure.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* bench_measure.h - what benchmarks of devices are told: sizes, devices, types. */
+/* bench_measure.h - parse the options of device benchmarks: sizes, devices, types. */
 #ifndef GT_CMD_BENCH_MEASURE_H
 #define GT_CMD_BENCH_MEASURE_H
 

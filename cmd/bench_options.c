@@ -10,7 +10,7 @@
 	    .max = GT_BENCH_MAX_ROUNDS }
 #define GT_BENCH_SECONDS(cli_type, member) \
 	{ "seconds", 0, GT_OPT_DURATION, GT_OPT_FIELD(cli_type, member), "TIME", \
-	    "that each of these takes, or longer where it has to", .initial = "0.05", \
+	    "length of a round; longer if one run takes longer", .initial = "0.05", \
 	    .flags = GT_OPT_ABOVE, .max = 3600 }
 
 #define AT(member) GT_OPT_FIELD(struct gt_bench_allreduce_cli, member)

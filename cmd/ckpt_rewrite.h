@@ -43,9 +43,9 @@ struct gt_ckpt_rewrite {
 	bool json;
 };
 
-/* Run directories among the operands become their checkpoints. What --to or the ending of --output
- * says the format is; with a warning where they differ. GT_EINVAL where the output is one of the
- * operands, or an index of no shards. */
+/* Replace run directories among the operands by their checkpoints, and take the format from --to or
+ * from the ending of --output; warn if these differ. GT_EINVAL if the output is one of the
+ * operands, or an index without shards. */
 int gt_ckpt_target_check(struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, struct gt_err *err);
 
 /* Write the tree as the format takes it, and report: notes and a line to the log, or with `json` a

@@ -121,8 +121,8 @@ int gt_cmd_begin(
 	return rc ? gt_cmd_end(env, rc, &err) : GT_CMD_GO;
 }
 
-/* The reason is the system's for closing or flushing; where a line was lost before, it is gone. A
- * reader that has enough, as `| head` has, needs no message: the status tells that it left. */
+/* The reason is errno of closing or flushing; for a line that was lost before, none is known. No
+ * message if the reader has closed the pipe, as `| head` does: the exit status shows it. */
 static bool results_arrive(bool closing)
 {
 	bool lost = ferror(stdout), left = false;

@@ -57,8 +57,8 @@ static void wait_politely(char **argv)
 	/* Without /proc it goes on as it is. */
 }
 
-/* `ps` and `pgrep` name a process by the file that it executes: "exe" for /proc/self/exe, by which
- * ranks are started and this program starts itself again. */
+/* Ranks execute /proc/self/exe, and so does this program when it starts itself again. `ps` and
+ * `pgrep` would then show the name "exe". */
 static void take_own_name(void)
 {
 	char name[16] = "";

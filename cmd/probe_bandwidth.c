@@ -90,7 +90,7 @@ static void print_matrix(FILE *out, const struct gt_bandwidth *b, bool both)
 	}
 }
 
-/* What the signs mean that there are. */
+/* Explain the signs that occur in the tables. */
 static void print_signs(FILE *out, const struct gt_bandwidth *b)
 {
 	bool staged = false, wrong = false;

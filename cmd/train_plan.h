@@ -6,8 +6,8 @@
 
 #include "lib/train/train.h"
 
-/* Print what the run will take to standard output, as a table or as one JSON document; `verbose`:
- * and, in the table, what each op takes. */
+/* Print the memory and work of the run to standard output, as a table or as one JSON document. With
+ * `verbose` the table also lists each op. */
 int gt_cmd_print_plan(const struct gt_train *t, bool json, bool verbose, struct gt_err *err);
 
 #endif

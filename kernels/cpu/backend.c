@@ -291,8 +291,8 @@ const struct gt_backend gt_cpu_backend = {
 	.name = "cpu",
 	.host_memory = true,
 	.image_layout = GT_CHANNELS_LAST,
-	/* Some 300 rows of gpt2's: products of as many run at full speed, and adding to the
-	 * gradient by its weights takes a hundredth of their time. */
+	/* About 300 rows of gpt2's logits. Products of 300 rows run at full speed, and adding to
+	 * the gradient by the weights takes a hundredth of their time. */
 	.logits_bytes = (size_t)64 << 20,
 	.count = cpu_count,
 	.describe = cpu_describe,

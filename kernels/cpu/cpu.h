@@ -47,8 +47,8 @@ int GT_ISA(gt_cpu_muon)(struct gt_stream *stream, float *p, const float *g, floa
 extern const struct gt_kernel GT_ISA(gt_cpu_linear_cross_entropy_kernels)[];
 #endif
 
-/* y [m, n] = op(a) op(b), or that added to y, in float32 by oneDNN, which has to be open, or
- * float64, for a kernel whose call the error names (matmul.c). */
+/* y [m, n] = op(a) op(b), or y += op(a) op(b): float32 by oneDNN, which must be loaded, or float64.
+ * An error names the op of the kernel's call (matmul.c). */
 struct gt_cpu_product {
 	enum gt_dtype dtype;
 	bool trans_a, trans_b, add;

@@ -5,10 +5,9 @@
 #include "kernels/cpu/parallel.h"
 
 /*
- * Each chunk of rows is one buffer: logits, then in place of them their gradients, which are made
- * while the row is still in the cache. The sums over all rows are those of loss.c, in the same
- * order, so the loss does not depend on the chunks, but for the last bits of a product of fewer
- * rows.
+ * All chunks of rows use one buffer: first for logits, then for their gradients, made while the row
+ * is still in the cache. Sums over all rows are those of loss.c in the same order. So the loss does
+ * not depend on the chunks, except that a product of fewer rows may differ in its last bits.
  */
 struct head {
 	int64_t rows, width, classes, chunk;
@@ -37,7 +36,7 @@ static struct head head_of(const struct gt_call *call)
 	return h;
 }
 
-/* y = op(a) op(b) of a chunk: its logits, and what the gradients by x and w get of it. */
+/* Multiply for a chunk: make its logits, or its part of the gradients by x and w. */
 static int make_logits(
     struct gt_call *call, const struct head *h, int64_t from, int64_t rows, struct gt_err *err)
 {

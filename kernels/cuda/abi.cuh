@@ -4,8 +4,8 @@
 
 #define GT_SAME(ours, theirs) static_assert((int)(ours) == (int)(theirs), #theirs)
 
-/* The same number of arguments of the same sizes. Those of a register's size are all passed as
- * integers and pointers are; larger ones as copies of their bytes. */
+/* Check that two functions have as many arguments, of the same sizes. Arguments up to a register's
+ * size are passed like integers and pointers, larger ones as copies of their bytes. */
 template <class T> struct gt_result_size {
 	static const size_t value = sizeof(T);
 };

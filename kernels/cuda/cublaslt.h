@@ -45,7 +45,7 @@ enum gt_lt_number {
 	GT_LT_EPILOGUE_BIAS = 4,
 	GT_LT_EPILOGUE_GELU = 32,
 	GT_LT_EPILOGUE_GELU_BIAS = 36,
-	GT_LT_EPILOGUE_GELU_AUX = 160, /* aux: what gelu was given */
+	GT_LT_EPILOGUE_GELU_AUX = 160, /* aux: the input of gelu */
 	GT_LT_EPILOGUE_GELU_AUX_BIAS = 164,
 	GT_LT_EPILOGUE_DGELU = 192,
 	GT_LT_EPILOGUE_BGRADA =

@@ -11,7 +11,8 @@ int gt_cuda_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void
 /* End the stream's thread, if it has one. All work of the stream is done, or its device failed. */
 void gt_cuda_end_calls(struct gt_stream *stream);
 
-/* An error of what the device waited for: it is as if a call had returned it. */
+/* Store an error that later calls for this device return, as if a function of the host in a stream
+ * had failed with it. */
 void gt_cuda_fail(int index, const struct gt_err *err);
 
 /* The first error of a call on this device, or 0: all later calls for the device return it, until

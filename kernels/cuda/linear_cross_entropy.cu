@@ -12,7 +12,7 @@ extern "C" {
  * A chunk of rows is one buffer in the workspace: a product makes logits there, a kernel puts their
  * gradients in place of them, and two products multiply these on. Rows begin at multiples of 8
  * elements, so that products and the kernel access 16 bytes at a time whatever the vocabulary. The
- * kernel overlooks the elements behind a row, and products are not told of them.
+ * kernel and the products skip the elements between the end of a row and the next.
  *
  * The gradient by w is the sum of the chunks' products, in float32 (float64 for that type): each
  * chunk but the first reads and writes all of it. Both products by w read all of w. So chunks are
@@ -23,7 +23,7 @@ extern "C" {
  */
 enum { PACK = GT_TEAM_PACK };
 
-/* As much of the loss as a row adds, and the gradient in place of its logits. */
+/* For one row: its term of the loss, and its gradients in place of its logits. */
 template <class T> struct linear_cross_entropy_f {
 	typedef typename gt_wide<T>::type wide;
 	typedef typename gt_map_buffer<T, true, true>::template lanes<PACK> pack;

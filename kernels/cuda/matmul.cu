@@ -1,4 +1,4 @@
-/* matmul.cu - products of matrices by cuBLASLt, with what stands around them in its epilogues. */
+/* matmul.cu - products of matrices by cuBLASLt; its epilogues add GELU and bias gradients. */
 #include <cstdlib>
 
 #include "kernels/cuda/columns.cuh"
@@ -44,8 +44,8 @@ static struct gt_product_shape shape_of(const struct gt_call *call)
 	return s;
 }
 
-/* Which products of which types have which epilogue depends on the version of the library, so it is
- * asked. */
+/* Ask the library for the product with its epilogue: support depends on types and version. Without
+ * it, other kernels do the rest. */
 static int make_product(struct matmul_state *m, struct gt_product_shape s, struct gt_err *err)
 {
 	int rc = gt_product_new(&m->product, &s, err);
@@ -223,7 +223,7 @@ static struct gt_column_chunks chunks_of(const struct gt_tensor *t)
 	return gt_column_chunks_of(gt_tensor_rows(t), gt_tensor_last(t));
 }
 
-/* The sums by themselves take the workspace when the product is done with it. */
+/* If a separate kernel makes the sums, it uses the workspace after the product. */
 static int prepare_weight_grad(struct gt_call *call, struct gt_err *err)
 {
 	const struct gt_tensor *side = summed(call);

@@ -106,9 +106,9 @@ template <class T, class S, int W> static __global__ void layer_norm(norm_args<T
  * one; then each thread adds the elements of some columns, which are still in a cache, to its own
  * sums for dweight and dbias. So memory is read once, and no thread waits for another.
  *
- * Blocks are in groups. The one that ends last in its group adds up the group's sums, and the last
- * of these those of all groups. Which block does so depends on chance, the order of the sums does
- * not. Source: NVIDIA's sample threadFenceReduction.
+ * Blocks are in groups. The block that ends last in its group adds up the sums of the group. The
+ * last of these blocks adds up the sums of all groups. Chance decides which blocks these are, but
+ * the order of the additions is fixed. Source: NVIDIA's sample threadFenceReduction.
  */
 enum { GRAD_WARPS = 8, GRAD_THREADS = GRAD_WARPS * 32, SHARED_BYTES = 40 * 1024 };
 

@@ -146,8 +146,7 @@ static int32_t epilogue_of(const struct gt_product_shape *s)
 	}
 }
 
-/* Which algorithms there are depends on the alignment of what comes besides the matrices: this
- * one. */
+/* Tell the library the epilogue and the alignment of its buffers: its algorithms depend on them. */
 static int describe_end(struct gt_product *p, struct gt_err *err)
 {
 	const struct gt_product_shape *s = &p->shape;

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /*
- * y [m, n] = alpha op(a) op(b) + bias + beta c, and what `end` says of that
+ * y [m, n] = alpha op(a) op(b) + bias + beta c, then the epilogue `end`
  *
  *   a      [m, k], or [k, m] with trans_a
  *   b      [k, n], or [n, k] with trans_b

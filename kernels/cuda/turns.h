@@ -1,4 +1,4 @@
-/* turns.h - counters by which the blocks of a kernel learn which of them is the last. */
+/* turns.h - counters that tell a block of a kernel whether it is the last to end. */
 #ifndef GT_KERNELS_CUDA_TURNS_H
 #define GT_KERNELS_CUDA_TURNS_H
 

@@ -17,7 +17,7 @@ static int time_work(
 	return rc;
 }
 
-/* A tenth of a round is long enough to tell how often the work fits into one. */
+/* Work is repeated until it takes a tenth of a round; its time then gives the number per round. */
 static int count_times(
     int64_t *times, const struct gt_measure *m, gt_measure_fn *work, void *self, struct gt_err *err)
 {

@@ -8,16 +8,16 @@
 
 enum { GT_MEASURE_MAX_ROUNDS = 100 };
 
-/* Do the work so many times, and return when all of it is done. */
+/* Do the work `times` times, and return when all of it is done. */
 typedef int gt_measure_fn(void *self, int64_t times, struct gt_err *err);
 
 struct gt_measure {
 	int rounds;     /* 1 to GT_MEASURE_MAX_ROUNDS */
-	double seconds; /* that a round takes, or longer where the work does */
+	double seconds; /* length of a round; longer if doing the work once takes longer */
 };
 
-/* Warm up, find out how often the work fits into a round, and time the rounds: *each_s is the
- * median of the time that the work takes once. Errors: those of the work. */
+/* Warm up, find how often the work fits into a round, and time the rounds. *each_s is the median
+ * over the rounds of the time for doing the work once. Errors: those of the work. */
 int gt_measure(double *each_s, const struct gt_measure *m, gt_measure_fn *work, void *self,
     struct gt_err *err);
 

@@ -1,4 +1,4 @@
-/* device_group.c - which group is for the memory of a device. */
+/* device_group.c - choose and open the group for the memory of a device. */
 #include "lib/comm/device_group.h"
 
 #include <string.h>
@@ -49,7 +49,7 @@ int gt_device_way_choose(struct gt_device_way *out, struct gt_group *world,
 
 /* ---- groups ---- */
 
-/* *group is one for the host's memory. */
+/* Turn *group, a group for host memory, into one for the memory of the device. */
 static int make(struct gt_group **group, const struct gt_device *device,
     const struct gt_device_way *way, struct gt_err *err)
 {

@@ -8,9 +8,9 @@
 /*
  * The ranks of a group for host memory get groups for the memory of their devices:
  *
- *   host     the memory of the device is the host's: it is the group for host memory itself
- *   NAME     a way of the backend's own: `nccl` of GPUs (kernels/cuda/nccl/)
- *   staged   any device: by way of pinned host memory (staged.h)
+ *   host     for a device whose memory is the host's: the group for host memory itself
+ *   NAME     the backend's own groups: `nccl` for GPUs (kernels/cuda/nccl/)
+ *   staged   for any device: data goes through pinned host memory (staged.h)
  *
  * All groups of these ranks take the same way, which is chosen once, for all ranks of the world. A
  * group of one rank copies within its device.
@@ -18,21 +18,21 @@
  * All functions are collective calls. Errors: those of group.h and of the backend.
  */
 struct gt_device_way {
-	const struct gt_device_groups *own; /* of the backend; NULL: by way of the host */
-	struct gt_err why; /* why not `own`, where it would be faster; or no code */
+	const struct gt_device_groups *own; /* the backend's groups; NULL: staged */
+	struct gt_err why; /* why these ranks cannot use the faster groups; code 0: none */
 };
 
 #define GT_WAY_BY_HOST "staged"
 
 struct gt_device_way_options {
-	const char *name; /* "nccl", "staged"; NULL: the fastest that these ranks can take */
-	bool ordered;     /* only one whose sums are ordered (group.h) */
+	const char *name; /* "nccl", "staged"; NULL: the fastest that these ranks can use */
+	bool ordered;     /* accept only groups whose sums are ordered (group.h) */
 };
 
 /*
- * The same on all ranks. Errors: GT_EINVAL and GT_ENOTSUP where the one that is named is not for
- * these devices, or not ordered, which gt_device_way_check() finds without asking the other ranks;
- * GT_EDEVICE and GT_ENOTSUP where the ranks cannot take it.
+ * Choose a way between devices; all ranks choose the same one. Errors: GT_EINVAL where the named
+ * way is not for these devices, GT_ENOTSUP where its sums are not ordered: gt_device_way_check()
+ * finds these without asking the other ranks. GT_EDEVICE, GT_ENOTSUP: the ranks cannot use it.
  */
 int gt_device_way_check(const struct gt_backend *backend,
     const struct gt_device_way_options *options, struct gt_err *err);
@@ -51,15 +51,15 @@ int gt_device_group_open(struct gt_group **out, struct gt_group *host,
 int gt_device_group_take(struct gt_group **group, const struct gt_device *device,
     const struct gt_device_way *way, struct gt_err *err);
 
-/* A way of a backend's own. `host` groups are of two ranks or more. */
+/* A backend's own groups for device memory. They have two ranks or more. */
 struct gt_device_groups {
 	const char *name;
 	bool ordered;
-	/* Whether these ranks can take it, for which it prepares their devices: the same result on
-	 * all of them. */
+	/* Check that these ranks can use the groups, and prepare their devices. All ranks get the
+	 * same result. */
 	int (*check)(struct gt_group *world, const struct gt_device *device, struct gt_err *err);
-	/* Make *group, a group for host memory that nobody else calls, one for the device's, which
-	 * owns it. On failure it is as it was. */
+	/* Replace *group, a group for host memory that has no other caller, by a group for device
+	 * memory, which owns it. On failure *group is unchanged. */
 	int (*make)(struct gt_group **group, const struct gt_device *device, struct gt_err *err);
 };
 

@@ -58,9 +58,9 @@ enum gt_collective_kind {
  * bits on all ranks and in all runs. GT_AVG of integers rounds towards zero; sums of them wrap
  * around; a NaN on any rank is the GT_MAX. Buffers are aligned to their elements.
  *
- * `nccl` promises less: sums of F16 and BF16 may be rounded at every rank, GT_AVG adds up shares
- * that are rounded, the GT_MAX of a NaN and a number may be the number, and bits are the same in
- * all runs on the same GPUs, as far as NCCL chooses the same algorithms.
+ * `nccl` promises less. Sums of F16 and BF16 may be rounded at every rank. GT_AVG divides and
+ * rounds each rank's numbers before it adds them. The GT_MAX of a NaN and a number may be the
+ * number. Runs on the same GPUs give the same bits only if NCCL chooses the same algorithms.
  *
  * GT_SEND returns when the buffer may be used again. For more than some ten KiB that is when the
  * peer has begun to receive: two ranks that both first send each other so much wait in vain.
@@ -81,7 +81,7 @@ struct gt_collective {
 struct gt_group {
 	const struct gt_group_ops *ops;
 	int rank, size;
-	double timeout_s; /* how long it waits for a rank that is late */
+	double timeout_s; /* give up on a rank that does not respond within this time */
 };
 
 /*
@@ -110,7 +110,8 @@ struct gt_group_ops {
 	void (*stop)(struct gt_group *g);
 	void (*free)(struct gt_group *g);
 
-	/* Of groups for host memory, for those of devices: group_meet.h. NULL: there is none. */
+	/* Groups for host memory have these, for use by groups for device memory: group_meet.h.
+	 * Optional (NULL). */
 	int (*meet)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 	int (*look)(struct gt_group *g, bool *gone, struct gt_err *err);
 	int (*fail)(struct gt_group *g, struct gt_err *err);

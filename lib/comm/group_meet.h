@@ -1,26 +1,27 @@
-/* group_meet.h - for groups of devices: what ranks call, told by way of their host. */
+/* group_meet.h - let ranks of a group for device memory compare their calls on the host. */
 #ifndef GT_COMM_GROUP_MEET_H
 #define GT_COMM_GROUP_MEET_H
 
 #include "lib/comm/group.h"
 
 /*
- * The data of a device's group may go ways of their own, on which nobody learns that a rank calls
- * another collective, is late or is dead. A group for host memory tells: the ranks meet there, too.
- * These functions are for the owner of such a group, which `shm`, `ring` and `mpi` can be.
+ * A group for device memory may move data without the host. It then does not notice that a rank
+ * calls another collective, is late or is dead. So its ranks also meet in a group for host memory,
+ * which does notice. The owner of that host group (`shm`, `ring` or `mpi`) calls these functions.
  */
 
-/* The begin of a collective, and of a message all but its data: buffers are not touched. Errors:
- * those of the collective, in the same words. GT_ENOTSUP: a group for device memory. */
+/* Do a collective or a message without its data: the ranks compare their calls and wait for each
+ * other, but no buffer is read or written. Errors: those of the collective, with the same texts;
+ * GT_ENOTSUP for a group for device memory. */
 int gt_group_meet(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 
-/* Whether all ranks are there, without waiting. Errors: that which a rank has failed with; GT_EIO
- * and *gone names one that has died or left, which it may have done after its part of the latest
- * collective. */
+/* Check, without waiting, that no rank has failed or gone. Errors: the error that a rank has failed
+ * with; GT_EIO, with *gone set and the rank named in *err, where a rank has died or left. That rank
+ * may have completed its part of the latest collective before. */
 int gt_group_look(struct gt_group *g, bool *gone, struct gt_err *err);
 
-/* All ranks' calls fail with *err from now on; or with the error of a rank that was first, which
- * *err becomes. Returns err->code. */
+/* Make the calls of all ranks fail with *err from now on. If another rank has failed before, its
+ * error stays and is copied to *err. Returns err->code. */
 int gt_group_fail(struct gt_group *g, struct gt_err *err);
 
 /* "all-reduce 'bucket 3'" */

@@ -10,7 +10,7 @@
 struct gt_launch_options {
 	int nproc;           /* 1 to GT_WORLD_MAX_RANKS */
 	const char *program; /* the path that each rank executes */
-	char *const *argv;   /* and its words, the first of which is the name; ended by NULL */
+	char *const *argv;   /* its arguments, from argv[0], the name, on; ended by NULL */
 	/* For rank-N.log, each rank's standard error; NULL: all to ours. */
 	const struct gt_folder *log_dir;
 	bool rank_0_speaks; /* without log_dir: others are shown only if they fail first */

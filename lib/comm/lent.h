@@ -4,15 +4,15 @@
 
 #include "lib/device/backend.h"
 
-/* For groups whose ranks need no memory of each other's: NULL is none. */
+/* A list of blocks, for groups whose ranks do not access each other's memory. NULL: empty. */
 struct gt_lent;
 
-/* gt_group_alloc() and gt_group_release(); memory that is not of this list is left alone. */
+/* Implement gt_group_alloc() and gt_group_release(). Memory that is not in the list is ignored. */
 int gt_lent_alloc(struct gt_lent **list, const struct gt_device *device, size_t bytes, void **out,
     struct gt_err *err);
 void gt_lent_release(struct gt_lent **list, const struct gt_device *device, const void *memory);
 
-/* All that is left. */
+/* Free all blocks that are still in the list. */
 void gt_lent_free(struct gt_lent **list, const struct gt_device *device);
 
 #endif

@@ -127,7 +127,7 @@ int gt_mpi_fail(struct gt_mpi_group *g, struct gt_err *err);
 /* 0, or the error that a rank has failed with. */
 int gt_mpi_check(struct gt_mpi_group *g, struct gt_err *err);
 
-/* As gt_group_look() has it. */
+/* Implements gt_group_look(). */
 int gt_mpi_look(struct gt_mpi_group *g, bool *gone, struct gt_err *err);
 
 /* Begin to listen for notices; and stop, giving up what is on its way, and say so to the others. */
@@ -138,7 +138,8 @@ void gt_mpi_leave(struct gt_mpi_group *g, bool say_so);
 
 int gt_mpi_collect(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err);
 
-/* The begin of a collective, without its data; and a message, with `data` false likewise. */
+/* Begin a collective without its data, as gt_group_meet(). Send or receive a message; with `data`
+ * false, without its data. */
 int gt_mpi_meet(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err);
 int gt_mpi_message(
     struct gt_mpi_group *g, const struct gt_collective *c, bool data, struct gt_err *err);

@@ -172,7 +172,7 @@ int gt_shm_fail(struct gt_shm *g, struct gt_err *err);
 /* 0, or the error that a rank has failed with. */
 int gt_shm_check(struct gt_shm *g, struct gt_err *err);
 
-/* As gt_group_look() has it. */
+/* Implements gt_group_look(). */
 int gt_shm_look(struct gt_shm *g, bool *gone, struct gt_err *err);
 
 /* Wake whoever sleeps on any flag, so that it looks around. */
@@ -192,7 +192,7 @@ int gt_shm_meet_alike(struct gt_shm *g, struct gt_err *err);
 
 int gt_shm_collect(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err);
 
-/* With `data` false: all but its data. */
+/* Send or receive a message; with `data` false, without its data. */
 int gt_shm_message(struct gt_shm *g, const struct gt_collective *c, bool data, struct gt_err *err);
 
 #endif

@@ -67,7 +67,7 @@ const struct gt_tokenizer *gt_text_tokenizer(const struct gt_source *source);
 
 /*
  * conform.c: adapt a new source to request->like. Normalization is taken from there unless the spec
- * gives it, which info.overruled then tells; classes get the numbers that their names have there.
+ * gives it (info.overruled then says so); classes get the numbers that their names have there.
  * `request` is the caller's. Errors: GT_EINVAL, where spec or files contradict it; GT_ENOMEM.
  */
 int gt_source_conform(struct gt_source *s, const struct gt_spec *spec,

@@ -25,8 +25,8 @@ int32_t gt_tokenizer_id(const struct gt_tokenizer *tok, uint32_t code);
 /* GT_EFORMAT: the code point at `offset` has no id. Names it. */
 int gt_tokenizer_unknown(uint32_t code, size_t offset, struct gt_err *err);
 
-/* The content of a vocabulary's file (gt_dataset_save_vocab()), yours, or NULL for want of memory;
- * and a tokenizer of it. Errors: GT_EFORMAT, GT_ENOMEM; *out is then NULL. */
+/* Write the content of a vocabulary file (gt_dataset_save_vocab()); it is yours, or NULL if memory
+ * runs out. Read it back as a tokenizer. Errors: GT_EFORMAT, GT_ENOMEM; *out is then NULL. */
 json_t *gt_tokenizer_to_json(const struct gt_tokenizer *tok);
 int gt_tokenizer_from_json(struct gt_tokenizer **out, const json_t *json, struct gt_err *err);
 

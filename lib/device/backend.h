@@ -195,9 +195,9 @@ struct gt_backend {
 	const char *name;            /* "cpu" */
 	bool host_memory;            /* its memory is the host's: read in place between runs */
 	enum gt_layout image_layout; /* what its kernels want of four-dimensional values */
-	/* What linear_cross_entropy (lib/graph/ops/ops.h) is for, where it has kernels for it:
-	 * logits of more than so many bytes, which are then made so many at a time (0: none), and
-	 * those whose rows are no multiples of so many bytes (0: any will do). */
+	/* When the pass fuse_head uses linear_cross_entropy, if the backend has kernels for it: for
+	 * logits larger than logits_bytes, in chunks of at most that size (0: never), and for rows
+	 * whose size is no multiple of logits_align bytes (0: any size is fine). */
 	size_t logits_bytes, logits_align;
 
 	/* How many devices of this kind there are, and one line on one of them. */
@@ -213,8 +213,8 @@ struct gt_backend {
 	 * there are none but this one, or nobody says. */
 	void (*holders)(char *text, size_t size, int index);
 
-	/* Optional (NULL): floating-point operations per second of products of this type at most;
-	 * 0 where that is not known. */
+	/* Optional (NULL): peak floating-point operations per second of matrix products of this
+	 * type; 0: not known. */
 	double (*peak_flops)(int index, enum gt_dtype dtype);
 
 	/* Device memory, aligned to GT_DEVICE_ALIGN, zeroed. It is freed when no work on it is
@@ -254,9 +254,9 @@ struct gt_backend {
 
 	/*
 	 * Optional, both or none (NULL): copies between the memories of two devices of this kind,
-	 * queued on a stream of either. Before them, and once, peer_open() is called for the device
-	 * that the thread has entered: where the driver says that it reaches the other's memory,
-	 * *direct, and copies go straight; else they go through the host.
+	 * queued on a stream of either. Call peer_open() once before, on a thread that has entered
+	 * device `index`. *direct: the driver says that it reaches the memory of `peer`, so copies
+	 * go straight; otherwise they go through the host.
 	 */
 	int (*peer_open)(int index, int peer, bool *direct, struct gt_err *err);
 	int (*copy_peer)(struct gt_stream *stream, void *to, int to_index, const void *from,
@@ -297,7 +297,7 @@ struct gt_backend {
 	const struct gt_kernel *const *(*kernels)(void);
 	const struct gt_range_kernels *(*ranges)(void);
 
-	/* A way between the memory of its devices, without the host; NULL: there is none. */
+	/* Its own groups for collectives between the memory of its devices; NULL: it has none. */
 	const struct gt_device_groups *groups;
 };
 
@@ -319,7 +319,7 @@ struct gt_device {
 	struct gt_stream *compute;     /* plans and updates run here */
 	struct gt_stream *copies;      /* batches come in here, while plans run */
 	struct gt_stream *collectives; /* ranks exchange numbers here, while plans run */
-	bool untimed; /* kernels choose algorithms without timing them: all ranks and runs alike */
+	bool untimed; /* do not time algorithms: all ranks and runs then choose the same ones */
 };
 
 /* Enter a device of a backend and make its streams. Close it after all that lies on it. Errors:

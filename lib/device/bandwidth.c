@@ -137,7 +137,7 @@ int gt_copies_open(struct gt_copies **out, const struct gt_device_name *names, s
 	for (size_t i = 0; !rc && i < count; i++)
 		rc = open_place(&c->place[i], c, &names[i], err);
 	if (c->pageable)
-		memset(c->pageable, 1, bytes); /* pages of its own: not all one page of zeros */
+		memset(c->pageable, 1, bytes); /* so that pages are not all the one zero page */
 	if (!rc)
 		rc = open_peers(c, err);
 	if (rc)
@@ -247,11 +247,11 @@ int gt_copies_measure(double *time_s, struct gt_copies *c, enum gt_copy kind, si
 	return rc ? rc : gt_measure(time_s, m, copy_times, &job, err);
 }
 
-/* ---- do they arrive? ---- */
+/* ---- checking the data ---- */
 
 enum { CHECKED_BYTES = 4 << 20 };
 
-/* Never 0, which is there before. */
+/* Never 0: the destination is zeroed first, so a missing copy is seen. */
 static uint32_t pattern(int64_t i, size_t from, size_t to)
 {
 	return ((uint32_t)i * 2654435761u ^ (uint32_t)(from << 24 | to << 16)) | 1;

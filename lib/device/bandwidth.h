@@ -8,8 +8,8 @@
 enum gt_copy {
 	GT_COPY_PINNED_IN,    /* from pinned memory of the host (gt_backend.host_alloc()) */
 	GT_COPY_PAGEABLE_IN,  /* from ordinary memory */
-	GT_COPY_PINNED_OUT,   /* to the host */
-	GT_COPY_PAGEABLE_OUT, /* likewise */
+	GT_COPY_PINNED_OUT,   /* to pinned memory of the host */
+	GT_COPY_PAGEABLE_OUT, /* to ordinary memory */
 	GT_COPY_WITHIN,       /* from a device's memory to its own; on the CPU, by all threads */
 	GT_COPY_PEER,         /* from one device to another */
 	GT_COPY_PEERS,        /* between two, both ways at once */
@@ -22,29 +22,29 @@ extern const char *const gt_copy_names[GT_COPIES];
 /* Devices with memory to copy. */
 struct gt_copies;
 
-/* Open devices of one backend, and take room for copies of so many bytes on each, and on the host.
+/* Open devices of one backend, and allocate `bytes` for copies on each device and on the host.
  * Errors: those of the backend. */
 int gt_copies_open(struct gt_copies **out, const struct gt_device_name *names, size_t count,
     size_t bytes, struct gt_err *err);
 void gt_copies_close(struct gt_copies *c); /* NULL is fine */
 
-/* Whether there is such a copy: none from the host where device memory is the host's, none between
- * devices where there is one. */
+/* Whether copies of this kind exist. There are none to or from the host if device memory is the
+ * host's, and none between devices if there is only one device. */
 bool gt_copies_has(const struct gt_copies *c, enum gt_copy kind);
 
 /* Whether the driver says that copies go straight from one device to another. */
 bool gt_copies_direct(const struct gt_copies *c, size_t from, size_t to);
 
 /*
- * How long one copy of so many bytes takes, from device `from` to `to` (GT_COPY_PEER); between both
- * (GT_COPY_PEERS), `bytes` each way; others concern `from` alone. Waiting for the copies is part of
- * the time.
+ * Measure the time of one copy of `bytes`. GT_COPY_PEER copies from device `from` to `to`,
+ * GT_COPY_PEERS `bytes` each way between them; the other kinds use `from` alone. The time includes
+ * waiting for the copies.
  */
 int gt_copies_measure(double *time_s, struct gt_copies *c, enum gt_copy kind, size_t from,
     size_t to, size_t bytes, const struct gt_measure *m, struct gt_err *err);
 
-/* Copy a pattern from one device to another, and count the words of 4 bytes that arrive wrong, of
- * *words. */
+/* Copy a pattern of *words words of 4 bytes from one device to another, and count those that arrive
+ * changed in *wrong. */
 int gt_copies_check(int64_t *wrong, int64_t *words, struct gt_copies *c, size_t from, size_t to,
     struct gt_err *err);
 

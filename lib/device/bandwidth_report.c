@@ -66,7 +66,7 @@ static int read_copies(struct gt_bandwidth *b, struct gt_copies *c, bool rates, 
 	return rc;
 }
 
-/* With as large copies as there is room for: another process may hold almost all memory. */
+/* Use the largest copies that fit: another process may hold almost all memory. */
 static int open_copies(struct gt_copies **c, struct gt_bandwidth *b,
     const struct gt_device_name *names, bool rates, struct gt_err *err)
 {

@@ -8,7 +8,7 @@
 /* From one GPU to another. Rates are 0 where they were not measured. */
 struct gt_peer_report {
 	bool direct;                          /* the driver says that copies go straight */
-	int64_t words, wrong;                 /* of a pattern, that were copied and arrived wrong */
+	int64_t words, wrong;                 /* 4-byte words: copied, and arrived changed */
 	double bytes_per_s, both_bytes_per_s; /* both: in both directions at once, added up */
 };
 
@@ -22,8 +22,9 @@ struct gt_bandwidth {
 };
 
 /*
- * Measure, or, without `rates`, only copy patterns between GPUs and compare them. What a GPU or its
- * driver refuses stands in `problem`. Errors: GT_ENOMEM, of the host; *out is then empty.
+ * With `rates`, measure copies. Always copy patterns between GPUs and compare them. If a GPU or its
+ * driver fails, `problem` says why. Errors: GT_ENOMEM, or those of
+ * the CPU's device; *out is then empty.
  */
 int gt_bandwidth_read(struct gt_bandwidth *out, bool rates, struct gt_err *err);
 void gt_bandwidth_release(struct gt_bandwidth *b);

@@ -294,8 +294,8 @@ static int check_pair(struct check *c, const struct gt_bandwidth *b, size_t from
 	    "let NCCL go through the host: NCCL_P2P_DISABLE=1");
 }
 
-/* The driver's word is no proof: with a wrong setting of the IOMMU or of PCIe bridges it says that
- * GPUs reach each other, and copies bring other bytes. (NCCL's manual, "Troubleshooting".) */
+/* The driver's answer is not enough: with a wrong setting of the IOMMU or of PCIe bridges it says
+ * that GPUs reach each other, but copies corrupt data. (NCCL's manual, "Troubleshooting".) */
 static int check_peers(struct check *c)
 {
 	const struct gt_bandwidth *b = c->facts->copies;
@@ -306,7 +306,7 @@ static int check_peers(struct check *c)
 	if (b->problem[0])
 		return fix(add(c, GT_SEVERITY_WARNING, "copies-untested",
 		               "copies between GPUs could not be tested: %.800s", b->problem),
-		    "see to the other problems first; 'nvidia-smi' shows who holds the GPUs");
+		    "fix the other problems first; 'nvidia-smi' shows the processes on each GPU");
 	for (size_t i = 0; b->peer && i < b->count; i++)
 		for (size_t k = 0; !rc && k < b->count; k++)
 			rc = check_pair(c, b, i, k);

@@ -1,4 +1,4 @@
-/* holders.c - who holds the memory of a GPU. */
+/* holders.c - list the processes that hold memory on a GPU. */
 #include "lib/device/holders.h"
 
 #include <stdio.h>
@@ -41,7 +41,7 @@ static void append_process(char *text, size_t size, const struct gt_gpu_process 
 	append(text, size, one);
 }
 
-/* NVML counts processes as the host does, so that in a container this one may be among them. */
+/* NVML uses the host's process ids, so in a container the list may include this process. */
 static void write_processes(char *text, size_t size, struct gt_gpu *gpu)
 {
 	size_t others = 0;

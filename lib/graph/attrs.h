@@ -13,7 +13,7 @@ enum gt_gelu { GT_GELU_TANH, GT_GELU_ERF };
 
 enum { GT_MAX_CHANNELS = 4, GT_MAX_DIMS = 4 };
 
-/* Chunks of so many rows begin at multiples of 32 bytes, in all types. */
+/* Chunks of a multiple of this many rows begin at multiples of 32 bytes, in all types. */
 enum { GT_HEAD_ROWS = 16 };
 
 /*
@@ -68,7 +68,7 @@ union gt_attrs {
 		int64_t first, whole; /* likewise, of classes */
 	} loss;
 	struct {
-		int64_t rows; /* of logits that are there at a time; a multiple of GT_HEAD_ROWS */
+		int64_t rows; /* rows of logits per chunk; a multiple of GT_HEAD_ROWS */
 	} head;
 	struct {
 		int stride;                  /* takes every stride-th row and column */

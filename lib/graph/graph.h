@@ -101,8 +101,8 @@ int gt_graph_status(const struct gt_graph *g, struct gt_err *err);
 void gt_graph_scope(struct gt_graph *g, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Characters of a scope that name a block of the model: up to its first component that is a number,
- * "h.0" of "h.0.attn.c_proj"; all of "lm_head", which has none. */
+/* Length of the block's name at the start of a scope: up to and with its first component that is a
+ * number, "h.0" of "h.0.attn.c_proj"; all of "lm_head", which has no number. */
 size_t gt_scope_block(const char *scope);
 
 /* Declare values that come from outside. Order of declaration is the order of the state_dict and of

@@ -48,7 +48,8 @@ struct gt_op {
 
 	/* FLOPs; bytes are those of inputs and outputs. NULL: one FLOP per element of out[0]. */
 	double (*flops)(const struct gt_node *node);
-	/* Optional: add to the bytes what the node moves besides inputs and outputs, read once. */
+	/* Optional: add the bytes that the node moves besides reading each input and writing each
+	 * output once. */
 	void (*add_bytes)(const struct gt_node *node, struct gt_cost *cost);
 
 	/* out[0] may share the memory of in[i] for each bit i: same bytes, and element e of the

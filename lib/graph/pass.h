@@ -19,8 +19,8 @@ struct gt_pass_options {
 	enum gt_layout images; /* what the backend wants */
 	enum gt_dtype low; /* of products and convolutions, bfloat16 or float16; GT_F32: as built */
 	bool copies;       /* the store keeps copies of the parameters in this type */
-	/* The backend's tables: ops that not all backends have are made where there are rows. NULL:
-	 * none of them. */
+	/* The backend's tables: passes use an op that is not in all backends only if it has a row
+	 * here. NULL: they use none of these ops. */
 	const struct gt_kernel *const *kernels;
 	struct gt_recompute *recompute;    /* NULL: keep all that the backward part reads */
 	size_t logits_bytes, logits_align; /* as in struct gt_backend */
@@ -63,7 +63,7 @@ struct gt_node *gt_sole_maker(const struct gt_value *v, const struct gt_op *op, 
 struct gt_node *gt_sole_cast(
     const struct gt_graph *g, const struct gt_value *v, enum gt_dtype to, const int *uses);
 
-/* Whether there is a row for the op in a type; tables NULL: there is none. */
+/* Whether the tables have a row for the op in this type; false if `tables` is NULL. */
 bool gt_has_kernel(
     const struct gt_kernel *const *tables, const struct gt_op *op, enum gt_dtype dtype);
 

@@ -85,7 +85,8 @@ void gt_plan_summarize(const struct gt_plan *plan, struct gt_plan_summary *out);
 /* Note when each step is run, from now on, in spans[steps]; NULL: no more. */
 void gt_plan_watch(struct gt_plan *plan, struct gt_span *spans);
 
-/* What the steps of an op, or of a block of the model, take in one run. Views are no steps. */
+/* Steps, launches and cost of one op, or of one block of the model, in one run of a plan. Views
+ * are not steps. */
 struct gt_plan_part {
 	const char *name; /* borrowed from the graph; its first `length` characters count */
 	size_t length;
@@ -93,8 +94,8 @@ struct gt_plan_part {
 	struct gt_cost cost;
 };
 
-/* *out is yours to free(), those first that move most bytes. Blocks are those of gt_scope_block()
- * whose names end with a number: "transformer.h.11". */
+/* List the parts of a plan, those that move most bytes first; *out is yours to free(). Blocks are
+ * those of gt_scope_block() whose names end with a number: "transformer.h.11". */
 enum gt_plan_parts { GT_PLAN_OPS, GT_PLAN_BLOCKS };
 int gt_plan_parts(struct gt_plan_part **out, size_t *count, const struct gt_plan *plan,
     enum gt_plan_parts by, struct gt_err *err);

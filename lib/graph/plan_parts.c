@@ -1,4 +1,4 @@
-/* plan_parts.c - what a plan takes, by op and by block of the model. */
+/* plan_parts.c - add up a plan's launches and cost by op and by block of the model. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

@@ -22,7 +22,7 @@ struct gt_parallel {
 	 * call these, with a stream. Where device memory is the host's they are the groups
 	 * above. */
 	struct gt_group *device_world, *device_axes[GT_AXES], *device_results;
-	struct gt_device_way way; /* of these groups */
+	struct gt_device_way way; /* chosen for these groups (device_group.h) */
 	struct gt_store *store;
 	bool stale; /* rank 0's weights have changed since all ranks had them */
 	struct gt_parallel_event *events; /* [event_count] of the mode; NULL: none */

@@ -67,7 +67,7 @@ struct gt_parallel_options {
 	bool own_buffers;    /* every rank keeps its own running statistics */
 	bool reproducible;   /* the same bits on 1, 2, 4 and 8 ranks: lockstep.h */
 	int micro_batches;   /* of a step: then a run of a plan does them all. 0 is 1 */
-	int hosted;          /* and gt_parallel_hosted(); 0 is 1 */
+	int hosted;          /* virtual ranks of this rank: gt_parallel_hosted(); 0 is 1 */
 	int64_t check_every; /* steps between comparisons of the ranks' weights; 0: none */
 	int tensor;          /* ranks that share each layer; 0 is 1 */
 	bool sequence;       /* and divide the rows between layers: sequence.c */
@@ -118,15 +118,15 @@ int gt_parallel_check(
  * gt_parallel_new() makes one rank's part in a run on the ranks of `world`, which outlives it.
  * NULL: a dry run of options->ranks ranks, whose plans are made but never run. In a world of one
  * rank, and with `forward`, every mode is the same: no collective is inserted. A collective call.
- * Errors: GT_ENOTSUP for `reproducible` on a world whose sums are not ordered (comm/group.h), or,
- * from gt_parallel_attach(), by such a way. After it come, in this order: gt_parallel_rewrite() for
+ * Errors: GT_ENOTSUP for `reproducible` on a world whose sums are not ordered (comm/group.h);
+ * gt_parallel_attach() has the same error for `way`. Then, in this order: gt_parallel_rewrite() for
  * a graph, a store made of that graph, gt_parallel_attach(), memory for the store, programs.
  */
 int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *options,
     struct gt_group *world, struct gt_err *err);
 
-/* From gt_parallel_attach() on: why collectives of devices go by way of the host; NULL where they
- * do not, or were told to. */
+/* Valid after gt_parallel_attach(): the reason why collectives between devices go through the host.
+ * NULL if they do not, or if the caller asked for that. */
 const struct gt_err *gt_parallel_detour(const struct gt_parallel *p);
 
 /* After an error there may be collectives that were started and that no stream waits for. Give them

@@ -15,7 +15,7 @@
  *
  *   {"model": "lenet", "about": {"data": {"kind": "image", "classes": 2, ..., "vocab": ...}}}
  *
- * which other programs ignore, and which is read as a config.json with these two entries is.
+ * Other programs ignore it. gtrain reads it like a config.json with these two entries.
  */
 #define GT_ABOUT_NAME "gtrain.about"
 
@@ -28,7 +28,7 @@ json_t *gt_about_add(const json_t *config, const struct gt_dataset *data, struct
 char *gt_about_text(const char *model, const struct gt_dataset *data, struct gt_err *err);
 
 /* Read the text of a checkpoint's file: *out is yours, and NULL where the file has none or cannot
- * be read, which whoever reads the weights will tell. Errors: GT_EFORMAT, GT_ENOMEM. */
+ * be read (reading its weights reports that). Errors: GT_EFORMAT, GT_ENOMEM. */
 int gt_about_open(json_t **out, struct gt_file_name file, struct gt_err *err);
 
 /*

@@ -64,7 +64,7 @@ static json_t *parts_of(
 	return NULL;
 }
 
-/* By op and by block: how many nodes and launches a run has, and bytes and FLOPs of a step. */
+/* Add nodes, launches, bytes and FLOPs of a step, by op and by block of the model. */
 static json_t *add_parts(json_t *plan, const struct gt_train *t, const struct gt_program *p,
     const struct gt_plan_summary *s, struct gt_err *err)
 {

@@ -19,8 +19,8 @@ struct gt_eval_options {
 	/* The ranks that evaluate together, each calling the same functions with the same options.
 	 * NULL: one rank. */
 	struct gt_group *group;
-	int host_ranks;  /* how many of them share this host's memory; 0: all */
-	int host_rank;   /* this rank among these: they take the devices in turn */
+	int host_ranks;  /* ranks that share this host's memory; 0: all */
+	int host_rank;   /* number of this rank among these: they take the devices in turn */
 	const char *way; /* of collectives between devices, as struct gt_parallel_options has it */
 };
 

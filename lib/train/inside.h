@@ -74,8 +74,8 @@ int gt_train_plan(struct gt_train *t, struct gt_err *err);
 /* fit.c: gt_session_purpose.try_others of a gt_train. */
 void gt_train_try_others(const struct gt_session *s, void *self, struct gt_trials *trials);
 
-/* open.c: settle the options of ranks, for gt_train_world() of them; and who reads which samples,
- * once s.parallel is there. Errors: GT_EINVAL. */
+/* open.c: resolve the options of gt_train_world() ranks; and choose the samples that each rank
+ * reads, once s.parallel is open. Errors: GT_EINVAL. */
 int gt_train_set_ranks(struct gt_train *t, struct gt_err *err);
 void gt_train_set_sampler(struct gt_train *t);
 

@@ -38,8 +38,8 @@ int gt_run_source_find(char **path, const char *argument, struct gt_err *err);
 const char *gt_run_source_model(
     const struct gt_run_source *source, const char *given, struct gt_err *err);
 
-/* The data that the model was trained on, as the checkpoint has it, or else the run; nothing if
- * neither does. Release it in any case. Errors: GT_EFORMAT, GT_ENOMEM. */
+/* Describe the training data from the checkpoint, or else from the run; an empty description if
+ * neither has one. Release *out in any case. Errors: GT_EFORMAT, GT_ENOMEM. */
 int gt_run_source_describe(
     struct gt_data_description *out, const struct gt_run_source *source, struct gt_err *err);
 

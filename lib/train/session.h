@@ -71,8 +71,8 @@ struct gt_session_purpose {
 	int (*weights)(struct gt_session *s, void *self, struct gt_err *err);
 };
 
-/* Check that this build computes on these devices, that they are there, and that collectives can go
- * this way between them (gt_device_way_choose(); NULL: any), for programs that start ranks. Errors:
+/* For programs that start ranks: check that this build supports these devices, that they exist, and
+ * that collectives between them can use `way` (gt_device_way_choose(); NULL: any). Errors:
  * gt_device_names_read()'s and gt_device_way_check()'s. */
 int gt_session_check_device(const char *list, const char *way, struct gt_err *err);
 

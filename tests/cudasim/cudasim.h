@@ -67,9 +67,9 @@ extern struct cudasim_products cudasim_products;
 
 /*
  * lib/nccl.cc stands in for NCCL. A test may set a version, and of the calls on a communicator,
- * counted from 1 on, one that rank `rank` refuses, one in whose course this rank gets an error, and
- * one that never ends on any rank. `never_joins`: this rank does not connect. What has been done
- * with communicators is counted.
+ * counted from 1 on, one that rank `rank` refuses, one during which this rank gets an error, and
+ * one that never ends on any rank. `never_joins`: this rank does not connect. The struct also
+ * counts calls on communicators.
  */
 struct cudasim_nccl {
 	int version, rank;

@@ -1,4 +1,4 @@
-/* test_fused.c - products that do more, with epilogues and without, against plain loops. */
+/* test_fused.c - products fused with other ops, with epilogues and without, against plain loops. */
 #include "tests/common/calls.h"
 #include "tests/cudasim/cudasim.h"
 

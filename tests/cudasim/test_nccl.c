@@ -85,7 +85,7 @@ static double get(const void *p, enum gt_dtype dtype, int64_t i)
 	return *(const int8_t *)at;
 }
 
-/* What a rank has at element i of `out`; where nothing is written, what was there. */
+/* The expected element i of a rank's `out`; its old value if the collective does not write it. */
 static double wanted_of(const struct rank *r, const struct form *f, int peer, int64_t i, double was)
 {
 	bool whole = is_whole(f->dtype);
@@ -332,7 +332,7 @@ static int split_all(struct rank *r)
 	return rc ? r->err.code : 0;
 }
 
-/* NCCL then goes by way of the host, without us. */
+/* Without access between GPUs, NCCL itself moves data through the host. */
 static void gpus_need_not_reach_each_other(void **state)
 {
 	(void)state;

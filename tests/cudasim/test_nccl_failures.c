@@ -1,4 +1,4 @@
-/* test_nccl_failures.c - who gets a simulated NCCL, and what ranks hear of those that fail. */
+/* test_nccl_failures.c - ranks that may use a simulated NCCL, and the errors of ranks that fail. */
 #include "tests/cudasim/nccl_ranks.h"
 
 #include <unistd.h>

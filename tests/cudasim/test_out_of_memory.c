@@ -1,4 +1,4 @@
-/* test_out_of_memory.c - a run whose n-th allocation fails: told why, and nothing is kept. */
+/* test_out_of_memory.c - runs whose n-th allocation fails give the reason and free all memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* test_plan.c - what the plan of a large model takes on a GPU: launches, and bytes moved. */
+/* test_plan.c - launches and bytes moved of the plan of a large model on a GPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,7 +81,7 @@ static double launches_of_blocks(const json_t *plan, double *most)
  *   2.4  for the input of GELU, which its gradient reads
  *   3.6  for the residual sums, which mixed precision keeps in float32
  *
- * which makes 42.35. The bound of 20 launches is on average over the blocks: the first block has 21,
+ * which makes 42.35. The bound of 20 launches is on average over the blocks: the first one has 21,
  * because it has a norm and its gradient besides, of an embedding's sum, which no product makes.
  */
 static void gpt2_moves_few_bytes(void **state)

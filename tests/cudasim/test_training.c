@@ -241,7 +241,7 @@ static int count_lines_with(FILE *f, const char *text)
 	return count;
 }
 
-/* One rank says so, unless it was asked for. */
+/* Rank 0 alone logs the reason, and only if the user did not ask for that backend. */
 static void a_slower_way_is_told(void **state)
 {
 	static const struct {

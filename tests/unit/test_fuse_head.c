@@ -141,7 +141,7 @@ static bool has(const struct gt_graph *g, const struct gt_op *op)
 
 enum wrong { NOTHING, BIAS, NOT_TRANSPOSED, OUTPUT, READ_TWICE, SUMMED, FIXED, WRONGS };
 
-/* A head that is none, or not alone: the nodes stay. */
+/* Graphs that are not a head, or whose values have other readers: the nodes stay. */
 static void test_left_alone(void **state)
 {
 	(void)state;

@@ -1,4 +1,4 @@
-/* test_fuse_products.c - the pass by which products take over what stands around them. */
+/* test_fuse_products.c - the pass that fuses products with GELU, bias gradients and casts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -142,7 +142,7 @@ static void test_backends_choose(void **state)
 	gt_graph_free(g);
 }
 
-/* Without a backward part, what gelu was given is not kept. */
+/* Without a backward part, the input of gelu is not kept. */
 static void test_forward(void **state)
 {
 	struct gt_graph *g = pass_graph();

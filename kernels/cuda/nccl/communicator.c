@@ -1,4 +1,4 @@
-/* communicator.c - NCCL's communicators: who can have one, how ranks connect and part. */
+/* communicator.c - NCCL's communicators: check ranks, connect and disconnect them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
 
-/* For what NCCL has still to do when all collectives have ended. */
+/* Longest wait for NCCL to finalize a communicator whose collectives have all ended. */
 static const double parting_s = 2;
 
 /* ---- errors ---- */
@@ -98,7 +98,7 @@ static int agree(struct gt_group *host, const struct gt_err *mine, struct gt_err
 	return rc;
 }
 
-/* ---- who can have one ---- */
+/* ---- checking the ranks ---- */
 
 struct card {
 	struct verdict verdict;
@@ -106,7 +106,7 @@ struct card {
 	char gpu[16];     /* "cuda:0" */
 	char bus[32];     /* where it is in its host */
 	char host[128];   /* also of containers with the same name */
-	char process[64]; /* of its host; numbers alone are also those of other containers */
+	char process[64]; /* id and its namespace, as other containers may use the same ids */
 };
 
 static void read_host(char *out, size_t room)
@@ -125,7 +125,7 @@ static void read_host(char *out, size_t room)
 
 static void read_process(char *out, size_t room)
 {
-	char numbers[40] = ""; /* "pid:[4026531836]": who has given them */
+	char numbers[40] = ""; /* the namespace of process ids: "pid:[4026531836]" */
 
 	if (readlink("/proc/self/ns/pid", numbers, sizeof(numbers) - 1) < 0)
 		numbers[0] = '\0';
@@ -184,9 +184,9 @@ static int compare(const struct card *cards, int size, struct gt_err *err)
 }
 
 /*
- * NCCL has the GPUs of one process, whose ranks are threads, read and write each other's buffers
- * (NVIDIA, "NCCL environment variables", NCCL_P2P_DIRECT_DISABLE). Memory of pools, as gtrain's is,
- * they reach only when it has been opened to them.
+ * If ranks are threads of one process, NCCL lets their GPUs read and write each other's buffers
+ * (NVIDIA, "NCCL environment variables", NCCL_P2P_DIRECT_DISABLE). GPUs can access memory of pools,
+ * as gtrain's is, only after the pool is opened to them.
  */
 static int open_to_threads(
     const struct gt_group *world, const struct card *cards, struct gt_err *err)
@@ -231,7 +231,7 @@ void gt_nccl_rest(double *pause_s)
 	*pause_s = *pause_s < least_s ? least_s : *pause_s < most_s ? *pause_s * 1.1 : most_s;
 }
 
-/* What becomes of the communicator's last call. */
+/* The status of the communicator's last call, which may still be in progress. */
 static int status_of(struct gt_nccl_group *g)
 {
 	int status = GT_NCCL_SUCCESS, rc = GT_NCCL_SUCCESS;
@@ -261,7 +261,7 @@ int gt_nccl_background(struct gt_nccl_group *g, const struct gt_collective *c, s
 	return set_background_error(g, status, gt_collective_text(c).s, err);
 }
 
-/* The watch sees to ranks that do not come. */
+/* No timeout here: the watch makes the group fail if a rank does not come. */
 int gt_nccl_settle(
     struct gt_nccl_group *g, int status, const struct gt_collective *c, struct gt_err *err)
 {
@@ -360,7 +360,7 @@ static void *take(struct gt_nccl_group *g)
 	return comm;
 }
 
-/* Nobody else may be in a function of the communicator: with the lock. */
+/* Takes the lock `calls`, as NCCL allows no other call on the communicator meanwhile. */
 void gt_nccl_abort(struct gt_nccl_group *g)
 {
 	pthread_mutex_lock(&g->calls);
@@ -370,7 +370,7 @@ void gt_nccl_abort(struct gt_nccl_group *g)
 	pthread_mutex_unlock(&g->calls);
 }
 
-/* A rank that leaves others alone with their work is not to keep them waiting. */
+/* Wait at most parting_s for the other ranks; then abort, so that no rank waits for ever. */
 void gt_nccl_disconnect(struct gt_nccl_group *g)
 {
 	double until = gt_clock_s() + parting_s, pause_s = 0;

@@ -14,7 +14,7 @@ static const struct gt_backend *backend_of(const struct gt_nccl_group *g)
 
 /* ---- failing ---- */
 
-/* The error is there before GPUs stop waiting: who waits for them finds it then. */
+/* Store the error before the abort lets GPUs go on, so threads that wait for a GPU find it. */
 int gt_nccl_fail(struct gt_nccl_group *g, struct gt_err *err)
 {
 	bool first;
@@ -61,7 +61,7 @@ static const int reductions[] = {
 	[GT_MAX] = GT_NCCL_MAX,
 };
 
-/* What only moves, moves as bytes, whatever its type. With the lock of the communicator. */
+/* Call NCCL; the caller holds `calls`. Collectives that only move data move bytes of any type. */
 static int call(const struct gt_nccl_group *g, const struct gt_collective *c)
 {
 	size_t count = (size_t)c->count, bytes = count * gt_dtype_size(c->dtype);
@@ -170,7 +170,7 @@ static int nccl_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err
 	return gt_nccl_failed(g, err);
 }
 
-/* Of a ticket whose place another has by now, the collective has ended. */
+/* If a later ticket has taken this ticket's place, the collective has ended. */
 static int nccl_await(
     struct gt_group *group, uint64_t ticket, struct gt_stream *stream, struct gt_err *err)
 {
@@ -254,7 +254,7 @@ static void give_up(struct gt_nccl_group *g)
 	gt_group_stop(g->host);
 }
 
-/* Where the GPU has done all there was, its watch still meets those of other ranks. */
+/* If the GPU has done all its work, let the watch go on: other ranks still have to meet it. */
 static void nccl_stop(struct gt_group *group)
 {
 	struct gt_nccl_group *g = (struct gt_nccl_group *)group;
@@ -328,7 +328,7 @@ static int make_parts(struct gt_nccl_group *g, struct gt_err *err)
 	return 0;
 }
 
-/* A rank that lacks memory for its parts keeps the others waiting no longer than they do. */
+/* If this rank fails here, the others find it gone in gt_nccl_connect(), or reach their timeout. */
 static int make(struct gt_group **group, const struct gt_device *device, struct gt_err *err)
 {
 	struct gt_group *host = *group;

@@ -17,13 +17,13 @@
  *   caller's stream   ... work | came                      (await: ended) | work ...
  *   own stream                   wait for came | begun | NCCL | ended
  *
- * NCCL itself does not see that ranks call different collectives, nor which rank is late, nor
- * always that one is dead: work of GPUs waits for ever then. So each group has a watch, a thread of
- * the host. For one collective after the other it waits until this GPU has begun it, meets those of
- * the other ranks in the group for host memory (group_meet.h), which finds ranks that are late,
- * dead, or call something else, and waits until it has ended. On an error it aborts the
- * communicator, which ends what GPUs wait for; and the error is that of all later calls for the
- * device.
+ * NCCL does not notice that ranks call different collectives or that a rank is late, and not always
+ * that one is dead: then GPUs wait for ever. So each group has a watch, a thread of the host. For
+ * each collective, in order, the watch waits until this GPU has begun it. Then it meets the watches
+ * of the other ranks in the group for host memory (group_meet.h), which finds ranks that are late
+ * or dead or call another collective. Then it waits until the GPU has ended it. On an error the
+ * watch aborts the communicator, so GPUs stop waiting, and all later calls for the device
+ * return that error.
  */
 
 struct gt_nccl_ticket {
@@ -38,7 +38,7 @@ struct gt_nccl_group {
 	const struct gt_device *device;
 	struct gt_stream *stream;
 	struct gt_event *came; /* the caller's stream has come to the collective */
-	void *token;           /* device memory: what ranks add up at a barrier */
+	void *token;           /* device memory that a barrier all-reduces */
 	struct gt_lent *lent;
 
 	pthread_mutex_t calls; /* of the communicator: one function at a time */
@@ -52,7 +52,7 @@ struct gt_nccl_group {
 	uint64_t started;                                /* the caller's thread alone moves it on */
 	uint64_t ended;                                  /* as the watch has seen */
 	bool stopped;       /* nothing more is to be started: gt_group_stop() */
-	bool given_up;      /* this was the failure: others see that this rank leaves */
+	bool given_up;      /* this rank gave up: its error is not sent, others see it leave */
 	bool over;          /* the watch is to return when all has ended */
 	atomic_bool failed; /* set with the lock, read without */
 	struct gt_err err;  /* the first, where `failed` */
@@ -69,12 +69,13 @@ int gt_nccl_check_ranks(struct gt_group *world, const struct gt_device *device, 
 /* Connect the ranks: a collective call, before there is a watch. */
 int gt_nccl_connect(struct gt_nccl_group *g, struct gt_err *err);
 
-/* From any thread: end what GPUs wait for; and, where all is done, tell the other ranks before. */
+/* From any thread: let GPUs stop waiting, at once; or after finalizing with the other ranks, for a
+ * group whose collectives have all ended. */
 void gt_nccl_abort(struct gt_nccl_group *g);
 void gt_nccl_disconnect(struct gt_nccl_group *g);
 
-/* Until NCCL has queued what a function with this result was to queue, which may mean to connect
- * the ranks first. */
+/* Wait until NCCL has queued the call that returned `status`. NCCL may have to connect the ranks
+ * first. */
 int gt_nccl_settle(
     struct gt_nccl_group *g, int status, const struct gt_collective *c, struct gt_err *err);
 
@@ -83,7 +84,8 @@ int gt_nccl_background(struct gt_nccl_group *g, const struct gt_collective *c, s
 
 /* ---- group.c ---- */
 
-/* The group has failed with *err, or with the first error, which *err becomes. From any thread. */
+/* Make the group fail with *err. If it has failed before, copy that error to *err. From any
+ * thread. */
 int gt_nccl_fail(struct gt_nccl_group *g, struct gt_err *err);
 
 /* 0, or the error that the group has failed with. */
@@ -93,7 +95,7 @@ int gt_nccl_failed(struct gt_nccl_group *g, struct gt_err *err);
 
 int gt_nccl_watch(struct gt_nccl_group *g, struct gt_err *err);
 
-/* It ends, once it has seen the end of all collectives or an error. */
+/* Join the watch, which returns after all collectives have ended or after an error. */
 void gt_nccl_end_watch(struct gt_nccl_group *g);
 
 #endif

@@ -1,12 +1,12 @@
-/* watch.c - the thread that sees to it that collectives of GPUs end. */
+/* watch.c - the thread that makes collectives of GPUs end: with their result or an error. */
 #include <errno.h>
 #include <signal.h>
 
 #include "kernels/cuda/nccl/inside.h"
 #include "lib/base/clock.h"
 
-/* How often other ranks are looked at, and how much longer a collective may take that a rank has
- * left behind: it may have ended there. */
+/* Check the other ranks every look_s. After a rank has gone, wait grace_s more for the collective:
+ * that rank may have completed its part. */
 static const double look_s = 0.1, grace_s = 1;
 
 static const struct gt_backend *backend_of(const struct gt_nccl_group *g)
@@ -28,7 +28,7 @@ static struct gt_nccl_ticket *next_ticket(struct gt_nccl_group *g)
 	return t;
 }
 
-/* The work before it may take any time. */
+/* No timeout: the work queued before the collective may take any time. */
 static int await_begin(struct gt_nccl_group *g, const struct gt_nccl_ticket *t, struct gt_err *err)
 {
 	double pause_s = 0;
@@ -106,8 +106,8 @@ static int see_through(struct gt_nccl_group *g, struct gt_nccl_ticket *t, struct
 	return await_end(g, t, err);
 }
 
-/* The other ranks, which wait for this one, hear of its error; they see by themselves where it
- * leaves. */
+/* Send this rank's error to the other ranks, which wait for it. A rank that gave up sends
+ * none: the others see it leave. */
 static void tell(struct gt_nccl_group *g)
 {
 	struct gt_err err = GT_ERR_INIT;
@@ -142,7 +142,7 @@ static void *live(void *self)
 	return NULL;
 }
 
-/* Signals are for the threads that were there before. */
+/* Start the watch with all signals blocked, so that other threads of the program get them. */
 int gt_nccl_watch(struct gt_nccl_group *g, struct gt_err *err)
 {
 	sigset_t all, before;

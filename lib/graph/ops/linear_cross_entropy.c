@@ -27,7 +27,7 @@ static int check_inputs(const struct gt_node *n, enum gt_dtype wide, struct gt_e
 		return gt_err_set(err, GT_EINVAL, "chunks of %lld rows, not of a multiple of %d",
 		    (long long)n->attrs.head.rows, GT_HEAD_ROWS);
 	if (n->in[4] && !n->in[3])
-		return gt_err_set(err, GT_EINVAL, "a gradient of no loss");
+		return gt_err_set(err, GT_EINVAL, "dloss is given without the weight");
 	return check_scalar(n->in[3], "the weight", wide, err)
 	           ? err->code
 	           : check_scalar(n->in[4], "the gradient", wide, err);
@@ -62,8 +62,8 @@ static void linear_cross_entropy_print(const struct gt_node *n, FILE *f)
 	fprintf(f, " rows=%lld", (long long)n->attrs.head.rows);
 }
 
-/* A product of as many terms makes the logits, and each gradient; the loss has some more per logit,
- * as those ops count them. */
+/* The logits and each gradient are products with the same number of terms. The loss adds a few
+ * FLOPs per logit, as the separate ops count them. */
 static double linear_cross_entropy_flops(const struct gt_node *n)
 {
 	double rows = (double)gt_value_rows(n->in[0]), width = (double)gt_value_last(n->in[0]);
@@ -72,8 +72,8 @@ static double linear_cross_entropy_flops(const struct gt_node *n)
 	return logits * (n->in[4] ? 3 * 2 * width + 6 : 2 * width + (n->in[3] ? 3 : 4));
 }
 
-/* Each chunk reads the weights, and logits are written and read, and so are their gradients, which
- * two products read. All chunks but the first read the gradient by the weights, too. */
+/* Each chunk reads the weights, writes and reads its logits, and writes their gradients, which two
+ * products read. Every chunk but the first also reads the gradient by the weights. */
 static void linear_cross_entropy_add_bytes(const struct gt_node *n, struct gt_cost *cost)
 {
 	int64_t rows = gt_value_rows(n->in[0]), most = n->attrs.head.rows;

@@ -1,9 +1,9 @@
-/* matmul_fused.c - products that do what comes before or behind them: activations, sums, types. */
+/* matmul_fused.c - products fused with GELU, its gradient, bias gradients and casts. */
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 
-/* These ops are no rows of gt_ops: a pass makes them, behind the backward pass and where the
- * backend has kernels for them (passes/fuse_products.c). So they have no gradients. */
+/* These ops are not in gt_ops. The pass fuse_products makes them after the backward pass, if the
+ * backend has kernels for them, so they need no gradients. */
 
 static int infer_product(
     struct gt_node *n, struct gt_value *y, struct gt_value *bias, struct gt_err *err)

@@ -123,7 +123,7 @@ static int add_layer_norm_infer(struct gt_node *n, struct gt_err *err)
 	return gt_infer_vector(n->in[3], "the bias", wide, width, err);
 }
 
-/* Nobody reads y: the gradient of the sum is that of both addends. */
+/* If no node reads y, the gradient of the sum is the gradient of both addends. */
 static void pass_sum_gradient(struct gt_graph *g, struct gt_node *n, struct gt_value *d_sum,
     const bool *wanted, struct gt_value **d_in)
 {

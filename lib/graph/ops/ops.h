@@ -27,14 +27,14 @@ struct gt_value *gt_matmul(struct gt_graph *g, struct gt_value *a, struct gt_val
     struct gt_value *bias, bool trans_a, bool trans_b);
 
 /*
- * Products that do more, of backends that have kernels for them: a pass makes them.
+ * Products fused with other ops. The pass fuse_products makes them if the backend has kernels.
  * matmul_gelu: as matmul, and p is its y.
  *   out  y F = gelu(p), the tanh form;  p F like y (left out where nobody reads it)
  * matmul_gelu_grad:  in a, b as matmul, p F like y     out  y = op(a) op(b) times gelu'(p)
- * weight_grad: y = a^T b, and what is summed up for a bias.
- *   in   a F [..., M];  b F [..., N];  bias, optional: only tells that the sums over the rows of a
- *        are wanted;  bias, optional: those of b; at most one of both
- *   out  y W [M, N];  sums W [M] or [N] (left out without)
+ * weight_grad: y = a^T b, and the gradient of a bias: the sums over the rows of a or of b.
+ *   in   a F [..., M];  b F [..., N];  a again, optional: asks for its sums;  b again, optional:
+ *        asks for its sums; at most one of the two
+ *   out  y W [M, N];  sums W [M] or [N] (left out if neither is asked for)
  */
 
 /* bias_add: y = x + bias; may overwrite x.     in   x F [..., N];  bias F [N]     out  y like x */
@@ -300,9 +300,9 @@ struct gt_value *gt_classify_stats(
  *   in   x F [..., C];  w F [V, C];  target I32 [...];  weight W [], optional;  dloss W [],
  *        optional, not without weight
  *   out  loss W [], with weight;  stats F64 [4], without;  dx like x and dw W [V, C], with dloss
- * Of 16 bits, logits are rounded to that type, and their gradients are, as where they are tensors.
- * Sums of dw over rows are in W. It has no gradient: a pass puts it in place of the nodes of both
- * parts (passes/fuse_head.c).
+ * With 16-bit inputs, logits and their gradients are rounded to that type, as if they were tensors.
+ * Sums over rows for dw are in W. The op has no gradient: fuse_head replaces the forward and the
+ * backward nodes by it.
  */
 
 /* ---- loss_sharded.c ---- */

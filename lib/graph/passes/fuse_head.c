@@ -14,10 +14,10 @@
  *   d = cross_entropy_grad(dloss, logits, target, lse, weight)
  *   [cast]
  *
- * and in evaluation the first line, [cast], and classify_stats(logits, target). One node takes
- * their place, where the loss is made: dloss, which is 1 or the scale of the step, is known there.
- * Anything else that reads a value in between, such as ranks that share the classes or gather the
- * logits, leaves the nodes as they are.
+ * In evaluation a head is the first line, [cast], and classify_stats(logits, target). One node
+ * replaces them at the place of the loss, where dloss (1, or the scale of the step) is known. If
+ * another node reads a value in between, as when ranks share the classes or gather the logits, the
+ * pass leaves the nodes as they are.
  */
 struct head {
 	struct gt_node *product, *wide, *judge;               /* the forward part; casts or NULL */
@@ -74,7 +74,7 @@ static bool find_forward(struct head *h, struct gt_node *judge, const int *uses)
 	       n->in[1]->ndim == 2 && judge->in[0]->dtype == gt_dtype_wide(logits->dtype);
 }
 
-/* The gradient by the logits, and the cast of it. Its type is that of the logits again. */
+/* Find the gradient by the logits, after its cast back to the type of the logits; or NULL. */
 static struct gt_value *find_grad(
     const struct gt_graph *g, struct head *h, const struct gt_node *loss, const int *uses)
 {
@@ -91,8 +91,8 @@ static struct gt_value *find_grad(
 	return h->low ? h->low->out[0] : NULL;
 }
 
-/* The gradients by x and w, and no other reader of that by the logits. That by w leaves the node in
- * the wide type. */
+/* Find the gradients by x and by w. No other node may read the gradient by the logits. The gradient
+ * by w leaves the fused node in the wide type. */
 static bool find_backward(const struct gt_graph *g, struct head *h, const int *uses)
 {
 	const struct gt_value *x = h->product->in[0], *w = h->product->in[1];
@@ -114,7 +114,7 @@ static bool find_backward(const struct gt_graph *g, struct head *h, const int *u
 	return !dloss->producer || dloss->producer->op == &gt_op_fill;
 }
 
-/* Whether a node judges logits that nothing else reads, but what this pass replaces. */
+/* Whether `judge` is the loss or the statistics of a head whose logits only its own nodes read. */
 static bool find(const struct gt_graph *g, struct head *h, struct gt_node *judge, const int *uses)
 {
 	int readers;
@@ -138,9 +138,9 @@ static int64_t round_up(int64_t n, int64_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* How many rows of logits are made at a time; 0: all of them take too little memory, and rows begin
- * where the backend wants them. Chunks are of about the same size; where they are large, of whole
- * tiles of products. */
+/* Rows of logits per chunk. 0: do not fuse, as all logits take little memory and their rows are
+ * aligned as the backend wants. Chunks have about the same size; large ones are whole tiles of
+ * products. */
 static int64_t chunk_rows(const struct gt_pass_options *o, const struct gt_value *logits)
 {
 	enum { TILE = 128 };
@@ -170,8 +170,8 @@ static struct gt_node *maker_behind(const struct gt_graph *g, const struct head 
 	return n && gt_node_index(g, n) > gt_node_index(g, h->judge) ? n : NULL;
 }
 
-/* Let n, which stands at the end of the list, make what the nodes of the head made, and take their
- * place. What makes dloss moves there, too. */
+/* Move n from the end of the list to the place of the loss, and remove the nodes of the head. The
+ * node that makes dloss moves there, too. */
 static void replace(struct gt_graph *g, const struct head *h, struct gt_node *n)
 {
 	struct gt_node *before = maker_behind(g, h);

@@ -49,7 +49,7 @@ static void take_casts(struct pair *p, const struct gt_graph *g, const int *uses
 	}
 }
 
-/* Whether a node between both reads the sum, which will not be there yet. */
+/* Whether a node between add and norm reads the sum, which the fused op makes only later. */
 static bool is_read_between(const struct gt_graph *g, const struct pair *p, size_t norm)
 {
 	for (size_t i = norm; i-- > 0 && g->nodes[i] != p->add;)
@@ -67,8 +67,8 @@ static bool is_one_block(const struct pair *p)
 	       !memcmp(p->add->scope, p->norm->scope, length);
 }
 
-/* Where blocks are computed again, a block that began with what its norm makes, and not with the
- * sum, would have to keep both. */
+/* With --recompute a block is computed again from its inputs. If the fused op belonged to the block
+ * before, this block would have to keep two inputs, the sum and the norm. */
 static bool may_fuse(const struct pair *p, const struct gt_pass_options *options)
 {
 	return !options->recompute || !options->recompute->most || is_one_block(p);

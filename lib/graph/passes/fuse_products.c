@@ -1,4 +1,4 @@
-/* fuse_products.c - products take over what comes before or behind them, where kernels can. */
+/* fuse_products.c - fuse products with GELU, its gradient, bias gradients and casts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,7 +97,7 @@ static struct gt_value *widened(const struct pass *p, struct gt_value *v, struct
 	return *cast ? (*cast)->out[0] : NULL;
 }
 
-/* Behind the product at `index`, the sum over the rows of one of its sides. */
+/* Find, after the product at `index`, a bias_grad that sums the rows of one of its inputs. */
 static struct gt_node *find_sums(
     const struct pass *p, size_t index, struct gt_value **sums, struct gt_node **cast)
 {
@@ -131,7 +131,7 @@ static bool fuse_weight_grad(struct pass *p, size_t index)
 	sum = find_sums(p, index, &sums, &sum_cast);
 	if (!cast && !sum)
 		return false;
-	/* It only tells which sums are wanted; a side is always there. */
+	/* Input 2 or 3 only tells of which side the sums are wanted; it is that side again. */
 	if (sum)
 		in[sum->in[0] == n->in[0] ? 2 : 3] = sum->in[0];
 	n->op = &gt_op_weight_grad;
@@ -173,7 +173,7 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 
 const struct gt_pass gt_pass_fuse_products = {
 	.name = "fuse-products",
-	.purpose = "let products do what comes before or behind them, where the backend can",
+	.purpose = "fuse products with GELU, bias gradients and casts, where the backend can",
 	.applies = applies,
 	.run = run,
 };

@@ -14,8 +14,8 @@
  *
  * - Nothing blocks, so ranks connect in the background: at first, and once more at the first call
  *   of each kind. What that call queues is queued when all ranks have called it.
- * - Work of a rank's stream begins when that of all ranks has been reached. Where calls differ,
- *   a rank has died or aborts, GPUs wait for ever, until this rank aborts, too.
+ * - A collective begins when the streams of all ranks have reached it. If calls differ, or a rank
+ *   has died or aborted, GPUs wait until their own rank aborts, too.
  * - Two ranks on one GPU are refused. Buffers have to be device memory that is open to the other
  *   GPUs, which reach it unless CUDASIM_PEERS is "no".
  * - Sums go round a ring, so that their order depends on the element's place; those of 16 bits are
@@ -40,7 +40,7 @@ struct encounter {
 	std::vector<call> calls;
 	std::vector<bool> called, reached;
 	std::vector<cudaStream_t> held; /* what the streams have still to be given */
-	std::shared_ptr<int> fails;     /* who gets an error when all have come; or NULL */
+	std::shared_ptr<int> fails;     /* where to store an error when all have come; or NULL */
 	bool broken, done;
 
 	explicit encounter(size_t n)
