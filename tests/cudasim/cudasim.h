@@ -25,8 +25,13 @@ extern "C" {
  * - The pinned host memory that a copy goes to is NaN until the copy runs, unless an earlier copy
  *   that still has to run uses it, or streams wait for functions of the host, which may use it.
  *
+ * - Memory of cudaMalloc() may be opened by other processes, each of which simulates the same GPUs
+ *   with queues of its own. The host's rights, NaN and red zones are as for other memory.
+ *
  * Faults are: threads that wait at different barriers, or for lanes that never come; a lane that is
- * not in its own mask; a shuffle from a lane outside of the mask. A fault ends its kernel; from
+ * not in its own mask; a shuffle from a lane outside of the mask; memory that is
+ * freed while another process has it open; opened memory that is closed, or memory of the host that
+ * is unregistered, while queued work uses it. A fault ends its kernel; from
  * then on all calls for the device return cudaErrorLaunchFailure. A program that ends with a
  * fault that no test asked for exits with status 99.
  *
@@ -50,6 +55,9 @@ void cudasim_forget(int device);
 
 /* The n-th cudaMalloc() or cudaMallocHost() from now on fails, and so do all after it; 0: none. */
 void cudasim_fail_allocation(int n);
+
+/* Of the waits for a value from now on, the n-th does not wait; 0: all do. */
+void cudasim_lose_wait(int n);
 
 /* Kernels that ran so far. */
 long cudasim_kernels(void);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <sys/types.h>
 
 #include <cuda_runtime.h>
 
@@ -37,14 +38,15 @@ struct gate {
 
 /* A piece of work. Copies of it share what it holds. */
 struct item {
-	enum { KERNEL, COPY, FILL, FREE, RECORD, WAIT, WAIT_VALUE, GATE } kind;
+	enum { KERNEL, COPY, FILL, FREE, RECORD, WAIT, WAIT_VALUE, WRITE_VALUE, GATE } kind;
 	cudasim_grid grid;
 	std::shared_ptr<void> closure; /* of the grid */
 	void *to;
 	const void *from;
 	std::shared_ptr<void> staged; /* the bytes of pageable host memory */
 	size_t bytes;
-	unsigned value; /* of bytes that are filled; or the least that is waited for, at `from` */
+	unsigned value; /* of bytes that are filled; the least that is waited for, at `from`; or
+	                   what is written `to` */
 	std::shared_ptr<mark> at;
 	std::shared_ptr<gate> behind;
 	uint64_t number; /* items of all streams are counted */
@@ -84,6 +86,7 @@ extern thread_local int cudasim_device; /* the calling thread's */
 /* The result of a call, which cudaGetLastError() gives, too; and that of a device's faults. */
 cudaError_t cudasim_return(cudaError_t e);
 cudaError_t cudasim_device_error(int device);
+void cudasim_set_fault(int device, const char *text);
 
 cudasim_stream *cudasim_new_stream(int device);
 void cudasim_delete_stream(cudasim_stream *stream);
@@ -100,6 +103,9 @@ void cudasim_work_until(const std::function<bool()> &reached);
 
 /* Run one piece of work, if there is one that may run. */
 void cudasim_work();
+
+/* Whether a copy, a fill, a wait or a write that is queued uses some of these bytes. */
+bool cudasim_is_used(const void *p, size_t bytes);
 
 /* ---- graphs.cc: with the lock ---- */
 
@@ -128,11 +134,29 @@ void cudasim_unpoison(const void *p, size_t bytes);
 
 /* ---- memory.cc ---- */
 
-/* Device memory, filled with NaN; NULL: there is none left. */
-void *cudasim_take(int device, size_t bytes);
+/* Device memory, filled with NaN; NULL: there is none left. Other processes may open it where it is
+ * shared. */
+void *cudasim_take(int device, size_t bytes, bool shared);
 bool cudasim_give(int device, void *p); /* false: it is not a block of this device */
 size_t cudasim_memory_used(int device);
 size_t cudasim_memory_total();
+
+/* Memory that a process lets others open. */
+struct cudasim_shared_memory {
+	pid_t process;
+	int fd, device;
+	size_t bytes;
+	ino_t file;
+};
+
+bool cudasim_export(const void *p, struct cudasim_shared_memory *out); /* false: not shared */
+void *cudasim_open(const struct cudasim_shared_memory *shared);        /* NULL: it is not there */
+bool cudasim_close(void *p);                                           /* false: it is not open */
+bool cudasim_is_opened(const void *p); /* a block of another process begins here */
+
+/* Pin memory of the host; false: some of it is pinned in this way; there is none like this. */
+bool cudasim_register(void *p, size_t bytes);
+bool cudasim_unregister(void *p);
 
 void *cudasim_take_pinned(size_t bytes);
 bool cudasim_give_pinned(void *p);

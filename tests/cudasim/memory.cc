@@ -3,18 +3,28 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* Addresses of each device; red zones are the least distance of two blocks, and as long as the
  * alignment. */
 static const size_t span = (size_t)1 << 30;
 enum { ZONE = 256, PAGE = 4096 };
 
-/* Blocks of a device lie in the order of their addresses. */
+/* Blocks of a device lie in the order of their addresses. Memory that other processes may open is
+ * a file of its own, in whole pages. A process that has it open holds a lock of the file, which
+ * ends with the process. */
 struct block {
 	char *p;
 	size_t bytes;
 	block *next;
+	size_t room; /* with the red zone behind it */
+	int fd;      /* of the file; -1: there is none */
+	ino_t file;
+	int opened; /* how often this process has opened it; 0: it was made here */
 };
 
 struct device_memory {
@@ -26,7 +36,7 @@ struct device_memory {
 };
 
 static device_memory devices[CUDASIM_DEVICES];
-static block *pinned;
+static block *pinned, *registered;
 
 static size_t whole(size_t bytes, size_t unit)
 {
@@ -76,7 +86,7 @@ void cudasim_open_memory(bool open)
 }
 
 /* The link behind which a gap of `bytes` begins at or after `from`, and where it does. */
-static block **find_gap(device_memory *d, char *from, size_t bytes, char **at)
+static block **find_gap(device_memory *d, char *from, size_t bytes, size_t unit, char **at)
 {
 	char *end = d->first + span, *free_from = d->first;
 	block **link = &d->blocks;
@@ -85,41 +95,78 @@ static block **find_gap(device_memory *d, char *from, size_t bytes, char **at)
 		char *next = *link ? (*link)->p : end;
 		char *p = free_from > from ? free_from : from;
 
+		p = d->first + whole((size_t)(p - d->first), unit);
 		if (p < next && (size_t)(next - p) >= bytes) {
 			*at = p;
 			return link;
 		}
 		if (!*link)
 			return nullptr;
-		free_from = (*link)->p + whole((*link)->bytes, ZONE) + ZONE;
+		free_from = (*link)->p + (*link)->room;
 	}
 }
 
-void *cudasim_take(int device, size_t bytes)
+/* A block without access, behind which there is a red zone. The file is the block's from now on. */
+static block *place(device_memory *d, size_t bytes, int fd)
 {
-	device_memory *d = &devices[device];
-	size_t room = whole(bytes, ZONE) + ZONE;
-	block **link, *b;
+	size_t unit = fd < 0 ? ZONE : PAGE, room = whole(bytes + ZONE, unit);
+	block **link = nullptr, *b;
 	char *p;
 
-	if (!reserve(d) || bytes > cudasim_memory_total() - d->used)
+	if (reserve(d))
+		link = find_gap(d, d->cursor, room, unit, &p);
+	if (reserve(d) && !link)
+		link = find_gap(d, d->first, room, unit, &p);
+	if (!link || (fd >= 0 && mmap(p, room, PROT_NONE, MAP_SHARED | MAP_FIXED, fd, 0) != p))
 		return nullptr;
-	link = find_gap(d, d->cursor, room, &p);
-	if (!link)
-		link = find_gap(d, d->first, room, &p);
-	if (!link)
-		return nullptr;
-	b = new block{ p, bytes, *link };
+	b = new block{ p, bytes, *link, room, fd, 0, 0 };
 	*link = b;
-	d->used += bytes;
 	d->cursor = p + room;
 	if ((size_t)(d->cursor - d->first) > d->reached)
 		d->reached = whole((size_t)(d->cursor - d->first), PAGE);
+	cudasim_poison(p, room);
 	cudasim_unpoison(p, bytes);
+	return b;
+}
+
+static int new_file(size_t bytes)
+{
+	int fd = memfd_create("cudasim", MFD_CLOEXEC);
+
+	if (fd < 0 || ftruncate(fd, (off_t)whole(bytes + ZONE, PAGE))) {
+		perror("cudasim: memory that processes share");
+		abort();
+	}
+	return fd;
+}
+
+static ino_t number_of(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) ? 0 : st.st_ino;
+}
+
+void *cudasim_take(int device, size_t bytes, bool shared)
+{
+	device_memory *d = &devices[device];
+	block *b;
+	int fd;
+
+	if (bytes > cudasim_memory_total() - d->used)
+		return nullptr;
+	fd = shared ? new_file(bytes) : -1;
+	b = place(d, bytes, fd);
+	if (!b && shared)
+		close(fd);
+	if (!b)
+		return nullptr;
+	b->file = shared ? number_of(fd) : 0;
+	d->used += bytes;
 	set_access(d, true);
-	memset(p, 0xff, bytes);
+	memset(b->p, 0xff, bytes);
 	set_access(d, false);
-	return p;
+	return b->p;
 }
 
 /* Take the block that begins here out of the list; NULL: there is none. */
@@ -135,24 +182,135 @@ static block *unlink_block(block **link, const void *p)
 	return b;
 }
 
-bool cudasim_give(int device, void *p)
+/* The pages that are its alone have no content any more. */
+static void empty(const device_memory *d, const block *b)
 {
-	device_memory *d = &devices[device];
-	block *b = unlink_block(&d->blocks, p);
-	size_t first, end;
+	size_t first = whole((size_t)(b->p - d->first), PAGE);
+	size_t end = (size_t)(b->p - d->first) + b->bytes;
 
-	if (!b)
-		return false;
-	first = whole((size_t)(b->p - d->first), PAGE);
-	end = (size_t)(b->p - d->first) + b->bytes;
 	end -= end % PAGE;
 	if (end > first)
 		madvise(d->first + first, end - first, MADV_DONTNEED);
+}
+
+/* Without its file. */
+static void unmap(const block *b)
+{
+	void *p = mmap(b->p, b->room, PROT_NONE,
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+
+	if (p != b->p) {
+		perror("cudasim: memory that processes share");
+		abort();
+	}
+	close(b->fd);
+}
+
+bool cudasim_give(int device, void *p)
+{
+	device_memory *d = &devices[device];
+	block *b = cudasim_is_opened(p) ? nullptr : unlink_block(&d->blocks, p);
+
+	if (!b)
+		return false;
+	if (b->fd >= 0 && flock(b->fd, LOCK_EX | LOCK_NB))
+		cudasim_set_fault(device, "memory is freed that another process has open");
+	if (b->fd >= 0)
+		unmap(b);
+	else
+		empty(d, b);
 	cudasim_poison(b->p, b->bytes);
 	d->used -= b->bytes;
 	delete b;
 	return true;
 }
+
+/* ---- memory of other processes ---- */
+
+static block *block_at(const void *p)
+{
+	for (const device_memory &d : devices)
+		for (block *b = d.blocks; b; b = b->next)
+			if (b->p == p)
+				return b;
+	return nullptr;
+}
+
+bool cudasim_is_opened(const void *p)
+{
+	const block *b = block_at(p);
+
+	return b && b->opened;
+}
+
+bool cudasim_export(const void *p, struct cudasim_shared_memory *out)
+{
+	const block *b = block_at(p);
+
+	if (!b || b->fd < 0 || b->opened)
+		return false;
+	*out = { getpid(), b->fd, cudasim_device_of(p), b->bytes, b->file };
+	return true;
+}
+
+/* Its file, locked; -1: there is none any more, or another one has its number. */
+static int open_file(const struct cudasim_shared_memory *s)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)s->process, s->fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd >= 0 && (number_of(fd) != s->file || flock(fd, LOCK_SH | LOCK_NB))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+void *cudasim_open(const struct cudasim_shared_memory *s)
+{
+	device_memory *d = &devices[s->device];
+	block *b;
+	int fd;
+
+	for (b = d->blocks; b; b = b->next)
+		if (b->opened && b->file == s->file) {
+			b->opened++;
+			return b->p;
+		}
+	fd = open_file(s);
+	if (fd < 0)
+		return nullptr;
+	b = place(d, s->bytes, fd);
+	if (!b) {
+		close(fd);
+		return nullptr;
+	}
+	b->file = s->file;
+	b->opened = 1;
+	return b->p;
+}
+
+bool cudasim_close(void *p)
+{
+	block *b = block_at(p);
+	int device = cudasim_device_of(p);
+
+	if (!b || !b->opened)
+		return false;
+	if (--b->opened)
+		return true;
+	if (cudasim_is_used(p, b->bytes))
+		cudasim_set_fault(device, "memory is closed that queued work uses");
+	unlink_block(&devices[device].blocks, p);
+	unmap(b);
+	cudasim_poison(b->p, b->bytes);
+	delete b;
+	return true;
+}
+
+/* ---- looking for memory ---- */
 
 static bool holds(const block *b, const void *p, size_t bytes)
 {
@@ -188,7 +346,7 @@ void *cudasim_take_pinned(size_t bytes)
 		return nullptr;
 	cudasim_poison(p + bytes, whole(bytes ? bytes : 1, ZONE) - bytes);
 	memset(p, 0xff, bytes);
-	pinned = new block{ p, bytes, pinned };
+	pinned = new block{ p, bytes, pinned, bytes, -1, 0, 0 };
 	return p;
 }
 
@@ -206,5 +364,29 @@ bool cudasim_give_pinned(void *p)
 
 bool cudasim_is_pinned(const void *p, size_t bytes)
 {
-	return holds(pinned, p, bytes);
+	return holds(pinned, p, bytes) || holds(registered, p, bytes);
+}
+
+/* ---- memory of the host that is pinned where it is ---- */
+
+bool cudasim_register(void *p, size_t bytes)
+{
+	for (const block *b = registered; b; b = b->next)
+		if (b->p < (char *)p + bytes && (char *)p < b->p + b->bytes)
+			return false;
+	registered = new block{ (char *)p, bytes, registered, bytes, -1, 0, 0 };
+	return true;
+}
+
+bool cudasim_unregister(void *p)
+{
+	block *b = unlink_block(&registered, p);
+
+	if (!b)
+		return false;
+	if (cudasim_is_used(p, b->bytes))
+		cudasim_set_fault(
+		    cudasim_device, "host memory is unregistered that queued work uses");
+	delete b;
+	return true;
 }

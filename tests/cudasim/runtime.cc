@@ -66,7 +66,7 @@ static void end_with_faults()
 	}
 }
 
-static void set_fault(int device, const char *text)
+void cudasim_set_fault(int device, const char *text)
 {
 	if (!sim.watched)
 		atexit(end_with_faults);
@@ -139,12 +139,15 @@ static void run_item(const cudasim_stream *s, item *i)
 	case item::GATE:
 		i->behind->run();
 		break;
+	case item::WRITE_VALUE:
+		__atomic_store_n((unsigned *)i->to, i->value, __ATOMIC_RELEASE);
+		break;
 	case item::WAIT:
 	case item::WAIT_VALUE:
 		break;
 	}
 	if (fault)
-		set_fault(s->device, fault);
+		cudasim_set_fault(s->device, fault);
 }
 
 /* On a device with a fault no stream waits for the host. */
@@ -344,41 +347,6 @@ void cudasim_launch(dim3 grid, dim3 threads, size_t dynamic_bytes, cudaStream_t 
 
 /* ---- errors, devices ---- */
 
-const char *cudaGetErrorString(cudaError_t error)
-{
-	static const struct {
-		cudaError_t error;
-		const char *text;
-	} texts[] = {
-		{ cudaSuccess, "no error" },
-		{ cudaErrorInvalidValue, "invalid argument" },
-		{ cudaErrorMemoryAllocation, "out of memory" },
-		{ cudaErrorInvalidConfiguration, "invalid configuration argument" },
-		{ cudaErrorNoDevice, "no CUDA-capable device is detected" },
-		{ cudaErrorInvalidDevice, "invalid device ordinal" },
-		{ cudaErrorInvalidResourceHandle, "invalid resource handle" },
-		{ cudaErrorIllegalState, "the operation cannot be performed in the present state" },
-		{ cudaErrorNotReady, "device not ready" },
-		{ cudaErrorLaunchFailure, "unspecified launch failure" },
-		{ cudaErrorStreamCaptureUnsupported,
-		    "operation not permitted when stream is capturing" },
-		{ cudaErrorStreamCaptureInvalidated,
-		    "operation failed due to a previous error during capture" },
-		{ cudaErrorStreamCaptureUnmatched,
-		    "capture was not ended in the same stream as it began" },
-		{ cudaErrorStreamCaptureUnjoined, "capturing stream has unjoined work" },
-		{ cudaErrorStreamCaptureIsolation,
-		    "dependency created on uncaptured work in another stream" },
-		{ cudaErrorCapturedEvent,
-		    "operation not permitted on an event last recorded in a capturing stream" },
-	};
-
-	for (const auto &t : texts)
-		if (t.error == error)
-			return t.text;
-	return "unknown error";
-}
-
 cudaError_t cudaGetLastError()
 {
 	cudaError_t e = last_error;
@@ -443,7 +411,7 @@ static bool fails()
 	return sim.failing;
 }
 
-cudaError_t cudaMalloc(void **out, size_t bytes)
+static cudaError_t take(void **out, size_t bytes, bool shared)
 {
 	guard g(cudasim_lock);
 
@@ -454,8 +422,14 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
 		return cudaErrorStreamCaptureUnsupported;
 	if (!bytes)
 		return cudaSuccess;
-	*out = fails() ? nullptr : cudasim_take(cudasim_device, bytes);
+	*out = fails() ? nullptr : cudasim_take(cudasim_device, bytes, shared);
 	return *out ? cudaSuccess : cudasim_return(cudaErrorMemoryAllocation);
+}
+
+/* Other processes may open it. */
+cudaError_t cudaMalloc(void **out, size_t bytes)
+{
+	return take(out, bytes, true);
 }
 
 /* Waits for all work of the device, as the real one does. */
@@ -468,7 +442,7 @@ cudaError_t cudaFree(void *p)
 		return cudaSuccess;
 	if (cudasim_forbid_thread() != cudaSuccess)
 		return cudaErrorStreamCaptureUnsupported;
-	if (device < 0)
+	if (device < 0 || cudasim_is_opened(p))
 		return cudasim_return(cudaErrorInvalidValue);
 	finish_device(device);
 	cudasim_give(device, p);
@@ -479,7 +453,7 @@ cudaError_t cudaFree(void *p)
 cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream)
 {
 	(void)stream;
-	return cudaMalloc(out, bytes);
+	return take(out, bytes, false);
 }
 
 /* Also on a device with a fault, whose streams queue nothing. */
@@ -489,7 +463,7 @@ cudaError_t cudaFreeAsync(void *p, cudaStream_t stream)
 	cudasim_stream *s = cudasim_stream_of(stream);
 	item i = {};
 
-	if (cudasim_device_of(p) != s->device)
+	if (cudasim_device_of(p) != s->device || cudasim_is_opened(p))
 		return cudasim_return(cudaErrorInvalidValue);
 	if (cudasim_forbid_thread() != cudaSuccess)
 		return cudaErrorStreamCaptureUnsupported;
@@ -530,6 +504,16 @@ static cudaError_t copy_from_pageable(item *i, cudaStream_t stream)
 static bool overlap(const void *a, size_t a_bytes, const char *b, size_t b_bytes)
 {
 	return a && (const char *)a < b + b_bytes && b < (const char *)a + a_bytes;
+}
+
+bool cudasim_is_used(const void *p, size_t bytes)
+{
+	for (const cudasim_stream *s = sim.streams; s; s = s->next)
+		for (const item *i = s->first; i; i = i->next)
+			if (overlap(i->from, i->bytes, (const char *)p, bytes) ||
+			    overlap(i->to, i->bytes, (const char *)p, bytes))
+				return true;
+	return false;
 }
 
 /* Whether a copy that is queued reads or writes these bytes of the host, or a function of the host

@@ -1,4 +1,4 @@
-/* streams.cc - the simulator's streams and events, and waits for values that the host writes. */
+/* streams.cc - the simulator's streams and events, and values in the host's memory, waited for and written. */
 #include <cstdio>
 
 #include <cuda.h>
@@ -106,6 +106,25 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 
 /* ---- the driver ---- */
 
+static int lose_in; /* waits until one is lost; 0: none is */
+
+void cudasim_lose_wait(int n)
+{
+	guard g(cudasim_lock);
+
+	lose_in = n;
+}
+
+/* Values are in memory of the host that is pinned. */
+static CUresult queue_value(cudaStream_t stream, CUdeviceptr at, const item &i)
+{
+	if (at % i.bytes || !cudasim_is_pinned((const void *)at, i.bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (cudasim_forbid(cudasim_stream_of(stream)) != cudaSuccess)
+		return (CUresult)cudaErrorStreamCaptureUnsupported;
+	return (CUresult)cudasim_queue(stream, i);
+}
+
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags)
 {
 	item i = {};
@@ -113,21 +132,41 @@ CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, 
 
 	i.kind = item::WAIT_VALUE;
 	i.from = (const void *)at;
+	i.bytes = sizeof(value);
 	i.value = value;
-	if (flags != CU_STREAM_WAIT_VALUE_GEQ || at % sizeof(value) ||
-	    !cudasim_is_pinned(i.from, sizeof(value)))
+	if (flags != CU_STREAM_WAIT_VALUE_GEQ)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (cudasim_forbid(cudasim_stream_of(stream)) != cudaSuccess)
-		return (CUresult)cudaErrorStreamCaptureUnsupported;
-	return (CUresult)cudasim_queue(stream, i);
+	if (lose_in && !--lose_in)
+		return CUDA_SUCCESS;
+	return queue_value(stream, at, i);
+}
+
+/* Memory that the stream has written before is there for whoever sees the value. */
+CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags)
+{
+	item i = {};
+	guard g(cudasim_lock);
+
+	i.kind = item::WRITE_VALUE;
+	i.to = (void *)at;
+	i.bytes = sizeof(value);
+	i.value = value;
+	if (flags != CU_STREAM_WRITE_VALUE_DEFAULT)
+		return CUDA_ERROR_INVALID_VALUE;
+	return queue_value(stream, at, i);
 }
 
 cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **out, unsigned version,
     unsigned long long flags, enum cudaDriverEntryPointQueryResult *found)
 {
-	bool there = !strcmp(symbol, "cuStreamWaitValue32") && version >= 11070 && !flags;
+	bool waits = !strcmp(symbol, "cuStreamWaitValue32");
+	bool writes = !strcmp(symbol, "cuStreamWriteValue32");
 
-	*out = there ? (void *)cuStreamWaitValue32 : nullptr;
-	*found = there ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+	*out = nullptr;
+	if (version >= 11070 && !flags)
+		*out = waits    ? (void *)cuStreamWaitValue32
+		       : writes ? (void *)cuStreamWriteValue32
+		                : nullptr;
+	*found = *out ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
 	return cudaSuccess;
 }

@@ -18,8 +18,10 @@ typedef unsigned long long CUdeviceptr;
 typedef uint32_t cuuint32_t;
 
 enum { CU_STREAM_WAIT_VALUE_GEQ = 0 };
+enum { CU_STREAM_WRITE_VALUE_DEFAULT = 0 };
 
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags);
+CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags);
 
 #ifdef __cplusplus
 }
