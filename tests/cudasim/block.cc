@@ -483,11 +483,6 @@ bool cudasim_has_asan()
 	return __asan_poison_memory_region;
 }
 
-bool cudasim_has_tsan()
-{
-	return __tsan_create_fiber;
-}
-
 static size_t whole(size_t bytes)
 {
 	return (bytes + ALIGN - 1) / ALIGN * ALIGN;

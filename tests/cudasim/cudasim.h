@@ -102,10 +102,8 @@ struct cudasim_cudnn {
 };
 extern struct cudasim_cudnn cudasim_cudnn;
 
-/* Whether the program has the address sanitizer, or the thread sanitizer. The latter reports two
- * accesses of threads that no barrier orders, of one block or of two that follow each other. */
+/* Whether the program has the address sanitizer. */
 bool cudasim_has_asan(void);
-bool cudasim_has_tsan(void);
 
 #ifdef __cplusplus
 }

@@ -139,3 +139,16 @@ void planted_configure(unsigned threads, size_t dynamic_bytes, float *y)
 {
 	GT_LAUNCH(race, 1, threads, dynamic_bytes, NULL, y);
 }
+
+#ifdef __has_feature
+#define HAS_TSAN __has_feature(thread_sanitizer)
+#elif defined(__SANITIZE_THREAD__)
+#define HAS_TSAN true
+#else
+#define HAS_TSAN false
+#endif
+
+bool planted_has_tsan()
+{
+	return HAS_TSAN;
+}

@@ -3,6 +3,7 @@
 #define GT_TESTS_CUDASIM_PLANTED_H
 
 #include <cuda_runtime_api.h>
+#include <stdbool.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,6 +26,10 @@ enum planted {
 	PLANTED_GLOBAL,            /* of y */
 	PLANTED_READ               /* reads beyond the end of y */
 };
+
+/* Whether the thread sanitizer looks at these kernels, and not at the rest of the program alone. It
+ * reports two accesses of threads that no barrier orders, of one block or of two in a row. */
+bool planted_has_tsan(void);
 
 /* Queue one on a stream. */
 void planted_launch(enum planted which, float *y, cudaStream_t stream);
