@@ -85,9 +85,13 @@ static int conclude(struct gt_cmd_env *env, const struct gt_train_cli *cli,
 	gt_text_duration(time, r->train_s);
 	if (r->stopped && say_how_to_resume(env, cli, r, err))
 		return err->code;
+	if (r->ended)
+		gt_log_info(&env->log,
+		    "no better evaluation in the last %lld: the best was at step %lld, whose weights are best.pth",
+		    (long long)cli->train.patience, (long long)r->best_step);
 	if (!r->stopped)
 		gt_log_info(&env->log, "done: %lld steps in %s, run directory %s",
-		    (long long)r->total, time, cli->train.out);
+		    (long long)r->step, time, cli->train.out);
 	return cli->common.json ? print_result(cli, r, err) : 0;
 }
 

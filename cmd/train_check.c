@@ -118,5 +118,9 @@ int gt_cmd_train_check(
 	if (!cli->train.init_from && (given(env, "map") || given(env, "strict")))
 		return gt_err_set(err, GT_EINVAL, "--%s is for --init-from, which is not given",
 		    given(env, "map") ? "map" : "strict");
+	if (cli->train.patience && !cli->train.val && !(cli->train.val_split > 0)) {
+		gt_err_set(err, GT_EINVAL, "--patience counts evaluations, and there are none");
+		return gt_err_hint(err, "--val DATA or --val-split F makes some");
+	}
 	return check_pairs(env, cli, err);
 }

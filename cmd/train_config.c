@@ -57,17 +57,12 @@ static bool is_same_dir(const char *a, const char *b)
 	       x.st_ino == y.st_ino;
 }
 
-int gt_cmd_train_load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
+/* The run that --resume goes on with, or the checkpoint. */
+static int load_resumed(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
 {
 	bool exists, found = false;
 	int rc = 0;
 
-	if (cli->config) {
-		rc = gt_opts_load(&env->opts, cli->config, err);
-		return rc ? rc : gt_opts_reset_stale(&env->opts, err);
-	}
-	if (!cli->train.resume)
-		return 0;
 	if (is_same_dir(cli->train.resume, cli->train.out ? cli->train.out : cli->train.resume)) {
 		cli->train.out = cli->train.resume;
 		cli->train.resume = "auto";
@@ -85,4 +80,17 @@ int gt_cmd_train_load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, s
 		return rc;
 	}
 	return load_from_checkpoint(env, cli->train.resume, err);
+}
+
+int gt_cmd_train_load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
+{
+	/* A longer run keeps its warm-up and what else came from its length: that is behind it. */
+	static const char *const length[] = { "steps", "epochs", "batch", "accumulate", NULL };
+	int rc = 0;
+
+	if (cli->config)
+		rc = gt_opts_load(&env->opts, cli->config, err);
+	else if (cli->train.resume)
+		rc = load_resumed(env, cli, err);
+	return rc ? rc : gt_opts_reset_stale(&env->opts, cli->config ? NULL : length, err);
 }

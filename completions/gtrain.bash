@@ -59,7 +59,7 @@ _gtrain()
 	train:--decay-steps) return ;;
 	train:--device) words='cpu cuda' ;;
 	train:--threads) return ;;
-	train:--recompute) words='none all auto --model --data --val --val-split --init-from --map --strict --epochs --steps --batch --accumulate --seed --reproducible --amp --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
+	train:--recompute) words='none all auto --model --data --val --val-split --init-from --map --strict --epochs --steps --batch --accumulate --seed --reproducible --amp --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --patience --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
 	train:--workers) return ;;
 	train:--prefetch) return ;;
 	train:--pin-memory) words='yes no' ;;
@@ -95,6 +95,7 @@ _gtrain()
 	train:--save-every) return ;;
 	train:--keep) return ;;
 	train:--eval-every) return ;;
+	train:--patience) return ;;
 	train:--log-every) return ;;
 	train:--profile) return ;;
 	train:--color) words='auto always never' ;;
@@ -245,7 +246,7 @@ _gtrain()
 	ckpt-:) words='ls verify diff strip-module add-module remap rename select convert merge --help' ;;
 	bench-:) words='allreduce ckpt copy gemm --help' ;;
 	probe:*) words='--watch --topology --bandwidth --check --json --quiet --verbose --color --help ' ;;
-	train:*) words='--model --data --val --val-split --init-from --map --strict --epochs --steps --batch --accumulate --seed --reproducible --amp --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
+	train:*) words='--model --data --val --val-split --init-from --map --strict --epochs --steps --batch --accumulate --seed --reproducible --amp --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --patience --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
 	eval:*) words='--model --ckpt --data --vocab --map --strict --batch --amp --device --threads --workers --nproc --backend --timeout --json --quiet --verbose --color --help ' ;;
 	generate:*) words='--ckpt --model --vocab --prompt --tokens --temperature --top-k --top-p --seed --device --threads --json --quiet --verbose --color --help ' ;;
 	bench-allreduce:*) words='--nproc --sizes --device --dtype --buffers --backend --rounds --timeout --csv --json --quiet --verbose --color --help ' ;;

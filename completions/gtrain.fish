@@ -112,6 +112,7 @@ complete -c gtrain -n '__gtrain_command train' -l resume -r -F -d 'go on from a 
 complete -c gtrain -n '__gtrain_command train' -l save-every -x -d 'steps between checkpoints; 0: only at the end'
 complete -c gtrain -n '__gtrain_command train' -l keep -x -d 'checkpoints kept; 0: all'
 complete -c gtrain -n '__gtrain_command train' -l eval-every -x -d 'steps between evaluations; 0: after each epoch'
+complete -c gtrain -n '__gtrain_command train' -l patience -x -d 'end after so many evaluations without a better one; 0: never'
 complete -c gtrain -n '__gtrain_command train' -l log-every -x -d 'steps between lines of metrics'
 complete -c gtrain -n '__gtrain_command train' -l profile -x -d 'record where the time of some steps goes'
 complete -c gtrain -n '__gtrain_command train' -l dry-run -d 'print the plan and stop'

@@ -77,20 +77,29 @@ enum gt_opt_source gt_opts_source(const struct gt_opts *opts, const char *name)
 	return opts->source[row - opts->table];
 }
 
-static bool follows_given(const struct gt_opts *opts, const struct gt_opt *row)
+static bool contains(const char *const *names, const char *name)
+{
+	while (names && *names && strcmp(*names, name))
+		names++;
+	return names && *names;
+}
+
+static bool follows_given(
+    const struct gt_opts *opts, const struct gt_opt *row, const char *const *except)
 {
 	for (const char *const *name = row->follows; name && *name; name++)
-		if (gt_opts_source(opts, *name) == GT_OPT_COMMAND_LINE)
+		if (gt_opts_source(opts, *name) == GT_OPT_COMMAND_LINE && !contains(except, *name))
 			return true;
 	return false;
 }
 
-int gt_opts_reset_stale(struct gt_opts *opts, struct gt_err *err)
+int gt_opts_reset_stale(struct gt_opts *opts, const char *const *except, struct gt_err *err)
 {
 	int rc = 0;
 
 	for (const struct gt_opt *row = opts->table; !rc && row->type != GT_OPT_END; row++)
-		if (opts->source[row - opts->table] == GT_OPT_CONFIG && follows_given(opts, row))
+		if (opts->source[row - opts->table] == GT_OPT_CONFIG &&
+		    follows_given(opts, row, except))
 			rc = gt_opt_set_initial(opts, row, err);
 	return rc;
 }

@@ -124,10 +124,11 @@ int gt_opts_check_operands(struct gt_opts *opts, int most, struct gt_err *err);
 
 /*
  * Set values of a configuration file back to their defaults where the command line gives an option
- * that these defaults follow: with another --lr, the file's --min-lr is out of date. Errors:
- * GT_EINVAL for a default that is wrong; GT_ENOMEM.
+ * that these defaults follow: with another --lr, the file's --min-lr is out of date. The options
+ * `except`, ended by NULL, do not count as given; NULL: all do. Errors: GT_EINVAL for a default
+ * that is wrong; GT_ENOMEM.
  */
-int gt_opts_reset_stale(struct gt_opts *opts, struct gt_err *err);
+int gt_opts_reset_stale(struct gt_opts *opts, const char *const *except, struct gt_err *err);
 
 /* Where the value of `name` came from. The table must have it. */
 enum gt_opt_source gt_opts_source(const struct gt_opts *opts, const char *name);

@@ -159,11 +159,22 @@ static int save(struct gt_loop *l, struct gt_err *err)
 	return rc;
 }
 
+static int64_t eval_every(const struct gt_train *t)
+{
+	return t->o.eval_every ? t->o.eval_every : t->steps_per_epoch;
+}
+
 static bool eval_is_due(const struct gt_train *t)
 {
-	int64_t every = t->o.eval_every ? t->o.eval_every : t->steps_per_epoch;
+	return t->val && (t->step % eval_every(t) == 0 || t->step == t->o.lr_schedule.total);
+}
 
-	return t->val && (t->step % every == 0 || t->step == t->o.lr_schedule.total);
+/* Whether the last evaluations brought nothing better. Their number comes from the steps, so that a
+ * run that goes on from a checkpoint ends at the same one. */
+static bool patience_is_over(const struct gt_train *t)
+{
+	return t->o.patience && t->best_step >= 0 &&
+	       t->step / eval_every(t) - t->best_step / eval_every(t) >= t->o.patience;
 }
 
 static bool save_is_due(const struct gt_train *t)
@@ -192,7 +203,7 @@ static int train_to_the_end(struct gt_loop *l, struct gt_err *err)
 	int rc = 0;
 
 	/* One rank need not agree with anybody. */
-	while (!rc && t->step < t->o.lr_schedule.total && !l->stop &&
+	while (!rc && t->step < t->o.lr_schedule.total && !l->stop && !patience_is_over(t) &&
 	       (gt_train_world(t) > 1 || !*l->asked)) {
 		rc = gt_loop_step(l, err);
 		if (!rc && (eval_is_due(t) || save_is_due(t)))
@@ -328,7 +339,8 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 	free(l.about);
 	result->step = t->step;
 	result->total = t->o.lr_schedule.total;
-	result->stopped = !rc && t->step < t->o.lr_schedule.total;
+	result->ended = !rc && t->step < t->o.lr_schedule.total && patience_is_over(t);
+	result->stopped = !rc && t->step < t->o.lr_schedule.total && !result->ended;
 	result->best_step = t->best_step;
 	result->train_s = l.train_s;
 	return rc;

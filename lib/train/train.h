@@ -79,6 +79,7 @@ struct gt_train_options {
 	int64_t save_every; /* steps; 0: at the end alone */
 	int64_t keep;       /* checkpoints; 0: all */
 	int64_t eval_every; /* steps; 0: after each epoch */
+	int64_t patience;   /* end after so many evaluations without a better one; 0: never */
 
 	/* The ranks that train together, each calling the same functions with the same options;
 	 * `batch` is each one's. Files are written by rank 0. NULL: one rank; or, dry, none yet
@@ -119,6 +120,7 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err);
 /* How a run ended. */
 struct gt_train_result {
 	bool stopped; /* by a signal, before its end */
+	bool ended;   /* by o.patience, before step `total` */
 	int64_t step, total;
 	bool evaluated;
 	struct gt_metrics last; /* of the last evaluation */

@@ -368,3 +368,31 @@ hint: --accumulate 4, with a larger --batch"
 	equal "$status" 0
 	[[ $err == *"resuming from second/checkpoints/step-00000002.pth"* && $err != *"weights from"* ]]
 }
+
+@test "--patience ends a run that gets no better, also when it goes on" {
+	RUN=(--model mlp:8,9,3 --data "$RANDOM_DATA" --val-split 0.25 --batch 8 --optimizer sgd --lr 1e-30 --epochs 9 -q)
+	gtrain train "${RUN[@]}" --patience 3 --out run --json
+	equal "$status" 0
+	check "$out" 'd["step"] == 24 and d["steps"] == 54 and not d["stopped"]'
+	lines run/metrics.jsonl '[x["step"] for x in v] == [6, 12, 18, 24] and len({x["loss"] for x in v}) == 1'
+	[[ -e run/model.pth && -e run/checkpoints/step-00000024.pth ]]
+	gtrain train --resume auto --out run
+	equal "$status" 0
+	[[ $err == *"no better evaluation in the last 3: the best was at step 6"*"done: 24 steps"* ]]
+	gtrain train --resume auto --out run --patience 5 -q
+	lines run/metrics.jsonl '[x["step"] for x in v] == [6, 12, 18, 24, 30, 36]'
+	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --patience 3 --out none
+	equal "$status" 2
+	[[ $err == *"--patience counts evaluations, and there are none"* ]]
+}
+
+@test "a run that goes on with another --lr brings its floor along, and keeps the rest" {
+	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --epochs 2 --lr 2e-3 --out run -q
+	gtrain train --resume auto --out run --epochs 4 --lr 1e-4 -q
+	equal "$status" 0
+	equal "$(jq -c '[.lr, .["min-lr"], .warmup, .epochs]' run/config.json)" '[0.0001,1e-05,0,4]'
+	gtrain train --resume auto --out run --epochs 6 -q
+	equal "$(jq -c '[.lr, .["min-lr"], .epochs]' run/config.json)" '[0.0001,1e-05,6]'
+	gtrain train --resume auto --out run --epochs 8 --lr 1e-2 --min-lr 1e-3 -q
+	equal "$(jq -c '[.lr, .["min-lr"]]' run/config.json)" '[0.01,0.001]'
+}

@@ -1,4 +1,4 @@
-/* streams.cc - the simulator's streams and events, and values in the host's memory, waited for and written. */
+/* streams.cc - the simulator's streams and events, and waits for values in host memory. */
 #include <cstdio>
 
 #include <cuda.h>

@@ -1,4 +1,4 @@
-/* test_ipc.c - the simulator's memory that processes share: rounds by it, a lost wait, wrong use. */
+/* test_ipc.c - device memory that processes share: rounds by it, a lost wait, wrong use. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

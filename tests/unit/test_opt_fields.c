@@ -67,7 +67,7 @@ static void set(struct gt_opts *opts, struct values *v, char *line, const char *
 	}
 	assert_int_equal(gt_opts_parse(opts, argc, argv, &err), 0);
 	assert_int_equal(gt_opts_from_json(opts, object, &err), 0);
-	assert_int_equal(gt_opts_reset_stale(opts, &err), 0);
+	assert_int_equal(gt_opts_reset_stale(opts, NULL, &err), 0);
 	json_decref(object);
 }
 
