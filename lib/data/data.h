@@ -74,7 +74,7 @@ struct gt_data_request {
  *   mnist:PATH   a folder of idx files, plain or .gz. split=train|test (t10k); default train where
  *                it is. mean, std: 0.1307 and 0.3081 unless given
  *   images:PATH  CLASS/NAME.jpg or .png below a folder, a .tar or a .tar.gz; classes are numbered
- *                by name. split=train|test takes that sub-folder and fails without one;
+ *                by name. split=NAME takes that sub-folder, such as val, and fails without one;
  *                default train where there is one. size=N resizes: shorter side to N (bilinear,
  *                antialiased), then centre crop; else to the request's height and width; else all
  *                must be of one size. channels=3 or 1 (default: 1 where the request has 1, else

@@ -247,17 +247,19 @@ static int choose_size(struct images *m, const struct gt_spec *spec,
 static int load(struct images *m, const struct gt_spec *spec, const struct gt_data_request *request,
     struct gt_err *err)
 {
-	static const char *const splits[] = { "train", "test", NULL };
+	const char *split = gt_spec_value(spec, "split");
 	struct gt_data_info *info = &m->source.info;
-	int split = 2; /* none */
-	int rc = gt_spec_choice(spec, "split", splits, &split, err);
+	int rc = 0;
 
+	if (split && (!*split || *split == '.' || strchr(split, '/')))
+		rc = gt_err_set(err, GT_EINVAL,
+		    "data option 'split=%s': must be the name of a folder, such as val", split);
 	info->kind = GT_DATA_IMAGE;
 	info->targets = 1;
 	for (int i = 0; i < GT_DATA_MAX_CHANNELS; i++)
 		info->std[i] = 1;
 	if (!rc)
-		rc = list_files(m, splits[split], request->memory_bytes, err);
+		rc = list_files(m, split, request->memory_bytes, err);
 	if (!rc)
 		rc = choose_size(m, spec, request, err);
 	if (!rc)

@@ -107,6 +107,7 @@ static void test_splits(void **state)
 		{ "data", "", 1 },
 		{ "data", ",split=train", 1 },
 		{ "data", ",split=test", 2 },
+		{ "data", ",split=val", 3 },
 		{ "data/test", "", 2 },
 		{ "", ",split=test", 2 }, /* through the folder that holds all */
 		{ "", "", 1 },
@@ -117,6 +118,7 @@ static void test_splits(void **state)
 	fixture_open(&f);
 	put_png(&f, "data/train/a/1.png", 6, 5, 1);
 	put_png(&f, "data/test/a/1.png", 6, 5, 2);
+	put_png(&f, "data/val/a/1.png", 6, 5, 3);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct gt_dataset *data =
 		    open_data("images", in(&f, cases[i].below), cases[i].options, NULL);
