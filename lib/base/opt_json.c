@@ -306,3 +306,22 @@ json_t *gt_opt_describe(const struct gt_opt *table, struct gt_err *err)
 		gt_err_set(err, GT_ENOMEM, "no memory for the description of the options");
 	return array;
 }
+
+char *gt_json_dumps(const json_t *json, size_t flags)
+{
+	char *text = NULL;
+	bool same = false;
+
+	for (size_t digits = 15; digits <= 17 && !same; digits++) {
+		json_t *back;
+
+		free(text);
+		text = json_dumps(json, flags | JSON_REAL_PRECISION(digits));
+		if (!text)
+			return NULL;
+		back = json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+		same = back && json_equal(json, back);
+		json_decref(back);
+	}
+	return text;
+}

@@ -38,4 +38,8 @@ json_t *gt_opts_to_json(const struct gt_opts *opts, struct gt_err *err);
  * words, required, help; keys without a value are absent. NULL with err set without memory. */
 json_t *gt_opt_describe(const struct gt_opt *table, struct gt_err *err);
 
+/* A document as text, yours to free(): json_dumps() with as few digits as are enough to read all of
+ * its numbers back as they are: 0.9, not 0.90000000000000002. NULL: no memory. */
+char *gt_json_dumps(const json_t *json, size_t flags);
+
 #endif

@@ -37,7 +37,7 @@ char *gt_about_text(const char *model, const struct gt_dataset *data, struct gt_
 
 	if (!json)
 		return NULL;
-	text = json_dumps(json, JSON_COMPACT | JSON_ENSURE_ASCII);
+	text = gt_json_dumps(json, JSON_COMPACT | JSON_ENSURE_ASCII);
 	json_decref(json);
 	if (!text)
 		gt_err_set(err, GT_ENOMEM, "out of memory: facts about the run");

@@ -16,6 +16,7 @@
 
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
+#include "lib/base/opt_json.h"
 
 /* "step-00001000.pth.tmp-4711-0", "config.json.tmp-...": what a killed run was writing. */
 static bool is_leftover(const char *name)
@@ -260,19 +261,20 @@ void gt_run_dir_close(struct gt_run_dir *dir)
 int gt_run_dir_write_config(const struct gt_run_dir *dir, const json_t *config, struct gt_err *err)
 {
 	char *path = gt_folder_path(&dir->folder, "config.json", err);
+	char *text = gt_json_dumps(config, JSON_INDENT(2));
 	struct gt_atomic_file f;
-	int rc;
+	int rc = path ? 0 : GT_ENOMEM;
 
-	if (!path)
-		return GT_ENOMEM;
-	rc = gt_atomic_open_at(&f, (struct gt_file_name){ &dir->folder, path }, err);
-	if (!rc && json_dumpf(config, f.stream, JSON_INDENT(2))) {
-		rc = gt_err_sys(err, "cannot write '%s'", path);
-		gt_atomic_abandon(&f);
-	} else if (!rc) {
-		fputc('\n', f.stream);
+	if (path && !text)
+		rc = gt_err_set(err, GT_ENOMEM, "out of memory: the run's configuration");
+	if (!rc)
+		rc = gt_atomic_open_at(&f, (struct gt_file_name){ &dir->folder, path }, err);
+	if (!rc) {
+		/* A failed write leaves its mark on the stream, which the commit reads. */
+		fprintf(f.stream, "%s\n", text);
 		rc = gt_atomic_commit(&f, err);
 	}
+	free(text);
 	free(path);
 	return rc;
 }

@@ -33,6 +33,7 @@ setup() {
 	gtrain train "${small[@]}" --steps 20 --out a -q
 	equal "$status" 0
 	equal "$(jq -c '[.lr, .["min-lr"], .warmup, .["weight-decay"]]' a/config.json)" '[0.001,0.0001,2,0.01]'
+	grep -q '^    0\.9,$' a/config.json # as one would write it: not 0.90000000000000002
 	gtrain train --config a/config.json --lr 0.1 --out b -q
 	equal "$(jq -c '[.lr, .["min-lr"], .warmup]' b/config.json)" '[0.1,0.01,2]'
 	gtrain train --config a/config.json --optimizer sgd --out c -q
