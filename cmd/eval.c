@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "cmd/eval_options.h"
+#include "cmd/eval_report.h"
 #include "cmd/json_out.h"
 #include "cmd/ranks.h"
 #include "lib/base/text.h"
@@ -16,9 +17,33 @@ static void log_speed(struct gt_log *log, const struct gt_metrics *m, const stru
 	    m->seconds, (double)i->samples / m->seconds);
 }
 
-static int print(
-    const struct gt_eval_cli *cli, const struct gt_metrics *m, bool tokens, struct gt_err *err)
+/* What the options ask for beside the one line: as text behind it, or added to the document. */
+static int print_each(
+    const struct gt_eval_cli *cli, const struct gt_eval *e, json_t *document, struct gt_err *err)
 {
+	struct gt_confusion c;
+	int rc = gt_confusion_count(&c, e, err), failed = 0;
+
+	if (!rc && cli->per_class && document)
+		failed |= json_object_set_new(document, "classes", gt_confusion_classes_json(&c));
+	else if (!rc && cli->per_class)
+		gt_confusion_print_classes(stdout, &c);
+	if (!rc && cli->confusion && document)
+		failed |= json_object_set_new(document, "confusion", gt_confusion_json(&c));
+	else if (!rc && cli->confusion)
+		gt_confusion_print(stdout, &c);
+	gt_confusion_release(&c);
+	if (!rc && failed)
+		rc = gt_err_set(err, GT_ENOMEM, "out of memory: the results of classes");
+	if (!rc && cli->predictions)
+		rc = gt_predictions_write(cli->predictions, e, err);
+	return rc;
+}
+
+static int print(const struct gt_eval_cli *cli, const struct gt_metrics *m, const struct gt_eval *e,
+    struct gt_err *err)
+{
+	bool tokens = gt_eval_data(e)->kind == GT_DATA_TOKENS, each = cli->eval.how.each;
 	double loss = gt_text_real(m->loss), perplexity = gt_text_real(m->perplexity);
 	json_t *out;
 
@@ -29,10 +54,14 @@ static int print(
 		printf("loss %.6f  top-1 %.2f %% (%lld of %lld)  top-5 %.2f %%\n", loss,
 		    100 * m->top1, (long long)m->right, (long long)m->n, 100 * m->top5);
 	if (!cli->common.json)
-		return 0;
+		return each ? print_each(cli, e, NULL, err) : 0;
 	/* The perplexity of a finite loss may be beyond a double. */
 	out = json_pack("{s:o,s:f,s:f,s:o,s:I}", "loss", gt_json_number(m->loss), "top1", m->top1,
 	    "top5", m->top5, "perplexity", gt_json_number(m->perplexity), "n", (json_int_t)m->n);
+	if (out && each && print_each(cli, e, out, err)) {
+		json_decref(out);
+		return err->code;
+	}
 	return gt_cmd_print_json(out, 0, err);
 }
 
@@ -56,7 +85,7 @@ static int evaluate(
 		if (!isfinite(metrics.loss))
 			gt_log_warn(&env->log,
 			    "the loss is not finite: the weights or the data hold NaN or Inf");
-		rc = print(cli, &metrics, gt_eval_data(e)->kind == GT_DATA_TOKENS, err);
+		rc = print(cli, &metrics, e, err);
 	}
 	gt_eval_close(e);
 	return rc;
@@ -107,6 +136,7 @@ int gt_cmd_eval(int argc, char **argv)
 	if (status != GT_CMD_GO)
 		return status;
 	cli.eval.way = gt_comm_way(cli.comm.backend);
+	cli.eval.how.each = cli.per_class || cli.confusion || cli.predictions;
 	rc = gt_opts_require(&env.opts, &err);
 	if (!rc)
 		rc = gt_cmd_command_line(&command, argc, argv, &err);

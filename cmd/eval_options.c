@@ -21,6 +21,15 @@ static const struct gt_opt table[] = {
 	    .otherwise = "the one in the run directory of --ckpt",
 	    .complete = GT_COMPLETE_FILE },
 
+	{ .type = GT_OPT_HEADING, .help = "What to print" },
+	{ "per-class", 0, GT_OPT_FLAG, AT(per_class),
+	    .help = "how many samples of each class are right" },
+	{ "confusion", 0, GT_OPT_FLAG, AT(confusion),
+	    .help = "for each class, which classes its samples are taken for" },
+	{ "predictions", 0, GT_OPT_STRING, AT(predictions), "FILE",
+	    "write each sample's class and the model's answer as CSV",
+	    .complete = GT_COMPLETE_FILE },
+
 	{ .type = GT_OPT_HEADING, .help = "Loading the checkpoint" },
 	{ "map", 0, GT_OPT_LIST, RUN(load.map), "REGEX=REPLACEMENT",
 	    .help = "rename keys of the checkpoint; may be given several times" },

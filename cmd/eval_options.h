@@ -13,6 +13,8 @@ struct gt_eval_cli {
 	struct gt_cmd_common common;
 	struct gt_eval_options eval;
 	struct gt_comm_options comm;
+	bool per_class, confusion;
+	const char *predictions; /* a file to write */
 	int nproc;
 	int64_t threads; /* 0: one per core */
 };

@@ -111,6 +111,11 @@ _gtrain()
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
+	eval:--predictions) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
 	eval:--map) return ;;
 	eval:--strict) words='yes no' ;;
 	eval:--batch) return ;;
@@ -247,7 +252,7 @@ _gtrain()
 	bench-:) words='allreduce ckpt copy gemm --help' ;;
 	probe:*) words='--watch --topology --bandwidth --check --json --quiet --verbose --color --help ' ;;
 	train:*) words='--model --data --val --val-split --init-from --map --strict --epochs --steps --batch --accumulate --seed --reproducible --amp --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --patience --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
-	eval:*) words='--model --ckpt --data --vocab --map --strict --batch --amp --device --threads --workers --nproc --backend --timeout --json --quiet --verbose --color --help ' ;;
+	eval:*) words='--model --ckpt --data --vocab --per-class --confusion --predictions --map --strict --batch --amp --device --threads --workers --nproc --backend --timeout --json --quiet --verbose --color --help ' ;;
 	generate:*) words='--ckpt --model --vocab --prompt --tokens --temperature --top-k --top-p --seed --device --threads --json --quiet --verbose --color --help ' ;;
 	bench-allreduce:*) words='--nproc --sizes --device --dtype --buffers --backend --rounds --timeout --csv --json --quiet --verbose --color --help ' ;;
 	bench-ckpt:*) 

@@ -143,6 +143,10 @@ int gt_augment_parse(unsigned *out, const char *list, struct gt_err *err);
 int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw *draw, void *input,
     int32_t *target, struct gt_err *err);
 
+/* The name of a sample, of an image its path from the folder or archive down: borrowed; NULL where
+ * samples have numbers alone. */
+const char *gt_dataset_sample_name(const struct gt_dataset *data, int64_t index);
+
 /* Text: write the vocabulary as JSON ({"level":"char","tokens":["\n"," ",...]} or
  * {"level":"byte"}) so that generation needs nothing but the run directory. Atomic. A data set
  * that has no vocabulary writes nothing and succeeds. */

@@ -256,6 +256,15 @@ int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw
 	return rc;
 }
 
+const char *gt_dataset_sample_name(const struct gt_dataset *data, int64_t index)
+{
+	const struct gt_source *source = data->source;
+
+	if (data->subset)
+		index = data->subset[index];
+	return source->ops->name ? source->ops->name(source, index) : NULL;
+}
+
 int gt_dataset_save_vocab(
     const struct gt_dataset *data, struct gt_file_name file, struct gt_err *err)
 {

@@ -96,7 +96,14 @@ static void close_images(struct gt_source *self)
 	free(m);
 }
 
-static const struct gt_source_ops images_ops = { .read = read_images, .close = close_images };
+static const char *name_of(const struct gt_source *self, int64_t index)
+{
+	return ((const struct images *)self)->files[index].file->path;
+}
+
+static const struct gt_source_ops images_ops = {
+	.read = read_images, .name = name_of, .close = close_images
+};
 
 static int probe(
     const struct images *m, const struct gt_mapping *bytes, void *image, struct gt_err *err)

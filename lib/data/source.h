@@ -24,6 +24,8 @@ struct gt_source_ops {
 	    const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err);
 	/* Streams of tokens: the samples in `length` tokens. NULL: a split divides samples. */
 	int64_t (*samples_in)(const struct gt_source *self, int64_t length);
+	/* The name of a sample, borrowed; NULL: samples have numbers alone. */
+	const char *(*name)(const struct gt_source *self, int64_t index);
 	/* NULL: has no vocabulary. */
 	int (*save_vocab)(
 	    const struct gt_source *self, struct gt_file_name file, struct gt_err *err);

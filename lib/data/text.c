@@ -292,7 +292,10 @@ static void close_text(struct gt_source *self)
 	free(t);
 }
 
-static const struct gt_source_ops text_ops = { read_text, samples_in, save_text_vocab, close_text };
+static const struct gt_source_ops text_ops = { .read = read_text,
+	.samples_in = samples_in,
+	.save_vocab = save_text_vocab,
+	.close = close_text };
 
 const struct gt_tokenizer *gt_text_tokenizer(const struct gt_source *source)
 {

@@ -249,6 +249,10 @@ static void judge(struct gt_graph *g, enum gt_model_purpose purpose, struct gt_m
 	case GT_MODEL_EVAL:
 		io->stats = gt_output(g, gt_classify_stats(g, io->logits, io->target), "stats");
 		break;
+	case GT_MODEL_PREDICT:
+		io->stats = gt_output(g, gt_classify_stats(g, io->logits, io->target), "stats");
+		gt_output(g, io->logits, "logits");
+		break;
 	case GT_MODEL_GENERATE:
 	case GT_MODEL_CONTINUE:
 		gt_output(g, io->logits, "logits");

@@ -41,6 +41,7 @@ struct gt_model_io {
 enum gt_model_purpose {
 	GT_MODEL_TRAIN,    /* loss */
 	GT_MODEL_EVAL,     /* stats */
+	GT_MODEL_PREDICT,  /* stats, and the logits of each sample as output "logits" */
 	GT_MODEL_GENERATE, /* logits of the token that follows a window of `block` */
 	/* The same for `block` tokens that follow `past` earlier ones: layers find the results of
 	 * those in caches (gt_cache()), and add their own. */

@@ -1,6 +1,7 @@
 /* eval.c - a checkpoint measured on a data set: a session, and its data. */
 #include "lib/train/eval.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ struct gt_eval {
 	struct gt_session s;
 	struct gt_dataset *data;
 	struct gt_program_pair programs;
+	struct gt_predictions each;
 };
 
 /* ---- the steps of the session ---- */
@@ -53,6 +55,9 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	gt_run_source_choose_vocab(&trained_on, &request.vocab, &e->source, e->o.vocab);
 	if (!rc)
 		rc = gt_dataset_open(&e->data, e->o.data, &request, err);
+	if (!rc && e->o.how.each && gt_dataset_info(e->data)->kind == GT_DATA_TOKENS)
+		rc = gt_err_set(
+		    err, GT_EINVAL, "text has no classes: only its loss can be measured");
 	if (!rc) {
 		gt_model_input_of(&s->input, gt_dataset_info(e->data));
 		warn(e, trained_on.tokenizer || request.vocab.path);
@@ -225,6 +230,7 @@ void gt_eval_close(struct gt_eval *e)
 	if (!e)
 		return;
 	gt_session_close(&e->s);
+	gt_predictions_release(&e->each);
 	gt_dataset_close(e->data);
 	gt_run_source_release(&e->source);
 	free(e);
@@ -237,5 +243,26 @@ const struct gt_data_info *gt_eval_data(const struct gt_eval *e)
 
 int gt_eval_run(struct gt_eval *e, struct gt_metrics *out, struct gt_err *err)
 {
-	return gt_evaluate(&e->s, &e->programs, e->data, &e->o.how, out, err);
+	return gt_evaluate(&e->s, &e->programs, e->data, &e->o.how, out, &e->each, err);
+}
+
+const struct gt_predictions *gt_eval_predictions(const struct gt_eval *e)
+{
+	return &e->each;
+}
+
+const char *gt_eval_class_name(const struct gt_eval *e, int class, char number[16])
+{
+	struct gt_data_description d;
+
+	gt_data_describe(&d, e->data);
+	if (d.class_names)
+		return d.class_names[class];
+	snprintf(number, 16, "%d", class);
+	return number;
+}
+
+const char *gt_eval_sample_name(const struct gt_eval *e, int64_t sample)
+{
+	return gt_dataset_sample_name(e->data, sample);
 }

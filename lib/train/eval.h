@@ -42,6 +42,14 @@ void gt_eval_close(struct gt_eval *e); /* NULL is fine */
 /* Borrowed: the description of the data that are measured. */
 const struct gt_data_info *gt_eval_data(const struct gt_eval *e);
 
+/* With options.how.each, after gt_eval_run(): the answer to each sample; borrowed. */
+const struct gt_predictions *gt_eval_predictions(const struct gt_eval *e);
+
+/* Borrowed names: of a class, or its number, written to `number`; of a sample, NULL where it has a
+ * number alone. */
+const char *gt_eval_class_name(const struct gt_eval *e, int class, char number[16]);
+const char *gt_eval_sample_name(const struct gt_eval *e, int64_t sample);
+
 /* gt_evaluate(): a collective call, whose numbers do not depend on the number of ranks. */
 int gt_eval_run(struct gt_eval *e, struct gt_metrics *out, struct gt_err *err);
 

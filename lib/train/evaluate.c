@@ -15,20 +15,95 @@ struct evaluation {
 	struct gt_dataset *data;
 	const struct gt_device *device;
 	struct gt_sampler sampler;
-	int64_t batches, done; /* of this rank */
-	double *stats;         /* device: [batches][STATS] */
+	int64_t batches, done;       /* of this rank */
+	double *stats;               /* device: [batches][STATS] */
+	struct gt_predictions *each; /* NULL: they are not asked for */
+	float *logits;               /* [batch, classes] for them */
 	const struct gt_evaluate_options *o;
 };
 
+/* ---- the answer to each sample ---- */
+
+void gt_predictions_release(struct gt_predictions *p)
+{
+	free(p->target);
+	free(p->predicted);
+	free(p->probability);
+	*p = (struct gt_predictions){ 0 };
+}
+
+static int alloc_predictions(struct evaluation *e, struct gt_err *err)
+{
+	struct gt_predictions *p = e->each;
+	size_t n = (size_t)e->sampler.samples;
+
+	*p = (struct gt_predictions){ .count = e->sampler.samples,
+		.target = gt_calloc(n, sizeof(*p->target), err),
+		.predicted = gt_calloc(n, sizeof(*p->predicted), err),
+		.probability = gt_calloc(n, sizeof(*p->probability), err) };
+	e->logits = gt_calloc((size_t)e->sampler.batch * (size_t)gt_dataset_info(e->data)->classes,
+	    sizeof(*e->logits), err);
+	return p->target && p->predicted && p->probability && e->logits ? 0 : GT_ENOMEM;
+}
+
+/* The class of the largest logit, and its probability. */
+static int32_t choose(const float *logits, int64_t classes, float *probability)
+{
+	int32_t best = 0;
+	double sum = 0;
+
+	for (int64_t i = 1; i < classes; i++)
+		if (logits[i] > logits[best])
+			best = (int32_t)i;
+	for (int64_t i = 0; i < classes; i++)
+		sum += exp((double)logits[i] - (double)logits[best]);
+	*probability = (float)(1 / sum);
+	return best;
+}
+
+/* Wait for the logits of this rank's batch number `done`, and note the answers in their places. */
+static int note_batch(struct evaluation *e, const struct gt_program *p,
+    const struct gt_batch *batch, struct gt_err *err)
+{
+	const struct gt_value *v = p->io.logits;
+	int64_t first = (e->done * e->sampler.world + e->sampler.rank) * e->sampler.batch;
+	int rc = gt_plan_read(p->plan, v, e->logits, gt_value_bytes(v), err);
+
+	for (int64_t i = 0; !rc && i < batch->count; i++) {
+		e->each->target[first + i] = batch->target[i];
+		e->each->predicted[first + i] = choose(
+		    e->logits + i * v->shape[1], v->shape[1], &e->each->probability[first + i]);
+	}
+	return rc;
+}
+
+/* Each sample is one rank's, and the others add zeros. */
+static int gather_predictions(struct evaluation *e, struct gt_group *group, struct gt_err *err)
+{
+	const struct gt_predictions *p = e->each;
+	int rc = gt_all_reduce(group, p->target, p->count, GT_I32, GT_SUM, err);
+
+	if (!rc)
+		rc = gt_all_reduce(group, p->predicted, p->count, GT_I32, GT_SUM, err);
+	return rc ? rc : gt_all_reduce(group, p->probability, p->count, GT_F32, GT_SUM, err);
+}
+
+/* ---- batches ---- */
+
 /* Queue a batch that is fed, and a copy of its statistics. */
-static int run_batch(struct evaluation *e, struct gt_program *p, struct gt_err *err)
+static int run_batch(
+    struct evaluation *e, struct gt_program *p, const struct gt_batch *batch, struct gt_err *err)
 {
 	const struct gt_device *d = e->device;
 	int rc = gt_plan_run(p->plan, err);
 
-	return rc ? rc
-	          : d->backend->copy(d->compute, e->stats + STATS * e->done++,
-	                gt_plan_address(p->plan, p->io.stats), STATS * sizeof(*e->stats), err);
+	if (!rc)
+		rc = d->backend->copy(d->compute, e->stats + STATS * e->done,
+		    gt_plan_address(p->plan, p->io.stats), STATS * sizeof(*e->stats), err);
+	if (!rc && e->each)
+		rc = note_batch(e, p, batch, err);
+	e->done++;
+	return rc;
 }
 
 static int run_batches(struct evaluation *e, struct gt_feeder *f, struct gt_err *err)
@@ -44,7 +119,7 @@ static int run_batches(struct evaluation *e, struct gt_feeder *f, struct gt_err 
 			    err, GT_EINVAL, "no plan for a batch of %d", batch->count);
 		rc = gt_feeder_feed(f, p, batch, err);
 		if (!rc)
-			rc = run_batch(e, p, err);
+			rc = run_batch(e, p, batch, err);
 		if (rc)
 			return rc;
 	}
@@ -162,7 +237,7 @@ int gt_evaluate_plan(struct gt_program_pair *pair, const struct gt_session *s,
     const struct gt_dataset *data, const struct gt_evaluate_options *o, struct gt_err *err)
 {
 	const struct gt_program_options options =
-	    gt_session_program_options(s, GT_MODEL_EVAL, o->amp);
+	    gt_session_program_options(s, o->each ? GT_MODEL_PREDICT : GT_MODEL_EVAL, o->amp);
 	const struct gt_sampler sampler = sampler_of(s, data, o->batch);
 
 	return gt_program_pair_init(
@@ -170,19 +245,28 @@ int gt_evaluate_plan(struct gt_program_pair *pair, const struct gt_session *s,
 }
 
 int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct gt_dataset *data,
-    const struct gt_evaluate_options *o, struct gt_metrics *out, struct gt_err *err)
+    const struct gt_evaluate_options *o, struct gt_metrics *out, struct gt_predictions *each,
+    struct gt_err *err)
 {
-	struct evaluation e = { .pair = pair,
+	struct evaluation e = { .each = o->each ? each : NULL,
+		.pair = pair,
 		.data = data,
 		.device = s->device,
 		.sampler = sampler_of(s, data, o->batch),
 		.o = o };
+	struct gt_group *group = gt_parallel_results(s->parallel);
 	double sums[STATS] = { 0 }, began = gt_clock_s();
-	int rc;
+	int rc = 0;
 
 	*out = (struct gt_metrics){ 0 };
 	e.batches = gt_sampler_batches(&e.sampler);
-	rc = add_up(&e, gt_parallel_results(s->parallel), sums, err);
+	if (e.each)
+		rc = alloc_predictions(&e, err);
+	if (!rc)
+		rc = add_up(&e, group, sums, err);
+	if (!rc && e.each)
+		rc = gather_predictions(&e, group, err);
+	free(e.logits);
 	if (rc)
 		return rc;
 	if (sums[COUNT] == 0)

@@ -89,7 +89,8 @@ static int run_evaluation(struct gt_loop *l, struct gt_err *err)
 
 	if (!rc)
 		rc = gt_parallel_share_buffers(t->s.parallel, err);
-	return rc ? rc : gt_evaluate(&t->s, &t->evals, t->val, &evaluation, &l->result->last, err);
+	return rc ? rc
+	          : gt_evaluate(&t->s, &t->evals, t->val, &evaluation, &l->result->last, NULL, err);
 }
 
 /* Of the mean of the weights, where there is one; the best is of it, too. */

@@ -117,6 +117,7 @@ def option_rows():
     yield Row("eval", "--ckpt", [*EVAL, *ON_GPT, "--vocab", "run/vocab.json", "--ckpt", "{}"], CKPT)
     yield Row("generate", "--ckpt", [*GENERATE, "--model", GPT, "--vocab", "run/vocab.json", "--ckpt", "{}"], CKPT)
     yield Row("eval", "--vocab", [*EVAL, *ON_GPT, "--ckpt", CKPT, "--vocab", "{}"], "run/vocab.json")
+    yield Row("eval", "--predictions", [*EVAL, "--ckpt", "run", "--data", "text:text.txt", "--predictions", "{}"], CKPT)
     for prompt in ([], ["--prompt", "a"]):
         yield Row("generate", "--vocab", [*GENERATE, *prompt, "--model", GPT, "--ckpt", CKPT, "--vocab", "{}"], "run/vocab.json")
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """trained_on.py - data is read as that which a run was trained on: classes by name, size, normalization, columns (TAP)."""
+import csv
 import json
+import math
 import os
 import random
 import re
@@ -8,6 +10,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import zipfile
 import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
@@ -289,6 +292,63 @@ def fine_tuned(folder):
     yield "a bad expression", refused("--map: ", None, *start, "bad", "--map", "(=x")
 
 
+def answers(folder):
+    """What eval says of single samples, by a computation of its own: the weights as numpy's arrays."""
+    os.chdir(folder)
+    pictures("all", {"ant": 'a,"b', "bee": "bee", "cat": "cat"})
+    trained("run", "mlp:16,8,3", "images:all,channels=1,size=4,mean=0.5,std=0.1", "--steps", "4")
+    run("ckpt", "convert", "run/model.pth", "-o", "w.npz")
+    w = {}
+    with zipfile.ZipFile("w.npz") as arrays:
+        for name in arrays.namelist():
+            data = arrays.read(name)
+            count = len(data) - 10 - struct.unpack("<H", data[8:10])[0]
+            w[name[:-4]] = struct.unpack(f"<{count // 4}f", data[-count:])
+
+    def layer(x, i):
+        weight, bias = w[f"{i}.weight"], w[f"{i}.bias"]
+        return [sum(weight[k * len(x) + j] * v for j, v in enumerate(x)) + b for k, b in enumerate(bias)]
+
+    def answer(path):
+        with open(path, "rb") as file:
+            rows = zlib.decompress(file.read().split(b"IDAT")[1])
+        x = [(rows[y * 5 + 1 + i] / 255 - 0.5) / 0.1 for y in range(4) for i in range(4)]
+        logits = layer([max(v, 0) for v in layer(x, 0)], 2)
+        e = [math.exp(v - max(logits)) for v in logits]
+        return e.index(max(e)), max(e) / sum(e)
+
+    names, found = ['a,"b', "bee", "cat"], {}
+    for more in ([], ["--nproc", "2", "--batch", "5"]):
+        done = run("eval", "--ckpt", "run", "--data", "images:all", "--json", "--per-class", "--confusion", "--predictions", "p.csv", *more)
+        result = json.loads(done.stdout)
+        with open("p.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        wrong, matrix = [], [[0] * 3 for _ in names]
+        for row in rows:
+            best, probability = answer(os.path.join("all", row["sample"]))
+            if row["predicted"] != names[best] or abs(float(row["probability"]) - probability) > 1e-5:
+                wrong.append(f"{row} is {names[best]} {probability}")
+            if row["class"] != os.path.dirname(row["sample"]):
+                wrong.append(str(row))
+            matrix[names.index(row["class"])][best] += 1
+        yield f"each of {len(rows)} samples {more}", "\n".join(wrong) if wrong or len(rows) == 36 else f"{len(rows)} rows"
+        yield f"the matrix {more}", "" if result["confusion"] == matrix else f"{result['confusion']} is {matrix}"
+        classes = [{"class": name, "n": 12, "right": matrix[i][i]} for i, name in enumerate(names)]
+        yield f"the classes {more}", "" if result["classes"] == classes else str(result["classes"])
+        yield f"top-1 {more}", "" if abs(result["top1"] - sum(matrix[i][i] for i in range(3)) / 36) < 1e-9 else str(result["top1"])
+        found[str(more)] = rows
+    yield "batches and ranks do not matter", "" if len({json.dumps(rows) for rows in found.values()}) == 1 else str(found)
+    with open("t.txt", "w") as file:
+        file.write("abcabcabc" * 99)
+    trained("text", "gpt:layers=1,heads=1,width=8,block=8", "text:t.txt")
+    yield "text has no classes", refused("text has no classes", None, "eval", "-q", "--ckpt", "text", "--data", "text:t.txt", "--confusion")
+    os.mkdir("folder")
+    os.mkfifo("pipe")
+    for path in ("no/p.csv", "folder", "pipe"):
+        yield f"'{path}' cannot be written", refused(f"'{path}'", None, "eval", "-q", "--ckpt", "run", "--data", "images:all",
+                                                     "--predictions", path)
+
+
 def tables(folder):
     os.chdir(folder)
     table("t.csv", ["a", "b", "c"])
@@ -317,4 +377,4 @@ def tables(folder):
 
 if __name__ == "__main__":
     GTRAIN = os.path.abspath(GTRAIN)
-    sys.exit(tap.run([images, outside, fine_tuned, tables], GTRAIN))
+    sys.exit(tap.run([images, outside, fine_tuned, answers, tables], GTRAIN))

@@ -103,7 +103,7 @@ static int evaluate(void *self, struct gt_group *group, struct gt_err *err)
 
 	if (!rc)
 		rc = gt_evaluate(
-		    &s, &rank.programs, rank.data, &how, &job->metrics[group->rank], err);
+		    &s, &rank.programs, rank.data, &how, &job->metrics[group->rank], NULL, err);
 	gt_session_close(&s);
 	gt_dataset_close(rank.data);
 	return rc;

@@ -1,0 +1,227 @@
+/* eval_report.c - the answers of a model to single samples, as text, JSON and CSV. */
+#include "cmd/eval_report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/table_out.h"
+#include "lib/base/file.h"
+#include "lib/base/mem.h"
+
+enum { NUMBER = 24, MOST_COLUMNS = 10 };
+
+int gt_confusion_count(struct gt_confusion *out, const struct gt_eval *e, struct gt_err *err)
+{
+	const struct gt_predictions *p = gt_eval_predictions(e);
+	int classes = gt_eval_data(e)->classes;
+
+	*out = (struct gt_confusion){ .eval = e, .classes = classes };
+	out->counts = gt_calloc((size_t)classes * (size_t)classes, sizeof(*out->counts), err);
+	if (!out->counts)
+		return GT_ENOMEM;
+	for (int64_t i = 0; i < p->count; i++)
+		if (p->target[i] >= 0) /* those that do not count are GT_DATA_IGNORE */
+			out->counts[(int64_t)p->target[i] * classes + p->predicted[i]]++;
+	return 0;
+}
+
+void gt_confusion_release(struct gt_confusion *c)
+{
+	free(c->counts);
+	c->counts = NULL;
+}
+
+static int64_t samples_of(const struct gt_confusion *c, int class)
+{
+	int64_t n = 0;
+
+	for (int k = 0; k < c->classes; k++)
+		n += c->counts[(int64_t) class * c->classes + k];
+	return n;
+}
+
+static int64_t count(const struct gt_confusion *c, int class, int predicted)
+{
+	return c->counts[(int64_t) class * c->classes + predicted];
+}
+
+/* ---- text ---- */
+
+void gt_confusion_print_classes(FILE *out, const struct gt_confusion *c)
+{
+	struct gt_table table = { .out = out, .right = { false, true, true, true } };
+	char number[16], n[NUMBER], right[NUMBER], share[NUMBER];
+	const char *const title[] = { "class", "samples", "right", "top-1" };
+
+	for (int round = 0; round < 2; round++) {
+		table.measuring = !round;
+		gt_table_row(&table, title, 4);
+		for (int i = 0; i < c->classes; i++) {
+			int64_t samples = samples_of(c, i);
+			const char *cells[] = { gt_eval_class_name(c->eval, i, number), n, right,
+				share };
+
+			if (!samples)
+				continue;
+			snprintf(n, sizeof(n), "%" PRId64, samples);
+			snprintf(right, sizeof(right), "%" PRId64, count(c, i, i));
+			snprintf(share, sizeof(share), "%.2f %%",
+			    100 * (double)count(c, i, i) / (double)samples);
+			gt_table_row(&table, cells, 4);
+		}
+	}
+}
+
+/* Rows are the right classes, columns the predicted ones. */
+static void print_matrix(FILE *out, const struct gt_confusion *c)
+{
+	struct gt_table table = { .out = out };
+	char numbers[MOST_COLUMNS][NUMBER], name[16];
+	const char *cells[1 + MOST_COLUMNS];
+
+	for (int k = 0; k < c->classes; k++)
+		table.right[1 + k] = true;
+	for (int round = 0; round < 2; round++) {
+		table.measuring = !round;
+		cells[0] = "class \\ predicted";
+		for (int k = 0; k < c->classes; k++) {
+			snprintf(numbers[k], NUMBER, "%.7s", gt_eval_class_name(c->eval, k, name));
+			cells[1 + k] = numbers[k];
+		}
+		gt_table_row(&table, cells, (size_t)c->classes + 1);
+		for (int i = 0; i < c->classes; i++) {
+			cells[0] = gt_eval_class_name(c->eval, i, name);
+			for (int k = 0; k < c->classes; k++)
+				snprintf(numbers[k], NUMBER, "%" PRId64, count(c, i, k));
+			gt_table_row(&table, cells, (size_t)c->classes + 1);
+		}
+	}
+}
+
+static void print_pairs(FILE *out, const struct gt_confusion *c)
+{
+	struct gt_table table = { .out = out, .right = { false, false, true } };
+	const char *const title[] = { "class", "taken for", "samples" };
+	char a[16], b[16], n[NUMBER];
+
+	for (int round = 0; round < 2; round++) {
+		table.measuring = !round;
+		gt_table_row(&table, title, 3);
+		for (int64_t at = 0; at < (int64_t)c->classes * c->classes; at++) {
+			int i = (int)(at / c->classes), k = (int)(at % c->classes);
+			const char *cells[] = { gt_eval_class_name(c->eval, i, a),
+				gt_eval_class_name(c->eval, k, b), n };
+
+			if (i == k || !c->counts[at])
+				continue;
+			snprintf(n, sizeof(n), "%" PRId64, c->counts[at]);
+			gt_table_row(&table, cells, 3);
+		}
+	}
+}
+
+void gt_confusion_print(FILE *out, const struct gt_confusion *c)
+{
+	if (c->classes <= MOST_COLUMNS)
+		print_matrix(out, c);
+	else
+		print_pairs(out, c);
+}
+
+/* ---- JSON ---- */
+
+static int append(json_t *list, json_t *value)
+{
+	return list && value ? json_array_append_new(list, value) : -1;
+}
+
+static json_t *name_json(const char *name)
+{
+	json_t *json = json_string(name);
+
+	return json ? json : json_string("(not UTF-8)");
+}
+
+json_t *gt_confusion_classes_json(const struct gt_confusion *c)
+{
+	json_t *list = json_array();
+	char name[16];
+
+	for (int i = 0; list && i < c->classes; i++)
+		if (append(list,
+		        json_pack("{s:o,s:I,s:I}", "class",
+		            name_json(gt_eval_class_name(c->eval, i, name)), "n",
+		            (json_int_t)samples_of(c, i), "right", (json_int_t)count(c, i, i)))) {
+			json_decref(list);
+			return NULL;
+		}
+	return list;
+}
+
+json_t *gt_confusion_json(const struct gt_confusion *c)
+{
+	json_t *rows = json_array();
+
+	for (int i = 0; rows && i < c->classes; i++) {
+		json_t *row = json_array();
+		int failed = !row;
+
+		for (int k = 0; !failed && k < c->classes; k++)
+			failed = append(row, json_integer((json_int_t)count(c, i, k)));
+		if (failed || append(rows, row)) {
+			json_decref(rows);
+			return NULL;
+		}
+	}
+	return rows;
+}
+
+/* ---- CSV ---- */
+
+/* In quotes where it needs them. */
+static void put_field(FILE *out, const char *text)
+{
+	if (!text[strcspn(text, ",\"\r\n")]) {
+		fputs(text, out);
+		return;
+	}
+	fputc('"', out);
+	for (; *text; text++) {
+		if (*text == '"')
+			fputc('"', out);
+		fputc(*text, out);
+	}
+	fputc('"', out);
+}
+
+static void put_sample(FILE *out, const struct gt_eval *e, int64_t i)
+{
+	const struct gt_predictions *p = gt_eval_predictions(e);
+	const char *name = gt_eval_sample_name(e, i);
+	char number[16];
+
+	if (name)
+		put_field(out, name);
+	else
+		fprintf(out, "%" PRId64, i);
+	fputc(',', out);
+	put_field(out, gt_eval_class_name(e, p->target[i], number));
+	fputc(',', out);
+	put_field(out, gt_eval_class_name(e, p->predicted[i], number));
+	fprintf(out, ",%.6g\n", (double)p->probability[i]);
+}
+
+int gt_predictions_write(const char *path, const struct gt_eval *e, struct gt_err *err)
+{
+	const struct gt_predictions *p = gt_eval_predictions(e);
+	struct gt_atomic_file file;
+	int rc = gt_atomic_open(&file, path, err);
+
+	if (rc)
+		return rc;
+	fputs("sample,class,predicted,probability\n", file.stream);
+	for (int64_t i = 0; i < p->count; i++)
+		put_sample(file.stream, e, i);
+	return gt_atomic_commit(&file, err);
+}
