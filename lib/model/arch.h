@@ -10,8 +10,9 @@ enum { GT_MODEL_MAX_LAYERS = 16 };
 /* The keys of all specs; each architecture has its row of defaults and says which it takes. */
 struct gt_arch_config {
 	int sizes[GT_MODEL_MAX_LAYERS], size_count; /* mlp:784,256,10 */
-	int depth;                                  /* CIFAR ResNets: 20, 32, ... */
-	int layers, heads, width, block, vocab;     /* GPTs */
+	int depth;                                  /* ResNets: 18, 20, ... */
+	int image, classes; /* the height and width of images, outputs; 0: those of the data */
+	int layers, heads, width, block, vocab; /* GPTs */
 	double dropout;
 	bool bias;
 	enum gt_gelu gelu;
@@ -39,7 +40,8 @@ struct gt_arch {
 extern const struct gt_arch *const gt_archs[];
 
 extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arch_resnet32,
-    gt_arch_resnet44, gt_arch_resnet56, gt_arch_resnet110, gt_arch_gpt, gt_arch_gpt2,
+    gt_arch_resnet44, gt_arch_resnet56, gt_arch_resnet110, gt_arch_resnet18, gt_arch_resnet34,
+    gt_arch_resnet50, gt_arch_resnet101, gt_arch_resnet152, gt_arch_gpt, gt_arch_gpt2,
     gt_arch_gpt2_medium, gt_arch_gpt2_large, gt_arch_gpt2_xl;
 
 /* ---- layers.c: each declares its parameters under `name` and emits its node in that scope ---- */
@@ -47,8 +49,9 @@ extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arc
 /* U(-1/sqrt(fan_in), 1/sqrt(fan_in)): what torch.nn.Linear and Conv2d start from (kaiming_uniform_
  * with a = sqrt 5). */
 struct gt_init gt_init_torch(int64_t fan_in);
-/* N(0, 2 / fan_in): torch.nn.init.kaiming_normal_ for rectified units (He et al., ICCV 2015). */
-struct gt_init gt_init_kaiming(int64_t fan_in);
+/* N(0, 2 / fan): torch.nn.init.kaiming_normal_ for rectified units (He et al., ICCV 2015); the fan
+ * is the number of inputs of an output, or, with its fan_out, of outputs that an input reaches. */
+struct gt_init gt_init_kaiming(int64_t fan);
 
 /* torch.nn.Linear: NAME.weight [out, in], NAME.bias [out]. x F32 [..., in] */
 struct gt_value *gt_layer_linear(

@@ -11,9 +11,9 @@ struct gt_init gt_init_torch(int64_t fan_in)
 	return (struct gt_init){ GT_INIT_UNIFORM, 1 / sqrt((double)fan_in) };
 }
 
-struct gt_init gt_init_kaiming(int64_t fan_in)
+struct gt_init gt_init_kaiming(int64_t fan)
 {
-	return (struct gt_init){ GT_INIT_NORMAL, sqrt(2 / (double)fan_in) };
+	return (struct gt_init){ GT_INIT_NORMAL, sqrt(2 / (double)fan) };
 }
 
 /* PREFIX.LEAF; long enough for any name the architectures make. */

@@ -17,6 +17,11 @@ const struct gt_arch *const gt_archs[] = {
 	&gt_arch_resnet44,
 	&gt_arch_resnet56,
 	&gt_arch_resnet110,
+	&gt_arch_resnet18,
+	&gt_arch_resnet34,
+	&gt_arch_resnet50,
+	&gt_arch_resnet101,
+	&gt_arch_resnet152,
 	&gt_arch_gpt,
 	&gt_arch_gpt2,
 	&gt_arch_gpt2_medium,
@@ -44,6 +49,8 @@ static const struct {
 	{ "width", KEY_INT, offsetof(struct gt_arch_config, width) },
 	{ "block", KEY_INT, offsetof(struct gt_arch_config, block) },
 	{ "vocab", KEY_INT, offsetof(struct gt_arch_config, vocab) },
+	{ "image", KEY_INT, offsetof(struct gt_arch_config, image) },
+	{ "classes", KEY_INT, offsetof(struct gt_arch_config, classes) },
 	{ "dropout", KEY_PROBABILITY, offsetof(struct gt_arch_config, dropout) },
 	{ "bias", KEY_YES_NO, offsetof(struct gt_arch_config, bias) },
 	{ "gelu", KEY_GELU, offsetof(struct gt_arch_config, gelu) },
@@ -158,7 +165,8 @@ static const struct gt_arch *find_arch(const char *name, struct gt_err *err)
 	if (near.best)
 		gt_err_hint(err, "did you mean '%s'?", near.best);
 	else
-		gt_err_hint(err, "models: mlp, lenet, resnet20|32|44|56|110, gpt, "
+		gt_err_hint(err, "models: mlp, lenet, resnet20|32|44|56|110, "
+		                 "resnet18|34|50|101|152, gpt, "
 		                 "gpt2|gpt2-medium|gpt2-large|gpt2-xl");
 	return NULL;
 }

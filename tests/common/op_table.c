@@ -65,6 +65,8 @@ const struct op_case op_cases[] = {
 	    "conv2d", "left over", IN(REAL(1, 1, 8, 9), REAL(2, 1, 3, 3)), .conv = { .stride = 3 }),
 	CASE("conv2d", "whole image", IN(REAL(2, 2, 4, 4), REAL(3, 2, 4, 4), REAL(3)),
 	    .conv = { .stride = 1 }),
+	CASE("conv2d", "7x7, stride", IN(REAL(1, 3, 11, 10), REAL(2, 3, 7, 7)),
+	    .conv = { .stride = 2, .pad = 3 }),
 	CASE("conv2d", "wide", IN(REAL(1, 17, 3, 3), REAL(18, 17, 3, 3), REAL(18)),
 	    .conv = { .stride = 1, .pad = 1 }),
 	CASE("conv2d", "residual, relu",

@@ -75,6 +75,7 @@ RUNS = [
 ]
 RUNS_LARGE = [
     ("resnet20", "random:,samples=2048", ["--steps", 50, "--batch", 128, *SGD], 1e-3, 5e-2, 2e-2),
+    ("resnet50:image=96,classes=10", "random:,samples=256", ["--steps", 3, "--batch", 32, *SGD], 1e-3, 5e-2, 2e-2),
     ("gpt:layers=4,heads=4,width=128,block=64", "text:text.txt", ["--steps", 100, "--batch", 12, *SGD], 1e-4, 2e-2, 5e-3),
     ("gpt2:block=64", "random:,samples=64", ["--steps", 10, "--batch", 4, *SGD], 1e-4, 2e-2, 5e-3),
 ]

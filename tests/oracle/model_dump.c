@@ -5,15 +5,17 @@
  *
  * FILE.pth holds a dict: state (before), final (after), inputs, targets (lists of batches, used in
  * turn), mean, std (images), decay (names of decayed parameters), losses, norms (of gradients,
- * before clipping), scales (of the loss behind each step, 0 where it is not scaled). Data is made
- * up so that it can be learned. AMP is bf16 or fp16: mixed precision. The environment's
- * MODEL_DEVICE is where it trains (default: cpu).
+ * before clipping), scales (of the loss behind each step, 0 where it is not scaled), logits (of
+ * evaluation, of the final weights for the first batch). Data is made up so that it can be
+ * learned. AMP is bf16 or fp16: mixed precision. The environment's MODEL_DEVICE is where it trains
+ * (default: cpu).
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/philox.h"
+#include "lib/graph/pass.h"
 #include "lib/optim/optim.h"
 #include "lib/train/session.h"
 
@@ -215,6 +217,63 @@ static int train(struct run *r, struct gt_err *err)
 	return set(r, "final", weights(r, err), err);
 }
 
+/* ---- logits ---- */
+
+/* The forward graph of evaluation, whose logits the host may read. */
+static int build_forward(
+    struct run *r, struct gt_graph *g, struct gt_model_io *io, struct gt_err *err)
+{
+	const struct gt_backend *backend = r->s.device->backend;
+	const struct gt_pass_options passes = { .images = backend->image_layout,
+		.kernels = backend->kernels() };
+	int rc = gt_model_build(r->s.model, g, &r->s.input, r->batch, GT_MODEL_EVAL, io, err);
+
+	if (rc)
+		return rc;
+	gt_output(g, io->logits, "logits");
+	return gt_passes_run(g, &passes, err);
+}
+
+static int run_forward(
+    struct run *r, struct gt_plan *plan, const struct gt_graph *g, void *arena, struct gt_err *err)
+{
+	const struct gt_value *v = gt_graph_find(g, "logits");
+	void *host = gt_arena_alloc(&r->tree, gt_value_bytes(v), err);
+
+	if (!host || gt_plan_bind(plan, arena, err) ||
+	    gt_plan_write(
+	        plan, gt_graph_find(g, "input"), r->inputs[0], r->program.input_bytes, err) ||
+	    gt_plan_write(
+	        plan, gt_graph_find(g, "target"), r->targets[0], r->program.target_bytes, err) ||
+	    gt_plan_run(plan, err) || gt_plan_read(plan, v, host, gt_value_bytes(v), err))
+		return err->code;
+	return set(
+	    r, "logits", gt_tree_tensor(&r->tree, v->dtype, v->ndim, v->shape, host, err), err);
+}
+
+static int dump_logits(struct run *r, struct gt_err *err)
+{
+	struct gt_graph *g = NULL;
+	struct gt_plan *plan = NULL;
+	struct gt_model_io io;
+	void *arena = NULL;
+	int rc = gt_graph_new(&g, err);
+
+	if (!rc)
+		rc = build_forward(r, g, &io, err);
+	if (!rc)
+		rc = gt_plan_new(&plan, g, r->s.store, NULL, err);
+	if (!rc)
+		rc = gt_device_alloc(r->s.device, gt_plan_arena_bytes(plan), &arena, err);
+	if (!rc)
+		rc = run_forward(r, plan, g, arena, err);
+	if (arena)
+		gt_device_free(r->s.device, arena, gt_plan_arena_bytes(plan));
+	gt_plan_free(plan);
+	gt_graph_free(g);
+	return rc;
+}
+
 /* GT_OPTIM_KINDS for a word that names none. */
 static enum gt_optim_kind kind_of(const char *word)
 {
@@ -321,6 +380,8 @@ int main(int argc, char **argv)
 		rc = describe(&r, &err);
 	if (!rc)
 		rc = train(&r, &err);
+	if (!rc)
+		rc = dump_logits(&r, &err);
 	if (!rc)
 		rc = gt_torch_save((struct gt_file_name){ .path = argv[1] }, r.root, &err);
 	if (rc)

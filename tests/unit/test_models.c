@@ -58,7 +58,7 @@ struct size {
  * mlp, LeNet: by hand. CIFAR ResNets with the parameter-free shortcut: He et al. 2016, table 6 give
  * 0.27M, 0.46M, 0.66M, 0.85M, 1.7M; to the digit, 9 n stages of 16, 32, 64 channels by hand. GPT-2:
  * 124,439,808 for the smallest as in Hugging Face's gpt2 (and 354,823,168; 774,030,080;
- * 1,557,611,200), the head tied.
+ * 1,557,611,200), the head tied. ResNets for ImageNet: the counts that torchvision documents.
  */
 static void test_sizes(void **state)
 {
@@ -72,6 +72,12 @@ static void test_sizes(void **state)
 		{ "resnet44", 658586, 2 + 43 * 3 },
 		{ "resnet56", 853018, 2 + 55 * 3 },
 		{ "resnet110", 1727962, 2 + 109 * 3 },
+		{ "resnet18", 11689512, 20 * 3 + 2 },
+		{ "resnet34", 21797672, 36 * 3 + 2 },
+		{ "resnet50", 25557032, 53 * 3 + 2 },
+		{ "resnet101", 44549160, 104 * 3 + 2 },
+		{ "resnet152", 60192808, 155 * 3 + 2 },
+		{ "resnet18:classes=10", 11689512 - 990 * 513, 20 * 3 + 2 },
 		{ "gpt", 65 * 128 + 64 * 128 + 4 * (12 * 128 * 128 + 13 * 128) + 2 * 128,
 		    2 + 4 * 12 + 2 },
 		{ "gpt2", 124439808, 2 + 12 * 12 + 2 },
@@ -121,6 +127,19 @@ static void test_names(void **state)
 		{ "resnet20", "layer3.2.bn2.running_var", GT_BUFFER, 1, { 64 }, false, false },
 		{ "resnet20", "bn1.num_batches_tracked", GT_BUFFER, 0, { 0 }, false, false },
 		{ "resnet20", "linear.weight", GT_PARAMETER, 2, { 10, 64 }, true, false },
+		{ "resnet18", "conv1.weight", GT_PARAMETER, 4, { 64, 3, 7, 7 }, true, true },
+		{ "resnet18", "layer2.0.conv1.weight", GT_PARAMETER, 4, { 128, 64, 3, 3 }, true,
+		    true },
+		{ "resnet34", "layer3.5.bn2.running_mean", GT_BUFFER, 1, { 256 }, false, false },
+		{ "resnet50", "layer1.0.conv1.weight", GT_PARAMETER, 4, { 64, 64, 1, 1 }, true,
+		    true },
+		{ "resnet50", "layer1.0.downsample.0.weight", GT_PARAMETER, 4, { 256, 64, 1, 1 },
+		    true, true },
+		{ "resnet101", "layer3.22.conv3.weight", GT_PARAMETER, 4, { 1024, 256, 1, 1 }, true,
+		    true },
+		{ "resnet152", "layer4.0.downsample.1.running_var", GT_BUFFER, 1, { 2048 }, false,
+		    false },
+		{ "resnet50", "fc.weight", GT_PARAMETER, 2, { 1000, 2048 }, true, false },
 		{ "gpt2", "transformer.wte.weight", GT_PARAMETER, 2, { 50257, 768 }, true, false },
 		{ "gpt2", "transformer.wpe.weight", GT_PARAMETER, 2, { 1024, 768 }, true, false },
 		{ "gpt2", "transformer.h.11.attn.c_attn.weight", GT_PARAMETER, 2, { 768, 2304 },
@@ -155,7 +174,8 @@ static void test_names(void **state)
 /* Training and evaluation declare the same names in the same order: they share a store. */
 static void test_purposes_agree(void **state)
 {
-	static const char *const specs[] = { "mlp:4,3", "lenet", "resnet20", "gpt:dropout=0.2" };
+	static const char *const specs[] = { "mlp:4,3", "lenet", "resnet20", "resnet50:image=32",
+		"gpt:dropout=0.2" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
@@ -244,6 +264,15 @@ static void test_initial_values(void **state)
 		{ "bn1.running_mean", 0, 0 },
 		{ "bn1.running_var", 1, 0 },
 	};
+	/* kaiming_normal_ with fan_out; torchvision leaves fc to torch.nn.Linear. */
+	const struct moments resnet18[] = {
+		{ "conv1.weight", 0, sqrt(2.0 / (64 * 49)) },
+		{ "layer2.0.conv1.weight", 0, sqrt(2.0 / (128 * 9)) },
+		{ "layer2.0.downsample.0.weight", 0, sqrt(2.0 / 128) },
+		{ "layer4.1.bn2.weight", 1, 0 },
+		{ "fc.weight", 0, 1 / sqrt(3.0 * 512) },
+		{ "fc.bias", 0, 1 / sqrt(3.0 * 512) },
+	};
 	const struct moments gpt[] = {
 		{ "transformer.wte.weight", 0, 0.02 },
 		{ "transformer.wpe.weight", 0, 0.02 },
@@ -263,6 +292,10 @@ static void test_initial_values(void **state)
 	s = initialised("resnet20", 5);
 	for (size_t i = 0; i < sizeof(resnet) / sizeof(resnet[0]); i++)
 		expect_moments(s, &resnet[i]);
+	gt_store_free(s);
+	s = initialised("resnet18:image=32", 5);
+	for (size_t i = 0; i < sizeof(resnet18) / sizeof(resnet18[0]); i++)
+		expect_moments(s, &resnet18[i]);
 	gt_store_free(s);
 	s = initialised("gpt", 5);
 	for (size_t i = 0; i < sizeof(gpt) / sizeof(gpt[0]); i++)
@@ -330,6 +363,8 @@ static void test_bad_specs(void **state)
 		{ "resnet2", "unknown model 'resnet2'", "did you mean 'resnet20'?" },
 		{ "gpt:layer=2", "model 'gpt': unknown setting 'layer'",
 		    "it takes: layers heads width block vocab dropout bias gelu" },
+		{ "resnet18:width=2", "model 'resnet18': unknown setting 'width'",
+		    "it takes: image classes" },
 		{ "lenet:x=1", "model 'lenet': unknown setting 'x'", "it takes none" },
 		{ "gpt:layers=0", "model 'gpt': '0' is not a value for 'layers'", "" },
 		{ "gpt:layers=3x", "model 'gpt': '3x' is not a value for 'layers'", "" },
@@ -376,6 +411,22 @@ static void test_bad_inputs(void **state)
 		                  .width = 32,
 		                  .channels = 9,
 		                  .classes = 10 } },
+		{ "resnet18", { .kind = GT_MODEL_IMAGE,
+		                  .height = 16,
+		                  .width = 16,
+		                  .channels = 3,
+		                  .classes = 10 } },
+		{ "resnet18:image=64", { .kind = GT_MODEL_IMAGE,
+		                           .height = 32,
+		                           .width = 32,
+		                           .channels = 3,
+		                           .classes = 10 } },
+		{ "resnet18:classes=9", { .kind = GT_MODEL_IMAGE,
+		                            .height = 32,
+		                            .width = 32,
+		                            .channels = 3,
+		                            .classes = 10 } },
+		{ "resnet50", { .kind = GT_MODEL_TOKENS, .block = 8, .classes = 10 } },
 		{ "mlp:20,10", { .kind = GT_MODEL_VECTOR, .features = 21, .classes = 10 } },
 		{ "mlp:20,10", { .kind = GT_MODEL_VECTOR, .features = 20, .classes = 11 } },
 		{ "gpt", { .kind = GT_MODEL_VECTOR, .features = 20, .classes = 11 } },

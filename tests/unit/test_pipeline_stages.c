@@ -147,6 +147,8 @@ static void stages_have_about_the_same_work(void **state)
 		{ "gpt:layers=8,heads=2,width=32,block=16,vocab=50", 4, 1.2 },
 		{ "resnet20", 2, 1.15 },
 		{ "resnet110", 4, 1.05 },
+		{ "resnet18:image=64", 2, 1.2 },
+		{ "resnet50:image=64", 3, 1.2 },
 	};
 
 	(void)state;
