@@ -173,19 +173,25 @@ static void add_layer_norm_grad_make(struct gt_call *c, enum gt_dtype f)
 	add_norm_grad_make(c, f, GT_F32);
 }
 
+/* Without the output in the other type. */
+static void drop_last_output(struct gt_call *c)
+{
+	free(c->out[3].data);
+	c->out[3] = (struct gt_tensor){ 0 };
+	c->outputs = 3;
+}
+
 /* The gradient of a norm with a low output; or all low. */
 static void low_norm_grad_make(struct gt_call *c, enum gt_dtype f)
 {
 	add_norm_grad_make(c, f, GT_F32);
-	free(c->out[3].data);
-	c->outputs = 3;
+	drop_last_output(c);
 }
 
 static void layer_norm_grad_make(struct gt_call *c, enum gt_dtype f)
 {
 	add_norm_grad_make(c, f, f);
-	free(c->out[3].data);
-	c->outputs = 3;
+	drop_last_output(c);
 }
 
 /* An output that is no number, images, workspace of the kernel's own. */
