@@ -186,9 +186,11 @@ void gt_cmd_print_completion(FILE *stream, enum gt_shell shell);
 int gt_cmd_probe(int argc, char **argv);
 int gt_cmd_train(int argc, char **argv);
 int gt_cmd_eval(int argc, char **argv);
+int gt_cmd_predict(int argc, char **argv);
 int gt_cmd_generate(int argc, char **argv);
 int gt_cmd_help(int argc, char **argv);
 const struct gt_opt *gt_cmd_probe_options(void);
+const struct gt_opt *gt_cmd_predict_options(void);
 const struct gt_opt *gt_cmd_help_options(void);
 
 #endif

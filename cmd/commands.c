@@ -23,6 +23,8 @@ static const struct gt_cmd commands[] = {
 	    gt_cmd_train_options, gt_cmd_train, true },
 	{ "eval", "--ckpt CKPT --data DATA [OPTIONS]", "measure a checkpoint on a data set", 0,
 	    gt_cmd_eval_options, gt_cmd_eval, true },
+	{ "predict", "--ckpt CKPT INPUT... [OPTIONS]", "tell the classes of images or rows",
+	    GT_CMD_MANY, gt_cmd_predict_options, gt_cmd_predict, true },
 	{ "generate", "--ckpt CKPT [OPTIONS]", "write text with a language model", 0,
 	    gt_cmd_generate_options, gt_cmd_generate, true },
 	{ "bench allreduce", "[OPTIONS]", "time the sum of a buffer over ranks", 0,

@@ -43,7 +43,7 @@ static int print_each(
 static int print(const struct gt_eval_cli *cli, const struct gt_metrics *m, const struct gt_eval *e,
     struct gt_err *err)
 {
-	bool tokens = gt_eval_data(e)->kind == GT_DATA_TOKENS, each = cli->eval.how.each;
+	bool tokens = gt_eval_data(e)->kind == GT_DATA_TOKENS, each = cli->eval.how.top;
 	double loss = gt_text_real(m->loss), perplexity = gt_text_real(m->perplexity);
 	json_t *out;
 
@@ -67,8 +67,9 @@ static int print(const struct gt_eval_cli *cli, const struct gt_metrics *m, cons
 
 /* Evaluate as one rank of `comm`, or alone; rank 0 prints. */
 static int evaluate(
-    struct gt_cmd_env *env, struct gt_eval_cli *cli, const struct gt_comm *comm, struct gt_err *err)
+    struct gt_cmd_env *env, void *self, const struct gt_comm *comm, struct gt_err *err)
 {
+	struct gt_eval_cli *cli = self;
 	struct gt_metrics metrics;
 	struct gt_eval *e;
 	int rc;
@@ -91,62 +92,29 @@ static int evaluate(
 	return rc;
 }
 
-static int join_and_evaluate(struct gt_cmd_env *env, struct gt_eval_cli *cli,
-    const struct gt_world *world, const char *command, struct gt_err *err)
+static int check(void *self, struct gt_err *err)
 {
-	struct gt_comm comm = { 0 };
-	int rc = 0;
+	const struct gt_eval_cli *cli = self;
 
-	cli->nproc = world->size;
-	if (world->size > 1)
-		rc = gt_cmd_join(&comm, world, &cli->comm, env, command, err);
-	if (rc)
-		return rc;
-	rc = evaluate(env, cli, &comm, err);
-	if (!rc)
-		rc = gt_comm_finish(&comm, err);
-	gt_comm_leave(&comm);
-	return rc;
-}
-
-static int launch(int *status, struct gt_cmd_env *env, const struct gt_eval_cli *cli, int argc,
-    char **argv, const char *command, struct gt_err *err)
-{
-	const struct gt_cmd_ranks ranks = {
-		.nproc = cli->nproc, .rank_0_speaks = true, .results = true
-	};
-
-	if (cli->comm.backend == GT_COMM_MPI)
-		return gt_cmd_refuse_launch(cli->nproc, command, err);
-	/* Before there are ranks that would all say the same. */
-	return gt_eval_check(&cli->eval, err) ? err->code
-	                                      : gt_cmd_launch(status, &ranks, env, argc, argv, err);
+	return gt_eval_check(&cli->eval, err);
 }
 
 int gt_cmd_eval(int argc, char **argv)
 {
 	struct gt_eval_cli cli = { 0 };
+	const struct gt_cmd_job job = { .nproc = &cli.nproc,
+		.comm = &cli.comm,
+		.check = check,
+		.run = evaluate,
+		.self = &cli };
 	struct gt_cmd_env env;
-	struct gt_world world;
 	struct gt_err err = GT_ERR_INIT;
-	char *command = NULL;
-	bool launches = false;
-	int rc, launched = GT_EXIT_DONE, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
 
 	if (status != GT_CMD_GO)
 		return status;
 	cli.eval.way = gt_comm_way(cli.comm.backend);
-	cli.eval.how.each = cli.per_class || cli.confusion || cli.predictions;
+	cli.eval.how.top = cli.per_class || cli.confusion || cli.predictions; /* the best */
 	rc = gt_opts_require(&env.opts, &err);
-	if (!rc)
-		rc = gt_cmd_command_line(&command, argc, argv, &err);
-	if (!rc)
-		rc = gt_cmd_find_ranks(&world, &cli.nproc, cli.comm.backend, &launches, &err);
-	if (!rc && launches)
-		rc = launch(&launched, &env, &cli, argc, argv, command, &err);
-	else if (!rc)
-		rc = join_and_evaluate(&env, &cli, &world, command, &err);
-	free(command);
-	status = gt_cmd_end(&env, rc, &err);
-	return status == GT_EXIT_DONE ? launched : status;
+	return gt_cmd_end_job(&env, &job, argc, argv, rc, &err);
 }

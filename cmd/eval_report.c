@@ -179,22 +179,6 @@ json_t *gt_confusion_json(const struct gt_confusion *c)
 
 /* ---- CSV ---- */
 
-/* In quotes where it needs them. */
-static void put_field(FILE *out, const char *text)
-{
-	if (!text[strcspn(text, ",\"\r\n")]) {
-		fputs(text, out);
-		return;
-	}
-	fputc('"', out);
-	for (; *text; text++) {
-		if (*text == '"')
-			fputc('"', out);
-		fputc(*text, out);
-	}
-	fputc('"', out);
-}
-
 static void put_sample(FILE *out, const struct gt_eval *e, int64_t i)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
@@ -202,13 +186,13 @@ static void put_sample(FILE *out, const struct gt_eval *e, int64_t i)
 	char number[16];
 
 	if (name)
-		put_field(out, name);
+		gt_csv_field(out, name);
 	else
 		fprintf(out, "%" PRId64, i);
 	fputc(',', out);
-	put_field(out, gt_eval_class_name(e, p->target[i], number));
+	gt_csv_field(out, gt_eval_class_name(e, p->target[i], number));
 	fputc(',', out);
-	put_field(out, gt_eval_class_name(e, p->predicted[i], number));
+	gt_csv_field(out, gt_eval_class_name(e, p->predicted[i], number));
 	fprintf(out, ",%.6g\n", (double)p->probability[i]);
 }
 

@@ -14,7 +14,7 @@ struct gt_confusion {
 	int64_t *counts; /* [classes][classes]: of the right class, by the predicted one */
 };
 
-/* Count the answers of an evaluation with how.each. Errors: GT_ENOMEM. */
+/* Count the answers of an evaluation with how.top of 1. Errors: GT_ENOMEM. */
 int gt_confusion_count(struct gt_confusion *out, const struct gt_eval *e, struct gt_err *err);
 void gt_confusion_release(struct gt_confusion *c);
 

@@ -97,7 +97,7 @@ int gt_cmd_find_ranks(struct gt_world *world, int *nproc, enum gt_comm_backend b
 	return 0;
 }
 
-/* All options, a line each. */
+/* All options and operands, a line each. */
 static char *agreement_of(const struct gt_cmd_env *env, struct gt_err *err)
 {
 	json_t *options = gt_opts_to_json(&env->opts, err), *value;
@@ -118,6 +118,8 @@ static char *agreement_of(const struct gt_cmd_env *env, struct gt_err *err)
 		json_dumpf(value, stream, JSON_ENCODE_ANY | JSON_COMPACT);
 		putc('\n', stream);
 	}
+	for (int i = 0; i < env->opts.operand_count; i++)
+		fprintf(stream, "operand %s\n", env->opts.operands[i]);
 	json_decref(options);
 	fclose(stream);
 	return text;
@@ -163,4 +165,57 @@ int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_e
 		*status = GT_EXIT_FAILED;
 	gt_arena_release(&arena);
 	return rc;
+}
+
+static int launch_job(int *status, const struct gt_cmd_job *job, struct gt_cmd_env *env, int argc,
+    char **argv, const char *command, struct gt_err *err)
+{
+	const struct gt_cmd_ranks ranks = {
+		.nproc = *job->nproc, .rank_0_speaks = true, .results = true
+	};
+	int rc;
+
+	if (job->comm->backend == GT_COMM_MPI)
+		return gt_cmd_refuse_launch(*job->nproc, command, err);
+	rc = job->check(job->self, err);
+	return rc ? rc : gt_cmd_launch(status, &ranks, env, argc, argv, err);
+}
+
+static int join_job(const struct gt_cmd_job *job, const struct gt_world *world,
+    struct gt_cmd_env *env, const char *command, struct gt_err *err)
+{
+	struct gt_comm comm = { 0 };
+	int rc = 0;
+
+	*job->nproc = world->size;
+	if (world->size > 1)
+		rc = gt_cmd_join(&comm, world, job->comm, env, command, err);
+	if (rc)
+		return rc;
+	rc = job->run(env, job->self, &comm, err);
+	if (!rc)
+		rc = gt_comm_finish(&comm, err);
+	gt_comm_leave(&comm);
+	return rc;
+}
+
+int gt_cmd_end_job(struct gt_cmd_env *env, const struct gt_cmd_job *job, int argc, char **argv,
+    int rc, struct gt_err *err)
+{
+	int launched = GT_EXIT_DONE, status;
+	struct gt_world world;
+	char *command = NULL;
+	bool launches = false;
+
+	if (!rc)
+		rc = gt_cmd_command_line(&command, argc, argv, err);
+	if (!rc)
+		rc = gt_cmd_find_ranks(&world, job->nproc, job->comm->backend, &launches, err);
+	if (!rc && launches)
+		rc = launch_job(&launched, job, env, argc, argv, command, err);
+	else if (!rc)
+		rc = join_job(job, &world, env, command, err);
+	free(command);
+	status = gt_cmd_end(env, rc, err);
+	return status == GT_EXIT_DONE ? launched : status;
 }

@@ -59,4 +59,21 @@ int gt_cmd_join(struct gt_comm *comm, const struct gt_world *world,
 int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_env *env, int argc,
     char **argv, struct gt_err *err);
 
+/* A command whose ranks divide its work among them, and whose rank 0 prints the results. */
+struct gt_cmd_job {
+	int *nproc; /* as asked for; becomes the world size */
+	const struct gt_comm_options *comm;
+	/* Find faults that all ranks would report, before there are any. */
+	int (*check)(void *self, struct gt_err *err);
+	/* Do the work as one rank of `comm`, or alone. */
+	int (*run)(
+	    struct gt_cmd_env *env, void *self, const struct gt_comm *comm, struct gt_err *err);
+	void *self;
+};
+
+/* Unless rc, the result of the steps before, is an error: start the ranks and wait for them, or be
+ * one. End the command as gt_cmd_end() does, and return the exit status. */
+int gt_cmd_end_job(struct gt_cmd_env *env, const struct gt_cmd_job *job, int argc, char **argv,
+    int rc, struct gt_err *err);
+
 #endif

@@ -1,5 +1,7 @@
-/* table_out.c - columns of text of unknown width. */
+/* table_out.c - columns of text of unknown width, and fields of CSV. */
 #include "cmd/table_out.h"
+
+#include <string.h>
 
 #include "lib/base/log.h"
 
@@ -45,4 +47,19 @@ void gt_table_row(struct gt_table *t, const char *const *cells, size_t count)
 			fprintf(t->out, "%*s", pad, "");
 	}
 	fputc('\n', t->out);
+}
+
+void gt_csv_field(FILE *out, const char *text)
+{
+	if (!text[strcspn(text, ",\"\r\n")]) {
+		fputs(text, out);
+		return;
+	}
+	fputc('"', out);
+	for (; *text; text++) {
+		if (*text == '"')
+			fputc('"', out);
+		fputc(*text, out);
+	}
+	fputc('"', out);
 }

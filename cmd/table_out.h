@@ -1,4 +1,4 @@
-/* table_out.h - columns of text of unknown width, in two rounds: measured, then printed. */
+/* table_out.h - columns of text, measured and then printed in two rounds; and fields of CSV. */
 #ifndef GT_CMD_TABLE_OUT_H
 #define GT_CMD_TABLE_OUT_H
 
@@ -21,5 +21,8 @@ struct gt_table {
 };
 
 void gt_table_row(struct gt_table *table, const char *const *cells, size_t count);
+
+/* A field of a line of CSV, in quotes where it needs them (RFC 4180). */
+void gt_csv_field(FILE *out, const char *text);
 
 #endif

@@ -127,6 +127,25 @@ _gtrain()
 	eval:--backend) words='auto shm ring mpi nccl' ;;
 	eval:--timeout) return ;;
 	eval:--color) words='auto always never' ;;
+	predict:--ckpt) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	predict:--model) return ;;
+	predict:--read) return ;;
+	predict:--top) return ;;
+	predict:--map) return ;;
+	predict:--strict) words='yes no' ;;
+	predict:--batch) return ;;
+	predict:--amp) words='off bf16 fp16' ;;
+	predict:--device) words='cpu cuda' ;;
+	predict:--threads) return ;;
+	predict:--workers) return ;;
+	predict:--nproc) return ;;
+	predict:--backend) words='auto shm ring mpi nccl' ;;
+	predict:--timeout) return ;;
+	predict:--color) words='auto always never' ;;
 	generate:--ckpt) 
 		compopt -o filenames
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
@@ -247,12 +266,20 @@ _gtrain()
 	ckpt-merge:--color) words='auto always never' ;;
 	help:--completion) words='bash zsh fish' ;;
 	help:--color) words='auto always never' ;;
-	:) words='probe train eval generate bench ckpt help --version --help' ;;
+	:) words='probe train eval predict generate bench ckpt help --version --help' ;;
 	ckpt-:) words='ls verify diff strip-module add-module remap rename select convert merge --help' ;;
 	bench-:) words='allreduce ckpt copy gemm --help' ;;
 	probe:*) words='--watch --topology --bandwidth --check --json --quiet --verbose --color --help ' ;;
 	train:*) words='--model --data --val --val-split --init-from --map --strict --epochs --steps --batch --accumulate --seed --reproducible --amp --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --patience --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
 	eval:*) words='--model --ckpt --data --vocab --per-class --confusion --predictions --map --strict --batch --amp --device --threads --workers --nproc --backend --timeout --json --quiet --verbose --color --help ' ;;
+	predict:*) 
+		if [[ $cur != -* ]]; then
+			compopt -o filenames
+			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+			return
+		fi
+		words='--ckpt --model --read --top --csv --map --strict --batch --amp --device --threads --workers --nproc --backend --timeout --json --quiet --verbose --color --help '
+		;;
 	generate:*) words='--ckpt --model --vocab --prompt --tokens --temperature --top-k --top-p --seed --device --threads --json --quiet --verbose --color --help ' ;;
 	bench-allreduce:*) words='--nproc --sizes --device --dtype --buffers --backend --rounds --timeout --csv --json --quiet --verbose --color --help ' ;;
 	bench-ckpt:*) 
@@ -345,7 +372,7 @@ _gtrain()
 		fi
 		words='--average --output --to --dtype --shard-size --sync --json --quiet --verbose --color --help '
 		;;
-	help:*) words='probe train eval generate bench ckpt help --completion --json --quiet --verbose --color --help ' ;;
+	help:*) words='probe train eval predict generate bench ckpt help --completion --json --quiet --verbose --color --help ' ;;
 	*) return ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

@@ -23,6 +23,10 @@ int gt_map(struct gt_mapping *out, const char *path, struct gt_err *err);
 int gt_map_at(struct gt_mapping *out, struct gt_file_name file, struct gt_err *err);
 void gt_unmap(struct gt_mapping *map);
 
+/* Read a descriptor, which may be a pipe, to its end: *out is [*size] bytes, yours to free().
+ * Errors: GT_EIO; GT_ENOMEM, also beyond `most` bytes. */
+int gt_read_to_end(void **out, size_t *size, int fd, size_t most, struct gt_err *err);
+
 /*
  * Copy [offset, offset + size) of the file, which must lie within map->size. A mapping shows every
  * write of another process at once, so a size that was checked in it may be another size when it

@@ -315,6 +315,8 @@ static int conform_classes(
 
 	if (!like->classes)
 		return 0;
+	if (s->unlabelled)
+		return take_names(s, like, err);
 	if (s->class_names || like->class_names)
 		return conform_names(s, like, allowed, err);
 	if (s->info.classes > like->classes && allowed)

@@ -1,10 +1,11 @@
-/* csv.c - tables of numbers with a class in each row. */
+/* csv.c - tables of numbers, with a class in each row unless they are inputs. */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/base/mem.h"
 #include "lib/data/csv_reader.h"
@@ -14,17 +15,23 @@ enum { MAX_CLASSES = 1 << 20 };
 
 struct csv {
 	struct gt_source source;
-	float *features; /* [samples, features] */
-	int32_t *targets;
+	float *features;    /* [samples, features] */
+	int32_t *targets;   /* [samples]; NULL: there are none, and the rows have names, */
+	const char **names; /* [samples] */
 };
+
+enum { NOWHERE = -1 };
 
 /* The table while it is being read. */
 struct table {
 	struct csv *csv;
 	const struct gt_data_request *request;
+	const char *path; /* of the file that is being read */
 	struct gt_arena arena;
 	size_t columns, target; /* how many, and which one is the target */
 	char **names;           /* [columns]; NULL: no header */
+	int *place;             /* [columns] the number of each one's feature, or NOWHERE */
+	size_t features;
 	size_t rows, feature_capacity;
 	char **words; /* [rows] the targets as written */
 	size_t word_capacity;
@@ -88,11 +95,18 @@ static const char *column_name(const struct table *t, size_t column, char *text,
 	return text;
 }
 
+/* ---- which column is which feature ---- */
+
 static int choose_target(struct table *t, const char *wanted, struct gt_err *err)
 {
 	char *end;
 	unsigned long n;
 
+	if (t->columns < 2) {
+		gt_err_set(err, GT_EFORMAT, "the rows have 1 field");
+		return gt_err_hint(
+		    err, "a row needs at least a feature and a class, divided by a comma");
+	}
 	t->target = t->columns - 1;
 	if (!wanted)
 		return 0;
@@ -116,6 +130,74 @@ static int choose_target(struct table *t, const char *wanted, struct gt_err *err
 	    t->columns - 1);
 }
 
+/* All columns but the target. */
+static int place_in_order(struct table *t)
+{
+	t->features = 0;
+	for (size_t i = 0; i < t->columns; i++)
+		t->place[i] = i == t->target ? NOWHERE : (int)t->features++;
+	return 0;
+}
+
+/* Inputs have their features in any order, among other columns. */
+static int place_by_name(
+    struct table *t, const struct gt_data_description *like, struct gt_err *err)
+{
+	for (size_t i = 0; i < t->columns; i++)
+		t->place[i] = NOWHERE;
+	for (int k = 0; k < like->features; k++) {
+		size_t i = 0;
+
+		while (i < t->columns && strcmp(t->names[i], like->feature_names[k]))
+			i++;
+		if (i == t->columns)
+			return gt_err_set(err, GT_EINVAL,
+			    "there is no column '%.100s', with which the model was trained",
+			    like->feature_names[k]);
+		t->place[i] = k;
+	}
+	t->features = (size_t)like->features;
+	return 0;
+}
+
+static int place_inputs(struct table *t, struct gt_err *err)
+{
+	const struct gt_data_request *request = t->request;
+	const struct gt_data_description *like = request->like;
+	size_t wanted = like && like->features ? (size_t)like->features : (size_t)request->features;
+
+	t->target = SIZE_MAX;
+	if (t->names && like && like->feature_names)
+		return place_by_name(t, like, err);
+	if (wanted && t->columns != wanted) {
+		gt_err_set(err, GT_EINVAL,
+		    "rows of %zu numbers, but the model was trained with %zu features", t->columns,
+		    wanted);
+		return t->columns > wanted
+		           ? gt_err_hint(err, "leave out columns that are no features%s",
+		                 like && like->feature_names
+		                     ? ", or write the names of the columns in the first line"
+		                     : "")
+		           : err->code;
+	}
+	return place_in_order(t);
+}
+
+static int place_columns(struct table *t, const char *target, struct gt_err *err)
+{
+	int rc;
+
+	t->place = gt_arena_alloc(&t->arena, t->columns * sizeof(*t->place), err);
+	if (!t->place)
+		return GT_ENOMEM;
+	if (t->request->inputs)
+		return place_inputs(t, err);
+	rc = choose_target(t, target, err);
+	return rc ? rc : place_in_order(t);
+}
+
+/* ---- rows ---- */
+
 static int add_feature(
     struct table *t, size_t at, const struct gt_csv_reader *r, size_t column, struct gt_err *err)
 {
@@ -125,9 +207,8 @@ static int add_feature(
 	if (!parse_number(r->fields[column], &value)) {
 		gt_err_set(err, GT_EFORMAT, "line %ld, %s: '%.60s' is not a number", r->line,
 		    column_name(t, column, name, sizeof(name)), r->fields[column]);
-		return gt_err_hint(err,
-		    "features are finite numbers; target=COLUMN names the column "
-		    "of classes");
+		return gt_err_hint(err, "features are finite numbers%s",
+		    t->request->inputs ? "" : "; target=COLUMN names the column of classes");
 	}
 	t->csv->features[at] = (float)value;
 	return 0;
@@ -136,7 +217,7 @@ static int add_feature(
 /* Room for another row, within the limit: the arrays double, and exist twice while they do. */
 static int grow_table(struct table *t, struct gt_err *err)
 {
-	size_t features = (t->columns - 1) * sizeof(float);
+	size_t features = t->features * sizeof(float);
 	size_t row = features + sizeof(*t->words) + sizeof(*t->lines) + sizeof(*t->csv->targets);
 	int rc = gt_data_check_memory(
 	    t->request, 3 * (uint64_t)row * t->rows + t->arena.used, "the table", err);
@@ -150,9 +231,23 @@ static int grow_table(struct table *t, struct gt_err *err)
 	return rc;
 }
 
+/* The target as it is written; of an input, its name. */
+static char *word_of(struct table *t, const struct gt_csv_reader *r, struct gt_err *err)
+{
+	size_t size = strlen(t->path) + 32;
+	char *name;
+
+	if (!t->request->inputs)
+		return gt_arena_strdup(&t->arena, r->fields[t->target], err);
+	name = gt_arena_alloc(&t->csv->source.names, size, err);
+	if (name)
+		snprintf(name, size, "%s:%ld", t->path, r->line);
+	return name;
+}
+
 static int add_row(struct table *t, const struct gt_csv_reader *r, struct gt_err *err)
 {
-	size_t features = t->columns - 1, at = t->rows * features;
+	size_t at = t->rows * t->features;
 	int rc;
 
 	if (r->count != t->columns) {
@@ -162,12 +257,12 @@ static int add_row(struct table *t, const struct gt_csv_reader *r, struct gt_err
 	}
 	rc = grow_table(t, err);
 	for (size_t i = 0; i < t->columns && !rc; i++)
-		if (i != t->target)
-			rc = add_feature(t, at++, r, i, err);
+		if (t->place[i] != NOWHERE)
+			rc = add_feature(t, at + (size_t)t->place[i], r, i, err);
 	if (rc)
 		return rc;
 	t->lines[t->rows] = r->line;
-	t->words[t->rows] = gt_arena_strdup(&t->arena, r->fields[t->target], err);
+	t->words[t->rows] = word_of(t, r, err);
 	if (!t->words[t->rows])
 		return GT_ENOMEM;
 	t->rows++;
@@ -184,11 +279,7 @@ static int read_head(struct table *t, struct gt_csv_reader *r, struct gt_err *er
 	if (rc <= 0)
 		return rc ? rc : gt_err_set(err, GT_EFORMAT, "there are no rows");
 	t->columns = r->count;
-	if (t->columns < 2) {
-		gt_err_set(err, GT_EFORMAT, "line %ld has 1 field", r->line);
-		return gt_err_hint(
-		    err, "a row needs at least a feature and a class, divided by a comma");
-	}
+	t->names = NULL;
 	rc = copy_row(t, r, &first, err);
 	if (!rc)
 		rc = gt_csv_next_row(r, err);
@@ -322,8 +413,15 @@ static int read_csv(struct gt_source *self, const struct gt_part *part, int64_t 
 	(void)draw;
 	(void)err;
 	memcpy(input, c->features + (size_t)index * self->info.features, self->info.input_bytes);
-	*target = c->targets[index];
+	*target = c->targets ? c->targets[index] : GT_DATA_IGNORE;
 	return 0;
+}
+
+static const char *name_of(const struct gt_source *self, int64_t index)
+{
+	const struct csv *c = (const struct csv *)self;
+
+	return c->names ? c->names[index] : NULL;
 }
 
 static void close_csv(struct gt_source *self)
@@ -333,16 +431,18 @@ static void close_csv(struct gt_source *self)
 	gt_arena_release(&self->names);
 	free(c->features);
 	free(c->targets);
+	free(c->names);
 	free(c);
 }
 
-static const struct gt_source_ops csv_ops = { .read = read_csv, .close = close_csv };
+static const struct gt_source_ops csv_ops = {
+	.read = read_csv, .name = name_of, .close = close_csv
+};
 
-static int read_table(
+static int read_rows(
     struct table *t, const struct gt_mapping *map, const char *target, struct gt_err *err)
 {
 	struct gt_csv_reader r = { .at = map->data ? (const char *)map->data : "", .next_line = 1 };
-	struct gt_data_info *info = &t->csv->source.info;
 	int rc;
 
 	r.end = r.at + map->size;
@@ -350,24 +450,100 @@ static int read_table(
 		r.at += 3;
 	rc = read_head(t, &r, err);
 	if (!rc)
-		rc = choose_target(t, target, err);
+		rc = place_columns(t, target, err);
 	if (!rc)
 		while ((rc = gt_csv_next_row(&r, err)) > 0 && !(rc = add_row(t, &r, err)))
 			;
 	gt_csv_release(&r);
+	return rc;
+}
+
+static int read_file(struct table *t, const char *path, const char *target, struct gt_err *err)
+{
+	struct gt_mapping map;
+	int rc = gt_map(&map, path, err);
+
+	t->path = path;
+	if (rc)
+		return rc;
+	rc = read_rows(t, &map, target, err);
+	if (rc)
+		gt_err_prefix(err, "'%s'", path);
+	gt_unmap(&map);
+	return rc;
+}
+
+/* ---- tables with classes ---- */
+
+static int read_labelled(struct table *t, const char *path, const char *target, struct gt_err *err)
+{
+	struct gt_source *s = &t->csv->source;
+	int rc = read_file(t, path, target, err);
+
+	if (rc)
+		return rc;
+	rc = number_targets(t, err);
+	if (rc)
+		return gt_err_prefix(err, "'%s'", path);
+	if (!t->names)
+		return 0;
+	s->feature_names = keep_names(s, t->names, t->columns, t->target, err);
+	return s->feature_names ? 0 : GT_ENOMEM;
+}
+
+/* ---- inputs ---- */
+
+enum { MAX_STDIN_BYTES = 1 << 30 };
+
+static int read_stdin(struct table *t, struct gt_err *err)
+{
+	struct gt_mapping bytes = { .fd = -1 };
+	void *read = NULL;
+	int rc = gt_read_to_end(&read, &bytes.size, STDIN_FILENO, MAX_STDIN_BYTES, err);
+
+	t->path = "-";
+	bytes.data = read;
 	if (!rc)
-		rc = number_targets(t, err);
-	if (!rc && t->names) {
-		t->csv->source.feature_names =
-		    keep_names(&t->csv->source, t->names, t->columns, t->target, err);
-		rc = t->csv->source.feature_names ? 0 : GT_ENOMEM;
+		rc = read_rows(t, &bytes, NULL, err);
+	free(read);
+	return rc ? gt_err_prefix(err, "standard input") : 0;
+}
+
+static int read_inputs(struct table *t, struct gt_err *err)
+{
+	const struct gt_data_request *request = t->request;
+	size_t features = 0;
+	int rc = 0;
+
+	t->csv->source.unlabelled = true;
+	t->csv->source.info.classes = request->classes;
+	for (int i = 0; !rc && i < request->input_count; i++) {
+		const char *path = request->inputs[i];
+
+		rc = strcmp(path, "-") ? read_file(t, path, NULL, err) : read_stdin(t, err);
+		if (!rc && i && t->features != features)
+			rc = gt_err_set(err, GT_EINVAL, "'%s' has %zu columns, but '%s' %zu", path,
+			    t->features, request->inputs[0], features);
+		features = t->features;
 	}
+	t->csv->names = (const char **)t->words;
+	t->words = NULL;
+	return rc;
+}
+
+static int read_table(struct table *t, const struct gt_spec *spec, struct gt_err *err)
+{
+	struct gt_data_info *info = &t->csv->source.info;
+	int rc = t->request->inputs
+	             ? read_inputs(t, err)
+	             : read_labelled(t, spec->path, gt_spec_value(spec, "target"), err);
+
 	if (rc)
 		return rc;
 	info->kind = GT_DATA_VECTOR;
 	info->samples = t->csv->source.length = (int64_t)t->rows;
-	info->features = (int)t->columns - 1;
-	info->input_bytes = (t->columns - 1) * sizeof(float);
+	info->features = (int)t->features;
+	info->input_bytes = t->features * sizeof(float);
 	info->targets = 1;
 	return 0;
 }
@@ -377,19 +553,12 @@ int gt_csv_open(struct gt_source **out, const struct gt_spec *spec,
 {
 	struct csv *c = gt_calloc(1, sizeof(*c), err);
 	struct table table = { .csv = c, .request = request };
-	struct gt_mapping map;
 	int rc;
 
 	if (!c)
 		return GT_ENOMEM;
 	c->source.ops = &csv_ops;
-	rc = gt_map(&map, spec->path, err);
-	if (!rc) {
-		rc = read_table(&table, &map, gt_spec_value(spec, "target"), err);
-		if (rc)
-			gt_err_prefix(err, "'%s'", spec->path);
-		gt_unmap(&map);
-	}
+	rc = read_table(&table, spec, err);
 	gt_arena_release(&table.arena);
 	free(table.words);
 	free(table.lines);

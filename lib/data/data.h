@@ -63,6 +63,16 @@ struct gt_data_request {
 	/* A class that is not described is no error: then the classes keep the numbers that they
 	 * have here, and info.other_classes tells that. */
 	bool new_classes;
+	/* `images` and `csv`: read these instead of the spec's path, in their order. They have no
+	 * classes: every target is GT_DATA_IGNORE, and info.classes that of `like`, else of the
+	 * request. "-" is standard input.
+	 *
+	 *   images   JPEG and PNG files, of any name, and folders, whose images count in the order
+	 *            of their paths. size=, channels=, mean= and std= are as without inputs
+	 *   csv      tables. Where both have names for their columns, the features are found by
+	 *            these, and other columns do not count; else a row has the features alone */
+	char *const *inputs;
+	int input_count;
 };
 
 /*
@@ -143,8 +153,9 @@ int gt_augment_parse(unsigned *out, const char *list, struct gt_err *err);
 int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw *draw, void *input,
     int32_t *target, struct gt_err *err);
 
-/* The name of a sample, of an image its path from the folder or archive down: borrowed; NULL where
- * samples have numbers alone. */
+/* The name of a sample: of an image its path from the folder or archive down, of the request's
+ * inputs the file, and for tables its line, "FILE:LINE". Borrowed; NULL where samples have numbers
+ * alone. */
 const char *gt_dataset_sample_name(const struct gt_dataset *data, int64_t index);
 
 /* Text: write the vocabulary as JSON ({"level":"char","tokens":["\n"," ",...]} or

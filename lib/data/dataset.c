@@ -15,12 +15,15 @@ static const struct kind {
 	gt_source_open *open;
 	bool pathless; /* the path may be missing */
 	const char *keys[8];
+	bool takes_inputs; /* of the request */
+	const char *input_keys[5];
 } kinds[] = {
-	{ "text", gt_text_open, false, { "level", "tokenizer" } },
-	{ "mnist", gt_mnist_open, false, { "split", "mean", "std" } },
-	{ "images", gt_images_open, false, { "split", "size", "channels", "mean", "std" } },
-	{ "csv", gt_csv_open, false, { "target" } },
-	{ "random", gt_random_open, true, { "samples" } },
+	{ "text", gt_text_open, false, { "level", "tokenizer" }, false, { NULL } },
+	{ "mnist", gt_mnist_open, false, { "split", "mean", "std" }, false, { NULL } },
+	{ "images", gt_images_open, false, { "split", "size", "channels", "mean", "std" }, true,
+	    { "size", "channels", "mean", "std" } },
+	{ "csv", gt_csv_open, false, { "target" }, true, { NULL } },
+	{ "random", gt_random_open, true, { "samples" }, false, { NULL } },
 };
 
 enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
@@ -64,11 +67,13 @@ static int open_source(struct gt_source **out, const struct gt_spec *spec,
 
 	if (!kind)
 		return GT_EINVAL;
-	if (!*spec->path && !kind->pathless) {
+	if (request->inputs && !kind->takes_inputs)
+		return gt_err_set(err, GT_EINVAL, "'%s' data have classes", spec->kind);
+	if (!*spec->path && !kind->pathless && !request->inputs) {
 		gt_err_set(err, GT_EINVAL, "data '%s' has no path", spec->kind);
 		return gt_err_hint(err, "write %s:PATH", spec->kind);
 	}
-	rc = gt_spec_check_keys(spec, kind->keys, err);
+	rc = gt_spec_check_keys(spec, request->inputs ? kind->input_keys : kind->keys, err);
 	return rc ? rc : kind->open(out, spec, request, err);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "lib/data/source.h"
 #include "lib/data/threads.h"
@@ -14,7 +15,7 @@ enum { CACHE_BYTES = 256 << 20 };
 
 struct images {
 	struct gt_source source;
-	char *path;
+	char *path;                /* NULL: inputs of the request; their files have whole paths */
 	bool archived;             /* else a folder */
 	struct gt_stream *archive; /* open while files borrow from it */
 	struct gt_list list;
@@ -37,7 +38,12 @@ static int with_bytes(const struct images *m, int64_t i,
 		rc = use(m, &map, context, err);
 		return rc ? gt_err_prefix(err, "'%s', '%s'", m->path, file->path) : 0;
 	}
-	path = gt_asprintf(err, "%s/%s", m->path, file->path);
+	if (file->bytes) {
+		rc = use(m, &map, context, err);
+		return rc ? gt_err_prefix(err, "'%s'", file->path) : 0;
+	}
+	path =
+	    m->path ? gt_asprintf(err, "%s/%s", m->path, file->path) : gt_strdup(file->path, err);
 	rc = path ? gt_map(&map, path, err) : GT_ENOMEM;
 	if (!rc) {
 		rc = use(m, &map, context, err);
@@ -121,9 +127,11 @@ static int compare_size(void *context, int64_t i, struct gt_err *err)
 
 	if (rc || (image.height == info->height && image.width == info->width))
 		return rc;
-	gt_err_set(err, GT_EINVAL, "'%s': '%s' has %d x %d pixels, but '%s' %d x %d", m->path,
+	gt_err_set(err, GT_EINVAL, "'%s' has %d x %d pixels, but '%s' %d x %d",
 	    m->files[0].file->path, info->width, info->height, m->files[i].file->path, image.width,
 	    image.height);
+	if (m->path)
+		gt_err_prefix(err, "'%s'", m->path);
 	return gt_err_hint(err, "give size=N to make them all N x N");
 }
 
@@ -226,6 +234,105 @@ static int list_files(struct images *m, const char *split, uint64_t limit_bytes,
 	return name_classes(m, err);
 }
 
+/* ---- inputs: files and folders without classes ---- */
+
+enum { MAX_STDIN_BYTES = GT_IMAGE_MAX_FILE_BYTES };
+
+static int add_item(struct images *m, const struct gt_listed *item, struct gt_err *err)
+{
+	struct gt_list *list = &m->list;
+	char *path = gt_arena_strdup(&list->arena, item->path, err);
+	int rc = path ? 0 : GT_ENOMEM;
+
+	if (!rc)
+		rc = gt_grow(&list->items, list->count, &list->capacity, sizeof(*list->items), err);
+	if (rc)
+		return rc;
+	list->items[list->count] = *item;
+	list->items[list->count++].path = path;
+	return 0;
+}
+
+static int add_stdin(struct images *m, struct gt_err *err)
+{
+	struct gt_listed item = { .path = "-" };
+	void *read = NULL;
+	unsigned char *kept;
+	int rc = gt_read_to_end(&read, &item.size, STDIN_FILENO, MAX_STDIN_BYTES, err);
+
+	if (rc)
+		return gt_err_prefix(err, "standard input");
+	item.bytes = kept = gt_list_alloc(&m->list, item.size + 1, err);
+	if (kept && item.size)
+		memcpy(kept, read, item.size);
+	free(read);
+	return kept ? add_item(m, &item, err) : GT_ENOMEM;
+}
+
+static int compare_listed(const void *a, const void *b)
+{
+	return strcmp(((const struct gt_listed *)a)->path, ((const struct gt_listed *)b)->path);
+}
+
+static int add_folder(struct images *m, const char *folder, struct gt_err *err)
+{
+	struct gt_list below = { .limit_bytes = m->list.limit_bytes };
+	size_t before = m->list.count;
+	int rc = gt_list_folder(&below, folder, err);
+
+	if (!rc && below.count)
+		qsort(below.items, below.count, sizeof(*below.items), compare_listed);
+	for (size_t i = 0; !rc && i < below.count; i++) {
+		struct gt_listed item = { .path = NULL };
+		char *path;
+
+		if (below.items[i].folder || !gt_list_is_image(below.items[i].path))
+			continue;
+		item.path = path = gt_asprintf(err, "%s%s%s", folder,
+		    folder[strlen(folder) - 1] == '/' ? "" : "/", below.items[i].path);
+		rc = path ? add_item(m, &item, err) : GT_ENOMEM;
+		free(path);
+	}
+	gt_list_release(&below);
+	if (!rc && m->list.count == before) {
+		gt_err_set(err, GT_EINVAL, "'%s' holds no images", folder);
+		rc = gt_err_hint(err, "images in folders end in .jpg, .jpeg or .png");
+	}
+	return rc;
+}
+
+static int add_input(struct images *m, const char *input, struct gt_err *err)
+{
+	const struct gt_listed item = { .path = input };
+	struct stat st;
+
+	if (!strcmp(input, "-"))
+		return add_stdin(m, err);
+	if (stat(input, &st))
+		return gt_err_sys(err, "cannot open '%s'", input);
+	return S_ISDIR(st.st_mode) ? add_folder(m, input, err) : add_item(m, &item, err);
+}
+
+static int list_inputs(struct images *m, const struct gt_data_request *request, struct gt_err *err)
+{
+	struct gt_data_info *info = &m->source.info;
+	int rc = 0;
+
+	m->source.unlabelled = true;
+	m->list.limit_bytes = request->memory_bytes;
+	for (int i = 0; !rc && i < request->input_count; i++)
+		rc = add_input(m, request->inputs[i], err);
+	if (rc)
+		return rc;
+	m->files = gt_calloc(m->list.count, sizeof(*m->files), err);
+	for (size_t i = 0; m->files && i < m->list.count; i++)
+		m->files[i] =
+		    (struct gt_image_file){ .file = &m->list.items[i], .class = GT_DATA_IGNORE };
+	info->samples = m->source.length = (int64_t)m->list.count;
+	info->classes = request->classes;
+	return m->files ? 0 : GT_ENOMEM;
+}
+
 /* size=N, else what the model takes, else the size that the images have. */
 static int choose_size(struct images *m, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
@@ -266,7 +373,8 @@ static int load(struct images *m, const struct gt_spec *spec, const struct gt_da
 	for (int i = 0; i < GT_DATA_MAX_CHANNELS; i++)
 		info->std[i] = 1;
 	if (!rc)
-		rc = list_files(m, split, request->memory_bytes, err);
+		rc = request->inputs ? list_inputs(m, request, err)
+		                     : list_files(m, split, request->memory_bytes, err);
 	if (!rc)
 		rc = choose_size(m, spec, request, err);
 	if (!rc)
@@ -274,7 +382,7 @@ static int load(struct images *m, const struct gt_spec *spec, const struct gt_da
 	if (rc)
 		return rc;
 	info->input_bytes = (size_t)info->height * info->width * info->channels;
-	return cache_pixels(m, err);
+	return request->inputs ? 0 : cache_pixels(m, err); /* inputs are read once */
 }
 
 int gt_images_open(struct gt_source **out, const struct gt_spec *spec,
@@ -286,8 +394,8 @@ int gt_images_open(struct gt_source **out, const struct gt_spec *spec,
 	if (!m)
 		return GT_ENOMEM;
 	m->source.ops = &images_ops;
-	m->path = gt_strdup(spec->path, err);
-	rc = m->path ? load(m, spec, request, err) : GT_ENOMEM;
+	m->path = request->inputs ? NULL : gt_strdup(spec->path, err);
+	rc = m->path || request->inputs ? load(m, spec, request, err) : GT_ENOMEM;
 	if (rc)
 		close_images(&m->source);
 	else

@@ -39,6 +39,7 @@ struct gt_source {
 	int64_t length; /* what a split divides: tokens of a stream, samples otherwise */
 	const char *const *class_names;   /* [info.classes]; NULL: classes have numbers alone */
 	const char *const *feature_names; /* [info.features]; NULL: columns have no names */
+	bool unlabelled;                  /* every target is GT_DATA_IGNORE */
 	int32_t *renumber;     /* number of each class that read() gives; NULL: the same */
 	struct gt_arena names; /* where these are; close() releases it */
 	atomic_int views;

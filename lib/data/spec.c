@@ -96,7 +96,7 @@ int gt_spec_check_keys(const struct gt_spec *spec, const char *const *known, str
 		}
 		gt_err_set(
 		    err, GT_EINVAL, "unknown option '%s' for '%s' data", spec->keys[i], spec->kind);
-		return gt_err_hint(err, "known options: %s", list);
+		return *list ? gt_err_hint(err, "known options: %s", list) : err->code;
 	}
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* eval.c - a checkpoint measured on a data set: a session, and its data. */
+/* eval.c - a checkpoint measured on a data set, or asked about inputs: a session, and its data. */
 #include "lib/train/eval.h"
 
 #include <stdio.h>
@@ -29,17 +29,64 @@ static void warn(const struct gt_eval *e, bool known_vocab)
 		return;
 	if (info->note)
 		gt_log_warn(e->log, "{data}: %s", info->note);
-	if (info->adopted)
+	if (info->adopted && !e->o.inputs)
 		gt_log_info(e->log, "{data} is read with %s, as in training", info->adopted);
 	if (trained && e->o.model && strcmp(trained, e->o.model))
 		gt_log_warn(e->log, "{model} %s: the run was trained as %s", e->o.model, trained);
 	if (info->overruled)
-		gt_log_warn(e->log, "{data}: %s", info->overruled);
-	if (info->kind == GT_DATA_TOKENS && !known_vocab && !strncmp(e->o.data, "text:", 5))
+		gt_log_warn(e->log, "{%s}: %s", e->o.inputs ? "read" : "data", info->overruled);
+	if (!e->o.inputs && info->kind == GT_DATA_TOKENS && !known_vocab &&
+	    !strncmp(e->o.data, "text:", 5))
 		gt_log_warn(e->log,
 		    "'%s' says nothing of its vocabulary: tokens are numbered by this text "
 		    "alone; {vocab} names the vocabulary it was trained with",
 		    e->source.path);
+}
+
+/* Nothing is known about a checkpoint of another program. */
+static void warn_of_normalization(
+    const struct gt_eval *e, const struct gt_data_description *trained_on)
+{
+	const char *settings = e->o.settings ? e->o.settings : "";
+
+	if (!e->log || trained_on->normalization_known || strstr(settings, "mean="))
+		return;
+	gt_log_warn(e->log,
+	    "'%s' says nothing of mean and standard deviation: pixels go in from 0 to 1; {read} "
+	    "mean=...,std=... gives those of its training",
+	    e->source.path);
+}
+
+/* Inputs are read as the data that the model was trained on, or what it takes by its nature. */
+static int open_inputs(struct gt_eval *e, const struct gt_model *model,
+    struct gt_data_request *request, struct gt_err *err)
+{
+	const struct gt_data_description *like = request->like;
+	enum gt_data_kind kind = like->kind;
+	struct gt_model_input wish;
+	char *spec;
+	int rc;
+
+	gt_model_wishes(model, &wish);
+	if (!like->kind_known)
+		kind = wish.kind == GT_MODEL_IMAGE    ? GT_DATA_IMAGE
+		       : wish.kind == GT_MODEL_VECTOR ? GT_DATA_VECTOR
+		                                      : GT_DATA_TOKENS;
+	if (kind == GT_DATA_TOKENS)
+		return gt_err_set(err, GT_EINVAL,
+		    "model '%s' writes text: it has no classes for inputs", gt_model_name(model));
+	request->inputs = e->o.inputs;
+	request->input_count = e->o.input_count;
+	spec = gt_asprintf(err, "%s%s%s", kind == GT_DATA_IMAGE ? "images" : "csv",
+	    e->o.settings ? "," : "", e->o.settings ? e->o.settings : "");
+	rc = spec ? gt_dataset_open(&e->data, spec, request, err) : GT_ENOMEM;
+	free(spec);
+	if (!rc && !gt_dataset_info(e->data)->classes)
+		rc = gt_err_set(
+		    err, GT_EINVAL, "'%s' does not say how many classes it has", e->source.path);
+	if (!rc && kind == GT_DATA_IMAGE)
+		warn_of_normalization(e, like);
+	return rc;
 }
 
 static int open_input(struct gt_session *s, void *self, struct gt_err *err)
@@ -54,8 +101,9 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	request.like = &trained_on;
 	gt_run_source_choose_vocab(&trained_on, &request.vocab, &e->source, e->o.vocab);
 	if (!rc)
-		rc = gt_dataset_open(&e->data, e->o.data, &request, err);
-	if (!rc && e->o.how.each && gt_dataset_info(e->data)->kind == GT_DATA_TOKENS)
+		rc = e->o.inputs ? open_inputs(e, s->model, &request, err)
+		                 : gt_dataset_open(&e->data, e->o.data, &request, err);
+	if (!rc && e->o.how.top && gt_dataset_info(e->data)->kind == GT_DATA_TOKENS)
 		rc = gt_err_set(
 		    err, GT_EINVAL, "text has no classes: only its loss can be measured");
 	if (!rc) {

@@ -1,4 +1,4 @@
-/* eval.h - a checkpoint measured on a data set, on one rank or several. */
+/* eval.h - a checkpoint measured on a data set, or asked about inputs, on one rank or several. */
 #ifndef GT_TRAIN_EVAL_H
 #define GT_TRAIN_EVAL_H
 
@@ -12,6 +12,12 @@ struct gt_eval_options {
 	const char *model;       /* NULL: the model of the run of ckpt */
 	const char *vocab;       /* NULL: the one of the run of ckpt */
 	struct gt_load_options load;
+
+	/* In place of data: inputs without classes, as struct gt_data_request has them, of the kind
+	 * that the model reads; NULL: none. */
+	char *const *inputs;
+	int input_count;
+	const char *settings; /* how to read them: key=value,... of `images`; NULL: none */
 
 	const char *device; /* a list (lib/device/name.h); NULL is "cpu" */
 	struct gt_evaluate_options how;
@@ -42,7 +48,7 @@ void gt_eval_close(struct gt_eval *e); /* NULL is fine */
 /* Borrowed: the description of the data that are measured. */
 const struct gt_data_info *gt_eval_data(const struct gt_eval *e);
 
-/* With options.how.each, after gt_eval_run(): the answer to each sample; borrowed. */
+/* With options.how.top, after gt_eval_run(): the answer to each sample; borrowed. */
 const struct gt_predictions *gt_eval_predictions(const struct gt_eval *e);
 
 /* Borrowed names: of a class, or its number, written to `number`; of a sample, NULL where it has a

@@ -34,31 +34,51 @@ void gt_predictions_release(struct gt_predictions *p)
 
 static int alloc_predictions(struct evaluation *e, struct gt_err *err)
 {
+	int classes = gt_dataset_info(e->data)->classes;
+	int top = e->o->top < classes ? e->o->top : classes;
 	struct gt_predictions *p = e->each;
-	size_t n = (size_t)e->sampler.samples;
+	size_t n = (size_t)e->sampler.samples, kept = n * (size_t)top;
 
 	*p = (struct gt_predictions){ .count = e->sampler.samples,
+		.top = top,
 		.target = gt_calloc(n, sizeof(*p->target), err),
-		.predicted = gt_calloc(n, sizeof(*p->predicted), err),
-		.probability = gt_calloc(n, sizeof(*p->probability), err) };
-	e->logits = gt_calloc((size_t)e->sampler.batch * (size_t)gt_dataset_info(e->data)->classes,
-	    sizeof(*e->logits), err);
+		.predicted = gt_calloc(kept, sizeof(*p->predicted), err),
+		.probability = gt_calloc(kept, sizeof(*p->probability), err) };
+	e->logits = gt_calloc((size_t)e->sampler.batch * (size_t)classes, sizeof(*e->logits), err);
 	return p->target && p->predicted && p->probability && e->logits ? 0 : GT_ENOMEM;
 }
 
-/* The class of the largest logit, and its probability. */
-static int32_t choose(const float *logits, int64_t classes, float *probability)
+/* The classes of the `top` largest logits, in descending order. */
+static void choose(int32_t *best, int top, const float *logits, int64_t classes)
 {
-	int32_t best = 0;
-	double sum = 0;
+	int count = 0;
 
-	for (int64_t i = 1; i < classes; i++)
-		if (logits[i] > logits[best])
-			best = (int32_t)i;
+	for (int64_t i = 0; i < classes; i++) {
+		int at = count;
+
+		if (count == top && !(logits[i] > logits[best[top - 1]]))
+			continue;
+		at = count < top ? count++ : top - 1;
+		for (; at > 0 && logits[i] > logits[best[at - 1]]; at--)
+			best[at] = best[at - 1];
+		best[at] = (int32_t)i;
+	}
+}
+
+/* Note the answer to a sample: its classes, and the softmax of their logits. */
+static void note_sample(
+    struct gt_predictions *p, int64_t sample, const float *logits, int64_t classes)
+{
+	int32_t *best = p->predicted + sample * p->top;
+	double sum = 0, largest;
+
+	choose(best, p->top, logits, classes);
+	largest = (double)logits[best[0]];
 	for (int64_t i = 0; i < classes; i++)
-		sum += exp((double)logits[i] - (double)logits[best]);
-	*probability = (float)(1 / sum);
-	return best;
+		sum += exp((double)logits[i] - largest);
+	for (int k = 0; k < p->top; k++)
+		p->probability[sample * p->top + k] =
+		    (float)(exp((double)logits[best[k]] - largest) / sum);
 }
 
 /* Wait for the logits of this rank's batch number `done`, and note the answers in their places. */
@@ -71,8 +91,7 @@ static int note_batch(struct evaluation *e, const struct gt_program *p,
 
 	for (int64_t i = 0; !rc && i < batch->count; i++) {
 		e->each->target[first + i] = batch->target[i];
-		e->each->predicted[first + i] = choose(
-		    e->logits + i * v->shape[1], v->shape[1], &e->each->probability[first + i]);
+		note_sample(e->each, first + i, e->logits + i * v->shape[1], v->shape[1]);
 	}
 	return rc;
 }
@@ -81,11 +100,12 @@ static int note_batch(struct evaluation *e, const struct gt_program *p,
 static int gather_predictions(struct evaluation *e, struct gt_group *group, struct gt_err *err)
 {
 	const struct gt_predictions *p = e->each;
+	int64_t kept = p->count * p->top;
 	int rc = gt_all_reduce(group, p->target, p->count, GT_I32, GT_SUM, err);
 
 	if (!rc)
-		rc = gt_all_reduce(group, p->predicted, p->count, GT_I32, GT_SUM, err);
-	return rc ? rc : gt_all_reduce(group, p->probability, p->count, GT_F32, GT_SUM, err);
+		rc = gt_all_reduce(group, p->predicted, kept, GT_I32, GT_SUM, err);
+	return rc ? rc : gt_all_reduce(group, p->probability, kept, GT_F32, GT_SUM, err);
 }
 
 /* ---- batches ---- */
@@ -237,7 +257,7 @@ int gt_evaluate_plan(struct gt_program_pair *pair, const struct gt_session *s,
     const struct gt_dataset *data, const struct gt_evaluate_options *o, struct gt_err *err)
 {
 	const struct gt_program_options options =
-	    gt_session_program_options(s, o->each ? GT_MODEL_PREDICT : GT_MODEL_EVAL, o->amp);
+	    gt_session_program_options(s, o->top ? GT_MODEL_PREDICT : GT_MODEL_EVAL, o->amp);
 	const struct gt_sampler sampler = sampler_of(s, data, o->batch);
 
 	return gt_program_pair_init(
@@ -248,7 +268,7 @@ int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct
     const struct gt_evaluate_options *o, struct gt_metrics *out, struct gt_predictions *each,
     struct gt_err *err)
 {
-	struct evaluation e = { .each = o->each ? each : NULL,
+	struct evaluation e = { .each = o->top ? each : NULL,
 		.pair = pair,
 		.data = data,
 		.device = s->device,
@@ -269,14 +289,14 @@ int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct
 	free(e.logits);
 	if (rc)
 		return rc;
+	out->seconds = gt_clock_s() - began;
 	if (sums[COUNT] == 0)
-		return gt_err_set(err, GT_EINVAL, "nothing to evaluate: no targets");
+		return e.each ? 0 : gt_err_set(err, GT_EINVAL, "nothing to evaluate: no targets");
 	out->n = (int64_t)sums[COUNT];
 	out->right = (int64_t)sums[TOP1];
 	out->loss = sums[LOSS] / sums[COUNT];
 	out->top1 = sums[TOP1] / sums[COUNT];
 	out->top5 = sums[TOP5] / sums[COUNT];
 	out->perplexity = exp(out->loss);
-	out->seconds = gt_clock_s() - began;
 	return 0;
 }

@@ -16,9 +16,10 @@ struct gt_metrics {
 /* The answer of a model to each sample of a data set, in its order. */
 struct gt_predictions {
 	int64_t count;
-	int32_t *target;    /* [count] the right class */
-	int32_t *predicted; /* [count] the class with the largest logit; of equals the first */
-	float *probability; /* [count] of that class: the softmax of its logit */
+	int top;            /* classes kept of each sample */
+	int32_t *target;    /* [count] the right class, or GT_DATA_IGNORE */
+	int32_t *predicted; /* [count, top] those with the largest logits; of equals the first */
+	float *probability; /* [count, top] of these classes: the softmax of the logits */
 };
 
 void gt_predictions_release(struct gt_predictions *p);
@@ -27,7 +28,8 @@ struct gt_evaluate_options {
 	int batch, workers; /* samples at once, and threads that read data, of each rank */
 	bool pageable;      /* see gt_feeder_open() */
 	enum gt_amp amp;
-	bool each; /* gt_evaluate() is to fill in predictions; not for text */
+	int top; /* classes of each sample that gt_evaluate() is to keep, at most all; 0: no
+	            predictions. Not for text */
 };
 
 /* Make the programs that measure the session's model on this rank's samples. The pair has been
@@ -39,8 +41,9 @@ int gt_evaluate_plan(struct gt_program_pair *pair, const struct gt_session *s,
  * Run the pair, planned with these data and options, over the whole data set in order, without
  * augmentation. The ranks that read other samples take batches in turn, and each rank adds up the
  * statistics of all batches in the order of the data set. So all get the same numbers, and these
- * have the same bits for any number of ranks. A collective call. With options->each, *each becomes
- * the answers to all samples, on all ranks; release it. NULL without.
+ * have the same bits for any number of ranks. A collective call. With options->top, *each becomes
+ * the answers to all samples, on all ranks; release it. NULL without. Samples that have no target
+ * do not count; GT_EINVAL where none has one, unless there are predictions.
  *
  * Memory while it runs, 32 bytes of statistics: on the host for each batch of the data set, and on
  * the device for each batch of this rank.

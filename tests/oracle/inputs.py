@@ -31,8 +31,8 @@ GENERATE = ["generate", "--tokens", "3", "--threads", "1"]
 # Metavars of the options that name a file to read, or something to write; others are values.
 READ = {"CKPT", "auto|CKPT", "DATA", "MODEL", "FILE"}
 WRITTEN = {"DIR", "OUT"}
-VALUES = {"LIST", "TEXT", "PREFIX", "GLOB", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "MxNxK[,...]", "wait=N,warmup=N,active=N"}
-OPERANDS = {"FILE", "IN", "A", "B"}
+VALUES = {"KEY=VALUE,...", "LIST", "TEXT", "PREFIX", "GLOB", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "MxNxK[,...]", "wait=N,warmup=N,active=N"}
+OPERANDS = {"FILE", "IN", "A", "B", "INPUT..."}
 
 
 class Row:
@@ -122,6 +122,13 @@ def option_rows():
         yield Row("generate", "--vocab", [*GENERATE, *prompt, "--model", GPT, "--ckpt", CKPT, "--vocab", "{}"], "run/vocab.json")
 
 
+def predict_rows():
+    predict = ["predict", "--threads", "1", "-q", "--ckpt"]
+    yield Row("predict", "--ckpt", [*predict, "{}", "table.csv"], "rows/model.pth")
+    yield Row("predict", "INPUT...", [*predict, "rows", "table.csv", "{}"], "table.csv", fine=CUT_MAY_DO)
+    yield Row("predict", "INPUT...", [*predict, "pictures", "images", "{}"], "images/a/1.png")
+
+
 def data_rows():
     for kind, spec in small_files.DATA.items():
         path = spec.split(":")[1].split(",")[0]
@@ -153,11 +160,12 @@ def wrong_words():
             yield "train", slot, [*command, slot, word]
     for word in ("nosuch", "", "gpt:layers=x"):
         yield "eval", "--model", [*EVAL, "--data", "text:text.txt", "--ckpt", CKPT, "--model", word]
+        yield "predict", "--model", ["predict", "--ckpt", "rows", "table.csv", "--model", word]
         yield "generate", "--model", [*GENERATE, "--vocab", "run/vocab.json", "--ckpt", CKPT, "--model", word]
 
 
 def rows():
-    for part in (checkpoint_rows, option_rows, run_rows, data_rows):
+    for part in (checkpoint_rows, option_rows, run_rows, predict_rows, data_rows):
         yield from part()
 
 
@@ -222,6 +230,8 @@ def cases(folder):
     os.chdir(folder)
     small_files.make_data(folder)
     small_files.train(GTRAIN, folder, "run", env=ENV)
+    small_files.train(GTRAIN, folder, "rows", "csv:table.csv", env=ENV)
+    small_files.train(GTRAIN, folder, "pictures", "images:images,size=8", env=ENV)
     weights_alone("run", "older")
     os.mkdir("scratch")
     work = [(row, way) for row in rows() for way in WAYS]

@@ -1,0 +1,269 @@
+/* predict.c - gtrain predict: the classes of images and rows that have none yet. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "cmd/json_out.h"
+#include "cmd/ranks.h"
+#include "cmd/table_out.h"
+#include "lib/train/eval.h"
+
+struct predict_cli {
+	struct gt_cmd_common common;
+	struct gt_eval_options eval;
+	struct gt_comm_options comm;
+	bool csv;
+	int nproc;
+	int64_t threads; /* 0: one per core */
+};
+
+/* ---- options ---- */
+
+#define AT(member)  GT_OPT_FIELD(struct predict_cli, member)
+#define RUN(member) AT(eval.member)
+
+/* clang-format off */
+static const struct gt_opt table[] = {
+	{ .type = GT_OPT_HEADING, .help = "Model" },
+	{ "ckpt", 0, GT_OPT_STRING, RUN(ckpt), "CKPT", "checkpoint file or run directory",
+	    .complete = GT_COMPLETE_FILE, .flags = GT_OPT_REQUIRED },
+	{ "model", 0, GT_OPT_STRING, RUN(model), "MODEL",
+	    "the architecture: NAME[:key=value,...]",
+	    .otherwise = "what the checkpoint or its run says" },
+	{ "read", 0, GT_OPT_STRING, RUN(settings), "KEY=VALUE,...",
+	    "how to read images: size, channels, mean, std", .otherwise = "as in training" },
+
+	{ .type = GT_OPT_HEADING, .help = "What to print" },
+	{ "top", 0, GT_OPT_INT, RUN(how.top), "N", "classes of each input, the likeliest first",
+	    .initial = "3", .min = 1, .max = 1e6 },
+	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "write CSV: input,rank,class,probability",
+	    .excludes = "json" },
+
+	{ .type = GT_OPT_HEADING, .help = "Loading the checkpoint" },
+	{ "map", 0, GT_OPT_LIST, RUN(load.map), "REGEX=REPLACEMENT",
+	    .help = "rename keys of the checkpoint; may be given several times" },
+	{ "strict", 0, GT_OPT_YESNO, RUN(load.lenient),
+	    .help = "no: list missing and unexpected keys and go on", .initial = "yes",
+	    .flags = GT_OPT_INVERTED },
+
+	{ .type = GT_OPT_HEADING, .help = "Machine and loading" },
+	{ "batch", 0, GT_OPT_INT, RUN(how.batch), "N", "inputs per batch", .initial = "64",
+	    .min = 1, .max = 65536 },
+	{ "amp", 0, GT_OPT_CHOICE, RUN(how.amp), .words = gt_amp_names, .initial = "off",
+	    .help = "mixed precision: data type of products and convolutions" },
+	GT_CMD_DEVICE(struct predict_cli, eval.device, "where to compute"),
+	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "threads that compute",
+	    .otherwise = "one per core", .min = 1, .max = GT_CMD_MAX_THREADS },
+	{ "workers", 0, GT_OPT_INT, RUN(how.workers), "N",
+	    "threads that read inputs; 0: the computing thread does", .initial = "2", .max = 256 },
+
+	{ .type = GT_OPT_HEADING, .help = "Ranks" },
+	GT_CMD_NPROC(struct predict_cli, nproc, "1", "processes that share the inputs"),
+	GT_CMD_BACKEND(struct predict_cli, comm.backend),
+	GT_CMD_TIMEOUT(struct predict_cli, comm.timeout_s, "10m"),
+
+	GT_CMD_COMMON(struct predict_cli),
+	{ 0 }
+};
+/* clang-format on */
+
+const struct gt_opt *gt_cmd_predict_options(void)
+{
+	return table;
+}
+
+/* ---- results ---- */
+
+/* One of the best classes of an input. */
+struct guess {
+	const char *class;
+	double probability;
+	char number[16];
+};
+
+static const struct guess *guess(
+    struct guess *room, const struct gt_eval *e, int64_t input, int rank)
+{
+	const struct gt_predictions *p = gt_eval_predictions(e);
+	int64_t at = input * p->top + rank;
+
+	room->class = gt_eval_class_name(e, p->predicted[at], room->number);
+	room->probability = (double)p->probability[at];
+	return room;
+}
+
+enum { PER_LINE = 7, CELLS = 1 + 2 * PER_LINE, CELL = 32 };
+
+/* A line for each input; or, where the classes are too many for a line, for each of them. */
+static void print_line(struct gt_table *t, const struct gt_eval *e, int64_t input, int from, int to,
+    char text[PER_LINE][CELL], struct guess *guesses)
+{
+	const char *cells[CELLS] = { gt_eval_sample_name(e, input) };
+	size_t count = 1;
+
+	for (int k = from; k < to; k++) {
+		const struct guess *g = guess(&guesses[k - from], e, input, k);
+
+		snprintf(text[k - from], CELL, "%.2f %%", 100 * g->probability);
+		cells[count++] = g->class;
+		cells[count++] = text[k - from];
+	}
+	gt_table_row(t, cells, count);
+}
+
+static void print_text(const struct gt_eval *e)
+{
+	const struct gt_predictions *p = gt_eval_predictions(e);
+	struct gt_table t = { .out = stdout };
+	int per_line = p->top <= PER_LINE ? p->top : 1;
+	char text[PER_LINE][CELL];
+	struct guess guesses[PER_LINE];
+
+	for (size_t c = 2; c < CELLS; c += 2)
+		t.right[c] = true;
+	for (int round = 0; round < 2; round++) {
+		t.measuring = !round;
+		for (int64_t i = 0; i < p->count; i++)
+			for (int k = 0; k < p->top; k += per_line)
+				print_line(&t, e, i, k, k + per_line, text, guesses);
+	}
+}
+
+static void print_csv(const struct gt_eval *e)
+{
+	const struct gt_predictions *p = gt_eval_predictions(e);
+	struct guess room;
+
+	puts("input,rank,class,probability");
+	for (int64_t i = 0; i < p->count; i++)
+		for (int k = 0; k < p->top; k++) {
+			const struct guess *g = guess(&room, e, i, k);
+
+			gt_csv_field(stdout, gt_eval_sample_name(e, i));
+			printf(",%d,", k + 1);
+			gt_csv_field(stdout, g->class);
+			printf(",%.6g\n", g->probability);
+		}
+}
+
+static void print_json(const struct gt_eval *e)
+{
+	const struct gt_predictions *p = gt_eval_predictions(e);
+	struct guess room;
+
+	fputs("{\"predictions\": [", stdout);
+	for (int64_t i = 0; i < p->count; i++) {
+		fputs(i ? ",\n  {\"input\": " : "\n  {\"input\": ", stdout);
+		gt_json_text(stdout, gt_eval_sample_name(e, i));
+		fputs(", \"classes\": [", stdout);
+		for (int k = 0; k < p->top; k++) {
+			const struct guess *g = guess(&room, e, i, k);
+
+			fputs(k ? ", {\"class\": " : "{\"class\": ", stdout);
+			gt_json_text(stdout, g->class);
+			printf(", \"probability\": %.6g}", g->probability);
+		}
+		fputs("]}", stdout);
+	}
+	puts("\n]}");
+}
+
+/* A probability that is no number would pass for an answer in none of the formats. */
+static int check_finite(const struct gt_eval *e, struct gt_err *err)
+{
+	const struct gt_predictions *p = gt_eval_predictions(e);
+
+	for (int64_t i = 0; i < p->count; i++)
+		if (!isfinite(p->probability[i * p->top]))
+			return gt_err_set(err, GT_EDIVERGED,
+			    "the answer to '%.200s' is not finite: the weights or the input hold "
+			    "NaN or Inf",
+			    gt_eval_sample_name(e, i));
+	return 0;
+}
+
+static int print(const struct predict_cli *cli, const struct gt_eval *e, struct gt_err *err)
+{
+	int rc = check_finite(e, err);
+
+	if (rc)
+		return rc;
+	if (cli->common.json)
+		print_json(e);
+	else if (cli->csv)
+		print_csv(e);
+	else
+		print_text(e);
+	return 0;
+}
+
+/* ---- the command ---- */
+
+/* Standard input can be read once, by one process. */
+static int check_inputs(const struct predict_cli *cli, int ranks, struct gt_err *err)
+{
+	int count = 0;
+
+	if (!cli->eval.input_count) {
+		gt_err_set(err, GT_EINVAL, "no input is named");
+		return gt_err_hint(err, "gtrain predict --ckpt RUN INPUT...; - is standard input");
+	}
+	for (int i = 0; i < cli->eval.input_count; i++)
+		count += !strcmp(cli->eval.inputs[i], "-");
+	if (count > 1)
+		return gt_err_set(err, GT_EINVAL, "standard input is named %d times", count);
+	if (count && ranks > 1)
+		return gt_err_set(err, GT_EINVAL,
+		    "%d ranks cannot share standard input: give a file, or --nproc 1", ranks);
+	return 0;
+}
+
+static int check(void *self, struct gt_err *err)
+{
+	const struct predict_cli *cli = self;
+	int rc = check_inputs(cli, cli->nproc, err);
+
+	return rc ? rc : gt_eval_check(&cli->eval, err);
+}
+
+/* As one rank of `comm`, or alone; rank 0 prints. */
+static int predict(
+    struct gt_cmd_env *env, void *self, const struct gt_comm *comm, struct gt_err *err)
+{
+	struct predict_cli *cli = self;
+	struct gt_metrics metrics;
+	struct gt_eval *e = NULL;
+	int rc = check_inputs(cli, cli->nproc, err);
+
+	cli->eval.group = comm->group;
+	cli->eval.host_ranks = comm->world.local_size;
+	cli->eval.host_rank = comm->world.local_rank;
+	gt_cmd_set_threads(cli->threads);
+	if (!rc)
+		rc = gt_eval_open(&e, &cli->eval, &env->log, err);
+	if (!rc)
+		rc = gt_eval_run(e, &metrics, err);
+	if (!rc && !comm->world.rank)
+		rc = print(cli, e, err);
+	gt_eval_close(e);
+	return rc;
+}
+
+int gt_cmd_predict(int argc, char **argv)
+{
+	struct predict_cli cli = { 0 };
+	const struct gt_cmd_job job = {
+		.nproc = &cli.nproc, .comm = &cli.comm, .check = check, .run = predict, .self = &cli
+	};
+	struct gt_cmd_env env;
+	struct gt_err err = GT_ERR_INIT;
+	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+
+	if (status != GT_CMD_GO)
+		return status;
+	cli.eval.way = gt_comm_way(cli.comm.backend);
+	cli.eval.inputs = env.opts.operands;
+	cli.eval.input_count = env.opts.operand_count;
+	rc = gt_opts_require(&env.opts, &err);
+	return gt_cmd_end_job(&env, &job, argc, argv, rc, &err);
+}
