@@ -58,7 +58,7 @@ static const struct gt_cmd commands[] = {
 	    gt_cmd_ckpt_convert_options, gt_cmd_ckpt_convert, false },
 	{ "ckpt merge", "A B ... -o OUT [OPTIONS]", "write the union or the mean of files",
 	    GT_CKPT_MERGE_MAX, gt_cmd_ckpt_merge_options, gt_cmd_ckpt_merge, false },
-	{ "help", "[OPTIONS] [COMMAND]", "help on a command", 2,
+	{ "help", "[OPTIONS] [COMMAND | models | data]", "help on a command, on models, on data", 2,
 	    gt_cmd_help_options, gt_cmd_help, false },
 	{ 0 }
 };

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/topics.h"
 #include "lib/base/option_names.h"
 #include "lib/train/run_source.h"
 
@@ -231,7 +232,9 @@ void gt_cmd_print_overview(FILE *stream, bool color)
 		if (name)
 			fprintf(stream, "  %-9s %s\n", name, summary);
 	}
-	fputs("\n'gtrain help COMMAND' says more about one of them.\n", stream);
+	fputs("\n'gtrain help COMMAND' says more about one of them;\n", stream);
+	for (const struct gt_cmd_topic *topic = gt_cmd_topics(); topic->name; topic++)
+		fprintf(stream, "'gtrain help %s' lists %s.\n", topic->name, topic->summary);
 }
 
 void gt_cmd_print_group(FILE *stream, const struct gt_cmd_group *group, bool color)

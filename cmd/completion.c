@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/completion_specs.h"
+#include "cmd/topics.h"
 
 /* Every option of a command; headings have no name. */
 #define FOR_EACH_OPTION(row, cmd)                                                                  \
@@ -46,6 +48,12 @@ static void print_words_of(FILE *f, const struct gt_cmd_group *group)
 	}
 }
 
+static void print_topics(FILE *f)
+{
+	for (const struct gt_cmd_topic *topic = gt_cmd_topics(); topic->name; topic++)
+		fprintf(f, "%s ", topic->name);
+}
+
 /* A name with its words joined by `joint`. */
 static void print_name(FILE *f, const struct gt_cmd *cmd, const char *joint)
 {
@@ -57,7 +65,7 @@ static void print_name(FILE *f, const struct gt_cmd *cmd, const char *joint)
 		fputs(cmd->name, f);
 }
 
-/* `help` is the one command whose operands are commands. */
+/* `help` is the one command whose operands are commands, or topics. */
 static bool takes_command(const struct gt_cmd *cmd)
 {
 	return cmd->run == gt_cmd_help;
@@ -78,13 +86,21 @@ static const char *const *value_words(const struct gt_opt *row)
 	return gt_opt_completes(row) == GT_COMPLETE_WORDS ? row->words : NULL;
 }
 
+/* The list of names that the value of an option begins with; NULL: none. */
+static const char *spec_name(const struct gt_opt *row)
+{
+	return gt_opt_completes(row) == GT_COMPLETE_MODEL  ? "model"
+	       : gt_opt_completes(row) == GT_COMPLETE_DATA ? "data"
+	                                                   : NULL;
+}
+
 /* ---- bash ---- */
 
 static const char bash_head[] =
-    "# bash completion for gtrain, printed by 'gtrain help --completion bash'\n"
     "\n"
     "_gtrain()\n"
     "{\n"
+    "\tlocal line=${COMP_LINE:0:COMP_POINT} typed\n"
     "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}\n"
     "\tlocal command=${COMP_WORDS[1]} words=\n"
     "\n"
@@ -94,6 +110,15 @@ static const char bash_head[] =
     "\t\tcur=\n"
     "\telif [[ $prev == = ]]; then\n"
     "\t\tprev=${COMP_WORDS[COMP_CWORD - 2]}\n"
+    "\tfi\n"
+    "\t# a model or data set that is divided has its option further back\n"
+    "\ttyped=${line##*[[:space:]]}\n"
+    "\tif [[ $typed == --*=* ]]; then\n"
+    "\t\tprev=${typed%%=*} typed=${typed#*=}\n"
+    "\telif [[ $typed == *[:=]* ]]; then\n"
+    "\t\tline=${line%\"$typed\"}\n"
+    "\t\tline=${line%\"${line##*[![:space:]]}\"}\n"
+    "\t\tprev=${line##*[[:space:]]}\n"
     "\tfi\n"
     "\t((COMP_CWORD == 1)) && command='' prev=''\n";
 
@@ -143,6 +168,8 @@ static void print_bash_value(FILE *f, const struct gt_cmd *cmd, const struct gt_
 		fputs("words='", f);
 		print_option_names(f, cmd);
 		fputs("' ;;\n", f);
+	} else if (spec_name(row)) {
+		fprintf(f, "_gtrain_spec %s \"$typed\"; return ;;\n", spec_name(row));
 	} else if (gt_opt_completes(row) == GT_COMPLETE_NONE) {
 		fputs("return ;;\n", f);
 	} else {
@@ -163,14 +190,18 @@ static void print_bash_options(FILE *f, const struct gt_cmd *cmd)
 	if (takes_files(cmd))
 		fputs(bash_files, f);
 	fputs("words='", f);
-	if (takes_command(cmd))
+	if (takes_command(cmd)) {
 		print_first_words(f);
+		print_topics(f);
+	}
 	print_option_names(f, cmd);
 	fputs(takes_files(cmd) ? "'\n\t\t;;\n" : "' ;;\n", f);
 }
 
 static void print_bash(FILE *f)
 {
+	fputs("# bash completion for gtrain, printed by 'gtrain help --completion bash'\n", f);
+	gt_cmd_print_spec_functions(f, GT_SHELL_BASH);
 	fputs(bash_head, f);
 	FOR_EACH_GROUP(group)
 	{
@@ -228,6 +259,8 @@ static void print_zsh_value(FILE *f, const struct gt_opt *row)
 		fputs(":(", f);
 		print_words(f, words);
 		fputc(')', f);
+	} else if (spec_name(row)) {
+		fprintf(f, ":_gtrain_%s", spec_name(row));
 	} else {
 		fputs(gt_opt_completes(row) == GT_COMPLETE_FILE  ? ":_files"
 		      : gt_opt_completes(row) == GT_COMPLETE_DIR ? ":_files -/"
@@ -301,8 +334,12 @@ static void print_zsh_command(FILE *f, const struct gt_cmd *cmd)
 	{
 		print_zsh_option(f, row);
 	}
-	if (takes_command(cmd))
-		fputs(" \\\n\t\t\t':command: _describe -t commands command commands'", f);
+	if (takes_command(cmd)) {
+		fputs(" \\\n\t\t\t':command:{ _describe -t commands command commands; compadd -- ",
+		    f);
+		print_topics(f);
+		fputs("}'", f);
+	}
 	if (takes_files(cmd))
 		fputs(" \\\n\t\t\t'*:file:_files'", f);
 	fputs("\n\t\t;;\n", f);
@@ -314,8 +351,10 @@ static void print_zsh(FILE *f)
 
 	fputs("#compdef gtrain\n"
 	      "# zsh completion for gtrain, printed by 'gtrain help --completion zsh'\n"
-	      "\n"
-	      "_gtrain() {\n"
+	      "\n",
+	    f);
+	gt_cmd_print_spec_functions(f, GT_SHELL_ZSH);
+	fputs("_gtrain() {\n"
 	      "\tlocal -a commands=(\n",
 	    f);
 	FOR_EACH_COMMAND(cmd)
@@ -361,6 +400,8 @@ static void print_fish_option(FILE *f, const struct gt_cmd *cmd, const struct gt
 		fputs(gt_opt_needs_value(row) ? " -x -a '" : " -a '", f);
 		print_words(f, words);
 		fputc('\'', f);
+	} else if (spec_name(row)) {
+		fprintf(f, " -x -a '(__gtrain_spec %s)'", spec_name(row));
 	} else if (gt_opt_takes_value(row)) {
 		fputs(gt_opt_completes(row) == GT_COMPLETE_FILE ? " -r -F"
 		      : gt_opt_completes(row) == GT_COMPLETE_DIR
@@ -394,6 +435,7 @@ static void print_fish_command(FILE *f, const struct gt_cmd *cmd)
 	if (takes_command(cmd)) {
 		fprintf(f, "complete -c gtrain -n '__gtrain_command %s' -a '", cmd->name);
 		print_first_words(f);
+		print_topics(f);
 		fputs("'\n", f);
 	}
 	if (takes_files(cmd))
@@ -425,8 +467,10 @@ static void print_fish(FILE *f)
 	      "\tset -l words (commandline -opc)\n"
 	      "\ttest (count $words) -eq 2; and test $words[2] = $argv[1]\n"
 	      "end\n"
-	      "\n"
-	      "complete -c gtrain -f\n"
+	      "\n",
+	    f);
+	gt_cmd_print_spec_functions(f, GT_SHELL_FISH);
+	fputs("complete -c gtrain -f\n"
 	      "complete -c gtrain -n __gtrain_no_command -l version -d 'print the version'\n"
 	      "complete -c gtrain -n __gtrain_no_command -l help -d 'list the commands'\n",
 	    f);

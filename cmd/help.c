@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "cmd/cmd.h"
+#include "cmd/topics.h"
 #include "lib/base/opt_json.h"
 
 struct help_cli {
@@ -62,37 +63,70 @@ static int print_json(
 	return rc;
 }
 
+/* What the operands name: one of these, or all commands. */
+struct subject {
+	const struct gt_cmd *cmd;
+	const struct gt_cmd_group *group;
+	const struct gt_cmd_topic *topic;
+};
+
+static int find_subject(struct subject *out, int count, char *const *words, struct gt_err *err)
+{
+	int used = 1;
+
+	*out = (struct subject){ 0 };
+	if (!count)
+		return 0;
+	out->topic = gt_cmd_topic_find(words[0]);
+	if (!out->topic)
+		out->cmd = gt_cmd_resolve(&out->group, count, words, &used, err);
+	if (!out->topic && !out->cmd && (!out->group || count > 1))
+		return err->code;
+	return (out->topic || out->cmd) && used < count
+	           ? gt_err_set(err, GT_EINVAL, "unexpected argument '%s'", words[used])
+	           : 0;
+}
+
+/* {"models":[..]}. */
+static int print_topic_json(const struct gt_cmd_topic *topic, struct gt_err *err)
+{
+	json_t *list = topic->describe(err);
+
+	return list ? gt_cmd_print_json(json_pack("{so}", topic->name, list), JSON_INDENT(2), err)
+	            : err->code;
+}
+
+static int print(
+    const struct help_cli *cli, const struct subject *s, bool color, struct gt_err *err)
+{
+	if (s->topic)
+		return cli->common.json ? print_topic_json(s->topic, err)
+		                        : s->topic->print(stdout, err);
+	if (cli->common.json)
+		return print_json(s->cmd, s->group, err);
+	if (s->cmd)
+		gt_cmd_print_help(stdout, s->cmd, color);
+	else if (s->group)
+		gt_cmd_print_group(stdout, s->group, color);
+	else
+		gt_cmd_print_overview(stdout, color);
+	return 0;
+}
+
 int gt_cmd_help(int argc, char **argv)
 {
 	struct help_cli cli;
 	struct gt_cmd_env env;
 	struct gt_err err = GT_ERR_INIT;
-	const struct gt_cmd *cmd = NULL;
-	const struct gt_cmd_group *group = NULL;
-	int used, rc = 0, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	struct subject subject;
+	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
 
 	if (status != GT_CMD_GO)
 		return status;
-	if (env.opts.operand_count) {
-		cmd =
-		    gt_cmd_resolve(&group, env.opts.operand_count, env.opts.operands, &used, &err);
-		if (!cmd && (!group || env.opts.operand_count > 1))
-			return gt_cmd_end(&env, err.code, &err);
-		if (cmd && used < env.opts.operand_count)
-			rc = gt_err_set(
-			    &err, GT_EINVAL, "unexpected argument '%s'", env.opts.operands[used]);
-		if (rc)
-			return gt_cmd_end(&env, rc, &err);
-	}
-	if (cli.shell != GT_SHELL_NONE)
+	rc = find_subject(&subject, env.opts.operand_count, env.opts.operands, &err);
+	if (!rc && cli.shell != GT_SHELL_NONE)
 		gt_cmd_print_completion(stdout, (enum gt_shell)cli.shell);
-	else if (cli.common.json)
-		rc = print_json(cmd, group, &err);
-	else if (cmd)
-		gt_cmd_print_help(stdout, cmd, env.color);
-	else if (group)
-		gt_cmd_print_group(stdout, group, env.color);
-	else
-		gt_cmd_print_overview(stdout, env.color);
+	else if (!rc)
+		rc = print(&cli, &subject, env.color, &err);
 	return gt_cmd_end(&env, rc, &err);
 }

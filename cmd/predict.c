@@ -29,7 +29,8 @@ static const struct gt_opt table[] = {
 	    .complete = GT_COMPLETE_FILE, .flags = GT_OPT_REQUIRED },
 	{ "model", 0, GT_OPT_STRING, RUN(model), "MODEL",
 	    "the architecture: NAME[:key=value,...]",
-	    .otherwise = "what the checkpoint or its run says" },
+	    .otherwise = "what the checkpoint or its run says",
+	    .complete = GT_COMPLETE_MODEL },
 	{ "read", 0, GT_OPT_STRING, RUN(settings), "KEY=VALUE,...",
 	    "how to read images: size, channels, mean, std", .otherwise = "as in training" },
 

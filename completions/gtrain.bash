@@ -1,7 +1,71 @@
 # bash completion for gtrain, printed by 'gtrain help --completion bash'
 
+# The words that may follow: names, settings of one, values of a setting.
+_gtrain_words()
+{
+	case $1 in
+	model) echo 'mlp lenet resnet20 resnet32 resnet44 resnet56 resnet110 resnet18 resnet34 resnet50 resnet101 resnet152 gpt gpt2 gpt2-medium gpt2-large gpt2-xl ' ;;
+	model:resnet18) echo 'image= classes= ' ;;
+	model:resnet34) echo 'image= classes= ' ;;
+	model:resnet50) echo 'image= classes= ' ;;
+	model:resnet101) echo 'image= classes= ' ;;
+	model:resnet152) echo 'image= classes= ' ;;
+	model:gpt) echo 'layers= heads= width= block= vocab= dropout= bias= gelu= ' ;;
+	model:gpt:bias) echo 'yes no' ;;
+	model:gpt:gelu) echo 'erf tanh' ;;
+	model:gpt2) echo 'layers= heads= width= block= vocab= dropout= bias= gelu= ' ;;
+	model:gpt2:bias) echo 'yes no' ;;
+	model:gpt2:gelu) echo 'erf tanh' ;;
+	model:gpt2-medium) echo 'layers= heads= width= block= vocab= dropout= bias= gelu= ' ;;
+	model:gpt2-medium:bias) echo 'yes no' ;;
+	model:gpt2-medium:gelu) echo 'erf tanh' ;;
+	model:gpt2-large) echo 'layers= heads= width= block= vocab= dropout= bias= gelu= ' ;;
+	model:gpt2-large:bias) echo 'yes no' ;;
+	model:gpt2-large:gelu) echo 'erf tanh' ;;
+	model:gpt2-xl) echo 'layers= heads= width= block= vocab= dropout= bias= gelu= ' ;;
+	model:gpt2-xl:bias) echo 'yes no' ;;
+	model:gpt2-xl:gelu) echo 'erf tanh' ;;
+	data) echo 'text: images: mnist: csv: random: ' ;;
+	data:text) echo 'level= ' ;;
+	data:text:level) echo 'char byte' ;;
+	data:images) echo 'split= size= channels= mean= std= ' ;;
+	data:images:channels) echo '1 3' ;;
+	data:mnist) echo 'split= mean= std= ' ;;
+	data:mnist:split) echo 'train test' ;;
+	data:csv) echo 'target= ' ;;
+	data:random) echo 'samples= ' ;;
+	esac
+}
+
+# Complete what is typed of a model or of data. bash divides words at ':' and '=':
+# it replaces what follows the last of them.
+_gtrain_spec()
+{
+	local list=$1 typed=$2 breaks='' name item rest words
+
+	[[ $COMP_WORDBREAKS == *:* ]] && breaks+=:
+	[[ $COMP_WORDBREAKS == *=* ]] && breaks+='='
+	name=${typed%%[:,]*} item=${typed##*[:,]} rest=$typed
+	[[ $breaks ]] && rest=${typed##*["$breaks"]}
+	compopt -o nospace 2>/dev/null
+	if [[ $typed != *[:,]* ]]; then
+		words=$(_gtrain_words "$list")
+	elif [[ $list == data && $typed != *,* ]]; then
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -P "${rest%"$item"}" -f -- "$item")
+		return
+	elif [[ $item == *=* ]]; then
+		words=$(_gtrain_words "$list:$name:${item%%=*}")
+		item=${item#*=}
+	else
+		words=$(_gtrain_words "$list:$name")
+	fi
+	mapfile -t COMPREPLY < <(compgen -P "${rest%"$item"}" -W "$words" -- "$item")
+}
+
 _gtrain()
 {
+	local line=${COMP_LINE:0:COMP_POINT} typed
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
 	local command=${COMP_WORDS[1]} words=
 
@@ -11,6 +75,15 @@ _gtrain()
 		cur=
 	elif [[ $prev == = ]]; then
 		prev=${COMP_WORDS[COMP_CWORD - 2]}
+	fi
+	# a model or data set that is divided has its option further back
+	typed=${line##*[[:space:]]}
+	if [[ $typed == --*=* ]]; then
+		prev=${typed%%=*} typed=${typed#*=}
+	elif [[ $typed == *[:=]* ]]; then
+		line=${line%"$typed"}
+		line=${line%"${line##*[![:space:]]}"}
+		prev=${line##*[[:space:]]}
 	fi
 	((COMP_CWORD == 1)) && command='' prev=''
 	if [[ $command == ckpt ]]; then
@@ -24,9 +97,9 @@ _gtrain()
 	case $command:$prev in
 	probe:--watch) words='--watch --topology --bandwidth --check --json --quiet --verbose --color --help ' ;;
 	probe:--color) words='auto always never' ;;
-	train:--model) return ;;
-	train:--data) return ;;
-	train:--val) return ;;
+	train:--model) _gtrain_spec model "$typed"; return ;;
+	train:--data) _gtrain_spec data "$typed"; return ;;
+	train:--val) _gtrain_spec data "$typed"; return ;;
 	train:--val-split) return ;;
 	train:--init-from) 
 		compopt -o filenames
@@ -99,13 +172,13 @@ _gtrain()
 	train:--log-every) return ;;
 	train:--profile) return ;;
 	train:--color) words='auto always never' ;;
-	eval:--model) return ;;
+	eval:--model) _gtrain_spec model "$typed"; return ;;
 	eval:--ckpt) 
 		compopt -o filenames
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	eval:--data) return ;;
+	eval:--data) _gtrain_spec data "$typed"; return ;;
 	eval:--vocab) 
 		compopt -o filenames
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
@@ -132,7 +205,7 @@ _gtrain()
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	predict:--model) return ;;
+	predict:--model) _gtrain_spec model "$typed"; return ;;
 	predict:--read) return ;;
 	predict:--top) return ;;
 	predict:--map) return ;;
@@ -151,7 +224,7 @@ _gtrain()
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	generate:--model) return ;;
+	generate:--model) _gtrain_spec model "$typed"; return ;;
 	generate:--vocab) 
 		compopt -o filenames
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
@@ -372,7 +445,7 @@ _gtrain()
 		fi
 		words='--average --output --to --dtype --shard-size --sync --json --quiet --verbose --color --help '
 		;;
-	help:*) words='probe train eval predict generate bench ckpt help --completion --json --quiet --verbose --color --help ' ;;
+	help:*) words='probe train eval predict generate bench ckpt help models data --completion --json --quiet --verbose --color --help ' ;;
 	*) return ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

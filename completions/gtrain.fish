@@ -16,6 +16,93 @@ function __gtrain_group
 	test (count $words) -eq 2; and test $words[2] = $argv[1]
 end
 
+# The words that may follow: names, settings of one, values of a setting.
+function __gtrain_words
+	switch $argv[1]
+		case model
+			string split -n ' ' 'mlp lenet resnet20 resnet32 resnet44 resnet56 resnet110 resnet18 resnet34 resnet50 resnet101 resnet152 gpt gpt2 gpt2-medium gpt2-large gpt2-xl '
+		case model:resnet18
+			string split -n ' ' 'image= classes= '
+		case model:resnet34
+			string split -n ' ' 'image= classes= '
+		case model:resnet50
+			string split -n ' ' 'image= classes= '
+		case model:resnet101
+			string split -n ' ' 'image= classes= '
+		case model:resnet152
+			string split -n ' ' 'image= classes= '
+		case model:gpt
+			string split -n ' ' 'layers= heads= width= block= vocab= dropout= bias= gelu= '
+		case model:gpt:bias
+			string split -n ' ' 'yes no'
+		case model:gpt:gelu
+			string split -n ' ' 'erf tanh'
+		case model:gpt2
+			string split -n ' ' 'layers= heads= width= block= vocab= dropout= bias= gelu= '
+		case model:gpt2:bias
+			string split -n ' ' 'yes no'
+		case model:gpt2:gelu
+			string split -n ' ' 'erf tanh'
+		case model:gpt2-medium
+			string split -n ' ' 'layers= heads= width= block= vocab= dropout= bias= gelu= '
+		case model:gpt2-medium:bias
+			string split -n ' ' 'yes no'
+		case model:gpt2-medium:gelu
+			string split -n ' ' 'erf tanh'
+		case model:gpt2-large
+			string split -n ' ' 'layers= heads= width= block= vocab= dropout= bias= gelu= '
+		case model:gpt2-large:bias
+			string split -n ' ' 'yes no'
+		case model:gpt2-large:gelu
+			string split -n ' ' 'erf tanh'
+		case model:gpt2-xl
+			string split -n ' ' 'layers= heads= width= block= vocab= dropout= bias= gelu= '
+		case model:gpt2-xl:bias
+			string split -n ' ' 'yes no'
+		case model:gpt2-xl:gelu
+			string split -n ' ' 'erf tanh'
+		case data
+			string split -n ' ' 'text: images: mnist: csv: random: '
+		case data:text
+			string split -n ' ' 'level= '
+		case data:text:level
+			string split -n ' ' 'char byte'
+		case data:images
+			string split -n ' ' 'split= size= channels= mean= std= '
+		case data:images:channels
+			string split -n ' ' '1 3'
+		case data:mnist
+			string split -n ' ' 'split= mean= std= '
+		case data:mnist:split
+			string split -n ' ' 'train test'
+		case data:csv
+			string split -n ' ' 'target= '
+		case data:random
+			string split -n ' ' 'samples= '
+	end
+end
+
+# Complete what is typed of a model or of data.
+function __gtrain_spec
+	set -l typed (string replace -r -- '^--[a-z-]+=' '' (commandline -ct))
+	set -l list $argv[1]
+	if not string match -q -r -- '[:,]' "$typed"
+		__gtrain_words $list
+		return
+	end
+	set -l name (string replace -r -- '[:,].*' '' $typed)
+	set -l item (string replace -r -- '.*[:,]' '' $typed)
+	set -l front (string replace -r -- '[^:,]*$' '' $typed)
+	if test $list = data; and not string match -q -- '*,*' $typed
+		string replace -r -- '^' $front (__fish_complete_path "$item")
+	else if string match -q -- '*=*' $item
+		set -l key (string replace -r -- '=.*' '' $item)
+		string replace -r -- '^' "$front$key=" (__gtrain_words $list:$name:$key)
+	else
+		string replace -r -- '^' $front (__gtrain_words $list:$name)
+	end
+end
+
 complete -c gtrain -f
 complete -c gtrain -n __gtrain_no_command -l version -d 'print the version'
 complete -c gtrain -n __gtrain_no_command -l help -d 'list the commands'
@@ -26,7 +113,7 @@ complete -c gtrain -n __gtrain_no_command -a predict -d 'tell the classes of ima
 complete -c gtrain -n __gtrain_no_command -a generate -d 'write text with a language model'
 complete -c gtrain -n __gtrain_no_command -a bench -d 'measure'
 complete -c gtrain -n __gtrain_no_command -a ckpt -d 'look into and rewrite checkpoints'
-complete -c gtrain -n __gtrain_no_command -a help -d 'help on a command'
+complete -c gtrain -n __gtrain_no_command -a help -d 'help on a command, on models, on data'
 complete -c gtrain -n '__gtrain_group ckpt' -a ls -d 'list tensors and other values'
 complete -c gtrain -n '__gtrain_group ckpt' -a verify -d 'check structure, checksums, globals, NaN and Inf'
 complete -c gtrain -n '__gtrain_group ckpt' -a diff -d 'compare two checkpoints of any formats'
@@ -52,9 +139,9 @@ complete -c gtrain -n '__gtrain_command probe' -l verbose -s v -d 'say more on s
 complete -c gtrain -n '__gtrain_command probe' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
 complete -c gtrain -n '__gtrain_command probe' -l help -s h -d 'print this help'
 
-complete -c gtrain -n '__gtrain_command train' -l model -x -d 'model to train: NAME[:key=value,...]'
-complete -c gtrain -n '__gtrain_command train' -l data -x -d 'training data: KIND:PATH[,key=value...]'
-complete -c gtrain -n '__gtrain_command train' -l val -x -d 'data set to evaluate on while training'
+complete -c gtrain -n '__gtrain_command train' -l model -x -a '(__gtrain_spec model)' -d 'model to train: NAME[:key=value,...]'
+complete -c gtrain -n '__gtrain_command train' -l data -x -a '(__gtrain_spec data)' -d 'training data: KIND:PATH[,key=value...]'
+complete -c gtrain -n '__gtrain_command train' -l val -x -a '(__gtrain_spec data)' -d 'data set to evaluate on while training'
 complete -c gtrain -n '__gtrain_command train' -l val-split -x -d 'hold out this part of the data to evaluate on'
 complete -c gtrain -n '__gtrain_command train' -l init-from -r -F -d 'start from the weights in a checkpoint'
 complete -c gtrain -n '__gtrain_command train' -l map -x -d 'rename keys of --init-from; may be given several times'
@@ -123,9 +210,9 @@ complete -c gtrain -n '__gtrain_command train' -l verbose -s v -d 'say more on s
 complete -c gtrain -n '__gtrain_command train' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
 complete -c gtrain -n '__gtrain_command train' -l help -s h -d 'print this help'
 
-complete -c gtrain -n '__gtrain_command eval' -l model -x -d 'the architecture: NAME[:key=value,...]'
+complete -c gtrain -n '__gtrain_command eval' -l model -x -a '(__gtrain_spec model)' -d 'the architecture: NAME[:key=value,...]'
 complete -c gtrain -n '__gtrain_command eval' -l ckpt -r -F -d 'checkpoint file or run directory'
-complete -c gtrain -n '__gtrain_command eval' -l data -x -d 'data set to measure on: KIND:PATH[,key=value...]'
+complete -c gtrain -n '__gtrain_command eval' -l data -x -a '(__gtrain_spec data)' -d 'data set to measure on: KIND:PATH[,key=value...]'
 complete -c gtrain -n '__gtrain_command eval' -l vocab -r -F -d 'vocabulary that training wrote'
 complete -c gtrain -n '__gtrain_command eval' -l per-class -d 'how many samples of each class are right'
 complete -c gtrain -n '__gtrain_command eval' -l confusion -d 'for each class, which classes its samples are taken for'
@@ -148,7 +235,7 @@ complete -c gtrain -n '__gtrain_command eval' -l help -s h -d 'print this help'
 
 complete -c gtrain -n '__gtrain_command predict' -F
 complete -c gtrain -n '__gtrain_command predict' -l ckpt -r -F -d 'checkpoint file or run directory'
-complete -c gtrain -n '__gtrain_command predict' -l model -x -d 'the architecture: NAME[:key=value,...]'
+complete -c gtrain -n '__gtrain_command predict' -l model -x -a '(__gtrain_spec model)' -d 'the architecture: NAME[:key=value,...]'
 complete -c gtrain -n '__gtrain_command predict' -l read -x -d 'how to read images: size, channels, mean, std'
 complete -c gtrain -n '__gtrain_command predict' -l top -x -d 'classes of each input, the likeliest first'
 complete -c gtrain -n '__gtrain_command predict' -l csv -d 'write CSV: input,rank,class,probability'
@@ -169,7 +256,7 @@ complete -c gtrain -n '__gtrain_command predict' -l color -x -a 'auto always nev
 complete -c gtrain -n '__gtrain_command predict' -l help -s h -d 'print this help'
 
 complete -c gtrain -n '__gtrain_command generate' -l ckpt -r -F -d 'checkpoint file or run directory'
-complete -c gtrain -n '__gtrain_command generate' -l model -x -d 'the architecture: NAME[:key=value,...]'
+complete -c gtrain -n '__gtrain_command generate' -l model -x -a '(__gtrain_spec model)' -d 'the architecture: NAME[:key=value,...]'
 complete -c gtrain -n '__gtrain_command generate' -l vocab -r -F -d 'vocabulary that training wrote'
 complete -c gtrain -n '__gtrain_command generate' -l prompt -x -d 'text to go on from'
 complete -c gtrain -n '__gtrain_command generate' -l tokens -x -d 'tokens to write'
@@ -350,7 +437,7 @@ complete -c gtrain -n '__gtrain_command ckpt merge' -l verbose -s v -d 'say more
 complete -c gtrain -n '__gtrain_command ckpt merge' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
 complete -c gtrain -n '__gtrain_command ckpt merge' -l help -s h -d 'print this help'
 
-complete -c gtrain -n '__gtrain_command help' -a 'probe train eval predict generate bench ckpt help '
+complete -c gtrain -n '__gtrain_command help' -a 'probe train eval predict generate bench ckpt help models data '
 complete -c gtrain -n '__gtrain_command help' -l completion -x -a 'bash zsh fish' -d 'print the script that completes command lines'
 complete -c gtrain -n '__gtrain_command help' -l json -d 'write one JSON document to standard output, nothing else'
 complete -c gtrain -n '__gtrain_command help' -l quiet -s q -d 'only warnings and errors on standard error'

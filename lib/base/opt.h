@@ -34,7 +34,14 @@ enum gt_opt_type {
 	GT_OPT_LIST      /* struct gt_opt_list: may be given several times */
 };
 
-enum gt_opt_complete { GT_COMPLETE_NONE, GT_COMPLETE_FILE, GT_COMPLETE_DIR, GT_COMPLETE_WORDS };
+enum gt_opt_complete {
+	GT_COMPLETE_NONE,
+	GT_COMPLETE_FILE,
+	GT_COMPLETE_DIR,
+	GT_COMPLETE_WORDS,
+	GT_COMPLETE_MODEL, /* NAME[:key=value,...] */
+	GT_COMPLETE_DATA   /* KIND:PATH[,key=value...] */
+};
 
 enum {
 	GT_OPT_REQUIRED = 1, /* gt_opts_require() insists on it */
@@ -146,5 +153,9 @@ enum gt_opt_complete gt_opt_completes(const struct gt_opt *row);
 /* Write the options as `--help` shows them, at most 80 columns wide, headings in bold if `color`.
  * The stream keeps its own error state. */
 void gt_opt_print_help(FILE *stream, const struct gt_opt *table, bool color);
+
+/* Complete a line of help of which `column` columns are written: `help` and `ending` in the column
+ * of texts, wrapped at 80. */
+void gt_help_finish_row(FILE *stream, int column, const char *help, const char *ending);
 
 #endif

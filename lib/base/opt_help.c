@@ -61,20 +61,24 @@ static void describe_default(char *out, size_t size, const struct gt_opt *row)
 		*out = '\0';
 }
 
-static void print_row(FILE *stream, const struct gt_opt *row)
+void gt_help_finish_row(FILE *stream, int column, const char *help, const char *ending)
 {
-	int column = print_left(stream, row);
-	char ending[160];
-
 	if (column > HELP_COLUMN - 2) {
 		fputc('\n', stream);
 		column = 0;
 	}
 	fprintf(stream, "%*s", HELP_COLUMN - column, "");
-	column = print_wrapped(stream, row->help, HELP_COLUMN);
-	describe_default(ending, sizeof(ending), row);
+	column = print_wrapped(stream, help, HELP_COLUMN);
 	print_wrapped(stream, ending, column);
 	fputc('\n', stream);
+}
+
+static void print_row(FILE *stream, const struct gt_opt *row)
+{
+	char ending[160];
+
+	describe_default(ending, sizeof(ending), row);
+	gt_help_finish_row(stream, print_left(stream, row), row->help, ending);
 }
 
 void gt_opt_print_help(FILE *stream, const struct gt_opt *table, bool color)

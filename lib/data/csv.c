@@ -548,7 +548,7 @@ static int read_table(struct table *t, const struct gt_spec *spec, struct gt_err
 	return 0;
 }
 
-int gt_csv_open(struct gt_source **out, const struct gt_spec *spec,
+static int open_csv(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
 	struct csv *c = gt_calloc(1, sizeof(*c), err);
@@ -568,3 +568,20 @@ int gt_csv_open(struct gt_source **out, const struct gt_spec *spec,
 		*out = &c->source;
 	return rc;
 }
+
+static const struct gt_setting settings[] = {
+	{ "target", "COLUMN", "the last", "the column of the classes: its name, or number from 0" },
+	{ 0 }
+};
+
+static const char *const input_keys[] = { NULL };
+
+const struct gt_source_kind gt_csv_kind = {
+	.form = { .name = "csv",
+	    .path = "FILE",
+	    .summary = "a table of numbers divided by commas, with a class in each row",
+	    .settings = settings,
+	    .example = "csv:flowers.csv,target=kind" },
+	.input_keys = input_keys,
+	.open = open_csv,
+};

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "lib/base/folder.h"
+#include "lib/base/setting.h"
 
 /*
  * This module turns files into samples in host memory. It owns what it opens and knows nothing of
@@ -40,6 +41,18 @@ struct gt_data_info {
 	float mean[GT_DATA_MAX_CHANNELS];
 	float std[GT_DATA_MAX_CHANNELS]; /* ... and divided by; 0 and 1 unless given or known */
 };
+
+/* How a kind of data is written as KIND:PATH[,key=value...]. */
+struct gt_data_form {
+	const char *name;                  /* KIND */
+	const char *path;                  /* the form of PATH */
+	const char *summary;               /* half a line: lower case, no full stop */
+	const struct gt_setting *settings; /* ended by a row without help */
+	const char *example;
+};
+
+/* The form of row i of the table of kinds, or NULL after the last. */
+const struct gt_data_form *gt_data_form(int i);
 
 struct gt_dataset;
 struct gt_data_description;
@@ -76,29 +89,8 @@ struct gt_data_request {
 };
 
 /*
- * Open KIND:PATH[,key=value...] as CLI.md ("Shared vocabulary") has it; a comma inside a path is
- * written `\,`. An unknown kind or key is an error that lists the known ones.
- *
- *   text:PATH    a UTF-8 file, or a folder whose .txt files are joined in the order of their names.
- *                level=char (default; ids by code point) or byte
- *   mnist:PATH   a folder of idx files, plain or .gz. split=train|test (t10k); default train where
- *                it is. mean, std: 0.1307 and 0.3081 unless given
- *   images:PATH  CLASS/NAME.jpg or .png below a folder, a .tar or a .tar.gz; classes are numbered
- *                by name. split=NAME takes that sub-folder, such as val, and fails without one;
- *                default train where there is one. size=N resizes: shorter side to N (bilinear,
- *                antialiased), then centre crop; else to the request's height and width; else all
- *                must be of one size. channels=3 or 1 (default: 1 where the request has 1, else
- *                3). mean=a/b/c, std=a/b/c on the 0..1 scale, or one number for all channels; 0
- *                and 1 unless given: nothing is known about a folder of images, so CIFAR-10
- *                wants mean=0.4914/0.4822/0.4465,std=0.2470/0.2435/0.2616 and ImageNet
- *                mean=0.485/0.456/0.406,std=0.229/0.224/0.225.
- *                Up to 256 MiB of pixels are decoded once, here; more are decoded when read
- *   csv:PATH     numbers and a class in each row, divided by commas; a header line is recognised.
- *                target=COLUMN by name or number from 0; default the last. Classes are whole
- *                numbers from 0, or words, which are numbered in sorted order
- *   random:INPUTS/CLASSES, or random (what the request has: block, height or features)
- *                samples=N (default 1024). Inputs depend on the class, so there is something
- *                to learn
+ * Open KIND:PATH[,key=value...]; a comma inside a path is written `\,`. gtrain-data(7) is the
+ * manual, from the forms above. An unknown kind or key is an error that lists the known ones.
  *
  * Everything is read or indexed here and every file checked, so that reading a sample later can
  * only fail on a damaged image (where images are decoded when read, their headers were checked only

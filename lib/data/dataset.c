@@ -2,6 +2,7 @@
 #include "lib/data/data.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,23 +11,14 @@
 #include "lib/base/text.h"
 #include "lib/data/source.h"
 
-static const struct kind {
-	const char *name;
-	gt_source_open *open;
-	bool pathless; /* the path may be missing */
-	const char *keys[8];
-	bool takes_inputs; /* of the request */
-	const char *input_keys[5];
-} kinds[] = {
-	{ "text", gt_text_open, false, { "level", "tokenizer" }, false, { NULL } },
-	{ "mnist", gt_mnist_open, false, { "split", "mean", "std" }, false, { NULL } },
-	{ "images", gt_images_open, false, { "split", "size", "channels", "mean", "std" }, true,
-	    { "size", "channels", "mean", "std" } },
-	{ "csv", gt_csv_open, false, { "target" }, true, { NULL } },
-	{ "random", gt_random_open, true, { "samples" }, false, { NULL } },
+static const struct gt_source_kind *const kinds[] = {
+	&gt_text_kind,
+	&gt_images_kind,
+	&gt_mnist_kind,
+	&gt_csv_kind,
+	&gt_random_kind,
+	NULL,
 };
-
-enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
 
 /* A view: all of a source, some of its samples, or a stretch of its tokens. */
 struct gt_dataset {
@@ -36,14 +28,40 @@ struct gt_dataset {
 	int64_t *subset; /* [info.samples], ascending; NULL: all of them */
 };
 
-static const struct kind *find_kind(const struct gt_spec *spec, struct gt_err *err)
+const struct gt_data_form *gt_data_form(int i)
 {
-	for (int i = 0; i < KINDS; i++)
-		if (!strcmp(kinds[i].name, spec->kind))
-			return &kinds[i];
+	return kinds[i] ? &kinds[i]->form : NULL;
+}
+
+static const struct gt_source_kind *find_kind(const struct gt_spec *spec, struct gt_err *err)
+{
+	char list[120] = "";
+
+	for (int i = 0; kinds[i]; i++) {
+		size_t used = strlen(list);
+
+		if (!strcmp(kinds[i]->form.name, spec->kind))
+			return kinds[i];
+		snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "",
+		    kinds[i]->form.name);
+	}
 	gt_err_set(err, GT_EINVAL, "unknown kind of data '%s'", spec->kind);
-	gt_err_hint(err, "write KIND:PATH with text, mnist, images, csv or random as the kind");
+	gt_err_hint(err, "write KIND:PATH; kinds: %s; 'gtrain help data' describes them", list);
 	return NULL;
+}
+
+/* GT_EINVAL, with a list of the known keys, if the spec has another one. */
+static int check_keys(
+    const struct gt_source_kind *kind, const struct gt_spec *spec, bool inputs, struct gt_err *err)
+{
+	const char *known[GT_SPEC_MAX_OPTIONS + 1] = { NULL };
+	size_t count = 0;
+
+	if (inputs)
+		return gt_spec_check_keys(spec, kind->input_keys, err);
+	for (const struct gt_setting *s = kind->form.settings; s->help; s++)
+		known[count++] = s->key;
+	return gt_spec_check_keys(spec, known, err);
 }
 
 static struct gt_dataset *new_view(struct gt_source *source, struct gt_err *err)
@@ -62,18 +80,18 @@ static struct gt_dataset *new_view(struct gt_source *source, struct gt_err *err)
 static int open_source(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
-	const struct kind *kind = find_kind(spec, err);
+	const struct gt_source_kind *kind = find_kind(spec, err);
 	int rc;
 
 	if (!kind)
 		return GT_EINVAL;
-	if (request->inputs && !kind->takes_inputs)
+	if (request->inputs && !kind->input_keys)
 		return gt_err_set(err, GT_EINVAL, "'%s' data have classes", spec->kind);
 	if (!*spec->path && !kind->pathless && !request->inputs) {
 		gt_err_set(err, GT_EINVAL, "data '%s' has no path", spec->kind);
-		return gt_err_hint(err, "write %s:PATH", spec->kind);
+		return gt_err_hint(err, "write %s:%s", spec->kind, kind->form.path);
 	}
-	rc = gt_spec_check_keys(spec, request->inputs ? kind->input_keys : kind->keys, err);
+	rc = check_keys(kind, spec, request->inputs, err);
 	return rc ? rc : kind->open(out, spec, request, err);
 }
 

@@ -385,7 +385,7 @@ static int load(struct images *m, const struct gt_spec *spec, const struct gt_da
 	return request->inputs ? 0 : cache_pixels(m, err); /* inputs are read once */
 }
 
-int gt_images_open(struct gt_source **out, const struct gt_spec *spec,
+static int open_images(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
 	struct images *m = gt_calloc(1, sizeof(*m), err);
@@ -402,3 +402,23 @@ int gt_images_open(struct gt_source **out, const struct gt_spec *spec,
 		*out = &m->source;
 	return rc;
 }
+
+static const struct gt_setting settings[] = { { "split", "NAME", "train where it is",
+	                                          "read this sub-folder, such as train or val" },
+	{ "size", "N", "the model's, else as they are",
+	    "resize to N x N: the shorter side to N, then the centre" },
+	{ "channels", "1|3", "the model's, else 3", "read images as gray or as RGB" },
+	{ "mean", "a/b/c", "0", "subtracted from pixels of the 0..1 scale, by channel or for all" },
+	{ "std", "a/b/c", "1", "then divides them, by channel or for all" }, { 0 } };
+
+static const char *const input_keys[] = { "size", "channels", "mean", "std", NULL };
+
+const struct gt_source_kind gt_images_kind = {
+	.form = { .name = "images",
+	    .path = "FOLDER|FILE.tar|FILE.tar.gz",
+	    .summary = "JPEG and PNG files in a folder for each class",
+	    .settings = settings,
+	    .example = "images:photos,size=64,mean=0.5,std=0.25" },
+	.input_keys = input_keys,
+	.open = open_images,
+};

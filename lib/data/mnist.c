@@ -274,7 +274,7 @@ static int load(struct mnist *m, const struct gt_spec *spec, const struct gt_dat
 	return gt_spec_normalization(spec, info, err);
 }
 
-int gt_mnist_open(struct gt_source **out, const struct gt_spec *spec,
+static int open_mnist(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
 	struct mnist *m = gt_calloc(1, sizeof(*m), err);
@@ -290,3 +290,18 @@ int gt_mnist_open(struct gt_source **out, const struct gt_spec *spec,
 		*out = &m->source;
 	return rc;
 }
+
+static const struct gt_setting settings[] = { { "split", "train|test", "train where it is",
+	                                          "read the train-* or the t10k-* files" },
+	{ "mean", "a/b/c", "0.1307",
+	    "subtracted from pixels of the 0..1 scale, by channel or for all" },
+	{ "std", "a/b/c", "0.3081", "then divides them, by channel or for all" }, { 0 } };
+
+const struct gt_source_kind gt_mnist_kind = {
+	.form = { .name = "mnist",
+	    .path = "FOLDER",
+	    .summary = "MNIST's idx files, plain or .gz, and those of Fashion-MNIST and the like",
+	    .settings = settings,
+	    .example = "mnist:mnist,split=test" },
+	.open = open_mnist,
+};

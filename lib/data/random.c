@@ -167,7 +167,7 @@ static void complete(struct gt_data_info *info)
 	}
 }
 
-int gt_random_open(struct gt_source **out, const struct gt_spec *spec,
+static int open_random(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
 	struct gt_data_info info = { .samples = DEFAULT_SAMPLES };
@@ -191,3 +191,15 @@ int gt_random_open(struct gt_source **out, const struct gt_spec *spec,
 	*out = &r->source;
 	return 0;
 }
+
+static const struct gt_setting settings[] = { { "samples", "N", "1024", "how many" }, { 0 } };
+
+const struct gt_source_kind gt_random_kind = {
+	.form = { .name = "random",
+	    .path = "INPUTS/CLASSES",
+	    .summary = "noise with a pattern for each class; without a path, as the model wants it",
+	    .settings = settings,
+	    .example = "random:16/4,samples=256" },
+	.pathless = true,
+	.open = open_random,
+};

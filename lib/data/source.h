@@ -48,10 +48,18 @@ struct gt_source {
 /* What a view looks at. */
 const struct gt_source *gt_dataset_source(const struct gt_dataset *data);
 
-typedef int gt_source_open(struct gt_source **out, const struct gt_spec *spec,
-    const struct gt_data_request *request, struct gt_err *err);
+/* A kind of data: a row of the table in dataset.c. */
+struct gt_source_kind {
+	struct gt_data_form form;
+	bool pathless; /* the path may be missing */
+	/* Settings that count for the request's inputs, ended by NULL. NULL: takes no inputs. */
+	const char *const *input_keys;
+	int (*open)(struct gt_source **out, const struct gt_spec *spec,
+	    const struct gt_data_request *request, struct gt_err *err);
+};
 
-gt_source_open gt_text_open, gt_mnist_open, gt_images_open, gt_csv_open, gt_random_open;
+extern const struct gt_source_kind gt_text_kind, gt_mnist_kind, gt_images_kind, gt_csv_kind,
+    gt_random_kind;
 
 /* Crop and mirror one image in place. Drawn from (seed, sample, epoch) alone, so neither workers
  * nor ranks nor the order of reading matter. */

@@ -349,7 +349,7 @@ static int describe(struct text *t, const char *path, int block, struct gt_err *
 	return 0;
 }
 
-int gt_text_open(struct gt_source **out, const struct gt_spec *spec,
+static int open_text(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
 	struct text *t = gt_calloc(1, sizeof(*t), err);
@@ -378,3 +378,16 @@ int gt_text_open(struct gt_source **out, const struct gt_spec *spec,
 		*out = &t->source;
 	return rc;
 }
+
+static const struct gt_setting settings[] = {
+	{ "level", "char|byte", "char", "a token is a character, or a byte of UTF-8" }, { 0 }
+};
+
+const struct gt_source_kind gt_text_kind = {
+	.form = { .name = "text",
+	    .path = "FILE|FOLDER",
+	    .summary = "UTF-8 text; of a folder, all .txt files in the order of their names",
+	    .settings = settings,
+	    .example = "text:input.txt,level=byte" },
+	.open = open_text,
+};

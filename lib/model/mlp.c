@@ -50,7 +50,7 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 
 const struct gt_arch gt_arch_mlp = {
 	.name = "mlp",
-	.summary = "linear layers with rectified units between them; mlp:784,256,10",
+	.summary = "linear layers, rectified units between them",
 	.keys = "sizes",
 	.wishes = wishes,
 	.logits = logits,

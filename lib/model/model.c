@@ -39,22 +39,32 @@ struct gt_model {
 
 enum key_type { KEY_INT, KEY_PROBABILITY, KEY_YES_NO, KEY_GELU };
 
+#define AT(field) offsetof(struct gt_arch_config, field)
+
+/* clang-format off */
 static const struct {
 	const char *name;
 	enum key_type type;
 	size_t offset;
+	const char *help;
 } keys[] = {
-	{ "layers", KEY_INT, offsetof(struct gt_arch_config, layers) },
-	{ "heads", KEY_INT, offsetof(struct gt_arch_config, heads) },
-	{ "width", KEY_INT, offsetof(struct gt_arch_config, width) },
-	{ "block", KEY_INT, offsetof(struct gt_arch_config, block) },
-	{ "vocab", KEY_INT, offsetof(struct gt_arch_config, vocab) },
-	{ "image", KEY_INT, offsetof(struct gt_arch_config, image) },
-	{ "classes", KEY_INT, offsetof(struct gt_arch_config, classes) },
-	{ "dropout", KEY_PROBABILITY, offsetof(struct gt_arch_config, dropout) },
-	{ "bias", KEY_YES_NO, offsetof(struct gt_arch_config, bias) },
-	{ "gelu", KEY_GELU, offsetof(struct gt_arch_config, gelu) },
+	{ "layers", KEY_INT, AT(layers), "transformer blocks" },
+	{ "heads", KEY_INT, AT(heads), "attention heads of a block; they divide the width" },
+	{ "width", KEY_INT, AT(width), "features of a token between the blocks" },
+	{ "block", KEY_INT, AT(block), "tokens that the model sees at once, and trains on" },
+	{ "vocab", KEY_INT, AT(vocab), "different tokens" },
+	{ "image", KEY_INT, AT(image), "height and width; else size= of the data, or 224" },
+	{ "classes", KEY_INT, AT(classes), "classes, which the data must have, too" },
+	{ "dropout", KEY_PROBABILITY, AT(dropout), "probability that an activation is dropped" },
+	{ "bias", KEY_YES_NO, AT(bias), "whether linear layers and norms have a bias" },
+	{ "gelu", KEY_GELU, AT(gelu), "activation: GELU exactly, or by its tanh approximation" },
 };
+/* clang-format on */
+
+#undef AT
+
+/* In the order of enum key_type. */
+static const char *const forms[] = { "N", "P", "yes|no", "erf|tanh" };
 
 enum { KEYS = sizeof(keys) / sizeof(keys[0]), LARGEST = 1 << 24, MOST_LAYERS = 1000 };
 
@@ -101,6 +111,25 @@ static bool parse_value(enum key_type type, const char *text, void *out)
 		return !strcmp(text, "erf") || !strcmp(text, "tanh");
 	}
 	return false;
+}
+
+static void print_value(enum key_type type, const void *value, char text[GT_MODEL_VALUE])
+{
+	switch (type) {
+	case KEY_INT:
+		snprintf(text, GT_MODEL_VALUE, "%d", *(const int *)value);
+		break;
+	case KEY_PROBABILITY:
+		snprintf(text, GT_MODEL_VALUE, "%.15g", *(const double *)value);
+		break;
+	case KEY_YES_NO:
+		snprintf(text, GT_MODEL_VALUE, "%s", *(const bool *)value ? "yes" : "no");
+		break;
+	case KEY_GELU:
+		snprintf(text, GT_MODEL_VALUE, "%s",
+		    *(const enum gt_gelu *)value == GT_GELU_ERF ? "erf" : "tanh");
+		break;
+	}
 }
 
 static int parse_pair(struct gt_model *m, char *pair, struct gt_err *err)
@@ -165,9 +194,7 @@ static const struct gt_arch *find_arch(const char *name, struct gt_err *err)
 	if (near.best)
 		gt_err_hint(err, "did you mean '%s'?", near.best);
 	else
-		gt_err_hint(err, "models: mlp, lenet, resnet20|32|44|56|110, "
-		                 "resnet18|34|50|101|152, gpt, "
-		                 "gpt2|gpt2-medium|gpt2-large|gpt2-xl");
+		gt_err_hint(err, "'gtrain help models' lists the models");
 	return NULL;
 }
 
@@ -208,6 +235,68 @@ void gt_model_close(struct gt_model *m)
 const char *gt_model_name(const struct gt_model *m)
 {
 	return m->arch->name;
+}
+
+const char *gt_model_at(int i)
+{
+	return gt_archs[i] ? gt_archs[i]->name : NULL;
+}
+
+const char *gt_model_summary(const struct gt_model *m)
+{
+	return m->arch->summary;
+}
+
+static void print_sizes(const struct gt_arch_config *c, char text[GT_MODEL_VALUE])
+{
+	size_t used = 0;
+
+	*text = '\0';
+	for (int i = 0; i < c->size_count; i++)
+		used += (size_t)snprintf(
+		    text + used, GT_MODEL_VALUE - used, "%s%d", i ? "," : "", c->sizes[i]);
+}
+
+bool gt_model_setting(
+    const struct gt_model *m, int i, struct gt_setting *out, char value[GT_MODEL_VALUE])
+{
+	if (!strcmp(m->arch->keys, "sizes")) {
+		*out = (struct gt_setting){ NULL, "N,N,...", value,
+			"sizes: inputs, hidden layers, outputs; else one hidden layer of 256" };
+		print_sizes(&m->config, value);
+		return i == 0;
+	}
+	for (int k = 0; k < KEYS; k++) {
+		if (!word_in(m->arch->keys, keys[k].name) || i--)
+			continue;
+		*out =
+		    (struct gt_setting){ keys[k].name, forms[keys[k].type], value, keys[k].help };
+		print_value(keys[k].type, (const char *)&m->config + keys[k].offset, value);
+		if (!strcmp(value, "0") && keys[k].type == KEY_INT)
+			*value = '\0';
+		return true;
+	}
+	return false;
+}
+
+char *gt_model_spec(const struct gt_model *m, struct gt_err *err)
+{
+	char *spec = gt_strdup(m->arch->name, err), value[GT_MODEL_VALUE];
+	struct gt_setting s;
+	char joint = ':';
+
+	for (int i = 0; spec && gt_model_setting(m, i, &s, value); i++) {
+		char *longer;
+
+		if (!*value)
+			continue;
+		longer = gt_asprintf(
+		    err, "%s%c%s%s%s", spec, joint, s.key ? s.key : "", s.key ? "=" : "", value);
+		free(spec);
+		spec = longer;
+		joint = ',';
+	}
+	return spec;
 }
 
 void gt_model_wishes(const struct gt_model *m, struct gt_model_input *out)

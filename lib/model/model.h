@@ -2,6 +2,7 @@
 #ifndef GT_MODEL_MODEL_H
 #define GT_MODEL_MODEL_H
 
+#include "lib/base/setting.h"
 #include "lib/graph/graph.h"
 
 /*
@@ -56,6 +57,26 @@ int gt_model_open(struct gt_model **out, const char *spec, struct gt_err *err);
 void gt_model_close(struct gt_model *m);
 
 const char *gt_model_name(const struct gt_model *m);
+
+/* ---- the manual ---- */
+
+/* The name of the model in row i of the table, or NULL after the last. */
+const char *gt_model_at(int i);
+
+/* Half a line. */
+const char *gt_model_summary(const struct gt_model *m);
+
+/*
+ * Setting i of a model. out->initial is `value`, the setting's value in this model: the default,
+ * unless the spec gave another one; "" where the data decide. false after the last.
+ */
+enum { GT_MODEL_VALUE = 160 };
+bool gt_model_setting(
+    const struct gt_model *m, int i, struct gt_setting *out, char value[GT_MODEL_VALUE]);
+
+/* The model as a spec with all its settings, gpt:layers=6,heads=6,...; yours to free. NULL without
+ * memory. */
+char *gt_model_spec(const struct gt_model *m, struct gt_err *err);
 
 /* What the model would like its input to be where the data leaves it open (random data, a text's
  * block). Fields it has no opinion on are 0. */

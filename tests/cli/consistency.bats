@@ -22,6 +22,35 @@ page_options() {
 	sed -n '/^\.It Fl/s/.*Fl -\([a-z0-9-]*\).*/\1/p' "$1" | sort
 }
 
+# What `gtrain help` describes besides commands.
+topics() {
+	printf 'models\ndata\n'
+}
+
+# The whole word that bash would put in place of the last one of a line, for each offer.
+bash_completes() {
+	bash -c 'source "$1"
+		read -ra COMP_WORDS < <(sed "s/[:=]/ & /g" <<<"$2")
+		[[ $2 != *[:=\ ] ]] || COMP_WORDS+=("")
+		COMP_LINE=$2 COMP_POINT=${#2} COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _gtrain
+		word=${2##* }; before=; [[ $word != *[:=]* ]] || before=${word%"${word##*[:=]}"}
+		printf "%s\n" "${COMPREPLY[@]/#/$before}"' - "$BATS_TEST_TMPDIR/gtrain.bash" "$1"
+}
+
+# The same for zsh: the functions of its completion system are replaced.
+zsh_completes() {
+	zsh -fc 'source <(sed "s/^_gtrain .*//; /^#compdef/d" $1)
+		compset() { local cut=${PREFIX##${~2}}; IPREFIX+=${PREFIX%$cut}; PREFIX=$cut }
+		compadd() {
+			local w
+			while [[ $1 != -- ]]; do shift; done; shift
+			for w; do [[ $w != $PREFIX* ]] || print -r -- $IPREFIX$w; done
+		}
+		_files() { print -rl -- $IPREFIX${^$(print -l $PREFIX*(N))} }
+		PREFIX=${3##*=} PREFIX=$3 IPREFIX=
+		_gtrain_$2' - "$BATS_TEST_TMPDIR/_gtrain" "$1" "$2"
+}
+
 # Long options and commands that bash offers for the words of a command line.
 bash_offers() {
 	bash -c 'source "$1"; shift
@@ -71,7 +100,7 @@ fish_offers() {
 			"$(printf 'auto\nalways\nnever')"
 	done < <(commands)
 	equal "$(bash_offers gtrain '' | grep -v ^-)" "$(words)"
-	equal "$(bash_offers gtrain help '' | grep -v ^-)" "$(words)"
+	equal "$(bash_offers gtrain help '' | grep -v ^-)" "$(words; topics)"
 	equal "$(bash_offers gtrain ckpt '' | grep -v ^-)" "$(words ckpt)"
 }
 
@@ -102,6 +131,43 @@ fish_offers() {
 			sed -nE 's/^(\([^)]*\))?\*?--([a-z0-9-]+)=?\[.*/\2/p' | sort)" \
 			"$(help_options "$command")"
 	done < <(commands)
+}
+
+# MODEL OR DATA | WHAT IS TYPED | OFFERS, in any order
+spec_cases() {
+	cat <<-'CASES'
+		model|mlp|mlp
+		model|gpt2-|gpt2-large gpt2-medium gpt2-xl
+		model|gpt:h|gpt:heads=
+		model|gpt:layers=4,b|gpt:layers=4,bias= gpt:layers=4,block=
+		model|gpt:layers=4,bias=n|gpt:layers=4,bias=no
+		model|gpt2:gelu=|gpt2:gelu=erf gpt2:gelu=tanh
+		model|resnet50:c|resnet50:classes=
+		model|lenet:x|
+		data|im|images:
+		data|images:pho|images:photos
+		data|images:photos,m|images:photos,mean=
+		data|images:photos,size=64,ch|images:photos,size=64,channels=
+		data|mnist:m,split=t|mnist:m,split=test mnist:m,split=train
+		data|random,s|random,samples=
+	CASES
+}
+
+@test "models and data are completed: names, paths, settings and their values" {
+	local option typed wanted
+	cd "$BATS_TEST_TMPDIR" || return
+	mkdir -p photos
+	"$GTRAIN" help --completion bash >gtrain.bash
+	"$GTRAIN" help --completion zsh >_gtrain
+	"$GTRAIN" help --completion fish >gtrain.fish
+	while IFS='|' read -r option typed wanted; do
+		wanted=$(tr ' ' '\n' <<<"$wanted" | sort)
+		equal "$(bash_completes "gtrain train --$option $typed" | sort)" "$wanted"
+		equal "$(bash_completes "gtrain train --$option=$typed" | sed "s/^--$option=//" | sort)" "$wanted"
+		! command -v zsh >/dev/null || equal "$(zsh_completes "$option" "$typed" | sort)" "$wanted"
+		! command -v fish >/dev/null ||
+			equal "$(fish_offers "gtrain train --$option $typed" | sed 's,/$,,' | sort)" "$wanted"
+	done < <(spec_cases)
 }
 
 @test "the completions that are kept are the ones gtrain prints" {

@@ -120,9 +120,9 @@ static int remove_fixture(void **state)
 static const struct wrong wrongs[] = {
 	/* the form of the data's name */
 	{ "imges:@", GT_EINVAL, "unknown kind of data 'imges'",
-	    "text, mnist, images, csv or random" },
-	{ "text", GT_EINVAL, "data 'text' has no path", "text:PATH" },
-	{ "text:", GT_EINVAL, "data 'text' has no path", "text:PATH" },
+	    "kinds: text, images, mnist, csv, random" },
+	{ "text", GT_EINVAL, "data 'text' has no path", "text:FILE|FOLDER" },
+	{ "text:", GT_EINVAL, "data 'text' has no path", "text:FILE|FOLDER" },
 	{ "images:@/sizes,siz=8", GT_EINVAL, "unknown option 'siz' for 'images' data",
 	    "split, size, channels, mean, std" },
 	{ "text:@/a,b.txt", GT_EINVAL, "'b.txt' is not of the form key=value", "'\\,'" },
@@ -143,7 +143,8 @@ static const struct wrong wrongs[] = {
 	    "shorter block" },
 	{ "text:@/latin1.txt", GT_EFORMAT, "'@/latin1.txt': not UTF-8 at byte 3", "level=byte" },
 	{ "text:@/short.txt,level=bpe", GT_ENOTSUP, "bpe is not supported", "level=char" },
-	{ "text:@/short.txt,tokenizer=x", GT_ENOTSUP, "bpe is not supported", "level=char" },
+	{ "text:@/short.txt,tokenizer=x", GT_EINVAL, "unknown option 'tokenizer'",
+	    "known options: level" },
 	/* mnist */
 	{ "mnist:@/nowhere", GT_EIO, "No such file", "t10k-images-idx3-ubyte" },
 	{ "mnist:@/idx,split=train", GT_EIO, "train-images-idx3-ubyte", "train-labels-idx1-ubyte" },

@@ -1,0 +1,321 @@
+/* topics.c - gtrain help models, gtrain help data: the tables of the parsers, as text and JSON. */
+#include "cmd/topics.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/opt.h"
+#include "lib/base/text.h"
+#include "lib/data/data.h"
+#include "lib/graph/op.h"
+#include "lib/model/model.h"
+
+/* ---- what both have ---- */
+
+/* "    layers=N": returns its columns. */
+static int print_key(FILE *out, const struct gt_setting *s)
+{
+	return fprintf(out, "      %s%s%s", s->key ? s->key : "", s->key ? "=" : "", s->form);
+}
+
+static void print_setting(FILE *out, const struct gt_setting *s, const char *initial)
+{
+	char ending[GT_MODEL_VALUE + 16] = "";
+
+	if (initial)
+		snprintf(ending, sizeof(ending), "(default: %s)", initial);
+	gt_help_finish_row(out, print_key(out, s), s->help, ending);
+}
+
+static json_t *describe_setting(const struct gt_setting *s)
+{
+	return json_pack("{ss? ss ss? ss}", "key", s->key, "form", s->form, "default",
+	    *s->initial ? s->initial : NULL, "help", s->help);
+}
+
+/* ---- models ---- */
+
+/* Tokens of a language model whose vocabulary is that of its text: as many as bytes. */
+enum { VOCABULARY = 256 };
+
+struct size {
+	double parameters;
+	double flops; /* of the forward pass of one image, row or token */
+};
+
+static void measure(struct size *size, const struct gt_graph *g, int tokens)
+{
+	*size = (struct size){ 0 };
+	for (size_t i = 0; i < g->value_count; i++)
+		if (g->values[i]->role == GT_PARAMETER)
+			size->parameters += (double)gt_value_elements(g->values[i]);
+	for (size_t i = 0; i < g->node_count; i++) {
+		struct gt_cost cost;
+
+		gt_node_cost(g->nodes[i], &cost);
+		size->flops += cost.flops / (tokens ? tokens : 1);
+	}
+}
+
+/* The model for the input that it would like. */
+static int size_of(struct size *size, const struct gt_model *m, struct gt_err *err)
+{
+	struct gt_model_input in;
+	struct gt_model_io io;
+	struct gt_graph *g;
+	int rc = gt_graph_new(&g, err);
+
+	if (rc)
+		return rc;
+	gt_model_wishes(m, &in);
+	in.classes = in.classes ? in.classes : VOCABULARY;
+	for (int i = 0; i < in.channels; i++)
+		in.std[i] = 1;
+	rc = gt_model_build(m, g, &in, 1, GT_MODEL_EVAL, &io, err);
+	if (!rc)
+		measure(size, g, in.block);
+	gt_graph_free(g);
+	return rc;
+}
+
+static int print_model(FILE *out, const struct gt_model *m, struct gt_err *err)
+{
+	char parameters[GT_TEXT_SIZE], flops[GT_TEXT_SIZE];
+	struct size size;
+	int rc = size_of(&size, m, err);
+
+	if (!rc)
+		fprintf(out, "  %-13s %10s %7s  %s\n", gt_model_name(m),
+		    gt_text_count(parameters, size.parameters), gt_text_count(flops, size.flops),
+		    gt_model_summary(m));
+	return rc;
+}
+
+static bool same_settings(const struct gt_model *a, const struct gt_model *b)
+{
+	char va[GT_MODEL_VALUE], vb[GT_MODEL_VALUE];
+	struct gt_setting sa, sb;
+
+	for (int i = 0;; i++) {
+		bool more = gt_model_setting(a, i, &sa, va);
+
+		if (more != gt_model_setting(b, i, &sb, vb))
+			return false;
+		if (!more)
+			return true;
+		if (!sa.key || !sb.key ? sa.key != sb.key : strcmp(sa.key, sb.key))
+			return false;
+	}
+}
+
+/* Whether setting k has the same value in all of them. */
+static bool same_value(struct gt_model *const *models, int count, int k)
+{
+	char a[GT_MODEL_VALUE], b[GT_MODEL_VALUE];
+	struct gt_setting s;
+
+	gt_model_setting(models[0], k, &s, a);
+	for (int i = 1; i < count; i++) {
+		gt_model_setting(models[i], k, &s, b);
+		if (strcmp(a, b))
+			return false;
+	}
+	return true;
+}
+
+/* The defaults of a model in which it differs from the others of its family. */
+static void print_own_defaults(
+    FILE *out, const struct gt_model *m, struct gt_model *const *models, int count)
+{
+	char value[GT_MODEL_VALUE];
+	struct gt_setting s;
+	bool first = true;
+
+	for (int k = 0; gt_model_setting(m, k, &s, value); k++) {
+		if (!*value || same_value(models, count, k))
+			continue;
+		if (first)
+			fprintf(out, "      %-12s", gt_model_name(m));
+		fprintf(out, "%s%s=%s", first ? "" : ",", s.key, value);
+		first = false;
+	}
+	if (!first)
+		fputc('\n', out);
+}
+
+/* The settings of models that have the same ones. */
+static void print_family(FILE *out, struct gt_model *const *models, int count)
+{
+	char value[GT_MODEL_VALUE];
+	struct gt_setting s;
+
+	if (!gt_model_setting(models[0], 0, &s, value))
+		return;
+	for (int i = 0; i < count; i++)
+		fprintf(out, "%s%s", i ? ", " : "\n  ", gt_model_name(models[i]));
+	fputc('\n', out);
+	for (int k = 0; gt_model_setting(models[0], k, &s, value); k++)
+		print_setting(out, &s,
+		    !same_value(models, count, k) ? NULL
+		    : *value                      ? value
+		                                  : "from the data");
+	for (int i = 0; i < count; i++)
+		print_own_defaults(out, models[i], models, count);
+}
+
+static void print_families(FILE *out, struct gt_model *const *models, int count)
+{
+	int last;
+
+	for (int first = 0; first < count; first = last) {
+		for (last = first + 1; last < count; last++)
+			if (!same_settings(models[first], models[last]))
+				break;
+		print_family(out, models + first, last - first);
+	}
+}
+
+static const char model_examples[] =
+    "\nExamples:\n"
+    "  gtrain train --model lenet --data mnist:mnist\n"
+    "  gtrain train --model mlp:4,16,3 --data csv:flowers.csv\n"
+    "  gtrain train --model resnet18:image=64 --data images:photos\n"
+    "  gtrain train --model gpt:layers=6,width=256 --data text:input.txt\n";
+
+enum { MOST_MODELS = 64 };
+
+static int print_all(FILE *out, struct gt_model *const *models, int count, struct gt_err *err)
+{
+	int rc = 0;
+
+	fputs("--model NAME[:key=value,...] names a model.\n\n"
+	      "Models:         PARAMETERS   FLOPS\n",
+	    out);
+	for (int i = 0; i < count && !rc; i++)
+		rc = print_model(out, models[i], err);
+	if (rc)
+		return rc;
+	fprintf(out,
+	    "\nFLOPs are those of the forward pass, of one image, row or token. Where the data\n"
+	    "decide, gpt has %d different tokens here.\n\n"
+	    "Settings:",
+	    VOCABULARY);
+	print_families(out, models, count);
+	fputs(model_examples, out);
+	return 0;
+}
+
+static int print_models(FILE *out, struct gt_err *err)
+{
+	struct gt_model *models[MOST_MODELS] = { NULL };
+	int count = 0, rc = 0;
+
+	while (gt_model_at(count) && count < MOST_MODELS && !rc) {
+		rc = gt_model_open(&models[count], gt_model_at(count), err);
+		count += !rc;
+	}
+	if (!rc)
+		rc = print_all(out, models, count, err);
+	while (count)
+		gt_model_close(models[--count]);
+	return rc;
+}
+
+static json_t *describe_model(const char *name, struct gt_err *err)
+{
+	char value[GT_MODEL_VALUE];
+	json_t *settings, *object = NULL;
+	struct gt_setting s;
+	struct size size;
+	struct gt_model *m;
+
+	if (gt_model_open(&m, name, err))
+		return NULL;
+	settings = json_array();
+	for (int i = 0; gt_model_setting(m, i, &s, value); i++)
+		json_array_append_new(settings, describe_setting(&s));
+	if (size_of(&size, m, err))
+		json_decref(settings);
+	else
+		object = json_pack("{ss ss sI sf so}", "name", name, "summary", gt_model_summary(m),
+		    "parameters", (json_int_t)size.parameters, "flops_forward", size.flops,
+		    "settings", settings);
+	gt_model_close(m);
+	return object;
+}
+
+static json_t *describe_models(struct gt_err *err)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; gt_model_at(i); i++) {
+		json_t *model = describe_model(gt_model_at(i), err);
+
+		if (!model) {
+			json_decref(list);
+			return NULL;
+		}
+		json_array_append_new(list, model);
+	}
+	return list;
+}
+
+/* ---- data ---- */
+
+static int print_data(FILE *out, struct gt_err *err)
+{
+	const struct gt_data_form *form;
+
+	(void)err;
+	fputs("--data KIND:PATH[,key=value...] names a data set. A comma inside PATH is '\\,'.\n",
+	    out);
+	for (int i = 0; (form = gt_data_form(i)); i++) {
+		fprintf(out, "\n  %s:%s\n      %s\n", form->name, form->path, form->summary);
+		for (const struct gt_setting *s = form->settings; s->help; s++)
+			print_setting(out, s, s->initial);
+		fprintf(out, "      for example %s\n", form->example);
+	}
+	return 0;
+}
+
+static json_t *describe_data(struct gt_err *err)
+{
+	const struct gt_data_form *form;
+	json_t *list = json_array();
+
+	(void)err;
+	for (int i = 0; (form = gt_data_form(i)); i++) {
+		json_t *settings = json_array();
+
+		for (const struct gt_setting *s = form->settings; s->help; s++)
+			json_array_append_new(settings, describe_setting(s));
+		json_array_append_new(list,
+		    json_pack("{ss ss ss ss so}", "name", form->name, "path", form->path, "summary",
+		        form->summary, "example", form->example, "settings", settings));
+	}
+	return list;
+}
+
+/* ---- the table ---- */
+
+static const struct gt_cmd_topic topics[] = {
+	{ "models", "the networks that --model names, and their settings", print_models,
+	    describe_models },
+	{ "data", "the kinds of data that --data names, and their settings", print_data,
+	    describe_data },
+	{ 0 }
+};
+
+const struct gt_cmd_topic *gt_cmd_topics(void)
+{
+	return topics;
+}
+
+const struct gt_cmd_topic *gt_cmd_topic_find(const char *name)
+{
+	for (const struct gt_cmd_topic *topic = topics; topic->name; topic++)
+		if (!strcmp(topic->name, name))
+			return topic;
+	return NULL;
+}

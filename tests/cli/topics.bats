@@ -1,0 +1,129 @@
+#!/usr/bin/env bats
+# topics.bats - gtrain help models, gtrain help data, and their manual pages.
+# shellcheck disable=SC2016,SC2154 # code for others; what helpers set
+
+bats_require_minimum_version 1.5.0
+load helpers
+load runs
+
+# The files that the examples name.
+setup_file() {
+	cd "$BATS_FILE_TMPDIR" || return
+	folders 4 cat dog
+	mv images photos
+	cp "$ROOT/LICENSE" input.txt
+	{
+		echo a,b,c,d,kind
+		rows 12 'print(i, i % 3, i % 5, i % 7, "uvw"[i % 3], sep=",")'
+	} >flowers.csv
+	mkdir mnist
+	python3 -c 'import struct
+for name, n in (("train", 20), ("t10k", 10)):
+	open(f"mnist/{name}-images-idx3-ubyte", "wb").write(struct.pack(">4I", 2051, n, 28, 28) + bytes(i % 251 for i in range(n * 784)))
+	open(f"mnist/{name}-labels-idx1-ubyte", "wb").write(struct.pack(">2I", 2049, n) + bytes(i % 10 for i in range(n)))'
+}
+
+setup() {
+	cd "$BATS_FILE_TMPDIR" || return
+}
+
+# One step, and no run directory that another test might find.
+short() {
+	gtrain "$@" --steps 1 --batch 2 --threads 1 -q --out "$BATS_TEST_TMPDIR/run"
+	equal "$status:$err" 0:
+	rm -r "$BATS_TEST_TMPDIR/run"
+}
+
+@test "text, JSON and manual pages name the same models and kinds, settings, values and defaults" {
+	local topic
+	for topic in models data; do
+		gtrain help "$topic"
+		equal "$status" 0
+		equal "$(awk 'length > 80' <<<"$out")" ""
+		python3 - "$topic" "$ROOT/man/gtrain-$topic.7" "$out" "$("$GTRAIN" help "$topic" --json)" <<-'END'
+			import json, re, sys
+			topic, page, text, document = sys.argv[1], open(sys.argv[2]).read(), sys.argv[3], json.loads(sys.argv[4])
+			assert list(document) == [topic]
+			flat = re.sub(r"\s+", " ", text)
+			sections = {}
+			for part in page.split("\n.S")[1:]:
+			    if part.startswith("s "):
+			        for name in part[2:part.index("\n")].split(", "):
+			            sections[name] = part.split("\n.Sh")[0]
+			assert set(sections) == {row["name"] for row in document[topic]}, (set(sections), document)
+			for row in document[topic]:
+			    section, named = sections[row["name"]], set()
+			    assert row["name"] in flat and row["summary"] in flat
+			    assert topic == "models" or f'for example {row["example"]}' in flat and row["example"] in section
+			    for s in row["settings"]:
+			        form = s["form"].replace("|", " | ")
+			        assert f'{s["key"]}={s["form"]} ' in flat if s["key"] else f' {s["form"]} ' in flat, s
+			        assert s["help"] in flat, s
+			        entry = f'.It Cm {s["key"]} Ns = Ns (Ar|Cm) {re.escape(form)}\n' if s["key"] else f'.It Ar {s["form"]}\n'
+			        found = re.search(entry + r"((?:(?!\.It |\.El).*\n)*)", section)
+			        assert found, (row["name"], s, section)
+			        named.add(s["key"])
+			        default = s["default"]
+			        plain = re.sub(r"\.(Pa|Cm|Ar|Li) ", "", found[0] if s["key"] else "").replace("\n", " ")
+			        if s["key"] and default and re.fullmatch(r"[\w.]+", default):
+			            assert f"default is {default}" in plain or f'{s["key"]}={default}' in section, (row["name"], s, plain)
+			    assert named - {None} == set(re.findall(r"^\.It Cm (\w+) Ns =", section, re.M)), row["name"]
+		END
+	done
+}
+
+@test "a model's settings are printed as they are parsed" {
+	gtrain help models --json
+	check "$out" '{m["name"]: m["parameters"] for m in d["models"]}["gpt2"] == 124439808
+		and {m["name"]: round(m["flops_forward"] / 1e8) for m in d["models"]}["resnet50"] == 82'
+	local spec
+	while read -r spec; do
+		gtrain train --model "$spec" --data "$([[ $spec == gpt* ]] && echo text:input.txt || echo random,samples=4)" \
+			--steps 1 --batch 2 --dry-run
+		equal "$status:$err" 0:
+	done < <(python3 -c 'import json, sys
+for m in json.loads(sys.argv[1])["models"]:
+	given = [s for s in m["settings"] if s["key"]]
+	print(m["name"] + ":" * bool(given) + ",".join("%s=%s" % (s["key"], s["default"] or 256) for s in given))
+	for s in given:
+		for value in s["form"].split("|") if "|" in s["form"] else []:
+			print("%s:%s=%s" % (m["name"], s["key"], value))' "$out" | grep -v -e gpt2-)
+}
+
+@test "every example of help and of the manual pages runs" {
+	local count=0 words spec
+	while read -ra words; do
+		short "${words[@]:1}"
+		count=$((count + 1))
+	done < <({
+		"$GTRAIN" help models
+		cat "$ROOT/man/gtrain-models.7"
+	} | sed -nE 's/^( *|\.Dl )(gtrain train )/\2/p')
+	((count == 8))
+	while read -r spec; do
+		short train --model "$([[ $spec == text:* ]] && echo gpt || echo mlp)" --data "$spec"
+		count=$((count + 1))
+	done < <("$GTRAIN" help data | sed -n 's/^ *for example //p')
+	((count == 13))
+}
+
+@test "every value that a kind of data offers is taken" {
+	local spec
+	while read -r spec; do
+		short train --model "$([[ $spec == text:* ]] && echo gpt || echo mlp)" --data "$spec"
+	done < <("$GTRAIN" help data --json | python3 -c 'import json, sys
+for kind in json.load(sys.stdin)["data"]:
+	for s in kind["settings"]:
+		for value in s["form"].split("|") if "|" in s["form"] else []:
+			print("%s,%s=%s" % (kind["example"].split(",")[0], s["key"], value))')
+}
+
+@test "help of a topic takes nothing else; a full disk is told" {
+	gtrain help models gpt
+	equal "$status" 2
+	[[ $err == *"unexpected argument 'gpt'"* ]]
+	run -1 bash -c '"$GTRAIN" help data 2>&1 >/dev/full'
+	[[ $output == "gtrain: error: cannot write to standard output"* ]]
+	gtrain help
+	[[ $out == *"'gtrain help models' lists"*"'gtrain help data' lists"* ]]
+}
