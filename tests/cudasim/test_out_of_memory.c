@@ -22,7 +22,7 @@ static const struct gt_backend *const b = &gt_cuda_backend;
 
 static int open_run(struct gt_train **t, struct gt_err *err)
 {
-	struct gt_log silent = { .stream = stderr, .level = GT_LOG_QUIET };
+	static struct gt_log silent = { .level = GT_LOG_QUIET }; /* the run keeps it */
 	struct gt_train_options options = { .device = "cuda:0",
 		.model = "mlp:64,128,10",
 		.data = "random:64/10,samples=64",
@@ -33,6 +33,7 @@ static int open_run(struct gt_train **t, struct gt_err *err)
 		.workers = 1,
 		.prefetch = 2 };
 
+	silent.stream = stderr;
 	return gt_train_open(t, &options, false, &silent, err);
 }
 
