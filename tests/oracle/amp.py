@@ -209,7 +209,8 @@ def ranks(folder):
             far = models.worst(*([row["loss"] for row in curve(name)] for name in (out, one)))
             kept = all(v.dtype == torch.float32 for v in weights(out).values())
             name = f"{mode} {' '.join(map(str, more))} on 2 ranks with --amp {amp} is one rank"
-            yield name, "" if far <= 2 * own and kept else f"{far:.1e}, bound {2 * own:.1e}"
+            # Sums in another order round other values to 16 bits: a distance like that of the rounding itself, in either direction.
+            yield name, "" if far <= 3 * own and kept else f"{far:.1e}, bound {3 * own:.1e}"
 
 
 def edited(folder, out, **changes):
