@@ -41,6 +41,11 @@ static const struct gt_opt table[] = {
 	    .help = "no: list keys that --init-from lacks or has too many, and go on",
 	    .initial = "yes", .flags = GT_OPT_INVERTED },
 
+	{ "freeze", 0, GT_OPT_LIST, RUN(freeze), "GLOB",
+	    .help = "keep the parameters of these names; !GLOB: all others" },
+	{ "lr-scale", 0, GT_OPT_LIST, RUN(lr_scale), "GLOB=X",
+	    .help = "learning rate of the parameters of these names, times X" },
+
 	{ .type = GT_OPT_HEADING, .help = "How long" },
 	{ "epochs", 0, GT_OPT_INT, RUN(epochs), "N", "passes over the data",
 	    .otherwise = "10, unless --steps is given", .min = 1, .max = 1e9, .excludes = "steps" },

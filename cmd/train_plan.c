@@ -49,9 +49,12 @@ static void print_text(const json_t *plan)
 		"arena", "batches", "total" };
 	char a[GT_TEXT_SIZE], b[GT_TEXT_SIZE];
 
-	printf("model          %s, %lld parameters\n",
+	printf("model          %s, %lld parameters",
 	    json_string_value(json_object_get(plan, "model")),
 	    (long long)field(plan, "parameters"));
+	if (field(plan, "frozen_parameters"))
+		printf(", %lld of them frozen", (long long)field(plan, "frozen_parameters"));
+	putchar('\n');
 	printf("data           %lld samples, %lld steps per epoch\n",
 	    (long long)field(plan, "samples"), (long long)field(plan, "steps_per_epoch"));
 	printf("steps          %lld, of %lld x %lld samples", (long long)field(plan, "steps"),

@@ -146,6 +146,8 @@ complete -c gtrain -n '__gtrain_command train' -l val-split -x -d 'hold out this
 complete -c gtrain -n '__gtrain_command train' -l init-from -r -F -d 'start from the weights in a checkpoint'
 complete -c gtrain -n '__gtrain_command train' -l map -x -d 'rename keys of --init-from; may be given several times'
 complete -c gtrain -n '__gtrain_command train' -l strict -x -a 'yes no' -d 'no: list keys that --init-from lacks or has too many, and go on'
+complete -c gtrain -n '__gtrain_command train' -l freeze -x -d 'keep the parameters of these names; !GLOB: all others'
+complete -c gtrain -n '__gtrain_command train' -l lr-scale -x -d 'learning rate of the parameters of these names, times X'
 complete -c gtrain -n '__gtrain_command train' -l epochs -x -d 'passes over the data'
 complete -c gtrain -n '__gtrain_command train' -l steps -x -d 'updates of the weights'
 complete -c gtrain -n '__gtrain_command train' -l batch -x -d 'samples per device and micro-batch'

@@ -84,7 +84,8 @@ static int iterate(struct iteration *s, struct gt_err *err)
 static void take_step(float *p, const float *x, int64_t count, const struct gt_update_options *o,
     const struct gt_step_scalars *s)
 {
-	float shrink = 1.0f - s->block.lr * o->weight_decay, step = s->block.lr * o->step_scale;
+	float lr = s->block.lr * o->lr_scale;
+	float shrink = 1.0f - lr * o->weight_decay, step = lr * o->step_scale;
 
 #pragma omp parallel for schedule(static) if (count >= GT_FORK_MIN)
 	for (int64_t i = 0; i < count; i += GT_GRAIN) {

@@ -236,7 +236,8 @@ static int begin_update(struct gt_stream *stream, struct gt_step_scalars *s, str
 static void sgd_plain(float *p, const float *g, int64_t count, const struct gt_update_options *o,
     const struct gt_step_scalars *s)
 {
-	float lr = s->block.lr, factor = s->result.grad_factor, decay = o->weight_decay;
+	float lr = s->block.lr * o->lr_scale, factor = s->result.grad_factor;
+	float decay = o->weight_decay;
 
 #pragma omp simd
 	for (int64_t i = 0; i < count; i++)
@@ -246,8 +247,8 @@ static void sgd_plain(float *p, const float *g, int64_t count, const struct gt_u
 static void sgd_momentum(float *p, const float *g, float *buf, int64_t count,
     const struct gt_update_options *o, const struct gt_step_scalars *s)
 {
-	float lr = s->block.lr, factor = s->result.grad_factor, decay = o->weight_decay;
-	float momentum = o->momentum, fresh = 1.0f - o->dampening;
+	float lr = s->block.lr * o->lr_scale, factor = s->result.grad_factor;
+	float decay = o->weight_decay, momentum = o->momentum, fresh = 1.0f - o->dampening;
 	/* The step is ahead * buffer + (nesterov) the gradient. */
 	float ahead = o->nesterov ? momentum : 1.0f, own = o->nesterov ? 1.0f : 0.0f;
 	bool first = s->result.steps == 1;
@@ -287,7 +288,7 @@ static void adam_piece(float *p, const float *g, float *m, float *v, int64_t cou
 {
 	float beta1 = (float)o->beta1, fresh1 = (float)(1 - o->beta1);
 	float beta2 = (float)o->beta2, fresh2 = (float)(1 - o->beta2);
-	float lr = o->others ? s->block.others_lr : s->block.lr;
+	float lr = (o->others ? s->block.others_lr : s->block.lr) * o->lr_scale;
 	float step = lr / s->result.bias1, unbias = 1.0f / s->result.bias2_sqrt;
 	float factor = s->result.grad_factor, eps = o->eps;
 	/* Decay goes to the parameter (AdamW) or to the gradient (Adam). */

@@ -26,12 +26,14 @@ struct advance_f {
 
 struct step_f {
 	const struct gt_step_scalars *s;
-	float decay, scale, shrink, step;
+	float lr_scale, decay, scale, shrink, step;
 
 	__device__ bool begin()
 	{
-		shrink = 1.0f - s->block.lr * decay;
-		step = s->block.lr * scale;
+		float lr = s->block.lr * lr_scale;
+
+		shrink = 1.0f - lr * decay;
+		step = lr * scale;
 		return !s->result.skip;
 	}
 
@@ -167,7 +169,7 @@ int gt_cuda_muon(struct gt_stream *stream, float *p, const float *g, float *buf,
 	int64_t count = rows * cols, side = rows < cols ? rows : cols;
 	float *x = work, *next = work + count, *gram = work + 2 * count, *poly = gram + side * side;
 	advance_f advance = { s, 1.0f - o->momentum, 0 };
-	step_f step = { s, o->weight_decay, o->step_scale, 0, 0 };
+	step_f step = { s, o->lr_scale, o->weight_decay, o->step_scale, 0, 0 };
 
 	if (!count)
 		return 0;

@@ -68,7 +68,7 @@ struct update_f {
 
 	__device__ bool begin_update()
 	{
-		lr = o.others ? s->block.others_lr : s->block.lr;
+		lr = (o.others ? s->block.others_lr : s->block.lr) * o.lr_scale;
 		factor = s->result.grad_factor;
 		return !s->result.skip;
 	}
@@ -81,7 +81,7 @@ struct sgd_plain_f : update_f {
 	{
 		bool goes = begin_update();
 
-		lr = s->block.lr;
+		lr = s->block.lr * o.lr_scale;
 		return goes;
 	}
 
@@ -108,7 +108,7 @@ struct sgd_momentum_f : update_f {
 	{
 		bool goes = begin_update();
 
-		lr = s->block.lr;
+		lr = s->block.lr * o.lr_scale;
 		first = s->result.steps == 1;
 		return goes;
 	}

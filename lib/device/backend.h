@@ -90,6 +90,7 @@ struct gt_update_options {
 	double beta1, beta2;       /* Adam, AdamW; in float 1 - beta has few digits left */
 	float eps;                 /* Adam, AdamW */
 	float weight_decay;        /* of this range */
+	float lr_scale;            /* of this range: times the learning rate */
 	int decoupled;             /* AdamW: decay the parameter, not the gradient */
 	int others;                /* AdamW: the learning rate is others_lr */
 	float step_scale;          /* Muon: times the learning rate, but not in weight decay */

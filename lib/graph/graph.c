@@ -148,6 +148,7 @@ struct gt_value *gt_parameter(struct gt_graph *g, const char *name, enum gt_dtyp
 	if (v) {
 		v->init = init;
 		v->decay = decay;
+		v->lr_scale = 1;
 	}
 	return v;
 }

@@ -51,6 +51,8 @@ struct gt_value {
 	struct gt_value *parameter; /* GT_GRADIENT, GT_WORKING_COPY: it belongs to this one */
 	struct gt_init init;        /* parameters and buffers */
 	bool decay;                 /* parameters: weight decay applies */
+	double lr_scale;            /* parameters: times the learning rate */
+	bool frozen;                /* a buffer that the model declared as a parameter */
 	/* Parameters: a matrix or convolution between hidden features, and no embedding, output
 	 * head, bias or norm. The model sets it (gt_model_build()). */
 	bool hidden;
@@ -61,6 +63,19 @@ struct gt_value {
 	struct gt_value *within;
 	int64_t within_first;
 };
+
+/* Whether it is a weight of the model, trained or frozen. */
+static inline bool gt_value_is_weight(const struct gt_value *v)
+{
+	return v->role == GT_PARAMETER || v->frozen;
+}
+
+/* Whether a node may write it while others read it. */
+static inline bool gt_value_changes(const struct gt_value *v)
+{
+	return (v->role == GT_BUFFER && !v->frozen) || v->role == GT_GRADIENT ||
+	       v->role == GT_CACHE;
+}
 
 /* A step of training is one run of a plan, or one for each micro-batch. */
 enum gt_runs { GT_RUN_FIRST = 1, GT_RUN_LAST = 2 };

@@ -43,6 +43,10 @@ extern const struct gt_pass *const gt_passes[];
 /* Run every pass that applies. */
 int gt_passes_run(struct gt_graph *g, const struct gt_pass_options *options, struct gt_err *err);
 
+/* depends[id], of each value: whether it has a gradient, since a parameter or another rank's value
+ * goes into it. */
+void gt_find_dependents(const struct gt_graph *g, bool *depends);
+
 /* autocast.c: the type that v, of a forward graph of a whole model, has behind the pass for this
  * low type (GT_F32: without it). The graph is left as it was. */
 int gt_autocast_type(enum gt_dtype *out, struct gt_graph *g, const struct gt_value *v,

@@ -38,7 +38,7 @@ int gt_shard_parameter(struct gt_shard_pass *s, struct gt_value *v, int dim, str
 
 	if (!v)
 		return 0;
-	if (v->role != GT_PARAMETER || gt_shard_is_cut(s, v))
+	if (!gt_value_is_weight(v) || gt_shard_is_cut(s, v))
 		return gt_err_set(s->err, GT_ENOTSUP,
 		    "tensor parallelism: '%s' is no parameter, or has two uses",
 		    v->name ? v->name : "a temporary");

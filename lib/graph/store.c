@@ -35,7 +35,9 @@ static int fill_slot(
 	memcpy(slot->shape, v->shape, sizeof(slot->shape));
 	slot->init = v->init;
 	slot->decay = v->decay;
+	slot->lr_scale = v->lr_scale;
 	slot->hidden = v->hidden;
+	slot->frozen = v->frozen;
 	slot->elsewhere = v->elsewhere;
 	slot->count = slot->held = gt_value_elements(v);
 	slot->offset = -1;
@@ -44,7 +46,7 @@ static int fill_slot(
 
 static int declare_slots(struct gt_store *s, const struct gt_graph *g, struct gt_err *err)
 {
-	int parameters = 0;
+	int parameters = 0, weights = 0;
 
 	s->slots = gt_calloc(g->value_count, sizeof(*s->slots), err);
 	if (!s->slots)
@@ -60,13 +62,17 @@ static int declare_slots(struct gt_store *s, const struct gt_graph *g, struct gt
 			    gt_dtype_name(v->dtype));
 		if (fill_slot(s, &s->slots[s->slot_count], v, err))
 			return GT_ENOMEM;
+		if (gt_value_is_weight(v))
+			s->slots[s->slot_count].index = weights++;
 		s->slot_count++;
+		if (v->frozen)
+			s->frozen_count += gt_value_elements(v);
 		if (v->role == GT_BUFFER)
 			continue;
 		if (parameters && v->dtype != s->dtype)
 			return gt_err_set(err, GT_ENOTSUP, "parameters of several types");
 		s->dtype = v->dtype;
-		s->slots[s->slot_count - 1].index = parameters++;
+		parameters++;
 		s->parameter_count += gt_value_elements(v);
 	}
 	return 0;
@@ -113,12 +119,12 @@ static void place_parameters(struct gt_store *s, const struct gt_graph *g)
 	}
 }
 
-static void place_buffers(struct gt_store *s)
+static void place_buffers(struct gt_store *s, bool frozen)
 {
 	for (size_t i = 0; i < s->slot_count; i++) {
 		struct gt_slot *slot = &s->slots[i];
 
-		if (slot->role != GT_BUFFER || slot->elsewhere)
+		if (slot->role != GT_BUFFER || slot->frozen != frozen || slot->elsewhere)
 			continue;
 		slot->offset = (int64_t)s->buffer_bytes;
 		s->buffer_bytes += (size_t)round_up((int64_t)gt_slot_bytes(slot), ALIGN_BYTES);
@@ -142,7 +148,9 @@ int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct g
 		return rc;
 	}
 	place_parameters(s, g);
-	place_buffers(s);
+	place_buffers(s, false);
+	s->running_bytes = s->buffer_bytes;
+	place_buffers(s, true);
 	*out = s;
 	return 0;
 }
@@ -190,14 +198,15 @@ int gt_store_add_caches(struct gt_store *s, const struct gt_graph *g, struct gt_
 void gt_store_part_of(struct gt_store *s, const char *name, const int64_t *shape)
 {
 	struct gt_slot *slot = find(s, name);
+	int64_t *sum = slot->frozen ? &s->frozen_count : &s->parameter_count;
 
-	s->parameter_count -= slot->count;
+	*sum -= slot->count;
 	slot->count = 1;
 	for (int i = 0; i < slot->ndim; i++) {
 		slot->shape[i] = shape[i];
 		slot->count *= shape[i];
 	}
-	s->parameter_count += slot->count;
+	*sum += slot->count;
 }
 
 size_t gt_store_flat_bytes(const struct gt_store *s)

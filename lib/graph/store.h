@@ -21,12 +21,13 @@ struct gt_slot {
 	int64_t shape[GT_MAX_DIMS];
 	struct gt_init init;
 	bool decay;
-	bool hidden;    /* struct gt_value */
-	bool elsewhere; /* other ranks hold it: it has no place here */
-	int index;      /* parameters: order of declaration, torch.optim's index */
-	int64_t count;  /* elements, of the whole as is the shape */
-	int64_t held;   /* elements that lie here: count, or those of a part */
-	int64_t offset; /* parameters: of the first element, in elements; others: in bytes */
+	double lr_scale;
+	bool hidden, frozen; /* struct gt_value */
+	bool elsewhere;      /* other ranks hold it: it has no place here */
+	int index;           /* parameters, frozen or not: order of declaration */
+	int64_t count;       /* elements, of the whole as is the shape */
+	int64_t held;        /* elements that lie here: count, or those of a part */
+	int64_t offset;      /* parameters: of the first element, in elements; others: in bytes */
 };
 
 /* Elements of the flat layout that this process updates: [offset, offset + count), which are
@@ -40,9 +41,11 @@ struct gt_store {
 	struct gt_slot *slots;          /* in the order of declaration */
 	size_t slot_count;
 	enum gt_dtype dtype;     /* of all parameters */
-	int64_t parameter_count; /* elements, without padding */
+	int64_t parameter_count; /* elements, without padding, of those that are trained */
+	int64_t frozen_count;    /* of those that are frozen */
 	int64_t flat_count;      /* elements, with padding */
-	size_t buffer_bytes;
+	size_t buffer_bytes;     /* first those that change in a run, */
+	size_t running_bytes;    /* which take this much, then frozen parameters */
 	/* In the order of their offsets, borrowed; NULL: all of it. Optimizer state is there for
 	 * these parts, and gradients and parameters may be for these alone. */
 	const struct gt_part *parts;

@@ -44,6 +44,19 @@ extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arc
     gt_arch_resnet50, gt_arch_resnet101, gt_arch_resnet152, gt_arch_gpt, gt_arch_gpt2,
     gt_arch_gpt2_medium, gt_arch_gpt2_large, gt_arch_gpt2_xl;
 
+/* ---- tune.c ---- */
+
+struct gt_tuning;
+
+/* Parse the rules of gt_model_tune(). Errors: GT_EINVAL, GT_ENOMEM. */
+int gt_tuning_new(struct gt_tuning **out, const struct gt_opt_list *freeze,
+    const struct gt_opt_list *lr_scale, struct gt_err *err);
+void gt_tuning_free(struct gt_tuning *t); /* NULL is fine */
+
+/* Freeze parameters of a forward graph, and set lr_scale of others. A rule that matches none fails
+ * the graph. `t` may be NULL: no rules. */
+void gt_tuning_apply(const struct gt_tuning *t, struct gt_graph *g);
+
 /* ---- layers.c: each declares its parameters under `name` and emits its node in that scope ---- */
 
 /* U(-1/sqrt(fan_in), 1/sqrt(fan_in)): what torch.nn.Linear and Conv2d start from (kaiming_uniform_

@@ -33,6 +33,7 @@ const struct gt_arch *const gt_archs[] = {
 struct gt_model {
 	const struct gt_arch *arch;
 	struct gt_arch_config config;
+	struct gt_tuning *tuning; /* NULL: all parameters are trained alike */
 };
 
 /* ---- NAME[:key=value,...] ---- */
@@ -229,7 +230,16 @@ out:
 
 void gt_model_close(struct gt_model *m)
 {
+	if (!m)
+		return;
+	gt_tuning_free(m->tuning);
 	free(m);
+}
+
+int gt_model_tune(struct gt_model *m, const struct gt_opt_list *freeze,
+    const struct gt_opt_list *lr_scale, struct gt_err *err)
+{
+	return gt_tuning_new(&m->tuning, freeze, lr_scale, err);
 }
 
 const char *gt_model_name(const struct gt_model *m)
@@ -402,6 +412,7 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 		gt_graph_fail(g, GT_EINVAL, "model '%s' writes no text", m->arch->name);
 	if (io->logits)
 		mark_hidden(g, io->logits);
+	gt_tuning_apply(m->tuning, g);
 	judge(g, purpose, io);
 	if (!gt_graph_status(g, err))
 		return 0;

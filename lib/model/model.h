@@ -2,6 +2,7 @@
 #ifndef GT_MODEL_MODEL_H
 #define GT_MODEL_MODEL_H
 
+#include "lib/base/opt.h"
 #include "lib/base/setting.h"
 #include "lib/graph/graph.h"
 
@@ -57,6 +58,24 @@ int gt_model_open(struct gt_model **out, const char *spec, struct gt_err *err);
 void gt_model_close(struct gt_model *m);
 
 const char *gt_model_name(const struct gt_model *m);
+
+/*
+ * Train some parameters alone, or some faster than others, in all graphs that are built from now
+ * on. Rules name parameters by patterns of fnmatch(3), in which '*' takes dots, too; one that
+ * begins with '!' means all parameters that do not match the rest.
+ *
+ *   freeze     GLOB: these are buffers (gt_value.frozen): they have no gradient and no update
+ *   lr_scale   GLOB=X: their learning rate is X times that of the step; the last rule counts
+ *
+ * The lists are copied. Errors: GT_EINVAL, GT_ENOMEM. A rule that matches no parameter is an error
+ * of gt_model_build(). Call it once.
+ */
+int gt_model_tune(struct gt_model *m, const struct gt_opt_list *freeze,
+    const struct gt_opt_list *lr_scale, struct gt_err *err);
+
+/* Check that the rules can be parsed, before there is a model. Errors: GT_EINVAL, GT_ENOMEM. */
+int gt_model_check_rules(
+    const struct gt_opt_list *freeze, const struct gt_opt_list *lr_scale, struct gt_err *err);
 
 /* ---- the manual ---- */
 

@@ -12,7 +12,6 @@ struct range {
 	int64_t state_at[GT_OPTIM_STATES]; /* in struct gt_optim.states; -1: it has no such state */
 	const struct gt_optim_rule *rule;
 	const struct gt_slot *tensor; /* NULL: not whole */
-	bool decay;
 	struct gt_update_options update;
 };
 
@@ -138,6 +137,7 @@ static struct gt_update_options update_options(
 		.beta2 = o->beta2,
 		.eps = (float)o->eps,
 		.weight_decay = slot->decay ? (float)o->weight_decay : 0,
+		.lr_scale = (float)slot->lr_scale,
 		.decoupled = rule->decoupled,
 		.others = rule != gt_optim_rule(o->kind),
 	};
@@ -155,14 +155,14 @@ static struct range begin_range(const struct gt_optim *o, const struct gt_slot *
 	return (struct range){ .offset = slot->offset,
 		.rule = rule,
 		.tensor = rule->operand == GT_OPERAND_TENSORS ? slot : NULL,
-		.decay = slot->decay,
 		.update = update_options(&o->options, slot, rule) };
 }
 
 static bool joins(const struct range *r, const struct range *next)
 {
-	return !r->tensor && !next->tensor && r->rule == next->rule && r->decay == next->decay &&
-	       r->offset + r->count == next->offset;
+	return !r->tensor && !next->tensor && r->rule == next->rule &&
+	       r->update.weight_decay == next->update.weight_decay &&
+	       r->update.lr_scale == next->update.lr_scale && r->offset + r->count == next->offset;
 }
 
 /* Cut the flat buffer where the rule or its options change. A parameter's padding belongs to the

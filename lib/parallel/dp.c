@@ -147,7 +147,7 @@ int gt_dp_refresh(struct gt_parallel *p, struct gt_err *err)
 {
 	int rc = p->stale ? gt_parallel_begin(p, err)
 	                  : gt_parallel_broadcast(p, p->device_axes[GT_AXIS_DATA],
-	                        p->store->buffers, (int64_t)p->store->buffer_bytes, GT_U8, err);
+	                        p->store->buffers, (int64_t)p->store->running_bytes, GT_U8, err);
 
 	p->stale = false;
 	return rc;

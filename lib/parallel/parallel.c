@@ -251,7 +251,7 @@ int64_t gt_parallel_sent(const struct gt_parallel *p, int micro_batches)
 bool gt_parallel_shares_buffers(const struct gt_parallel *p)
 {
 	return p->axes[GT_AXIS_DATA]->size > 1 && !p->mode->main && !p->o.own_buffers &&
-	       !p->o.sync_bn && p->store->buffer_bytes;
+	       !p->o.sync_bn && p->store->running_bytes;
 }
 
 int gt_parallel_share_buffers(struct gt_parallel *p, struct gt_err *err)
@@ -260,7 +260,7 @@ int gt_parallel_share_buffers(struct gt_parallel *p, struct gt_err *err)
 
 	return gt_parallel_shares_buffers(p)
 	           ? gt_parallel_broadcast(p, p->device_axes[GT_AXIS_DATA], s->buffers,
-	                 (int64_t)s->buffer_bytes, GT_U8, err)
+	                 (int64_t)s->running_bytes, GT_U8, err)
 	           : 0;
 }
 

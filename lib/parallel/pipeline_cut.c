@@ -64,13 +64,13 @@ static bool is_float(enum gt_dtype dtype)
 	return dtype == GT_F32 || dtype == GT_F64;
 }
 
-/* The parameter whose first reader the node is, or NULL. */
+/* The weight whose first reader the node is, or NULL. */
 static const struct gt_value *first_read(const struct gt_graph *g, size_t at)
 {
 	const struct gt_node *n = g->nodes[at];
 
 	for (int k = 0; k < n->inputs; k++)
-		if (n->in[k] && n->in[k]->role == GT_PARAMETER &&
+		if (n->in[k] && gt_value_is_weight(n->in[k]) &&
 		    !gt_pipeline_reads(g, 0, at, n->in[k]))
 			return n->in[k];
 	return NULL;

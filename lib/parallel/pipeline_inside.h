@@ -78,10 +78,12 @@ void gt_pipeline_emit_tied(const struct gt_parallel *p, struct gt_graph *g);
 /* ---- pipeline_ops.c ---- */
 
 /* A link is one of enum gt_pipe_link, or from GT_PIPE_LINKS on that of a tied parameter which two
- * stages hold. Of a value like this, marked as low where this one is. A send yields a token like
+ * stages hold. Of a value like this, marked as low where this one is; its gradient goes back unless
+ * it is `constant`. A send yields a token like
  * `token` (NULL: none), which stands for a result that a later stage computes, until
  * gt_pipeline_fill_tokens(). */
-struct gt_value *gt_pipe_recv(struct gt_graph *g, const struct gt_value *like, int link);
+struct gt_value *gt_pipe_recv(
+    struct gt_graph *g, const struct gt_value *like, int link, bool constant);
 struct gt_node *gt_pipe_send(
     struct gt_graph *g, struct gt_value *x, const struct gt_value *token, int link);
 

@@ -71,7 +71,7 @@ static void grad_send(struct gt_graph *g, struct gt_node *n, struct gt_value *co
 {
 	(void)d_out;
 	if (wanted[0])
-		d_in[0] = gt_pipe_recv(g, n->in[0], GT_PIPE_FROM_NEXT);
+		d_in[0] = gt_pipe_recv(g, n->in[0], GT_PIPE_FROM_NEXT, false);
 }
 
 static void grad_recv(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
@@ -94,17 +94,15 @@ static void grad_recv(struct gt_graph *g, struct gt_node *n, struct gt_value *co
  * whole model. */
 static const struct gt_op op_send = SEND(GT_AUTOCAST_HIGH), op_send_low = SEND(GT_AUTOCAST_LOW);
 
-static const struct gt_op op_recv = {
-	.name = "pipe_recv",
-	.outputs = 1,
-	.infer = infer_pipe,
-	.grad = grad_recv,
-	.print = print_link,
-	.flops = gt_nodes_no_flops,
-	.image_out = 1u << 0,
-	.remote = true,
-	.autocast = GT_AUTOCAST_MARKED,
-};
+#define RECV(is_constant)                                                                          \
+	{                                                                                          \
+		.name = "pipe_recv", .outputs = 1, .infer = infer_pipe, .grad = grad_recv,         \
+		.print = print_link, .flops = gt_nodes_no_flops, .image_out = 1u << 0,             \
+		.remote = true, .constant = is_constant, .autocast = GT_AUTOCAST_MARKED            \
+	}
+
+/* No gradient goes back to stages that train nothing. */
+static const struct gt_op op_recv = RECV(false), op_recv_constant = RECV(true);
 
 static const struct gt_op op_wait = {
 	.name = "pipe_wait",
@@ -128,13 +126,14 @@ static void describe(union gt_attrs *attrs, const struct gt_value *like, int lin
 	memcpy(attrs->pipe.shape, like->shape, sizeof(attrs->pipe.shape));
 }
 
-struct gt_value *gt_pipe_recv(struct gt_graph *g, const struct gt_value *like, int link)
+struct gt_value *gt_pipe_recv(
+    struct gt_graph *g, const struct gt_value *like, int link, bool constant)
 {
 	union gt_attrs attrs;
 	struct gt_value *v;
 
 	describe(&attrs, like, link);
-	v = gt_emit1(g, &op_recv, &attrs, 0, NULL);
+	v = gt_emit1(g, constant ? &op_recv_constant : &op_recv, &attrs, 0, NULL);
 	if (v)
 		v->low = like->low;
 	return v;

@@ -38,12 +38,12 @@ static void keep_nodes(struct gt_graph *g, size_t first, size_t last)
 }
 
 /* The values that come from the stage before, in place of the one that it makes. */
-static void receive(struct gt_graph *g, const struct gt_value *before)
+static void receive(struct gt_graph *g, const struct gt_value *before, bool constant)
 {
 	struct gt_value *v;
 
 	gt_graph_scope(g, "pipeline");
-	v = gt_pipe_recv(g, before, GT_PIPE_FROM_BEFORE);
+	v = gt_pipe_recv(g, before, GT_PIPE_FROM_BEFORE, constant);
 	if (!v)
 		return;
 	gt_place_last(g, 0);
@@ -77,10 +77,25 @@ static int mark_low(struct gt_graph *g, struct gt_value *v, enum gt_dtype low, s
 	return rc;
 }
 
+/* Whether the stages that make a value train nothing: it has no gradient, and none goes back. */
+static int find_constant(
+    bool *out, const struct gt_graph *g, const struct gt_value *v, struct gt_err *err)
+{
+	bool *depends = gt_calloc(g->value_count, sizeof(*depends), err);
+
+	if (!depends)
+		return GT_ENOMEM;
+	gt_find_dependents(g, depends);
+	*out = !depends[v->id];
+	free(depends);
+	return 0;
+}
+
 int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct gt_graph *g,
     enum gt_dtype low, struct gt_err *err)
 {
 	struct gt_value *before = NULL, *behind = NULL, *result = NULL;
+	bool constant = false;
 	size_t first, last;
 	int rc = gt_pipeline_begin(&first, cut, g, stage, err);
 
@@ -88,7 +103,7 @@ int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct 
 		rc = gt_pipeline_begin(&last, cut, g, stage + 1, err);
 	if (!rc && stage) {
 		before = gt_pipeline_crossing(g, first, err);
-		rc = before ? 0 : err->code;
+		rc = before ? find_constant(&constant, g, before, err) : err->code;
 	}
 	if (!rc && stage + 1 < cut->stages) {
 		behind = gt_pipeline_crossing(g, last, err);
@@ -106,7 +121,7 @@ int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct 
 	mark_elsewhere(g, first, last);
 	keep_nodes(g, first, last);
 	if (before)
-		receive(g, before);
+		receive(g, before, constant);
 	if (behind)
 		send(g, behind, result);
 	return gt_graph_status(g, err);

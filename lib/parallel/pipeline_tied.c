@@ -35,7 +35,7 @@ static struct gt_value *take_aside(struct gt_graph *g, struct gt_value *v)
 /* Receive the gradient of the other stage behind this stage's own, and make v their sum. */
 static void add_that_of_another(struct gt_graph *g, struct gt_value *v, int link)
 {
-	struct gt_value *own = take_aside(g, v), *other = gt_pipe_recv(g, v, link), *sum;
+	struct gt_value *own = take_aside(g, v), *other = gt_pipe_recv(g, v, link, false), *sum;
 	size_t at = other ? gt_node_index(g, own->producer) + 1 : 0;
 
 	if (!other)

@@ -96,10 +96,10 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 	    "{s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:I,s:i,s:i,s:I,s:{s:I,s:I,s:I,s:I,s:I,s:I,s:I},s:I,s:I,"
 	    "s:i,s:i}",
 	    "model", gt_model_name(t->s.model), "parameters",
-	    (json_int_t)t->s.store->parameter_count, "batch", t->o.batch, "accumulate",
-	    t->o.accumulate, "ranks", gt_train_world(t), "samples", (json_int_t)t->sampler.samples,
-	    "steps_per_epoch", (json_int_t)t->steps_per_epoch, "steps",
-	    (json_int_t)t->o.lr_schedule.total, "runs", t->runs, "kernels", s.steps,
+	    (json_int_t)(t->s.store->parameter_count + t->s.store->frozen_count), "batch",
+	    t->o.batch, "accumulate", t->o.accumulate, "ranks", gt_train_world(t), "samples",
+	    (json_int_t)t->sampler.samples, "steps_per_epoch", (json_int_t)t->steps_per_epoch,
+	    "steps", (json_int_t)t->o.lr_schedule.total, "runs", t->runs, "kernels", s.steps,
 	    "flops_per_step", step_flops(t, &s), "memory_bytes", "parameters",
 	    (json_int_t)m.parameters, "gradients", (json_int_t)m.gradients, "optimizer",
 	    (json_int_t)m.optimizer, "buffers", (json_int_t)m.buffers, "arena", (json_int_t)m.arena,
@@ -109,7 +109,10 @@ json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
 	    "recomputed_blocks", p->recompute.done);
 	if (!out)
 		gt_err_set(err, GT_ENOMEM, "out of memory");
-	else if (t->o.parallel.tensor > 1)
+	if (out && t->s.store->frozen_count)
+		json_object_set_new(
+		    out, "frozen_parameters", json_integer((json_int_t)t->s.store->frozen_count));
+	if (out && t->o.parallel.tensor > 1)
 		json_object_set_new(out, "tensor_parallel", json_integer(t->o.parallel.tensor));
 	if (out)
 		out = add_parts(out, t, p, &s, err);

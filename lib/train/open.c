@@ -143,17 +143,27 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 	return rc;
 }
 
+static json_t *list_of(const struct gt_opt_list *list)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < list->count; i++)
+		json_array_append_new(array, json_string(list->items[i]));
+	return array;
+}
+
 /* What a run cannot change on its way. Of the options here, those that decide which sample comes
  * when, and what is trained. */
 static json_t *fixed_options(const struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_train_options *o = &t->o;
-	json_t *fixed = json_pack("{s:s,s:s,s:i,s:i,s:i,s:I,s:b,s:b,s:o,s:o}", "model", o->model,
-	    "optimizer", gt_optim_names[o->optim.kind], "batch", o->batch, "accumulate",
+	json_t *fixed = json_pack("{s:s,s:s,s:i,s:i,s:i,s:I,s:b,s:b,s:o,s:o,s:o,s:o}", "model",
+	    o->model, "optimizer", gt_optim_names[o->optim.kind], "batch", o->batch, "accumulate",
 	    o->accumulate, "nproc", gt_session_data_world(&t->s), "seed", (json_int_t)o->seed,
 	    "drop-last", (int)o->drop_last, "reproducible", (int)o->parallel.reproducible,
 	    "val-split", o->val_split > 0 ? json_real(o->val_split) : json_null(), "ema",
-	    o->ema > 0 ? json_real(o->ema) : json_null());
+	    o->ema > 0 ? json_real(o->ema) : json_null(), "freeze", list_of(&o->freeze), "lr-scale",
+	    list_of(&o->lr_scale));
 
 	if (!fixed)
 		gt_err_set(err, GT_ENOMEM, "out of memory");
@@ -215,6 +225,8 @@ static int parse_texts(unsigned *augment, struct gt_profile_options *profile,
 	*augment = 0;
 	*profile = (struct gt_profile_options){ 0 };
 	if (o->profile && gt_profile_parse(profile, o->profile, err))
+		return err->code;
+	if (gt_model_check_rules(&o->freeze, &o->lr_scale, err))
 		return err->code;
 	return o->augment ? gt_augment_parse(augment, o->augment, err) : 0;
 }
@@ -338,7 +350,7 @@ static int plan(struct gt_session *s, void *self, struct gt_err *err)
 {
 	struct gt_train *t = self;
 
-	if (t->o.parallel.sync_bn && !s->store->buffer_bytes)
+	if (t->o.parallel.sync_bn && !s->store->running_bytes)
 		gt_log_warn(t->log, "{sync-bn}: this model has no batch normalisation");
 	return gt_train_plan(t, err);
 }
@@ -373,7 +385,9 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		.host_rank = t->o.host_rank,
 		.host_ranks = t->o.host_ranks,
 		.group = t->o.group,
-		.dry = dry };
+		.dry = dry,
+		.freeze = t->o.freeze,
+		.lr_scale = t->o.lr_scale };
 	int rc = parse_texts(&t->augment, &t->profile, &t->o, err);
 
 	if (!rc)

@@ -15,6 +15,7 @@ struct gt_session_options {
 	int host_ranks;         /* how many ranks those are; 0: all */
 	struct gt_group *group; /* the ranks that compute together; NULL: one rank, or, dry, none */
 	bool dry;               /* plan for parallel.ranks ranks, and take no memory */
+	struct gt_opt_list freeze, lr_scale; /* gt_model_tune() */
 	struct gt_parallel_options parallel;
 };
 

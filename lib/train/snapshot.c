@@ -10,39 +10,65 @@
 
 /* ---- the order of torch.optim ---- */
 
-/* Add the slots of one group. */
-static void add_group(struct gt_snapshot_groups *g, const struct gt_store *store,
-    enum gt_optim_kind kind, bool own, bool decay)
+/* Of the slots that are left, the first begins a group, which takes those like it. */
+static const struct gt_slot *first_left(const struct gt_snapshot_groups *g,
+    const struct gt_store *store, enum gt_optim_kind kind, bool own, bool decay)
 {
-	struct gt_snapshot_group group = { .decay = decay };
-
 	for (size_t i = 0; i < store->slot_count; i++) {
 		const struct gt_slot *slot = &store->slots[i];
-		const struct gt_optim_rule *rule;
+		size_t k = 0;
 
-		if (slot->role != GT_PARAMETER || slot->decay != decay)
+		if (slot->role != GT_PARAMETER || slot->decay != decay ||
+		    (gt_optim_rule_of(kind, slot) == gt_optim_rule(kind)) != own)
 			continue;
-		rule = gt_optim_rule_of(kind, slot);
-		if ((rule == gt_optim_rule(kind)) != own)
+		while (k < g->count && g->slots[k] != slot)
+			k++;
+		if (k == g->count)
+			return slot;
+	}
+	return NULL;
+}
+
+static void add_group(struct gt_snapshot_groups *g, const struct gt_store *store,
+    enum gt_optim_kind kind, const struct gt_slot *first)
+{
+	struct gt_snapshot_group *group = &g->groups[g->group_count++];
+
+	*group = (struct gt_snapshot_group){ .rule = gt_optim_rule_of(kind, first),
+		.decay = first->decay,
+		.lr_scale = first->lr_scale };
+	for (size_t i = 0; i < store->slot_count; i++) {
+		const struct gt_slot *slot = &store->slots[i];
+
+		if (slot->role != GT_PARAMETER || slot->decay != first->decay ||
+		    slot->lr_scale != first->lr_scale ||
+		    gt_optim_rule_of(kind, slot) != group->rule)
 			continue;
-		group.rule = rule;
-		group.count++;
+		group->count++;
 		g->slots[g->count++] = slot;
 	}
-	if (group.count)
-		g->groups[g->group_count++] = group;
 }
 
 int gt_snapshot_groups_of(struct gt_snapshot_groups *out, const struct gt_store *store,
     enum gt_optim_kind kind, struct gt_err *err)
 {
+	const struct gt_slot *first;
+
 	*out = (struct gt_snapshot_groups){ 0 };
 	out->slots = gt_calloc(store->slot_count, sizeof(*out->slots), err);
-	if (!out->slots)
+	out->groups = gt_calloc(store->slot_count, sizeof(*out->groups), err);
+	if (!out->slots || !out->groups)
 		return GT_ENOMEM;
-	for (int i = 0; i < GT_SNAPSHOT_GROUPS; i++)
-		add_group(out, store, kind, i < 2, i % 2 == 0);
+	for (int i = 0; i < 4; i++)
+		while ((first = first_left(out, store, kind, i < 2, i % 2 == 0)))
+			add_group(out, store, kind, first);
 	return 0;
+}
+
+void gt_snapshot_groups_release(struct gt_snapshot_groups *g)
+{
+	free(g->slots);
+	free(g->groups);
 }
 
 /* ---- the tree ---- */
@@ -155,7 +181,7 @@ static struct gt_tree *param_group(
 	struct gt_tree *group = gt_tree_dict(w->a, w->err), *params = gt_tree_list(w->a, w->err);
 	double factor = g->rule == gt_optim_rule(o->kind) ? 1 : o->others_lr;
 
-	put(w, group, "lr", number(w, w->s->lr * factor));
+	put(w, group, "lr", number(w, w->s->lr * factor * g->lr_scale));
 	put(w, group, "weight_decay", number(w, g->decay ? o->weight_decay : 0));
 	put(w, group, "maximize", boolean(w, false));
 	put(w, group, "foreach", gt_tree_none(w->a, w->err));
@@ -176,7 +202,8 @@ static struct gt_tree *optimizer_tree(struct writer *w)
 	struct gt_snapshot_groups g;
 	size_t first = 0;
 
-	if (!state || !groups || gt_snapshot_groups_of(&g, w->s->store, kind, w->err)) {
+	if (gt_snapshot_groups_of(&g, w->s->store, kind, w->err) || !state || !groups) {
+		gt_snapshot_groups_release(&g);
 		w->failed = true;
 		return NULL;
 	}
@@ -188,7 +215,7 @@ static struct gt_tree *optimizer_tree(struct writer *w)
 	for (size_t i = 0; i < g.group_count; first += g.groups[i++].count)
 		if (gt_tree_append(groups, param_group(w, &g.groups[i], first), w->a, w->err))
 			w->failed = true;
-	free(g.slots);
+	gt_snapshot_groups_release(&g);
 	put(w, tree, "state", state);
 	put(w, tree, "param_groups", groups);
 	return tree;

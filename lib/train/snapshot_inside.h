@@ -8,22 +8,23 @@
 struct gt_snapshot_group {
 	const struct gt_optim_rule *rule;
 	bool decay;
+	double lr_scale;
 	size_t count;
 };
 
 /* Parameters in the order of torch.optim's groups: those of the optimizer's own rule, then those
- * that it leaves to another; of each, first those that decay. No group is empty. */
-enum { GT_SNAPSHOT_GROUPS = 4 };
-
+ * that it leaves to another; of each, first those that decay; of these, those of one lr_scale after
+ * the other, as they are declared. No group is empty. */
 struct gt_snapshot_groups {
-	const struct gt_slot **slots; /* [count], the list yours to free() in any case */
+	const struct gt_slot **slots; /* [count] */
 	size_t count;
-	struct gt_snapshot_group groups[GT_SNAPSHOT_GROUPS];
+	struct gt_snapshot_group *groups; /* [group_count] */
 	size_t group_count;
 };
 
-/* Errors: GT_ENOMEM. */
+/* Release it in any case. Errors: GT_ENOMEM. */
 int gt_snapshot_groups_of(struct gt_snapshot_groups *out, const struct gt_store *store,
     enum gt_optim_kind kind, struct gt_err *err);
+void gt_snapshot_groups_release(struct gt_snapshot_groups *g);
 
 #endif

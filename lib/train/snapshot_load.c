@@ -115,23 +115,27 @@ static void list_counts(char *out, size_t size, const size_t *counts, size_t n)
 		    counts[i]);
 }
 
+enum { MOST_LISTED = 10 };
+
 /* The file has other groups than this optimizer. */
 static int refuse_groups(
     const struct gt_snapshot_groups *g, const struct gt_tree *groups, struct gt_err *err)
 {
-	size_t theirs[GT_SNAPSHOT_GROUPS + 1], ours[GT_SNAPSHOT_GROUPS], n = 0;
+	size_t counts[MOST_LISTED], n = 0;
 	char there[120], here[120];
 	const struct gt_tree *params;
 
-	for (; n <= GT_SNAPSHOT_GROUPS && (params = group_params(groups, n)); n++)
-		theirs[n] = params->seq.count;
-	list_counts(there, sizeof(there), theirs, n);
-	for (n = 0; n < g->group_count; n++)
-		ours[n] = g->groups[n].count;
-	list_counts(here, sizeof(here), ours, n);
+	for (; n < MOST_LISTED && (params = group_params(groups, n)); n++)
+		counts[n] = params->seq.count;
+	list_counts(there, sizeof(there), counts, n);
+	for (n = 0; n < MOST_LISTED && n < g->group_count; n++)
+		counts[n] = g->groups[n].count;
+	list_counts(here, sizeof(here), counts, n);
 	gt_err_set(err, GT_EFORMAT, "the optimizer's groups hold %s parameters, here they are %s",
 	    there, here);
-	return gt_err_hint(err, "first those that decay, then the others; or all in one group");
+	return gt_err_hint(err,
+	    "first those that decay, then the others, each by their {lr-scale}; or all in one "
+	    "group");
 }
 
 /* One group: torch's order is that of declaration. */
@@ -249,7 +253,7 @@ static int load_optimizer(
 	if (!rc)
 		rc = gt_optim_set_steps(s->optim, updated ? steps : 0, err);
 	free(numbers);
-	free(g.slots);
+	gt_snapshot_groups_release(&g);
 	return rc;
 }
 
@@ -312,6 +316,19 @@ static int load_scaler(const struct gt_snapshot *s, const struct gt_tree *dict, 
 
 /* ---- whether it is the same run ---- */
 
+static bool same_list(const json_t *wanted, const struct gt_tree *found)
+{
+	bool same = found->kind == GT_TREE_LIST && found->seq.count == json_array_size(wanted);
+
+	for (size_t i = 0; same && i < found->seq.count; i++) {
+		const struct gt_tree *item = found->seq.items[i].value;
+
+		same = item->kind == GT_TREE_STRING &&
+		       !strcmp(item->string.bytes, json_string_value(json_array_get(wanted, i)));
+	}
+	return same;
+}
+
 static bool same_option(const json_t *wanted, const struct gt_tree *found)
 {
 	int64_t whole;
@@ -320,6 +337,8 @@ static bool same_option(const json_t *wanted, const struct gt_tree *found)
 	if (json_is_string(wanted))
 		return found->kind == GT_TREE_STRING &&
 		       !strcmp(found->string.bytes, json_string_value(wanted));
+	if (json_is_array(wanted))
+		return same_list(wanted, found);
 	if (json_is_boolean(wanted))
 		return gt_tree_as_int(found, &whole) && whole == json_is_true(wanted);
 	if (json_is_integer(wanted)) /* a double does not hold every seed */
@@ -375,6 +394,12 @@ static int64_t samples_of_file(const struct gt_tree *config)
 	return samples;
 }
 
+/* Whether an option that may be left out was given. */
+static bool is_given(const json_t *value)
+{
+	return json_is_true(value) || json_array_size(value);
+}
+
 /* A run that went on with other settings would silently be neither the old one nor a new one. */
 static int check_config(const struct gt_tree *found, const json_t *wanted, struct gt_err *err)
 {
@@ -389,7 +414,7 @@ static int check_config(const struct gt_tree *found, const json_t *wanted, struc
 		const struct gt_tree *theirs = gt_tree_get(found, key);
 
 		/* What an older file does not know of was not asked for. */
-		if (is_factor(key) || (theirs ? same_option(value, theirs) : !json_is_true(value)))
+		if (is_factor(key) || (theirs ? same_option(value, theirs) : !is_given(value)))
 			continue;
 		gt_err_set(err, GT_EINVAL, "it was trained with another {%s}", key);
 		return gt_err_hint(err,

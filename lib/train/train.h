@@ -48,13 +48,14 @@ struct gt_train_options {
 
 	const char *device; /* a list (lib/device/name.h); NULL is "cpu" */
 	const char *model, *data;
-	const char *val;             /* NULL: none, or by val_split */
-	double val_split;            /* part of data to hold out; 0: none */
-	int64_t samples;             /* of data: use the first so many alone; 0: all */
-	const char *out;             /* run directory; NULL: write no files */
-	const char *init_from;       /* NULL: no */
-	struct gt_load_options load; /* of init_from */
-	const char *resume;          /* NULL: no; "auto": the latest in out, if any */
+	const char *val;                     /* NULL: none, or by val_split */
+	double val_split;                    /* part of data to hold out; 0: none */
+	int64_t samples;                     /* of data: use the first so many alone; 0: all */
+	const char *out;                     /* run directory; NULL: write no files */
+	const char *init_from;               /* NULL: no */
+	struct gt_load_options load;         /* of init_from */
+	const char *resume;                  /* NULL: no; "auto": the latest in out, if any */
+	struct gt_opt_list freeze, lr_scale; /* gt_model_tune() */
 
 	/* The length: updates, or passes over the data where steps is 0. Both 0: 10 epochs. */
 	int64_t epochs, steps;

@@ -281,7 +281,7 @@ static int look(struct job *job, struct gt_err *err)
 	if (rc)
 		return rc;
 	job->samples = t->sampler.samples;
-	job->batch_norm = t->s.store->buffer_bytes && !job->exact;
+	job->batch_norm = t->s.store->running_bytes && !job->exact;
 	if (job->samples < job->o->ranks)
 		rc = gt_err_set(err, GT_EINVAL, "%lld samples are fewer than %d ranks",
 		    (long long)job->samples, job->o->ranks);

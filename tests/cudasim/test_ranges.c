@@ -67,6 +67,7 @@ static struct gt_update_options options_of(const struct range_case *c, const str
 {
 	struct gt_update_options o = c->o;
 
+	o.lr_scale = o.lr_scale > 0 ? o.lr_scale : 1;
 	o.copy = c->dtype == GT_F32 ? NULL : (uint16_t *)f->x[COPY];
 	o.copy_type = c->dtype;
 	return o;
@@ -152,9 +153,9 @@ static const struct range_case cases[] = {
 	{ "step", run_step, .tolerance = 1e-12, .scale = 0x1p-14f, .overflow = true },
 	{ "step", run_step, .tolerance = 1e-12, .scale = 0x1p127f },
 	{ "sgd", run_sgd, .tolerance = 1e-6 },
-	{ "sgd", run_sgd, .tolerance = 1e-6, .o = { .weight_decay = 0.01f } },
+	{ "sgd", run_sgd, .tolerance = 1e-6, .o = { .lr_scale = 0.3f, .weight_decay = 0.01f } },
 	{ "sgd", run_sgd, .tolerance = 1e-6,
-	    .o = { .momentum = 0.9f, .weight_decay = 0.01f, .others = 1 } },
+	    .o = { .lr_scale = 0.3f, .momentum = 0.9f, .weight_decay = 0.01f, .others = 1 } },
 	{ "sgd", run_sgd, .tolerance = 1e-6, .o = { .momentum = 0.9f, .dampening = 0.25f } },
 	{ "sgd", run_sgd, .tolerance = 1e-6,
 	    .o = { .momentum = 0.9f, .nesterov = 1, .weight_decay = 0.01f } },
@@ -168,7 +169,8 @@ static const struct range_case cases[] = {
 	{ "adam", run_adam, .tolerance = 1e-6,
 	    .o = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6f, .weight_decay = 0.1f, .others = 1 } },
 	{ "adam", run_adam, .tolerance = 1e-6,
-	    .o = { .beta1 = 0.9,
+	    .o = { .lr_scale = 0.3f,
+	        .beta1 = 0.9,
 	        .beta2 = 0.999,
 	        .eps = 1e-8f,
 	        .weight_decay = 0.1f,
@@ -180,7 +182,10 @@ static const struct range_case cases[] = {
 	{ "muon", run_muon, .tolerance = 2e-5, .o = { .momentum = 0.95f, .step_scale = 0.2f },
 	    .dtype = GT_F16 },
 	{ "muon", run_muon, .tolerance = 2e-5,
-	    .o = { .momentum = 0.95f, .weight_decay = 0.1f, .step_scale = 0.2f } },
+	    .o = { .lr_scale = 0.3f,
+	        .momentum = 0.95f,
+	        .weight_decay = 0.1f,
+	        .step_scale = 0.2f } },
 	{ "lerp", run_lerp, .tolerance = 1e-7, .weight = 0 },
 	{ "lerp", run_lerp, .tolerance = 1e-7, .weight = 0.25f },
 	{ "lerp", run_lerp, .tolerance = 1e-7, .weight = 0.9f },
@@ -438,7 +443,7 @@ static void test_cases(void **state)
 static void muon_by_library(struct gt_device *d, int64_t rows, int64_t cols, bool by_library)
 {
 	const struct range_case c = { "muon", run_muon, .tolerance = 1e-4 };
-	const struct gt_update_options o = { .momentum = 0.95f, .step_scale = 0.2f };
+	const struct gt_update_options o = { .lr_scale = 1, .momentum = 0.95f, .step_scale = 0.2f };
 	const struct gt_range_kernels *k = d->backend->ranges(), *cpu = gt_cpu_backend.ranges();
 	int64_t n = rows * cols;
 	struct gt_err err = GT_ERR_INIT;

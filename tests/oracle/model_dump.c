@@ -6,7 +6,8 @@
  * FILE.pth holds a dict: state (before), final (after), inputs, targets (lists of batches, used in
  * turn), mean, std (images), decay (names of decayed parameters), losses, norms (of gradients,
  * before clipping), scales (of the loss behind each step, 0 where it is not scaled), logits (of
- * evaluation, of the final weights for the first batch). Data is made up so that it can be
+ * evaluation, of the final weights for the first batch). MODEL_FREEZE and MODEL_LR_SCALE in the
+ * environment are a rule each of gt_model_tune(). Data is made up so that it can be
  * learned. AMP is bf16 or fp16: mixed precision. The environment's MODEL_DEVICE is where it trains
  * (default: cpu).
  */
@@ -329,6 +330,8 @@ static int set_weights(struct gt_session *s, void *self, struct gt_err *err)
 
 static int prepare(struct run *r, char **argv, struct gt_err *err)
 {
+	const char *const freeze[] = { getenv("MODEL_FREEZE") };
+	const char *const lr_scale[] = { getenv("MODEL_LR_SCALE") };
 	static const struct gt_session_purpose training = {
 		.trains = true, .input = describe_input, .plan = plan, .weights = set_weights
 	};
@@ -351,7 +354,10 @@ static int prepare(struct run *r, char **argv, struct gt_err *err)
 	r->steps = atoi(argv[8]);
 	r->low = amp_of(argv[10]);
 	if (gt_session_open(&r->s,
-	        &(struct gt_session_options){ .model = argv[2], .device = getenv("MODEL_DEVICE") },
+	        &(struct gt_session_options){ .model = argv[2],
+	            .device = getenv("MODEL_DEVICE"),
+	            .freeze = { freeze, freeze[0] != NULL },
+	            .lr_scale = { lr_scale, lr_scale[0] != NULL } },
 	        &training, r, err))
 		return err->code;
 	return make_data(r, err);

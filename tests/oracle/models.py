@@ -7,6 +7,7 @@ PyTorch's own float32 curve is 2e-3 off its float64 curve after 100 steps (and 1
 turned round), at 5e-5 3e-6. Adam divides by the size of gradients, so that those which are zero but for rounding (the
 biases of keys) move at random: the bound on final weights is wide.
 """
+import fnmatch
 import os
 import subprocess
 import sys
@@ -232,22 +233,27 @@ def prepared(x, run):
     return x.long() if x.dtype == torch.int32 else x
 
 
-def optimizer(kind, net, run, lr, adam_lr, decay):
+def optimizer(kind, net, run, lr, adam_lr, decay, tuned):
     named = dict(net.named_parameters())
-    groups = [{"params": [p for n, p in named.items() if n in run["decay"]], "weight_decay": decay},
-              {"params": [p for n, p in named.items() if n not in run["decay"]], "weight_decay": 0}]
-    groups = [g for g in groups if g["params"]]
     if kind == "muon":
         return Muon(net, lr, adam_lr, decay, run["decay"])
+    frozen, scaled, factor = tuned or ("", "", 1)
+    for name, p in named.items():
+        p.requires_grad = not fnmatch.fnmatchcase(name, frozen)
+    groups = [{"params": [p for n, p in named.items() if p.requires_grad and (n in run["decay"]) == decays
+                          and fnmatch.fnmatchcase(n, scaled) == scales],
+               "weight_decay": decay * decays, "lr": lr * (factor if scales else 1)}
+              for decays in (True, False) for scales in (True, False)]
+    groups = [g for g in groups if g["params"]]
     if kind == "sgd":
         return torch.optim.SGD(groups, lr=lr, momentum=0.9)
     return {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[kind](groups, lr=lr)
 
 
-def train(net, run, kind, lr, adam_lr, decay, clip):
+def train(net, run, kind, lr, adam_lr, decay, clip, tuned):
     net.load_state_dict(run.pop("state"), strict=True)  # of a large model, memory
     net.train()
-    opt = optimizer(kind, net, run, lr, adam_lr, decay)
+    opt = optimizer(kind, net, run, lr, adam_lr, decay, tuned)
     losses, norms = [], []
     for step in range(len(run["losses"])):
         at = step % len(run["inputs"])
@@ -305,6 +311,12 @@ MODELS = [
     images(18, 4, 1e-5, 6),
     images(50, 16, 1e-6, 2),
 ]
+# model, network, batch, learning rates of sgd and adam, what is frozen, what has another learning rate, times
+TUNED = [
+    ("lenet", LeNet, 8, 0.005, 1e-3, ("conv*", "fc2.*", 0.25)),
+    ("resnet20", ResNet, 16, 2e-5, 2e-5, ("layer1*", "linear.weight", 8)),
+    (f"gpt:{TINY_SPEC}", lambda: GPT(vocab=61, **TINY), 4, 0.02, 1e-3, ("transformer.wpe*", "*.mlp.*", 0.5)),
+]
 # The other depths and the real GPT-2: minutes, for `make check-models`.
 # Deeper networks are more chaotic: the rate goes with the inverse square of the depth, and beyond.
 def slow(depth):
@@ -324,13 +336,16 @@ LARGE = [(f"resnet{6 * n + 2}", lambda n=n: ResNet(n), 16, slow(6 * n + 2), slow
 OPTIMIZERS = [("sgd", 5e-4, 0, 1e-5), ("adam", 1e-2, 0, 1e-4), ("adamw", 0.1, 1.0, 1e-4), ("muon", 0.1, 1.0, 1e-4)]
 
 
-def check(number, folder, model, network, batch, steps, kind, lr, adam_lr, decay, clip, bound, large):
+def check(number, folder, model, network, batch, steps, kind, lr, adam_lr, decay, clip, bound, large, tuned=None):
     path = os.path.join(folder, f"{number}.pth")
+    rules = {"MODEL_FREEZE": tuned[0], "MODEL_LR_SCALE": f"{tuned[1]}={tuned[2]}"} if tuned else {}
     subprocess.run([os.path.join(TESTS, "model_dump"), path, model, kind, str(lr), str(decay), str(clip),
-                    str(batch), str(steps), str(adam_lr)], check=True)
+                    str(batch), str(steps), str(adam_lr)], check=True, env={**os.environ, **rules})
     run = torch.load(path)
     net = network()
-    losses, norms = train(net, run, kind, lr, adam_lr, decay, clip)
+    first = {n: run["state"][n] for n, _ in net.named_parameters() if tuned and fnmatch.fnmatchcase(n, tuned[0])}
+    losses, norms = train(net, run, kind, lr, adam_lr, decay, clip, tuned)
+    kept = all(torch.equal(run["final"][n], w) for n, w in first.items()) and bool(first) == bool(tuned)
     far = worst(run["losses"], losses)
     norm = worst(run["norms"], norms)
     weight, name = farthest(run["final"], net.state_dict())
@@ -338,8 +353,8 @@ def check(number, folder, model, network, batch, steps, kind, lr, adam_lr, decay
     learned = steps < STEPS or sum(losses[-5:]) < (1 if large else 0.9) * sum(losses[:5])  # five batches are used in turn
     answer = logits(net, run)
     # Gradients' norms and final weights take up what losses do, magnified by the curvature.
-    good = far <= bound and norm <= 100 * bound and weight <= 100 * bound and counters and learned and answer <= (LOGITS_LARGE if large else LOGITS)
-    print(f"{'ok' if good else 'not ok'} {number} - {model} {kind}")
+    good = far <= bound and norm <= 100 * bound and weight <= 100 * bound and counters and kept and learned and answer <= (LOGITS_LARGE if large else LOGITS)
+    print(f"{'ok' if good else 'not ok'} {number} - {model} {kind}{', some frozen, some scaled' if tuned else ''}")
     print(f"# loss {losses[0]:.4f} -> {losses[-1]:.4f}; apart by {far:.1e} (bound {bound:.0e}), "
           f"norms {norm:.1e}, weights {weight:.1e} ({name}), logits {answer:.1e}")
     sys.stdout.flush()
@@ -354,13 +369,17 @@ def main():
         os.environ["OMP_NUM_THREADS"] = "1"
     cases = [(m, o) for m in (LARGE if large else MODELS) for o in OPTIMIZERS
              if only in f"{m[0]} {o[0]}" and (o[0] != "muon" or m in MODELS[:4])]  # it takes time, and no variant matters to it
-    print(f"1..{len(cases)}")
+    tuned = [(m, o) for m in ([] if large else TUNED) for o in OPTIMIZERS[:3] if only in f"{m[0]} {o[0]} tuned"]
+    print(f"1..{len(cases) + len(tuned)}")
     good = True
     with tempfile.TemporaryDirectory() as folder:
         for number, ((model, network, batch, sgd, adam, *more), (kind, decay, clip, bound)) in enumerate(cases, 1):
             steps, least = more or (STEPS, 0)
             lr = {"sgd": sgd, "muon": 2 * adam}.get(kind, adam)
             good &= check(number, folder, model, network, batch, steps, kind, lr, adam, decay, clip, max(bound, least), large)
+        for number, ((model, network, batch, sgd, adam, rules), (kind, decay, clip, bound)) in enumerate(tuned, len(cases) + 1):
+            good &= check(number, folder, model, network, batch, STEPS, kind, sgd if kind == "sgd" else adam, adam, decay, clip,
+                          bound, large, rules)
     sys.exit(0 if good else 1)
 
 

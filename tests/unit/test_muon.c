@@ -51,6 +51,7 @@ static void muon_reference(double *p, const float *g, int64_t rows, int64_t cols
 	bool tall = rows > cols;
 	double mu = (double)o->momentum;
 
+	lr *= (double)o->lr_scale;
 	memset(buf, 0, sizeof(buf));
 	for (int t = 0; t < STEPS; t++) {
 		for (int64_t i = 0; i < rows * cols; i++) {
@@ -72,7 +73,7 @@ static void muon_reference(double *p, const float *g, int64_t rows, int64_t cols
 static void muon_case(const struct gt_range_kernels *k, int64_t rows, int64_t cols)
 {
 	const struct gt_update_options o = {
-		.momentum = 0.95f, .weight_decay = 0.1f, .step_scale = 1.5f
+		.lr_scale = 0.5f, .momentum = 0.95f, .weight_decay = 0.1f, .step_scale = 1.5f
 	};
 	const struct gt_step_scalars s = { .block.lr = 0.1f, .result.grad_factor = 0.5f };
 	static double want[SIDE * SIDE];
@@ -119,7 +120,7 @@ static void test_muon(void **state)
 /* A gradient of zeros moves nothing, and makes no NaN. */
 static void test_muon_zero(void **state)
 {
-	const struct gt_update_options o = { .momentum = 0.95f, .step_scale = 1 };
+	const struct gt_update_options o = { .lr_scale = 1, .momentum = 0.95f, .step_scale = 1 };
 	const struct gt_step_scalars s = { .block.lr = 0.1f, .result.grad_factor = 1 };
 	float p[12], g[12] = { 0 }, buf[12] = { 0 }, work[96];
 	struct gt_err err = GT_ERR_INIT;

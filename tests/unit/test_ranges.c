@@ -81,11 +81,11 @@ static void check_copy(const struct gt_update_options *o, const float *p, int64_
 }
 
 static const struct gt_update_options sgd_options[] = {
-	{ .momentum = 0 },
-	{ .weight_decay = 0.01f },
-	{ .momentum = 0.9f, .weight_decay = 0.01f },
-	{ .momentum = 0.9f, .dampening = 0.25f },
-	{ .momentum = 0.9f, .nesterov = 1, .weight_decay = 0.01f },
+	{ .lr_scale = 1 },
+	{ .lr_scale = 0.3f, .weight_decay = 0.01f },
+	{ .lr_scale = 1, .momentum = 0.9f, .weight_decay = 0.01f },
+	{ .lr_scale = 0.3f, .momentum = 0.9f, .dampening = 0.25f },
+	{ .lr_scale = 1, .momentum = 0.9f, .nesterov = 1, .weight_decay = 0.01f },
 };
 
 /* One element through STEPS steps of torch.optim.SGD. */
@@ -94,6 +94,7 @@ static double sgd_element(
 {
 	double buf = 0;
 
+	lr *= (double)o->lr_scale;
 	for (int t = 0; t < STEPS; t++) {
 		double d = g * factor + (double)o->weight_decay * p;
 
@@ -132,9 +133,14 @@ static void sgd_case(const struct gt_range_kernels *k, const struct gt_update_op
 }
 
 static const struct gt_update_options adam_options[] = {
-	{ .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8f },
-	{ .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6f, .weight_decay = 0.1f },
-	{ .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8f, .weight_decay = 0.1f, .decoupled = 1 },
+	{ .lr_scale = 1, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8f },
+	{ .lr_scale = 1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6f, .weight_decay = 0.1f },
+	{ .lr_scale = 0.3f,
+	    .beta1 = 0.9,
+	    .beta2 = 0.999,
+	    .eps = 1e-8f,
+	    .weight_decay = 0.1f,
+	    .decoupled = 1 },
 };
 
 /* One element through STEPS steps of torch.optim.Adam or AdamW. */
@@ -143,6 +149,7 @@ static double adam_element(
 {
 	double m = 0, v = 0, decay = (double)o->weight_decay;
 
+	lr *= (double)o->lr_scale;
 	for (int t = 1; t <= STEPS; t++) {
 		double g = grad * factor + (o->decoupled ? 0 : decay * p);
 

@@ -87,7 +87,7 @@ static void matmul_print(const struct gt_node *n, FILE *f)
 
 static bool is_layer(const struct gt_node *n)
 {
-	return n->op == &gt_op_matmul && n->in[1]->role == GT_PARAMETER && !n->attrs.matmul.trans_a;
+	return n->op == &gt_op_matmul && gt_value_is_weight(n->in[1]) && !n->attrs.matmul.trans_a;
 }
 
 /* The weight's dimension that the columns of y, or of x, are. */

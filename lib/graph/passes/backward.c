@@ -16,7 +16,7 @@ static bool applies(const struct gt_pass_options *options)
 	return options->loss != NULL;
 }
 
-static void find_dependents(const struct gt_graph *g, bool *depends)
+void gt_find_dependents(const struct gt_graph *g, bool *depends)
 {
 	for (size_t i = 0; i < g->value_count; i++)
 		depends[i] = g->values[i]->role == GT_PARAMETER;
@@ -110,7 +110,7 @@ static int run(struct gt_graph *g, const struct gt_pass_options *options, struct
 	s.grads = gt_calloc(values, sizeof(*s.grads), err);
 	if (!s.depends || !s.grads)
 		goto out;
-	find_dependents(g, s.depends);
+	gt_find_dependents(g, s.depends);
 	s.grads[options->loss->id] = first_gradient(g, options);
 	rc = gt_graph_status(g, err);
 	for (size_t i = nodes; !rc && i-- > 0;)

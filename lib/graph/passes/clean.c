@@ -10,8 +10,7 @@ static bool is_pure(const struct gt_node *n)
 	if (n->op->writes || n->op->remote)
 		return false;
 	for (int k = 0; k < n->inputs; k++)
-		if (n->in[k] && (n->in[k]->role == GT_BUFFER || n->in[k]->role == GT_GRADIENT ||
-		                    n->in[k]->role == GT_CACHE))
+		if (n->in[k] && gt_value_changes(n->in[k]))
 			return false; /* somebody may write it in between */
 	for (int k = 0; k < n->outputs; k++)
 		if (n->out[k] && n->out[k]->role != GT_TEMPORARY)

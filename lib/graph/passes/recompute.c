@@ -65,7 +65,7 @@ static bool is_repeatable(const struct gt_node *n)
 	if (n->op->remote || (n->op->writes && !n->op->again))
 		return false;
 	for (int k = 0; !n->op->again && k < n->inputs; k++)
-		if (n->in[k] && (n->in[k]->role == GT_BUFFER || n->in[k]->role == GT_GRADIENT))
+		if (n->in[k] && gt_value_changes(n->in[k]))
 			return false;
 	for (int k = 0; k < n->outputs; k++)
 		if (n->out[k] && (n->out[k]->role != GT_TEMPORARY || n->out[k]->within))
@@ -81,7 +81,7 @@ static bool is_small(const struct gt_node *n, const struct gt_value *v)
 	for (int k = 0; k < n->inputs + n->outputs; k++) {
 		const struct gt_value *x = k < n->inputs ? n->in[k] : n->out[k - n->inputs];
 
-		if (x && x->role != GT_PARAMETER && gt_value_bytes(x) > most)
+		if (x && !gt_value_is_weight(x) && gt_value_bytes(x) > most)
 			most = gt_value_bytes(x);
 	}
 	return gt_value_bytes(v) <= most / SMALL;

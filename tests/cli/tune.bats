@@ -1,0 +1,121 @@
+#!/usr/bin/env bats
+# tune.bats - train --freeze and --lr-scale: what is trained, in every mode, and what is refused.
+# shellcheck disable=SC2086,SC2154 # several words; what helpers set
+
+bats_require_minimum_version 1.5.0
+load helpers
+load runs
+
+RULES="--freeze transformer.w* --freeze transformer.h.0.* --lr-scale *attn*=3"
+
+setup_file() {
+	cd "$BATS_FILE_TMPDIR" || return
+	head -c 4000 "$ROOT/LICENSE" >text.txt
+	fit --batch 8 $RULES --out one
+	fit --batch 8 --steps 1 --freeze '!transformer.ln_f.bias' --out start
+}
+
+setup() {
+	cd "$BATS_FILE_TMPDIR" || return
+	set -f
+}
+
+fit() {
+	"$GTRAIN" train --model gpt:layers=2,heads=2,width=32,block=16 --data text:text.txt --optimizer sgd --lr 0.2 --lr-schedule constant \
+		--steps 4 --threads 1 -q "$@"
+}
+
+# The names of the tensors in which two checkpoints differ by more than a part in 1e6.
+differ() {
+	"$GTRAIN" ckpt diff "$1" "$2" --tolerance 1e-6 | awk '$1 == "numbers" { print $2 }' | sort
+}
+
+@test "frozen parameters keep their bits, all others move" {
+	equal "$("$GTRAIN" ckpt diff start/model.pth one/model.pth | awk '$1 == "numbers" { print $2 }' | grep -E 'w[tp]e|h\.0|lm_head')" ""
+	equal "$(differ start/model.pth one/model.pth | grep -c 'h\.1\.\|ln_f')" 14
+}
+
+@test "every mode trains what one rank trains" {
+	local mode
+	while read -r mode; do
+		fit $RULES $mode --out other
+		equal "$(differ one/model.pth other/model.pth)" ""
+		rm -r other
+	done <<-'MODES'
+		--nproc 2 --batch 4
+		--nproc 2 --batch 4 --parallel zero1
+		--nproc 2 --batch 4 --parallel zero3
+		--nproc 2 --batch 4 --parallel mirrored
+		--nproc 2 --batch 4 --parallel dp
+		--nproc 2 --batch 8 --pipeline-parallel 2 --chunks 2
+		--nproc 2 --batch 8 --pipeline-parallel 2 --chunks 2 --schedule 1f1b
+		--nproc 2 --batch 8 --tensor-parallel 2
+		--nproc 2 --batch 8 --tensor-parallel 2 --sequence-parallel
+		--nproc 4 --batch 8 --tensor-parallel 2 --pipeline-parallel 2 --chunks 2
+		--batch 8 --recompute
+		--batch 2 --accumulate 4
+	MODES
+}
+
+@test "the bits do not depend on the number of ranks with --reproducible" {
+	fit $RULES --reproducible --batch 8 --out alone
+	fit $RULES --reproducible --batch 4 --nproc 2 --out two
+	fit $RULES --reproducible --batch 8 --nproc 2 --pipeline-parallel 2 --out stages
+	gtrain ckpt diff alone/model.pth two/model.pth
+	equal "$status" 0
+	gtrain ckpt diff alone/model.pth stages/model.pth
+	equal "$status" 0
+}
+
+@test "frozen layers take no gradients, no state, and no backward pass" {
+	gtrain train --model resnet18:image=32,classes=4 --data random,samples=8 --batch 2 --freeze '!fc.*' --dry-run --json
+	equal "$status" 0
+	check "$out" 'd["parameters"] - d["frozen_parameters"] == 512 * 4 + 4
+		and d["memory_bytes"]["gradients"] < 10000 and d["memory_bytes"]["optimizer"] < 20000'
+	local frozen=$out
+	gtrain train --model resnet18:image=32,classes=4 --data random,samples=8 --batch 2 --dry-run --json
+	check "[$frozen, $out]" 'd[0]["flops_per_step"] < 0.4 * d[1]["flops_per_step"]
+		and d[0]["parameters"] == d[1]["parameters"] and "frozen_parameters" not in d[1]'
+	gtrain train --model mlp:4,3,2 --data random:4/2,samples=8 --freeze 0.* --dry-run
+	[[ $out == "model          mlp, 23 parameters, 15 of them frozen"* ]]
+}
+
+@test "checkpoints have a group for each learning rate; a run goes on with the same rules alone" {
+	gtrain ckpt ls one/checkpoints/step-00000004.pth --json
+	check "$out" '[(len(g["params"]), round(g["lr"] / d["values"]["lr_scheduler"]["_last_lr"][0], 6))
+		for g in d["values"]["optimizer"]["param_groups"]] == [(2, 3), (2, 1), (8, 1), (2, 3)]'
+	cp -r one goes
+	fit --batch 8 --out goes --resume auto --steps 6 $RULES
+	fit --batch 8 --out whole --steps 6 $RULES
+	equal "$(differ goes/model.pth whole/model.pth)" ""
+	run -2 fit --batch 8 --out goes --resume auto --steps 8 --freeze '*.ln_1.*'
+	[[ $output == *"it was trained with another --freeze"* ]]
+	run -2 fit --batch 8 --out goes --resume auto --steps 8 ${RULES/=3/=2}
+	[[ $output == *"it was trained with another --lr-scale"* ]]
+	run -2 fit --batch 8 --out start --resume auto --steps 8 $RULES
+	[[ $output == *"it was trained with another --freeze"* ]]
+}
+
+@test "rules that cannot be followed are refused in one line" {
+	local rule text
+	while IFS='|' read -r rule text; do
+		run -2 fit --batch 8 $rule --out none
+		[[ $(grep -c error: <<<"$output") == 1 && $output == *"$text"* && ! -e none ]] || {
+			printf '%s\n' "$rule" "$output"
+			return 1
+		}
+	done <<-'CASES'
+		--freeze h.0|--freeze: the model has no parameter 'h.0'
+		--freeze !*|--freeze: the model has no parameter '!*'
+		--freeze * |--freeze leaves no parameter to be trained
+		--freeze !|--freeze: the pattern is empty
+		--lr-scale *|--lr-scale '*' is not of the form GLOB=X
+		--lr-scale *=x|--lr-scale '*=x' is not of the form GLOB=X
+		--lr-scale *=0|--lr-scale '*=0': the factor must be above 0
+		--lr-scale *=-1|--lr-scale '*=-1': the factor must be above 0
+		--lr-scale *=1e-60|--lr-scale '*=1e-60': the factor must be above 0
+		--lr-scale =2|--lr-scale: the pattern is empty
+		--lr-scale *.c=2|--lr-scale: the model has no parameter '*.c'
+		--lr-scale * --nproc 2|--lr-scale '*' is not of the form GLOB=X
+	CASES
+}
