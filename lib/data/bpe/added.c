@@ -1,0 +1,132 @@
+/* added.c - added tokens, which are found in a text before it is cut into words. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/text.h"
+#include "lib/data/bpe/inside.h"
+
+/* By pass, first byte, and length, the longest first. */
+static int compare(const void *x, const void *y)
+{
+	const struct gt_bpe_added *a = x, *b = y;
+
+	if (a->normalized != b->normalized)
+		return a->normalized ? 1 : -1;
+	if (a->text.p[0] != b->text.p[0])
+		return a->text.p[0] < b->text.p[0] ? -1 : 1;
+	return a->text.n < b->text.n ? 1 : a->text.n > b->text.n ? -1 : 0;
+}
+
+void gt_bpe_added_sort(struct gt_bpe_added_list *list)
+{
+	uint32_t at = 0;
+
+	if (list->count)
+		qsort(list->tokens, list->count, sizeof(*list->tokens), compare);
+	for (int pass = 0; pass < 2; pass++)
+		for (unsigned b = 0; b <= 256; b++) {
+			list->first[pass][b] = at;
+			while (b < 256 && at < list->count && list->tokens[at].normalized == pass &&
+			       list->tokens[at].text.p[0] == b)
+				at++;
+		}
+}
+
+/* The longest token that begins here, or NULL. */
+static const struct gt_bpe_added *find_here(
+    const struct gt_bpe_added_list *list, int pass, const unsigned char *p, size_t left)
+{
+	uint32_t end = list->first[pass][*p + 1];
+
+	for (uint32_t i = list->first[pass][*p]; i < end; i++) {
+		const struct gt_bpe_string *s = &list->tokens[i].text;
+
+		if (s->n <= left && !memcmp(p, s->p, s->n))
+			return &list->tokens[i];
+	}
+	return NULL;
+}
+
+static int add_item(struct gt_bpe_items *out, const unsigned char *p, size_t n, int32_t id,
+    bool begins, struct gt_err *err)
+{
+	int rc = gt_grow(&out->items, out->count, &out->capacity, sizeof(*out->items), err);
+
+	if (!rc)
+		out->items[out->count++] = (struct gt_bpe_item){ p, n, id, begins };
+	return rc;
+}
+
+/* The bytes of white space that end at `at`, not below `least`; or that begin there. */
+static size_t space_before(const unsigned char *text, size_t least, size_t at)
+{
+	size_t from = at;
+	uint32_t code;
+
+	while (from > least) {
+		size_t back = 1;
+
+		while (back < 4 && from - back > least && (text[from - back] & 0xC0) == 0x80)
+			back++;
+		if (!gt_text_utf8(text + from - back, back, &code) || !gt_bpe_is_space(code))
+			break;
+		from -= back;
+	}
+	return at - from;
+}
+
+static size_t space_after(const unsigned char *text, size_t at, size_t size)
+{
+	size_t to = at;
+	uint32_t code;
+	int n;
+
+	while (
+	    to < size && (n = gt_text_utf8(text + to, size - to, &code)) && gt_bpe_is_space(code))
+		to += (size_t)n;
+	return to - at;
+}
+
+/* One pass over a stretch of text. What is between tokens goes to the next pass, or to the list. */
+static int split_pass(const struct gt_bpe_added_list *list, int pass, const unsigned char *text,
+    size_t size, bool begins, struct gt_bpe_items *out, struct gt_err *err)
+{
+	size_t done = 0;
+	int rc = 0;
+
+	if (pass == 2)
+		return size ? add_item(out, text, size, -1, begins, err) : 0;
+	if (list->first[pass][0] == list->first[pass][256])
+		return split_pass(list, pass + 1, text, size, begins, out, err);
+	for (size_t i = 0; i < size && !rc;) {
+		const struct gt_bpe_added *found = find_here(list, pass, text + i, size - i);
+		size_t from = i, to;
+
+		if (!found) {
+			i++;
+			continue;
+		}
+		i = to = i + found->text.n;
+		if (found->left && from > done)
+			from -= space_before(text, done, from);
+		if (found->right)
+			to += space_after(text, to, size);
+		if (from > done)
+			rc = split_pass(
+			    list, pass + 1, text + done, from - done, begins && !done, out, err);
+		if (!rc)
+			rc = add_item(out, text + from, to - from, found->id, false, err);
+		done = to;
+	}
+	if (!rc && done < size)
+		rc =
+		    split_pass(list, pass + 1, text + done, size - done, begins && !done, out, err);
+	return rc;
+}
+
+int gt_bpe_added_split(const struct gt_bpe_added_list *list, const unsigned char *text, size_t size,
+    struct gt_bpe_items *out, struct gt_err *err)
+{
+	*out = (struct gt_bpe_items){ 0 };
+	return split_pass(list, 0, text, size, true, out, err);
+}

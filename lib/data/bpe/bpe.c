@@ -1,0 +1,301 @@
+/* bpe.c - a tokenizer of byte-pair encoding is opened, shared and closed. */
+#include "lib/data/bpe/bpe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "lib/base/file.h"
+#include "lib/base/sha256.h"
+#include "lib/data/bpe/inside.h"
+
+/* ---- the fields of tokenizer.json ---- */
+
+/* Special tokens around a text are added for models that were trained so, never here. */
+static int check_post_processor(const json_t *json, struct gt_err *err)
+{
+	static const char *const harmless[] = { "ByteLevel", "TemplateProcessing",
+		"RobertaProcessing", "BertProcessing" };
+	const json_t *list = json_object_get(json, "processors");
+	json_t *part;
+	size_t i;
+
+	if (!json || json_is_null(json))
+		return 0;
+	for (i = 0; i < sizeof(harmless) / sizeof(*harmless); i++)
+		if (!strcmp(gt_bpe_type(json), harmless[i]))
+			return 0;
+	if (strcmp(gt_bpe_type(json), "Sequence") != 0)
+		return gt_bpe_unsupported(json, "post_processor", err);
+	json_array_foreach(list, i, part)
+	{
+		int rc = strcmp(gt_bpe_type(part), "Sequence") != 0
+		             ? check_post_processor(part, err)
+		             : gt_bpe_unsupported(part, "post_processor", err);
+
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int check_null(const json_t *json, const char *key, struct gt_err *err)
+{
+	const json_t *value = json_object_get(json, key);
+
+	if (!value || json_is_null(value))
+		return 0;
+	return gt_err_set(err, GT_ENOTSUP, "'%s' is not supported", key);
+}
+
+/* The symbols of bytes: letters of the alphabet, or <0x00> to <0xFF>. */
+static void find_byte_ids(struct gt_bpe *bpe)
+{
+	unsigned char text[8];
+
+	bpe->all_bytes = true;
+	for (int b = 0; b < 256; b++) {
+		int n = snprintf((char *)text, sizeof(text), "<0x%02X>", b);
+
+		bpe->letters[b] = gt_bpe_letter_of((unsigned char)b);
+		if (bpe->bytes)
+			n = gt_bpe_put_char(text, bpe->letters[b]);
+		bpe->byte_ids[b] = gt_bpe_vocab_find(&bpe->vocab, text, (size_t)n);
+		bpe->all_bytes &= bpe->byte_ids[b] >= 0;
+	}
+}
+
+/* The reference tries <0xC4> for a letter that the vocabulary lacks: no such file is known. */
+static int check_kind(const struct gt_bpe *bpe, struct gt_err *err)
+{
+	if (bpe->bytes && bpe->byte_fallback && !bpe->all_bytes)
+		return gt_err_set(
+		    err, GT_ENOTSUP, "'model': 'byte_fallback' with ByteLevel is not supported");
+	return 0;
+}
+
+int gt_bpe_read(struct gt_bpe *bpe, const json_t *json, struct gt_err *err)
+{
+	int rc = gt_bpe_check_keys(json, "tokenizer.json",
+	    "version truncation padding added_tokens normalizer pre_tokenizer post_processor "
+	    "decoder model",
+	    err);
+
+	if (!rc)
+		rc = check_null(json, "truncation", err);
+	if (!rc)
+		rc = check_null(json, "padding", err);
+	if (!rc)
+		rc = gt_bpe_read_normalizer(bpe, json_object_get(json, "normalizer"), err);
+	if (!rc)
+		rc = gt_bpe_read_pre_tokenizer(bpe, json_object_get(json, "pre_tokenizer"), err);
+	if (!rc)
+		rc = check_post_processor(json_object_get(json, "post_processor"), err);
+	if (!rc)
+		rc = gt_bpe_read_model(bpe, json, err);
+	if (!rc)
+		rc = gt_bpe_read_added(bpe, json, err);
+	if (!rc)
+		rc = gt_bpe_read_decoder(bpe, json_object_get(json, "decoder"), err);
+	if (rc)
+		return rc;
+	find_byte_ids(bpe);
+	rc = check_kind(bpe, err);
+	if (!rc && !bpe->bytes)
+		rc = gt_bpe_chars_prepare(bpe, err);
+	return rc ? rc : gt_bpe_prepare_texts(bpe, err);
+}
+
+/* ---- opening ---- */
+
+static void write_digest(struct gt_bpe *bpe)
+{
+	unsigned char sum[GT_SHA256_SIZE];
+	struct gt_sha256 sha;
+
+	gt_sha256_init(&sha);
+	gt_sha256_update(&sha, bpe->source, bpe->source_size);
+	gt_sha256_finish(&sha, sum);
+	for (int i = 0; i < GT_SHA256_SIZE; i++)
+		snprintf(bpe->digest + 2 * i, 3, "%02x", sum[i]);
+}
+
+static int parse_json(json_t **out, const char *text, size_t size, struct gt_err *err)
+{
+	json_error_t where;
+
+	*out = NULL;
+	if (size > GT_BPE_MAX_FILE)
+		return gt_err_set(
+		    err, GT_EFORMAT, "%zu bytes, more than %d", size, GT_BPE_MAX_FILE);
+	*out = json_loadb(text, size, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &where);
+	if (*out)
+		return 0;
+	return gt_err_set(err, GT_EFORMAT, "not JSON: line %d: %.120s", where.line, where.text);
+}
+
+/* Takes `source`. */
+static int open_source(
+    struct gt_bpe **out, char *source, size_t size, const json_t *json, struct gt_err *err)
+{
+	struct gt_bpe *bpe = gt_calloc(1, sizeof(*bpe), err);
+	int rc;
+
+	*out = NULL;
+	if (!bpe) {
+		free(source);
+		return GT_ENOMEM;
+	}
+	bpe->source = source;
+	bpe->source_size = size;
+	atomic_init(&bpe->owners, 1);
+	rc = gt_bpe_read(bpe, json, err);
+	if (rc) {
+		gt_bpe_close(bpe);
+		return rc;
+	}
+	write_digest(bpe);
+	*out = bpe;
+	return 0;
+}
+
+int gt_bpe_parse(struct gt_bpe **out, const char *text, size_t size, struct gt_err *err)
+{
+	json_t *json;
+	char *copy;
+	int rc = parse_json(&json, text, size, err);
+
+	*out = NULL;
+	if (rc)
+		return rc;
+	copy = gt_calloc(size + 1, 1, err);
+	if (copy)
+		memcpy(copy, text, size);
+	rc = copy ? open_source(out, copy, size, json, err) : GT_ENOMEM;
+	json_decref(json);
+	return rc;
+}
+
+static int open_file(struct gt_bpe **out, struct gt_file_name file, struct gt_err *err)
+{
+	struct gt_mapping map;
+	int rc = gt_map_at(&map, file, err);
+
+	if (rc)
+		return rc;
+	rc = gt_bpe_parse(out, map.data ? (const char *)map.data : "", map.size, err);
+	gt_unmap(&map);
+	return rc ? gt_err_prefix(err, "tokenizer '%s'", file.path) : 0;
+}
+
+/* GPT-2's two files as one tokenizer.json. */
+static int join_files(json_t **out, const struct gt_mapping *vocab, const struct gt_mapping *merges,
+    struct gt_err *err)
+{
+	json_t *json = NULL;
+	int rc = parse_json(&json, vocab->data ? (const char *)vocab->data : "", vocab->size, err);
+
+	if (rc)
+		return gt_err_prefix(err, "vocab.json");
+	rc = gt_bpe_read_gpt2(
+	    out, json, merges->data ? (const char *)merges->data : "", merges->size, err);
+	json_decref(json);
+	return rc ? gt_err_prefix(err, "merges.txt") : 0;
+}
+
+static int open_gpt2(
+    struct gt_bpe **out, const char *vocab_path, const char *merges_path, struct gt_err *err)
+{
+	struct gt_mapping vocab = { 0 }, merges = { 0 };
+	json_t *json = NULL;
+	char *text;
+	int rc = gt_map(&vocab, vocab_path, err);
+
+	if (!rc)
+		rc = gt_map(&merges, merges_path, err);
+	if (!rc)
+		rc = join_files(&json, &vocab, &merges, err);
+	if (!rc) {
+		text = json_dumps(json, JSON_COMPACT);
+		rc = text ? open_source(out, text, strlen(text), json, err)
+		          : gt_err_set(err, GT_ENOMEM, "out of memory: the tokenizer");
+	}
+	json_decref(json);
+	gt_unmap(&vocab);
+	gt_unmap(&merges);
+	return rc;
+}
+
+static int open_folder(struct gt_bpe **out, const char *folder, struct gt_err *err)
+{
+	char *json = gt_asprintf(err, "%s/tokenizer.json", folder);
+	char *vocab = json ? gt_asprintf(err, "%s/vocab.json", folder) : NULL;
+	char *merges = vocab ? gt_asprintf(err, "%s/merges.txt", folder) : NULL;
+	int rc = merges ? 0 : GT_ENOMEM;
+
+	if (!rc && gt_file_exists((struct gt_file_name){ .path = json }))
+		rc = open_file(out, (struct gt_file_name){ .path = json }, err);
+	else if (!rc && gt_file_exists((struct gt_file_name){ .path = merges }))
+		rc = open_gpt2(out, vocab, merges, err)
+		         ? gt_err_prefix(err, "tokenizer '%s'", folder)
+		         : 0;
+	else if (!rc) {
+		gt_err_set(err, GT_EIO, "the folder '%s' holds no tokenizer", folder);
+		rc =
+		    gt_err_hint(err, "a tokenizer is tokenizer.json, or vocab.json and merges.txt");
+	}
+	free(json);
+	free(vocab);
+	free(merges);
+	return rc;
+}
+
+int gt_bpe_open(struct gt_bpe **out, struct gt_file_name file, struct gt_err *err)
+{
+	struct stat st;
+
+	*out = NULL;
+	if (!file.folder && !stat(file.path, &st) && S_ISDIR(st.st_mode))
+		return open_folder(out, file.path, err);
+	return open_file(out, file, err);
+}
+
+struct gt_bpe *gt_bpe_share(const struct gt_bpe *bpe)
+{
+	/* The count alone changes. */
+	struct gt_bpe *own = (struct gt_bpe *)bpe;
+
+	atomic_fetch_add(&own->owners, 1);
+	return own;
+}
+
+void gt_bpe_close(struct gt_bpe *bpe)
+{
+	if (!bpe || atomic_fetch_sub(&bpe->owners, 1) > 1)
+		return;
+	for (int i = 0; i < bpe->stage_count; i++)
+		gt_bpe_pattern_close(bpe->stages[i].pattern);
+	gt_bpe_chars_release(&bpe->chars);
+	gt_bpe_vocab_release(&bpe->vocab);
+	free(bpe->added.tokens);
+	free(bpe->texts);
+	free(bpe->source);
+	free(bpe);
+}
+
+int gt_bpe_size(const struct gt_bpe *bpe)
+{
+	return bpe->vocab.size;
+}
+
+const char *gt_bpe_digest(const struct gt_bpe *bpe)
+{
+	return bpe->digest;
+}
+
+const char *gt_bpe_source(const struct gt_bpe *bpe, size_t *size)
+{
+	*size = bpe->source_size;
+	return bpe->source;
+}

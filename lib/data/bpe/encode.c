@@ -1,0 +1,327 @@
+/* encode.c - a text cut into chunks, which threads tokenize, and put together in order. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/data/bpe/inside.h"
+#include "lib/data/threads.h"
+
+/*
+ * Chunks have to begin where words begin. Tokenizers of characters know such places (chars.c). With
+ * patterns nobody knows, as a match may depend on all that came before; but the matches behind a
+ * place between two words depend on the text alone. So a chunk begins at a guess, and notes the
+ * first places between its words. Where the chunk before ends in one of these, all ids from there
+ * on are right; where it does not, the chunk is tokenized again from that end on.
+ *
+ *   text      the cat sat|on the mat. It ...
+ *   chunk 0   [the][ cat][ sat]                ends at the guess: chunk 1 is right
+ *   chunk 0   [the][ cat][ saton]              ends at 14, a place of chunk 1: [on] is dropped
+ *   chunk 1               [on][ the][ mat]
+ */
+enum { CHUNK = 1 << 16, WAVE = 1024, LOOK = 1 << 12 };
+
+/* Some items, or a chunk of one. */
+struct task {
+	size_t item, items; /* items 0: a chunk */
+	struct gt_bpe_chunk chunk;
+	size_t bytes;
+	bool continues; /* the chunk before is of the same item */
+};
+
+struct encoding {
+	const struct gt_bpe *bpe;
+	struct gt_bpe_items items;
+	unsigned char *copies; /* of items with a space before them */
+	struct task *tasks;    /* [WAVE] */
+	size_t count;          /* of tasks in this wave */
+	size_t next, at;       /* item, and the place in it, that no wave has had */
+	size_t end;            /* where the last chunk of an item ended */
+
+	pthread_mutex_t lock; /* of the rest */
+	struct gt_bpe_worker *idle;
+	gt_bpe_watch *watch;
+	void *self;
+	int64_t done, total;
+};
+
+/* ---- workers ---- */
+
+static int take_worker(struct encoding *e, struct gt_bpe_worker **out, struct gt_err *err)
+{
+	pthread_mutex_lock(&e->lock);
+	*out = e->idle;
+	if (e->idle)
+		e->idle = e->idle->next;
+	pthread_mutex_unlock(&e->lock);
+	return *out ? 0 : gt_bpe_worker_open(out, e->bpe, err);
+}
+
+static void give_worker(struct encoding *e, struct gt_bpe_worker *w, size_t bytes)
+{
+	pthread_mutex_lock(&e->lock);
+	w->next = e->idle;
+	e->idle = w;
+	e->done += (int64_t)bytes;
+	if (e->watch && bytes)
+		e->watch(e->self, e->done, e->total);
+	pthread_mutex_unlock(&e->lock);
+}
+
+/* ---- a task ---- */
+
+static int run_chunk(struct gt_bpe_worker *w, struct gt_bpe_chunk *chunk, struct gt_err *err)
+{
+	chunk->ids.count = 0;
+	return w->bpe->bytes ? gt_bpe_split_bytes(w, chunk, err)
+	                     : gt_bpe_split_chars(w, chunk, err);
+}
+
+static bool has_prefix(const struct gt_bpe *bpe, const struct gt_bpe_item *item)
+{
+	const struct gt_bpe_chars *c = &bpe->chars;
+
+	return !bpe->bytes && c->prefix_size &&
+	       (c->when == GT_BPE_PREFIX_ALWAYS ||
+	           (c->when == GT_BPE_PREFIX_FIRST && item->begins));
+}
+
+static int run_items(
+    struct encoding *e, struct gt_bpe_worker *w, struct task *t, struct gt_err *err)
+{
+	struct gt_bpe_ids all = t->chunk.ids;
+	int rc = 0;
+
+	all.count = 0;
+	for (size_t i = t->item; i < t->item + t->items && !rc; i++) {
+		const struct gt_bpe_item *item = &e->items.items[i];
+		struct gt_bpe_chunk one = { .p = item->p,
+			.n = item->n,
+			.until = item->n,
+			.prefixed = has_prefix(e->bpe, item),
+			.ids = all };
+
+		if (item->id >= 0)
+			rc = gt_bpe_ids_put(&one.ids, &(uint32_t){ (uint32_t)item->id }, 1, err);
+		else
+			rc = e->bpe->bytes ? gt_bpe_split_bytes(w, &one, err)
+			                   : gt_bpe_split_chars(w, &one, err);
+		all = one.ids;
+	}
+	t->chunk.ids = all;
+	return rc;
+}
+
+static int run_task(void *self, int64_t i, struct gt_err *err)
+{
+	struct encoding *e = self;
+	struct task *t = &e->tasks[i];
+	struct gt_bpe_worker *w;
+	int rc = take_worker(e, &w, err);
+
+	if (rc)
+		return rc;
+	rc = t->items ? run_items(e, w, t, err) : run_chunk(w, &t->chunk, err);
+	give_worker(e, w, rc ? 0 : t->bytes);
+	return rc;
+}
+
+/* ---- where chunks begin ---- */
+
+/* A place at or after `at` where a word probably begins: before the space or line feed that follows
+ * something else. In any case before a character. */
+static size_t guess(const unsigned char *p, size_t n, size_t at)
+{
+	for (size_t i = at; i < n && i < at + LOOK; i++)
+		if ((p[i] == ' ' || p[i] == '\n') && p[i - 1] > ' ')
+			return i;
+	while (at < n && (p[at] & 0xC0) == 0x80)
+		at++;
+	return at;
+}
+
+/* Whether a segment is one word, however long it is. */
+static bool is_uncut(const struct gt_bpe *bpe)
+{
+	return bpe->bytes && bpe->stage_count == (bpe->stage_count && !bpe->stages[0].pattern);
+}
+
+static void plan_chunk(struct encoding *e, struct task *t)
+{
+	const struct gt_bpe_item *item = &e->items.items[e->next];
+	size_t to = e->at + CHUNK;
+
+	if (item->n - e->at <= 2 * CHUNK)
+		to = item->n;
+	else if (e->bpe->bytes)
+		to = guess(item->p, item->n, to);
+	else
+		to = gt_bpe_chars_cut(e->bpe, item->p, item->n, to);
+	t->item = e->next;
+	t->items = 0;
+	t->continues = e->at > 0;
+	t->bytes = to - e->at;
+	t->chunk.p = item->p;
+	t->chunk.n = item->n;
+	t->chunk.from = e->at;
+	t->chunk.until = to;
+	t->chunk.prefixed = !e->at && has_prefix(e->bpe, item);
+	e->at = to;
+	if (to == item->n) {
+		e->next++;
+		e->at = 0;
+	}
+}
+
+static bool is_small(const struct encoding *e, size_t i)
+{
+	return e->items.items[i].n <= 2 * CHUNK || e->items.items[i].id >= 0 || is_uncut(e->bpe);
+}
+
+static void plan_items(struct encoding *e, struct task *t)
+{
+	t->item = e->next;
+	t->bytes = 0;
+	while (e->next < e->items.count && t->bytes < CHUNK && is_small(e, e->next))
+		t->bytes += e->items.items[e->next++].n;
+	t->items = e->next - t->item;
+}
+
+static void plan_wave(struct encoding *e)
+{
+	for (e->count = 0; e->count < WAVE && e->next < e->items.count; e->count++) {
+		struct task *t = &e->tasks[e->count];
+
+		if (!e->at && is_small(e, e->next))
+			plan_items(e, t);
+		else
+			plan_chunk(e, t);
+	}
+}
+
+/* ---- putting together ---- */
+
+/* How many of a chunk's first ids the chunk before has had; runs it again if nothing tells. */
+static int find_overlap(
+    struct encoding *e, struct gt_bpe_chunk *chunk, size_t *skip, struct gt_err *err)
+{
+	struct gt_bpe_worker *w;
+	int rc;
+
+	*skip = 0;
+	if (chunk->from == e->end)
+		return 0;
+	for (size_t i = 0; i < chunk->marks; i++)
+		if (chunk->mark_at[i] == e->end) {
+			*skip = chunk->mark_ids[i];
+			return 0;
+		}
+	rc = take_worker(e, &w, err);
+	if (rc)
+		return rc;
+	chunk->from = e->end;
+	rc = run_chunk(w, chunk, err);
+	give_worker(e, w, 0);
+	return rc;
+}
+
+static int put_wave(struct encoding *e, gt_bpe_sink *sink, void *self, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < e->count && !rc; i++) {
+		struct task *t = &e->tasks[i];
+		size_t skip = 0;
+
+		if (!t->items && t->continues)
+			rc = find_overlap(e, &t->chunk, &skip, err);
+		e->end = t->chunk.end;
+		if (!rc && t->chunk.ids.count > skip)
+			rc = sink(self, t->chunk.ids.ids + skip, t->chunk.ids.count - skip, err);
+	}
+	return rc;
+}
+
+/* ---- the text ---- */
+
+/* Segments that need a space before them, copied. */
+static int copy_items(struct encoding *e, struct gt_err *err)
+{
+	const struct gt_bpe *bpe = e->bpe;
+	size_t total = 0, at = 0;
+
+	if (!bpe->bytes || !bpe->stage_count || bpe->stages[0].pattern)
+		return 0;
+	for (size_t i = 0; i < e->items.count; i++)
+		if (e->items.items[i].id < 0 && e->items.items[i].p[0] != ' ')
+			total += e->items.items[i].n + 1;
+	e->copies = gt_calloc(total, 1, err);
+	if (!e->copies)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < e->items.count; i++) {
+		struct gt_bpe_item *item = &e->items.items[i];
+
+		if (item->id >= 0 || item->p[0] == ' ')
+			continue;
+		e->copies[at] = ' ';
+		memcpy(e->copies + at + 1, item->p, item->n);
+		item->p = e->copies + at;
+		at += ++item->n;
+	}
+	return 0;
+}
+
+static void release(struct encoding *e)
+{
+	for (size_t i = 0; e->tasks && i < WAVE; i++)
+		free(e->tasks[i].chunk.ids.ids);
+	while (e->idle) {
+		struct gt_bpe_worker *w = e->idle;
+
+		e->idle = w->next;
+		gt_bpe_worker_close(w);
+	}
+	free(e->tasks);
+	free(e->copies);
+	free(e->items.items);
+	pthread_mutex_destroy(&e->lock);
+}
+
+static int encode(struct encoding *e, const unsigned char *p, size_t n, gt_bpe_sink *sink,
+    void *self, struct gt_err *err)
+{
+	int rc = gt_bpe_added_split(&e->bpe->added, p, n, &e->items, err);
+
+	if (!rc)
+		rc = copy_items(e, err);
+	if (!rc) {
+		e->tasks = gt_calloc(WAVE, sizeof(*e->tasks), err);
+		rc = e->tasks ? 0 : GT_ENOMEM;
+	}
+	while (!rc && e->next < e->items.count) {
+		plan_wave(e);
+		rc = gt_for_each((int64_t)e->count, run_task, e, err);
+		if (!rc)
+			rc = put_wave(e, sink, self, err);
+	}
+	return rc;
+}
+
+int gt_bpe_encode(const struct gt_bpe *bpe, const char *text, size_t size, gt_bpe_sink *sink,
+    gt_bpe_watch *watch, void *self, int64_t *repaired, struct gt_err *err)
+{
+	struct encoding e = { .bpe = bpe, .watch = watch, .self = self };
+	const unsigned char *p = (const unsigned char *)text;
+	unsigned char *copy;
+	int64_t parts;
+	int rc = gt_bpe_repair(&copy, &size, &parts, p, size, err);
+
+	if (rc)
+		return rc;
+	pthread_mutex_init(&e.lock, NULL);
+	e.total = (int64_t)size;
+	rc = encode(&e, copy ? copy : p, size, sink, self, err);
+	release(&e);
+	free(copy);
+	if (repaired)
+		*repaired = parts;
+	return rc;
+}

@@ -1,0 +1,328 @@
+/* pattern.c - the reference's regular expressions, by PCRE2. */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/text.h"
+#include "lib/data/bpe/inside.h"
+
+/*
+ * The reference matches by Oniguruma, in Ruby's syntax. Both are machines that go back and try
+ * again, with the same order of alternatives; they differ in what escapes and classes mean. So the
+ * pattern is written anew, with only what both agree on: a `\s` becomes the list of white space, as
+ * PCRE2 counts U+180E too; `\p{Han}` becomes `\p{sc:Han}`, as PCRE2 looks at script extensions.
+ * What they do not agree on, or few patterns need, is refused.
+ */
+enum { MAX_PATTERN = 1 << 15, MATCH_LIMIT = 5000000, STACK_BYTES = 4 << 20 };
+
+#define SPACES                                                                                     \
+	"\\x09-\\x0D\\x20\\x85\\xA0\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}"        \
+	"\\x{205F}\\x{3000}"
+
+struct gt_bpe_pattern {
+	pcre2_code *code;
+};
+
+struct gt_bpe_matcher {
+	pcre2_match_data *data;
+	pcre2_match_context *context;
+	pcre2_jit_stack *stack;
+};
+
+/* ---- from one syntax to the other ---- */
+
+struct translation {
+	const char *p, *end;
+	FILE *out;
+	bool in_class;
+};
+
+static int refuse(const char *what, int length, struct gt_err *err)
+{
+	return gt_err_set(
+	    err, GT_ENOTSUP, "the pattern uses '%.*s', which is not supported", length, what);
+}
+
+/* \p{L}, \p{Lu}, \p{^L}, \p{Han}; t->p stands behind the p. */
+static int translate_property(struct translation *t, char kind, struct gt_err *err)
+{
+	const char *name = t->p + 1, *close = memchr(t->p, '}', (size_t)(t->end - t->p));
+	size_t n = close ? (size_t)(close - name) : 0;
+
+	if (t->p == t->end || *t->p != '{' || !close || n < 1 || n > 30)
+		return refuse("\\p", 2, err);
+	for (size_t i = 0; i < n; i++)
+		if (!(name[i] >= 'A' && name[i] <= 'Z') && !(name[i] >= 'a' && name[i] <= 'z') &&
+		    name[i] != '_')
+			return refuse(name - 3, (int)n + 4, err);
+	if (n <= 2 && !strchr("LMNPSZC", name[0]))
+		return refuse(name - 3, (int)n + 4, err);
+	fprintf(t->out, "\\%c{%s%.*s}", kind, n > 2 ? "sc:" : "", (int)n, name);
+	t->p = close + 1;
+	return 0;
+}
+
+/* \u4E00 and \x{4E00}, \x41; t->p stands behind the letter. */
+static int translate_hex(struct translation *t, char kind, struct gt_err *err)
+{
+	bool braces = kind == 'x' && t->p < t->end && *t->p == '{';
+	size_t room = (size_t)(t->end - t->p) - braces, digits = 0, most = braces ? 6 : 4;
+	uint32_t code = 0;
+
+	if (kind == 'x' && !braces)
+		most = 2;
+	t->p += braces;
+	for (; digits < room && digits < most; digits++) {
+		static const char hex[] = "0123456789abcdef";
+		const char *at = t->p[digits] ? strchr(hex, t->p[digits] | 0x20) : NULL;
+
+		if (!at || t->p[digits] < '0')
+			break;
+		code = code * 16 + (uint32_t)(at - hex);
+	}
+	if (!digits || (!braces && digits != most) ||
+	    (braces && (digits == room || t->p[digits] != '}')))
+		return refuse(kind == 'x' ? "\\x" : "\\u", 2, err);
+	t->p += digits + braces;
+	fprintf(t->out, "\\x{%X}", (unsigned)code);
+	return 0;
+}
+
+/* t->p stands behind the backslash. */
+static int translate_escape(struct translation *t, struct gt_err *err)
+{
+	char c = t->p < t->end ? *t->p++ : '\0';
+
+	if (c == 's')
+		fprintf(t->out, t->in_class ? SPACES : "[" SPACES "]");
+	else if (c == 'S' && !t->in_class)
+		fprintf(t->out, "[^" SPACES "]");
+	else if (c == 'd' || c == 'D')
+		fprintf(t->out, "\\%c{Nd}", c == 'd' ? 'p' : 'P');
+	else if (c == 'r' || c == 'n' || c == 't' || c == 'f')
+		fprintf(t->out, "\\%c", c);
+	else if (c == 'p' || c == 'P')
+		return translate_property(t, c, err);
+	else if (c == 'x' || c == 'u')
+		return translate_hex(t, c, err);
+	else if (c > ' ' && c < 0x7F && !(c >= '0' && c <= '9') && !(c >= 'A' && c <= 'Z') &&
+	         !(c >= 'a' && c <= 'z'))
+		fprintf(t->out, "\\%c", c);
+	else
+		return refuse(t->p - 2, c ? 2 : 1, err);
+	return 0;
+}
+
+/* The opening of a group; t->p stands behind the parenthesis. */
+static int translate_group(struct translation *t, bool at_start, struct gt_err *err)
+{
+	static const char *const known[] = { "?:", "?i:", "?=", "?!", "?<=", "?<!", "?>" };
+	size_t left = (size_t)(t->end - t->p);
+
+	if (left && *t->p != '?') {
+		if (*t->p == '*')
+			return refuse("(*", 2, err);
+		fputs("(?:", t->out); /* which parts matched is asked by nobody */
+		return 0;
+	}
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+		size_t n = strlen(known[i]);
+
+		if (left >= n && !memcmp(t->p, known[i], n)) {
+			fprintf(t->out, "(%s", known[i]);
+			t->p += n;
+			return 0;
+		}
+	}
+	/* Ruby and Perl end it in different places, unless it stands at the beginning. */
+	if (at_start && left >= 3 && !memcmp(t->p, "?i)", 3)) {
+		fputs("(?i)", t->out);
+		t->p += 3;
+		return 0;
+	}
+	return refuse(t->p - 1, left < 3 ? (int)left + 1 : 4, err);
+}
+
+/* A character of a class, t->p behind it. */
+static int translate_in_class(struct translation *t, char c, struct gt_err *err)
+{
+	if (c == '[')
+		return refuse("[", 1, err);
+	if (c == '&' && t->p < t->end && *t->p == '&')
+		return refuse("&&", 2, err);
+	if (c == ']')
+		t->in_class = false;
+	fputc(c, t->out);
+	return 0;
+}
+
+/* {2,3}; Ruby's `{2}+` repeats, Perl's `{2}+` is possessive. */
+static int check_interval(const struct translation *t, struct gt_err *err)
+{
+	if (t->p < t->end && (*t->p == '+' || *t->p == '?'))
+		return refuse(t->p - 1, 2, err);
+	return 0;
+}
+
+static int translate_one(struct translation *t, bool at_start, struct gt_err *err)
+{
+	char c = *t->p++;
+
+	if (c == '\\')
+		return translate_escape(t, err);
+	if (!c || c == '\n')
+		return refuse("control characters", 18, err);
+	if (t->in_class)
+		return translate_in_class(t, c, err);
+	if (c == '(')
+		return translate_group(t, at_start, err);
+	if (c == '^' || c == '$' || c == '.')
+		return refuse(&c, 1, err);
+	fputc(c, t->out);
+	if (c == '}')
+		return check_interval(t, err);
+	if (c == '[') {
+		t->in_class = true;
+		if (t->p < t->end && *t->p == '^')
+			fputc(*t->p++, t->out);
+		if (t->p < t->end && *t->p == ']')
+			return refuse("[]", 2, err);
+	}
+	return 0;
+}
+
+static int translate(char **out, const char *text, size_t size, struct gt_err *err)
+{
+	struct translation t = { .p = text, .end = text + size };
+	size_t written;
+	int rc = 0;
+
+	*out = NULL;
+	if (!size || size > MAX_PATTERN)
+		return gt_err_set(
+		    err, GT_ENOTSUP, "a pattern of %zu bytes, not 1 to %d", size, MAX_PATTERN);
+	t.out = open_memstream(out, &written);
+	if (!t.out)
+		return gt_err_set(err, GT_ENOMEM, "out of memory: a pattern");
+	while (!rc && t.p < t.end)
+		rc = translate_one(&t, t.p == text, err);
+	if (fclose(t.out) && !rc)
+		rc = gt_err_set(err, GT_ENOMEM, "out of memory: a pattern");
+	return rc;
+}
+
+/* ---- patterns ---- */
+
+static int compile(struct gt_bpe_pattern *pattern, const char *text, struct gt_err *err)
+{
+	PCRE2_SIZE at;
+	PCRE2_UCHAR why[120];
+	uint32_t matches_empty = 0;
+	int code;
+
+	pattern->code = pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED,
+	    PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &at, NULL);
+	if (!pattern->code) {
+		pcre2_get_error_message(code, why, sizeof(why));
+		return gt_err_set(err, GT_EFORMAT, "a pattern is malformed: %s", (char *)why);
+	}
+	pcre2_pattern_info(pattern->code, PCRE2_INFO_MATCHEMPTY, &matches_empty);
+	if (matches_empty)
+		return gt_err_set(
+		    err, GT_ENOTSUP, "a pattern that matches an empty text is not supported");
+	/* Where the machine has no compiler for it, it is interpreted. */
+	pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE);
+	return 0;
+}
+
+int gt_bpe_pattern_open(
+    struct gt_bpe_pattern **out, const char *text, size_t size, struct gt_err *err)
+{
+	struct gt_bpe_pattern *pattern = gt_calloc(1, sizeof(*pattern), err);
+	char *translated = NULL;
+	int rc = pattern ? translate(&translated, text, size, err) : GT_ENOMEM;
+
+	if (!rc)
+		rc = compile(pattern, translated, err);
+	free(translated);
+	if (rc) {
+		gt_bpe_pattern_close(pattern);
+		pattern = NULL;
+	}
+	*out = pattern;
+	return rc;
+}
+
+void gt_bpe_pattern_close(struct gt_bpe_pattern *pattern)
+{
+	if (!pattern)
+		return;
+	pcre2_code_free(pattern->code);
+	free(pattern);
+}
+
+/* ---- matching ---- */
+
+int gt_bpe_matcher_open(struct gt_bpe_matcher **out, struct gt_err *err)
+{
+	struct gt_bpe_matcher *m = gt_calloc(1, sizeof(*m), err);
+
+	*out = NULL;
+	if (!m)
+		return GT_ENOMEM;
+	m->data = pcre2_match_data_create(1, NULL);
+	m->context = pcre2_match_context_create(NULL);
+	m->stack = pcre2_jit_stack_create(1 << 16, STACK_BYTES, NULL);
+	if (!m->data || !m->context) {
+		gt_bpe_matcher_close(m);
+		return gt_err_set(err, GT_ENOMEM, "out of memory: a pattern");
+	}
+	if (m->stack) /* NULL: no compiler on this machine */
+		pcre2_jit_stack_assign(m->context, NULL, m->stack);
+	pcre2_set_match_limit(m->context, MATCH_LIMIT);
+	*out = m;
+	return 0;
+}
+
+void gt_bpe_matcher_close(struct gt_bpe_matcher *m)
+{
+	if (!m)
+		return;
+	pcre2_match_data_free(m->data);
+	pcre2_match_context_free(m->context);
+	pcre2_jit_stack_free(m->stack);
+	free(m);
+}
+
+int gt_bpe_match(const struct gt_bpe_pattern *pattern, struct gt_bpe_matcher *m,
+    const unsigned char *text, size_t n, size_t from, size_t *start, size_t *end,
+    struct gt_err *err)
+{
+	PCRE2_UCHAR why[120];
+	const PCRE2_SIZE *found;
+	int rc = pcre2_match(pattern->code, text, n, from, PCRE2_NO_UTF_CHECK, m->data, m->context);
+
+	if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
+		rc = pcre2_match(pattern->code, text, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
+		    m->data, m->context);
+	*start = *end = n;
+	if (rc == PCRE2_ERROR_NOMATCH)
+		return 0;
+	if (rc < 0) {
+		pcre2_get_error_message(rc, why, sizeof(why));
+		return gt_err_set(err, GT_EFORMAT, "the tokenizer's pattern fails at byte %zu: %s",
+		    from, (char *)why);
+	}
+	found = pcre2_get_ovector_pointer(m->data);
+	*start = found[0];
+	*end = found[1];
+	/* A lookbehind cannot move it, but nothing may stand still. */
+	if (*start < from || *end <= *start || *end > n)
+		return gt_err_set(err, GT_EFORMAT,
+		    "the tokenizer's pattern matches nothing at "
+		    "byte %zu",
+		    from);
+	return 0;
+}

@@ -1,0 +1,336 @@
+/* test_bpe.c - lib/data/bpe: ids by hand, fields that are refused, chunks, and damaged text. */
+#include "lib/data/bpe/inside.h"
+#include "tests/unit/data_fixture.h"
+
+/* A model with tokens of a, b and c; `more` are its other fields. */
+#define TOKENS                                                                                     \
+	"\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"abc\":4,\"bc\":5,\"\\u0120\":6,\"\\u0120a\":7,\"<s>\":8"
+#define MERGES "[\"a b\",[\"\\u0120\",\"a\"],[\"b\",\"c\"],\"ab c\"]"
+#define BYTE_LEVEL                                                                                 \
+	"\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true}"
+#define MODEL(more) "\"model\":{\"type\":\"BPE\",\"vocab\":{" TOKENS "},\"merges\":" MERGES more "}"
+
+#define ADDED(tokens) "\"added_tokens\":[" tokens "],"
+#define SPLIT(pattern)                                                                             \
+	"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","        \
+	"\"pattern\":{\"Regex\":\"" pattern "\"},\"behavior\":\"Isolated\",\"invert\":false},"     \
+	"{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}]}," MODEL("") "}"
+
+static int collect(void *self, const int32_t *ids, size_t count, struct gt_err *err)
+{
+	return gt_bpe_ids_put(self, (const uint32_t *)ids, count, err);
+}
+
+/* The ids as text, "3 2". */
+static const char *encode(const struct gt_bpe *bpe, const char *text, size_t size)
+{
+	static char line[4096];
+	struct gt_bpe_ids ids = { 0 };
+	struct gt_err err = GT_ERR_INIT;
+	size_t used = 0;
+
+	*line = '\0';
+	if (gt_bpe_encode(bpe, text, size, collect, NULL, &ids, NULL, &err))
+		fail_msg("%s", err.text);
+	for (size_t i = 0; i < ids.count && used < sizeof(line) - 16; i++)
+		used += (size_t)snprintf(
+		    line + used, sizeof(line) - used, "%s%d", i ? " " : "", (int)ids.ids[i]);
+	free(ids.ids);
+	return line;
+}
+
+static const struct {
+	const char *json, *text, *ids;
+} encodings[] = {
+	/* The lowest rank first, the leftmost of the same. */
+	{ "{" BYTE_LEVEL "," MODEL("") "}", "abc", "4" },
+	{ "{" BYTE_LEVEL "," MODEL("") "}", "bcab", "5 3" },
+	{ "{" BYTE_LEVEL "," MODEL("") "}", "ab ab  a", "3 6 3 6 7" },
+	{ "{" BYTE_LEVEL "," MODEL("") "}", "abcabcab", "4 4 3" },
+	/* Symbols that are unknown vanish, or are unk_token. */
+	{ "{" BYTE_LEVEL "," MODEL("") "}", "axb", "3" },
+	{ "{" BYTE_LEVEL "," MODEL(",\"unk_token\":\"<s>\"") "}", "axyb", "0 8 8 1" },
+	{ "{" BYTE_LEVEL "," MODEL(",\"unk_token\":\"<s>\",\"fuse_unk\":true") "}", "axyb",
+	    "0 8 1" },
+	/* Added tokens, one that takes white space. */
+	{ "{" ADDED("{\"id\":8,\"content\":\"<s>\",\"rstrip\":true,\"special\":true}") BYTE_LEVEL
+	    "," MODEL("") "}",
+	    "ab<s>  c<s>", "3 8 2 8" },
+	{ "{" ADDED("{\"id\":8,\"content\":\"<s>\"},{\"id\":9,\"content\":\"<s>x\"}") BYTE_LEVEL
+	    "," MODEL("") "}",
+	    "<s>xa<s>", "9 0 8" },
+	/* A space before the text. */
+	{ "{\"pre_tokenizer\":{\"type\":\"ByteLevel\"}," MODEL("") "}", "ab", "6 3" },
+	{ "{\"pre_tokenizer\":{\"type\":\"ByteLevel\"}," MODEL("") "}", " ab", "6 3" },
+	/* Patterns. */
+	{ SPLIT("b"), "abc", "0 1 2" },
+	{ SPLIT("[ab]+(?!c)|\\\\s"), "ab abc", "3 6 0 5" },
+	{ SPLIT("(?<=a)b+"), "abc", "0 1 2" },
+	/* Whole words first. */
+	{ "{" BYTE_LEVEL "," MODEL(",\"ignore_merges\":true") "}", "abc", "4" },
+	/* Characters. */
+	{ "{" MODEL("") "}", "abcab", "4 3" },
+	{ "{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":"
+	  "\"\\u0120\"}," MODEL("") "}",
+	    "ab ab", "3 6 3" },
+	{ "{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\\u0120\"}," MODEL("") "}",
+	    "ab b", "6 3 6 1" },
+	{ "{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\\u0120\","
+	  "\"prepend_scheme\":\"never\"}," MODEL("") "}",
+	    "ab b", "3 6 1" },
+	{ "{" BYTE_LEVEL "," MODEL("") "}", "", "" },
+};
+
+static void test_encodings(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(encodings) / sizeof(*encodings); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_bpe *bpe;
+
+		if (gt_bpe_parse(&bpe, encodings[i].json, strlen(encodings[i].json), &err))
+			fail_msg("row %zu: %s", i, err.text);
+		assert_string_equal(
+		    encode(bpe, encodings[i].text, strlen(encodings[i].text)), encodings[i].ids);
+		gt_bpe_close(bpe);
+	}
+}
+
+static const struct {
+	const char *json;
+	int code;
+	const char *text; /* in the error */
+} refusals[] = {
+	{ "", GT_EFORMAT, "not JSON" },
+	{ "[]", GT_EFORMAT, "must be an object" },
+	{ "{}", GT_EFORMAT, "'model' must be an object" },
+	{ "{\"extra\":1," MODEL("") "}", GT_ENOTSUP, "'extra' is not supported" },
+	{ "{\"truncation\":{}," MODEL("") "}", GT_ENOTSUP, "'truncation'" },
+	{ "{\"padding\":{}," MODEL("") "}", GT_ENOTSUP, "'padding'" },
+	{ "{\"normalizer\":{\"type\":\"NFC\"}," MODEL("") "}", GT_ENOTSUP, "'NFC'" },
+	{ "{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" \"}}," MODEL("") "}",
+	    GT_ENOTSUP, "'normalizer'" },
+	{ "{\"pre_tokenizer\":{\"type\":\"Whitespace\"}," MODEL("") "}", GT_ENOTSUP,
+	    "'Whitespace'" },
+	{ "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"x\":1}," MODEL("") "}", GT_ENOTSUP, "'x'" },
+	{ "{\"post_processor\":{\"type\":\"Odd\"}," MODEL("") "}", GT_ENOTSUP, "'Odd'" },
+	{ "{\"decoder\":{\"type\":\"WordPiece\"}," MODEL("") "}", GT_ENOTSUP, "'WordPiece'" },
+	{ "{\"decoder\":{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}," MODEL(
+	      "") "}",
+	    GT_ENOTSUP, "'Strip'" },
+	{ "{\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"x\"}," BYTE_LEVEL "," MODEL("") "}",
+	    GT_ENOTSUP, "before ByteLevel" },
+	{ "{" MODEL(",\"dropout\":0.1") "}", GT_ENOTSUP, "'dropout'" },
+	{ "{" MODEL(",\"end_of_word_suffix\":\"</w>\"") "}", GT_ENOTSUP, "'end_of_word_suffix'" },
+	{ "{" MODEL(",\"unk_token\":\"?\"") "}", GT_EFORMAT, "'unk_token'" },
+	{ "{" MODEL(",\"fuse_unk\":3") "}", GT_EFORMAT, "'fuse_unk' must be true or false" },
+	{ "{" MODEL(",\"more\":3") "}", GT_ENOTSUP, "'more'" },
+	{ "{\"model\":{\"type\":\"Unigram\",\"vocab\":{}}}", GT_ENOTSUP, "'Unigram'" },
+	{ "{\"model\":{\"vocab\":{},\"merges\":[]}}", GT_EFORMAT, "vocabulary is empty" },
+	{ "{\"model\":{\"vocab\":{\"a\":4194304},\"merges\":[]}}", GT_EFORMAT,
+	    "from 0 to 4194303" },
+	{ "{\"model\":{\"vocab\":{\"a\":-1},\"merges\":[]}}", GT_EFORMAT, "from 0 to 4194303" },
+	{ "{\"model\":{\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", GT_EFORMAT, "have the id 0" },
+	{ "{\"model\":{\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}", GT_EFORMAT, "merge 0" },
+	{ "{\"model\":{\"vocab\":{\"a\":0},\"merges\":[\"a\"]}}", GT_EFORMAT, "not two tokens" },
+	{ "{\"model\":{\"vocab\":{\"a\":0},\"merges\":[[\"a\",1]]}}", GT_EFORMAT,
+	    "not two tokens" },
+	{ "{\"added_tokens\":[{\"id\":12,\"content\":\"<x>\"}]," MODEL("") "}", GT_EFORMAT,
+	    "has the id 12, but would be given 9" },
+	{ "{\"added_tokens\":[{\"id\":8,\"content\":\"<s>\",\"single_word\":true}]," MODEL("") "}",
+	    GT_ENOTSUP, "'single_word'" },
+	{ "{\"added_tokens\":[{\"id\":8,\"content\":\"\"}]," MODEL("") "}", GT_EFORMAT, "content" },
+	{ SPLIT("a(b"), GT_EFORMAT, "malformed" },
+	{ SPLIT("a*"), GT_ENOTSUP, "empty text" },
+	{ SPLIT("\\\\w+"), GT_ENOTSUP, "'\\w'" },
+	{ SPLIT("\\\\bx"), GT_ENOTSUP, "'\\b'" },
+	{ SPLIT("^x"), GT_ENOTSUP, "'^'" },
+	{ SPLIT("x."), GT_ENOTSUP, "'.'" },
+	{ SPLIT("[a[b]]"), GT_ENOTSUP, "'['" },
+	{ SPLIT("[a&&b]"), GT_ENOTSUP, "'&&'" },
+	{ SPLIT("a{2}+"), GT_ENOTSUP, "'}+'" },
+	{ SPLIT("(?<n>a)"), GT_ENOTSUP, "'(?<n'" },
+	{ SPLIT("(*UTF)a"), GT_ENOTSUP, "'(*'" },
+	{ SPLIT("a(?i)b"), GT_ENOTSUP, "'(?i)'" },
+	{ SPLIT("\\\\p{Alpha1}"), GT_ENOTSUP, "\\p{Alpha1}" },
+	{ SPLIT("\\\\p{Nonsense}"), GT_EFORMAT, "malformed" },
+};
+
+static void test_refusals(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(refusals) / sizeof(*refusals); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_bpe *bpe;
+		int rc = gt_bpe_parse(&bpe, refusals[i].json, strlen(refusals[i].json), &err);
+
+		if (rc != refusals[i].code || bpe || !strstr(err.text, refusals[i].text) ||
+		    strchr(err.text, '\n'))
+			fail_msg("row %zu: %d, '%s'", i, rc, err.text);
+	}
+}
+
+/* A text of many chunks has the ids of its parts, wherever these are cut. */
+static void test_chunks(void **state)
+{
+	static const char *const tokenizers[] = {
+		"{" BYTE_LEVEL "," MODEL("") "}",
+		"{" MODEL("") "}",
+		/* Guesses are wrong: words of 7 bytes begin where the one before ends. */
+		SPLIT("[abc ]{7}"),
+		"{\"pre_tokenizer\":{\"type\":\"ByteLevel\"}," MODEL("") "}",
+	};
+	enum { SIZE = 3000017 };
+	char *text = malloc(SIZE);
+
+	(void)state;
+	assert_non_null(text);
+	for (size_t i = 0; i < SIZE; i++)
+		text[i] = "abcab c"[(i * 2654435761u >> 7) % 7];
+	for (size_t i = 0; i < sizeof(tokenizers) / sizeof(*tokenizers); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_bpe_ids all = { 0 };
+		struct gt_bpe_worker *w;
+		struct gt_bpe *bpe;
+		/* As one chunk. */
+		struct gt_bpe_chunk one = { .p = (unsigned char *)text, .n = SIZE, .until = SIZE };
+
+		assert_int_equal(gt_bpe_parse(&bpe, tokenizers[i], strlen(tokenizers[i]), &err), 0);
+		text[0] = ' ';
+		assert_int_equal(gt_bpe_worker_open(&w, bpe, &err), 0);
+		assert_int_equal(bpe->bytes ? gt_bpe_split_bytes(w, &one, &err)
+		                            : gt_bpe_split_chars(w, &one, &err),
+		    0);
+		assert_int_equal(
+		    gt_bpe_encode(bpe, text, SIZE, collect, NULL, &all, NULL, &err), 0);
+		assert_int_equal(all.count, one.ids.count);
+		assert_memory_equal(all.ids, one.ids.ids, all.count * sizeof(*all.ids));
+		free(all.ids);
+		free(one.ids.ids);
+		gt_bpe_worker_close(w);
+		gt_bpe_close(bpe);
+	}
+	free(text);
+}
+
+/* Merging a long word with a heap gives what looking at all pairs gives. */
+static void test_long_words(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_bpe_scratch s = { 0 };
+	struct gt_bpe *bpe;
+	const char *json = "{" BYTE_LEVEL "," MODEL("") "}";
+
+	(void)state;
+	assert_int_equal(gt_bpe_parse(&bpe, json, strlen(json), &err), 0);
+	for (size_t n = 1; n < 300; n++) {
+		uint32_t plain[300];
+		size_t kept = n, count = n;
+
+		assert_int_equal(gt_bpe_scratch_reserve(&s, n, &err), 0);
+		for (size_t i = 0; i < n; i++)
+			plain[i] = s.ids[i] = (uint32_t)((i * i + n * i / 3) % 3);
+		for (;;) {
+			const struct gt_bpe_merge *best = NULL;
+			size_t at = 0;
+
+			for (size_t i = 0; i + 1 < kept; i++) {
+				const struct gt_bpe_merge *m =
+				    gt_bpe_merges_find(&bpe->vocab, plain[i], plain[i + 1]);
+
+				if (m && (!best || m->rank < best->rank)) {
+					best = m;
+					at = i;
+				}
+			}
+			if (!best)
+				break;
+			plain[at] = best->id;
+			memmove(plain + at + 1, plain + at + 2, (kept - at - 2) * sizeof(*plain));
+			kept--;
+		}
+		assert_int_equal(gt_bpe_merge_word(&bpe->vocab, &s, &count, &err), 0);
+		assert_int_equal(count, kept);
+		assert_memory_equal(s.ids, plain, kept * sizeof(*plain));
+	}
+	gt_bpe_scratch_release(&s);
+	gt_bpe_close(bpe);
+}
+
+static void test_repair(void **state)
+{
+	static const struct {
+		const char *text, *repaired;
+		int parts;
+	} rows[] = {
+		{ "plain text", NULL, 0 },
+		{ "\xC3\xA9t\xC3\xA9 \xF0\x9F\x98\x80", NULL, 0 },
+		{ "a\xFFz", "a\xEF\xBF\xBDz", 1 },
+		{ "\xC3\xC3\xA9", "\xEF\xBF\xBD\xC3\xA9", 1 },
+		{ "long enough\xE2\x82", "long enough\xEF\xBF\xBD", 1 },
+		{ "\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD", 3 },
+		{ "\xF0\x9F\x98x", "\xEF\xBF\xBDx", 1 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		unsigned char *out;
+		size_t size;
+		int64_t parts;
+
+		assert_int_equal(
+		    gt_bpe_repair(&out, &size, &parts, (const unsigned char *)rows[i].text,
+		        strlen(rows[i].text), &err),
+		    0);
+		assert_int_equal(parts, rows[i].parts);
+		assert_int_equal(!out, !rows[i].repaired);
+		if (out) {
+			assert_int_equal(size, strlen(rows[i].repaired));
+			assert_memory_equal(out, rows[i].repaired, size);
+		}
+		free(out);
+	}
+}
+
+/* What two tokenizers say of their files, and folders that hold none. */
+static void test_files(void **state)
+{
+	struct gt_err err = GT_ERR_INIT;
+	struct fixture f;
+	struct gt_bpe *bpe;
+
+	(void)state;
+	fixture_open(&f);
+	assert_int_equal(
+	    gt_bpe_open(&bpe, (struct gt_file_name){ .path = f.folder }, &err), GT_EIO);
+	assert_non_null(strstr(err.text, "holds no tokenizer"));
+	put_text(&f, "vocab.json", "{" TOKENS ",\"<|endoftext|>\":9}");
+	put_text(&f, "merges.txt", "#version: 0.2\na b\n\xC4\xA0 a\nb c\nab c\n");
+	assert_int_equal(gt_bpe_open(&bpe, (struct gt_file_name){ .path = f.folder }, &err), 0);
+	assert_string_equal(encode(bpe, "abc<|endoftext|> ab", 19), "4 9 6 3");
+	assert_int_equal(gt_bpe_size(bpe), 10);
+	gt_bpe_close(bpe);
+	put_text(&f, "merges.txt", "a b\na\n");
+	assert_int_equal(
+	    gt_bpe_open(&bpe, (struct gt_file_name){ .path = f.folder }, &err), GT_EFORMAT);
+	assert_non_null(strstr(err.text, "merges.txt: line 2"));
+	put_text(&f, "tokenizer.json", "{");
+	assert_int_equal(
+	    gt_bpe_open(&bpe, (struct gt_file_name){ .path = f.folder }, &err), GT_EFORMAT);
+	fixture_close(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_encodings),
+		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_chunks),
+		cmocka_unit_test(test_long_words),
+		cmocka_unit_test(test_repair),
+		cmocka_unit_test(test_files),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
