@@ -3,11 +3,13 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "cmd/eval_options.h"
 #include "cmd/eval_report.h"
 #include "cmd/json_out.h"
 #include "cmd/ranks.h"
+#include "lib/base/progress.h"
 #include "lib/base/text.h"
 
 /* How fast it was goes with the progress: results are the same in every run. */
@@ -65,6 +67,23 @@ static int print(const struct gt_eval_cli *cli, const struct gt_metrics *m, cons
 	return gt_cmd_print_json(out, 0, err);
 }
 
+/* A large text is tokenized first, which takes time. */
+static int open_eval(
+    struct gt_eval **out, struct gt_cmd_env *env, const struct gt_eval_cli *cli, struct gt_err *err)
+{
+	struct gt_progress progress = {
+		.stream = stderr, .color = env->log.color, .lent = gt_cmd_lent_columns()
+	};
+	int rc;
+
+	progress.terminal =
+	    (progress.lent || gt_cmd_can_draw(STDERR_FILENO)) && env->log.level >= GT_LOG_NORMAL;
+	env->log.progress = &progress;
+	rc = gt_eval_open(out, &cli->eval, &env->log, err);
+	env->log.progress = NULL;
+	return rc;
+}
+
 /* Evaluate as one rank of `comm`, or alone; rank 0 prints. */
 static int evaluate(
     struct gt_cmd_env *env, void *self, const struct gt_comm *comm, struct gt_err *err)
@@ -78,7 +97,7 @@ static int evaluate(
 	cli->eval.host_ranks = comm->world.local_size;
 	cli->eval.host_rank = comm->world.local_rank;
 	gt_cmd_set_threads(cli->threads);
-	rc = gt_eval_open(&e, &cli->eval, &env->log, err);
+	rc = open_eval(&e, env, cli, err);
 	if (!rc)
 		rc = gt_eval_run(e, &metrics, err);
 	if (!rc && !comm->world.rank) {
@@ -114,6 +133,7 @@ int gt_cmd_eval(int argc, char **argv)
 	if (status != GT_CMD_GO)
 		return status;
 	cli.eval.way = gt_comm_way(cli.comm.backend);
+	cli.eval.vocab = cli.tokenizer ? cli.tokenizer : cli.eval.vocab;
 	cli.eval.how.top = cli.per_class || cli.confusion || cli.predictions; /* the best */
 	rc = gt_opts_require(&env.opts, &err);
 	return gt_cmd_end_job(&env, &job, argc, argv, rc, &err);

@@ -21,7 +21,11 @@ static const struct gt_opt table[] = {
 	    .complete = GT_COMPLETE_DATA, .flags = GT_OPT_REQUIRED },
 	{ "vocab", 0, GT_OPT_STRING, RUN(vocab), "FILE", "vocabulary that training wrote",
 	    .otherwise = "the one in the run directory of --ckpt",
-	    .complete = GT_COMPLETE_FILE },
+	    .complete = GT_COMPLETE_FILE, .excludes = "tokenizer" },
+	{ "tokenizer", 0, GT_OPT_STRING, AT(tokenizer), "TOKENIZER",
+	    "tokenizer.json, or a folder with it or with GPT-2's vocab.json and merges.txt",
+	    .otherwise = "the one in the run directory of --ckpt", .complete = GT_COMPLETE_FILE,
+	    .excludes = "vocab" },
 
 	{ .type = GT_OPT_HEADING, .help = "What to print" },
 	{ "per-class", 0, GT_OPT_FLAG, AT(per_class),

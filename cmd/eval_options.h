@@ -14,6 +14,7 @@ struct gt_eval_cli {
 	struct gt_eval_options eval;
 	struct gt_comm_options comm;
 	bool per_class, confusion;
+	const char *tokenizer;   /* in place of eval.vocab; NULL: not given */
 	const char *predictions; /* a file to write */
 	int nproc;
 	int64_t threads; /* 0: one per core */

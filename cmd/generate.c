@@ -21,6 +21,8 @@ struct generation {
 	int32_t *prompt;
 	size_t prompt_count;
 	FILE *out; /* where the text goes: standard output, or memory for --json */
+	struct gt_token_writer writer;
+	struct gt_log *log;
 };
 
 static void release(struct generation *g)
@@ -51,8 +53,10 @@ static int encode_prompt(struct generation *g, struct gt_err *err)
 	int rc = gt_tokenizer_encode(
 	    g->tokenizer, prompt, strlen(prompt), &g->prompt, &g->prompt_count, &unknown);
 
-	if (rc == GT_EFORMAT && g->default_prompt)
+	if ((rc == GT_EFORMAT || !g->prompt_count) && g->default_prompt) {
+		free(g->prompt);
 		return begin_with_first_token(g, err);
+	}
 	if (rc)
 		*err = unknown;
 	return rc;
@@ -60,25 +64,42 @@ static int encode_prompt(struct generation *g, struct gt_err *err)
 
 /* ---- the steps of the session ---- */
 
-/* That of --vocab, or of the checkpoint, or of its run. */
+/* Another tokenizer than the model's may be meant, if the user has named it. */
+static int check_tokenizer(const struct generation *g, const struct gt_data_description *trained_on,
+    struct gt_file_name file, struct gt_err *err)
+{
+	int rc = gt_tokenizer_check(g->tokenizer, trained_on, file, err);
+
+	if (rc != GT_EINVAL)
+		return rc;
+	gt_log_warn(g->log, "%s", err->text);
+	return 0;
+}
+
+/* That of --vocab or --tokenizer, or of the checkpoint, or of its run. */
 static int open_tokenizer(struct generation *g, struct gt_err *err)
 {
+	const char *given = g->cli->tokenizer ? g->cli->tokenizer : g->cli->vocab;
 	struct gt_data_description trained_on;
 	struct gt_file_name file;
 	int rc = gt_run_source_describe(&trained_on, &g->source, err);
 
 	if (rc)
 		return rc;
-	gt_run_source_choose_vocab(&trained_on, &file, &g->source, g->cli->vocab);
+	gt_run_source_choose_vocab(&trained_on, &file, &g->source, given);
 	if (trained_on.tokenizer)
 		rc = gt_tokenizer_copy(&g->tokenizer, trained_on.tokenizer, err);
 	else if (file.path)
 		rc = gt_tokenizer_open(&g->tokenizer, file, err);
-	else {
+	else if (!*trained_on.tokenizer_digest) {
 		gt_err_set(err, GT_EINVAL,
 		    "--vocab is missing, and '%s' has no vocab.json beside it", g->source.path);
-		rc = gt_err_hint(err, "--vocab FILE: the vocab.json of the run that trained it");
+		rc = gt_err_hint(err,
+		    "--vocab FILE: the vocab.json of the run that trained it; "
+		    "--tokenizer DIR: the tokenizer of a model of another program");
 	}
+	if (!rc)
+		rc = check_tokenizer(g, &trained_on, file, err);
 	gt_data_description_release(&trained_on);
 	return rc;
 }
@@ -155,12 +176,11 @@ static int open_session(struct generation *g, struct gt_err *err)
 
 static int emit(void *self, int32_t id, struct gt_err *err)
 {
-	const struct generation *g = self;
-	size_t length;
-	const char *text = gt_tokenizer_text(g->tokenizer, id, &length);
+	struct generation *g = self;
 
 	/* A model may have more tokens than the vocabulary; such a token has no text. */
-	if (text && (fwrite(text, 1, length, g->out) != length || fflush(g->out)))
+	gt_token_writer_put(&g->writer, id);
+	if (ferror(g->out) || fflush(g->out))
 		return gt_err_sys(err, "cannot write the text");
 	return 0;
 }
@@ -181,8 +201,11 @@ static int write_text(struct generation *g, const struct gt_generate_cli *cli, s
 {
 	int rc;
 
+	/* The prompt was the beginning of the text. */
+	g->writer = (struct gt_token_writer){ .tok = g->tokenizer, .out = g->out, .begun = true };
 	fputs(cli->prompt, g->out);
 	rc = gt_generate(&g->generator, cli->tokens, &cli->sampling, emit, g, err);
+	gt_token_writer_end(&g->writer);
 	return rc == GT_EDIVERGED ? explain(g, err) : rc;
 }
 
@@ -242,8 +265,8 @@ static int write_json(struct generation *g, const struct gt_generate_cli *cli, s
 int gt_cmd_generate(int argc, char **argv)
 {
 	struct gt_generate_cli cli;
-	struct generation g = { .cli = &cli, .out = stdout };
 	struct gt_cmd_env env;
+	struct generation g = { .cli = &cli, .out = stdout, .log = &env.log };
 	struct gt_err err = GT_ERR_INIT;
 	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
 

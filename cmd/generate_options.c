@@ -15,7 +15,12 @@ static const struct gt_opt table[] = {
 	    .otherwise = "what the run directory of --ckpt says",
 	    .complete = GT_COMPLETE_MODEL },
 	{ "vocab", 0, GT_OPT_STRING, AT(vocab), "FILE", "vocabulary that training wrote",
-	    .otherwise = "the one in the run directory of --ckpt", .complete = GT_COMPLETE_FILE },
+	    .otherwise = "the one in the run directory of --ckpt", .complete = GT_COMPLETE_FILE,
+	    .excludes = "tokenizer" },
+	{ "tokenizer", 0, GT_OPT_STRING, AT(tokenizer), "TOKENIZER",
+	    "tokenizer.json, or a folder with it or with GPT-2's vocab.json and merges.txt",
+	    .otherwise = "the one in the run directory of --ckpt", .complete = GT_COMPLETE_FILE,
+	    .excludes = "vocab" },
 
 	{ .type = GT_OPT_HEADING, .help = "Text" },
 	{ "prompt", 0, GT_OPT_STRING, AT(prompt), "TEXT", "text to go on from", .initial = "\n",

@@ -186,6 +186,11 @@ _gtrain()
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
+	eval:--tokenizer) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
 	eval:--predictions) 
 		compopt -o filenames
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
@@ -228,6 +233,11 @@ _gtrain()
 		;;
 	generate:--model) _gtrain_spec model "$typed"; return ;;
 	generate:--vocab) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	generate:--tokenizer) 
 		compopt -o filenames
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
@@ -355,7 +365,7 @@ _gtrain()
 		fi
 		words='--ckpt --model --read --top --csv --map --strict --batch --amp --device --threads --workers --nproc --backend --timeout --json --quiet --verbose --color --help '
 		;;
-	generate:*) words='--ckpt --model --vocab --prompt --tokens --temperature --top-k --top-p --seed --device --threads --json --quiet --verbose --color --help ' ;;
+	generate:*) words='--ckpt --model --vocab --tokenizer --prompt --tokens --temperature --top-k --top-p --seed --device --threads --json --quiet --verbose --color --help ' ;;
 	bench-allreduce:*) words='--nproc --sizes --device --dtype --buffers --backend --rounds --timeout --csv --json --quiet --verbose --color --help ' ;;
 	bench-ckpt:*) 
 		if [[ $cur != -* ]]; then

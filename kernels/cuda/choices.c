@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "lib/base/file.h"
-#include "lib/base/folder.h"
 #include "lib/base/mem.h"
+#include "lib/base/user_cache.h"
 
 enum {
 	WORDS = sizeof(struct gt_choice) / sizeof(uint64_t),
@@ -90,26 +90,11 @@ static void put(const char *name, const char *key, const struct gt_choice *choic
 /* The path of a file in the user's cache, yours to free(); NULL: there is no such folder. */
 static char *path_of(const char *name, const char *suffix)
 {
-	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	struct gt_err ignored = GT_ERR_INIT;
+	char *whole = gt_asprintf(GT_ERR_IGNORED, "%s%s", name, suffix);
+	char *path = whole ? gt_user_cache_path(whole) : NULL;
 
-	if (cache && *cache == '/')
-		return gt_asprintf(&ignored, "%s/gtrain/%s%s", cache, name, suffix);
-	if (home && *home == '/')
-		return gt_asprintf(&ignored, "%s/.cache/gtrain/%s%s", home, name, suffix);
-	return NULL;
-}
-
-static void make_folder(const char *path)
-{
-	struct gt_err ignored = GT_ERR_INIT;
-	char *folder = gt_strdup(path, &ignored), *end = folder ? strrchr(folder, '/') : NULL;
-
-	if (end) {
-		*end = '\0';
-		gt_make_dirs(folder, &ignored);
-	}
-	free(folder);
+	free(whole);
+	return path;
 }
 
 /* The lock goes with the descriptor, so a process that is killed leaves it. */
@@ -120,7 +105,7 @@ static void lock_file(const char *name)
 
 	if (!path || choices.fd >= 0)
 		goto out;
-	make_folder(path);
+	gt_user_cache_make(path, GT_ERR_IGNORED);
 	choices.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
 	for (int i = 0; choices.fd >= 0 && i < TRIES; i++) {
 		if (!flock(choices.fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)

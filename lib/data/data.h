@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "lib/base/folder.h"
 #include "lib/base/setting.h"
@@ -56,6 +57,7 @@ const struct gt_data_form *gt_data_form(int i);
 
 struct gt_dataset;
 struct gt_data_description;
+struct gt_log;
 
 /* What the data set needs to know from outside its own SPEC. Zero means "not known". */
 struct gt_data_request {
@@ -65,8 +67,11 @@ struct gt_data_request {
 	uint64_t seed;               /* the run's seed: `random` is made from it */
 	/* Limit of the memory that the data set may take; mapped files do not count. */
 	uint64_t memory_bytes;
-	/* text: read the vocabulary from this file; path NULL: make one from the text. */
+	/* text: read the vocabulary from this file (gt_tokenizer_open()); path NULL: make one from
+	 * the text. */
 	struct gt_file_name vocab;
+	struct gt_log
+	    *log; /* is told of long work, with the log's progress; NULL: nobody watches */
 	/* The training data, described (NULL: this data set is read on its own). Tokens and classes
 	 * get the numbers that their names have there; all of those classes count, present or not.
 	 * Images get the size and normalization of the description, unless the spec overrules them.
@@ -150,11 +155,14 @@ int gt_dataset_read(struct gt_dataset *data, int64_t index, const struct gt_draw
  * alone. */
 const char *gt_dataset_sample_name(const struct gt_dataset *data, int64_t index);
 
-/* Text: write the vocabulary as JSON ({"level":"char","tokens":["\n"," ",...]} or
- * {"level":"byte"}) so that generation needs nothing but the run directory. Atomic. A data set
- * that has no vocabulary writes nothing and succeeds. */
+/* Text: write the vocabulary as JSON ({"level":"char","tokens":["\n"," ",...]},
+ * {"level":"byte"}, or the tokenizer's tokenizer.json as it was) so that generation needs nothing
+ * but the run directory. Atomic. A data set that has no vocabulary writes nothing and succeeds. */
 int gt_dataset_save_vocab(
     const struct gt_dataset *data, struct gt_file_name file, struct gt_err *err);
+
+/* What that file is called: "vocab.json", "tokenizer.json"; NULL: there is no vocabulary. */
+const char *gt_dataset_vocab_name(const struct gt_dataset *data);
 
 void gt_dataset_close(struct gt_dataset *data);
 
@@ -162,7 +170,9 @@ void gt_dataset_close(struct gt_dataset *data);
 
 struct gt_tokenizer;
 
-/* Read a vocabulary that gt_dataset_save_vocab() wrote. */
+/* Read a vocabulary that gt_dataset_save_vocab() wrote; or a tokenizer of byte-pair encoding, as
+ * other programs write them: tokenizer.json, or a folder with that, or with vocab.json and
+ * merges.txt (GPT-2). Which of its fields are supported stands in lib/data/bpe/bpe.h. */
 int gt_tokenizer_open(struct gt_tokenizer **out, struct gt_file_name file, struct gt_err *err);
 int gt_tokenizer_copy(
     struct gt_tokenizer **out, const struct gt_tokenizer *tok, struct gt_err *err);
@@ -170,10 +180,30 @@ int gt_tokenizer_size(const struct gt_tokenizer *tok);
 /* Text (UTF-8) to ids, yours to free(). An unknown character is an error that names it. */
 int gt_tokenizer_encode(const struct gt_tokenizer *tok, const char *text, size_t length,
     int32_t **ids, size_t *count, struct gt_err *err);
+/* SHA-256 of a tokenizer of byte-pair encoding, in hexadecimal; "" for characters and bytes. */
+const char *gt_tokenizer_digest(const struct gt_tokenizer *tok);
 /* One id's bytes, borrowed; *length bytes, no terminator promised for byte level. NULL if out of
  * range. */
 const char *gt_tokenizer_text(const struct gt_tokenizer *tok, int32_t id, size_t *length);
 void gt_tokenizer_close(struct gt_tokenizer *tok);
+
+/*
+ * Text that is written token by token. A token of byte-pair encoding may end within a character:
+ * its bytes are held back until the character is whole; those that become none are written as
+ * U+FFFD. Tokens of bytes are written as they are. `tok` and `out` are the caller's.
+ */
+struct gt_token_writer {
+	const struct gt_tokenizer *tok;
+	FILE *out;
+	bool begun; /* false: the next token begins the text, where some have a space less */
+	unsigned char held[4];
+	int held_count;
+};
+
+/* An id without text is nothing. Whether the stream took it, its owner asks. */
+void gt_token_writer_put(struct gt_token_writer *w, int32_t id);
+/* What is held back will not become a character any more. */
+void gt_token_writer_end(struct gt_token_writer *w);
 
 /* ---- sampler: lib/data/sampler.c ---- */
 

@@ -296,6 +296,13 @@ int gt_dataset_save_vocab(
 	return ops->save_vocab ? ops->save_vocab(data->source, file, err) : 0;
 }
 
+const char *gt_dataset_vocab_name(const struct gt_dataset *data)
+{
+	const struct gt_source_ops *ops = data->source->ops;
+
+	return ops->vocab_name ? ops->vocab_name(data->source) : NULL;
+}
+
 void gt_dataset_close(struct gt_dataset *data)
 {
 	if (!data)

@@ -38,6 +38,9 @@ void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *
 	};
 	memcpy(out->mean, info->mean, sizeof(out->mean));
 	memcpy(out->std, info->std, sizeof(out->std));
+	if (out->tokenizer)
+		memcpy(out->tokenizer_digest, gt_tokenizer_digest(out->tokenizer),
+		    strlen(gt_tokenizer_digest(out->tokenizer)) + 1);
 }
 
 void gt_data_description_release(struct gt_data_description *d)
@@ -45,6 +48,27 @@ void gt_data_description_release(struct gt_data_description *d)
 	gt_arena_release(&d->arena);
 	gt_tokenizer_close(d->own);
 	*d = (struct gt_data_description){ 0 };
+}
+
+int gt_tokenizer_check(const struct gt_tokenizer *tok, const struct gt_data_description *like,
+    struct gt_file_name from, struct gt_err *err)
+{
+	if (!like || !*like->tokenizer_digest)
+		return 0;
+	if (!tok) {
+		gt_err_set(err, GT_EIO, "the tokenizer that the model was trained with is missing");
+		return gt_err_hint(err,
+		    "{tokenizer} DIR, for training tokenizer=DIR: its run has a tokenizer.json");
+	}
+	if (!strcmp(like->tokenizer_digest, gt_tokenizer_digest(tok)))
+		return 0;
+	if (from.folder) {
+		gt_err_set(err, GT_EFORMAT,
+		    "'%s' is not the tokenizer that the model was trained with", from.path);
+		return gt_err_hint(err, "the file was changed; put it back, or name another");
+	}
+	return gt_err_set(err, GT_EINVAL, "the model was trained with another tokenizer than '%s'",
+	    from.path ? from.path : "this");
 }
 
 /* ---- writing ---- */
@@ -120,7 +144,8 @@ json_t *gt_data_description_to_json(
 	if (!rc && d->feature_names)
 		rc = json_object_set_new(
 		    json, "feature-names", names_to_json(d->feature_names, d->features));
-	if (!rc && whole && d->tokenizer)
+	/* A digest is short: config.json has it, too. */
+	if (!rc && (whole || *d->tokenizer_digest) && d->tokenizer)
 		rc = json_object_set_new(json, "vocab", gt_tokenizer_to_json(d->tokenizer));
 	if (!rc)
 		return json;
@@ -232,8 +257,17 @@ static int read_image(struct gt_data_description *d, const json_t *json, struct 
 
 static int read_vocab(struct gt_data_description *d, const json_t *json, struct gt_err *err)
 {
+	const char *level = json_string_value(json_object_get(json, "level"));
+	const char *digest = json_string_value(json_object_get(json, "sha256"));
+
 	if (!json)
 		return 0;
+	if (level && !strcmp(level, gt_tokenizer_levels[GT_LEVEL_BPE])) {
+		if (!digest || strlen(digest) != GT_DATA_DIGEST - 1)
+			return malformed("sha256", "a digest of 64 digits", err);
+		memcpy(d->tokenizer_digest, digest, GT_DATA_DIGEST);
+		return 0;
+	}
 	if (gt_tokenizer_from_json(&d->own, json, err))
 		return gt_err_prefix(err, "'vocab'");
 	d->tokenizer = d->own;

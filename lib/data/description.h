@@ -8,6 +8,8 @@
 #include "lib/base/mem.h"
 #include "lib/data/data.h"
 
+enum { GT_DATA_DIGEST = 65 }; /* SHA-256 in hexadecimal, with its end */
+
 /* The properties that all data for one model must share. A zeroed struct knows none. */
 struct gt_data_description {
 	bool kind_known;
@@ -20,8 +22,10 @@ struct gt_data_description {
 	int features;                         /* vectors; 0: not known */
 	const char *const *feature_names;     /* [features]; NULL: columns have no names */
 	const struct gt_tokenizer *tokenizer; /* text; NULL: not known here */
-	struct gt_arena arena;                /* names that were read from JSON, */
-	struct gt_tokenizer *own;             /* and the tokenizer; or NULL */
+	/* Of a tokenizer of byte pairs, whose file a run keeps; "": not known, or another. */
+	char tokenizer_digest[GT_DATA_DIGEST];
+	struct gt_arena arena;    /* names that were read from JSON, */
+	struct gt_tokenizer *own; /* and the tokenizer; or NULL */
 };
 
 /* Describe an open data set. Names and tokenizer are borrowed from it: nothing to release. */
@@ -41,6 +45,15 @@ int gt_data_description_from_json(
  * GT_EINVAL, GT_ENOMEM; *out is zeroed. */
 int gt_data_description_from_spec(
     struct gt_data_description *out, const char *spec, struct gt_err *err);
+
+/*
+ * Compare a tokenizer with the one of the description, by their digests. GT_EFORMAT: it came out of
+ * the run's folder (`from` has one) and is another; GT_EINVAL: so is one that the user has named,
+ * which may be meant; or `tok` is NULL, though the description has a digest: the tokenizer is
+ * missing, GT_EIO. Either may be NULL.
+ */
+int gt_tokenizer_check(const struct gt_tokenizer *tok, const struct gt_data_description *like,
+    struct gt_file_name from, struct gt_err *err);
 
 void gt_data_description_release(struct gt_data_description *d);
 

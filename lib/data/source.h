@@ -27,6 +27,7 @@ struct gt_source_ops {
 	/* The name of a sample, borrowed; NULL: samples have numbers alone. */
 	const char *(*name)(const struct gt_source *self, int64_t index);
 	/* NULL: has no vocabulary. */
+	const char *(*vocab_name)(const struct gt_source *self);
 	int (*save_vocab)(
 	    const struct gt_source *self, struct gt_file_name file, struct gt_err *err);
 	void (*close)(struct gt_source *self);

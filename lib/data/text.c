@@ -8,14 +8,17 @@
 #include "lib/base/mem.h"
 #include "lib/base/philox.h"
 #include "lib/base/text.h"
+#include "lib/data/ids.h"
 #include "lib/data/source.h"
 #include "lib/data/tokenizer.h"
 
 struct text {
 	struct gt_source source;
 	struct gt_tokenizer *tok;
-	int width;    /* bytes that hold one token: 1, 2 or 4 */
-	void *tokens; /* [source.length] */
+	int width;          /* bytes that hold one token: 1, 2 or 4 */
+	const void *tokens; /* [source.length] */
+	void *own;          /* these, where they are characters or bytes; */
+	struct gt_ids ids;  /* of byte pairs, they lie here */
 };
 
 /* The files of a text while it is being read. */
@@ -156,11 +159,11 @@ static int check_size(
 static void put_token(struct text *t, int64_t i, int32_t id)
 {
 	if (t->width == 1)
-		((uint8_t *)t->tokens)[i] = (uint8_t)id;
+		((uint8_t *)t->own)[i] = (uint8_t)id;
 	else if (t->width == 2)
-		((uint16_t *)t->tokens)[i] = (uint16_t)id;
+		((uint16_t *)t->own)[i] = (uint16_t)id;
 	else
-		((int32_t *)t->tokens)[i] = id;
+		((int32_t *)t->own)[i] = id;
 }
 
 static int32_t get_token(const struct text *t, int64_t i)
@@ -207,16 +210,16 @@ static int encode_file(
 static int encode(struct text *t, const struct files *f, const struct gt_data_request *request,
     struct gt_err *err)
 {
-	int size = gt_tokenizer_size(t->tok), rc = 0;
 	int64_t at = 0;
+	int rc;
 
-	t->width = size <= 1 << 8 ? 1 : size <= 1 << 16 ? 2 : 4;
+	t->width = gt_ids_width(gt_tokenizer_size(t->tok));
 	rc = gt_data_check_memory(
 	    request, (uint64_t)t->source.length * (uint64_t)t->width, "the text", err);
 	if (rc)
 		return rc;
-	t->tokens = gt_calloc((size_t)t->source.length, (size_t)t->width, err);
-	if (!t->tokens)
+	t->tokens = t->own = gt_calloc((size_t)t->source.length, (size_t)t->width, err);
+	if (!t->own)
 		return GT_ENOMEM;
 	for (size_t i = 0; i < f->count && !rc; i++)
 		rc = encode_file(t, &f->maps[i], f->paths[i], &at, err);
@@ -276,6 +279,11 @@ static int read_text(struct gt_source *self, const struct gt_part *part, int64_t
 	return 0;
 }
 
+static const char *text_vocab_name(const struct gt_source *self)
+{
+	return gt_tokenizer_bpe(((const struct text *)self)->tok) ? "tokenizer.json" : "vocab.json";
+}
+
 static int save_text_vocab(
     const struct gt_source *self, struct gt_file_name file, struct gt_err *err)
 {
@@ -288,12 +296,14 @@ static void close_text(struct gt_source *self)
 
 	gt_arena_release(&self->names);
 	gt_tokenizer_close(t->tok);
-	free(t->tokens);
+	gt_ids_release(&t->ids);
+	free(t->own);
 	free(t);
 }
 
 static const struct gt_source_ops text_ops = { .read = read_text,
 	.samples_in = samples_in,
+	.vocab_name = text_vocab_name,
 	.save_vocab = save_text_vocab,
 	.close = close_text };
 
@@ -302,33 +312,84 @@ const struct gt_tokenizer *gt_text_tokenizer(const struct gt_source *source)
 	return source->ops == &text_ops ? ((const struct text *)source)->tok : NULL;
 }
 
-/* Settle the level from the options and from the vocabulary where there is one. */
-static int choose_level(struct text *t, const struct gt_spec *spec,
-    const struct gt_data_request *request, bool *bytes, struct gt_err *err)
+/* ---- the tokenizer ---- */
+
+/* The model's own vocabulary, or the one that was asked for. */
+static int open_known(struct text *t, const struct gt_data_request *request, struct gt_err *err)
 {
 	const struct gt_tokenizer *like = request->like ? request->like->tokenizer : NULL;
-	static const char *const levels[] = { "char", "byte", "bpe", NULL };
-	int level = 0, rc = gt_spec_choice(spec, "level", levels, &level, err);
+
+	if (like)
+		return gt_tokenizer_copy(&t->tok, like, err);
+	return request->vocab.path ? gt_tokenizer_open(&t->tok, request->vocab, err) : 0;
+}
+
+/* A tokenizer of the spec is that of the model, or there is no model yet. */
+static int open_given(
+    struct text *t, const char *path, const struct gt_data_request *request, struct gt_err *err)
+{
+	const char *trained = request->like ? request->like->tokenizer_digest : "";
+	struct gt_tokenizer *given;
+	bool same;
+	int rc = gt_tokenizer_new_bpe(&given, (struct gt_file_name){ .path = path }, err);
 
 	if (rc)
 		return rc;
-	if (level == 2 || gt_spec_value(spec, "tokenizer")) {
-		gt_err_set(err, GT_ENOTSUP, "text of level bpe is not supported");
-		return gt_err_hint(err, "level=char and level=byte are");
-	}
-	*bytes = level == 1;
-	if (like)
-		rc = gt_tokenizer_copy(&t->tok, like, err);
-	else if (request->vocab.path)
-		rc = gt_tokenizer_open(&t->tok, request->vocab, err);
-	if (rc || !t->tok)
-		return rc;
-	if (gt_spec_value(spec, "level") && *bytes != gt_tokenizer_is_bytes(t->tok))
-		return gt_err_set(err, GT_EINVAL, "level=%s, but the vocabulary is of level %s",
-		    levels[level], *bytes ? "char" : "byte");
-	*bytes = gt_tokenizer_is_bytes(t->tok);
-	return 0;
+	if (t->tok)
+		trained = gt_tokenizer_digest(t->tok);
+	same = (!t->tok && !*trained) || !strcmp(trained, gt_tokenizer_digest(given));
+	gt_tokenizer_close(t->tok);
+	t->tok = given;
+	if (same)
+		return 0;
+	gt_err_set(err, GT_EINVAL,
+	    "tokenizer=%s is not the tokenizer that the model was trained with", path);
+	return gt_err_hint(err, "leave out tokenizer= to read the text as in training");
 }
+
+/* The tokenizer of a run's folder must be the run's; one that the user names may be another. */
+static int check_digest(struct text *t, const struct gt_data_request *request, struct gt_err *err)
+{
+	int rc = gt_tokenizer_check(t->tok, request->like, request->vocab, err);
+
+	if (rc != GT_EINVAL)
+		return rc;
+	t->source.info.note = gt_arena_strdup(&t->source.names, err->text, err);
+	return t->source.info.note ? 0 : GT_ENOMEM;
+}
+
+/* Choose the tokenizer by the options, and by the vocabulary where there is one. */
+static int choose_level(struct text *t, const struct gt_spec *spec,
+    const struct gt_data_request *request, enum gt_tokenizer_level *level, struct gt_err *err)
+{
+	const char *given = gt_spec_value(spec, "tokenizer");
+	bool told = gt_spec_value(spec, "level");
+	int wanted = given ? GT_LEVEL_BPE : GT_LEVEL_CHAR;
+	int rc = gt_spec_choice(spec, "level", gt_tokenizer_levels, &wanted, err);
+
+	if (!rc && given && wanted != GT_LEVEL_BPE)
+		rc = gt_err_set(err, GT_EINVAL, "tokenizer=%s is for level=bpe", given);
+	if (!rc)
+		rc = open_known(t, request, err);
+	if (!rc && given)
+		rc = open_given(t, given, request, err);
+	if (rc)
+		return rc;
+	*level = (enum gt_tokenizer_level)wanted;
+	if (!t->tok && wanted != GT_LEVEL_BPE)
+		return gt_tokenizer_check(NULL, request->like, request->vocab, err);
+	if (!t->tok) {
+		gt_err_set(err, GT_EINVAL, "level=bpe needs a tokenizer");
+		return gt_err_hint(err, "tokenizer=DIR: a folder with tokenizer.json");
+	}
+	*level = gt_tokenizer_level(t->tok);
+	if (told && wanted != (int)*level)
+		return gt_err_set(err, GT_EINVAL, "level=%s, but the vocabulary is of level %s",
+		    gt_tokenizer_levels[wanted], gt_tokenizer_levels[*level]);
+	return check_digest(t, request, err);
+}
+
+/* ---- the text ---- */
 
 static int describe(struct text *t, const char *path, int block, struct gt_err *err)
 {
@@ -341,6 +402,7 @@ static int describe(struct text *t, const char *path, int block, struct gt_err *
 		return gt_err_hint(err, "use a longer text or a shorter block");
 	}
 	*info = (struct gt_data_info){ .kind = GT_DATA_TOKENS,
+		.note = info->note,
 		.block = block,
 		.classes = gt_tokenizer_size(t->tok),
 		.input_bytes = (size_t)block * sizeof(int32_t),
@@ -349,28 +411,70 @@ static int describe(struct text *t, const char *path, int block, struct gt_err *
 	return 0;
 }
 
+/* Characters and bytes are counted before they are kept. */
+static int read_plain(struct text *t, const struct files *files, bool bytes, const char *path,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	int rc = check_size(files, request, err);
+
+	if (!rc)
+		rc = measure(t, files, bytes, err);
+	if (!rc)
+		rc = describe(t, path, request->block > 0 ? request->block : 64, err);
+	return rc ? rc : encode(t, files, request, err);
+}
+
+/* Tell what the user may want to know of the ids, in place of an older note. */
+static int note_ids(struct text *t, struct gt_err *err)
+{
+	char note[600] = "";
+
+	if (t->ids.repaired)
+		snprintf(note, sizeof(note),
+		    "parts of the text that are not UTF-8 are read as U+FFFD: %lld",
+		    (long long)t->ids.repaired);
+	else if (t->ids.trouble)
+		snprintf(
+		    note, sizeof(note), "the tokens of the text are not kept: %s", t->ids.trouble);
+	if (!*note)
+		return 0;
+	t->source.info.note = gt_arena_strdup(&t->source.names, note, err);
+	return t->source.info.note ? 0 : GT_ENOMEM;
+}
+
+static int read_pairs(struct text *t, const struct files *files, const char *path,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	int rc =
+	    gt_ids_open(&t->ids, gt_tokenizer_bpe(t->tok), files->maps, files->count, request, err);
+
+	if (rc)
+		return gt_err_prefix(err, "'%s'", path);
+	t->width = t->ids.width;
+	t->tokens = t->ids.ids;
+	t->source.length = t->ids.count;
+	rc = note_ids(t, err);
+	return rc ? rc : describe(t, path, request->block > 0 ? request->block : 64, err);
+}
+
 static int open_text(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
 	struct text *t = gt_calloc(1, sizeof(*t), err);
+	enum gt_tokenizer_level level = GT_LEVEL_CHAR;
 	struct files files = { 0 };
-	bool bytes = false;
 	int rc;
 
 	if (!t)
 		return GT_ENOMEM;
 	t->source.ops = &text_ops;
-	rc = choose_level(t, spec, request, &bytes, err);
+	rc = choose_level(t, spec, request, &level, err);
 	if (!rc)
 		rc = open_files(&files, spec->path, err);
-	if (!rc)
-		rc = check_size(&files, request, err);
-	if (!rc)
-		rc = measure(t, &files, bytes, err);
-	if (!rc)
-		rc = describe(t, spec->path, request->block > 0 ? request->block : 64, err);
-	if (!rc)
-		rc = encode(t, &files, request, err);
+	if (!rc && level == GT_LEVEL_BPE)
+		rc = read_pairs(t, &files, spec->path, request, err);
+	else if (!rc)
+		rc = read_plain(t, &files, level == GT_LEVEL_BYTE, spec->path, request, err);
 	release_files(&files);
 	if (rc)
 		close_text(&t->source);
@@ -380,7 +484,9 @@ static int open_text(struct gt_source **out, const struct gt_spec *spec,
 }
 
 static const struct gt_setting settings[] = {
-	{ "level", "char|byte", "char", "a token is a character, or a byte of UTF-8" }, { 0 }
+	{ "level", "char|byte|bpe", "char", "a token is a character, a byte, or a tokenizer's" },
+	{ "tokenizer", "PATH", "that of the run", "bpe: a tokenizer.json, or a folder with one" },
+	{ 0 }
 };
 
 const struct gt_source_kind gt_text_kind = {

@@ -1,8 +1,9 @@
-/* tokenizer.c - characters or bytes to ids and back. */
+/* tokenizer.c - characters, bytes or byte pairs to ids and back. */
 #include "lib/data/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
@@ -18,6 +19,7 @@ struct token {
 };
 
 struct gt_tokenizer {
+	struct gt_bpe *bpe; /* NULL: the rest tells */
 	bool bytes;
 	int size;
 	struct token *tokens; /* [size] */
@@ -97,10 +99,35 @@ int gt_tokenizer_new_chars(struct gt_tokenizer **out, const uint8_t *seen, struc
 	return 0;
 }
 
+/* Takes `bpe`. */
+static int new_bpe(struct gt_tokenizer **out, struct gt_bpe *bpe, struct gt_err *err)
+{
+	*out = gt_calloc(1, sizeof(**out), err);
+	if (!*out) {
+		gt_bpe_close(bpe);
+		return GT_ENOMEM;
+	}
+	(*out)->bpe = bpe;
+	(*out)->size = gt_bpe_size(bpe);
+	return 0;
+}
+
+int gt_tokenizer_new_bpe(struct gt_tokenizer **out, struct gt_file_name file, struct gt_err *err)
+{
+	struct gt_bpe *bpe;
+	int rc = gt_bpe_open(&bpe, file, err);
+
+	*out = NULL;
+	return rc ? rc : new_bpe(out, bpe, err);
+}
+
 int gt_tokenizer_copy(struct gt_tokenizer **out, const struct gt_tokenizer *tok, struct gt_err *err)
 {
-	struct gt_tokenizer *copy = *out = new_tokenizer(tok->size, tok->codes, err);
+	struct gt_tokenizer *copy;
 
+	if (tok->bpe)
+		return new_bpe(out, gt_bpe_share(tok->bpe), err);
+	copy = *out = new_tokenizer(tok->size, tok->codes, err);
 	if (!copy)
 		return GT_ENOMEM;
 	copy->bytes = tok->bytes;
@@ -108,6 +135,23 @@ int gt_tokenizer_copy(struct gt_tokenizer **out, const struct gt_tokenizer *tok,
 	memcpy(copy->tokens, tok->tokens, (size_t)tok->size * sizeof(*tok->tokens));
 	memcpy(copy->ids, tok->ids, tok->codes * sizeof(*tok->ids));
 	return 0;
+}
+
+const char *const gt_tokenizer_levels[] = { "char", "byte", "bpe", NULL };
+
+enum gt_tokenizer_level gt_tokenizer_level(const struct gt_tokenizer *tok)
+{
+	return tok->bpe ? GT_LEVEL_BPE : tok->bytes ? GT_LEVEL_BYTE : GT_LEVEL_CHAR;
+}
+
+const struct gt_bpe *gt_tokenizer_bpe(const struct gt_tokenizer *tok)
+{
+	return tok->bpe;
+}
+
+const char *gt_tokenizer_digest(const struct gt_tokenizer *tok)
+{
+	return tok->bpe ? gt_bpe_digest(tok->bpe) : "";
 }
 
 bool gt_tokenizer_is_bytes(const struct gt_tokenizer *tok)
@@ -151,7 +195,8 @@ static int read_json(struct gt_tokenizer **out, const json_t *json, struct gt_er
 		return gt_tokenizer_new_bytes(out, err);
 	if (level && !strcmp(level, "char"))
 		return read_tokens(out, json_object_get(json, "tokens"), err);
-	return gt_err_set(err, GT_EFORMAT, "\"level\" is neither \"char\" nor \"byte\"");
+	return gt_err_set(err, GT_EFORMAT,
+	    "\"level\" is neither \"char\" nor \"byte\", and there is no \"model\"");
 }
 
 int gt_tokenizer_from_json(struct gt_tokenizer **out, const json_t *json, struct gt_err *err)
@@ -167,13 +212,34 @@ int gt_tokenizer_from_json(struct gt_tokenizer **out, const json_t *json, struct
 	return rc;
 }
 
+/* Whether this is a folder, or a tokenizer.json: that has the entry "model", which a vocabulary of
+ * characters cannot hold, not as a token either. */
+static bool is_bpe(struct gt_file_name file)
+{
+	static const char key[] = "\"model\"";
+	struct gt_mapping map;
+	struct stat st;
+	bool found;
+
+	if (!file.folder && !stat(file.path, &st) && S_ISDIR(st.st_mode))
+		return true;
+	if (gt_map_at(&map, file, GT_ERR_IGNORED))
+		return false;
+	found = map.data && memmem(map.data, map.size, key, sizeof(key) - 1);
+	gt_unmap(&map);
+	return found;
+}
+
 int gt_tokenizer_open(struct gt_tokenizer **out, struct gt_file_name file, struct gt_err *err)
 {
 	struct gt_mapping map;
 	json_error_t where;
 	json_t *json;
-	int rc = gt_map_at(&map, file, err);
+	int rc;
 
+	if (is_bpe(file))
+		return gt_tokenizer_new_bpe(out, file, err);
+	rc = gt_map_at(&map, file, err);
 	*out = NULL;
 	if (rc)
 		return rc;
@@ -221,6 +287,40 @@ int gt_tokenizer_unknown(uint32_t code, size_t offset, struct gt_err *err)
 	return gt_err_hint(err, "a vocabulary holds the characters of the text it was made from");
 }
 
+struct collected {
+	int32_t *ids;
+	size_t count;
+};
+
+static int collect(void *self, const int32_t *ids, size_t count, struct gt_err *err)
+{
+	struct collected *all = self;
+	int32_t *grown = gt_reallocarray(all->ids, all->count + count, sizeof(*ids), err);
+
+	if (!grown)
+		return GT_ENOMEM;
+	memcpy(grown + all->count, ids, count * sizeof(*ids));
+	all->ids = grown;
+	all->count += count;
+	return 0;
+}
+
+static int encode_bpe(const struct gt_bpe *bpe, const char *text, size_t length, int32_t **ids,
+    size_t *count, struct gt_err *err)
+{
+	struct collected all = { gt_calloc(1, sizeof(*all.ids), err), 0 };
+	int rc =
+	    all.ids ? gt_bpe_encode(bpe, text, length, collect, NULL, &all, NULL, err) : GT_ENOMEM;
+
+	if (rc) {
+		free(all.ids);
+		all = (struct collected){ 0 };
+	}
+	*ids = all.ids;
+	*count = all.count;
+	return rc;
+}
+
 int gt_tokenizer_encode(const struct gt_tokenizer *tok, const char *text, size_t length,
     int32_t **ids, size_t *count, struct gt_err *err)
 {
@@ -228,6 +328,8 @@ int gt_tokenizer_encode(const struct gt_tokenizer *tok, const char *text, size_t
 	int rc = 0;
 
 	*count = 0;
+	if (tok->bpe)
+		return encode_bpe(tok->bpe, text, length, ids, count, err);
 	*ids = gt_calloc(length, sizeof(**ids), err);
 	if (!*ids)
 		return GT_ENOMEM;
@@ -254,6 +356,10 @@ int gt_tokenizer_encode(const struct gt_tokenizer *tok, const char *text, size_t
 
 const char *gt_tokenizer_text(const struct gt_tokenizer *tok, int32_t id, size_t *length)
 {
+	size_t skip;
+
+	if (tok->bpe)
+		return gt_bpe_text(tok->bpe, id, false, length, &skip);
 	if (id < 0 || id >= tok->size)
 		return NULL;
 	*length = tok->tokens[id].length;
@@ -262,9 +368,13 @@ const char *gt_tokenizer_text(const struct gt_tokenizer *tok, int32_t id, size_t
 
 json_t *gt_tokenizer_to_json(const struct gt_tokenizer *tok)
 {
-	json_t *list, *json = json_pack("{s:s}", "level", tok->bytes ? "byte" : "char");
+	json_t *list,
+	    *json = json_pack("{s:s}", "level", gt_tokenizer_levels[gt_tokenizer_level(tok)]);
 
-	if (tok->bytes || !json)
+	if (tok->bpe && json &&
+	    json_object_set_new(json, "sha256", json_string(gt_tokenizer_digest(tok))))
+		goto failed;
+	if (tok->bytes || tok->bpe || !json)
 		return json;
 	list = json_array();
 	if (!list || json_object_set_new(json, "tokens", list))
@@ -279,12 +389,28 @@ failed:
 	return NULL;
 }
 
+static int save_bpe(const struct gt_bpe *bpe, struct gt_file_name name, struct gt_err *err)
+{
+	struct gt_atomic_file file;
+	size_t size;
+	const char *source = gt_bpe_source(bpe, &size);
+	int rc = gt_atomic_open_at(&file, name, err);
+
+	if (rc)
+		return rc;
+	fwrite(source, 1, size, file.stream);
+	return gt_atomic_commit(&file, err);
+}
+
 int gt_tokenizer_save(const struct gt_tokenizer *tok, struct gt_file_name name, struct gt_err *err)
 {
 	struct gt_atomic_file file;
-	json_t *json = gt_tokenizer_to_json(tok);
+	json_t *json;
 	int rc;
 
+	if (tok->bpe)
+		return save_bpe(tok->bpe, name, err);
+	json = gt_tokenizer_to_json(tok);
 	if (!json)
 		return gt_err_set(err, GT_ENOMEM, "out of memory: the vocabulary");
 	rc = gt_atomic_open_at(&file, name, err);
@@ -302,6 +428,7 @@ void gt_tokenizer_close(struct gt_tokenizer *tok)
 {
 	if (!tok)
 		return;
+	gt_bpe_close(tok->bpe);
 	free(tok->tokens);
 	free(tok->ids);
 	free(tok);

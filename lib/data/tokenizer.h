@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/data/bpe/bpe.h"
 #include "lib/data/data.h"
 
 enum { GT_CODE_POINTS = 0x110000 };
@@ -17,6 +18,18 @@ int gt_tokenizer_new_bytes(struct gt_tokenizer **out, struct gt_err *err);
 /* Every code point whose bit is set in seen [GT_CODE_POINTS / 8], in ascending order. */
 int gt_tokenizer_new_chars(struct gt_tokenizer **out, const uint8_t *seen, struct gt_err *err);
 
+/* A tokenizer of byte-pair encoding: FILE or FOLDER. */
+int gt_tokenizer_new_bpe(struct gt_tokenizer **out, struct gt_file_name file, struct gt_err *err);
+
+/* The level that a text is read at: the place of this word in gt_tokenizer_levels. */
+enum gt_tokenizer_level { GT_LEVEL_CHAR, GT_LEVEL_BYTE, GT_LEVEL_BPE };
+extern const char *const gt_tokenizer_levels[]; /* ended by NULL */
+
+enum gt_tokenizer_level gt_tokenizer_level(const struct gt_tokenizer *tok);
+
+/* Borrowed; NULL for other levels. */
+const struct gt_bpe *gt_tokenizer_bpe(const struct gt_tokenizer *tok);
+
 bool gt_tokenizer_is_bytes(const struct gt_tokenizer *tok);
 
 /* The id of a code point, or of a byte for a tokenizer of bytes; -1 where it has none. */
@@ -25,8 +38,9 @@ int32_t gt_tokenizer_id(const struct gt_tokenizer *tok, uint32_t code);
 /* GT_EFORMAT: the code point at `offset` has no id. Names it. */
 int gt_tokenizer_unknown(uint32_t code, size_t offset, struct gt_err *err);
 
-/* Write the content of a vocabulary file (gt_dataset_save_vocab()); it is yours, or NULL if memory
- * runs out. Read it back as a tokenizer. Errors: GT_EFORMAT, GT_ENOMEM; *out is then NULL. */
+/* Write the content of a vocabulary file (gt_dataset_save_vocab()), of byte-pair encoding only the
+ * digest; it is yours, or NULL if memory runs out. Read it back as a tokenizer, which a digest is
+ * not. Errors: GT_EFORMAT, GT_ENOMEM; *out is then NULL. */
 json_t *gt_tokenizer_to_json(const struct gt_tokenizer *tok);
 int gt_tokenizer_from_json(struct gt_tokenizer **out, const json_t *json, struct gt_err *err);
 

@@ -39,7 +39,7 @@ static void warn(const struct gt_eval *e, bool known_vocab)
 	    !strncmp(e->o.data, "text:", 5))
 		gt_log_warn(e->log,
 		    "'%s' says nothing of its vocabulary: tokens are numbered by this text "
-		    "alone; {vocab} names the vocabulary it was trained with",
+		    "alone; {vocab} or {tokenizer} names those it was trained with",
 		    e->source.path);
 }
 
@@ -99,6 +99,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	gt_data_request_of(
 	    &request, s->model, 0, e->o.host_ranks ? e->o.host_ranks : s->group->size);
 	request.like = &trained_on;
+	request.log = e->log;
 	gt_run_source_choose_vocab(&trained_on, &request.vocab, &e->source, e->o.vocab);
 	if (!rc)
 		rc = e->o.inputs ? open_inputs(e, s->model, &request, err)

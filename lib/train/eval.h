@@ -10,7 +10,7 @@
 struct gt_eval_options {
 	const char *ckpt, *data; /* a checkpoint file or a run directory; KIND:PATH... */
 	const char *model;       /* NULL: the model of the run of ckpt */
-	const char *vocab;       /* NULL: the one of the run of ckpt */
+	const char *vocab;       /* gt_tokenizer_open(); NULL: the one of the run of ckpt */
 	struct gt_load_options load;
 
 	/* In place of data: inputs without classes, as struct gt_data_request has them, of the kind

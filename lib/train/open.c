@@ -103,6 +103,7 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 	gt_data_request_of(&request, t->s.model, t->o.seed, gt_train_host_ranks(t));
 	gt_run_source_choose_vocab(&trained_on, &request.vocab, &t->origin, NULL);
 	request.like = t->origin.path ? &trained_on : NULL;
+	request.log = gt_train_rank(t) ? NULL : t->log;
 	request.new_classes = !t->resumes;
 	if (!rc)
 		rc = gt_dataset_open(&t->data, t->o.data, &request, err);

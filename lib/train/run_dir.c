@@ -72,6 +72,7 @@ static const struct {
 	{ NULL, "config.json" },
 	{ NULL, "metrics.jsonl" },
 	{ NULL, "vocab.json" },
+	{ NULL, "tokenizer.json" },
 	{ NULL, "model.pth" },
 	{ NULL, "best.pth" },
 	{ NULL, "model_ema.pth" },

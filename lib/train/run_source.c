@@ -124,12 +124,17 @@ static int choose_newest(struct gt_run_source *s, struct gt_err *err)
 	return gt_err_hint(err, "a run directory has checkpoints/step-N.pth or model.pth");
 }
 
+/* A run has one of these. */
 static int find_vocab(struct gt_run_source *s, struct gt_err *err)
 {
-	s->vocab = gt_folder_path(&s->dir.folder, "vocab.json", err);
-	if (!s->vocab)
-		return GT_ENOMEM;
-	if (!gt_file_exists((struct gt_file_name){ &s->dir.folder, s->vocab })) {
+	static const char *const names[] = { "vocab.json", "tokenizer.json" };
+
+	for (int i = 0; i < 2; i++) {
+		s->vocab = gt_folder_path(&s->dir.folder, names[i], err);
+		if (!s->vocab)
+			return GT_ENOMEM;
+		if (gt_file_exists((struct gt_file_name){ &s->dir.folder, s->vocab }))
+			return 0;
 		free(s->vocab);
 		s->vocab = NULL;
 	}

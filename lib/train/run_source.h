@@ -45,7 +45,7 @@ int gt_run_source_describe(
 
 /*
  * Where the vocabulary comes from: the file `given`; if that is NULL, `trained_on`, as
- * gt_run_source_describe() has made it, or else the run's vocab.json. It is then
+ * gt_run_source_describe() has made it, or else the run's vocab.json or tokenizer.json. It is then
  * trained_on->tokenizer, or *file, whose strings are borrowed, or neither.
  */
 void gt_run_source_choose_vocab(struct gt_data_description *trained_on, struct gt_file_name *file,

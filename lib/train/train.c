@@ -272,6 +272,7 @@ static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 	struct gt_file_name file = { .folder = &l->dir.folder };
 	const struct gt_train *t = l->t;
 	json_t *config;
+	const char *name;
 	char *vocab;
 	int rc;
 
@@ -287,9 +288,10 @@ static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 	if (!rc)
 		rc = gt_run_dir_write_config(&l->dir, config, err);
 	json_decref(config);
-	if (rc || t->s.input.kind != GT_MODEL_TOKENS)
+	name = gt_dataset_vocab_name(t->data);
+	if (rc || t->s.input.kind != GT_MODEL_TOKENS || !name)
 		return rc;
-	vocab = gt_folder_path(&l->dir.folder, "vocab.json", err);
+	vocab = gt_folder_path(&l->dir.folder, name, err);
 	file.path = vocab;
 	rc = vocab ? gt_dataset_save_vocab(t->data, file, err) : GT_ENOMEM;
 	free(vocab);

@@ -1,6 +1,7 @@
 """small_files.py - small inputs of every kind that gtrain reads, made without PyTorch."""
 import gzip
 import io
+import json
 import os
 import random
 import re
@@ -77,10 +78,22 @@ def mnist(folder, rng, ending=""):
             write(f"{folder}/{part}-{name}-ubyte{ending}", gzip.compress(data, mtime=0) if ending else data)
 
 
+def tokenizer():
+    """A tokenizer.json of GPT-2's kind: its letters for bytes, and some merges."""
+    plain = [b for b in range(256) if 0x21 <= b <= 0x7e or (0xa1 <= b and b != 0xad)]
+    others = [b for b in range(256) if b not in plain]
+    letters = [chr(b) if b in plain else chr(256 + others.index(b)) for b in range(256)]
+    merges = ["t h", "th e", "\u0120 the", "o w", "q u", "qu i"]
+    vocab = letters + [m.replace(" ", "") for m in merges]
+    return json.dumps({"version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+                       "decoder": {"type": "ByteLevel"}, "model": {"type": "BPE", "vocab": {t: i for i, t in enumerate(vocab)}, "merges": merges}})
+
+
 def make_data(folder, seed=1):
-    """text.txt, texts/, table.csv, mnist/, mnist.gz/, images/, images.tar, images.tar.gz."""
+    """text.txt, texts/, tok/, table.csv, mnist/, mnist.gz/, images/, images.tar, images.tar.gz."""
     rng = random.Random(seed)
     write(f"{folder}/text.txt", TEXT)
+    write(f"{folder}/tok/tokenizer.json", tokenizer())
     write(f"{folder}/texts/a.txt", TEXT)
     write(f"{folder}/texts/b.txt", TEXT)
     write(f"{folder}/table.csv", "a,b,c,class\n" + "".join(

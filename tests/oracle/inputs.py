@@ -29,7 +29,7 @@ EVAL = ["eval", "--threads", "1", "--batch", "4", "-q"]
 GENERATE = ["generate", "--tokens", "3", "--threads", "1"]
 
 # Metavars of the options that name a file to read, or something to write; others are values.
-READ = {"CKPT", "auto|CKPT", "DATA", "MODEL", "FILE"}
+READ = {"CKPT", "auto|CKPT", "DATA", "MODEL", "FILE", "TOKENIZER"}
 WRITTEN = {"DIR", "OUT"}
 VALUES = {"KEY=VALUE,...", "LIST", "TEXT", "PREFIX", "GLOB", "GLOB=X", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "MxNxK[,...]", "wait=N,warmup=N,active=N"}
 OPERANDS = {"FILE", "IN", "A", "B", "INPUT..."}
@@ -118,8 +118,21 @@ def option_rows():
     yield Row("generate", "--ckpt", [*GENERATE, "--model", GPT, "--vocab", "run/vocab.json", "--ckpt", "{}"], CKPT)
     yield Row("eval", "--vocab", [*EVAL, *ON_GPT, "--ckpt", CKPT, "--vocab", "{}"], "run/vocab.json")
     yield Row("eval", "--predictions", [*EVAL, "--ckpt", "run", "--data", "text:text.txt", "--predictions", "{}"], CKPT)
+    yield from tokenizer_rows()
     for prompt in ([], ["--prompt", "a"]):
         yield Row("generate", "--vocab", [*GENERATE, *prompt, "--model", GPT, "--ckpt", CKPT, "--vocab", "{}"], "run/vocab.json")
+
+
+def tokenizer_rows():
+    """A tokenizer named on the command line or in --data, and the copy in a run directory."""
+    tok, named = "tok/tokenizer.json", ["--tokenizer", "{}"]
+    yield Row("eval", "--tokenizer", [*EVAL, *ON_GPT, "--ckpt", "pairs/model.pth", *named], tok)
+    yield Row("generate", "--tokenizer", [*GENERATE, "--ckpt", "pairs/model.pth", *named], tok)
+    yield Row("train", "--data", [*TRAIN, "--model", GPT, "--data", "text:text.txt,level=bpe,tokenizer={}"], tok)
+    yield Row("train", "--data", [*TRAIN, "--model", GPT, "--data", "text:{},level=bpe,tokenizer=tok"], "text.txt", fine=(*CUT_MAY_DO, "random"))
+    yield Row("eval", "--ckpt", [*EVAL, "--ckpt", "copy", "--data", "text:text.txt"], "pairs/tokenizer.json", whole="pairs")
+    yield Row("generate", "--ckpt", [*GENERATE, "--ckpt", "copy"], "pairs/tokenizer.json", whole="pairs")
+    yield Row("train", "--resume", [*TRAIN, "--resume", "copy", "--steps", "4"], "pairs/tokenizer.json", whole="pairs", fine=("missing",))  # --data names it
 
 
 def predict_rows():
@@ -232,6 +245,7 @@ def cases(folder):
     small_files.train(GTRAIN, folder, "run", env=ENV)
     small_files.train(GTRAIN, folder, "rows", "csv:table.csv", env=ENV)
     small_files.train(GTRAIN, folder, "pictures", "images:images,size=8", env=ENV)
+    small_files.train(GTRAIN, folder, "pairs", "text:text.txt,level=bpe,tokenizer=tok", env=ENV)
     weights_alone("run", "older")
     os.mkdir("scratch")
     work = [(row, way) for row in rows() for way in WAYS]

@@ -142,9 +142,10 @@ static const struct wrong wrongs[] = {
 	{ "text:@/short.txt", GT_EINVAL, "has 5 tokens, too few for one block of 64",
 	    "shorter block" },
 	{ "text:@/latin1.txt", GT_EFORMAT, "'@/latin1.txt': not UTF-8 at byte 3", "level=byte" },
-	{ "text:@/short.txt,level=bpe", GT_ENOTSUP, "bpe is not supported", "level=char" },
-	{ "text:@/short.txt,tokenizer=x", GT_EINVAL, "unknown option 'tokenizer'",
-	    "known options: level" },
+	{ "text:@/short.txt,level=bpe", GT_EINVAL, "needs a tokenizer", "tokenizer=DIR" },
+	{ "text:@/short.txt,level=char,tokenizer=x", GT_EINVAL, "is for level=bpe", "" },
+	{ "text:@/short.txt,tokenizer=@/none", GT_EIO, "none", "" },
+	{ "text:@/short.txt,tokenizer=/", GT_EIO, "holds no tokenizer", "merges.txt" },
 	/* mnist */
 	{ "mnist:@/nowhere", GT_EIO, "No such file", "t10k-images-idx3-ubyte" },
 	{ "mnist:@/idx,split=train", GT_EIO, "train-images-idx3-ubyte", "train-labels-idx1-ubyte" },

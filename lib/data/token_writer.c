@@ -1,0 +1,86 @@
+/* token_writer.c - text that is written token by token, character by character. */
+#include <string.h>
+
+#include "lib/base/text.h"
+#include "lib/data/tokenizer.h"
+
+static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
+
+/* Whether more bytes may make a character of these, fewer than four. The least and the greatest
+ * tail tell: what may follow a first byte is one range. */
+static bool may_become_character(const unsigned char *p, size_t n)
+{
+	size_t length = p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : 2;
+	unsigned char whole[4];
+	uint32_t code;
+
+	if (p[0] < 0xC2 || n >= length)
+		return false;
+	memcpy(whole, p, n);
+	for (int tail = 0x80; tail <= 0xBF; tail += 0xBF - 0x80) {
+		memset(whole + n, tail, length - n);
+		if (gt_text_utf8(whole, length, &code))
+			return true;
+	}
+	return false;
+}
+
+/* The bytes that are damaged as one: as many as could have become a character. */
+static int count_damaged(const unsigned char *p, int n)
+{
+	int count = 1;
+
+	while (count < n && may_become_character(p, (size_t)count + 1))
+		count++;
+	return count;
+}
+
+/* Take the first bytes off. */
+static void drop(struct gt_token_writer *w, int n)
+{
+	w->held_count -= n;
+	memmove(w->held, w->held + n, (size_t)w->held_count);
+}
+
+/* Write what is decided of the bytes held; at the `end` all is. */
+static void write_held(struct gt_token_writer *w, bool end)
+{
+	uint32_t code;
+
+	while (w->held_count) {
+		int n = w->held_count, length = gt_text_utf8(w->held, (size_t)n, &code);
+
+		if (!length && !end && may_become_character(w->held, (size_t)n))
+			return;
+		if (!length) {
+			fputs(replacement, w->out);
+			length = count_damaged(w->held, n);
+		} else {
+			fwrite(w->held, 1, (size_t)length, w->out);
+		}
+		drop(w, length);
+	}
+}
+
+void gt_token_writer_put(struct gt_token_writer *w, int32_t id)
+{
+	const struct gt_bpe *bpe = gt_tokenizer_bpe(w->tok);
+	size_t length = 0, skip = 0;
+	const char *text = bpe ? gt_bpe_text(bpe, id, !w->begun, &length, &skip)
+	                       : gt_tokenizer_text(w->tok, id, &length);
+
+	if (!text)
+		return;
+	w->begun = true;
+	if (!bpe)
+		fwrite(text, 1, length, w->out);
+	for (size_t i = skip; bpe && i < length; i++) {
+		w->held[w->held_count++] = (unsigned char)text[i];
+		write_held(w, false);
+	}
+}
+
+void gt_token_writer_end(struct gt_token_writer *w)
+{
+	write_held(w, true);
+}
