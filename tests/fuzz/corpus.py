@@ -2,6 +2,7 @@
 # corpus.py - small seeds for the fuzz targets: corpus.py FOLDER writes them, corpus.py --replay runs them as tests.
 import collections
 import io
+import json
 import os
 import pickle
 import random
@@ -231,7 +232,38 @@ def races():
                 yield "%s-%s-%d" % (kind.__name__, name, work), bytes((work, len(places))) + flips + data
 
 
-TARGETS = {"pickle": pickles, "zip": zips, "legacy": legacy_files, "safetensors": safetensors_files, "npz": npz_files, "race": races}
+def tokenizers():
+    """A file of each style, with a text behind it; and patterns."""
+    text = "the quick thing\n  <s> 12 \u4e2d\u0301 don't \U0001f600 ab\u2581ab"
+    letters = {chr(c): i for i, c in enumerate(range(0x21, 0x7f))}
+    vocab = {**letters, "th": 94, "the": 95, "\u0120": 96, "\u0120th": 97, "\u2581": 98, "\u2581th": 99, "<s>": 100, "<0xE4>": 101, "ab": 102, "h\u2581": 103}
+    model = {"type": "BPE", "vocab": vocab, "merges": ["t h", ["th", "e"], "\u0120 th", "\u2581 th", "a b", "h \u2581"]}
+    added = [{"id": 100, "content": "<s>", "special": True, "lstrip": True, "rstrip": True}, {"id": 104, "content": "<x>"}]
+    byte_level = {"type": "ByteLevel", "add_prefix_space": True}
+    styles = {
+        "gpt2": {"pre_tokenizer": byte_level, "decoder": {"type": "ByteLevel"}},
+        "metaspace": {"pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True},
+                      "decoder": {"type": "Metaspace", "replacement": "\u2581"}},
+        "llama2": {"normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"},
+                                                                     {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]},
+                   "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"},
+                                                                {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}},
+        "none": {},
+    }
+    for name, fields in styles.items():
+        for more in ({}, {"unk_token": "<s>", "fuse_unk": True}, {"unk_token": "<s>", "byte_fallback": True}, {"ignore_merges": True}):
+            added[1]["normalized"] = name != "llama2"
+            file = {"version": "1.0", "added_tokens": added, **fields, "model": {**model, **more}}
+            yield "%s-%d" % (name, len(json.dumps(more))), json.dumps(file, ensure_ascii=False).encode() + b"\0" + text.encode() + b"\xff\xe2\x82 end"
+    for i, pattern in enumerate((r"\s+(?!\S)|\s+|\S", r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}", r"(?<=t)h|(?<!\p{Han})e", r"(?>a+|[\x{61}-\u007a])b", r"(a+)+c",
+                                 r"[^\s\d]+?", "[a-z", "a*", r"\w")):
+        split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated" if i % 2 else "Removed", "invert": i % 3 == 0}
+        file = {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, {"type": "Digits", "individual_digits": True}, byte_level]}, "model": model}
+        yield "pattern-%d" % i, json.dumps(file).encode() + b"\0" + text.encode() + b"a" * 40
+
+
+TARGETS = {"pickle": pickles, "zip": zips, "legacy": legacy_files, "safetensors": safetensors_files, "npz": npz_files, "race": races,
+           "tokenizer": tokenizers}
 
 
 def write(folder, target, name, data):

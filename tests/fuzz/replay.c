@@ -17,6 +17,7 @@ static const struct {
 	{ "safetensors", fuzz_safetensors },
 	{ "npz", fuzz_npz },
 	{ "race", fuzz_race },
+	{ "tokenizer", fuzz_tokenizer },
 };
 
 static int files;
