@@ -438,6 +438,9 @@ bench-generate: all $(BENCH_BIN)   ## time gpt2's tokens beside PyTorch with a k
 bench-ranks: all   ## time steps of two ranks beside those of one (BENCH='--check')
 	@GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/bench/ranks.py $(BENCH)
 
+bench-tokenize: all $(BENCH_BIN)   ## time tokenizers on one core and on all (BENCH='--check')
+	@GTRAIN_TESTS='$(BUILD)/tests' $(PYTHON) tests/bench/tokenizers.py $(BENCH)
+
 # Installing ----------------------------------------------------------------------------------
 bindir     := $(PREFIX)/bin
 libdir     := $(PREFIX)/lib
@@ -489,7 +492,7 @@ clean:   ## remove everything built
 	rm -rf build
 
 FORCE:
-.PHONY: all bench bench-allreduce bench-ckpt bench-generate bench-ranks check check-chaos check-curves check-gpu check-gpu-run check-hostile check-models check-races check-races-run check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
+.PHONY: all bench bench-allreduce bench-ckpt bench-generate bench-ranks bench-tokenize check check-chaos check-curves check-gpu check-gpu-run check-hostile check-models check-races check-races-run check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
         deps-test fuzz fuzz-run help install lint map tests tidy uninstall FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -37,7 +37,7 @@ struct gt_bpe;
 
 enum {
 	GT_BPE_MAX_TOKENS = 1 << 22,
-	GT_BPE_MAX_FILE = 64 << 20, /* bytes; the largest known have 33 million */
+	GT_BPE_MAX_FILE = 40 << 20, /* bytes; the largest known have 33 million */
 	GT_BPE_MAX_TOKEN = 1 << 12, /* bytes of one token's text */
 	GT_BPE_DIGEST = 65          /* SHA-256 in hexadecimal, with its end */
 };
