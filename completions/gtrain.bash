@@ -26,8 +26,8 @@ _gtrain_words()
 	model:gpt2-xl:bias) echo 'yes no' ;;
 	model:gpt2-xl:gelu) echo 'erf tanh' ;;
 	data) echo 'text: images: mnist: csv: random: ' ;;
-	data:text) echo 'level= ' ;;
-	data:text:level) echo 'char byte' ;;
+	data:text) echo 'level= tokenizer= ' ;;
+	data:text:level) echo 'char byte bpe' ;;
 	data:images) echo 'split= size= channels= mean= std= ' ;;
 	data:images:channels) echo '1 3' ;;
 	data:mnist) echo 'split= mean= std= ' ;;
@@ -356,7 +356,7 @@ _gtrain()
 	bench-:) words='allreduce ckpt copy gemm --help' ;;
 	probe:*) words='--watch --topology --bandwidth --check --json --quiet --verbose --color --help ' ;;
 	train:*) words='--model --data --val --val-split --init-from --map --strict --freeze --lr-scale --epochs --steps --batch --accumulate --seed --reproducible --amp --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --patience --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
-	eval:*) words='--model --ckpt --data --vocab --per-class --confusion --predictions --map --strict --batch --amp --device --threads --workers --nproc --backend --timeout --json --quiet --verbose --color --help ' ;;
+	eval:*) words='--model --ckpt --data --vocab --tokenizer --per-class --confusion --predictions --map --strict --batch --amp --device --threads --workers --nproc --backend --timeout --json --quiet --verbose --color --help ' ;;
 	predict:*) 
 		if [[ $cur != -* ]]; then
 			compopt -o filenames

@@ -64,9 +64,9 @@ function __gtrain_words
 		case data
 			string split -n ' ' 'text: images: mnist: csv: random: '
 		case data:text
-			string split -n ' ' 'level= '
+			string split -n ' ' 'level= tokenizer= '
 		case data:text:level
-			string split -n ' ' 'char byte'
+			string split -n ' ' 'char byte bpe'
 		case data:images
 			string split -n ' ' 'split= size= channels= mean= std= '
 		case data:images:channels
