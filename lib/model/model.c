@@ -309,6 +309,28 @@ char *gt_model_spec(const struct gt_model *m, struct gt_err *err)
 	return spec;
 }
 
+static char *resolve(const char *spec)
+{
+	char *whole = NULL;
+	struct gt_model *m;
+
+	if (gt_model_open(&m, spec, GT_ERR_IGNORED))
+		return NULL;
+	whole = gt_model_spec(m, GT_ERR_IGNORED);
+	gt_model_close(m);
+	return whole;
+}
+
+bool gt_model_same(const char *a, const char *b)
+{
+	char *x = resolve(a), *y = resolve(b);
+	bool same = x && y ? !strcmp(x, y) : !strcmp(a, b);
+
+	free(x);
+	free(y);
+	return same;
+}
+
 void gt_model_wishes(const struct gt_model *m, struct gt_model_input *out)
 {
 	*out = (struct gt_model_input){ 0 };

@@ -97,6 +97,9 @@ bool gt_model_setting(
  * memory. */
 char *gt_model_spec(const struct gt_model *m, struct gt_err *err);
 
+/* Whether two specs mean the same model: gpt and gpt:layers=4. */
+bool gt_model_same(const char *a, const char *b);
+
 /* What the model would like its input to be where the data leaves it open (random data, a text's
  * block). Fields it has no opinion on are 0. */
 void gt_model_wishes(const struct gt_model *m, struct gt_model_input *out);

@@ -13,7 +13,8 @@ static json_t *add(json_t *object, const struct gt_dataset *data, bool whole, st
 	gt_data_describe(&d, data);
 	described = gt_data_description_to_json(&d, whole, err);
 	if (object && described &&
-	    !json_object_set_new(object, GT_OPT_ABOUT, json_pack("{s:O}", "data", described))) {
+	    !json_object_set_new(object, GT_OPT_ABOUT,
+	        json_pack("{s:s,s:O}", "version", GT_VERSION, "data", described))) {
 		json_decref(described);
 		return object;
 	}

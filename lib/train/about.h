@@ -13,18 +13,19 @@
  * vocab.json. Checkpoints have them, too, so that a file that is copied elsewhere brings them
  * along: the text GT_ABOUT_NAME of its state_dict (gt_state_dict_metadata()) is
  *
- *   {"model": "lenet", "about": {"data": {"kind": "image", "classes": 2, ..., "vocab": ...}}}
+ *   {"model": "lenet", "about": {"version": "0.1.0",
+ *    "data": {"kind": "image", "classes": 2, ..., "vocab": ...}}}
  *
  * Other programs ignore it. gtrain reads it like a config.json with these two entries.
  */
 #define GT_ABOUT_NAME "gtrain.about"
 
-/* A copy of a run's options for config.json, with a description of the training data added as
- * "data" under GT_OPT_ABOUT. Yours; NULL with err set. */
+/* A copy of a run's options for config.json, with gtrain's version and a description of the
+ * training data added as "version" and "data" under GT_OPT_ABOUT. Yours; NULL with err set. */
 json_t *gt_about_add(const json_t *config, const struct gt_dataset *data, struct gt_err *err);
 
 /* The text for a checkpoint of a model (NAME[:key=value,...]), yours to free(); NULL with err set.
- * It depends on nothing but the model and the data. */
+ * It depends on nothing but the model, the data and the version. */
 char *gt_about_text(const char *model, const struct gt_dataset *data, struct gt_err *err);
 
 /* Read the text of a checkpoint's file: *out is yours, and NULL where the file has none or cannot

@@ -31,7 +31,7 @@ static void warn(const struct gt_eval *e, bool known_vocab)
 		gt_log_warn(e->log, "{data}: %s", info->note);
 	if (info->adopted && !e->o.inputs)
 		gt_log_info(e->log, "{data} is read with %s, as in training", info->adopted);
-	if (trained && e->o.model && strcmp(trained, e->o.model))
+	if (trained && e->o.model && !gt_model_same(trained, e->o.model))
 		gt_log_warn(e->log, "{model} %s: the run was trained as %s", e->o.model, trained);
 	if (info->overruled)
 		gt_log_warn(e->log, "{%s}: %s", e->o.inputs ? "read" : "data", info->overruled);

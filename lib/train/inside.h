@@ -17,6 +17,7 @@ struct gt_train {
 	struct gt_run_source origin;
 	bool resumes;
 	struct gt_session s;
+	char *model;              /* o.model with all its settings */
 	struct gt_dataset *whole; /* `data` and `val` are parts of it; NULL: they are not */
 	struct gt_dataset *data, *val;
 	struct gt_optim *optim;

@@ -344,7 +344,8 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	gt_model_input_of(&s->input, gt_dataset_info(t->data));
 	gt_train_set_sampler(t);
 	tell_padding(t);
-	return gt_train_resolve_defaults(t, err);
+	t->o.model = t->model = gt_model_spec(s->model, err);
+	return t->model ? gt_train_resolve_defaults(t, err) : GT_ENOMEM;
 }
 
 static int plan(struct gt_session *s, void *self, struct gt_err *err)
@@ -436,5 +437,6 @@ void gt_train_close(struct gt_train *t)
 	gt_dataset_close(t->val);
 	gt_dataset_close(t->data);
 	gt_dataset_close(t->whole);
+	free(t->model);
 	free(t);
 }

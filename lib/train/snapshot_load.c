@@ -416,6 +416,9 @@ static int check_config(const struct gt_tree *found, const json_t *wanted, struc
 		/* What an older file does not know of was not asked for. */
 		if (is_factor(key) || (theirs ? same_option(value, theirs) : !is_given(value)))
 			continue;
+		if (!strcmp(key, "model") && theirs->kind == GT_TREE_STRING &&
+		    gt_model_same(json_string_value(value), theirs->string.bytes))
+			continue;
 		gt_err_set(err, GT_EINVAL, "it was trained with another {%s}", key);
 		return gt_err_hint(err,
 		    "leave {%s} as it was; {init-from} starts a new run from its weights", key);

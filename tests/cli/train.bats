@@ -396,3 +396,20 @@ hint: --accumulate 4, with a larger --batch"
 	gtrain train --resume auto --out run --epochs 8 --lr 1e-2 --min-lr 1e-3 -q
 	equal "$(jq -c '[.lr, .["min-lr"]]' run/config.json)" '[0.01,0.001]'
 }
+
+@test "config.json names the model with all settings, and gtrain's version; shorter names mean the same" {
+	cd "$BATS_TEST_TMPDIR" || return
+	gtrain train --model gpt:layers=1,width=16 --data text:"$ROOT/LICENSE" --batch 2 --steps 1 --out run -q
+	equal "$status:$err" 0:
+	check "$(<run/config.json)" 'd["model"] == "gpt:layers=1,heads=4,width=16,block=64,dropout=0,bias=yes,gelu=tanh"
+		and d["about"]["version"] == "'"$("$GTRAIN" --version | cut -d' ' -f2)"'"'
+	gtrain train --model gpt:layers=1,width=16,bias=yes --data text:"$ROOT/LICENSE" --batch 2 --steps 2 --out run --resume auto -q
+	equal "$status:$err" 0:
+	gtrain eval --ckpt run --model gpt:width=16,layers=1 --data text:"$ROOT/LICENSE" -q
+	equal "$status:$err" 0:
+	gtrain eval --ckpt run --model gpt:width=16,layers=1,gelu=erf --data text:"$ROOT/LICENSE" -q
+	[[ $err == *"--model gpt:width=16,layers=1,gelu=erf: the run was trained as gpt:layers=1,heads=4,"* ]]
+	gtrain train --model gpt:width=16,layers=2 --data text:"$ROOT/LICENSE" --batch 2 --steps 3 --out run --resume auto -q
+	equal "$status" 2
+	[[ $err == *"it was trained with another --model"* ]]
+}
