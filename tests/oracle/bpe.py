@@ -60,7 +60,7 @@ TORTURE = [
     "\u00a0\u2003\u3000\u1680\u180e\u200b\u2028\u2029\u0085x\u0085 \x1c\x1d\x1e\x1f", "\x00\x01\x02\x7f\x80\x9f\xad", "\ufeffBOM\ufffd\ufffe\uffff",
     "\ud7ff\ue000\U0010ffff\U000e0001", "▁▁ ▁a ▁", "<0x41><0xE2> <0x", "<|endoftext|><|endoftext|> x<|endoftext|>", "a<unk>b</s> <s>c", "<s>",
     "<pad>  <pad>\n x", " <mask>  y <mask>", "x" * 5000, " " * 3000 + "x", "ab" * 2000, "\n" * 2000, "é" * 1500, "\U0001f600" * 900, ("a" * 47 + " ") * 5,
-    "a" * 48, "a" * 49, "!?!?...---___==>>", "http://x.y/z?a=b&c=d#e", "CamelCaseXMLHttp iPhone2go", "x̂ŷẑ", "ĠĊ Ġthe",
+    "a" * 48, "a" * 49, "!?!?...---___==>>", "http://x.y/z?a=b&c=d#e", "CamelCaseXMLHttp iPhone2go", "<pad>xdog dogdo <pad>x x<pad>xx", "x̂ŷẑ", "ĠĊ Ġthe",
 ]
 DAMAGED = [b"\xff", b"a\xc3", b"\xc3\xc3\xa9", b"\xe2\x82", b"\xe2\x82\xff\xac", b"\xf0\x9f\x98", b"\xf0\x9f\x98x\xf0\x9f", b"\xed\xa0\x80\xed\xbf\xbf",
            b"\xc0\xaf\xe0\x80\xaf\xf0\x80\x80\xaf", b"\xf4\x90\x80\x80\xf5\xff\xfe", b"ok\x80\x80\x80 \xbf", b"\xf1\x80\x80\x41\xe1\x80\x41\xe0\xa0 \xf4\x8f\xbf"]
@@ -73,7 +73,7 @@ def known(code):
 
 def random_texts(count):
     rng = random.Random(1)
-    pieces = ["the", " ", "  ", "\n", "'s", "'LL", "1", "23", "é", "漢", "\U0001f600", "▁", "<s>", "<|endoftext|>", "<pad>", "\u0301", ".", "_", "\t", "ß", "<0x", "<mask>"]
+    pieces = ["the", " ", "  ", "\n", "'s", "'LL", "1", "23", "é", "漢", "\U0001f600", "▁", "<s>", "<|endoftext|>", "<pad>", "\u0301", ".", "_", "\t", "ß", "<0x", "<mask>", "x<pad>x", "dog"]
     for _ in range(count):
         text = "".join(rng.choice(pieces) if rng.random() < 0.8 else chr(rng.choice((rng.randrange(0x20, 0x250), rng.randrange(0x250, 0x3100), rng.randrange(0x10000, 0x1f700))))
                        for _ in range(rng.randrange(40)))
@@ -167,6 +167,8 @@ def train(style, size, path):
     lines = [line for text in corpus for line in text.splitlines(keepends=True)]
     t.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=size, show_progress=False, **options))
     t.add_special_tokens([AddedToken("<mask>", lstrip=True, special=True), AddedToken("<pad>", rstrip=True, special=True)])
+    if t.normalizer is None:  # found in a second pass, between the others
+        t.add_tokens([AddedToken("<pad>x", normalized=True), AddedToken("dog", normalized=True)])
     t.save(path)
     if whole:
         with open(path, encoding="utf-8") as f:

@@ -1,4 +1,8 @@
 /* test_bpe.c - lib/data/bpe: ids by hand, fields that are refused, chunks, and damaged text. */
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
 #include "lib/data/bpe/inside.h"
 #include "tests/unit/data_fixture.h"
 
@@ -257,6 +261,63 @@ static void test_long_words(void **state)
 	gt_bpe_close(bpe);
 }
 
+/* Write to the text, at random, until the parent ends it. It is mostly UTF-8, or else it would be
+ * copied when it is looked through. */
+static _Noreturn void write_for_ever(volatile unsigned char *text, size_t size)
+{
+	static const unsigned char bytes[] = "\x80\xC4\xA0\xE2\x96\x81\xF0\xFF";
+	uint64_t x = 88172645463325252u;
+
+	for (;;) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		text[x % size] = bytes[(x >> 40) % (sizeof(bytes) - 1)];
+		text[x % size] = "ab c"[x >> 60 & 3];
+	}
+}
+
+/* A mapped file changes while it is tokenized: some ids come, or an error, and every id is one. */
+static void test_changing_text(void **state)
+{
+	static const char *const tokenizers[] = {
+		"{" BYTE_LEVEL "," MODEL("") "}",
+		"{" MODEL(",\"unk_token\":\"<s>\"") "}",
+		SPLIT("(?<=a)b+|\\\\p{L}+?(?=c)|[^a]"),
+		"{" ADDED("{\"id\":8,\"content\":\"<s>\",\"lstrip\":true}") BYTE_LEVEL
+		"," MODEL("") "}",
+	};
+	enum { SIZE = 300000, ROUNDS = 10 };
+	unsigned char *text =
+	    mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t writer;
+
+	(void)state;
+	assert_ptr_not_equal(text, MAP_FAILED);
+	memset(text, 'a', SIZE);
+	writer = fork();
+	if (!writer)
+		write_for_ever(text, SIZE);
+	for (size_t i = 0; i < ROUNDS * sizeof(tokenizers) / sizeof(*tokenizers); i++) {
+		const char *json = tokenizers[i / ROUNDS];
+		struct gt_bpe_ids ids = { 0 };
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_bpe *bpe;
+		int rc;
+
+		assert_int_equal(gt_bpe_parse(&bpe, json, strlen(json), &err), 0);
+		rc = gt_bpe_encode(bpe, (char *)text, SIZE, collect, NULL, &ids, NULL, &err);
+		assert_true(!rc || rc == GT_EFORMAT);
+		for (size_t k = 0; k < ids.count; k++)
+			assert_in_range(ids.ids[k], 0, 8);
+		free(ids.ids);
+		gt_bpe_close(bpe);
+	}
+	kill(writer, SIGKILL);
+	waitpid(writer, NULL, 0);
+	munmap(text, SIZE);
+}
+
 static void test_repair(void **state)
 {
 	static const struct {
@@ -328,6 +389,7 @@ int main(void)
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_chunks),
 		cmocka_unit_test(test_long_words),
+		cmocka_unit_test(test_changing_text),
 		cmocka_unit_test(test_repair),
 		cmocka_unit_test(test_files),
 	};

@@ -79,6 +79,8 @@ typedef void gt_bpe_watch(void *self, int64_t done, int64_t total);
  * (encode.c). *repaired is the number of parts that were not UTF-8; NULL: nobody asks. `watch` may
  * be NULL. Takes memory for some 64 MiB of text at a time; beyond that a copy of a text that is not
  * UTF-8, or that begins with an added space, and of a word of any length what its merges need.
+ * The text may be a mapped file: should others write to it meanwhile, ids may be those of neither
+ * state, and no harm is done.
  * Errors: GT_EFORMAT (a pattern that takes too many steps), GT_ENOMEM, and those of the sink.
  */
 int gt_bpe_encode(const struct gt_bpe *bpe, const char *text, size_t size, gt_bpe_sink *sink,

@@ -232,12 +232,18 @@ int gt_bpe_split_chars(struct gt_bpe_worker *w, struct gt_bpe_chunk *chunk, stru
 	if (chunk->prefixed && !(c->unless_there && has_prefix(c, p, chunk->n)))
 		rc = feed_text(&cutter, c->prefix, (size_t)c->prefix_size, err);
 	for (size_t i = chunk->from; i < chunk->until && !rc;) {
-		int length = gt_text_utf8(p + i, chunk->n - i, &code);
+		unsigned char own[4]; /* others may write to the text: it is read once */
+		size_t left = chunk->n - i < 4 ? chunk->n - i : 4;
+		int length;
 
+		memcpy(own, p + i, left);
+		length = gt_text_utf8(own, left, &code);
+		if (!length)
+			return gt_err_set(err, GT_EFORMAT, "the text changed while it was read");
 		if (c->from && code == c->from)
 			rc = feed_text(&cutter, c->to, (size_t)c->to_size, err);
 		else
-			rc = feed(&cutter, code, p + i, length, err);
+			rc = feed(&cutter, code, own, length, err);
 		i += (size_t)length;
 	}
 	return rc ? rc : end_word(&cutter, err);

@@ -305,22 +305,46 @@ static int encode(struct encoding *e, const unsigned char *p, size_t n, gt_bpe_s
 	return rc;
 }
 
+/* A copy that nobody else can change, where a pattern wants one; else *own is NULL. */
+static int copy_text(unsigned char **own, const struct gt_bpe *bpe, const unsigned char *p,
+    size_t size, struct gt_err *err)
+{
+	bool wanted = false;
+
+	*own = NULL;
+	for (int i = 0; i < bpe->stage_count; i++)
+		wanted |=
+		    bpe->stages[i].pattern && gt_bpe_pattern_is_interpreted(bpe->stages[i].pattern);
+	if (!wanted)
+		return 0;
+	*own = gt_calloc(size, 1, err);
+	if (!*own)
+		return GT_ENOMEM;
+	if (size)
+		memcpy(*own, p, size);
+	return 0;
+}
+
 int gt_bpe_encode(const struct gt_bpe *bpe, const char *text, size_t size, gt_bpe_sink *sink,
     gt_bpe_watch *watch, void *self, int64_t *repaired, struct gt_err *err)
 {
 	struct encoding e = { .bpe = bpe, .watch = watch, .self = self };
 	const unsigned char *p = (const unsigned char *)text;
-	unsigned char *copy;
-	int64_t parts;
-	int rc = gt_bpe_repair(&copy, &size, &parts, p, size, err);
+	unsigned char *copy = NULL, *own;
+	int64_t parts = 0;
+	int rc = copy_text(&own, bpe, p, size, err);
 
-	if (rc)
-		return rc;
-	pthread_mutex_init(&e.lock, NULL);
-	e.total = (int64_t)size;
-	rc = encode(&e, copy ? copy : p, size, sink, self, err);
-	release(&e);
+	p = own ? own : p;
+	if (!rc)
+		rc = gt_bpe_repair(&copy, &size, &parts, p, size, err);
+	if (!rc) {
+		pthread_mutex_init(&e.lock, NULL);
+		e.total = (int64_t)size;
+		rc = encode(&e, copy ? copy : p, size, sink, self, err);
+		release(&e);
+	}
 	free(copy);
+	free(own);
 	if (repaired)
 		*repaired = parts;
 	return rc;

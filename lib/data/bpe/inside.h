@@ -80,12 +80,14 @@ struct gt_bpe_matcher; /* a thread's own */
 int gt_bpe_pattern_open(
     struct gt_bpe_pattern **out, const char *text, size_t size, struct gt_err *err);
 void gt_bpe_pattern_close(struct gt_bpe_pattern *pattern);
+/* Whether it may only be matched with text that is UTF-8 and that nobody else can change. */
+bool gt_bpe_pattern_is_interpreted(const struct gt_bpe_pattern *pattern);
 
 int gt_bpe_matcher_open(struct gt_bpe_matcher **out, struct gt_err *err);
 void gt_bpe_matcher_close(struct gt_bpe_matcher *m);
 
-/* Find the first match in text [n], which is UTF-8, at or after `from`: *start = *end = n where
- * there is none. A match is never empty. */
+/* Find the first match in text [n] at or after `from`: *start = *end = n where there is none. A
+ * match is never empty. */
 int gt_bpe_match(const struct gt_bpe_pattern *pattern, struct gt_bpe_matcher *m,
     const unsigned char *text, size_t n, size_t from, size_t *start, size_t *end,
     struct gt_err *err);

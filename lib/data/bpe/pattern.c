@@ -15,14 +15,21 @@
  * PCRE2 counts U+180E too; `\p{Han}` becomes `\p{sc:Han}`, as PCRE2 looks at script extensions.
  * What they do not agree on, or few patterns need, is refused.
  */
-enum { MAX_PATTERN = 1 << 15, MATCH_LIMIT = 5000000, STACK_BYTES = 4 << 20 };
+enum { MAX_PATTERN = 1 << 15, MATCH_LIMIT = 5000000, STACK_BYTES = 64 << 20 };
 
 #define SPACES                                                                                     \
 	"\\x09-\\x0D\\x20\\x85\\xA0\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}"        \
 	"\\x{205F}\\x{3000}"
 
+/*
+ * The text is a mapped file, which may change while it is matched, so that it was UTF-8 before says
+ * nothing: compiled patterns check each character they read (PCRE2_MATCH_INVALID_UTF). The
+ * interpreter would look through the whole text first, each time; it gets text that only this
+ * process can change.
+ */
 struct gt_bpe_pattern {
 	pcre2_code *code;
+	bool interpreted; /* the machine has no compiler for patterns */
 };
 
 struct gt_bpe_matcher {
@@ -215,26 +222,40 @@ static int translate(char **out, const char *text, size_t size, struct gt_err *e
 
 /* ---- patterns ---- */
 
-static int compile(struct gt_bpe_pattern *pattern, const char *text, struct gt_err *err)
+static int parse(
+    struct gt_bpe_pattern *pattern, const char *text, uint32_t options, struct gt_err *err)
 {
 	PCRE2_SIZE at;
 	PCRE2_UCHAR why[120];
-	uint32_t matches_empty = 0;
 	int code;
 
+	pcre2_code_free(pattern->code);
 	pattern->code = pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED,
-	    PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &at, NULL);
-	if (!pattern->code) {
-		pcre2_get_error_message(code, why, sizeof(why));
-		return gt_err_set(err, GT_EFORMAT, "a pattern is malformed: %s", (char *)why);
-	}
+	    PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | options, &code, &at, NULL);
+	if (pattern->code)
+		return 0;
+	pcre2_get_error_message(code, why, sizeof(why));
+	return gt_err_set(err, GT_EFORMAT, "a pattern is malformed: %s", (char *)why);
+}
+
+static int compile(struct gt_bpe_pattern *pattern, const char *text, struct gt_err *err)
+{
+	uint32_t matches_empty = 0;
+	int rc = parse(pattern, text, PCRE2_MATCH_INVALID_UTF, err);
+
+	if (rc)
+		return rc;
 	pcre2_pattern_info(pattern->code, PCRE2_INFO_MATCHEMPTY, &matches_empty);
 	if (matches_empty)
 		return gt_err_set(
 		    err, GT_ENOTSUP, "a pattern that matches an empty text is not supported");
-	/* Where the machine has no compiler for it, it is interpreted. */
-	pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE);
-	return 0;
+	pattern->interpreted = pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE) != 0;
+	return pattern->interpreted ? parse(pattern, text, 0, err) : 0;
+}
+
+bool gt_bpe_pattern_is_interpreted(const struct gt_bpe_pattern *pattern)
+{
+	return pattern->interpreted;
 }
 
 int gt_bpe_pattern_open(
@@ -304,9 +325,6 @@ int gt_bpe_match(const struct gt_bpe_pattern *pattern, struct gt_bpe_matcher *m,
 	const PCRE2_SIZE *found;
 	int rc = pcre2_match(pattern->code, text, n, from, PCRE2_NO_UTF_CHECK, m->data, m->context);
 
-	if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-		rc = pcre2_match(pattern->code, text, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
-		    m->data, m->context);
 	*start = *end = n;
 	if (rc == PCRE2_ERROR_NOMATCH)
 		return 0;
