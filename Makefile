@@ -379,8 +379,9 @@ demo: deps   ## build, then show what gtrain does
 demo-run: all
 	@GTRAIN='$(BUILD)/gtrain' sh tests/demo.sh
 
-# Fuzzing: clang's libFuzzer on the readers of checkpoints, see tests/fuzz/README.md. The objects are
-# fuzz targets' own: the normal build has no part in it, and what is not ckpt is not compiled.
+# Fuzzing: clang's libFuzzer on the readers of checkpoints and tokenizers, see tests/fuzz/README.md.
+# The objects are fuzz targets' own: the normal build has no part in it, and only these readers are
+# compiled.
 FUZZ     ?= pickle
 TIME     ?= 60
 FUZZ_CC  ?= clang

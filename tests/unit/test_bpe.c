@@ -70,6 +70,7 @@ static const struct {
 	{ SPLIT("b"), "abc", "0 1 2" },
 	{ SPLIT("[ab]+(?!c)|\\\\s"), "ab abc", "3 6 0 5" },
 	{ SPLIT("(?<=a)b+"), "abc", "0 1 2" },
+	{ SPLIT("[!&'\\\\-\\\\[^{}~][A-Za-z]+|[\\r\\n]+| ?\\u0061b"), "ab ab", "3 6 3" },
 	/* Whole words first. */
 	{ "{" BYTE_LEVEL "," MODEL(",\"ignore_merges\":true") "}", "abc", "4" },
 	/* Characters. */

@@ -179,8 +179,8 @@ static int translate_one(struct translation *t, bool at_start, struct gt_err *er
 
 	if (c == '\\')
 		return translate_escape(t, err);
-	if (!c || c == '\n')
-		return refuse("control characters", 18, err);
+	if (!c)
+		return refuse("U+0000", 6, err);
 	if (t->in_class)
 		return translate_in_class(t, c, err);
 	if (c == '(')
