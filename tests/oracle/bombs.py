@@ -29,6 +29,15 @@ def sparse(folder, name, size):
     return path
 
 
+TOKENIZERS = [
+    ("millions of numbers", b'{"model":[0' + b",0" * (15 * MIB) + b"]}", "15728640 commas, more than 4000000"),
+    ("41 MiB", b'{"model":"' + b"x" * (41 * MIB) + b'"}', "bytes, more than 41943040"),
+    ("many lists", b'{"model":{"merges":[[]' + b",[]" * 3999990 + b"]}}", "'vocab' must be an object"),
+    ("deep lists", b'{"model":' + b"[" * 100000, "not JSON"),
+    ("the highest id", b'{"model":{"vocab":{"a":4194303,"b":4194303},"merges":[]}}', "two tokens have the id 4194303"),
+]
+
+
 # ---- idx ----
 
 def idx(folder, dims, values):
@@ -170,11 +179,20 @@ def check_vocab():
                       "--data", f"text:{text}", "--vocab", vocab], "41943043 bytes, more than 33554432")
 
 
+def check_tokenizer(text, refusal):
+    with tempfile.TemporaryDirectory() as folder:
+        data = write(folder, "x.txt", b"some text that is long enough")
+        tokenizer = write(folder, "tokenizer.json", text)
+        return judge(["train", "--model", "gpt:layers=1,width=8,heads=1,block=8", "--data", f"text:{data},tokenizer={tokenizer}", "--steps", "1",
+                      "--out", os.path.join(folder, "run")], refusal)
+
+
 def main():
     cases = [(name, lambda m=make, r=refusal: check_data(m, r)) for name, make, refusal in CASES]
     if "thread" in os.environ.get("SANITIZE", ""):  # that sanitizer has no room for such an address
         cases = [case for case in cases if "terabyte" not in case[0]]
     cases.append(("a vocabulary of millions of numbers", check_vocab))
+    cases += [(f"a tokenizer of {what}", lambda t=text, r=refusal: check_tokenizer(t, r)) for what, text, refusal in TOKENIZERS]
     failed = 0
     print(f"1..{len(cases)}")
     for number, (name, check) in enumerate(cases, 1):

@@ -121,11 +121,24 @@ static void write_digest(struct gt_bpe *bpe)
 		snprintf(bpe->digest + 2 * i, 3, "%02x", sum[i]);
 }
 
+static int check_commas(const char *text, size_t size, struct gt_err *err)
+{
+	size_t commas = 0;
+
+	for (size_t i = 0; i < size; i++)
+		commas += text[i] == ',';
+	if (commas <= GT_BPE_MAX_COMMAS)
+		return 0;
+	return gt_err_set(err, GT_EFORMAT, "%zu commas, more than %d", commas, GT_BPE_MAX_COMMAS);
+}
+
 static int parse_json(json_t **out, const char *text, size_t size, struct gt_err *err)
 {
 	json_error_t where;
 
 	*out = NULL;
+	if (check_commas(text, size, err))
+		return err->code;
 	if (size > GT_BPE_MAX_FILE)
 		return gt_err_set(
 		    err, GT_EFORMAT, "%zu bytes, more than %d", size, GT_BPE_MAX_FILE);

@@ -38,6 +38,9 @@ struct gt_bpe;
 enum {
 	GT_BPE_MAX_TOKENS = 1 << 22,
 	GT_BPE_MAX_FILE = 40 << 20, /* bytes; the largest known have 33 million */
+	/* Commas in it: the parser takes some hundred bytes for each value, and the largest
+	 * known files have two million. */
+	GT_BPE_MAX_COMMAS = 4000000,
 	GT_BPE_MAX_TOKEN = 1 << 12, /* bytes of one token's text */
 	GT_BPE_DIGEST = 65          /* SHA-256 in hexadecimal, with its end */
 };
