@@ -58,7 +58,8 @@ int gt_tokenizer_check(const struct gt_tokenizer *tok, const struct gt_data_desc
 	if (!tok) {
 		gt_err_set(err, GT_EIO, "the tokenizer that the model was trained with is missing");
 		return gt_err_hint(err,
-		    "{tokenizer} DIR, for training tokenizer=DIR: its run has a tokenizer.json");
+		    "tokenizer=DIR in {data} names it (generate: {tokenizer} DIR); its run has a "
+		    "tokenizer.json");
 	}
 	if (!strcmp(like->tokenizer_digest, gt_tokenizer_digest(tok)))
 		return 0;

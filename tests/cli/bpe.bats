@@ -51,7 +51,7 @@ setup() {
 	gtrain eval --ckpt alone.pth --data text:text.txt
 	equal "$status" 1
 	equal "$err" "gtrain: error: the tokenizer that the model was trained with is missing
-hint: --tokenizer DIR, for training tokenizer=DIR: its run has a tokenizer.json"
+hint: tokenizer=DIR in --data names it (generate: --tokenizer DIR); its run has a tokenizer.json"
 	gtrain eval --ckpt alone.pth --data text:text.txt --tokenizer tok --json -q
 	equal "$out" "$loss"
 	equal "$err" ""
