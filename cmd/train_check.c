@@ -89,7 +89,6 @@ static int check_pairs(
 static int check_order(const struct gt_train_cli *cli, struct gt_err *err)
 {
 	static const char *const reasons[GT_COMM_BACKENDS] = {
-		[GT_COMM_RING] = "whose sums depend on the number of ranks",
 		[GT_COMM_NCCL] = "which adds up in an order of its own choice",
 	};
 	enum gt_comm_backend backend = cli->comm.backend;

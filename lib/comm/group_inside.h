@@ -9,6 +9,7 @@
 
 #include "lib/comm/group.h"
 #include "lib/comm/group_meet.h"
+#include "lib/comm/ring_peers.h"
 
 enum { LINE = 64, WHAT_BYTES = 40 };
 
@@ -73,21 +74,10 @@ int gt_choose(int *members, const struct gt_choice *all, int size, int color);
 void gt_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t count,
     enum gt_dtype dtype, enum gt_reduction reduction);
 
-/* The type in which a sum goes from rank to rank, so that it is rounded once, in the end: float32
- * for F16 and BF16, otherwise the type itself. */
-enum gt_dtype gt_reduce_partial(enum gt_dtype dtype);
+/* Of n sources, those in the left half of the tree: the largest power of two below n, n >= 2. */
+int gt_reduce_left(int n);
 
-/* One step of a reduction that goes from rank to rank: partial + in, or the larger of the two. */
-struct gt_reduce_step {
-	void *dst[2];        /* [count] each; one may be `in` */
-	int dsts;            /* 1 or 2 */
-	const void *partial; /* [count] of gt_reduce_partial(dtype); NULL: this rank is the first */
-	const void *in;      /* [count] of dtype */
-	size_t count;
-	enum gt_dtype dtype;
-	enum gt_reduction reduction;
-	int ranks; /* 0: dst gets a partial result; otherwise that of so many ranks, in dtype */
-};
+/* A step of a sum that goes from rank to rank (ring_peers.h). */
 void gt_reduce_step(const struct gt_reduce_step *s);
 
 /* ---- group_small.c: short data, which every rank has sent to all ---- */

@@ -200,8 +200,7 @@ static const struct arithmetic rows[GT_DTYPE_COUNT] = {
 	    ROW(i64, int64_t, divide_i64, copy_8, copy_8, GT_I64, sum_i64_both, max_i64_both),
 };
 
-/* The largest power of two below n, n >= 2. */
-static int left_of(int n)
+int gt_reduce_left(int n)
 {
 	int left = 1;
 
@@ -214,7 +213,7 @@ static int left_of(int n)
 static void reduce_tree(const struct reduction *r, unsigned char (*acc)[BLOCK_BYTES],
     const void *const *src, int n, size_t skip, size_t m)
 {
-	int left = left_of(n);
+	int left = gt_reduce_left(n);
 
 	if (n == 2) {
 		r->pair(acc[0], (const unsigned char *)src[0] + skip,
@@ -312,12 +311,9 @@ static void step_block(const struct arithmetic *row, const struct reduction *r,
 	const unsigned char *in = (const unsigned char *)s->in + at * size;
 	alignas(LINE) unsigned char acc[BLOCK_BYTES];
 
-	if (s->partial) {
-		memcpy(acc, (const unsigned char *)s->partial + at * wide, m * wide);
-		r->next(acc, in, m);
-	} else {
-		row->load(acc, in, m);
-	}
+	row->load(acc, in, m);
+	for (int p = 0; p < s->partials; p++)
+		r->join(acc, (const unsigned char *)s->partial[p] + at * wide, m);
 	if (s->ranks && s->reduction == GT_AVG)
 		row->divide(acc, s->ranks, m);
 	for (int d = 0; d < s->dsts; d++)
@@ -340,10 +336,10 @@ void gt_reduce_step(const struct gt_reduce_step *s)
 	const struct reduction r = reduction_of(row, s->reduction);
 	const bool divides = s->ranks && s->reduction == GT_AVG;
 
-	if (row->wide == s->dtype && !divides && s->partial)
-		gt_reduce(s->dst, s->dsts, (const void *[]){ s->partial, s->in }, 2, s->count,
+	if (row->wide == s->dtype && !divides && s->partials == 1)
+		gt_reduce(s->dst, s->dsts, (const void *[]){ s->partial[0], s->in }, 2, s->count,
 		    s->dtype, s->reduction == GT_MAX ? GT_MAX : GT_SUM);
-	else if (row->wide == s->dtype && !divides)
+	else if (row->wide == s->dtype && !divides && !s->partials)
 		for (int d = 0; d < s->dsts; d++)
 			gt_copy_bytes(s->dst[d], s->in, s->count * gt_dtype_size(s->dtype));
 	else

@@ -12,7 +12,7 @@ static int do_it(void *self, const struct gt_collective *c, struct gt_err *err)
 
 	if (c->kind == GT_SEND || c->kind == GT_RECV || c->kind == GT_BARRIER || r->group.size == 1)
 		return gt_group_run(r->below, c, err);
-	return gt_ring_collect(r, c, err);
+	return gt_ring_collect(&r->seat, c, err);
 }
 
 static int ring_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
@@ -57,7 +57,7 @@ static int ring_split(
 	rc = gt_group_split(out, r->below, color, key, err);
 	if (rc || !*out)
 		return rc;
-	rc = r->peers->make(out, err);
+	rc = r->kind->make(out, err);
 	if (rc) {
 		gt_group_free(*out);
 		*out = NULL;
@@ -87,7 +87,7 @@ static void ring_stop(struct gt_group *group)
 {
 	struct gt_ring *r = (struct gt_ring *)group;
 
-	r->peers->stop(r->self);
+	r->kind->stop(r->seat.self);
 }
 
 static void ring_free(struct gt_group *group)
@@ -97,12 +97,13 @@ static void ring_free(struct gt_group *group)
 	ring_stop(group);
 	gt_queue_free(&r->queue);
 	gt_group_free(r->below);
-	r->peers->free(r->self);
+	r->kind->free(r->seat.self);
 	free(r);
 }
 
 static const struct gt_group_ops ops = {
 	.name = "ring",
+	.ordered = true,
 	.run = ring_run,
 	.start = ring_start,
 	.wait = ring_wait,
@@ -116,7 +117,7 @@ static const struct gt_group_ops ops = {
 	.fail = ring_fail,
 };
 
-int gt_ring_new(struct gt_group **out, struct gt_group *below, const struct gt_ring_peers *peers,
+int gt_ring_new(struct gt_group **out, struct gt_group *below, const struct gt_ring_kind *kind,
     void *self, size_t chunk_bytes, struct gt_err *err)
 {
 	struct gt_ring *r = gt_calloc(1, sizeof(*r), err);
@@ -125,9 +126,8 @@ int gt_ring_new(struct gt_group **out, struct gt_group *below, const struct gt_r
 		return err->code;
 	*r = (struct gt_ring){ .group = { &ops, below->rank, below->size, below->timeout_s },
 		.below = below,
-		.peers = peers,
-		.self = self,
-		.chunk_bytes = chunk_bytes,
+		.kind = kind,
+		.seat = { below->rank, below->size, &kind->peers, self, chunk_bytes },
 		.queue = { .run = do_it, .self = r } };
 	*out = &r->group;
 	return 0;

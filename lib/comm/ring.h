@@ -7,17 +7,18 @@
 /*
  * Each rank sends to the next one and receives from the one before, the last one sends to the
  * first. An all-reduce is a reduce-scatter and an all-gather of one slice per rank: n - 1 steps
- * each, in which every rank sends 2 (n - 1) / n times its buffer, the least that an all-reduce can
- * do, and to its neighbour alone. Broadcast and reduce go once around, chunk behind chunk. Messages
- * and barriers gain nothing from a ring: the group below does them.
+ * each, in which every rank sends to its neighbour alone. Two ranks send 2 (n - 1) / n times their
+ * buffers, the least that an all-reduce can do; more ranks send partial sums besides
+ * (ring_peers.h). Broadcast and reduce go once around, chunk behind chunk. Messages and barriers
+ * gain nothing from a ring: the group below does them.
  *
  * Where ranks can read each other's buffers, `shm` (shm.h) moves fewer bytes: it reduces buffers
  * where they are. A ring is for memory that only neighbours reach well, as that of GPUs that are
- * connected in pairs. All that it asks for are peer copies between neighbours (ring_inside.h); here
+ * connected in pairs. All that it asks for are peer copies between neighbours (ring_peers.h); here
  * these are copies in memory that CPU ranks share, threads or processes.
  *
- * Not ordered (group.h): slice j is summed in the order of ranks j + 1, j + 2, ..., j. The result
- * is the same on all ranks and in all runs.
+ * Ordered (group.h), although slice j is summed along the ring from rank j + 1 to rank j: ranks
+ * hand on partial sums of the tree. Only the sign of a GT_MAX that is zero may be another.
  *
  * Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
  * workstations", JPDC 69(2), 2009; for gradients of neural networks: Gibiansky, "Bringing HPC

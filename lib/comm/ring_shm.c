@@ -6,11 +6,12 @@
 #include "lib/comm/ring_inside.h"
 #include "lib/comm/shm_inside.h"
 
-/* A rank's receive buffer, in memory from gt_group_alloc(); then come RING_SLOTS chunks. */
+/* A rank's receive buffer, in memory from gt_group_alloc(); then come GT_RING_SLOTS chunks. */
 struct inbox {
 	struct gt_shm_flag filled, taken; /* chunks, moved on by the rank before and by this one */
 };
-_Static_assert((RING_SLOTS & (RING_SLOTS - 1)) == 0, "counters wrap around between two rounds");
+_Static_assert(
+    (GT_RING_SLOTS & (GT_RING_SLOTS - 1)) == 0, "counters wrap around between two rounds");
 
 struct link {
 	struct gt_shm *seat;
@@ -22,7 +23,7 @@ struct link {
 
 static unsigned char *slot_of(const struct link *l, struct inbox *in, uint32_t chunk)
 {
-	return (unsigned char *)(in + 1) + chunk % RING_SLOTS * l->chunk_bytes;
+	return (unsigned char *)(in + 1) + chunk % GT_RING_SLOTS * l->chunk_bytes;
 }
 
 static int enter(void *self, const struct gt_collective *c, struct gt_err *err)
@@ -38,7 +39,7 @@ static int room(void *self, void **slot, struct gt_err *err)
 
 	*slot = slot_of(l, l->next, l->sent);
 	return gt_shm_flag_wait(
-	    l->seat, &l->next->taken, l->sent + 1 - RING_SLOTS, l->rank_next, err);
+	    l->seat, &l->next->taken, l->sent + 1 - GT_RING_SLOTS, l->rank_next, err);
 }
 
 static int signal_next(void *self, struct gt_err *err)
@@ -92,14 +93,14 @@ static void stop(void *self)
 	gt_shm_give_up(l->seat);
 }
 
-static const struct gt_ring_peers peers = {
-	.enter = enter,
-	.room = room,
-	.signal = signal_next,
-	.arrived = arrived,
-	.consume = consume,
-	.copy = copy,
-	.reduce = reduce,
+static const struct gt_ring_kind kind = {
+	.peers = { .enter = enter,
+	    .room = room,
+	    .signal = signal_next,
+	    .arrived = arrived,
+	    .consume = consume,
+	    .copy = copy,
+	    .reduce = reduce },
 	.stop = stop,
 	.free = free,
 	.make = gt_ring_of_shm,
@@ -120,7 +121,7 @@ static int connect_ranks(struct link *l, struct gt_err *err)
 {
 	struct gt_shm *seat = l->seat;
 	const int n = seat->group.size, me = seat->group.rank;
-	size_t bytes = sizeof(struct inbox) + RING_SLOTS * l->chunk_bytes;
+	size_t bytes = sizeof(struct inbox) + GT_RING_SLOTS * l->chunk_bytes;
 	uint64_t number = seat->number;
 	struct gt_shm_place place;
 	void *mine;
@@ -152,7 +153,7 @@ int gt_ring_of_shm(struct gt_group **group, struct gt_err *err)
 		free(l);
 		return err->code;
 	}
-	if (gt_ring_new(group, &seat->group, &peers, l, l->chunk_bytes, err)) {
+	if (gt_ring_new(group, &seat->group, &kind, l, l->chunk_bytes, err)) {
 		seat->more_count = 0;
 		free(l);
 		return gt_shm_fail(seat, err);

@@ -6,6 +6,7 @@
 
 #include "lib/comm/ring_inside.h"
 #include "lib/comm/shm_inside.h"
+#include "lib/comm/world.h"
 
 /* ---- the tests of groups ---- */
 
@@ -52,7 +53,7 @@ static void late_body(struct seat_of *s)
 	if (s->rank == 1)
 		((struct gt_shm *)ring->below)->timeout_s = 0.3;
 	if (s->rank == 2)
-		expect_rank(s, !ring->peers->enter(ring->self, &c, &err));
+		expect_rank(s, !ring->seat.peers->enter(ring->seat.self, &c, &err));
 	else if (gt_group_run(s->g, &c, &err) != GT_EIO ||
 	         !strstr(err.text, "rank 2 is late in all-reduce (number 1), which it has begun"))
 		fail_rank(s, "%s", err.text);
@@ -69,6 +70,73 @@ static void test_the_late_rank_is_named(void **state)
 		run_ranks(processes, 3, &options, late_body, NULL);
 }
 
+/* ---- partial sums ---- */
+
+/* The ranks of a partial sum, as the text of its tree. */
+struct sum {
+	char s[64];
+};
+
+static struct sum tree_of(int first, int n)
+{
+	struct sum a, b, all;
+	int left = 1;
+
+	if (n == 1) {
+		snprintf(all.s, sizeof(all.s), "%d", first);
+		return all;
+	}
+	while (2 * left < n)
+		left *= 2;
+	a = tree_of(first, left);
+	b = tree_of(first + left, n - left);
+	snprintf(all.s, sizeof(all.s), "(%.25s+%.25s)", a.s, b.s);
+	return all;
+}
+
+/* The smaller number first: the order of two does not matter to a sum. */
+static struct sum join(const struct sum *a, const struct sum *b)
+{
+	struct sum all;
+	int of_a = atoi(a->s + strspn(a->s, "(")), of_b = atoi(b->s + strspn(b->s, "("));
+
+	snprintf(all.s, sizeof(all.s), "(%.25s+%.25s)", of_a < of_b ? a->s : b->s,
+	    of_a < of_b ? b->s : a->s);
+	return all;
+}
+
+/* Wherever a ring begins, it ends with the tree, and no rank sends more than is said. */
+static void test_a_ring_adds_up_as_a_tree(void **state)
+{
+	(void)state;
+	assert_int_equal(gt_ring_most_partials(2), 1);
+	assert_int_equal(gt_ring_most_partials(4), 2);
+	for (int n = 2; n <= 9; n++)
+		for (int first = 0; first < n; first++) {
+			struct sum sums[GT_RING_PARTIALS], next[GT_RING_PARTIALS];
+			int count = 0;
+
+			for (int k = 0; k < n; k++) {
+				const struct gt_ring_hop hop = gt_ring_hop_of(n, first, k);
+
+				assert_int_equal(hop.received, count);
+				assert_true(k == n - 1 || hop.sent <= gt_ring_most_partials(n));
+				for (int i = 0; i < hop.kept_count; i++)
+					next[i] = sums[hop.kept[i]];
+				next[hop.kept_count] = tree_of((first + k) % n, 1);
+				for (int i = 0; i < hop.added_count; i++)
+					next[hop.kept_count] =
+					    join(&next[hop.kept_count], &sums[hop.added[i]]);
+				count = hop.sent;
+				memcpy(sums, next, sizeof(sums));
+			}
+			assert_int_equal(count, 1);
+			assert_string_equal(sums[0].s, tree_of(0, n).s);
+		}
+	for (int n = 1; n <= GT_WORLD_MAX_RANKS; n = 2 * n + 1)
+		assert_true(gt_ring_most_partials(n) <= GT_RING_PARTIALS);
+}
+
 /* ---- copies that are made later ---- */
 
 /*
@@ -76,7 +144,7 @@ static void test_the_late_rank_is_named(void **state)
  * is done before all ranks have made all their calls. Until then no memory can be touched. Then
  * streams go on one by one, where they need not wait for each other.
  */
-enum { LATE_RANKS = 8, MOST_CALLS = 4096, MOST_COUNT = 40000, CHUNK_BYTES = 4096 };
+enum { LATE_RANKS = 8, MOST_CALLS = 16384, MOST_COUNT = 40000, CHUNK_BYTES = 4096 };
 
 struct late_call {
 	enum { ROOM, SIGNAL, ARRIVED, CONSUME, COPY, REDUCE } what;
@@ -88,7 +156,7 @@ struct late_call {
 };
 
 struct stream {
-	unsigned char *inbox;      /* [RING_SLOTS][CHUNK_BYTES] */
+	unsigned char *inbox;      /* [GT_RING_SLOTS][CHUNK_BYTES] */
 	unsigned queued[2];        /* chunks that calls have sent and received */
 	unsigned filled, consumed; /* chunks that have been, in `inbox` */
 	struct stream *next;
@@ -118,7 +186,7 @@ static int late_room(void *self, void **slot, struct gt_err *err)
 
 	(void)err;
 	put(s)->what = ROOM;
-	*slot = s->next->inbox + s->queued[0]++ % RING_SLOTS * CHUNK_BYTES;
+	*slot = s->next->inbox + s->queued[0]++ % GT_RING_SLOTS * CHUNK_BYTES;
 	return 0;
 }
 
@@ -135,7 +203,7 @@ static int late_arrived(void *self, const void **slot, struct gt_err *err)
 
 	(void)err;
 	put(s)->what = ARRIVED;
-	*slot = s->inbox + s->queued[1]++ % RING_SLOTS * CHUNK_BYTES;
+	*slot = s->inbox + s->queued[1]++ % GT_RING_SLOTS * CHUNK_BYTES;
 	return 0;
 }
 
@@ -184,7 +252,7 @@ static bool go_on(struct stream *s)
 		return false;
 	switch (c->what) {
 	case ROOM:
-		if (s->next->filled - s->next->consumed == RING_SLOTS)
+		if (s->next->filled - s->next->consumed == GT_RING_SLOTS)
 			return false;
 		break;
 	case SIGNAL:
@@ -195,7 +263,7 @@ static bool go_on(struct stream *s)
 			return false;
 		break;
 	case CONSUME: /* and nobody reads it again */
-		memset(s->inbox + s->consumed++ % RING_SLOTS * CHUNK_BYTES, 0xee, CHUNK_BYTES);
+		memset(s->inbox + s->consumed++ % GT_RING_SLOTS * CHUNK_BYTES, 0xee, CHUNK_BYTES);
 		break;
 	case COPY:
 		for (int d = 0; d < c->dsts; d++)
@@ -240,7 +308,7 @@ struct device {
 
 static void open_device(struct device *d)
 {
-	const size_t inbox = RING_SLOTS * CHUNK_BYTES, buffer = MOST_COUNT * sizeof(int32_t);
+	const size_t inbox = GT_RING_SLOTS * CHUNK_BYTES, buffer = MOST_COUNT * sizeof(int32_t);
 
 	d->bytes = LATE_RANKS * (inbox + 2 * buffer);
 	d->memory =
@@ -298,10 +366,9 @@ static void queue_calls(
     struct device *d, const struct gt_collective *like, int rank, int size, bool in_place)
 {
 	struct stream *s = &d->streams[rank];
-	struct gt_ring ring = { .group = { NULL, rank, size, 0 },
-		.peers = &late,
-		.self = s,
-		.chunk_bytes = CHUNK_BYTES };
+	const struct gt_ring_seat ring = {
+		.rank = rank, .size = size, .peers = &late, .self = s, .chunk_bytes = CHUNK_BYTES
+	};
 	struct gt_collective c = *like;
 	struct gt_err err = GT_ERR_INIT;
 
@@ -368,6 +435,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_as_other_groups),
 		cmocka_unit_test(test_the_late_rank_is_named),
+		cmocka_unit_test(test_a_ring_adds_up_as_a_tree),
 		cmocka_unit_test(test_copies_may_be_made_later),
 	};
 
