@@ -35,7 +35,7 @@ static void a_rank_without_memory_tells_the_others(void **state)
 	(void)state;
 	assert_int_equal(gt_device_open(&d, &gt_cuda_backend, 0, &err), 0);
 	assert_int_equal(gt_cuda_backend.groups->check(&world, d, &err), GT_ENOMEM);
-	assert_string_equal(err.text, "a rank has no memory to connect the ranks by NCCL");
+	assert_string_equal(err.text, "a rank has no memory to connect the GPUs");
 	assert_int_equal(gathers, 0);
 	gt_device_close(d);
 }

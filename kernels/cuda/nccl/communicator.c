@@ -1,15 +1,25 @@
-/* communicator.c - NCCL's communicators: check ranks, connect and disconnect them. */
+/* communicator.c - GPUs connected by NCCL: check ranks, connect them, call, and disconnect them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels/cuda/nccl/inside.h"
+#include "kernels/cuda/group/group.h"
+#include "kernels/cuda/group/ranks.h"
+#include "kernels/cuda/nccl/api.h"
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
 
 /* Longest wait for NCCL to finalize a communicator whose collectives have all ended. */
 static const double parting_s = 2;
+
+enum { TOKEN_BYTES = 256 };
+
+struct nccl {
+	pthread_mutex_t calls; /* of the communicator: one function at a time */
+	void *comm;            /* NULL: there is none, or none any more */
+	void *token;           /* device memory that a barrier all-reduces */
+};
 
 /* ---- errors ---- */
 
@@ -24,128 +34,20 @@ static int set_error(int status, void *comm, const char *what, struct gt_err *er
 	return gt_err_hint(err, "NCCL_DEBUG=INFO in the environment makes NCCL say more");
 }
 
-/* All ranks fail together: with the error of the first that has one. */
-struct verdict {
-	int32_t code;
-	char text[sizeof(((struct gt_err *)0)->text)];
-	char hint[sizeof(((struct gt_err *)0)->hint)];
-};
-
-static struct verdict verdict_of(const struct gt_err *err)
-{
-	struct verdict v = { .code = err->code };
-
-	if (!err->code)
-		return v;
-	memcpy(v.text, err->text, sizeof(v.text));
-	memcpy(v.hint, err->hint, sizeof(v.hint));
-	return v;
-}
-
-static int pass_verdict(const struct verdict *v, int rank, struct gt_err *err)
-{
-	gt_err_set(err, v->code, "%.*s", (int)sizeof(v->text) - 1, v->text);
-	if (v->hint[0])
-		gt_err_hint(err, "%.*s", (int)sizeof(v->hint) - 1, v->hint);
-	return rank ? gt_err_prefix(err, "rank %d", rank) : err->code;
-}
-
-static int gather(
-    struct gt_group *host, const void *mine, size_t bytes, void *all, struct gt_err *err)
-{
-	const struct gt_collective c = { GT_ALL_GATHER, mine, all, (int64_t)bytes, GT_U8,
-		.what = "nccl" };
-
-	return gt_group_run(host, &c, err);
-}
-
-/* The same of every rank, in *all, the caller's to free. A rank that has no memory for it tells the
- * others, and all fail: nobody waits for a rank that does not come. *all is NULL on failure. */
-static int gather_new(
-    struct gt_group *host, const void *mine, size_t bytes, void **all, struct gt_err *err)
-{
-	struct gt_err own = GT_ERR_INIT;
-	int64_t failed;
-	int rc;
-
-	*all = gt_calloc((size_t)host->size, bytes, &own);
-	failed = !*all;
-	rc = gt_all_reduce(host, &failed, 1, GT_I64, GT_MAX, err);
-	if (!rc && failed)
-		rc =
-		    gt_err_set(err, GT_ENOMEM, "a rank has no memory to connect the ranks by NCCL");
-	if (!rc)
-		rc = gather(host, mine, bytes, *all, err);
-	if (rc) {
-		free(*all);
-		*all = NULL;
-	}
-	return rc;
-}
-
-/* All ranks go on, or fail with the error of the first that has one in *mine. */
-static int agree(struct gt_group *host, const struct gt_err *mine, struct gt_err *err)
-{
-	struct verdict own = verdict_of(mine), *all;
-	void *gathered;
-	int rc = gather_new(host, &own, sizeof(own), &gathered, err);
-
-	all = gathered;
-	for (int r = 0; !rc && r < host->size; r++)
-		if (all[r].code)
-			rc = pass_verdict(&all[r], r, err);
-	free(all);
-	return rc;
-}
-
 /* ---- checking the ranks ---- */
 
 struct card {
-	struct verdict verdict;
-	int32_t version, index;
-	char gpu[16];     /* "cuda:0" */
-	char bus[32];     /* where it is in its host */
-	char host[128];   /* also of containers with the same name */
-	char process[64]; /* id and its namespace, as other containers may use the same ids */
+	struct gt_cuda_card rank;
+	int32_t version;
 };
-
-static void read_host(char *out, size_t room)
-{
-	char name[64] = "", boot[48] = "";
-	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-
-	gethostname(name, sizeof(name) - 1);
-	if (f) {
-		if (!fgets(boot, sizeof(boot), f))
-			boot[0] = '\0';
-		fclose(f);
-	}
-	snprintf(out, room, "%s %s", name, boot);
-}
-
-static void read_process(char *out, size_t room)
-{
-	char numbers[40] = ""; /* the namespace of process ids: "pid:[4026531836]" */
-
-	if (readlink("/proc/self/ns/pid", numbers, sizeof(numbers) - 1) < 0)
-		numbers[0] = '\0';
-	snprintf(out, room, "%d of %s", (int)getpid(), numbers);
-}
 
 static struct card card_of(const struct gt_device *device)
 {
 	struct gt_err err = GT_ERR_INIT;
-	struct card card = { .index = device->index };
-	int version = 0;
+	int version = 0, rc = gt_nccl_open(&version, &err);
+	struct card card = { .rank = gt_cuda_card_of(device, &err) };
 
-	snprintf(card.gpu, sizeof(card.gpu), "%s:%d", device->backend->name, device->index);
-	read_host(card.host, sizeof(card.host));
-	read_process(card.process, sizeof(card.process));
-	if (!gt_nccl_open(&version, &err))
-		gt_cuda_check(cudaDeviceGetPCIBusId(card.bus, sizeof(card.bus), device->index),
-		    device->index, "cudaDeviceGetPCIBusId", &err);
-	card.version = version;
-	card.verdict = verdict_of(&err);
+	card.version = rc ? 0 : version;
 	return card;
 }
 
@@ -161,7 +63,7 @@ static int refuse_shared(const struct card *cards, int one, int other, struct gt
 {
 	gt_err_set(err, GT_ENOTSUP,
 	    "ranks %d and %d share the GPU %s (%s), and NCCL takes one rank for each GPU", one,
-	    other, cards[other].gpu, cards[other].bus);
+	    other, cards[other].rank.gpu, cards[other].rank.bus);
 	return gt_err_hint(err,
 	    "give each rank a GPU of its own, by {device} and {nproc}; or let ranks that share "
 	    "one go by way of the host: {backend} shm");
@@ -170,14 +72,13 @@ static int refuse_shared(const struct card *cards, int one, int other, struct gt
 static int compare(const struct card *cards, int size, struct gt_err *err)
 {
 	for (int r = 0; r < size; r++)
-		if (cards[r].verdict.code)
-			return pass_verdict(&cards[r].verdict, r, err);
+		if (cards[r].rank.verdict.code)
+			return gt_cuda_verdict_pass(&cards[r].rank.verdict, r, err);
 	for (int r = 1; r < size; r++) {
 		if (cards[r].version != cards[0].version)
 			return refuse_versions(cards, r, err);
 		for (int other = 0; other < r; other++)
-			if (!strcmp(cards[r].bus, cards[other].bus) &&
-			    !strcmp(cards[r].host, cards[other].host))
+			if (gt_cuda_card_same_gpu(&cards[r].rank, &cards[other].rank))
 				return refuse_shared(cards, other, r, err);
 	}
 	return 0;
@@ -191,31 +92,30 @@ static int compare(const struct card *cards, int size, struct gt_err *err)
 static int open_to_threads(
     const struct gt_group *world, const struct card *cards, struct gt_err *err)
 {
-	const struct card *mine = &cards[world->rank];
+	const struct gt_cuda_card *mine = &cards[world->rank].rank;
 	bool direct;
 	int rc = 0;
 
 	for (int r = 0; !rc && r < world->size; r++)
-		if (r != world->rank && !strcmp(cards[r].process, mine->process) &&
-		    !strcmp(cards[r].host, mine->host))
-			rc = gt_cuda_peer_open(mine->index, cards[r].index, &direct, err);
+		if (r != world->rank && gt_cuda_card_same_process(&cards[r].rank, mine))
+			rc = gt_cuda_peer_open(mine->index, cards[r].rank.index, &direct, err);
 	return rc;
 }
 
-int gt_nccl_check_ranks(struct gt_group *world, const struct gt_device *device, struct gt_err *err)
+static int check_ranks(struct gt_group *world, const struct gt_device *device, struct gt_err *err)
 {
 	struct card mine = card_of(device);
 	struct card *all;
 	struct gt_err own = GT_ERR_INIT;
 	void *gathered;
-	int rc = gather_new(world, &mine, sizeof(mine), &gathered, err);
+	int rc = gt_cuda_gather_new(world, &mine, sizeof(mine), &gathered, err);
 
 	all = gathered;
 	if (!rc)
 		rc = compare(all, world->size, err);
 	if (!rc) {
 		open_to_threads(world, all, &own);
-		rc = agree(world, &own, err);
+		rc = gt_cuda_agree(world, &own, err);
 	}
 	free(all);
 	return rc;
@@ -223,36 +123,31 @@ int gt_nccl_check_ranks(struct gt_group *world, const struct gt_device *device, 
 
 /* ---- calls that go on in the background ---- */
 
-void gt_nccl_rest(double *pause_s)
-{
-	static const double least_s = 20e-6, most_s = 1e-3;
-
-	nanosleep(&(struct timespec){ .tv_nsec = (long)(1e9 * *pause_s) }, NULL);
-	*pause_s = *pause_s < least_s ? least_s : *pause_s < most_s ? *pause_s * 1.1 : most_s;
-}
-
 /* The status of the communicator's last call, which may still be in progress. */
-static int status_of(struct gt_nccl_group *g)
+static int status_of(struct gt_cuda_group *g)
 {
+	struct nccl *n = g->link;
 	int status = GT_NCCL_SUCCESS, rc = GT_NCCL_SUCCESS;
 
-	pthread_mutex_lock(&g->calls);
-	if (g->comm)
-		rc = gt_nccl->CommGetAsyncError(g->comm, &status);
-	pthread_mutex_unlock(&g->calls);
+	pthread_mutex_lock(&n->calls);
+	if (n->comm)
+		rc = gt_nccl->CommGetAsyncError(n->comm, &status);
+	pthread_mutex_unlock(&n->calls);
 	return rc ? rc : status;
 }
 
 static int set_background_error(
-    struct gt_nccl_group *g, int status, const char *what, struct gt_err *err)
+    struct gt_cuda_group *g, int status, const char *what, struct gt_err *err)
 {
-	pthread_mutex_lock(&g->calls);
-	set_error(status, g->comm, what, err);
-	pthread_mutex_unlock(&g->calls);
+	struct nccl *n = g->link;
+
+	pthread_mutex_lock(&n->calls);
+	set_error(status, n->comm, what, err);
+	pthread_mutex_unlock(&n->calls);
 	return gt_err_prefix(err, "rank %d", g->group.rank);
 }
 
-int gt_nccl_background(struct gt_nccl_group *g, const struct gt_collective *c, struct gt_err *err)
+static int background(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
 {
 	int status = status_of(g);
 
@@ -261,30 +156,92 @@ int gt_nccl_background(struct gt_nccl_group *g, const struct gt_collective *c, s
 	return set_background_error(g, status, gt_collective_text(c).s, err);
 }
 
-/* No timeout here: the watch makes the group fail if a rank does not come. */
-int gt_nccl_settle(
-    struct gt_nccl_group *g, int status, const struct gt_collective *c, struct gt_err *err)
+/* Wait until NCCL has queued the call that returned `status`. NCCL may have to connect the ranks
+ * first. No timeout here: the watch makes the group fail if a rank does not come. */
+static int settle(
+    struct gt_cuda_group *g, int status, const struct gt_collective *c, struct gt_err *err)
 {
 	double pause_s = 0;
 
 	while (status == GT_NCCL_IN_PROGRESS) {
-		if (gt_nccl_failed(g, err))
+		if (gt_cuda_group_failed(g, err))
 			return err->code;
-		gt_nccl_rest(&pause_s);
+		gt_cuda_group_rest(&pause_s);
 		status = status_of(g);
 	}
-	if (gt_nccl_failed(g, err))
+	if (gt_cuda_group_failed(g, err))
 		return err->code;
 	if (status == GT_NCCL_SUCCESS)
 		return 0;
 	return set_background_error(g, status, gt_collective_text(c).s, err);
 }
 
+/* ---- NCCL's calls ---- */
+
+static const int types[GT_DTYPE_COUNT] = {
+	[GT_F32] = GT_NCCL_F32,
+	[GT_F64] = GT_NCCL_F64,
+	[GT_F16] = GT_NCCL_F16,
+	[GT_BF16] = GT_NCCL_BF16,
+	[GT_I32] = GT_NCCL_I32,
+	[GT_I64] = GT_NCCL_I64,
+};
+
+static const int reductions[] = {
+	[GT_SUM] = GT_NCCL_SUM,
+	[GT_AVG] = GT_NCCL_AVG,
+	[GT_MAX] = GT_NCCL_MAX,
+};
+
+/* Call NCCL; the caller holds `calls`. Collectives that only move data move bytes of any type. */
+static int queue(const struct gt_cuda_group *g, const struct gt_collective *c)
+{
+	const struct nccl *n = g->link;
+	size_t count = (size_t)c->count, bytes = count * gt_dtype_size(c->dtype);
+	int type = types[c->dtype], reduction = reductions[c->reduction];
+	cudaStream_t stream = g->stream->queue;
+
+	switch (c->kind) {
+	case GT_ALL_REDUCE:
+		return gt_nccl->AllReduce(c->in, c->out, count, type, reduction, n->comm, stream);
+	case GT_REDUCE:
+		return gt_nccl->Reduce(
+		    c->in, c->out, count, type, reduction, c->peer, n->comm, stream);
+	case GT_REDUCE_SCATTER:
+		return gt_nccl->ReduceScatter(
+		    c->in, c->out, count, type, reduction, n->comm, stream);
+	case GT_ALL_GATHER:
+		return gt_nccl->AllGather(c->in, c->out, bytes, GT_NCCL_U8, n->comm, stream);
+	case GT_BROADCAST:
+		return gt_nccl->Broadcast(
+		    c->in, c->out, bytes, GT_NCCL_U8, c->peer, n->comm, stream);
+	case GT_SEND:
+		return gt_nccl->Send(c->in, bytes, GT_NCCL_U8, c->peer, n->comm, stream);
+	case GT_RECV:
+		return gt_nccl->Recv(c->out, bytes, GT_NCCL_U8, c->peer, n->comm, stream);
+	default:
+		return gt_nccl->AllReduce(
+		    n->token, n->token, 1, GT_NCCL_I32, GT_NCCL_MAX, n->comm, stream);
+	}
+}
+
+static int call(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
+{
+	struct nccl *n = g->link;
+	int status = GT_NCCL_SUCCESS;
+
+	pthread_mutex_lock(&n->calls);
+	if (n->comm)
+		status = queue(g, c);
+	pthread_mutex_unlock(&n->calls);
+	return settle(g, status, c, err);
+}
+
 /* ---- connecting ---- */
 
 /* Rank 0's id, or why it has none. */
 struct invitation {
-	struct verdict verdict;
+	struct gt_cuda_verdict verdict;
 	struct gt_nccl_id id;
 };
 
@@ -299,16 +256,17 @@ static int invite(struct gt_group *host, struct gt_nccl_id *id, struct gt_err *e
 		status = gt_nccl->GetUniqueId(&i.id);
 		if (status != GT_NCCL_SUCCESS)
 			set_error(status, NULL, "ncclGetUniqueId", &own);
-		i.verdict = verdict_of(&own);
+		i.verdict = gt_cuda_verdict_of(&own);
 	}
 	if (gt_group_run(host, &c, err))
 		return err->code;
 	*id = i.id;
-	return i.verdict.code ? pass_verdict(&i.verdict, 0, err) : 0;
+	return i.verdict.code ? gt_cuda_verdict_pass(&i.verdict, 0, err) : 0;
 }
 
-static int wait_for_others(struct gt_nccl_group *g, int status, struct gt_err *err)
+static int wait_for_others(struct gt_cuda_group *g, int status, struct gt_err *err)
 {
+	struct nccl *n = g->link;
 	double until = gt_clock_s() + g->group.timeout_s, pause_s = 0;
 	bool gone;
 
@@ -322,13 +280,16 @@ static int wait_for_others(struct gt_nccl_group *g, int status, struct gt_err *e
 			return gt_err_hint(
 			    err, "NCCL_DEBUG=INFO in the environment makes NCCL say more");
 		}
-		gt_nccl_rest(&pause_s);
+		gt_cuda_group_rest(&pause_s);
 		status = status_of(g);
 	}
-	return status == GT_NCCL_SUCCESS ? 0 : set_error(status, g->comm, "ncclCommInitRank", err);
+	return status == GT_NCCL_SUCCESS ? 0 : set_error(status, n->comm, "ncclCommInitRank", err);
 }
 
-int gt_nccl_connect(struct gt_nccl_group *g, struct gt_err *err)
+static void abort_calls(struct gt_cuda_group *g);
+static void disconnect(struct gt_cuda_group *g);
+
+static int join(struct gt_cuda_group *g, struct nccl *n, struct gt_err *err)
 {
 	struct gt_nccl_config config = {
 		.size = sizeof(config), .magic = gt_nccl_magic, .version = GT_NCCL_VERSION
@@ -339,49 +300,67 @@ int gt_nccl_connect(struct gt_nccl_group *g, struct gt_err *err)
 
 	if (rc)
 		return rc;
-	status = gt_nccl->CommInitRankConfig(&g->comm, g->group.size, id, g->group.rank, &config);
+	status = gt_nccl->CommInitRankConfig(&n->comm, g->group.size, id, g->group.rank, &config);
 	wait_for_others(g, status, &mine);
-	rc = agree(g->host, &mine, err);
-	if (rc)
-		gt_nccl_abort(g);
-	return rc;
+	return gt_cuda_agree(g->host, &mine, err);
+}
+
+static int connect_ranks(struct gt_cuda_group *g, struct gt_err *err)
+{
+	struct nccl *n;
+
+	if (gt_nccl_open(NULL, err))
+		return err->code;
+	n = gt_calloc(1, sizeof(*n), err);
+	if (!n)
+		return err->code;
+	pthread_mutex_init(&n->calls, NULL);
+	g->link = n;
+	if (gt_device_alloc(g->device, TOKEN_BYTES, &n->token, err) || join(g, n, err)) {
+		abort_calls(g);
+		disconnect(g);
+	}
+	return err->code;
 }
 
 /* ---- parting ---- */
 
-static void *take(struct gt_nccl_group *g)
+static void *take(struct nccl *n)
 {
 	void *comm;
 
-	pthread_mutex_lock(&g->calls);
-	comm = g->comm;
-	g->comm = NULL;
-	pthread_mutex_unlock(&g->calls);
+	pthread_mutex_lock(&n->calls);
+	comm = n->comm;
+	n->comm = NULL;
+	pthread_mutex_unlock(&n->calls);
 	return comm;
 }
 
-/* Takes the lock `calls`, as NCCL allows no other call on the communicator meanwhile. */
-void gt_nccl_abort(struct gt_nccl_group *g)
+/* Let GPUs stop waiting, at once. Takes the lock `calls`, as NCCL allows no other call on the
+ * communicator meanwhile. */
+static void abort_calls(struct gt_cuda_group *g)
 {
-	pthread_mutex_lock(&g->calls);
-	if (g->comm)
-		gt_nccl->CommAbort(g->comm);
-	g->comm = NULL;
-	pthread_mutex_unlock(&g->calls);
+	struct nccl *n = g->link;
+
+	pthread_mutex_lock(&n->calls);
+	if (n->comm)
+		gt_nccl->CommAbort(n->comm);
+	n->comm = NULL;
+	pthread_mutex_unlock(&n->calls);
 }
 
 /* Wait at most parting_s for the other ranks; then abort, so that no rank waits for ever. */
-void gt_nccl_disconnect(struct gt_nccl_group *g)
+static void part(struct nccl *n)
 {
 	double until = gt_clock_s() + parting_s, pause_s = 0;
-	void *comm = take(g);
+	void *comm = take(n);
 	int status;
 
 	if (!comm)
 		return;
 	status = gt_nccl->CommFinalize(comm);
 	while (status == GT_NCCL_IN_PROGRESS && gt_clock_s() < until) {
-		gt_nccl_rest(&pause_s);
+		gt_cuda_group_rest(&pause_s);
 		if (gt_nccl->CommGetAsyncError(comm, &status) != GT_NCCL_SUCCESS)
 			break;
 	}
@@ -390,3 +369,33 @@ void gt_nccl_disconnect(struct gt_nccl_group *g)
 	else
 		gt_nccl->CommAbort(comm);
 }
+
+static void disconnect(struct gt_cuda_group *g)
+{
+	struct nccl *n = g->link;
+
+	part(n);
+	gt_device_free(g->device, n->token, TOKEN_BYTES);
+	pthread_mutex_destroy(&n->calls);
+	free(n);
+	g->link = NULL;
+}
+
+static const struct gt_cuda_links links = {
+	.groups = &gt_nccl_groups,
+	.connect = connect_ranks,
+	.call = call,
+	.background = background,
+	.abort = abort_calls,
+	.disconnect = disconnect,
+	.hint = "NCCL_DEBUG=INFO in the environment makes NCCL say more; ",
+};
+
+static int make(struct gt_group **group, const struct gt_device *device, struct gt_err *err)
+{
+	return gt_cuda_group_new(group, device, &links, err);
+}
+
+const struct gt_device_groups gt_nccl_groups = {
+	.name = "nccl", .check = check_ranks, .make = make
+};

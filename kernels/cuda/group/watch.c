@@ -2,22 +2,30 @@
 #include <errno.h>
 #include <signal.h>
 
-#include "kernels/cuda/nccl/inside.h"
+#include "kernels/cuda/group/group.h"
 #include "lib/base/clock.h"
 
 /* Check the other ranks every look_s. After a rank has gone, wait grace_s more for the collective:
  * that rank may have completed its part. */
 static const double look_s = 0.1, grace_s = 1;
 
-static const struct gt_backend *backend_of(const struct gt_nccl_group *g)
+void gt_cuda_group_rest(double *pause_s)
+{
+	static const double least_s = 20e-6, most_s = 1e-3;
+
+	nanosleep(&(struct timespec){ .tv_nsec = (long)(1e9 * *pause_s) }, NULL);
+	*pause_s = *pause_s < least_s ? least_s : *pause_s < most_s ? *pause_s * 1.1 : most_s;
+}
+
+static const struct gt_backend *backend_of(const struct gt_cuda_group *g)
 {
 	return g->device->backend;
 }
 
 /* The next one whose end has not been seen; NULL: there are to be no more. */
-static struct gt_nccl_ticket *next_ticket(struct gt_nccl_group *g)
+static struct gt_cuda_ticket *next_ticket(struct gt_cuda_group *g)
 {
-	struct gt_nccl_ticket *t = NULL;
+	struct gt_cuda_ticket *t = NULL;
 
 	pthread_mutex_lock(&g->lock);
 	while (g->ended == g->started && !g->over && !g->failed)
@@ -29,20 +37,20 @@ static struct gt_nccl_ticket *next_ticket(struct gt_nccl_group *g)
 }
 
 /* No timeout: the work queued before the collective may take any time. */
-static int await_begin(struct gt_nccl_group *g, const struct gt_nccl_ticket *t, struct gt_err *err)
+static int await_begin(struct gt_cuda_group *g, const struct gt_cuda_ticket *t, struct gt_err *err)
 {
 	double pause_s = 0;
 
 	while (!backend_of(g)->event_done(t->begun)) {
-		if (gt_nccl_failed(g, err) || gt_nccl_background(g, &t->c, err))
+		if (gt_cuda_group_failed(g, err) || g->links->background(g, &t->c, err))
 			return err->code;
-		gt_nccl_rest(&pause_s);
+		gt_cuda_group_rest(&pause_s);
 	}
-	return gt_nccl_failed(g, err);
+	return gt_cuda_group_failed(g, err);
 }
 
 static int set_late(
-    const struct gt_nccl_group *g, const struct gt_collective *c, struct gt_err *err)
+    const struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
 {
 	struct gt_text call = gt_collective_text(c);
 
@@ -53,10 +61,8 @@ static int set_late(
 		gt_err_set(err, GT_EIO,
 		    "rank %d: %s has not ended, %g s after all ranks had begun it", g->group.rank,
 		    call.s, g->group.timeout_s);
-	return gt_err_hint(err,
-	    "NCCL_DEBUG=INFO in the environment makes NCCL say more; ranks wait for %g s, which "
-	    "{timeout} sets",
-	    g->group.timeout_s);
+	return gt_err_hint(
+	    err, "%sranks wait for %g s, which {timeout} sets", g->links->hint, g->group.timeout_s);
 }
 
 /* What is known of the other ranks while a collective is under way. */
@@ -65,7 +71,7 @@ struct watching {
 };
 
 static int look_around(
-    struct gt_nccl_group *g, const struct gt_collective *c, struct watching *w, struct gt_err *err)
+    struct gt_cuda_group *g, const struct gt_collective *c, struct watching *w, struct gt_err *err)
 {
 	double now = gt_clock_s();
 	struct gt_err missed = GT_ERR_INIT;
@@ -85,21 +91,21 @@ static int look_around(
 	return err->code;
 }
 
-static int await_end(struct gt_nccl_group *g, struct gt_nccl_ticket *t, struct gt_err *err)
+static int await_end(struct gt_cuda_group *g, struct gt_cuda_ticket *t, struct gt_err *err)
 {
 	struct watching w = { .since = gt_clock_s() };
 	double pause_s = 0;
 
 	while (!atomic_load(&t->queued) || !backend_of(g)->event_done(t->ended)) {
-		if (gt_nccl_failed(g, err) || gt_nccl_background(g, &t->c, err) ||
+		if (gt_cuda_group_failed(g, err) || g->links->background(g, &t->c, err) ||
 		    look_around(g, &t->c, &w, err))
 			return err->code;
-		gt_nccl_rest(&pause_s);
+		gt_cuda_group_rest(&pause_s);
 	}
-	return gt_nccl_failed(g, err);
+	return gt_cuda_group_failed(g, err);
 }
 
-static int see_through(struct gt_nccl_group *g, struct gt_nccl_ticket *t, struct gt_err *err)
+static int see_through(struct gt_cuda_group *g, struct gt_cuda_ticket *t, struct gt_err *err)
 {
 	if (await_begin(g, t, err) || gt_group_meet(g->host, &t->c, err))
 		return err->code;
@@ -108,7 +114,7 @@ static int see_through(struct gt_nccl_group *g, struct gt_nccl_ticket *t, struct
 
 /* Send this rank's error to the other ranks, which wait for it. A rank that gave up sends
  * none: the others see it leave. */
-static void tell(struct gt_nccl_group *g)
+static void tell(struct gt_cuda_group *g)
 {
 	struct gt_err err = GT_ERR_INIT;
 	bool given_up;
@@ -116,21 +122,21 @@ static void tell(struct gt_nccl_group *g)
 	pthread_mutex_lock(&g->lock);
 	given_up = g->given_up;
 	pthread_mutex_unlock(&g->lock);
-	if (gt_nccl_failed(g, &err) && !given_up)
+	if (gt_cuda_group_failed(g, &err) && !given_up)
 		gt_group_fail(g->host, &err);
 }
 
 static void *live(void *self)
 {
-	struct gt_nccl_group *g = self;
+	struct gt_cuda_group *g = self;
 	struct gt_err err = GT_ERR_INIT;
-	struct gt_nccl_ticket *t;
+	struct gt_cuda_ticket *t;
 
 	if (backend_of(g)->enter(g->device->index, &err))
-		gt_nccl_fail(g, &err);
+		gt_cuda_group_fail(g, &err);
 	while ((t = next_ticket(g))) {
 		if (see_through(g, t, &err)) {
-			gt_nccl_fail(g, &err);
+			gt_cuda_group_fail(g, &err);
 			break;
 		}
 		pthread_mutex_lock(&g->lock);
@@ -143,7 +149,7 @@ static void *live(void *self)
 }
 
 /* Start the watch with all signals blocked, so that other threads of the program get them. */
-int gt_nccl_watch(struct gt_nccl_group *g, struct gt_err *err)
+int gt_cuda_group_watch(struct gt_cuda_group *g, struct gt_err *err)
 {
 	sigset_t all, before;
 
@@ -155,7 +161,7 @@ int gt_nccl_watch(struct gt_nccl_group *g, struct gt_err *err)
 	return errno ? gt_err_sys(err, "cannot start a thread that watches collectives") : 0;
 }
 
-void gt_nccl_end_watch(struct gt_nccl_group *g)
+void gt_cuda_group_end_watch(struct gt_cuda_group *g)
 {
 	if (!g->has_watch)
 		return;

@@ -1,0 +1,293 @@
+/* group.c - groups for the memory of GPUs: their tickets, their life and their errors. */
+#include <stdlib.h>
+
+#include "kernels/cuda/group/group.h"
+#include "kernels/cuda/host_call.h"
+#include "lib/base/mem.h"
+
+static const struct gt_backend *backend_of(const struct gt_cuda_group *g)
+{
+	return g->device->backend;
+}
+
+/* ---- failing ---- */
+
+/* Store the error before the abort lets GPUs go on, so threads that wait for a GPU find it. */
+int gt_cuda_group_fail(struct gt_cuda_group *g, struct gt_err *err)
+{
+	bool first;
+
+	pthread_mutex_lock(&g->lock);
+	first = !g->failed;
+	if (first)
+		g->err = *err;
+	*err = g->err;
+	g->failed = true;
+	if (first)
+		gt_cuda_fail(g->device->index, err);
+	pthread_cond_broadcast(&g->change);
+	pthread_mutex_unlock(&g->lock);
+	if (first)
+		g->links->abort(g);
+	return err->code;
+}
+
+int gt_cuda_group_failed(struct gt_cuda_group *g, struct gt_err *err)
+{
+	if (!g->failed)
+		return 0;
+	pthread_mutex_lock(&g->lock);
+	*err = g->err;
+	pthread_mutex_unlock(&g->lock);
+	return err->code;
+}
+
+/* ---- collectives ---- */
+
+/* Without elements the ranks meet, and GPUs have nothing to do. */
+static int queue_call(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
+{
+	return c->kind != GT_BARRIER && !c->count ? 0 : g->links->call(g, c, err);
+}
+
+/* The ticket that comes next, once the collective that had its place before has ended. */
+static int take_ticket(struct gt_cuda_group *g, struct gt_cuda_ticket **out, struct gt_err *err)
+{
+	bool stopped;
+
+	*out = &g->tickets[(g->started + 1) % GT_GROUP_STARTED];
+	pthread_mutex_lock(&g->lock);
+	while (g->started - g->ended == GT_GROUP_STARTED && !g->failed && !g->stopped)
+		pthread_cond_wait(&g->change, &g->lock);
+	stopped = g->stopped;
+	pthread_mutex_unlock(&g->lock);
+	if (gt_cuda_group_failed(g, err))
+		return err->code;
+	return stopped ? gt_err_set(err, GT_EIO, "given up") : 0;
+}
+
+/* The watch has to know of it before the links are called, which may wait for other ranks. */
+static uint64_t show_to_watch(struct gt_cuda_group *g)
+{
+	uint64_t ticket;
+
+	pthread_mutex_lock(&g->lock);
+	ticket = ++g->started;
+	pthread_cond_broadcast(&g->change);
+	pthread_mutex_unlock(&g->lock);
+	return ticket;
+}
+
+static int group_start(
+    struct gt_group *group, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
+{
+	struct gt_cuda_group *g = (struct gt_cuda_group *)group;
+	const struct gt_backend *b = backend_of(g);
+	struct gt_cuda_ticket *t;
+
+	if (!c->stream)
+		return gt_err_set(err, GT_EINVAL, "a collective of a device without a stream");
+	if (take_ticket(g, &t, err) || b->event_record(g->came, c->stream, err) ||
+	    b->event_wait(g->stream, g->came, err) || b->event_record(t->begun, g->stream, err))
+		return err->code;
+	t->c = *c;
+	atomic_store(&t->queued, false);
+	*ticket = show_to_watch(g);
+	if (queue_call(g, c, err) || b->event_record(t->ended, g->stream, err))
+		return gt_cuda_group_fail(g, err);
+	atomic_store(&t->queued, true);
+	return 0;
+}
+
+static int group_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err)
+{
+	struct gt_cuda_group *g = (struct gt_cuda_group *)group;
+
+	if (ticket == GT_GROUP_ALL)
+		ticket = g->started;
+	pthread_mutex_lock(&g->lock);
+	while (g->ended < ticket && !g->failed)
+		pthread_cond_wait(&g->change, &g->lock);
+	pthread_mutex_unlock(&g->lock);
+	return gt_cuda_group_failed(g, err);
+}
+
+/* If a later ticket has taken this ticket's place, the collective has ended. */
+static int group_await(
+    struct gt_group *group, uint64_t ticket, struct gt_stream *stream, struct gt_err *err)
+{
+	struct gt_cuda_group *g = (struct gt_cuda_group *)group;
+
+	if (gt_cuda_group_failed(g, err))
+		return err->code;
+	if (ticket == GT_GROUP_ALL)
+		ticket = g->started;
+	if (!ticket || g->started - ticket >= GT_GROUP_STARTED)
+		return 0;
+	return backend_of(g)->event_wait(stream, g->tickets[ticket % GT_GROUP_STARTED].ended, err);
+}
+
+static int group_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
+{
+	uint64_t ticket = 0;
+	int rc = group_start(group, c, &ticket, err);
+
+	return rc ? rc : group_await(group, ticket, c->stream, err);
+}
+
+/* ---- memory ---- */
+
+static int group_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err)
+{
+	struct gt_cuda_group *g = (struct gt_cuda_group *)group;
+
+	return gt_lent_alloc(&g->lent, g->device, bytes, out, err);
+}
+
+static void group_release(struct gt_group *group, void *memory)
+{
+	struct gt_cuda_group *g = (struct gt_cuda_group *)group;
+
+	gt_lent_release(&g->lent, g->device, memory);
+}
+
+/* ---- its life ---- */
+
+static int group_split(
+    struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err)
+{
+	struct gt_cuda_group *g = (struct gt_cuda_group *)group;
+	struct gt_device_way way = { .own = g->links->groups };
+	int rc = group_wait(group, GT_GROUP_ALL, err);
+
+	if (!rc)
+		rc = gt_group_split(out, g->host, color, key, err);
+	if (rc || !*out)
+		return rc;
+	rc = gt_device_group_take(out, g->device, &way, err);
+	if (rc) {
+		gt_group_free(*out);
+		*out = NULL;
+	}
+	return rc;
+}
+
+/* Whether the GPU has done all that was started. */
+static bool is_idle(struct gt_cuda_group *g)
+{
+	struct gt_cuda_ticket *last;
+
+	pthread_mutex_lock(&g->lock);
+	last = &g->tickets[g->started % GT_GROUP_STARTED];
+	pthread_mutex_unlock(&g->lock);
+	return !g->started ||
+	       (atomic_load(&last->queued) && backend_of(g)->event_done(last->ended));
+}
+
+static void give_up(struct gt_cuda_group *g)
+{
+	struct gt_err err = GT_ERR_INIT;
+
+	pthread_mutex_lock(&g->lock);
+	g->given_up = !g->failed;
+	pthread_mutex_unlock(&g->lock);
+	gt_err_set(&err, GT_EIO, "given up");
+	gt_cuda_group_fail(g, &err);
+	gt_group_stop(g->host);
+}
+
+/* If the GPU has done all its work, let the watch go on: other ranks still have to meet it. */
+static void group_stop(struct gt_group *group)
+{
+	struct gt_cuda_group *g = (struct gt_cuda_group *)group;
+
+	pthread_mutex_lock(&g->lock);
+	g->stopped = true;
+	pthread_cond_broadcast(&g->change);
+	pthread_mutex_unlock(&g->lock);
+	if (!g->failed && !is_idle(g))
+		give_up(g);
+}
+
+/* All but the group for host memory; the links' work ends before its stream. */
+static void release(struct gt_cuda_group *g)
+{
+	const struct gt_backend *b = backend_of(g);
+
+	gt_cuda_group_end_watch(g);
+	if (g->link && g->failed)
+		g->links->abort(g);
+	if (g->link)
+		g->links->disconnect(g);
+	b->stream_free(g->stream);
+	b->event_free(g->came);
+	for (int i = 0; i < GT_GROUP_STARTED; i++) {
+		b->event_free(g->tickets[i].begun);
+		b->event_free(g->tickets[i].ended);
+	}
+	gt_lent_free(&g->lent, g->device);
+	pthread_cond_destroy(&g->change);
+	pthread_mutex_destroy(&g->lock);
+	free(g);
+}
+
+static void group_free(struct gt_group *group)
+{
+	struct gt_group *host = ((struct gt_cuda_group *)group)->host;
+
+	group_stop(group);
+	release((struct gt_cuda_group *)group);
+	gt_group_free(host);
+}
+
+static const struct gt_group_ops ops = {
+	.run = group_run,
+	.start = group_start,
+	.wait = group_wait,
+	.await = group_await,
+	.alloc = group_alloc,
+	.release = group_release,
+	.split = group_split,
+	.stop = group_stop,
+	.free = group_free,
+};
+
+static int make_parts(struct gt_cuda_group *g, struct gt_err *err)
+{
+	const struct gt_backend *b = backend_of(g);
+	int index = g->device->index;
+
+	if (b->stream_new(&g->stream, index, err) || b->event_new(&g->came, index, err))
+		return err->code;
+	for (int i = 0; i < GT_GROUP_STARTED; i++)
+		if (b->event_new(&g->tickets[i].begun, index, err) ||
+		    b->event_new(&g->tickets[i].ended, index, err))
+			return err->code;
+	return 0;
+}
+
+/* If this rank fails here, the others find it gone when they connect, or reach their timeout. */
+int gt_cuda_group_new(struct gt_group **group, const struct gt_device *device,
+    const struct gt_cuda_links *links, struct gt_err *err)
+{
+	struct gt_group *host = *group;
+	struct gt_cuda_group *g = gt_calloc(1, sizeof(*g), err);
+
+	if (!g)
+		return GT_ENOMEM;
+	g->ops = ops;
+	g->ops.name = links->groups->name;
+	g->ops.ordered = links->groups->ordered;
+	g->group = (struct gt_group){ &g->ops, host->rank, host->size, host->timeout_s };
+	g->links = links;
+	g->host = host;
+	g->device = device;
+	pthread_mutex_init(&g->lock, NULL);
+	pthread_cond_init(&g->change, NULL);
+	if (make_parts(g, err) || links->connect(g, err) || gt_cuda_group_watch(g, err)) {
+		release(g);
+		return err->code;
+	}
+	*group = &g->group;
+	return 0;
+}

@@ -1,0 +1,111 @@
+/* group.h - groups for the memory of GPUs: tickets, streams and errors that all of them share. */
+#ifndef GT_KERNELS_CUDA_GROUP_GROUP_H
+#define GT_KERNELS_CUDA_GROUP_GROUP_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "kernels/cuda/cuda.h"
+#include "lib/comm/device_group.h"
+#include "lib/comm/group_meet.h"
+#include "lib/comm/lent.h"
+
+/*
+ * A group's collectives are queued on a stream of its own, in the order of their calls:
+ *
+ *   caller's stream   ... work | came                      (await: ended) | work ...
+ *   own stream                   wait for came | begun | the links' work | ended
+ *
+ * The links between the GPUs are NCCL's (kernels/cuda/nccl/) or others. They do not notice that
+ * ranks call different collectives or that a rank is late, and not always that one is dead: then
+ * GPUs wait for ever. So each group has a watch, a thread of the host. For each collective, in
+ * order, the watch waits until this GPU has begun it. Then it meets the watches of the other ranks
+ * in the group for host memory (group_meet.h), which finds ranks that are late or dead or call
+ * another collective. Then it waits until the GPU has ended it. On an error the watch aborts the
+ * links, so GPUs stop waiting, and all later calls for the device return that error.
+ */
+
+struct gt_cuda_group;
+
+/* How GPUs of a group are connected. Errors: GT_EDEVICE and those of groups. */
+struct gt_cuda_links {
+	const struct gt_device_groups *groups; /* of this kind */
+
+	/* Make g->link: a collective call, before there is a watch. */
+	int (*connect)(struct gt_cuda_group *g, struct gt_err *err);
+
+	/* Queue a collective on g->stream; from the caller's thread. There are elements, or it is a
+	 * barrier. */
+	int (*call)(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
+
+	/* An error in the background, while this collective is under way; or 0. */
+	int (*background)(
+	    struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err);
+
+	/* From any thread: let GPUs stop waiting, at once. Again, it does nothing. */
+	void (*abort)(struct gt_cuda_group *g);
+
+	/* Free g->link: after the watch, and after abort() or when all collectives have ended. The
+	 * other ranks do so too, but some may be dead. */
+	void (*disconnect)(struct gt_cuda_group *g);
+
+	const char *hint; /* of collectives that do not end: "NAME=VALUE does this; ", or "" */
+};
+
+struct gt_cuda_ticket {
+	struct gt_event *begun, *ended;
+	struct gt_collective c;
+	atomic_bool queued; /* all of it, so `ended` is recorded */
+};
+
+struct gt_cuda_group {
+	struct gt_group group;
+	struct gt_group_ops ops;
+	const struct gt_cuda_links *links;
+	void *link;            /* the links' own; NULL before they are connected */
+	struct gt_group *host; /* owned; the watch calls it while there are collectives */
+	const struct gt_device *device;
+	struct gt_stream *stream;
+	struct gt_event *came; /* the caller's stream has come to the collective */
+	struct gt_lent *lent;
+
+	pthread_t watch;
+	bool has_watch;
+	pthread_mutex_t lock; /* of what follows */
+	pthread_cond_t change;
+	struct gt_cuda_ticket tickets[GT_GROUP_STARTED]; /* of ticket t: t modulo their number */
+	uint64_t started;                                /* the caller's thread alone moves it on */
+	uint64_t ended;                                  /* as the watch has seen */
+	bool stopped;       /* nothing more is to be started: gt_group_stop() */
+	bool given_up;      /* this rank gave up: its error is not sent, others see it leave */
+	bool over;          /* the watch is to return when all has ended */
+	atomic_bool failed; /* set with the lock, read without */
+	struct gt_err err;  /* the first, where `failed` */
+};
+
+/* ---- group.c ---- */
+
+/* Turn *group, a group for host memory that has no other caller, into one for the memory of this
+ * GPU: struct gt_device_groups. */
+int gt_cuda_group_new(struct gt_group **group, const struct gt_device *device,
+    const struct gt_cuda_links *links, struct gt_err *err);
+
+/* A pause between two looks at something; *pause_s grows from look to look, from 0 on. */
+void gt_cuda_group_rest(double *pause_s);
+
+/* Make the group fail with *err. If it has failed before, copy that error to *err. From any
+ * thread. */
+int gt_cuda_group_fail(struct gt_cuda_group *g, struct gt_err *err);
+
+/* 0, or the error that the group has failed with. */
+int gt_cuda_group_failed(struct gt_cuda_group *g, struct gt_err *err);
+
+/* ---- watch.c ---- */
+
+int gt_cuda_group_watch(struct gt_cuda_group *g, struct gt_err *err);
+
+/* Join the watch, which returns after all collectives have ended or after an error. */
+void gt_cuda_group_end_watch(struct gt_cuda_group *g);
+
+#endif

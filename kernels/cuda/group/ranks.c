@@ -1,0 +1,128 @@
+/* ranks.c - ranks with GPUs tell each other of their GPUs and of their errors. */
+#include "kernels/cuda/group/ranks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/base/mem.h"
+
+/* ---- errors ---- */
+
+struct gt_cuda_verdict gt_cuda_verdict_of(const struct gt_err *err)
+{
+	struct gt_cuda_verdict v = { .code = err->code };
+
+	if (!err->code)
+		return v;
+	memcpy(v.text, err->text, sizeof(v.text));
+	memcpy(v.hint, err->hint, sizeof(v.hint));
+	return v;
+}
+
+int gt_cuda_verdict_pass(const struct gt_cuda_verdict *v, int rank, struct gt_err *err)
+{
+	gt_err_set(err, v->code, "%.*s", (int)sizeof(v->text) - 1, v->text);
+	if (v->hint[0])
+		gt_err_hint(err, "%.*s", (int)sizeof(v->hint) - 1, v->hint);
+	return rank ? gt_err_prefix(err, "rank %d", rank) : err->code;
+}
+
+static int gather(
+    struct gt_group *host, const void *mine, size_t bytes, void *all, struct gt_err *err)
+{
+	const struct gt_collective c = { GT_ALL_GATHER, mine, all, (int64_t)bytes, GT_U8,
+		.what = "GPUs" };
+
+	return gt_group_run(host, &c, err);
+}
+
+int gt_cuda_gather_new(
+    struct gt_group *host, const void *mine, size_t bytes, void **all, struct gt_err *err)
+{
+	struct gt_err own = GT_ERR_INIT;
+	int64_t failed;
+	int rc;
+
+	*all = gt_calloc((size_t)host->size, bytes, &own);
+	failed = !*all;
+	rc = gt_all_reduce(host, &failed, 1, GT_I64, GT_MAX, err);
+	if (!rc && failed)
+		rc = gt_err_set(err, GT_ENOMEM, "a rank has no memory to connect the GPUs");
+	if (!rc)
+		rc = gather(host, mine, bytes, *all, err);
+	if (rc) {
+		free(*all);
+		*all = NULL;
+	}
+	return rc;
+}
+
+int gt_cuda_agree(struct gt_group *host, const struct gt_err *mine, struct gt_err *err)
+{
+	struct gt_cuda_verdict own = gt_cuda_verdict_of(mine), *all;
+	void *gathered;
+	int rc = gt_cuda_gather_new(host, &own, sizeof(own), &gathered, err);
+
+	all = gathered;
+	for (int r = 0; !rc && r < host->size; r++)
+		if (all[r].code)
+			rc = gt_cuda_verdict_pass(&all[r], r, err);
+	free(all);
+	return rc;
+}
+
+/* ---- cards ---- */
+
+static void read_host(char *out, size_t room)
+{
+	char name[64] = "", boot[48] = "";
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	gethostname(name, sizeof(name) - 1);
+	if (f) {
+		if (!fgets(boot, sizeof(boot), f))
+			boot[0] = '\0';
+		fclose(f);
+	}
+	snprintf(out, room, "%s %s", name, boot);
+}
+
+static void read_process(char *out, size_t room)
+{
+	char numbers[40] = ""; /* the namespace of process ids: "pid:[4026531836]" */
+
+	if (readlink("/proc/self/ns/pid", numbers, sizeof(numbers) - 1) < 0)
+		numbers[0] = '\0';
+	snprintf(out, room, "%d of %s", (int)getpid(), numbers);
+}
+
+struct gt_cuda_card gt_cuda_card_of(const struct gt_device *device, struct gt_err *err)
+{
+	struct gt_cuda_card card = { .index = device->index };
+
+	snprintf(card.gpu, sizeof(card.gpu), "%s:%d", device->backend->name, device->index);
+	read_host(card.host, sizeof(card.host));
+	read_process(card.process, sizeof(card.process));
+	if (!err->code)
+		gt_cuda_check(cudaDeviceGetPCIBusId(card.bus, sizeof(card.bus), device->index),
+		    device->index, "cudaDeviceGetPCIBusId", err);
+	card.verdict = gt_cuda_verdict_of(err);
+	return card;
+}
+
+bool gt_cuda_card_same_host(const struct gt_cuda_card *a, const struct gt_cuda_card *b)
+{
+	return !strcmp(a->host, b->host);
+}
+
+bool gt_cuda_card_same_gpu(const struct gt_cuda_card *a, const struct gt_cuda_card *b)
+{
+	return !strcmp(a->bus, b->bus) && gt_cuda_card_same_host(a, b);
+}
+
+bool gt_cuda_card_same_process(const struct gt_cuda_card *a, const struct gt_cuda_card *b)
+{
+	return !strcmp(a->process, b->process) && gt_cuda_card_same_host(a, b);
+}
