@@ -421,13 +421,14 @@ static int end(struct gt_cmd_env *env, int rc, int status, const struct gt_err *
 }
 
 /* Why the sums are slower than they could be. */
-static void print_detour(struct bench *b, const struct gt_err *why)
+static void print_detour(struct bench *b, const struct gt_device_way *way)
 {
+	const struct gt_err *why = &way->why;
 	char room[GT_CMD_MESSAGE];
 
 	if (!why->code || b->comm.world.rank)
 		return;
-	gt_log_info(b->log, "GPUs reach each other by way of the host: %s",
+	gt_log_info(b->log, "GPUs reach each other by %s: %s", gt_device_way_text(way),
 	    gt_cmd_message(room, why->text));
 	if (why->hint[0])
 		gt_log_info(b->log, "hint: %s", gt_cmd_message(room, why->hint));
@@ -454,7 +455,7 @@ static int open_device(
 		rc = gt_device_way_choose(&way, b->comm.group, b->device, &options, err);
 	if (rc)
 		return rc;
-	print_detour(b, &way.why);
+	print_detour(b, &way);
 	return gt_device_group_open(&b->group, b->comm.group, b->device, &way, err);
 }
 

@@ -355,6 +355,10 @@ static const struct gt_range_kernels *cuda_ranges(void)
 	return &gt_cuda_ranges;
 }
 
+/* NCCL first: it is made for this, and connects hosts, too. */
+static const struct gt_device_groups *const groups[] = { &gt_nccl_groups, &gt_cuda_ring_groups,
+	NULL };
+
 const struct gt_backend gt_cuda_backend = {
 	.name = "cuda",
 	.host_memory = false,
@@ -394,5 +398,5 @@ const struct gt_backend gt_cuda_backend = {
 	.host_call = gt_cuda_host_call,
 	.kernels = cuda_kernels,
 	.ranges = cuda_ranges,
-	.groups = &gt_nccl_groups,
+	.groups = groups,
 };

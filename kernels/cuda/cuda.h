@@ -82,7 +82,8 @@ int gt_cuda_faults_take(int index, struct gt_err *err);
 
 /* ---- the tables of the backend ---- */
 
-extern const struct gt_device_groups gt_nccl_groups; /* nccl/communicator.c */
+extern const struct gt_device_groups gt_nccl_groups;      /* nccl/communicator.c */
+extern const struct gt_device_groups gt_cuda_ring_groups; /* ring/connect.c */
 
 extern const struct gt_range_kernels gt_cuda_ranges; /* range.cu */
 extern const struct gt_kernel gt_cuda_elementwise_kernels[], gt_cuda_cast_kernels[],

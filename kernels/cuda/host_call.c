@@ -1,7 +1,6 @@
 /* host_call.c - functions of the host that streams of GPUs call: a thread for each such stream. */
 #include "kernels/cuda/host_call.h"
 
-#include <cuda.h>
 #include <errno.h>
 #include <omp.h>
 #include <pthread.h>
@@ -218,10 +217,8 @@ void gt_cuda_end_calls(struct gt_stream *stream)
 
 /* ---- a call ---- */
 
-typedef __typeof__(cuStreamWaitValue32) wait_value_fn;
-
 /* Of the driver's library, which nothing is linked to. The run-time keeps what it has found. */
-static int find_wait_value(wait_value_fn **out, int index, struct gt_err *err)
+int gt_cuda_find_wait_value(gt_cuda_wait_value_fn **out, int index, struct gt_err *err)
 {
 	enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
 	void *fn = NULL;
@@ -285,7 +282,7 @@ static void hand_over(struct gt_cuda_calls *calls, struct call *c, bool made)
 /* The driver's results have the numbers of the run-time's. Addresses of pinned memory are the same
  * on the GPU. */
 static int queue_call(
-    struct gt_stream *stream, struct call *c, wait_value_fn *wait_value, struct gt_err *err)
+    struct gt_stream *stream, struct call *c, gt_cuda_wait_value_fn *wait_value, struct gt_err *err)
 {
 	CUdeviceptr at = (CUdeviceptr)(uintptr_t)stream->calls->returned;
 	int rc = gt_cuda_check(
@@ -301,7 +298,7 @@ static int queue_call(
 int gt_cuda_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void *memory,
     size_t bytes, struct gt_err *err)
 {
-	wait_value_fn *wait_value;
+	gt_cuda_wait_value_fn *wait_value;
 	struct call *c;
 	int rc = gt_cuda_call_error(stream->index, err);
 
@@ -313,7 +310,7 @@ int gt_cuda_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void
 		rc = gt_err_set(err, GT_EDEVICE, "cuda:%d: at most %d GPUs are supported",
 		    stream->index, DEVICES);
 	if (!rc)
-		rc = find_wait_value(&wait_value, stream->index, err);
+		rc = gt_cuda_find_wait_value(&wait_value, stream->index, err);
 	if (!rc && !stream->calls)
 		rc = start(stream, err);
 	if (rc)

@@ -2,6 +2,8 @@
 #ifndef GT_KERNELS_CUDA_HOST_CALL_H
 #define GT_KERNELS_CUDA_HOST_CALL_H
 
+#include <cuda.h>
+
 #include "kernels/cuda/cuda.h"
 
 /* As lib/device/backend.h has it. The first call starts the stream's thread. */
@@ -10,6 +12,10 @@ int gt_cuda_host_call(struct gt_stream *stream, gt_host_fn *fn, void *self, void
 
 /* End the stream's thread, if it has one. All work of the stream is done, or its device failed. */
 void gt_cuda_end_calls(struct gt_stream *stream);
+
+/* The driver's function by which a stream waits for a number in memory. Errors: GT_EDEVICE. */
+typedef __typeof__(cuStreamWaitValue32) gt_cuda_wait_value_fn;
+int gt_cuda_find_wait_value(gt_cuda_wait_value_fn **out, int index, struct gt_err *err);
 
 /* Store an error that later calls for this device return, as if a function of the host in a stream
  * had failed with it. */

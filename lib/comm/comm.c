@@ -21,7 +21,9 @@ const char *gt_comm_way(enum gt_comm_backend backend)
 {
 	if (backend == GT_COMM_AUTO)
 		return NULL;
-	return backend == GT_COMM_NCCL ? gt_comm_backend_names[GT_COMM_NCCL] : GT_WAY_BY_HOST;
+	return backend == GT_COMM_NCCL   ? gt_comm_backend_names[GT_COMM_NCCL]
+	       : backend == GT_COMM_RING ? GT_WAY_RING
+	                                 : GT_WAY_BY_HOST;
 }
 
 static int exchange(void *self, const void *mine, size_t bytes, void *all, struct gt_err *err)

@@ -9,9 +9,9 @@
 #include "lib/comm/shm.h"
 
 enum gt_comm_backend {
-	GT_COMM_AUTO, /* shm where all ranks are on one host, else mpi; between GPUs also nccl */
+	GT_COMM_AUTO, /* shm where all ranks are on one host, else mpi; between GPUs nccl or ring */
 	GT_COMM_SHM,
-	GT_COMM_RING, /* on one host; never taken by auto */
+	GT_COMM_RING, /* on one host; auto takes it between GPUs alone */
 	GT_COMM_MPI,
 	GT_COMM_NCCL, /* as auto, but insists on nccl between GPUs */
 	GT_COMM_BACKENDS

@@ -7,14 +7,32 @@
 
 /* ---- choosing ---- */
 
+static const struct gt_device_groups *find_groups(
+    const struct gt_backend *backend, const char *name)
+{
+	const struct gt_device_groups *const *own = backend->groups;
+
+	while (own && *own && strcmp((*own)->name, name) != 0)
+		own++;
+	return own ? *own : NULL;
+}
+
+/* Whether the data goes by way of the host if this is asked for. */
+static bool is_by_host(const struct gt_backend *backend, const char *name)
+{
+	return name && (!strcmp(name, GT_WAY_BY_HOST) ||
+	                   (!strcmp(name, GT_WAY_RING) && !find_groups(backend, name)));
+}
+
 int gt_device_way_check(
     const struct gt_backend *backend, const struct gt_device_way_options *o, struct gt_err *err)
 {
-	const struct gt_device_groups *own = backend->groups;
+	const struct gt_device_groups *own;
 
-	if (!o->name || !strcmp(o->name, GT_WAY_BY_HOST))
+	if (!o->name || is_by_host(backend, o->name))
 		return 0;
-	if (!own || strcmp(o->name, own->name) != 0) {
+	own = find_groups(backend, o->name);
+	if (!own) {
 		gt_err_set(err, GT_EINVAL, "{backend} %s is not for devices of '%s'", o->name,
 		    backend->name);
 		return gt_err_hint(
@@ -23,28 +41,57 @@ int gt_device_way_check(
 	if (!o->ordered || own->ordered)
 		return 0;
 	gt_err_set(err, GT_ENOTSUP, "the order in which '%s' adds up is not fixed", own->name);
-	return gt_err_hint(err, "{backend} shm adds up in a fixed order");
+	return gt_err_hint(err, "{backend} ring and shm add up in a fixed order");
+}
+
+/* Another reason, behind the one that there may be. */
+static void add_reason(struct gt_err *why, const struct gt_err *more)
+{
+	struct gt_err first = *why;
+
+	if (first.code)
+		gt_err_set(why, first.code, "%s; %s", first.text, more->text);
+	else
+		*why = *more;
+}
+
+/* Of the groups that may be taken, the first that these ranks can use. */
+static const struct gt_device_groups *choose_groups(struct gt_group *world,
+    const struct gt_device *device, const struct gt_device_way_options *o, struct gt_err *why)
+{
+	const struct gt_device_groups *const *own = device->backend->groups;
+
+	for (; own && *own; own++) {
+		struct gt_err err = GT_ERR_INIT;
+
+		if ((o->name && strcmp(o->name, (*own)->name) != 0) ||
+		    (o->ordered && !(*own)->ordered))
+			continue;
+		if (!(*own)->check(world, device, &err))
+			return *own;
+		add_reason(why, &err);
+	}
+	return NULL;
 }
 
 int gt_device_way_choose(struct gt_device_way *out, struct gt_group *world,
     const struct gt_device *device, const struct gt_device_way_options *o, struct gt_err *err)
 {
-	const struct gt_device_groups *own = device->backend->groups;
-
 	*out = (struct gt_device_way){ .why = GT_ERR_INIT };
 	if (gt_device_way_check(device->backend, o, err))
 		return err->code;
-	if (!own || world->size == 1 || (o->name && !strcmp(o->name, GT_WAY_BY_HOST)) ||
-	    (o->ordered && !own->ordered))
+	if (world->size == 1 || is_by_host(device->backend, o->name))
 		return 0;
-	if (!own->check(world, device, &out->why)) {
-		out->own = own;
-		return 0;
-	}
-	if (!o->name)
+	out->own = choose_groups(world, device, o, &out->why);
+	if (out->own || !o->name)
 		return 0;
 	*err = out->why;
 	return err->code;
+}
+
+const char *gt_device_way_text(const struct gt_device_way *way)
+{
+	return way->own ? way->own->name : "way of the host";
 }
 
 /* ---- groups ---- */

@@ -9,7 +9,8 @@
  * The ranks of a group for host memory get groups for the memory of their devices:
  *
  *   host     for a device whose memory is the host's: the group for host memory itself
- *   NAME     the backend's own groups: `nccl` for GPUs (kernels/cuda/nccl/)
+ *   NAME     the backend's own groups: `nccl` for GPUs (kernels/cuda/nccl/), and `ring` for those
+ *            of one host (kernels/cuda/ring/)
  *   staged   for any device: data goes through pinned host memory (staged.h)
  *
  * All groups of these ranks take the same way, which is chosen once, for all ranks of the world. A
@@ -19,13 +20,14 @@
  */
 struct gt_device_way {
 	const struct gt_device_groups *own; /* the backend's groups; NULL: staged */
-	struct gt_err why; /* why these ranks cannot use the faster groups; code 0: none */
+	struct gt_err why; /* why these ranks cannot use faster groups; code 0: there are none */
 };
 
 #define GT_WAY_BY_HOST "staged"
+#define GT_WAY_RING    "ring" /* by the host if the backend has no rings: that has one, too */
 
 struct gt_device_way_options {
-	const char *name; /* "nccl", "staged"; NULL: the fastest that these ranks can use */
+	const char *name; /* "nccl", "ring", "staged"; NULL: the fastest that these ranks can use */
 	bool ordered;     /* accept only groups whose sums are ordered (group.h) */
 };
 
@@ -39,6 +41,9 @@ int gt_device_way_check(const struct gt_backend *backend,
 int gt_device_way_choose(struct gt_device_way *out, struct gt_group *world,
     const struct gt_device *device, const struct gt_device_way_options *options,
     struct gt_err *err);
+
+/* "ring", or "way of the host": GPUs reach each other by it. */
+const char *gt_device_way_text(const struct gt_device_way *way);
 
 /* *out is `host` itself, or a new group, which leaves `host` to its other callers: free that one by
  * gt_group_free(), before `host` and the device. *out is NULL on failure. */

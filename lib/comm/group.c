@@ -106,6 +106,15 @@ int gt_group_fail(struct gt_group *g, struct gt_err *err)
 	return g->ops->fail ? g->ops->fail(g, err) : err->code;
 }
 
+int gt_group_share(struct gt_group *g, size_t bytes, void **out, struct gt_err *err)
+{
+	*out = NULL;
+	if (!g->ops->share)
+		return gt_err_set(
+		    err, GT_ENOTSUP, "ranks of a group of '%s' share no memory", g->ops->name);
+	return g->ops->share(g, bytes, out, err);
+}
+
 int gt_group_start(
     struct gt_group *g, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
 {

@@ -16,7 +16,7 @@ struct gt_stream; /* lib/device/backend.h */
  * This module lets ranks find each other, exchange numbers and fail together. It knows nothing of
  * graphs, models or training. A struct gt_group is one rank's end of a group: its number,
  * the size, and a table of functions: `shm` or `ring` on one host, `mpi` on several; between
- * devices `nccl`, or `staged` by way of one of these.
+ * devices `nccl` or `ring`, or `staged` by way of one of these.
  *
  * All ranks of a group call the same collectives in the same order with the same sizes, types and
  * `what`: a rank that does otherwise is an error on all of them (GT_EINVAL), not a wrong sum. Only
@@ -115,6 +115,7 @@ struct gt_group_ops {
 	int (*meet)(struct gt_group *g, const struct gt_collective *c, struct gt_err *err);
 	int (*look)(struct gt_group *g, bool *gone, struct gt_err *err);
 	int (*fail)(struct gt_group *g, struct gt_err *err);
+	int (*share)(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
 };
 
 /* Do it now, after all that was started. On a device: work queued on c->stream from now on begins

@@ -24,6 +24,11 @@ int gt_group_look(struct gt_group *g, bool *gone, struct gt_err *err);
  * error stays and is copied to *err. Returns err->code. */
 int gt_group_fail(struct gt_group *g, struct gt_err *err);
 
+/* Memory of the host, zeroed, in whole pages, that all ranks of the group see: *out is the address
+ * of the same bytes on each of them. A collective call; the memory is the group's. Errors: those of
+ * gt_group_alloc(); GT_ENOTSUP where ranks share no memory. */
+int gt_group_share(struct gt_group *g, size_t bytes, void **out, struct gt_err *err);
+
 /* "all-reduce 'bucket 3'" */
 struct gt_text {
 	char s[160];

@@ -83,6 +83,14 @@ static int ring_fail(struct gt_group *group, struct gt_err *err)
 	return gt_group_fail(((struct gt_ring *)group)->below, err);
 }
 
+static int ring_share(struct gt_group *group, size_t bytes, void **out, struct gt_err *err)
+{
+	struct gt_ring *r = (struct gt_ring *)group;
+
+	gt_queue_settle(&r->queue);
+	return gt_group_share(r->below, bytes, out, err);
+}
+
 static void ring_stop(struct gt_group *group)
 {
 	struct gt_ring *r = (struct gt_ring *)group;
@@ -115,6 +123,7 @@ static const struct gt_group_ops ops = {
 	.meet = ring_meet,
 	.look = ring_look,
 	.fail = ring_fail,
+	.share = ring_share,
 };
 
 int gt_ring_new(struct gt_group **out, struct gt_group *below, const struct gt_ring_kind *kind,

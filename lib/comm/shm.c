@@ -44,6 +44,7 @@ static const struct gt_group_ops ops = {
 	.meet = shm_meet,
 	.look = shm_look,
 	.fail = shm_fail,
+	.share = gt_shm_share_one,
 };
 
 /* ---- a rank's seat ---- */

@@ -150,6 +150,7 @@ int gt_shm_share_watch(const struct gt_exchange *exchange, struct gt_err *err);
 
 int gt_shm_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
 void gt_shm_release(struct gt_group *group, void *memory);
+int gt_shm_share_one(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
 
 /* Where `bytes` at p are in this rank's part of a region, if they are. */
 struct gt_shm_place gt_shm_place_of(const struct gt_shm *g, const void *p, size_t bytes);

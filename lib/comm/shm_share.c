@@ -278,6 +278,18 @@ int gt_shm_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err
 	return 0;
 }
 
+/* That of rank 0. */
+int gt_shm_share_one(struct gt_group *group, size_t bytes, void **out, struct gt_err *err)
+{
+	struct gt_shm *g = (struct gt_shm *)group;
+	void *mine;
+
+	if (gt_shm_alloc(group, bytes, &mine, err))
+		return err->code;
+	*out = gt_shm_at(g, 0, gt_shm_place_of(g, mine, bytes), bytes);
+	return 0;
+}
+
 void gt_shm_release(struct gt_group *group, void *memory)
 {
 	struct gt_shm *g = (struct gt_shm *)group;

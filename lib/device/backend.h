@@ -298,8 +298,9 @@ struct gt_backend {
 	const struct gt_kernel *const *(*kernels)(void);
 	const struct gt_range_kernels *(*ranges)(void);
 
-	/* Its own groups for collectives between the memory of its devices; NULL: it has none. */
-	const struct gt_device_groups *groups;
+	/* Its own groups for collectives between the memory of its devices, the fastest first, up
+	 * to a NULL; NULL: it has none. */
+	const struct gt_device_groups *const *groups;
 };
 
 /* The CPU, always there, and GPUs, in builds with CUDA's toolkit. Kernels live in kernels/. */

@@ -253,7 +253,7 @@ static int check_nccl(struct check *c)
 	if (!f->nccl)
 		rc = fix(add(c, GT_SEVERITY_WARNING, "no-nccl",
 		             "NCCL is missing (libnccl.so.2): ranks on several GPUs exchange "
-		             "numbers through the host, which is slower"),
+		             "numbers by a ring or through the host, which may be slower"),
 		    "install NVIDIA's package libnccl2");
 	if (!rc && f->shm_bytes.known && f->shm_bytes.value < SHM_GOOD)
 		rc = fix(

@@ -109,9 +109,9 @@ int gt_axes_open_device(struct gt_parallel *p, struct gt_err *err)
 	return rc;
 }
 
-const struct gt_err *gt_parallel_detour(const struct gt_parallel *p)
+const struct gt_device_way *gt_parallel_detour(const struct gt_parallel *p)
 {
-	return p->way.why.code ? &p->way.why : NULL;
+	return p->way.why.code ? &p->way : NULL;
 }
 
 /* Whether the group of results is one of its own, neither the world nor the data axis. */

@@ -91,6 +91,7 @@ enum gt_axis {
 const char *gt_axis_name(enum gt_axis axis);
 
 struct gt_parallel;
+struct gt_device_way; /* lib/comm/device_group.h */
 
 enum { GT_VIRTUAL_RANKS = 8 };
 
@@ -125,9 +126,9 @@ int gt_parallel_check(
 int gt_parallel_new(struct gt_parallel **out, const struct gt_parallel_options *options,
     struct gt_group *world, struct gt_err *err);
 
-/* Valid after gt_parallel_attach(): the reason why collectives between devices go through the host.
- * NULL if they do not, or if the caller asked for that. */
-const struct gt_err *gt_parallel_detour(const struct gt_parallel *p);
+/* Valid after gt_parallel_attach(): how collectives between devices go, if a faster way cannot be
+ * used, and the reason. NULL if they go the fastest way, or the one that the caller asked for. */
+const struct gt_device_way *gt_parallel_detour(const struct gt_parallel *p);
 
 /* After an error there may be collectives that were started and that no stream waits for. Give them
  * up: call this once the device's streams have ended their work, and before memory is freed. NULL

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/comm/device_group.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/inside.h"
 #include "lib/train/run_dir.h"
@@ -304,12 +305,13 @@ static void tell_padding(const struct gt_train *t)
 /* Why collectives are slower than they could be. */
 static void tell_detour(const struct gt_train *t)
 {
-	const struct gt_err *why = gt_parallel_detour(t->s.parallel);
+	const struct gt_device_way *way = gt_parallel_detour(t->s.parallel);
+	bool missing = way && way->why.code == GT_EDEVICE;
 
-	if (!why || gt_train_rank(t))
+	if (!way || gt_train_rank(t))
 		return;
-	gt_log_verbose(t->log, "GPUs reach each other by way of the host: %s%s%s", why->text,
-	    why->code == GT_EDEVICE ? "; " : "", why->code == GT_EDEVICE ? why->hint : "");
+	gt_log_verbose(t->log, "GPUs reach each other by %s: %s%s%s", gt_device_way_text(way),
+	    way->why.text, missing ? "; " : "", missing ? way->why.hint : "");
 }
 
 void gt_train_set_sampler(struct gt_train *t)

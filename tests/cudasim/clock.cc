@@ -1,5 +1,6 @@
 /* clock.cc - the simulator's clock and bus, and what its libraries share with tests. */
 #include <cstdio>
+#include <cstring>
 
 #include "tests/cudasim/inside.h"
 
@@ -26,6 +27,18 @@ cudaError_t cudaDeviceGetPCIBusId(char *out, int room, int device)
 		return cudasim_return(cudaErrorInvalidDevice);
 	snprintf(out, (size_t)room, "0000:%02x:00.0", device + 1);
 	return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *bus)
+{
+	char text[32];
+
+	for (int i = 0; cudaDeviceGetPCIBusId(text, sizeof(text), i) == cudaSuccess; i++)
+		if (!strcmp(text, bus)) {
+			*device = i;
+			return cudaSuccess;
+		}
+	return cudasim_return(cudaErrorInvalidDevice);
 }
 
 cudaError_t cudaDriverGetVersion(int *version)

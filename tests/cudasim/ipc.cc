@@ -58,6 +58,18 @@ cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned flags)
 	                                  : cudasim_return(cudaErrorHostMemoryAlreadyRegistered);
 }
 
+/* GPUs reach registered memory at the host's address. */
+cudaError_t cudaHostGetDevicePointer(void **out, void *p, unsigned flags)
+{
+	guard g(cudasim_lock);
+
+	*out = nullptr;
+	if (flags || !cudasim_is_pinned(p, 1))
+		return cudasim_return(cudaErrorInvalidValue);
+	*out = p;
+	return cudaSuccess;
+}
+
 cudaError_t cudaHostUnregister(void *p)
 {
 	guard g(cudasim_lock);

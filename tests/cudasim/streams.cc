@@ -34,6 +34,21 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 	return cudasim_device_error(s->device);
 }
 
+/* Whoever asks again and again sees the work go on. */
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+	guard g(cudasim_lock);
+	const cudasim_stream *s = cudasim_stream_of(stream);
+
+	if (cudasim_forbid(s) != cudaSuccess)
+		return cudaErrorStreamCaptureUnsupported;
+	if (s->first)
+		cudasim_work();
+	if (cudasim_device_error(s->device) != cudaSuccess)
+		return cudasim_device_error(s->device);
+	return s->first ? cudaErrorNotReady : cudaSuccess;
+}
+
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
 {
 	(void)flags;

@@ -1,5 +1,5 @@
 /* test_nccl_failures.c - ranks that may use a simulated NCCL, and the errors of ranks that fail. */
-#include "tests/cudasim/nccl_ranks.h"
+#include "tests/cudasim/gpu_ranks.h"
 
 #include <unistd.h>
 
@@ -34,7 +34,7 @@ static void a_rank_without_memory_tells_the_others(void **state)
 
 	(void)state;
 	assert_int_equal(gt_device_open(&d, &gt_cuda_backend, 0, &err), 0);
-	assert_int_equal(gt_cuda_backend.groups->check(&world, d, &err), GT_ENOMEM);
+	assert_int_equal(gt_cuda_backend.groups[0]->check(&world, d, &err), GT_ENOMEM);
 	assert_string_equal(err.text, "a rank has no memory to connect the GPUs");
 	assert_int_equal(gathers, 0);
 	gt_device_close(d);
@@ -65,11 +65,12 @@ static void the_way_is_chosen(void **state)
 		{ 2, 2, { NULL, false }, "nccl", NULL },
 		{ 4, 4, { "nccl", false }, "nccl", NULL },
 		{ 2, 2, { "staged", false }, "staged", NULL },
-		{ 2, 2, { NULL, true }, "staged", NULL },
+		{ 2, 2, { NULL, true }, "ring", NULL },
+		{ 2, 1, { "ring", true }, "ring", NULL },
 		{ 2, 2, { "nccl", true }, NULL, "the order in which 'nccl' adds up is not fixed" },
 		{ 2, 2, { "pigeons", false }, NULL,
 		    "backend pigeons is not for devices of 'cuda'" },
-		{ 3, 2, { NULL, false }, "staged",
+		{ 3, 2, { NULL, false }, "ring",
 		    "ranks 0 and 2 share the GPU cuda:0 (0000:01:00.0), and NCCL takes one rank for "
 		    "each GPU" },
 		{ 3, 2, { "nccl", false }, NULL,
@@ -91,7 +92,9 @@ static void the_way_is_chosen(void **state)
 				fail_msg("case %zu: '%s'", i, ranks[k].err.text);
 			if (cases[i].text ? !strstr(err->text, cases[i].text) : err->code)
 				fail_msg("case %zu: '%s'", i, err->text);
-			if (cases[i].group && !ranks[k].way.own != !!strcmp(cases[i].group, "nccl"))
+			if (cases[i].group &&
+			    strcmp(cases[i].group,
+			        ranks[k].way.own ? ranks[k].way.own->name : "staged") != 0)
 				fail_msg("case %zu: another way", i);
 		}
 	}
@@ -128,6 +131,39 @@ static void the_library_is_checked(void **state)
 		assert_true(!api.Recv == !!rc);
 	}
 	cudasim_nccl.version = 0;
+}
+
+/* GPUs that do not reach each other's memory: NCCL itself moves data through the host. */
+static void a_ring_needs_gpus_that_reach_each_other(void **state)
+{
+	static const struct {
+		const char *peers;
+		int gpus;
+		struct gt_device_way_options options;
+		int code;
+		const char *text;
+	} cases[] = {
+		{ "no", 2, { "ring", false }, GT_ENOTSUP,
+		    "the GPU of rank 0, cuda:0 (0000:01:00.0), does not reach the memory of rank 1's, "
+		    "cuda:1 (0000:02:00.0)" },
+		{ "full", 2, { "ring", false }, GT_ENOTSUP,
+		    "does not reach the memory of rank 1's" },
+		{ "no", 1, { "ring", false }, 0, "" },
+		{ "no", 2, { NULL, true }, 0, "does not reach the memory of rank 1's" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct rank ranks[2];
+		const struct gt_err *err = cases[i].code ? &ranks[0].err : &ranks[0].way.why;
+
+		setenv("CUDASIM_PEERS", cases[i].peers, 1);
+		run_ranks(ranks, 2, cases[i].gpus, &patience, &cases[i].options, sum_once);
+		unsetenv("CUDASIM_PEERS");
+		if (ranks[0].rc != cases[i].code || ranks[1].rc != cases[i].code ||
+		    !strstr(err->text, cases[i].text))
+			fail_msg("case %zu: %d, '%s'", i, ranks[0].rc, err->text);
+	}
 }
 
 /* ---- ranks that fail ---- */
@@ -369,6 +405,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_rank_without_memory_tells_the_others),
 		cmocka_unit_test(the_way_is_chosen),
+		cmocka_unit_test(a_ring_needs_gpus_that_reach_each_other),
 		cmocka_unit_test(the_library_is_checked),
 		cmocka_unit_test(failures_are_named),
 		cmocka_unit_test(a_rank_that_does_not_connect_is_an_error),

@@ -68,7 +68,7 @@ struct mode {
 	enum gt_amp amp;
 };
 
-/* Ranks that share a GPU, or need sums in a fixed order, go by way of the host. */
+/* Ranks that share a GPU, or need sums in a fixed order, form a ring. */
 static bool goes_over_nccl(const struct mode *m, int ranks, int gpus)
 {
 	const char *way = m->parallel.way;
@@ -222,12 +222,35 @@ static void ranks_go_the_way_that_is_named(void **state)
 	static const struct mode modes[] = {
 		{ MLP, 1, { .way = "staged" }, GT_AMP_OFF },
 		{ MLP, 1, { .way = "nccl" }, GT_AMP_OFF },
+		{ MLP, 1, { .way = "ring" }, GT_AMP_OFF },
 		{ MLP, 1, { .reproducible = true }, GT_AMP_OFF },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)
 		run_both(&modes[i], 2, 2, 1e-4);
+}
+
+/* By a ring on one GPU, as one rank: in the modes of the data axis. */
+static void a_ring_trains_as_one_rank(void **state)
+{
+	static const struct mode modes[] = {
+		{ MLP, 1, { .kind = GT_PARALLEL_DDP, .way = "ring" }, GT_AMP_OFF },
+		{ MLP, 1, { .kind = GT_PARALLEL_ZERO1, .way = "ring" }, GT_AMP_OFF },
+		{ MLP, 1, { .kind = GT_PARALLEL_ZERO2, .way = "ring" }, GT_AMP_OFF },
+		{ MLP, 1, { .kind = GT_PARALLEL_ZERO3, .way = "ring" }, GT_AMP_OFF },
+	};
+
+	(void)state;
+	setenv("CUDASIM_DEVICES", "1", 1);
+	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
+		struct course one, two[2];
+
+		run(&one, &modes[i], 1, "cuda");
+		run(two, &modes[i], 2, "cuda");
+		for (int r = 0; r < 2; r++)
+			compare(&two[r], &one, 1e-5, gt_parallel_names[modes[i].parallel.kind]);
+	}
 }
 
 static int count_lines_with(FILE *f, const char *text)
@@ -262,10 +285,10 @@ static void a_slower_way_is_told(void **state)
 		assert_non_null(f);
 		setenv("CUDASIM_DEVICES", cases[i].gpus, 1);
 		run_with(courses, &cases[i].mode, 2, "cuda", f);
-		assert_int_equal(count_lines_with(f, "GPUs reach each other by way of the host: "
-		                                     "ranks 0 and 1 share the GPU cuda:0"),
+		assert_int_equal(count_lines_with(f, "GPUs reach each other by ring: ranks 0 and 1 "
+		                                     "share the GPU cuda:0"),
 		    cases[i].lines);
-		assert_int_equal(count_lines_with(f, "by way of the host"), cases[i].lines);
+		assert_int_equal(count_lines_with(f, "GPUs reach each other"), cases[i].lines);
 		fclose(f);
 	}
 }
@@ -301,6 +324,7 @@ int main(void)
 		cmocka_unit_test(models_train_in_16_bits),
 		cmocka_unit_test(ranks_train_as_on_the_cpu),
 		cmocka_unit_test(ranks_go_the_way_that_is_named),
+		cmocka_unit_test(a_ring_trains_as_one_rank),
 		cmocka_unit_test(a_slower_way_is_told),
 		cmocka_unit_test(sums_have_a_fixed_order),
 	};

@@ -46,6 +46,9 @@ struct gt_cuda_links {
 	/* From any thread: let GPUs stop waiting, at once. Again, it does nothing. */
 	void (*abort)(struct gt_cuda_group *g);
 
+	/* Keep GPUs from waiting until they have ended their work, after abort(). Optional. */
+	void (*drain)(struct gt_cuda_group *g);
+
 	/* Free g->link: after the watch, and after abort() or when all collectives have ended. The
 	 * other ranks do so too, but some may be dead. */
 	void (*disconnect)(struct gt_cuda_group *g);

@@ -145,6 +145,8 @@ static void *live(void *self)
 		pthread_mutex_unlock(&g->lock);
 	}
 	tell(g);
+	if (g->failed && g->links->drain)
+		g->links->drain(g);
 	return NULL;
 }
 

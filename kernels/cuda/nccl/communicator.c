@@ -66,7 +66,7 @@ static int refuse_shared(const struct card *cards, int one, int other, struct gt
 	    other, cards[other].rank.gpu, cards[other].rank.bus);
 	return gt_err_hint(err,
 	    "give each rank a GPU of its own, by {device} and {nproc}; or let ranks that share "
-	    "one go by way of the host: {backend} shm");
+	    "one form a ring: {backend} ring");
 }
 
 static int compare(const struct card *cards, int size, struct gt_err *err)

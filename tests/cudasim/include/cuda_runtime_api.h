@@ -82,6 +82,7 @@ cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device);
 cudaError_t cudaDeviceGetPCIBusId(char *out, int room, int device);
+cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *bus);
 cudaError_t cudaDeviceGetAttribute(int *out, enum cudaDeviceAttr which, int device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int *device);
@@ -137,10 +138,12 @@ enum { cudaHostRegisterDefault = 0, cudaHostRegisterPortable = 1, cudaHostRegist
 
 cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned flags);
 cudaError_t cudaHostUnregister(void *p);
+cudaError_t cudaHostGetDevicePointer(void **out, void *p, unsigned flags);
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);

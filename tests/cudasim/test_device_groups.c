@@ -1,5 +1,5 @@
-/* test_nccl.c - collectives between GPUs over a simulated NCCL: their results and their order. */
-#include "tests/cudasim/nccl_ranks.h"
+/* test_device_groups.c - collectives between simulated GPUs: their results and their order. */
+#include "tests/cudasim/gpu_ranks.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -7,6 +7,26 @@
 #include "lib/base/half.h"
 
 enum { LONG = 1000 };
+
+/* Ways between GPUs: over a simulated NCCL, and by a ring, whose ranks may share GPUs. */
+static const struct site {
+	const struct gt_device_way_options *way;
+	int gpus; /* 0: one for each rank */
+} sites[] = { { &over_nccl, 0 }, { &by_ring, 0 }, { &by_ring, 1 } };
+
+static const struct site *site;
+
+/* On each site, with 1 to MOST ranks, in `seeds` orders. */
+static void run_all(int seeds, int least, int (*act)(struct rank *r))
+{
+	for (size_t i = 0; i < sizeof(sites) / sizeof(*sites); i++)
+		for (int count = least; count <= MOST; count++)
+			for (int seed = 1; seed <= seeds; seed++) {
+				site = &sites[i];
+				cudasim_seed((uint64_t)(count + MOST * seed));
+				run_well_by(site->way, count, site->gpus, act);
+			}
+}
 
 /* ---- every collective, in every type ---- */
 
@@ -199,7 +219,7 @@ static int check_all(struct rank *r)
 		{ GT_I32, true }, { GT_I64, true }, { GT_U8, false }, { GT_C128, false } };
 	int rc = 0;
 
-	if (strcmp(r->group->ops->name, r->ranks > 1 ? "nccl" : "staged") != 0)
+	if (strcmp(r->group->ops->name, r->ranks > 1 ? site->way->name : "staged") != 0)
 		return stop_with(r, r->group->ops->name);
 	for (size_t i = 0; !rc && i < sizeof(types) / sizeof(*types); i++)
 		rc = check_type(r, types[i].dtype, types[i].reducible);
@@ -213,13 +233,10 @@ static int check_all(struct rank *r)
 static void every_collective_gives_its_result(void **state)
 {
 	(void)state;
-	for (int count = 1; count <= MOST; count++) {
-		cudasim_seed((uint64_t)count);
-		cudasim_nccl.destroyed = cudasim_nccl.aborted = 0;
-		run_well(count, check_all);
-		assert_int_equal(cudasim_nccl.destroyed, count > 1 ? count : 0);
-		assert_int_equal(cudasim_nccl.aborted, 0);
-	}
+	cudasim_nccl.destroyed = cudasim_nccl.aborted = 0;
+	run_all(1, 1, check_all);
+	assert_int_equal(cudasim_nccl.destroyed, 2 + 3 + 4);
+	assert_int_equal(cudasim_nccl.aborted, 0);
 }
 
 /* ---- in the background ---- */
@@ -279,8 +296,9 @@ static int start_many(struct rank *r)
 	if (r->index)
 		usleep(100000);
 	for (int i = 0; !rc && i < 2 * GT_GROUP_STARTED + 10; i++)
-		rc = gt_group_await(r->group, ticket, r->d->compute, &r->err) ||
-		     start_sum(r, x, 1 + i % ELEMENTS, NULL, &ticket);
+		rc =
+		    gt_group_await(r->group, ticket, r->d->compute, &r->err) ||
+		    start_sum(r, x, 1 + i % (site->way == &by_ring ? 20 : ELEMENTS), NULL, &ticket);
 	for (uint64_t t = 1; !rc && t <= ticket; t += 50)
 		rc = gt_group_await(r->group, t, r->d->compute, &r->err) ||
 		     gt_group_wait(r->group, t, &r->err);
@@ -294,12 +312,9 @@ static int start_many(struct rank *r)
 static void collectives_go_on_in_the_background(void **state)
 {
 	(void)state;
-	for (int count = 1; count <= MOST; count++)
-		for (uint64_t seed = 1; seed <= 5; seed++) {
-			cudasim_seed(seed);
-			run_well(count, train_two);
-		}
-	run_well(2, start_many);
+	run_all(2, 1, train_two);
+	for (site = sites; site < sites + 2; site++)
+		run_well_by(site->way, 2, site->gpus, start_many);
 }
 
 /* ---- sub-groups ---- */
@@ -344,8 +359,7 @@ static void gpus_need_not_reach_each_other(void **state)
 static void groups_are_split(void **state)
 {
 	(void)state;
-	for (int count = 2; count <= MOST; count++)
-		run_well(count, split_all);
+	run_all(1, 2, split_all);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
-/* nccl_ranks.h - ranks as threads, with a group over a simulated NCCL each. */
-#ifndef GT_TESTS_CUDASIM_NCCL_RANKS_H
-#define GT_TESTS_CUDASIM_NCCL_RANKS_H
+/* gpu_ranks.h - ranks as threads, with a group for the memory of a simulated GPU each. */
+#ifndef GT_TESTS_CUDASIM_GPU_RANKS_H
+#define GT_TESTS_CUDASIM_GPU_RANKS_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/ring/ring.h"
 #include "lib/comm/device_group.h"
 #include "lib/comm/shm.h"
 #include "tests/cudasim/cudasim.h"
@@ -20,6 +21,28 @@
 enum { MOST = 4, ELEMENTS = 300 };
 
 static const struct gt_shm_options patience = { .timeout_s = 60, .staging_bytes = 4096 };
+
+/* ---- rings ---- */
+
+static const struct gt_device_way_options by_ring = { .name = "ring" };
+
+/* Rings with so short slots that collectives go around many times. */
+static inline int connect_short(struct gt_cuda_group *g, struct gt_err *err)
+{
+	return gt_cuda_ring_connect_by(g, 512, 512, err);
+}
+
+static struct gt_cuda_links short_links; /* run_ranks() fills it in */
+
+static inline int make_short(
+    struct gt_group **group, const struct gt_device *device, struct gt_err *err)
+{
+	return gt_cuda_group_new(group, device, &short_links, err);
+}
+
+static const struct gt_device_groups short_rings = {
+	.name = "ring", .ordered = true, .make = make_short
+};
 
 /* ---- ranks with a GPU each, as far as there are so many ---- */
 
@@ -29,6 +52,7 @@ struct rank {
 	struct gt_device *d;
 	struct gt_device_way_options options;
 	struct gt_device_way way;
+	const struct gt_device_groups *instead; /* of those that were chosen; or NULL */
 	pthread_barrier_t *barrier;
 	int index, ranks;
 	int (*act)(struct rank *r);
@@ -44,6 +68,8 @@ static inline void *live(void *self)
 	    gt_device_open(&r->d, &gt_cuda_backend, r->index % gt_cuda_backend.count(), &r->err);
 	if (!r->rc)
 		r->rc = gt_device_way_choose(&r->way, r->host, r->d, &r->options, &r->err);
+	if (!r->rc && r->way.own && r->instead)
+		r->way.own = r->instead;
 	if (!r->rc)
 		r->rc = gt_device_group_open(&r->group, r->host, r->d, &r->way, &r->err);
 	if (!r->rc && r->act)
@@ -68,6 +94,8 @@ static inline void run_ranks(struct rank *ranks, int count, int gpus,
 	struct gt_err err = GT_ERR_INIT;
 	char text[16];
 
+	short_links = gt_cuda_ring_links;
+	short_links.connect = connect_short;
 	snprintf(text, sizeof(text), "%d", gpus);
 	setenv("CUDASIM_DEVICES", text, 1);
 	pthread_barrier_init(&barrier, NULL, (unsigned)count);
@@ -75,6 +103,7 @@ static inline void run_ranks(struct rank *ranks, int count, int gpus,
 	for (int i = 0; i < count; i++) {
 		ranks[i] = (struct rank){ .host = groups[i],
 			.options = *way,
+			.instead = way == &by_ring ? &short_rings : NULL,
 			.barrier = &barrier,
 			.index = i,
 			.ranks = count,
@@ -91,15 +120,21 @@ static inline void run_ranks(struct rank *ranks, int count, int gpus,
 
 static const struct gt_device_way_options over_nccl = { .name = "nccl" };
 
-/* So many ranks, each on its GPU, all of which succeed. */
-static inline void run_well(int count, int (*act)(struct rank *r))
+/* So many ranks, each on its GPU or on `gpus`, all of which succeed. */
+static inline void run_well_by(
+    const struct gt_device_way_options *way, int count, int gpus, int (*act)(struct rank *r))
 {
 	struct rank ranks[MOST];
 
-	run_ranks(ranks, count, count, &patience, &over_nccl, act);
+	run_ranks(ranks, count, gpus ? gpus : count, &patience, way, act);
 	for (int i = 0; i < count; i++)
 		if (ranks[i].rc)
 			fail_msg("rank %d of %d: %s", i, count, ranks[i].err.text);
+}
+
+static inline void run_well(int count, int (*act)(struct rank *r))
+{
+	run_well_by(&over_nccl, count, 0, act);
 }
 
 static inline int stop_with(struct rank *r, const char *what)

@@ -1,0 +1,378 @@
+/* connect.c - a ring of GPUs: check ranks, open each other's windows, and close them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/group/ranks.h"
+#include "kernels/cuda/ring/ring.h"
+#include "lib/base/clock.h"
+#include "lib/base/mem.h"
+
+enum { TOKEN_BYTES = 256 };
+
+/* Longest wait for the other ranks to close this rank's window: where all ends well, and where some
+ * of them may be dead. A window that is open somewhere is left to the end of the process. */
+static const double parting_s = 2, failed_s = 0.5;
+
+/* ---- checking the ranks ---- */
+
+static int refuse_host(const struct gt_cuda_card *cards, int rank, struct gt_err *err)
+{
+	gt_err_set(err, GT_ENOTSUP,
+	    "ranks 0 and %d are on two hosts (%.40s, %.40s), and a ring "
+	    "connects the GPUs of one",
+	    rank, cards[0].host, cards[rank].host);
+	return gt_err_hint(err, "{backend} nccl or mpi connects hosts");
+}
+
+static int refuse_far(
+    const struct gt_cuda_card *cards, int mine, int other, const char *why, struct gt_err *err)
+{
+	gt_err_set(err, GT_ENOTSUP,
+	    "the GPU of rank %d, %s (%s), does not reach the memory of rank %d's, %s (%s)%s", mine,
+	    cards[mine].gpu, cards[mine].bus, other, cards[other].gpu, cards[other].bus, why);
+	return gt_err_hint(err, "let them go by way of the host: {backend} shm");
+}
+
+/* The other GPU has a number of its own in another process. */
+static int reach(const struct gt_cuda_card *cards, int mine, int other, struct gt_err *err)
+{
+	bool direct = false;
+	int index;
+
+	if (gt_cuda_card_same_gpu(&cards[mine], &cards[other]))
+		return 0;
+	if (cudaDeviceGetByPCIBusId(&index, cards[other].bus) != cudaSuccess) {
+		cudaGetLastError();
+		return refuse_far(cards, mine, other, ", which its process does not see", err);
+	}
+	if (gt_cuda_peer_open(cards[mine].index, index, &direct, err))
+		return err->code;
+	return direct ? 0 : refuse_far(cards, mine, other, "", err);
+}
+
+static int reach_all(const struct gt_cuda_card *cards, int size, int mine, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (int r = 0; !rc && r < size; r++)
+		if (!gt_cuda_card_same_host(&cards[r], &cards[0]))
+			rc = refuse_host(cards, r, err);
+	for (int r = 0; !rc && r < size; r++)
+		if (r != mine)
+			rc = reach(cards, mine, r, err);
+	return rc;
+}
+
+/* What this rank finds missing by itself. */
+static void check_rank(struct gt_group *world, const struct gt_device *device, struct gt_err *err)
+{
+	gt_cuda_wait_value_fn *unused;
+
+	if (!world->ops->share)
+		gt_err_set(err, GT_ENOTSUP,
+		    "a ring of GPUs needs ranks that share memory, and those of '%s' do not",
+		    world->ops->name);
+	else
+		gt_cuda_find_wait_value(&unused, device->index, err);
+}
+
+static int check_ranks(struct gt_group *world, const struct gt_device *device, struct gt_err *err)
+{
+	struct gt_err own = GT_ERR_INIT;
+	struct gt_cuda_card mine, *all;
+	void *gathered;
+	int rc;
+
+	check_rank(world, device, &own);
+	mine = gt_cuda_card_of(device, &own);
+	rc = gt_cuda_gather_new(world, &mine, sizeof(mine), &gathered, err);
+	all = gathered;
+	for (int r = 0; !rc && r < world->size; r++)
+		if (all[r].verdict.code)
+			rc = gt_cuda_verdict_pass(&all[r].verdict, r, err);
+	if (!rc) {
+		reach_all(all, world->size, world->rank, &own);
+		rc = gt_cuda_agree(world, &own, err);
+	}
+	free(all);
+	return rc;
+}
+
+/* ---- windows ---- */
+
+/* Inboxes lie in the order in which a ring passes their ranks, backwards. */
+static int place_of(const struct gt_cuda_ring *r, int receiver, int sender)
+{
+	return (receiver - 1 - sender + 2 * r->seat.size) % r->seat.size;
+}
+
+size_t gt_cuda_ring_slot(const struct gt_cuda_ring *r, int receiver, int sender)
+{
+	return place_of(r, receiver, sender) ? r->message_bytes : r->seat.chunk_bytes;
+}
+
+size_t gt_cuda_ring_inbox(const struct gt_cuda_ring *r, int receiver, int sender)
+{
+	int place = place_of(r, receiver, sender);
+
+	return place
+	           ? GT_RING_SLOTS * (r->seat.chunk_bytes + (size_t)(place - 1) * r->message_bytes)
+	           : 0;
+}
+
+static int new_window(struct gt_cuda_ring *r, struct gt_err *err)
+{
+	int index = r->g->device->index;
+	void *p = NULL;
+	cudaError_t e;
+
+	r->window_bytes =
+	    GT_RING_SLOTS * (r->seat.chunk_bytes + (size_t)(r->seat.size - 2) * r->message_bytes);
+	e = cudaMalloc(&p, r->window_bytes);
+	if (e == cudaErrorMemoryAllocation) {
+		cudaGetLastError();
+		gt_err_set(err, GT_ENOMEM, "cuda:%d: no memory for a ring's window of %zu bytes",
+		    index, r->window_bytes);
+		err->device_memory = true;
+		return gt_err_hint(err, "use a smaller batch, or {backend} shm");
+	}
+	r->window = gt_cuda_check(e, index, "cudaMalloc", err) ? NULL : p;
+	return err->code;
+}
+
+/* A rank's process, GPU and window. */
+struct card {
+	struct gt_cuda_card rank;
+	cudaIpcMemHandle_t handle;
+	unsigned char *window; /* for threads of the same process */
+};
+
+static int open_window(
+    struct gt_cuda_ring *r, const struct card *cards, int other, struct gt_err *err)
+{
+	struct gt_cuda_ring_lane *l = &r->lanes[other];
+	const struct card *mine = &cards[r->seat.rank];
+	bool direct = true;
+	void *p;
+
+	if (gt_cuda_card_same_process(&mine->rank, &cards[other].rank)) {
+		if (mine->rank.index != cards[other].rank.index &&
+		    gt_cuda_peer_open(mine->rank.index, cards[other].rank.index, &direct, err))
+			return err->code;
+		l->window = cards[other].window;
+		return direct ? 0
+		              : gt_err_set(err, GT_EDEVICE, "cuda:%d does not reach cuda:%d",
+		                    mine->rank.index, cards[other].rank.index);
+	}
+	if (gt_cuda_check(
+	        cudaIpcOpenMemHandle(&p, cards[other].handle, cudaIpcMemLazyEnablePeerAccess),
+	        mine->rank.index, "cudaIpcOpenMemHandle", err))
+		return gt_err_prefix(err, "window of rank %d", other);
+	l->window = p;
+	l->opened = true;
+	return 0;
+}
+
+static int open_windows(struct gt_cuda_ring *r, const struct card *cards, struct gt_err *err)
+{
+	void *d_lines;
+	int rc = gt_cuda_check(cudaHostGetDevicePointer(&d_lines, r->lines, 0), r->g->device->index,
+	    "cudaHostGetDevicePointer", err);
+
+	r->d_lines = (uintptr_t)d_lines;
+	for (int other = 0; !rc && other < r->seat.size; other++)
+		if (other != r->seat.rank)
+			rc = open_window(r, cards, other, err);
+	return rc;
+}
+
+/* ---- connecting ---- */
+
+static size_t lines_bytes(const struct gt_cuda_ring *r)
+{
+	return (size_t)(r->seat.size * r->seat.size) * sizeof(*r->lines);
+}
+
+/* All that a rank makes alone, and its card. */
+static struct card make_own(struct gt_cuda_ring *r, struct gt_err *err)
+{
+	const struct gt_device *device = r->g->device;
+	struct card card = { .window = NULL };
+
+	if (!err->code && !gt_cuda_find_wait_value(&r->wait_value, device->index, err) &&
+	    !gt_device_alloc(device, TOKEN_BYTES, &r->token, err) && !new_window(r, err))
+		gt_cuda_check(cudaIpcGetMemHandle(&card.handle, r->window), device->index,
+		    "cudaIpcGetMemHandle", err);
+	card.window = r->window;
+	card.rank = gt_cuda_card_of(device, err);
+	return card;
+}
+
+/* Memory of the host is registered once in a process, for all its GPUs. */
+static void register_lines(struct gt_cuda_ring *r, const struct card *cards, struct gt_err *err)
+{
+	r->first_mate = -1;
+	for (int rank = 0; rank < r->seat.size; rank++) {
+		if (!gt_cuda_card_same_process(&cards[rank].rank, &cards[r->seat.rank].rank))
+			continue;
+		if (r->first_mate < 0)
+			r->first_mate = rank;
+		r->mates++;
+	}
+	if (r->first_mate == r->seat.rank)
+		gt_cuda_check(cudaHostRegister(r->lines, lines_bytes(r),
+		                  cudaHostRegisterPortable | cudaHostRegisterMapped),
+		    r->g->device->index, "cudaHostRegister", err);
+}
+
+static int check_cards(const struct card *cards, int size, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (int r = 0; !rc && r < size; r++)
+		if (cards[r].rank.verdict.code)
+			rc = gt_cuda_verdict_pass(&cards[r].rank.verdict, r, err);
+	return rc;
+}
+
+static int connect_ranks(struct gt_cuda_ring *r, struct gt_err *err)
+{
+	struct gt_group *host = r->g->host;
+	struct gt_err own = GT_ERR_INIT;
+	struct card mine, *cards = NULL;
+	void *lines, *gathered = NULL;
+	int rc;
+
+	if (gt_group_share(host, lines_bytes(r), &lines, err))
+		return err->code;
+	r->lines = lines;
+	r->lanes = gt_calloc((size_t)r->seat.size, sizeof(*r->lanes), &own);
+	mine = make_own(r, &own);
+	rc = gt_cuda_gather_new(host, &mine, sizeof(mine), &gathered, err);
+	cards = gathered;
+	if (!rc)
+		rc = check_cards(cards, r->seat.size, err);
+	if (!rc) {
+		register_lines(r, cards, &own);
+		r->registered = !own.code;
+		rc = gt_cuda_agree(host, &own, err);
+	}
+	if (!rc) {
+		open_windows(r, cards, &own);
+		rc = gt_cuda_agree(host, &own, err);
+	}
+	free(cards);
+	return rc;
+}
+
+int gt_cuda_ring_connect_by(
+    struct gt_cuda_group *g, size_t slot_bytes, size_t message_bytes, struct gt_err *err)
+{
+	struct gt_cuda_ring *r = gt_calloc(1, sizeof(*r), err);
+
+	if (!r)
+		return err->code;
+	r->g = g;
+	r->message_bytes = message_bytes;
+	r->seat = (struct gt_ring_seat){ g->group.rank, g->group.size, &gt_cuda_ring_peers, r,
+		slot_bytes };
+	g->link = r;
+	if (connect_ranks(r, err))
+		gt_cuda_ring_disconnect(g);
+	return err->code;
+}
+
+int gt_cuda_ring_connect(struct gt_cuda_group *g, struct gt_err *err)
+{
+	const size_t most =
+	    (size_t)GT_CUDA_RING_CHUNK * (size_t)gt_ring_most_partials(g->group.size);
+	size_t available, total = 0, slot;
+	int64_t less;
+
+	if (cudaMemGetInfo(&available, &total) != cudaSuccess)
+		cudaGetLastError(); /* of a device that has failed: make_own() says so */
+	less = -(int64_t)(total / GT_CUDA_RING_PART / GT_RING_SLOTS);
+	if (gt_all_reduce(g->host, &less, 1, GT_I64, GT_MAX, err))
+		return err->code;
+	slot = (size_t)-less < most ? (size_t)-less : most;
+	slot = slot / GT_CUDA_RING_LEAST * GT_CUDA_RING_LEAST;
+	slot = slot ? slot : GT_CUDA_RING_LEAST;
+	return gt_cuda_ring_connect_by(g, slot,
+	    slot > GT_CUDA_RING_MESSAGES * GT_CUDA_RING_LEAST ? slot / GT_CUDA_RING_MESSAGES
+	                                                      : GT_CUDA_RING_LEAST,
+	    err);
+}
+
+/* ---- parting ---- */
+
+static bool all_closed(const struct gt_cuda_ring *r)
+{
+	for (int rank = 0; rank < r->seat.size; rank++)
+		if (!__atomic_load_n(&gt_cuda_ring_line(r, rank, rank)->closed, __ATOMIC_ACQUIRE))
+			return false;
+	return true;
+}
+
+/* Whether nobody has this rank's window any more. */
+static bool await_others(const struct gt_cuda_ring *r)
+{
+	double until = gt_clock_s() + (r->halted ? failed_s : parting_s), pause_s = 0;
+	bool closed;
+
+	while (!(closed = all_closed(r)) && gt_clock_s() < until)
+		gt_cuda_group_rest(&pause_s);
+	return closed;
+}
+
+static void close_windows(struct gt_cuda_ring *r)
+{
+	for (int other = 0; r->lanes && other < r->seat.size; other++)
+		if (r->lanes[other].opened &&
+		    cudaIpcCloseMemHandle(r->lanes[other].window) != cudaSuccess)
+			cudaGetLastError();
+	__atomic_store_n(
+	    &gt_cuda_ring_line(r, r->seat.rank, r->seat.rank)->closed, 1, __ATOMIC_RELEASE);
+}
+
+/* The last rank of the process that leaves: no stream of it reads or writes the lines any more. */
+static void unregister_lines(struct gt_cuda_ring *r)
+{
+	uint32_t *left = &gt_cuda_ring_line(r, r->first_mate, r->first_mate)->left;
+
+	if ((int)__atomic_add_fetch(left, 1, __ATOMIC_ACQ_REL) == r->mates &&
+	    cudaHostUnregister(r->lines) != cudaSuccess)
+		cudaGetLastError();
+}
+
+/* All work ends first; nobody starts more. */
+void gt_cuda_ring_disconnect(struct gt_cuda_group *g)
+{
+	struct gt_cuda_ring *r = g->link;
+
+	gt_cuda_ring_drain(r);
+	if (cudaStreamSynchronize(g->stream->queue) != cudaSuccess)
+		cudaGetLastError();
+	if (r->lines) {
+		close_windows(r);
+		if (r->registered)
+			unregister_lines(r);
+		if (await_others(r) && r->window && cudaFree(r->window) != cudaSuccess)
+			cudaGetLastError();
+	}
+	gt_device_free(g->device, r->token, TOKEN_BYTES);
+	free(r->lanes);
+	free(r);
+	g->link = NULL;
+}
+
+/* ---- groups ---- */
+
+static int make(struct gt_group **group, const struct gt_device *device, struct gt_err *err)
+{
+	return gt_cuda_group_new(group, device, &gt_cuda_ring_links, err);
+}
+
+const struct gt_device_groups gt_cuda_ring_groups = {
+	.name = "ring", .ordered = true, .check = check_ranks, .make = make
+};

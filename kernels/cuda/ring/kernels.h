@@ -1,0 +1,31 @@
+/* kernels.h - the work of a ring on its chunks: copy, add up, and tell the others. */
+#ifndef GT_KERNELS_CUDA_RING_KERNELS_H
+#define GT_KERNELS_CUDA_RING_KERNELS_H
+
+#include "kernels/cuda/cuda.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "lib/comm/ring_peers.h"
+
+/* Nothing of it is done where *halt is set, which is memory of the host, as the counters are. All
+ * addresses are the GPU's. Errors: GT_EDEVICE. */
+
+/* `bytes` to each of dst[dsts]. One of them may be src. */
+int gt_cuda_ring_copy(struct gt_stream *stream, const uint32_t *halt, void *const *dst, int dsts,
+    const void *src, size_t bytes, struct gt_err *err);
+
+int gt_cuda_ring_reduce(struct gt_stream *stream, const uint32_t *halt,
+    const struct gt_reduce_step *step, struct gt_err *err);
+
+/* *counter = value, for all who see what the stream has written before. */
+int gt_cuda_ring_post(struct gt_stream *stream, const uint32_t *halt, uint32_t *counter,
+    uint32_t value, struct gt_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,285 @@
+/* ring.c - collectives and messages of a ring of GPUs, queued on streams. */
+#include "kernels/cuda/ring/ring.h"
+
+#include <stdlib.h>
+
+/* Far ahead of all chunks that can be on their way. */
+static const uint32_t ahead = 1u << 30;
+
+static struct gt_stream *stream_of(const struct gt_cuda_ring *r)
+{
+	return r->g->stream;
+}
+
+/* The address that the GPU has for memory in r->lines. */
+static void *on_gpu(const struct gt_cuda_ring *r, const uint32_t *word)
+{
+	return (void *)(r->d_lines + ((uintptr_t)word - (uintptr_t)r->lines));
+}
+
+static uint32_t *halt_of(const struct gt_cuda_ring *r)
+{
+	return &gt_cuda_ring_line(r, r->seat.rank, r->seat.rank)->halt;
+}
+
+/* ---- counters ---- */
+
+/* The error of a group that has failed: nothing is queued any more. */
+static int wait_for(
+    const struct gt_cuda_ring *r, const uint32_t *counter, uint32_t value, struct gt_err *err)
+{
+	CUdeviceptr at = (CUdeviceptr)(uintptr_t)on_gpu(r, counter);
+
+	if (r->halted)
+		return gt_cuda_group_failed(r->g, err);
+	return gt_cuda_check(
+	    (cudaError_t)r->wait_value(stream_of(r)->queue, at, value, CU_STREAM_WAIT_VALUE_GEQ),
+	    stream_of(r)->index, "cuStreamWaitValue32", err);
+}
+
+static int post(const struct gt_cuda_ring *r, uint32_t *counter, uint32_t value, struct gt_err *err)
+{
+	return gt_cuda_ring_post(
+	    stream_of(r), on_gpu(r, halt_of(r)), on_gpu(r, counter), value, err);
+}
+
+/* ---- one chunk, to a rank or from it ---- */
+
+static unsigned char *slot_of(
+    const struct gt_cuda_ring *r, int receiver, int sender, uint32_t chunk)
+{
+	unsigned char *window = receiver == r->seat.rank ? r->window : r->lanes[receiver].window;
+
+	return window + gt_cuda_ring_inbox(r, receiver, sender) +
+	       chunk % GT_RING_SLOTS * gt_cuda_ring_slot(r, receiver, sender);
+}
+
+/* The first chunks find their slots empty. */
+static int room_at(struct gt_cuda_ring *r, int peer, void **slot, struct gt_err *err)
+{
+	const struct gt_cuda_ring_lane *l = &r->lanes[peer];
+
+	*slot = slot_of(r, peer, r->seat.rank, l->sent);
+	return wait_for(
+	    r, &gt_cuda_ring_line(r, peer, r->seat.rank)->taken, l->sent + 1 - GT_RING_SLOTS, err);
+}
+
+static int signal_to(struct gt_cuda_ring *r, int peer, struct gt_err *err)
+{
+	return post(
+	    r, &gt_cuda_ring_line(r, peer, r->seat.rank)->filled, ++r->lanes[peer].sent, err);
+}
+
+static int arrived_from(struct gt_cuda_ring *r, int peer, const void **slot, struct gt_err *err)
+{
+	const struct gt_cuda_ring_lane *l = &r->lanes[peer];
+
+	*slot = slot_of(r, r->seat.rank, peer, l->received);
+	return wait_for(r, &gt_cuda_ring_line(r, r->seat.rank, peer)->filled, l->received + 1, err);
+}
+
+static int consume_from(struct gt_cuda_ring *r, int peer, struct gt_err *err)
+{
+	return post(
+	    r, &gt_cuda_ring_line(r, r->seat.rank, peer)->taken, ++r->lanes[peer].received, err);
+}
+
+/* ---- peer copies (lib/comm/ring_peers.h) ---- */
+
+static int next_of(const struct gt_cuda_ring *r)
+{
+	return (r->seat.rank + 1) % r->seat.size;
+}
+
+static int before(const struct gt_cuda_ring *r)
+{
+	return (r->seat.rank + r->seat.size - 1) % r->seat.size;
+}
+
+/* The watch compares the ranks' calls. */
+static int enter(void *self, const struct gt_collective *c, struct gt_err *err)
+{
+	(void)self;
+	(void)c;
+	(void)err;
+	return 0;
+}
+
+static int room(void *self, void **slot, struct gt_err *err)
+{
+	return room_at(self, next_of(self), slot, err);
+}
+
+static int signal_next(void *self, struct gt_err *err)
+{
+	return signal_to(self, next_of(self), err);
+}
+
+static int arrived(void *self, const void **slot, struct gt_err *err)
+{
+	return arrived_from(self, before(self), slot, err);
+}
+
+static int consume(void *self, struct gt_err *err)
+{
+	return consume_from(self, before(self), err);
+}
+
+static int copy(
+    void *self, void *const *dst, int dsts, const void *src, size_t bytes, struct gt_err *err)
+{
+	const struct gt_cuda_ring *r = self;
+
+	if (dsts == 1 && dst[0] == src)
+		return 0;
+	return gt_cuda_ring_copy(stream_of(r), on_gpu(r, halt_of(r)), dst, dsts, src, bytes, err);
+}
+
+static int reduce(void *self, const struct gt_reduce_step *step, struct gt_err *err)
+{
+	const struct gt_cuda_ring *r = self;
+
+	return gt_cuda_ring_reduce(stream_of(r), on_gpu(r, halt_of(r)), step, err);
+}
+
+const struct gt_ring_peers gt_cuda_ring_peers = {
+	.enter = enter,
+	.room = room,
+	.signal = signal_next,
+	.arrived = arrived,
+	.consume = consume,
+	.copy = copy,
+	.reduce = reduce,
+};
+
+/* ---- messages ---- */
+
+static int send_chunk(
+    struct gt_cuda_ring *r, int peer, const void *from, size_t bytes, struct gt_err *err)
+{
+	void *slot;
+
+	if (room_at(r, peer, &slot, err) || copy(r, &slot, 1, from, bytes, err))
+		return err->code;
+	return signal_to(r, peer, err);
+}
+
+static int receive_chunk(
+    struct gt_cuda_ring *r, int peer, void *to, size_t bytes, struct gt_err *err)
+{
+	const void *slot;
+
+	if (arrived_from(r, peer, &slot, err) || copy(r, &to, 1, slot, bytes, err))
+		return err->code;
+	return consume_from(r, peer, err);
+}
+
+static int pass_message(struct gt_cuda_ring *r, const struct gt_collective *c, struct gt_err *err)
+{
+	const bool sends = c->kind == GT_SEND;
+	const size_t bytes = (size_t)c->count * gt_dtype_size(c->dtype);
+	const size_t most = sends ? gt_cuda_ring_slot(r, c->peer, r->seat.rank)
+	                          : gt_cuda_ring_slot(r, r->seat.rank, c->peer);
+	int rc = 0;
+
+	for (size_t at = 0; !rc && at < bytes; at += most) {
+		size_t n = bytes - at < most ? bytes - at : most;
+
+		rc = sends ? send_chunk(r, c->peer, (const char *)c->in + at, n, err)
+		           : receive_chunk(r, c->peer, (char *)c->out + at, n, err);
+	}
+	return rc;
+}
+
+/* ---- struct gt_cuda_links ---- */
+
+static int queue(struct gt_cuda_ring *r, const struct gt_collective *c, struct gt_err *err)
+{
+	const struct gt_collective barrier = { .kind = GT_ALL_REDUCE,
+		.in = r->token,
+		.out = r->token,
+		.count = 1,
+		.dtype = GT_I32,
+		.reduction = GT_MAX };
+
+	if (c->kind == GT_SEND || c->kind == GT_RECV)
+		return pass_message(r, c, err);
+	return gt_ring_collect(&r->seat, c->kind == GT_BARRIER ? &barrier : c, err);
+}
+
+static int call(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
+{
+	struct gt_cuda_ring *r = g->link;
+	int rc;
+
+	atomic_store(&r->calling, true);
+	rc = queue(r, c, err);
+	atomic_store(&r->calling, false);
+	return rc;
+}
+
+/* A device's error is that of any call for it. */
+static int background(struct gt_cuda_group *g, const struct gt_collective *c, struct gt_err *err)
+{
+	(void)g;
+	(void)c;
+	(void)err;
+	return 0;
+}
+
+/* Of all counters that this rank waits for. No other rank waits for them. */
+static void write_ahead(struct gt_cuda_ring *r)
+{
+	for (int peer = 0; peer < r->seat.size; peer++) {
+		const struct gt_cuda_ring_lane *l = &r->lanes[peer];
+		struct gt_cuda_ring_line *in = gt_cuda_ring_line(r, r->seat.rank, peer);
+		struct gt_cuda_ring_line *out = gt_cuda_ring_line(r, peer, r->seat.rank);
+
+		if (peer == r->seat.rank)
+			continue;
+		__atomic_store_n(&in->filled, l->received + ahead, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&out->taken, l->sent + ahead, __ATOMIC_SEQ_CST);
+	}
+}
+
+/* `halt` before the counters: a kernel that a counter lets go finds it set. */
+static void abort_calls(struct gt_cuda_group *g)
+{
+	struct gt_cuda_ring *r = g->link;
+
+	if (!r->lines)
+		return;
+	__atomic_store_n(halt_of(r), 1, __ATOMIC_SEQ_CST);
+	atomic_store(&r->halted, true);
+	write_ahead(r);
+}
+
+/* Ranks that have not heard of the error yet may write counters, too. */
+void gt_cuda_ring_drain(struct gt_cuda_ring *r)
+{
+	double pause_s = 0;
+
+	if (!r->halted)
+		return;
+	do {
+		write_ahead(r);
+		gt_cuda_group_rest(&pause_s);
+	} while (r->calling || cudaStreamQuery(stream_of(r)->queue) == cudaErrorNotReady);
+	cudaGetLastError();
+}
+
+static void drain(struct gt_cuda_group *g)
+{
+	gt_cuda_ring_drain(g->link);
+}
+
+const struct gt_cuda_links gt_cuda_ring_links = {
+	.groups = &gt_cuda_ring_groups,
+	.connect = gt_cuda_ring_connect,
+	.call = call,
+	.background = background,
+	.abort = abort_calls,
+	.drain = drain,
+	.disconnect = gt_cuda_ring_disconnect,
+	.hint = "",
+};
