@@ -1,4 +1,4 @@
-/* test_nccl_failures.c - ranks that may use a simulated NCCL, and the errors of ranks that fail. */
+/* test_device_group_failures.c - ways that ranks with simulated GPUs may take, and their errors. */
 #include "tests/cudasim/gpu_ranks.h"
 
 #include <unistd.h>
@@ -177,6 +177,7 @@ struct failing {
 	int code;
 	const char *text, *text_of_rank_1; /* NULL: the same */
 	const char *hint;
+	bool by_nccl; /* and not by rings */
 };
 
 static const struct failing *failing;
@@ -247,32 +248,38 @@ static void failures_are_named(void **state)
 {
 	static const struct failing cases[] = {
 		{ "late", come_late, &soon, { 0 }, GT_EIO,
-		    "rank 1 is late for all-reduce 'bucket 3' (number ", "late", "timeout" },
+		    "rank 1 is late for all-reduce 'bucket 3' (number ", "late", "timeout", false },
 		{ "left", leave, &patience, { 0 }, GT_EIO,
-		    "rank 1 left the group before all-reduce 'bucket 3' (number ", "left", "log" },
+		    "rank 1 left the group before all-reduce 'bucket 3' (number ", "left", "log",
+		    false },
 		{ "another count", count_otherwise, &patience, { 0 }, GT_EINVAL,
-		    "all-reduce 'bucket 3' of 299 float32, sum", NULL, "same order" },
+		    "all-reduce 'bucket 3' of 299 float32, sum", NULL, "same order", false },
 		{ "an error in the background", NULL, &patience, { .rank = 1, .fails = 2 },
 		    GT_EDEVICE,
 		    "rank 1: all-reduce 'bucket 3': remote process exited or there was a network "
 		    "error: a planted error",
-		    NULL, "NCCL_DEBUG" },
+		    NULL, "NCCL_DEBUG", true },
 		{ "no end", NULL, &soon, { .hangs = 2 }, GT_EIO,
 		    "all-reduce 'bucket 3' has not ended, 0.3 s after all ranks had begun it", NULL,
-		    "timeout" },
+		    "timeout", true },
 		{ "begun and left", begin_and_leave, &patience, { .hangs = 2 }, GT_EIO,
-		    "rank 1 left the group in all-reduce 'bucket 3' (number ", "left", "log" },
+		    "rank 1 left the group in all-reduce 'bucket 3' (number ", "left", "log",
+		    true },
 		{ "refused", NULL, &patience, { .rank = 1, .refuses = 2 }, GT_EDEVICE,
-		    "rank 1: all-reduce 'bucket 3': invalid argument", NULL, "NCCL_DEBUG" },
+		    "rank 1: all-reduce 'bucket 3': invalid argument", NULL, "NCCL_DEBUG", true },
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+	for (size_t i = 0; i < 3 * sizeof(cases) / sizeof(*cases); i++) {
+		const bool ring = i % 3;
 		struct rank ranks[3];
 
-		failing = &cases[i];
+		failing = &cases[i / 3];
+		if (ring && failing->by_nccl)
+			continue;
 		cudasim_nccl = failing->planted;
-		run_ranks(ranks, 3, 3, failing->options, &over_nccl, sum_thrice);
+		run_ranks(ranks, 3, i % 3 == 1 ? 1 : 3, failing->options,
+		    ring ? &by_ring : &over_nccl, sum_thrice);
 		for (int r = 0; r < 3; r++) {
 			const char *text = r == 1 && failing->text_of_rank_1
 			                       ? failing->text_of_rank_1
@@ -285,7 +292,7 @@ static void failures_are_named(void **state)
 				fail_msg("%s: rank %d: %d, '%s'", failing->name, r, ranks[r].rc,
 				    ranks[r].err.hint);
 		}
-		assert_true(cudasim_nccl.aborted > 0);
+		assert_int_equal(cudasim_nccl.aborted > 0, !ring);
 	}
 	cudasim_nccl = (struct cudasim_nccl){ 0 };
 }
@@ -304,13 +311,15 @@ static void a_rank_that_does_not_connect_is_an_error(void **state)
 	cudasim_nccl = (struct cudasim_nccl){ 0 };
 }
 
-/* A message that nobody receives; the sender waits for its end. */
+/* A message that nobody receives, longer than a ring holds; the sender waits for its end. */
+enum { MESSAGE = 10 * ELEMENTS };
+
 static int send_in_vain(struct rank *r)
 {
-	float *x = room(r, ELEMENTS * sizeof(float));
+	float *x = room(r, MESSAGE * sizeof(float));
 	const struct gt_collective c = { .kind = GT_SEND,
 		.in = x,
-		.count = ELEMENTS,
+		.count = MESSAGE,
 		.dtype = GT_F32,
 		.peer = 1,
 		.what = "activations",
@@ -330,10 +339,12 @@ static void a_message_that_nobody_takes_is_an_error(void **state)
 	struct rank ranks[2];
 
 	(void)state;
-	run_ranks(ranks, 2, 2, &soon, &over_nccl, send_in_vain);
-	if (ranks[0].rc != GT_EIO ||
-	    !strstr(ranks[0].err.text, "rank 1 is late for send 'activations' of rank 0"))
-		fail_msg("'%s'", ranks[0].err.text);
+	for (int ring = 0; ring < 2; ring++) {
+		run_ranks(ranks, 2, 2, &soon, ring ? &by_ring : &over_nccl, send_in_vain);
+		if (ranks[0].rc != GT_EIO ||
+		    !strstr(ranks[0].err.text, "rank 1 is late for send 'activations' of rank 0"))
+			fail_msg("'%s'", ranks[0].err.text);
+	}
 }
 
 /* ---- giving up ---- */
@@ -365,9 +376,11 @@ static void what_is_given_up_ends(void **state)
 	struct rank ranks[2];
 
 	(void)state;
-	run_ranks(ranks, 2, 2, &patience, &over_nccl, give_up);
-	if (strcmp(ranks[0].err.text, "given up") != 0 || ranks[1].rc)
-		fail_msg("'%s', '%s'", ranks[0].err.text, ranks[1].err.text);
+	for (int ring = 0; ring < 2; ring++) {
+		run_ranks(ranks, 2, 2, &patience, ring ? &by_ring : &over_nccl, give_up);
+		if (strcmp(ranks[0].err.text, "given up") != 0 || ranks[1].rc)
+			fail_msg("'%s', '%s'", ranks[0].err.text, ranks[1].err.text);
+	}
 }
 
 /* All is done: what comes after is an error, what was before is not. */
@@ -395,7 +408,7 @@ static void a_group_that_is_done_stops_in_peace(void **state)
 	(void)state;
 	for (int i = 0; i < 10; i++) {
 		cudasim_nccl.aborted = 0;
-		run_well(3, stop_when_done);
+		run_well_by(i % 2 ? &by_ring : &over_nccl, 3, 0, stop_when_done);
 		assert_int_equal(cudasim_nccl.aborted, 0);
 	}
 }
