@@ -49,13 +49,61 @@ setup() {
 	done
 }
 
-@test "bench allreduce says why GPUs reach each other by way of the host" {
+@test "bench allreduce says why GPUs do not reach each other in the fastest way" {
 	CUDASIM_DEVICES=1 gtrain bench allreduce --device cuda --nproc 2 --sizes 1K --rounds 1
 	equal "$status" 0
-	equal "$(grep -c 'GPUs reach each other by way of the host: ' <<<"$err")" 1
+	equal "$(grep -c 'GPUs reach each other by ring: libnccl' <<<"$err")" 1
+	CUDASIM_PEERS=no gtrain bench allreduce --device cuda --nproc 2 --sizes 1K --rounds 1
+	equal "$status" 0
+	equal "$(grep -c 'GPUs reach each other by way of the host: .*; the GPU of rank 0, .* does not reach' <<<"$err")" 1
 	gtrain bench allreduce --device cuda --nproc 2 --sizes 1K --rounds 1 --backend shm
 	equal "$status" 0
 	equal "$err" ""
+}
+
+@test "bench allreduce: processes form a ring on one GPU, or on one each" {
+	for devices in 1 4; do
+		for words in "--nproc 2" "--nproc 3 --dtype bf16" "--nproc 4 --dtype fp16"; do
+			# shellcheck disable=SC2086
+			CUDASIM_DEVICES=$devices gtrain bench allreduce --device cuda $words --sizes 4K..400K --rounds 1 --backend ring --json
+			equal "$status $err" "0 "
+			equal "$(jq -c '[.backend, ([.rows[] | .out_of_place.wrong, .in_place.wrong] | unique)]' <<<"$out")" '["ring",[0]]'
+		done
+	done
+}
+
+@test "train --reproducible: the same bits on 1, 2 and 4 processes that share a GPU" {
+	export CUDASIM_DEVICES=1
+	for mode in ddp zero2; do
+		for n in 1 2 4; do
+			gtrain train --model mlp:5,16,3 --data random:5/3,samples=40 --device cuda --batch $((8 / n)) --nproc $n \
+				--parallel $mode --steps 4 --reproducible --out $mode-$n
+			equal "$status" 0
+		done
+		cmp $mode-1/model.pth $mode-2/model.pth
+		cmp $mode-1/model.pth $mode-4/model.pth
+	done
+}
+
+@test "train: a rank of a ring that is killed is named, and the others end" {
+	local victim='' pid
+	CUDASIM_DEVICES=1 "$GTRAIN" train --model mlp:5,16,3 --data random:5/3,samples=40 --device cuda --batch 4 --nproc 3 \
+		--backend ring --steps 1000000 --save-every 0 --out run >out 2>err 3>&- &
+	pid=$!
+	for ((i = 0; i < 500; i++)); do
+		for child in $(pgrep -P $pid); do
+			tr '\0' '\n' <"/proc/$child/environ" 2>/dev/null | grep -qx RANK=1 && victim=$child
+		done
+		[ -z "$victim" ] || break
+		sleep 0.01
+	done
+	until grep -q loss run/metrics.jsonl 2>/dev/null; do kill -0 $pid; done
+	kill -KILL "$victim"
+	status=0
+	wait $pid || status=$?
+	equal "$status" 1
+	equal "$(grep -c "rank 1 was killed by SIGKILL" err)" 1
+	equal "$(pgrep -P $pid)" ""
 }
 
 @test "bench copy: host and device both ways, within, and between GPUs" {
