@@ -24,7 +24,7 @@ except ImportError:
     other = os.environ.pop("TOKENIZERS_PYTHON", None)
     if other:
         os.execv(other, [other, *sys.argv])
-    print("1..1\nok 1 # SKIP tokenizers: python has no such package (TOKENIZERS_PYTHON=PYTHON names one that has)")
+    print("1..1\nok 1 - ids are the package's # SKIP tokenizers: no such package; TOKENIZERS_PYTHON names a python that has it")
     sys.exit(0)
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
