@@ -77,8 +77,8 @@ static int count_wrong(struct seat_of *s, struct gt_device *d, struct gt_err *er
 	rc = gt_device_sync(d, err);
 	for (int k = 0; !rc && k < SUMS; k++)
 		rc = start_sum(s, d, (float *)in + k * COUNT, (float *)out + k * COUNT, NULL, err);
-	/* The simulator works while a host waits for a GPU. Rank 0 may leave that to its watch, which
-	 * looks at the GPU from time to time: so it is later than the others. */
+	/* The simulator works while a host waits for a GPU. Rank 0 may leave that to its watch,
+	 * which looks at the GPU from time to time: so it is later than the others. */
 	if (!rc && (s->rank || !s->arg))
 		rc = gt_group_await(s->g, GT_GROUP_ALL, d->compute, err) || gt_device_sync(d, err);
 	if (!rc)

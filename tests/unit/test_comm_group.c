@@ -250,6 +250,39 @@ static void test_regions(void **state)
 	run_ranks(true, 3, &options, regions_body, NULL);
 }
 
+/* Each rank writes a number that all of them read. */
+static void share_body(struct seat_of *s)
+{
+	struct gt_err err = GT_ERR_INIT;
+	int32_t *numbers;
+	void *p;
+
+	if (!s->g->ops->share) {
+		expect_rank(s, gt_group_share(s->g, 4, &p, &err) == GT_ENOTSUP && !p);
+		return;
+	}
+	if (gt_group_share(s->g, 10000, &p, &err)) {
+		fail_rank(s, "%s", err.text);
+		return;
+	}
+	numbers = p;
+	expect_rank(s, (uintptr_t)p % 4096 == 0 && !numbers[s->rank] && !numbers[2499]);
+	numbers[s->rank] = s->rank + 1;
+	expect_rank(s, !gt_barrier(s->g, &err));
+	for (int r = 0; r < s->size; r++)
+		expect_rank(s, numbers[r] == r + 1);
+	expect_rank(s, !gt_barrier(s->g, &err));
+}
+
+static void test_shared_memory(void **state)
+{
+	(void)state;
+	for (int size = 1; size <= 4; size++) {
+		run_ranks(false, size, &options, share_body, NULL);
+		run_ranks(true, size, &options, share_body, NULL);
+	}
+}
+
 /* ---- meetings without data ---- */
 
 /* Between collectives with data, and around a ring of messages. */
@@ -416,6 +449,7 @@ int main(void)
 		cmocka_unit_test(test_free_gives_up),
 		cmocka_unit_test(test_split),
 		cmocka_unit_test(test_regions),
+		cmocka_unit_test(test_shared_memory),
 		cmocka_unit_test(test_meet),
 		cmocka_unit_test(test_meetings_fail),
 		cmocka_unit_test(test_refused),
