@@ -8,55 +8,63 @@
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
 
-enum { TOKEN_BYTES = 256 };
+enum { TOKEN_BYTES = 256, LITTLE_BYTES = 4096 };
 
 /* Longest wait for the other ranks to close this rank's window: where all ends well, and where some
  * of them may be dead. A window that is open somewhere is left to the end of the process. */
 static const double parting_s = 2, failed_s = 0.5;
 
+/* A rank's process, GPU and window. */
+struct card {
+	struct gt_cuda_card rank;
+	cudaIpcMemHandle_t handle;
+	unsigned char *window; /* for threads of the same process */
+};
+
 /* ---- checking the ranks ---- */
 
-static int refuse_host(const struct gt_cuda_card *cards, int rank, struct gt_err *err)
+static int refuse_host(const struct card *cards, int rank, struct gt_err *err)
 {
 	gt_err_set(err, GT_ENOTSUP,
 	    "ranks 0 and %d are on two hosts (%.40s, %.40s), and a ring "
 	    "connects the GPUs of one",
-	    rank, cards[0].host, cards[rank].host);
+	    rank, cards[0].rank.host, cards[rank].rank.host);
 	return gt_err_hint(err, "{backend} nccl or mpi connects hosts");
 }
 
 static int refuse_far(
-    const struct gt_cuda_card *cards, int mine, int other, const char *why, struct gt_err *err)
+    const struct card *cards, int mine, int other, const char *why, struct gt_err *err)
 {
 	gt_err_set(err, GT_ENOTSUP,
 	    "the GPU of rank %d, %s (%s), does not reach the memory of rank %d's, %s (%s)%s", mine,
-	    cards[mine].gpu, cards[mine].bus, other, cards[other].gpu, cards[other].bus, why);
+	    cards[mine].rank.gpu, cards[mine].rank.bus, other, cards[other].rank.gpu,
+	    cards[other].rank.bus, why);
 	return gt_err_hint(err, "let them go by way of the host: {backend} shm");
 }
 
 /* The other GPU has a number of its own in another process. */
-static int reach(const struct gt_cuda_card *cards, int mine, int other, struct gt_err *err)
+static int reach(const struct card *cards, int mine, int other, struct gt_err *err)
 {
 	bool direct = false;
 	int index;
 
-	if (gt_cuda_card_same_gpu(&cards[mine], &cards[other]))
+	if (gt_cuda_card_same_gpu(&cards[mine].rank, &cards[other].rank))
 		return 0;
-	if (cudaDeviceGetByPCIBusId(&index, cards[other].bus) != cudaSuccess) {
+	if (cudaDeviceGetByPCIBusId(&index, cards[other].rank.bus) != cudaSuccess) {
 		cudaGetLastError();
 		return refuse_far(cards, mine, other, ", which its process does not see", err);
 	}
-	if (gt_cuda_peer_open(cards[mine].index, index, &direct, err))
+	if (gt_cuda_peer_open(cards[mine].rank.index, index, &direct, err))
 		return err->code;
 	return direct ? 0 : refuse_far(cards, mine, other, "", err);
 }
 
-static int reach_all(const struct gt_cuda_card *cards, int size, int mine, struct gt_err *err)
+static int reach_all(const struct card *cards, int size, int mine, struct gt_err *err)
 {
 	int rc = 0;
 
 	for (int r = 0; !rc && r < size; r++)
-		if (!gt_cuda_card_same_host(&cards[r], &cards[0]))
+		if (!gt_cuda_card_same_host(&cards[r].rank, &cards[0].rank))
 			rc = refuse_host(cards, r, err);
 	for (int r = 0; !rc && r < size; r++)
 		if (r != mine)
@@ -77,25 +85,68 @@ static void check_rank(struct gt_group *world, const struct gt_device *device, s
 		gt_cuda_find_wait_value(&unused, device->index, err);
 }
 
-static int check_ranks(struct gt_group *world, const struct gt_device *device, struct gt_err *err)
+static int check_cards(const struct card *cards, int size, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (int r = 0; !rc && r < size; r++)
+		if (cards[r].rank.verdict.code)
+			rc = gt_cuda_verdict_pass(&cards[r].rank.verdict, r, err);
+	return rc;
+}
+
+/* Try with a little memory: containers may keep processes from each other's. */
+static void try_windows(const struct card *cards, int size, int mine, struct gt_err *err)
+{
+	void *p;
+
+	for (int r = 0; !err->code && r < size; r++) {
+		if (gt_cuda_card_same_process(&cards[r].rank, &cards[mine].rank))
+			continue;
+		if (gt_cuda_check(
+		        cudaIpcOpenMemHandle(&p, cards[r].handle, cudaIpcMemLazyEnablePeerAccess),
+		        cards[mine].rank.index, "cudaIpcOpenMemHandle", err))
+			gt_err_prefix(err, "memory of rank %d", r);
+		else if (cudaIpcCloseMemHandle(p) != cudaSuccess)
+			cudaGetLastError();
+	}
+}
+
+static int check_all(struct gt_group *world, const struct card *mine, struct gt_err *err)
 {
 	struct gt_err own = GT_ERR_INIT;
-	struct gt_cuda_card mine, *all;
+	struct card *all;
 	void *gathered;
-	int rc;
+	int rc = gt_cuda_gather_new(world, mine, sizeof(*mine), &gathered, err);
 
-	check_rank(world, device, &own);
-	mine = gt_cuda_card_of(device, &own);
-	rc = gt_cuda_gather_new(world, &mine, sizeof(mine), &gathered, err);
 	all = gathered;
-	for (int r = 0; !rc && r < world->size; r++)
-		if (all[r].verdict.code)
-			rc = gt_cuda_verdict_pass(&all[r].verdict, r, err);
+	if (!rc)
+		rc = check_cards(all, world->size, err);
 	if (!rc) {
-		reach_all(all, world->size, world->rank, &own);
+		if (!reach_all(all, world->size, world->rank, &own))
+			try_windows(all, world->size, world->rank, &own);
 		rc = gt_cuda_agree(world, &own, err);
 	}
 	free(all);
+	return rc;
+}
+
+static int check_ranks(struct gt_group *world, const struct gt_device *device, struct gt_err *err)
+{
+	struct gt_err own = GT_ERR_INIT;
+	struct card mine = { .window = NULL };
+	void *little = NULL;
+	int rc;
+
+	check_rank(world, device, &own);
+	if (!own.code &&
+	    !gt_cuda_check(cudaMalloc(&little, LITTLE_BYTES), device->index, "cudaMalloc", &own))
+		gt_cuda_check(cudaIpcGetMemHandle(&mine.handle, little), device->index,
+		    "cudaIpcGetMemHandle", &own);
+	mine.rank = gt_cuda_card_of(device, &own);
+	rc = check_all(world, &mine, err);
+	if (cudaFree(little) != cudaSuccess)
+		cudaGetLastError();
 	return rc;
 }
 
@@ -140,13 +191,6 @@ static int new_window(struct gt_cuda_ring *r, struct gt_err *err)
 	r->window = gt_cuda_check(e, index, "cudaMalloc", err) ? NULL : p;
 	return err->code;
 }
-
-/* A rank's process, GPU and window. */
-struct card {
-	struct gt_cuda_card rank;
-	cudaIpcMemHandle_t handle;
-	unsigned char *window; /* for threads of the same process */
-};
 
 static int open_window(
     struct gt_cuda_ring *r, const struct card *cards, int other, struct gt_err *err)
@@ -224,16 +268,6 @@ static void register_lines(struct gt_cuda_ring *r, const struct card *cards, str
 		gt_cuda_check(cudaHostRegister(r->lines, lines_bytes(r),
 		                  cudaHostRegisterPortable | cudaHostRegisterMapped),
 		    r->g->device->index, "cudaHostRegister", err);
-}
-
-static int check_cards(const struct card *cards, int size, struct gt_err *err)
-{
-	int rc = 0;
-
-	for (int r = 0; !rc && r < size; r++)
-		if (cards[r].rank.verdict.code)
-			rc = gt_cuda_verdict_pass(&cards[r].rank.verdict, r, err);
-	return rc;
 }
 
 static int connect_ranks(struct gt_cuda_ring *r, struct gt_err *err)
