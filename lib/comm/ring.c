@@ -136,7 +136,8 @@ int gt_ring_new(struct gt_group **out, struct gt_group *below, const struct gt_r
 	*r = (struct gt_ring){ .group = { &ops, below->rank, below->size, below->timeout_s },
 		.below = below,
 		.kind = kind,
-		.seat = { below->rank, below->size, &kind->peers, self, chunk_bytes },
+		.seat = { below->rank, below->size, &kind->peers, self, chunk_bytes,
+		    gt_ring_most_partials(below->size) },
 		.queue = { .run = do_it, .self = r } };
 	*out = &r->group;
 	return 0;

@@ -240,7 +240,7 @@ static size_t chunk_of(const struct gt_ring_seat *r, const struct gt_collective 
 	size_t count = r->chunk_bytes / size;
 
 	if (!moves)
-		count /= (size_t)gt_ring_most_partials(r->size);
+		count /= (size_t)r->partials;
 	return count < LINE ? count : count / LINE * LINE;
 }
 

@@ -100,7 +100,8 @@ struct gt_ring_seat {
 	int rank, size;
 	const struct gt_ring_peers *peers;
 	void *self;         /* of peers */
-	size_t chunk_bytes; /* of a slot: 4096 or more, the same on all ranks */
+	size_t chunk_bytes; /* of a slot: 512 or more, the same on all ranks */
+	int partials;       /* gt_ring_most_partials(size), which takes size^2 steps */
 };
 
 /*

@@ -366,9 +366,12 @@ static void queue_calls(
     struct device *d, const struct gt_collective *like, int rank, int size, bool in_place)
 {
 	struct stream *s = &d->streams[rank];
-	const struct gt_ring_seat ring = {
-		.rank = rank, .size = size, .peers = &late, .self = s, .chunk_bytes = CHUNK_BYTES
-	};
+	const struct gt_ring_seat ring = { .rank = rank,
+		.size = size,
+		.peers = &late,
+		.self = s,
+		.chunk_bytes = CHUNK_BYTES,
+		.partials = gt_ring_most_partials(size) };
 	struct gt_collective c = *like;
 	struct gt_err err = GT_ERR_INIT;
 

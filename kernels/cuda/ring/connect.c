@@ -310,7 +310,7 @@ int gt_cuda_ring_connect_by(
 	r->g = g;
 	r->message_bytes = message_bytes;
 	r->seat = (struct gt_ring_seat){ g->group.rank, g->group.size, &gt_cuda_ring_peers, r,
-		slot_bytes };
+		slot_bytes, gt_ring_most_partials(g->group.size) };
 	g->link = r;
 	if (connect_ranks(r, err))
 		gt_cuda_ring_disconnect(g);
