@@ -128,6 +128,13 @@ static void processes_add_up(void **state)
 
 /* ---- a planted fault: a wait that is lost ---- */
 
+/*
+ * Rank 1 of two first sends 4 chunks, for which there is room: waits 1 to 4. Then it waits for room
+ * and for a chunk in turn: wait FIRST is the first for a chunk, and rank 0 has not begun. For the
+ * chunks behind it rank 1 comes too early as often as not.
+ */
+enum { FIRST = 6, LAST = 16, LEAST_SEEN = 2 };
+
 /* Ranks see together what they have found. */
 struct losses {
 	int lost; /* which wait rank 1 loses; 0: none */
@@ -146,18 +153,11 @@ static void lose_body(struct seat_of *s)
 		return;
 	cudasim_lose_wait(s->rank ? l->lost : 0);
 	if (!s->rank)
-		usleep(100000);
+		usleep(l->lost == FIRST ? 1000000 : 20000);
 	wrong = count_wrong(s, d, &err);
 	atomic_fetch_add(&l->wrong, wrong != 0);
 	leave(s, d);
 }
-
-/*
- * Rank 1 of two first sends 4 chunks, for which there is room: waits 1 to 4. Then it waits for room
- * and for a chunk in turn: wait FIRST is the first for a chunk, and rank 0 has not begun. For the
- * chunks behind it rank 1 comes too early as often as not.
- */
-enum { FIRST = 6, LAST = 16, LEAST_SEEN = 3 };
 
 static void a_lost_wait_is_seen(void **state)
 {
