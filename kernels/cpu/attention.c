@@ -1,4 +1,4 @@
-/* attention.c - causal self-attention and its gradient, a tile of rows at a time. */
+/* attention.c - self-attention and its gradient, a tile of rows at a time. */
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -9,9 +9,9 @@
 #include "lib/base/philox.h"
 
 /*
- * One (sample, head) is one piece of work for one thread, so results don't depend on how many
- * threads there are. Its q, k and v are copied out of qkv into packed, zero-padded matrices in the
- * thread's workspace; then a few rows of the score matrix at a time are made, used and forgotten:
+ * One (sample, head) is one piece of work for one thread, in the gradient all heads that share keys
+ * and values, so results don't depend on how many threads there are. Its q, k and v are copied out
+ * of qkv into packed, zero-padded matrices in the thread's workspace; then a few rows of the score matrix at a time are made, used and forgotten:
  * never T x T numbers. All the arithmetic is in one routine, multiply(), which the causal bound is
  * given to per block of ROWS rows. The body is instantiated for float and for double.
  */
@@ -40,9 +40,12 @@ static int64_t round_up(int64_t n, int64_t multiple)
  * of rows. */
 struct sizes {
 	int64_t B, T, heads, D;
+	int64_t kv_heads, group; /* heads of keys and values; of queries for each of them */
+	int64_t wide;            /* columns of qkv */
 	int64_t Dp, Tp, Tr;
 	int64_t panel; /* elements of a panel */
 	double scale;  /* of scores: 1 / sqrt(D) */
+	bool full;     /* queries see the keys behind them */
 };
 
 static struct sizes sizes_of(const struct gt_call *call, const struct gt_tensor *qkv)
@@ -51,13 +54,23 @@ static struct sizes sizes_of(const struct gt_call *call, const struct gt_tensor 
 	struct sizes s = { .B = qkv->shape[0], .T = qkv->shape[1] };
 
 	s.heads = call->attrs.attention.heads;
-	s.D = qkv->shape[2] / 3 / s.heads;
+	s.kv_heads = gt_attrs_kv_heads(&call->attrs);
+	s.group = s.heads / s.kv_heads;
+	s.wide = qkv->shape[2];
+	s.D = s.wide / (s.heads + 2 * s.kv_heads);
+	s.full = call->attrs.attention.full;
 	s.scale = 1 / sqrt((double)s.D);
 	s.panel = lanes * PANEL_VECTORS;
 	s.Dp = round_up(s.D, lanes);
 	s.Tr = round_up(s.T, ROWS);
 	s.Tp = round_up(s.Tr, s.panel);
 	return s;
+}
+
+/* Keys that query i sees: those before this one. */
+static int64_t seen_by(const struct sizes *s, int64_t i)
+{
+	return s->full ? s->T : i + 1;
 }
 
 /* ---- dropout of probabilities ---- */

@@ -7,8 +7,8 @@
 #include "lib/graph/fault.h"
 
 /*
- * One (sample, head) is one piece of work for one thread: it appends the new keys and values, then
- * takes the rows one after the other. A row's scores lie in the thread's workspace. A row reads
+ * One (sample, head of keys) is one piece of work for one thread: it appends the new keys
+ * and values, then takes the rows one after the other. A row's scores lie in the thread's workspace. A row reads
  * each cached key and value once, so that memory decides for one token, and nothing is packed. For
  * a long prompt attention.c would be faster, but there the products of the layers take the time.
  */
@@ -16,14 +16,18 @@
 /* Sizes of a call. */
 struct sizes {
 	int64_t B, T, heads, D;
-	int64_t room, past; /* positions of a cache, and how many are filled */
+	int64_t kv_heads, group; /* heads of keys and values; of queries for each of them */
+	int64_t room, past;      /* positions of a cache, and how many are filled */
 };
 
 static struct sizes sizes_of(const struct gt_call *call)
 {
 	const int64_t *qkv = call->in[0].shape, *keys = call->in[2].shape;
 
-	return (struct sizes){ qkv[0], qkv[1], keys[1], keys[3], keys[2], 0 };
+	int64_t heads = call->attrs.attention.heads;
+
+	return (
+	    struct sizes){ qkv[0], qkv[1], heads, keys[3], keys[1], heads / keys[1], keys[2], 0 };
 }
 
 /* Bytes of one thread's scores. */

@@ -1,4 +1,4 @@
-/* shape.c - reorder, subsample and its gradient, last_position, image_normalize. */
+/* shape.c - reorder, subsample, image_normalize, and rows of tokens; with gradients. */
 #define REAL_BITS 32
 #include "kernels/cpu/shape.inc"
 #define REAL_BITS 64
@@ -51,6 +51,10 @@ const struct gt_kernel GT_ISA(gt_cpu_shape_kernels)[] = {
 	GT_ROWS(subsample, .accepts = gt_accept_channels_last),
 	GT_ROWS(subsample_grad, .accepts = gt_accept_channels_last),
 	GT_ROWS(last_position),
+	GT_ROWS(patch_tokens),
+	GT_ROWS(patch_tokens_grad),
+	GT_ROWS(first_position),
+	GT_ROWS(first_position_grad),
 	{ .op = "image_normalize",
 	    .dtype = GT_F32,
 	    .prepare = image_normalize_prepare,

@@ -1,9 +1,9 @@
-/* attention.cu - causal self-attention, a tile of keys at a time. */
+/* attention.cu - self-attention, a tile of keys at a time. */
 #include "kernels/cuda/attention.cuh"
 
 /*
- * A block has the rows of some queries, and goes over the keys up to its last one. Each row keeps
- * the largest score so far and the sum of exponentials below it; when a larger one comes, the sums
+ * A block has the rows of some queries, and goes over the keys that they see. Each row keeps the
+ * largest score so far and the sum of exponentials below it; when a larger one comes, the sums
  * made so far shrink. Sources: Milakov and Gimelshein 2018, "Online normalizer calculation for
  * softmax" (arXiv 1805.02867); Dao 2023, "FlashAttention-2" (arXiv 2307.08691). Tiles:
  * attention.cuh; formulas: lib/graph/ops/ops.h.
@@ -40,10 +40,11 @@ template <class W> static __device__ __forceinline__ W row_sum(W x)
 	return x;
 }
 
-/* Scale scores, and hide those of keys behind the query. i and j are the first of the tile. */
+/* Scale scores, and hide those of keys that the query does not see. i and j are the first of the
+ * tile. */
 template <class S>
 static __device__ __forceinline__ void mask(
-    typename S::scores &x, int64_t i, int64_t j, double scale)
+    typename S::scores &x, int64_t i, int64_t j, const gt_attention_sizes &s)
 {
 	typedef typename S::wide wide;
 
@@ -51,8 +52,8 @@ static __device__ __forceinline__ void mask(
 	for (int n = 0; n < S::TILES; n++) {
 		GT_UNROLL
 		for (int e = 0; e < GT_TILE_LANE; e++)
-			x[n][e] = j + n * GT_TILE + gt_tile_col(e) <= i + gt_tile_row(e)
-			              ? x[n][e] * (wide)scale
+			x[n][e] = j + n * GT_TILE + gt_tile_col(e) <= s.last_key(i + gt_tile_row(e))
+			              ? x[n][e] * (wide)s.scale
 			              : -(wide)INFINITY;
 	}
 }
@@ -92,8 +93,8 @@ static __device__ __forceinline__ void weigh_scores(
 }
 
 template <class S>
-static __device__ __forceinline__ void drop(
-    typename S::scores &x, gt_attention_dropper &draw, int64_t i, int64_t j, int64_t T)
+static __device__ __forceinline__ void drop(typename S::scores &x, gt_attention_dropper &draw,
+    int64_t i, int64_t j, const gt_attention_sizes &s)
 {
 	GT_UNROLL
 	for (int n = 0; n < S::TILES; n++) {
@@ -101,8 +102,8 @@ static __device__ __forceinline__ void drop(
 		for (int e = 0; e < GT_TILE_LANE; e++) {
 			int64_t row = i + gt_tile_row(e), col = j + n * GT_TILE + gt_tile_col(e);
 
-			if (col <= row)
-				x[n][e] *= (typename S::wide)draw.factor(row * T + col);
+			if (col <= s.last_key(row))
+				x[n][e] *= (typename S::wide)draw.factor(row * s.T + col);
 		}
 	}
 }
@@ -141,15 +142,16 @@ static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
 	int warp = (int)threadIdx.x / 32;
 	/* The longest first, so that no long one is left over at the end. */
 	int64_t work = blockIdx.x / s.blocks, block = s.blocks - 1 - blockIdx.x % s.blocks;
-	int64_t b = work / s.heads, head = work % s.heads, stride = 3 * s.C;
+	int64_t b = work / s.heads, head = work % s.heads, stride = s.stride;
 	int64_t first = block * S::OWN, i = first + warp * GT_TILE, mine = blockIdx.y * CHUNK;
-	const T *q = a.qkv + b * s.T * stride + head * s.D, *k = q + s.C, *v = k + s.C;
+	const T *q = a.qkv + b * s.T * stride + head * s.D;
+	const T *k = a.qkv + s.keys_of(b, head / s.group), *v = k + s.kv_heads * s.D;
 	gt_attention_dropper draw(a.draw, s, b, head);
 	running<wide> r = { { -(wide)INFINITY, -(wide)INFINITY }, {} };
 	typename S::results sum = {};
 
 	p += warp * GT_TILE * S::P_LD;
-	for (int64_t j = 0; j < s.T && j < first + S::OWN; j += S::TILE) {
+	for (int64_t j = 0; j < s.T && (s.full || j < first + S::OWN); j += S::TILE) {
 		typename S::scores x = {};
 
 		for (int64_t col = 0; col < s.D; col += CHUNK) {
@@ -161,10 +163,10 @@ static __global__ void __launch_bounds__(gt_attention_shape<T, CHUNK>::THREADS)
 			gt_attention_score<S>(
 			    x, own + warp * GT_TILE * S::LD, tile, gt_attention_width<S>(col, s.D));
 		}
-		mask<S>(x, i, j, s.scale);
+		mask<S>(x, i, j, s);
 		weigh_scores<S>(x, r, sum);
 		if (draw.on)
-			drop<S>(x, draw, i, j, s.T);
+			drop<S>(x, draw, i, j, s);
 		gt_attention_put<S>(p, x);
 		__syncthreads();
 		gt_attention_fetch<S>(tile, v, stride, j, S::TILE, s, mine);
@@ -193,7 +195,7 @@ template <class T> static int run_attention(struct gt_call *call, struct gt_err 
 {
 	constexpr int LARGE = sizeof(T) == 2 ? 128 : 64;
 
-	if (call->in[0].shape[2] / 3 / call->attrs.attention.heads > 64)
+	if (gt_attention_head_size(call, &call->in[0]) > 64)
 		launch<T, LARGE>(call);
 	else
 		launch<T, 64>(call);

@@ -43,8 +43,23 @@ template <class T, int CHUNK_> struct gt_attention_shape {
 
 struct gt_attention_sizes {
 	int64_t B, T, heads, D, C;
-	int64_t blocks; /* of a head */
-	double scale;   /* of scores: 1 / sqrt(D) */
+	int64_t blocks;          /* of a head */
+	double scale;            /* of scores: 1 / sqrt(D) */
+	int64_t kv_heads, group; /* heads of keys and values; of queries for each of them */
+	int64_t stride;          /* columns of qkv */
+	bool full;               /* queries see the keys behind them */
+
+	/* The last key that query i sees. */
+	__device__ __forceinline__ int64_t last_key(int64_t i) const
+	{
+		return full ? T - 1 : i;
+	}
+
+	/* Where in qkv the keys of head `kv` of them begin; its values are kv_heads * D behind. */
+	__device__ __forceinline__ int64_t keys_of(int64_t b, int64_t kv) const
+	{
+		return b * T * stride + C + kv * D;
+	}
 };
 
 /* The columns from `col` on that a chunk has, in whole tiles. */
@@ -180,6 +195,12 @@ struct gt_attention_dropper {
 		    (first * (uint64_t)d.all + (uint64_t)(d.head + head)) * (uint64_t)(s.T * s.T);
 	}
 
+	__device__ __forceinline__ void next_head(const gt_attention_sizes &s)
+	{
+		first += (uint64_t)(s.T * s.T);
+		block = ~(uint64_t)0;
+	}
+
 	/* Of the element (at / T, at % T). */
 	__device__ __forceinline__ double factor(int64_t at)
 	{
@@ -197,13 +218,21 @@ struct gt_attention_dropper {
 
 /* ---- calls ---- */
 
+static inline int64_t gt_attention_head_size(
+    const struct gt_call *call, const struct gt_tensor *qkv)
+{
+	return qkv->shape[2] / (call->attrs.attention.heads + 2 * gt_attrs_kv_heads(&call->attrs));
+}
+
 static inline gt_attention_sizes gt_attention_sizes_of(
     const struct gt_call *call, const struct gt_tensor *qkv, int own)
 {
-	gt_attention_sizes s = { qkv->shape[0], qkv->shape[1], call->attrs.attention.heads, 0,
-		qkv->shape[2] / 3, (qkv->shape[1] + own - 1) / own, 0 };
+	gt_attention_sizes s = { qkv->shape[0], qkv->shape[1], call->attrs.attention.heads,
+		gt_attention_head_size(call, qkv), 0, (qkv->shape[1] + own - 1) / own, 0,
+		gt_attrs_kv_heads(&call->attrs), 0, qkv->shape[2], call->attrs.attention.full };
 
-	s.D = s.C / s.heads;
+	s.C = s.heads * s.D;
+	s.group = s.heads / s.kv_heads;
 	s.scale = 1 / sqrt((double)s.D);
 	return s;
 }

@@ -25,7 +25,7 @@ template <class T> struct cached_args {
 	const T *qkv;
 	const int32_t *past;
 	T *keys, *values;
-	int64_t T_, heads, D, room;
+	int64_t T_, heads, kv_heads, D, room;
 	double scale;
 	struct gt_fault_slot *faults;
 };
@@ -34,14 +34,15 @@ template <class T> struct cached_args {
 template <class T> struct token {
 	int64_t work, t, past, col;
 	const T *new_keys, *new_values; /* of token 0; `stride` apart */
-	T *keys, *values;               /* of this head */
+	T *keys, *values;               /* of this head's keys */
+	bool writes;                    /* the first of the heads that share them writes them */
 	const T *q;
 	T *y;
 	int64_t stride;
 
 	__device__ __forceinline__ explicit token(const cached_args<T> &a)
 	{
-		int64_t C = a.heads * a.D, b, head;
+		int64_t C = a.heads * a.D, b, head, kv;
 
 		work = blockIdx.x / a.T_;
 		t = blockIdx.x % a.T_;
@@ -49,13 +50,15 @@ template <class T> struct token {
 		head = work % a.heads;
 		past = *a.past;
 		col = (int64_t)blockIdx.y * COLS;
-		stride = 3 * C;
-		q = a.qkv + b * a.T_ * stride + head * a.D;
-		new_keys = q + C;
-		new_values = q + 2 * C;
-		q += t * stride;
-		keys = a.keys + work * a.room * a.D;
-		values = a.values + work * a.room * a.D;
+		kv = head / (a.heads / a.kv_heads);
+		writes = head % (a.heads / a.kv_heads) == 0;
+		stride = C + 2 * a.kv_heads * a.D;
+		q = a.qkv + b * a.T_ * stride;
+		new_keys = q + C + kv * a.D;
+		new_values = new_keys + a.kv_heads * a.D;
+		q += t * stride + head * a.D;
+		keys = a.keys + (b * a.kv_heads + kv) * a.room * a.D;
+		values = a.values + (b * a.kv_heads + kv) * a.room * a.D;
 		y = a.y + (b * a.T_ + t) * C + head * a.D;
 	}
 
@@ -148,7 +151,7 @@ template <class T> static __global__ void attention_cached(cached_args<T> a)
 			gt_store(at.y + d, (wide)NAN);
 		return;
 	}
-	if (d < a.D) {
+	if (at.writes && d < a.D) {
 		at.keys[(count - 1) * a.D + d] = at.new_keys[at.t * at.stride + d];
 		at.values[(count - 1) * a.D + d] = at.new_values[at.t * at.stride + d];
 	}
@@ -169,8 +172,9 @@ template <class T> static int run_attention_cached(struct gt_call *call, struct 
 	const int64_t *qkv = call->in[0].shape, *keys = call->in[2].shape;
 	cached_args<T> a = { gt_out_data<T>(call), gt_in_data<T>(call, 0),
 		gt_in_data<int32_t>(call, 1), (T *)call->in[2].data, (T *)call->in[3].data, qkv[1],
-		keys[1], keys[3], keys[2], 1 / sqrt((double)keys[3]), call->stream->faults };
-	int64_t tokens = qkv[0] * qkv[1] * keys[1];
+		call->attrs.attention.heads, keys[1], keys[3], keys[2], 1 / sqrt((double)keys[3]),
+		call->stream->faults };
+	int64_t tokens = qkv[0] * qkv[1] * a.heads;
 
 	static_assert(COLS == WARPS * 32, "a thread has a column");
 	if (!tokens)

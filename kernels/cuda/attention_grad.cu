@@ -7,8 +7,9 @@
  *   ds[i, j] = p[i, j] (z[i, j] dy_i . v_j - delta_i) / sqrt(D)
  *   dq_i = sum_j ds[i, j] k_j;  dk_j = sum_i ds[i, j] q_i;  dv_j = sum_i p[i, j] z[i, j] dy_i
  * One block has the rows of some queries and goes over keys, for dq; another those of some keys
- * and goes over queries, for dk and dv, with all scores transposed. So no two blocks add to the
- * same number. Source: Dao 2023, "FlashAttention-2" (arXiv 2307.08691), section 3.1.2.
+ * and goes over the queries of all heads that share them, for dk and dv, with all scores
+ * transposed. So no two blocks add to the same number. Source: Dao 2023,
+ * "FlashAttention-2" (arXiv 2307.08691), section 3.1.2.
  */
 template <class T> struct attention_grad_args {
 	typedef typename gt_wide<T>::type wide;
@@ -44,35 +45,56 @@ template <class T> static __global__ void find_delta(attention_grad_args<T> a)
 template <class S> struct head_place {
 	typedef typename S::type T;
 	typedef typename S::wide wide;
-	int64_t work, block, b, head, stride, first, mine;
+	int b, head; /* 32 bits, as a grid's blocks have: registers are scarce here */
+	int64_t block, stride, first, mine;
 	const T *q, *k, *v, *dy;
 	T *out;
 	const wide *lse, *delta;
 	T *own, *more, *tile, *p; /* p: this warp's */
 	int row;                  /* of `own`: this warp's first */
 
-	__device__ __forceinline__ head_place(const attention_grad_args<T> &a, T *shared)
+	/* The block's sample and head are the work-th of `heads` for each sample. */
+	__device__ __forceinline__ head_place(
+	    const attention_grad_args<T> &a, T *shared, int64_t heads)
 	{
 		const gt_attention_sizes &s = a.s;
+		int work = (int)(blockIdx.x / s.blocks);
 
-		work = blockIdx.x / s.blocks;
 		block = blockIdx.x % s.blocks;
-		b = work / s.heads;
-		head = work % s.heads;
-		stride = 3 * s.C;
+		b = work / (int)heads;
+		head = work % (int)heads;
+		stride = s.stride;
 		mine = (int64_t)blockIdx.y * S::CHUNK;
-		q = a.qkv + b * s.T * stride + head * s.D;
-		k = q + s.C;
-		v = k + s.C;
-		dy = a.dy + b * s.T * s.C + head * s.D;
-		out = a.dqkv + b * s.T * stride + head * s.D;
-		lse = a.lse + work * s.T;
-		delta = a.delta + work * s.T;
 		row = (int)threadIdx.x / 32 * GT_TILE;
 		own = shared;
 		more = own + S::OWN * S::LD;
 		tile = more + S::OWN * S::LD;
 		p = tile + S::TILE * S::LD + row * S::P_LD;
+	}
+
+	__device__ __forceinline__ void take_queries(
+	    const attention_grad_args<T> &a, int64_t of_head)
+	{
+		const gt_attention_sizes &s = a.s;
+
+		q = a.qkv + b * s.T * stride + of_head * s.D;
+		dy = a.dy + b * s.T * s.C + of_head * s.D;
+		lse = a.lse + (b * s.heads + of_head) * s.T;
+		delta = a.delta + (b * s.heads + of_head) * s.T;
+	}
+
+	__device__ __forceinline__ void next_queries(const gt_attention_sizes &s)
+	{
+		q += s.D;
+		dy += s.D;
+		lse += s.T;
+		delta += s.T;
+	}
+
+	__device__ __forceinline__ void take_keys(const attention_grad_args<T> &a, int64_t kv)
+	{
+		k = a.qkv + a.s.keys_of(b, kv);
+		v = k + a.s.kv_heads * a.s.D;
 	}
 };
 
@@ -121,7 +143,7 @@ template <class W>
 static __device__ __forceinline__ void differentiate(W &x, W &g, int64_t i, int64_t j, W lse,
     W delta, const gt_attention_sizes &s, gt_attention_dropper &draw)
 {
-	bool counts = j <= i && i < s.T;
+	bool counts = j <= s.last_key(i) && i < s.T;
 	W p = counts ? gt_exp(x * (W)s.scale - lse) : 0;
 	W z = counts && draw.on ? (W)draw.factor(i * s.T + j) : 1;
 
@@ -135,11 +157,14 @@ static __device__ __forceinline__ void grad_queries(const attention_grad_args<T>
 	typedef gt_attention_shape<T, CHUNK> S;
 	typedef typename S::wide wide;
 	const gt_attention_sizes &s = a.s;
-	head_place<S> at(a, shared);
+	head_place<S> at(a, shared, s.heads);
 	gt_attention_dropper draw(a.draw, s, at.b, at.head);
 	typename S::results dq = {};
 	wide lse[2] = {}, delta[2] = {};
 
+	at.take_queries(a, at.head);
+	at.take_keys(a, at.head / s.group);
+	at.out = a.dqkv + (at.q - a.qkv);
 	at.block = s.blocks - 1 - at.block; /* the longest first */
 	at.first = at.block * S::OWN;
 	for (int h = 0; h < 2; h++) {
@@ -148,7 +173,7 @@ static __device__ __forceinline__ void grad_queries(const attention_grad_args<T>
 		lse[h] = i < s.T ? at.lse[i] : 0;
 		delta[h] = i < s.T ? at.delta[i] : 0;
 	}
-	for (int64_t j = 0; j < s.T && j < at.first + S::OWN; j += S::TILE) {
+	for (int64_t j = 0; j < s.T && (s.full || j < at.first + S::OWN); j += S::TILE) {
 		typename S::scores x = {}, g = {};
 
 		score_both<S>(at, s, x, g, { at.q, at.k, at.dy, at.v },
@@ -167,22 +192,18 @@ static __device__ __forceinline__ void grad_queries(const attention_grad_args<T>
 	    at.out, at.stride, at.first + at.row, at.mine, s, dq, { (wide)s.scale, (wide)s.scale });
 }
 
-template <class T, int CHUNK>
-static __device__ __forceinline__ void grad_keys(const attention_grad_args<T> &a, T *shared)
+/* Add what the queries of one head say of dk and dv. */
+template <class S>
+static __device__ __forceinline__ void add_queries(head_place<S> &at, const gt_attention_sizes &s,
+    gt_attention_dropper &draw, typename S::results &dk, typename S::results &dv)
 {
-	typedef gt_attention_shape<T, CHUNK> S;
-	typedef typename S::wide wide;
-	const gt_attention_sizes &s = a.s;
-	head_place<S> at(a, shared);
-	gt_attention_dropper draw(a.draw, s, at.b, at.head);
-	typename S::results dk = {}, dv = {};
+	int64_t first = s.full ? 0 : at.first;
 
-	at.first = at.block * S::OWN;
-	for (int64_t i = at.first; i < s.T; i += S::TILE) {
+	for (int64_t i = first; i < s.T; i += S::TILE) {
 		typename S::scores x = {}, g = {};
 
 		score_both<S>(at, s, x, g, { at.k, at.q, at.v, at.dy },
-		    { at.stride, at.stride, at.stride, s.C }, i, i == at.first);
+		    { at.stride, at.stride, at.stride, s.C }, i, i == first);
 		GT_UNROLL
 		for (int n = 0; n < S::TILES; n++) {
 			GT_UNROLL
@@ -198,10 +219,35 @@ static __device__ __forceinline__ void grad_keys(const attention_grad_args<T> &a
 		add_product<S>(at, s, dv, x, at.dy, s.C, i);
 		add_product<S>(at, s, dk, g, at.q, at.stride, i);
 	}
-	gt_attention_write<S>(at.out + s.C, at.stride, at.first + at.row, at.mine, s, dk,
-	    { (wide)s.scale, (wide)s.scale });
+}
+
+template <class T, int CHUNK>
+static __device__ __forceinline__ void grad_keys(const attention_grad_args<T> &a, T *shared)
+{
+	typedef gt_attention_shape<T, CHUNK> S;
+	typedef typename S::wide wide;
+	const gt_attention_sizes &s = a.s;
+	head_place<S> at(a, shared, s.kv_heads);
+	gt_attention_dropper draw(a.draw, s, at.b, at.head * s.group);
+	typename S::results dk = {}, dv = {};
+
+	if (at.b >= s.B) /* there are blocks for all heads of queries */
+		return;
+	at.take_queries(a, at.head * s.group);
+	at.take_keys(a, at.head);
+	at.first = at.block * S::OWN;
+	for (int left = (int)s.group;;) {
+		add_queries<S>(at, s, draw, dk, dv);
+		if (--left == 0)
+			break;
+		at.next_queries(s);
+		draw.next_head(s);
+	}
+	at.out = a.dqkv + (at.k - a.qkv);
 	gt_attention_write<S>(
-	    at.out + 2 * s.C, at.stride, at.first + at.row, at.mine, s, dv, { 1, 1 });
+	    at.out, at.stride, at.first + at.row, at.mine, s, dk, { (wide)s.scale, (wide)s.scale });
+	gt_attention_write<S>(
+	    at.out + s.kv_heads * s.D, at.stride, at.first + at.row, at.mine, s, dv, { 1, 1 });
 }
 
 /* Both have the same grid, and neither waits for the other. */
@@ -243,7 +289,7 @@ template <class T> static int run_attention_grad(struct gt_call *call, struct gt
 {
 	constexpr int LARGE = sizeof(T) == 2 ? 128 : 64;
 
-	if (call->in[1].shape[2] / 3 / call->attrs.attention.heads > 64)
+	if (gt_attention_head_size(call, &call->in[1]) > 64)
 		launch<T, LARGE>(call);
 	else
 		launch<T, 64>(call);

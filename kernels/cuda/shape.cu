@@ -1,4 +1,4 @@
-/* shape.cu - reorder, subsample and its gradient, last_position, image_normalize. */
+/* shape.cu - reorder, subsample, image_normalize, and rows of tokens; with gradients. */
 #include "kernels/cuda/channels.cuh"
 
 /* ---- reorder ---- */
@@ -153,6 +153,133 @@ template <class T> static int run_last_position(struct gt_call *call, struct gt_
 	    gt_out(gt_out_data<bits>(call)), gt_index());
 }
 
+/* ---- patches as tokens ---- */
+
+/* Tokens of a sample, their columns, and how far apart an image's channels and pixels are. */
+struct token_sizes {
+	int64_t batch, tokens, cols, channel, pixel;
+
+	token_sizes(const struct gt_tensor *image, const struct gt_tensor *rows)
+	    : batch(rows->shape[0]), tokens(rows->shape[1]), cols(rows->shape[2]),
+	      channel(image->layout == GT_CHANNELS_LAST ? 1 : tokens - 1),
+	      pixel(image->layout == GT_CHANNELS_LAST ? cols : 1)
+	{
+	}
+
+	/* Of token t > 0 in the image of sample b. */
+	__device__ int64_t at(int64_t b, int64_t t, int64_t c) const
+	{
+		return b * (tokens - 1) * cols + (t - 1) * pixel + c * channel;
+	}
+};
+
+template <class T> struct patch_tokens_f : gt_map_always {
+	const T *x, *token, *position;
+	token_sizes s;
+
+	explicit patch_tokens_f(const struct gt_call *call)
+	    : x(gt_in_data<T>(call, 0)), token(gt_in_data<T>(call, 1)),
+	      position(gt_in_data<T>(call, 2)), s(&call->in[0], &call->out[0])
+	{
+	}
+
+	template <class W> __device__ void operator()(W &y, int64_t i)
+	{
+		int64_t c = i % s.cols, t = i / s.cols % s.tokens, b = i / s.cols / s.tokens;
+
+		y = gt_load(t ? x[s.at(b, t, c)] : token[c]) + gt_load(position[t * s.cols + c]);
+	}
+};
+
+template <class T> static int run_patch_tokens(struct gt_call *call, struct gt_err *err)
+{
+	return gt_map(call->stream, "patch_tokens", gt_tensor_elements(&call->out[0]),
+	    patch_tokens_f<T>(call), err, gt_out(gt_out_data<T>(call)), gt_index());
+}
+
+/* An element of dposition, and that of dx in all samples: added in their order. */
+template <class T> struct patch_tokens_grad_f : gt_map_always {
+	const T *dy;
+	T *dx, *token;
+	token_sizes s;
+
+	explicit patch_tokens_grad_f(const struct gt_call *call)
+	    : dy(gt_in_data<T>(call, 0)), dx(gt_out_data<T>(call)), token(gt_out_data<T>(call, 1)),
+	      s(&call->out[0], &call->in[0])
+	{
+	}
+
+	template <class W> __device__ void operator()(W &sum, int64_t i)
+	{
+		int64_t c = i % s.cols, t = i / s.cols;
+
+		sum = 0;
+		for (int64_t b = 0; b < s.batch; b++) {
+			T d = dy[(b * s.tokens + t) * s.cols + c];
+
+			sum += gt_load(d);
+			if (t)
+				dx[s.at(b, t, c)] = d;
+		}
+		if (!t)
+			gt_store(token + c, sum);
+	}
+};
+
+template <class T> static int run_patch_tokens_grad(struct gt_call *call, struct gt_err *err)
+{
+	return gt_map(call->stream, "patch_tokens_grad", gt_tensor_elements(&call->out[2]),
+	    patch_tokens_grad_f<T>(call), err, gt_out(gt_out_data<T>(call, 2)), gt_index());
+}
+
+/* ---- first_position ---- */
+
+template <class V> struct first_position_f : gt_map_always {
+	const V *x;
+	int64_t length, cols;
+
+	__device__ void operator()(V &y, int64_t i)
+	{
+		y = x[i / cols * length * cols + i % cols];
+	}
+};
+
+template <class T> static int run_first_position(struct gt_call *call, struct gt_err *err)
+{
+	typedef typename gt_bits<T>::type bits;
+	first_position_f<bits> f;
+
+	f.x = gt_in_data<bits>(call, 0);
+	f.length = call->in[0].shape[1];
+	f.cols = call->in[0].shape[2];
+	return gt_map(call->stream, "first_position", gt_tensor_elements(&call->out[0]), f, err,
+	    gt_out(gt_out_data<bits>(call)), gt_index());
+}
+
+template <class V> struct first_position_grad_f : gt_map_always {
+	const V *dy;
+	int64_t length, cols;
+
+	__device__ void operator()(V &dx, int64_t i)
+	{
+		int64_t row = i / cols;
+
+		dx = row % length ? 0 : dy[row / length * cols + i % cols];
+	}
+};
+
+template <class T> static int run_first_position_grad(struct gt_call *call, struct gt_err *err)
+{
+	typedef typename gt_bits<T>::type bits;
+	first_position_grad_f<bits> f;
+
+	f.dy = gt_in_data<bits>(call, 0);
+	f.length = call->out[0].shape[1];
+	f.cols = call->out[0].shape[2];
+	return gt_map(call->stream, "first_position_grad", gt_tensor_elements(&call->out[0]), f,
+	    err, gt_out(gt_out_data<bits>(call)), gt_index());
+}
+
 /* ---- image_normalize ---- */
 
 struct normalize_args {
@@ -209,6 +336,10 @@ const struct gt_kernel gt_cuda_shape_kernels[] = {
 	GT_ROWS(subsample, gt_accepts_channels_last, nullptr),
 	GT_ROWS(subsample_grad, gt_accepts_channels_last, nullptr),
 	GT_ROWS(last_position, nullptr, nullptr),
+	GT_ROWS(patch_tokens, nullptr, nullptr),
+	GT_ROWS(patch_tokens_grad, nullptr, nullptr),
+	GT_ROWS(first_position, nullptr, nullptr),
+	GT_ROWS(first_position_grad, nullptr, nullptr),
 	GT_ROW(image_normalize, GT_F32, run_image_normalize, nullptr, prepare_image_normalize),
 	{},
 };

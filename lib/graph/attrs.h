@@ -59,6 +59,8 @@ union gt_attrs {
 		double p; /* dropout of the attention probabilities */
 		uint32_t stream;
 		int first_head, all_heads; /* a shard: it begins here, of so many; 0, 0: all */
+		int kv_heads;              /* of keys and values; 0: as many as of queries */
+		bool full; /* a token sees those behind it, too; else it is causal */
 	} attention;
 	struct {
 		int64_t rows;         /* the table's; gradients */
@@ -117,6 +119,12 @@ union gt_attrs {
 		int64_t shape[GT_MAX_DIMS];
 	} fill;
 };
+
+/* Heads of keys and values of an attention. */
+static inline int gt_attrs_kv_heads(const union gt_attrs *attrs)
+{
+	return attrs->attention.kv_heads ? attrs->attention.kv_heads : attrs->attention.heads;
+}
 
 static_assert(sizeof(union gt_attrs) == 6 * sizeof(int64_t), "gt_attrs.all covers every member");
 

@@ -1,6 +1,7 @@
 /* graph.c - values, nodes and the builder. */
 #include "lib/graph/graph.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,10 +74,12 @@ size_t gt_scope_block(const char *scope)
 	const char *p = scope;
 
 	while (*p) {
-		size_t length = strcspn(p, "."), digits = strspn(p, "0123456789");
+		size_t length = strcspn(p, "."), name = length;
 
+		while (name && isdigit((unsigned char)p[name - 1]))
+			name--;
 		p += length;
-		if (digits && digits == length)
+		if (name < length && (!name || p[-1 - (ptrdiff_t)(length - name)] == '_'))
 			break;
 		p += *p == '.';
 	}

@@ -117,7 +117,8 @@ void gt_graph_scope(struct gt_graph *g, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Length of the block's name at the start of a scope: up to and with its first component that is a
- * number, "h.0" of "h.0.attn.c_proj"; all of "lm_head", which has no number. */
+ * number or ends with "_" and one, "h.0" of "h.0.attn.c_proj" and "encoder_layer_0" of
+ * "encoder_layer_0.mlp.0"; all of "lm_head", which has no number. */
 size_t gt_scope_block(const char *scope);
 
 /* Declare values that come from outside. Order of declaration is the order of the state_dict and of

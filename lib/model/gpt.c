@@ -97,7 +97,7 @@ static struct gt_value *attention(struct gt_graph *g, const struct gt_arch_confi
 		return gt_attention(g, qkv, p->rng, c->heads, p->dropout);
 	keys = cache(g, c, block, "attn.keys", qkv);
 	values = cache(g, c, block, "attn.values", qkv);
-	return gt_attention_cached(g, qkv, p->past, keys, values, c->heads);
+	return gt_attention_cached(g, qkv, p->past, keys, values, c->heads, c->heads);
 }
 
 static struct gt_value *transformer_block(struct gt_graph *g, const struct gt_arch_config *c,

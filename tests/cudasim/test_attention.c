@@ -12,13 +12,25 @@ struct attention_case {
 	int64_t b, t, heads, d;
 	double p;
 	int all, first;
+	int kv_heads; /* 0: as many as heads */
+	bool full;
 };
 
 /* One element; tiles of 16, 32 and 64 and blocks of 32 and 64 that are full, one more and one less;
  * heads of more than one chunk, of odd sizes, and at a multiple of 8 that is none of 16. */
-static const struct attention_case cases[] = { { 1, 1, 1, 1, 0, 0, 0 }, { 2, 33, 2, 24, 0.2, 0, 0 },
-	{ 1, 65, 1, 8, 0, 0, 0 }, { 1, 129, 2, 16, 0.1, 5, 2 }, { 1, 64, 1, 72, 0, 0, 0 },
-	{ 1, 70, 1, 128, 0, 0, 0 }, { 2, 35, 1, 131, 0.3, 0, 0 }, { 1, 40, 1, 256, 0, 0, 0 } };
+static const struct attention_case cases[] = { { 1, 1, 1, 1, 0, 0, 0, 0, false },
+	{ 2, 33, 2, 24, 0.2, 0, 0, 0, false }, { 1, 65, 1, 8, 0, 0, 0, 0, false },
+	{ 1, 129, 2, 16, 0.1, 5, 2, 0, false }, { 1, 64, 1, 72, 0, 0, 0, 0, false },
+	{ 1, 70, 1, 128, 0, 0, 0, 0, false }, { 2, 35, 1, 131, 0.3, 0, 0, 0, false },
+	{ 1, 40, 1, 256, 0, 0, 0, 0, false }, { 2, 33, 2, 24, 0.2, 0, 0, 0, true },
+	{ 1, 129, 1, 16, 0, 0, 0, 0, true }, { 1, 65, 4, 8, 0.1, 0, 0, 2, false },
+	{ 2, 35, 3, 131, 0, 0, 0, 1, false } };
+
+/* Columns of all heads' queries, keys and values. */
+static int64_t columns(const struct attention_case *c)
+{
+	return (c->heads + 2 * (c->kv_heads ? c->kv_heads : c->heads)) * c->d;
+}
 
 struct type {
 	enum gt_dtype dtype;
@@ -68,6 +80,8 @@ static struct gt_call forward_call(const struct attention_case *c, const struct 
 	call.attrs.attention.stream = 4;
 	call.attrs.attention.all_heads = c->all;
 	call.attrs.attention.first_head = c->first;
+	call.attrs.attention.kv_heads = c->kv_heads;
+	call.attrs.attention.full = c->full;
 	call.in[0] = *qkv;
 	call.in[1] = rng_tensor(c->p > 0);
 	call.out[0] = test_tensor3(qkv->dtype, c->b, c->t, c->heads * c->d);
@@ -136,7 +150,7 @@ static void compare(const struct both *far, const struct both *near, const struc
 static void check(const struct gt_cpu_set *set, int n, const struct type *t)
 {
 	const struct attention_case *c = &cases[n];
-	struct gt_tensor qkv = test_tensor3(t->dtype, c->b, c->t, 3 * c->heads * c->d);
+	struct gt_tensor qkv = test_tensor3(t->dtype, c->b, c->t, columns(c));
 	struct gt_tensor dy = test_tensor3(t->dtype, c->b, c->t, c->heads * c->d);
 	struct gt_tensor qkv64, dy64;
 	struct both far[ORDERS], near;
@@ -176,20 +190,23 @@ static void test_types(void **state)
 
 struct cached_case {
 	int64_t b, t, heads, d, past, room;
+	int64_t kv_heads;
 };
 
-static const struct cached_case cached_cases[] = { { 1, 1, 1, 1, 0, 1 }, { 2, 1, 2, 33, 40, 41 },
-	{ 1, 5, 2, 64, 3, 20 }, { 1, 34, 1, 16, 0, 40 }, { 1, 2, 1, 300, 70, 75 } };
+static const struct cached_case cached_cases[] = { { 1, 1, 1, 1, 0, 1, 1 },
+	{ 2, 1, 2, 33, 40, 41, 2 }, { 1, 5, 2, 64, 3, 20, 2 }, { 1, 34, 1, 16, 0, 40, 1 },
+	{ 1, 2, 1, 300, 70, 75, 1 }, { 2, 3, 6, 20, 9, 13, 2 } };
 
 static struct gt_call cached_call(enum gt_dtype dtype, const struct cached_case *c)
 {
 	struct gt_call call = { .inputs = 4, .outputs = 1, .writes = 1u << 2 | 1u << 3 };
 
 	call.attrs.attention.heads = (int)c->heads;
-	call.in[0] = test_tensor3(dtype, c->b, c->t, 3 * c->heads * c->d);
+	call.attrs.attention.kv_heads = (int)c->kv_heads;
+	call.in[0] = test_tensor3(dtype, c->b, c->t, (c->heads + 2 * c->kv_heads) * c->d);
 	call.in[1] = test_tensor(GT_I32, 0, NULL);
-	call.in[2] = test_tensor4(dtype, c->b, c->heads, c->room, c->d);
-	call.in[3] = test_tensor4(dtype, c->b, c->heads, c->room, c->d);
+	call.in[2] = test_tensor4(dtype, c->b, c->kv_heads, c->room, c->d);
+	call.in[3] = test_tensor4(dtype, c->b, c->kv_heads, c->room, c->d);
 	call.in[2].layout = call.in[3].layout = GT_PLAIN;
 	call.out[0] = test_tensor3(dtype, c->b, c->t, c->heads * c->d);
 	test_random(&call.in[0], 3, -2, 2);
@@ -243,8 +260,8 @@ static void test_cached(void **state)
 /* Tokens that do not fit are a fault; they give NaN, and no cache changes. */
 static void test_cache_full(void **state)
 {
-	static const struct cached_case wrong[] = { { 1, 2, 1, 8, 19, 20 },
-		{ 1, 2, 1, 8, -1, 20 } };
+	static const struct cached_case wrong[] = { { 1, 2, 1, 8, 19, 20, 1 },
+		{ 1, 2, 1, 8, -1, 20, 1 } };
 	static const char *const texts[] = {
 		"attention: 2 tokens behind 19 others do not fit into a cache of 20",
 		"attention: 2 tokens behind -1 others do not fit into a cache of 20",

@@ -136,31 +136,47 @@ def dropout(x, rng, *, p, stream):
     return [x * kept(rng, stream, p, x.shape[0], x.numel() // x.shape[0]).view_as(x)]
 
 
-def attention(qkv, rng=None, *, heads, p, stream, first_head, all_heads):
+def heads_of(qkv, heads, kv_heads):
+    """q, k and v [B, heads, T, D]; heads that share keys and values have copies of them."""
     b, t, c = qkv.shape
-    q, k, v = (y.view(b, t, heads, -1).transpose(1, 2) for y in qkv.split(c // 3, 2))
-    score = q @ k.transpose(2, 3) / (c // 3 // heads) ** 0.5
-    score = score.masked_fill(torch.ones(t, t).triu(1).bool(), float("-inf"))
+    kv_heads = kv_heads or heads
+    size = c // (heads + 2 * kv_heads)
+    q, k, v = (y.view(b, t, -1, size).transpose(1, 2) for y in qkv.split([heads * size, kv_heads * size, kv_heads * size], 2))
+    return q, *(y.repeat_interleave(heads // kv_heads, 1) for y in (k, v))
+
+
+def attention(qkv, rng=None, *, heads, p, stream, first_head, all_heads, kv_heads, full):
+    b, t, _ = qkv.shape
+    q, k, v = heads_of(qkv, heads, kv_heads)
+    score = q @ k.transpose(2, 3) / q.shape[3] ** 0.5
+    if not full:
+        score = score.masked_fill(torch.ones(t, t).triu(1).bool(), float("-inf"))
     weights = score.softmax(3)
     if rng is not None:
         every = all_heads or heads
         drawn = kept(rng, stream, p, b, every * t * t).view(b, every, t, t)
         weights = weights * drawn[:, first_head:first_head + heads]
-    return [(weights @ v).transpose(1, 2).reshape(b, t, c // 3), score.logsumexp(3)]
+    return [(weights @ v).transpose(1, 2).reshape(b, t, -1), score.logsumexp(3)]
 
 
-def attention_cached(qkv, past, keys, values, *, heads):
-    b, t, c = qkv.shape
+def attention_cached(qkv, past, keys, values, *, heads, kv_heads):
+    b, t, _ = qkv.shape
     past, end = int(past), int(past) + t
-    q, k, v = (y.view(b, t, heads, -1).transpose(1, 2) for y in qkv.split(c // 3, 2))
-    keys[:, :, past:end], values[:, :, past:end] = k, v  # both move
-    score = q @ keys[:, :, :end].transpose(2, 3) / (c // 3 // heads) ** 0.5
+    q, k, v = heads_of(qkv, heads, kv_heads)
+    group = heads // (kv_heads or heads)
+    keys[:, :, past:end], values[:, :, past:end] = k[:, ::group], v[:, ::group]  # both move
+    keys, values = (y.repeat_interleave(group, 1) for y in (keys, values))
+    score = q @ keys[:, :, :end].transpose(2, 3) / q.shape[3] ** 0.5
     score = score.masked_fill(torch.ones(t, end).triu(past + 1).bool(), float("-inf"))
-    return [(score.softmax(3) @ values[:, :, :end]).transpose(1, 2).reshape(b, t, c // 3)]
+    return [(score.softmax(3) @ values[:, :, :end]).transpose(1, 2).reshape(b, t, -1)]
 
 
 def subsample(x, *, stride, front, back):
     return [F.pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, front, back))]
+
+
+def patch_tokens(x, token, position):
+    return [torch.cat([token.expand(len(x), 1, -1), x.flatten(2).transpose(1, 2)], 1) + position]
 
 
 def padded(table, first, whole):
@@ -246,7 +262,7 @@ OPS = {
     "bias_add": lambda x, bias: [x + bias], "log_sum_exp": lambda x: [two(x).logsumexp(1)], "pick": pick,
     "exp_difference": lambda a, b: [(a.double() - b.double()).exp()], "add_log": lambda a, s: [a + s.log()],
     "cross_entropy_sharded": cross_entropy_sharded, "count_before": count_before, "classify_stats_sharded": classify_stats_sharded,
-    "attention_cached": attention_cached, "last_position": lambda x: [x[:, -1]],
+    "attention_cached": attention_cached, "last_position": lambda x: [x[:, -1]], "first_position": lambda x: [x[:, 0]], "patch_tokens": patch_tokens,
     "cross_entropy": cross_entropy, "classify_stats": classify_stats, "linear_cross_entropy": linear_cross_entropy, "image_normalize": image_normalize,
 }
 

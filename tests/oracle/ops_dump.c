@@ -51,6 +51,8 @@ static const struct attr attrs[] = {
 	{ "attention", "stream", INT, AT(attention.stream) },
 	{ "attention", "first_head", INT, AT(attention.first_head) },
 	{ "attention", "all_heads", INT, AT(attention.all_heads) },
+	{ "attention attention_cached", "kv_heads", INT, AT(attention.kv_heads) },
+	{ "attention", "full", BOOL, AT(attention.full) },
 	{ "embedding_grad", "rows", LONG, AT(embedding.rows) },
 	{ "embedding embedding_grad", "first", LONG, AT(embedding.first) },
 	{ "embedding embedding_grad", "whole", LONG, AT(embedding.whole) },

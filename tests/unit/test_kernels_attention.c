@@ -1,4 +1,4 @@
-/* test_kernels_attention.c - causal attention and its gradient against naive loops in float64. */
+/* test_kernels_attention.c - attention and its gradient against naive loops in float64. */
 #include "tests/common/calls.h"
 
 /* Uniform in [-1, 1). */
@@ -10,11 +10,29 @@ static void fill(struct gt_tensor *t, uint32_t seed)
 struct attention_case {
 	int64_t b, t, heads, d;
 	double p;
+	int64_t kv_heads; /* 0: as many as heads */
+	bool full;
 };
 
-static const struct attention_case attention_cases[] = { { 2, 1, 1, 8, 0 }, { 1, 2, 3, 33, 0.3 },
-	{ 2, 63, 2, 32, 0 }, { 1, 64, 2, 64, 0.2 }, { 1, 65, 1, 64, 0 }, { 1, 130, 2, 33, 0.1 },
-	{ 3, 17, 1, 3, 0.5 }, { 1, 65, 2, 8, 0.2 }, { 1, 130, 1, 64, 0 }, { 1, 40, 1, 128, 0 } };
+static int64_t group_of(const struct attention_case *c)
+{
+	return c->kv_heads ? c->heads / c->kv_heads : 1;
+}
+
+/* Columns of all heads' queries, keys and values. */
+static int64_t columns(const struct attention_case *c)
+{
+	return (c->heads + 2 * c->heads / group_of(c)) * c->d;
+}
+
+static const struct attention_case attention_cases[] = { { 2, 1, 1, 8, 0, 0, false },
+	{ 1, 2, 3, 33, 0.3, 0, false }, { 2, 63, 2, 32, 0, 0, false },
+	{ 1, 64, 2, 64, 0.2, 0, false }, { 1, 65, 1, 64, 0, 0, false },
+	{ 1, 130, 2, 33, 0.1, 0, false }, { 3, 17, 1, 3, 0.5, 0, false },
+	{ 1, 65, 2, 8, 0.2, 0, false }, { 1, 130, 1, 64, 0, 0, false },
+	{ 1, 40, 1, 128, 0, 0, false }, { 2, 1, 1, 8, 0, 0, true }, { 1, 65, 2, 33, 0.2, 0, true },
+	{ 2, 63, 1, 64, 0, 0, true }, { 1, 130, 2, 8, 0.1, 0, true },
+	{ 2, 33, 6, 16, 0.2, 2, false }, { 1, 70, 4, 40, 0, 1, true } };
 
 static struct gt_tensor rng_tensor(void)
 {
@@ -32,7 +50,9 @@ static struct gt_call attention_call(enum gt_dtype dtype, const struct attention
 	call.attrs.attention.heads = (int)c->heads;
 	call.attrs.attention.p = c->p;
 	call.attrs.attention.stream = 9;
-	call.in[0] = test_tensor3(dtype, c->b, c->t, 3 * c->heads * c->d);
+	call.attrs.attention.kv_heads = (int)c->kv_heads;
+	call.attrs.attention.full = c->full;
+	call.in[0] = test_tensor3(dtype, c->b, c->t, columns(c));
 	call.in[1] = rng_tensor();
 	call.in[1].present = c->p > 0;
 	call.out[0] = test_tensor3(dtype, c->b, c->t, c->heads * c->d);
@@ -80,16 +100,18 @@ static double drop_factor(const struct gt_call *call, const struct attention_cas
 static void attention_naive(const struct gt_call *call, const struct attention_case *c,
     struct gt_tensor *y, struct gt_tensor *lse)
 {
-	int64_t C = c->heads * c->d;
+	int64_t C = c->heads * c->d, W = columns(c);
 	double score[256];
 
 	for (int64_t n = 0; n < c->b * c->heads * c->t; n++) {
 		int64_t i = n % c->t, head = n / c->t % c->heads, b = n / c->t / c->heads;
-		int64_t q = (b * c->t + i) * 3 * C + head * c->d;
+		int64_t q = (b * c->t + i) * W + head * c->d, seen = c->full ? c->t : i + 1;
+		int64_t key = C + head / group_of(c) * c->d;
+		int64_t value = key + (W - C) / 2;
 		double sum = 0;
 
-		for (int64_t j = 0; j <= i; j++) {
-			int64_t k = (b * c->t + j) * 3 * C + C + head * c->d;
+		for (int64_t j = 0; j < seen; j++) {
+			int64_t k = (b * c->t + j) * W + key;
 
 			score[j] = 0;
 			for (int64_t d = 0; d < c->d; d++)
@@ -102,10 +124,9 @@ static void attention_naive(const struct gt_call *call, const struct attention_c
 		for (int64_t d = 0; d < c->d; d++) {
 			double out = 0;
 
-			for (int64_t j = 0; j <= i; j++)
+			for (int64_t j = 0; j < seen; j++)
 				out += exp(score[j]) / sum * drop_factor(call, c, b, head, i, j) *
-				       test_get(&call->in[0],
-				           (b * c->t + j) * 3 * C + 2 * C + head * c->d + d);
+				       test_get(&call->in[0], (b * c->t + j) * W + value + d);
 			test_put(y, (b * c->t + i) * C + head * c->d + d, out);
 		}
 	}
@@ -179,8 +200,9 @@ static double attention_objective(struct gt_call *call, const struct attention_c
  * rounding. */
 static void test_attention_differences(void **state)
 {
-	static const struct attention_case cases[] = { { 2, 5, 2, 3, 0 }, { 1, 19, 2, 8, 0.3 },
-		{ 1, 41, 1, 4, 0.1 } };
+	static const struct attention_case cases[] = { { 2, 5, 2, 3, 0, 0, false },
+		{ 1, 19, 2, 8, 0.3, 0, false }, { 1, 41, 1, 4, 0.1, 0, false },
+		{ 1, 19, 2, 8, 0.3, 0, true }, { 2, 11, 4, 3, 0.2, 2, false } };
 	struct test_set set[3];
 	int sets = test_sets(set);
 
@@ -219,7 +241,7 @@ static void test_attention_differences(void **state)
  * (i + 1) y_i counts what is kept. */
 static void test_attention_dropout_share(void **state)
 {
-	static const struct attention_case c = { 2, 130, 2, 8, 0.25 };
+	static const struct attention_case c = { 2, 130, 2, 8, 0.25, 0, false };
 	struct gt_call call = attention_call(GT_F32, &c);
 	int64_t C = c.heads * c.d, pairs = c.b * c.heads * c.t * (c.t + 1) / 2;
 	double kept = 0, all = (double)pairs;
@@ -241,7 +263,7 @@ static void test_attention_dropout_share(void **state)
 /* The same bits whatever number of threads. */
 static void test_attention_threads(void **state)
 {
-	static const struct attention_case c = { 3, 65, 3, 32, 0.1 };
+	static const struct attention_case c = { 3, 65, 3, 32, 0.1, 0, false };
 	struct gt_call f[2], g[2];
 
 	(void)state;
@@ -260,7 +282,7 @@ static void test_attention_threads(void **state)
 /* A NaN in a query must show in its row, and only there. */
 static void test_attention_nan(void **state)
 {
-	static const struct attention_case c = { 1, 20, 1, 8, 0 };
+	static const struct attention_case c = { 1, 20, 1, 8, 0, 0, false };
 	struct test_set set[3];
 	int sets = test_sets(set);
 

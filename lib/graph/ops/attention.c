@@ -1,21 +1,40 @@
-/* attention.c - causal self-attention, of whole texts and of tokens that follow cached ones. */
+/* attention.c - self-attention, of whole texts and of tokens that follow cached ones. */
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/shard.h"
+
+/* Columns of a head; out[0] gets its shape. Returns 0 with the error set where they don't fit. */
+static int64_t head_size(const struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *qkv = n->in[0];
+	int64_t heads = n->attrs.attention.heads, kv_heads = gt_attrs_kv_heads(&n->attrs), size;
+
+	if (gt_infer_float(qkv, "the projections", 3, err))
+		return 0;
+	if (heads >= 1 && (kv_heads < 1 || heads % kv_heads)) {
+		gt_err_set(err, GT_EINVAL, "%lld heads do not share %lld of keys and values",
+		    (long long)heads, (long long)kv_heads);
+		return 0;
+	}
+	if (heads < 1 || qkv->shape[2] % (heads + 2 * kv_heads)) {
+		gt_err_set(err, GT_EINVAL, "a width of %lld does not divide into %lld heads",
+		    (long long)qkv->shape[2] / 3, (long long)heads);
+		return 0;
+	}
+	size = qkv->shape[2] / (heads + 2 * kv_heads);
+	gt_infer_like(n->out[0], qkv);
+	n->out[0]->shape[2] = heads * size;
+	return size;
+}
 
 static int attention_infer(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *qkv = n->in[0];
 	int heads = n->attrs.attention.heads;
 	double p = n->attrs.attention.p;
-	int64_t width;
 
-	if (gt_infer_float(qkv, "the projections", 3, err))
+	if (!head_size(n, err))
 		return err->code;
-	width = qkv->shape[2] / 3;
-	if (heads < 1 || qkv->shape[2] % 3 || width % heads)
-		return gt_err_set(err, GT_EINVAL, "a width of %lld does not divide into %d heads",
-		    (long long)width, heads);
 	if (!(p >= 0 && p < 1) || (p > 0 && !n->in[1]))
 		return gt_err_set(
 		    err, GT_EINVAL, "a dropout of %g is not in [0, 1), or has no rng", p);
@@ -24,8 +43,6 @@ static int attention_infer(struct gt_node *n, struct gt_err *err)
 	        n->attrs.attention.first_head > n->attrs.attention.all_heads - heads))
 		return gt_err_set(err, GT_EINVAL, "%d heads from %d on are no shard of %d", heads,
 		    n->attrs.attention.first_head, n->attrs.attention.all_heads);
-	gt_infer_like(n->out[0], qkv);
-	n->out[0]->shape[2] = width;
 	gt_infer_shape(n->out[1], gt_dtype_wide(qkv->dtype), 3,
 	    (int64_t[]){ qkv->shape[0], heads, qkv->shape[1] });
 	return gt_infer_vector(n->in[1], "rng", GT_I64, GT_RNG_FIELDS, err);
@@ -39,27 +56,32 @@ static void attention_grad(struct gt_graph *g, struct gt_node *n, struct gt_valu
 		    (struct gt_value *[]){ d_out[0], n->in[0], n->out[0], n->out[1], n->in[1] });
 }
 
-/* Two products of T x T / 2 x width forward, five backward (one recomputes the scores). */
-static double attention_products(const struct gt_value *y, double products)
+/* Two products of the T x T scores, or their causal half, x width forward, five backward (one
+ * recomputes the scores). */
+static double attention_products(const struct gt_node *n, const struct gt_value *y, double products)
 {
-	double t = (double)y->shape[1];
+	double t = (double)y->shape[1], seen = n->attrs.attention.full ? t : (t + 1) / 2;
 
-	return products * 2.0 * (double)y->shape[0] * t * (t + 1) / 2 * (double)y->shape[2];
+	return products * 2.0 * (double)y->shape[0] * t * seen * (double)y->shape[2];
 }
 
 static double attention_flops(const struct gt_node *n)
 {
-	return attention_products(n->out[0], 2);
+	return attention_products(n, n->out[0], 2);
 }
 
 static double attention_grad_flops(const struct gt_node *n)
 {
-	return attention_products(n->in[0], 5);
+	return attention_products(n, n->in[0], 5);
 }
 
 static void attention_print(const struct gt_node *n, FILE *f)
 {
 	fprintf(f, " heads=%d", n->attrs.attention.heads);
+	if (n->attrs.attention.kv_heads)
+		fprintf(f, " kv_heads=%d", n->attrs.attention.kv_heads);
+	if (n->attrs.attention.full)
+		fputs(" full", f);
 	if (n->attrs.attention.all_heads)
 		fprintf(f, " of %d from %d", n->attrs.attention.all_heads,
 		    n->attrs.attention.first_head);
@@ -67,24 +89,32 @@ static void attention_print(const struct gt_node *n, FILE *f)
 		fprintf(f, " p=%g stream=%u", n->attrs.attention.p, n->attrs.attention.stream);
 }
 
-/* Heads go with the columns of their queries, keys and values. */
+/* Heads go with the columns of their queries, keys and values. Where heads share keys and values,
+ * the unit is all that share one; a single product of packed columns has no equal blocks then. */
 static struct gt_cut attention_takes(const struct gt_node *n, struct gt_cut offered)
 {
 	(void)offered;
+	if (n->attrs.attention.kv_heads)
+		return (struct gt_cut){ 0 };
 	return (struct gt_cut){ 3, n->attrs.attention.heads };
 }
 
 static int attention_shard(struct gt_shard_pass *s, struct gt_node *n)
 {
 	struct gt_cut cut = gt_shard_cut(s, n->in[0]);
+	int group, count;
 	int64_t first;
 
 	if (!cut.units)
 		return 0;
+	group = n->attrs.attention.heads / gt_attrs_kv_heads(&n->attrs);
+	count = (int)gt_shard_units(s, cut, &first);
 	n->attrs.attention.all_heads = n->attrs.attention.heads;
-	n->attrs.attention.heads = (int)gt_shard_units(s, cut, &first);
-	n->attrs.attention.first_head = (int)first;
-	gt_shard_set(s, n->out[0], (struct gt_cut){ 1, n->attrs.attention.all_heads });
+	n->attrs.attention.heads = group * count;
+	n->attrs.attention.first_head = group * (int)first;
+	if (n->attrs.attention.kv_heads)
+		n->attrs.attention.kv_heads = count;
+	gt_shard_set(s, n->out[0], (struct gt_cut){ 1, cut.units });
 	return gt_shard_infer(s, n);
 }
 
@@ -103,17 +133,49 @@ const struct gt_op gt_op_attention = {
 	.autocast = GT_AUTOCAST_LOW,
 };
 
+static struct gt_value *emit_attention(
+    struct gt_graph *g, struct gt_value *qkv, struct gt_value *rng, double p, union gt_attrs *attrs)
+{
+	attrs->attention.p = p;
+	if (p > 0)
+		attrs->attention.stream = g->dropout_streams++;
+	return gt_emit1(
+	    g, &gt_op_attention, attrs, 2, (struct gt_value *[]){ qkv, p > 0 ? rng : NULL });
+}
+
 struct gt_value *gt_attention(
     struct gt_graph *g, struct gt_value *qkv, struct gt_value *rng, int heads, double p)
 {
 	union gt_attrs attrs = { 0 };
 
 	attrs.attention.heads = heads;
-	attrs.attention.p = p;
-	if (p > 0)
-		attrs.attention.stream = g->dropout_streams++;
-	return gt_emit1(
-	    g, &gt_op_attention, &attrs, 2, (struct gt_value *[]){ qkv, p > 0 ? rng : NULL });
+	return emit_attention(g, qkv, rng, p, &attrs);
+}
+
+struct gt_value *gt_attention_full(
+    struct gt_graph *g, struct gt_value *qkv, struct gt_value *rng, int heads, double p)
+{
+	union gt_attrs attrs = { 0 };
+
+	attrs.attention.heads = heads;
+	attrs.attention.full = true;
+	return emit_attention(g, qkv, rng, p, &attrs);
+}
+
+/* So that nodes that do the same have the same bytes. */
+static int kv_heads_attr(int heads, int kv_heads)
+{
+	return kv_heads == heads ? 0 : kv_heads;
+}
+
+struct gt_value *gt_attention_grouped(
+    struct gt_graph *g, struct gt_value *qkv, int heads, int kv_heads)
+{
+	union gt_attrs attrs = { 0 };
+
+	attrs.attention.heads = heads;
+	attrs.attention.kv_heads = kv_heads_attr(heads, kv_heads);
+	return emit_attention(g, qkv, NULL, 0, &attrs);
 }
 
 static int attention_grad_infer(struct gt_node *n, struct gt_err *err)
@@ -137,24 +199,16 @@ const struct gt_op gt_op_attention_grad = {
 static int attention_cached_infer(struct gt_node *n, struct gt_err *err)
 {
 	const struct gt_value *qkv = n->in[0], *keys = n->in[2];
-	int heads = n->attrs.attention.heads;
-	int64_t width;
+	int heads = gt_attrs_kv_heads(&n->attrs);
+	int64_t size = head_size(n, err);
 
-	if (gt_infer_float(qkv, "the projections", 3, err) ||
-	    gt_infer_float(keys, "the keys", 4, err) || gt_infer_past(n->in[1], err) ||
+	if (!size || gt_infer_float(keys, "the keys", 4, err) || gt_infer_past(n->in[1], err) ||
 	    gt_infer_same(keys, n->in[3], "the values", err))
 		return err->code;
-	width = qkv->shape[2] / 3;
-	if (heads < 1 || qkv->shape[2] % 3 || width % heads)
-		return gt_err_set(err, GT_EINVAL, "a width of %lld does not divide into %d heads",
-		    (long long)width, heads);
 	if (keys->dtype != qkv->dtype || keys->shape[0] != qkv->shape[0] ||
-	    keys->shape[1] != heads || keys->shape[2] < qkv->shape[1] ||
-	    keys->shape[3] != width / heads)
+	    keys->shape[1] != heads || keys->shape[2] < qkv->shape[1] || keys->shape[3] != size)
 		return gt_err_set(err, GT_EINVAL, "keys %s are not those of %d heads of %s",
 		    gt_shape_text(keys).s, heads, gt_shape_text(qkv).s);
-	gt_infer_like(n->out[0], qkv);
-	n->out[0]->shape[2] = width;
 	return 0;
 }
 
@@ -178,11 +232,12 @@ const struct gt_op gt_op_attention_cached = {
 };
 
 struct gt_value *gt_attention_cached(struct gt_graph *g, struct gt_value *qkv,
-    struct gt_value *past, struct gt_value *keys, struct gt_value *values, int heads)
+    struct gt_value *past, struct gt_value *keys, struct gt_value *values, int heads, int kv_heads)
 {
 	union gt_attrs attrs = { 0 };
 
 	attrs.attention.heads = heads;
+	attrs.attention.kv_heads = kv_heads_attr(heads, kv_heads);
 	return gt_emit1(g, &gt_op_attention_cached, &attrs, 4,
 	    (struct gt_value *[]){ qkv, past, keys, values });
 }

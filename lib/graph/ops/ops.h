@@ -200,6 +200,23 @@ struct gt_value *gt_last_position(struct gt_graph *g, struct gt_value *x);
 struct gt_value *gt_image_normalize(
     struct gt_graph *g, struct gt_value *x, const float *mean, const float *std);
 
+/* ---- tokens.c ---- */
+
+/*
+ * patch_tokens: the pixels of an image as rows behind a token of the model's own, plus positions.
+ *   in   x F [B, C, H, W];  token F [1, 1, C];  position F [1, 1 + H W, C]
+ *   out  y F [B, 1 + H W, C]:  y[b, 0] = token + position[0];
+ *        y[b, 1 + h W + w] = x[b, :, h, w] + position[1 + h W + w]
+ * patch_tokens_grad:  in dy     out dx;  dtoken, dposition: sums over b
+ * Source: Dosovitskiy et al., "An image is worth 16x16 words", ICLR 2021, equation 1.
+ *
+ * first_position: y[b] = x[b, 0].     in   x F [B, T, C]     out  y F [B, C]
+ * first_position_grad:  in dy     out dx F [B, rows, C], zero but for row 0 of each sample
+ */
+struct gt_value *gt_patch_tokens(
+    struct gt_graph *g, struct gt_value *x, struct gt_value *token, struct gt_value *position);
+struct gt_value *gt_first_position(struct gt_graph *g, struct gt_value *x);
+
 /* ---- pool.c ---- */
 
 /*
@@ -238,26 +255,33 @@ struct gt_value *gt_embedding(struct gt_graph *g, struct gt_value *table, struct
 /* ---- attention.c ---- */
 
 /*
- * attention: causal scaled dot-product self-attention over packed projections, no T x T matrix
- * kept.
- *   in   qkv F [B, T, 3 C]: q, k, v side by side, each C = heads * D;  rng I64 [4], optional
- *        (dropout p > 0)
+ * attention: scaled dot-product self-attention over packed projections, no T x T matrix kept.
+ *   in   qkv F [B, T, C + 2 kv_heads D]: q, k, v side by side, q of C = heads * D;  rng I64 [4],
+ *        optional (dropout p > 0)
  *   out  y F [B, T, C];  lse W [B, heads, T], log-sum-exp of each row of scores
- *   score[i, j] = q_i . k_j / sqrt(D) for j <= i;  p = softmax(score) (dropped and rescaled);
- *   y_i = sum_j p[i, j] v_j
+ *   score[i, j] = q_i . k_j / sqrt(D) for j <= i, or for all j if attrs.attention.full;
+ *   p = softmax(score) (dropped and rescaled);  y_i = sum_j p[i, j] v_j
+ *   Head h of q has head h / (heads / kv_heads), rounded down, of k and v.
  * attention_grad:  in dy, qkv, y, lse, rng (optional)     out  dqkv
  * Dropout's element of (b, head, i, j) is ((head * T) + i) * T + j of sample b. Where these heads
  * are a shard of a layer's, attrs.attention.first_head and all_heads say which, and dropout draws
  * as it does for them in the whole layer.
- * Source: Dao et al., NeurIPS 2022 (recomputation from lse); GPT-2's packing (c_attn).
+ * gt_attention() is causal, gt_attention_full() is not; both have as many heads of keys as of
+ * queries. gt_attention_grouped() is causal and drops nothing.
+ * Sources: Dao et al., NeurIPS 2022 (recomputation from lse); GPT-2's packing (c_attn); Ainslie et
+ * al., arXiv 2305.13245 (heads that share keys and values).
  */
 struct gt_value *gt_attention(
     struct gt_graph *g, struct gt_value *qkv, struct gt_value *rng, int heads, double p);
+struct gt_value *gt_attention_full(
+    struct gt_graph *g, struct gt_value *qkv, struct gt_value *rng, int heads, double p);
+struct gt_value *gt_attention_grouped(
+    struct gt_graph *g, struct gt_value *qkv, int heads, int kv_heads);
 
 /*
  * attention_cached: the same for T tokens of a text of which `past` come before, whose keys and
  * values earlier runs left in the caches; no gradient.
- *   in   qkv F [B, T, 3 C];  past I32 [], past + T <= P;  keys, values F [B, heads, P, D], both
+ *   in   qkv F as above;  past I32 [], past + T <= P;  keys, values F [B, kv_heads, P, D], both
  *        updated: rows past to past + T - 1 become k and v of these tokens
  *   out  y F [B, T, C]
  *   score[i, j] = q_i . keys_j / sqrt(D) for j <= past + i;
@@ -265,7 +289,7 @@ struct gt_value *gt_attention(
  * Reads the first past + T rows of the caches and no more.
  */
 struct gt_value *gt_attention_cached(struct gt_graph *g, struct gt_value *qkv,
-    struct gt_value *past, struct gt_value *keys, struct gt_value *values, int heads);
+    struct gt_value *past, struct gt_value *keys, struct gt_value *values, int heads, int kv_heads);
 
 /* ---- loss.c ---- */
 
@@ -348,6 +372,8 @@ extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_con
     gt_op_embedding_grad, gt_op_position_grad, gt_op_attention, gt_op_attention_grad,
     gt_op_attention_cached, gt_op_last_position, gt_op_cross_entropy, gt_op_cross_entropy_grad,
     gt_op_classify_stats, gt_op_bias_add, gt_op_linear_cross_entropy;
+extern const struct gt_op gt_op_patch_tokens, gt_op_patch_tokens_grad, gt_op_first_position,
+    gt_op_first_position_grad;
 extern const struct gt_op gt_op_matmul_gelu, gt_op_matmul_gelu_grad, gt_op_weight_grad;
 extern const struct gt_op gt_op_log_sum_exp, gt_op_exp_difference, gt_op_add_log, gt_op_pick,
     gt_op_count_before, gt_op_cross_entropy_sharded, gt_op_classify_stats_sharded;
