@@ -11,9 +11,10 @@
 /*
  * One (sample, head) is one piece of work for one thread, in the gradient all heads that share keys
  * and values, so results don't depend on how many threads there are. Its q, k and v are copied out
- * of qkv into packed, zero-padded matrices in the thread's workspace; then a few rows of the score matrix at a time are made, used and forgotten:
- * never T x T numbers. All the arithmetic is in one routine, multiply(), which the causal bound is
- * given to per block of ROWS rows. The body is instantiated for float and for double.
+ * of qkv into packed, zero-padded matrices in the thread's workspace; then a few rows of the score
+ * matrix at a time are made, used and forgotten: never T x T numbers. All the arithmetic is in one
+ * routine, multiply(), which the causal bound is given to per block of ROWS rows. The body is
+ * instantiated for float and for double.
  */
 #if defined(__AVX512F__)
 #define VECTOR_BYTES  64

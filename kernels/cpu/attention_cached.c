@@ -7,10 +7,11 @@
 #include "lib/graph/fault.h"
 
 /*
- * One (sample, head of keys) is one piece of work for one thread: it appends the new keys
- * and values, then takes the rows one after the other. A row's scores lie in the thread's workspace. A row reads
- * each cached key and value once, so that memory decides for one token, and nothing is packed. For
- * a long prompt attention.c would be faster, but there the products of the layers take the time.
+ * One (sample, head of keys) is one piece of work for one thread: it appends the new keys and
+ * values, then takes the rows one after the other. A row's scores lie in the thread's workspace. A
+ * row reads each cached key and value once, so that memory decides for one token, and nothing is
+ * packed. For a long prompt attention.c would be faster, but there the products of the layers take
+ * the time.
  */
 
 /* Sizes of a call. */

@@ -12,7 +12,8 @@ struct gt_arch_config {
 	int sizes[GT_MODEL_MAX_LAYERS], size_count; /* mlp:784,256,10 */
 	int depth;                                  /* ResNets: 18, 20, ... */
 	int image, classes; /* the height and width of images, outputs; 0: those of the data */
-	int layers, heads, width, block, vocab; /* GPTs */
+	int layers, heads, width, block, vocab; /* transformers */
+	int patch, hidden; /* ViTs: height and width of a patch; of an MLP, 0: four times width */
 	double dropout;
 	bool bias;
 	enum gt_gelu gelu;
@@ -42,7 +43,8 @@ extern const struct gt_arch *const gt_archs[];
 extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arch_resnet32,
     gt_arch_resnet44, gt_arch_resnet56, gt_arch_resnet110, gt_arch_resnet18, gt_arch_resnet34,
     gt_arch_resnet50, gt_arch_resnet101, gt_arch_resnet152, gt_arch_gpt, gt_arch_gpt2,
-    gt_arch_gpt2_medium, gt_arch_gpt2_large, gt_arch_gpt2_xl;
+    gt_arch_gpt2_medium, gt_arch_gpt2_large, gt_arch_gpt2_xl, gt_arch_vit, gt_arch_vit_tiny,
+    gt_arch_vit_small, gt_arch_vit_base, gt_arch_vit_large;
 
 /* ---- tune.c ---- */
 
@@ -69,6 +71,14 @@ struct gt_init gt_init_kaiming(int64_t fan);
 /* torch.nn.Linear: NAME.weight [out, in], NAME.bias [out]. x F32 [..., in] */
 struct gt_value *gt_layer_linear(
     struct gt_graph *g, const char *name, struct gt_value *x, int64_t out, struct gt_init weight);
+
+/* The same as transformers have it: weights decay, biases do not. bias NULL: there is none. */
+struct gt_value *gt_layer_dense(struct gt_graph *g, const char *name, struct gt_value *x,
+    int64_t out, struct gt_init weight, const struct gt_init *bias);
+
+/* torch.nn.LayerNorm over the last dimension: NAME.weight, NAME.bias, neither of which decays. */
+struct gt_value *gt_layer_layer_norm(
+    struct gt_graph *g, const char *name, struct gt_value *x, double eps);
 
 /* torch.nn.Conv2d: NAME.weight [out, in, k, k], NAME.bias [out] with `bias`. */
 struct gt_value *gt_layer_conv(struct gt_graph *g, const char *name, struct gt_value *x,

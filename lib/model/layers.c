@@ -45,6 +45,36 @@ struct gt_value *gt_layer_linear(
 	return gt_matmul(g, x, weight, bias, false, true);
 }
 
+struct gt_value *gt_layer_dense(struct gt_graph *g, const char *name, struct gt_value *x,
+    int64_t out, struct gt_init init, const struct gt_init *bias_init)
+{
+	struct gt_value *weight, *bias = NULL;
+
+	if (!x)
+		return NULL;
+	gt_graph_scope(g, "%s", name);
+	weight = gt_parameter(g, join(name, "weight").s, GT_F32, 2,
+	    (int64_t[]){ out, x->shape[x->ndim - 1] }, init, true);
+	if (bias_init)
+		bias = gt_parameter(g, join(name, "bias").s, GT_F32, 1, &out, *bias_init, false);
+	return gt_matmul(g, x, weight, bias, false, true);
+}
+
+struct gt_value *gt_layer_layer_norm(
+    struct gt_graph *g, const char *name, struct gt_value *x, double eps)
+{
+	struct gt_value *weight, *bias;
+	int64_t width;
+
+	if (!x)
+		return NULL;
+	width = x->shape[x->ndim - 1];
+	gt_graph_scope(g, "%s", name);
+	weight = gt_parameter(g, join(name, "weight").s, GT_F32, 1, &width, ones, false);
+	bias = gt_parameter(g, join(name, "bias").s, GT_F32, 1, &width, zeros, false);
+	return gt_layer_norm(g, x, weight, bias, eps);
+}
+
 struct gt_value *gt_layer_conv(struct gt_graph *g, const char *name, struct gt_value *x,
     int64_t out, int kernel, int stride, int pad, bool with_bias, struct gt_init init)
 {

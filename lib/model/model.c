@@ -27,6 +27,11 @@ const struct gt_arch *const gt_archs[] = {
 	&gt_arch_gpt2_medium,
 	&gt_arch_gpt2_large,
 	&gt_arch_gpt2_xl,
+	&gt_arch_vit,
+	&gt_arch_vit_tiny,
+	&gt_arch_vit_small,
+	&gt_arch_vit_base,
+	&gt_arch_vit_large,
 	NULL,
 };
 
@@ -52,6 +57,8 @@ static const struct {
 	{ "layers", KEY_INT, AT(layers), "transformer blocks" },
 	{ "heads", KEY_INT, AT(heads), "attention heads of a block; they divide the width" },
 	{ "width", KEY_INT, AT(width), "features of a token between the blocks" },
+	{ "patch", KEY_INT, AT(patch), "height and width of a patch, which divides the image's" },
+	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block" },
 	{ "block", KEY_INT, AT(block), "tokens that the model sees at once, and trains on" },
 	{ "vocab", KEY_INT, AT(vocab), "different tokens" },
 	{ "image", KEY_INT, AT(image), "height and width; else size= of the data, or 224" },

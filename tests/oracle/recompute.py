@@ -20,6 +20,7 @@ TIMEOUT_S = 1800  # gpt2-medium on a machine that does other work, too
 os.environ["OMP_NUM_THREADS"] = "1"
 
 GPT = "--model gpt:layers=3,heads=2,width=32,block=16,dropout=0.1,vocab=20 --data random --batch 8 --clip 0.5"
+VIT = "--model vit:image=16,layers=3,heads=2,width=32,dropout=0.1 --data random,samples=64 --batch 8"
 RESNET = "--model resnet20 --data random,samples=64 --batch 8 --optimizer sgd"
 
 #        blocks that the plan of rank 0 computes again, options
@@ -33,6 +34,8 @@ SAME = [
     *((3, f"{GPT} --nproc {ranks} --parallel {mode} --bucket-size 4K") for ranks, mode in
       ((2, "ddp"), (3, "zero1"), (4, "zero2"), (4, "zero3"), (2, "dp"), (2, "mirrored"))),
     (3, f"{GPT} --nproc 2 --parallel zero3 --accumulate 2"),
+    (4, f"{VIT} --accumulate 2 --threads 2"),
+    (4, f"{VIT} --nproc 2 --tensor-parallel 2"),
     (9, f"{RESNET} --nproc 3 --parallel dp"),
     (2, "--model lenet --data random,samples=6 --batch 1 --nproc 4 --parallel dp"),  # a short batch, of which 2 ranks have none
     (9, f"{RESNET} --nproc 4 --sync-bn"),

@@ -85,6 +85,11 @@ static void test_sizes(void **state)
 		{ "gpt2-medium", 354823168, 2 + 24 * 12 + 2 },
 		{ "gpt2-large", 774030080, 2 + 36 * 12 + 2 },
 		{ "gpt2-xl", 1557611200, 2 + 48 * 12 + 2 },
+		{ "vit-tiny", 5717416, 4 + 12 * 12 + 4 },
+		{ "vit-small", 22050664, 4 + 12 * 12 + 4 },
+		{ "vit-base", 86567656, 4 + 12 * 12 + 4 },
+		{ "vit-base:patch=32", 88224232, 4 + 12 * 12 + 4 },
+		{ "vit-large", 304326632, 4 + 24 * 12 + 4 },
 	};
 
 	(void)state;
@@ -150,6 +155,24 @@ static void test_names(void **state)
 		{ "gpt2", "transformer.h.3.mlp.c_proj.weight", GT_PARAMETER, 2, { 3072, 768 }, true,
 		    true },
 		{ "gpt2", "transformer.ln_f.bias", GT_PARAMETER, 1, { 768 }, false, false },
+		{ "vit-base", "class_token", GT_PARAMETER, 3, { 1, 1, 768 }, false, false },
+		{ "vit-base", "conv_proj.weight", GT_PARAMETER, 4, { 768, 3, 16, 16 }, true, true },
+		{ "vit-base", "encoder.pos_embedding", GT_PARAMETER, 3, { 1, 197, 768 }, false,
+		    false },
+		{ "vit-base", "encoder.layers.encoder_layer_11.ln_1.weight", GT_PARAMETER, 1,
+		    { 768 }, false, false },
+		{ "vit-base", "encoder.layers.encoder_layer_0.self_attention.in_proj_weight",
+		    GT_PARAMETER, 2, { 2304, 768 }, true, true },
+		{ "vit-base", "encoder.layers.encoder_layer_0.self_attention.in_proj_bias",
+		    GT_PARAMETER, 1, { 2304 }, false, false },
+		{ "vit-base", "encoder.layers.encoder_layer_3.self_attention.out_proj.weight",
+		    GT_PARAMETER, 2, { 768, 768 }, true, true },
+		{ "vit-base:hidden=99", "encoder.layers.encoder_layer_0.mlp.0.weight", GT_PARAMETER,
+		    2, { 99, 768 }, true, true },
+		{ "vit-base", "encoder.layers.encoder_layer_0.mlp.3.bias", GT_PARAMETER, 1, { 768 },
+		    false, false },
+		{ "vit-base", "encoder.ln.bias", GT_PARAMETER, 1, { 768 }, false, false },
+		{ "vit:classes=7", "heads.head.weight", GT_PARAMETER, 2, { 7, 128 }, true, false },
 	};
 
 	(void)state;
@@ -175,7 +198,7 @@ static void test_names(void **state)
 static void test_purposes_agree(void **state)
 {
 	static const char *const specs[] = { "mlp:4,3", "lenet", "resnet20", "resnet50:image=32",
-		"gpt:dropout=0.2" };
+		"vit:dropout=0.1", "gpt:dropout=0.2" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
@@ -198,7 +221,7 @@ static void test_purposes_agree(void **state)
 		assert_null(a_io.stats);
 		assert_non_null(b_io.stats);
 		assert_null(b_io.rng);
-		assert_int_equal(a_io.rng != NULL, !strncmp(specs[i], "gpt", 3));
+		assert_int_equal(a_io.rng != NULL, strstr(specs[i], "dropout") != NULL);
 		gt_graph_free(a);
 		gt_graph_free(b);
 	}
@@ -282,9 +305,29 @@ static void test_initial_values(void **state)
 		{ "transformer.h.0.mlp.c_fc.bias", 0, 0 },
 		{ "transformer.h.0.ln_2.weight", 1, 0 },
 	};
+	/* xavier_uniform_ has deviation sqrt(2 / (fan-in + fan-out)). */
+	const struct moments vit[] = {
+		{ "conv_proj.weight", 0, sqrt(1.0 / 48) },
+		{ "conv_proj.bias", 0, 0 },
+		{ "class_token", 0, 0 },
+		{ "encoder.pos_embedding", 0, 0.02 },
+		{ "encoder.layers.encoder_layer_0.ln_1.weight", 1, 0 },
+		{ "encoder.layers.encoder_layer_0.self_attention.in_proj_weight", 0,
+		    sqrt(2.0 / (4 * 128)) },
+		{ "encoder.layers.encoder_layer_0.self_attention.in_proj_bias", 0, 0 },
+		{ "encoder.layers.encoder_layer_5.self_attention.out_proj.weight", 0,
+		    1 / sqrt(3.0 * 128) },
+		{ "encoder.layers.encoder_layer_5.mlp.0.weight", 0, sqrt(2.0 / (5 * 128)) },
+		{ "encoder.layers.encoder_layer_5.mlp.0.bias", 0, 1e-6 },
+		{ "heads.head.weight", 0, 0 },
+	};
 	struct gt_store *s;
 
 	(void)state;
+	s = initialised("vit", 5);
+	for (size_t i = 0; i < sizeof(vit) / sizeof(vit[0]); i++)
+		expect_moments(s, &vit[i]);
+	gt_store_free(s);
 	s = initialised("lenet", 5);
 	for (size_t i = 0; i < sizeof(lenet) / sizeof(lenet[0]); i++)
 		expect_moments(s, &lenet[i]);
@@ -365,6 +408,9 @@ static void test_bad_specs(void **state)
 		    "it takes: layers heads width block vocab dropout bias gelu" },
 		{ "resnet18:width=2", "model 'resnet18': unknown setting 'width'",
 		    "it takes: image classes" },
+		{ "vit:pach=4", "model 'vit': unknown setting 'pach'",
+		    "it takes: image patch layers heads width hidden classes dropout" },
+		{ "vit:patch=0", "model 'vit': '0' is not a value for 'patch'", "" },
 		{ "lenet:x=1", "model 'lenet': unknown setting 'x'", "it takes none" },
 		{ "gpt:layers=0", "model 'gpt': '0' is not a value for 'layers'", "" },
 		{ "gpt:layers=3x", "model 'gpt': '3x' is not a value for 'layers'", "" },
@@ -389,6 +435,12 @@ static void test_bad_specs(void **state)
 	}
 }
 
+#define IMAGES(HEIGHT, WIDTH, CHANNELS)                                                            \
+	{                                                                                          \
+		.kind = GT_MODEL_IMAGE, .height = HEIGHT, .width = WIDTH, .channels = CHANNELS,    \
+		.classes = 10                                                                      \
+	}
+
 static void test_bad_inputs(void **state)
 {
 	static const struct {
@@ -396,37 +448,18 @@ static void test_bad_inputs(void **state)
 		struct gt_model_input in;
 	} cases[] = {
 		{ "lenet", { .kind = GT_MODEL_TOKENS, .block = 8, .classes = 10 } },
-		{ "lenet", { .kind = GT_MODEL_IMAGE,
-		               .height = 8,
-		               .width = 8,
-		               .channels = 1,
-		               .classes = 10 } },
-		{ "resnet20", { .kind = GT_MODEL_IMAGE,
-		                  .height = 32,
-		                  .width = 16,
-		                  .channels = 3,
-		                  .classes = 10 } },
-		{ "resnet20", { .kind = GT_MODEL_IMAGE,
-		                  .height = 32,
-		                  .width = 32,
-		                  .channels = 9,
-		                  .classes = 10 } },
-		{ "resnet18", { .kind = GT_MODEL_IMAGE,
-		                  .height = 16,
-		                  .width = 16,
-		                  .channels = 3,
-		                  .classes = 10 } },
-		{ "resnet18:image=64", { .kind = GT_MODEL_IMAGE,
-		                           .height = 32,
-		                           .width = 32,
-		                           .channels = 3,
-		                           .classes = 10 } },
-		{ "resnet18:classes=9", { .kind = GT_MODEL_IMAGE,
-		                            .height = 32,
-		                            .width = 32,
-		                            .channels = 3,
-		                            .classes = 10 } },
+		{ "lenet", IMAGES(8, 8, 1) },
+		{ "resnet20", IMAGES(32, 16, 3) },
+		{ "resnet20", IMAGES(32, 32, 9) },
+		{ "resnet18", IMAGES(16, 16, 3) },
+		{ "resnet18:image=64", IMAGES(32, 32, 3) },
+		{ "resnet18:classes=9", IMAGES(32, 32, 3) },
 		{ "resnet50", { .kind = GT_MODEL_TOKENS, .block = 8, .classes = 10 } },
+		{ "vit", IMAGES(30, 30, 3) },
+		{ "vit", IMAGES(32, 16, 3) },
+		{ "vit:image=64", IMAGES(32, 32, 3) },
+		{ "vit:heads=5", IMAGES(32, 32, 3) },
+		{ "vit", { .kind = GT_MODEL_TOKENS, .block = 8, .classes = 10 } },
 		{ "mlp:20,10", { .kind = GT_MODEL_VECTOR, .features = 21, .classes = 10 } },
 		{ "mlp:20,10", { .kind = GT_MODEL_VECTOR, .features = 20, .classes = 11 } },
 		{ "gpt", { .kind = GT_MODEL_VECTOR, .features = 20, .classes = 11 } },

@@ -332,7 +332,7 @@ static void what_cannot_be_cut_is_refused(void **state)
 	const struct gt_parallel_options two = { .ranks = 2, .tensor = 2 };
 
 	(void)state;
-	expect_refusal("lenet", &two, "conv1: tensor parallelism cannot shard 'conv2d'");
+	expect_refusal("lenet", &two, "conv1: tensor parallelism cannot shard 'max_pool2d'");
 	expect_refusal("mlp:5,3", &two, "tensor parallelism can shard no layer of this model");
 	expect_refusal("mlp:5,2,3", &(struct gt_parallel_options){ .ranks = 3, .tensor = 3 },
 	    "'0.weight' divides into 2 shards at most, not into 3");

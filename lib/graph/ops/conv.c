@@ -1,6 +1,7 @@
 /* conv.c - two-dimensional convolution and its gradients. */
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
+#include "lib/graph/shard.h"
 
 static int64_t conv_extent(const struct gt_node *n, int64_t in)
 {
@@ -84,6 +85,7 @@ const struct gt_op gt_op_conv2d = {
 	.inplace = 1u << 3,
 	.image_in = 1u << 0 | 1u << 3,
 	.image_out = 1u << 0,
+	.shard = &gt_shard_whole,
 	.autocast = GT_AUTOCAST_LOW,
 };
 

@@ -1,0 +1,185 @@
+/* vit.c - vision transformers with torchvision's names, at any size. */
+#include <math.h>
+#include <stdio.h>
+
+#include "lib/model/arch.h"
+
+/*
+ * Dosovitskiy et al., "An image is worth 16x16 words", ICLR 2021. Names (conv_proj, class_token,
+ * encoder.pos_embedding, encoder.layers.encoder_layer_0.self_attention.in_proj_weight, ...,
+ * heads.head) and initial values are those of torchvision's VisionTransformer: patches
+ * N(0, 1 / fan-in), whose cut at 2 changes nothing from patches of 2x2 pixels on; positions
+ * N(0, 0.02); xavier_uniform_ for the projections of attention and of the MLP, whose biases are
+ * N(0, 1e-6); U(+-1/sqrt(width)) for what attention hands on, as torch.nn.Linear has it; zeros for
+ * the class token, the head and all other biases. Dropout is behind the positions, attention, and
+ * both layers of an MLP, as there; probabilities of attention are not dropped (attention_dropout is
+ * 0 there). Weight decay applies to matrices alone: not to biases, norms, positions or the token.
+ *
+ * The last norm sees the class token alone, which no other token changes from there on.
+ */
+
+static const struct gt_init zeros = { GT_INIT_ZEROS, 0 }, tiny = { GT_INIT_NORMAL, 1e-6 },
+                            positions = { GT_INIT_NORMAL, 0.02 };
+static const double eps = 1e-6;
+
+/* The widths of images that the presets are for: 224 pixels, 8 patches where these are small. */
+enum { IMAGE = 224, LEAST_PATCH = 14, FEW_PATCHES = 8, CLASSES = 1000 };
+
+static void wishes(const struct gt_arch_config *c, struct gt_model_input *out)
+{
+	int image = c->patch < LEAST_PATCH ? FEW_PATCHES * c->patch : IMAGE;
+
+	out->kind = GT_MODEL_IMAGE;
+	if (image % c->patch)
+		image = c->patch;
+	out->height = out->width = c->image ? c->image : image;
+	out->channels = 3;
+	out->classes = c->classes ? c->classes : CLASSES;
+}
+
+static struct gt_init xavier(int64_t in, int64_t out)
+{
+	return (struct gt_init){ GT_INIT_UNIFORM, sqrt(6 / (double)(in + out)) };
+}
+
+/* Arguments of the layers besides the architecture. */
+struct pass {
+	struct gt_value *rng;
+	double dropout;
+};
+
+static struct gt_value *drop(struct gt_graph *g, struct gt_value *x, const struct pass *p)
+{
+	return gt_dropout(g, x, p->rng, p->dropout);
+}
+
+/* torch.nn.MultiheadAttention of one value with itself. */
+static struct gt_value *attention(
+    struct gt_graph *g, const struct gt_arch_config *c, const char *name, struct gt_value *x)
+{
+	const int64_t width = c->width, packed = 3 * width;
+	struct gt_value *weight, *bias;
+	char leaf[128];
+
+	gt_graph_scope(g, "%s.in_proj", name);
+	snprintf(leaf, sizeof(leaf), "%s.in_proj_weight", name);
+	weight = gt_parameter(
+	    g, leaf, GT_F32, 2, (int64_t[]){ packed, width }, xavier(width, packed), true);
+	snprintf(leaf, sizeof(leaf), "%s.in_proj_bias", name);
+	bias = gt_parameter(g, leaf, GT_F32, 1, &packed, zeros, false);
+	x = gt_matmul(g, x, weight, bias, false, true);
+	gt_graph_scope(g, "%s", name);
+	x = gt_attention_full(g, x, NULL, c->heads, 0);
+	snprintf(leaf, sizeof(leaf), "%s.out_proj", name);
+	return gt_layer_dense(g, leaf, x, width, gt_init_torch(width), &zeros);
+}
+
+static struct gt_value *mlp(struct gt_graph *g, const struct gt_arch_config *c, const char *name,
+    struct gt_value *x, const struct pass *p)
+{
+	const int64_t width = c->width, hidden = c->hidden ? c->hidden : 4 * width;
+	char leaf[128];
+
+	snprintf(leaf, sizeof(leaf), "%s.0", name);
+	x = gt_layer_dense(g, leaf, x, hidden, xavier(width, hidden), &tiny);
+	gt_graph_scope(g, "%s.1", name);
+	x = drop(g, gt_gelu(g, x, GT_GELU_ERF), p);
+	snprintf(leaf, sizeof(leaf), "%s.3", name);
+	x = gt_layer_dense(g, leaf, x, width, xavier(hidden, width), &tiny);
+	return drop(g, x, p);
+}
+
+static struct gt_value *encoder_block(struct gt_graph *g, const struct gt_arch_config *c, int layer,
+    struct gt_value *x, const struct pass *p)
+{
+	struct gt_value *y;
+	char block[64], name[96];
+
+	snprintf(block, sizeof(block), "encoder.layers.encoder_layer_%d", layer);
+	snprintf(name, sizeof(name), "%s.ln_1", block);
+	y = gt_layer_layer_norm(g, name, x, eps);
+	snprintf(name, sizeof(name), "%s.self_attention", block);
+	y = attention(g, c, name, y);
+	x = gt_add(g, drop(g, y, p), x);
+	snprintf(name, sizeof(name), "%s.ln_2", block);
+	y = gt_layer_layer_norm(g, name, x, eps);
+	snprintf(name, sizeof(name), "%s.mlp", block);
+	return gt_add(g, mlp(g, c, name, y, p), x);
+}
+
+static int check(
+    struct gt_graph *g, const struct gt_arch_config *c, const struct gt_model_input *in)
+{
+	if (in->kind != GT_MODEL_IMAGE || in->height != in->width)
+		gt_graph_fail(g, GT_EINVAL, "a ViT takes square images");
+	else if ((c->image && c->image != in->height) || (c->classes && c->classes != in->classes))
+		gt_graph_fail(g, GT_EINVAL,
+		    "a ViT with image=%d and classes=%d: the data has %dx%d pixels and %d classes",
+		    c->image ? c->image : in->height, c->classes ? c->classes : in->classes,
+		    in->height, in->width, in->classes);
+	else if (in->height % c->patch)
+		gt_graph_fail(g, GT_EINVAL,
+		    "images of %dx%d pixels do not divide into patches of patch=%d", in->height,
+		    in->width, c->patch);
+	else if (c->width % c->heads)
+		gt_graph_fail(
+		    g, GT_EINVAL, "width=%d does not divide into heads=%d", c->width, c->heads);
+	return gt_graph_status(g, NULL);
+}
+
+/* [B, tokens, width]: the class token and the patches. */
+static struct gt_value *tokens(struct gt_graph *g, const struct gt_arch_config *c,
+    const struct gt_model_input *in, struct gt_value *x)
+{
+	const int64_t width = c->width, side = in->height / c->patch, count = 1 + side * side;
+	const int64_t fan_in = (int64_t)in->channels * c->patch * c->patch;
+	const struct gt_init normal = { GT_INIT_NORMAL, sqrt(1 / (double)fan_in) };
+	struct gt_value *token, *weight, *bias, *position;
+
+	token = gt_parameter(g, "class_token", GT_F32, 3, (int64_t[]){ 1, 1, width }, zeros, false);
+	weight = gt_parameter(g, "conv_proj.weight", GT_F32, 4,
+	    (int64_t[]){ width, in->channels, c->patch, c->patch }, normal, true);
+	bias = gt_parameter(g, "conv_proj.bias", GT_F32, 1, &width, zeros, false);
+	position = gt_parameter(g, "encoder.pos_embedding", GT_F32, 3,
+	    (int64_t[]){ 1, count, width }, positions, false);
+	gt_graph_scope(g, "conv_proj");
+	x = gt_conv2d(g, x, weight, bias, c->patch, 0);
+	gt_graph_scope(g, "encoder.pos_embedding");
+	return gt_patch_tokens(g, x, token, position);
+}
+
+static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *c,
+    const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train)
+{
+	const struct pass p = { .rng = rng, .dropout = train ? c->dropout : 0 };
+
+	if (check(g, c, in))
+		return NULL;
+	x = drop(g, tokens(g, c, in, x), &p);
+	for (int i = 0; i < c->layers; i++)
+		x = encoder_block(g, c, i, x, &p);
+	gt_graph_scope(g, "encoder.ln");
+	x = gt_layer_layer_norm(g, "encoder.ln", gt_first_position(g, x), eps);
+	return gt_layer_dense(g, "heads.head", x, in->classes, zeros, &zeros);
+}
+
+#define ROW(ID, NAME, SUMMARY, PATCH, LAYERS, HEADS, WIDTH, LR)                                    \
+	const struct gt_arch gt_arch_##ID = {                                                      \
+		.name = NAME,                                                                      \
+		.summary = SUMMARY,                                                                \
+		.keys = "image patch layers heads width hidden classes dropout",                   \
+		.defaults = { .patch = (PATCH),                                                    \
+		    .layers = (LAYERS),                                                            \
+		    .heads = (HEADS),                                                              \
+		    .width = (WIDTH) },                                                            \
+		.wishes = wishes,                                                                  \
+		.logits = logits,                                                                  \
+		.lr_adam = (LR),                                                                   \
+		.lr_sgd = 0.03,                                                                    \
+	}
+
+ROW(vit, "vit", "a small ViT, for images of 32x32 pixels", 4, 6, 4, 128, 1e-3);
+ROW(vit_tiny, "vit-tiny", "ViT-Ti/16, 6M parameters", 16, 12, 3, 192, 1e-3);
+ROW(vit_small, "vit-small", "ViT-S/16, 22M parameters", 16, 12, 6, 384, 5e-4);
+ROW(vit_base, "vit-base", "ViT-B/16, 87M parameters", 16, 12, 12, 768, 3e-4);
+ROW(vit_large, "vit-large", "ViT-L/16, 304M parameters", 16, 24, 16, 1024, 2e-4);
