@@ -1,4 +1,4 @@
-/* elementwise.c - add, bias_add, relu, gelu, fill, copy, accumulate and their gradients. */
+/* elementwise.c - add, bias_add, relu, gelu, swiglu, fill, copy, accumulate and their gradients. */
 #define REAL_BITS 32
 #include "kernels/cpu/elementwise.inc"
 #define REAL_BITS 64
@@ -11,6 +11,8 @@ const struct gt_kernel GT_ISA(gt_cpu_elementwise_kernels)[] = {
 	GT_ROWS(relu_grad),
 	GT_ROWS(gelu),
 	GT_ROWS(gelu_grad),
+	GT_ROWS(swiglu),
+	GT_ROWS(swiglu_grad),
 	GT_ROWS(fill),
 	GT_ROWS(copy),
 	GT_ROWS(accumulate),

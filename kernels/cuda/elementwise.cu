@@ -1,4 +1,4 @@
-/* elementwise.cu - add, bias_add, relu, gelu, fill, copy, accumulate, cast and their gradients. */
+/* elementwise.cu - sums, activations, constants, copies, casts and their gradients. */
 #include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/rows.cuh"
@@ -48,6 +48,23 @@ struct relu_grad_f : gt_map_always {
 	template <class W> __device__ void operator()(W &dx, W dy, W y)
 	{
 		dx = y <= 0 ? 0 : dy;
+	}
+};
+
+struct swiglu_f : gt_map_always {
+	template <class W> __device__ void operator()(W &y, W a, W b)
+	{
+		y = a / (1 + gt_exp(-a)) * b;
+	}
+};
+
+struct swiglu_grad_f : gt_map_always {
+	template <class W> __device__ void operator()(W &da, W &db, W dy, W a, W b)
+	{
+		W s = 1 / (1 + gt_exp(-a)), silu = a * s;
+
+		da = dy * b * (s + silu * (1 - s));
+		db = dy * silu;
 	}
 };
 
@@ -113,6 +130,19 @@ template <class T> static int run_gelu_grad(struct gt_call *call, struct gt_err 
 	if (call->attrs.gelu.kind == GT_GELU_TANH)
 		return binary<T>(call, gt_gelu_grad_f<true>(), err);
 	return binary<T>(call, gt_gelu_grad_f<false>(), err);
+}
+
+template <class T> static int run_swiglu(struct gt_call *call, struct gt_err *err)
+{
+	return binary<T>(call, swiglu_f(), err);
+}
+
+template <class T> static int run_swiglu_grad(struct gt_call *call, struct gt_err *err)
+{
+	return gt_map(call->stream, "swiglu_grad", gt_tensor_elements(&call->out[0]),
+	    swiglu_grad_f(), err, gt_out(gt_out_data<T>(call)), gt_out(gt_out_data<T>(call, 1)),
+	    gt_in(gt_in_data<T>(call, 0)), gt_in(gt_in_data<T>(call, 1)),
+	    gt_in(gt_in_data<T>(call, 2)));
 }
 
 /* ---- bias_add: a bias for each column ---- */
@@ -207,6 +237,8 @@ const struct gt_kernel gt_cuda_elementwise_kernels[] = {
 	GT_ROWS(relu_grad, nullptr, nullptr),
 	GT_ROWS(gelu, nullptr, nullptr),
 	GT_ROWS(gelu_grad, nullptr, nullptr),
+	GT_ROWS(swiglu, nullptr, nullptr),
+	GT_ROWS(swiglu_grad, nullptr, nullptr),
 	GT_ROWS(fill, nullptr, nullptr),
 	GT_ROWS(copy, nullptr, nullptr),
 	GT_ROWS(accumulate, nullptr, nullptr),

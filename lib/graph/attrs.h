@@ -63,6 +63,10 @@ union gt_attrs {
 		bool full; /* a token sees those behind it, too; else it is causal */
 	} attention;
 	struct {
+		int heads, kv_heads; /* of queries; of keys and of values */
+		double theta;
+	} rope;
+	struct {
 		int64_t rows;         /* the table's; gradients */
 		int64_t first, whole; /* a shard: it begins here, of so many; 0, 0: all rows */
 	} embedding;

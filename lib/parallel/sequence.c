@@ -134,6 +134,7 @@ static const struct row_op {
 	{ &gt_op_add, 3 },
 	{ &gt_op_bias_add, 1 },
 	{ &gt_op_layer_norm, 1 },
+	{ &gt_op_rms_norm, 1 },
 	{ &gt_op_relu, 1 },
 	{ &gt_op_gelu, 1 },
 	{ &gt_op_dropout, 1 },

@@ -79,6 +79,24 @@ def add_layer_norm(x, residual, w, b=None, *, eps):
     return [y, x + residual, mean, rstd]
 
 
+def rms_norm(x, w, *, eps):
+    rstd = (x.pow(2).mean(-1, keepdim=True) + eps).rsqrt()
+    return [x * rstd * w, rstd.flatten()]
+
+
+def rope(q, k, v, past=0, *, heads, kv_heads, theta):
+    b, t, c = q.shape
+    half = c // heads // 2
+    angle = (int(past) + torch.arange(t))[:, None] * theta ** (-torch.arange(half, dtype=torch.float64) / half)
+    turn = torch.polar(torch.ones_like(angle), angle)[:, None]
+
+    def turned(x):
+        x1, x2 = x.view(b, t, -1, 2, half).unbind(3)
+        y = torch.complex(x1, x2) * turn
+        return torch.cat([y.real, y.imag], -1).view(x.shape)
+    return [torch.cat([turned(q), turned(k), v], -1)]
+
+
 def batch_norm(x, w, b, mean, var, count, *, eps, momentum, relu):
     y = F.batch_norm(x, mean, var, w, b, True, momentum, eps)  # mean and var move
     count += 1
@@ -254,6 +272,7 @@ OPS = {
     "batch_norm_moments": batch_norm_moments, "batch_norm_combine": batch_norm_combine, "batch_norm_apply": batch_norm_apply,
     "batch_norm_grad_sums": batch_norm_grad_sums, "batch_norm_grad_apply": batch_norm_grad_apply,
     "add": lambda a, b: [a + b], "relu": lambda x: [x.relu()],
+    "rms_norm": rms_norm, "rope": rope, "swiglu": lambda a, b: [F.silu(a) * b],
     "gelu": lambda x, *, erf: [F.gelu(x, approximate="none" if erf else "tanh")],
     "dropout": dropout, "copy": lambda x: [x], "cast": lambda x: [x], "reorder": lambda x: [x], "subsample": subsample,
     "max_pool2d": lambda x, *, kernel, stride, pad: [F.max_pool2d(x, kernel, stride, pad)],
@@ -310,13 +329,13 @@ def check(case):
 
 
 # Of the inputs of these, vectors stay float32 beside data in bfloat16.
-MIXED = ("layer_norm", "add_layer_norm", "batch_norm")
+MIXED = ("layer_norm", "rms_norm", "add_layer_norm", "batch_norm")
 
 
 def theirs_in_bfloat16(case):
     """Outputs of PyTorch's own kernels, or None where it has none for the type, or takes the op apart otherwise than gtrain."""
     name = case["op"]
-    if name not in OPS or name.startswith(("bias_grad", "embedding", "attention", "dropout")):
+    if name not in OPS or name.startswith(("bias_grad", "embedding", "attention", "dropout", "rope")):
         return None
     wide = any(name.startswith(m) for m in MIXED)
     inputs = [x if x is None or not x.is_floating_point() else x.float() if wide and x.dim() == 1 else x.bfloat16() for x in case["in"]]

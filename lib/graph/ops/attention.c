@@ -93,7 +93,8 @@ static void attention_print(const struct gt_node *n, FILE *f)
  * the unit is all that share one; a single product of packed columns has no equal blocks then. */
 static struct gt_cut attention_takes(const struct gt_node *n, struct gt_cut offered)
 {
-	(void)offered;
+	if (n->in[0]->producer && n->in[0]->producer->op == &gt_op_rope)
+		return offered; /* of three products that it has packed */
 	if (n->attrs.attention.kv_heads)
 		return (struct gt_cut){ 0 };
 	return (struct gt_cut){ 3, n->attrs.attention.heads };

@@ -115,6 +115,45 @@ struct gt_value *gt_batch_norm(struct gt_graph *g, struct gt_value *x, struct gt
 struct gt_value *gt_batch_norm_eval(struct gt_graph *g, struct gt_value *x, struct gt_value *weight,
     struct gt_value *bias, struct gt_value *running_mean, struct gt_value *running_var, double eps);
 
+/* ---- rms_norm.c ---- */
+
+/*
+ * rms_norm: over the last dimension C.
+ *   in   x F [..., C];  weight W [C]
+ *   out  y F like x;  rstd W [rows] = 1 / sqrt(mean of x^2 + eps)
+ *   y = x rstd weight
+ * rms_norm_grad:  in dy like x, x, weight, rstd
+ *   out  dx = rstd (dy weight - x rstd^2 mean(dy weight x));  dweight W [C]
+ * Source: Zhang and Sennrich, "Root mean square layer normalization", NeurIPS 2019.
+ */
+struct gt_value *gt_rms_norm(
+    struct gt_graph *g, struct gt_value *x, struct gt_value *weight, double eps);
+
+/* ---- swiglu.c ---- */
+
+/*
+ * swiglu: y = a / (1 + e^-a) * b.     in   a F [...];  b like a     out  y like a
+ * swiglu_grad:  in dy, a, b     out  da, db
+ * Source: Shazeer, "GLU variants improve transformer", arXiv 2002.05202.
+ */
+struct gt_value *gt_swiglu(struct gt_graph *g, struct gt_value *gate, struct gt_value *up);
+
+/* ---- rope.c ---- */
+
+/*
+ * rope: rotary positions of queries and keys, packed as attention takes them.
+ *   in   q F [B, T, heads D];  k, v F [B, T, kv_heads D], D even;  past I32 [], optional (0)
+ *   out  qkv F [B, T, (heads + 2 kv_heads) D]: q and k rotated, and v
+ *   Of a head's columns, j < D / 2 and j + D / 2 are a pair (x1, x2), which becomes
+ *   (x1 cos a - x2 sin a, x2 cos a + x1 sin a) with a = (past + t) theta^(-2 j / D).
+ * Frequencies, angles and their functions are float32 whatever 16 bits the data has, as in Hugging
+ * Face's LlamaRotaryEmbedding, whose halves these are; in float64 for float64.
+ * rope_grad:  in dqkv     out  dq, dk, dv: rotated back
+ * Source: Su et al., "RoFormer", arXiv 2104.09864.
+ */
+struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value *k,
+    struct gt_value *v, struct gt_value *past, int heads, int kv_heads, double theta);
+
 /* ---- norm_sync.c ---- */
 
 /*
@@ -372,6 +411,8 @@ extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_con
     gt_op_embedding_grad, gt_op_position_grad, gt_op_attention, gt_op_attention_grad,
     gt_op_attention_cached, gt_op_last_position, gt_op_cross_entropy, gt_op_cross_entropy_grad,
     gt_op_classify_stats, gt_op_bias_add, gt_op_linear_cross_entropy;
+extern const struct gt_op gt_op_rms_norm, gt_op_rms_norm_grad, gt_op_swiglu, gt_op_swiglu_grad,
+    gt_op_rope, gt_op_rope_grad;
 extern const struct gt_op gt_op_patch_tokens, gt_op_patch_tokens_grad, gt_op_first_position,
     gt_op_first_position_grad;
 extern const struct gt_op gt_op_matmul_gelu, gt_op_matmul_gelu_grad, gt_op_weight_grad;

@@ -1,0 +1,153 @@
+/* rope.c - rotary positions of queries and keys, which it packs for attention. */
+#include "lib/graph/ops/infer.h"
+#include "lib/graph/ops/ops.h"
+#include "lib/graph/shard.h"
+
+/* Columns of a head; 0 with the error set where heads do not fit. */
+static int64_t head_size(const struct gt_node *n, int64_t columns, struct gt_err *err)
+{
+	int64_t heads = n->attrs.rope.heads, size;
+
+	size = heads < 1 || columns % heads ? 0 : columns / heads;
+	if (!size || size % 2)
+		gt_err_set(err, GT_EINVAL,
+		    "a width of %lld does not divide into %lld heads of an even size",
+		    (long long)columns, (long long)heads);
+	return size % 2 ? 0 : size;
+}
+
+static int rope_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *q = n->in[0], *k = n->in[1];
+	int64_t size, kv_heads = n->attrs.rope.kv_heads;
+
+	if (gt_infer_float(q, "the queries", 3, err) || gt_infer_float(k, "the keys", 3, err) ||
+	    gt_infer_same(k, n->in[2], "the values", err) || gt_infer_past(n->in[3], err))
+		return err->code;
+	size = head_size(n, q->shape[2], err);
+	if (!size)
+		return err->code;
+	if (!(n->attrs.rope.theta > 0))
+		return gt_err_set(err, GT_EINVAL, "a theta of %g", n->attrs.rope.theta);
+	if (k->dtype != q->dtype || k->shape[0] != q->shape[0] || k->shape[1] != q->shape[1] ||
+	    kv_heads < 1 || k->shape[2] != kv_heads * size)
+		return gt_err_set(err, GT_EINVAL,
+		    "keys %s are not %lld heads of %lld columns beside queries %s",
+		    gt_shape_text(k).s, (long long)kv_heads, (long long)size, gt_shape_text(q).s);
+	gt_infer_like(n->out[0], q);
+	n->out[0]->shape[2] += 2 * k->shape[2];
+	return 0;
+}
+
+static void rope_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	struct gt_node *grad;
+
+	if (n->in[3]) {
+		gt_graph_fail(
+		    g, GT_ENOTSUP, "rope: no gradient of positions behind those of earlier tokens");
+		return;
+	}
+	grad = gt_emit(g, &gt_op_rope_grad, &n->attrs, 1, d_out);
+	for (int i = 0; grad && i < 3; i++)
+		d_in[i] = wanted[i] ? grad->out[i] : NULL;
+}
+
+static void rope_print(const struct gt_node *n, FILE *f)
+{
+	fprintf(f, " heads=%d kv_heads=%d theta=%g", n->attrs.rope.heads, n->attrs.rope.kv_heads,
+	    n->attrs.rope.theta);
+}
+
+/* Products and sums of queries and keys; values are copied. */
+static double rope_flops(const struct gt_node *n)
+{
+	return 3.0 * (double)(gt_value_elements(n->in[0]) + gt_value_elements(n->in[1]));
+}
+
+/* The heads that share keys and values stay together: they are a unit. */
+static struct gt_cut rope_takes(const struct gt_node *n, struct gt_cut offered)
+{
+	(void)offered;
+	return (struct gt_cut){ 1, n->attrs.rope.kv_heads };
+}
+
+static int rope_shard(struct gt_shard_pass *s, struct gt_node *n)
+{
+	struct gt_cut cut = gt_shard_cut(s, n->in[0]);
+	int64_t first;
+	int group, count;
+
+	for (int k = 1; k < 3; k++)
+		if (gt_shard_cut(s, n->in[k]).units != cut.units)
+			return gt_err_set(s->err, GT_ENOTSUP,
+			    "%s: tensor parallelism cannot shard one input of 'rope' alone",
+			    n->scope);
+	if (!cut.units)
+		return 0;
+	group = n->attrs.rope.heads / n->attrs.rope.kv_heads;
+	count = (int)gt_shard_units(s, cut, &first);
+	n->attrs.rope.heads = group * count;
+	n->attrs.rope.kv_heads = count;
+	gt_shard_set(s, n->out[0], (struct gt_cut){ 3, cut.units });
+	return gt_shard_infer(s, n);
+}
+
+static const struct gt_shard_rule rope_rule = { rope_shard, rope_takes };
+
+const struct gt_op gt_op_rope = {
+	.name = "rope",
+	.min_inputs = 3,
+	.max_inputs = 4,
+	.outputs = 1,
+	.infer = rope_infer,
+	.print = rope_print,
+	.grad = rope_grad,
+	.flops = rope_flops,
+	.shard = &rope_rule,
+};
+
+struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value *k,
+    struct gt_value *v, struct gt_value *past, int heads, int kv_heads, double theta)
+{
+	union gt_attrs attrs = { 0 };
+
+	attrs.rope.heads = heads;
+	attrs.rope.kv_heads = kv_heads;
+	attrs.rope.theta = theta;
+	return gt_emit1(g, &gt_op_rope, &attrs, 4, (struct gt_value *[]){ q, k, v, past });
+}
+
+static int rope_grad_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *d = n->in[0];
+	int64_t heads = n->attrs.rope.heads, kv_heads = n->attrs.rope.kv_heads, size;
+
+	if (gt_infer_float(d, "the gradient", 3, err))
+		return err->code;
+	if (heads < 1 || kv_heads < 1 || d->shape[2] % (heads + 2 * kv_heads))
+		return gt_err_set(err, GT_EINVAL, "the gradient %s is not that of %lld heads",
+		    gt_shape_text(d).s, (long long)heads);
+	size = d->shape[2] / (heads + 2 * kv_heads);
+	for (int i = 0; i < 3; i++) {
+		gt_infer_like(n->out[i], d);
+		n->out[i]->shape[2] = size * (i ? kv_heads : heads);
+	}
+	return 0;
+}
+
+static double rope_grad_flops(const struct gt_node *n)
+{
+	return 3.0 * (double)(gt_value_elements(n->out[0]) + gt_value_elements(n->out[1]));
+}
+
+const struct gt_op gt_op_rope_grad = {
+	.name = "rope_grad",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 3,
+	.infer = rope_grad_infer,
+	.print = rope_print,
+	.flops = rope_grad_flops,
+};
