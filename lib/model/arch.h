@@ -13,7 +13,11 @@ struct gt_arch_config {
 	int depth;                                  /* ResNets: 18, 20, ... */
 	int image, classes; /* the height and width of images, outputs; 0: those of the data */
 	int layers, heads, width, block, vocab; /* transformers */
-	int patch, hidden; /* ViTs: height and width of a patch; of an MLP, 0: four times width */
+	int patch;                              /* ViTs: height and width of a patch */
+	int hidden;   /* ViTs, LLaMAs: width within an MLP; 0: what follows from width */
+	int kv_heads; /* LLaMAs: heads of keys and values */
+	double theta, eps;
+	bool tied; /* the head is the embedding */
 	double dropout;
 	bool bias;
 	enum gt_gelu gelu;
@@ -33,7 +37,8 @@ struct gt_arch {
 	 * models: NULL. */
 	struct gt_value *(*next)(struct gt_graph *g, const struct gt_arch_config *c,
 	    const struct gt_model_input *in, struct gt_value *x, struct gt_value *past);
-	const struct gt_model_alias *aliases; /* may be NULL */
+	const struct gt_model_alias *aliases;      /* may be NULL */
+	const struct gt_model_alias *tied_aliases; /* with `tied`; may be NULL */
 	double lr_adam, lr_sgd;
 };
 
@@ -44,7 +49,8 @@ extern const struct gt_arch gt_arch_mlp, gt_arch_lenet, gt_arch_resnet20, gt_arc
     gt_arch_resnet44, gt_arch_resnet56, gt_arch_resnet110, gt_arch_resnet18, gt_arch_resnet34,
     gt_arch_resnet50, gt_arch_resnet101, gt_arch_resnet152, gt_arch_gpt, gt_arch_gpt2,
     gt_arch_gpt2_medium, gt_arch_gpt2_large, gt_arch_gpt2_xl, gt_arch_vit, gt_arch_vit_tiny,
-    gt_arch_vit_small, gt_arch_vit_base, gt_arch_vit_large;
+    gt_arch_vit_small, gt_arch_vit_base, gt_arch_vit_large, gt_arch_llama, gt_arch_tinyllama,
+    gt_arch_llama2_7b, gt_arch_llama3_8b;
 
 /* ---- tune.c ---- */
 

@@ -32,6 +32,10 @@ const struct gt_arch *const gt_archs[] = {
 	&gt_arch_vit_small,
 	&gt_arch_vit_base,
 	&gt_arch_vit_large,
+	&gt_arch_llama,
+	&gt_arch_tinyllama,
+	&gt_arch_llama2_7b,
+	&gt_arch_llama3_8b,
 	NULL,
 };
 
@@ -43,7 +47,7 @@ struct gt_model {
 
 /* ---- NAME[:key=value,...] ---- */
 
-enum key_type { KEY_INT, KEY_PROBABILITY, KEY_YES_NO, KEY_GELU };
+enum key_type { KEY_INT, KEY_POSITIVE, KEY_PROBABILITY, KEY_YES_NO, KEY_GELU };
 
 #define AT(field) offsetof(struct gt_arch_config, field)
 
@@ -57,6 +61,10 @@ static const struct {
 	{ "layers", KEY_INT, AT(layers), "transformer blocks" },
 	{ "heads", KEY_INT, AT(heads), "attention heads of a block; they divide the width" },
 	{ "width", KEY_INT, AT(width), "features of a token between the blocks" },
+	{ "kv_heads", KEY_INT, AT(kv_heads), "heads of keys and values, each shared by as many query heads" },
+	{ "theta", KEY_POSITIVE, AT(theta), "base of the angles of rotary positions" },
+	{ "eps", KEY_POSITIVE, AT(eps), "added to the mean square in norms" },
+	{ "tied", KEY_YES_NO, AT(tied), "whether the last layer is the token embedding" },
 	{ "patch", KEY_INT, AT(patch), "height and width of a patch, which divides the image's" },
 	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block" },
 	{ "block", KEY_INT, AT(block), "tokens that the model sees at once, and trains on" },
@@ -72,9 +80,11 @@ static const struct {
 #undef AT
 
 /* In the order of enum key_type. */
-static const char *const forms[] = { "N", "P", "yes|no", "erf|tanh" };
+static const char *const forms[] = { "N", "X", "P", "yes|no", "erf|tanh" };
 
 enum { KEYS = sizeof(keys) / sizeof(keys[0]), LARGEST = 1 << 24, MOST_LAYERS = 1000 };
+
+static const double MOST_REAL = 1e12; /* of a base of rotary positions */
 
 static bool word_in(const char *list, const char *word)
 {
@@ -105,6 +115,12 @@ static bool parse_value(enum key_type type, const char *text, void *out)
 	switch (type) {
 	case KEY_INT:
 		return parse_int(text, out);
+	case KEY_POSITIVE:
+		p = strtod(text, &end);
+		if (end == text || *end || !(p > 0 && p <= MOST_REAL))
+			return false;
+		*(double *)out = p;
+		return true;
 	case KEY_PROBABILITY:
 		p = strtod(text, &end);
 		if (end == text || *end || !(p >= 0 && p < 1))
@@ -127,6 +143,7 @@ static void print_value(enum key_type type, const void *value, char text[GT_MODE
 	case KEY_INT:
 		snprintf(text, GT_MODEL_VALUE, "%d", *(const int *)value);
 		break;
+	case KEY_POSITIVE:
 	case KEY_PROBABILITY:
 		snprintf(text, GT_MODEL_VALUE, "%.15g", *(const double *)value);
 		break;
@@ -353,6 +370,8 @@ const struct gt_model_alias *gt_model_aliases(const struct gt_model *m)
 {
 	static const struct gt_model_alias none[] = { { NULL, NULL, false } };
 
+	if (m->config.tied && m->arch->tied_aliases)
+		return m->arch->tied_aliases;
 	return m->arch->aliases ? m->arch->aliases : none;
 }
 

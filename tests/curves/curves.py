@@ -27,10 +27,11 @@ MODELS = {
     "resnet20": ("resnet20", IMAGES, ["--optimizer", "sgd", "--lr", "5e-6", "--weight-decay", "0"]),
     "gpt": ("gpt:layers=2,heads=4,width=32,block=16,dropout=0.1", TEXT, ADAMW),
     "vit": ("vit:image=8,patch=2,layers=2,heads=4,width=32,classes=10,dropout=0.1", "random:,samples=60", ADAMW),
+    "llama": ("llama:layers=2,heads=4,kv_heads=4,width=32,block=16", TEXT, ADAMW),
     # Neither 5 heads nor 43 tokens divide: ranks have unequal parts.
     "gpt2": ("gpt2:layers=2,heads=5,width=40,block=16,vocab=43,dropout=0.1", TEXT, ADAMW),
 }
-ALL, LAYERED, LINEAR = ("mlp", "lenet", "resnet20", "gpt", "vit"), ("mlp", "lenet", "gpt", "vit"), ("mlp", "gpt", "gpt2")
+ALL, LAYERED, LINEAR = ("mlp", "lenet", "resnet20", "gpt", "vit", "llama"), ("mlp", "lenet", "gpt", "vit", "llama"), ("mlp", "gpt", "gpt2", "llama")
 
 # name      ranks    what runs
 # options   sharing  ranks at a time that see the same samples: those of a pipeline, or of a layer

@@ -224,6 +224,71 @@ class GPT(nn.Module):
         return t["ln_f"](x) @ t["wte"].weight.t()
 
 
+class RMSNorm(nn.Module):
+    def __init__(self, width, eps):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width))
+        self.eps = eps
+
+    def forward(self, x):
+        return self.weight * (x * (x.pow(2).mean(-1, keepdim=True) + self.eps).rsqrt())
+
+
+def bare(cin, cout):
+    return Linear(cin, cout, bias=False)
+
+
+class LlamaLayer(nn.Module):
+    """With the names of Hugging Face's LlamaDecoderLayer."""
+
+    def __init__(self, heads, kv_heads, width, hidden, theta, eps):
+        super().__init__()
+        self.size = width // heads
+        shared = self.size * kv_heads
+        self.input_layernorm = RMSNorm(width, eps)
+        self.self_attn = nn.ModuleDict({"q_proj": bare(width, width), "k_proj": bare(width, shared),
+                                        "v_proj": bare(width, shared), "o_proj": bare(width, width)})
+        self.post_attention_layernorm = RMSNorm(width, eps)
+        self.mlp = nn.ModuleDict({"gate_proj": bare(width, hidden), "up_proj": bare(width, hidden), "down_proj": bare(hidden, width)})
+        self.group, self.theta = heads // kv_heads, theta
+
+    def turned(self, x):
+        """x [B, heads, T, size]: columns j and j + size / 2 are a pair."""
+        frequency = 1 / self.theta ** (torch.arange(0, self.size, 2).float() / self.size)
+        angle = torch.outer(torch.arange(x.shape[2]).float(), frequency).repeat(1, 2)
+        a, b = x.chunk(2, -1)
+        return x * angle.cos() + torch.cat([-b, a], -1) * angle.sin()
+
+    def attention(self, x):
+        b, t, c = x.shape
+        q, k, v = (self.self_attn[f"{n}_proj"](x).view(b, t, -1, self.size).transpose(1, 2) for n in "qkv")
+        q, k, v = self.turned(q), self.turned(k).repeat_interleave(self.group, 1), v.repeat_interleave(self.group, 1)
+        score = (q @ k.transpose(2, 3) / self.size ** 0.5).masked_fill(torch.ones(t, t).triu(1).bool(), float("-inf"))
+        return self.self_attn["o_proj"]((score.softmax(3) @ v).transpose(1, 2).reshape(b, t, c))
+
+    def forward(self, x):
+        x = x + self.attention(self.input_layernorm(x))
+        y = self.post_attention_layernorm(x)
+        return x + self.mlp["down_proj"](F.silu(self.mlp["gate_proj"](y)) * self.mlp["up_proj"](y))
+
+
+class Llama(nn.Module):
+    def __init__(self, layers, heads, kv_heads, width, hidden, vocab, theta=10000.0, eps=1e-5, tied=False):
+        super().__init__()
+        self.model = nn.ModuleDict({
+            "embed_tokens": nn.Embedding(vocab, width),
+            "layers": nn.ModuleList([LlamaLayer(heads, kv_heads, width, hidden, theta, eps) for _ in range(layers)]),
+            "norm": RMSNorm(width, eps)})
+        self.lm_head = None if tied else bare(width, vocab)
+
+    def forward(self, ids):
+        x = self.model["embed_tokens"](ids)
+        for layer in self.model["layers"]:
+            x = layer(x)
+        x = self.model["norm"](x)
+        return x @ self.model["embed_tokens"].weight.t() if self.lm_head is None else self.lm_head(x)
+
+
 class EncoderBlock(nn.Module):
     """Of a ViT, with torchvision's names."""
 
@@ -358,6 +423,9 @@ MODELS = [
     (f"gpt:{TINY_SPEC},gelu=erf", lambda: GPT(vocab=61, gelu="none", **TINY), 4, 0.02, 1e-3),
     (f"gpt:{TINY_SPEC},bias=no", lambda: GPT(vocab=61, bias=False, **TINY), 4, 0.02, 1e-3),
     (f"gpt2:{TINY_SPEC},vocab=97", lambda: GPT(vocab=97, **TINY), 4, 0.02, 1e-3),
+    ("llama:layers=2,heads=4,kv_heads=2,width=32,hidden=48,block=16", lambda: Llama(2, 4, 2, 32, 48, 61), 4, 0.02, 1e-3),
+    ("llama:layers=1,heads=3,kv_heads=3,width=48,hidden=40,block=16,vocab=97,theta=500,eps=1e-6,tied=yes",
+     lambda: Llama(1, 3, 3, 48, 40, 97, 500.0, 1e-6, True), 4, 0.02, 1e-3),
     ("vit:image=16,patch=4,layers=2,heads=2,width=32,classes=10", lambda: vit(16, 4, 2, 2, 32, 10), 8, 0.004, 1e-3),
     ("vit:image=12,patch=3,layers=1,heads=3,width=24,hidden=40,classes=10", lambda: vit(12, 3, 1, 3, 24, 10, 40), 8, 0.004, 1e-3),
     images(18, 4, 1e-5, 6),

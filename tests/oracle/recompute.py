@@ -36,6 +36,7 @@ SAME = [
     (3, f"{GPT} --nproc 2 --parallel zero3 --accumulate 2"),
     (4, f"{VIT} --accumulate 2 --threads 2"),
     (4, f"{VIT} --nproc 2 --tensor-parallel 2"),
+    (3, "--model llama:layers=3,block=16,vocab=20 --data random --batch 8 --nproc 2 --parallel zero3"),
     (9, f"{RESNET} --nproc 3 --parallel dp"),
     (2, "--model lenet --data random,samples=6 --batch 1 --nproc 4 --parallel dp"),  # a short batch, of which 2 ranks have none
     (9, f"{RESNET} --nproc 4 --sync-bn"),

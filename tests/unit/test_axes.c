@@ -15,9 +15,10 @@ enum { MOST = 8, SAMPLES = 8, STEPS = 2 };
 enum { GRADIENTS = 0, WEIGHTS = 1, STATES = 2 };
 
 /* Parameters that two stages use, shards of unequal size, layers without a partner. */
-#define GPT "gpt:layers=2,heads=3,width=24,block=8,vocab=53"
-#define VIT "vit:image=8,patch=4,layers=2,heads=3,width=24,classes=5"
-#define MLP "mlp:20,33,10,14,9"
+#define GPT   "gpt:layers=2,heads=3,width=24,block=8,vocab=53"
+#define LLAMA "llama:layers=2,heads=4,kv_heads=2,width=32,block=8,vocab=51"
+#define VIT   "vit:image=8,patch=4,layers=2,heads=3,width=24,classes=5"
+#define MLP   "mlp:20,33,10,14,9"
 
 static const struct grid {
 	const char *spec;
@@ -34,6 +35,11 @@ static const struct grid {
 	{ GPT, 2, 2, 2, GT_PARALLEL_DDP, 2, GT_PIPELINE_1F1B, 2, true, false },
 	{ GPT, 2, 1, 4, GT_PARALLEL_DDP, 4, GT_PIPELINE_1F1B, 1, false, false },
 	{ GPT, 3, 1, 2, GT_PARALLEL_DDP, 1, GT_PIPELINE_GPIPE, 1, false, false },
+	{ LLAMA, 2, 1, 2, GT_PARALLEL_DDP, 2, GT_PIPELINE_1F1B, 1, false, true },
+	{ LLAMA, 2, 2, 1, GT_PARALLEL_ZERO3, 0, 0, 2, false, false },
+	{ LLAMA, 2, 2, 1, GT_PARALLEL_DDP, 0, 0, 1, false, true },
+	{ LLAMA ",tied=yes", 1, 2, 2, GT_PARALLEL_ZERO1, 2, GT_PIPELINE_GPIPE, 1, false, false },
+	{ LLAMA ",tied=yes", 2, 1, 1, GT_PARALLEL_DDP, 0, 0, 1, false, true },
 	{ VIT, 2, 1, 2, GT_PARALLEL_DDP, 2, GT_PIPELINE_GPIPE, 1, false, false },
 	{ VIT, 3, 2, 1, GT_PARALLEL_ZERO3, 0, 0, 2, true, false },
 	{ VIT, 1, 2, 2, GT_PARALLEL_ZERO1, 2, GT_PIPELINE_1F1B, 1, true, false },

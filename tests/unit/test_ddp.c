@@ -17,6 +17,7 @@ enum { RANKS = 3, SAMPLES = 12 };
 
 static const char *const specs[] = { "mlp:20,32,10", "lenet",
 	"gpt:layers=2,heads=2,width=32,block=8,vocab=50",
+	"llama:layers=2,heads=4,kv_heads=2,width=32,block=8,vocab=51",
 	"vit:image=8,patch=4,layers=2,heads=3,width=24,classes=5" };
 
 static struct model_rank told(const char *spec, int64_t bucket_bytes)

@@ -25,6 +25,8 @@ static const char *const models[] = {
 	"gpt:layers=2,heads=2,width=32,block=16,vocab=29",
 	"gpt:layers=1,heads=3,width=33,block=9,vocab=67,bias=no,gelu=erf",
 	"gpt2:layers=3,heads=4,width=64,block=24,vocab=50",
+	"llama:layers=2,heads=6,kv_heads=2,width=48,block=16,vocab=29",
+	"llama:layers=1,heads=2,kv_heads=2,width=32,block=9,vocab=31,tied=yes,theta=500",
 };
 
 /* ---- a model with weights that make a difference ---- */

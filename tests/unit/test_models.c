@@ -85,6 +85,10 @@ static void test_sizes(void **state)
 		{ "gpt2-medium", 354823168, 2 + 24 * 12 + 2 },
 		{ "gpt2-large", 774030080, 2 + 36 * 12 + 2 },
 		{ "gpt2-xl", 1557611200, 2 + 48 * 12 + 2 },
+		{ "tinyllama", 1100048384, 22 * 9 + 3 },
+		{ "llama2-7b", 6738415616, 32 * 9 + 3 },
+		{ "llama3-8b", 8030261248, 32 * 9 + 3 },
+		{ "tinyllama:tied=yes", 1100048384 - 32000 * 2048, 22 * 9 + 2 },
 		{ "vit-tiny", 5717416, 4 + 12 * 12 + 4 },
 		{ "vit-small", 22050664, 4 + 12 * 12 + 4 },
 		{ "vit-base", 86567656, 4 + 12 * 12 + 4 },
@@ -117,64 +121,67 @@ struct named {
 	bool decay, hidden;
 };
 
+static const struct named names[] = {
+	{ "mlp:20,30,10", "0.weight", GT_PARAMETER, 2, { 30, 20 }, true, true },
+	{ "mlp:20,30,10", "2.bias", GT_PARAMETER, 1, { 10 }, true, false },
+	{ "lenet", "conv1.weight", GT_PARAMETER, 4, { 6, 1, 5, 5 }, true, true },
+	{ "lenet", "fc1.weight", GT_PARAMETER, 2, { 120, 400 }, true, true },
+	{ "lenet", "fc3.weight", GT_PARAMETER, 2, { 10, 84 }, true, false },
+	{ "mlp:20,30,10", "2.weight", GT_PARAMETER, 2, { 10, 30 }, true, false },
+	{ "resnet20", "conv1.weight", GT_PARAMETER, 4, { 16, 3, 3, 3 }, true, true },
+	{ "resnet20", "layer2.0.conv1.weight", GT_PARAMETER, 4, { 32, 16, 3, 3 }, true, true },
+	{ "resnet20", "layer3.2.bn2.running_var", GT_BUFFER, 1, { 64 }, false, false },
+	{ "resnet20", "bn1.num_batches_tracked", GT_BUFFER, 0, { 0 }, false, false },
+	{ "resnet20", "linear.weight", GT_PARAMETER, 2, { 10, 64 }, true, false },
+	{ "resnet18", "conv1.weight", GT_PARAMETER, 4, { 64, 3, 7, 7 }, true, true },
+	{ "resnet18", "layer2.0.conv1.weight", GT_PARAMETER, 4, { 128, 64, 3, 3 }, true, true },
+	{ "resnet34", "layer3.5.bn2.running_mean", GT_BUFFER, 1, { 256 }, false, false },
+	{ "resnet50", "layer1.0.conv1.weight", GT_PARAMETER, 4, { 64, 64, 1, 1 }, true, true },
+	{ "resnet50", "layer1.0.downsample.0.weight", GT_PARAMETER, 4, { 256, 64, 1, 1 }, true,
+	    true },
+	{ "resnet101", "layer3.22.conv3.weight", GT_PARAMETER, 4, { 1024, 256, 1, 1 }, true, true },
+	{ "resnet152", "layer4.0.downsample.1.running_var", GT_BUFFER, 1, { 2048 }, false, false },
+	{ "resnet50", "fc.weight", GT_PARAMETER, 2, { 1000, 2048 }, true, false },
+	{ "gpt2", "transformer.wte.weight", GT_PARAMETER, 2, { 50257, 768 }, true, false },
+	{ "gpt2", "transformer.wpe.weight", GT_PARAMETER, 2, { 1024, 768 }, true, false },
+	{ "gpt2", "transformer.h.11.attn.c_attn.weight", GT_PARAMETER, 2, { 768, 2304 }, true,
+	    true },
+	{ "gpt2", "transformer.h.0.attn.c_attn.bias", GT_PARAMETER, 1, { 2304 }, false, false },
+	{ "gpt2", "transformer.h.0.ln_1.weight", GT_PARAMETER, 1, { 768 }, false, false },
+	{ "gpt2", "transformer.h.3.mlp.c_proj.weight", GT_PARAMETER, 2, { 3072, 768 }, true, true },
+	{ "gpt2", "transformer.ln_f.bias", GT_PARAMETER, 1, { 768 }, false, false },
+	{ "tinyllama", "model.embed_tokens.weight", GT_PARAMETER, 2, { 32000, 2048 }, true, false },
+	{ "tinyllama", "model.layers.21.self_attn.q_proj.weight", GT_PARAMETER, 2, { 2048, 2048 },
+	    true, true },
+	{ "tinyllama", "model.layers.0.self_attn.k_proj.weight", GT_PARAMETER, 2, { 256, 2048 },
+	    true, true },
+	{ "tinyllama", "model.layers.0.input_layernorm.weight", GT_PARAMETER, 1, { 2048 }, false,
+	    false },
+	{ "tinyllama", "model.layers.3.mlp.down_proj.weight", GT_PARAMETER, 2, { 2048, 5632 }, true,
+	    true },
+	{ "tinyllama", "model.norm.weight", GT_PARAMETER, 1, { 2048 }, false, false },
+	{ "tinyllama", "lm_head.weight", GT_PARAMETER, 2, { 32000, 2048 }, true, false },
+	{ "vit-base", "class_token", GT_PARAMETER, 3, { 1, 1, 768 }, false, false },
+	{ "vit-base", "conv_proj.weight", GT_PARAMETER, 4, { 768, 3, 16, 16 }, true, true },
+	{ "vit-base", "encoder.pos_embedding", GT_PARAMETER, 3, { 1, 197, 768 }, false, false },
+	{ "vit-base", "encoder.layers.encoder_layer_11.ln_1.weight", GT_PARAMETER, 1, { 768 },
+	    false, false },
+	{ "vit-base", "encoder.layers.encoder_layer_0.self_attention.in_proj_weight", GT_PARAMETER,
+	    2, { 2304, 768 }, true, true },
+	{ "vit-base", "encoder.layers.encoder_layer_0.self_attention.in_proj_bias", GT_PARAMETER, 1,
+	    { 2304 }, false, false },
+	{ "vit-base", "encoder.layers.encoder_layer_3.self_attention.out_proj.weight", GT_PARAMETER,
+	    2, { 768, 768 }, true, true },
+	{ "vit-base:hidden=99", "encoder.layers.encoder_layer_0.mlp.0.weight", GT_PARAMETER, 2,
+	    { 99, 768 }, true, true },
+	{ "vit-base", "encoder.layers.encoder_layer_0.mlp.3.bias", GT_PARAMETER, 1, { 768 }, false,
+	    false },
+	{ "vit-base", "encoder.ln.bias", GT_PARAMETER, 1, { 768 }, false, false },
+	{ "vit:classes=7", "heads.head.weight", GT_PARAMETER, 2, { 7, 128 }, true, false },
+};
+
 static void test_names(void **state)
 {
-	static const struct named names[] = {
-		{ "mlp:20,30,10", "0.weight", GT_PARAMETER, 2, { 30, 20 }, true, true },
-		{ "mlp:20,30,10", "2.bias", GT_PARAMETER, 1, { 10 }, true, false },
-		{ "lenet", "conv1.weight", GT_PARAMETER, 4, { 6, 1, 5, 5 }, true, true },
-		{ "lenet", "fc1.weight", GT_PARAMETER, 2, { 120, 400 }, true, true },
-		{ "lenet", "fc3.weight", GT_PARAMETER, 2, { 10, 84 }, true, false },
-		{ "mlp:20,30,10", "2.weight", GT_PARAMETER, 2, { 10, 30 }, true, false },
-		{ "resnet20", "conv1.weight", GT_PARAMETER, 4, { 16, 3, 3, 3 }, true, true },
-		{ "resnet20", "layer2.0.conv1.weight", GT_PARAMETER, 4, { 32, 16, 3, 3 }, true,
-		    true },
-		{ "resnet20", "layer3.2.bn2.running_var", GT_BUFFER, 1, { 64 }, false, false },
-		{ "resnet20", "bn1.num_batches_tracked", GT_BUFFER, 0, { 0 }, false, false },
-		{ "resnet20", "linear.weight", GT_PARAMETER, 2, { 10, 64 }, true, false },
-		{ "resnet18", "conv1.weight", GT_PARAMETER, 4, { 64, 3, 7, 7 }, true, true },
-		{ "resnet18", "layer2.0.conv1.weight", GT_PARAMETER, 4, { 128, 64, 3, 3 }, true,
-		    true },
-		{ "resnet34", "layer3.5.bn2.running_mean", GT_BUFFER, 1, { 256 }, false, false },
-		{ "resnet50", "layer1.0.conv1.weight", GT_PARAMETER, 4, { 64, 64, 1, 1 }, true,
-		    true },
-		{ "resnet50", "layer1.0.downsample.0.weight", GT_PARAMETER, 4, { 256, 64, 1, 1 },
-		    true, true },
-		{ "resnet101", "layer3.22.conv3.weight", GT_PARAMETER, 4, { 1024, 256, 1, 1 }, true,
-		    true },
-		{ "resnet152", "layer4.0.downsample.1.running_var", GT_BUFFER, 1, { 2048 }, false,
-		    false },
-		{ "resnet50", "fc.weight", GT_PARAMETER, 2, { 1000, 2048 }, true, false },
-		{ "gpt2", "transformer.wte.weight", GT_PARAMETER, 2, { 50257, 768 }, true, false },
-		{ "gpt2", "transformer.wpe.weight", GT_PARAMETER, 2, { 1024, 768 }, true, false },
-		{ "gpt2", "transformer.h.11.attn.c_attn.weight", GT_PARAMETER, 2, { 768, 2304 },
-		    true, true },
-		{ "gpt2", "transformer.h.0.attn.c_attn.bias", GT_PARAMETER, 1, { 2304 }, false,
-		    false },
-		{ "gpt2", "transformer.h.0.ln_1.weight", GT_PARAMETER, 1, { 768 }, false, false },
-		{ "gpt2", "transformer.h.3.mlp.c_proj.weight", GT_PARAMETER, 2, { 3072, 768 }, true,
-		    true },
-		{ "gpt2", "transformer.ln_f.bias", GT_PARAMETER, 1, { 768 }, false, false },
-		{ "vit-base", "class_token", GT_PARAMETER, 3, { 1, 1, 768 }, false, false },
-		{ "vit-base", "conv_proj.weight", GT_PARAMETER, 4, { 768, 3, 16, 16 }, true, true },
-		{ "vit-base", "encoder.pos_embedding", GT_PARAMETER, 3, { 1, 197, 768 }, false,
-		    false },
-		{ "vit-base", "encoder.layers.encoder_layer_11.ln_1.weight", GT_PARAMETER, 1,
-		    { 768 }, false, false },
-		{ "vit-base", "encoder.layers.encoder_layer_0.self_attention.in_proj_weight",
-		    GT_PARAMETER, 2, { 2304, 768 }, true, true },
-		{ "vit-base", "encoder.layers.encoder_layer_0.self_attention.in_proj_bias",
-		    GT_PARAMETER, 1, { 2304 }, false, false },
-		{ "vit-base", "encoder.layers.encoder_layer_3.self_attention.out_proj.weight",
-		    GT_PARAMETER, 2, { 768, 768 }, true, true },
-		{ "vit-base:hidden=99", "encoder.layers.encoder_layer_0.mlp.0.weight", GT_PARAMETER,
-		    2, { 99, 768 }, true, true },
-		{ "vit-base", "encoder.layers.encoder_layer_0.mlp.3.bias", GT_PARAMETER, 1, { 768 },
-		    false, false },
-		{ "vit-base", "encoder.ln.bias", GT_PARAMETER, 1, { 768 }, false, false },
-		{ "vit:classes=7", "heads.head.weight", GT_PARAMETER, 2, { 7, 128 }, true, false },
-	};
-
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const struct named *n = &names[i];
@@ -198,7 +205,7 @@ static void test_names(void **state)
 static void test_purposes_agree(void **state)
 {
 	static const char *const specs[] = { "mlp:4,3", "lenet", "resnet20", "resnet50:image=32",
-		"vit:dropout=0.1", "gpt:dropout=0.2" };
+		"vit:dropout=0.1", "llama", "gpt:dropout=0.2" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
@@ -268,8 +275,18 @@ static struct gt_store *initialised(const char *spec, uint64_t seed)
 	return s;
 }
 
-/* Uniform in +-1/sqrt(fan-in) has deviation 1/sqrt(3 fan-in); kaiming_normal_ sqrt(2 / fan-in);
- * GPT-2's are 0.02. */
+static void expect_initial(const char *spec, const struct moments *want, size_t count)
+{
+	struct gt_store *s = initialised(spec, 5);
+
+	for (size_t i = 0; i < count; i++)
+		expect_moments(s, &want[i]);
+	gt_store_free(s);
+}
+
+#define EXPECT_INITIAL(spec, want) expect_initial(spec, want, sizeof(want) / sizeof((want)[0]))
+
+/* Uniform in +-1/sqrt(fan-in) has deviation 1/sqrt(3 fan-in); kaiming_normal_ sqrt(2 / fan-in). */
 static void test_initial_values(void **state)
 {
 	const struct moments lenet[] = {
@@ -296,6 +313,16 @@ static void test_initial_values(void **state)
 		{ "fc.weight", 0, 1 / sqrt(3.0 * 512) },
 		{ "fc.bias", 0, 1 / sqrt(3.0 * 512) },
 	};
+
+	(void)state;
+	EXPECT_INITIAL("lenet", lenet);
+	EXPECT_INITIAL("resnet20", resnet);
+	EXPECT_INITIAL("resnet18:image=32", resnet18);
+}
+
+/* GPT-2's and LLaMA's deviation is 0.02. */
+static void test_initial_values_of_transformers(void **state)
+{
 	const struct moments gpt[] = {
 		{ "transformer.wte.weight", 0, 0.02 },
 		{ "transformer.wpe.weight", 0, 0.02 },
@@ -304,6 +331,13 @@ static void test_initial_values(void **state)
 		{ "transformer.h.3.mlp.c_proj.weight", 0, 0.02 / sqrt(8) },
 		{ "transformer.h.0.mlp.c_fc.bias", 0, 0 },
 		{ "transformer.h.0.ln_2.weight", 1, 0 },
+	};
+	const struct moments llama[] = {
+		{ "model.embed_tokens.weight", 0, 0.02 },
+		{ "model.layers.1.self_attn.o_proj.weight", 0, 0.02 },
+		{ "model.layers.3.mlp.down_proj.weight", 0, 0.02 },
+		{ "model.layers.0.post_attention_layernorm.weight", 1, 0 },
+		{ "lm_head.weight", 0, 0.02 },
 	};
 	/* xavier_uniform_ has deviation sqrt(2 / (fan-in + fan-out)). */
 	const struct moments vit[] = {
@@ -321,29 +355,11 @@ static void test_initial_values(void **state)
 		{ "encoder.layers.encoder_layer_5.mlp.0.bias", 0, 1e-6 },
 		{ "heads.head.weight", 0, 0 },
 	};
-	struct gt_store *s;
 
 	(void)state;
-	s = initialised("vit", 5);
-	for (size_t i = 0; i < sizeof(vit) / sizeof(vit[0]); i++)
-		expect_moments(s, &vit[i]);
-	gt_store_free(s);
-	s = initialised("lenet", 5);
-	for (size_t i = 0; i < sizeof(lenet) / sizeof(lenet[0]); i++)
-		expect_moments(s, &lenet[i]);
-	gt_store_free(s);
-	s = initialised("resnet20", 5);
-	for (size_t i = 0; i < sizeof(resnet) / sizeof(resnet[0]); i++)
-		expect_moments(s, &resnet[i]);
-	gt_store_free(s);
-	s = initialised("resnet18:image=32", 5);
-	for (size_t i = 0; i < sizeof(resnet18) / sizeof(resnet18[0]); i++)
-		expect_moments(s, &resnet18[i]);
-	gt_store_free(s);
-	s = initialised("gpt", 5);
-	for (size_t i = 0; i < sizeof(gpt) / sizeof(gpt[0]); i++)
-		expect_moments(s, &gpt[i]);
-	gt_store_free(s);
+	EXPECT_INITIAL("gpt", gpt);
+	EXPECT_INITIAL("llama", llama);
+	EXPECT_INITIAL("vit", vit);
 }
 
 static void test_seeds(void **state)
@@ -408,6 +424,8 @@ static void test_bad_specs(void **state)
 		    "it takes: layers heads width block vocab dropout bias gelu" },
 		{ "resnet18:width=2", "model 'resnet18': unknown setting 'width'",
 		    "it takes: image classes" },
+		{ "llama:theta=0", "model 'llama': '0' is not a value for 'theta'", "" },
+		{ "llama:eps=nan", "model 'llama': 'nan' is not a value for 'eps'", "" },
 		{ "vit:pach=4", "model 'vit': unknown setting 'pach'",
 		    "it takes: image patch layers heads width hidden classes dropout" },
 		{ "vit:patch=0", "model 'vit': '0' is not a value for 'patch'", "" },
@@ -465,6 +483,12 @@ static void test_bad_inputs(void **state)
 		{ "gpt", { .kind = GT_MODEL_VECTOR, .features = 20, .classes = 11 } },
 		{ "gpt:block=8", { .kind = GT_MODEL_TOKENS, .block = 9, .classes = 11 } },
 		{ "gpt:vocab=10", { .kind = GT_MODEL_TOKENS, .block = 9, .classes = 11 } },
+		{ "llama:heads=4,kv_heads=3",
+		    { .kind = GT_MODEL_TOKENS, .block = 9, .classes = 11 } },
+		{ "llama:heads=4,width=12",
+		    { .kind = GT_MODEL_TOKENS, .block = 9, .classes = 11 } },
+		{ "llama:block=8", { .kind = GT_MODEL_TOKENS, .block = 9, .classes = 11 } },
+		{ "llama", IMAGES(8, 8, 1) },
 		{ "gpt:width=10,heads=3", { .kind = GT_MODEL_TOKENS, .block = 9, .classes = 11 } },
 	};
 
@@ -515,6 +539,7 @@ int main(void)
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_purposes_agree),
 		cmocka_unit_test(test_initial_values),
+		cmocka_unit_test(test_initial_values_of_transformers),
 		cmocka_unit_test(test_seeds),
 		cmocka_unit_test(test_store_order),
 		cmocka_unit_test(test_bad_specs),

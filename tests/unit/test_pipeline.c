@@ -18,6 +18,7 @@ enum { RANKS_MOST = 4, BATCH = 12 };
 #define GPT "gpt:layers=2,heads=2,width=32,block=8,vocab=50"
 
 static const char *const specs[] = { "mlp:20,32,16,24,10", "lenet", GPT, GPT ",dropout=0.3",
+	"llama:layers=2,heads=4,kv_heads=2,width=32,block=8,vocab=51,tied=yes",
 	"vit:image=8,patch=4,layers=2,heads=3,width=24,classes=5,dropout=0.2" };
 
 enum { SPECS = sizeof(specs) / sizeof(*specs) };

@@ -150,6 +150,7 @@ static void stages_have_about_the_same_work(void **state)
 		{ "resnet18:image=64", 2, 1.2 },
 		{ "resnet50:image=64", 3, 1.2 },
 		{ "vit", 3, 1.2 },
+		{ "llama:layers=8,vocab=50", 4, 1.2 },
 	};
 
 	(void)state;

@@ -24,6 +24,8 @@ static const char *const specs[] = {
 	"gpt:layers=2,heads=4,width=32,block=8,vocab=51",
 	"gpt:layers=1,heads=5,width=20,block=7,vocab=13,dropout=0.3",
 	"gpt2:layers=1,heads=4,width=16,block=6,vocab=37,bias=no,gelu=erf",
+	"llama:layers=1,heads=8,kv_heads=4,width=32,block=6,vocab=37,tied=yes",
+	"llama:layers=1,heads=5,kv_heads=5,width=20,hidden=23,block=7,vocab=13",
 	"vit:image=8,patch=4,layers=2,heads=4,width=32,classes=5",
 };
 

@@ -148,7 +148,7 @@ static int shard_columns(struct gt_shard_pass *s, struct gt_node *n, struct gt_c
 	return n->in[0] ? gt_shard_infer(s, n) : 0;
 }
 
-/* A product with an embedding's table: logits of some of the tokens. */
+/* A product with a table of tokens, an embedding's or a head's own: logits of some of them. */
 static int shard_head(struct gt_shard_pass *s, struct gt_node *n)
 {
 	if (out_dim(n) != 0 || n->in[2])
@@ -160,11 +160,23 @@ static int shard_head(struct gt_shard_pass *s, struct gt_node *n)
 	return n->in[0] ? gt_shard_infer(s, n) : 0;
 }
 
+/* Whether it is a head of its own for tokens, whose logits only a loss reads. */
+static bool makes_logits(const struct gt_shard_pass *s, const struct gt_node *n)
+{
+	const struct gt_node *next = gt_shard_only_reader(s, n->out[0]);
+
+	return n->out[0]->role == GT_TEMPORARY && n->in[0]->ndim == 3 && !n->in[2] &&
+	       out_dim(n) == 0 && next &&
+	       (next->op == &gt_op_cross_entropy || next->op == &gt_op_classify_stats);
+}
+
 /* Two products in a row become one layer: the first weight is sharded by the columns of y, the
- * second one by its rows. A product without a partner stays whole. */
+ * second one by its rows. A product without a partner stays whole, unless it makes the logits of
+ * tokens. */
 static int matmul_shard(struct gt_shard_pass *s, struct gt_node *n)
 {
 	struct gt_cut cut;
+	int rc;
 
 	if (!is_layer(n))
 		return gt_shard_whole.rewrite(s, n);
@@ -173,7 +185,12 @@ static int matmul_shard(struct gt_shard_pass *s, struct gt_node *n)
 	if (gt_shard_is_cut(s, n->in[1]))
 		return shard_head(s, n);
 	cut = cut_between(s, n);
-	return cut.units ? shard_columns(s, n, cut) : 0;
+	if (cut.units)
+		return shard_columns(s, n, cut);
+	if (!makes_logits(s, n))
+		return 0;
+	rc = gt_shard_parameter(s, n->in[1], 0, (struct gt_cut){ 1, gt_value_last(n->out[0]) });
+	return rc ? rc : shard_head(s, n);
 }
 
 static const struct gt_shard_rule matmul_rule = { .rewrite = matmul_shard };
