@@ -134,7 +134,7 @@ CURVES = [
     ("resnet20", models.ResNet, 16, "sgd", 1e-3, 5e-4, 0),
     (f"gpt:{models.TINY_SPEC}", lambda: models.GPT(vocab=61, **models.TINY), 4, "sgd", 0.02, 5e-4, 0),
     (f"gpt:{models.TINY_SPEC}", lambda: models.GPT(vocab=61, **models.TINY), 4, "adam", 1e-3, 1e-2, 0),
-    ("llama:layers=2,heads=4,kv_heads=2,width=32,hidden=48,block=16", lambda: models.Llama(2, 4, 2, 32, 48, 61), 4, "adam", 1e-3, 1e-2, 0),
+    ("llama:layers=2,heads=4,kv_heads=2,width=32,hidden=48,block=16", lambda: models.Llama(2, 4, 2, 32, 48, 61), 4, "adam", 5e-4, 1e-2, 0),
     ("vit:image=16,patch=4,layers=2,heads=2,width=32,classes=10", lambda: models.vit(16, 4, 2, 2, 32, 10), 8, "sgd", 0.004, 5e-4, 0),
 ]
 

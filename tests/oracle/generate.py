@@ -12,7 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "common")]
 
 import tap  # noqa: E402
-from models import GPT, torch  # noqa: E402: it skips where there is no torch
+from models import GPT, Llama, torch  # noqa: E402: it skips where there is no torch
 from ops import philox  # noqa: E402
 
 import numpy as np  # noqa: E402
@@ -27,6 +27,8 @@ MODELS = [
     ("gpt", {"layers": 2, "heads": 2, "width": 32}),
     ("gpt", {"layers": 1, "heads": 3, "width": 48, "bias": "no", "gelu": "erf"}),
     ("gpt2", {"layers": 2, "heads": 4, "width": 64, "vocab": 40}),
+    ("llama", {"layers": 2, "heads": 4, "kv_heads": 2, "width": 32, "hidden": 48, "theta": 10000}),
+    ("llama", {"layers": 1, "heads": 3, "kv_heads": 1, "width": 48, "hidden": 40, "theta": 300, "tied": "yes"}),
 ]
 PROMPTS = ["q", "pack my", "the quick brown", "he quick brown f", "jumps over the lazy dog, and"]
 OPTIONS = [
@@ -74,7 +76,18 @@ def written(net, vocab, prompt, options):
     return "".join(vocab[i] if i < len(vocab) else "" for i in ids)
 
 
-def network(state, keys):
+def llama(state, keys):
+    tied = keys.get("tied") == "yes"
+    net = Llama(keys["layers"], keys["heads"], keys["kv_heads"], keys["width"], keys["hidden"],
+                len(state["model.embed_tokens.weight"]), keys["theta"], tied=tied)
+    missing = net.load_state_dict(state, strict=False)
+    assert not missing.missing_keys and missing.unexpected_keys == ["lm_head.weight"] * tied, missing
+    return net.double()
+
+
+def network(name, state, keys):
+    if name == "llama":
+        return llama(state, keys)
     net = GPT(keys["layers"], keys["heads"], keys["width"], BLOCK, len(state["transformer.wte.weight"]),
               keys.get("bias", "yes") == "yes", {"erf": "none"}.get(keys.get("gelu"), "tanh"))
     missing = net.load_state_dict(state, strict=False)
@@ -90,7 +103,7 @@ def texts(folder):
         run = f"{folder}/run{number}"
         gtrain("train", "--model", model, "--data", f"text:{folder}/text.txt", "--steps", 60, "--batch", 8, "--lr", "5e-3",
                "--out", run, "-q", "--threads", 1)
-        net = network(torch.load(f"{run}/model.pth"), keys)
+        net = network(name, torch.load(f"{run}/model.pth"), keys)
         with open(f"{run}/vocab.json") as file:
             vocab = json.load(file)["tokens"]
         for options in OPTIONS:
