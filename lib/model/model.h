@@ -124,7 +124,8 @@ double gt_model_default_lr(const struct gt_model *m, bool adaptive);
 /*
  * Other names under which a state_dict may hold a value (tied weights, buffers of older code), as
  * files of the reference code have them: pairs of (name, the model's own name), the latter NULL for
- * what may be ignored. `name` may hold one "*" for a layer's number. NULL-terminated.
+ * what may be ignored. `name` may hold one "*" for a layer's number, and then so may `own`, unless
+ * the alias is written. NULL-terminated.
  */
 struct gt_model_alias {
 	const char *name, *own;

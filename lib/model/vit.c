@@ -163,6 +163,17 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 	return gt_layer_dense(g, "heads.head", x, in->classes, zeros, &zeros);
 }
 
+#define BLOCK "encoder.layers.encoder_layer_*."
+
+/* Files of torchvision before 0.13, those of its published weights among them. */
+static const struct gt_model_alias aliases[] = {
+	{ BLOCK "mlp.linear_1.weight", BLOCK "mlp.0.weight", false },
+	{ BLOCK "mlp.linear_1.bias", BLOCK "mlp.0.bias", false },
+	{ BLOCK "mlp.linear_2.weight", BLOCK "mlp.3.weight", false },
+	{ BLOCK "mlp.linear_2.bias", BLOCK "mlp.3.bias", false },
+	{ NULL, NULL, false },
+};
+
 #define ROW(ID, NAME, SUMMARY, PATCH, LAYERS, HEADS, WIDTH, LR)                                    \
 	const struct gt_arch gt_arch_##ID = {                                                      \
 		.name = NAME,                                                                      \
@@ -174,6 +185,7 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 		    .width = (WIDTH) },                                                            \
 		.wishes = wishes,                                                                  \
 		.logits = logits,                                                                  \
+		.aliases = aliases,                                                                \
 		.lr_adam = (LR),                                                                   \
 		.lr_sgd = 0.03,                                                                    \
 	}

@@ -36,6 +36,20 @@ static const struct gt_model_alias *alias_of(const struct gt_model *model, const
 	return a->name ? a : NULL;
 }
 
+/* The slot that an alias of `name` means: the number in `name` stands for the "*" of alias->own. */
+static const struct gt_slot *slot_of(
+    struct gt_store *store, const struct gt_model_alias *alias, const char *name)
+{
+	const char *star = strchr(alias->own, '*'), *number = name + strcspn(alias->name, "*");
+	char own[256];
+
+	if (!star)
+		return gt_store_find(store, alias->own);
+	snprintf(own, sizeof(own), "%.*s%.*s%s", (int)(star - alias->own), alias->own,
+	    (int)strspn(number, "0123456789"), number, star + 1);
+	return gt_store_find(store, own);
+}
+
 /* ---- loading ---- */
 
 /* Which tensor goes into each slot; NULL: none. */
@@ -119,7 +133,7 @@ static int fit_entry(struct gt_store *store, const struct gt_model *model, const
 	if (alias && !alias->own)
 		return 0;
 	if (alias)
-		slot = gt_store_find(store, alias->own);
+		slot = slot_of(store, alias, name);
 	if (!slot)
 		return add_name(&report->unexpected, &report->unexpected_count, capacity, name,
 		    &report->arena, err);

@@ -37,6 +37,34 @@ setup() {
 	equal "$out" "$first"
 }
 
+@test "a vit takes the names of torchvision before 0.13, and a tied llama is written under both of its names" {
+	local first model="vit:image=8,patch=4,layers=2,heads=2,width=16,classes=3" data="random:,samples=20"
+	"$GTRAIN" train --model $model --data $data --batch 4 --steps 5 --out vit -q
+	gtrain eval --ckpt vit/model.pth --model $model --data $data --json
+	equal "$status" 0
+	first=$out
+	"$GTRAIN" ckpt rename vit/model.pth -o new.pth --map 'mlp\.0\.=mlp.linear_1.' --map 'mlp\.3\.=mlp.linear_2.'
+	gtrain eval --ckpt new.pth --model $model --data $data --json
+	equal "$status" 0
+	equal "$out" "$first"
+	"$GTRAIN" ckpt rename vit/model.pth -o new.pth --map 'layer_1\.mlp\.0\.=layer_7.mlp.linear_1.'
+	gtrain eval --ckpt new.pth --model $model --data $data --json
+	equal "$status" 1
+	[[ $err == *"encoder.layers.encoder_layer_1.mlp.0.weight"* ]]
+	model=llama:layers=1,heads=2,kv_heads=1,width=16,block=8
+	"$GTRAIN" train --model $model,tied=yes --data text:text.txt --batch 4 --steps 5 --out tied -q
+	"$GTRAIN" train --model $model --data text:text.txt --batch 4 --steps 5 --out untied -q
+	gtrain ckpt ls tied/model.pth
+	[[ $out == *lm_head.weight* ]]
+	gtrain eval --ckpt tied/model.pth --model $model --data text:text.txt --json
+	equal "$status" 0
+	first=$out
+	gtrain eval --ckpt tied --data text:text.txt --json
+	equal "$out" "$first"
+	gtrain eval --ckpt untied --data text:text.txt --json
+	[ "$out" != "$first" ]
+}
+
 @test "the numbers depend neither on the batch nor on the workers; tails count once" {
 	local batch workers wanted
 	for data in text:text.txt "$RANDOM_DATA"; do
