@@ -263,9 +263,31 @@ static void test_cost(void **state)
 	gt_graph_free(g);
 }
 
+/* Blocks that recompute and profiles name. */
+static void test_blocks_of_scopes(void **state)
+{
+	static const struct {
+		const char *scope, *block;
+	} cases[] = {
+		{ "transformer.h.0.attn.c_proj", "transformer.h.0" },
+		{ "encoder.layers.encoder_layer_11.mlp.0", "encoder.layers.encoder_layer_11" },
+		{ "layer1.0.conv1", "layer1.0" },
+		{ "layer1.conv", "layer1.conv" },
+		{ "lm_head", "lm_head" },
+		{ "ln_f", "ln_f" },
+		{ "_7.x", "_7" },
+		{ "", "" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(gt_scope_block(cases[i].scope), strlen(cases[i].block));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_blocks_of_scopes),
 		cmocka_unit_test(test_shapes),
 		cmocka_unit_test(test_error_sticks),
 		cmocka_unit_test(test_errors),

@@ -172,7 +172,44 @@ static void dropout_naive(struct gt_call *c)
 	}
 }
 
+/* Variant 1: the gradient, with another input and another output. */
+static void swiglu_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = d[VARIANT] ? 3 : 2;
+	c->outputs = d[VARIANT] ? 2 : 1;
+	for (int i = 0; i < c->inputs; i++) {
+		c->in[i] = test_tensor2(f, d[0], d[1]);
+		test_random(&c->in[i], (uint32_t)(131 + i), -4, 4);
+	}
+	for (int i = 0; i < c->outputs; i++)
+		c->out[i] = test_tensor2(f, d[0], d[1]);
+}
+
+static void swiglu_naive(struct gt_call *c)
+{
+	EACH(i, c->out[0])
+	{
+		double a = test_get(&c->in[0], i);
+
+		test_put(&c->out[0], i, a * (1 + tanh(a / 2)) / 2 * test_get(&c->in[1], i));
+	}
+}
+
+static void swiglu_grad_naive(struct gt_call *c)
+{
+	EACH(i, c->out[0])
+	{
+		double dy = test_get(&c->in[0], i), a = test_get(&c->in[1], i), t = tanh(a / 2);
+
+		test_put(&c->out[0], i,
+		    dy * test_get(&c->in[2], i) * ((1 + t) / 2 + a * (1 - t * t) / 4));
+		test_put(&c->out[1], i, dy * a * (1 + t) / 2);
+	}
+}
+
 static const struct kernel_case cases[] = {
+	{ "swiglu", swiglu_make, swiglu_naive, 1e-6, 0, 0, true },
+	{ "swiglu_grad", swiglu_make, swiglu_grad_naive, 2e-6, 1, 0, true },
 	{ "add", elementwise_make, add_naive, 1e-6, 0, 2, true },
 	{ "bias_add", bias_add_make, bias_add_naive, 1e-6, 0, 1, true },
 	{ "accumulate", accumulate_make, accumulate_naive, 1e-6, 0, 0, false },

@@ -219,7 +219,100 @@ static void last_position_naive(struct gt_call *c)
 	test_put(&c->out[0], i, test_get(&c->in[0], (i / n * length + length - 1) * n + i % n));
 }
 
+/* ---- tokens ---- */
+
+/* Variant 1: the gradient. */
+static void patch_tokens_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	struct gt_tensor rows = test_tensor3(f, d[0], 1 + d[2] * d[3], d[1]), image;
+	struct gt_tensor token = test_tensor3(f, 1, 1, d[1]);
+	struct gt_tensor position = test_tensor3(f, 1, 1 + d[2] * d[3], d[1]);
+
+	kernel_image(&image, f, d, 151, -1, 1);
+	test_random(&rows, 152, -1, 1);
+	test_random(&token, 153, -1, 1);
+	test_random(&position, 154, -1, 1);
+	c->inputs = d[VARIANT] ? 1 : 3;
+	c->outputs = d[VARIANT] ? 3 : 1;
+	c->in[0] = d[VARIANT] ? rows : image;
+	c->out[0] = d[VARIANT] ? image : rows;
+	(d[VARIANT] ? c->out : c->in)[1] = token;
+	(d[VARIANT] ? c->out : c->in)[2] = position;
+}
+
+/* The element of an image that is column i % n of row i / n > 0 of a sample. */
+static int64_t pixel_of(const struct gt_tensor *image, int64_t sample, int64_t i)
+{
+	int64_t n = image->shape[1], width = image->shape[3], at = i / n - 1;
+
+	return test_at(image, sample, i % n, at / width, at % width);
+}
+
+static void patch_tokens_naive(struct gt_call *c)
+{
+	int64_t n = c->in[0].shape[1], sample = gt_tensor_elements(&c->in[2]);
+
+	EACH(i, c->out[0])
+	test_put(&c->out[0], i,
+	    test_get(&c->in[2], i % sample) +
+	        (i % sample < n
+	                ? test_get(&c->in[1], i % sample)
+	                : test_get(&c->in[0], pixel_of(&c->in[0], i / sample, i % sample))));
+}
+
+static void patch_tokens_grad_naive(struct gt_call *c)
+{
+	int64_t n = c->out[0].shape[1], sample = gt_tensor_elements(&c->out[2]);
+
+	EACH(i, c->out[2])
+	{
+		double sum = 0;
+
+		for (int64_t b = 0; b < c->in[0].shape[0]; b++) {
+			double dy = test_get(&c->in[0], b * sample + i);
+
+			sum += dy;
+			if (i >= n)
+				test_put(&c->out[0], pixel_of(&c->out[0], b, i), dy);
+		}
+		test_put(&c->out[2], i, sum);
+		if (i < n)
+			test_put(&c->out[1], i, sum);
+	}
+}
+
+/* Variant 1: the gradient. */
+static void first_position_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 1;
+	c->outputs = 1;
+	c->in[0] = d[VARIANT] ? test_tensor2(f, d[0], d[2]) : test_tensor3(f, d[0], d[1], d[2]);
+	c->out[0] = d[VARIANT] ? test_tensor3(f, d[0], d[1], d[2]) : test_tensor2(f, d[0], d[2]);
+	test_random(&c->in[0], 161, -1, 1);
+}
+
+static void first_position_naive(struct gt_call *c)
+{
+	int64_t length = c->in[0].shape[1], n = c->in[0].shape[2];
+
+	EACH(i, c->out[0])
+	test_put(&c->out[0], i, test_get(&c->in[0], i / n * length * n + i % n));
+}
+
+static void first_position_grad_naive(struct gt_call *c)
+{
+	int64_t length = c->out[0].shape[1], n = c->out[0].shape[2];
+
+	EACH(i, c->out[0])
+	test_put(
+	    &c->out[0], i, i / n % length ? 0 : test_get(&c->in[0], i / n / length * n + i % n));
+}
+
 static const struct kernel_case cases[] = {
+	{ "patch_tokens", patch_tokens_make, patch_tokens_naive, 1e-6, 0, 0, true },
+	{ "patch_tokens_grad", patch_tokens_make, patch_tokens_grad_naive, 1e-6, 1, 0, false },
+	{ "first_position", first_position_make, first_position_naive, 0, 0, 0, false },
+	{ "first_position_grad", first_position_make, first_position_grad_naive, 0, 1, 0, false },
 	{ "reorder", reorder_make, reorder_naive, 0, 0, 0, false },
 	{ "reorder", reorder_make, reorder_naive, 0, 1, 0, false },
 	{ "subsample", subsample_make, subsample_naive, 0, 1, 0, false },

@@ -338,7 +338,80 @@ static void bias_grad_naive(struct gt_call *c)
 	test_put(&c->out[0], i % n, test_get(&c->out[0], i % n) + test_get(&c->in[0], i));
 }
 
+/* ---- rms_norm ---- */
+
+static void rms_norm_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 2;
+	c->outputs = 2;
+	c->attrs.norm.eps = 1e-5;
+	c->in[0] = test_tensor2(f, d[0], d[1]);
+	c->in[1] = test_tensor1(f, d[1]);
+	for (int i = 0; i < 2; i++)
+		test_random(&c->in[i], (uint32_t)(51 + i), -1, 3);
+	c->out[0] = test_tensor2(f, d[0], d[1]);
+	c->out[1] = test_tensor1(f, d[0]);
+}
+
+static void rms_norm_naive(struct gt_call *c)
+{
+	int64_t n = gt_tensor_last(&c->in[0]);
+
+	EACH(r, c->out[1])
+	{
+		double square = 0;
+
+		for (int64_t j = 0; j < n; j++)
+			square += pow(test_get(&c->in[0], r * n + j), 2) / (double)n;
+		test_put(&c->out[1], r, 1 / sqrt(square + 1e-5));
+	}
+	EACH(i, c->out[0])
+	test_put(&c->out[0], i,
+	    test_get(&c->in[0], i) * test_get(&c->out[1], i / n) * test_get(&c->in[1], i % n));
+}
+
+static void rms_norm_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	c->inputs = 4;
+	c->outputs = 2;
+	c->in[0] = test_tensor2(f, d[0], d[1]);
+	c->in[1] = test_tensor2(f, d[0], d[1]);
+	c->in[2] = test_tensor1(f, d[1]);
+	c->in[3] = test_tensor1(f, d[0]);
+	for (int i = 0; i < 4; i++)
+		test_random(&c->in[i], (uint32_t)(61 + i), i == 3 ? 0.5 : -1, 1);
+	c->out[0] = test_tensor2(f, d[0], d[1]);
+	c->out[1] = test_tensor1(f, d[1]);
+}
+
+static void rms_norm_grad_naive(struct gt_call *c)
+{
+	int64_t n = gt_tensor_last(&c->in[0]), rows = gt_tensor_rows(&c->in[0]);
+
+	for (int64_t j = 0; j < n; j++) {
+		double dw = 0;
+
+		for (int64_t r = 0; r < rows; r++)
+			dw += test_get(&c->in[0], r * n + j) * test_get(&c->in[1], r * n + j) *
+			      test_get(&c->in[3], r);
+		test_put(&c->out[1], j, dw);
+	}
+	for (int64_t r = 0; r < rows; r++) {
+		double s = test_get(&c->in[3], r), dot = 0;
+
+		for (int64_t i = r * n; i < (r + 1) * n; i++)
+			dot += test_get(&c->in[0], i) * test_get(&c->in[2], i % n) *
+			       test_get(&c->in[1], i) / (double)n;
+		for (int64_t i = r * n; i < (r + 1) * n; i++)
+			test_put(&c->out[0], i,
+			    s * test_get(&c->in[0], i) * test_get(&c->in[2], i % n) -
+			        s * s * s * test_get(&c->in[1], i) * dot);
+	}
+}
+
 static const struct kernel_case row_cases[] = {
+	{ "rms_norm", rms_norm_make, rms_norm_naive, 5e-6, 0, 0, true },
+	{ "rms_norm_grad", rms_norm_grad_make, rms_norm_grad_naive, 2e-5, 0, 0, true },
 	{ "layer_norm", layer_norm_make, layer_norm_naive, 5e-6, 0, 0, true },
 	{ "layer_norm", layer_norm_make, layer_norm_naive, 5e-6, 1, 0, true },
 	{ "layer_norm_grad", layer_norm_grad_make, layer_norm_grad_naive, 5e-6, 0, 6, false },
