@@ -28,10 +28,10 @@ static void print_setting(FILE *out, const struct gt_setting *s, const char *ini
 	gt_help_finish_row(out, print_key(out, s), s->help, ending);
 }
 
-static json_t *describe_setting(const struct gt_setting *s)
+static json_t *describe_setting(const struct gt_setting *s, const char *initial)
 {
-	return json_pack("{ss? ss ss? ss}", "key", s->key, "form", s->form, "default",
-	    *s->initial ? s->initial : NULL, "help", s->help);
+	return json_pack(
+	    "{ss? ss ss? ss}", "key", s->key, "form", s->form, "default", initial, "help", s->help);
 }
 
 /* ---- models ---- */
@@ -124,23 +124,31 @@ static bool same_value(struct gt_model *const *models, int count, int k)
 	return true;
 }
 
+/* The width of the text, and the column of these defaults. */
+enum { WIDTH = 79, DEFAULTS = 18 };
+
 /* The defaults of a model in which it differs from the others of its family. */
 static void print_own_defaults(
     FILE *out, const struct gt_model *m, struct gt_model *const *models, int count)
 {
 	char value[GT_MODEL_VALUE];
 	struct gt_setting s;
-	bool first = true;
+	int column = 0;
 
 	for (int k = 0; gt_model_setting(m, k, &s, value); k++) {
+		int length = (int)(strlen(s.key ? s.key : "") + strlen(value)) + 2;
+
 		if (!*value || same_value(models, count, k))
 			continue;
-		if (first)
-			fprintf(out, "      %-12s", gt_model_name(m));
-		fprintf(out, "%s%s=%s", first ? "" : ",", s.key, value);
-		first = false;
+		if (!column)
+			column = fprintf(out, "      %-12s", gt_model_name(m));
+		else if (column + length > WIDTH)
+			column = fprintf(out, ",\n%*s", DEFAULTS, "") - 2;
+		else
+			column += fprintf(out, ",");
+		column += fprintf(out, "%s=%s", s.key, value);
 	}
-	if (!first)
+	if (column)
 		fputc('\n', out);
 }
 
@@ -156,10 +164,7 @@ static void print_family(FILE *out, struct gt_model *const *models, int count)
 		fprintf(out, "%s%s", i ? ", " : "\n  ", gt_model_name(models[i]));
 	fputc('\n', out);
 	for (int k = 0; gt_model_setting(models[0], k, &s, value); k++)
-		print_setting(out, &s,
-		    !same_value(models, count, k) ? NULL
-		    : *value                      ? value
-		                                  : "from the data");
+		print_setting(out, &s, same_value(models, count, k) ? s.initial : NULL);
 	for (int i = 0; i < count; i++)
 		print_own_defaults(out, models[i], models, count);
 }
@@ -181,7 +186,9 @@ static const char model_examples[] =
     "  gtrain train --model lenet --data mnist:mnist\n"
     "  gtrain train --model mlp:4,16,3 --data csv:flowers.csv\n"
     "  gtrain train --model resnet18:image=64 --data images:photos\n"
-    "  gtrain train --model gpt:layers=6,width=256 --data text:input.txt\n";
+    "  gtrain train --model gpt:layers=6,width=256 --data text:input.txt\n"
+    "  gtrain train --model vit-tiny:image=64 --data images:photos\n"
+    "  gtrain train --model llama:layers=6,block=256 --data text:input.txt\n";
 
 enum { MOST_MODELS = 64 };
 
@@ -198,7 +205,7 @@ static int print_all(FILE *out, struct gt_model *const *models, int count, struc
 		return rc;
 	fprintf(out,
 	    "\nFLOPs are those of the forward pass, of one image, row or token. Where the data\n"
-	    "decide, gpt has %d different tokens here.\n\n"
+	    "decide, there are %d different tokens here.\n\n"
 	    "Settings:",
 	    VOCABULARY);
 	print_families(out, models, count);
@@ -234,7 +241,7 @@ static json_t *describe_model(const char *name, struct gt_err *err)
 		return NULL;
 	settings = json_array();
 	for (int i = 0; gt_model_setting(m, i, &s, value); i++)
-		json_array_append_new(settings, describe_setting(&s));
+		json_array_append_new(settings, describe_setting(&s, *value ? value : NULL));
 	if (size_of(&size, m, err))
 		json_decref(settings);
 	else
@@ -289,7 +296,7 @@ static json_t *describe_data(struct gt_err *err)
 		json_t *settings = json_array();
 
 		for (const struct gt_setting *s = form->settings; s->help; s++)
-			json_array_append_new(settings, describe_setting(s));
+			json_array_append_new(settings, describe_setting(s, s->initial));
 		json_array_append_new(list,
 		    json_pack("{ss ss ss ss so}", "name", form->name, "path", form->path, "summary",
 		        form->summary, "example", form->example, "settings", settings));

@@ -4,7 +4,7 @@
 _gtrain_words()
 {
 	case $1 in
-	model) echo 'mlp lenet resnet20 resnet32 resnet44 resnet56 resnet110 resnet18 resnet34 resnet50 resnet101 resnet152 gpt gpt2 gpt2-medium gpt2-large gpt2-xl ' ;;
+	model) echo 'mlp lenet resnet20 resnet32 resnet44 resnet56 resnet110 resnet18 resnet34 resnet50 resnet101 resnet152 gpt gpt2 gpt2-medium gpt2-large gpt2-xl vit vit-tiny vit-small vit-base vit-large llama tinyllama llama2-7b llama3-8b ' ;;
 	model:resnet18) echo 'image= classes= ' ;;
 	model:resnet34) echo 'image= classes= ' ;;
 	model:resnet50) echo 'image= classes= ' ;;
@@ -25,6 +25,19 @@ _gtrain_words()
 	model:gpt2-xl) echo 'layers= heads= width= block= vocab= dropout= bias= gelu= ' ;;
 	model:gpt2-xl:bias) echo 'yes no' ;;
 	model:gpt2-xl:gelu) echo 'erf tanh' ;;
+	model:vit) echo 'layers= heads= width= patch= hidden= image= classes= dropout= ' ;;
+	model:vit-tiny) echo 'layers= heads= width= patch= hidden= image= classes= dropout= ' ;;
+	model:vit-small) echo 'layers= heads= width= patch= hidden= image= classes= dropout= ' ;;
+	model:vit-base) echo 'layers= heads= width= patch= hidden= image= classes= dropout= ' ;;
+	model:vit-large) echo 'layers= heads= width= patch= hidden= image= classes= dropout= ' ;;
+	model:llama) echo 'layers= heads= width= kv_heads= theta= eps= tied= hidden= block= vocab= ' ;;
+	model:llama:tied) echo 'yes no' ;;
+	model:tinyllama) echo 'layers= heads= width= kv_heads= theta= eps= tied= hidden= block= vocab= ' ;;
+	model:tinyllama:tied) echo 'yes no' ;;
+	model:llama2-7b) echo 'layers= heads= width= kv_heads= theta= eps= tied= hidden= block= vocab= ' ;;
+	model:llama2-7b:tied) echo 'yes no' ;;
+	model:llama3-8b) echo 'layers= heads= width= kv_heads= theta= eps= tied= hidden= block= vocab= ' ;;
+	model:llama3-8b:tied) echo 'yes no' ;;
 	data) echo 'text: images: mnist: csv: random: ' ;;
 	data:text) echo 'level= tokenizer= ' ;;
 	data:text:level) echo 'char byte bpe' ;;

@@ -20,7 +20,7 @@ end
 function __gtrain_words
 	switch $argv[1]
 		case model
-			string split -n ' ' 'mlp lenet resnet20 resnet32 resnet44 resnet56 resnet110 resnet18 resnet34 resnet50 resnet101 resnet152 gpt gpt2 gpt2-medium gpt2-large gpt2-xl '
+			string split -n ' ' 'mlp lenet resnet20 resnet32 resnet44 resnet56 resnet110 resnet18 resnet34 resnet50 resnet101 resnet152 gpt gpt2 gpt2-medium gpt2-large gpt2-xl vit vit-tiny vit-small vit-base vit-large llama tinyllama llama2-7b llama3-8b '
 		case model:resnet18
 			string split -n ' ' 'image= classes= '
 		case model:resnet34
@@ -61,6 +61,32 @@ function __gtrain_words
 			string split -n ' ' 'yes no'
 		case model:gpt2-xl:gelu
 			string split -n ' ' 'erf tanh'
+		case model:vit
+			string split -n ' ' 'layers= heads= width= patch= hidden= image= classes= dropout= '
+		case model:vit-tiny
+			string split -n ' ' 'layers= heads= width= patch= hidden= image= classes= dropout= '
+		case model:vit-small
+			string split -n ' ' 'layers= heads= width= patch= hidden= image= classes= dropout= '
+		case model:vit-base
+			string split -n ' ' 'layers= heads= width= patch= hidden= image= classes= dropout= '
+		case model:vit-large
+			string split -n ' ' 'layers= heads= width= patch= hidden= image= classes= dropout= '
+		case model:llama
+			string split -n ' ' 'layers= heads= width= kv_heads= theta= eps= tied= hidden= block= vocab= '
+		case model:llama:tied
+			string split -n ' ' 'yes no'
+		case model:tinyllama
+			string split -n ' ' 'layers= heads= width= kv_heads= theta= eps= tied= hidden= block= vocab= '
+		case model:tinyllama:tied
+			string split -n ' ' 'yes no'
+		case model:llama2-7b
+			string split -n ' ' 'layers= heads= width= kv_heads= theta= eps= tied= hidden= block= vocab= '
+		case model:llama2-7b:tied
+			string split -n ' ' 'yes no'
+		case model:llama3-8b
+			string split -n ' ' 'layers= heads= width= kv_heads= theta= eps= tied= hidden= block= vocab= '
+		case model:llama3-8b:tied
+			string split -n ' ' 'yes no'
 		case data
 			string split -n ' ' 'text: images: mnist: csv: random: '
 		case data:text

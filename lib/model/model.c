@@ -57,23 +57,24 @@ static const struct {
 	enum key_type type;
 	size_t offset;
 	const char *help;
+	const char *unset; /* what 0 means */
 } keys[] = {
-	{ "layers", KEY_INT, AT(layers), "transformer blocks" },
-	{ "heads", KEY_INT, AT(heads), "attention heads of a block; they divide the width" },
-	{ "width", KEY_INT, AT(width), "features of a token between the blocks" },
-	{ "kv_heads", KEY_INT, AT(kv_heads), "heads of keys and values, each shared by as many query heads" },
-	{ "theta", KEY_POSITIVE, AT(theta), "base of the angles of rotary positions" },
-	{ "eps", KEY_POSITIVE, AT(eps), "added to the mean square in norms" },
-	{ "tied", KEY_YES_NO, AT(tied), "whether the last layer is the token embedding" },
-	{ "patch", KEY_INT, AT(patch), "height and width of a patch, which divides the image's" },
-	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block" },
-	{ "block", KEY_INT, AT(block), "tokens that the model sees at once, and trains on" },
-	{ "vocab", KEY_INT, AT(vocab), "different tokens" },
-	{ "image", KEY_INT, AT(image), "height and width; else size= of the data, or 224" },
-	{ "classes", KEY_INT, AT(classes), "classes, which the data must have, too" },
-	{ "dropout", KEY_PROBABILITY, AT(dropout), "probability that an activation is dropped" },
-	{ "bias", KEY_YES_NO, AT(bias), "whether linear layers and norms have a bias" },
-	{ "gelu", KEY_GELU, AT(gelu), "activation: GELU exactly, or by its tanh approximation" },
+	{ "layers", KEY_INT, AT(layers), "transformer blocks", NULL },
+	{ "heads", KEY_INT, AT(heads), "attention heads of a block; they divide the width", NULL },
+	{ "width", KEY_INT, AT(width), "features of a token between the blocks", NULL },
+	{ "kv_heads", KEY_INT, AT(kv_heads), "heads of keys and values", NULL },
+	{ "theta", KEY_POSITIVE, AT(theta), "base of the angles of rotary positions", NULL },
+	{ "eps", KEY_POSITIVE, AT(eps), "added to the mean square in norms", NULL },
+	{ "tied", KEY_YES_NO, AT(tied), "whether the last layer is the token embedding", NULL },
+	{ "patch", KEY_INT, AT(patch), "height and width of a patch", NULL },
+	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block", "by the width" },
+	{ "block", KEY_INT, AT(block), "tokens that the model sees at once", NULL },
+	{ "vocab", KEY_INT, AT(vocab), "different tokens", "from the data" },
+	{ "image", KEY_INT, AT(image), "height and width of images", "size= of the data" },
+	{ "classes", KEY_INT, AT(classes), "classes, which the data have, too", "from the data" },
+	{ "dropout", KEY_PROBABILITY, AT(dropout), "probability of dropping an activation", NULL },
+	{ "bias", KEY_YES_NO, AT(bias), "whether linear layers and norms have a bias", NULL },
+	{ "gelu", KEY_GELU, AT(gelu), "activation: GELU, exactly or by tanh", NULL },
 };
 /* clang-format on */
 
@@ -295,7 +296,7 @@ bool gt_model_setting(
     const struct gt_model *m, int i, struct gt_setting *out, char value[GT_MODEL_VALUE])
 {
 	if (!strcmp(m->arch->keys, "sizes")) {
-		*out = (struct gt_setting){ NULL, "N,N,...", value,
+		*out = (struct gt_setting){ NULL, "N,N,...", "from the data",
 			"sizes: inputs, hidden layers, outputs; else one hidden layer of 256" };
 		print_sizes(&m->config, value);
 		return i == 0;
@@ -306,8 +307,10 @@ bool gt_model_setting(
 		*out =
 		    (struct gt_setting){ keys[k].name, forms[keys[k].type], value, keys[k].help };
 		print_value(keys[k].type, (const char *)&m->config + keys[k].offset, value);
-		if (!strcmp(value, "0") && keys[k].type == KEY_INT)
+		if (keys[k].unset && !strcmp(value, "0")) {
 			*value = '\0';
+			out->initial = keys[k].unset;
+		}
 		return true;
 	}
 	return false;

@@ -86,8 +86,9 @@ const char *gt_model_at(int i);
 const char *gt_model_summary(const struct gt_model *m);
 
 /*
- * Setting i of a model. out->initial is `value`, the setting's value in this model: the default,
- * unless the spec gave another one; "" where the data decide. false after the last.
+ * Setting i of a model. `value` is its value in this model: the default, unless the spec gave
+ * another one; "" where none is set. out->initial is the same, or says in words what decides.
+ * false after the last.
  */
 enum { GT_MODEL_VALUE = 160 };
 bool gt_model_setting(

@@ -81,7 +81,7 @@ short() {
 		and {m["name"]: round(m["flops_forward"] / 1e8) for m in d["models"]}["resnet50"] == 82'
 	local spec
 	while read -r spec; do
-		gtrain train --model "$spec" --data "$([[ $spec == gpt* ]] && echo text:input.txt || echo random,samples=4)" \
+		gtrain train --model "$spec" --data "$([[ $spec == gpt* || $spec == llama* ]] && echo text:input.txt || echo random,samples=4)" \
 			--steps 1 --batch 2 --dry-run
 		equal "$status:$err" 0:
 	done < <(python3 -c 'import json, sys
@@ -90,7 +90,7 @@ for m in json.loads(sys.argv[1])["models"]:
 	print(m["name"] + ":" * bool(given) + ",".join("%s=%s" % (s["key"], s["default"] or 256) for s in given))
 	for s in given:
 		for value in s["form"].split("|") if "|" in s["form"] else []:
-			print("%s:%s=%s" % (m["name"], s["key"], value))' "$out" | grep -v -e gpt2-)
+			print("%s:%s=%s" % (m["name"], s["key"], value))' "$out" | grep -v -e gpt2- -e llama -e vit-large; echo llama:kv_heads=4,theta=500,eps=1e-6,tied=yes,hidden=64)
 }
 
 @test "every example of help and of the manual pages runs" {
@@ -102,12 +102,12 @@ for m in json.loads(sys.argv[1])["models"]:
 		"$GTRAIN" help models
 		cat "$ROOT/man/gtrain-models.7"
 	} | sed -nE 's/^( *|\.Dl )(gtrain train )/\2/p')
-	((count == 8))
+	((count == 11))
 	while read -r spec; do
 		short train --model "$([[ $spec == text:* ]] && echo gpt || echo mlp)" --data "$spec"
 		count=$((count + 1))
 	done < <("$GTRAIN" help data | sed -n 's/^ *for example //p')
-	((count == 13))
+	((count == 16))
 }
 
 @test "every value that a kind of data offers is taken" {
