@@ -1,0 +1,134 @@
+/* test_kernels_rope.c - rotary positions and their gradient against plain loops in float64. */
+#include "tests/common/kernel_cases.h"
+
+enum { HEADS = 4, KV_HEADS = 2, BATCH = 2, PAST = 3 };
+
+/* Of rows and columns: as many tokens, and heads of some columns, an even number. */
+static int64_t tokens_of(kernel_sizes d)
+{
+	return (d[0] + BATCH - 1) / BATCH;
+}
+
+static int64_t head_of(kernel_sizes d)
+{
+	return 2 * ((d[1] + 15) / 16);
+}
+
+static struct gt_tensor random_heads(enum gt_dtype f, kernel_sizes d, int heads, uint32_t seed)
+{
+	struct gt_tensor t = test_tensor3(f, BATCH, tokens_of(d), heads * head_of(d));
+
+	test_random(&t, seed, -1, 1);
+	return t;
+}
+
+static void set_attrs(struct gt_call *c)
+{
+	c->attrs.rope.heads = HEADS;
+	c->attrs.rope.kv_heads = KV_HEADS;
+	c->attrs.rope.theta = 100;
+}
+
+/* Variant 1: behind earlier tokens. */
+static void rope_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	set_attrs(c);
+	c->inputs = 4;
+	c->outputs = 1;
+	c->in[0] = random_heads(f, d, HEADS, 71);
+	c->in[1] = random_heads(f, d, KV_HEADS, 72);
+	c->in[2] = random_heads(f, d, KV_HEADS, 73);
+	c->in[3] = test_tensor1(GT_I32, 1);
+	c->in[3].present = d[VARIANT];
+	test_put(&c->in[3], 0, PAST);
+	c->out[0] = random_heads(f, d, HEADS + 2 * KV_HEADS, 74);
+}
+
+/* Column j of a row of heads, rotated by the row's position; `sign` -1: back. */
+static double rotated(
+    const struct gt_call *c, const struct gt_tensor *x, int64_t row, int64_t j, int sign)
+{
+	int64_t D = gt_tensor_last(&c->in[0]) / (c->inputs == 1 ? HEADS + 2 * KV_HEADS : HEADS);
+	int64_t columns = gt_tensor_last(x), half = D / 2, place = j % D % half;
+	int64_t past = c->inputs == 4 && c->in[3].present ? PAST : 0;
+	double position = (double)(past + row % x->shape[1]);
+	double a = sign * position * pow(100, -(double)place / (double)half);
+	bool first = j % D < half;
+	double own = test_get(x, row * columns + j);
+	double other = test_get(x, row * columns + j + (first ? half : -half));
+
+	return own * cos(a) + (first ? -other : other) * sin(a);
+}
+
+static void rope_naive(struct gt_call *c)
+{
+	int64_t q = gt_tensor_last(&c->in[0]), k = gt_tensor_last(&c->in[1]), wide = q + 2 * k;
+
+	EACH(i, c->out[0])
+	{
+		int64_t row = i / wide, j = i % wide;
+		double y = j < q       ? rotated(c, &c->in[0], row, j, 1)
+		           : j < q + k ? rotated(c, &c->in[1], row, j - q, 1)
+		                       : test_get(&c->in[2], row * k + j - q - k);
+
+		test_put(&c->out[0], i, y);
+	}
+}
+
+static void rope_grad_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
+{
+	set_attrs(c);
+	c->inputs = 1;
+	c->outputs = 3;
+	c->in[0] = random_heads(f, d, HEADS + 2 * KV_HEADS, 75);
+	for (int i = 0; i < 3; i++)
+		c->out[i] = random_heads(f, d, i ? KV_HEADS : HEADS, (uint32_t)(76 + i));
+}
+
+static void rope_grad_naive(struct gt_call *c)
+{
+	int64_t wide = gt_tensor_last(&c->in[0]), before = 0;
+
+	for (int which = 0; which < 3; which++) {
+		int64_t columns = gt_tensor_last(&c->out[which]);
+
+		EACH(i, c->out[which])
+		{
+			int64_t row = i / columns, j = before + i % columns;
+
+			test_put(&c->out[which], i,
+			    which < 2 ? rotated(c, &c->in[0], row, j, -1)
+			              : test_get(&c->in[0], row * wide + j));
+		}
+		before += columns;
+	}
+}
+
+/* Angles reach 154 here; rounded to float32 they are off by up to 8e-6. */
+static const struct kernel_case cases[] = {
+	{ "rope", rope_make, rope_naive, 2e-5, 0, 0, true },
+	{ "rope", rope_make, rope_naive, 2e-5, 1, 0, true },
+	{ "rope_grad", rope_grad_make, rope_grad_naive, 2e-5, 0, 0, true },
+};
+
+static void test_rope(void **state)
+{
+	(void)state;
+	kernel_check(cases, COUNT(cases), KERNEL_ROWS);
+}
+
+static void test_covered(void **state)
+{
+	(void)state;
+	kernel_check_covered(cases, COUNT(cases), "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rope),
+		cmocka_unit_test(test_covered),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
