@@ -107,9 +107,10 @@ int gt_train_check_out(const struct gt_train_options *o, struct gt_err *err);
 struct gt_train;
 
 /*
- * Open data and model, resolve defaults (in *options too), lay out memory, take it, initialise or
- * load the weights. Notes and warnings go to `log`. With `dry` no memory is taken and no file is
- * written; only gt_train_describe() and gt_train_close() are then allowed. A collective call.
+ * Open data and model, resolve defaults (in *options too, whose `model` then names all settings,
+ * and is the run's until gt_train_close()), lay out memory, take it, initialise or load the
+ * weights. Notes and warnings go to `log`. With `dry` no memory is taken and no file is written;
+ * only gt_train_describe() and gt_train_close() are then allowed. A collective call.
  */
 int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool dry,
     struct gt_log *log, struct gt_err *err);
