@@ -342,7 +342,7 @@ def prepared(x, run):
     return x.long() if x.dtype == torch.int32 else x
 
 
-def optimizer(kind, net, run, lr, adam_lr, decay, tuned):
+def optimizer(kind, net, run, lr, adam_lr, decay, tuned=None):
     named = dict(net.named_parameters())
     if kind == "muon":
         return Muon(net, lr, adam_lr, decay, run["decay"])
@@ -359,7 +359,7 @@ def optimizer(kind, net, run, lr, adam_lr, decay, tuned):
     return {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[kind](groups, lr=lr)
 
 
-def train(net, run, kind, lr, adam_lr, decay, clip, tuned):
+def train(net, run, kind, lr, adam_lr, decay, clip, tuned=None):
     net.load_state_dict(run.pop("state"), strict=True)  # of a large model, memory
     net.train()
     opt = optimizer(kind, net, run, lr, adam_lr, decay, tuned)
