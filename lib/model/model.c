@@ -170,8 +170,10 @@ static int parse_pair(struct gt_model *m, char *pair, struct gt_err *err)
 		if (parse_value(keys[i].type, value, (char *)&m->config + keys[i].offset) &&
 		    m->config.layers <= MOST_LAYERS)
 			return 0;
-		return gt_err_set(err, GT_EINVAL, "model '%s': '%s' is not a value for '%s'",
+		gt_err_set(err, GT_EINVAL, "model '%s': '%s' is not a value for '%s'",
 		    m->arch->name, value, pair);
+		return gt_err_hint(err, "write %s=%s; 'gtrain help models' describes the settings",
+		    pair, forms[keys[i].type]);
 	}
 	gt_err_set(err, GT_EINVAL, "model '%s': unknown setting '%s'", m->arch->name, pair);
 	return gt_err_hint(err, *m->arch->keys ? "it takes: %s" : "it takes none%s", m->arch->keys);

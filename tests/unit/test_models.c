@@ -416,6 +416,8 @@ struct bad {
 	const char *spec, *text, *hint;
 };
 
+#define DESCRIBED(FORM) "write " FORM "; 'gtrain help models' describes the settings"
+
 static void test_bad_specs(void **state)
 {
 	static const struct bad cases[] = {
@@ -424,17 +426,25 @@ static void test_bad_specs(void **state)
 		    "it takes: layers heads width block vocab dropout bias gelu" },
 		{ "resnet18:width=2", "model 'resnet18': unknown setting 'width'",
 		    "it takes: image classes" },
-		{ "llama:theta=0", "model 'llama': '0' is not a value for 'theta'", "" },
-		{ "llama:eps=nan", "model 'llama': 'nan' is not a value for 'eps'", "" },
+		{ "llama:theta=0", "model 'llama': '0' is not a value for 'theta'",
+		    DESCRIBED("theta=X") },
+		{ "llama:eps=nan", "model 'llama': 'nan' is not a value for 'eps'",
+		    DESCRIBED("eps=X") },
 		{ "vit:pach=4", "model 'vit': unknown setting 'pach'",
 		    "it takes: image patch layers heads width hidden classes dropout" },
-		{ "vit:patch=0", "model 'vit': '0' is not a value for 'patch'", "" },
+		{ "vit:patch=0", "model 'vit': '0' is not a value for 'patch'",
+		    DESCRIBED("patch=N") },
 		{ "lenet:x=1", "model 'lenet': unknown setting 'x'", "it takes none" },
-		{ "gpt:layers=0", "model 'gpt': '0' is not a value for 'layers'", "" },
-		{ "gpt:layers=3x", "model 'gpt': '3x' is not a value for 'layers'", "" },
-		{ "gpt:dropout=1", "model 'gpt': '1' is not a value for 'dropout'", "" },
-		{ "gpt:bias=maybe", "model 'gpt': 'maybe' is not a value for 'bias'", "" },
-		{ "gpt:gelu=", "model 'gpt': '' is not a value for 'gelu'", "" },
+		{ "gpt:layers=0", "model 'gpt': '0' is not a value for 'layers'",
+		    DESCRIBED("layers=N") },
+		{ "gpt:layers=3x", "model 'gpt': '3x' is not a value for 'layers'",
+		    DESCRIBED("layers=N") },
+		{ "gpt:dropout=1", "model 'gpt': '1' is not a value for 'dropout'",
+		    DESCRIBED("dropout=P") },
+		{ "gpt:bias=maybe", "model 'gpt': 'maybe' is not a value for 'bias'",
+		    DESCRIBED("bias=yes|no") },
+		{ "gpt:gelu=", "model 'gpt': '' is not a value for 'gelu'",
+		    DESCRIBED("gelu=erf|tanh") },
 		{ "mlp:5", "model 'mlp': at least two sizes", "" },
 		{ "mlp:5,x", "model 'mlp': 'x' is not a size",
 		    "inputs, hidden layers and classes, as in mlp:784,256,10" },
