@@ -293,6 +293,14 @@ def scalers(folder):
     yield "a loss that is not finite ends the run", "" if ends[2] in said and "--amp bf16" in said else said
 
 
+def count_lines(path):
+    """Of a file that is being written: its last line may be cut."""
+    if not os.path.exists(path):
+        return 0
+    with open(path, "rb") as f:
+        return f.read().count(b"\n")
+
+
 def killed(folder):
     """A run killed between checkpoints goes on from the last one, in the precision that its config.json has."""
     make_data(folder)
@@ -306,7 +314,7 @@ def killed(folder):
         run = subprocess.Popen([GTRAIN, *map(str, [*args, *more, "--out", cut])], stderr=subprocess.DEVNULL, start_new_session=True)
         until = time.time() + 100
         while time.time() < until and run.poll() is None:
-            if os.path.exists(f"{cut}/metrics.jsonl") and len(curve(cut)) > 120:
+            if count_lines(f"{cut}/metrics.jsonl") > 120:
                 break
             time.sleep(0.005)
         kill(run, cut)
