@@ -84,8 +84,8 @@ static void print_branches(FILE *f, const struct branch *b)
 
 static const char bash_spec[] =
     "\n"
-    "# Complete what is typed of a model or of data. bash divides words at ':' and '=':\n"
-    "# it replaces what follows the last of them.\n"
+    "# Complete a model or a data set. bash divides words at ':' and '=':\n"
+    "# it replaces the text behind the last of them.\n"
     "_gtrain_spec()\n"
     "{\n"
     "\tlocal list=$1 typed=$2 breaks='' name item rest words\n"
@@ -127,7 +127,7 @@ static void print_bash(FILE *f)
 
 /* ---- zsh ---- */
 
-static const char zsh_spec[] = "# Complete what is typed of a model or of data.\n"
+static const char zsh_spec[] = "# Complete a model or a data set.\n"
                                "_gtrain_spec() {\n"
                                "\tlocal list=$1 name=${PREFIX%%[:,]*} key\n"
                                "\tif [[ $PREFIX != *[:,]* ]]; then\n"
@@ -165,7 +165,7 @@ static void print_zsh(FILE *f)
 /* ---- fish ---- */
 
 static const char fish_spec[] =
-    "# Complete what is typed of a model or of data.\n"
+    "# Complete a model or a data set.\n"
     "function __gtrain_spec\n"
     "\tset -l typed (string replace -r -- '^--[a-z-]+=' '' (commandline -ct))\n"
     "\tset -l list $argv[1]\n"

@@ -1,4 +1,4 @@
-/* completion_specs.h - completion of what --model and --data take. */
+/* completion_specs.h - completion of the values of --model and --data. */
 #ifndef GT_CMD_COMPLETION_SPECS_H
 #define GT_CMD_COMPLETION_SPECS_H
 

@@ -10,7 +10,7 @@
 struct gt_generate_cli {
 	struct gt_cmd_common common;
 
-	const char *model, *vocab, *tokenizer; /* NULL: what the run directory of `ckpt` says */
+	const char *model, *vocab, *tokenizer; /* NULL: those of the run directory of `ckpt` */
 	const char *ckpt, *prompt, *device;
 	struct gt_sampling sampling;
 	int64_t tokens;

@@ -63,7 +63,7 @@ static int print_json(
 	return rc;
 }
 
-/* What the operands name: one of these, or all commands. */
+/* The subject that the operands name: one of these, or, without one, all commands. */
 struct subject {
 	const struct gt_cmd *cmd;
 	const struct gt_cmd_group *group;

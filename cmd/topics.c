@@ -11,7 +11,7 @@
 #include "lib/graph/op.h"
 #include "lib/model/model.h"
 
-/* ---- what both have ---- */
+/* ---- settings ---- */
 
 /* "    layers=N": returns its columns. */
 static int print_key(FILE *out, const struct gt_setting *s)

@@ -50,8 +50,8 @@ _gtrain_words()
 	esac
 }
 
-# Complete what is typed of a model or of data. bash divides words at ':' and '=':
-# it replaces what follows the last of them.
+# Complete a model or a data set. bash divides words at ':' and '=':
+# it replaces the text behind the last of them.
 _gtrain_spec()
 {
 	local list=$1 typed=$2 breaks='' name item rest words

@@ -108,7 +108,7 @@ function __gtrain_words
 	end
 end
 
-# Complete what is typed of a model or of data.
+# Complete a model or a data set.
 function __gtrain_spec
 	set -l typed (string replace -r -- '^--[a-z-]+=' '' (commandline -ct))
 	set -l list $argv[1]

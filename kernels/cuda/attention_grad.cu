@@ -192,7 +192,7 @@ static __device__ __forceinline__ void grad_queries(const attention_grad_args<T>
 	    at.out, at.stride, at.first + at.row, at.mine, s, dq, { (wide)s.scale, (wide)s.scale });
 }
 
-/* Add what the queries of one head say of dk and dv. */
+/* Add the parts of dk and dv that come from the queries of one head. */
 template <class S>
 static __device__ __forceinline__ void add_queries(head_place<S> &at, const gt_attention_sizes &s,
     gt_attention_dropper &draw, typename S::results &dk, typename S::results &dv)

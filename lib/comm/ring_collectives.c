@@ -138,7 +138,7 @@ struct act {
 	unsigned char *out;            /* NULL: only sent */
 	size_t count;                  /* of elements */
 	size_t stride;                 /* from one partial sum to the next, in elements */
-	const struct gt_ring_hop *hop; /* of what `adds` */
+	const struct gt_ring_hop *hop; /* of an act that `adds` */
 };
 
 /* Partial sum `i` of a slot. */

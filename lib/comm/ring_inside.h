@@ -6,7 +6,7 @@
 #include "lib/comm/ring.h"
 #include "lib/comm/ring_peers.h"
 
-/* What a group for host memory has besides peer copies. */
+/* The parts of a group for host memory besides peer copies. */
 struct gt_ring_kind {
 	struct gt_ring_peers peers;
 

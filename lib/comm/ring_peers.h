@@ -39,7 +39,7 @@ struct gt_ring_hop {
 	int added[GT_RING_PARTIALS], kept[GT_RING_PARTIALS];
 };
 
-/* What the ring's k-th rank does, 0 <= k < size, if rank `first` is the one with k = 0. */
+/* The hop of the ring's k-th rank, 0 <= k < size, if rank `first` is the one with k = 0. */
 struct gt_ring_hop gt_ring_hop_of(int size, int first, int k);
 
 /* Most partial sums that a rank sends. */

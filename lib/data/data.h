@@ -161,7 +161,7 @@ const char *gt_dataset_sample_name(const struct gt_dataset *data, int64_t index)
 int gt_dataset_save_vocab(
     const struct gt_dataset *data, struct gt_file_name file, struct gt_err *err);
 
-/* What that file is called: "vocab.json", "tokenizer.json"; NULL: there is no vocabulary. */
+/* The name of that file: "vocab.json", "tokenizer.json"; NULL: there is no vocabulary. */
 const char *gt_dataset_vocab_name(const struct gt_dataset *data);
 
 void gt_dataset_close(struct gt_dataset *data);
@@ -202,7 +202,7 @@ struct gt_token_writer {
 
 /* An id without text is nothing. Whether the stream took it, its owner asks. */
 void gt_token_writer_put(struct gt_token_writer *w, int32_t id);
-/* What is held back will not become a character any more. */
+/* Write the bytes that are held back: they will not become a character any more. */
 void gt_token_writer_end(struct gt_token_writer *w);
 
 /* ---- sampler: lib/data/sampler.c ---- */

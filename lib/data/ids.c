@@ -355,7 +355,7 @@ static void unlock_file(const char *path, int fd)
 
 	if (fd < 0)
 		return;
-	/* Who waits for it finds the file first. */
+	/* A process that waits for it looks for the file first. */
 	if (name)
 		unlink(name);
 	close(fd);

@@ -424,7 +424,7 @@ static int read_plain(struct text *t, const struct files *files, bool bytes, con
 	return rc ? rc : encode(t, files, request, err);
 }
 
-/* Tell what the user may want to know of the ids, in place of an older note. */
+/* Note damaged parts of the text, or ids that are not kept, in place of an older note. */
 static int note_ids(struct text *t, struct gt_err *err)
 {
 	char note[600] = "";

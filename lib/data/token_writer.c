@@ -7,7 +7,7 @@
 static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
 
 /* Whether more bytes may make a character of these, fewer than four. The least and the greatest
- * tail tell: what may follow a first byte is one range. */
+ * tail tell: the bytes that may follow a first byte are one range. */
 static bool may_become_character(const unsigned char *p, size_t n)
 {
 	size_t length = p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : 2;
@@ -42,7 +42,7 @@ static void drop(struct gt_token_writer *w, int n)
 	memmove(w->held, w->held + n, (size_t)w->held_count);
 }
 
-/* Write what is decided of the bytes held; at the `end` all is. */
+/* Write the complete characters among the bytes held; at the `end`, all bytes. */
 static void write_held(struct gt_token_writer *w, bool end)
 {
 	uint32_t code;

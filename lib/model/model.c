@@ -57,7 +57,7 @@ static const struct {
 	enum key_type type;
 	size_t offset;
 	const char *help;
-	const char *unset; /* what 0 means */
+	const char *unset; /* the meaning of 0 */
 } keys[] = {
 	{ "layers", KEY_INT, AT(layers), "transformer blocks", NULL },
 	{ "heads", KEY_INT, AT(heads), "attention heads of a block; they divide the width", NULL },

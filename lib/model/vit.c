@@ -10,7 +10,7 @@
  * heads.head) and initial values are those of torchvision's VisionTransformer: patches
  * N(0, 1 / fan-in), whose cut at 2 changes nothing from patches of 2x2 pixels on; positions
  * N(0, 0.02); xavier_uniform_ for the projections of attention and of the MLP, whose biases are
- * N(0, 1e-6); U(+-1/sqrt(width)) for what attention hands on, as torch.nn.Linear has it; zeros for
+ * N(0, 1e-6); U(+-1/sqrt(width)) for attention's out_proj, as torch.nn.Linear has it; zeros for
  * the class token, the head and all other biases. Dropout is behind the positions, attention, and
  * both layers of an MLP, as there; probabilities of attention are not dropped (attention_dropout is
  * 0 there). Weight decay applies to matrices alone: not to biases, norms, positions or the token.

@@ -57,7 +57,7 @@ static void warn_of_normalization(
 	    e->source.path);
 }
 
-/* Inputs are read as the data that the model was trained on, or what it takes by its nature. */
+/* Inputs are read as the data that the model was trained on, or by the input that it takes. */
 static int open_inputs(struct gt_eval *e, const struct gt_model *model,
     struct gt_data_request *request, struct gt_err *err)
 {

@@ -79,7 +79,7 @@ static const char *cached(const struct fixture *f)
 	return name;
 }
 
-/* Sum up what a data set holds. */
+/* Sum up the tokens of a data set. */
 static uint64_t sum_of(struct gt_dataset *data)
 {
 	const struct gt_data_info *info = gt_dataset_info(data);

@@ -75,7 +75,7 @@ struct gt_cuda_group {
 
 	pthread_t watch;
 	bool has_watch;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* of the members below */
 	pthread_cond_t change;
 	struct gt_cuda_ticket tickets[GT_GROUP_STARTED]; /* of ticket t: t modulo their number */
 	uint64_t started;                                /* the caller's thread alone moves it on */

@@ -72,7 +72,7 @@ static int reach_all(const struct card *cards, int size, int mine, struct gt_err
 	return rc;
 }
 
-/* What this rank finds missing by itself. */
+/* Check the needs of a ring that this rank can check alone. */
 static void check_rank(struct gt_group *world, const struct gt_device *device, struct gt_err *err)
 {
 	gt_cuda_wait_value_fn *unused;

@@ -20,7 +20,7 @@ int gt_cuda_ring_copy(struct gt_stream *stream, const uint32_t *halt, void *cons
 int gt_cuda_ring_reduce(struct gt_stream *stream, const uint32_t *halt,
     const struct gt_reduce_step *step, struct gt_err *err);
 
-/* *counter = value, for all who see what the stream has written before. */
+/* *counter = value, for all readers that see the stream's earlier writes. */
 int gt_cuda_ring_post(struct gt_stream *stream, const uint32_t *halt, uint32_t *counter,
     uint32_t value, struct gt_err *err);
 

@@ -29,10 +29,10 @@
  *
  * Aborting: a rank that fails sets its `halt`, and then writes the counters that its own stream
  * waits for ahead, again and again until the stream is idle. Its kernels find `halt` set, and from
- * then on neither write nor post. So no other rank takes what is no result for one: it waits until
+ * then on neither write nor post. So no other rank reads an unfinished result: it waits until
  * it hears of the error, too.
  *
- * What CUDA promises for this:
+ * The ring relies on these promises of CUDA:
  * - A wait is over when (int32_t)(value - wanted) >= 0, so counters may wrap around (CUDA Driver
  *   API, "Stream Memory Operations", CU_STREAM_WAIT_VALUE_GEQ).
  * - A thread that writes after __threadfence_system() is seen to do so after the writes of earlier

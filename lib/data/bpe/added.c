@@ -87,7 +87,7 @@ static size_t space_after(const unsigned char *text, size_t at, size_t size)
 	return to - at;
 }
 
-/* One pass over a stretch of text. What is between tokens goes to the next pass, or to the list. */
+/* One pass over a stretch of text. Text between tokens goes to the next pass, or to the list. */
 static int split_pass(const struct gt_bpe_added_list *list, int pass, const unsigned char *text,
     size_t size, bool begins, struct gt_bpe_items *out, struct gt_err *err)
 {

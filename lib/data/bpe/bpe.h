@@ -17,7 +17,7 @@
  *   text -- added tokens --> segments -- normalizer, pre_tokenizer --> words -- merges --> ids
  *
  * 1. Added tokens (`<|endoftext|>`) are found first: the leftmost, and of these the longest.
- * 2. What is between them is cut into words. There are two kinds of tokenizers:
+ * 2. The text between them is cut into words. There are two kinds of tokenizers:
  *    bytes       pre_tokenizer ByteLevel, alone or in a Sequence behind Split and Digits, without
  *                normalizer (GPT-2, llama 3). A word is matched by a regular expression
  *    characters  pre_tokenizer Metaspace or none, normalizer Prepend, Replace or none (llama 2).

@@ -1,4 +1,4 @@
-/* fields.c - fields of a tokenizer.json: what they must be, and what is refused. */
+/* fields.c - fields of a tokenizer.json: their types, and refusals of unknown ones. */
 #include <string.h>
 
 #include "lib/base/text.h"

@@ -108,7 +108,7 @@ struct gt_bpe_added_list {
 	    first[2][257]; /* by pass: those that begin with byte b are first[b] .. first[b + 1] */
 };
 
-/* A stretch of a text: an added token, or, if id is -1, what is tokenized. */
+/* A stretch of a text: an added token, or, if id is -1, text to be tokenized. */
 struct gt_bpe_item {
 	const unsigned char *p;
 	size_t n;
@@ -188,7 +188,7 @@ struct gt_bpe {
 	atomic_int owners;
 };
 
-/* read.c and its parts: fields of a JSON object. Each fills in what its part says. */
+/* read_model.c, read_words.c, decode.c: each reads a part of a tokenizer.json into *bpe. */
 int gt_bpe_read(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
 int gt_bpe_read_model(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);
 int gt_bpe_read_added(struct gt_bpe *bpe, const json_t *json, struct gt_err *err);

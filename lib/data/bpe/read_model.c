@@ -135,7 +135,7 @@ static int read_merges(struct gt_bpe *bpe, const json_t *merges, struct gt_err *
 
 /* ---- other fields ---- */
 
-/* Fields that the reference has and this one does without: null, or what changes nothing. */
+/* Fields that the reference has and this one does without: null, or values without effect. */
 static int check_unused(const json_t *model, struct gt_err *err)
 {
 	static const char *const empty[] = { "continuing_subword_prefix", "end_of_word_suffix" };

@@ -113,7 +113,7 @@ static void add_unknown(const struct gt_bpe *bpe, struct symbols *s)
 	s->unknown = true;
 }
 
-/* The symbols of a character's bytes, which as in the reference do not end what is unknown. */
+/* The symbols of a character's bytes, which as in the reference end no run of unknown ones. */
 static bool add_bytes(const struct gt_bpe *bpe, struct symbols *s, const unsigned char *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
