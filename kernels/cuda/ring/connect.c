@@ -11,7 +11,8 @@
 enum { TOKEN_BYTES = 256, LITTLE_BYTES = 4096 };
 
 /* Longest wait for the other ranks to close this rank's window: where all ends well, and where some
- * of them may be dead. A window that is open somewhere is left to the end of the process. */
+ * of them may be dead. A window that is open somewhere is left to the end of the process. Ranks of
+ * the same process open nothing, so where all ends well, one thread may close them in turn. */
 static const double parting_s = 2, failed_s = 0.5;
 
 /* A rank's process, GPU and window. */
@@ -342,8 +343,9 @@ int gt_cuda_ring_connect(struct gt_cuda_group *g, struct gt_err *err)
 
 static bool all_closed(const struct gt_cuda_ring *r)
 {
-	for (int rank = 0; rank < r->seat.size; rank++)
-		if (!__atomic_load_n(&gt_cuda_ring_line(r, rank, rank)->closed, __ATOMIC_ACQUIRE))
+	for (int rank = 0; r->lanes && rank < r->seat.size; rank++)
+		if ((r->halted || r->lanes[rank].opened) &&
+		    !__atomic_load_n(&gt_cuda_ring_line(r, rank, rank)->closed, __ATOMIC_ACQUIRE))
 			return false;
 	return true;
 }
