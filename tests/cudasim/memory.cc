@@ -182,12 +182,17 @@ static block *unlink_block(block **link, const void *p)
 	return b;
 }
 
-/* The pages that are its alone have no content any more. */
-static void empty(const device_memory *d, const block *b)
+/* The pages of the gap where a block was have no content any more. Small blocks leave a page only
+ * with the last one that is in it; each page with content makes changes of access slower. */
+static void empty(const device_memory *d, const block *gone)
 {
-	size_t first = whole((size_t)(b->p - d->first), PAGE);
-	size_t end = (size_t)(b->p - d->first) + b->bytes;
+	size_t first = 0, end = (size_t)(gone->p - d->first) + gone->room;
 
+	for (const block *b = d->blocks; b && b->p < gone->p; b = b->next)
+		first = (size_t)(b->p - d->first) + b->room;
+	if (gone->next)
+		end = (size_t)(gone->next->p - d->first);
+	first = whole(first, PAGE);
 	end -= end % PAGE;
 	if (end > first)
 		madvise(d->first + first, end - first, MADV_DONTNEED);

@@ -112,10 +112,30 @@ long cudasim_kernels()
 
 /* ---- work ---- */
 
+/* Whether the work at hand may access the memory of devices. To change that takes longer than small
+ * work does, so it is let in for the first item that needs it, and stays till nothing is to run. */
+static bool memory_is_open;
+
+static void set_open(bool open)
+{
+	if (open != memory_is_open)
+		cudasim_open_memory(open);
+	memory_is_open = open;
+}
+
+static bool needs_memory(const item *i)
+{
+	return i->kind == item::KERNEL || i->kind == item::COPY || i->kind == item::FILL ||
+	       i->kind == item::GATE ||
+	       (i->kind == item::WRITE_VALUE && cudasim_is_device(i->to, sizeof(unsigned)));
+}
+
 static void run_item(const cudasim_stream *s, item *i)
 {
 	const char *fault = nullptr;
 
+	if (needs_memory(i))
+		set_open(true);
 	switch (i->kind) {
 	case item::KERNEL:
 		if (sim.error[s->device] == cudaSuccess)
@@ -153,8 +173,11 @@ static void run_item(const cudasim_stream *s, item *i)
 /* On a device with a fault no stream waits for the host. */
 static bool is_written(const cudasim_stream *s, const item *i)
 {
-	unsigned there = __atomic_load_n((const unsigned *)i->from, __ATOMIC_ACQUIRE);
+	unsigned there;
 
+	if (cudasim_is_device(i->from, sizeof(there)))
+		set_open(true);
+	there = __atomic_load_n((const unsigned *)i->from, __ATOMIC_ACQUIRE);
 	return (int)(there - i->value) >= 0 || sim.error[s->device] != cudaSuccess;
 }
 
@@ -198,9 +221,8 @@ static bool run_one()
 
 void cudasim_work()
 {
-	cudasim_open_memory(true);
 	run_one();
-	cudasim_open_memory(false);
+	set_open(false);
 }
 
 static void die(const char *text)
@@ -238,17 +260,15 @@ void cudasim_work_until(const std::function<bool()> &reached)
 
 	if (reached())
 		return;
-	cudasim_open_memory(true);
 	while (!reached()) {
 		if (run_one())
 			continue;
 		if (sim.error[cudasim_device] != cudaSuccess)
 			break;
-		cudasim_open_memory(false);
+		set_open(false);
 		wait_for_other_threads(&idle);
-		cudasim_open_memory(true);
 	}
-	cudasim_open_memory(false);
+	set_open(false);
 }
 
 void cudasim_finish(const cudasim_stream *s)
