@@ -1,4 +1,5 @@
 /* bench_allreduce.c - gtrain bench allreduce: how fast ranks add up a buffer, and whether right. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "cmd/json_out.h"
 #include "cmd/ranks.h"
 #include "lib/base/clock.h"
+#include "lib/base/half.h"
 #include "lib/base/measure.h"
 #include "lib/base/mem.h"
 #include "lib/base/text.h"
@@ -35,6 +37,8 @@ struct row {
 
 struct bench {
 	struct gt_log *log;
+	enum gt_comm_backend backend; /* as --backend names it */
+	const char *name;             /* of the groups that it gives */
 	struct gt_comm comm;
 	struct gt_device *device;
 	int sharing;            /* ranks of this host that have the same device */
@@ -68,35 +72,13 @@ static int read_sizes(struct bench *b, const char *text, struct gt_err *err)
 
 /* ---- what is added up ---- */
 
-/* A whole number below 2048 in half precision: its highest bit is the hidden one of the
- * fraction. */
-static uint16_t half_of(unsigned n)
-{
-	unsigned exponent = 0;
-
-	if (!n)
-		return 0;
-	while (n >> exponent > 1)
-		exponent++;
-	return (uint16_t)((exponent + 15) << 10 | ((n << 10 >> exponent) & 0x3ff));
-}
-
-/* Its first two bytes in single precision, which must be all that it needs. */
-static uint16_t bfloat_of(unsigned n)
-{
-	float x = (float)n;
-	uint32_t bits;
-
-	memcpy(&bits, &x, sizeof(bits));
-	return (uint16_t)(bits >> 16);
-}
-
 static void put(enum gt_dtype dtype, void *out, int64_t i, unsigned n)
 {
 	if (dtype == GT_F32)
 		((float *)out)[i] = (float)n;
 	else
-		((uint16_t *)out)[i] = dtype == GT_F16 ? half_of(n) : bfloat_of(n);
+		((uint16_t *)out)[i] =
+		    dtype == GT_F16 ? gt_f16_of_float((float)n) : gt_bf16_of_float((float)n);
 }
 
 /* Element i of rank r: small, so that sums of 16 ranks are exact in every type, and different for
@@ -337,8 +319,7 @@ static double average_busbw(const struct bench *b)
 static void print_text(const struct bench *b, const char *dtype)
 {
 	printf("%d rank%s, %s, %s buffers, medians of %d rounds\n", b->comm.world.size,
-	    b->comm.world.size == 1 ? "" : "s", b->group->ops->name, gt_bench_buffers[b->plain],
-	    b->rounds);
+	    b->comm.world.size == 1 ? "" : "s", b->name, gt_bench_buffers[b->plain], b->rounds);
 	printf("%12s %12s %6s %6s   %32s   %32s\n", "", "", "", "", "out of place           ",
 	    "in place             ");
 	printf("%12s %12s %6s %6s   %10s %7s %7s %6s   %10s %7s %7s %6s\n", "size", "count", "type",
@@ -359,10 +340,11 @@ static void print_text(const struct bench *b, const char *dtype)
 	printf("average bus bandwidth: %.2f GB/s\n", average_busbw(b) / 1e9);
 }
 
-static void print_csv(const struct bench *b, const char *dtype)
+static void print_csv(const struct bench *b, const char *dtype, bool head)
 {
-	puts("size,count,type,redop,time_s,algbw,busbw,wrong,in_place_time_s,in_place_algbw,"
-	     "in_place_busbw,in_place_wrong");
+	if (head)
+		puts("size,count,type,redop,time_s,algbw,busbw,wrong,in_place_time_s,in_place_"
+		     "algbw,in_place_busbw,in_place_wrong,backend");
 	for (int i = 0; i < b->row_count; i++) {
 		const struct row *row = &b->rows[i];
 
@@ -370,18 +352,18 @@ static void print_csv(const struct bench *b, const char *dtype)
 		for (int place = 0; place < 2; place++)
 			printf(",%.9f,%.0f,%.0f,%lld", row->place[place].time_s, algbw(row, place),
 			    busbw(b, row, place), (long long)row->place[place].wrong);
-		putchar('\n');
+		printf(",%s\n", b->name);
 	}
 }
 
-static json_t *json_of(const struct bench *b, const struct row *row, int place)
+static json_t *json_of_place(const struct bench *b, const struct row *row, int place)
 {
 	return json_pack("{sf so so sI}", "time_s", row->place[place].time_s, "algbw",
 	    gt_json_number(algbw(row, place)), "busbw", gt_json_number(busbw(b, row, place)),
 	    "wrong", (json_int_t)row->place[place].wrong);
 }
 
-static int print_json(const struct bench *b, const char *dtype, struct gt_err *err)
+static json_t *json_of(const struct bench *b, const char *dtype)
 {
 	json_t *rows = json_array();
 
@@ -390,14 +372,44 @@ static int print_json(const struct bench *b, const char *dtype, struct gt_err *e
 
 		json_array_append_new(
 		    rows, json_pack("{sI sI so so}", "size", (json_int_t)row->bytes, "count",
-		              (json_int_t)row->count, "out_of_place", json_of(b, row, 0),
-		              "in_place", json_of(b, row, 1)));
+		              (json_int_t)row->count, "out_of_place", json_of_place(b, row, 0),
+		              "in_place", json_of_place(b, row, 1)));
 	}
-	return gt_cmd_print_json(
-	    json_pack("{si ss ss ss ss so so}", "ranks", b->comm.world.size, "backend",
-	        b->group->ops->name, "buffers", gt_bench_buffers[b->plain], "type", dtype, "redop",
-	        "sum", "rows", rows, "average_busbw", gt_json_number(average_busbw(b))),
-	    JSON_INDENT(2), err);
+	return json_pack("{si ss ss ss ss so so}", "ranks", b->comm.world.size, "backend", b->name,
+	    "buffers", gt_bench_buffers[b->plain], "type", dtype, "redop", "sum", "rows", rows,
+	    "average_busbw", gt_json_number(average_busbw(b)));
+}
+
+/* One backend is an object, several are a list of them. */
+static int print_json(const struct bench *benches, int count, const char *dtype, struct gt_err *err)
+{
+	json_t *list = json_array();
+
+	if (count == 1) {
+		json_decref(list);
+		return gt_cmd_print_json(json_of(benches, dtype), JSON_INDENT(2), err);
+	}
+	for (int i = 0; i < count; i++)
+		json_array_append_new(list, json_of(&benches[i], dtype));
+	return gt_cmd_print_json(json_pack("{so}", "backends", list), JSON_INDENT(2), err);
+}
+
+static int print(const struct bench *benches, int count, const struct gt_bench_allreduce_cli *cli,
+    struct gt_err *err)
+{
+	const char *dtype = gt_bench_dtypes[cli->dtype];
+
+	if (cli->common.json)
+		return print_json(benches, count, dtype, err);
+	for (int i = 0; i < count; i++) {
+		if (i && !cli->csv)
+			putchar('\n');
+		if (cli->csv)
+			print_csv(&benches[i], dtype, !i);
+		else
+			print_text(&benches[i], dtype);
+	}
+	return 0;
 }
 
 static int judge(const struct bench *b, struct gt_err *err)
@@ -438,7 +450,7 @@ static void print_detour(struct bench *b, const struct gt_device_way *way)
 static int open_device(
     struct bench *b, const struct gt_bench_allreduce_cli *cli, struct gt_err *err)
 {
-	const struct gt_device_way_options options = { .name = gt_comm_way(cli->comm.backend) };
+	const struct gt_device_way_options options = { .name = gt_comm_way(b->backend) };
 	struct gt_device_name *names, *mine;
 	struct gt_device_way way;
 	size_t count;
@@ -467,33 +479,27 @@ static void close_device(struct bench *b)
 	free(b->host);
 }
 
-/* Join, measure and say. */
+/* Join, measure and leave. */
 static int be_rank(struct bench *b, const struct gt_bench_allreduce_cli *cli,
     const struct gt_world *world, const char *command, struct gt_err *err)
 {
-	const char *dtype = gt_bench_dtypes[cli->dtype];
-	char agreement[128];
+	char agreement[192];
 	struct gt_comm_options options = cli->comm;
 	int rc;
 
+	options.backend = b->backend;
 	options.agreement = agreement;
 	options.command = command;
-	snprintf(agreement, sizeof(agreement), "version %s\nsizes %.60s\ndtype %s", GT_VERSION,
-	    cli->sizes, dtype);
+	snprintf(agreement, sizeof(agreement), "version %s\nsizes %.60s\ndtype %s\nbackends %.60s",
+	    GT_VERSION, cli->sizes, gt_bench_dtypes[cli->dtype], cli->backends);
 	rc = gt_comm_join(&b->comm, world, &options, err);
 	if (rc)
 		return rc;
 	rc = open_device(b, cli, err);
-	if (!rc)
+	if (!rc) {
+		b->name = b->group->ops->name;
 		rc = run(b, err);
-	if (!rc && !world->rank && cli->common.json)
-		rc = print_json(b, dtype, err);
-	else if (!rc && !world->rank && cli->csv)
-		print_csv(b, dtype);
-	else if (!rc && !world->rank)
-		print_text(b, dtype);
-	if (!rc)
-		rc = judge(b, err);
+	}
 	close_device(b);
 	if (!rc)
 		rc = gt_comm_finish(&b->comm, err);
@@ -501,37 +507,90 @@ static int be_rank(struct bench *b, const struct gt_bench_allreduce_cli *cli,
 	return rc;
 }
 
+/* One backend behind the other. Ranks meet for each, which closes the socket that they find rank 0
+ * by: it gets a copy. */
+static int be_ranks(struct bench *benches, int count, const struct gt_bench_allreduce_cli *cli,
+    const struct gt_world *world, const char *command, struct gt_err *err)
+{
+	struct gt_world again = *world;
+	int rc = 0;
+
+	for (int i = 0; !rc && i < count; i++) {
+		if (world->listen_fd)
+			again.listen_fd = fcntl(world->listen_fd, F_DUPFD_CLOEXEC, 0);
+		if (again.listen_fd < 0)
+			return gt_err_sys(err, "cannot copy the socket of rank 0");
+		rc = be_rank(&benches[i], cli, &again, command, err);
+	}
+	if (!rc && !world->rank)
+		rc = print(benches, count, cli, err);
+	for (int i = 0; !rc && i < count; i++)
+		rc = judge(&benches[i], err);
+	return rc;
+}
+
+/* ---- the command ---- */
+
+static int read_options(struct bench *benches, int *count, const struct gt_bench_allreduce_cli *cli,
+    struct gt_log *log, struct gt_err *err)
+{
+	int backends[GT_COMM_BACKENDS], rc;
+
+	rc = gt_bench_read_words(
+	    backends, count, cli->backends, gt_comm_backend_names, "backend", err);
+	for (int i = 0; !rc && i < *count; i++) {
+		struct bench *b = &benches[i];
+
+		*b = (struct bench){ .log = log,
+			.backend = (enum gt_comm_backend)backends[i],
+			.dtype = dtypes[cli->dtype],
+			.rounds = (int)cli->rounds,
+			.plain = cli->buffers == 1 };
+		rc = read_sizes(b, cli->sizes, err);
+	}
+	return rc;
+}
+
+/* Refuse here what no rank could do. */
+static int check_backends(const struct bench *benches, int count,
+    const struct gt_bench_allreduce_cli *cli, bool launch, const char *command, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (int i = 0; !rc && i < count; i++) {
+		rc = gt_session_check_device(cli->device, gt_comm_way(benches[i].backend), err);
+		if (!rc && launch && benches[i].backend == GT_COMM_MPI)
+			rc = gt_cmd_refuse_launch(cli->nproc, command, err);
+	}
+	return rc;
+}
+
 int gt_cmd_bench_allreduce(int argc, char **argv)
 {
-	struct bench b = { 0 };
+	struct bench benches[GT_COMM_BACKENDS];
 	struct gt_bench_allreduce_cli cli = { 0 };
 	struct gt_cmd_env env;
 	struct gt_err err = GT_ERR_INIT;
 	struct gt_world world;
 	char *command = NULL;
 	bool launch = false;
-	int rc, launched = GT_EXIT_DONE, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	int rc, count, launched = GT_EXIT_DONE;
+	int status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
 
 	if (status != GT_CMD_GO)
 		return status;
-	b.log = &env.log;
-	b.dtype = dtypes[cli.dtype];
-	b.rounds = (int)cli.rounds;
-	b.plain = cli.buffers == 1;
-	rc = read_sizes(&b, cli.sizes, &err);
+	rc = read_options(benches, &count, &cli, &env.log, &err);
 	if (!rc)
 		rc = gt_cmd_command_line(&command, argc, argv, &err);
 	if (!rc)
 		rc = gt_cmd_find_world(&world, cli.nproc, &launch, &err);
 	if (!rc)
-		rc = gt_session_check_device(cli.device, gt_comm_way(cli.comm.backend), &err);
-	if (!rc && launch && cli.comm.backend == GT_COMM_MPI)
-		rc = gt_cmd_refuse_launch(cli.nproc, command, &err);
+		rc = check_backends(benches, count, &cli, launch, command, &err);
 	if (!rc && launch)
 		rc = gt_cmd_launch(&launched, &(struct gt_cmd_ranks){ .nproc = cli.nproc }, &env,
 		    argc, argv, &err);
 	else if (!rc)
-		rc = be_rank(&b, &cli, &world, command, &err);
+		rc = be_ranks(benches, count, &cli, &world, command, &err);
 	free(command);
 	return end(&env, rc, launched, &err);
 }

@@ -42,6 +42,49 @@ int gt_bench_read_devices(
 	return rc ? gt_err_prefix(err, "--device %s", list) : 0;
 }
 
+static int find_word(const char *word, size_t length, const char *const *words)
+{
+	for (int i = 0; words[i]; i++)
+		if (strlen(words[i]) == length && !memcmp(words[i], word, length))
+			return i;
+	return -1;
+}
+
+static int refuse_word(const char *word, size_t length, bool twice, const char *const *words,
+    const char *name, struct gt_err *err)
+{
+	char all[128] = "";
+
+	for (int i = 0; words[i]; i++)
+		snprintf(
+		    all + strlen(all), sizeof(all) - strlen(all), "%s%s", i ? ", " : "", words[i]);
+	gt_err_set(err, GT_EINVAL, "--%s: '%.*s' %s", name, length < 60 ? (int)length : 60, word,
+	    twice ? "is there twice" : "is none");
+	return gt_err_hint(err, "there are %s; a list has commas", all);
+}
+
+int gt_bench_read_words(int *out, int *count, const char *list, const char *const *words,
+    const char *name, struct gt_err *err)
+{
+	const char *end;
+
+	*count = 0;
+	for (const char *word = list;; word = end + 1) {
+		size_t length = strcspn(word, ",");
+		int found = find_word(word, length, words);
+		bool twice = false;
+
+		end = word + length;
+		for (int i = 0; i < *count; i++)
+			twice = twice || out[i] == found;
+		if (found < 0 || twice)
+			return refuse_word(word, length, twice, words, name, err);
+		out[(*count)++] = found;
+		if (!*end)
+			return 0;
+	}
+}
+
 const char *gt_bench_device(char room[GT_DEVICE_NAME_SIZE], const struct gt_device_name *name)
 {
 	if (name->backend->count() == 1 && name->backend->host_memory)

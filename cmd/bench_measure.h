@@ -18,6 +18,11 @@ int gt_bench_memory_hint(int rc, struct gt_err *err);
 int gt_bench_read_devices(
     struct gt_device_name **out, size_t *count, const char *list, struct gt_err *err);
 
+/* --NAME: a list of some of `words` (ended by NULL), each at most once, commas between them; their
+ * indices to out, which has room for all. Errors: GT_EINVAL. */
+int gt_bench_read_words(int *out, int *count, const char *list, const char *const *words,
+    const char *name, struct gt_err *err);
+
 /* "cuda:1"; "cpu". */
 const char *gt_bench_device(char room[GT_DEVICE_NAME_SIZE], const struct gt_device_name *name);
 

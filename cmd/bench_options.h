@@ -17,10 +17,10 @@ struct gt_bench_ckpt_cli {
 
 struct gt_bench_allreduce_cli {
 	struct gt_cmd_common common;
-	const char *sizes, *device;
+	const char *sizes, *device, *backends;
 	int64_t nproc, rounds;
-	struct gt_comm_options comm;
-	int dtype, buffers; /* indices into gt_bench_dtypes, gt_bench_buffers */
+	struct gt_comm_options comm; /* without a backend */
+	int dtype, buffers;          /* indices into gt_bench_dtypes, gt_bench_buffers */
 	bool csv;
 };
 

@@ -269,7 +269,7 @@ _gtrain()
 	bench-allreduce:--device) words='cpu cuda' ;;
 	bench-allreduce:--dtype) words='fp32 fp16 bf16' ;;
 	bench-allreduce:--buffers) words='shared plain' ;;
-	bench-allreduce:--backend) words='auto shm ring mpi nccl' ;;
+	bench-allreduce:--backend) return ;;
 	bench-allreduce:--rounds) return ;;
 	bench-allreduce:--timeout) return ;;
 	bench-allreduce:--color) words='auto always never' ;;

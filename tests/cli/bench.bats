@@ -78,6 +78,24 @@ setup() {
 	equal "$(wc -l <<<"$out")" 2
 }
 
+@test "bench allreduce: several backends in turn" {
+	gtrain bench allreduce --sizes 4K --rounds 1 --backend ring,shm --json
+	equal "$status" 0
+	equal "$(jq -c '[.backends[] | [.backend, .rows[0].in_place.wrong]]' <<<"$out")" '[["ring",0],["shm",0]]'
+	gtrain bench allreduce --sizes 4K --rounds 1 --backend shm,ring --csv
+	equal "$(cut -d, -f1,13 <<<"$out")" $'size,backend\n4096,shm\n4096,ring'
+	gtrain bench allreduce --sizes 4K --rounds 1 --backend shm,ring
+	equal "$(grep -c "average bus bandwidth" <<<"$out")" 2
+	gtrain bench allreduce --backend shm,shm
+	equal "$status $err" "2 gtrain: error: --backend: 'shm' is there twice
+hint: there are auto, shm, ring, mpi, nccl; a list has commas"
+	for list in "shm," ",shm" bad; do
+		gtrain bench allreduce --backend "$list"
+		equal "$status" 2
+		[[ $err == *"--backend: '"*"' is none"* ]]
+	done
+}
+
 @test "bench allreduce refuses sizes that are none" {
 	for sizes in 0 4 K..1M 1M..1K 1K.. -1; do
 		gtrain bench allreduce --sizes="$sizes"

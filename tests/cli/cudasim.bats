@@ -65,9 +65,9 @@ setup() {
 	for devices in 1 4; do
 		for words in "--nproc 2" "--nproc 3 --dtype bf16" "--nproc 4 --dtype fp16"; do
 			# shellcheck disable=SC2086
-			CUDASIM_DEVICES=$devices gtrain bench allreduce --device cuda $words --sizes 4K..400K --rounds 1 --backend ring --json
+			CUDASIM_DEVICES=$devices gtrain bench allreduce --device cuda $words --sizes 4K..400K --rounds 1 --backend ring,shm --json
 			equal "$status $err" "0 "
-			equal "$(jq -c '[.backend, ([.rows[] | .out_of_place.wrong, .in_place.wrong] | unique)]' <<<"$out")" '["ring",[0]]'
+			equal "$(jq -c '[.backends[] | [.backend, ([.rows[] | .out_of_place.wrong, .in_place.wrong] | unique)]]' <<<"$out")" '[["ring",[0]],["staged",[0]]]'
 		done
 	done
 }
