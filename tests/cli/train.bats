@@ -168,13 +168,17 @@ print([o["name"] for c in json.load(sys.stdin)["commands"] if c["name"] == "trai
 }
 
 @test "ranks are called gtrain" {
-	"$GTRAIN" train --model mlp:8,9,3 --data "$RANDOM_DATA" --nproc 2 --steps 100000000 --out run -q --save-every 0 &
+	"$GTRAIN" train --model mlp:8,9,3 --data "$RANDOM_DATA" --nproc 2 --steps 100000000 --log-every 10 --out run -q --save-every 0 &
 	local launcher=$! ranks=() i
 	for ((i = 0; i < 500 && ${#ranks[@]} < 2; i++)); do
 		mapfile -t ranks < <(pgrep -P $launcher -x gtrain)
 		sleep 0.02
 	done
 	equal "${#ranks[@]}" 2
+	for ((i = 0; i < 500; i++)); do
+		[ ! -s run/metrics.jsonl ] || break
+		sleep 0.02
+	done
 	[[ $(tr '\0' ' ' <"/proc/${ranks[0]}/cmdline") == "gtrain train --"* ]]
 	kill -TERM $launcher
 	wait $launcher

@@ -11,7 +11,8 @@ import zlib
 GTRAIN = os.environ.get("GTRAIN", "build/gtrain")
 MIB = 1 << 20
 # Each bomb is of 1600. The address sanitizer takes some hundred by itself, and more for many small pieces.
-BOUND_MIB = 1000 if "address" in os.environ.get("SANITIZE", "") else 600
+# Sanitizers keep freed memory, and bytes about each byte.
+BOUND_MIB = 2000 if os.environ.get("SANITIZE") else 600
 TIMEOUT_S = 60
 ZEROS = gzip.compress(bytes(16 * MIB), 1)  # a member of a gzip file; repeated, it makes a file
 

@@ -425,7 +425,7 @@ MODELS = [
     (f"gpt2:{TINY_SPEC},vocab=97", lambda: GPT(vocab=97, **TINY), 4, 0.02, 1e-3),
     ("llama:layers=2,heads=4,kv_heads=2,width=32,hidden=48,block=16", lambda: Llama(2, 4, 2, 32, 48, 61), 4, 0.02, 1e-3),
     ("llama:layers=1,heads=3,kv_heads=3,width=48,hidden=40,block=16,vocab=97,theta=500,eps=1e-6,tied=yes",
-     lambda: Llama(1, 3, 3, 48, 40, 97, 500.0, 1e-6, True), 4, 0.02, 1e-3),
+     lambda: Llama(1, 3, 3, 48, 40, 97, 500.0, 1e-6, True), 4, 0.01, 1e-3),
     ("vit:image=16,patch=4,layers=2,heads=2,width=32,classes=10", lambda: vit(16, 4, 2, 2, 32, 10), 8, 0.004, 1e-3),
     ("vit:image=12,patch=3,layers=1,heads=3,width=24,hidden=40,classes=10", lambda: vit(12, 3, 1, 3, 24, 10, 40), 8, 0.004, 1e-3),
     images(18, 4, 1e-5, 6),
