@@ -1,4 +1,4 @@
-/* topics.c - gtrain help models, gtrain help data: the tables of the parsers, as text and JSON. */
+/* topics.c - gtrain help models, data, resume: tables of the library, as text and JSON. */
 #include "cmd/topics.h"
 
 #include <stdbool.h>
@@ -10,6 +10,7 @@
 #include "lib/data/data.h"
 #include "lib/graph/op.h"
 #include "lib/model/model.h"
+#include "lib/train/resume.h"
 
 /* ---- settings ---- */
 
@@ -304,6 +305,34 @@ static json_t *describe_data(struct gt_err *err)
 	return list;
 }
 
+/* ---- resume ---- */
+
+static int print_resume(FILE *out, struct gt_err *err)
+{
+	(void)err;
+	fputs("A run that goes on with --resume takes other values of these options:\n", out);
+	for (int fixed = 0; fixed < 2; fixed++) {
+		if (fixed)
+			fputs("\nAnother value of these is refused:\n", out);
+		for (const struct gt_resume_rule *r = gt_resume_rules(); r->option; r++)
+			if (r->fixed == fixed)
+				gt_help_finish_row(
+				    out, fprintf(out, "  --%s", r->option), r->text, "");
+	}
+	return 0;
+}
+
+static json_t *describe_resume(struct gt_err *err)
+{
+	json_t *list = json_array();
+
+	(void)err;
+	for (const struct gt_resume_rule *r = gt_resume_rules(); r->option; r++)
+		json_array_append_new(list, json_pack("{ss sb ss}", "option", r->option, "fixed",
+		                                (int)r->fixed, "text", r->text));
+	return list;
+}
+
 /* ---- the table ---- */
 
 static const struct gt_cmd_topic topics[] = {
@@ -311,6 +340,8 @@ static const struct gt_cmd_topic topics[] = {
 	    describe_models },
 	{ "data", "the kinds of data that --data names, and their settings", print_data,
 	    describe_data },
+	{ "resume", "the options that --resume takes other values of", print_resume,
+	    describe_resume },
 	{ 0 }
 };
 

@@ -1,4 +1,4 @@
-/* topics.h - subjects that `gtrain help` describes besides commands: models, data. */
+/* topics.h - subjects that `gtrain help` describes besides commands: models, data, resume. */
 #ifndef GT_CMD_TOPICS_H
 #define GT_CMD_TOPICS_H
 

@@ -389,6 +389,8 @@ int gt_cmd_train(int argc, char **argv)
 		rc = check_mpi(&cli, launches, command, &err);
 	if (!rc && launches && !cli.verify_parallel)
 		rc = check_ranks(&cli, &err);
+	if (!rc && !cli.dry_run && (launches || world.source == GT_WORLD_ALONE))
+		gt_cmd_warn_threads(&env.log, cli.threads, launches ? cli.train.nproc : 1);
 	if (!rc && cli.verify_parallel)
 		rc = gt_cmd_train_verify(&cli, &err);
 	else if (!rc && launches && !cli.dry_run && !gt_cmd_is_threads(&cli))

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "lib/base/text.h"
 #include "lib/comm/comm.h"
 #include "lib/device/cpu.h"
 
@@ -44,6 +45,27 @@ int gt_cmd_divide_processors(int64_t *threads, int64_t asked, int64_t ranks, str
 		*threads = 1;
 	gt_cpu_release(&cpu);
 	return 0;
+}
+
+void gt_cmd_warn_threads(struct gt_log *log, int64_t asked, int64_t ranks)
+{
+	const char *variable = getenv("OMP_NUM_THREADS");
+	int64_t threads = asked;
+	struct gt_cpu cpu;
+
+	if (!threads && variable && !gt_text_parse_int(&threads, variable))
+		return; /* a list for nested parts */
+	if (gt_cpu_read(&cpu, "", GT_ERR_IGNORED))
+		return;
+	if (threads > 1 && threads > (int64_t)cpu.usable / ranks)
+		gt_log_warn(log,
+		    "%s%s %lld: with %lld %s, that is more than the %zu processors here, and slower",
+		    asked ? GT_CMD_OPTION : "", asked ? "threads" : "OMP_NUM_THREADS",
+		    (long long)threads, (long long)ranks, ranks > 1 ? "ranks" : "rank", cpu.usable);
+	else if (ranks > (int64_t)cpu.usable)
+		gt_log_verbose(
+		    log, "%lld ranks share %zu processors", (long long)ranks, cpu.usable);
+	gt_cpu_release(&cpu);
 }
 
 /* What rank 0 says is said for all. */

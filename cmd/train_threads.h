@@ -27,4 +27,8 @@ int gt_cmd_divide_processors(int64_t *threads, int64_t asked, int64_t ranks, str
 int gt_cmd_train_threads(
     const struct gt_cmd_threads *job, const struct gt_world *world, struct gt_err *err);
 
+/* Warn where so many ranks of this host, each with the threads that --threads (`asked`; 0: not
+ * given) or OMP_NUM_THREADS asks for, are more than its processors. */
+void gt_cmd_warn_threads(struct gt_log *log, int64_t asked, int64_t ranks);
+
 #endif

@@ -470,7 +470,7 @@ _gtrain()
 		fi
 		words='--average --output --to --dtype --shard-size --sync --json --quiet --verbose --color --help '
 		;;
-	help:*) words='probe train eval predict generate bench ckpt help models data --completion --json --quiet --verbose --color --help ' ;;
+	help:*) words='probe train eval predict generate bench ckpt help models data resume --completion --json --quiet --verbose --color --help ' ;;
 	*) return ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

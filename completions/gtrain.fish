@@ -467,7 +467,7 @@ complete -c gtrain -n '__gtrain_command ckpt merge' -l verbose -s v -d 'say more
 complete -c gtrain -n '__gtrain_command ckpt merge' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
 complete -c gtrain -n '__gtrain_command ckpt merge' -l help -s h -d 'print this help'
 
-complete -c gtrain -n '__gtrain_command help' -a 'probe train eval predict generate bench ckpt help models data '
+complete -c gtrain -n '__gtrain_command help' -a 'probe train eval predict generate bench ckpt help models data resume '
 complete -c gtrain -n '__gtrain_command help' -l completion -x -a 'bash zsh fish' -d 'print the script that completes command lines'
 complete -c gtrain -n '__gtrain_command help' -l json -d 'write one JSON document to standard output, nothing else'
 complete -c gtrain -n '__gtrain_command help' -l quiet -s q -d 'only warnings and errors on standard error'

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "lib/train/inside.h"
+#include "lib/train/resume.h"
 
 enum { DEFAULT_EPOCHS = 10, DEFAULT_WARMUP = 100 };
 
@@ -27,6 +28,8 @@ static int compute_length(struct gt_train *t, struct gt_err *err)
 		    err, "take a smaller {batch} or {accumulate}, or leave out {drop-last}");
 	}
 	t->steps_per_epoch = (t->batches_per_epoch + t->runs - 1) / t->runs;
+	if (gt_resume_find_place(t, err))
+		return err->code;
 	if (o->steps > 0) {
 		o->epochs = 0;
 		o->lr_schedule.total = o->steps;
@@ -34,7 +37,10 @@ static int compute_length(struct gt_train *t, struct gt_err *err)
 	}
 	if (o->epochs <= 0)
 		o->epochs = DEFAULT_EPOCHS;
-	if (__builtin_mul_overflow(o->epochs, t->steps_per_epoch, &o->lr_schedule.total))
+	/* Epochs are passes over the data; those that are done may have had other steps. */
+	if (__builtin_mul_overflow(o->epochs, t->steps_per_epoch, &o->lr_schedule.total) ||
+	    __builtin_add_overflow(
+	        o->lr_schedule.total, t->from_step - t->from_place, &o->lr_schedule.total))
 		return gt_err_set(err, GT_EINVAL, "too many epochs: %lld", (long long)o->epochs);
 	return 0;
 }

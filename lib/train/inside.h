@@ -6,6 +6,7 @@
 #include "lib/train/evaluate.h"
 #include "lib/train/run_source.h"
 #include "lib/train/session.h"
+#include "lib/train/snapshot.h"
 #include "lib/train/train.h"
 
 struct gt_train {
@@ -16,6 +17,7 @@ struct gt_train {
 	 * `resumes` it is that of --resume, else that of --init-from. */
 	struct gt_run_source origin;
 	bool resumes;
+	struct gt_snapshot_place resumed; /* with `resumes`: where that checkpoint stands */
 	struct gt_session s;
 	char *model;              /* o.model with all its settings */
 	struct gt_dataset *whole; /* `data` and `val` are parts of it; NULL: they are not */
@@ -31,7 +33,8 @@ struct gt_train {
 	bool reads;                                 /* this rank reads its samples */
 	int64_t batches_per_epoch, steps_per_epoch; /* runs of the plans; optimizer steps */
 	int64_t step;                               /* done so far */
-	int64_t best_step;
+	int64_t from_step, from_place; /* where the run begins; see gt_resume_place() */
+	int64_t best_step, best_epoch; /* epochs that were done then */
 	double best_score;
 	struct gt_log *log;
 };

@@ -14,6 +14,7 @@ struct gt_metrics_writer {
 	char *path;
 	int64_t every, total;
 	int64_t evaluated; /* step of the last evaluation written */
+	double before_s;   /* time_s of the last line that stays: the run goes on from there */
 	struct gt_step_report latest;
 	/* since the last line */
 	double loss_sum, since_s;
@@ -87,9 +88,12 @@ static bool line_stays(struct gt_metrics_writer *w, const char *line, size_t len
 
 	if (object && is_own(object)) {
 		int64_t at = json_integer_value(json_object_get(object, "step"));
+		double time_s = json_number_value(json_object_get(object, "time_s"));
 		bool val = !strcmp(json_string_value(json_object_get(object, "split")), "val");
 
 		stays = at <= step;
+		if (stays && time_s > w->before_s)
+			w->before_s = time_s;
 		if (stays && val)
 			w->evaluated = at;
 	}
@@ -227,7 +231,7 @@ static int write_line(struct gt_metrics_writer *w, struct gt_err *err)
 	put_real(w, "samples_per_s", 6, (double)w->samples / seconds);
 	if (w->tokens)
 		put_real(w, "tokens_per_s", 6, (double)w->tokens / seconds);
-	fprintf(w->stream, ",\"time_s\":%.3f}", r->time_s);
+	fprintf(w->stream, ",\"time_s\":%.3f}", w->before_s + r->time_s);
 	w->since_s = r->train_s;
 	w->loss_sum = 0;
 	w->steps = w->samples = w->tokens = 0;
@@ -269,7 +273,7 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 	put_real(w, "top5", 9, m->top5);
 	put_real(w, "perplexity", 9, m->perplexity); /* of a finite loss it may be infinite */
 	fprintf(w->stream, ",\"n\":%lld%s,\"time_s\":%.3f}", (long long)m->n,
-	    r->ema ? ",\"ema\":true" : "", r->time_s);
+	    r->ema ? ",\"ema\":true" : "", w->before_s + r->time_s);
 	return finish_line(w, err);
 }
 

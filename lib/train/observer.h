@@ -55,7 +55,8 @@ struct gt_metrics_writer;
 
 /* A line every `every` steps and after the last (the loss is the mean since the line before) and
  * one per evaluation. Before, the lines that gtrain wrote for steps beyond the one which the run
- * resumes from are dropped, as is a line torn by a kill. Lines of others stay as they are. */
+ * resumes from are dropped, as is a line torn by a kill. Lines of others stay as they are. time_s
+ * goes on from that of the last line that stays. */
 int gt_metrics_writer_new(struct gt_metrics_writer **out, int64_t every, struct gt_err *err);
 void gt_metrics_writer_free(struct gt_metrics_writer *w);
 struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w);

@@ -7,6 +7,7 @@
 #include "lib/comm/device_group.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/inside.h"
+#include "lib/train/resume.h"
 #include "lib/train/run_dir.h"
 #include "lib/train/snapshot.h"
 #include "lib/train/weights.h"
@@ -154,16 +155,14 @@ static json_t *list_of(const struct gt_opt_list *list)
 	return array;
 }
 
-/* What a run cannot change on its way. Of the options here, those that decide which sample comes
- * when, and what is trained. */
+/* The values here of the options that gt_resume_rules() calls fixed. */
 static json_t *fixed_options(const struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_train_options *o = &t->o;
-	json_t *fixed = json_pack("{s:s,s:s,s:i,s:i,s:i,s:I,s:b,s:b,s:o,s:o,s:o,s:o}", "model",
-	    o->model, "optimizer", gt_optim_names[o->optim.kind], "batch", o->batch, "accumulate",
-	    o->accumulate, "nproc", gt_session_data_world(&t->s), "seed", (json_int_t)o->seed,
-	    "drop-last", (int)o->drop_last, "reproducible", (int)o->parallel.reproducible,
-	    "val-split", o->val_split > 0 ? json_real(o->val_split) : json_null(), "ema",
+	json_t *fixed = json_pack("{s:s,s:s,s:I,s:b,s:o,s:o,s:o,s:o}", "model", o->model,
+	    "optimizer", gt_optim_names[o->optim.kind], "seed", (json_int_t)o->seed, "reproducible",
+	    (int)o->parallel.reproducible, "val-split",
+	    o->val_split > 0 ? json_real(o->val_split) : json_null(), "ema",
 	    o->ema > 0 ? json_real(o->ema) : json_null(), "freeze", list_of(&o->freeze), "lr-scale",
 	    list_of(&o->lr_scale));
 
@@ -189,6 +188,14 @@ static void tell_amp(const struct gt_train *t, int trained)
 		    trained == GT_AMP_FP16 ? ", whose loss scale is left out" : "");
 }
 
+static int hint_auto(const struct gt_train *t, int rc, struct gt_err *err)
+{
+	if (rc == GT_EFORMAT && !strcmp(t->o.resume, "auto"))
+		gt_err_hint(
+		    err, "with this file out of the way, {resume} auto takes the one before it");
+	return rc;
+}
+
 static int resume(struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_file_name file = t->origin.file;
@@ -203,9 +210,8 @@ static int resume(struct gt_train *t, struct gt_err *err)
 	s.config = fixed;
 	rc = fixed ? gt_snapshot_load(&s, file, err) : GT_ENOMEM;
 	json_decref(fixed);
-	if (rc == GT_EFORMAT && !strcmp(t->o.resume, "auto"))
-		gt_err_hint(
-		    err, "with this file out of the way, {resume} auto takes the one before it");
+	if (rc)
+		rc = hint_auto(t, rc, err);
 	if (!rc && s.step > t->o.lr_schedule.total) {
 		rc = gt_err_set(err, GT_EINVAL, "%s is at step %lld, the run ends at %lld",
 		    file.path, (long long)s.step, (long long)t->o.lr_schedule.total);
@@ -217,6 +223,7 @@ static int resume(struct gt_train *t, struct gt_err *err)
 		t->step = s.step;
 		t->best_step = s.best_step;
 		t->best_score = s.best_score;
+		t->best_epoch = s.best_epoch >= 0 ? s.best_epoch : s.best_step / t->steps_per_epoch;
 	}
 	return rc;
 }
@@ -339,6 +346,10 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	struct gt_train *t = self;
 	int rc = open_data(t, err);
 
+	if (!rc && t->resumes) {
+		rc = gt_snapshot_read_place(&t->resumed, t->origin.file, err);
+		rc = rc ? hint_auto(t, rc, err) : 0;
+	}
 	if (rc)
 		return rc;
 	log_notes(t, "data", t->whole ? t->whole : t->data);
@@ -439,6 +450,7 @@ void gt_train_close(struct gt_train *t)
 	gt_dataset_close(t->val);
 	gt_dataset_close(t->data);
 	gt_dataset_close(t->whole);
+	gt_snapshot_place_release(&t->resumed);
 	free(t->model);
 	free(t);
 }

@@ -290,6 +290,7 @@ static struct gt_tree *best_tree(struct writer *w)
 
 	put(w, tree, "step", integer(w, w->s->best_step));
 	put(w, tree, "score", number(w, w->s->best_score));
+	put(w, tree, "epoch", integer(w, w->s->best_epoch));
 	return tree;
 }
 
@@ -320,6 +321,7 @@ static int write_all(const struct gt_snapshot *s, const struct gt_whole *whole,
 	put(&w, root, "scaler", scaler_tree(&w));
 	put(&w, root, "epoch", integer(&w, s->epoch));
 	put(&w, root, "step", integer(&w, s->step));
+	put(&w, root, "epoch_samples", integer(&w, s->samples));
 	if (s->best_step >= 0)
 		put(&w, root, "best", best_tree(&w));
 	if (s->config)

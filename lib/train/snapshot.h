@@ -12,7 +12,8 @@
 /*
  * {"model": state_dict, "optimizer": torch.optim's state_dict, "lr_scheduler": {"last_epoch",
  * "_last_lr"}, "scaler": torch.amp.GradScaler's state_dict ({} where the loss is not scaled),
- * "epoch", "step", "best": {"step", "score"}, "config": {...}, "model_ema": state_dict}
+ * "epoch", "step", "epoch_samples": samples of this epoch that were read, "best": {"step", "score",
+ * "epoch"}, "config": {...}, "model_ema": state_dict}
  *
  * The optimizer's state_dict has one param_group, or two where the model exempts some parameters
  * from weight decay: first those that decay, then the others, each in the order of declaration,
@@ -28,7 +29,9 @@ struct gt_snapshot {
 	double lr;                    /* of the last step */
 	int64_t step;                 /* steps done */
 	int64_t epoch;                /* that the next step belongs to; for saving */
+	int64_t samples;              /* of that epoch, read so far; for saving */
 	int64_t best_step;            /* -1: none yet */
+	int64_t best_epoch;           /* epochs done then; loaded, -1: the file does not say */
 	double best_score;            /* larger is better */
 	int amp; /* loaded: the enum gt_amp of the run that saved it; -1: the file does not say */
 	/* Options of the run, to save; when loading, those that must be as they were. May be
@@ -37,16 +40,29 @@ struct gt_snapshot {
 	const char *about; /* gt_about_text(), for the state_dicts; for saving; may be NULL */
 };
 
+/* Where the run of a checkpoint stands. */
+struct gt_snapshot_place {
+	int64_t step, epoch;  /* steps and epochs done */
+	int64_t samples;      /* of the epoch after that, read so far; -1: the file does not say */
+	int64_t step_samples; /* of a step of that run; 0: the file does not say */
+	json_t *config;       /* its options, or NULL */
+};
+
+/* Read it from a file, no tensors of a model. Release *out in any case. Errors: those of
+ * gt_snapshot_load(). */
+int gt_snapshot_read_place(
+    struct gt_snapshot_place *out, struct gt_file_name file, struct gt_err *err);
+void gt_snapshot_place_release(struct gt_snapshot_place *place);
+
 /* With s->ema, "model_ema" has the mean of the weights, and the model's buffers. A collective call
  * of the ranks of s->parallel: rank 0 writes the file; others need no name. */
 int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err);
 
 /*
- * Fill the store and the optimizer, and step, best_step, best_score, amp, from a file. An option in
- * `config` that the file's config has too must agree; of batch, accumulate and ranks, the samples
- * of a step. Files of PyTorch are read too: their param_groups must be these groups, or a single
- * one with all parameters in the order of declaration. On failure the store may be partly
- * overwritten: the run is over.
+ * Fill the store and the optimizer, and step, best_step, best_score, best_epoch, amp, from a file.
+ * An option in `config` that the file's config has too must agree. Files of PyTorch are read too:
+ * their param_groups must be these groups, or a single one with all parameters in the order of
+ * declaration. On failure the store may be partly overwritten: the run is over.
  */
 int gt_snapshot_load(struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err);
 

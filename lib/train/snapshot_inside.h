@@ -2,6 +2,7 @@
 #ifndef GT_TRAIN_SNAPSHOT_INSIDE_H
 #define GT_TRAIN_SNAPSHOT_INSIDE_H
 
+#include "lib/ckpt/ckpt.h"
 #include "lib/train/snapshot.h"
 
 /* A group of torch.optim: parameters that one rule updates with the same options. */
@@ -26,5 +27,9 @@ struct gt_snapshot_groups {
 int gt_snapshot_groups_of(struct gt_snapshot_groups *out, const struct gt_store *store,
     enum gt_optim_kind kind, struct gt_err *err);
 void gt_snapshot_groups_release(struct gt_snapshot_groups *g);
+
+/* snapshot_load.c: read step, best_step, best_score and best_epoch. Errors: GT_EFORMAT. */
+int gt_snapshot_load_position(
+    struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err);
 
 #endif

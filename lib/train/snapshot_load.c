@@ -8,6 +8,7 @@
 #include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/digest.h"
 #include "lib/train/amp.h"
+#include "lib/train/resume.h"
 #include "lib/train/snapshot_inside.h"
 #include "lib/train/weights.h"
 
@@ -216,6 +217,19 @@ static int count_steps(const struct gt_snapshot *s, const struct gt_tree *state,
 	return 0;
 }
 
+/* Whether the file's run was without momentum, so that there is no state of it. torch.optim.SGD has
+ * then no entries, or None. */
+static bool is_without_momentum(const struct gt_tree *optimizer, const struct gt_tree *one)
+{
+	const struct gt_tree *groups = gt_tree_get(optimizer, "param_groups");
+	const struct gt_tree *buffer = gt_tree_get(one, "momentum_buffer");
+	double momentum = 1;
+
+	if (group_params(groups, 0))
+		gt_tree_as_float(gt_tree_get(groups->seq.items[0].value, "momentum"), &momentum);
+	return buffer ? buffer->kind == GT_TREE_NONE : momentum == 0;
+}
+
 /* Whether there was no update so far: all steps, whose loss was scaled, were skipped. */
 static bool is_fresh(const struct gt_tree *root, const struct gt_tree *state)
 {
@@ -245,6 +259,9 @@ static int load_optimizer(
 	for (size_t i = 0; !rc && updated && i < g.count; i++) {
 		const struct gt_tree *one = gt_tree_get_int(state, numbers[i]);
 
+		if (gt_optim_options(s->optim)->kind == GT_SGD &&
+		    is_without_momentum(optimizer, one))
+			continue; /* it begins with zeros */
 		for (int k = 0; !rc && (name = gt_optim_state(s->optim, g.slots[i], k, &flat)); k++)
 			rc = load_state(s, g.slots[i], gt_tree_get(one, name), name, flat, err);
 	}
@@ -348,52 +365,6 @@ static bool same_option(const json_t *wanted, const struct gt_tree *found)
 	return found->kind == GT_TREE_NONE;
 }
 
-/* The options whose product is the global batch: as long as it stays, a step takes the same
- * samples. */
-static const char *const factors[] = { "batch", "accumulate", "nproc" };
-
-enum { FACTORS = sizeof(factors) / sizeof(*factors) };
-
-static bool is_factor(const char *key)
-{
-	for (int i = 0; i < FACTORS; i++)
-		if (!strcmp(key, factors[i]))
-			return true;
-	return false;
-}
-
-/* By one of them; 0 where that is no number of samples. */
-static void multiply(int64_t *samples, int64_t factor)
-{
-	if (factor < 1 || __builtin_mul_overflow(*samples, factor, samples))
-		*samples = 0;
-}
-
-static int64_t samples_here(const json_t *config)
-{
-	int64_t samples = 1;
-
-	for (int i = 0; i < FACTORS; i++)
-		multiply(&samples, json_integer_value(json_object_get(config, factors[i])));
-	return samples;
-}
-
-/* One that is not said, by a checkpoint from before there were ranks, is 1. Ranks that share a
- * model take the same samples. */
-static int64_t samples_of_file(const struct gt_tree *config)
-{
-	static const char *const divisors[] = { "pipeline-parallel", "tensor-parallel" };
-	int64_t samples = 1, factor;
-
-	for (int i = 0; i < FACTORS; i++)
-		if (gt_tree_as_int(gt_tree_get(config, factors[i]), &factor))
-			multiply(&samples, factor);
-	for (int i = 0; i < 2; i++)
-		if (gt_tree_as_int(gt_tree_get(config, divisors[i]), &factor) && factor > 1)
-			samples /= factor;
-	return samples;
-}
-
 /* Whether an option that may be left out was given. */
 static bool is_given(const json_t *value)
 {
@@ -403,7 +374,6 @@ static bool is_given(const json_t *value)
 /* A run that went on with other settings would silently be neither the old one nor a new one. */
 static int check_config(const struct gt_tree *found, const json_t *wanted, struct gt_err *err)
 {
-	int64_t here, there;
 	const char *key;
 	json_t *value;
 
@@ -414,24 +384,17 @@ static int check_config(const struct gt_tree *found, const json_t *wanted, struc
 		const struct gt_tree *theirs = gt_tree_get(found, key);
 
 		/* What an older file does not know of was not asked for. */
-		if (is_factor(key) || (theirs ? same_option(value, theirs) : !is_given(value)))
+		if (theirs ? same_option(value, theirs) : !is_given(value))
 			continue;
 		if (!strcmp(key, "model") && theirs->kind == GT_TREE_STRING &&
 		    gt_model_same(json_string_value(value), theirs->string.bytes))
 			continue;
-		gt_err_set(err, GT_EINVAL, "it was trained with another {%s}", key);
+		gt_err_set(err, GT_EINVAL, "it was trained with another {%s}: %s", key,
+		    gt_resume_rule(key)->text);
 		return gt_err_hint(err,
 		    "leave {%s} as it was; {init-from} starts a new run from its weights", key);
 	}
-	here = samples_here(wanted);
-	there = samples_of_file(found);
-	if (here == there && here)
-		return 0;
-	gt_err_set(err, GT_EINVAL, "it was trained with %lld samples a step, not %lld",
-	    (long long)there, (long long)here);
-	return gt_err_hint(err,
-	    "{batch} times {accumulate} times the ranks that read samples of their "
-	    "own must stay; {init-from} starts a new run from its weights");
+	return 0;
 }
 
 /* ---- the file ---- */
@@ -446,7 +409,7 @@ static int amp_of_file(const struct gt_tree *config)
 	return -1;
 }
 
-static int load_position(struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err)
+int gt_snapshot_load_position(struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err)
 {
 	const struct gt_tree *best = gt_tree_get(root, "best");
 	int rc = gt_tree_read_int(gt_tree_get(root, "step"), &s->step, err);
@@ -465,6 +428,9 @@ static int load_position(struct gt_snapshot *s, const struct gt_tree *root, stru
 		return gt_err_set(err, GT_EFORMAT, "'best': its score is nan");
 	if (rc > 0)
 		rc = gt_tree_read_int(gt_tree_get(best, "step"), &s->best_step, err);
+	s->best_epoch = -1;
+	if (rc > 0)
+		rc = gt_tree_read_int(gt_tree_get(best, "epoch"), &s->best_epoch, err);
 	return rc < 0 ? gt_err_prefix(err, "'best'") : 0;
 }
 
@@ -483,7 +449,7 @@ int gt_snapshot_load(struct gt_snapshot *s, struct gt_file_name file, struct gt_
 	s->amp = amp_of_file(gt_tree_get(root, "config"));
 	rc = gt_digest_check(ckpt, false, err);
 	if (!rc)
-		rc = load_position(s, root, err);
+		rc = gt_snapshot_load_position(s, root, err);
 	if (!rc)
 		rc = check_config(gt_tree_get(root, "config"), s->config, err);
 	if (!rc)

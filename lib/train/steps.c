@@ -5,6 +5,7 @@
 #include "lib/base/text.h"
 #include "lib/train/finite.h"
 #include "lib/train/loop.h"
+#include "lib/train/resume.h"
 
 /* The runs of a step: the last step of an epoch may have fewer. Returns how many samples they
  * take. */
@@ -13,7 +14,7 @@ static int64_t step_samples(const struct gt_train *t, int64_t step, int64_t *fir
 	int64_t rank_samples = gt_sampler_rank_samples(&t->sampler);
 	int64_t end;
 
-	*first = step % t->steps_per_epoch * t->runs;
+	*first = gt_resume_place(t, step) % t->steps_per_epoch * t->runs;
 	*last = *first + t->runs;
 	if (*last > t->batches_per_epoch)
 		*last = t->batches_per_epoch;
@@ -293,7 +294,7 @@ int gt_loop_step(struct gt_loop *l, struct gt_err *err)
 	int rc;
 
 	*r = (struct gt_step_report){ .step = t->step + 1,
-		.epoch = t->step / t->steps_per_epoch,
+		.epoch = gt_resume_place(t, t->step) / t->steps_per_epoch,
 		.lr = gt_schedule_lr(&t->o.lr_schedule, t->step) };
 	gt_profile_step(l->profile, t->step - l->first_step, t->step + 1);
 	rc = queue_step(l, r, err);

@@ -7,6 +7,7 @@
 #include "lib/base/clock.h"
 #include "lib/train/about.h"
 #include "lib/train/loop.h"
+#include "lib/train/resume.h"
 #include "lib/train/run_dir.h"
 #include "lib/train/snapshot.h"
 
@@ -114,6 +115,7 @@ static int evaluate(struct gt_loop *l, struct gt_err *err)
 	if (score_of(t, m) > t->best_score) {
 		t->best_score = score_of(t, m);
 		t->best_step = t->step;
+		t->best_epoch = gt_resume_place(t, t->step) / t->steps_per_epoch;
 		r.best = true;
 		rc = save_weights(l, "best.pth", err);
 	}
@@ -121,6 +123,19 @@ static int evaluate(struct gt_loop *l, struct gt_err *err)
 		rc = swap_ema(t, err);
 	r.time_s = gt_clock_s() - l->started;
 	return rc ? rc : GT_TELL(l, evaluated, &r, err);
+}
+
+/* Epochs that are done at this step. */
+static int64_t epoch_of(const struct gt_train *t, int64_t step)
+{
+	return gt_resume_place(t, step) / t->steps_per_epoch;
+}
+
+/* Samples of the epoch at hand that were read. */
+static int64_t read_in_epoch(const struct gt_train *t)
+{
+	return gt_resume_place(t, t->step) % t->steps_per_epoch * t->o.batch * t->o.accumulate *
+	       gt_session_data_world(&t->s);
 }
 
 static int save(struct gt_loop *l, struct gt_err *err)
@@ -134,8 +149,10 @@ static int save(struct gt_loop *l, struct gt_err *err)
 		.parallel = t->s.parallel,
 		.lr = gt_schedule_lr(&t->o.lr_schedule, t->step ? t->step - 1 : 0),
 		.step = t->step,
-		.epoch = t->step / t->steps_per_epoch,
+		.epoch = epoch_of(t, t->step),
+		.samples = read_in_epoch(t),
 		.best_step = t->best_step,
+		.best_epoch = t->best_epoch,
 		.best_score = t->best_score,
 		.config = l->config,
 		.about = l->about,
@@ -160,22 +177,27 @@ static int save(struct gt_loop *l, struct gt_err *err)
 	return rc;
 }
 
-static int64_t eval_every(const struct gt_train *t)
-{
-	return t->o.eval_every ? t->o.eval_every : t->steps_per_epoch;
-}
-
 static bool eval_is_due(const struct gt_train *t)
 {
-	return t->val && (t->step % eval_every(t) == 0 || t->step == t->o.lr_schedule.total);
+	bool turn = t->o.eval_every ? t->step % t->o.eval_every == 0
+	                            : gt_resume_place(t, t->step) % t->steps_per_epoch == 0;
+
+	return t->val && (turn || t->step == t->o.lr_schedule.total);
+}
+
+/* Evaluations since the best one. */
+static int64_t evaluations_since_best(const struct gt_train *t)
+{
+	if (t->o.eval_every)
+		return t->step / t->o.eval_every - t->best_step / t->o.eval_every;
+	return epoch_of(t, t->step) - t->best_epoch;
 }
 
 /* Whether the last evaluations brought nothing better. Their number comes from the steps, so that a
  * run that goes on from a checkpoint ends at the same one. */
 static bool patience_is_over(const struct gt_train *t)
 {
-	return t->o.patience && t->best_step >= 0 &&
-	       t->step / eval_every(t) - t->best_step / eval_every(t) >= t->o.patience;
+	return t->o.patience && t->best_step >= 0 && evaluations_since_best(t) >= t->o.patience;
 }
 
 static bool save_is_due(const struct gt_train *t)
@@ -257,8 +279,8 @@ static int open_loader(struct gt_loop *l, struct gt_err *err)
 		.draw = { .train = true, .seed = t->o.seed, .augment = t->augment },
 		.workers = t->o.workers,
 		.prefetch = t->o.prefetch,
-		.first_epoch = t->step / t->steps_per_epoch,
-		.first_step = t->step % t->steps_per_epoch * t->runs,
+		.first_epoch = gt_resume_place(t, t->step) / t->steps_per_epoch,
+		.first_step = gt_resume_place(t, t->step) % t->steps_per_epoch * t->runs,
 	};
 
 	if (!t->reads)
@@ -319,6 +341,8 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 	int rc;
 
 	*result = (struct gt_train_result){ .best_step = -1 };
+	if (t->resumes && config && !gt_train_rank(t))
+		gt_resume_log_changes(t, config);
 	rc = open_loader(&l, err); /* which may refuse options: before anything is written */
 	if (!rc)
 		rc = begin_run_dir(&l, err);

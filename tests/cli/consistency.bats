@@ -24,7 +24,7 @@ page_options() {
 
 # What `gtrain help` describes besides commands.
 topics() {
-	printf 'models\ndata\n'
+	printf 'models\ndata\nresume\n'
 }
 
 # The whole word that bash would put in place of the last one of a line, for each offer.
@@ -77,6 +77,14 @@ fish_offers() {
 	while read -r command; do
 		equal "$(page_options "$(page "$command")")" "$(help_options "$command")"
 	done < <(commands)
+}
+
+@test "gtrain-train.1 has the table of 'help resume', which has every option that a run keeps" {
+	equal "$(sed -n '/^\.Ss Going on with other options/,/^\.Ed/p' "$ROOT/man/gtrain-train.1" |
+		sed '1,/^\.Bd/d; /^\.Ed/d; s/\\-/-/g')" "$("$GTRAIN" help resume)"
+	"$GTRAIN" train --model mlp --data random:8/3,samples=64 --steps 1 --out "$BATS_TEST_TMPDIR/run" -q
+	equal "$("$GTRAIN" help resume --json | jq -r '.resume[].option')" \
+		"$(jq -r 'del(.about) | keys_unsorted[]' "$BATS_TEST_TMPDIR/run/config.json")"
 }
 
 @test "gtrain.1 names every command" {

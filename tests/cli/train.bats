@@ -82,20 +82,14 @@ hint: --out names the directory of the run"
 	local case
 	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --batch 8 --steps 4 --out run -q
 	equal "$status" 0
-	for case in "--model mlp:8,7,3" "--seed 1" "--optimizer sgd" --drop-last "--val-split 0.5"; do
+	for case in "--model mlp:8,7,3" "--seed 1" "--optimizer sgd" "--val-split 0.5" "--ema 0.9" --reproducible \
+		"--freeze 0.*" "--lr-scale *=2"; do
 		# shellcheck disable=SC2086 # two words
 		gtrain train --resume auto --out run --steps 6 $case
 		equal "$status" 2
-		equal "${err#*pth: }" "it was trained with another ${case% *}
+		equal "${err#*pth: }" "it was trained with another ${case% *}: $("$GTRAIN" help resume --json |
+			jq -r --arg name "${case% *}" '.resume[] | select("--" + .option == $name and .fixed).text')
 hint: leave ${case% *} as it was; --init-from starts a new run from its weights"
-	done
-	for case in "4 --batch 4" "16 --accumulate 2" "12 --batch 2 --accumulate 6"; do
-		# shellcheck disable=SC2086 # words
-		gtrain train --resume auto --out run --steps 6 ${case#* }
-		equal "$status" 2
-		equal "${err#*pth: }" "it was trained with 8 samples a step, not ${case%% *}
-hint: --batch times --accumulate times the ranks that read samples of their own must stay; \
---init-from starts a new run from its weights"
 	done
 	gtrain train --resume auto --out run --steps 3
 	equal "$status" 2
@@ -103,6 +97,44 @@ hint: --batch times --accumulate times the ranks that read samples of their own 
 	# The same samples in each step, cut otherwise, are the same run; so is another learning rate.
 	gtrain train --resume auto --out run --steps 6 --batch 4 --accumulate 2 --lr 1e-4
 	equal "$status" 0
+}
+
+@test "a run goes on with another batch behind the samples that it has read, and says what changes" {
+	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --val-split 0.25 --batch 4 --steps 16 --lr 1e-3 --log-every 1 --out run -q
+	equal "$status" 0
+	# 48 samples: 12 steps an epoch. 16 samples of the second one are read.
+	gtrain train --resume auto --out run --batch 8 --epochs 3 --clip 1 --log-every 2
+	equal "$status" 0
+	equal "$(grep -e ' -> ' <<<"$err")" "--epochs none -> 3: the run ends at step 26
+--batch 4 -> 8: an epoch has 6 steps now, not 12
+--clip 0 -> 1: from the next step on
+--log-every 1 -> 2: from the next step on"
+	lines run/metrics.jsonl '[x["step"] for x in v] == [12, 16, 20, 26] and all(a["time_s"] <= b["time_s"] for a, b in zip(d, d[1:]))
+		and [x["epoch"] for x in t if x["step"] > 16] == [1, 1, 2, 2, 2] and t[-1]["step"] == 26'
+	# Once more, from the middle of an epoch that was counted twice: 4 of 6 steps are 32 samples, or 10 of 3, and 2 again.
+	gtrain train --resume run/checkpoints/step-00000016.pth --out on --batch 8 --epochs 3 --save-every 4 --keep 0 -q
+	gtrain train --resume on/checkpoints/step-00000020.pth --out third --batch 3 --epochs 3
+	equal "$status" 0
+	[[ $err == *"--batch 8 -> 3: an epoch has 16 steps now, not 6"*"done: 36 steps"* ]]
+}
+
+@test "a run goes on with momentum that it did not have, and without" {
+	gtrain train --model mlp:8,9,3 --data "$RANDOM_DATA" --batch 8 --optimizer sgd --momentum 0 --steps 4 --out run -q
+	gtrain train --resume auto --out run --momentum 0.9 --steps 6
+	equal "$status" 0
+	[[ $err == *"--momentum 0 -> 0.9: from the next step on; above 0 it begins with none"* ]]
+	gtrain train --resume auto --out run --momentum 0 --steps 8 -q
+	equal "$status" 0
+}
+
+@test "more threads than processors are warned of" {
+	local many=$(($(nproc) + 1))
+	gtrain train --model mlp --data "$RANDOM_DATA" --steps 1 --threads $many -q --out a
+	equal "$err" "warning: --threads $many: with 1 rank, that is more than the $(nproc) processors here, and slower"
+	OMP_NUM_THREADS=$many gtrain train --model mlp --data "$RANDOM_DATA" --steps 1 -q --out b
+	equal "$err" "warning: OMP_NUM_THREADS $many: with 1 rank, that is more than the $(nproc) processors here, and slower"
+	gtrain train --model mlp --data "$RANDOM_DATA" --steps 1 --threads 1 -q --out c
+	equal "$err" ""
 }
 
 @test "temporary files of a killed run go" {

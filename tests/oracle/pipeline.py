@@ -146,8 +146,8 @@ def resuming(folder):
     far = {k: float((a[k] - b[k]).abs().max()) for k in b} if list(a) == list(b) else {"keys": 1}
     tied = "lm_head.weight" in torch.load(f"{out}/model.pth")
     yield "3 stages write one rank's checkpoint, optimizer included", "" if tied and max(far.values()) <= 1e-4 else f"{tied} {far}"
-    said = gtrain(*args, "--resume", "auto", "--nproc", 2, "--pipeline-parallel", 2, "--batch", 6, "--steps", 60, status=2)
-    yield "half the global batch is refused", "" if "samples a step, not" in said else said
+    gtrain(*args, "--resume", "auto", "--nproc", 2, "--pipeline-parallel", 2, "--batch", 6, "--steps", 60)
+    yield "half the global batch goes on", "" if len(curve(f"{folder}/parts")) == 60 else "another number of steps"
 
 
 def plans(folder):
