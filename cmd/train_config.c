@@ -63,7 +63,8 @@ static int load_resumed(struct gt_cmd_env *env, struct gt_train_cli *cli, struct
 	bool exists, found = false;
 	int rc = 0;
 
-	if (is_same_dir(cli->train.resume, cli->train.out ? cli->train.out : cli->train.resume)) {
+	if (!gt_run_source_is_foreign(cli->train.resume) &&
+	    is_same_dir(cli->train.resume, cli->train.out ? cli->train.out : cli->train.resume)) {
 		cli->train.out = cli->train.resume;
 		cli->train.resume = "auto";
 	}

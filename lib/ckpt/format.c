@@ -118,11 +118,6 @@ int gt_ckpt_open_shard(struct gt_ckpt **out, struct gt_file_name file, struct gt
 	return open_file(out, file, &(struct way){ .is_shard = true }, err);
 }
 
-int gt_ckpt_open_at(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err)
-{
-	return open_file(out, file, &(struct way){ 0 }, err);
-}
-
 /* A file, or the one that a folder is opened by. */
 static int open_path(
     struct gt_ckpt **out, const char *path, const struct way *way, struct gt_err *err)
@@ -139,6 +134,13 @@ static int open_path(
 		rc = open_file(out, (struct gt_file_name){ .path = inside }, way, err);
 	free(inside);
 	return rc;
+}
+
+int gt_ckpt_open_at(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err)
+{
+	const struct way way = { 0 };
+
+	return file.folder ? open_file(out, file, &way, err) : open_path(out, file.path, &way, err);
 }
 
 int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err)

@@ -5,6 +5,7 @@
 #include "lib/optim/ema.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/run_source.h"
+#include "lib/train/saved.h"
 #include "lib/train/session.h"
 #include "lib/train/snapshot.h"
 #include "lib/train/train.h"
@@ -17,6 +18,7 @@ struct gt_train {
 	 * `resumes` it is that of --resume, else that of --init-from. */
 	struct gt_run_source origin;
 	bool resumes;
+	struct gt_saved saved;            /* likewise, with `resumes`: that checkpoint */
 	struct gt_snapshot_place resumed; /* with `resumes`: where that checkpoint stands */
 	struct gt_session s;
 	char *model;              /* o.model with all its settings */

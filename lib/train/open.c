@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "lib/comm/device_group.h"
+#include "lib/train/adopt.h"
 #include "lib/train/evaluate.h"
 #include "lib/train/inside.h"
 #include "lib/train/resume.h"
@@ -196,22 +197,30 @@ static int hint_auto(const struct gt_train *t, int rc, struct gt_err *err)
 	return rc;
 }
 
+static int refuse_saved(const struct gt_train *t, int rc, struct gt_err *err)
+{
+	gt_err_prefix(err, "%s", t->origin.file.path);
+	return hint_auto(t, rc, err);
+}
+
 static int resume(struct gt_train *t, struct gt_err *err)
 {
 	const struct gt_file_name file = t->origin.file;
+	struct gt_weights_report report = { 0 };
 	struct gt_snapshot s = { .store = t->s.store,
 		.model = t->s.model,
 		.optim = t->optim,
 		.ema = t->ema,
-		.parallel = t->s.parallel };
+		.parallel = t->s.parallel,
+		.step = t->resumed.step };
 	json_t *fixed = fixed_options(t, err);
 	int rc;
 
 	s.config = fixed;
-	rc = fixed ? gt_snapshot_load(&s, file, err) : GT_ENOMEM;
+	rc = fixed ? gt_snapshot_load(&s, &t->saved, &report, err) : GT_ENOMEM;
 	json_decref(fixed);
 	if (rc)
-		rc = hint_auto(t, rc, err);
+		rc = refuse_saved(t, rc, err);
 	if (!rc && s.step > t->o.lr_schedule.total) {
 		rc = gt_err_set(err, GT_EINVAL, "%s is at step %lld, the run ends at %lld",
 		    file.path, (long long)s.step, (long long)t->o.lr_schedule.total);
@@ -225,6 +234,9 @@ static int resume(struct gt_train *t, struct gt_err *err)
 		t->best_score = s.best_score;
 		t->best_epoch = s.best_epoch >= 0 ? s.best_epoch : s.best_step / t->steps_per_epoch;
 	}
+	if (!rc && t->saved.foreign)
+		gt_adopt_log(t, &report);
+	gt_weights_report_release(&report);
 	return rc;
 }
 
@@ -341,14 +353,25 @@ void gt_train_set_sampler(struct gt_train *t)
 	};
 }
 
+static int open_saved(struct gt_train *t, struct gt_err *err)
+{
+	int rc = gt_saved_open(&t->saved, t->origin.file, err);
+
+	if (rc)
+		return hint_auto(t, rc, err);
+	rc = gt_snapshot_read_place(&t->resumed, &t->saved, err);
+	if (!rc && t->saved.foreign)
+		rc = gt_adopt_optimizer(t, err);
+	return rc ? refuse_saved(t, rc, err) : 0;
+}
+
 static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 {
 	struct gt_train *t = self;
 	int rc = open_data(t, err);
 
 	if (!rc && t->resumes) {
-		rc = gt_snapshot_read_place(&t->resumed, t->origin.file, err);
-		rc = rc ? hint_auto(t, rc, err) : 0;
+		rc = open_saved(t, err);
 	}
 	if (rc)
 		return rc;
@@ -429,6 +452,7 @@ int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool 
 	t->best_step = -1;
 	t->best_score = -INFINITY;
 	rc = open_all(t, dry, err);
+	gt_saved_close(&t->saved);
 	gt_run_source_release(&t->origin);
 	if (rc) {
 		gt_train_close(t);

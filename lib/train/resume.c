@@ -135,6 +135,24 @@ static void count_from_step(struct gt_snapshot_place *p, const struct gt_train *
 	p->samples = p->step % each * p->step_samples;
 }
 
+/* Of another program's checkpoint, the batches may have been others: its epoch counts where it and
+ * the step are not of one place. An epoch number may be that of the last epoch or of the next. One
+ * of the two alone gives the other. */
+static void count_foreign(struct gt_snapshot_place *p, const struct gt_train *t)
+{
+	int64_t each = t->steps_per_epoch, epoch = p->epoch, by_step;
+
+	if (p->step < 0 && (epoch < 0 || __builtin_mul_overflow(epoch, each, &p->step)))
+		p->step = 0;
+	by_step = p->step / each;
+	p->epoch = by_step;
+	p->samples = p->step % each * step_samples(t);
+	if (epoch >= 0 && by_step != epoch && by_step != epoch + 1) {
+		p->epoch = epoch;
+		p->samples = 0;
+	}
+}
+
 int gt_resume_find_place(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_snapshot_place p = t->resumed;
@@ -143,8 +161,12 @@ int gt_resume_find_place(struct gt_train *t, struct gt_err *err)
 	t->from_step = t->from_place = 0;
 	if (!t->resumes)
 		return 0;
-	if (p.samples < 0)
+	if (t->saved.foreign) {
+		count_foreign(&p, t);
+		t->resumed.step = p.step;
+	} else if (p.samples < 0) {
 		count_from_step(&p, t);
+	}
 	in_epoch = p.samples / step_samples(t);
 	if (in_epoch > t->steps_per_epoch)
 		in_epoch = t->steps_per_epoch;

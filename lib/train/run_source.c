@@ -11,6 +11,7 @@
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
 #include "lib/train/about.h"
+#include "lib/train/saved.h"
 
 /* Take the last component off; "." where there was none. */
 static void go_up(char *path)
@@ -148,6 +149,11 @@ static int read_run(struct gt_run_source *s, struct gt_err *err)
 	return rc ? rc : find_vocab(s, err);
 }
 
+bool gt_run_source_is_foreign(const char *argument)
+{
+	return gt_saved_is_folder(argument);
+}
+
 int gt_run_source_open(struct gt_run_source *out, const char *argument, struct gt_err *err)
 {
 	struct stat st;
@@ -156,6 +162,8 @@ int gt_run_source_open(struct gt_run_source *out, const char *argument, struct g
 	*out = (struct gt_run_source){ 0 };
 	if (stat(argument, &st))
 		return gt_err_sys(err, "cannot open the checkpoint '%s'", argument);
+	if (gt_run_source_is_foreign(argument)) /* no run is beside it */
+		return choose(out, NULL, gt_strdup(argument, err));
 	if (S_ISDIR(st.st_mode)) {
 		rc = gt_run_dir_open(&out->dir, argument, err);
 		if (!rc)

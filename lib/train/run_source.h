@@ -23,6 +23,10 @@ struct gt_run_source {
  */
 int gt_run_source_open(struct gt_run_source *out, const char *argument, struct gt_err *err);
 
+/* Whether it is a folder that another program saved a training checkpoint in (saved.h). Such a
+ * folder is its own checkpoint, and no run's. */
+bool gt_run_source_is_foreign(const char *argument);
+
 /* The latest checkpoint that a run can go on from. A directory that is missing, or has no
  * checkpoint, is no error: path NULL. */
 int gt_run_source_latest(struct gt_run_source *out, const char *dir, struct gt_err *err);

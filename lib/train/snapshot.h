@@ -7,6 +7,8 @@
 #include "lib/base/folder.h"
 #include "lib/model/model.h"
 #include "lib/optim/optim.h"
+#include "lib/train/saved.h"
+#include "lib/train/weights.h"
 #include "lib/train/whole.h"
 
 /*
@@ -42,16 +44,16 @@ struct gt_snapshot {
 
 /* Where the run of a checkpoint stands. */
 struct gt_snapshot_place {
-	int64_t step, epoch;  /* steps and epochs done */
+	int64_t step, epoch;  /* steps and epochs done; -1: the file does not say */
 	int64_t samples;      /* of the epoch after that, read so far; -1: the file does not say */
 	int64_t step_samples; /* of a step of that run; 0: the file does not say */
 	json_t *config;       /* its options, or NULL */
 };
 
-/* Read it from a file, no tensors of a model. Release *out in any case. Errors: those of
+/* Read it from a checkpoint. Release *out in any case. Errors: those of
  * gt_snapshot_load(). */
 int gt_snapshot_read_place(
-    struct gt_snapshot_place *out, struct gt_file_name file, struct gt_err *err);
+    struct gt_snapshot_place *out, const struct gt_saved *saved, struct gt_err *err);
 void gt_snapshot_place_release(struct gt_snapshot_place *place);
 
 /* With s->ema, "model_ema" has the mean of the weights, and the model's buffers. A collective call
@@ -62,9 +64,12 @@ int gt_snapshot_save(const struct gt_snapshot *s, struct gt_file_name file, stru
  * Fill the store and the optimizer, and step, best_step, best_score, best_epoch, amp, from a file.
  * An option in `config` that the file's config has too must agree. Files of PyTorch are read too:
  * their param_groups must be these groups, or a single one with all parameters in the order of
- * declaration. On failure the store may be partly overwritten: the run is over.
+ * declaration. Of a foreign checkpoint (saved.h), s->step is set before. *report has the note of
+ * the weights, to be released in any case. On failure the store may be partly overwritten: the run
+ * is over. Errors do not name the file.
  */
-int gt_snapshot_load(struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err);
+int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
+    struct gt_weights_report *report, struct gt_err *err);
 
 /* The bare state_dict, as model.pth and best.pth have it, of s->store, model, parallel and about. A
  * collective call likewise. */

@@ -6,11 +6,13 @@
 
 #include "lib/base/text.h"
 #include "lib/ckpt/ckpt.h"
-#include "lib/ckpt/digest.h"
 #include "lib/train/amp.h"
 #include "lib/train/resume.h"
 #include "lib/train/snapshot_inside.h"
 #include "lib/train/weights.h"
+
+static const char word_letters[] =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
 static bool has_entries(const struct gt_tree *dict)
 {
@@ -231,15 +233,15 @@ static bool is_without_momentum(const struct gt_tree *optimizer, const struct gt
 }
 
 /* Whether there was no update so far: all steps, whose loss was scaled, were skipped. */
-static bool is_fresh(const struct gt_tree *root, const struct gt_tree *state)
+static bool is_fresh(const struct gt_tree *scaler, const struct gt_tree *state)
 {
-	return has_entries(gt_tree_get(root, "scaler")) && !has_entries(state);
+	return has_entries(scaler) && !has_entries(state);
 }
 
 static int load_optimizer(
-    const struct gt_snapshot *s, const struct gt_tree *root, struct gt_err *err)
+    const struct gt_snapshot *s, const struct gt_saved *saved, struct gt_err *err)
 {
-	const struct gt_tree *optimizer = gt_tree_get(root, "optimizer");
+	const struct gt_tree *optimizer = saved->optimizer;
 	const struct gt_tree *state = gt_tree_get(optimizer, "state");
 	int64_t *numbers = gt_calloc(s->store->slot_count, sizeof(*numbers), err);
 	struct gt_snapshot_groups g;
@@ -255,7 +257,8 @@ static int load_optimizer(
 		rc = gt_err_set(err, GT_EFORMAT, "no optimizer state under 'optimizer'");
 	if (!rc)
 		rc = match_groups(&g, s, optimizer, numbers, err);
-	updated = s->step > 0 && !is_fresh(root, state);
+	updated =
+	    saved->foreign ? has_entries(state) : s->step > 0 && !is_fresh(saved->scaler, state);
 	for (size_t i = 0; !rc && updated && i < g.count; i++) {
 		const struct gt_tree *one = gt_tree_get_int(state, numbers[i]);
 
@@ -434,38 +437,66 @@ int gt_snapshot_load_position(struct gt_snapshot *s, const struct gt_tree *root,
 	return rc < 0 ? gt_err_prefix(err, "'best'") : 0;
 }
 
-int gt_snapshot_load(struct gt_snapshot *s, struct gt_file_name file, struct gt_err *err)
+/* A prefix that all names have and the model has not, as Lightning's modules have the name of their
+ * attribute: "model." of "model.conv1.weight". 0: there is none. */
+static size_t strange_prefix(const struct gt_state_dict *sd, const struct gt_store *store)
 {
-	const struct gt_weights_options strict = { .finite = true, .parallel = s->parallel };
-	struct gt_weights_report report = { 0 };
-	struct gt_state_dict sd = { 0 };
-	const struct gt_tree *root;
-	struct gt_ckpt *ckpt;
-	int rc = gt_ckpt_open_at(&ckpt, file, err);
+	const char *first = sd->count ? sd->entries[0].name : "";
+	size_t length = strspn(first, word_letters) + 1;
 
-	if (rc)
-		return rc;
-	root = gt_ckpt_root(ckpt);
-	s->amp = amp_of_file(gt_tree_get(root, "config"));
-	rc = gt_digest_check(ckpt, false, err);
+	if (first[length - 1] != '.')
+		return 0;
+	for (size_t i = 0; i < sd->count; i++)
+		if (strncmp(sd->entries[i].name, first, length))
+			return 0;
+	for (size_t i = 0; i < store->slot_count; i++)
+		if (!strncmp(store->slots[i].name, first, length))
+			return 0;
+	return length;
+}
+
+static int load_weights(struct gt_snapshot *s, const struct gt_saved *saved,
+    struct gt_weights_report *report, struct gt_err *err)
+{
+	struct gt_weights_options strict = { .finite = true, .parallel = s->parallel };
+	const char *maps[2] = { NULL };
+	struct gt_state_dict sd = { 0 };
+	char map[80];
+	size_t prefix;
+	int rc = gt_state_dict_find(&sd, saved->root, err);
+
+	prefix = !rc && saved->foreign ? strange_prefix(&sd, s->store) : 0;
+	if (prefix > 0 && prefix < sizeof(map) - 8) {
+		snprintf(map, sizeof(map), "^%.*s\\.=", (int)prefix - 1, sd.entries[0].name);
+		maps[0] = map;
+		strict.maps = maps;
+	}
 	if (!rc)
-		rc = gt_snapshot_load_position(s, root, err);
-	if (!rc)
-		rc = check_config(gt_tree_get(root, "config"), s->config, err);
-	if (!rc)
-		rc = gt_state_dict_find(&sd, root, err);
-	if (!rc)
-		rc = gt_weights_load(s->store, s->model, &sd, &strict, &report, err);
-	if (!rc)
-		rc = load_optimizer(s, root, err);
-	if (!rc)
-		rc = load_scaler(s, gt_tree_get(root, "scaler"), err);
-	if (!rc && s->ema)
-		rc = load_ema(s, root, err);
-	if (rc)
-		gt_err_prefix(err, "%s", file.path);
-	gt_weights_report_release(&report);
+		rc = gt_weights_load(s->store, s->model, &sd, &strict, report, err);
 	gt_state_dict_release(&sd);
-	gt_ckpt_close(ckpt);
+	return rc;
+}
+
+int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
+    struct gt_weights_report *report, struct gt_err *err)
+{
+	int rc = 0;
+
+	*report = (struct gt_weights_report){ 0 };
+	s->amp = amp_of_file(saved->config);
+	s->best_step = s->best_epoch = -1;
+	s->best_score = -INFINITY;
+	if (!saved->foreign)
+		rc = gt_snapshot_load_position(s, saved->root, err);
+	if (!rc && !saved->foreign)
+		rc = check_config(saved->config, s->config, err);
+	if (!rc)
+		rc = load_weights(s, saved, report, err);
+	if (!rc)
+		rc = load_optimizer(s, saved, err);
+	if (!rc)
+		rc = load_scaler(s, saved->scaler, err);
+	if (!rc && s->ema)
+		rc = load_ema(s, saved->root, err);
 	return rc;
 }

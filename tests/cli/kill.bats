@@ -136,8 +136,8 @@ untimed() {
 	lines other/metrics.jsonl '[x["step"] for x in t] == list(range(13, 21))'
 	gtrain train "${options[@]}" --steps 20 --resume run/model.pth --out third
 	equal "$status" 1
-	equal "$err" "gtrain: error: run/model.pth: no training checkpoint: it has no 'step'
-hint: --init-from starts a new run from a file with weights alone"
+	equal "$err" "gtrain: error: run/model.pth: no training checkpoint: it has no state of an optimizer
+hint: --init-from starts a new run from its weights alone"
 	gtrain train "${options[@]}" --resume auto
 	equal "$status" 2
 	[ ! -e third ] && [ ! -e runs ]

@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+"""torch_resume.py - a run that PyTorch began goes on in gtrain, and the other way round, as if it had stayed (TAP)."""
+import json
+import math
+import os
+import re
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+from tap import run  # noqa: E402
+from training import BATCH, COMMON, GTRAIN, ROWS, curve, gtrain, make_data, np, sampled, torch  # noqa: E402
+
+import models  # noqa: E402
+
+EACH = ROWS // BATCH  # steps of an epoch
+BEGUN, GOES_ON = 2 * EACH + 3, 20
+MODEL = "mlp:5,7,3"
+# The optimizer in PyTorch, options of gtrain, how far a loss may be off.
+OPTIMIZERS = {
+    "sgd": (lambda p: torch.optim.SGD(p, 0.05, momentum=0.9, weight_decay=0.01), [], 1e-5),
+    "adam": (lambda p: torch.optim.Adam(p, 0.02, weight_decay=0.01), [], 1e-4),
+    "adamw": (lambda p: torch.optim.AdamW(p, 0.02, betas=(0.8, 0.95), weight_decay=0.1), ["--betas", "0.8,0.95"], 1e-4),
+}
+OPTIONS = [option for option in COMMON if option != "-q"]
+
+
+def table(folder):
+    rows = np.loadtxt(f"{folder}/table.csv", delimiter=",", dtype=np.float32)
+    return torch.from_numpy(rows[:, :5]), torch.from_numpy(rows[:, 5].astype(np.int64))
+
+
+class Peer:
+    """A network that PyTorch trains on the samples that gtrain's sampler draws."""
+
+    def __init__(self, folder, kind):
+        torch.manual_seed(1)
+        self.net = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.ReLU(), torch.nn.Linear(7, 3))
+        self.optimizer = OPTIMIZERS[kind][0](self.net.parameters())
+        self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: 1)
+        self.x, self.y = table(folder)
+        self.steps = [rows[0] for rows in sampled(1, BATCH, 10)]
+        self.step = 0
+
+    def train(self, steps):
+        losses = []
+        for rows in self.steps[self.step:self.step + steps]:
+            self.optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(self.net(self.x[rows]), self.y[rows])
+            loss.backward()
+            self.optimizer.step()
+            self.scheduler.step()
+            losses.append(loss.item())
+        self.step += steps
+        return losses
+
+    def weights(self, prefix=""):
+        return {prefix + key: value.clone() for key, value in self.net.state_dict().items()}
+
+
+# ---- how each program saves
+
+def plain(peer, path):
+    torch.save({"model": peer.weights("module."), "optimizer": peer.optimizer.state_dict(), "epoch": peer.step // EACH,
+                "step": peer.step, "args": {"width": 7}}, path)
+
+
+def long_names(peer, path):
+    torch.save({"model_state_dict": peer.weights("_orig_mod."), "optimizer_state_dict": peer.optimizer.state_dict(),
+                "scheduler": peer.scheduler.state_dict(), "epoch": peer.step // EACH, "global_step": peer.step}, path)
+
+
+def iterations(peer, path):
+    torch.save({"iter": peer.step, "net": peer.weights(), "optim": peer.optimizer.state_dict()}, path,
+               _use_new_zipfile_serialization=False)
+
+
+def lightning(peer, path):
+    """pytorch-lightning 2, trainer/connectors/checkpoint_connector.py, dump_checkpoint(); weights of LightningModule.model."""
+    progress = {"total": {"ready": peer.step, "completed": peer.step}, "current": {"ready": peer.step % EACH, "completed": peer.step % EACH}}
+    torch.save({"epoch": peer.step // EACH, "global_step": peer.step, "pytorch-lightning_version": "2.1.0",
+                "state_dict": peer.weights("model."), "loops": {"fit_loop": {"epoch_loop.batch_progress": progress}},
+                "callbacks": {"ModelCheckpoint": {"best_model_score": torch.tensor(0.5)}},
+                "optimizer_states": [peer.optimizer.state_dict()], "lr_schedulers": [peer.scheduler.state_dict()],
+                "hparams_name": "kwargs", "hyper_parameters": {"lr": 0.05}}, path)
+
+
+def save_safetensors(path, tensors):
+    """huggingface/safetensors, README.md, "Format"; keys in their order, as its writer has them for one type."""
+    header, data = {}, b""
+    for key in sorted(tensors):
+        raw = tensors[key].numpy().tobytes()
+        header[key] = {"dtype": "F32", "shape": list(tensors[key].shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def trainer(peer, path, save=lambda peer, path: save_safetensors(f"{path}/model.safetensors", peer.weights())):
+    """transformers 4, trainer.py, _save_checkpoint(); trainer_callback.py, TrainerState."""
+    os.mkdir(path)
+    save(peer, path)
+    torch.save(peer.optimizer.state_dict(), f"{path}/optimizer.pt")
+    torch.save(peer.scheduler.state_dict(), f"{path}/scheduler.pt")
+    torch.save({"cpu": torch.get_rng_state()}, f"{path}/rng_state.pth")
+    with open(f"{path}/trainer_state.json", "w") as f:
+        json.dump({"epoch": peer.step / EACH, "global_step": peer.step, "log_history": [{"loss": 1.5, "step": 1}]}, f)
+    with open(f"{path}/config.json", "w") as f:
+        json.dump({"model_type": "mlp"}, f)
+
+
+def old_trainer(peer, path):
+    """The same of before safetensors."""
+    trainer(peer, path, lambda peer, path: torch.save(peer.weights(), f"{path}/pytorch_model.bin"))
+
+
+def accelerate(peer, path):
+    """accelerate, checkpointing.py, save_accelerator_state(). It keeps no step: Adam's own counts, or the scheduler's."""
+    os.mkdir(path)
+    save_safetensors(f"{path}/model.safetensors", peer.weights())
+    torch.save(peer.optimizer.state_dict(), f"{path}/optimizer.bin")
+    torch.save(peer.scheduler.state_dict(), f"{path}/scheduler.bin")
+    torch.save({"random_state": (3, (1, 2), None), "torch_manual_seed": torch.get_rng_state()}, f"{path}/random_states_0.pkl")
+    torch.save({"seen": 7}, f"{path}/custom_checkpoint_0.pkl")
+
+
+#       how it is saved, its name, parts of what gtrain says
+FORMS = [
+    (plain, "their.pt", ["a checkpoint of PyTorch: state_dict found under 'model'; 'module.' taken off 4 keys", "left: 'args'\n"]),
+    (long_names, "their.pth", ["'_orig_mod.' taken off", "its schedule is left"]),
+    (iterations, "their.th", ["state_dict found under 'net'"]),
+    (lightning, "their.ckpt", ["a checkpoint of PyTorch Lightning", "left: 'pytorch-lightning_version', 'loops', 'callbacks'"]),
+    (trainer, "checkpoint-13", ["a checkpoint of Hugging Face's Trainer", "'rng_state.pth'"]),
+    (old_trainer, "checkpoint-old", ["a checkpoint of Hugging Face's Trainer"]),
+    (accelerate, "accelerated", ["a checkpoint of accelerate", "'custom_checkpoint_0.pkl'"]),
+]
+
+
+def options(folder, kind, steps, *more):
+    args = [*OPTIONS, "--model", MODEL, "--data", f"csv:{folder}/table.csv", "--batch", BATCH, "--optimizer", kind, *OPTIMIZERS[kind][1], *more]
+    args[args.index("--steps") + 1] = steps
+    return args
+
+
+def off(rows, losses):
+    """How far a curve is from PyTorch's losses; 1 where there are not as many."""
+    if len(rows) != len(losses):
+        return 1
+    return max(abs(row["loss"] - loss) / abs(loss) for row, loss in zip(rows, losses))
+
+
+def goes_on(folder):
+    make_data(folder)
+    for kind, (_, _, bound) in OPTIMIZERS.items():
+        for save, name, parts in FORMS:
+            peer = Peer(folder, kind)
+            peer.train(BEGUN)
+            path, out = f"{folder}/{kind}-{name}", f"{folder}/{kind}-{name}-run"
+            save(peer, path)
+            said = gtrain("train", "--resume", path, "--out", out, *options(folder, kind, BEGUN + GOES_ON))
+            rows = curve(out)
+            far = off(rows, peer.train(GOES_ON))
+            lr = peer.optimizer.param_groups[0]["lr"]
+            taken = f"taken: 4 tensors of weights, {kind} with states of 4 parameters, step {BEGUN}, epoch {BEGUN // EACH}, lr {lr:g}\n"
+            missing = [part for part in [taken, *parts] if part not in said]
+            wrong = [(row["step"], row["epoch"]) for i, row in enumerate(rows) if (row["step"], row["epoch"]) != (BEGUN + i + 1, (BEGUN + i) // EACH)]
+            yield f"{kind}: {name} goes on with PyTorch's curve", f"apart by {far:.1e}, said {said}" if far > bound else (
+                f"not said: {missing}, but {said}" if missing else f"steps and epochs: {wrong}" if wrong else "")
+
+
+def without_a_step(folder):
+    """An epoch alone gives the step; SGD without momentum has no state."""
+    make_data(folder)
+    peer = Peer(folder, "sgd")
+    peer.train(3 * EACH)
+    torch.save({"model": peer.weights(), "optimizer": peer.optimizer.state_dict(), "epoch": 3}, f"{folder}/epoch.pt")
+    gtrain("train", "--resume", f"{folder}/epoch.pt", "--out", f"{folder}/run", *options(folder, "sgd", 3 * EACH + 4))
+    far = off(curve(f"{folder}/run"), peer.train(4))
+    yield "an epoch alone tells the step", "" if far <= 1e-5 else f"apart by {far:.1e}"
+    peer = Peer(folder, "sgd")
+    peer.optimizer = torch.optim.SGD(peer.net.parameters(), 0.05)
+    peer.scheduler = torch.optim.lr_scheduler.LambdaLR(peer.optimizer, lambda step: 1)
+    peer.train(4)
+    torch.save({"model": peer.weights(), "optimizer": peer.optimizer.state_dict(), "step": 4}, f"{folder}/bare.pt")
+    gtrain("train", "--resume", f"{folder}/bare.pt", "--out", f"{folder}/bare", *options(folder, "sgd", 10))
+    far = off(curve(f"{folder}/bare"), peer.train(6))
+    config = json.load(open(f"{folder}/bare/config.json"))
+    yield "SGD without momentum goes on, and its settings become the run's", "" if far <= 1e-5 and (
+        config["momentum"], config["weight-decay"], config["lr"]) == (0, 0, 0.05) else f"apart by {far:.1e}, {config}"
+    # What gtrain saves of it is its own, and goes on by itself, on two ranks.
+    gtrain("train", "--resume", f"{folder}/bare", "--nproc", 2, "--batch", BATCH // 2, "--steps", 16, "-q")
+    far = off(curve(f"{folder}/bare")[6:], peer.train(6))
+    yield "and once more from gtrain's own checkpoint, on two ranks", "" if far <= 1e-5 else f"apart by {far:.1e}"
+
+
+def refusals(folder):
+    make_data(folder)
+    peer = Peer(folder, "sgd")
+    peer.train(2)
+    state = {"model": peer.weights(), "optimizer": peer.optimizer.state_dict(), "step": 2}
+    two = torch.optim.SGD([{"params": [p]} for p in peer.net.parameters()], 0.1)
+    dampened = torch.optim.SGD(peer.net.parameters(), 0.1, momentum=0.9, dampening=0.5)
+    cases = [
+        ("no optimizer", {"model": state["model"], "step": 2}, "sgd", "it has no state of an optimizer\nhint: --init-from starts a new run from its weights"),
+        ("theirs is sgd", state, "adam", "its optimizer is sgd, not adam\nhint: --optimizer sgd goes on with it"),
+        ("theirs is adam", {**state, "optimizer": torch.optim.Adam(peer.net.parameters()).state_dict()}, "sgd", "its optimizer is adamw, not sgd"),
+        ("another one", {**state, "optimizer": torch.optim.RMSprop(peer.net.parameters(), momentum=0.5).state_dict()}, "sgd",
+         "its optimizer, with the settings lr, momentum, alpha"),
+        ("amsgrad", {**state, "optimizer": torch.optim.Adam(peer.net.parameters(), amsgrad=True).state_dict()}, "adam", "amsgrad=1, which is not supported"),
+        ("dampening", {**state, "optimizer": dampened.state_dict()}, "sgd", "dampening=0.5, which is not supported"),
+        ("other groups", {**state, "optimizer": two.state_dict()}, "sgd", "the optimizer's groups hold 1, 1, 1 and 1 parameters"),
+        ("two optimizers", {"state_dict": state["model"], "optimizer_states": [state["optimizer"]] * 2}, "sgd", "'optimizer_states' has 2 optimizers"),
+        ("no torch.optim", {**state, "optimizer": {"lr": 0.1}}, "sgd", "'optimizer' is no state_dict of torch.optim"),
+        ("a step below 0", {**state, "step": -2}, "sgd", "'step' is -2"),
+        ("another model", {**state, "model": {"0.weight": torch.zeros(5, 5)}}, "sgd", "tensor '0.weight' has shape [5, 5], the model wants [7, 5]"),
+        ("NaN", {**state, "model": {**state["model"], "0.bias": torch.full((7,), math.nan)}}, "sgd", "tensor '0.bias' holds nan"),
+    ]
+    for name, saved, kind, wanted in cases:
+        torch.save(saved, f"{folder}/bad.pt")
+        args = [GTRAIN, "train", "--resume", f"{folder}/bad.pt", "--out", f"{folder}/no", *map(str, options(folder, kind, 20))]
+        said = os.popen(" ".join(args) + " 2>&1").read()
+        problem = "" if wanted in said and said.count(f"{folder}/bad.pt") == 1 and not os.path.exists(f"{folder}/no") else said
+        yield f"refused: {name}", problem
+
+
+# ---- the other way round
+
+class Gpt(models.GPT):
+    def __init__(self, layers, heads, width, block, vocab):
+        super().__init__(layers, heads, width, block, vocab)
+        self.lm_head = torch.nn.Linear(width, vocab, bias=False)
+        self.lm_head.weight = self.transformer["wte"].weight
+
+
+def to_torch(folder):
+    """PyTorch goes on from gtrain's checkpoint as the README says, with two groups of parameters."""
+    # Windows of 16 characters begin at another place in each epoch: with a period of 15 they are always the same ones.
+    text = "the quick fox, " * 64 + "t"
+    samples, block, half = (len(text) - 1) // 16, 16, 10
+    with open(f"{folder}/text.txt", "w") as f:
+        f.write(text)
+    gtrain("train", "--model", f"gpt:layers=2,heads=2,width=16,block={block}", "--data", f"text:{folder}/text.txt", "--batch", samples,
+           "--optimizer", "adamw", "--lr", "0.002", "--weight-decay", "0.3", "--save-every", half, *[*COMMON[2:]], "--steps", 2 * half,
+           "--out", f"{folder}/runs/gpl")
+    with open(f"{folder}/runs/gpl/vocab.json") as f:
+        number = {token: i for i, token in enumerate(json.load(f)["tokens"])}
+    vocab = len(number)
+    ids = torch.tensor([number[c] for c in text])
+    x, y = ids[:-1].view(samples, block), ids[1:].view(samples, block)
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "README.md")) as f:
+        example = re.search(r"```python\n(.*?)```", f.read(), re.S).group(1)
+    scope = {"torch": torch, "model": Gpt(2, 2, 16, block, vocab)}
+    exec(example.replace("runs/gpl", f"{folder}/runs/gpl").replace("step-00000400", f"step-{half:08}"), scope)  # noqa: S102
+    model, optimizer, losses = scope["model"], scope["optimizer"], []
+    for _ in range(half):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    far = off(curve(f"{folder}/runs/gpl")[half:], losses)
+    decays = [group["weight_decay"] for group in optimizer.param_groups]
+    yield "PyTorch goes on with gtrain's curve, by the README", "" if far <= 1e-4 and decays == [0.3, 0] else f"apart by {far:.1e}, {decays}"
+    # And back: the file that PyTorch saves has two groups, as transformers' Trainer makes them.
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "global_step": 2 * half}, f"{folder}/back.pt")
+    gtrain("train", "--model", f"gpt:layers=2,heads=2,width=16,block={block}", "--data", f"text:{folder}/text.txt", "--batch", samples,
+           *COMMON[2:], "--steps", 3 * half, "--resume", f"{folder}/back.pt", "--out", f"{folder}/back")
+    losses = []
+    for _ in range(half):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    far = off(curve(f"{folder}/back"), losses)
+    yield "and gtrain with PyTorch's, two groups of parameters", "" if far <= 1e-4 else f"apart by {far:.1e}"
+
+
+sys.exit(run([goes_on, without_a_step, refusals, to_torch], GTRAIN, sys.argv[1:]))
