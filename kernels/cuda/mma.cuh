@@ -5,12 +5,13 @@
 #include "kernels/cuda/gpu.cuh"
 
 /*
- * A part of the thin layer of gpu.cuh. gt_tile_mma<B>(sum, a, lda, b, ldb) adds a[16, 16] b[16, 16]
- * to the tile `sum`, of which each lane of a warp has the 8 elements at gt_tile_row(e),
+ * A part of the thin layer of gpu.cuh. gt_tile_mma<B, A>(sum, a, lda, b, ldb) adds a[16, 16]
+ * b[16, 16] to the tile `sum`, of which each lane of a warp has the 8 elements at gt_tile_row(e),
  * gt_tile_col(e); lanes 4 r to 4 r + 3 share rows r and r + 8. Both factors are in shared memory:
- * element (m, k) of a at a[m * lda + k], element (k, n) of b at b[k * ldb + n], or where B is
- * GT_TILE_TRANSPOSED at b[n * ldb + k]. For types of 16 bits both, and lda and ldb times two, are
- * aligned to 16 bytes, and sums are float32. All lanes call it together.
+ * element (m, k) of a at a[m * lda + k], or where A is GT_TILE_TRANSPOSED at a[k * lda + m];
+ * element (k, n) of b at b[k * ldb + n], or where B is GT_TILE_TRANSPOSED at b[n * ldb + k]. For
+ * types of 16 bits both, and lda and ldb times two, are aligned to 16 bytes, and sums are float32.
+ * All lanes call it together.
  *
  * The places are those of mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16"), twice.
  */
@@ -38,16 +39,17 @@ static __device__ __forceinline__ int gt_tile_col(int e)
 #endif
 
 /* Each lane's own elements by multiply-adds. */
-template <gt_tile_order B, class T>
+template <gt_tile_order B, gt_tile_order A, class T>
 __device__ __forceinline__ void gt_tile_multiply(
     typename gt_wide<T>::type (&sum)[GT_TILE_LANE], const T *a, int lda, const T *b, int ldb)
 {
 	typedef typename gt_wide<T>::type wide;
-	const T *row = a + gt_tile_row(0) * lda;
+	const int to_row = A == GT_TILE_PLAIN ? lda : 1, to_k = A == GT_TILE_PLAIN ? 1 : lda;
+	const T *row = a + gt_tile_row(0) * to_row;
 
 	GT_UNROLL_SOME
 	for (int k = 0; k < GT_TILE; k++) {
-		wide x[] = { gt_load(row[k]), gt_load(row[8 * lda + k]) }, y[4];
+		wide x[] = { gt_load(row[k * to_k]), gt_load(row[8 * to_row + k * to_k]) }, y[4];
 
 		for (int n = 0; n < 4; n++) {
 			int col = gt_tile_col(n % 2 + n / 2 * 4);
@@ -60,18 +62,18 @@ __device__ __forceinline__ void gt_tile_multiply(
 	}
 }
 
-template <gt_tile_order B>
+template <gt_tile_order B, gt_tile_order A = GT_TILE_PLAIN>
 __device__ __forceinline__ void gt_tile_mma(
     float (&sum)[GT_TILE_LANE], const float *a, int lda, const float *b, int ldb)
 {
-	gt_tile_multiply<B>(sum, a, lda, b, ldb);
+	gt_tile_multiply<B, A>(sum, a, lda, b, ldb);
 }
 
-template <gt_tile_order B>
+template <gt_tile_order B, gt_tile_order A = GT_TILE_PLAIN>
 __device__ __forceinline__ void gt_tile_mma(
     double (&sum)[GT_TILE_LANE], const double *a, int lda, const double *b, int ldb)
 {
-	gt_tile_multiply<B>(sum, a, lda, b, ldb);
+	gt_tile_multiply<B, A>(sum, a, lda, b, ldb);
 }
 
 #ifdef __CUDACC__
@@ -112,14 +114,17 @@ __device__ __forceinline__ void gt_tile_half(
 	GT_TILE_HALF("f16");
 }
 
-template <gt_tile_order B, class T>
+template <gt_tile_order B, gt_tile_order A = GT_TILE_PLAIN, class T>
 __device__ __forceinline__ void gt_tile_mma(
     float (&sum)[GT_TILE_LANE], const T *a, int lda, const T *b, int ldb)
 {
 	int lane = (int)threadIdx.x % 32, row = lane % 16, half = lane / 16 * 8;
 	uint32_t x[4], y[4];
 
-	gt_tile_fetch<false>(x, a + row * lda + half);
+	if (A == GT_TILE_TRANSPOSED)
+		gt_tile_fetch<true>(x, a + (lane % 8 + half) * lda + lane / 8 % 2 * 8);
+	else
+		gt_tile_fetch<false>(x, a + row * lda + half);
 	if (B == GT_TILE_TRANSPOSED)
 		gt_tile_fetch<false>(y, b + (lane % 8 + half) * ldb + lane / 8 % 2 * 8);
 	else
@@ -128,10 +133,10 @@ __device__ __forceinline__ void gt_tile_mma(
 	gt_tile_half(sum + 4, x, y + 2, T());
 }
 #else
-template <gt_tile_order B, class T>
+template <gt_tile_order B, gt_tile_order A = GT_TILE_PLAIN, class T>
 inline void gt_tile_mma(float (&sum)[GT_TILE_LANE], const T *a, int lda, const T *b, int ldb)
 {
-	gt_tile_multiply<B>(sum, a, lda, b, ldb);
+	gt_tile_multiply<B, A>(sum, a, lda, b, ldb);
 }
 #endif
 

@@ -3,6 +3,7 @@
 #define GT_KERNELS_CUDA_TILE_CUH
 
 #include "kernels/cuda/map.cuh"
+#include "kernels/cuda/mma.cuh"
 
 /* Put some elements into a pack, from place i on. */
 template <class T, int W, int N>
@@ -16,8 +17,8 @@ __device__ __forceinline__ void gt_put_pack(gt_pack<T, W> *to, int i, const gt_p
  * y [m, n] = sum over k of a [m, k] b [k, n]. A block makes SIDE x SIDE elements of y, 64 bytes of
  * k at a time; while it multiplies one such step, its threads read the next one into registers. In
  * shared memory both operands are [k, side], in the type that they are stored in, which is also a
- * form that tensor cores read. Each element is added up in the order of k, in the type that is
- * computed with.
+ * form that tensor cores read: they multiply types of 16 bits (gt_tile_sums). Each element is added
+ * up in the order of k, in the type that is computed with.
  *
  * An operand is a struct (conv.cu has some):
  *   Operand(args, first)       of the rows or columns of y from `first` on
@@ -31,9 +32,7 @@ template <class T> struct gt_tile {
 		SIDE = 64,
 		W = 16 / sizeof(T), /* elements that a thread reads and writes at once */
 		DEPTH = 4 * W,      /* of k in a step: each thread has one pack of each operand */
-		STRIDE = SIDE + (W > 4 ? W : 4), /* keeps packs aligned */
-		EACH = 4,                        /* a thread has EACH x EACH elements of y */
-		PIECE = W < EACH ? W : EACH
+		STRIDE = SIDE + (W > 4 ? W : 4) /* keeps packs aligned */
 	};
 	typedef gt_pack<T, W> pack;
 
@@ -68,6 +67,26 @@ template <class T> struct gt_tile {
 	{
 		*(pack *)(shared + k_by_side() * STRIDE + side_by_side()) = v;
 	}
+};
+
+/*
+ * The elements of a block's tile that a thread makes, 16 of them.
+ *
+ *   multiply(a, b)     add the products of one step, whose operands begin there
+ *   store(end, m, n, rows, cols)
+ *                      write those inside of y [rows, cols], where the tile begins at m, n
+ *
+ * Here they are a square, made by multiply-adds.
+ */
+template <class T, int BYTES = sizeof(T)> struct gt_tile_sums {
+	typedef gt_tile<T> tile;
+	typedef typename gt_wide<T>::type wide;
+	enum {
+		EACH = 4,
+		ACROSS = tile::SIDE / EACH, /* squares of a row */
+		PIECE = tile::W < EACH ? (int)tile::W : (int)EACH
+	};
+	wide sum[EACH][EACH] = {};
 
 	static __device__ __forceinline__ void read(wide *v, const T *shared)
 	{
@@ -79,20 +98,70 @@ template <class T> struct gt_tile {
 		}
 	}
 
-	/* One step's products, added to what a thread has. */
-	static __device__ __forceinline__ void multiply(
-	    wide (&sum)[EACH][EACH], const T *a, const T *b)
+	__device__ __forceinline__ void multiply(const T *a, const T *b)
 	{
 		wide left[EACH], right[EACH];
 
-		a += threadIdx.x / (SIDE / EACH) * EACH;
-		b += threadIdx.x % (SIDE / EACH) * EACH;
-		for (int k = 0; k < DEPTH; k++) {
-			read(left, a + k * STRIDE);
-			read(right, b + k * STRIDE);
+		a += threadIdx.x / ACROSS * EACH;
+		b += threadIdx.x % ACROSS * EACH;
+		for (int k = 0; k < tile::DEPTH; k++) {
+			read(left, a + k * tile::STRIDE);
+			read(right, b + k * tile::STRIDE);
 			for (int i = 0; i < EACH; i++)
 				for (int j = 0; j < EACH; j++)
 					sum[i][j] += left[i] * right[j];
+		}
+	}
+
+	template <class END>
+	__device__ __forceinline__ void store(
+	    const END &end, int64_t m, int64_t n, int64_t rows, int64_t cols) const
+	{
+		m += threadIdx.x / ACROSS * EACH;
+		n += threadIdx.x % ACROSS * EACH;
+		for (int i = 0; i < EACH && m + i < rows; i++)
+			end.template store<EACH>(m + i, n, cols - n, sum[i]);
+	}
+};
+
+/* Here tensor cores make them: each of the 8 warps has two tiles of 16 x 16 beside each other. */
+template <class T> struct gt_tile_sums<T, 2> {
+	typedef gt_tile<T> tile;
+	enum { TILES = 2, DOWN = tile::SIDE / GT_TILE /* warps below each other */ };
+	float sum[TILES][GT_TILE_LANE] = {};
+
+	static __device__ __forceinline__ int row()
+	{
+		return (int)threadIdx.x / 32 % DOWN * GT_TILE;
+	}
+
+	static __device__ __forceinline__ int col(int t)
+	{
+		return ((int)threadIdx.x / 32 / DOWN * TILES + t) * GT_TILE;
+	}
+
+	__device__ __forceinline__ void multiply(const T *a, const T *b)
+	{
+		GT_UNROLL
+		for (int k = 0; k < tile::DEPTH * tile::STRIDE; k += GT_TILE * tile::STRIDE)
+			GT_UNROLL
+		for (int t = 0; t < TILES; t++)
+			gt_tile_mma<GT_TILE_PLAIN, GT_TILE_TRANSPOSED>(
+			    sum[t], a + k + row(), tile::STRIDE, b + k + col(t), tile::STRIDE);
+	}
+
+	template <class END>
+	__device__ __forceinline__ void store(
+	    const END &end, int64_t m, int64_t n, int64_t rows, int64_t cols) const
+	{
+		GT_UNROLL
+		for (int t = 0; t < TILES; t++)
+			GT_UNROLL
+		for (int e = 0; e < GT_TILE_LANE; e += 2) {
+			int64_t i = m + row() + gt_tile_row(e), j = n + col(t) + gt_tile_col(e);
+
+			if (i < rows)
+				end.template store<2>(i, j, cols - j, &sum[t][e]);
 		}
 	}
 };
@@ -146,7 +215,7 @@ static __global__ __launch_bounds__(256) void gt_tile_product(
 	typedef gt_tile<T> tile;
 	GT_SHARED(typename tile::pack, left, 2 * tile::DEPTH * tile::STRIDE / tile::W);
 	GT_SHARED(typename tile::pack, right, 2 * tile::DEPTH * tile::STRIDE / tile::W);
-	typename tile::wide sum[tile::EACH][tile::EACH] = {};
+	gt_tile_sums<T> sums;
 	int64_t m = (int64_t)blockIdx.x * tile::SIDE, n = (int64_t)blockIdx.y * tile::SIDE;
 	int64_t k = blockIdx.z * s.split, last = k + s.split < s.k ? k + s.split : s.k;
 	A from_a(a, m);
@@ -166,14 +235,11 @@ static __global__ __launch_bounds__(256) void gt_tile_product(
 			from_a.load(k + tile::DEPTH, last);
 			from_b.load(k + tile::DEPTH, last);
 		}
-		tile::multiply(sum, step_a, step_b);
+		sums.multiply(step_a, step_b);
 		now ^= 1;
 	}
-	m += threadIdx.x / (tile::SIDE / tile::EACH) * tile::EACH;
-	n += threadIdx.x % (tile::SIDE / tile::EACH) * tile::EACH;
 	end.y += (int64_t)blockIdx.z * s.m * end.stride;
-	for (int i = 0; i < tile::EACH && m + i < s.m; i++)
-		end.template store<tile::EACH>(m + i, n, s.n - n, sum[i]);
+	sums.store(end, m, n, s.m, s.n);
 }
 
 template <class T, class V, class A, class B>
