@@ -114,9 +114,12 @@ int gt_cmd_train_check(
 		gt_err_set(err, GT_EINVAL, "--init-from: --resume brings weights of its own");
 		return gt_err_hint(err, "leave one of the two out");
 	}
-	if (!cli->train.init_from && (given(env, "map") || given(env, "strict")))
-		return gt_err_set(err, GT_EINVAL, "--%s is for --init-from, which is not given",
-		    given(env, "map") ? "map" : "strict");
+	if (!cli->train.init_from && given(env, "map") && !cli->train.resume)
+		return gt_err_set(
+		    err, GT_EINVAL, "--map is for --init-from and --resume, and neither is given");
+	if (!cli->train.init_from && given(env, "strict"))
+		return gt_err_set(
+		    err, GT_EINVAL, "--strict is for --init-from, which is not given");
 	if (cli->train.patience && !cli->train.val && !(cli->train.val_split > 0)) {
 		gt_err_set(err, GT_EINVAL, "--patience counts evaluations, and there are none");
 		return gt_err_hint(err, "--val DATA or --val-split F makes some");

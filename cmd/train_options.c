@@ -36,7 +36,7 @@ static const struct gt_opt table[] = {
 	{ "init-from", 0, GT_OPT_STRING, RUN(init_from), "CKPT",
 	    "start from the weights in a checkpoint", .complete = GT_COMPLETE_FILE },
 	{ "map", 0, GT_OPT_LIST, RUN(load.map), "REGEX=REPLACEMENT",
-	    .help = "rename keys of --init-from; may be given several times" },
+	    .help = "rename keys of --init-from, or of another program's --resume; repeatable" },
 	{ "strict", 0, GT_OPT_YESNO, RUN(load.lenient),
 	    .help = "no: list keys that --init-from lacks or has too many, and go on",
 	    .initial = "yes", .flags = GT_OPT_INVERTED },

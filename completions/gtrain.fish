@@ -170,7 +170,7 @@ complete -c gtrain -n '__gtrain_command train' -l data -x -a '(__gtrain_spec dat
 complete -c gtrain -n '__gtrain_command train' -l val -x -a '(__gtrain_spec data)' -d 'data set to evaluate on while training'
 complete -c gtrain -n '__gtrain_command train' -l val-split -x -d 'hold out this part of the data to evaluate on'
 complete -c gtrain -n '__gtrain_command train' -l init-from -r -F -d 'start from the weights in a checkpoint'
-complete -c gtrain -n '__gtrain_command train' -l map -x -d 'rename keys of --init-from; may be given several times'
+complete -c gtrain -n '__gtrain_command train' -l map -x -d 'rename keys of --init-from, or of another program\'s --resume; repeatable'
 complete -c gtrain -n '__gtrain_command train' -l strict -x -a 'yes no' -d 'no: list keys that --init-from lacks or has too many, and go on'
 complete -c gtrain -n '__gtrain_command train' -l freeze -x -d 'keep the parameters of these names; !GLOB: all others'
 complete -c gtrain -n '__gtrain_command train' -l lr-scale -x -d 'learning rate of the parameters of these names, times X'

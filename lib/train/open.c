@@ -213,12 +213,15 @@ static int resume(struct gt_train *t, struct gt_err *err)
 		.ema = t->ema,
 		.parallel = t->s.parallel,
 		.step = t->resumed.step };
-	json_t *fixed = fixed_options(t, err);
+	const char **maps = gt_load_maps(&t->o.load, err);
+	json_t *fixed = maps ? fixed_options(t, err) : NULL;
 	int rc;
 
 	s.config = fixed;
+	s.maps = maps && *maps ? maps : NULL;
 	rc = fixed ? gt_snapshot_load(&s, &t->saved, &report, err) : GT_ENOMEM;
 	json_decref(fixed);
+	free(maps);
 	if (rc)
 		rc = refuse_saved(t, rc, err);
 	if (!rc && s.step > t->o.lr_schedule.total) {

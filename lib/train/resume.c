@@ -31,7 +31,7 @@ static const struct gt_resume_rule rules[] = {
 	FREE("val", "later evaluations are of the other data"),
 	FIXED("val-split", "samples that were trained on would be evaluated on"),
 	FREE("init-from", no_weights),
-	FREE("map", no_weights),
+	FREE("map", "renames keys of another program's checkpoint"),
 	FREE("strict", no_weights),
 	FIXED("freeze", "the optimizer has state for the parameters that were trained"),
 	FIXED("lr-scale", "the optimizer's groups of parameters come from it"),

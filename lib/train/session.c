@@ -228,8 +228,7 @@ struct gt_program_options gt_session_program_options(
 
 /* ---- weights ---- */
 
-/* The rules of {map} as a list that ends with NULL; free() it. */
-static const char **list_maps(const struct gt_load_options *load, struct gt_err *err)
+const char **gt_load_maps(const struct gt_load_options *load, struct gt_err *err)
 {
 	const char **maps = gt_calloc(load->map.count + 1, sizeof(*maps), err);
 
@@ -240,7 +239,7 @@ static const char **list_maps(const struct gt_load_options *load, struct gt_err 
 
 int gt_load_check(const struct gt_load_options *load, struct gt_err *err)
 {
-	const char **maps = list_maps(load, err);
+	const char **maps = gt_load_maps(load, err);
 	struct gt_renames renames = { 0 };
 	int rc = maps ? gt_renames_init(&renames, maps, err) : GT_ENOMEM;
 
@@ -255,7 +254,7 @@ int gt_session_load(struct gt_session *s, struct gt_file_name file,
     const struct gt_load_options *load, const struct gt_weights_options *options,
     struct gt_weights_report *report, struct gt_err *err)
 {
-	const char **maps = list_maps(load, err);
+	const char **maps = gt_load_maps(load, err);
 	struct gt_weights_options o = *options;
 	int rc = GT_ENOMEM;
 

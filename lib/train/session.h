@@ -128,6 +128,10 @@ struct gt_load_options {
 /* Check the expressions, before anything is opened. Errors: GT_EINVAL. */
 int gt_load_check(const struct gt_load_options *load, struct gt_err *err);
 
+/* The rules of {map}, as struct gt_weights_options has them; free() the list, not its strings. NULL
+ * without memory. */
+const char **gt_load_maps(const struct gt_load_options *load, struct gt_err *err);
+
 /* Load the state_dict of a checkpoint file; `maps`, `lenient` and `parallel` of the options are set
  * here. Weights that the file lacks stay as they are. Release the report in any case. */
 int gt_session_load(struct gt_session *s, struct gt_file_name file,

@@ -28,13 +28,15 @@ struct gt_snapshot {
 	struct gt_optim *optim;
 	struct gt_ema *ema;           /* NULL: none */
 	struct gt_parallel *parallel; /* whose ranks may hold parts */
-	double lr;                    /* of the last step */
-	int64_t step;                 /* steps done */
-	int64_t epoch;                /* that the next step belongs to; for saving */
-	int64_t samples;              /* of that epoch, read so far; for saving */
-	int64_t best_step;            /* -1: none yet */
-	int64_t best_epoch;           /* epochs done then; loaded, -1: the file does not say */
-	double best_score;            /* larger is better */
+	/* For loading another program's checkpoint: as in struct gt_weights_options; or NULL. */
+	const char *const *maps;
+	double lr;          /* of the last step */
+	int64_t step;       /* steps done */
+	int64_t epoch;      /* that the next step belongs to; for saving */
+	int64_t samples;    /* of that epoch, read so far; for saving */
+	int64_t best_step;  /* -1: none yet */
+	int64_t best_epoch; /* epochs done then; loaded, -1: the file does not say */
+	double best_score;  /* larger is better */
 	int amp; /* loaded: the enum gt_amp of the run that saved it; -1: the file does not say */
 	/* Options of the run, to save; when loading, those that must be as they were. May be
 	 * NULL. */

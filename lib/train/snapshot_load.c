@@ -465,7 +465,8 @@ static int load_weights(struct gt_snapshot *s, const struct gt_saved *saved,
 	size_t prefix;
 	int rc = gt_state_dict_find(&sd, saved->root, err);
 
-	prefix = !rc && saved->foreign ? strange_prefix(&sd, s->store) : 0;
+	strict.maps = saved->foreign ? s->maps : NULL;
+	prefix = !rc && saved->foreign && !s->maps ? strange_prefix(&sd, s->store) : 0;
 	if (prefix > 0 && prefix < sizeof(map) - 8) {
 		snprintf(map, sizeof(map), "^%.*s\\.=", (int)prefix - 1, sd.entries[0].name);
 		maps[0] = map;

@@ -53,7 +53,7 @@ struct gt_train_options {
 	int64_t samples;                     /* of data: use the first so many alone; 0: all */
 	const char *out;                     /* run directory; NULL: write no files */
 	const char *init_from;               /* NULL: no */
-	struct gt_load_options load;         /* of init_from */
+	struct gt_load_options load;         /* of init_from; the map of resume, too */
 	const char *resume;                  /* NULL: no; "auto": the latest in out, if any */
 	struct gt_opt_list freeze, lr_scale; /* gt_model_tune() */
 

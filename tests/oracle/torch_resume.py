@@ -194,6 +194,19 @@ def without_a_step(folder):
     yield "and once more from gtrain's own checkpoint, on two ranks", "" if far <= 1e-5 else f"apart by {far:.1e}"
 
 
+def renamed(folder):
+    make_data(folder)
+    peer = Peer(folder, "adamw")
+    peer.train(BEGUN)
+    names = {"0": "fc1", "2": "head.out"}
+    weights = {names[key[0]] + key[1:]: value for key, value in peer.weights().items()}
+    torch.save({"net": weights, "optimizer": peer.optimizer.state_dict(), "step": BEGUN}, f"{folder}/names.pt")
+    gtrain("train", "--resume", f"{folder}/names.pt", "--out", f"{folder}/run", *options(folder, "adamw", BEGUN + GOES_ON),
+           "--map", "^fc1=0", "--map", r"^head\.out=2")
+    far = off(curve(f"{folder}/run"), peer.train(GOES_ON))
+    yield "--map renames the keys of another program's checkpoint", "" if far <= 1e-4 else f"apart by {far:.1e}"
+
+
 def refusals(folder):
     make_data(folder)
     peer = Peer(folder, "sgd")
@@ -277,4 +290,4 @@ def to_torch(folder):
     yield "and gtrain with PyTorch's, two groups of parameters", "" if far <= 1e-4 else f"apart by {far:.1e}"
 
 
-sys.exit(run([goes_on, without_a_step, refusals, to_torch], GTRAIN, sys.argv[1:]))
+sys.exit(run([goes_on, without_a_step, renamed, refusals, to_torch], GTRAIN, sys.argv[1:]))
