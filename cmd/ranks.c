@@ -10,6 +10,7 @@
 #include "lib/base/opt_json.h"
 #include "lib/base/progress.h"
 
+enum { KILLED = 128 };   /* and the signal: the status of a rank that one has killed */
 enum { MORE_WORDS = 6 }; /* the program, a name of two, --out DIR, the end */
 
 /* This program with the words of its command line. */
@@ -161,6 +162,8 @@ int gt_cmd_launch(int *status, const struct gt_cmd_ranks *ranks, struct gt_cmd_e
 	options.argv = words_of(&arena, ranks->out, argc, argv, err);
 	if (options.argv)
 		rc = gt_launch(status, &options, err);
+	if (ranks->killed)
+		*ranks->killed = !rc && *status > KILLED;
 	if (*status > GT_EXIT_USAGE) /* a rank that was killed has failed */
 		*status = GT_EXIT_FAILED;
 	gt_arena_release(&arena);

@@ -10,6 +10,7 @@
 
 struct gt_cmd_ranks {
 	int64_t nproc;
+	bool *killed; /* gets whether a signal killed the rank that failed first; may be NULL */
 	int max_restarts;
 	const struct gt_folder *log_dir; /* or NULL */
 	bool rank_0_speaks; /* other ranks say nothing unless they fail (comm/launch.h) */

@@ -5,6 +5,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
+#include "lib/comm/launch.h"
 
 /* What timeout(1) or a shell passes on besides the terminal comes twice, and means once. */
 #define TWICE_S 0.1
@@ -31,11 +32,13 @@ static void *wait_for_signals(void *context)
 	struct gt_stop *s = context;
 	double first = 0;
 	sigset_t set;
+	siginfo_t info;
 	int signal_number;
 
 	both(&set);
 	for (;;) {
-		if (sigwait(&set, &signal_number))
+		signal_number = sigwaitinfo(&set, &info);
+		if (signal_number < 0)
 			continue;
 		if (s->ending)
 			return NULL;
@@ -43,8 +46,10 @@ static void *wait_for_signals(void *context)
 			end_process(signal_number, &set);
 		if (!atomic_exchange(&s->asked, true)) {
 			first = gt_clock_s();
-			gt_log_info(
-			    s->log, "stopping after this step; a second signal stops at once");
+			if (info.si_code != SI_QUEUE ||
+			    info.si_value.sival_int != GT_LAUNCH_RANK_LOST)
+				gt_log_info(s->log,
+				    "stopping after this step; a second signal stops at once");
 		} else if (gt_clock_s() - first > TWICE_S) {
 			end_process(signal_number, &set);
 		}

@@ -59,22 +59,49 @@ static int print_result(
 	return gt_cmd_print_json(out, 0, err);
 }
 
-static int say_how_to_resume(struct gt_cmd_env *env, const struct gt_train_cli *cli,
-    const struct gt_train_result *r, struct gt_err *err)
+/* Log `text`, and the command that goes on with the run. */
+static int say_how_to_resume(
+    struct gt_cmd_env *env, const char *out, const char *text, struct gt_err *err)
 {
 	char *word = NULL;
 	size_t size = 0;
 	FILE *stream = open_memstream(&word, &size);
 
 	if (!stream)
-		return gt_err_sys(err, "cannot quote '%s'", cli->train.out);
-	gt_cmd_print_word(stream, cli->train.out);
+		return gt_err_sys(err, "cannot quote '%s'", out);
+	gt_cmd_print_word(stream, out);
 	if (!fclose(stream))
-		gt_log_info(&env->log,
-		    "stopped after step %lld of %lld, saved; go on with: gtrain train --resume auto --out %s",
-		    (long long)r->step, (long long)r->total, word);
+		gt_log_info(
+		    &env->log, "%s; go on with: gtrain train --resume auto --out %s", text, word);
 	free(word);
 	return 0;
+}
+
+static int say_stopped(struct gt_cmd_env *env, const struct gt_train_cli *cli,
+    const struct gt_train_result *r, struct gt_err *err)
+{
+	char text[80];
+
+	snprintf(text, sizeof(text), "stopped after step %lld of %lld, saved", (long long)r->step,
+	    (long long)r->total);
+	return say_how_to_resume(env, cli->train.out, text, err);
+}
+
+/* A rank was killed: the run goes on from the last checkpoint, if there is one. */
+static void say_lost(struct gt_cmd_env *env, const char *out)
+{
+	struct gt_run_dir dir;
+	int64_t step = -1;
+	char text[80];
+
+	if (gt_run_dir_open(&dir, out, GT_ERR_IGNORED))
+		return;
+	if (!gt_run_dir_latest_step(&step, &dir, GT_ERR_IGNORED) && step >= 0) {
+		snprintf(text, sizeof(text), "the last checkpoint is that of step %lld",
+		    (long long)step);
+		(void)say_how_to_resume(env, out, text, GT_ERR_IGNORED);
+	}
+	gt_run_dir_close(&dir);
 }
 
 static int conclude(struct gt_cmd_env *env, const struct gt_train_cli *cli,
@@ -83,7 +110,7 @@ static int conclude(struct gt_cmd_env *env, const struct gt_train_cli *cli,
 	char time[GT_TEXT_SIZE];
 
 	gt_text_duration(time, r->train_s);
-	if (r->stopped && say_how_to_resume(env, cli, r, err))
+	if (r->stopped && say_stopped(env, cli, r, err))
 		return err->code;
 	if (r->ended)
 		gt_log_info(&env->log,
@@ -161,16 +188,19 @@ static int launch(int *status, struct gt_cmd_env *env, const struct gt_train_cli
     char **argv, struct gt_err *err)
 {
 	struct gt_folder run = { 0 }, logs = { 0 };
-	bool ours = false;
+	bool ours = false, killed = false;
 	const struct gt_cmd_ranks ranks = { .nproc = cli->train.nproc,
 		.max_restarts = (int)cli->max_restarts,
 		.log_dir = &logs,
 		.out = cli->train.out,
+		.killed = &killed,
 		.results = cli->common.json };
 	int rc = open_logs(&run, &logs, &ours, cli->train.out, err);
 
 	if (!rc)
 		rc = gt_cmd_launch(status, &ranks, env, argc, argv, err);
+	if (!rc && killed)
+		say_lost(env, cli->train.out);
 	if (ours && (rc || *status))
 		forget_logs(&run, &logs, cli->train.nproc);
 	gt_folder_close(&logs);

@@ -19,6 +19,9 @@ struct gt_launch_options {
 	int columns; /* of the terminal that it is, on which rank 0 may draw; 0: it may not */
 };
 
+/* The value of the SIGTERM (sigqueue()) by which a rank is asked to end because another is lost. */
+enum { GT_LAUNCH_RANK_LOST = 1 };
+
 /*
  * Run the job: nproc processes with torchrun's variables (RANK, WORLD_SIZE, LOCAL_RANK,
  * LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT) and GTRAIN_SECRET, GTRAIN_RESTART; rank 0 inherits a
@@ -38,8 +41,9 @@ struct gt_launch_options {
  * OMP_NUM_THREADS = processors / nproc (1 at least), and if there are as many as ranks, is bound to
  * a share of its own: whole cores of one package, where that comes out even.
  *
- * Ends. When a rank ends badly, all others are asked to end (SIGTERM) and 1.5 seconds later killed,
- * so that within 2 seconds all are gone; then, up to max_restarts times, all are started again.
+ * Ends. When a rank ends badly, all others are asked to end (SIGTERM with GT_LAUNCH_RANK_LOST) and
+ * 1.5 seconds later killed, so that within 2 seconds all are gone; a line names that rank, and its
+ * log; then, up to max_restarts times, all are started again.
  * SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the ranks, which may take their time to end,
  * and a second one kills them; there is no restart then. SIGUSR1 and SIGUSR2 are forwarded; SIGTSTP
  * stops the ranks and us until we are continued. Each rank leads a process group, which is killed

@@ -1,6 +1,7 @@
 /* launch_watch.c - the launcher's loop: ranks' ends, signals, what ranks say. */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -56,11 +57,17 @@ static void signal_all(const struct gt_launch *l, int number)
 			kill(l->rank[i].pid, number);
 }
 
+/* A signal with a value, which goes to the rank alone: it can tell that nobody outside has sent it.
+ * Processes that the rank has started end with it, in bury(). */
 static void ask_to_end(struct gt_launch *l)
 {
+	const union sigval lost = { .sival_int = GT_LAUNCH_RANK_LOST };
+
 	if (l->kill_at > 0)
 		return;
-	signal_all(l, SIGTERM);
+	for (int i = 0; i < l->options->nproc; i++)
+		if (l->rank[i].pid)
+			sigqueue(l->rank[i].pid, SIGTERM, lost);
 	l->kill_at = gt_clock_s() + patience_s;
 }
 
@@ -92,12 +99,17 @@ static void tell_end(const struct gt_launch *l, int rank, const siginfo_t *end)
 {
 	struct gt_log *log = l->options->log;
 
+	const struct gt_folder *dir = l->options->log_dir;
+	char at[4200] = "";
+
+	if (dir)
+		snprintf(at, sizeof(at), "; its log is %s/rank-%d.log", dir->path, rank);
 	if (end->si_code == CLD_EXITED)
-		gt_log_warn(log, "rank %d exited with status %d", rank, end->si_status);
+		gt_log_warn(log, "rank %d exited with status %d%s", rank, end->si_status, at);
 	else
-		gt_log_warn(log, "rank %d was killed by SIG%s%s", rank,
+		gt_log_warn(log, "rank %d was killed by SIG%s%s%s", rank,
 		    sigabbrev_np(end->si_status) ? sigabbrev_np(end->si_status) : "RT",
-		    end->si_code == CLD_DUMPED ? " (core dumped)" : "");
+		    end->si_code == CLD_DUMPED ? " (core dumped)" : "", at);
 	if (!l->rank[rank].lines.show)
 		gt_lines_repeat(&l->rank[rank].lines, rank, log);
 }

@@ -222,8 +222,14 @@ def losses(folder):
     started = time.monotonic()
     os.kill(ranks[1], signal.SIGKILL)
     said = run.stderr.read()
-    problem = gone(run, ranks, started, 3) or ("" if run.returncode == 1 and "rank 1" in said else f"{run.returncode}: {said}")
-    yield "a rank that is killed ends the job, and is named", problem
+    problem = gone(run, ranks, started, 3) or ("" if run.returncode == 1 and "stopping after this step" not in said and (
+        f"warning: rank 1 was killed by SIGKILL; its log is {folder}/killed/log/rank-1.log\n" in said) else f"{run.returncode}: {said}")
+    yield "a rank that is killed ends the job, and is named with its log", problem
+    last = max(os.listdir(f"{folder}/killed/checkpoints"))[5:-4]
+    hint = f"the last checkpoint is that of step {int(last)}; go on with: gtrain train --resume auto --out {folder}/killed\n"
+    yield "and the command that goes on is told", "" if said.endswith(hint) else said
+    log = open(f"{folder}/killed/log/rank-2.log").read()
+    yield "nobody else speaks of a signal", log if "stopping" in log or "rank 1 died" not in log else ""
 
     run, ranks = begin(folder, "stopped", "--timeout", "2s")
     started = time.monotonic()

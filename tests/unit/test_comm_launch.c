@@ -255,15 +255,15 @@ static const struct {
 	const char *text;  /* in our standard error */
 	double at_least_s; /* it takes; never more than 2 */
 } ends[] = {
-	{ OTHERS "exit 3", 3, "warning: rank 1 exited with status 3\n", 0 },
+	{ OTHERS "exit 3", 3, "rank 1 exited with status 3; its log is log/rank-1.log\n", 0 },
 	{ OTHERS "kill -SEGV $$", 139, "warning: rank 1 was killed by SIGSEGV", 0 },
-	{ OTHERS "kill -KILL $$", 137, "warning: rank 1 was killed by SIGKILL\n", 0 },
+	{ OTHERS "kill -KILL $$", 137, "1 was killed by SIGKILL; its log is log/rank-1.log\n", 0 },
 	{ OTHERS "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i >&2; done; exit 4", 4,
-	    "status 4\nrank 1: line 3\nrank 1: line 4\n", 0 },
+	    "rank-1.log\nrank 1: line 3\nrank 1: line 4\n", 0 },
 	{ OTHERS "printf 'no end' >&2; exit 5", 5, "rank 1: no end\n", 0 },
 	{ OTHERS "sleep 100 & echo $! >>pids; exit 6", 6, "status 6", 0 },
 	{ "echo $$ >>pids; [ $RANK = 0 ] && { echo why >&2; exit 7; }; kill -STOP $$", 7,
-	    "why\nwarning: rank 0 exited with status 7\n", 0 },
+	    "why\nwarning: rank 0 exited with status 7; its log is log/rank-0.log\n", 0 },
 	{ "trap '' TERM; echo $$ >>pids; if [ $RANK = 2 ]; then while [ ! -e ready-0 ] || "
 	  "[ ! -e ready-1 ]; do sleep 0.01; done; exit 8; fi; touch ready-$RANK; "
 	  "while :; do sleep 1; done",
