@@ -124,7 +124,8 @@ SIM_TEST_SRC := $(wildcard tests/cudasim/test_*.c)
 
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/obj/%.o) \
             $(foreach isa,$(ISAS),$(KERNELS_ISA:%.c=$(BUILD)/obj/$(isa)/%.o))
-CMD_OBJ  := $(CMD_SRC:%.c=$(BUILD)/obj/%.o)
+RECIPES  := $(wildcard cmd/recipes/*.json)
+CMD_OBJ  := $(CMD_SRC:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/recipes.o
 SHARED_OBJ := $(SHARED_SRC:%.c=$(BUILD)/obj/%.o)
 TEST_OBJ := $(UNIT_SRC:%.c=$(BUILD)/obj/%.o) $(ORACLE_SRC:%.c=$(BUILD)/obj/%.o) $(SHARED_OBJ)
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/tests/%)
@@ -271,6 +272,17 @@ endef
 $(foreach isa,$(ISAS),$(eval $(call isa_rule,$(isa))))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(GT_CPP) $(GT_CFLAGS) -MMD -MP -c -o $@ $<
+
+# The recipes are texts in the program.
+$(BUILD)/recipes: FORCE
+	@$(call stamp,$(RECIPES))
+
+$(BUILD)/recipes.c: cmd/recipes/embed.awk $(RECIPES) $(BUILD)/recipes
+	$(call say,TEXT,$@)awk -f cmd/recipes/embed.awk $(RECIPES) >$@
+
+$(BUILD)/obj/recipes.o: $(BUILD)/recipes.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(GT_CPP) $(GT_CFLAGS) -MMD -MP -c -o $@ $<
 
@@ -458,6 +470,7 @@ INSTALLED := $(BUILD)/gtrain:$(bindir)/gtrain \
              $(foreach m,$(wildcard man/*.1),$(m):$(mandir)/man1/$(notdir $(m))) \
              $(foreach m,$(wildcard man/*.7),$(m):$(mandir)/man7/$(notdir $(m))) \
              $(foreach s,$(wildcard schemas/*.json),$(s):$(PREFIX)/share/gtrain/$(s)) \
+             $(foreach r,$(RECIPES),$(r):$(PREFIX)/share/gtrain/recipes/$(notdir $(r))) \
              $(foreach c,$(wildcard completions/gtrain.bash),$(c):$(PREFIX)/share/bash-completion/completions/gtrain) \
              $(foreach c,$(wildcard completions/_gtrain),$(c):$(PREFIX)/share/zsh/site-functions/_gtrain) \
              $(foreach c,$(wildcard completions/gtrain.fish),$(c):$(PREFIX)/share/fish/vendor_completions.d/gtrain.fish)

@@ -175,10 +175,17 @@ static void print_bash_value(FILE *f, const struct gt_cmd *cmd, const struct gt_
 	} else {
 		fprintf(f,
 		    "\n\t\tcompopt -o filenames\n"
-		    "\t\tmapfile -t COMPREPLY < <(compgen -%c -- \"$cur\")\n"
-		    "\t\treturn\n"
-		    "\t\t;;\n",
+		    "\t\tmapfile -t COMPREPLY < <(compgen -%c",
 		    gt_opt_completes(row) == GT_COMPLETE_DIR ? 'd' : 'f');
+		if (row->words) {
+			fputs(" -W '", f);
+			print_words(f, row->words);
+			fputc('\'', f);
+		}
+		fputs(" -- \"$cur\")\n"
+		      "\t\treturn\n"
+		      "\t\t;;\n",
+		    f);
 	}
 }
 
@@ -261,6 +268,10 @@ static void print_zsh_value(FILE *f, const struct gt_opt *row)
 		fputc(')', f);
 	} else if (spec_name(row)) {
 		fprintf(f, ":_gtrain_%s", spec_name(row));
+	} else if (row->words) { /* and files */
+		fputs(":{ compadd -- ", f);
+		print_words(f, row->words);
+		fputs("; _files }", f);
 	} else {
 		fputs(gt_opt_completes(row) == GT_COMPLETE_FILE  ? ":_files"
 		      : gt_opt_completes(row) == GT_COMPLETE_DIR ? ":_files -/"
@@ -403,6 +414,11 @@ static void print_fish_option(FILE *f, const struct gt_cmd *cmd, const struct gt
 	} else if (spec_name(row)) {
 		fprintf(f, " -x -a '(__gtrain_spec %s)'", spec_name(row));
 	} else if (gt_opt_takes_value(row)) {
+		if (row->words) { /* and files */
+			fputs(" -a '", f);
+			print_words(f, row->words);
+			fputc('\'', f);
+		}
 		fputs(gt_opt_completes(row) == GT_COMPLETE_FILE ? " -r -F"
 		      : gt_opt_completes(row) == GT_COMPLETE_DIR
 		          ? " -x -a '(__fish_complete_directories)'"

@@ -1,10 +1,11 @@
-/* topics.c - gtrain help models, data, resume: tables of the library, as text and JSON. */
+/* topics.c - gtrain help models, data, resume, recipes: tables of the library, as text and JSON. */
 #include "cmd/topics.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/recipes.h"
 #include "lib/base/opt.h"
 #include "lib/base/text.h"
 #include "lib/data/data.h"
@@ -342,6 +343,8 @@ static const struct gt_cmd_topic topics[] = {
 	    describe_data },
 	{ "resume", "the options that --resume takes other values of", print_resume,
 	    describe_resume },
+	{ "recipes", "complete sets of options for well-known runs", gt_cmd_recipes_print,
+	    gt_cmd_recipes_describe },
 	{ 0 }
 };
 

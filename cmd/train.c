@@ -9,6 +9,7 @@
 
 #include "cmd/json_out.h"
 #include "cmd/ranks.h"
+#include "cmd/recipes.h"
 #include "cmd/stop.h"
 #include "cmd/train_check.h"
 #include "cmd/train_config.h"
@@ -262,6 +263,8 @@ static int complete(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_
 
 	if (!rc)
 		rc = gt_opts_require(&env->opts, err);
+	if (rc && !cli->train.data)
+		gt_cmd_recipe_hint_data(cli->config, err);
 	if (!rc)
 		rc = gt_cmd_train_check(env, cli, err);
 	cli->train.parallel.way = gt_comm_way(cli->comm.backend);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cmd/recipes.h"
 #include "lib/base/opt_json.h"
 #include "lib/train/run_source.h"
 
@@ -90,7 +91,7 @@ int gt_cmd_train_load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, s
 	int rc = 0;
 
 	if (cli->config)
-		rc = gt_opts_load(&env->opts, cli->config, err);
+		rc = gt_cmd_config_load(&env->opts, cli->config, err);
 	else if (cli->train.resume)
 		rc = load_resumed(env, cli, err);
 	return rc ? rc : gt_opts_reset_stale(&env->opts, cli->config ? NULL : length, err);

@@ -2,6 +2,7 @@
 #include "cmd/train_options.h"
 
 #include "cmd/ranks.h"
+#include "cmd/recipes.h"
 
 #include <math.h>
 
@@ -182,8 +183,9 @@ static const struct gt_opt table[] = {
 	{ "out", 0, GT_OPT_STRING, RUN(out), "DIR", "directory of the run",
 	    .otherwise = "runs/MODEL-DATE-TIME", .complete = GT_COMPLETE_DIR,
 	    .flags = GT_OPT_ONCE },
-	{ "config", 0, GT_OPT_STRING, AT(config), "FILE",
-	    "options from a config.json; the command line wins", .complete = GT_COMPLETE_FILE,
+	{ "config", 0, GT_OPT_STRING, AT(config), "FILE|RECIPE",
+	    "options from a config.json or a recipe; the command line wins",
+	    .words = gt_cmd_recipe_names, .complete = GT_COMPLETE_FILE,
 	    .flags = GT_OPT_ONCE },
 	{ "resume", 0, GT_OPT_STRING, RUN(resume), "auto|CKPT",
 	    "go on from a checkpoint; auto: the latest in --out, if any",

@@ -172,7 +172,7 @@ _gtrain()
 		;;
 	train:--config) 
 		compopt -o filenames
-		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -f -W 'cifar10-resnet20 gpt2-124m gpt2-finetune imagenet-resnet50 mnist-lenet nanogpt-char' -- "$cur")
 		return
 		;;
 	train:--resume) 
@@ -470,7 +470,7 @@ _gtrain()
 		fi
 		words='--average --output --to --dtype --shard-size --sync --json --quiet --verbose --color --help '
 		;;
-	help:*) words='probe train eval predict generate bench ckpt help models data resume --completion --json --quiet --verbose --color --help ' ;;
+	help:*) words='probe train eval predict generate bench ckpt help models data resume recipes --completion --json --quiet --verbose --color --help ' ;;
 	*) return ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

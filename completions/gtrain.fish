@@ -223,7 +223,7 @@ complete -c gtrain -n '__gtrain_command train' -l timeout -x -d 'a rank that is 
 complete -c gtrain -n '__gtrain_command train' -l max-restarts -x -d 'times that all begin again at the last checkpoint when one is lost'
 complete -c gtrain -n '__gtrain_command train' -l verify-parallel -d 'compare each way to share the work with one rank, and stop'
 complete -c gtrain -n '__gtrain_command train' -l out -x -a '(__fish_complete_directories)' -d 'directory of the run'
-complete -c gtrain -n '__gtrain_command train' -l config -r -F -d 'options from a config.json; the command line wins'
+complete -c gtrain -n '__gtrain_command train' -l config -a 'cifar10-resnet20 gpt2-124m gpt2-finetune imagenet-resnet50 mnist-lenet nanogpt-char' -r -F -d 'options from a config.json or a recipe; the command line wins'
 complete -c gtrain -n '__gtrain_command train' -l resume -r -F -d 'go on from a checkpoint; auto: the latest in --out, if any'
 complete -c gtrain -n '__gtrain_command train' -l save-every -x -d 'steps between checkpoints; 0: only at the end'
 complete -c gtrain -n '__gtrain_command train' -l keep -x -d 'checkpoints kept; 0: all'
@@ -467,7 +467,7 @@ complete -c gtrain -n '__gtrain_command ckpt merge' -l verbose -s v -d 'say more
 complete -c gtrain -n '__gtrain_command ckpt merge' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
 complete -c gtrain -n '__gtrain_command ckpt merge' -l help -s h -d 'print this help'
 
-complete -c gtrain -n '__gtrain_command help' -a 'probe train eval predict generate bench ckpt help models data resume '
+complete -c gtrain -n '__gtrain_command help' -a 'probe train eval predict generate bench ckpt help models data resume recipes '
 complete -c gtrain -n '__gtrain_command help' -l completion -x -a 'bash zsh fish' -d 'print the script that completes command lines'
 complete -c gtrain -n '__gtrain_command help' -l json -d 'write one JSON document to standard output, nothing else'
 complete -c gtrain -n '__gtrain_command help' -l quiet -s q -d 'only warnings and errors on standard error'

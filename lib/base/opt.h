@@ -64,7 +64,8 @@ struct gt_opt {
 	                          one. Values that are no choices then need a '=' */
 	const char *otherwise; /* the default in words, where `initial` cannot say it */
 	double min, max;       /* of numbers, inclusive; both 0: no limits; max may be INFINITY */
-	const char *const *words;      /* ended by NULL: the choices, or what completion offers */
+	const char *const *words;      /* ended by NULL: the choices, or what completion offers,
+	                                  with GT_COMPLETE_FILE beside files */
 	enum gt_opt_complete complete; /* a choice always completes its words */
 	unsigned flags;                /* GT_OPT_... */
 	const char *excludes; /* the option that must not be given beside this one, which names this

@@ -24,7 +24,7 @@ page_options() {
 
 # What `gtrain help` describes besides commands.
 topics() {
-	printf 'models\ndata\nresume\n'
+	printf 'models\ndata\nresume\nrecipes\n'
 }
 
 # The whole word that bash would put in place of the last one of a line, for each offer.

@@ -29,7 +29,7 @@ EVAL = ["eval", "--threads", "1", "--batch", "4", "-q"]
 GENERATE = ["generate", "--tokens", "3", "--threads", "1"]
 
 # Metavars of the options that name a file to read, or something to write; others are values.
-READ = {"CKPT", "auto|CKPT", "DATA", "MODEL", "FILE", "TOKENIZER"}
+READ = {"CKPT", "auto|CKPT", "DATA", "MODEL", "FILE", "FILE|RECIPE", "TOKENIZER"}
 WRITTEN = {"DIR", "OUT"}
 VALUES = {"KEY=VALUE,...", "LIST", "TEXT", "PREFIX", "GLOB", "GLOB=X", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "MxNxK[,...]", "wait=N,warmup=N,active=N"}
 OPERANDS = {"FILE", "IN", "A", "B", "INPUT..."}

@@ -1,0 +1,79 @@
+#!/usr/bin/env bats
+# recipes.bats - gtrain help recipes, and train --config NAME.
+# shellcheck disable=SC2016 # inner shells expand
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+	load helpers
+	load runs
+	cd "$BATS_TEST_TMPDIR" || return
+}
+
+names() {
+	"$GTRAIN" help recipes --json | jq -r '.recipes[].name'
+}
+
+@test "help recipes has those of cmd/recipes, each with its texts, and none says --data" {
+	gtrain help recipes
+	equal "$status" 0
+	[[ $out == *"nanogpt-char: a character-level GPT"*"for example --data text:input.txt"* ]]
+	equal "$(names)" "$(cd "$ROOT/cmd/recipes" && printf '%s\n' *.json | sed 's/\.json$//')"
+	gtrain help recipes --json
+	check "$out" 'all(r["title"] and r["data"] and r["text"] and r["measured"] and "model" in r["options"] and "data" not in r["options"]
+		for r in d["recipes"])'
+	run -1 bash -c '"$GTRAIN" help recipes 2>&1 >/dev/full'
+}
+
+@test "each recipe is understood: a dry run plans it, and its options are those of the file" {
+	local name data
+	rows 4000 'print("to be, or not to be:", i * 7919 % 1000)' >input.txt
+	while read -r name; do
+		data=random # the model decides its shape, but for the characters of a text
+		[[ $name != *char ]] || data=text:input.txt
+		gtrain train --config "$name" --data $data --dry-run --json
+		[ "$status" -eq 0 ] || { printf '%s: %s\n' "$name" "$err"; return 1; }
+		check "$out" 'd["parameters"] > 0'
+	done < <(names)
+}
+
+@test "the small recipes take steps on generated data; the command line wins" {
+	rows 4000 'print("to be, or not to be:", i * 7919 % 1000)' >input.txt
+	gtrain train --config nanogpt-char --data text:input.txt --steps 2 --batch 2 --warmup 0 --eval-every 2 --out shakes -q
+	equal "$status:$err" 0:
+	equal "$(jq -c '[.steps, .batch, .["val-split"], .betas, .clip, .lr]' shakes/config.json)" '[2,2,0.1,[0.9,0.99],1,0.001]'
+	gtrain train --config cifar10-resnet20 --data random --batch 2 --steps 2 --warmup 1 --out cifar -q
+	equal "$status:$err" 0:
+	equal "$(jq -c '[.optimizer, .augment, .epochs, .steps]' cifar/config.json)" '["sgd","crop,flip",null,2]'
+	gtrain train --config mnist-lenet --data random:,samples=48 --batch 4 --steps 2 --out digits -q
+	equal "$status:$err" 0:
+	lines digits/metrics.jsonl 'len(v) == 1 and v[0]["n"] == 4'
+}
+
+@test "a file comes before a recipe; a name of neither, and a recipe without data, are told" {
+	echo '{"model": "mlp:8,4,3", "steps": 1}' >mnist-lenet
+	gtrain train --config mnist-lenet --data "$RANDOM_DATA" --out mine -q
+	equal "$status" 0
+	equal "$(jq -r .model mine/config.json)" mlp:8,4,3
+	gtrain train --config mnist-lenett
+	equal "$status" 1
+	equal "$err" "gtrain: error: --config: there is neither a file nor a recipe 'mnist-lenett'
+hint: did you mean 'mnist-lenet'?"
+	gtrain train --config nothing-like-it
+	equal "$err" "gtrain: error: --config: there is neither a file nor a recipe 'nothing-like-it'
+hint: 'gtrain help recipes' lists the recipes"
+	gtrain train --config nanogpt-char
+	equal "$status" 2
+	equal "$err" "gtrain: error: --data DATA is missing
+hint: for example --data text:input.txt; 'gtrain help recipes' says more"
+}
+
+@test "--config completes names and files" {
+	"$GTRAIN" help --completion bash >gtrain.bash
+	touch nanofile
+	equal "$(bash -c 'source ./gtrain.bash; compopt() { :; }; COMP_WORDS=(gtrain train --config nano); COMP_CWORD=3
+		COMP_LINE="gtrain train --config nano" COMP_POINT=26; _gtrain; printf "%s\n" "${COMPREPLY[@]}"' | sort)" "$(printf 'nanofile\nnanogpt-char')"
+	command -v fish >/dev/null || skip "fish is not here"
+	"$GTRAIN" help --completion fish >gtrain.fish
+	[[ $(fish --no-config -c 'source gtrain.fish; complete -C "gtrain train --config nano"') == *nanofile*nanogpt-char* ]]
+}
