@@ -466,6 +466,7 @@ INSTALLED := $(BUILD)/gtrain:$(bindir)/gtrain \
              $(BUILD)/libgtrain.a:$(libdir)/libgtrain.a \
              $(if $(MPI_SO),$(MPI_SO):$(libdir)/gtrain/libgtrain-mpi.so) \
              $(BUILD)/gtrain.pc:$(libdir)/pkgconfig/gtrain.pc \
+             lib/gtrain.h:$(includedir)/gtrain/gtrain.h \
              $(foreach h,$(HEADERS),$(h):$(includedir)/gtrain/$(h)) \
              $(foreach m,$(wildcard man/*.1),$(m):$(mandir)/man1/$(notdir $(m))) \
              $(foreach m,$(wildcard man/*.7),$(m):$(mandir)/man7/$(notdir $(m))) \
@@ -491,7 +492,7 @@ $(BUILD)/gtrain.pc: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' \
 	    'Name: gtrain' 'Description: training of neural networks, and checkpoints' \
-	    'Version: $(VERSION)' 'Requires: $(PACKAGES)' 'Cflags: -I$${includedir}/gtrain' \
+	    'Version: $(VERSION)' 'Requires: $(PACKAGES)' 'Cflags: -I$${includedir} -I$${includedir}/gtrain' \
 	    'Libs: -L$${libdir} -lgtrain $(CUDA_LIBS) -fopenmp -lm -ldl -lpthread' >$@
 
 # Looking around ------------------------------------------------------------------------------

@@ -30,6 +30,9 @@ struct gt_eval_options {
 	const char *way; /* of collectives between devices, as struct gt_parallel_options has it */
 };
 
+/* Set all options to the defaults of `gtrain eval`. ckpt and data are to be set. */
+void gt_eval_options_init(struct gt_eval_options *out);
+
 /* For programs that start ranks: check before that the checkpoint is there, that there is a model,
  * and that this build computes on the device. Errors: those of gt_eval_open(). */
 int gt_eval_check(const struct gt_eval_options *options, struct gt_err *err);

@@ -85,6 +85,9 @@ void gt_train_try_others(const struct gt_session *s, void *self, struct gt_trial
 int gt_train_set_ranks(struct gt_train *t, struct gt_err *err);
 void gt_train_set_sampler(struct gt_train *t);
 
+/* The options by which a run is told from others, yours: for a caller that has no config.json. */
+json_t *gt_train_own_config(const struct gt_train *t, struct gt_err *err);
+
 /* How the validation data are measured. */
 struct gt_evaluate_options gt_train_evaluation(const struct gt_train *t);
 

@@ -172,6 +172,28 @@ static json_t *fixed_options(const struct gt_train *t, struct gt_err *err)
 	return fixed;
 }
 
+json_t *gt_train_own_config(const struct gt_train *t, struct gt_err *err)
+{
+	const struct gt_train_options *o = &t->o;
+	json_t *config = fixed_options(t, err);
+	json_t *more = json_pack("{s:s,s:I,s:I,s:i,s:i,s:i,s:b,s:f,s:f,s:I,s:f,s:f}", "data",
+	    o->data, "epochs", (json_int_t)o->epochs, "steps", (json_int_t)o->steps, "batch",
+	    o->batch, "accumulate", o->accumulate, "nproc", gt_train_world(t), "drop-last",
+	    (int)o->drop_last, "lr", o->lr_schedule.lr, "min-lr", o->lr_schedule.min_lr, "warmup",
+	    (json_int_t)o->lr_schedule.warmup, "momentum", o->optim.momentum, "weight-decay",
+	    o->optim.weight_decay);
+
+	if (more)
+		json_object_del(more, o->steps ? "epochs" : "steps");
+	if (!config || !more || json_object_update(config, more)) {
+		gt_err_set(err, GT_ENOMEM, "out of memory");
+		json_decref(config);
+		config = NULL;
+	}
+	json_decref(more);
+	return config;
+}
+
 /* Tell that the run goes on in another precision than its checkpoint, and with which loss scale. */
 static void tell_amp(const struct gt_train *t, int trained)
 {

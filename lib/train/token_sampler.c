@@ -9,6 +9,11 @@
 #include "lib/base/mem.h"
 #include "lib/base/philox.h"
 
+void gt_sampling_init(struct gt_sampling *out)
+{
+	*out = (struct gt_sampling){ .temperature = 0.8, .top_p = 1 };
+}
+
 int gt_token_sampler_init(
     struct gt_token_sampler *s, int64_t vocab, const struct gt_sampling *o, struct gt_err *err)
 {

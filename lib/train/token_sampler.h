@@ -14,6 +14,9 @@ struct gt_sampling {
 	uint64_t seed;
 };
 
+/* Set the defaults of `gtrain generate`. */
+void gt_sampling_init(struct gt_sampling *out);
+
 /* Draws tokens of a vocabulary; allocates nothing after gt_token_sampler_init(). */
 struct gt_token_sampler {
 	struct gt_sampling o;

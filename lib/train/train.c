@@ -320,7 +320,7 @@ static int begin_run_dir(struct gt_loop *l, struct gt_err *err)
 	return rc;
 }
 
-int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_observer *observers,
+static int run(struct gt_train *t, const json_t *config, const struct gt_observer *observers,
     int observer_count, const atomic_bool *stop, struct gt_train_result *result, struct gt_err *err)
 {
 	struct gt_loop l = { .t = t,
@@ -340,7 +340,6 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 		.tokens = t->s.input.kind == GT_MODEL_TOKENS };
 	int rc;
 
-	*result = (struct gt_train_result){ .best_step = -1 };
 	if (t->resumes && config && !gt_train_rank(t))
 		gt_resume_log_changes(t, config);
 	rc = open_loader(&l, err); /* which may refuse options: before anything is written */
@@ -370,5 +369,19 @@ int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_obser
 	result->stopped = !rc && t->step < t->o.lr_schedule.total && !result->ended;
 	result->best_step = t->best_step;
 	result->train_s = l.train_s;
+	return rc;
+}
+
+int gt_train_run(struct gt_train *t, const json_t *config, const struct gt_observer *observers,
+    int observer_count, const atomic_bool *stop, struct gt_train_result *result, struct gt_err *err)
+{
+	bool lacks = !config && t->o.out && !gt_train_rank(t);
+	json_t *own = lacks ? gt_train_own_config(t, err) : NULL;
+	int rc = GT_ENOMEM;
+
+	*result = (struct gt_train_result){ .best_step = -1 };
+	if (own || !lacks)
+		rc = run(t, own ? own : config, observers, observer_count, stop, result, err);
+	json_decref(own);
 	return rc;
 }

@@ -94,6 +94,10 @@ struct gt_train_options {
 	const char *profile; /* "wait=1,warmup=1,active=3": gt_profile_parse(); NULL: no profile */
 };
 
+/* Set all options to the defaults of `gtrain train`; those that depend on the model and the data
+ * are left to gt_train_open(). model and data are to be set, and steps or epochs. */
+void gt_train_options_init(struct gt_train_options *out);
+
 /* Check the options that need neither model nor data, for programs that start ranks: the texts can
  * be parsed, and so many ranks can share the work in this way. gt_train_open() does the same on
  * each rank before anything else. Errors: GT_EINVAL. */
@@ -134,8 +138,9 @@ struct gt_train_result {
 /*
  * Train to the end, or until *stop is set (after the step at hand; a checkpoint is then saved).
  * `config` goes into the checkpoints and, with a description of the data (about.h), into
- * config.json. The loop between evaluations and checkpoints allocates nothing. Of several ranks all
- * stop when one is told to. Each has observers of its own; those that write files belong to rank 0.
+ * config.json; NULL: those options by which a run is told from others. The loop between
+ * evaluations and checkpoints allocates nothing. Of several ranks all stop when one is told to.
+ * Each has observers of its own; those that write files belong to rank 0.
  *
  * Errors: GT_EDIVERGED, on all ranks, when the loss is not finite, or a gradient: of a loss that is
  *         scaled, at the least scale (gt_scale_min). Parameters,
