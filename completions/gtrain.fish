@@ -307,7 +307,7 @@ complete -c gtrain -n '__gtrain_command bench allreduce' -l sizes -x -d 'bytes p
 complete -c gtrain -n '__gtrain_command bench allreduce' -l device -x -a 'cpu cuda' -d 'memory that is added up'
 complete -c gtrain -n '__gtrain_command bench allreduce' -l dtype -x -a 'fp32 fp16 bf16' -d 'type of the elements'
 complete -c gtrain -n '__gtrain_command bench allreduce' -l buffers -x -a 'shared plain' -d 'memory that the ranks share, as gradients have, or that of each alone'
-complete -c gtrain -n '__gtrain_command bench allreduce' -l backend -x -d 'how ranks reach each other, as in train; several are measured in turn'
+complete -c gtrain -n '__gtrain_command bench allreduce' -l backend -a 'auto shm ring mpi nccl' -x -d 'how ranks reach each other, as in train; several are measured in turn'
 complete -c gtrain -n '__gtrain_command bench allreduce' -l rounds -x -d 'times that every size is measured'
 complete -c gtrain -n '__gtrain_command bench allreduce' -l timeout -x -d 'a rank that is later than this is lost'
 complete -c gtrain -n '__gtrain_command bench allreduce' -l csv -d 'the table as comma-separated values'
