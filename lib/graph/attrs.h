@@ -25,11 +25,13 @@ union gt_attrs {
 	struct {
 		bool trans_a, trans_b;
 		bool relaxed; /* sums may be added up in another order; forward only */
+		bool tf32;    /* float32 factors may be rounded to TF32: the pass tf32 */
 	} matmul;
 	struct {
 		int kernel, stride, pad; /* square */
 		bool relu;               /* max(0, .) after bias and residual; forward only */
 		bool relaxed; /* an algorithm that rounds more than a sum will do; forward only */
+		bool tf32;    /* as of matmul */
 		int64_t in_height, in_width; /* conv2d_input_grad: what the forward saw */
 	} conv;
 	struct {
@@ -61,6 +63,7 @@ union gt_attrs {
 		int first_head, all_heads; /* a shard: it begins here, of so many; 0, 0: all */
 		int kv_heads;              /* of keys and values; 0: as many as of queries */
 		bool full; /* a token sees those behind it, too; else it is causal */
+		bool tf32; /* as of matmul */
 	} attention;
 	struct {
 		int heads, kv_heads; /* of queries; of keys and of values */
@@ -75,6 +78,7 @@ union gt_attrs {
 	} loss;
 	struct {
 		int64_t rows; /* rows of logits per chunk; a multiple of GT_HEAD_ROWS */
+		bool tf32;    /* as of matmul */
 	} head;
 	struct {
 		int stride;                  /* takes every stride-th row and column */

@@ -3,7 +3,8 @@
 
 /* Fusions that a gradient can see through come before the backward pass, the others after it. One
  * of these, fuse-products, comes behind clean-up and working copies: it reads the graph as it will
- * run. Then layouts; last the pass that repeats nodes as all others have left them. */
+ * run. Then layouts, and marks on the products that are left; last the pass that repeats nodes as
+ * all others have left them. */
 const struct gt_pass *const gt_passes[] = {
 	&gt_pass_fuse_relu,
 	&gt_pass_fold_batch_norm,
@@ -19,6 +20,7 @@ const struct gt_pass *const gt_passes[] = {
 	&gt_pass_working_copies,
 	&gt_pass_fuse_products,
 	&gt_pass_layout,
+	&gt_pass_tf32,
 	&gt_pass_recompute,
 	NULL,
 };

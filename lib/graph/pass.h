@@ -19,6 +19,7 @@ struct gt_pass_options {
 	enum gt_layout images; /* what the backend wants */
 	enum gt_dtype low; /* of products and convolutions, bfloat16 or float16; GT_F32: as built */
 	bool copies;       /* the store keeps copies of the parameters in this type */
+	bool tf32;         /* float32 factors of products and convolutions are rounded to TF32 */
 	/* The backend's tables: passes use an op that is not in all backends only if it has a row
 	 * here. NULL: they use none of these ops. */
 	const struct gt_kernel *const *kernels;
@@ -91,6 +92,6 @@ size_t gt_node_index(const struct gt_graph *g, const struct gt_node *n);
 extern const struct gt_pass gt_pass_fuse_relu, gt_pass_fold_batch_norm, gt_pass_relax,
     gt_pass_autocast, gt_pass_fuse_norm, gt_pass_backward, gt_pass_fuse_accumulate,
     gt_pass_accumulate, gt_pass_common, gt_pass_dead, gt_pass_working_copies, gt_pass_fuse_products,
-    gt_pass_layout, gt_pass_recompute, gt_pass_fuse_head;
+    gt_pass_layout, gt_pass_tf32, gt_pass_recompute, gt_pass_fuse_head;
 
 #endif

@@ -438,6 +438,77 @@ static void test_layout_of_gradients(void **state)
 	gt_graph_free(g);
 }
 
+/* ---- tf32 ---- */
+
+/* Products of float32 and their gradients, in any op; float64 and other ops stay as they are. */
+static void test_tf32(void **state)
+{
+	const int64_t tokens[] = { 1, 4, 6 };
+	struct gt_graph *g = pass_graph();
+	struct gt_value *x = gt_input(g, "x", GT_F32, 3, tokens), *w = matrix(g, "w", 6, 6), *y;
+	struct gt_value *z = gt_input(g, "z", GT_F64, 2, (int64_t[]){ 2, 2 });
+
+	(void)state;
+	y = gt_attention(g, gt_matmul(g, x, w, NULL, false, true), NULL, 1, 0);
+	gt_output(g, gt_gelu(g, y, GT_GELU_ERF), "y");
+	gt_output(
+	    g, gt_conv2d(g, pass_image(g, "i", 2), pass_filter(g, "f", 2, 2), NULL, 1, 1), "c");
+	gt_output(g, gt_matmul(g, z, z, NULL, false, false), "d");
+	pass_expect(g, "%3 float32[1,4,6] = matmul(input x, w) trans_b\n"
+	               "%4 float32[1,4,2], %5 float32[1,1,4] = attention(%3) heads=1\n"
+	               "output y float32[1,4,2] = gelu(%4) erf\n"
+	               "output c float32[1,2,4,4] = conv2d(input i, f) stride=1 pad=1\n"
+	               "output d float64[2,2] = matmul(input z, input z)\n");
+	pass_run(g, &gt_pass_tf32, &forward);
+	pass_expect(g, "%3 float32[1,4,6] = matmul(input x, w) trans_b tf32\n"
+	               "%4 float32[1,4,2], %5 float32[1,1,4] = attention(%3) heads=1 tf32\n"
+	               "output y float32[1,4,2] = gelu(%4) erf\n"
+	               "output c float32[1,2,4,4] = conv2d(input i, f) stride=1 pad=1 tf32\n"
+	               "output d float64[2,2] = matmul(input z, input z)\n");
+	gt_graph_free(g);
+}
+
+/* How often a word is in a text. */
+static int count_words(const char *text, const char *word)
+{
+	int count = 0;
+
+	while ((text = strstr(text, word))) {
+		text += strlen(word);
+		count++;
+	}
+	return count;
+}
+
+/* All passes together. In bfloat16 no product is left to be marked. */
+static void test_tf32_in_training(void **state)
+{
+	static const struct {
+		bool tf32;
+		enum gt_dtype low;
+		int marks;
+	} rows[] = { { true, GT_F32, 5 }, { false, GT_F32, 0 }, { true, GT_BF16, 0 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct gt_graph *g = pass_graph();
+		struct gt_value *x = gt_input(g, "x", GT_F32, 2, (int64_t[]){ 5, 3 });
+		struct gt_value *y = gt_matmul(g, x, matrix(g, "w", 3, 3), NULL, false, false);
+		struct gt_pass_options o = { .tf32 = rows[i].tf32, .low = rows[i].low };
+		struct gt_err err = GT_ERR_INIT;
+		char *text;
+
+		y = gt_matmul(g, gt_relu(g, y), matrix(g, "v", 3, 3), NULL, false, false);
+		o.loss = loss_of(g, y);
+		assert_int_equal(gt_passes_run(g, &o, &err), 0);
+		text = gt_graph_print(g, NULL);
+		assert_int_equal(count_words(text, "= matmul("), 5);
+		assert_int_equal(count_words(text, " tf32\n"), rows[i].marks);
+		free(text);
+		gt_graph_free(g);
+	}
+}
+
 /* ---- the list ---- */
 
 /* All passes together: evaluation relaxes its convolutions, training none, nor their gradients. */
@@ -467,7 +538,7 @@ static void test_list(void **state)
 {
 	static const char *const order[] = { "fuse-relu", "fold-batch-norm", "relax", "autocast",
 		"fuse-norm", "backward", "common", "fuse-head", "fuse-accumulate", "accumulate",
-		"dead", "working-copies", "fuse-products", "layout", "recompute" };
+		"dead", "working-copies", "fuse-products", "layout", "tf32", "recompute" };
 	const struct gt_pass_options eval = { 0 };
 	size_t n = 0;
 
@@ -481,6 +552,7 @@ static void test_list(void **state)
 	assert_false(gt_pass_backward.applies(&eval));
 	assert_false(gt_pass_layout.applies(&eval));
 	assert_false(gt_pass_recompute.applies(&eval));
+	assert_false(gt_pass_tf32.applies(&eval));
 	assert_true(gt_pass_fold_batch_norm.applies(&eval));
 	assert_true(gt_pass_relax.applies(&eval));
 }
@@ -506,6 +578,8 @@ int main(void)
 		cmocka_unit_test(test_layout),
 		cmocka_unit_test(test_layout_of_gradients),
 		cmocka_unit_test(test_training_is_not_relaxed),
+		cmocka_unit_test(test_tf32),
+		cmocka_unit_test(test_tf32_in_training),
 		cmocka_unit_test(test_list),
 	};
 

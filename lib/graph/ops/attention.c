@@ -87,6 +87,8 @@ static void attention_print(const struct gt_node *n, FILE *f)
 		    n->attrs.attention.first_head);
 	if (n->attrs.attention.p > 0)
 		fprintf(f, " p=%g stream=%u", n->attrs.attention.p, n->attrs.attention.stream);
+	if (n->attrs.attention.tf32)
+		fputs(" tf32", f);
 }
 
 /* Heads go with the columns of their queries, keys and values. Where heads share keys and values,

@@ -69,8 +69,9 @@ static void conv2d_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *
 
 static void conv_print(const struct gt_node *n, FILE *f)
 {
-	fprintf(f, " stride=%d pad=%d%s%s", n->attrs.conv.stride, n->attrs.conv.pad,
-	    n->attrs.conv.relu ? " relu" : "", n->attrs.conv.relaxed ? " relaxed" : "");
+	fprintf(f, " stride=%d pad=%d%s%s%s", n->attrs.conv.stride, n->attrs.conv.pad,
+	    n->attrs.conv.relu ? " relu" : "", n->attrs.conv.relaxed ? " relaxed" : "",
+	    n->attrs.conv.tf32 ? " tf32" : "");
 }
 
 const struct gt_op gt_op_conv2d = {

@@ -59,7 +59,8 @@ static int linear_cross_entropy_infer(struct gt_node *n, struct gt_err *err)
 
 static void linear_cross_entropy_print(const struct gt_node *n, FILE *f)
 {
-	fprintf(f, " rows=%lld", (long long)n->attrs.head.rows);
+	fprintf(
+	    f, " rows=%lld%s", (long long)n->attrs.head.rows, n->attrs.head.tf32 ? " tf32" : "");
 }
 
 /* The logits and each gradient are products with the same number of terms. The loss adds a few

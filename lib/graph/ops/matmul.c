@@ -79,8 +79,8 @@ static void matmul_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *
 
 static void matmul_print(const struct gt_node *n, FILE *f)
 {
-	fprintf(f, "%s%s", n->attrs.matmul.trans_a ? " trans_a" : "",
-	    n->attrs.matmul.trans_b ? " trans_b" : "");
+	fprintf(f, "%s%s%s", n->attrs.matmul.trans_a ? " trans_a" : "",
+	    n->attrs.matmul.trans_b ? " trans_b" : "", n->attrs.matmul.tf32 ? " tf32" : "");
 }
 
 /* ---- the rule by which ranks share products ---- */

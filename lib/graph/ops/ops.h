@@ -21,7 +21,9 @@
  *   out  y F [..., N]; with trans_a [M, N]
  * trans_a and trans_b exclude each other. In forward-only graphs a product may be relaxed: its
  * kernel may add the terms of a sum in another order. torch.nn.Linear is (x, weight, bias,
- * trans_b), Hugging Face's Conv1D (x, weight, bias).
+ * trans_b), Hugging Face's Conv1D (x, weight, bias). Products, convolutions, attention, their
+ * gradients and linear_cross_entropy of float32 may be marked tf32: their kernels may round factors
+ * to 10 bits of mantissa (the pass tf32).
  */
 struct gt_value *gt_matmul(struct gt_graph *g, struct gt_value *a, struct gt_value *b,
     struct gt_value *bias, bool trans_a, bool trans_b);
