@@ -28,9 +28,11 @@ enum gt_lt_number {
 	GT_LT_F64 = 1,
 	GT_LT_F16 = 2,
 	GT_LT_BF16 = 14,
-	/* arithmetic: float32 is not rounded to TF32 */
+	/* arithmetic: F32 multiplies float32 as it is, F32_TF32 rounds it to TF32 before; sums are
+	 * in float32 either way */
 	GT_LT_COMPUTE_F32 = 68,
 	GT_LT_COMPUTE_F64 = 70,
+	GT_LT_COMPUTE_F32_TF32 = 77,
 	/* attributes of a product */
 	GT_LT_TRANS_A = 3,
 	GT_LT_TRANS_B = 4,

@@ -156,6 +156,7 @@ static int make_chunk(struct chunk *c, const struct head *h, const struct gt_cal
 	c->rows = rows;
 	s.dtype = call->in[0].dtype;
 	s.untimed = call->untimed;
+	s.tf32 = call->attrs.head.tf32;
 	s.trans_b = true;
 	s.m = rows;
 	s.n = h->classes;

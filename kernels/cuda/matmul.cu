@@ -36,6 +36,7 @@ static struct gt_product_shape shape_of(const struct gt_call *call)
 
 	s.dtype = a->dtype;
 	s.untimed = call->untimed;
+	s.tf32 = call->attrs.matmul.tf32;
 	s.trans_a = call->attrs.matmul.trans_a;
 	s.trans_b = call->attrs.matmul.trans_b;
 	s.m = s.trans_a ? gt_tensor_last(a) : gt_tensor_rows(a);

@@ -162,14 +162,24 @@ static int describe_end(struct gt_product *p, struct gt_err *err)
 	return rc || !has_vector(s) ? rc : gt_product_set_bias(p, somewhere, err);
 }
 
+static bool rounds_to_tf32(const struct gt_product_shape *s)
+{
+	return s->tf32 && s->dtype == GT_F32;
+}
+
+static int arithmetic_of(const struct gt_product_shape *s)
+{
+	if (s->dtype == GT_F64)
+		return GT_LT_COMPUTE_F64;
+	return rounds_to_tf32(s) ? GT_LT_COMPUTE_F32_TF32 : GT_LT_COMPUTE_F32;
+}
+
 static int describe(struct gt_product *p, struct gt_err *err)
 {
 	const struct gt_product_shape *s = &p->shape;
-	bool wide = s->dtype == GT_F64;
 
-	if (gt_lt_check(
-	        gt_lt->MatmulDescCreate(&p->desc, wide ? GT_LT_COMPUTE_F64 : GT_LT_COMPUTE_F32,
-	            wide ? GT_LT_F64 : GT_LT_F32),
+	if (gt_lt_check(gt_lt->MatmulDescCreate(
+	                    &p->desc, arithmetic_of(s), s->dtype == GT_F64 ? GT_LT_F64 : GT_LT_F32),
 	        "cublasLtMatmulDescCreate", err))
 		return err->code;
 	if (set_number(
@@ -355,9 +365,10 @@ static void key_of(char out[GT_CHOICE_KEY], const struct gt_product_shape *s)
 	if (s->a_row || s->y_row)
 		snprintf(rows, sizeof(rows), ":%" PRId64 ",%" PRId64, s->a_row, s->y_row);
 	snprintf(out, GT_CHOICE_KEY, "%s:%c%c:%" PRId64 "x%" PRId64 "x%" PRId64 "%s%s%s%s%s%s",
-	    gt_dtype_name(s->dtype), s->trans_a ? 't' : 'n', s->trans_b ? 't' : 'n', s->m, s->n,
-	    s->k, s->bias ? ":bias" : "", s->wide ? ":wide" : "", s->end ? ends[s->end] : "", rows,
-	    s->untimed ? ":untimed" : "", s->bare ? ":bare" : "");
+	    rounds_to_tf32(s) ? "tf32" : gt_dtype_name(s->dtype), s->trans_a ? 't' : 'n',
+	    s->trans_b ? 't' : 'n', s->m, s->n, s->k, s->bias ? ":bias" : "",
+	    s->wide ? ":wide" : "", s->end ? ends[s->end] : "", rows, s->untimed ? ":untimed" : "",
+	    s->bare ? ":bare" : "");
 }
 
 static int choose(

@@ -24,9 +24,10 @@ extern "C" {
  *
  * All are of one type, F32, F64, BF16 or F16, and aligned to 32 bytes. With `wide`, y, c and sums
  * are in float32, whatever a and b are in. Rows of `a` and of y (and c) may be apart; all else is
- * contiguous. Sums are in float32, in float64 for F64, and rounded once. No algorithm is used whose
- * sums depend on the order in which blocks finish, so the same product on the same GPU has the same
- * bits each time; another algorithm may have others.
+ * contiguous. Sums are in float32, in float64 for F64, and rounded once; with `tf32`, a and b of
+ * F32 are rounded to 10 bits of mantissa before they are multiplied, in tensor cores. No algorithm
+ * is used whose sums depend on the order in which blocks finish, so the same product on the same
+ * GPU has the same bits each time; another algorithm may have others.
  *
  * cuBLASLt's matrices are column-major: it is told that y^T = op(b)^T op(a)^T, of the same memory.
  */
@@ -45,6 +46,7 @@ struct gt_product_shape {
 	int64_t m, n, k; /* at least 1 */
 	enum gt_product_end end;
 	bool wide;            /* for 16 bits: y, c and sums are float32 */
+	bool tf32;            /* for F32, on GPUs of compute capability 8.0 and above */
 	int64_t a_row, y_row; /* elements from row to row of a, as it lies, and of y; 0: no gap */
 	bool untimed; /* the first algorithm that the library proposes and runs, not the fastest */
 	bool bare;    /* only algorithms that need no workspace */

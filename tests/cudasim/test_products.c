@@ -90,14 +90,14 @@ static void test_fastest(void **state)
 	assert_int_equal(cudasim_products.queued, queued + 1); /* the run alone */
 }
 
-/* Shapes, types, biases, ends and gaps between rows have choices of their own. */
+/* Shapes, types, biases, ends, gaps between rows and TF32 have choices of their own. */
 static void test_keys(void **state)
 {
 	const struct gt_product_shape same = shape_of(6, 7, 8);
-	struct gt_product_shape s[12];
+	struct gt_product_shape s[13];
 
 	(void)state;
-	for (int i = 0; i < 12; i++)
+	for (int i = 0; i < 13; i++)
 		s[i] = same;
 	s[1].m = 9;
 	s[2].n = 9;
@@ -112,7 +112,8 @@ static void test_keys(void **state)
 	s[9].end = GT_PRODUCT_SUMS_B;
 	s[10].a_row = 16;
 	s[11].y_row = 16;
-	for (int i = 0; i < 12; i++) {
+	s[12].tf32 = true;
+	for (int i = 0; i < 13; i++) {
 		long queued = cudasim_products.queued;
 
 		gt_product_free(product_of(&s[i]));
@@ -239,6 +240,45 @@ static void test_sum_of_products(void **state)
 		gt_device_free(d, x, (1 << 20) + 1024);
 		gt_device_close(d);
 	}
+}
+
+/* y [1, 1] = a b with and without TF32: 1 + 2^-11 and its negative are half way between two of its
+ * numbers, so they are rounded away from zero; 1 + 2^-12 is not far enough. */
+static void test_tf32(void **state)
+{
+	static const struct {
+		float a, b, whole, rounded;
+	} rows[] = {
+		{ 1 + 0x1p-11F, 1, 1 + 0x1p-11F, 1 + 0x1p-10F },
+		{ -1 - 0x1p-11F, 1, -1 - 0x1p-11F, -1 - 0x1p-10F },
+		{ 1, 1 + 0x1p-12F, 1 + 0x1p-12F, 1 },
+		{ 0x1p100F, 3 + 0x1p-20F, 0x1p100F * (3 + 0x1p-20F), 0x1p100F * 3 },
+	};
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_device *d;
+	char *x;
+
+	(void)state;
+	ok(gt_device_open(&d, b, 0, &err), &err);
+	ok(gt_device_alloc(d, (1 << 20) + 1024, (void **)&x, &err), &err);
+	for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
+		struct gt_product_shape s = shape_of(1, 1, 1);
+		struct gt_product *p;
+		float y = 0;
+
+		s.tf32 = i % 2;
+		ok(gt_product_new(&p, &s, &err), &err);
+		ok(gt_device_write(d, x, &rows[i / 2].a, sizeof(y), &err), &err);
+		ok(gt_device_write(d, x + 256, &rows[i / 2].b, sizeof(y), &err), &err);
+		ok(gt_product_run(
+		       p, d->compute, x + 512, x, x + 256, x + 512, 1, 0, x + 1024, &err),
+		    &err);
+		ok(gt_device_read(d, &y, x + 512, sizeof(y), &err), &err);
+		assert_true(y == (s.tf32 ? rows[i / 2].rounded : rows[i / 2].whole));
+		gt_product_free(p);
+	}
+	gt_device_free(d, x, (1 << 20) + 1024);
+	gt_device_close(d);
 }
 
 /* Rows apart: of a, which is read transposed, and of y, whose gaps stay as they are; of bfloat16,
@@ -479,6 +519,7 @@ int main(void)
 		cmocka_unit_test(test_no_memory_to_time),
 		cmocka_unit_test(test_no_algorithm),
 		cmocka_unit_test(test_sum_of_products),
+		cmocka_unit_test(test_tf32),
 		cmocka_unit_test(test_rows_apart),
 	};
 

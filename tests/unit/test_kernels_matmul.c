@@ -92,6 +92,54 @@ static void test_matmul(void **state)
 	}
 }
 
+/*
+ * Factors rounded to TF32. Each may lose 2^-11 of itself where it is rounded, 2^-10 where a library
+ * cuts it off; so a product may lose 2^-9, and so may a sum, of the sum of its terms without signs.
+ * F32_TOLERANCE is for sums in float32. Without the mark nothing is rounded (test_matmul); a CPU
+ * takes no notice of it.
+ */
+static void check_tf32(const struct matmul_case *c, bool ta, bool tb, bool bias)
+{
+	struct gt_call call = matmul_call(GT_F32, c, ta, tb, bias);
+	struct gt_call sizes = matmul_call(GT_F32, c, ta, tb, bias);
+	struct gt_tensor want = test_tensor2(GT_F64, c->m, c->n), most = want;
+	struct test_set set[3];
+	bool cpu = test_device_is_cpu();
+
+	test_sets(set);
+	most.data = test_alloc((size_t)(c->m * c->n) * sizeof(double));
+	for (int k = 0; k < sizes.inputs; k++)
+		for (int64_t i = 0; i < gt_tensor_elements(&sizes.in[k]); i++)
+			test_put(&sizes.in[k], i, fabs(test_get(&sizes.in[k], i)));
+	matmul_naive(&call, c, &want);
+	matmul_naive(&sizes, c, &most);
+	call.attrs.matmul.tf32 = true;
+	test_launch(set[0].set, "matmul", GT_F32, &call);
+	for (int64_t i = 0; i < c->m * c->n; i++) {
+		double bound = ((cpu ? 0 : 0x1p-9) + F32_TOLERANCE) * test_get(&most, i);
+
+		if (!(fabs(test_get(&call.out[0], i) - test_get(&want, i)) <= bound))
+			fail_msg("m %d n %d k %d ta %d tb %d: element %d", (int)c->m, (int)c->n,
+			    (int)c->k, ta, tb, (int)i);
+	}
+	if (!cpu && test_distance(&call.out[0], &want) < 10 * F32_TOLERANCE)
+		fail_msg("m %d n %d k %d: nothing was rounded", (int)c->m, (int)c->n, (int)c->k);
+	free(want.data);
+	free(most.data);
+	test_release(&sizes);
+	test_release(&call);
+}
+
+static void test_tf32(void **state)
+{
+	static const struct matmul_case cases[] = { { 3, 17, 65 }, { 17, 4, 9 }, { 65, 65, 33 },
+		{ 48, 64, 32 }, { 96, 65, 128 } };
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]) * 6; n++)
+		check_tf32(&cases[n / 6], n % 3 == 1, n % 3 == 2, n / 3 % 2);
+}
+
 /* A product of one row where any order of a sum will do: the row of each set's own table. */
 static struct gt_call one_row_call(
     enum gt_dtype dtype, const struct matmul_case *c, bool tb, bool bias)
@@ -200,12 +248,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_matmul),
+		cmocka_unit_test(test_tf32),
 		cmocka_unit_test(test_one_row),
 		cmocka_unit_test(test_who_takes_one_row),
 		cmocka_unit_test(test_bf16_threads),
 	};
 	const struct CMUnitTest on_devices[] = {
 		cmocka_unit_test(test_matmul),
+		cmocka_unit_test(test_tf32),
 		cmocka_unit_test(test_one_row),
 	};
 

@@ -8,13 +8,15 @@
 
 #include "lib/base/half.h"
 #include "tests/cudasim/inside.h"
+#include "tests/cudasim/tf32.h"
 
 /*
  * A library of its own, which gtrain opens as it opens the real one; the functions of the simulator
  * that it calls are the program's. It refuses descriptors that do not belong together, leading
  * dimensions below the number of rows, memory that is no device's or too short, pointers that are
  * less aligned than the preference promised, a workspace that is missing, and algorithms that were
- * proposed for another product. Sums are in float64, and rounded once.
+ * proposed for another product. Sums are in float64, and rounded once; factors are rounded to TF32
+ * where the product says so, and never else.
  */
 
 enum { MAGIC = 0x6c74 };
@@ -221,14 +223,15 @@ static bool fits_together(const problem &p)
 	return rows == p.m && cols == p.n && inner == p.k && p.c.rows == p.y.rows &&
 	       p.c.cols == p.y.cols && (p.a.type == p.y.type || widens) && p.b.type == p.a.type &&
 	       p.c.type == p.y.type && p.op.scale == (wide ? GT_LT_F64 : GT_LT_F32) &&
-	       p.op.compute == (wide ? GT_LT_COMPUTE_F64 : GT_LT_COMPUTE_F32);
+	       (p.op.compute == (wide ? GT_LT_COMPUTE_F64 : GT_LT_COMPUTE_F32) ||
+	           (p.op.compute == GT_LT_COMPUTE_F32_TF32 && p.a.type == GT_LT_F32));
 }
 
 /* What an algorithm was proposed for; the bias's address is none of it. */
 static uint64_t hash_of(const problem &p)
 {
-	const int64_t words[] = { p.m, p.n, p.k, p.a.type, p.y.type, p.op.trans_a, p.op.trans_b,
-		p.op.epilogue, p.a.leading, p.b.leading, p.y.leading };
+	const int64_t words[] = { p.m, p.n, p.k, p.a.type, p.y.type, p.op.compute, p.op.trans_a,
+		p.op.trans_b, p.op.epilogue, p.a.leading, p.b.leading, p.y.leading };
 	uint64_t hash = MAGIC;
 
 	for (int64_t w : words)
@@ -267,8 +270,9 @@ static int64_t vector_of(const problem &p)
 static bool is_supported(const problem &p)
 {
 	const char *major = getenv("CUDASIM_MAJOR");
+	bool ampere = p.a.type == GT_LT_BF16 || p.op.compute == GT_LT_COMPUTE_F32_TF32;
 
-	if (p.a.type == GT_LT_BF16 && major && atoi(major) < 8)
+	if (ampere && major && atoi(major) < 8)
 		return false;
 	switch (p.op.epilogue) {
 	case GT_LT_EPILOGUE_NONE:
@@ -375,7 +379,7 @@ struct work {
 };
 
 /* A matrix in float64, its columns (or its rows) one behind the other. */
-static std::vector<double> unpack(const void *p, const layout &l, bool rows)
+static std::vector<double> unpack(const void *p, const layout &l, bool rows, bool tf32)
 {
 	std::vector<double> out(l.rows * l.cols);
 	size_t to = 0;
@@ -385,6 +389,8 @@ static std::vector<double> unpack(const void *p, const layout &l, bool rows)
 			out[to++] = load(p, l.type,
 			    rows ? (int64_t)k * l.leading + (int64_t)i
 			         : (int64_t)i * l.leading + (int64_t)k);
+	for (size_t i = 0; tf32 && i < to; i++)
+		out[i] = cudasim_tf32((float)out[i]);
 	return out;
 }
 
@@ -402,8 +408,9 @@ __attribute__((no_sanitize("address", "undefined"))) static double dot(
 static void multiply(const work &w)
 {
 	const problem &p = w.p;
-	std::vector<double> a = unpack(w.a, p.a, !p.op.trans_a);
-	std::vector<double> b = unpack(w.b, p.b, p.op.trans_b);
+	bool tf32 = p.op.compute == GT_LT_COMPUTE_F32_TF32;
+	std::vector<double> a = unpack(w.a, p.a, !p.op.trans_a, tf32);
+	std::vector<double> b = unpack(w.b, p.b, p.op.trans_b, tf32);
 
 	for (int64_t j = 0; j < p.n; j++)
 		for (int64_t i = 0; i < p.m; i++) {

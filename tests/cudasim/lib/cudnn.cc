@@ -9,6 +9,7 @@
 
 #include "lib/base/half.h"
 #include "tests/cudasim/inside.h"
+#include "tests/cudasim/tf32.h"
 
 /*
  * A library of its own, which gtrain opens as it opens the real one; the functions of the simulator
@@ -448,24 +449,21 @@ struct image {
 		return n * stride[0] + c * stride[1] + h * stride[2] + w * stride[3];
 	}
 
-	/* All elements in the order of memory. TF32 has the 10 bits of a mantissa. */
+	/* All elements in the order of memory. */
 	std::vector<double> read(bool tf32) const
 	{
 		std::vector<double> out((size_t)(size[0] * stride[0]));
 
 		for (size_t i = 0; i < out.size(); i++) {
-			uint32_t bits;
+			float x;
 
 			if (type == GT_CUDNN_F16)
 				out[i] = gt_float_of_f16(((const uint16_t *)p)[i]);
 			else if (type == GT_CUDNN_BF16)
 				out[i] = gt_float_of_bf16(((const uint16_t *)p)[i]);
 			else {
-				memcpy(&bits, (const float *)p + i, sizeof(bits));
-				bits &= tf32 ? ~(uint32_t)0x1fff : ~(uint32_t)0;
-				float x;
-				memcpy(&x, &bits, sizeof(x));
-				out[i] = x;
+				memcpy(&x, (const float *)p + i, sizeof(x));
+				out[i] = tf32 ? cudasim_tf32(x) : x;
 			}
 		}
 		return out;
