@@ -6,6 +6,7 @@
 
 #include "lib/base/text.h"
 #include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/rename.h"
 #include "lib/train/amp.h"
 #include "lib/train/resume.h"
 #include "lib/train/snapshot_inside.h"
@@ -141,6 +142,105 @@ static int refuse_groups(
 	    "group");
 }
 
+/* A prefix that all names have and the model has not, as Lightning's modules have the name of their
+ * attribute: "model." of "model.conv1.weight". 0: there is none. */
+static size_t strange_prefix(const struct gt_state_dict *sd, const struct gt_store *store)
+{
+	const char *first = sd->count ? sd->entries[0].name : "";
+	size_t length = strspn(first, word_letters) + 1;
+
+	if (first[length - 1] != '.')
+		return 0;
+	for (size_t i = 0; i < sd->count; i++)
+		if (strncmp(sd->entries[i].name, first, length))
+			return 0;
+	for (size_t i = 0; i < store->slot_count; i++)
+		if (!strncmp(store->slots[i].name, first, length))
+			return 0;
+	return length;
+}
+
+/* The rules by which keys of the file become names of the model. */
+struct naming {
+	const char *const *maps; /* as in struct gt_weights_options */
+	const char *own[2];
+	char cut[80]; /* the prefix, as a rule */
+};
+
+/* Those that were given for a file of another program; else one that cuts off a strange prefix. */
+static void find_naming(struct naming *n, const struct gt_snapshot *s, const struct gt_saved *saved,
+    const struct gt_state_dict *sd)
+{
+	size_t prefix = saved->foreign && !s->maps ? strange_prefix(sd, s->store) : 0;
+
+	*n = (struct naming){ .maps = saved->foreign ? s->maps : NULL };
+	if (!prefix || prefix >= sizeof(n->cut) - 8)
+		return;
+	snprintf(n->cut, sizeof(n->cut), "^%.*s\\.=", (int)prefix - 1, sd->entries[0].name);
+	n->own[0] = n->cut;
+	n->maps = n->own;
+}
+
+static int find_places(size_t *places, const struct gt_store *store, const struct gt_state_dict *sd,
+    const struct naming *naming, struct gt_err *err)
+{
+	struct gt_renames renames;
+	struct gt_arena arena = { 0 };
+	int rc = gt_renames_init(&renames, naming->maps, err);
+
+	for (size_t i = 0; !rc && i < sd->count; i++) {
+		const char *name = gt_renames_apply(&renames, sd->entries[i].name, &arena, err);
+		const struct gt_slot *slot = name ? gt_store_find(store, name) : NULL;
+
+		rc = name ? 0 : err->code;
+		if (slot)
+			places[slot - store->slots] = i + 1;
+	}
+	gt_renames_release(&renames);
+	gt_arena_release(&arena);
+	return rc;
+}
+
+/* Put a group's slots into the order of the file's state_dict, that of the modules of the network
+ * which was trained, and so of its parameters() and of its optimizer's groups. A slot without a
+ * place there, which has another name in the file, leaves all as declared. */
+static void sort_by_places(
+    const struct gt_slot **slots, size_t count, const struct gt_store *store, const size_t *places)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!places[slots[i] - store->slots])
+			return;
+	for (size_t i = 1; i < count; i++) {
+		const struct gt_slot *slot = slots[i];
+		size_t k = i;
+
+		for (; k && places[slots[k - 1] - store->slots] > places[slot - store->slots]; k--)
+			slots[k] = slots[k - 1];
+		slots[k] = slot;
+	}
+}
+
+/* Of a file of another program. Those that are no pickles have their keys sorted. */
+static int sort_groups(struct gt_snapshot_groups *g, const struct gt_snapshot *s,
+    const struct gt_saved *saved, const struct gt_state_dict *sd, const struct naming *naming,
+    struct gt_err *err)
+{
+	size_t *places,
+	    at = 0; /* of each slot among the keys of the file, from 1 on; 0: it has none */
+	int rc;
+
+	if (!saved->foreign || strncmp(gt_ckpt_format(saved->files[0]), "torch", 5))
+		return 0;
+	places = gt_calloc(s->store->slot_count, sizeof(*places), err);
+	if (!places)
+		return GT_ENOMEM;
+	rc = find_places(places, s->store, sd, naming, err);
+	for (size_t i = 0; !rc && i < g->group_count; at += g->groups[i++].count)
+		sort_by_places(g->slots + at, g->groups[i].count, s->store, places);
+	free(places);
+	return rc;
+}
+
 /* One group: torch's order is that of declaration. */
 static void take_one_group(struct gt_snapshot_groups *g, const struct gt_store *store)
 {
@@ -238,8 +338,17 @@ static bool is_fresh(const struct gt_tree *scaler, const struct gt_tree *state)
 	return has_entries(scaler) && !has_entries(state);
 }
 
-static int load_optimizer(
-    const struct gt_snapshot *s, const struct gt_saved *saved, struct gt_err *err)
+/* Of others' SGD without momentum there is no state, after updates either. */
+static bool is_updated(
+    const struct gt_snapshot *s, const struct gt_saved *saved, const struct gt_tree *state)
+{
+	if (saved->foreign && gt_optim_options(s->optim)->kind == GT_SGD)
+		return has_entries(state);
+	return s->step > 0 && !is_fresh(saved->scaler, state);
+}
+
+static int load_optimizer(const struct gt_snapshot *s, const struct gt_saved *saved,
+    const struct gt_state_dict *sd, const struct naming *naming, struct gt_err *err)
 {
 	const struct gt_tree *optimizer = saved->optimizer;
 	const struct gt_tree *state = gt_tree_get(optimizer, "state");
@@ -257,8 +366,9 @@ static int load_optimizer(
 		rc = gt_err_set(err, GT_EFORMAT, "no optimizer state under 'optimizer'");
 	if (!rc)
 		rc = match_groups(&g, s, optimizer, numbers, err);
-	updated =
-	    saved->foreign ? has_entries(state) : s->step > 0 && !is_fresh(saved->scaler, state);
+	if (!rc)
+		rc = sort_groups(&g, s, saved, sd, naming, err);
+	updated = is_updated(s, saved, state);
 	for (size_t i = 0; !rc && updated && i < g.count; i++) {
 		const struct gt_tree *one = gt_tree_get_int(state, numbers[i]);
 
@@ -437,50 +547,12 @@ int gt_snapshot_load_position(struct gt_snapshot *s, const struct gt_tree *root,
 	return rc < 0 ? gt_err_prefix(err, "'best'") : 0;
 }
 
-/* A prefix that all names have and the model has not, as Lightning's modules have the name of their
- * attribute: "model." of "model.conv1.weight". 0: there is none. */
-static size_t strange_prefix(const struct gt_state_dict *sd, const struct gt_store *store)
-{
-	const char *first = sd->count ? sd->entries[0].name : "";
-	size_t length = strspn(first, word_letters) + 1;
-
-	if (first[length - 1] != '.')
-		return 0;
-	for (size_t i = 0; i < sd->count; i++)
-		if (strncmp(sd->entries[i].name, first, length))
-			return 0;
-	for (size_t i = 0; i < store->slot_count; i++)
-		if (!strncmp(store->slots[i].name, first, length))
-			return 0;
-	return length;
-}
-
-static int load_weights(struct gt_snapshot *s, const struct gt_saved *saved,
-    struct gt_weights_report *report, struct gt_err *err)
-{
-	struct gt_weights_options strict = { .finite = true, .parallel = s->parallel };
-	const char *maps[2] = { NULL };
-	struct gt_state_dict sd = { 0 };
-	char map[80];
-	size_t prefix;
-	int rc = gt_state_dict_find(&sd, saved->root, err);
-
-	strict.maps = saved->foreign ? s->maps : NULL;
-	prefix = !rc && saved->foreign && !s->maps ? strange_prefix(&sd, s->store) : 0;
-	if (prefix > 0 && prefix < sizeof(map) - 8) {
-		snprintf(map, sizeof(map), "^%.*s\\.=", (int)prefix - 1, sd.entries[0].name);
-		maps[0] = map;
-		strict.maps = maps;
-	}
-	if (!rc)
-		rc = gt_weights_load(s->store, s->model, &sd, &strict, report, err);
-	gt_state_dict_release(&sd);
-	return rc;
-}
-
 int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
     struct gt_weights_report *report, struct gt_err *err)
 {
+	struct gt_weights_options strict = { .finite = true, .parallel = s->parallel };
+	struct gt_state_dict sd = { 0 };
+	struct naming naming;
 	int rc = 0;
 
 	*report = (struct gt_weights_report){ 0 };
@@ -492,12 +564,17 @@ int gt_snapshot_load(struct gt_snapshot *s, const struct gt_saved *saved,
 	if (!rc && !saved->foreign)
 		rc = check_config(saved->config, s->config, err);
 	if (!rc)
-		rc = load_weights(s, saved, report, err);
+		rc = gt_state_dict_find(&sd, saved->root, err);
+	find_naming(&naming, s, saved, &sd);
+	strict.maps = naming.maps;
 	if (!rc)
-		rc = load_optimizer(s, saved, err);
+		rc = gt_weights_load(s->store, s->model, &sd, &strict, report, err);
+	if (!rc)
+		rc = load_optimizer(s, saved, &sd, &naming, err);
 	if (!rc)
 		rc = load_scaler(s, saved->scaler, err);
 	if (!rc && s->ema)
 		rc = load_ema(s, saved->root, err);
+	gt_state_dict_release(&sd);
 	return rc;
 }

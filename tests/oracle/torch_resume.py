@@ -194,9 +194,24 @@ def without_a_step(folder):
     yield "and once more from gtrain's own checkpoint, on two ranks", "" if far <= 1e-5 else f"apart by {far:.1e}"
 
 
+class Backwards(torch.nn.Module):
+    """The same network, its layers declared the other way round: so are the optimizer's parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.add_module("2", torch.nn.Linear(7, 3))
+        self.add_module("0", torch.nn.Linear(5, 7))
+
+    def forward(self, x):
+        return getattr(self, "2")(torch.relu(getattr(self, "0")(x)))
+
+
 def renamed(folder):
     make_data(folder)
     peer = Peer(folder, "adamw")
+    peer.net = Backwards()
+    peer.optimizer = OPTIMIZERS["adamw"][0](peer.net.parameters())
+    peer.scheduler = torch.optim.lr_scheduler.LambdaLR(peer.optimizer, lambda step: 1)
     peer.train(BEGUN)
     names = {"0": "fc1", "2": "head.out"}
     weights = {names[key[0]] + key[1:]: value for key, value in peer.weights().items()}
@@ -205,6 +220,24 @@ def renamed(folder):
            "--map", "^fc1=0", "--map", r"^head\.out=2")
     far = off(curve(f"{folder}/run"), peer.train(GOES_ON))
     yield "--map renames the keys of another program's checkpoint", "" if far <= 1e-4 else f"apart by {far:.1e}"
+
+
+def another_order(folder):
+    make_data(folder)
+    for kind, (optimizer, _, bound) in OPTIMIZERS.items():
+        peer = Peer(folder, kind)
+        peer.net = Backwards()
+        peer.optimizer = optimizer(peer.net.parameters())
+        peer.scheduler = torch.optim.lr_scheduler.LambdaLR(peer.optimizer, lambda step: 1)
+        peer.train(7)
+        lightning(peer, f"{folder}/{kind}.ckpt")
+        for more in ([], ["--nproc", 2, "--batch", BATCH // 2, "--parallel", "zero2"]):
+            out = f"{folder}/{kind}{len(more)}"
+            gtrain("train", "--resume", f"{folder}/{kind}.ckpt", "--out", out, *options(folder, kind, 17, *more))
+            if not more:
+                losses = peer.train(10)
+            far = off(curve(out), losses)
+            yield f"{kind}: parameters in another order{', on two ranks' if more else ''}", "" if far <= bound else f"apart by {far:.1e}"
 
 
 def refusals(folder):
@@ -220,6 +253,8 @@ def refusals(folder):
         ("theirs is adam", {**state, "optimizer": torch.optim.Adam(peer.net.parameters()).state_dict()}, "sgd", "its optimizer is adamw, not sgd"),
         ("another one", {**state, "optimizer": torch.optim.RMSprop(peer.net.parameters(), momentum=0.5).state_dict()}, "sgd",
          "its optimizer, with the settings lr, momentum, alpha"),
+        ("Adam without states", {**state, "optimizer": torch.optim.Adam(peer.net.parameters()).state_dict()}, "adam",
+         "optimizer state 'exp_avg' of '0.weight' is missing"),
         ("amsgrad", {**state, "optimizer": torch.optim.Adam(peer.net.parameters(), amsgrad=True).state_dict()}, "adam", "amsgrad=1, which is not supported"),
         ("dampening", {**state, "optimizer": dampened.state_dict()}, "sgd", "dampening=0.5, which is not supported"),
         ("other groups", {**state, "optimizer": two.state_dict()}, "sgd", "the optimizer's groups hold 1, 1, 1 and 1 parameters"),
@@ -290,4 +325,4 @@ def to_torch(folder):
     yield "and gtrain with PyTorch's, two groups of parameters", "" if far <= 1e-4 else f"apart by {far:.1e}"
 
 
-sys.exit(run([goes_on, without_a_step, renamed, refusals, to_torch], GTRAIN, sys.argv[1:]))
+sys.exit(run([goes_on, without_a_step, renamed, another_order, refusals, to_torch], GTRAIN, sys.argv[1:]))
