@@ -102,7 +102,13 @@ function __gtrain_words
 		case data:mnist:split
 			string split -n ' ' 'train test'
 		case data:csv
-			string split -n ' ' 'target= '
+			string split -n ' ' 'target= sep= header= skip= categories= standardise= '
+		case data:csv:sep
+			string split -n ' ' 'comma tab semicolon bar'
+		case data:csv:header
+			string split -n ' ' 'auto yes no'
+		case data:csv:standardise
+			string split -n ' ' 'yes no'
 		case data:random
 			string split -n ' ' 'samples= '
 	end
@@ -265,7 +271,7 @@ complete -c gtrain -n '__gtrain_command eval' -l help -s h -d 'print this help'
 complete -c gtrain -n '__gtrain_command predict' -F
 complete -c gtrain -n '__gtrain_command predict' -l ckpt -r -F -d 'checkpoint file or run directory'
 complete -c gtrain -n '__gtrain_command predict' -l model -x -a '(__gtrain_spec model)' -d 'the architecture: NAME[:key=value,...]'
-complete -c gtrain -n '__gtrain_command predict' -l read -x -d 'how to read images: size, channels, mean, std'
+complete -c gtrain -n '__gtrain_command predict' -l read -x -d 'how to read images (size, channels, mean, std) or tables (sep, header)'
 complete -c gtrain -n '__gtrain_command predict' -l top -x -d 'classes of each input, the likeliest first'
 complete -c gtrain -n '__gtrain_command predict' -l csv -d 'write CSV: input,rank,class,probability'
 complete -c gtrain -n '__gtrain_command predict' -l map -x -d 'rename keys of the checkpoint; may be given several times'

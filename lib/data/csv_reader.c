@@ -26,14 +26,15 @@ static int put_char(struct gt_csv_reader *r, char c, struct gt_err *err)
 	return rc;
 }
 
-static bool is_blank(char c)
+/* A tab that divides fields is not blank. */
+static bool is_blank(const struct gt_csv_reader *r, char c)
 {
-	return c == ' ' || c == '\t';
+	return (c == ' ' || c == '\t') && c != r->separator;
 }
 
 static void skip_blanks(struct gt_csv_reader *r)
 {
-	while (r->at < r->end && is_blank(*r->at))
+	while (r->at < r->end && is_blank(r, *r->at))
 		r->at++;
 }
 
@@ -51,7 +52,7 @@ static int line_end(const struct gt_csv_reader *r)
 
 static bool field_ends(const struct gt_csv_reader *r)
 {
-	return r->at == r->end || *r->at == ',' || line_end(r);
+	return r->at == r->end || *r->at == r->separator || line_end(r);
 }
 
 static int read_quoted(struct gt_csv_reader *r, struct gt_err *err)
@@ -97,7 +98,7 @@ static int read_field(struct gt_csv_reader *r, struct gt_err *err)
 	} else {
 		for (; !rc && !field_ends(r); r->at++)
 			rc = put_char(r, *r->at, err);
-		while (r->used > start && is_blank(r->text[r->used - 1]))
+		while (r->used > start && is_blank(r, r->text[r->used - 1]))
 			r->used--;
 	}
 	if (!rc && r->used > start && memchr(r->text + start, '\0', r->used - start))
@@ -155,7 +156,7 @@ int gt_csv_next_row(struct gt_csv_reader *r, struct gt_err *err)
 		rc = read_field(r, err);
 		if (rc)
 			return rc;
-		if (r->at == r->end || *r->at != ',')
+		if (r->at == r->end || *r->at != r->separator)
 			break;
 		r->at++;
 	}

@@ -9,8 +9,9 @@
 /* A row's fields are at most so many, and all of its text so long: longer ones are an error. */
 enum { GT_CSV_MAX_FIELDS = 1 << 20, GT_CSV_MAX_ROW_BYTES = 64 << 20 };
 
-/* Zero it, set at, end and next_line = 1. */
+/* Zero it, set at, end, separator and next_line = 1. */
 struct gt_csv_reader {
+	char separator;       /* between fields: ',' */
 	const char *at, *end; /* what is still to be read */
 	long line, next_line; /* where the row in `fields` begins, where the next one does */
 	char **fields;        /* [count], borrowed until the next row is read */
@@ -24,7 +25,7 @@ struct gt_csv_reader {
 /*
  * Read the next row that is not blank: 1, 0 at the end, negative on an error (GT_EFORMAT: a quote
  * that is not closed or stands in the middle of a field, a NUL, a row beyond the limits; names the
- * line). Fields are divided by commas; spaces around them go; "..." keeps commas, line breaks and
+ * line). Spaces and tabs around fields go; "..." keeps separators, line breaks and
  * spaces, "" in it is a quote. Lines end in LF or CRLF. Source: RFC 4180, but for the spaces.
  */
 int gt_csv_next_row(struct gt_csv_reader *r, struct gt_err *err);

@@ -34,6 +34,7 @@ struct gt_data_info {
 	size_t input_bytes;          /* of one sample's input */
 	size_t targets;              /* int32 values in one sample's target: 1 or block */
 	const char *note;            /* a warning about how the data were opened; NULL: none */
+	const char *told;            /* a line on how they were understood; NULL: none */
 	/* Text on settings of the request's `like`: those taken from there, and those that the spec
 	 * overrules; NULL: none. */
 	const char *adopted, *overruled;
@@ -88,7 +89,8 @@ struct gt_data_request {
 	 *   images   JPEG and PNG files, of any name, and folders, whose images count in the order
 	 *            of their paths. size=, channels=, mean= and std= are as without inputs
 	 *   csv      tables. Where both have names for their columns, the features are found by
-	 *            these, and other columns do not count; else a row has the features alone */
+	 *            these, and other columns do not count; else a row has the features alone.
+	 *            sep= and header= are as without inputs */
 	char *const *inputs;
 	int input_count;
 };
@@ -113,6 +115,14 @@ int gt_dataset_open(struct gt_dataset **out, const char *spec,
  */
 int gt_dataset_split(struct gt_dataset *whole, double fraction, struct gt_dataset **train,
     struct gt_dataset **val, struct gt_err *err);
+
+/*
+ * Measure the numbers of a table on the samples that are trained on, and read every view of the
+ * data set by them from now on (`standardise` in gtrain-data(7)). Call it once the data set is
+ * open and divided, before anything reads or describes it. It does nothing to other data, and to
+ * a table that was opened like another one. Errors: GT_ENOMEM.
+ */
+int gt_dataset_fit(struct gt_dataset *train, struct gt_err *err);
 
 /* Borrowed, valid until the data set is closed. */
 const struct gt_data_info *gt_dataset_info(const struct gt_dataset *data);

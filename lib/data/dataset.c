@@ -255,6 +255,25 @@ int gt_dataset_split(struct gt_dataset *whole, double fraction, struct gt_datase
 	return rc;
 }
 
+int gt_dataset_fit(struct gt_dataset *train, struct gt_err *err)
+{
+	struct gt_source *s = train->source;
+	int64_t n = train->info.samples, *all = train->subset;
+
+	if (!s->ops->fit)
+		return 0;
+	if (!all)
+		all = gt_calloc((size_t)n, sizeof(*all), err);
+	if (!all)
+		return GT_ENOMEM;
+	for (int64_t i = 0; i < n && all != train->subset; i++)
+		all[i] = i;
+	s->ops->fit(s, all, n);
+	if (all != train->subset)
+		free(all);
+	return 0;
+}
+
 const struct gt_data_info *gt_dataset_info(const struct gt_dataset *data)
 {
 	return &data->info;

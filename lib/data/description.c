@@ -34,6 +34,8 @@ void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *
 		.class_names = source->class_names,
 		.features = info->features,
 		.feature_names = source->feature_names,
+		.column_count = source->column_count,
+		.columns = source->columns,
 		.tokenizer = gt_text_tokenizer(source),
 	};
 	memcpy(out->mean, info->mean, sizeof(out->mean));
@@ -126,6 +128,37 @@ static json_t *floats_to_json(const float *values, int count)
 	return array;
 }
 
+/* {"name": "age", "mean": 31.5, "std": 4.2} or {"name": "colour", "words": ["blue", "red"]}. */
+static json_t *column_to_json(const struct gt_data_column *c)
+{
+	json_t *json = json_object();
+	int rc = json ? 0 : -1;
+
+	if (!rc && c->name)
+		rc = json_object_set_new(json, "name", name_to_json(c->name));
+	if (!rc && c->count)
+		rc = json_object_set_new(json, "words", names_to_json(c->words, c->count));
+	if (!rc && !c->count)
+		rc = json_object_set_new(json, "mean", json_real(as_written(c->mean))) ||
+		     json_object_set_new(json, "std", json_real(as_written(c->std)));
+	if (!rc)
+		return json;
+	json_decref(json);
+	return NULL;
+}
+
+static json_t *columns_to_json(const struct gt_data_column *columns, int count)
+{
+	json_t *array = json_array();
+
+	for (int i = 0; array && i < count; i++)
+		if (json_array_append_new(array, column_to_json(&columns[i]))) {
+			json_decref(array);
+			array = NULL;
+		}
+	return array;
+}
+
 json_t *gt_data_description_to_json(
     const struct gt_data_description *d, bool whole, struct gt_err *err)
 {
@@ -145,6 +178,9 @@ json_t *gt_data_description_to_json(
 	if (!rc && d->feature_names)
 		rc = json_object_set_new(
 		    json, "feature-names", names_to_json(d->feature_names, d->features));
+	if (!rc && d->column_count)
+		rc = json_object_set_new(
+		    json, "columns", columns_to_json(d->columns, d->column_count));
 	/* A digest is short: config.json has it, too. */
 	if (!rc && (whole || *d->tokenizer_digest) && d->tokenizer)
 		rc = json_object_set_new(json, "vocab", gt_tokenizer_to_json(d->tokenizer));
@@ -256,6 +292,64 @@ static int read_image(struct gt_data_description *d, const json_t *json, struct 
 	return rc;
 }
 
+static int read_scale(float *out, const json_t *object, const char *key, struct gt_err *err)
+{
+	const json_t *json = json_object_get(object, key);
+	double value = json_number_value(json);
+
+	if (!json_is_number(json) || !isfinite((float)value))
+		return malformed(key, "a number", err);
+	*out = (float)value;
+	return 0;
+}
+
+static int read_column(
+    struct gt_data_column *c, struct gt_arena *arena, const json_t *json, struct gt_err *err)
+{
+	const json_t *name = json_object_get(json, "name");
+	size_t count = json_array_size(json_object_get(json, "words"));
+	int rc = name ? read_name(&c->name, arena, name, "name", err) : 0;
+
+	if (rc)
+		return rc;
+	if (count > GT_DATA_MAX_WORDS)
+		return malformed("words", "a list of at most 4096 words", err);
+	c->count = (int)count;
+	c->std = 1;
+	if (count)
+		return read_names(&c->words, c->count, arena, json, "words", err);
+	rc = read_scale(&c->mean, json, "mean", err);
+	if (!rc)
+		rc = read_scale(&c->std, json, "std", err);
+	return !rc && !(c->std > 0) ? malformed("std", "above 0", err) : rc;
+}
+
+/* The columns make the features: as many as these have. */
+static int read_columns(struct gt_data_description *d, const json_t *array, struct gt_err *err)
+{
+	size_t count = json_array_size(array);
+	struct gt_data_column *columns;
+	int64_t features = 0;
+	int rc = 0;
+
+	if (!count)
+		return 0;
+	if (count > (size_t)d->features)
+		return malformed("columns", "no more columns than features", err);
+	columns = gt_arena_alloc(&d->arena, count * sizeof(*columns), err);
+	if (!columns)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < count && !rc; i++) {
+		rc = read_column(&columns[i], &d->arena, json_array_get(array, i), err);
+		features += columns[i].count ? columns[i].count : 1;
+	}
+	if (!rc && features != d->features)
+		rc = malformed("columns", "the columns of all features", err);
+	d->columns = columns;
+	d->column_count = (int)count;
+	return rc;
+}
+
 static int read_vocab(struct gt_data_description *d, const json_t *json, struct gt_err *err)
 {
 	const char *level = json_string_value(json_object_get(json, "level"));
@@ -296,6 +390,8 @@ static int read_description(struct gt_data_description *d, const json_t *json, s
 	if (!rc)
 		rc = read_names(
 		    &d->feature_names, d->features, &d->arena, json, "feature-names", err);
+	if (!rc)
+		rc = read_columns(d, json_object_get(json, "columns"), err);
 	return rc ? rc : read_vocab(d, json_object_get(json, "vocab"), err);
 }
 

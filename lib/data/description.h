@@ -8,7 +8,19 @@
 #include "lib/base/mem.h"
 #include "lib/data/data.h"
 
-enum { GT_DATA_DIGEST = 65 }; /* SHA-256 in hexadecimal, with its end */
+enum {
+	GT_DATA_DIGEST = 65,     /* SHA-256 in hexadecimal, with its end */
+	GT_DATA_MAX_WORDS = 4096 /* of a column */
+};
+
+/* A column of a table: a number, which is one feature, or a word of a list, which is a feature for
+ * each of them: 1 for the row's word, 0 for the others. */
+struct gt_data_column {
+	const char *name;         /* NULL: it has none */
+	int count;                /* of words; 0: a number, */
+	const char *const *words; /* [count], in the order of their bytes */
+	float mean, std;          /* for which the feature is (number - mean) / std */
+};
 
 /* The properties that all data for one model must share. A zeroed struct knows none. */
 struct gt_data_description {
@@ -21,6 +33,8 @@ struct gt_data_description {
 	const char *const *class_names;       /* [classes]; NULL: classes are called 0, 1, ... */
 	int features;                         /* vectors; 0: not known */
 	const char *const *feature_names;     /* [features]; NULL: columns have no names */
+	int column_count;                     /* tables; 0: each feature is a number as it is */
+	const struct gt_data_column *columns; /* [column_count] */
 	const struct gt_tokenizer *tokenizer; /* text; NULL: not known here */
 	/* Of a tokenizer of byte pairs, whose file a run keeps; "": not known, or another. */
 	char tokenizer_digest[GT_DATA_DIGEST];

@@ -26,6 +26,8 @@ struct gt_source_ops {
 	int64_t (*samples_in)(const struct gt_source *self, int64_t length);
 	/* The name of a sample, borrowed; NULL: samples have numbers alone. */
 	const char *(*name)(const struct gt_source *self, int64_t index);
+	/* gt_dataset_fit() with the samples index [count]; NULL: nothing is measured. */
+	void (*fit)(struct gt_source *self, const int64_t *index, int64_t count);
 	/* NULL: has no vocabulary. */
 	const char *(*vocab_name)(const struct gt_source *self);
 	int (*save_vocab)(
@@ -33,13 +35,16 @@ struct gt_source_ops {
 	void (*close)(struct gt_source *self);
 };
 
-/* The head of every kind's own struct. Immutable once open but for the count of views. */
+/* The head of every kind's own struct. Immutable once open but for the count of views, and what
+ * gt_dataset_fit() measures. */
 struct gt_source {
 	const struct gt_source_ops *ops;
 	struct gt_data_info info;
 	int64_t length; /* what a split divides: tokens of a stream, samples otherwise */
 	const char *const *class_names;   /* [info.classes]; NULL: classes have numbers alone */
 	const char *const *feature_names; /* [info.features]; NULL: columns have no names */
+	int column_count;                 /* tables; 0: each feature is a number as it is */
+	struct gt_data_column *columns;   /* [column_count] */
 	bool unlabelled;                  /* every target is GT_DATA_IGNORE */
 	int32_t *renumber;     /* number of each class that read() gives; NULL: the same */
 	struct gt_arena names; /* where these are; close() releases it */

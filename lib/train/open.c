@@ -70,6 +70,8 @@ static void log_notes(const struct gt_train *t, const char *option, const struct
 		return;
 	if (info->note)
 		gt_log_warn(t->log, "{%s}: %s", option, info->note);
+	if (info->told)
+		gt_log_info(t->log, "{%s}: %s", option, info->told);
 	if (info->adopted)
 		gt_log_info(t->log, "{%s} is read with %s, as in training", option, info->adopted);
 	if (info->overruled)
@@ -81,9 +83,10 @@ static int open_val(struct gt_train *t, struct gt_data_request *request, struct 
 	struct gt_data_description trained_on;
 	int rc;
 
-	if (!t->o.val && !(t->o.val_split > 0))
-		return 0;
-	if (t->o.val) {
+	if (t->o.val || !(t->o.val_split > 0)) {
+		rc = gt_dataset_fit(t->data, err);
+		if (rc || !t->o.val)
+			return rc;
 		gt_data_describe(&trained_on, t->data);
 		request->like = &trained_on;
 		request->new_classes = false;
@@ -92,7 +95,8 @@ static int open_val(struct gt_train *t, struct gt_data_request *request, struct 
 	}
 	t->whole = t->data;
 	t->data = NULL;
-	return gt_dataset_split(t->whole, t->o.val_split, &t->data, &t->val, err);
+	rc = gt_dataset_split(t->whole, t->o.val_split, &t->data, &t->val, err);
+	return rc ? rc : gt_dataset_fit(t->data, err);
 }
 
 static int open_data(struct gt_train *t, struct gt_err *err)

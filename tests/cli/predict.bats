@@ -150,7 +150,7 @@ open("nan.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + struct
 		--ckpt pictures - </dev/null|1|neither a JPEG nor a PNG
 		--ckpt pictures images --read split=a|2|unknown option 'split'
 		--ckpt pictures images --json --csv|2|--csv
-		--ckpt table wide.csv|2|rows of 3 numbers, but the model was trained with 2 features
+		--ckpt table wide.csv|2|rows of 3 fields, but the model was trained with 2 columns
 		--ckpt table word.csv|1|'x' is not a number
 		--ckpt table column.csv|2|no column 'b', with which the model was trained
 		--ckpt table - </dev/null|1|there are no rows

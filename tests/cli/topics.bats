@@ -114,6 +114,14 @@ for m in json.loads(sys.argv[1])["models"]:
 	local spec
 	while read -r spec; do
 		[[ $spec != *level=bpe ]] || spec+=,tokenizer=tok
+		case $spec in # tables that are so
+		*sep=tab) tr , '\t' <flowers.csv >table.csv ;;
+		*sep=semicolon) tr , ';' <flowers.csv >table.csv ;;
+		*sep=bar) tr , '|' <flowers.csv >table.csv ;;
+		*header=no) sed 1d flowers.csv >table.csv ;;
+		*) cp flowers.csv table.csv ;;
+		esac
+		spec=${spec/flowers/table}
 		short train --model "$([[ $spec == text:* ]] && echo gpt || echo mlp)" --data "$spec"
 	done < <("$GTRAIN" help data --json | python3 -c 'import json, sys
 for kind in json.load(sys.stdin)["data"]:

@@ -262,8 +262,17 @@ def tokenizers():
         yield "pattern-%d" % i, json.dumps(file).encode() + b"\0" + text.encode() + b"a" * 40
 
 
+def tables():
+    """Tables with each separator: quotes, line ends, blanks, and faults."""
+    rows = ["a,b,class\r\n1,2,x\r\n", "\xef\xbb\xbf\"a, \"\"b\"\"\", t\n\n \"1.5e1\" , \"x\ny\"\n\n-2,x\n", ",,\n,\"\",\n", "1,\"never closed\n", "1,\"a\"b\n",
+            "1,\0,2\n", " \t\n1 , 2\t,3", "a\rb,c\r", "\"\"\"\""]
+    for i, separator in enumerate(",\t;|"):
+        for k, row in enumerate(rows):
+            yield "%d-%d" % (i, k), bytes([i]) + row.replace(",", separator).encode("latin-1")
+
+
 TARGETS = {"pickle": pickles, "zip": zips, "legacy": legacy_files, "safetensors": safetensors_files, "npz": npz_files, "race": races,
-           "tokenizer": tokenizers}
+           "tokenizer": tokenizers, "csv": tables}
 
 
 def write(folder, target, name, data):

@@ -18,6 +18,7 @@ static const struct {
 	{ "npz", fuzz_npz },
 	{ "race", fuzz_race },
 	{ "tokenizer", fuzz_tokenizer },
+	{ "csv", fuzz_csv },
 };
 
 static int files;

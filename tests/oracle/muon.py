@@ -54,7 +54,7 @@ def beside_torch(folder):
                 "--lr-schedule", schedule, "--init-from", f"{folder}/init.pth"]
         for name, nproc, sharing, more in (("one rank", 1, 1, []), ("zero1 on 2 ranks", 2, 1, ["--parallel", "zero1"]),
                                            ("2 micro-batches", 1, 2, ["--accumulate", "2"])):
-            out = train(folder, f"{adjust}-{schedule}-{name}".replace(" ", "-"), "mlp:5,24,16,3", "csv:{}/table.csv", nproc,
+            out = train(folder, f"{adjust}-{schedule}-{name}".replace(" ", "-"), "mlp:5,24,16,3", "csv:{}/table.csv,standardise=no", nproc,
                         [*args, *more], batch=BATCH // sharing, common=[*FIXED, "--steps", STEPS])
             ours = curve(out)
             losses, state = theirs(folder, ours, lr, 0.002, 0.05, 0.5, adjust)

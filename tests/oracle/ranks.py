@@ -167,7 +167,7 @@ def torch_ddp(folder):
     if any([rank.wait(60) for rank in ranks]):
         yield "PyTorch's DDP", "it failed"
         return
-    out = train(folder, "ours", "mlp:5,16,3", "csv:{}/table.csv", 2,
+    out = train(folder, "ours", "mlp:5,16,3", "csv:{}/table.csv,standardise=no", 2,
                 ["--optimizer", "sgd", "--lr", "0.05", "--weight-decay", "0", "--init-from", f"{folder}/init.pth"])
     theirs, ours = torch.load(f"{folder}/theirs.pt"), torch.load(f"{out}/model.pth")
     losses = [row["loss"] for row in curve(out)]

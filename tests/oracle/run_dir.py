@@ -65,7 +65,7 @@ OPTIMIZERS = {
 
 
 def run(name, out, steps, *more):
-    return gtrain("train", "--model", "mlp:5,7,3", "--data", "csv:table.csv", "--optimizer", name.split("-")[0],
+    return gtrain("train", "--model", "mlp:5,7,3", "--data", "csv:table.csv,standardise=no", "--optimizer", name.split("-")[0],
                   "--steps", steps, "--save-every", 1, "--keep", 0, "--out", out, *COMMON, *OPTIMIZERS[name][1], *more)
 
 
@@ -156,7 +156,7 @@ def check_init_and_eval(x, y):
     """A nested DataParallel file of PyTorch is evaluated, and trained from, as PyTorch sees it."""
     model = mlp()
     torch.save({"epoch": 7, "net": {"module." + k: v for k, v in model.state_dict().items()}}, "nested.pth")
-    r = json.loads(gtrain("eval", "--model", "mlp:5,7,3", "--ckpt", "nested.pth", "--data", "csv:table.csv", "--json"))
+    r = json.loads(gtrain("eval", "--model", "mlp:5,7,3", "--ckpt", "nested.pth", "--data", "csv:table.csv,standardise=no", "--json"))
     with torch.no_grad():
         loss = torch.nn.functional.cross_entropy(model(x), y).item()
         right = (model(x).argmax(1) == y).sum().item()

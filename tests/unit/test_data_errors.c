@@ -96,6 +96,9 @@ static void make_tables(const struct fixture *f)
 	put_text(f, "fraction.csv", "1,2,0\n1,2,0.5\n");
 	put_text(f, "first.csv", "1,oops,0\n1,2,1\n");
 	put_text(f, "missing.csv", "1,,0\n1,2,1\n");
+	put_text(f, "inf.csv", "1,2,0\n1,inf,1\n");
+	put_text(f, "gap.csv", "x,y,class\n1,red,a\n3,,b\n");
+	put_text(f, "one.csv", "x,y,class\n");
 	put_text(f, "nan.csv", "1,2,0\n1,nan,1\n");
 }
 
@@ -181,11 +184,21 @@ static const struct wrong wrongs[] = {
 	    "target=COLUMN" },
 	{ "csv:@/plain.csv", GT_EFORMAT, "line 2, column 1: 'oops' is not a number",
 	    "target=COLUMN" },
-	{ "csv:@/first.csv", GT_EFORMAT, "line 1, column 1: 'oops' is not a number", NULL },
-	{ "csv:@/missing.csv", GT_EFORMAT, "line 1, column 1: '' is not a number", NULL },
-	{ "csv:@/nan.csv", GT_EFORMAT, "line 2, column 1: 'nan' is not a number", "finite" },
+	{ "csv:@/first.csv", GT_EFORMAT, "line 2, column 1: '2' is a number, but line 1 has 'oops'",
+	    "categories=COLUMN" },
+	{ "csv:@/missing.csv", GT_EFORMAT, "line 1, column 1: the value is missing", "fill it in" },
+	{ "csv:@/nan.csv", GT_EFORMAT, "line 2, column 1: the value is missing ('nan')", "skip=" },
+	{ "csv:@/inf.csv", GT_EFORMAT, "line 2, column 1: 'inf' is not a number", "finite" },
+	{ "csv:@/gap.csv", GT_EFORMAT, "line 3, column 'y': the value is missing", NULL },
+	{ "csv:@/plain.csv,sep=x", GT_EINVAL, "'sep=x': not comma, tab, semicolon or bar", NULL },
+	{ "csv:@/plain.csv,sep=;", GT_EFORMAT, "the rows have 1 field", "sep=" },
+	{ "csv:@/plain.csv,skip=7", GT_EINVAL, "there is no column '7' to skip", "0 to 2" },
+	{ "csv:@/word.csv,skip=x/y", GT_EINVAL, "no column is left", NULL },
+	{ "csv:@/word.csv,categories=z", GT_EINVAL, "'z' to have categories", "x, y" },
+	{ "csv:@/one.csv,header=yes", GT_EFORMAT, "no rows behind the header", NULL },
+	{ "csv:@/one.csv,standardise=maybe", GT_EINVAL, "no such choice", "no, yes" },
 	{ "csv:@/fields.csv", GT_EFORMAT, "line 3 has 2 fields where the first row has 3",
-	    "commas" },
+	    "divided by ','" },
 	{ "csv:@/quote.csv", GT_EFORMAT, "line 1: a quote is never closed", "twice" },
 	{ "csv:@/none.csv", GT_EFORMAT, "there are no rows", NULL },
 	{ "csv:@/mixed.csv", GT_EFORMAT, "line 2, column 2: the target 'cat' stands among numbers",

@@ -1,4 +1,5 @@
 /* test_data_tables.c - CSV, idx and random data, and how samples are divided. */
+#include "lib/data/description.h"
 #include "tests/unit/data_fixture.h"
 
 static const struct gt_draw eval_draw;
@@ -28,6 +29,21 @@ static const struct csv_case csv_cases[] = {
 	/* whole numbers may be written as fractions */
 	{ "1,1.0\n2,0.0\n", "", 1, 2, 2, { 1 }, 1, { 2 }, 0 },
 	{ "0.1,7\n", "", 1, 8, 1, { 0.1f }, 7, { 0.1f }, 7 },
+	/* words are features in the order of their bytes */
+	{ "red,1,0\nBlue,2,1\nred,3,0\n", "", 3, 2, 3, { 0, 1, 1 }, 0, { 0, 1, 3 }, 0 },
+	{ "c,n,k\nred,1,0\nBlue,2,1\n", "", 3, 2, 2, { 0, 1, 1 }, 0, { 1, 0, 2 }, 1 },
+	/* numbers are words where that is asked for */
+	{ "7,0\n11,1\nx,0\n", ",categories=0", 3, 2, 3, { 0, 1, 0 }, 0, { 0, 0, 1 }, 0 },
+	/* other separators; a tab keeps fields apart, spaces do not */
+	{ "1;2,5;0\n", ",sep=;,categories=1", 2, 1, 1, { 1, 1 }, 0, { 1, 1 }, 0 },
+	{ "1\t 2 \t0\n", ",sep=tab", 2, 1, 1, { 1, 2 }, 0, { 1, 2 }, 0 },
+	{ "1|2|0\n", ",sep=bar", 2, 1, 1, { 1, 2 }, 0, { 1, 2 }, 0 },
+	/* columns that are skipped may hold anything, even nothing */
+	{ "id,x,y,class\na,1,2,0\n,3,4,1\n", ",skip=id", 2, 2, 2, { 1, 2 }, 0, { 3, 4 }, 1 },
+	/* whether there is a header is decided by its setting first */
+	{ "a,b\nc,d\n", ",header=yes", 1, 1, 1, { 1 }, 0, { 1 }, 0 },
+	{ "1,2\n3,1\n", ",header=yes", 1, 2, 1, { 3 }, 1, { 3 }, 1 },
+	{ "a,b\nc,d\n", ",header=no", 2, 2, 2, { 1, 0 }, 0, { 0, 1 }, 1 },
 };
 
 static void check_row(struct gt_dataset *data, int64_t i, const float *wanted, int target)
@@ -63,6 +79,68 @@ static void test_csv(void **state)
 		check_row(data, c->samples - 1, c->last, c->last_target);
 		gt_dataset_close(data);
 	}
+	fixture_close(&f);
+}
+
+/* Mean and standard deviation are those of the samples that are trained on; a column that does not
+ * vary, and one of words, keep theirs. Other data for the model are read by them. */
+static void test_csv_scale(void **state)
+{
+	struct gt_dataset *whole, *parts[2] = { NULL, NULL }, *other;
+	struct gt_data_description described, known;
+	struct gt_data_request request = { .like = &known };
+	struct gt_err err = GT_ERR_INIT;
+	float input[4], x[2];
+	struct fixture f;
+	int32_t target;
+	json_t *json;
+
+	(void)state;
+	fixture_open(&f);
+	put_text(&f, "t.csv", "x,same,c,k\n1,5,a,0\n2,5,b,1\n4,5,a,0\n");
+	put_text(&f, "o.csv", "x,same,c,k\n8,6,b,1\n");
+	put_text(&f, "u.csv", "x,same,c,k\n8,6,z,1\n");
+	whole = open_data("csv", in(&f, "t.csv"), "", NULL);
+	assert_int_equal(gt_dataset_split(whole, 0.34, &parts[0], &parts[1], NULL), 0);
+	assert_int_equal(gt_dataset_info(parts[0])->samples, 2);
+	for (int i = 0; i < 2; i++) {
+		gt_dataset_read(parts[0], i, &eval_draw, input, &target, NULL);
+		x[i] = input[0];
+	}
+	assert_int_equal(gt_dataset_fit(parts[0], &err), 0);
+	gt_data_describe(&described, parts[0]);
+	assert_int_equal(described.column_count, 3);
+	assert_true(described.columns[0].mean == (x[0] + x[1]) / 2);
+	assert_true(described.columns[0].std == (x[1] - x[0]) / 2);
+	assert_true(described.columns[1].mean == 5 && described.columns[1].std == 1);
+	json = gt_data_description_to_json(&described, false, &err);
+	assert_int_equal(gt_data_description_from_json(&known, json, &err), 0);
+	json_decref(json);
+	assert_string_equal(known.columns[2].words[1], "b");
+	other = open_data("csv", in(&f, "o.csv"), "", &request);
+	assert_int_equal(gt_dataset_fit(other, &err), 0); /* nothing is measured */
+	gt_dataset_read(other, 0, &eval_draw, input, &target, NULL);
+	assert_true(input[0] == (8 - known.columns[0].mean) / known.columns[0].std);
+	assert_true(input[1] == 1 && input[2] == 0 && input[3] == 1);
+	gt_dataset_close(other);
+	other = open_data("csv", in(&f, "o.csv"), ",standardise=no", &request);
+	gt_dataset_read(other, 0, &eval_draw, input, &target, NULL);
+	assert_true(input[0] == 8 && input[1] == 6);
+	assert_non_null(strstr(gt_dataset_info(other)->overruled, "standardise=no"));
+	gt_dataset_close(other);
+	assert_true(gt_dataset_open(&other, "csv:/dev/null", &request, &err) < 0);
+	{
+		char spec[256];
+
+		snprintf(spec, sizeof(spec), "csv:%s", in(&f, "u.csv"));
+		assert_int_equal(gt_dataset_open(&other, spec, &request, &err), GT_EINVAL);
+		assert_non_null(strstr(err.text, "u.csv': line 2, column 'c': 'z' is not among"));
+		assert_non_null(strstr(err.text, "'a', 'b'"));
+	}
+	gt_data_description_release(&known);
+	for (int i = 0; i < 2; i++)
+		gt_dataset_close(parts[i]);
+	gt_dataset_close(whole);
 	fixture_close(&f);
 }
 
@@ -342,6 +420,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_csv_scale),
 		cmocka_unit_test(test_mnist),
 		cmocka_unit_test(test_mnist_changed),
 		cmocka_unit_test(test_random_follows_the_request),

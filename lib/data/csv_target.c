@@ -1,0 +1,120 @@
+/* csv_target.c - the targets of a table: words and whole numbers are classes. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+#include "lib/data/csv.h"
+
+static bool is_number(const char *s)
+{
+	double value;
+
+	return gt_csv_parse_number(s, &value);
+}
+
+static int compare_words(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Names that stay when the table is gone; NULL with err set. */
+static const char *const *keep_names(
+    struct gt_source *s, char **names, size_t count, struct gt_err *err)
+{
+	const char **kept = gt_arena_alloc(&s->names, (count + 1) * sizeof(*kept), err);
+
+	for (size_t i = 0; kept && i < count; i++) {
+		kept[i] = gt_arena_strdup(&s->names, names[i], err);
+		if (!kept[i])
+			return NULL;
+	}
+	return kept;
+}
+
+static int too_many_classes(size_t classes, struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT, "%zu different classes, at most %d are allowed", classes,
+	    GT_CSV_MAX_CLASSES);
+	return gt_err_hint(err, "select the column of classes with target=COLUMN");
+}
+
+/* Sorted distinct words become classes 0, 1, ... . */
+static int number_words(struct gt_csv_table *t, struct gt_err *err)
+{
+	char **sorted = gt_calloc(t->rows, sizeof(*sorted), err);
+	size_t classes = 0;
+	int rc;
+
+	if (!sorted)
+		return GT_ENOMEM;
+	memcpy(sorted, t->targets, t->rows * sizeof(*sorted));
+	qsort(sorted, t->rows, sizeof(*sorted), compare_words);
+	for (size_t i = 0; i < t->rows; i++)
+		if (!classes || strcmp(sorted[classes - 1], sorted[i]))
+			sorted[classes++] = sorted[i];
+	for (size_t i = 0; i < t->rows; i++) {
+		char **found =
+		    bsearch(&t->targets[i], sorted, classes, sizeof(*sorted), compare_words);
+
+		t->csv->targets[i] = (int32_t)(found - sorted);
+	}
+	t->csv->source.info.classes = (int)classes;
+	if (classes > GT_CSV_MAX_CLASSES) {
+		rc = too_many_classes(classes, err);
+	} else {
+		t->csv->source.class_names = keep_names(&t->csv->source, sorted, classes, err);
+		rc = t->csv->source.class_names ? 0 : GT_ENOMEM;
+	}
+	free(sorted);
+	return rc;
+}
+
+static int bad_target(const struct gt_csv_table *t, size_t row, const char *why, struct gt_err *err)
+{
+	char name[128];
+
+	gt_err_set(err, GT_EFORMAT, "line %ld, %s: the target '%.60s' %s", t->lines[row],
+	    gt_csv_field_name(t, t->target, name, sizeof(name)), t->targets[row], why);
+	return gt_err_hint(
+	    err, "targets are classes: whole numbers from 0, or words; all of one sort");
+}
+
+/* Whole numbers are classes themselves. */
+static int take_numbers(struct gt_csv_table *t, struct gt_err *err)
+{
+	int classes = 0;
+
+	for (size_t i = 0; i < t->rows; i++) {
+		double value;
+
+		if (!gt_csv_parse_number(t->targets[i], &value))
+			return bad_target(t, i, "stands among numbers", err);
+		if (value != floor(value))
+			return bad_target(t, i, "is not a whole number", err);
+		if (value < 0 || value >= GT_CSV_MAX_CLASSES)
+			return bad_target(t, i, "is out of range", err);
+		t->csv->targets[i] = (int32_t)value;
+		classes = (int)value >= classes ? (int)value + 1 : classes;
+	}
+	t->csv->source.info.classes = classes;
+	return 0;
+}
+
+int gt_csv_number_targets(struct gt_csv_table *t, struct gt_err *err)
+{
+	bool numbers = is_number(t->targets[0]);
+
+	t->csv->targets = gt_calloc(t->rows, sizeof(*t->csv->targets), err);
+	if (!t->csv->targets)
+		return GT_ENOMEM;
+	if (numbers)
+		return take_numbers(t, err);
+	for (size_t i = 0; i < t->rows; i++) {
+		if (!*t->targets[i])
+			return bad_target(t, i, "is empty", err);
+		if (is_number(t->targets[i]))
+			return bad_target(t, i, "stands among words", err);
+	}
+	return number_words(t, err);
+}

@@ -1,0 +1,73 @@
+#!/usr/bin/env bats
+# tables.bats - tables of numbers and words: trained on, evaluated, asked about.
+# shellcheck disable=SC2154 # what helpers set
+
+bats_require_minimum_version 1.5.0
+load helpers
+load runs
+
+# Rows of a number, a word and a class that depends on both.
+table() {
+	echo "x;colour;kind"
+	rows "$1" 'print(1000 + i % 7 * 100, ("red", "\"light; blue\"", "green")[i % 3], ("no", "yes")[i % 7 + 3 * (i % 3) > 5], sep=";")'
+}
+
+setup_file() {
+	cd "$BATS_FILE_TMPDIR" || return
+	table 60 >table.csv
+	table 21 | sed 's/$/\r/' >val.csv
+	"$GTRAIN" train --model mlp --data 'csv:table.csv,sep=;' --batch 12 --steps 60 --seed 1 --out run 2>log
+}
+
+setup() {
+	cd "$BATS_FILE_TMPDIR" || return
+}
+
+@test "a run remembers words and scale for eval, predict and --resume" {
+	grep -q "categories: colour (3 words)" log
+	python3 - <<-'END'
+		import csv, json, statistics
+		columns = json.load(open("run/config.json"))["about"]["data"]["columns"]
+		x = [float(row["x"]) for row in csv.DictReader(open("table.csv"), delimiter=";")]
+		assert columns[1] == {"name": "colour", "words": ["green", "light; blue", "red"]}, columns
+		assert abs(columns[0]["mean"] / statistics.mean(x) - 1) < 1e-6
+		assert abs(columns[0]["std"] / statistics.pstdev(x) - 1) < 1e-6
+	END
+	gtrain eval --ckpt run --data 'csv:val.csv,sep=;'
+	[[ $out == *" of 21)"* ]]
+	# The same rows in another order of columns, with one more, and without their class.
+	grep -v light table.csv >plain.csv
+	gtrain eval --ckpt run --data 'csv:plain.csv,sep=;' --predictions wanted.csv
+	awk -F';' '{ print $2 "\t" $1 "\tmore" }' plain.csv >inputs.csv
+	gtrain predict --ckpt run --read sep=tab --top 1 --csv inputs.csv
+	((status == 0))
+	equal "$(sed 1d <<<"$out" | cut -d, -f3,4)" "$(sed 1d wanted.csv | cut -d, -f3,4)"
+	gtrain train --config run/config.json --resume run --steps 80 --out more -q
+	((status == 0))
+	equal "$(python3 -c 'import json; print(json.load(open("run/config.json"))["about"] == json.load(open("more/config.json"))["about"])')" True
+}
+
+@test "a word that training lacks, and a missing value, are refused by line and column" {
+	printf 'x;colour;kind\n1000;red;no\n1000;pink;no\n' >pink.csv
+	gtrain eval --ckpt run --data 'csv:pink.csv,sep=;'
+	((status == 2))
+	[[ $err == *"'pink.csv': line 3, column 'colour': 'pink' is not among the words"*"'green', 'light; blue', 'red'"* ]]
+	gtrain predict --ckpt run --read 'sep=;' pink.csv
+	((status == 2))
+	[[ $err == *"line 3, column 'colour': 'pink'"* ]]
+	printf 'x;colour;kind\n1000;red;no\n;red;no\n' >gap.csv
+	gtrain eval --ckpt run --data 'csv:gap.csv,sep=;'
+	((status == 1))
+	[[ $err == *"'gap.csv': line 3, column 'x': the value is missing"* ]]
+}
+
+@test "standardise=no takes numbers as they are" {
+	rows 40 'print(i % 2 + 3, i % 2, sep=",")' >numbers.csv
+	gtrain train --model mlp --data csv:numbers.csv,standardise=no --batch 8 --steps 1 --out raw -q
+	gtrain eval --ckpt raw --data csv:numbers.csv --json
+	wanted=$out
+	gtrain eval --ckpt raw/model.pth --model mlp:1,256,2 --data csv:numbers.csv --json
+	equal "$out" "$wanted"
+	gtrain eval --ckpt run --data 'csv:val.csv,sep=;,standardise=no'
+	[[ $err == *"standardise=no, but the model was trained on standardised columns"* ]]
+}
