@@ -138,7 +138,7 @@ FORMS = [
 
 
 def options(folder, kind, steps, *more):
-    args = [*OPTIONS, "--model", MODEL, "--data", f"csv:{folder}/table.csv", "--batch", BATCH, "--optimizer", kind, *OPTIMIZERS[kind][1], *more]
+    args = [*OPTIONS, "--model", MODEL, "--data", f"csv:{folder}/table.csv,standardise=no", "--batch", BATCH, "--optimizer", kind, *OPTIMIZERS[kind][1], *more]
     args[args.index("--steps") + 1] = steps
     return args
 
