@@ -313,7 +313,7 @@ static int list_files_left(
 	if (!rc)
 		rc = d ? gt_folder_next(&name, &folder, d, err) : err->code;
 	while (!rc && name) {
-		if (strcmp(name, kind->optimizer) && strcmp(name, "scaler.pt") &&
+		if (*name != '.' && strcmp(name, kind->optimizer) && strcmp(name, "scaler.pt") &&
 		    strcmp(name, "trainer_state.json") && !strstr(name, ".safetensors") &&
 		    strncmp(name, "pytorch_model", 13))
 			leave(&l, name);

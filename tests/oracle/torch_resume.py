@@ -165,6 +165,8 @@ def goes_on(folder):
             taken = f"taken: 4 tensors of weights, {kind} with states of 4 parameters, step {BEGUN}, epoch {BEGUN // EACH}, lr {lr:g}\n"
             missing = [part for part in [taken, *parts] if part not in said]
             wrong = [(row["step"], row["epoch"]) for i, row in enumerate(rows) if (row["step"], row["epoch"]) != (BEGUN + i + 1, (BEGUN + i) // EACH)]
+            if "'.'" in said or "'..'" in said:
+                missing.append("names of files alone")
             yield f"{kind}: {name} goes on with PyTorch's curve", f"apart by {far:.1e}, said {said}" if far > bound else (
                 f"not said: {missing}, but {said}" if missing else f"steps and epochs: {wrong}" if wrong else "")
 
