@@ -191,7 +191,7 @@ template <class T, int CHUNK> static void launch(struct gt_call *call)
 		    call->stream->queue, a);
 }
 
-template <class T> static int run_attention(struct gt_call *call, struct gt_err *err)
+template <class T> static void launch_for_size(struct gt_call *call)
 {
 	constexpr int LARGE = sizeof(T) == 2 ? 128 : 64;
 
@@ -199,6 +199,14 @@ template <class T> static int run_attention(struct gt_call *call, struct gt_err 
 		launch<T, LARGE>(call);
 	else
 		launch<T, 64>(call);
+}
+
+template <class T> static int run_attention(struct gt_call *call, struct gt_err *err)
+{
+	if (call->attrs.attention.tf32)
+		launch_for_size<typename gt_rounded<T>::type>(call);
+	else
+		launch_for_size<T>(call);
 	return gt_cuda_launched(call->stream, "attention", err);
 }
 

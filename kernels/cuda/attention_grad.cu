@@ -285,7 +285,7 @@ template <class T, int CHUNK> static void launch(struct gt_call *call)
 	GT_LAUNCH((grad_both<T, CHUNK>), grid, S::THREADS, S::BYTES, queue, a);
 }
 
-template <class T> static int run_attention_grad(struct gt_call *call, struct gt_err *err)
+template <class T> static void launch_for_size(struct gt_call *call)
 {
 	constexpr int LARGE = sizeof(T) == 2 ? 128 : 64;
 
@@ -293,6 +293,14 @@ template <class T> static int run_attention_grad(struct gt_call *call, struct gt
 		launch<T, LARGE>(call);
 	else
 		launch<T, 64>(call);
+}
+
+template <class T> static int run_attention_grad(struct gt_call *call, struct gt_err *err)
+{
+	if (call->attrs.attention.tf32)
+		launch_for_size<typename gt_rounded<T>::type>(call);
+	else
+		launch_for_size<T>(call);
 	return gt_cuda_launched(call->stream, "attention_grad", err);
 }
 

@@ -426,16 +426,20 @@ static int prepare_and_choose(struct gt_call *call, struct gt_err *err)
 	return rc ? rc : gt_conv_choose(call, err);
 }
 
-template <int (*RUN)(struct gt_call *, struct gt_err *)>
+template <int (*RUN)(struct gt_call *, struct gt_err *),
+    int (*RUN_TF32)(struct gt_call *, struct gt_err *)>
 static int run_chosen(struct gt_call *call, struct gt_err *err)
 {
-	return call->state ? gt_conv_run(call, err) : RUN(call, err);
+	if (call->state)
+		return gt_conv_run(call, err);
+	return call->attrs.conv.tf32 ? RUN_TF32(call, err) : RUN(call, err);
 }
 
-#define CONV_ROW(name, type, T, accepts)                                                           \
+#define CONV_ROW(name, dtype, T, accepts)                                                          \
 	{                                                                                          \
-#name, type, accepts, prepare_and_choose < prepare_##name>, gt_conv_bind,          \
-		    run_chosen < run_##name < T>>, gt_conv_release                                 \
+#name, dtype, accepts, prepare_and_choose < prepare_##name>, gt_conv_bind,         \
+		    run_chosen < run_##name < T>, run_##name < gt_rounded < T> ::type>>,           \
+		    gt_conv_release                                                                \
 	}
 #define CONV_ROWS(name, accepts)                                                                   \
 	CONV_ROW(name, GT_F32, float, accepts), CONV_ROW(name, GT_F64, double, accepts),           \

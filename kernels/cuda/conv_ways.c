@@ -53,7 +53,8 @@ static bool describe(struct gt_cudnn_shape *out, const struct gt_call *call)
 		.dtype = x->dtype,
 		.stride = call->attrs.conv.stride,
 		.pad = call->attrs.conv.pad,
-		.relaxed = call->attrs.conv.relaxed };
+		.relaxed = call->attrs.conv.relaxed,
+		.tf32 = call->attrs.conv.tf32 };
 	for (int i = 0; i < 4; i++) {
 		out->x[i] = x->shape[i];
 		out->w[i] = w->shape[i];
@@ -131,8 +132,8 @@ static void key_of(
 	snprintf(out, GT_CHOICE_KEY,
 	    GT_VERSION ":%s:%s:%" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 ":%" PRId64 "x%" PRId64
 	               ":s%d:p%d%s",
-	    call->kernel->op, gt_dtype_name(s->dtype), s->x[0], s->x[1], s->x[2], s->x[3], s->w[0],
-	    s->w[2], s->stride, s->pad, s->relaxed ? ":relaxed" : "");
+	    call->kernel->op, s->tf32 ? "tf32" : gt_dtype_name(s->dtype), s->x[0], s->x[1], s->x[2],
+	    s->x[3], s->w[0], s->w[2], s->stride, s->pad, s->relaxed ? ":relaxed" : "");
 }
 
 static int find_fastest(struct gt_call *call, const struct gt_cudnn_shape *shape,

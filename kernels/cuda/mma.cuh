@@ -13,11 +13,50 @@
  * types of 16 bits both, and lda and ldb times two, are aligned to 16 bytes, and sums are float32.
  * All lanes call it together.
  *
- * The places are those of mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16"), twice.
+ * The places are those of mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16"), twice, and
+ * of mma.m16n8k8 of TF32, whose results lie in the same places.
  */
 enum gt_tile_order { GT_TILE_PLAIN, GT_TILE_TRANSPOSED };
 
 enum { GT_TILE = 16, GT_TILE_LANE = 8 };
+
+/*
+ * A float32 in memory that a tensor core multiplies as TF32: gt_tile_mma() rounds it to 10 bits of
+ * mantissa, to the nearest, ties away from zero. It is loaded and stored unrounded, and all else is
+ * computed in float32. Kernels of float take it as their type where a call is marked tf32.
+ */
+struct gt_tf32 {
+	float value;
+};
+template <> struct gt_wide<gt_tf32> {
+	typedef float type;
+};
+
+__device__ __forceinline__ float gt_load(gt_tf32 x)
+{
+	return x.value;
+}
+
+__device__ __forceinline__ void gt_store(gt_tf32 *to, float x)
+{
+	to->value = x;
+}
+
+/* The type that stands for T where a call is marked tf32. */
+template <class T> struct gt_rounded {
+	typedef T type;
+};
+template <> struct gt_rounded<float> {
+	typedef gt_tf32 type;
+};
+
+/* Whether tensor cores multiply it. */
+template <class T> struct gt_has_mma {
+	enum { value = sizeof(T) == 2 };
+};
+template <> struct gt_has_mma<gt_tf32> {
+	enum { value = true };
+};
 
 static __device__ __forceinline__ int gt_tile_row(int e)
 {
@@ -38,6 +77,19 @@ static __device__ __forceinline__ int gt_tile_col(int e)
 #define GT_UNROLL_SOME
 #endif
 
+/* As it is multiplied: the simulator rounds here, a GPU in its own gt_tile_mma(). */
+template <class T> __device__ __forceinline__ typename gt_wide<T>::type gt_tile_factor(T x)
+{
+	return gt_load(x);
+}
+
+#ifndef __CUDACC__
+inline float gt_tile_factor(gt_tf32 x)
+{
+	return cudasim_tf32(x.value);
+}
+#endif
+
 /* Each lane's own elements by multiply-adds. */
 template <gt_tile_order B, gt_tile_order A, class T>
 __device__ __forceinline__ void gt_tile_multiply(
@@ -49,13 +101,15 @@ __device__ __forceinline__ void gt_tile_multiply(
 
 	GT_UNROLL_SOME
 	for (int k = 0; k < GT_TILE; k++) {
-		wide x[] = { gt_load(row[k * to_k]), gt_load(row[8 * to_row + k * to_k]) }, y[4];
+		wide x[] = { gt_tile_factor(row[k * to_k]),
+			gt_tile_factor(row[8 * to_row + k * to_k]) };
+		wide y[4];
 
 		for (int n = 0; n < 4; n++) {
 			int col = gt_tile_col(n % 2 + n / 2 * 4);
 
-			y[n] =
-			    gt_load(B == GT_TILE_TRANSPOSED ? b[col * ldb + k] : b[k * ldb + col]);
+			y[n] = gt_tile_factor(
+			    B == GT_TILE_TRANSPOSED ? b[col * ldb + k] : b[k * ldb + col]);
 		}
 		for (int e = 0; e < GT_TILE_LANE; e++)
 			sum[e] += x[e / 2 % 2] * y[e % 2 + e / 4 * 2];
@@ -112,6 +166,51 @@ __device__ __forceinline__ void gt_tile_half(
     float *sum, const uint32_t *a, const uint32_t *b, gt_f16)
 {
 	GT_TILE_HALF("f16");
+}
+
+__device__ __forceinline__ uint32_t gt_tile_round(gt_tf32 x)
+{
+	uint32_t r;
+
+	asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x.value));
+	return r;
+}
+
+__device__ __forceinline__ void gt_tile_eight(
+    float *sum, const uint32_t (&a)[4], const uint32_t (&b)[2])
+{
+	asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, "
+	             "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+	             : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/* A lane has rows r and r + 8 of a and column r of b, of which it has k = c and c + 4: PTX ISA,
+ * "Matrix Fragments for mma.m16n8k8". */
+template <gt_tile_order B, gt_tile_order A = GT_TILE_PLAIN>
+__device__ __forceinline__ void gt_tile_mma(
+    float (&sum)[GT_TILE_LANE], const gt_tf32 *a, int lda, const gt_tf32 *b, int ldb)
+{
+	const int a_row = A == GT_TILE_PLAIN ? lda : 1, a_k = A == GT_TILE_PLAIN ? 1 : lda;
+	const int b_col = B == GT_TILE_PLAIN ? 1 : ldb, b_k = B == GT_TILE_PLAIN ? ldb : 1;
+	int r = (int)threadIdx.x % 32 / 4, c = (int)threadIdx.x % 4;
+
+	a += r * a_row + c * a_k;
+	b += r * b_col + c * b_k;
+	GT_UNROLL
+	for (int k = 0; k < GT_TILE; k += 8) {
+		uint32_t x[] = { gt_tile_round(a[k * a_k]), gt_tile_round(a[8 * a_row + k * a_k]),
+			gt_tile_round(a[(k + 4) * a_k]),
+			gt_tile_round(a[8 * a_row + (k + 4) * a_k]) };
+
+		GT_UNROLL
+		for (int n = 0; n < 2; n++) {
+			uint32_t y[] = { gt_tile_round(b[n * 8 * b_col + k * b_k]),
+				gt_tile_round(b[n * 8 * b_col + (k + 4) * b_k]) };
+
+			gt_tile_eight(sum + 4 * n, x, y);
+		}
+	}
 }
 
 template <gt_tile_order B, gt_tile_order A = GT_TILE_PLAIN, class T>

@@ -17,8 +17,8 @@ __device__ __forceinline__ void gt_put_pack(gt_pack<T, W> *to, int i, const gt_p
  * y [m, n] = sum over k of a [m, k] b [k, n]. A block makes SIDE x SIDE elements of y, 64 bytes of
  * k at a time; while it multiplies one such step, its threads read the next one into registers. In
  * shared memory both operands are [k, side], in the type that they are stored in, which is also a
- * form that tensor cores read: they multiply types of 16 bits (gt_tile_sums). Each element is added
- * up in the order of k, in the type that is computed with.
+ * form that tensor cores read: they multiply types of 16 bits and TF32 (gt_tile_sums). Each element
+ * is added up in the order of k, in the type that is computed with.
  *
  * An operand is a struct (conv.cu has some):
  *   Operand(args, first)       of the rows or columns of y from `first` on
@@ -78,7 +78,7 @@ template <class T> struct gt_tile {
  *
  * Here they are a square, made by multiply-adds.
  */
-template <class T, int BYTES = sizeof(T)> struct gt_tile_sums {
+template <class T, bool MMA = gt_has_mma<T>::value> struct gt_tile_sums {
 	typedef gt_tile<T> tile;
 	typedef typename gt_wide<T>::type wide;
 	enum {
@@ -125,7 +125,7 @@ template <class T, int BYTES = sizeof(T)> struct gt_tile_sums {
 };
 
 /* Here tensor cores make them: each of the 8 warps has two tiles of 16 x 16 beside each other. */
-template <class T> struct gt_tile_sums<T, 2> {
+template <class T> struct gt_tile_sums<T, true> {
 	typedef gt_tile<T> tile;
 	enum { TILES = 2, DOWN = tile::SIDE / GT_TILE /* warps below each other */ };
 	float sum[TILES][GT_TILE_LANE] = {};

@@ -12,7 +12,7 @@
 
 /* Of lib/cudnn.cc: the fastest engines that float32, 16 bits and relaxed convolutions may take. OWN
  * stands for gtrain's kernels. */
-enum { OWN = -1, F32_ENGINE = 9, HALF_ENGINE = 5, RELAXED_ENGINE = 8 };
+enum { OWN = -1, F32_ENGINE = 9, HALF_ENGINE = 5, TF32_ENGINE = 5, RELAXED_ENGINE = 8 };
 
 /* The user's cache. */
 static char folder[] = "/tmp/gtrain-cudnn.XXXXXX";
@@ -198,6 +198,36 @@ static void test_untimed(void **state)
 	assert_int_equal(cudasim_cudnn.queued, queued);
 	assert_int_equal(engine_of(4, false, false), F32_ENGINE);
 	assert_int_equal(engine_of(4, true, false), OWN);
+}
+
+/* Of one shape: float32 on tensor cores is rounded to TF32. It has to be asked for, and each has a
+ * choice of its own. cuDNN and gtrain's kernels then round alike. */
+static void test_tf32(void **state)
+{
+	const struct conv_case *c = &cases[0];
+
+	(void)state;
+	for (int op = 0; op < 3; op++) {
+		struct gt_call whole = call_of(op, GT_F32, c), tf32 = call_of(op, GT_F32, c),
+		               own = call_of(op, GT_F32, c);
+
+		for (int i = 0; i < 2; i++) {
+			test_random(&whole.in[i], (uint32_t)i, -1, 1);
+			test_random(&tf32.in[i], (uint32_t)i, -1, 1);
+			test_random(&own.in[i], (uint32_t)i, -1, 1);
+		}
+		tf32.attrs.conv.tf32 = own.attrs.conv.tf32 = own.untimed = true;
+		assert_int_equal(run(op, &whole), F32_ENGINE);
+		assert_int_equal(run(op, &tf32), TF32_ENGINE);
+		assert_int_equal(run(op, &own), OWN);
+		assert_int_equal(run(op, &whole), F32_ENGINE);
+		assert_near(&own.out[0], &tf32.out[0], 3e-6, "%s by gtrain\n", ops[op]);
+		assert_near(&tf32.out[0], &whole.out[0], 0x1p-8, "%s by cuDNN\n", ops[op]);
+		assert_true(test_distance(&tf32.out[0], &whole.out[0]) > 3e-5);
+		test_release(&whole);
+		test_release(&tf32);
+		test_release(&own);
+	}
 }
 
 /* Winograd's algorithm rounds more often. */
@@ -552,6 +582,7 @@ int main(void)
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_others),
 		cmocka_unit_test(test_untimed),
+		cmocka_unit_test(test_tf32),
 		cmocka_unit_test(test_relaxed),
 		cmocka_unit_test(test_no_memory_to_time),
 		cmocka_unit_test(test_no_run_to_time),

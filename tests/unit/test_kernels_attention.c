@@ -1,5 +1,6 @@
 /* test_kernels_attention.c - attention and its gradient against naive loops in float64. */
 #include "tests/common/calls.h"
+#include "tests/common/device.h"
 
 /* Uniform in [-1, 1). */
 static void fill(struct gt_tensor *t, uint32_t seed)
@@ -183,6 +184,72 @@ static void test_attention(void **state)
 		}
 }
 
+/* The largest of a case's scores, all its terms without signs. */
+static double largest_score(const struct gt_call *call, const struct attention_case *c)
+{
+	int64_t W = columns(c);
+	double largest = 0;
+
+	for (int64_t n = 0; n < c->b * c->heads * c->t * c->t; n++) {
+		int64_t j = n % c->t, i = n / c->t % c->t, head = n / c->t / c->t % c->heads;
+		int64_t b = n / c->t / c->t / c->heads;
+		int64_t q = (b * c->t + i) * W + head * c->d;
+		int64_t k = (b * c->t + j) * W + c->heads * c->d + head / group_of(c) * c->d;
+		double sum = 0;
+
+		for (int64_t d = 0; d < c->d; d++)
+			sum += fabs(test_get(&call->in[0], q + d) * test_get(&call->in[0], k + d));
+		largest = fmax(largest, sum / sqrt((double)c->d));
+	}
+	return largest;
+}
+
+/*
+ * Factors rounded to TF32, by 2^-11 of themselves at most; so a score s is off by e = 2^-10 of the
+ * sum of its terms without signs, and log(sum(exp(s))) by e. A probability is off by the factor
+ * exp(2 e); it is a factor itself, as are values, all below 2: so y is off by
+ * 2 (exp(2 e) - 1 + 2^-10) / (1 - p). 2^-20 is for float32 and products of errors. The gradient's
+ * 2^-8 of its largest number is measured: all cases keep it. A CPU takes no notice of the mark.
+ */
+static void check_tf32(const struct test_set *set, const struct attention_case *c)
+{
+	struct gt_call f64, g64, f32, g32;
+	double e, off, off_lse, off_grad;
+
+	attention_run(set->set, GT_F64, c, &f64, &g64);
+	f32 = attention_call(GT_F32, c);
+	f32.attrs.attention.tf32 = true;
+	test_launch(set->set, "attention", GT_F32, &f32);
+	g32 = attention_grad_call(&f32);
+	test_launch(set->set, "attention_grad", GT_F32, &g32);
+	e = 0x1p-10 * largest_score(&f64, c) + 0x1p-20;
+	off = off_lse = 0;
+	for (int64_t i = 0; i < gt_tensor_elements(&f64.out[0]); i++)
+		off = fmax(off, fabs(test_get(&f64.out[0], i) - test_get(&f32.out[0], i)));
+	for (int64_t i = 0; i < gt_tensor_elements(&f64.out[1]); i++)
+		off_lse = fmax(off_lse, fabs(test_get(&f64.out[1], i) - test_get(&f32.out[1], i)));
+	off_grad = test_distance(&g32.out[0], &g64.out[0]);
+	if (!(off <= 2 * (exp(2 * e) - 1 + 0x1p-10) / (1 - c->p)) || !(off_lse <= e) ||
+	    !(off_grad <= 0x1p-8))
+		fail_msg("y is off by %g, lse by %g, dqkv by %g", off, off_lse, off_grad);
+	if (off < 1e-4 || off_grad < 1e-4)
+		fail_msg("nothing was rounded: y is off by %g, dqkv by %g", off, off_grad);
+	attention_free(&f64, &g64);
+	attention_free(&f32, &g32);
+}
+
+static void test_attention_tf32(void **state)
+{
+	struct test_set set[3];
+
+	(void)state;
+	test_sets(set);
+	if (test_device_is_cpu())
+		return;
+	for (size_t n = 0; n < sizeof(attention_cases) / sizeof(attention_cases[0]); n++)
+		check_tf32(&set[0], &attention_cases[n]);
+}
+
 /* Sum of dy * y of a forward call. */
 static double attention_objective(struct gt_call *call, const struct attention_case *c,
     const struct gt_tensor *dy, struct gt_tensor *y, struct gt_tensor *lse)
@@ -302,6 +369,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_attention),
+		cmocka_unit_test(test_attention_tf32),
 		cmocka_unit_test(test_attention_differences),
 		cmocka_unit_test(test_attention_dropout_share),
 		cmocka_unit_test(test_attention_threads),

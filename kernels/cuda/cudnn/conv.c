@@ -168,7 +168,7 @@ static int describe(struct gt_cudnn_conv *c, struct gt_err *err)
 
 /* ---- engines ---- */
 
-/* float32 through tensor cores is rounded to TF32: this is the place to allow that. */
+/* float32 through tensor cores is rounded to TF32. */
 static bool allows(const struct gt_cudnn_shape *s, int note)
 {
 	switch (note) {
@@ -177,7 +177,7 @@ static bool allows(const struct gt_cudnn_shape *s, int note)
 	case GT_CUDNN_NOTE_REDUCED_SUMS:
 		return false;
 	case GT_CUDNN_NOTE_TENSOR_CORE:
-		return s->dtype != GT_F32;
+		return s->dtype != GT_F32 || s->tf32;
 	case GT_CUDNN_NOTE_FFT:
 	case GT_CUDNN_NOTE_WINOGRAD:
 	case GT_CUDNN_NOTE_WINOGRAD_4X4:

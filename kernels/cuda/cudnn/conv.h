@@ -19,6 +19,7 @@ struct gt_cudnn_shape {
 	int64_t x[4], w[4], y[4];
 	int stride, pad;
 	bool relaxed; /* an algorithm may round more often than a plain sum */
+	bool tf32;    /* of F32: engines may round it to TF32 */
 };
 
 /* Where plans run: on the device of a handle, or, where that is NULL, on one with these properties:
@@ -34,8 +35,8 @@ enum { GT_CUDNN_OFFERS = 6 };
 
 /*
  * After gt_cudnn_open(): describe a convolution and ask cuDNN for engines. The result has the first
- * ones that may be used: their results are the same each time, F32 is not rounded to TF32, and sums
- * are in float32. Without any of these its count is 0.
+ * ones that may be used: their results are the same each time, F32 is rounded to TF32 with `tf32`
+ * alone, and sums are in float32. Without any of these its count is 0.
  *
  * Errors: GT_ENOMEM; GT_EDEVICE where the library refuses a descriptor.
  */

@@ -9,6 +9,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "tests/cudasim/tf32.h"
+
 #define __global__
 #define __device__
 #define __host__
