@@ -24,7 +24,11 @@ static int print_each(
     const struct gt_eval_cli *cli, const struct gt_eval *e, json_t *document, struct gt_err *err)
 {
 	struct gt_confusion c;
-	int rc = gt_confusion_count(&c, e, err), failed = 0;
+	int rc = 0, failed = 0;
+
+	if (gt_eval_data(e)->regression)
+		return gt_predictions_write(cli->predictions, e, err);
+	rc = gt_confusion_count(&c, e, err);
 
 	if (!rc && cli->per_class && document)
 		failed |= json_object_set_new(document, "classes", gt_confusion_classes_json(&c));
@@ -52,14 +56,16 @@ static int print(const struct gt_eval_cli *cli, const struct gt_metrics *m, cons
 	if (!cli->common.json && tokens)
 		printf("loss %.6f  perplexity %.4f  top-1 %.2f %%  top-5 %.2f %%  tokens %lld\n",
 		    loss, perplexity, 100 * m->top1, 100 * m->top5, (long long)m->n);
+	else if (!cli->common.json && m->regression)
+		printf("loss %.6f  MSE %.6g  MAE %.6g  R2 %.6f  samples %lld\n", loss,
+		    gt_text_real(m->mse), gt_text_real(m->mae), gt_text_real(m->r2),
+		    (long long)m->n);
 	else if (!cli->common.json)
 		printf("loss %.6f  top-1 %.2f %% (%lld of %lld)  top-5 %.2f %%\n", loss,
 		    100 * m->top1, (long long)m->right, (long long)m->n, 100 * m->top5);
 	if (!cli->common.json)
 		return each ? print_each(cli, e, NULL, err) : 0;
-	/* The perplexity of a finite loss may be beyond a double. */
-	out = json_pack("{s:o,s:f,s:f,s:o,s:I}", "loss", gt_json_number(m->loss), "top1", m->top1,
-	    "top5", m->top5, "perplexity", gt_json_number(m->perplexity), "n", (json_int_t)m->n);
+	out = gt_metrics_json(m);
 	if (out && each && print_each(cli, e, out, err)) {
 		json_decref(out);
 		return err->code;
@@ -98,6 +104,9 @@ static int evaluate(
 	cli->eval.host_rank = comm->world.local_rank;
 	gt_cmd_set_threads(cli->threads);
 	rc = open_eval(&e, env, cli, err);
+	if (!rc && gt_eval_data(e)->regression && (cli->per_class || cli->confusion))
+		rc = gt_err_set(err, GT_EINVAL, "%s: the model predicts numbers, not classes",
+		    cli->per_class ? "--per-class" : "--confusion");
 	if (!rc)
 		rc = gt_eval_run(e, &metrics, err);
 	if (!rc && !comm->world.rank) {

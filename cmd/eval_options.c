@@ -33,7 +33,7 @@ static const struct gt_opt table[] = {
 	{ "confusion", 0, GT_OPT_FLAG, AT(confusion),
 	    .help = "for each class, which classes its samples are taken for" },
 	{ "predictions", 0, GT_OPT_STRING, AT(predictions), "FILE",
-	    "write each sample's class and the model's answer as CSV",
+	    "write each sample's target and the model's answer as CSV",
 	    .complete = GT_COMPLETE_FILE },
 
 	{ .type = GT_OPT_HEADING, .help = "Loading the checkpoint" },

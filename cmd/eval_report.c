@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/json_out.h"
 #include "cmd/table_out.h"
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
@@ -131,6 +132,17 @@ void gt_confusion_print(FILE *out, const struct gt_confusion *c)
 
 /* ---- JSON ---- */
 
+/* The perplexity of a finite loss may be beyond a double. */
+json_t *gt_metrics_json(const struct gt_metrics *m)
+{
+	if (m->regression)
+		return json_pack("{s:o,s:o,s:o,s:o,s:I}", "loss", gt_json_number(m->loss), "mse",
+		    gt_json_number(m->mse), "mae", gt_json_number(m->mae), "r2",
+		    gt_json_number(m->r2), "n", (json_int_t)m->n);
+	return json_pack("{s:o,s:f,s:f,s:o,s:I}", "loss", gt_json_number(m->loss), "top1", m->top1,
+	    "top5", m->top5, "perplexity", gt_json_number(m->perplexity), "n", (json_int_t)m->n);
+}
+
 static int append(json_t *list, json_t *value)
 {
 	return list && value ? json_array_append_new(list, value) : -1;
@@ -179,6 +191,16 @@ json_t *gt_confusion_json(const struct gt_confusion *c)
 
 /* ---- CSV ---- */
 
+static void put_number(FILE *out, const struct gt_eval *e, int64_t i)
+{
+	const struct gt_predictions *p = gt_eval_predictions(e);
+	float target;
+
+	memcpy(&target, &p->target[i], sizeof(target));
+	fprintf(out, "%" PRId64 ",%.9g,%.9g\n", i,
+	    (double)(target * p->target_std + p->target_mean), (double)p->value[i]);
+}
+
 static void put_sample(FILE *out, const struct gt_eval *e, int64_t i)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
@@ -204,8 +226,9 @@ int gt_predictions_write(const char *path, const struct gt_eval *e, struct gt_er
 
 	if (rc)
 		return rc;
-	fputs("sample,class,predicted,probability\n", file.stream);
+	fputs(p->value ? "sample,target,predicted\n" : "sample,class,predicted,probability\n",
+	    file.stream);
 	for (int64_t i = 0; i < p->count; i++)
-		put_sample(file.stream, e, i);
+		(p->value ? put_number : put_sample)(file.stream, e, i);
 	return gt_atomic_commit(&file, err);
 }

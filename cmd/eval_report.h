@@ -23,11 +23,15 @@ void gt_confusion_release(struct gt_confusion *c);
 void gt_confusion_print_classes(FILE *out, const struct gt_confusion *c);
 void gt_confusion_print(FILE *out, const struct gt_confusion *c);
 
+/* The numbers of an evaluation as JSON, by their names. Yours; NULL for want of memory. */
+json_t *gt_metrics_json(const struct gt_metrics *m);
+
 /* As JSON: [{"class", "n", "right"}]; [[n, ...], ...]. Yours; NULL for want of memory. */
 json_t *gt_confusion_classes_json(const struct gt_confusion *c);
 json_t *gt_confusion_json(const struct gt_confusion *c);
 
-/* Write DATA's samples in their order as CSV (RFC 4180): sample, class, predicted, probability. All
+/* Write DATA's samples in their order as CSV (RFC 4180): sample, class, predicted, probability;
+ * of regression sample, target, predicted, on the target's own scale. All
  * of the file or nothing. Errors: GT_EIO, GT_ENOMEM. */
 int gt_predictions_write(const char *path, const struct gt_eval *e, struct gt_err *err);
 

@@ -113,6 +113,24 @@ static void print_line(struct gt_table *t, const struct gt_eval *e, int64_t inpu
 	gt_table_row(t, cells, count);
 }
 
+/* Of regression: a line for each input with the number that is predicted. */
+static void print_values(const struct gt_eval *e, struct gt_table *t)
+{
+	const struct gt_predictions *p = gt_eval_predictions(e);
+	char text[CELL];
+
+	t->right[1] = true;
+	for (int round = 0; round < 2; round++) {
+		t->measuring = !round;
+		for (int64_t i = 0; i < p->count; i++) {
+			const char *cells[] = { gt_eval_sample_name(e, i), text };
+
+			snprintf(text, sizeof(text), "%.9g", (double)p->value[i]);
+			gt_table_row(t, cells, 2);
+		}
+	}
+}
+
 static void print_text(const struct gt_eval *e)
 {
 	const struct gt_predictions *p = gt_eval_predictions(e);
@@ -121,6 +139,10 @@ static void print_text(const struct gt_eval *e)
 	char text[PER_LINE][CELL];
 	struct guess guesses[PER_LINE];
 
+	if (p->value) {
+		print_values(e, &t);
+		return;
+	}
 	for (size_t c = 2; c < CELLS; c += 2)
 		t.right[c] = true;
 	for (int round = 0; round < 2; round++) {
@@ -136,6 +158,14 @@ static void print_csv(const struct gt_eval *e)
 	const struct gt_predictions *p = gt_eval_predictions(e);
 	struct guess room;
 
+	if (p->value) {
+		puts("input,value");
+		for (int64_t i = 0; i < p->count; i++) {
+			gt_csv_field(stdout, gt_eval_sample_name(e, i));
+			printf(",%.9g\n", (double)p->value[i]);
+		}
+		return;
+	}
 	puts("input,rank,class,probability");
 	for (int64_t i = 0; i < p->count; i++)
 		for (int k = 0; k < p->top; k++) {
@@ -157,6 +187,10 @@ static void print_json(const struct gt_eval *e)
 	for (int64_t i = 0; i < p->count; i++) {
 		fputs(i ? ",\n  {\"input\": " : "\n  {\"input\": ", stdout);
 		gt_json_text(stdout, gt_eval_sample_name(e, i));
+		if (p->value) {
+			printf(", \"value\": %.9g}", (double)p->value[i]);
+			continue;
+		}
 		fputs(", \"classes\": [", stdout);
 		for (int k = 0; k < p->top; k++) {
 			const struct guess *g = guess(&room, e, i, k);
@@ -176,7 +210,7 @@ static int check_finite(const struct gt_eval *e, struct gt_err *err)
 	const struct gt_predictions *p = gt_eval_predictions(e);
 
 	for (int64_t i = 0; i < p->count; i++)
-		if (!isfinite(p->probability[i * p->top]))
+		if (!isfinite(p->value ? p->value[i] : p->probability[i * p->top]))
 			return gt_err_set(err, GT_EDIVERGED,
 			    "the answer to '%.200s' is not finite: the weights or the input hold "
 			    "NaN or Inf",

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/eval_report.h"
 #include "cmd/json_out.h"
 #include "cmd/ranks.h"
 #include "cmd/recipes.h"
@@ -48,10 +49,7 @@ static int print_result(
 	        "steps", (json_int_t)r->total, "stopped", (int)r->stopped, "train_s", r->train_s);
 
 	if (out && r->evaluated)
-		json_object_set_new(out, "val",
-		    json_pack("{s:o,s:f,s:f,s:o,s:I}", "loss", gt_json_number(r->last.loss), "top1",
-		        r->last.top1, "top5", r->last.top5, "perplexity",
-		        gt_json_number(r->last.perplexity), "n", (json_int_t)r->last.n));
+		json_object_set_new(out, "val", gt_metrics_json(&r->last));
 	if (out && r->profile.last)
 		json_object_set_new(out, "profile",
 		    json_pack("{s:I,s:I,s:f,s:f,s:f}", "first", (json_int_t)r->profile.first,

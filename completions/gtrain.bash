@@ -45,7 +45,8 @@ _gtrain_words()
 	data:images:channels) echo '1 3' ;;
 	data:mnist) echo 'split= mean= std= ' ;;
 	data:mnist:split) echo 'train test' ;;
-	data:csv) echo 'target= sep= header= skip= categories= standardise= ' ;;
+	data:csv) echo 'target= task= sep= header= skip= categories= standardise= ' ;;
+	data:csv:task) echo 'auto classification regression' ;;
 	data:csv:sep) echo 'comma tab semicolon bar' ;;
 	data:csv:header) echo 'auto yes no' ;;
 	data:csv:standardise) echo 'yes no' ;;

@@ -102,7 +102,9 @@ function __gtrain_words
 		case data:mnist:split
 			string split -n ' ' 'train test'
 		case data:csv
-			string split -n ' ' 'target= sep= header= skip= categories= standardise= '
+			string split -n ' ' 'target= task= sep= header= skip= categories= standardise= '
+		case data:csv:task
+			string split -n ' ' 'auto classification regression'
 		case data:csv:sep
 			string split -n ' ' 'comma tab semicolon bar'
 		case data:csv:header
@@ -251,7 +253,7 @@ complete -c gtrain -n '__gtrain_command eval' -l vocab -r -F -d 'vocabulary that
 complete -c gtrain -n '__gtrain_command eval' -l tokenizer -r -F -d 'tokenizer.json, or a folder with it or with GPT-2\'s vocab.json and merges.txt'
 complete -c gtrain -n '__gtrain_command eval' -l per-class -d 'how many samples of each class are right'
 complete -c gtrain -n '__gtrain_command eval' -l confusion -d 'for each class, which classes its samples are taken for'
-complete -c gtrain -n '__gtrain_command eval' -l predictions -r -F -d 'write each sample\'s class and the model\'s answer as CSV'
+complete -c gtrain -n '__gtrain_command eval' -l predictions -r -F -d 'write each sample\'s target and the model\'s answer as CSV'
 complete -c gtrain -n '__gtrain_command eval' -l map -x -d 'rename keys of the checkpoint; may be given several times'
 complete -c gtrain -n '__gtrain_command eval' -l strict -x -a 'yes no' -d 'no: list missing and unexpected keys and go on'
 complete -c gtrain -n '__gtrain_command eval' -l batch -x -d 'samples per batch'

@@ -45,7 +45,7 @@ int GT_ISA(gt_cpu_muon)(struct gt_stream *stream, float *p, const float *g, floa
     int64_t rows, int64_t cols, float *work, const struct gt_update_options *o,
     const struct gt_step_scalars *s, struct gt_err *err);
 extern const struct gt_kernel GT_ISA(gt_cpu_linear_cross_entropy_kernels)[],
-    GT_ISA(gt_cpu_rope_kernels)[];
+    GT_ISA(gt_cpu_square_error_kernels)[], GT_ISA(gt_cpu_rope_kernels)[];
 #endif
 
 /* y [m, n] = op(a) op(b), or y += op(a) op(b): float32 by oneDNN, which must be loaded, or float64.

@@ -307,6 +307,17 @@ static int conform_names(
 	return allowed ? keep_classes(s) : unknown_classes(s, like, err);
 }
 
+/* Inputs have the target of the training data, whose scale their predictions are on. */
+static int take_target(
+    struct gt_source *s, const struct gt_data_description *like, struct gt_err *err)
+{
+	if (!s->unlabelled)
+		return 0;
+	s->info.classes = 1;
+	s->target = like->target;
+	return like->target.name ? keep(&s->target.name, s, like->target.name, err) : 0;
+}
+
 static int conform_classes(
     struct gt_source *s, const struct gt_data_request *request, struct gt_err *err)
 {
@@ -315,6 +326,17 @@ static int conform_classes(
 
 	if (!like->classes)
 		return 0;
+	if (s->unlabelled)
+		s->info.regression = like->regression;
+	if (s->info.regression != like->regression && allowed)
+		return keep_classes(s);
+	if (s->info.regression != like->regression)
+		return gt_err_set(err, GT_EINVAL,
+		    "the targets are %s, but the model was trained on %s",
+		    s->info.regression ? "numbers" : "classes",
+		    like->regression ? "numbers" : "classes");
+	if (s->info.regression)
+		return take_target(s, like, err);
 	if (s->unlabelled)
 		return take_names(s, like, err);
 	if (s->class_names || like->class_names)

@@ -1,4 +1,4 @@
-/* csv.c - tables: numbers and words, with a class in each row unless they are inputs. */
+/* csv.c - tables: numbers and words, with a target in each row unless they are inputs. */
 #include "lib/data/csv.h"
 
 #include <errno.h>
@@ -263,6 +263,15 @@ static void write_features(const struct gt_csv *c, const float *cells, float *ou
 	}
 }
 
+/* Of regression. */
+static float target_of(const struct gt_csv *c, int64_t row)
+{
+	float value;
+
+	memcpy(&value, &c->targets[row], sizeof(value));
+	return value;
+}
+
 static int read_csv(struct gt_source *self, const struct gt_part *part, int64_t index,
     const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
 {
@@ -273,37 +282,54 @@ static int read_csv(struct gt_source *self, const struct gt_part *part, int64_t 
 	(void)err;
 	write_features(c, c->cells + (size_t)index * (size_t)self->column_count, input);
 	*target = c->targets ? c->targets[index] : GT_DATA_IGNORE;
+	if (c->targets && self->info.regression) {
+		float value = (target_of(c, index) - self->target.mean) / self->target.std;
+
+		memcpy(target, &value, sizeof(value));
+	}
 	return 0;
 }
 
-/* A column that does not vary keeps its scale. */
-static void fit_column(struct gt_csv *c, int k, const int64_t *index, int64_t count)
+/* The number of a row in column k; the target is the column behind the last. */
+static double number_at(const struct gt_csv *c, int64_t row, int k)
 {
-	const float *cells = c->cells + k;
-	size_t stride = (size_t)c->source.column_count;
+	int columns = c->source.column_count;
+
+	return k < columns ? (double)c->cells[(size_t)row * (size_t)columns + (size_t)k]
+	                   : (double)target_of(c, row);
+}
+
+/* A column that does not vary keeps its scale. */
+static void fit_column(
+    struct gt_csv *c, struct gt_data_column *column, int k, const int64_t *index, int64_t count)
+{
 	double sum = 0, square = 0, mean;
 
 	for (int64_t i = 0; i < count; i++)
-		sum += (double)cells[(size_t)index[i] * stride];
+		sum += number_at(c, index[i], k);
 	mean = sum / (double)count;
 	for (int64_t i = 0; i < count; i++) {
-		double d = (double)cells[(size_t)index[i] * stride] - mean;
+		double d = number_at(c, index[i], k) - mean;
 
 		square += d * d;
 	}
-	c->source.columns[k].mean = (float)mean;
-	c->source.columns[k].std = (float)sqrt(square / (double)count);
-	if (!(c->source.columns[k].std > 0) || isinf(c->source.columns[k].std))
-		c->source.columns[k].std = 1;
+	column->mean = (float)mean;
+	column->std = (float)sqrt(square / (double)count);
+	if (!(column->std > 0) || isinf(column->std))
+		column->std = 1;
 }
 
 static void fit(struct gt_source *self, const int64_t *index, int64_t count)
 {
 	struct gt_csv *c = (struct gt_csv *)self;
 
-	for (int k = 0; k < self->column_count && !c->known; k++)
+	if (c->known)
+		return;
+	for (int k = 0; k < self->column_count; k++)
 		if (!self->columns[k].count)
-			fit_column(c, k, index, count);
+			fit_column(c, &self->columns[k], k, index, count);
+	if (self->info.regression)
+		fit_column(c, &self->target, self->column_count, index, count);
 }
 
 static const char *name_of(const struct gt_source *self, int64_t index)
@@ -341,13 +367,17 @@ static void warn_of_scale(struct gt_csv_table *t)
 			    "standardise=no, but the model was trained on standardised columns";
 }
 
-/* Tell which columns were found to have words. */
+/* Tell that the target is a number, and which columns were found to have words. */
 static int tell(struct gt_csv_table *t, struct gt_err *err)
 {
 	struct gt_source *s = &t->csv->source;
 	char text[300] = "";
+	bool named = false;
 	size_t used = 0;
 
+	if (s->info.regression && t->task == GT_CSV_TASK_AUTO && !t->like)
+		used = (size_t)snprintf(text, sizeof(text),
+		    "the target has fractions: regression, as with task=regression");
 	for (int k = 0; k < s->column_count && !t->like; k++) {
 		const struct gt_data_column *c = &s->columns[k];
 		char number[24];
@@ -355,8 +385,10 @@ static int tell(struct gt_csv_table *t, struct gt_err *err)
 		if (!c->count || used + (c->name ? strlen(c->name) : 0) + 60 > sizeof(text))
 			continue;
 		snprintf(number, sizeof(number), "%d", k);
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s (%d words)",
-		    used ? ", " : "categories: ", c->name ? c->name : number, c->count);
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s%s (%d words)",
+		    used ? (named ? ", " : "; ") : "",
+		    named ? "" : "categories: ", c->name ? c->name : number, c->count);
+		named = true;
 	}
 	if (!used)
 		return 0;
@@ -406,6 +438,7 @@ static int read_separator(struct gt_csv_table *t, struct gt_err *err)
 static int read_settings(struct gt_csv_table *t, struct gt_err *err)
 {
 	static const char *const header[] = { "auto", "yes", "no", NULL };
+	static const char *const tasks[] = { "auto", "classification", "regression", NULL };
 	static const char *const yes_no[] = { "no", "yes", NULL };
 	const struct gt_data_description *like = t->request->like;
 	int standardise = 1;
@@ -413,6 +446,8 @@ static int read_settings(struct gt_csv_table *t, struct gt_err *err)
 
 	if (!rc)
 		rc = gt_spec_choice(t->spec, "header", header, &t->header, err);
+	if (!rc)
+		rc = gt_spec_choice(t->spec, "task", tasks, &t->task, err);
 	if (!rc)
 		rc = gt_spec_choice(t->spec, "standardise", yes_no, &standardise, err);
 	t->standardise = standardise;
@@ -446,7 +481,8 @@ static int open_csv(struct gt_source **out, const struct gt_spec *spec,
 }
 
 static const struct gt_setting settings[] = {
-	{ "target", "COLUMN", "the last", "the column of the classes: its name, or number from 0" },
+	{ "target", "COLUMN", "the last", "the column of the targets: its name, or number from 0" },
+	{ "task", "auto|classification|regression", "auto", "whether targets are classes" },
 	{ "sep", "comma|tab|semicolon|bar", "comma", "what divides the fields of a row" },
 	{ "header", "auto|yes|no", "auto", "whether the first line names the columns" },
 	{ "skip", "COLUMN/...", "none", "columns that are no features" },
@@ -460,7 +496,7 @@ static const char *const input_keys[] = { "sep", "header", NULL };
 const struct gt_source_kind gt_csv_kind = {
 	.form = { .name = "csv",
 	    .path = "FILE",
-	    .summary = "a table of numbers and words, with a class in each row",
+	    .summary = "a table of numbers and words, with a class or number to predict",
 	    .settings = settings,
 	    .example = "csv:flowers.csv,target=kind" },
 	.input_keys = input_keys,

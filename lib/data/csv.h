@@ -11,11 +11,13 @@ enum { GT_CSV_MAX_CLASSES = 1 << 20, GT_CSV_NOWHERE = -1 };
 struct gt_csv {
 	struct gt_source source;
 	float *cells;       /* [samples, columns] numbers as written; of a word, its number */
-	int32_t *targets;   /* [samples]; NULL: there are none, and the rows have names, */
+	int32_t *targets;   /* [samples]; of regression, the bits of the numbers as written; */
+	                    /* NULL: there are none, and the rows have names, */
 	const char **names; /* [samples] */
 	bool known;         /* the columns are those of other data: nothing is measured here */
 };
 
+enum gt_csv_task { GT_CSV_TASK_AUTO, GT_CSV_CLASSIFICATION, GT_CSV_REGRESSION };
 enum gt_csv_header { GT_CSV_HEADER_AUTO, GT_CSV_HEADER_YES, GT_CSV_HEADER_NO };
 
 /* A word of a column, and how many others came before it. */
@@ -44,6 +46,7 @@ struct gt_csv_table {
 	const char *path; /* of the file that is being read */
 	char separator;
 	int header; /* enum gt_csv_header */
+	int task;   /* enum gt_csv_task */
 	bool standardise;
 	struct gt_arena arena;
 	size_t fields, target; /* how many, and which one is the target */

@@ -164,8 +164,7 @@ int gt_csv_place(struct gt_csv_table *t, struct gt_err *err)
 	columns = (size_t)known_columns(t->like);
 	if (t->columns != columns)
 		rc = gt_err_set(err, GT_EINVAL,
-		    "%zu columns of features, but the model was trained on %zu", t->columns,
-		    columns);
+		    "rows of %zu features, but the model was trained on %zu", t->columns, columns);
 	return rc;
 }
 

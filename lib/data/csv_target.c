@@ -1,4 +1,4 @@
-/* csv_target.c - the targets of a table: words and whole numbers are classes. */
+/* csv_target.c - the targets of a table: classes, or numbers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,8 +76,9 @@ static int bad_target(const struct gt_csv_table *t, size_t row, const char *why,
 
 	gt_err_set(err, GT_EFORMAT, "line %ld, %s: the target '%.60s' %s", t->lines[row],
 	    gt_csv_field_name(t, t->target, name, sizeof(name)), t->targets[row], why);
-	return gt_err_hint(
-	    err, "targets are classes: whole numbers from 0, or words; all of one sort");
+	return gt_err_hint(err,
+	    "targets are classes: whole numbers from 0, or words; all of one sort. "
+	    "task=regression takes numbers as they are");
 }
 
 /* Whole numbers are classes themselves. */
@@ -101,6 +102,57 @@ static int take_numbers(struct gt_csv_table *t, struct gt_err *err)
 	return 0;
 }
 
+/* Whether all targets are numbers, and some have fractions. */
+static bool has_fractions(const struct gt_csv_table *t)
+{
+	bool fraction = false;
+
+	for (size_t i = 0; i < t->rows; i++) {
+		double value;
+
+		if (!gt_csv_parse_number(t->targets[i], &value))
+			return false;
+		fraction |= value != floor(value);
+	}
+	return fraction;
+}
+
+/* What the targets are: as the spec says, the same as in training, or by their looks. */
+static bool is_regression(const struct gt_csv_table *t)
+{
+	if (t->task != GT_CSV_TASK_AUTO)
+		return t->task == GT_CSV_REGRESSION;
+	return t->like && !t->request->new_classes ? t->like->regression : has_fractions(t);
+}
+
+/* Numbers stay as they are written; they are put on their scale when they are read. */
+static int take_values(struct gt_csv_table *t, struct gt_err *err)
+{
+	struct gt_source *s = &t->csv->source;
+	const char *name = t->names ? t->names[t->target] : NULL;
+
+	for (size_t i = 0; i < t->rows; i++) {
+		double value;
+		float real;
+
+		if (!gt_csv_parse_number(t->targets[i], &value)) {
+			bad_target(t, i, "is not a number", err);
+			return gt_err_hint(err, "task=classification takes words as classes");
+		}
+		real = (float)value;
+		memcpy(&t->csv->targets[i], &real, sizeof(real));
+	}
+	s->info.regression = true;
+	s->info.classes = 1;
+	s->target = (struct gt_data_column){ .std = 1 };
+	if (t->like && t->like->regression && t->standardise) {
+		s->target.mean = t->like->target.mean;
+		s->target.std = t->like->target.std;
+	}
+	s->target.name = name ? gt_arena_strdup(&s->names, name, err) : NULL;
+	return name && !s->target.name ? GT_ENOMEM : 0;
+}
+
 int gt_csv_number_targets(struct gt_csv_table *t, struct gt_err *err)
 {
 	bool numbers = is_number(t->targets[0]);
@@ -108,6 +160,8 @@ int gt_csv_number_targets(struct gt_csv_table *t, struct gt_err *err)
 	t->csv->targets = gt_calloc(t->rows, sizeof(*t->csv->targets), err);
 	if (!t->csv->targets)
 		return GT_ENOMEM;
+	if (is_regression(t))
+		return take_values(t, err);
 	if (numbers)
 		return take_numbers(t, err);
 	for (size_t i = 0; i < t->rows; i++) {

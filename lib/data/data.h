@@ -30,11 +30,14 @@ struct gt_data_info {
 	int height, width, channels; /* images; 0 otherwise */
 	int features;                /* vectors */
 	int block;                   /* tokens per sample */
-	int classes;                 /* classes, or the size of the vocabulary */
-	size_t input_bytes;          /* of one sample's input */
-	size_t targets;              /* int32 values in one sample's target: 1 or block */
-	const char *note;            /* a warning about how the data were opened; NULL: none */
-	const char *told;            /* a line on how they were understood; NULL: none */
+	int classes;                 /* classes, or the size of the vocabulary; 1 of regression: */
+	/* the target is a float32, whose bits the int32 holds. NaN is none, and so is, by its bits,
+	 * GT_DATA_IGNORE. */
+	bool regression;
+	size_t input_bytes; /* of one sample's input */
+	size_t targets;     /* int32 values in one sample's target: 1 or block */
+	const char *note;   /* a warning about how the data were opened; NULL: none */
+	const char *told;   /* a line on how they were understood; NULL: none */
 	/* Text on settings of the request's `like`: those taken from there, and those that the spec
 	 * overrules; NULL: none. */
 	const char *adopted, *overruled;

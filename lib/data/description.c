@@ -36,6 +36,8 @@ void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *
 		.feature_names = source->feature_names,
 		.column_count = source->column_count,
 		.columns = source->columns,
+		.regression = info->regression,
+		.target = source->target,
 		.tokenizer = gt_text_tokenizer(source),
 	};
 	memcpy(out->mean, info->mean, sizeof(out->mean));
@@ -181,6 +183,8 @@ json_t *gt_data_description_to_json(
 	if (!rc && d->column_count)
 		rc = json_object_set_new(
 		    json, "columns", columns_to_json(d->columns, d->column_count));
+	if (!rc && d->regression)
+		rc = json_object_set_new(json, "target", column_to_json(&d->target));
 	/* A digest is short: config.json has it, too. */
 	if (!rc && (whole || *d->tokenizer_digest) && d->tokenizer)
 		rc = json_object_set_new(json, "vocab", gt_tokenizer_to_json(d->tokenizer));
@@ -392,6 +396,9 @@ static int read_description(struct gt_data_description *d, const json_t *json, s
 		    &d->feature_names, d->features, &d->arena, json, "feature-names", err);
 	if (!rc)
 		rc = read_columns(d, json_object_get(json, "columns"), err);
+	d->regression = json_object_get(json, "target") != NULL;
+	if (!rc && d->regression)
+		rc = read_column(&d->target, &d->arena, json_object_get(json, "target"), err);
 	return rc ? rc : read_vocab(d, json_object_get(json, "vocab"), err);
 }
 

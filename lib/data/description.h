@@ -35,6 +35,8 @@ struct gt_data_description {
 	const char *const *feature_names;     /* [features]; NULL: columns have no names */
 	int column_count;                     /* tables; 0: each feature is a number as it is */
 	const struct gt_data_column *columns; /* [column_count] */
+	bool regression;                      /* the target is a number, not a class, */
+	struct gt_data_column target;         /* with this name and scale */
 	const struct gt_tokenizer *tokenizer; /* text; NULL: not known here */
 	/* Of a tokenizer of byte pairs, whose file a run keeps; "": not known, or another. */
 	char tokenizer_digest[GT_DATA_DIGEST];

@@ -45,6 +45,7 @@ struct gt_source {
 	const char *const *feature_names; /* [info.features]; NULL: columns have no names */
 	int column_count;                 /* tables; 0: each feature is a number as it is */
 	struct gt_data_column *columns;   /* [column_count] */
+	struct gt_data_column target;     /* of regression: its name and scale */
 	bool unlabelled;                  /* every target is GT_DATA_IGNORE */
 	int32_t *renumber;     /* number of each class that read() gives; NULL: the same */
 	struct gt_arena names; /* where these are; close() releases it */

@@ -397,20 +397,34 @@ static struct gt_value *declare_input(
 	return NULL;
 }
 
-static void judge(struct gt_graph *g, enum gt_model_purpose purpose, struct gt_model_io *io)
+static struct gt_value *loss_of(
+    struct gt_graph *g, const struct gt_model_input *in, const struct gt_model_io *io)
+{
+	return in->regression ? gt_square_error(g, io->logits, io->target, io->weight)
+	                      : gt_cross_entropy(g, io->logits, io->target, io->weight);
+}
+
+static struct gt_value *stats_of(
+    struct gt_graph *g, const struct gt_model_input *in, const struct gt_model_io *io)
+{
+	return in->regression ? gt_regress_stats(g, io->logits, io->target)
+	                      : gt_classify_stats(g, io->logits, io->target);
+}
+
+static void judge(struct gt_graph *g, const struct gt_model_input *in,
+    enum gt_model_purpose purpose, struct gt_model_io *io)
 {
 	gt_graph_scope(g, "loss");
 	switch (purpose) {
 	case GT_MODEL_TRAIN:
 		io->weight = gt_input(g, "weight", GT_F32, 0, NULL);
-		io->loss =
-		    gt_output(g, gt_cross_entropy(g, io->logits, io->target, io->weight), "loss");
+		io->loss = gt_output(g, loss_of(g, in, io), "loss");
 		break;
 	case GT_MODEL_EVAL:
-		io->stats = gt_output(g, gt_classify_stats(g, io->logits, io->target), "stats");
+		io->stats = gt_output(g, stats_of(g, in, io), "stats");
 		break;
 	case GT_MODEL_PREDICT:
-		io->stats = gt_output(g, gt_classify_stats(g, io->logits, io->target), "stats");
+		io->stats = gt_output(g, stats_of(g, in, io), "stats");
 		gt_output(g, io->logits, "logits");
 		break;
 	case GT_MODEL_GENERATE:
@@ -447,8 +461,8 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 	*io = (struct gt_model_io){ 0 };
 	x = io->input = declare_input(g, in, batch);
 	if (!generate)
-		io->target = gt_input(
-		    g, "target", GT_I32, in->kind == GT_MODEL_TOKENS ? 2 : 1, target_shape);
+		io->target = gt_input(g, "target", in->regression ? GT_F32 : GT_I32,
+		    in->kind == GT_MODEL_TOKENS ? 2 : 1, target_shape);
 	if (train && m->config.dropout > 0)
 		io->rng = gt_input(g, "rng", GT_I64, 1, &rng_shape);
 	if (in->kind == GT_MODEL_IMAGE) {
@@ -466,7 +480,7 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 	if (io->logits)
 		mark_hidden(g, io->logits);
 	gt_tuning_apply(m->tuning, g);
-	judge(g, purpose, io);
+	judge(g, in, purpose, io);
 	if (!gt_graph_status(g, err))
 		return 0;
 	return err->code;

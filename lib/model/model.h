@@ -23,12 +23,13 @@ struct gt_model_input {
 	int features;                                      /* vectors: float32 [features] */
 	int block;                                         /* tokens: int32 [block] */
 	int classes;                                       /* or size of the vocabulary */
+	bool regression; /* one output, and the target is a number: float32 [batch] */
 };
 
 /* The values that a step writes and reads. */
 struct gt_model_io {
 	struct gt_value *input;  /* [batch, ...] as in gt_model_input */
-	struct gt_value *target; /* int32 [batch] or [batch, block] */
+	struct gt_value *target; /* int32 [batch] or [batch, block]; regression: float32 [batch] */
 	struct gt_value *rng;    /* int64 [4], lib/graph/kernel.h; NULL when nothing is drawn */
 	struct gt_value *weight; /* float32 []: 1 / targets counted in the step; training only */
 	struct gt_value *scale;  /* float32 []: of the loss; NULL where it is not scaled */
@@ -36,8 +37,10 @@ struct gt_model_io {
 	/* float32 [batch, (block,) classes]; generation: output "logits" [batch, classes], those of
 	 * the last position alone. */
 	struct gt_value *logits;
-	struct gt_value *loss;  /* float32 [], training: output "loss" */
-	struct gt_value *stats; /* float64 [4], evaluation: output "stats" (classify_stats) */
+	struct gt_value *loss; /* float32 [], training: output "loss" */
+	/* Evaluation: output "stats", float64 [4] (classify_stats), of regression [5]
+	 * (regress_stats). */
+	struct gt_value *stats;
 };
 
 enum gt_model_purpose {

@@ -53,14 +53,18 @@ static void scatter_input(struct gt_graph *g, const char *name, bool main, int s
 }
 
 /* The loss over the logits of all on rank 0; a token of its own on the others. */
-static void gather_logits(struct gt_graph *g, struct gt_value *logits, bool main, int samples)
+static void gather_logits(
+    struct gt_graph *g, struct gt_value *logits, const struct gt_op *op, bool main, int samples)
 {
 	struct gt_value *target = gt_graph_find(g, "target"), *loss;
 
 	loss = gt_gather(g, logits, main ? samples : 0);
 	if (main) {
+		struct gt_value *weight = gt_graph_find(g, "weight");
+
 		target->shape[0] = samples;
-		loss = gt_cross_entropy(g, loss, target, gt_graph_find(g, "weight"));
+		loss = op == &gt_op_square_error ? gt_square_error(g, loss, target, weight)
+		                                 : gt_cross_entropy(g, loss, target, weight);
 	} else {
 		forget(target);
 		forget(gt_graph_find(g, "weight"));
@@ -110,15 +114,21 @@ static int check_statistics(
 	return gt_err_hint(err, "{drop-last} leaves short batches out");
 }
 
+/* Losses are of outputs, targets and a weight. */
+static bool is_loss(const struct gt_op *op)
+{
+	return op == &gt_op_cross_entropy || op == &gt_op_square_error;
+}
+
 int gt_dp_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err)
 {
 	const struct gt_value *loss = gt_graph_find(g, "loss");
 	bool main = !p->axes[GT_AXIS_DATA]->rank;
 	int first, count;
 
-	if (!p->o.reproducible && (!loss || loss->producer->op != &gt_op_cross_entropy))
+	if (!p->o.reproducible && (!loss || !is_loss(loss->producer->op)))
 		return gt_err_set(
-		    err, GT_ENOTSUP, "dp: the loss is not the cross-entropy of some logits");
+		    err, GT_ENOTSUP, "dp: the loss is not one of some outputs and targets");
 	if (check_statistics(p, g, samples, err))
 		return err->code;
 	gt_dp_part(p, samples, &first, &count);
@@ -127,10 +137,11 @@ int gt_dp_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct
 		scatter_input(g, "target", main, samples);
 		scatter_input(g, "input", main, samples);
 	} else if (count) {
+		const struct gt_op *op = loss->producer->op;
 		struct gt_value *logits = take_loss(g);
 
 		scatter_input(g, "input", main, samples);
-		gather_logits(g, logits, main, samples);
+		gather_logits(g, logits, op, main, samples);
 	} else {
 		do_nothing(g);
 	}

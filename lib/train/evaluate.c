@@ -6,8 +6,12 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "lib/data/description.h"
 
+/* Of classify_stats, */
 enum { LOSS, COUNT, TOP1, TOP5, STATS };
+/* and of regress_stats. */
+enum { SQUARES = LOSS, ABSOLUTE = TOP1, TARGETS, TARGET_SQUARES, REGRESS_STATS };
 
 /* An evaluation of this rank's batches. */
 struct evaluation {
@@ -16,7 +20,8 @@ struct evaluation {
 	const struct gt_device *device;
 	struct gt_sampler sampler;
 	int64_t batches, done;       /* of this rank */
-	double *stats;               /* device: [batches][STATS] */
+	int width;                   /* statistics of a batch */
+	double *stats;               /* device: [batches][width] */
 	struct gt_predictions *each; /* NULL: they are not asked for */
 	float *logits;               /* [batch, classes] for them */
 	const struct gt_evaluate_options *o;
@@ -29,6 +34,7 @@ void gt_predictions_release(struct gt_predictions *p)
 	free(p->target);
 	free(p->predicted);
 	free(p->probability);
+	free(p->value);
 	*p = (struct gt_predictions){ 0 };
 }
 
@@ -44,6 +50,16 @@ static int alloc_predictions(struct evaluation *e, struct gt_err *err)
 		.target = gt_calloc(n, sizeof(*p->target), err),
 		.predicted = gt_calloc(kept, sizeof(*p->predicted), err),
 		.probability = gt_calloc(kept, sizeof(*p->probability), err) };
+	if (gt_dataset_info(e->data)->regression) {
+		struct gt_data_description d;
+
+		gt_data_describe(&d, e->data);
+		p->target_mean = d.target.mean;
+		p->target_std = d.target.std;
+		p->value = gt_calloc(n, sizeof(*p->value), err);
+		if (!p->value)
+			return GT_ENOMEM;
+	}
 	e->logits = gt_calloc((size_t)e->sampler.batch * (size_t)classes, sizeof(*e->logits), err);
 	return p->target && p->predicted && p->probability && e->logits ? 0 : GT_ENOMEM;
 }
@@ -72,6 +88,10 @@ static void note_sample(
 	int32_t *best = p->predicted + sample * p->top;
 	double sum = 0, largest;
 
+	if (p->value) {
+		p->value[sample] = *logits * p->target_std + p->target_mean;
+		return;
+	}
 	choose(best, p->top, logits, classes);
 	largest = (double)logits[best[0]];
 	for (int64_t i = 0; i < classes; i++)
@@ -105,6 +125,8 @@ static int gather_predictions(struct evaluation *e, struct gt_group *group, stru
 
 	if (!rc)
 		rc = gt_all_reduce(group, p->predicted, kept, GT_I32, GT_SUM, err);
+	if (!rc && p->value)
+		rc = gt_all_reduce(group, p->value, p->count, GT_F32, GT_SUM, err);
 	return rc ? rc : gt_all_reduce(group, p->probability, kept, GT_F32, GT_SUM, err);
 }
 
@@ -118,8 +140,9 @@ static int run_batch(
 	int rc = gt_plan_run(p->plan, err);
 
 	if (!rc)
-		rc = d->backend->copy(d->compute, e->stats + STATS * e->done,
-		    gt_plan_address(p->plan, p->io.stats), STATS * sizeof(*e->stats), err);
+		rc = d->backend->copy(d->compute, e->stats + e->width * e->done,
+		    gt_plan_address(p->plan, p->io.stats), (size_t)e->width * sizeof(*e->stats),
+		    err);
 	if (!rc && e->each)
 		rc = note_batch(e, p, batch, err);
 	e->done++;
@@ -203,7 +226,7 @@ static int run_with_others(struct evaluation *e, struct gt_err *err)
 /* The statistics of this rank's batches, where they belong among those of all. */
 static int run_here(struct evaluation *e, double *all, struct gt_err *err)
 {
-	size_t bytes = (size_t)(e->batches + 1) * STATS * sizeof(*e->stats);
+	size_t bytes = (size_t)((e->batches + 1) * e->width) * sizeof(*e->stats);
 	double *mine = gt_calloc(1, bytes, err);
 	void *memory = NULL;
 	int rc = mine ? gt_device_alloc(e->device, bytes, &memory, err) : GT_ENOMEM;
@@ -216,8 +239,8 @@ static int run_here(struct evaluation *e, double *all, struct gt_err *err)
 	if (!rc)
 		rc = gt_device_read(e->device, mine, e->stats, bytes, err);
 	for (int64_t i = 0; !rc && i < e->batches; i++)
-		memcpy(all + (i * e->sampler.world + e->sampler.rank) * STATS, mine + i * STATS,
-		    STATS * sizeof(*all));
+		memcpy(all + (i * e->sampler.world + e->sampler.rank) * e->width,
+		    mine + i * e->width, (size_t)e->width * sizeof(*all));
 	if (rc && memory) /* batches before the error are still under way */
 		(void)gt_device_sync(e->device, GT_ERR_IGNORED);
 	gt_device_free(e->device, memory, bytes);
@@ -229,15 +252,15 @@ static int run_here(struct evaluation *e, double *all, struct gt_err *err)
 static int add_up(struct evaluation *e, struct gt_group *group, double *sums, struct gt_err *err)
 {
 	int64_t batches = (e->sampler.samples + e->sampler.batch - 1) / e->sampler.batch;
-	double *all = gt_calloc((size_t)batches + 1, STATS * sizeof(*all), err);
+	double *all = gt_calloc((size_t)batches + 1, (size_t)e->width * sizeof(*all), err);
 	int rc = all ? 0 : GT_ENOMEM;
 
 	if (!rc)
 		rc = run_here(e, all, err);
 	if (!rc)
-		rc = gt_all_reduce(group, all, batches * STATS, GT_F64, GT_SUM, err);
-	for (int64_t i = 0; !rc && i < batches * STATS; i++)
-		sums[i % STATS] += all[i];
+		rc = gt_all_reduce(group, all, batches * e->width, GT_F64, GT_SUM, err);
+	for (int64_t i = 0; !rc && i < batches * e->width; i++)
+		sums[i % e->width] += all[i];
 	free(all);
 	return rc;
 }
@@ -264,6 +287,22 @@ int gt_evaluate_plan(struct gt_program_pair *pair, const struct gt_session *s,
 	    pair, &options, gt_sampler_rank_samples(&sampler), o->batch, false, err);
 }
 
+/* On the target's own scale. R2 of targets that do not vary is not defined. */
+static void measure_errors(
+    struct gt_metrics *out, const double *sums, const struct gt_dataset *data)
+{
+	struct gt_data_description d;
+	double n = sums[COUNT], std,
+	       varies = sums[TARGET_SQUARES] - sums[TARGETS] * sums[TARGETS] / n;
+
+	gt_data_describe(&d, data);
+	std = (double)d.target.std;
+	out->regression = true;
+	out->mse = std * std * sums[SQUARES] / n;
+	out->mae = std * sums[ABSOLUTE] / n;
+	out->r2 = varies > 0 ? 1 - sums[SQUARES] / varies : NAN;
+}
+
 int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct gt_dataset *data,
     const struct gt_evaluate_options *o, struct gt_metrics *out, struct gt_predictions *each,
     struct gt_err *err)
@@ -273,9 +312,10 @@ int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct
 		.data = data,
 		.device = s->device,
 		.sampler = sampler_of(s, data, o->batch),
+		.width = gt_dataset_info(data)->regression ? REGRESS_STATS : STATS,
 		.o = o };
 	struct gt_group *group = gt_parallel_results(s->parallel);
-	double sums[STATS] = { 0 }, began = gt_clock_s();
+	double sums[REGRESS_STATS] = { 0 }, began = gt_clock_s();
 	int rc = 0;
 
 	*out = (struct gt_metrics){ 0 };
@@ -293,8 +333,12 @@ int gt_evaluate(const struct gt_session *s, struct gt_program_pair *pair, struct
 	if (sums[COUNT] == 0)
 		return e.each ? 0 : gt_err_set(err, GT_EINVAL, "nothing to evaluate: no targets");
 	out->n = (int64_t)sums[COUNT];
-	out->right = (int64_t)sums[TOP1];
 	out->loss = sums[LOSS] / sums[COUNT];
+	if (gt_dataset_info(data)->regression) {
+		measure_errors(out, sums, data);
+		return 0;
+	}
+	out->right = (int64_t)sums[TOP1];
 	out->top1 = sums[TOP1] / sums[COUNT];
 	out->top5 = sums[TOP5] / sums[COUNT];
 	out->perplexity = exp(out->loss);

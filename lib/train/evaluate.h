@@ -5,12 +5,17 @@
 #include "lib/train/session.h"
 
 struct gt_metrics {
-	double loss;       /* mean cross-entropy, in nats */
+	double loss;       /* mean cross-entropy, in nats; or see below */
 	double top1, top5; /* share of right answers, 0..1 */
 	double perplexity; /* exp(loss) */
 	int64_t n;         /* targets counted: samples, or tokens */
 	int64_t right;     /* top-1 hits */
-	double seconds;    /* that it took, reading included */
+	/* Of regression, where loss is the mean of the squares on the scale of the training, and
+	 * these are on the target's own; top1, top5 and perplexity are 0. */
+	bool regression;
+	double mse, mae; /* means of the errors' squares and sizes */
+	double r2;       /* 1 - squares of errors / squares of targets less their mean; NaN: none */
+	double seconds;  /* that it took, reading included */
 };
 
 /* The answer of a model to each sample of a data set, in its order. */
@@ -20,6 +25,9 @@ struct gt_predictions {
 	int32_t *target;    /* [count] the right class, or GT_DATA_IGNORE */
 	int32_t *predicted; /* [count, top] those with the largest logits; of equals the first */
 	float *probability; /* [count, top] of these classes: the softmax of the logits */
+	float *value;       /* regression: [count] predicted, on the target's own scale; or NULL */
+	float target_mean, target_std; /* that scale: target holds the bits of
+	                                  (number - mean) / std, or GT_DATA_IGNORE */
 };
 
 void gt_predictions_release(struct gt_predictions *p);

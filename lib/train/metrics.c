@@ -48,8 +48,8 @@ enum { LINE_MAX_BYTES = 1 << 20 };
 static const char line_start[] = "{\"split\":\"";
 
 static const char *const keys[] = { "split", "step", "epoch", "loss", "lr", "grad_norm",
-	"loss_scale", "samples_per_s", "tokens_per_s", "top1", "top5", "perplexity", "n", "ema",
-	"time_s" };
+	"loss_scale", "samples_per_s", "tokens_per_s", "top1", "top5", "perplexity", "mse", "mae",
+	"r2", "n", "ema", "time_s" };
 
 static bool is_key(const char *name)
 {
@@ -269,9 +269,16 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 	w->evaluated = r->step;
 	fprintf(w->stream, "{\"split\":\"val\",\"step\":%lld", (long long)r->step);
 	put_real(w, "loss", 9, m->loss);
-	put_real(w, "top1", 9, m->top1);
-	put_real(w, "top5", 9, m->top5);
-	put_real(w, "perplexity", 9, m->perplexity); /* of a finite loss it may be infinite */
+	if (m->regression) {
+		put_real(w, "mse", 9, m->mse);
+		put_real(w, "mae", 9, m->mae);
+		put_real(w, "r2", 9, m->r2);
+	} else {
+		put_real(w, "top1", 9, m->top1);
+		put_real(w, "top5", 9, m->top5);
+		/* Of a finite loss it may be infinite. */
+		put_real(w, "perplexity", 9, m->perplexity);
+	}
 	fprintf(w->stream, ",\"n\":%lld%s,\"time_s\":%.3f}", (long long)m->n,
 	    r->ema ? ",\"ema\":true" : "", w->before_s + r->time_s);
 	return finish_line(w, err);

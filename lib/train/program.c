@@ -23,6 +23,7 @@ void gt_model_input_of(struct gt_model_input *out, const struct gt_data_info *in
 		.features = info->features,
 		.block = info->block,
 		.classes = info->classes,
+		.regression = info->regression,
 	};
 	memcpy(out->mean, info->mean, sizeof(out->mean));
 	memcpy(out->std, info->std, sizeof(out->std));

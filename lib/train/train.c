@@ -42,10 +42,10 @@ static int end_observers(struct gt_loop *l, int rc, struct gt_err *err)
 
 /* ---- evaluation and saving ---- */
 
-/* Images and vectors are judged by their right answers, text by its loss. */
+/* Images and vectors are judged by their right answers, text and numbers by their loss. */
 static double score_of(const struct gt_train *t, const struct gt_metrics *m)
 {
-	return t->s.input.kind == GT_MODEL_TOKENS ? -m->loss : m->top1;
+	return t->s.input.kind == GT_MODEL_TOKENS || m->regression ? -m->loss : m->top1;
 }
 
 static bool writes_files(const struct gt_loop *l)

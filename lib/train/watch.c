@@ -80,6 +80,11 @@ static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *
 		    "step %lld: val loss %.4f, perplexity %.2f over %lld tokens%s%s",
 		    (long long)r->step, m->loss, m->perplexity, (long long)m->n,
 		    r->ema ? ", of the EMA" : "", r->best ? " (best)" : "");
+	else if (m->regression)
+		gt_log_info(w->log,
+		    "step %lld: val loss %.4f, MSE %.6g, MAE %.6g, R2 %.4f of %lld%s%s",
+		    (long long)r->step, m->loss, m->mse, m->mae, m->r2, (long long)m->n,
+		    r->ema ? ", of the EMA" : "", r->best ? " (best)" : "");
 	else
 		gt_log_info(w->log,
 		    "step %lld: val loss %.4f, top-1 %.2f %%, top-5 %.2f %% of %lld%s%s",

@@ -61,6 +61,37 @@ setup() {
 	[[ $err == *"'gap.csv': line 3, column 'x': the value is missing"* ]]
 }
 
+@test "a target with fractions, or task=regression, is a number to predict" {
+	rows 40 'print(i, ("a", "b")[i % 2], 3 * i + 0.5, sep=",")' >prices.csv
+	gtrain train --model mlp:3,1 --data csv:prices.csv --val-split 0.2 --batch 8 --steps 60 --lr 0.1 --optimizer sgd --out prices
+	((status == 0))
+	[[ $err == *"{data}"* ]] && return 1
+	[[ $err == *"the target has fractions: regression"*"val loss "*"R2 0.99"* ]]
+	gtrain eval --ckpt prices --data csv:prices.csv
+	[[ $out == *"MSE "*"MAE "*"R2 0.99"* ]]
+	gtrain predict --ckpt prices --csv - <<<"20,a"
+	[[ ${out#*$'\n'-:1,} == 6[01].* ]]
+	for option in --per-class --confusion; do
+		gtrain eval --ckpt prices --data csv:prices.csv $option
+		((status == 2))
+		[[ $err == *"$option: the model predicts numbers, not classes"* ]]
+	done
+	gtrain eval --ckpt prices --data csv:prices.csv,task=classification
+	((status == 1))
+	[[ $err == *"is not a whole number"* ]]
+	gtrain eval --ckpt run --data 'csv:val.csv,sep=;,task=regression'
+	((status == 1))
+	[[ $err == *"line 2, column 'kind': the target 'no' is not a number"* ]]
+	rows 8 'print(i, i, sep=",")' >whole.csv
+	gtrain train --model mlp:1,1 --data csv:whole.csv,task=regression --batch 8 --steps 1 --out whole -q
+	((status == 0))
+	gtrain eval --ckpt whole --data csv:whole.csv,target=0 --json
+	check "$out" 'd["n"] == 8 and "mse" in d'
+	gtrain eval --ckpt whole --data csv:whole.csv,task=classification
+	((status == 2))
+	[[ $err == *"the targets are classes, but the model was trained on numbers"* ]]
+}
+
 @test "standardise=no takes numbers as they are" {
 	rows 40 'print(i % 2 + 3, i % 2, sep=",")' >numbers.csv
 	gtrain train --model mlp --data csv:numbers.csv,standardise=no --batch 8 --steps 1 --out raw -q

@@ -118,6 +118,7 @@ for m in json.loads(sys.argv[1])["models"]:
 		*sep=tab) tr , '\t' <flowers.csv >table.csv ;;
 		*sep=semicolon) tr , ';' <flowers.csv >table.csv ;;
 		*sep=bar) tr , '|' <flowers.csv >table.csv ;;
+		*task=regression) spec+=,target=0 && cp flowers.csv table.csv ;;
 		*header=no) sed 1d flowers.csv >table.csv ;;
 		*) cp flowers.csv table.csv ;;
 		esac

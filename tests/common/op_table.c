@@ -249,6 +249,9 @@ const struct op_case op_cases[] = {
 	    PLAIN),
 	CASE("classify_stats", "rows", IN(FIXED(23, 9), TARGETS(9, 23)), PLAIN),
 	CASE("classify_stats", "batch", IN(FIXED(3, 7, 70), TARGETS(70, 3, 7)), PLAIN),
+	CASE("square_error", "column", IN(REAL(23, 1), FIXED(23), FIXED_SCALAR), PLAIN),
+	CASE("square_error", "rows", IN(REAL(3, 67), FIXED(3, 67), FIXED_SCALAR), PLAIN),
+	CASE("regress_stats", "column", IN(FIXED(67, 1), FIXED(67)), PLAIN),
 	CASE("linear_cross_entropy", "chunks, with gradients",
 	    IN(FIXED(37, 6), FIXED(19, 6), TARGETS(19, 37), FIXED_SCALAR, FIXED_SCALAR),
 	    .head = { .rows = 16 }),
@@ -307,6 +310,8 @@ const struct op_tolerance op_tolerances[] = {
 	{ "count_before", 0, "exact" },
 	{ "classify_stats_sharded", 1e-7, "a sum in float64; counts are exact" },
 	{ "classify_stats", 1e-7, "log-sum-exp; counts are exact" },
+	{ "square_error", 5e-7, "a sum in float64, rounded once" },
+	{ "regress_stats", 5e-7, "differences of rounded numbers" },
 	{ "linear_cross_entropy", 1e-6, "logits of 8 products; gradients are sums of 37 numbers" },
 	{ NULL, 0, NULL },
 };

@@ -224,6 +224,16 @@ def classify_stats(logits, target):
     return [torch.tensor([float(F.cross_entropy(rows, target, reduction="sum")), float(len(rows))] + hits)]
 
 
+def square_error(y, target, weight):
+    return [weight * F.mse_loss(y.flatten(), target.flatten(), reduction="sum")]
+
+
+def regress_stats(y, target):
+    y, target = y.flatten().double(), target.flatten().double()
+    return [torch.stack([F.mse_loss(y, target, reduction="sum"), torch.tensor(float(len(y))).double(), F.l1_loss(y, target, reduction="sum"),
+                         target.sum(), (target * target).sum()])]
+
+
 def linear_cross_entropy(x, w, target, weight=None, dloss=None):
     """Loss or statistics, and the gradients times dloss."""
     x, w = (v.detach().clone().requires_grad_() for v in (x, w))
@@ -282,7 +292,7 @@ OPS = {
     "exp_difference": lambda a, b: [(a.double() - b.double()).exp()], "add_log": lambda a, s: [a + s.log()],
     "cross_entropy_sharded": cross_entropy_sharded, "count_before": count_before, "classify_stats_sharded": classify_stats_sharded,
     "attention_cached": attention_cached, "last_position": lambda x: [x[:, -1]], "first_position": lambda x: [x[:, 0]], "patch_tokens": patch_tokens,
-    "cross_entropy": cross_entropy, "classify_stats": classify_stats, "linear_cross_entropy": linear_cross_entropy, "image_normalize": image_normalize,
+    "square_error": square_error, "regress_stats": regress_stats, "cross_entropy": cross_entropy, "classify_stats": classify_stats, "linear_cross_entropy": linear_cross_entropy, "image_normalize": image_normalize,
 }
 
 

@@ -93,7 +93,8 @@ static void make_tables(const struct fixture *f)
 	put_text(f, "none.csv", "");
 	put_text(f, "mixed.csv", "1,2,0\n1,2,cat\n");
 	put_text(f, "negative.csv", "1,2,0\n1,2,-1\n");
-	put_text(f, "fraction.csv", "1,2,0\n1,2,0.5\n");
+	put_text(f, "fraction.csv", "1,2,0\n1,2,x\n1,2,0.5\n");
+	put_text(f, "real.csv", "1,2,0\n1,2,0.5\n");
 	put_text(f, "first.csv", "1,oops,0\n1,2,1\n");
 	put_text(f, "missing.csv", "1,,0\n1,2,1\n");
 	put_text(f, "inf.csv", "1,2,0\n1,inf,1\n");
@@ -204,7 +205,11 @@ static const struct wrong wrongs[] = {
 	{ "csv:@/mixed.csv", GT_EFORMAT, "line 2, column 2: the target 'cat' stands among numbers",
 	    "whole numbers" },
 	{ "csv:@/negative.csv", GT_EFORMAT, "target '-1' is out of range", NULL },
-	{ "csv:@/fraction.csv", GT_EFORMAT, "target '0.5' is not a whole number", NULL },
+	{ "csv:@/fraction.csv", GT_EFORMAT, "target 'x' stands among numbers", "task=regression" },
+	{ "csv:@/real.csv,task=classification", GT_EFORMAT, "target '0.5' is not a whole number",
+	    NULL },
+	{ "csv:@/mixed.csv,task=regression", GT_EFORMAT, "target 'cat' is not a number",
+	    "task=classification" },
 	{ "csv:@/word.csv,target=z", GT_EINVAL, "there is no column 'z'", "x, y, ... class" },
 	{ "csv:@/plain.csv,target=3", GT_EINVAL, "there is no column '3'", "0 to 2" },
 	/* random */

@@ -357,6 +357,24 @@ struct gt_value *gt_cross_entropy(
 struct gt_value *gt_classify_stats(
     struct gt_graph *g, struct gt_value *logits, struct gt_value *target);
 
+/* ---- square_error.c ---- */
+
+/*
+ * square_error: loss = weight * sum over targets that count of (y - target)^2.
+ *   in   y F [...];  target F, as many;  weight F []: as of cross_entropy
+ *   out  loss F []
+ * A target that is NaN does not count: it is missing. The sum is kept in double.
+ * square_error_grad:  in dloss F [], y, target, weight
+ *   out  dy = dloss weight 2 (y - target), 0 where the target does not count; may overwrite y
+ */
+struct gt_value *gt_square_error(
+    struct gt_graph *g, struct gt_value *y, struct gt_value *target, struct gt_value *weight);
+
+/* regress_stats: sums over targets that count.
+ *   out  F64 [5]: (y - target)^2, targets, |y - target|, target, target^2 */
+enum { GT_REGRESS_STATS = 5 };
+struct gt_value *gt_regress_stats(struct gt_graph *g, struct gt_value *y, struct gt_value *target);
+
 /* ---- linear_cross_entropy.c ---- */
 
 /*
@@ -412,7 +430,8 @@ extern const struct gt_op gt_op_matmul, gt_op_bias_grad, gt_op_conv2d, gt_op_con
     gt_op_max_pool2d_grad, gt_op_avg_pool2d, gt_op_avg_pool2d_grad, gt_op_embedding,
     gt_op_embedding_grad, gt_op_position_grad, gt_op_attention, gt_op_attention_grad,
     gt_op_attention_cached, gt_op_last_position, gt_op_cross_entropy, gt_op_cross_entropy_grad,
-    gt_op_classify_stats, gt_op_bias_add, gt_op_linear_cross_entropy;
+    gt_op_classify_stats, gt_op_square_error, gt_op_square_error_grad, gt_op_regress_stats,
+    gt_op_bias_add, gt_op_linear_cross_entropy;
 extern const struct gt_op gt_op_rms_norm, gt_op_rms_norm_grad, gt_op_swiglu, gt_op_swiglu_grad,
     gt_op_rope, gt_op_rope_grad;
 extern const struct gt_op gt_op_patch_tokens, gt_op_patch_tokens_grad, gt_op_first_position,

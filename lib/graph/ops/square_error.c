@@ -1,0 +1,111 @@
+/* square_error.c - the loss of regression and what evaluation counts. */
+#include "lib/graph/ops/infer.h"
+#include "lib/graph/ops/ops.h"
+
+static int infer_numbers(
+    const struct gt_value *y, const struct gt_value *target, struct gt_err *err)
+{
+	if (gt_infer_float(y, "the outputs", -1, err))
+		return err->code;
+	if (target->dtype != y->dtype || gt_value_elements(target) != gt_value_elements(y))
+		return gt_err_set(err, GT_EINVAL, "targets %s %s for outputs %s",
+		    gt_dtype_name(target->dtype), gt_shape_text(target).s, gt_shape_text(y).s);
+	return 0;
+}
+
+static int square_error_infer(struct gt_node *n, struct gt_err *err)
+{
+	const struct gt_value *y = n->in[0], *weight = n->in[2];
+
+	if (infer_numbers(y, n->in[1], err))
+		return err->code;
+	if (weight->dtype != y->dtype || weight->ndim != 0)
+		return gt_err_set(
+		    err, GT_EINVAL, "the weight is not a scalar of the outputs' type");
+	gt_infer_shape(n->out[0], y->dtype, 0, NULL);
+	return 0;
+}
+
+static void square_error_grad(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	struct gt_value *in[] = { d_out[0], n->in[0], n->in[1], n->in[2] };
+
+	if (wanted[0])
+		d_in[0] = gt_emit1(g, &gt_op_square_error_grad, NULL, 4, in);
+}
+
+static double square_error_flops(const struct gt_node *n)
+{
+	return 3.0 * (double)gt_value_elements(n->in[0]);
+}
+
+const struct gt_op gt_op_square_error = {
+	.name = "square_error",
+	.min_inputs = 3,
+	.max_inputs = 3,
+	.outputs = 1,
+	.infer = square_error_infer,
+	.grad = square_error_grad,
+	.flops = square_error_flops,
+	.autocast = GT_AUTOCAST_HIGH,
+};
+
+struct gt_value *gt_square_error(
+    struct gt_graph *g, struct gt_value *y, struct gt_value *target, struct gt_value *weight)
+{
+	return gt_emit1(
+	    g, &gt_op_square_error, NULL, 3, (struct gt_value *[]){ y, target, weight });
+}
+
+static int square_error_grad_infer(struct gt_node *n, struct gt_err *err)
+{
+	(void)err;
+	gt_infer_like(n->out[0], n->in[1]);
+	return 0;
+}
+
+static double square_error_grad_flops(const struct gt_node *n)
+{
+	return 2.0 * (double)gt_value_elements(n->out[0]);
+}
+
+const struct gt_op gt_op_square_error_grad = {
+	.name = "square_error_grad",
+	.min_inputs = 4,
+	.max_inputs = 4,
+	.outputs = 1,
+	.infer = square_error_grad_infer,
+	.flops = square_error_grad_flops,
+	.inplace = 1u << 1,
+};
+
+static int regress_stats_infer(struct gt_node *n, struct gt_err *err)
+{
+	static const int64_t count = GT_REGRESS_STATS;
+
+	if (infer_numbers(n->in[0], n->in[1], err))
+		return err->code;
+	gt_infer_shape(n->out[0], GT_F64, 1, &count);
+	return 0;
+}
+
+static double regress_stats_flops(const struct gt_node *n)
+{
+	return 8.0 * (double)gt_value_elements(n->in[0]);
+}
+
+const struct gt_op gt_op_regress_stats = {
+	.name = "regress_stats",
+	.min_inputs = 2,
+	.max_inputs = 2,
+	.outputs = 1,
+	.infer = regress_stats_infer,
+	.flops = regress_stats_flops,
+	.autocast = GT_AUTOCAST_HIGH,
+};
+
+struct gt_value *gt_regress_stats(struct gt_graph *g, struct gt_value *y, struct gt_value *target)
+{
+	return gt_emit1(g, &gt_op_regress_stats, NULL, 2, (struct gt_value *[]){ y, target });
+}
