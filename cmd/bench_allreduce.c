@@ -558,7 +558,8 @@ static int check_backends(const struct bench *benches, int count,
 	int rc = 0;
 
 	for (int i = 0; !rc && i < count; i++) {
-		rc = gt_session_check_device(cli->device, gt_comm_way(benches[i].backend), err);
+		rc = gt_session_check_device(
+		    cli->device, gt_comm_way(benches[i].backend), false, err);
 		if (!rc && launch && benches[i].backend == GT_COMM_MPI)
 			rc = gt_cmd_refuse_launch(cli->nproc, command, err);
 	}

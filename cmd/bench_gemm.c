@@ -11,9 +11,10 @@
 #include "lib/base/philox.h"
 #include "lib/base/text.h"
 #include "lib/graph/ops/ops.h"
+#include "lib/graph/pass.h"
 #include "lib/graph/plan.h"
 
-enum { MAX_SHAPES = 64, TYPES = 3, MOST = 1 << 24, COLUMNS = 9, CELL = 64 };
+enum { MAX_SHAPES = 64, TYPES = 4, MOST = 1 << 24, COLUMNS = 9, CELL = 64 };
 
 /* C [m, n] = A [m, k] B [k, n]. */
 struct shape {
@@ -34,7 +35,7 @@ struct bench {
 	size_t name_count;
 	struct shape shapes[MAX_SHAPES];
 	int shape_count;
-	int types[TYPES], type_count; /* indices into gt_bench_dtypes */
+	int types[TYPES], type_count; /* indices into types */
 	struct row *rows;
 	int row_count;
 };
@@ -50,7 +51,12 @@ struct product {
 	size_t arena_bytes;
 };
 
-static const enum gt_dtype dtypes[TYPES] = { GT_F32, GT_F16, GT_BF16 };
+static const struct {
+	const char *name;
+	enum gt_dtype dtype;
+	bool tf32;
+} types[TYPES] = { { "fp32", GT_F32, false }, { "fp16", GT_F16, false }, { "bf16", GT_BF16, false },
+	{ "tf32", GT_F32, true } };
 
 /*
  * Unless shapes are given: cubes, and gpt2's products (queries, keys and values; projection; the
@@ -116,8 +122,7 @@ static int read_shapes(struct bench *b, const char *text, struct gt_err *err)
 static int find_type(const char *word, size_t length)
 {
 	for (int i = 0; i < TYPES; i++)
-		if (strlen(gt_bench_dtypes[i]) == length &&
-		    !memcmp(gt_bench_dtypes[i], word, length))
+		if (strlen(types[i].name) == length && !memcmp(types[i].name, word, length))
 			return i;
 	return -1;
 }
@@ -135,7 +140,7 @@ static int read_types(struct bench *b, const char *text, struct gt_err *err)
 			    length < 60 ? (int)length : 60, word,
 			    type < 0 ? "not a type" : "one type too many");
 			return gt_err_hint(
-			    err, "types are fp32, fp16 and bf16; a list is fp32,bf16");
+			    err, "types are fp32, tf32, fp16 and bf16; a list is fp32,bf16");
 		}
 		b->types[b->type_count++] = type;
 	}
@@ -196,7 +201,7 @@ static int fill(struct product *p, const struct gt_value *v, struct gt_err *err)
 static int build(struct product *p, const struct row *row, struct gt_err *err)
 {
 	const int64_t a[] = { row->shape.m, row->shape.k }, b[] = { row->shape.k, row->shape.n };
-	enum gt_dtype dtype = dtypes[row->type];
+	enum gt_dtype dtype = types[row->type].dtype;
 	int rc = gt_graph_new(&p->graph, err);
 
 	if (rc)
@@ -205,6 +210,8 @@ static int build(struct product *p, const struct row *row, struct gt_err *err)
 	p->b = gt_input(p->graph, "b", dtype, 2, b);
 	gt_output(p->graph, gt_matmul(p->graph, p->a, p->b, NULL, false, false), "c");
 	rc = gt_graph_status(p->graph, err);
+	if (!rc && types[row->type].tf32)
+		rc = gt_pass_tf32.run(p->graph, NULL, err);
 	if (!rc)
 		rc = gt_store_new(&p->store, p->graph, p->device, false, err);
 	if (!rc)
@@ -244,12 +251,24 @@ static int multiply(void *self, int64_t times, struct gt_err *err)
 	return rc ? rc : gt_device_sync(p->device, err);
 }
 
+/* Errors: GT_ENOTSUP where the device does not have the type. */
+static int check_type(const struct row *row, const struct gt_device *device, struct gt_err *err)
+{
+	if (!types[row->type].tf32)
+		return 0;
+	if (!device->backend->check_tf32)
+		return gt_err_set(err, GT_ENOTSUP, "tf32 needs a GPU");
+	return device->backend->check_tf32(device->index, err);
+}
+
 static int measure(
     const struct bench *b, struct row *row, struct gt_device *device, struct gt_err *err)
 {
 	struct product p = { .device = device };
-	int rc = build(&p, row, err);
+	int rc = check_type(row, device, err);
 
+	if (!rc)
+		rc = build(&p, row, err);
 	if (!rc)
 		rc = take_memory(&p, err);
 	if (!rc)
@@ -294,8 +313,8 @@ static int measure_all(struct bench *b, const struct gt_device_name *name, struc
 			row->type = b->types[t];
 			row->shape = b->shapes[s];
 			if (name->backend->peak_flops)
-				row->peak =
-				    name->backend->peak_flops(name->index, dtypes[row->type]);
+				row->peak = name->backend->peak_flops(
+				    name->index, types[row->type].dtype, types[row->type].tf32);
 			rc = measure_row(b, row, device, err);
 		}
 	gt_device_close(device);
@@ -316,7 +335,7 @@ static double bytes_per_s(const struct row *row)
 	double elements =
 	    (double)s->m * (double)s->k + (double)s->k * (double)s->n + (double)s->m * (double)s->n;
 
-	return elements * (double)gt_dtype_size(dtypes[row->type]) / row->time_s;
+	return elements * (double)gt_dtype_size(types[row->type].dtype) / row->time_s;
 }
 
 static void print_row(struct gt_table *table, const struct row *row)
@@ -326,7 +345,7 @@ static void print_row(struct gt_table *table, const struct row *row)
 	const int64_t sides[] = { row->shape.m, row->shape.n, row->shape.k };
 
 	snprintf(cells[0], CELL, "%s", row->device);
-	snprintf(cells[1], CELL, "%s", gt_bench_dtypes[row->type]);
+	snprintf(cells[1], CELL, "%s", types[row->type].name);
 	for (int i = 0; i < 3; i++)
 		snprintf(cells[2 + i], CELL, "%lld", (long long)sides[i]);
 	if (!row->no_time) {
@@ -384,7 +403,7 @@ static void print_csv(const struct bench *b)
 	for (int i = 0; i < b->row_count; i++) {
 		const struct row *row = &b->rows[i];
 
-		printf("%s,%s,%lld,%lld,%lld,", row->device, gt_bench_dtypes[row->type],
+		printf("%s,%s,%lld,%lld,%lld,", row->device, types[row->type].name,
 		    (long long)row->shape.m, (long long)row->shape.n, (long long)row->shape.k);
 		if (!row->no_time)
 			printf("%.9f,%.0f,%.0f,", row->time_s, flops(row), bytes_per_s(row));
@@ -411,7 +430,7 @@ static int print_json(const struct bench *b, struct gt_err *err)
 
 		json_array_append_new(rows,
 		    json_pack("{ss ss sI sI sI so so so so so}", "device", row->device, "type",
-		        gt_bench_dtypes[row->type], "m", (json_int_t)row->shape.m, "n",
+		        types[row->type].name, "m", (json_int_t)row->shape.m, "n",
 		        (json_int_t)row->shape.n, "k", (json_int_t)row->shape.k, "time_s",
 		        figure(row, row->time_s), "flops_per_s", figure(row, flops(row)),
 		        "bytes_per_s", figure(row, bytes_per_s(row)), "peak_flops_per_s",

@@ -61,7 +61,7 @@ static const struct gt_opt gemm_table[] = {
 	    "devices: cpu, cuda:0,cuda:1; one after the other"),
 	{ "shapes", 0, GT_OPT_STRING, AT(shapes), "MxNxK[,...]",
 	    "products of [M, K] and [K, N]", .otherwise = "cubes, and gpt2's products" },
-	{ "dtype", 0, GT_OPT_STRING, AT(dtypes), "LIST", "types: fp32, fp16, bf16",
+	{ "dtype", 0, GT_OPT_STRING, AT(dtypes), "LIST", "types: fp32, tf32, fp16, bf16",
 	    .initial = "fp32,bf16,fp16" },
 	GT_BENCH_ROUNDS(struct gt_bench_gemm_cli, rounds, "product"),
 	GT_BENCH_SECONDS(struct gt_bench_gemm_cli, seconds),

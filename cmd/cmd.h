@@ -95,6 +95,9 @@ extern const char *const gt_cmd_devices[];
 #define GT_CMD_DEVICE(cli_type, member, text) \
 	{ "device", 0, GT_OPT_STRING, GT_OPT_FIELD(cli_type, member), "LIST", text, \
 	    .initial = "cpu", .words = gt_cmd_devices, .complete = GT_COMPLETE_WORDS }
+#define GT_CMD_TF32(cli_type, member) \
+	{ "tf32", 0, GT_OPT_FLAG, GT_OPT_FIELD(cli_type, member), \
+	    .help = "round factors of float32 products to TF32, on a GPU's tensor cores" }
 /* clang-format on */
 
 /*

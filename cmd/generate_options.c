@@ -40,6 +40,7 @@ static const struct gt_opt table[] = {
 
 	{ .type = GT_OPT_HEADING, .help = "Machine" },
 	GT_CMD_DEVICE(struct gt_generate_cli, device, "where to compute"),
+	GT_CMD_TF32(struct gt_generate_cli, tf32),
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "threads that compute",
 	    .otherwise = "one per core", .min = 1, .max = 4096 },
 

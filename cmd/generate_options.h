@@ -15,6 +15,7 @@ struct gt_generate_cli {
 	struct gt_sampling sampling;
 	int64_t tokens;
 	int64_t threads; /* 0: one per core */
+	bool tf32;
 };
 
 const struct gt_opt *gt_cmd_generate_options(void);

@@ -53,6 +53,7 @@ static const struct gt_opt table[] = {
 	    .min = 1, .max = 65536 },
 	{ "amp", 0, GT_OPT_CHOICE, RUN(how.amp), .words = gt_amp_names, .initial = "off",
 	    .help = "mixed precision: data type of products and convolutions" },
+	GT_CMD_TF32(struct predict_cli, eval.tf32),
 	GT_CMD_DEVICE(struct predict_cli, eval.device, "where to compute"),
 	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "threads that compute",
 	    .otherwise = "one per core", .min = 1, .max = GT_CMD_MAX_THREADS },

@@ -59,6 +59,7 @@ static int check_pairs(
 		{ "chunks", a_run, trains },
 		{ "schedule", a_run, trains },
 		{ "amp", a_run, trains },
+		{ "tf32", a_run, trains },
 		{ "compress", a_run, trains },
 		{ "max-restarts", a_run, trains },
 		{ "broadcast-buffers", a_run, trains },
@@ -103,8 +104,8 @@ static int check_order(const struct gt_train_cli *cli, struct gt_err *err)
 int gt_cmd_train_check(
     const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
 {
-	if (check_order(cli, err) ||
-	    gt_session_check_device(cli->train.device, gt_comm_way(cli->comm.backend), err))
+	if (check_order(cli, err) || gt_session_check_device(cli->train.device,
+	                                 gt_comm_way(cli->comm.backend), cli->train.tf32, err))
 		return err->code;
 	if (cli->train.resume && !strcmp(cli->train.resume, "auto") && !cli->train.out) {
 		gt_err_set(err, GT_EINVAL, "--resume=auto needs --out");

@@ -64,6 +64,7 @@ static const struct gt_opt table[] = {
 	    .help = "the same bits on 1, 2, 4 and 8 ranks" },
 	{ "amp", 0, GT_OPT_CHOICE, RUN(amp), .words = gt_amp_names, .initial = "off",
 	    .help = "mixed precision: data type of products and convolutions" },
+	GT_CMD_TF32(struct gt_train_cli, train.tf32),
 
 	{ .type = GT_OPT_HEADING, .help = "Optimizer" },
 	{ "optimizer", 0, GT_OPT_CHOICE, RUN(optim.kind), .words = gt_optim_names,

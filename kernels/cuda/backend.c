@@ -67,6 +67,20 @@ static int cuda_describe(int index, char *text, size_t size, struct gt_err *err)
 	return rc;
 }
 
+/* Tensor cores read TF32 from Ampere on. */
+static int cuda_check_tf32(int index, struct gt_err *err)
+{
+	struct cudaDeviceProp p;
+	int rc = gt_cuda_check(
+	    cudaGetDeviceProperties(&p, index), index, "cudaGetDeviceProperties", err);
+
+	if (rc || p.major >= 8)
+		return rc;
+	return gt_err_set(err, GT_ENOTSUP,
+	    "tf32 needs compute capability 8.0, and cuda:%d, %s, has %d.%d", index, p.name, p.major,
+	    p.minor);
+}
+
 static int cuda_enter(int index, struct gt_err *err)
 {
 	return gt_cuda_check(cudaSetDevice(index), index, "cudaSetDevice", err);
@@ -375,6 +389,7 @@ const struct gt_backend gt_cuda_backend = {
 	.memory = cuda_memory,
 	.holders = gt_holders_read,
 	.peak_flops = gt_cuda_peak_flops,
+	.check_tf32 = cuda_check_tf32,
 	.alloc = cuda_alloc,
 	.free = cuda_free,
 	.host_alloc = cuda_host_alloc,

@@ -215,8 +215,11 @@ struct gt_backend {
 	void (*holders)(char *text, size_t size, int index);
 
 	/* Optional (NULL): peak floating-point operations per second of matrix products of this
-	 * type; 0: not known. */
-	double (*peak_flops)(int index, enum gt_dtype dtype);
+	 * type, whose factors are rounded to TF32 with `tf32`; 0: not known. */
+	double (*peak_flops)(int index, enum gt_dtype dtype, bool tf32);
+	/* Optional (NULL: no device can): check that a device rounds factors of float32 to TF32
+	 * where an op is marked so. Errors: GT_ENOTSUP, whose text names the device; GT_EDEVICE. */
+	int (*check_tf32)(int index, struct gt_err *err);
 
 	/* Device memory, aligned to GT_DEVICE_ALIGN, zeroed. It is freed when no work on it is
 	 * left. */

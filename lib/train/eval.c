@@ -226,7 +226,7 @@ int gt_eval_check(const struct gt_eval_options *o, struct gt_err *err)
 	struct gt_run_source source = { 0 };
 	struct gt_model *model = NULL;
 	const char *name;
-	int rc = gt_session_check_device(o->device, o->way, err);
+	int rc = gt_session_check_device(o->device, o->way, o->tf32, err);
 
 	if (!rc)
 		rc = gt_load_check(&o->load, err);
@@ -247,6 +247,7 @@ static int open_all(struct gt_eval *e, struct gt_err *err)
 		.host_rank = e->o.host_rank,
 		.host_ranks = e->o.host_ranks,
 		.group = e->o.group,
+		.tf32 = e->o.tf32,
 		.parallel = parallel_of(&e->o) };
 	int rc = gt_load_check(&e->o.load, err);
 

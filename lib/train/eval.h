@@ -21,6 +21,7 @@ struct gt_eval_options {
 
 	const char *device; /* a list (lib/device/name.h); NULL is "cpu" */
 	struct gt_evaluate_options how;
+	bool tf32; /* round factors of float32 to TF32 */
 
 	/* The ranks that evaluate together, each calling the same functions with the same options.
 	 * NULL: one rank. */

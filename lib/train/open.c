@@ -453,6 +453,7 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 		.host_ranks = t->o.host_ranks,
 		.group = t->o.group,
 		.dry = dry,
+		.tf32 = t->o.tf32,
 		.freeze = t->o.freeze,
 		.lr_scale = t->o.lr_scale };
 	int rc = parse_texts(&t->augment, &t->profile, &t->o, err);

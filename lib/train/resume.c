@@ -42,6 +42,7 @@ static const struct gt_resume_rule rules[] = {
 	FIXED("seed", "it orders the samples, so some would be read twice and others never"),
 	FIXED("reproducible", "its promise is of all steps of a run"),
 	FREE("amp", "from the next step on; a new loss scale begins at 65536"),
+	FREE("tf32", now),
 	FIXED("optimizer", "the state of one optimizer is none of another"),
 	FREE("lr", "from the next step on, and brings its own floor along"),
 	FREE("adam-lr", now),

@@ -22,7 +22,17 @@ static int read_devices(
 	return rc;
 }
 
-int gt_session_check_device(const char *list, const char *way, struct gt_err *err)
+static int check_tf32(const struct gt_device_name *name, struct gt_err *err)
+{
+	if (!name->backend->check_tf32) {
+		gt_err_set(err, GT_EINVAL, "{tf32}: tf32 needs a GPU, and device '%s' is none",
+		    name->backend->name);
+		return gt_err_hint(err, "{device} cuda computes on a GPU");
+	}
+	return name->backend->check_tf32(name->index, err) ? gt_err_prefix(err, "{tf32}") : 0;
+}
+
+int gt_session_check_device(const char *list, const char *way, bool tf32, struct gt_err *err)
 {
 	const struct gt_device_way_options options = { .name = way };
 	struct gt_device_name *names;
@@ -31,6 +41,8 @@ int gt_session_check_device(const char *list, const char *way, struct gt_err *er
 
 	if (!rc)
 		rc = gt_device_way_check(names[0].backend, &options, err);
+	for (size_t i = 0; !rc && tf32 && i < count; i++)
+		rc = check_tf32(&names[i], err);
 	free(names);
 	return rc;
 }
@@ -58,7 +70,8 @@ static int open_device(struct gt_session *s, const struct gt_session_options *o,
 	if (read_devices(&names, &count, o->device, err))
 		return err->code;
 	mine = &names[(size_t)o->host_rank % count];
-	if (!gt_device_open(&s->device, mine->backend, mine->index, err)) {
+	if (!(o->tf32 && check_tf32(mine, err)) &&
+	    !gt_device_open(&s->device, mine->backend, mine->index, err)) {
 		s->device->untimed = o->parallel.reproducible;
 		count_ranks(s, o, count);
 	}
@@ -110,7 +123,7 @@ int gt_session_open(struct gt_session *s, const struct gt_session_options *o,
 {
 	int rc;
 
-	*s = (struct gt_session){ .dry = o->dry };
+	*s = (struct gt_session){ .dry = o->dry, .tf32 = o->tf32 };
 	rc = open_device(s, o, err);
 	if (!rc)
 		rc = gt_model_open(&s->model, o->model, err);
@@ -157,9 +170,12 @@ int gt_session_plan_open(struct gt_session *s, const struct gt_session *of,
 {
 	int rc;
 
-	*s = (struct gt_session){
-		.dry = true, .device = device, .model = of->model, .input = of->input
-	};
+	*s = (struct gt_session){ .dry = true,
+		.device = device,
+		.model = of->model,
+		.input = of->input,
+		/* of plans for another kind of device only the memory counts, which is the same */
+		.tf32 = of->tf32 };
 	rc = gt_parallel_new(&s->parallel, parallel, NULL, err);
 	return rc ? rc
 	          : gt_program_store(
@@ -223,7 +239,8 @@ struct gt_program_options gt_session_program_options(
 		.purpose = purpose,
 		.store = s->store,
 		.parallel = s->parallel,
-		.low = gt_amp_type(amp) };
+		.low = gt_amp_type(amp),
+		.tf32 = s->tf32 };
 }
 
 /* ---- weights ---- */

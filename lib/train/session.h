@@ -15,6 +15,7 @@ struct gt_session_options {
 	int host_ranks;         /* how many ranks those are; 0: all */
 	struct gt_group *group; /* the ranks that compute together; NULL: one rank, or, dry, none */
 	bool dry;               /* plan for parallel.ranks ranks, and take no memory */
+	bool tf32; /* programs round factors of float32 to TF32 (struct gt_pass_options) */
 	struct gt_opt_list freeze, lr_scale; /* gt_model_tune() */
 	struct gt_parallel_options parallel;
 };
@@ -32,7 +33,7 @@ struct gt_session {
 	struct gt_store *store;
 	struct gt_program *programs[GT_SESSION_PROGRAMS]; /* borrowed: gt_session_add() */
 	int program_count;
-	bool dry;
+	bool dry, tf32;
 	int host_ranks;      /* ranks of this host */
 	int sharing;         /* those of them on this device, or on the host's memory */
 	uint64_t free_bytes; /* of the device, before this session took any */
@@ -73,9 +74,10 @@ struct gt_session_purpose {
 };
 
 /* For programs that start ranks: check that this build supports these devices, that they exist, and
- * that collectives between them can use `way` (gt_device_way_choose(); NULL: any). Errors:
- * gt_device_names_read()'s and gt_device_way_check()'s. */
-int gt_session_check_device(const char *list, const char *way, struct gt_err *err);
+ * that collectives between them can use `way` (gt_device_way_choose(); NULL: any); with `tf32`,
+ * that all of them have it. Errors: gt_device_names_read()'s and gt_device_way_check()'s; GT_EINVAL or
+ * GT_ENOTSUP where a device has no TF32. */
+int gt_session_check_device(const char *list, const char *way, bool tf32, struct gt_err *err);
 
 /*
  * Open everything, in the order of the fields above. A collective call. Close it in any case.

@@ -62,6 +62,7 @@ struct gt_train_options {
 	int batch, accumulate;
 	uint64_t seed;
 	enum gt_amp amp; /* of evaluations, too */
+	bool tf32;       /* round factors of float32 to TF32: of evaluations, too */
 	enum gt_recompute_mode recompute;
 
 	/* others_lr is computed from adam_lr; scaler is of fp16, and gt_scaler_default where it has

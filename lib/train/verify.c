@@ -127,6 +127,7 @@ static struct gt_train_options options_of(const struct job *job, int64_t samples
 	}
 	t.nproc = 1;
 	t.amp = GT_AMP_OFF;
+	t.tf32 = false;
 	t.parallel = (struct gt_parallel_options){ .bucket_bytes = t.parallel.bucket_bytes,
 		.reproducible = job->exact,
 		.sync_bn = job->exact && t.parallel.sync_bn };

@@ -22,6 +22,54 @@ setup() {
 	[[ $out == *"cuda:1: simulated GPU"*"of peak"*" %"* ]]
 }
 
+@test "bench gemm: tf32 has a row and a peak of its own, on GPUs that have it" {
+	gtrain bench gemm --device cuda:0 --shapes 17x9x33 --dtype fp32,tf32 --rounds 1 --seconds 0.001 --json
+	equal "$status" 0
+	equal "$(jq -c '[.rows[] | [.type, .peak_flops_per_s, .time_s > 0]]' <<<"$out")" \
+		'[["fp32",512000000000,true],["tf32",4096000000000,true]]'
+	for device in cuda:0 cpu; do
+		CUDASIM_MAJOR=7 gtrain bench gemm --device $device --shapes 8x8x8 --dtype tf32 --rounds 1 --seconds 0.001
+		equal "$status" 0
+		[[ $out == *"tf32 "*" not supported"* ]]
+	done
+}
+
+@test "train --tf32 has other bits; config.json and a resumed run keep it; eval --tf32 measures with it" {
+	local run="train --model mlp:5,16,3 --data random:5/3,samples=40 --device cuda --batch 8" whole
+	for tf32 in "" --tf32; do
+		# shellcheck disable=SC2086
+		gtrain $run $tf32 --steps 6 --save-every 3 --out run$tf32
+		equal "$status" 0
+	done
+	if cmp run/model.pth run--tf32/model.pth; then return 1; fi
+	equal "$(jq .tf32 run--tf32/config.json) $(jq .tf32 run/config.json)" "true false"
+	gtrain train --config run--tf32/config.json --out run--tf32 --resume auto --steps 9
+	equal "$status" 0
+	equal "$(jq .tf32 run--tf32/config.json)" true
+	gtrain eval --ckpt run --data random:5/3,samples=40 --device cuda --json
+	whole=$(jq .loss <<<"$out")
+	gtrain eval --ckpt run --data random:5/3,samples=40 --device cuda --json --tf32
+	equal "$status" 0
+	[[ $(jq .loss <<<"$out") != "$whole" ]]
+}
+
+@test "--tf32 is refused on the CPU and on GPUs that lack it" {
+	local words
+	gtrain train --model mlp:5,16,3 --data random:5/3,samples=40 --steps 1 --device cuda --out run
+	equal "$status" 0
+	for words in "train --model mlp:5,16,3 --data random:5/3,samples=40 --steps 1 --out other" \
+		"eval --ckpt run --data random:5/3,samples=40"; do
+		# shellcheck disable=SC2086
+		gtrain $words --tf32
+		((status != 0))
+		[[ $err == *"tf32 needs a GPU, and device 'cpu' is none"* ]]
+		# shellcheck disable=SC2086
+		CUDASIM_MAJOR=7 gtrain $words --tf32 --device cuda
+		((status != 0))
+		[[ $err == *"tf32 needs compute capability 8.0, and cuda:0, simulated GPU, has 7.0"* ]]
+	done
+}
+
 @test "bench gemm: what does not fit into a GPU's memory is left out" {
 	export CUDASIM_MEMORY=1000000
 	gtrain bench gemm --device cuda:0 --shapes 4096x4096x8,8x8x8 --dtype fp32 --rounds 1 --seconds 0.001

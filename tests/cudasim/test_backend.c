@@ -60,11 +60,12 @@ static void test_devices(void **state)
 static void test_peak(void **state)
 {
 	(void)state;
-	assert_true(b->peak_flops(0, GT_F32) == 2 * 256e9);
-	assert_true(b->peak_flops(1, GT_F16) == 2 * 4096e9);
-	assert_true(b->peak_flops(1, GT_BF16) == 2 * 4096e9);
-	assert_true(b->peak_flops(0, GT_F64) == 0);
-	assert_true(b->peak_flops(7, GT_F32) == 0);
+	assert_true(b->peak_flops(0, GT_F32, false) == 2 * 256e9);
+	assert_true(b->peak_flops(1, GT_F16, false) == 2 * 4096e9);
+	assert_true(b->peak_flops(1, GT_BF16, false) == 2 * 4096e9);
+	assert_true(b->peak_flops(0, GT_F32, true) == 2 * 2048e9);
+	assert_true(b->peak_flops(0, GT_F64, false) == 0);
+	assert_true(b->peak_flops(7, GT_F32, false) == 0);
 }
 
 /* From the middle of one GPU's memory to another's, on a stream of either; the driver's word. */

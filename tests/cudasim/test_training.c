@@ -66,6 +66,7 @@ struct mode {
 	int accumulate;
 	struct gt_parallel_options parallel;
 	enum gt_amp amp;
+	bool tf32;
 };
 
 /* Ranks that share a GPU, or need sums in a fixed order, form a ring. */
@@ -91,6 +92,7 @@ static void run_with(
 		.batch = 12 / ranks,
 		.accumulate = m->accumulate,
 		.amp = m->amp,
+		.tf32 = m->tf32,
 		.seed = 3,
 		.optim = { .kind = GT_ADAMW,
 		    .beta1 = 0.9,
@@ -168,9 +170,9 @@ static void run_both(const struct mode *m, int ranks, int gpus, double tolerance
 static void models_train_as_on_the_cpu(void **state)
 {
 	static const struct mode modes[] = {
-		{ MLP, 1, { .kind = GT_PARALLEL_DDP }, GT_AMP_OFF },
-		{ "lenet", 2, { .kind = GT_PARALLEL_DDP }, GT_AMP_OFF },
-		{ GPT, 2, { .kind = GT_PARALLEL_DDP }, GT_AMP_OFF },
+		{ MLP, 1, { .kind = GT_PARALLEL_DDP }, GT_AMP_OFF, false },
+		{ "lenet", 2, { .kind = GT_PARALLEL_DDP }, GT_AMP_OFF, false },
+		{ GPT, 2, { .kind = GT_PARALLEL_DDP }, GT_AMP_OFF, false },
 	};
 
 	(void)state;
@@ -178,11 +180,41 @@ static void models_train_as_on_the_cpu(void **state)
 		run_both(&modes[i], 1, 1, 1e-4);
 }
 
+/* With factors rounded to TF32, by 2^-11: as without to within 2^-9, which is measured, but with
+ * other bits; as one rank or as two, that share the samples or each layer. */
+static void models_train_in_tf32(void **state)
+{
+	static const struct mode modes[] = {
+		{ MLP, 1, { .kind = GT_PARALLEL_DDP }, GT_AMP_OFF, false },
+		{ "lenet", 1, { .kind = GT_PARALLEL_DDP }, GT_AMP_OFF, false },
+		{ GPT, 1, { .kind = GT_PARALLEL_DDP }, GT_AMP_OFF, false },
+		{ GPT, 1, { .kind = GT_PARALLEL_DDP, .tensor = 2 }, GT_AMP_OFF, false },
+	};
+
+	(void)state;
+	setenv("CUDASIM_DEVICES", "2", 1);
+	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)
+		for (int ranks = modes[i].parallel.tensor ? 2 : 1; ranks <= 2; ranks++) {
+			struct mode rounded = modes[i];
+			struct course whole[MOST], tf32[MOST];
+
+			rounded.tf32 = true;
+			run(whole, &modes[i], ranks, "cuda");
+			run(tf32, &rounded, ranks, "cuda");
+			for (int r = 0; r < ranks; r++) {
+				compare(&tf32[r], &whole[r], 0x1p-9, modes[i].model);
+				assert_true(tf32[r].loss[0] != whole[r].loss[0]);
+				assert_true(tf32[r].norm[0] != whole[r].norm[0]);
+				assert_true(tf32[r].loss[STEPS - 1] == tf32[0].loss[STEPS - 1]);
+			}
+		}
+}
+
 /* Rounding to 16 bits differs where sums differ in the last bit. */
 static void models_train_in_16_bits(void **state)
 {
 	static const struct mode modes[] = {
-		{ GPT, 1, { .kind = GT_PARALLEL_DDP }, GT_AMP_BF16 },
+		{ GPT, 1, { .kind = GT_PARALLEL_DDP }, GT_AMP_BF16, false },
 	};
 
 	(void)state;
@@ -194,17 +226,18 @@ static void models_train_in_16_bits(void **state)
 static void ranks_train_as_on_the_cpu(void **state)
 {
 	static const struct mode modes[] = {
-		{ MLP, 1, { .kind = GT_PARALLEL_DDP }, GT_AMP_OFF },
-		{ MLP, 2, { .kind = GT_PARALLEL_DP }, GT_AMP_OFF },
-		{ MLP, 1, { .kind = GT_PARALLEL_MIRRORED, .check_every = 2 }, GT_AMP_OFF },
-		{ GPT, 2, { .kind = GT_PARALLEL_DDP }, GT_AMP_OFF },
-		{ GPT, 1, { .kind = GT_PARALLEL_ZERO1 }, GT_AMP_OFF },
-		{ GPT, 1, { .kind = GT_PARALLEL_ZERO2 }, GT_AMP_OFF },
-		{ MLP, 1, { .kind = GT_PARALLEL_ZERO3 }, GT_AMP_OFF },
-		{ GPT, 1, { .kind = GT_PARALLEL_ZERO3 }, GT_AMP_OFF },
-		{ GPT, 1, { .kind = GT_PARALLEL_DDP, .tensor = 2 }, GT_AMP_OFF },
-		{ GPT, 1, { .kind = GT_PARALLEL_DDP, .tensor = 2, .sequence = true }, GT_AMP_OFF },
-		{ GPT, 1, { .kind = GT_PARALLEL_DDP, .stages = 2 }, GT_AMP_OFF },
+		{ MLP, 1, { .kind = GT_PARALLEL_DDP }, GT_AMP_OFF, false },
+		{ MLP, 2, { .kind = GT_PARALLEL_DP }, GT_AMP_OFF, false },
+		{ MLP, 1, { .kind = GT_PARALLEL_MIRRORED, .check_every = 2 }, GT_AMP_OFF, false },
+		{ GPT, 2, { .kind = GT_PARALLEL_DDP }, GT_AMP_OFF, false },
+		{ GPT, 1, { .kind = GT_PARALLEL_ZERO1 }, GT_AMP_OFF, false },
+		{ GPT, 1, { .kind = GT_PARALLEL_ZERO2 }, GT_AMP_OFF, false },
+		{ MLP, 1, { .kind = GT_PARALLEL_ZERO3 }, GT_AMP_OFF, false },
+		{ GPT, 1, { .kind = GT_PARALLEL_ZERO3 }, GT_AMP_OFF, false },
+		{ GPT, 1, { .kind = GT_PARALLEL_DDP, .tensor = 2 }, GT_AMP_OFF, false },
+		{ GPT, 1, { .kind = GT_PARALLEL_DDP, .tensor = 2, .sequence = true }, GT_AMP_OFF,
+		    false },
+		{ GPT, 1, { .kind = GT_PARALLEL_DDP, .stages = 2 }, GT_AMP_OFF, false },
 	};
 	static const struct {
 		int ranks, gpus;
@@ -220,10 +253,10 @@ static void ranks_train_as_on_the_cpu(void **state)
 static void ranks_go_the_way_that_is_named(void **state)
 {
 	static const struct mode modes[] = {
-		{ MLP, 1, { .way = "staged" }, GT_AMP_OFF },
-		{ MLP, 1, { .way = "nccl" }, GT_AMP_OFF },
-		{ MLP, 1, { .way = "ring" }, GT_AMP_OFF },
-		{ MLP, 1, { .reproducible = true }, GT_AMP_OFF },
+		{ MLP, 1, { .way = "staged" }, GT_AMP_OFF, false },
+		{ MLP, 1, { .way = "nccl" }, GT_AMP_OFF, false },
+		{ MLP, 1, { .way = "ring" }, GT_AMP_OFF, false },
+		{ MLP, 1, { .reproducible = true }, GT_AMP_OFF, false },
 	};
 
 	(void)state;
@@ -235,10 +268,10 @@ static void ranks_go_the_way_that_is_named(void **state)
 static void a_ring_trains_as_one_rank(void **state)
 {
 	static const struct mode modes[] = {
-		{ MLP, 1, { .kind = GT_PARALLEL_DDP, .way = "ring" }, GT_AMP_OFF },
-		{ MLP, 1, { .kind = GT_PARALLEL_ZERO1, .way = "ring" }, GT_AMP_OFF },
-		{ MLP, 1, { .kind = GT_PARALLEL_ZERO2, .way = "ring" }, GT_AMP_OFF },
-		{ MLP, 1, { .kind = GT_PARALLEL_ZERO3, .way = "ring" }, GT_AMP_OFF },
+		{ MLP, 1, { .kind = GT_PARALLEL_DDP, .way = "ring" }, GT_AMP_OFF, false },
+		{ MLP, 1, { .kind = GT_PARALLEL_ZERO1, .way = "ring" }, GT_AMP_OFF, false },
+		{ MLP, 1, { .kind = GT_PARALLEL_ZERO2, .way = "ring" }, GT_AMP_OFF, false },
+		{ MLP, 1, { .kind = GT_PARALLEL_ZERO3, .way = "ring" }, GT_AMP_OFF, false },
 	};
 
 	(void)state;
@@ -272,9 +305,9 @@ static void a_slower_way_is_told(void **state)
 		const char *gpus;
 		int lines;
 	} cases[] = {
-		{ { MLP, 1, { 0 }, GT_AMP_OFF }, "1", 1 },
-		{ { MLP, 1, { 0 }, GT_AMP_OFF }, "2", 0 },
-		{ { MLP, 1, { .way = "staged" }, GT_AMP_OFF }, "1", 0 },
+		{ { MLP, 1, { 0 }, GT_AMP_OFF, false }, "1", 1 },
+		{ { MLP, 1, { 0 }, GT_AMP_OFF, false }, "2", 0 },
+		{ { MLP, 1, { .way = "staged" }, GT_AMP_OFF, false }, "1", 0 },
 	};
 
 	(void)state;
@@ -298,8 +331,8 @@ static void a_slower_way_is_told(void **state)
 static void sums_have_a_fixed_order(void **state)
 {
 	static const struct mode modes[] = {
-		{ MLP, 1, { .reproducible = true }, GT_AMP_OFF },
-		{ GPT, 1, { .reproducible = true }, GT_AMP_OFF },
+		{ MLP, 1, { .reproducible = true }, GT_AMP_OFF, false },
+		{ GPT, 1, { .reproducible = true }, GT_AMP_OFF, false },
 	};
 
 	(void)state;
@@ -321,6 +354,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(models_train_as_on_the_cpu),
+		cmocka_unit_test(models_train_in_tf32),
 		cmocka_unit_test(models_train_in_16_bits),
 		cmocka_unit_test(ranks_train_as_on_the_cpu),
 		cmocka_unit_test(ranks_go_the_way_that_is_named),
