@@ -186,7 +186,7 @@ static void try_others(const struct gt_session *s, void *self, struct gt_trials 
 	gt_trial_words(words, " {amp} bf16");
 	if (!e->o.how.amp && !try_options(trials, e, s->device, &o, words + 1) && !fits)
 		try_batches(trials, e, o.how.amp, words);
-	if (s->device->backend->host_memory ||
+	if (s->tf32 || s->device->backend->host_memory ||
 	    gt_device_open(&cpu, gt_backend_find("cpu"), 0, GT_ERR_IGNORED))
 		return;
 	gt_trial_words(words, "{device} cpu");

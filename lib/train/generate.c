@@ -123,7 +123,7 @@ void gt_generator_try_others(
 	gt_trial_words(words, "a {prompt} of one token and {tokens} %lld", (long long)other.tokens);
 	if (o->prompt_count > 1)
 		try_text(trials, s, s->device, &other, words);
-	if (s->device->backend->host_memory ||
+	if (s->tf32 || s->device->backend->host_memory ||
 	    gt_device_open(&cpu, gt_backend_find("cpu"), 0, GT_ERR_IGNORED))
 		return;
 	gt_trial_words(words, "{device} cpu");

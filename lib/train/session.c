@@ -174,7 +174,6 @@ int gt_session_plan_open(struct gt_session *s, const struct gt_session *of,
 		.device = device,
 		.model = of->model,
 		.input = of->input,
-		/* of plans for another kind of device only the memory counts, which is the same */
 		.tf32 = of->tf32 };
 	rc = gt_parallel_new(&s->parallel, parallel, NULL, err);
 	return rc ? rc

@@ -75,8 +75,8 @@ struct gt_session_purpose {
 
 /* For programs that start ranks: check that this build supports these devices, that they exist, and
  * that collectives between them can use `way` (gt_device_way_choose(); NULL: any); with `tf32`,
- * that all of them have it. Errors: gt_device_names_read()'s and gt_device_way_check()'s; GT_EINVAL or
- * GT_ENOTSUP where a device has no TF32. */
+ * that all of them have it. Errors: gt_device_names_read()'s and gt_device_way_check()'s; GT_EINVAL
+ * or GT_ENOTSUP where a device has no TF32. */
 int gt_session_check_device(const char *list, const char *way, bool tf32, struct gt_err *err);
 
 /*

@@ -58,7 +58,7 @@ setup() {
 	gtrain train --model mlp:5,16,3 --data random:5/3,samples=40 --steps 1 --device cuda --out run
 	equal "$status" 0
 	for words in "train --model mlp:5,16,3 --data random:5/3,samples=40 --steps 1 --out other" \
-		"eval --ckpt run --data random:5/3,samples=40"; do
+		"eval --ckpt run --data random:5/3,samples=40" "predict --ckpt run run/model.pth" "generate --ckpt run"; do
 		# shellcheck disable=SC2086
 		gtrain $words --tf32
 		((status != 0))

@@ -1,5 +1,6 @@
 /* test_kernels_head.c - linear_cross_entropy against plain loops, whatever its chunks. */
 #include "lib/base/half.h"
+#include "tests/common/device.h"
 #include "tests/common/kernel_cases.h"
 
 enum { WIDTH = 7 };
@@ -227,6 +228,33 @@ static void test_types_of_16_bits(void **state)
 	}
 }
 
+/* Factors rounded to TF32 have the digits of float16, whose tolerance this is. A CPU takes no
+ * notice of the mark. */
+static void test_tf32(void **state)
+{
+	kernel_sizes d = { 70, 67, [VARIANT] = GRADIENTS };
+	struct gt_call c = { 0 }, want = { 0 };
+	struct gt_err err = GT_ERR_INIT;
+	struct test_set set[3];
+	bool cpu = test_device_is_cpu();
+
+	(void)state;
+	test_sets(set);
+	head_make(&c, GT_F32, d);
+	head_make(&want, GT_F64, d);
+	head_naive(&want);
+	c.attrs.head.tf32 = true;
+	assert_int_equal(test_run(set[0].set, "linear_cross_entropy", GT_F32, &c, &err), 0);
+	for (int i = 0; i < 4; i += i ? 1 : 2) {
+		double far = test_distance(&c.out[i], &want.out[i]);
+
+		if (!(far <= (cpu ? 2e-6 : 1e-3)) || (!cpu && far < 1e-5))
+			fail_msg("output %d is %g away", i, far);
+	}
+	test_release(&c);
+	test_release(&want);
+}
+
 /* ---- chunks ---- */
 
 /* Where few rows are left, and none; one chunk for all; more room than rows. */
@@ -317,6 +345,7 @@ int main(void)
 		cmocka_unit_test(test_long_rows),
 		cmocka_unit_test(test_table_is_covered),
 		cmocka_unit_test(test_types_of_16_bits),
+		cmocka_unit_test(test_tf32),
 		cmocka_unit_test(test_chunks),
 		cmocka_unit_test(test_nothing_counts),
 		cmocka_unit_test(test_out_of_range),
