@@ -62,9 +62,8 @@ int gt_cuda_copy_peer(struct gt_stream *stream, void *to, int to_index, const vo
  * Operations per second of products: multiprocessors, times their highest clock, times operations
  * per multiprocessor and cycle, two for a multiplication with an addition, by compute capability.
  * 16-bit types go through tensor cores and add up in float32; so does float32 with `tf32`, at half
- * the rate of 16 bits on GA100, Hopper and Blackwell's data centre GPUs, a quarter on GeForce's
- * (GA102, AD102: with sums in float32). Data sheets may reckon with a lower clock (H100 SXM: 1.83
- * GHz, where it may reach 1.98).
+ * the rate of 16 bits. Some GPUs of a kind, GeForce's among them, have less. Data sheets may reckon
+ * with a lower clock (H100 SXM: 1.83 GHz, where it may reach 1.98).
  *
  * Sources: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions" (float32);
  * NVIDIA's papers on the architectures Volta, Turing, Ampere (GA100, GA102), Ada, Hopper and
