@@ -38,9 +38,11 @@ _gtrain_words()
 	model:llama2-7b:tied) echo 'yes no' ;;
 	model:llama3-8b) echo 'layers= heads= width= kv_heads= theta= eps= tied= hidden= block= vocab= ' ;;
 	model:llama3-8b:tied) echo 'yes no' ;;
-	data) echo 'text: images: mnist: csv: random: ' ;;
+	data) echo 'text: tokens: images: mnist: csv: random: ' ;;
 	data:text) echo 'level= tokenizer= ' ;;
 	data:text:level) echo 'char byte bpe' ;;
+	data:tokens) echo 'vocab= type= ' ;;
+	data:tokens:type) echo 'uint16 uint32' ;;
 	data:images) echo 'split= size= channels= mean= std= ' ;;
 	data:images:channels) echo '1 3' ;;
 	data:mnist) echo 'split= mean= std= ' ;;

@@ -88,11 +88,15 @@ function __gtrain_words
 		case model:llama3-8b:tied
 			string split -n ' ' 'yes no'
 		case data
-			string split -n ' ' 'text: images: mnist: csv: random: '
+			string split -n ' ' 'text: tokens: images: mnist: csv: random: '
 		case data:text
 			string split -n ' ' 'level= tokenizer= '
 		case data:text:level
 			string split -n ' ' 'char byte bpe'
+		case data:tokens
+			string split -n ' ' 'vocab= type= '
+		case data:tokens:type
+			string split -n ' ' 'uint16 uint32'
 		case data:images
 			string split -n ' ' 'split= size= channels= mean= std= '
 		case data:images:channels

@@ -16,6 +16,7 @@ setup_file() {
 		echo a,b,c,d,kind
 		rows 12 'print(i, i % 3, i % 5, i % 7, "uvw"[i % 3], sep=",")'
 	} >flowers.csv
+	python3 -c 'import struct; open("train.bin", "wb").write(struct.pack("<1000I", *range(1000)))'
 	mkdir mnist tok
 	python3 -c 'import sys
 sys.path.insert(0, sys.argv[1])
@@ -104,16 +105,17 @@ for m in json.loads(sys.argv[1])["models"]:
 	} | sed -nE 's/^( *|\.Dl )(gtrain train )/\2/p')
 	((count == 11))
 	while read -r spec; do
-		short train --model "$([[ $spec == text:* ]] && echo gpt || echo mlp)" --data "$spec"
+		short train --model "$([[ $spec == text:* || $spec == tokens:* ]] && echo gpt || echo mlp)" --data "$spec"
 		count=$((count + 1))
 	done < <("$GTRAIN" help data | sed -n 's/^ *for example //p')
-	((count == 16))
+	((count == 17))
 }
 
 @test "every value that a kind of data offers is taken" {
 	local spec
 	while read -r spec; do
 		[[ $spec != *level=bpe ]] || spec+=,tokenizer=tok
+		[[ $spec != tokens:* ]] || spec+=,vocab=50257
 		case $spec in # tables that are so
 		*sep=tab) tr , '\t' <flowers.csv >table.csv ;;
 		*sep=semicolon) tr , ';' <flowers.csv >table.csv ;;
@@ -123,7 +125,7 @@ for m in json.loads(sys.argv[1])["models"]:
 		*) cp flowers.csv table.csv ;;
 		esac
 		spec=${spec/flowers/table}
-		short train --model "$([[ $spec == text:* ]] && echo gpt || echo mlp)" --data "$spec"
+		short train --model "$([[ $spec == text:* || $spec == tokens:* ]] && echo gpt || echo mlp)" --data "$spec"
 	done < <("$GTRAIN" help data --json | python3 -c 'import json, sys
 for kind in json.load(sys.stdin)["data"]:
 	for s in kind["settings"]:
