@@ -38,7 +38,7 @@ _gtrain_words()
 	model:llama2-7b:tied) echo 'yes no' ;;
 	model:llama3-8b) echo 'layers= heads= width= kv_heads= theta= eps= tied= hidden= block= vocab= ' ;;
 	model:llama3-8b:tied) echo 'yes no' ;;
-	data) echo 'text: tokens: images: mnist: csv: random: ' ;;
+	data) echo 'text: tokens: images: mnist: cifar10: csv: random: ' ;;
 	data:text) echo 'level= tokenizer= ' ;;
 	data:text:level) echo 'char byte bpe' ;;
 	data:tokens) echo 'vocab= type= ' ;;
@@ -47,6 +47,8 @@ _gtrain_words()
 	data:images:channels) echo '1 3' ;;
 	data:mnist) echo 'split= mean= std= ' ;;
 	data:mnist:split) echo 'train test' ;;
+	data:cifar10) echo 'split= mean= std= ' ;;
+	data:cifar10:split) echo 'train test' ;;
 	data:csv) echo 'target= task= sep= header= skip= categories= standardise= ' ;;
 	data:csv:task) echo 'auto classification regression' ;;
 	data:csv:sep) echo 'comma tab semicolon bar' ;;

@@ -88,7 +88,7 @@ function __gtrain_words
 		case model:llama3-8b:tied
 			string split -n ' ' 'yes no'
 		case data
-			string split -n ' ' 'text: tokens: images: mnist: csv: random: '
+			string split -n ' ' 'text: tokens: images: mnist: cifar10: csv: random: '
 		case data:text
 			string split -n ' ' 'level= tokenizer= '
 		case data:text:level
@@ -104,6 +104,10 @@ function __gtrain_words
 		case data:mnist
 			string split -n ' ' 'split= mean= std= '
 		case data:mnist:split
+			string split -n ' ' 'train test'
+		case data:cifar10
+			string split -n ' ' 'split= mean= std= '
+		case data:cifar10:split
 			string split -n ' ' 'train test'
 		case data:csv
 			string split -n ' ' 'target= task= sep= header= skip= categories= standardise= '

@@ -144,6 +144,51 @@ static void test_csv_scale(void **state)
 	fixture_close(&f);
 }
 
+/* Records of a label and three planes become pixels of three channels. */
+static void test_cifar10(void **state)
+{
+	static uint8_t bytes[2 * 3073], input[3072];
+	struct gt_err err = GT_ERR_INIT;
+	struct gt_dataset *data;
+	struct fixture f;
+	char name[40], spec[160];
+	int32_t target;
+
+	(void)state;
+	fixture_open(&f);
+	put_text(&f, "batches.meta.txt", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n\n");
+	for (int i = 1; i <= 5; i++) {
+		for (size_t k = 0; k < sizeof(bytes); k++)
+			bytes[k] = (uint8_t)(k * 7 + (size_t)i);
+		bytes[0] = (uint8_t)i;
+		bytes[3073] = 9;
+		snprintf(name, sizeof(name), "data_batch_%d.bin", i);
+		put_bytes(&f, name, bytes, sizeof(bytes));
+	}
+	data = open_data("cifar10", f.folder, ",mean=0.5,std=0.25/0.5/1", NULL);
+	assert_int_equal(gt_dataset_info(data)->samples, 10);
+	assert_true(
+	    gt_dataset_info(data)->std[1] == 0.5f && gt_dataset_info(data)->mean[2] == 0.5f);
+	assert_int_equal(gt_dataset_read(data, 6, &eval_draw, input, &target, &err), 0);
+	assert_int_equal(target, 4);
+	for (int k = 0; k < 3072; k++)
+		assert_int_equal(input[k], (uint8_t)((1 + k % 3 * 1024 + k / 3) * 7 + 4));
+	assert_int_equal(gt_dataset_read(data, 7, &eval_draw, input, &target, &err), 0);
+	assert_int_equal(target, 9);
+	gt_dataset_close(data);
+	bytes[3073] = 10;
+	put_bytes(&f, "test_batch.bin", bytes, sizeof(bytes));
+	data = open_data("cifar10", f.folder, ",split=test", NULL);
+	assert_int_equal(gt_dataset_read(data, 1, &eval_draw, input, &target, &err), GT_EFORMAT);
+	assert_non_null(strstr(err.text, "test_batch.bin': label 10 at byte 3073"));
+	gt_dataset_close(data);
+	cut_file(&f, "data_batch_3.bin", 1);
+	snprintf(spec, sizeof(spec), "cifar10:%s", f.folder);
+	assert_int_equal(gt_dataset_open(&data, spec, NULL, &err), GT_EFORMAT);
+	assert_non_null(strstr(err.text, "data_batch_3.bin': 6145 bytes are no records of 3073"));
+	fixture_close(&f);
+}
+
 static void check_mnist(const struct fixture *f, const char *options, int samples, float mean)
 {
 	struct gt_dataset *data = open_data("mnist", f->folder, options, NULL);
@@ -419,6 +464,7 @@ static void test_real_mnist(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_cifar10),
 		cmocka_unit_test(test_csv),
 		cmocka_unit_test(test_csv_scale),
 		cmocka_unit_test(test_mnist),
