@@ -13,6 +13,7 @@ struct predict_cli {
 	struct gt_eval_options eval;
 	struct gt_comm_options comm;
 	bool csv;
+	int top; /* 0: not given */
 	int nproc;
 	int64_t threads; /* 0: one per core */
 };
@@ -36,8 +37,8 @@ static const struct gt_opt table[] = {
 	    .otherwise = "as in training" },
 
 	{ .type = GT_OPT_HEADING, .help = "What to print" },
-	{ "top", 0, GT_OPT_INT, RUN(how.top), "N", "classes of each input, the likeliest first",
-	    .initial = "3", .min = 1, .max = 1e6 },
+	{ "top", 0, GT_OPT_INT, AT(top), "N", "classes of each input, the likeliest first",
+	    .otherwise = "3", .min = 1, .max = 1e6 },
 	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "write CSV: input,rank,class,probability",
 	    .excludes = "json" },
 
@@ -95,7 +96,7 @@ static const struct guess *guess(
 	return room;
 }
 
-enum { PER_LINE = 7, CELLS = 1 + 2 * PER_LINE, CELL = 32 };
+enum { TOP = 3, PER_LINE = 7, CELLS = 1 + 2 * PER_LINE, CELL = 32 };
 
 /* A line for each input; or, where the classes are too many for a line, for each of them. */
 static void print_line(struct gt_table *t, const struct gt_eval *e, int64_t input, int from, int to,
@@ -225,6 +226,8 @@ static int print(const struct predict_cli *cli, const struct gt_eval *e, struct 
 
 	if (rc)
 		return rc;
+	if (cli->top && gt_eval_predictions(e)->value)
+		return gt_err_set(err, GT_EINVAL, "--top: the model predicts numbers, not classes");
 	if (cli->common.json)
 		print_json(e);
 	else if (cli->csv)
@@ -272,6 +275,7 @@ static int predict(
 	struct gt_eval *e = NULL;
 	int rc = check_inputs(cli, cli->nproc, err);
 
+	cli->eval.how.top = cli->top ? cli->top : TOP;
 	cli->eval.group = comm->group;
 	cli->eval.host_ranks = comm->world.local_size;
 	cli->eval.host_rank = comm->world.local_rank;

@@ -71,6 +71,9 @@ setup() {
 	[[ $out == *"MSE "*"MAE "*"R2 0.99"* ]]
 	gtrain predict --ckpt prices --csv - <<<"20,a"
 	[[ ${out#*$'\n'-:1,} == 6[01].* ]]
+	gtrain predict --ckpt prices --top 2 - <<<"20,a"
+	((status == 2))
+	[[ $err == *"--top: the model predicts numbers, not classes"* ]]
 	for option in --per-class --confusion; do
 		gtrain eval --ckpt prices --data csv:prices.csv $option
 		((status == 2))
