@@ -65,7 +65,7 @@ def curve(out):
         return [row["loss"] for row in map(json.loads, f) if row["split"] == "train"]
 
 
-def check(folder, name, sizes, kind, lr, standardise, nproc, more=()):
+def check(folder, name, sizes, kind, lr, standardise, nproc, readers, more=()):
     """The whole table is one batch, so that the order of its rows does not matter."""
     torch.manual_seed(4)
     net = network(sizes)
@@ -73,7 +73,7 @@ def check(folder, name, sizes, kind, lr, standardise, nproc, more=()):
     torch.save(net.state_dict(), start)
     data = f"csv:{folder}/t.csv" + ("" if standardise else ",standardise=no")
     gtrain("train", "--model", "mlp:" + ",".join(map(str, sizes)), "--data", data, "--init-from", start, "--optimizer", kind, "--lr", lr,
-           "--weight-decay", 0, "--batch", ROWS // nproc, "--nproc", nproc, "--steps", STEPS, "--warmup", 0, "--lr-schedule", "constant",
+           "--weight-decay", 0, "--batch", ROWS // readers, "--nproc", nproc, "--steps", STEPS, "--warmup", 0, "--lr-schedule", "constant",
            "--log-every", 1, "--out", out, "-q", *more)
     x, y, scale = read_table(f"{folder}/t.csv", standardise)
     optimizer = {"sgd": lambda p: torch.optim.SGD(p, lr, momentum=0.9), "adam": lambda p: torch.optim.Adam(p, lr)}[kind](net.parameters())
@@ -116,14 +116,19 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         make_table(f"{folder}/t.csv", 1)
         make_table(f"{folder}/v.csv", 2)
-        runs = [(f"{name} on {nproc} rank{'s' * (nproc > 1)} of {more[1] if more else 'ddp'}", (name, sizes, kind, lr, nproc, more))
-                for name, sizes, kind, lr in (("linear", [4, 1], "sgd", 0.05), ("mlp", [4, 16, 1], "adam", 0.003))
-                for nproc, more in ((1, ()), (2, ()), (2, ("--parallel", "dp")), (2, ("--parallel", "zero2")))]
+        linear, mlp = ("linear", [4, 1], "sgd", 0.05), ("mlp", [4, 16, 8, 1], "adam", 0.003)
+        # ranks, those of them that read samples of their own, options; the last one is evaluated
+        modes = [(1, 1, ()), (2, 2, ()), (2, 2, ("--parallel", "dp")), (2, 2, ("--reproducible",)), (2, 2, ("--parallel", "zero2"))]
+        shared = [(2, 1, ("--tensor-parallel", 2)), (2, 1, ("--pipeline-parallel", 2)),
+                  (4, 2, ("--tensor-parallel", 2, "--parallel", "zero1"))]
+        runs = [(model, True, *mode) for model, all_modes in ((linear, modes), (mlp, shared + modes)) for mode in all_modes]
+        runs.insert(0, (("raw", [4, 1], "sgd", 1e-5), False, 1, 1, ()))
         print(f"1..{len(runs) + 1}")
         good = True
-        for number, (label, (name, sizes, kind, lr, nproc, more)) in enumerate(runs, 1):
+        for number, ((name, *model), scaled_up, nproc, readers, more) in enumerate(runs, 1):
+            label = f"{name}, {nproc} rank{'s' * (nproc > 1)}{''.join(f' {word}' for word in more)}"
             try:
-                last = check(folder, "-".join((name, *more[1:])), sizes, kind, lr, True, nproc, more)
+                last = check(folder, "-".join((name, *map(str, more))), *model, scaled_up, nproc, readers, more)
                 print(f"ok {number} - {label}: PyTorch's curve", flush=True)
             except (AssertionError, RuntimeError) as e:
                 good = False

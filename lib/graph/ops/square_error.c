@@ -1,6 +1,7 @@
 /* square_error.c - the loss of regression and what evaluation counts. */
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
+#include "lib/graph/shard.h"
 
 static int infer_numbers(
     const struct gt_value *y, const struct gt_value *target, struct gt_err *err)
@@ -49,6 +50,7 @@ const struct gt_op gt_op_square_error = {
 	.grad = square_error_grad,
 	.flops = square_error_flops,
 	.autocast = GT_AUTOCAST_HIGH,
+	.shard = &gt_shard_whole,
 };
 
 struct gt_value *gt_square_error(
@@ -103,6 +105,7 @@ const struct gt_op gt_op_regress_stats = {
 	.infer = regress_stats_infer,
 	.flops = regress_stats_flops,
 	.autocast = GT_AUTOCAST_HIGH,
+	.shard = &gt_shard_whole,
 };
 
 struct gt_value *gt_regress_stats(struct gt_graph *g, struct gt_value *y, struct gt_value *target)
