@@ -248,7 +248,8 @@ static void test_tf32(void **state)
 	for (int i = 0; i < 4; i += i ? 1 : 2) {
 		double far = test_distance(&c.out[i], &want.out[i]);
 
-		if (!(far <= (cpu ? 2e-6 : 1e-3)) || (!cpu && far < 1e-5))
+		if (!(far <= (cpu ? 2e-6 : 1e-3)) ||
+		    (!cpu && i && far < 1e-5)) /* in the loss, errors even out */
 			fail_msg("output %d is %g away", i, far);
 	}
 	test_release(&c);

@@ -10,9 +10,9 @@
 
 enum { TOKEN_BYTES = 256, LITTLE_BYTES = 4096 };
 
-/* Longest wait for the other ranks to close this rank's window: where all ends well, and where some
- * of them may be dead. A window that is open somewhere is left to the end of the process. Ranks of
- * the same process open nothing, so where all ends well, one thread may close them in turn. */
+/* Longest wait for the ranks of other processes to close the windows of this one: where all ends
+ * well, and where some of them may be dead. A window that is open somewhere is left to the end of
+ * the process. */
 static const double parting_s = 2, failed_s = 0.5;
 
 /* A rank's process, GPU and window. */
@@ -343,14 +343,14 @@ int gt_cuda_ring_connect(struct gt_cuda_group *g, struct gt_err *err)
 
 static bool all_closed(const struct gt_cuda_ring *r)
 {
-	for (int rank = 0; r->lanes && rank < r->seat.size; rank++)
-		if ((r->halted || r->lanes[rank].opened) &&
+	for (int rank = 0; rank < r->seat.size; rank++)
+		if (r->lanes[rank].opened &&
 		    !__atomic_load_n(&gt_cuda_ring_line(r, rank, rank)->closed, __ATOMIC_ACQUIRE))
 			return false;
 	return true;
 }
 
-/* Whether nobody has this rank's window any more. */
+/* Whether no other process has a window of this one any more. */
 static bool await_others(const struct gt_cuda_ring *r)
 {
 	double until = gt_clock_s() + (r->halted ? failed_s : parting_s), pause_s = 0;
@@ -371,14 +371,31 @@ static void close_windows(struct gt_cuda_ring *r)
 	    &gt_cuda_ring_line(r, r->seat.rank, r->seat.rank)->closed, 1, __ATOMIC_RELEASE);
 }
 
-/* The last rank of the process that leaves: no stream of it reads or writes the lines any more. */
-static void unregister_lines(struct gt_cuda_ring *r)
+static void free_window(void *window)
+{
+	if (window && cudaFree(window) != cudaSuccess)
+		cudaGetLastError();
+}
+
+/*
+ * The last rank of the process that leaves frees the windows of all its ranks, and unregisters the
+ * lines: no stream of it reads or writes them any more. One that leaves before waits for nobody:
+ * cudaFree() would wait for the streams of a rank that shares its GPU, and these perhaps for it.
+ */
+static void leave_process(struct gt_cuda_ring *r)
 {
 	uint32_t *left = &gt_cuda_ring_line(r, r->first_mate, r->first_mate)->left;
 
-	if ((int)__atomic_add_fetch(left, 1, __ATOMIC_ACQ_REL) == r->mates &&
-	    cudaHostUnregister(r->lines) != cudaSuccess)
+	if ((int)__atomic_add_fetch(left, 1, __ATOMIC_ACQ_REL) < r->mates)
+		return;
+	if (r->registered && cudaHostUnregister(r->lines) != cudaSuccess)
 		cudaGetLastError();
+	if (!await_others(r))
+		return;
+	free_window(r->window);
+	for (int rank = 0; rank < r->seat.size; rank++)
+		if (!r->lanes[rank].opened)
+			free_window(r->lanes[rank].window);
 }
 
 /* All work ends first; nobody starts more. */
@@ -389,13 +406,12 @@ void gt_cuda_ring_disconnect(struct gt_cuda_group *g)
 	gt_cuda_ring_drain(r);
 	if (cudaStreamSynchronize(g->stream->queue) != cudaSuccess)
 		cudaGetLastError();
-	if (r->lines) {
+	if (r->lines)
 		close_windows(r);
-		if (r->registered)
-			unregister_lines(r);
-		if (await_others(r) && r->window && cudaFree(r->window) != cudaSuccess)
-			cudaGetLastError();
-	}
+	if (r->mates)
+		leave_process(r);
+	else /* the ranks never connected */
+		free_window(r->window);
 	gt_device_free(g->device, r->token, TOKEN_BYTES);
 	free(r->lanes);
 	free(r);
