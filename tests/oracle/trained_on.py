@@ -368,7 +368,7 @@ def tables(folder):
     yield "no header", right("run", "csv:" + table("h.csv", ["c", "a"], None))
     with open("wide.csv", "w") as file:
         file.write("1,2,3,a\n")
-    yield "more columns", refused("3 columns of features, but the model was trained on 2", "", *ev, "csv:wide.csv")
+    yield "more columns", refused("rows of 3 features, but the model was trained on 2", "", *ev, "csv:wide.csv")
     trained("numbers", "mlp:2,8,2", "csv:" + table("m.csv", ["0", "1"]))
     yield "the highest number may be missing", right("numbers", "csv:" + table("m0.csv", ["0"]))
     yield "a higher one may not", refused("3 classes, but the model was trained on 2", "",
