@@ -180,8 +180,8 @@ static void models_train_as_on_the_cpu(void **state)
 		run_both(&modes[i], 1, 1, 1e-4);
 }
 
-/* With factors rounded to TF32, by 2^-11: as without to within 2^-9, which is measured, but with
- * other bits; as one rank or as two, that share the samples or each layer. */
+/* With factors rounded to TF32, by 2^-11: as without to within 2^-9, which is not derived but kept
+ * by all of these; with other bits; as one rank or as two, that share the samples or each layer. */
 static void models_train_in_tf32(void **state)
 {
 	static const struct mode modes[] = {

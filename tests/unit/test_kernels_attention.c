@@ -208,8 +208,9 @@ static double largest_score(const struct gt_call *call, const struct attention_c
  * Factors rounded to TF32, by 2^-11 of themselves at most; so a score s is off by e = 2^-10 of the
  * sum of its terms without signs, and log(sum(exp(s))) by e. A probability is off by the factor
  * exp(2 e); it is a factor itself, as are values, all below 2: so y is off by
- * 2 (exp(2 e) - 1 + 2^-10) / (1 - p). 2^-20 is for float32 and products of errors. The gradient's
- * 2^-8 of its largest number is measured: all cases keep it. A CPU takes no notice of the mark.
+ * 2 (exp(2 e) - 1 + 2^-10) / (1 - p). 2^-20 is for float32 and products of errors. For the
+ * gradient nothing is derived: all cases keep 2^-8 of its largest number. A CPU takes no notice of
+ * the mark.
  */
 static void check_tf32(const struct test_set *set, const struct attention_case *c)
 {
