@@ -79,6 +79,27 @@ static struct gt_dataset *new_view(struct gt_source *source, struct gt_err *err)
 	return view;
 }
 
+/* Parquet files are not read; pandas, which reads them, converts tables and texts in a line. */
+static int refuse_parquet(const struct gt_spec *spec, struct gt_err *err)
+{
+	const char *path = spec->path;
+
+	if (!gt_text_ends_with(path, ".parquet"))
+		return 0;
+	gt_err_set(err, GT_ENOTSUP, "'%s': Parquet files are not read", path);
+	if (!strcmp(spec->kind, "csv"))
+		return gt_err_hint(err,
+		    "convert it: python3 -c \"import pandas; "
+		    "pandas.read_parquet('%s').to_csv('data.csv', index=False)\"",
+		    path);
+	if (!strcmp(spec->kind, "text"))
+		return gt_err_hint(err,
+		    "convert it: python3 -c \"import pandas; open('data.txt', 'w').write("
+		    "'\\n'.join(pandas.read_parquet('%s')['text']))\"",
+		    path);
+	return gt_err_hint(err, "write its samples as files: a folder for each class");
+}
+
 static int open_source(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
@@ -94,6 +115,8 @@ static int open_source(struct gt_source **out, const struct gt_spec *spec,
 		return gt_err_hint(err, "write %s:%s", spec->kind, kind->form.path);
 	}
 	rc = check_keys(kind, spec, request->inputs, err);
+	if (!rc)
+		rc = refuse_parquet(spec, err);
 	return rc ? rc : kind->open(out, spec, request, err);
 }
 

@@ -140,6 +140,11 @@ static const struct wrong wrongs[] = {
 	{ "images:@/sizes,split=a/b", GT_EINVAL, "'split=a/b': must be the name of a folder", "" },
 	{ "images:@/sizes,split=..", GT_EINVAL, "'split=..': must be the name of a folder", "" },
 	/* text */
+	{ "csv:@/t.parquet", GT_ENOTSUP, "'@/t.parquet': Parquet files are not read",
+	    "/t.parquet').to_csv('data.csv', index=False)\"" },
+	{ "text:@/t.parquet", GT_ENOTSUP, "Parquet files are not read", "/t.parquet')['text']))" },
+	{ "images:@/t.parquet", GT_ENOTSUP, "Parquet files are not read",
+	    "a folder for each class" },
 	{ "text:@/missing.txt", GT_EIO, "cannot open '@/missing.txt': No such file",
 	    "check the path" },
 	{ "text:@/empty", GT_EINVAL, "'@/empty' has no .txt files", ".txt" },
