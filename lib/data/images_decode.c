@@ -9,6 +9,7 @@
 #include <jpeglib.h>
 #include <png.h>
 
+#include "lib/data/exif.h"
 #include "lib/data/images.h"
 
 /*
@@ -319,12 +320,39 @@ bool gt_image_is_known(const unsigned char *data, size_t size)
 	return is_jpeg(data, size) || is_png(data, size);
 }
 
+/* Turn a JPEG upright, whose pixels may be there; `channels` are those wanted. */
+static int turn(struct gt_image *image, int orientation, int channels, struct gt_err *err)
+{
+	struct gt_image upright = *image;
+	int rc = 0;
+
+	if (orientation == 1)
+		return 0;
+	if (orientation >= 5) {
+		upright.width = image->height;
+		upright.height = image->width;
+	}
+	if (image->pixels) {
+		rc = alloc_pixels(&upright, image->channels, channels, err);
+		if (rc)
+			return rc;
+		gt_exif_turn(upright.pixels, image->pixels, image->width, image->height,
+		    image->channels, orientation);
+		free(image->pixels);
+	}
+	*image = upright;
+	return 0;
+}
+
 static int read_image(
     struct gt_image *out, const unsigned char *data, size_t size, int channels, struct gt_err *err)
 {
 	*out = (struct gt_image){ 0 };
-	if (is_jpeg(data, size))
-		return read_jpeg(out, data, size, channels, err);
+	if (is_jpeg(data, size)) {
+		int rc = read_jpeg(out, data, size, channels, err);
+
+		return rc ? rc : turn(out, gt_exif_orientation(data, size), channels, err);
+	}
 	if (is_png(data, size))
 		return read_png(out, data, size, channels, err);
 	gt_err_set(err, GT_EFORMAT, "neither a JPEG nor a PNG");

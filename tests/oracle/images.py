@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """images.py - decoding and resizing of images against Pillow, byte for byte (TAP)."""
 import os
+import struct
 import subprocess
 import sys
 import tempfile
+import warnings
 
+warnings.filterwarnings("ignore", message="Corrupt EXIF data")  # Pillow's, of parts damaged on purpose
 TESTS = os.environ.get("GTRAIN_TESTS", "build/tests")
 
 try:
     import numpy as np
-    from PIL import Image
+    from PIL import Image, ImageOps
 except ImportError:
     print("1..1\nok 1 # SKIP python has no numpy or no Pillow")
     sys.exit(0)
@@ -96,6 +99,39 @@ def check_resize(height, width, n):
         return wrong
 
 
+def exif(orientation, order="<", tag=0x112, kind=3, entries=1, offset=8):
+    """A camera's Exif part: a directory with the tag in question behind another one."""
+    rows = struct.pack(order + "HHI4s", 0x10F, 2, 4, b"abc\0") + struct.pack(order + "HHIHH", tag, kind, 1, orientation, 0)
+    return b"Exif\0\0" + (b"II" if order == "<" else b"MM") + struct.pack(order + "HIH", 42, offset, entries + 1) + rows
+
+
+def check_turned(height, width):
+    """Orientations as Pillow's exif_transpose() has them; a damaged one, or none, leaves the picture as it lies."""
+    kinds = [(i, exif(i, order)) for i in range(1, 9) for order in "<>"]
+    kinds += [(1, exif(9)), (1, exif(6, kind=4)), (1, exif(6, tag=0x113)), (1, exif(6, entries=0)), (1, exif(6, offset=1 << 31)),
+              (1, exif(6)[:-9]), (1, b"Exif\0\0XX" + exif(6)[8:]), (1, b"Exif\0\0"), (6, exif(6, entries=9))]
+    with tempfile.TemporaryDirectory() as folder:
+        os.makedirs(os.path.join(folder, "class"))
+        for number, (_, part) in enumerate(kinds):
+            picture(height, width, number).save(os.path.join(folder, "class", f"{number:02}.jpg"), quality=90, exif=part)
+        with_names = [os.path.join(folder, "class", f"{number:02}.jpg") for number in range(len(kinds))]
+        n, wrong = 24, []
+        out = subprocess.run([os.path.join(TESTS, "data_dump"), f"images:{folder},size={n}"], capture_output=True)
+        size = n * n * 3
+        for number, ((orientation, _), path) in enumerate(zip(kinds, with_names)):
+            at = number * (size + 4)
+            mine = np.frombuffer(out.stdout, np.uint8, size, at).reshape(n, n, 3)
+            shown = Image.open(path)
+            if number < 16:
+                shown = ImageOps.exif_transpose(shown)
+            elif orientation == 6:
+                shown = shown.transpose(Image.ROTATE_270)
+            theirs = resize(shown.convert("RGB"), n)
+            if not np.array_equal(mine, theirs):
+                wrong.append(f"{number}: orientation {orientation}")
+        return wrong
+
+
 CHECKS = [(f"{h} x {w} pixels decode to {c} channel(s) as Pillow has them",
            lambda h=h, w=w, c=c: check_decode(h, w, c))
           for h, w in ((32, 32), (37, 53), (1, 1), (200, 75)) for c in (3, 1)]
@@ -103,6 +139,8 @@ CHECKS += [(f"{h} x {w} pixels resize to {n} as Pillow and torchvision have it",
             lambda h=h, w=w, n=n: check_resize(h, w, n))
            for h, w, n in ((64, 64, 32), (37, 53, 32), (97, 41, 24), (20, 30, 45), (300, 211, 7),
                            (33, 32, 32))]
+
+CHECKS += [(f"{h} x {w} pixels are turned by their Exif part", lambda h=h, w=w: check_turned(h, w)) for h, w in ((30, 47), (24, 24))]
 
 print(f"1..{len(CHECKS)}")
 failed = False

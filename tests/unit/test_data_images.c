@@ -1,5 +1,7 @@
 /* test_data_images.c - folders and archives of images, and what augmentation does to them. */
+#include "lib/base/philox.h"
 #include "lib/data/description.h"
+#include "lib/data/exif.h"
 #include "tests/unit/data_fixture.h"
 
 static const struct gt_draw eval_draw;
@@ -498,6 +500,36 @@ static void test_real_archive(void **state)
 	gt_dataset_close(data);
 }
 
+/* Cut anywhere, and with bytes changed anywhere, an Exif part is read to its end and no further:
+ * each copy lies in memory of its own, whose bounds the address sanitizer knows. */
+static void test_damaged_exif(void **state)
+{
+	static const unsigned char jpeg[] = "\xFF\xD8\xFF\xE0\0\4JF\xFF\xFF\xE1\0\x2A"
+	                                    "Exif\0\0MM\0*\0\0\0\x08\0\2"
+	                                    "\1\x0F\0\2\0\0\0\4abc\0"
+	                                    "\1\x12\0\3\0\0\0\1\0\6\0\0"
+	                                    "\xFF\xDA\0\2";
+	const size_t size = sizeof(jpeg) - 1, told = size - 4; /* where all of it is there */
+
+	(void)state;
+	assert_int_equal(gt_exif_orientation(jpeg, size), 6);
+	for (size_t n = 0; n <= size; n++)
+		for (uint64_t i = 0; i < 200; i++) {
+			unsigned char *copy = malloc(n ? n : 1);
+			int orientation;
+
+			memcpy(copy, jpeg, n);
+			for (uint64_t k = 0; n && k < i % 4; k++)
+				copy[gt_philox_below(gt_philox_u64(1, n, 2 * k, i), n)] =
+				    (unsigned char)gt_philox_u64(1, n, 2 * k + 1, i);
+			orientation = gt_exif_orientation(copy, n);
+			assert_in_range(orientation, 1, 8);
+			if (!(i % 4))
+				assert_int_equal(orientation, n < told ? 1 : 6);
+			free(copy);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -510,6 +542,7 @@ int main(void)
 		cmocka_unit_test(test_damaged_gzip),
 		cmocka_unit_test(test_memory_of_archive),
 		cmocka_unit_test(test_jpeg_grey_and_size),
+		cmocka_unit_test(test_damaged_exif),
 		cmocka_unit_test(test_augmentation),
 		cmocka_unit_test(test_evaluation_is_not_augmented),
 		cmocka_unit_test(test_real_archive),

@@ -1,0 +1,18 @@
+/* exif.h - inside data: how a camera was held. */
+#ifndef GT_DATA_EXIF_H
+#define GT_DATA_EXIF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The orientation that the Exif part of a JPEG tells, from 1 (upright) to 8; 1 where it tells none
+ * or is damaged. From 5 on the picture's sides are exchanged. Source: Exif 2.32 (CIPA DC-008),
+ * 4.5.4 and 4.6.4 "Orientation". */
+int gt_exif_orientation(const unsigned char *jpeg, size_t size);
+
+/* Turn pixels [height, width, channels] upright into `out`, which has as many bytes: [height,
+ * width, channels], or [width, height, channels] from orientation 5 on. */
+void gt_exif_turn(
+    uint8_t *out, const uint8_t *pixels, int width, int height, int channels, int orientation);
+
+#endif
