@@ -57,23 +57,37 @@ const char *gt_cmd_message(char room[GT_CMD_MESSAGE], const char *text)
 	return room;
 }
 
-/* `name` is the command's, or NULL. */
-static int report(const struct gt_log *log, const struct gt_err *err, const char *name)
+static void print_error(FILE *out, const struct gt_log *log, const char *text, const char *hint)
 {
 	const char *red = log->color ? "\033[31m" : "", *plain = log->color ? "\033[0m" : "";
-	char command[32] = "", room[HINT], message[GT_CMD_MESSAGE];
+	char message[GT_CMD_MESSAGE];
+
+	fprintf(out, "gtrain: %serror:%s ", red, plain);
+	gt_log_put(out, gt_cmd_message(message, text));
+	if (hint) {
+		fputs("\nhint: ", out);
+		gt_log_put(out, gt_cmd_message(message, hint));
+	}
+	fputc('\n', out);
+}
+
+/* `name` is the command's, or NULL. Both lines go out in one write: the launcher's own lines would
+ * come between a rank's error and its hint. */
+static int report(const struct gt_log *log, const struct gt_err *err, const char *name)
+{
+	char command[32] = "", room[HINT], *text = NULL;
 	const char *hint;
+	size_t size = 0;
+	FILE *both = open_memstream(&text, &size);
 
 	if (name)
 		snprintf(command, sizeof(command), " %s", name);
 	hint = err->hint[0] ? err->hint : hint_for(err->code, command, room);
-	fprintf(log->stream, "gtrain: %serror:%s ", red, plain);
-	gt_log_put(log->stream, gt_cmd_message(message, err->text));
-	if (hint) {
-		fputs("\nhint: ", log->stream);
-		gt_log_put(log->stream, gt_cmd_message(message, hint));
-	}
-	fputc('\n', log->stream);
+	print_error(both ? both : log->stream, log, err->text, hint);
+	fflush(log->stream);
+	if (both && !fclose(both) && write(fileno(log->stream), text, size) < 0)
+		fwrite(text, 1, size, log->stream);
+	free(text);
 	return err->code == GT_EINVAL ? GT_EXIT_USAGE : GT_EXIT_FAILED;
 }
 
