@@ -32,45 +32,45 @@ function __gtrain_words
 		case model:resnet152
 			string split -n ' ' 'image= classes= '
 		case model:gpt
-			string split -n ' ' 'layers= heads= width= block= vocab= dropout= bias= gelu= '
+			string split -n ' ' 'layers= heads= width= eps= hidden= block= vocab= dropout= bias= gelu= '
 		case model:gpt:bias
 			string split -n ' ' 'yes no'
 		case model:gpt:gelu
 			string split -n ' ' 'erf tanh'
 		case model:gpt2
-			string split -n ' ' 'layers= heads= width= block= vocab= dropout= bias= gelu= '
+			string split -n ' ' 'layers= heads= width= eps= hidden= block= vocab= dropout= bias= gelu= '
 		case model:gpt2:bias
 			string split -n ' ' 'yes no'
 		case model:gpt2:gelu
 			string split -n ' ' 'erf tanh'
 		case model:gpt2-medium
-			string split -n ' ' 'layers= heads= width= block= vocab= dropout= bias= gelu= '
+			string split -n ' ' 'layers= heads= width= eps= hidden= block= vocab= dropout= bias= gelu= '
 		case model:gpt2-medium:bias
 			string split -n ' ' 'yes no'
 		case model:gpt2-medium:gelu
 			string split -n ' ' 'erf tanh'
 		case model:gpt2-large
-			string split -n ' ' 'layers= heads= width= block= vocab= dropout= bias= gelu= '
+			string split -n ' ' 'layers= heads= width= eps= hidden= block= vocab= dropout= bias= gelu= '
 		case model:gpt2-large:bias
 			string split -n ' ' 'yes no'
 		case model:gpt2-large:gelu
 			string split -n ' ' 'erf tanh'
 		case model:gpt2-xl
-			string split -n ' ' 'layers= heads= width= block= vocab= dropout= bias= gelu= '
+			string split -n ' ' 'layers= heads= width= eps= hidden= block= vocab= dropout= bias= gelu= '
 		case model:gpt2-xl:bias
 			string split -n ' ' 'yes no'
 		case model:gpt2-xl:gelu
 			string split -n ' ' 'erf tanh'
 		case model:vit
-			string split -n ' ' 'layers= heads= width= patch= hidden= image= classes= dropout= '
+			string split -n ' ' 'layers= heads= width= eps= patch= hidden= image= classes= dropout= '
 		case model:vit-tiny
-			string split -n ' ' 'layers= heads= width= patch= hidden= image= classes= dropout= '
+			string split -n ' ' 'layers= heads= width= eps= patch= hidden= image= classes= dropout= '
 		case model:vit-small
-			string split -n ' ' 'layers= heads= width= patch= hidden= image= classes= dropout= '
+			string split -n ' ' 'layers= heads= width= eps= patch= hidden= image= classes= dropout= '
 		case model:vit-base
-			string split -n ' ' 'layers= heads= width= patch= hidden= image= classes= dropout= '
+			string split -n ' ' 'layers= heads= width= eps= patch= hidden= image= classes= dropout= '
 		case model:vit-large
-			string split -n ' ' 'layers= heads= width= patch= hidden= image= classes= dropout= '
+			string split -n ' ' 'layers= heads= width= eps= patch= hidden= image= classes= dropout= '
 		case model:llama
 			string split -n ' ' 'layers= heads= width= kv_heads= theta= eps= tied= hidden= block= vocab= '
 		case model:llama:tied

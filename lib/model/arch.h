@@ -14,7 +14,7 @@ struct gt_arch_config {
 	int image, classes; /* the height and width of images, outputs; 0: those of the data */
 	int layers, heads, width, block, vocab; /* transformers */
 	int patch;                              /* ViTs: height and width of a patch */
-	int hidden;   /* ViTs, LLaMAs: width within an MLP; 0: it follows from width */
+	int hidden;   /* transformers: width within an MLP; 0: it follows from width */
 	int kv_heads; /* LLaMAs: heads of keys and values */
 	double theta, eps;
 	bool tied; /* the head is the embedding */

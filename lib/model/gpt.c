@@ -13,7 +13,7 @@
  */
 
 static const struct gt_init zeros = { GT_INIT_ZEROS, 0 }, ones = { GT_INIT_ONES, 0 };
-static const double deviation = 0.02, eps = 1e-5;
+static const double deviation = 0.02;
 
 static void wishes(const struct gt_arch_config *c, struct gt_model_input *out)
 {
@@ -45,7 +45,7 @@ static struct gt_value *norm(struct gt_graph *g, const struct gt_arch_config *c,
 	snprintf(name, sizeof(name), "%s.bias", leaf);
 	if (c->bias)
 		bias = parameter(g, block, name, 1, &width, zeros);
-	return gt_layer_norm(g, x, weight, bias, eps);
+	return gt_layer_norm(g, x, weight, bias, c->eps);
 }
 
 /* Hugging Face's Conv1D: weight [in, out]. */
@@ -103,6 +103,7 @@ static struct gt_value *attention(struct gt_graph *g, const struct gt_arch_confi
 static struct gt_value *transformer_block(struct gt_graph *g, const struct gt_arch_config *c,
     int layer, struct gt_value *x, const struct pass *p)
 {
+	const int64_t hidden = c->hidden ? c->hidden : 4 * (int64_t)c->width;
 	double residual_std = deviation / sqrt(2.0 * c->layers);
 	struct gt_value *y;
 	char block[64];
@@ -114,7 +115,7 @@ static struct gt_value *transformer_block(struct gt_graph *g, const struct gt_ar
 	y = project(g, c, block, "attn.c_proj", y, c->width, residual_std);
 	x = gt_add(g, gt_dropout(g, y, p->rng, p->dropout), x);
 	y = norm(g, c, block, "ln_2", x);
-	y = project(g, c, block, "mlp.c_fc", y, 4 * (int64_t)c->width, deviation);
+	y = project(g, c, block, "mlp.c_fc", y, hidden, deviation);
 	gt_graph_scope(g, "%smlp.act", block);
 	y = gt_gelu(g, y, c->gelu);
 	y = project(g, c, block, "mlp.c_proj", y, c->width, residual_std);
@@ -199,12 +200,13 @@ static const struct gt_model_alias aliases[] = {
 	const struct gt_arch gt_arch_##ID = {                                                      \
 		.name = NAME,                                                                      \
 		.summary = SUMMARY,                                                                \
-		.keys = "layers heads width block vocab dropout bias gelu",                        \
+		.keys = "layers heads width eps hidden block vocab dropout bias gelu",             \
 		.defaults = { .layers = (LAYERS),                                                  \
 		    .heads = (HEADS),                                                              \
 		    .width = (WIDTH),                                                              \
 		    .block = (BLOCK),                                                              \
 		    .vocab = (VOCAB),                                                              \
+		    .eps = 1e-5,                                                                   \
 		    .bias = true },                                                                \
 		.wishes = wishes,                                                                  \
 		.logits = logits,                                                                  \

@@ -64,7 +64,7 @@ static const struct {
 	{ "width", KEY_INT, AT(width), "features of a token between the blocks", NULL },
 	{ "kv_heads", KEY_INT, AT(kv_heads), "heads of keys and values", NULL },
 	{ "theta", KEY_POSITIVE, AT(theta), "base of the angles of rotary positions", NULL },
-	{ "eps", KEY_POSITIVE, AT(eps), "added to the mean square in norms", NULL },
+	{ "eps", KEY_POSITIVE, AT(eps), "added to the variance, or mean square, in norms", NULL },
 	{ "tied", KEY_YES_NO, AT(tied), "whether the last layer is the token embedding", NULL },
 	{ "patch", KEY_INT, AT(patch), "height and width of a patch", NULL },
 	{ "hidden", KEY_INT, AT(hidden), "features inside the MLP of a block", "by the width" },

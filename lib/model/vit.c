@@ -20,7 +20,6 @@
 
 static const struct gt_init zeros = { GT_INIT_ZEROS, 0 }, tiny = { GT_INIT_NORMAL, 1e-6 },
                             positions = { GT_INIT_NORMAL, 0.02 };
-static const double eps = 1e-6;
 
 /* The widths of images that the presets are for: 224 pixels, 8 patches where these are small. */
 enum { IMAGE = 224, LEAST_PATCH = 14, FEW_PATCHES = 8, CLASSES = 1000 };
@@ -97,12 +96,12 @@ static struct gt_value *encoder_block(struct gt_graph *g, const struct gt_arch_c
 
 	snprintf(block, sizeof(block), "encoder.layers.encoder_layer_%d", layer);
 	snprintf(name, sizeof(name), "%s.ln_1", block);
-	y = gt_layer_layer_norm(g, name, x, eps);
+	y = gt_layer_layer_norm(g, name, x, c->eps);
 	snprintf(name, sizeof(name), "%s.self_attention", block);
 	y = attention(g, c, name, y);
 	x = gt_add(g, drop(g, y, p), x);
 	snprintf(name, sizeof(name), "%s.ln_2", block);
-	y = gt_layer_layer_norm(g, name, x, eps);
+	y = gt_layer_layer_norm(g, name, x, c->eps);
 	snprintf(name, sizeof(name), "%s.mlp", block);
 	return gt_add(g, mlp(g, c, name, y, p), x);
 }
@@ -159,7 +158,7 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 	for (int i = 0; i < c->layers; i++)
 		x = encoder_block(g, c, i, x, &p);
 	gt_graph_scope(g, "encoder.ln");
-	x = gt_layer_layer_norm(g, "encoder.ln", gt_first_position(g, x), eps);
+	x = gt_layer_layer_norm(g, "encoder.ln", gt_first_position(g, x), c->eps);
 	return gt_layer_dense(g, "heads.head", x, in->classes, zeros, &zeros);
 }
 
@@ -178,11 +177,12 @@ static const struct gt_model_alias aliases[] = {
 	const struct gt_arch gt_arch_##ID = {                                                      \
 		.name = NAME,                                                                      \
 		.summary = SUMMARY,                                                                \
-		.keys = "image patch layers heads width hidden classes dropout",                   \
+		.keys = "image patch layers heads width eps hidden classes dropout",               \
 		.defaults = { .patch = (PATCH),                                                    \
 		    .layers = (LAYERS),                                                            \
 		    .heads = (HEADS),                                                              \
-		    .width = (WIDTH) },                                                            \
+		    .width = (WIDTH),                                                              \
+		    .eps = 1e-6 },                                                                 \
 		.wishes = wishes,                                                                  \
 		.logits = logits,                                                                  \
 		.aliases = aliases,                                                                \

@@ -146,7 +146,7 @@ spec_cases() {
 	cat <<-'CASES'
 		model|mlp|mlp
 		model|gpt2-|gpt2-large gpt2-medium gpt2-xl
-		model|gpt:h|gpt:heads=
+		model|gpt:he|gpt:heads=
 		model|gpt:layers=4,b|gpt:layers=4,bias= gpt:layers=4,block=
 		model|gpt:layers=4,bias=n|gpt:layers=4,bias=no
 		model|gpt2:gelu=|gpt2:gelu=erf gpt2:gelu=tanh

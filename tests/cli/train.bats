@@ -437,7 +437,7 @@ hint: --accumulate 4, with a larger --batch"
 	cd "$BATS_TEST_TMPDIR" || return
 	gtrain train --model gpt:layers=1,width=16 --data text:"$ROOT/LICENSE" --batch 2 --steps 1 --out run -q
 	equal "$status:$err" 0:
-	check "$(<run/config.json)" 'd["model"] == "gpt:layers=1,heads=4,width=16,block=64,dropout=0,bias=yes,gelu=tanh"
+	check "$(<run/config.json)" 'd["model"] == "gpt:layers=1,heads=4,width=16,eps=1e-05,block=64,dropout=0,bias=yes,gelu=tanh"
 		and d["about"]["version"] == "'"$("$GTRAIN" --version | cut -d' ' -f2)"'"'
 	gtrain train --model gpt:layers=1,width=16,bias=yes --data text:"$ROOT/LICENSE" --batch 2 --steps 2 --out run --resume auto -q
 	equal "$status:$err" 0:

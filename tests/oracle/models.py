@@ -8,6 +8,7 @@ turned round), at 5e-5 3e-6. Adam divides by the size of gradients, so that thos
 biases of keys) move at random: the bound on final weights is wide.
 """
 import fnmatch
+import functools
 import os
 import subprocess
 import sys
@@ -167,13 +168,14 @@ class Conv1D(nn.Module):
 
 
 class LayerNorm(nn.Module):
-    def __init__(self, width, bias):
+    def __init__(self, width, bias, eps):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(width))
         self.bias = nn.Parameter(torch.empty(width)) if bias else None
+        self.eps = eps
 
     def forward(self, x):
-        return F.layer_norm(x, x.shape[-1:], self.weight, self.bias, 1e-5)
+        return F.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
 
 
 class Attention(nn.Module):
@@ -193,13 +195,12 @@ class Attention(nn.Module):
 
 
 class Layer(nn.Module):
-    def __init__(self, width, heads, bias, gelu):
+    def __init__(self, width, heads, bias, gelu, hidden, eps):
         super().__init__()
-        self.ln_1 = LayerNorm(width, bias)
+        self.ln_1 = LayerNorm(width, bias, eps)
         self.attn = Attention(width, heads, bias)
-        self.ln_2 = LayerNorm(width, bias)
-        self.mlp = nn.ModuleDict({"c_fc": Conv1D(width, 4 * width, bias),
-                                  "c_proj": Conv1D(4 * width, width, bias)})
+        self.ln_2 = LayerNorm(width, bias, eps)
+        self.mlp = nn.ModuleDict({"c_fc": Conv1D(width, hidden, bias), "c_proj": Conv1D(hidden, width, bias)})
         self.gelu = gelu
 
     def forward(self, x):
@@ -209,12 +210,12 @@ class Layer(nn.Module):
 
 
 class GPT(nn.Module):
-    def __init__(self, layers, heads, width, block, vocab, bias=True, gelu="tanh"):
+    def __init__(self, layers, heads, width, block, vocab, bias=True, gelu="tanh", hidden=None, eps=1e-5):
         super().__init__()
         self.transformer = nn.ModuleDict({
             "wte": nn.Embedding(vocab, width), "wpe": nn.Embedding(block, width),
-            "h": nn.ModuleList([Layer(width, heads, bias, gelu) for _ in range(layers)]),
-            "ln_f": LayerNorm(width, bias)})
+            "h": nn.ModuleList([Layer(width, heads, bias, gelu, hidden or 4 * width, eps) for _ in range(layers)]),
+            "ln_f": LayerNorm(width, bias, eps)})
 
     def forward(self, ids):
         t = self.transformer
@@ -292,11 +293,11 @@ class Llama(nn.Module):
 class EncoderBlock(nn.Module):
     """Of a ViT, with torchvision's names."""
 
-    def __init__(self, heads, width, hidden):
+    def __init__(self, heads, width, hidden, eps):
         super().__init__()
-        self.ln_1 = nn.LayerNorm(width, eps=1e-6)
+        self.ln_1 = nn.LayerNorm(width, eps=eps)
         self.self_attention = nn.MultiheadAttention(width, heads, batch_first=True)
-        self.ln_2 = nn.LayerNorm(width, eps=1e-6)
+        self.ln_2 = nn.LayerNorm(width, eps=eps)
         self.mlp = nn.Sequential(Linear(width, hidden), nn.GELU(), nn.Identity(), Linear(hidden, width))
 
     def forward(self, x):
@@ -306,14 +307,14 @@ class EncoderBlock(nn.Module):
 
 
 class ViT(nn.Module):
-    def __init__(self, image, patch, layers, heads, width, classes, hidden=None, channels=3):
+    def __init__(self, image, patch, layers, heads, width, classes, hidden, eps, channels=3):
         super().__init__()
         self.conv_proj = nn.Conv2d(channels, width, patch, patch)
         self.class_token = nn.Parameter(torch.empty(1, 1, width))
         self.encoder = nn.Module()
         self.encoder.pos_embedding = nn.Parameter(torch.empty(1, 1 + (image // patch) ** 2, width))
-        self.encoder.layers = nn.ModuleDict({f"encoder_layer_{i}": EncoderBlock(heads, width, hidden or 4 * width) for i in range(layers)})
-        self.encoder.ln = nn.LayerNorm(width, eps=1e-6)
+        self.encoder.layers = nn.ModuleDict({f"encoder_layer_{i}": EncoderBlock(heads, width, hidden or 4 * width, eps) for i in range(layers)})
+        self.encoder.ln = nn.LayerNorm(width, eps=eps)
         self.heads = nn.ModuleDict({"head": Linear(width, classes)})
 
     def forward(self, x):
@@ -324,13 +325,14 @@ class ViT(nn.Module):
         return self.heads["head"](self.encoder.ln(x)[:, 0])
 
 
-def vit(image, patch, layers, heads, width, classes, hidden=None):
+def vit(image, patch, layers, heads, width, classes, hidden=None, eps=1e-6):
     """torchvision's own where it is installed."""
     try:
         import torchvision
     except ImportError:
-        return ViT(image, patch, layers, heads, width, classes, hidden)
-    return torchvision.models.VisionTransformer(image, patch, layers, heads, width, hidden or 4 * width, num_classes=classes)
+        return ViT(image, patch, layers, heads, width, classes, hidden, eps)
+    return torchvision.models.VisionTransformer(image, patch, layers, heads, width, hidden or 4 * width, num_classes=classes,
+                                                norm_layer=functools.partial(nn.LayerNorm, eps=eps))
 
 
 # ---- one run beside the other ----
@@ -422,12 +424,13 @@ MODELS = [
     (f"gpt:{TINY_SPEC}", lambda: GPT(vocab=61, **TINY), 4, 0.02, 1e-3),
     (f"gpt:{TINY_SPEC},gelu=erf", lambda: GPT(vocab=61, gelu="none", **TINY), 4, 0.02, 1e-3),
     (f"gpt:{TINY_SPEC},bias=no", lambda: GPT(vocab=61, bias=False, **TINY), 4, 0.02, 1e-3),
+    (f"gpt:{TINY_SPEC},hidden=40,eps=0.01", lambda: GPT(vocab=61, hidden=40, eps=0.01, **TINY), 4, 0.02, 1e-3),
     (f"gpt2:{TINY_SPEC},vocab=97", lambda: GPT(vocab=97, **TINY), 4, 0.02, 1e-3),
     ("llama:layers=2,heads=4,kv_heads=2,width=32,hidden=48,block=16", lambda: Llama(2, 4, 2, 32, 48, 61), 4, 0.02, 1e-3),
     ("llama:layers=1,heads=3,kv_heads=3,width=48,hidden=40,block=16,vocab=97,theta=500,eps=1e-6,tied=yes",
      lambda: Llama(1, 3, 3, 48, 40, 97, 500.0, 1e-6, True), 4, 0.01, 1e-3),
     ("vit:image=16,patch=4,layers=2,heads=2,width=32,classes=10", lambda: vit(16, 4, 2, 2, 32, 10), 8, 0.004, 1e-3),
-    ("vit:image=12,patch=3,layers=1,heads=3,width=24,hidden=40,classes=10", lambda: vit(12, 3, 1, 3, 24, 10, 40), 8, 0.004, 1e-3),
+    ("vit:image=12,patch=3,layers=1,heads=3,width=24,hidden=40,eps=0.01,classes=10", lambda: vit(12, 3, 1, 3, 24, 10, 40, 0.01), 8, 0.004, 1e-3),
     images(18, 4, 1e-5, 6),
     images(50, 16, 1e-6, 2),
 ]

@@ -423,7 +423,7 @@ static void test_bad_specs(void **state)
 	static const struct bad cases[] = {
 		{ "resnet2", "unknown model 'resnet2'", "did you mean 'resnet20'?" },
 		{ "gpt:layer=2", "model 'gpt': unknown setting 'layer'",
-		    "it takes: layers heads width block vocab dropout bias gelu" },
+		    "it takes: layers heads width eps hidden block vocab dropout bias gelu" },
 		{ "resnet18:width=2", "model 'resnet18': unknown setting 'width'",
 		    "it takes: image classes" },
 		{ "llama:theta=0", "model 'llama': '0' is not a value for 'theta'",
@@ -431,7 +431,7 @@ static void test_bad_specs(void **state)
 		{ "llama:eps=nan", "model 'llama': 'nan' is not a value for 'eps'",
 		    DESCRIBED("eps=X") },
 		{ "vit:pach=4", "model 'vit': unknown setting 'pach'",
-		    "it takes: image patch layers heads width hidden classes dropout" },
+		    "it takes: image patch layers heads width eps hidden classes dropout" },
 		{ "vit:patch=0", "model 'vit': '0' is not a value for 'patch'",
 		    DESCRIBED("patch=N") },
 		{ "lenet:x=1", "model 'lenet': unknown setting 'x'", "it takes none" },
