@@ -40,6 +40,9 @@ struct gt_arch {
 	const struct gt_model_alias *aliases;      /* may be NULL */
 	const struct gt_model_alias *tied_aliases; /* with `tied`; may be NULL */
 	double lr_adam, lr_sgd;
+	const char *family; /* model_type of Hugging Face for this network; NULL: it has none */
+	/* The width within an MLP where the settings leave it open; NULL without that setting. */
+	int64_t (*hidden)(const struct gt_arch_config *c);
 };
 
 /* The rows, NULL-terminated. */

@@ -15,6 +15,11 @@
 static const struct gt_init zeros = { GT_INIT_ZEROS, 0 }, ones = { GT_INIT_ONES, 0 };
 static const double deviation = 0.02;
 
+static int64_t hidden_of(const struct gt_arch_config *c)
+{
+	return c->hidden ? c->hidden : 4 * (int64_t)c->width;
+}
+
 static void wishes(const struct gt_arch_config *c, struct gt_model_input *out)
 {
 	out->kind = GT_MODEL_TOKENS;
@@ -103,7 +108,7 @@ static struct gt_value *attention(struct gt_graph *g, const struct gt_arch_confi
 static struct gt_value *transformer_block(struct gt_graph *g, const struct gt_arch_config *c,
     int layer, struct gt_value *x, const struct pass *p)
 {
-	const int64_t hidden = c->hidden ? c->hidden : 4 * (int64_t)c->width;
+	const int64_t hidden = hidden_of(c);
 	double residual_std = deviation / sqrt(2.0 * c->layers);
 	struct gt_value *y;
 	char block[64];
@@ -214,6 +219,8 @@ static const struct gt_model_alias aliases[] = {
 		.aliases = aliases,                                                                \
 		.lr_adam = (LR),                                                                   \
 		.lr_sgd = 0.1,                                                                     \
+		.family = "gpt2",                                                                  \
+		.hidden = hidden_of,                                                               \
 	}
 
 ROW(gpt, "gpt", "a small GPT, for characters or bytes", 4, 4, 128, 64, 0, 1e-3);

@@ -224,6 +224,8 @@ static const struct gt_model_alias tied_aliases[] = {
 		.tied_aliases = tied_aliases,                                                      \
 		.lr_adam = (LR),                                                                   \
 		.lr_sgd = 0.1,                                                                     \
+		.family = "llama",                                                                 \
+		.hidden = hidden_of,                                                               \
 	}
 
 ROW(llama, "llama", "a small LLaMA, for characters or bytes", 4, 4, 2, 128, 0, 64, 0, 1e4, 1e-3);

@@ -274,6 +274,16 @@ const char *gt_model_name(const struct gt_model *m)
 	return m->arch->name;
 }
 
+const char *gt_model_family(const struct gt_model *m)
+{
+	return m->arch->family;
+}
+
+int64_t gt_model_mlp_width(const struct gt_model *m)
+{
+	return m->arch->hidden ? m->arch->hidden(&m->config) : 0;
+}
+
 const char *gt_model_at(int i)
 {
 	return gt_archs[i] ? gt_archs[i]->name : NULL;

@@ -85,6 +85,12 @@ int gt_model_check_rules(
 /* The name of the model in row i of the table, or NULL after the last. */
 const char *gt_model_at(int i);
 
+/* The `model_type` that Hugging Face has for models with this network; NULL: there is none. */
+const char *gt_model_family(const struct gt_model *m);
+
+/* Features within an MLP of a transformer's blocks; 0 for other models. */
+int64_t gt_model_mlp_width(const struct gt_model *m);
+
 /* Half a line. */
 const char *gt_model_summary(const struct gt_model *m);
 

@@ -135,6 +135,7 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 		.logits = logits,                                                                  \
 		.lr_adam = 1e-3,                                                                   \
 		.lr_sgd = 0.1,                                                                     \
+		.family = "resnet",                                                                \
 	}
 
 ROW(18);

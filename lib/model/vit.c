@@ -36,6 +36,11 @@ static void wishes(const struct gt_arch_config *c, struct gt_model_input *out)
 	out->classes = c->classes ? c->classes : CLASSES;
 }
 
+static int64_t hidden_of(const struct gt_arch_config *c)
+{
+	return c->hidden ? c->hidden : 4 * (int64_t)c->width;
+}
+
 static struct gt_init xavier(int64_t in, int64_t out)
 {
 	return (struct gt_init){ GT_INIT_UNIFORM, sqrt(6 / (double)(in + out)) };
@@ -76,7 +81,7 @@ static struct gt_value *attention(
 static struct gt_value *mlp(struct gt_graph *g, const struct gt_arch_config *c, const char *name,
     struct gt_value *x, const struct pass *p)
 {
-	const int64_t width = c->width, hidden = c->hidden ? c->hidden : 4 * width;
+	const int64_t width = c->width, hidden = hidden_of(c);
 	char leaf[128];
 
 	snprintf(leaf, sizeof(leaf), "%s.0", name);
@@ -188,6 +193,8 @@ static const struct gt_model_alias aliases[] = {
 		.aliases = aliases,                                                                \
 		.lr_adam = (LR),                                                                   \
 		.lr_sgd = 0.03,                                                                    \
+		.family = "vit",                                                                   \
+		.hidden = hidden_of,                                                               \
 	}
 
 ROW(vit, "vit", "a small ViT, for images of 32x32 pixels", 4, 6, 4, 128, 1e-3);

@@ -52,11 +52,18 @@ static const struct gt_slot *slot_of(
 
 /* ---- loading ---- */
 
-/* Which tensor goes into each slot; NULL: none. */
+enum { MOST_PARTS = 3 };
+
+/* What goes into a slot: a tensor, or several that follow each other in its first dimension. */
+struct source {
+	int parts;                                     /* 0: none is known */
+	const struct gt_tree_tensor *part[MOST_PARTS]; /* [parts], NULL: missing */
+	bool own[MOST_PARTS];                          /* it came under its own name */
+};
+
 struct fit {
 	const struct gt_weights_options *options;
-	const struct gt_tree_tensor **tensors; /* [slot_count] */
-	bool *own;                             /* [slot_count] it came under its own name */
+	struct source *sources; /* [slot_count] */
 };
 
 /* ---- the head of another number of classes ---- */
@@ -85,7 +92,7 @@ static void leave_head(const struct gt_store *store, struct fit *fit)
 {
 	for (size_t i = 0; i < store->slot_count; i++)
 		if (is_head(fit->options, &store->slots[i]))
-			fit->tensors[i] = NULL;
+			fit->sources[i] = (struct source){ 0 };
 }
 
 /* ---- names and shapes ---- */
@@ -103,54 +110,101 @@ static int add_name(const char ***list, size_t *count, size_t *capacity, const c
 	return 0;
 }
 
-static int check_shape(
-    const struct gt_slot *slot, const struct gt_tree_tensor *t, struct gt_err *err)
+/* The shape of one of `parts` tensors that make a slot. */
+static int64_t part_shape(const struct gt_slot *slot, int i, int parts)
+{
+	return i ? slot->shape[i] : slot->shape[0] / parts;
+}
+
+static int check_shape(const struct gt_slot *slot, int parts, const char *name,
+    const struct gt_tree_tensor *t, struct gt_err *err)
 {
 	char have[96] = "", want[96] = "";
-	bool same = t->ndim == slot->ndim;
+	bool same = t->ndim == slot->ndim && (parts == 1 || slot->shape[0] % parts == 0);
 
 	for (int i = 0; same && i < t->ndim; i++)
-		same = t->shape[i] == slot->shape[i];
+		same = t->shape[i] == part_shape(slot, i, parts);
 	if (same)
 		return 0;
 	for (int i = 0; i < t->ndim && strlen(have) < 64; i++)
 		sprintf(have + strlen(have), "%s%lld", i ? ", " : "", (long long)t->shape[i]);
 	for (int i = 0; i < slot->ndim; i++)
-		sprintf(want + strlen(want), "%s%lld", i ? ", " : "", (long long)slot->shape[i]);
-	gt_err_set(err, GT_EFORMAT, "tensor '%s' has shape [%s], the model wants [%s]", slot->name,
-	    have, want);
+		sprintf(want + strlen(want), "%s%lld", i ? ", " : "",
+		    (long long)part_shape(slot, i, parts));
+	gt_err_set(
+	    err, GT_EFORMAT, "tensor '%s' has shape [%s], the model wants [%s]", name, have, want);
 	return gt_err_hint(err, "is it a checkpoint of this model, with these settings?");
+}
+
+/* Where a key of the checkpoint goes. */
+struct target {
+	const struct gt_slot *slot;         /* NULL: nowhere */
+	const struct gt_model_alias *alias; /* by which it was found, or NULL */
+	struct gt_names_place place;
+};
+
+/* Find it by its own name, or by an alias of the model. */
+static bool find_own(
+    struct target *t, struct gt_store *store, const struct gt_model *model, const char *name)
+{
+	t->slot = gt_store_find(store, name);
+	t->alias = t->slot ? NULL : alias_of(model, name);
+	if (t->alias && t->alias->own)
+		t->slot = slot_of(store, t->alias, name);
+	return t->slot || t->alias;
+}
+
+/* The same of a key that another program has named. */
+static bool find_target(struct target *t, struct gt_store *store, const struct gt_model *model,
+    const struct gt_names_table *names, const char *key)
+{
+	*t = (struct target){ .place = { .parts = 1 } };
+	if (names && gt_names_to_own(&t->place, names, key, false))
+		return find_own(t, store, model, t->place.name);
+	if (find_own(t, store, model, key))
+		return true;
+	return names && gt_names_to_own(&t->place, names, key, true) &&
+	       find_own(t, store, model, t->place.name);
 }
 
 static int fit_entry(struct gt_store *store, const struct gt_model *model, const char *name,
     const struct gt_tree_tensor *tensor, struct fit *fit, size_t *capacity,
     struct gt_weights_report *report, struct gt_err *err)
 {
-	const struct gt_slot *slot = gt_store_find(store, name);
-	const struct gt_model_alias *alias = slot ? NULL : alias_of(model, name);
-	ptrdiff_t place;
+	struct source *source;
+	struct target t;
+	int part;
 
-	if (alias && !alias->own)
-		return 0;
-	if (alias)
-		slot = slot_of(store, alias, name);
-	if (!slot)
+	if (!find_target(&t, store, model, fit->options->names, name) || (!t.slot && t.alias->own))
 		return add_name(&report->unexpected, &report->unexpected_count, capacity, name,
 		    &report->arena, err);
-	place = slot - store->slots;
-	if (!alias && fit->own[place]) {
-		gt_err_set(err, GT_EINVAL, "two keys of the checkpoint are '%s'", slot->name);
+	if (!t.slot)
+		return 0;
+	source = &fit->sources[t.slot - store->slots];
+	part = t.place.part;
+	if ((!t.alias && source->own[part]) || (source->parts && source->parts != t.place.parts)) {
+		gt_err_set(err, GT_EINVAL, "two keys of the checkpoint are '%s'", t.slot->name);
 		return gt_err_hint(err, "does a {map} match more than it should?");
 	}
-	if (is_head(fit->options, slot) && other_classes(slot, tensor))
+	source->parts = t.place.parts;
+	if (is_head(fit->options, t.slot) && other_classes(t.slot, tensor))
 		report->new_head = true;
-	else if (check_shape(slot, tensor, err))
+	else if (check_shape(
+	             t.slot, source->parts, source->parts > 1 ? name : t.slot->name, tensor, err))
 		return err->code;
 	/* A tied value may come under both names; its own wins. */
-	if (!alias || !fit->tensors[place])
-		fit->tensors[place] = tensor;
-	fit->own[place] |= !alias;
+	if (!t.alias || !source->part[part])
+		source->part[part] = tensor;
+	source->own[part] |= !t.alias;
 	return 0;
+}
+
+static bool is_whole(const struct source *source)
+{
+	for (int i = 0; i < source->parts; i++)
+		if (!source->part[i])
+			return false;
+	return source->parts > 0;
 }
 
 static int find_missing(const struct gt_store *store, const struct fit *fit,
@@ -162,7 +216,7 @@ static int find_missing(const struct gt_store *store, const struct fit *fit,
 		const char *name = store->slots[i].name, *leaf = strrchr(name, '.');
 
 		/* Files older than PyTorch 0.4.1 don't count batches. */
-		if (fit->tensors[i] || (leaf && !strcmp(leaf, ".num_batches_tracked")))
+		if (is_whole(&fit->sources[i]) || (leaf && !strcmp(leaf, ".num_batches_tracked")))
 			continue;
 		if (report->new_head && is_head(fit->options, &store->slots[i]))
 			continue;
@@ -200,18 +254,27 @@ int gt_weights_check_finite(const struct gt_slot *slot, const char *what, const 
 	                        "try an earlier checkpoint");
 }
 
+static int read_parts(
+    char *host, const struct gt_slot *slot, const struct source *source, struct gt_err *err)
+{
+	size_t bytes = gt_slot_bytes(slot) / (size_t)source->parts;
+	int rc = 0;
+
+	for (int i = 0; !rc && i < source->parts; i++)
+		rc = gt_tensor_read(source->part[i], slot->dtype, host + (size_t)i * bytes, err);
+	return rc ? gt_err_prefix(err, "tensor '%s'", slot->name) : 0;
+}
+
 static int copy_tensor(struct gt_store *store, const struct gt_weights_options *o,
-    const struct gt_slot *slot, const struct gt_tree_tensor *t, struct gt_err *err)
+    const struct gt_slot *slot, const struct source *source, struct gt_err *err)
 {
 	void *host = gt_calloc((size_t)slot->count, gt_dtype_size(slot->dtype), err);
 	int rc;
 
 	if (!host)
 		return GT_ENOMEM;
-	rc = gt_tensor_read(t, slot->dtype, host, err);
-	if (rc)
-		gt_err_prefix(err, "tensor '%s'", slot->name);
-	else if (o->finite)
+	rc = read_parts(host, slot, source, err);
+	if (!rc && o->finite)
 		rc = gt_weights_check_finite(slot, "tensor", host, slot->dtype, err);
 	if (!rc)
 		rc = gt_parallel_deal(o->parallel, slot, GT_HELD_DATA,
@@ -233,9 +296,8 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
 	report->note = gt_arena_strdup(&report->arena, sd->note, err);
 	if (!report->note)
 		rc = GT_ENOMEM;
-	fit.tensors = gt_calloc(store->slot_count, sizeof(*fit.tensors), err);
-	fit.own = gt_calloc(store->slot_count, sizeof(*fit.own), err);
-	if (!fit.tensors || !fit.own)
+	fit.sources = gt_calloc(store->slot_count, sizeof(*fit.sources), err);
+	if (!fit.sources)
 		rc = GT_ENOMEM;
 	for (size_t i = 0; !rc && i < sd->count; i++) {
 		const char *name =
@@ -252,11 +314,10 @@ int gt_weights_load(struct gt_store *store, const struct gt_model *model,
 	if (!rc && !options->lenient && (report->missing_count || report->unexpected_count))
 		rc = complain(report, err);
 	for (size_t i = 0; !rc && i < store->slot_count; i++)
-		if (fit.tensors[i])
-			rc = copy_tensor(store, options, &store->slots[i], fit.tensors[i], err);
+		if (is_whole(&fit.sources[i]))
+			rc = copy_tensor(store, options, &store->slots[i], &fit.sources[i], err);
 	gt_renames_release(&renames);
-	free(fit.tensors);
-	free(fit.own);
+	free(fit.sources);
 	return rc;
 }
 

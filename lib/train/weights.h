@@ -4,7 +4,7 @@
 
 #include "lib/ckpt/ckpt.h"
 #include "lib/graph/store.h"
-#include "lib/model/model.h"
+#include "lib/model/names.h"
 #include "lib/parallel/parallel.h"
 
 struct gt_whole; /* whole.h */
@@ -15,8 +15,9 @@ struct gt_weights_options {
 	/* "REGEX=REPLACEMENT" (POSIX extended, \1..\9), applied in turn to every key;
 	 * NULL-terminated. */
 	const char *const *maps;
-	bool lenient; /* go on when keys are missing or unexpected */
-	bool finite;  /* refuse tensors that hold NaN or Inf */
+	const struct gt_names_table *names; /* of the program that named the keys; NULL: gtrain */
+	bool lenient;                       /* go on when keys are missing or unexpected */
+	bool finite;                        /* refuse tensors that hold NaN or Inf */
 	/* Names of the parameters whose first dimension is the number of classes
 	 * (gt_model_head()). All of them stay as they are in the store if the file has them for
 	 * another number of classes, or if new_head asks for that. */

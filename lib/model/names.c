@@ -1,0 +1,220 @@
+/* names.c - the names that other programs give to the parameters of a model: one table each. */
+#include "lib/model/names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/model/arch.h"
+
+const char *const gt_names_words[] = { "auto", "torchvision", "timm", "huggingface", NULL };
+
+/*
+ * In both names "*" is a number, the n-th on one side the n-th on the other; "+" is that number and
+ * one; "@" is the rest of the name. So
+ *
+ *	resnet.encoder.stages.*.layers.*.layer.*.convolution.@    layer+.*.conv+.@
+ *	resnet.encoder.stages.0.layers.1.layer.0.convolution.weight    layer1.1.conv1.weight
+ */
+struct rule {
+	const char *theirs, *own;
+	int part, parts; /* 0, 0: the whole */
+};
+
+struct gt_names_table {
+	enum gt_names who;
+	const char *family; /* gt_model_family() */
+	const char *prefix; /* of names of the network without its head, which files may lack */
+	const struct rule *rules;
+};
+
+/* ---- the tables ---- */
+
+/* clang-format off */
+static const struct rule none[] = { { 0 } };
+
+#define BLOCK "encoder.layers.encoder_layer_*."
+#define LAYER "vit.encoder.layer.*."
+#define STAGE "resnet.encoder.stages.*.layers.*."
+
+/* ViTForImageClassification */
+static const struct rule huggingface_vit[] = {
+	{ "vit.embeddings.cls_token", "class_token", 0, 0 },
+	{ "vit.embeddings.position_embeddings", "encoder.pos_embedding", 0, 0 },
+	{ "vit.embeddings.patch_embeddings.projection.@", "conv_proj.@", 0, 0 },
+	{ LAYER "attention.attention.query.@", BLOCK "self_attention.in_proj_@", 0, 3 },
+	{ LAYER "attention.attention.key.@", BLOCK "self_attention.in_proj_@", 1, 3 },
+	{ LAYER "attention.attention.value.@", BLOCK "self_attention.in_proj_@", 2, 3 },
+	{ LAYER "attention.output.dense.@", BLOCK "self_attention.out_proj.@", 0, 0 },
+	{ LAYER "layernorm_before.@", BLOCK "ln_1.@", 0, 0 },
+	{ LAYER "layernorm_after.@", BLOCK "ln_2.@", 0, 0 },
+	{ LAYER "intermediate.dense.@", BLOCK "mlp.0.@", 0, 0 },
+	{ LAYER "output.dense.@", BLOCK "mlp.3.@", 0, 0 },
+	{ "vit.layernorm.@", "encoder.ln.@", 0, 0 },
+	{ "classifier.@", "heads.head.@", 0, 0 },
+	{ 0 }
+};
+
+/* ResNetForImageClassification */
+static const struct rule huggingface_resnet[] = {
+	{ "resnet.embedder.embedder.convolution.@", "conv1.@", 0, 0 },
+	{ "resnet.embedder.embedder.normalization.@", "bn1.@", 0, 0 },
+	{ STAGE "shortcut.convolution.@", "layer+.*.downsample.0.@", 0, 0 },
+	{ STAGE "shortcut.normalization.@", "layer+.*.downsample.1.@", 0, 0 },
+	{ STAGE "layer.*.convolution.@", "layer+.*.conv+.@", 0, 0 },
+	{ STAGE "layer.*.normalization.@", "layer+.*.bn+.@", 0, 0 },
+	{ "classifier.1.@", "fc.@", 0, 0 },
+	{ 0 }
+};
+
+/* VisionTransformer; timm's ResNets have torchvision's names */
+static const struct rule timm_vit[] = {
+	{ "cls_token", "class_token", 0, 0 },
+	{ "pos_embed", "encoder.pos_embedding", 0, 0 },
+	{ "patch_embed.proj.@", "conv_proj.@", 0, 0 },
+	{ "blocks.*.attn.qkv.@", BLOCK "self_attention.in_proj_@", 0, 0 },
+	{ "blocks.*.attn.proj.@", BLOCK "self_attention.out_proj.@", 0, 0 },
+	{ "blocks.*.norm1.@", BLOCK "ln_1.@", 0, 0 },
+	{ "blocks.*.norm2.@", BLOCK "ln_2.@", 0, 0 },
+	{ "blocks.*.mlp.fc1.@", BLOCK "mlp.0.@", 0, 0 },
+	{ "blocks.*.mlp.fc2.@", BLOCK "mlp.3.@", 0, 0 },
+	{ "norm.@", "encoder.ln.@", 0, 0 },
+	{ "head.@", "heads.head.@", 0, 0 },
+	{ 0 }
+};
+
+#undef BLOCK
+#undef LAYER
+#undef STAGE
+
+static const struct gt_names_table tables[] = {
+	{ GT_NAMES_HUGGINGFACE, "gpt2", "transformer.", none },
+	{ GT_NAMES_HUGGINGFACE, "llama", "model.", none },
+	{ GT_NAMES_HUGGINGFACE, "vit", "vit.", huggingface_vit },
+	{ GT_NAMES_HUGGINGFACE, "resnet", "resnet.", huggingface_resnet },
+	{ GT_NAMES_TIMM, "vit", "", timm_vit },
+	{ GT_NAMES_TIMM, "resnet", "", none },
+	{ GT_NAMES_TORCHVISION, "vit", "", none },
+	{ GT_NAMES_TORCHVISION, "resnet", "", none },
+};
+/* clang-format on */
+
+enum { TABLES = sizeof(tables) / sizeof(*tables), NUMBERS = 4, MOST_DIGITS = 6 };
+
+const struct gt_names_table *gt_names_find(
+    const struct gt_model *m, enum gt_names who, struct gt_err *err)
+{
+	const char *family = gt_model_family(m);
+
+	for (int i = 0; family && i < TABLES; i++)
+		if (tables[i].who == who && !strcmp(tables[i].family, family))
+			return &tables[i];
+	gt_err_set(err, GT_EINVAL, "{names} %s: there is no model '%s'", gt_names_words[who],
+	    gt_model_name(m));
+	gt_err_hint(err, "leave it out for the model's own names, or rename keys by {map}");
+	return NULL;
+}
+
+/* ---- matching ---- */
+
+struct match {
+	long numbers[NUMBERS];
+	const char *rest; /* borrowed from the name */
+};
+
+/* A number without leading zeros; its length, 0 where there is none. */
+static size_t read_number(long *out, const char *text)
+{
+	size_t n = strspn(text, "0123456789");
+
+	if (!n || n > MOST_DIGITS || (n > 1 && *text == '0'))
+		return 0;
+	*out = strtol(text, NULL, 10);
+	return n;
+}
+
+static bool matches(struct match *m, const char *pattern, const char *name)
+{
+	int count = 0;
+
+	for (; *pattern; pattern++) {
+		long *number = &m->numbers[count];
+		size_t n = 1;
+
+		if (*pattern == '@') {
+			m->rest = name;
+			return *name != '\0';
+		}
+		if (*pattern == '*' || *pattern == '+') {
+			n = read_number(number, name);
+			*number -= *pattern == '+';
+			count++;
+			if (!n || *number < 0)
+				return false;
+		} else if (*pattern != *name) {
+			return false;
+		}
+		name += n;
+	}
+	return !*name;
+}
+
+/* false: it is too long to be a name of a parameter. */
+static bool expand(char out[256], const char *pattern, const struct match *m)
+{
+	size_t used = 0;
+	int count = 0;
+
+	for (; *pattern && used < 256; pattern++) {
+		size_t room = 256 - used;
+
+		if (*pattern == '@')
+			used += (size_t)snprintf(out + used, room, "%s", m->rest);
+		else if (*pattern == '*' || *pattern == '+')
+			used += (size_t)snprintf(
+			    out + used, room, "%ld", m->numbers[count++] + (*pattern == '+'));
+		else
+			used += (size_t)snprintf(out + used, room, "%c", *pattern);
+	}
+	return used < 256;
+}
+
+static bool apply(struct gt_names_place *out, const struct rule *r, const char *from,
+    const char *to, const char *name)
+{
+	struct match m = { .rest = "" };
+
+	out->part = r->part;
+	out->parts = r->parts ? r->parts : 1;
+	return matches(&m, from, name) && expand(out->name, to, &m);
+}
+
+bool gt_names_to_own(struct gt_names_place *out, const struct gt_names_table *t, const char *theirs,
+    bool without_head)
+{
+	char whole[256];
+
+	*out = (struct gt_names_place){ .parts = 1 };
+	if ((size_t)snprintf(whole, sizeof(whole), "%s%s", without_head ? t->prefix : "", theirs) >=
+	        sizeof(whole) ||
+	    (without_head && !*t->prefix))
+		return false;
+	for (const struct rule *r = t->rules; r->theirs; r++)
+		if (apply(out, r, r->theirs, r->own, whole))
+			return true;
+	out->parts = 1;
+	memcpy(out->name, whole, sizeof(whole));
+	return without_head && t->rules == none;
+}
+
+bool gt_names_to_theirs(
+    struct gt_names_place *out, const struct gt_names_table *t, const char *own, int i)
+{
+	for (const struct rule *r = t->rules; r->theirs; r++)
+		if (r->part == i && apply(out, r, r->own, r->theirs, own))
+			return true;
+	*out = (struct gt_names_place){ .parts = 1 };
+	if (i || t->rules != none)
+		return false;
+	return (size_t)snprintf(out->name, sizeof(out->name), "%s", own) < sizeof(out->name);
+}

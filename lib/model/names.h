@@ -1,0 +1,44 @@
+/* names.h - the names that other programs give to the parameters of a model. */
+#ifndef GT_MODEL_NAMES_H
+#define GT_MODEL_NAMES_H
+
+#include "lib/model/model.h"
+
+/* The programs, in the order of gt_names_words. */
+enum gt_names {
+	GT_NAMES_AUTO, /* those of the file's place: a folder of Hugging Face's, or the model's */
+	GT_NAMES_TORCHVISION,
+	GT_NAMES_TIMM,
+	GT_NAMES_HUGGINGFACE
+};
+
+extern const char *const gt_names_words[]; /* ended by NULL */
+
+struct gt_names_table;
+
+/* The table of a program for a model; NULL with err set where the program has no such model:
+ * GT_EINVAL. GT_NAMES_AUTO is no program. */
+const struct gt_names_table *gt_names_find(
+    const struct gt_model *m, enum gt_names who, struct gt_err *err);
+
+/* A parameter, or one of the `parts` of equal size that follow each other in its first dimension:
+ * query, key and value in one matrix. */
+struct gt_names_place {
+	char name[256];
+	int part, parts; /* part 0 of 1: the whole */
+};
+
+/*
+ * The model's own name for `theirs`; false: the table has no rule for it. With `without_head` it is
+ * read as one of the network without its head, which lacks the first word: "h.0.ln_1.weight" for
+ * "transformer.h.0.ln_1.weight".
+ */
+bool gt_names_to_own(struct gt_names_place *out, const struct gt_names_table *t, const char *theirs,
+    bool without_head);
+
+/* Their name for part i of `own`, i from 0; false after the last. out->parts is how many there
+ * are. */
+bool gt_names_to_theirs(
+    struct gt_names_place *out, const struct gt_names_table *t, const char *own, int i);
+
+#endif

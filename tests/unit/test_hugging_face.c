@@ -1,0 +1,246 @@
+/* test_hugging_face.c - config.json of Hugging Face's models: known ones, refused ones, back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka wants these four first */
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/model/hugging_face.h"
+
+/* Parse text with ' for ". */
+static json_t *parse(const char *text)
+{
+	char *copy = strdup(text);
+	json_t *json;
+
+	for (char *p = copy; *p; p++)
+		if (*p == '\'')
+			*p = '"';
+	json = json_loads(copy, JSON_DECODE_ANY, NULL);
+	if (!json)
+		fail_msg("not JSON: %s", copy);
+	free(copy);
+	return json;
+}
+
+struct known {
+	const char *config, *spec;
+};
+
+/* Files as transformers 2, 4 and 5 write them; some keys of each. */
+static void test_known(void **state)
+{
+	static const struct known cases[] = {
+		{ "{'activation_function':'gelu_new','architectures':['GPT2LMHeadModel'],"
+		  "'attn_pdrop':0.1,'bos_token_id':50256,'embd_pdrop':0.1,'eos_token_id':50256,"
+		  "'initializer_range':0.02,'layer_norm_epsilon':1e-05,'model_type':'gpt2',"
+		  "'n_ctx':1024,'n_embd':768,'n_head':12,'n_layer':12,'n_positions':1024,"
+		  "'resid_pdrop':0.1,'summary_activation':null,'summary_first_dropout':0.1,"
+		  "'summary_proj_to_labels':true,'summary_type':'cls_index','summary_use_proj':true,"
+		  "'task_specific_params':{'text-generation':{'do_sample':true,'max_length':50}},"
+		  "'vocab_size':50257}",
+		    "gpt2:dropout=0.1" },
+		{ "{'model_type':'gpt2'}", "gpt2:dropout=0.1" },
+		{ "{'model_type':'gpt2','n_inner':32,'n_embd':16,'n_head':2,'n_layer':1,"
+		  "'n_positions':8,'vocab_size':9,'activation_function':'gelu','resid_pdrop':0,"
+		  "'embd_pdrop':0.0,'attn_pdrop':0,'layer_norm_epsilon':1e-6}",
+		    "gpt2:hidden=32,width=16,heads=2,layers=1,block=8,vocab=9,gelu=erf,eps=1e-6" },
+		{ "{'model_type':'llama','architectures':['LlamaForCausalLM'],'hidden_act':'silu',"
+		  "'hidden_size':2048,'intermediate_size':5632,'max_position_embeddings':2048,"
+		  "'num_attention_heads':32,'num_hidden_layers':22,'num_key_value_heads':4,"
+		  "'pretraining_tp':1,'rms_norm_eps':1e-05,'rope_scaling':null,"
+		  "'tie_word_embeddings':false,'torch_dtype':'float32','vocab_size':32000}",
+		    "llama:width=2048,hidden=5632,block=2048,heads=32,layers=22,kv_heads=4,"
+		    "vocab=32000" },
+		{ "{'model_type':'llama','hidden_size':32,'num_attention_heads':4,'head_dim':8,"
+		  "'num_hidden_layers':2,'intermediate_size':48,'vocab_size':50,"
+		  "'max_position_embeddings':64,'tie_word_embeddings':true,'attention_dropout':0.0,"
+		  "'rope_parameters':{'rope_theta':500.0,'rope_type':'default'}}",
+		    "llama:width=32,heads=4,kv_heads=4,layers=2,hidden=48,vocab=50,block=64,"
+		    "tied=yes,theta=500,eps=1e-6" },
+		{ "{'model_type':'vit','hidden_act':'gelu','encoder_stride':16,'qkv_bias':true}",
+		    "vit-base:image=224,hidden=3072,eps=1e-12" },
+		{ "{'model_type':'vit','hidden_size':32,'num_hidden_layers':2,"
+		  "'num_attention_heads':4,'intermediate_size':48,'image_size':32,'patch_size':8,"
+		  "'hidden_dropout_prob':0.1,'layer_norm_eps':1e-6,'id2label':{'0':'cat'}}",
+		    "vit-base:width=32,layers=2,heads=4,hidden=48,image=32,patch=8,dropout=0.1" },
+		{ "{'model_type':'resnet'}", "resnet50" },
+		{ "{'model_type':'resnet','depths':[2,2,2,2],'hidden_sizes':[64,128,256,512],"
+		  "'layer_type':'basic','embedding_size':64,'out_features':['stage4']}",
+		    "resnet18" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		json_t *config = parse(cases[i].config);
+		struct gt_err err = GT_ERR_INIT;
+		const char *wanted = cases[i].spec;
+		char *spec;
+
+		if (gt_hf_to_spec(&spec, config, &err))
+			fail_msg("%s: %s", wanted, err.text);
+		if (!gt_model_same(spec, wanted))
+			fail_msg("%s, not %s", spec, wanted);
+		free(spec);
+		json_decref(config);
+	}
+}
+
+struct bad {
+	const char *config, *text;
+};
+
+static void test_refused(void **state)
+{
+	static const struct bad cases[] = {
+		{ "[]", "there is no 'model_type'" },
+		{ "7", "there is no 'model_type'" },
+		{ "{'model_type':7}", "there is no 'model_type'" },
+		{ "{'model_type':'bert'}", "'model_type': 'bert' is not supported" },
+		{ "{'model_type':'gpt2','sliding_window':4}",
+		    "'sliding_window' is a setting that gtrain does not know" },
+		{ "{'model_type':'gpt2','quantization_config':{}}",
+		    "'quantization_config' is a setting that gtrain does not know" },
+		{ "{'model_type':'gpt2','n_layer':'12'}",
+		    "'n_layer' is '12', which is not supported" },
+		{ "{'model_type':'gpt2','n_layer':null}",
+		    "'n_layer' is null, which is not supported" },
+		{ "{'model_type':'gpt2','n_layer':[12]}",
+		    "'n_layer' has a value that is not supported" },
+		{ "{'model_type':'gpt2','n_layer':-1}",
+		    "'n_layer': model 'gpt2': '-1' is not a value for 'layers'" },
+		{ "{'model_type':'gpt2','n_layer':1.5}",
+		    "'n_layer': model 'gpt2': '1.5' is not a value for 'layers'" },
+		{ "{'model_type':'gpt2','n_embd':1e30}",
+		    "'n_embd': model 'gpt2': '1e+30' is not a value for 'width'" },
+		{ "{'model_type':'gpt2','activation_function':'relu'}",
+		    "'activation_function' is 'relu', which is not supported" },
+		{ "{'model_type':'gpt2','activation_function':'#'}",
+		    "'activation_function' is '#', which is not supported" },
+		{ "{'model_type':'gpt2','scale_attn_weights':'true'}",
+		    "'scale_attn_weights' is 'true', which is not supported" },
+		{ "{'model_type':'gpt2','attn_pdrop':0.2}",
+		    "'attn_pdrop' is 0.2, but 'embd_pdrop' is 0.1" },
+		{ "{'model_type':'gpt2','is_encoder_decoder':true}",
+		    "'is_encoder_decoder' is true, which is not supported" },
+		{ "{'model_type':'gpt2','architectures':['GPT2ForSequenceClassification']}",
+		    "'architectures': 'GPT2ForSequenceClassification' is not supported" },
+		{ "{'model_type':'gpt2','architectures':'GPT2LMHeadModel'}",
+		    "'architectures' must be a list" },
+		{ "{'model_type':'llama','attention_bias':true}",
+		    "'attention_bias' is true, which is not supported" },
+		{ "{'model_type':'llama','head_dim':64}",
+		    "'head_dim' is not 'hidden_size' / 'num_attention_heads'" },
+		{ "{'model_type':'llama','rope_scaling':{'type':'linear','factor':2.0}}",
+		    "'rope_scaling': 'factor' is not supported" },
+		{ "{'model_type':'llama','rope_scaling':{'rope_type':'llama3'}}",
+		    "'rope_scaling': positions of type 'llama3' are not supported" },
+		{ "{'model_type':'llama','rope_parameters':7}",
+		    "'rope_parameters' must be an object" },
+		{ "{'model_type':'llama','rope_theta':100,'rope_parameters':{'rope_theta':10}}",
+		    "'rope_parameters' is 10, but 'rope_theta' is 100" },
+		{ "{'model_type':'vit','image_size':[224,224]}",
+		    "'image_size' has a value that is not supported" },
+		{ "{'model_type':'vit','qkv_bias':false}",
+		    "'qkv_bias' is false, which is not supported" },
+		{ "{'model_type':'resnet','depths':[3,4,6]}",
+		    "'depths', 'hidden_sizes' and 'layer_type' are of no ResNet" },
+		{ "{'model_type':'resnet','layer_type':'basic'}",
+		    "'depths', 'hidden_sizes' and 'layer_type' are of no ResNet" },
+		{ "{'model_type':'resnet','downsample_in_bottleneck':true}",
+		    "'downsample_in_bottleneck' is true, which is not supported" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		json_t *config = parse(cases[i].config);
+		struct gt_err err = GT_ERR_INIT;
+		char *spec;
+
+		if (!gt_hf_to_spec(&spec, config, &err))
+			fail_msg("%s: taken as %s", cases[i].config, spec);
+		assert_null(spec);
+		if (strncmp(err.text, cases[i].text, strlen(cases[i].text)) != 0)
+			fail_msg("%s: '%s', not '%s'", cases[i].config, err.text, cases[i].text);
+		json_decref(config);
+	}
+}
+
+/* A spec to config.json and back is the same model, with what the data decided. */
+static void test_back(void **state)
+{
+	static const struct known cases[] = {
+		{ "gpt", "gpt2:layers=4,heads=4,width=128,block=64,hidden=512,vocab=65" },
+		{ "gpt2-xl:gelu=erf,dropout=0.25", "gpt2-xl:gelu=erf,dropout=0.25,hidden=6400" },
+		{ "llama", "llama:hidden=352,vocab=65" },
+		{ "llama3-8b:tied=yes,eps=1e-6", "llama3-8b:tied=yes,eps=1e-6" },
+		{ "vit:dropout=0.1", "vit:image=32,hidden=512,dropout=0.1" },
+		{ "resnet18:classes=65", "resnet18" },
+		{ "resnet152", "resnet152" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_model_input in;
+		char *spec, *settings;
+		struct gt_model *m;
+		json_t *config;
+
+		assert_int_equal(gt_model_open(&m, cases[i].config, &err), 0);
+		gt_model_wishes(m, &in);
+		in.classes = 65;
+		if (gt_hf_from_model(&config, m, &in, &err) || gt_hf_to_spec(&spec, config, &err))
+			fail_msg("%s: %s", cases[i].config, err.text);
+		gt_model_close(m);
+		assert_int_equal(gt_model_open(&m, cases[i].spec, &err), 0);
+		/* Presets differ in their names alone. */
+		settings = gt_model_spec(m, &err);
+		assert_non_null(settings);
+		assert_string_equal(spec + strcspn(spec, ":"), settings + strcspn(settings, ":"));
+		gt_model_close(m);
+		json_decref(config);
+		free(settings);
+		free(spec);
+	}
+}
+
+static void test_no_counterpart(void **state)
+{
+	static const struct bad cases[] = {
+		{ "mlp:5,4", "model 'mlp' is none of Hugging Face's" },
+		{ "resnet20", "model 'resnet20' is none of Hugging Face's" },
+		{ "gpt:bias=no",
+		    "a model with bias=no has no counterpart among Hugging Face's 'gpt2'" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_model_input in;
+		struct gt_model *m;
+		json_t *config;
+
+		assert_int_equal(gt_model_open(&m, cases[i].config, &err), 0);
+		gt_model_wishes(m, &in);
+		assert_int_equal(gt_hf_from_model(&config, m, &in, &err), GT_ENOTSUP);
+		assert_null(config);
+		assert_string_equal(err.text, cases[i].text);
+		gt_model_close(m);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_known),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_back),
+		cmocka_unit_test(test_no_counterpart),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
