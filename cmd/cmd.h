@@ -10,6 +10,7 @@
 #include "lib/base/log.h"
 #include "lib/base/mem.h"
 #include "lib/base/opt.h"
+#include "lib/model/names.h"
 
 /*
  * A command is a row in the table of commands.c, one file cmd/NAME.c, a page man/gtrain-NAME.1 and
@@ -98,6 +99,10 @@ extern const char *const gt_cmd_devices[];
 #define GT_CMD_TF32(cli_type, member) \
 	{ "tf32", 0, GT_OPT_FLAG, GT_OPT_FIELD(cli_type, member), \
 	    .help = "round factors of float32 products to TF32, on a GPU's tensor cores" }
+#define GT_CMD_NAMES(cli_type, member, keys) \
+	{ "names", 0, GT_OPT_CHOICE, GT_OPT_FIELD(cli_type, member), "PROGRAM", \
+	    .help = "the program that named the " keys, .words = gt_names_words, \
+	    .initial = "auto" }
 /* clang-format on */
 
 /*

@@ -17,6 +17,7 @@ struct generation {
 	struct gt_run_source source;
 	struct gt_session session;
 	struct gt_tokenizer *tokenizer;
+	struct gt_data_specials specials; /* of the model */
 	struct gt_generator generator;
 	int32_t *prompt;
 	size_t prompt_count;
@@ -45,14 +46,49 @@ static int begin_with_first_token(struct generation *g, struct gt_err *err)
 	return 0;
 }
 
-/* The default prompt is a line break. A vocabulary may lack it: then any token will do to start. */
+/* The token that the model has seen before every text; -1: none. */
+static int32_t begin_of(const struct generation *g)
+{
+	return g->specials.begin_known ? g->specials.begin : gt_tokenizer_begin(g->tokenizer);
+}
+
+/* Put a token before the prompt. */
+static int prepend(struct generation *g, int32_t id, struct gt_err *err)
+{
+	int32_t *ids = gt_calloc(g->prompt_count + 1, sizeof(*ids), err);
+
+	if (!ids)
+		return GT_ENOMEM;
+	ids[0] = id;
+	if (g->prompt_count)
+		memcpy(ids + 1, g->prompt, g->prompt_count * sizeof(*ids));
+	free(g->prompt);
+	g->prompt = ids;
+	g->prompt_count++;
+	return 0;
+}
+
+/* The default prompt is the token that begins a text, else a line break. A vocabulary may lack it:
+ * then any token will do to start. */
 static int encode_prompt(struct generation *g, struct gt_err *err)
 {
 	const char *prompt = g->cli->prompt;
 	struct gt_err unknown = GT_ERR_INIT;
-	int rc = gt_tokenizer_encode(
+	int32_t begin = begin_of(g);
+	int rc;
+
+	if (begin >= gt_tokenizer_size(g->tokenizer))
+		return gt_err_set(err, GT_EFORMAT,
+		    "the token %d, which begins texts, is not in the "
+		    "vocabulary",
+		    begin);
+	if (begin >= 0 && g->default_prompt)
+		prompt = g->cli->prompt = "";
+	rc = gt_tokenizer_encode(
 	    g->tokenizer, prompt, strlen(prompt), &g->prompt, &g->prompt_count, &unknown);
 
+	if (!rc && begin >= 0)
+		return prepend(g, begin, err);
 	if ((rc == GT_EFORMAT || !g->prompt_count) && g->default_prompt) {
 		free(g->prompt);
 		return begin_with_first_token(g, err);
@@ -86,6 +122,7 @@ static int open_tokenizer(struct generation *g, struct gt_err *err)
 
 	if (rc)
 		return rc;
+	g->specials = trained_on.specials;
 	gt_run_source_choose_vocab(&trained_on, &file, &g->source, given);
 	if (trained_on.tokenizer)
 		rc = gt_tokenizer_copy(&g->tokenizer, trained_on.tokenizer, err);
@@ -146,11 +183,12 @@ static void try_others(const struct gt_session *s, void *self, struct gt_trials 
 
 static int load(struct gt_session *s, void *self, struct gt_err *err)
 {
-	const struct gt_load_options as_they_are = { 0 };
-	const struct gt_weights_options options = { 0 };
 	const struct generation *g = self;
+	const struct gt_load_options as_they_are = { 0 };
+	const struct gt_load_options load = gt_run_source_load(&g->source, &as_they_are);
+	const struct gt_weights_options options = { 0 };
 	struct gt_weights_report report = { 0 };
-	int rc = gt_session_load(s, g->source.file, &as_they_are, &options, &report, err);
+	int rc = gt_session_load(s, g->source.file, &load, &options, &report, err);
 
 	gt_weights_report_release(&report);
 	return rc;
@@ -179,6 +217,9 @@ static int emit(void *self, int32_t id, struct gt_err *err)
 {
 	struct generation *g = self;
 
+	for (int i = 0; i < g->specials.end_count; i++)
+		if (id == g->specials.ends[i])
+			return GT_GENERATE_END;
 	/* A model may have more tokens than the vocabulary; such a token has no text. */
 	gt_token_writer_put(&g->writer, id);
 	if (ferror(g->out) || fflush(g->out))

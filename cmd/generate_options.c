@@ -8,10 +8,11 @@
 /* clang-format off */
 static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "Model" },
-	{ "ckpt", 0, GT_OPT_STRING, AT(ckpt), "CKPT", "checkpoint file or run directory",
+	{ "ckpt", 0, GT_OPT_STRING, AT(ckpt), "CKPT",
+	    "checkpoint file, run directory, or a folder of Hugging Face's",
 	    .complete = GT_COMPLETE_FILE, .flags = GT_OPT_REQUIRED },
 	{ "model", 0, GT_OPT_STRING, AT(model), "MODEL",
-	    "the architecture: NAME[:key=value,...]",
+	    "the architecture: NAME[:key=value,...], or a folder of Hugging Face's",
 	    .otherwise = "what the run directory of --ckpt says",
 	    .complete = GT_COMPLETE_MODEL },
 	{ "vocab", 0, GT_OPT_STRING, AT(vocab), "FILE", "vocabulary that training wrote",

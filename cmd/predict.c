@@ -26,10 +26,11 @@ struct predict_cli {
 /* clang-format off */
 static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "Model" },
-	{ "ckpt", 0, GT_OPT_STRING, RUN(ckpt), "CKPT", "checkpoint file or run directory",
+	{ "ckpt", 0, GT_OPT_STRING, RUN(ckpt), "CKPT",
+	    "checkpoint file, run directory, or a folder of Hugging Face's",
 	    .complete = GT_COMPLETE_FILE, .flags = GT_OPT_REQUIRED },
 	{ "model", 0, GT_OPT_STRING, RUN(model), "MODEL",
-	    "the architecture: NAME[:key=value,...]",
+	    "the architecture: NAME[:key=value,...], or a folder of Hugging Face's",
 	    .otherwise = "what the checkpoint or its run says",
 	    .complete = GT_COMPLETE_MODEL },
 	{ "read", 0, GT_OPT_STRING, RUN(settings), "KEY=VALUE,...",
@@ -45,6 +46,7 @@ static const struct gt_opt table[] = {
 	{ .type = GT_OPT_HEADING, .help = "Loading the checkpoint" },
 	{ "map", 0, GT_OPT_LIST, RUN(load.map), "REGEX=REPLACEMENT",
 	    .help = "rename keys of the checkpoint; may be given several times" },
+	GT_CMD_NAMES(struct predict_cli, eval.load.names, "keys of the checkpoint"),
 	{ "strict", 0, GT_OPT_YESNO, RUN(load.lenient),
 	    .help = "no: list missing and unexpected keys and go on", .initial = "yes",
 	    .flags = GT_OPT_INVERTED },

@@ -23,6 +23,23 @@
 #include "lib/train/run_source.h"
 #include "lib/train/train.h"
 
+/* The name in {model}: what stands before ":", or the last component of a path. */
+static const char *model_name(int *length, const char *model)
+{
+	const char *end = model + strlen(model), *start;
+
+	if (!strchr(model, '/')) {
+		*length = (int)strcspn(model, ":");
+		return model;
+	}
+	while (end > model + 1 && end[-1] == '/')
+		end--;
+	for (start = end; start > model && start[-1] != '/'; start--)
+		;
+	*length = (int)(end - start);
+	return start;
+}
+
 /* runs/MODEL-DATE-TIME, with a number if somebody was here in the same second; in the options' own
  * memory. */
 static const char *default_out(struct gt_cmd_env *env, const char *model, struct gt_err *err)
@@ -30,12 +47,14 @@ static const char *default_out(struct gt_cmd_env *env, const char *model, struct
 	char text[160], stamp[32];
 	time_t now = time(NULL);
 	struct tm tm;
-	int length;
+	int name_length, length;
+	const char *name = model_name(&name_length, model);
 
 	localtime_r(&now, &tm);
 	strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
-	length = snprintf(
-	    text, sizeof(text) - 8, "runs/%.*s-%s", (int)strcspn(model, ":"), model, stamp);
+	if (name_length > 64) /* a folder may have any name */
+		name_length = 64;
+	length = snprintf(text, sizeof(text) - 8, "runs/%.*s-%s", name_length, name, stamp);
 	for (int n = 2; n < 1000 && !access(text, F_OK); n++)
 		sprintf(text + length, "-%d", n);
 	return gt_arena_strdup(&env->opts.arena, text, err);

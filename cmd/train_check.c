@@ -118,6 +118,8 @@ int gt_cmd_train_check(
 	if (!cli->train.init_from && given(env, "map") && !cli->train.resume)
 		return gt_err_set(
 		    err, GT_EINVAL, "--map is for --init-from and --resume, and neither is given");
+	if (!cli->train.init_from && given(env, "names"))
+		return gt_err_set(err, GT_EINVAL, "--names is for --init-from, which is not given");
 	if (!cli->train.init_from && given(env, "strict"))
 		return gt_err_set(
 		    err, GT_EINVAL, "--strict is for --init-from, which is not given");

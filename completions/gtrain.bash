@@ -128,6 +128,7 @@ _gtrain()
 		return
 		;;
 	train:--map) return ;;
+	train:--names) words='auto torchvision timm huggingface' ;;
 	train:--strict) words='yes no' ;;
 	train:--freeze) return ;;
 	train:--lr-scale) return ;;
@@ -155,7 +156,7 @@ _gtrain()
 	train:--decay-steps) return ;;
 	train:--device) words='cpu cuda' ;;
 	train:--threads) return ;;
-	train:--recompute) words='none all auto --model --data --val --val-split --init-from --map --strict --freeze --lr-scale --epochs --steps --batch --accumulate --seed --reproducible --amp --tf32 --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --patience --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
+	train:--recompute) words='none all auto --model --data --val --val-split --init-from --map --names --strict --freeze --lr-scale --epochs --steps --batch --accumulate --seed --reproducible --amp --tf32 --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --patience --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
 	train:--workers) return ;;
 	train:--prefetch) return ;;
 	train:--pin-memory) words='yes no' ;;
@@ -218,6 +219,7 @@ _gtrain()
 		return
 		;;
 	eval:--map) return ;;
+	eval:--names) words='auto torchvision timm huggingface' ;;
 	eval:--strict) words='yes no' ;;
 	eval:--batch) return ;;
 	eval:--amp) words='off bf16 fp16' ;;
@@ -237,6 +239,7 @@ _gtrain()
 	predict:--read) return ;;
 	predict:--top) return ;;
 	predict:--map) return ;;
+	predict:--names) words='auto torchvision timm huggingface' ;;
 	predict:--strict) words='yes no' ;;
 	predict:--batch) return ;;
 	predict:--amp) words='off bf16 fp16' ;;
@@ -376,15 +379,15 @@ _gtrain()
 	ckpt-:) words='ls verify diff strip-module add-module remap rename select convert merge --help' ;;
 	bench-:) words='allreduce ckpt copy gemm --help' ;;
 	probe:*) words='--watch --topology --bandwidth --check --json --quiet --verbose --color --help ' ;;
-	train:*) words='--model --data --val --val-split --init-from --map --strict --freeze --lr-scale --epochs --steps --batch --accumulate --seed --reproducible --amp --tf32 --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --patience --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
-	eval:*) words='--model --ckpt --data --vocab --tokenizer --per-class --confusion --predictions --map --strict --batch --amp --tf32 --device --threads --workers --nproc --backend --timeout --json --quiet --verbose --color --help ' ;;
+	train:*) words='--model --data --val --val-split --init-from --map --names --strict --freeze --lr-scale --epochs --steps --batch --accumulate --seed --reproducible --amp --tf32 --optimizer --lr --adam-lr --adjust-lr --momentum --nesterov --weight-decay --betas --eps --clip --ema --lr-schedule --warmup --min-lr --lr-step --lr-gamma --decay-steps --device --threads --recompute --workers --prefetch --pin-memory --drop-last --augment --nproc --parallel --backend --tensor-parallel --sequence-parallel --bucket-size --pipeline-parallel --chunks --schedule --compress --sync-bn --broadcast-buffers --check-replicas --timeout --max-restarts --verify-parallel --out --config --resume --save-every --keep --eval-every --patience --log-every --profile --dry-run --json --quiet --verbose --color --help ' ;;
+	eval:*) words='--model --ckpt --data --vocab --tokenizer --per-class --confusion --predictions --map --names --strict --batch --amp --tf32 --device --threads --workers --nproc --backend --timeout --json --quiet --verbose --color --help ' ;;
 	predict:*) 
 		if [[ $cur != -* ]]; then
 			compopt -o filenames
 			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 			return
 		fi
-		words='--ckpt --model --read --top --csv --map --strict --batch --amp --tf32 --device --threads --workers --nproc --backend --timeout --json --quiet --verbose --color --help '
+		words='--ckpt --model --read --top --csv --map --names --strict --batch --amp --tf32 --device --threads --workers --nproc --backend --timeout --json --quiet --verbose --color --help '
 		;;
 	generate:*) words='--ckpt --model --vocab --tokenizer --prompt --tokens --temperature --top-k --top-p --seed --device --tf32 --threads --json --quiet --verbose --color --help ' ;;
 	bench-allreduce:*) words='--nproc --sizes --device --dtype --buffers --backend --rounds --timeout --csv --json --quiet --verbose --color --help ' ;;

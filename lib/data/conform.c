@@ -355,6 +355,7 @@ int gt_source_conform(struct gt_source *s, const struct gt_spec *spec,
 {
 	int rc = check_kind(&s->info, request->like, err);
 
+	s->specials = request->like->specials;
 	if (!rc)
 		rc = conform_images(s, spec, request, err);
 	if (!rc)

@@ -193,6 +193,9 @@ int gt_tokenizer_size(const struct gt_tokenizer *tok);
 /* Text (UTF-8) to ids, yours to free(). An unknown character is an error that names it. */
 int gt_tokenizer_encode(const struct gt_tokenizer *tok, const char *text, size_t length,
     int32_t **ids, size_t *count, struct gt_err *err);
+/* The token that stands before every text, by its file; -1: there is none. gt_tokenizer_encode()
+ * leaves it out. */
+int32_t gt_tokenizer_begin(const struct gt_tokenizer *tok);
 /* SHA-256 of a tokenizer of byte-pair encoding, in hexadecimal; "" for characters and bytes. */
 const char *gt_tokenizer_digest(const struct gt_tokenizer *tok);
 /* One id's bytes, borrowed; *length bytes, no terminator promised for byte level. NULL if out of

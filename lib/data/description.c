@@ -39,6 +39,7 @@ void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *
 		.regression = info->regression,
 		.target = source->target,
 		.tokenizer = gt_text_tokenizer(source),
+		.specials = source->specials,
 	};
 	memcpy(out->mean, info->mean, sizeof(out->mean));
 	memcpy(out->std, info->std, sizeof(out->std));
@@ -161,6 +162,23 @@ static json_t *columns_to_json(const struct gt_data_column *columns, int count)
 	return array;
 }
 
+/* "bos": null says that there is none. */
+static int add_specials(json_t *json, const struct gt_data_specials *s)
+{
+	json_t *ends = s->end_count ? json_array() : NULL;
+	int rc = 0;
+
+	if (s->begin_known)
+		rc = json_object_set_new(
+		    json, "bos", s->begin < 0 ? json_null() : json_integer(s->begin));
+	for (int i = 0; !rc && i < s->end_count; i++)
+		rc = json_array_append_new(ends, json_integer(s->ends[i]));
+	if (!rc && s->end_count)
+		return json_object_set_new(json, "eos", ends);
+	json_decref(ends);
+	return rc;
+}
+
 json_t *gt_data_description_to_json(
     const struct gt_data_description *d, bool whole, struct gt_err *err)
 {
@@ -188,6 +206,8 @@ json_t *gt_data_description_to_json(
 	/* A digest is short: config.json has it, too. */
 	if (!rc && (whole || *d->tokenizer_digest) && d->tokenizer)
 		rc = json_object_set_new(json, "vocab", gt_tokenizer_to_json(d->tokenizer));
+	if (!rc)
+		rc = add_specials(json, &d->specials);
 	if (!rc)
 		return json;
 	json_decref(json);
@@ -285,8 +305,9 @@ static int read_image(struct gt_data_description *d, const json_t *json, struct 
 	               d->width > GT_DATA_MAX_SIDE))
 		rc =
 		    malformed("size", "height and width of at most 4096, and 1 to 4 channels", err);
-	if (!rc)
-		rc = read_floats(d->mean, d->channels, json, "mean", err);
+	if (rc || !json_object_get(json, "mean")) /* a file of other programs may lack both */
+		return rc;
+	rc = read_floats(d->mean, d->channels, json, "mean", err);
 	if (!rc)
 		rc = read_floats(d->std, d->channels, json, "std", err);
 	for (int i = 0; i < d->channels && !rc; i++)
@@ -354,6 +375,34 @@ static int read_columns(struct gt_data_description *d, const json_t *array, stru
 	return rc;
 }
 
+static int read_id(int32_t *out, const json_t *json, const char *key, struct gt_err *err)
+{
+	json_int_t id = json_integer_value(json);
+
+	if (!json_is_integer(json) || id < 0 || id > INT32_MAX)
+		return malformed(key, "ids of tokens", err);
+	*out = (int32_t)id;
+	return 0;
+}
+
+static int read_specials(struct gt_data_specials *s, const json_t *json, struct gt_err *err)
+{
+	const json_t *begin = json_object_get(json, "bos"), *ends = json_object_get(json, "eos");
+	size_t count = json_array_size(ends);
+	int rc = 0;
+
+	s->begin_known = begin != NULL;
+	s->begin = -1;
+	if (begin && !json_is_null(begin))
+		rc = read_id(&s->begin, begin, "bos", err);
+	if (!rc && ((ends && !json_is_array(ends)) || count > GT_DATA_MAX_ENDS))
+		rc = malformed("eos", "a list of at most 16 ids of tokens", err);
+	for (size_t i = 0; i < count && !rc; i++)
+		rc = read_id(&s->ends[i], json_array_get(ends, i), "eos", err);
+	s->end_count = rc ? 0 : (int)count;
+	return rc;
+}
+
 static int read_vocab(struct gt_data_description *d, const json_t *json, struct gt_err *err)
 {
 	const char *level = json_string_value(json_object_get(json, "level"));
@@ -399,6 +448,8 @@ static int read_description(struct gt_data_description *d, const json_t *json, s
 	d->regression = json_object_get(json, "target") != NULL;
 	if (!rc && d->regression)
 		rc = read_column(&d->target, &d->arena, json_object_get(json, "target"), err);
+	if (!rc)
+		rc = read_specials(&d->specials, json, err);
 	return rc ? rc : read_vocab(d, json_object_get(json, "vocab"), err);
 }
 

@@ -9,6 +9,7 @@
 #include "lib/data/data.h"
 
 enum {
+	GT_DATA_MAX_ENDS = 16,   /* tokens that end a text */
 	GT_DATA_DIGEST = 65,     /* SHA-256 in hexadecimal, with its end */
 	GT_DATA_MAX_WORDS = 4096 /* of a column */
 };
@@ -20,6 +21,15 @@ struct gt_data_column {
 	int count;                /* of words; 0: a number, */
 	const char *const *words; /* [count], in the order of their bytes */
 	float mean, std;          /* for which the feature is (number - mean) / std */
+};
+
+/* Tokens that stand for no text: those that a model was trained to see before one, and to write
+ * behind it. */
+struct gt_data_specials {
+	bool begin_known;
+	int32_t begin;                  /* -1: none; not known: as the tokenizer has it */
+	int end_count;                  /* 0: none is known, */
+	int32_t ends[GT_DATA_MAX_ENDS]; /* or a text ends with any of these */
 };
 
 /* The properties that all data for one model must share. A zeroed struct knows none. */
@@ -40,8 +50,9 @@ struct gt_data_description {
 	const struct gt_tokenizer *tokenizer; /* text; NULL: not known here */
 	/* Of a tokenizer of byte pairs, whose file a run keeps; "": not known, or another. */
 	char tokenizer_digest[GT_DATA_DIGEST];
-	struct gt_arena arena;    /* names that were read from JSON, */
-	struct gt_tokenizer *own; /* and the tokenizer; or NULL */
+	struct gt_data_specials specials; /* text */
+	struct gt_arena arena;            /* names that were read from JSON, */
+	struct gt_tokenizer *own;         /* and the tokenizer; or NULL */
 };
 
 /* Describe an open data set. Names and tokenizer are borrowed from it: nothing to release. */

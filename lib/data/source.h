@@ -46,6 +46,7 @@ struct gt_source {
 	int column_count;                 /* tables; 0: each feature is a number as it is */
 	struct gt_data_column *columns;   /* [column_count] */
 	struct gt_data_column target;     /* of regression: its name and scale */
+	struct gt_data_specials specials; /* text: of the model that it is for */
 	bool unlabelled;                  /* every target is GT_DATA_IGNORE */
 	int32_t *renumber;     /* number of each class that read() gives; NULL: the same */
 	struct gt_arena names; /* where these are; close() releases it */

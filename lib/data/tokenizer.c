@@ -149,6 +149,11 @@ const struct gt_bpe *gt_tokenizer_bpe(const struct gt_tokenizer *tok)
 	return tok->bpe;
 }
 
+int32_t gt_tokenizer_begin(const struct gt_tokenizer *tok)
+{
+	return tok->bpe ? gt_bpe_begin(tok->bpe) : -1;
+}
+
 const char *gt_tokenizer_digest(const struct gt_tokenizer *tok)
 {
 	return tok->bpe ? gt_bpe_digest(tok->bpe) : "";

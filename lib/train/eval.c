@@ -23,7 +23,14 @@ struct gt_eval {
 static void warn(const struct gt_eval *e, bool known_vocab)
 {
 	const struct gt_data_info *info = gt_dataset_info(e->data);
-	const char *trained = json_string_value(json_object_get(e->source.config, "model"));
+	const struct gt_run_source *source = &e->source;
+	const char *trained = json_string_value(json_object_get(source->config, "model"));
+	const char *chosen = e->o.model;
+
+	if (source->names != GT_NAMES_AUTO)
+		trained = json_string_value(json_object_get(source->about, "model"));
+	if (source->given)
+		chosen = json_string_value(json_object_get(source->given, "model"));
 
 	if (!e->log)
 		return;
@@ -31,8 +38,8 @@ static void warn(const struct gt_eval *e, bool known_vocab)
 		gt_log_warn(e->log, "{data}: %s", info->note);
 	if (info->adopted && !e->o.inputs)
 		gt_log_info(e->log, "{data} is read with %s, as in training", info->adopted);
-	if (trained && e->o.model && !gt_model_same(trained, e->o.model))
-		gt_log_warn(e->log, "{model} %s: the run was trained as %s", e->o.model, trained);
+	if (trained && chosen && !gt_model_same(trained, chosen))
+		gt_log_warn(e->log, "{model} %s: the run was trained as %s", chosen, trained);
 	if (info->overruled)
 		gt_log_warn(e->log, "{%s}: %s", e->o.inputs ? "read" : "data", info->overruled);
 	if (!e->o.inputs && info->kind == GT_DATA_TOKENS && !known_vocab &&
@@ -197,13 +204,14 @@ static void try_others(const struct gt_session *s, void *self, struct gt_trials 
 static int load_weights(struct gt_session *s, void *self, struct gt_err *err)
 {
 	const struct gt_eval *e = self;
+	const struct gt_load_options load = gt_run_source_load(&e->source, &e->o.load);
 	const struct gt_weights_options options = { 0 };
 	struct gt_weights_report report = { 0 };
 	/* Weights that the file lacks have their initial values. */
 	int rc = e->o.load.lenient ? gt_parallel_init(s->parallel, 0, err) : 0;
 
 	if (!rc)
-		rc = gt_session_load(s, e->source.file, &e->o.load, &options, &report, err);
+		rc = gt_session_load(s, e->source.file, &load, &options, &report, err);
 	if (!rc && e->log) {
 		if (*report.note)
 			gt_log_info(e->log, "%s: %s", e->source.path, report.note);

@@ -207,5 +207,5 @@ int gt_generate(struct gt_generator *g, int64_t tokens, const struct gt_sampling
 	}
 	gt_token_sampler_release(&sampler);
 	free(logits);
-	return rc;
+	return rc == GT_GENERATE_END ? 0 : rc;
 }

@@ -5,6 +5,8 @@
 #include "lib/train/session.h"
 #include "lib/train/token_sampler.h"
 
+enum { GT_GENERATE_END = 1 };
+
 struct gt_generator_options {
 	const int32_t *prompt; /* [prompt_count], at least one id */
 	size_t prompt_count;
@@ -49,8 +51,8 @@ void gt_generator_append(struct gt_generator *g, int32_t id);
 
 /*
  * Write `tokens` more tokens: each is drawn as lib/train/token_sampler.h says, token i by draw i,
- * and handed to `emit`, which may fail. The text is the same on every machine that computes the
- * same logits.
+ * and handed to `emit`, which may fail, or return GT_GENERATE_END: the text ends before this token.
+ * The text is the same on every machine that computes the same logits.
  *
  * Errors: GT_EDIVERGED, with the number of the token, when a logit is NaN or infinite.
  */

@@ -103,13 +103,17 @@ static int open_data(struct gt_train *t, struct gt_err *err)
 {
 	struct gt_data_description trained_on = { 0 };
 	struct gt_data_request request;
+	const struct gt_run_source *known = &t->origin;
 	int rc = open_origin(t, err);
 
+	/* What weights say of their data counts before what the folder of {model} says. */
+	if (!known->about && !known->config && t->given.about)
+		known = &t->given;
 	if (!rc)
-		rc = gt_run_source_describe(&trained_on, &t->origin, err);
+		rc = gt_run_source_describe(&trained_on, known, err);
 	gt_data_request_of(&request, t->s.model, t->o.seed, gt_train_host_ranks(t));
-	gt_run_source_choose_vocab(&trained_on, &request.vocab, &t->origin, NULL);
-	request.like = t->origin.path ? &trained_on : NULL;
+	gt_run_source_choose_vocab(&trained_on, &request.vocab, known, NULL);
+	request.like = t->origin.path || known->about ? &trained_on : NULL;
 	request.log = gt_train_rank(t) ? NULL : t->log;
 	request.new_classes = !t->resumes;
 	if (!rc)
@@ -129,6 +133,16 @@ static int find_head(const char *names[GT_MODEL_HEAD], const struct gt_train *t)
 	return t->s.input.kind == GT_MODEL_TOKENS ? 0 : gt_model_head(&p->io, names);
 }
 
+/* Weights of the same shapes may be those of another network: other heads, other angles. */
+static void warn_of_model(const struct gt_train *t)
+{
+	const char *theirs = json_string_value(json_object_get(t->origin.about, "model"));
+
+	if (t->origin.names != GT_NAMES_AUTO && theirs && !gt_model_same(theirs, t->o.model))
+		gt_log_warn(t->log, "{model} %s: '%s' has the weights of %s", t->o.model,
+		    t->origin.path, theirs);
+}
+
 static int init_from(struct gt_train *t, struct gt_err *err)
 {
 	const char *head[GT_MODEL_HEAD];
@@ -136,10 +150,12 @@ static int init_from(struct gt_train *t, struct gt_err *err)
 		.head = head,
 		.head_count = find_head(head, t),
 		.new_head = gt_dataset_info(t->data)->other_classes };
+	const struct gt_load_options load = gt_run_source_load(&t->origin, &t->o.load);
 	struct gt_weights_report report = { 0 };
-	int rc = gt_session_load(&t->s, t->origin.file, &t->o.load, &options, &report, err);
+	int rc = gt_session_load(&t->s, t->origin.file, &load, &options, &report, err);
 
 	if (!rc && !gt_train_rank(t)) {
+		warn_of_model(t);
 		gt_log_info(t->log, "weights from %s%s%s", t->origin.path, *report.note ? ": " : "",
 		    report.note);
 		if (report.new_head)
@@ -460,6 +476,10 @@ static int open_all(struct gt_train *t, bool dry, struct gt_err *err)
 
 	if (!rc)
 		rc = gt_load_check(&t->o.load, err);
+	if (!rc) {
+		options.model = t->o.model = gt_run_source_model(&t->given, t->o.model, err);
+		rc = options.model ? 0 : err->code;
+	}
 	if (!rc)
 		rc = gt_train_set_ranks(t, err);
 	if (!rc && !dry && t->o.out && !gt_train_rank(t))
@@ -484,6 +504,7 @@ int gt_train_open(struct gt_train **out, struct gt_train_options *options, bool 
 	rc = open_all(t, dry, err);
 	gt_saved_close(&t->saved);
 	gt_run_source_release(&t->origin);
+	gt_run_source_release(&t->given);
 	if (rc) {
 		gt_train_close(t);
 		return rc;

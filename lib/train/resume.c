@@ -32,6 +32,7 @@ static const struct gt_resume_rule rules[] = {
 	FIXED("val-split", "samples that were trained on would be evaluated on"),
 	FREE("init-from", no_weights),
 	FREE("map", "renames keys of another program's checkpoint"),
+	FREE("names", no_weights),
 	FREE("strict", no_weights),
 	FIXED("freeze", "the optimizer has state for the parameters that were trained"),
 	FIXED("lr-scale", "the optimizer's groups of parameters come from it"),

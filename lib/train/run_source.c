@@ -11,6 +11,7 @@
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
 #include "lib/train/about.h"
+#include "lib/train/pretrained.h"
 #include "lib/train/saved.h"
 
 /* Take the last component off; "." where there was none. */
@@ -154,6 +155,33 @@ bool gt_run_source_is_foreign(const char *argument)
 	return gt_saved_is_folder(argument);
 }
 
+/* A folder of Hugging Face's: what is known of the checkpoint. */
+static int read_pretrained(struct gt_run_source *s, const char *folder, struct gt_err *err)
+{
+	struct gt_pretrained p;
+	int rc = gt_pretrained_open(&p, folder, err);
+
+	if (!rc) {
+		s->about = json_incref(p.about);
+		s->vocab = p.vocab;
+		p.vocab = NULL;
+		s->names = GT_NAMES_HUGGINGFACE;
+	}
+	gt_pretrained_release(&p);
+	return rc;
+}
+
+/* A training checkpoint of another program is no run's. {model} says what it is where its
+ * config.json cannot. */
+static int open_foreign(struct gt_run_source *s, const char *argument, struct gt_err *err)
+{
+	int rc = choose(s, NULL, gt_strdup(argument, err));
+
+	if (!rc && gt_pretrained_is_folder(argument))
+		(void)read_pretrained(s, argument, GT_ERR_IGNORED);
+	return rc;
+}
+
 int gt_run_source_open(struct gt_run_source *out, const char *argument, struct gt_err *err)
 {
 	struct stat st;
@@ -162,8 +190,12 @@ int gt_run_source_open(struct gt_run_source *out, const char *argument, struct g
 	*out = (struct gt_run_source){ 0 };
 	if (stat(argument, &st))
 		return gt_err_sys(err, "cannot open the checkpoint '%s'", argument);
-	if (gt_run_source_is_foreign(argument)) /* no run is beside it */
-		return choose(out, NULL, gt_strdup(argument, err));
+	if (gt_run_source_is_foreign(argument))
+		return open_foreign(out, argument, err);
+	if (gt_pretrained_is_folder(argument)) {
+		rc = choose(out, NULL, gt_strdup(argument, err));
+		return rc ? rc : read_pretrained(out, argument, err);
+	}
 	if (S_ISDIR(st.st_mode)) {
 		rc = gt_run_dir_open(&out->dir, argument, err);
 		if (!rc)
@@ -218,15 +250,50 @@ void gt_run_source_release(struct gt_run_source *source)
 	free(source->vocab);
 	json_decref(source->about);
 	json_decref(source->config);
+	json_decref(source->given);
 	gt_run_dir_close(&source->dir);
 	*source = (struct gt_run_source){ 0 };
 }
 
-const char *gt_run_source_model(
-    const struct gt_run_source *source, const char *given, struct gt_err *err)
+/* Whether {model} names a folder. Names of models have no "/", and count before folders'. */
+static bool is_path(const char *model)
+{
+	struct stat st;
+
+	for (int i = 0; gt_model_at(i); i++)
+		if (!strcmp(gt_model_at(i), model))
+			return false;
+	return strchr(model, '/') || (!stat(model, &st) && S_ISDIR(st.st_mode));
+}
+
+/* What the checkpoint does not know of its data is as the model's folder says. */
+static const char *read_given(struct gt_run_source *s, const char *folder, struct gt_err *err)
+{
+	struct gt_pretrained p;
+
+	if (gt_pretrained_open(&p, folder, err)) {
+		gt_pretrained_release(&p);
+		gt_err_prefix(err, "{model}");
+		return NULL;
+	}
+	s->given = json_incref(p.about);
+	if (!s->about && !s->config) {
+		s->about = json_incref(p.about);
+		if (!s->vocab) {
+			s->vocab = p.vocab;
+			p.vocab = NULL;
+		}
+	}
+	gt_pretrained_release(&p);
+	return json_string_value(json_object_get(s->given, "model"));
+}
+
+const char *gt_run_source_model(struct gt_run_source *source, const char *given, struct gt_err *err)
 {
 	const char *model = given;
 
+	if (given && is_path(given))
+		return read_given(source, given, err);
 	if (!model)
 		model = json_string_value(json_object_get(source->about, "model"));
 	if (!model)
@@ -240,6 +307,16 @@ const char *gt_run_source_model(
 	return model;
 }
 
+struct gt_load_options gt_run_source_load(
+    const struct gt_run_source *source, const struct gt_load_options *load)
+{
+	struct gt_load_options o = *load;
+
+	if (o.names == GT_NAMES_AUTO)
+		o.names = source->names;
+	return o;
+}
+
 int gt_run_source_describe(
     struct gt_data_description *out, const struct gt_run_source *source, struct gt_err *err)
 {
@@ -247,7 +324,9 @@ int gt_run_source_describe(
 
 	if (source->about) {
 		rc = gt_about_read(out, source->about, err);
-		return rc ? gt_err_prefix(err, "'%s', '" GT_ABOUT_NAME "'", source->path) : 0;
+		return rc ? gt_err_prefix(err, "'%s', '" GT_ABOUT_NAME "'",
+		                source->path ? source->path : "config.json")
+		          : 0;
 	}
 	rc = gt_about_read(out, source->config, err);
 	return rc ? gt_err_prefix(err, "'%s/config.json'", source->dir.folder.path) : 0;
@@ -260,5 +339,6 @@ void gt_run_source_choose_vocab(struct gt_data_description *trained_on, struct g
 	if (given)
 		trained_on->tokenizer = NULL;
 	else if (!trained_on->tokenizer)
-		*file = (struct gt_file_name){ &source->dir.folder, source->vocab };
+		*file = (struct gt_file_name){ source->dir.folder.path ? &source->dir.folder : NULL,
+			source->vocab };
 }

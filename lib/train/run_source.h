@@ -4,6 +4,7 @@
 
 #include "lib/data/description.h"
 #include "lib/train/run_dir.h"
+#include "lib/train/session.h"
 
 /* Not to be copied: `file` points into it. */
 struct gt_run_source {
@@ -13,13 +14,17 @@ struct gt_run_source {
 	json_t *about;            /* facts that the checkpoint keeps (about.h), or NULL */
 	json_t *config;           /* of the run, or NULL */
 	char *vocab;              /* path of the run's vocabulary, or NULL */
+	json_t *given;       /* facts of the folder that gt_run_source_model() was given, or NULL */
+	enum gt_names names; /* whose names its weights have */
 };
 
 /*
  * Find the checkpoint: `argument` itself if it is a file; in a run directory the latest, or
  * model.pth where there is none. A file that the user names may be a symbolic link, those found in
  * a run directory may not. A named file belongs to no run if the config.json beside it is a link or
- * no run's. GT_EIO if there is no checkpoint; release it in any case.
+ * no run's. A folder of Hugging Face's transformers (pretrained.h) is a checkpoint without a run:
+ * its config.json is what `about` has, its tokenizer the vocabulary. GT_EIO if there is no
+ * checkpoint; release it in any case.
  */
 int gt_run_source_open(struct gt_run_source *out, const char *argument, struct gt_err *err);
 
@@ -37,10 +42,18 @@ void gt_run_source_release(struct gt_run_source *source);
  * the argument is anything else. Errors: GT_ENOMEM. */
 int gt_run_source_find(char **path, const char *argument, struct gt_err *err);
 
-/* The model of the checkpoint: `given`, or the one that the checkpoint names, or the run's
- * config.json, borrowed. NULL with err set if none does. */
+/*
+ * The model of the checkpoint: `given`, or the one that the checkpoint names, or the run's
+ * config.json; borrowed. NULL with err set if none does. `given` may be the path of a folder of
+ * Hugging Face's transformers: the model is then that of its config.json, which also tells of data
+ * and vocabulary what the checkpoint leaves open. `source` may be all zero: there is no checkpoint.
+ */
 const char *gt_run_source_model(
-    const struct gt_run_source *source, const char *given, struct gt_err *err);
+    struct gt_run_source *source, const char *given, struct gt_err *err);
+
+/* How the weights are loaded: `load`, with the names of the folder unless it says whose. */
+struct gt_load_options gt_run_source_load(
+    const struct gt_run_source *source, const struct gt_load_options *load);
 
 /* Describe the training data from the checkpoint, or else from the run; an empty description if
  * neither has one. Release *out in any case. Errors: GT_EFORMAT, GT_ENOMEM. */

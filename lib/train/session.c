@@ -276,9 +276,12 @@ int gt_session_load(struct gt_session *s, struct gt_file_name file,
 
 	*report = (struct gt_weights_report){ 0 };
 	o.maps = maps;
+	o.names = load->names ? gt_names_find(s->model, load->names, err) : NULL;
 	o.lenient = load->lenient;
 	o.parallel = s->parallel;
-	if (maps)
+	if (maps && load->names && !o.names)
+		rc = err->code;
+	else if (maps)
 		rc = gt_weights_load_file(s->store, s->model, file, &o, report, err);
 	free(maps);
 	return rc;

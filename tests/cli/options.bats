@@ -166,17 +166,17 @@ setup() {
 }
 
 @test "eval warns of numbers that mean less than they seem to" {
-	gtrain train --model gpt:layers=1,heads=1,width=8,block=8 --data "text:$ROOT/LICENSE" --batch 2 --steps 1 --out t -q
+	gtrain train --model gpt:layers=1,heads=1,width=8,eps=1e-05,block=8 --data "text:$ROOT/LICENSE" --batch 2 --steps 1 --out t -q
 	cp t/model.pth alone.pth
 	gtrain eval --ckpt alone.pth --data "text:$ROOT/LICENSE" -q
 	equal "$err" ""
 	forget alone.pth
-	gtrain eval --ckpt alone.pth --model gpt:layers=1,heads=1,width=8,block=8 --data "text:$ROOT/LICENSE" -q
+	gtrain eval --ckpt alone.pth --model gpt:layers=1,heads=1,width=8,eps=1e-05,block=8 --data "text:$ROOT/LICENSE" -q
 	[[ $err == "warning: 'alone.pth' says nothing of its vocabulary"* ]]
-	gtrain eval --ckpt alone.pth --model gpt:layers=1,heads=1,width=8,block=8 --data "text:$ROOT/LICENSE" --vocab t/vocab.json -q
+	gtrain eval --ckpt alone.pth --model gpt:layers=1,heads=1,width=8,eps=1e-05,block=8 --data "text:$ROOT/LICENSE" --vocab t/vocab.json -q
 	equal "$err" ""
 	gtrain eval --ckpt t --model gpt:layers=1,heads=2,width=8,block=8 --data "text:$ROOT/LICENSE" -q
-	[[ $err == *"the run was trained as gpt:layers=1,heads=1,width=8,block=8"* ]]
+	[[ $err == *"the run was trained as gpt:layers=1,heads=1,width=8,eps=1e-05,block=8"* ]]
 }
 
 # What fits one stage may not fit another: no option is promised, and the needs of all stages are added up.

@@ -60,6 +60,9 @@ void gt_bpe_close(struct gt_bpe *bpe);
 /* One more than the highest id. */
 int gt_bpe_size(const struct gt_bpe *bpe);
 
+/* The token that the post_processor puts before a text, -1: none. gt_bpe_encode() does not. */
+int32_t gt_bpe_begin(const struct gt_bpe *bpe);
+
 /* SHA-256 of the bytes of its tokenizer.json, and these bytes, borrowed. */
 const char *gt_bpe_digest(const struct gt_bpe *bpe);
 const char *gt_bpe_source(const struct gt_bpe *bpe, size_t *size);

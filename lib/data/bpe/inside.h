@@ -167,6 +167,7 @@ struct gt_bpe {
 	int model_size; /* tokens of the model; more are added */
 	bool bytes;     /* the kind: else characters */
 	bool byte_fallback, all_bytes, fuse_unk, ignore_merges;
+	int32_t begin;         /* gt_bpe_begin() */
 	int32_t unk;           /* -1: none, symbols that are unknown vanish */
 	int32_t byte_ids[256]; /* of bytes' symbols, or of <0x00> .. <0xFF>; -1: none */
 	uint32_t letters[256]; /* how the vocabulary writes bytes */

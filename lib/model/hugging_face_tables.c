@@ -1,0 +1,148 @@
+/* hugging_face_tables.c - which keys of config.json are settings, and which change no result. */
+#include "lib/model/hugging_face_tables.h"
+
+#include <string.h>
+
+/* ---- the tables ---- */
+
+/* clang-format off */
+const struct gt_hf_row gt_hf_common_rows[] = {
+	{ "is_encoder_decoder", NULL, "false", "false" },
+	{ "is_decoder", NULL, "false true", "false" }, /* these models are what they are */
+	{ "add_cross_attention", NULL, "false", "false" },
+	{ "cross_attention_hidden_size", NULL, "null", "null" },
+	{ "tie_encoder_decoder", NULL, "false", "false" },
+	{ "pruned_heads", NULL, "{} null", "{}" },
+	{ "problem_type", NULL, "null 'single_label_classification'", "null" },
+	{ 0 }
+};
+
+const char *const gt_hf_common_free[] = {
+	/* where the file comes from, and how Python code loads it */
+	"model_type architectures _name_or_path transformers_version tokenizer_class prefix "
+	"finetuning_task torchscript _commit_hash",
+	/* the type of the weights in the file, which tensors say themselves, and ways to compute */
+	"torch_dtype dtype use_bfloat16 tf_legacy_loss use_cache gradient_checkpointing "
+	"chunk_size_feed_forward _attn_implementation_autoset attn_implementation",
+	/* the form of results in Python */
+	"return_dict output_hidden_states output_attentions output_scores return_dict_in_generate",
+	/* initial values: those here are gtrain's own */
+	"initializer_range initializer_factor",
+	/* classes, and ids of tokens: read with the tokenizer and the images' settings */
+	"id2label label2id num_labels bos_token_id eos_token_id pad_token_id sep_token_id "
+	"decoder_start_token_id",
+	/* how a text is drawn: options of generate */
+	"task_specific_params max_length min_length do_sample early_stopping num_beams "
+	"num_beam_groups diversity_penalty temperature top_k top_p typical_p repetition_penalty "
+	"length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids "
+	"num_return_sequences forced_bos_token_id forced_eos_token_id remove_invalid_values "
+	"exponential_decay_length_penalty suppress_tokens begin_suppress_tokens",
+	NULL
+};
+
+static const struct gt_hf_row gpt2_rows[] = {
+	{ "vocab_size", "vocab", "#", "50257" },
+	{ "n_positions", "block", "#", "1024" },
+	{ "n_embd", "width", "#", "768" },
+	{ "n_layer", "layers", "#", "12" },
+	{ "n_head", "heads", "#", "12" },
+	{ "n_inner", "hidden", "null= #", "null" },
+	{ "activation_function", "gelu", "'gelu_new'=tanh 'gelu_pytorch_tanh'=tanh 'gelu'=erf",
+	    "'gelu_new'" },
+	{ "layer_norm_epsilon", "eps", "#", "1e-05" },
+	{ "resid_pdrop", "dropout", "#", "0.1" },
+	{ "embd_pdrop", "dropout", "#", "0.1" },
+	{ "attn_pdrop", "dropout", "#", "0.1" },
+	{ "scale_attn_weights", NULL, "true", "true" },
+	{ "scale_attn_by_inverse_layer_idx", NULL, "false", "false" },
+	{ "reorder_and_upcast_attn", NULL, "false", "false" },
+	{ "tie_word_embeddings", NULL, "true", "true" },
+	{ 0 }
+};
+
+static const struct gt_hf_row llama_rows[] = {
+	{ "vocab_size", "vocab", "#", "32000" },
+	{ "max_position_embeddings", "block", "#", "2048" },
+	{ "hidden_size", "width", "#", "4096" },
+	{ "intermediate_size", "hidden", "#", "11008" },
+	{ "num_hidden_layers", "layers", "#", "32" },
+	{ "num_attention_heads", "heads", "#", "32" },
+	{ "num_key_value_heads", "kv_heads", "null=@heads #", "null" },
+	{ "rms_norm_eps", "eps", "#", "1e-06" },
+	{ "rope_theta", "theta", "#", "10000" },
+	{ "tie_word_embeddings", "tied", "false=no true=yes", "false" },
+	{ "hidden_act", NULL, "'silu'", "'silu'" },
+	{ "attention_bias", NULL, "false", "false" },
+	{ "attention_dropout", NULL, "0", "0" },
+	{ "mlp_bias", NULL, "false", "false" },
+	{ "pretraining_tp", NULL, "1", "1" }, /* slices of products, which round otherwise */
+	{ 0 }
+};
+
+static const struct gt_hf_row vit_rows[] = {
+	{ "image_size", "image", "#", "224" },
+	{ "patch_size", "patch", "#", "16" },
+	{ "num_channels", NULL, "3 1", "3" },
+	{ "hidden_size", "width", "#", "768" },
+	{ "num_hidden_layers", "layers", "#", "12" },
+	{ "num_attention_heads", "heads", "#", "12" },
+	{ "intermediate_size", "hidden", "#", "3072" },
+	{ "layer_norm_eps", "eps", "#", "1e-12" },
+	{ "hidden_dropout_prob", "dropout", "#", "0" },
+	{ "attention_probs_dropout_prob", NULL, "0", "0" },
+	{ "hidden_act", NULL, "'gelu'", "'gelu'" },
+	{ "qkv_bias", NULL, "true", "true" },
+	{ 0 }
+};
+
+static const struct gt_hf_row resnet_rows[] = {
+	{ "num_channels", NULL, "3 1", "3" },
+	{ "embedding_size", NULL, "64", "64" },
+	{ "hidden_act", NULL, "'relu'", "'relu'" },
+	{ "downsample_in_first_stage", NULL, "false", "false" },
+	{ "downsample_in_bottleneck", NULL, "false", "false" },
+	{ 0 }
+};
+
+const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES] = {
+	/* n_ctx is n_positions once more; summary_* belong to a head that is not loaded */
+	{ "gpt2", "GPT2LMHeadModel GPT2Model", "gpt2", gpt2_rows, GT_HF_NOTHING,
+	    "n_ctx summary_type summary_use_proj summary_activation summary_proj_to_labels "
+	    "summary_first_dropout", "bias=yes" },
+	{ "llama", "LlamaForCausalLM LlamaModel", "llama", llama_rows, GT_HF_ROPE,
+	    "rope_parameters rope_scaling head_dim", "" },
+	/* encoder_stride is that of another head; the pooler is no part of the classifier */
+	{ "vit", "ViTForImageClassification ViTModel", "vit-base", vit_rows, GT_HF_NOTHING,
+	    "encoder_stride pooler_act pooler_output_size", "classes" },
+	/* which stages a backbone hands out */
+	{ "resnet", "ResNetForImageClassification ResNetModel", NULL, resnet_rows, GT_HF_DEPTHS,
+	    "depths hidden_sizes layer_type out_features out_indices stage_names",
+	    "image classes" },
+};
+
+const struct gt_hf_resnet gt_hf_resnets[GT_HF_RESNETS] = {
+	{ "resnet50", "bottleneck", "[3,4,6,3]", "[256,512,1024,2048]" }, /* the default */
+	{ "resnet18", "basic", "[2,2,2,2]", "[64,128,256,512]" },
+	{ "resnet34", "basic", "[3,4,6,3]", "[64,128,256,512]" },
+	{ "resnet101", "bottleneck", "[3,4,23,3]", "[256,512,1024,2048]" },
+	{ "resnet152", "bottleneck", "[3,8,36,3]", "[256,512,1024,2048]" },
+};
+/* clang-format on */
+
+/* ---- words ---- */
+
+size_t gt_hf_next_word(const char **list)
+{
+	*list += strspn(*list, " ");
+	return strcspn(*list, " ");
+}
+
+bool gt_hf_in_list(const char *list, const char *word)
+{
+	size_t n;
+
+	for (; (n = gt_hf_next_word(&list)); list += n)
+		if (n == strlen(word) && !strncmp(list, word, n))
+			return true;
+	return false;
+}

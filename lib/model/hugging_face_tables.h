@@ -1,0 +1,51 @@
+/* hugging_face_tables.h - inside model: the tables of Hugging Face's config.json. */
+#ifndef GT_MODEL_HUGGING_FACE_TABLES_H
+#define GT_MODEL_HUGGING_FACE_TABLES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { GT_HF_TEXT = 64 /* bytes of a value as a word */ };
+
+/*
+ * A key of config.json. `words` are the values that it may have, with spaces between; strings are
+ * in single quotes, "#" is any number. WORD=VALUE: this value of the setting; "@heads" is that of
+ * another setting. The first word is written where no setting decides.
+ */
+struct gt_hf_row {
+	const char *key;
+	const char *setting; /* of the spec; NULL: none, the value must be one of the words */
+	const char *words;
+	const char *initial; /* the value where the key is missing */
+};
+
+/* The network of transformers that an architecture is. */
+struct gt_hf_family {
+	const char *model_type;
+	const char *architectures; /* classes whose weights are those of the architecture */
+	const char *base;          /* the model in specs; NULL: one of gt_hf_resnets */
+	const struct gt_hf_row *rows;
+	enum gt_hf_more { GT_HF_NOTHING, GT_HF_ROPE, GT_HF_DEPTHS } more; /* keys without a row */
+	const char *free;  /* more keys that change no result */
+	const char *given; /* settings that no key has: NAME, or NAME=VALUE, the only one */
+};
+
+/* A ResNet by its numbers of blocks. */
+struct gt_hf_resnet {
+	const char *base, *layer_type, *depths, *hidden_sizes;
+};
+
+enum { GT_HF_FAMILIES = 4, GT_HF_RESNETS = 5 };
+
+extern const struct gt_hf_family gt_hf_families[GT_HF_FAMILIES];
+extern const struct gt_hf_resnet gt_hf_resnets[GT_HF_RESNETS]; /* the first is the default */
+
+/* Keys that all families have; those that change no result, lists ended by NULL. */
+extern const struct gt_hf_row gt_hf_common_rows[];
+extern const char *const gt_hf_common_free[];
+
+/* The next of a list of words: its length; 0 at the end. */
+size_t gt_hf_next_word(const char **list);
+bool gt_hf_in_list(const char *list, const char *word);
+
+#endif

@@ -1,0 +1,144 @@
+/* hugging_face_write.c - a model as config.json of Hugging Face. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/model/hugging_face.h"
+#include "lib/model/hugging_face_tables.h"
+
+/* The word for a value of a setting, as text; the number itself where words have "#". */
+static void find_word(char text[GT_HF_TEXT], const char *words, const char *value)
+{
+	snprintf(text, GT_HF_TEXT, "%s", value ? value : "");
+	for (size_t n; (n = gt_hf_next_word(&words)); words += n) {
+		size_t word = strcspn(words, " =");
+
+		if (value && (word == n || strncmp(words + word + 1, value, n - word - 1) != 0 ||
+		                 strlen(value) != n - word - 1))
+			continue;
+		snprintf(text, GT_HF_TEXT, "%.*s", (int)word, words);
+		return;
+	}
+}
+
+/* The value of a setting with what the data have decided; false: the model has no such setting. */
+static bool resolved(char value[GT_MODEL_VALUE], const char **form, const struct gt_model *m,
+    const struct gt_model_input *in, const char *setting)
+{
+	struct gt_setting s;
+	int i = 0;
+
+	while (gt_model_setting(m, i, &s, value) && (!s.key || strcmp(s.key, setting) != 0))
+		i++;
+	if (!gt_model_setting(m, i, &s, value))
+		return false;
+	*form = s.form;
+	if (!*value && !strcmp(setting, "vocab"))
+		snprintf(value, GT_MODEL_VALUE, "%d", in->classes);
+	if (!*value && !strcmp(setting, "image"))
+		snprintf(value, GT_MODEL_VALUE, "%d", in->height);
+	if (!*value && !strcmp(setting, "hidden"))
+		snprintf(value, GT_MODEL_VALUE, "%lld", (long long)gt_model_mlp_width(m));
+	return true;
+}
+
+/* A word as JSON: 'x' is a string. */
+static json_t *word_to_json(const char *text, bool real)
+{
+	size_t n = strlen(text);
+
+	if (*text == '\'')
+		return json_stringn(text + 1, n - 2);
+	return real ? json_real(strtod(text, NULL)) : json_loads(text, JSON_DECODE_ANY, NULL);
+}
+
+static int write_row(json_t *config, const struct gt_hf_row *row, const struct gt_model *m,
+    const struct gt_model_input *in, struct gt_err *err)
+{
+	char value[GT_MODEL_VALUE] = "", text[GT_HF_TEXT];
+	const char *form = "";
+	bool has = row->setting && resolved(value, &form, m, in, row->setting);
+
+	find_word(text, row->words, has ? value : NULL);
+	if (json_object_set_new(config, row->key, word_to_json(text, *form == 'X' || *form == 'P')))
+		return gt_err_set(err, GT_ENOMEM, "out of memory: config.json");
+	return 0;
+}
+
+/* Whether keys of config.json can say all that the spec says. */
+static int check_settings(
+    const struct gt_hf_family *f, const struct gt_model *m, struct gt_err *err)
+{
+	char value[GT_MODEL_VALUE], pair[GT_MODEL_VALUE + 64];
+	struct gt_setting s;
+
+	for (int i = 0; gt_model_setting(m, i, &s, value); i++) {
+		const struct gt_hf_row *row = f->rows;
+
+		while (row->key && (!row->setting || strcmp(row->setting, s.key) != 0))
+			row++;
+		snprintf(pair, sizeof(pair), "%s=%s", s.key, value);
+		if (row->key || gt_hf_in_list(f->given, s.key) || gt_hf_in_list(f->given, pair))
+			continue;
+		return gt_err_set(err, GT_ENOTSUP,
+		    "a model with %s has no counterpart among Hugging Face's '%s'", pair,
+		    f->model_type);
+	}
+	return 0;
+}
+
+static int write_resnet(json_t *config, const struct gt_model *m)
+{
+	const struct gt_hf_resnet *v = gt_hf_resnets;
+
+	while (strcmp(v->base, gt_model_name(m)) != 0)
+		v++;
+	return json_object_set_new(config, "layer_type", json_string(v->layer_type)) ||
+	       json_object_set_new(config, "depths", json_loads(v->depths, 0, NULL)) ||
+	       json_object_set_new(config, "hidden_sizes", json_loads(v->hidden_sizes, 0, NULL));
+}
+
+static int write_config(json_t *config, const struct gt_hf_family *f, const struct gt_model *m,
+    const struct gt_model_input *in, struct gt_err *err)
+{
+	const char *class = f->architectures;
+	int rc = check_settings(f, m, err);
+
+	for (const struct gt_hf_row *row = f->rows; !rc && row->key; row++)
+		rc = write_row(config, row, m, in, err);
+	if (rc)
+		return rc;
+	if (json_object_set_new(config, "model_type", json_string(f->model_type)) ||
+	    json_object_set_new(
+	        config, "architectures", json_pack("[s%]", class, strcspn(class, " "))) ||
+	    (f->more == GT_HF_DEPTHS && write_resnet(config, m)) ||
+	    (in->kind == GT_MODEL_IMAGE &&
+	        json_object_set_new(config, "num_channels", json_integer(in->channels))))
+		return gt_err_set(err, GT_ENOMEM, "out of memory: config.json");
+	return 0;
+}
+
+int gt_hf_from_model(
+    json_t **out, const struct gt_model *m, const struct gt_model_input *in, struct gt_err *err)
+{
+	const char *type = gt_model_family(m);
+	const struct gt_hf_family *f = gt_hf_families;
+	int rc;
+
+	*out = NULL;
+	while (f < gt_hf_families + GT_HF_FAMILIES && (!type || strcmp(f->model_type, type) != 0))
+		f++;
+	if (f == gt_hf_families + GT_HF_FAMILIES) {
+		gt_err_set(
+		    err, GT_ENOTSUP, "model '%s' is none of Hugging Face's", gt_model_name(m));
+		return gt_err_hint(err, "those of gpt, llama, vit, and resnet18 to resnet152 are");
+	}
+	*out = json_object();
+	rc = *out ? write_config(*out, f, m, in, err)
+	          : gt_err_set(err, GT_ENOMEM, "out of memory: config.json");
+	if (rc) {
+		json_decref(*out);
+		*out = NULL;
+	}
+	return rc;
+}
