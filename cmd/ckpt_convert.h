@@ -9,6 +9,8 @@ struct gt_ckpt_convert_cli {
 	struct gt_cmd_common common;
 };
 
+enum { GT_CKPT_TO_HUGGING_FACE = 4 }; /* --to hf, of convert alone */
+
 struct gt_ckpt_select_cli {
 	const char *path;
 	struct gt_opt_list keys;

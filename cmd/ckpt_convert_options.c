@@ -3,9 +3,13 @@
 
 #include "cmd/ckpt_convert.h"
 
+/* gt_convert_words, and last a folder. */
+static const char *const convert_words[] = { "pth", "legacy", "safetensors", "npz", "hf", NULL };
+
 /* clang-format off */
 static const struct gt_opt convert_table[] = {
-	GT_CKPT_TARGET(struct gt_ckpt_convert_cli),
+	GT_CKPT_TARGET(struct gt_ckpt_convert_cli, convert_words,
+	    ", hf (a folder of Hugging Face's)"),
 	GT_CMD_COMMON(struct gt_ckpt_convert_cli),
 	{ 0 }
 };
@@ -16,7 +20,7 @@ static const struct gt_opt select_table[] = {
 	    .help = "the value under a key: model, model.state_dict, optimizer" },
 	{ "keys", 0, GT_OPT_LIST, GT_OPT_FIELD(struct gt_ckpt_select_cli, keys), "GLOB",
 	    .help = "tensors of the state_dict by name: 'layer1.*'; may be given several times" },
-	GT_CKPT_TARGET(struct gt_ckpt_select_cli),
+	GT_CKPT_TARGET(struct gt_ckpt_select_cli, gt_convert_words, ""),
 	GT_CMD_COMMON(struct gt_ckpt_select_cli),
 	{ 0 }
 };
@@ -25,7 +29,7 @@ static const struct gt_opt merge_table[] = {
 	{ .type = GT_OPT_HEADING, .help = "How to merge" },
 	{ "average", 0, GT_OPT_FLAG, GT_OPT_FIELD(struct gt_ckpt_merge_cli, average),
 	    .help = "the mean of files with the same tensors, summed in float64" },
-	GT_CKPT_TARGET(struct gt_ckpt_merge_cli),
+	GT_CKPT_TARGET(struct gt_ckpt_merge_cli, gt_convert_words, ""),
 	GT_CMD_COMMON(struct gt_ckpt_merge_cli),
 	{ 0 }
 };

@@ -17,7 +17,7 @@
 
 const char *const gt_ckpt_dtype_words[] = { "fp32", "fp16", "bf16", NULL };
 
-static const enum gt_dtype dtypes[] = { GT_F32, GT_F16, GT_BF16 };
+const enum gt_dtype gt_ckpt_dtypes[] = { GT_F32, GT_F16, GT_BF16 };
 
 /* Neither one of the operands, which is found before they are read, nor tensors by the name of an
  * index. */
@@ -91,23 +91,24 @@ static char *first_line(struct gt_note *note, char **rest)
 	return note->text ? strtok_r(note->text, "\n", rest) : NULL;
 }
 
-/* `index` is that of shards, or NULL. */
-static void report_text(
-    struct gt_ckpt_rewrite *r, const char *index, const struct gt_tally *t, struct gt_log *log)
+static void report_text(struct gt_ckpt_rewrite *r, const char *path, bool whole,
+    const struct gt_tally *t, struct gt_log *log)
 {
-	const char *path = index ? index : r->target->output, *format = r->format;
-	bool shards = index != NULL;
 	char bytes[GT_TEXT_SIZE], *rest;
+	const char *format = r->format;
 	struct stat st;
 
 	for (char *line = first_line(&r->note, &rest); line; line = strtok_r(NULL, "\n", &rest))
 		gt_log_info(log, "%s", line);
-	if (shards || stat(path, &st)) /* the index says nothing of their size */
+	if (!whole || stat(path, &st)) /* an index says nothing of their size */
 		gt_log_info(log, "%s: %" PRIu64 " tensor%s, %s%s", path, t->tensors,
-		    t->tensors == 1 ? "" : "s", shards ? "in shards of " : "", format);
+		    t->tensors == 1 ? "" : "s", whole ? "" : "in shards of ", format);
 	else
 		gt_log_info(log, "%s: %" PRIu64 " tensor%s, %s, %s", path, t->tensors,
-		    t->tensors == 1 ? "" : "s", gt_text_bytes(bytes, (uint64_t)st.st_size), format);
+		    t->tensors == 1 ? "" : "s",
+		    gt_text_bytes(
+		        bytes, S_ISDIR(st.st_mode) ? t->storage_bytes : (uint64_t)st.st_size),
+		    format);
 }
 
 /* Names in a line need not be UTF-8; NULL: out of memory. */
@@ -128,7 +129,7 @@ static json_t *line_json(const char *line)
 }
 
 static int report_json(
-    struct gt_ckpt_rewrite *r, const char *index, const struct gt_tally *t, struct gt_err *err)
+    struct gt_ckpt_rewrite *r, const char *path, const struct gt_tally *t, struct gt_err *err)
 {
 	json_t *notes = json_array(), *document;
 	char *rest;
@@ -141,10 +142,19 @@ static int report_json(
 		json_decref(notes);
 		return rc;
 	}
-	document = json_pack("{s:s, s:s, s:I, s:I, s:o}", "output",
-	    index ? index : r->target->output, "format", r->format, "tensors",
-	    (json_int_t)t->tensors, "tensor_bytes", (json_int_t)t->storage_bytes, "notes", notes);
+	document = json_pack("{s:s, s:s, s:I, s:I, s:o}", "output", path, "format", r->format,
+	    "tensors", (json_int_t)t->tensors, "tensor_bytes", (json_int_t)t->storage_bytes,
+	    "notes", notes);
 	return gt_cmd_print_json(document, JSON_COMPACT, err);
+}
+
+int gt_ckpt_target_report(struct gt_ckpt_rewrite *r, const char *path, bool whole,
+    const struct gt_tally *t, struct gt_cmd_env *env, struct gt_err *err)
+{
+	if (r->json)
+		return report_json(r, path, t, err);
+	report_text(r, path, whole, t, &env->log);
+	return 0;
 }
 
 static int write_out(const char *path, const char *format, const struct gt_tree *tree,
@@ -160,7 +170,7 @@ static int write_out(const char *path, const char *format, const struct gt_tree 
 	return rc;
 }
 
-static void say_losses(
+void gt_ckpt_target_say_losses(
     struct gt_ckpt_rewrite *r, const struct gt_ckpt_write_losses *losses, struct gt_log *log)
 {
 	char line[160];
@@ -184,7 +194,7 @@ int gt_ckpt_target_write(
 	const struct gt_ckpt_write_options options = {
 		.index = &index,
 		.cast = target->dtype >= 0,
-		.dtype = target->dtype >= 0 ? dtypes[target->dtype] : GT_F32,
+		.dtype = target->dtype >= 0 ? gt_ckpt_dtypes[target->dtype] : GT_F32,
 		.keep_devices = true,
 		.no_sync = !target->sync,
 		.shard_bytes = (uint64_t)target->shard_bytes,
@@ -204,11 +214,10 @@ int gt_ckpt_target_write(
 	if (!rc)
 		rc = write_out(target->output, r->format, tree, &options, err);
 	if (!rc && losses.values)
-		say_losses(r, &losses, &env->log);
-	if (!rc && r->json)
-		rc = report_json(r, index, &tally, err);
-	else if (!rc)
-		report_text(r, index, &tally, &env->log);
+		gt_ckpt_target_say_losses(r, &losses, &env->log);
+	if (!rc)
+		rc = gt_ckpt_target_report(
+		    r, index ? index : target->output, !index, &tally, env, err);
 	free(index);
 	gt_arena_release(&arena);
 	return rc;

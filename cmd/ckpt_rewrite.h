@@ -4,6 +4,7 @@
 
 #include "cmd/cmd.h"
 #include "lib/ckpt/convert.h"
+#include "lib/ckpt/tally.h"
 
 struct gt_ckpt_target_cli {
 	const char *output;
@@ -16,12 +17,12 @@ extern const char *const gt_ckpt_dtype_words[];
 
 /* Rows of a table over `cli_type`, which has a member `struct gt_ckpt_target_cli target`. */
 /* clang-format off */
-#define GT_CKPT_TARGET(cli_type) \
+#define GT_CKPT_TARGET(cli_type, formats, more) \
 	{ .type = GT_OPT_HEADING, .help = "What to write" }, \
 	{ "output", 'o', GT_OPT_STRING, GT_OPT_FIELD(cli_type, target.output), "FILE", \
 	    "the file to write", .complete = GT_COMPLETE_FILE, .flags = GT_OPT_REQUIRED }, \
 	{ "to", 0, GT_OPT_CHOICE, GT_OPT_FIELD(cli_type, target.to), "FORMAT", \
-	    "pth, legacy (before PyTorch 1.6), safetensors, npz", .words = gt_convert_words, \
+	    "pth, legacy (before PyTorch 1.6), safetensors, npz" more, .words = formats, \
 	    .otherwise = "what the ending of the file says" }, \
 	{ "dtype", 0, GT_OPT_CHOICE, GT_OPT_FIELD(cli_type, target.dtype), "TYPE", \
 	    "the type of floating-point tensors, rounded to nearest even", \
@@ -32,6 +33,9 @@ extern const char *const gt_ckpt_dtype_words[];
 	{ "sync", 0, GT_OPT_YESNO, GT_OPT_FIELD(cli_type, target.sync), .initial = "yes", \
 	    .help = "no: do not wait until the result is on the disk" }
 /* clang-format on */
+
+/* The tensors' types by --dtype. */
+extern const enum gt_dtype gt_ckpt_dtypes[];
 
 /* A command at work. */
 struct gt_ckpt_rewrite {
@@ -52,6 +56,16 @@ int gt_ckpt_target_check(struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, stru
  * document to standard output. */
 int gt_ckpt_target_write(
     struct gt_ckpt_rewrite *r, struct gt_tree *root, struct gt_cmd_env *env, struct gt_err *err);
+
+/* Report as gt_ckpt_target_write() does. `path` is the file, or the folder; an index of shards if
+ * `whole` is false. */
+int gt_ckpt_target_report(struct gt_ckpt_rewrite *r, const char *path, bool whole,
+    const struct gt_tally *t, struct gt_cmd_env *env, struct gt_err *err);
+
+/* Values that became infinite when they were cast, for the report. */
+void gt_ckpt_target_say_losses(
+    struct gt_ckpt_rewrite *r, const struct gt_ckpt_write_losses *losses, struct gt_log *log);
+
 /* Open an input, yours to close in every case. The digests that it has are compared: what they
  * disown is not written again under fresh ones. */
 int gt_ckpt_input_open(struct gt_ckpt **out, const char *path, struct gt_err *err);

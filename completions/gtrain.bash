@@ -358,7 +358,7 @@ _gtrain()
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	ckpt-convert:--to) words='pth legacy safetensors npz' ;;
+	ckpt-convert:--to) words='pth legacy safetensors npz hf' ;;
 	ckpt-convert:--dtype) words='fp32 fp16 bf16' ;;
 	ckpt-convert:--shard-size) return ;;
 	ckpt-convert:--sync) words='yes no' ;;

@@ -467,7 +467,7 @@ complete -c gtrain -n '__gtrain_command ckpt select' -l help -s h -d 'print this
 
 complete -c gtrain -n '__gtrain_command ckpt convert' -F
 complete -c gtrain -n '__gtrain_command ckpt convert' -l output -s o -r -F -d 'the file to write'
-complete -c gtrain -n '__gtrain_command ckpt convert' -l to -x -a 'pth legacy safetensors npz' -d 'pth, legacy (before PyTorch 1.6), safetensors, npz'
+complete -c gtrain -n '__gtrain_command ckpt convert' -l to -x -a 'pth legacy safetensors npz hf' -d 'pth, legacy (before PyTorch 1.6), safetensors, npz, hf (a folder of Hugging Face\'s)'
 complete -c gtrain -n '__gtrain_command ckpt convert' -l dtype -x -a 'fp32 fp16 bf16' -d 'the type of floating-point tensors, rounded to nearest even'
 complete -c gtrain -n '__gtrain_command ckpt convert' -l shard-size -x -d 'safetensors: write several files of at most so many bytes of tensors'
 complete -c gtrain -n '__gtrain_command ckpt convert' -l sync -x -a 'yes no' -d 'no: do not wait until the result is on the disk'

@@ -201,6 +201,8 @@ const char *gt_tokenizer_digest(const struct gt_tokenizer *tok);
 /* One id's bytes, borrowed; *length bytes, no terminator promised for byte level. NULL if out of
  * range. */
 const char *gt_tokenizer_text(const struct gt_tokenizer *tok, int32_t id, size_t *length);
+/* Write the file that gt_dataset_save_vocab() writes. */
+int gt_tokenizer_save(const struct gt_tokenizer *tok, struct gt_file_name name, struct gt_err *err);
 void gt_tokenizer_close(struct gt_tokenizer *tok);
 
 /*

@@ -44,6 +44,4 @@ int gt_tokenizer_unknown(uint32_t code, size_t offset, struct gt_err *err);
 json_t *gt_tokenizer_to_json(const struct gt_tokenizer *tok);
 int gt_tokenizer_from_json(struct gt_tokenizer **out, const json_t *json, struct gt_err *err);
 
-int gt_tokenizer_save(const struct gt_tokenizer *tok, struct gt_file_name name, struct gt_err *err);
-
 #endif

@@ -15,6 +15,8 @@ const char *const gt_names_words[] = { "auto", "torchvision", "timm", "huggingfa
  *
  *	resnet.encoder.stages.*.layers.*.layer.*.convolution.@    layer+.*.conv+.@
  *	resnet.encoder.stages.0.layers.1.layer.0.convolution.weight    layer1.1.conv1.weight
+ *
+ * Where two rules fit a model's name, the first one writes it.
  */
 struct rule {
 	const char *theirs, *own;
@@ -35,6 +37,7 @@ static const struct rule none[] = { { 0 } };
 
 #define BLOCK "encoder.layers.encoder_layer_*."
 #define LAYER "vit.encoder.layer.*."
+#define MODULE "vit.layers.*."
 #define STAGE "resnet.encoder.stages.*.layers.*."
 
 /* ViTForImageClassification */
@@ -52,6 +55,15 @@ static const struct rule huggingface_vit[] = {
 	{ LAYER "output.dense.@", BLOCK "mlp.3.@", 0, 0 },
 	{ "vit.layernorm.@", "encoder.ln.@", 0, 0 },
 	{ "classifier.@", "heads.head.@", 0, 0 },
+	/* state_dict() since transformers 5, whose files have the names above */
+	{ MODULE "attention.q_proj.@", BLOCK "self_attention.in_proj_@", 0, 3 },
+	{ MODULE "attention.k_proj.@", BLOCK "self_attention.in_proj_@", 1, 3 },
+	{ MODULE "attention.v_proj.@", BLOCK "self_attention.in_proj_@", 2, 3 },
+	{ MODULE "attention.o_proj.@", BLOCK "self_attention.out_proj.@", 0, 0 },
+	{ MODULE "layernorm_before.@", BLOCK "ln_1.@", 0, 0 },
+	{ MODULE "layernorm_after.@", BLOCK "ln_2.@", 0, 0 },
+	{ MODULE "mlp.fc1.@", BLOCK "mlp.0.@", 0, 0 },
+	{ MODULE "mlp.fc2.@", BLOCK "mlp.3.@", 0, 0 },
 	{ 0 }
 };
 
@@ -85,6 +97,7 @@ static const struct rule timm_vit[] = {
 
 #undef BLOCK
 #undef LAYER
+#undef MODULE
 #undef STAGE
 
 static const struct gt_names_table tables[] = {
