@@ -370,6 +370,39 @@ bool gt_model_same(const char *a, const char *b)
 	return same;
 }
 
+static bool same_network(const struct gt_model *a, const struct gt_model *b)
+{
+	const char *x = a->arch->family, *y = b->arch->family;
+
+	if (x && y ? strcmp(x, y) || a->config.depth != b->config.depth : a->arch != b->arch)
+		return false;
+	for (int k = 0; k < KEYS; k++) {
+		char mine[GT_MODEL_VALUE], theirs[GT_MODEL_VALUE];
+
+		if (!word_in(a->arch->keys, keys[k].name) || keys[k].type == KEY_PROBABILITY)
+			continue;
+		print_value(keys[k].type, (const char *)&a->config + keys[k].offset, mine);
+		print_value(keys[k].type, (const char *)&b->config + keys[k].offset, theirs);
+		if (keys[k].unset && (!strcmp(mine, "0") || !strcmp(theirs, "0")))
+			continue;
+		if (strcmp(mine, theirs) != 0)
+			return false;
+	}
+	return a->config.size_count == b->config.size_count &&
+	       !memcmp(a->config.sizes, b->config.sizes, sizeof(a->config.sizes));
+}
+
+bool gt_model_same_network(const char *a, const char *b)
+{
+	struct gt_model *x = NULL, *y = NULL;
+	bool same = !gt_model_open(&x, a, GT_ERR_IGNORED) &&
+	            !gt_model_open(&y, b, GT_ERR_IGNORED) && same_network(x, y);
+
+	gt_model_close(x);
+	gt_model_close(y);
+	return same;
+}
+
 void gt_model_wishes(const struct gt_model *m, struct gt_model_input *out)
 {
 	*out = (struct gt_model_input){ 0 };

@@ -110,6 +110,10 @@ char *gt_model_spec(const struct gt_model *m, struct gt_err *err);
 /* Whether two specs mean the same model: gpt and gpt:layers=4. */
 bool gt_model_same(const char *a, const char *b);
 
+/* Whether two specs compute the same from the same weights: presets of one network with the same
+ * settings, but for dropout, and for those that one of the two leaves to the data. */
+bool gt_model_same_network(const char *a, const char *b);
+
 /* What the model would like its input to be where the data leaves it open (random data, a text's
  * block). Fields it has no opinion on are 0. */
 void gt_model_wishes(const struct gt_model *m, struct gt_model_input *out);

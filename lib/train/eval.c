@@ -26,9 +26,12 @@ static void warn(const struct gt_eval *e, bool known_vocab)
 	const struct gt_run_source *source = &e->source;
 	const char *trained = json_string_value(json_object_get(source->config, "model"));
 	const char *chosen = e->o.model;
+	bool (*same)(const char *a, const char *b) = gt_model_same;
 
-	if (source->names != GT_NAMES_AUTO)
+	if (source->names != GT_NAMES_AUTO) {
 		trained = json_string_value(json_object_get(source->about, "model"));
+		same = gt_model_same_network;
+	}
 	if (source->given)
 		chosen = json_string_value(json_object_get(source->given, "model"));
 
@@ -38,8 +41,9 @@ static void warn(const struct gt_eval *e, bool known_vocab)
 		gt_log_warn(e->log, "{data}: %s", info->note);
 	if (info->adopted && !e->o.inputs)
 		gt_log_info(e->log, "{data} is read with %s, as in training", info->adopted);
-	if (trained && chosen && !gt_model_same(trained, chosen))
-		gt_log_warn(e->log, "{model} %s: the run was trained as %s", chosen, trained);
+	if (trained && chosen && !same(trained, chosen))
+		gt_log_warn(e->log, "{model} %s: the %s trained as %s", chosen,
+		    source->names == GT_NAMES_AUTO ? "run was" : "weights were", trained);
 	if (info->overruled)
 		gt_log_warn(e->log, "{%s}: %s", e->o.inputs ? "read" : "data", info->overruled);
 	if (!e->o.inputs && info->kind == GT_DATA_TOKENS && !known_vocab &&

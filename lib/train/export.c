@@ -92,6 +92,18 @@ static int open_weights(struct export *x, struct gt_err *err)
 	return rc ? rc : read_input(x, err);
 }
 
+/* Whether transformers has such a model, before anything is read of the weights. */
+static int check_model(struct export *x, struct gt_err *err)
+{
+	json_t *config;
+	int rc;
+
+	gt_model_wishes(x->model, &x->input);
+	rc = gt_hf_from_model(&config, x->model, &x->input, err);
+	json_decref(config);
+	return rc;
+}
+
 static int open_source(struct export *x, struct gt_err *err)
 {
 	const char *model;
@@ -108,6 +120,8 @@ static int open_source(struct export *x, struct gt_err *err)
 	if (!model)
 		return gt_err_hint(err, "a run directory, or a checkpoint of gtrain, says it");
 	rc = gt_model_open(&x->model, model, err);
+	if (!rc)
+		rc = check_model(x, err);
 	if (!rc)
 		rc = gt_run_source_describe(&x->data, &x->source, err);
 	return rc;

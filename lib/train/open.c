@@ -138,7 +138,8 @@ static void warn_of_model(const struct gt_train *t)
 {
 	const char *theirs = json_string_value(json_object_get(t->origin.about, "model"));
 
-	if (t->origin.names != GT_NAMES_AUTO && theirs && !gt_model_same(theirs, t->o.model))
+	if (t->origin.names != GT_NAMES_AUTO && theirs &&
+	    !gt_model_same_network(theirs, t->o.model))
 		gt_log_warn(t->log, "{model} %s: '%s' has the weights of %s", t->o.model,
 		    t->origin.path, theirs);
 }

@@ -1,4 +1,4 @@
-/* test_hugging_face.c - config.json of Hugging Face's models: known ones, refused ones, back. */
+/* test_hugging_face.c - config.json of Hugging Face's models, there and back; names of others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "lib/model/hugging_face.h"
+#include "lib/model/names.h"
 
 /* Parse text with ' for ". */
 static json_t *parse(const char *text)
@@ -233,6 +234,174 @@ static void test_no_counterpart(void **state)
 	}
 }
 
+static void test_same_network(void **state)
+{
+	static const struct {
+		const char *a, *b;
+		bool same;
+	} cases[] = {
+		{ "gpt2", "gpt2:dropout=0.1", true },
+		{ "gpt:layers=12,heads=12,width=768,block=1024", "gpt2:hidden=3072", true },
+		{ "gpt2", "gpt2:heads=6", false },
+		{ "gpt2", "gpt2:eps=1e-6", false },
+		{ "gpt2", "llama", false },
+		{ "vit", "vit:classes=5,image=32", true },
+		{ "resnet18", "resnet34", false },
+		{ "resnet20", "resnet18", false },
+		{ "mlp:4,3", "mlp:4,3", true },
+		{ "mlp:4,3", "mlp:4,5,3", false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		if (gt_model_same_network(cases[i].a, cases[i].b) != cases[i].same)
+			fail_msg("%s, %s", cases[i].a, cases[i].b);
+}
+
+/* ---- names ---- */
+
+struct renamed {
+	const char *model;
+	enum gt_names who;
+	const char *theirs, *own;
+	bool without_head;
+	int part, parts;
+};
+
+static const struct gt_names_table *table_of(const char *spec, enum gt_names who)
+{
+	struct gt_err err = GT_ERR_INIT;
+	const struct gt_names_table *t;
+	struct gt_model *m;
+
+	assert_int_equal(gt_model_open(&m, spec, &err), 0);
+	t = gt_names_find(m, who, &err);
+	if (!t)
+		fail_msg("%s: %s", spec, err.text);
+	gt_model_close(m);
+	return t;
+}
+
+static void test_names_by_hand(void **state)
+{
+	static const struct renamed cases[] = {
+		{ "resnet50", GT_NAMES_HUGGINGFACE,
+		    "resnet.encoder.stages.2.layers.10.layer.0.normalization.running_var",
+		    "layer3.10.bn1.running_var", false, 0, 1 },
+		{ "resnet18", GT_NAMES_HUGGINGFACE,
+		    "resnet.encoder.stages.3.layers.0.shortcut.convolution.weight",
+		    "layer4.0.downsample.0.weight", false, 0, 1 },
+		{ "vit", GT_NAMES_HUGGINGFACE,
+		    "vit.encoder.layer.11.attention.attention.value.bias",
+		    "encoder.layers.encoder_layer_11.self_attention.in_proj_bias", false, 2, 3 },
+		{ "vit", GT_NAMES_HUGGINGFACE, "embeddings.cls_token", "class_token", true, 0, 1 },
+		{ "vit", GT_NAMES_TIMM, "blocks.0.attn.qkv.weight",
+		    "encoder.layers.encoder_layer_0.self_attention.in_proj_weight", false, 0, 1 },
+		{ "gpt2", GT_NAMES_HUGGINGFACE, "h.3.ln_1.weight", "transformer.h.3.ln_1.weight",
+		    true, 0, 1 },
+		{ "llama", GT_NAMES_HUGGINGFACE, "norm.weight", "model.norm.weight", true, 0, 1 },
+		/* no rule */
+		{ "vit", GT_NAMES_HUGGINGFACE, "vit.embeddings.cls_token.x", NULL, false, 0, 0 },
+		{ "vit", GT_NAMES_HUGGINGFACE, "vit.layernorm.", NULL, false, 0, 0 },
+		{ "vit", GT_NAMES_HUGGINGFACE, "vit.encoder.layer.01.layernorm_before.bias", NULL,
+		    false, 0, 0 },
+		{ "vit", GT_NAMES_HUGGINGFACE, "vit.encoder.layer.x.layernorm_before.bias", NULL,
+		    false, 0, 0 },
+		{ "vit", GT_NAMES_HUGGINGFACE, "vit.encoder.layer.9999999.layernorm_before.bias",
+		    NULL, false, 0, 0 },
+		{ "gpt2", GT_NAMES_HUGGINGFACE, "transformer.wte.weight", NULL, false, 0, 0 },
+		{ "resnet18", GT_NAMES_TIMM, "conv1.weight", NULL, false, 0, 0 },
+		{ "resnet18", GT_NAMES_TORCHVISION, "conv1.weight", NULL, true, 0, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const struct renamed *c = &cases[i];
+		struct gt_names_place place;
+		bool found =
+		    gt_names_to_own(&place, table_of(c->model, c->who), c->theirs, c->without_head);
+
+		if (found != (c->own != NULL) || (found && strcmp(place.name, c->own) != 0))
+			fail_msg("%s: '%s'", c->theirs, found ? place.name : "");
+		if (found)
+			assert_true(place.part == c->part && place.parts == c->parts);
+	}
+}
+
+/* Each parameter has a name there, or one for each part, which leads back to it. */
+static void test_names_lead_back(void **state)
+{
+	static const struct {
+		const char *model;
+		enum gt_names who;
+	} cases[] = { { "gpt:layers=11", GT_NAMES_HUGGINGFACE }, { "llama", GT_NAMES_HUGGINGFACE },
+		{ "vit:layers=11", GT_NAMES_HUGGINGFACE }, { "vit:layers=11", GT_NAMES_TIMM },
+		{ "resnet18", GT_NAMES_HUGGINGFACE }, { "resnet50", GT_NAMES_HUGGINGFACE } };
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
+		const struct gt_names_table *t = table_of(cases[k].model, cases[k].who);
+		struct gt_names_place there, back;
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_model_input in;
+		struct gt_model_io io;
+		struct gt_model *m;
+		struct gt_graph *g;
+
+		assert_int_equal(gt_model_open(&m, cases[k].model, &err), 0);
+		gt_model_wishes(m, &in);
+		in.classes = in.classes ? in.classes : 65;
+		for (int i = 0; i < in.channels; i++)
+			in.std[i] = 1;
+		assert_int_equal(gt_graph_new(&g, &err), 0);
+		assert_int_equal(gt_model_build(m, g, &in, 1, GT_MODEL_EVAL, &io, &err), 0);
+		for (size_t i = 0; i < g->value_count; i++) {
+			const struct gt_value *v = g->values[i];
+			int parts = 0;
+
+			if (v->role != GT_PARAMETER && v->role != GT_BUFFER)
+				continue;
+			for (; gt_names_to_theirs(&there, t, v->name, parts); parts++) {
+				if (!gt_names_to_own(&back, t, there.name, false))
+					strcpy(back.name, there.name); /* the same names */
+				assert_string_equal(back.name, v->name);
+				assert_int_equal(there.part, parts);
+			}
+			(void)gt_names_to_theirs(&there, t, v->name, 0);
+			if (parts != there.parts)
+				fail_msg("%s: %d names of %d", v->name, parts, there.parts);
+		}
+		gt_graph_free(g);
+		gt_model_close(m);
+	}
+}
+
+static void test_names_of_none(void **state)
+{
+	static const struct {
+		const char *model;
+		enum gt_names who;
+		const char *text;
+	} cases[] = {
+		{ "mlp:4,2", GT_NAMES_HUGGINGFACE, "names huggingface: there is no model 'mlp'" },
+		{ "gpt2", GT_NAMES_TIMM, "names timm: there is no model 'gpt2'" },
+		{ "resnet20", GT_NAMES_TORCHVISION,
+		    "names torchvision: there is no model 'resnet20'" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_model *m;
+
+		assert_int_equal(gt_model_open(&m, cases[i].model, &err), 0);
+		assert_null(gt_names_find(m, cases[i].who, &err));
+		assert_int_equal(err.code, GT_EINVAL);
+		assert_string_equal(err.text + 1, cases[i].text); /* behind the option's mark */
+		gt_model_close(m);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +409,10 @@ int main(void)
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_back),
 		cmocka_unit_test(test_no_counterpart),
+		cmocka_unit_test(test_same_network),
+		cmocka_unit_test(test_names_by_hand),
+		cmocka_unit_test(test_names_lead_back),
+		cmocka_unit_test(test_names_of_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,206 @@
+#!/usr/bin/env bats
+# hugging_face.bats - folders of Hugging Face: what is read, refused and written.
+# shellcheck disable=SC2154 # what helpers set
+
+bats_require_minimum_version 1.5.0
+load helpers
+load runs
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+	head -c 3000 "$ROOT/LICENSE" >text.txt
+}
+
+# A run, and the folder made of it.
+exported() {
+	gtrain train --model "$GPT" --data text:text.txt --steps 3 --batch 2 --out run -q
+	equal "$status" 0
+	gtrain ckpt convert run --to hf -o hf
+	equal "$status" 0
+}
+
+loss() {
+	"$GTRAIN" eval "$@" --data text:text.txt --json -q | jq .loss
+}
+
+# with EXPRESSION: config.json of hf, changed by jq, in the folder bad.
+with() {
+	rm -rf bad && cp -r hf bad && rm bad/generation_config.json && jq "$1" hf/config.json >bad/config.json
+}
+
+@test "a run becomes a folder that is read back to the same loss" {
+	exported
+	[[ $err == "no tokenizer is written: transformers has none for a vocabulary of characters or bytes"* ]]
+	equal "$(ls hf)" $'config.json\ngeneration_config.json\nmodel.safetensors'
+	check "$(<hf/config.json)" 'd["model_type"] == "gpt2" and d["n_embd"] == 16 and d["n_inner"] == 64
+		and d["bos_token_id"] is None and d["architectures"] == ["GPT2LMHeadModel"]'
+	equal "$(loss --ckpt hf --vocab run/vocab.json)" "$(loss --ckpt run)"
+	gtrain ckpt convert run --to hf -o small --dtype bf16 --shard-size 4K --json
+	equal "$status" 0
+	check "$out" 'd["format"] == "hf" and d["output"] == "small" and d["tensors"] == 16'
+	[[ -e small/model.safetensors.index.json ]]
+	equal "$(jq -r .torch_dtype small/config.json)" bfloat16
+	gtrain eval --ckpt small --vocab run/vocab.json --data text:text.txt -q
+	equal "$status" 0
+}
+
+@test "--model and --init-from take a folder, and the run does not need it later" {
+	exported
+	mkdir sub && mv hf sub/hf
+	gtrain train --model sub/hf/ --init-from sub/hf --data text:text.txt --steps 2 --batch 2 -q
+	equal "$status" 0
+	equal "$(cd runs && echo hf-*)" "$(ls runs)"
+	mv runs/hf-* other && rm -r sub
+	check "$(<other/config.json)" 'd["model"].startswith("gpt2:layers=1,heads=2,width=16,") and d["names"] == "auto"'
+	gtrain train --resume other --steps 4
+	equal "$status" 0
+	gtrain generate --ckpt other --tokens 3 -q
+	equal "$status" 0
+}
+
+@test "a folder's name counts behind those of models, and one that is missing is said" {
+	exported
+	mv hf gpt2
+	gtrain train --model gpt2 --data text:text.txt --steps 1 --batch 1 --dry-run
+	equal "$status" 0
+	[[ $out == *"gpt2, 124439808 parameters"* ]]
+	gtrain train --model ./gpt2 --data text:text.txt --steps 1 --batch 1 --dry-run
+	equal "$status" 0
+	[[ $out == *"gpt2, 4"???" parameters"* ]]
+	gtrain train --model ./nosuch --data text:text.txt --steps 1
+	equal "$status" 1
+	[[ $err == *"--model: cannot open the folder './nosuch'"* ]]
+	mkdir empty
+	gtrain eval --model ./empty --ckpt run --data text:text.txt
+	equal "$status" 1
+	[[ $err == *"--model: the folder './empty' has no config.json"* ]]
+}
+
+@test "settings that are not known are refused by name, and nothing is ignored" {
+	exported
+	local change part
+	while IFS='|' read -r change part; do
+		with "$change"
+		for command in "train --model ./bad --steps 1 --data text:text.txt" "generate --ckpt bad" \
+			"train --model $GPT --init-from bad --steps 1 --data text:text.txt"; do
+			# shellcheck disable=SC2086
+			gtrain $command
+			[[ $status != 0 && $err == *"bad/config.json': $part"* ]] || {
+				echo "$change: $err"
+				return 1
+			}
+		done
+		[[ ! -e runs ]]
+	done <<-'END'
+		.sliding_window = 4|'sliding_window' is a setting that gtrain does not know
+		.scale_attn_by_inverse_layer_idx = true|'scale_attn_by_inverse_layer_idx' is true, which is not supported
+		.n_layer = 1e30|'n_layer': model 'gpt2': '1e+30' is not a value for 'layers'
+		.n_layer = {"a": 1}|'n_layer' has a value that is not supported
+		.model_type = "bert"|'model_type': 'bert' is not supported
+		.eos_token_id = "x"|'eos_token_id' must be an id
+	END
+}
+
+@test "hostile files are refused at once" {
+	exported
+	python3 -c 'print("{\"model_type\":\"gpt2\",\"x\":" + "[" * 100000 + "]" * 100000 + "}")' >deep
+	python3 -c 'print("{\"model_type\":\"gpt2\",\"x\":[" + "0," * 3000000 + "0]}")' >long
+	printf '{"model_type":"gpt2","model_type":"gpt2"}' >twice
+	local file part
+	while IFS='|' read -r file part; do
+		rm -rf bad && cp -r hf bad && cp "$file" bad/config.json
+		gtrain train --model ./bad --steps 1 --data text:text.txt
+		equal "$status" 1
+		[[ $err == *"bad/config.json'$part"* ]] || {
+			echo "$file: $err"
+			return 1
+		}
+		gtrain eval --ckpt bad --data text:text.txt
+		[[ $status != 0 ]]
+	done <<-'END'
+		deep|: line 1: maximum parsing depth reached
+		long|: 6000030 bytes, more than 4194304
+		twice|: line 1: duplicate object key
+		/dev/null|: line 1: '[' or '{' expected
+	END
+	rm bad/config.json && mkfifo bad/config.json
+	gtrain train --model ./bad --steps 1 --data text:text.txt
+	equal "$status" 1
+	with .
+	echo '[' >bad/generation_config.json
+	gtrain generate --ckpt bad --vocab run/vocab.json
+	equal "$status" 1
+	[[ $err == *"bad/generation_config.json'"* ]]
+	with '.eos_token_id = [range(20)]'
+	gtrain generate --ckpt bad --vocab run/vocab.json
+	[[ $err == *"'eos_token_id' must be an id, or a list of at most 16"* ]]
+}
+
+@test "weights of another shape, or other settings, are told" {
+	exported
+	with '.n_embd = 32'
+	gtrain train --model ./bad --init-from bad --data text:text.txt --steps 1 --out r
+	equal "$status" 1
+	[[ $err == *"has shape "*"the model wants "* ]]
+	gtrain train --model "$GPT,heads=4" --init-from hf --data text:text.txt --steps 1 --out r
+	equal "$status" 0
+	[[ $err == *"--model gpt:layers=1,heads=4,"*"'hf' has the weights of gpt2:layers=1,heads=2,"* ]]
+}
+
+@test "--names is for files of programs that have the model" {
+	exported
+	gtrain eval --ckpt hf/model.safetensors --model "$GPT" --vocab run/vocab.json --data text:text.txt --names timm
+	equal "$status" 2
+	[[ $err == *"--names timm: there is no model 'gpt'"* ]]
+	gtrain train --model "$GPT" --data text:text.txt --steps 1 --names timm
+	equal "$status" 2
+	[[ $err == *"--names is for --init-from, which is not given"* ]]
+}
+
+@test "images bring the names of their classes, and how they are normalized" {
+	folders 2 cat dog
+	gtrain train --model vit:layers=1,heads=2,width=16,patch=4 --data images:images,mean=0.5,std=0.25 --steps 1 --batch 2 --out run -q
+	equal "$status" 0
+	gtrain ckpt convert run --to hf -o hf
+	equal "$status" 0
+	check "$(<hf/config.json)" 'd["id2label"] == {"0": "cat", "1": "dog"} and d["image_size"] == 32 and d["num_channels"] == 3'
+	check "$(<hf/preprocessor_config.json)" 'd["image_mean"] == [0.5] * 3 and d["crop_size"] == {"height": 32, "width": 32}'
+	gtrain predict --ckpt hf images/cat/000.png --json -q
+	check "$out" '{c["class"] for c in d["predictions"][0]["classes"]} == {"cat", "dog"}'
+	jq '.rescale_factor = 1' hf/preprocessor_config.json >p && mv p hf/preprocessor_config.json
+	gtrain predict --ckpt hf images/cat/000.png
+	equal "$status" 1
+	[[ $err == *"'rescale_factor' is not 1/255"* ]]
+}
+
+@test "a folder with files, a model of gtrain's own and a file without a model are refused, and nothing is left" {
+	exported
+	gtrain ckpt convert run --to hf -o hf
+	equal "$status" 2
+	[[ $err == *"the folder 'hf' is not empty"* ]]
+	equal "$(loss --ckpt hf --vocab run/vocab.json)" "$(loss --ckpt run)"
+	gtrain ckpt convert hf --to hf -o other
+	equal "$status" 2
+	[[ $err == *"'hf' is a folder of Hugging Face's already"* ]]
+	gtrain ckpt convert hf/model.safetensors --to hf -o other
+	equal "$status" 2
+	[[ $err == *"--model is missing"* ]]
+	gtrain train --model mlp:4,3,2 --data random --batch 2 --steps 1 --out plain -q
+	gtrain ckpt convert plain --to hf -o other
+	equal "$status" 1
+	[[ $err == *"model 'mlp' is none of Hugging Face's"* ]] || {
+		echo "$err"
+		return 1
+	}
+	gtrain train --model "$GPT,bias=no" --data text:text.txt --steps 1 --batch 2 --out bare -q
+	gtrain ckpt convert bare --to hf -o other
+	[[ $status != 0 && $err == *"a model with bias=no has no counterpart"* ]]
+	[[ ! -e other ]]
+	gtrain ckpt select run --to hf -o other
+	equal "$status" 2
+	(ulimit -f 1 && trap '' XFSZ && "$GTRAIN" ckpt convert run --to hf -o other) && return 1
+	[[ ! -e other ]]
+	mkdir other
+	(ulimit -f 1 && trap '' XFSZ && "$GTRAIN" ckpt convert run --to hf -o other) && return 1
+	equal "$(ls -A other)" ""
+}
