@@ -97,6 +97,23 @@ def run_rows():
                 yield Row(command, slot, args, f"older/{file}", whole="older", fine=fine)
 
 
+def hugging_face_rows():
+    """A folder of Hugging Face's, with a file of it damaged."""
+    uses = {
+        ("train", "--model"): [*TRAIN, "--model", "./copy", "--data", "text:text.txt"],
+        ("train", "--init-from"): [*TRAIN, "--model", GPT, "--data", "text:text.txt", "--init-from", "copy"],
+        ("eval", "--ckpt"): [*EVAL, "--ckpt", "copy", "--data", "text:text.txt"],
+        ("generate", "--ckpt"): [*GENERATE, "--ckpt", "copy"],
+    }
+    for (command, slot), args in uses.items():
+        for file in ("config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json", "model.safetensors"):
+            fine = ("missing",) if file not in ("config.json", "model.safetensors") else ()
+            fine = () if (command, file) == ("generate", "tokenizer.json") else fine
+            fine = ANYTHING_GOES if (slot, file) == ("--model", "model.safetensors") else fine
+            yield Row(command, slot, args, f"hf/{file}", whole="hf", fine=fine)
+    yield Row("ckpt convert", "--output", ["ckpt", "convert", "run", "--to", "hf", "-o", "{}"], CKPT, fine=FOLDER_MAY_DO + ("missing",))
+
+
 # Files of a run directory that a command does without, writes anew, or makes up for: the checkpoint before takes the place of the last.
 UNUSED = {
     "--ckpt": ("metrics.jsonl", "model.pth", "checkpoints"), "--init-from": ("config.json", "metrics.jsonl", "model.pth", "checkpoints"),
@@ -178,7 +195,7 @@ def wrong_words():
 
 
 def rows():
-    for part in (checkpoint_rows, option_rows, run_rows, predict_rows, data_rows):
+    for part in (checkpoint_rows, option_rows, run_rows, hugging_face_rows, predict_rows, data_rows):
         yield from part()
 
 
@@ -247,6 +264,7 @@ def cases(folder):
     small_files.train(GTRAIN, folder, "pictures", "images:images,size=8", env=ENV)
     small_files.train(GTRAIN, folder, "pairs", "text:text.txt,level=bpe,tokenizer=tok", env=ENV)
     weights_alone("run", "older")
+    subprocess.run([GTRAIN, "ckpt", "convert", "-q", "pairs", "--to", "hf", "-o", "hf"], check=True)
     os.mkdir("scratch")
     work = [(row, way) for row in rows() for way in WAYS]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
