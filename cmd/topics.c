@@ -198,7 +198,7 @@ static int print_all(FILE *out, struct gt_model *const *models, int count, struc
 {
 	int rc = 0;
 
-	fputs("--model NAME[:key=value,...] names a model.\n\n"
+	fputs("--model NAME[:key=value,...] names a model; --model DIR, one of Hugging Face's.\n\n"
 	      "Models:         PARAMETERS   FLOPS\n",
 	    out);
 	for (int i = 0; i < count && !rc; i++)

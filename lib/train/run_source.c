@@ -123,7 +123,9 @@ static int choose_newest(struct gt_run_source *s, struct gt_err *err)
 	if (rc || gt_file_exists(s->file))
 		return rc;
 	gt_err_set(err, GT_EIO, "'%s' holds no checkpoint", s->dir.folder.path);
-	return gt_err_hint(err, "a run directory has checkpoints/step-N.pth or model.pth");
+	return gt_err_hint(err,
+	    "a run directory has checkpoints/step-N.pth or model.pth, a folder of "
+	    "Hugging Face's a config.json with a model_type");
 }
 
 /* A run has one of these. */
