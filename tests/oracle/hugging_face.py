@@ -46,14 +46,14 @@ RESNET = {"num_labels": CLASSES, "layer_type": "basic", "depths": [2, 2, 2, 2], 
 
 TEXT = [
     ("gpt2", GPT2LMHeadModel, GPT2Config(**GPT2)),
-    ("gpt2, other settings", GPT2LMHeadModel, GPT2Config(**{**GPT2, "n_inner": 56}, activation_function="gelu", layer_norm_epsilon=1e-3)),
+    ("gpt2, other settings", GPT2LMHeadModel, GPT2Config(**{**GPT2, "n_inner": 56}, activation_function="gelu", layer_norm_epsilon=0.1)),
     ("llama", LlamaForCausalLM, LlamaConfig(**LLAMA)),
-    ("llama, other settings", LlamaForCausalLM, LlamaConfig(**LLAMA, num_key_value_heads=2, tie_word_embeddings=True, rms_norm_eps=1e-3,
+    ("llama, other settings", LlamaForCausalLM, LlamaConfig(**LLAMA, num_key_value_heads=2, tie_word_embeddings=True, rms_norm_eps=0.1,
                                                              rope_parameters={"rope_type": "default", "rope_theta": 300.0})),
 ]
 IMAGES = [
     ("vit", ViTForImageClassification, ViTConfig(**VIT)),
-    ("vit, other settings", ViTForImageClassification, ViTConfig(**{**VIT, "patch_size": 4}, layer_norm_eps=1e-3)),
+    ("vit, other settings", ViTForImageClassification, ViTConfig(**{**VIT, "patch_size": 4}, layer_norm_eps=0.1)),
     ("resnet18", ResNetForImageClassification, ResNetConfig(**RESNET)),
     ("resnet50", ResNetForImageClassification, ResNetConfig(num_labels=CLASSES)),
 ]
