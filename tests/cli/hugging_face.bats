@@ -136,6 +136,25 @@ with() {
 	[[ $err == *"'eos_token_id' must be an id, or a list of at most 16"* ]]
 }
 
+@test "a run keeps the tokens that begin and end texts, and text ends before the latter" {
+	exported
+	with '.eos_token_id = [3, 200]' && echo '{"add_bos_token": false}' >bad/tokenizer_config.json
+	gtrain train --model ./bad --init-from bad --data text:text.txt --steps 1 --batch 2 --lr 1e-9 --out again -q
+	equal "$status" 0
+	check "$(<again/config.json)" 'd["about"]["data"]["eos"] == [3, 200] and d["about"]["data"]["bos"] is None'
+	# The likeliest token of all: it ends the text at once.
+	local id
+	id=$(python3 -c 'import json, sys
+tokens = json.load(open("run/vocab.json"))["tokens"]
+print(tokens.index(sys.argv[1]))' "$("$GTRAIN" generate --ckpt run --prompt a --tokens 1 --temperature 0 -q | tail -c +2 | head -c 1)")
+	with ".eos_token_id = $id"
+	gtrain generate --ckpt bad --vocab run/vocab.json --prompt a --tokens 5 --temperature 0 -q
+	equal "$out" a
+	with ".bos_token_id = 500" && echo '{"add_bos_token": true}' >bad/tokenizer_config.json
+	gtrain generate --ckpt bad --vocab run/vocab.json
+	[[ $status != 0 && $err == *"the token 500, which begins texts, is not in the vocabulary"* ]]
+}
+
 @test "weights of another shape, or other settings, are told" {
 	exported
 	with '.n_embd = 32'

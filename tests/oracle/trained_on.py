@@ -226,7 +226,8 @@ def outside(folder):
     for wrong, text in ((dict(about["data"], classes=2), "'class-names' must be"),
                         (dict(about["data"], kind="x"), "'kind' must be"),
                         (dict(about["data"], size=[4, -4, 1]), "'size' must be"),
-                        (dict(about["data"], mean=["a"]), "'mean' must be"), ([], "'kind' must be")):
+                        (dict(about["data"], mean=["a"]), "'mean' must be"), (dict(about["data"], eos=[-1]), "'eos' must be"),
+                        (dict(about["data"], eos=[0] * 17), "'eos' must be"), (dict(about["data"], bos="x"), "'bos' must be"), ([], "'kind' must be")):
         write(dict(config, about={"data": wrong}))
         yield f"a damaged description: {text}", refused(text, "", "eval", "--ckpt", "run", "--data", "images:all")
     write(dict(config, about=3))
