@@ -300,19 +300,17 @@ static int write_json(struct export *x, const char *name, json_t *json, struct g
 static int write_processor(struct export *x, struct gt_err *err)
 {
 	const struct gt_data_description *d = &x->data;
-	json_t *mean = json_array(), *std = json_array();
+	json_t *data = gt_data_description_to_json(d, false, err), *config;
 
-	for (int i = 0; i < d->channels; i++) {
-		json_array_append_new(mean, json_real((double)d->mean[i]));
-		json_array_append_new(std, json_real((double)d->std[i]));
-	}
-	return write_json(x, "preprocessor_config.json",
-	    json_pack("{s:s,s:b,s:{s:i},s:i,s:b,s:{s:i,s:i},s:b,s:f,s:b,s:o,s:o}",
-	        "image_processor_type", "BitImageProcessor", "do_resize", 1, "size",
-	        "shortest_edge", d->height, "resample", 2, "do_center_crop", 1, "crop_size",
-	        "height", d->height, "width", d->width, "do_rescale", 1, "rescale_factor",
-	        1 / 255.0, "do_normalize", 1, "image_mean", mean, "image_std", std),
-	    err);
+	if (!data)
+		return GT_ENOMEM;
+	config = json_pack("{s:s,s:b,s:{s:i},s:i,s:b,s:{s:i,s:i},s:b,s:f,s:b,s:O,s:O}",
+	    "image_processor_type", "BitImageProcessor", "do_resize", 1, "size", "shortest_edge",
+	    d->height, "resample", 2, "do_center_crop", 1, "crop_size", "height", d->height,
+	    "width", d->width, "do_rescale", 1, "rescale_factor", 1 / 255.0, "do_normalize", 1,
+	    "image_mean", json_object_get(data, "mean"), "image_std", json_object_get(data, "std"));
+	json_decref(data);
+	return write_json(x, "preprocessor_config.json", config, err);
 }
 
 /* The text of a token as it stands in tokenizer.json. */
