@@ -101,6 +101,42 @@ static void test_encodings(void **state)
 	}
 }
 
+/* A post_processor that puts "<s>" before a text. */
+#define TEMPLATED(ids)                                                                             \
+	"{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\"}},"        \
+	"{\"Sequence\":{\"id\":\"A\"}}],\"special_tokens\":{\"<s>\":{\"ids\":" ids "}}}"
+#define TEMPLATE(ids) "\"post_processor\":" TEMPLATED(ids)
+
+/* It is read, and no text gets the token. */
+static void test_begin(void **state)
+{
+	static const struct {
+		const char *json;
+		int32_t begin;
+	} rows[] = {
+		{ "{" MODEL("") "}", -1 },
+		{ "{" TEMPLATE("[7]") "," MODEL("") "}", 7 },
+		{ "{\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{\"type\":"
+		  "\"ByteLevel\"}," TEMPLATED("[0]") "]}," MODEL("") "}",
+		    0 },
+		{ "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":"
+		  "{\"id\":\"A\"}},{\"SpecialToken\":{\"id\":\"</s>\"}}]}," MODEL("") "}",
+		    -1 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct gt_bpe *bpe;
+
+		if (gt_bpe_parse(&bpe, rows[i].json, strlen(rows[i].json), &err))
+			fail_msg("row %zu: %s", i, err.text);
+		assert_int_equal(gt_bpe_begin(bpe), rows[i].begin);
+		assert_string_equal(encode(bpe, "abc", 3), "4");
+		gt_bpe_close(bpe);
+	}
+}
+
 static const struct {
 	const char *json;
 	int code;
@@ -119,6 +155,10 @@ static const struct {
 	    "'Whitespace'" },
 	{ "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"x\":1}," MODEL("") "}", GT_ENOTSUP, "'x'" },
 	{ "{\"post_processor\":{\"type\":\"Odd\"}," MODEL("") "}", GT_ENOTSUP, "'Odd'" },
+	{ "{" TEMPLATE("[]") "," MODEL("") "}", GT_EFORMAT, "no id for '<s>'" },
+	{ "{" TEMPLATE("[7,8]") "," MODEL("") "}", GT_EFORMAT, "no id for '<s>'" },
+	{ "{" TEMPLATE("[-1]") "," MODEL("") "}", GT_EFORMAT, "no id for '<s>'" },
+	{ "{" TEMPLATE("[\"7\"]") "," MODEL("") "}", GT_EFORMAT, "no id for '<s>'" },
 	{ "{\"decoder\":{\"type\":\"WordPiece\"}," MODEL("") "}", GT_ENOTSUP, "'WordPiece'" },
 	{ "{\"decoder\":{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}," MODEL(
 	      "") "}",
@@ -387,6 +427,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_encodings),
+		cmocka_unit_test(test_begin),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_chunks),
 		cmocka_unit_test(test_long_words),
