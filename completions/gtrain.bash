@@ -38,7 +38,7 @@ _gtrain_words()
 	model:llama2-7b:tied) echo 'yes no' ;;
 	model:llama3-8b) echo 'layers= heads= width= kv_heads= theta= eps= tied= hidden= block= vocab= ' ;;
 	model:llama3-8b:tied) echo 'yes no' ;;
-	data) echo 'text: tokens: images: mnist: cifar10: csv: random: ' ;;
+	data) echo 'text: tokens: images: mnist: cifar10: csv: npy: npz: random: ' ;;
 	data:text) echo 'level= tokenizer= ' ;;
 	data:text:level) echo 'char byte bpe' ;;
 	data:tokens) echo 'vocab= type= ' ;;
@@ -54,6 +54,13 @@ _gtrain_words()
 	data:csv:sep) echo 'comma tab semicolon bar' ;;
 	data:csv:header) echo 'auto yes no' ;;
 	data:csv:standardise) echo 'yes no' ;;
+	data:npy) echo 'target= task= layout= mean= std= ' ;;
+	data:npy:task) echo 'auto classification regression' ;;
+	data:npy:layout) echo 'auto hwc chw' ;;
+	data:npz) echo 'input= target= split= task= layout= mean= std= ' ;;
+	data:npz:split) echo 'train val test' ;;
+	data:npz:task) echo 'auto classification regression' ;;
+	data:npz:layout) echo 'auto hwc chw' ;;
 	data:random) echo 'samples= ' ;;
 	esac
 }

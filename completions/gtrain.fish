@@ -88,7 +88,7 @@ function __gtrain_words
 		case model:llama3-8b:tied
 			string split -n ' ' 'yes no'
 		case data
-			string split -n ' ' 'text: tokens: images: mnist: cifar10: csv: random: '
+			string split -n ' ' 'text: tokens: images: mnist: cifar10: csv: npy: npz: random: '
 		case data:text
 			string split -n ' ' 'level= tokenizer= '
 		case data:text:level
@@ -119,6 +119,20 @@ function __gtrain_words
 			string split -n ' ' 'auto yes no'
 		case data:csv:standardise
 			string split -n ' ' 'yes no'
+		case data:npy
+			string split -n ' ' 'target= task= layout= mean= std= '
+		case data:npy:task
+			string split -n ' ' 'auto classification regression'
+		case data:npy:layout
+			string split -n ' ' 'auto hwc chw'
+		case data:npz
+			string split -n ' ' 'input= target= split= task= layout= mean= std= '
+		case data:npz:split
+			string split -n ' ' 'train val test'
+		case data:npz:task
+			string split -n ' ' 'auto classification regression'
+		case data:npz:layout
+			string split -n ' ' 'auto hwc chw'
 		case data:random
 			string split -n ' ' 'samples= '
 	end

@@ -144,9 +144,15 @@ struct gt_ckpt;
 int gt_ckpt_open(struct gt_ckpt **out, const char *path, struct gt_err *err);
 /* The same of a file, which with a folder must lie in it, as must its shards. */
 int gt_ckpt_open_at(struct gt_ckpt **out, struct gt_file_name file, struct gt_err *err);
+/*
+ * Open a file that Python's pickle wrote, of any protocol, as data sets come. The root is what was
+ * pickled; in a dict, values that are numpy arrays are tensors, and keys that are bytes, as Python
+ * 3 writes again what Python 2 wrote, are strings. It is read into memory: about twice the file.
+ */
+int gt_ckpt_open_pickle(struct gt_ckpt **out, const char *path, struct gt_err *err);
 struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt);
 /* "torch-zip", "torch-legacy", "torchscript", "safetensors", "safetensors-shards", "torch-shards",
- * "npz", "npy". */
+ * "npz", "npy", "pickle". */
 const char *gt_ckpt_format(const struct gt_ckpt *ckpt);
 void gt_ckpt_close(struct gt_ckpt *ckpt);
 

@@ -4,8 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/ckpt/args.h"
 #include "lib/ckpt/format.h"
 #include "lib/ckpt/lock.h"
+#include "lib/ckpt/pickle.h"
 #include "lib/ckpt/shards.h"
 
 static const struct gt_ckpt_format *const formats[] = {
@@ -17,8 +19,12 @@ static const struct gt_ckpt_format *const formats[] = {
 	&gt_format_npy,
 };
 
-static int open_mapped(struct gt_ckpt *ckpt, struct gt_err *err)
+static int open_mapped(
+    struct gt_ckpt *ckpt, const struct gt_ckpt_format *format, struct gt_err *err)
 {
+	ckpt->format = format;
+	if (format)
+		return format->open(ckpt, err);
 	for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
 		if (!formats[i]->sniff(&ckpt->map))
 			continue;
@@ -38,6 +44,7 @@ const struct gt_ckpt_format *gt_ckpt_format_find(const char *name)
 
 /* How a file is opened. */
 struct way {
+	const struct gt_ckpt_format *format; /* NULL: what the first bytes say */
 	bool is_shard, to_edit;
 	double wait_s; /* for a lock, to edit */
 };
@@ -82,7 +89,7 @@ static int open_file(
 		if (way->is_shard && gt_format_safetensors_shards.sniff(&ckpt->map))
 			rc = gt_err_set(err, GT_EFORMAT, "an index among the shards of an index");
 		else
-			rc = open_mapped(ckpt, err);
+			rc = open_mapped(ckpt, way->format, err);
 		if (rc)
 			gt_err_prefix(err, "'%s'", file.path);
 	}
@@ -104,7 +111,7 @@ int gt_ckpt_open_memory(struct gt_ckpt **out, const void *bytes, size_t size, st
 	if (!ckpt)
 		return GT_ENOMEM;
 	ckpt->map = (struct gt_mapping){ bytes, size, -1 };
-	rc = open_mapped(ckpt, err);
+	rc = open_mapped(ckpt, NULL, err);
 	if (rc) {
 		gt_ckpt_close(ckpt);
 		return rc;
@@ -152,6 +159,50 @@ int gt_edit_open(struct gt_ckpt **out, const char *path, double wait_s, struct g
 {
 	return open_path(out, path, &(struct way){ .to_edit = true, .wait_s = wait_s }, err);
 }
+
+/* ---- a pickle ---- */
+
+/* b"data" as "data"; another key as it is. */
+static const struct gt_tree *plain_key(const struct gt_tree *key)
+{
+	const struct gt_tree *bytes =
+	    is_object_of(key, "builtins.bytes") ? arg(key->opaque.args, 0) : NULL;
+
+	return is_kind(bytes, GT_TREE_STRING) ? bytes : key;
+}
+
+static int read_pickle(struct gt_ckpt *ckpt, struct gt_err *err)
+{
+	size_t used;
+	int rc =
+	    gt_pickle_read_file(&ckpt->root, &ckpt->arena, &ckpt->map, 0, NULL, &used, NULL, err);
+
+	if (rc || ckpt->root->kind != GT_TREE_DICT)
+		return rc;
+	for (size_t i = 0; i < ckpt->root->seq.count; i++) {
+		struct gt_tree_item *item = &ckpt->root->seq.items[i];
+		struct gt_tree *tensor;
+
+		item->key = plain_key(item->key);
+		rc = gt_pickle_numpy(&tensor, item->value, &ckpt->arena, err);
+		if (rc)
+			return rc;
+		if (tensor)
+			item->value = tensor;
+	}
+	/* A key may now be there twice. */
+	return gt_tree_check(ckpt->root, NULL, err);
+}
+
+static const struct gt_ckpt_format format_pickle = { .name = "pickle", .open = read_pickle };
+
+int gt_ckpt_open_pickle(struct gt_ckpt **out, const char *path, struct gt_err *err)
+{
+	return open_file(out, (struct gt_file_name){ .path = path },
+	    &(struct way){ .format = &format_pickle }, err);
+}
+
+/* ---- an open checkpoint ---- */
 
 struct gt_tree *gt_ckpt_root(const struct gt_ckpt *ckpt)
 {

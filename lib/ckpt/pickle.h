@@ -89,6 +89,12 @@ int gt_pickle_read_file(struct gt_tree **out, struct gt_arena *arena, const stru
     uint64_t at, const unsigned char **copy, size_t *used, const struct gt_pickle_hooks *hooks,
     struct gt_err *err);
 
+/* The tensor that a numpy array of a pickle is, whose bytes are the node's; *out is NULL where the
+ * node is no array, or one of elements that no dtype of ours has. GT_EFORMAT for an array that is
+ * larger than its bytes. */
+int gt_pickle_numpy(
+    struct gt_tree **out, const struct gt_tree *node, struct gt_arena *arena, struct gt_err *err);
+
 /* Writes one tensor, which pickles leave to the format. */
 struct gt_pickle_writer;
 typedef int gt_pickle_tensor(

@@ -74,10 +74,6 @@ void gt_torch_relocate(
 /* What a persistent id stands for: see struct gt_pickle_hooks. */
 int gt_torch_persistent(void *self, struct gt_tree *id, struct gt_tree **out, struct gt_err *err);
 
-/* A tensor from a numpy array inside the pickle: (array, dtype, device, requires_grad). */
-int gt_torch_numpy(struct gt_torch_objects *objects, struct gt_tree *args, struct gt_tree **out,
-    struct gt_err *err);
-
 /* ---- names ---- */
 
 /* The dtype "torch.float32" names; false when it is none we know. */

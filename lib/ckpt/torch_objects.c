@@ -282,6 +282,31 @@ static int call_size(
 	return 0;
 }
 
+/*
+ * PyTorch 1.5 to 2.3 writes a tensor of XLA or HPU as
+ *     _rebuild_device_tensor_from_numpy(array, dtype, device, requires_grad)
+ */
+static int rebuild_from_numpy(
+    struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
+{
+	const struct gt_tree *dtype = arg(args, 1), *device = arg(args, 2), *grad = arg(args, 3);
+	enum gt_dtype said;
+	struct gt_tree *array;
+	int rc;
+
+	if (!arg(args, 0) || !is_class(dtype) || !is_text(device) ||
+	    !gt_torch_dtype(dtype->opaque.class_name, &said))
+		return 0;
+	rc = gt_pickle_numpy(&array, arg(args, 0), o->arena, err);
+	/* bfloat16 comes as float32, which is not what the tensor was: left alone */
+	if (rc || !array || array->tensor.dtype != said)
+		return rc;
+	array->tensor.storage->location = device->string.bytes;
+	array->tensor.requires_grad = is_kind(grad, GT_TREE_BOOL) && grad->boolean;
+	*out = array;
+	return 0;
+}
+
 /* A value wrapped to say its type: build_intlist([1, 2]). */
 static int call_wrapped(
     struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
@@ -304,8 +329,8 @@ static const struct {
 	{ "torch._utils._rebuild_parameter", call_rebuild_parameter },
 	{ "torch._utils._rebuild_parameter_with_state", call_rebuild_parameter },
 	{ "torch._utils._rebuild_device_tensor_from_cpu_tensor", call_rebuild_device_tensor },
-	{ "torch._utils._rebuild_device_tensor_from_numpy", gt_torch_numpy },
-	{ "torch._utils._rebuild_xla_tensor", gt_torch_numpy },
+	{ "torch._utils._rebuild_device_tensor_from_numpy", rebuild_from_numpy },
+	{ "torch._utils._rebuild_xla_tensor", rebuild_from_numpy },
 	{ "torch.nn.parameter.Parameter", call_rebuild_parameter },
 	{ "torch.autograd.variable.Variable", call_variable },
 	{ "torch._tensor._rebuild_from_type_v2", call_rebuild_from_type },

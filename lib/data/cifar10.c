@@ -1,45 +1,69 @@
-/* cifar10.c - CIFAR-10 in its binary version: records of a label and 32 x 32 pixels. */
+/* cifar10.c - CIFAR-10: 32 x 32 pixels and a label, as records or as pickles. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "lib/base/mem.h"
+#include "lib/ckpt/ckpt.h"
 #include "lib/data/source.h"
 
-/* Source: https://www.cs.toronto.edu/~kriz/cifar.html, "Binary version". */
-enum { SIDE = 32, CHANNELS = 3, CLASSES = 10, PLANE = SIDE * SIDE };
-enum { RECORD = 1 + CHANNELS * PLANE, MAX_FILES = 5, MAX_NAME = 64 };
+/*
+ * The binary version has records of a label and three planes of pixels; the Python version pickled
+ * dicts, of an array [10000, 3072] "data" of the same planes and a list "labels".
+ * Source: https://www.cs.toronto.edu/~kriz/cifar.html.
+ */
+enum { SIDE = 32, CHANNELS = 3, CLASSES = 10, PLANE = SIDE * SIDE, PIXELS = CHANNELS * PLANE };
+enum { RECORD = 1 + PIXELS, MAX_FILES = 5, MAX_NAME = 64 };
+
+/* Samples in one file. */
+struct part {
+	char *path;
+	struct gt_mapping map;                /* of the binary version */
+	struct gt_ckpt *pickle;               /* or this, */
+	unsigned char *numbers;               /* and its labels [count] */
+	const unsigned char *pixels, *labels; /* of the first sample; the next is a step further */
+	size_t pixel_step, label_step;
+	int64_t first, count; /* samples: number of the first, and how many */
+};
 
 struct cifar10 {
 	struct gt_source source;
-	struct gt_mapping maps[MAX_FILES];
-	char *paths[MAX_FILES];
-	int64_t first[MAX_FILES]; /* the number of each one's first sample */
+	struct part parts[MAX_FILES];
 	int count;
 };
+
+/* A version of the files: how they are called and opened. */
+struct version {
+	const char *ending, *names;
+	int (*open)(struct part *part, struct gt_err *err);
+	int (*read_names)(struct gt_source *s, const char *path, struct gt_err *err);
+};
+
+/* ---- samples ---- */
 
 /* Labels are checked when they are read, as the file may be changed meanwhile. */
 static int read_cifar10(struct gt_source *self, const struct gt_part *part, int64_t index,
     const struct gt_draw *draw, void *input, int32_t *target, struct gt_err *err)
 {
 	const struct cifar10 *c = (const struct cifar10 *)self;
-	const unsigned char *record;
+	const struct part *p = &c->parts[c->count - 1];
+	const unsigned char *plane;
 	uint8_t *pixels = input;
-	int i = c->count - 1;
 
 	(void)part;
 	(void)draw;
-	while (c->first[i] > index)
-		i--;
-	record = c->maps[i].data + (index - c->first[i]) * RECORD;
-	*target = *record;
+	while (p->first > index)
+		p--;
+	index -= p->first;
+	*target = p->labels[(size_t)index * p->label_step];
 	if (*target >= CLASSES)
-		return gt_err_set(err, GT_EFORMAT, "'%s': label %d at byte %lld is not below %d",
-		    c->paths[i], *target, (long long)(record - c->maps[i].data), CLASSES);
-	for (int p = 0; p < PLANE; p++)
+		return gt_err_set(err, GT_EFORMAT, "'%s': label %d of sample %lld is not below %d",
+		    p->path, *target, (long long)index, CLASSES);
+	plane = p->pixels + (size_t)index * p->pixel_step;
+	for (int i = 0; i < PLANE; i++)
 		for (int k = 0; k < CHANNELS; k++)
-			*pixels++ = record[1 + k * PLANE + p];
+			*pixels++ = plane[k * PLANE + i];
 	return 0;
 }
 
@@ -47,9 +71,11 @@ static void close_cifar10(struct gt_source *self)
 {
 	struct cifar10 *c = (struct cifar10 *)self;
 
-	for (int i = 0; i < c->count; i++) {
-		gt_unmap(&c->maps[i]);
-		free(c->paths[i]);
+	for (struct part *p = c->parts; p < c->parts + c->count; p++) {
+		gt_unmap(&p->map);
+		gt_ckpt_close(p->pickle);
+		free(p->numbers);
+		free(p->path);
 	}
 	gt_arena_release(&self->names);
 	free(c);
@@ -57,49 +83,181 @@ static void close_cifar10(struct gt_source *self)
 
 static const struct gt_source_ops cifar10_ops = { .read = read_cifar10, .close = close_cifar10 };
 
-static int open_file(struct cifar10 *c, const char *folder, const char *name, struct gt_err *err)
-{
-	struct gt_mapping *map = &c->maps[c->count];
-	char *path = gt_asprintf(err, "%s/%s", folder, name);
-	int rc;
+/* ---- the binary version ---- */
 
-	if (!path)
-		return GT_ENOMEM;
-	rc = gt_map(map, path, err);
-	if (rc) {
-		free(path);
-		return gt_err_hint(err, "cifar10 reads the binary version (data_batch_1.bin)");
-	}
-	c->paths[c->count] = path;
-	c->first[c->count++] = c->source.length;
-	c->source.length += (int64_t)(map->size / RECORD);
-	if (!map->size || map->size % RECORD)
-		return gt_err_set(err, GT_EFORMAT, "'%s': %zu bytes are no records of %d", path,
-		    map->size, RECORD);
+static int open_records(struct part *p, struct gt_err *err)
+{
+	int rc = gt_map(&p->map, p->path, err);
+
+	if (rc)
+		return rc;
+	if (!p->map.size || p->map.size % RECORD)
+		return gt_err_set(err, GT_EFORMAT, "'%s': %zu bytes are no records of %d", p->path,
+		    p->map.size, RECORD);
+	p->labels = p->map.data;
+	p->pixels = p->map.data + 1;
+	p->label_step = p->pixel_step = RECORD;
+	p->count = (int64_t)(p->map.size / RECORD);
 	return 0;
 }
 
-/* batches.meta.txt: a name in each line. Without the file classes have numbers. */
-static int read_names(struct cifar10 *c, const char *folder, struct gt_err *err)
+/* Take a class's name over. */
+static int add_name(struct gt_source *s, const char **names, int *count, const char *name,
+    const char *path, struct gt_err *err)
 {
-	const char **names = gt_arena_alloc(&c->source.names, CLASSES * sizeof(*names), err);
-	char *path = gt_asprintf(err, "%s/batches.meta.txt", folder), line[MAX_NAME + 2];
-	FILE *f = path ? fopen(path, "r") : NULL;
-	int rc = names && path ? 0 : GT_ENOMEM, count = 0;
+	if (!*name || strlen(name) > MAX_NAME)
+		return gt_err_set(
+		    err, GT_EFORMAT, "'%s': name %d: not a class's name", path, *count + 1);
+	names[*count] = gt_arena_strdup(&s->names, name, err);
+	return names[(*count)++] ? 0 : GT_ENOMEM;
+}
 
-	while (f && !rc && count < CLASSES && fgets(line, sizeof(line), f)) {
+/* batches.meta.txt: a name in each line. */
+static int read_name_lines(struct gt_source *s, const char *path, struct gt_err *err)
+{
+	const char **names = gt_arena_alloc(&s->names, CLASSES * sizeof(*names), err);
+	FILE *f = fopen(path, "r");
+	char line[MAX_NAME + 2];
+	int rc = names ? 0 : GT_ENOMEM, count = 0;
+
+	if (!f)
+		return rc ? rc : gt_err_sys(err, "cannot open '%s'", path);
+	while (!rc && count < CLASSES && fgets(line, sizeof(line), f)) {
 		line[strcspn(line, "\r\n")] = '\0';
-		if (!*line || strlen(line) > MAX_NAME)
-			rc = gt_err_set(
-			    err, GT_EFORMAT, "'%s': line %d: not a class's name", path, count + 1);
-		else if (!(names[count++] = gt_arena_strdup(&c->source.names, line, err)))
-			rc = GT_ENOMEM;
+		rc = add_name(s, names, &count, line, path, err);
 	}
-	if (f && !rc && count < CLASSES)
+	fclose(f);
+	if (!rc && count < CLASSES)
 		rc = gt_err_set(err, GT_EFORMAT, "'%s': %d names, not %d", path, count, CLASSES);
-	c->source.class_names = f ? names : NULL;
-	if (f)
-		fclose(f);
+	s->class_names = names;
+	return rc;
+}
+
+/* ---- the Python version ---- */
+
+/* A list of labels, or an array of them. */
+static int read_labels(struct part *p, const struct gt_tree *labels, struct gt_err *err)
+{
+	bool list = labels && labels->kind == GT_TREE_LIST && labels->seq.count == (size_t)p->count;
+
+	p->numbers = gt_calloc((size_t)p->count, 1, err);
+	if (!p->numbers)
+		return GT_ENOMEM;
+	p->labels = p->numbers;
+	p->label_step = 1;
+	for (int64_t i = 0; list && i < p->count; i++) {
+		int64_t label;
+
+		if (!gt_tree_as_int(labels->seq.items[i].value, &label) || label < 0 ||
+		    label >= CLASSES)
+			return gt_err_set(err, GT_EFORMAT, "'%s': label %lld is not in 0..%d",
+			    p->path, (long long)i, CLASSES - 1);
+		p->numbers[i] = (unsigned char)label;
+	}
+	return list ? 0
+	            : gt_err_set(err, GT_EFORMAT,
+	                  "'%s': 'labels' is no list of %lld numbers, one for each image", p->path,
+	                  (long long)p->count);
+}
+
+static int open_pickle(struct part *p, struct gt_err *err)
+{
+	const struct gt_tree *root, *data;
+	int rc = gt_ckpt_open_pickle(&p->pickle, p->path, err);
+
+	if (rc)
+		return rc;
+	root = gt_ckpt_root(p->pickle);
+	data = gt_tree_get(root, "data");
+	if (!data || data->kind != GT_TREE_TENSOR || data->tensor.dtype != GT_U8 ||
+	    data->tensor.ndim != 2 || data->tensor.shape[0] < 1 ||
+	    data->tensor.shape[1] != PIXELS || data->tensor.stride[1] != 1)
+		return gt_err_set(err, GT_EFORMAT,
+		    "'%s': 'data' is no array of uint8 with rows of %d pixels", p->path, PIXELS);
+	p->pixels = (const unsigned char *)data->tensor.storage->bytes + data->tensor.offset;
+	p->pixel_step = (size_t)data->tensor.stride[0];
+	p->count = data->tensor.shape[0];
+	return read_labels(p, gt_tree_get(root, "labels"), err);
+}
+
+/* batches.meta: a dict with a list "label_names". */
+static int read_name_list(struct gt_source *s, const char *path, struct gt_err *err)
+{
+	const char **names = gt_arena_alloc(&s->names, CLASSES * sizeof(*names), err);
+	const struct gt_tree *list;
+	struct gt_ckpt *file = NULL;
+	int rc = names ? gt_ckpt_open_pickle(&file, path, err) : GT_ENOMEM, count = 0;
+
+	if (rc)
+		return rc;
+	list = gt_tree_get(gt_ckpt_root(file), "label_names");
+	if (!list || list->kind != GT_TREE_LIST || list->seq.count != CLASSES)
+		rc = gt_err_set(
+		    err, GT_EFORMAT, "'%s': 'label_names' is no list of %d names", path, CLASSES);
+	for (size_t i = 0; !rc && i < CLASSES; i++) {
+		const struct gt_tree *name = list->seq.items[i].value;
+
+		rc = add_name(s, names, &count,
+		    name->kind == GT_TREE_STRING ? name->string.bytes : "", path, err);
+	}
+	gt_ckpt_close(file);
+	s->class_names = names;
+	return rc;
+}
+
+/* ---- the folder ---- */
+
+static const struct version versions[] = {
+	{ ".bin", "batches.meta.txt", open_records, read_name_lines },
+	{ "", "batches.meta", open_pickle, read_name_list },
+};
+
+/* That of a folder, by a file of the split. */
+static const struct version *find_version(const char *folder, const char *file, struct gt_err *err)
+{
+	const struct version *found = NULL;
+
+	for (int i = 0; i < 2 && !found; i++) {
+		char *path = gt_asprintf(err, "%s/%s%s", folder, file, versions[i].ending);
+
+		if (!path)
+			return NULL;
+		if (!access(path, F_OK))
+			found = &versions[i];
+		free(path);
+	}
+	if (found)
+		return found;
+	gt_err_set(err, GT_EIO, "the folder '%s' has neither %s.bin nor %s", folder, file, file);
+	gt_err_hint(err, "cifar10 reads the binary and the Python version of CIFAR-10");
+	return NULL;
+}
+
+static int open_part(struct cifar10 *c, const struct version *v, const char *folder,
+    const char *file, struct gt_err *err)
+{
+	struct part *p = &c->parts[c->count];
+	int rc;
+
+	p->path = gt_asprintf(err, "%s/%s%s", folder, file, v->ending);
+	if (!p->path)
+		return GT_ENOMEM;
+	c->count++;
+	p->first = c->source.length;
+	rc = v->open(p, err);
+	c->source.length += p->count;
+	return rc;
+}
+
+/* Without the file of their names classes have numbers. */
+static int read_names(
+    struct cifar10 *c, const struct version *v, const char *folder, struct gt_err *err)
+{
+	char *path = gt_asprintf(err, "%s/%s", folder, v->names);
+	int rc = path ? 0 : GT_ENOMEM;
+
+	if (path && !access(path, F_OK))
+		rc = v->read_names(&c->source, path, err);
 	free(path);
 	return rc;
 }
@@ -107,16 +265,16 @@ static int read_names(struct cifar10 *c, const char *folder, struct gt_err *err)
 static int open_files(struct cifar10 *c, const struct gt_spec *spec, struct gt_err *err)
 {
 	static const char *const splits[] = { "train", "test", NULL };
-	char name[32];
+	static const char *const files[] = { "data_batch_1", "data_batch_2", "data_batch_3",
+		"data_batch_4", "data_batch_5", "test_batch" };
 	int split = 0, rc = gt_spec_choice(spec, "split", splits, &split, err);
+	const struct version *v = rc ? NULL : find_version(spec->path, files[split ? 5 : 0], err);
 
-	if (!rc && split)
-		rc = open_file(c, spec->path, "test_batch.bin", err);
-	for (int i = 1; !rc && !split && i <= MAX_FILES; i++) {
-		snprintf(name, sizeof(name), "data_batch_%d.bin", i);
-		rc = open_file(c, spec->path, name, err);
-	}
-	return rc ? rc : read_names(c, spec->path, err);
+	if (!v)
+		return err->code;
+	for (int i = split ? 5 : 0; !rc && i < (split ? 6 : 5); i++)
+		rc = open_part(c, v, spec->path, files[i], err);
+	return rc ? rc : read_names(c, v, spec->path, err);
 }
 
 static int open_cifar10(struct gt_source **out, const struct gt_spec *spec,
@@ -136,7 +294,7 @@ static int open_cifar10(struct gt_source **out, const struct gt_spec *spec,
 		.width = SIDE,
 		.channels = CHANNELS,
 		.classes = CLASSES,
-		.input_bytes = CHANNELS * PLANE,
+		.input_bytes = PIXELS,
 		.targets = 1,
 		.std = { 1, 1, 1, 1 } };
 	rc = gt_spec_normalization(spec, info, err);
@@ -151,14 +309,14 @@ static int open_cifar10(struct gt_source **out, const struct gt_spec *spec,
 }
 
 static const struct gt_setting settings[] = { { "split", "train|test", "train",
-	                                          "data_batch_1.bin to 5, or test_batch.bin" },
+	                                          "data_batch_1 to 5, or test_batch" },
 	{ "mean", "a/b/c", "0", "subtracted from the pixels, on the scale from 0 to 1" },
 	{ "std", "a/b/c", "1", "divides the pixels after that" }, { 0 } };
 
 const struct gt_source_kind gt_cifar10_kind = {
 	.form = { .name = "cifar10",
 	    .path = "FOLDER",
-	    .summary = "the binary version of CIFAR-10",
+	    .summary = "the binary or the Python version of CIFAR-10",
 	    .settings = settings,
 	    .example = "cifar10:cifar-10-batches-bin,mean=0.47,std=0.25" },
 	.open = open_cifar10,

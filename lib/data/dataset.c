@@ -18,6 +18,8 @@ static const struct gt_source_kind *const kinds[] = {
 	&gt_mnist_kind,
 	&gt_cifar10_kind,
 	&gt_csv_kind,
+	&gt_npy_kind,
+	&gt_npz_kind,
 	&gt_random_kind,
 	NULL,
 };

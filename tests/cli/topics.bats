@@ -24,7 +24,17 @@ for n in ["data_batch_%d" % i for i in range(1, 6)] + ["test_batch"]:
 	python3 -c 'import sys
 sys.path.insert(0, sys.argv[1])
 import small_files
-small_files.write("tok/tokenizer.json", small_files.tokenizer())' "$ROOT"/tests/common
+small_files.make_data("made")' "$ROOT"/tests/common
+	cp made/tok/tokenizer.json tok
+	cp made/[xy].npy .
+	# Grey images; and some whose channels may come first or last.
+	python3 -c 'import sys
+sys.path.insert(0, sys.argv[1])
+from small_files import npy, npz, write
+grey, both, y = npy("|u1", (24, 5, 4), bytes(480)), npy("|u1", (24, 3, 5, 4), bytes(1440)), npy("<i8", (24,), bytes(192))
+write("./mnist.npz", npz({f"{name}_{split}": array for split in ("train", "val", "test") for name, array in (("x", grey), ("y", y))}))
+write("./both.npz", npz({"x": both, "y": y}))
+write("./both.npy", both)' "$ROOT"/tests/common
 	python3 -c 'import struct
 for name, n in (("train", 20), ("t10k", 10)):
 	open(f"mnist/{name}-images-idx3-ubyte", "wb").write(struct.pack(">4I", 2051, n, 28, 28) + bytes(i % 251 for i in range(n * 784)))
@@ -111,7 +121,7 @@ for m in json.loads(sys.argv[1])["models"]:
 		short train --model "$([[ $spec == text:* || $spec == tokens:* ]] && echo gpt || echo mlp)" --data "$spec"
 		count=$((count + 1))
 	done < <("$GTRAIN" help data | sed -n 's/^ *for example //p')
-	((count == 18))
+	((count == 20))
 }
 
 @test "every value that a kind of data offers is taken" {
@@ -119,11 +129,13 @@ for m in json.loads(sys.argv[1])["models"]:
 	while read -r spec; do
 		[[ $spec != *level=bpe ]] || spec+=,tokenizer=tok
 		[[ $spec != tokens:* ]] || spec+=,vocab=50257
+		[[ $spec != npy:* ]] || spec+=,target=y.npy
+		[[ $spec != np?:*layout=[ch]* ]] || spec=${spec/mnist/both} spec=${spec/x.npy/both.npy}
 		case $spec in # tables that are so
 		*sep=tab) tr , '\t' <flowers.csv >table.csv ;;
 		*sep=semicolon) tr , ';' <flowers.csv >table.csv ;;
 		*sep=bar) tr , '|' <flowers.csv >table.csv ;;
-		*task=regression) spec+=,target=0 && cp flowers.csv table.csv ;;
+		csv:*task=regression) spec+=,target=0 && cp flowers.csv table.csv ;;
 		*header=no) sed 1d flowers.csv >table.csv ;;
 		*) cp flowers.csv table.csv ;;
 		esac

@@ -3,11 +3,13 @@ import gzip
 import io
 import json
 import os
+import pickle
 import random
 import re
 import struct
 import subprocess
 import tarfile
+import zipfile
 import zlib
 
 GPT = "gpt:layers=1,width=8,heads=1,block=8"
@@ -89,8 +91,60 @@ def tokenizer():
                        "decoder": {"type": "ByteLevel"}, "model": {"type": "BPE", "vocab": {t: i for i, t in enumerate(vocab)}, "merges": merges}})
 
 
+def npy(kind, shape, data):
+    """An array of numpy's in its file: kind "<f4", "|u1"."""
+    head = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (kind, shape)
+    head += " " * (-(len(head) + 11) % 64) + "\n"
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head.encode() + data
+
+
+def npz(arrays):
+    f = io.BytesIO()
+    with zipfile.ZipFile(f, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            archive.writestr(zipfile.ZipInfo(name + ".npy"), array)
+    return f.getvalue()
+
+
+def named(module, name):
+    """What pickle writes by its name."""
+    return type(name, (), {"__module__": module})
+
+
+class Array:
+    """Pickled as numpy pickles an array of uint8."""
+    def __init__(self, shape, data):
+        self.shape, self.data = shape, data
+
+    def __reduce_ex__(self, protocol):
+        return named("numpy.core.multiarray", "_reconstruct"), (named("numpy", "ndarray"), (0,), b"b"), (1, self.shape, Dtype(), False, self.data)
+
+
+class Dtype:
+    def __reduce_ex__(self, protocol):
+        return named("numpy", "dtype"), ("u1", False, True), (3, "|", None, None, None, -1, -1, 0)
+
+
+class Pickler(pickle._Pickler):
+    """Writes classes by their names without importing them."""
+    def save_type(self, obj):
+        if obj in (Array, Dtype) or not obj.__module__.startswith("numpy"):
+            return super().save_type(obj)
+        self.write(b"c" + f"{obj.__module__}\n{obj.__name__}\n".encode())
+
+    dispatch = {**pickle._Pickler.dispatch, type: save_type}
+
+
+def cifar10(folder, rng, count=4):
+    """The Python version of CIFAR-10."""
+    for name in [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]:
+        f = io.BytesIO()
+        Pickler(f, 2).dump({"labels": [rng.randrange(10) for _ in range(count)], "data": Array((count, 3072), rng.randbytes(3072 * count))})
+        write(f"{folder}/{name}", f.getvalue())
+
+
 def make_data(folder, seed=1):
-    """text.txt, texts/, tok/, table.csv, mnist/, mnist.gz/, images/, images.tar, images.tar.gz."""
+    """text.txt, texts/, tok/, table.csv, mnist/, mnist.gz/, images/, images.tar, images.tar.gz, x.npy, y.npy, xy.npz, cifar10/."""
     rng = random.Random(seed)
     write(f"{folder}/text.txt", TEXT)
     write(f"{folder}/tok/tokenizer.json", tokenizer())
@@ -103,11 +157,18 @@ def make_data(folder, seed=1):
     images(f"{folder}/images", rng)
     write(f"{folder}/images.tar", packed(f"{folder}/images", "w"))
     write(f"{folder}/images.tar.gz", gzip.compress(packed(f"{folder}/images", "w"), mtime=0))
+    x = npy("<f4", (24, 3), struct.pack("<72f", *(rng.uniform(-1, 1) for _ in range(72))))
+    y = npy("|u1", (24,), bytes(rng.randrange(3) for _ in range(24)))
+    write(f"{folder}/x.npy", x)
+    write(f"{folder}/y.npy", y)
+    write(f"{folder}/xy.npz", npz({"x": x, "y": y}))
+    cifar10(f"{folder}/cifar10", rng)
 
 
 DATA = {  # what --data is given, by the name of what it reads
     "text": "text:text.txt", "texts": "text:texts", "csv": "csv:table.csv", "mnist": "mnist:mnist", "mnist.gz": "mnist:mnist.gz",
     "images": "images:images,size=8", "tar": "images:images.tar,size=8", "tar.gz": "images:images.tar.gz,size=8",
+    "npy": "npy:x.npy,target=y.npy", "npz": "npz:xy.npz", "cifar10": "cifar10:cifar10",
 }
 
 

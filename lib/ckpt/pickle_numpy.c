@@ -1,14 +1,12 @@
-/* torch_numpy.c - tensors that torch writes as numpy arrays: those of devices without storages. */
+/* pickle_numpy.c - numpy's arrays inside a pickle, as tensors. */
 #include <string.h>
 
 #include "lib/ckpt/args.h"
 #include "lib/ckpt/bytes.h"
-#include "lib/ckpt/torch.h"
+#include "lib/ckpt/pickle.h"
 
 /*
- * PyTorch 1.5 to 2.3 writes a tensor of XLA or HPU as
- *     _rebuild_device_tensor_from_numpy(array, dtype, device, requires_grad)
- * and numpy an array as multiarray._reconstruct(ndarray, (0,), b"b") with the state
+ * numpy writes an array as multiarray._reconstruct(ndarray, (0,), b"b") with the state
  *     (1, shape, dtype, whether in Fortran's order, bytes)
  * or, in protocol 5, as numeric._frombuffer(bytes, dtype, shape, "C" or "F"),
  * where dtype is numpy.dtype("f4", ...) with the state (3, "<", ...). The bytes stand there.
@@ -115,32 +113,28 @@ static bool set_dims(const struct array *a, int ndim, int64_t *dims)
 	return true;
 }
 
-int gt_torch_numpy(
-    struct gt_torch_objects *o, struct gt_tree *args, struct gt_tree **out, struct gt_err *err)
+int gt_pickle_numpy(
+    struct gt_tree **out, const struct gt_tree *node, struct gt_arena *arena, struct gt_err *err)
 {
-	const struct gt_tree *dtype = arg(args, 1), *device = arg(args, 2), *grad = arg(args, 3);
 	struct gt_storage *storage;
-	enum gt_dtype said;
 	struct array a = { 0 };
 	int64_t *dims;
 	int ndim;
 
-	/* bfloat16 comes as float32, which is not what the tensor was: left alone */
-	if (!arg(args, 0) || !read_array(arg(args, 0), &a) || !is_class(dtype) ||
-	    !is_text(device) || !gt_torch_dtype(dtype->opaque.class_name, &said) || said != a.dtype)
+	*out = NULL;
+	if (!read_array(node, &a))
 		return 0;
 	ndim = (int)a.shape->seq.count;
-	storage = gt_arena_alloc(o->arena, sizeof(*storage), err);
-	dims = gt_arena_alloc(o->arena, 2 * (size_t)ndim * sizeof(*dims), err);
-	*out = gt_tree_new(o->arena, GT_TREE_TENSOR, err);
+	storage = gt_arena_alloc(arena, sizeof(*storage), err);
+	dims = gt_arena_alloc(arena, (2 * (size_t)ndim + 1) * sizeof(*dims), err);
+	*out = gt_tree_new(arena, GT_TREE_TENSOR, err);
 	if (!storage || !dims || !*out)
 		return GT_ENOMEM;
 	if (!set_dims(&a, ndim, dims))
 		return gt_err_set(err, GT_EFORMAT, "an array's shape overflows");
 	storage->bytes = a.bytes->string.bytes;
 	storage->size_bytes = a.bytes->string.length;
-	storage->key = storage->name = "";
-	storage->location = device->string.bytes;
+	storage->key = storage->name = storage->location = "";
 	storage->swapped = a.big != gt_host_is_big();
 	(*out)->tensor = (struct gt_tree_tensor){
 		.dtype = a.dtype,
@@ -148,7 +142,6 @@ int gt_torch_numpy(
 		.shape = dims,
 		.stride = dims + ndim,
 		.storage = storage,
-		.requires_grad = is_kind(grad, GT_TREE_BOOL) && grad->boolean,
 	};
 	return gt_tensor_check(&(*out)->tensor, err);
 }

@@ -1,0 +1,259 @@
+/* arrays_files.c - the kinds npy and npz: which arrays of which files are inputs and targets. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+#include "lib/data/arrays.h"
+
+static const struct gt_tree_tensor *tensor_of(const struct gt_tree *file, const char *name)
+{
+	const struct gt_tree *node = gt_tree_get(file, name);
+
+	return node && node->kind == GT_TREE_TENSOR ? &node->tensor : NULL;
+}
+
+/* The only array of an .npy file. */
+static int open_npy_file(struct gt_ckpt **file, const struct gt_tree_tensor **array,
+    const char *path, struct gt_err *err)
+{
+	int rc = gt_ckpt_open(file, path, err);
+
+	if (rc)
+		return rc;
+	*array =
+	    strcmp(gt_ckpt_format(*file), "npy") ? NULL : tensor_of(gt_ckpt_root(*file), "arr_0");
+	if (*array)
+		return 0;
+	gt_err_set(err, GT_EFORMAT, "'%s': not an .npy file, but %s", path, gt_ckpt_format(*file));
+	return !strcmp(gt_ckpt_format(*file), "npz") ? gt_err_hint(err, "write npz:%s", path)
+	                                             : err->code;
+}
+
+static int open_npy_files(struct gt_arrays *a, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	const struct gt_tree_tensor *inputs, *targets;
+	const char *path = gt_spec_value(spec, "target");
+	int rc;
+
+	if (!path || !*path) {
+		gt_err_set(err, GT_EINVAL, "data 'npy' have no targets");
+		return gt_err_hint(err, "write npy:X.npy,target=Y.npy");
+	}
+	a->inputs_name = gt_arena_strdup(&a->source.names, spec->path, err);
+	a->targets_name = gt_arena_strdup(&a->source.names, path, err);
+	if (!a->inputs_name || !a->targets_name)
+		return GT_ENOMEM;
+	rc = open_npy_file(&a->inputs_file, &inputs, spec->path, err);
+	if (!rc)
+		rc = open_npy_file(&a->targets_file, &targets, path, err);
+	return rc ? rc : gt_arrays_take(a, inputs, targets, spec, request, err);
+}
+
+/* ---- which arrays of an archive ---- */
+
+/* Names that people give to inputs and their targets; the last are numpy's for those without. */
+static const char *const pairs[][2] = { { "x", "y" }, { "X", "y" }, { "X", "Y" },
+	{ "images", "labels" }, { "image", "label" }, { "data", "labels" }, { "data", "target" },
+	{ "data", "targets" }, { "inputs", "targets" }, { "features", "labels" },
+	{ "features", "targets" }, { "arr_0", "arr_1" } };
+
+enum { PAIRS = sizeof(pairs) / sizeof(*pairs), NAME_BYTES = 32 };
+
+/* "x", "x_train" or "train_x". */
+static void put_name(char out[NAME_BYTES], const char *name, const char *split, int form)
+{
+	if (!split)
+		snprintf(out, NAME_BYTES, "%s", name);
+	else
+		snprintf(out, NAME_BYTES, "%s_%s", form ? split : name, form ? name : split);
+}
+
+/* A pair of the table, its names with the split; false: the file has none. */
+static bool find_pair(char names[2][NAME_BYTES], const struct gt_tree *file, const char *split)
+{
+	for (int form = 0; form < (split ? 2 : 1); form++)
+		for (int i = 0; i < PAIRS; i++) {
+			put_name(names[0], pairs[i][0], split, form);
+			put_name(names[1], pairs[i][1], split, form);
+			if (tensor_of(file, names[0]) && tensor_of(file, names[1]))
+				return true;
+		}
+	return false;
+}
+
+/* "'a', 'b' and 3 more" */
+static void list_names(char *text, size_t size, const struct gt_tree *file)
+{
+	size_t used = 0, i;
+
+	*text = '\0';
+	for (i = 0; i < file->seq.count; i++) {
+		const char *name = file->seq.items[i].key->string.bytes;
+
+		if (used + strlen(name) + 24 > size)
+			break;
+		used +=
+		    (size_t)snprintf(text + used, size - used, "%s'%s'", used ? ", " : "", name);
+	}
+	if (i < file->seq.count)
+		snprintf(text + used, size - used, " and %zu more", file->seq.count - i);
+}
+
+static int no_arrays(
+    const char *wanted, const struct gt_spec *spec, const struct gt_tree *file, struct gt_err *err)
+{
+	char text[240];
+
+	list_names(text, sizeof(text), file);
+	gt_err_set(
+	    err, GT_EFORMAT, "'%s': there is no %s among the arrays %s", spec->path, wanted, text);
+	return gt_err_hint(err, "name them: npz:%s,input=NAME,target=NAME", spec->path);
+}
+
+/* Both names: given, or those of a pair that the file has. */
+static int choose_names(struct gt_arrays *a, char found[2][NAME_BYTES], const struct gt_spec *spec,
+    const struct gt_tree *file, struct gt_err *err)
+{
+	static const char *const splits[] = { "train", "val", "test", NULL };
+	int split = -1, rc = gt_spec_choice(spec, "split", splits, &split, err);
+
+	a->inputs_name = gt_spec_value(spec, "input");
+	a->targets_name = gt_spec_value(spec, "target");
+	if (rc || (a->inputs_name && a->targets_name))
+		return rc;
+	if (!a->inputs_name != !a->targets_name) {
+		gt_err_set(err, GT_EINVAL, "data 'npz': input= and target= go together");
+		return gt_err_hint(err, "npz:%s,input=NAME,target=NAME", spec->path);
+	}
+	if (split < 0 ? !find_pair(found, file, "train") && !find_pair(found, file, NULL)
+	              : !find_pair(found, file, splits[split]))
+		return no_arrays("pair of known names", spec, file, err);
+	a->inputs_name = found[0];
+	a->targets_name = found[1];
+	return 0;
+}
+
+/* Say which arrays they are, since their names may have been guessed. */
+static int tell(struct gt_arrays *a, struct gt_err *err)
+{
+	struct gt_source *s = &a->source;
+	char *text =
+	    gt_asprintf(err, "inputs are '%s', targets '%s'", a->inputs_name, a->targets_name);
+
+	if (!text)
+		return GT_ENOMEM;
+	s->info.told = gt_arena_strdup(&s->names, text, err);
+	free(text);
+	a->inputs_name = gt_arena_strdup(&s->names, a->inputs_name, err);
+	a->targets_name = gt_arena_strdup(&s->names, a->targets_name, err);
+	return s->info.told && a->inputs_name && a->targets_name ? 0 : GT_ENOMEM;
+}
+
+static int open_npz_file(struct gt_arrays *a, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	const struct gt_tree_tensor *inputs, *targets;
+	char found[2][NAME_BYTES];
+	const struct gt_tree *file;
+	int rc = gt_ckpt_open(&a->inputs_file, spec->path, err);
+
+	if (rc)
+		return rc;
+	a->targets_file = a->inputs_file;
+	file = gt_ckpt_root(a->inputs_file);
+	if (strcmp(gt_ckpt_format(a->inputs_file), "npz"))
+		return gt_err_set(err, GT_EFORMAT, "'%s': not an .npz file, but %s", spec->path,
+		    gt_ckpt_format(a->inputs_file));
+	rc = choose_names(a, found, spec, file, err);
+	if (rc)
+		return rc;
+	inputs = tensor_of(file, a->inputs_name);
+	targets = tensor_of(file, a->targets_name);
+	if (!inputs || !targets) {
+		char wanted[80];
+
+		snprintf(
+		    wanted, sizeof(wanted), "'%.60s'", inputs ? a->targets_name : a->inputs_name);
+		return no_arrays(wanted, spec, file, err);
+	}
+	rc = tell(a, err);
+	if (!rc && gt_arrays_take(a, inputs, targets, spec, request, err))
+		rc = gt_err_prefix(err, "'%s'", spec->path);
+	return rc;
+}
+
+static int open_arrays(struct gt_source **out,
+    int (*open)(struct gt_arrays *a, const struct gt_spec *spec,
+        const struct gt_data_request *request, struct gt_err *err),
+    const struct gt_spec *spec, const struct gt_data_request *request, struct gt_err *err)
+{
+	struct gt_arrays *a = gt_calloc(1, sizeof(*a), err);
+	int rc;
+
+	if (!a)
+		return GT_ENOMEM;
+	a->source.ops = &gt_arrays_ops;
+	rc = open(a, spec, request, err);
+	if (rc)
+		gt_arrays_ops.close(&a->source);
+	else
+		*out = &a->source;
+	return rc;
+}
+
+static int open_npy(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	return open_arrays(out, open_npy_files, spec, request, err);
+}
+
+static int open_npz(struct gt_source **out, const struct gt_spec *spec,
+    const struct gt_data_request *request, struct gt_err *err)
+{
+	return open_arrays(out, open_npz_file, spec, request, err);
+}
+
+/* ---- the kinds ---- */
+
+#define COMMON_SETTINGS                                                                            \
+	{ "task", "auto|classification|regression", "auto", "whether targets are classes" },       \
+	    { "layout", "auto|hwc|chw", "auto",                                                    \
+		    "where the channels of images are: last or first" },                           \
+	    { "mean", "a/b/c", "0",                                                                \
+		    "subtracted from pixels of the 0..1 scale, by channel or for all" },           \
+	    { "std", "a/b/c", "1", "then divides them, by channel or for all" },                   \
+	{                                                                                          \
+		0                                                                                  \
+	}
+
+static const struct gt_setting npy_settings[] = {
+	{ "target", "FILE", "none", "the .npy file of the targets; it has to be named" },
+	COMMON_SETTINGS
+};
+
+static const struct gt_setting npz_settings[] = { { "input", "NAME", "by its name",
+	                                              "the array of the inputs" },
+	{ "target", "NAME", "by its name", "the array of the targets" },
+	{ "split", "train|val|test", "train where it is",
+	    "of arrays whose names say so: x_train, train_images" },
+	COMMON_SETTINGS };
+
+const struct gt_source_kind gt_npy_kind = {
+	.form = { .name = "npy",
+	    .path = "FILE",
+	    .summary = "an array of numpy's with features or images, and one with targets",
+	    .settings = npy_settings,
+	    .example = "npy:x.npy,target=y.npy" },
+	.open = open_npy,
+};
+
+const struct gt_source_kind gt_npz_kind = {
+	.form = { .name = "npz",
+	    .path = "FILE",
+	    .summary = "an archive of numpy's arrays: features or images, and targets",
+	    .settings = npz_settings,
+	    .example = "npz:mnist.npz,split=test" },
+	.open = open_npz,
+};
