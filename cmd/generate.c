@@ -46,12 +46,6 @@ static int begin_with_first_token(struct generation *g, struct gt_err *err)
 	return 0;
 }
 
-/* The token that the model has seen before every text; -1: none. */
-static int32_t begin_of(const struct generation *g)
-{
-	return g->specials.begin_known ? g->specials.begin : gt_tokenizer_begin(g->tokenizer);
-}
-
 /* Put a token before the prompt. */
 static int prepend(struct generation *g, int32_t id, struct gt_err *err)
 {
@@ -74,7 +68,7 @@ static int encode_prompt(struct generation *g, struct gt_err *err)
 {
 	const char *prompt = g->cli->prompt;
 	struct gt_err unknown = GT_ERR_INIT;
-	int32_t begin = begin_of(g);
+	int32_t begin = gt_data_begin(&g->specials, g->tokenizer);
 	int rc;
 
 	if (begin >= gt_tokenizer_size(g->tokenizer))

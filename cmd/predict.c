@@ -1,4 +1,4 @@
-/* predict.c - gtrain predict: the classes of images and rows that have none yet. */
+/* predict.c - gtrain predict: classes of images and rows that have none yet, tokens after texts. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -38,7 +38,8 @@ static const struct gt_opt table[] = {
 	    .otherwise = "as in training" },
 
 	{ .type = GT_OPT_HEADING, .help = "What to print" },
-	{ "top", 0, GT_OPT_INT, AT(top), "N", "classes of each input, the likeliest first",
+	{ "top", 0, GT_OPT_INT, AT(top), "N",
+	    "classes, or tokens, for each input, the likeliest first",
 	    .otherwise = "3", .min = 1, .max = 1e6 },
 	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "write CSV: input,rank,class,probability",
 	    .excludes = "json" },
@@ -80,12 +81,17 @@ const struct gt_opt *gt_cmd_predict_options(void)
 
 /* ---- results ---- */
 
-/* One of the best classes of an input. */
+/* One of the best classes of an input; of text, one of the tokens that may follow it. */
 struct guess {
 	const char *class;
 	double probability;
-	char number[16];
+	char number[16], token[GT_EVAL_TOKEN], quoted[GT_EVAL_TOKEN + 2], share[32];
 };
+
+static bool is_text(const struct gt_eval *e)
+{
+	return gt_eval_data(e)->kind == GT_DATA_TOKENS;
+}
 
 static const struct guess *guess(
     struct guess *room, const struct gt_eval *e, int64_t input, int rank)
@@ -93,7 +99,8 @@ static const struct guess *guess(
 	const struct gt_predictions *p = gt_eval_predictions(e);
 	int64_t at = input * p->top + rank;
 
-	room->class = gt_eval_class_name(e, p->predicted[at], room->number);
+	room->class = is_text(e) ? gt_eval_token_name(e, p->predicted[at], room->token)
+	                         : gt_eval_class_name(e, p->predicted[at], room->number);
 	room->probability = (double)p->probability[at];
 	return room;
 }
@@ -102,17 +109,19 @@ enum { TOP = 3, PER_LINE = 7, CELLS = 1 + 2 * PER_LINE, CELL = 32 };
 
 /* A line for each input; or, where the classes are too many for a line, for each of them. */
 static void print_line(struct gt_table *t, const struct gt_eval *e, int64_t input, int from, int to,
-    char text[PER_LINE][CELL], struct guess *guesses)
+    struct guess *guesses)
 {
 	const char *cells[CELLS] = { gt_eval_sample_name(e, input) };
 	size_t count = 1;
 
 	for (int k = from; k < to; k++) {
-		const struct guess *g = guess(&guesses[k - from], e, input, k);
+		struct guess *g = &guesses[k - from];
 
-		snprintf(text[k - from], CELL, "%.2f %%", 100 * g->probability);
-		cells[count++] = g->class;
-		cells[count++] = text[k - from];
+		guess(g, e, input, k);
+		snprintf(g->share, sizeof(g->share), "%.2f %%", 100 * g->probability);
+		snprintf(g->quoted, sizeof(g->quoted), "'%s'", g->class); /* it may be a space */
+		cells[count++] = is_text(e) ? g->quoted : g->class;
+		cells[count++] = g->share;
 	}
 	gt_table_row(t, cells, count);
 }
@@ -140,7 +149,6 @@ static void print_text(const struct gt_eval *e)
 	const struct gt_predictions *p = gt_eval_predictions(e);
 	struct gt_table t = { .out = stdout };
 	int per_line = p->top <= PER_LINE ? p->top : 1;
-	char text[PER_LINE][CELL];
 	struct guess guesses[PER_LINE];
 
 	if (p->value) {
@@ -153,7 +161,7 @@ static void print_text(const struct gt_eval *e)
 		t.measuring = !round;
 		for (int64_t i = 0; i < p->count; i++)
 			for (int k = 0; k < p->top; k += per_line)
-				print_line(&t, e, i, k, k + per_line, text, guesses);
+				print_line(&t, e, i, k, k + per_line, guesses);
 	}
 }
 

@@ -133,11 +133,16 @@ template <class T> static int run_subsample_grad(struct gt_call *call, struct gt
 
 template <class V> struct last_position_f : gt_map_always {
 	const V *x;
+	const int32_t *at; /* NULL: the last one */
 	int64_t length, cols;
 
 	__device__ void operator()(V &y, int64_t i)
 	{
-		y = x[(i / cols * length + length - 1) * cols + i % cols];
+		int64_t b = i / cols, t = length - 1;
+
+		if (at && at[b] < t)
+			t = at[b] < 0 ? 0 : at[b];
+		y = x[(b * length + t) * cols + i % cols];
 	}
 };
 
@@ -147,6 +152,7 @@ template <class T> static int run_last_position(struct gt_call *call, struct gt_
 	last_position_f<bits> f;
 
 	f.x = gt_in_data<bits>(call, 0);
+	f.at = call->inputs > 1 ? gt_in_data<int32_t>(call, 1) : nullptr;
 	f.length = call->in[0].shape[1];
 	f.cols = call->in[0].shape[2];
 	return gt_map(call->stream, "last_position", gt_tensor_elements(&call->out[0]), f, err,

@@ -18,6 +18,13 @@ static const char *const kinds[] = {
 
 enum { KINDS = sizeof(kinds) / sizeof(*kinds), MAX_COUNT = 1 << 24 };
 
+int32_t gt_data_begin(const struct gt_data_specials *s, const struct gt_tokenizer *tok)
+{
+	if (s->begin_known)
+		return s->begin;
+	return tok ? gt_tokenizer_begin(tok) : -1;
+}
+
 void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *data)
 {
 	const struct gt_data_info *info = gt_dataset_info(data);
@@ -38,7 +45,7 @@ void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *
 		.columns = source->columns,
 		.regression = info->regression,
 		.target = source->target,
-		.tokenizer = gt_text_tokenizer(source),
+		.tokenizer = source->ops->tokenizer ? source->ops->tokenizer(source) : NULL,
 		.specials = source->specials,
 	};
 	memcpy(out->mean, info->mean, sizeof(out->mean));

@@ -55,6 +55,10 @@ struct gt_data_description {
 	struct gt_tokenizer *own;         /* and the tokenizer; or NULL */
 };
 
+/* The token that a model has seen before every text: as the specials say, else as its tokenizer has
+ * it; -1: none. `tok` NULL: there is none to ask. */
+int32_t gt_data_begin(const struct gt_data_specials *s, const struct gt_tokenizer *tok);
+
 /* Describe an open data set. Names and tokenizer are borrowed from it: nothing to release. */
 void gt_data_describe(struct gt_data_description *out, const struct gt_dataset *data);
 

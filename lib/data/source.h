@@ -28,6 +28,8 @@ struct gt_source_ops {
 	const char *(*name)(const struct gt_source *self, int64_t index);
 	/* gt_dataset_fit() with the samples index [count]; NULL: nothing is measured. */
 	void (*fit)(struct gt_source *self, const int64_t *index, int64_t count);
+	/* Text: borrowed; NULL: other data. */
+	const struct gt_tokenizer *(*tokenizer)(const struct gt_source *self);
 	/* NULL: has no vocabulary. */
 	const char *(*vocab_name)(const struct gt_source *self);
 	int (*save_vocab)(
@@ -77,8 +79,10 @@ void gt_augment_image(
 /* A permutation of 0 .. n-1 into order [n], by Fisher and Yates from Philox(seed, stream, step). */
 void gt_permute(int64_t *order, int64_t n, uint64_t seed, uint32_t stream, uint32_t step);
 
-/* The tokenizer of a text; NULL for other data. */
-const struct gt_tokenizer *gt_text_tokenizer(const struct gt_source *source);
+/* text_lines.c: the lines of the request's inputs, each a text of its own, for the token that
+ * follows. `tok` is the source's from then on, also after an error. */
+int gt_text_open_lines(struct gt_source **out, struct gt_tokenizer *tok,
+    const struct gt_data_request *request, struct gt_err *err);
 
 /* How the 60,000 training images of MNIST are normalized. */
 #define GT_MNIST_MEAN 0.1307f

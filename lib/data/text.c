@@ -301,16 +301,17 @@ static void close_text(struct gt_source *self)
 	free(t);
 }
 
+static const struct gt_tokenizer *text_tokenizer(const struct gt_source *self)
+{
+	return ((const struct text *)self)->tok;
+}
+
 static const struct gt_source_ops text_ops = { .read = read_text,
 	.samples_in = samples_in,
+	.tokenizer = text_tokenizer,
 	.vocab_name = text_vocab_name,
 	.save_vocab = save_text_vocab,
 	.close = close_text };
-
-const struct gt_tokenizer *gt_text_tokenizer(const struct gt_source *source)
-{
-	return source->ops == &text_ops ? ((const struct text *)source)->tok : NULL;
-}
 
 /* ---- the tokenizer ---- */
 
@@ -469,6 +470,12 @@ static int open_text(struct gt_source **out, const struct gt_spec *spec,
 		return GT_ENOMEM;
 	t->source.ops = &text_ops;
 	rc = choose_level(t, spec, request, &level, err);
+	if (!rc && request->inputs) {
+		rc = gt_text_open_lines(out, t->tok, request, err);
+		t->tok = NULL;
+		close_text(&t->source);
+		return rc;
+	}
 	if (!rc)
 		rc = open_files(&files, spec->path, err);
 	if (!rc && level == GT_LEVEL_BPE)
@@ -489,11 +496,14 @@ static const struct gt_setting settings[] = {
 	{ 0 }
 };
 
+static const char *const input_keys[] = { NULL };
+
 const struct gt_source_kind gt_text_kind = {
 	.form = { .name = "text",
 	    .path = "FILE|FOLDER",
 	    .summary = "UTF-8 text; of a folder, all .txt files in the order of their names",
 	    .settings = settings,
 	    .example = "text:input.txt,level=byte" },
+	.input_keys = input_keys,
 	.open = open_text,
 };

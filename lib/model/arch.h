@@ -33,10 +33,11 @@ struct gt_arch {
 	struct gt_value *(*logits)(struct gt_graph *g, const struct gt_arch_config *c,
 	    const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train);
 	/* Language models: the same for the token that follows, [B, classes]. `past` NULL: the
-	 * input is the whole text; otherwise it follows so many tokens (GT_MODEL_CONTINUE). Other
-	 * models: NULL. */
+	 * input is the whole text; otherwise it follows so many tokens (GT_MODEL_CONTINUE). `at`:
+	 * int32 [B], the last position of each text; NULL: the input's. Other models: NULL. */
 	struct gt_value *(*next)(struct gt_graph *g, const struct gt_arch_config *c,
-	    const struct gt_model_input *in, struct gt_value *x, struct gt_value *past);
+	    const struct gt_model_input *in, struct gt_value *x, struct gt_value *past,
+	    struct gt_value *at);
 	const struct gt_model_alias *aliases;      /* may be NULL */
 	const struct gt_model_alias *tied_aliases; /* with `tied`; may be NULL */
 	double lr_adam, lr_sgd;

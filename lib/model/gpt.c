@@ -185,12 +185,13 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 }
 
 static struct gt_value *next(struct gt_graph *g, const struct gt_arch_config *c,
-    const struct gt_model_input *in, struct gt_value *ids, struct gt_value *past)
+    const struct gt_model_input *in, struct gt_value *ids, struct gt_value *past,
+    struct gt_value *at)
 {
 	const struct pass p = { .past = past };
 	struct gt_value *wte = NULL, *x = blocks(g, c, in, ids, &p, &wte);
 
-	return head(g, c, gt_last_position(g, x), wte);
+	return head(g, c, gt_last_position(g, x, at), wte);
 }
 
 /* The head is the embedding; older files of Hugging Face hold causal masks as buffers. */

@@ -183,11 +183,12 @@ static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *
 }
 
 static struct gt_value *next(struct gt_graph *g, const struct gt_arch_config *c,
-    const struct gt_model_input *in, struct gt_value *ids, struct gt_value *past)
+    const struct gt_model_input *in, struct gt_value *ids, struct gt_value *past,
+    struct gt_value *at)
 {
 	struct gt_value *table = NULL, *x = blocks(g, c, in, ids, past, &table);
 
-	return head(g, c, gt_last_position(g, x), table);
+	return head(g, c, gt_last_position(g, x, at), table);
 }
 
 /* Older files of Hugging Face hold frequencies as buffers. */

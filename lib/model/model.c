@@ -467,7 +467,8 @@ static void judge(struct gt_graph *g, const struct gt_model_input *in,
 		io->stats = gt_output(g, stats_of(g, in, io), "stats");
 		break;
 	case GT_MODEL_PREDICT:
-		io->stats = gt_output(g, stats_of(g, in, io), "stats");
+		if (in->kind != GT_MODEL_TOKENS)
+			io->stats = gt_output(g, stats_of(g, in, io), "stats");
 		gt_output(g, io->logits, "logits");
 		break;
 	case GT_MODEL_GENERATE:
@@ -499,13 +500,14 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 	const int64_t target_shape[] = { batch, in->block }, rng_shape = GT_RNG_FIELDS;
 	bool train = purpose == GT_MODEL_TRAIN;
 	bool generate = purpose == GT_MODEL_GENERATE || purpose == GT_MODEL_CONTINUE;
+	bool follows = generate || (purpose == GT_MODEL_PREDICT && in->kind == GT_MODEL_TOKENS);
 	struct gt_value *x;
 
 	*io = (struct gt_model_io){ 0 };
 	x = io->input = declare_input(g, in, batch);
 	if (!generate)
 		io->target = gt_input(g, "target", in->regression ? GT_F32 : GT_I32,
-		    in->kind == GT_MODEL_TOKENS ? 2 : 1, target_shape);
+		    in->kind == GT_MODEL_TOKENS && !follows ? 2 : 1, target_shape);
 	if (train && m->config.dropout > 0)
 		io->rng = gt_input(g, "rng", GT_I64, 1, &rng_shape);
 	if (in->kind == GT_MODEL_IMAGE) {
@@ -514,10 +516,10 @@ int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt
 	}
 	if (purpose == GT_MODEL_CONTINUE)
 		io->past = gt_input(g, "past", GT_I32, 0, NULL);
-	if (!generate)
+	if (!follows)
 		io->logits = m->arch->logits(g, &m->config, in, x, io->rng, train);
 	else if (m->arch->next)
-		io->logits = m->arch->next(g, &m->config, in, x, io->past);
+		io->logits = m->arch->next(g, &m->config, in, x, io->past, io->target);
 	else
 		gt_graph_fail(g, GT_EINVAL, "model '%s' writes no text", m->arch->name);
 	if (io->logits)

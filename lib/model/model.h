@@ -28,25 +28,29 @@ struct gt_model_input {
 
 /* The values that a step writes and reads. */
 struct gt_model_io {
-	struct gt_value *input;  /* [batch, ...] as in gt_model_input */
-	struct gt_value *target; /* int32 [batch] or [batch, block]; regression: float32 [batch] */
+	struct gt_value *input; /* [batch, ...] as in gt_model_input */
+	/* int32 [batch] or [batch, block]; regression: float32 [batch]. GT_MODEL_PREDICT of tokens:
+	 * int32 [batch], the position of each text's last token. */
+	struct gt_value *target;
 	struct gt_value *rng;    /* int64 [4], lib/graph/kernel.h; NULL when nothing is drawn */
 	struct gt_value *weight; /* float32 []: 1 / targets counted in the step; training only */
 	struct gt_value *scale;  /* float32 []: of the loss; NULL where it is not scaled */
 	struct gt_value *past;   /* int32 []: tokens in the caches; GT_MODEL_CONTINUE only */
-	/* float32 [batch, (block,) classes]; generation: output "logits" [batch, classes], those of
-	 * the last position alone. */
+	/* float32 [batch, (block,) classes]; of GT_MODEL_PREDICT and generation, output "logits"
+	 * [batch, classes]: for tokens, those of the last position alone. */
 	struct gt_value *logits;
 	struct gt_value *loss; /* float32 [], training: output "loss" */
 	/* Evaluation: output "stats", float64 [4] (classify_stats), of regression [5]
-	 * (regress_stats). */
+	 * (regress_stats). NULL for the token that follows a text. */
 	struct gt_value *stats;
 };
 
 enum gt_model_purpose {
-	GT_MODEL_TRAIN,    /* loss */
-	GT_MODEL_EVAL,     /* stats */
-	GT_MODEL_PREDICT,  /* stats, and the logits of each sample as output "logits" */
+	GT_MODEL_TRAIN, /* loss */
+	GT_MODEL_EVAL,  /* stats */
+	/* stats, and the logits of each sample as output "logits"; of a text, whose samples may be
+	 * shorter than `block`, the logits of the token that follows, without stats */
+	GT_MODEL_PREDICT,
 	GT_MODEL_GENERATE, /* logits of the token that follows a window of `block` */
 	/* The same for `block` tokens that follow `past` earlier ones: layers find the results of
 	 * those in caches (gt_cache()), and add their own. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/text.h"
 #include "lib/train/room.h"
 #include "lib/train/run_source.h"
 
@@ -72,6 +73,9 @@ static void warn_of_normalization(
 static int open_inputs(struct gt_eval *e, const struct gt_model *model,
     struct gt_data_request *request, struct gt_err *err)
 {
+	static const char *const kinds[] = {
+		[GT_DATA_IMAGE] = "images", [GT_DATA_VECTOR] = "csv", [GT_DATA_TOKENS] = "text"
+	};
 	const struct gt_data_description *like = request->like;
 	enum gt_data_kind kind = like->kind;
 	struct gt_model_input wish;
@@ -83,13 +87,10 @@ static int open_inputs(struct gt_eval *e, const struct gt_model *model,
 		kind = wish.kind == GT_MODEL_IMAGE    ? GT_DATA_IMAGE
 		       : wish.kind == GT_MODEL_VECTOR ? GT_DATA_VECTOR
 		                                      : GT_DATA_TOKENS;
-	if (kind == GT_DATA_TOKENS)
-		return gt_err_set(err, GT_EINVAL,
-		    "model '%s' writes text: it has no classes for inputs", gt_model_name(model));
 	request->inputs = e->o.inputs;
 	request->input_count = e->o.input_count;
-	spec = gt_asprintf(err, "%s%s%s", kind == GT_DATA_IMAGE ? "images" : "csv",
-	    e->o.settings ? "," : "", e->o.settings ? e->o.settings : "");
+	spec = gt_asprintf(err, "%s%s%s", kinds[kind], e->o.settings ? "," : "",
+	    e->o.settings ? e->o.settings : "");
 	rc = spec ? gt_dataset_open(&e->data, spec, request, err) : GT_ENOMEM;
 	free(spec);
 	if (!rc && !gt_dataset_info(e->data)->classes)
@@ -115,7 +116,7 @@ static int open_input(struct gt_session *s, void *self, struct gt_err *err)
 	if (!rc)
 		rc = e->o.inputs ? open_inputs(e, s->model, &request, err)
 		                 : gt_dataset_open(&e->data, e->o.data, &request, err);
-	if (!rc && e->o.how.top && gt_dataset_info(e->data)->kind == GT_DATA_TOKENS)
+	if (!rc && e->o.how.top && !e->o.inputs && gt_dataset_info(e->data)->kind == GT_DATA_TOKENS)
 		rc = gt_err_set(
 		    err, GT_EINVAL, "text has no classes: only its loss can be measured");
 	if (!rc) {
@@ -322,6 +323,31 @@ const char *gt_eval_class_name(const struct gt_eval *e, int class, char number[1
 		return d.class_names[class];
 	snprintf(number, 16, "%d", class);
 	return number;
+}
+
+const char *gt_eval_token_name(const struct gt_eval *e, int id, char text[GT_EVAL_TOKEN])
+{
+	struct gt_data_description d;
+	const unsigned char *bytes;
+	size_t length = 0, used = 0;
+	uint32_t code;
+
+	gt_data_describe(&d, e->data);
+	bytes = (const unsigned char *)gt_tokenizer_text(d.tokenizer, id, &length);
+	if (!bytes || !length)
+		snprintf(text, GT_EVAL_TOKEN, "%d", id);
+	for (size_t i = 0; bytes && i < length && used + 5 < GT_EVAL_TOKEN;) {
+		int step = gt_text_utf8(bytes + i, length - i, &code);
+
+		if (step && code) {
+			memcpy(text + used, bytes + i, (size_t)step);
+			text[used += (size_t)step] = '\0';
+		} else {
+			used += (size_t)snprintf(text + used, 5, "\\x%02x", bytes[i]);
+		}
+		i += step ? (size_t)step : 1;
+	}
+	return text;
 }
 
 const char *gt_eval_sample_name(const struct gt_eval *e, int64_t sample)

@@ -60,6 +60,11 @@ const struct gt_predictions *gt_eval_predictions(const struct gt_eval *e);
 const char *gt_eval_class_name(const struct gt_eval *e, int class, char number[16]);
 const char *gt_eval_sample_name(const struct gt_eval *e, int64_t sample);
 
+/* The token `id` of text as a name: control characters as they are, bytes that are no UTF-8, and
+ * zeros, as \xNN. Its number where it has no text. */
+enum { GT_EVAL_TOKEN = 1024 };
+const char *gt_eval_token_name(const struct gt_eval *e, int id, char text[GT_EVAL_TOKEN]);
+
 /* gt_evaluate(): a collective call, whose numbers do not depend on the number of ranks. */
 int gt_eval_run(struct gt_eval *e, struct gt_metrics *out, struct gt_err *err);
 

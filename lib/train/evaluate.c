@@ -40,6 +40,9 @@ void gt_predictions_release(struct gt_predictions *p)
 
 static int alloc_predictions(struct evaluation *e, struct gt_err *err)
 {
+	const struct gt_program *program = e->pair->full.batch ? &e->pair->full : &e->pair->tail;
+	/* A rank without batches has no program. A model may have more tokens than the data. */
+	int64_t logits = program->batch ? program->io.logits->shape[1] : 0;
 	int classes = gt_dataset_info(e->data)->classes;
 	int top = e->o->top < classes ? e->o->top : classes;
 	struct gt_predictions *p = e->each;
@@ -60,7 +63,8 @@ static int alloc_predictions(struct evaluation *e, struct gt_err *err)
 		if (!p->value)
 			return GT_ENOMEM;
 	}
-	e->logits = gt_calloc((size_t)e->sampler.batch * (size_t)classes, sizeof(*e->logits), err);
+	e->logits =
+	    gt_calloc((size_t)e->sampler.batch * (size_t)logits + 1, sizeof(*e->logits), err);
 	return p->target && p->predicted && p->probability && e->logits ? 0 : GT_ENOMEM;
 }
 
@@ -110,7 +114,7 @@ static int note_batch(struct evaluation *e, const struct gt_program *p,
 	int rc = gt_plan_read(p->plan, v, e->logits, gt_value_bytes(v), err);
 
 	for (int64_t i = 0; !rc && i < batch->count; i++) {
-		e->each->target[first + i] = batch->target[i];
+		e->each->target[first + i] = p->io.stats ? batch->target[i] : GT_DATA_IGNORE;
 		note_sample(e->each, first + i, e->logits + i * v->shape[1], v->shape[1]);
 	}
 	return rc;
@@ -139,7 +143,7 @@ static int run_batch(
 	const struct gt_device *d = e->device;
 	int rc = gt_plan_run(p->plan, err);
 
-	if (!rc)
+	if (!rc && p->io.stats)
 		rc = d->backend->copy(d->compute, e->stats + e->width * e->done,
 		    gt_plan_address(p->plan, p->io.stats), (size_t)e->width * sizeof(*e->stats),
 		    err);

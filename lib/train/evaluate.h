@@ -37,7 +37,7 @@ struct gt_evaluate_options {
 	bool pageable;      /* see gt_feeder_open() */
 	enum gt_amp amp;
 	int top; /* classes of each sample that gt_evaluate() is to keep, at most all; 0: no
-	            predictions. Not for text */
+	            predictions. Of text: tokens that may follow it, without statistics */
 };
 
 /* Make the programs that measure the session's model on this rank's samples. The pair has been

@@ -207,13 +207,8 @@ static int make_tree(struct export *x, struct gt_err *err)
 /* The id of the token before texts, or null. */
 static json_t *begin_json(const struct export *x)
 {
-	const struct gt_data_specials *s = &x->data.specials;
-	int32_t id = -1;
+	int32_t id = gt_data_begin(&x->data.specials, x->tokenizer);
 
-	if (s->begin_known)
-		id = s->begin;
-	else if (x->tokenizer)
-		id = gt_tokenizer_begin(x->tokenizer);
 	return id < 0 ? json_null() : json_integer(id);
 }
 

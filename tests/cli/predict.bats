@@ -121,6 +121,25 @@ for p in json.loads(sys.argv[1])["predictions"]:
 	equal "$err" ""
 }
 
+@test "the tokens that may follow each line of a text, as generate writes them" {
+	local prompt token at=0
+	"$GTRAIN" train --model "$GPT" --data text:"$ROOT/LICENSE" --steps 30 --batch 4 --lr 1e-2 --out speaks -q
+	printf 'Permission is \r\n\n  \nTHE SOFTWARE IS' >lines.txt
+	gtrain predict --ckpt speaks lines.txt -q
+	equal "$status:$err" 0:
+	[[ $out == "lines.txt:1  '"*" %"*$'\n'"lines.txt:4  '"*" %" ]]
+	gtrain predict --ckpt speaks --top 2 --json - <lines.txt -q
+	for prompt in 'Permission is ' 'THE SOFTWARE IS'; do
+		"$GTRAIN" generate --ckpt speaks --prompt "$prompt" --tokens 1 --temperature 0 --json -q >written
+		token=$(python3 -c 'import json, sys; print(repr(json.load(open("written"))["text"][int(sys.argv[1]):]))' "${#prompt}")
+		check "$out" "d['predictions'][$at]['classes'][0]['class'] == $token"
+		at=$((at + 1))
+	done
+	check "$out" '[p["input"] for p in d["predictions"]] == ["-:1", "-:4"]'
+	gtrain predict --ckpt speaks --top 2 --csv lines.txt -q
+	[[ $out == "input,rank,class,probability"$'\n'"lines.txt:1,1,"* && $(wc -l <<<"$out") -ge 5 ]]
+}
+
 @test "what cannot be answered is refused in one line" {
 	local given status_wanted text
 	echo text >text.txt
@@ -132,6 +151,10 @@ for p in json.loads(sys.argv[1])["predictions"]:
 head = b"""{"0.weight":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"0.bias":{"dtype":"F32","shape":[2],"data_offsets":[16,24]}}"""
 open("nan.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + struct.pack("<6f", 1, 2, 3, 4, 5, float("nan")))'
 	"$GTRAIN" train --model "$GPT" --data text:"$ROOT/LICENSE" --steps 1 --batch 2 --out words -q
+	python3 -c 'open("ids.bin", "wb").write(bytes(400))'
+	"$GTRAIN" train --model "$GPT,vocab=9" --data tokens:ids.bin,vocab=9,type=uint16 --steps 1 --batch 2 --out ids -q
+	printf 'fine\n\303\251\n' >odd.txt
+	printf '\n \r\n' >blank.txt
 	mkdir -p empty
 	while IFS='|' read -r given status_wanted text; do
 		eval "gtrain predict $given -q"
@@ -155,6 +178,9 @@ open("nan.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + struct
 		--ckpt table column.csv|2|no column 'b', with which the model was trained
 		--ckpt table - </dev/null|1|there are no rows
 		--ckpt nan.safetensors --model mlp:2,2 two.csv|1|the answer to 'two.csv:1' is not finite
-		--ckpt words text.txt|2|writes text
+		--ckpt words odd.txt|1|'odd.txt': line 2: the character
+		--ckpt words blank.txt|1|'blank.txt': there are no lines with text
+		--ckpt words text.txt --read level=byte|2|unknown option 'level'
+		--ckpt ids text.txt|2|there is no tokenizer or vocabulary
 	CASES
 }

@@ -156,6 +156,7 @@ const struct op_case op_cases[] = {
 	CASE("subsample", "stride 3", IN(REAL(2, 2, 7, 8)), .subsample = { 3, 0, 0, 0, 0 }),
 	CASE("last_position", "batch", IN(FIXED(3, 5, 7)), PLAIN),
 	CASE("last_position", "one token", IN(FIXED(2, 1, 3)), PLAIN),
+	CASE("last_position", "of different lengths", IN(FIXED(4, 6, 3), IDS(6, 4)), PLAIN),
 	CASE("patch_tokens", "square", IN(REAL(2, 5, 3, 3), REAL(1, 1, 5), REAL(1, 10, 5)), PLAIN),
 	CASE("patch_tokens", "oblong, one sample",
 	    IN(REAL(1, 3, 2, 5), REAL(1, 1, 3), REAL(1, 11, 3)), PLAIN),

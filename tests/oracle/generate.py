@@ -95,6 +95,24 @@ def network(name, state, keys):
     return net.double()
 
 
+def follows(folder, run, net, vocab, more=()):
+    """The tokens after each prompt, all of them with their probabilities, which predict prints."""
+    with open(f"{folder}/prompts.txt", "w") as file:
+        file.write("\n".join(PROMPTS) + "\n")
+    said = json.loads(gtrain("predict", "--ckpt", run, "--json", "--top", 1000, "--threads", 1, *more, f"{folder}/prompts.txt"))
+    wrong = []
+    for prompt, answer in zip(PROMPTS, said["predictions"]):
+        with torch.no_grad():
+            p = net(torch.tensor([[vocab.index(c) for c in prompt][-BLOCK:]]))[0, -1].softmax(-1)
+        ours = {row["class"]: row["probability"] for row in answer["classes"]}
+        order = [row["probability"] for row in answer["classes"]]
+        # Tokens beyond the vocabulary, which a model may have, have no answer of their own.
+        far = max(abs(ours[name] - float(p[i])) for i, name in enumerate(vocab) if name in ours or len(p) == len(vocab))
+        if far > 2e-6 or order != sorted(order, reverse=True) or len(ours) != len(vocab) or not answer["input"].startswith(folder):
+            wrong.append(f"{prompt!r}: {far}, {len(ours)} tokens")
+    return "\n".join(wrong) if len(said["predictions"]) == len(PROMPTS) else f"{len(said['predictions'])} answers"
+
+
 def texts(folder):
     with open(f"{folder}/text.txt", "w") as file:
         file.write(TEXT)
@@ -106,6 +124,8 @@ def texts(folder):
         net = network(name, torch.load(f"{run}/model.pth"), keys)
         with open(f"{run}/vocab.json") as file:
             vocab = json.load(file)["tokens"]
+        yield f"{model}: the token after each line", follows(folder, run, net, vocab)
+        yield f"{model}: the same in batches of two, by two ranks", follows(folder, run, net, vocab, ("--batch", 2, "--nproc", 2))
         for options in OPTIONS:
             wrong = []
             for prompt in PROMPTS:

@@ -157,6 +157,7 @@ def predict_rows():
     yield Row("predict", "--ckpt", [*predict, "{}", "table.csv"], "rows/model.pth")
     yield Row("predict", "INPUT...", [*predict, "rows", "table.csv", "{}"], "table.csv", fine=CUT_MAY_DO)
     yield Row("predict", "INPUT...", [*predict, "pictures", "images", "{}"], "images/a/1.png")
+    yield Row("predict", "INPUT...", [*predict, "run", "text.txt", "{}"], "text.txt", fine=CUT_MAY_DO)
 
 
 def data_rows():

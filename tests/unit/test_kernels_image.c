@@ -202,12 +202,18 @@ static void pool_grad_naive(struct gt_call *c)
 
 /* ---- last_position: [d0, d1, d2] ---- */
 
+/* Variant 1: of sequences of different lengths. */
+
 static void last_position_make(struct gt_call *c, enum gt_dtype f, kernel_sizes d)
 {
-	c->inputs = 1;
+	c->inputs = d[VARIANT] ? 2 : 1;
 	c->outputs = 1;
 	c->in[0] = test_tensor3(f, d[0], d[1], d[2]);
 	test_random(&c->in[0], 141, -1, 1);
+	if (d[VARIANT])
+		c->in[1] = test_tensor1(GT_I32, d[0]);
+	for (int64_t i = 0; d[VARIANT] && i < d[0]; i++) /* also outside of the sequence */
+		((int32_t *)c->in[1].data)[i] = (int32_t)((i * 5 + 1) % (d[1] + 4) - 2);
 	c->out[0] = test_tensor2(f, d[0], d[2]);
 }
 
@@ -216,7 +222,14 @@ static void last_position_naive(struct gt_call *c)
 	int64_t length = c->in[0].shape[1], n = c->in[0].shape[2];
 
 	EACH(i, c->out[0])
-	test_put(&c->out[0], i, test_get(&c->in[0], (i / n * length + length - 1) * n + i % n));
+	{
+		int64_t t = length - 1;
+
+		if (c->inputs > 1 && test_get(&c->in[1], i / n) < (double)t)
+			t = (int64_t)test_get(&c->in[1], i / n);
+		t = t < 0 ? 0 : t;
+		test_put(&c->out[0], i, test_get(&c->in[0], (i / n * length + t) * n + i % n));
+	}
 }
 
 /* ---- tokens ---- */
@@ -330,6 +343,7 @@ static const struct kernel_case cases[] = {
 	{ "avg_pool2d_grad", avg_pool_grad_make, pool_grad_naive, 1e-6, 210, 0, false },
 	{ "avg_pool2d_grad", avg_pool_grad_make, pool_grad_naive, 1e-6, 321, 0, false },
 	{ "last_position", last_position_make, last_position_naive, 0, 0, 0, false },
+	{ "last_position", last_position_make, last_position_naive, 1, 0, 0, false },
 };
 
 /* Copy the first channels of an image into one that has no more. */

@@ -232,9 +232,10 @@ struct gt_value *gt_reorder(struct gt_graph *g, struct gt_value *x, enum gt_layo
 struct gt_value *gt_subsample(
     struct gt_graph *g, struct gt_value *x, int stride, int64_t front, int64_t back);
 
-/* last_position: y[b] = x[b, T - 1]; no gradient.
- *   in   x F [B, T, C]     out  y F [B, C] */
-struct gt_value *gt_last_position(struct gt_graph *g, struct gt_value *x);
+/* last_position: y[b] = x[b, at[b]], or x[b, T - 1] without at; no gradient. Sequences of different
+ * lengths have their last positions at different places; one outside counts as the nearest inside.
+ *   in   x F [B, T, C], at I32 [B] or NULL     out  y F [B, C] */
+struct gt_value *gt_last_position(struct gt_graph *g, struct gt_value *x, struct gt_value *at);
 
 /* image_normalize: y = (x / 255 - mean[c]) / std[c].
  *   in   x U8 [B, H, W, C] (always row-major)     out  y F32 [B, C, H, W] */

@@ -158,10 +158,13 @@ const struct gt_op gt_op_subsample_grad = {
 
 static int last_position_infer(struct gt_node *n, struct gt_err *err)
 {
-	const struct gt_value *x = n->in[0];
+	const struct gt_value *x = n->in[0], *at = n->in[1];
 
 	if (gt_infer_float(x, "the input", 3, err))
 		return err->code;
+	if (at && (at->dtype != GT_I32 || at->ndim != 1 || at->shape[0] != x->shape[0]))
+		return gt_err_set(err, GT_EINVAL,
+		    "positions are int32 [%lld], one for each sequence", (long long)x->shape[0]);
 	gt_infer_shape(n->out[0], x->dtype, 2, (int64_t[]){ x->shape[0], x->shape[2] });
 	return 0;
 }
@@ -169,14 +172,14 @@ static int last_position_infer(struct gt_node *n, struct gt_err *err)
 const struct gt_op gt_op_last_position = {
 	.name = "last_position",
 	.min_inputs = 1,
-	.max_inputs = 1,
+	.max_inputs = 2,
 	.outputs = 1,
 	.infer = last_position_infer,
 };
 
-struct gt_value *gt_last_position(struct gt_graph *g, struct gt_value *x)
+struct gt_value *gt_last_position(struct gt_graph *g, struct gt_value *x, struct gt_value *at)
 {
-	return gt_emit1(g, &gt_op_last_position, NULL, 1, &x);
+	return gt_emit1(g, &gt_op_last_position, NULL, 2, (struct gt_value *[]){ x, at });
 }
 
 static int image_normalize_infer(struct gt_node *n, struct gt_err *err)
