@@ -244,6 +244,11 @@ static size_t text_bytes(const unsigned char *p)
 	return gt_get_le(p + MAGIC_BYTES + 2, p[6] == 1 ? 2 : 4);
 }
 
+bool gt_npy_begins(const void *bytes, size_t size)
+{
+	return size >= GT_NPY_START && !memcmp(bytes, magic, MAGIC_BYTES);
+}
+
 size_t gt_npy_header_bytes(const void *bytes, size_t size)
 {
 	const unsigned char *p = bytes;

@@ -29,6 +29,10 @@ struct gt_npy {
 
 enum { GT_NPY_HEADER_MAX = 64 * 1024 };
 
+/* Whether bytes begin as an array does; those of the start are enough. */
+enum { GT_NPY_START = 12 };
+bool gt_npy_begins(const void *bytes, size_t size);
+
 /* The number of bytes before a file's elements. `bytes` are its first 12 or more, or all it has.
  * Returns `size` if they do not begin an array, or if its header is above the limit. */
 size_t gt_npy_header_bytes(const void *bytes, size_t size);

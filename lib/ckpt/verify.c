@@ -12,7 +12,7 @@
 #include "lib/ckpt/torch.h"
 #include "lib/ckpt/verify_inside.h"
 
-enum { LEGACY_PICKLES = 5 };
+enum { MOST_PICKLES = 1000 };
 
 /* ---- findings ---- */
 
@@ -54,15 +54,22 @@ int gt_verify_absorb(struct gt_verify *v, const struct gt_err *found,
 
 /* ---- the whole ---- */
 
-static int read_legacy(struct gt_verify *v, const struct gt_mapping *map, struct gt_err *err)
+/* Pickles in a row, as far as they can be read: of a torch file before its storages, or of any
+ * other file that is none we know. */
+static int read_pickles(struct gt_verify *v, const struct gt_mapping *map, struct gt_err *err)
 {
-	static const char *const names[LEGACY_PICKLES] = { "the first pickle", "the second pickle",
-		"the third pickle", "the fourth pickle", "the fifth pickle" };
+	static const char *const words[] = { "first", "second", "third", "fourth", "fifth" };
+	bool legacy = !strcmp(v->format, "torch-legacy");
 	size_t at = 0, used = 1;
+	char where[64];
 	int rc = 0;
 
-	for (int i = 0; i < LEGACY_PICKLES && !rc && used && at < map->size; i++) {
-		rc = gt_verify_pickle_file(v, map, at, names[i], &used, err);
+	for (int i = 0; i < (legacy ? 5 : MOST_PICKLES) && !rc && used && at < map->size; i++) {
+		if (i < 5)
+			snprintf(where, sizeof(where), "the %s pickle", words[i]);
+		else
+			snprintf(where, sizeof(where), "the pickle at byte %zu of the file", at);
+		rc = gt_verify_pickle(v, map, at, where, gt_torch_begins_pickle(map), &used, err);
 		at += used;
 	}
 	return rc;
@@ -74,9 +81,7 @@ static int look(struct gt_verify *v, const struct gt_mapping *map,
 	v->file_bytes += map->size;
 	if (map->size >= 4 && !memcmp(map->data, "PK\3\4", 4))
 		return gt_verify_zip(v, map, known, threads, err);
-	if (gt_torch_begins_pickle(map))
-		return read_legacy(v, map, err);
-	return 0;
+	return *v->format && strcmp(v->format, "torch-legacy") ? 0 : read_pickles(v, map, err);
 }
 
 /* What is after the last storage of a legacy file: nobody reads it, or somebody else does. */

@@ -50,8 +50,9 @@ struct gt_verify {
  * `threads` threads (0: one per processor):
  *   it opens; every record of a zip has its CRC-32, used or not, and a local header that agrees
  *   with the directory, and overlaps no other; tensors have the digests that gtrain gave them; the
- *   globals that any pickle in it names, also one in a string of a pickle (the first MiB of each),
- *   however the name is spelled; NaN and Inf in tensors.
+ *   globals that any pickle in it names: of any protocol, in files that are no checkpoint, in
+ *   records of any name, behind the header of numpy's arrays, in a string of a pickle (the first
+ *   MiB of each), as far as it can be read, however the name is spelled; NaN and Inf in tensors.
  * What is wrong is a finding, not an error: GT_EIO and GT_ENOMEM are errors. Nothing is executed.
  */
 int gt_verify(struct gt_verify *out, const char *path, size_t threads, struct gt_err *err);

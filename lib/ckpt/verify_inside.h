@@ -11,14 +11,17 @@
 int gt_verify_find(struct gt_verify *v, enum gt_finding_kind kind, const char *hint,
     struct gt_err *err, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* Note the globals that the pickle at `bytes` names; *used gets its length, 0 when it cannot be
- * read. A pickle that cannot is no finding here: opening the file tells. */
-int gt_verify_pickle(struct gt_verify *v, const unsigned char *bytes, size_t size,
-    const char *where, size_t *used, struct gt_err *err);
-
-/* The same for the pickle at byte `at` of a file. */
-int gt_verify_pickle_file(struct gt_verify *v, const struct gt_mapping *map, uint64_t at,
-    const char *where, size_t *used, struct gt_err *err);
+/*
+ * Note the globals that the pickle at byte `at` of a file names, or that behind the header of an
+ * array of numpy's which begins there: one of objects is a pickle. *used gets its length, 0 when it
+ * cannot be read; then what comes before the break is noted. A pickle that cannot be read is no
+ * finding here: opening the file tells. `where` is copied.
+ *
+ * Unless it `is_one` for sure, globals count only if the bytes call one, or begin as pickles of
+ * protocol 2 and up do: other data may name something by chance.
+ */
+int gt_verify_pickle(struct gt_verify *v, const struct gt_mapping *map, uint64_t at,
+    const char *where, bool is_one, size_t *used, struct gt_err *err);
 
 /* Once all pickles are seen: one line for each name, findings for those not allowed. */
 int gt_verify_globals(struct gt_verify *v, struct gt_err *err);

@@ -4,11 +4,12 @@
 #include <string.h>
 
 #include "lib/ckpt/globals.h"
+#include "lib/ckpt/npy.h"
 #include "lib/ckpt/pickle.h"
 #include "lib/ckpt/tree.h"
 #include "lib/ckpt/verify_inside.h"
 
-enum { MAX_NESTING = 4, STRING_MAX_BYTES = 1 << 20, PROTO = 0x80 };
+enum { MAX_NESTING = 4, LEAST_BYTES = 4, STRING_MAX_BYTES = 1 << 20, PROTO = 0x80 };
 
 /* A pickle being looked through, and the strings of it that have been. */
 struct scan {
@@ -20,12 +21,14 @@ struct scan {
 	struct gt_err *err;
 };
 
-/* A pickle: in memory, or at byte `at` of a file. */
+/* Bytes that may be a pickle: in memory, or at byte `at` of a file. */
 struct text {
 	const unsigned char *bytes;
 	size_t size;
 	const struct gt_mapping *map;
 	uint64_t at;
+	unsigned char first; /* byte */
+	bool is_one;         /* it is a pickle for sure */
 };
 
 static int scan_pickle(struct gt_verify *v, const struct text *text, const char *where, int nesting,
@@ -90,7 +93,7 @@ static int scan_string(struct scan *s, const struct gt_tree *node)
 	const char *where;
 	struct gt_arena *arena = &s->v->arena;
 
-	if (text.size < 4 || s->nesting == MAX_NESTING ||
+	if (text.size < LEAST_BYTES || s->nesting == MAX_NESTING ||
 	    tfind(text.bytes, &s->seen, compare_pointers))
 		return 0;
 	if (!tsearch(text.bytes, &s->seen, compare_pointers))
@@ -108,6 +111,7 @@ static int scan_string(struct scan *s, const struct gt_tree *node)
 	}
 	if (text.size > STRING_MAX_BYTES)
 		text.size = STRING_MAX_BYTES;
+	text.first = text.bytes[0];
 	return scan_pickle(s->v, &text, where, s->nesting + 1, &used, s->err);
 }
 
@@ -145,13 +149,14 @@ static void keep(void *node)
 
 /* ---- one pickle ---- */
 
-static bool is_meant(const struct gt_pickle_globals *globals, const struct text *text, int nesting)
+/* Whether bytes are a pickle that does something, or chance. */
+static bool is_meant(const struct gt_pickle_globals *globals, unsigned char first)
 {
 	bool called = false;
 
 	for (size_t i = 0; i < globals->count; i++)
 		called |= globals->items[i].called;
-	return !nesting || called || (text->bytes[0] == PROTO && globals->count);
+	return called || (first == PROTO && globals->count);
 }
 
 static int scan_pickle(struct gt_verify *v, const struct text *text, const char *where, int nesting,
@@ -181,7 +186,7 @@ static int scan_pickle(struct gt_verify *v, const struct text *text, const char 
 	} else {
 		rc = walk(&s, root);
 	}
-	if (!rc && is_meant(&globals, text, nesting))
+	if (!rc && (text->is_one || is_meant(&globals, text->first)))
 		rc = keep_globals(&s, &globals, err);
 	tdestroy(s.seen, keep);
 	free(globals.items);
@@ -189,20 +194,32 @@ static int scan_pickle(struct gt_verify *v, const struct text *text, const char 
 	return rc;
 }
 
-int gt_verify_pickle(struct gt_verify *v, const unsigned char *bytes, size_t size,
-    const char *where, size_t *used, struct gt_err *err)
+/* Step behind the header of an array. */
+static int skip_header(const struct gt_mapping *map, uint64_t *at, struct gt_err *err)
 {
-	const struct text text = { .bytes = bytes, .size = size };
+	unsigned char head[GT_NPY_START];
+	size_t n = map->size - *at < sizeof(head) ? (size_t)(map->size - *at) : sizeof(head);
+	int rc = gt_map_peek(map, *at, head, n, err);
 
-	return scan_pickle(v, &text, where, 0, used, err);
+	if (rc || !gt_npy_begins(head, n))
+		return rc;
+	*at += gt_npy_header_bytes(head, n);
+	return 0;
 }
 
-int gt_verify_pickle_file(struct gt_verify *v, const struct gt_mapping *map, uint64_t at,
-    const char *where, size_t *used, struct gt_err *err)
+int gt_verify_pickle(struct gt_verify *v, const struct gt_mapping *map, uint64_t at,
+    const char *where, bool is_one, size_t *used, struct gt_err *err)
 {
-	const struct text text = { .map = map, .at = at };
+	struct text text = { .map = map, .is_one = is_one };
+	const char *kept = gt_arena_strdup(&v->arena, where, err);
+	int rc = kept ? skip_header(map, &at, err) : GT_ENOMEM;
 
-	return scan_pickle(v, &text, where, 0, used, err);
+	*used = 0;
+	text.at = at;
+	if (rc || at >= map->size || map->size - at < LEAST_BYTES)
+		return rc;
+	rc = gt_map_peek(map, at, &text.first, 1, err);
+	return rc ? rc : scan_pickle(v, &text, kept, 0, used, err);
 }
 
 /* ---- all of them ---- */

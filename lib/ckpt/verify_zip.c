@@ -138,31 +138,55 @@ static int unless_damage(int rc, const struct gt_err *found, struct gt_err *err)
 	return rc;
 }
 
+/* The bytes of a record, which end where it ends: in the file, or inflated into the arena. */
+static int open_record(struct gt_mapping *out, uint64_t *at, struct gt_zip *zip,
+    const struct gt_zip_record *r, struct gt_arena *arena, struct gt_err *err)
+{
+	const unsigned char *bytes = NULL;
+	int rc;
+
+	*out = *zip->map;
+	*at = r->data;
+	out->size = (size_t)(r->data + r->packed);
+	if (r->method == STORED)
+		return 0;
+	rc = gt_zip_open_record(zip, r, arena, &bytes, err);
+	*out = (struct gt_mapping){ bytes, (size_t)r->size, -1 };
+	*at = 0;
+	return rc;
+}
+
+static int read_pickle(struct gt_verify *v, struct gt_zip *zip, const struct gt_zip_record *r,
+    struct gt_arena *arena, struct gt_err *err)
+{
+	bool is_one = gt_text_ends_with(r->name, ".pkl");
+	struct gt_err found = GT_ERR_INIT;
+	struct gt_mapping map;
+	uint64_t at;
+	size_t used;
+	int rc = open_record(&map, &at, zip, r, arena, &found);
+
+	/* A wrong checksum is found elsewhere. */
+	if (rc)
+		return unless_damage(rc, &found, err);
+	rc = gt_verify_pickle(v, &map, at, r->name, is_one, &used, err);
+	/* Opening the file tells of data.pkl. */
+	if (rc || used || !is_one || gt_text_ends_with(r->name, "/data.pkl"))
+		return rc;
+	return gt_verify_find(v, GT_FINDING_DAMAGE, "", err,
+	    "record '%s' cannot be read as the pickle its name promises", r->name);
+}
+
+/* Those of records of any name. */
 static int read_pickles(struct gt_verify *v, struct gt_zip *zip, struct gt_err *err)
 {
 	int rc = 0;
 
 	for (size_t i = 0; i < zip->count && !rc; i++) {
-		const struct gt_zip_record *r = &zip->records[i];
-		struct gt_err found = GT_ERR_INIT;
-		struct gt_storage s = { 0 };
-		size_t used;
-		int unread;
+		struct gt_arena arena = { 0 };
 
-		if (!gt_text_ends_with(r->name, ".pkl"))
-			continue;
-		/* A wrong checksum is found elsewhere; what it names is told all the same. */
-		unread = gt_zip_storage(zip, r, &v->arena, &s, &found);
-		if (!unread)
-			unread = gt_storage_copy(&s, &v->arena, &found);
-		rc = unless_damage(unread, &found, err);
-		if (unread)
-			continue;
-		rc = gt_verify_pickle(v, s.bytes, s.size_bytes, r->name, &used, err);
-		if (!rc && !used &&
-		    !gt_text_ends_with(r->name, "/data.pkl")) /* told of by opening it */
-			rc = gt_verify_find(v, GT_FINDING_DAMAGE, "", err,
-			    "record '%s' cannot be read as the pickle its name promises", r->name);
+		rc = read_pickle(v, zip, &zip->records[i], &arena, err);
+		gt_arena_release(&arena);
 	}
 	return rc;
 }

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pickle
+import random
 import shutil
 import subprocess
 import sys
@@ -12,9 +13,10 @@ import warnings
 import zipfile
 
 try:
+    import numpy
     import torch
 except ImportError:
-    print("1..0 # SKIP python has no torch")
+    print("1..0 # SKIP python has no torch or no numpy")
     sys.exit(0)
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
@@ -258,6 +260,39 @@ def swap_pickle(path, data):
     shutil.move(copy, path)
 
 
+def pickles_anywhere(path, touch, verify):
+    """Files that are no checkpoints, and records that no reader of checkpoints opens, have their globals judged, too."""
+    def write(data):
+        with open(path, "wb") as f:
+            f.write(data)
+
+    evil, named = Evil(os.system, touch), ("calls 'posix.system', which can run code", "DANGEROUS")
+    for protocol in range(6):
+        write(pickle.dumps({"x": evil}, protocol))
+        yield verify("a pickle of protocol %d" % protocol, 1, *named, "the first pickle")
+        write(pickle.dumps({"x": evil}, protocol)[:-1] + b"\xff")
+        yield verify("a damaged pickle of protocol %d" % protocol, 1, *named)
+        write(pickle.dumps([1], protocol) * 6 + pickle.dumps(evil, protocol))
+        yield verify("a seventh pickle of protocol %d" % protocol, 1, *named, "the pickle at byte")
+    good = torch.ones(3).numpy()
+    for deflated in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        for name in ("v/data/0", "v/version", "weights.npy", "notes.txt"):
+            with zipfile.ZipFile(path, "w", deflated) as z:
+                z.writestr(name, pickle.dumps(evil))
+            yield verify("a pickle as record %s, method %d" % (name, deflated), 1, *named, name)
+    objects = numpy.array([good, evil], dtype=object)
+    numpy.save(path + ".npy", objects)
+    shutil.move(path + ".npy", path)
+    yield verify("an array of objects", 1, *named)
+    for save in (numpy.savez, numpy.savez_compressed):
+        save(path + ".npz", x=good, y=objects)
+        shutil.move(path + ".npz", path)
+        yield verify("an archive with an array of objects (%s)" % save.__name__, 1, *named, "y.npy")
+    for i, data in enumerate((b"cos and sin\n(1.\n" * 9, json.dumps({"posix": "system"}).encode(), random.Random(7).randbytes(5000))):
+        write(data)
+        yield verify("data that is no pickle (%s)" % ("text", "JSON", "random")[i], 1, absent=("posix", "calls"))
+
+
 def verify_cases(folder):
     path, ran = os.path.join(folder, "v.pth"), os.path.join(folder, "RAN")
     touch = "touch " + ran
@@ -298,6 +333,7 @@ def verify_cases(folder):
     yield verify("INST", 1, "calls 'posix.system'")
     swap_pickle(path, b"\x80\x02cposix\nsystem\nX" + len(touch).to_bytes(4, "little") + touch.encode() + b"\x85R\xff")
     yield verify("what comes before nonsense", 1, "calls 'posix.system'", "damage")
+    yield from pickles_anywhere(path, touch, verify)
     torch.save(torch.nn.Linear(2, 3), path)
     yield verify("a whole model", 1, "torch.nn.modules.linear.Linear", "which weights_only=True refuses", absent=("DANGEROUS",))
     odd = torch.ones(5)
