@@ -364,6 +364,9 @@ check-gpu-run: all $(GPU_TABLE_BIN) $(ORACLE_BIN)
 check-curves: all   ## compare loss curves of all models, parallel modes and ranks with one rank's; T=zero3 some
 	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/curves/curves.py '$(T)'
 
+check-cifar10: all   ## train ResNet-20 on the JPEGs of CIFAR-10 beside PyTorch, 5 epochs, 3 seeds (an hour)
+	GTRAIN='$(BUILD)/gtrain' $(PYTHON) tests/curves/cifar10.py
+
 check-valgrind: deps-test   ## run the unit tests under valgrind
 	@sh .ci/deps valgrind
 	$(AGAIN) check-valgrind-run
@@ -507,7 +510,7 @@ clean:   ## remove everything built
 	rm -rf build
 
 FORCE:
-.PHONY: all bench bench-allreduce bench-ckpt bench-generate bench-ranks bench-tokenize check check-chaos check-curves check-gpu check-gpu-run check-hostile check-models check-races check-races-run check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
+.PHONY: all bench bench-allreduce bench-ckpt bench-generate bench-ranks bench-tokenize check check-chaos check-cifar10 check-curves check-gpu check-gpu-run check-hostile check-models check-races check-races-run check-run check-valgrind check-valgrind-run clean completions demo demo-run deps \
         deps-test fuzz fuzz-run help install lint map tests tidy uninstall FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
