@@ -39,7 +39,11 @@ static int convert(
 {
 	struct gt_ckpt *ckpt = NULL;
 	struct gt_ckpt_rewrite r = {
-		.target = &cli->target, .inputs = &ckpt, .input_count = 1, .json = cli->common.json
+		.target = &cli->target,
+		.inputs = &ckpt,
+		.input_count = 1,
+		.json = cli->common.json,
+		.weights_only = cli->weights_only,
 	};
 	int rc;
 

@@ -5,6 +5,7 @@
 #include "cmd/ckpt_rewrite.h"
 
 struct gt_ckpt_convert_cli {
+	bool weights_only;
 	struct gt_ckpt_target_cli target;
 	struct gt_cmd_common common;
 };

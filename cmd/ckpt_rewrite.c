@@ -205,7 +205,7 @@ int gt_ckpt_target_write(
 	struct gt_tally tally;
 	struct gt_arena arena = { 0 };
 	struct gt_tree *tree;
-	int rc = gt_convert_tree(&tree, root, r->format, &arena, &r->note, err);
+	int rc = gt_convert_tree(&tree, root, r->format, r->weights_only, &arena, &r->note, err);
 
 	if (!rc)
 		rc = gt_note_check(&r->note, err);

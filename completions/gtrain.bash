@@ -478,7 +478,7 @@ _gtrain()
 			mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 			return
 		fi
-		words='--output --to --dtype --shard-size --sync --json --quiet --verbose --color --help '
+		words='--output --to --dtype --shard-size --sync --weights-only --json --quiet --verbose --color --help '
 		;;
 	ckpt-merge:*) 
 		if [[ $cur != -* ]]; then

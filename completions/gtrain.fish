@@ -485,6 +485,7 @@ complete -c gtrain -n '__gtrain_command ckpt convert' -l to -x -a 'pth legacy sa
 complete -c gtrain -n '__gtrain_command ckpt convert' -l dtype -x -a 'fp32 fp16 bf16' -d 'the type of floating-point tensors, rounded to nearest even'
 complete -c gtrain -n '__gtrain_command ckpt convert' -l shard-size -x -d 'safetensors: write several files of at most so many bytes of tensors'
 complete -c gtrain -n '__gtrain_command ckpt convert' -l sync -x -a 'yes no' -d 'no: do not wait until the result is on the disk'
+complete -c gtrain -n '__gtrain_command ckpt convert' -l weights-only -d 'leave behind what torch.load(weights_only=True) refuses'
 complete -c gtrain -n '__gtrain_command ckpt convert' -l json -d 'write one JSON document to standard output, nothing else'
 complete -c gtrain -n '__gtrain_command ckpt convert' -l quiet -s q -d 'only warnings and errors on standard error'
 complete -c gtrain -n '__gtrain_command ckpt convert' -l verbose -s v -d 'say more on standard error'

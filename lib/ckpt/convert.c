@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "lib/ckpt/globals.h"
 #include "lib/ckpt/metadata.h"
 #include "lib/ckpt/model.h"
 #include "lib/ckpt/tree.h"
@@ -194,42 +195,83 @@ static int flatten(struct gt_tree **out, const struct gt_tree *root, struct gt_a
 	return *out ? 0 : GT_ENOMEM;
 }
 
-/* ---- modules ---- */
+/* ---- objects: modules, and what weights_only=True refuses ---- */
 
-enum { RESCUE_NAMED = 4 };
+enum { NAMED = 4 };
+
+/* Places in the tree, the first of which a note names. */
+struct places {
+	size_t count;
+	struct gt_note names;
+};
 
 struct rescue {
 	struct gt_arena *arena;
-	size_t modules, left_out;
-	char path[120];        /* from the root, dots between; what is longer is left out */
-	struct gt_note *names; /* paths of modules */
+	bool weights_only; /* take refused objects out */
+	size_t left_out;   /* tensors of modules */
+	char path[120];    /* from the root, dots between; what is longer is left out */
+	struct places modules, refused;
 };
+
+static void name_place(const struct rescue *r, struct places *places, const char *class)
+{
+	if (places->count++ >= NAMED || !*r->path)
+		return;
+	gt_note_add(&places->names, "%s'%s'", *gt_note_text(&places->names) ? ", " : ": ", r->path);
+	if (class)
+		gt_note_add(&places->names, " (%.80s)", class);
+}
 
 static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err);
 
-static int rescue_items(struct rescue *r, struct gt_tree *seq, struct gt_err *err)
+/* The same of a part of a node, under a name or a number. */
+static int rescue_part(struct rescue *r, const struct gt_tree *key, size_t number,
+    struct gt_tree **node, struct gt_err *err)
 {
-	int rc = 0;
+	size_t used = strlen(r->path), room = sizeof(r->path) - used;
+	const char *dot = used ? "." : "";
+	int rc;
 
-	for (size_t i = 0; !rc && i < seq->seq.count; i++) {
-		const struct gt_tree *key = seq->seq.items[i].key;
-		size_t used = strlen(r->path), room = sizeof(r->path) - used;
-		const char *dot = used ? "." : "";
-
-		if (key && key->kind == GT_TREE_STRING)
-			snprintf(r->path + used, room, "%s%s", dot, key->string.bytes);
-		else
-			snprintf(r->path + used, room, "%s%zu", dot, i);
-		rc = rescue(r, &seq->seq.items[i].value, err);
-		r->path[used] = '\0';
-	}
+	if (key && key->kind == GT_TREE_STRING)
+		snprintf(r->path + used, room, "%s%s", dot, key->string.bytes);
+	else
+		snprintf(r->path + used, room, "%s%zu", dot, number);
+	rc = rescue(r, node, err);
+	r->path[used] = '\0';
 	return rc;
 }
 
-static void name_module(struct rescue *r)
+/* A dict loses the keys of what was taken out; a list keeps its places, with None there. */
+static int rescue_items(struct rescue *r, struct gt_tree *seq, struct gt_err *err)
 {
-	if (r->modules++ < RESCUE_NAMED && *r->path)
-		gt_note_add(r->names, "%s'%s'", r->modules > 1 ? ", " : ": ", r->path);
+	bool dict = seq->kind == GT_TREE_DICT;
+	size_t kept = 0;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < seq->seq.count; i++) {
+		struct gt_tree_item item = seq->seq.items[i];
+		struct gt_tree *key = (struct gt_tree *)item.key;
+
+		rc = rescue_part(r, item.key, i, &item.value, err);
+		if (!rc && dict && key->kind == GT_TREE_OPAQUE)
+			rc = rescue(r, &key, err);
+		if (!rc && !dict && !item.value) {
+			item.value = gt_tree_new(r->arena, GT_TREE_NONE, err);
+			rc = item.value ? 0 : GT_ENOMEM;
+		}
+		if (item.value && (!dict || key))
+			seq->seq.items[kept++] = item;
+	}
+	if (!rc)
+		seq->seq.count = kept;
+	if (!rc && seq->seq.attributes)
+		rc = rescue(r, &seq->seq.attributes, err);
+	if (rc || !seq->seq.defaults)
+		return rc;
+	name_place(r, &r->refused, "collections.defaultdict");
+	if (r->weights_only)
+		seq->seq.defaults = NULL;
+	return 0;
 }
 
 /* What an object was made with, holds and remembers may be, or have, modules. */
@@ -245,49 +287,100 @@ static int rescue_object(struct rescue *r, struct gt_tree *object, struct gt_err
 	return rc;
 }
 
-/* Put the state_dict in the place of each module. The tree is the caller's own, and a node that it
- * mentions twice is the same object afterwards only if it is no module. */
-static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err)
+/* Whether torch.load(weights_only=True) would make this object again. Long integers and bytes are
+ * no objects there. */
+static bool is_allowed(const struct gt_tree *object)
+{
+	const char *name = object->opaque.class_name;
+
+	if (object->opaque.args &&
+	    (!strcmp(name, "builtins.int") || !strcmp(name, "builtins.bytes")))
+		return true;
+	return gt_global_judge(name) == GT_GLOBAL_ALLOWED;
+}
+
+static int rescue_module(struct rescue *r, struct gt_tree **node, struct gt_err *err)
 {
 	struct gt_state_dict sd;
-	int rc;
+	int rc = gt_state_dict_find_as_is(&sd, *node, err);
 
-	if (gt_tree_is_seq(*node))
-		return rescue_items(r, *node, err);
-	if ((*node)->kind != GT_TREE_OPAQUE)
-		return 0;
-	if (!gt_model_is(*node))
-		return rescue_object(r, *node, err);
-	rc = gt_state_dict_find_as_is(&sd, *node, err);
 	if (rc)
 		return rc;
 	*node = gt_convert_state_dict(&sd, r->arena, err);
-	name_module(r);
+	name_place(r, &r->modules, NULL);
 	r->left_out += sd.left_out;
 	gt_state_dict_release(&sd);
 	return *node ? 0 : GT_ENOMEM;
 }
 
-int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
-    struct gt_arena *a, struct gt_note *note, struct gt_err *err)
+/* Put the state_dict in the place of each module, and NULL in that of what is taken out. The tree
+ * is the caller's own, and a node that it mentions twice is the same object afterwards only if it
+ * is no module. */
+static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err)
 {
-	struct gt_note names = { 0 };
-	struct rescue r = { .arena = a, .names = &names };
+	if (gt_tree_is_seq(*node))
+		return rescue_items(r, *node, err);
+	if ((*node)->kind == GT_TREE_TENSOR && (*node)->tensor.attributes)
+		return rescue(r, &(*node)->tensor.attributes, err);
+	if ((*node)->kind != GT_TREE_OPAQUE)
+		return 0;
+	if (gt_model_is(*node))
+		return rescue_module(r, node, err);
+	if (is_allowed(*node))
+		return rescue_object(r, *node, err);
+	name_place(r, &r->refused, (*node)->opaque.class_name);
+	if (!r->weights_only)
+		return rescue_object(r, *node, err);
+	*node = NULL;
+	return 0;
+}
+
+/* "N THINGS WORDS: 'a', 'b', ..." */
+static void say_places(struct gt_note *note, const struct places *places, const char *thing,
+    const char *one, const char *many)
+{
+	if (places->count)
+		gt_note_line(note, "%zu %s%s %s%s%s", places->count, thing,
+		    places->count == 1 ? "" : "s", places->count == 1 ? one : many,
+		    gt_note_text(&places->names), places->count > NAMED ? ", ..." : "");
+}
+
+static void say_rescue(struct gt_note *note, const struct rescue *r)
+{
+	say_places(
+	    note, &r->modules, "pickled model", "became its state_dict", "became their state_dict");
+	if (r->left_out)
+		gt_note_line(note,
+		    "left behind: %zu tensor%s of kinds that no state_dict here can hold, "
+		    "quantised or sparse",
+		    r->left_out, r->left_out == 1 ? "" : "s");
+	if (r->weights_only)
+		say_places(note, &r->refused, "object",
+		    "that weights_only=True refuses is left behind",
+		    "that weights_only=True refuses are left behind");
+	else
+		say_places(note, &r->refused, "object", "is refused by weights_only=True",
+		    "are refused by weights_only=True");
+}
+
+int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
+    bool weights_only, struct gt_arena *a, struct gt_note *note, struct gt_err *err)
+{
+	struct rescue r = { .arena = a, .weights_only = weights_only };
 	int rc;
 
 	*out = root;
 	if (is_flat(format))
 		return flatten(out, root, a, note, err);
 	rc = rescue(&r, out, err);
-	if (!rc && r.modules)
-		gt_note_line(note, "%zu pickled model%s became %s state_dict%s%s", r.modules,
-		    r.modules == 1 ? "" : "s", r.modules == 1 ? "its" : "their",
-		    gt_note_text(&names), r.modules > RESCUE_NAMED ? ", ..." : "");
-	if (!rc && r.left_out)
-		gt_note_line(note,
-		    "left behind: %zu tensor%s of kinds that no state_dict here can hold, "
-		    "quantised or sparse",
-		    r.left_out, r.left_out == 1 ? "" : "s");
-	gt_note_release(&names);
+	if (!rc && !*out) {
+		gt_err_set(err, GT_ENOTSUP, "the checkpoint is an object of class '%.200s'",
+		    root->opaque.class_name);
+		rc = gt_err_hint(err, "weights_only=True would load nothing of it");
+	}
+	if (!rc)
+		say_rescue(note, &r);
+	gt_note_release(&r.modules.names);
+	gt_note_release(&r.refused.names);
 	return rc;
 }

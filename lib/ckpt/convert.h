@@ -18,13 +18,16 @@ extern const char *const gt_convert_words[];
  * note gets lines that say what was made or left behind.
  *   torch-zip, torch-legacy   the whole tree; pickled modules, wherever they are, become the
  *                             OrderedDict that their state_dict() would give, so that the file can
- *                             be loaded without their source
+ *                             be loaded without their source. The note names other objects that
+ *                             torch.load(weights_only=True) refuses; with `weights_only` they are
+ *                             left behind: their keys in dicts, None in lists, dicts with defaults
+ *                             become plain ones
  *   safetensors, npz          the state_dict that gt_state_dict_find() finds, names as they are;
  *                             the note says what else the tree holds
- * Errors: GT_EFORMAT where there is no state_dict; GT_ENOMEM.
+ * Errors: GT_EFORMAT where there is no state_dict; GT_ENOTSUP where nothing is left; GT_ENOMEM.
  */
 int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
-    struct gt_arena *arena, struct gt_note *note, struct gt_err *err);
+    bool weights_only, struct gt_arena *arena, struct gt_note *note, struct gt_err *err);
 
 /* A state_dict as a tree: a dict of tensors, which are no parameters any more; an OrderedDict where
  * it was one, or a module. It has the `_metadata` that belongs to them (metadata.h). */

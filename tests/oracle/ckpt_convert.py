@@ -296,6 +296,49 @@ def test_modules(folder, model):
                   and all(equal(want[k], got[k]) for k in want), why)
 
 
+class Keeper:
+    """Some program's class."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+def test_weights_only(folder):
+    """--weights-only leaves a file that torch.load(weights_only=True) loads, with all that it would load; without, a line says what it refuses."""
+    source, out = os.path.join(folder, "kept.pth"), os.path.join(folder, "out.pth")
+    w = torch.arange(6.0).reshape(2, 3)
+    plain = {"w": w, "size": w.shape, "type": w.dtype, "od": OrderedDict(a=1), "deep": [(w, None)]}
+    if "_codecs.encode" in torch._weights_only_unpickler._get_allowed_globals():  # since PyTorch 2.0
+        plain |= {"real": 1.5, "big": 2**70, "bytes": b"a\xff", "set": {1, 2}}
+    with_default = defaultdict(list, a=[1])
+    # (name, what is saved, what is to be left of it, words of the notes)
+    table = [
+        ("nothing to leave", plain, plain, []),
+        ("an object in a dict", {**plain, "args": Keeper(w)}, plain, ["1 object", "'args' (__main__.Keeper)"]),
+        ("objects in a list", {"l": [1, Keeper(1), [Keeper(2)]]}, {"l": [1, None, [None]]}, ["2 objects", "'l.1' (__main__.Keeper), 'l.2.0' (__main__.Keeper)"]),
+        ("an object as a key", {"k": {Keeper(1): 2, "a": 1}}, {"k": {"a": 1}}, ["1 object"]),
+        ("a dict with defaults", {"d": with_default}, {"d": dict(with_default)}, ["'d' (collections.defaultdict)"]),
+        ("a function", {"f": os.system, "w": w}, {"w": w}, ["'f' (posix.system)"]),
+        ("a numpy scalar", {"loss": np.float64(3), "w": w}, {"w": w}, ["'loss' (numpy.", "core.multiarray.scalar)"]),
+        ("a module and an object", {"net": torch.nn.Linear(2, 2), "o": Keeper(torch.nn.Linear(1, 1))}, None, [" pickled model", "'o' (__main__.Keeper)"]),
+        ("more objects than are named", {str(i): Keeper(i) for i in range(6)}, {}, ["6 objects", "'3' (__main__.Keeper), ..."]),
+    ]
+    for name, saved, left, words in table:
+        torch.save(saved, source)
+        for to in ("pth", "legacy"):
+            done = gtrain("convert", source, "-o", out, "--weights-only", "--to", to)
+            got = torch.load(out, weights_only=True) if not done.returncode else {}
+            good = equal(got, left) if left is not None else list(got) == ["net"]
+            told = all(word in done.stderr for word in words) and ("left behind" in done.stderr) == any("object" in w or "'" in w for w in words)
+            check(f"--weights-only, {to}: {name}", good and told, f"{got} {done.stderr}")
+        done = gtrain("convert", source, "-o", out)
+        told = all(word in done.stderr for word in words) and ("weights_only=True" in done.stderr) == bool(words) and "left behind" not in done.stderr
+        check(f"without: {name}", done.returncode == 0 and told, done.stderr)
+    torch.save(Keeper(1), source)
+    why = convert(source, out, "--weights-only")
+    check("--weights-only: nothing would be left", "is an object of class '__main__.Keeper'" in why, why)
+
+
 def test_many_values(folder):
     """More values than ls would list."""
     source, out = os.path.join(folder, "many.pth"), os.path.join(folder, "out.pth")
@@ -580,6 +623,7 @@ def main():
         test_hidden_modules(folder)
         test_many_values(folder)
         test_long_notes(folder)
+        test_weights_only(folder)
         test_forged(folder)
         test_select(folder, cases)
         test_merge(folder)
