@@ -1,0 +1,83 @@
+/* curl_api.h - inside data: libcurl's functions, from a library that is opened when needed. */
+#ifndef GT_DATA_GET_CURL_API_H
+#define GT_DATA_GET_CURL_API_H
+
+#include "lib/base/err.h"
+
+/*
+ * The part of libcurl's binary interface used here, declared from its documentation, so that
+ * building needs no header of it. Option numbers and codes never change within libcurl.so.4, which
+ * is of 2006. Where <curl/curl.h> is installed, tests/unit/test_data_curl.c compares them.
+ *
+ * Opened rather than linked: libcurl brings some 30 libraries along, and linking it would make
+ * every command start 10 ms later.
+ *
+ * Source: https://curl.se/libcurl/c/, curl_easy_setopt(3), libcurl-errors(3).
+ */
+enum gt_curl_option {                    /* with the type of the argument */
+	GT_CURL_LOW_SPEED_LIMIT = 19,    /* long, bytes a second */
+	GT_CURL_LOW_SPEED_TIME = 20,     /* long, seconds */
+	GT_CURL_FAILONERROR = 45,        /* long */
+	GT_CURL_FOLLOWLOCATION = 52,     /* long */
+	GT_CURL_MAXREDIRS = 68,          /* long */
+	GT_CURL_NOSIGNAL = 99,           /* long */
+	GT_CURL_CONNECTTIMEOUT_MS = 156, /* long */
+	GT_CURL_PROTOCOLS = 181,         /* long, bits */
+	GT_CURL_REDIR_PROTOCOLS = 182,   /* long, bits */
+	GT_CURL_WRITEDATA = 10001,       /* void * */
+	GT_CURL_URL = 10002,             /* const char * */
+	GT_CURL_RANGE = 10007,           /* const char *, or NULL for all */
+	GT_CURL_ERRORBUFFER = 10010,     /* char [GT_CURL_ERROR_SIZE] */
+	GT_CURL_USERAGENT = 10018,       /* const char * */
+	GT_CURL_HEADERDATA = 10029,      /* void * */
+	GT_CURL_WRITEFUNCTION = 20011,   /* gt_curl_receive */
+	GT_CURL_HEADERFUNCTION = 20079   /* gt_curl_receive */
+};
+
+enum { GT_CURL_HTTP = 1, GT_CURL_HTTPS = 2 };       /* bits of protocols */
+enum { GT_CURL_INFO_RESPONSE_CODE = 0x200000 + 2 }; /* long * */
+enum { GT_CURL_GLOBAL_ALL = 3, GT_CURL_ERROR_SIZE = 256 };
+
+enum gt_curl_code {
+	GT_CURLE_OK = 0,
+	GT_CURLE_UNSUPPORTED_PROTOCOL = 1,
+	GT_CURLE_URL_MALFORMAT = 3,
+	GT_CURLE_RESOLVE_PROXY = 5,
+	GT_CURLE_RESOLVE_HOST = 6,
+	GT_CURLE_CONNECT = 7,
+	GT_CURLE_HTTP2 = 16,
+	GT_CURLE_PARTIAL_FILE = 18,
+	GT_CURLE_HTTP_STATUS = 22,
+	GT_CURLE_WRITE = 23,
+	GT_CURLE_TIMEOUT = 28,
+	GT_CURLE_TLS_CONNECT = 35,
+	GT_CURLE_REDIRECTS = 47,
+	GT_CURLE_GOT_NOTHING = 52,
+	GT_CURLE_SEND = 55,
+	GT_CURLE_RECEIVE = 56,
+	GT_CURLE_CERTIFICATE = 60,
+	GT_CURLE_CA_FILE = 77,
+	GT_CURLE_HTTP2_STREAM = 92
+};
+
+/* Takes size * n bytes; another result than that ends the transfer with GT_CURLE_WRITE. */
+typedef size_t gt_curl_receive(char *bytes, size_t size, size_t n, void *self);
+
+/* The functions, all there after gt_curl_open(), and one handle, which keeps connections open. */
+struct gt_curl {
+	int (*global_init)(long flags);
+	void *(*easy_init)(void);
+	int (*easy_setopt)(void *easy, int option, ...);
+	int (*easy_perform)(void *easy);
+	int (*easy_getinfo)(void *easy, int info, ...);
+	const char *(*easy_strerror)(int code);
+	void (*easy_cleanup)(void *easy);
+	void *easy;
+};
+
+/* Open the library and a handle. Errors: GT_ENOTSUP where there is no libcurl, the hint names the
+ * package; GT_ENOMEM. */
+int gt_curl_open(struct gt_curl **out, struct gt_err *err);
+void gt_curl_close(struct gt_curl *curl);
+
+#endif

@@ -1,0 +1,45 @@
+/* download.h - inside data: the rest of a file from an HTTP server. */
+#ifndef GT_DATA_GET_DOWNLOAD_H
+#define GT_DATA_GET_DOWNLOAD_H
+
+#include <stdint.h>
+
+#include "lib/base/err.h"
+#include "lib/base/progress.h"
+#include "lib/data/get/curl_api.h"
+
+/* The name of a host in messages. */
+enum { GT_HOST_SIZE = 128 };
+
+struct gt_download {
+	const char *address;          /* http:// or https:// */
+	const char *name;             /* of the file, for messages */
+	int fd;                       /* to write to; its bytes are the first ones of the file */
+	uint64_t size_bytes;          /* of the whole file: no byte more is written */
+	double timeout_s;             /* without data, or to connect */
+	struct gt_progress *progress; /* is started and hidden here; NULL: none */
+};
+
+/* What may help after an error. */
+enum gt_download_remedy {
+	GT_REMEDY_NONE,     /* the file cannot be written */
+	GT_REMEDY_RETRY,    /* the server may do better in a moment */
+	GT_REMEDY_ELSEWHERE /* this address has no such file */
+};
+
+/*
+ * Fetch the bytes that follow those of the file. A server that ignores the request for a part sends
+ * the whole file: then it is written anew. After an error the file holds a beginning to go on
+ * from, and nothing if what came is known to be no part of it. Only HTTP and HTTPS are spoken,
+ * after redirects too, and no redirect leads from HTTPS to HTTP. Proxies are those of the
+ * environment (http_proxy, https_proxy, no_proxy).
+ *
+ * Errors: GT_EIO (network, server, disk), GT_EFORMAT (a file of another size).
+ */
+int gt_download(struct gt_curl *curl, const struct gt_download *d, enum gt_download_remedy *remedy,
+    struct gt_err *err);
+
+/* The host of an address, without name and password of a user. */
+const char *gt_download_host(char out[GT_HOST_SIZE], const char *address);
+
+#endif
