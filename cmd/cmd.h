@@ -26,6 +26,8 @@ struct gt_cmd {
 	const struct gt_opt *(*options)(void);
 	int (*run)(int argc, char **argv); /* argv[0] is the name; returns the exit status */
 	bool computes;                     /* with the kernels, and so with OpenMP's threads */
+	const char *(*word)(int i); /* operand i of those that there are, NULL after the last;
+	                               or NULL: operands are files */
 };
 
 enum { GT_CMD_MANY = 1 << 20 }; /* operands */

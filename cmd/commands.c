@@ -9,8 +9,10 @@
 #include "cmd/ckpt_ls.h"
 #include "cmd/ckpt_verify.h"
 #include "cmd/cmd.h"
+#include "cmd/data_sets.h"
 #include "cmd/eval_options.h"
 #include "cmd/generate_options.h"
+#include "cmd/topics.h"
 #include "cmd/train_options.h"
 #include "lib/base/suggest.h"
 
@@ -18,52 +20,57 @@
 /* clang-format off */
 static const struct gt_cmd commands[] = {
 	{ "probe", "[OPTIONS]", "list the devices and what they can do", 0,
-	    gt_cmd_probe_options, gt_cmd_probe, false },
+	    gt_cmd_probe_options, gt_cmd_probe, false, NULL },
 	{ "train", "--model MODEL --data DATA [OPTIONS]", "train a model", 0,
-	    gt_cmd_train_options, gt_cmd_train, true },
+	    gt_cmd_train_options, gt_cmd_train, true, NULL },
 	{ "eval", "--ckpt CKPT --data DATA [OPTIONS]", "measure a checkpoint on a data set", 0,
-	    gt_cmd_eval_options, gt_cmd_eval, true },
+	    gt_cmd_eval_options, gt_cmd_eval, true, NULL },
 	{ "predict", "--ckpt CKPT INPUT... [OPTIONS]",
-	    "tell classes of images and rows, or next tokens", GT_CMD_MANY, gt_cmd_predict_options, gt_cmd_predict, true },
+	    "tell classes of images and rows, or next tokens", GT_CMD_MANY, gt_cmd_predict_options, gt_cmd_predict, true, NULL },
 	{ "generate", "--ckpt CKPT [OPTIONS]", "write text with a language model", 0,
-	    gt_cmd_generate_options, gt_cmd_generate, true },
+	    gt_cmd_generate_options, gt_cmd_generate, true, NULL },
+	{ "data get", "NAME... [OPTIONS]", "fetch well-known data sets", GT_CMD_MANY,
+	    gt_cmd_data_get_options, gt_cmd_data_get, false, gt_cmd_data_name },
+	{ "data ls", "[NAME...] [OPTIONS]", "list well-known data sets, and those that are there",
+	    GT_CMD_MANY, gt_cmd_data_ls_options, gt_cmd_data_ls, false, gt_cmd_data_name },
 	{ "bench allreduce", "[OPTIONS]", "time the sum of a buffer over ranks", 0,
-	    gt_cmd_bench_allreduce_options, gt_cmd_bench_allreduce, false },
+	    gt_cmd_bench_allreduce_options, gt_cmd_bench_allreduce, false, NULL },
 	{ "bench ckpt", "FILE [OPTIONS]", "time operations on a checkpoint beside a copy", 1,
-	    gt_cmd_bench_ckpt_options, gt_cmd_bench_ckpt, false },
+	    gt_cmd_bench_ckpt_options, gt_cmd_bench_ckpt, false, NULL },
 	{ "bench copy", "[OPTIONS]", "time copies between the host and devices by size", 0,
-	    gt_cmd_bench_copy_options, gt_cmd_bench_copy, true },
+	    gt_cmd_bench_copy_options, gt_cmd_bench_copy, true, NULL },
 	{ "bench gemm", "[OPTIONS]", "time products of matrices by shape and type", 0,
-	    gt_cmd_bench_gemm_options, gt_cmd_bench_gemm, true },
+	    gt_cmd_bench_gemm_options, gt_cmd_bench_gemm, true, NULL },
 	{ "ckpt ls", "FILE [OPTIONS]", "list tensors and other values", 1,
-	    gt_cmd_ckpt_ls_options, gt_cmd_ckpt_ls, false },
+	    gt_cmd_ckpt_ls_options, gt_cmd_ckpt_ls, false, NULL },
 	{ "ckpt verify", "FILE [OPTIONS]", "check structure, checksums, globals, NaN and Inf", 1,
-	    gt_cmd_ckpt_verify_options, gt_cmd_ckpt_verify, false },
+	    gt_cmd_ckpt_verify_options, gt_cmd_ckpt_verify, false, NULL },
 	{ "ckpt diff", "A B [OPTIONS]", "compare two checkpoints of any formats", 2,
-	    gt_cmd_ckpt_diff_options, gt_cmd_ckpt_diff, false },
+	    gt_cmd_ckpt_diff_options, gt_cmd_ckpt_diff, false, NULL },
 	{ "ckpt strip-module", "IN (-o OUT | --in-place) [OPTIONS]",
 	    "take the module. of wrappers off names", 1, gt_cmd_ckpt_strip_module_options,
-	    gt_cmd_ckpt_strip_module, false },
+	    gt_cmd_ckpt_strip_module, false, NULL },
 	{ "ckpt add-module", "IN (-o OUT | --in-place) [OPTIONS]", "put module. before names", 1,
-	    gt_cmd_ckpt_add_module_options, gt_cmd_ckpt_add_module, false },
+	    gt_cmd_ckpt_add_module_options, gt_cmd_ckpt_add_module, false, NULL },
 	{ "ckpt remap", "IN --map FROM=TO (-o OUT | --in-place) [OPTIONS]",
 	    "change the devices that storages were saved on", 1, gt_cmd_ckpt_remap_options,
-	    gt_cmd_ckpt_remap, false },
+	    gt_cmd_ckpt_remap, false, NULL },
 	{ "ckpt rename", "IN --map REGEX=REPLACEMENT (-o OUT | --in-place) [OPTIONS]",
 	    "change names by regular expressions", 1, gt_cmd_ckpt_rename_options,
-	    gt_cmd_ckpt_rename, false },
+	    gt_cmd_ckpt_rename, false, NULL },
 	{ "ckpt select", "FILE --path KEY|--keys GLOB -o OUT", "write a part as a file", 1,
-	    gt_cmd_ckpt_select_options, gt_cmd_ckpt_select, false },
+	    gt_cmd_ckpt_select_options, gt_cmd_ckpt_select, false, NULL },
 	{ "ckpt convert", "FILE -o OUT [OPTIONS]", "write as another format or other types", 1,
-	    gt_cmd_ckpt_convert_options, gt_cmd_ckpt_convert, false },
+	    gt_cmd_ckpt_convert_options, gt_cmd_ckpt_convert, false, NULL },
 	{ "ckpt merge", "A B ... -o OUT [OPTIONS]", "write the union or the mean of files",
-	    GT_CKPT_MERGE_MAX, gt_cmd_ckpt_merge_options, gt_cmd_ckpt_merge, false },
+	    GT_CKPT_MERGE_MAX, gt_cmd_ckpt_merge_options, gt_cmd_ckpt_merge, false, NULL },
 	{ "help", "[OPTIONS] [COMMAND | models | data]", "help on a command, on models, on data", 2,
-	    gt_cmd_help_options, gt_cmd_help, false },
+	    gt_cmd_help_options, gt_cmd_help, false, NULL },
 	{ 0 }
 };
 
 static const struct gt_cmd_group groups[] = {
+	{ "data", "fetch well-known data sets" },
 	{ "ckpt", "look into and rewrite checkpoints" },
 	{ "bench", "measure" },
 	{ 0 }
@@ -155,7 +162,9 @@ static const struct gt_cmd *resolve_in(
 		snprintf(what, sizeof(what), "'%s %.60s' is not a command", group->name, word);
 	else
 		snprintf(what, sizeof(what), "'%s' needs to be told what to do", group->name);
-	snprintf(list, sizeof(list), "gtrain help %s", group->name);
+	/* A topic comes before a group of its name. */
+	snprintf(list, sizeof(list),
+	    gt_cmd_topic_find(group->name) ? "gtrain %s --help" : "gtrain help %s", group->name);
 	return refuse(&near, list, what, err);
 }
 

@@ -71,10 +71,16 @@ static bool takes_command(const struct gt_cmd *cmd)
 	return cmd->run == gt_cmd_help;
 }
 
-/* The operands of all others are files. */
+/* The operands of all others are files, unless there is a list of them. */
 static bool takes_files(const struct gt_cmd *cmd)
 {
-	return cmd->operands && !takes_command(cmd);
+	return cmd->operands && !takes_command(cmd) && !cmd->word;
+}
+
+static void print_operands(FILE *f, const struct gt_cmd *cmd)
+{
+	for (int i = 0; cmd->word && cmd->word(i); i++)
+		fprintf(f, "%s ", cmd->word(i));
 }
 
 static const char *const yes_no[] = { "yes", "no", NULL };
@@ -201,6 +207,7 @@ static void print_bash_options(FILE *f, const struct gt_cmd *cmd)
 		print_first_words(f);
 		print_topics(f);
 	}
+	print_operands(f, cmd);
 	print_option_names(f, cmd);
 	fputs(takes_files(cmd) ? "'\n\t\t;;\n" : "' ;;\n", f);
 }
@@ -353,6 +360,11 @@ static void print_zsh_command(FILE *f, const struct gt_cmd *cmd)
 	}
 	if (takes_files(cmd))
 		fputs(" \\\n\t\t\t'*:file:_files'", f);
+	if (cmd->word) {
+		fputs(" \\\n\t\t\t'*:name:(", f);
+		print_operands(f, cmd);
+		fputs(")'", f);
+	}
 	fputs("\n\t\t;;\n", f);
 }
 
@@ -456,6 +468,11 @@ static void print_fish_command(FILE *f, const struct gt_cmd *cmd)
 	}
 	if (takes_files(cmd))
 		fprintf(f, "complete -c gtrain -n '__gtrain_command %s' -F\n", cmd->name);
+	if (cmd->word) {
+		fprintf(f, "complete -c gtrain -n '__gtrain_command %s' -a '", cmd->name);
+		print_operands(f, cmd);
+		fputs("'\n", f);
+	}
 	FOR_EACH_OPTION(row, cmd)
 	{
 		print_fish_option(f, cmd, row);

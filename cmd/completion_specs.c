@@ -4,6 +4,7 @@
 #include "cmd/completion_specs.h"
 #include "lib/base/err.h"
 #include "lib/data/data.h"
+#include "lib/data/get/sets.h"
 #include "lib/model/model.h"
 
 /* A list of words and the branch of a shell's case statement in which it stands. */
@@ -57,6 +58,28 @@ static void print_model_branches(FILE *f, const struct branch *b)
 	}
 }
 
+static size_t count_settings(const struct gt_data_form *form)
+{
+	size_t count = 0;
+
+	while (form->settings[count].help)
+		count++;
+	return count;
+}
+
+/* Well-known sets take the settings of their kind; where they have its name, too, these are
+ * there. */
+static void print_set_branches(FILE *f, const struct branch *b)
+{
+	const struct gt_data_form *form;
+
+	for (const struct gt_set *set = gt_sets(); set->name; set++)
+		for (int i = 0; set->kind && (form = gt_data_form(i)); i++)
+			if (!strcmp(form->name, set->kind) && strcmp(form->name, set->name))
+				print_keys(
+				    f, b, "data", set->name, form->settings, count_settings(form));
+}
+
 static void print_data_branches(FILE *f, const struct branch *b)
 {
 	const struct gt_data_form *form;
@@ -64,14 +87,13 @@ static void print_data_branches(FILE *f, const struct branch *b)
 	fprintf(f, b->open, "data", "", "");
 	for (int i = 0; (form = gt_data_form(i)); i++)
 		fprintf(f, "%s: ", form->name);
+	for (const struct gt_set *set = gt_sets(); set->name; set++)
+		if (set->kind)
+			fprintf(f, "%s ", set->name);
 	fputs(b->close, f);
-	for (int i = 0; (form = gt_data_form(i)); i++) {
-		size_t count = 0;
-
-		while (form->settings[count].help)
-			count++;
-		print_keys(f, b, "data", form->name, form->settings, count);
-	}
+	for (int i = 0; (form = gt_data_form(i)); i++)
+		print_keys(f, b, "data", form->name, form->settings, count_settings(form));
+	print_set_branches(f, b);
 }
 
 static void print_branches(FILE *f, const struct branch *b)

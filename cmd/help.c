@@ -77,7 +77,9 @@ static int find_subject(struct subject *out, int count, char *const *words, stru
 	*out = (struct subject){ 0 };
 	if (!count)
 		return 0;
-	out->topic = gt_cmd_topic_find(words[0]);
+	/* 'help data' is a topic, 'help data get' a command. */
+	if (count == 1 || !gt_cmd_group_find(words[0]))
+		out->topic = gt_cmd_topic_find(words[0]);
 	if (!out->topic)
 		out->cmd = gt_cmd_resolve(&out->group, count, words, &used, err);
 	if (!out->topic && !out->cmd && (!out->group || count > 1))

@@ -285,6 +285,7 @@ static int print_data(FILE *out, struct gt_err *err)
 			print_setting(out, s, s->initial);
 		fprintf(out, "      for example %s\n", form->example);
 	}
+	fputs("\n'gtrain data ls' lists data sets that 'gtrain data get NAME' fetches.\n", out);
 	return 0;
 }
 

@@ -38,7 +38,11 @@ _gtrain_words()
 	model:llama2-7b:tied) echo 'yes no' ;;
 	model:llama3-8b) echo 'layers= heads= width= kv_heads= theta= eps= tied= hidden= block= vocab= ' ;;
 	model:llama3-8b:tied) echo 'yes no' ;;
+<<<<<<< HEAD
 	data) echo 'text: tokens: images: mnist: cifar10: csv: npy: npz: random: ' ;;
+=======
+	data) echo 'text: tokens: images: mnist: cifar10: csv: random: mnist fashion-mnist cifar10 shakespeare ' ;;
+>>>>>>> 37e4a32 (data get, data ls: fetch well-known data sets by their names)
 	data:text) echo 'level= tokenizer= ' ;;
 	data:text:level) echo 'char byte bpe' ;;
 	data:tokens) echo 'vocab= type= ' ;;
@@ -62,6 +66,10 @@ _gtrain_words()
 	data:npz:task) echo 'auto classification regression' ;;
 	data:npz:layout) echo 'auto hwc chw' ;;
 	data:random) echo 'samples= ' ;;
+	data:fashion-mnist) echo 'split= mean= std= ' ;;
+	data:fashion-mnist:split) echo 'train test' ;;
+	data:shakespeare) echo 'level= tokenizer= ' ;;
+	data:shakespeare:level) echo 'char byte bpe' ;;
 	esac
 }
 
@@ -114,6 +122,10 @@ _gtrain()
 		prev=${line##*[[:space:]]}
 	fi
 	((COMP_CWORD == 1)) && command='' prev=''
+	if [[ $command == data ]]; then
+		command+=-${COMP_WORDS[2]}
+		((COMP_CWORD == 2)) && command=data- prev=''
+	fi
 	if [[ $command == ckpt ]]; then
 		command+=-${COMP_WORDS[2]}
 		((COMP_CWORD == 2)) && command=ckpt- prev=''
@@ -282,6 +294,21 @@ _gtrain()
 	generate:--device) words='cpu cuda' ;;
 	generate:--threads) return ;;
 	generate:--color) words='auto always never' ;;
+	data-get:--to) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+		return
+		;;
+	data-get:--mirror) return ;;
+	data-get:--retries) return ;;
+	data-get:--timeout) return ;;
+	data-get:--color) words='auto always never' ;;
+	data-ls:--to) 
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+		return
+		;;
+	data-ls:--color) words='auto always never' ;;
 	bench-allreduce:--nproc) return ;;
 	bench-allreduce:--sizes) return ;;
 	bench-allreduce:--device) words='cpu cuda' ;;
@@ -382,7 +409,8 @@ _gtrain()
 	ckpt-merge:--color) words='auto always never' ;;
 	help:--completion) words='bash zsh fish' ;;
 	help:--color) words='auto always never' ;;
-	:) words='probe train eval predict generate bench ckpt help --version --help' ;;
+	:) words='probe train eval predict generate data bench ckpt help --version --help' ;;
+	data-:) words='get ls --help' ;;
 	ckpt-:) words='ls verify diff strip-module add-module remap rename select convert merge --help' ;;
 	bench-:) words='allreduce ckpt copy gemm --help' ;;
 	probe:*) words='--watch --topology --bandwidth --check --json --quiet --verbose --color --help ' ;;
@@ -397,6 +425,8 @@ _gtrain()
 		words='--ckpt --model --read --top --csv --map --names --strict --batch --amp --tf32 --device --threads --workers --nproc --backend --timeout --json --quiet --verbose --color --help '
 		;;
 	generate:*) words='--ckpt --model --vocab --tokenizer --prompt --tokens --temperature --top-k --top-p --seed --device --tf32 --threads --json --quiet --verbose --color --help ' ;;
+	data-get:*) words='mnist fashion-mnist cifar10 shakespeare gpt2-tokenizer gpt2 --to --force --mirror --retries --timeout --json --quiet --verbose --color --help ' ;;
+	data-ls:*) words='mnist fashion-mnist cifar10 shakespeare gpt2-tokenizer gpt2 --to --json --quiet --verbose --color --help ' ;;
 	bench-allreduce:*) words='--nproc --sizes --device --dtype --buffers --backend --rounds --timeout --csv --json --quiet --verbose --color --help ' ;;
 	bench-ckpt:*) 
 		if [[ $cur != -* ]]; then
@@ -488,7 +518,7 @@ _gtrain()
 		fi
 		words='--average --output --to --dtype --shard-size --sync --json --quiet --verbose --color --help '
 		;;
-	help:*) words='probe train eval predict generate bench ckpt help models data resume recipes --completion --json --quiet --verbose --color --help ' ;;
+	help:*) words='probe train eval predict generate data bench ckpt help models data resume recipes --completion --json --quiet --verbose --color --help ' ;;
 	*) return ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

@@ -88,7 +88,11 @@ function __gtrain_words
 		case model:llama3-8b:tied
 			string split -n ' ' 'yes no'
 		case data
+<<<<<<< HEAD
 			string split -n ' ' 'text: tokens: images: mnist: cifar10: csv: npy: npz: random: '
+=======
+			string split -n ' ' 'text: tokens: images: mnist: cifar10: csv: random: mnist fashion-mnist cifar10 shakespeare '
+>>>>>>> 37e4a32 (data get, data ls: fetch well-known data sets by their names)
 		case data:text
 			string split -n ' ' 'level= tokenizer= '
 		case data:text:level
@@ -135,6 +139,14 @@ function __gtrain_words
 			string split -n ' ' 'auto hwc chw'
 		case data:random
 			string split -n ' ' 'samples= '
+		case data:fashion-mnist
+			string split -n ' ' 'split= mean= std= '
+		case data:fashion-mnist:split
+			string split -n ' ' 'train test'
+		case data:shakespeare
+			string split -n ' ' 'level= tokenizer= '
+		case data:shakespeare:level
+			string split -n ' ' 'char byte bpe'
 	end
 end
 
@@ -167,9 +179,12 @@ complete -c gtrain -n __gtrain_no_command -a train -d 'train a model'
 complete -c gtrain -n __gtrain_no_command -a eval -d 'measure a checkpoint on a data set'
 complete -c gtrain -n __gtrain_no_command -a predict -d 'tell classes of images and rows, or next tokens'
 complete -c gtrain -n __gtrain_no_command -a generate -d 'write text with a language model'
+complete -c gtrain -n __gtrain_no_command -a data -d 'fetch well-known data sets'
 complete -c gtrain -n __gtrain_no_command -a bench -d 'measure'
 complete -c gtrain -n __gtrain_no_command -a ckpt -d 'look into and rewrite checkpoints'
 complete -c gtrain -n __gtrain_no_command -a help -d 'help on a command, on models, on data'
+complete -c gtrain -n '__gtrain_group data' -a get -d 'fetch well-known data sets'
+complete -c gtrain -n '__gtrain_group data' -a ls -d 'list well-known data sets, and those that are there'
 complete -c gtrain -n '__gtrain_group ckpt' -a ls -d 'list tensors and other values'
 complete -c gtrain -n '__gtrain_group ckpt' -a verify -d 'check structure, checksums, globals, NaN and Inf'
 complete -c gtrain -n '__gtrain_group ckpt' -a diff -d 'compare two checkpoints of any formats'
@@ -339,6 +354,26 @@ complete -c gtrain -n '__gtrain_command generate' -l verbose -s v -d 'say more o
 complete -c gtrain -n '__gtrain_command generate' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
 complete -c gtrain -n '__gtrain_command generate' -l help -s h -d 'print this help'
 
+complete -c gtrain -n '__gtrain_command data get' -a 'mnist fashion-mnist cifar10 shakespeare gpt2-tokenizer gpt2 '
+complete -c gtrain -n '__gtrain_command data get' -l to -x -a '(__fish_complete_directories)' -d 'folder of data sets, each in a folder of its name'
+complete -c gtrain -n '__gtrain_command data get' -l force -d 'fetch files that are there, too, and replace them'
+complete -c gtrain -n '__gtrain_command data get' -l mirror -x -d 'fetch URL/NAME/FILE in place of the publishers\' files'
+complete -c gtrain -n '__gtrain_command data get' -l retries -x -d 'further tries where a server fails or cuts the connection'
+complete -c gtrain -n '__gtrain_command data get' -l timeout -x -d 'give up on a server that sends nothing for this time'
+complete -c gtrain -n '__gtrain_command data get' -l json -d 'write one JSON document to standard output, nothing else'
+complete -c gtrain -n '__gtrain_command data get' -l quiet -s q -d 'only warnings and errors on standard error'
+complete -c gtrain -n '__gtrain_command data get' -l verbose -s v -d 'say more on standard error'
+complete -c gtrain -n '__gtrain_command data get' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
+complete -c gtrain -n '__gtrain_command data get' -l help -s h -d 'print this help'
+
+complete -c gtrain -n '__gtrain_command data ls' -a 'mnist fashion-mnist cifar10 shakespeare gpt2-tokenizer gpt2 '
+complete -c gtrain -n '__gtrain_command data ls' -l to -x -a '(__fish_complete_directories)' -d 'folder of data sets, each in a folder of its name'
+complete -c gtrain -n '__gtrain_command data ls' -l json -d 'write one JSON document to standard output, nothing else'
+complete -c gtrain -n '__gtrain_command data ls' -l quiet -s q -d 'only warnings and errors on standard error'
+complete -c gtrain -n '__gtrain_command data ls' -l verbose -s v -d 'say more on standard error'
+complete -c gtrain -n '__gtrain_command data ls' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
+complete -c gtrain -n '__gtrain_command data ls' -l help -s h -d 'print this help'
+
 complete -c gtrain -n '__gtrain_command bench allreduce' -l nproc -x -d 'ranks, processes of this host'
 complete -c gtrain -n '__gtrain_command bench allreduce' -l sizes -x -d 'bytes per rank, doubling'
 complete -c gtrain -n '__gtrain_command bench allreduce' -l device -x -a 'cpu cuda' -d 'memory that is added up'
@@ -505,7 +540,7 @@ complete -c gtrain -n '__gtrain_command ckpt merge' -l verbose -s v -d 'say more
 complete -c gtrain -n '__gtrain_command ckpt merge' -l color -x -a 'auto always never' -d 'colors; auto: on terminals, unless NO_COLOR is set'
 complete -c gtrain -n '__gtrain_command ckpt merge' -l help -s h -d 'print this help'
 
-complete -c gtrain -n '__gtrain_command help' -a 'probe train eval predict generate bench ckpt help models data resume recipes '
+complete -c gtrain -n '__gtrain_command help' -a 'probe train eval predict generate data bench ckpt help models data resume recipes '
 complete -c gtrain -n '__gtrain_command help' -l completion -x -a 'bash zsh fish' -d 'print the script that completes command lines'
 complete -c gtrain -n '__gtrain_command help' -l json -d 'write one JSON document to standard output, nothing else'
 complete -c gtrain -n '__gtrain_command help' -l quiet -s q -d 'only warnings and errors on standard error'

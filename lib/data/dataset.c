@@ -9,6 +9,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/philox.h"
 #include "lib/base/text.h"
+#include "lib/data/get/sets.h"
 #include "lib/data/source.h"
 
 static const struct gt_source_kind *const kinds[] = {
@@ -102,6 +103,22 @@ static int refuse_parquet(const struct gt_spec *spec, struct gt_err *err)
 	return gt_err_hint(err, "write its samples as files: a folder for each class");
 }
 
+/* A well-known data set has to be there before its name can stand for it. */
+static int check_set(const struct gt_spec *spec, struct gt_err *err)
+{
+	char *folder = spec->set ? gt_sets_folder() : NULL;
+	int rc = 0;
+
+	if (folder && !gt_set_is_there(spec->set, folder)) {
+		rc = gt_err_set(
+		    err, GT_EIO, "data set '%s' is not in '%s'", spec->set->name, folder);
+		gt_err_hint(err, "fetch it: `gtrain data get %s`; or write %s:PATH",
+		    spec->set->name, spec->kind);
+	}
+	free(folder);
+	return rc;
+}
+
 static int open_source(struct gt_source **out, const struct gt_spec *spec,
     const struct gt_data_request *request, struct gt_err *err)
 {
@@ -117,6 +134,8 @@ static int open_source(struct gt_source **out, const struct gt_spec *spec,
 		return gt_err_hint(err, "write %s:%s", spec->kind, kind->form.path);
 	}
 	rc = check_keys(kind, spec, request->inputs, err);
+	if (!rc && !request->inputs)
+		rc = check_set(spec, err);
 	if (!rc)
 		rc = refuse_parquet(spec, err);
 	return rc ? rc : kind->open(out, spec, request, err);

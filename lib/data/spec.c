@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lib/base/mem.h"
+#include "lib/data/get/sets.h"
 
 /* Cut `p` at its first bare comma, turning `\,` into a comma; what follows it, or NULL. */
 static char *cut_at_comma(char *p)
@@ -42,6 +43,27 @@ static int parse_option(struct gt_spec *spec, char *option, struct gt_err *err)
 	return 0;
 }
 
+/* A name without a path may be that of a well-known data set. */
+static int find_set(struct gt_spec *spec, struct gt_err *err)
+{
+	const struct gt_set *set = gt_set_find(spec->kind);
+	char *folder;
+
+	if (!set || !set->kind)
+		return 0;
+	spec->set = set;
+	spec->kind = set->kind;
+	folder = gt_sets_folder();
+	if (!folder)
+		return 0;
+	spec->set_path = gt_set_path(set, folder, set->path, err);
+	free(folder);
+	if (!spec->set_path)
+		return GT_ENOMEM;
+	spec->path = spec->set_path;
+	return 0;
+}
+
 int gt_spec_parse(struct gt_spec *out, const char *text, struct gt_err *err)
 {
 	char *colon, *rest;
@@ -60,6 +82,7 @@ int gt_spec_parse(struct gt_spec *out, const char *text, struct gt_err *err)
 	} else {
 		out->path = "";
 		rest = cut_at_comma(out->buffer);
+		rc = find_set(out, err);
 	}
 	while (rest && !rc) {
 		char *option = rest;
@@ -75,6 +98,7 @@ int gt_spec_parse(struct gt_spec *out, const char *text, struct gt_err *err)
 void gt_spec_release(struct gt_spec *spec)
 {
 	free(spec->buffer);
+	free(spec->set_path);
 	*spec = (struct gt_spec){ 0 };
 }
 

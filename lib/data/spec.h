@@ -7,10 +7,14 @@
 
 enum { GT_SPEC_MAX_OPTIONS = 16 };
 
+struct gt_set;
+
 struct gt_spec {
-	char *buffer;     /* what the pointers below point into */
-	const char *kind; /* never empty */
-	const char *path; /* "" where none was written */
+	char *buffer;             /* what the pointers below point into */
+	const struct gt_set *set; /* the well-known data set that stood in place of KIND:PATH */
+	char *set_path;           /* where it is or would be; NULL: there is no folder for it */
+	const char *kind;         /* never empty */
+	const char *path;         /* "" where none was written */
 	const char *keys[GT_SPEC_MAX_OPTIONS], *values[GT_SPEC_MAX_OPTIONS];
 	int count; /* of options */
 };
@@ -18,7 +22,8 @@ struct gt_spec {
 /*
  * Take `text` apart. `\,` stands for a comma in the path or a value; any other backslash for
  * itself. Only the first colon divides, and only before the first comma: `random,samples=8` has
- * no path. Errors: GT_EINVAL. Release with gt_spec_release().
+ * no path. Without one, the name of a well-known data set (get/sets.h) stands for its kind and
+ * its path in the user's cache. Errors: GT_EINVAL. Release with gt_spec_release().
  */
 int gt_spec_parse(struct gt_spec *out, const char *text, struct gt_err *err);
 void gt_spec_release(struct gt_spec *spec);

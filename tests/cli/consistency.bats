@@ -157,6 +157,9 @@ spec_cases() {
 		data|images:photos,m|images:photos,mean=
 		data|images:photos,size=64,ch|images:photos,size=64,channels=
 		data|mnist:m,split=t|mnist:m,split=test mnist:m,split=train
+		data|mn|mnist: mnist
+		data|sh|shakespeare
+		data|fashion-mnist,sp|fashion-mnist,split=
 		data|random,s|random,samples=
 	CASES
 }

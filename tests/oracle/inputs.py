@@ -31,7 +31,7 @@ GENERATE = ["generate", "--tokens", "3", "--threads", "1"]
 # Metavars of the options that name a file to read, or something to write; others are values.
 READ = {"CKPT", "auto|CKPT", "DATA", "MODEL", "FILE", "FILE|RECIPE", "TOKENIZER"}
 WRITTEN = {"DIR", "OUT"}
-VALUES = {"KEY=VALUE,...", "LIST", "TEXT", "PREFIX", "GLOB", "GLOB=X", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "MxNxK[,...]", "wait=N,warmup=N,active=N"}
+VALUES = {"KEY=VALUE,...", "LIST", "TEXT", "PREFIX", "GLOB", "GLOB=X", "KEY[.KEY...]", "FROM..TO", "FROM=TO", "REGEX=REPLACEMENT", "MxNxK[,...]", "wait=N,warmup=N,active=N", "URL"}
 OPERANDS = {"FILE", "IN", "A", "B", "INPUT..."}
 
 
@@ -135,6 +135,8 @@ def option_rows():
     yield Row("generate", "--ckpt", [*GENERATE, "--model", GPT, "--vocab", "run/vocab.json", "--ckpt", "{}"], CKPT)
     yield Row("eval", "--vocab", [*EVAL, *ON_GPT, "--ckpt", CKPT, "--vocab", "{}"], "run/vocab.json")
     yield Row("eval", "--predictions", [*EVAL, "--ckpt", "run", "--data", "text:text.txt", "--predictions", "{}"], CKPT)
+    yield Row("data get", "--to", ["data", "get", "shakespeare", "-q", "--mirror", "http://127.0.0.1:1", "--to", "{}"], CKPT)
+    yield Row("data ls", "--to", ["data", "ls", "--to", "{}"], CKPT, fine=ANYTHING_GOES)
     yield from tokenizer_rows()
     for prompt in ([], ["--prompt", "a"]):
         yield Row("generate", "--vocab", [*GENERATE, *prompt, "--model", GPT, "--ckpt", CKPT, "--vocab", "{}"], "run/vocab.json")

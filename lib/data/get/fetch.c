@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "lib/base/mem.h"
+#include "lib/base/text.h"
 #include "lib/data/get/check.h"
 #include "lib/data/get/download.h"
 
@@ -187,6 +188,20 @@ static int try_once(struct visit *v, enum gt_download_remedy *remedy, struct gt_
 	return try_once(v, remedy, err);
 }
 
+static void tell(const struct visit *v)
+{
+	char host[GT_HOST_SIZE], have[GT_TEXT_SIZE], all[GT_TEXT_SIZE];
+	uint64_t size = part_size(v->part);
+
+	gt_text_bytes(all, v->file->size_bytes);
+	gt_download_host(host, v->address);
+	if (size)
+		gt_log_info(v->get->log, "fetching '%s' from %s, from %s of %s on", v->file->name,
+		    host, gt_text_bytes(have, size), all);
+	else
+		gt_log_info(v->get->log, "fetching '%s' from %s, %s", v->file->name, host, all);
+}
+
 /* Try an address until it gives the file, or there is no hope. A server that gives a good part each
  * time may cut the connection as often as it likes. */
 static int visit(struct visit *v, enum gt_download_remedy *remedy, struct gt_err *err)
@@ -194,6 +209,7 @@ static int visit(struct visit *v, enum gt_download_remedy *remedy, struct gt_err
 	double pause = v->get->pause_s;
 	int tries = 0;
 
+	tell(v);
 	for (;;) {
 		uint64_t before = part_size(v->part);
 		int rc = try_once(v, remedy, err);

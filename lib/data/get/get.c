@@ -19,7 +19,7 @@ static bool list_missing(
 {
 	size_t used = 0;
 
-	for (const struct gt_set_file *f = set->files; f->name; f++) {
+	for (const struct gt_set_file *f = set->files; f->name && used < size; f++) {
 		char *path = gt_folder_path(folder, f->name, GT_ERR_IGNORED);
 		bool there = path && gt_file_exists((struct gt_file_name){ .path = path });
 
@@ -27,28 +27,29 @@ static bool list_missing(
 		if (!there)
 			used += (size_t)snprintf(
 			    out + used, size - used, "%s%s", used ? " " : "", f->addresses[0]);
-		if (used >= size)
-			return false;
 	}
-	return used;
+	return used && used < size;
 }
 
 /* How to do without a network, unless something better is known. */
 static int hint_at_hands(
     const struct gt_set *set, const struct gt_folder *folder, struct gt_err *err)
 {
-	char list[320];
+	char list[sizeof(err->hint)];
+	size_t left = sizeof(list) - 100;
 
 	if (*err->hint)
 		return err->code;
-	if (list_missing(list, sizeof(list), set, folder))
+	left -= strlen(folder->path) < left ? strlen(folder->path) : left;
+	if (list_missing(list, left, set, folder))
 		return gt_err_hint(err,
-		    "or put into '%s' what another machine downloads from %s; then run this again",
-		    folder->path, list);
+		    "without a network: download %s on another machine, put it into '%s', and run "
+		    "this again",
+		    list, folder->path);
 	return gt_err_hint(err,
-	    "or put into '%s' the files whose addresses 'gtrain data ls %s' prints; then run this "
-	    "again",
-	    folder->path, set->name);
+	    "without a network: download what 'gtrain data ls %s' lists on another machine, put it "
+	    "into '%s', and run this again",
+	    set->name, folder->path);
 }
 
 static int fetch(struct gt_get *get, const struct gt_set *set, const struct gt_set_file *file,
