@@ -91,13 +91,26 @@ static void slow(int fd, long first)
 	}
 }
 
-static void wrong(int fd, long first)
+static void send_zeros(int fd, long first, long most)
 {
 	static const char zeros[1 << 20];
+	long left = (long)http_server.size - first;
 
-	send_head(fd, first ? "206 Partial Content" : "200 OK", first ? first : -1,
-	    (long)http_server.size - first, "");
-	send_all(fd, zeros, http_server.size - (size_t)first);
+	if (first)
+		send_head(fd, "206 Partial Content", first, left, "");
+	else
+		send_head(fd, "200 OK", -1, left, "");
+	send_all(fd, zeros, (size_t)(left < most ? left : most));
+}
+
+static void wrong(int fd, long first)
+{
+	send_zeros(fd, first, (long)http_server.size);
+}
+
+static void wrong_cut(int fd, long first)
+{
+	send_zeros(fd, first, (long)http_server.size / (first ? 1 : 2));
 }
 
 static void shifted(int fd, long first)
@@ -199,6 +212,7 @@ static const struct {
 	WAY(always_cut),
 	WAY(slow),
 	WAY(wrong),
+	WAY(wrong_cut),
 	WAY(shifted),
 	WAY(shorter),
 	WAY(empty),

@@ -15,8 +15,7 @@
 
 #include "tests/unit/get_fixture.h"
 
-static char addresses[GT_SET_ADDRESSES][128];
-static struct gt_set_file files[2] = { { .name = "a.bin",
+static const struct gt_set_file files[2] = { { .name = "a.bin",
     .size_bytes = SIZE,
     .sha256 = body_sum,
     .addresses = { "http://publisher.invalid/a.bin" } } };
@@ -125,19 +124,47 @@ static void a_part_is_gone_on_from_wherever_it_is_from(void **state)
 	}
 }
 
-/* What must not happen: that a wrong file is fetched over and over. */
+/* A wrong file is fetched once more where its beginning may be another file's, and that is all. */
 static void a_wrong_file_is_fetched_twice_at_most(void **state)
 {
+	static const struct {
+		const char *way;
+		size_t part;
+		int requests;
+	} cases[] = { { "wrong", HALF, 2 }, { "wrong_cut", 0, 4 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct gt_err err = GT_ERR_INIT;
+		struct place p;
+
+		open_place(&p, cases[i].way);
+		p.get.retries = 10;
+		plant(&p, "a.bin.part", body, cases[i].part);
+		assert_int_equal(gt_get_set(&p.get, &set, &err), GT_EFORMAT);
+		assert_int_equal(http_server.requests, cases[i].requests);
+		assert_int_equal(size_of(&p, "a.bin.part"), -1);
+		assert_non_null(strstr(err.text, "another SHA-256"));
+		close_place(&p);
+	}
+}
+
+static void an_address_that_is_not_of_the_web_is_refused(void **state)
+{
+	struct gt_set_file own[2] = { files[0] };
+	const struct gt_set of_own = { .name = "set", .files = own };
+	char address[128];
 	struct gt_err err = GT_ERR_INIT;
 	struct place p;
 
 	(void)state;
-	open_place(&p, "wrong");
-	plant(&p, "a.bin.part", body, HALF);
-	assert_int_equal(gt_get_set(&p.get, &set, &err), GT_EFORMAT);
-	assert_int_equal(http_server.requests, 2);
-	assert_int_equal(size_of(&p, "a.bin.part"), -1);
-	assert_non_null(strstr(err.text, "another SHA-256"));
+	open_place(&p, "");
+	p.get.mirror = NULL;
+	snprintf(address, sizeof(address), "file://%s", in(&p.f, "source"));
+	own[0].addresses[0] = address;
+	plant(&p, "../source", body, SIZE);
+	assert_int_equal(gt_get_set(&p.get, &of_own, &err), GT_EIO);
+	assert_non_null(strstr(err.text, "neither http:// nor https://"));
 	close_place(&p);
 }
 
@@ -166,6 +193,9 @@ static void what_is_there_is_checked_and_never_lost(void **state)
 static void addresses_are_tried_in_their_order(void **state)
 {
 	static const char *const order[] = { "missing", "wrong", "cut" };
+	struct gt_set_file own[2] = { files[0] };
+	const struct gt_set of_own = { .name = "set", .files = own };
+	char addresses[GT_SET_ADDRESSES][128];
 	struct gt_err err = GT_ERR_INIT;
 	struct place p;
 
@@ -175,9 +205,9 @@ static void addresses_are_tried_in_their_order(void **state)
 	for (int i = 0; i < GT_SET_ADDRESSES; i++) {
 		snprintf(addresses[i], sizeof(addresses[i]), "http://127.0.0.1:%d/%s/a",
 		    http_server.port, order[i]);
-		files[0].addresses[i] = addresses[i];
+		own[0].addresses[i] = addresses[i];
 	}
-	assert_int_equal(gt_get_set(&p.get, &set, &err), 0);
+	assert_int_equal(gt_get_set(&p.get, &of_own, &err), 0);
 	assert_true(is_right(&p));
 	assert_int_equal(http_server.requests, 4);
 	fflush(p.told);
@@ -187,25 +217,33 @@ static void addresses_are_tried_in_their_order(void **state)
 	close_place(&p);
 }
 
-static void two_processes_at_once_fetch_it_once(void **state)
+static void fetch_in_three_processes(struct place *p)
 {
-	struct place p;
-
-	(void)state;
-	open_place(&p, "slow");
 	for (int i = 0; i < 3; i++)
 		if (!fork()) {
 			struct gt_err err = GT_ERR_INIT;
-			int rc = gt_get_set(&p.get, &set, &err);
+			int rc = gt_get_set(&p->get, &set, &err);
 
-			_exit(rc || !is_right(&p));
+			_exit(rc || !is_right(p));
 		}
 	for (int i = 0, status; i < 3; i++) {
 		assert_true(wait(&status) > 0);
 		assert_int_equal(status, 0);
 	}
+	assert_int_equal(size_of(p, "a.bin.part"), -1);
+}
+
+static void processes_wait_for_each_other(void **state)
+{
+	struct place p;
+
+	(void)state;
+	open_place(&p, "slow");
+	fetch_in_three_processes(&p);
 	assert_int_equal(http_server.requests, 1);
-	assert_int_equal(size_of(&p, "a.bin.part"), -1);
+	p.get.force = true;
+	fetch_in_three_processes(&p);
+	assert_int_equal(http_server.requests, 4);
 	close_place(&p);
 }
 
@@ -277,9 +315,10 @@ int main(void)
 		FETCH(each_way_of_a_server_ends_in_the_file_or_in_a_reason),
 		FETCH(a_part_is_gone_on_from_wherever_it_is_from),
 		FETCH(a_wrong_file_is_fetched_twice_at_most),
+		FETCH(an_address_that_is_not_of_the_web_is_refused),
 		FETCH(what_is_there_is_checked_and_never_lost),
 		FETCH(addresses_are_tried_in_their_order),
-		FETCH(two_processes_at_once_fetch_it_once),
+		FETCH(processes_wait_for_each_other),
 		FETCH(a_file_that_cannot_grow_is_told_at_once),
 		FETCH(a_link_in_place_of_the_part_is_not_followed),
 		FETCH(a_host_is_named_without_its_password),
