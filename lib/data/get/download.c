@@ -63,7 +63,7 @@ static int empty_file(struct transfer *t)
 {
 	if (ftruncate(t->d->fd, 0)) {
 		t->remedy = GT_REMEDY_NONE;
-		t->rc = gt_err_sys(t->err, "cannot write '%s'", t->d->name);
+		t->rc = gt_err_sys(t->err, "cannot write '%s'", t->d->path);
 		return t->rc;
 	}
 	t->have = 0;
@@ -103,7 +103,7 @@ static int write_all(struct transfer *t, const char *bytes, size_t size)
 			continue;
 		if (n < 0) {
 			t->remedy = GT_REMEDY_NONE;
-			t->rc = gt_err_sys(t->err, "cannot write '%s'", t->d->name);
+			t->rc = gt_err_sys(t->err, "cannot write '%s'", t->d->path);
 			return t->rc;
 		}
 		bytes += n;
@@ -291,7 +291,7 @@ int gt_download(struct gt_curl *curl, const struct gt_download *d, enum gt_downl
 
 	*remedy = GT_REMEDY_NONE;
 	if (fstat(d->fd, &st))
-		return gt_err_sys(err, "cannot examine '%s'", d->name);
+		return gt_err_sys(err, "cannot examine '%s'", d->path);
 	t.have = (uint64_t)st.st_size;
 	if (d->progress) {
 		d->progress->unit = "KiB";

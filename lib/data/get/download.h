@@ -14,7 +14,8 @@ enum { GT_HOST_SIZE = 128 };
 struct gt_download {
 	const char *address;          /* http:// or https:// */
 	const char *name;             /* of the file, for messages */
-	int fd;                       /* to write to; its bytes are the first ones of the file */
+	const char *path;             /* of the file that is written, for messages, */
+	int fd;                       /* and open; its bytes are the first ones of the file */
 	uint64_t size_bytes;          /* of the whole file: no byte more is written */
 	double timeout_s;             /* without data, or to connect */
 	struct gt_progress *progress; /* is started and hidden here; NULL: none */

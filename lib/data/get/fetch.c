@@ -158,6 +158,7 @@ static int try_once(struct visit *v, enum gt_download_remedy *remedy, struct gt_
 {
 	const struct gt_download d = { .address = v->address,
 		.name = v->file->name,
+		.path = v->part->path,
 		.fd = v->part->fd,
 		.size_bytes = v->file->size_bytes,
 		.timeout_s = v->get->timeout_s,
