@@ -150,8 +150,9 @@ static int open_idx(struct idx *x, const char *folder, const char *prefix, const
 			gt_err_prefix(err, "'%s'", path);
 	} else if (rc == GT_EIO) {
 		gt_err_hint(err,
-		    "the folder needs %s-" IMAGES " and %s-" LABELS ", or both with .gz", prefix,
-		    prefix);
+		    "the folder needs %s-" IMAGES " and %s-" LABELS
+		    ", or both with .gz; `gtrain data get mnist` fetches those of MNIST",
+		    prefix, prefix);
 	}
 	free(path);
 	return rc;

@@ -204,6 +204,20 @@ wrong_usage() {
 	equal "$(<folder/shakespeare/input.txt)" mine
 }
 
+@test "data that are not there lead to the command that fetches them" {
+	local kind
+	for kind in mnist cifar10; do
+		gtrain train --model mlp --data "$kind:nowhere" --dry-run
+		equal "$status" 1
+		[[ $err == *$'\n'"hint: "*"\`gtrain data get $kind\` fetches"* ]]
+	done
+}
+
+@test "libcurl is not linked, so that other commands start without it" {
+	run -0 ldd "$GTRAIN"
+	[[ $output == *libz.so* && $output != *libcurl* ]]
+}
+
 @test "results that cannot be written are a failure" {
 	run -1 bash -c '"$GTRAIN" data ls 2>&1 >/dev/full'
 	run -1 bash -c '"$GTRAIN" data ls --json 2>&1 >/dev/full'
