@@ -4,6 +4,9 @@
 
 bats_require_minimum_version 1.5.0
 
+# A name that is none, whatever servers of names say, or whether there are any: a label is too long.
+no_host=$(printf 'x%.0s' {1..70}).invalid
+
 setup() {
 	load helpers
 	cd "$BATS_TEST_TMPDIR" || return
@@ -105,6 +108,11 @@ hint: fetch it: \`gtrain data get shakespeare\`; or write text:PATH"
 	equal "$status" 1
 	[[ $err == *"error: cannot fetch 'input.txt' from 127.0.0.1"*": Operation too slow"* ]]
 	equal "$(stat -c %s "$folder/shakespeare/input.txt.part")" 557697
+	# One that never spoke is not asked again.
+	gtrain data get shakespeare --mirror "$mirror/silent" --timeout 1s --retries 5
+	equal "$status" 1
+	[[ $err == *": Operation too slow"* ]]
+	equal "$(grep -c silent requests)" 1
 }
 
 # WAY|ERROR
@@ -135,8 +143,8 @@ failures() {
 	gtrain data get mnist --mirror http://127.0.0.1:1
 	equal "$status" 1
 	[[ $err == *"cannot fetch 'train-images-idx3-ubyte.gz' from 127.0.0.1:1: "*$'\n'"hint: without a network: download "*"put it into '$folder/mnist'"* ]]
-	gtrain data get cifar10 --mirror http://host.invalid -q
-	[[ $err == "gtrain: error: cannot fetch 'cifar-10-binary.tar.gz' from host.invalid: the name of the host is not known, or there is no network"* ]]
+	gtrain data get cifar10 --mirror "http://$no_host" -q
+	[[ $err == "gtrain: error: cannot fetch 'cifar-10-binary.tar.gz' from $no_host: the name of the host is not known, or there is no network"* ]]
 	mkdir no
 	touch no/libcurl.so.4 no/libcurl-gnutls.so.4
 	LD_LIBRARY_PATH=$PWD/no gtrain data get mnist -q

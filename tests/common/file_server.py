@@ -4,6 +4,7 @@
 GET /WAY/PATH gives the file PATH of FOLDER, in one of these ways:
   whole  all of it, or the part that Range asks for
   stall  half of it, and then nothing
+  silent nothing at all
   wrong  as many zeros
   NNN    this HTTP status
 The port goes into PORT_FILE, a line for each request to standard output.
@@ -27,6 +28,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         _, way, path = self.path.split("/", 2)
         print(way, path, self.headers.get("Range", "all"), flush=True)
+        if way == "silent":
+            time.sleep(60)
         if way.isdigit():
             return self.head(int(way), 0)
         try:

@@ -213,6 +213,7 @@ static int fail_by_code(struct transfer *t, int code)
 {
 	enum gt_download_remedy remedy = GT_REMEDY_ELSEWHERE;
 	const char *reason = NULL;
+	long status = 0;
 
 	if (t->rc)
 		return t->rc;
@@ -223,6 +224,11 @@ static int fail_by_code(struct transfer *t, int code)
 			remedy = faults[i].remedy;
 			reason = faults[i].text;
 		}
+	/* A host that has not answered at all will hardly do so in a moment: often there is no
+	 * network, and then each try would take the whole time. */
+	t->curl->easy_getinfo(t->curl->easy, GT_CURL_INFO_RESPONSE_CODE, &status);
+	if (code == GT_CURLE_TIMEOUT && !status)
+		remedy = GT_REMEDY_ELSEWHERE;
 	if (!reason)
 		reason = *t->reason ? t->reason : t->curl->easy_strerror(code);
 	return fail(t, GT_EIO, remedy, reason);
