@@ -212,6 +212,26 @@ wrong_usage() {
 	equal "$(<folder/shakespeare/input.txt)" mine
 }
 
+@test "a name stands for kind and path of the set in the cache, once it has its size" {
+	mkdir -p "$folder/shakespeare"
+	truncate -s 1115393 "$folder/shakespeare/input.txt"
+	gtrain train --model gpt --data shakespeare,level=byte --dry-run
+	equal "$status" 1
+	[[ $err == *"data set 'shakespeare' is not in '$folder'"* ]]
+	truncate -s 1115394 "$folder/shakespeare/input.txt"
+	gtrain train --model gpt --data shakespeare,level=byte --dry-run -q
+	equal "$status:$err" 0:
+	[[ $out == *17429\ samples* ]]
+	gtrain train --model gpt --data shakespeare,size=3 --dry-run
+	[[ $err == *"unknown option 'size' for 'text' data"* ]]
+	gtrain train --model gpt --data gpt2 --dry-run # weights: nothing to train on
+	equal "$status" 2
+	[[ $err == *"unknown kind of data 'gpt2'"* ]]
+	XDG_CACHE_HOME='' HOME='' gtrain train --model lenet --data mnist --dry-run
+	equal "$status" 2
+	[[ $err == *"data 'mnist' has no path"* ]]
+}
+
 @test "data that are not there lead to the command that fetches them" {
 	local kind
 	for kind in mnist cifar10; do
