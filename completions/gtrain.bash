@@ -38,11 +38,7 @@ _gtrain_words()
 	model:llama2-7b:tied) echo 'yes no' ;;
 	model:llama3-8b) echo 'layers= heads= width= kv_heads= theta= eps= tied= hidden= block= vocab= ' ;;
 	model:llama3-8b:tied) echo 'yes no' ;;
-<<<<<<< HEAD
-	data) echo 'text: tokens: images: mnist: cifar10: csv: npy: npz: random: ' ;;
-=======
-	data) echo 'text: tokens: images: mnist: cifar10: csv: random: mnist fashion-mnist cifar10 shakespeare ' ;;
->>>>>>> 37e4a32 (data get, data ls: fetch well-known data sets by their names)
+	data) echo 'text: tokens: images: mnist: cifar10: csv: npy: npz: random: mnist fashion-mnist cifar10 shakespeare ' ;;
 	data:text) echo 'level= tokenizer= ' ;;
 	data:text:level) echo 'char byte bpe' ;;
 	data:tokens) echo 'vocab= type= ' ;;

@@ -88,11 +88,7 @@ function __gtrain_words
 		case model:llama3-8b:tied
 			string split -n ' ' 'yes no'
 		case data
-<<<<<<< HEAD
-			string split -n ' ' 'text: tokens: images: mnist: cifar10: csv: npy: npz: random: '
-=======
-			string split -n ' ' 'text: tokens: images: mnist: cifar10: csv: random: mnist fashion-mnist cifar10 shakespeare '
->>>>>>> 37e4a32 (data get, data ls: fetch well-known data sets by their names)
+			string split -n ' ' 'text: tokens: images: mnist: cifar10: csv: npy: npz: random: mnist fashion-mnist cifar10 shakespeare '
 		case data:text
 			string split -n ' ' 'level= tokenizer= '
 		case data:text:level

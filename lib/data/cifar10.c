@@ -229,9 +229,8 @@ static const struct version *find_version(const char *folder, const char *file, 
 	if (found)
 		return found;
 	gt_err_set(err, GT_EIO, "the folder '%s' has neither %s.bin nor %s", folder, file, file);
-	gt_err_hint(err,
-	    "cifar10 reads the Python version of CIFAR-10, and the binary version, "
-	    "which `gtrain data get cifar10` fetches");
+	gt_err_hint(err, "cifar10 reads the Python version of CIFAR-10, and the binary version, "
+	                 "which `gtrain data get cifar10` fetches");
 	return NULL;
 }
 
