@@ -180,7 +180,8 @@ static int scan_pickle(struct gt_verify *v, const struct text *text, const char 
 		    gt_pickle_read(&root, &s.arena, text->bytes, text->size, used, &hooks, &found);
 	if (failed) {
 		*used = 0;
-		rc = found.code == GT_ENOMEM ? GT_ENOMEM : 0;
+		/* What is no pickle is no error here; what cannot be read is. */
+		rc = found.code == GT_ENOMEM || found.code == GT_EIO ? found.code : 0;
 		if (rc)
 			*err = found;
 	} else {
