@@ -402,7 +402,7 @@ TIME     ?= 60
 FUZZ_CC  ?= clang
 FUZZ_DIR := build/fuzz
 FUZZ_SAN := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-FUZZ_LIB := $(wildcard lib/base/*.c lib/ckpt/*.c lib/data/bpe/*.c) lib/data/threads.c lib/data/csv_reader.c lib/device/dtype.c
+FUZZ_LIB := $(wildcard lib/base/*.c lib/ckpt/*.c lib/ckpt/*/*.c lib/data/bpe/*.c) lib/data/threads.c lib/data/csv_reader.c lib/device/dtype.c
 FUZZ_USE := use commands splice
 FUZZ_FLAGS := $(GT_CPP) -std=gnu11 -O1 -g -fsanitize=fuzzer-no-link $(FUZZ_SAN)
 FUZZ_BIN := $(FUZZ_NAMES:%=$(FUZZ_DIR)/fuzz_%)

@@ -3,7 +3,7 @@
 #define GT_CMD_CKPT_DIFF_H
 
 #include "cmd/cmd.h"
-#include "lib/ckpt/diff.h"
+#include "lib/ckpt/tools/diff.h"
 
 struct gt_ckpt_diff_cli {
 	double tolerance;

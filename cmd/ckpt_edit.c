@@ -7,7 +7,7 @@
 #include "cmd/stop.h"
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
-#include "lib/ckpt/edit.h"
+#include "lib/ckpt/edit/edit.h"
 
 /* One run of a command, from its arguments to its result. */
 struct job {

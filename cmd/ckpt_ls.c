@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "lib/ckpt/digest.h"
+#include "lib/ckpt/tools/digest.h"
 
 static int measure(struct gt_ckpt_listing *l, size_t threads, struct gt_err *err)
 {

@@ -3,8 +3,8 @@
 #define GT_CMD_CKPT_LS_H
 
 #include "cmd/cmd.h"
-#include "lib/ckpt/inventory.h"
-#include "lib/ckpt/stats.h"
+#include "lib/ckpt/tools/inventory.h"
+#include "lib/ckpt/tools/stats.h"
 
 struct gt_ckpt_ls_cli {
 	bool stats, all;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cmd/ckpt_convert.h"
-#include "lib/ckpt/merge.h"
+#include "lib/ckpt/tools/merge.h"
 
 /* Where the means may be kept: beside the output. */
 static char *folder_of(const char *path, struct gt_err *err)

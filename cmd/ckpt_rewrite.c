@@ -12,8 +12,8 @@
 #include "cmd/json_out.h"
 #include "cmd/stop.h"
 #include "lib/base/text.h"
-#include "lib/ckpt/digest.h"
-#include "lib/ckpt/tally.h"
+#include "lib/ckpt/tools/digest.h"
+#include "lib/ckpt/tree/tally.h"
 
 const char *const gt_ckpt_dtype_words[] = { "fp32", "fp16", "bf16", NULL };
 

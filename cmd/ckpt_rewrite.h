@@ -3,8 +3,8 @@
 #define GT_CMD_CKPT_REWRITE_H
 
 #include "cmd/cmd.h"
-#include "lib/ckpt/convert.h"
-#include "lib/ckpt/tally.h"
+#include "lib/ckpt/tools/convert.h"
+#include "lib/ckpt/tree/tally.h"
 
 struct gt_ckpt_target_cli {
 	const char *output;

@@ -1,6 +1,6 @@
 /* ckpt_select.c - gtrain ckpt select: a part of a checkpoint as a file of its own. */
 #include "cmd/ckpt_convert.h"
-#include "lib/ckpt/select.h"
+#include "lib/ckpt/tools/select.h"
 
 static int take(struct gt_tree **root, const struct gt_ckpt_select_cli *cli, struct gt_arena *arena,
     struct gt_note *note, struct gt_err *err)

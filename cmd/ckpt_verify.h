@@ -3,7 +3,7 @@
 #define GT_CMD_CKPT_VERIFY_H
 
 #include "cmd/cmd.h"
-#include "lib/ckpt/verify.h"
+#include "lib/ckpt/tools/verify.h"
 
 struct gt_ckpt_verify_cli {
 	bool repair, strict;

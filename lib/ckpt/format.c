@@ -4,11 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/ckpt/args.h"
+#include "lib/ckpt/edit/lock.h"
 #include "lib/ckpt/format.h"
-#include "lib/ckpt/lock.h"
-#include "lib/ckpt/pickle.h"
-#include "lib/ckpt/shards.h"
+#include "lib/ckpt/pickle/args.h"
+#include "lib/ckpt/pickle/pickle.h"
+#include "lib/ckpt/safetensors/shards.h"
 
 static const struct gt_ckpt_format *const formats[] = {
 	&gt_format_npz,

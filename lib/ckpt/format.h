@@ -6,7 +6,7 @@
 
 #include "lib/base/file.h"
 #include "lib/ckpt/ckpt.h"
-#include "lib/ckpt/edit.h"
+#include "lib/ckpt/edit/edit.h"
 #include "lib/ckpt/write.h"
 
 struct gt_ckpt_shard {
@@ -47,7 +47,7 @@ struct gt_ckpt {
 /*
  * A row: `sniff` looks at the first bytes only; `open` fills ckpt->root, and may then refuse.
  * `apply` may be NULL. Its target is not the input unless in place, and then the edit has a change;
- * `result` is all zero. To write the file itself, open it by gt_edit_begin() (edit_inside.h).
+ * `result` is all zero. To write the file itself, open it by gt_edit_begin() (edit/private.h).
  * `write` is gt_ckpt_write(); NULL where a format is only read.
  */
 struct gt_ckpt_format {

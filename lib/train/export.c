@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "lib/base/opt_json.h"
-#include "lib/ckpt/digest.h"
+#include "lib/ckpt/tools/digest.h"
 #include "lib/model/hugging_face.h"
 #include "lib/model/names.h"
 #include "lib/train/run_source.h"

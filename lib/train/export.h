@@ -4,7 +4,7 @@
 
 #include "lib/base/err.h"
 #include "lib/ckpt/note.h"
-#include "lib/ckpt/tally.h"
+#include "lib/ckpt/tree/tally.h"
 #include "lib/ckpt/write.h"
 
 struct gt_export_options {

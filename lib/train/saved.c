@@ -11,7 +11,7 @@
 
 #include "lib/base/file.h"
 #include "lib/base/mem.h"
-#include "lib/ckpt/digest.h"
+#include "lib/ckpt/tools/digest.h"
 
 /* ---- names ---- */
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "lib/ckpt/rename.h"
+#include "lib/ckpt/edit/rename.h"
 #include "lib/comm/device_group.h"
 #include "lib/comm/shm.h"
 #include "lib/device/name.h"

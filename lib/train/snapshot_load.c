@@ -6,7 +6,7 @@
 
 #include "lib/base/text.h"
 #include "lib/ckpt/ckpt.h"
-#include "lib/ckpt/rename.h"
+#include "lib/ckpt/edit/rename.h"
 #include "lib/train/amp.h"
 #include "lib/train/resume.h"
 #include "lib/train/snapshot_inside.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ckpt/digest.h"
-#include "lib/ckpt/rename.h"
+#include "lib/ckpt/edit/rename.h"
+#include "lib/ckpt/tools/digest.h"
 #include "lib/train/finite.h"
 #include "lib/train/whole.h"
 

@@ -3,10 +3,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "lib/ckpt/edit.h"
-#include "lib/ckpt/inventory.h"
-#include "lib/ckpt/stats.h"
-#include "lib/ckpt/verify.h"
+#include "lib/ckpt/edit/edit.h"
+#include "lib/ckpt/tools/inventory.h"
+#include "lib/ckpt/tools/stats.h"
+#include "lib/ckpt/tools/verify.h"
 #include "tests/fuzz/fuzz.h"
 
 enum {

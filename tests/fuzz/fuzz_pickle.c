@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ckpt/pickle.h"
-#include "lib/ckpt/torch.h"
-#include "lib/ckpt/tree.h"
+#include "lib/ckpt/pickle/pickle.h"
+#include "lib/ckpt/torch/torch.h"
+#include "lib/ckpt/tree/tree.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { STORAGE_MAX = 4096 };

@@ -5,8 +5,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lib/ckpt/edit.h"
-#include "lib/ckpt/verify.h"
+#include "lib/ckpt/edit/edit.h"
+#include "lib/ckpt/tools/verify.h"
 #include "tests/fuzz/fuzz.h"
 
 /*

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "lib/ckpt/format.h"
-#include "lib/ckpt/tree.h"
+#include "lib/ckpt/tree/tree.h"
 #include "tests/fuzz/fuzz.h"
 
 enum {

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "lib/ckpt/zip.h"
+#include "lib/ckpt/zip/zip.h"
 
 /*
  * Flipping bytes of an archive reaches the checks of its directory, but hardly ever what lies

@@ -6,7 +6,7 @@ function complain(text)
 	bad = 1
 }
 
-# lib/ckpt of lib/ckpt/zip.h
+# lib/ckpt of lib/ckpt/zip/zip.h
 function module(path,    part)
 {
 	split(path, part, "/")

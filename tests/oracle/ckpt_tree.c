@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/ckpt/tree.h"
+#include "lib/ckpt/tree/tree.h"
 #include "lib/ckpt/write.h"
 
 static void print_hex(const void *bytes, size_t size)

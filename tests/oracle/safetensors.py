@@ -81,7 +81,7 @@ def write(path, tensors, metadata=None, pad=0):
 
 
 def check_digests(path):
-    """gtrain's entries of __metadata__, as lib/ckpt/safetensors.h describes them"""
+    """gtrain's entries of __metadata__, as lib/ckpt/safetensors/safetensors.h describes them"""
     with open(path, "rb") as f:
         data = f.read()
     n, = struct.unpack("<Q", data[:8])

@@ -16,10 +16,10 @@
 
 #include "lib/base/copy.h"
 #include "lib/ckpt/bytes.h"
-#include "lib/ckpt/digest.h"
-#include "lib/ckpt/edit.h"
-#include "lib/ckpt/edit_inside.h"
-#include "lib/ckpt/pickle_edit.h"
+#include "lib/ckpt/edit/edit.h"
+#include "lib/ckpt/edit/private.h"
+#include "lib/ckpt/pickle/edit.h"
+#include "lib/ckpt/tools/digest.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 

@@ -12,9 +12,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "lib/ckpt/crc.h"
-#include "lib/ckpt/fill.h"
-#include "lib/ckpt/tree.h"
+#include "lib/ckpt/tree/copy_tensors.h"
+#include "lib/ckpt/tree/tree.h"
+#include "lib/ckpt/zip/crc.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "lib/base/file.h"
-#include "lib/ckpt/digest.h"
 #include "lib/ckpt/format.h"
-#include "lib/ckpt/tree.h"
+#include "lib/ckpt/tools/digest.h"
+#include "lib/ckpt/tree/tree.h"
 
 /*
  * A checkpoint that gtrain wrote is opened from memory with one bit flipped, its digests are

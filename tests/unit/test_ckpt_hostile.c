@@ -15,9 +15,9 @@
 #include "lib/base/file.h"
 #include "lib/ckpt/bytes.h"
 #include "lib/ckpt/ckpt.h"
-#include "lib/ckpt/pickle.h"
-#include "lib/ckpt/tree.h"
-#include "lib/ckpt/zip.h"
+#include "lib/ckpt/pickle/pickle.h"
+#include "lib/ckpt/tree/tree.h"
+#include "lib/ckpt/zip/zip.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 

@@ -4,9 +4,9 @@
 #include <sys/file.h>
 
 #include "lib/base/clock.h"
-#include "lib/ckpt/edit.h"
-#include "lib/ckpt/lock.h"
-#include "lib/ckpt/verify.h"
+#include "lib/ckpt/edit/edit.h"
+#include "lib/ckpt/edit/lock.h"
+#include "lib/ckpt/tools/verify.h"
 #include "lib/ckpt/write.h"
 #include "tests/unit/ckpt_fixture.h"
 

@@ -2,8 +2,8 @@
 #include "tests/unit/ckpt_fixture.h"
 
 #include "lib/ckpt/format.h"
-#include "lib/ckpt/npy.h"
-#include "lib/ckpt/tree.h"
+#include "lib/ckpt/npz/npy.h"
+#include "lib/ckpt/tree/tree.h"
 #include "lib/ckpt/write.h"
 
 /* ---- headers ---- */

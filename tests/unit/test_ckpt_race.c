@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "lib/ckpt/edit.h"
-#include "lib/ckpt/json.h"
-#include "lib/ckpt/tree.h"
-#include "lib/ckpt/verify.h"
+#include "lib/ckpt/edit/edit.h"
+#include "lib/ckpt/safetensors/json.h"
+#include "lib/ckpt/tools/verify.h"
+#include "lib/ckpt/tree/tree.h"
 #include "lib/ckpt/write.h"
 #include "tests/unit/ckpt_fixture.h"
 

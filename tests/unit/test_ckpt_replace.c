@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "lib/ckpt/edit.h"
-#include "lib/ckpt/verify.h"
+#include "lib/ckpt/edit/edit.h"
+#include "lib/ckpt/tools/verify.h"
 #include "lib/ckpt/write.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))

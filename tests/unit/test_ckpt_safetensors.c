@@ -1,8 +1,8 @@
 /* test_ckpt_safetensors.c - safetensors: every rule of the format, round trips, flipped bits. */
 #include "tests/unit/ckpt_fixture.h"
 
-#include "lib/ckpt/safetensors.h"
-#include "lib/ckpt/tree.h"
+#include "lib/ckpt/safetensors/safetensors.h"
+#include "lib/ckpt/tree/tree.h"
 #include "lib/ckpt/write.h"
 
 static void write_bytes(const char *path, const void *bytes, size_t size)

@@ -3,8 +3,8 @@
 
 #include <sys/stat.h>
 
-#include "lib/ckpt/edit.h"
-#include "lib/ckpt/tree.h"
+#include "lib/ckpt/edit/edit.h"
+#include "lib/ckpt/tree/tree.h"
 #include "lib/ckpt/write.h"
 
 static const float data[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 };

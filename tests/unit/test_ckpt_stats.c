@@ -9,11 +9,11 @@
 
 #include <cmocka.h>
 
-#include "lib/ckpt/crc.h"
 #include "lib/ckpt/crew.h"
-#include "lib/ckpt/finite.h"
-#include "lib/ckpt/runs.h"
-#include "lib/ckpt/stats.h"
+#include "lib/ckpt/tools/stats.h"
+#include "lib/ckpt/tree/finite.h"
+#include "lib/ckpt/tree/runs.h"
+#include "lib/ckpt/zip/crc.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 

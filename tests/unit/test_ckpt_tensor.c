@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "lib/ckpt/ckpt.h"
-#include "lib/ckpt/tree.h"
+#include "lib/ckpt/tree/tree.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 

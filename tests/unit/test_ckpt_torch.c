@@ -18,7 +18,7 @@
 
 #include "lib/base/file.h"
 #include "lib/ckpt/ckpt.h"
-#include "lib/ckpt/zip.h"
+#include "lib/ckpt/zip/zip.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 

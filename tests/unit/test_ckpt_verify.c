@@ -10,10 +10,10 @@
 #include <cmocka.h>
 
 #include "lib/base/file.h"
-#include "lib/ckpt/edit.h"
-#include "lib/ckpt/globals.h"
-#include "lib/ckpt/inventory.h"
-#include "lib/ckpt/verify.h"
+#include "lib/ckpt/edit/edit.h"
+#include "lib/ckpt/pickle/globals.h"
+#include "lib/ckpt/tools/inventory.h"
+#include "lib/ckpt/tools/verify.h"
 #include "lib/ckpt/write.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))

@@ -1,0 +1,331 @@
+/* edit.c - edits of names and devices: what is asked for, what was found, who applies it. */
+#include "lib/ckpt/edit/edit.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/ckpt/edit/lock.h"
+#include "lib/ckpt/edit/private.h"
+#include "lib/ckpt/tools/digest.h"
+
+static const char *const wrappers[] = { "module.", "_orig_mod.", NULL };
+
+/* ---- from name to name ---- */
+
+/* A name never becomes empty. */
+static const char *strip(struct gt_edit_naming *n, const char *name)
+{
+	for (int i = 0; n->prefixes[i]; i++) {
+		size_t length = strlen(n->prefixes[i]);
+
+		if (strncmp(name, n->prefixes[i], length) || !name[length])
+			continue;
+		n->met[i] = true;
+		name += length;
+		i = -1; /* from the first prefix again */
+	}
+	return name;
+}
+
+static const char *add(struct gt_edit_naming *n, const char *name, struct gt_err *err)
+{
+	size_t prefix = strlen(n->prefixes[0]), length = strlen(name) + 1;
+	char *out = gt_arena_alloc(n->arena, prefix + length, err);
+
+	if (!out)
+		return NULL;
+	memcpy(out, n->prefixes[0], prefix);
+	memcpy(out + prefix, name, length);
+	return out;
+}
+
+const char *gt_edit_rename(struct gt_edit_naming *n, const char *name, struct gt_err *err)
+{
+	switch (n->kind) {
+	case GT_EDIT_STRIP:
+		return strip(n, name);
+	case GT_EDIT_ADD:
+		return add(n, name, err);
+	default:
+		return gt_renames_apply(&n->renames, name, n->arena, err);
+	}
+}
+
+static int check_prefixes(const struct gt_edit_naming *n, struct gt_err *err)
+{
+	int count = 0;
+
+	for (; n->prefixes[count]; count++) {
+		const char *p = n->prefixes[count];
+
+		if (!*p || p[strlen(p) - 1] != '.') {
+			gt_err_set(err, GT_EINVAL, "'%.100s' is no prefix of names", p);
+			return gt_err_hint(err, "a prefix ends with a dot, as in 'module.'");
+		}
+	}
+	if (count > GT_EDIT_MAX_PREFIXES || (n->kind == GT_EDIT_ADD && count > 1))
+		return gt_err_set(err, GT_EINVAL, "%d prefixes: at most %d can be given", count,
+		    n->kind == GT_EDIT_ADD ? 1 : GT_EDIT_MAX_PREFIXES);
+	return 0;
+}
+
+/* ---- the note ---- */
+
+static void say(struct gt_edit *e, const char *text)
+{
+	size_t used = strlen(e->note);
+
+	snprintf(e->note + used, sizeof(e->note) - used, "%s", text);
+}
+
+static void say_count(struct gt_edit *e, const char *before, size_t n, const char *noun)
+{
+	char text[96];
+
+	snprintf(text, sizeof(text), "%s%zu %s%s", before, n, noun, n == 1 ? "" : "s");
+	say(e, text);
+}
+
+/* "'module.' and '_orig_mod.'"; of strip, those that came off, if any did. */
+static void say_prefixes(struct gt_edit *e, const struct gt_edit_naming *n)
+{
+	int said = 0;
+
+	for (int i = 0; n->prefixes[i]; i++) {
+		if (n->kind == GT_EDIT_STRIP && e->count && !n->met[i])
+			continue;
+		say(e, !said++ ? "'" : e->count ? " and '" : " or '");
+		say(e, n->prefixes[i]);
+		say(e, "'");
+	}
+}
+
+static void note_names(struct gt_edit *e, const struct gt_edit_naming *n, size_t dicts)
+{
+	static const char *const verbs[] = { [GT_EDIT_STRIP] = " taken off ",
+		[GT_EDIT_ADD] = " put before ",
+		[GT_EDIT_RENAME] = "" };
+
+	if (!e->count) {
+		say(e, "nothing to change: no name ");
+		say(e, n->kind == GT_EDIT_STRIP ? "starts with " : "matches");
+		if (n->kind == GT_EDIT_STRIP)
+			say_prefixes(e, n);
+		say_count(e, " in ", dicts, "state_dict");
+		return;
+	}
+	if (n->prefixes)
+		say_prefixes(e, n);
+	say_count(e, verbs[n->kind], e->counts[GT_EDIT_NAME], "name");
+	say_count(e, n->prefixes ? " in " : " changed in ", e->dicts, "state_dict");
+	if (e->counts[GT_EDIT_REFERENCE])
+		say_count(e, " and ", e->counts[GT_EDIT_REFERENCE], "mention");
+	if (e->counts[GT_EDIT_REFERENCE])
+		say(e, " in optimizers");
+}
+
+/* ---- computing ---- */
+
+/* A small file can hold one dict under many names, which all want changes. */
+enum { MAX_CHANGES = 1 << 20, MAX_BYTES = 128 << 20 };
+
+int gt_edit_push(struct gt_edit *edit, const struct gt_edit_change *change, struct gt_err *err)
+{
+	if (!strcmp(change->from, change->to))
+		return 0;
+	if (edit->count == MAX_CHANGES)
+		return gt_err_set(err, GT_EFORMAT, "more than %d changes", MAX_CHANGES);
+	if (gt_grow(&edit->changes, edit->count, &edit->capacity, sizeof(*change), err))
+		return GT_ENOMEM;
+	edit->changes[edit->count++] = *change;
+	edit->counts[change->what]++;
+	return 0;
+}
+
+static int compute_names(struct gt_edit *out, const struct gt_ckpt *ckpt,
+    const struct gt_edit_request *request, struct gt_err *err)
+{
+	static const char *const first[] = { "module.", NULL };
+	struct gt_edit_naming n = { .kind = request->kind, .arena = &out->arena };
+	size_t dicts = 0;
+	int rc;
+
+	if (n.kind == GT_EDIT_RENAME) {
+		rc = gt_renames_init(&n.renames, request->words, err);
+	} else {
+		n.prefixes = request->words && request->words[0] ? request->words
+		             : n.kind == GT_EDIT_ADD             ? first
+		                                                 : wrappers;
+		rc = check_prefixes(&n, err);
+	}
+	if (!rc)
+		rc = gt_edit_names(out, ckpt->root, &n, &dicts, err);
+	if (!rc)
+		note_names(out, &n, dicts);
+	gt_renames_release(&n.renames);
+	return rc;
+}
+
+int gt_edit_compute(struct gt_edit *out, const struct gt_ckpt *ckpt,
+    const struct gt_edit_request *request, struct gt_err *err)
+{
+	int rc;
+
+	*out = (struct gt_edit){ .arena.limit = MAX_BYTES };
+	if (request->kind == GT_EDIT_REMAP)
+		rc = gt_edit_locations(out, ckpt, request->words, err);
+	else
+		rc = compute_names(out, ckpt, request, err);
+	if (rc)
+		gt_edit_release(out);
+	return rc;
+}
+
+void gt_edit_release(struct gt_edit *edit)
+{
+	free(edit->changes);
+	gt_arena_release(&edit->arena);
+	*edit = (struct gt_edit){ 0 };
+}
+
+/* ---- applying ---- */
+
+static int refuse_changed(const char *path, struct gt_err *err)
+{
+	gt_err_set(err, GT_EIO, "'%s' has changed since it was opened", path);
+	return gt_err_hint(err, "is somebody writing it? try again");
+}
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static bool same_state(const struct stat *a, const struct stat *b)
+{
+	return same_file(a, b) && a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+int gt_edit_begin(
+    int *fd, const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err)
+{
+	struct stat now;
+	int rc = 0;
+
+	*fd = -1;
+	if (ckpt->locked) {
+		*fd = fcntl(ckpt->lock, F_DUPFD_CLOEXEC, 0);
+		if (*fd < 0)
+			rc = gt_err_sys(err, "cannot write '%s'", target->input);
+	} else {
+		rc = gt_lock_file(fd, ckpt->path, 0, err);
+	}
+	if (rc)
+		return rc;
+	if (fstat(*fd, &now))
+		rc = gt_err_sys(err, "cannot examine '%s'", target->input);
+	else if (!same_state(&now, &ckpt->opened))
+		rc = refuse_changed(target->input, err);
+	if (rc) {
+		close(*fd);
+		*fd = -1;
+	}
+	return rc;
+}
+
+int gt_edit_unchanged(const struct gt_ckpt *ckpt, const char *shown, struct gt_err *err)
+{
+	struct stat now;
+
+	if (stat(ckpt->path, &now))
+		return gt_err_sys(err, "cannot examine '%s'", shown);
+	return same_state(&now, &ckpt->opened) ? 0 : refuse_changed(shown, err);
+}
+
+/* What fails in copying `ckpt` gets both files' names; and if that is not any more what was opened,
+ * the copy is of nothing that ever was. */
+static int write_whole(const char *path, const struct gt_ckpt *ckpt,
+    const struct gt_edit_target *target, gt_edit_writer *write, void *self, struct gt_err *err)
+{
+	struct gt_atomic_file file;
+	struct stat now;
+	int rc = gt_atomic_open(&file, path, err);
+
+	if (rc)
+		return rc;
+	file.no_sync = target->no_sync;
+	rc = write(self, fileno(file.stream), err);
+	if (ckpt && rc)
+		gt_err_prefix(err, "copying '%s' to '%s'", target->input, file.path);
+	else if (ckpt && fstat(ckpt->map.fd, &now))
+		rc = gt_err_sys(err, "cannot examine '%s'", target->input);
+	else if (ckpt && !same_state(&now, &ckpt->opened))
+		rc = refuse_changed(target->input, err);
+	if (!rc)
+		return gt_atomic_commit(&file, err);
+	gt_atomic_abandon(&file);
+	return rc;
+}
+
+int gt_edit_replace(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
+    gt_edit_writer *write, void *self, struct gt_err *err)
+{
+	char *own;
+	int lock, rc;
+
+	if (target->output)
+		return write_whole(target->output, ckpt, target, write, self, err);
+	rc = gt_edit_begin(&lock, ckpt, target, err);
+	if (rc)
+		return rc;
+	own = realpath(ckpt->path, NULL);
+	rc = own ? write_whole(own, ckpt, target, write, self, err)
+	         : gt_err_sys(err, "cannot find '%s'", target->input);
+	free(own);
+	close(lock);
+	return rc;
+}
+
+/* The output is not the input by another name, and the input is what it was. */
+static int check_target(
+    const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err)
+{
+	struct stat st;
+
+	if (target->output && !stat(target->output, &st) && same_file(&st, &ckpt->opened)) {
+		gt_err_set(err, GT_EINVAL, "'%s' is the input itself", target->output);
+		return gt_err_hint(err, "{in-place} changes a file where it lies");
+	}
+	return gt_edit_unchanged(ckpt, target->input, err);
+}
+
+int gt_edit_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
+    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
+{
+	struct gt_edit_result unused;
+	int rc;
+
+	if (!result)
+		result = &unused;
+	*result = (struct gt_edit_result){ 0 };
+	if (!ckpt->format->apply || !ckpt->path) {
+		gt_err_set(err, GT_ENOTSUP, "'%s': a file of format %s cannot be edited",
+		    target->input, ckpt->format->name);
+		return gt_err_hint(err, "'gtrain ckpt convert' writes it in a format that can be");
+	}
+	rc = check_target(ckpt, target, err);
+	if (rc || (!target->output && !edit->count))
+		return rc;
+	/* What they disown is not given fresh ones. */
+	rc = gt_digest_check(ckpt, false, err);
+	if (rc)
+		return gt_err_prefix(err, "'%s'", target->input);
+	rc = ckpt->format->apply(ckpt, edit, target, result, err);
+	if (result->replaced)
+		result->other_links = ckpt->opened.st_nlink - 1;
+	return rc;
+}

@@ -1,0 +1,125 @@
+/* edit.h - names and devices changed in a checkpoint without touching the bytes of its tensors. */
+#ifndef GT_CKPT_EDIT_EDIT_H
+#define GT_CKPT_EDIT_EDIT_H
+
+#include "lib/ckpt/ckpt.h"
+
+/*
+ * An edit is a list of changes, computed from the tree of an open checkpoint and then applied by
+ * its format: gt_edit_compute(), gt_edit_apply(). Nothing but the metadata is written anew.
+ *
+ * Names are edited in every state_dict of the file, at any depth. That is a dict of tensors (and
+ * None, and `_extra_state`) under plain names that carries `_metadata`, or has a name with a dot,
+ * or the name `weight`, or is the root; where other values are mixed in, it has to have
+ * `_metadata`, or a dot and more tensors than others; the root may have any number of numbers and
+ * strings, if most of its tensors have dots. That leaves out {"rng": tensor, "epoch": 3}.
+ *
+ * With a state_dict goes its `_metadata`, whose keys are paths of modules, and, inside an optimizer
+ * (a dict with `state` and `param_groups`), keys of `state` and elements of a group's lists that
+ * equal a name of a state_dict.
+ */
+
+enum gt_edit_kind {
+	GT_EDIT_STRIP,  /* words: prefixes; none: "module.", "_orig_mod." */
+	GT_EDIT_ADD,    /* words: one prefix; none: "module." */
+	GT_EDIT_RENAME, /* words: REGEX=REPLACEMENT, see rename.h */
+	GT_EDIT_REMAP   /* words: FROM=TO, devices; the first that matches counts */
+};
+
+struct gt_edit_request {
+	enum gt_edit_kind kind;
+	const char *const *words; /* ended by NULL; NULL: none */
+};
+
+enum gt_edit_what {
+	GT_EDIT_NAME,      /* a key of a state_dict */
+	GT_EDIT_METADATA,  /* a key of its `_metadata` */
+	GT_EDIT_REFERENCE, /* a name in an optimizer's state */
+	GT_EDIT_LOCATION,  /* the device a storage was saved on */
+	GT_EDIT_WHAT_COUNT
+};
+
+struct gt_edit_change {
+	enum gt_edit_what what;
+	const char *where;     /* "model.state_dict": the keys that lead to the dict; "": the root.
+	                        * Of a location: the key of its storage */
+	const char *from, *to; /* before and after */
+	size_t at;             /* in a pickle: the opcode that put it there (pickle.h) */
+};
+
+struct gt_edit {
+	struct gt_edit_change *changes; /* in the file's order; changes that leave a text as it is
+	                                 * are left out */
+	size_t count;
+	size_t counts[GT_EDIT_WHAT_COUNT];
+	size_t dicts;   /* state_dicts with a change */
+	char note[240]; /* one line: "'module.' taken off 97 names in 2 state_dicts" */
+	char dicts_note
+	    [300];       /* another, where it is worth saying: which dicts, and which not; or "" */
+	size_t capacity; /* of changes */
+	struct gt_arena arena;
+};
+
+/*
+ * As gt_ckpt_open(), for an edit in place: lock the file before reading it, until gt_ckpt_close().
+ * Wait at most `wait_s` seconds for another process that edits it, then fail with GT_EIO and its
+ * process id, if known. No lock is taken if the file cannot be written or the file system has no
+ * locks. An edit in place of a file that was opened without a lock is refused if the file has
+ * changed or is locked.
+ */
+enum { GT_EDIT_WAIT_S = 10 }; /* long enough for some edits, also of large files that are copied */
+int gt_edit_open(struct gt_ckpt **out, const char *path, double wait_s, struct gt_err *err);
+
+/*
+ * Compute an edit; it borrows texts from the checkpoint. No change to make is no error: count is 0
+ * and the note says why ("no name starts with 'module.' or '_orig_mod.'").
+ *
+ *   strip   takes the prefixes off the front of a name, in any order and number; a name never
+ *           becomes empty. `_metadata` follows: "module" becomes "", and what was there, the
+ *           wrapper's own entry, takes the name that comes free.
+ *   add     puts the prefix, which ends with ".", before each name.
+ *   rename  replaces what the expressions match, one after the other, in each name.
+ *   remap   "cuda:0=cpu"; FROM may be "cuda:*" or "*", and "cuda" is "cuda:0" in both. It needs no
+ *           state_dict: every storage counts.
+ *
+ * Errors: GT_EINVAL for words that are none; GT_EFORMAT where names would collide (the first
+ * few and their number), or where there is no state_dict, saying what there is instead.
+ */
+int gt_edit_compute(struct gt_edit *out, const struct gt_ckpt *ckpt,
+    const struct gt_edit_request *request, struct gt_err *err);
+void gt_edit_release(struct gt_edit *edit);
+
+struct gt_edit_target {
+	const char *input;  /* the path the checkpoint was opened by */
+	const char *output; /* the path of the result, another file; NULL: in place */
+	bool no_sync;       /* leave it to the system when the disk hears of it */
+};
+
+struct gt_edit_result {
+	uint64_t written_bytes; /* metadata: made anew */
+	uint64_t moved_bytes;   /* copied as they were */
+	uint64_t dead_bytes;    /* of the result that nothing refers to any more */
+	bool replaced;          /* in place, but by a copy that was renamed over the file */
+	const char *why;        /* in words, if so: "the format has no room for a new header" */
+	uint64_t other_links;   /* if so: hard links to the file, which still have the old names */
+};
+
+/*
+ * Apply an edit to the file it was computed from; `result` may be NULL. Close the checkpoint
+ * afterwards, and use no more of it: in place, a safetensors header is written over under its
+ * mapping; elsewhere the tree stays that of the old file.
+ *
+ * Out of place: a temporary file beside `output`, synced, renamed, folder synced; the bytes of
+ * tensors go from file to file in the kernel, by reference where the file system shares blocks
+ * (XFS, btrfs); checksums stay. In place: only metadata is written. For a zip that is one write at
+ * the end of the file, a new pickle and directory, then fsync; for safetensors a header padded to
+ * its old length. Where the format leaves no room it is a copy that is renamed over.
+ *
+ * Errors: GT_EINVAL when output is the input, GT_EFORMAT where the digests of the file do not agree
+ * with its checksums, GT_EIO when the file has changed since it was opened
+ * or the system refuses, GT_ENOTSUP where the format cannot be edited.
+ */
+int gt_edit_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
+    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);
+
+#endif

@@ -1,0 +1,511 @@
+/* names.c - the names in a checkpoint that an edit changes, and where they stand. */
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/text.h"
+#include "lib/ckpt/edit/private.h"
+#include "lib/ckpt/torch/module.h"
+#include "lib/ckpt/tree/tree.h"
+
+/* The way from the root, one step per container. */
+struct step {
+	const struct step *up;
+	const struct gt_tree *key; /* NULL: in a list */
+	size_t index;
+};
+
+/* Paths of dicts, the first few of them. */
+struct mentions {
+	char text[120];
+	size_t count;
+};
+
+struct walk {
+	struct gt_edit *edit;
+	struct gt_edit_naming *naming;
+	void *seen;                /* nodes that were walked: what is shared is walked once */
+	bool references;           /* the second walk: optimizers, once all names are known */
+	struct gt_edit_key *names; /* of all state_dicts; sorted by `from` for the second walk */
+	size_t name_count, name_room;
+	size_t dicts, optimizers;
+	const struct gt_tree *model; /* a pickled one, and where */
+	const char *model_path;
+	struct mentions edited,
+	    skipped;            /* state_dicts with a change; dicts of tensors that are none */
+	const char *in_the_way; /* the first key beside tensors that kept a dict from being one */
+};
+
+/* ---- changes ---- */
+
+static void put_path(FILE *out, const struct step *step)
+{
+	if (!step || !step->up)
+		return;
+	put_path(out, step->up);
+	if (step->up->up)
+		fputc('.', out);
+	if (step->key && gt_edit_is_plain(step->key))
+		fputs(step->key->string.bytes, out);
+	else if (step->key && step->key->kind == GT_TREE_INT)
+		fprintf(out, "%lld", (long long)step->key->integer);
+	else
+		fprintf(out, "%zu", step->index);
+}
+
+/* "model.state_dict", in the edit's arena. */
+static const char *path_of(struct walk *w, const struct step *step, struct gt_err *err)
+{
+	const char *copy;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (out)
+		put_path(out, step);
+	if (!out || fclose(out)) {
+		free(text);
+		gt_err_set(err, GT_ENOMEM, "out of memory");
+		return NULL;
+	}
+	copy = gt_arena_strdup(&w->edit->arena, text, err);
+	free(text);
+	return copy;
+}
+
+static int compare_from(const void *a, const void *b)
+{
+	return strcmp(((const struct gt_edit_key *)a)->from, ((const struct gt_edit_key *)b)->from);
+}
+
+static int compare_to(const void *a, const void *b)
+{
+	const struct gt_edit_key *x = a, *y = b;
+	int order = strcmp(x->to, y->to);
+
+	return order ? order : (x->item > y->item) - (x->item < y->item);
+}
+
+/* Name the first keys of `sorted` that became one, and how many there are. */
+static int check_collisions(
+    const struct gt_edit_key *sorted, size_t count, const char *where, struct gt_err *err)
+{
+	char list[320] = "";
+	size_t used = 0, collisions = 0;
+
+	for (size_t i = 1; i < count; i++) {
+		const struct gt_edit_key *a = &sorted[i - 1], *b = &sorted[i];
+
+		if (strcmp(a->to, b->to))
+			continue;
+		if (collisions++ < 3 && used < sizeof(list))
+			used += (size_t)snprintf(list + used, sizeof(list) - used,
+			    "%s'%.40s' and '%.40s' become '%.40s'", used ? "; " : "", a->from,
+			    b->from, b->to);
+	}
+	if (!collisions)
+		return 0;
+	gt_err_set(err, GT_EFORMAT, "%zu name%s of %s%.60s%s would be there twice: %s%s",
+	    collisions, collisions == 1 ? "" : "s", *where ? "'" : "the state_dict", where,
+	    *where ? "'" : "", list, collisions > 3 ? "; ..." : "");
+	return gt_err_hint(err, "nothing was written; rename one of each two first");
+}
+
+static void mention(struct mentions *m, const char *path)
+{
+	enum { NAMED = 4 };
+	size_t used = strlen(m->text);
+
+	if (m->count++ > NAMED)
+		return;
+	snprintf(m->text + used, sizeof(m->text) - used, "%s", used ? ", " : "");
+	used = strlen(m->text);
+	if (m->count > NAMED)
+		snprintf(m->text + used, sizeof(m->text) - used, "...");
+	else if (*path)
+		snprintf(m->text + used, sizeof(m->text) - used, "'%.20s'", path);
+	else
+		snprintf(m->text + used, sizeof(m->text) - used, "the outermost");
+}
+
+/* Record what changes among the keys of one dict. `keys` is sorted by `to` afterwards. */
+static int push_keys(struct walk *w, enum gt_edit_what what, const struct step *step,
+    struct gt_edit_key *keys, size_t count, struct gt_err *err)
+{
+	const char *where = NULL;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < count; i++) {
+		struct gt_edit_change c = { .what = what, .from = keys[i].from, .to = keys[i].to };
+
+		if (!strcmp(c.from, c.to))
+			continue;
+		if (!where && !(where = path_of(w, step, err)))
+			return GT_ENOMEM;
+		c.where = where;
+		c.at = keys[i].item->key_at;
+		rc = gt_edit_push(w->edit, &c, err);
+	}
+	if (rc || !where)
+		return rc;
+	w->edit->dicts += what == GT_EDIT_NAME;
+	if (what == GT_EDIT_NAME)
+		mention(&w->edited, where);
+	qsort(keys, count, sizeof(*keys), compare_to);
+	return check_collisions(keys, count, where, err);
+}
+
+/* ---- state_dicts ---- */
+
+static bool is_utf8(const char *text)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	size_t left = strlen(text);
+	uint32_t code;
+
+	while (left) {
+		int n = gt_text_utf8(p, left, &code);
+
+		if (!n)
+			return false;
+		p += n;
+		left -= (size_t)n;
+	}
+	return true;
+}
+
+static int new_name(struct walk *w, struct gt_edit_key *key, struct gt_err *err)
+{
+	key->to = gt_edit_rename(w->naming, key->from, err);
+	if (!key->to)
+		return err->code;
+	if (!*key->to && *key->from) {
+		gt_err_set(err, GT_EFORMAT, "'%.200s' would be left without a name", key->from);
+		return gt_err_hint(err, "nothing was written; match less of it");
+	}
+	if (key->to != key->from && !is_utf8(key->to)) {
+		gt_err_set(
+		    err, GT_EFORMAT, "'%.200s' would become text that is not UTF-8", key->from);
+		return gt_err_hint(err,
+		    "expressions work on bytes: beyond ASCII write (ä|ö), not [äö], and no "
+		    "single dot");
+	}
+	return 0;
+}
+
+/* All plain keys of a dict, as they are. *keys is yours to free. */
+static int list_keys(
+    const struct gt_tree *dict, struct gt_edit_key **keys, size_t *count, struct gt_err *err)
+{
+	*count = 0;
+	*keys = gt_calloc(dict->seq.count, sizeof(**keys), err);
+	if (!*keys)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < dict->seq.count; i++) {
+		const struct gt_tree_item *item = &dict->seq.items[i];
+
+		if (gt_edit_is_plain(item->key))
+			(*keys)[(*count)++] = (struct gt_edit_key){ item, item->key->string.bytes,
+				item->key->string.bytes, false };
+	}
+	return 0;
+}
+
+static int edit_metadata(struct walk *w, const struct step *step, const struct gt_tree *dict,
+    const struct gt_edit_key *names, size_t name_count, struct gt_err *err)
+{
+	const struct gt_tree *paths = gt_edit_metadata(dict);
+	struct gt_edit_key *keys;
+	size_t count;
+	int rc = paths ? list_keys(paths, &keys, &count, err) : 0;
+
+	if (rc || !paths)
+		return rc;
+	if (!rc)
+		rc = gt_edit_paths(w->naming, keys, count, names, name_count, err);
+	if (!rc)
+		rc = push_keys(w, GT_EDIT_METADATA, step, keys, count, err);
+	free(keys);
+	return rc;
+}
+
+static int keep_names(
+    struct walk *w, const struct gt_edit_key *keys, size_t count, struct gt_err *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (!gt_edit_is_entry(keys[i].item))
+			continue;
+		if (gt_grow(&w->names, w->name_count, &w->name_room, sizeof(*w->names), err))
+			return GT_ENOMEM;
+		w->names[w->name_count++] = keys[i];
+	}
+	return 0;
+}
+
+static int edit_state_dict(
+    struct walk *w, const struct step *step, const struct gt_tree *dict, struct gt_err *err)
+{
+	struct gt_edit_key *keys;
+	size_t count, changed;
+	int rc = list_keys(dict, &keys, &count, err);
+
+	w->dicts++;
+	for (size_t i = 0; !rc && i < count; i++)
+		if (gt_edit_is_entry(keys[i].item))
+			rc = new_name(w, &keys[i], err);
+	if (!rc)
+		rc = keep_names(w, keys, count, err);
+	changed = w->edit->count;
+	if (!rc)
+		rc = push_keys(w, GT_EDIT_NAME, step, keys, count, err);
+	if (!rc && w->edit->count > changed) {
+		qsort(keys, count, sizeof(*keys), compare_from);
+		rc = edit_metadata(w, step, dict, keys, count, err);
+	}
+	free(keys);
+	return rc;
+}
+
+/* ---- optimizers ---- */
+
+static const char *reference(const struct walk *w, const char *name)
+{
+	struct gt_edit_key wanted = { .from = name };
+	const struct gt_edit_key *k =
+	    bsearch(&wanted, w->names, w->name_count, sizeof(wanted), compare_from);
+
+	return k ? k->to : name;
+}
+
+/* The keys of `state`: what stands under them, "exp_avg", is not looked at. */
+static int edit_state(
+    struct walk *w, const struct step *step, const struct gt_tree *state, struct gt_err *err)
+{
+	struct gt_edit_key *keys;
+	size_t count;
+	int rc = list_keys(state, &keys, &count, err);
+
+	for (size_t i = 0; !rc && i < count; i++)
+		keys[i].to = reference(w, keys[i].from);
+	if (!rc)
+		rc = push_keys(w, GT_EDIT_REFERENCE, step, keys, count, err);
+	free(keys);
+	return rc;
+}
+
+static int edit_list(
+    struct walk *w, const struct step *step, const struct gt_tree *list, struct gt_err *err)
+{
+	const char *where = NULL;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < list->seq.count; i++) {
+		const struct gt_tree_item *item = &list->seq.items[i];
+		struct gt_edit_change c = { .what = GT_EDIT_REFERENCE, .at = item->value_at };
+
+		if (!gt_edit_is_plain(item->value))
+			continue;
+		c.from = item->value->string.bytes;
+		c.to = reference(w, c.from);
+		if (!strcmp(c.from, c.to))
+			continue;
+		if (!where && !(where = path_of(w, step, err)))
+			return GT_ENOMEM;
+		c.where = where;
+		rc = gt_edit_push(w->edit, &c, err);
+	}
+	return rc;
+}
+
+/* One of param_groups: {"params": [...], "param_names": [...], "lr": ...}. */
+static int edit_group(
+    struct walk *w, const struct step *up, const struct gt_tree *group, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; group->kind == GT_TREE_DICT && !rc && i < group->seq.count; i++) {
+		const struct gt_tree_item *item = &group->seq.items[i];
+		struct step step = { up, item->key, i };
+
+		if (item->value->kind == GT_TREE_LIST)
+			rc = edit_list(w, &step, item->value, err);
+	}
+	return rc;
+}
+
+static int edit_optimizer(
+    struct walk *w, const struct step *up, const struct gt_tree *dict, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < dict->seq.count; i++) {
+		const struct gt_tree_item *item = &dict->seq.items[i];
+		struct step step = { up, item->key, i };
+
+		if (gt_tree_is_string(item->key, "state"))
+			rc = edit_state(w, &step, item->value, err);
+		for (size_t k = 0; !rc && gt_tree_is_string(item->key, "param_groups") &&
+		                   k < item->value->seq.count;
+		     k++) {
+			struct step inner = { &step, NULL, k };
+
+			rc = edit_group(w, &inner, item->value->seq.items[k].value, err);
+		}
+	}
+	return rc;
+}
+
+/* ---- the walk ---- */
+
+static int compare_nodes(const void *a, const void *b)
+{
+	return ((uintptr_t)a > (uintptr_t)b) - ((uintptr_t)a < (uintptr_t)b);
+}
+
+static int first_time(struct walk *w, const struct gt_tree *node, bool *first, struct gt_err *err)
+{
+	*first = !tfind(node, &w->seen, compare_nodes);
+	if (*first && !tsearch(node, &w->seen, compare_nodes))
+		return gt_err_set(err, GT_ENOMEM, "out of memory");
+	return 0;
+}
+
+static int visit(
+    struct walk *w, const struct step *step, const struct gt_tree *node, struct gt_err *err);
+
+static int visit_items(
+    struct walk *w, const struct step *up, const struct gt_tree *seq, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < seq->seq.count; i++) {
+		const struct gt_tree_item *item = &seq->seq.items[i];
+		struct step step = { up, item->key, i };
+
+		rc = visit(w, &step, item->value, err);
+	}
+	return rc;
+}
+
+/* A dict of tensors for the greater part that is no state_dict is worth a word. */
+static int visit_dict(
+    struct walk *w, const struct step *step, const struct gt_tree *dict, struct gt_err *err)
+{
+	struct gt_edit_content c = gt_edit_look_at(dict);
+	const char *path;
+
+	if (gt_edit_is_state_dict(dict, &c, !step->up))
+		return edit_state_dict(w, step, dict, err);
+	if (c.tensors && c.others && !w->in_the_way)
+		w->in_the_way = c.other;
+	if (!c.tensors || c.tensors < c.others)
+		return 0;
+	path = path_of(w, step, err);
+	if (!path)
+		return GT_ENOMEM;
+	mention(&w->skipped, path);
+	return 0;
+}
+
+/* The tree's depth is limited (tree.h). */
+static int visit(
+    struct walk *w, const struct step *step, const struct gt_tree *node, struct gt_err *err)
+{
+	bool first;
+	int rc;
+
+	if (node->kind == GT_TREE_OPAQUE) {
+		if (!w->model && gt_model_is(node)) {
+			w->model = node;
+			w->model_path = path_of(w, step, err);
+			if (!w->model_path)
+				return GT_ENOMEM;
+		}
+		node = node->opaque.items; /* of a subclass of dict or list */
+	}
+	if (!node || !gt_tree_is_seq(node))
+		return 0;
+	rc = first_time(w, node, &first, err);
+	if (rc || !first)
+		return rc;
+	if (node->kind == GT_TREE_DICT && gt_edit_is_optimizer(node)) {
+		w->optimizers++;
+		return w->references ? edit_optimizer(w, step, node, err) : 0;
+	}
+	if (!w->references && node->kind == GT_TREE_DICT)
+		rc = visit_dict(w, step, node, err);
+	return rc ? rc : visit_items(w, step, node, err);
+}
+
+static void keep(void *node)
+{
+	(void)node; /* the checkpoint's */
+}
+
+static int walk(struct walk *w, const struct gt_tree *root, struct gt_err *err)
+{
+	struct step top = { 0 };
+	int rc = visit(w, &top, root, err);
+
+	tdestroy(w->seen, keep);
+	w->seen = NULL;
+	return rc;
+}
+
+static int refuse(const struct walk *w, struct gt_err *err)
+{
+	if (w->in_the_way) {
+		gt_err_set(err, GT_EFORMAT,
+		    "no state_dict in the file: beside tensors there is '%.100s', which is none",
+		    w->in_the_way);
+		return gt_err_hint(err, "`gtrain ckpt select --keys '*'` takes the tensors alone");
+	}
+	if (w->model) {
+		gt_err_set(err, GT_EFORMAT,
+		    "a whole pickled model ('%.200s')%s%.100s%s, not a state_dict: the names are "
+		    "in its code",
+		    w->model->opaque.class_name, *w->model_path ? " under '" : "", w->model_path,
+		    *w->model_path ? "'" : "");
+		return gt_err_hint(err, "`gtrain ckpt convert` writes its weights as a state_dict");
+	}
+	if (w->optimizers) {
+		gt_err_set(err, GT_EFORMAT, "an optimizer's state without a model's state_dict");
+		return gt_err_hint(err, "the weights are in another file of that run");
+	}
+	gt_err_set(err, GT_EFORMAT, "no state_dict in the file: no dict of names and tensors");
+	return gt_err_hint(err, "`gtrain ckpt ls` shows what there is");
+}
+
+/* Which dicts, where that is not plain. */
+static void note_dicts(const struct walk *w)
+{
+	struct gt_edit *e = w->edit;
+
+	if (w->edited.count && (w->edited.count > 1 || w->skipped.count))
+		snprintf(e->dicts_note, sizeof(e->dicts_note), "names changed in %s%s%s",
+		    w->edited.text, w->skipped.count ? "; not taken for state_dicts: " : "",
+		    w->skipped.text);
+	else if (w->skipped.count)
+		snprintf(e->dicts_note, sizeof(e->dicts_note), "not taken for state_dicts: %s",
+		    w->skipped.text);
+}
+
+int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_edit_naming *naming,
+    size_t *dicts, struct gt_err *err)
+{
+	struct walk w = { .edit = edit, .naming = naming };
+	int rc = walk(&w, root, err);
+
+	if (!rc && !w.dicts)
+		rc = refuse(&w, err);
+	if (!rc && w.optimizers) {
+		qsort(w.names, w.name_count, sizeof(*w.names), compare_from);
+		w.references = true;
+		rc = walk(&w, root, err);
+	}
+	note_dicts(&w);
+	*dicts = w.dicts;
+	free(w.names);
+	return rc;
+}

@@ -1,0 +1,150 @@
+/* paths.c - the paths of modules in `_metadata`, as an edit of names changes them. */
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/edit/private.h"
+
+/* The first of the sorted keys that is not before `from`. */
+static size_t lower_bound(const struct gt_edit_key *sorted, size_t count, const char *from)
+{
+	size_t low = 0;
+
+	while (low < count) {
+		size_t middle = (low + count) / 2;
+
+		if (strcmp(sorted[middle].from, from) < 0)
+			low = middle + 1;
+		else
+			count = middle;
+	}
+	return low;
+}
+
+/* Whether `to` is HEAD.TAIL, or TAIL with an empty head. */
+static bool has_tail(const char *to, const char *tail, size_t *head)
+{
+	size_t n = strlen(to), t = strlen(tail);
+
+	if (n < t || strcmp(to + n - t, tail) || (n > t && to[n - t - 1] != '.'))
+		return false;
+	*head = n > t ? n - t - 1 : 0;
+	return true;
+}
+
+/*
+ * What becomes of the path of a module. A name under it tells: of "module.conv1.weight", renamed to
+ * "conv1.weight", follows that "module.conv1" becomes "conv1". A module without names (a ReLU) is
+ * asked as if it had one; where prefixes come and go, that is enough for all.
+ */
+static int new_path(struct gt_edit_naming *naming, struct gt_edit_key *path,
+    const struct gt_edit_key *names, size_t count, struct gt_err *err)
+{
+	size_t n = strlen(path->from), skip = n ? n + 1 : 0, head;
+	char *under = gt_asprintf(err, "%s%s", path->from, n ? ".x" : "x"), *copy;
+	const char *to = under ? gt_edit_rename(naming, under, err) : NULL;
+	bool known = to && has_tail(to, "x", &head), sure = naming->kind != GT_EDIT_RENAME;
+
+	if (to)
+		under[skip] = '\0';
+	for (size_t i = to ? lower_bound(names, count, under) : count;
+	     i < count && !strncmp(names[i].from, under, skip) && (!sure || !path->used); i++) {
+		path->used = true;
+		if (sure || !has_tail(names[i].to, names[i].from + skip, &head))
+			continue;
+		to = names[i].to;
+		known = sure = true;
+	}
+	copy = known ? gt_arena_strdup(naming->arena, to, err) : NULL;
+	free(under);
+	if (known && copy) {
+		copy[head] = '\0';
+		path->to = copy;
+	}
+	return !to || (known && !copy) ? GT_ENOMEM : 0;
+}
+
+/* Paths that become one: those with names first, the longest first. */
+static int compare_paths(const void *a, const void *b)
+{
+	const struct gt_edit_key *x = a, *y = b;
+	int order = strcmp(x->to, y->to);
+	size_t m = strlen(x->from), n = strlen(y->from);
+
+	if (!order)
+		order = (int)y->used - (int)x->used;
+	return order ? order : (m < n) - (m > n);
+}
+
+static int compare_new(const void *a, const void *b)
+{
+	return strcmp(((const struct gt_edit_key *)a)->to, ((const struct gt_edit_key *)b)->to);
+}
+
+static const struct gt_edit_key *who_becomes(void *const *taken, const char *to)
+{
+	struct gt_edit_key like = { .to = to }, **found = tfind(&like, taken, compare_new);
+
+	return found ? *found : NULL;
+}
+
+static int take(void **taken, struct gt_edit_key *key, struct gt_err *err)
+{
+	return tsearch(key, taken, compare_new)
+	           ? 0
+	           : gt_err_set(err, GT_ENOMEM, "out of memory: the paths of modules");
+}
+
+static void keep(void *key)
+{
+	(void)key; /* the caller's */
+}
+
+/* The name of a key that cannot have that of `first`. */
+static const char *place_for(void *const *taken, const struct gt_edit_key *key,
+    const struct gt_edit_key *first, size_t count)
+{
+	const char *name = who_becomes(taken, key->from) ? first->from : key->from;
+	const struct gt_edit_key *other;
+
+	for (size_t turns = 0; turns < count && (other = who_becomes(taken, name)) != NULL; turns++)
+		name = other->from;
+	return name;
+}
+
+/*
+ * Taking "module." off makes "" of "module", and there is a "" already: a wrapper's own entry, for
+ * which nobody will ask any more. It keeps its name, or takes one that comes free.
+ */
+static int move_displaced(struct gt_edit_key *keys, size_t count, struct gt_err *err)
+{
+	void *taken = NULL; /* the new names, each by its first key, for tsearch() */
+	size_t first = 0;
+	int rc = 0;
+
+	if (count)
+		qsort(keys, count, sizeof(*keys), compare_paths);
+	for (size_t i = 0; !rc && i < count; i++)
+		if (!i || strcmp(keys[i - 1].to, keys[i].to))
+			rc = take(&taken, &keys[i], err);
+	for (size_t i = 1; !rc && i < count; i++) {
+		if (strcmp(keys[first].to, keys[i].to)) {
+			first = i;
+			continue;
+		}
+		keys[i].to = place_for(&taken, &keys[i], &keys[first], count);
+		rc = take(&taken, &keys[i], err);
+	}
+	tdestroy(taken, keep);
+	return rc;
+}
+
+int gt_edit_paths(struct gt_edit_naming *naming, struct gt_edit_key *paths, size_t count,
+    const struct gt_edit_key *names, size_t name_count, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < count; i++)
+		rc = new_path(naming, &paths[i], names, name_count, err);
+	return rc ? rc : move_displaced(paths, count, err);
+}

@@ -1,0 +1,101 @@
+/* private.h - inside ckpt: what the parts of an edit share. */
+#ifndef GT_CKPT_EDIT_PRIVATE_H
+#define GT_CKPT_EDIT_PRIVATE_H
+
+#include "lib/base/file.h"
+#include "lib/ckpt/edit/rename.h"
+#include "lib/ckpt/format.h"
+
+/* ---- computing (edit.c, edit/names.c, edit/paths.c, edit/remap.c) ---- */
+
+enum { GT_EDIT_MAX_PREFIXES = 16 };
+
+/* From name to name, as a request says. */
+struct gt_edit_naming {
+	enum gt_edit_kind kind;
+	const char *const *prefixes;
+	bool met[GT_EDIT_MAX_PREFIXES]; /* strip: the prefix came off somewhere */
+	struct gt_renames renames;
+	struct gt_arena *arena;
+};
+
+/* The new name, `name` itself where nothing changes; NULL with err set without memory. */
+const char *gt_edit_rename(struct gt_edit_naming *n, const char *name, struct gt_err *err);
+
+/* Append a change, unless `to` is `from`. */
+int gt_edit_push(struct gt_edit *edit, const struct gt_edit_change *change, struct gt_err *err);
+
+/* Changes of all names that `root` holds; *dicts gets the number of state_dicts. */
+int gt_edit_names(struct gt_edit *edit, const struct gt_tree *root, struct gt_edit_naming *naming,
+    size_t *dicts, struct gt_err *err);
+
+/* Whether a key is text without a NUL. */
+bool gt_edit_is_plain(const struct gt_tree *key);
+
+/* Whether a state_dict has this under a name: a tensor (perhaps of a kind we leave alone), nothing,
+ * or what a module keeps beside its tensors. */
+bool gt_edit_is_entry(const struct gt_tree_item *item);
+
+/* A state_dict's `_metadata`, or NULL. */
+const struct gt_tree *gt_edit_metadata(const struct gt_tree *dict);
+
+/* What is in a dict. */
+struct gt_edit_content {
+	size_t tensors, dotted; /* of these, with a dot in their names */
+	size_t others, simple;  /* of these, numbers and strings */
+	bool weight;            /* a tensor has this name */
+	const char *other;      /* the key of one of the others, a simple one if all are; or NULL */
+};
+
+struct gt_edit_content gt_edit_look_at(const struct gt_tree *dict);
+
+/* See edit.h. */
+bool gt_edit_is_state_dict(
+    const struct gt_tree *dict, const struct gt_edit_content *content, bool root);
+bool gt_edit_is_optimizer(const struct gt_tree *dict);
+
+/* A key of a dict, before and after. */
+struct gt_edit_key {
+	const struct gt_tree_item *item;
+	const char *from, *to;
+	bool used; /* of a module's path: there are names under it */
+};
+
+/* Set `to` of module paths, which may lie in naming's arena, and the order of `paths`. `names` are
+ * those of the state_dict, sorted by `from`. No two paths become one. */
+int gt_edit_paths(struct gt_edit_naming *naming, struct gt_edit_key *paths, size_t count,
+    const struct gt_edit_key *names, size_t name_count, struct gt_err *err);
+
+/* Changes of devices by FROM=TO. */
+int gt_edit_locations(
+    struct gt_edit *edit, const struct gt_ckpt *ckpt, const char *const *words, struct gt_err *err);
+
+/* ---- applying ---- */
+
+/*
+ * Open the input of an edit in place to write into it: the file that gt_edit_open() has locked, or
+ * one that nobody else has a lock on. Refused (GT_EIO) unless it is still what was opened. close()
+ * *fd.
+ */
+int gt_edit_begin(
+    int *fd, const struct gt_ckpt *ckpt, const struct gt_edit_target *target, struct gt_err *err);
+
+/* GT_EIO unless a file is still what was opened. */
+int gt_edit_unchanged(const struct gt_ckpt *ckpt, const char *shown, struct gt_err *err);
+
+/* Write a file from its start. */
+typedef int gt_edit_writer(void *self, int fd, struct gt_err *err);
+
+/* Have a new file written, which appears whole or not at all: the output, or, in place, one that
+ * takes the place of the input. Where that is a link, it is of the file that the link leads to.
+ * GT_EIO if the input is not any more what was opened. Errors name the files. Without an input
+ * (ckpt NULL) they are the writer's own. */
+int gt_edit_replace(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
+    gt_edit_writer *write, void *self, struct gt_err *err);
+/* Rows (format.h). */
+int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
+    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);
+int gt_torch_legacy_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
+    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err);
+
+#endif

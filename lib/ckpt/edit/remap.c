@@ -1,0 +1,223 @@
+/* remap.c - the devices that storages were saved on, changed by FROM=TO. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/text.h"
+#include "lib/ckpt/edit/private.h"
+#include "lib/ckpt/torch/torch.h"
+
+/*
+ * A location is a tag that torch.load hands to the first of its functions that knows it. Source:
+ * torch/serialization.py, register_package() and the _..._tag() functions, PyTorch 1.13 and 2.4.
+ */
+static const struct {
+	const char *name;
+	bool indexed; /* "cuda:0"; otherwise the name is all */
+} types[] = {
+	{ "cpu", false },
+	{ "cuda", true },
+	{ "mps", false },
+	{ "xpu", true },
+	{ "hpu", true },
+	{ "npu", true },
+};
+
+enum { COUNT_TYPES = sizeof(types) / sizeof(*types), INDEX_MAX = 1023, TEXT_BYTES = 32 };
+
+struct rule {
+	char from[TEXT_BYTES]; /* as it would stand in the file; "cuda:*"; "*" */
+	char to[TEXT_BYTES];
+	bool known; /* of a type above */
+	size_t hits;
+};
+
+/* Write "cuda" as "cuda:0", and check what is there; false for what is no device. */
+static bool normalize(char out[TEXT_BYTES], const char *text, bool pattern)
+{
+	size_t length = strcspn(text, ":");
+	const char *index = text[length] ? text + length + 1 : NULL;
+	int64_t number = 0;
+
+	for (int i = 0; i < COUNT_TYPES; i++) {
+		if (strlen(types[i].name) != length || memcmp(types[i].name, text, length))
+			continue;
+		if (!types[i].indexed)
+			return snprintf(out, TEXT_BYTES, "%s", types[i].name) > 0 && !index;
+		if (pattern && index && !strcmp(index, "*"))
+			return snprintf(out, TEXT_BYTES, "%s:*", types[i].name) > 0;
+		if (index &&
+		    (!gt_text_parse_int(&number, index) || number < 0 || number > INDEX_MAX))
+			return false;
+		return snprintf(out, TEXT_BYTES, "%s:%d", types[i].name, (int)number) > 0;
+	}
+	return false;
+}
+
+static int refuse(const char *word, const char *what, struct gt_err *err)
+{
+	gt_err_set(err, GT_EINVAL, "'%.100s': %s", word, what);
+	return gt_err_hint(err,
+	    "as in 'cuda:0=cpu', 'cuda:*=cuda:0', '*=cpu'; devices are cpu, cuda:N, mps, "
+	    "xpu:N, hpu:N, npu:N");
+}
+
+/* FROM may be a tag of which only the file knows; whether it does turns out in the end. */
+static int parse(struct rule *r, const char *word, struct gt_err *err)
+{
+	const char *equals = strchr(word, '=');
+	char from[TEXT_BYTES];
+
+	if (!equals || equals == word || !equals[1])
+		return refuse(word, "not FROM=TO", err);
+	if ((size_t)(equals - word) >= sizeof(from))
+		return refuse(word, "the device before '=' is none", err);
+	memcpy(from, word, (size_t)(equals - word));
+	from[equals - word] = '\0';
+	*r = (struct rule){ .known = true };
+	if (!strcmp(from, "*") || !normalize(r->from, from, true)) {
+		r->known = !strcmp(from, "*");
+		memcpy(r->from, from, sizeof(from));
+	}
+	if (!normalize(r->to, equals + 1, false))
+		return refuse(word, "the device after '=' is none", err);
+	return 0;
+}
+
+static bool matches(const char *from, const char *location)
+{
+	size_t length = strlen(from);
+
+	if (!strcmp(from, "*") || !strcmp(from, location))
+		return true;
+	if (length < 2 || strcmp(from + length - 2, ":*"))
+		return false;
+	return !strncmp(from, location, length - 1) ||
+	       (!strncmp(from, location, length - 2) && !location[length - 2]);
+}
+
+static struct rule *find_rule(struct rule *rules, size_t count, const char *location)
+{
+	for (size_t i = 0; i < count; i++)
+		if (matches(rules[i].from, location) || /* "cuda" in a file is cuda:0 */
+		    (!strchr(location, ':') &&
+		        !strncmp(rules[i].from, location, strlen(location)) &&
+		        !strcmp(rules[i].from + strlen(location), ":0")))
+			return &rules[i];
+	return NULL;
+}
+
+/* ---- the note ---- */
+
+static int compare_changes(const void *a, const void *b)
+{
+	const struct gt_edit_change *x = a, *y = b;
+
+	return strcmp(x->where, y->where);
+}
+
+/* A storage is as often in the pickle as tensors look at it. */
+static size_t count_storages(const struct gt_edit *e, struct gt_err *err)
+{
+	struct gt_edit_change *sorted = gt_calloc(e->count, sizeof(*sorted), err);
+	size_t n = e->count > 0;
+
+	if (!sorted)
+		return 0;
+	memcpy(sorted, e->changes, e->count * sizeof(*sorted));
+	qsort(sorted, e->count, sizeof(*sorted), compare_changes);
+	for (size_t i = 1; i < e->count; i++)
+		n += strcmp(sorted[i - 1].where, sorted[i].where) != 0;
+	free(sorted);
+	return n;
+}
+
+static int note(struct gt_edit *e, const struct gt_ckpt *ckpt, const struct rule *rules,
+    size_t count, struct gt_err *err)
+{
+	size_t used = 0, said = 0, storages;
+
+	if (!e->count) {
+		const struct gt_torch_location *first = ckpt->locations;
+
+		snprintf(e->note, sizeof(e->note), "nothing to change: %s%.40s%s",
+		    first ? "no storage is to move; the last one is on '"
+		          : "the file names no devices",
+		    first ? first->storage->location : "", first ? "'" : "");
+		return 0;
+	}
+	storages = count_storages(e, err);
+	if (!storages)
+		return GT_ENOMEM;
+	used = (size_t)snprintf(
+	    e->note, sizeof(e->note), "%zu storage%s moved: ", storages, storages == 1 ? "" : "s");
+	for (size_t i = 0; i < count && used < sizeof(e->note); i++)
+		if (rules[i].hits)
+			used += (size_t)snprintf(e->note + used, sizeof(e->note) - used,
+			    "%s%s to %s", said++ ? ", " : "", rules[i].from, rules[i].to);
+	return 0;
+}
+
+/* ---- the whole ---- */
+
+static int remap(
+    struct gt_edit *edit, struct rule *r, const struct gt_torch_location *l, struct gt_err *err)
+{
+	struct gt_edit_change c = { .what = GT_EDIT_LOCATION,
+		.where = l->storage->key,
+		.from = l->storage->location,
+		.at = l->at };
+
+	r->hits += strcmp(r->to, c.from) != 0;
+	c.to = gt_arena_strdup(&edit->arena, r->to, err);
+	return c.to ? gt_edit_push(edit, &c, err) : GT_ENOMEM;
+}
+
+static void reverse(struct gt_edit *e)
+{
+	for (size_t i = 0; i < e->count / 2; i++) {
+		struct gt_edit_change c = e->changes[i];
+
+		e->changes[i] = e->changes[e->count - 1 - i];
+		e->changes[e->count - 1 - i] = c;
+	}
+}
+
+static int check_hits(
+    const struct rule *rules, size_t count, const char *const *words, struct gt_err *err)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!rules[i].known && !rules[i].hits)
+			return refuse(
+			    words[i], "the device before '=' is none, nor in the file", err);
+	return 0;
+}
+
+int gt_edit_locations(
+    struct gt_edit *edit, const struct gt_ckpt *ckpt, const char *const *words, struct gt_err *err)
+{
+	struct rule *rules;
+	size_t count = 0;
+	int rc = 0;
+
+	while (words && words[count])
+		count++;
+	rules = gt_calloc(count, sizeof(*rules), err);
+	if (!rules)
+		return GT_ENOMEM;
+	for (size_t i = 0; !rc && i < count; i++)
+		rc = parse(&rules[i], words[i], err);
+	for (const struct gt_torch_location *l = ckpt->locations; !rc && l; l = l->next) {
+		struct rule *r = find_rule(rules, count, l->storage->location);
+
+		if (r)
+			rc = remap(edit, r, l, err);
+	}
+	reverse(edit); /* the list has the last one first */
+	if (!rc)
+		rc = check_hits(rules, count, words, err);
+	if (!rc)
+		rc = note(edit, ckpt, rules, count, err);
+	free(rules);
+	return rc;
+}

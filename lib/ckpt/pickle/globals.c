@@ -1,0 +1,134 @@
+/* globals.c - which of the globals that a pickle names PyTorch itself would load. */
+#include "lib/ckpt/pickle/globals.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * What torch.load(weights_only=True) knows by itself, sorted.
+ * Source: torch/_weights_only_unpickler.py, _get_allowed_globals(), of PyTorch 1.13 and of its main
+ * branch after 2.7 (pytorch/pytorch 00f730b66e58), with the dtypes of torch/storage.py: what either
+ * allows.
+ */
+/* clang-format off */
+static const char *const allowed[] = {
+	"_codecs.encode", "builtins.bytearray", "builtins.complex", "builtins.set",
+	"collections.Counter", "collections.OrderedDict", "torch.BFloat16Storage",
+	"torch.BFloat16Tensor", "torch.BoolStorage", "torch.BoolTensor", "torch.ByteStorage",
+	"torch.ByteTensor", "torch.CharStorage", "torch.CharTensor",
+	"torch.ComplexDoubleStorage", "torch.ComplexFloatStorage", "torch.DoubleStorage",
+	"torch.DoubleTensor", "torch.FloatStorage", "torch.FloatTensor", "torch.HalfStorage",
+	"torch.HalfTensor", "torch.IntStorage", "torch.IntTensor", "torch.LongStorage",
+	"torch.LongTensor", "torch.QInt32Storage", "torch.QInt8Storage", "torch.QUInt2x4Storage",
+	"torch.QUInt4x2Storage", "torch.QUInt8Storage", "torch.ShortStorage",
+	"torch.ShortTensor", "torch.Size", "torch.Tensor", "torch._tensor._rebuild_from_type_v2",
+	"torch._utils._rebuild_device_tensor_from_cpu_tensor",
+	"torch._utils._rebuild_device_tensor_from_numpy",
+	"torch._utils._rebuild_meta_tensor_no_storage", "torch._utils._rebuild_parameter",
+	"torch._utils._rebuild_parameter_with_state", "torch._utils._rebuild_qtensor",
+	"torch._utils._rebuild_sparse_csr_tensor", "torch._utils._rebuild_sparse_tensor",
+	"torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2",
+	"torch._utils._rebuild_tensor_v3", "torch._utils._rebuild_wrapper_subclass",
+	"torch.bfloat16", "torch.bits16", "torch.bits1x8", "torch.bits2x4", "torch.bits4x2",
+	"torch.bits8", "torch.bool", "torch.complex128", "torch.complex32", "torch.complex64",
+	"torch.cuda.BFloat16Storage", "torch.cuda.BFloat16Tensor", "torch.cuda.BoolStorage",
+	"torch.cuda.BoolTensor", "torch.cuda.ByteStorage", "torch.cuda.ByteTensor",
+	"torch.cuda.CharStorage", "torch.cuda.CharTensor", "torch.cuda.ComplexDoubleStorage",
+	"torch.cuda.ComplexFloatStorage", "torch.cuda.DoubleStorage", "torch.cuda.DoubleTensor",
+	"torch.cuda.FloatStorage", "torch.cuda.FloatTensor", "torch.cuda.HalfStorage",
+	"torch.cuda.HalfTensor", "torch.cuda.IntStorage", "torch.cuda.IntTensor",
+	"torch.cuda.LongStorage", "torch.cuda.LongTensor", "torch.cuda.ShortStorage",
+	"torch.cuda.ShortTensor", "torch.cuda.sparse.BFloat16Tensor",
+	"torch.cuda.sparse.ByteTensor", "torch.cuda.sparse.CharTensor",
+	"torch.cuda.sparse.DoubleTensor", "torch.cuda.sparse.FloatTensor",
+	"torch.cuda.sparse.HalfTensor", "torch.cuda.sparse.IntTensor",
+	"torch.cuda.sparse.LongTensor", "torch.cuda.sparse.ShortTensor", "torch.device",
+	"torch.float16", "torch.float32", "torch.float4_e2m1fn_x2", "torch.float64",
+	"torch.float8_e4m3fn", "torch.float8_e4m3fnuz", "torch.float8_e5m2",
+	"torch.float8_e5m2fnuz", "torch.float8_e8m0fnu", "torch.int1", "torch.int16",
+	"torch.int2", "torch.int3", "torch.int32", "torch.int4", "torch.int5", "torch.int6",
+	"torch.int64", "torch.int7", "torch.int8", "torch.nn.parameter.Parameter",
+	"torch.per_channel_affine", "torch.per_channel_affine_float_qparams",
+	"torch.per_channel_symmetric", "torch.per_tensor_affine", "torch.per_tensor_symmetric",
+	"torch.qint32", "torch.qint8", "torch.quint2x4", "torch.quint4x2", "torch.quint8",
+	"torch.serialization._get_layout", "torch.sparse.BFloat16Tensor",
+	"torch.sparse.ByteTensor", "torch.sparse.CharTensor", "torch.sparse.DoubleTensor",
+	"torch.sparse.FloatTensor", "torch.sparse.HalfTensor", "torch.sparse.IntTensor",
+	"torch.sparse.LongTensor", "torch.sparse.ShortTensor", "torch.storage.TypedStorage",
+	"torch.storage.UntypedStorage", "torch.uint1", "torch.uint16", "torch.uint2",
+	"torch.uint3", "torch.uint32", "torch.uint4", "torch.uint5", "torch.uint6",
+	"torch.uint64", "torch.uint7", "torch.uint8",
+};
+
+/* Modules, and single names in modules that are harmless otherwise. Those that PyTorch never loads
+ * whoever asks (_blocklisted_modules, same source) come first. */
+static const char *const dangerous[] = {
+	"sys.", "os.", "posix.", "nt.",
+	"subprocess.", "_posixsubprocess.", "commands.", "popen2.", "pty.", "platform.popen",
+	"shutil.", "socket.", "_socket.", "ssl.", "http.", "urllib.", "requests.", "httplib.",
+	"urllib2.", "ftplib.", "smtplib.", "telnetlib.", "webbrowser.", "asyncio.", "aiohttp.",
+	"ctypes.", "_ctypes.", "importlib.", "imp.", "runpy.", "pkgutil.", "zipimport.", "code.",
+	"codeop.", "pip.", "setuptools.", "ensurepip.", "venv.", "distutils.", "timeit.", "trace.",
+	"profile.", "cProfile.", "pdb.", "bdb.", "doctest.", "idlelib.", "multiprocessing.",
+	"signal.", "tempfile.", "io.", "_io.", "fileinput.", "glob.",
+	"pickle.", "_pickle.", "cPickle.", "dill.", "cloudpickle.", "joblib.", "marshal.", "shelve.",
+	"inspect.", "gc.", "atexit.", "_thread.", "thread.", "logging.config.",
+	"builtins.eval", "builtins.exec", "builtins.execfile", "builtins.compile",
+	"builtins.__import__", "builtins.open", "builtins.file", "builtins.input",
+	"builtins.getattr", "builtins.setattr", "builtins.delattr", "builtins.globals",
+	"builtins.locals", "builtins.vars", "builtins.breakpoint", "builtins.apply",
+	"builtins.memoryview", "builtins.type", "builtins.map", "builtins.filter",
+	"operator.attrgetter", "operator.methodcaller", "operator.itemgetter", "operator.call",
+	"_operator.attrgetter", "_operator.methodcaller", "_operator.itemgetter", "_operator.call",
+	"functools.partial", "functools.reduce", "_functools.partial", "_functools.reduce",
+	"numpy.testing._private.utils.runstring", "numpy.f2py.", "numpy.load",
+	"torch.load", "torch.serialization.load", "torch.storage._load_from_bytes", "torch.hub.",
+	"torch.jit.load", "torch.utils.cpp_extension.", "torch.distributed.rpc.",
+	"torch.utils.collect_env.", "torch._inductor.", "torch.utils._config_module.",
+	"torch.fx.experimental.", "nturl2path.", "lib2to3.", "ptyprocess.",
+	"pandas.read_pickle", "pandas.io.pickle.",
+};
+/* clang-format on */
+
+static int compare(const void *key, const void *entry)
+{
+	return strcmp(key, *(const char *const *)entry);
+}
+
+/* PyTorch takes names of Python 2 for those of 3, as pickle does: Lib/_compat_pickle.py. */
+static const char *modern(const char *name, char *buffer, size_t size)
+{
+	static const char *const renamed[][2] = {
+		{ "__builtin__.", "builtins." },
+		{ "copy_reg.", "copyreg." },
+		{ "UserDict.", "collections." },
+	};
+
+	for (size_t i = 0; i < sizeof(renamed) / sizeof(*renamed); i++) {
+		size_t n = strlen(renamed[i][0]);
+
+		if (strncmp(name, renamed[i][0], n))
+			continue;
+		snprintf(buffer, size, "%s%s", renamed[i][1], name + n);
+		return buffer;
+	}
+	return name;
+}
+
+enum gt_global_verdict gt_global_judge(const char *name)
+{
+	char buffer[1100];
+
+	name = modern(name, buffer, sizeof(buffer));
+	if (bsearch(name, allowed, sizeof(allowed) / sizeof(*allowed), sizeof(*allowed), compare))
+		return GT_GLOBAL_ALLOWED;
+	for (size_t i = 0; i < sizeof(dangerous) / sizeof(*dangerous); i++) {
+		size_t n = strlen(dangerous[i]);
+
+		if (dangerous[i][n - 1] == '.' ? !strncmp(name, dangerous[i], n)
+		                               : !strcmp(name, dangerous[i]))
+			return GT_GLOBAL_DANGEROUS;
+	}
+	return GT_GLOBAL_UNLISTED;
+}

@@ -1,0 +1,147 @@
+/* numpy.c - numpy's arrays inside a pickle, as tensors. */
+#include <string.h>
+
+#include "lib/ckpt/bytes.h"
+#include "lib/ckpt/pickle/args.h"
+#include "lib/ckpt/pickle/pickle.h"
+
+/*
+ * numpy writes an array as multiarray._reconstruct(ndarray, (0,), b"b") with the state
+ *     (1, shape, dtype, whether in Fortran's order, bytes)
+ * or, in protocol 5, as numeric._frombuffer(bytes, dtype, shape, "C" or "F"),
+ * where dtype is numpy.dtype("f4", ...) with the state (3, "<", ...). The bytes stand there.
+ * Source: numpy/core/src/multiarray/methods.c, array_reduce and array_setstate.
+ */
+
+static const struct {
+	const char *name; /* numpy's */
+	enum gt_dtype dtype;
+} dtypes[] = {
+	{ "f4", GT_F32 },
+	{ "f8", GT_F64 },
+	{ "f2", GT_F16 },
+	{ "i8", GT_I64 },
+	{ "i4", GT_I32 },
+	{ "i2", GT_I16 },
+	{ "i1", GT_I8 },
+	{ "u1", GT_U8 },
+	{ "b1", GT_BOOL },
+	{ "c8", GT_C64 },
+	{ "c16", GT_C128 },
+};
+
+struct array {
+	const struct gt_tree *shape, *bytes;
+	enum gt_dtype dtype;
+	bool fortran, big;
+};
+
+static bool read_dtype(const struct gt_tree *node, struct array *a)
+{
+	const struct gt_tree *state = is_object_of(node, "numpy.dtype") ? node->opaque.state : NULL;
+
+	if (!is_kind(state, GT_TREE_TUPLE))
+		return false;
+	a->big = gt_tree_is_string(arg(state, 1), ">");
+	for (size_t i = 0; i < sizeof(dtypes) / sizeof(*dtypes); i++) {
+		if (!gt_tree_is_string(arg(node->opaque.args, 0), dtypes[i].name))
+			continue;
+		a->dtype = dtypes[i].dtype;
+		return true;
+	}
+	return false;
+}
+
+/* (1, shape, dtype, fortran, bytes), the state of a reconstructed array */
+static bool read_state(const struct gt_tree *state, struct array *a)
+{
+	if (!is_kind(state, GT_TREE_TUPLE) || !arg(state, 2) ||
+	    !is_kind(arg(state, 3), GT_TREE_BOOL))
+		return false;
+	a->shape = arg(state, 1);
+	a->fortran = arg(state, 3)->boolean;
+	a->bytes = arg(state, 4);
+	return read_dtype(arg(state, 2), a);
+}
+
+/* (bytes, dtype, shape, order), how protocol 5 writes an array */
+static bool read_buffer(const struct gt_tree *args, struct array *a)
+{
+	if (!arg(args, 1))
+		return false;
+	a->bytes = arg(args, 0);
+	a->shape = arg(args, 2);
+	a->fortran = gt_tree_is_string(arg(args, 3), "F");
+	return read_dtype(arg(args, 1), a);
+}
+
+static bool read_array(const struct gt_tree *node, struct array *a)
+{
+	bool known = false;
+
+	if (is_object_of(node, "numpy.core.multiarray._reconstruct") ||
+	    is_object_of(node, "numpy._core.multiarray._reconstruct"))
+		known = read_state(node->opaque.state, a);
+	else if (is_object_of(node, "numpy.core.numeric._frombuffer") ||
+	         is_object_of(node, "numpy._core.numeric._frombuffer"))
+		known = read_buffer(node->opaque.args, a);
+	if (!known || !is_kind(a->shape, GT_TREE_TUPLE) || a->shape->seq.count > GT_TREE_MAX_DIMS)
+		return false;
+	for (size_t i = 0; i < a->shape->seq.count; i++)
+		if (!is_count(arg(a->shape, i)))
+			return false;
+	/* From Python 2 the bytes may have come as text. */
+	if (is_object_of(a->bytes, "builtins.bytes") ||
+	    is_object_of(a->bytes, "builtins.bytearray"))
+		a->bytes = arg(a->bytes->opaque.args, 0);
+	return is_kind(a->bytes, GT_TREE_STRING);
+}
+
+static bool set_dims(const struct array *a, int ndim, int64_t *dims)
+{
+	int64_t step = 1;
+
+	for (int i = 0; i < ndim; i++)
+		dims[i] = arg(a->shape, (size_t)i)->integer;
+	if (!gt_tensor_contiguous_stride(ndim, dims, dims + ndim))
+		return false;
+	for (int i = 0; a->fortran && i < ndim; i++) {
+		dims[ndim + i] = step;
+		if (dims[i])
+			step *= dims[i]; /* which the check above has found not to overflow */
+	}
+	return true;
+}
+
+int gt_pickle_numpy(
+    struct gt_tree **out, const struct gt_tree *node, struct gt_arena *arena, struct gt_err *err)
+{
+	struct gt_storage *storage;
+	struct array a = { 0 };
+	int64_t *dims;
+	int ndim;
+
+	*out = NULL;
+	if (!read_array(node, &a))
+		return 0;
+	ndim = (int)a.shape->seq.count;
+	storage = gt_arena_alloc(arena, sizeof(*storage), err);
+	dims = gt_arena_alloc(arena, (2 * (size_t)ndim + 1) * sizeof(*dims), err);
+	*out = gt_tree_new(arena, GT_TREE_TENSOR, err);
+	if (!storage || !dims || !*out)
+		return GT_ENOMEM;
+	if (!set_dims(&a, ndim, dims))
+		return gt_err_set(err, GT_EFORMAT, "an array's shape overflows");
+	storage->bytes = a.bytes->string.bytes;
+	storage->size_bytes = a.bytes->string.length;
+	storage->key = storage->name = storage->location = "";
+	storage->swapped = a.big != gt_host_is_big();
+	(*out)->tensor = (struct gt_tree_tensor){
+		.dtype = a.dtype,
+		.ndim = ndim,
+		.shape = dims,
+		.stride = dims + ndim,
+		.storage = storage,
+	};
+	return gt_tensor_check(&(*out)->tensor, err);
+}

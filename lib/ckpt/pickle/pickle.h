@@ -1,0 +1,148 @@
+/* pickle.h - inside ckpt: Python's pickles as trees, read without running anything, and written. */
+#ifndef GT_CKPT_PICKLE_PICKLE_H
+#define GT_CKPT_PICKLE_PICKLE_H
+
+#include <stdio.h>
+
+#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/pickle/ops.h"
+
+/*
+ * A pickle is a program for a small stack machine. Ours knows the opcodes and builds a tree: where
+ * Python would import a class and call it, we keep its name ("module.name") and the arguments.
+ * Source: CPython, Lib/pickletools.py (opcodes of protocols 0 to 5); numbers there are
+ * little-endian, but BINFLOAT.
+ *
+ * Beyond the kinds of ckpt.h, as opaque nodes:
+ *   a global that is only mentioned   its name, args NULL            torch.float32
+ *   bytes                             builtins.bytes, args (string)
+ *   an int beyond 64 bits             builtins.int, args (string that Python's int(s, 0) reads)
+ *   a set                             builtins.set or frozenset, items
+ *   a call of what a call made        (call), args (the object, a tuple)
+ * also where an earlier protocol writes them as calls. Modules builtins and copyreg, and
+ * what is in them, have Python 3's names. None, bools and small ints may be shared nodes.
+ * Text of Python 2 (a string by the byte) is a string if it is UTF-8, else bytes.
+ */
+
+/*
+ * Where a pickle's strings stand, for who wants to change some and keep every other byte
+ * (pickle/edit.h). A string is put on the machine's stack where it is written, and again wherever
+ * the memo (or DUP) brings it back: each such opcode is a use, and the items of the tree name the
+ * opcode that they came from (key_at, value_at).
+ */
+struct gt_pickle_use {
+	size_t at, length;            /* of the opcode with its operand, from the pickle's start */
+	const struct gt_tree *string; /* uses of one string have one node; the first writes it */
+};
+
+struct gt_pickle_layout {
+	struct gt_pickle_use *uses; /* by `at` */
+	size_t use_count, use_room;
+	size_t *frames; /* bytes of the FRAME opcodes, whose lengths count what follows */
+	size_t frame_count, frame_room;
+};
+
+void gt_pickle_layout_release(struct gt_pickle_layout *layout);
+
+/*
+ * The globals that a pickle names, in its order, once for each opcode that puts one on the stack
+ * and once for each that calls it; whatever way the name took (GLOBAL, INST, STACK_GLOBAL on
+ * strings from the memo). Names are the arena's. What comes before a byte that is no pickle is
+ * there too: Python would have run it.
+ */
+struct gt_pickle_global {
+	const char *name; /* "posix.system" */
+	size_t at;        /* byte of the opcode */
+	bool called;
+};
+
+struct gt_pickle_globals {
+	struct gt_pickle_global *items;
+	size_t count, room;
+};
+
+/* What a file format knows of its globals. Both set *out to NULL for what they do not know. */
+struct gt_pickle_hooks {
+	void *self;
+	struct gt_pickle_layout *layout;   /* filled when not NULL */
+	struct gt_pickle_globals *globals; /* likewise; release by free(globals->items) */
+	/* The global `name` called with `args` (a tuple). Unknown: it becomes an opaque node. */
+	int (*call)(void *self, const char *name, struct gt_tree *args, struct gt_tree **out,
+	    struct gt_err *err);
+	/* The object that the file keeps elsewhere under `id`. Unknown: an error. */
+	int (*persistent)(void *self, struct gt_tree *id, struct gt_tree **out, struct gt_err *err);
+};
+
+/*
+ * Read the pickle at the start of [bytes, bytes + size) into nodes of the arena; *used gets its
+ * length. hooks may be NULL. Values that the pickle mentions twice are shared. The tree has passed
+ * gt_tree_check(). Errors name the byte: "pickle: byte 17: ...".
+ */
+int gt_pickle_read(struct gt_tree **out, struct gt_arena *arena, const unsigned char *bytes,
+    size_t size, size_t *used, const struct gt_pickle_hooks *hooks, struct gt_err *err);
+
+/*
+ * The same for the pickle that starts at byte `at` of a file and ends where it says: it is copied
+ * as far as it is read. *copy, unless NULL, gets its bytes, in the arena.
+ */
+int gt_pickle_read_file(struct gt_tree **out, struct gt_arena *arena, const struct gt_mapping *map,
+    uint64_t at, const unsigned char **copy, size_t *used, const struct gt_pickle_hooks *hooks,
+    struct gt_err *err);
+
+/* The tensor that a numpy array of a pickle is, whose bytes are the node's; *out is NULL where the
+ * node is no array, or one of elements that no dtype of ours has. GT_EFORMAT for an array that is
+ * larger than its bytes. */
+int gt_pickle_numpy(
+    struct gt_tree **out, const struct gt_tree *node, struct gt_arena *arena, struct gt_err *err);
+
+/* Writes one tensor, which pickles leave to the format. */
+struct gt_pickle_writer;
+typedef int gt_pickle_tensor(
+    struct gt_pickle_writer *w, const struct gt_tree_tensor *t, struct gt_err *err);
+
+/* Whether this can be a module or a class: not empty and without control characters. A line break
+ * in a name would be an opcode of whoever writes the name as a line (GLOBAL). */
+bool gt_pickle_is_name(const char *text);
+
+/* Writing: protocol 2, what PyTorch's restricted unpickler accepts. Zeroed but for what is given.
+ */
+enum { GT_PICKLE_NAMES = 48 };
+
+struct gt_pickle_writer {
+	FILE *stream; /* borrowed; its errors are the caller's to check */
+	void *self;   /* for the tensor function */
+	gt_pickle_tensor *tensor;
+	uint32_t memo_count;
+	int name_count;
+	struct {
+		const char *text; /* already written, "module\nname\n" for a global */
+		uint32_t index;
+	} names[GT_PICKLE_NAMES];
+	void *nodes; /* those that the tree mentions, for tsearch() */
+	struct gt_arena arena;
+};
+
+/*
+ * Write a tree that has passed gt_tree_check(). A node that the tree mentions twice is one object
+ * for who reads it, too. Opaque objects are written as they came: class, arguments, items, state.
+ * GT_ENOTSUP for what protocol 2 has no room for, and for an object inside itself.
+ */
+int gt_pickle_write(struct gt_pickle_writer *w, const struct gt_tree *root, struct gt_err *err);
+
+/* The same into memory, yours to free(). w->stream need not be set. */
+int gt_pickle_to_memory(struct gt_pickle_writer *w, const struct gt_tree *root, char **bytes,
+    size_t *size, struct gt_err *err);
+
+/* The parts of which a tensor function builds its call. `name` and `text` live as long as w: they
+ * are written once and then referred to. */
+void gt_pickle_put_op(struct gt_pickle_writer *w, enum gt_pickle_op op);
+void gt_pickle_put_int(struct gt_pickle_writer *w, int64_t value);
+void gt_pickle_put_text(struct gt_pickle_writer *w, const char *text, size_t length);
+void gt_pickle_put_global(struct gt_pickle_writer *w, const char *name);
+void gt_pickle_put_word(struct gt_pickle_writer *w, const char *text);
+
+/* A class as it was read, "module.name", the last dot being the one between: protocol 2 knows no
+ * class inside another. GT_ENOTSUP for what is no such name. */
+int gt_pickle_put_class(struct gt_pickle_writer *w, const char *name, struct gt_err *err);
+
+#endif

@@ -1,0 +1,202 @@
+/* text.c - the opcodes of text: UTF-8, Python 2's strings, protocol 0's lines. */
+#include "lib/ckpt/pickle/machine.h"
+
+/* ---- UTF-8 ---- */
+
+/*
+ * The length of the UTF-8 sequence at p, 0 when it is none. With `surrogates` a surrogate by itself
+ * is one too: Python's strings may hold them, and pickles write them as if they were characters.
+ * Source: RFC 3629, section 4; CPython, Lib/pickle.py ('surrogatepass').
+ */
+static size_t utf8_sequence(const unsigned char *p, size_t room, bool surrogates)
+{
+	size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+
+	if (p[0] > 0xf4 || n > room)
+		return 0;
+	for (size_t i = 1; i < n; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f && !surrogates) ||
+	    (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+static bool is_utf8(const unsigned char *p, size_t length, bool surrogates)
+{
+	size_t n;
+
+	for (; length; p += n, length -= n) {
+		n = utf8_sequence(p, length, surrogates);
+		if (!n)
+			return false;
+	}
+	return true;
+}
+
+/* The UTF-8 of a code point, a surrogate's too; returns its bytes, at most 4. */
+static size_t put_utf8(unsigned char *out, uint32_t c)
+{
+	size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+	static const unsigned char first[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+
+	for (size_t i = n; i-- > 1; c >>= 6)
+		out[i] = (unsigned char)(0x80 | (c & 0x3f));
+	out[0] = (unsigned char)(first[n] | c);
+	return n;
+}
+
+/* ---- by length ---- */
+
+int gt_op_unicode(struct gt_machine *m, unsigned char op)
+{
+	const unsigned char *p;
+	size_t n;
+	int rc = take_block(m, op == OP_SHORT_BINUNICODE ? 1 : op == OP_BINUNICODE ? 4 : 8, &p, &n);
+
+	if (rc)
+		return rc;
+	if (!is_utf8(p, n, true))
+		return fail(m, "text that is not UTF-8");
+	return push(m, gt_tree_bytes(m->arena, p, n, m->err));
+}
+
+static int push_boxed(struct gt_machine *m, const char *class_name, const void *bytes, size_t n)
+{
+	struct gt_tree *node = gt_tree_bytes(m->arena, bytes, n, m->err);
+
+	return node ? push(m, boxed(m, class_name, node)) : GT_ENOMEM;
+}
+
+int gt_op_bytes(struct gt_machine *m, unsigned char op)
+{
+	size_t width = op == OP_SHORT_BINBYTES ? 1 : op == OP_BINBYTES ? 4 : 8, n;
+	const unsigned char *p;
+	int rc = take_block(m, width, &p, &n);
+
+	if (rc)
+		return rc;
+	return push_boxed(m, op == OP_BYTEARRAY8 ? "builtins.bytearray" : "builtins.bytes", p, n);
+}
+
+/* A string of Python 2 is text if it can be. */
+static int push_string(struct gt_machine *m, const void *bytes, size_t n)
+{
+	if (is_utf8(bytes, n, false))
+		return push(m, gt_tree_bytes(m->arena, bytes, n, m->err));
+	return push_boxed(m, "builtins.bytes", bytes, n);
+}
+
+int gt_op_string(struct gt_machine *m, unsigned char op)
+{
+	const unsigned char *p;
+	size_t n;
+	int rc = take_block(m, op == OP_SHORT_BINSTRING ? 1 : 4, &p, &n);
+
+	return rc ? rc : push_string(m, p, n);
+}
+
+/* ---- protocol 0: by line ---- */
+
+/* The number in `digits` hexadecimal or octal digits; false when there are others. */
+static bool read_digits(
+    const unsigned char *p, size_t room, size_t digits, uint32_t base, uint32_t *out)
+{
+	if (room < digits)
+		return false;
+	*out = 0;
+	for (size_t i = 0; i < digits; i++) {
+		uint32_t c = p[i], lower = c | 0x20;
+		uint32_t digit = c >= '0' && c <= '9' ? c - '0' : lower - 'a' + 10;
+
+		if (digit >= base || (c > '9' && lower < 'a') || c < '0')
+			return false;
+		*out = *out * base + digit;
+	}
+	return true;
+}
+
+/* One escape of a Python string literal, behind its backslash. Returns the bytes it took. */
+static size_t unescape(const unsigned char *p, size_t room, unsigned char *out)
+{
+	static const char names[] = "abfnrtv\\'\"", means[] = "\a\b\f\n\r\t\v\\'\"";
+	const char *at = memchr(names, p[0], sizeof(names) - 1);
+	uint32_t value;
+
+	if (at) {
+		*out = (unsigned char)means[at - names];
+		return 1;
+	}
+	if (p[0] == 'x' && read_digits(p + 1, room - 1, 2, 16, &value)) {
+		*out = (unsigned char)value;
+		return 3;
+	}
+	for (size_t n = 3; n; n--) {
+		if (!read_digits(p, room, n, 8, &value))
+			continue;
+		*out = (unsigned char)value;
+		return n;
+	}
+	return 0;
+}
+
+/* 'text\n' or "text\n", as repr() gives it. */
+int gt_op_text_string(struct gt_machine *m, unsigned char op)
+{
+	const unsigned char *p;
+	unsigned char *out;
+	size_t n, count = 0;
+	int rc = take_line(m, &p, &n);
+
+	(void)op;
+	if (rc)
+		return rc;
+	if (n < 2 || p[0] != p[n - 1] || (p[0] != '\'' && p[0] != '"'))
+		return fail(m, "a string without its quotes");
+	out = gt_arena_alloc(m->arena, n, m->err);
+	if (!out)
+		return GT_ENOMEM;
+	for (size_t i = 1; i < n - 1; i++) {
+		size_t used = 0;
+
+		if (p[i] == '\\' && i + 1 < n - 1)
+			used = unescape(p + i + 1, n - 2 - i, out + count);
+		if (!used)
+			out[count] = p[i];
+		i += used;
+		count++;
+	}
+	return push_string(m, out, count);
+}
+
+/* Latin-1 with \u0000 and \U00000000 for all else: codec "raw-unicode-escape". */
+int gt_op_text_unicode(struct gt_machine *m, unsigned char op)
+{
+	const unsigned char *p;
+	unsigned char *out;
+	size_t n, count = 0;
+	int rc = take_line(m, &p, &n);
+
+	(void)op;
+	if (rc)
+		return rc;
+	out = gt_arena_alloc(m->arena, 2 * n + 4, m->err);
+	if (!out)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		size_t digits = p[i] != '\\' || i + 1 == n ? 0
+		                : p[i + 1] == 'u'          ? 4
+		                : p[i + 1] == 'U'          ? 8
+		                                           : 0;
+		uint32_t c = p[i];
+
+		if (digits) {
+			if (!read_digits(p + i + 2, n - i - 2, digits, 16, &c) || c > 0x10ffff)
+				return fail(m, "an escape in text that is no character");
+			i += digits + 1;
+		}
+		count += put_utf8(out + count, c);
+	}
+	return push(m, gt_tree_bytes(m->arena, out, count, m->err));
+}

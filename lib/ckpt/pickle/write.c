@@ -1,0 +1,368 @@
+/* write.c - trees as pickles of protocol 2: scalars, containers, what is shared. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/bytes.h"
+#include "lib/ckpt/pickle/writer.h"
+#include "lib/ckpt/tree/tree.h"
+
+/* ---- opcodes and their operands ---- */
+
+void gt_pickle_put_number(struct gt_pickle_writer *w, uint64_t value, size_t width)
+{
+	unsigned char bytes[8];
+
+	gt_put_le(bytes, value, width);
+	fwrite(bytes, 1, width, w->stream);
+}
+
+void gt_pickle_put_op(struct gt_pickle_writer *w, enum gt_pickle_op op)
+{
+	putc((int)op, w->stream);
+}
+
+void gt_pickle_put_int(struct gt_pickle_writer *w, int64_t value)
+{
+	if (value >= INT32_MIN && value <= INT32_MAX) {
+		gt_pickle_put_op(w, OP_BININT);
+		gt_pickle_put_number(w, (uint64_t)value, 4);
+	} else {
+		gt_pickle_put_op(w, OP_LONG1);
+		gt_pickle_put_number(w, 8, 1);
+		gt_pickle_put_number(w, (uint64_t)value, 8);
+	}
+}
+
+static void put_float(struct gt_pickle_writer *w, double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	gt_pickle_put_op(w, OP_BINFLOAT);
+	/* big-endian, alone among the opcodes */
+	gt_pickle_put_number(w, __builtin_bswap64(bits), 8);
+}
+
+void gt_pickle_put_text(struct gt_pickle_writer *w, const char *text, size_t length)
+{
+	gt_pickle_put_op(w, OP_BINUNICODE);
+	gt_pickle_put_number(w, length, 4);
+	fwrite(text, 1, length, w->stream);
+}
+
+/* ---- the memo ---- */
+
+static void fetch(struct gt_pickle_writer *w, uint32_t index)
+{
+	gt_pickle_put_op(w, index < 256 ? OP_BINGET : OP_LONG_BINGET);
+	gt_pickle_put_number(w, index, index < 256 ? 1 : 4);
+}
+
+static uint32_t store(struct gt_pickle_writer *w)
+{
+	uint32_t index = w->memo_count++;
+
+	gt_pickle_put_op(w, index < 256 ? OP_BINPUT : OP_LONG_BINPUT);
+	gt_pickle_put_number(w, index, index < 256 ? 1 : 4);
+	return index;
+}
+
+/* True when the memo has the name: then it is fetched. */
+static bool recall(struct gt_pickle_writer *w, const char *name)
+{
+	for (int i = 0; i < w->name_count; i++) {
+		if (strcmp(w->names[i].text, name))
+			continue;
+		fetch(w, w->names[i].index);
+		return true;
+	}
+	return false;
+}
+
+/* Put the name just written into the memo, if there is a place. */
+static void memorize(struct gt_pickle_writer *w, const char *name)
+{
+	if (w->name_count < GT_PICKLE_NAMES) {
+		w->names[w->name_count].text = name;
+		w->names[w->name_count++].index = store(w);
+	}
+}
+
+void gt_pickle_put_global(struct gt_pickle_writer *w, const char *name)
+{
+	if (recall(w, name))
+		return;
+	gt_pickle_put_op(w, OP_GLOBAL);
+	fputs(name, w->stream);
+	memorize(w, name);
+}
+
+void gt_pickle_put_word(struct gt_pickle_writer *w, const char *text)
+{
+	if (recall(w, text))
+		return;
+	gt_pickle_put_text(w, text, strlen(text));
+	memorize(w, text);
+}
+
+bool gt_pickle_is_name(const char *text)
+{
+	for (const unsigned char *p = (const unsigned char *)text; *p; p++)
+		if (*p < 0x20 || *p == 0x7f)
+			return false;
+	return *text;
+}
+
+int gt_pickle_put_class(struct gt_pickle_writer *w, const char *name, struct gt_err *err)
+{
+	const char *dot = strrchr(name, '.');
+
+	if (!dot || dot == name || !dot[1] || !gt_pickle_is_name(name))
+		return gt_err_set(
+		    err, GT_ENOTSUP, "an object of class '%.200s' cannot be written", name);
+	gt_pickle_put_op(w, OP_GLOBAL);
+	fwrite(name, 1, (size_t)(dot - name), w->stream);
+	fprintf(w->stream, "\n%s\n", dot + 1);
+	return 0;
+}
+
+/* ---- what the tree mentions more than once ---- */
+
+struct gt_pickle_node {
+	const struct gt_tree *node;
+	bool shared, stored;
+	uint32_t index; /* in the memo, once stored */
+};
+
+static int compare_nodes(const void *a, const void *b)
+{
+	const struct gt_pickle_node *x = a, *y = b;
+
+	return ((uintptr_t)x->node > (uintptr_t)y->node) -
+	       ((uintptr_t)x->node < (uintptr_t)y->node);
+}
+
+static bool has_identity(const struct gt_tree *node)
+{
+	return gt_tree_is_seq(node) || node->kind == GT_TREE_TENSOR || node->kind == GT_TREE_OPAQUE;
+}
+
+static int survey(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err);
+
+static int survey_seq(struct gt_pickle_writer *w, const struct gt_tree *seq, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < seq->seq.count; i++) {
+		if (seq->seq.items[i].key)
+			rc = survey(w, seq->seq.items[i].key, err);
+		if (!rc)
+			rc = survey(w, seq->seq.items[i].value, err);
+	}
+	return rc || !seq->seq.attributes ? rc : survey(w, seq->seq.attributes, err);
+}
+
+static int survey_opaque(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err)
+{
+	int rc = node->opaque.args ? survey(w, node->opaque.args, err) : 0;
+
+	if (!rc && node->opaque.items)
+		rc = survey(w, node->opaque.items, err);
+	return rc || !node->opaque.state ? rc : survey(w, node->opaque.state, err);
+}
+
+static int survey(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err)
+{
+	struct gt_pickle_node *entry, **found;
+
+	if (!has_identity(node))
+		return 0;
+	entry = gt_arena_alloc(&w->arena, sizeof(*entry), err);
+	if (!entry)
+		return GT_ENOMEM;
+	entry->node = node;
+	found = tsearch(entry, &w->nodes, compare_nodes);
+	if (!found)
+		return gt_err_set(err, GT_ENOMEM, "out of memory: the index of objects");
+	if (*found != entry) {
+		(*found)->shared = true;
+		return 0;
+	}
+	if (gt_tree_is_seq(node))
+		return survey_seq(w, node, err);
+	if (node->kind == GT_TREE_TENSOR)
+		return node->tensor.attributes ? survey(w, node->tensor.attributes, err) : 0;
+	return survey_opaque(w, node, err);
+}
+
+/* ---- nodes ---- */
+
+int gt_pickle_put_items(struct gt_pickle_writer *w, const struct gt_tree *seq, struct gt_err *err)
+{
+	int rc = 0;
+
+	if (!seq->seq.count)
+		return 0;
+	gt_pickle_put_op(w, OP_MARK);
+	for (size_t i = 0; !rc && i < seq->seq.count; i++) {
+		if (seq->kind == GT_TREE_DICT)
+			rc = gt_pickle_put_node(w, seq->seq.items[i].key, err);
+		if (!rc)
+			rc = gt_pickle_put_node(w, seq->seq.items[i].value, err);
+	}
+	gt_pickle_put_op(w, seq->kind == GT_TREE_DICT ? OP_SETITEMS : OP_APPENDS);
+	return rc;
+}
+
+static int put_tuple(struct gt_pickle_writer *w, const struct gt_tree *tuple, struct gt_err *err)
+{
+	int rc = 0;
+
+	if (!tuple->seq.count) {
+		gt_pickle_put_op(w, OP_EMPTY_TUPLE);
+		return 0;
+	}
+	gt_pickle_put_op(w, OP_MARK);
+	for (size_t i = 0; !rc && i < tuple->seq.count; i++)
+		rc = gt_pickle_put_node(w, tuple->seq.items[i].value, err);
+	gt_pickle_put_op(w, OP_TUPLE);
+	return rc;
+}
+
+static int put_size(struct gt_pickle_writer *w, const struct gt_tree *size, struct gt_err *err)
+{
+	int rc;
+
+	gt_pickle_put_global(w, "torch\nSize\n");
+	rc = put_tuple(w, size, err);
+	gt_pickle_put_op(w, OP_TUPLE1);
+	gt_pickle_put_op(w, OP_REDUCE);
+	return rc;
+}
+
+static int put_dict(struct gt_pickle_writer *w, const struct gt_tree *dict, struct gt_err *err)
+{
+	/* Attributes are what a dict proper has no room for. */
+	bool ordered = dict->seq.ordered || dict->seq.attributes;
+	int rc = 0;
+
+	if (dict->seq.defaults && !dict->seq.attributes) {
+		gt_pickle_put_global(w, "collections\ndefaultdict\n");
+		rc = put_tuple(w, dict->seq.defaults, err);
+		gt_pickle_put_op(w, OP_REDUCE);
+	} else if (ordered) {
+		gt_pickle_put_global(w, "collections\nOrderedDict\n");
+		gt_pickle_put_op(w, OP_EMPTY_TUPLE);
+		gt_pickle_put_op(w, OP_REDUCE);
+	} else {
+		gt_pickle_put_op(w, OP_EMPTY_DICT);
+	}
+	if (!rc)
+		rc = gt_pickle_put_items(w, dict, err);
+	if (rc || !dict->seq.attributes)
+		return rc;
+	rc = gt_pickle_put_node(w, dict->seq.attributes, err);
+	gt_pickle_put_op(w, OP_BUILD);
+	return rc;
+}
+
+static int put_string(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err)
+{
+	if (node->string.length > UINT32_MAX)
+		return gt_err_set(err, GT_ENOTSUP, "a string of %zu bytes: protocol 2 has 4 GiB",
+		    node->string.length);
+	gt_pickle_put_text(w, node->string.bytes, node->string.length);
+	return 0;
+}
+
+static int put_new(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err)
+{
+	switch (node->kind) {
+	case GT_TREE_NONE:
+		gt_pickle_put_op(w, OP_NONE);
+		return 0;
+	case GT_TREE_BOOL:
+		gt_pickle_put_op(w, node->boolean ? OP_NEWTRUE : OP_NEWFALSE);
+		return 0;
+	case GT_TREE_INT:
+		gt_pickle_put_int(w, node->integer);
+		return 0;
+	case GT_TREE_FLOAT:
+		put_float(w, node->real);
+		return 0;
+	case GT_TREE_STRING:
+		return put_string(w, node, err);
+	case GT_TREE_LIST:
+		gt_pickle_put_op(w, OP_EMPTY_LIST);
+		return gt_pickle_put_items(w, node, err);
+	case GT_TREE_TUPLE:
+		return node->seq.is_size ? put_size(w, node, err) : put_tuple(w, node, err);
+	case GT_TREE_DICT:
+		return put_dict(w, node, err);
+	case GT_TREE_TENSOR:
+		return w->tensor(w, &node->tensor, err);
+	default:
+		return gt_pickle_put_opaque(w, node, err);
+	}
+}
+
+int gt_pickle_put_node(struct gt_pickle_writer *w, const struct gt_tree *node, struct gt_err *err)
+{
+	struct gt_pickle_node like = { .node = node }, **found = NULL;
+	int rc;
+
+	if (has_identity(node))
+		found = tfind(&like, &w->nodes, compare_nodes);
+	if (found && (*found)->stored) {
+		fetch(w, (*found)->index);
+		return 0;
+	}
+	rc = put_new(w, node, err);
+	if (!rc && found && (*found)->shared) {
+		(*found)->stored = true;
+		(*found)->index = store(w);
+	}
+	return rc;
+}
+
+static void keep(void *node)
+{
+	(void)node; /* entries are the arena's */
+}
+
+int gt_pickle_write(struct gt_pickle_writer *w, const struct gt_tree *root, struct gt_err *err)
+{
+	int rc = survey(w, root, err);
+
+	gt_pickle_put_op(w, OP_PROTO);
+	gt_pickle_put_number(w, 2, 1);
+	if (!rc)
+		rc = gt_pickle_put_node(w, root, err);
+	gt_pickle_put_op(w, OP_STOP);
+	tdestroy(w->nodes, keep);
+	gt_arena_release(&w->arena);
+	w->nodes = NULL;
+	return rc;
+}
+
+int gt_pickle_to_memory(struct gt_pickle_writer *w, const struct gt_tree *root, char **bytes,
+    size_t *size, struct gt_err *err)
+{
+	int rc;
+
+	*bytes = NULL;
+	*size = 0;
+	w->stream = open_memstream(bytes, size);
+	if (!w->stream)
+		return gt_err_sys(err, "cannot build the pickle");
+	rc = gt_pickle_write(w, root, err);
+	if (ferror(w->stream) && !rc)
+		rc = gt_err_set(err, GT_ENOMEM, "out of memory: the pickle");
+	if (fclose(w->stream) && !rc)
+		rc = gt_err_set(err, GT_ENOMEM, "out of memory: the pickle");
+	if (rc) {
+		free(*bytes);
+		*bytes = NULL;
+	}
+	return rc;
+}

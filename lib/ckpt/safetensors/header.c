@@ -1,0 +1,434 @@
+/* header.c - the JSON header: parsed, and every rule of the format checked. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/bytes.h"
+#include "lib/ckpt/safetensors/json.h"
+#include "lib/ckpt/safetensors/safetensors.h"
+#include "lib/ckpt/tree/tree.h"
+#include "lib/ckpt/zip/crc.h"
+
+enum { TENSOR_LIMIT = 4096 }; /* bytes of JSON that describe one tensor */
+
+#define NOT_OURS GT_DTYPE_COUNT
+
+/* In the library's order of "increasing alignment", which is that of its layout, reversed. */
+static const struct {
+	const char *name;
+	unsigned bits;
+	enum gt_dtype dtype;
+} types[] = {
+	{ "BOOL", 8, GT_BOOL },
+	{ "F4", 4, NOT_OURS },
+	{ "F6_E2M3", 6, NOT_OURS },
+	{ "F6_E3M2", 6, NOT_OURS },
+	{ "U8", 8, GT_U8 },
+	{ "I8", 8, GT_I8 },
+	{ "F8_E5M2", 8, GT_F8_E5M2 },
+	{ "F8_E4M3", 8, GT_F8_E4M3 },
+	{ "F8_E8M0", 8, NOT_OURS },
+	{ "F8_E4M3FNUZ", 8, NOT_OURS },
+	{ "F8_E5M2FNUZ", 8, NOT_OURS },
+	{ "I16", 16, GT_I16 },
+	{ "U16", 16, GT_U16 },
+	{ "F16", 16, GT_F16 },
+	{ "BF16", 16, GT_BF16 },
+	{ "I32", 32, GT_I32 },
+	{ "U32", 32, GT_U32 },
+	{ "F32", 32, GT_F32 },
+	{ "C64", 64, GT_C64 },
+	{ "F64", 64, GT_F64 },
+	{ "I64", 64, GT_I64 },
+	{ "U64", 64, GT_U64 },
+};
+
+enum { TYPE_COUNT = sizeof(types) / sizeof(*types) };
+
+int gt_st_rank(enum gt_dtype dtype)
+{
+	for (int i = 0; i < TYPE_COUNT; i++)
+		if (types[i].dtype == dtype)
+			return i;
+	return -1;
+}
+
+const char *gt_st_type(enum gt_dtype dtype)
+{
+	int rank = gt_st_rank(dtype);
+
+	return rank < 0 ? NULL : types[rank].name;
+}
+
+/* ---- digests ---- */
+
+uint32_t gt_st_header_crc(const char *text, size_t size, size_t digits_at)
+{
+	unsigned char length[GT_ST_LENGTH_BYTES];
+	uint32_t crc;
+
+	gt_put_le(length, size, sizeof(length));
+	crc = gt_crc32(0, length, sizeof(length));
+	crc = gt_crc32(crc, text, digits_at);
+	crc = gt_crc32(crc, "00000000", GT_ST_CRC_DIGITS);
+	digits_at += GT_ST_CRC_DIGITS;
+	return gt_crc32(crc, text + digits_at, size - digits_at);
+}
+
+const struct gt_st_string *gt_st_metadata(const struct gt_st_header *h, const char *key)
+{
+	for (size_t i = 0; i < h->metadata_count; i++)
+		if (!strcmp(h->metadata[i].key, key))
+			return &h->metadata[i];
+	return NULL;
+}
+
+size_t gt_st_ties(const struct gt_st_header *h)
+{
+	const struct gt_st_string *said = gt_st_metadata(h, GT_ST_TIED);
+	char *end;
+	size_t count;
+
+	if (!said || !gt_st_metadata(h, GT_ST_HEADER) || !gt_st_metadata(h, GT_ST_TENSORS))
+		return 0;
+	count = strtoul(said->value, &end, 10);
+	return !*end && count == (size_t)(h->metadata + h->metadata_count - said) - 1 ? count : 0;
+}
+
+/* ---- a tensor's entry ---- */
+
+static int refuse(struct gt_err *err, const struct gt_st_tensor *t, const char *what)
+{
+	return gt_err_set(err, GT_EFORMAT, "tensor '%.200s': %s", t->name, what);
+}
+
+static int read_type(struct gt_st_tensor *t, const json_t *value, struct gt_err *err)
+{
+	if (!json_is_string(value))
+		return refuse(err, t, "it has no dtype");
+	for (int i = 0; i < TYPE_COUNT; i++) {
+		if (strcmp(types[i].name, json_string_value(value)))
+			continue;
+		t->type = types[i].name;
+		t->bits = types[i].bits;
+		t->known = types[i].dtype != NOT_OURS;
+		t->dtype = t->known ? types[i].dtype : GT_U8;
+		return 0;
+	}
+	gt_err_set(err, GT_ENOTSUP, "tensor '%.200s': the dtype '%.40s' is not known", t->name,
+	    json_string_value(value));
+	return gt_err_hint(err, "known are BOOL, U8 to U64, I8 to I64, F4 to F64, BF16, C64");
+}
+
+/* The bytes that shape and dtype take. */
+static int count_bytes(const struct gt_st_tensor *t, uint64_t *bytes, struct gt_err *err)
+{
+	int64_t stride[GT_TREE_MAX_DIMS];
+	uint64_t bits = t->bits;
+
+	for (int i = 0; i < t->ndim; i++)
+		if (!t->shape[i])
+			bits = 0;
+	for (int i = 0; i < t->ndim; i++)
+		if (__builtin_mul_overflow(bits, (uint64_t)t->shape[i], &bits))
+			return refuse(err, t, "its shape overflows");
+	if (!gt_tensor_contiguous_stride(t->ndim, t->shape, stride))
+		return refuse(err, t, "its shape overflows");
+	if (bits % 8)
+		return refuse(err, t, "its elements do not fill whole bytes");
+	*bytes = bits / 8;
+	return 0;
+}
+
+static int read_shape(
+    struct gt_st_tensor *t, const json_t *value, struct gt_arena *arena, struct gt_err *err)
+{
+	size_t ndim = json_array_size(value);
+	int64_t *shape;
+
+	if (!json_is_array(value))
+		return refuse(err, t, "it has no shape");
+	if (ndim > GT_TREE_MAX_DIMS)
+		return gt_err_set(err, GT_ENOTSUP,
+		    "tensor '%.200s': %zu dimensions, at most %d known", t->name, ndim,
+		    GT_TREE_MAX_DIMS);
+	shape = gt_arena_alloc(arena, ndim * sizeof(*shape), err);
+	if (!shape)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < ndim; i++) {
+		shape[i] = gt_json_count(json_array_get(value, i));
+		if (shape[i] < 0)
+			return refuse(err, t, "a size in its shape is no count");
+	}
+	t->ndim = (int)ndim;
+	t->shape = shape;
+	return 0;
+}
+
+static int read_offsets(struct gt_st_tensor *t, const json_t *value, struct gt_err *err)
+{
+	json_int_t begin = gt_json_count(json_array_get(value, 0));
+	json_int_t end = gt_json_count(json_array_get(value, 1));
+	uint64_t bytes = 0;
+	int rc;
+
+	if (json_array_size(value) != 2 || begin < 0 || end < 0)
+		return refuse(err, t, "its data_offsets are not two counts");
+	if (end < begin)
+		return refuse(err, t, "its data_offsets end before they begin");
+	t->begin = (uint64_t)begin;
+	t->end = (uint64_t)end;
+	rc = count_bytes(t, &bytes, err);
+	if (rc || bytes == t->end - t->begin)
+		return rc;
+	return gt_err_set(err, GT_EFORMAT,
+	    "tensor '%.200s': its shape takes %llu bytes of %s, its data_offsets are %llu apart",
+	    t->name, (unsigned long long)bytes, t->type, (unsigned long long)(t->end - t->begin));
+}
+
+static int read_tensor(
+    struct gt_json *json, struct gt_st_tensor *t, struct gt_arena *arena, struct gt_err *err)
+{
+	json_t *value;
+	int rc = gt_json_value(json, TENSOR_LIMIT, &value, err);
+
+	if (rc)
+		return gt_err_prefix(err, "tensor '%.200s'", t->name);
+	if (!json_is_object(value))
+		rc = refuse(err, t, "its entry is no object");
+	if (!rc)
+		rc = read_type(t, json_object_get(value, "dtype"), err);
+	if (!rc)
+		rc = read_shape(t, json_object_get(value, "shape"), arena, err);
+	if (!rc)
+		rc = read_offsets(t, json_object_get(value, "data_offsets"), err);
+	json_decref(value);
+	return rc;
+}
+
+/* ---- the whole ---- */
+
+struct parser {
+	struct gt_json json;
+	struct gt_st_header *header;
+	struct gt_arena *arena;
+	bool metadata; /* has been met */
+};
+
+/* A growing array in the arena: one more element. */
+static int more(
+    struct parser *p, void *items, size_t count, size_t *capacity, size_t size, struct gt_err *err)
+{
+	size_t wanted = *capacity ? *capacity * 2 : 64;
+	void *grown, *old;
+
+	if (p->header->count + p->header->metadata_count >= GT_ST_ENTRIES_MAX)
+		return gt_err_set(err, GT_ENOTSUP, "more than %d tensors", GT_ST_ENTRIES_MAX);
+	if (count < *capacity)
+		return 0;
+	grown = gt_arena_alloc(p->arena, wanted * size, err);
+	if (!grown)
+		return GT_ENOMEM;
+	memcpy(&old, items, sizeof(old));
+	if (count)
+		memcpy(grown, old, count * size);
+	memcpy(items, &grown, sizeof(grown));
+	*capacity = wanted;
+	return 0;
+}
+
+/* A key of the object at hand, copied to the arena; where its '"' stands and the length there. */
+static int next_key(
+    struct parser *p, bool first, const char **key, size_t *at, size_t *length, struct gt_err *err)
+{
+	char *text;
+	int rc;
+
+	*key = NULL;
+	rc = gt_json_key(&p->json, first, &text, at, length, err);
+	if (rc || !text)
+		return rc;
+	*key = gt_arena_strdup(p->arena, text, err);
+	free(text);
+	return *key ? 0 : GT_ENOMEM;
+}
+
+static int read_string(struct parser *p, struct gt_st_string *s, struct gt_err *err)
+{
+	json_t *value = NULL;
+	int rc = 0;
+
+	/* Another value may be long: it is refused before it is parsed. */
+	if (!gt_json_at_end(&p->json) && p->json.text[p->json.at] == '"') {
+		s->value_at = p->json.at;
+		rc = gt_json_value(&p->json, p->json.size, &value, err);
+	}
+	if (!rc && !json_is_string(value))
+		rc = gt_err_set(
+		    err, GT_EFORMAT, "__metadata__: the value of '%.200s' is no string", s->key);
+	if (!rc) {
+		s->value_length = p->json.at - s->value_at;
+		s->value = gt_arena_strdup(p->arena, json_string_value(value), err);
+		rc = s->value ? 0 : GT_ENOMEM;
+	}
+	json_decref(value);
+	return rc;
+}
+
+static int read_metadata(struct parser *p, struct gt_err *err)
+{
+	struct gt_st_header *h = p->header;
+	struct gt_st_string s = { 0 };
+	int rc;
+
+	if (p->metadata)
+		return gt_err_set(err, GT_EFORMAT, "the header has __metadata__ twice");
+	p->metadata = true;
+	rc = gt_json_enter(&p->json, err);
+	if (rc)
+		return gt_err_prefix(err, "__metadata__");
+	for (bool first = true;; first = false) {
+		rc = next_key(p, first, &s.key, &s.key_at, &s.key_length, err);
+		if (rc || !s.key)
+			return rc;
+		rc =
+		    more(p, &h->metadata, h->metadata_count, &h->metadata_capacity, sizeof(s), err);
+		if (!rc)
+			rc = read_string(p, &s, err);
+		if (rc)
+			return rc;
+		h->metadata[h->metadata_count++] = s;
+	}
+}
+
+static int read_members(struct parser *p, struct gt_err *err)
+{
+	struct gt_st_header *h = p->header;
+	int rc = gt_json_enter(&p->json, err);
+
+	for (bool first = true; !rc; first = false) {
+		struct gt_st_tensor t = { 0 };
+
+		rc = next_key(p, first, &t.name, &t.name_at, &t.name_length, err);
+		if (rc || !t.name)
+			break;
+		if (!strcmp(t.name, GT_ST_METADATA)) {
+			rc = read_metadata(p, err);
+			continue;
+		}
+		rc = more(p, &h->tensors, h->count, &h->capacity, sizeof(t), err);
+		if (!rc)
+			rc = read_tensor(&p->json, &t, p->arena, err);
+		if (!rc)
+			h->tensors[h->count++] = t;
+	}
+	if (!rc && !gt_json_at_end(&p->json))
+		rc = gt_err_set(err, GT_EFORMAT,
+		    "the header's JSON ends at byte %zu, but more follows",
+		    p->json.base + p->json.at);
+	return rc;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(
+	    (*(struct gt_st_tensor *const *)a)->name, (*(struct gt_st_tensor *const *)b)->name);
+}
+
+static int compare_offsets(const void *a, const void *b)
+{
+	const struct gt_st_tensor *x = *(struct gt_st_tensor *const *)a;
+	const struct gt_st_tensor *y = *(struct gt_st_tensor *const *)b;
+
+	if (x->begin != y->begin)
+		return x->begin < y->begin ? -1 : 1;
+	return x->end < y->end ? -1 : x->end > y->end;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int check_metadata(const struct gt_st_header *h, struct gt_err *err)
+{
+	const char **keys = gt_calloc(h->metadata_count, sizeof(*keys), err);
+	int rc = 0;
+
+	if (!keys)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < h->metadata_count; i++)
+		keys[i] = h->metadata[i].key;
+	qsort(keys, h->metadata_count, sizeof(*keys), compare_keys);
+	for (size_t i = 1; i < h->metadata_count && !rc; i++)
+		if (!strcmp(keys[i - 1], keys[i]))
+			rc = gt_err_set(
+			    err, GT_EFORMAT, "__metadata__ has the key '%.200s' twice", keys[i]);
+	free(keys);
+	return rc;
+}
+
+static int check_names(struct gt_st_header *h, struct gt_err *err)
+{
+	qsort(h->by_offset, h->count, sizeof(*h->by_offset), compare_names);
+	for (size_t i = 1; i < h->count; i++)
+		if (!strcmp(h->by_offset[i - 1]->name, h->by_offset[i]->name))
+			return refuse(err, h->by_offset[i], "the header has it twice");
+	return 0;
+}
+
+/* The ranges follow each other without gap or overlap, from 0. */
+static int check_ranges(struct gt_st_header *h, uint64_t *data_bytes, struct gt_err *err)
+{
+	const struct gt_st_tensor *before = NULL;
+	uint64_t at = 0;
+
+	qsort(h->by_offset, h->count, sizeof(*h->by_offset), compare_offsets);
+	for (size_t i = 0; i < h->count; i++) {
+		const struct gt_st_tensor *t = h->by_offset[i];
+
+		if (t->begin < at)
+			return gt_err_set(err, GT_EFORMAT,
+			    "tensor '%.120s': its bytes %llu to %llu of the data overlap those of '%.120s'",
+			    t->name, (unsigned long long)t->begin, (unsigned long long)t->end,
+			    before->name);
+		if (t->begin > at)
+			return gt_err_set(err, GT_EFORMAT,
+			    "tensor '%.200s': the bytes %llu to %llu of the data, before it, belong to no tensor",
+			    t->name, (unsigned long long)at, (unsigned long long)t->begin);
+		at = t->end;
+		before = t;
+	}
+	*data_bytes = at;
+	return 0;
+}
+
+static int list_tensors(struct gt_st_header *h, struct gt_arena *arena, struct gt_err *err)
+{
+	h->by_offset = gt_arena_alloc(arena, h->count * sizeof(*h->by_offset), err);
+	if (!h->by_offset)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < h->count; i++)
+		h->by_offset[i] = &h->tensors[i];
+	return 0;
+}
+
+int gt_st_parse(struct gt_st_header *out, struct gt_arena *arena, const char *text, size_t size,
+    uint64_t *data_bytes, struct gt_err *err)
+{
+	struct parser p = { .json = { .text = text, .size = size, .base = GT_ST_LENGTH_BYTES },
+		.header = out,
+		.arena = arena };
+	int rc;
+
+	*out = (struct gt_st_header){ .text = text, .size = size };
+	if (!size || *text != '{')
+		return gt_err_set(err, GT_EFORMAT, "the header does not start with '{'");
+	rc = read_members(&p, err);
+	if (!rc)
+		rc = check_metadata(out, err);
+	if (!rc)
+		rc = list_tensors(out, arena, err);
+	if (!rc)
+		rc = check_names(out, err);
+	return rc ? rc : check_ranges(out, data_bytes, err);
+}

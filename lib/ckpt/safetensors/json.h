@@ -1,0 +1,43 @@
+/* json.h - inside ckpt: large JSON objects, read one member at a time. */
+#ifndef GT_CKPT_SAFETENSORS_JSON_H
+#define GT_CKPT_SAFETENSORS_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "lib/base/err.h"
+
+/*
+ * Headers and indexes are objects of many small members. A document made of them all takes some
+ * twenty times the bytes of the text; so the members are found here, one after the other, and each
+ * key and value is parsed alone, by jansson. `text` is borrowed and need not end with a zero.
+ */
+struct gt_json {
+	const char *text;
+	size_t size, at; /* `at`: the next byte to read */
+	size_t base;     /* where the text starts in its file, for messages */
+};
+
+/* Pass the "{" of an object. */
+int gt_json_enter(struct gt_json *json, struct gt_err *err);
+
+/*
+ * The next key of the object entered, yours to free() (it holds no zero); NULL after the last one,
+ * whose "}" is passed. `first`: of this object. *at is the byte of its '"' in the text, *length
+ * what it takes there, quotes and escapes included. Then the value is due: gt_json_value(), or
+ * gt_json_enter() and what is in it.
+ */
+int gt_json_key(
+    struct gt_json *json, bool first, char **key, size_t *at, size_t *length, struct gt_err *err);
+
+/* The value at hand, parsed, duplicate keys in it refused; at most `limit` bytes of text. */
+int gt_json_value(struct gt_json *json, size_t limit, json_t **value, struct gt_err *err);
+
+/* Pass blanks; true at the end of the text. */
+bool gt_json_at_end(struct gt_json *json);
+
+/* A value as a count (an integer from 0), or -1, also for NULL. */
+json_int_t gt_json_count(const json_t *value);
+
+#endif

@@ -1,0 +1,104 @@
+/* safetensors.h - inside ckpt: the header of safetensors files, and the digests gtrain adds. */
+#ifndef GT_CKPT_SAFETENSORS_SAFETENSORS_H
+#define GT_CKPT_SAFETENSORS_SAFETENSORS_H
+
+#include "lib/ckpt/ckpt.h"
+
+/*
+ * 8 bytes: N, little-endian; N bytes of JSON, which start with "{" and may end in spaces:
+ *
+ *   {"__metadata__": {"format": "pt"},
+ *    "NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
+ *
+ * then the bytes of the tensors: little-endian, row-major, at data_offsets, which cover them all
+ * without gap or overlap. No name occurs twice. The values of __metadata__ are strings.
+ * Source: huggingface/safetensors, README.md "Format" and safetensors/src/tensor.rs, 0.6.
+ *
+ * What gtrain writes has digests, as two entries of __metadata__, where other readers find strings
+ * that mean nothing to them:
+ *
+ *   "gtrain.crc32.tensors"  "5f0c25f1 00a3..": the CRC-32 of each tensor that has bytes, in order
+ *                           of data_offsets, as 8 hexadecimal digits each
+ *   "gtrain.crc32.header"   "9d3e1a07": the CRC-32 of the first 8 + N bytes of the file, these
+ *                           8 digits counted as zeros
+ *
+ * Both or none: one alone is an error. Names are no part of the first, so that renaming leaves it;
+ * whoever rewrites the header has to mend the second, or drop both.
+ *
+ * Tied tensors are stored once. The other names are entries of __metadata__ too: {"lm_head.weight":
+ * "wte.weight"}, as the library's save_model() does. The library does so for views too, which
+ * cannot be restored from that; gtrain does for tensors that are the same in all, and says so:
+ *
+ *   "gtrain.tied"           "1": the last so many entries of __metadata__ are other names of
+ *                           tensors, and readers that know this give the tensors both
+ */
+
+#define GT_ST_METADATA "__metadata__"
+#define GT_ST_TENSORS  "gtrain.crc32.tensors"
+#define GT_ST_HEADER   "gtrain.crc32.header"
+#define GT_ST_TIED     "gtrain.tied"
+#define GT_ST_FORMAT   "format" /* "pt": transformers insists on it */
+
+enum {
+	GT_ST_LENGTH_BYTES = 8,
+	GT_ST_HEADER_MAX = 100000000, /* as the library */
+	GT_ST_ENTRIES_MAX = 1 << 20,  /* tensors and entries of __metadata__ */
+	GT_ST_CRC_DIGITS = 8,
+};
+
+struct gt_st_tensor {
+	const char *name;
+	const char *type; /* "F32" */
+	unsigned bits;    /* of an element */
+	bool known;       /* there is a gt_dtype for it: */
+	enum gt_dtype dtype;
+	int ndim;
+	const int64_t *shape; /* [ndim] */
+	uint64_t begin, end;  /* in the data */
+	size_t name_at;       /* of the name's '"' in the header's text, */
+	size_t name_length;   /* and the length there, quotes and escapes included */
+};
+
+struct gt_st_string {
+	const char *key, *value;
+	size_t key_at, key_length, value_at, value_length; /* as name_at, name_length */
+};
+
+struct gt_st_header {
+	const char *text; /* borrowed, not zero-terminated; of gt_st_open(), the arena's */
+	size_t size;
+	struct gt_st_tensor *tensors; /* in the header's order; GT_ST_METADATA is none */
+	size_t count, capacity;
+	struct gt_st_tensor **by_offset; /* the same, as they lie in the file, empty ones first */
+	struct gt_st_string *metadata;
+	size_t metadata_count, metadata_capacity;
+};
+
+/*
+ * Parse `size` bytes of header text and check all that the format promises but the length of the
+ * data: *data_bytes is what it says. Everything but the text is the arena's. GT_EFORMAT names the
+ * tensor or the byte (counted from the start of the file), GT_ENOTSUP a dtype nobody knows.
+ */
+int gt_st_parse(struct gt_st_header *out, struct gt_arena *arena, const char *text, size_t size,
+    uint64_t *data_bytes, struct gt_err *err);
+
+/* The same from a copy of a file's header; the file's length is checked first and last. */
+int gt_st_open(const struct gt_mapping *map, struct gt_st_header *header, struct gt_arena *arena,
+    struct gt_err *err);
+
+/* The value of an entry of __metadata__, or NULL. */
+const struct gt_st_string *gt_st_metadata(const struct gt_st_header *header, const char *key);
+
+/* How many entries at the end of __metadata__ are other names of tensors: none unless the file has
+ * digests and GT_ST_TIED is the count of entries after it. */
+size_t gt_st_ties(const struct gt_st_header *header);
+
+/* The CRC-32 of the length and the text, with the digits at `digits_at` in it as zeros. */
+uint32_t gt_st_header_crc(const char *text, size_t size, size_t digits_at);
+
+/* "F32" for GT_F32, or NULL; and the place of a dtype in the order in which tensors are laid out,
+ * higher first. */
+const char *gt_st_type(enum gt_dtype dtype);
+int gt_st_rank(enum gt_dtype dtype);
+
+#endif

@@ -1,0 +1,387 @@
+/* shards_read.c - opening a checkpoint in several files by its index. */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/ckpt/format.h"
+#include "lib/ckpt/safetensors/edit.h"
+#include "lib/ckpt/safetensors/json.h"
+#include "lib/ckpt/safetensors/shards.h"
+#include "lib/ckpt/tree/tree.h"
+
+enum {
+	ENTRIES_MAX = 1 << 20,
+	SHARDS_MAX = 1 << 16,
+	VALUE_LIMIT = 1 << 20, /* bytes of JSON of what is no weight_map */
+	SNIFF_BYTES = 64 * 1024,
+	INDEX_MAX_BYTES = 1 << 28,
+};
+
+struct entry {
+	const char *name, *file;
+};
+
+/* A tensor that a shard has. */
+struct item {
+	const char *name;
+	size_t shard;
+};
+
+struct index {
+	struct gt_ckpt *ckpt;
+	struct entry *entries; /* of weight_map; later by name */
+	size_t count, capacity;
+	struct item *items; /* by name */
+	size_t item_count;
+};
+
+/* ---- the index ---- */
+
+static bool sniff(const struct gt_mapping *map)
+{
+	static const char key[] = "\"weight_map\"";
+	size_t i = 0, size = map->size < SNIFF_BYTES ? map->size : SNIFF_BYTES;
+
+	while (i < size && map->data[i] && strchr(" \t\r\n", map->data[i]))
+		i++;
+	return i < size && map->data[i] == '{' && memmem(map->data, size, key, sizeof(key) - 1);
+}
+
+static int read_entry(struct index *x, struct gt_json *json, const char *name, struct gt_err *err)
+{
+	struct gt_arena *arena = &x->ckpt->arena;
+	json_t *value;
+	int rc = gt_json_value(json, VALUE_LIMIT, &value, err);
+
+	if (rc)
+		return rc;
+	if (!json_is_string(value))
+		rc = gt_err_set(
+		    err, GT_EFORMAT, "weight_map: the value of '%.200s' is no string", name);
+	else if (x->count == ENTRIES_MAX)
+		rc = gt_err_set(err, GT_ENOTSUP, "more than %d tensors", ENTRIES_MAX);
+	else
+		rc = gt_grow(&x->entries, x->count, &x->capacity, sizeof(*x->entries), err);
+	if (!rc) {
+		struct entry *e = &x->entries[x->count];
+
+		e->name = gt_arena_strdup(arena, name, err);
+		e->file = gt_arena_strdup(arena, json_string_value(value), err);
+		rc = e->name && e->file ? 0 : GT_ENOMEM;
+		x->count += !rc;
+	}
+	json_decref(value);
+	return rc;
+}
+
+static int read_weight_map(struct index *x, struct gt_json *json, struct gt_err *err)
+{
+	int rc = gt_json_enter(json, err);
+
+	for (bool first = true; !rc; first = false) {
+		char *name;
+		size_t at, length;
+
+		rc = gt_json_key(json, first, &name, &at, &length, err);
+		if (rc || !name)
+			break;
+		rc = read_entry(x, json, name, err);
+		free(name);
+	}
+	return rc;
+}
+
+static int read_member(
+    struct index *x, struct gt_json *json, const char *key, bool *found, struct gt_err *err)
+{
+	json_t *value;
+	int rc;
+
+	if (strcmp(key, "weight_map") != 0) {
+		rc = gt_json_value(json, VALUE_LIMIT, &value, err);
+		json_decref(value);
+		return rc;
+	}
+	if (*found)
+		return gt_err_set(err, GT_EFORMAT, "the index has weight_map twice");
+	*found = true;
+	return read_weight_map(x, json, err);
+}
+
+static int parse_index(struct index *x, struct gt_json *json, struct gt_err *err)
+{
+	bool found = false;
+	int rc = gt_json_enter(json, err);
+
+	for (bool first = true; !rc; first = false) {
+		char *key;
+		size_t at, length;
+
+		rc = gt_json_key(json, first, &key, &at, &length, err);
+		if (rc || !key)
+			break;
+		rc = read_member(x, json, key, &found, err);
+		free(key);
+	}
+	if (!rc && !gt_json_at_end(json))
+		rc =
+		    gt_err_set(err, GT_EFORMAT, "JSON: more follows its end at byte %zu", json->at);
+	if (!rc && !x->count)
+		rc = gt_err_set(err, GT_EFORMAT, "the index lists no tensors in weight_map");
+	return rc;
+}
+
+static int read_index(struct index *x, struct gt_err *err)
+{
+	const struct gt_mapping *map = &x->ckpt->map;
+	struct gt_arena arena = { 0 };
+	struct gt_json json = { .size = map->size };
+	unsigned char *text;
+	int rc;
+
+	if (map->size > INDEX_MAX_BYTES)
+		return gt_err_set(err, GT_EFORMAT, "an index of %zu bytes: the most is %d",
+		    map->size, INDEX_MAX_BYTES);
+	rc = gt_map_copy(map, 0, map->size, &arena, &text, err);
+	json.text = (const char *)text;
+	if (!rc)
+		rc = parse_index(x, &json, err);
+	gt_arena_release(&arena);
+	return rc;
+}
+
+/* ---- the shards ---- */
+
+static int compare_files(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	return strcmp(x->file, y->file);
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+/* In the index's own folder, nowhere else. */
+static int check_file(const struct entry *e, struct gt_err *err)
+{
+	if (*e->file && !strchr(e->file, '/') && strcmp(e->file, ".") && strcmp(e->file, ".."))
+		return 0;
+	return gt_err_set(err, GT_EFORMAT,
+	    "weight_map: '%.120s' is to be found in '%.120s', which is no name of a file in this folder",
+	    e->name, e->file);
+}
+
+static int open_shard(struct gt_ckpt *ckpt, const char *file, struct gt_err *err)
+{
+	const char *slash = strrchr(ckpt->path, '/');
+	int folder = slash ? (int)(slash - ckpt->path) + 1 : 0;
+	char *path = gt_asprintf(err, "%.*s%s", folder, ckpt->path, file);
+	struct gt_ckpt *shard;
+	int rc = path ? gt_ckpt_open_shard(&shard, (struct gt_file_name){ ckpt->folder, path }, err)
+	              : GT_ENOMEM;
+
+	if (!rc) {
+		ckpt->shards[ckpt->shard_count++] = (struct gt_ckpt_shard){ shard, file };
+		if (shard->root->kind != GT_TREE_DICT)
+			rc = gt_err_set(err, GT_EFORMAT, "'%s' is no state_dict", path);
+	} else if (rc == GT_EIO) {
+		gt_err_hint(err, "the index lists this shard: bring it into the same folder");
+	}
+	free(path);
+	return rc;
+}
+
+/* Every file once, by name. */
+static int open_shards(struct index *x, struct gt_err *err)
+{
+	struct gt_ckpt *ckpt = x->ckpt;
+	size_t files = 0;
+	int rc = 0;
+
+	qsort(x->entries, x->count, sizeof(*x->entries), compare_files);
+	for (size_t i = 0; i < x->count && !rc; i++) {
+		files += !i || strcmp(x->entries[i - 1].file, x->entries[i].file) != 0;
+		rc = check_file(&x->entries[i], err);
+	}
+	if (!rc && files > SHARDS_MAX)
+		rc = gt_err_set(err, GT_ENOTSUP, "%zu shards, at most %d", files, SHARDS_MAX);
+	if (rc)
+		return rc;
+	ckpt->shards = gt_calloc(files, sizeof(*ckpt->shards), err);
+	if (!ckpt->shards)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < x->count && !rc; i++)
+		if (!i || strcmp(x->entries[i - 1].file, x->entries[i].file) != 0)
+			rc = open_shard(ckpt, x->entries[i].file, err);
+	return rc;
+}
+
+/* ---- the tree, and whether all agree ---- */
+
+static int compare_items(const void *a, const void *b)
+{
+	const struct item *x = a, *y = b;
+	int order = strcmp(x->name, y->name);
+
+	return order ? order : (x->shard > y->shard) - (x->shard < y->shard);
+}
+
+static int collect(struct index *x, struct gt_err *err)
+{
+	struct gt_ckpt *ckpt = x->ckpt;
+	size_t all = 0;
+	int rc = 0;
+
+	for (size_t s = 0; s < ckpt->shard_count; s++)
+		all += ckpt->shards[s].ckpt->root->seq.count;
+	x->items = gt_calloc(all, sizeof(*x->items), err);
+	ckpt->root = gt_tree_dict(&ckpt->arena, err);
+	if (!x->items || !ckpt->root)
+		return GT_ENOMEM;
+	for (size_t s = 0; s < ckpt->shard_count; s++) {
+		const struct gt_tree *root = ckpt->shards[s].ckpt->root;
+
+		for (size_t i = 0; i < root->seq.count && !rc; i++) {
+			const struct gt_tree_item *item = &root->seq.items[i];
+
+			if (item->key->kind == GT_TREE_STRING)
+				x->items[x->item_count++] =
+				    (struct item){ item->key->string.bytes, s };
+			rc = gt_tree_push(ckpt->root, item->key, item->value, &ckpt->arena, err);
+		}
+	}
+	qsort(x->items, x->item_count, sizeof(*x->items), compare_items);
+	ckpt->root->seq.attributes = ckpt->shards[0].ckpt->root->seq.attributes;
+	return rc;
+}
+
+static int check_twice(const struct index *x, struct gt_err *err)
+{
+	const struct gt_ckpt_shard *shards = x->ckpt->shards;
+
+	for (size_t i = 1; i < x->item_count; i++) {
+		const struct item *a = &x->items[i - 1], *b = &x->items[i];
+
+		if (!strcmp(a->name, b->name))
+			return gt_err_set(err, GT_EFORMAT,
+			    "tensor '%.120s' is in two shards, '%.80s' and '%.80s'", a->name,
+			    shards[a->shard].file, shards[b->shard].file);
+	}
+	return 0;
+}
+
+static int check_entry(const struct index *x, const struct entry *e, struct gt_err *err)
+{
+	size_t low = 0, high = x->item_count;
+	const char *file;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(x->items[middle].name, e->name) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == x->item_count || strcmp(x->items[low].name, e->name) != 0)
+		return gt_err_set(err, GT_EFORMAT,
+		    "tensor '%.120s' is missing: its shard '%.120s' does not have it", e->name,
+		    e->file);
+	file = x->ckpt->shards[x->items[low].shard].file;
+	if (!strcmp(file, e->file))
+		return 0;
+	return gt_err_set(err, GT_EFORMAT,
+	    "tensor '%.120s' is in shard '%.80s', the index says '%.80s'", e->name, file, e->file);
+}
+
+static int check_all(struct index *x, struct gt_err *err)
+{
+	int rc = 0;
+
+	qsort(x->entries, x->count, sizeof(*x->entries), compare_entries);
+	for (size_t i = 1; i < x->count; i++)
+		if (!strcmp(x->entries[i - 1].name, x->entries[i].name))
+			return gt_err_set(
+			    err, GT_EFORMAT, "weight_map has '%.200s' twice", x->entries[i].name);
+	rc = check_twice(x, err);
+	for (size_t i = 0; i < x->count && !rc; i++)
+		rc = check_entry(x, &x->entries[i], err);
+	return rc;
+}
+
+static int open_index(struct gt_ckpt *ckpt, struct gt_err *err)
+{
+	struct index x = { .ckpt = ckpt };
+	int rc;
+
+	if (!ckpt->path)
+		return gt_err_set(err, GT_EFORMAT, "an index of shards, where no file can be one");
+	rc = read_index(&x, err);
+	if (!rc)
+		rc = open_shards(&x, err);
+	if (!rc)
+		rc = collect(&x, err);
+	if (!rc)
+		rc = check_all(&x, err);
+	if (!rc && ckpt->shards[0].ckpt->format != &gt_format_safetensors)
+		ckpt->format = &gt_format_torch_shards;
+	free(x.entries);
+	free(x.items);
+	return rc;
+}
+
+const struct gt_ckpt_format gt_format_safetensors_shards = { .name = "safetensors-shards",
+	.sniff = sniff,
+	.open = open_index,
+	.apply = gt_st_shards_apply };
+
+/* The same, of files that torch wrote: the row above gives way to it. */
+const struct gt_ckpt_format gt_format_torch_shards = {
+	.name = "torch-shards", .sniff = sniff, .open = open_index, .apply = gt_st_shards_apply
+};
+
+/* ---- folders ---- */
+
+static int is_index(const struct dirent *entry)
+{
+	static const char end[] = ".index.json";
+	size_t n = strlen(entry->d_name);
+
+	return n > sizeof(end) - 1 && !strcmp(entry->d_name + n - (sizeof(end) - 1), end);
+}
+
+/* The path of the only index in a folder, or NULL. */
+static char *only_index(const char *folder, struct gt_err *err)
+{
+	struct dirent **names = NULL;
+	int n = scandir(folder, &names, is_index, alphasort);
+	char *path = n == 1 ? gt_asprintf(err, "%s/%s", folder, names[0]->d_name) : NULL;
+
+	for (int i = 0; i < n; i++)
+		free(names[i]);
+	free(names);
+	return path;
+}
+
+int gt_shards_in_folder(char **path, const char *folder, struct gt_err *err)
+{
+	static const char *const names[] = { "model.safetensors.index.json",
+		"pytorch_model.bin.index.json", NULL, "model.safetensors", "pytorch_model.bin" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		*path = names[i] ? gt_asprintf(err, "%s/%s", folder, names[i])
+		                 : only_index(folder, err);
+		if (*path && !access(*path, F_OK))
+			return 0;
+		free(*path);
+	}
+	*path = NULL;
+	gt_err_set(err, GT_EIO, "'%s' is a directory without a checkpoint in it", folder);
+	return gt_err_hint(err, "looked for model.safetensors, pytorch_model.bin, *.index.json");
+}

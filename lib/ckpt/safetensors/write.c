@@ -1,0 +1,312 @@
+/* write.c - writing safetensors as the library does, with digests. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/bytes.h"
+#include "lib/ckpt/format.h"
+#include "lib/ckpt/safetensors/safetensors.h"
+#include "lib/ckpt/safetensors/write.h"
+#include "lib/ckpt/tree/copy_tensors.h"
+#include "lib/ckpt/tree/flat.h"
+#include "lib/ckpt/tree/tree.h"
+
+/* ---- the header's text ---- */
+
+struct header {
+	const struct gt_st_output *output;
+	const struct gt_fill
+	    *places; /* of output->tensors, in their order; offsets from the data */
+	char *text;
+	size_t size;
+	size_t digits_at; /* of the header's own CRC-32 */
+};
+
+void gt_st_put_string(FILE *out, const char *text)
+{
+	json_t *string = json_string(text);
+
+	json_dumpf(string, out, JSON_ENCODE_ANY);
+	json_decref(string);
+}
+
+static void put_entry(FILE *out, const char *key, const char *value)
+{
+	fputc(',', out);
+	gt_st_put_string(out, key);
+	fputc(':', out);
+	gt_st_put_string(out, value);
+}
+
+static bool is_ours(const char *key)
+{
+	return !strcmp(key, GT_ST_FORMAT) || !strcmp(key, GT_ST_HEADER) ||
+	       !strcmp(key, GT_ST_TENSORS) || !strcmp(key, GT_ST_TIED);
+}
+
+/* What the tree's own __metadata__ says, unless the key is taken or JSON has no room for it. */
+static void put_kept_metadata(FILE *out, const struct gt_tree *metadata)
+{
+	for (size_t i = 0; metadata && i < metadata->seq.count; i++) {
+		const struct gt_tree *key = metadata->seq.items[i].key;
+		const struct gt_tree *value = metadata->seq.items[i].value;
+
+		if (gt_flat_is_text(key) && gt_flat_is_text(value) && !is_ours(key->string.bytes))
+			put_entry(out, key->string.bytes, value->string.bytes);
+	}
+}
+
+static void put_metadata(FILE *out, struct header *h)
+{
+	const struct gt_st_output *o = h->output;
+	const char *separator = "";
+
+	fputs("{\"" GT_ST_METADATA "\":{\"" GT_ST_FORMAT "\":\"pt\",\"" GT_ST_HEADER "\":\"", out);
+	h->digits_at = (size_t)ftello(out);
+	fputs("00000000\",\"" GT_ST_TENSORS "\":\"", out);
+	for (size_t i = 0; i < o->count; i++) {
+		if (!h->places[i].size_bytes)
+			continue;
+		fprintf(out, "%s%08" PRIx32, separator, h->places[i].crc);
+		separator = " ";
+	}
+	fputc('"', out);
+	put_kept_metadata(out, o->metadata);
+	if (o->tied_count)
+		fprintf(out, ",\"" GT_ST_TIED "\":\"%zu\"", o->tied_count);
+	for (size_t i = 0; i < o->tied_count; i++)
+		put_entry(out, o->tied[i]->name, o->tied[i]->kept->name);
+	fputc('}', out);
+}
+
+static void put_tensor(FILE *out, const struct gt_flat_tensor *t, const struct gt_fill *place)
+{
+	fputc(',', out);
+	gt_st_put_string(out, t->name);
+	fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", gt_st_type(t->as));
+	for (int i = 0; i < t->tensor->ndim; i++)
+		fprintf(out, "%s%" PRId64, i ? "," : "", t->tensor->shape[i]);
+	fprintf(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", place->offset,
+	    place->offset + place->size_bytes);
+}
+
+/* Its length does not depend on the sums. */
+static int build_header(struct header *h, struct gt_err *err)
+{
+	FILE *out;
+
+	free(h->text);
+	h->text = NULL;
+	out = open_memstream(&h->text, &h->size);
+	if (!out)
+		return gt_err_set(err, GT_ENOMEM, "out of memory: the header");
+	put_metadata(out, h);
+	for (size_t i = 0; i < h->output->count; i++)
+		put_tensor(out, h->output->tensors[i], &h->places[i]);
+	fputc('}', out);
+	while (ftello(out) % 8)
+		fputc(' ', out);
+	if (ferror(out) | fclose(out))
+		return gt_err_set(err, GT_ENOMEM, "out of memory: the header");
+	if (h->size > GT_ST_HEADER_MAX)
+		return gt_err_set(err, GT_ENOTSUP, "a header of %zu bytes: the most is %d", h->size,
+		    GT_ST_HEADER_MAX);
+	return 0;
+}
+
+void gt_st_seal(char *text, size_t size, size_t digits_at)
+{
+	char digits[GT_ST_CRC_DIGITS + 1];
+
+	snprintf(digits, sizeof(digits), "%08" PRIx32, gt_st_header_crc(text, size, digits_at));
+	memcpy(text + digits_at, digits, GT_ST_CRC_DIGITS);
+}
+
+/* ---- one file ---- */
+
+static int put_header(FILE *stream, const char *text, size_t size, struct gt_err *err)
+{
+	unsigned char length[GT_ST_LENGTH_BYTES];
+
+	gt_put_le(length, size, sizeof(length));
+	if (fwrite(length, 1, sizeof(length), stream) != sizeof(length) ||
+	    fwrite(text, 1, size, stream) != size)
+		return gt_err_sys(err, "cannot write the header");
+	return 0;
+}
+
+static int write_contents(
+    FILE *stream, struct header *h, struct gt_fill *places, struct gt_err *err)
+{
+	uint64_t start;
+	int rc = build_header(h, err);
+
+	if (rc)
+		return rc;
+	start = GT_ST_LENGTH_BYTES + h->size;
+	for (size_t i = 0; i < h->output->count; i++)
+		places[i].offset += start;
+	rc = gt_fill_places(fileno(stream), places, h->output->count, err);
+	gt_fill_losses(places, rc ? 0 : h->output->count, h->output->losses);
+	for (size_t i = 0; i < h->output->count; i++)
+		places[i].offset -= start;
+	if (!rc)
+		rc = build_header(h, err);
+	if (rc)
+		return rc;
+	gt_st_seal(h->text, h->size, h->digits_at);
+	return put_header(stream, h->text, h->size, err);
+}
+
+/* As the library: larger elements first, so that all are aligned; then by name. */
+static int compare_layout(const void *a, const void *b)
+{
+	const struct gt_flat_tensor *x = *(const struct gt_flat_tensor *const *)a;
+	const struct gt_flat_tensor *y = *(const struct gt_flat_tensor *const *)b;
+	int order = gt_st_rank(y->as) - gt_st_rank(x->as);
+
+	return order ? order : strcmp(x->name, y->name);
+}
+
+static struct gt_fill *lay_out(const struct gt_st_output *o, struct gt_err *err)
+{
+	struct gt_fill *places = gt_calloc(o->count, sizeof(*places), err);
+	uint64_t at = 0;
+
+	qsort(o->tensors, o->count, sizeof(*o->tensors), compare_layout);
+	for (size_t i = 0; places && i < o->count; i++) {
+		const struct gt_flat_tensor *t = o->tensors[i];
+
+		places[i] = (struct gt_fill){
+			.offset = at, .size_bytes = t->size_bytes, .tensor = t->tensor, .as = t->as
+		};
+		at += t->size_bytes;
+	}
+	return places;
+}
+
+int gt_st_write_begin(struct gt_atomic_file *file, const char *path,
+    const struct gt_st_output *output, struct gt_err *err)
+{
+	struct gt_fill *places = lay_out(output, err);
+	struct header h = { .output = output, .places = places };
+	int rc = places ? gt_atomic_open(file, path, err) : GT_ENOMEM;
+
+	if (!rc) {
+		file->no_sync = output->no_sync;
+		rc = write_contents(file->stream, &h, places, err);
+		if (!rc)
+			rc = gt_atomic_finish(file, err);
+		if (rc)
+			gt_atomic_abandon(file);
+	}
+	free(h.text);
+	free(places);
+	return rc;
+}
+
+int gt_st_write_file(const char *path, const struct gt_st_output *output, struct gt_err *err)
+{
+	struct gt_atomic_file file;
+	int rc = gt_st_write_begin(&file, path, output, err);
+
+	return rc ? rc : gt_atomic_commit(&file, err);
+}
+
+/* ---- the tree ---- */
+
+static int check_types(const struct gt_flat *flat, struct gt_err *err)
+{
+	for (size_t i = 0; i < flat->count; i++) {
+		const struct gt_flat_tensor *t = &flat->tensors[i];
+
+		if (!strcmp(t->name, GT_ST_METADATA))
+			return gt_err_set(err, GT_ENOTSUP,
+			    "a tensor is called '" GT_ST_METADATA "', which safetensors reserves");
+		if (!gt_st_type(t->as))
+			return gt_err_set(err, GT_ENOTSUP,
+			    "tensor '%.200s' is %s, which safetensors has no name for", t->name,
+			    gt_dtype_name(t->as));
+	}
+	return 0;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Whether the file's own metadata has the name that a tie would be recorded under: then the tensor
+ * is stored a second time. */
+static int untie(struct gt_flat *flat, const struct gt_tree *metadata, struct gt_err *err)
+{
+	size_t count = metadata ? metadata->seq.count : 0, known = 0;
+	const char **keys = gt_calloc(count, sizeof(*keys), err);
+
+	if (!keys)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		if (gt_flat_is_text(metadata->seq.items[i].key))
+			keys[known++] = metadata->seq.items[i].key->string.bytes;
+	if (known)
+		qsort(keys, known, sizeof(*keys), compare_keys);
+	for (size_t i = 0; i < flat->count; i++) {
+		struct gt_flat_tensor *t = &flat->tensors[i];
+
+		if (t->kept && (is_ours(t->name) || (known && bsearch(&t->name, keys, known,
+		                                                  sizeof(*keys), compare_keys))))
+			t->kept = NULL;
+	}
+	free(keys);
+	return 0;
+}
+
+static int write_flat(const char *path, struct gt_flat *flat, const struct gt_tree *metadata,
+    const struct gt_ckpt_write_options *options, struct gt_err *err)
+{
+	struct gt_flat_tensor **list = gt_calloc(2 * flat->count, sizeof(*list), err);
+	struct gt_st_output output = { .metadata = metadata,
+		.tensors = list,
+		.no_sync = options->no_sync,
+		.losses = options->losses,
+		.index = options->index };
+	int rc;
+
+	if (!list)
+		return GT_ENOMEM;
+	output.tied = list + flat->count;
+	for (size_t i = 0; i < flat->count; i++) {
+		if (flat->tensors[i].kept)
+			output.tied[output.tied_count++] = &flat->tensors[i];
+		else
+			output.tensors[output.count++] = &flat->tensors[i];
+	}
+	rc = options->shard_bytes ? gt_st_write_shards(path, &output, options, err)
+	                          : gt_st_write_file(path, &output, err);
+	free(list);
+	return rc;
+}
+
+int gt_st_write(const char *path, const struct gt_tree *root,
+    const struct gt_ckpt_write_options *options, struct gt_err *err)
+{
+	struct gt_flat flat = { 0 };
+	const struct gt_tree *metadata;
+	int rc = gt_tree_check((struct gt_tree *)root, NULL, err);
+
+	if (!rc)
+		rc = gt_flat_list(&flat, root, "safetensors", options, err);
+	if (!rc)
+		rc = check_types(&flat, err);
+	if (!rc) {
+		metadata = gt_tree_get(root->seq.attributes, GT_ST_METADATA);
+		if (metadata && metadata->kind != GT_TREE_DICT)
+			metadata = NULL;
+		rc = untie(&flat, metadata, err);
+		if (!rc)
+			rc = write_flat(path, &flat, metadata, options, err);
+	}
+	gt_flat_release(&flat);
+	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
+}

@@ -1,0 +1,386 @@
+/* convert.c - checkpoints from one format to another, and what a format has no room for. */
+#include "lib/ckpt/tools/convert.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "lib/ckpt/pickle/globals.h"
+#include "lib/ckpt/torch/module.h"
+#include "lib/ckpt/tree/metadata.h"
+#include "lib/ckpt/tree/tree.h"
+
+/* ---- formats ---- */
+
+static const struct {
+	const char *word, *format;
+	bool flat; /* names and tensors alone */
+} formats[] = {
+	{ "pth", "torch-zip", false },
+	{ "legacy", "torch-legacy", false },
+	{ "safetensors", "safetensors", true },
+	{ "npz", "npz", true },
+};
+
+const char *const gt_convert_words[] = { "pth", "legacy", "safetensors", "npz", NULL };
+
+static const struct {
+	const char *ending, *word;
+} endings[] = {
+	{ ".pth", "pth" },
+	{ ".pt", "pth" },
+	{ ".th", "pth" },
+	{ ".bin", "pth" },
+	{ ".ckpt", "pth" },
+	{ ".tar", "pth" },
+	{ ".safetensors", "safetensors" },
+	{ ".safetensors.index.json", "safetensors" },
+	{ ".npz", "npz" },
+};
+
+static bool ends_with(const char *text, const char *ending)
+{
+	size_t n = strlen(text), m = strlen(ending);
+
+	return n > m && !strcasecmp(text + n - m, ending);
+}
+
+int gt_convert_format(const char **format, const char *to, const char *path, struct gt_err *err)
+{
+	for (size_t i = 0; !to && i < sizeof(endings) / sizeof(*endings); i++)
+		if (ends_with(path, endings[i].ending))
+			to = endings[i].word;
+	for (size_t i = 0; to && i < sizeof(formats) / sizeof(*formats); i++) {
+		if (strcmp(formats[i].word, to))
+			continue;
+		*format = formats[i].format;
+		return 0;
+	}
+	if (to)
+		gt_err_set(err, GT_EINVAL, "{to}: no format is called '%.40s'", to);
+	else
+		gt_err_set(err, GT_EINVAL, "the ending of '%.200s' names no format", path);
+	return gt_err_hint(err, "{to} pth, legacy, safetensors or npz");
+}
+
+static bool is_flat(const char *format)
+{
+	for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++)
+		if (!strcmp(formats[i].format, format))
+			return formats[i].flat;
+	return false;
+}
+
+/* ---- state_dicts ---- */
+
+struct gt_tree *gt_convert_state_dict(
+    const struct gt_state_dict *sd, struct gt_arena *a, struct gt_err *err)
+{
+	struct gt_tree *dict = gt_tree_dict(a, err);
+
+	if (!dict)
+		return NULL;
+	for (size_t i = 0; i < sd->count; i++) {
+		struct gt_tree *node = gt_tree_new(a, GT_TREE_TENSOR, err);
+
+		if (!node)
+			return NULL;
+		node->tensor = *sd->entries[i].tensor;
+		node->tensor.requires_grad = node->tensor.parameter = false;
+		node->tensor.attributes = NULL;
+		if (gt_tree_set(dict, sd->entries[i].name, node, a, err))
+			return NULL;
+	}
+	dict->seq.ordered = sd->node->kind != GT_TREE_DICT || sd->node->seq.ordered;
+	if (gt_metadata_keep(dict, sd, a, err))
+		return NULL;
+	return dict;
+}
+
+static bool holds(const struct gt_tree *node, const struct gt_tree *wanted)
+{
+	if (node == wanted)
+		return true;
+	if (node->kind == GT_TREE_OPAQUE)
+		return node->opaque.items && holds(node->opaque.items, wanted);
+	if (!gt_tree_is_seq(node))
+		return false;
+	for (size_t i = 0; i < node->seq.count; i++)
+		if (holds(node->seq.items[i].value, wanted))
+			return true;
+	return false;
+}
+
+enum { LEFT_NAMED = 6 };
+
+/* What is not taken along, as a line. */
+struct left {
+	struct gt_note *note;
+	const char *path; /* of the file, or NULL */
+	size_t count;
+};
+
+static void leave(struct left *left, const struct gt_tree *key, size_t index)
+{
+	if (left->count++ >= LEFT_NAMED)
+		return;
+	if (left->count == 1)
+		gt_note_add(left->note, "%s%sleft behind: ", left->path ? left->path : "",
+		    left->path ? ": " : "");
+	else
+		gt_note_add(left->note, ", ");
+	if (!key)
+		gt_note_add(left->note, "[%zu]", index);
+	else if (key->kind == GT_TREE_STRING)
+		gt_note_add(left->note, "'%s'", key->string.bytes);
+	else if (key->kind == GT_TREE_INT)
+		gt_note_add(left->note, "%lld", (long long)key->integer);
+	else
+		gt_note_add(left->note, "(other)");
+}
+
+/* From the root down to the state_dict. */
+static void list_left(struct left *left, const struct gt_tree *node, const struct gt_state_dict *sd)
+{
+	const struct gt_tree *next = NULL;
+	bool here;
+
+	if (node->kind == GT_TREE_OPAQUE && node->opaque.items)
+		node = node->opaque.items;
+	here = node == sd->node;
+	for (size_t i = 0; gt_tree_is_seq(node) && i < node->seq.count; i++) {
+		const struct gt_tree_item *item = &node->seq.items[i];
+		bool taken = here ? item->value->kind == GT_TREE_TENSOR
+		                  : !next && holds(item->value, sd->node);
+
+		if (!taken)
+			leave(left, item->key, i);
+		else if (!here)
+			next = item->value;
+	}
+	if (next)
+		list_left(left, next, sd);
+}
+
+void gt_convert_say_left(struct gt_note *note, const char *path, const struct gt_tree *root,
+    const struct gt_state_dict *sd)
+{
+	struct left left = { .note = note, .path = path };
+
+	list_left(&left, root, sd);
+	if (left.count > LEFT_NAMED)
+		gt_note_add(note, " and %zu more", left.count - LEFT_NAMED);
+	if (left.count)
+		gt_note_line(note, "%s", "");
+}
+
+static int flatten(struct gt_tree **out, const struct gt_tree *root, struct gt_arena *a,
+    struct gt_note *note, struct gt_err *err)
+{
+	struct gt_state_dict sd;
+	int rc = gt_state_dict_find_as_is(&sd, root, err);
+
+	if (rc) {
+		if (rc == GT_EFORMAT)
+			gt_err_hint(err,
+			    "a .pth takes anything; this format takes a dict of names and "
+			    "tensors, which `gtrain ckpt ls` finds");
+		return rc;
+	}
+	*out = gt_convert_state_dict(&sd, a, err);
+	if (sd.note[0])
+		gt_note_line(
+		    note, "%s%s", strncmp(sd.note, "a ", 2) ? "" : "the weights of ", sd.note);
+	gt_convert_say_left(note, NULL, root, &sd);
+	gt_state_dict_release(&sd);
+	return *out ? 0 : GT_ENOMEM;
+}
+
+/* ---- objects: modules, and what weights_only=True refuses ---- */
+
+enum { NAMED = 4 };
+
+/* Places in the tree, the first of which a note names. */
+struct places {
+	size_t count;
+	struct gt_note names;
+};
+
+struct rescue {
+	struct gt_arena *arena;
+	bool weights_only; /* take refused objects out */
+	size_t left_out;   /* tensors of modules */
+	char path[120];    /* from the root, dots between; what is longer is left out */
+	struct places modules, refused;
+};
+
+static void name_place(const struct rescue *r, struct places *places, const char *class)
+{
+	if (places->count++ >= NAMED || !*r->path)
+		return;
+	gt_note_add(&places->names, "%s'%s'", *gt_note_text(&places->names) ? ", " : ": ", r->path);
+	if (class)
+		gt_note_add(&places->names, " (%.80s)", class);
+}
+
+static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err);
+
+/* The same of a part of a node, under a name or a number. */
+static int rescue_part(struct rescue *r, const struct gt_tree *key, size_t number,
+    struct gt_tree **node, struct gt_err *err)
+{
+	size_t used = strlen(r->path), room = sizeof(r->path) - used;
+	const char *dot = used ? "." : "";
+	int rc;
+
+	if (key && key->kind == GT_TREE_STRING)
+		snprintf(r->path + used, room, "%s%s", dot, key->string.bytes);
+	else
+		snprintf(r->path + used, room, "%s%zu", dot, number);
+	rc = rescue(r, node, err);
+	r->path[used] = '\0';
+	return rc;
+}
+
+/* A dict loses the keys of what was taken out; a list keeps its places, with None there. */
+static int rescue_items(struct rescue *r, struct gt_tree *seq, struct gt_err *err)
+{
+	bool dict = seq->kind == GT_TREE_DICT;
+	size_t kept = 0;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < seq->seq.count; i++) {
+		struct gt_tree_item item = seq->seq.items[i];
+		struct gt_tree *key = (struct gt_tree *)item.key;
+
+		rc = rescue_part(r, item.key, i, &item.value, err);
+		if (!rc && dict && key->kind == GT_TREE_OPAQUE)
+			rc = rescue(r, &key, err);
+		if (!rc && !dict && !item.value) {
+			item.value = gt_tree_new(r->arena, GT_TREE_NONE, err);
+			rc = item.value ? 0 : GT_ENOMEM;
+		}
+		if (item.value && (!dict || key))
+			seq->seq.items[kept++] = item;
+	}
+	if (!rc)
+		seq->seq.count = kept;
+	if (!rc && seq->seq.attributes)
+		rc = rescue(r, &seq->seq.attributes, err);
+	if (rc || !seq->seq.defaults)
+		return rc;
+	name_place(r, &r->refused, "collections.defaultdict");
+	if (r->weights_only)
+		seq->seq.defaults = NULL;
+	return 0;
+}
+
+/* What an object was made with, holds and remembers may be, or have, modules. */
+static int rescue_object(struct rescue *r, struct gt_tree *object, struct gt_err *err)
+{
+	struct gt_tree **parts[] = { &object->opaque.args, &object->opaque.items,
+		&object->opaque.state };
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < sizeof(parts) / sizeof(*parts); i++)
+		if (*parts[i])
+			rc = rescue(r, parts[i], err);
+	return rc;
+}
+
+/* Whether torch.load(weights_only=True) would make this object again. Long integers and bytes are
+ * no objects there. */
+static bool is_allowed(const struct gt_tree *object)
+{
+	const char *name = object->opaque.class_name;
+
+	if (object->opaque.args &&
+	    (!strcmp(name, "builtins.int") || !strcmp(name, "builtins.bytes")))
+		return true;
+	return gt_global_judge(name) == GT_GLOBAL_ALLOWED;
+}
+
+static int rescue_module(struct rescue *r, struct gt_tree **node, struct gt_err *err)
+{
+	struct gt_state_dict sd;
+	int rc = gt_state_dict_find_as_is(&sd, *node, err);
+
+	if (rc)
+		return rc;
+	*node = gt_convert_state_dict(&sd, r->arena, err);
+	name_place(r, &r->modules, NULL);
+	r->left_out += sd.left_out;
+	gt_state_dict_release(&sd);
+	return *node ? 0 : GT_ENOMEM;
+}
+
+/* Put the state_dict in the place of each module, and NULL in that of what is taken out. The tree
+ * is the caller's own, and a node that it mentions twice is the same object afterwards only if it
+ * is no module. */
+static int rescue(struct rescue *r, struct gt_tree **node, struct gt_err *err)
+{
+	if (gt_tree_is_seq(*node))
+		return rescue_items(r, *node, err);
+	if ((*node)->kind == GT_TREE_TENSOR && (*node)->tensor.attributes)
+		return rescue(r, &(*node)->tensor.attributes, err);
+	if ((*node)->kind != GT_TREE_OPAQUE)
+		return 0;
+	if (gt_model_is(*node))
+		return rescue_module(r, node, err);
+	if (is_allowed(*node))
+		return rescue_object(r, *node, err);
+	name_place(r, &r->refused, (*node)->opaque.class_name);
+	if (!r->weights_only)
+		return rescue_object(r, *node, err);
+	*node = NULL;
+	return 0;
+}
+
+/* "N THINGS WORDS: 'a', 'b', ..." */
+static void say_places(struct gt_note *note, const struct places *places, const char *thing,
+    const char *one, const char *many)
+{
+	if (places->count)
+		gt_note_line(note, "%zu %s%s %s%s%s", places->count, thing,
+		    places->count == 1 ? "" : "s", places->count == 1 ? one : many,
+		    gt_note_text(&places->names), places->count > NAMED ? ", ..." : "");
+}
+
+static void say_rescue(struct gt_note *note, const struct rescue *r)
+{
+	say_places(
+	    note, &r->modules, "pickled model", "became its state_dict", "became their state_dict");
+	if (r->left_out)
+		gt_note_line(note,
+		    "left behind: %zu tensor%s of kinds that no state_dict here can hold, "
+		    "quantised or sparse",
+		    r->left_out, r->left_out == 1 ? "" : "s");
+	if (r->weights_only)
+		say_places(note, &r->refused, "object",
+		    "that weights_only=True refuses is left behind",
+		    "that weights_only=True refuses are left behind");
+	else
+		say_places(note, &r->refused, "object", "is refused by weights_only=True",
+		    "are refused by weights_only=True");
+}
+
+int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
+    bool weights_only, struct gt_arena *a, struct gt_note *note, struct gt_err *err)
+{
+	struct rescue r = { .arena = a, .weights_only = weights_only };
+	int rc;
+
+	*out = root;
+	if (is_flat(format))
+		return flatten(out, root, a, note, err);
+	rc = rescue(&r, out, err);
+	if (!rc && !*out) {
+		gt_err_set(err, GT_ENOTSUP, "the checkpoint is an object of class '%.200s'",
+		    root->opaque.class_name);
+		rc = gt_err_hint(err, "weights_only=True would load nothing of it");
+	}
+	if (!rc)
+		say_rescue(note, &r);
+	gt_note_release(&r.modules.names);
+	gt_note_release(&r.refused.names);
+	return rc;
+}

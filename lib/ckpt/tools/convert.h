@@ -1,0 +1,44 @@
+/* convert.h - checkpoints from one format to another, and what a format has no room for. */
+#ifndef GT_CKPT_TOOLS_CONVERT_H
+#define GT_CKPT_TOOLS_CONVERT_H
+
+#include "lib/ckpt/note.h"
+#include "lib/ckpt/write.h"
+
+/* The format that --to or the ending of a path names: pth (.pth .pt .th .bin .ckpt .tar), which is
+ * torch-zip, legacy (torch-legacy), safetensors, npz. Endings are taken in any case. GT_EINVAL
+ * with those there are. */
+int gt_convert_format(const char **format, const char *to, const char *path, struct gt_err *err);
+
+/* The words of --to, ended by NULL. */
+extern const char *const gt_convert_words[];
+
+/*
+ * The tree that is to be written in `format`, in the arena; tensors are borrowed from `root`. The
+ * note gets lines that say what was made or left behind.
+ *   torch-zip, torch-legacy   the whole tree; pickled modules, wherever they are, become the
+ *                             OrderedDict that their state_dict() would give, so that the file can
+ *                             be loaded without their source. The note names other objects that
+ *                             torch.load(weights_only=True) refuses; with `weights_only` they are
+ *                             left behind: their keys in dicts, None in lists, dicts with defaults
+ *                             become plain ones
+ *   safetensors, npz          the state_dict that gt_state_dict_find() finds, names as they are;
+ *                             the note says what else the tree holds
+ * Errors: GT_EFORMAT where there is no state_dict; GT_ENOTSUP where nothing is left; GT_ENOMEM.
+ */
+int gt_convert_tree(struct gt_tree **out, struct gt_tree *root, const char *format,
+    bool weights_only, struct gt_arena *arena, struct gt_note *note, struct gt_err *err);
+
+/* A state_dict as a tree: a dict of tensors, which are no parameters any more; an OrderedDict where
+ * it was one, or a module. It has the `_metadata` that belongs to them (metadata.h). */
+struct gt_tree *gt_convert_state_dict(
+    const struct gt_state_dict *sd, struct gt_arena *arena, struct gt_err *err);
+
+/*
+ * Say what a state_dict leaves of the tree that it was found in: values beside it, and in it those
+ * that are no tensors. "FILE: left behind: ..."; without the file's name where `path` is NULL.
+ */
+void gt_convert_say_left(struct gt_note *note, const char *path, const struct gt_tree *root,
+    const struct gt_state_dict *sd);
+
+#endif

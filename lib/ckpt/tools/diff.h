@@ -1,0 +1,66 @@
+/* diff.h - what is different between two checkpoints, of any formats. */
+#ifndef GT_CKPT_TOOLS_DIFF_H
+#define GT_CKPT_TOOLS_DIFF_H
+
+#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/tools/inventory.h"
+
+enum gt_diff_kind {
+	GT_DIFF_ONLY_A,
+	GT_DIFF_ONLY_B,
+	GT_DIFF_SHAPE,   /* of tensors: their values cannot be compared */
+	GT_DIFF_DTYPE,   /* and maybe values, see `differing` */
+	GT_DIFF_NUMBERS, /* of tensors alike in dtype and shape */
+	GT_DIFF_VALUE    /* of what is no tensor */
+};
+
+struct gt_diff_row {
+	enum gt_diff_kind kind;
+	const char *key;
+	const struct gt_tree *a,
+	    *b; /* NULL where it is not; with only_tensors, tensors have none */
+	const struct gt_tree_tensor *tensor_a, *tensor_b; /* of tensors */
+	uint64_t differing, count; /* elements: further apart than the tolerance; all */
+	uint64_t one_nan; /* elements that are NaN on one side alone, counted in differing */
+	double max_abs;   /* of |a - b|, NaN left out */
+	double max_rel;   /* of |a - b| / max(|a|, |b|), of elements that differ */
+};
+
+struct gt_diff {
+	struct gt_diff_row *rows; /* by key */
+	size_t count;
+	size_t tensors, values; /* that both have */
+	const char *note[2];    /* of state_dicts: where each was found, what came off; or "" */
+	size_t agree; /* names both would have with wrappers and prefixes taken off; 0: the
+	                         * rows show no fewer */
+	size_t capacity;
+	struct gt_arena arena;
+};
+
+struct gt_diff_options {
+	double tolerance; /* |a - b| <= tolerance is the same */
+	bool state_dict;  /* compare what gt_state_dict_find() finds, by its names, nothing else */
+	size_t threads;   /* 0: one per processor */
+};
+
+/* A file that is open, and what messages call it. */
+struct gt_diff_side {
+	const struct gt_ckpt *ckpt;
+	const char *path;
+};
+
+/*
+ * Compare two checkpoints by the keys of gt_inventory_make(), tensors and other values. Elements
+ * are compared as numbers: 0 is -0, infinity is itself, and NaN is NaN in the same place. Floats of
+ * two widths are compared too, integers exactly. All bytes are read, even where two files give one
+ * CRC-32 for them: equal sums are no proof. Checksums are compared first.
+ *
+ * Memory: about 1 MiB per thread. Errors: GT_EFORMAT for a damaged file, or one without state_dict
+ * where that is asked for; GT_ENOTSUP for a tensor whose strides visit its storage more than a
+ * thousand times over; GT_ENOMEM.
+ */
+int gt_diff_make(struct gt_diff *out, const struct gt_diff_side *a, const struct gt_diff_side *b,
+    const struct gt_diff_options *options, struct gt_err *err);
+void gt_diff_release(struct gt_diff *diff);
+
+#endif

@@ -1,0 +1,531 @@
+/* digest.c - a checksum per tensor: collected, written, compared. */
+#include "lib/ckpt/tools/digest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/format.h"
+#include "lib/ckpt/safetensors/json.h"
+#include "lib/ckpt/tree/copy_tensors.h"
+#include "lib/ckpt/tree/tree.h"
+
+enum {
+	VERSION = 1,
+	MAX_DIGESTS = 1 << 18,
+	MAX_PATH_BYTES = 1 << 17, /* escaped in JSON, six times as many */
+	MAX_PATHS_BYTES = 64 << 20,
+	SUM_LIMIT = 64 /* bytes of JSON of a sum, and of the version */
+};
+
+/* ---- paths ---- */
+
+struct path {
+	char *text;
+	size_t length, room;
+};
+
+static int put(struct path *p, const char *text, size_t length, struct gt_err *err)
+{
+	if (p->length + length >= p->room) {
+		size_t room = 2 * (p->length + length) + 64;
+		char *grown = gt_reallocarray(p->text, room, 1, err);
+
+		if (!grown)
+			return GT_ENOMEM;
+		p->text = grown;
+		p->room = room;
+	}
+	if (length)
+		memcpy(p->text + p->length, text, length);
+	p->length += length;
+	p->text[p->length] = '\0';
+	return 0;
+}
+
+static int put_step(struct path *p, const char *step, struct gt_err *err)
+{
+	int rc = put(p, "/", 1, err);
+
+	return rc ? rc : put(p, step, strlen(step), err);
+}
+
+static const char *escape(char c, bool first)
+{
+	switch (c) {
+	case '~':
+		return "~0";
+	case '/':
+		return "~1";
+	case '\0':
+		return "~2";
+	case '[':
+		return first ? "~3" : NULL;
+	case '(':
+		return first ? "~4" : NULL;
+	default:
+		return NULL;
+	}
+}
+
+/* Python's strings may hold surrogates, JSON's may not. */
+static bool is_surrogate(const char *p)
+{
+	return (unsigned char)p[0] == 0xed && (unsigned char)p[1] >= 0xa0;
+}
+
+static int put_surrogate(struct path *p, const char *s, struct gt_err *err)
+{
+	char code[8];
+
+	snprintf(code, sizeof(code), "~5%04x",
+	    0xd000u | ((unsigned)s[1] & 0x3f) << 6 | ((unsigned)s[2] & 0x3f));
+	return put(p, code, 6, err);
+}
+
+static int put_key(struct path *p, const char *key, size_t length, struct gt_err *err)
+{
+	int rc = put(p, "/", 1, err);
+
+	for (size_t i = 0, run; !rc && i < length; i += run) {
+		const char *code = escape(key[i], !i);
+
+		for (run = 1; !code && i + run < length && !escape(key[i + run], false) &&
+		              !is_surrogate(key + i + run);)
+			run++;
+		if (!code && is_surrogate(key + i))
+			rc = put_surrogate(p, key + i, err), run = 3;
+		else
+			rc = code ? put(p, code, 2, err) : put(p, key + i, run, err);
+	}
+	return rc;
+}
+
+/* ---- the walk ---- */
+
+struct walk {
+	struct gt_digests *out;
+	struct path path, renamed;
+	gt_digest_rename *rename; /* NULL: `renamed` is not used */
+	void *self;
+	size_t path_bytes; /* of all tensors: shared ones have many paths */
+};
+
+static int visit(struct walk *w, const struct gt_tree *node, struct gt_err *err);
+
+static int step_both(struct walk *w, const char *step, struct gt_err *err)
+{
+	int rc = put_step(&w->path, step, err);
+
+	return rc || !w->rename ? rc : put_step(&w->renamed, step, err);
+}
+
+static int step_key(
+    struct walk *w, const struct gt_tree *dict, const struct gt_tree_item *item, struct gt_err *err)
+{
+	const struct gt_tree *key = item->key;
+	const char *name;
+	int rc = put_key(&w->path, key->string.bytes, key->string.length, err);
+
+	if (rc || !w->rename)
+		return rc;
+	name = w->rename(w->self, dict, item);
+	if (!name)
+		return gt_err_set(err, GT_ENOMEM, "out of memory: the names of tensors");
+	return name == key->string.bytes ? put_key(&w->renamed, name, key->string.length, err)
+	                                 : put_key(&w->renamed, name, strlen(name), err);
+}
+
+static int step_item(struct walk *w, const struct gt_tree *seq, size_t i, struct gt_err *err)
+{
+	const struct gt_tree *key = seq->seq.items[i].key;
+	char step[32];
+
+	if (key && key->kind == GT_TREE_STRING)
+		return step_key(w, seq, &seq->seq.items[i], err);
+	if (key && key->kind == GT_TREE_INT)
+		snprintf(step, sizeof(step), "[%lld]", (long long)key->integer);
+	else
+		snprintf(step, sizeof(step), key ? "(%zu)" : "[%zu]", i);
+	return step_both(w, step, err);
+}
+
+/* Visit a part that a step leads to, and come back; `rc` is what the step returned. */
+static int visit_part(struct walk *w, int rc, size_t length, size_t renamed,
+    const struct gt_tree *part, struct gt_err *err)
+{
+	if (!rc)
+		rc = visit(w, part, err);
+	w->path.length = length;
+	w->renamed.length = renamed;
+	return rc;
+}
+
+static int visit_seq(struct walk *w, const struct gt_tree *seq, struct gt_err *err)
+{
+	size_t length = w->path.length, renamed = w->renamed.length;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < seq->seq.count; i++) {
+		const struct gt_tree *value = seq->seq.items[i].value;
+
+		if (value->kind == GT_TREE_TENSOR || value->kind == GT_TREE_OPAQUE ||
+		    gt_tree_is_seq(value))
+			rc = visit_part(w, step_item(w, seq, i, err), length, renamed, value, err);
+	}
+	if (!rc && seq->seq.attributes)
+		rc = visit_part(w, step_both(w, "(attributes)", err), length, renamed,
+		    seq->seq.attributes, err);
+	return rc;
+}
+
+static int visit_opaque(struct walk *w, const struct gt_tree *node, struct gt_err *err)
+{
+	static const char *const steps[] = { "(args)", "(items)", "(state)" };
+	const struct gt_tree *parts[] = { node->opaque.args, node->opaque.items,
+		node->opaque.state };
+	size_t length = w->path.length, renamed = w->renamed.length;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < sizeof(parts) / sizeof(*parts); i++)
+		if (parts[i])
+			rc = visit_part(
+			    w, step_both(w, steps[i], err), length, renamed, parts[i], err);
+	return rc;
+}
+
+static int add(struct walk *w, const struct gt_tree_tensor *t, struct gt_err *err)
+{
+	struct gt_digests *d = w->out;
+	struct gt_digest *entry;
+
+	if (d->count == MAX_DIGESTS)
+		return gt_err_set(err, GT_ENOTSUP, "more than %d tensors", MAX_DIGESTS);
+	w->path_bytes += w->path.length + w->renamed.length;
+	if (w->path.length > MAX_PATH_BYTES || w->renamed.length > MAX_PATH_BYTES ||
+	    w->path_bytes > MAX_PATHS_BYTES)
+		return gt_err_set(err, GT_ENOTSUP,
+		    "the names of its tensors are longer than %d bytes, or %d MiB together",
+		    MAX_PATH_BYTES, MAX_PATHS_BYTES >> 20);
+	if (gt_grow(&d->entries, d->count, &d->capacity, sizeof(*d->entries), err))
+		return GT_ENOMEM;
+	entry = &d->entries[d->count++];
+	*entry = (struct gt_digest){ .tensor = t };
+	entry->path = gt_arena_strdup(&d->arena, w->path.text ? w->path.text : "", err);
+	entry->renamed = w->rename && entry->path && w->renamed.text
+	                     ? gt_arena_strdup(&d->arena, w->renamed.text, err)
+	                     : entry->path;
+	return entry->renamed ? 0 : GT_ENOMEM;
+}
+
+static int visit_tensor(struct walk *w, const struct gt_tree_tensor *t, struct gt_err *err)
+{
+	size_t length = w->path.length, renamed = w->renamed.length;
+	int rc = add(w, t, err);
+
+	if (rc || !t->attributes)
+		return rc;
+	return visit_part(
+	    w, step_both(w, "(attributes)", err), length, renamed, t->attributes, err);
+}
+
+static int visit(struct walk *w, const struct gt_tree *node, struct gt_err *err)
+{
+	if (w->path.text)
+		w->path.text[w->path.length] = '\0';
+	if (w->renamed.text)
+		w->renamed.text[w->renamed.length] = '\0';
+	if (node->kind == GT_TREE_TENSOR)
+		return visit_tensor(w, &node->tensor, err);
+	if (node->kind == GT_TREE_OPAQUE)
+		return visit_opaque(w, node, err);
+	return gt_tree_is_seq(node) ? visit_seq(w, node, err) : 0;
+}
+
+int gt_digests_collect(struct gt_digests *out, const struct gt_tree *root, gt_digest_rename *rename,
+    void *self, struct gt_err *err)
+{
+	struct walk w = { .out = out, .rename = rename, .self = self };
+	int rc;
+
+	*out = (struct gt_digests){ 0 };
+	rc = visit(&w, root, err);
+	free(w.path.text);
+	free(w.renamed.text);
+	return rc;
+}
+
+void gt_digests_release(struct gt_digests *d)
+{
+	free(d->entries);
+	gt_arena_release(&d->arena);
+	*d = (struct gt_digests){ 0 };
+}
+
+/* ---- the record ---- */
+
+static void print_string(FILE *stream, const char *text)
+{
+	putc('"', stream);
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c < 0x20)
+			fprintf(stream, "\\u%04x", c);
+		else if (c == '"' || c == '\\')
+			fprintf(stream, "\\%c", c);
+		else
+			putc(c, stream);
+	}
+	putc('"', stream);
+}
+
+int gt_digests_print(const struct gt_digests *d, char **json, size_t *size, struct gt_err *err)
+{
+	FILE *stream;
+
+	*json = NULL;
+	stream = open_memstream(json, size);
+	if (!stream)
+		return gt_err_sys(err, "cannot build the digests");
+	fprintf(stream, "{\"version\": %d, \"crc32\": {", VERSION);
+	for (size_t i = 0; i < d->count; i++) {
+		fputs(i ? ",\n" : "\n", stream);
+		print_string(stream, d->entries[i].renamed);
+		fprintf(stream, ": \"%08x\"", d->entries[i].crc);
+	}
+	fputs("}}\n", stream);
+	if (fclose(stream)) {
+		free(*json);
+		*json = NULL;
+		return gt_err_set(err, GT_ENOMEM, "out of memory: the digests");
+	}
+	return 0;
+}
+
+static int wrong_record(const char *what, struct gt_err *err)
+{
+	return gt_err_set(err, GT_EFORMAT, "it is no list of digests: %s", what);
+}
+
+/* Enter the record: its first member is the version. *known false: one that we do not know. */
+static int enter(struct gt_json *json, bool *known, struct gt_err *err)
+{
+	size_t at, length;
+	json_t *version = NULL;
+	char *key = NULL;
+	int rc = gt_json_enter(json, err);
+
+	if (!rc)
+		rc = gt_json_key(json, true, &key, &at, &length, err);
+	if (!rc && (!key || strcmp(key, "version")))
+		rc = wrong_record("its first key is not 'version'", err);
+	if (!rc)
+		rc = gt_json_value(json, SUM_LIMIT, &version, err);
+	*known = !rc && json_integer_value(version) == VERSION;
+	json_decref(version);
+	free(key);
+	return rc;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+	return strcmp((*(struct gt_digest *const *)a)->path, (*(struct gt_digest *const *)b)->path);
+}
+
+/* The sum at hand, of the tensor at this path. */
+static int take_sum(struct gt_json *json, struct gt_digest **sorted, size_t count, const char *path,
+    struct gt_err *err)
+{
+	struct gt_digest wanted = { .path = path }, *like = &wanted;
+	struct gt_digest **found =
+	    count ? bsearch(&like, sorted, count, sizeof(*sorted), compare_paths) : NULL;
+	json_t *value;
+	const char *sum;
+	int rc = gt_json_value(json, SUM_LIMIT, &value, err);
+
+	if (rc)
+		return rc;
+	sum = json_is_string(value) ? json_string_value(value) : "";
+	if (!found)
+		rc = gt_err_set(err, GT_EFORMAT,
+		    "it has a digest of '%.200s', which is no tensor: "
+		    "some are missing",
+		    path);
+	else if ((*found)->known)
+		rc = gt_err_set(err, GT_EFORMAT, "tensor '%.200s' has two digests", path);
+	else if (strlen(sum) != 8 || strspn(sum, "0123456789abcdefABCDEF") != 8)
+		rc = gt_err_set(
+		    err, GT_EFORMAT, "the digest of tensor '%.200s' is '%.20s'", path, sum);
+	if (!rc) {
+		(*found)->crc = (uint32_t)strtoul(sum, NULL, 16);
+		(*found)->known = true;
+	}
+	json_decref(value);
+	return rc;
+}
+
+static int take_sums(
+    struct gt_json *json, struct gt_digest **sorted, size_t count, struct gt_err *err)
+{
+	size_t at, length;
+	char *path;
+	int rc = gt_json_enter(json, err);
+
+	for (bool first = true; !rc; first = false) {
+		rc = gt_json_key(json, first, &path, &at, &length, err);
+		if (rc || !path)
+			break;
+		rc = take_sum(json, sorted, count, path, err);
+		free(path);
+	}
+	return rc;
+}
+
+/* The sums of the record, which has been entered; each tensor has one. */
+static int look_up(struct gt_digests *d, struct gt_json *json, struct gt_err *err)
+{
+	struct gt_digest **sorted = gt_calloc(d->count, sizeof(*sorted), err);
+	size_t at, length;
+	char *key = NULL;
+	int rc = sorted ? gt_json_key(json, false, &key, &at, &length, err) : GT_ENOMEM;
+
+	if (!rc && (!key || strcmp(key, "crc32")))
+		rc = wrong_record("its second key is not 'crc32'", err);
+	free(key);
+	for (size_t i = 0; !rc && i < d->count; i++)
+		sorted[i] = &d->entries[i];
+	if (!rc && d->count)
+		qsort(sorted, d->count, sizeof(*sorted), compare_paths);
+	if (!rc)
+		rc = take_sums(json, sorted, d->count, err);
+	free(sorted);
+	for (size_t i = 0; !rc && i < d->count; i++)
+		if (!d->entries[i].known)
+			rc = gt_err_set(err, GT_EFORMAT,
+			    "tensor '%.200s' has no digest: the file was put together from others",
+			    d->entries[i].path);
+	return rc;
+}
+
+/* Tensors of the open file with the sums of its record; *known false when that has none. */
+static int recall_from(struct gt_digests *d, const struct gt_storage *record,
+    const struct gt_ckpt *ckpt, gt_digest_rename *rename, void *self, bool *known,
+    struct gt_err *err)
+{
+	struct gt_json json = { .text = record->bytes, .size = record->size_bytes };
+	int rc = enter(&json, known, err);
+
+	if (!rc && *known)
+		rc = gt_digests_collect(d, ckpt->root, rename, self, err);
+	if (!rc && *known)
+		rc = look_up(d, &json, err);
+	return rc ? gt_err_prefix(err, "'%s'", record->name) : 0;
+}
+
+static int recall(struct gt_digests *d, const struct gt_ckpt *ckpt, gt_digest_rename *rename,
+    void *self, bool *known, struct gt_err *err)
+{
+	struct gt_arena arena = { 0 };
+	struct gt_storage record;
+	int rc;
+
+	*d = (struct gt_digests){ 0 };
+	*known = false;
+	if (!ckpt->digests)
+		return 0;
+	record = *ckpt->digests;
+	rc = gt_storage_copy(&record, &arena, err);
+	if (!rc)
+		rc = gt_storage_check(&record, err);
+	if (!rc)
+		rc = recall_from(d, &record, ckpt, rename, self, known, err);
+	gt_arena_release(&arena);
+	return rc;
+}
+
+int gt_digest_renamed(char **json, size_t *size, const struct gt_ckpt *ckpt,
+    gt_digest_rename *rename, void *self, struct gt_err *err)
+{
+	struct gt_digests d;
+	bool known;
+	int rc = recall(&d, ckpt, rename, self, &known, err);
+
+	*json = NULL;
+	*size = 0;
+	if (!rc && known)
+		rc = gt_digests_print(&d, json, size, err);
+	gt_digests_release(&d);
+	return rc;
+}
+
+/* ---- comparing ---- */
+
+static int compare(const struct gt_digest *d, uint32_t crc, struct gt_err *err)
+{
+	if (d->crc == crc)
+		return 0;
+	gt_err_set(err, GT_EFORMAT,
+	    "tensor '%.200s' is not the one that was saved: its CRC-32 is %08x, not %08x", d->path,
+	    crc, d->crc);
+	return gt_err_hint(err, "copy or download the file again");
+}
+
+static bool spans_storage(const struct gt_tree_tensor *t)
+{
+	return gt_tensor_is_contiguous(t) && !t->offset && !t->storage->swapped &&
+	       (size_t)gt_tensor_count(t) * gt_dtype_size(t->dtype) == t->storage->size_bytes;
+}
+
+/* Whether the file itself gives a sum of the tensor's elements, whose bytes are compared with it
+ * when they are read. */
+static bool has_sum(const struct gt_tree_tensor *t)
+{
+	return t->storage->has_crc && spans_storage(t);
+}
+
+static int compare_by_reading(const struct gt_digests *d, struct gt_err *err)
+{
+	struct gt_fill *places = gt_calloc(d->count, sizeof(*places), err);
+	size_t n = 0;
+	int rc = places ? 0 : GT_ENOMEM;
+
+	for (size_t i = 0; !rc && i < d->count; i++)
+		if (!has_sum(d->entries[i].tensor))
+			places[n++] =
+			    gt_fill_sum(d->entries[i].tensor, d->entries[i].tensor->dtype);
+	if (!rc)
+		rc = gt_fill_places(-1, places, n, err);
+	for (size_t i = 0, k = 0; !rc && i < d->count; i++)
+		if (!has_sum(d->entries[i].tensor))
+			rc = compare(&d->entries[i], places[k++].crc, err);
+	free(places);
+	return rc;
+}
+
+static int check_file(const struct gt_ckpt *ckpt, bool read, struct gt_err *err)
+{
+	struct gt_digests d;
+	bool known;
+	int rc = recall(&d, ckpt, NULL, NULL, &known, err);
+
+	for (size_t i = 0; !rc && i < d.count; i++)
+		if (has_sum(d.entries[i].tensor))
+			rc = compare(&d.entries[i], d.entries[i].tensor->storage->crc, err);
+	if (!rc && read)
+		rc = compare_by_reading(&d, err);
+	gt_digests_release(&d);
+	return rc;
+}
+
+int gt_digest_check(const struct gt_ckpt *ckpt, bool read, struct gt_err *err)
+{
+	int rc = check_file(ckpt, read, err);
+
+	for (size_t i = 0; !rc && i < ckpt->shard_count; i++) {
+		rc = check_file(ckpt->shards[i].ckpt, read, err);
+		if (rc)
+			gt_err_prefix(err, "'%s'", ckpt->shards[i].file);
+	}
+	return rc;
+}

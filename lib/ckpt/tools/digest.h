@@ -1,0 +1,73 @@
+/* digest.h - a checksum per tensor, in a place of the file that other readers ignore. */
+#ifndef GT_CKPT_TOOLS_DIGEST_H
+#define GT_CKPT_TOOLS_DIGEST_H
+
+#include "lib/ckpt/ckpt.h"
+
+/*
+ * A zip archive written by gtrain has the record ROOT/.gtrain/digests, JSON in UTF-8:
+ *
+ *	{"version": 1, "crc32": {"/model/conv1.weight": "0a1b2c3d", ...}}
+ *
+ * It holds for each tensor of the tree its path, and the CRC-32 of its elements, contiguous,
+ * row-major, little-endian. So a sum belongs to a name and to values, however they are stored: what
+ * gives a tensor the bytes of another is found, too.
+ *
+ * A path is written as JSON Pointer does (RFC 6901: '~' as "~0", '/' as "~1"), a step after each
+ * '/': a key of a dict as it is, but a zero byte as "~2" and a first '[' or '(' as "~3" or "~4", a
+ * surrogate as "~5" and its number, "~5d800"; an integer key or an index in brackets, "[0]"; "(i)"
+ * the i-th item if its key is something else; "(attributes)" of a dict or tensor; "(args)",
+ * "(items)" and "(state)" of an opaque object.
+ *
+ * The version comes first. Readers take version 1 and leave others unchecked.
+ */
+#define GT_DIGEST_RECORD ".gtrain/digests"
+
+/*
+ * Compare every tensor with its digest; each has to have the other. A tensor that spans its storage
+ * is not read: the digest is compared with the checksum that the file gives for its bytes anyway,
+ * with which they are compared when somebody reads them. Others, views in the main,
+ *   read false   are left out: nothing is read
+ *   read true    are read
+ * So it is in each shard of an index. 0 for a file without digests. Errors: GT_EFORMAT with the
+ * path of the first that differs.
+ */
+int gt_digest_check(const struct gt_ckpt *ckpt, bool read, struct gt_err *err);
+
+/* ---- inside ckpt: making them ---- */
+
+struct gt_digest {
+	const char *path;    /* in the tree as it is */
+	const char *renamed; /* in the tree as it will be: the same, unless edited */
+	const struct gt_tree_tensor *tensor;
+	uint32_t crc;
+	bool known; /* the record that is read has it */
+};
+
+struct gt_digests {
+	struct gt_digest *entries; /* in the order of the tree */
+	size_t count, capacity;
+	struct gt_arena arena;
+};
+
+/* The text that a string key of `dict` will have after an edit, or has now; NULL: out of memory. */
+typedef const char *gt_digest_rename(
+    void *self, const struct gt_tree *dict, const struct gt_tree_item *item);
+
+/* List the tensors of a tree that has passed gt_tree_check(); sums are 0. `rename` may be NULL.
+ * gt_digests_release() is due in every case. GT_ENOTSUP for more than 2^18, and for paths of more
+ * than 128 KiB each or 64 MiB together: readers would refuse the record. */
+int gt_digests_collect(struct gt_digests *out, const struct gt_tree *root, gt_digest_rename *rename,
+    void *self, struct gt_err *err);
+void gt_digests_release(struct gt_digests *digests);
+
+/* The record, under the new names; yours to free(). Its size does not depend on the sums. */
+int gt_digests_print(
+    const struct gt_digests *digests, char **json, size_t *size, struct gt_err *err);
+
+/* For edits: the record of an open file, under the names that its tree will have. *json is yours
+ * to free(), and NULL with 0 returned when the file has no digests that we know. */
+int gt_digest_renamed(char **json, size_t *size, const struct gt_ckpt *ckpt,
+    gt_digest_rename *rename, void *self, struct gt_err *err);
+
+#endif

@@ -1,0 +1,346 @@
+/* inventory.c - what is in a checkpoint, as two lists. */
+#include "lib/ckpt/tools/inventory.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/text.h"
+#include "lib/ckpt/torch/module.h"
+#include "lib/ckpt/tree/runs.h"
+#include "lib/ckpt/tree/tree.h"
+
+enum {
+	MAX_ROWS = 1 << 18,
+	MAX_BYTES = 128 << 20 /* of their names: a small file can ask for long ones many times */
+};
+
+struct lister {
+	struct gt_inventory *out;
+	size_t tensor_room, value_room;
+	bool tensors_only; /* also inside a module's own attributes */
+	struct gt_err *err;
+};
+
+static int list(struct lister *l, const struct gt_path *path, const struct gt_tree *node);
+
+/* ---- paths ---- */
+
+static const struct gt_path *step(
+    struct lister *l, const struct gt_path *parent, const char *name, size_t length, int64_t number)
+{
+	struct gt_path *p = gt_arena_alloc(&l->out->arena, sizeof(*p), l->err);
+
+	if (p)
+		*p = (struct gt_path){ parent, name, length, number };
+	return p;
+}
+
+static const struct gt_path *step_name(
+    struct lister *l, const struct gt_path *parent, const char *name)
+{
+	return step(l, parent, name, strlen(name), 0);
+}
+
+/* Keys are strings and integers in practice; others are named by what they are like. */
+static const struct gt_path *step_key(
+    struct lister *l, const struct gt_path *parent, const struct gt_tree *key)
+{
+	char text[40];
+	char *copy;
+
+	switch (key->kind) {
+	case GT_TREE_STRING:
+		return step(l, parent, key->string.bytes, key->string.length, 0);
+	case GT_TREE_INT:
+		return step(l, parent, NULL, 0, key->integer);
+	case GT_TREE_NONE:
+		return step_name(l, parent, "None");
+	case GT_TREE_BOOL:
+		return step_name(l, parent, key->boolean ? "True" : "False");
+	case GT_TREE_FLOAT:
+		snprintf(text, sizeof(text), "%.17g", gt_text_real(key->real));
+		copy = gt_arena_strdup(&l->out->arena, text, l->err);
+		return copy ? step_name(l, parent, copy) : NULL;
+	default:
+		return step_name(l, parent, "(object)");
+	}
+}
+
+static size_t step_text(const struct gt_path *p, char text[24], const char **name)
+{
+	*name = p->name ? p->name : text;
+	return p->name ? p->length : (size_t)snprintf(text, 24, "%" PRId64, p->number);
+}
+
+/* The steps joined, written from the back. */
+static const char *join(struct lister *l, const struct gt_path *path)
+{
+	char number[24], *key, *at;
+	const char *name;
+	size_t length = 0;
+
+	for (const struct gt_path *p = path; p; p = p->parent)
+		length += step_text(p, number, &name) + (p->parent != NULL);
+	key = gt_arena_alloc(&l->out->arena, length + 1, l->err);
+	if (!key)
+		return NULL;
+	at = key + length;
+	for (const struct gt_path *p = path; p; p = p->parent) {
+		size_t n = step_text(p, number, &name);
+
+		at -= n;
+		memcpy(at, name, n);
+		if (p->parent)
+			*--at = '.';
+	}
+	return key;
+}
+
+/* ---- rows ---- */
+
+static int add(struct lister *l, const struct gt_path *path, const struct gt_tree *node)
+{
+	struct gt_inventory *v = l->out;
+	bool tensor = node->kind == GT_TREE_TENSOR;
+	size_t *count = tensor ? &v->tensor_count : &v->value_count;
+	struct gt_inventory_row **rows = tensor ? &v->tensors : &v->values, *row;
+
+	if (!tensor && l->tensors_only)
+		return 0;
+	if (*count == MAX_ROWS) {
+		gt_err_set(l->err, GT_EFORMAT, "more than %d %s in the tree", MAX_ROWS,
+		    tensor ? "tensors" : "values");
+		return gt_err_hint(l->err, "'gtrain ckpt select' takes parts of a checkpoint");
+	}
+	if (gt_grow(
+	        rows, *count, tensor ? &l->tensor_room : &l->value_room, sizeof(**rows), l->err))
+		return GT_ENOMEM;
+	row = &(*rows)[*count];
+	*row = (struct gt_inventory_row){ .path = path, .value = node };
+	row->key = join(l, path);
+	if (!row->key)
+		return GT_ENOMEM;
+	++*count;
+	return 0;
+}
+
+bool gt_inventory_is_plain(const struct gt_tree *seq)
+{
+	if (seq->kind != GT_TREE_LIST && seq->kind != GT_TREE_TUPLE)
+		return false;
+	for (size_t i = 0; i < seq->seq.count; i++)
+		if (seq->seq.items[i].value->kind > GT_TREE_STRING)
+			return false;
+	return true;
+}
+
+static int list_seq(struct lister *l, const struct gt_path *path, const struct gt_tree *node)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < node->seq.count && !rc; i++) {
+		const struct gt_tree_item *item = &node->seq.items[i];
+		const struct gt_path *p = node->kind == GT_TREE_DICT
+		                              ? step_key(l, path, item->key)
+		                              : step(l, path, NULL, 0, (int64_t)i);
+
+		rc = p ? list(l, p, item->value) : GT_ENOMEM;
+	}
+	return rc;
+}
+
+/* ---- objects ---- */
+
+static bool is_part_name(const struct gt_tree *key)
+{
+	for (int k = 0; k < GT_MODEL_PART_COUNT; k++)
+		if (gt_tree_is_string(key, gt_model_part_name(k)))
+			return true;
+	return false;
+}
+
+/* The buffers of a module; those that state_dict() leaves out are marked. */
+static int list_buffers(struct lister *l, const struct gt_path *path, const struct gt_tree *module)
+{
+	const struct gt_tree *buffers = gt_model_part(module, GT_MODEL_BUFFERS);
+	struct gt_model_names hidden;
+	int rc = gt_model_hidden(&hidden, module, l->err);
+
+	for (size_t i = 0; buffers && i < buffers->seq.count && !rc; i++) {
+		const struct gt_tree_item *item = &buffers->seq.items[i];
+		const struct gt_path *p = step_key(l, path, item->key);
+		size_t before = l->out->tensor_count;
+
+		rc = p ? list(l, p, item->value) : GT_ENOMEM;
+		for (size_t k = before; !rc && k < l->out->tensor_count; k++)
+			l->out->tensors[k].hidden = gt_model_hides(&hidden, item->key);
+	}
+	free(hidden.items);
+	return rc;
+}
+
+/* Of a module's attributes those that are no parts: tensors may be among them. */
+static int list_rest(struct lister *l, const struct gt_path *path, const struct gt_tree *attributes)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < attributes->seq.count && !rc; i++) {
+		const struct gt_tree_item *item = &attributes->seq.items[i];
+		const struct gt_path *p;
+
+		if (is_part_name(item->key))
+			continue;
+		p = step_key(l, path, item->key);
+		rc = p ? list(l, p, item->value) : GT_ENOMEM;
+	}
+	return rc;
+}
+
+/* In the order of state_dict(): a module's parameters, its buffers, its children; then whatever
+ * else hangs on it that is a tensor. */
+static int list_module(struct lister *l, const struct gt_path *path, const struct gt_tree *module)
+{
+	const struct gt_tree *parameters = gt_model_part(module, GT_MODEL_PARAMETERS);
+	const struct gt_tree *children = gt_model_part(module, GT_MODEL_MODULES), *rest;
+	bool before = l->tensors_only;
+	int rc = 0;
+
+	l->tensors_only = true;
+	if (parameters)
+		rc = list_seq(l, path, parameters);
+	if (!rc)
+		rc = list_buffers(l, path, module);
+	l->tensors_only = before;
+	if (!rc && children)
+		rc = list_seq(l, path, children);
+	l->tensors_only = true;
+	for (size_t i = 0; i < GT_MODEL_MAX_ATTRIBUTES && !rc; i++)
+		if ((rest = gt_model_attributes(module, i)))
+			rc = list_rest(l, path, rest);
+	l->tensors_only = before;
+	return rc;
+}
+
+static int list_args(struct lister *l, const struct gt_path *path, const struct gt_tree *args)
+{
+	const struct gt_path *p;
+
+	if (!args || !args->seq.count || gt_inventory_is_plain(args))
+		return 0;
+	p = step_name(l, path, "args");
+	return p ? list(l, p, args) : GT_ENOMEM;
+}
+
+static int list_object(struct lister *l, const struct gt_path *path, const struct gt_tree *node)
+{
+	const struct gt_tree *state = node->opaque.state;
+	bool module = gt_model_is(node);
+	int rc = add(l, path, node);
+
+	if (!rc && (!module || state)) /* else its attributes are an argument */
+		rc = list_args(l, path, node->opaque.args);
+	if (!rc && node->opaque.items)
+		rc = list(l, path, node->opaque.items);
+	if (!rc && module)
+		return list_module(l, path, node);
+	if (rc || !state)
+		return rc;
+	if (gt_tree_is_seq(state))
+		return gt_inventory_is_plain(state) ? 0 : list_seq(l, path, state);
+	return list(l, path, state);
+}
+
+static int list(struct lister *l, const struct gt_path *path, const struct gt_tree *node)
+{
+	if (node->kind == GT_TREE_OPAQUE)
+		return list_object(l, path, node);
+	if (gt_tree_is_seq(node) && !gt_inventory_is_plain(node))
+		return list_seq(l, path, node);
+	return add(l, path, node);
+}
+
+/* ---- storages ---- */
+
+static int compare_storages(const void *a, const void *b)
+{
+	const struct gt_inventory_row *x = *(struct gt_inventory_row *const *)a;
+	const struct gt_inventory_row *y = *(struct gt_inventory_row *const *)b;
+	uintptr_t p = (uintptr_t)x->value->tensor.storage, q = (uintptr_t)y->value->tensor.storage;
+
+	return p != q ? (p > q) - (p < q) : (x > y) - (x < y);
+}
+
+/* Rows with one storage stand together: each gets its first one's row for now. */
+static void match(struct gt_inventory *v, struct gt_inventory_row **order)
+{
+	for (size_t i = 0, first = 0; i < v->tensor_count; i++) {
+		if (order[i]->value->tensor.storage != order[first]->value->tensor.storage)
+			first = i;
+		order[i]->first = (size_t)(order[first] - v->tensors);
+		order[i]->shared = order[first]->shared = i != first;
+	}
+}
+
+static int number_storages(struct gt_inventory *v, struct gt_err *err)
+{
+	struct gt_inventory_row **order = gt_calloc(v->tensor_count, sizeof(*order), err);
+
+	if (!order)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < v->tensor_count; i++)
+		order[i] = &v->tensors[i];
+	qsort(order, v->tensor_count, sizeof(*order), compare_storages);
+	match(v, order);
+	free(order);
+	for (size_t i = 0; i < v->tensor_count; i++) {
+		struct gt_inventory_row *row = &v->tensors[i];
+		const struct gt_tree_tensor *t = &row->value->tensor;
+
+		row->contiguous = gt_tensor_is_contiguous(t);
+		row->bytes = (uint64_t)gt_tensor_count(t) * gt_dtype_size(t->dtype);
+		row->partial = row->bytes < t->storage->size_bytes;
+		row->storage =
+		    row->first == i ? v->storage_count++ : v->tensors[row->first].storage;
+		if (row->first == i)
+			v->storage_bytes += t->storage->size_bytes;
+		if (row->first == i || row->partial)
+			v->elements += (uint64_t)gt_tensor_count(t);
+	}
+	return 0;
+}
+
+static int make(
+    struct gt_inventory *out, const struct gt_tree *root, bool tensors_only, struct gt_err *err)
+{
+	struct lister l = { .out = out, .tensors_only = tensors_only, .err = err };
+	int rc;
+
+	*out = (struct gt_inventory){ .arena.limit = MAX_BYTES };
+	rc = list(&l, NULL, root);
+	if (!rc)
+		rc = number_storages(out, err);
+	if (rc)
+		gt_inventory_release(out);
+	return rc;
+}
+
+int gt_inventory_make(struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err)
+{
+	return make(out, root, false, err);
+}
+
+int gt_inventory_make_tensors(
+    struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err)
+{
+	return make(out, root, true, err);
+}
+
+void gt_inventory_release(struct gt_inventory *v)
+{
+	free(v->tensors);
+	free(v->values);
+	gt_arena_release(&v->arena);
+	*v = (struct gt_inventory){ 0 };
+}

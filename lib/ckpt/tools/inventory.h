@@ -1,0 +1,61 @@
+/* inventory.h - what is in a checkpoint, as two lists: its tensors and its other values. */
+#ifndef GT_CKPT_TOOLS_INVENTORY_H
+#define GT_CKPT_TOOLS_INVENTORY_H
+
+#include "lib/ckpt/ckpt.h"
+
+/* One step from the root to a value: a key of a dict, a position in a list, an attribute. */
+struct gt_path {
+	const struct gt_path *parent; /* NULL: this step starts at the root */
+	const char *name;             /* [length], zero-terminated; NULL: a number */
+	size_t length;
+	int64_t number;
+};
+
+struct gt_inventory_row {
+	const char *key; /* the steps joined by '.', as a state_dict names nested modules */
+	const struct gt_path
+	    *path; /* the same without doubt where names hold dots; NULL: the root */
+	const struct gt_tree *value;
+
+	/* Of tensors: */
+	size_t storage;  /* its storage's number, counted in the order in which they are met */
+	size_t first;    /* the first row with this storage: this one, unless it is shared */
+	bool shared;     /* some other row has the same storage */
+	bool partial;    /* other bytes than this tensor's are in the storage */
+	bool contiguous; /* elements lie one after the other */
+	bool hidden;     /* a buffer that is not persistent: state_dict() leaves it out */
+	uint64_t bytes;  /* of its elements */
+};
+
+struct gt_inventory {
+	struct gt_inventory_row *tensors, *values; /* in the file's order */
+	size_t tensor_count, value_count;
+	size_t storage_count;
+	uint64_t storage_bytes; /* every storage once */
+	uint64_t elements;      /* of all tensors, those with a shared storage once */
+	struct gt_arena arena;
+};
+
+/*
+ * List a tree. A pickled nn.Module's tensors get the names that its state_dict() has: the steps
+ * through `_modules`, `_parameters` and `_buffers` are left out. The arguments of other objects are
+ * under "args". Values are the leaves; lists of nothing but scalars are one value; an object is one
+ * value, what it holds is listed too. Errors: GT_EFORMAT for more than 262144 rows; GT_ENOMEM,
+ * also for names of more than 128 MiB.
+ */
+int gt_inventory_make(struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err);
+/* The same of tensors alone: other values are no rows, and may be as many as they are. */
+int gt_inventory_make_tensors(
+    struct gt_inventory *out, const struct gt_tree *root, struct gt_err *err);
+void gt_inventory_release(struct gt_inventory *inventory);
+
+/* The bytes of the file, of all shards where it is an index, and those of them that nothing refers
+ * to: edits of a zip in place leave the old description behind. Other formats have none. */
+int gt_ckpt_room(
+    const struct gt_ckpt *ckpt, uint64_t *file_bytes, uint64_t *dead_bytes, struct gt_err *err);
+
+/* Whether a list or tuple holds scalars, strings and None alone. */
+bool gt_inventory_is_plain(const struct gt_tree *seq);
+
+#endif

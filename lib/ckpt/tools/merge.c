@@ -1,0 +1,154 @@
+/* merge.c - the union of several state_dicts. */
+
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/tools/merge_mean.h"
+#include "lib/ckpt/tree/tree.h"
+
+/* ---- equality ---- */
+
+static bool same_layout(const struct gt_tree_tensor *a, const struct gt_tree_tensor *b)
+{
+	return a->dtype == b->dtype && a->ndim == b->ndim &&
+	       (!a->ndim || !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(*a->shape)));
+}
+
+int gt_merge_take(
+    const struct gt_tree_tensor *t, int64_t first, size_t n, void *out, struct gt_err *err)
+{
+	int rc = gt_tensor_read_range(t, first, n, t->dtype, out, err);
+
+	gt_tensor_forget(t, (uint64_t)first, n);
+	return rc;
+}
+
+/* Whether every byte is the same. */
+static int compare(
+    const struct gt_tree_tensor *a, const struct gt_tree_tensor *b, bool *same, struct gt_err *err)
+{
+	enum { PIECE = 1 << 20 };
+	size_t size = gt_dtype_size(a->dtype), most = PIECE / size;
+	size_t count = (size_t)gt_tensor_count(a);
+	unsigned char *x = gt_calloc(2, PIECE, err), *y = x ? x + PIECE : NULL;
+	int rc = x ? gt_storage_check(a->storage, err) : GT_ENOMEM;
+
+	*same = true;
+	if (!rc)
+		rc = gt_storage_check(b->storage, err);
+	for (size_t at = 0, n; !rc && *same && at < count; at += n) {
+		n = count - at < most ? count - at : most;
+		rc = gt_merge_take(a, (int64_t)at, n, x, err);
+		if (!rc)
+			rc = gt_merge_take(b, (int64_t)at, n, y, err);
+		*same = rc || !memcmp(x, y, n * size);
+	}
+	free(x);
+	return rc;
+}
+
+/* ---- the union ---- */
+
+struct name {
+	const char *text;
+	const struct gt_tree_tensor *tensor;
+};
+
+struct merge {
+	struct gt_tree *root;
+	struct gt_arena *arena;
+	void *names; /* for tsearch() */
+	size_t twice, differ;
+	char list[280]; /* of the names that differ */
+};
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(((const struct name *)a)->text, ((const struct name *)b)->text);
+}
+
+static int meet_again(
+    struct merge *m, const struct name *old, const struct gt_tree_tensor *t, struct gt_err *err)
+{
+	size_t used = strlen(m->list);
+	bool same = same_layout(old->tensor, t);
+	int rc = same ? compare(old->tensor, t, &same, err) : 0;
+
+	m->twice++;
+	if (rc || same)
+		return rc;
+	if (m->differ++ < 4)
+		snprintf(m->list + used, sizeof(m->list) - used, "%s'%.50s'", used ? ", " : "",
+		    old->text);
+	return 0;
+}
+
+static int add(struct merge *m, const struct gt_tree_item *item, struct gt_err *err)
+{
+	struct name *name = gt_arena_alloc(m->arena, sizeof(*name), err), **found;
+
+	if (!name)
+		return GT_ENOMEM;
+	*name = (struct name){ item->key->string.bytes, &item->value->tensor };
+	found = tsearch(name, &m->names, compare_names);
+	if (!found)
+		return gt_err_set(err, GT_ENOMEM, "out of memory: the index of names");
+	if (*found != name)
+		return meet_again(m, *found, &item->value->tensor, err);
+	return gt_tree_push(m->root, item->key, item->value, m->arena, err);
+}
+
+int gt_merge_part(struct gt_tree **out, const struct gt_merge_input *input, struct gt_arena *arena,
+    struct gt_note *note, struct gt_err *err)
+{
+	struct gt_state_dict sd;
+	int rc = gt_state_dict_find_as_is(&sd, input->root, err);
+
+	if (rc)
+		return gt_err_prefix(err, "'%.120s'", input->path);
+	*out = gt_convert_state_dict(&sd, arena, err);
+	gt_convert_say_left(note, input->path, input->root, &sd);
+	gt_state_dict_release(&sd);
+	return *out ? 0 : GT_ENOMEM;
+}
+
+static void keep(void *node)
+{
+	(void)node; /* names are the arena's */
+}
+
+static int refuse(const struct merge *m, struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT, "%zu name%s with different content: %s%s", m->differ,
+	    m->differ == 1 ? "" : "s", m->list, m->differ > 4 ? ", ..." : "");
+	return gt_err_hint(
+	    err, "{average} takes the mean; ckpt rename or select make names differ");
+}
+
+int gt_merge_union(struct gt_tree **out, const struct gt_merge_input *inputs, size_t count,
+    struct gt_arena *arena, struct gt_note *note, struct gt_err *err)
+{
+	struct merge m = { .arena = arena, .root = gt_tree_dict(arena, err) };
+	int rc = m.root ? 0 : GT_ENOMEM;
+
+	for (size_t i = 0; !rc && i < count; i++) {
+		struct gt_tree *part = NULL;
+
+		rc = gt_merge_part(&part, &inputs[i], arena, note, err);
+		if (!rc && !i)
+			m.root->seq.ordered = part->seq.ordered;
+		for (size_t k = 0; !rc && k < part->seq.count; k++)
+			rc = add(&m, &part->seq.items[k], err);
+	}
+	tdestroy(m.names, keep);
+	if (!rc && m.differ)
+		rc = refuse(&m, err);
+	if (rc)
+		return rc;
+	*out = m.root;
+	gt_note_line(note, "%zu tensor%s; %zu were in several files, the same in each",
+	    m.root->seq.count, m.root->seq.count == 1 ? "" : "s", m.twice);
+	return 0;
+}

@@ -1,0 +1,160 @@
+/* select.c - a part of a checkpoint: by path in its tree, by names of its state_dict. */
+#include "lib/ckpt/tools/select.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/torch/module.h"
+#include "lib/ckpt/tree/tree.h"
+
+/* ---- by path ---- */
+
+/* What is left of the path after this step; NULL when it does not begin so. */
+static const char *after(const char *path, const char *step, size_t length)
+{
+	if (strncmp(path, step, length) || (path[length] && path[length] != '.'))
+		return NULL;
+	return path + length + (path[length] == '.');
+}
+
+static struct gt_tree *follow(struct gt_tree *node, const char *path);
+
+static struct gt_tree *follow_items(struct gt_tree *seq, const char *path)
+{
+	for (size_t i = 0; i < seq->seq.count; i++) {
+		const struct gt_tree *key = seq->seq.items[i].key;
+		struct gt_tree *found = NULL;
+		char number[24];
+		const char *rest;
+
+		snprintf(number, sizeof(number), "%lld",
+		    key && key->kind == GT_TREE_INT ? (long long)key->integer : (long long)i);
+		if (key && key->kind == GT_TREE_STRING)
+			rest = after(path, key->string.bytes, key->string.length);
+		else
+			rest = after(path, number, strlen(number));
+		if (rest)
+			found = follow(seq->seq.items[i].value, rest);
+		if (found)
+			return found;
+	}
+	return NULL;
+}
+
+/* Modules keep their parts in dicts of their own. */
+static struct gt_tree *follow_object(struct gt_tree *object, const char *path)
+{
+	struct gt_tree *state = object->opaque.state, *found = NULL;
+	bool module = gt_model_is(object);
+
+	if (object->opaque.items)
+		found = follow(object->opaque.items, path);
+	if (!found && state)
+		found = follow(state, path);
+	for (size_t i = 0; module && !found && i < GT_MODEL_MAX_ATTRIBUTES; i++) {
+		struct gt_tree *attributes = gt_model_attributes(object, i);
+
+		if (attributes)
+			found = follow(attributes, path);
+	}
+	for (int i = GT_MODEL_PART_COUNT - 1; module && !found && i >= 0; i--) {
+		struct gt_tree *part = gt_model_part(object, i);
+
+		if (part)
+			found = follow(part, path);
+	}
+	return found;
+}
+
+static struct gt_tree *follow(struct gt_tree *node, const char *path)
+{
+	if (!*path)
+		return node;
+	if (gt_tree_is_seq(node))
+		return follow_items(node, path);
+	return node->kind == GT_TREE_OPAQUE ? follow_object(node, path) : NULL;
+}
+
+int gt_select_path(struct gt_tree **out, struct gt_tree *root, const char *path, struct gt_err *err)
+{
+	char keys[200] = "";
+	size_t used = 0;
+
+	*out = *path ? follow(root, path) : NULL;
+	if (*out)
+		return 0;
+	for (size_t i = 0; root->kind == GT_TREE_DICT && i < root->seq.count; i++)
+		if (root->seq.items[i].key->kind == GT_TREE_STRING && used < sizeof(keys) - 40)
+			used += (size_t)snprintf(keys + used, sizeof(keys) - used, "%s'%.30s'",
+			    used ? ", " : "", root->seq.items[i].key->string.bytes);
+	gt_err_set(err, GT_EFORMAT, "{path}: nothing is under '%.200s'", path);
+	return used ? gt_err_hint(err, "the file has %s", keys)
+	            : gt_err_hint(err, "gtrain ckpt ls lists what is in a file");
+}
+
+/* ---- by name ---- */
+
+static int refuse(const struct gt_state_dict *sd, const char *pattern, struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT, "{keys}: no name matches '%.200s'", pattern);
+	if (sd->count > 1)
+		return gt_err_hint(err, "the names are like '%.80s' and '%.80s'",
+		    sd->entries[0].name, sd->entries[sd->count - 1].name);
+	return gt_err_hint(err, "gtrain ckpt ls lists the names");
+}
+
+/* Keep the entries that a pattern matches; each pattern has to match one. */
+static int filter(
+    struct gt_state_dict *sd, const char *const *patterns, size_t count, struct gt_err *err)
+{
+	bool *used = gt_calloc(count, sizeof(*used), err);
+	size_t kept = 0;
+	int rc = used ? 0 : GT_ENOMEM;
+
+	for (size_t i = 0; !rc && i < sd->count; i++) {
+		bool keep = false;
+
+		for (size_t k = 0; k < count; k++) {
+			if (fnmatch(patterns[k], sd->entries[i].name, 0))
+				continue;
+			keep = used[k] = true;
+		}
+		if (keep) {
+			struct gt_state_entry entry = sd->entries[kept];
+
+			sd->entries[kept++] = sd->entries[i];
+			sd->entries[i] = entry;
+		}
+	}
+	for (size_t k = 0; !rc && k < count; k++)
+		if (!used[k])
+			rc = refuse(sd, patterns[k], err);
+	free(used);
+	sd->count = kept;
+	return rc;
+}
+
+int gt_select_keys(struct gt_tree **out, const struct gt_tree *root, const char *const *patterns,
+    size_t count, struct gt_arena *arena, struct gt_note *note, struct gt_err *err)
+{
+	struct gt_state_dict sd;
+	size_t all;
+	int rc = gt_state_dict_find_as_is(&sd, root, err);
+
+	if (rc)
+		return rc;
+	all = sd.count;
+	rc = filter(&sd, patterns, count, err);
+	if (!rc) {
+		if (sd.note[0])
+			gt_note_line(note, "%s", sd.note);
+		gt_note_line(
+		    note, "%zu of %zu tensor%s selected", sd.count, all, all == 1 ? "" : "s");
+		*out = gt_convert_state_dict(&sd, arena, err);
+		rc = *out ? 0 : GT_ENOMEM;
+	}
+	gt_state_dict_release(&sd);
+	return rc;
+}

@@ -1,0 +1,44 @@
+/* stats.h - what the numbers in tensors are like: extremes, mean, spread, NaN, Inf, zeros. */
+#ifndef GT_CKPT_TOOLS_STATS_H
+#define GT_CKPT_TOOLS_STATS_H
+
+#include "lib/ckpt/ckpt.h"
+
+/*
+ * min, max, mean and std are those of the finite elements: one NaN should not hide the rest. std is
+ * torch.std()'s, with n - 1 below the fraction. Integers and bool count as their values; complex
+ * numbers by their magnitude. NaN stands for what there is not: the minimum of no elements, the std
+ * of less than two.
+ */
+struct gt_stats {
+	uint64_t count, nan, inf, zeros; /* elements: all; of these */
+	double min, max, mean, std;
+};
+
+/*
+ * The stats of `count` tensors in out[count], by `threads` threads (0: as there are processors).
+ * Every storage's CRC-32 is compared on the way. The result does not depend on the threads: pieces
+ * of fixed size are summed each for itself, in float64 about their own mean, and joined in order.
+ *
+ * Memory: about 1 MiB per thread, whatever the tensors; mapped pages are given back when done.
+ * Errors: GT_EFORMAT for a damaged storage; GT_ENOTSUP for a tensor whose strides visit its storage
+ * more than a thousand times over.
+ * Source: Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+ * variances", Stanford STAN-CS-79-773, 1979.
+ */
+int gt_stats_of(struct gt_stats *out, const struct gt_tree_tensor *const *tensors, size_t count,
+    size_t threads, struct gt_err *err);
+
+/* What a look at all bytes of a tensor tells at the speed of memory. */
+struct gt_scan {
+	uint64_t count, nan, inf; /* elements: all; of these */
+	bool summed;              /* it is all of its storage, and that has a CRC-32: */
+	uint32_t crc;             /* what the bytes have; storage->crc is what they should */
+};
+
+/* The same as gt_stats_of(), but for these alone, and with nothing compared: damage is the caller's
+ * to find. */
+int gt_scan_of(struct gt_scan *out, const struct gt_tree_tensor *const *tensors, size_t count,
+    size_t threads, struct gt_err *err);
+
+#endif

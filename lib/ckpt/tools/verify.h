@@ -1,0 +1,78 @@
+/* verify.h - whether a checkpoint is sound: structure, checksums, what its pickles name, NaN. */
+#ifndef GT_CKPT_TOOLS_VERIFY_H
+#define GT_CKPT_TOOLS_VERIFY_H
+
+#include "lib/ckpt/ckpt.h"
+
+enum gt_finding_kind {
+	GT_FINDING_DAMAGE, /* bytes are not what the file says they are */
+	GT_FINDING_UNREAD, /* the file, or a part of it, that could not be looked at */
+	GT_FINDING_GLOBAL, /* a pickle names what PyTorch's weights_only=True refuses */
+	GT_FINDING_NUMBER, /* NaN or Inf in a tensor */
+	GT_FINDING_NOTE    /* nothing wrong, worth knowing */
+};
+
+struct gt_finding {
+	enum gt_finding_kind kind;
+	const char *text; /* one line, as an error's */
+	const char *hint; /* or "" */
+};
+
+/* A global that pickles name, once for each pickle. */
+struct gt_verify_global {
+	const char *name;  /* "posix.system" */
+	const char *where; /* "archive/data.pkl", "archive/data.pkl, in a string of it" */
+	size_t at;         /* the first opcode with it, in that pickle */
+	size_t count;      /* opcodes that name it */
+	bool called;       /* else only mentioned */
+	bool allowed;      /* by torch.load(weights_only=True) */
+	bool dangerous;    /* runs commands or code, opens files: no checkpoint needs it */
+};
+
+struct gt_verify {
+	const char *format; /* "" where it is none we know */
+	struct gt_finding *findings;
+	size_t finding_count;
+	size_t kinds[GT_FINDING_NOTE + 1]; /* how many of each */
+	struct gt_verify_global *globals;  /* by place in the file */
+	size_t global_count;
+	size_t records; /* of a zip */
+	size_t tensors;
+	uint64_t checked_bytes; /* compared with a checksum */
+	uint64_t file_bytes, dead_bytes;
+	size_t finding_room, global_room;
+	const char *shard; /* being looked at; NULL: the file itself */
+	struct gt_arena arena;
+};
+
+/*
+ * Look at all of a file, or of what gt_ckpt_open() opens a folder by, as far as it can be read, by
+ * `threads` threads (0: one per processor):
+ *   it opens; every record of a zip has its CRC-32, used or not, and a local header that agrees
+ *   with the directory, and overlaps no other; tensors have the digests that gtrain gave them; the
+ *   globals that any pickle in it names: of any protocol, in files that are no checkpoint, in
+ *   records of any name, behind the header of numpy's arrays, in a string of a pickle (the first
+ *   MiB of each), as far as it can be read, however the name is spelled; NaN and Inf in tensors.
+ * What is wrong is a finding, not an error: GT_EIO and GT_ENOMEM are errors. Nothing is executed.
+ */
+int gt_verify(struct gt_verify *out, const char *path, size_t threads, struct gt_err *err);
+void gt_verify_release(struct gt_verify *verify);
+
+/* What gt_repair() did. */
+struct gt_repair {
+	uint64_t old_bytes, new_bytes; /* of the file; equal: nothing was to be done */
+	size_t records;
+};
+
+/*
+ * Put a zip archive back to what it was before an edit in place that was torn: cut what follows the
+ * last end record whose directory can be read, whose records agree with their CRC-32, and with
+ * which the file opens; then fsync. A sound file is left alone. The file is locked before it is
+ * read: another process that edits it is waited for, at most `wait_s` seconds (GT_EIO). Errors:
+ * GT_EFORMAT where there is no such state, GT_ENOTSUP for other formats, GT_EIO; the file is then
+ * untouched.
+ */
+enum { GT_REPAIR_WAIT_S = 10 };
+int gt_repair(struct gt_repair *out, const char *path, double wait_s, struct gt_err *err);
+
+#endif

@@ -1,0 +1,236 @@
+/* verify_zip.c - every record of a zip archive: its checksum, what its pickles name. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/text.h"
+#include "lib/ckpt/crew.h"
+#include "lib/ckpt/tools/verify_steps.h"
+#include "lib/ckpt/tree/tree.h"
+#include "lib/ckpt/zip/crc.h"
+#include "lib/ckpt/zip/layout.h"
+
+/* ---- checksums ---- */
+
+enum { PIECE_BYTES = 4 << 20, FORGET_BYTES = 1 << 20, STORED = 0 };
+
+struct piece {
+	size_t record;
+	uint64_t at, size;
+	uint32_t crc;
+};
+
+struct checker {
+	struct gt_zip *zip;
+	const struct gt_known_sums *known; /* or NULL */
+	struct gt_arena *arena;
+	struct piece *pieces;
+	size_t count;
+};
+
+static int check_piece(void *self, size_t task, struct gt_err *err)
+{
+	struct checker *c = self;
+	struct piece *p = &c->pieces[task];
+	const struct gt_mapping *map = c->zip->map;
+	uint64_t start = c->zip->records[p->record].data + p->at;
+
+	(void)err;
+	for (uint64_t done = 0; done < p->size;) {
+		size_t n = p->size - done < FORGET_BYTES ? p->size - done : FORGET_BYTES;
+
+		p->crc = gt_crc32(p->crc, map->data + start + done, n);
+		gt_map_forget(map, start + done, n);
+		done += n;
+	}
+	return 0;
+}
+
+/* The sum of a stored record, where it is known already. */
+static const struct gt_known_sum *find_sum(const struct checker *c, const struct gt_zip_record *r)
+{
+	if (r->method != STORED)
+		return NULL;
+	return gt_known_sum_find(c->known, c->zip->map->data + r->data, r->packed);
+}
+
+/* Records without a CRC (0), those that have to be unpacked and those whose sum is known are no
+ * work for pieces. */
+static bool has_pieces(const struct checker *c, const struct gt_zip_record *r)
+{
+	return r->method == STORED && r->crc && !find_sum(c, r);
+}
+
+static int plan(struct checker *c, struct gt_err *err)
+{
+	size_t k = 0;
+
+	for (size_t i = 0; i < c->zip->count; i++)
+		if (has_pieces(c, &c->zip->records[i]))
+			c->count += (c->zip->records[i].packed + PIECE_BYTES - 1) / PIECE_BYTES;
+	c->pieces = gt_calloc(c->count, sizeof(*c->pieces), err);
+	if (!c->pieces)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < c->zip->count; i++) {
+		const struct gt_zip_record *r = &c->zip->records[i];
+
+		if (!has_pieces(c, r))
+			continue;
+		for (uint64_t at = 0; at < r->packed; at += PIECE_BYTES)
+			c->pieces[k++] = (struct piece){ i, at,
+				r->packed - at < PIECE_BYTES ? r->packed - at : PIECE_BYTES, 0 };
+	}
+	return 0;
+}
+
+static int damaged(
+    const struct gt_zip_record *r, const char *how, bool *bad, size_t i, struct gt_err *err)
+{
+	if (!bad)
+		return gt_err_set(err, GT_EFORMAT, "record '%s' %s", r->name, how);
+	bad[i] = true;
+	return 0;
+}
+
+/* The pieces of record i, the first of which is *k; which moves on. */
+static int join(struct checker *c, size_t i, size_t *k, bool *bad, struct gt_err *err)
+{
+	const struct gt_zip_record *r = &c->zip->records[i];
+	const struct gt_known_sum *known = find_sum(c, r);
+	uint32_t crc = known ? known->crc : 0;
+	const unsigned char *bytes;
+
+	if (r->method != STORED)
+		return gt_zip_open_record(c->zip, r, c->arena, &bytes, err)
+		           ? damaged(r, "does not unpack", bad, i, err)
+		           : 0;
+	for (; *k < c->count && c->pieces[*k].record == i; ++*k)
+		crc = gt_crc32_join(crc, c->pieces[*k].crc, c->pieces[*k].size);
+	if (r->packed != r->size)
+		return damaged(r, "has two sizes", bad, i, err);
+	return r->crc && crc != r->crc ? damaged(r, "differs from its CRC-32", bad, i, err) : 0;
+}
+
+int gt_zip_check_records(struct gt_zip *zip, const struct gt_known_sums *known,
+    struct gt_arena *arena, size_t threads, bool *bad, uint64_t *checked_bytes, struct gt_err *err)
+{
+	struct checker c = { .zip = zip, .known = known, .arena = arena };
+	int rc = plan(&c, err);
+
+	*checked_bytes = 0;
+	if (!rc)
+		rc = gt_crew_run(gt_crew_size(threads), c.count, check_piece, &c, err);
+	for (size_t i = 0, k = 0; i < zip->count && !rc; i++) {
+		rc = join(&c, i, &k, bad, err);
+		*checked_bytes += zip->records[i].crc ? zip->records[i].size : 0;
+	}
+	free(c.pieces);
+	return rc;
+}
+
+/* ---- what is in them ---- */
+
+/* Damage that is reported by another check is no error here; a read that failed is one. */
+static int unless_damage(int rc, const struct gt_err *found, struct gt_err *err)
+{
+	if (!rc || rc == GT_EFORMAT || rc == GT_ENOTSUP)
+		return 0;
+	*err = *found;
+	return rc;
+}
+
+/* The bytes of a record, which end where it ends: in the file, or inflated into the arena. */
+static int open_record(struct gt_mapping *out, uint64_t *at, struct gt_zip *zip,
+    const struct gt_zip_record *r, struct gt_arena *arena, struct gt_err *err)
+{
+	const unsigned char *bytes = NULL;
+	int rc;
+
+	*out = *zip->map;
+	*at = r->data;
+	out->size = (size_t)(r->data + r->packed);
+	if (r->method == STORED)
+		return 0;
+	rc = gt_zip_open_record(zip, r, arena, &bytes, err);
+	*out = (struct gt_mapping){ bytes, (size_t)r->size, -1 };
+	*at = 0;
+	return rc;
+}
+
+static int read_pickle(struct gt_verify *v, struct gt_zip *zip, const struct gt_zip_record *r,
+    struct gt_arena *arena, struct gt_err *err)
+{
+	bool is_one = gt_text_ends_with(r->name, ".pkl");
+	struct gt_err found = GT_ERR_INIT;
+	struct gt_mapping map;
+	uint64_t at;
+	size_t used;
+	int rc = open_record(&map, &at, zip, r, arena, &found);
+
+	/* A wrong checksum is found elsewhere. */
+	if (rc)
+		return unless_damage(rc, &found, err);
+	rc = gt_verify_pickle(v, &map, at, r->name, is_one, &used, err);
+	/* Opening the file tells of data.pkl. */
+	if (rc || used || !is_one || gt_text_ends_with(r->name, "/data.pkl"))
+		return rc;
+	return gt_verify_find(v, GT_FINDING_DAMAGE, "", err,
+	    "record '%s' cannot be read as the pickle its name promises", r->name);
+}
+
+/* Those of records of any name. */
+static int read_pickles(struct gt_verify *v, struct gt_zip *zip, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < zip->count && !rc; i++) {
+		struct gt_arena arena = { 0 };
+
+		rc = read_pickle(v, zip, &zip->records[i], &arena, err);
+		gt_arena_release(&arena);
+	}
+	return rc;
+}
+
+static int check_sums(struct gt_verify *v, struct gt_zip *zip, const struct gt_known_sums *known,
+    size_t threads, struct gt_err *err)
+{
+	bool *bad = gt_calloc(zip->count, sizeof(*bad), err);
+	uint64_t checked = 0;
+	size_t silent = 0;
+	int rc = GT_ENOMEM;
+
+	if (bad)
+		rc = gt_zip_check_records(zip, known, &v->arena, threads, bad, &checked, err);
+	v->checked_bytes += checked;
+	for (size_t i = 0; i < zip->count && !rc; i++) {
+		silent += !zip->records[i].crc && zip->records[i].size;
+		if (bad[i])
+			rc = gt_verify_find(v, GT_FINDING_DAMAGE, "copy or download the file again",
+			    err, "record '%s' is damaged: it differs from its CRC-32",
+			    zip->records[i].name);
+	}
+	if (!rc && silent)
+		rc = gt_verify_find(v, GT_FINDING_NOTE, "", err,
+		    "%zu record%s no CRC-32 to compare with", silent,
+		    silent == 1 ? " has" : "s have");
+	free(bad);
+	return rc;
+}
+
+int gt_verify_zip(struct gt_verify *v, const struct gt_mapping *map,
+    const struct gt_known_sums *known, size_t threads, struct gt_err *err)
+{
+	struct gt_err found = GT_ERR_INIT;
+	struct gt_zip zip;
+	uint64_t dead = 0;
+	int rc = gt_zip_read(&zip, map, &v->arena, &found);
+
+	if (rc)
+		return unless_damage(rc, &found, err); /* opening the file reports damage */
+	v->records += zip.count;
+	rc = check_sums(v, &zip, known, threads, err);
+	if (!rc)
+		rc = gt_zip_dead_bytes(&zip, &dead, err);
+	v->dead_bytes += dead;
+	return rc ? rc : read_pickles(v, &zip, err);
+}

@@ -1,0 +1,232 @@
+/* edit.c - edits of torch's files: a new pickle, and the legacy format around it. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/base/copy.h"
+#include "lib/ckpt/edit/private.h"
+#include "lib/ckpt/pickle/edit.h"
+#include "lib/ckpt/tools/digest.h"
+#include "lib/ckpt/torch/torch.h"
+#include "lib/ckpt/zip/zip.h"
+
+static int compare_changes(const void *a, const void *b)
+{
+	const struct gt_pickle_change *x = a, *y = b;
+
+	return (x->at > y->at) - (x->at < y->at);
+}
+
+/* By place, each once: a dict's keys or a storage's device may be mentioned twice. */
+static int sort_changes(
+    struct gt_pickle_change **out, size_t *count, const struct gt_edit *edit, struct gt_err *err)
+{
+	struct gt_pickle_change *c = gt_calloc(edit->count, sizeof(*c), err);
+	size_t n = 0;
+
+	*out = c;
+	if (!c)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < edit->count; i++)
+		c[i] = (struct gt_pickle_change){ edit->changes[i].at, edit->changes[i].to };
+	qsort(c, edit->count, sizeof(*c), compare_changes);
+	for (size_t i = 0; i < edit->count; i++) {
+		if (!n || c[n - 1].at != c[i].at)
+			c[n++] = c[i];
+		else if (strcmp(c[n - 1].to, c[i].to))
+			return gt_err_set(err, GT_ENOTSUP,
+			    "pickle: byte %zu: one text would become '%.80s' and '%.80s'", c[i].at,
+			    c[n - 1].to, c[i].to);
+	}
+	*count = n;
+	return 0;
+}
+
+/* The text that a key will have: a change of where it was put, or what it is. */
+struct renames {
+	struct gt_pickle_change *changes;
+	size_t count;
+};
+
+static const char *renamed(void *self, const struct gt_tree *dict, const struct gt_tree_item *item)
+{
+	const struct renames *r = self;
+	struct gt_pickle_change wanted = { .at = item->key_at };
+	const struct gt_pickle_change *c =
+	    bsearch(&wanted, r->changes, r->count, sizeof(wanted), compare_changes);
+
+	(void)dict;
+	return c ? c->to : item->key->string.bytes;
+}
+
+/* The record of digests names tensors, too. NULL when there is none, or names stay. */
+static int edit_digests(char **json, size_t *size, const struct gt_ckpt *ckpt,
+    const struct gt_edit *edit, struct gt_err *err)
+{
+	struct renames r = { 0 };
+	int rc = 0;
+
+	*json = NULL;
+	if (!ckpt->digests || edit->counts[GT_EDIT_LOCATION] == edit->count)
+		return 0;
+	rc = sort_changes(&r.changes, &r.count, edit, err);
+	if (!rc)
+		rc = gt_digest_renamed(json, size, ckpt, renamed, &r, err);
+	free(r.changes);
+	return rc;
+}
+
+/* The pickle with the changes made; *out is yours to free. */
+static int edit_pickle(unsigned char **out, size_t *size, const struct gt_ckpt *ckpt,
+    const struct gt_edit *edit, struct gt_err *err)
+{
+	struct gt_pickle_layout layout = { 0 };
+	struct gt_pickle_change *changes = NULL;
+	struct gt_torch_objects objects;
+	struct gt_arena arena = { 0 };
+	struct gt_tree *root;
+	size_t used, count = 0;
+	int rc;
+
+	*out = NULL;
+	gt_torch_objects_init(&objects, &arena);
+	objects.hooks.layout = &layout;
+	rc = gt_pickle_read(
+	    &root, &arena, ckpt->pickle, ckpt->pickle_bytes, &used, &objects.hooks, err);
+	if (!rc)
+		rc = sort_changes(&changes, &count, edit, err);
+	if (!rc)
+		rc = gt_pickle_edit(
+		    out, size, ckpt->pickle, ckpt->pickle_bytes, &layout, changes, count, err);
+	free(changes);
+	gt_pickle_layout_release(&layout);
+	gt_torch_objects_release(&objects);
+	gt_arena_release(&arena);
+	return rc;
+}
+
+/* ---- the legacy format ---- */
+
+struct legacy {
+	const struct gt_ckpt *ckpt;
+	unsigned char *pickle; /* the new one */
+	size_t size;
+	bool sync;
+};
+
+/* What stands before the pickle, the new one, what stands behind. */
+static int write_legacy(void *self, int fd, struct gt_err *err)
+{
+	const struct legacy *l = self;
+	const struct gt_ckpt *ckpt = l->ckpt;
+	uint64_t start = ckpt->pickle_at;
+	uint64_t end = start + ckpt->pickle_bytes;
+	int rc = gt_copy_range(fd, 0, ckpt->map.fd, 0, start, l->sync, err);
+
+	if (!rc)
+		rc = gt_write_at(fd, start, l->pickle, l->size, err);
+	return rc ? rc
+	          : gt_copy_range(
+	                fd, start + l->size, ckpt->map.fd, end, ckpt->map.size - end, l->sync, err);
+}
+
+int gt_torch_legacy_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
+    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
+{
+	struct legacy l = { .ckpt = ckpt, .sync = !target->no_sync };
+	int rc = edit_pickle(&l.pickle, &l.size, ckpt, edit, err);
+
+	if (rc)
+		gt_err_prefix(err, "'%s'", target->input);
+	else
+		rc = gt_edit_replace(ckpt, target, write_legacy, &l, err);
+	free(l.pickle);
+	if (rc)
+		return rc;
+	result->written_bytes = l.size;
+	result->moved_bytes = ckpt->map.size - ckpt->pickle_bytes;
+	result->replaced = !target->output;
+	result->why = "the legacy format has no room for a new pickle";
+	return 0;
+}
+
+/* ---- the zip format ---- */
+
+/* The code of a TorchScript archive knows the names and devices of its tensors. */
+static int refuse_code(const struct gt_zip *zip, struct gt_err *err)
+{
+	for (size_t i = 0; i < zip->count; i++) {
+		const char *slash = strchr(zip->records[i].name, '/');
+
+		if (!slash || (strncmp(slash, "/code/", 6) && strcmp(slash, "/constants.pkl")))
+			continue;
+		gt_err_set(
+		    err, GT_ENOTSUP, "a TorchScript archive: its code refers to what is in it");
+		return gt_err_hint(err, "`gtrain ckpt convert` takes its weights out");
+	}
+	return 0;
+}
+
+struct exchange {
+	const struct gt_zip *zip;
+	struct gt_zip_exchange *what;
+	bool write_back;
+};
+
+static int exchange_copy(void *self, int fd, struct gt_err *err)
+{
+	const struct exchange *x = self;
+
+	return gt_zip_exchange_copy(fd, x->zip, x->what, x->write_back, err);
+}
+
+static int exchange_in_place(const struct gt_ckpt *ckpt, const struct gt_edit_target *target,
+    const struct exchange *x, struct gt_err *err)
+{
+	int fd;
+	int rc = gt_edit_begin(&fd, ckpt, target, err);
+
+	if (rc)
+		return rc;
+	rc = gt_zip_exchange_in_place(fd, x->zip, x->what, err);
+	if (!rc)
+		return gt_change_finish(fd, target->input, target->no_sync, err);
+	close(fd);
+	return gt_err_prefix(err, "'%s'", target->input);
+}
+
+int gt_torch_zip_apply(const struct gt_ckpt *ckpt, const struct gt_edit *edit,
+    const struct gt_edit_target *target, struct gt_edit_result *result, struct gt_err *err)
+{
+	struct gt_zip_exchange x = { 0 };
+	struct gt_arena arena = { 0 };
+	unsigned char *pickle = NULL;
+	char *digests = NULL;
+	size_t size = 0;
+	struct gt_zip zip;
+	struct exchange exchange = { &zip, &x, !target->no_sync };
+	int rc = gt_zip_read(&zip, &ckpt->map, &arena, err);
+
+	if (!rc)
+		rc = refuse_code(&zip, err);
+	if (!rc)
+		rc = edit_pickle(&pickle, &size, ckpt, edit, err);
+	x.records[x.count++] = (struct gt_zip_new){ ckpt->pickle_record, pickle, size };
+	if (!rc)
+		rc = edit_digests(&digests, &size, ckpt, edit, err);
+	if (digests)
+		x.records[x.count++] = (struct gt_zip_new){ ckpt->digests->name, digests, size };
+	if (rc)
+		gt_err_prefix(err, "'%s'", target->input);
+	else if (target->output)
+		rc = gt_edit_replace(ckpt, target, exchange_copy, &exchange, err);
+	else
+		rc = exchange_in_place(ckpt, target, &exchange, err);
+	result->written_bytes = x.written;
+	result->moved_bytes = x.moved;
+	result->dead_bytes = x.dead;
+	free(pickle);
+	free(digests);
+	gt_arena_release(&arena);
+	return rc;
+}

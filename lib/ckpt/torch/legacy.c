@@ -1,0 +1,220 @@
+/* legacy.c - torch.save before 1.6: five pickles in a row, then the storages. */
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/ckpt/bytes.h"
+#include "lib/ckpt/edit/private.h"
+#include "lib/ckpt/format.h"
+#include "lib/ckpt/torch/torch.h"
+#include "lib/ckpt/torch/write.h"
+#include "lib/ckpt/tree/tree.h"
+
+/*
+ * pickle   0x1950a86a20f9469cfc6c
+ * pickle   1001, the version
+ * pickle   a dict of the writer's C types; its `little_endian` is the writer's, the data is
+ *          little-endian always (THPStorage_writeFileRaw in torch/csrc/serialization.cpp
+ *          swaps on other hosts)
+ * pickle   the object
+ * pickle   the list of storage keys
+ * then, for each key: int64 count of elements, elements
+ * Source: torch/serialization.py, _legacy_save and _legacy_load.
+ */
+
+#define MAGIC         "0x1950a86a20f9469cfc6c"
+#define MAGIC_DECIMAL "119547037146038801333356"
+
+enum { VERSION = 1001 };
+
+struct reader {
+	struct gt_ckpt *ckpt;
+	struct gt_torch_objects objects;
+	size_t at;
+};
+
+/* *bytes, unless NULL, gets a copy of the pickle, which ends at r->at then. */
+static int next_pickle(struct reader *r, const struct gt_pickle_hooks *hooks, struct gt_tree **out,
+    const unsigned char **bytes, struct gt_err *err)
+{
+	size_t used = 0;
+	int rc = gt_pickle_read_file(
+	    out, &r->ckpt->arena, &r->ckpt->map, r->at, bytes, &used, hooks, err);
+
+	if (rc)
+		return gt_err_prefix(err, "at byte %zu of the file", r->at);
+	r->at += used;
+	return 0;
+}
+
+bool gt_torch_begins_pickle(const struct gt_mapping *map)
+{
+	const unsigned char *p = map->data;
+	bool is_length = map->size > 8 && !memcmp(p + 4, "\0\0\0\0{", 5);
+
+	return map->size >= 2 && p[0] == 0x80 && p[1] <= 5 && !is_length;
+}
+
+/* Any pickle of protocol 2 and up; of 0 and 1 the magic number itself. Whether the former is
+ * torch's is told when it is opened. */
+static bool sniff(const struct gt_mapping *map)
+{
+	static const char text[] = "L" MAGIC_DECIMAL "L\n.";
+
+	return gt_torch_begins_pickle(map) ||
+	       (map->size >= sizeof(text) - 1 && !memcmp(map->data, text, sizeof(text) - 1));
+}
+
+static bool is_magic(const struct gt_tree *tree)
+{
+	const struct gt_tree *text;
+
+	if (tree->kind != GT_TREE_OPAQUE || strcmp(tree->opaque.class_name, "builtins.int") ||
+	    !tree->opaque.args || !tree->opaque.args->seq.count)
+		return false;
+	text = tree->opaque.args->seq.items[0].value;
+	return gt_tree_is_string(text, MAGIC) || gt_tree_is_string(text, MAGIC_DECIMAL);
+}
+
+/* A tensor in an ordinary pickle is a torch file of its own inside a byte string. */
+static bool has_tensors(const unsigned char *pickle, size_t size)
+{
+	static const char loader[] = "_load_from_bytes";
+
+	return memmem(pickle, size, loader, sizeof(loader) - 1);
+}
+
+static int read_header(struct reader *r, struct gt_err *err)
+{
+	struct gt_tree *magic, *version, *system;
+	const unsigned char *first;
+	int64_t number;
+	int rc = next_pickle(r, NULL, &magic, &first, err);
+
+	if (rc)
+		return rc;
+	if (!is_magic(magic)) {
+		gt_err_set(err, GT_EFORMAT, "a pickle%s, but not one of torch.save",
+		    has_tensors(first, r->at) ? " with tensors, by pickle.dump" : "");
+		return gt_err_hint(err, "load it in Python and write it with torch.save");
+	}
+	rc = next_pickle(r, NULL, &version, NULL, err);
+	if (rc)
+		return rc;
+	if (!gt_tree_as_int(version, &number) || number != VERSION)
+		return gt_err_set(err, GT_ENOTSUP,
+		    "a legacy torch file of a version other than %d: the pickle before byte %zu",
+		    VERSION, r->at);
+	rc = next_pickle(r, NULL, &system, NULL, err);
+	if (!rc && system->kind != GT_TREE_DICT)
+		rc = gt_err_set(err, GT_EFORMAT, "the third pickle is no dict of the system");
+	return rc;
+}
+
+static struct gt_torch_storage *storage_of(const struct reader *r, const struct gt_tree *key)
+{
+	return key->kind == GT_TREE_STRING ? gt_torch_storage_get(&r->objects, key->string.bytes)
+	                                   : NULL;
+}
+
+/* The file ends inside the i-th storage: what the pickle says of it and of those that follow tells
+ * how long the file was. */
+static int cut(const struct reader *r, const struct gt_tree *keys, size_t i, struct gt_err *err)
+{
+	uint64_t end = r->at;
+	char missing[64] = "";
+
+	for (size_t k = i; k < keys->seq.count; k++) {
+		const struct gt_torch_storage *s = storage_of(r, keys->seq.items[k].value);
+
+		if (!s || __builtin_add_overflow(end, s->bytes + 8, &end))
+			end = 0;
+	}
+	if (end > r->ckpt->map.size)
+		snprintf(missing, sizeof(missing), ", %llu bytes are missing",
+		    (unsigned long long)(end - r->ckpt->map.size));
+	gt_err_set(err, GT_EFORMAT,
+	    "the file is cut: it ends at byte %zu, in storage '%.80s', number %zu of %zu%s",
+	    r->ckpt->map.size, storage_of(r, keys->seq.items[i].value)->base.key, i + 1,
+	    keys->seq.count, missing);
+	return gt_err_hint(err, "copy or download it again, and compare sizes");
+}
+
+/* The i-th storage: the count of its elements, then those. */
+static int read_storage(struct reader *r, const struct gt_tree *keys, size_t i, struct gt_err *err)
+{
+	const struct gt_mapping *map = &r->ckpt->map;
+	struct gt_torch_storage *s = storage_of(r, keys->seq.items[i].value);
+	unsigned char number[8];
+	uint64_t count, size;
+	int rc;
+
+	if (!s)
+		return gt_err_set(err, GT_EFORMAT,
+		    "the file lists a storage for byte %zu that nothing uses, or of a class that is "
+		    "not known",
+		    r->at);
+	if (s->base.map)
+		return gt_err_set(err, GT_EFORMAT,
+		    "the file lists storage '%.80s' twice, again for byte %zu", s->base.key, r->at);
+	if (map->size - r->at < 8)
+		return cut(r, keys, i, err);
+	rc = gt_map_peek(map, r->at, number, sizeof(number), err);
+	if (rc)
+		return rc;
+	count = gt_get_le(number, 8);
+	size = gt_dtype_size(s->dtype);
+	if (count < s->bytes / size)
+		return gt_err_set(err, GT_EFORMAT,
+		    "storage '%.80s' needs %llu elements, the file gives %llu", s->base.key,
+		    (unsigned long long)(s->bytes / size), (unsigned long long)count);
+	if (count > (map->size - r->at - 8) / size)
+		return cut(r, keys, i, err);
+	r->at += 8;
+	s->base.bytes = map->data + r->at;
+	s->base.size_bytes = count * size;
+	s->base.map = map;
+	s->base.file_offset = r->at;
+	r->at += s->base.size_bytes;
+	return 0;
+}
+
+static int read_all(struct reader *r, struct gt_err *err)
+{
+	struct gt_tree *keys;
+	int rc = read_header(r, err);
+
+	r->ckpt->pickle_at = r->at;
+	if (!rc)
+		rc = next_pickle(r, &r->objects.hooks, &r->ckpt->root, &r->ckpt->pickle, err);
+	r->ckpt->pickle_bytes = (size_t)(r->at - r->ckpt->pickle_at);
+	r->ckpt->locations = r->objects.locations;
+	if (!rc)
+		rc = next_pickle(r, NULL, &keys, NULL, err);
+	if (rc)
+		return rc;
+	if (keys->kind != GT_TREE_LIST)
+		return gt_err_set(err, GT_EFORMAT, "the fifth pickle is no list of storages");
+	for (size_t i = 0; !rc && i < keys->seq.count; i++)
+		rc = read_storage(r, keys, i, err);
+	r->ckpt->tail_bytes = r->ckpt->map.size - r->at;
+	return rc ? rc : gt_torch_objects_finish(&r->objects, gt_host_is_big(), err);
+}
+
+static int open_legacy(struct gt_ckpt *ckpt, struct gt_err *err)
+{
+	struct reader r = { .ckpt = ckpt };
+	int rc;
+
+	gt_torch_objects_init(&r.objects, &ckpt->arena);
+	rc = read_all(&r, err);
+	gt_torch_objects_release(&r.objects);
+	return rc;
+}
+
+const struct gt_ckpt_format gt_format_torch_legacy = {
+	.name = "torch-legacy",
+	.sniff = sniff,
+	.open = open_legacy,
+	.apply = gt_torch_legacy_apply,
+	.write = gt_torch_write_legacy,
+};

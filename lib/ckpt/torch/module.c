@@ -1,0 +1,200 @@
+/* module.c - the state_dict of a pickled nn.Module: a walk through its attributes. */
+#include "lib/ckpt/torch/module.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/pickle/args.h"
+
+/* ---- attributes ---- */
+
+struct gt_tree *gt_model_attributes(const struct gt_tree *object, size_t i)
+{
+	struct gt_tree *state;
+
+	if (!is_kind(object, GT_TREE_OPAQUE) || !object->opaque.args)
+		return NULL;
+	state = object->opaque.state ? object->opaque.state : arg(object->opaque.args, 0);
+	if (is_kind(state, GT_TREE_TUPLE))
+		state = arg(state, i);
+	else if (i)
+		return NULL;
+	return is_kind(state, GT_TREE_DICT) ? state : NULL;
+}
+
+/* An attribute of a pickled object, or NULL. */
+static const struct gt_tree *attribute(const struct gt_tree *object, const char *name)
+{
+	const struct gt_tree *found = NULL;
+
+	for (size_t i = 0; !found && i < GT_MODEL_MAX_ATTRIBUTES; i++)
+		found = gt_tree_get(gt_model_attributes(object, i), name);
+	return found;
+}
+
+const char *gt_model_part_name(enum gt_model_part which)
+{
+	static const char *const names[] = {
+		[GT_MODEL_PARAMETERS] = "_parameters",
+		[GT_MODEL_BUFFERS] = "_buffers",
+		[GT_MODEL_MODULES] = "_modules",
+	};
+
+	return names[which];
+}
+
+/* The dict may be what an object of a class made from dict holds. */
+struct gt_tree *gt_model_part(const struct gt_tree *object, enum gt_model_part which)
+{
+	const struct gt_tree *found = attribute(object, gt_model_part_name(which));
+
+	if (is_kind(found, GT_TREE_OPAQUE))
+		found = found->opaque.items;
+	return is_kind(found, GT_TREE_DICT) ? (struct gt_tree *)found : NULL;
+}
+
+bool gt_model_is(const struct gt_tree *node)
+{
+	return gt_model_part(node, GT_MODEL_MODULES) &&
+	       (gt_model_part(node, GT_MODEL_PARAMETERS) || gt_model_part(node, GT_MODEL_BUFFERS));
+}
+
+/* ---- entries ---- */
+
+/* Whether an object stands for a tensor: torch rebuilds such by these functions. */
+static bool is_rebuilt(const struct gt_tree *value)
+{
+	return value->kind == GT_TREE_OPAQUE && value->opaque.args &&
+	       strstr(value->opaque.class_name, "._rebuild_");
+}
+
+static int add(struct gt_model_list *list, const char *prefix, const struct gt_tree_item *item,
+    struct gt_err *err)
+{
+	struct gt_state_dict *sd = list->sd;
+	size_t length = strlen(prefix);
+	char *name;
+
+	if (!is_text(item->key))
+		return 0;
+	if (is_rebuilt(item->value) && !list->left_out++)
+		list->left_out_class = item->value->opaque.class_name;
+	if (item->value->kind != GT_TREE_TENSOR)
+		return 0;
+	if (gt_grow(&sd->entries, sd->count, &list->capacity, sizeof(*sd->entries), err))
+		return GT_ENOMEM;
+	name = gt_arena_alloc(&sd->arena, length + item->key->string.length + 1, err);
+	if (!name)
+		return GT_ENOMEM;
+	memcpy(name, prefix, length);
+	memcpy(name + length, item->key->string.bytes, item->key->string.length);
+	sd->entries[sd->count++] = (struct gt_state_entry){ name, &item->value->tensor };
+	return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The set is an object that holds a list. */
+int gt_model_hidden(struct gt_model_names *out, const struct gt_tree *module, struct gt_err *err)
+{
+	const struct gt_tree *set = attribute(module, "_non_persistent_buffers_set"), *names;
+
+	*out = (struct gt_model_names){ 0 };
+	names = is_object_of(set, "builtins.set") ? set->opaque.items : NULL;
+	if (!is_kind(names, GT_TREE_LIST) || !names->seq.count)
+		return 0;
+	out->items = gt_calloc(names->seq.count, sizeof(*out->items), err);
+	if (!out->items)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < names->seq.count; i++)
+		if (is_text(names->seq.items[i].value))
+			out->items[out->count++] = names->seq.items[i].value->string.bytes;
+	qsort(out->items, out->count, sizeof(*out->items), compare_names);
+	return 0;
+}
+
+bool gt_model_hides(const struct gt_model_names *hidden, const struct gt_tree *name)
+{
+	return hidden->count && is_text(name) &&
+	       bsearch(&name->string.bytes, hidden->items, hidden->count, sizeof(*hidden->items),
+	           compare_names);
+}
+
+static const struct gt_model_names nothing;
+
+static int add_all(struct gt_model_list *list, const char *prefix, const struct gt_tree *dict,
+    const struct gt_model_names *hidden, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; dict && !rc && i < dict->seq.count; i++)
+		if (!gt_model_hides(hidden, dict->seq.items[i].key))
+			rc = add(list, prefix, &dict->seq.items[i], err);
+	return rc;
+}
+
+int gt_model_add_dict(
+    struct gt_model_list *list, const char *prefix, const struct gt_tree *dict, struct gt_err *err)
+{
+	return add_all(list, prefix, dict, &nothing, err);
+}
+
+/* The tree's depth is limited, so is ours. */
+int gt_model_add(struct gt_model_list *list, const char *prefix, const struct gt_tree *module,
+    struct gt_err *err)
+{
+	const struct gt_tree *children = gt_model_part(module, GT_MODEL_MODULES);
+	struct gt_model_names hidden;
+	int rc = gt_model_hidden(&hidden, module, err);
+
+	if (!rc)
+		rc = add_all(
+		    list, prefix, gt_model_part(module, GT_MODEL_PARAMETERS), &nothing, err);
+	if (!rc)
+		rc = add_all(list, prefix, gt_model_part(module, GT_MODEL_BUFFERS), &hidden, err);
+	free(hidden.items);
+	for (size_t i = 0; children && !rc && i < children->seq.count; i++) {
+		const struct gt_tree_item *child = &children->seq.items[i];
+		char *name;
+
+		if (!is_text(child->key))
+			continue;
+		name = gt_asprintf(err, "%s%s.", prefix, child->key->string.bytes);
+		if (!name)
+			return GT_ENOMEM;
+		rc = gt_model_add(list, name, child->value, err);
+		free(name);
+	}
+	return rc;
+}
+
+int gt_model_versions(struct gt_tree *paths, const char *path, const struct gt_tree *module,
+    struct gt_arena *arena, struct gt_err *err)
+{
+	const struct gt_tree *children = gt_model_part(module, GT_MODEL_MODULES);
+	const struct gt_tree *version = attribute(module, "_version");
+	int rc = 0;
+
+	if (is_kind(version, GT_TREE_INT)) {
+		struct gt_tree *about = gt_tree_dict(arena, err);
+
+		rc = about ? gt_tree_set(about, "version", (struct gt_tree *)version, arena, err)
+		           : GT_ENOMEM;
+		if (!rc)
+			rc = gt_tree_set(paths, path, about, arena, err);
+	}
+	for (size_t i = 0; children && !rc && i < children->seq.count; i++) {
+		const struct gt_tree_item *child = &children->seq.items[i];
+		char *name;
+
+		if (!is_text(child->key))
+			continue;
+		name = gt_asprintf(err, "%s%s%s", path, *path ? "." : "", child->key->string.bytes);
+		rc = name ? gt_model_versions(paths, name, child->value, arena, err) : GT_ENOMEM;
+		free(name);
+	}
+	return rc;
+}

@@ -1,0 +1,60 @@
+/* module.h - inside ckpt: pickled nn.Modules, whose state_dict is made without their classes. */
+#ifndef GT_CKPT_TORCH_MODULE_H
+#define GT_CKPT_TORCH_MODULE_H
+
+#include "lib/ckpt/ckpt.h"
+
+/*
+ * Of a module's attributes these make the state_dict, in this order:
+ *     _parameters    names to tensors or None
+ *     _buffers       the same, without the names in _non_persistent_buffers_set
+ *     _modules       names to modules or None, whose entries get "NAME." in front
+ * They stand in the object's state: a dict; a tuple of that and the slots; or, of torch.fx's
+ * GraphModule, the first argument of the call that makes it.
+ * Source: torch/nn/modules/module.py, Module.state_dict(); torch/fx/graph_module.py.
+ */
+
+/* Whether an object is a module. Nowhere else is this decided. */
+bool gt_model_is(const struct gt_tree *node);
+
+enum gt_model_part { GT_MODEL_PARAMETERS, GT_MODEL_BUFFERS, GT_MODEL_MODULES, GT_MODEL_PART_COUNT };
+
+/* "_parameters". */
+const char *gt_model_part_name(enum gt_model_part which);
+
+/* A part of an object, a dict, or NULL where it has none. */
+struct gt_tree *gt_model_part(const struct gt_tree *object, enum gt_model_part which);
+
+/* The dicts in which an object's attributes stand: the i-th, or NULL. One, with slots two. */
+enum { GT_MODEL_MAX_ATTRIBUTES = 2 };
+struct gt_tree *gt_model_attributes(const struct gt_tree *object, size_t i);
+
+/* The buffers of a module that are not persistent: state_dict() leaves them out. Names are the
+ * tree's; free `items`. */
+struct gt_model_names {
+	const char **items; /* sorted */
+	size_t count;
+};
+
+int gt_model_hidden(struct gt_model_names *out, const struct gt_tree *module, struct gt_err *err);
+bool gt_model_hides(const struct gt_model_names *hidden, const struct gt_tree *name);
+
+struct gt_model_list {
+	struct gt_state_dict *sd; /* entries and arena grow */
+	size_t capacity;
+	size_t left_out; /* entries that are tensors of a kind that is not interpreted, */
+	const char *left_out_class; /* and how the first is rebuilt */
+};
+
+/* Add a module's tensors, or those of a state_dict, their names after `prefix`. */
+int gt_model_add(struct gt_model_list *list, const char *prefix, const struct gt_tree *module,
+    struct gt_err *err);
+int gt_model_add_dict(
+    struct gt_model_list *list, const char *prefix, const struct gt_tree *dict, struct gt_err *err);
+
+/* Add to a dict {PATH: {"version": N}} for each module in `module`, itself being at `path`, that
+ * has an attribute `_version`. */
+int gt_model_versions(struct gt_tree *paths, const char *path, const struct gt_tree *module,
+    struct gt_arena *arena, struct gt_err *err);
+
+#endif

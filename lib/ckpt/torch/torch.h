@@ -1,0 +1,86 @@
+/* torch.h - inside ckpt: what torch files mean by their classes, storages and tensors. */
+#ifndef GT_CKPT_TORCH_TORCH_H
+#define GT_CKPT_TORCH_TORCH_H
+
+#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/pickle/pickle.h"
+
+/*
+ * A torch file is a pickle whose tensors are calls of torch._utils._rebuild_*() on storages, which
+ * are persistent ids: ('storage', class, key, location, numel[, view]). The bytes of the storages
+ * stand elsewhere in the file; where, only the zip or the legacy format knows. So reading has two
+ * steps: the pickle gives tensors without memory and the list of storages they ask for; then
+ * the format finds the bytes of each storage, and every tensor is checked against them.
+ * What is no plain tensor (quantised, sparse, nested, on 'meta', of a subclass) is an opaque object
+ * of the function that would rebuild it, with its arguments, in which tensors may be. Storages of
+ * elements that we do not interpret are tensors of the integers of their width.
+ * Source: torch/_utils.py, torch/_tensor.py, torch/serialization.py, PyTorch 1.13 and 2.4 to 2.9.
+ */
+
+struct gt_torch_storage {
+	struct gt_storage
+	    base; /* key, location from the pickle; bytes by the format, NULL until then */
+	enum gt_dtype dtype; /* of the class it was saved as; u8 when untyped */
+	uint64_t bytes;      /* that the pickle announces */
+	struct gt_torch_storage *next;
+};
+
+/* Where a persistent id names the device of its storage (see struct gt_pickle_use). */
+struct gt_torch_location {
+	const struct gt_storage *storage;
+	size_t at;
+	struct gt_torch_location *next;
+};
+
+struct gt_torch_objects {
+	struct gt_arena *arena;
+	size_t tensor_count;
+	struct gt_torch_storage *storages;   /* every key once, in no order */
+	void *by_key;                        /* the same, for tsearch() */
+	struct gt_torch_pending *pending;    /* tensors that wait for memory */
+	struct gt_torch_location *locations; /* one for each persistent id, last first */
+	struct gt_pickle_hooks hooks;        /* give these to gt_pickle_read() */
+};
+
+void gt_torch_objects_init(struct gt_torch_objects *objects, struct gt_arena *arena);
+
+/* The storage of this key, or NULL. */
+struct gt_torch_storage *gt_torch_storage_get(
+    const struct gt_torch_objects *objects, const char *key);
+
+/* Give every tensor the memory of its storage and check that all elements lie inside. `swapped`:
+ * the bytes are of the other endianness. A storage without data is an error unless it is empty. */
+int gt_torch_objects_finish(struct gt_torch_objects *objects, bool swapped, struct gt_err *err);
+void gt_torch_objects_release(struct gt_torch_objects *objects);
+
+/*
+ * Whether a file begins like a pickle of protocol 2 and up, torch's or another one. The length of a
+ * safetensors header may begin with the same two bytes: it ends in zeros, and a "{" follows it,
+ * where no pickle has them.
+ */
+bool gt_torch_begins_pickle(const struct gt_mapping *map);
+
+/* ---- between the files that read them ---- */
+
+/* A node for a tensor in a storage that may not have its bytes yet, with room for its shape and,
+ * behind that, its strides. It is checked by gt_torch_objects_finish(). */
+struct gt_tree *gt_torch_tensor(struct gt_torch_objects *objects, struct gt_storage *storage,
+    enum gt_dtype dtype, int ndim, int64_t **dims, struct gt_err *err);
+
+/* A storage was really on `location`, which the opcode `at` of the pickle names. */
+void gt_torch_relocate(
+    struct gt_torch_objects *objects, struct gt_storage *storage, const char *location, size_t at);
+
+/* What a persistent id stands for: see struct gt_pickle_hooks. */
+int gt_torch_persistent(void *self, struct gt_tree *id, struct gt_tree **out, struct gt_err *err);
+
+/* ---- names ---- */
+
+/* The dtype "torch.float32" names; false when it is none we know. */
+bool gt_torch_dtype(const char *name, enum gt_dtype *dtype);
+
+/* "torch\nFloatStorage\n", as pickles name the storage class of a dtype; NULL where there is none:
+ * such tensors are saved as _rebuild_tensor_v3() of an untyped storage (torch/_tensor.py, 2.4). */
+const char *gt_torch_storage_global(enum gt_dtype dtype);
+
+#endif

@@ -1,0 +1,374 @@
+/* write.c - a tree as torch pickles it: storages by number, tensors as calls on them. */
+#include "lib/ckpt/torch/write.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/pickle/writer.h"
+#include "lib/ckpt/torch/torch.h"
+#include "lib/ckpt/tree/tree.h"
+
+/* ---- storages ---- */
+
+static int compare_sources(const void *a, const void *b)
+{
+	const struct gt_torch_source *x = a, *y = b;
+
+	if (x->storage->bytes != y->storage->bytes)
+		return (uintptr_t)x->storage->bytes < (uintptr_t)y->storage->bytes ? -1 : 1;
+	if (x->dtype != y->dtype)
+		return x->dtype < y->dtype ? -1 : 1;
+	return (int)x->storage->swapped - (int)y->storage->swapped;
+}
+
+/* Tensors without elements share a storage of none, one for each type: 1.13 wants a record. */
+static struct gt_storage *storage_of(struct gt_torch_writer *w, const struct gt_tree_tensor *t)
+{
+	return gt_tensor_count(t) ? t->storage : &w->empty;
+}
+
+static struct gt_torch_source *source_of(struct gt_torch_writer *w, const struct gt_tree_tensor *t)
+{
+	struct gt_torch_source like = { .storage = storage_of(w, t), .dtype = t->dtype };
+	struct gt_torch_source **found = tfind(&like, &w->by_data, compare_sources);
+
+	return found ? *found : NULL;
+}
+
+const struct gt_torch_source *gt_torch_writer_source(
+    struct gt_torch_writer *w, const struct gt_tree_tensor *t)
+{
+	return source_of(w, t);
+}
+
+/* An optimizer's numbers are no weights: half precision counts steps up to 2048. */
+static enum gt_dtype cast_of(const struct gt_torch_writer *w, const struct gt_tree_tensor *t)
+{
+	bool number = w->in_optimizer && (w->at_step || !t->ndim);
+
+	return w->options->cast && gt_dtype_is_float(t->dtype) && !number ? w->options->dtype
+	                                                                  : t->dtype;
+}
+
+static int add_source(struct gt_torch_writer *w, const struct gt_tree_tensor *t,
+    struct gt_torch_source **out, struct gt_err *err)
+{
+	struct gt_torch_source *s = gt_arena_alloc(&w->arena, sizeof(*s), err);
+
+	if (!s || gt_grow(&w->sources, w->count, &w->capacity, sizeof(*w->sources), err))
+		return GT_ENOMEM;
+	*s = (struct gt_torch_source){
+		.storage = storage_of(w, t),
+		.dtype = t->dtype,
+		.as = cast_of(w, t),
+		.first = gt_tensor_count(t) ? INT64_MAX : 0,
+		.stride = 1,
+		.key = w->count,
+	};
+	if (!tsearch(s, &w->by_data, compare_sources))
+		return gt_err_set(err, GT_ENOMEM, "out of memory: the index of storages");
+	w->sources[w->count++] = s;
+	*out = s;
+	return 0;
+}
+
+/* `count` is the end of the range until all tensors have been seen. */
+static int collect_tensor(
+    struct gt_torch_writer *w, const struct gt_tree_tensor *t, struct gt_err *err)
+{
+	struct gt_torch_source *s = source_of(w, t);
+	int64_t last = t->offset;
+	int rc = gt_tensor_check(t, err);
+
+	if (!rc && !s)
+		rc = add_source(w, t, &s, err);
+	if (rc || !gt_tensor_count(t))
+		return rc;
+	for (int i = 0; i < t->ndim; i++)
+		last += (t->shape[i] - 1) * t->stride[i];
+	if (t->offset < s->first)
+		s->first = t->offset;
+	if (last + 1 > s->count)
+		s->count = last + 1;
+	return 0;
+}
+
+static int collect(struct gt_torch_writer *w, const struct gt_tree *node, struct gt_err *err);
+
+static int collect_opaque(struct gt_torch_writer *w, const struct gt_tree *node, struct gt_err *err)
+{
+	int rc = node->opaque.args ? collect(w, node->opaque.args, err) : 0;
+
+	if (!rc && node->opaque.items)
+		rc = collect(w, node->opaque.items, err);
+	return rc || !node->opaque.state ? rc : collect(w, node->opaque.state, err);
+}
+
+static int collect_items(struct gt_torch_writer *w, const struct gt_tree *seq, struct gt_err *err)
+{
+	bool in_optimizer = w->in_optimizer, at_step = w->at_step;
+	int rc = 0;
+
+	if (gt_tree_get(seq, "param_groups") && gt_tree_get(seq, "state"))
+		w->in_optimizer = true;
+	for (size_t i = 0; !rc && i < seq->seq.count; i++) {
+		const struct gt_tree_item *item = &seq->seq.items[i];
+
+		if (item->key)
+			rc = collect(w, item->key, err);
+		w->at_step = at_step || (item->key && gt_tree_is_string(item->key, "step"));
+		if (!rc)
+			rc = collect(w, item->value, err);
+	}
+	w->at_step = at_step;
+	if (!rc && seq->seq.attributes)
+		rc = collect(w, seq->seq.attributes, err);
+	w->in_optimizer = in_optimizer;
+	return rc;
+}
+
+static int collect(struct gt_torch_writer *w, const struct gt_tree *node, struct gt_err *err)
+{
+	int rc;
+
+	if (node->kind == GT_TREE_TENSOR) {
+		rc = collect_tensor(w, &node->tensor, err);
+		return rc || !node->tensor.attributes ? rc
+		                                      : collect(w, node->tensor.attributes, err);
+	}
+	if (node->kind == GT_TREE_OPAQUE)
+		return collect_opaque(w, node, err);
+	return gt_tree_is_seq(node) ? collect_items(w, node, err) : 0;
+}
+
+int gt_torch_writer_collect(struct gt_torch_writer *w, struct gt_tree *root, struct gt_err *err)
+{
+	int rc = gt_tree_check(root, NULL, err);
+
+	if (!rc)
+		rc = collect(w, root, err);
+	for (size_t i = 0; !rc && i < w->count; i++) {
+		struct gt_torch_source *s = w->sources[i];
+
+		s->count -= s->first;
+		s->all = (struct gt_tree_tensor){
+			.dtype = s->dtype,
+			.ndim = 1,
+			.shape = &s->count,
+			.stride = &s->stride,
+			.offset = s->first,
+			.storage = s->storage,
+		};
+	}
+	return rc;
+}
+
+static void keep(void *node)
+{
+	(void)node; /* sources are the arena's */
+}
+
+void gt_torch_writer_release(struct gt_torch_writer *w)
+{
+	tdestroy(w->by_data, keep);
+	free(w->sources);
+	gt_arena_release(&w->arena);
+}
+
+uint64_t gt_torch_source_units(const struct gt_torch_source *s)
+{
+	return gt_torch_storage_global(s->as) ? (uint64_t)s->count : gt_torch_source_bytes(s);
+}
+
+uint64_t gt_torch_source_bytes(const struct gt_torch_source *s)
+{
+	return (uint64_t)s->count * gt_dtype_size(s->as);
+}
+
+struct gt_fill gt_torch_source_place(const struct gt_torch_source *s, uint64_t offset)
+{
+	return (struct gt_fill){
+		.offset = offset,
+		.size_bytes = gt_torch_source_bytes(s),
+		.tensor = &s->all,
+		.as = s->as,
+	};
+}
+
+/* ---- the pickle ---- */
+
+static void put_dims(struct gt_pickle_writer *p, const int64_t *dims, int n)
+{
+	gt_pickle_put_op(p, OP_MARK);
+	for (int i = 0; i < n; i++)
+		gt_pickle_put_int(p, dims[i]);
+	gt_pickle_put_op(p, OP_TUPLE);
+}
+
+/* ('storage', class, key, location, count[, view]) as a persistent id. The class is the one that
+ * was read where the tree has the storage itself, unless its type is changed. */
+static int put_storage(
+    struct gt_pickle_writer *p, const struct gt_tree_tensor *t, struct gt_err *err)
+{
+	struct gt_torch_writer *w = p->self;
+	const struct gt_torch_source *s = source_of(w, t);
+	const char *class = gt_torch_storage_global(s->as);
+	char key[24];
+	int rc = 0;
+
+	snprintf(key, sizeof(key), "%zu", s->key);
+	gt_pickle_put_op(p, OP_MARK);
+	gt_pickle_put_word(p, "storage");
+	if (t->storage_class && s->as == t->dtype)
+		rc = gt_pickle_put_class(p, t->storage_class, err);
+	else
+		gt_pickle_put_global(p, class ? class : "torch.storage\nUntypedStorage\n");
+	gt_pickle_put_text(p, key, strlen(key));
+	gt_pickle_put_word(p, w->options->keep_devices ? t->storage->location : "cpu");
+	gt_pickle_put_int(p, (int64_t)gt_torch_source_units(s));
+	if (w->views)
+		gt_pickle_put_op(p, OP_NONE);
+	gt_pickle_put_op(p, OP_TUPLE);
+	gt_pickle_put_op(p, OP_BINPERSID);
+	return rc;
+}
+
+static void put_ordered_dict(struct gt_pickle_writer *p)
+{
+	gt_pickle_put_global(p, "collections\nOrderedDict\n");
+	gt_pickle_put_op(p, OP_EMPTY_TUPLE);
+	gt_pickle_put_op(p, OP_REDUCE);
+}
+
+static void put_bool(struct gt_pickle_writer *p, bool value)
+{
+	gt_pickle_put_op(p, value ? OP_NEWTRUE : OP_NEWFALSE);
+}
+
+/* The function that makes a tensor, then the tuple of its arguments: _rebuild_tensor_v2(storage,
+ * offset, size, stride, requires_grad, OrderedDict()), or v3 with the dtype at the end where the
+ * storage's class does not tell it. */
+static void put_function(struct gt_pickle_writer *p, enum gt_dtype dtype)
+{
+	gt_pickle_put_global(p, gt_torch_storage_global(dtype)
+	                            ? "torch._utils\n_rebuild_tensor_v2\n"
+	                            : "torch._utils\n_rebuild_tensor_v3\n");
+}
+
+static int put_arguments(
+    struct gt_pickle_writer *p, const struct gt_tree_tensor *t, struct gt_err *err)
+{
+	const struct gt_torch_source *s = source_of(p->self, t);
+	int rc;
+
+	gt_pickle_put_op(p, OP_MARK);
+	rc = put_storage(p, t, err);
+	gt_pickle_put_int(p, s->count ? t->offset - s->first : 0);
+	put_dims(p, t->shape, t->ndim);
+	put_dims(p, t->stride, t->ndim);
+	put_bool(p, t->requires_grad && !t->parameter);
+	put_ordered_dict(p);
+	if (!gt_torch_storage_global(s->as)) { /* the object that a dtype is */
+		gt_pickle_put_op(p, OP_GLOBAL);
+		fprintf(p->stream, "torch\n%s\n", gt_dtype_name(s->as));
+	}
+	gt_pickle_put_op(p, OP_TUPLE);
+	return rc;
+}
+
+/* A storage that is in the tree by itself can be written only where it is one of the output. */
+static int put_bare_storage(
+    struct gt_pickle_writer *p, const struct gt_tree_tensor *t, struct gt_err *err)
+{
+	const struct gt_torch_source *s = source_of(p->self, t);
+
+	if (s->count && (t->offset != s->first || gt_tensor_count(t) != s->count))
+		return gt_err_set(err, GT_ENOTSUP,
+		    "a storage that is a part of storage '%.80s' cannot be written",
+		    t->storage->key);
+	return put_storage(p, t, err);
+}
+
+/* _rebuild_parameter(tensor, requires_grad, OrderedDict()), or _rebuild_parameter_with_state() with
+ * what Python code gave it. */
+static int put_parameter(
+    struct gt_pickle_writer *p, const struct gt_tree_tensor *t, struct gt_err *err)
+{
+	int rc;
+
+	gt_pickle_put_global(p, t->attributes ? "torch._utils\n_rebuild_parameter_with_state\n"
+	                                      : "torch._utils\n_rebuild_parameter\n");
+	gt_pickle_put_op(p, OP_MARK);
+	put_function(p, source_of(p->self, t)->as);
+	rc = put_arguments(p, t, err);
+	gt_pickle_put_op(p, OP_REDUCE);
+	put_bool(p, t->requires_grad);
+	put_ordered_dict(p);
+	if (!rc && t->attributes)
+		rc = gt_pickle_put_node(p, t->attributes, err);
+	gt_pickle_put_op(p, OP_TUPLE);
+	gt_pickle_put_op(p, OP_REDUCE);
+	return rc;
+}
+
+static int put_tensor(
+    struct gt_pickle_writer *p, const struct gt_tree_tensor *t, struct gt_err *err)
+{
+	int rc;
+
+	if (t->storage_class)
+		return put_bare_storage(p, t, err);
+	if (t->parameter)
+		return put_parameter(p, t, err);
+	if (t->attributes) { /* _rebuild_from_type_v2(function, class, arguments, state) */
+		gt_pickle_put_global(p, "torch._tensor\n_rebuild_from_type_v2\n");
+		gt_pickle_put_op(p, OP_MARK);
+	}
+	put_function(p, source_of(p->self, t)->as);
+	if (t->attributes)
+		gt_pickle_put_global(p, "torch\nTensor\n");
+	rc = put_arguments(p, t, err);
+	if (t->attributes) {
+		if (!rc)
+			rc = gt_pickle_put_node(p, t->attributes, err);
+		gt_pickle_put_op(p, OP_TUPLE);
+	}
+	gt_pickle_put_op(p, OP_REDUCE);
+	return rc;
+}
+
+int gt_torch_writer_pickle(struct gt_torch_writer *w, const struct gt_tree *root, char **bytes,
+    size_t *size, struct gt_err *err)
+{
+	struct gt_pickle_writer pickle = { .self = w, .tensor = put_tensor };
+
+	return gt_pickle_to_memory(&pickle, root, bytes, size, err);
+}
+
+/* ---- the file ---- */
+
+int gt_torch_write_open(struct gt_atomic_file *file, struct gt_file_name name,
+    const struct gt_tree *root, const struct gt_ckpt_write_options *options, struct gt_err *err)
+{
+	int rc;
+
+	if (!root)
+		return err && err->code ? err->code : GT_ENOMEM;
+	if (options->shard_bytes) {
+		gt_err_set(err, GT_ENOTSUP, "torch files are not cut into shards");
+		return gt_err_hint(err, "safetensors are");
+	}
+	rc = gt_atomic_open_at(file, name, err);
+	file->no_sync = options->no_sync;
+	return rc;
+}
+
+int gt_torch_write_close(struct gt_atomic_file *file, int rc, struct gt_err *err)
+{
+	if (!rc)
+		return gt_atomic_commit(file, err);
+	gt_err_prefix(err, "'%s'", file->path);
+	gt_atomic_abandon(file);
+	return err->code;
+}

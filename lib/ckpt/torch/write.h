@@ -1,0 +1,67 @@
+/* write.h - inside ckpt: what both of torch's formats need to be written. */
+#ifndef GT_CKPT_TORCH_WRITE_H
+#define GT_CKPT_TORCH_WRITE_H
+
+#include "lib/ckpt/pickle/pickle.h"
+#include "lib/ckpt/tree/copy_tensors.h"
+#include "lib/ckpt/write.h"
+
+/*
+ * A storage of the output: the bytes of one in memory or in another file, from the first element
+ * to the last that a tensor of the tree looks at. Torch allows a storage one type: the same memory
+ * seen as two is written twice.
+ */
+struct gt_torch_source {
+	struct gt_storage *storage; /* the first that was met with these bytes */
+	enum gt_dtype dtype, as;    /* of the elements; what they become */
+	int64_t first, count;       /* elements of the storage */
+	int64_t stride;             /* 1 */
+	size_t key;                 /* its name in the output */
+	struct gt_tree_tensor all;  /* these elements as a tensor, for gt_fill_places() */
+};
+
+struct gt_torch_writer {
+	const struct gt_ckpt_write_options *options;
+	bool views;                 /* persistent ids have the sixth part that legacy files want */
+	bool in_optimizer, at_step; /* where the walk is */
+	struct gt_torch_source **sources; /* by key */
+	size_t count, capacity;
+	void *by_data; /* the same, for tsearch() */
+	struct gt_storage empty;
+	struct gt_arena arena;
+};
+
+/* Find the storages of a tree, which has to pass gt_tree_check(). `w` is zeroed but for options and
+ * views; gt_torch_writer_release() is due in every case. */
+int gt_torch_writer_collect(struct gt_torch_writer *w, struct gt_tree *root, struct gt_err *err);
+void gt_torch_writer_release(struct gt_torch_writer *w);
+
+/* The pickle of the tree, yours to free(). */
+int gt_torch_writer_pickle(struct gt_torch_writer *w, const struct gt_tree *root, char **bytes,
+    size_t *size, struct gt_err *err);
+
+/* The source of a tensor of the tree. */
+const struct gt_torch_source *gt_torch_writer_source(
+    struct gt_torch_writer *w, const struct gt_tree_tensor *t);
+
+/* Bytes of a source in the output, and what its pickle counts: elements, or bytes where torch has
+ * no storage class of this type. */
+uint64_t gt_torch_source_bytes(const struct gt_torch_source *source);
+uint64_t gt_torch_source_units(const struct gt_torch_source *source);
+
+/* The place of the output that is to hold a source. */
+struct gt_fill gt_torch_source_place(const struct gt_torch_source *source, uint64_t offset);
+
+/* Begin and end the file that is written; close passes `rc` on, with the path if it is an error. A
+ * NULL root passes an earlier failure on. */
+int gt_torch_write_open(struct gt_atomic_file *file, struct gt_file_name name,
+    const struct gt_tree *root, const struct gt_ckpt_write_options *options, struct gt_err *err);
+int gt_torch_write_close(struct gt_atomic_file *file, int rc, struct gt_err *err);
+
+/* gt_torch_save() with options, and its like for legacy files: `write` of the formats' rows. */
+int gt_torch_write_zip(const char *path, const struct gt_tree *root,
+    const struct gt_ckpt_write_options *options, struct gt_err *err);
+int gt_torch_write_legacy(const char *path, const struct gt_tree *root,
+    const struct gt_ckpt_write_options *options, struct gt_err *err);
+
+#endif

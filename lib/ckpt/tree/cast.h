@@ -1,0 +1,28 @@
+/* cast.h - inside ckpt: runs of elements, from one type to another. */
+#ifndef GT_CKPT_TREE_CAST_H
+#define GT_CKPT_TREE_CAST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "lib/base/err.h"
+#include "lib/device/dtype.h"
+
+/* Whether elements of one type can be had as another: the same; floating-point types among each
+ * other; integers and bool among each other. */
+bool gt_cast_knows(enum gt_dtype from, enum gt_dtype to);
+
+/*
+ * Convert n elements, packed at any address, in the host's byte order; src and dst don't overlap.
+ * Floats are rounded once, to nearest even. Past the largest number lies infinity, for
+ * float8_e4m3fn NaN, which is PyTorch's choice (c10/util/Float8_e4m3fn.h) and the "non-saturating"
+ * one of OCP's "8-bit Floating Point Specification", 1.0, section 5.2. bool is 0 and 1.
+ * Errors: GT_EINVAL for an integer that does not fit; GT_ENOTSUP for types gt_cast_knows() not.
+ */
+int gt_cast(
+    enum gt_dtype from, const void *src, enum gt_dtype to, void *dst, size_t n, struct gt_err *err);
+
+/* How many of n elements of a floating-point type are infinite; 0 for float8. */
+size_t gt_cast_infinite(enum gt_dtype dtype, const void *elements, size_t n);
+
+#endif

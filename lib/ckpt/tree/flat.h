@@ -1,0 +1,42 @@
+/* flat.h - inside ckpt: a dict of tensors as a list, for formats that hold nothing else. */
+#ifndef GT_CKPT_TREE_FLAT_H
+#define GT_CKPT_TREE_FLAT_H
+
+#include "lib/ckpt/write.h"
+
+/* Tensors in one checkpoint. Small files can name one tensor very often. */
+enum { GT_FLAT_MAX = 1 << 18 };
+
+struct gt_flat_tensor {
+	const char *name; /* valid UTF-8 without zeros */
+	const struct gt_tree_tensor *tensor;
+	enum gt_dtype as;    /* its type in the output */
+	uint64_t size_bytes; /* of its elements there */
+	/* Another that is the same in all, memory, type, shape, and whose name sorts first; NULL
+	 * where this is that one. */
+	const struct gt_flat_tensor *kept;
+	size_t shard; /* a writer's own: which file it goes to */
+};
+
+struct gt_flat {
+	struct gt_flat_tensor *tensors; /* in the tree's order */
+	size_t count;
+};
+
+/*
+ * List the tensors of `root`; they and their names are borrowed. GT_ENOTSUP, naming the key and
+ * `format`, where the root is no dict or holds something else than tensors, which is what a
+ * checkpoint with an optimizer is: the hint says so; or where there are more than GT_FLAT_MAX.
+ */
+int gt_flat_list(struct gt_flat *out, const struct gt_tree *root, const char *format,
+    const struct gt_ckpt_write_options *options, struct gt_err *err);
+void gt_flat_release(struct gt_flat *flat);
+
+/* An order of tensors: 0 for two that are one under two names. Empty ones share nothing. */
+int gt_flat_compare(const struct gt_tree_tensor *x, const struct gt_tree_tensor *y);
+
+/* Whether a node is a string of valid UTF-8 without zeros; whether a string is valid UTF-8. */
+bool gt_flat_is_text(const struct gt_tree *node);
+bool gt_flat_is_name(const char *text);
+
+#endif

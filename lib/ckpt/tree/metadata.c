@@ -1,0 +1,156 @@
+/* metadata.c - attributes of a state_dict: its modules' versions, and texts. */
+#include "lib/ckpt/tree/metadata.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/pickle/args.h"
+#include "lib/ckpt/safetensors/safetensors.h"
+#include "lib/ckpt/torch/module.h"
+#include "lib/ckpt/tree/tree.h"
+
+/* ---- versions of modules: `_metadata` ---- */
+
+/* That of a dict, or NULL. */
+static const struct gt_tree *metadata_of(const struct gt_tree *dict)
+{
+	const struct gt_tree *m = gt_tree_get(dict->seq.attributes, "_metadata");
+
+	return m && m->kind == GT_TREE_DICT ? m : NULL;
+}
+
+static bool all_stay(const struct gt_state_dict *sd)
+{
+	size_t tensors = 0;
+
+	for (size_t i = 0; i < sd->node->seq.count; i++)
+		tensors += sd->node->seq.items[i].value->kind == GT_TREE_TENSOR &&
+		           is_text(sd->node->seq.items[i].key);
+	return tensors == sd->count;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Whether one of the sorted names begins with "PATH."; "" is the path of all. */
+static bool has_under(const char *const *names, size_t count, const char *path)
+{
+	size_t low = 0, high = count, n = strlen(path);
+
+	while (n && low < high) {
+		const char *name = names[low + (high - low) / 2];
+		int order = strncmp(name, path, n);
+
+		if (!order)
+			order = (int)(unsigned char)name[n] - '.';
+		if (!order)
+			return true;
+		if (order < 0)
+			low += (high - low) / 2 + 1;
+		else
+			high = low + (high - low) / 2;
+	}
+	return !n;
+}
+
+/* A path without names, that of a ReLU, stays with all others alone. */
+static int keep_paths(struct gt_tree *paths, const struct gt_tree *from,
+    const struct gt_state_dict *sd, struct gt_arena *arena, struct gt_err *err)
+{
+	const char **names = gt_calloc(sd->count, sizeof(*names), err);
+	bool all = all_stay(sd);
+	int rc = names ? 0 : GT_ENOMEM;
+
+	for (size_t i = 0; !rc && i < sd->count; i++)
+		names[i] = sd->entries[i].name;
+	if (!rc)
+		qsort(names, sd->count, sizeof(*names), compare_names);
+	for (size_t i = 0; !rc && i < from->seq.count; i++) {
+		const struct gt_tree_item *item = &from->seq.items[i];
+
+		if (all ||
+		    (is_text(item->key) && has_under(names, sd->count, item->key->string.bytes)))
+			rc = gt_tree_push(paths, item->key, item->value, arena, err);
+	}
+	free(names);
+	return rc;
+}
+
+/* ---- texts: `__metadata__` ---- */
+
+static const struct gt_tree *texts_of(const struct gt_tree *node)
+{
+	const struct gt_tree *texts = NULL;
+
+	if (node->kind == GT_TREE_DICT)
+		texts = gt_tree_get(node->seq.attributes, GT_ST_METADATA);
+	return texts && texts->kind == GT_TREE_DICT ? texts : NULL;
+}
+
+const char *gt_state_dict_metadata(const struct gt_state_dict *sd, const char *name)
+{
+	const struct gt_tree *texts = texts_of(sd->node);
+	const struct gt_tree *text = texts ? gt_tree_get(texts, name) : NULL;
+
+	return text && text->kind == GT_TREE_STRING ? text->string.bytes : NULL;
+}
+
+static int set_attribute(struct gt_tree *dict, const char *name, struct gt_tree *value,
+    struct gt_arena *a, struct gt_err *err)
+{
+	if (!dict->seq.attributes)
+		dict->seq.attributes = gt_tree_dict(a, err);
+	dict->seq.ordered = true;
+	return dict->seq.attributes ? gt_tree_set(dict->seq.attributes, name, value, a, err)
+	                            : GT_ENOMEM;
+}
+
+int gt_tree_set_metadata(struct gt_tree *dict, const char *name, const char *text,
+    struct gt_arena *a, struct gt_err *err)
+{
+	struct gt_tree *texts = (struct gt_tree *)texts_of(dict); /* as much the caller's as dict */
+	int rc = 0;
+
+	if (!texts) {
+		texts = gt_tree_dict(a, err);
+		rc = set_attribute(dict, GT_ST_METADATA, texts, a, err);
+	}
+	return rc ? rc : gt_tree_set(texts, name, gt_tree_string(a, text, err), a, err);
+}
+
+/* ---- both ---- */
+
+static int keep_versions(struct gt_tree *dict, const struct gt_state_dict *sd,
+    struct gt_arena *arena, struct gt_err *err)
+{
+	const struct gt_tree *from = NULL;
+	struct gt_tree *paths;
+	int rc;
+
+	if (sd->node->kind == GT_TREE_DICT && !(from = metadata_of(sd->node)))
+		return 0;
+	paths = gt_tree_dict(arena, err);
+	if (!paths)
+		return GT_ENOMEM;
+	paths->seq.ordered = true;
+	if (!from)
+		rc = gt_model_versions(paths, "", sd->node, arena, err);
+	else
+		rc = keep_paths(paths, from, sd, arena, err);
+	if (rc || !paths->seq.count)
+		return rc;
+	return set_attribute(dict, "_metadata", paths, arena, err);
+}
+
+int gt_metadata_keep(struct gt_tree *dict, const struct gt_state_dict *sd, struct gt_arena *arena,
+    struct gt_err *err)
+{
+	const struct gt_tree *texts = texts_of(sd->node);
+	int rc = keep_versions(dict, sd, arena, err);
+
+	return rc || !texts
+	           ? rc
+	           : set_attribute(dict, GT_ST_METADATA, (struct gt_tree *)texts, arena, err);
+}

@@ -1,0 +1,22 @@
+/* metadata.h - inside ckpt: attributes of a state_dict, kept where its dict is made anew. */
+#ifndef GT_CKPT_TREE_METADATA_H
+#define GT_CKPT_TREE_METADATA_H
+
+#include "lib/ckpt/ckpt.h"
+
+/*
+ * nn.Module.state_dict() gives its dict an attribute, `_metadata`: paths of modules ("" for the
+ * whole, "layer1.0") to {"version": N}, which load_state_dict() hands to each module.
+ * Source: torch/nn/modules/module.py, Module.state_dict().
+ */
+
+/*
+ * Give `dict`, which holds the entries of `sd`, the attributes that belong to them. `_metadata`:
+ * all there is where all tensors of the state_dict stay, else the paths with names under them; of a
+ * pickled model the versions that its modules say, where somebody set them for one object.
+ * `__metadata__` (gt_state_dict_metadata()): as it is.
+ */
+int gt_metadata_keep(struct gt_tree *dict, const struct gt_state_dict *sd, struct gt_arena *arena,
+    struct gt_err *err);
+
+#endif

@@ -1,0 +1,408 @@
+/* state_dict.c - find the model's tensors inside a checkpoint, and their names without wrappers. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/note.h"
+#include "lib/ckpt/pickle/args.h"
+#include "lib/ckpt/torch/module.h"
+
+/* Where training scripts put it, commonest first; averaged copies after what they are copies of. */
+static const char *const wrappers[] = { "model", "state_dict", "model_state_dict", "net", "module",
+	"network", "model_state", "weights", "params", "model_dict", "net_state_dict",
+	"network_state_dict", "model_weights", "ema", "model_ema", "ema_model", "ema_state_dict",
+	"state_dict_ema", "model_state_dict_ema", "params_ema", "ema_params" };
+
+static const char *const prefixes[] = { "module.", "_orig_mod." };
+
+enum {
+	COUNT_WRAPPERS = sizeof(wrappers) / sizeof(*wrappers),
+	COUNT_PREFIXES = sizeof(prefixes) / sizeof(*prefixes),
+	MAX_NESTING = 8,
+	MAX_LOCATIONS = 3,  /* named in the note */
+	MAX_ITEMS = 1 << 22 /* looked at: a file may refer to one dict again and again */
+};
+
+struct found {
+	const struct gt_tree *node, *parent; /* parent: the dict it was found in, or NULL */
+	const char *path[MAX_NESTING];
+	int depth;
+	size_t *items; /* looked at so far */
+};
+
+/* ---- where it is ---- */
+
+/* A dict, or what an object of a class made from dict holds; else NULL. */
+static const struct gt_tree *dict_of(const struct gt_tree *node)
+{
+	if (node->kind == GT_TREE_OPAQUE && node->opaque.items)
+		node = node->opaque.items;
+	return node->kind == GT_TREE_DICT ? node : NULL;
+}
+
+static size_t count_tensors(const struct gt_tree *dict, bool *only)
+{
+	size_t n = 0;
+
+	*only = true;
+	for (size_t i = 0; i < dict->seq.count; i++) {
+		bool tensor = dict->seq.items[i].value->kind == GT_TREE_TENSOR &&
+		              is_text(dict->seq.items[i].key);
+
+		n += tensor;
+		if (!tensor && dict->seq.items[i].value->kind != GT_TREE_NONE)
+			*only = false;
+	}
+	return n;
+}
+
+/* What torch.optim's state_dict() gives. */
+static bool is_optimizer(const struct gt_tree *dict)
+{
+	return gt_tree_get(dict, "param_groups") && gt_tree_get(dict, "state");
+}
+
+static bool search(struct found *f, const struct gt_tree *node);
+
+static bool search_under(
+    struct found *f, const char *key, const struct gt_tree *parent, const struct gt_tree *value)
+{
+	const struct gt_tree *before = f->parent;
+
+	if (!value || f->depth == MAX_NESTING)
+		return false;
+	f->path[f->depth++] = key;
+	f->parent = parent;
+	if (search(f, value))
+		return true;
+	f->depth--;
+	f->parent = before;
+	return false;
+}
+
+/* The only one of a dict's values in which there is a state_dict. */
+static bool search_single(struct found *f, const struct gt_tree *dict)
+{
+	struct found one = { 0 };
+	int hits = 0;
+
+	for (size_t i = 0; i < dict->seq.count && hits < 2; i++) {
+		const struct gt_tree_item *item = &dict->seq.items[i];
+		struct found trial = *f;
+
+		if ((!dict_of(item->value) && !gt_model_is(item->value)) || !is_text(item->key) ||
+		    !search_under(&trial, item->key->string.bytes, dict, item->value))
+			continue;
+		one = trial;
+		hits++;
+	}
+	if (hits == 1)
+		*f = one;
+	return hits == 1;
+}
+
+/* Of (model, optimizer) as a tuple or list, the first. */
+static bool search_seq(struct found *f, const struct gt_tree *seq)
+{
+	static const char *const places[] = { "[0]", "[1]", "[2]", "[3]" };
+
+	for (size_t i = 0; i < seq->seq.count && i < sizeof(places) / sizeof(*places); i++)
+		if (search_under(f, places[i], NULL, seq->seq.items[i].value))
+			return true;
+	return false;
+}
+
+static bool search(struct found *f, const struct gt_tree *node)
+{
+	const struct gt_tree *dict = dict_of(node);
+	size_t tensors;
+	bool only;
+
+	f->node = node;
+	if (gt_model_is(node))
+		return true;
+	if (node->kind == GT_TREE_TUPLE || node->kind == GT_TREE_LIST)
+		return search_seq(f, node);
+	if (!dict || is_optimizer(dict))
+		return false;
+	*f->items += 1 + dict->seq.count;
+	if (*f->items > MAX_ITEMS)
+		return false;
+	f->node = dict;
+	tensors = count_tensors(dict, &only);
+	if (tensors && only)
+		return true;
+	for (int i = 0; i < COUNT_WRAPPERS; i++)
+		if (search_under(f, wrappers[i], dict, gt_tree_get(dict, wrappers[i])))
+			return true;
+	f->node = dict;
+	return tensors || search_single(f, dict);
+}
+
+/* ---- what is there instead ---- */
+
+static int list_keys(const struct gt_tree *dict, struct gt_err *err)
+{
+	char keys[200] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < dict->seq.count && used < sizeof(keys) - 40; i++)
+		if (is_text(dict->seq.items[i].key))
+			used += (size_t)snprintf(keys + used, sizeof(keys) - used, "%s'%.30s'",
+			    used ? ", " : "", dict->seq.items[i].key->string.bytes);
+	gt_err_set(err, GT_EFORMAT, "no state_dict in the checkpoint; its keys are: %s",
+	    used ? keys : "none");
+	return gt_err_hint(err, "a state_dict is a dict of names and tensors");
+}
+
+static const char *optimizer_in(const struct gt_tree *dict)
+{
+	for (size_t i = 0; i < dict->seq.count; i++)
+		if (is_optimizer(dict->seq.items[i].value) && is_text(dict->seq.items[i].key))
+			return dict->seq.items[i].key->string.bytes;
+	return NULL;
+}
+
+/* What is no dict. */
+static int refuse_kind(const struct gt_tree *root, struct gt_err *err)
+{
+	if (root->kind == GT_TREE_OPAQUE)
+		gt_err_set(err, GT_EFORMAT,
+		    "no state_dict: the checkpoint is an object of class '%.200s', no model of torch.nn",
+		    root->opaque.class_name);
+	else if (root->kind == GT_TREE_TENSOR)
+		gt_err_set(err, GT_EFORMAT, "no state_dict: the checkpoint is one tensor");
+	else
+		gt_err_set(
+		    err, GT_EFORMAT, "no state_dict: the checkpoint is no dict and no model");
+	return gt_err_hint(err, "'gtrain ckpt ls' shows what there is");
+}
+
+static int not_found(const struct gt_tree *root, struct gt_err *err)
+{
+	static const char hint[] =
+	    "the model is saved elsewhere, perhaps in a file beside this one";
+	const struct gt_tree *dict = dict_of(root);
+
+	if (!dict)
+		return refuse_kind(root, err);
+	if (is_optimizer(dict)) {
+		gt_err_set(
+		    err, GT_EFORMAT, "no state_dict of a model: this is the state of an optimizer");
+		return gt_err_hint(err, hint);
+	}
+	list_keys(dict, err);
+	return optimizer_in(dict) ? gt_err_hint(err, "'%.40s' is the state of an optimizer; %s",
+	                                optimizer_in(dict), hint)
+	                          : err->code;
+}
+
+/* ---- its names ---- */
+
+/* Take wrappers off the front; what came off is added to the mask. A name never becomes empty. */
+static const char *strip(const char *name, unsigned *mask)
+{
+	for (int i = 0; i < COUNT_PREFIXES; i++) {
+		size_t n = strlen(prefixes[i]);
+
+		if (strncmp(name, prefixes[i], n) || !name[n])
+			continue;
+		*mask |= 1u << i;
+		name += n;
+		i = -1; /* from the first prefix again */
+	}
+	return name;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct gt_state_entry *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+/* The entries in order of their names, of which none may be there twice. */
+static int sort_names(struct gt_state_dict *sd, struct gt_err *err)
+{
+	sd->by_name = gt_calloc(sd->count, sizeof(*sd->by_name), err);
+	if (!sd->by_name)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < sd->count; i++)
+		sd->by_name[i] = &sd->entries[i];
+	qsort(sd->by_name, sd->count, sizeof(*sd->by_name), compare_names);
+	for (size_t i = 1; i < sd->count; i++) {
+		if (strcmp(sd->by_name[i - 1]->name, sd->by_name[i]->name))
+			continue;
+		gt_err_set(err, GT_EFORMAT,
+		    "two keys become '%.200s' when 'module.' and '_orig_mod.' are taken off",
+		    sd->by_name[i]->name);
+		return gt_err_hint(
+		    err, "'gtrain ckpt rename' or 'select' makes a file with one of them");
+	}
+	return 0;
+}
+
+/* ---- the note ---- */
+
+static void note_path(struct gt_note *note, const struct found *f)
+{
+	bool model = gt_model_is(f->node);
+
+	if (model)
+		gt_note_add(note, "%s",
+		    strncmp(f->node->opaque.class_name, "__torch__.", 10) ? "a whole pickled model"
+		                                                          : "a TorchScript model");
+	else if (f->depth)
+		gt_note_add(note, "%s", "state_dict");
+	for (int i = 0; i < f->depth; i++)
+		gt_note_add(note, "%s%s", i ? "." : " found under '", f->path[i]);
+	if (f->depth)
+		gt_note_add(note, "%s", "'");
+}
+
+/* Other state_dicts beside the one that was taken. */
+static void note_others(struct gt_note *note, const struct found *f)
+{
+	bool only, named = false;
+
+	for (int i = 0; f->parent && i < COUNT_WRAPPERS; i++) {
+		const struct gt_tree *other = gt_tree_get(f->parent, wrappers[i]);
+		const struct gt_tree *dict = other ? dict_of(other) : NULL;
+
+		if (!other || !strcmp(wrappers[i], f->path[f->depth - 1]) ||
+		    (!gt_model_is(other) && !(dict && count_tensors(dict, &only) && only)))
+			continue;
+		gt_note_add(note, "%s'%s'", named ? ", " : "; there is also ", wrappers[i]);
+		named = true;
+	}
+}
+
+/* Between what is said of one thing and of the next. */
+static const char *semicolon(const struct gt_note *note)
+{
+	return note->length ? "; " : "";
+}
+
+static void note_left_out(struct gt_note *note, const struct gt_model_list *list)
+{
+	if (list->left_out)
+		gt_note_add(note, "%s%zu left out (%s)", semicolon(note), list->left_out,
+		    list->left_out_class);
+}
+
+static void note_prefixes(struct gt_note *note, unsigned mask, size_t keys)
+{
+	if (!keys)
+		return;
+	gt_note_add(note, "%s", semicolon(note));
+	for (int i = 0, named = 0; i < COUNT_PREFIXES; i++)
+		if (mask >> i & 1)
+			gt_note_add(note, "%s'%s'", named++ ? " and " : "", prefixes[i]);
+	gt_note_add(note, " taken off %zu key%s", keys, keys == 1 ? "" : "s");
+}
+
+static void note_locations(struct gt_note *note, const struct gt_state_dict *sd)
+{
+	const char *seen[MAX_LOCATIONS];
+	int n = 0;
+
+	for (size_t i = 0; i < sd->count && n < MAX_LOCATIONS; i++) {
+		const char *location = sd->entries[i].tensor->storage->location;
+		bool known = !strcmp(location, "cpu");
+
+		for (int k = 0; k < n; k++)
+			known |= !strcmp(seen[k], location);
+		if (known)
+			continue;
+		if (!n)
+			gt_note_add(note, "%ssaved on ", semicolon(note));
+		gt_note_add(note, "%s%s", n ? ", " : "", location);
+		seen[n++] = location;
+	}
+}
+
+/* Take wrappers off all names; returns of how many, and in `mask` which. */
+static size_t strip_all(struct gt_state_dict *sd, unsigned *mask)
+{
+	size_t stripped = 0;
+
+	for (size_t i = 0; i < sd->count; i++) {
+		const char *name = strip(sd->entries[i].name, mask);
+
+		stripped += name != sd->entries[i].name;
+		sd->entries[i].name = name;
+	}
+	return stripped;
+}
+
+static int find(
+    struct gt_state_dict *out, const struct gt_tree *root, bool as_is, struct gt_err *err)
+{
+	struct gt_model_list list = { .sd = out };
+	struct gt_note note = { 0 };
+	size_t stripped = 0, items = 0;
+	struct found f = { .items = &items };
+	unsigned mask = 0;
+	int rc;
+
+	*out = (struct gt_state_dict){ 0 };
+	if (!search(&f, root))
+		return items > MAX_ITEMS ? gt_err_set(err, GT_EFORMAT,
+		                               "no state_dict among %d items of dicts: they refer "
+		                               "to one another too often",
+		                               MAX_ITEMS)
+		                         : not_found(root, err);
+	out->node = f.node;
+	rc = gt_model_is(f.node) ? gt_model_add(&list, "", f.node, err)
+	                         : gt_model_add_dict(&list, "", f.node, err);
+	if (!rc && !as_is)
+		stripped = strip_all(out, &mask);
+	if (!rc)
+		rc = sort_names(out, err);
+	if (rc) {
+		gt_state_dict_release(out);
+		return rc;
+	}
+	out->left_out = list.left_out;
+	note_path(&note, &f);
+	note_others(&note, &f);
+	note_prefixes(&note, mask, stripped);
+	note_left_out(&note, &list);
+	note_locations(&note, out);
+	out->note = gt_arena_strdup(&out->arena, gt_note_text(&note), err);
+	rc = out->note ? gt_note_check(&note, err) : GT_ENOMEM;
+	gt_note_release(&note);
+	if (rc)
+		gt_state_dict_release(out);
+	return rc;
+}
+
+int gt_state_dict_find(struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err)
+{
+	return find(out, root, false, err);
+}
+
+int gt_state_dict_find_as_is(
+    struct gt_state_dict *out, const struct gt_tree *root, struct gt_err *err)
+{
+	return find(out, root, true, err);
+}
+
+const struct gt_tree_tensor *gt_state_dict_get(const struct gt_state_dict *sd, const char *name)
+{
+	struct gt_state_entry wanted = { .name = name };
+	const struct gt_state_entry *key = &wanted, **found;
+
+	found = sd->count
+	            ? bsearch(&key, sd->by_name, sd->count, sizeof(*sd->by_name), compare_names)
+	            : NULL;
+	return found ? (*found)->tensor : NULL;
+}
+
+void gt_state_dict_release(struct gt_state_dict *sd)
+{
+	free(sd->entries);
+	free(sd->by_name);
+	gt_arena_release(&sd->arena);
+	*sd = (struct gt_state_dict){ 0 };
+}

@@ -1,0 +1,201 @@
+/* tensor.c - the elements of a stored tensor: bounds, strides, byte order. */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/tree/cast.h"
+#include "lib/ckpt/tree/pack.h"
+#include "lib/ckpt/tree/tree.h"
+
+/* Elements that strides of 0 make of fewer. */
+static const int64_t MAX_REPEATED = (int64_t)1 << 32;
+
+enum { REPEATED_FREE = 1 << 30, REPEATED_TIMES = 1024 }; /* see tree.h */
+
+int64_t gt_tensor_count(const struct gt_tree_tensor *t)
+{
+	int64_t count = 1;
+
+	for (int i = 0; i < t->ndim; i++)
+		count *= t->shape[i];
+	return count;
+}
+
+bool gt_tensor_contiguous_stride(int ndim, const int64_t *shape, int64_t *stride)
+{
+	int64_t count = 1, bytes;
+	bool empty = false;
+
+	for (int i = ndim - 1; i >= 0; i--) {
+		stride[i] = count;
+		if (shape[i] < 0)
+			return false;
+		if (shape[i] == 0)
+			empty = true;
+		else if (__builtin_mul_overflow(count, shape[i], &count))
+			return false;
+	}
+	/* 16: the largest element. A caller may then multiply by any size of element. */
+	return empty || !__builtin_mul_overflow(count, (int64_t)16, &bytes);
+}
+
+/* The index of the last element, counted from the start of the storage; false on overflow. */
+static bool last_index(const struct gt_tree_tensor *t, int64_t *last)
+{
+	int64_t step;
+
+	*last = t->offset;
+	for (int i = 0; i < t->ndim; i++)
+		if (t->stride[i] < 0 ||
+		    __builtin_mul_overflow(t->shape[i] - 1, t->stride[i], &step) ||
+		    __builtin_add_overflow(*last, step, last))
+			return false;
+	return true;
+}
+
+static int wrong(const struct gt_tree_tensor *t, const char *what, struct gt_err *err)
+{
+	return gt_err_set(err, GT_EFORMAT, "a tensor of storage '%.80s' %s", t->storage->key, what);
+}
+
+int gt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err)
+{
+	int64_t unused[GT_TREE_MAX_DIMS], last;
+	int64_t room = (int64_t)(t->storage->size_bytes / gt_dtype_size(t->dtype));
+
+	if (!gt_tensor_contiguous_stride(t->ndim, t->shape, unused))
+		return wrong(t, "has a shape that is negative or overflows", err);
+	if (t->offset < 0)
+		return wrong(t, "starts before it", err);
+	if (gt_tensor_count(t) == 0)
+		return 0;
+	if (!last_index(t, &last))
+		return wrong(t, "has strides that are negative or overflow", err);
+	if (gt_tensor_count(t) > MAX_REPEATED && gt_tensor_count(t) > room)
+		return gt_err_set(err, GT_EFORMAT,
+		    "a tensor repeats storage '%.80s' of %lld elements to %lld elements",
+		    t->storage->key, (long long)room, (long long)gt_tensor_count(t));
+	if (last >= room)
+		return gt_err_set(err, GT_EFORMAT,
+		    "a tensor reaches element %lld of storage '%.80s', which has %lld",
+		    (long long)last, t->storage->key, (long long)room);
+	return 0;
+}
+
+static int compare_uses(const void *a, const void *b)
+{
+	const struct gt_tensor_use *x = a, *y = b;
+
+	return ((uintptr_t)x->storage > (uintptr_t)y->storage) -
+	       ((uintptr_t)x->storage < (uintptr_t)y->storage);
+}
+
+int gt_tensor_repeats_too_much(struct gt_tensor_use *uses, size_t count, struct gt_err *err)
+{
+	uint64_t visited = 0, stored = 0;
+
+	if (count)
+		qsort(uses, count, sizeof(*uses), compare_uses);
+	for (size_t i = 0; i < count; i++) {
+		if (__builtin_add_overflow(visited, uses[i].bytes, &visited))
+			visited = UINT64_MAX;
+		if (!i || uses[i - 1].storage != uses[i].storage)
+			stored += uses[i].storage->size_bytes;
+	}
+	if (visited <= REPEATED_FREE || visited / REPEATED_TIMES <= stored)
+		return 0;
+	return gt_err_set(err, GT_ENOTSUP,
+	    "tensors repeat the %llu bytes of their storages to %llu: more than %d times over",
+	    (unsigned long long)stored, (unsigned long long)visited, REPEATED_TIMES);
+}
+
+/* ---- byte order ---- */
+
+static void reverse(unsigned char *p, size_t size)
+{
+	for (size_t i = 0; i < size / 2; i++) {
+		unsigned char c = p[i];
+
+		p[i] = p[size - 1 - i];
+		p[size - 1 - i] = c;
+	}
+}
+
+void gt_tensor_swap(enum gt_dtype dtype, void *elements, size_t count)
+{
+	bool complex = dtype == GT_C64 || dtype == GT_C128;
+	size_t size = gt_dtype_size(dtype) / (complex ? 2 : 1);
+	unsigned char *p = elements;
+
+	if (complex)
+		count *= 2;
+	for (size_t i = 0; i < count; i++)
+		reverse(p + i * size, size);
+}
+
+/* ---- reading ---- */
+
+bool gt_tensor_is_contiguous(const struct gt_tree_tensor *t)
+{
+	int64_t expected = 1;
+
+	for (int i = t->ndim - 1; i >= 0; i--) {
+		if (t->shape[i] != 1 && t->stride[i] != expected)
+			return false;
+		expected *= t->shape[i];
+	}
+	return true;
+}
+
+/* Packed elements, in the byte order of the storage, as `to` in the host's. `in` may be changed. */
+static int finish(const struct gt_tree_tensor *t, void *in, size_t n, enum gt_dtype to, void *out,
+    struct gt_err *err)
+{
+	if (t->storage->swapped)
+		gt_tensor_swap(t->dtype, in, n);
+	return in == out ? 0 : gt_cast(t->dtype, in, to, out, n, err);
+}
+
+int gt_tensor_read_range(const struct gt_tree_tensor *t, int64_t first, size_t count,
+    enum gt_dtype to, void *dst, struct gt_err *err)
+{
+	enum { RUN_BYTES = 16384 };
+	unsigned char packed[RUN_BYTES], *out = dst;
+	const unsigned char *in = (const unsigned char *)t->storage->bytes;
+	size_t size = gt_dtype_size(t->dtype), most = RUN_BYTES / size;
+	bool contiguous = gt_tensor_is_contiguous(t);
+	int rc = 0;
+
+	if (contiguous) {
+		in += ((size_t)t->offset + (size_t)first) * size;
+		if (!t->storage->swapped)
+			return gt_cast(t->dtype, in, to, dst, count, err);
+	}
+	if (t->dtype == to && !contiguous) { /* the result is where they can be gathered */
+		rc = gt_tensor_gather(t, first, count, dst, err);
+		return rc ? rc : finish(t, dst, count, to, dst, err);
+	}
+	for (size_t done = 0, n; !rc && done < count; done += n) {
+		n = count - done < most ? count - done : most;
+		if (contiguous)
+			memcpy(packed, in + done * size, n * size);
+		else
+			rc = gt_tensor_gather(t, first + (int64_t)done, n, packed, err);
+		if (!rc)
+			rc = finish(t, packed, n, to, out + done * gt_dtype_size(to), err);
+	}
+	return rc;
+}
+
+int gt_tensor_read(const struct gt_tree_tensor *t, enum gt_dtype to, void *dst, struct gt_err *err)
+{
+	size_t count = (size_t)gt_tensor_count(t);
+	int rc;
+
+	if (!gt_cast_knows(t->dtype, to))
+		return gt_cast(t->dtype, NULL, to, dst, 0, err);
+	if (!count)
+		return 0;
+	rc = gt_storage_check(t->storage, err);
+	return rc ? rc : gt_tensor_read_range(t, 0, count, to, dst, err);
+}

@@ -1,0 +1,290 @@
+/* tree.c - the tree: making nodes, putting them together, looking things up. */
+#include "lib/ckpt/tree/tree.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- nodes ---- */
+
+struct gt_tree *gt_tree_new(struct gt_arena *a, enum gt_tree_kind kind, struct gt_err *err)
+{
+	struct gt_tree *node = gt_arena_alloc(a, sizeof(*node), err);
+
+	if (node)
+		node->kind = kind;
+	return node;
+}
+
+struct gt_tree *gt_tree_none(struct gt_arena *a, struct gt_err *err)
+{
+	return gt_tree_new(a, GT_TREE_NONE, err);
+}
+
+struct gt_tree *gt_tree_bool(struct gt_arena *a, bool value, struct gt_err *err)
+{
+	struct gt_tree *node = gt_tree_new(a, GT_TREE_BOOL, err);
+
+	if (node)
+		node->boolean = value;
+	return node;
+}
+
+struct gt_tree *gt_tree_int(struct gt_arena *a, int64_t value, struct gt_err *err)
+{
+	struct gt_tree *node = gt_tree_new(a, GT_TREE_INT, err);
+
+	if (node)
+		node->integer = value;
+	return node;
+}
+
+struct gt_tree *gt_tree_float(struct gt_arena *a, double value, struct gt_err *err)
+{
+	struct gt_tree *node = gt_tree_new(a, GT_TREE_FLOAT, err);
+
+	if (node)
+		node->real = value;
+	return node;
+}
+
+struct gt_tree *gt_tree_bytes(
+    struct gt_arena *a, const void *bytes, size_t length, struct gt_err *err)
+{
+	struct gt_tree *node = gt_tree_new(a, GT_TREE_STRING, err);
+	char *copy = node ? gt_arena_alloc(a, length + 1, err) : NULL;
+
+	if (!copy)
+		return NULL;
+	if (length)
+		memcpy(copy, bytes, length);
+	node->string.bytes = copy;
+	node->string.length = length;
+	return node;
+}
+
+struct gt_tree *gt_tree_string(struct gt_arena *a, const char *value, struct gt_err *err)
+{
+	return gt_tree_bytes(a, value, strlen(value), err);
+}
+
+struct gt_tree *gt_tree_list(struct gt_arena *a, struct gt_err *err)
+{
+	return gt_tree_new(a, GT_TREE_LIST, err);
+}
+
+struct gt_tree *gt_tree_tuple(struct gt_arena *a, struct gt_err *err)
+{
+	return gt_tree_new(a, GT_TREE_TUPLE, err);
+}
+
+struct gt_tree *gt_tree_dict(struct gt_arena *a, struct gt_err *err)
+{
+	return gt_tree_new(a, GT_TREE_DICT, err);
+}
+
+struct gt_tree *gt_tree_opaque(struct gt_arena *a, const char *class_name, struct gt_err *err)
+{
+	struct gt_tree *node = gt_tree_new(a, GT_TREE_OPAQUE, err);
+
+	if (!node)
+		return NULL;
+	node->opaque.class_name = gt_arena_strdup(a, class_name, err);
+	return node->opaque.class_name ? node : NULL;
+}
+
+struct gt_tree *gt_tree_tensor(struct gt_arena *a, enum gt_dtype dtype, int ndim,
+    const int64_t *shape, const void *data, struct gt_err *err)
+{
+	struct gt_tree *node = gt_tree_new(a, GT_TREE_TENSOR, err);
+	struct gt_storage *storage = node ? gt_arena_alloc(a, sizeof(*storage), err) : NULL;
+	int64_t *dims;
+
+	if (!storage)
+		return NULL;
+	if (ndim < 0 || ndim > GT_TREE_MAX_DIMS) {
+		gt_err_set(err, GT_EINVAL, "a tensor of %d dimensions: the most is %d", ndim,
+		    GT_TREE_MAX_DIMS);
+		return NULL;
+	}
+	dims = gt_arena_alloc(a, 2 * (size_t)ndim * sizeof(*dims), err);
+	if (!dims)
+		return NULL;
+	if (ndim)
+		memcpy(dims, shape, (size_t)ndim * sizeof(*dims));
+	if (!gt_tensor_contiguous_stride(ndim, dims, dims + ndim)) {
+		gt_err_set(err, GT_EINVAL, "a tensor's shape is negative or overflows");
+		return NULL;
+	}
+	node->tensor = (struct gt_tree_tensor){
+		.dtype = dtype,
+		.ndim = ndim,
+		.shape = dims,
+		.stride = dims + ndim,
+		.storage = storage,
+	};
+	storage->bytes = data;
+	storage->size_bytes = (size_t)gt_tensor_count(&node->tensor) * gt_dtype_size(dtype);
+	storage->key = storage->name = "";
+	storage->location = "cpu";
+	return node;
+}
+
+/* ---- putting together ---- */
+
+bool gt_tree_is_seq(const struct gt_tree *node)
+{
+	return node->kind == GT_TREE_LIST || node->kind == GT_TREE_TUPLE ||
+	       node->kind == GT_TREE_DICT;
+}
+
+int gt_tree_push(struct gt_tree *seq, const struct gt_tree *key, struct gt_tree *value,
+    struct gt_arena *a, struct gt_err *err)
+{
+	if (seq->seq.count == seq->seq.capacity) {
+		size_t capacity = seq->seq.capacity ? seq->seq.capacity * 2 : 4;
+		struct gt_tree_item *items = gt_arena_alloc(a, capacity * sizeof(*items), err);
+
+		if (!items)
+			return GT_ENOMEM;
+		if (seq->seq.count)
+			memcpy(items, seq->seq.items, seq->seq.count * sizeof(*items));
+		seq->seq.items = items;
+		seq->seq.capacity = capacity;
+	}
+	seq->seq.items[seq->seq.count++] = (struct gt_tree_item){ .key = key, .value = value };
+	return 0;
+}
+
+static int set(struct gt_tree *dict, const struct gt_tree *key, struct gt_tree *value,
+    struct gt_arena *a, struct gt_err *err)
+{
+	/* A NULL node was refused where it was made: that code stands. */
+	if (!dict || !key || !value)
+		return err && err->code ? err->code : GT_ENOMEM;
+	if (dict->kind != GT_TREE_DICT)
+		return gt_err_set(err, GT_EINVAL, "a key can be set in a dict only");
+	return gt_tree_push(dict, key, value, a, err);
+}
+
+int gt_tree_set(struct gt_tree *dict, const char *key, struct gt_tree *value, struct gt_arena *a,
+    struct gt_err *err)
+{
+	return set(dict, value ? gt_tree_string(a, key, err) : NULL, value, a, err);
+}
+
+int gt_tree_set_int(struct gt_tree *dict, int64_t key, struct gt_tree *value, struct gt_arena *a,
+    struct gt_err *err)
+{
+	return set(dict, value ? gt_tree_int(a, key, err) : NULL, value, a, err);
+}
+
+int gt_tree_append(
+    struct gt_tree *seq, struct gt_tree *value, struct gt_arena *a, struct gt_err *err)
+{
+	if (!seq || !value)
+		return err && err->code ? err->code : GT_ENOMEM;
+	if (seq->kind != GT_TREE_LIST && seq->kind != GT_TREE_TUPLE)
+		return gt_err_set(err, GT_EINVAL, "only a list or a tuple can be appended to");
+	return gt_tree_push(seq, NULL, value, a, err);
+}
+
+/* ---- looking up ---- */
+
+bool gt_tree_is_string(const struct gt_tree *node, const char *text)
+{
+	return node && node->kind == GT_TREE_STRING && node->string.length == strlen(text) &&
+	       !memcmp(node->string.bytes, text, node->string.length);
+}
+
+const struct gt_tree *gt_tree_get(const struct gt_tree *dict, const char *key)
+{
+	if (!dict || dict->kind != GT_TREE_DICT)
+		return NULL;
+	for (size_t i = 0; i < dict->seq.count; i++)
+		if (gt_tree_is_string(dict->seq.items[i].key, key))
+			return dict->seq.items[i].value;
+	return NULL;
+}
+
+const struct gt_tree *gt_tree_get_int(const struct gt_tree *dict, int64_t key)
+{
+	if (!dict || dict->kind != GT_TREE_DICT)
+		return NULL;
+	for (size_t i = 0; i < dict->seq.count; i++) {
+		const struct gt_tree *k = dict->seq.items[i].key;
+
+		if (k->kind == GT_TREE_INT && k->integer == key)
+			return dict->seq.items[i].value;
+	}
+	return NULL;
+}
+
+static bool whole(double real, int64_t *out)
+{
+	if (!(real >= -0x1p63 && real < 0x1p63) || real != trunc(real))
+		return false;
+	*out = (int64_t)real;
+	return true;
+}
+
+/* The only element of a tensor: 1, or 0 where it is none or of another type, or the damage. */
+static int read_scalar(
+    const struct gt_tree_tensor *t, enum gt_dtype as, void *out, struct gt_err *err)
+{
+	int rc = t->ndim ? GT_ENOTSUP : gt_tensor_read(t, as, out, err);
+
+	if (rc == GT_ENOTSUP || rc == GT_EINVAL)
+		return 0;
+	return rc ? rc : 1;
+}
+
+int gt_tree_read_int(const struct gt_tree *tree, int64_t *out, struct gt_err *err)
+{
+	double real;
+	int rc;
+
+	switch (tree ? tree->kind : GT_TREE_NONE) {
+	case GT_TREE_BOOL:
+		*out = tree->boolean;
+		return 1;
+	case GT_TREE_INT:
+		*out = tree->integer;
+		return 1;
+	case GT_TREE_FLOAT:
+		return whole(tree->real, out);
+	case GT_TREE_TENSOR:
+		if (!gt_dtype_is_float(tree->tensor.dtype))
+			return read_scalar(&tree->tensor, GT_I64, out, err);
+		rc = read_scalar(&tree->tensor, GT_F64, &real, err);
+		return rc > 0 ? whole(real, out) : rc;
+	default:
+		return 0;
+	}
+}
+
+int gt_tree_read_float(const struct gt_tree *tree, double *out, struct gt_err *err)
+{
+	int64_t integer;
+	int rc;
+
+	if (tree && tree->kind == GT_TREE_FLOAT) {
+		*out = tree->real;
+		return 1;
+	}
+	if (tree && tree->kind == GT_TREE_TENSOR && gt_dtype_is_float(tree->tensor.dtype))
+		return read_scalar(&tree->tensor, GT_F64, out, err);
+	rc = gt_tree_read_int(tree, &integer, err);
+	if (rc > 0)
+		*out = (double)integer;
+	return rc;
+}
+
+bool gt_tree_as_int(const struct gt_tree *tree, int64_t *out)
+{
+	return gt_tree_read_int(tree, out, GT_ERR_IGNORED) > 0;
+}
+
+bool gt_tree_as_float(const struct gt_tree *tree, double *out)
+{
+	return gt_tree_read_float(tree, out, GT_ERR_IGNORED) > 0;
+}

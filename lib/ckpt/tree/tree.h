@@ -1,0 +1,95 @@
+/* tree.h - inside ckpt: making nodes of any kind, and the check every tree passes before use. */
+#ifndef GT_CKPT_TREE_TREE_H
+#define GT_CKPT_TREE_TREE_H
+
+#include "lib/ckpt/ckpt.h"
+
+/* What a tree may be, so that every walker can recurse and end. */
+enum {
+	GT_TREE_MAX_DEPTH = 128, /* nested containers: 40 levels of nn.Module are about 120 */
+	/* Nodes met by a walk that visits shared ones each time; gt_tree.visits holds as many. */
+	GT_TREE_MAX_VISITS = (1 << 24) - 1,
+	/* Of these, what shared containers hold in all their places but the first: work that costs
+	 * no bytes in the file. */
+	GT_TREE_MAX_REPEATS = 1 << 18
+};
+
+/* A node of `kind`, everything else zero; NULL with err set when there is no memory. */
+struct gt_tree *gt_tree_new(struct gt_arena *a, enum gt_tree_kind kind, struct gt_err *err);
+
+/* A string node of `length` bytes copied, which may hold zeros. */
+struct gt_tree *gt_tree_bytes(
+    struct gt_arena *a, const void *bytes, size_t length, struct gt_err *err);
+
+/* An opaque node "class_name" (copied) without arguments or state. */
+struct gt_tree *gt_tree_opaque(struct gt_arena *a, const char *class_name, struct gt_err *err);
+
+/* Append to a dict (key not NULL), list or tuple. */
+int gt_tree_push(struct gt_tree *seq, const struct gt_tree *key, struct gt_tree *value,
+    struct gt_arena *a, struct gt_err *err);
+
+/* Whether `node` is a dict, list or tuple: its `seq` may be read. */
+bool gt_tree_is_seq(const struct gt_tree *node);
+
+/* Whether `node` is a string of exactly these bytes. */
+bool gt_tree_is_string(const struct gt_tree *node, const char *text);
+
+/*
+ * Check that a walk of the tree ends: no deeper than GT_TREE_MAX_DEPTH, no more than
+ * GT_TREE_MAX_VISITS nodes when shared ones count each time, no more than GT_TREE_MAX_REPEATS that
+ * have been met before, no dict with one key twice.
+ * With `a`, a reference to an enclosing object is replaced by an opaque node of class "(cycle)"
+ * from it; without, the tree is not touched and a cycle is an error. Errors: GT_EFORMAT, GT_ENOMEM.
+ */
+int gt_tree_check(struct gt_tree *root, struct gt_arena *a, struct gt_err *err);
+
+/* Give back the pages of [start, start + size) of a storage and what came with them. Who is at the
+ * edges at the same time gets them again. */
+void gt_storage_forget(const struct gt_storage *storage, uint64_t start, uint64_t size);
+
+/* The same for n elements of a tensor, from the first-th on; of one that is not contiguous, for all
+ * of its storage. */
+void gt_tensor_forget(const struct gt_tree_tensor *t, uint64_t first, uint64_t n);
+
+/* Copy the storage's bytes into the arena, where no other process changes them, unless they are in
+ * memory already. For storages that describe others. */
+int gt_storage_copy(struct gt_storage *storage, struct gt_arena *arena, struct gt_err *err);
+
+/* What gt_storage_check() does once it knows the sum: for who has read all bytes anyway. */
+int gt_storage_compare(struct gt_storage *storage, uint32_t crc, struct gt_err *err);
+
+/*
+ * Check shape, stride and offset of a tensor against storage_bytes: dimensions not negative, no
+ * overflow in the count or the extent, every element inside. GT_EFORMAT with what is wrong.
+ */
+int gt_tensor_check(const struct gt_tree_tensor *t, struct gt_err *err);
+
+/* Bytes of elements that are to be visited in a storage. */
+struct gt_tensor_use {
+	const struct gt_storage *storage;
+	uint64_t bytes;
+};
+
+/*
+ * Strides of 0, strides that overlap, and tensors that share a storage make much of a small file.
+ * GT_ENOTSUP when `uses` come to more than 1 GiB and to more than 1024 times the bytes of the
+ * storages, each counted once: nothing that people train does, and who writes or reads so many
+ * elements would fill a disk or never end. Puts `uses` into another order.
+ */
+int gt_tensor_repeats_too_much(struct gt_tensor_use *uses, size_t count, struct gt_err *err);
+
+/* Set stride to that of contiguous memory (row-major); false when the count overflows. */
+bool gt_tensor_contiguous_stride(int ndim, const int64_t *shape, int64_t *stride);
+
+/* Whether the elements stand one after the other, in order. */
+bool gt_tensor_is_contiguous(const struct gt_tree_tensor *t);
+
+/* As gt_tensor_read(), but of the `count` elements from `first` on alone, and the storage is not
+ * checked. */
+int gt_tensor_read_range(const struct gt_tree_tensor *t, int64_t first, size_t count,
+    enum gt_dtype to, void *dst, struct gt_err *err);
+
+/* Reverse the bytes of `count` elements in place; complex numbers as two halves each. */
+void gt_tensor_swap(enum gt_dtype dtype, void *elements, size_t count);
+
+#endif

@@ -1,0 +1,146 @@
+/* layout.c - bytes of a zip archive that nothing needs, and its earlier states. */
+#include "lib/ckpt/zip/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/bytes.h"
+
+enum {
+	SCAN_BYTES = 1 << 20,
+	TAIL_BYTES = 16 << 20 /* an edit appends a pickle and a directory: some MiB at most */
+};
+
+/* ---- dead bytes ---- */
+
+/* The size of the descriptor behind a record: with or without signature, 32 or 64 bits; those of
+ * PyTorch have it. 0 where none is recognised. */
+static int descriptor(
+    size_t *size, const struct gt_zip *zip, const struct gt_zip_record *r, struct gt_err *err)
+{
+	uint64_t at = r->data + r->packed;
+	unsigned char p[24] = { 0 };
+	size_t room = zip->map->size - at < sizeof(p) ? zip->map->size - at : sizeof(p), skip;
+	int rc = gt_map_peek(zip->map, at, p, room, err);
+
+	*size = 0;
+	if (rc)
+		return rc;
+	skip = !memcmp(p, "PK\7\10", 4) ? 4 : 0;
+	if (gt_get_le(p + skip, 4) != r->crc)
+		return 0;
+	if (room >= skip + 20 && gt_get_le(p + skip + 4, 8) == r->packed &&
+	    gt_get_le(p + skip + 12, 8) == r->size)
+		*size = skip + 20;
+	else if (room >= skip + 12 && gt_get_le(p + skip + 4, 4) == (uint32_t)r->packed &&
+	         gt_get_le(p + skip + 8, 4) == (uint32_t)r->size)
+		*size = skip + 12;
+	return 0;
+}
+
+struct span {
+	uint64_t start, end;
+};
+
+static int compare_spans(const void *a, const void *b)
+{
+	const struct span *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+int gt_zip_dead_bytes(const struct gt_zip *zip, uint64_t *out, struct gt_err *err)
+{
+	struct span *spans = gt_calloc(zip->count, sizeof(*spans), err);
+	uint64_t reached = 0;
+	int rc = 0;
+
+	*out = 0;
+	if (!spans)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < zip->count && !rc; i++) {
+		const struct gt_zip_record *r = &zip->records[i];
+		size_t behind = 0;
+
+		if (r->flags & GT_ZIP_FLAG_DESCRIPTOR)
+			rc = descriptor(&behind, zip, r, err);
+		spans[i] = (struct span){ r->header, r->data + r->packed + behind };
+	}
+	if (rc) {
+		free(spans);
+		return rc;
+	}
+	if (zip->count)
+		qsort(spans, zip->count, sizeof(*spans), compare_spans);
+	for (size_t i = 0; i < zip->count; i++) {
+		if (spans[i].start > reached)
+			*out += spans[i].start - reached;
+		reached = spans[i].end > reached ? spans[i].end : reached;
+	}
+	*out += zip->directory > reached ? zip->directory - reached : 0;
+	free(spans);
+	return 0;
+}
+
+/* ---- an earlier state ---- */
+
+/* Whether the file cut to `size` bytes would be an archive. */
+static bool is_archive(const struct gt_mapping *map, uint64_t size)
+{
+	struct gt_mapping cut = { map->data, size, map->fd };
+	struct gt_arena arena = { 0 };
+	struct gt_zip zip;
+	int rc = gt_zip_read(&zip, &cut, &arena, GT_ERR_IGNORED);
+
+	gt_arena_release(&arena);
+	return !rc && zip.count > 0;
+}
+
+bool gt_zip_earlier(
+    const struct gt_mapping *map, uint64_t *below, uint64_t reach, int *tries, uint64_t *out_size)
+{
+	uint64_t lowest = *below > reach ? *below - reach : 0, start = *below, held;
+
+	if (map->size < GT_ZIP_END_BYTES)
+		return false;
+	if (start > map->size - GT_ZIP_END_BYTES + 1)
+		start = map->size - GT_ZIP_END_BYTES + 1;
+	held = start;
+	for (uint64_t at = start; *tries > 0 && at-- > lowest;) {
+		const unsigned char *p = map->data + at;
+		uint64_t size;
+
+		if (held - at >= SCAN_BYTES) {
+			gt_map_forget(map, at + 1, held - at);
+			at = gt_map_data_end(map, at + 1);
+			if (at-- <= lowest)
+				break;
+			p = map->data + at;
+			held = at;
+		}
+		if (p[0] != 'P' || memcmp(p, "PK\5\6", 4))
+			continue;
+		size = at + GT_ZIP_END_BYTES + gt_get_le(p + 20, 2);
+		if (size > map->size)
+			continue;
+		(*tries)--;
+		if (!is_archive(map, size))
+			continue;
+		*out_size = size;
+		*below = at;
+		return true;
+	}
+	return false;
+}
+
+int gt_zip_hint_repair(const struct gt_mapping *map, struct gt_err *err)
+{
+	uint64_t below = map->size, size = map->size;
+	int tries = GT_ZIP_TRIES;
+
+	while (size == map->size)
+		if (!gt_zip_earlier(map, &below, TAIL_BYTES, &tries, &size))
+			return err->code;
+	return gt_err_hint(err,
+	    "an edit of it was interrupted: `gtrain ckpt verify --repair` puts back what was before");
+}

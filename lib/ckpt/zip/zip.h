@@ -1,0 +1,171 @@
+/* zip.h - inside ckpt: zip archives, read from a mapping and written. */
+#ifndef GT_CKPT_ZIP_ZIP_H
+#define GT_CKPT_ZIP_ZIP_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "lib/base/file.h"
+#include "lib/ckpt/ckpt.h"
+
+/*
+ * Source of the format: PKWARE, "APPNOTE.TXT - .ZIP File Format Specification", 6.3.10, sections
+ * 4.3 and 4.5.3 (zip64). Records are stored or deflated; nothing is encrypted, there is one disk.
+ */
+
+/* The format's own numbers, named once. */
+enum {
+	GT_ZIP_LOCAL_BYTES = 30,   /* of a local header, without name and extra fields */
+	GT_ZIP_CENTRAL_BYTES = 46, /* of an entry of the directory, likewise */
+	GT_ZIP_END_BYTES = 22,     /* of the end record, without comment */
+	GT_ZIP_END64_BYTES = 56,
+	GT_ZIP_LOCATOR_BYTES = 20, /* of what says where the zip64 end record is */
+	GT_ZIP_COMMENT_MAX = 65535,
+	GT_ZIP_ID_ZIP64 = 1,             /* the extra field of 64-bit sizes */
+	GT_ZIP_FLAG_DESCRIPTOR = 1 << 3, /* sizes and CRC-32 stand behind the bytes */
+	GT_ZIP_FLAG_UTF8 = 1 << 11,
+	GT_ZIP_VERSION_STORED = 10, /* needed to extract */
+	GT_ZIP_VERSION_ZIP64 = 45,
+	/* The format's zero, 1 January 1980: files do not depend on the clock. */
+	GT_ZIP_DATE_ZERO = 1 << 5 | 1,
+};
+
+/* A size or place in a field of 32 bits: all ones say that the zip64 field has it. */
+static inline uint64_t gt_zip_or_ones(uint64_t value)
+{
+	return value < UINT32_MAX ? value : UINT32_MAX;
+}
+
+/* ---- reading ---- */
+
+struct gt_zip_record {
+	const char *name; /* zero-terminated, "archive/data/0" */
+	uint16_t method;  /* 0 stored, 8 deflated */
+	uint16_t flags;
+	uint32_t crc;          /* CRC-32 of the bytes, or 0 for none (see gt_zip_open_record()) */
+	uint64_t packed, size; /* bytes in the file, bytes when unpacked */
+	uint64_t header, data; /* offsets of the local header, and of the bytes */
+	const unsigned char *entry; /* a copy of the directory's entry, */
+	size_t entry_bytes;         /* with its name, extra fields and comment, */
+	uint64_t entry_at;          /* and its offset */
+};
+
+struct gt_zip {
+	const struct gt_mapping *map;  /* the whole file, borrowed */
+	struct gt_zip_record *records; /* sorted by name, capitals as small letters */
+	size_t count;
+	uint64_t unpacked;                        /* bytes inflated so far */
+	uint64_t directory, directory_bytes, end; /* where they start; end: the first end record */
+	const unsigned char *comment;             /* a copy of that behind the end records */
+	size_t comment_bytes;
+};
+
+/*
+ * Read the directory of a mapped file, from copies in the arena: nothing that another process
+ * writes to the file meanwhile changes what was checked. Readers of zip differ
+ * in what they believe where an archive contradicts itself, which is how one can be shown to a
+ * scanner and another to its user. So there is one way to read what this accepts:
+ *   - the file ends with the directory and the end records, nothing between and nothing after (a
+ *     comment may follow, without an end record in it);
+ *   - each record has a local header that says what the directory says: name, method, flags,
+ *     sizes, CRC-32 (a data descriptor's may be left open);
+ *   - no two records overlap, and none overlaps the directory. Bytes between them that belong to
+ *     none are dead, as an edit in place leaves them;
+ *   - names are unique, also when case is ignored, as PyTorch does in looking them up (miniz,
+ *     mz_zip_reader_locate_file() with flags 0), though not those of arrays (.npy), where numpy
+ *     tells "W" from "w"; and are plain paths: no control characters, no backslash, no drive, no
+ *     empty, `.` or `..` step.
+ * Costs a read of some 100 bytes for each record. Errors: GT_EFORMAT, which names the byte or the
+ * record; also when there is no end record (a cut file).
+ */
+int gt_zip_read(
+    struct gt_zip *out, const struct gt_mapping *map, struct gt_arena *arena, struct gt_err *err);
+
+/* The record of this name, or NULL. */
+const struct gt_zip_record *gt_zip_find(const struct gt_zip *zip, const char *name);
+
+/*
+ * A copy in the arena of a record's bytes, inflated where they are deflated, CRC-32 checked. A
+ * CRC-32 of 0 counts as not given: PyTorch writes that where it leaves the sum out
+ * (pytorch/pytorch#125184).
+ */
+int gt_zip_open_record(struct gt_zip *zip, const struct gt_zip_record *record,
+    struct gt_arena *arena, const unsigned char **bytes, struct gt_err *err);
+
+/* The same for a storage. If the record is not deflated, its bytes stay in the file and are not
+ * read: gt_storage_check() will compare them. Sets all but key, location and swapped. */
+int gt_zip_storage(struct gt_zip *zip, const struct gt_zip_record *record, struct gt_arena *arena,
+    struct gt_storage *storage, struct gt_err *err);
+
+/* ---- writing ---- */
+
+enum { GT_ZIP_ALIGN = 64 }; /* as PyTorch: a record can be mapped and used where it lies */
+
+struct gt_zip_written {
+	char *name;
+	uint64_t size, header, data; /* offsets of the local header and of the bytes */
+	uint32_t crc;                /* of the bytes: set before gt_zip_finish() */
+};
+
+/* An archive that is being written; zeroed, it is empty. */
+struct gt_zip_writer {
+	struct gt_zip_written *records;
+	size_t count, capacity;
+	uint64_t end; /* of the last record */
+};
+
+/*
+ * Sizes first, bytes in any order, headers last: add all records; write their bytes where
+ * gt_zip_add() says, by gt_zip_put() or otherwise, and set their CRCs; finish.
+ * gt_zip_release() is due in every case.
+ */
+int gt_zip_add(
+    struct gt_zip_writer *zip, const char *name, uint64_t size, uint64_t *data, struct gt_err *err);
+/* Write the bytes of a record, the i-th that was added, and set its CRC. */
+int gt_zip_put(
+    struct gt_zip_writer *zip, size_t record, int fd, const void *bytes, struct gt_err *err);
+/* Write all headers, the directory and the end record. */
+int gt_zip_finish(struct gt_zip_writer *zip, int fd, struct gt_err *err);
+void gt_zip_release(struct gt_zip_writer *zip);
+
+/* The end of an archive whose directory of `count` records is [start, start + bytes), with the
+ * zip64 records where needed, without comment. Returns its length. */
+enum { GT_ZIP_END_MAX = 56 + 20 + 22 };
+size_t gt_zip_put_end(
+    unsigned char out[GT_ZIP_END_MAX], uint64_t count, uint64_t start, uint64_t bytes);
+
+/* ---- exchanging records ---- */
+
+struct gt_zip_new {
+	const char *name;  /* of a record there is */
+	const void *bytes; /* what it is to hold, stored */
+	size_t size;
+};
+
+enum { GT_ZIP_EXCHANGE_MAX = 2 };
+
+struct gt_zip_exchange {
+	struct gt_zip_new records[GT_ZIP_EXCHANGE_MAX];
+	size_t count;
+
+	/* Set: bytes that were written, copied, and that nothing refers to in the result. */
+	uint64_t written, moved, dead;
+};
+
+/* Into the archive itself, open as `fd`: the new records, a directory and an end record go
+ * behind everything else by one write; before it, and if it is cut short by an error, the archive
+ * is what it was. gt_change_finish() is to follow. */
+int gt_zip_exchange_in_place(
+    int fd, const struct gt_zip *zip, struct gt_zip_exchange *x, struct gt_err *err);
+
+/*
+ * Into the empty file `fd`: the new records first, then the others as they are, header, bytes,
+ * sums; what no directory lists is left behind. Their places move by whole blocks
+ * (lib/base/copy.h), so that a file system can share them, and every alignment stays. With
+ * `write_back` the disk is set to work as the copy goes on: an fsync() is to follow.
+ */
+int gt_zip_exchange_copy(int fd, const struct gt_zip *zip, struct gt_zip_exchange *x,
+    bool write_back, struct gt_err *err);
+
+#endif
