@@ -159,7 +159,7 @@ void gt_cmd_set_threads(int64_t threads);
 /* Whether a line may be drawn over and over there: a terminal, and not a dumb one. */
 bool gt_cmd_can_draw(int fd);
 
-/* The width of the terminal on which our launcher draws for us (comm/launch.h), or 0. */
+/* The width of the terminal on which our launcher draws for us (comm/launch/launch.h), or 0. */
 int gt_cmd_lent_columns(void);
 
 /* Where an operand is a run directory, put the path of its latest checkpoint in its place, and log

@@ -6,14 +6,14 @@
 
 #include "cmd/cmd.h"
 #include "lib/comm/comm.h"
-#include "lib/comm/launch.h"
+#include "lib/comm/launch/launch.h"
 
 struct gt_cmd_ranks {
 	int64_t nproc;
 	bool *killed; /* gets whether a signal killed the rank that failed first; may be NULL */
 	int max_restarts;
 	const struct gt_folder *log_dir; /* or NULL */
-	bool rank_0_speaks; /* other ranks say nothing unless they fail (comm/launch.h) */
+	bool rank_0_speaks; /* other ranks say nothing unless they fail (comm/launch/launch.h) */
 	const char *out;    /* what --out is on every rank, as it depends on the clock; or NULL */
 	bool results;       /* rank 0 has some for standard output */
 };

@@ -5,7 +5,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
-#include "lib/comm/launch.h"
+#include "lib/comm/launch/launch.h"
 
 /* What timeout(1) or a shell passes on besides the terminal comes twice, and means once. */
 #define TWICE_S 0.1

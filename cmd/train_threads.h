@@ -3,8 +3,8 @@
 #define GT_CMD_TRAIN_THREADS_H
 
 #include "cmd/train_options.h"
-#include "lib/comm/threads.h"
-#include "lib/comm/world.h"
+#include "lib/comm/launch/threads.h"
+#include "lib/comm/world/world.h"
 #include "lib/train/train.h"
 
 /* Whether the ranks of this command line are threads. */

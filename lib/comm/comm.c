@@ -6,7 +6,7 @@
 
 #include "lib/base/mem.h"
 #include "lib/comm/device_group.h"
-#include "lib/comm/rendezvous_inside.h"
+#include "lib/comm/rendezvous/messages.h"
 
 const char *const gt_comm_backend_names[] = {
 	[GT_COMM_AUTO] = "auto",

@@ -3,10 +3,10 @@
 #define GT_COMM_COMM_H
 
 #include "lib/comm/group.h"
-#include "lib/comm/mpi.h"
-#include "lib/comm/rendezvous.h"
-#include "lib/comm/ring.h"
-#include "lib/comm/shm.h"
+#include "lib/comm/mpi/mpi.h"
+#include "lib/comm/rendezvous/rendezvous.h"
+#include "lib/comm/ring/ring.h"
+#include "lib/comm/shm/shm.h"
 
 enum gt_comm_backend {
 	GT_COMM_AUTO, /* shm where all ranks are on one host, else mpi; between GPUs nccl or ring */

@@ -1,7 +1,7 @@
 /* group.c - calls of groups: checked here, done by the backend. */
 #include <limits.h>
 
-#include "lib/comm/group_inside.h"
+#include "lib/comm/group_backend.h"
 
 static bool reduces(const struct gt_collective *c)
 {

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/comm/group_inside.h"
+#include "lib/comm/group_backend.h"
 
 struct gt_call gt_call_of(const struct gt_collective *c, uint64_t number)
 {

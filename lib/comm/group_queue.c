@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "lib/base/mem.h"
-#include "lib/comm/group_inside.h"
+#include "lib/comm/group_backend.h"
 
 struct gt_queue_thread {
 	struct gt_queue *queue;

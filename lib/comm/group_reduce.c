@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "lib/base/half.h"
-#include "lib/comm/group_inside.h"
-#include "lib/comm/world.h"
+#include "lib/comm/group_backend.h"
+#include "lib/comm/world/world.h"
 
 /*
  * A block of elements goes through an accumulator that stays in the first-level cache: so a result

@@ -1,7 +1,7 @@
 /* group_small.c - the end of a collective whose data a rank has from all others. */
 #include <string.h>
 
-#include "lib/comm/group_inside.h"
+#include "lib/comm/group_backend.h"
 
 void gt_copy_bytes(void *to, const void *from, size_t bytes)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "lib/base/mem.h"
-#include "lib/comm/group_inside.h"
+#include "lib/comm/group_backend.h"
 #include "lib/comm/lent.h"
 
 enum { SLOTS = 4, QUEUED = 1024, CHUNK_BYTES = 1 << 20, LEAST_BYTES = 16 };

@@ -31,7 +31,7 @@ enum gt_parallel_kind {
 /* "ddp", "mirrored", ..., NULL: the number of a name is its enum gt_parallel_kind. */
 extern const char *const gt_parallel_names[GT_PARALLEL_KINDS + 1];
 
-/* Whether ranks are threads of one process (comm/threads.h), and not processes. */
+/* Whether ranks are threads of one process (comm/launch/threads.h), and not processes. */
 bool gt_parallel_is_threads(enum gt_parallel_kind kind);
 
 /* Whether rank 0 reads the samples of all: batches are then those of all ranks together. */

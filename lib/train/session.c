@@ -5,7 +5,7 @@
 
 #include "lib/ckpt/edit/rename.h"
 #include "lib/comm/device_group.h"
-#include "lib/comm/shm.h"
+#include "lib/comm/shm/shm.h"
 #include "lib/device/name.h"
 #include "lib/train/room.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/comm/threads.h"
+#include "lib/comm/launch/threads.h"
 #include "lib/train/verify_trace.h"
 
 /* ---- modes ---- */

@@ -2,7 +2,7 @@
 #ifndef GT_TRAIN_VERIFY_H
 #define GT_TRAIN_VERIFY_H
 
-#include "lib/comm/threads.h"
+#include "lib/comm/launch/threads.h"
 #include "lib/train/train.h"
 
 /*

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/comm/shm.h"
+#include "lib/comm/shm/shm.h"
 #include "tests/common/device.h"
 
 enum { MOST_RANKS = 8 };

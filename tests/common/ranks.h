@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "lib/comm/rendezvous.h"
+#include "lib/comm/rendezvous/rendezvous.h"
 
 /* One rank: what it is told, when it comes, what it does, how it ended. */
 struct rank {

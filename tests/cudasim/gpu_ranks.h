@@ -15,7 +15,7 @@
 
 #include "kernels/cuda/ring/ring.h"
 #include "lib/comm/device_group.h"
-#include "lib/comm/shm.h"
+#include "lib/comm/shm/shm.h"
 #include "tests/cudasim/cudasim.h"
 
 enum { MOST = 4, ELEMENTS = 300 };

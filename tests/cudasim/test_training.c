@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/comm/threads.h"
+#include "lib/comm/launch/threads.h"
 #include "lib/train/inside.h"
 #include "tests/cudasim/cudasim.h"
 

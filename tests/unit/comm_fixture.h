@@ -18,9 +18,9 @@
 #include <cmocka.h>
 #include <fcntl.h>
 
-#include "lib/comm/mpi.h"
-#include "lib/comm/ring.h"
-#include "lib/comm/shm.h"
+#include "lib/comm/mpi/mpi.h"
+#include "lib/comm/ring/ring.h"
+#include "lib/comm/shm/shm.h"
 
 enum { MOST_RANKS = 8, MOST_EXCHANGED = 256 };
 

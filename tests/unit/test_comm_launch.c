@@ -1,5 +1,5 @@
 /* test_comm_launch.c - jobs of shell scripts that end well, badly or not at all. */
-#include "lib/comm/launch.h"
+#include "lib/comm/launch/launch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #include <cmocka.h>
 
 #include "lib/base/clock.h"
-#include "lib/comm/rendezvous.h"
+#include "lib/comm/rendezvous/rendezvous.h"
 
 /* A folder of its own for each job: out, err, log/rank-N.log, and whatever scripts write. */
 struct job {

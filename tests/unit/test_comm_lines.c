@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "lib/comm/launch_inside.h"
+#include "lib/comm/launch/job.h"
 
 enum { PIECES = 6, TEXT = 400 };
 

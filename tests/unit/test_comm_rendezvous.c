@@ -1,5 +1,5 @@
 /* test_comm_rendezvous.c - ranks that meet, that do not fit, that leave, that are late. */
-#include "lib/comm/rendezvous.h"
+#include "lib/comm/rendezvous/rendezvous.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "lib/comm/rendezvous_inside.h"
+#include "lib/comm/rendezvous/messages.h"
 #include "tests/common/ranks.h"
 
 enum { MAX = 8 };

@@ -4,9 +4,9 @@
 #include <limits.h>
 #include <stdint.h>
 
-#include "lib/comm/ring_inside.h"
-#include "lib/comm/shm_inside.h"
-#include "lib/comm/world.h"
+#include "lib/comm/ring/host_ring.h"
+#include "lib/comm/shm/segment.h"
+#include "lib/comm/world/world.h"
 
 /* ---- the tests of groups ---- */
 

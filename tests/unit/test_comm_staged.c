@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/comm/shm.h"
+#include "lib/comm/shm/shm.h"
 #include "lib/comm/staged.h"
 #include "tests/common/device.h"
 #include "tests/fake/far/far.h"

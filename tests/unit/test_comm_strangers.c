@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "lib/base/clock.h"
-#include "lib/comm/rendezvous_inside.h"
+#include "lib/comm/rendezvous/messages.h"
 #include "tests/common/ranks.h"
 
 /* Another program has the port: it says hello as such programs do. */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "lib/comm/threads.h"
+#include "lib/comm/launch/threads.h"
 
 static const struct gt_threads_options patience = { .shm = { .timeout_s = 60 } };
 static const struct gt_threads_options in_a_ring = { .shm = { .timeout_s = 60 }, .ring = true };

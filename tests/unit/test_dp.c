@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/comm/shm.h"
+#include "lib/comm/shm/shm.h"
 #include "lib/graph/pass.h"
 #include "lib/model/model.h"
 #include "lib/parallel/dp.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/comm/threads.h"
+#include "lib/comm/launch/threads.h"
 #include "lib/train/evaluate.h"
 
 enum { MOST = 4 };

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/comm/threads.h"
+#include "lib/comm/launch/threads.h"
 #include "lib/train/inside.h"
 #include "tests/common/device.h"
 #include "tests/common/model_ranks.h"

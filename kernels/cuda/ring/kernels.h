@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-#include "lib/comm/ring_peers.h"
+#include "lib/comm/ring/peers.h"
 
 /* Nothing of it is done where *halt is set, which is memory of the host, as the counters are. All
  * addresses are the GPU's. Errors: GT_EDEVICE. */

@@ -84,7 +84,7 @@ static int consume_from(struct gt_cuda_ring *r, int peer, struct gt_err *err)
 	    r, &gt_cuda_ring_line(r, r->seat.rank, peer)->taken, ++r->lanes[peer].received, err);
 }
 
-/* ---- peer copies (lib/comm/ring_peers.h) ---- */
+/* ---- peer copies (lib/comm/ring/peers.h) ---- */
 
 static int next_of(const struct gt_cuda_ring *r)
 {

@@ -7,7 +7,7 @@
 #include "kernels/cuda/group/group.h"
 #include "kernels/cuda/host_call.h"
 #include "kernels/cuda/ring/kernels.h"
-#include "lib/comm/ring_peers.h"
+#include "lib/comm/ring/peers.h"
 
 /*
  * Ranks of one host, threads or processes, that may share GPUs. Each has a window of device memory,
@@ -24,7 +24,7 @@
  * share and have registered with CUDA, one line per inbox. A rank posts by a kernel of one thread,
  * and waits by its stream: the host queues all of a collective and goes on.
  *
- * Sums, steps and bytes are those of ring_peers.h: sums are ordered (group.h). A rank's messages go
+ * Sums, steps and bytes are those of ring/peers.h: sums are ordered (group.h). A rank's messages go
  * once, and wait for the receiver after GT_RING_SLOTS slots.
  *
  * Aborting: a rank that fails sets its `halt`, and then writes the counters that its own stream

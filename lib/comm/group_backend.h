@@ -1,0 +1,124 @@
+/* group_backend.h - inside comm: declarations that the backends of groups share. */
+#ifndef GT_COMM_GROUP_BACKEND_H
+#define GT_COMM_GROUP_BACKEND_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/comm/group.h"
+#include "lib/comm/group_meet.h"
+#include "lib/comm/ring/peers.h"
+
+enum { LINE = 64, WHAT_BYTES = 40 };
+
+/* ---- group.c ---- */
+
+/* Whether this rank's `in` is read, and its `out` written. */
+bool gt_group_reads(const struct gt_group *g, const struct gt_collective *c);
+bool gt_group_writes(const struct gt_group *g, const struct gt_collective *c);
+
+/* ---- group_call.c ---- */
+
+/* What a rank calls. Ranks compare these, so bytes that mean nothing are zero. */
+struct gt_call {
+	uint64_t number; /* from 1 on, per group; of messages, per pair and direction */
+	int64_t count;
+	uint8_t kind, dtype, reduction, unused;
+	int32_t peer;
+	char what[WHAT_BYTES]; /* cut off if longer; "" for none */
+};
+_Static_assert(sizeof(struct gt_call) == LINE, "one line");
+
+struct gt_call gt_call_of(const struct gt_collective *c, uint64_t number);
+
+/* "all-reduce 'bucket 3'", and "all-reduce 'bucket 3' of 1000 float32, sum", of a call that may
+ * hold anything. */
+struct gt_text gt_call_short(const struct gt_call *call);
+struct gt_text gt_call_text(const struct gt_call *call);
+
+/* GT_EINVAL: two ranks call different things; a message is not what was to come (0: it is). */
+int gt_call_differs(struct gt_err *err, int rank, const struct gt_call *mine, int other,
+    const struct gt_call *theirs);
+int gt_call_unmatched(
+    struct gt_err *err, int from, const struct gt_call *sent, int to, const struct gt_call *wanted);
+
+/* GT_EIO: a rank does not come. "rank 2", "is late", "for": how far it had come follows. It has
+ * begun this collective, or taken part in the one before: each begins with a meeting of all, so
+ * that nobody can be further back. */
+struct gt_lost {
+	const char *who, *verb, *before;
+	int by; /* the rank that says so */
+	bool begun;
+	const struct gt_call *call, *last; /* NULL: this is the first */
+};
+int gt_call_lost(struct gt_err *err, const struct gt_lost *lost);
+
+/* Slice `rank` of m elements, from *from to *to: whole lines, as far as there are any. */
+void gt_slice(size_t m, int size, int rank, size_t *from, size_t *to);
+
+/* What a rank says to gt_group_split(); and the ranks that say `color`, in their new order:
+ * members[size]. Returns how many. */
+struct gt_choice {
+	int32_t color, key;
+};
+int gt_choose(int *members, const struct gt_choice *all, int size, int color);
+
+/* ---- group_reduce.c: arithmetic ---- */
+
+/*
+ * Reduce src[n][count], as a tree, n >= 2, and write the result to each of dst[dsts], >= 1. A dst
+ * may be one of the sources; otherwise they do not overlap. All are aligned to their elements.
+ */
+void gt_reduce(void *const *dst, int dsts, const void *const *src, int n, size_t count,
+    enum gt_dtype dtype, enum gt_reduction reduction);
+
+/* Of n sources, those in the left half of the tree: the largest power of two below n, n >= 2. */
+int gt_reduce_left(int n);
+
+/* A step of a sum that goes from rank to rank (ring/peers.h). */
+void gt_reduce_step(const struct gt_reduce_step *s);
+
+/* ---- group_small.c: short data, which every rank has sent to all ---- */
+
+/*
+ * What becomes of them on this rank: out, as in struct gt_collective; NULL where it gets nothing.
+ *
+ *   src[size]  the input of each rank, c->count elements; of a reduce-scatter, to this rank; of a
+ *              broadcast, that of c->peer counts alone
+ */
+void gt_finish_small(const struct gt_collective *c, void *out, const void *const *src, int size);
+
+/* memcpy(), which may be onto itself. */
+void gt_copy_bytes(void *to, const void *from, size_t bytes);
+
+/* ---- group_queue.c: collectives in the background ---- */
+
+/* A thread of a group's that takes them one after the other; it starts with the first of them. Of
+ * these functions one is called at a time. */
+struct gt_queue {
+	int (*run)(void *self, const struct gt_collective *c, struct gt_err *err);
+	void *self;
+	uint64_t awaited; /* the collectives up to this ticket have ended */
+	struct gt_queue_thread *thread;
+};
+
+/* Now, after all that was started. */
+int gt_queue_run(struct gt_queue *q, const struct gt_collective *c, struct gt_err *err);
+
+int gt_queue_start(
+    struct gt_queue *q, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err);
+
+/* Let what was started come to its end; its errors are for gt_queue_wait(). */
+void gt_queue_settle(struct gt_queue *q);
+
+/* Wait until the collective of this ticket has ended, or all (GT_GROUP_ALL). The first error of
+ * any, then and ever after. */
+int gt_queue_wait(struct gt_queue *q, uint64_t ticket, struct gt_err *err);
+
+/* Give up what has not begun, and wait for what has: its `run` is to find out by itself that it is
+ * over. */
+void gt_queue_free(struct gt_queue *q);
+
+#endif

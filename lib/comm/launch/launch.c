@@ -1,0 +1,72 @@
+/* launch.c - start the ranks of this host, watch them, and leave nothing behind. */
+#include "lib/comm/launch/launch.h"
+
+#include <stdlib.h>
+
+#include "lib/base/mem.h"
+#include "lib/comm/launch/job.h"
+#include "lib/comm/world/world.h"
+
+static int run_once(struct gt_launch *l, struct gt_err *err)
+{
+	int rc;
+
+	l->first = -1;
+	l->status = 0;
+	l->kill_at = 0;
+	rc = gt_launch_start(l, err);
+	if (!rc)
+		return gt_launch_watch(l, false, err);
+	(void)gt_launch_watch(l, true, GT_ERR_IGNORED);
+	return rc;
+}
+
+/* Whether there is to be another start; says so. */
+static bool again(struct gt_launch *l)
+{
+	const struct gt_launch_options *o = l->options;
+
+	if (l->first < 0 || l->restart >= o->max_restarts)
+		return false;
+	if (l->asked) {
+		gt_log_warn(o->log,
+		    "rank %d ended badly, and the ranks are not started again: "
+		    "the run was asked to end",
+		    l->first);
+		return false;
+	}
+	l->restart++;
+	gt_log_warn(o->log,
+	    "rank %d was the first to end badly: all ranks are started again (restart %d of %d)",
+	    l->first, l->restart, o->max_restarts);
+	return true;
+}
+
+int gt_launch(int *status, const struct gt_launch_options *options, struct gt_err *err)
+{
+	struct gt_launch l = { .options = options };
+	int rc;
+
+	*status = 1;
+	if (options->nproc < 1 || options->nproc > GT_WORLD_MAX_RANKS)
+		return gt_err_set(err, GT_EINVAL, "%d ranks: not from 1 to %d", options->nproc,
+		    GT_WORLD_MAX_RANKS);
+	l.rank = gt_calloc((size_t)options->nproc, sizeof(*l.rank), err);
+	if (!l.rank)
+		return err->code;
+	rc = gt_launch_take_signals(&l, err);
+	l.drawing.stream = options->log->stream;
+	options->log->progress = &l.drawing;
+	if (!rc) {
+		do
+			rc = run_once(&l, err);
+		while (!rc && again(&l));
+		gt_launch_give_back_signals(&l);
+	}
+	gt_progress_hide(&l.drawing);
+	options->log->progress = NULL;
+	free(l.rank);
+	if (!rc)
+		*status = l.status;
+	return rc;
+}

@@ -1,0 +1,182 @@
+/* lines.c - what ranks write to standard error: to their logs, to ours, line by line. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/comm/launch/job.h"
+
+/* A log that cannot be written is said once, and the job goes on. */
+static void write_log(struct gt_lines *lines, const char *bytes, size_t size)
+{
+	while (size && lines->to >= 0) {
+		ssize_t n = write(lines->to, bytes, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			gt_log_warn(lines->log, "cannot write a rank's log: %s", strerror(errno));
+			close(lines->to);
+			lines->to = -1;
+			return;
+		}
+		bytes += n;
+		size -= (size_t)n;
+	}
+}
+
+static void show_line(struct gt_log *log, const char *before, const char *line, size_t size)
+{
+	flockfile(log->stream);
+	if (log->progress)
+		gt_progress_hide(log->progress);
+	fputs(before, log->stream);
+	fwrite(line, 1, size, log->stream);
+	fputc('\n', log->stream);
+	fflush(log->stream);
+	funlockfile(log->stream);
+}
+
+static void end_line(struct gt_lines *lines, struct gt_log *show)
+{
+	char *last = lines->last[lines->count++ % LAST_LINES];
+	size_t size = lines->used < LAST_LINE_SIZE ? lines->used : LAST_LINE_SIZE - 1;
+
+	memcpy(last, lines->line, size);
+	last[size] = '\0';
+	if (show)
+		show_line(show, lines->before, lines->line, lines->used);
+	lines->used = 0;
+}
+
+static void drop_front(struct gt_lines *lines, size_t bytes)
+{
+	lines->used -= bytes;
+	memmove(lines->line, lines->line + bytes, lines->used);
+}
+
+/* What stands behind a drawing, or took its place: behind the last that ends one. */
+static void cut_drawing(struct gt_lines *lines)
+{
+	const size_t n = sizeof(GT_PROGRESS_ERASE) - 1;
+	size_t end = lines->used;
+
+	while (end >= n && memcmp(lines->line + end - n, GT_PROGRESS_ERASE, n))
+		end--;
+	drop_front(lines, end < n ? lines->used : end); /* < n: it was not complete */
+}
+
+/* A line longer than our room is cut into several, though not in the log. */
+static void take_line(struct gt_lines *lines, bool whole)
+{
+	const char *logged = GT_PROGRESS_LOGGED;
+	const size_t n = strlen(++logged); /* without the carriage return */
+	struct gt_log *show = lines->show;
+
+	if (lines->drawing && lines->used >= n && !memcmp(lines->line, logged, n)) {
+		drop_front(lines, n);
+		show = NULL;
+	} else if (lines->drawing) {
+		cut_drawing(lines);
+	}
+	lines->drawing = false;
+	write_log(lines, lines->line, lines->used);
+	if (whole)
+		write_log(lines, "\n", 1);
+	end_line(lines, show);
+}
+
+/* Whether a carriage return would begin a drawing: not inside of a line. */
+static bool at_drawing(const struct gt_lines *lines)
+{
+	size_t n = sizeof(GT_PROGRESS_ERASE) - 1;
+
+	if (!lines->may_draw || !lines->used)
+		return lines->may_draw;
+	return lines->drawing && lines->used >= n &&
+	       !memcmp(lines->line + lines->used - n, GT_PROGRESS_ERASE, n);
+}
+
+static void take(struct gt_lines *lines, const char *bytes, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		if (bytes[i] == '\r' && at_drawing(lines)) {
+			lines->drawing = true;
+			lines->used = 0;
+			continue;
+		}
+		if (bytes[i] != '\n')
+			lines->line[lines->used++] = bytes[i];
+		if (bytes[i] == '\n' || lines->used == LINE_SIZE)
+			take_line(lines, bytes[i] == '\n');
+	}
+}
+
+/* As much as there is room for now: rank 0 knows how wide the terminal was. What is there of it may
+ * be a part, as pipes may cut it (progress.c writes it in one piece). */
+static void show_drawing(const struct gt_lines *lines)
+{
+	struct gt_log *log = lines->show;
+	size_t room = (size_t)gt_progress_columns(log->progress) - 1;
+	bool fits = lines->used <= room + sizeof(GT_PROGRESS_ERASE) - 1;
+
+	flockfile(log->stream);
+	fputc('\r', log->stream);
+	fwrite(lines->line, 1, fits ? lines->used : room, log->stream);
+	if (!fits)
+		fputs("\033[0m" GT_PROGRESS_ERASE, log->stream); /* perhaps there was a color */
+	fflush(log->stream);
+	log->progress->visible = true;
+	funlockfile(log->stream);
+}
+
+void gt_lines_read(struct gt_lines *lines, bool last)
+{
+	char bytes[16384];
+	bool open = lines->from >= 0, more = false;
+
+	/* A pipe holds 64 KiB. Who never stops writing must not keep us from the others. */
+	for (int i = 0; open && i < (last ? 8 : 4); i++) {
+		ssize_t n = read(lines->from, bytes, sizeof(bytes));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			break;
+		open = n > 0;
+		if (open)
+			take(lines, bytes, (size_t)n);
+		more = more || open;
+	}
+	if (more && lines->drawing)
+		show_drawing(lines);
+	if (!open || last)
+		gt_lines_close(lines);
+}
+
+void gt_lines_repeat(const struct gt_lines *lines, int rank, struct gt_log *log)
+{
+	size_t first = lines->count > LAST_LINES ? lines->count - LAST_LINES : 0;
+	char before[24];
+
+	snprintf(before, sizeof(before), "rank %d: ", rank);
+	for (size_t i = first; i < lines->count; i++) {
+		const char *line = lines->last[i % LAST_LINES];
+
+		show_line(log, before, line, strlen(line));
+	}
+}
+
+void gt_lines_close(struct gt_lines *lines)
+{
+	if (lines->drawing)
+		cut_drawing(lines);
+	lines->drawing = false;
+	if (lines->used)
+		take_line(lines, false);
+	if (lines->from >= 0)
+		close(lines->from);
+	if (lines->to >= 0)
+		close(lines->to);
+	lines->from = lines->to = -1;
+}

@@ -1,0 +1,224 @@
+/* start.c - from a description of a job to its running ranks. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/base/mem.h"
+#include "lib/comm/launch/job.h"
+
+enum { SECRET_BYTES = 32 };
+
+/* What all ranks of one start have in common. */
+struct start {
+	const struct gt_launch *launch;
+	struct gt_share *share; /* [nproc] */
+	int listen_fd, port;
+	int nothing; /* /dev/null */
+	char secret[2 * SECRET_BYTES + 1];
+	pid_t launcher;
+};
+
+/* Whatever of 0, 1 and 2 we were started without must not become a pipe to a rank. */
+static int keep_clear(int fd)
+{
+	int high;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	close(fd);
+	return high;
+}
+
+/* Rank 0's socket, on a free port of the loopback interface. */
+static int open_listener(struct start *s, struct gt_err *err)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t size = sizeof(address);
+
+	s->listen_fd = keep_clear(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	if (s->listen_fd < 0 || bind(s->listen_fd, (struct sockaddr *)&address, size) ||
+	    listen(s->listen_fd, SOMAXCONN) ||
+	    getsockname(s->listen_fd, (struct sockaddr *)&address, &size))
+		return gt_err_sys(err, "cannot listen on 127.0.0.1");
+	s->port = ntohs(address.sin_port);
+	return 0;
+}
+
+static int make_secret(struct start *s, struct gt_err *err)
+{
+	unsigned char bytes[SECRET_BYTES];
+	ssize_t n;
+
+	do
+		n = getrandom(bytes, sizeof(bytes), 0);
+	while (n < 0 && errno == EINTR);
+	if (n != sizeof(bytes))
+		return gt_err_sys(err, "no random numbers");
+	for (int i = 0; i < SECRET_BYTES; i++)
+		snprintf(s->secret + 2 * i, 3, "%02x", bytes[i]);
+	return 0;
+}
+
+/* What the child of fork() does to become a rank; on failure it says errno into `report`. Only
+ * calls that are safe between fork() and exec() are made here. */
+_Noreturn static void become(
+    const struct start *s, int rank, char **env, int error_pipe, int report)
+{
+	const struct gt_launch *l = s->launch;
+	const struct gt_share *share = &s->share[rank];
+
+	/* The launcher may have died before the first call: then its death will send nothing. */
+	if (!prctl(PR_SET_PDEATHSIG, SIGKILL) && getppid() == s->launcher && !setpgid(0, 0) &&
+	    dup2(s->nothing, STDIN_FILENO) >= 0 &&
+	    (!rank || dup2(s->nothing, STDOUT_FILENO) >= 0) &&
+	    dup2(error_pipe, STDERR_FILENO) >= 0 && (rank || !fcntl(s->listen_fd, F_SETFD, 0)) &&
+	    (!share->bound || !sched_setaffinity(0, sizeof(share->set), &share->set)) &&
+	    !sigprocmask(SIG_SETMASK, &l->old_mask, NULL))
+		execve(l->options->program, l->options->argv, env);
+	(void)!write(report, &errno, sizeof(errno));
+	_exit(127);
+}
+
+/* The child's errno, or 0 once it has become a rank and the pipe has closed by that. */
+static int await_exec(int report)
+{
+	int failed = 0;
+	ssize_t n;
+
+	do
+		n = read(report, &failed, sizeof(failed));
+	while (n < 0 && errno == EINTR);
+	return n == sizeof(failed) ? failed : 0;
+}
+
+static int open_log(
+    struct gt_lines *lines, const struct gt_folder *folder, int rank, struct gt_err *err)
+{
+	char *path = gt_asprintf(err, "%s/rank-%d.log", folder->path, rank);
+	const struct gt_file_name file = { folder, path };
+	int fd = -1;
+
+	if (!path || gt_file_open(&fd, file, O_WRONLY | O_CREAT | O_APPEND, err)) {
+		free(path);
+		return err->code;
+	}
+	lines->to = keep_clear(fd);
+	if (lines->to < 0)
+		gt_err_sys(err, "cannot write '%s'", path);
+	free(path);
+	return lines->to < 0 ? err->code : 0;
+}
+
+static int open_lines(
+    struct gt_lines *lines, int *write_end, const struct gt_launch *l, int rank, struct gt_err *err)
+{
+	const struct gt_launch_options *o = l->options;
+	int pair[2];
+
+	memset(lines, 0, sizeof(*lines));
+	lines->from = lines->to = -1;
+	lines->log = o->log;
+	lines->show = !rank || (!o->log_dir && !o->rank_0_speaks) ? o->log : NULL;
+	lines->may_draw = !rank && o->columns;
+	if (rank)
+		snprintf(lines->before, sizeof(lines->before), "rank %d: ", rank);
+	if (o->log_dir && open_log(lines, o->log_dir, rank, err))
+		return err->code;
+	if (pipe2(pair, O_CLOEXEC))
+		return gt_err_sys(err, "no pipe for rank %d", rank);
+	lines->from = keep_clear(pair[0]);
+	*write_end = keep_clear(pair[1]);
+	if (lines->from < 0 || *write_end < 0 || fcntl(lines->from, F_SETFL, O_NONBLOCK))
+		return gt_err_sys(err, "no pipe for rank %d", rank);
+	return 0;
+}
+
+/* fork, and wait until the child is another program. */
+static int spawn(const struct start *s, int rank, char **env, int error_pipe, struct gt_err *err)
+{
+	struct gt_launched *launched = &s->launch->rank[rank];
+	int report[2], failed;
+
+	if (pipe2(report, O_CLOEXEC))
+		return gt_err_sys(err, "no pipe for rank %d", rank);
+	report[1] = keep_clear(report[1]);
+	launched->pid = fork();
+	if (!launched->pid)
+		become(s, rank, env, error_pipe, report[1]);
+	failed = launched->pid < 0 ? errno : 0;
+	close(report[1]);
+	if (launched->pid > 0)
+		failed = await_exec(report[0]);
+	close(report[0]);
+	if (launched->pid < 0)
+		launched->pid = 0;
+	errno = failed;
+	return failed ? gt_err_sys(
+	                    err, "cannot start rank %d, '%s'", rank, s->launch->options->program)
+	              : 0;
+}
+
+static int start_rank(const struct start *s, int rank, struct gt_err *err)
+{
+	const struct gt_launch *l = s->launch;
+	const struct gt_rank_env variables = { .rank = rank,
+		.size = l->options->nproc,
+		.port = s->port,
+		.restart = l->restart,
+		.listen_fd = s->listen_fd,
+		.threads = s->share[rank].threads,
+		.columns = l->options->columns,
+		.secret = s->secret };
+	char **env = gt_launch_environment(&variables, err);
+	int error_pipe = -1;
+	int rc = env ? open_lines(&l->rank[rank].lines, &error_pipe, l, rank, err) : err->code;
+
+	if (!rc)
+		rc = spawn(s, rank, env, error_pipe, err);
+	if (error_pipe >= 0)
+		close(error_pipe);
+	gt_launch_free_environment(env);
+	return rc;
+}
+
+int gt_launch_start(struct gt_launch *l, struct gt_err *err)
+{
+	struct start s = { .launch = l, .listen_fd = -1, .nothing = -1, .launcher = getpid() };
+	int nproc = l->options->nproc, rc;
+
+	for (int i = 0; i < nproc; i++) {
+		l->rank[i].pid = 0;
+		l->rank[i].lines.from = l->rank[i].lines.to = -1;
+		l->rank[i].lines.used = 0;
+	}
+	l->alive = 0;
+	s.share = gt_calloc((size_t)nproc, sizeof(*s.share), err);
+	if (!s.share)
+		return err->code;
+	(void)((rc = gt_launch_share(s.share, nproc, err)) || (rc = open_listener(&s, err)) ||
+	       (rc = make_secret(&s, err)));
+	if (!rc) {
+		s.nothing = keep_clear(open("/dev/null", O_RDWR | O_CLOEXEC));
+		rc = s.nothing < 0 ? gt_err_sys(err, "cannot open '/dev/null'") : 0;
+	}
+	for (int i = 0; i < nproc && !rc; i++) {
+		rc = start_rank(&s, i, err);
+		l->alive += l->rank[i].pid > 0;
+	}
+	if (s.nothing >= 0)
+		close(s.nothing);
+	if (s.listen_fd >= 0)
+		close(s.listen_fd);
+	free(s.share);
+	explicit_bzero(s.secret, sizeof(s.secret));
+	return rc;
+}

@@ -1,0 +1,236 @@
+/* watch.c - the launcher's loop: ranks' ends, signals, what ranks say. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/mem.h"
+#include "lib/comm/launch/job.h"
+
+/* What timeout(1) or a shell passes on besides the terminal comes twice, and means once. */
+static const double twice_s = 0.1;
+
+/* Between asking and killing: it leaves half a second for the rest. */
+static const double patience_s = 1.5;
+
+static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP };
+
+enum { FORWARDED = sizeof(forwarded) / sizeof(*forwarded) };
+
+/* A signal that we were started to ignore (nohup) stays ignored; children that end must not. */
+int gt_launch_take_signals(struct gt_launch *l, struct gt_err *err)
+{
+	const struct sigaction normal = { .sa_handler = SIG_DFL };
+	struct sigaction now;
+
+	sigemptyset(&l->caught);
+	sigaddset(&l->caught, SIGCHLD);
+	for (int i = 0; i < FORWARDED; i++)
+		if (!sigaction(forwarded[i], NULL, &now) && now.sa_handler != SIG_IGN)
+			sigaddset(&l->caught, forwarded[i]);
+	l->signals = signalfd(-1, &l->caught, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (l->signals < 0)
+		return gt_err_sys(err, "cannot take signals");
+	sigaction(SIGCHLD, &normal, &l->old_child);
+	pthread_sigmask(SIG_BLOCK, &l->caught, &l->old_mask);
+	return 0;
+}
+
+void gt_launch_give_back_signals(struct gt_launch *l)
+{
+	pthread_sigmask(SIG_SETMASK, &l->old_mask, NULL);
+	sigaction(SIGCHLD, &l->old_child, NULL);
+	close(l->signals);
+}
+
+/* To every rank that runs, and whatever it has started: a rank leads a group of its own from before
+ * it is another program. Killed it is also by itself, should it have left that group. */
+static void signal_all(const struct gt_launch *l, int number)
+{
+	for (int i = 0; i < l->options->nproc; i++)
+		if (l->rank[i].pid && (kill(-l->rank[i].pid, number) || number == SIGKILL))
+			kill(l->rank[i].pid, number);
+}
+
+/* A signal with a value, which goes to the rank alone: it can tell that nobody outside has sent it.
+ * Processes that the rank has started end with it, in bury(). */
+static void ask_to_end(struct gt_launch *l)
+{
+	const union sigval lost = { .sival_int = GT_LAUNCH_RANK_LOST };
+
+	if (l->kill_at > 0)
+		return;
+	for (int i = 0; i < l->options->nproc; i++)
+		if (l->rank[i].pid)
+			sigqueue(l->rank[i].pid, SIGTERM, lost);
+	l->kill_at = gt_clock_s() + patience_s;
+}
+
+static void pause_all(const struct gt_launch *l)
+{
+	signal_all(l, SIGSTOP);
+	kill(getpid(), SIGSTOP);
+	signal_all(l, SIGCONT);
+}
+
+static void take_signal(struct gt_launch *l, int number)
+{
+	if (number == SIGTSTP) {
+		pause_all(l);
+	} else if (number == SIGUSR1 || number == SIGUSR2) {
+		signal_all(l, number);
+	} else if (number != SIGCHLD) {
+		if (l->asked && gt_clock_s() - l->asked_at < twice_s)
+			return;
+		l->asked_at = gt_clock_s();
+		l->asked++;
+		signal_all(l, l->asked > 1 ? SIGKILL : number);
+		if (l->asked > 1)
+			gt_log_warn(l->options->log, "asked a second time: the ranks are killed");
+	}
+}
+
+static void tell_end(const struct gt_launch *l, int rank, const siginfo_t *end)
+{
+	struct gt_log *log = l->options->log;
+
+	const struct gt_folder *dir = l->options->log_dir;
+	char at[4200] = "";
+
+	if (dir)
+		snprintf(at, sizeof(at), "; its log is %s/rank-%d.log", dir->path, rank);
+	if (end->si_code == CLD_EXITED)
+		gt_log_warn(log, "rank %d exited with status %d%s", rank, end->si_status, at);
+	else
+		gt_log_warn(log, "rank %d was killed by SIG%s%s%s", rank,
+		    sigabbrev_np(end->si_status) ? sigabbrev_np(end->si_status) : "RT",
+		    end->si_code == CLD_DUMPED ? " (core dumped)" : "", at);
+	if (!l->rank[rank].lines.show)
+		gt_lines_repeat(&l->rank[rank].lines, rank, log);
+}
+
+/* The rest of its process group goes before the rank is reaped: until then its number is taken,
+ * and can be no stranger's. */
+static void bury(struct gt_launch *l, int rank)
+{
+	struct gt_launched *r = &l->rank[rank];
+
+	kill(-r->pid, SIGKILL);
+	while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	r->pid = 0;
+	l->alive--;
+	gt_lines_read(&r->lines, true);
+}
+
+/* Of several ends seen at once, one by a signal is the likelier cause of the others. */
+static void take_ends(struct gt_launch *l)
+{
+	siginfo_t first = { 0 };
+	int found = -1;
+
+	for (int i = 0; i < l->options->nproc; i++) {
+		siginfo_t end = { 0 };
+
+		if (!l->rank[i].pid ||
+		    waitid(P_PID, (id_t)l->rank[i].pid, &end, WEXITED | WNOHANG | WNOWAIT) ||
+		    !end.si_pid)
+			continue;
+		bury(l, i);
+		if ((end.si_code == CLD_EXITED && !end.si_status) ||
+		    (found >= 0 && (first.si_code != CLD_EXITED || end.si_code == CLD_EXITED)))
+			continue;
+		found = i;
+		first = end;
+	}
+	if (found < 0 || l->first >= 0)
+		return;
+	l->first = found;
+	l->status = first.si_code == CLD_EXITED ? first.si_status : 128 + first.si_status;
+	tell_end(l, found, &first);
+	ask_to_end(l);
+}
+
+/* Let stopped ranks go on once the job ends: when it was asked to, or when a rank has ended. Nobody
+ * else would wake them, and the launcher waits for all. The others get no SIGCONT: it would undo
+ * the stop of a debugger that is just attaching to them. */
+static void wake_stopped(const struct gt_launch *l)
+{
+	const int look = WSTOPPED | WNOHANG | WNOWAIT;
+
+	if (!l->asked && l->alive == l->options->nproc)
+		return;
+	for (int i = 0; i < l->options->nproc; i++) {
+		pid_t pid = l->rank[i].pid;
+		siginfo_t stop = { 0 };
+
+		if (pid && !waitid(P_PID, (id_t)pid, &stop, look) && stop.si_pid)
+			kill(-pid, SIGCONT);
+	}
+}
+
+/* SIGCHLD tells of ranks that end and of those that are stopped. */
+static void take_signals(struct gt_launch *l)
+{
+	struct signalfd_siginfo info;
+
+	while (read(l->signals, &info, sizeof(info)) == sizeof(info))
+		take_signal(l, (int)info.ssi_signo);
+	take_ends(l);
+	wake_stopped(l);
+}
+
+static int left_ms(const struct gt_launch *l)
+{
+	double left = l->kill_at - gt_clock_s();
+
+	return l->kill_at <= 0 ? -1 : left <= 0 ? 0 : (int)(1e3 * left) + 1;
+}
+
+/* One turn: wait, then do what is to be done. */
+static int turn(struct gt_launch *l, struct pollfd *poll_fd, struct gt_err *err)
+{
+	int nproc = l->options->nproc;
+
+	poll_fd[nproc] = (struct pollfd){ l->signals, POLLIN, 0 };
+	for (int i = 0; i < nproc; i++) /* poll() passes over those that are -1 */
+		poll_fd[i] = (struct pollfd){ l->rank[i].lines.from, POLLIN, 0 };
+	if (poll(poll_fd, (nfds_t)nproc + 1, left_ms(l)) < 0 && errno != EINTR)
+		return gt_err_sys(err, "cannot watch the ranks");
+	for (int i = 0; i < nproc; i++)
+		if (poll_fd[i].revents)
+			gt_lines_read(&l->rank[i].lines, false);
+	if (poll_fd[nproc].revents)
+		take_signals(l);
+	if (l->kill_at > 0 && gt_clock_s() >= l->kill_at) {
+		signal_all(l, SIGKILL);
+		l->kill_at = 0;
+	}
+	return 0;
+}
+
+int gt_launch_watch(struct gt_launch *l, bool failed, struct gt_err *err)
+{
+	struct pollfd *poll_fd = NULL;
+	int rc = 0;
+
+	if (!failed) {
+		poll_fd = gt_calloc((size_t)l->options->nproc + 1, sizeof(*poll_fd), err);
+		rc = poll_fd ? 0 : err->code;
+	}
+	while (!failed && !rc && l->alive)
+		rc = turn(l, poll_fd, err);
+	signal_all(l, SIGKILL);
+	for (int i = 0; i < l->options->nproc; i++) {
+		if (l->rank[i].pid)
+			bury(l, i);
+		gt_lines_close(&l->rank[i].lines);
+	}
+	free(poll_fd);
+	return rc;
+}

@@ -1,0 +1,384 @@
+/* mpi.c - groups on MPI: made, split and freed; their memory. */
+#include "lib/comm/mpi/mpi.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/base/mem.h"
+#include "lib/comm/mpi/state.h"
+
+static const double default_timeout_s = 600, spin_s = 20e-6;
+static const size_t default_piece_bytes = (size_t)4 << 20, least_piece_bytes = 4096;
+static const size_t most_piece_bytes = (size_t)1 << 30;
+
+static int mpi_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
+static int mpi_start(
+    struct gt_group *group, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err);
+static int mpi_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err);
+static int mpi_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err);
+static void mpi_release(struct gt_group *group, void *memory);
+static int mpi_split(
+    struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err);
+static void mpi_stop(struct gt_group *group);
+static void mpi_free(struct gt_group *group);
+static int mpi_meet(struct gt_group *group, const struct gt_collective *c, struct gt_err *err);
+static int mpi_look(struct gt_group *group, bool *gone, struct gt_err *err);
+static int mpi_fail(struct gt_group *group, struct gt_err *err);
+
+static const struct gt_group_ops ops = {
+	.name = "mpi",
+	.ordered = true,
+	.run = mpi_run,
+	.start = mpi_start,
+	.wait = mpi_wait,
+	.alloc = mpi_alloc,
+	.release = mpi_release,
+	.split = mpi_split,
+	.stop = mpi_stop,
+	.free = mpi_free,
+	.meet = mpi_meet,
+	.look = mpi_look,
+	.fail = mpi_fail,
+};
+
+static int do_it(void *self, const struct gt_collective *c, struct gt_err *err)
+{
+	struct gt_mpi_group *g = self;
+
+	if (c->kind == GT_SEND || c->kind == GT_RECV)
+		return gt_mpi_message(g, c, true, err);
+	return gt_mpi_collect(g, c, err);
+}
+
+static int mpi_run(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
+{
+	return gt_queue_run(&((struct gt_mpi_group *)group)->queue, c, err);
+}
+
+static int mpi_start(
+    struct gt_group *group, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err)
+{
+	return gt_queue_start(&((struct gt_mpi_group *)group)->queue, c, ticket, err);
+}
+
+static int mpi_wait(struct gt_group *group, uint64_t ticket, struct gt_err *err)
+{
+	return gt_queue_wait(&((struct gt_mpi_group *)group)->queue, ticket, err);
+}
+
+static int mpi_meet(struct gt_group *group, const struct gt_collective *c, struct gt_err *err)
+{
+	struct gt_mpi_group *g = (struct gt_mpi_group *)group;
+
+	gt_queue_settle(&g->queue);
+	if (c->kind == GT_SEND || c->kind == GT_RECV)
+		return gt_mpi_message(g, c, false, err);
+	return gt_mpi_meet(g, c, err);
+}
+
+static int mpi_look(struct gt_group *group, bool *gone, struct gt_err *err)
+{
+	return gt_mpi_look((struct gt_mpi_group *)group, gone, err);
+}
+
+static int mpi_fail(struct gt_group *group, struct gt_err *err)
+{
+	return gt_mpi_fail((struct gt_mpi_group *)group, err);
+}
+
+/* ---- made and freed ---- */
+
+static void free_parts(struct gt_mpi_group *g)
+{
+	for (size_t i = 0; i < g->regions_count; i++)
+		free(g->regions[i]);
+	free(g->regions);
+	for (int r = 0; g->mail && r < g->group.size; r++)
+		free(g->mail[r].letter);
+	free(g->mail);
+	free(g->letter);
+	free(g->staging);
+	free(g->flights);
+	free(g->in);
+	free(g->out);
+	free(g->left);
+	free(g->received);
+	free(g->sent);
+	free(g->ranks);
+	free(g);
+}
+
+static int take_parts(struct gt_mpi_group *g, size_t n, struct gt_err *err)
+{
+	if (!(g->ranks = gt_calloc(n, sizeof(*g->ranks), err)) ||
+	    !(g->sent = gt_calloc(n, sizeof(*g->sent), err)) ||
+	    !(g->received = gt_calloc(n, sizeof(*g->received), err)) ||
+	    !(g->left = gt_calloc(n, sizeof(*g->left), err)) ||
+	    !(g->out = gt_calloc(n, sizeof(*g->out), err)) ||
+	    !(g->in = gt_calloc(n, sizeof(*g->in), err)) ||
+	    !(g->mail = gt_calloc(n, sizeof(*g->mail), err)) ||
+	    !(g->flights = gt_calloc(2 * n * SETS, sizeof(*g->flights), err)))
+		return err->code;
+	for (size_t s = 0; s < SETS; s++)
+		g->sets[s].flights = g->flights + 2 * n * s;
+	return 0;
+}
+
+static size_t piece_bytes_of(const struct gt_mpi_options *options)
+{
+	size_t bytes = options->piece_bytes ? options->piece_bytes : default_piece_bytes;
+
+	if (bytes < least_piece_bytes)
+		return least_piece_bytes;
+	return bytes < most_piece_bytes ? bytes : most_piece_bytes;
+}
+
+/* A rank of `size`, which are ranks[size] of MPI. Local: nobody is told. */
+static int make(struct gt_group **out, struct gt_mpi *mpi, int rank, int size, const int *ranks,
+    int context, const struct gt_mpi_options *options, struct gt_err *err)
+{
+	struct gt_mpi_group *g;
+	cpu_set_t cpus;
+
+	if (context >= mpi->tag_most / TAGS)
+		return gt_err_set(err, GT_EDEVICE, "MPI has no room for %d groups", context + 1);
+	g = gt_calloc(1, sizeof(*g), err);
+	if (!g)
+		return err->code;
+	g->timeout_s = options->timeout_s > 0 ? options->timeout_s : default_timeout_s;
+	g->group = (struct gt_group){ &ops, rank, size, g->timeout_s };
+	g->mpi = mpi;
+	g->context = context;
+	g->piece_bytes = piece_bytes_of(options);
+	g->spin_s =
+	    !sched_getaffinity(0, sizeof(cpus), &cpus) && CPU_COUNT(&cpus) >= size ? spin_s : 0;
+	g->queue = (struct gt_queue){ .run = do_it, .self = g };
+	if (take_parts(g, (size_t)size, err)) {
+		free_parts(g);
+		return err->code;
+	}
+	memcpy(g->ranks, ranks, (size_t)size * sizeof(*ranks));
+	if (gt_mpi_listen(g, err)) {
+		free_parts(g);
+		return err->code;
+	}
+	*out = &g->group;
+	return 0;
+}
+
+static void mpi_stop(struct gt_group *group)
+{
+	struct gt_mpi_group *g = (struct gt_mpi_group *)group;
+
+	atomic_store(&g->quit, true);
+}
+
+static void mpi_free(struct gt_group *group)
+{
+	struct gt_mpi_group *g = (struct gt_mpi_group *)group;
+
+	mpi_stop(group);
+	gt_queue_free(&g->queue);
+	gt_mpi_leave(g, true);
+	free_parts(g);
+}
+
+/* Where there are several hosts, messages say which one a rank is on. The first group asks. */
+static int learn_hosts(struct gt_mpi *mpi, struct gt_group *all, struct gt_err *err)
+{
+	char mine[HOST_BYTES] = "", (*hosts)[HOST_BYTES];
+	struct gt_collective c = { GT_ALL_GATHER, mine, NULL, HOST_BYTES, GT_U8, .what = "hosts" };
+	bool several = false;
+
+	if (mpi->knows_hosts)
+		return 0;
+	hosts = gt_calloc((size_t)mpi->size, sizeof(*hosts), err);
+	if (!hosts)
+		return err->code;
+	gethostname(mine, sizeof(mine) - 1);
+	c.out = hosts;
+	if (gt_group_run(all, &c, err)) {
+		free(hosts);
+		return err->code;
+	}
+	mpi->knows_hosts = true;
+	((struct gt_mpi_group *)all)->number = 0; /* this one nobody has called */
+	for (int r = 0; r < mpi->size; r++) {
+		hosts[r][HOST_BYTES - 1] = '\0';
+		several = several || strcmp(hosts[r], hosts[0]) != 0;
+	}
+	if (several)
+		mpi->hosts = hosts;
+	else
+		free(hosts);
+	return 0;
+}
+
+int gt_mpi_group(struct gt_group **out, struct gt_mpi *mpi, const struct gt_mpi_options *options,
+    struct gt_err *err)
+{
+	int *ranks = gt_calloc((size_t)mpi->size, sizeof(*ranks), err);
+	int rc;
+
+	*out = NULL;
+	if (!ranks)
+		return err->code;
+	for (int r = 0; r < mpi->size; r++)
+		ranks[r] = r;
+	rc = make(out, mpi, mpi->rank, mpi->size, ranks, mpi->next_context++, options, err);
+	free(ranks);
+	if (!rc)
+		rc = learn_hosts(mpi, *out, err);
+	if (rc) {
+		gt_group_free(*out);
+		*out = NULL;
+	}
+	return rc;
+}
+
+/* ---- sub-groups ---- */
+
+/* What each rank says to a split. The number of the new groups is one that no member of any has
+ * used; groups of one split have the same, and no two ranks in common. */
+struct wish {
+	struct gt_choice choice;
+	int32_t next_context;
+};
+
+static int split_by(struct gt_group **out, struct gt_mpi_group *g, const struct wish *all,
+    int color, struct gt_err *err)
+{
+	struct gt_mpi_options options = { g->timeout_s, g->piece_bytes };
+	int size = g->group.size, context = 0, count, rank = 0, rc;
+	struct gt_choice *choices = gt_calloc((size_t)size, sizeof(*choices), err);
+	int *members = gt_calloc((size_t)size, sizeof(*members), err);
+
+	for (int r = 0; choices && r < size; r++) {
+		choices[r] = all[r].choice;
+		context = all[r].next_context > context ? all[r].next_context : context;
+	}
+	g->mpi->next_context = context + 1;
+	rc = choices && members ? 0 : err->code;
+	if (!rc && color >= 0) {
+		count = gt_choose(members, choices, size, color);
+		while (members[rank] != g->group.rank)
+			rank++;
+		for (int i = 0; i < count; i++)
+			members[i] = g->ranks[members[i]];
+		rc = make(out, g->mpi, rank, count, members, context, &options, err);
+	}
+	free(members);
+	free(choices);
+	return rc;
+}
+
+static int mpi_split(
+    struct gt_group **out, struct gt_group *group, int color, int key, struct gt_err *err)
+{
+	struct gt_mpi_group *g = (struct gt_mpi_group *)group;
+	struct wish mine = { { color, key }, g->mpi->next_context }, *all;
+	struct gt_collective c = { GT_ALL_GATHER, &mine, NULL, sizeof(mine), GT_U8,
+		.what = "split" };
+	int rc;
+
+	gt_queue_settle(&g->queue);
+	all = gt_calloc((size_t)group->size, sizeof(*all), err);
+	if (!all)
+		return gt_mpi_fail(g, err);
+	c.out = all;
+	rc = gt_mpi_collect(g, &c, err);
+	if (!rc && split_by(out, g, all, color, err))
+		rc = gt_mpi_fail(g, err);
+	free(all);
+	return rc;
+}
+
+/* ---- memory ---- */
+
+/* What each rank says to an allocation. */
+struct claim {
+	uint64_t bytes;
+	int64_t code;
+};
+
+static int agree(struct gt_mpi_group *g, struct claim mine, struct claim *all, struct gt_err *err)
+{
+	struct gt_collective c = { GT_ALL_GATHER, &mine, all, sizeof(mine), GT_U8,
+		.what = "memory" };
+
+	if (gt_mpi_collect(g, &c, err))
+		return err->code;
+	for (int r = 0; r < g->group.size; r++) {
+		if (all[r].bytes != mine.bytes)
+			return gt_err_set(err, GT_EINVAL,
+			    "ranks ask for memory of different sizes: rank %d for %llu bytes, rank "
+			    "%d for %llu",
+			    g->group.rank, (unsigned long long)mine.bytes, r,
+			    (unsigned long long)all[r].bytes);
+		if (all[r].code && r != g->group.rank)
+			return gt_err_set(err, GT_ENOMEM, "rank %d has no memory for %llu bytes", r,
+			    (unsigned long long)mine.bytes);
+	}
+	return (int)mine.code;
+}
+
+/* Of this rank alone: others cannot reach it anyway. */
+static void *own_memory(struct gt_mpi_group *g, size_t bytes, struct gt_err *err)
+{
+	size_t whole = bytes < SIZE_MAX - LINE ? bytes / LINE * LINE + LINE : 0;
+	void *p = whole ? aligned_alloc(LINE, whole) : NULL;
+
+	if (!p)
+		gt_err_set(err, GT_ENOMEM, "no memory for %zu bytes", bytes);
+	else if (gt_grow(&g->regions, g->regions_count, &g->regions_capacity, sizeof(*g->regions),
+	             err)) {
+		free(p);
+		p = NULL;
+	}
+	if (p)
+		memset(p, 0, whole);
+	return p;
+}
+
+static int mpi_alloc(struct gt_group *group, size_t bytes, void **out, struct gt_err *err)
+{
+	struct gt_mpi_group *g = (struct gt_mpi_group *)group;
+	struct claim *all = gt_calloc((size_t)group->size, sizeof(*all), err);
+	struct gt_err mine = GT_ERR_INIT;
+	void *p;
+	int rc;
+
+	*out = NULL;
+	gt_queue_settle(&g->queue);
+	if (!all)
+		return gt_mpi_fail(g, err);
+	p = own_memory(g, bytes, &mine);
+	rc = agree(g, (struct claim){ bytes, mine.code }, all, err);
+	free(all);
+	if (rc && mine.code)
+		*err = mine;
+	if (rc) {
+		free(p);
+		return rc;
+	}
+	g->regions[g->regions_count++] = p;
+	*out = p;
+	return 0;
+}
+
+static void mpi_release(struct gt_group *group, void *memory)
+{
+	struct gt_mpi_group *g = (struct gt_mpi_group *)group;
+
+	gt_queue_settle(&g->queue);
+	for (size_t i = 0; i < g->regions_count; i++)
+		if (g->regions[i] == memory) {
+			g->regions[i] = g->regions[--g->regions_count];
+			free(memory);
+			return;
+		}
+}

@@ -1,0 +1,147 @@
+/* state.h - inside comm: what a rank holds of a group on MPI. */
+#ifndef GT_COMM_MPI_STATE_H
+#define GT_COMM_MPI_STATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/comm/group_backend.h"
+#include "lib/comm/mpi/calls.h"
+#include "lib/comm/mpi/mpi.h"
+
+enum {
+	HOST_BYTES = 64,
+	/* Of data on a slip: with the call it stays below what Open MPI sends at once within a
+	 * host (btl_vader_eager_limit, 4 KiB with its own head); between hosts it is 64 KiB. */
+	SLIP_BYTES = 3 * 1024,
+	LETTER_BYTES = 16 * 1024 /* of data in a letter, with which a short message is sent */
+};
+
+struct gt_mpi {
+	const struct gt_mpi_calls *calls;
+	int rank, size, tag_most;
+	int next_context; /* that no group of this process has had */
+	bool finished, knows_hosts;
+	char (*hosts)[HOST_BYTES]; /* [size]; NULL where all are on one, or nobody knows yet */
+};
+
+/* What a message is for. Each group has a tag for each; within one, messages keep their order. */
+enum gt_mpi_tag { TAG_NOTICE, TAG_SLIP, TAG_SLICE, TAG_RESULT, TAG_LETTER, TAG_BODY, TAGS };
+
+struct gt_mpi_slip {
+	struct gt_call call;
+	unsigned char data[SLIP_BYTES];
+};
+
+struct gt_mpi_letter {
+	struct gt_call call;
+	unsigned char data[LETTER_BYTES];
+};
+
+/* To all others, once: that a rank has failed, and how, or that it has left, for which the numbers
+ * are enough. Open MPI sends 200 bytes or so within a host whether the receiver looks or not. */
+struct gt_mpi_notice {
+	int32_t rank, code; /* of the group; 0: it has left */
+	char text[sizeof(((struct gt_err *)0)->text)];
+	char hint[sizeof(((struct gt_err *)0)->hint)];
+};
+
+/* Messages on their way. */
+struct gt_mpi_flight {
+	struct gt_mpi_request request;
+	int peer;
+	bool receives, active;
+};
+
+/* Those that are waited for together: at most one to and one from each rank. */
+struct gt_mpi_set {
+	struct gt_mpi_flight *flights; /* [2 * size] */
+	int count;
+};
+
+/* The last letter to a rank. It may be on its way until there is another. */
+struct gt_mpi_mail {
+	struct gt_mpi_letter *letter; /* from the first one on */
+	struct gt_mpi_set set;
+	struct gt_mpi_flight flight;
+};
+
+/* Pieces take turns. */
+enum { SET_MEETING, SET_SLICES, SET_RESULTS = SET_SLICES + 2, SETS = SET_RESULTS + 2 };
+
+struct gt_mpi_group {
+	struct gt_group group;
+	struct gt_mpi *mpi;
+	int context;
+	int *ranks; /* [size], of MPI */
+	double timeout_s, spin_s;
+	size_t piece_bytes;
+
+	uint64_t number;           /* collectives so far */
+	struct gt_call call;       /* the one that runs */
+	struct gt_call met, last;  /* the latest collective, the one before it */
+	bool begun;                /* all have come to this one */
+	uint64_t *sent, *received; /* [size] messages */
+	bool *left;                /* [size] */
+
+	struct gt_mpi_slip *out, *in; /* [size] each */
+	unsigned char *staging; /* [2][size][staging_part], from the first call that needs it */
+	size_t staging_part;
+	struct gt_mpi_flight *flights;
+	struct gt_mpi_set sets[SETS];
+	struct gt_mpi_mail *mail;     /* [size] */
+	struct gt_mpi_letter *letter; /* that comes, from the first one on */
+
+	struct gt_mpi_notice inbox;
+	struct gt_mpi_request inbox_request;
+	struct gt_err failed;
+
+	void **regions;
+	size_t regions_count, regions_capacity;
+
+	atomic_bool quit; /* whoever waits gives up */
+	struct gt_queue queue;
+};
+
+/* ---- mpi/open.c ---- */
+
+/* An error of MPI's own. */
+int gt_mpi_error(struct gt_mpi *mpi, int error, const char *doing, struct gt_err *err);
+
+/* ---- mpi/wait.c: messages, deadlines and failing together ---- */
+
+/* Start a message; its bytes stay where they are until gt_mpi_await() of the set. */
+int gt_mpi_send(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, const void *p,
+    size_t bytes, enum gt_mpi_tag tag, struct gt_err *err);
+int gt_mpi_receive(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, void *p, size_t bytes,
+    enum gt_mpi_tag tag, struct gt_err *err);
+
+/* Wait until all messages of the set have come and gone. */
+int gt_mpi_await(struct gt_mpi_group *g, struct gt_mpi_set *set, struct gt_err *err);
+
+/* Tell all ranks to fail with *err, or take the error of one that was first. Returns err->code. */
+int gt_mpi_fail(struct gt_mpi_group *g, struct gt_err *err);
+
+/* 0, or the error that a rank has failed with. */
+int gt_mpi_check(struct gt_mpi_group *g, struct gt_err *err);
+
+/* Implements gt_group_look(). */
+int gt_mpi_look(struct gt_mpi_group *g, bool *gone, struct gt_err *err);
+
+/* Begin to listen for notices; and stop, giving up what is on its way, and say so to the others. */
+int gt_mpi_listen(struct gt_mpi_group *g, struct gt_err *err);
+void gt_mpi_leave(struct gt_mpi_group *g, bool say_so);
+
+/* ---- mpi/collectives.c, mpi/message.c: the calls ---- */
+
+int gt_mpi_collect(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err);
+
+/* Begin a collective without its data, as gt_group_meet(). Send or receive a message; with `data`
+ * false, without its data. */
+int gt_mpi_meet(struct gt_mpi_group *g, const struct gt_collective *c, struct gt_err *err);
+int gt_mpi_message(
+    struct gt_mpi_group *g, const struct gt_collective *c, bool data, struct gt_err *err);
+
+#endif

@@ -1,0 +1,176 @@
+/* guest.c - the other ranks' side of meeting: find rank 0, prove oneself, wait. */
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+#include "lib/comm/rendezvous/messages.h"
+
+struct call {
+	const struct gt_world *world;
+	const char *agreement;
+	double deadline;
+	int fd;
+	unsigned char hello[WIRE_HELLO];
+};
+
+/* Nobody there yet, or gone again before it has let us in: worth another try. */
+static bool may_come(int rc)
+{
+	return rc == -ECONNRESET || rc == -ECONNREFUSED || rc == -ECONNABORTED;
+}
+
+static int strange(const struct call *c, struct gt_err *err)
+{
+	gt_err_set(err, GT_EFORMAT, "what answers at %s:%d is not rank 0 of a gtrain job",
+	    gt_rendezvous_host(c->world), c->world->port);
+	return gt_err_hint(err, "another program has that port: choose another MASTER_PORT");
+}
+
+/*
+ * The next message, which has to be of `kind` and `size` bytes. Returns 0, a negative errno of the
+ * connection, or 1 with err set: rank 0's error, or not rank 0.
+ */
+static int expect(struct call *c, enum gt_wire_kind kind, unsigned char *body, size_t size,
+    double deadline, struct gt_err *err)
+{
+	unsigned char head[WIRE_HEAD], error[WIRE_MAX_ERROR];
+	int rc = gt_wire_receive(c->fd, head, sizeof(head), deadline);
+	uint32_t got = gt_wire_get(head), length = gt_wire_get(head + 4);
+
+	if (rc)
+		return rc;
+	if (got == kind && length == size)
+		return size ? gt_wire_receive(c->fd, body, size, deadline) : 0;
+	if (got != WIRE_ERROR || length > sizeof(error)) {
+		strange(c, err);
+		return 1;
+	}
+	rc = gt_wire_receive(c->fd, error, length, deadline);
+	if (rc)
+		return rc;
+	gt_wire_read_error(err, error, length);
+	return 1;
+}
+
+static int send_proof(struct call *c, const unsigned char nonce[WIRE_NONCE])
+{
+	unsigned char start[WIRE_HEAD + GT_SHA256_SIZE];
+	size_t size = strlen(c->agreement);
+	int rc;
+
+	gt_wire_put(start, WIRE_PROOF);
+	gt_wire_put(start + 4, (uint32_t)(GT_SHA256_SIZE + size));
+	gt_wire_prove(
+	    start + WIRE_HEAD, "guest", c->world->secret, c->hello, nonce, c->agreement, size);
+	rc = gt_wire_send(c->fd, start, sizeof(start), c->deadline);
+	return rc ? rc : gt_wire_send(c->fd, c->agreement, size, c->deadline);
+}
+
+/* From the hello to being let in; returns as expect() does. */
+static int introduce(struct call *c, struct gt_err *err)
+{
+	const struct gt_world *w = c->world;
+	unsigned char nonce[WIRE_NONCE], theirs[GT_SHA256_SIZE], right[GT_SHA256_SIZE];
+	struct gt_hello hello = { WIRE_VERSION, (uint32_t)w->size, (uint32_t)w->rank,
+		(uint32_t)w->restart, { 0 } };
+	int rc;
+
+	if (gt_wire_nonce(hello.nonce, err))
+		return 1;
+	gt_hello_write(c->hello, &hello);
+	if ((rc = gt_wire_send(c->fd, c->hello, WIRE_HELLO, c->deadline)) ||
+	    (rc = expect(c, WIRE_CHALLENGE, nonce, WIRE_NONCE, c->deadline, err)) ||
+	    (rc = send_proof(c, nonce)) ||
+	    (rc = expect(c, WIRE_ADMITTED, theirs, sizeof(theirs), c->deadline, err)))
+		return rc;
+	gt_wire_prove(
+	    right, "host", w->secret, c->hello, nonce, c->agreement, strlen(c->agreement));
+	if (gt_sha256_same(theirs, right))
+		return 0;
+	gt_err_set(err, GT_EINVAL, "what answers at %s:%d does not know the job's secret",
+	    gt_rendezvous_host(w), w->port);
+	return 1;
+}
+
+/* Let in: the others are still to come. */
+static int await_go(struct call *c, double timeout_s, struct gt_err *err)
+{
+	double deadline = c->deadline + gt_rendezvous_grace_s(timeout_s);
+	int rc = expect(c, WIRE_GO, NULL, 0, deadline, err);
+
+	if (rc > 0)
+		return err->code;
+	if (rc == -ETIMEDOUT)
+		return gt_err_set(
+		    err, GT_EIO, "rank 0 is there, but not all ranks within %g s", timeout_s);
+	errno = -rc;
+	return rc ? gt_err_sys(err, "rank 0 is gone before all ranks were there") : 0;
+}
+
+/* 0 and in, 1 and failed for good, or a negative errno with the text of it in err. */
+static int try_once(struct call *c, struct gt_err *err)
+{
+	int rc;
+
+	if (gt_rendezvous_connect(&c->fd, c->world, c->deadline, err))
+		return -ECONNREFUSED;
+	rc = introduce(c, err);
+	if (rc >= 0)
+		return rc;
+	errno = -rc;
+	gt_err_sys(err, "rank 0 at %s:%d", gt_rendezvous_host(c->world), c->world->port);
+	return rc;
+}
+
+static void rest(double seconds)
+{
+	struct timespec ts = { (time_t)seconds, (long)(1e9 * (seconds - (double)(time_t)seconds)) };
+
+	nanosleep(&ts, NULL);
+}
+
+/* Rank 0 may come later: what fails because it isn't there is tried again, first soon, then twice
+ * a second. */
+static int get_in(struct call *c, double timeout_s, struct gt_err *err)
+{
+	double pause_s = 0.01;
+
+	for (;;) {
+		int rc = try_once(c, err);
+		double left_s = c->deadline - gt_clock_s();
+
+		if (!rc)
+			return 0;
+		if (c->fd >= 0)
+			close(c->fd);
+		c->fd = -1;
+		if (rc > 0)
+			return err->code;
+		if (!may_come(rc) || left_s <= 0) {
+			gt_err_prefix(err, "no rank 0 within %g s", timeout_s);
+			return gt_err_hint(err,
+			    "see whether rank 0 runs and MASTER_ADDR and MASTER_PORT are its own");
+		}
+		rest(pause_s < left_s ? pause_s : left_s);
+		pause_s = pause_s < 0.25 ? 2 * pause_s : 0.5;
+	}
+}
+
+int gt_rendezvous_join(struct gt_rendezvous *r, const struct gt_world *world, const char *agreement,
+    struct gt_err *err)
+{
+	struct call c = { .world = world, .agreement = agreement, .fd = -1 };
+	int rc;
+
+	c.deadline = gt_clock_s() + r->timeout_s;
+	rc = get_in(&c, r->timeout_s, err);
+	if (!rc)
+		rc = await_go(&c, r->timeout_s, err);
+	if (rc && c.fd >= 0)
+		close(c.fd);
+	else
+		r->fd[0] = c.fd;
+	return rc;
+}

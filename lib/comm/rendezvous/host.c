@@ -1,0 +1,394 @@
+/* host.c - rank 0's side of meeting: admit, refuse, wait until all are there. */
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/mem.h"
+#include "lib/comm/rendezvous/messages.h"
+
+/* A rank takes milliseconds to say who it is; who takes longer is none, or will come again. */
+static const double patience_s = 5;
+
+/* Beside as many as there are ranks; the next one takes the place of the one that waits longest. */
+enum { MAX_STRANGERS = 64 };
+
+enum stage { AT_HELLO, AT_PROOF_HEAD, AT_PROOF, AT_END, AT_ADMITTED };
+
+struct guest {
+	int fd; /* -1: to be removed */
+	enum stage stage;
+	double until; /* of patience; admitted ones have all the time there is */
+	unsigned char hello_bytes[WIRE_HELLO], nonce[WIRE_NONCE], head[WIRE_HEAD];
+	unsigned char *proof; /* [wanted + 1] at AT_PROOF */
+	size_t used, wanted;  /* of the part being read */
+	struct gt_hello hello;
+	char name[80]; /* "10.0.0.3:4242" */
+};
+
+struct host {
+	struct gt_rendezvous *r;
+	const struct gt_world *world;
+	const char *agreement;
+	double deadline;
+	int listener;
+	struct guest *guest; /* in the order in which they came */
+	struct pollfd *poll; /* [1 + room]: the listener, guests */
+	size_t count, room;
+	int admitted;
+	struct gt_err refusal; /* of the last one who could not prove itself */
+	uint32_t refused;      /* the rank that it claimed to be */
+};
+
+static void drop(struct guest *g)
+{
+	if (g->fd >= 0)
+		close(g->fd);
+	free(g->proof);
+	g->proof = NULL;
+	g->fd = -1;
+}
+
+/* Where parts of a hello or a proof go. */
+static unsigned char *place(struct guest *g)
+{
+	return g->stage == AT_HELLO        ? g->hello_bytes
+	       : g->stage == AT_PROOF_HEAD ? g->head
+	                                   : g->proof;
+}
+
+static void enter(struct guest *g, enum stage stage, size_t wanted)
+{
+	g->stage = stage;
+	g->used = 0;
+	g->wanted = wanted;
+}
+
+/* The ranks go on waiting: this may be anybody. The socket stays open until the other side closes
+ * or has had its time, as closing it with bytes unread would destroy what has just been sent. */
+static int refuse(struct host *h, struct guest *g, const struct gt_err *why)
+{
+	gt_wire_send_error(g->fd, why);
+	shutdown(g->fd, SHUT_WR);
+	h->refusal = *why;
+	gt_err_prefix(&h->refusal, "refused %s", g->name);
+	h->refused = g->hello.rank;
+	g->stage = AT_END;
+	return 0;
+}
+
+static int take_hello(struct host *h, struct guest *g, struct gt_err *err)
+{
+	struct gt_err why = GT_ERR_INIT;
+
+	if (!gt_hello_read(&g->hello, g->hello_bytes)) {
+		drop(g); /* no gtrain: it would not understand an answer either */
+		return 0;
+	}
+	if (g->hello.version != WIRE_VERSION) {
+		gt_err_set(&why, GT_EINVAL,
+		    "rank %u speaks version %u of the protocol, rank 0 version %d", g->hello.rank,
+		    g->hello.version, WIRE_VERSION);
+		return refuse(h, g, &why);
+	}
+	if (gt_wire_nonce(g->nonce, err))
+		return err->code;
+	enter(g, AT_PROOF_HEAD, WIRE_HEAD);
+	if (gt_wire_send_message(g->fd, WIRE_CHALLENGE, g->nonce, WIRE_NONCE))
+		drop(g);
+	return 0;
+}
+
+static int take_proof_head(struct guest *g, struct gt_err *err)
+{
+	uint32_t size = gt_wire_get(g->head + 4);
+
+	if (gt_wire_get(g->head) != WIRE_PROOF || size < GT_SHA256_SIZE || size >= WIRE_MAX_PROOF) {
+		drop(g);
+		return 0;
+	}
+	g->proof = gt_calloc(size + 1, 1, err);
+	enter(g, AT_PROOF, size);
+	return g->proof ? 0 : err->code;
+}
+
+static const struct guest *find_rank(const struct host *h, uint32_t rank)
+{
+	for (size_t i = 0; i < h->count; i++)
+		if (h->guest[i].stage == AT_ADMITTED && h->guest[i].hello.rank == rank)
+			return &h->guest[i];
+	return NULL;
+}
+
+/* Whether a peer that knows the secret fits; if not, somebody has started the job wrongly. */
+static int check_guest(const struct host *h, const struct guest *g, struct gt_err *err)
+{
+	uint32_t rank = g->hello.rank;
+	const struct guest *other = find_rank(h, rank);
+
+	if (g->hello.size != (uint32_t)h->r->size)
+		return gt_err_set(err, GT_EINVAL, "world size differs: %d on rank 0, %u on rank %u",
+		    h->r->size, g->hello.size, rank);
+	if (rank >= (uint32_t)h->r->size)
+		return gt_err_set(
+		    err, GT_EINVAL, "rank %u in a world of %d ranks", rank, h->r->size);
+	if (!rank || other) {
+		gt_err_set(err, GT_EINVAL, "rank %u is there twice: %s and %s", rank,
+		    other ? other->name : "the one that listens", g->name);
+		return gt_err_hint(err, "each process needs a rank of its own; see that none of an "
+		                        "earlier start is left");
+	}
+	return gt_agreement_compare(
+	    h->agreement, (const char *)g->proof + GT_SHA256_SIZE, (int)rank, err);
+}
+
+/* The text after the hash holds no zero, or is cut there: then the hash is of other bytes. */
+static int take_proof(struct host *h, struct guest *g, struct gt_err *err)
+{
+	const char *secret = h->world->secret;
+	unsigned char hash[GT_SHA256_SIZE];
+	size_t size = strlen((char *)g->proof + GT_SHA256_SIZE);
+	struct gt_err why = GT_ERR_INIT;
+
+	gt_wire_prove(
+	    hash, "guest", secret, g->hello_bytes, g->nonce, g->proof + GT_SHA256_SIZE, size);
+	if (!gt_sha256_same(hash, g->proof)) {
+		gt_err_set(&why, GT_EINVAL, "rank %u has a wrong secret", g->hello.rank);
+		gt_err_hint(&why, "GTRAIN_SECRET has to be the same for all ranks");
+		return refuse(h, g, &why);
+	}
+	if (g->hello.restart != (uint32_t)h->world->restart) {
+		gt_err_set(&why, GT_EINVAL, "rank %u is of restart %u, rank 0 of restart %d",
+		    g->hello.rank, g->hello.restart, h->world->restart);
+		gt_err_hint(&why, "a process of an earlier start is left over");
+		return refuse(h, g, &why);
+	}
+	if (check_guest(h, g, err)) {
+		gt_wire_send_error(g->fd, err);
+		return err->code;
+	}
+	gt_wire_prove(
+	    hash, "host", secret, g->hello_bytes, g->nonce, g->proof + GT_SHA256_SIZE, size);
+	free(g->proof);
+	g->proof = NULL;
+	if (gt_wire_send_message(g->fd, WIRE_ADMITTED, hash, sizeof(hash))) {
+		drop(g);
+		return 0;
+	}
+	g->stage = AT_ADMITTED;
+	h->admitted++;
+	return 0;
+}
+
+/* Something has come from a guest, or its end. */
+static int serve(struct host *h, struct guest *g, struct gt_err *err)
+{
+	unsigned char scrap[512];
+	bool reads = g->stage < AT_END;
+	ssize_t n = recv(g->fd, reads ? place(g) + g->used : scrap,
+	    reads ? g->wanted - g->used : sizeof(scrap), MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (g->stage == AT_ADMITTED)
+		return gt_err_set(
+		    err, GT_EIO, "rank %u is gone before all ranks were there", g->hello.rank);
+	if (n <= 0) {
+		drop(g);
+		return 0;
+	}
+	g->used += (size_t)n;
+	if (!reads || g->used < g->wanted)
+		return 0;
+	switch (g->stage) {
+	case AT_HELLO:
+		return take_hello(h, g, err);
+	case AT_PROOF_HEAD:
+		return take_proof_head(g, err);
+	default:
+		return take_proof(h, g, err);
+	}
+}
+
+/* Those that are gone leave their place; of the others those whose time is up. */
+static void clear_out(struct host *h)
+{
+	double now = gt_clock_s();
+	size_t kept = 0;
+
+	for (size_t i = 0; i < h->count; i++) {
+		struct guest *g = &h->guest[i];
+
+		if (g->stage != AT_ADMITTED && now >= g->until)
+			drop(g);
+		if (g->fd >= 0)
+			h->guest[kept++] = *g;
+	}
+	h->count = kept;
+}
+
+static void make_room(struct host *h)
+{
+	size_t i = 0;
+
+	if (h->count < h->room)
+		return;
+	while (h->guest[i].stage == AT_ADMITTED) /* not all of them are: the room is for more */
+		i++;
+	drop(&h->guest[i]);
+	clear_out(h);
+}
+
+static void name_peer(
+    char *out, size_t size, const struct sockaddr *address, socklen_t address_size)
+{
+	char host[64], port[8];
+
+	if (getnameinfo(address, address_size, host, sizeof(host), port, sizeof(port),
+	        NI_NUMERICHOST | NI_NUMERICSERV))
+		snprintf(out, size, "an unknown address");
+	else
+		snprintf(out, size, "%s:%s", host, port);
+}
+
+static void let_in(struct host *h, int fd, const struct sockaddr *address, socklen_t address_size)
+{
+	struct guest *g;
+
+	if (gt_socket_prepare(fd)) {
+		close(fd);
+		return;
+	}
+	make_room(h);
+	g = &h->guest[h->count++];
+	*g = (struct guest){ .fd = fd, .until = gt_clock_s() + patience_s };
+	enter(g, AT_HELLO, WIRE_HELLO);
+	name_peer(g->name, sizeof(g->name), address, address_size);
+}
+
+/* Those at the door, a number of them at a time: the ones inside have a turn too. */
+static int welcome(struct host *h, struct gt_err *err)
+{
+	for (int i = 0; i < MAX_STRANGERS; i++) {
+		struct sockaddr_storage address;
+		socklen_t size = sizeof(address);
+		int fd = accept(h->listener, (struct sockaddr *)&address, &size);
+
+		if (fd >= 0)
+			let_in(h, fd, (struct sockaddr *)&address, size);
+		else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+			return gt_err_sys(err, "rank 0 cannot accept a connection");
+		else
+			break;
+	}
+	return 0;
+}
+
+/* When to look again though nothing comes. */
+static double next_moment(const struct host *h)
+{
+	double first = h->deadline;
+
+	for (size_t i = 0; i < h->count; i++)
+		if (h->guest[i].stage != AT_ADMITTED && h->guest[i].until < first)
+			first = h->guest[i].until;
+	return first;
+}
+
+static int wait_and_serve(struct host *h, struct gt_err *err)
+{
+	size_t count = h->count;
+	int rc = 0;
+
+	h->poll[0] = (struct pollfd){ .fd = h->listener, .events = POLLIN };
+	for (size_t i = 0; i < count; i++)
+		h->poll[i + 1] = (struct pollfd){ .fd = h->guest[i].fd, .events = POLLIN };
+	if (poll(h->poll, count + 1, gt_wire_left_ms(next_moment(h))) < 0)
+		return errno == EINTR ? 0 : gt_err_sys(err, "rank 0 cannot wait for the others");
+	for (size_t i = 0; i < count && !rc; i++)
+		if (h->poll[i + 1].revents)
+			rc = serve(h, &h->guest[i], err);
+	clear_out(h);
+	if (!rc && h->poll[0].revents)
+		rc = welcome(h, err);
+	return rc;
+}
+
+static int late(const struct host *h, struct gt_err *err)
+{
+	bool missing[GT_WORLD_MAX_RANKS];
+	bool refused = false;
+	char ranks[GT_RANKS_TEXT];
+
+	for (int rank = 0; rank < h->r->size; rank++) {
+		missing[rank] = rank && !find_rank(h, (uint32_t)rank);
+		refused |= missing[rank] && h->refusal.code && h->refused == (uint32_t)rank;
+	}
+	gt_ranks_text(ranks, missing, h->r->size);
+	if (refused) {
+		*err = h->refusal;
+		return gt_err_prefix(err, "%s did not come within %g s", ranks, h->r->timeout_s);
+	}
+	gt_err_set(err, GT_EIO, "%s did not come within %g s", ranks, h->r->timeout_s);
+	return gt_err_hint(err, "see whether they run and can reach %s:%d; {timeout} waits longer",
+	    gt_rendezvous_host(h->world), h->world->port);
+}
+
+/* All are there: say so, and keep the connections. */
+static int go(struct host *h, struct gt_err *err)
+{
+	for (size_t i = 0; i < h->count; i++) {
+		struct guest *g = &h->guest[i];
+
+		if (g->stage != AT_ADMITTED)
+			continue;
+		if (gt_wire_send_message(g->fd, WIRE_GO, NULL, 0))
+			return gt_err_set(
+			    err, GT_EIO, "rank %u is gone as all ranks were there", g->hello.rank);
+		h->r->fd[g->hello.rank] = g->fd;
+		g->fd = -1;
+	}
+	return 0;
+}
+
+static int meet(struct host *h, struct gt_err *err)
+{
+	int rc = 0;
+
+	while (!rc && h->admitted < h->r->size - 1) {
+		if (gt_clock_s() >= h->deadline)
+			rc = late(h, err);
+		else
+			rc = wait_and_serve(h, err);
+	}
+	return rc ? rc : go(h, err);
+}
+
+int gt_rendezvous_receive_all(struct gt_rendezvous *r, const struct gt_world *world,
+    const char *agreement, struct gt_err *err)
+{
+	struct host h = { .r = r, .world = world, .agreement = agreement, .listener = -1 };
+	int rc;
+
+	h.deadline = gt_clock_s() + r->timeout_s;
+	h.room = (size_t)r->size + MAX_STRANGERS;
+	h.guest = gt_calloc(h.room, sizeof(*h.guest), err);
+	h.poll = h.guest ? gt_calloc(h.room + 1, sizeof(*h.poll), err) : NULL;
+	rc = h.poll ? gt_rendezvous_listen(&h.listener, world, err) : err->code;
+	if (!rc)
+		rc = meet(&h, err);
+	for (size_t i = 0; i < h.count; i++) {
+		if (rc && h.guest[i].stage == AT_ADMITTED && h.guest[i].fd >= 0)
+			gt_wire_send_error(h.guest[i].fd, err);
+		drop(&h.guest[i]);
+	}
+	if (h.listener >= 0)
+		close(h.listener);
+	free(h.poll);
+	free(h.guest);
+	return rc;
+}

@@ -1,0 +1,169 @@
+/* socket.c - where rank 0 listens, and how the others reach it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+#include "lib/comm/rendezvous/messages.h"
+
+/* On one host there is no reason to be seen from outside, and its name may well resolve to an
+ * address of the network. A loopback address of either family is taken as it is. */
+const char *gt_rendezvous_host(const struct gt_world *world)
+{
+	const char *address = world->address;
+
+	if (world->local_size < world->size || !strncmp(address, "127.", 4) ||
+	    !strcmp(address, "::1"))
+		return address;
+	return "127.0.0.1";
+}
+
+int gt_socket_prepare(int fd)
+{
+	int on = 1, flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) || fcntl(fd, F_SETFD, FD_CLOEXEC))
+		return -1;
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* only faster with it */
+	return 0;
+}
+
+static int resolve(
+    struct addrinfo **out, const struct gt_world *world, int flags, struct gt_err *err)
+{
+	const struct addrinfo hints = { .ai_family = AF_UNSPEC,
+		.ai_socktype = SOCK_STREAM,
+		.ai_flags = AI_NUMERICSERV | flags };
+	const char *host = gt_rendezvous_host(world);
+	char port[16];
+	int failed;
+
+	*out = NULL;
+	snprintf(port, sizeof(port), "%d", world->port);
+	failed = getaddrinfo(host, port, &hints, out);
+	if (failed == EAI_SYSTEM)
+		return gt_err_sys(err, "cannot look up '%s'", host);
+	if (failed)
+		return gt_err_set(
+		    err, GT_EIO, "cannot look up '%s': %s", host, gai_strerror(failed));
+	return 0;
+}
+
+/* The launcher's socket: it has to be what it is said to be. */
+static int take_listener(int fd, struct gt_err *err)
+{
+	int listens = 0;
+	socklen_t size = sizeof(listens);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) || !listens)
+		return gt_err_set(
+		    err, GT_EINVAL, "GTRAIN_LISTEN_FD=%d: not a socket that listens", fd);
+	return gt_socket_prepare(fd) ? gt_err_sys(err, "GTRAIN_LISTEN_FD=%d", fd) : 0;
+}
+
+static int listen_at(const struct addrinfo *a)
+{
+	int on = 1, saved;
+	int fd =
+	    socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
+
+	if (fd < 0)
+		return -1;
+	if (!setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) &&
+	    !bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, SOMAXCONN))
+		return fd;
+	saved = errno;
+	close(fd);
+	errno = saved;
+	return -1;
+}
+
+int gt_rendezvous_listen(int *out, const struct gt_world *world, struct gt_err *err)
+{
+	struct addrinfo *list, *a;
+
+	*out = -1;
+	if (world->listen_fd) {
+		*out = world->listen_fd;
+		return take_listener(world->listen_fd, err);
+	}
+	if (resolve(&list, world, AI_PASSIVE, err))
+		return err->code;
+	for (a = list; a && *out < 0; a = a->ai_next)
+		*out = listen_at(a);
+	if (*out < 0) {
+		bool elsewhere = errno == EADDRNOTAVAIL;
+
+		gt_err_sys(
+		    err, "rank 0 cannot listen at %s:%d", gt_rendezvous_host(world), world->port);
+		gt_err_hint(err, elsewhere
+		                     ? "MASTER_ADDR has to be an address of the host of rank 0"
+		                     : "MASTER_PORT has to be a port that is free there");
+	}
+	freeaddrinfo(list);
+	return *out < 0 ? err->code : 0;
+}
+
+/* A connection to a port that nobody listens at may, by chance, be given that port for its own and
+ * meet itself. */
+static bool is_own_peer(int fd)
+{
+	struct sockaddr_storage own = { 0 }, peer = { 0 };
+	socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
+
+	return !getsockname(fd, (struct sockaddr *)&own, &own_size) &&
+	       !getpeername(fd, (struct sockaddr *)&peer, &peer_size) && own_size == peer_size &&
+	       !memcmp(&own, &peer, own_size);
+}
+
+/* At most two seconds for one address: there may be others, which answer. */
+static int connect_to(const struct addrinfo *a, double deadline)
+{
+	int failed = 0;
+	socklen_t size = sizeof(failed);
+	double until = gt_clock_s() + 2 < deadline ? gt_clock_s() + 2 : deadline;
+	int fd =
+	    socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
+
+	if (fd < 0)
+		return -1;
+	if (connect(fd, a->ai_addr, a->ai_addrlen))
+		failed = errno;
+	if (failed == EINPROGRESS || failed == EINTR) {
+		failed = -gt_wire_wait(fd, POLLOUT, until);
+		if (!failed && getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &size))
+			failed = errno;
+	}
+	if (!failed && is_own_peer(fd))
+		failed = ECONNREFUSED;
+	if (!failed && gt_socket_prepare(fd))
+		failed = errno;
+	if (!failed)
+		return fd;
+	close(fd);
+	errno = failed;
+	return -1;
+}
+
+int gt_rendezvous_connect(
+    int *out, const struct gt_world *world, double deadline, struct gt_err *err)
+{
+	struct addrinfo *list, *a;
+
+	*out = -1;
+	if (resolve(&list, world, 0, err))
+		return err->code;
+	for (a = list; a && *out < 0; a = a->ai_next)
+		*out = connect_to(a, deadline);
+	if (*out < 0)
+		gt_err_sys(err, "cannot connect to rank 0 at %s:%d", gt_rendezvous_host(world),
+		    world->port);
+	freeaddrinfo(list);
+	return *out < 0 ? err->code : 0;
+}

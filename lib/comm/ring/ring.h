@@ -1,0 +1,36 @@
+/* ring.h - groups whose collectives go from neighbour to neighbour, in chunks. */
+#ifndef GT_COMM_RING_RING_H
+#define GT_COMM_RING_RING_H
+
+#include "lib/comm/group.h"
+
+/*
+ * Each rank sends to the next one and receives from the one before, the last one sends to the
+ * first. An all-reduce is a reduce-scatter and an all-gather of one slice per rank: n - 1 steps
+ * each, in which every rank sends to its neighbour alone. Two ranks send 2 (n - 1) / n times their
+ * buffers, the least that an all-reduce can do; more ranks send partial sums besides
+ * (ring/peers.h). Broadcast and reduce go once around, chunk behind chunk. Messages and barriers
+ * gain nothing from a ring: the group below does them.
+ *
+ * Where ranks can read each other's buffers, `shm` (shm.h) moves fewer bytes: it reduces buffers
+ * where they are. A ring is for memory that only neighbours reach well, as that of GPUs that are
+ * connected in pairs. All that it asks for are peer copies between neighbours (ring/peers.h); here
+ * these are copies in memory that CPU ranks share, threads or processes.
+ *
+ * Ordered (group.h), although slice j is summed along the ring from rank j + 1 to rank j: ranks
+ * hand on partial sums of the tree. Only the sign of a GT_MAX that is zero may be another.
+ *
+ * Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+ * workstations", JPDC 69(2), 2009; for gradients of neural networks: Gibiansky, "Bringing HPC
+ * techniques to deep learning", Baidu Research 2017.
+ */
+
+/*
+ * Make a ring of the ranks of a group that is from shm.h: a collective call. *group becomes the
+ * ring, which owns the seat that *group was. Late and dead ranks are named as in shm.h.
+ *
+ * Errors: GT_ENOMEM, and those of collectives, on all ranks; *group is then the seat that it was.
+ */
+int gt_ring_of_shm(struct gt_group **group, struct gt_err *err);
+
+#endif

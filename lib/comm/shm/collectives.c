@@ -1,0 +1,370 @@
+/* collectives.c - collectives of all ranks: through seats, in place, or through staging. */
+#include <sched.h>
+#include <string.h>
+
+#include "lib/comm/shm/segment.h"
+
+/*
+ * Ranks meet: each moves its phase on and waits for those of the others. Others read after a
+ * meeting the data that a rank has written before it. Each collective begins with a meeting at
+ * which calls are compared, and then takes one of three ways, the same on all ranks:
+ *
+ *   small     the data lie in the ranks' seats before they meet; nothing more is needed
+ *   in place  all buffers are in memory that all see: each does its share, then they meet again
+ *   staged    piece by piece through PIECES buffers of each rank, which go around
+ *
+ * A staged piece k is copied in before meeting k and read after it, by all-reduce once more after
+ * meeting k + 1. So its buffer is free after meeting k + 2, before piece k + 3 is copied in.
+ */
+
+/* Move on, and wait for all. */
+static int meet(struct gt_shm *g, struct gt_err *err)
+{
+	const int me = g->group.rank;
+
+	gt_shm_flag_set(&g->seats[me].phase, ++g->phase);
+	for (int r = 0; r < g->group.size; r++)
+		if (r != me && gt_shm_flag_wait(g, &g->seats[r].phase, g->phase, r, err))
+			return err->code;
+	return 0;
+}
+
+/* ---- the work of a collective ---- */
+
+struct work {
+	const struct gt_collective *c;
+	int size, me;
+	size_t element, count, bytes; /* of a part, where there are parts */
+	const unsigned char *in;      /* NULL: this rank gives nothing */
+	unsigned char *out;           /* NULL: it gets nothing */
+	size_t in_bytes, out_bytes;   /* of the whole buffers */
+	unsigned parity;              /* of the call: which of a seat's two it has */
+};
+
+static struct work work_of(const struct gt_shm *g, const struct gt_collective *c)
+{
+	struct work w = { .c = c, .size = g->group.size, .me = g->group.rank };
+	size_t n = (size_t)w.size;
+
+	if (c->kind == GT_BARRIER)
+		return w;
+	w.element = gt_dtype_size(c->dtype);
+	w.count = (size_t)c->count;
+	w.bytes = w.count * w.element;
+	w.in = c->kind == GT_BROADCAST && c->peer != w.me ? NULL : c->in;
+	w.out = c->kind == GT_REDUCE && c->peer != w.me ? NULL : c->out;
+	w.in_bytes = c->kind == GT_REDUCE_SCATTER ? n * w.bytes : w.bytes;
+	w.out_bytes = c->kind == GT_ALL_GATHER ? n * w.bytes : w.bytes;
+	return w;
+}
+
+/* A group of one. */
+static void alone(const struct work *w)
+{
+	gt_copy_bytes(w->out, w->in, w->bytes);
+}
+
+/* ---- the first meeting ---- */
+
+static int compare(struct gt_shm *g, struct gt_err *err)
+{
+	for (int r = 0; r < g->group.size; r++) {
+		struct gt_call theirs = g->seats[r].posted[g->number % 2].call;
+
+		if (!memcmp(&theirs, &g->call, sizeof(theirs)))
+			continue;
+		gt_call_differs(err, g->names[g->group.rank], &g->call, g->names[r], &theirs);
+		return gt_shm_fail(g, err);
+	}
+	return 0;
+}
+
+int gt_shm_announce(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err)
+{
+	struct gt_shm_seat *seat = &g->seats[g->group.rank];
+
+	g->call = gt_call_of(c, ++g->number);
+	g->entrance = g->phase + 1;
+	if (gt_shm_check(g, err))
+		return err->code;
+	atomic_store_explicit(&seat->cpu, sched_getcpu(), memory_order_relaxed);
+	seat->posted[g->number % 2].call = g->call;
+	return 0;
+}
+
+int gt_shm_meet_alike(struct gt_shm *g, struct gt_err *err)
+{
+	return meet(g, err) ? err->code : compare(g, err);
+}
+
+static int enter(struct gt_shm *g, struct work *w, struct gt_err *err)
+{
+	struct gt_shm_seat *seat = &g->seats[w->me];
+
+	if (gt_shm_announce(g, w->c, err))
+		return err->code;
+	w->parity = g->number % 2;
+	if (w->in_bytes > SMALL_BYTES) {
+		seat->posted[w->parity].in = gt_shm_place_of(g, w->in, w->in ? w->in_bytes : 0);
+		seat->posted[w->parity].out = gt_shm_place_of(g, w->out, w->out ? w->out_bytes : 0);
+	} else if (w->in) {
+		gt_copy_bytes(seat->small[w->parity], w->in, w->in_bytes);
+	}
+	return gt_shm_meet_alike(g, err);
+}
+
+/* ---- the small way ---- */
+
+static void finish_small(struct gt_shm *g, const struct work *w)
+{
+	const void *src[RANKS_MAX];
+	size_t skip = w->c->kind == GT_REDUCE_SCATTER ? (size_t)w->me * w->bytes : 0;
+
+	for (int r = 0; r < w->size; r++)
+		src[r] = g->seats[r].small[w->parity] + skip;
+	gt_finish_small(w->c, w->out, src, w->size);
+}
+
+/* ---- in place ---- */
+
+/* Where all ranks' buffers are; whether all are where they can be seen. */
+struct places {
+	unsigned char *in[RANKS_MAX], *out[RANKS_MAX];
+	bool all_in, all_out;
+};
+
+static void find_places(struct places *p, const struct gt_shm *g, const struct work *w)
+{
+	*p = (struct places){ .all_in = true, .all_out = true };
+	for (int r = 0; r < w->size; r++) {
+		const struct gt_shm_seat *seat = &g->seats[r];
+
+		p->in[r] = gt_shm_at(g, r, seat->posted[w->parity].in, w->in_bytes);
+		p->out[r] = gt_shm_at(g, r, seat->posted[w->parity].out, w->out_bytes);
+		p->all_in = p->all_in && p->in[r];
+		p->all_out = p->all_out && p->out[r];
+	}
+}
+
+/* Whether the collective can be done in place, which all ranks find alike. */
+static bool in_place(const struct places *p, const struct work *w)
+{
+	if (w->c->kind == GT_BROADCAST)
+		return p->in[w->c->peer];
+	if (w->c->kind == GT_REDUCE)
+		return p->all_in && p->out[w->c->peer];
+	return p->all_in && (p->all_out || w->c->kind != GT_ALL_REDUCE);
+}
+
+/* To all, or to one. */
+static void reduce_in_place(const struct places *p, const struct work *w)
+{
+	const void *src[RANKS_MAX];
+	void *dst[RANKS_MAX];
+	size_t from, to;
+	int dsts = 0;
+
+	gt_slice(w->count, w->size, w->me, &from, &to);
+	for (int r = 0; r < w->size; r++) {
+		src[r] = p->in[r] + from * w->element;
+		if (w->c->kind == GT_ALL_REDUCE || r == w->c->peer)
+			dst[dsts++] = p->out[r] + from * w->element;
+	}
+	gt_reduce(dst, dsts, src, w->size, to - from, w->c->dtype, w->c->reduction);
+}
+
+static int finish_in_place(
+    struct gt_shm *g, const struct places *p, const struct work *w, struct gt_err *err)
+{
+	const void *src[RANKS_MAX];
+
+	switch (w->c->kind) {
+	case GT_ALL_REDUCE:
+	case GT_REDUCE:
+		reduce_in_place(p, w);
+		break;
+	case GT_REDUCE_SCATTER:
+		for (int r = 0; r < w->size; r++)
+			src[r] = p->in[r] + (size_t)w->me * w->bytes;
+		gt_reduce(
+		    (void *[]){ w->out }, 1, src, w->size, w->count, w->c->dtype, w->c->reduction);
+		break;
+	case GT_ALL_GATHER:
+		for (int i = 0; i < w->size; i++) {
+			int r = (w->me + i) % w->size;
+
+			gt_copy_bytes(
+			    w->out + (size_t)r * w->bytes, r == w->me ? w->in : p->in[r], w->bytes);
+		}
+		break;
+	default:
+		gt_copy_bytes(w->out, w->in ? w->in : p->in[w->c->peer], w->bytes);
+	}
+	return meet(g, err);
+}
+
+/* ---- staged ---- */
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static void next_piece(struct gt_shm *g)
+{
+	g->piece = (g->piece + 1) % PIECES;
+}
+
+/* From meeting to meeting: reduce this rank's slice of the piece that all have copied in, take the
+ * slices that others have reduced of the piece before, copy the next piece in. */
+struct piece {
+	size_t at, count, from,
+	    to; /* elements: in the buffer; in the piece, of this rank's slice */
+	uint32_t number;
+};
+
+static struct piece piece_at(const struct gt_shm *g, const struct work *w, size_t at)
+{
+	struct piece p = { .at = at, .number = g->piece };
+
+	p.count = least(g->piece_bytes / w->element, w->count - at);
+	gt_slice(p.count, w->size, w->me, &p.from, &p.to);
+	return p;
+}
+
+/* Its own slice nobody reads before it is reduced. */
+static void all_reduce_copy_in(const struct gt_shm *g, const struct work *w, const struct piece *p)
+{
+	unsigned char *staging = gt_shm_staging(g, w->me, p->number);
+	const unsigned char *in = w->in + p->at * w->element;
+
+	gt_copy_bytes(staging, in, p->from * w->element);
+	gt_copy_bytes(
+	    staging + p->to * w->element, in + p->to * w->element, (p->count - p->to) * w->element);
+}
+
+static void all_reduce_slice(const struct gt_shm *g, const struct work *w, const struct piece *p)
+{
+	size_t skip = p->from * w->element, whole = (p->at + p->from) * w->element;
+	const void *src[RANKS_MAX];
+	void *dst[2] = { gt_shm_staging(g, w->me, p->number) + skip };
+	int dsts = 1;
+
+	for (int r = 0; r < w->size; r++)
+		src[r] = r == w->me ? w->in + whole : gt_shm_staging(g, r, p->number) + skip;
+	if (w->out)
+		dst[dsts++] = w->out + whole;
+	gt_reduce(dst, dsts, src, w->size, p->to - p->from, w->c->dtype, w->c->reduction);
+}
+
+static void all_reduce_copy_out(const struct gt_shm *g, const struct work *w, const struct piece *p)
+{
+	for (int i = 1; w->out && i < w->size; i++) {
+		int r = (w->me + i) % w->size;
+		size_t from, to;
+
+		gt_slice(p->count, w->size, r, &from, &to);
+		gt_copy_bytes(w->out + (p->at + from) * w->element,
+		    gt_shm_staging(g, r, p->number) + from * w->element, (to - from) * w->element);
+	}
+}
+
+static int all_reduce_staged(struct gt_shm *g, const struct work *w, struct gt_err *err)
+{
+	struct piece now, before = { 0 };
+
+	for (size_t at = 0; at < w->count || before.count; at += now.count, before = now) {
+		now = piece_at(g, w, at);
+		all_reduce_copy_in(g, w, &now);
+		if (meet(g, err))
+			return err->code;
+		all_reduce_slice(g, w, &now);
+		all_reduce_copy_out(g, w, &before);
+		if (now.count)
+			next_piece(g);
+	}
+	return 0;
+}
+
+static int reduce_scatter_staged(struct gt_shm *g, const struct work *w, struct gt_err *err)
+{
+	const size_t most = g->piece_bytes / w->element / (size_t)w->size, part = most * w->element;
+	const void *src[RANKS_MAX];
+
+	for (size_t at = 0; at < w->count; at += most) {
+		size_t m = least(most, w->count - at), skip = at * w->element;
+
+		for (int r = 0; r < w->size; r++)
+			if (r != w->me)
+				gt_copy_bytes(gt_shm_staging(g, w->me, g->piece) + (size_t)r * part,
+				    w->in + (size_t)r * w->bytes + skip, m * w->element);
+		if (meet(g, err))
+			return err->code;
+		for (int r = 0; r < w->size; r++)
+			src[r] = r == w->me ? w->in + (size_t)r * w->bytes + skip
+			                    : gt_shm_staging(g, r, g->piece) + (size_t)w->me * part;
+		gt_reduce(
+		    (void *[]){ w->out + skip }, 1, src, w->size, m, w->c->dtype, w->c->reduction);
+		next_piece(g);
+	}
+	return 0;
+}
+
+/* All-gather and broadcast: ranks with an input copy it in, the others copy it out. */
+static int copies_staged(struct gt_shm *g, const struct work *w, struct gt_err *err)
+{
+	const size_t most = g->piece_bytes / w->element * w->element;
+	const bool gather = w->c->kind == GT_ALL_GATHER;
+
+	for (size_t at = 0; at < w->bytes; at += most) {
+		size_t m = least(most, w->bytes - at);
+
+		if (w->in)
+			gt_copy_bytes(gt_shm_staging(g, w->me, g->piece), w->in + at, m);
+		if (meet(g, err))
+			return err->code;
+		for (int i = 0; i < w->size; i++) {
+			int r = (w->me + i) % w->size;
+
+			if (gather || r == w->c->peer)
+				gt_copy_bytes(w->out + (gather ? (size_t)r * w->bytes : 0) + at,
+				    r == w->me ? w->in + at : gt_shm_staging(g, r, g->piece), m);
+		}
+		next_piece(g);
+	}
+	return 0;
+}
+
+static int finish_staged(struct gt_shm *g, const struct work *w, struct gt_err *err)
+{
+	switch (w->c->kind) {
+	case GT_ALL_REDUCE:
+	case GT_REDUCE:
+		return all_reduce_staged(g, w, err);
+	case GT_REDUCE_SCATTER:
+		return reduce_scatter_staged(g, w, err);
+	default:
+		return copies_staged(g, w, err);
+	}
+}
+
+int gt_shm_collect(struct gt_shm *g, const struct gt_collective *c, struct gt_err *err)
+{
+	struct work w = work_of(g, c);
+	struct places places;
+
+	if (w.size == 1) {
+		alone(&w);
+		return 0;
+	}
+	if (enter(g, &w, err))
+		return err->code;
+	if (w.in_bytes <= SMALL_BYTES) {
+		finish_small(g, &w);
+		return 0;
+	}
+	find_places(&places, g, &w);
+	if (in_place(&places, &w))
+		return finish_in_place(g, &places, &w, err);
+	return finish_staged(g, &w, err);
+}

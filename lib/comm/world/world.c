@@ -1,0 +1,269 @@
+/* world.c - who this process is among all. */
+#include "lib/comm/world/world.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "lib/base/text.h"
+#include "lib/comm/world/environment.h"
+
+/* How each launcher names the four numbers. A family is there when its `mark` is. Where there is
+ * no name for a local number, it is found otherwise. */
+static const struct family {
+	enum gt_world_source source;
+	const char *mark, *rank, *size, *local_rank, *local_size;
+} families[] = {
+	{ GT_WORLD_GTRAIN, "GTRAIN_RESTART", "RANK", "WORLD_SIZE", "LOCAL_RANK",
+	    "LOCAL_WORLD_SIZE" },
+	{ GT_WORLD_TORCHRUN, "RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE" },
+	{ GT_WORLD_TORCHRUN, "WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE" },
+	{ GT_WORLD_MPI, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+	    "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE" },
+	{ GT_WORLD_MPI, "MPI_LOCALRANKID", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
+	    "MPI_LOCALNRANKS" },
+	{ GT_WORLD_MPI, "PMI_LOCAL_RANK", "PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK",
+	    "PMI_LOCAL_SIZE" },
+	{ GT_WORLD_SLURM, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+	    "SLURM_LOCALID", NULL },
+	{ GT_WORLD_SLURM, "SLURM_PROCID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL },
+	{ GT_WORLD_MPI, "PMI_RANK", "PMI_RANK", "PMI_SIZE", NULL, NULL },
+};
+
+enum { FAMILIES = sizeof(families) / sizeof(*families) };
+
+static const char *const source_names[] = { "alone", "gtrain", "torchrun", "mpi", "slurm",
+	"TF_CONFIG" };
+
+const char *gt_world_source_name(enum gt_world_source source)
+{
+	return source_names[source];
+}
+
+const char *gt_world_variable(const struct gt_world_env *env, const char *name)
+{
+	const char *value = name ? env->get(env->self, name) : NULL;
+
+	return value && *value ? value : NULL;
+}
+
+int gt_world_number(int *out, const struct gt_world_env *env, const char *name, int low, int high,
+    struct gt_err *err)
+{
+	const char *value = gt_world_variable(env, name);
+	int64_t number;
+
+	if (!value)
+		return gt_err_set(err, GT_EINVAL, "%s is not set", name);
+	if (!gt_text_parse_int(&number, value))
+		return gt_err_set(err, GT_EINVAL, "%s='%s': not a number", name, value);
+	if (number < low || number > high)
+		return gt_err_set(
+		    err, GT_EINVAL, "%s=%s: not from %d to %d", name, value, low, high);
+	*out = (int)number;
+	return 0;
+}
+
+int gt_world_set_address(struct gt_world *world, const char *address, size_t length,
+    const char *name, struct gt_err *err)
+{
+	if (!length || length >= sizeof(world->address))
+		return gt_err_set(err, GT_EINVAL, "%s: an address of %zu characters", name, length);
+	memcpy(world->address, address, length);
+	world->address[length] = '\0';
+	return 0;
+}
+
+static bool is_loopback(const char *address)
+{
+	return !strcasecmp(address, "localhost") || !strncmp(address, "127.", 4) ||
+	       !strcmp(address, "::1");
+}
+
+static const struct family *find_family(const struct gt_world_env *env)
+{
+	for (int i = 0; i < FAMILIES; i++)
+		if (gt_world_variable(env, families[i].mark) &&
+		    (families[i].source != GT_WORLD_SLURM || gt_world_in_slurm_step(env)))
+			return &families[i];
+	return NULL;
+}
+
+/* Nobody says how many ranks are on this host: all of them, if rank 0 is said to be on this one, or
+ * if nothing at all is said of other hosts. */
+static void guess_local(struct gt_world *world, const struct gt_world_env *env)
+{
+	const char *address = gt_world_variable(env, "MASTER_ADDR");
+	bool one_host =
+	    world->size == 1 ||
+	    (address ? is_loopback(address)
+	             : world->source == GT_WORLD_MPI ||
+	                   (world->source == GT_WORLD_SLURM && !gt_world_slurm_nodes(env)));
+
+	world->local_rank = one_host ? world->rank : 0;
+	world->local_size = one_host ? world->size : 1;
+}
+
+static int read_local(struct gt_world *world, const struct gt_world_env *env,
+    const struct family *family, struct gt_err *err)
+{
+	bool has_rank = gt_world_variable(env, family->local_rank);
+	bool has_size = gt_world_variable(env, family->local_size);
+	int rc = 0;
+
+	guess_local(world, env);
+	if (has_size)
+		rc = gt_world_number(
+		    &world->local_size, env, family->local_size, 1, world->size, err);
+	else if (family->source == GT_WORLD_SLURM)
+		rc = gt_world_slurm_local_size(&world->local_size, env, err);
+	else if (has_rank && world->local_size != world->size)
+		return gt_world_number(&world->local_size, env, family->local_size, 1, 1, err);
+	if (rc)
+		return rc;
+	if (!has_rank && has_size && world->local_size != 1 && world->local_size != world->size)
+		return gt_err_set(err, GT_EINVAL, "%s is not set", family->local_rank);
+	if (!has_rank) {
+		world->local_rank = world->local_size == world->size ? world->rank : 0;
+		return 0;
+	}
+	rc = gt_world_number(
+	    &world->local_rank, env, family->local_rank, 0, world->local_size - 1, err);
+	if (rc)
+		gt_err_hint(
+		    err, "there are %d ranks on this host, numbered from 0", world->local_size);
+	return rc;
+}
+
+static int read_numbers(struct gt_world *world, const struct gt_world_env *env,
+    const struct family *family, struct gt_err *err)
+{
+	int rc;
+
+	world->source = family->source;
+	if ((rc = gt_world_number(&world->size, env, family->size, 1, GT_WORLD_MAX_RANKS, err)) ||
+	    (rc = gt_world_number(&world->rank, env, family->rank, 0, GT_WORLD_MAX_RANKS, err))) {
+		gt_err_hint(err, "%s has to set %s and %s together",
+		    gt_world_source_name(family->source), family->rank, family->size);
+		return rc;
+	}
+	if (world->rank >= world->size) {
+		gt_err_set(err, GT_EINVAL, "%s=%d: not below %s=%d", family->rank, world->rank,
+		    family->size, world->size);
+		return gt_err_hint(err, "ranks are numbered from 0");
+	}
+	return read_local(world, env, family, err);
+}
+
+/* FNV-1a of what identifies the job, into 15000..29999. All ranks see the first of these that any
+ * of them sees; a step of Slurm is known by two. */
+static int port_of_job(const struct gt_world_env *env)
+{
+	static const char *const ids[][2] = { { "OMPI_MCA_ess_base_jobid", NULL },
+		{ "PMIX_NAMESPACE", NULL }, { "PMI_JOBID", NULL },
+		{ "SLURM_JOB_ID", "SLURM_STEP_ID" } };
+	uint32_t hash = 2166136261u;
+	size_t i = 0;
+
+	while (i < 3 && !gt_world_variable(env, ids[i][0]))
+		i++;
+	for (int part = 0; part < 2; part++)
+		for (const char *p = gt_world_variable(env, ids[i][part]); p && *p; p++)
+			hash = (hash ^ (unsigned char)*p) * 16777619u;
+	return 15000 + (int)(hash % 15000);
+}
+
+static int read_address(struct gt_world *world, const struct gt_world_env *env, struct gt_err *err)
+{
+	const char *address = gt_world_variable(env, "MASTER_ADDR");
+
+	if (address)
+		return gt_world_set_address(world, address, strlen(address), "MASTER_ADDR", err);
+	if (world->source == GT_WORLD_SLURM && world->local_size != world->size)
+		return gt_world_slurm_address(world, env, err);
+	if (world->source != GT_WORLD_TORCHRUN && world->local_size == world->size)
+		return gt_world_set_address(world, "127.0.0.1", 9, "MASTER_ADDR", err);
+	if (world->source == GT_WORLD_MPI)
+		return 0;
+	gt_err_set(err, GT_EINVAL, "MASTER_ADDR is not set");
+	return gt_err_hint(err, "it is the host of rank 0, 127.0.0.1 when all ranks are on one");
+}
+
+static int read_port(struct gt_world *world, const struct gt_world_env *env, struct gt_err *err)
+{
+	const char *agent = gt_world_variable(env, "TORCHELASTIC_USE_AGENT_STORE");
+	bool taken = world->source == GT_WORLD_TORCHRUN && agent && !strcmp(agent, "True");
+	int rc;
+
+	if (!gt_world_variable(env, "MASTER_PORT") &&
+	    (world->source == GT_WORLD_MPI || world->source == GT_WORLD_SLURM)) {
+		world->port = port_of_job(env);
+		return 0;
+	}
+	rc = gt_world_number(&world->port, env, "MASTER_PORT", 1, taken ? 65534 : 65535, err);
+	if (rc)
+		return gt_err_hint(err, "it is a TCP port that is free on the host of rank 0");
+	world->port += taken;
+	return 0;
+}
+
+/* Beside the four numbers: what our launcher and torchrun add to them. */
+static int read_extras(struct gt_world *world, const struct gt_world_env *env, struct gt_err *err)
+{
+	const char *restart = world->source == GT_WORLD_GTRAIN     ? "GTRAIN_RESTART"
+	                      : world->source == GT_WORLD_TORCHRUN ? "TORCHELASTIC_RESTART_COUNT"
+	                                                           : NULL;
+	const char *secret = gt_world_variable(env, "GTRAIN_SECRET");
+	int rc = 0;
+
+	if (secret && strlen(secret) >= sizeof(world->secret)) {
+		gt_err_set(err, GT_EINVAL, "GTRAIN_SECRET has %zu characters", strlen(secret));
+		return gt_err_hint(
+		    err, "%zu at most, as `openssl rand -hex 32` gives", sizeof(world->secret) - 1);
+	}
+	if (secret)
+		strcpy(world->secret, secret);
+	if (gt_world_variable(env, restart))
+		rc = gt_world_number(&world->restart, env, restart, 0, 1 << 30, err);
+	if (!rc && world->source == GT_WORLD_GTRAIN && !world->rank &&
+	    gt_world_variable(env, "GTRAIN_LISTEN_FD"))
+		rc = gt_world_number(&world->listen_fd, env, "GTRAIN_LISTEN_FD", 3, 1 << 20, err);
+	return rc;
+}
+
+int gt_world_from(struct gt_world *out, gt_world_get_fn *get, void *self, struct gt_err *err)
+{
+	const struct gt_world_env env = { get, self };
+	struct gt_world world = { .size = 1, .local_size = 1 };
+	const struct family *family = find_family(&env);
+	const char *tf_config = gt_world_variable(&env, "TF_CONFIG");
+	int rc = 0;
+
+	*out = (struct gt_world){ 0 };
+	if (family)
+		rc = read_numbers(&world, &env, family, err);
+	else if (tf_config)
+		rc = gt_world_tf_config(&world, tf_config, err);
+	if (!rc && world.size > 1 && family)
+		(void)((rc = read_address(&world, &env, err)) ||
+		       (rc = read_port(&world, &env, err)));
+	if (!rc)
+		rc = read_extras(&world, &env, err);
+	if (rc)
+		return rc;
+	*out = world;
+	return 0;
+}
+
+static const char *get_environment(void *self, const char *name)
+{
+	(void)self;
+	return getenv(name);
+}
+
+int gt_world_from_environment(struct gt_world *out, struct gt_err *err)
+{
+	return gt_world_from(out, get_environment, NULL, err);
+}
