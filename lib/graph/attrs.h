@@ -102,7 +102,7 @@ union gt_attrs {
 		int index;
 		int turn;      /* all_gather_start: 1, or 2 in the backward part */
 		int64_t count; /* elements, where the node makes room for them */
-	} bucket;              /* of lib/parallel/buckets.h */
+	} bucket;              /* of lib/parallel/data/buckets.h */
 	struct {
 		int axis;      /* enum gt_axis of lib/parallel/parallel.h */
 		int ranks;     /* all_gather: of the axis */
@@ -112,14 +112,14 @@ union gt_attrs {
 		enum gt_dtype dtype;
 		int ndim; /* -1: none */
 		int64_t shape[GT_MAX_DIMS];
-		int link;  /* of lib/parallel/pipeline_inside.h */
+		int link;  /* of lib/parallel/pipeline/stage.h */
 		bool wait; /* pipe_send: return when it is done */
 	} pipe;
 	struct {
 		enum gt_dtype dtype; /* scatter: of the output, with its shape */
 		int ndim;
 		int64_t shape[GT_MAX_DIMS]; /* gather: [0] alone, the rows of all ranks */
-	} scatter;                          /* of lib/parallel/scatter.h */
+	} scatter;                          /* of lib/parallel/data/scatter.h */
 	struct {
 		double value;
 		enum gt_dtype dtype;

@@ -2,8 +2,8 @@
 #include "lib/parallel/collectives.h"
 
 #include "lib/graph/ops/infer.h"
-#include "lib/parallel/modes.h"
-#include "lib/parallel/nodes.h"
+#include "lib/parallel/collective_nodes.h"
+#include "lib/parallel/data/modes.h"
 
 static void print_reduction(const struct gt_node *n, FILE *f)
 {

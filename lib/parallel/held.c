@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "lib/parallel/axis.h"
-#include "lib/parallel/modes.h"
+#include "lib/parallel/data/modes.h"
 
 static bool is_cut(
     const struct gt_parallel *p, enum gt_axis axis, const struct gt_slot *slot, enum gt_held what)

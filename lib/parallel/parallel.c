@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lib/parallel/axis.h"
-#include "lib/parallel/modes.h"
+#include "lib/parallel/data/modes.h"
 
 static const struct gt_kernel *const kernels[] = { gt_collective_kernels, gt_ddp_kernels,
 	gt_scatter_kernels, gt_zero_kernels, gt_pipeline_kernels, gt_pipeline_tied_kernels,

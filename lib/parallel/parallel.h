@@ -65,7 +65,7 @@ struct gt_parallel_options {
 	enum gt_compress compress;
 	bool sync_bn;        /* batch normalisation over all ranks' samples (sync_bn.h) */
 	bool own_buffers;    /* every rank keeps its own running statistics */
-	bool reproducible;   /* the same bits on 1, 2, 4 and 8 ranks: lockstep.h */
+	bool reproducible;   /* the same bits on 1, 2, 4 and 8 ranks: virtual/rewrite.h */
 	int micro_batches;   /* of a step: then a run of a plan does them all. 0 is 1 */
 	int hosted;          /* virtual ranks of this rank: gt_parallel_hosted(); 0 is 1 */
 	int64_t check_every; /* steps between comparisons of the ranks' weights; 0: none */
@@ -83,7 +83,7 @@ enum gt_axis {
 	GT_AXIS_TENSOR,   /* in the shard of each layer that they hold: tensor.h */
 	GT_AXIS_SEQUENCE, /* in nothing: how ranks of the tensor axis work between layers */
 	GT_AXIS_PIPELINE, /* in the part of the model they hold: pipeline.h */
-	GT_AXIS_VIRTUAL,  /* in nothing: virtual ranks, all of which one rank is (lockstep.h) */
+	GT_AXIS_VIRTUAL, /* in nothing: virtual ranks, all of which one rank is (virtual/rewrite.h) */
 	GT_AXES
 };
 

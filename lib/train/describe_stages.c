@@ -1,5 +1,5 @@
 /* describe_stages.c - the cost of each stage of a pipeline. */
-#include "lib/parallel/pipeline.h"
+#include "lib/parallel/pipeline/pipeline.h"
 #include "lib/train/inside.h"
 
 /* Make store and programs of a rank of the stage, as gt_train_open() does; they are never run. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lib/device/cpu.h"
-#include "lib/parallel/replicate.h"
+#include "lib/parallel/virtual/replicate.h"
 
 void gt_model_input_of(struct gt_model_input *out, const struct gt_data_info *info)
 {

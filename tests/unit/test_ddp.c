@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "lib/graph/op.h"
-#include "lib/parallel/ddp.h"
+#include "lib/parallel/data/ddp.h"
 #include "tests/common/device.h"
 #include "tests/common/model_ranks.h"
 

@@ -12,7 +12,7 @@
 #include "lib/comm/shm/shm.h"
 #include "lib/graph/pass.h"
 #include "lib/model/model.h"
-#include "lib/parallel/dp.h"
+#include "lib/parallel/data/dp.h"
 
 static const struct gt_shm_options patience = { .timeout_s = 60 };
 static const struct gt_parallel_options dp = { .kind = GT_PARALLEL_DP, .bucket_bytes = 1 << 20 };

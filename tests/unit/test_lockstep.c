@@ -12,8 +12,8 @@
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
 #include "lib/parallel/collectives.h"
-#include "lib/parallel/lockstep.h"
-#include "lib/parallel/sync_bn.h"
+#include "lib/parallel/data/sync_bn.h"
+#include "lib/parallel/virtual/rewrite.h"
 
 /* x w + b through a batch normalisation, with its gradients. */
 static struct gt_graph *training_graph(bool accumulate)

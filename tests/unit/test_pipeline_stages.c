@@ -12,7 +12,7 @@
 #include "lib/graph/op.h"
 #include "lib/graph/ops/ops.h"
 #include "lib/model/model.h"
-#include "lib/parallel/pipeline.h"
+#include "lib/parallel/pipeline/pipeline.h"
 
 /* ---- schedules ---- */
 

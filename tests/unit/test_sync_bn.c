@@ -11,7 +11,7 @@
 
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/pass.h"
-#include "lib/parallel/sync_bn.h"
+#include "lib/parallel/data/sync_bn.h"
 #include "tests/common/device.h"
 #include "tests/common/model_ranks.h"
 

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "lib/parallel/tensor.h"
+#include "lib/parallel/tensor/tensor.h"
 #include "tests/common/model_ranks.h"
 
 enum { SAMPLES = 4, MOST = 4, GRADIENTS = 0, WEIGHTS = 1 };

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
-#include "lib/parallel/zero.h"
+#include "lib/parallel/data/zero.h"
 #include "tests/common/device.h"
 #include "tests/common/model_ranks.h"
 

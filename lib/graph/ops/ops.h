@@ -160,7 +160,7 @@ struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value
 
 /*
  * batch_norm and batch_norm_grad cut in two, where what ranks know of the batch is put together
- * (lib/parallel/sync_bn.h). n is how many values a channel has: B H W, on one rank or on all.
+ * (lib/parallel/data/sync_bn.h). n is how many values a channel has: B H W, on one rank or on all.
  *
  * batch_norm_moments:     in x
  *   out  F64 [1 + 2 C]: n, means [C], sums of squared deviations from them [C]

@@ -1,0 +1,129 @@
+/* buckets.c - the flat gradient buffer cut into ranges that travel at once. */
+#include "lib/parallel/data/buckets.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/graph/op.h"
+
+enum { FIRST_BUCKET = 1 << 20 };
+
+static int by_offset(const void *a, const void *b)
+{
+	const int64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+int gt_buckets_alloc(struct gt_buckets *b, const struct gt_store *s, struct gt_err *err)
+{
+	*b = (struct gt_buckets){ 0 };
+	b->first = gt_calloc(s->slot_count, sizeof(*b->first), err);
+	b->count = gt_calloc(s->slot_count, sizeof(*b->count), err);
+	b->name = gt_calloc(s->slot_count, sizeof(*b->name), err);
+	if (!b->first || !b->count || !b->name)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < s->slot_count; i++)
+		snprintf(b->name[i], GT_BUCKET_NAME, "bucket %zu", i);
+	return 0;
+}
+
+int64_t gt_buckets_limit(const struct gt_store *s, size_t i, int64_t bytes)
+{
+	int64_t size = (int64_t)gt_dtype_size(s->dtype);
+	int64_t most = !i && bytes > FIRST_BUCKET ? FIRST_BUCKET : bytes;
+
+	return (most + size - 1) / size;
+}
+
+int gt_buckets_cut(
+    struct gt_buckets *b, const struct gt_store *s, int64_t bytes, struct gt_err *err)
+{
+	int64_t *starts = gt_calloc(s->slot_count, sizeof(*starts), err);
+	size_t n = 0;
+
+	if (gt_buckets_alloc(b, s, err) || !starts) {
+		free(starts);
+		return GT_ENOMEM;
+	}
+	for (size_t i = 0; i < s->slot_count; i++)
+		if (s->slots[i].role == GT_PARAMETER && !s->slots[i].elsewhere)
+			starts[n++] = s->slots[i].offset;
+	qsort(starts, n, sizeof(*starts), by_offset);
+	for (size_t i = 0; i < n; i++) {
+		int64_t next = i + 1 < n ? starts[i + 1] : s->flat_count;
+
+		if (!b->size || b->count[b->size - 1] >= gt_buckets_limit(s, b->size - 1, bytes))
+			b->first[b->size++] = starts[i];
+		b->count[b->size - 1] = next - b->first[b->size - 1];
+	}
+	free(starts);
+	return 0;
+}
+
+void gt_buckets_release(struct gt_buckets *b)
+{
+	free(b->first);
+	free(b->count);
+	free(b->name);
+	*b = (struct gt_buckets){ 0 };
+}
+
+size_t gt_buckets_find(const struct gt_buckets *b, int64_t offset)
+{
+	size_t i = 0;
+
+	while (i + 1 < b->size && offset >= b->first[i + 1])
+		i++;
+	return i;
+}
+
+/* Where micro-batches add up, nodes write one of their inputs. */
+size_t *gt_buckets_ends(const struct gt_buckets *b, const struct gt_store *store,
+    const struct gt_graph *g, struct gt_err *err)
+{
+	size_t *end = gt_calloc(b->size, sizeof(*end), err);
+
+	for (size_t i = 0; end && i < g->node_count; i++) {
+		const struct gt_node *n = g->nodes[i];
+
+		for (int k = 0; k < n->outputs + n->inputs; k++) {
+			bool out = k < n->outputs;
+			const struct gt_value *v = out ? n->out[k] : n->in[k - n->outputs];
+
+			if (!v || v->role != GT_GRADIENT ||
+			    (!out && !(n->op->writes >> (k - n->outputs) & 1)))
+				continue;
+			end[gt_buckets_find(b, gt_store_find(store, v->parameter->name)->offset)] =
+			    i + 1;
+		}
+	}
+	return end;
+}
+
+int gt_buckets_events(
+    struct gt_parallel *p, const struct gt_buckets *b, int gathers, struct gt_err *err)
+{
+	size_t count = b->size * (size_t)(1 + gathers);
+
+	if (p->axes[GT_AXIS_DATA]->size == 1)
+		return 0;
+	p->events = gt_calloc(count, sizeof(*p->events), err);
+	if (!p->events)
+		return GT_ENOMEM;
+	p->event_count = count;
+	for (size_t i = 0; i < count; i++)
+		snprintf(p->events[i].what, sizeof(p->events[i].what), "%s%s",
+		    i < b->size ? "" : "gather of ", b->name[i % b->size]);
+	return 0;
+}
+
+struct gt_span *gt_buckets_span(
+    const struct gt_parallel *p, const struct gt_buckets *b, int bucket, int turn)
+{
+	size_t i = (size_t)turn * b->size + (size_t)bucket;
+
+	assert(i < p->event_count || !p->events);
+	return p->events ? &p->events[i].span : NULL;
+}

@@ -1,0 +1,213 @@
+/* ddp.c - data parallelism: buckets of gradients, and the nodes that add them up over ranks. */
+#include "lib/parallel/data/ddp.h"
+
+#include <stdlib.h>
+
+#include "lib/graph/op.h"
+#include "lib/parallel/collective_nodes.h"
+#include "lib/parallel/data/buckets.h"
+#include "lib/parallel/data/dp.h"
+#include "lib/parallel/data/modes.h"
+
+struct ddp {
+	void *gradients; /* in memory of the group's */
+	uint16_t *sent;  /* likewise, the same elements as they are sent; or NULL */
+	struct gt_buckets buckets;
+};
+
+static const enum gt_dtype sent_as[GT_COMPRESS_KINDS] = {
+	[GT_COMPRESS_NONE] = GT_F32, [GT_COMPRESS_FP16] = GT_F16, [GT_COMPRESS_BF16] = GT_BF16
+};
+
+/* ---- kernels ---- */
+
+static int run_start(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	const struct ddp *d = p->state;
+	int i = call->attrs.bucket.index;
+	char *bucket =
+	    (char *)d->gradients + (size_t)d->buckets.first[i] * gt_dtype_size(p->store->dtype);
+	struct gt_collective c = { .kind = p->mode->main ? GT_REDUCE : GT_ALL_REDUCE,
+		.in = bucket,
+		.out = bucket,
+		.count = d->buckets.count[i],
+		.dtype = p->store->dtype,
+		.reduction = GT_SUM,
+		.what = d->buckets.name[i],
+		.span = gt_buckets_span(p, &d->buckets, i, 0),
+		.stream = call->stream };
+
+	if (d->sent) {
+		c.dtype = sent_as[p->o.compress];
+		c.in = c.out = d->sent + d->buckets.first[i];
+		if (p->store->device->backend->ranges()->narrow(
+		        call->stream, c.out, (float *)bucket, c.count, c.dtype, err))
+			return err->code;
+	}
+	return gt_group_start(p->device_axes[GT_AXIS_DATA], &c, NULL, err);
+}
+
+static int run_wait(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	const struct ddp *d = p->state;
+	int rc = gt_group_await(p->device_axes[GT_AXIS_DATA], GT_GROUP_ALL, call->stream, err);
+
+	if (!rc && d->sent)
+		rc = p->store->device->backend->ranges()->widen(call->stream, d->gradients, d->sent,
+		    p->store->flat_count, sent_as[p->o.compress], err);
+	return rc;
+}
+
+const struct gt_kernel gt_ddp_kernels[] = {
+	{ .op = "all_reduce_start", .dtype = GT_F32, .run = run_start },
+	{ .op = "all_reduce_wait", .dtype = GT_F32, .run = run_wait },
+	{ .op = "reduce_start", .dtype = GT_F32, .run = run_start },
+	{ .op = "reduce_wait", .dtype = GT_F32, .run = run_wait },
+	{ .op = NULL },
+};
+
+/* ---- nodes ---- */
+
+static const struct gt_op op_start = { .name = "all_reduce_start",
+	.collective = true,
+	.infer = gt_nodes_infer_nothing,
+	.flops = gt_nodes_no_flops,
+	.print = gt_nodes_print_bucket };
+static const struct gt_op op_wait = {
+	.name = "all_reduce_wait", .infer = gt_nodes_infer_nothing, .flops = gt_nodes_no_flops
+};
+static const struct gt_op op_reduce_start = { .name = "reduce_start",
+	.collective = true,
+	.infer = gt_nodes_infer_nothing,
+	.flops = gt_nodes_no_flops,
+	.print = gt_nodes_print_bucket };
+static const struct gt_op op_reduce_wait = {
+	.name = "reduce_wait", .infer = gt_nodes_infer_nothing, .flops = gt_nodes_no_flops
+};
+
+static int insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+{
+	const struct ddp *d = p->state;
+	bool main = p->mode->main;
+	size_t *end = gt_buckets_ends(&d->buckets, p->store, g, err);
+	struct gt_orders all;
+	int rc = gt_orders_init(&all, d->buckets.size + 1, err);
+
+	for (size_t i = 0; !rc && end && i < d->buckets.size; i++) {
+		/* A rank without samples makes its gradients in another order, but starts alike. */
+		if (main && i && end[i] < end[i - 1])
+			end[i] = end[i - 1];
+		gt_orders_add(&all, (struct gt_order){ .op = main ? &op_reduce_start : &op_start,
+		                        .at = end[i],
+		                        .bucket = (int)i,
+		                        .runs = GT_RUN_LAST });
+	}
+	gt_graph_scope(g, "ddp");
+	if (!rc && end) {
+		gt_orders_add(&all, (struct gt_order){ .op = main ? &op_reduce_wait : &op_wait,
+		                        .at = g->node_count,
+		                        .runs = GT_RUN_LAST });
+		gt_orders_emit(&all, &d->buckets, g);
+	}
+	free(end);
+	gt_orders_release(&all);
+	return rc || !end ? GT_ENOMEM : gt_graph_status(g, err);
+}
+
+/* ---- the mode ---- */
+
+static int alloc_sent(
+    struct gt_parallel *p, struct ddp *d, const struct gt_store *store, struct gt_err *err)
+{
+	void *sent = NULL;
+	int rc;
+
+	if (store->dtype != GT_F32)
+		return gt_err_set(err, GT_ENOTSUP, "{compress}: gradients are %s, not float32",
+		    gt_dtype_name(store->dtype));
+	rc = gt_group_alloc(
+	    p->device_axes[GT_AXIS_DATA], (size_t)store->flat_count * sizeof(*d->sent), &sent, err);
+	d->sent = sent;
+	return rc;
+}
+
+static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
+{
+	struct ddp *d = gt_calloc(1, sizeof(*d), err);
+	int rc;
+
+	if (!d)
+		return GT_ENOMEM;
+	p->state = d;
+	rc = gt_buckets_cut(&d->buckets, store, p->o.bucket_bytes, err);
+	if (p->dry)
+		return rc;
+	if (!rc)
+		rc = gt_buckets_events(p, &d->buckets, 0, err);
+	if (!rc)
+		rc = gt_group_alloc(
+		    p->device_axes[GT_AXIS_DATA], gt_store_flat_bytes(store), &d->gradients, err);
+	if (!rc)
+		gt_store_lend_gradients(store, d->gradients);
+	if (!rc && p->o.compress)
+		rc = alloc_sent(p, d, store, err);
+	return rc;
+}
+
+static void release(struct gt_parallel *p)
+{
+	struct ddp *d = p->state;
+
+	if (!d)
+		return;
+	if (d->gradients)
+		gt_group_release(p->device_axes[GT_AXIS_DATA], d->gradients);
+	if (d->sent)
+		gt_group_release(p->device_axes[GT_AXIS_DATA], d->sent);
+	gt_buckets_release(&d->buckets);
+	free(d);
+}
+
+/* An all-reduce of all gradients, once a step. */
+static int64_t sent(const struct gt_parallel *p, int micro_batches)
+{
+	(void)micro_batches;
+	return 2 * gt_parallel_reduce_scatter_bytes(p) / (p->o.compress ? 2 : 1);
+}
+
+/* The fields that the three modes share. */
+#define DDP .attach = attach, .insert = insert, .release = release
+
+const struct gt_parallel_mode gt_parallel_ddp = {
+	.compresses = true, .replicates = true, .shards = true, .stages = true, .sent = sent, DDP
+};
+
+/* tf.distribute.MirroredStrategy. */
+const struct gt_parallel_mode gt_parallel_mirrored = { .threads = true,
+	.compresses = true,
+	.replicates = true,
+	.shards = true,
+	.stages = true,
+	.sent = sent,
+	DDP };
+
+/* torch.nn.DataParallel: dp.h. */
+const struct gt_parallel_mode gt_parallel_dp = { .threads = true,
+	.main = true,
+	.part = gt_dp_part,
+	.scatter = gt_dp_scatter,
+	.refresh = gt_dp_refresh,
+	.update = gt_dp_update,
+	.publish = gt_dp_publish,
+	DDP };
+
+size_t gt_ddp_buckets(const struct gt_parallel *p, const int64_t **first, const int64_t **count)
+{
+	const struct ddp *d = p->state;
+
+	*first = d->buckets.first;
+	*count = d->buckets.count;
+	return d->buckets.size;
+}

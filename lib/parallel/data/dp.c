@@ -1,0 +1,193 @@
+/* dp.c - data parallelism around one rank that holds the weights. */
+#include "lib/parallel/data/dp.h"
+
+#include "lib/graph/ops/ops.h"
+#include "lib/graph/pass.h"
+#include "lib/parallel/data/scatter.h"
+
+/* ---- the samples of each rank ---- */
+
+void gt_dp_part_of(const struct gt_group *group, int rank, int samples, int *first, int *count)
+{
+	int most = (samples + group->size - 1) / group->size, left;
+
+	*first = rank * most < samples ? rank * most : samples;
+	left = samples - *first;
+	*count = left < most ? left : most;
+}
+
+void gt_dp_part(const struct gt_parallel *p, int samples, int *first, int *count)
+{
+	const struct gt_group *group = p->axes[GT_AXIS_DATA];
+
+	gt_dp_part_of(group, group->rank, samples, first, count);
+}
+
+/* ---- the pass ---- */
+
+/* The host has no business with it here. */
+static void forget(struct gt_value *v)
+{
+	if (!v)
+		return;
+	v->name = NULL;
+	v->role = GT_TEMPORARY;
+}
+
+/* What belongs to the samples comes from rank 0, whose input has that of all. */
+static void scatter_input(struct gt_graph *g, const char *name, bool main, int samples)
+{
+	struct gt_value *mine = gt_graph_find(g, name), *all = NULL, *y;
+	int64_t shape[GT_MAX_DIMS] = { samples };
+
+	for (int i = 1; i < mine->ndim; i++)
+		shape[i] = mine->shape[i];
+	forget(mine);
+	if (main)
+		all = gt_input(g, name, mine->dtype, mine->ndim, shape);
+	y = gt_scatter(g, all, mine);
+	if (!y)
+		return;
+	gt_replace_uses(g, 0, mine, y);
+	gt_place_last(g, 0);
+}
+
+/* The loss over the logits of all on rank 0; a token of its own on the others. */
+static void gather_logits(
+    struct gt_graph *g, struct gt_value *logits, const struct gt_op *op, bool main, int samples)
+{
+	struct gt_value *target = gt_graph_find(g, "target"), *loss;
+
+	loss = gt_gather(g, logits, main ? samples : 0);
+	if (main) {
+		struct gt_value *weight = gt_graph_find(g, "weight");
+
+		target->shape[0] = samples;
+		loss = op == &gt_op_square_error ? gt_square_error(g, loss, target, weight)
+		                                 : gt_cross_entropy(g, loss, target, weight);
+	} else {
+		forget(target);
+		forget(gt_graph_find(g, "weight"));
+	}
+	gt_output(g, loss, "loss");
+}
+
+/* Leave out the loss; its logits. */
+static struct gt_value *take_loss(struct gt_graph *g)
+{
+	struct gt_value *loss = gt_graph_find(g, "loss"), *logits = loss->producer->in[0];
+
+	gt_drop_node(g, loss->producer);
+	forget(loss);
+	return logits;
+}
+
+/* No samples: the backward pass makes gradients of 0 for a loss that depends on nothing. */
+static void do_nothing(struct gt_graph *g)
+{
+	static const char *const names[] = { "input", "target", "weight", "rng", "loss" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		forget(gt_graph_find(g, names[i]));
+	while (g->node_count)
+		gt_remove_node(g, g->node_count - 1);
+	gt_output(g, gt_fill(g, GT_F32, 0, NULL, 0), "loss");
+}
+
+/* Statistics are over all ranks, and one without samples would not come to them. All ranks find
+ * out, as all have the same plans to make. */
+static int check_statistics(
+    const struct gt_parallel *p, const struct gt_graph *g, int samples, struct gt_err *err)
+{
+	const struct gt_group *group = p->axes[GT_AXIS_DATA];
+	int last = group->size - 1, first, count;
+	bool norm = false;
+
+	for (size_t i = 0; i < g->node_count; i++)
+		norm = norm || g->nodes[i]->op == &gt_op_batch_norm;
+	gt_dp_part_of(group, last, samples, &first, &count);
+	if (!p->o.sync_bn || !norm || count)
+		return 0;
+	gt_err_set(err, GT_EINVAL,
+	    "{sync-bn}: a short last batch of %d sample%s leaves rank %d of %d without one",
+	    samples, samples == 1 ? "" : "s", last, group->size);
+	return gt_err_hint(err, "{drop-last} leaves short batches out");
+}
+
+/* Losses are of outputs, targets and a weight. */
+static bool is_loss(const struct gt_op *op)
+{
+	return op == &gt_op_cross_entropy || op == &gt_op_square_error;
+}
+
+int gt_dp_scatter(struct gt_parallel *p, struct gt_graph *g, int samples, struct gt_err *err)
+{
+	const struct gt_value *loss = gt_graph_find(g, "loss");
+	bool main = !p->axes[GT_AXIS_DATA]->rank;
+	int first, count;
+
+	if (!p->o.reproducible && (!loss || !is_loss(loss->producer->op)))
+		return gt_err_set(
+		    err, GT_ENOTSUP, "dp: the loss is not one of some outputs and targets");
+	if (check_statistics(p, g, samples, err))
+		return err->code;
+	gt_dp_part(p, samples, &first, &count);
+	gt_graph_scope(g, "dp");
+	if (p->o.reproducible) {
+		scatter_input(g, "target", main, samples);
+		scatter_input(g, "input", main, samples);
+	} else if (count) {
+		const struct gt_op *op = loss->producer->op;
+		struct gt_value *logits = take_loss(g);
+
+		scatter_input(g, "input", main, samples);
+		gather_logits(g, logits, op, main, samples);
+	} else {
+		do_nothing(g);
+	}
+	gt_broadcast_weights(g);
+	if (!gt_graph_status(g, err))
+		gt_place_last(g, 0);
+	return gt_graph_status(g, err);
+}
+
+/* ---- weights ---- */
+
+/* Evaluations read running statistics, too, which each rank has of its own samples. */
+int gt_dp_refresh(struct gt_parallel *p, struct gt_err *err)
+{
+	int rc = p->stale ? gt_parallel_begin(p, err)
+	                  : gt_parallel_broadcast(p, p->device_axes[GT_AXIS_DATA],
+	                        p->store->buffers, (int64_t)p->store->running_bytes, GT_U8, err);
+
+	p->stale = false;
+	return rc;
+}
+
+/* The next step, or evaluation, broadcasts the weights to the others. */
+int gt_dp_publish(struct gt_parallel *p, struct gt_err *err)
+{
+	(void)err;
+	p->stale = true;
+	return 0;
+}
+
+/* Hand the squares of rank 0 to all ranks: they find the same overflows, and scale their losses
+ * alike. */
+static int share_squares(void *self, double *squares, struct gt_err *err)
+{
+	const struct gt_parallel *p = self;
+
+	return gt_parallel_broadcast(
+	    p, p->device_axes[GT_AXIS_DATA], squares, GT_SQUARES, GT_F64, err);
+}
+
+int gt_dp_update(struct gt_parallel *p, struct gt_optim *optim, struct gt_err *err)
+{
+	bool scaled = gt_optim_scaler(optim)->growth_interval;
+
+	gt_dp_publish(p, err);
+	if (!p->axes[GT_AXIS_DATA]->rank)
+		return gt_optim_update(optim, scaled ? share_squares : NULL, p, err);
+	return scaled ? gt_optim_begin_update(optim, share_squares, p, err) : 0;
+}

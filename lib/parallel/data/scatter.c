@@ -1,0 +1,197 @@
+/* scatter.c - rank 0 deals out samples, and collects their results. */
+#include "lib/parallel/data/scatter.h"
+
+#include "lib/graph/op.h"
+#include "lib/graph/ops/infer.h"
+#include "lib/parallel/collective_nodes.h"
+#include "lib/parallel/data/dp.h"
+
+/* ---- ops ---- */
+
+static int infer_scatter(struct gt_node *n, struct gt_err *err)
+{
+	(void)err;
+	gt_infer_shape(
+	    n->out[0], n->attrs.scatter.dtype, n->attrs.scatter.ndim, n->attrs.scatter.shape);
+	return 0;
+}
+
+static int infer_gather(struct gt_node *n, struct gt_err *err)
+{
+	int64_t rows = n->attrs.scatter.shape[0];
+
+	(void)err;
+	if (rows) {
+		gt_infer_like(n->out[0], n->in[0]);
+		n->out[0]->shape[0] = rows;
+	} else {
+		gt_infer_shape(n->out[0], GT_F32, 0, NULL);
+	}
+	return 0;
+}
+
+static void grad_gather(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	(void)wanted;
+	d_in[0] = gt_scatter(g, d_out[0], n->in[0]);
+}
+
+/* Samples, or a gradient: neither has one of its own. */
+static const struct gt_op op_scatter = {
+	.name = "scatter",
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = infer_scatter,
+	.flops = gt_nodes_no_flops,
+	.remote = true,
+	.constant = true,
+};
+
+static const struct gt_op op_gather = {
+	.name = "gather",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.outputs = 1,
+	.infer = infer_gather,
+	.grad = grad_gather,
+	.flops = gt_nodes_no_flops,
+	.remote = true,
+	.autocast = GT_AUTOCAST_HIGH,
+};
+
+static const struct gt_op op_broadcast_weights = {
+	.name = "broadcast_weights",
+	.infer = gt_nodes_infer_nothing,
+	.flops = gt_nodes_no_flops,
+	.remote = true,
+};
+
+struct gt_value *gt_scatter(struct gt_graph *g, struct gt_value *x, const struct gt_value *like)
+{
+	union gt_attrs attrs;
+	struct gt_node *n;
+
+	gt_nodes_set_shape(&attrs, like);
+	n = gt_emit(g, &op_scatter, &attrs, x ? 1 : 0, &x);
+	return n ? n->out[0] : NULL;
+}
+
+struct gt_value *gt_gather(struct gt_graph *g, struct gt_value *x, int64_t rows)
+{
+	union gt_attrs attrs = { 0 };
+	struct gt_node *n;
+
+	attrs.scatter.shape[0] = rows;
+	n = x ? gt_emit(g, &op_gather, &attrs, 1, &x) : NULL;
+	return n ? n->out[0] : NULL;
+}
+
+void gt_broadcast_weights(struct gt_graph *g)
+{
+	struct gt_node *n = gt_emit(g, &op_broadcast_weights, NULL, 0, NULL);
+
+	if (n)
+		n->runs = GT_RUN_FIRST;
+}
+
+/* ---- kernels ---- */
+
+static size_t row_bytes(const struct gt_tensor *t)
+{
+	return (size_t)(gt_tensor_elements(t) / t->shape[0]) * gt_dtype_size(t->dtype);
+}
+
+static size_t tensor_bytes(const struct gt_tensor *t)
+{
+	return (size_t)gt_tensor_elements(t) * gt_dtype_size(t->dtype);
+}
+
+/* Bytes between rank 0 and another. */
+static int move(const struct gt_call *call, enum gt_collective_kind kind, void *data, size_t bytes,
+    int peer, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	const struct gt_collective c = { .kind = kind,
+		.in = data,
+		.out = data,
+		.count = (int64_t)bytes,
+		.dtype = GT_U8,
+		.peer = peer,
+		.what = call->kernel->op,
+		.stream = call->stream };
+
+	return gt_group_run(p->device_axes[GT_AXIS_DATA], &c, err);
+}
+
+/* Between rank 0's `whole` and the parts of all others. */
+static int move_parts(const struct gt_call *call, enum gt_collective_kind kind,
+    const struct gt_tensor *whole, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	const struct gt_group *group = p->axes[GT_AXIS_DATA];
+	size_t row = row_bytes(whole);
+	int rc = 0;
+
+	for (int rank = 1; !rc && rank < group->size; rank++) {
+		int first, count;
+
+		gt_dp_part_of(group, rank, (int)whole->shape[0], &first, &count);
+		if (count)
+			rc = move(call, kind, (char *)whole->data + (size_t)first * row,
+			    (size_t)count * row, rank, err);
+	}
+	return rc;
+}
+
+/* Rank 0's own part comes first. */
+static int run_scatter(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	const struct gt_tensor *y = &call->out[0];
+	int rc;
+
+	if (p->axes[GT_AXIS_DATA]->rank)
+		return move(call, GT_RECV, y->data, tensor_bytes(y), 0, err);
+	rc =
+	    p->device->backend->copy(call->stream, y->data, call->in[0].data, tensor_bytes(y), err);
+	return rc ? rc : move_parts(call, GT_SEND, &call->in[0], err);
+}
+
+static int run_gather(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	const struct gt_backend *b = p->device->backend;
+	const struct gt_tensor *x = &call->in[0], *y = &call->out[0];
+	bool main = !p->axes[GT_AXIS_DATA]->rank;
+	int rc = main ? b->copy(call->stream, y->data, x->data, tensor_bytes(x), err)
+	              : b->zero(call->stream, y->data, tensor_bytes(y), err);
+
+	if (rc)
+		return rc;
+	return main ? move_parts(call, GT_RECV, y, err)
+	            : move(call, GT_SEND, x->data, tensor_bytes(x), 0, err);
+}
+
+static int run_broadcast_weights(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	const struct gt_collective c = { .kind = GT_BROADCAST,
+		.in = p->store->parameters,
+		.out = p->store->parameters,
+		.count = p->store->flat_count,
+		.dtype = p->store->dtype,
+		.what = "weights",
+		.stream = call->stream };
+
+	if (gt_group_run(p->device_axes[GT_AXIS_DATA], &c, err))
+		return err->code;
+	return p->axes[GT_AXIS_DATA]->rank ? gt_store_refresh_copies(p->store, err) : 0;
+}
+
+const struct gt_kernel gt_scatter_kernels[] = {
+	{ .op = "scatter", .dtype = GT_F32, .run = run_scatter },
+	{ .op = "gather", .dtype = GT_F32, .run = run_gather },
+	{ .op = "broadcast_weights", .dtype = GT_F32, .run = run_broadcast_weights },
+	{ .op = NULL },
+};

@@ -1,0 +1,78 @@
+/* sync_bn.c - batch normalisation over the samples of all ranks. */
+#include "lib/parallel/data/sync_bn.h"
+
+#include "lib/graph/ops/ops.h"
+#include "lib/graph/pass.h"
+#include "lib/parallel/collectives.h"
+
+/* gt_emit() at *at, which moves on. */
+static struct gt_node *emit_at(struct gt_graph *g, size_t *at, const struct gt_op *op,
+    const union gt_attrs *attrs, int inputs, struct gt_value *const *in)
+{
+	struct gt_node *n = gt_emit(g, op, attrs, inputs, in);
+
+	if (n)
+		gt_place_last(g, (*at)++);
+	return n;
+}
+
+/* The node stays what makes y, so that what it makes y from is all that changes. */
+static void split_forward(struct gt_graph *g, size_t *at, int ranks)
+{
+	struct gt_node *n = g->nodes[*at], *moments, *combine;
+	struct gt_value *all;
+
+	g->scope = n->scope;
+	moments = emit_at(g, at, &gt_op_batch_norm_moments, &n->attrs, 1, n->in);
+	all = moments ? gt_gather_over(g, moments->out[0], GT_AXIS_DATA, ranks) : NULL;
+	if (!all)
+		return;
+	gt_place_last(g, (*at)++);
+	combine = emit_at(g, at, &gt_op_batch_norm_combine, &n->attrs, 4,
+	    (struct gt_value *[]){ n->in[3], n->in[4], n->in[5], all });
+	if (!combine)
+		return;
+	gt_make_output(combine, 0, n->out[1]);
+	gt_make_output(combine, 1, n->out[2]);
+	n->op = &gt_op_batch_norm_apply;
+	n->inputs = gt_op_batch_norm_apply.max_inputs;
+	n->outputs = 1;
+	n->in[3] = n->out[1];
+	n->in[4] = n->out[2];
+	n->in[5] = n->out[1] = n->out[2] = NULL;
+}
+
+static void split_backward(struct gt_graph *g, size_t *at)
+{
+	struct gt_node *n = g->nodes[*at], *sums;
+	struct gt_value *y = n->inputs > 5 ? n->in[5] : NULL, *total;
+
+	g->scope = n->scope;
+	sums = emit_at(g, at, &gt_op_batch_norm_grad_sums, &n->attrs, 5,
+	    (struct gt_value *[]){ n->in[0], n->in[1], n->in[3], n->in[4], y });
+	total = sums ? gt_sum_over(g, sums->out[0], GT_AXIS_DATA) : NULL;
+	if (!total)
+		return;
+	gt_place_last(g, (*at)++);
+	gt_make_output(sums, 1, n->out[1]);
+	gt_make_output(sums, 2, n->out[2]);
+	n->op = &gt_op_batch_norm_grad_apply;
+	n->inputs = gt_op_batch_norm_grad_apply.max_inputs;
+	n->outputs = 1;
+	n->in[5] = total;
+	n->in[6] = y;
+	n->out[1] = n->out[2] = NULL;
+}
+
+int gt_sync_bn(struct gt_graph *g, int ranks, struct gt_err *err)
+{
+	if (ranks < 2)
+		return 0;
+	for (size_t i = 0; i < g->node_count && !g->err.code; i++) {
+		if (g->nodes[i]->op == &gt_op_batch_norm)
+			split_forward(g, &i, ranks);
+		else if (g->nodes[i]->op == &gt_op_batch_norm_grad)
+			split_backward(g, &i);
+	}
+	return gt_graph_status(g, err);
+}

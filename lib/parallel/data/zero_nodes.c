@@ -1,0 +1,398 @@
+/* zero_nodes.c - nodes that reduce gradients to their owners, and gather parameters from them. */
+#include <stdlib.h>
+
+#include "lib/graph/op.h"
+#include "lib/graph/pass.h"
+#include "lib/parallel/collective_nodes.h"
+#include "lib/parallel/data/zero.h"
+
+/* ---- kernels ---- */
+
+static float *at(void *flat, int64_t offset)
+{
+	return (float *)flat + offset;
+}
+
+/* No node writes the padding between parameters, so it is zeroed here. */
+static int clear_gaps(const struct gt_parallel *p, struct gt_stream *stream, int bucket,
+    float *room, struct gt_err *err)
+{
+	const struct gt_zero *z = p->state;
+	int64_t first = z->buckets.first[bucket], end = first + z->buckets.count[bucket];
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < z->gap_count; i++)
+		if (z->gaps[i].offset >= first && z->gaps[i].offset < end)
+			rc = p->store->device->backend->zero(stream,
+			    room + z->gaps[i].offset - first,
+			    (size_t)z->gaps[i].count * sizeof(*room), err);
+	return rc;
+}
+
+static int run_reduce_start(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	const struct gt_zero *z = p->state;
+	int i = call->attrs.bucket.index, rank = p->axes[GT_AXIS_DATA]->rank;
+	float *room =
+	    z->stage == 1 ? at(p->store->gradients, z->buckets.first[i]) : call->in[0].data;
+	const struct gt_collective c = { .kind = GT_REDUCE_SCATTER,
+		.in = room,
+		.out = room + rank * z->parts[i].count,
+		.count = z->parts[i].count,
+		.dtype = p->store->dtype,
+		.reduction = GT_SUM,
+		.what = z->buckets.name[i],
+		.span = gt_buckets_span(p, &z->buckets, i, 0),
+		.stream = call->stream };
+
+	if (z->stage > 1 && clear_gaps(p, call->stream, i, room, err))
+		return err->code;
+	return gt_group_start(p->device_axes[GT_AXIS_DATA], &c, &z->tickets[i].reduced, err);
+}
+
+/* The last bucket's reduction ends after those of all others. Where gradients are in rooms, this
+ * rank's part of the one that travelled is added to the store's. */
+static int run_reduce_wait(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	const struct gt_zero *z = p->state;
+	int i = call->attrs.bucket.index;
+	const struct gt_part *part = &z->parts[i];
+	struct gt_group *group = p->device_axes[GT_AXIS_DATA];
+	int rc = gt_group_await(group, z->tickets[i].reduced, call->stream, err);
+
+	if (!rc && z->stage > 1)
+		rc = p->store->device->backend->ranges()->add(call->stream,
+		    at(p->store->gradients, part->at),
+		    (const float *)call->in[0].data + group->rank * part->count, part->count, err);
+	return rc;
+}
+
+static int run_gather_start(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	const struct gt_zero *z = p->state;
+	int i = call->attrs.bucket.index;
+	const struct gt_collective c = { .kind = GT_ALL_GATHER,
+		.in = at(p->store->parameters, z->parts[i].at),
+		.out = call->out[0].data,
+		.count = z->parts[i].count,
+		.dtype = p->store->dtype,
+		.what = z->buckets.name[i],
+		.span = gt_buckets_span(p, &z->buckets, i, call->attrs.bucket.turn),
+		.stream = call->stream };
+
+	return gt_group_start(p->device_axes[GT_AXIS_DATA], &c, &z->tickets[i].gathered, err);
+}
+
+static int run_gather_wait(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	const struct gt_zero *z = p->state;
+
+	return gt_group_await(p->device_axes[GT_AXIS_DATA],
+	    z->tickets[call->attrs.bucket.index].gathered, call->stream, err);
+}
+
+const struct gt_kernel gt_zero_kernels[] = {
+	{ .op = "reduce_scatter_start", .dtype = GT_F32, .run = run_reduce_start },
+	{ .op = "reduce_scatter_wait", .dtype = GT_F32, .run = run_reduce_wait },
+	{ .op = "all_gather_start", .dtype = GT_F32, .run = run_gather_start },
+	{ .op = "all_gather_wait", .dtype = GT_F32, .run = run_gather_wait },
+	{ .op = NULL },
+};
+
+/* ---- ops ---- */
+
+static int infer_room(struct gt_node *node, struct gt_err *err)
+{
+	struct gt_value *v = node->out[0];
+
+	(void)err;
+	v->dtype = GT_F32;
+	v->ndim = 1;
+	v->shape[0] = node->attrs.bucket.count;
+	return 0;
+}
+
+/* Input: the bucket's room; none where gradients lie in the store. */
+static const struct gt_op op_reduce_start = { .name = "reduce_scatter_start",
+	.collective = true,
+	.max_inputs = 1,
+	.infer = gt_nodes_infer_nothing,
+	.flops = gt_nodes_no_flops,
+	.print = gt_nodes_print_bucket };
+static const struct gt_op op_reduce_wait = { .name = "reduce_scatter_wait",
+	.max_inputs = 1,
+	.infer = gt_nodes_infer_nothing,
+	.flops = gt_nodes_no_flops };
+static const struct gt_op op_gather_start = { .name = "all_gather_start",
+	.collective = true,
+	.outputs = 1,
+	.infer = infer_room,
+	.flops = gt_nodes_no_flops,
+	.print = gt_nodes_print_bucket };
+static const struct gt_op op_gather_wait = { .name = "all_gather_wait",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.infer = gt_nodes_infer_nothing,
+	.flops = gt_nodes_no_flops,
+	.print = gt_nodes_print_bucket };
+
+/* ---- gradients ---- */
+
+/* Rooms for the buckets' gradients, [buckets.size], and each gradient in its place. */
+static void make_rooms(const struct gt_parallel *p, struct gt_graph *g, struct gt_value **rooms)
+{
+	const struct gt_zero *z = p->state;
+	size_t values = g->value_count;
+
+	for (size_t i = 0; i < z->buckets.size; i++)
+		rooms[i] = gt_room(g, p->store->dtype, z->buckets.count[i]);
+	for (size_t i = 0; i < values; i++) {
+		struct gt_value *v = g->values[i];
+		const struct gt_slot *slot;
+		size_t bucket;
+
+		if (v->role != GT_GRADIENT)
+			continue;
+		slot = gt_store_find(p->store, v->parameter->name);
+		bucket = gt_buckets_find(&z->buckets, slot->offset);
+		v->within = rooms[bucket];
+		v->within_first = slot->offset - z->buckets.first[bucket];
+	}
+}
+
+/* Whole gradients are reduced once a step; those in rooms are of one micro-batch. */
+static unsigned reducing_runs(const struct gt_zero *z)
+{
+	return z->stage == 1 ? GT_RUN_LAST : 0;
+}
+
+static void order_wait(
+    const struct gt_zero *z, struct gt_orders *all, size_t place, int bucket, struct gt_value *room)
+{
+	gt_orders_add(all, (struct gt_order){ .op = &op_reduce_wait,
+	                       .at = place,
+	                       .bucket = bucket,
+	                       .runs = reducing_runs(z),
+	                       .in = room });
+}
+
+/* A bucket is reduced as soon as it is full; where several are full behind one node, in the order
+ * of their numbers. All ranks have the same graph, and so the same order. One room travels at a
+ * time. */
+static int order_reduces(
+    struct gt_parallel *p, struct gt_graph *g, struct gt_orders *all, struct gt_err *err)
+{
+	const struct gt_zero *z = p->state;
+	size_t *end = gt_buckets_ends(&z->buckets, p->store, g, err), last = g->node_count;
+	struct gt_value **rooms = gt_calloc(z->buckets.size, sizeof(*rooms), err);
+	int before = -1;
+
+	if (!end || !rooms) {
+		free(end);
+		free(rooms);
+		return GT_ENOMEM;
+	}
+	if (z->stage > 1)
+		make_rooms(p, g, rooms);
+	for (size_t place = 0; place <= last; place++) {
+		for (size_t i = 0; i < z->buckets.size; i++) {
+			if (end[i] != place)
+				continue;
+			if (before >= 0 && z->stage > 1)
+				order_wait(z, all, place, before, rooms[before]);
+			gt_orders_add(all, (struct gt_order){ .op = &op_reduce_start,
+			                       .at = place,
+			                       .bucket = (int)i,
+			                       .runs = reducing_runs(z),
+			                       .in = rooms[i] });
+			before = (int)i;
+		}
+	}
+	if (before >= 0)
+		order_wait(z, all, last, before, rooms[before]);
+	free(end);
+	free(rooms);
+	return 0;
+}
+
+/* ---- parameters ---- */
+
+/* A time in which a bucket's parameters are there: from node `first` to `last`. */
+struct visit {
+	size_t first, last;
+	int bucket;
+	struct gt_value *room;
+};
+
+static int by_first(const void *x, const void *y)
+{
+	const struct visit *a = x, *b = y;
+
+	if (a->first != b->first)
+		return a->first < b->first ? -1 : 1;
+	return a->bucket - b->bucket;
+}
+
+static const struct gt_slot *slot_read(
+    const struct gt_parallel *p, const struct gt_node *n, int k, int *bucket)
+{
+	const struct gt_zero *z = p->state;
+	const struct gt_slot *slot;
+
+	if (!n->in[k] || n->in[k]->role != GT_PARAMETER)
+		return NULL;
+	slot = gt_store_find(p->store, n->in[k]->name);
+	*bucket = (int)gt_buckets_find(&z->buckets, slot->offset);
+	return slot;
+}
+
+/* Of the nodes [from, to): one visit for each bucket that they read. Returns how many. */
+static size_t find_visits(const struct gt_parallel *p, const struct gt_graph *g, size_t from,
+    size_t to, struct visit *visits)
+{
+	size_t count = 0;
+
+	for (size_t i = from; i < to; i++) {
+		const struct gt_node *n = g->nodes[i];
+
+		for (int k = 0; k < n->inputs; k++) {
+			int bucket;
+			size_t v = 0;
+
+			if (!slot_read(p, n, k, &bucket))
+				continue;
+			while (v < count && visits[v].bucket != bucket)
+				v++;
+			if (v == count)
+				visits[count++] = (struct visit){ i, i, bucket, NULL };
+			visits[v].last = i;
+		}
+	}
+	return count;
+}
+
+/* Nodes read parameters where the visit has them. */
+static void move_in(const struct gt_parallel *p, struct gt_graph *g, const struct visit *visit)
+{
+	const struct gt_zero *z = p->state;
+
+	for (size_t i = visit->first; i <= visit->last; i++) {
+		struct gt_node *n = g->nodes[i];
+
+		for (int k = 0; k < n->inputs; k++) {
+			int bucket;
+			const struct gt_slot *slot = slot_read(p, n, k, &bucket);
+			struct gt_value *was = n->in[k], *piece;
+
+			if (!slot || bucket != visit->bucket)
+				continue;
+			piece =
+			    gt_piece(g, visit->room, slot->offset - z->buckets.first[bucket], was);
+			for (size_t j = i; piece && j <= visit->last; j++)
+				for (int l = 0; l < g->nodes[j]->inputs; l++)
+					if (g->nodes[j]->in[l] == was)
+						g->nodes[j]->in[l] = piece;
+		}
+	}
+}
+
+/* The end of the forward part: the loss is made there. */
+static size_t end_of_forward(const struct gt_graph *g)
+{
+	const struct gt_value *loss = gt_graph_find(g, "loss");
+
+	return loss && loss->producer ? gt_node_index(g, loss->producer) + 1 : g->node_count;
+}
+
+/* What the forward part has to the end, the backward part may begin with: then it stays. */
+static bool stays(struct visit *visits, size_t forward, size_t count)
+{
+	for (size_t i = 0; forward < count && i < forward; i++) {
+		if (visits[i].bucket != visits[forward].bucket ||
+		    visits[i].last < visits[forward - 1].first)
+			continue;
+		visits[i].last = visits[forward].last;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Each bucket is gathered before its first reader in the forward part, and again in the backward
+ * part, which is behind node `end`. A gather begins when the bucket before is there, and goes on
+ * while nodes work on that.
+ */
+static int order_gathers(struct gt_parallel *p, struct gt_graph *g, size_t end,
+    struct gt_orders *all, struct gt_err *err)
+{
+	struct gt_zero *z = p->state;
+	struct visit *visits = gt_calloc(2 * z->buckets.size, sizeof(*visits), err);
+	int64_t gathered = 0;
+	size_t count, forward;
+
+	if (!visits)
+		return GT_ENOMEM;
+	forward = count = find_visits(p, g, 0, end, visits);
+	qsort(visits, count, sizeof(*visits), by_first);
+	count += find_visits(p, g, end, g->node_count, visits + count);
+	qsort(visits + forward, count - forward, sizeof(*visits), by_first);
+	if (stays(visits, forward, count)) {
+		count--;
+		for (size_t i = forward; i < count; i++)
+			visits[i] = visits[i + 1];
+	}
+	for (size_t i = 0; i < count; i++) {
+		struct visit *v = &visits[i];
+
+		v->room = gt_room(g, p->store->dtype, z->buckets.count[v->bucket]);
+		move_in(p, g, v);
+		gt_orders_add(all, (struct gt_order){ .op = &op_gather_start,
+		                       .at = visits[i ? i - 1 : 0].first,
+		                       .bucket = v->bucket,
+		                       .turn = i < forward ? 1 : 2,
+		                       .out = v->room });
+		gt_orders_add(all, (struct gt_order){ .op = &op_gather_wait,
+		                       .at = v->first,
+		                       .bucket = v->bucket,
+		                       .in = v->room });
+		gathered += z->buckets.count[v->bucket];
+	}
+	/* A step's graph gathers more than that of an evaluation, which may come after it. */
+	if (gathered > z->gathered)
+		z->gathered = gathered;
+	free(visits);
+	return 0;
+}
+
+/* ---- the pass ---- */
+
+static int insert(struct gt_parallel *p, struct gt_graph *g, bool backward, struct gt_err *err)
+{
+	const struct gt_zero *z = p->state;
+	struct gt_orders all;
+	int rc = gt_orders_init(&all, 6 * z->buckets.size, err);
+
+	if (!rc && backward)
+		rc = order_reduces(p, g, &all, err);
+	if (!rc && z->stage > 2)
+		rc = order_gathers(p, g, backward ? end_of_forward(g) : g->node_count, &all, err);
+	gt_graph_scope(g, "zero");
+	if (!rc)
+		gt_orders_emit(&all, &z->buckets, g);
+	gt_orders_release(&all);
+	return rc ? rc : gt_graph_status(g, err);
+}
+
+int gt_zero_insert(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+{
+	return insert(p, g, true, err);
+}
+
+int gt_zero_insert_forward(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+{
+	return insert(p, g, false, err);
+}

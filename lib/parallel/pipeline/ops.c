@@ -1,0 +1,257 @@
+/* ops.c - values on their way from stage to stage, as nodes. */
+#include <string.h>
+
+#include "lib/graph/ops/infer.h"
+#include "lib/graph/ops/ops.h"
+#include "lib/graph/pass.h"
+#include "lib/parallel/collective_nodes.h"
+#include "lib/parallel/pipeline/stage.h"
+
+/*
+ * Why nothing here waits for ever. A send ends when the neighbour receives; it is waited for just
+ * before the next one over the same link, or at the end. By the orders of gt_pipeline_order(), a
+ * stage p that is about to send chunk c + 1 forward has received all gradients that p + 1 makes
+ * before it goes forward with chunk c: p goes forward once more than p + 1 before its first
+ * backward pass, and then both alternate (in GPipe there are none so early). So p + 1 is about to
+ * receive chunk c, or has done so. Likewise, when p is about to send the gradient of one chunk
+ * back, p - 1 has sent all that comes before its receipt of the last one. What is left are waits to
+ * receive, which follow the values and their gradients, and these depend on each other in no
+ * circle. Links of their own keep one direction from holding up the other.
+ *
+ * Gradients of tied parameters (pipeline/tied.c) go to the first stage likewise, each as the last
+ * thing of a chunk's backward pass: what the first stage needs to come to receive that of chunk c,
+ * its sender has sent before it waits for that to be received, with chunk c + 1.
+ *
+ * In lockstep (virtual/rewrite.h) chunks that go through a stage together send one value after the other,
+ * and all go forward before any goes back: as in GPipe, the next stage is about to receive.
+ */
+
+static const char *const names[] = { [GT_PIPE_FROM_BEFORE] = "from-before",
+	[GT_PIPE_TO_NEXT] = "to-next",
+	[GT_PIPE_FROM_NEXT] = "from-next",
+	[GT_PIPE_TO_BEFORE] = "to-before" };
+
+/* Both ends give a message the same name. */
+static const char *what_of(const struct gt_call *call)
+{
+	const struct gt_parallel *p = call->context;
+	int link = call->attrs.pipe.link;
+
+	if (link >= GT_PIPE_LINKS)
+		return p->pipeline->tied[link - GT_PIPE_LINKS].slot->name;
+	return link == GT_PIPE_FROM_BEFORE || link == GT_PIPE_TO_NEXT ? "values of a stage"
+	                                                              : "gradients of a stage";
+}
+
+static int infer_pipe(struct gt_node *n, struct gt_err *err)
+{
+	(void)err;
+	if (n->attrs.pipe.ndim < 0)
+		n->out[0] = NULL;
+	else
+		gt_infer_shape(
+		    n->out[0], n->attrs.pipe.dtype, n->attrs.pipe.ndim, n->attrs.pipe.shape);
+	return 0;
+}
+
+static void print_link(const struct gt_node *n, FILE *f)
+{
+	int link = n->attrs.pipe.link;
+
+	if (link < GT_PIPE_LINKS)
+		fprintf(f, " %s", names[link]);
+	else
+		fprintf(f, " tied %d", link - GT_PIPE_LINKS);
+}
+
+/* The gradient of what was sent comes back; that of the token, which stands for a loss that is not
+ * here, says nothing. */
+static void grad_send(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	(void)d_out;
+	if (wanted[0])
+		d_in[0] = gt_pipe_recv(g, n->in[0], GT_PIPE_FROM_NEXT, false);
+}
+
+static void grad_recv(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
+    const bool *wanted, struct gt_value **d_in)
+{
+	(void)n;
+	(void)wanted;
+	(void)d_in;
+	gt_pipe_send(g, d_out[0], NULL, GT_PIPE_TO_BEFORE);
+}
+
+#define SEND(class)                                                                                \
+	{                                                                                          \
+		.name = "pipe_send", .min_inputs = 1, .max_inputs = 1, .outputs = 1,               \
+		.infer = infer_pipe, .grad = grad_send, .print = print_link,                       \
+		.flops = gt_nodes_no_flops, .image_in = 1u << 0, .remote = true, .autocast = class \
+	}
+
+/* Where precision is mixed both ends have to know the type: that of the value in the graph of the
+ * whole model. */
+static const struct gt_op op_send = SEND(GT_AUTOCAST_HIGH), op_send_low = SEND(GT_AUTOCAST_LOW);
+
+#define RECV(is_constant)                                                                          \
+	{                                                                                          \
+		.name = "pipe_recv", .outputs = 1, .infer = infer_pipe, .grad = grad_recv,         \
+		.print = print_link, .flops = gt_nodes_no_flops, .image_out = 1u << 0,             \
+		.remote = true, .constant = is_constant, .autocast = GT_AUTOCAST_MARKED            \
+	}
+
+/* No gradient goes back to stages that train nothing. */
+static const struct gt_op op_recv = RECV(false), op_recv_constant = RECV(true);
+
+static const struct gt_op op_wait = {
+	.name = "pipe_wait",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.infer = gt_nodes_infer_nothing,
+	.print = print_link,
+	.flops = gt_nodes_no_flops,
+	.remote = true,
+};
+
+static void describe(union gt_attrs *attrs, const struct gt_value *like, int link)
+{
+	*attrs = (union gt_attrs){ 0 };
+	attrs->pipe.link = link;
+	attrs->pipe.ndim = -1;
+	if (!like)
+		return;
+	attrs->pipe.dtype = like->dtype;
+	attrs->pipe.ndim = like->ndim;
+	memcpy(attrs->pipe.shape, like->shape, sizeof(attrs->pipe.shape));
+}
+
+struct gt_value *gt_pipe_recv(
+    struct gt_graph *g, const struct gt_value *like, int link, bool constant)
+{
+	union gt_attrs attrs;
+	struct gt_value *v;
+
+	describe(&attrs, like, link);
+	v = gt_emit1(g, constant ? &op_recv_constant : &op_recv, &attrs, 0, NULL);
+	if (v)
+		v->low = like->low;
+	return v;
+}
+
+/* The node waits by itself, until gt_pipeline_chunk() puts a wait of its own before x changes. */
+struct gt_node *gt_pipe_send(
+    struct gt_graph *g, struct gt_value *x, const struct gt_value *token, int link)
+{
+	union gt_attrs attrs;
+
+	describe(&attrs, token, link);
+	attrs.pipe.wait = true;
+	return gt_emit(g, x && x->low ? &op_send_low : &op_send, &attrs, 1, &x);
+}
+
+struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, int link)
+{
+	union gt_attrs attrs;
+
+	describe(&attrs, NULL, link);
+	return gt_emit(g, &op_wait, &attrs, 1, &x);
+}
+
+/* The node stays behind its send, where the forward part of a chunk ends. */
+static void fill_token(struct gt_graph *g, size_t send)
+{
+	struct gt_node *n = g->nodes[send];
+	struct gt_value *token = n->out[0], *zeros;
+
+	g->scope = n->scope;
+	zeros = gt_fill(g, token->dtype, token->ndim, token->shape, 0);
+	if (!zeros)
+		return;
+	gt_place_last(g, send + 1);
+	gt_make_output(zeros->producer, 0, token);
+	n->out[0] = NULL;
+	n->attrs.pipe.ndim = -1;
+}
+
+void gt_pipeline_fill_tokens(struct gt_graph *g)
+{
+	for (size_t i = 0; i < g->node_count && !g->err.code; i++)
+		if (gt_is_pipe_send(g->nodes[i]) && g->nodes[i]->out[0])
+			fill_token(g, i);
+}
+
+bool gt_is_pipe_send(const struct gt_node *n)
+{
+	return n->op == &op_send || n->op == &op_send_low;
+}
+
+/* ---- kernels ---- */
+
+static struct gt_group *group_of(const struct gt_call *call)
+{
+	const struct gt_parallel *p = call->context;
+	const struct gt_pipeline *l = p->pipeline;
+	int link = call->attrs.pipe.link;
+
+	return link < GT_PIPE_LINKS ? l->links[link] : l->tied[link - GT_PIPE_LINKS].group;
+}
+
+static uint64_t *ticket_of(const struct gt_call *call)
+{
+	const struct gt_parallel *p = call->context;
+	struct gt_pipeline *l = p->pipeline;
+	int link = call->attrs.pipe.link;
+
+	return link < GT_PIPE_LINKS ? &l->tickets[link] : &l->tied[link - GT_PIPE_LINKS].ticket;
+}
+
+static int run_send(struct gt_call *call, struct gt_err *err)
+{
+	struct gt_group *group = group_of(call);
+	const struct gt_collective c = { .kind = GT_SEND,
+		.in = call->in[0].data,
+		.count = gt_tensor_elements(&call->in[0]),
+		.dtype = call->in[0].dtype,
+		.peer = 1 - group->rank,
+		.what = what_of(call),
+		.stream = call->stream };
+
+	return call->attrs.pipe.wait ? gt_group_run(group, &c, err)
+	                             : gt_group_start(group, &c, ticket_of(call), err);
+}
+
+static int run_recv(struct gt_call *call, struct gt_err *err)
+{
+	struct gt_group *group = group_of(call);
+	const struct gt_collective c = { .kind = GT_RECV,
+		.out = call->out[0].data,
+		.count = gt_tensor_elements(&call->out[0]),
+		.dtype = call->out[0].dtype,
+		.peer = 1 - group->rank,
+		.what = what_of(call),
+		.stream = call->stream };
+
+	return gt_group_run(group, &c, err);
+}
+
+static int run_wait(struct gt_call *call, struct gt_err *err)
+{
+	return gt_group_await(group_of(call), *ticket_of(call), call->stream, err);
+}
+
+const struct gt_kernel gt_pipeline_kernels[] = {
+	{ .op = "pipe_send", .dtype = GT_F32, .run = run_send },
+	{ .op = "pipe_send", .dtype = GT_F64, .run = run_send },
+	{ .op = "pipe_send", .dtype = GT_F16, .run = run_send },
+	{ .op = "pipe_send", .dtype = GT_BF16, .run = run_send },
+	{ .op = "pipe_recv", .dtype = GT_F32, .run = run_recv },
+	{ .op = "pipe_recv", .dtype = GT_F64, .run = run_recv },
+	{ .op = "pipe_recv", .dtype = GT_F16, .run = run_recv },
+	{ .op = "pipe_recv", .dtype = GT_BF16, .run = run_recv },
+	{ .op = "pipe_wait", .dtype = GT_F32, .run = run_wait },
+	{ .op = "pipe_wait", .dtype = GT_F64, .run = run_wait },
+	{ .op = "pipe_wait", .dtype = GT_F16, .run = run_wait },
+	{ .op = "pipe_wait", .dtype = GT_BF16, .run = run_wait },
+	{ .op = NULL },
+};

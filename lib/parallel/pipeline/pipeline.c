@@ -1,0 +1,340 @@
+/* pipeline.c - the pipeline axis: a rank's stage, its neighbours, the parameters it holds. */
+#include "lib/parallel/pipeline/pipeline.h"
+
+#include <stdlib.h>
+
+#include "lib/parallel/axis.h"
+#include "lib/parallel/pipeline/stage.h"
+
+/* ---- options ---- */
+
+static int size(const struct gt_parallel_options *o, int ranks)
+{
+	(void)ranks;
+	return o->stages > 1 ? o->stages : 1;
+}
+
+static int check_ranks(const struct gt_parallel_options *o, int ranks, struct gt_err *err)
+{
+	int tensor = gt_axis_tensor.size(o, ranks), all = o->stages * tensor;
+
+	if (ranks % all == 0)
+		return 0;
+	if (tensor == 1)
+		gt_err_set(err, GT_EINVAL, "{pipeline-parallel}: %d stages do not divide %d rank%s",
+		    o->stages, ranks, ranks == 1 ? "" : "s");
+	else
+		gt_err_set(err, GT_EINVAL,
+		    "{pipeline-parallel}: %d stages of %d ranks each do not divide %d ranks",
+		    o->stages, tensor, ranks);
+	return gt_err_hint(
+	    err, "{nproc} %d has %s for each stage", all, tensor == 1 ? "a rank" : "ranks enough");
+}
+
+static int check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
+{
+	if (o->stages <= 1)
+		return 0;
+	if (!gt_parallel_modes[o->kind]->stages) {
+		gt_err_set(err, GT_EINVAL,
+		    "{pipeline-parallel} cannot be combined with {parallel} %s",
+		    gt_parallel_names[o->kind]);
+		return gt_err_hint(err, "use it with {parallel} ddp, mirrored or zero1");
+	}
+	if (check_ranks(o, ranks, err))
+		return err->code;
+	if (o->chunks && !o->reproducible && batch % o->chunks) {
+		gt_err_set(
+		    err, GT_EINVAL, "{chunks}: %d do not divide {batch} %d", o->chunks, batch);
+		return gt_err_hint(err, "chunks are parts of a batch, of the same size");
+	}
+	return 0;
+}
+
+/* See gt_parallel_chunks(). */
+static int parts(const struct gt_parallel *p, int batch, int chunks)
+{
+	if (!p->pipeline)
+		return chunks;
+	chunks = p->o.chunks ? p->o.chunks : p->o.stages;
+	if (chunks > batch)
+		chunks = batch;
+	while (batch % chunks)
+		chunks--;
+	return chunks;
+}
+
+/* ---- groups ---- */
+
+/* Pairs of neighbours whose lower one has an even number, then the others: a rank is in one of each
+ * at most. */
+static int open_links(struct gt_pipeline *l, struct gt_group *stages, struct gt_err *err)
+{
+	static const enum gt_pipe_link low[] = { GT_PIPE_TO_NEXT, GT_PIPE_FROM_NEXT },
+	                               high[] = { GT_PIPE_FROM_BEFORE, GT_PIPE_TO_BEFORE };
+	int rc = 0;
+
+	for (int way = 0; !rc && way < 2; way++) {
+		for (int odd = 0; !rc && odd < 2; odd++) {
+			int pair = (l->stage - odd) / 2;
+			bool is_low = l->stage % 2 == odd;
+			bool alone = l->stage < odd || (is_low && l->stage + 1 == l->stages);
+
+			rc = gt_group_split(&l->links[is_low ? low[way] : high[way]], stages,
+			    alone ? -1 : pair, l->stage, err);
+		}
+	}
+	return rc;
+}
+
+static int open_axis(struct gt_parallel *p, struct gt_err *err)
+{
+	struct gt_group *stages = p->axes[GT_AXIS_PIPELINE];
+	struct gt_pipeline *l;
+
+	if (stages->size == 1)
+		return 0;
+	p->pipeline = l = gt_calloc(1, sizeof(*l), err);
+	if (!l)
+		return GT_ENOMEM;
+	l->stages = stages->size;
+	l->stage = stages->rank;
+	return p->dry ? 0 : open_links(l, stages, err);
+}
+
+void gt_pipeline_each_group(const struct gt_parallel *p, void (*act)(struct gt_group *group))
+{
+	const struct gt_pipeline *l = p->pipeline;
+
+	for (size_t i = 0; l && i < l->tied_count; i++)
+		if (l->tied[i].group)
+			act(l->tied[i].group);
+	for (int i = 0; l && i < GT_PIPE_LINKS; i++)
+		if (l->links[i])
+			act(l->links[i]);
+}
+
+static void release(struct gt_parallel *p)
+{
+	struct gt_pipeline *l = p->pipeline;
+
+	if (!l)
+		return;
+	gt_pipeline_each_group(p, gt_group_free);
+	gt_pipeline_cut_release(&l->cut);
+	free(l->holds);
+	free(l->tied);
+	free(l);
+}
+
+/* ---- stages ---- */
+
+static bool is_kept(const struct gt_value *v)
+{
+	return v->role == GT_PARAMETER || v->role == GT_BUFFER;
+}
+
+/* Which stages read each parameter and buffer. */
+static int find_holders(struct gt_pipeline *l, const struct gt_graph *g, struct gt_err *err)
+{
+	size_t slots = 0, first, last;
+
+	for (size_t i = 0; i < g->value_count; i++)
+		slots += is_kept(g->values[i]);
+	l->holds = gt_calloc(slots * (size_t)l->stages, sizeof(*l->holds), err);
+	if (!l->holds)
+		return GT_ENOMEM;
+	for (int stage = 0; stage < l->stages; stage++) {
+		size_t slot = 0;
+
+		if (gt_pipeline_begin(&first, &l->cut, g, stage, err) ||
+		    gt_pipeline_begin(&last, &l->cut, g, stage + 1, err))
+			return err->code;
+		for (size_t i = 0; i < g->value_count; i++)
+			if (is_kept(g->values[i]))
+				l->holds[slot++ * (size_t)l->stages + (size_t)stage] =
+				    gt_pipeline_reads(g, first, last, g->values[i]);
+	}
+	return 0;
+}
+
+/* Cut the first graph that comes into stages; the others follow it. Ranks of one stage may hold
+ * unequal shards and have to agree on the cut, so it is made before there are shards. */
+static int survey(struct gt_parallel *p, const struct gt_graph *g, struct gt_err *err)
+{
+	struct gt_pipeline *l = p->pipeline;
+
+	return l && !l->cut.stages ? gt_pipeline_cut(&l->cut, g, l->stages, err) : 0;
+}
+
+static int rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+{
+	struct gt_pipeline *l = p->pipeline;
+	int rc = l && !l->holds ? find_holders(l, g, err) : 0;
+
+	return rc || !l ? rc : gt_pipeline_keep_stage(&l->cut, l->stage, g, p->o.low, err);
+}
+
+const struct gt_pipeline_cut *gt_pipeline_stages(const struct gt_parallel *p)
+{
+	return &p->pipeline->cut;
+}
+
+/* ---- the parameters of a stage ---- */
+
+static const bool *holders_of(const struct gt_parallel *p, const struct gt_slot *slot)
+{
+	return p->pipeline->holds + (slot - p->store->slots) * p->pipeline->stages;
+}
+
+/* The first stage that holds the slot; stage 0 if no node reads it. */
+static int owner_of(const struct gt_parallel *p, const struct gt_slot *slot)
+{
+	const bool *holds = holders_of(p, slot);
+
+	for (int stage = 0; stage < p->pipeline->stages; stage++)
+		if (holds[stage])
+			return stage;
+	return 0;
+}
+
+static int add_tied(struct gt_parallel *p, const struct gt_slot *slot, struct gt_err *err)
+{
+	struct gt_pipeline *l = p->pipeline;
+	const bool *holds = holders_of(p, slot);
+	bool mine = holds[l->stage];
+	struct gt_pipeline_tied tied = { .slot = slot };
+	int rc = p->dry ? 0
+	                : gt_group_split(
+	                      &tied.group, p->axes[GT_AXIS_PIPELINE], mine ? 0 : -1, l->stage, err);
+
+	for (int stage = 0; stage < l->stages; stage++) {
+		tied.rank += holds[stage] && stage < l->stage;
+		tied.size += holds[stage];
+	}
+	if (!rc && mine) {
+		l->tied[l->tied_count++] = tied;
+		rc = gt_device_group_take(
+		    &l->tied[l->tied_count - 1].group, p->device, &p->way, err);
+	}
+	return rc;
+}
+
+static int attach(struct gt_parallel *p, struct gt_store *s, struct gt_err *err)
+{
+	struct gt_pipeline *l = p->pipeline;
+	int rc = 0;
+
+	if (!l)
+		return 0;
+	l->tied = gt_calloc(s->slot_count, sizeof(*l->tied), err);
+	if (!l->tied)
+		return GT_ENOMEM;
+	for (int i = 0; !rc && i < GT_PIPE_LINKS; i++)
+		rc = gt_device_group_take(&l->links[i], p->device, &p->way, err);
+	for (size_t i = 0; !rc && i < s->slot_count; i++) {
+		const bool *holds = holders_of(p, &s->slots[i]);
+		int count = 0;
+
+		for (int stage = 0; stage < l->stages; stage++)
+			count += holds[stage];
+		if (count > 1 && s->slots[i].role == GT_PARAMETER)
+			rc = add_tied(p, &s->slots[i], err);
+	}
+	return rc;
+}
+
+static bool cuts(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
+{
+	(void)slot;
+	(void)what;
+	return p->pipeline;
+}
+
+/* All of it or nothing. The first stage has a parameter that no node reads. */
+static struct gt_slice held(
+    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat)
+{
+	bool holds = holders_of(p, slot)[seat] || (!seat && !owner_of(p, slot));
+
+	(void)what;
+	return (struct gt_slice){ 0, slot->count, slot->count, holds };
+}
+
+static bool divides(const struct gt_parallel *p)
+{
+	return p->pipeline;
+}
+
+static bool counts(const struct gt_parallel *p, const struct gt_slot *slot)
+{
+	return !p->pipeline || owner_of(p, slot) == p->pipeline->stage;
+}
+
+/* ---- graphs ---- */
+
+/* Gradients of a stage are added up over ranks when all chunks have added theirs. Those that stages
+ * share are added up over stages behind that; but before it where each rank gets a part of the sum
+ * alone, since parts differ from stage to stage. */
+static int insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
+{
+	int rc = p->pipeline ? gt_pipeline_chunk(p, g, chunks, err) : 0;
+
+	if (!rc && p->pipeline && p->mode->divides)
+		gt_pipeline_emit_tied(p, g);
+	return rc;
+}
+
+static void finish(struct gt_parallel *p, struct gt_graph *g)
+{
+	if (p->pipeline && !p->mode->divides)
+		gt_pipeline_emit_tied(p, g);
+}
+
+static int insert_forward(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+{
+	if (p->pipeline)
+		gt_pipeline_fill_tokens(g);
+	return gt_graph_status(g, err);
+}
+
+static int64_t sent_tied(const struct gt_parallel *p, const struct gt_pipeline_tied *tied)
+{
+	int64_t n = tied->size;
+	int64_t bytes = tied->slot->held * (int64_t)gt_dtype_size(tied->slot->dtype);
+
+	/* The first one hands the sum to the other, or all add up. */
+	if (p->o.reproducible)
+		return tied->rank ? 0 : bytes;
+	return 2 * bytes * (n - 1) / n;
+}
+
+static int64_t sent(const struct gt_parallel *p, int micro_batches)
+{
+	const struct gt_pipeline *l = p->pipeline;
+	int64_t bytes = l ? l->sent_bytes * micro_batches : 0;
+
+	for (size_t i = 0; l && i < l->tied_count; i++)
+		bytes += sent_tied(p, &l->tied[i]);
+	return bytes;
+}
+
+const struct gt_axis_row gt_axis_pipeline = {
+	.name = "pipeline",
+	.size = size,
+	.check = check,
+	.open = open_axis,
+	.release = release,
+	.survey = survey,
+	.rewrite = rewrite,
+	.attach = attach,
+	.parts = parts,
+	.insert = insert,
+	.finish = finish,
+	.insert_forward = insert_forward,
+	.cuts = cuts,
+	.held = held,
+	.divides = divides,
+	.counts = counts,
+	.sent = sent,
+};

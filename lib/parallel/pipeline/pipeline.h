@@ -1,0 +1,65 @@
+/* pipeline.h - pipeline parallelism: ranks that hold consecutive stages of a model. */
+#ifndef GT_PARALLEL_PIPELINE_PIPELINE_H
+#define GT_PARALLEL_PIPELINE_PIPELINE_H
+
+#include "lib/parallel/parallel.h"
+#include "lib/parallel/virtual/replicate.h"
+
+/*
+ * The forward graph is cut into consecutive stages, one for each rank of the pipeline axis. A stage
+ * begins with the first reader of a parameter, at a place where exactly one computed value goes
+ * across; inputs (targets, random numbers) are there on all ranks. That value is sent by node
+ * `pipe_send` and received by `pipe_recv`, and its gradient comes back the same way: each is the
+ * other's gradient. A stage that does not make the loss (or the statistics of an evaluation) has a
+ * zero of that name instead, so that the sum over all ranks is the model's.
+ *
+ * A batch is cut into chunks, whose gradients add up: while one stage works on a chunk, others do
+ * on others. Of P stages and C chunks, a share (P - 1) / (C + P - 1) of the time is spent waiting.
+ *
+ * A parameter that several stages read (an embedding that is the head too) is held by each; their
+ * gradients are added up once a step, so that copies stay the same. In reproducible training chunks
+ * are ranks in lockstep (virtual/rewrite.h), and such gradients go to the first of the stages with each.
+ *
+ * Sources: GPipe, Huang et al., arXiv 1811.06965; 1F1B, Narayanan et al., arXiv 2006.09503
+ * (PipeDream-Flush) and 2104.04473.
+ */
+
+/* One pass through a chunk. */
+struct gt_pipeline_task {
+	int chunk;
+	bool backward;
+};
+
+/*
+ * What stage `stage` of `stages` does for `chunks` chunks: tasks[2 * chunks], in order.
+ *
+ * GPipe: all chunks forward, then all backward. 1F1B: as many forward as there are stages behind,
+ * then one forward, one backward in turn; so no more chunks are under way than stages, whatever
+ * their number. Both go backward with the first chunk first (in the GPipe paper it is the last one,
+ * which takes as long): gradients are then added up in the order of one rank that accumulates.
+ */
+void gt_pipeline_order(struct gt_pipeline_task *tasks, enum gt_pipeline_schedule schedule,
+    int stages, int stage, int chunks);
+
+/* ---- stages: pipeline/cut.c ---- */
+
+struct gt_pipeline_cut {
+	int stages;
+	const char **first; /* [stages] the parameter whose first reader begins it */
+	double *flops;      /* [stages] of the graph that was cut, forward */
+};
+
+/*
+ * Choose where to cut a forward graph so that the most work of a stage is as little as possible. A
+ * parameter's name says where: graphs of other batch sizes and purposes are cut alike. (The
+ * backward pass is about twice the forward pass everywhere, so it changes nothing.) Owned by the
+ * caller. Errors: GT_EINVAL when there are not so many places.
+ */
+int gt_pipeline_cut(
+    struct gt_pipeline_cut *out, const struct gt_graph *g, int stages, struct gt_err *err);
+void gt_pipeline_cut_release(struct gt_pipeline_cut *cut);
+
+/* The stages as chosen for the graph of the store. */
+const struct gt_pipeline_cut *gt_pipeline_stages(const struct gt_parallel *p);
+
+#endif

@@ -1,0 +1,32 @@
+/* schedule.c - in which order a stage goes through the chunks. */
+#include "lib/parallel/pipeline/pipeline.h"
+
+static void gpipe(struct gt_pipeline_task *tasks, int chunks)
+{
+	for (int i = 0; i < chunks; i++) {
+		tasks[i] = (struct gt_pipeline_task){ i, false };
+		tasks[chunks + i] = (struct gt_pipeline_task){ i, true };
+	}
+}
+
+static void one_forward_one_backward(struct gt_pipeline_task *tasks, int behind, int chunks)
+{
+	int forward = 0, n = 0;
+
+	for (; forward < behind && forward < chunks; forward++)
+		tasks[n++] = (struct gt_pipeline_task){ forward, false };
+	for (int backward = 0; backward < chunks; backward++) {
+		if (forward < chunks)
+			tasks[n++] = (struct gt_pipeline_task){ forward++, false };
+		tasks[n++] = (struct gt_pipeline_task){ backward, true };
+	}
+}
+
+void gt_pipeline_order(struct gt_pipeline_task *tasks, enum gt_pipeline_schedule schedule,
+    int stages, int stage, int chunks)
+{
+	if (schedule == GT_PIPELINE_GPIPE)
+		gpipe(tasks, chunks);
+	else
+		one_forward_one_backward(tasks, stages - 1 - stage, chunks);
+}

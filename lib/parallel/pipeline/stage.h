@@ -1,0 +1,104 @@
+/* stage.h - inside parallel: declarations that the files of the pipeline share. */
+#ifndef GT_PARALLEL_PIPELINE_STAGE_H
+#define GT_PARALLEL_PIPELINE_STAGE_H
+
+#include "lib/parallel/data/modes.h"
+#include "lib/parallel/pipeline/pipeline.h"
+
+/* Ways to the neighbours, a group of two each, so that waits on one hold up no other. */
+enum gt_pipe_link {
+	GT_PIPE_FROM_BEFORE, /* values */
+	GT_PIPE_TO_NEXT,
+	GT_PIPE_FROM_NEXT, /* their gradients */
+	GT_PIPE_TO_BEFORE,
+	GT_PIPE_LINKS
+};
+
+/* A parameter of several stages, this one among them. */
+struct gt_pipeline_tied {
+	const struct gt_slot *slot;
+	int rank, size;         /* this stage's among those that hold it */
+	struct gt_group *group; /* of them, for device memory */
+	uint64_t ticket;        /* of the latest send to the first of them; 0: none yet */
+};
+
+struct gt_pipeline {
+	int stages, stage;
+	struct gt_pipeline_cut cut;            /* made for the first graph that comes */
+	struct gt_group *links[GT_PIPE_LINKS]; /* for device memory once there is a store */
+	uint64_t tickets[GT_PIPE_LINKS];       /* of the latest send over each; 0: none yet */
+	bool *holds; /* [slots of the store][stages], in the order of declaration */
+	struct gt_pipeline_tied *tied;
+	size_t tied_count;
+	int64_t sent_bytes; /* by pipe_send, in a run of the largest graph */
+};
+
+/* ---- pipeline/cut.c ---- */
+
+/* Before which node of any graph of the model stage `stage` begins; node_count for one more than
+ * there are. */
+int gt_pipeline_begin(size_t *out, const struct gt_pipeline_cut *cut, const struct gt_graph *g,
+    int stage, struct gt_err *err);
+
+/* The one computed value that goes across the place before that node. */
+struct gt_value *gt_pipeline_crossing(const struct gt_graph *g, size_t before, struct gt_err *err);
+
+/* Whether nodes [first, last) read v. */
+bool gt_pipeline_reads(
+    const struct gt_graph *g, size_t first, size_t last, const struct gt_value *v);
+
+/* ---- pipeline/stage.c ---- */
+
+/* Leave of a forward graph the nodes of stage `stage`. `low` is as in struct gt_pass_options. */
+int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct gt_graph *g,
+    enum gt_dtype low, struct gt_err *err);
+
+/* Copies for chunks, in the order of the schedule, of a graph with its backward pass. */
+int gt_pipeline_chunk(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err);
+
+/* ---- pipeline/tied.c ---- */
+
+/*
+ * Stages that share a parameter add up their gradients of it at the end of a step. Where the order
+ * of sums counts, the first of them adds up the gradients of both, chunk by chunk, as one rank does
+ * that has both uses of the parameter in its graph; at the end the other stage gets the result.
+ */
+
+/* Of a graph of one chunk with its backward pass, where the order counts: send this stage's part of
+ * such gradients, or receive the others'. GT_ENOTSUP for a parameter that stages use more than
+ * twice, and for several of them with sync_bn. */
+int gt_pipeline_tie(const struct gt_parallel *p, struct gt_graph *g, struct gt_err *err);
+
+/* Once there are copies: zeros for the gradients that are sent. */
+void gt_pipeline_emit_zeros(const struct gt_parallel *p, struct gt_graph *g);
+
+/* Behind all nodes so far: the end. */
+void gt_pipeline_emit_tied(const struct gt_parallel *p, struct gt_graph *g);
+
+/* ---- pipeline/ops.c ---- */
+
+/* A link is one of enum gt_pipe_link, or from GT_PIPE_LINKS on that of a tied parameter which two
+ * stages hold. Of a value like this, marked as low where this one is; its gradient goes back unless
+ * it is `constant`. A send yields a token like
+ * `token` (NULL: none), which stands for a result that a later stage computes, until
+ * gt_pipeline_fill_tokens(). */
+struct gt_value *gt_pipe_recv(
+    struct gt_graph *g, const struct gt_value *like, int link, bool constant);
+struct gt_node *gt_pipe_send(
+    struct gt_graph *g, struct gt_value *x, const struct gt_value *token, int link);
+
+/* Once the graph has its backward pass, if any: let a node of zeros make the token of each send,
+ * which the host reads. */
+void gt_pipeline_fill_tokens(struct gt_graph *g);
+
+/* Wait until x, the last thing sent over the link, has been sent. */
+struct gt_node *gt_pipe_wait(struct gt_graph *g, struct gt_value *x, int link);
+
+bool gt_is_pipe_send(const struct gt_node *n);
+
+/* ---- pipeline.c ---- */
+
+/* Call this for each group of the pipeline's own, if there is a pipeline. */
+void gt_pipeline_each_group(const struct gt_parallel *p, void (*act)(struct gt_group *group));
+
+#endif

@@ -1,0 +1,161 @@
+/* tied.c - gradients of parameters that several stages hold. */
+#include <string.h>
+
+#include "lib/graph/ops/ops.h"
+#include "lib/graph/pass.h"
+#include "lib/parallel/collective_nodes.h"
+#include "lib/parallel/pipeline/stage.h"
+
+static struct gt_value *gradient_of(const struct gt_graph *g, const struct gt_slot *slot)
+{
+	for (size_t i = 0; i < g->value_count; i++) {
+		struct gt_value *v = g->values[i];
+
+		if (v->role == GT_GRADIENT && !strcmp(v->parameter->name, slot->name))
+			return v;
+	}
+	return NULL;
+}
+
+/* Let the gradient's node write a temporary instead. Returns it. */
+static struct gt_value *take_aside(struct gt_graph *g, struct gt_value *v)
+{
+	struct gt_node *n = v->producer;
+	struct gt_value *own = gt_replica_of_gradient(g, v);
+
+	if (!own)
+		return NULL;
+	for (int k = 0; k < n->outputs; k++)
+		if (n->out[k] == v)
+			n->out[k] = own;
+	v->producer = NULL;
+	return own;
+}
+
+/* Receive the gradient of the other stage behind this stage's own, and make v their sum. */
+static void add_that_of_another(struct gt_graph *g, struct gt_value *v, int link)
+{
+	struct gt_value *own = take_aside(g, v), *other = gt_pipe_recv(g, v, link, false), *sum;
+	size_t at = other ? gt_node_index(g, own->producer) + 1 : 0;
+
+	if (!other)
+		return;
+	gt_place_last(g, at++);
+	sum = gt_add(g, own, other);
+	if (!sum)
+		return;
+	gt_place_last(g, at);
+	gt_make_output(sum->producer, 0, v);
+}
+
+/* Two numbers have one sum. More of them one rank adds in an order that is not known here. */
+static bool has_one_use(const struct gt_value *gradient)
+{
+	const struct gt_node *n = gradient->producer;
+
+	return n->op != &gt_op_add &&
+	       !(n->op == &gt_op_embedding_grad && n->inputs > 2 && n->in[2]);
+}
+
+/* Fuse a sum as where all uses of the parameter are in one graph: an embedding's gradient is added
+ * row by row. */
+static int fuse(struct gt_graph *g, struct gt_err *err)
+{
+	static const struct gt_pass_options none;
+	int rc = gt_pass_fuse_accumulate.run(g, &none, err);
+
+	return rc ? rc : gt_pass_dead.run(g, &none, err);
+}
+
+int gt_pipeline_tie(const struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+{
+	const struct gt_pipeline *l = p->pipeline;
+
+	/* All chunks of one would be sent before those of another are received. */
+	if (p->o.sync_bn && l->tied_count > 1)
+		return gt_err_set(err, GT_ENOTSUP,
+		    "{reproducible}: {sync-bn} with %zu parameters that stages share",
+		    l->tied_count);
+	gt_graph_scope(g, "pipeline");
+	for (size_t i = 0; i < l->tied_count && !g->err.code; i++) {
+		const struct gt_pipeline_tied *tied = &l->tied[i];
+		struct gt_value *v = gradient_of(g, tied->slot);
+		int link = GT_PIPE_LINKS + (int)i;
+
+		if (!v || tied->size > 2 || !has_one_use(v))
+			return gt_err_set(err, GT_ENOTSUP,
+			    "{reproducible}: stages of a pipeline use '%s' more than twice",
+			    tied->slot->name);
+		if (tied->rank)
+			gt_pipe_send(g, take_aside(g, v), NULL, link);
+		else
+			add_that_of_another(g, v, link);
+	}
+	return gt_graph_status(g, err) ? err->code : fuse(g, err);
+}
+
+void gt_pipeline_emit_zeros(const struct gt_parallel *p, struct gt_graph *g)
+{
+	const struct gt_pipeline *l = p->pipeline;
+
+	gt_graph_scope(g, "pipeline");
+	for (size_t i = 0; i < l->tied_count; i++) {
+		struct gt_value *v = gradient_of(g, l->tied[i].slot);
+		struct gt_value *zero =
+		    v && !v->producer ? gt_fill(g, v->dtype, v->ndim, v->shape, 0) : NULL;
+
+		if (zero)
+			gt_make_output(zero->producer, 0, v);
+	}
+}
+
+/* ---- in the end ---- */
+
+static int run_tied(struct gt_call *call, struct gt_err *err)
+{
+	const struct gt_parallel *p = call->context;
+	const struct gt_pipeline_tied *tied =
+	    &p->pipeline->tied[call->attrs.pipe.link - GT_PIPE_LINKS];
+	const struct gt_collective c = { .kind = p->o.reproducible ? GT_BROADCAST : GT_ALL_REDUCE,
+		.in = call->in[0].data,
+		.out = call->in[0].data,
+		.count = gt_tensor_elements(&call->in[0]),
+		.dtype = call->in[0].dtype,
+		.reduction = GT_SUM,
+		.what = tied->slot->name,
+		.stream = call->stream };
+
+	return gt_group_run(tied->group, &c, err);
+}
+
+/* A gradient, which becomes the sum over all stages that hold its parameter. */
+static const struct gt_op op_tied = { .name = "pipe_tied",
+	.min_inputs = 1,
+	.max_inputs = 1,
+	.writes = 1u << 0,
+	.infer = gt_nodes_infer_nothing,
+	.flops = gt_nodes_no_flops,
+	.remote = true };
+
+void gt_pipeline_emit_tied(const struct gt_parallel *p, struct gt_graph *g)
+{
+	const struct gt_pipeline *l = p->pipeline;
+	union gt_attrs attrs = { 0 };
+
+	gt_graph_scope(g, "pipeline");
+	for (size_t i = 0; i < l->tied_count; i++) {
+		struct gt_value *v = gradient_of(g, l->tied[i].slot);
+		struct gt_node *n;
+
+		attrs.pipe.link = GT_PIPE_LINKS + (int)i;
+		n = v ? gt_emit(g, &op_tied, &attrs, 1, &v) : NULL;
+		if (n)
+			n->runs = GT_RUN_LAST;
+	}
+}
+
+const struct gt_kernel gt_pipeline_tied_kernels[] = {
+	{ .op = "pipe_tied", .dtype = GT_F32, .run = run_tied },
+	{ .op = "pipe_tied", .dtype = GT_F64, .run = run_tied },
+	{ .op = NULL },
+};

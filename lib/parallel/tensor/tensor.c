@@ -1,0 +1,212 @@
+/* tensor.c - the tensor axis: the nodes that its pass emits, and the shards that ranks hold. */
+#include "lib/parallel/tensor/tensor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/graph/shard.h"
+#include "lib/parallel/axis.h"
+#include "lib/parallel/collectives.h"
+#include "lib/parallel/data/modes.h"
+
+/* The state of the axis: p->shards. */
+struct gt_shards {
+	struct gt_sharding *shardings;
+	size_t count, capacity;
+	int64_t sent_bytes; /* in a run of the largest graph */
+};
+
+/* ---- options ---- */
+
+static int size(const struct gt_parallel_options *o, int ranks)
+{
+	(void)ranks;
+	return o->tensor > 1 ? o->tensor : 1;
+}
+
+static int check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
+{
+	(void)batch;
+	if (o->tensor <= 1)
+		return 0;
+	if (ranks % o->tensor) {
+		gt_err_set(err, GT_EINVAL, "{tensor-parallel}: %d does not divide %d rank%s",
+		    o->tensor, ranks, ranks == 1 ? "" : "s");
+		return gt_err_hint(err, "{nproc} %d, or a multiple of it", o->tensor);
+	}
+	if (!gt_parallel_modes[o->kind]->shards) {
+		gt_err_set(err, GT_EINVAL,
+		    "{tensor-parallel} cannot be combined with {parallel} %s",
+		    gt_parallel_names[o->kind]);
+		return gt_err_hint(err, "use any other {parallel}");
+	}
+	if (gt_optim_rule(o->optimizer)->operand == GT_OPERAND_TENSORS) {
+		gt_err_set(err, GT_EINVAL,
+		    "{tensor-parallel} cannot be combined with {optimizer} %s",
+		    gt_optim_names[o->optimizer]);
+		return gt_err_hint(err,
+		    "it updates whole matrices, of which each rank of a tensor axis has a part; "
+		    "{parallel} zero1 shares its work");
+	}
+	return 0;
+}
+
+static int open_axis(struct gt_parallel *p, struct gt_err *err)
+{
+	p->shards = gt_calloc(1, sizeof(*p->shards), err);
+	return p->shards ? 0 : GT_ENOMEM;
+}
+
+static void release(struct gt_parallel *p)
+{
+	struct gt_shards *t = p->shards;
+
+	if (!t)
+		return;
+	for (size_t i = 0; i < t->count; i++)
+		free((void *)t->shardings[i].name);
+	free(t->shardings);
+	free(t);
+}
+
+/* ---- the pass ---- */
+
+const struct gt_sharding *gt_tensor_sharding(const struct gt_parallel *p, const char *name)
+{
+	const struct gt_shards *t = p->shards;
+
+	for (size_t i = 0; i < t->count; i++)
+		if (!strcmp(t->shardings[i].name, name))
+			return &t->shardings[i];
+	return NULL;
+}
+
+/* Several graphs are sharded the same way: the first is noted. */
+static int note(void *self, const struct gt_sharding *sharding, struct gt_err *err)
+{
+	const struct gt_parallel *p = self;
+	struct gt_shards *t = p->shards;
+	const char *name;
+
+	if (gt_tensor_sharding(p, sharding->name))
+		return 0;
+	name = gt_strdup(sharding->name, err);
+	if (!name || gt_grow(&t->shardings, t->count, &t->capacity, sizeof(*t->shardings), err)) {
+		free((void *)name);
+		return GT_ENOMEM;
+	}
+	t->shardings[t->count] = *sharding;
+	t->shardings[t->count++].name = name;
+	return 0;
+}
+
+static struct gt_value *copy(struct gt_graph *g, struct gt_value *x)
+{
+	return gt_copy_to(g, x, GT_AXIS_TENSOR);
+}
+
+static struct gt_value *sum(struct gt_graph *g, struct gt_value *x)
+{
+	return gt_sum_over(g, x, GT_AXIS_TENSOR);
+}
+
+static struct gt_value *max(struct gt_graph *g, struct gt_value *x)
+{
+	return gt_max_over(g, x, GT_AXIS_TENSOR);
+}
+
+static int rewrite(struct gt_parallel *p, struct gt_graph *g, struct gt_err *err)
+{
+	static const struct gt_shard_nodes nodes = { .copy = copy, .sum = sum, .max = max };
+	const struct gt_group *seats = p->axes[GT_AXIS_TENSOR];
+	struct gt_shard_pass pass = { .g = g,
+		.rank = seats->rank,
+		.ranks = seats->size,
+		.nodes = &nodes,
+		.note = note,
+		.self = p,
+		.err = err };
+	int rc = seats->size > 1 ? gt_shard_graph(&pass) : 0;
+
+	if (rc || seats->size == 1 || p->shards->count)
+		return rc;
+	gt_err_set(err, GT_ENOTSUP, "tensor parallelism can shard no layer of this model");
+	return gt_err_hint(err, "data parallelism takes any model");
+}
+
+static int attach(struct gt_parallel *p, struct gt_store *store, struct gt_err *err)
+{
+	const struct gt_shards *t = p->shards;
+
+	(void)err;
+	for (size_t i = 0; i < t->count; i++)
+		gt_store_part_of(store, t->shardings[i].name, t->shardings[i].shape);
+	return 0;
+}
+
+/* Of the graph of all parts of a batch: count the bytes that its collectives send. */
+static int count_bytes(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
+{
+	int64_t n = p->axes[GT_AXIS_TENSOR]->size, bytes = 0;
+
+	(void)chunks;
+	(void)err;
+	for (size_t i = 0; i < g->node_count; i++) {
+		const struct gt_node *node = g->nodes[i];
+
+		if (node->op == &gt_op_all_reduce && node->attrs.collective.axis == GT_AXIS_TENSOR)
+			bytes += (int64_t)gt_value_bytes(node->in[0]);
+	}
+	bytes = 2 * bytes * (n - 1) / n;
+	if (bytes > p->shards->sent_bytes)
+		p->shards->sent_bytes = bytes;
+	return 0;
+}
+
+static int64_t sent(const struct gt_parallel *p, int micro_batches)
+{
+	return p->shards->sent_bytes * micro_batches;
+}
+
+/* ---- shards ---- */
+
+static bool cuts(const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what)
+{
+	(void)what;
+	return gt_tensor_sharding(p, slot->name);
+}
+
+static struct gt_slice held(
+    const struct gt_parallel *p, const struct gt_slot *slot, enum gt_held what, int seat)
+{
+	(void)what;
+	return gt_sharding_slice(
+	    gt_tensor_sharding(p, slot->name), seat, p->axes[GT_AXIS_TENSOR]->size);
+}
+
+static bool divides(const struct gt_parallel *p)
+{
+	return p->axes[GT_AXIS_TENSOR]->size > 1;
+}
+
+/* Seat 0 counts gradients that all seats hold. */
+static bool counts(const struct gt_parallel *p, const struct gt_slot *slot)
+{
+	return !p->axes[GT_AXIS_TENSOR]->rank || gt_tensor_sharding(p, slot->name);
+}
+
+const struct gt_axis_row gt_axis_tensor = {
+	.name = "tensor",
+	.size = size,
+	.check = check,
+	.open = open_axis,
+	.release = release,
+	.rewrite = rewrite,
+	.attach = attach,
+	.insert = count_bytes,
+	.cuts = cuts,
+	.held = held,
+	.divides = divides,
+	.counts = counts,
+	.sent = sent,
+};

@@ -1,0 +1,49 @@
+/* rewrite.h - inside parallel: one rank in place of several, with the bits of all. */
+#ifndef GT_PARALLEL_VIRTUAL_REWRITE_H
+#define GT_PARALLEL_VIRTUAL_REWRITE_H
+
+#include "lib/parallel/parallel.h"
+#include "lib/parallel/virtual/replicate.h"
+
+/*
+ * Sums of floats depend on their order, so ranks that share a batch differ in the last bits from
+ * one that has it whole. Reproducible training has the same number of virtual ranks for any number
+ * of ranks: each rank stands for as many of them, one after the other, with samples and random
+ * numbers of their own. Losses and gradients are summed up as the ranks of an ordered group sum up
+ * (comm/group.h), first over the virtual ranks of a rank, then over ranks.
+ */
+
+/* The samples of a step of so many ranks of the data axis, with micro-batches of `batch` each. */
+int64_t gt_lockstep_step(const struct gt_parallel_options *options, int ranks, int batch);
+
+/* The number of virtual ranks for steps of so many samples. */
+int gt_lockstep_ranks(int64_t samples);
+
+/* Whether the options go together, and so many ranks of the data axis can host the virtual ones;
+ * GT_EINVAL tells why not. */
+int gt_lockstep_check(
+    const struct gt_parallel_options *options, int ranks, int batch, struct gt_err *err);
+
+/*
+ * A graph with its backward pass, of one virtual rank: make it that of `copies`, a power of two.
+ * The list becomes the blocks in the order given, as in replicate.h, each node of copy 0 before
+ * that of copy 1 and so on; with no blocks (count 0) it is one node after the other for all copies.
+ * Collectives over the data axis need the latter.
+ *
+ * Inputs, outputs and temporaries are each copy's own, named as in replicate.h. What reads
+ * parameters alone, and what reads the result of a collective alone, is made once. Gradients are
+ * the copies' in ((0 + 1) + (2 + 3)) + ..., each sum made as soon as can be; what goes into an
+ * all_reduce over the data axis likewise; an all_gather gets the vectors of all copies in their
+ * order, so its node must have been made for all virtual ranks. Buffers are updated by copy 0
+ * alone.
+ *
+ * Errors: GT_EINVAL for a graph whose gradients add up to what is there, and for blocks where there
+ * are collectives over the data axis.
+ */
+int gt_lockstep(struct gt_graph *g, int copies, const struct gt_replica_block *blocks, size_t count,
+    struct gt_err *err);
+
+/* The same with one copy after the other: the first is done before the next begins. */
+int gt_lockstep_in_turn(struct gt_graph *g, int copies, struct gt_err *err);
+
+#endif

@@ -1,0 +1,46 @@
+/* virtual.c - the axis of virtual ranks: one rank does the work of several, for the same bits. */
+#include "lib/parallel/axis.h"
+#include "lib/parallel/data/modes.h"
+#include "lib/parallel/virtual/rewrite.h"
+
+static int size(const struct gt_parallel_options *o, int ranks)
+{
+	(void)ranks;
+	return o->hosted > 1 ? o->hosted : 1;
+}
+
+static int check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
+{
+	return o->reproducible ? gt_lockstep_check(o, gt_axis_data.size(o, ranks), batch, err) : 0;
+}
+
+int gt_parallel_hosted(const struct gt_parallel_options *o, int ranks, int batch)
+{
+	int seats = gt_axis_data.size(o, ranks);
+
+	return o->reproducible ? gt_lockstep_ranks(gt_lockstep_step(o, seats, batch)) / seats : 1;
+}
+
+bool gt_parallel_hosts(const struct gt_parallel *p)
+{
+	return p->axes[GT_AXIS_VIRTUAL]->size > 1;
+}
+
+static int parts(const struct gt_parallel *p, int batch, int chunks)
+{
+	(void)batch;
+	return p->o.reproducible ? p->axes[GT_AXIS_VIRTUAL]->size : chunks;
+}
+
+/* In a pipeline, virtual ranks are its chunks. */
+static int insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
+{
+	if (!gt_parallel_hosts(p) || p->axes[GT_AXIS_PIPELINE]->size > 1)
+		return 0;
+	return p->o.micro_batches > 1 ? gt_lockstep_in_turn(g, chunks, err)
+	                              : gt_lockstep(g, chunks, NULL, 0, err);
+}
+
+const struct gt_axis_row gt_axis_virtual = {
+	.name = "virtual", .size = size, .check = check, .parts = parts, .insert = insert
+};
