@@ -1,7 +1,7 @@
 /* ckpt_convert.c - gtrain ckpt convert: a checkpoint as another format, or other types. */
 #include "cmd/ckpt_convert.h"
 #include "cmd/stop.h"
-#include "lib/train/export.h"
+#include "lib/train/run/export.h"
 
 /* A folder of Hugging Face's: the operand is a run, or a checkpoint that says its model. */
 static int export(const struct gt_ckpt_convert_cli *cli, struct gt_cmd_env *env, struct gt_err *err)

@@ -9,7 +9,7 @@
 #include "cmd/cmd.h"
 #include "cmd/topics.h"
 #include "lib/base/option_names.h"
-#include "lib/train/run_source.h"
+#include "lib/train/run/run_source.h"
 
 const char *const gt_cmd_color_words[] = { "auto", "always", "never", NULL };
 const char *const gt_cmd_devices[] = { "cpu", "cuda", NULL };

@@ -8,8 +8,8 @@
 #include "lib/base/text.h"
 #include "lib/train/finite.h"
 #include "lib/train/generate.h"
-#include "lib/train/run_source.h"
-#include "lib/train/weights.h"
+#include "lib/train/run/run_source.h"
+#include "lib/train/run/weights.h"
 
 struct generation {
 	struct gt_generate_cli *cli;

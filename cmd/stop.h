@@ -9,7 +9,7 @@
 
 #include "lib/base/err.h"
 #include "lib/base/log.h"
-#include "lib/train/observer.h"
+#include "lib/train/report/observer.h"
 
 /*
  * A handler would run on whichever thread computes, and runs stopped inside oneDNN 2.6's products

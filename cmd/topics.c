@@ -11,7 +11,7 @@
 #include "lib/data/data.h"
 #include "lib/graph/op.h"
 #include "lib/model/model.h"
-#include "lib/train/resume.h"
+#include "lib/train/run/resume.h"
 
 /* ---- settings ---- */
 

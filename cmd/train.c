@@ -20,7 +20,7 @@
 #include "cmd/train_verify.h"
 #include "lib/base/opt_json.h"
 #include "lib/base/text.h"
-#include "lib/train/run_source.h"
+#include "lib/train/run/run_source.h"
 #include "lib/train/train.h"
 
 /* The name in {model}: what stands before ":", or the last component of a path. */

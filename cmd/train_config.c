@@ -8,7 +8,7 @@
 
 #include "cmd/recipes.h"
 #include "lib/base/opt_json.h"
-#include "lib/train/run_source.h"
+#include "lib/train/run/run_source.h"
 
 /* Set the options that the command line leaves out as the directory's config.json says; *found
  * tells whether it has one. */

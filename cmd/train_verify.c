@@ -9,7 +9,7 @@
 #include "cmd/train_threads.h"
 #include "lib/base/text.h"
 #include "lib/comm/comm.h"
-#include "lib/train/verify.h"
+#include "lib/train/verify/verify.h"
 
 enum { FEWEST_RANKS = 2, COLUMNS = 7, CELL = 24 };
 

@@ -33,7 +33,7 @@
 #include "lib/optim/optim.h"
 #include "lib/train/eval.h"
 #include "lib/train/generate.h"
-#include "lib/train/observer.h"
+#include "lib/train/report/observer.h"
 #include "lib/train/train.h"
 
 #endif

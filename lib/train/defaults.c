@@ -1,8 +1,8 @@
 /* defaults.c - default values that depend on the model, the data and other options. */
 #include <math.h>
 
-#include "lib/train/inside.h"
-#include "lib/train/resume.h"
+#include "lib/train/run/resume.h"
+#include "lib/train/state.h"
 
 enum { DEFAULT_EPOCHS = 10, DEFAULT_WARMUP = 100 };
 

@@ -7,7 +7,7 @@
 
 #include "lib/base/text.h"
 #include "lib/train/room.h"
-#include "lib/train/run_source.h"
+#include "lib/train/run/run_source.h"
 
 struct gt_eval {
 	struct gt_eval_options o;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/train/inside.h"
 #include "lib/train/room.h"
+#include "lib/train/state.h"
 
 /* The memory of a run with these options: that of this rank. */
 static int plan_other(

@@ -2,8 +2,8 @@
 #ifndef GT_TRAIN_LOOP_H
 #define GT_TRAIN_LOOP_H
 
-#include "lib/train/inside.h"
-#include "lib/train/run_dir.h"
+#include "lib/train/run/run_dir.h"
+#include "lib/train/state.h"
 
 struct gt_loop {
 	struct gt_train *t;

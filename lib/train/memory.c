@@ -5,7 +5,7 @@
 #include "lib/base/text.h"
 #include "lib/device/cpu.h"
 #include "lib/train/evaluate.h"
-#include "lib/train/inside.h"
+#include "lib/train/state.h"
 
 const char *const gt_recompute_names[] = {
 	[GT_RECOMPUTE_NONE] = "none",

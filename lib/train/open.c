@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include "lib/comm/device_group.h"
-#include "lib/train/adopt.h"
 #include "lib/train/evaluate.h"
-#include "lib/train/inside.h"
-#include "lib/train/resume.h"
-#include "lib/train/run_dir.h"
-#include "lib/train/snapshot.h"
-#include "lib/train/weights.h"
+#include "lib/train/run/adopt.h"
+#include "lib/train/run/resume.h"
+#include "lib/train/run/run_dir.h"
+#include "lib/train/run/snapshot.h"
+#include "lib/train/run/weights.h"
+#include "lib/train/state.h"
 
 int gt_train_rank(const struct gt_train *t)
 {

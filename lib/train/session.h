@@ -6,7 +6,7 @@
 #include "lib/base/opt.h"
 #include "lib/train/amp.h"
 #include "lib/train/program.h"
-#include "lib/train/weights.h"
+#include "lib/train/run/weights.h"
 
 struct gt_session_options {
 	const char *model;      /* NAME[:key=value,...] */

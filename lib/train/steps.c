@@ -5,7 +5,7 @@
 #include "lib/base/text.h"
 #include "lib/train/finite.h"
 #include "lib/train/loop.h"
-#include "lib/train/resume.h"
+#include "lib/train/run/resume.h"
 
 /* The runs of a step: the last step of an epoch may have fewer. Returns how many samples they
  * take. */

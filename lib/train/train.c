@@ -5,11 +5,11 @@
 #include <stdlib.h>
 
 #include "lib/base/clock.h"
-#include "lib/train/about.h"
 #include "lib/train/loop.h"
-#include "lib/train/resume.h"
-#include "lib/train/run_dir.h"
-#include "lib/train/snapshot.h"
+#include "lib/train/run/about.h"
+#include "lib/train/run/resume.h"
+#include "lib/train/run/run_dir.h"
+#include "lib/train/run/snapshot.h"
 
 /* ---- observers ---- */
 

@@ -10,8 +10,8 @@
 #include "lib/optim/optim.h"
 #include "lib/parallel/parallel.h"
 #include "lib/train/amp.h"
-#include "lib/train/observer.h"
-#include "lib/train/profile.h"
+#include "lib/train/report/observer.h"
+#include "lib/train/report/profile.h"
 #include "lib/train/session.h"
 
 /* Which blocks of a model compute their values again for the backward part, and keep none. */

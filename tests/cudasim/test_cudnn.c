@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "kernels/cuda/cudnn/conv.h"
-#include "lib/train/inside.h"
+#include "lib/train/state.h"
 #include "tests/common/device.h"
 #include "tests/cudasim/cudasim.h"
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "lib/comm/launch/threads.h"
-#include "lib/train/inside.h"
+#include "lib/train/state.h"
 #include "tests/cudasim/cudasim.h"
 
 enum { MOST = 4, STEPS = 5 };

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lib/train/inside.h"
+#include "lib/train/state.h"
 #include "tests/common/device.h"
 #include "tests/common/model_ranks.h"
 #include "tests/fake/far/far.h"

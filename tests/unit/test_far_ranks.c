@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "lib/comm/launch/threads.h"
-#include "lib/train/inside.h"
+#include "lib/train/state.h"
 #include "tests/common/device.h"
 #include "tests/common/model_ranks.h"
 #include "tests/fake/far/far.h"

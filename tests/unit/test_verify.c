@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/train/verify.h"
+#include "lib/train/verify/verify.h"
 #include "tests/unit/data_fixture.h"
 
 enum { RANKS = 3, BATCH = 6, MOST_ROWS = 16, FEATURES = 5 };

@@ -11,7 +11,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/progress.h"
-#include "lib/train/observer.h"
+#include "lib/train/report/observer.h"
 
 /* Steps of 10 samples that take so long, the first one `first_s`; what the last line says. */
 static void expect_rate(double first_s, double each_s, int steps, const char *rate)

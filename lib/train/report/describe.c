@@ -1,0 +1,120 @@
+/* describe.c - the cost of a run, told before it begins. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/train/state.h"
+
+/* Whole numbers as long as JSON's integers reach. */
+static json_int_t step_flops(const struct gt_train *t, const struct gt_plan_summary *full)
+{
+	return (json_int_t)fmin(full->cost.flops * (double)t->runs, 9e18);
+}
+
+/* What rank 0 sends to all others: weights, their samples, and the gradient of their outputs, or,
+ * where they make the loss themselves, targets. It receives as much, less samples and targets. */
+static json_int_t dealt_bytes(const struct gt_train *t, const struct gt_program *p)
+{
+	int64_t n = gt_train_world(t), weights = (int64_t)gt_store_flat_bytes(t->s.store);
+	int64_t samples = (int64_t)p->input_bytes / n, targets = (int64_t)p->target_bytes / n,
+	        outputs = (int64_t)gt_value_bytes(p->io.logits);
+	int64_t more = t->o.parallel.reproducible ? targets : outputs;
+
+	return (json_int_t)((weights + t->runs * (samples + more)) * (n - 1));
+}
+
+/* What each rank sends, and receives as much. */
+static json_int_t communicated_bytes(const struct gt_train *t, const struct gt_program *p)
+{
+	if (gt_train_world(t) > 1 && gt_parallel_reads_on_one(t->o.parallel.kind))
+		return dealt_bytes(t, p);
+	return (json_int_t)gt_parallel_sent(t->s.parallel, t->runs);
+}
+
+/* What is told of one rank is told of the first stage; or NULL, and `plan` is freed. */
+static json_t *add_stages(json_t *plan, const struct gt_train *t, struct gt_err *err)
+{
+	json_t *stages = gt_train_describe_stages(t, err);
+
+	if (stages && !json_object_set_new(plan, "stages", stages) &&
+	    !json_object_set_new(
+	        plan, "chunks", json_integer(gt_parallel_chunks(t->s.parallel, t->batch))))
+		return plan;
+	json_decref(plan);
+	return NULL;
+}
+
+static json_t *parts_of(
+    const struct gt_train *t, const struct gt_program *p, enum gt_plan_parts by, struct gt_err *err)
+{
+	struct gt_plan_part *parts = NULL;
+	json_t *list = json_array();
+	size_t count = 0;
+	int rc = gt_plan_parts(&parts, &count, p->plan, by, err);
+
+	for (size_t i = 0; !rc && i < count; i++)
+		json_array_append_new(list,
+		    json_pack("{s:s%,s:i,s:i,s:f,s:f}", "name", parts[i].name, parts[i].length,
+		        "nodes", parts[i].steps, "launches", parts[i].launches, "bytes",
+		        (parts[i].cost.bytes_read + parts[i].cost.bytes_written) * (double)t->runs,
+		        "flops", parts[i].cost.flops * (double)t->runs));
+	free(parts);
+	if (json_array_size(list) == count && !rc)
+		return list;
+	json_decref(list);
+	return NULL;
+}
+
+/* Add nodes, launches, bytes and FLOPs of a step, by op and by block of the model. */
+static json_t *add_parts(json_t *plan, const struct gt_train *t, const struct gt_program *p,
+    const struct gt_plan_summary *s, struct gt_err *err)
+{
+	double bytes = (s->cost.bytes_read + s->cost.bytes_written) * (double)t->runs;
+	json_t *parts = json_pack("{s:i,s:f,s:o?,s:o?}", "launches", s->launches, "bytes_per_step",
+	    bytes, "ops", parts_of(t, p, GT_PLAN_OPS, err), "model_blocks",
+	    parts_of(t, p, GT_PLAN_BLOCKS, err));
+	bool added = json_array_size(json_object_get(parts, "ops")) &&
+	             json_object_get(parts, "model_blocks") && !json_object_update(plan, parts);
+
+	json_decref(parts);
+	if (added)
+		return plan;
+	json_decref(plan);
+	gt_err_set(err, GT_ENOMEM, "out of memory");
+	return NULL;
+}
+
+json_t *gt_train_describe(const struct gt_train *t, struct gt_err *err)
+{
+	const struct gt_program *p = t->steps.full.plan ? &t->steps.full : &t->steps.tail;
+	struct gt_plan_summary s;
+	struct gt_session_memory m;
+	json_t *out;
+
+	gt_plan_summarize(p->plan, &s);
+	gt_train_memory(&m, t);
+	out = json_pack(
+	    "{s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:I,s:i,s:i,s:I,s:{s:I,s:I,s:I,s:I,s:I,s:I,s:I},s:I,s:I,"
+	    "s:i,s:i}",
+	    "model", gt_model_name(t->s.model), "parameters",
+	    (json_int_t)(t->s.store->parameter_count + t->s.store->frozen_count), "batch",
+	    t->o.batch, "accumulate", t->o.accumulate, "ranks", gt_train_world(t), "samples",
+	    (json_int_t)t->sampler.samples, "steps_per_epoch", (json_int_t)t->steps_per_epoch,
+	    "steps", (json_int_t)t->o.lr_schedule.total, "runs", t->runs, "kernels", s.steps,
+	    "flops_per_step", step_flops(t, &s), "memory_bytes", "parameters",
+	    (json_int_t)m.parameters, "gradients", (json_int_t)m.gradients, "optimizer",
+	    (json_int_t)m.optimizer, "buffers", (json_int_t)m.buffers, "arena", (json_int_t)m.arena,
+	    "batches", (json_int_t)m.batches, "total", (json_int_t)m.total,
+	    "arena_bytes_without_sharing", (json_int_t)s.temporary_bytes,
+	    "communicated_bytes_per_step", communicated_bytes(t, p), "blocks", p->recompute.blocks,
+	    "recomputed_blocks", p->recompute.done);
+	if (!out)
+		gt_err_set(err, GT_ENOMEM, "out of memory");
+	if (out && t->s.store->frozen_count)
+		json_object_set_new(
+		    out, "frozen_parameters", json_integer((json_int_t)t->s.store->frozen_count));
+	if (out && t->o.parallel.tensor > 1)
+		json_object_set_new(out, "tensor_parallel", json_integer(t->o.parallel.tensor));
+	if (out)
+		out = add_parts(out, t, p, &s, err);
+	return out && t->o.parallel.stages > 1 ? add_stages(out, t, err) : out;
+}

@@ -1,0 +1,74 @@
+/* describe_stages.c - the cost of each stage of a pipeline. */
+#include "lib/parallel/pipeline/pipeline.h"
+#include "lib/train/state.h"
+
+/* Make store and programs of a rank of the stage, as gt_train_open() does; they are never run. */
+static int open_stage(
+    struct gt_train *stage, const struct gt_train *t, int index, struct gt_err *err)
+{
+	struct gt_parallel_options options = t->o.parallel;
+	int rc;
+
+	*stage = *t;
+	stage->o.nproc = options.ranks = gt_train_world(t);
+	stage->s = (struct gt_session){
+		.dry = true, .device = t->s.device, .model = t->s.model, .input = t->s.input
+	};
+	stage->steps = stage->evals = (struct gt_program_pair){ 0 };
+	options.rank = index * (options.ranks / options.stages);
+	rc = gt_parallel_new(&stage->s.parallel, &options, NULL, err);
+	if (!rc)
+		rc = gt_program_store(&stage->s.store, t->s.model, &t->s.input, t->s.device, true,
+		    stage->s.parallel, err);
+	return rc ? rc : gt_train_plan(stage, err);
+}
+
+static void close_stage(struct gt_train *stage)
+{
+	gt_program_pair_release(&stage->evals);
+	gt_program_pair_release(&stage->steps);
+	gt_store_free(stage->s.store);
+	gt_parallel_free(stage->s.parallel);
+}
+
+static json_t *describe(const struct gt_train *stage, int index)
+{
+	const struct gt_pipeline_cut *cut = gt_pipeline_stages(stage->s.parallel);
+	const struct gt_recompute *r = gt_train_recomputed(stage);
+	const struct gt_store *store = stage->s.store;
+	struct gt_session_memory m;
+	int64_t parameters = 0;
+	double all = 0;
+
+	gt_train_memory(&m, stage);
+	for (int i = 0; i < cut->stages; i++)
+		all += cut->flops[i];
+	for (size_t i = 0; i < store->slot_count; i++)
+		if (store->slots[i].role == GT_PARAMETER && !store->slots[i].elsewhere)
+			parameters += store->slots[i].count;
+	return json_pack("{s:s,s:f,s:I,s:I,s:I,s:I,s:i,s:i}", "first", cut->first[index], "work",
+	    cut->flops[index] / all, "parameters", (json_int_t)parameters, "arena_bytes",
+	    (json_int_t)m.arena, "memory_bytes", (json_int_t)m.total, "communicated_bytes_per_step",
+	    (json_int_t)gt_parallel_sent(stage->s.parallel, stage->runs), "blocks", r->blocks,
+	    "recomputed_blocks", r->done);
+}
+
+json_t *gt_train_describe_stages(const struct gt_train *t, struct gt_err *err)
+{
+	json_t *list = json_array();
+	int rc = 0;
+
+	for (int i = 0; !rc && list && i < t->o.parallel.stages; i++) {
+		struct gt_train s;
+
+		rc = open_stage(&s, t, i, err);
+		if (!rc && json_array_append_new(list, describe(&s, i)))
+			rc = gt_err_set(err, GT_ENOMEM, "out of memory");
+		close_stage(&s);
+	}
+	if (!list)
+		gt_err_set(err, GT_ENOMEM, "out of memory");
+	if (rc)
+		json_decref(list);
+	return rc ? NULL : list;
+}

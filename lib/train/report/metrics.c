@@ -1,0 +1,296 @@
+/* metrics.c - the observer that writes metrics.jsonl. */
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/base/file.h"
+#include "lib/train/report/observer.h"
+
+struct gt_metrics_writer {
+	FILE *stream;
+	char *path;
+	int64_t every, total;
+	int64_t evaluated; /* step of the last evaluation written */
+	double before_s;   /* time_s of the last line that stays: the run goes on from there */
+	struct gt_step_report latest;
+	/* since the last line */
+	double loss_sum, since_s;
+	int64_t steps, samples, tokens;
+};
+
+int gt_metrics_writer_new(struct gt_metrics_writer **out, int64_t every, struct gt_err *err)
+{
+	*out = gt_calloc(1, sizeof(**out), err);
+	if (!*out)
+		return GT_ENOMEM;
+	(*out)->every = every;
+	(*out)->evaluated = -1;
+	return 0;
+}
+
+void gt_metrics_writer_free(struct gt_metrics_writer *w)
+{
+	if (!w)
+		return;
+	if (w->stream)
+		fclose(w->stream);
+	free(w->path);
+	free(w);
+}
+
+/* ---- the lines of an earlier run ---- */
+
+enum { LINE_MAX_BYTES = 1 << 20 };
+
+static const char line_start[] = "{\"split\":\"";
+
+static const char *const keys[] = { "split", "step", "epoch", "loss", "lr", "grad_norm",
+	"loss_scale", "samples_per_s", "tokens_per_s", "top1", "top5", "perplexity", "mse", "mae",
+	"r2", "n", "ema", "time_s" };
+
+static bool is_key(const char *name)
+{
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+		if (!strcmp(name, keys[i]))
+			return true;
+	return false;
+}
+
+/* Whether gtrain wrote this object, which then has a step. Others may add lines of their own. */
+static bool is_own(json_t *object)
+{
+	const char *split = json_string_value(json_object_get(object, "split")), *key;
+	json_t *value;
+
+	if (!split || (strcmp(split, "train") && strcmp(split, "val")) ||
+	    !json_is_integer(json_object_get(object, "step")))
+		return false;
+	json_object_foreach(object, key, value) if (!is_key(key)) return false;
+	return true;
+}
+
+/* The beginning of a line of gtrain's, if it is no more than that. */
+static bool is_torn(const char *line, size_t length)
+{
+	size_t shorter = length < sizeof(line_start) - 1 ? length : sizeof(line_start) - 1;
+
+	return line[length - 1] != '\n' && !memcmp(line, line_start, shorter);
+}
+
+/* Does this line stay where the run goes on from `step`? A foreign one does. */
+static bool line_stays(struct gt_metrics_writer *w, const char *line, size_t length, int64_t step)
+{
+	json_t *object = json_loadb(line, length, 0, NULL);
+	bool stays = !is_torn(line, length) || object;
+
+	if (object && is_own(object)) {
+		int64_t at = json_integer_value(json_object_get(object, "step"));
+		double time_s = json_number_value(json_object_get(object, "time_s"));
+		bool val = !strcmp(json_string_value(json_object_get(object, "split")), "val");
+
+		stays = at <= step;
+		if (stays && time_s > w->before_s)
+			w->before_s = time_s;
+		if (stays && val)
+			w->evaluated = at;
+	}
+	json_decref(object);
+	return stays;
+}
+
+/* Copy the lines that stay to *out, which is opened when the first one does not. */
+static int copy_lines(struct gt_metrics_writer *w, struct gt_file_name file,
+    const struct gt_mapping *map, int64_t step, struct gt_atomic_file *out, struct gt_err *err)
+{
+	const char *text = (const char *)map->data;
+	int rc = 0;
+
+	for (size_t at = 0, length; !rc && at < map->size; at += length) {
+		size_t left = map->size - at;
+		const char *feed =
+		    memchr(text + at, '\n', left < LINE_MAX_BYTES ? left : LINE_MAX_BYTES);
+
+		if (!feed && left > LINE_MAX_BYTES) {
+			gt_err_set(err, GT_EFORMAT,
+			    "'%s': the line at byte %zu has more than %d bytes", file.path, at,
+			    LINE_MAX_BYTES);
+			return gt_err_hint(err, "this is not a file of metrics: move it away");
+		}
+		length = feed ? (size_t)(feed - text) + 1 - at : left;
+		if (line_stays(w, text + at, length, step)) {
+			if (out->stream)
+				fwrite(text + at, 1, length, out->stream);
+		} else if (!out->stream) {
+			rc = gt_atomic_open_at(out, file, err);
+			if (!rc)
+				fwrite(text, 1, at, out->stream);
+		}
+	}
+	return rc;
+}
+
+/* Drop gtrain's own lines of steps beyond `step`, and the one that a kill tore. */
+static int keep_lines(
+    struct gt_metrics_writer *w, struct gt_file_name file, int64_t step, struct gt_err *err)
+{
+	struct gt_atomic_file out = { 0 };
+	struct gt_mapping map = { .fd = -1 };
+	struct stat st;
+	bool found;
+	int rc = gt_file_check(file, &st, &found, err);
+
+	if (!rc)
+		rc = gt_map_at(&map, file, err);
+	/* A file that has other names is replaced by a copy: lines are not added to theirs. */
+	if (!rc && st.st_nlink > 1)
+		rc = gt_atomic_open_at(&out, file, err);
+	if (!rc)
+		rc = copy_lines(w, file, &map, step, &out, err);
+	if (!rc && out.stream)
+		rc = gt_atomic_commit(&out, err);
+	gt_atomic_abandon(&out);
+	gt_unmap(&map);
+	return rc;
+}
+
+/* End the last line of an earlier writer, so that ours begins a new one. */
+static int end_last_line(struct gt_metrics_writer *w, int fd, struct gt_err *err)
+{
+	off_t size = lseek(fd, 0, SEEK_END);
+	char last = '\n';
+
+	if (size < 0 || (size > 0 && pread(fd, &last, 1, size - 1) != 1))
+		return gt_err_sys(err, "cannot read '%s'", w->path);
+	if (last != '\n' && write(fd, "\n", 1) != 1)
+		return gt_err_sys(err, "cannot write '%s'", w->path);
+	return 0;
+}
+
+static int start(void *self, const struct gt_start_report *r, struct gt_err *err)
+{
+	struct gt_metrics_writer *w = self;
+	struct gt_file_name file = { .folder = r->dir };
+	int fd, rc = 0;
+
+	w->total = r->total;
+	w->path = gt_folder_path(r->dir, "metrics.jsonl", err);
+	if (!w->path)
+		return GT_ENOMEM;
+	file.path = w->path;
+	if (gt_file_exists(file))
+		rc = keep_lines(w, file, r->step, err);
+	if (!rc)
+		rc = gt_file_open(&fd, file, O_RDWR | O_APPEND | O_CREAT, err);
+	if (rc)
+		return rc;
+	rc = end_last_line(w, fd, err);
+	w->stream = rc ? NULL : fdopen(fd, "a");
+	if (w->stream)
+		return 0;
+	rc = rc ? rc : gt_err_sys(err, "cannot write '%s'", w->path);
+	close(fd);
+	return rc;
+}
+
+/* A line that cannot be written is a failure: nobody wants a run without its record. */
+static int finish_line(struct gt_metrics_writer *w, struct gt_err *err)
+{
+	if (fputc('\n', w->stream) == EOF || fflush(w->stream))
+		return gt_err_sys(err, "cannot write '%s'", w->path);
+	return 0;
+}
+
+/* ',"key":value', with so many digits; null where it is not finite, which JSON cannot say. */
+static void put_real(struct gt_metrics_writer *w, const char *key, int digits, double value)
+{
+	fprintf(w->stream, ",\"%s\":", key);
+	if (isfinite(value))
+		fprintf(w->stream, "%.*g", digits, value);
+	else
+		fputs("null", w->stream);
+}
+
+/* The line of the steps since the one before. */
+static int write_line(struct gt_metrics_writer *w, struct gt_err *err)
+{
+	const struct gt_step_report *r = &w->latest;
+	double seconds = r->train_s - w->since_s;
+
+	if (!(seconds > 0))
+		seconds = 1e-9;
+	fprintf(w->stream, "{\"split\":\"train\",\"step\":%lld,\"epoch\":%lld", (long long)r->step,
+	    (long long)r->epoch);
+	put_real(w, "loss", 9, w->loss_sum / (double)w->steps);
+	put_real(w, "lr", 9, r->lr);
+	put_real(w, "grad_norm", 9, r->grad_norm);
+	if (r->loss_scale > 0)
+		put_real(w, "loss_scale", 9, r->loss_scale);
+	put_real(w, "samples_per_s", 6, (double)w->samples / seconds);
+	if (w->tokens)
+		put_real(w, "tokens_per_s", 6, (double)w->tokens / seconds);
+	fprintf(w->stream, ",\"time_s\":%.3f}", w->before_s + r->time_s);
+	w->since_s = r->train_s;
+	w->loss_sum = 0;
+	w->steps = w->samples = w->tokens = 0;
+	return finish_line(w, err);
+}
+
+static int step(void *self, const struct gt_step_report *r, struct gt_err *err)
+{
+	struct gt_metrics_writer *w = self;
+
+	w->latest = *r;
+	w->loss_sum += r->loss;
+	w->steps++;
+	w->samples += r->samples;
+	w->tokens += r->tokens;
+	/* The last step's line comes before its evaluation's. */
+	return r->step % w->every == 0 || r->step == w->total ? write_line(w, err) : 0;
+}
+
+static int end(void *self, int rc, struct gt_err *err)
+{
+	struct gt_metrics_writer *w = self;
+
+	return !rc && w->steps ? write_line(w, err) : 0;
+}
+
+static int evaluated(void *self, const struct gt_eval_report *r, struct gt_err *err)
+{
+	const struct gt_metrics *m = r->metrics;
+	struct gt_metrics_writer *w = self;
+
+	/* A run resumed at its end evaluates once more. */
+	if (r->step == w->evaluated)
+		return 0;
+	w->evaluated = r->step;
+	fprintf(w->stream, "{\"split\":\"val\",\"step\":%lld", (long long)r->step);
+	put_real(w, "loss", 9, m->loss);
+	if (m->regression) {
+		put_real(w, "mse", 9, m->mse);
+		put_real(w, "mae", 9, m->mae);
+		put_real(w, "r2", 9, m->r2);
+	} else {
+		put_real(w, "top1", 9, m->top1);
+		put_real(w, "top5", 9, m->top5);
+		/* Of a finite loss it may be infinite. */
+		put_real(w, "perplexity", 9, m->perplexity);
+	}
+	fprintf(w->stream, ",\"n\":%lld%s,\"time_s\":%.3f}", (long long)m->n,
+	    r->ema ? ",\"ema\":true" : "", w->before_s + r->time_s);
+	return finish_line(w, err);
+}
+
+struct gt_observer gt_metrics_observer(struct gt_metrics_writer *w)
+{
+	return (struct gt_observer){
+		.self = w,
+		.start = start,
+		.step = step,
+		.evaluated = evaluated,
+		.end = end,
+	};
+}

@@ -1,0 +1,189 @@
+/* adopt.c - a run that goes on from another program's checkpoint. */
+#include "lib/train/run/adopt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/text.h"
+#include "lib/train/run/resume.h"
+
+/* ---- which optimizer it is ---- */
+
+/* The keys that the groups of torch.optim's optimizers have, and have not. Adam and AdamW have the
+ * same ones before PyTorch 2.7. */
+static const struct {
+	enum gt_optim_kind kind;
+	const char *has[3], *lacks[3];
+} marks[] = {
+	{ GT_MUON, { "ns_steps" }, { NULL } },
+	{ GT_SGD, { "momentum", "dampening" }, { "betas", "alpha", "ns_steps" } },
+	{ GT_ADAM, { "betas", "amsgrad" }, { "momentum_decay", "ns_steps" } },
+};
+
+static bool has_marks(const struct gt_tree *group, size_t k)
+{
+	for (int i = 0; i < 3; i++)
+		if ((marks[k].has[i] && !gt_tree_get(group, marks[k].has[i])) ||
+		    (marks[k].lacks[i] && gt_tree_get(group, marks[k].lacks[i])))
+			return false;
+	return true;
+}
+
+/* The optimizer's name; of Adam and AdamW, which may look alike, the one that the run wants. */
+static const char *name_of(const struct gt_tree *group, enum gt_optim_kind wanted)
+{
+	const struct gt_tree *decoupled = gt_tree_get(group, "decoupled_weight_decay");
+
+	for (size_t k = 0; k < sizeof(marks) / sizeof(*marks); k++) {
+		if (!has_marks(group, k))
+			continue;
+		if (marks[k].kind != GT_ADAM)
+			return gt_optim_names[marks[k].kind];
+		if (decoupled && decoupled->kind == GT_TREE_BOOL)
+			return gt_optim_names[decoupled->boolean ? GT_ADAMW : GT_ADAM];
+		return gt_optim_names[wanted == GT_ADAM ? GT_ADAM : GT_ADAMW];
+	}
+	return NULL;
+}
+
+/* Name the settings of an optimizer that nobody here knows. */
+static int refuse_unknown(const struct gt_tree *group, struct gt_err *err)
+{
+	char names[120] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; group->kind == GT_TREE_DICT && i < group->seq.count; i++) {
+		const struct gt_tree *key = group->seq.items[i].key;
+
+		if (key->kind == GT_TREE_STRING && used < sizeof(names))
+			used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
+			    used ? ", " : "", key->string.bytes);
+	}
+	gt_err_set(err, GT_EINVAL, "its optimizer, with the settings %s, is none of this program",
+	    *names ? names : "of no name");
+	return gt_err_hint(err, "{init-from} starts a new run from its weights alone");
+}
+
+static int check_kind(const struct gt_tree *group, enum gt_optim_kind kind, struct gt_err *err)
+{
+	const char *name = name_of(group, kind);
+
+	if (!name)
+		return refuse_unknown(group, err);
+	if (!strcmp(name, gt_optim_names[kind]))
+		return 0;
+	gt_err_set(err, GT_EINVAL, "its optimizer is %s, not %s", name, gt_optim_names[kind]);
+	return gt_err_hint(err,
+	    "{optimizer} %s goes on with it; {init-from} starts a new run from its weights", name);
+}
+
+/* ---- its settings ---- */
+
+static bool number(double *out, const struct gt_tree *group, const char *key)
+{
+	return gt_tree_as_float(gt_tree_get(group, key), out);
+}
+
+static int check_settings(const struct gt_tree *group, struct gt_err *err)
+{
+	static const char *const unknown[] = { "amsgrad", "maximize", "dampening" };
+	double value;
+
+	for (int i = 0; i < 3; i++)
+		if (number(&value, group, unknown[i]) && value != 0)
+			return gt_err_set(err, GT_ENOTSUP,
+			    "its optimizer has %s=%g, which is not supported", unknown[i],
+			    gt_text_real(value));
+	return 0;
+}
+
+/* Take a setting over unless it is given; `positive`: 0 says nothing. */
+static void take(struct gt_train *t, unsigned bit, double *field, double value, bool positive)
+{
+	if (t->o.given & bit || !(value >= 0) || (positive && value == 0))
+		return;
+	*field = value;
+	t->o.given |= bit;
+}
+
+/* Groups may differ in weight decay: biases have none, the others what counts. */
+static double weight_decay(const struct gt_saved *s)
+{
+	const struct gt_tree *group;
+	double most = 0, value;
+
+	for (size_t i = 0; (group = gt_saved_group(s, i)); i++)
+		if (number(&value, group, "weight_decay") && value > most)
+			most = value;
+	return most;
+}
+
+static void warn_of_others(const struct gt_train *t, const struct gt_tree *group)
+{
+	const struct gt_optim_options *o = &t->o.optim;
+	const struct gt_tree *betas = gt_tree_get(group, "betas");
+	double a = o->beta1, b = o->beta2, eps = o->eps, nesterov = o->nesterov;
+
+	if (gt_train_rank(t))
+		return;
+	if (betas && betas->kind == GT_TREE_TUPLE && betas->seq.count == 2) {
+		gt_tree_as_float(betas->seq.items[0].value, &a);
+		gt_tree_as_float(betas->seq.items[1].value, &b);
+	}
+	if (o->kind != GT_SGD && (a != o->beta1 || b != o->beta2))
+		gt_log_warn(
+		    t->log, "its betas were %g,%g; {betas} %g,%g counts", a, b, o->beta1, o->beta2);
+	if (o->kind != GT_SGD && number(&eps, group, "eps") && eps != o->eps)
+		gt_log_warn(t->log, "its eps was %g; {eps} %g counts", eps, o->eps);
+	if (o->kind == GT_SGD && number(&nesterov, group, "nesterov") && nesterov != o->nesterov)
+		gt_log_warn(t->log, "its momentum was %sNesterov's, and now is%s",
+		    nesterov != 0 ? "" : "not ", nesterov != 0 ? " not" : "");
+}
+
+int gt_adopt_optimizer(struct gt_train *t, struct gt_err *err)
+{
+	const struct gt_tree *group = gt_saved_group(&t->saved, 0);
+	double lr = 0, momentum = -1;
+
+	if (check_kind(group, t->o.optim.kind, err) || check_settings(group, err))
+		return err->code;
+	if (!number(&lr, group, "initial_lr"))
+		number(&lr, group, "lr");
+	number(&momentum, group, "momentum");
+	take(t, GT_GIVEN_LR, &t->o.lr_schedule.lr, lr, true);
+	take(t, GT_GIVEN_MOMENTUM, &t->o.optim.momentum, momentum, false);
+	take(t, GT_GIVEN_WEIGHT_DECAY, &t->o.optim.weight_decay, weight_decay(&t->saved), false);
+	warn_of_others(t, group);
+	return 0;
+}
+
+/* ---- what was taken ---- */
+
+static size_t count_states(const struct gt_saved *s)
+{
+	const struct gt_tree *state = gt_tree_get(s->optimizer, "state");
+
+	return state && state->kind == GT_TREE_DICT ? state->seq.count : 0;
+}
+
+void gt_adopt_log(const struct gt_train *t, const struct gt_weights_report *report)
+{
+	const struct gt_saved *s = &t->saved;
+	double lr = gt_schedule_lr(&t->o.lr_schedule, t->step);
+	int64_t place = gt_resume_place(t, t->step);
+
+	if (gt_train_rank(t))
+		return;
+	gt_log_info(
+	    t->log, "a checkpoint of %s%s%s", s->form, *report->note ? ": " : "", report->note);
+	gt_log_info(t->log,
+	    "taken: %zu tensors of weights, %s with states of %zu parameters, step %lld, epoch "
+	    "%lld, lr %g",
+	    t->s.store->slot_count, gt_optim_names[t->o.optim.kind], count_states(s),
+	    (long long)t->step, (long long)(place / t->steps_per_epoch), lr);
+	if (s->scheduler)
+		gt_log_info(t->log, "its schedule is left: the next steps follow {lr-schedule} %s",
+		    gt_schedule_names[t->o.lr_schedule.kind]);
+	if (*s->left)
+		gt_log_info(t->log, "left: %s", s->left);
+}

@@ -1,0 +1,37 @@
+/* export.h - a trained model as a folder that Hugging Face's transformers opens. */
+#ifndef GT_TRAIN_RUN_EXPORT_H
+#define GT_TRAIN_RUN_EXPORT_H
+
+#include "lib/base/err.h"
+#include "lib/ckpt/note.h"
+#include "lib/ckpt/tree/tally.h"
+#include "lib/ckpt/write.h"
+
+struct gt_export_options {
+	const char *from; /* a run directory, or a checkpoint file that says its model */
+	const char *to;   /* the folder: new, or empty */
+	/* `cast`, `dtype`, `no_sync`, `shard_bytes` and `losses` count here. */
+	struct gt_ckpt_write_options write;
+};
+
+/*
+ * Write a folder for from_pretrained(), which pretrained.h reads back:
+ *
+ *   model.safetensors        the weights of the latest checkpoint under transformers' names, or
+ *                            shards and their index
+ *   tokenizer.json           of a tokenizer of byte pairs, as it is, with tokenizer_config.json
+ *   generation_config.json   of models that write text
+ *   preprocessor_config.json of models of images, where their normalization is known
+ *   config.json              the model, with the names of the classes
+ *
+ * config.json is the last to appear: a folder without it is no model. An error removes the files,
+ * and the folder if this call has made it. *tally gets the tensors, the note lines on what was left
+ * out.
+ *
+ * Errors: GT_ENOTSUP for a model or setting that transformers has no counterpart of; GT_EINVAL for
+ * a folder that has files, or a checkpoint that is no whole model; GT_EFORMAT, GT_EIO, GT_ENOMEM.
+ */
+int gt_export_hugging_face(const struct gt_export_options *options, struct gt_tally *tally,
+    struct gt_note *note, struct gt_err *err);
+
+#endif

@@ -1,0 +1,356 @@
+/* pretrained.c - a folder with a model of Hugging Face's transformers is read. */
+#include "lib/train/run/pretrained.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "lib/base/file.h"
+#include "lib/base/opt_json.h"
+#include "lib/data/description.h"
+#include "lib/model/hugging_face.h"
+
+/* The largest files have the names of 22,000 classes twice. */
+enum { MOST_BYTES = 4 << 20, MOST_CLASSES = 1 << 20, CHANNELS = 3 };
+
+/* ---- files ---- */
+
+static int parse(json_t **out, const char *path, struct gt_err *err)
+{
+	struct gt_mapping map;
+	json_error_t where;
+	int rc = gt_map(&map, path, err);
+
+	if (rc)
+		return rc;
+	if (map.size > MOST_BYTES) {
+		rc = gt_err_set(
+		    err, GT_EFORMAT, "'%s': %zu bytes, more than %d", path, map.size, MOST_BYTES);
+	} else {
+		*out = json_loadb(map.data ? (const char *)map.data : "", map.size,
+		    JSON_REJECT_DUPLICATES, &where);
+		if (!*out)
+			rc = gt_err_set(
+			    err, GT_EFORMAT, "'%s': line %d: %.160s", path, where.line, where.text);
+	}
+	gt_unmap(&map);
+	return rc;
+}
+
+static bool has_file(const char *folder, const char *name)
+{
+	char *path = gt_asprintf(GT_ERR_IGNORED, "%s/%s", folder, name);
+	bool found = path && gt_file_exists((struct gt_file_name){ .path = path });
+
+	free(path);
+	return found;
+}
+
+/* *out is NULL where there is no such file. */
+static int read_file(json_t **out, const char *folder, const char *name, struct gt_err *err)
+{
+	char *path = gt_asprintf(err, "%s/%s", folder, name);
+	int rc = path ? 0 : GT_ENOMEM;
+
+	*out = NULL;
+	if (!rc && gt_file_exists((struct gt_file_name){ .path = path }))
+		rc = parse(out, path, err);
+	free(path);
+	return rc;
+}
+
+bool gt_pretrained_is_folder(const char *path)
+{
+	json_t *config = NULL;
+	struct stat st;
+	bool is;
+
+	if (stat(path, &st) || !S_ISDIR(st.st_mode))
+		return false;
+	(void)read_file(&config, path, "config.json", GT_ERR_IGNORED);
+	is = json_is_string(json_object_get(config, "model_type"));
+	json_decref(config);
+	return is;
+}
+
+/* ---- text: which tokens begin and end one ---- */
+
+static bool is_id(const json_t *json)
+{
+	return json_is_integer(json) && json_integer_value(json) >= 0 &&
+	       json_integer_value(json) <= INT32_MAX;
+}
+
+/* An id or a list of them; NULL where there is none. */
+static int read_ends(json_t **out, const json_t *json, struct gt_err *err)
+{
+	*out = NULL;
+	if (!json || json_is_null(json))
+		return 0;
+	*out = json_is_array(json) ? json_incref((json_t *)json) : json_pack("[O]", json);
+	for (size_t i = 0; i < json_array_size(*out); i++)
+		if (!is_id(json_array_get(*out, i))) {
+			json_decref(*out);
+			*out = NULL;
+			break;
+		}
+	if (*out && json_array_size(*out) <= GT_DATA_MAX_ENDS)
+		return 0;
+	json_decref(*out);
+	*out = NULL;
+	return gt_err_set(err, GT_EFORMAT, "'eos_token_id' must be an id, or a list of at most %d",
+	    GT_DATA_MAX_ENDS);
+}
+
+/* "bos": the id that tokenizer_config.json has put before a text, null where it says that none is.
+ * Where it says nothing, the tokenizer does. */
+static int add_begin(json_t *data, const json_t *config, const char *folder, struct gt_err *err)
+{
+	const json_t *bos = json_object_get(config, "bos_token_id"), *adds;
+	json_t *tokenizer;
+	int rc = read_file(&tokenizer, folder, "tokenizer_config.json", err);
+
+	adds = json_object_get(tokenizer, "add_bos_token");
+	if (!rc && json_is_true(adds) && !is_id(bos))
+		rc = gt_err_set(err, GT_EFORMAT,
+		    "'%s/config.json': 'bos_token_id' must be an id, as 'add_bos_token' is true",
+		    folder);
+	if (!rc && json_is_boolean(adds) &&
+	    json_object_set(data, "bos", json_is_true(adds) ? (json_t *)bos : json_null()))
+		rc = gt_err_set(err, GT_ENOMEM, "out of memory: '%s'", folder);
+	json_decref(tokenizer);
+	return rc;
+}
+
+static int describe_text(json_t **out, const json_t *config, const char *folder, struct gt_err *err)
+{
+	json_t *generation, *ends = NULL,
+	                    *data = json_pack("{s:s,s:i}", "kind", "tokens", "classes", 0);
+	const json_t *id;
+	int rc = read_file(&generation, folder, "generation_config.json", err);
+
+	*out = data;
+	id = json_object_get(generation, "eos_token_id");
+	if (!rc && read_ends(&ends, id ? id : json_object_get(config, "eos_token_id"), err))
+		rc = gt_err_prefix(
+		    err, "'%s/%s'", folder, id ? "generation_config.json" : "config.json");
+	if (!rc && (!data || (ends && json_object_set(data, "eos", ends))))
+		rc = gt_err_set(err, GT_ENOMEM, "out of memory: '%s'", folder);
+	if (!rc)
+		rc = add_begin(data, config, folder, err);
+	json_decref(ends);
+	json_decref(generation);
+	return rc;
+}
+
+/* ---- images: size, normalization, classes ---- */
+
+/* A number of pixels, or both of an object; height and width, 0 where it says neither. */
+static void read_size(int size[2], const json_t *json)
+{
+	static const char *const keys[2][2] = { { "height", "shortest_edge" },
+		{ "width", "shortest_edge" } };
+
+	for (int i = 0; i < 2; i++) {
+		const json_t *side = json;
+
+		for (int k = 0; k < 2 && json_is_object(json); k++) {
+			side = json_object_get(json, keys[i][k]);
+			if (side)
+				break;
+		}
+		size[i] = json_is_integer(side) && json_integer_value(side) > 0 &&
+		                  json_integer_value(side) <= GT_DATA_MAX_SIDE
+		              ? (int)json_integer_value(side)
+		              : 0;
+	}
+}
+
+/* The size that images have in the end: what is cropped, or else resized to, or the model's. */
+static void find_size(int size[2], const json_t *config, const json_t *processor)
+{
+	const json_t *crop = json_object_get(processor, "crop_size");
+
+	if (!json_is_true(json_object_get(processor, "do_center_crop")))
+		crop = NULL;
+	read_size(size, crop ? crop : json_object_get(processor, "size"));
+	if (!size[0] || !size[1])
+		read_size(size, json_object_get(config, "image_size"));
+}
+
+static int add_numbers(json_t *data, const char *key, const json_t *processor, const char *theirs,
+    int channels, double otherwise, struct gt_err *err)
+{
+	bool normalizes = !json_is_false(json_object_get(processor, "do_normalize")), good = true;
+	const json_t *list = json_object_get(processor, theirs);
+	json_t *numbers = json_array();
+
+	if (normalizes)
+		good = json_array_size(list) == (size_t)channels;
+	for (int i = 0; i < channels && good; i++) {
+		const json_t *item = json_array_get(list, (size_t)i);
+
+		good = (!normalizes || json_is_number(item)) &&
+		       !json_array_append_new(
+		           numbers, json_real(normalizes ? json_number_value(item) : otherwise));
+	}
+	if (good)
+		good = !json_object_set(data, key, numbers);
+	json_decref(numbers);
+	return good ? 0
+	            : gt_err_set(err, GT_EFORMAT,
+	                  "'%s' must be a list with a number for each of %d channels", theirs,
+	                  channels);
+}
+
+/* Pixels of 0 to 1 are normalized here; a file that has them otherwise is refused. */
+static int add_normalization(
+    json_t *data, const json_t *processor, int channels, struct gt_err *err)
+{
+	const json_t *factor = json_object_get(processor, "rescale_factor");
+	int rc;
+
+	if (json_is_false(json_object_get(processor, "do_rescale")) ||
+	    (factor && fabs(json_number_value(factor) * 255 - 1) > 1e-6))
+		return gt_err_set(err, GT_ENOTSUP,
+		    "'rescale_factor' is not 1/255: gtrain normalizes pixels of 0 to 1");
+	rc = add_numbers(data, "mean", processor, "image_mean", channels, 0, err);
+	return rc ? rc : add_numbers(data, "std", processor, "image_std", channels, 1, err);
+}
+
+/* Whether names are those that transformers makes up: LABEL_0, LABEL_1, ... */
+static bool is_made_up(const json_t *names)
+{
+	char text[32];
+	size_t i;
+	json_t *name;
+
+	json_array_foreach(names, i, name)
+	{
+		snprintf(text, sizeof(text), "LABEL_%zu", i);
+		if (strcmp(json_string_value(name), text) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* id2label: {"0": "cat", "1": "dog"}. */
+static int add_classes(json_t *data, const json_t *config, struct gt_err *err)
+{
+	json_t *labels = json_object_get(config, "id2label"), *names = json_array();
+	size_t count = json_object_size(labels);
+	int rc = 0;
+
+	if (count > MOST_CLASSES)
+		rc = gt_err_set(err, GT_EFORMAT, "'id2label' has %zu classes", count);
+	for (size_t i = 0; i < count && !rc; i++) {
+		char key[32];
+		json_t *name;
+
+		snprintf(key, sizeof(key), "%zu", i);
+		name = json_object_get(labels, key);
+		if (!json_is_string(name))
+			rc = gt_err_set(err, GT_EFORMAT, "'id2label' has no name for '%s'", key);
+		else if (json_array_append(names, name))
+			rc = gt_err_set(err, GT_ENOMEM, "out of memory: the classes");
+	}
+	if (!rc &&
+	    (json_object_set_new(data, "classes", json_integer((json_int_t)count)) ||
+	        (count && !is_made_up(names) && json_object_set(data, "class-names", names))))
+		rc = gt_err_set(err, GT_ENOMEM, "out of memory: the classes");
+	json_decref(names);
+	return rc;
+}
+
+/* gt_hf_to_spec() has checked it. */
+static int read_channels(const json_t *config)
+{
+	const json_t *channels = json_object_get(config, "num_channels");
+
+	return channels ? (int)json_integer_value(channels) : CHANNELS;
+}
+
+static int describe_images(
+    json_t **out, const json_t *config, const char *folder, struct gt_err *err)
+{
+	json_t *processor, *data;
+	int size[2], channels = read_channels(config),
+	             rc = read_file(&processor, folder, "preprocessor_config.json", err);
+
+	find_size(size, config, processor);
+	data = *out =
+	    json_pack("{s:s,s:[i,i,i]}", "kind", "image", "size", size[0], size[1], channels);
+	if (!rc && !data)
+		rc = gt_err_set(err, GT_ENOMEM, "out of memory: '%s'", folder);
+	if (!rc && add_classes(data, config, err))
+		rc = gt_err_prefix(err, "'%s/config.json'", folder);
+	if (!rc && processor && add_normalization(data, processor, channels, err))
+		rc = gt_err_prefix(err, "'%s/preprocessor_config.json'", folder);
+	json_decref(processor);
+	return rc;
+}
+
+/* ---- all of it ---- */
+
+static int describe(
+    json_t **out, const char *spec, const json_t *config, const char *folder, struct gt_err *err)
+{
+	struct gt_model_input wish;
+	struct gt_model *m;
+	json_t *data = NULL;
+	int rc = gt_model_open(&m, spec, err);
+
+	if (rc)
+		return rc;
+	gt_model_wishes(m, &wish);
+	gt_model_close(m);
+	rc = wish.kind == GT_MODEL_TOKENS ? describe_text(&data, config, folder, err)
+	                                  : describe_images(&data, config, folder, err);
+	if (!rc) {
+		*out = json_pack("{s:s,s:{s:O}}", "model", spec, GT_OPT_ABOUT, "data", data);
+		rc = *out ? 0 : gt_err_set(err, GT_ENOMEM, "out of memory: '%s'", folder);
+	}
+	json_decref(data);
+	return rc;
+}
+
+static int find_tokenizer(char **out, const char *folder, struct gt_err *err)
+{
+	if (!has_file(folder, "tokenizer.json") && !has_file(folder, "merges.txt"))
+		return 0;
+	*out = gt_strdup(folder, err);
+	return *out ? 0 : GT_ENOMEM;
+}
+
+int gt_pretrained_open(struct gt_pretrained *out, const char *folder, struct gt_err *err)
+{
+	json_t *config = NULL;
+	char *spec = NULL;
+	struct stat st;
+	int rc;
+
+	*out = (struct gt_pretrained){ 0 };
+	if (stat(folder, &st))
+		return gt_err_sys(err, "cannot open the folder '%s'", folder);
+	rc = read_file(&config, folder, "config.json", err);
+	if (!rc && !config)
+		rc = gt_err_set(err, GT_EIO, "the folder '%s' has no config.json", folder);
+	if (!rc && gt_hf_to_spec(&spec, config, err))
+		rc = gt_err_prefix(err, "'%s/config.json'", folder);
+	if (!rc)
+		rc = describe(&out->about, spec, config, folder, err);
+	if (!rc)
+		rc = find_tokenizer(&out->vocab, folder, err);
+	json_decref(config);
+	free(spec);
+	return rc;
+}
+
+void gt_pretrained_release(struct gt_pretrained *p)
+{
+	json_decref(p->about);
+	free(p->vocab);
+	*p = (struct gt_pretrained){ 0 };
+}

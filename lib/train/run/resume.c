@@ -1,0 +1,261 @@
+/* resume.c - going on with other options: which may change, and the place in the data. */
+#include "lib/train/run/resume.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/opt_json.h"
+#include "lib/train/run/snapshot.h"
+#include "lib/train/state.h"
+
+/* ---- the table ---- */
+
+#define FREE(name, effect)                                                                         \
+	{                                                                                          \
+		name, false, effect                                                                \
+	}
+#define FIXED(name, reason)                                                                        \
+	{                                                                                          \
+		name, true, reason                                                                 \
+	}
+
+static const char now[] = "from the next step on";
+static const char epoch_length[] = "epochs have other steps; goes on behind the samples read";
+static const char no_weights[] = "no effect: the weights are those of the checkpoint";
+static const char same_steps[] = "the same steps, computed in another way";
+
+static const struct gt_resume_rule rules[] = {
+	FIXED("model", "the checkpoint has the weights of its own model"),
+	FREE("data", "the run goes on in the same epoch of the other data"),
+	FREE("val", "later evaluations are of the other data"),
+	FIXED("val-split", "samples that were trained on would be evaluated on"),
+	FREE("init-from", no_weights),
+	FREE("map", "renames keys of another program's checkpoint"),
+	FREE("names", no_weights),
+	FREE("strict", no_weights),
+	FIXED("freeze", "the optimizer has state for the parameters that were trained"),
+	FIXED("lr-scale", "the optimizer's groups of parameters come from it"),
+	FREE("epochs", "passes over the data, with those that are done; the end moves"),
+	FREE("steps", "updates, with those that are done; the end moves"),
+	FREE("batch", epoch_length),
+	FREE("accumulate", epoch_length),
+	FIXED("seed", "it orders the samples, so some would be read twice and others never"),
+	FIXED("reproducible", "its promise is of all steps of a run"),
+	FREE("amp", "from the next step on; a new loss scale begins at 65536"),
+	FREE("tf32", now),
+	FIXED("optimizer", "the state of one optimizer is none of another"),
+	FREE("lr", "from the next step on, and brings its own floor along"),
+	FREE("adam-lr", now),
+	FREE("adjust-lr", now),
+	FREE("momentum", "from the next step on; above 0 it begins with none"),
+	FREE("nesterov", now),
+	FREE("weight-decay", now),
+	FREE("betas", now),
+	FREE("eps", now),
+	FREE("clip", now),
+	FIXED("ema", "the mean of the weights has been made with the other decay"),
+	FREE("lr-schedule", "from the next step on, as over the whole length"),
+	FREE("warmup", "counted from the first step of the run"),
+	FREE("min-lr", now),
+	FREE("lr-step", "counted from the end of the warm-up"),
+	FREE("lr-gamma", now),
+	FREE("decay-steps", now),
+	FREE("device", same_steps),
+	FREE("threads", same_steps),
+	FREE("recompute", same_steps),
+	FREE("workers", same_steps),
+	FREE("prefetch", same_steps),
+	FREE("pin-memory", same_steps),
+	FREE("drop-last", epoch_length),
+	FREE("augment", now),
+	FREE("nproc", epoch_length),
+	FREE("parallel", same_steps),
+	FREE("backend", same_steps),
+	FREE("tensor-parallel", same_steps),
+	FREE("sequence-parallel", same_steps),
+	FREE("bucket-size", same_steps),
+	FREE("pipeline-parallel", same_steps),
+	FREE("chunks", same_steps),
+	FREE("schedule", same_steps),
+	FREE("compress", now),
+	FREE("sync-bn", now),
+	FREE("broadcast-buffers", now),
+	FREE("check-replicas", now),
+	FREE("timeout", now),
+	FREE("max-restarts", now),
+	FREE("save-every", now),
+	FREE("keep", "with the next checkpoint, older ones are removed"),
+	FREE("eval-every", now),
+	FREE("patience", "counts the evaluations since the best one, also earlier ones"),
+	FREE("log-every", now),
+	{ 0 },
+};
+
+const struct gt_resume_rule *gt_resume_rules(void)
+{
+	return rules;
+}
+
+const struct gt_resume_rule *gt_resume_rule(const char *option)
+{
+	for (const struct gt_resume_rule *r = rules; r->option; r++)
+		if (!strcmp(r->option, option))
+			return r;
+	return NULL;
+}
+
+/* ---- the place in the data ---- */
+
+static int64_t step_samples(const struct gt_train *t)
+{
+	return (int64_t)t->o.batch * t->o.accumulate * gt_session_data_world(&t->s);
+}
+
+/* The steps that an epoch had in the run of the checkpoint; 0: it does not tell. */
+static int64_t old_steps_per_epoch(const struct gt_train *t)
+{
+	int64_t step = t->resumed.step_samples, samples = t->sampler.samples;
+	const json_t *drop_last = json_object_get(t->resumed.config, "drop-last");
+
+	if (!step)
+		return 0;
+	return json_is_true(drop_last) ? samples / step : samples / step + (samples % step != 0);
+}
+
+/* A checkpoint that does not tell the samples of its epoch that were read: from its step. */
+static void count_from_step(struct gt_snapshot_place *p, const struct gt_train *t)
+{
+	int64_t here = step_samples(t), each = old_steps_per_epoch(t);
+
+	if (!each || p->step_samples == here) {
+		p->epoch = p->step / t->steps_per_epoch;
+		p->samples = p->step % t->steps_per_epoch * here;
+		return;
+	}
+	p->epoch = p->step / each;
+	p->samples = p->step % each * p->step_samples;
+}
+
+/* Of another program's checkpoint, the batches may have been others: its epoch counts where it and
+ * the step are not of one place. An epoch number may be that of the last epoch or of the next. One
+ * of the two alone gives the other. */
+static void count_foreign(struct gt_snapshot_place *p, const struct gt_train *t)
+{
+	int64_t each = t->steps_per_epoch, epoch = p->epoch, by_step;
+
+	if (p->step < 0 && (epoch < 0 || __builtin_mul_overflow(epoch, each, &p->step)))
+		p->step = 0;
+	by_step = p->step / each;
+	p->epoch = by_step;
+	p->samples = p->step % each * step_samples(t);
+	if (epoch >= 0 && by_step != epoch && by_step != epoch + 1) {
+		p->epoch = epoch;
+		p->samples = 0;
+	}
+}
+
+int gt_resume_find_place(struct gt_train *t, struct gt_err *err)
+{
+	struct gt_snapshot_place p = t->resumed;
+	int64_t in_epoch;
+
+	t->from_step = t->from_place = 0;
+	if (!t->resumes)
+		return 0;
+	if (t->saved.foreign) {
+		count_foreign(&p, t);
+		t->resumed.step = p.step;
+	} else if (p.samples < 0) {
+		count_from_step(&p, t);
+	}
+	in_epoch = p.samples / step_samples(t);
+	if (in_epoch > t->steps_per_epoch)
+		in_epoch = t->steps_per_epoch;
+	t->from_step = p.step;
+	if (__builtin_mul_overflow(p.epoch, t->steps_per_epoch, &t->from_place) ||
+	    __builtin_add_overflow(t->from_place, in_epoch, &t->from_place))
+		return gt_err_set(err, GT_EFORMAT, "%s: too many epochs: %lld", t->origin.file.path,
+		    (long long)p.epoch);
+	return 0;
+}
+
+int64_t gt_resume_place(const struct gt_train *t, int64_t step)
+{
+	return t->from_place + step - t->from_step;
+}
+
+/* ---- what changes ---- */
+
+enum { VALUE = 120 };
+
+/* A value of config.json as one types it; without one, "none". */
+static void print_value(char out[VALUE], const json_t *value)
+{
+	char *text = NULL;
+
+	if (json_is_string(value))
+		snprintf(out, VALUE, "%s", json_string_value(value));
+	else if (json_is_boolean(value))
+		snprintf(out, VALUE, "%s", json_is_true(value) ? "yes" : "no");
+	else if (json_is_real(value))
+		snprintf(out, VALUE, "%g", json_real_value(value));
+	else if (json_is_array(value) && json_array_size(value))
+		snprintf(out, VALUE, "%s", (text = gt_json_dumps(value, JSON_COMPACT)) ? text : "");
+	else if (json_is_integer(value))
+		snprintf(out, VALUE, "%lld", (long long)json_integer_value(value));
+	else
+		snprintf(out, VALUE, "none");
+	free(text);
+}
+
+/* Numbers count by their value: a file may have 1 for 1.0. */
+static bool is_same(const json_t *a, const json_t *b)
+{
+	if (json_is_number(a) && json_is_number(b))
+		return json_number_value(a) == json_number_value(b);
+	return json_equal(a, b);
+}
+
+/* The effect of a change: numbers where the run has some. */
+static void print_effect(
+    char out[VALUE], const struct gt_train *t, const struct gt_resume_rule *rule)
+{
+	int64_t before = old_steps_per_epoch(t), after = t->steps_per_epoch;
+
+	if (rule->text == epoch_length && before == after)
+		snprintf(out, VALUE, "an epoch has %lld steps, as before", (long long)after);
+	else if (rule->text == epoch_length && before)
+		snprintf(out, VALUE, "an epoch has %lld steps now, not %lld", (long long)after,
+		    (long long)before);
+	else if (!strcmp(rule->option, "epochs") || !strcmp(rule->option, "steps"))
+		snprintf(
+		    out, VALUE, "the run ends at step %lld", (long long)t->o.lr_schedule.total);
+	else
+		snprintf(out, VALUE, "%s", rule->text);
+}
+
+/* --amp has a warning of its own; an option that was unset and excludes another goes with it. */
+static bool is_told(const struct gt_resume_rule *rule, const json_t *value)
+{
+	return !rule->fixed && strcmp(rule->option, "amp") &&
+	       !(json_is_null(value) &&
+	           (!strcmp(rule->option, "epochs") || !strcmp(rule->option, "steps")));
+}
+
+void gt_resume_log_changes(const struct gt_train *t, const json_t *config)
+{
+	char from[VALUE], to[VALUE], effect[VALUE];
+
+	for (const struct gt_resume_rule *r = rules; r->option; r++) {
+		const json_t *old = json_object_get(t->resumed.config, r->option);
+		const json_t *value = json_object_get(config, r->option);
+
+		if (!old || !value || is_same(old, value) || !is_told(r, value))
+			continue;
+		print_value(from, old);
+		print_value(to, value);
+		print_effect(effect, t, r);
+		gt_log_info(t->log, "{%s} %s -> %s: %s", r->option, from, to, effect);
+	}
+}

@@ -1,0 +1,412 @@
+/* run_dir.c - the files of a run. */
+#include "lib/train/run/run_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/base/file.h"
+#include "lib/base/mem.h"
+#include "lib/base/opt_json.h"
+
+/* "step-00001000.pth.tmp-4711-0", "config.json.tmp-...": what a killed run was writing. */
+static bool is_leftover(const char *name)
+{
+	static const char digits[] = "0123456789";
+	const char *tmp = strstr(name, ".tmp-");
+	size_t pid = tmp ? strspn(tmp + 5, digits) : 0;
+	size_t number = pid && tmp[5 + pid] == '-' ? strspn(tmp + 6 + pid, digits) : 0;
+
+	return number && !tmp[6 + pid + number];
+}
+
+/* Only the holder of the lock may do this: nobody else is writing then. */
+static void remove_leftovers(const struct gt_folder *folder)
+{
+	DIR *d = gt_folder_list(folder, GT_ERR_IGNORED);
+	struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		if (is_leftover(e->d_name))
+			unlinkat(folder->fd, e->d_name, 0);
+	if (d)
+		closedir(d);
+}
+
+/* The lock goes with the process, however that ends. Where there are no locks (some network file
+ * systems) it does without, and *taken is false. Somebody who only looks has it for a moment. */
+static int take_lock(const struct gt_folder *folder, bool *taken, struct gt_err *err)
+{
+	const struct timespec moment = { .tv_nsec = 10000000 };
+	bool held = true;
+
+	*taken = false;
+	for (int i = 0; held && i < 5; i++) {
+		if (i)
+			nanosleep(&moment, NULL);
+		if (!flock(folder->fd, LOCK_EX | LOCK_NB)) {
+			*taken = true;
+			return 0;
+		}
+		held = errno == EWOULDBLOCK;
+	}
+	return held ? gt_err_set(err, GT_EIO, "another run is writing into '%s'", folder->path) : 0;
+}
+
+/* ---- checks ---- */
+
+/* The files of a run, by the folders that they are in. */
+static const struct {
+	const char *folder; /* NULL: the run directory itself */
+	const char *names;  /* a pattern of fnmatch() */
+} files[] = {
+	{ NULL, "config.json" },
+	{ NULL, "metrics.jsonl" },
+	{ NULL, "vocab.json" },
+	{ NULL, "tokenizer.json" },
+	{ NULL, "model.pth" },
+	{ NULL, "best.pth" },
+	{ NULL, "model_ema.pth" },
+	{ "checkpoints", "step-[0-9]*.pth" },
+	{ "log", "rank-[0-9]*.log" },
+	{ "trace", "rank-[0-9]*.json" },
+};
+
+static int check_file(const struct gt_folder *folder, const char *name, struct gt_err *err)
+{
+	char *path = gt_folder_path(folder, name, err);
+	bool found;
+	int rc = path ? gt_file_check((struct gt_file_name){ folder, path }, NULL, &found, err)
+	              : GT_ENOMEM;
+
+	free(path);
+	return rc;
+}
+
+static int check_names(const struct gt_folder *folder, const char *names, struct gt_err *err)
+{
+	DIR *d = gt_folder_list(folder, err);
+	const char *name = NULL;
+	int rc = d ? gt_folder_next(&name, folder, d, err) : err->code;
+
+	while (!rc && name) {
+		if (!fnmatch(names, name, 0))
+			rc = check_file(folder, name, err);
+		if (!rc)
+			rc = gt_folder_next(&name, folder, d, err);
+	}
+	if (d)
+		closedir(d);
+	return rc;
+}
+
+/* A regular file in the place of a folder is a run's mistake only where the run needs the folder:
+ * people do write into DIR/log. */
+static int check_folder(
+    const struct gt_folder *parent, const char *name, const char *names, struct gt_err *err)
+{
+	struct gt_folder folder;
+	struct stat st;
+	int rc;
+
+	if (fstatat(parent->fd, name, &st, AT_SYMLINK_NOFOLLOW) || S_ISREG(st.st_mode))
+		return 0;
+	rc = gt_folder_open_in(&folder, parent, name, false, err);
+	if (!rc)
+		rc = check_names(&folder, names, err);
+	gt_folder_close(&folder);
+	return rc;
+}
+
+static int check_files(const struct gt_folder *dir, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < sizeof(files) / sizeof(*files); i++)
+		rc = files[i].folder ? check_folder(dir, files[i].folder, files[i].names, err)
+		                     : check_file(dir, files[i].names, err);
+	return rc;
+}
+
+static int hint_out(struct gt_err *err)
+{
+	return gt_err_hint(err, "{out} names the directory of the run");
+}
+
+bool gt_run_dir_is_config(const json_t *config)
+{
+	return json_is_string(json_object_get(config, "model")) &&
+	       json_is_string(json_object_get(config, "data"));
+}
+
+/* A config.json that is not ours would be overwritten. */
+static int check_foreign(const struct gt_run_dir *dir, struct gt_err *err)
+{
+	char *path = gt_folder_path(&dir->folder, "config.json", err);
+	json_t *config = NULL;
+	int rc = path ? gt_run_dir_read_config(&config, dir, err) : GT_ENOMEM;
+
+	if (rc == GT_EFORMAT ||
+	    (!rc && gt_file_exists((struct gt_file_name){ &dir->folder, path }) &&
+	        !gt_run_dir_is_config(config))) {
+		gt_err_set(err, GT_EIO, "'%s' is there already and belongs to no run", path);
+		rc = hint_out(err);
+	}
+	json_decref(config);
+	free(path);
+	return rc;
+}
+
+/* Open the directory and check its files. If it does not exist, *out is not open: no error. */
+static int open_checked(struct gt_run_dir *out, const char *path, struct gt_err *err)
+{
+	struct stat st;
+	int rc;
+
+	*out = (struct gt_run_dir){ 0 };
+	if (stat(path, &st) && errno == ENOENT)
+		return 0;
+	rc = gt_folder_open(&out->folder, path, err);
+	if (rc)
+		return hint_out(err);
+	rc = check_files(&out->folder, err);
+	return rc ? rc : check_foreign(out, err);
+}
+
+int gt_run_dir_check_files(const char *path, struct gt_err *err)
+{
+	struct gt_run_dir dir;
+	int rc = open_checked(&dir, path, err);
+
+	gt_run_dir_close(&dir);
+	return rc;
+}
+
+int gt_run_dir_check(const char *path, struct gt_err *err)
+{
+	struct gt_run_dir dir;
+	bool taken;
+	int rc = open_checked(&dir, path, err);
+
+	if (!rc && dir.folder.path && take_lock(&dir.folder, &taken, err))
+		rc = hint_out(err);
+	gt_run_dir_close(&dir);
+	return rc;
+}
+
+/* ---- open and close ---- */
+
+int gt_run_dir_open(struct gt_run_dir *out, const char *path, struct gt_err *err)
+{
+	int rc;
+
+	*out = (struct gt_run_dir){ 0 };
+	rc = gt_folder_open(&out->folder, path, err);
+	if (!rc)
+		rc = gt_folder_open_in(&out->checkpoints, &out->folder, "checkpoints", false, err);
+	if (rc)
+		gt_run_dir_close(out);
+	return rc;
+}
+
+/* Create the directory and checkpoints/ in it, if they are missing. */
+static int make(struct gt_run_dir *dir, const char *path, struct gt_err *err)
+{
+	int rc = 0;
+
+	if (!dir->folder.path) {
+		rc = gt_make_dirs(path, err);
+		if (!rc)
+			rc = gt_folder_open(&dir->folder, path, err);
+	}
+	if (!rc)
+		rc = gt_folder_open_in(&dir->checkpoints, &dir->folder, "checkpoints", true, err);
+	if (!rc && faccessat(dir->checkpoints.fd, ".", W_OK, 0))
+		rc = gt_err_sys(err, "cannot write into '%s'", path);
+	return rc;
+}
+
+int gt_run_dir_create(struct gt_run_dir *out, const char *path, struct gt_err *err)
+{
+	bool taken = false;
+	int rc = open_checked(out, path, err);
+
+	if (!rc && (make(out, path, err) || take_lock(&out->folder, &taken, err)))
+		rc = hint_out(err);
+	if (!rc && taken) {
+		remove_leftovers(&out->folder);
+		remove_leftovers(&out->checkpoints);
+	}
+	if (rc)
+		gt_run_dir_close(out);
+	return rc;
+}
+
+void gt_run_dir_close(struct gt_run_dir *dir)
+{
+	gt_folder_close(&dir->checkpoints);
+	gt_folder_close(&dir->folder);
+}
+
+/* ---- config.json ---- */
+
+int gt_run_dir_write_config(const struct gt_run_dir *dir, const json_t *config, struct gt_err *err)
+{
+	char *path = gt_folder_path(&dir->folder, "config.json", err);
+	char *text = gt_json_dumps(config, JSON_INDENT(2));
+	struct gt_atomic_file f;
+	int rc = path ? 0 : GT_ENOMEM;
+
+	if (path && !text)
+		rc = gt_err_set(err, GT_ENOMEM, "out of memory: the run's configuration");
+	if (!rc)
+		rc = gt_atomic_open_at(&f, (struct gt_file_name){ &dir->folder, path }, err);
+	if (!rc) {
+		/* A failed write leaves its mark on the stream, which the commit reads. */
+		fprintf(f.stream, "%s\n", text);
+		rc = gt_atomic_commit(&f, err);
+	}
+	free(text);
+	free(path);
+	return rc;
+}
+
+int gt_run_dir_read_config(json_t **out, const struct gt_run_dir *dir, struct gt_err *err)
+{
+	char *path = gt_folder_path(&dir->folder, "config.json", err);
+	const struct gt_file_name file = { &dir->folder, path };
+	struct gt_mapping map = { 0 };
+	json_error_t where;
+	int rc = path ? 0 : GT_ENOMEM;
+	bool found = !rc && gt_file_exists(file);
+
+	*out = NULL;
+	if (found)
+		rc = gt_map_at(&map, file, err);
+	if (found && !rc)
+		*out = json_loadb(
+		    map.data ? (const char *)map.data : "", map.size, JSON_ALLOW_NUL, &where);
+	if (found && !rc && !*out) {
+		gt_err_set(err, GT_EFORMAT, "'%s' is damaged: line %d: %.120s", path, where.line,
+		    where.text);
+		rc = gt_err_hint(err, "copy it from elsewhere, or take it away");
+	}
+	gt_unmap(&map);
+	free(path);
+	return rc;
+}
+
+/* ---- checkpoints ---- */
+
+char *gt_run_dir_checkpoint(const struct gt_run_dir *dir, int64_t step, struct gt_err *err)
+{
+	return gt_asprintf(err, "%s/step-%08lld.pth", dir->checkpoints.path, (long long)step);
+}
+
+/* "step-00001000.pth" to 1000; -1 for any other name. */
+static int64_t step_of(const char *name)
+{
+	char again[40];
+	long long step;
+
+	if (sscanf(name, "step-%lld.pth", &step) != 1 || step < 0)
+		return -1;
+	snprintf(again, sizeof(again), "step-%08lld.pth", step);
+	return strcmp(name, again) ? -1 : step;
+}
+
+static int descending(const void *x, const void *y)
+{
+	int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+
+	return a < b ? 1 : a > b ? -1 : 0;
+}
+
+/* Steps of all checkpoints, newest first. */
+static int list_steps(
+    const struct gt_folder *folder, int64_t **out, size_t *count, struct gt_err *err)
+{
+	size_t capacity = 0;
+	const char *name;
+	int64_t step;
+	DIR *d;
+	int rc;
+
+	*out = NULL;
+	*count = 0;
+	if (!folder->path)
+		return 0;
+	d = gt_folder_list(folder, err);
+	if (!d)
+		return err->code;
+	for (;;) {
+		rc = gt_folder_next(&name, folder, d, err);
+		if (rc || !name)
+			break;
+		step = step_of(name);
+		if (step < 0)
+			continue;
+		rc = gt_grow(out, *count, &capacity, sizeof(**out), err);
+		if (rc)
+			break;
+		(*out)[(*count)++] = step;
+	}
+	closedir(d);
+	if (*count)
+		qsort(*out, *count, sizeof(**out), descending);
+	return rc;
+}
+
+int gt_run_dir_latest_step(int64_t *step, const struct gt_run_dir *dir, struct gt_err *err)
+{
+	int64_t *steps = NULL;
+	size_t count = 0;
+	int rc = list_steps(&dir->checkpoints, &steps, &count, err);
+
+	*step = !rc && count ? steps[0] : -1;
+	free(steps);
+	return rc;
+}
+
+int gt_run_dir_check_unused(const struct gt_run_dir *dir, int64_t step, struct gt_err *err)
+{
+	int64_t latest;
+	int rc = gt_run_dir_latest_step(&latest, dir, err);
+
+	if (rc || latest <= step)
+		return rc;
+	gt_err_set(err, GT_EINVAL, "'%s' holds a run that is at step %lld already",
+	    dir->folder.path, (long long)latest);
+	return gt_err_hint(err, "{resume} auto goes on with it; another {out} begins anew");
+}
+
+int gt_run_dir_prune(const struct gt_run_dir *dir, int64_t keep, struct gt_err *err)
+{
+	int64_t *steps = NULL;
+	size_t count = 0;
+	int rc = list_steps(&dir->checkpoints, &steps, &count, err);
+
+	for (size_t i = (size_t)keep; !rc && keep && i < count; i++) {
+		char *path = gt_run_dir_checkpoint(dir, steps[i], err);
+		const struct gt_file_name file = { &dir->checkpoints, path };
+		const char *name;
+		int folder = path ? gt_file_at(file, &name) : -1;
+
+		if (!path)
+			rc = GT_ENOMEM;
+		else if (unlinkat(folder, name, 0) && errno != ENOENT)
+			rc = gt_err_sys(err, "cannot remove '%s'", path);
+		free(path);
+	}
+	free(steps);
+	return rc;
+}

@@ -1,0 +1,71 @@
+/* run_source.h - which file a checkpoint argument means, and the run that it belongs to. */
+#ifndef GT_TRAIN_RUN_RUN_SOURCE_H
+#define GT_TRAIN_RUN_RUN_SOURCE_H
+
+#include "lib/data/description.h"
+#include "lib/train/run/run_dir.h"
+#include "lib/train/session.h"
+
+/* Not to be copied: `file` points into it. */
+struct gt_run_source {
+	char *path;               /* of the checkpoint; NULL: there is none */
+	struct gt_file_name file; /* the same, to open */
+	struct gt_run_dir dir;    /* the run directory, not open if it belongs to none */
+	json_t *about;            /* facts that the checkpoint keeps (about.h), or NULL */
+	json_t *config;           /* of the run, or NULL */
+	char *vocab;              /* path of the run's vocabulary, or NULL */
+	json_t *given;       /* facts of the folder that gt_run_source_model() was given, or NULL */
+	enum gt_names names; /* whose names its weights have */
+};
+
+/*
+ * Find the checkpoint: `argument` itself if it is a file; in a run directory the latest, or
+ * model.pth where there is none. A file that the user names may be a symbolic link, those found in
+ * a run directory may not. A named file belongs to no run if the config.json beside it is a link or
+ * no run's. A folder of Hugging Face's transformers (pretrained.h) is a checkpoint without a run:
+ * its config.json is what `about` has, its tokenizer the vocabulary. GT_EIO if there is no
+ * checkpoint; release it in any case.
+ */
+int gt_run_source_open(struct gt_run_source *out, const char *argument, struct gt_err *err);
+
+/* Whether it is a folder that another program saved a training checkpoint in (saved.h). Such a
+ * folder is its own checkpoint, and no run's. */
+bool gt_run_source_is_foreign(const char *argument);
+
+/* The latest checkpoint that a run can go on from. A directory that is missing, or has no
+ * checkpoint, is no error: path NULL. */
+int gt_run_source_latest(struct gt_run_source *out, const char *dir, struct gt_err *err);
+
+void gt_run_source_release(struct gt_run_source *source);
+
+/* The path of the checkpoint that a run directory stands for, yours to free(); *path is NULL where
+ * the argument is anything else. Errors: GT_ENOMEM. */
+int gt_run_source_find(char **path, const char *argument, struct gt_err *err);
+
+/*
+ * The model of the checkpoint: `given`, or the one that the checkpoint names, or the run's
+ * config.json; borrowed. NULL with err set if none does. `given` may be the path of a folder of
+ * Hugging Face's transformers: the model is then that of its config.json, which also tells of data
+ * and vocabulary what the checkpoint leaves open. `source` may be all zero: there is no checkpoint.
+ */
+const char *gt_run_source_model(
+    struct gt_run_source *source, const char *given, struct gt_err *err);
+
+/* How the weights are loaded: `load`, with the names of the folder unless it says whose. */
+struct gt_load_options gt_run_source_load(
+    const struct gt_run_source *source, const struct gt_load_options *load);
+
+/* Describe the training data from the checkpoint, or else from the run; an empty description if
+ * neither has one. Release *out in any case. Errors: GT_EFORMAT, GT_ENOMEM. */
+int gt_run_source_describe(
+    struct gt_data_description *out, const struct gt_run_source *source, struct gt_err *err);
+
+/*
+ * Where the vocabulary comes from: the file `given`; if that is NULL, `trained_on`, as
+ * gt_run_source_describe() has made it, or else the run's vocab.json or tokenizer.json. It is then
+ * trained_on->tokenizer, or *file, whose strings are borrowed, or neither.
+ */
+void gt_run_source_choose_vocab(struct gt_data_description *trained_on, struct gt_file_name *file,
+    const struct gt_run_source *source, const char *given);
+
+#endif

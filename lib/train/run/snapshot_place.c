@@ -1,0 +1,124 @@
+/* snapshot_place.c - where the run of a training checkpoint stands, and its options. */
+#include "lib/ckpt/ckpt.h"
+#include "lib/train/run/resume.h"
+#include "lib/train/run/snapshot_layout.h"
+
+/* The samples of a step; ranks that share a model take the same ones. 0 where a number is missing
+ * or none of samples; options that an older file lacks were 1. */
+static int64_t step_samples(const struct gt_tree *config)
+{
+	static const char *const factors[] = { "batch", "accumulate", "nproc" };
+	static const char *const divisors[] = { "pipeline-parallel", "tensor-parallel" };
+	int64_t samples = 1, factor;
+
+	if (!gt_tree_get(config, "batch"))
+		return 0;
+	for (int i = 0; i < 3; i++)
+		if (gt_tree_as_int(gt_tree_get(config, factors[i]), &factor) &&
+		    (factor < 1 || __builtin_mul_overflow(samples, factor, &samples)))
+			return 0;
+	for (int i = 0; i < 2; i++)
+		if (gt_tree_as_int(gt_tree_get(config, divisors[i]), &factor) && factor > 1)
+			samples /= factor;
+	return samples;
+}
+
+static json_t *json_of(const struct gt_tree *value);
+
+static json_t *json_list(const struct gt_tree *list)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < list->seq.count; i++)
+		json_array_append_new(array, json_of(list->seq.items[i].value));
+	return array;
+}
+
+/* The value of an option; NULL for what none has. */
+static json_t *json_of(const struct gt_tree *value)
+{
+	switch (value->kind) {
+	case GT_TREE_BOOL:
+		return json_boolean(value->boolean);
+	case GT_TREE_INT:
+		return json_integer(value->integer);
+	case GT_TREE_FLOAT:
+		return json_real(value->real);
+	case GT_TREE_STRING:
+		return json_string(value->string.bytes);
+	case GT_TREE_NONE:
+		return json_null();
+	case GT_TREE_LIST:
+		return json_list(value);
+	default:
+		return NULL;
+	}
+}
+
+/* The options that gt_resume_rules() knows. */
+static json_t *options_of(const struct gt_tree *config)
+{
+	json_t *options = json_object();
+
+	for (const struct gt_resume_rule *r = gt_resume_rules(); r->option; r++) {
+		const struct gt_tree *value = gt_tree_get(config, r->option);
+
+		if (value)
+			json_object_set_new(options, r->option, json_of(value));
+	}
+	return options;
+}
+
+static int read_counts(struct gt_snapshot_place *p, const struct gt_tree *root, struct gt_err *err)
+{
+	const struct {
+		const char *key;
+		int64_t *value;
+	} counts[] = { { "epoch", &p->epoch }, { "epoch_samples", &p->samples } };
+
+	for (int i = 0; i < 2; i++) {
+		int rc = gt_tree_read_int(gt_tree_get(root, counts[i].key), counts[i].value, err);
+
+		if (rc < 0)
+			return gt_err_prefix(err, "'%s'", counts[i].key);
+		if (rc > 0 && *counts[i].value < 0)
+			return gt_err_set(err, GT_EFORMAT, "'%s' is %lld", counts[i].key,
+			    (long long)*counts[i].value);
+	}
+	return 0;
+}
+
+/* Another program's epochs may be parts: 1.28 of them. */
+static void place_of_foreign(struct gt_snapshot_place *p, const struct gt_saved *saved)
+{
+	p->step = saved->step;
+	p->epoch = saved->epoch < 0 ? -1 : (int64_t)saved->epoch;
+}
+
+int gt_snapshot_read_place(
+    struct gt_snapshot_place *out, const struct gt_saved *saved, struct gt_err *err)
+{
+	struct gt_snapshot s = { 0 };
+	int rc;
+
+	*out = (struct gt_snapshot_place){ .samples = -1 };
+	if (saved->foreign) {
+		place_of_foreign(out, saved);
+		return 0;
+	}
+	rc = gt_snapshot_load_position(&s, saved->root, err);
+	if (!rc)
+		rc = read_counts(out, saved->root, err);
+	if (rc)
+		return rc;
+	out->step = s.step;
+	out->step_samples = step_samples(saved->config);
+	out->config = options_of(saved->config);
+	return 0;
+}
+
+void gt_snapshot_place_release(struct gt_snapshot_place *place)
+{
+	json_decref(place->config);
+	place->config = NULL;
+}

@@ -1,0 +1,403 @@
+/* weights.c - between a store and a state_dict. */
+#include "lib/train/run/weights.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/ckpt/edit/rename.h"
+#include "lib/ckpt/tools/digest.h"
+#include "lib/train/finite.h"
+#include "lib/train/run/whole.h"
+
+/* ---- names ---- */
+
+/* Does `name` match a pattern with at most one "*" for digits? */
+static bool matches(const char *pattern, const char *name)
+{
+	const char *star = strchr(pattern, '*');
+	size_t before = star ? (size_t)(star - pattern) : strlen(pattern);
+	size_t digits;
+
+	if (!star)
+		return !strcmp(pattern, name);
+	if (strncmp(pattern, name, before))
+		return false;
+	digits = strspn(name + before, "0123456789");
+	return digits > 0 && !strcmp(star + 1, name + before + digits);
+}
+
+static const struct gt_model_alias *alias_of(const struct gt_model *model, const char *name)
+{
+	const struct gt_model_alias *a = gt_model_aliases(model);
+
+	while (a->name && !matches(a->name, name))
+		a++;
+	return a->name ? a : NULL;
+}
+
+/* The slot that an alias of `name` means: the number in `name` stands for the "*" of alias->own. */
+static const struct gt_slot *slot_of(
+    struct gt_store *store, const struct gt_model_alias *alias, const char *name)
+{
+	const char *star = strchr(alias->own, '*'), *number = name + strcspn(alias->name, "*");
+	char own[256];
+
+	if (!star)
+		return gt_store_find(store, alias->own);
+	snprintf(own, sizeof(own), "%.*s%.*s%s", (int)(star - alias->own), alias->own,
+	    (int)strspn(number, "0123456789"), number, star + 1);
+	return gt_store_find(store, own);
+}
+
+/* ---- loading ---- */
+
+enum { MOST_PARTS = 3 };
+
+/* What goes into a slot: a tensor, or several that follow each other in its first dimension. */
+struct source {
+	int parts;                                     /* 0: none is known */
+	const struct gt_tree_tensor *part[MOST_PARTS]; /* [parts], NULL: missing */
+	bool own[MOST_PARTS];                          /* it came under its own name */
+};
+
+struct fit {
+	const struct gt_weights_options *options;
+	struct source *sources; /* [slot_count] */
+};
+
+/* ---- the head of another number of classes ---- */
+
+static bool is_head(const struct gt_weights_options *o, const struct gt_slot *slot)
+{
+	for (int i = 0; i < o->head_count; i++)
+		if (!strcmp(o->head[i], slot->name))
+			return true;
+	return false;
+}
+
+/* Whether nothing but the first dimension, the classes, is different. */
+static bool other_classes(const struct gt_slot *slot, const struct gt_tree_tensor *t)
+{
+	if (t->ndim != slot->ndim || !t->ndim || t->shape[0] == slot->shape[0])
+		return false;
+	for (int i = 1; i < t->ndim; i++)
+		if (t->shape[i] != slot->shape[i])
+			return false;
+	return true;
+}
+
+/* The head is one layer: either all of it is new, or nothing. */
+static void leave_head(const struct gt_store *store, struct fit *fit)
+{
+	for (size_t i = 0; i < store->slot_count; i++)
+		if (is_head(fit->options, &store->slots[i]))
+			fit->sources[i] = (struct source){ 0 };
+}
+
+/* ---- names and shapes ---- */
+
+/* The list outlives the checkpoint that the name comes from, so it gets a copy in `a`. */
+static int add_name(const char ***list, size_t *count, size_t *capacity, const char *name,
+    struct gt_arena *a, struct gt_err *err)
+{
+	const char *copy = gt_arena_strdup(a, name, err);
+
+	if (!copy || gt_grow(list, *count + 1, capacity, sizeof(**list), err))
+		return GT_ENOMEM;
+	(*list)[(*count)++] = copy;
+	(*list)[*count] = NULL;
+	return 0;
+}
+
+/* The shape of one of `parts` tensors that make a slot. */
+static int64_t part_shape(const struct gt_slot *slot, int i, int parts)
+{
+	return i ? slot->shape[i] : slot->shape[0] / parts;
+}
+
+static int check_shape(const struct gt_slot *slot, int parts, const char *name,
+    const struct gt_tree_tensor *t, struct gt_err *err)
+{
+	char have[96] = "", want[96] = "";
+	bool same = t->ndim == slot->ndim && (parts == 1 || slot->shape[0] % parts == 0);
+
+	for (int i = 0; same && i < t->ndim; i++)
+		same = t->shape[i] == part_shape(slot, i, parts);
+	if (same)
+		return 0;
+	for (int i = 0; i < t->ndim && strlen(have) < 64; i++)
+		sprintf(have + strlen(have), "%s%lld", i ? ", " : "", (long long)t->shape[i]);
+	for (int i = 0; i < slot->ndim; i++)
+		sprintf(want + strlen(want), "%s%lld", i ? ", " : "",
+		    (long long)part_shape(slot, i, parts));
+	gt_err_set(
+	    err, GT_EFORMAT, "tensor '%s' has shape [%s], the model wants [%s]", name, have, want);
+	return gt_err_hint(err, "is it a checkpoint of this model, with these settings?");
+}
+
+/* Where a key of the checkpoint goes. */
+struct target {
+	const struct gt_slot *slot;         /* NULL: nowhere */
+	const struct gt_model_alias *alias; /* by which it was found, or NULL */
+	struct gt_names_place place;
+};
+
+/* Find it by its own name, or by an alias of the model. */
+static bool find_own(
+    struct target *t, struct gt_store *store, const struct gt_model *model, const char *name)
+{
+	t->slot = gt_store_find(store, name);
+	t->alias = t->slot ? NULL : alias_of(model, name);
+	if (t->alias && t->alias->own)
+		t->slot = slot_of(store, t->alias, name);
+	return t->slot || t->alias;
+}
+
+/* The same of a key that another program has named. */
+static bool find_target(struct target *t, struct gt_store *store, const struct gt_model *model,
+    const struct gt_names_table *names, const char *key)
+{
+	*t = (struct target){ .place = { .parts = 1 } };
+	if (names && gt_names_to_own(&t->place, names, key, false))
+		return find_own(t, store, model, t->place.name);
+	if (find_own(t, store, model, key))
+		return true;
+	return names && gt_names_to_own(&t->place, names, key, true) &&
+	       find_own(t, store, model, t->place.name);
+}
+
+static int fit_entry(struct gt_store *store, const struct gt_model *model, const char *name,
+    const struct gt_tree_tensor *tensor, struct fit *fit, size_t *capacity,
+    struct gt_weights_report *report, struct gt_err *err)
+{
+	struct source *source;
+	struct target t;
+	int part;
+
+	if (!find_target(&t, store, model, fit->options->names, name) || (!t.slot && t.alias->own))
+		return add_name(&report->unexpected, &report->unexpected_count, capacity, name,
+		    &report->arena, err);
+	if (!t.slot)
+		return 0;
+	source = &fit->sources[t.slot - store->slots];
+	part = t.place.part;
+	if ((!t.alias && source->own[part]) || (source->parts && source->parts != t.place.parts)) {
+		gt_err_set(err, GT_EINVAL, "two keys of the checkpoint are '%s'", t.slot->name);
+		return gt_err_hint(err, "does a {map} match more than it should?");
+	}
+	source->parts = t.place.parts;
+	if (is_head(fit->options, t.slot) && other_classes(t.slot, tensor))
+		report->new_head = true;
+	else if (check_shape(
+	             t.slot, source->parts, source->parts > 1 ? name : t.slot->name, tensor, err))
+		return err->code;
+	/* A tied value may come under both names; its own wins. */
+	if (!t.alias || !source->part[part])
+		source->part[part] = tensor;
+	source->own[part] |= !t.alias;
+	return 0;
+}
+
+static bool is_whole(const struct source *source)
+{
+	for (int i = 0; i < source->parts; i++)
+		if (!source->part[i])
+			return false;
+	return source->parts > 0;
+}
+
+static int find_missing(const struct gt_store *store, const struct fit *fit,
+    struct gt_weights_report *report, struct gt_err *err)
+{
+	size_t capacity = 0;
+
+	for (size_t i = 0; i < store->slot_count; i++) {
+		const char *name = store->slots[i].name, *leaf = strrchr(name, '.');
+
+		/* Files older than PyTorch 0.4.1 don't count batches. */
+		if (is_whole(&fit->sources[i]) || (leaf && !strcmp(leaf, ".num_batches_tracked")))
+			continue;
+		if (report->new_head && is_head(fit->options, &store->slots[i]))
+			continue;
+		if (add_name(&report->missing, &report->missing_count, &capacity, name,
+		        &report->arena, err))
+			return GT_ENOMEM;
+	}
+	return 0;
+}
+
+static int complain(const struct gt_weights_report *r, struct gt_err *err)
+{
+	if (r->missing_count)
+		gt_err_set(err, GT_EFORMAT,
+		    "%zu keys are missing, the first is '%s'; %zu unexpected%s%s%s",
+		    r->missing_count, r->missing[0], r->unexpected_count,
+		    r->unexpected_count ? ", the first is '" : "",
+		    r->unexpected_count ? r->unexpected[0] : "", r->unexpected_count ? "'" : "");
+	else
+		gt_err_set(err, GT_EFORMAT, "%zu keys are unexpected, the first is '%s'",
+		    r->unexpected_count, r->unexpected[0]);
+	return gt_err_hint(
+	    err, "{map} REGEX=REPLACEMENT renames keys, {strict}=no goes on without them");
+}
+
+int gt_weights_check_finite(const struct gt_slot *slot, const char *what, const void *host,
+    enum gt_dtype dtype, struct gt_err *err)
+{
+	double value;
+
+	if (gt_all_finite_host(host, slot->count, dtype, &value))
+		return 0;
+	gt_err_set(err, GT_EFORMAT, "%s '%s' holds %g", what, slot->name, value);
+	return gt_err_hint(err, "'gtrain ckpt verify' lists the tensors that hold NaN or Inf; "
+	                        "try an earlier checkpoint");
+}
+
+static int read_parts(
+    char *host, const struct gt_slot *slot, const struct source *source, struct gt_err *err)
+{
+	size_t bytes = gt_slot_bytes(slot) / (size_t)source->parts;
+	int rc = 0;
+
+	for (int i = 0; !rc && i < source->parts; i++)
+		rc = gt_tensor_read(source->part[i], slot->dtype, host + (size_t)i * bytes, err);
+	return rc ? gt_err_prefix(err, "tensor '%s'", slot->name) : 0;
+}
+
+static int copy_tensor(struct gt_store *store, const struct gt_weights_options *o,
+    const struct gt_slot *slot, const struct source *source, struct gt_err *err)
+{
+	void *host = gt_calloc((size_t)slot->count, gt_dtype_size(slot->dtype), err);
+	int rc;
+
+	if (!host)
+		return GT_ENOMEM;
+	rc = read_parts(host, slot, source, err);
+	if (!rc && o->finite)
+		rc = gt_weights_check_finite(slot, "tensor", host, slot->dtype, err);
+	if (!rc)
+		rc = gt_parallel_deal(o->parallel, slot, GT_HELD_DATA,
+		    slot->role == GT_BUFFER ? store->buffers : store->parameters, host, err);
+	free(host);
+	return rc;
+}
+
+int gt_weights_load(struct gt_store *store, const struct gt_model *model,
+    const struct gt_state_dict *sd, const struct gt_weights_options *options,
+    struct gt_weights_report *report, struct gt_err *err)
+{
+	struct gt_renames renames;
+	struct fit fit = { .options = options };
+	size_t capacity = 0;
+	int rc = gt_renames_init(&renames, options->maps, err);
+
+	*report = (struct gt_weights_report){ .new_head = options->new_head };
+	report->note = gt_arena_strdup(&report->arena, sd->note, err);
+	if (!report->note)
+		rc = GT_ENOMEM;
+	fit.sources = gt_calloc(store->slot_count, sizeof(*fit.sources), err);
+	if (!fit.sources)
+		rc = GT_ENOMEM;
+	for (size_t i = 0; !rc && i < sd->count; i++) {
+		const char *name =
+		    gt_renames_apply(&renames, sd->entries[i].name, &report->arena, err);
+
+		rc = name ? fit_entry(store, model, name, sd->entries[i].tensor, &fit, &capacity,
+		                report, err)
+		          : err->code;
+	}
+	if (!rc && report->new_head)
+		leave_head(store, &fit);
+	if (!rc)
+		rc = find_missing(store, &fit, report, err);
+	if (!rc && !options->lenient && (report->missing_count || report->unexpected_count))
+		rc = complain(report, err);
+	for (size_t i = 0; !rc && i < store->slot_count; i++)
+		if (is_whole(&fit.sources[i]))
+			rc = copy_tensor(store, options, &store->slots[i], &fit.sources[i], err);
+	gt_renames_release(&renames);
+	free(fit.sources);
+	return rc;
+}
+
+void gt_weights_report_release(struct gt_weights_report *report)
+{
+	free(report->missing);
+	free(report->unexpected);
+	gt_arena_release(&report->arena);
+	*report = (struct gt_weights_report){ 0 };
+}
+
+int gt_weights_load_file(struct gt_store *store, const struct gt_model *model,
+    struct gt_file_name file, const struct gt_weights_options *options,
+    struct gt_weights_report *report, struct gt_err *err)
+{
+	struct gt_state_dict sd = { 0 };
+	struct gt_ckpt *ckpt = NULL;
+	int rc = gt_ckpt_open_at(&ckpt, file, err);
+
+	*report = (struct gt_weights_report){ 0 };
+	if (rc)
+		return rc;
+	rc = gt_digest_check(ckpt, false, err);
+	if (!rc)
+		rc = gt_state_dict_find(&sd, gt_ckpt_root(ckpt), err);
+	if (!rc)
+		rc = gt_weights_load(store, model, &sd, options, report, err);
+	if (rc)
+		gt_err_prefix(err, "%s", file.path);
+	gt_state_dict_release(&sd);
+	gt_ckpt_close(ckpt);
+	return rc;
+}
+
+/* ---- writing ---- */
+
+const void *gt_weights_host(const struct gt_store *store, const void *p, size_t bytes,
+    struct gt_arena *a, struct gt_err *err)
+{
+	void *copy;
+
+	if (store->device->backend->host_memory)
+		return p;
+	copy = gt_arena_alloc(a, bytes, err);
+	if (copy && gt_device_read(store->device, copy, p, bytes, err))
+		return NULL;
+	return copy;
+}
+
+static struct gt_tree *slot_tensor(const struct gt_store *store, const struct gt_whole *whole,
+    const struct gt_ema *ema, const struct gt_slot *slot, struct gt_arena *a, struct gt_err *err)
+{
+	bool mean = ema && slot->role == GT_PARAMETER;
+	const void *host = gt_whole_find(whole, slot, mean ? GT_WHOLE_EMA : -1);
+
+	if (!host)
+		host = gt_weights_host(store,
+		    mean ? gt_ema_flat(ema) + slot->offset : gt_store_data(store, slot),
+		    gt_slot_bytes(slot), a, err);
+	return host ? gt_tree_tensor(a, slot->dtype, slot->ndim, slot->shape, host, err) : NULL;
+}
+
+struct gt_tree *gt_weights_tree(const struct gt_store *store, const struct gt_whole *whole,
+    const struct gt_ema *ema, const struct gt_model *model, struct gt_arena *a, struct gt_err *err)
+{
+	struct gt_tree *dict = gt_tree_dict(a, err);
+
+	if (!dict)
+		return NULL;
+	for (size_t i = 0; i < store->slot_count; i++)
+		if (gt_tree_set(dict, store->slots[i].name,
+		        slot_tensor(store, whole, ema, &store->slots[i], a, err), a, err))
+			return NULL;
+	for (const struct gt_model_alias *alias = gt_model_aliases(model); alias->name; alias++) {
+		const struct gt_tree *own = alias->own ? gt_tree_get(dict, alias->own) : NULL;
+
+		if (!alias->written || !own)
+			continue;
+		if (gt_tree_set(dict, alias->name, (struct gt_tree *)own, a, err))
+			return NULL;
+	}
+	return dict;
+}

@@ -1,0 +1,343 @@
+/* verify.c - whether every kind of parallel training gives what one rank does. */
+#include "lib/train/verify/verify.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/comm/launch/threads.h"
+#include "lib/train/verify/trace.h"
+
+/* ---- modes ---- */
+
+static const struct mode {
+	const char *name;
+	enum gt_parallel_kind kind;
+	/* Several ranks; else one that takes their micro-batches one after the other. */
+	bool ranks;
+	bool uneven; /* ranks may have different numbers of samples, or all have the same ones */
+	/* What ranks hold of the model: it may have too few such parts. */
+	enum { ALL, STAGES, LAYERS } holds;
+	enum gt_pipeline_schedule schedule;
+} modes[] = {
+	{ .name = "accumulate" },
+	{ .name = "ddp", .ranks = true },
+	{ .name = "mirrored", .kind = GT_PARALLEL_MIRRORED, .ranks = true },
+	{ .name = "zero1", .kind = GT_PARALLEL_ZERO1, .ranks = true },
+	{ .name = "zero2", .kind = GT_PARALLEL_ZERO2, .ranks = true },
+	{ .name = "zero3", .kind = GT_PARALLEL_ZERO3, .ranks = true },
+	{ .name = "dp", .kind = GT_PARALLEL_DP, .ranks = true, .uneven = true },
+	{ .name = "gpipe", .ranks = true, .uneven = true, .holds = STAGES },
+	{ .name = "1f1b",
+	    .ranks = true,
+	    .uneven = true,
+	    .holds = STAGES,
+	    .schedule = GT_PIPELINE_1F1B },
+	{ .name = "tensor", .ranks = true, .uneven = true, .holds = LAYERS },
+};
+
+int gt_verify_count(void)
+{
+	return (int)(sizeof(modes) / sizeof(*modes));
+}
+
+/* ---- runs ---- */
+
+struct job {
+	const struct gt_verify_options *o;
+	struct gt_train_options options;
+	struct gt_trace *trace;
+	struct gt_watcher *watchers; /* [o->ranks] */
+	bool exact;                  /* modes are to have the same bits: --reproducible */
+	bool batch_norm;             /* else: the model has some, which is over all ranks */
+	int64_t samples;             /* that there are */
+	struct gt_log silent;
+};
+
+static int be_rank(void *self, struct gt_group *group, struct gt_err *err)
+{
+	const struct job *job = self;
+	struct gt_train_options options = job->options;
+	struct gt_watcher *watcher = &job->watchers[group->rank];
+	const struct gt_observer observer = gt_watcher_observer(watcher);
+	struct gt_log silent = job->silent;
+	const atomic_bool never = false;
+	struct gt_train_result result;
+	struct gt_train *t;
+	int rc;
+
+	if (job->o->enter)
+		job->o->enter(job->o->self, group);
+	options.group = group;
+	options.host_rank = group->rank;
+	rc = gt_train_open(&t, &options, false, &silent, err);
+	if (!rc) {
+		watcher->t = t;
+		/* The others of dp hold weights of the step before, which nobody reads. */
+		rc = gt_train_run(t, NULL, &observer, t->reads, &never, &result, err);
+		gt_train_close(t);
+	}
+	return rc;
+}
+
+/* Ranks that share layers make other sums of them than one does. */
+static struct gt_verify_bounds bounds_of(const struct job *job, const struct mode *mode)
+{
+	if (job->exact && mode->holds != LAYERS)
+		return (struct gt_verify_bounds){ 0, 0, 0 };
+	if (job->batch_norm)
+		return (struct gt_verify_bounds){ GT_VERIFY_LOSS, GT_VERIFY_NORM_GRADIENT,
+			GT_VERIFY_NORM_WEIGHT };
+	return (struct gt_verify_bounds){ GT_VERIFY_LOSS, GT_VERIFY_GRADIENT, GT_VERIFY_WEIGHT };
+}
+
+/* To record, or to be compared within bounds. */
+static int run(
+    struct job *job, int ranks, const struct gt_verify_bounds *bounds, struct gt_err *err)
+{
+	for (int i = 0; i < ranks; i++)
+		job->watchers[i] = (struct gt_watcher){ .trace = job->trace,
+			.records = !bounds,
+			.row = { .good = true,
+			    .bounds = bounds ? *bounds : (struct gt_verify_bounds){ 0 } } };
+	return gt_threads_run(ranks, &job->o->threads, be_rank, job, err);
+}
+
+/* Nothing is written; nothing depends on how long the run is meant to be. */
+static struct gt_train_options options_of(const struct job *job, int64_t samples)
+{
+	struct gt_train_options t = *job->o->train;
+
+	t.out = t.resume = t.val = NULL;
+	t.val_split = t.ema = 0;
+	t.samples = samples;
+	t.epochs = 0;
+	t.steps = GT_VERIFY_STEPS;
+	t.save_every = t.eval_every = 0;
+	t.drop_last = false;
+	t.lr_schedule.kind = GT_CONSTANT;
+	t.lr_schedule.warmup = 0;
+	t.given |= GT_GIVEN_WARMUP;
+	t.optim.eps = fmax(t.optim.eps, GT_VERIFY_EPS);
+	if (job->batch_norm) {
+		if (!(t.given & GT_GIVEN_LR) || t.lr_schedule.lr > GT_VERIFY_NORM_RATE)
+			t.lr_schedule.lr = GT_VERIFY_NORM_RATE;
+		t.given |= GT_GIVEN_LR;
+		t.optim.eps = fmax(t.optim.eps, GT_VERIFY_NORM_EPS);
+	}
+	t.nproc = 1;
+	t.amp = GT_AMP_OFF;
+	t.tf32 = false;
+	t.parallel = (struct gt_parallel_options){ .bucket_bytes = t.parallel.bucket_bytes,
+		.reproducible = job->exact,
+		.sync_bn = job->exact && t.parallel.sync_bn };
+	t.profile = NULL;
+	return t;
+}
+
+static void set_mode(struct job *job, const struct mode *mode, int64_t samples)
+{
+	struct gt_train_options *t = &job->options;
+	int n = job->o->ranks;
+
+	*t = options_of(job, samples);
+	t->parallel.kind = mode->kind;
+	t->parallel.pipeline_schedule = mode->schedule;
+	if (!mode->ranks)
+		t->accumulate *= n;
+	if (mode->holds == STAGES)
+		t->parallel.stages = n;
+	if (mode->holds == LAYERS)
+		t->parallel.tensor = n;
+	if (mode->holds != ALL)
+		t->batch *= n;
+	else
+		t->parallel.sync_bn |= job->batch_norm;
+}
+
+/* The parts that one rank takes each micro-batch of all ranks in, to be as the mode. */
+static int parts_of(const struct job *job, const struct mode *mode)
+{
+	return job->batch_norm && mode->holds ? job->o->ranks : 1;
+}
+
+/* All samples of a step on one rank, each micro-batch of all ranks in so many parts. */
+static int record(struct job *job, int64_t samples, int parts, struct gt_err *err)
+{
+	struct gt_trace *trace = job->trace;
+	int rc;
+
+	if (trace->samples == samples && trace->parts == parts)
+		return 0;
+	job->options = options_of(job, samples);
+	job->options.batch *= job->o->ranks / parts;
+	job->options.accumulate *= parts;
+	rc = run(job, 1, NULL, err);
+	trace->samples = samples;
+	trace->parts = parts;
+	return rc ? gt_err_prefix(err, "one rank") : 0;
+}
+
+static int run_mode(
+    const struct mode *mode, struct job *job, struct gt_verify_row *row, struct gt_err *err)
+{
+	int ranks = mode->ranks ? job->o->ranks : 1, rc;
+	size_t place = 0;
+
+	rc = run(job, ranks, &row->bounds, err);
+	for (int i = 0; i < ranks; i++) {
+		gt_watcher_add(row, &place, &job->watchers[i]);
+		gt_watcher_release(&job->watchers[i]);
+	}
+	return rc ? gt_err_prefix(err, "%s", mode->name) : 0;
+}
+
+/* ---- which samples ---- */
+
+static int64_t last_batch(int64_t samples, int64_t whole)
+{
+	return samples % whole ? samples % whole : whole;
+}
+
+/* Whether each rank of dp has a sample of the last batch. */
+static bool all_have_some(int64_t samples, int64_t ranks, int64_t whole)
+{
+	int64_t last = last_batch(samples, whole), most = (last + ranks - 1) / ranks;
+
+	return most * (ranks - 1) < last;
+}
+
+/* What all ranks read at once. */
+static int64_t whole_batch(const struct job *job)
+{
+	return (int64_t)job->o->ranks * job->o->train->batch;
+}
+
+static int64_t whole_step(const struct job *job)
+{
+	return whole_batch(job) * job->o->train->accumulate;
+}
+
+/* The parts that --reproducible cuts a step of all ranks into: each has as many samples, by padding
+ * if need be. */
+static int64_t step_parts(const struct job *job)
+{
+	const struct gt_parallel_options one = { .reproducible = true };
+
+	return gt_parallel_hosted(&one, 1, (int)whole_step(job));
+}
+
+/* Two steps and a part of one, if there is as much, and if a step has more samples than parts.
+ * Where all ranks are to have as many, padding would have to repeat samples that one rank has once.
+ * Of batch normalisation, ranks wait for each other's statistics, and the chunks of a pipeline have
+ * to be the micro-batches of one rank. */
+static int64_t choose_samples(const struct job *job, const struct mode *mode)
+{
+	int64_t n = job->o->ranks, whole = whole_batch(job), all = 2 * whole_step(job);
+
+	all += job->exact ? step_parts(job) : n * (job->o->train->batch / 2) + mode->uneven;
+	if (all > job->samples)
+		all = job->samples;
+	if (job->exact)
+		return all - all % step_parts(job);
+	if (!mode->uneven)
+		return all - all % n;
+	if (job->batch_norm && mode->holds)
+		return all - all % whole;
+	while (job->batch_norm && all > n && !all_have_some(all, n, whole))
+		all--;
+	return all;
+}
+
+/* ---- which modes ---- */
+
+/* Why not goes to the row. */
+static void see_if_fit(struct job *job, const struct mode *mode, struct gt_verify_row *row)
+{
+	struct gt_train_options options = job->options;
+	struct gt_err why = GT_ERR_INIT;
+	struct gt_train *t = NULL;
+
+	if (job->batch_norm && !mode->ranks)
+		gt_err_set(&why, GT_ENOTSUP,
+		    "batch normalisation takes the statistics of each micro-batch");
+	else if (!options.samples)
+		gt_err_set(
+		    &why, GT_ENOTSUP, "there are no %d samples, for a whole batch", options.batch);
+	options.nproc = mode->ranks ? job->o->ranks : 1;
+	if (!why.code && (mode->holds || job->batch_norm || job->exact) &&
+	    !gt_train_open(&t, &options, true, &job->silent, &why))
+		gt_train_close(t);
+	if (why.code)
+		snprintf(row->why, sizeof(row->why), "%.*s", (int)sizeof(row->why) - 1, why.text);
+}
+
+/* How many samples there are, and whether this can be done. */
+static int look(struct job *job, struct gt_err *err)
+{
+	struct gt_train_options options = options_of(job, 0);
+	struct gt_train *t;
+	int rc = gt_train_open(&t, &options, true, &job->silent, err);
+
+	if (rc)
+		return rc;
+	job->samples = t->sampler.samples;
+	job->batch_norm = t->s.store->running_bytes && !job->exact;
+	if (job->samples < job->o->ranks)
+		rc = gt_err_set(err, GT_EINVAL, "%lld samples are fewer than %d ranks",
+		    (long long)job->samples, job->o->ranks);
+	else if (job->exact && job->samples < step_parts(job))
+		rc = gt_err_set(err, GT_EINVAL, "%lld samples are fewer than %d parts of a step",
+		    (long long)job->samples, (int)step_parts(job));
+	gt_train_close(t);
+	return rc;
+}
+
+static int fill_row(
+    struct gt_verify_row *row, const struct mode *mode, struct job *job, struct gt_err *err)
+{
+	int64_t samples = choose_samples(job, mode);
+	/* With bits promised, all micro-batches of a step are done at once. */
+	int64_t whole = job->exact ? whole_step(job) : whole_batch(job);
+	int rc;
+
+	*row = (struct gt_verify_row){
+		.mode = mode->name,
+		.ranks = mode->ranks ? job->o->ranks : 1,
+		.last_batch = last_batch(samples, whole),
+		.bounds = bounds_of(job, mode),
+		.good = true,
+		.what = "",
+	};
+	set_mode(job, mode, samples);
+	see_if_fit(job, mode, row);
+	if (*row->why)
+		return 0;
+	rc = record(job, samples, parts_of(job, mode), err);
+	set_mode(job, mode, samples);
+	return rc ? rc : run_mode(mode, job, row, err);
+}
+
+int gt_verify_parallel(
+    struct gt_verify_row *rows, const struct gt_verify_options *o, struct gt_err *err)
+{
+	struct gt_trace trace = { 0 };
+	struct job job = { .o = o,
+		.trace = &trace,
+		.exact = o->train->parallel.reproducible,
+		.watchers = gt_calloc((size_t)o->ranks, sizeof(*job.watchers), err),
+		.silent = { .stream = fopen("/dev/null", "we"), .level = GT_LOG_QUIET } };
+	int rc = job.watchers ? 0 : GT_ENOMEM;
+
+	if (!rc && !job.silent.stream)
+		rc = gt_err_sys(err, "cannot open '/dev/null'");
+	if (!rc)
+		rc = look(&job, err);
+	for (int i = 0; !rc && i < gt_verify_count(); i++)
+		rc = fill_row(&rows[i], &modes[i], &job, err);
+	gt_trace_release(&trace);
+	if (job.silent.stream)
+		fclose(job.silent.stream);
+	free(job.watchers);
+	return rc;
+}

@@ -1,0 +1,101 @@
+/* verify.h - whether every kind of parallel training gives what one rank does. */
+#ifndef GT_TRAIN_VERIFY_VERIFY_H
+#define GT_TRAIN_VERIFY_VERIFY_H
+
+#include "lib/comm/launch/threads.h"
+#include "lib/train/train.h"
+
+/*
+ * A few steps of one rank, then the same steps in each mode, from the same weights, over the same
+ * samples: a small part of the data, so that an epoch ends, with a short batch, while they run.
+ * Every rank compares what it holds with its part of what the one rank had: all of it (ddp,
+ * mirrored; dp: rank 0), its parts of each bucket (zero1, zero2, zero3), its stage (gpipe, 1f1b),
+ * its parts of layers (tensor).
+ * At each step are compared
+ *
+ *   loss      |a - b| / |b|
+ *   gradient  before the update, tensor by tensor: the largest |a - b| over the largest |b| of the
+ *             tensor, or over a hundredth of that of all tensors where this one's are smaller
+ *             (some, as that of the keys' bias in attention, are 0 but for rounding)
+ *   weight    after it: the largest |a - b| over the largest change of any weight so far
+ *
+ * Other numbers of ranks add up in another order. In float32 that is some 1e-7 of the largest term
+ * of a sum, and a gradient may be smaller than its terms by as much as the hundred above: 1e-4
+ * leaves room for it, where the least of mistakes, a sample too many or too few, makes one part in
+ * the number of samples. A weight's change is its gradient's, and Adam's divides by it: with an eps
+ * of 1e-4 at least, which is used here, a gradient that is off by 1e-7 changes an update by 1e-3.
+ */
+#define GT_VERIFY_LOSS     1e-6
+#define GT_VERIFY_GRADIENT 1e-4
+#define GT_VERIFY_WEIGHT   1e-3
+#define GT_VERIFY_EPS      1e-4
+
+/*
+ * Under train->parallel.reproducible all modes are to have the bits of one rank, and bounds are 0,
+ * but for `tensor`, whose ranks make other sums. Batch statistics are then those of the parts that
+ * it cuts a step into, whatever the mode.
+ *
+ * Else batch normalisation is over all ranks' samples here (sync_bn), and a pipeline is compared
+ * with one rank that takes its chunks one after the other, over whole batches, as each chunk has
+ * statistics of its own; accumulation has no one rank that it could be as.
+ *
+ * Behind a normalisation half of the rectified units are near their bend: of a million that a few
+ * images have in resnet20, one or the other is 0 in one order of adding up and 1e-7 in another. The
+ * loss does not feel that; the gradient does, by that unit's share. On 8 to 12 images one element
+ * of conv1's has been seen to be off by 4e-2 to 1e-1 of the largest, while runs without such a
+ * unit agree to 1e-5. So gradients may be off by more, and nothing is divided by them: eps is 1,
+ * updates are as gradients are, and so small that 5 steps lead to few more such units. Weights were
+ * then off by 6e-3 of the largest change. The mistakes that tests seed make 0.3 and more.
+ */
+#define GT_VERIFY_NORM_GRADIENT 2e-1
+#define GT_VERIFY_NORM_WEIGHT   5e-2
+#define GT_VERIFY_NORM_EPS      1.0
+#define GT_VERIFY_NORM_RATE     5e-5
+
+enum { GT_VERIFY_STEPS = 5, GT_VERIFY_NAME = 80, GT_VERIFY_WHY = 160 };
+
+struct gt_verify_bounds {
+	double loss, gradient, weight;
+};
+
+struct gt_verify_row {
+	const char *mode;
+	int ranks;
+	int64_t last_batch; /* samples of all ranks in the last batch of an epoch */
+	/* Why it is left out, as what the model cannot be trained in; then nothing has been
+	 * compared. Else "". */
+	char why[GT_VERIFY_WHY];
+	struct gt_verify_bounds bounds;
+	double loss, gradient, weight; /* the largest of any rank */
+	bool good;                     /* all are within bounds */
+	/* The first that is not: "loss", "gradient", "weight"; of which tensor, or ""; its step. */
+	const char *what;
+	char tensor[GT_VERIFY_NAME];
+	int64_t step; /* from 1 on */
+	double far;
+};
+
+struct gt_verify_options {
+	const struct gt_train_options *train; /* `batch` is each rank's; where to write and how long
+	                                         to train is of no account */
+	int ranks;
+	struct gt_threads_options threads;
+	/* Called first on each rank's thread, with its group; NULL: not. For OpenMP's number of
+	 * threads; tests put faults into the group. */
+	void (*enter)(void *self, struct gt_group *group);
+	void *self;
+};
+
+/* How many modes there are: rows of gt_verify_parallel(). */
+int gt_verify_count(void);
+
+/*
+ * Fill rows[gt_verify_count()]. A mode that differs is no error. Keeps the gradients and weights of
+ * GT_VERIFY_STEPS steps, so takes some ten times the memory of a run.
+ *
+ * Errors: those of runs; GT_EINVAL for fewer samples than ranks.
+ */
+int gt_verify_parallel(
+    struct gt_verify_row *rows, const struct gt_verify_options *o, struct gt_err *err);
+
+#endif
