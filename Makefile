@@ -102,7 +102,7 @@ KERNELS_ISA  := $(filter-out $(KERNELS_ONCE),$(wildcard kernels/cpu/*.c))
 # What mpicc compiles into a library of its own, see lib/comm/mpi/calls.h.
 MPI_SRC  := lib/comm/mpi/calls.c
 LIB_SRC  := $(filter-out $(MPI_SRC),$(wildcard lib/*/*.c lib/*/*/*.c)) $(wildcard $(KERNELS_ONCE))
-CMD_SRC  := $(wildcard cmd/*.c)
+CMD_SRC  := $(wildcard cmd/*.c cmd/*/*.c)
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 ORACLE_SRC := $(wildcard tests/oracle/*.c)
 BENCH_SRC := $(wildcard tests/bench/*.c)

@@ -16,7 +16,7 @@
  * A command is a row in the table of commands.c, one file cmd/NAME.c, a page man/gtrain-NAME.1 and
  * a test. Its table of options is a function, so that help, completions and the tests can ask for
  * it without running anything. A command of a group has a name of two words, "ckpt ls"; its file
- * and its page join them, cmd/ckpt_ls.c and man/gtrain-ckpt-ls.1.
+ * and its page join them, cmd/ckpt/ls.c and man/gtrain-ckpt-ls.1.
  */
 struct gt_cmd {
 	const char *name;

@@ -2,18 +2,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cmd/bench_options.h"
-#include "cmd/ckpt_convert.h"
-#include "cmd/ckpt_diff.h"
-#include "cmd/ckpt_edit.h"
-#include "cmd/ckpt_ls.h"
-#include "cmd/ckpt_verify.h"
+#include "cmd/bench/options.h"
+#include "cmd/ckpt/convert.h"
+#include "cmd/ckpt/diff.h"
+#include "cmd/ckpt/edit.h"
+#include "cmd/ckpt/ls.h"
+#include "cmd/ckpt/verify.h"
 #include "cmd/cmd.h"
-#include "cmd/data_sets.h"
+#include "cmd/data/sets.h"
 #include "cmd/eval_options.h"
 #include "cmd/generate_options.h"
 #include "cmd/topics.h"
-#include "cmd/train_options.h"
+#include "cmd/train/options.h"
 #include "lib/base/suggest.h"
 
 /* In the order of the list that `gtrain help` prints. */

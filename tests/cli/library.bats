@@ -47,7 +47,7 @@ setup() {
 
 		#include "cmd/eval_options.h"
 		#include "cmd/generate_options.h"
-		#include "cmd/train_options.h"
+		#include "cmd/train/options.h"
 		#include "lib/base/opt_json.h"
 
 		static json_t *values(const struct gt_opt *table, void *cli, const void *from, void *to, size_t size)

@@ -1,0 +1,108 @@
+/* options.c - what `gtrain bench` is told. */
+#include "cmd/bench/options.h"
+
+#include "cmd/ranks.h"
+
+/* clang-format off */
+#define GT_BENCH_ROUNDS(cli_type, member, what) \
+	{ "rounds", 0, GT_OPT_INT, GT_OPT_FIELD(cli_type, member), "N", \
+	    "times that every " what " is measured", .initial = "5", .min = 1, \
+	    .max = GT_BENCH_MAX_ROUNDS }
+#define GT_BENCH_SECONDS(cli_type, member) \
+	{ "seconds", 0, GT_OPT_DURATION, GT_OPT_FIELD(cli_type, member), "TIME", \
+	    "length of a round; longer if one run takes longer", .initial = "0.05", \
+	    .flags = GT_OPT_ABOVE, .max = 3600 }
+
+#define AT(member) GT_OPT_FIELD(struct gt_bench_allreduce_cli, member)
+
+static const struct gt_opt allreduce_table[] = {
+	{ .type = GT_OPT_HEADING, .help = "What to measure" },
+	GT_CMD_NPROC(
+	    struct gt_bench_allreduce_cli, nproc, "2", "ranks, processes of this host"),
+	{ "sizes", 0, GT_OPT_STRING, AT(sizes), "FROM..TO", "bytes per rank, doubling",
+	    .initial = "1K..256M" },
+	GT_CMD_DEVICE(struct gt_bench_allreduce_cli, device, "memory that is added up"),
+	{ "dtype", 0, GT_OPT_CHOICE, AT(dtype), .help = "type of the elements",
+	    .words = gt_bench_dtypes, .initial = "fp32" },
+	{ "buffers", 0, GT_OPT_CHOICE, AT(buffers), .words = gt_bench_buffers,
+	    .initial = "shared",
+	    .help = "memory that the ranks share, as gradients have, or that of each alone" },
+	{ "backend", 0, GT_OPT_STRING, AT(backends), "LIST", .words = gt_comm_backend_names,
+	    .initial = "auto",
+	    .help = "how ranks reach each other, as in train; several are measured in turn" },
+	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "times that every size is measured",
+	    .initial = "5", .min = 1, .max = GT_BENCH_MAX_ROUNDS },
+	GT_CMD_TIMEOUT(struct gt_bench_allreduce_cli, comm.timeout_s, "1m"),
+	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "the table as comma-separated values" },
+	GT_CMD_COMMON(struct gt_bench_allreduce_cli),
+	{ 0 }
+};
+
+#undef AT
+#define AT(member) GT_OPT_FIELD(struct gt_bench_ckpt_cli, member)
+
+static const struct gt_opt ckpt_table[] = {
+	{ .type = GT_OPT_HEADING, .help = "What to measure" },
+	{ "rounds", 0, GT_OPT_INT, AT(rounds), "N", "times that every operation is run",
+	    .initial = "3", .min = 1, .max = GT_BENCH_MAX_ROUNDS },
+	{ "dir", 0, GT_OPT_STRING, AT(dir), "DIR", "folder for the files that are written",
+	    .otherwise = "that of the checkpoint", .complete = GT_COMPLETE_DIR },
+	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "the table as comma-separated values" },
+	GT_CMD_COMMON(struct gt_bench_ckpt_cli),
+	{ 0 }
+};
+
+#undef AT
+#define AT(member) GT_OPT_FIELD(struct gt_bench_gemm_cli, member)
+
+static const struct gt_opt gemm_table[] = {
+	{ .type = GT_OPT_HEADING, .help = "What to measure" },
+	GT_CMD_DEVICE(struct gt_bench_gemm_cli, device,
+	    "devices: cpu, cuda:0,cuda:1; one after the other"),
+	{ "shapes", 0, GT_OPT_STRING, AT(shapes), "MxNxK[,...]",
+	    "products of [M, K] and [K, N]", .otherwise = "cubes, and gpt2's products" },
+	{ "dtype", 0, GT_OPT_STRING, AT(dtypes), "LIST", "types: fp32, tf32, fp16, bf16",
+	    .initial = "fp32,bf16,fp16" },
+	GT_BENCH_ROUNDS(struct gt_bench_gemm_cli, rounds, "product"),
+	GT_BENCH_SECONDS(struct gt_bench_gemm_cli, seconds),
+	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "the table as comma-separated values" },
+	GT_CMD_COMMON(struct gt_bench_gemm_cli),
+	{ 0 }
+};
+
+#undef AT
+#define AT(member) GT_OPT_FIELD(struct gt_bench_copy_cli, member)
+
+static const struct gt_opt copy_table[] = {
+	{ .type = GT_OPT_HEADING, .help = "What to measure" },
+	GT_CMD_DEVICE(struct gt_bench_copy_cli, device,
+	    "devices, and all pairs of them: cpu, cuda, cuda:0,cuda:1"),
+	{ "sizes", 0, GT_OPT_STRING, AT(sizes), "FROM..TO", "bytes of a copy, doubling",
+	    .initial = "64K..64M" },
+	GT_BENCH_ROUNDS(struct gt_bench_copy_cli, rounds, "copy"),
+	GT_BENCH_SECONDS(struct gt_bench_copy_cli, seconds),
+	{ "csv", 0, GT_OPT_FLAG, AT(csv), .help = "the table as comma-separated values" },
+	GT_CMD_COMMON(struct gt_bench_copy_cli),
+	{ 0 }
+};
+/* clang-format on */
+
+const struct gt_opt *gt_cmd_bench_copy_options(void)
+{
+	return copy_table;
+}
+
+const struct gt_opt *gt_cmd_bench_gemm_options(void)
+{
+	return gemm_table;
+}
+
+const struct gt_opt *gt_cmd_bench_ckpt_options(void)
+{
+	return ckpt_table;
+}
+
+const struct gt_opt *gt_cmd_bench_allreduce_options(void)
+{
+	return allreduce_table;
+}

@@ -1,0 +1,74 @@
+/* diff.c - gtrain ckpt diff: what is different between two checkpoints. */
+#include "cmd/ckpt/diff.h"
+
+#include <string.h>
+
+/* Formats that hold nothing but names and tensors. */
+static bool is_flat(const struct gt_ckpt *ckpt)
+{
+	return strncmp(gt_ckpt_format(ckpt), "torch", 5) != 0;
+}
+
+static void tell(const struct gt_diff *d, const struct gt_diff_side side[2], struct gt_log *log)
+{
+	for (int i = 0; i < 2; i++)
+		if (*d->note[i])
+			gt_log_info(log, "%s: %s", side[i].path, d->note[i]);
+	if (d->agree)
+		gt_log_info(log,
+		    "without wrappers and prefixes, %zu names are in both, not %zu: --state-dict "
+		    "compares them so",
+		    d->agree, d->tensors);
+}
+
+static int compare(struct gt_diff *d, const struct gt_diff_side side[2],
+    const struct gt_ckpt_diff_cli *cli, struct gt_log *log, struct gt_err *err)
+{
+	struct gt_diff_options options = { cli->tolerance, cli->state_dict, (size_t)cli->threads };
+	int rc;
+
+	/* What the other format has no place for is no difference. */
+	if (is_flat(side[0].ckpt) != is_flat(side[1].ckpt))
+		options.state_dict = true;
+	rc = gt_diff_make(d, &side[0], &side[1], &options, err);
+	if (!rc)
+		tell(d, side, log);
+	return rc;
+}
+
+int gt_cmd_ckpt_diff(int argc, char **argv)
+{
+	struct gt_ckpt_diff_cli cli;
+	struct gt_diff diff = { 0 };
+	struct gt_diff_side side[2] = { 0 };
+	struct gt_ckpt *ckpt[2] = { 0 };
+	struct gt_cmd_env env;
+	struct gt_err err = GT_ERR_INIT;
+	int rc = 0, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	bool differ;
+
+	if (status != GT_CMD_GO)
+		return status;
+	if (env.opts.operand_count < 2) {
+		rc = gt_err_set(&err, GT_EINVAL, "two files are needed");
+		gt_err_hint(&err, "gtrain ckpt diff A B");
+	}
+	if (!rc)
+		rc = gt_cmd_find_ckpts(&env, &err);
+	for (int i = 0; i < 2 && !rc; i++) {
+		rc = gt_ckpt_open(&ckpt[i], env.opts.operands[i], &err);
+		side[i] = (struct gt_diff_side){ ckpt[i], env.opts.operands[i] };
+	}
+	if (!rc)
+		rc = compare(&diff, side, &cli, &env.log, &err);
+	if (!rc && cli.common.json)
+		gt_ckpt_diff_json(stdout, &diff);
+	else if (!rc)
+		gt_ckpt_diff_text(stdout, &diff, side[0].path, side[1].path);
+	differ = diff.count > 0;
+	gt_diff_release(&diff);
+	gt_ckpt_close(ckpt[0]);
+	gt_ckpt_close(ckpt[1]);
+	status = gt_cmd_end(&env, rc, &err);
+	return status == GT_EXIT_DONE && differ ? GT_EXIT_FAILED : status;
+}

@@ -1,0 +1,223 @@
+/* edit.c - gtrain ckpt strip-module, add-module, rename, remap: names and devices changed. */
+#include "cmd/ckpt/edit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cmd/stop.h"
+#include "lib/base/clock.h"
+#include "lib/base/text.h"
+#include "lib/ckpt/edit/edit.h"
+
+/* One run of a command, from its arguments to its result. */
+struct job {
+	const struct gt_ckpt_edit_cli *cli;
+	struct gt_log *log;
+	struct gt_edit_target target;
+	struct gt_ckpt *ckpt;
+	struct gt_edit edit;
+	struct gt_edit_result result;
+	double time_s;
+};
+
+static const char *const what_names[GT_EDIT_WHAT_COUNT] = {
+	[GT_EDIT_NAME] = "name",
+	[GT_EDIT_METADATA] = "metadata",
+	[GT_EDIT_REFERENCE] = "reference",
+	[GT_EDIT_LOCATION] = "location",
+};
+
+static int check_arguments(
+    const struct gt_cmd_env *env, const struct gt_ckpt_edit_cli *cli, struct gt_err *err)
+{
+	int rc = gt_opts_require(&env->opts, err);
+
+	if (rc)
+		return rc;
+	if (!env->opts.operand_count) {
+		gt_err_set(err, GT_EINVAL, "no file is named");
+		return gt_err_hint(err, "gtrain %s %s", env->cmd->name, env->cmd->synopsis);
+	}
+	if (!cli->output && !cli->in_place && !cli->dry_run) {
+		gt_err_set(err, GT_EINVAL, "where should the result go?");
+		return gt_err_hint(
+		    err, "-o OUT writes a new file, --in-place changes this one, --dry-run none");
+	}
+	return 0;
+}
+
+static int apply(struct job *j, struct gt_err *err)
+{
+	struct gt_stop stop;
+	int rc = gt_stop_listen(&stop, err);
+
+	if (rc)
+		return rc;
+	rc = gt_edit_apply(j->ckpt, &j->edit, &j->target, &j->result, err);
+	gt_stop_release(&stop);
+	return rc;
+}
+
+static int compute_and_apply(struct job *j, enum gt_edit_kind kind, struct gt_err *err)
+{
+	struct gt_edit_request request = { .kind = kind };
+	const char **words = gt_calloc(j->cli->words.count + 1, sizeof(*words), err);
+	double start = gt_clock_s();
+	int rc;
+
+	if (!words)
+		return GT_ENOMEM;
+	for (size_t i = 0; i < j->cli->words.count; i++)
+		words[i] = j->cli->words.items[i];
+	request.words = words;
+	if (j->target.output || j->cli->dry_run)
+		rc = gt_ckpt_open(&j->ckpt, j->target.input, err);
+	else
+		rc = gt_edit_open(&j->ckpt, j->target.input, GT_EDIT_WAIT_S, err);
+	if (!rc) {
+		rc = gt_edit_compute(&j->edit, j->ckpt, &request, err);
+		if (rc && rc != GT_EINVAL)
+			gt_err_prefix(err, "'%s'", j->target.input);
+	}
+	if (!rc && !j->cli->dry_run)
+		rc = apply(j, err);
+	j->time_s = gt_clock_s() - start;
+	free(words);
+	return rc;
+}
+
+/* ---- what was done ---- */
+
+/* "model.state_dict: 'module.conv1.weight' -> 'conv1.weight'". */
+static void print_changes(const struct gt_edit *edit)
+{
+	for (size_t i = 0; i < edit->count; i++) {
+		const struct gt_edit_change *c = &edit->changes[i];
+
+		if (c->what == GT_EDIT_LOCATION)
+			fputs("storage ", stdout);
+		gt_log_put(stdout, c->where);
+		fputs(c->what == GT_EDIT_METADATA ? (*c->where ? "._metadata" : "_metadata") : "",
+		    stdout);
+		fputs(*c->where || c->what == GT_EDIT_METADATA ? ": '" : "'", stdout);
+		gt_log_put(stdout, c->from);
+		fputs("' -> '", stdout);
+		gt_log_put(stdout, c->to);
+		fputs("'\n", stdout);
+	}
+}
+
+static json_t *json_changes(const struct gt_edit *edit)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < edit->count; i++) {
+		const struct gt_edit_change *c = &edit->changes[i];
+
+		if (json_array_append_new(
+		        list, json_pack("{s:s,s:s,s:s,s:s}", "what", what_names[c->what], "where",
+		                  c->where, "from", c->from, "to", c->to))) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
+
+static int print_json(const struct job *j, struct gt_err *err)
+{
+	const struct gt_edit_result *r = &j->result;
+	json_t *out = json_pack("{s:s,s:s?,s:b,s:s,s:I,s:I,s:I,s:I,s:b,s:f}", "input",
+	    j->target.input, "output", j->target.output, "dry_run", j->cli->dry_run, "note",
+	    j->edit.note, "changed", (json_int_t)j->edit.count, "written_bytes",
+	    (json_int_t)r->written_bytes, "moved_bytes", (json_int_t)r->moved_bytes, "dead_bytes",
+	    (json_int_t)r->dead_bytes, "replaced", r->replaced, "time_s", j->time_s);
+	json_t *changes = out && j->cli->dry_run ? json_changes(&j->edit) : NULL;
+
+	if (out && j->cli->dry_run && (!changes || json_object_set_new(out, "changes", changes))) {
+		json_decref(out);
+		out = NULL;
+	}
+	return gt_cmd_print_json(out, 0, err);
+}
+
+static void log_result(const struct job *j)
+{
+	const struct gt_edit_result *r = &j->result;
+	char written[GT_TEXT_SIZE], moved[GT_TEXT_SIZE], dead[GT_TEXT_SIZE];
+
+	gt_text_bytes(written, r->written_bytes);
+	gt_text_bytes(moved, r->moved_bytes);
+	gt_text_bytes(dead, r->dead_bytes);
+	if (j->cli->dry_run || (!j->edit.count && !j->target.output))
+		gt_log_info(j->log, "%s; nothing written", j->edit.note);
+	else if (r->moved_bytes)
+		gt_log_info(j->log, "%s; %s written, %s moved in %.0f ms", j->edit.note, written,
+		    moved, j->time_s * 1e3);
+	else
+		gt_log_info(
+		    j->log, "%s; %s written in %.0f ms", j->edit.note, written, j->time_s * 1e3);
+	if (j->edit.dicts_note[0])
+		gt_log_info(j->log, "%s", j->edit.dicts_note);
+	if (r->replaced)
+		gt_log_info(
+		    j->log, "%s: a new file has taken the place of '%s'", r->why, j->target.input);
+	if (r->other_links)
+		gt_log_info(j->log, "%llu other hard link%s to it still lead%s to the old file",
+		    (unsigned long long)r->other_links, r->other_links == 1 ? "" : "s",
+		    r->other_links == 1 ? "s" : "");
+	if (r->dead_bytes)
+		gt_log_info(j->log,
+		    "%s of the file are dead now: the next edit with -o, or `gtrain ckpt convert`, "
+		    "leaves them out",
+		    dead);
+}
+
+/* ---- the commands ---- */
+
+static int edit(int argc, char **argv, enum gt_edit_kind kind)
+{
+	struct gt_ckpt_edit_cli cli;
+	struct gt_cmd_env env;
+	struct gt_err err = GT_ERR_INIT;
+	struct job j = { .cli = &cli, .log = &env.log };
+	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+
+	if (status != GT_CMD_GO)
+		return status;
+	rc = check_arguments(&env, &cli, &err);
+	if (!rc) {
+		j.target = (struct gt_edit_target){ env.opts.operands[0], cli.output,
+			.no_sync = !cli.sync };
+		rc = compute_and_apply(&j, kind, &err);
+	}
+	if (!rc && cli.common.json)
+		rc = print_json(&j, &err);
+	else if (!rc && cli.dry_run)
+		print_changes(&j.edit);
+	if (!rc)
+		log_result(&j);
+	gt_edit_release(&j.edit);
+	gt_ckpt_close(j.ckpt);
+	return gt_cmd_end(&env, rc, &err);
+}
+
+int gt_cmd_ckpt_strip_module(int argc, char **argv)
+{
+	return edit(argc, argv, GT_EDIT_STRIP);
+}
+
+int gt_cmd_ckpt_add_module(int argc, char **argv)
+{
+	return edit(argc, argv, GT_EDIT_ADD);
+}
+
+int gt_cmd_ckpt_rename(int argc, char **argv)
+{
+	return edit(argc, argv, GT_EDIT_RENAME);
+}
+
+int gt_cmd_ckpt_remap(int argc, char **argv)
+{
+	return edit(argc, argv, GT_EDIT_REMAP);
+}

@@ -1,0 +1,71 @@
+/* ls.c - gtrain ckpt ls: what is in a checkpoint. */
+#include "cmd/ckpt/ls.h"
+
+#include <stdlib.h>
+
+#include "lib/ckpt/tools/digest.h"
+
+static int measure(struct gt_ckpt_listing *l, size_t threads, struct gt_err *err)
+{
+	const struct gt_inventory *v = &l->inventory;
+	const struct gt_tree_tensor **tensors = gt_calloc(v->tensor_count, sizeof(*tensors), err);
+	int rc = GT_ENOMEM;
+
+	l->stats = gt_calloc(v->tensor_count, sizeof(*l->stats), err);
+	if (tensors && l->stats) {
+		for (size_t i = 0; i < v->tensor_count; i++)
+			tensors[i] = &v->tensors[i].value->tensor;
+		rc = gt_digest_check(l->ckpt, false, err);
+		if (!rc)
+			rc = gt_stats_of(l->stats, tensors, v->tensor_count, threads, err);
+	}
+	free(tensors);
+	return rc;
+}
+
+static int look(struct gt_ckpt_listing *l, struct gt_ckpt *ckpt, const struct gt_ckpt_ls_cli *cli,
+    const char *path, struct gt_err *err)
+{
+	/* In this order, what the first one needs for a moment serves the second. */
+	int rc = gt_ckpt_room(ckpt, &l->file_bytes, &l->dead_bytes, err);
+
+	l->ckpt = ckpt;
+	if (!rc)
+		rc = gt_inventory_make(&l->inventory, gt_ckpt_root(ckpt), err);
+	if (!rc && cli->stats)
+		rc = measure(l, (size_t)cli->threads, err);
+	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
+}
+
+int gt_cmd_ckpt_ls(int argc, char **argv)
+{
+	struct gt_ckpt_ls_cli cli;
+	struct gt_ckpt_listing listing = { 0 };
+	struct gt_ckpt *ckpt = NULL;
+	struct gt_cmd_env env;
+	struct gt_err err = GT_ERR_INIT;
+	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+
+	if (status != GT_CMD_GO)
+		return status;
+	if (env.opts.operand_count < 1) {
+		rc = gt_err_set(&err, GT_EINVAL, "no file is named");
+		gt_err_hint(&err, "gtrain ckpt ls FILE");
+	} else {
+		rc = gt_cmd_find_ckpts(&env, &err);
+	}
+	if (!rc)
+		rc = gt_ckpt_open(&ckpt, env.opts.operands[0], &err);
+	if (!rc)
+		rc = look(&listing, ckpt, &cli, env.opts.operands[0], &err);
+	listing.all = cli.all;
+	listing.color = env.color;
+	if (!rc && cli.common.json)
+		gt_ckpt_ls_json(stdout, &listing);
+	else if (!rc)
+		gt_ckpt_ls_text(stdout, &listing);
+	free(listing.stats);
+	gt_inventory_release(&listing.inventory);
+	gt_ckpt_close(ckpt);
+	return gt_cmd_end(&env, rc, &err);
+}

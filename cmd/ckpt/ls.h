@@ -1,0 +1,32 @@
+/* ls.h - gtrain ckpt ls: what it is told, and how it prints. */
+#ifndef GT_CMD_CKPT_LS_H
+#define GT_CMD_CKPT_LS_H
+
+#include "cmd/cmd.h"
+#include "lib/ckpt/tools/inventory.h"
+#include "lib/ckpt/tools/stats.h"
+
+struct gt_ckpt_ls_cli {
+	bool stats, all;
+	int64_t threads;
+	struct gt_cmd_common common;
+};
+
+/* What there is to print. */
+struct gt_ckpt_listing {
+	const struct gt_ckpt *ckpt;
+	struct gt_inventory inventory;
+	struct gt_stats *stats; /* [tensor_count], or NULL */
+	uint64_t file_bytes, dead_bytes;
+	bool all;   /* every value */
+	bool color; /* of text */
+};
+
+/* Both leave the stream's error state to the caller. */
+void gt_ckpt_ls_text(FILE *out, const struct gt_ckpt_listing *listing);
+void gt_ckpt_ls_json(FILE *out, const struct gt_ckpt_listing *listing);
+
+int gt_cmd_ckpt_ls(int argc, char **argv);
+const struct gt_opt *gt_cmd_ckpt_ls_options(void);
+
+#endif

@@ -1,0 +1,88 @@
+/* merge.c - gtrain ckpt merge: several checkpoints made one. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/ckpt/convert.h"
+#include "lib/ckpt/tools/merge.h"
+
+/* Where the means may be kept: beside the output. */
+static char *folder_of(const char *path, struct gt_err *err)
+{
+	const char *slash = strrchr(path, '/');
+	int length = slash == path ? 1 : slash ? (int)(slash - path) : 0;
+
+	return slash ? gt_asprintf(err, "%.*s", length, path) : gt_strdup(".", err);
+}
+
+struct inputs {
+	struct gt_ckpt *ckpts[GT_CKPT_MERGE_MAX];
+	struct gt_merge_input parts[GT_CKPT_MERGE_MAX];
+	size_t count;
+};
+
+static int open_all(struct inputs *in, const struct gt_cmd_env *env, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (int i = 0; !rc && i < env->opts.operand_count; i++) {
+		rc = gt_ckpt_input_open(&in->ckpts[i], env->opts.operands[i], err);
+		if (rc)
+			break;
+		in->parts[in->count++] =
+		    (struct gt_merge_input){ gt_ckpt_root(in->ckpts[i]), env->opts.operands[i] };
+	}
+	return rc;
+}
+
+static int merge_all(const struct inputs *in, const struct gt_ckpt_merge_cli *cli,
+    struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, struct gt_err *err)
+{
+	struct gt_merge_mean mean = { 0 };
+	struct gt_arena arena = { 0 };
+	struct gt_tree *root = NULL;
+	char *folder = folder_of(cli->target.output, err);
+	int rc = folder ? 0 : GT_ENOMEM;
+
+	if (!rc && cli->average) {
+		rc = gt_merge_average(&mean, in->parts, in->count, folder, &r->note, err);
+		root = mean.root;
+	} else if (!rc) {
+		rc = gt_merge_union(&root, in->parts, in->count, &arena, &r->note, err);
+	}
+	if (!rc)
+		rc = gt_ckpt_target_write(r, root, env, err);
+	gt_merge_release(&mean);
+	gt_arena_release(&arena);
+	free(folder);
+	return rc;
+}
+
+int gt_cmd_ckpt_merge(int argc, char **argv)
+{
+	struct gt_ckpt_merge_cli cli;
+	struct inputs in = { 0 };
+	struct gt_ckpt_rewrite r = { .target = &cli.target, .inputs = in.ckpts };
+	struct gt_cmd_env env;
+	struct gt_err err = GT_ERR_INIT;
+	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+
+	if (status != GT_CMD_GO)
+		return status;
+	rc = gt_opts_require(&env.opts, &err);
+	if (!rc && env.opts.operand_count < 2) {
+		rc = gt_err_set(&err, GT_EINVAL, "fewer than two files are named");
+		gt_err_hint(&err, "gtrain ckpt merge A B ... -o OUT");
+	}
+	if (!rc)
+		rc = gt_ckpt_target_check(&r, &env, &err);
+	if (!rc)
+		rc = open_all(&in, &env, &err);
+	r.input_count = in.count;
+	r.json = cli.common.json;
+	if (!rc)
+		rc = merge_all(&in, &cli, &r, &env, &err);
+	gt_note_release(&r.note);
+	for (size_t i = 0; i < GT_CKPT_MERGE_MAX; i++)
+		gt_ckpt_close(in.ckpts[i]);
+	return gt_cmd_end(&env, rc, &err);
+}

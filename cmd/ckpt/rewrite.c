@@ -1,0 +1,224 @@
+/* rewrite.c - what the commands that write a checkpoint share. */
+#include "cmd/ckpt/rewrite.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "cmd/json_out.h"
+#include "cmd/stop.h"
+#include "lib/base/text.h"
+#include "lib/ckpt/tools/digest.h"
+#include "lib/ckpt/tree/tally.h"
+
+const char *const gt_ckpt_dtype_words[] = { "fp32", "fp16", "bf16", NULL };
+
+const enum gt_dtype gt_ckpt_dtypes[] = { GT_F32, GT_F16, GT_BF16 };
+
+/* Neither one of the operands, which is found before they are read, nor tensors by the name of an
+ * index. */
+static int check_output(
+    const struct gt_ckpt_rewrite *r, const struct gt_cmd_env *env, struct gt_err *err)
+{
+	static const char index[] = ".index.json";
+	const struct gt_ckpt_target_cli *target = r->target;
+	size_t n = strlen(target->output), k = sizeof(index) - 1;
+	struct stat in, out;
+
+	if (n > k && !strcasecmp(target->output + n - k, index) && !target->shard_bytes) {
+		gt_err_set(err, GT_EINVAL,
+		    "--output: '%s' is the ending of an index of shards, and there are none",
+		    index);
+		return gt_err_hint(err, "-o model.safetensors, or --shard-size 5G");
+	}
+	if (stat(target->output, &out))
+		return 0;
+	for (int i = 0; i < env->opts.operand_count; i++) {
+		if (stat(env->opts.operands[i], &in) || in.st_dev != out.st_dev ||
+		    in.st_ino != out.st_ino)
+			continue;
+		gt_err_set(err, GT_EINVAL, "--output: '%.200s' is the input", target->output);
+		return gt_err_hint(err, "name another file");
+	}
+	return 0;
+}
+
+/* --to wins over the ending; who meets the file later may go by that. */
+static void warn_ending(const struct gt_ckpt_rewrite *r, struct gt_log *log)
+{
+	struct gt_err unknown = GT_ERR_INIT;
+	const char *ending;
+
+	if (gt_convert_format(&ending, NULL, r->target->output, &unknown) ||
+	    !strcmp(ending, r->format) ||
+	    (!strncmp(ending, "torch-", 6) && !strncmp(r->format, "torch-", 6)))
+		return;
+	gt_log_warn(log, "'%s' is written as %s: its ending is that of %s", r->target->output,
+	    r->format, ending);
+}
+
+int gt_ckpt_target_check(struct gt_ckpt_rewrite *r, struct gt_cmd_env *env, struct gt_err *err)
+{
+	const struct gt_ckpt_target_cli *target = r->target;
+	const char *to = target->to < 0 ? NULL : gt_convert_words[target->to];
+	int rc = gt_cmd_find_ckpts(env, err);
+
+	if (!rc)
+		rc = gt_convert_format(&r->format, to, target->output, err);
+	if (!rc)
+		rc = check_output(r, env, err);
+	if (!rc && to)
+		warn_ending(r, &env->log);
+	return rc;
+}
+
+int gt_ckpt_input_open(struct gt_ckpt **out, const char *path, struct gt_err *err)
+{
+	int rc = gt_ckpt_open(out, path, err);
+
+	if (rc)
+		return rc;
+	rc = gt_digest_check(*out, true, err);
+	return rc ? gt_err_prefix(err, "'%s'", path) : 0;
+}
+
+static char *first_line(struct gt_note *note, char **rest)
+{
+	return note->text ? strtok_r(note->text, "\n", rest) : NULL;
+}
+
+static void report_text(struct gt_ckpt_rewrite *r, const char *path, bool whole,
+    const struct gt_tally *t, struct gt_log *log)
+{
+	char bytes[GT_TEXT_SIZE], *rest;
+	const char *format = r->format;
+	struct stat st;
+
+	for (char *line = first_line(&r->note, &rest); line; line = strtok_r(NULL, "\n", &rest))
+		gt_log_info(log, "%s", line);
+	if (!whole || stat(path, &st)) /* an index says nothing of their size */
+		gt_log_info(log, "%s: %" PRIu64 " tensor%s, %s%s", path, t->tensors,
+		    t->tensors == 1 ? "" : "s", whole ? "" : "in shards of ", format);
+	else
+		gt_log_info(log, "%s: %" PRIu64 " tensor%s, %s, %s", path, t->tensors,
+		    t->tensors == 1 ? "" : "s",
+		    gt_text_bytes(
+		        bytes, S_ISDIR(st.st_mode) ? t->storage_bytes : (uint64_t)st.st_size),
+		    format);
+}
+
+/* Names in a line need not be UTF-8; NULL: out of memory. */
+static json_t *line_json(const char *line)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	json_t *json = NULL;
+
+	if (!out)
+		return NULL;
+	gt_json_text(out, line);
+	if (!fclose(out))
+		json = json_loadb(text, size, JSON_DECODE_ANY, NULL);
+	free(text);
+	return json;
+}
+
+static int report_json(
+    struct gt_ckpt_rewrite *r, const char *path, const struct gt_tally *t, struct gt_err *err)
+{
+	json_t *notes = json_array(), *document;
+	char *rest;
+	int rc = 0;
+
+	for (char *line = first_line(&r->note, &rest); line; line = strtok_r(NULL, "\n", &rest))
+		if (json_array_append_new(notes, line_json(line)))
+			rc = gt_err_set(err, GT_ENOMEM, "out of memory: the report");
+	if (rc) {
+		json_decref(notes);
+		return rc;
+	}
+	document = json_pack("{s:s, s:s, s:I, s:I, s:o}", "output", path, "format", r->format,
+	    "tensors", (json_int_t)t->tensors, "tensor_bytes", (json_int_t)t->storage_bytes,
+	    "notes", notes);
+	return gt_cmd_print_json(document, JSON_COMPACT, err);
+}
+
+int gt_ckpt_target_report(struct gt_ckpt_rewrite *r, const char *path, bool whole,
+    const struct gt_tally *t, struct gt_cmd_env *env, struct gt_err *err)
+{
+	if (r->json)
+		return report_json(r, path, t, err);
+	report_text(r, path, whole, t, &env->log);
+	return 0;
+}
+
+static int write_out(const char *path, const char *format, const struct gt_tree *tree,
+    const struct gt_ckpt_write_options *options, struct gt_err *err)
+{
+	struct gt_stop stop;
+	int rc = gt_stop_listen(&stop, err);
+
+	if (rc)
+		return rc;
+	rc = gt_ckpt_write(path, format, tree, options, err);
+	gt_stop_release(&stop);
+	return rc;
+}
+
+void gt_ckpt_target_say_losses(
+    struct gt_ckpt_rewrite *r, const struct gt_ckpt_write_losses *losses, struct gt_log *log)
+{
+	char line[160];
+
+	snprintf(line, sizeof(line),
+	    "%llu finite value%s in %zu tensor%s became infinite: %s does not reach so far",
+	    (unsigned long long)losses->values, losses->values == 1 ? "" : "s", losses->tensors,
+	    losses->tensors == 1 ? "" : "s", gt_ckpt_dtype_words[r->target->dtype]);
+	if (r->json)
+		gt_note_line(&r->note, "%s", line);
+	else
+		gt_log_warn(log, "%s", line);
+}
+
+int gt_ckpt_target_write(
+    struct gt_ckpt_rewrite *r, struct gt_tree *root, struct gt_cmd_env *env, struct gt_err *err)
+{
+	const struct gt_ckpt_target_cli *target = r->target;
+	struct gt_ckpt_write_losses losses = { 0 };
+	char *index = NULL;
+	const struct gt_ckpt_write_options options = {
+		.index = &index,
+		.cast = target->dtype >= 0,
+		.dtype = target->dtype >= 0 ? gt_ckpt_dtypes[target->dtype] : GT_F32,
+		.keep_devices = true,
+		.no_sync = !target->sync,
+		.shard_bytes = (uint64_t)target->shard_bytes,
+		.inputs = r->inputs,
+		.input_count = r->input_count,
+		.losses = &losses,
+	};
+	struct gt_tally tally;
+	struct gt_arena arena = { 0 };
+	struct gt_tree *tree;
+	int rc = gt_convert_tree(&tree, root, r->format, r->weights_only, &arena, &r->note, err);
+
+	if (!rc)
+		rc = gt_note_check(&r->note, err);
+	if (!rc)
+		rc = gt_tally_make(&tally, tree, err);
+	if (!rc)
+		rc = write_out(target->output, r->format, tree, &options, err);
+	if (!rc && losses.values)
+		gt_ckpt_target_say_losses(r, &losses, &env->log);
+	if (!rc)
+		rc = gt_ckpt_target_report(
+		    r, index ? index : target->output, !index, &tally, env, err);
+	free(index);
+	gt_arena_release(&arena);
+	return rc;
+}

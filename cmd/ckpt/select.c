@@ -1,0 +1,61 @@
+/* select.c - gtrain ckpt select: a part of a checkpoint as a file of its own. */
+#include "lib/ckpt/tools/select.h"
+#include "cmd/ckpt/convert.h"
+
+static int take(struct gt_tree **root, const struct gt_ckpt_select_cli *cli, struct gt_arena *arena,
+    struct gt_note *note, struct gt_err *err)
+{
+	int rc = cli->path ? gt_select_path(root, *root, cli->path, err) : 0;
+
+	if (!rc && cli->keys.count)
+		rc =
+		    gt_select_keys(root, *root, cli->keys.items, cli->keys.count, arena, note, err);
+	return rc;
+}
+
+static int select_part(
+    const struct gt_ckpt_select_cli *cli, struct gt_cmd_env *env, struct gt_err *err)
+{
+	struct gt_arena arena = { 0 };
+	struct gt_ckpt *ckpt = NULL;
+	struct gt_ckpt_rewrite r = {
+		.target = &cli->target, .inputs = &ckpt, .input_count = 1, .json = cli->common.json
+	};
+	struct gt_tree *root;
+	int rc;
+
+	if (env->opts.operand_count < 1 || (!cli->path && !cli->keys.count)) {
+		gt_err_set(err, GT_EINVAL,
+		    env->opts.operand_count < 1 ? "no file is named"
+		                                : "neither --path nor --keys is given");
+		return gt_err_hint(err, "gtrain ckpt select FILE --path model -o model.pth");
+	}
+	rc = gt_ckpt_target_check(&r, env, err);
+	if (!rc)
+		rc = gt_ckpt_input_open(&ckpt, env->opts.operands[0], err);
+	if (!rc) {
+		root = gt_ckpt_root(ckpt);
+		rc = take(&root, cli, &arena, &r.note, err);
+	}
+	if (!rc)
+		rc = gt_ckpt_target_write(&r, root, env, err);
+	gt_note_release(&r.note);
+	gt_ckpt_close(ckpt);
+	gt_arena_release(&arena);
+	return rc;
+}
+
+int gt_cmd_ckpt_select(int argc, char **argv)
+{
+	struct gt_ckpt_select_cli cli;
+	struct gt_cmd_env env;
+	struct gt_err err = GT_ERR_INIT;
+	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+
+	if (status != GT_CMD_GO)
+		return status;
+	rc = gt_opts_require(&env.opts, &err);
+	if (!rc)
+		rc = select_part(&cli, &env, &err);
+	return gt_cmd_end(&env, rc, &err);
+}

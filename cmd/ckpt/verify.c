@@ -1,0 +1,55 @@
+/* verify.c - gtrain ckpt verify: whether a checkpoint is sound, and mending a torn edit. */
+#include "cmd/ckpt/verify.h"
+
+#include "lib/base/text.h"
+
+static int mend(struct gt_repair *repair, const char *path, struct gt_log *log, struct gt_err *err)
+{
+	char cut[GT_TEXT_SIZE];
+	uint64_t bytes;
+	int rc = gt_repair(repair, path, GT_REPAIR_WAIT_S, err);
+
+	if (rc)
+		return rc;
+	bytes = repair->old_bytes - repair->new_bytes;
+	if (bytes)
+		gt_log_info(log,
+		    "%s: %llu bytes (%s) of an interrupted edit cut off; %zu records are sound",
+		    path, (unsigned long long)bytes, gt_text_bytes(cut, bytes), repair->records);
+	else
+		gt_log_info(log, "%s: no edit was interrupted, nothing to cut off", path);
+	return 0;
+}
+
+int gt_cmd_ckpt_verify(int argc, char **argv)
+{
+	struct gt_ckpt_verify_cli cli;
+	struct gt_verify verify = { .format = "" };
+	struct gt_repair repair = { 0 };
+	struct gt_cmd_env env;
+	struct gt_err err = GT_ERR_INIT;
+	const char *path;
+	int rc = 0, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+	bool failed;
+
+	if (status != GT_CMD_GO)
+		return status;
+	rc = gt_cmd_find_ckpts(&env, &err);
+	path = env.opts.operand_count ? env.opts.operands[0] : NULL;
+	if (!rc && !path) {
+		rc = gt_err_set(&err, GT_EINVAL, "no file is named");
+		gt_err_hint(&err, "gtrain ckpt verify FILE");
+	}
+	if (!rc && cli.repair)
+		rc = mend(&repair, path, &env.log, &err);
+	if (!rc)
+		rc = gt_verify(&verify, path, (size_t)cli.threads, &err);
+	if (!rc && cli.common.json)
+		gt_ckpt_verify_json(stdout, &verify, cli.repair ? &repair : NULL, cli.strict);
+	else if (!rc)
+		gt_ckpt_verify_text(stdout, &verify, env.color);
+	failed = gt_ckpt_verify_fails(&verify, cli.strict);
+	gt_verify_release(&verify);
+	status = gt_cmd_end(&env, rc, &err);
+	return status == GT_EXIT_DONE && failed ? GT_EXIT_FAILED : status;
+}

@@ -1,0 +1,160 @@
+/* get.c - gtrain data get: fetch well-known data sets. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cmd/data/sets.h"
+#include "cmd/json_out.h"
+#include "lib/base/progress.h"
+#include "lib/data/get/get.h"
+
+struct get_cli {
+	const char *to, *mirror;
+	bool force;
+	int retries;
+	double timeout_s;
+	struct gt_cmd_common common;
+};
+
+#define AT(member) GT_OPT_FIELD(struct get_cli, member)
+
+/* clang-format off */
+static const struct gt_opt options[] = {
+	{ .type = GT_OPT_HEADING, .help = "Where to" },
+	GT_CMD_DATA_TO(struct get_cli),
+	{ "force", 0, GT_OPT_FLAG, AT(force), .flags = GT_OPT_ONCE,
+	    .help = "fetch files that are there, too, and replace them" },
+
+	{ .type = GT_OPT_HEADING, .help = "Where from" },
+	{ "mirror", 0, GT_OPT_STRING, AT(mirror), "URL",
+	    .help = "fetch URL/NAME/FILE in place of the publishers' files" },
+	{ "retries", 0, GT_OPT_INT, AT(retries), "N",
+	    "further tries where a server fails or cuts the connection", .initial = "3",
+	    .max = 1000 },
+	{ "timeout", 0, GT_OPT_DURATION, AT(timeout_s), "TIME",
+	    "give up on a server that sends nothing for this time", .initial = "30s", .min = 1,
+	    .max = 86400 },
+
+	GT_CMD_COMMON(struct get_cli),
+	{ 0 }
+};
+/* clang-format on */
+
+const struct gt_opt *gt_cmd_data_get_options(void)
+{
+	return options;
+}
+
+/* What to say of a set that is there. */
+static int report(FILE *out, const struct gt_set *set, const struct gt_get *get,
+    const struct get_cli *cli, struct gt_err *err)
+{
+	char *path = gt_set_path(set, get->folder, "", err);
+	char *data = path ? gt_cmd_data_spec(set, get->folder, cli->to, err) : NULL;
+	char *command = data ? gt_cmd_data_command(set, get->folder, cli->to, err) : NULL;
+	int rc = command ? 0 : GT_ENOMEM;
+
+	if (!rc && cli->common.json) {
+		fprintf(
+		    out, "%s\n  {\"name\": \"%s\", \"path\": ", ftell(out) ? "," : "", set->name);
+		gt_json_text(out, path);
+		fputs(", \"data\": ", out);
+		gt_json_text(out, data);
+		fputs(", \"command\": ", out);
+		gt_json_text(out, command);
+		fprintf(out, ", \"fetched\": %d}", get->fetched);
+	} else if (!rc) {
+		fprintf(out, "%s: ", set->name);
+		gt_log_put(out, path);
+		fputs("\n  ", out);
+		gt_log_put(out, command);
+		fputc('\n', out);
+		fflush(out);
+	}
+	free(command);
+	free(data);
+	free(path);
+	return rc;
+}
+
+static int get_all(FILE *out, struct gt_get *get, const struct gt_set *const *sets, int count,
+    const struct get_cli *cli, struct gt_err *err)
+{
+	int rc = 0;
+
+	for (int i = 0; i < count && !rc; i++) {
+		get->fetched = 0;
+		rc = gt_get_set(get, sets[i], err);
+		if (!rc)
+			rc = report(out, sets[i], get, cli, err);
+	}
+	return rc;
+}
+
+/* A document is printed when it is whole, lines as they come. */
+static int get_document(struct gt_get *get, const struct gt_set *const *sets, int count,
+    const struct get_cli *cli, struct gt_err *err)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	int rc = out ? get_all(out, get, sets, count, cli, err) : GT_ENOMEM;
+
+	if (!out || fclose(out))
+		rc = gt_err_set(err, GT_ENOMEM, "out of memory: a JSON document");
+	if (!rc)
+		printf("{\"sets\": [%s\n]}\n", text);
+	free(text);
+	return rc;
+}
+
+static int run(struct gt_cmd_env *env, const struct get_cli *cli, struct gt_err *err)
+{
+	struct gt_progress progress = { .stream = stderr,
+		.terminal = gt_cmd_can_draw(STDERR_FILENO) && env->log.level >= GT_LOG_NORMAL,
+		.color = env->log.color };
+	struct gt_get get = { .mirror = cli->mirror,
+		.force = cli->force,
+		.timeout_s = cli->timeout_s,
+		.retries = cli->retries,
+		.pause_s = 1,
+		.log = &env->log };
+	const struct gt_set **sets = NULL;
+	char *folder = NULL;
+	int rc = cli->mirror ? gt_get_check_mirror(cli->mirror, err) : 0;
+
+	if (!rc)
+		rc = gt_cmd_data_find(&sets, &env->opts, err);
+	if (!rc)
+		rc = gt_cmd_data_folder(&folder, cli->to, err);
+	if (!rc) {
+		get.folder = folder;
+		env->log.progress = &progress;
+		rc = cli->common.json
+		         ? get_document(&get, sets, env->opts.operand_count, cli, err)
+		         : get_all(stdout, &get, sets, env->opts.operand_count, cli, err);
+		env->log.progress = NULL;
+	}
+	gt_get_release(&get);
+	free(folder);
+	free(sets);
+	return rc;
+}
+
+int gt_cmd_data_get(int argc, char **argv)
+{
+	struct get_cli cli;
+	struct gt_cmd_env env;
+	struct gt_err err = GT_ERR_INIT;
+	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+
+	if (status != GT_CMD_GO)
+		return status;
+	if (env.opts.operand_count) {
+		rc = run(&env, &cli, &err);
+	} else {
+		rc = gt_err_set(&err, GT_EINVAL, "no data set is named");
+		gt_err_hint(&err, "'gtrain data ls' lists them");
+	}
+	return gt_cmd_end(&env, rc, &err);
+}

@@ -1,0 +1,183 @@
+/* ls.c - gtrain data ls: the well-known data sets, and those that are there. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cmd/data/sets.h"
+#include "cmd/json_out.h"
+#include "cmd/table_out.h"
+#include "lib/base/text.h"
+
+struct ls_cli {
+	const char *to;
+	struct gt_cmd_common common;
+};
+
+/* clang-format off */
+static const struct gt_opt options[] = {
+	{ .type = GT_OPT_HEADING, .help = "Where to look" },
+	GT_CMD_DATA_TO(struct ls_cli),
+	GT_CMD_COMMON(struct ls_cli),
+	{ 0 }
+};
+/* clang-format on */
+
+const struct gt_opt *gt_cmd_data_ls_options(void)
+{
+	return options;
+}
+
+/* A set, and where it is or would be. */
+struct row {
+	const struct gt_set *set;
+	const char *folder, *to;
+	char *path, *data; /* its folder; a value of --data */
+	bool there;
+};
+
+static int open_row(struct row *row, const struct gt_set *set, const char *folder, const char *to,
+    struct gt_err *err)
+{
+	*row = (struct row){ .set = set, .folder = folder, .to = to };
+	row->path = gt_set_path(set, folder, "", err);
+	row->data = row->path ? gt_cmd_data_spec(set, folder, to, err) : NULL;
+	row->there = gt_set_is_there(set, folder);
+	return row->data ? 0 : GT_ENOMEM;
+}
+
+static void close_row(struct row *row)
+{
+	free(row->path);
+	free(row->data);
+}
+
+/* ---- as text ---- */
+
+static void print_table(const struct row *rows, int count)
+{
+	struct gt_table table = { .out = stdout, .right = { false, true } };
+
+	for (int round = 0; round < 2; round++) {
+		table.measuring = !round;
+		gt_table_row(
+		    &table, (const char *[]){ "NAME", "SIZE", "THERE", "ABOUT", "DATA" }, 5);
+		for (int i = 0; i < count; i++) {
+			const struct row *r = &rows[i];
+			char size[GT_TEXT_SIZE];
+
+			gt_table_row(&table,
+			    (const char *[]){ r->set->name,
+			        gt_text_bytes(size, gt_set_size(r->set)), r->there ? "yes" : "no",
+			        r->set->summary, r->data },
+			    5);
+		}
+	}
+}
+
+/* All that one needs to bring the files by hand. */
+static void print_set(const struct row *r)
+{
+	printf("%s: %s\n  license: %s\n  folder: ", r->set->name, r->set->summary, r->set->license);
+	gt_log_put(stdout, r->path);
+	printf("\n  there: %s\n  data: ", r->there ? "yes" : "no");
+	gt_log_put(stdout, r->data);
+	putchar('\n');
+	for (const struct gt_set_file *f = r->set->files; f->name; f++) {
+		printf(
+		    "  %s: %" PRIu64 " bytes\n    sha256 %s\n", f->name, f->size_bytes, f->sha256);
+		for (int i = 0; i < GT_SET_ADDRESSES && f->addresses[i]; i++)
+			printf("    %s\n", f->addresses[i]);
+	}
+}
+
+/* ---- as JSON ---- */
+
+static json_t *describe_file(const struct gt_set_file *f)
+{
+	json_t *addresses = json_array();
+
+	for (int i = 0; i < GT_SET_ADDRESSES && f->addresses[i]; i++)
+		json_array_append_new(addresses, json_string(f->addresses[i]));
+	return json_pack("{ss sI ss so}", "name", f->name, "bytes", (json_int_t)f->size_bytes,
+	    "sha256", f->sha256, "addresses", addresses);
+}
+
+static void put_json(const struct row *r, bool first)
+{
+	json_t *files = json_array();
+
+	for (const struct gt_set_file *f = r->set->files; f->name; f++)
+		json_array_append_new(files, describe_file(f));
+	printf(
+	    "%s\n  {\"name\": \"%s\", \"summary\": \"%s\", \"license\": \"%s\", \"bytes\": %" PRIu64
+	    ", \"there\": %s, \"path\": ",
+	    first ? "" : ",", r->set->name, r->set->summary, r->set->license, gt_set_size(r->set),
+	    r->there ? "true" : "false");
+	gt_json_text(stdout, r->path);
+	fputs(", \"data\": ", stdout);
+	gt_json_text(stdout, r->data);
+	fputs(", \"files\": ", stdout);
+	json_dumpf(files, stdout, 0);
+	putchar('}');
+	json_decref(files);
+}
+
+/* ---- the command ---- */
+
+static void print_all(const struct row *rows, int count, bool named, bool json)
+{
+	if (json)
+		fputs("{\"sets\": [", stdout);
+	for (int i = 0; i < count && (json || named); i++) {
+		if (json)
+			put_json(&rows[i], i == 0);
+		else
+			print_set(&rows[i]);
+	}
+	if (json)
+		fputs("\n]}\n", stdout);
+	else if (!named)
+		print_table(rows, count);
+}
+
+static int run(struct gt_cmd_env *env, const struct ls_cli *cli, struct gt_err *err)
+{
+	const struct gt_set **sets = NULL;
+	int named = env->opts.operand_count, count = named, opened = 0, rc;
+	struct row *rows = NULL;
+	char *folder = NULL;
+
+	while (!named && gt_cmd_data_name(count))
+		count++;
+	rc = gt_cmd_data_find(&sets, &env->opts, err);
+	if (!rc)
+		rc = gt_cmd_data_folder(&folder, cli->to, err);
+	if (!rc) {
+		rows = gt_calloc((size_t)count, sizeof(*rows), err);
+		rc = rows ? 0 : GT_ENOMEM;
+	}
+	for (; !rc && opened < count; opened++)
+		rc = open_row(
+		    &rows[opened], named ? sets[opened] : &gt_sets()[opened], folder, cli->to, err);
+	if (!rc)
+		print_all(rows, count, named, cli->common.json);
+	while (opened)
+		close_row(&rows[--opened]);
+	free(rows);
+	free(folder);
+	free(sets);
+	return rc;
+}
+
+int gt_cmd_data_ls(int argc, char **argv)
+{
+	struct ls_cli cli;
+	struct gt_cmd_env env;
+	struct gt_err err = GT_ERR_INIT;
+	int rc, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+
+	if (status != GT_CMD_GO)
+		return status;
+	rc = run(&env, &cli, &err);
+	return gt_cmd_end(&env, rc, &err);
+}

@@ -1,0 +1,131 @@
+/* check.c - what options of train ask of each other. */
+#include "cmd/train/check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/comm/comm.h"
+#include "lib/optim/optim.h"
+#include "lib/parallel/parallel.h"
+#include "lib/train/session.h"
+
+static bool given(const struct gt_cmd_env *env, const char *name)
+{
+	return gt_opts_source(&env->opts, name) == GT_OPT_COMMAND_LINE;
+}
+
+static int unused(struct gt_err *err, const char *option, const char *wants)
+{
+	gt_err_set(err, GT_EINVAL, "--%s has no effect with these options", option);
+	return gt_err_hint(err, "use it with %s", wants);
+}
+
+/* Settings of an optimizer with another one. */
+static int check_optimizer(
+    const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
+{
+	const enum gt_optim_kind own = cli->train.optim.kind;
+	char readers[80], wants[100];
+
+	for (int kind = 0; kind < GT_OPTIM_KINDS; kind++) {
+		const char *const *setting = gt_optim_rule((enum gt_optim_kind)kind)->settings;
+
+		for (; *setting; setting++) {
+			if (!given(env, *setting) || gt_optim_reads(own, *setting))
+				continue;
+			gt_optim_readers(readers, sizeof(readers), *setting);
+			snprintf(wants, sizeof(wants), "--optimizer %s", readers);
+			return unused(err, *setting, wants);
+		}
+	}
+	return 0;
+}
+
+static int check_pairs(
+    const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
+{
+	const struct gt_train_options *run = &cli->train;
+	bool threads = gt_parallel_is_threads(run->parallel.kind);
+	const char *a_run = "a run, not with --verify-parallel";
+	bool trains = !cli->verify_parallel;
+	const struct {
+		const char *option, *wants;
+		bool there;
+	} pairs[] = {
+		{ "parallel", a_run, trains },
+		{ "tensor-parallel", a_run, trains },
+		{ "pipeline-parallel", a_run, trains },
+		{ "sequence-parallel", a_run, trains },
+		{ "chunks", a_run, trains },
+		{ "schedule", a_run, trains },
+		{ "amp", a_run, trains },
+		{ "tf32", a_run, trains },
+		{ "compress", a_run, trains },
+		{ "max-restarts", a_run, trains },
+		{ "broadcast-buffers", a_run, trains },
+		{ "check-replicas", a_run, trains },
+		{ "profile", a_run, trains },
+		{ "ema", a_run, trains },
+		{ "resume", a_run, trains },
+		{ "dry-run", a_run, trains },
+		{ "lr-step", "--lr-schedule step", run->lr_schedule.kind == GT_STEP },
+		{ "lr-gamma", "--lr-schedule step", run->lr_schedule.kind == GT_STEP },
+		{ "decay-steps", "--lr-schedule wsd", run->lr_schedule.kind == GT_WSD },
+		{ "min-lr", "another --lr-schedule", run->lr_schedule.kind != GT_CONSTANT },
+		{ "max-restarts", "a --parallel mode of processes", !threads },
+		{ "sequence-parallel", "--tensor-parallel", run->parallel.tensor > 1 },
+		{ "chunks", "--pipeline-parallel", run->parallel.stages > 1 },
+		{ "schedule", "--pipeline-parallel", run->parallel.stages > 1 },
+		{ "eval-every", "--val or --val-split", run->val || run->val_split > 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		if (given(env, pairs[i].option) && !pairs[i].there)
+			return unused(err, pairs[i].option, pairs[i].wants);
+	}
+	return check_optimizer(env, cli, err);
+}
+
+/* Backends whose sums are not ordered (group.h). */
+static int check_order(const struct gt_train_cli *cli, struct gt_err *err)
+{
+	static const char *const reasons[GT_COMM_BACKENDS] = {
+		[GT_COMM_NCCL] = "which adds up in an order of its own choice",
+	};
+	enum gt_comm_backend backend = cli->comm.backend;
+
+	if (!cli->train.parallel.reproducible || !reasons[backend])
+		return 0;
+	gt_err_set(err, GT_EINVAL, "--reproducible cannot be combined with --backend %s, %s",
+	    gt_comm_backend_names[backend], reasons[backend]);
+	return gt_err_hint(err, "--backend shm adds up in a fixed order");
+}
+
+int gt_cmd_train_check(
+    const struct gt_cmd_env *env, const struct gt_train_cli *cli, struct gt_err *err)
+{
+	if (check_order(cli, err) || gt_session_check_device(cli->train.device,
+	                                 gt_comm_way(cli->comm.backend), cli->train.tf32, err))
+		return err->code;
+	if (cli->train.resume && !strcmp(cli->train.resume, "auto") && !cli->train.out) {
+		gt_err_set(err, GT_EINVAL, "--resume=auto needs --out");
+		return gt_err_hint(err, "--out DIR names the run to go on with");
+	}
+	if (cli->train.resume && cli->train.init_from && given(env, "init-from")) {
+		gt_err_set(err, GT_EINVAL, "--init-from: --resume brings weights of its own");
+		return gt_err_hint(err, "leave one of the two out");
+	}
+	if (!cli->train.init_from && given(env, "map") && !cli->train.resume)
+		return gt_err_set(
+		    err, GT_EINVAL, "--map is for --init-from and --resume, and neither is given");
+	if (!cli->train.init_from && given(env, "names"))
+		return gt_err_set(err, GT_EINVAL, "--names is for --init-from, which is not given");
+	if (!cli->train.init_from && given(env, "strict"))
+		return gt_err_set(
+		    err, GT_EINVAL, "--strict is for --init-from, which is not given");
+	if (cli->train.patience && !cli->train.val && !(cli->train.val_split > 0)) {
+		gt_err_set(err, GT_EINVAL, "--patience counts evaluations, and there are none");
+		return gt_err_hint(err, "--val DATA or --val-split F makes some");
+	}
+	return check_pairs(env, cli, err);
+}

@@ -1,0 +1,98 @@
+/* config.c - the options that a run takes over from a config.json. */
+#include "cmd/train/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/recipes.h"
+#include "lib/base/opt_json.h"
+#include "lib/train/run/run_source.h"
+
+/* Set the options that the command line leaves out as the directory's config.json says; *found
+ * tells whether it has one. */
+static int load_from(
+    bool *found, struct gt_cmd_env *env, const struct gt_folder *dir, struct gt_err *err)
+{
+	char *path = gt_folder_path(dir, "config.json", err);
+	const struct gt_file_name file = { dir, path };
+	int rc = path ? 0 : GT_ENOMEM;
+
+	*found = !rc && gt_file_exists(file);
+	if (*found)
+		rc = gt_opts_load_at(&env->opts, file, err);
+	free(path);
+	return rc;
+}
+
+static int load_from_out(bool *found, struct gt_cmd_env *env, const char *out, struct gt_err *err)
+{
+	struct gt_folder dir;
+	int rc = gt_folder_open(&dir, out, err);
+
+	if (!rc)
+		rc = load_from(found, env, &dir, err);
+	gt_folder_close(&dir);
+	return rc;
+}
+
+static int load_from_checkpoint(struct gt_cmd_env *env, const char *ckpt, struct gt_err *err)
+{
+	struct gt_run_source from;
+	int rc = gt_run_source_open(&from, ckpt, err);
+	bool found;
+
+	if (!rc && from.dir.folder.path)
+		rc = load_from(&found, env, &from.dir.folder, err);
+	gt_run_source_release(&from);
+	return rc;
+}
+
+/* Whether both are the same directory. */
+static bool is_same_dir(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return !stat(a, &x) && !stat(b, &y) && S_ISDIR(x.st_mode) && x.st_dev == y.st_dev &&
+	       x.st_ino == y.st_ino;
+}
+
+/* The run that --resume goes on with, or the checkpoint. */
+static int load_resumed(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
+{
+	bool exists, found = false;
+	int rc = 0;
+
+	if (!gt_run_source_is_foreign(cli->train.resume) &&
+	    is_same_dir(cli->train.resume, cli->train.out ? cli->train.out : cli->train.resume)) {
+		cli->train.out = cli->train.resume;
+		cli->train.resume = "auto";
+	}
+	/* A launcher has made the directory for the logs of ranks, which come here later. */
+	exists = cli->train.out && !access(cli->train.out, F_OK);
+	if (exists)
+		rc = load_from_out(&found, env, cli->train.out, err);
+	if (rc || found)
+		return rc;
+	if (!strcmp(cli->train.resume, "auto")) {
+		if (cli->train.out && !exists && !cli->train.model)
+			rc = gt_err_set(
+			    err, GT_EIO, "there is no run in '%s' to go on with", cli->train.out);
+		return rc;
+	}
+	return load_from_checkpoint(env, cli->train.resume, err);
+}
+
+int gt_cmd_train_load_config(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
+{
+	/* A longer run keeps its warm-up and what else came from its length: that is behind it. */
+	static const char *const length[] = { "steps", "epochs", "batch", "accumulate", NULL };
+	int rc = 0;
+
+	if (cli->config)
+		rc = gt_cmd_config_load(&env->opts, cli->config, err);
+	else if (cli->train.resume)
+		rc = load_resumed(env, cli, err);
+	return rc ? rc : gt_opts_reset_stale(&env->opts, cli->config ? NULL : length, err);
+}

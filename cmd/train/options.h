@@ -1,0 +1,25 @@
+/* options.h - the options of `gtrain train`. */
+#ifndef GT_CMD_TRAIN_OPTIONS_H
+#define GT_CMD_TRAIN_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cmd/cmd.h"
+#include "lib/comm/comm.h"
+#include "lib/train/train.h"
+
+/* The library's options, and those of the command alone. Begins as zeros. */
+struct gt_train_cli {
+	struct gt_cmd_common common;
+	struct gt_train_options train;
+	struct gt_comm_options comm;
+	const char *config; /* NULL: none */
+	int64_t threads;    /* 0: one per core */
+	int64_t max_restarts, log_every;
+	bool verify_parallel, dry_run;
+};
+
+const struct gt_opt *gt_cmd_train_options(void);
+
+#endif

@@ -1,0 +1,453 @@
+/* train.c - gtrain train: train a model. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cmd/eval_report.h"
+#include "cmd/json_out.h"
+#include "cmd/ranks.h"
+#include "cmd/recipes.h"
+#include "cmd/stop.h"
+#include "cmd/train/check.h"
+#include "cmd/train/config.h"
+#include "cmd/train/options.h"
+#include "cmd/train/plan.h"
+#include "cmd/train/threads.h"
+#include "cmd/train/verify.h"
+#include "lib/base/opt_json.h"
+#include "lib/base/text.h"
+#include "lib/train/run/run_source.h"
+#include "lib/train/train.h"
+
+/* The name in {model}: what stands before ":", or the last component of a path. */
+static const char *model_name(int *length, const char *model)
+{
+	const char *end = model + strlen(model), *start;
+
+	if (!strchr(model, '/')) {
+		*length = (int)strcspn(model, ":");
+		return model;
+	}
+	while (end > model + 1 && end[-1] == '/')
+		end--;
+	for (start = end; start > model && start[-1] != '/'; start--)
+		;
+	*length = (int)(end - start);
+	return start;
+}
+
+/* runs/MODEL-DATE-TIME, with a number if somebody was here in the same second; in the options' own
+ * memory. */
+static const char *default_out(struct gt_cmd_env *env, const char *model, struct gt_err *err)
+{
+	char text[160], stamp[32];
+	time_t now = time(NULL);
+	struct tm tm;
+	int name_length, length;
+	const char *name = model_name(&name_length, model);
+
+	localtime_r(&now, &tm);
+	strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
+	if (name_length > 64) /* a folder may have any name */
+		name_length = 64;
+	length = snprintf(text, sizeof(text) - 8, "runs/%.*s-%s", name_length, name, stamp);
+	for (int n = 2; n < 1000 && !access(text, F_OK); n++)
+		sprintf(text + length, "-%d", n);
+	return gt_arena_strdup(&env->opts.arena, text, err);
+}
+
+static int print_result(
+    const struct gt_train_cli *cli, const struct gt_train_result *r, struct gt_err *err)
+{
+	json_t *out =
+	    json_pack("{s:s,s:I,s:I,s:b,s:f}", "out", cli->train.out, "step", (json_int_t)r->step,
+	        "steps", (json_int_t)r->total, "stopped", (int)r->stopped, "train_s", r->train_s);
+
+	if (out && r->evaluated)
+		json_object_set_new(out, "val", gt_metrics_json(&r->last));
+	if (out && r->profile.last)
+		json_object_set_new(out, "profile",
+		    json_pack("{s:I,s:I,s:f,s:f,s:f}", "first", (json_int_t)r->profile.first,
+		        "last", (json_int_t)r->profile.last, "step_s", r->profile.step_s,
+		        "collectives_s", r->profile.collectives_s, "hidden", r->profile.hidden));
+	return gt_cmd_print_json(out, 0, err);
+}
+
+/* Log `text`, and the command that goes on with the run. */
+static int say_how_to_resume(
+    struct gt_cmd_env *env, const char *out, const char *text, struct gt_err *err)
+{
+	char *word = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&word, &size);
+
+	if (!stream)
+		return gt_err_sys(err, "cannot quote '%s'", out);
+	gt_cmd_print_word(stream, out);
+	if (!fclose(stream))
+		gt_log_info(
+		    &env->log, "%s; go on with: gtrain train --resume auto --out %s", text, word);
+	free(word);
+	return 0;
+}
+
+static int say_stopped(struct gt_cmd_env *env, const struct gt_train_cli *cli,
+    const struct gt_train_result *r, struct gt_err *err)
+{
+	char text[80];
+
+	snprintf(text, sizeof(text), "stopped after step %lld of %lld, saved", (long long)r->step,
+	    (long long)r->total);
+	return say_how_to_resume(env, cli->train.out, text, err);
+}
+
+/* A rank was killed: the run goes on from the last checkpoint, if there is one. */
+static void say_lost(struct gt_cmd_env *env, const char *out)
+{
+	struct gt_run_dir dir;
+	int64_t step = -1;
+	char text[80];
+
+	if (gt_run_dir_open(&dir, out, GT_ERR_IGNORED))
+		return;
+	if (!gt_run_dir_latest_step(&step, &dir, GT_ERR_IGNORED) && step >= 0) {
+		snprintf(text, sizeof(text), "the last checkpoint is that of step %lld",
+		    (long long)step);
+		(void)say_how_to_resume(env, out, text, GT_ERR_IGNORED);
+	}
+	gt_run_dir_close(&dir);
+}
+
+static int conclude(struct gt_cmd_env *env, const struct gt_train_cli *cli,
+    const struct gt_train_result *r, struct gt_err *err)
+{
+	char time[GT_TEXT_SIZE];
+
+	gt_text_duration(time, r->train_s);
+	if (r->stopped && say_stopped(env, cli, r, err))
+		return err->code;
+	if (r->ended)
+		gt_log_info(&env->log,
+		    "no better evaluation in the last %lld: the best was at step %lld, whose weights are best.pth",
+		    (long long)cli->train.patience, (long long)r->best_step);
+	if (!r->stopped)
+		gt_log_info(&env->log, "done: %lld steps in %s, run directory %s",
+		    (long long)r->step, time, cli->train.out);
+	return cli->common.json ? print_result(cli, r, err) : 0;
+}
+
+static int run(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_train *t, bool first,
+    struct gt_stop *stop, struct gt_err *err)
+{
+	struct gt_watch watch = {
+		.log = &env->log, .progress = env->log.progress, .every = cli->log_every
+	};
+	struct gt_metrics_writer *writer = NULL;
+	struct gt_train_result result;
+	json_t *config = gt_opts_to_json(&env->opts, err);
+	int rc = config ? gt_metrics_writer_new(&writer, cli->log_every, err) : GT_ENOMEM;
+
+	if (!rc) {
+		enum { ON_EVERY_RANK = 1, ON_THE_FIRST = 3 };
+		const struct gt_observer observers[ON_THE_FIRST] = { gt_stop_observer(stop),
+			gt_watch_observer(&watch), gt_metrics_observer(writer) };
+
+		stop->log = &env->log;
+		rc = gt_train_run(t, config, observers, first ? ON_THE_FIRST : ON_EVERY_RANK,
+		    &stop->asked, &result, err);
+		stop->polite = cli->train.nproc > 1 && !gt_cmd_is_threads(cli); /* see be_rank() */
+	}
+	if (!rc && first)
+		rc = conclude(env, cli, &result, err);
+	gt_metrics_writer_free(writer);
+	json_decref(config);
+	return rc;
+}
+
+/* ---- ranks ---- */
+
+/* DIR/log, both made where they are missing; *ours tells whether the latter was. */
+static int open_logs(
+    struct gt_folder *run, struct gt_folder *logs, bool *ours, const char *out, struct gt_err *err)
+{
+	struct stat st;
+	int rc = gt_make_dirs(out, err);
+
+	if (!rc)
+		rc = gt_folder_open(run, out, err);
+	if (rc)
+		return rc;
+	*ours = fstatat(run->fd, "log", &st, AT_SYMLINK_NOFOLLOW) != 0;
+	return gt_folder_open_in(logs, run, "log", true, err);
+}
+
+/* A run that has not begun leaves no directory, unless another keeps it by now: what its logs say
+ * has been shown. */
+static void forget_logs(const struct gt_folder *run, const struct gt_folder *logs, int64_t nproc)
+{
+	char name[40];
+
+	if (!faccessat(run->fd, "config.json", F_OK, AT_SYMLINK_NOFOLLOW) ||
+	    gt_run_dir_check(run->path, GT_ERR_IGNORED))
+		return;
+	for (int64_t rank = 0; rank < nproc; rank++) {
+		snprintf(name, sizeof(name), "rank-%lld.log", (long long)rank);
+		unlinkat(logs->fd, name, 0);
+	}
+	if (!unlinkat(run->fd, "log", AT_REMOVEDIR))
+		rmdir(run->path);
+}
+
+static int launch(int *status, struct gt_cmd_env *env, const struct gt_train_cli *cli, int argc,
+    char **argv, struct gt_err *err)
+{
+	struct gt_folder run = { 0 }, logs = { 0 };
+	bool ours = false, killed = false;
+	const struct gt_cmd_ranks ranks = { .nproc = cli->train.nproc,
+		.max_restarts = (int)cli->max_restarts,
+		.log_dir = &logs,
+		.out = cli->train.out,
+		.killed = &killed,
+		.results = cli->common.json };
+	int rc = open_logs(&run, &logs, &ours, cli->train.out, err);
+
+	if (!rc)
+		rc = gt_cmd_launch(status, &ranks, env, argc, argv, err);
+	if (!rc && killed)
+		say_lost(env, cli->train.out);
+	if (ours && (rc || *status))
+		forget_logs(&run, &logs, cli->train.nproc);
+	gt_folder_close(&logs);
+	gt_folder_close(&run);
+	return rc;
+}
+
+/* Ranks that were started apart found a name for the directory each; that of rank 0 counts. */
+static int share_out(
+    struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_group *group, struct gt_err *err)
+{
+	char out[4096] = "";
+	int rc;
+
+	snprintf(out, sizeof(out), "%s", cli->train.out);
+	rc = gt_broadcast(group, out, sizeof(out), GT_U8, 0, err);
+	if (rc)
+		return rc;
+	out[sizeof(out) - 1] = '\0';
+	cli->train.out = gt_arena_strdup(&env->opts.arena, out, err);
+	return cli->train.out ? 0 : GT_ENOMEM;
+}
+
+/* After a restart by the launcher, the latest checkpoint is where all begin, if there is one. */
+static int resume_restarted(struct gt_train_cli *cli, struct gt_err *err)
+{
+	struct gt_run_source latest;
+	int rc = gt_run_source_latest(&latest, cli->train.out, err);
+
+	if (!rc && latest.path)
+		cli->train.resume = "auto";
+	gt_run_source_release(&latest);
+	return rc;
+}
+
+static int join(struct gt_comm *comm, const struct gt_world *world, struct gt_cmd_env *env,
+    struct gt_train_cli *cli, const char *command, struct gt_err *err)
+{
+	int rc;
+
+	cli->train.nproc = world->size;
+	rc = gt_cmd_join(comm, world, &cli->comm, env, command, err);
+	if (rc)
+		return rc;
+	rc = share_out(env, cli, comm->group, err);
+	if (!rc && world->restart)
+		rc = resume_restarted(cli, err);
+	if (rc)
+		gt_comm_leave(comm);
+	return rc;
+}
+
+/* ---- the command ---- */
+
+/* Complete the options from configuration files and the clock, and check them. */
+static int complete(struct gt_cmd_env *env, struct gt_train_cli *cli, struct gt_err *err)
+{
+	int rc = gt_cmd_train_load_config(env, cli, err);
+
+	if (!rc)
+		rc = gt_opts_require(&env->opts, err);
+	if (rc && !cli->train.data)
+		gt_cmd_recipe_hint_data(cli->config, err);
+	if (!rc)
+		rc = gt_cmd_train_check(env, cli, err);
+	cli->train.parallel.way = gt_comm_way(cli->comm.backend);
+	/* Kernels may add up in another order with other numbers of threads. */
+	if (!rc && cli->train.parallel.reproducible && !cli->threads)
+		cli->threads = 1;
+	if (!rc && !cli->train.out) {
+		cli->train.out = default_out(env, cli->train.model, err);
+		rc = cli->train.out ? 0 : GT_ENOMEM;
+	}
+	return rc;
+}
+
+/* Do it, as one rank of `comm`, or alone. */
+static int train(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct gt_comm *comm,
+    struct gt_stop *stop, struct gt_err *err)
+{
+	struct gt_train *t;
+	int rc;
+
+	cli->train.group = comm->group;
+	cli->train.host_ranks = comm->world.local_size;
+	cli->train.host_rank = comm->world.local_rank;
+	gt_cmd_set_threads(cli->threads);
+	rc = gt_train_open(&t, &cli->train, cli->dry_run, &env->log, err);
+	if (!rc)
+		rc = cli->dry_run ? gt_cmd_print_plan(t, cli->common.json, cli->common.verbose, err)
+		                  : run(env, cli, t, !comm->world.rank, stop, err);
+	gt_train_close(t);
+	return rc;
+}
+
+/* What rank 0 needs where the others are threads. */
+struct leader {
+	struct gt_cmd_env *env;
+	struct gt_train_cli *cli;
+	struct gt_stop *stop;
+};
+
+static int lead(void *self, struct gt_group *group, struct gt_err *err)
+{
+	const struct leader *l = self;
+	const struct gt_comm comm = { .world = { .size = group->size }, .group = group };
+
+	return train(l->env, l->cli, &comm, l->stop, err);
+}
+
+static int be_threads(struct gt_cmd_env *env, struct gt_train_cli *cli,
+    const struct gt_world *world, struct gt_err *err)
+{
+	struct gt_stop stop;
+	struct leader leader = { env, cli, &stop };
+	/* Rank 0 resolves defaults in cli->train while the others read their own copy. */
+	struct gt_cmd_threads job = { .cli = cli,
+		.options = cli->train,
+		.stop = &stop.asked,
+		.lead = lead,
+		.self = &leader };
+	int rc = gt_stop_listen(&stop, err);
+
+	if (rc)
+		return rc;
+	rc = gt_cmd_train_threads(&job, world, err);
+	gt_stop_release(&stop);
+	return rc;
+}
+
+static int be_rank(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct gt_world *world,
+    const char *command, struct gt_err *err)
+{
+	struct gt_comm comm = { 0 };
+	struct gt_stop stop;
+	int rc = gt_stop_listen(&stop, err);
+
+	if (rc)
+		return rc;
+	if (world->size > 1)
+		rc = join(&comm, world, env, cli, command, err);
+	if (!rc) {
+		rc = train(env, cli, &comm, &stop, err);
+		if (!rc)
+			rc = gt_comm_finish(&comm, err);
+		gt_comm_leave(&comm);
+	}
+	/* All ranks are sent a signal, and the first one to hear of it tells the others: theirs may
+	 * come when they have done as it asks. */
+	if (world->size > 1) {
+		signal(SIGINT, SIG_IGN);
+		signal(SIGTERM, SIG_IGN);
+	}
+	gt_stop_release(&stop);
+	return rc;
+}
+
+/* Whoever listens for signals writes to the log, too: what is drawn there is the log's from before
+ * anybody listens until nobody does any more. */
+static int compute(struct gt_cmd_env *env, struct gt_train_cli *cli, const struct gt_world *world,
+    const char *command, struct gt_err *err)
+{
+	struct gt_progress progress = {
+		.stream = stderr, .color = env->log.color, .lent = gt_cmd_lent_columns()
+	};
+	int rc;
+
+	progress.terminal =
+	    (progress.lent || gt_cmd_can_draw(STDERR_FILENO)) && env->log.level >= GT_LOG_NORMAL;
+	env->log.progress = &progress;
+	rc = gt_cmd_is_threads(cli) ? be_threads(env, cli, world, err)
+	                            : be_rank(env, cli, world, command, err);
+	env->log.progress = NULL;
+	return rc;
+}
+
+/* What cannot go by MPI: threads, and ranks that nobody but us starts. */
+static int check_mpi(
+    const struct gt_train_cli *cli, bool launches, const char *command, struct gt_err *err)
+{
+	if (gt_cmd_is_threads(cli) || cli->verify_parallel) {
+		gt_err_set(
+		    err, GT_EINVAL, "--backend mpi: threads of one process share memory (shm)");
+		return gt_err_hint(err, cli->verify_parallel
+		                            ? "leave out --backend with --verify-parallel"
+		                            : "leave out --backend, or choose another --parallel");
+	}
+	return launches ? gt_cmd_refuse_launch(cli->train.nproc, command, err) : 0;
+}
+
+/* What ranks would refuse, before they are started. */
+static int check_ranks(const struct gt_train_cli *cli, struct gt_err *err)
+{
+	int rc = gt_train_check_options(&cli->train, cli->train.nproc, err);
+
+	/* Before their logs are there. */
+	return rc || cli->dry_run ? rc : gt_train_check_out(&cli->train, err);
+}
+
+int gt_cmd_train(int argc, char **argv)
+{
+	struct gt_train_cli cli = { 0 };
+	struct gt_cmd_env env;
+	struct gt_world world;
+	struct gt_err err = GT_ERR_INIT;
+	char *command = NULL;
+	bool launches = false;
+	int rc, launched = GT_EXIT_DONE, status = gt_cmd_begin(&env, &cli, &cli.common, argc, argv);
+
+	if (status != GT_CMD_GO)
+		return status;
+	rc = complete(&env, &cli, &err);
+	if (!rc)
+		rc = gt_cmd_command_line(&command, argc, argv, &err);
+	if (!rc)
+		rc = gt_cmd_find_ranks(&world, &cli.train.nproc, cli.comm.backend, &launches, &err);
+	if (!rc && cli.comm.backend == GT_COMM_MPI)
+		rc = check_mpi(&cli, launches, command, &err);
+	if (!rc && launches && !cli.verify_parallel)
+		rc = check_ranks(&cli, &err);
+	if (!rc && !cli.dry_run && (launches || world.source == GT_WORLD_ALONE))
+		gt_cmd_warn_threads(&env.log, cli.threads, launches ? cli.train.nproc : 1);
+	if (!rc && cli.verify_parallel)
+		rc = gt_cmd_train_verify(&cli, &err);
+	else if (!rc && launches && !cli.dry_run && !gt_cmd_is_threads(&cli))
+		rc = launch(&launched, &env, &cli, argc, argv, &err);
+	else if (!rc)
+		rc = compute(&env, &cli, &world, command, &err);
+	free(command);
+	status = gt_cmd_end(&env, rc, &err);
+	return status == GT_EXIT_DONE ? launched : status;
+}
