@@ -200,7 +200,10 @@ int gt_cmd_predict(int argc, char **argv);
 int gt_cmd_generate(int argc, char **argv);
 int gt_cmd_help(int argc, char **argv);
 const struct gt_opt *gt_cmd_probe_options(void);
+const struct gt_opt *gt_cmd_train_options(void);
+const struct gt_opt *gt_cmd_eval_options(void);
 const struct gt_opt *gt_cmd_predict_options(void);
+const struct gt_opt *gt_cmd_generate_options(void);
 const struct gt_opt *gt_cmd_help_options(void);
 
 #endif

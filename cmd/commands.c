@@ -3,17 +3,10 @@
 #include <string.h>
 
 #include "cmd/bench/options.h"
-#include "cmd/ckpt/convert.h"
-#include "cmd/ckpt/diff.h"
-#include "cmd/ckpt/edit.h"
-#include "cmd/ckpt/ls.h"
-#include "cmd/ckpt/verify.h"
+#include "cmd/ckpt/ckpt.h"
 #include "cmd/cmd.h"
 #include "cmd/data/sets.h"
-#include "cmd/eval_options.h"
-#include "cmd/generate_options.h"
 #include "cmd/topics.h"
-#include "cmd/train/options.h"
 #include "lib/base/suggest.h"
 
 /* In the order of the list that `gtrain help` prints. */

@@ -1,7 +1,37 @@
 /* convert.c - gtrain ckpt convert: a checkpoint as another format, or other types. */
-#include "cmd/ckpt/convert.h"
+#include <math.h>
+
+#include "cmd/ckpt/ckpt.h"
+#include "cmd/ckpt/rewrite.h"
 #include "cmd/stop.h"
 #include "lib/train/run/export.h"
+
+struct gt_ckpt_convert_cli {
+	bool weights_only;
+	struct gt_ckpt_target_cli target;
+	struct gt_cmd_common common;
+};
+
+enum { GT_CKPT_TO_HUGGING_FACE = 4 }; /* --to hf, of convert alone */
+
+/* gt_convert_words, and last a folder. */
+static const char *const convert_words[] = { "pth", "legacy", "safetensors", "npz", "hf", NULL };
+
+/* clang-format off */
+static const struct gt_opt table[] = {
+	GT_CKPT_TARGET(struct gt_ckpt_convert_cli, convert_words,
+	    ", hf (a folder of Hugging Face's)"),
+	{ "weights-only", 0, GT_OPT_FLAG, GT_OPT_FIELD(struct gt_ckpt_convert_cli, weights_only),
+	    .help = "leave behind what torch.load(weights_only=True) refuses" },
+	GT_CMD_COMMON(struct gt_ckpt_convert_cli),
+	{ 0 }
+};
+/* clang-format on */
+
+const struct gt_opt *gt_cmd_ckpt_convert_options(void)
+{
+	return table;
+}
 
 /* A folder of Hugging Face's: the operand is a run, or a checkpoint that says its model. */
 static int export(const struct gt_ckpt_convert_cli *cli, struct gt_cmd_env *env, struct gt_err *err)

@@ -1,9 +1,37 @@
 /* ls.c - gtrain ckpt ls: what is in a checkpoint. */
-#include "cmd/ckpt/ls.h"
-
 #include <stdlib.h>
 
+#include "cmd/ckpt/ckpt.h"
+#include "cmd/ckpt/ls.h"
 #include "lib/ckpt/tools/digest.h"
+
+struct gt_ckpt_ls_cli {
+	bool stats, all;
+	int64_t threads;
+	struct gt_cmd_common common;
+};
+
+#define AT(member) GT_OPT_FIELD(struct gt_ckpt_ls_cli, member)
+
+/* clang-format off */
+static const struct gt_opt table[] = {
+	{ .type = GT_OPT_HEADING, .help = "What to show" },
+	{ "stats", 0, GT_OPT_FLAG, AT(stats),
+	    .help = "read the tensors too: min, max, mean, std, NaN, Inf, zeros" },
+	{ "all", 'a', GT_OPT_FLAG, AT(all),
+	    .help = "every value that is no tensor, not only the first" },
+	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "threads that read for --stats",
+	    .otherwise = "one per core, at most 16", .min = 1, .max = 64 },
+
+	GT_CMD_COMMON(struct gt_ckpt_ls_cli),
+	{ 0 }
+};
+/* clang-format on */
+
+const struct gt_opt *gt_cmd_ckpt_ls_options(void)
+{
+	return table;
+}
 
 static int measure(struct gt_ckpt_listing *l, size_t threads, struct gt_err *err)
 {

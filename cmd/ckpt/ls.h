@@ -6,12 +6,6 @@
 #include "lib/ckpt/tools/inventory.h"
 #include "lib/ckpt/tools/stats.h"
 
-struct gt_ckpt_ls_cli {
-	bool stats, all;
-	int64_t threads;
-	struct gt_cmd_common common;
-};
-
 /* What there is to print. */
 struct gt_ckpt_listing {
 	const struct gt_ckpt *ckpt;
@@ -25,8 +19,5 @@ struct gt_ckpt_listing {
 /* Both leave the stream's error state to the caller. */
 void gt_ckpt_ls_text(FILE *out, const struct gt_ckpt_listing *listing);
 void gt_ckpt_ls_json(FILE *out, const struct gt_ckpt_listing *listing);
-
-int gt_cmd_ckpt_ls(int argc, char **argv);
-const struct gt_opt *gt_cmd_ckpt_ls_options(void);
 
 #endif

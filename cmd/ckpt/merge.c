@@ -1,9 +1,33 @@
 /* merge.c - gtrain ckpt merge: several checkpoints made one. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/ckpt/convert.h"
+#include "cmd/ckpt/ckpt.h"
+#include "cmd/ckpt/rewrite.h"
 #include "lib/ckpt/tools/merge.h"
+
+struct gt_ckpt_merge_cli {
+	bool average;
+	struct gt_ckpt_target_cli target;
+	struct gt_cmd_common common;
+};
+
+/* clang-format off */
+static const struct gt_opt table[] = {
+	{ .type = GT_OPT_HEADING, .help = "How to merge" },
+	{ "average", 0, GT_OPT_FLAG, GT_OPT_FIELD(struct gt_ckpt_merge_cli, average),
+	    .help = "the mean of files with the same tensors, summed in float64" },
+	GT_CKPT_TARGET(struct gt_ckpt_merge_cli, gt_convert_words, ""),
+	GT_CMD_COMMON(struct gt_ckpt_merge_cli),
+	{ 0 }
+};
+/* clang-format on */
+
+const struct gt_opt *gt_cmd_ckpt_merge_options(void)
+{
+	return table;
+}
 
 /* Where the means may be kept: beside the output. */
 static char *folder_of(const char *path, struct gt_err *err)

@@ -1,6 +1,34 @@
 /* select.c - gtrain ckpt select: a part of a checkpoint as a file of its own. */
+#include <math.h>
+
+#include "cmd/ckpt/ckpt.h"
+#include "cmd/ckpt/rewrite.h"
 #include "lib/ckpt/tools/select.h"
-#include "cmd/ckpt/convert.h"
+
+struct gt_ckpt_select_cli {
+	const char *path;
+	struct gt_opt_list keys;
+	struct gt_ckpt_target_cli target;
+	struct gt_cmd_common common;
+};
+
+/* clang-format off */
+static const struct gt_opt table[] = {
+	{ .type = GT_OPT_HEADING, .help = "What to take" },
+	{ "path", 0, GT_OPT_STRING, GT_OPT_FIELD(struct gt_ckpt_select_cli, path), "KEY[.KEY...]",
+	    .help = "the value under a key: model, model.state_dict, optimizer" },
+	{ "keys", 0, GT_OPT_LIST, GT_OPT_FIELD(struct gt_ckpt_select_cli, keys), "GLOB",
+	    .help = "tensors of the state_dict by name: 'layer1.*'; may be given several times" },
+	GT_CKPT_TARGET(struct gt_ckpt_select_cli, gt_convert_words, ""),
+	GT_CMD_COMMON(struct gt_ckpt_select_cli),
+	{ 0 }
+};
+/* clang-format on */
+
+const struct gt_opt *gt_cmd_ckpt_select_options(void)
+{
+	return table;
+}
 
 static int take(struct gt_tree **root, const struct gt_ckpt_select_cli *cli, struct gt_arena *arena,
     struct gt_note *note, struct gt_err *err)

@@ -1,7 +1,35 @@
 /* verify.c - gtrain ckpt verify: whether a checkpoint is sound, and mending a torn edit. */
 #include "cmd/ckpt/verify.h"
-
+#include "cmd/ckpt/ckpt.h"
 #include "lib/base/text.h"
+
+struct gt_ckpt_verify_cli {
+	bool repair, strict;
+	int64_t threads;
+	struct gt_cmd_common common;
+};
+
+#define AT(member) GT_OPT_FIELD(struct gt_ckpt_verify_cli, member)
+
+/* clang-format off */
+static const struct gt_opt table[] = {
+	{ .type = GT_OPT_HEADING, .help = "What to do" },
+	{ "repair", 0, GT_OPT_FLAG, AT(repair),
+	    .help = "first cut off what an interrupted edit in place has left" },
+	{ "strict", 0, GT_OPT_FLAG, AT(strict),
+	    .help = "NaN and Inf are failures too, not only damage and globals" },
+	{ "threads", 0, GT_OPT_INT, AT(threads), "N", "threads that read",
+	    .otherwise = "one per core, at most 16", .min = 1, .max = 64 },
+
+	GT_CMD_COMMON(struct gt_ckpt_verify_cli),
+	{ 0 }
+};
+/* clang-format on */
+
+const struct gt_opt *gt_cmd_ckpt_verify_options(void)
+{
+	return table;
+}
 
 static int mend(struct gt_repair *repair, const char *path, struct gt_log *log, struct gt_err *err)
 {

@@ -20,6 +20,4 @@ struct gt_train_cli {
 	bool verify_parallel, dry_run;
 };
 
-const struct gt_opt *gt_cmd_train_options(void);
-
 #endif
