@@ -111,9 +111,9 @@ FAKE_SRC := $(wildcard tests/fake/nvml.c)
 # Those of one target, and what is libFuzzer's, are not in the program that replays their files.
 FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SRC := $(filter-out tests/fuzz/libfuzzer.c tests/fuzz/zip_mutate.c,$(wildcard tests/fuzz/*.c))
-# Headers that a module keeps to itself are not installed; make lint keeps others from them.
-INTERNAL := $(shell awk '!/^\#/ { print $$1 }' tests/lint/internal.txt)
-HEADERS  := $(filter-out $(INTERNAL),$(wildcard lib/*/*.h lib/*/*/*.h))
+# Private headers of a module are not installed; their first lines say so (tests/lint/internal.awk).
+PRIVATE  := $(shell grep -lE '^/\* [^ ]+ - inside ' lib/*/*.h lib/*/*/*.h)
+HEADERS  := $(filter-out $(PRIVATE),$(wildcard lib/*/*.h lib/*/*/*.h))
 
 CUDA_SRC := $(wildcard kernels/cuda/*.cu kernels/cuda/*.c kernels/cuda/*/*.cu kernels/cuda/*/*.c)
 SIM_SRC  := $(wildcard tests/cudasim/*.cc tests/cudasim/*.cu) tests/cudasim/backends.c $(CUDA_SRC)

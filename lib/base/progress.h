@@ -21,8 +21,8 @@ struct gt_progress {
 	FILE *stream;
 	bool terminal; /* draw; else only gt_progress_print() writes */
 	bool color;
-	int width; /* columns; 0: ask the terminal before each drawing */
-	int lent; /* columns of a launcher's terminal, which keeps a log (comm/launch/launch.h); 0 */
+	int width;        /* columns; 0: ask the terminal before each drawing */
+	int lent;         /* columns of the launcher's terminal (comm/launch/launch.h); 0: none */
 	const char *unit; /* "step" */
 	int64_t total;    /* 0: unknown */
 	double (*now)(

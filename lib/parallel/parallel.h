@@ -83,7 +83,7 @@ enum gt_axis {
 	GT_AXIS_TENSOR,   /* in the shard of each layer that they hold: tensor.h */
 	GT_AXIS_SEQUENCE, /* in nothing: how ranks of the tensor axis work between layers */
 	GT_AXIS_PIPELINE, /* in the part of the model they hold: pipeline.h */
-	GT_AXIS_VIRTUAL, /* in nothing: virtual ranks, all of which one rank is (virtual/rewrite.h) */
+	GT_AXIS_VIRTUAL,  /* in nothing: one rank does the work of several (virtual/rewrite.h) */
 	GT_AXES
 };
 

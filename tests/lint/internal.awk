@@ -1,4 +1,8 @@
-# internal.awk - keep others from the headers of internal.txt: awk -f internal.awk internal.txt FILE...
+# internal.awk - keep others from a module's private headers: awk -f internal.awk FILE...
+#
+# A header is private to its module, lib/ckpt for lib/ckpt/zip/zip.h, where its first line says so:
+# "/* zip.h - inside ckpt: ... */". Files of the module and tests include it, and no others; it is not
+# installed, so no header that is installed includes it.
 
 function complain(text)
 {
@@ -6,43 +10,38 @@ function complain(text)
 	bad = 1
 }
 
-# lib/ckpt of lib/ckpt/zip/zip.h
 function module(path,    part)
 {
 	split(path, part, "/")
 	return part[1] "/" part[2]
 }
 
-FNR == NR {
-	if ($0 !~ /^#/ && NF)
-		internal[$1] = 1
-	next
+function is_private(path,    part, line)
+{
+	if (path !~ /^lib\/.*\.h$/)
+		return 0
+	if (!(path in private)) {
+		split(path, part, "/")
+		line = ""
+		getline line < path
+		close(path)
+		private[path] = index(line, " - inside " part[2] ": ") > 0
+	}
+	return private[path]
 }
 
-FNR == 1 && FILENAME ~ /^lib\/.*\.h$/ {
-	split(FILENAME, part, "/")
-	says = index($0, " - inside " part[2] ": ") > 0
-	if (says && !(FILENAME in internal))
-		complain("this header calls itself internal, but internal.txt does not")
-	if (!says && FILENAME in internal)
-		complain("the first line of an internal header says \"inside " part[2] ": ...\"")
+FNR == 1 && FILENAME ~ /^lib\/.*\.h$/ && / - inside / && !is_private(FILENAME) {
+	complain("a header is private to its own module: \"inside " substr(module(FILENAME), 5) ": ...\"")
 }
 
 /^[ \t]*#[ \t]*include[ \t]*"/ {
 	split($0, part, "\"")
-	if (!(part[2] in internal) || FILENAME ~ /^tests\//)
+	if (!is_private(part[2]) || FILENAME ~ /^tests\//)
 		next
 	if (module(FILENAME) != module(part[2]))
-		complain("\"" part[2] "\" is for " module(part[2]) " alone (internal.txt)")
-	else if (FILENAME ~ /\.h$/ && !(FILENAME in internal))
-		complain("this header is installed, \"" part[2] "\" is not (internal.txt)")
+		complain("\"" part[2] "\" is private to " module(part[2]))
+	else if (FILENAME ~ /\.h$/ && !is_private(FILENAME))
+		complain("this header is installed, \"" part[2] "\" is not")
 }
 
-END {
-	for (path in internal)
-		if ((getline line < path) <= 0) {
-			print "internal.txt: there is no " path
-			bad = 1
-		}
-	exit bad
-}
+END { exit bad }

@@ -1,7 +1,7 @@
 # names.awk - what a header of the library adds to the world begins with gt_ or GT_, and its guard
-# is its path: lib/base/err.h has GT_BASE_ERR_H. awk -f names.awk internal.txt HEADER...
+# is its path: lib/base/err.h has GT_BASE_ERR_H. awk -f names.awk HEADER...
 #
-# Macros and enumerators of the headers in internal.txt reach nobody else and may be short.
+# Macros and enumerators of a module's private headers reach nobody else and may be short.
 
 function complain(text)
 {
@@ -9,11 +9,7 @@ function complain(text)
 	bad = 1
 }
 
-FNR == NR {
-	if ($0 !~ /^#/ && NF)
-		internal[$1] = 1
-	next
-}
+FNR == 1 { private = / - inside [a-z]+: / }
 
 # Comments go first, those of several lines too; what is left is code.
 {
@@ -58,7 +54,7 @@ FNR == 1 {
 /^#[ \t]*define/ {
 	name = $0
 	sub(/^#[ \t]*define[ \t]+/, "", name)
-	if (name !~ /^(GT_|gt_)/ && !(FILENAME in internal))
+	if (name !~ /^(GT_|gt_)/ && !private)
 		complain("a macro without GT_: " name)
 }
 
@@ -76,7 +72,7 @@ listing {
 	n = split(text, part, ",")
 	for (i = 1; i <= n; i++) {
 		gsub(/[ \t]|=.*/, "", part[i])
-		if (part[i] ~ /^[A-Za-z_]+[A-Za-z0-9_]*$/ && part[i] !~ /^GT_/ && !(FILENAME in internal))
+		if (part[i] ~ /^[A-Za-z_]+[A-Za-z0-9_]*$/ && part[i] !~ /^GT_/ && !private)
 			complain("an enumerator without GT_: " part[i])
 	}
 }

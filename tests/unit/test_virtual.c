@@ -1,4 +1,4 @@
-/* test_lockstep.c - ranks hosted by one: the graph, and how many there are. */
+/* test_virtual.c - ranks hosted by one: the graph, and how many there are. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -146,7 +146,7 @@ static void buffers_are_updated_once(void **state)
 	struct gt_err err = GT_ERR_INIT;
 
 	(void)state;
-	assert_int_equal(gt_lockstep(g, 2, NULL, 0, &err), 0);
+	assert_int_equal(gt_virtual_rewrite(g, 2, NULL, 0, &err), 0);
 	expect(g, alone);
 	gt_graph_free(g);
 }
@@ -158,7 +158,7 @@ static void collectives_take_all_copies(void **state)
 
 	(void)state;
 	assert_int_equal(gt_sync_bn(g, 4, &err), 0);
-	assert_int_equal(gt_lockstep(g, 2, NULL, 0, &err), 0);
+	assert_int_equal(gt_virtual_rewrite(g, 2, NULL, 0, &err), 0);
 	expect(g, together);
 	gt_graph_free(g);
 }
@@ -169,7 +169,7 @@ static void sums_must_be_of_one_run(void **state)
 	struct gt_err err = GT_ERR_INIT;
 
 	(void)state;
-	assert_int_equal(gt_lockstep(g, 2, NULL, 0, &err), GT_EINVAL);
+	assert_int_equal(gt_virtual_rewrite(g, 2, NULL, 0, &err), GT_EINVAL);
 	gt_graph_free(g);
 }
 
@@ -189,7 +189,7 @@ static void copies_in_an_order(void **state)
 	x = gt_matmul(g, x, w, NULL, false, false);
 	options.loss = gt_output(g, gt_reshape(g, x, 0, NULL), "loss");
 	assert_int_equal(gt_passes_run(g, &options, &err), 0);
-	assert_int_equal(gt_lockstep_in_turn(g, 4, &err), 0);
+	assert_int_equal(gt_virtual_rewrite_in_turn(g, 4, &err), 0);
 	expect(g, in_order);
 	gt_graph_free(g);
 }
@@ -206,7 +206,7 @@ static void only_sums_are_added_up(void **state)
 	    gt_max_over(g, gt_copy(g, gt_input(g, "x", GT_F32, 1, (int64_t[]){ 2 })), GT_AXIS_DATA),
 	    "y");
 	assert_int_equal(gt_graph_status(g, &err), 0);
-	assert_int_equal(gt_lockstep(g, 2, NULL, 0, &err), GT_EINVAL);
+	assert_int_equal(gt_virtual_rewrite(g, 2, NULL, 0, &err), GT_EINVAL);
 	assert_non_null(strstr(err.text, "another kind than a sum"));
 	gt_graph_free(g);
 }
@@ -219,7 +219,7 @@ static void collectives_take_no_order(void **state)
 
 	(void)state;
 	assert_int_equal(gt_sync_bn(g, 4, &err), 0);
-	assert_int_equal(gt_lockstep_in_turn(g, 2, &err), GT_EINVAL);
+	assert_int_equal(gt_virtual_rewrite_in_turn(g, 2, &err), GT_EINVAL);
 	gt_graph_free(g);
 }
 
@@ -236,7 +236,7 @@ static void virtual_ranks(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
-		assert_int_equal(gt_lockstep_ranks(cases[i].batch), cases[i].ranks);
+		assert_int_equal(gt_virtual_ranks(cases[i].batch), cases[i].ranks);
 	assert_int_equal(gt_parallel_hosted(&o, 2, 12), 4);
 	assert_int_equal(gt_parallel_hosted(&o, 4, 6), 2);
 	o.tensor = 2;
@@ -314,5 +314,5 @@ int main(void)
 		cmocka_unit_test(unordered_sums_are_refused),
 	};
 
-	return cmocka_run_group_tests_name("lockstep", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("virtual", tests, NULL, NULL);
 }

@@ -20,8 +20,8 @@
  * The loss of a rank other than 0 is 0, so that the sum over ranks is that of the batch. A rank
  * without samples has gradients of 0 and nothing else.
  *
- * But in reproducible training (virtual/rewrite.h) the loss is made where the logits are, and summed as
- * gradients are: there is no gather, and the targets are scattered, too.
+ * But in reproducible training (virtual/rewrite.h) each rank computes the loss of its logits, and
+ * losses are summed as gradients are: there is no gather, and targets are scattered, too.
  *
  * Source: torch.nn.DataParallel (torch/nn/parallel/data_parallel.py, scatter_gather.py).
  */

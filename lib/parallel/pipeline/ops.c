@@ -22,8 +22,9 @@
  * thing of a chunk's backward pass: what the first stage needs to come to receive that of chunk c,
  * its sender has sent before it waits for that to be received, with chunk c + 1.
  *
- * In lockstep (virtual/rewrite.h) chunks that go through a stage together send one value after the other,
- * and all go forward before any goes back: as in GPipe, the next stage is about to receive.
+ * Virtual ranks (virtual/rewrite.h) are chunks that go through a stage together: they send one
+ * value after the other, and all go forward before any goes back. As in GPipe, the next stage is
+ * about to receive.
  */
 
 static const char *const names[] = { [GT_PIPE_FROM_BEFORE] = "from-before",

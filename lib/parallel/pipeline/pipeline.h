@@ -18,7 +18,7 @@
  *
  * A parameter that several stages read (an embedding that is the head too) is held by each; their
  * gradients are added up once a step, so that copies stay the same. In reproducible training chunks
- * are ranks in lockstep (virtual/rewrite.h), and such gradients go to the first of the stages with each.
+ * are virtual ranks (virtual/rewrite.h), and each sends such gradients to the first of the stages.
  *
  * Sources: GPipe, Huang et al., arXiv 1811.06965; 1F1B, Narayanan et al., arXiv 2006.09503
  * (PipeDream-Flush) and 2104.04473.

@@ -130,7 +130,7 @@ int gt_pipeline_keep_stage(const struct gt_pipeline_cut *cut, int stage, struct 
 /* ---- chunks ---- */
 
 /* Blocks of the schedule; the forward part ends with the node that makes the loss, or sends. Chunks
- * that are ranks in lockstep add up likewise, but those whose statistics are over all ranks have to
+ * that are virtual ranks add up likewise, but those whose statistics are over all ranks have to
  * go through each stage together. */
 static int arrange(const struct gt_parallel *p, struct gt_graph *g, int chunks, struct gt_err *err)
 {
@@ -150,7 +150,7 @@ static int arrange(const struct gt_parallel *p, struct gt_graph *g, int chunks, 
 			.first = tasks[i].backward ? middle : 0,
 			.last = tasks[i].backward ? g->node_count : middle };
 	if (p->o.reproducible)
-		rc = gt_lockstep(g, chunks, blocks, p->o.sync_bn ? 0 : count, err);
+		rc = gt_virtual_rewrite(g, chunks, blocks, p->o.sync_bn ? 0 : count, err);
 	else
 		rc = gt_replicate(g, chunks, blocks, count, err);
 out:

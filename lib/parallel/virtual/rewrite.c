@@ -10,12 +10,12 @@
 
 /* ---- options that can be combined ---- */
 
-int64_t gt_lockstep_step(const struct gt_parallel_options *o, int ranks, int batch)
+int64_t gt_virtual_step_samples(const struct gt_parallel_options *o, int ranks, int batch)
 {
 	return (int64_t)ranks * batch * (o->micro_batches > 1 ? o->micro_batches : 1);
 }
 
-int gt_lockstep_ranks(int64_t samples)
+int gt_virtual_ranks(int64_t samples)
 {
 	int ranks = 1;
 
@@ -29,8 +29,8 @@ static int check_ranks(
 {
 	static const char *const lists[] = { "1 rank", "1 or 2 ranks", "1, 2 or 4 ranks",
 		"1, 2, 4 or 8 ranks" };
-	int64_t samples = gt_lockstep_step(o, ranks, batch);
-	int most = gt_lockstep_ranks(samples), list = 0;
+	int64_t samples = gt_virtual_step_samples(o, ranks, batch);
+	int most = gt_virtual_ranks(samples), list = 0;
 
 	if (most % ranks == 0)
 		return 0;
@@ -48,8 +48,8 @@ static int check_ranks(
 static int check_micro_batches(
     const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
 {
-	int64_t samples = gt_lockstep_step(o, ranks, batch);
-	int parts = gt_lockstep_ranks(samples) / ranks;
+	int64_t samples = gt_virtual_step_samples(o, ranks, batch);
+	int parts = gt_virtual_ranks(samples) / ranks;
 
 	if (o->micro_batches <= 1)
 		return 0;
@@ -74,7 +74,7 @@ static int check_micro_batches(
 	return 0;
 }
 
-int gt_lockstep_check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
+int gt_virtual_check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
 {
 	if (o->stages > 1 && o->chunks) {
 		gt_err_set(err, GT_EINVAL, "{reproducible} cannot be combined with {chunks}");
@@ -96,7 +96,7 @@ int gt_lockstep_check(const struct gt_parallel_options *o, int ranks, int batch,
 
 /* ---- the graph of all copies ---- */
 
-struct lockstep {
+struct rewrite {
 	struct gt_graph *g;
 	int copies;
 	size_t value_count;       /* of the graph as it was */
@@ -104,13 +104,13 @@ struct lockstep {
 	struct gt_value **values; /* [copies * value_count] */
 };
 
-static struct gt_value **copy_of(struct lockstep *l, const struct gt_value *v, int copy)
+static struct gt_value **copy_of(struct rewrite *l, const struct gt_value *v, int copy)
 {
 	return &l->values[(size_t)copy * l->value_count + (size_t)v->id];
 }
 
 /* A gradient is the sum of those of the copies, copy 0's included. */
-static struct gt_value *value_of(struct lockstep *l, struct gt_value *v, int copy)
+static struct gt_value *value_of(struct rewrite *l, struct gt_value *v, int copy)
 {
 	struct gt_value **there;
 
@@ -136,7 +136,7 @@ static struct gt_value *scratch(struct gt_graph *g, const struct gt_value *buffe
 	return v;
 }
 
-static void append_copy(struct lockstep *l, const struct gt_node *n, int copy)
+static void append_copy(struct rewrite *l, const struct gt_node *n, int copy)
 {
 	struct gt_node *r = gt_arena_alloc(&l->g->arena, sizeof(*r), &l->g->err);
 
@@ -154,7 +154,7 @@ static void append_copy(struct lockstep *l, const struct gt_node *n, int copy)
 }
 
 /* The sum of copies first .. first + count - 1 of v, halves first. */
-static struct gt_value *sum_of(struct lockstep *l, struct gt_value *v, int first, int count)
+static struct gt_value *sum_of(struct rewrite *l, struct gt_value *v, int first, int count)
 {
 	struct gt_value *a, *b, *sum;
 
@@ -170,7 +170,7 @@ static struct gt_value *sum_of(struct lockstep *l, struct gt_value *v, int first
 
 /* Copies first .. first + count - 1 have made theirs: add what can be added up by now. A sum stands
  * in the place of its first copy; the last one is the gradient itself, where the store keeps it. */
-static void sum_gradient(struct lockstep *l, struct gt_value *v, int first, int count)
+static void sum_gradient(struct rewrite *l, struct gt_value *v, int first, int count)
 {
 	struct gt_value *sum = sum_of(l, v, first, count);
 
@@ -188,13 +188,13 @@ static void sum_gradient(struct lockstep *l, struct gt_value *v, int first, int 
 }
 
 /* The copies' vectors side by side: each copy makes its own in its place. */
-static struct gt_value *side_by_side(struct lockstep *l, struct gt_value *v)
+static struct gt_value *side_by_side(struct rewrite *l, struct gt_value *v)
 {
 	int64_t elements = gt_value_elements(v);
 	struct gt_value *room = gt_room(l->g, v->dtype, elements * l->copies), *own;
 
 	if (l->once[v->id])
-		return gt_graph_fail(l->g, GT_EINVAL, "ranks in lockstep gather what all have");
+		return gt_graph_fail(l->g, GT_EINVAL, "virtual ranks gather what all have");
 	for (int i = 0; room && i < l->copies; i++) {
 		own = value_of(l, v, i);
 		if (!own)
@@ -206,7 +206,7 @@ static struct gt_value *side_by_side(struct lockstep *l, struct gt_value *v)
 }
 
 /* Outputs are there once. */
-static void append_once(struct lockstep *l, struct gt_node *n)
+static void append_once(struct rewrite *l, struct gt_node *n)
 {
 	for (int k = 0; k < n->outputs; k++)
 		if (n->out[k])
@@ -216,7 +216,7 @@ static void append_once(struct lockstep *l, struct gt_node *n)
 
 /* Whether all copies would do the same. What the host reads, it reads of each; what another rank
  * has sent differs. */
-static bool is_once(const struct lockstep *l, const struct gt_node *n)
+static bool is_once(const struct rewrite *l, const struct gt_node *n)
 {
 	if (n->op->remote && n->outputs)
 		return false;
@@ -230,7 +230,7 @@ static bool is_once(const struct lockstep *l, const struct gt_node *n)
 }
 
 /* Over the data axis: all copies take part in one. */
-static void append_collective(struct lockstep *l, struct gt_node *n, int count)
+static void append_collective(struct rewrite *l, struct gt_node *n, int count)
 {
 	if (count < l->copies) {
 		gt_graph_fail(l->g, GT_EINVAL,
@@ -248,7 +248,7 @@ static void append_collective(struct lockstep *l, struct gt_node *n, int count)
 }
 
 /* The node for copies first .. first + count - 1. */
-static void append_copies(struct lockstep *l, struct gt_node *n, int first, int count)
+static void append_copies(struct rewrite *l, struct gt_node *n, int first, int count)
 {
 	bool collective = n->op == &gt_op_all_reduce || n->op == &gt_op_all_gather;
 
@@ -275,13 +275,13 @@ static int check(const struct gt_graph *g, struct gt_err *err)
 		for (int k = 0; k < n->inputs; k++)
 			if (n->in[k] && n->in[k]->role == GT_GRADIENT && n->op->writes >> k & 1)
 				return gt_err_set(err, GT_EINVAL,
-				    "ranks in lockstep, in a graph whose gradients add up");
+				    "virtual ranks, in a graph whose gradients add up");
 	}
 	return 0;
 }
 
 /* Inputs that no node reads included: the host writes them all. */
-static void begin(struct lockstep *l)
+static void begin(struct rewrite *l)
 {
 	for (size_t i = 0; i < l->value_count; i++) {
 		struct gt_value *v = l->g->values[i];
@@ -293,7 +293,7 @@ static void begin(struct lockstep *l)
 	}
 }
 
-static void append_blocks(struct lockstep *l, struct gt_node *const *nodes,
+static void append_blocks(struct rewrite *l, struct gt_node *const *nodes,
     const struct gt_replica_block *blocks, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -301,10 +301,10 @@ static void append_blocks(struct lockstep *l, struct gt_node *const *nodes,
 			append_copies(l, nodes[k], blocks[i].copy, 1);
 }
 
-int gt_lockstep(struct gt_graph *g, int copies, const struct gt_replica_block *blocks,
+int gt_virtual_rewrite(struct gt_graph *g, int copies, const struct gt_replica_block *blocks,
     size_t block_count, struct gt_err *err)
 {
-	struct lockstep l = { .g = g, .copies = copies, .value_count = g->value_count };
+	struct rewrite l = { .g = g, .copies = copies, .value_count = g->value_count };
 	size_t count = g->node_count;
 	struct gt_node **nodes;
 	int rc = check(g, err);
@@ -330,7 +330,7 @@ int gt_lockstep(struct gt_graph *g, int copies, const struct gt_replica_block *b
 	return rc;
 }
 
-int gt_lockstep_in_turn(struct gt_graph *g, int copies, struct gt_err *err)
+int gt_virtual_rewrite_in_turn(struct gt_graph *g, int copies, struct gt_err *err)
 {
 	struct gt_replica_block *blocks = gt_calloc((size_t)copies, sizeof(*blocks), err);
 	int rc = GT_ENOMEM;
@@ -338,7 +338,7 @@ int gt_lockstep_in_turn(struct gt_graph *g, int copies, struct gt_err *err)
 	for (int i = 0; blocks && i < copies; i++)
 		blocks[i] = (struct gt_replica_block){ i, 0, g->node_count };
 	if (blocks)
-		rc = gt_lockstep(g, copies, blocks, (size_t)copies, err);
+		rc = gt_virtual_rewrite(g, copies, blocks, (size_t)copies, err);
 	free(blocks);
 	return rc;
 }

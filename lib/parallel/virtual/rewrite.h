@@ -14,14 +14,14 @@
  */
 
 /* The samples of a step of so many ranks of the data axis, with micro-batches of `batch` each. */
-int64_t gt_lockstep_step(const struct gt_parallel_options *options, int ranks, int batch);
+int64_t gt_virtual_step_samples(const struct gt_parallel_options *options, int ranks, int batch);
 
 /* The number of virtual ranks for steps of so many samples. */
-int gt_lockstep_ranks(int64_t samples);
+int gt_virtual_ranks(int64_t samples);
 
 /* Whether the options go together, and so many ranks of the data axis can host the virtual ones;
  * GT_EINVAL tells why not. */
-int gt_lockstep_check(
+int gt_virtual_check(
     const struct gt_parallel_options *options, int ranks, int batch, struct gt_err *err);
 
 /*
@@ -40,10 +40,10 @@ int gt_lockstep_check(
  * Errors: GT_EINVAL for a graph whose gradients add up to what is there, and for blocks where there
  * are collectives over the data axis.
  */
-int gt_lockstep(struct gt_graph *g, int copies, const struct gt_replica_block *blocks, size_t count,
-    struct gt_err *err);
+int gt_virtual_rewrite(struct gt_graph *g, int copies, const struct gt_replica_block *blocks,
+    size_t count, struct gt_err *err);
 
 /* The same with one copy after the other: the first is done before the next begins. */
-int gt_lockstep_in_turn(struct gt_graph *g, int copies, struct gt_err *err);
+int gt_virtual_rewrite_in_turn(struct gt_graph *g, int copies, struct gt_err *err);
 
 #endif

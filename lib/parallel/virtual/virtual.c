@@ -11,14 +11,15 @@ static int size(const struct gt_parallel_options *o, int ranks)
 
 static int check(const struct gt_parallel_options *o, int ranks, int batch, struct gt_err *err)
 {
-	return o->reproducible ? gt_lockstep_check(o, gt_axis_data.size(o, ranks), batch, err) : 0;
+	return o->reproducible ? gt_virtual_check(o, gt_axis_data.size(o, ranks), batch, err) : 0;
 }
 
 int gt_parallel_hosted(const struct gt_parallel_options *o, int ranks, int batch)
 {
 	int seats = gt_axis_data.size(o, ranks);
 
-	return o->reproducible ? gt_lockstep_ranks(gt_lockstep_step(o, seats, batch)) / seats : 1;
+	return o->reproducible ? gt_virtual_ranks(gt_virtual_step_samples(o, seats, batch)) / seats
+	                       : 1;
 }
 
 bool gt_parallel_hosts(const struct gt_parallel *p)
@@ -37,8 +38,8 @@ static int insert(struct gt_parallel *p, struct gt_graph *g, int chunks, struct 
 {
 	if (!gt_parallel_hosts(p) || p->axes[GT_AXIS_PIPELINE]->size > 1)
 		return 0;
-	return p->o.micro_batches > 1 ? gt_lockstep_in_turn(g, chunks, err)
-	                              : gt_lockstep(g, chunks, NULL, 0, err);
+	return p->o.micro_batches > 1 ? gt_virtual_rewrite_in_turn(g, chunks, err)
+	                              : gt_virtual_rewrite(g, chunks, NULL, 0, err);
 }
 
 const struct gt_axis_row gt_axis_virtual = {
