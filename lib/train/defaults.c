@@ -70,17 +70,21 @@ static int64_t default_warmup(const struct gt_train *t)
 	return at_most(at_most(s->total / 10, DEFAULT_WARMUP), most);
 }
 
-/* Refuse a schedule that does not fit into the run: it would never reach --lr, or never fall. */
-static int check_schedule(const struct gt_schedule *s, struct gt_err *err)
+/* Refuse a schedule whose fall does not fit into the run; warn of one that rises until its end. */
+static int check_schedule(const struct gt_schedule *s, struct gt_log *log, struct gt_err *err)
 {
 	long long total = s->total, warmup = s->warmup;
 
 	if (s->kind != GT_CONSTANT && s->min_lr > s->lr)
 		return gt_err_set(err, GT_EINVAL, "{min-lr} %g is above {lr} %g", s->min_lr, s->lr);
-	if (warmup >= total)
-		gt_err_set(err, GT_EINVAL, "{warmup} %lld leaves none of %lld steps at full rate",
+	if (warmup >= total) {
+		gt_log_warn(log,
+		    "{warmup} %lld is not below the %lld steps of this run: the learning rate "
+		    "rises until the end and never reaches {lr}",
 		    warmup, total);
-	else if (s->kind == GT_WSD && s->decay > total - warmup)
+		return 0;
+	}
+	if (s->kind == GT_WSD && s->decay > total - warmup)
 		gt_err_set(err, GT_EINVAL,
 		    "{decay-steps} %lld is above the %lld steps that {warmup} leaves",
 		    (long long)s->decay, total - warmup);
@@ -150,5 +154,5 @@ int gt_train_resolve_defaults(struct gt_train *t, struct gt_err *err)
 		s->decay = at_least_one(at_most(s->total / 5, s->total - s->warmup));
 	if (resolves(t, GT_GIVEN_WEIGHT_DECAY))
 		t->o.optim.weight_decay = default_decay(t);
-	return check_rates(t, err) ? err->code : check_schedule(s, err);
+	return check_rates(t, err) ? err->code : check_schedule(s, t->log, err);
 }

@@ -137,6 +137,18 @@ hint: leave ${case% *} as it was; --init-from starts a new run from its weights"
 	equal "$err" ""
 }
 
+@test "a warm-up that is not shorter than the run is warned of, once" {
+	local warning="warning: --warmup 5 is not below the 5 steps of this run: the learning rate rises until the end and never reaches --lr"
+
+	gtrain train --model mlp --data "$RANDOM_DATA" --steps 5 --warmup 5 -q --nproc 2 --out a
+	equal "$status" 0
+	equal "$err" "$warning"
+	gtrain train --model mlp --data "$RANDOM_DATA" --steps 5 --warmup 5 -q --lr-schedule wsd --decay-steps 9 --out b
+	equal "$err" "$warning"
+	gtrain train --model mlp --data "$RANDOM_DATA" --steps 5 --warmup 4 -q --out c
+	equal "$err" ""
+}
+
 @test "temporary files of a killed run go" {
 	mkdir -p run/checkpoints
 	touch run/model.pth.tmp-4711-0 run/checkpoints/step-00000001.pth.tmp-99-12 run/notes.tmp-mine
