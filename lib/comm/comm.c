@@ -107,7 +107,7 @@ static int agree(struct gt_comm *c, const char *mine, struct gt_err *err)
 	return err->code;
 }
 
-/* What started the processes, and what MPI knows of that, may be two things. */
+/* The processes may have been started by another launcher than the one that MPI belongs to. */
 static int check_numbers(const struct gt_comm *c, int rank, int size,
     const struct gt_comm_options *o, struct gt_err *err)
 {

@@ -19,16 +19,17 @@ struct gt_stream; /* lib/device/backend.h */
  * devices `nccl` or `ring`, or `staged` by way of one of these.
  *
  * All ranks of a group call the same collectives in the same order with the same sizes, types and
- * `what`: a rank that does otherwise is an error on all of them (GT_EINVAL), not a wrong sum. Only
- * a message may have two names. Calls on one group come from one thread at a time.
+ * `what`: if one rank calls something else, all of them fail (GT_EINVAL) instead of getting a wrong
+ * sum. Sender and receiver of a message alone may give it different names. Calls on one group come
+ * from one thread at a time.
  *
  * A group is for host memory, or for the memory of one device (device_group.h). Collectives of a
  * device's group are queued on a stream, as all work of a device is: a call returns when the
- * collective is queued, which begins when all earlier work of its stream is done.
+ * collective is queued, and the collective begins when all earlier work of its stream is done.
  *
- * A peer that does not come in time is GT_EIO: the message names the rank that is late, the
- * collective (its `what` and its number) and the last one that it took part in. After an error a
- * group is of no use but to be freed; other ranks get the same error as soon as they look.
+ * GT_EIO is a peer that does not come in time: the message names the late rank, the collective (its
+ * `what` and its number) and the last collective that the rank took part in. After an error a group
+ * can only be freed; other ranks get the same error at their next call or wait.
  */
 
 enum gt_reduction {

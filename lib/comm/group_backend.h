@@ -21,7 +21,7 @@ bool gt_group_writes(const struct gt_group *g, const struct gt_collective *c);
 
 /* ---- group_call.c ---- */
 
-/* What a rank calls. Ranks compare these, so bytes that mean nothing are zero. */
+/* A rank's call. Ranks compare these, so unused bytes are zero. */
 struct gt_call {
 	uint64_t number; /* from 1 on, per group; of messages, per pair and direction */
 	int64_t count;
@@ -38,7 +38,7 @@ struct gt_call gt_call_of(const struct gt_collective *c, uint64_t number);
 struct gt_text gt_call_short(const struct gt_call *call);
 struct gt_text gt_call_text(const struct gt_call *call);
 
-/* GT_EINVAL: two ranks call different things; a message is not what was to come (0: it is). */
+/* GT_EINVAL: two ranks call different collectives; a message is not the expected one (0: it is). */
 int gt_call_differs(struct gt_err *err, int rank, const struct gt_call *mine, int other,
     const struct gt_call *theirs);
 int gt_call_unmatched(
@@ -58,7 +58,7 @@ int gt_call_lost(struct gt_err *err, const struct gt_lost *lost);
 /* Slice `rank` of m elements, from *from to *to: whole lines, as far as there are any. */
 void gt_slice(size_t m, int size, int rank, size_t *from, size_t *to);
 
-/* What a rank says to gt_group_split(); and the ranks that say `color`, in their new order:
+/* A rank's arguments of gt_group_split(); and the ranks that gave `color`, in their new order:
  * members[size]. Returns how many. */
 struct gt_choice {
 	int32_t color, key;
@@ -83,7 +83,7 @@ void gt_reduce_step(const struct gt_reduce_step *s);
 /* ---- group_small.c: short data, which every rank has sent to all ---- */
 
 /*
- * What becomes of them on this rank: out, as in struct gt_collective; NULL where it gets nothing.
+ * The result on this rank, as `out` in struct gt_collective; NULL where it gets nothing.
  *
  *   src[size]  the input of each rank, c->count elements; of a reduce-scatter, to this rank; of a
  *              broadcast, that of c->peer counts alone
@@ -110,15 +110,15 @@ int gt_queue_run(struct gt_queue *q, const struct gt_collective *c, struct gt_er
 int gt_queue_start(
     struct gt_queue *q, const struct gt_collective *c, uint64_t *ticket, struct gt_err *err);
 
-/* Let what was started come to its end; its errors are for gt_queue_wait(). */
+/* Wait until the calls that were started have ended; gt_queue_wait() returns their errors. */
 void gt_queue_settle(struct gt_queue *q);
 
 /* Wait until the collective of this ticket has ended, or all (GT_GROUP_ALL). The first error of
  * any, then and ever after. */
 int gt_queue_wait(struct gt_queue *q, uint64_t ticket, struct gt_err *err);
 
-/* Give up what has not begun, and wait for what has: its `run` is to find out by itself that it is
- * over. */
+/* Give up calls that have not begun, and wait for the one that has: its `run` has to notice by
+ * itself that the group is closing. */
 void gt_queue_free(struct gt_queue *q);
 
 #endif

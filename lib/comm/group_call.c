@@ -1,4 +1,5 @@
-/* group_call.c - what backends of groups share: calls that ranks compare and name, shares. */
+/* group_call.c - calls that ranks compare and name, and the shares of a buffer, for all
+ * backends. */
 #include <stdio.h>
 #include <string.h>
 

@@ -12,7 +12,7 @@
 struct gt_queue_thread {
 	struct gt_queue *queue;
 	pthread_t thread;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* of the members below */
 	pthread_cond_t more, less;
 	struct gt_collective items[GT_GROUP_STARTED]; /* that of ticket t: t modulo their number */
 	uint64_t started, ended; /* tickets, the latest; the caller alone moves `started` on */

@@ -10,13 +10,13 @@
 /*
  * A block of elements goes through an accumulator that stays in the first-level cache: so a result
  * may be written over one of its sources, to several places, and in another type than that of the
- * sum. A tree of n sources has one accumulator per level. Blocks are short, so that what is read
- * is written soon after, and what comes AHEAD of them is fetched meanwhile: that is a page, which a
- * processor's own prefetching does not cross.
+ * sum. A tree of n sources has one accumulator per level. Blocks are short, so that results are
+ * written soon after their sources are read. The bytes AHEAD of a block are fetched meanwhile:
+ * AHEAD is a page, as a processor's own prefetching stops at the end of a page.
  *
- * Two sources need no accumulator where memory holds what is computed with: then two ranks, who
- * have at most two results, go over a block once. What they write is fetched like what they read,
- * for else the stores wait for it, and the loads behind them.
+ * Two sources need no accumulator where the elements in memory have the type of the sum: then two
+ * ranks, with at most two results, go over a block once. Their outputs are fetched as their inputs
+ * are; otherwise stores would wait for memory, and the loads behind them.
  */
 enum { BLOCK_BYTES = 1024, AHEAD_BYTES = 4096, LEVELS_MAX = 10 };
 _Static_assert(1 << LEVELS_MAX >= GT_WORLD_MAX_RANKS, "a tree of all ranks");
@@ -39,8 +39,8 @@ struct arithmetic {
 	void (*max_both)(void *to, void *also, const void *a, const void *b, size_t n);
 };
 
-/* What of a row one reduction takes: acc = a op b; acc = acc op b; that of two accumulators; to =
- * also = a op b, or NULL. */
+/* The functions of one reduction: acc = a op b; acc = acc op b; acc = acc op another accumulator;
+ * to = also = a op b, or NULL. */
 struct reduction {
 	void (*pair)(void *acc, const void *a, const void *b, size_t n);
 	void (*next)(void *acc, const void *b, size_t n);
@@ -66,7 +66,7 @@ struct reduction {
 #define VECTORS
 #endif
 
-/* T is what lies in memory, ACC what is computed with. */
+/* T is the type in memory, ACC that of the sum. */
 #define LOOPS_OF(NAME, T, ACC, WIDEN, OP)                                                          \
 	VECTORS static void NAME##_pair(void *acc, const void *a, const void *b, size_t n)         \
 	{                                                                                          \

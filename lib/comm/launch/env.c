@@ -7,7 +7,7 @@
 #include "lib/base/mem.h"
 #include "lib/comm/launch/job.h"
 
-/* Ours to set, for every rank; what is there of them is another job's. */
+/* The launcher sets these for every rank; values that it finds belong to another job. */
 static const char *const names[] = { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
 	"MASTER_ADDR", "MASTER_PORT", "GTRAIN_SECRET", "GTRAIN_RESTART", "GTRAIN_LISTEN_FD",
 	"GTRAIN_COLUMNS" };

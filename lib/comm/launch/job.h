@@ -17,7 +17,7 @@ struct gt_lines {
 	int from;             /* a pipe; -1: closed */
 	int to;               /* the rank's log, or -1 */
 	struct gt_log *show;  /* lines go here too, or NULL */
-	struct gt_log *log;   /* for what goes wrong with the log */
+	struct gt_log *log;   /* for errors of the log itself */
 	char before[24];      /* of each line shown: "rank 3: " or "" */
 	char line[LINE_SIZE]; /* the line that is not complete yet */
 	size_t used;
@@ -27,7 +27,8 @@ struct gt_lines {
 	size_t count;
 };
 
-/* What is there now; closes at the end of the pipe, or on the rank's (`last`: there is no more). */
+/* Read the bytes that have arrived; close at the end of the pipe, or with `last`, when the rank has
+ * ended. */
 void gt_lines_read(struct gt_lines *lines, bool last);
 
 /* The last lines, after "rank N: ", to `log`. */
@@ -52,7 +53,8 @@ struct gt_launch {
 	int signals;              /* a signalfd */
 	sigset_t caught, old_mask;
 	struct sigaction old_child;
-	struct gt_progress drawing; /* what rank 0 has drawn: its log takes it away before a line */
+	struct gt_progress
+	    drawing; /* rank 0 has drawn something: its log erases it before a line */
 };
 
 /* Take the signals for a file descriptor, and give them back. */
@@ -65,7 +67,7 @@ int gt_launch_start(struct gt_launch *launch, struct gt_err *err);
 /* Until all have ended; `failed`: begin with killing them. */
 int gt_launch_watch(struct gt_launch *launch, bool failed, struct gt_err *err);
 
-/* What a rank may use. */
+/* The processors and threads of a rank. */
 struct gt_share {
 	int threads; /* for OMP_NUM_THREADS; 0: leave it */
 	bool bound;  /* to .. */

@@ -43,12 +43,12 @@ enum { GT_LAUNCH_RANK_LOST = 1 };
  *
  * Ends. When a rank ends badly, all others are asked to end (SIGTERM with GT_LAUNCH_RANK_LOST) and
  * 1.5 seconds later killed, so that within 2 seconds all are gone; a line names that rank, and its
- * log; then, up to max_restarts times, all are started again.
- * SIGINT, SIGTERM, SIGHUP and SIGQUIT are forwarded to the ranks, which may take their time to end,
- * and a second one kills them; there is no restart then. SIGUSR1 and SIGUSR2 are forwarded; SIGTSTP
- * stops the ranks and us until we are continued. Each rank leads a process group, which is killed
- * when the rank has ended. Ranks die with the launcher, however it dies (PR_SET_PDEATHSIG); what
- * they have started themselves then need not.
+ * log; then, up to max_restarts times, all are started again. SIGINT, SIGTERM, SIGHUP and SIGQUIT
+ * are forwarded to the ranks, which may take their time to end, and a second one kills them; there
+ * is no restart then. SIGUSR1 and SIGUSR2 are forwarded; SIGTSTP stops the ranks and us until we
+ * are continued. Each rank leads a process group, which is killed when the rank has ended. Ranks
+ * die with the launcher, however it dies (PR_SET_PDEATHSIG); processes that ranks have started need
+ * not.
  *
  * *status gets the exit status for ours: 0 when all ranks returned 0, else that of the first rank
  * that failed, 128 + N if signal N killed it.

@@ -1,4 +1,4 @@
-/* lines.c - what ranks write to standard error: to their logs, to ours, line by line. */
+/* lines.c - standard error of ranks: read by lines, written to their logs and to the launcher's. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +55,7 @@ static void drop_front(struct gt_lines *lines, size_t bytes)
 	memmove(lines->line, lines->line + bytes, lines->used);
 }
 
-/* What stands behind a drawing, or took its place: behind the last that ends one. */
+/* The text behind a drawing, or in its place: behind the last character that ends a drawing. */
 static void cut_drawing(struct gt_lines *lines)
 {
 	const size_t n = sizeof(GT_PROGRESS_ERASE) - 1;
@@ -112,8 +112,8 @@ static void take(struct gt_lines *lines, const char *bytes, size_t size)
 	}
 }
 
-/* As much as there is room for now: rank 0 knows how wide the terminal was. What is there of it may
- * be a part, as pipes may cut it (progress.c writes it in one piece). */
+/* Draw as many columns as fit now: rank 0 knows only how wide the terminal was. The drawing may be
+ * incomplete, as pipes may cut it (progress.c writes it in one piece). */
 static void show_drawing(const struct gt_lines *lines)
 {
 	struct gt_log *log = lines->show;
@@ -135,7 +135,8 @@ void gt_lines_read(struct gt_lines *lines, bool last)
 	char bytes[16384];
 	bool open = lines->from >= 0, more = false;
 
-	/* A pipe holds 64 KiB. Who never stops writing must not keep us from the others. */
+	/* A pipe holds 64 KiB. A rank that keeps writing must not keep the launcher from the
+	 * others. */
 	for (int i = 0; open && i < (last ? 8 : 4); i++) {
 		ssize_t n = read(lines->from, bytes, sizeof(bytes));
 

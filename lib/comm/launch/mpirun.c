@@ -1,4 +1,4 @@
-/* mpirun.c - the line that starts by mpirun what was started otherwise. */
+/* mpirun.c - the command line that starts the same job by mpirun. */
 #include <stdio.h>
 #include <string.h>
 

@@ -15,7 +15,7 @@
 
 enum { SECRET_BYTES = 32 };
 
-/* What all ranks of one start have in common. */
+/* The settings that all ranks of one start share. */
 struct start {
 	const struct gt_launch *launch;
 	struct gt_share *share; /* [nproc] */
@@ -25,7 +25,7 @@ struct start {
 	pid_t launcher;
 };
 
-/* Whatever of 0, 1 and 2 we were started without must not become a pipe to a rank. */
+/* A descriptor of 0, 1 and 2 that is closed must not become a pipe to a rank. */
 static int keep_clear(int fd)
 {
 	int high;
@@ -68,8 +68,8 @@ static int make_secret(struct start *s, struct gt_err *err)
 	return 0;
 }
 
-/* What the child of fork() does to become a rank; on failure it says errno into `report`. Only
- * calls that are safe between fork() and exec() are made here. */
+/* Turn the child of fork() into a rank; on failure write errno to `report`. Only calls that are
+ * safe between fork() and exec() are made here. */
 _Noreturn static void become(
     const struct start *s, int rank, char **env, int error_pipe, int report)
 {

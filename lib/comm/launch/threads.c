@@ -27,7 +27,7 @@ struct member {
 	struct gt_err err;
 };
 
-/* Who failed first has to be known before anybody can see that it has left. */
+/* The first failing rank is noted before others can see that it has left. */
 static void *live(void *context)
 {
 	struct member *m = context;

@@ -1,4 +1,4 @@
-/* watch.c - the launcher's loop: ranks' ends, signals, what ranks say. */
+/* watch.c - the launcher's loop: ends of ranks, signals, lines that ranks write. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "lib/base/mem.h"
 #include "lib/comm/launch/job.h"
 
-/* What timeout(1) or a shell passes on besides the terminal comes twice, and means once. */
+/* A signal may come twice, from the terminal and from timeout(1) or a shell; it counts once. */
 static const double twice_s = 0.1;
 
 /* Between asking and killing: it leaves half a second for the rest. */
@@ -48,8 +48,9 @@ void gt_launch_give_back_signals(struct gt_launch *l)
 	close(l->signals);
 }
 
-/* To every rank that runs, and whatever it has started: a rank leads a group of its own from before
- * it is another program. Killed it is also by itself, should it have left that group. */
+/* Send a signal to every rank that runs and to the processes it has started: a rank leads a process
+ * group from before exec(). SIGKILL goes to the rank itself, too, in case it has left that
+ * group. */
 static void signal_all(const struct gt_launch *l, int number)
 {
 	for (int i = 0; i < l->options->nproc; i++)
@@ -192,7 +193,7 @@ static int left_ms(const struct gt_launch *l)
 	return l->kill_at <= 0 ? -1 : left <= 0 ? 0 : (int)(1e3 * left) + 1;
 }
 
-/* One turn: wait, then do what is to be done. */
+/* One turn of the loop: wait for an event, then handle it. */
 static int turn(struct gt_launch *l, struct pollfd *poll_fd, struct gt_err *err)
 {
 	int nproc = l->options->nproc;

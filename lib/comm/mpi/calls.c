@@ -47,7 +47,7 @@ static int init_locked(int *rank, int *size, int *tag_most)
 	MPI_Comm_rank(MPI_COMM_WORLD, rank);
 	MPI_Comm_size(MPI_COMM_WORLD, size);
 	e = MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&most, &found);
-	*tag_most = found ? *most : 32767; /* what every MPI has */
+	*tag_most = found ? *most : 32767; /* the least that MPI guarantees */
 	return e;
 }
 

@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 /*
- * MPI has no binary interface: what a handle is, depends on the library. So calls.c alone is
- * compiled with mpicc, into libgtrain-mpi.so, whose one symbol is this table; the program opens it
- * when a group on MPI is asked for, and needs no MPI otherwise.
+ * MPI has no binary interface: each library has handles of its own. So calls.c alone is compiled
+ * with mpicc, into libgtrain-mpi.so, whose one symbol is this table; the program opens it when a
+ * group on MPI is asked for, and needs no MPI otherwise.
  *
  * Nothing here waits, but init and finalize. Functions may be called by any thread: a lock lets one
  * at a time in, which is all that MPI_THREAD_SERIALIZED asks for. They return 0 or MPI's error.
@@ -38,11 +38,11 @@ struct gt_mpi_calls {
 	/* MPI_Test, which drives all others on, too. *done: it is over, and was its last use. */
 	int (*test)(struct gt_mpi_request *request, int *done);
 
-	/* MPI_Cancel of what is received, and tests follow; then MPI_Request_free, the last use. */
+	/* MPI_Cancel of a receive, to be followed by tests; then MPI_Request_free, the last use. */
 	int (*cancel)(struct gt_mpi_request *request);
 	int (*forget)(struct gt_mpi_request *request);
 
-	/* What an error of MPI's means. */
+	/* The text of an error code of MPI's. */
 	void (*explain)(int error, char *text, int room);
 };
 

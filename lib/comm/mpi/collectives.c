@@ -1,4 +1,4 @@
-/* collectives.c - what all ranks do together over MPI: slips, then slices and results. */
+/* collectives.c - collectives over MPI: slips, then slices and results. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,10 +6,10 @@
 #include "lib/comm/mpi/state.h"
 
 /*
- * A call of more than a slip holds goes piece by piece. Of each piece, slices go to those who
- * reduce them, and results come back; slices of the next piece are on their way meanwhile, in the
- * other half of the staging area. What is a slice and what a result, and between whom, is the one
- * thing in which collectives differ:
+ * A call with more data than a slip holds goes piece by piece. Of each piece, slices go to the
+ * ranks that reduce them, and results come back; slices of the next piece are on their way
+ * meanwhile, in the other half of the staging area. Collectives differ only in their slices and
+ * results, and in the ranks that exchange them:
  *
  *                   slices                                   results
  *   all-reduce      slice r of the piece: all to r           slice r, reduced: r to all
@@ -51,7 +51,7 @@ static bool reduces(const struct work *w)
 
 /* ---- the meeting, which is all of a small call ---- */
 
-/* What rank r gets on its slip. */
+/* The data on rank r's slip. */
 static void write_slip(struct gt_mpi_group *g, const struct work *w, int r)
 {
 	size_t skip = w->c->kind == GT_REDUCE_SCATTER ? (size_t)r * w->bytes : 0;
@@ -192,14 +192,14 @@ static int begin_piece(
 	return send_slices(g, w, p, err);
 }
 
-/* Where this rank's slice is reduced: in the result, or to be sent to who gets that. */
+/* Where this rank's slice is reduced: in the result, or in a buffer from which it is sent. */
 static unsigned char *reduced_at(
     const struct gt_mpi_group *g, const struct work *w, const struct piece *p, size_t at)
 {
 	return w->out ? w->out + at : staging_of(g, p, w->me);
 }
 
-/* All of this rank's slice has come: what to do with it. */
+/* All parts of this rank's slice have come: reduce them. */
 static void use_slices(
     const struct gt_mpi_group *g, const struct work *w, const struct piece *p, const void **src)
 {

@@ -5,9 +5,10 @@
 #include "lib/comm/mpi/state.h"
 
 /*
- * A letter: what is sent, and the data as far as they are few; then the rest, piece by piece. The
- * receiver asks for the rest when it has seen that the letter is what it expects. A letter is a
- * copy and may be under way for long: who sends little does not wait, but for the letter before.
+ * A letter holds the call and the first bytes of its data; the rest follows piece by piece. The
+ * receiver asks for the rest when it has seen that the letter is the expected one. A letter is a
+ * copy and may be under way for long: the sender of a short message waits for nothing but its
+ * letter before.
  */
 
 static size_t in_letter(size_t bytes)

@@ -242,8 +242,8 @@ int gt_mpi_group(struct gt_group **out, struct gt_mpi *mpi, const struct gt_mpi_
 
 /* ---- sub-groups ---- */
 
-/* What each rank says to a split. The number of the new groups is one that no member of any has
- * used; groups of one split have the same, and no two ranks in common. */
+/* A rank's arguments of a split. The number of the new groups is one that no member of any has
+ * used; groups of one split share it, as they have no rank in common. */
 struct wish {
 	struct gt_choice choice;
 	int32_t next_context;
@@ -299,7 +299,7 @@ static int mpi_split(
 
 /* ---- memory ---- */
 
-/* What each rank says to an allocation. */
+/* A rank's arguments of an allocation. */
 struct claim {
 	uint64_t bytes;
 	int64_t code;

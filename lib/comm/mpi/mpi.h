@@ -5,40 +5,41 @@
 #include "lib/comm/group.h"
 
 /*
- * MPI carries the bytes; what a collective is, stays group.h's: elements are added here, as a tree
- * over the ranks, which MPI_Allreduce does not promise, so that the result has the bits that `shm`
- * has; and ranks that are late or of another opinion are named, where MPI would wait.
+ * MPI carries the bytes; group.h defines the collectives. Elements are added here, as a tree over
+ * the ranks, so that results have the bits of `shm`, which MPI_Allreduce does not promise. A rank
+ * that is late or calls something else is named, where MPI would wait.
  *
- * Every collective begins with a slip from each rank to each: what it calls, and the data as far as
- * they are small (some KiB), which is all then. Of larger ones each rank reduces its slice:
+ * Every collective begins with a slip from each rank to each other: the call, and data of up to
+ * some KiB, which ends a small collective. In larger ones each rank reduces its slice:
  *
- *   all-reduce      slices to those who reduce them, results to all: each rank sends and receives
+ *   all-reduce      slices to the ranks that reduce them, results to all: each rank sends and receives
  *                   2 (n - 1) / n times the buffer, piece by piece, one ahead of the other
  *   reduce          the same, with results to one alone
  *   reduce-scatter  the first half of it; all-gather: the second
  *   broadcast       slices from the root to all, and from each to all
  *
- * That is n - 1 messages per rank, call and half: as little as can be in bytes and in steps, more
- * messages than a tree has. Waiting polls MPI, at first without a pause, after a while with. MPI
- * gets on with its work in these polls alone: what is started in the background has a thread that
- * does so.
+ * That is n - 1 messages per rank and half of a call: the fewest bytes and steps possible, and more
+ * messages than a tree needs. Waiting polls MPI, at first without a pause, later with pauses. MPI
+ * works only during these polls, so a thread polls for collectives in the background.
  *
- * After an error, what MPI had begun to move gets a fifth of a second to come to its end. What does
- * not, may still arrive in its buffer when MPI is called: so the process should end soon.
+ * After an error, messages that MPI had begun to move get a fifth of a second to end. A message
+ * that does not end may still arrive in its buffer when MPI is called, so the process should end
+ * soon.
  */
 
 struct gt_mpi; /* MPI in this process, which has it once */
 
 struct gt_mpi_options {
-	double timeout_s;   /* a peer that is later than this is lost; 0: 600 */
-	size_t piece_bytes; /* of what goes through staging at a time, the same on all; 0: 4 MiB */
+	double timeout_s; /* a peer that is later than this is lost; 0: 600 */
+	size_t
+	    piece_bytes; /* bytes that go through staging at a time, the same on all ranks; 0: 4 MiB */
 };
 
 /*
- * Open libgtrain-mpi.so (beside the program, in ../lib/gtrain from there, or what the variable
+ * Open libgtrain-mpi.so (beside the program, in ../lib/gtrain from there, or the file that
  * GTRAIN_MPI names) and begin MPI. `*size` ranks have been started by mpirun, this one is `*rank`;
- * a process that nobody started so is rank 0 of 1. Once per process; MPI may end the process itself
- * when it cannot begin. GT_ENOTSUP: there is no such library.
+ * a process that mpirun did not start is rank 0 of 1. Once per process; MPI may end the process
+ * itself when it cannot begin. GT_ENOTSUP: there is no such library.
  */
 int gt_mpi_open(struct gt_mpi **out, int *rank, int *size, struct gt_err *err);
 
@@ -48,14 +49,14 @@ int gt_mpi_group(struct gt_group **out, struct gt_mpi *mpi, const struct gt_mpi_
     struct gt_err *err);
 
 /*
- * End MPI: a collective call of `all`, which is from gt_mpi_group() and stays to be freed. Whoever
- * ends well has to call it before the process ends, or mpirun takes that for a failure. After an
- * error don't: MPI_Finalize would wait for those who are lost. A process may simply end then, with
- * a status other than 0, upon which mpirun ends the others.
+ * End MPI: a collective call of `all`, which is from gt_mpi_group() and stays to be freed. A rank
+ * that succeeded calls it before the process ends; otherwise mpirun reports a failure. Do not call
+ * it after an error: MPI_Finalize would wait for lost ranks. A process may simply end then, with a
+ * status other than 0, upon which mpirun ends the others.
  */
 int gt_mpi_finish(struct gt_mpi *mpi, struct gt_group *all, struct gt_err *err);
 
-/* Free what is held here. NULL is fine. */
+/* Free `all`'s state in this process. NULL is fine. */
 void gt_mpi_free(struct gt_mpi *mpi);
 
 #endif

@@ -47,8 +47,8 @@ static int find_library(char *path, size_t room, struct gt_err *err)
 /*
  * Open MPI opens its components with dlopen(), and these look for libmpi's symbols in the global
  * scope: "your application must load libmpi with the RTLD_GLOBAL option" (docs.open-mpi.org, tuning
- * apps, dynamic loading). What our library brings along, libmpi, gets the scope that it has. It is
- * never closed: MPI leaves threads and handlers behind.
+ * apps, dynamic loading). libmpi, which libgtrain-mpi.so loads, gets the same scope. It is never
+ * closed: MPI leaves threads and handlers behind.
  */
 static int load(const struct gt_mpi_calls **out, struct gt_err *err)
 {

@@ -1,4 +1,4 @@
-/* state.h - inside comm: what a rank holds of a group on MPI. */
+/* state.h - inside comm: a rank's state of a group on MPI. */
 #ifndef GT_COMM_MPI_STATE_H
 #define GT_COMM_MPI_STATE_H
 
@@ -13,8 +13,9 @@
 
 enum {
 	HOST_BYTES = 64,
-	/* Of data on a slip: with the call it stays below what Open MPI sends at once within a
-	 * host (btl_vader_eager_limit, 4 KiB with its own head); between hosts it is 64 KiB. */
+	/* Of data on a slip: with the call it stays below the size that Open MPI sends at once
+	 * within a host (btl_vader_eager_limit, 4 KiB with its own head); between hosts it is 64
+	 * KiB. */
 	SLIP_BYTES = 3 * 1024,
 	LETTER_BYTES = 16 * 1024 /* of data in a letter, with which a short message is sent */
 };
@@ -27,7 +28,7 @@ struct gt_mpi {
 	char (*hosts)[HOST_BYTES]; /* [size]; NULL where all are on one, or nobody knows yet */
 };
 
-/* What a message is for. Each group has a tag for each; within one, messages keep their order. */
+/* Kinds of messages. Each group has a tag for each kind; messages of one tag keep their order. */
 enum gt_mpi_tag { TAG_NOTICE, TAG_SLIP, TAG_SLICE, TAG_RESULT, TAG_LETTER, TAG_BODY, TAGS };
 
 struct gt_mpi_slip {
@@ -101,7 +102,7 @@ struct gt_mpi_group {
 	void **regions;
 	size_t regions_count, regions_capacity;
 
-	atomic_bool quit; /* whoever waits gives up */
+	atomic_bool quit; /* all waits give up */
 	struct gt_queue queue;
 };
 
@@ -130,7 +131,7 @@ int gt_mpi_check(struct gt_mpi_group *g, struct gt_err *err);
 /* Implements gt_group_look(). */
 int gt_mpi_look(struct gt_mpi_group *g, bool *gone, struct gt_err *err);
 
-/* Begin to listen for notices; and stop, giving up what is on its way, and say so to the others. */
+/* Begin to listen for notices; and stop, giving up messages on their way, and tell the others. */
 int gt_mpi_listen(struct gt_mpi_group *g, struct gt_err *err);
 void gt_mpi_leave(struct gt_mpi_group *g, bool say_so);
 

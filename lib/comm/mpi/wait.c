@@ -16,7 +16,7 @@ static const double yield_s = 1e-3, often_s = 50e-6, seldom_after_s = 20e-3, sel
 /* A sleeper that oversleeps by so much did not run. */
 static const double stopped_s = 0.3;
 
-/* For what is given up to come to an end, and for a notice to be on its way. */
+/* Time for cancelled messages to end and for a notice to be sent. */
 static const double grace_s = 0.2;
 
 /* ---- messages ---- */
@@ -64,7 +64,7 @@ int gt_mpi_receive(struct gt_mpi_group *g, struct gt_mpi_set *set, int peer, voi
 }
 
 /* See which have arrived. *came: one at least. Returns the first that has not, NULL if all have.
- * Those that are received come first: who sends is waited for, rather than who takes. */
+ * Receives come first: errors name a late sender rather than a late receiver. */
 static struct gt_mpi_flight *look_at(
     struct gt_mpi_group *g, struct gt_mpi_set *set, bool *came, struct gt_err *err)
 {
@@ -91,8 +91,8 @@ static struct gt_mpi_flight *look_at(
 	return first;
 }
 
-/* Give up: what MPI has not begun to move is called back; the rest gets a little time to come to
- * its end, as its bytes are the caller's again after this. False: not all did. */
+/* Give up: messages that MPI has not begun to move are cancelled; the others get a little time to
+ * end, as their buffers belong to the caller again after this. False: not all did. */
 static bool drop_set(struct gt_mpi_group *g, struct gt_mpi_set *set, double until)
 {
 	const struct gt_mpi_calls *calls = g->mpi->calls;
@@ -147,7 +147,7 @@ int gt_mpi_listen(struct gt_mpi_group *g, struct gt_err *err)
 	return e ? gt_mpi_error(g->mpi, e, "listen", err) : 0;
 }
 
-/* Take what has come, until one of those who failed is among them. */
+/* Take the notices that have come, until one of them is from a failed rank. */
 static void read_inbox(struct gt_mpi_group *g)
 {
 	struct gt_err ignored;
@@ -168,7 +168,7 @@ static void read_inbox(struct gt_mpi_group *g)
 	}
 }
 
-/* To all who are still there. A notice that does not get away soon, stays MPI's. */
+/* Send to all ranks that are still there. MPI keeps a notice that it cannot send soon. */
 static void tell(struct gt_mpi_group *g, const struct gt_err *why)
 {
 	const struct gt_mpi_calls *calls = g->mpi->calls;
@@ -322,7 +322,7 @@ static double pause_after(const struct gt_mpi_group *g, double waited_s)
 	return took > stopped_s ? took : 0;
 }
 
-/* What ends a wait other than a message. */
+/* Reasons to end a wait other than a message. */
 static int look_around(struct gt_mpi_group *g, struct gt_mpi_set *set,
     const struct gt_mpi_flight *late, struct gt_err *err)
 {
@@ -335,7 +335,7 @@ static int look_around(struct gt_mpi_group *g, struct gt_mpi_set *set,
 		return err->code;
 	if (!g->left[peer])
 		return 0;
-	/* What it sent before it left may have come by now. */
+	/* Messages that the rank sent before it left may have come by now. */
 	late = look_at(g, set, &came, err);
 	if (err->code || !late || late->peer != peer || came)
 		return err->code;

@@ -131,8 +131,8 @@ static void rest(double seconds)
 	nanosleep(&ts, NULL);
 }
 
-/* Rank 0 may come later: what fails because it isn't there is tried again, first soon, then twice
- * a second. */
+/* Rank 0 may come later: connecting is tried again while nobody listens, first soon, then twice a
+ * second. */
 static int get_in(struct call *c, double timeout_s, struct gt_err *err)
 {
 	double pause_s = 0.01;

@@ -11,7 +11,7 @@
 #include "lib/base/mem.h"
 #include "lib/comm/rendezvous/messages.h"
 
-/* A rank takes milliseconds to say who it is; who takes longer is none, or will come again. */
+/* A rank identifies itself within milliseconds; a slower peer is no rank, or will come again. */
 static const double patience_s = 5;
 
 /* Beside as many as there are ranks; the next one takes the place of the one that waits longest. */
@@ -40,7 +40,7 @@ struct host {
 	struct pollfd *poll; /* [1 + room]: the listener, guests */
 	size_t count, room;
 	int admitted;
-	struct gt_err refusal; /* of the last one who could not prove itself */
+	struct gt_err refusal; /* of the last peer that could not prove itself */
 	uint32_t refused;      /* the rank that it claimed to be */
 };
 
@@ -68,8 +68,9 @@ static void enter(struct guest *g, enum stage stage, size_t wanted)
 	g->wanted = wanted;
 }
 
-/* The ranks go on waiting: this may be anybody. The socket stays open until the other side closes
- * or has had its time, as closing it with bytes unread would destroy what has just been sent. */
+/* The ranks go on waiting, as this peer may be a stranger. The socket stays open until the other
+ * side closes it or its time is over: closing it with bytes unread would destroy the message just
+ * sent. */
 static int refuse(struct host *h, struct guest *g, const struct gt_err *why)
 {
 	gt_wire_send_error(g->fd, why);

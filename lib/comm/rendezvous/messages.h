@@ -26,7 +26,7 @@
  * A hash is HMAC-SHA256 with the job's secret over "guest" or "host", the hello, the host's nonce
  * and the agreement. Instead of any of its messages the host may send ERROR: a code, a sentence, a
  * zero, a hint, and then nothing more. All but the hello begin with their kind and the length of
- * what follows; that, the magic and the place of the version stay the same in all versions.
+ * the rest; this, the magic and the place of the version stay the same in all versions.
  */
 enum {
 	WIRE_VERSION = 1,
@@ -71,7 +71,7 @@ bool gt_hello_read(struct gt_hello *out, const unsigned char bytes[WIRE_HELLO]);
 /* Fill with random bytes of the system's. */
 int gt_wire_nonce(unsigned char out[WIRE_NONCE], struct gt_err *err);
 
-/* What `side` ("guest" or "host") answers to prove that it knows the secret. */
+/* The answer by which `side` ("guest" or "host") proves that it knows the secret. */
 void gt_wire_prove(unsigned char out[GT_SHA256_SIZE], const char *side, const char *secret,
     const unsigned char hello[WIRE_HELLO], const unsigned char nonce[WIRE_NONCE],
     const void *agreement, size_t size);
@@ -116,7 +116,7 @@ int gt_socket_prepare(int fd);
 /* Where rank 0 is looked for. */
 const char *gt_rendezvous_host(const struct gt_world *world);
 
-/* How much longer than rank 0 the others wait: until then it has said who is late. */
+/* How much longer than rank 0 the others wait: by then it has named the late ranks. */
 static inline double gt_rendezvous_grace_s(double timeout_s)
 {
 	return timeout_s < 1 ? timeout_s : 1;
@@ -127,7 +127,7 @@ struct gt_rendezvous {
 	double timeout_s;
 	uint32_t exchanges;
 	int *fd;              /* [size]: rank 0 has all, the others [0] alone; -1 otherwise */
-	struct gt_err failed; /* what ended it */
+	struct gt_err failed; /* the error that ended it */
 };
 
 /* The two sides of meeting: fill r->fd. */

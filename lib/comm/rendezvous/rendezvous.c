@@ -70,7 +70,7 @@ struct exchange {
 	struct gt_rendezvous *r;
 	size_t bytes;                  /* of each rank */
 	unsigned char *all;            /* [size * bytes] */
-	unsigned char head[DATA_HEAD]; /* of what is sent */
+	unsigned char head[DATA_HEAD]; /* of the bytes to send */
 	struct peer *peer;             /* [size] */
 	struct pollfd *poll;           /* [size] */
 	double deadline;
@@ -91,7 +91,7 @@ static void write_head(unsigned char head[DATA_HEAD], uint32_t number, size_t by
 	gt_wire_put(head + WIRE_HEAD, number);
 }
 
-/* What a rank has come with: the same exchange, as many bytes. */
+/* Check a rank's message: the same exchange, as many bytes. */
 static int check_head(const struct exchange *x, int rank, struct gt_err *err)
 {
 	const unsigned char *head = x->peer[rank].head;
@@ -189,8 +189,8 @@ static int with_all(struct exchange *x, short events, size_t total,
 	}
 }
 
-/* What is in the way of the sentence is read, as closing with bytes unread would destroy it. Who is
- * in the middle of a message cannot be told. */
+/* Bytes that arrive before the sentence are read, as closing with bytes unread would destroy it. A
+ * rank in the middle of a message cannot be told. */
 static void tell_all(struct exchange *x, bool sending, const struct gt_err *err)
 {
 	size_t total = DATA_HEAD + (size_t)x->r->size * x->bytes;

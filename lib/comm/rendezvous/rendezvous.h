@@ -8,21 +8,20 @@
 #include "lib/comm/world/world.h"
 
 /*
- * Rank 0 listens at the world's address and port, the others connect, each says who it is, and rank
- * 0 admits it or refuses it by name. After that there is one thing to do, an exchange, from which
+ * Rank 0 listens at the world's address and port, the others connect and identify themselves, and
+ * rank 0 admits or refuses each by name. After that there is one operation, an exchange, from which
  * everything else (the groups' shared memory, agreement on errors) is made.
  *
  * With all ranks on one host, rank 0 listens on the loopback interface, whatever name the address
  * has; with several on the one interface that has the address. Peers are not trusted before they
  * have proved that they know the job's secret, nor is rank 0: each side sends a random number, and
  * answers the other's with a keyed hash (HMAC-SHA256) of all that was said. The secret itself is
- * never sent. That keeps strangers out; it does not encrypt, and does not help against somebody who
- * can alter packets on their way.
+ * never sent. That keeps strangers out; it does not encrypt, and does not help against an attacker
+ * that can alter packets on their way.
  *
- * What strangers do is bounded: how many may wait, for how long, and what they may send. A peer
- * that cannot prove itself is refused and the ranks go on waiting for the right one, so that a rank
- * left over from another job ends no job; a peer that can, and does not fit, ends it for all at
- * once.
+ * Strangers are limited: how many may wait, for how long, and how much they may send. A peer that
+ * cannot prove itself is refused and the ranks go on waiting for the right one, so that a rank left
+ * over from another job ends no job; a peer that can, and does not fit, ends it for all at once.
  */
 
 /* Of an agreement, with its zero; of each rank's part of an exchange. */
@@ -36,9 +35,9 @@ struct gt_rendezvous;
  * was called at the latest (a rank that rank 0 has admitted waits a second longer, for its verdict;
  * looking up a name may take the resolver's time). Ranks may come in any order.
  *
- * `agreement` is what must be the same on every rank, one item per line, "KEY VALUE" (version,
- * model, batch): a rank that differs is refused with the key and both values. `world` is not kept.
- * A listening socket that comes with it is taken, and closed.
+ * `agreement` lists the settings that must be the same on every rank, one per line, "KEY VALUE"
+ * (version, model, batch): a rank that differs is refused with the key and both values. `world` is
+ * not kept. A listening socket that comes with it is taken, and closed.
  *
  * Errors: GT_EINVAL for an agreement that differs, a duplicate rank, another world size, on the
  * rank that is refused and on all others; for a wrong secret, another version of the protocol or

@@ -55,7 +55,7 @@ static int resolve(
 	return 0;
 }
 
-/* The launcher's socket: it has to be what it is said to be. */
+/* Check that the launcher's descriptor is a listening socket. */
 static int take_listener(int fd, struct gt_err *err)
 {
 	int listens = 0;

@@ -81,7 +81,7 @@ int gt_wire_wait(int fd, short events, double deadline)
 	}
 }
 
-/* What is done when a call has not moved a byte: errno says why. */
+/* Handle a call that moved no byte: errno says why. */
 static int go_on(int fd, short events, double deadline)
 {
 	if (errno == EINTR)

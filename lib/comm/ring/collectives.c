@@ -132,7 +132,7 @@ int gt_ring_most_partials(int size)
  * to the next rank. */
 struct act {
 	bool receives, sends;
-	bool adds;  /* `in` is added to what has been received; otherwise bytes are copied */
+	bool adds;  /* `in` is added to the bytes received; otherwise bytes are copied */
 	bool whole; /* and that is the sum of all ranks */
 	const unsigned char *in;
 	unsigned char *out;            /* NULL: only sent */

@@ -5,8 +5,8 @@
 
 /*
  * A channel for each pair and direction: the sender fills pieces, at most CHANNEL_PIECES of them
- * before the receiver takes one. Every piece tells what message it is of, and a message is at least
- * one piece: so short ones are sent without waiting.
+ * before the receiver takes one. Every piece names its message, and a message is at least one
+ * piece: so short ones are sent without waiting.
  */
 
 static size_t piece_of(size_t bytes, size_t at)

@@ -13,13 +13,13 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
-/* Between threads: who still sees it. */
+/* Between threads: how many ranks still see it. */
 struct gt_shm_threads_share {
 	atomic_int seers;
 };
 
-/* What a rank tells the others while memory is made. A descriptor's number means nothing to other
- * processes; /proc/PID/fd/N does, and the rest says whether it is the file that was meant. */
+/* A rank's message to the others while memory is made. A descriptor's number means nothing to other
+ * processes; /proc/PID/fd/N does, and the other members prove that it is the right file. */
 struct card {
 	int32_t code; /* 0, or why this rank can't */
 	int32_t pid, fd, unused;
@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct card) <= 256, "what an exchange takes");
 
 static int map(struct gt_shm_share *out, size_t bytes, int fd, struct gt_err *err)
 {
-	/* What threads share need not be shared: huge pages are granted more often then. */
+	/* Memory of threads is private: then the kernel grants huge pages more often. */
 	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
 
@@ -168,7 +168,7 @@ static int first_code(const struct card *all, int size, struct gt_err *err)
 /*
  * The first exchange tells where the memory is, the second that all have it, so that rank 0 may
  * close its descriptor. A rank that fails goes on to say so. An exchange that breaks down between
- * threads leaves the memory behind: nobody knows who has seen it.
+ * threads leaves the memory behind: other ranks may have seen it.
  */
 int gt_shm_share_make(struct gt_shm_share *out, size_t bytes, bool processes, int rank, int size,
     const struct gt_exchange *exchange, struct gt_shm_peers *peers, struct gt_err *err)
@@ -239,7 +239,7 @@ static int gather(void *self, const void *mine, size_t bytes, void *all, struct 
 	return gt_shm_collect(self, &c, err);
 }
 
-/* Its own part, page by page: who touches a page first has it near. */
+/* Its own part, page by page: the kernel puts a page near the processor that touches it first. */
 static void touch(unsigned char *p, size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);

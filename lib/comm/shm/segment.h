@@ -176,7 +176,7 @@ int gt_shm_check(struct gt_shm *g, struct gt_err *err);
 /* Implements gt_group_look(). */
 int gt_shm_look(struct gt_shm *g, bool *gone, struct gt_err *err);
 
-/* Wake whoever sleeps on any flag, so that it looks around. */
+/* Wake all sleepers on any flag, so that they look around. */
 void gt_shm_wake_all(struct gt_shm *g);
 
 /* This rank's waits end in an error, from now on. From any thread. */

@@ -30,7 +30,7 @@ static void futex_wake(struct gt_shm_flag *f)
 	syscall(SYS_futex, &f->value, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* The order between value and sleepers, here and in doze(), is what no wake-up is lost by. */
+/* The order of value and sleepers, here and in doze(), makes sure that no wake-up is lost. */
 void gt_shm_flag_set(struct gt_shm_flag *f, uint32_t value)
 {
 	atomic_exchange(&f->value, value);
@@ -237,7 +237,7 @@ int gt_shm_look(struct gt_shm *g, bool *gone, struct gt_err *err)
 	return *gone ? err->code : 0;
 }
 
-/* What ends a wait other than the flag. A rank may have moved its flag and then gone. */
+/* Reasons to end a wait other than the flag. A rank may have moved its flag and then gone. */
 static int look_around(
     struct gt_shm *g, struct gt_shm_flag *f, uint32_t value, int rank, struct gt_err *err)
 {
@@ -259,8 +259,8 @@ static inline void relax(void)
 #endif
 }
 
-/* Whether it came while spinning, or while others got the processor: which is what to do at once if
- * that is what the rank needs. */
+/* Whether the flag moved while spinning, or while yielding the processor, which is done at once
+ * where ranks share processors. */
 static bool spin(
     const struct gt_shm *g, const struct gt_shm_flag *f, uint32_t value, int rank, double from)
 {

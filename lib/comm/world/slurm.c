@@ -23,8 +23,8 @@ const char *gt_world_slurm_nodes(const struct gt_world_env *env)
 	return step ? step : gt_world_variable(env, "SLURM_JOB_NODELIST");
 }
 
-/* One entry of a list such as "4(x2),3": a count and for how many nodes it holds. Returns what
- * comes after it, NULL where there is none. */
+/* One entry of a list such as "4(x2),3": a count and for how many nodes it holds. Returns the text
+ * after it, NULL where there is no entry. */
 static const char *read_count(const char *text, long *count, long *nodes)
 {
 	char *end;
@@ -74,8 +74,8 @@ int gt_world_slurm_local_size(int *out, const struct gt_world_env *env, struct g
 	return gt_err_set(err, GT_EINVAL, "%s='%s': no count for node %d", name, value, node);
 }
 
-/* The first host of "node[01-03,07],x5" is "node01": what stands before the bracket, the first
- * number in it, and what follows it, where there may be another bracket. */
+/* The first host of "node[01-03,07],x5" is "node01": the text before the bracket, the first number
+ * in it, and the text behind it, where there may be another bracket. */
 int gt_world_slurm_address(
     struct gt_world *world, const struct gt_world_env *env, struct gt_err *err)
 {

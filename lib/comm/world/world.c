@@ -1,4 +1,4 @@
-/* world.c - who this process is among all. */
+/* world.c - the rank and world size of this process, from the environment. */
 #include "lib/comm/world/world.h"
 
 #include <inttypes.h>
@@ -157,8 +157,8 @@ static int read_numbers(struct gt_world *world, const struct gt_world_env *env,
 	return read_local(world, env, family, err);
 }
 
-/* FNV-1a of what identifies the job, into 15000..29999. All ranks see the first of these that any
- * of them sees; a step of Slurm is known by two. */
+/* FNV-1a of the variables that identify the job, into 15000..29999. All ranks see the first of
+ * these that any of them sees; a step of Slurm is known by two. */
 static int port_of_job(const struct gt_world_env *env)
 {
 	static const char *const ids[][2] = { { "OMPI_MCA_ess_base_jobid", NULL },
@@ -209,7 +209,7 @@ static int read_port(struct gt_world *world, const struct gt_world_env *env, str
 	return 0;
 }
 
-/* Beside the four numbers: what our launcher and torchrun add to them. */
+/* Beside the four numbers: the variables that our launcher and torchrun add. */
 static int read_extras(struct gt_world *world, const struct gt_world_env *env, struct gt_err *err)
 {
 	const char *restart = world->source == GT_WORLD_GTRAIN     ? "GTRAIN_RESTART"

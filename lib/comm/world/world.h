@@ -1,4 +1,4 @@
-/* world.h - who this process is among all: what launchers say in the environment. */
+/* world.h - the rank and world size of this process, as launchers put them into the environment. */
 #ifndef GT_COMM_WORLD_WORLD_H
 #define GT_COMM_WORLD_WORLD_H
 
@@ -28,7 +28,7 @@ struct gt_world {
 };
 
 /*
- * What the environment says: the first source, in the order above, that is there. Numbers are read
+ * Read the environment: the first source, in the order above, that is there. Numbers are read
  * strictly; contradictions (a rank that is not below the size, a port that is none, half of a set
  * of variables) are GT_EINVAL and name the variable and its value.
  *
@@ -42,10 +42,10 @@ struct gt_world {
  * torchrun keeps MASTER_PORT for its own store (TORCHELASTIC_USE_AGENT_STORE=True), the next port
  * is taken.
  *
- * Local ranks that nobody tells (RANK and WORLD_SIZE alone, as some schedulers set them): a
+ * Where local ranks are not given (RANK and WORLD_SIZE alone, as some schedulers set them): a
  * loopback address means one host, any other one rank per host; of MPI and of Slurm, no address and
- * no list of nodes mean one host. GTRAIN_SECRET goes with all
- * sources. A batch script of Slurm is no rank: srun's steps are.
+ * no list of nodes mean one host. GTRAIN_SECRET goes with all sources. A batch script of Slurm is
+ * no rank: srun's steps are.
  *
  * Sources: torchrun's manual (docs.pytorch.org, elastic/run); Open MPI's (docs.open-mpi.org,
  * tuning apps, environment variables); MPICH's Hydra and Cray PALS for PMI_*; sbatch(1) and
