@@ -39,10 +39,10 @@ enum { GT_DEVICE_ALIGN = 256 };
  * A sum of squares. Exact, it is the same in whatever order, and by however many, it was added up:
  * element i counts 2^(24 i - 298), is an integer of at most 53 bits, and so adds up without
  * rounding. (The smallest square is 2^-298; 24 bits are half of the fraction of one.) There is room
- * for 2^20 sums of 2^16 squares each, or shorter ones. The last element is the sum of what is not
- * finite. A sum that is not exact is in element 0. Elements of two sums are added, or subtracted,
- * one by one.
- * Source of the idea: U. Kulisch's long accumulator ("Computer Arithmetic and Validity", 2008).
+ * for 2^20 sums of 2^16 squares each, or shorter ones. The last element is the sum of values that
+ * are not finite. A sum that is not exact is in element 0. Elements of two sums are added, or
+ * subtracted, one by one. Source of the idea: U. Kulisch's long accumulator ("Computer Arithmetic
+ * and Validity", 2008).
  */
 enum { GT_SQUARES = 25 };
 
@@ -158,8 +158,8 @@ struct gt_range_kernels {
 	int (*adam)(struct gt_stream *stream, float *p, const float *g, float *m, float *v,
 	    int64_t count, const struct gt_update_options *o, const struct gt_step_scalars *s,
 	    struct gt_err *err);
-	/* Optional: prepare what updates of such a matrix need on this stream, for as long as
-	 * it lives. Without it, muon() does with less, and may be slower. Not while work is
+	/* Optional: prepare the workspace that updates of such a matrix need on this stream, for as
+	 * long as it lives. Without it, muon() does with less, and may be slower. Not while work is
 	 * captured. */
 	int (*prepare_muon)(
 	    struct gt_stream *stream, int64_t rows, int64_t cols, struct gt_err *err);
@@ -193,9 +193,10 @@ struct gt_range_kernels {
  * any other function for a device; functions that return int may fail with GT_EDEVICE.
  */
 struct gt_backend {
-	const char *name;            /* "cpu" */
-	bool host_memory;            /* its memory is the host's: read in place between runs */
-	enum gt_layout image_layout; /* what its kernels want of four-dimensional values */
+	const char *name; /* "cpu" */
+	bool host_memory; /* its memory is the host's: read in place between runs */
+	enum gt_layout
+	    image_layout; /* the layout that its kernels want of four-dimensional values */
 	/* When the pass fuse_head uses linear_cross_entropy, if the backend has kernels for it: for
 	 * logits larger than logits_bytes, in chunks of at most that size (0: never), and for rows
 	 * whose size is no multiple of logits_align bytes (0: any size is fine). */

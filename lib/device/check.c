@@ -1,4 +1,4 @@
-/* check.c - problems of a machine that a run would meet, each with what to do about it. */
+/* check.c - problems of a machine that a run would meet, each with its fix. */
 #include "lib/device/check.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 
 enum { SHM_LEAST = 128 << 20, SHM_GOOD = 1 << 30, FILES_LEAST = 1024, LOCKED_LEAST = 64 << 20 };
 
-/* A check adds what it finds. */
+/* A check adds its findings. */
 struct check {
 	struct gt_findings *out;
 	const struct gt_probe *probe;

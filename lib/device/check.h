@@ -1,4 +1,4 @@
-/* check.h - problems of a machine that a run would meet, each with what to do about it. */
+/* check.h - problems of a machine that a run would meet, each with its fix. */
 #ifndef GT_DEVICE_CHECK_H
 #define GT_DEVICE_CHECK_H
 
@@ -21,7 +21,7 @@ struct gt_findings {
 	size_t count, errors;
 };
 
-/* What checks need to know beside the probe. Unknown figures are no finding. */
+/* Facts that checks need beside the probe. Unknown figures are no finding. */
 struct gt_check_facts {
 	bool nvidia_card; /* the PCI bus has a display or compute card of NVIDIA's */
 	bool nccl;        /* libnccl.so.2 can be opened */

@@ -1,4 +1,4 @@
-/* check_facts.c - what the checks of a machine need to know beside the probe. */
+/* check_facts.c - facts that the checks of a machine need beside the probe. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>

@@ -16,7 +16,8 @@
 #include "lib/device/sysfs.h"
 
 /* Kernel names of vector instructions and ours, oldest first; x86 and arm64 share no name. The
- * kernel lists only what it also saves on a context switch, so what stands here can be used. */
+ * kernel lists only instructions whose registers it saves on a context switch, so all of them can
+ * be used. */
 static const struct {
 	const char *flag, *name;
 } features[] = {
@@ -238,7 +239,7 @@ static void read_allowed(struct gt_cpu *cpu, const char *root)
 		fclose(f);
 }
 
-/* What the control groups grant narrows what the machine has. */
+/* Control groups may grant less than the machine has. */
 static void apply_limits(struct gt_cpu *cpu, const char *root)
 {
 	struct gt_cgroup limits;

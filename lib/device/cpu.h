@@ -47,7 +47,7 @@ struct gt_cpu {
 
 /*
  * Describe the CPU from /proc and /sys, read under the folder `root` ("" for the real ones), so
- * that another machine's files can be handed in. What cannot be read stays 0 or unknown.
+ * that another machine's files can be handed in. Figures that cannot be read stay 0 or unknown.
  * cgroups of version 1 and 2 are followed up to their root: the tightest limit counts.
  *
  * Errors: GT_ENOMEM alone. Release with gt_cpu_release().

@@ -18,7 +18,7 @@ enum gt_dtype {
 	GT_BOOL,
 	GT_C64,  /* complex of two f32 */
 	GT_C128, /* complex of two f64 */
-	/* What follows is stored, converted and moved; no kernel computes with it. */
+	/* The types below are stored, converted and moved; no kernel computes with them. */
 	GT_U16,
 	GT_U32,
 	GT_U64,

@@ -102,7 +102,7 @@ static int read_element(struct element *e, const struct gt_backend *before,
 	return e->backend ? 0 : refuse_backend(e, backends, err);
 }
 
-/* ---- what the machine has ---- */
+/* ---- devices of the machine ---- */
 
 static int check_there(const struct element *e, struct gt_err *err)
 {

@@ -1,4 +1,4 @@
-/* nvml.c - what the NVIDIA driver says about the GPUs. */
+/* nvml.c - facts about GPUs from the NVIDIA driver. */
 #include "lib/device/nvml.h"
 
 #include <dlfcn.h>
@@ -48,7 +48,7 @@ static const struct {
 	{ "nvmlDeviceGetMemoryAffinity", offsetof(struct gt_nvml, memory_affinity) },
 };
 
-/* Put an NVML status in words that say what to do. */
+/* Put an NVML status into words, with a remedy. */
 static enum gt_nvml_state explain(int status, char *reason, size_t size)
 {
 	switch (status) {

@@ -1,4 +1,4 @@
-/* nvml.h - what the NVIDIA driver says about the GPUs; its library is opened at run time. */
+/* nvml.h - facts about GPUs from the NVIDIA driver, whose library is opened at run time. */
 #ifndef GT_DEVICE_NVML_H
 #define GT_DEVICE_NVML_H
 
@@ -76,7 +76,7 @@ struct gt_gpus {
  */
 int gt_gpus_read(struct gt_gpus *out, const char *library, struct gt_err *err);
 
-/* Free what gt_gpus_read() took; the struct is empty afterwards. */
+/* Free the memory of gt_gpus_read(); the struct is empty afterwards. */
 void gt_gpus_release(struct gt_gpus *gpus);
 
 #endif

@@ -1,4 +1,4 @@
-/* nvml_gpu.c - what the NVIDIA driver says about one GPU. */
+/* nvml_gpu.c - facts about one GPU from the NVIDIA driver. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* probe.h - what this machine can compute with: the CPU as a device, the GPUs, the backends. */
+/* probe.h - the devices of this machine: the CPU, the GPUs, the backends. */
 #ifndef GT_DEVICE_PROBE_H
 #define GT_DEVICE_PROBE_H
 
@@ -15,7 +15,7 @@ enum { GT_REASON_SIZE = 968 };
 /* The libraries the CPU backend computes with. */
 struct gt_cpu_math {
 	char onednn[32];             /* version: "2.6.3"; "" if it cannot be opened */
-	char reason[GT_REASON_SIZE]; /* why it cannot, and what to do; "" if it can */
+	char reason[GT_REASON_SIZE]; /* why it cannot, and the remedy; "" if it can */
 	const char *isa;             /* the widest instructions oneDNN will use, "" if none */
 	int openmp_threads;          /* that a parallel region would start */
 };
@@ -40,8 +40,8 @@ struct gt_probe {
 	size_t visible;        /* GPUs that have a logical number */
 	bool cuda_available;   /* a driver that runs CUDA, and at least one visible GPU */
 	char reason[240];      /* why cuda_available is false, "" if it is true */
-	char note[240];        /* what was odd about CUDA_VISIBLE_DEVICES, "" if nothing */
-	bool driver_old;       /* the reason: it cannot run what this build was compiled for */
+	char note[240];        /* an oddity of CUDA_VISIBLE_DEVICES, "" if there is none */
+	bool driver_old;       /* the reason: it cannot run the code of this build */
 	bool order_unsure;     /* cuda:N may be another GPU: see gt_visible_order_unsure() */
 	struct gt_backend_status backend[GT_PROBE_BACKENDS];
 };

@@ -134,7 +134,7 @@ static struct gt_link_way find_way(const struct gt_nvml *nvml, const gt_nvml_dev
 	return (struct gt_link_way){ .kind = GT_LINK_UNKNOWN };
 }
 
-/* What is known of the GPUs while their links are read. */
+/* Facts about the GPUs while their links are read. */
 struct survey {
 	gt_nvml_device *device; /* [count], NULL for one that is lost */
 	struct gt_nvml_pci *pci;

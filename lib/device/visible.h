@@ -19,7 +19,7 @@
  *   "0,-1,1"            the list ends at the first entry that is no GPU here: only GPU 0
  *   "0,1,0"             a GPU twice makes the whole list void: none
  *
- * `note` receives one line on what was odd about the list, "" if nothing was.
+ * `note` receives one line on an oddity of the list, "" if there is none.
  *
  * Returns the number of visible devices.
  * Source: CUDA Programming Guide, "CUDA Environment Variables". That digits are read as strtoul

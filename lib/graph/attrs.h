@@ -1,4 +1,4 @@
-/* attrs.h - what an op is told besides its inputs. */
+/* attrs.h - the attributes of ops: constants beside their inputs. */
 #ifndef GT_GRAPH_ATTRS_H
 #define GT_GRAPH_ATTRS_H
 
@@ -32,7 +32,7 @@ union gt_attrs {
 		bool relu;               /* max(0, .) after bias and residual; forward only */
 		bool relaxed; /* an algorithm that rounds more than a sum will do; forward only */
 		bool tf32;    /* as of matmul */
-		int64_t in_height, in_width; /* conv2d_input_grad: what the forward saw */
+		int64_t in_height, in_width; /* conv2d_input_grad: of the forward pass */
 	} conv;
 	struct {
 		int kernel, stride, pad;

@@ -59,7 +59,7 @@ struct gt_value {
 	bool low;       /* sent to another stage in the low type, where precision is mixed */
 	bool elsewhere; /* parameters and buffers: other ranks hold it; no node here reads it */
 	/* Not NULL: it lies in that temporary, from element within_first on, and not where its role
-	 * would put it. What is written to one is there in the other. */
+	 * would put it. A write to one is a write to the other. */
 	struct gt_value *within;
 	int64_t within_first;
 };
@@ -139,9 +139,9 @@ struct gt_value *gt_cache(
 struct gt_value *gt_output(struct gt_graph *g, struct gt_value *v, const char *name);
 
 /*
- * For passes that lay out memory: a temporary of so many elements that no node need make, there as
- * long as a node reads it, or makes or reads what lies within; and elements of it, from `first` on,
- * seen as a temporary of the type and shape of `like`.
+ * For passes that lay out memory: a temporary of so many elements that no node need make, alive as
+ * long as a node reads it, or writes or reads a value within it; and elements of it, from `first`
+ * on, seen as a temporary of the type and shape of `like`.
  */
 struct gt_value *gt_room(struct gt_graph *g, enum gt_dtype dtype, int64_t count);
 struct gt_value *gt_piece(
@@ -173,7 +173,7 @@ size_t gt_value_bytes(const struct gt_value *v);
 void *gt_graph_fail(struct gt_graph *g, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The graph as text, one node a line, yours to free(): what tests of passes and --verbose show. */
+/* The graph as text, one node a line, yours to free(): for tests of passes and for --verbose. */
 char *gt_graph_print(const struct gt_graph *g, struct gt_err *err);
 
 #endif

@@ -1,4 +1,5 @@
-/* kernel.h - what a kernel is and what it is handed: all that kernels see of graphs. */
+/* kernel.h - the kernel interface: rows of kernel tables and their calls, all that kernels see of
+ * graphs. */
 #ifndef GT_GRAPH_KERNEL_H
 #define GT_GRAPH_KERNEL_H
 
@@ -66,7 +67,7 @@ struct gt_call {
 	                           library's call counts as one, however many it queues */
 	void *workspace;        /* aligned as device memory; contents undefined */
 	void *state;            /* prepare()'s own: algorithms, library objects, packed weights */
-	void *context;          /* what the row's table was given to the plan with, or NULL */
+	void *context; /* the context that the plan was given with the row's table, or NULL */
 };
 
 /* Input i, or NULL where this node does without. */
@@ -86,9 +87,9 @@ struct gt_kernel {
 	/* Optional, whenever the data pointers have changed, before the next run(). */
 	int (*bind)(struct gt_call *call, struct gt_err *err);
 	/* In the loop: queues the node's work on call->stream; allocates nothing. The call stays as
-	 * it is until the work is done. A backend's row queues the same work each time, as the
-	 * plan may replay it instead of calling run() again; what differs between runs, it reads
-	 * from its inputs. A fault in the data is the error of run(), or of a later wait:
+	 * it is until the work is done. A backend's row queues the same work each time, as the plan
+	 * may replay it instead of calling run() again; it reads from its inputs whatever differs
+	 * between runs. A fault in the data is the error of run(), or of a later wait:
 	 * lib/graph/fault.h. */
 	int (*run)(struct gt_call *call, struct gt_err *err);
 	/* Optional: free state. */

@@ -1,4 +1,4 @@
-/* op.c - the table of ops, and what a node costs. */
+/* op.c - the table of ops, and the cost of a node. */
 #include "lib/graph/op.h"
 
 #include "lib/graph/ops/ops.h"

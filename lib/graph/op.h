@@ -63,8 +63,8 @@ struct gt_op {
 	/* For an op that writes: emit a node that makes the bits of the node's out[0] from its
 	 * other outputs and those inputs that nobody writes. NULL: there is no such node. */
 	struct gt_node *(*again)(struct gt_graph *g, const struct gt_node *node);
-	/* It deals with other ranks: it stays although nobody reads it, no two are the same, and
-	 * what it makes depends on parameters, of theirs (unless it is `constant`). */
+	/* A collective: it stays although no node reads it, no two are the same, and its outputs
+	 * depend on parameters of other ranks (unless it is `constant`). */
 	bool remote;
 	/* It runs on the device's stream of collectives, behind all nodes before it. Later nodes do
 	 * not wait for it: another node, such as all_reduce_wait, lets the compute stream wait. */
@@ -87,7 +87,7 @@ struct gt_op {
 /* All ops that models and passes may use on any backend, NULL-terminated. */
 extern const struct gt_op *const gt_ops[];
 
-/* What a node costs. */
+/* The cost of a node. */
 void gt_node_cost(const struct gt_node *node, struct gt_cost *cost);
 
 #endif

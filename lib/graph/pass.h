@@ -11,12 +11,12 @@ struct gt_recompute {
 	int done;   /* out: those that are computed again */
 };
 
-/* What the passes are told about the plan to be. */
+/* Facts about the plan to be, for the passes. */
 struct gt_pass_options {
 	struct gt_value *loss; /* scalar to differentiate; NULL: forward only */
 	bool scaled;           /* the backward pass begins with an input, "scale", in place of 1 */
-	bool accumulate; /* gradients add to what the store holds (several micro-batches a step) */
-	enum gt_layout images; /* what the backend wants */
+	bool accumulate; /* gradients add to those in the store (several micro-batches a step) */
+	enum gt_layout images; /* the layout that the backend wants */
 	enum gt_dtype low; /* of products and convolutions, bfloat16 or float16; GT_F32: as built */
 	bool copies;       /* the store keeps copies of the parameters in this type */
 	bool tf32;         /* float32 factors of products and convolutions are rounded to TF32 */

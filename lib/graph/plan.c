@@ -87,7 +87,7 @@ static bool is_in_store(const struct gt_value *v)
 	return by_role && !v->within;
 }
 
-/* Let `into`, and what it lies in, live as long as the home `id` does. */
+/* Let `into`, and the value it lies in, live as long as the home `id` does. */
 static void join(struct gt_plan *p, int into, int id)
 {
 	struct place *a = &p->places[home_of(p, into)], *b = &p->places[id];

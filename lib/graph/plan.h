@@ -23,11 +23,11 @@ struct gt_step {
 	size_t workspace_offset; /* in the arena */
 };
 
-/* Bytes by role, and what a run costs: what --dry-run prints. */
+/* Bytes by role and the cost of a run, for --dry-run. */
 struct gt_plan_summary {
 	size_t parameter_bytes, gradient_bytes, buffer_bytes; /* in the store */
 	size_t arena_bytes;                                   /* after sharing */
-	size_t temporary_bytes; /* what temporaries and workspaces would take without sharing */
+	size_t temporary_bytes; /* of temporaries and workspaces, if they shared no memory */
 	struct gt_cost cost;    /* of one run */
 	int steps, launches;
 };
@@ -35,7 +35,7 @@ struct gt_plan_summary {
 struct gt_plan;
 
 /* Kernels of ops that are no backend's: a NULL-terminated list of tables, each ended by a row whose
- * op is NULL, and what their rows find in call->context. */
+ * op is NULL, and the call->context of their rows. */
 struct gt_plan_extra {
 	const struct gt_kernel *const *kernels;
 	void *context;

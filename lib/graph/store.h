@@ -68,8 +68,9 @@ struct gt_store {
 	struct gt_arena arena;
 };
 
-/* Lay out what the (forward) graph declares; what is elsewhere has a slot, but no memory. No device
- * memory is taken yet: plans can be made, and their cost told, for more than there is. */
+/* Lay out the parameters and buffers that the (forward) graph declares; those of other ranks have a
+ * slot, but no memory. No device memory is taken yet: a plan can be made, and its cost told, for
+ * more than there is. */
 int gt_store_new(struct gt_store **out, const struct gt_graph *g, const struct gt_device *device,
     bool with_gradients, struct gt_err *err);
 void gt_store_free(struct gt_store *store);
@@ -77,7 +78,7 @@ void gt_store_free(struct gt_store *store);
 /*
  * Before gt_store_alloc(), and before plans: keep working copies of all parameters, in the same
  * order, in this type of 16 bits. Optimizers write them in the pass over memory that updates the
- * parameters (gt_update_options.copy); whoever else changes parameters calls
+ * parameters (gt_update_options.copy); other code that changes parameters calls
  * gt_store_refresh_copies(). For float32 parameters that are not in parts.
  */
 void gt_store_keep_copies(struct gt_store *store, enum gt_dtype type);
@@ -98,7 +99,7 @@ int64_t gt_slot_padded(const struct gt_slot *slot);
  * in elements and multiples of 64 bytes; those of other slots are not read. */
 void gt_store_place(struct gt_store *store, const int64_t *offsets, int64_t flat_count);
 
-/* What was laid out under this name is a part of a parameter of this shape, which the slot
+/* The memory laid out under this name holds a shard of a parameter of this shape, which the slot
  * describes from now on. */
 void gt_store_part_of(struct gt_store *store, const char *name, const int64_t *shape);
 
@@ -109,7 +110,7 @@ void gt_store_part_of(struct gt_store *store, const char *name, const int64_t *s
  */
 int gt_store_add_caches(struct gt_store *store, const struct gt_graph *g, struct gt_err *err);
 
-/* Bytes of all parameters, and of all gradients: by the layout, and what is held of them. */
+/* Bytes of all parameters, and of all gradients: by the layout, and those that this rank holds. */
 size_t gt_store_flat_bytes(const struct gt_store *store);
 size_t gt_store_parameter_bytes(const struct gt_store *store);
 size_t gt_store_gradient_bytes(const struct gt_store *store);

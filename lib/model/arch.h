@@ -1,4 +1,4 @@
-/* arch.h - inside model: what an architecture is, and the layers they share. */
+/* arch.h - inside model: the row of an architecture, and the layers that architectures share. */
 #ifndef GT_MODEL_ARCH_H
 #define GT_MODEL_ARCH_H
 
@@ -71,8 +71,8 @@ void gt_tuning_apply(const struct gt_tuning *t, struct gt_graph *g);
 
 /* ---- layers.c: each declares its parameters under `name` and emits its node in that scope ---- */
 
-/* U(-1/sqrt(fan_in), 1/sqrt(fan_in)): what torch.nn.Linear and Conv2d start from (kaiming_uniform_
- * with a = sqrt 5). */
+/* U(-1/sqrt(fan_in), 1/sqrt(fan_in)): the initial values of torch.nn.Linear and Conv2d
+ * (kaiming_uniform_ with a = sqrt 5). */
 struct gt_init gt_init_torch(int64_t fan_in);
 /* N(0, 2 / fan): torch.nn.init.kaiming_normal_ for rectified units (He et al., ICCV 2015); the fan
  * is the number of inputs of an output, or, with its fan_out, of outputs that an input reaches. */

@@ -201,7 +201,7 @@ static int find_family(struct reader *r, struct gt_err *err)
 	return gt_err_hint(err, "it may be gpt2, llama, vit or resnet");
 }
 
-/* ---- what no row can say ---- */
+/* ---- rules that no row can express ---- */
 
 /* A list of numbers as a variant has it. */
 static bool is_list(const json_t *list, const char *text)

@@ -21,7 +21,8 @@ static void find_word(char text[GT_HF_TEXT], const char *words, const char *valu
 	}
 }
 
-/* The value of a setting with what the data have decided; false: the model has no such setting. */
+/* The value of a setting, also of one that the data decided; false: the model has no such
+ * setting. */
 static bool resolved(char value[GT_MODEL_VALUE], const char **form, const struct gt_model *m,
     const struct gt_model_input *in, const char *setting)
 {

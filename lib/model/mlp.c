@@ -12,7 +12,7 @@ static void wishes(const struct gt_arch_config *c, struct gt_model_input *out)
 	out->classes = c->size_count ? c->sizes[c->size_count - 1] : 10;
 }
 
-/* Without sizes there is one hidden layer between what the data has and wants. */
+/* Without sizes there is one hidden layer between the data's inputs and its classes. */
 static struct gt_value *logits(struct gt_graph *g, const struct gt_arch_config *c,
     const struct gt_model_input *in, struct gt_value *x, struct gt_value *rng, bool train)
 {

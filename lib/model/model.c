@@ -1,4 +1,5 @@
-/* model.c - the table of architectures, specs, and what surrounds every network. */
+/* model.c - the table of architectures, specs, and the input, loss and statistics around every
+ * network. */
 #include "lib/model/model.h"
 
 #include <stddef.h>
@@ -423,7 +424,7 @@ const struct gt_model_alias *gt_model_aliases(const struct gt_model *m)
 	return m->arch->aliases ? m->arch->aliases : none;
 }
 
-/* ---- what surrounds every network: input, loss, statistics ---- */
+/* ---- around every network: input, loss, statistics ---- */
 
 static struct gt_value *declare_input(
     struct gt_graph *g, const struct gt_model_input *in, int64_t batch)

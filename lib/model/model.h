@@ -14,7 +14,7 @@
 
 enum gt_model_kind { GT_MODEL_IMAGE, GT_MODEL_VECTOR, GT_MODEL_TOKENS };
 
-/* What goes in and how many classes (or tokens) come out: from the data, or the model's own idea
+/* The shape of the input and the number of classes (or tokens): from the data, or the model's own
  * where it has one. */
 struct gt_model_input {
 	enum gt_model_kind kind;
@@ -100,8 +100,8 @@ const char *gt_model_summary(const struct gt_model *m);
 
 /*
  * Setting i of a model. `value` is its value in this model: the default, unless the spec gave
- * another one; "" where none is set. out->initial is the same, or says in words what decides.
- * false after the last.
+ * another one; "" where none is set. out->initial is the same, or words that name the source of the
+ * value. false after the last.
  */
 enum { GT_MODEL_VALUE = 160 };
 bool gt_model_setting(
@@ -118,14 +118,14 @@ bool gt_model_same(const char *a, const char *b);
  * settings, but for dropout, and for those that one of the two leaves to the data. */
 bool gt_model_same_network(const char *a, const char *b);
 
-/* What the model would like its input to be where the data leaves it open (random data, a text's
- * block). Fields it has no opinion on are 0. */
+/* The model's preferred input where the data leaves it open (random data, a text's block). Fields
+ * without a preference are 0. */
 void gt_model_wishes(const struct gt_model *m, struct gt_model_input *out);
 
 /*
- * Emit the forward graph for `batch` samples. Errors say what about the input does not fit. dropout
- * and batch statistics are there only for GT_MODEL_TRAIN. Caches have room for as many positions as
- * the model has, so that graphs of any `block` share them.
+ * Emit the forward graph for `batch` samples. Errors name the property of the input that does not
+ * fit. dropout and batch statistics are there only for GT_MODEL_TRAIN. Caches have room for as many
+ * positions as the model has, so that graphs of any `block` share them.
  */
 int gt_model_build(const struct gt_model *m, struct gt_graph *g, const struct gt_model_input *in,
     int batch, enum gt_model_purpose purpose, struct gt_model_io *io, struct gt_err *err);
@@ -142,8 +142,8 @@ double gt_model_default_lr(const struct gt_model *m, bool adaptive);
 /*
  * Other names under which a state_dict may hold a value (tied weights, buffers of older code), as
  * files of the reference code have them: pairs of (name, the model's own name), the latter NULL for
- * what may be ignored. `name` may hold one "*" for a layer's number, and then so may `own`, unless
- * the alias is written. NULL-terminated.
+ * values that may be ignored. `name` may hold one "*" for a layer's number, and then so may `own`,
+ * unless the alias is written. NULL-terminated.
  */
 struct gt_model_alias {
 	const char *name, *own;

@@ -95,7 +95,7 @@ static int64_t state_elements(const struct gt_store *s, const struct gt_optim_op
 	return count;
 }
 
-/* Elements of workspace; those of the largest tensor here, whoever updates it. */
+/* Elements of workspace; those of the largest tensor here, whichever rank updates it. */
 static int64_t work_count(const struct gt_store *s, const struct gt_optim_options *o)
 {
 	int64_t most = 0;

@@ -154,7 +154,7 @@ void gt_optim_free(struct gt_optim *o);
  * A step, all of it queued on the device's compute stream, in this order:
  *
  *   gt_optim_begin()   the step block: learning rate, and whether this rank was asked to stop
- *   ... forward and backward; whoever computes losses adds them to gt_optim_scalars()
+ *   ... forward and backward; nodes that compute losses add them to gt_optim_scalars()
  *   gt_optim_update()  clip by the global norm, then the rule, for every parameter
  *   gt_optim_end()     the result block is copied to the host
  *

@@ -12,14 +12,14 @@
  * Every collective begins with a slip from each rank to each other: the call, and data of up to
  * some KiB, which ends a small collective. In larger ones each rank reduces its slice:
  *
- *   all-reduce      slices to the ranks that reduce them, results to all: each rank sends and receives
- *                   2 (n - 1) / n times the buffer, piece by piece, one ahead of the other
+ *   all-reduce      slices to the ranks that reduce them, results to all: each rank sends and
+ *                   receives 2 (n - 1) / n times the buffer, piece by piece, slices one piece ahead
  *   reduce          the same, with results to one alone
  *   reduce-scatter  the first half of it; all-gather: the second
  *   broadcast       slices from the root to all, and from each to all
  *
- * That is n - 1 messages per rank and half of a call: the fewest bytes and steps possible, and more
- * messages than a tree needs. Waiting polls MPI, at first without a pause, later with pauses. MPI
+ * That is n - 1 messages per rank for each half of a call: the fewest bytes and steps possible, and
+ * more messages than a tree needs. Waiting polls MPI, at first without a pause, later with pauses. MPI
  * works only during these polls, so a thread polls for collectives in the background.
  *
  * After an error, messages that MPI had begun to move get a fifth of a second to end. A message
@@ -30,9 +30,8 @@
 struct gt_mpi; /* MPI in this process, which has it once */
 
 struct gt_mpi_options {
-	double timeout_s; /* a peer that is later than this is lost; 0: 600 */
-	size_t
-	    piece_bytes; /* bytes that go through staging at a time, the same on all ranks; 0: 4 MiB */
+	double timeout_s;   /* give up on a peer that does not respond within this time; 0: 600 */
+	size_t piece_bytes; /* through staging at a time, the same on all ranks; 0: 4 MiB */
 };
 
 /*

@@ -1,4 +1,4 @@
-/* loss.c - cross-entropy and what evaluation counts. */
+/* loss.c - cross-entropy, and the counts of evaluation. */
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/loss_sharded.h"
 #include "lib/graph/ops/ops.h"

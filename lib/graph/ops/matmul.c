@@ -39,7 +39,7 @@ static double matmul_flops(const struct gt_node *n)
 	return 2.0 * (double)gt_value_elements(n->out[0]) * (double)k;
 }
 
-/* What multiplies to a gradient has its elements; the leading dimensions may differ. */
+/* The factors of a gradient have its number of elements; their leading dimensions may differ. */
 static struct gt_value *shaped_like(
     struct gt_graph *g, struct gt_value *v, const struct gt_value *like)
 {

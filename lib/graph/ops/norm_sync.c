@@ -1,4 +1,4 @@
-/* norm_sync.c - batch normalisation cut where ranks put together what they know of a batch. */
+/* norm_sync.c - batch normalisation in parts, between which ranks combine their statistics. */
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 

@@ -1,4 +1,4 @@
-/* ops.h - the ops: what models and passes may emit, with shapes and formulas. */
+/* ops.h - the ops that models and passes emit, with shapes and formulas. */
 #ifndef GT_GRAPH_OPS_OPS_H
 #define GT_GRAPH_OPS_OPS_H
 
@@ -159,8 +159,9 @@ struct gt_value *gt_rope(struct gt_graph *g, struct gt_value *q, struct gt_value
 /* ---- norm_sync.c ---- */
 
 /*
- * batch_norm and batch_norm_grad cut in two, where what ranks know of the batch is put together
- * (lib/parallel/data/sync_bn.h). n is how many values a channel has: B H W, on one rank or on all.
+ * batch_norm and batch_norm_grad in parts, between which ranks combine their statistics of the
+ * batch (lib/parallel/data/sync_bn.h). n is the number of values of a channel: B H W, on one rank
+ * or on all.
  *
  * batch_norm_moments:     in x
  *   out  F64 [1 + 2 C]: n, means [C], sums of squared deviations from them [C]
@@ -202,7 +203,7 @@ struct gt_value *gt_gelu(struct gt_graph *g, struct gt_value *x, enum gt_gelu ki
  * The uniform of element e of sample i is word (c mod 4) of the Philox block at floor(c / 4), as
  * gt_philox_float(), with c = (first + i * stride) * (elements per sample) + e, e counted in the
  * order of the dimensions; it drops where below p. Where x has some rows of the samples,
- * attrs.dropout.first and sample say which, and each element draws what it does among all.
+ * attrs.dropout.first and sample say which, and each element draws the same number as in the whole.
  */
 struct gt_value *gt_dropout(struct gt_graph *g, struct gt_value *x, struct gt_value *rng, double p);
 

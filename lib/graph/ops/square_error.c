@@ -1,4 +1,4 @@
-/* square_error.c - the loss of regression and what evaluation counts. */
+/* square_error.c - the loss of regression, and the sums of evaluation. */
 #include "lib/graph/ops/infer.h"
 #include "lib/graph/ops/ops.h"
 #include "lib/graph/shard.h"

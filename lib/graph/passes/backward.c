@@ -32,8 +32,8 @@ void gt_find_dependents(const struct gt_graph *g, bool *depends)
 	}
 }
 
-/* Add d, the gradient by input k of n, to what is there. An op that has none for this input must
- * not pass for one whose gradient is zero. */
+/* Add d, the gradient by input k of n, to the gradient so far. An op without a gradient for this
+ * input must not pass for one whose gradient is zero. */
 static int gather(struct gt_graph *g, const struct gt_node *n, int k, struct gt_value *d,
     struct state *s, struct gt_err *err)
 {

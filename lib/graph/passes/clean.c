@@ -1,4 +1,4 @@
-/* clean.c - common subexpressions are computed once, what nobody reads not at all. */
+/* clean.c - compute common subexpressions once, and drop nodes that no node reads. */
 #include <stdlib.h>
 #include <string.h>
 

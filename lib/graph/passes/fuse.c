@@ -15,7 +15,7 @@ static bool backward_too(const struct gt_pass_options *options)
 	return options->loss;
 }
 
-/* Let `maker` make what the node at `index` made, and drop that node. */
+/* Let `maker` make the outputs of the node at `index`, and drop that node. */
 static void take_over(struct gt_graph *g, struct gt_node *maker, size_t index)
 {
 	gt_make_output(maker, 0, g->nodes[index]->out[0]);

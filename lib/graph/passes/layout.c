@@ -36,7 +36,8 @@ static void settle_elementwise(
 {
 	enum gt_layout common = GT_PLAIN;
 
-	/* What is written in place lies in the store, row-major: a copy would take the write. */
+	/* Values that are written in place lie in the store, row-major: a copy would take the
+	 * write. */
 	for (int k = 0; k < n->inputs && !n->op->writes; k++)
 		if (n->in[k] && n->in[k]->ndim == 4 && n->in[k]->layout == images)
 			common = images;
@@ -70,7 +71,8 @@ static void settle(struct gt_graph *g, size_t *index, struct gt_node *n, enum gt
 			n->out[k]->layout = images;
 }
 
-/* The host and the store are row-major: what goes there becomes a reordered copy of that name. */
+/* The host and the store are row-major: a value that goes there becomes a reordered copy of that
+ * name. */
 static void settle_outputs(struct gt_graph *g)
 {
 	size_t values = g->value_count;

@@ -3,7 +3,7 @@
 #include "lib/graph/pass.h"
 
 /* Training has to follow PyTorch's curves to the last digits, and an error in a gradient grows from
- * step to step; what an evaluation measures, nobody computes with any further. */
+ * step to step; results of an evaluation go into no further computation. */
 static bool forward_only(const struct gt_pass_options *options)
 {
 	return !options->loss;

@@ -18,9 +18,9 @@
  * place of each rank's gradient and of the sum. PyTorch's fp16_compress_hook and bf16_compress_hook
  * divide by the number of ranks after the first rounding, since their gradients are of each rank's
  * mean. Ours have been divided already, by the loss's weight: so the same sum with one rounding
- * less, and no overflow where the mean has none. What overflows is infinite, and so is then the
- * gradients' norm, by which the training loop knows.
- * Source: torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py.
+ * less, and no overflow where the mean has none. An element that overflows is infinite, and so is
+ * the gradients' norm, which tells the training loop. Source:
+ * torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py.
  */
 
 /* Ranges [first[i], first[i] + count[i]) in elements; for descriptions and tests. */

@@ -34,7 +34,7 @@ static void forget(struct gt_value *v)
 	v->role = GT_TEMPORARY;
 }
 
-/* What belongs to the samples comes from rank 0, whose input has that of all. */
+/* Inputs that belong to samples come from rank 0, which has those of all samples. */
 static void scatter_input(struct gt_graph *g, const char *name, bool main, int samples)
 {
 	struct gt_value *mine = gt_graph_find(g, name), *all = NULL, *y;

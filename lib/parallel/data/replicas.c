@@ -8,7 +8,8 @@
 
 enum { PIECE = 1 << 16, LIST_BYTES = 256 };
 
-/* Of what ranks that had the same gradients have in common; all of an axis hold the same slots. */
+/* A hash of the slots that ranks with the same gradients share; all ranks of an axis hold the same
+ * slots. */
 static bool is_compared(const struct gt_parallel *p, const struct gt_slot *slot)
 {
 	return !slot->elsewhere && (slot->role == GT_PARAMETER || p->o.sync_bn);

@@ -16,7 +16,7 @@ static struct gt_node *emit_at(struct gt_graph *g, size_t *at, const struct gt_o
 	return n;
 }
 
-/* The node stays what makes y, so that what it makes y from is all that changes. */
+/* The node goes on making y; only its inputs change. */
 static void split_forward(struct gt_graph *g, size_t *at, int ranks)
 {
 	struct gt_node *n = g->nodes[*at], *moments, *combine;

@@ -12,12 +12,12 @@
  *   batch_norm       batch_norm_moments, all_gather, batch_norm_combine, batch_norm_apply
  *   batch_norm_grad  batch_norm_grad_sums, all_reduce, batch_norm_grad_apply
  *
- * What is exchanged is 1 + 2 C doubles for C channels, so that nothing is lost in comparison with
+ * Ranks exchange 1 + 2 C doubles for C channels, so that no precision is lost in comparison with
  * one rank. Running statistics are those of the whole batch, with its n / (n - 1), the same bits on
  * all ranks; the gradients of weight and bias are those of a rank's own samples, which the mode
- * adds up as all others. The pass comes after all of the graph's own: what was fused into
- * batch_norm, and the layouts of images, stay as they are, and gradients are nodes to be found.
- * Nothing changes for one rank.
+ * adds up as all others. The pass comes after all of the graph's own: ops fused into batch_norm and
+ * the layouts of images stay as they are, and gradients are nodes that it finds. Nothing changes
+ * for one rank.
  *
  * Source: torch.nn.SyncBatchNorm.
  */

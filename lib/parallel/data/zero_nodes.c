@@ -308,7 +308,7 @@ static size_t end_of_forward(const struct gt_graph *g)
 	return loss && loss->producer ? gt_node_index(g, loss->producer) + 1 : g->node_count;
 }
 
-/* What the forward part has to the end, the backward part may begin with: then it stays. */
+/* A bucket that the forward part keeps to its end stays, as the backward part may begin with it. */
 static bool stays(struct visit *visits, size_t forward, size_t count)
 {
 	for (size_t i = 0; forward < count && i < forward; i++) {

@@ -14,13 +14,14 @@
  * before it goes forward with chunk c: p goes forward once more than p + 1 before its first
  * backward pass, and then both alternate (in GPipe there are none so early). So p + 1 is about to
  * receive chunk c, or has done so. Likewise, when p is about to send the gradient of one chunk
- * back, p - 1 has sent all that comes before its receipt of the last one. What is left are waits to
- * receive, which follow the values and their gradients, and these depend on each other in no
- * circle. Links of their own keep one direction from holding up the other.
+ * back, p - 1 has sent all that comes before its receipt of the last one. Only waits to receive
+ * remain. They follow the values and their gradients, whose dependencies have no cycle. Links of
+ * their own keep one direction from holding up the other.
  *
  * Gradients of tied parameters (pipeline/tied.c) go to the first stage likewise, each as the last
- * thing of a chunk's backward pass: what the first stage needs to come to receive that of chunk c,
- * its sender has sent before it waits for that to be received, with chunk c + 1.
+ * thing of a chunk's backward pass: before a sender waits for the first stage to receive the
+ * gradient of chunk c, which it does at chunk c + 1, it has sent everything that the first stage
+ * needs to get that far.
  *
  * Virtual ranks (virtual/rewrite.h) are chunks that go through a stage together: they send one
  * value after the other, and all go forward before any goes back. As in GPipe, the next stage is
@@ -65,8 +66,8 @@ static void print_link(const struct gt_node *n, FILE *f)
 		fprintf(f, " tied %d", link - GT_PIPE_LINKS);
 }
 
-/* The gradient of what was sent comes back; that of the token, which stands for a loss that is not
- * here, says nothing. */
+/* The gradient of the sent value comes back; the token stands for the loss of another stage, and
+ * its gradient carries nothing. */
 static void grad_send(struct gt_graph *g, struct gt_node *n, struct gt_value *const *d_out,
     const bool *wanted, struct gt_value **d_in)
 {

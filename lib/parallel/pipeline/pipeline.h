@@ -31,7 +31,7 @@ struct gt_pipeline_task {
 };
 
 /*
- * What stage `stage` of `stages` does for `chunks` chunks: tasks[2 * chunks], in order.
+ * The tasks of stage `stage` of `stages` for `chunks` chunks: tasks[2 * chunks], in order.
  *
  * GPipe: all chunks forward, then all backward. 1F1B: as many forward as there are stages behind,
  * then one forward, one backward in turn; so no more chunks are under way than stages, whatever

@@ -8,7 +8,7 @@
 
 /* ---- a stage ---- */
 
-/* What other stages hold. What nobody reads is the first one's. */
+/* Values that other stages hold. The first stage holds those that no node reads. */
 static void mark_elsewhere(struct gt_graph *g, size_t first, size_t last)
 {
 	for (size_t i = 0; i < g->value_count; i++) {
@@ -159,7 +159,7 @@ out:
 	return rc;
 }
 
-/* Sends go on in the background. What is sent must stay until it is: a node behind reads it. */
+/* Sends go on in the background. A value must stay until it is sent: a node behind reads it. */
 static int wait_late(const struct gt_pipeline *l, struct gt_graph *g, struct gt_err *err)
 {
 	int links = GT_PIPE_LINKS + (int)l->tied_count;

@@ -168,8 +168,9 @@ static struct gt_value *sum_of(struct rewrite *l, struct gt_value *v, int first,
 	return sum;
 }
 
-/* Copies first .. first + count - 1 have made theirs: add what can be added up by now. A sum stands
- * in the place of its first copy; the last one is the gradient itself, where the store keeps it. */
+/* Copies first .. first + count - 1 have made their gradients: add those whose partners are there.
+ * A sum stands in the place of its first copy; the last one is the gradient itself, where the store
+ * keeps it. */
 static void sum_gradient(struct rewrite *l, struct gt_value *v, int first, int count)
 {
 	struct gt_value *sum = sum_of(l, v, first, count);
@@ -214,8 +215,8 @@ static void append_once(struct rewrite *l, struct gt_node *n)
 	gt_append_node(l->g, n);
 }
 
-/* Whether all copies would do the same. What the host reads, it reads of each; what another rank
- * has sent differs. */
+/* Whether all copies would do the same. The host reads each copy's outputs; values from other ranks
+ * differ between copies. */
 static bool is_once(const struct rewrite *l, const struct gt_node *n)
 {
 	if (n->op->remote && n->outputs)

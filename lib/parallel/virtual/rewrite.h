@@ -30,10 +30,10 @@ int gt_virtual_check(
  * that of copy 1 and so on; with no blocks (count 0) it is one node after the other for all copies.
  * Collectives over the data axis need the latter.
  *
- * Inputs, outputs and temporaries are each copy's own, named as in replicate.h. What reads
- * parameters alone, and what reads the result of a collective alone, is made once. Gradients are
- * the copies' in ((0 + 1) + (2 + 3)) + ..., each sum made as soon as can be; what goes into an
- * all_reduce over the data axis likewise; an all_gather gets the vectors of all copies in their
+ * Inputs, outputs and temporaries are each copy's own, named as in replicate.h. Nodes that read
+ * nothing but parameters, or the result of a collective, are made once. Gradients are summed over
+ * copies as ((0 + 1) + (2 + 3)) + ..., each sum as soon as its two terms are there, and so are
+ * inputs of an all_reduce over the data axis; an all_gather gets the vectors of all copies in their
  * order, so its node must have been made for all virtual ranks. Buffers are updated by copy 0
  * alone.
  *
